@@ -295,3 +295,13 @@ func (w *watched) Done() <-chan struct{} { return make(chan struct{}) }
 func (w *watched) AfterFunc(func()) (stop func() bool) {
 	return func() bool { w.using(); return true }
 }
+
+// set stores obj under key, as an event does; obj is the zero T for a deletion.
+func (h *hub[T]) set(key Key, obj T, version, report string) {
+	batch := h.store.store.NewBatch()
+	defer batch.Release()
+	batch.Put(key, obj)
+	h.write(batch, &move[T]{version: version, report: report})
+}
+
+func (h *hub[T]) remove(key Key, version, report string) { h.set(key, *new(T), version, report) }

@@ -151,7 +151,7 @@ func follow[T Identified](ctx context.Context, h *hub[T], f Follower[T]) error {
 	for {
 		// In this order: what comes after the look sends a token, and is not missed.
 		woken, over := s.cursor.wait(), h.log.closed()
-		now, told := h.look()
+		now, notified := h.look()
 		switch before := s.cursor.delivered.Load(); {
 		case now.era != at.era:
 			// All that waits, of whatever era, is in the content of a cut.
@@ -162,8 +162,8 @@ func follow[T Identified](ctx context.Context, h *hub[T], f Follower[T]) error {
 			f.Begin(begin.snapshot, begin.era.epochs != at.era.epochs)
 			at = begin.point
 			f.Progress(at.version)
-		case over || told.turn > at.turn:
-			to := told
+		case over || notified.notifies > at.notifies:
+			to := notified
 			if over {
 				to = now
 			}

@@ -1,22 +1,45 @@
 // Package lw keeps typed, indexed, in-memory copies of Kubernetes-style collections in step with
 // their servers, and calls typed handlers for every change.
 //
-// # Overview
+// # Informers
 //
 // A [Source] is one collection of a server. [FromClient] makes a Source of a generated client,
-// [HTTP] needs no client, and [Memory] is the server of a unit test. [WithListOptions] narrows a
-// Source, [Transform] changes or projects its objects, and [Shard] divides them among replicas.
+// [HTTP] needs no client. An [Informer] follows a Source: [Informer.Run] keeps its copy in step.
+// [Options] are its settings, [Informer.Status] says what it is doing, and a [Board] shows all. A
+// [Group] runs informers together, and [Share] shares them.
 //
-// An [Informer] follows a Source: [Informer.Run] keeps its copy in step, and [Informer.Store] reads
-// it. [NewIndex] and [NewMultiIndex] find objects in it by a value of any comparable type. A
-// [Handler] is called for every change, and [Informer.Events] yields the same changes as a sequence.
-// [Informer.WaitForSync], [Informer.WaitForResourceVersion] and [WaitFor] wait, and return the
-// reason if the wait fails. A [Group] runs informers together, and [Share] shares them.
-// [Informer.Status] says what one is doing, a [Board] shows all. A [Graph] keeps collections that
-// are derived from others.
+// # Reading
 //
-// The parts can be used alone. An [Indexer] is the store, a [FIFO] is the log of changes, and a
-// [Reflector] keeps any [Sink] in step with a Source. See docs/how-it-works.md.
+// [Informer.Store] returns a [Reader], and [Reader.Snapshot] a state that never changes. [NewIndex],
+// [NewMultiIndex] and [NewSortedIndex] find objects by a value of theirs.
+//
+// # Learning of changes
+//
+// A [Handler] is called for every change, and [Informer.Events] yields the same changes as a
+// sequence. [Informer.Changed] and [Index.Changed] are channels for a select. A [Follower] gets the
+// version of each state as well. docs/start.md says which is for what.
+//
+// # Derived collections
+//
+// A [Graph] keeps a [Derived] collection in step with informers: [Derive], [DeriveMany], [Join],
+// [LeftJoin], [GroupBy], [GroupAll] and [NewUnion] make one.
+//
+// # Waiting
+//
+// [Informer.WaitForSync], [Informer.WaitForResourceVersion], [Informer.CatchUp] and [WaitFor] return
+// the reason if a wait fails.
+//
+// # Sources of your own
+//
+// [WithListOptions] narrows a Source, [Transform] changes or projects its objects, and [Shard]
+// divides them among replicas. [Poll] and [Feed] make Sources of what has no watch. The parts can be
+// used alone: an [Indexer] is the store, a [FIFO] is the log of changes, and a [Reflector] keeps any
+// [Sink] in step with a Source. See docs/how-it-works.md.
+//
+// # Tests
+//
+// A [Memory] is the server of a unit test. Package lwtest has an API server with faults, and tests
+// of your own sources and collections.
 //
 // # Objects are shared
 //

@@ -1,8 +1,11 @@
 package lw
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -203,3 +206,108 @@ func unusable[T Identified](obj T) error {
 
 // errNoName returns the error of what has no name: an object, or the result of a Transform.
 func errNoName(what string) error { return fmt.Errorf("the %s has no name", what) }
+
+const (
+	// maxReasons is how many different reasons an error names, and maxReason is how many bytes of
+	// each.
+	maxReasons = 3
+	maxReason  = 300
+)
+
+// reasons is what is wrong with n objects: the first few reasons that differ.
+type reasons struct {
+	errs []error
+	n    int
+}
+
+func (r *reasons) add(err error) {
+	r.n++
+	if len(r.errs) >= maxReasons {
+		return
+	}
+	text := err.Error()
+	for _, known := range r.errs {
+		if known.Error() == text {
+			return
+		}
+	}
+	r.errs = append(r.errs, err)
+}
+
+func (r *reasons) String() string {
+	var b strings.Builder
+	for i, err := range r.errs {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		text := strings.TrimPrefix(err.Error(), "lw: ")
+		if len(text) > maxReason {
+			text = strings.ToValidUTF8(text[:maxReason], "") + "..."
+		}
+		b.WriteString(text)
+	}
+	return b.String()
+}
+
+// manyErrors is what is wrong with several objects whose keys are unknown. They are reported as
+// one, because a list may be full of them.
+type manyErrors struct{ reasons }
+
+func (m *manyErrors) Error() string {
+	if more := m.n - len(m.errs); more > 0 {
+		return fmt.Sprintf("%s (and %d more without a key)", &m.reasons, more)
+	}
+	return m.String()
+}
+
+func (m *manyErrors) Unwrap() []error { return m.errs }
+
+// oneMore returns a manyErrors of err and of what known has: one error, or a manyErrors.
+func oneMore(known, err error) error {
+	m, ok := known.(*manyErrors)
+	if !ok {
+		m = &manyErrors{}
+		m.add(causeOfObject(known))
+	}
+	m.add(causeOfObject(err))
+	return m
+}
+
+// causeOfObject returns the cause of an *Error that has no key, and any other err as it is. What an
+// Error says beside its cause is the same for all such objects.
+func causeOfObject(err error) error {
+	if e, ok := err.(*Error); ok && e.Key == (Key{}) {
+		return e.Err
+	}
+	return err
+}
+
+// A uselessError says that a list has objects, but none that can be used.
+type uselessError struct{ reasons }
+
+func newUselessError(bad map[Key]error) error {
+	e := &uselessError{}
+	keys := slices.SortedFunc(maps.Keys(bad), func(a, b Key) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	for _, key := range keys {
+		if m, ok := bad[key].(*manyErrors); ok {
+			for _, err := range m.errs {
+				e.add(err)
+			}
+			e.n += m.n - len(m.errs)
+			continue
+		}
+		e.add(asError(key, bad[key]))
+	}
+	return e
+}
+
+func (e *uselessError) Error() string {
+	if e.n == 1 {
+		return fmt.Sprintf("the list has one object, which cannot be used: %s", &e.reasons)
+	}
+	return fmt.Sprintf("the list has %d objects, of which none can be used, such as: %s", e.n, &e.reasons)
+}
+
+func (e *uselessError) Unwrap() []error { return e.errs }

@@ -101,7 +101,7 @@ func ExampleNewUnion() {
 		fmt.Println(err)
 		return
 	}
-	anvil, _ := all.Store().Get(key("anvil")) // of the collection that came first
+	anvil, _ := all.Store().Get(lw.Key{Namespace: "default", Name: "anvil"}) // of the collection that came first
 	fmt.Println(all.Store().Len(), "widgets, an anvil of", anvil.Size)
 
 	events, stop := iter.Pull(all.Events(ctx))
@@ -272,7 +272,7 @@ func ExampleGroupAll() {
 	}
 	show(largest.Store())
 
-	if err := server.Delete(key("anvil")); err != nil {
+	if err := server.Delete(lw.Key{Namespace: "default", Name: "anvil"}); err != nil {
 		fmt.Println(err)
 		return
 	}

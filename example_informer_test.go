@@ -54,7 +54,7 @@ func ExampleNewInformer() {
 	// a went from 1 to 2
 }
 
-// A readiness probe. A liveness probe asks whether Phase is PhaseStopped, and nothing else.
+// A readiness probe. A liveness probe asks whether Phase is "stopped", and nothing else.
 func ExampleStatus_Healthy() {
 	server := lw.NewMemory(widget("a", 1))
 	ctx, cancel := context.WithCancel(context.Background())
@@ -116,7 +116,7 @@ func ExampleInformer_WaitForSync() {
 		OnError: func(error) {}, List: lw.ListPages, Backoff: func(int) time.Duration { return time.Hour },
 	})
 	go widgets.Run(ctx)
-	for widgets.Status().Phase != lw.PhaseWaiting {
+	for widgets.Status().Phase != "waiting" {
 		time.Sleep(time.Millisecond) // only so that what is printed is the same each time
 	}
 

@@ -145,7 +145,7 @@ func ExampleHTTP_projection() {
 	carps := &lw.HTTP[*Place]{URL: server.URL + "/apis/testapigroup/v1/carps"}
 	_, err := carps.List(context.Background(), metav1.ListOptions{}, func(p *Place, err error) error {
 		if err == nil {
-			fmt.Println(p.Key(), "is", p.Status.Phase, "on", p.Spec.NodeName)
+			fmt.Println(lw.KeyOf(p), "is", p.Status.Phase, "on", p.Spec.NodeName)
 		}
 		return err
 	})
@@ -435,7 +435,7 @@ func ExampleWritable() {
 		fmt.Println(err)
 		return
 	}
-	gone, err := store.Delete(ctx, stored.Key(), stored.ResourceVersion)
+	gone, err := store.Delete(ctx, lw.KeyOf(stored), stored.ResourceVersion)
 	if err != nil {
 		fmt.Println(err)
 		return

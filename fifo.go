@@ -22,7 +22,7 @@ import (
 // Added if it has another UID. So memory is bounded by the number of objects, and no consumer delays
 // another one or the writer.
 type FIFO[T Identified] struct {
-	log[T]
+	log log[T]
 	// write makes Replace and Apply take turns as the log's appender. It comes before log.mu in the
 	// order of the locks.
 	write sync.Mutex
@@ -366,7 +366,7 @@ func NewFIFO[T Object]() *FIFO[T] { return &FIFO[T]{} }
 
 // Subscribe returns a cursor for the deltas that are appended from now on. The FIFO keeps what it
 // has not read until it is closed.
-func (f *FIFO[T]) Subscribe() *Cursor[T] { return f.subscribe(cursorOptions{}) }
+func (f *FIFO[T]) Subscribe() *Cursor[T] { return f.log.subscribe(cursorOptions{}) }
 
 // Close ends the log. Cursors return [ErrStopped] after they have read all of it. Later calls of
 // Replace and Apply do nothing.
@@ -374,7 +374,7 @@ func (f *FIFO[T]) Close() {
 	f.write.Lock()
 	defer f.write.Unlock()
 	f.known = nil
-	f.close()
+	f.log.close()
 }
 
 // Replace makes objs the content. It appends a Deleted for each object that objs lacks, and then an
@@ -383,7 +383,7 @@ func (f *FIFO[T]) Close() {
 func (f *FIFO[T]) Replace(objs []T, resourceVersion string) {
 	f.write.Lock()
 	defer f.write.Unlock()
-	if f.closed() {
+	if f.log.closed() {
 		return
 	}
 	next := make(map[Key]T, len(objs))
@@ -430,7 +430,7 @@ func (f *FIFO[T]) Apply(ev WatchEvent[T]) {
 	var zero T
 	f.write.Lock()
 	defer f.write.Unlock()
-	if f.closed() || ev.Err != nil {
+	if f.log.closed() || ev.Err != nil {
 		return
 	}
 	d := Delta[T]{Cause: CauseWatch, ResourceVersion: ev.ResourceVersion}
@@ -462,5 +462,5 @@ func (f *FIFO[T]) pushChange(key Key, obj T, d Delta[T]) {
 		f.known[key] = obj
 	}
 	d.Old, d.New = old, obj
-	emit(d, f.push)
+	emit(d, f.log.push)
 }

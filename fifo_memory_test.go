@@ -23,7 +23,7 @@ func TestPushAllocates(t *testing.T) {
 		const batch = 32
 		perBatch := testing.AllocsPerRun(2000, func() {
 			for range batch {
-				q.push(d)
+				q.log.push(d)
 			}
 			for _, c := range all {
 				if _, _, err := c.poll(); err != nil {
@@ -46,7 +46,7 @@ func TestCalmLogStaysSmall(t *testing.T) {
 	n := 0
 	next := func(t *testing.T) {
 		d := numbered(n)
-		q.push(d)
+		q.log.push(d)
 		n++
 		for _, c := range []*Cursor[*ball]{c, other} {
 			part, _, err := c.poll()
@@ -56,11 +56,11 @@ func TestCalmLogStaysSmall(t *testing.T) {
 			c.wait()
 		}
 	}
-	only := q.tail
+	only := q.log.tail
 	for range 10 * firstChunk {
 		next(t)
 	}
-	if got := len(q.tail.slots); got != firstChunk || q.tail != only {
+	if got := len(q.log.tail.slots); got != firstChunk || q.log.tail != only {
 		t.Errorf("a chunk of %d, want the one of %d", got, firstChunk)
 	}
 	// What a consumer works on is not overwritten by what comes then.
@@ -68,12 +68,12 @@ func TestCalmLogStaysSmall(t *testing.T) {
 		next(t)
 	}
 	last := numbered(n)
-	q.push(last)
+	q.log.push(last)
 	other.poll()
 	other.wait()
 	part, _, err := c.poll()
 	for range 3 {
-		q.push(numbered(-1))
+		q.log.push(numbered(-1))
 		other.poll()
 		other.wait()
 	}
@@ -82,10 +82,10 @@ func TestCalmLogStaysSmall(t *testing.T) {
 	}
 	// A busy log has larger chunks from then on.
 	for range 4 * chunkSize {
-		q.push(numbered(n))
+		q.log.push(numbered(n))
 		c.poll()
 	}
-	if got := len(q.tail.slots); got != chunkSize {
+	if got := len(q.log.tail.slots); got != chunkSize {
 		t.Errorf("a chunk of a busy log has %d, want %d", got, chunkSize)
 	}
 }
@@ -117,7 +117,7 @@ func TestBlockedCursorCostsObjects(t *testing.T) {
 		if old == nil {
 			d.Type = Added
 		}
-		q.push(d)
+		q.log.push(d)
 	}
 	for i := range objects {
 		update(i)
@@ -186,7 +186,7 @@ func TestNothingIsKept(t *testing.T) {
 		}, 5000},
 		{"a closed cursor, once something comes", func(_ *testing.T, q *FIFO[*ball], c *Cursor[*ball]) {
 			c.Close()
-			q.push(numbered(1))
+			q.log.push(numbered(1))
 		}, 5000},
 		{"a cursor whose consumer leaves with what it was given", func(t *testing.T, _ *FIFO[*ball], c *Cursor[*ball]) {
 			if _, _, err := c.poll(); err != nil {
@@ -208,7 +208,7 @@ func TestNothingIsKept(t *testing.T) {
 			for i := range kept {
 				d := numbered(i)
 				kept[i] = weak.Make(d.New)
-				q.push(d)
+				q.log.push(d)
 			}
 			tt.do(t, q, c)
 			runtime.GC()
@@ -244,7 +244,7 @@ func TestBlockedCursorKeepsNetChange(t *testing.T) {
 	const n = chunkSize - firstChunk + 19*chunkSize
 	q := NewFIFO[*ball]()
 	c := q.Subscribe()
-	q.push(numbered(0))
+	q.log.push(numbered(0))
 	inHand, _, err := c.poll() // what a callback is busy with
 	if err != nil {
 		t.Fatal(err)
@@ -254,7 +254,7 @@ func TestBlockedCursorKeepsNetChange(t *testing.T) {
 	for i := range kept {
 		next := newBall("a", 1, i+1)
 		kept[i] = weak.Make(next)
-		q.push(Delta[*ball]{Type: Updated, Old: old, New: next, Cause: CauseWatch})
+		q.log.push(Delta[*ball]{Type: Updated, Old: old, New: next, Cause: CauseWatch})
 		old = next
 	}
 	runtime.GC()
@@ -282,7 +282,7 @@ func TestBatchIsFreedAsItIsTold(t *testing.T) {
 	for i := range kept {
 		d := numbered(i)
 		kept[i] = weak.Make(d.New)
-		q.push(d)
+		q.log.push(d)
 	}
 	first, _, err := c.poll()
 	n := len(first)
@@ -309,11 +309,11 @@ func TestSweepBesideAParkedCursor(t *testing.T) {
 	for _, n := range []int{1, firstChunk, 3 * firstChunk} {
 		q := NewFIFO[*ball]()
 		quick, late, leaves := q.Subscribe(), q.Subscribe(), q.Subscribe()
-		for _, c := range q.cursors {
+		for _, c := range q.log.cursors {
 			c.wait()
 		}
 		for i := range n {
-			q.put(numbered(i)) // nobody is woken yet
+			q.log.put(numbered(i)) // nobody is woken yet
 		}
 		readDry(t, quick)
 		quick.wait()
@@ -327,7 +327,7 @@ func TestSweepBesideAParkedCursor(t *testing.T) {
 			t.Errorf("%d deltas: the first one is cleared before the last consumer has read it", n)
 		}
 		leaves.Close()
-		for i, d := range q.tail.slots {
+		for i, d := range q.log.tail.slots {
 			if d.New != nil {
 				t.Errorf("%d deltas: slot %d of the tail is not cleared when the last one has left", n, i)
 			}
@@ -341,7 +341,7 @@ func TestSweepBesideAConsumerThatPolls(t *testing.T) {
 	c, other := q.Subscribe(), q.Subscribe()
 	c.wait()
 	other.wait()
-	q.put(numbered(0))
+	q.log.put(numbered(0))
 	part, _, err := c.poll()
 	if err != nil {
 		t.Fatal(err)
@@ -359,30 +359,30 @@ func TestCalmLogClears(t *testing.T) {
 	c := q.Subscribe()
 	c.wait()
 	for i := range 3*firstChunk + 1 {
-		q.push(numbered(i))
+		q.log.push(numbered(i))
 		readDry(t, c)
 		c.wait()
-		for at, d := range q.tail.slots {
+		for at, d := range q.log.tail.slots {
 			if d.New != nil {
 				t.Fatalf("slot %d is not cleared after delta %d", at, i)
 			}
 		}
 	}
-	q.push(numbered(0))
+	q.log.push(numbered(0))
 	c.Close()
-	for _, parked := range q.parked[:cap(q.parked)] {
+	for _, parked := range q.log.parked[:cap(q.log.parked)] {
 		if parked != nil {
 			t.Error("a cursor that has left is kept among the parked ones")
 		}
 	}
 	slow := q.Subscribe()
 	for i := range 2 * defaultLimit {
-		q.push(numbered(i))
+		q.log.push(numbered(i))
 	}
 	if _, folded := slow.undone(); folded == 0 {
 		t.Fatal("nothing was folded")
 	}
-	for _, kept := range q.tooSlow[:cap(q.tooSlow)] {
+	for _, kept := range q.log.tooSlow[:cap(q.log.tooSlow)] {
 		if kept != nil {
 			t.Error("a cursor that was too slow is kept")
 		}
@@ -423,7 +423,7 @@ func BenchmarkLog(b *testing.B) {
 			update := updates(1000)
 			read := 0
 			for i := 0; b.Loop(); i++ {
-				q.push(update(i))
+				q.log.push(update(i))
 				if i%64 == 63 {
 					for _, c := range all {
 						part, _, _ := c.poll()
@@ -465,7 +465,7 @@ func BenchmarkHandlers(b *testing.B) {
 			update := updates(10_000)
 			n := 0
 			for b.Loop() {
-				q.push(update(n))
+				q.log.push(update(n))
 				n++
 			}
 			q.Close()
@@ -484,7 +484,7 @@ func BenchmarkBlocked(b *testing.B) {
 			q.Subscribe()
 			update := updates(objects)
 			for i := 0; b.Loop(); i++ {
-				q.push(update(i))
+				q.log.push(update(i))
 			}
 		})
 	}
@@ -506,7 +506,7 @@ func BenchmarkWakeUp(b *testing.B) {
 	d := numbered(1)
 	b.ReportAllocs()
 	for b.Loop() {
-		q.push(d)
+		q.log.push(d)
 		<-told
 	}
 	q.Close()

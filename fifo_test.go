@@ -49,14 +49,14 @@ func TestNextReturnsAllInOrder(t *testing.T) {
 	for _, n := range []int{1, chunkSize - 1, chunkSize, chunkSize + 1, defaultLimit} {
 		t.Run(strconv.Itoa(n), func(t *testing.T) {
 			q := NewFIFO[*ball]()
-			q.push(numbered(-1)) // from before the cursors
+			q.log.push(numbered(-1)) // from before the cursors
 			early := q.Subscribe()
 			var late *Cursor[*ball]
 			for i := range n {
 				if i == n/2 {
 					late = q.Subscribe()
 				}
-				q.push(numbered(i))
+				q.log.push(numbered(i))
 			}
 			nextIs(t, late, numbers(n/2, n))
 			if got := early.Pending(); got != n {
@@ -66,7 +66,7 @@ func TestNextReturnsAllInOrder(t *testing.T) {
 			if got := early.Pending(); got != 0 {
 				t.Errorf("Pending after Next = %d, want 0", got)
 			}
-			q.push(numbered(n))
+			q.log.push(numbered(n))
 			nextIs(t, early, numbers(n, n+1))
 		})
 	}
@@ -105,13 +105,13 @@ func TestLimit(t *testing.T) {
 		c := q.Subscribe()
 		c.wait()
 		old := newBall("a", 1, 0)
-		q.push(Delta[*ball]{Type: Added, New: old, Cause: CauseWatch})
+		q.log.push(Delta[*ball]{Type: Added, New: old, Cause: CauseWatch})
 		if got, err := c.Next(t.Context()); err != nil || len(got) != 1 {
 			t.Fatalf("Next = %d deltas, %v", len(got), err)
 		}
 		for i := range defaultLimit + 1 {
 			next := newBall("a", 1, i+1)
-			q.push(Delta[*ball]{Type: Updated, Old: old, New: next, Cause: CauseWatch})
+			q.log.push(Delta[*ball]{Type: Updated, Old: old, New: next, Cause: CauseWatch})
 			old = next
 		}
 		if got, err := c.Next(t.Context()); err != nil || len(got) != 1 || got[0].New != old {
@@ -121,14 +121,14 @@ func TestLimit(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			q := NewFIFO[*ball]()
-			c := q.subscribe(tt.opts)
+			c := q.log.subscribe(tt.opts)
 			if tt.wait {
 				c.wait()
 			}
 			old := newBall("a", 1, 0)
 			for i := range tt.n {
 				next := newBall("a", 1, i+1)
-				q.push(Delta[*ball]{Type: Updated, Old: old, New: next, Cause: CauseWatch})
+				q.log.push(Delta[*ball]{Type: Updated, Old: old, New: next, Cause: CauseWatch})
 				old = next
 			}
 			got, err := c.Next(t.Context())
@@ -145,13 +145,13 @@ func TestLimit(t *testing.T) {
 // TestPositionPassesWhatCancelsOut: who waits for a position must not wait for a delta that will not come.
 func TestPositionPassesWhatCancelsOut(t *testing.T) {
 	q := NewFIFO[*ball]()
-	c := q.subscribe(cursorOptions{limit: 1})
+	c := q.log.subscribe(cursorOptions{limit: 1})
 	b := newBall("a", 1, 1)
-	q.push(Delta[*ball]{Type: Added, New: b})
-	q.push(Delta[*ball]{Type: Deleted, Old: b})
+	q.log.push(Delta[*ball]{Type: Added, New: b})
+	q.log.push(Delta[*ball]{Type: Deleted, Old: b})
 	part, told, err := c.next(t.Context())
-	if len(part) != 0 || told != q.position() || err != nil {
-		t.Errorf("next = %v, %d, %v; want no deltas up to %d", part, told, err, q.position())
+	if len(part) != 0 || told != q.log.position() || err != nil {
+		t.Errorf("next = %v, %d, %v; want no deltas up to %d", part, told, err, q.log.position())
 	}
 }
 
@@ -159,10 +159,10 @@ func TestPositionPassesWhatCancelsOut(t *testing.T) {
 func TestNextReturnsSomething(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := NewFIFO[*ball]()
-		c := q.subscribe(cursorOptions{limit: 1})
+		c := q.log.subscribe(cursorOptions{limit: 1})
 		b := newBall("a", 1, 1)
-		q.push(Delta[*ball]{Type: Added, New: b})
-		q.push(Delta[*ball]{Type: Deleted, Old: b})
+		q.log.push(Delta[*ball]{Type: Added, New: b})
+		q.log.push(Delta[*ball]{Type: Deleted, Old: b})
 		got := make(chan []string, 1)
 		go func() {
 			deltas, err := c.Next(t.Context())
@@ -175,7 +175,7 @@ func TestNextReturnsSomething(t *testing.T) {
 		if len(got) > 0 {
 			t.Errorf("Next = %v of what has cancelled out", <-got)
 		}
-		q.push(numbered(7))
+		q.log.push(numbered(7))
 		if diff := cmp.Diff([]string{"7"}, <-got); diff != "" {
 			t.Errorf("Next (-want +got):\n%s", diff)
 		}
@@ -189,7 +189,7 @@ func TestNextWaits(t *testing.T) {
 		end  func(q *FIFO[*ball], c *Cursor[*ball], cancel context.CancelCauseFunc)
 		want error
 	}{
-		{"for a delta", func(q *FIFO[*ball], _ *Cursor[*ball], _ context.CancelCauseFunc) { q.push(numbered(1)) }, nil},
+		{"for a delta", func(q *FIFO[*ball], _ *Cursor[*ball], _ context.CancelCauseFunc) { q.log.push(numbered(1)) }, nil},
 		{"until its context is done", func(_ *FIFO[*ball], _ *Cursor[*ball], cancel context.CancelCauseFunc) { cancel(cause) }, cause},
 		{"until the FIFO is closed", func(q *FIFO[*ball], _ *Cursor[*ball], _ context.CancelCauseFunc) { q.Close() }, ErrStopped},
 		{"until the cursor is closed", func(_ *FIFO[*ball], c *Cursor[*ball], _ context.CancelCauseFunc) { c.Close() }, ErrStopped},
@@ -226,7 +226,7 @@ func TestNextWaits(t *testing.T) {
 func TestErrorConsumesNothing(t *testing.T) {
 	q := NewFIFO[*ball]()
 	c := q.Subscribe()
-	q.push(numbered(0))
+	q.log.push(numbered(0))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if got, err := c.Next(ctx); !errors.Is(err, context.Canceled) || got != nil {
@@ -268,12 +268,12 @@ func TestClose(t *testing.T) {
 func TestClosedAtALaterEnd(t *testing.T) {
 	q := NewFIFO[*ball]()
 	c := q.Subscribe()
-	q.closedAt.Store(2 + 1)
+	q.log.closedAt.Store(2 + 1)
 	for i := range 2 {
 		if part, _, err := c.poll(); len(part) > 0 || err != nil {
 			t.Fatalf("before delta %d: %v, error %v", i, versions(part), err)
 		}
-		q.put(numbered(i))
+		q.log.put(numbered(i))
 		if part, _, err := c.poll(); err != nil || len(part) != 1 {
 			t.Fatalf("delta %d: %v, error %v", i, versions(part), err)
 		}
@@ -290,7 +290,7 @@ func TestNoLostWakeUp(t *testing.T) {
 		q := NewFIFO[*ball]()
 		var wg sync.WaitGroup
 		for i := range cursors {
-			c := q.subscribe(cursorOptions{everyUpdate: true})
+			c := q.log.subscribe(cursorOptions{everyUpdate: true})
 			rnd := rand.New(rand.NewPCG(1, uint64(i)))
 			wg.Go(func() {
 				var got []string
@@ -310,7 +310,7 @@ func TestNoLostWakeUp(t *testing.T) {
 		}
 		rnd := rand.New(rand.NewPCG(2, 2))
 		for i := range n {
-			q.push(numbered(i))
+			q.log.push(numbered(i))
 			time.Sleep(time.Duration(rnd.IntN(4)) * time.Millisecond)
 		}
 		wg.Wait()
@@ -325,7 +325,7 @@ func TestWaitBesideTimer(t *testing.T) {
 		go func() {
 			for i := range 100 {
 				time.Sleep(7 * time.Millisecond)
-				q.push(numbered(i))
+				q.log.push(numbered(i))
 			}
 			q.Close()
 		}()
@@ -366,7 +366,7 @@ func TestRace(t *testing.T) {
 	join := func(opts cursorOptions) *reader {
 		world.Lock()
 		defer world.Unlock()
-		r := &reader{known: map[Key]*ball{}, cursor: q.subscribe(opts)}
+		r := &reader{known: map[Key]*ball{}, cursor: q.log.subscribe(opts)}
 		for key, b := range truth {
 			r.known[key] = b
 		}
@@ -422,7 +422,7 @@ func TestRace(t *testing.T) {
 		} else {
 			truth[KeyOf(next)] = next
 		}
-		emit(d, q.push)
+		emit(d, q.log.push)
 		world.Unlock()
 		if version%5000 == 0 {
 			time.Sleep(time.Millisecond) // let them park
@@ -438,7 +438,7 @@ func TestCloseWhileReading(t *testing.T) {
 	q := NewFIFO[*ball]()
 	c, other := q.Subscribe(), q.Subscribe()
 	for i := range firstChunk {
-		q.push(numbered(i))
+		q.log.push(numbered(i))
 	}
 	part, _, err := c.poll()
 	if err != nil {
@@ -449,7 +449,7 @@ func TestCloseWhileReading(t *testing.T) {
 	other.wait()
 	// Nor does the log begin anew with their chunk.
 	for i := range 2 * firstChunk {
-		q.push(numbered(100 + i))
+		q.log.push(numbered(100 + i))
 		readDry(t, other)
 		other.wait()
 	}
@@ -461,16 +461,16 @@ func TestCloseWhileReading(t *testing.T) {
 // A consumer that is never behind is given every delta, however many there are, without a pause between them.
 func TestSteadyConsumerGetsAll(t *testing.T) {
 	q := NewFIFO[*ball]()
-	q.push(numbered(-1))
+	q.log.push(numbered(-1))
 	c := q.Subscribe()
-	if got := c.delivered.Load(); got != q.position() {
-		t.Errorf("a new cursor is at %d of a log of %d", got, q.position())
+	if got := c.delivered.Load(); got != q.log.position() {
+		t.Errorf("a new cursor is at %d of a log of %d", got, q.log.position())
 	}
 	for i := range 3 * defaultLimit {
-		q.push(numbered(i))
+		q.log.push(numbered(i))
 		part, at, err := c.poll()
-		if err != nil || len(part) != 1 || at != q.position() {
-			t.Fatalf("delta %d: %d deltas up to %d of %d, error %v", i, len(part), at, q.position(), err)
+		if err != nil || len(part) != 1 || at != q.log.position() {
+			t.Fatalf("delta %d: %d deltas up to %d of %d, error %v", i, len(part), at, q.log.position(), err)
 		}
 		if cap(part) > len(part) {
 			t.Fatalf("delta %d: what the consumer appends would be in the log", i)
@@ -486,7 +486,7 @@ func TestPositionBehindANetChange(t *testing.T) {
 	q := NewFIFO[*ball]()
 	c := q.Subscribe()
 	for i := range 2 * defaultLimit {
-		q.push(numbered(i))
+		q.log.push(numbered(i))
 	}
 	for last := uint64(0); c.Pending() > 0; {
 		_, at, err := c.poll()
@@ -495,8 +495,8 @@ func TestPositionBehindANetChange(t *testing.T) {
 		}
 		last = at
 	}
-	if got := c.delivered.Load(); got != q.position() {
-		t.Errorf("at %d of %d", got, q.position())
+	if got := c.delivered.Load(); got != q.log.position() {
+		t.Errorf("at %d of %d", got, q.log.position())
 	}
 }
 
@@ -504,8 +504,8 @@ func TestPositionBehindANetChange(t *testing.T) {
 func TestBoundOfAClosedLog(t *testing.T) {
 	q := NewFIFO[*ball]()
 	c := q.Subscribe()
-	q.push(numbered(0))
-	q.push(numbered(1))
+	q.log.push(numbered(0))
+	q.log.push(numbered(1))
 	q.Close()
 	for i, want := range []int{1, 0} {
 		if part, at, err := c.pollTo(1, true); err != nil || len(part) != want || at != 1 {
@@ -517,21 +517,21 @@ func TestBoundOfAClosedLog(t *testing.T) {
 // The appender may find that a cursor is too slow, and fold it when it has been closed or has caught up.
 func TestFoldACursorTooLate(t *testing.T) {
 	q := NewFIFO[*ball]()
-	c := q.subscribe(cursorOptions{limit: 1})
+	c := q.log.subscribe(cursorOptions{limit: 1})
 	for i := range firstChunk {
-		q.put(numbered(i))
+		q.log.put(numbered(i))
 	}
 	c.foldTo(firstChunk / 2)
 	c.Close()
-	c.foldTo(q.position())
+	c.foldTo(q.log.position())
 	// What was folded before stays counted.
 	if n, folded := c.undone(); n != 0 || folded != firstChunk/2 {
 		t.Errorf("%d wait, %d were folded", n, folded)
 	}
 	// Nor is one folded that is not too slow any more.
 	quick := q.Subscribe()
-	q.push(numbered(0))
-	quick.foldTo(q.position())
+	q.log.push(numbered(0))
+	quick.foldTo(q.log.position())
 	if n, folded := quick.undone(); n != 1 || folded != 0 {
 		t.Errorf("of one that has caught up %d wait, %d were folded", n, folded)
 	}

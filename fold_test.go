@@ -173,14 +173,14 @@ func (r *reader) learn(deltas []Delta[*ball]) error {
 
 // checkFIFO checks, while nobody uses q, what its fields promise each other.
 func checkFIFO(t interface{ Fatalf(string, ...any) }, q *FIFO[*ball]) {
-	if got := int(q.live.Load()); got != len(q.cursors) {
-		t.Fatalf("live = %d of %d cursors", got, len(q.cursors))
+	if got := int(q.log.live.Load()); got != len(q.log.cursors) {
+		t.Fatalf("live = %d of %d cursors", got, len(q.log.cursors))
 	}
-	if got := int(q.sleepers.Load()); got != len(q.parked) {
-		t.Fatalf("sleepers = %d of %d that are parked", got, len(q.parked))
+	if got := int(q.log.sleepers.Load()); got != len(q.log.parked) {
+		t.Fatalf("sleepers = %d of %d that are parked", got, len(q.log.parked))
 	}
-	for _, c := range q.cursors {
-		if parked := slices.Contains(q.parked, c); c.parked.Load() != parked {
+	for _, c := range q.log.cursors {
+		if parked := slices.Contains(q.log.parked, c); c.parked.Load() != parked {
 			t.Fatalf("a cursor says that it is parked: %v, its FIFO: %v", c.parked.Load(), parked)
 		}
 		if c.waking.Load() && c.parked.Load() {
@@ -195,8 +195,8 @@ func checkFIFO(t interface{ Fatalf(string, ...any) }, q *FIFO[*ball]) {
 			}
 		}
 	}
-	if q.tail != nil && q.tail.swept > chunkSize {
-		t.Fatalf("%d slots are swept", q.tail.swept)
+	if q.log.tail != nil && q.log.tail.swept > chunkSize {
+		t.Fatalf("%d slots are swept", q.log.tail.swept)
 	}
 }
 
@@ -211,7 +211,7 @@ func TestCursorModel(t *testing.T) {
 		var readers []*reader
 		push := func(d Delta[*ball]) {
 			d.ResourceVersion = strconv.Itoa(version)
-			q.push(d)
+			q.log.push(d)
 			if d.New == nil {
 				delete(truth, d.Key())
 			} else {
@@ -220,7 +220,7 @@ func TestCursorModel(t *testing.T) {
 			for _, r := range readers {
 				r.pending = append(r.pending, d)
 				r.woken, r.parked = r.woken || r.parked, false
-				r.behind = max(r.behind, int(q.position()-r.read))
+				r.behind = max(r.behind, int(q.log.position()-r.read))
 			}
 		}
 		change := func(t *rapid.T) {
@@ -315,8 +315,8 @@ func TestCursorModel(t *testing.T) {
 			},
 			"subscribe": func(t *rapid.T) {
 				r := &reader{limit: rapid.SampledFrom([]int{0, 1, 2, 10, 300, defaultLimit}).Draw(t, "limit"),
-					parts: rapid.Bool().Draw(t, "parts"), known: map[Key]*ball{}, read: q.position()}
-				r.cursor = q.subscribe(cursorOptions{everyUpdate: r.limit == 0, limit: r.limit})
+					parts: rapid.Bool().Draw(t, "parts"), known: map[Key]*ball{}, read: q.log.position()}
+				r.cursor = q.log.subscribe(cursorOptions{everyUpdate: r.limit == 0, limit: r.limit})
 				for key, b := range truth {
 					r.known[key] = b
 				}
@@ -393,7 +393,7 @@ func TestCursorModel(t *testing.T) {
 func TestSinkModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		q := NewFIFO[*ball]()
-		r := &reader{known: map[Key]*ball{}, cursor: q.subscribe(cursorOptions{limit: rapid.IntRange(1, 8).Draw(t, "limit")})}
+		r := &reader{known: map[Key]*ball{}, cursor: q.log.subscribe(cursorOptions{limit: rapid.IntRange(1, 8).Draw(t, "limit")})}
 		truth := map[Key]*ball{}
 		version := 0
 		draw := func(t *rapid.T) *ball {

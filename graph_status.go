@@ -135,14 +135,14 @@ func (d *Derived[T]) status() DerivedStatus {
 // [GraphStatus] has the rest.
 func (d *Derived[T]) Status() Status {
 	s := Status{
-		Informer: d.hub.opts.Name, Phase: PhaseWatching, Synced: isClosed(d.hub.synced),
+		Informer: d.hub.opts.Name, Phase: phaseWatching, Synced: isClosed(d.hub.synced),
 		ResourceVersion: d.hub.store.ResourceVersion(),
 	}
 	switch {
 	case isClosed(d.hub.stopped):
-		s.Phase = PhaseStopped
+		s.Phase = phaseStopped
 	case !d.graph.running():
-		s.Phase = PhaseIdle
+		s.Phase = phaseIdle
 	}
 	return s
 }

@@ -35,7 +35,7 @@ type hub[T Identified] struct {
 	store *Indexer[T]
 	log   *log[T]
 
-	// followers is the number of calls of Follow. While it is 0, told is not kept.
+	// followers is the number of calls of Follow. While it is 0, notified is not kept.
 	followers atomic.Int32
 
 	midCommit func() // called in the middle of a long commit of write; for tests
@@ -48,10 +48,10 @@ type hub[T Identified] struct {
 	waiting []*subscription[T] // those that wait for the first content; guarded by mu, as all below
 	era     era
 	unseen  uint64 // lists after the first one that showed no differences
-	// told is the point at which the writer last called notify: it has no change in hand then that
-	// follows at once. turn is how often that was noted.
-	told point
-	turn uint64
+	// notified is the point of the last notify, when the writer had nothing more at hand; notifies
+	// counts them.
+	notified point
+	notifies uint64
 }
 
 // newHub returns an empty hub. Other hubs may have the same mu.
@@ -167,11 +167,11 @@ func (h *hub[T]) object(key Key) (Identified, bool) {
 // notify wakes the consumers that wait for changes. The writer calls it after a change, or after
 // the last of several changes that follow each other at once.
 func (h *hub[T]) notify() {
-	// told comes first: a follower asks to be woken, and then looks at told.
+	// notified comes first: a follower asks to be woken, and then looks at it.
 	if h.followers.Load() > 0 {
 		h.mu.Lock()
-		h.turn++
-		h.told = h.pointLocked()
+		h.notifies++
+		h.notified = h.pointLocked()
 		h.mu.Unlock()
 	}
 	h.log.notify()
@@ -337,13 +337,13 @@ func (h *hub[T]) unsubscribe(s *subscription[T]) {
 type era struct{ relists, epochs uint64 }
 
 // A point is a position of the log: the version that the store reports there, the era that it is
-// in, how many lists have shown no differences, and how often told was noted before.
+// in, how many lists have shown no differences, and how many notifies there were before.
 type point struct {
 	position uint64
 	version  string
 	era      era
 	unseen   uint64
-	turn     uint64
+	notifies uint64
 }
 
 // point returns the present point.
@@ -354,15 +354,15 @@ func (h *hub[T]) point() point {
 }
 
 func (h *hub[T]) pointLocked() point {
-	return point{h.log.position(), h.store.store.VersionLocked(), h.era, h.unseen, h.turn}
+	return point{h.log.position(), h.store.store.VersionLocked(), h.era, h.unseen, h.notifies}
 }
 
 // look returns the present point, and the point at which the writer last called notify. That is an
 // old one if there was no follower since.
-func (h *hub[T]) look() (now, told point) {
+func (h *hub[T]) look() (now, notified point) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.pointLocked(), h.told
+	return h.pointLocked(), h.notified
 }
 
 // A cut is one point of a collection: its content, and the position of the log up to which all

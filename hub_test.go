@@ -32,17 +32,7 @@ func (h *hub[T]) replace(objs []T, version, report string) {
 	h.commit(h.store.store.Compare(objs, table.Comparison[T]{}), version, report, func() {})
 }
 
-// set stores obj under key, as an event does; obj is the zero T for a deletion.
-func (h *hub[T]) set(key Key, obj T, version, report string) {
-	batch := h.store.store.NewBatch()
-	defer batch.Release()
-	batch.Put(key, obj)
-	h.write(batch, &move[T]{version: version, report: report})
-}
-
 func (h *hub[T]) progress(report string) { h.write(h.store.store.NewBatch(), &move[T]{report: report}) }
-
-func (h *hub[T]) remove(key Key, version, report string) { h.set(key, *new(T), version, report) }
 
 // A replica is what a consumer knows from the deltas that it was handed.
 type replica map[Key]*ball

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -15,105 +14,12 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/leak"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
 // The other tests of the public API are in test/. These are what one would ask of an informer first.
-
-func key(name string) lw.Key { return lw.Key{Namespace: "default", Name: name} }
-
-func create(t *testing.T, m *lw.Memory[*Widget], name string, size int) {
-	t.Helper()
-	if _, err := m.Create(widget(name, size)); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func update(t *testing.T, m *lw.Memory[*Widget], name string, size int) *Widget {
-	t.Helper()
-	w, ok := m.Get(key(name))
-	if !ok {
-		t.Fatalf("no widget %s", name)
-	}
-	w.Size = size
-	w, err := m.Update(w)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return w
-}
-
-func remove(t *testing.T, m *lw.Memory[*Widget], name string) {
-	t.Helper()
-	if err := m.Delete(key(name)); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// start runs inf in the bubble until the test ends.
-func start(t *testing.T, inf *lw.Informer[*Widget]) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- inf.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("Run: %v", err)
-		}
-	})
-}
-
-// run starts an informer of src and waits until it has synced.
-func run(t *testing.T, src lw.Source[*Widget], opts *lw.Options) *lw.Informer[*Widget] {
-	t.Helper()
-	inf := lw.NewInformer(src, opts)
-	start(t, inf)
-	if err := inf.WaitForSync(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	synctest.Wait()
-	return inf
-}
-
-func canceled(t *testing.T) context.Context {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	return ctx
-}
-
-// calls writes down what handlers are told: "add a1", "update a1 a2", "delete a2", "synced".
-type calls struct {
-	mu  sync.Mutex
-	got []string
-}
-
-func (c *calls) handler() lw.Handler[*Widget] {
-	return lw.Handler[*Widget]{
-		Add:    func(w *Widget) { c.note(fmt.Sprint("add ", w.Name, w.Size)) },
-		Update: func(old, w *Widget) { c.note(fmt.Sprint("update ", old.Name, old.Size, " ", w.Name, w.Size)) },
-		Delete: func(w *Widget) { c.note(fmt.Sprint("delete ", w.Name, w.Size)) },
-		Synced: func() { c.note("synced") },
-	}
-}
-
-func (c *calls) note(what string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.got = append(c.got, what)
-}
-
-// mustBe compares the calls since the last mustBe.
-func (c *calls) mustBe(t *testing.T, want ...string) {
-	t.Helper()
-	synctest.Wait()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if diff := cmp.Diff(want, c.got); diff != "" {
-		t.Errorf("calls (-want +got):\n%s", diff)
-	}
-	c.got = nil
-}
 
 // A bubble does not end while a goroutine of it is left, so each test of this file also proves that Run leaves none.
 
@@ -124,13 +30,13 @@ func TestHandlerLifetimes(t *testing.T) {
 		for to := from; to < len(times); to++ {
 			t.Run(fmt.Sprintf("added %s, removed %s", times[from], times[to]), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					m := lw.NewMemory(widget("a", 1))
+					m := lw.NewMemory(rig.NewWidget("a", 1))
 					m.Fail(errors.New("not yet"))
 					inf := lw.NewInformer(m, &lw.Options{OnError: func(error) {}})
 					ctx, cancel := context.WithCancel(t.Context())
 					defer cancel()
 					ran := make(chan error, 1)
-					got := &calls{}
+					got := &rig.Calls{}
 					var reg *lw.Registration
 					for now := range times {
 						switch now {
@@ -148,7 +54,7 @@ func TestHandlerLifetimes(t *testing.T) {
 						}
 						synctest.Wait()
 						if now == from {
-							reg = inf.AddHandler(got.handler())
+							reg = inf.AddHandler(got.Handler())
 							synctest.Wait()
 						}
 						if now == to {
@@ -164,7 +70,7 @@ func TestHandlerLifetimes(t *testing.T) {
 							}
 						}
 						if now == 2 {
-							update(t, m, "a", 2)
+							rig.Update(t, m, "a", 2)
 							synctest.Wait()
 						}
 					}
@@ -175,7 +81,7 @@ func TestHandlerLifetimes(t *testing.T) {
 					case from <= 2 && to == 2:
 						want = []string{"add a1", "synced"}
 					}
-					got.mustBe(t, want...)
+					got.MustBe(t, want...)
 					err := reg.WaitForSync(t.Context())
 					if len(want) > 0 != (err == nil) || err != nil && !errors.Is(err, lw.ErrStopped) {
 						t.Errorf("WaitForSync: %v", err)
@@ -189,11 +95,11 @@ func TestHandlerLifetimes(t *testing.T) {
 // After Remove no call comes; the one that runs is not waited for, and Done says when it has returned.
 func TestRemoveWhileACallRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(widget("a", 1), widget("b", 1))
-		inf := run(t, m, nil)
+		m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 1))
+		inf := rig.Run(t, m, nil)
 		block := make(chan struct{})
 		n := 0
-		reg := inf.AddHandler(lw.Handler[*Widget]{Add: func(*Widget) { n++; <-block }})
+		reg := inf.AddHandler(lw.Handler[*rig.Widget]{Add: func(*rig.Widget) { n++; <-block }})
 		synctest.Wait()
 		before := time.Now()
 		reg.Remove()
@@ -205,7 +111,7 @@ func TestRemoveWhileACallRuns(t *testing.T) {
 			t.Error("done while a call runs")
 		default:
 		}
-		if err := reg.WaitForSync(canceled(t)); !errors.Is(err, context.Canceled) {
+		if err := reg.WaitForSync(rig.Canceled(t)); !errors.Is(err, context.Canceled) {
 			t.Errorf("WaitForSync: %v", err)
 		}
 		close(block)
@@ -216,7 +122,7 @@ func TestRemoveWhileACallRuns(t *testing.T) {
 		if n != 1 {
 			t.Errorf("%d calls, want the one that was running", n)
 		}
-		if s := inf.Status(); s.Phase != lw.PhaseWatching {
+		if s := inf.Status(); s.Phase != "watching" {
 			t.Errorf("the informer is %v", s.Phase)
 		}
 	})
@@ -225,27 +131,27 @@ func TestRemoveWhileACallRuns(t *testing.T) {
 // One handler's registrations are its own: removing one changes nothing for the other.
 func TestTwoRegistrationsOfOneHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory[*Widget]()
-		inf := run(t, m, nil)
-		got := &calls{}
-		first, second := inf.AddHandler(got.handler()), inf.AddHandler(got.handler())
-		got.mustBe(t, "synced", "synced")
-		create(t, m, "a", 1)
-		got.mustBe(t, "add a1", "add a1")
+		m := lw.NewMemory[*rig.Widget]()
+		inf := rig.Run(t, m, nil)
+		got := &rig.Calls{}
+		first, second := inf.AddHandler(got.Handler()), inf.AddHandler(got.Handler())
+		got.MustBe(t, "synced", "synced")
+		rig.Create(t, m, "a", 1)
+		got.MustBe(t, "add a1", "add a1")
 		first.Remove()
 		<-first.Done()
-		update(t, m, "a", 2)
-		got.mustBe(t, "update a1 a2")
+		rig.Update(t, m, "a", 2)
+		got.MustBe(t, "update a1 a2")
 		second.Remove()
-		remove(t, m, "a")
-		got.mustBe(t)
+		rig.Remove(t, m, "a")
+		got.MustBe(t)
 	})
 }
 
 // What was synced stays so, and can be read, after the stop.
 func TestAfterTheStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(widget("a", 1))
+		m := lw.NewMemory(rig.NewWidget("a", 1))
 		inf := lw.NewInformer(m, nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
@@ -256,23 +162,23 @@ func TestAfterTheStop(t *testing.T) {
 		version := m.ResourceVersion()
 		cancel()
 		<-done
-		create(t, m, "b", 1)
-		if err := inf.WaitForSync(canceled(t)); err != nil {
+		rig.Create(t, m, "b", 1)
+		if err := inf.WaitForSync(rig.Canceled(t)); err != nil {
 			t.Errorf("WaitForSync: %v", err)
 		}
-		if err := inf.WaitForResourceVersion(canceled(t), version); err != nil {
+		if err := inf.WaitForResourceVersion(rig.Canceled(t), version); err != nil {
 			t.Errorf("WaitForResourceVersion of what is there: %v", err)
 		}
 		if err := inf.WaitForResourceVersion(t.Context(), m.ResourceVersion()); !errors.Is(err, lw.ErrStopped) {
 			t.Errorf("WaitForResourceVersion of what never comes: %v", err)
 		}
-		if w, there := inf.Store().Get(key("a")); !there || w.Size != 1 || inf.Store().Len() != 1 {
+		if w, there := inf.Store().Get(rig.Key("a")); !there || w.Size != 1 || inf.Store().Len() != 1 {
 			t.Errorf("the store has %d objects, and %+v", inf.Store().Len(), w)
 		}
-		if n := lw.NewIndex(inf, (*Widget).GetNamespace).Len("default"); n != 1 {
+		if n := lw.NewIndex(inf, (*rig.Widget).GetNamespace).Len("default"); n != 1 {
 			t.Errorf("an index made after the stop holds %d objects", n)
 		}
-		reg := inf.AddHandler(lw.Handler[*Widget]{Add: func(*Widget) { t.Error("a call after the stop") }})
+		reg := inf.AddHandler(lw.Handler[*rig.Widget]{Add: func(*rig.Widget) { t.Error("a call after the stop") }})
 		reg.Remove()
 		<-reg.Done()
 		if reg.Pending() != 0 {
@@ -284,23 +190,23 @@ func TestAfterTheStop(t *testing.T) {
 // An index is there from its making on, before the first list and on a live informer.
 func TestIndexOfAnInformer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(widget("a", 1), widget("b", 2))
+		m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 2))
 		inf := lw.NewInformer(m, nil)
-		early := lw.NewIndex(inf, func(w *Widget) int { return w.Size })
+		early := lw.NewIndex(inf, func(w *rig.Widget) int { return w.Size })
 		if n := early.Len(1); n != 0 {
 			t.Errorf("%d objects before Run", n)
 		}
-		start(t, inf)
+		rig.Start(t, inf)
 		synctest.Wait()
-		update(t, m, "b", 1)
+		rig.Update(t, m, "b", 1)
 		synctest.Wait()
-		late := lw.NewIndex(inf, func(w *Widget) int { return w.Size })
-		for i, ix := range []*lw.Index[int, *Widget]{early, late} {
+		late := lw.NewIndex(inf, func(w *rig.Widget) int { return w.Size })
+		for i, ix := range []*lw.Index[int, *rig.Widget]{early, late} {
 			if ix.Len(1) != 2 || ix.Len(2) != 0 {
 				t.Errorf("index %d: %d of size 1, %d of size 2", i, ix.Len(1), ix.Len(2))
 			}
 		}
-		remove(t, m, "a")
+		rig.Remove(t, m, "a")
 		synctest.Wait()
 		if early.Len(1) != 1 || late.Len(1) != 1 {
 			t.Errorf("after a deletion: %d and %d", early.Len(1), late.Len(1))
@@ -311,20 +217,20 @@ func TestIndexOfAnInformer(t *testing.T) {
 // A slow handler and readers without a pause delay neither the store nor a handler that joins.
 func TestNobodyWaitsForASlowHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory[*Widget]()
+		m := lw.NewMemory[*rig.Widget]()
 		for i := range 1000 {
-			create(t, m, strconv.Itoa(i), i)
+			rig.Create(t, m, strconv.Itoa(i), i)
 		}
-		inf := run(t, m, nil)
-		slow := inf.AddHandler(lw.Handler[*Widget]{Add: func(*Widget) { time.Sleep(time.Hour) }})
+		inf := rig.Run(t, m, nil)
+		slow := inf.AddHandler(lw.Handler[*rig.Widget]{Add: func(*rig.Widget) { time.Sleep(time.Hour) }})
 		synctest.Wait()
 		before := time.Now()
 		n := 0
-		late := inf.AddHandler(lw.Handler[*Widget]{Add: func(*Widget) { n++ }})
+		late := inf.AddHandler(lw.Handler[*rig.Widget]{Add: func(*rig.Widget) { n++ }})
 		if err := late.WaitForSync(t.Context()); err != nil {
 			t.Error(err)
 		}
-		w := update(t, m, "7", -1)
+		w := rig.Update(t, m, "7", -1)
 		if err := inf.WaitForResourceVersion(t.Context(), w.ResourceVersion); err != nil {
 			t.Error(err)
 		}
@@ -342,12 +248,12 @@ func TestNobodyWaitsForASlowHandler(t *testing.T) {
 func TestWaitForSyncOfMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var down error = syscall.ECONNREFUSED
-		good := run(t, lw.NewMemory[*Widget](), &lw.Options{Name: "good"})
-		failing := lw.NewMemory[*Widget]()
+		good := rig.Run(t, lw.NewMemory[*rig.Widget](), &lw.Options{Name: "good"})
+		failing := lw.NewMemory[*rig.Widget]()
 		failing.Fail(down)
 		bad := lw.NewInformer(failing, &lw.Options{Name: "bad", OnError: func(error) {}})
-		start(t, bad)
-		idle := lw.NewInformer(lw.NewMemory[*Widget](), &lw.Options{Name: "idle"})
+		rig.Start(t, bad)
+		idle := lw.NewInformer(lw.NewMemory[*rig.Widget](), &lw.Options{Name: "idle"})
 		cause := errors.New("enough")
 		ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Second, cause)
 		defer cancel()
@@ -390,12 +296,12 @@ func sameButDigits(a, b string) bool {
 // Synced and Stopped are closed when the waits would end, neither sooner.
 func TestSyncedAndStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		mem := lw.NewMemory(widget("a", 1), widget("b", 2))
+		mem := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 2))
 		mem.Fail(errors.New("down"))
 		inf := lw.NewInformer(mem, &lw.Options{OnError: func(error) {}})
 		release := make(chan struct{})
-		slow := inf.AddHandler(lw.Handler[*Widget]{Add: func(*Widget) { <-release }})
-		removed := inf.AddHandler(lw.Handler[*Widget]{Add: func(*Widget) { <-release }})
+		slow := inf.AddHandler(lw.Handler[*rig.Widget]{Add: func(*rig.Widget) { <-release }})
+		removed := inf.AddHandler(lw.Handler[*rig.Widget]{Add: func(*rig.Widget) { <-release }})
 		check := func(when string, synced, handler, stopped bool) {
 			t.Helper()
 			synctest.Wait()
@@ -430,35 +336,35 @@ func TestSyncedAndStopped(t *testing.T) {
 // meets the informer's own writes, which neither loses.
 func TestFixture(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		mem := lw.NewMemory[*Widget]()
+		mem := lw.NewMemory[*rig.Widget]()
 		inf := lw.NewInformer(mem, nil)
-		bySize := lw.NewIndex(inf, func(w *Widget) int { return w.Size })
-		got := &calls{}
-		inf.AddHandler(got.handler())
-		inf.Fixture().Set(widget("seed", 7))
-		if _, ok := inf.Store().Get(key("seed")); !ok || bySize.Len(7) != 1 || inf.Status().Objects != 1 {
+		bySize := lw.NewIndex(inf, func(w *rig.Widget) int { return w.Size })
+		got := &rig.Calls{}
+		inf.AddHandler(got.Handler())
+		inf.Fixture().Set(rig.NewWidget("seed", 7))
+		if _, ok := inf.Store().Get(rig.Key("seed")); !ok || bySize.Len(7) != 1 || inf.Status().Objects != 1 {
 			t.Error("the store does not show what was set")
 		}
-		inf.Fixture().Delete(key("seed"))
+		inf.Fixture().Delete(rig.Key("seed"))
 		if inf.Store().Len() != 0 || bySize.Len(7) != 0 {
 			t.Error("the store shows what was deleted")
 		}
-		start(t, inf)
+		rig.Start(t, inf)
 		synctest.Wait()
 		const n = 200
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
 			for i := range n {
-				inf.Fixture().Set(widget(fmt.Sprint("seed", i), i))
+				inf.Fixture().Set(rig.NewWidget(fmt.Sprint("seed", i), i))
 			}
 		}()
 		for i := range n {
-			create(t, mem, fmt.Sprint("real", i), i)
+			rig.Create(t, mem, fmt.Sprint("real", i), i)
 		}
 		<-done
 		synctest.Wait()
-		if objects, told := inf.Store().Len(), len(got.got); objects != 2*n || told != n+1 { // with Synced
+		if objects, told := inf.Store().Len(), got.Len(); objects != 2*n || told != n+1 { // with Synced
 			t.Errorf("%d objects, %d calls; want %d and %d", objects, told, 2*n, n+1)
 		}
 	})

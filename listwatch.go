@@ -170,7 +170,7 @@ func eachItem[T Identified](list runtime.Object, yield func(T, error) error) err
 			return yield(obj, nil)
 		}
 		id := metaOfAny(item)
-		return yield(zero, &Error{Op: opDecode, Key: id.Key(), UID: id.UID, Err: fmt.Errorf("list %T holds %s, not a %T", list, aOrNil(item), zero)})
+		return yield(zero, &Error{Op: opDecode, Key: id.key(), UID: id.UID, Err: fmt.Errorf("list %T holds %s, not a %T", list, aOrNil(item), zero)})
 	}
 	items, err := meta.GetItemsPtr(list)
 	if err != nil {
@@ -283,7 +283,7 @@ func typedEvent[T Identified](ev watch.Event) (WatchEvent[T], error) {
 	if !ok || equal.IsZero(obj) {
 		id := metaOfAny(ev.Object)
 		out.ResourceVersion = id.ResourceVersion
-		out.Err = &Error{Op: opDecode, Key: id.Key(), UID: id.UID, Err: fmt.Errorf("%s event holds %s, not a %T", ev.Type, aOrNil(ev.Object), zero)}
+		out.Err = &Error{Op: opDecode, Key: id.key(), UID: id.UID, Err: fmt.Errorf("%s event holds %s, not a %T", ev.Type, aOrNil(ev.Object), zero)}
 		return out, nil
 	}
 	out.Object, out.ResourceVersion = obj, obj.GetResourceVersion()
@@ -330,9 +330,9 @@ func HadByList[T Identified](ctx context.Context, src Source[T], obj Meta, versi
 	listMeta, err := src.List(request.AsProbe(ctx), opts, func(got T, err error) error {
 		var bad *Error
 		switch {
-		case errors.As(err, &bad) && bad.Key == obj.Key():
+		case errors.As(err, &bad) && bad.Key == obj.key():
 			found = true // obj could be read, so this is another version of it
-		case err != nil || equal.IsZero(got) || KeyOf(got) != obj.Key():
+		case err != nil || equal.IsZero(got) || KeyOf(got) != obj.key():
 			other = true
 		default:
 			found = true
@@ -346,7 +346,7 @@ func HadByList[T Identified](ctx context.Context, src Source[T], obj Meta, versi
 	case listMeta.ResourceVersion != version:
 		return false, fmt.Errorf("lw: a list at resource version %s has version %s: %w", version, listMeta.ResourceVersion, errors.ErrUnsupported)
 	case !found && other:
-		return false, fmt.Errorf("lw: a list of %s has another object: %w", keyString(obj.Key()), errors.ErrUnsupported)
+		return false, fmt.Errorf("lw: a list of %s has another object: %w", keyString(obj.key()), errors.ErrUnsupported)
 	}
 	return had, nil
 }
@@ -358,27 +358,27 @@ func WithListOptions[T Object](src Source[T], tweak ...func(*metav1.ListOptions)
 		panic("lw: WithListOptions: nil source")
 	}
 	mustBeFuncs("WithListOptions", tweak)
-	return &optioned[T]{src, tweak}
+	return &optionSource[T]{src, tweak}
 }
 
-// optioned is the Source of WithListOptions.
-type optioned[T Identified] struct {
+// An optionSource is the Source of WithListOptions.
+type optionSource[T Identified] struct {
 	src   Source[T]
 	tweak []func(*metav1.ListOptions)
 }
 
 // Hints returns those of the source. Had passes no options: what an object was does not depend on
 // what is selected.
-func (o *optioned[T]) Hints() SourceHints { return HintsOf(o.src) }
+func (o *optionSource[T]) Hints() SourceHints { return HintsOf(o.src) }
 
 // Reuses is part of [request.Source].
-func (o *optioned[T]) Reuses(request.Mark) bool { return reuses(o.src) }
+func (o *optionSource[T]) Reuses(request.Mark) bool { return reuses(o.src) }
 
-func (o *optioned[T]) tells() bool { return tellerOf(o.src) != nil }
+func (o *optionSource[T]) tells() bool { return tellerOf(o.src) != nil }
 
 // Told is part of [Teller]. What is selected by a field other than the name and the namespace is not
 // known.
-func (o *optioned[T]) Told(obj Identified) (out T, stays bool, err error) {
+func (o *optionSource[T]) Told(obj Identified) (out T, stays bool, err error) {
 	opts, err := tweaked(metav1.ListOptions{}, o.tweak)
 	if err == nil {
 		stays, err = selects(opts, obj)
@@ -434,7 +434,7 @@ func selects(opts metav1.ListOptions, obj Identified) (bool, error) {
 	return true, nil
 }
 
-func (o *optioned[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(T, error) error) (metav1.ListMeta, error) {
+func (o *optionSource[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(T, error) error) (metav1.ListMeta, error) {
 	opts, err := tweaked(opts, o.tweak)
 	if err != nil {
 		return metav1.ListMeta{}, fmt.Errorf("lw: WithListOptions: %w", err)
@@ -442,7 +442,7 @@ func (o *optioned[T]) List(ctx context.Context, opts metav1.ListOptions, yield f
 	return o.src.List(ctx, opts, yield)
 }
 
-func (o *optioned[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[T]) error) error {
+func (o *optionSource[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[T]) error) error {
 	opts, err := tweaked(opts, o.tweak)
 	if err != nil {
 		return fmt.Errorf("lw: WithListOptions: %w", err)

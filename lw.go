@@ -67,8 +67,8 @@ func (m *Meta) GetUID() types.UID { return m.UID }
 // GetResourceVersion returns the resource version.
 func (m *Meta) GetResourceVersion() string { return m.ResourceVersion }
 
-// Key returns the key.
-func (m *Meta) Key() Key { return Key{Namespace: m.Namespace, Name: m.Name} }
+// key returns the key.
+func (m *Meta) key() Key { return Key{Namespace: m.Namespace, Name: m.Name} }
 
 // MetaOf returns a copy of the identity of obj.
 func MetaOf[T Identified](obj T) Meta {
@@ -142,7 +142,7 @@ func (e *WatchEvent[T]) Key() Key {
 	case !equal.IsZero(e.Object):
 		return KeyOf(e.Object)
 	case e.Identity != nil:
-		return e.Identity.Key()
+		return e.Identity.key()
 	case e.Err != nil:
 		return keyOfError(e.Err)
 	}
@@ -405,6 +405,24 @@ func (p position) lacks(version string) bool {
 func (p position) after(version string) bool {
 	c, err := resourceversion.CompareResourceVersion(p.version, version)
 	return err == nil && c > 0
+}
+
+// newestOf returns the identity of the object with the newest version; the zero Meta if there is
+// none, or no version has an order. It passes over the keys of which skip is true.
+func newestOf[T Identified](objs iter.Seq[T], skip func(Key) bool) (id Meta) {
+	var newest position
+	for obj := range objs {
+		at := positionAt(obj.GetResourceVersion())
+		than := newest
+		if than.version == "" {
+			than = at
+		}
+		older, ordered := than.before(at)
+		if ordered && (older || newest.version == "") && !skip(KeyOf(obj)) {
+			newest, id = at, MetaOf(obj)
+		}
+	}
+	return id
 }
 
 // decimal returns version as a number. It returns 0 if version has no order or has more than 19

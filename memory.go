@@ -164,11 +164,11 @@ func (m *Memory[T]) DeleteIf(want Meta) error {
 
 // deleteIf is DeleteIf, and returns the resource version of the deletion.
 func (m *Memory[T]) deleteIf(want Meta) (resourceVersion string, err error) {
-	version, err := m.parse("delete", want.Key(), want.ResourceVersion)
+	version, err := m.parse("delete", want.key(), want.ResourceVersion)
 	if err != nil {
 		return "", err
 	}
-	_, at, err := m.objects.Delete(want.Key(), history.Preconditions{UID: want.UID, Version: version})
+	_, at, err := m.objects.Delete(want.key(), history.Preconditions{UID: want.UID, Version: version})
 	if err != nil {
 		return "", err
 	}
@@ -249,7 +249,7 @@ func (m *Memory[T]) had(_ context.Context, obj Meta, resourceVersion string) (bo
 	if err != nil {
 		return false, apierrors.NewBadRequest("lw: Memory: " + err.Error())
 	}
-	was, err := m.objects.At(obj.Key(), version)
+	was, err := m.objects.At(obj.key(), version)
 	if err != nil {
 		return false, err
 	}

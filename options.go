@@ -2,7 +2,6 @@ package lw
 
 import (
 	"cmp"
-	"fmt"
 	"log/slog"
 	"time"
 )
@@ -43,28 +42,14 @@ type Options struct {
 }
 
 // ListMode says how an informer requests a list.
-type ListMode int
+type ListMode string
 
 const (
-	ListAuto   ListMode = iota // streams the list, or uses pages from the moment on that the server cannot
-	ListStream                 // always streams the list (https://kep.k8s.io/3157)
-	ListPages                  // requests pages of Options.PageSize objects, all of one resource version
-	ListWhole                  // requests the list in one response
+	ListAuto   ListMode = "auto"   // streams the list, or uses pages from the moment on that the server cannot
+	ListStream ListMode = "stream" // always streams the list (https://kep.k8s.io/3157)
+	ListPages  ListMode = "pages"  // requests pages of Options.PageSize objects, all of one resource version
+	ListWhole  ListMode = "whole"  // requests the list in one response
 )
-
-func (m ListMode) String() string {
-	switch m {
-	case ListAuto:
-		return "auto"
-	case ListStream:
-		return "stream"
-	case ListPages:
-		return "pages"
-	case ListWhole:
-		return "whole"
-	}
-	return fmt.Sprintf("ListMode(%d)", int(m))
-}
 
 // withDefaults returns a copy of o, which may be nil, with the defaults filled in. name is the
 // default of Name. OnPanic may be nil in it, and so may one of Logger and OnError: newFailureLog sets
@@ -81,6 +66,9 @@ func (o *Options) withDefaults(name string) *Options {
 		s.Logger = slog.Default()
 	}
 	s.warn()
+	if s.List == "" {
+		s.List = ListAuto
+	}
 	if s.PageSize <= 0 {
 		s.PageSize = 500
 	}

@@ -33,7 +33,7 @@ type Reflector[T Identified] struct {
 
 	// Any goroutine may use the field below.
 
-	hurry pace.Hurry
+	refresher pace.Refresher
 }
 
 // A step is what a reflector does next. Whatever wants a step sets next to the later one of both, in
@@ -100,7 +100,7 @@ func (r *Reflector[T]) Run(ctx context.Context) error {
 		return startedError(r.opts.Name)
 	}
 	defer r.board.addInformer(r.opts.Name, r.Status, noObject)()
-	defer r.recorder.setPhase(PhaseStopped)
+	defer r.recorder.setPhase(phaseStopped)
 	r.log.start()
 	defer r.log.stop()
 	ctx = r.lend(ctx)
@@ -114,7 +114,7 @@ func (r *Reflector[T]) Run(ctx context.Context) error {
 		case stepAsk:
 			done = r.ask(ctx)
 		default:
-			done = r.watch(ctx)
+			done = r.follow(ctx, false)
 		}
 		if ctx.Err() != nil {
 			break
@@ -161,17 +161,17 @@ func (r *Reflector[T]) report(err *Error) {
 	r.opts.OnError(err)
 }
 
-// hasten has the position reach version soon: the source's Progress does that, or else hurry. It
-// does nothing if the versions mean nothing. It returns as Hurry.Hasten does.
+// hasten has the position reach version soon: the source's Progress does that, or else refresher. It
+// does nothing if the versions mean nothing. It returns as Refresher.Hasten does.
 func (r *Reflector[T]) hasten(version string) (again time.Duration) {
 	hints := HintsOf(r.src)
 	switch {
 	case hints.Unversioned:
 		return pace.HastenAgain
 	case hints.Progress == nil:
-		return r.hurry.Hasten(version, errHastened)
+		return r.refresher.Hasten(version, errHastened)
 	}
-	if again = r.hurry.MayAsk(); again == 0 {
+	if again = r.refresher.MayAsk(); again == 0 {
 		hints.Progress()
 	}
 	return again

@@ -285,8 +285,8 @@ func (b *listBuilder[T]) checkEvent(ev *WatchEvent[T], key Key, h SourceHints) (
 }
 
 // tooOld returns the error of an event that should be newer than at.
-func tooOld[T Identified](ev *WatchEvent[T], key Key, at position) error {
-	return protocolErrorf("%s event of %s at resource version %s came after %s", ev.Type, keyString(key), ev.ResourceVersion, at.version)
+func tooOld[T Identified](ev *WatchEvent[T], key Key, at position) *protocolError {
+	return &protocolError{msg: fmt.Sprintf("%s event of %s at resource version %s came after %s", ev.Type, keyString(key), ev.ResourceVersion, at.version)}
 }
 
 // checkChange is checkEvent for a change. newest is the newest version before.

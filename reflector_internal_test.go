@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -165,8 +164,8 @@ func TestErrorKinds(t *testing.T) {
 		"wrapped status":  {fmt.Errorf("x: %w", apierrors.NewBadRequest("x")), kinds{status: true, refused: true, sure: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := kinds{lost: isLost(tc.err), status: isStatus(tc.err), busy: isBusy(tc.err)}
-			got.refused, got.sure = isRefusal(tc.err)
+			got := kinds{lost: isLost(tc.err), status: pace.IsStatus(tc.err), busy: pace.IsBusy(tc.err)}
+			got.refused, got.sure = pace.IsRefusal(tc.err)
 			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(kinds{})); diff != "" {
 				t.Errorf("kinds (-want +got):\n%s", diff)
 			}
@@ -230,7 +229,7 @@ func TestRetryAfterSeconds(t *testing.T) {
 		"a long time": {apierrors.NewTooManyRequests("x", 1e6), 5 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := retryAfter(tc.err); got != tc.want {
+			if got := pace.RetryAfter(tc.err); got != tc.want {
 				t.Errorf("retryAfter = %v, want %v", got, tc.want)
 			}
 		})
@@ -272,34 +271,6 @@ func keys(m map[Key]error) (out []Key) {
 	return out
 }
 
-// Failures are of one kind if only their numbers differ.
-func TestSignature(t *testing.T) {
-	signed := func(text string) string {
-		return signature(&Error{Op: opWatch, Key: Key{Name: "a"}, Err: errors.New(text)})
-	}
-	for _, tt := range []struct {
-		a, b string
-		same bool
-	}{
-		{"dial 10.0.0.1:443 (2s)", "dial 10.0.10.21:6443 (30s)", true},
-		{"at byte 100", "at byte 7", true},
-		{"at byte 100", "at byte -100", false},
-		{"a b", "a/b", false},
-		{"a b", "a  b", false},
-		{"1 2", "12", false},
-		{"a:b", "a;b", false},
-		{"no route", "no host", false},
-		{strings.Repeat("x", maxSignature) + "a", strings.Repeat("x", maxSignature) + "b", true},
-	} {
-		if same := signed(tt.a) == signed(tt.b); same != tt.same {
-			t.Errorf("%q and %q are of one kind: %v, want %v", tt.a, tt.b, same, tt.same)
-		}
-	}
-	if got, want := signed("dial 10.0.0.1: (2s) é"), "watch a dial #.#.#.#: (#s) é"; got != want {
-		t.Errorf("signature %q, want %q", got, want)
-	}
-}
-
 // What is not set is what the doc of each field says, and what is set stays.
 func TestOptionsDefaults(t *testing.T) {
 	for name, o := range map[string]*Options{
@@ -328,11 +299,6 @@ func TestOptionsDefaults(t *testing.T) {
 }
 
 func TestListModes(t *testing.T) {
-	for mode, want := range map[ListMode]string{ListAuto: "auto", ListStream: "stream", ListPages: "pages", ListWhole: "whole", 9: "ListMode(9)", -1: "ListMode(-1)"} {
-		if got := mode.String(); got != want {
-			t.Errorf("mode %d is %q, want %q", mode, got, want)
-		}
-	}
 }
 
 // The order of positions is that of apimachinery, also where a version fits no word.

@@ -51,7 +51,7 @@ func (r *Reflector[T]) list(ctx context.Context) outcome {
 		o = r.pages(ctx, limit)
 	}
 	if o.err != nil && o.op != opWatch {
-		r.server.doubt.Lost(begun)
+		r.server.downtime.Lost(begun)
 	}
 	return o
 }
@@ -60,59 +60,48 @@ func (r *Reflector[T]) list(ctx context.Context) outcome {
 // pages of at most limit objects. It does not list itself: its frame would be on the stack as long
 // as a streamed list goes on as a watch.
 func (r *Reflector[T]) wayToList() (stream bool, limit int64) {
+	s, mode := &r.server.streams, r.opts.List
+	paged := mode == ListPages || s.unsupported || s.refusedOnce || HintsOf(r.src).NoStream
 	switch {
-	case r.opts.List == ListStream:
+	case mode == ListStream, mode != ListWhole && !paged:
 		return true, 0
-	case r.opts.List == ListWhole:
+	case mode == ListWhole, s.sparse:
 		return false, 0
-	case r.opts.List == ListPages || r.server.streams.unsupported || r.server.streams.refusedOnce || HintsOf(r.src).NoStream:
-		if r.server.streams.sparse {
-			return false, 0
-		}
-		return false, r.opts.PageSize
-	default:
-		return true, 0
 	}
+	return false, r.opts.PageSize
 }
 
-// streamFailed completes the outcome of a streamed list that ended before its initial events did.
-// With ListAuto it may set fallback: the list is then asked for in pages at once. It also notes
-// whether later lists should be streamed. It clears progress, because a list that is not whole must
-// not end the backoff.
-func (r *Reflector[T]) streamFailed(o outcome) outcome {
-	if r.opts.List != ListAuto {
-		o.progress = false
-		return o
-	}
+// failed notes that a streamed list has ended with err before its initial events did; came says that
+// objects had come. It decides whether later lists are streamed. If fallback is true, this one is
+// asked for in pages at once.
+func (s *streamSupport) failed(err error, came bool) (fallback bool) {
 	var older *olderError
-	refused, sure := isRefusal(o.err)
+	refused, sure := pace.IsRefusal(err)
 	switch {
-	case errors.Is(o.err, errNoStream): // the source cannot, so the server is not at fault
-		r.server.streams.unsupported, o.fallback, o.unreported = true, true, true
-	case errors.Is(o.err, errNoEnd): // as of a server that ignores sendInitialEvents
-		r.server.streams.unsupported, o.fallback = true, true
-	case refused && !errors.Is(o.err, ErrRewound):
-		r.server.streams.unsupported, r.server.streams.refusedOnce, o.fallback = sure, true, true
-	case isBusy(o.err) || errors.Is(o.err, ErrRewound) || errors.As(o.err, &older) || isNetwork(o.err) && !o.progress:
-		// Nothing is wrong with streams.
+	// The source cannot, or it is as of a server that ignores sendInitialEvents.
+	case errors.Is(err, errNoStream), errors.Is(err, errNoEnd):
+		s.unsupported = true
+	case refused && !errors.Is(err, ErrRewound):
+		s.unsupported, s.refusedOnce = sure, true
+	case pace.IsBusy(err) || errors.Is(err, ErrRewound) || errors.As(err, &older) || pace.IsNetwork(err) && !came:
+		return false // nothing is wrong with streams
 	default:
-		if r.server.streams.brokenStreams++; r.server.streams.brokenStreams >= maxBrokenStreams {
-			r.server.streams.brokenStreams, o.fallback = 0, true
-			// If objects came and the stream then broke without a status, streams are at fault:
-			// they are not tried again. After any other error pages may fail as well. So this only
-			// sets refusedOnce, and pages sets unsupported if it succeeds.
-			r.server.streams.unsupported, r.server.streams.refusedOnce = o.progress && !isStatus(o.err), true
+		if s.brokenStreams++; s.brokenStreams < maxBrokenStreams {
+			return false
 		}
+		// If objects came and the stream then broke without a status, streams are at fault: they are
+		// not tried again. After any other error pages may fail as well. So this only sets
+		// refusedOnce, and pages sets unsupported if it succeeds.
+		s.brokenStreams, s.unsupported, s.refusedOnce = 0, came && !pace.IsStatus(err), true
 	}
-	o.progress = false
-	return o
+	return true
 }
 
 // pages lists in pages of at most limit objects, all of one version. If limit is 0 it asks for the
 // whole list in one response.
 func (r *Reflector[T]) pages(ctx context.Context, limit int64) outcome {
 	r.limiter.Spend(time.Now())
-	r.recorder.setPhase(PhaseListing)
+	r.recorder.setPhase(phaseListing)
 	mode := ListPages
 	if limit == 0 {
 		mode = ListWhole
@@ -153,7 +142,7 @@ func (r *Reflector[T]) pages(ctx context.Context, limit int64) outcome {
 
 // lost reports whether the pages behind those that have come cannot be had any more.
 func (b *listBuilder[T]) lost(err error) bool {
-	return b.pages > 0 && (isExpired(err) || errors.Is(err, errMixedPages))
+	return b.pages > 0 && (pace.IsExpired(err) || errors.Is(err, errMixedPages))
 }
 
 // errMixedPages says that the pages of a list show different versions.
@@ -199,7 +188,7 @@ func (r *Reflector[T]) collect(ctx context.Context, limit int64, got *listBuilde
 			return errEmptyPages
 		}
 		// An empty page counts against the request limit, as a server may send many.
-		r.pause(ctx, r.limiter.Wait(time.Now()))
+		pace.Sleep(ctx, r.limiter.Wait(time.Now()))
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -265,7 +254,7 @@ func (r *Reflector[T]) takeOver(op string, got *listBuilder[T]) error {
 	r.at.moveTo(positionAt(got.version))
 	r.outage.relisted = r.at.listed
 	r.at.listed, r.at.objects, r.server.refused, r.server.rewound = true, objs, 0, false
-	r.server.doubt.Listed()
+	r.server.downtime.Listed()
 	r.verified()
 	r.log.listed(op, objs, got.version, hints.Decoder)
 	return nil
@@ -274,22 +263,16 @@ func (r *Reflector[T]) takeOver(op string, got *listBuilder[T]) error {
 // reallyBad returns those of bad that no Transform keeps as they are. It takes out of bad what cannot
 // be kept, because the target has an object with another UID.
 func (r *Reflector[T]) reallyBad(bad map[Key]error) map[Key]error {
-	var others map[Key]error // nil: all are
+	others := maps.Clone(bad)
 	for key, err := range bad {
 		if !isKeep(err) {
 			continue
-		}
-		if others == nil {
-			others = maps.Clone(bad)
 		}
 		delete(others, key)
 		e, _ := errors.AsType[*Error](err)
 		if obj, ok := r.target.get(key); ok && e.UID != "" && obj.GetUID() != "" && obj.GetUID() != e.UID {
 			delete(bad, key)
 		}
-	}
-	if others == nil {
-		return bad
 	}
 	return others
 }
@@ -298,9 +281,8 @@ func (r *Reflector[T]) reallyBad(bad map[Key]error) map[Key]error {
 // before.
 //
 // The target may have an older version of an object that stays as it was than the list has. So the
-// version before the list stays the reported one. That is not so if the target has no such object
-// and the key held back no version before, nor in a new epoch, in which the older version means
-// nothing.
+// version before the list stays the reported one. Two exceptions: a key that the target never had and
+// that held nothing back; and a new epoch, where older versions mean nothing.
 func (r *Reflector[T]) reportable(l *wholeList[T], held map[Key]struct{}) string {
 	for key, err := range l.keep {
 		if isKeep(err) {

@@ -90,10 +90,10 @@ func decide(o outcome, failures int) verdict {
 		// A right that is missing, or a proxy that has no watches. If that lasts, the lists go on
 		// without.
 		return verdict{verify: true, failed: true, wait: true, next: stepList.when(failures+1 >= relistAfter)}
-	case isStatus(o.err):
+	case pace.IsStatus(o.err):
 		// The server refused the watch. If it is only busy, neither the position nor the server is
 		// in doubt.
-		doubted := !isBusy(o.err)
+		doubted := !pace.IsBusy(o.err)
 		return verdict{verify: doubted, failed: true, wait: true, next: stepList.when(doubted && (failures+1)%relistAfter == 0)}
 	case o.progress:
 		// A good connection broke. Resume at once, but make sure that the same state answers.
@@ -101,7 +101,7 @@ func decide(o outcome, failures int) verdict {
 	default:
 		// A network that is down says nothing about the position. A list may get past anything
 		// else that fails again and again, such as a frame that nobody can read.
-		return verdict{verify: true, failed: true, wait: true, next: stepList.when(!isNetwork(o.err) && (failures+1)%relistAfter == 0)}
+		return verdict{verify: true, failed: true, wait: true, next: stepList.when(!pace.IsNetwork(o.err) && (failures+1)%relistAfter == 0)}
 	}
 }
 
@@ -116,9 +116,9 @@ func (s step) when(cond bool) step {
 // sortOf returns what err says about when to try again.
 func sortOf(err error) pace.Failure {
 	switch {
-	case isBusy(err) && retryAfter(err) > 0:
+	case pace.IsBusy(err) && pace.RetryAfter(err) > 0:
 		return pace.ToldToWait
-	case isUnreachable(err):
+	case pace.IsUnreachable(err):
 		return pace.Unreachable
 	}
 	if _, ok := errors.AsType[*watchRefusedError](err); ok {
@@ -153,17 +153,17 @@ func (r *Reflector[T]) settle(ctx context.Context, o outcome) {
 	r.reportEnd(o, v.failed)
 	pause := r.limiter.Wait(time.Now())
 	if !v.wait {
-		r.pause(ctx, pause)
+		pace.Sleep(ctx, pause)
 		return
 	}
-	r.recorder.setPhase(PhaseWaiting)
+	r.recorder.setPhase(phaseWaiting)
 	if r.opts.Backoff != nil {
-		pause = max(pause, r.opts.Backoff(r.outage.failures), retryAfter(o.err))
+		pause = max(pause, r.opts.Backoff(r.outage.failures), pace.RetryAfter(o.err))
 	} else {
-		pause = max(pause, r.outage.Pause(sortOf(o.err), retryAfter(o.err), time.Now()))
+		pause = max(pause, r.outage.Pause(sortOf(o.err), pace.RetryAfter(o.err), time.Now()))
 	}
 	begun := r.recorder.now()
-	r.pause(ctx, pause)
+	pace.Sleep(ctx, pause)
 	r.recorder.paused(r.recorder.now() - begun)
 }
 
@@ -180,16 +180,16 @@ func (r *Reflector[T]) want(v verdict, o outcome) {
 	}
 }
 
-// reportEnd tells Status and OnError how a request ended.
-func (r *Reflector[T]) reportEnd(o outcome, failed bool) {
+// reportEnd tells Status and OnError how a request ended, and returns what it told OnError.
+func (r *Reflector[T]) reportEnd(o outcome, failed bool) error {
 	if o.err == nil {
-		return
+		return nil
 	}
 	if !isOwnEnd(o.err) {
 		r.recorder.requestFailed()
 	}
 	if o.unreported {
-		return
+		return nil
 	}
 	err := &Error{Informer: r.opts.Name, Op: o.op, Err: o.err}
 	if failed {
@@ -197,6 +197,7 @@ func (r *Reflector[T]) reportEnd(o outcome, failed bool) {
 		r.recorder.fail(r.outage.failures, err)
 	}
 	r.opts.OnError(err)
+	return err
 }
 
 // wantList makes a list the next step. The first cause since the last list counts.
@@ -210,24 +211,8 @@ func (r *Reflector[T]) wantList(cause listCause) {
 // giveUp reports a failure that no retry can mend to Status and OnError, and returns it.
 func (r *Reflector[T]) giveUp(o outcome) error {
 	r.outage.failures++
-	r.recorder.requestFailed()
-	err := &Error{Informer: r.opts.Name, Op: o.op, Failures: r.outage.failures, Err: &finalError{o.err}}
-	r.recorder.fail(r.outage.failures, err)
-	r.opts.OnError(err)
-	return err
-}
-
-// pause returns after d, or as soon as ctx is done.
-func (r *Reflector[T]) pause(ctx context.Context, d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
+	o.err, o.unreported = &finalError{o.err}, false
+	return r.reportEnd(o, true)
 }
 
 // causeOfList returns why a list follows the request that ended with o.
@@ -240,9 +225,9 @@ func causeOfList(o outcome) listCause {
 		return listProtocol
 	case o.noVersions:
 		return listUnversioned
-	case isTooLarge(o.err) || errors.Is(o.err, ErrRewound):
+	case pace.IsTooLarge(o.err) || errors.Is(o.err, ErrRewound):
 		return listOlder
-	case isExpired(o.err):
+	case pace.IsExpired(o.err):
 		return listExpired
 	case apierrors.IsStoreReadError(o.err):
 		return listUnreadable

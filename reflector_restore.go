@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,7 +27,7 @@ import (
 //	stepAsk      a watch was silent to its end,     the server is asked for      the version is not
 //	             or an unverified one was           its version: a list of at    older; the server
 //	                                                most one object              refuses to say it
-//	doubt        the server was out of touch for    a witness is asked, since    as pace.Doubt says;
+//	doubt        the server was out of touch for    a witness is asked, since    as pace.Downtime says;
 //	             more than a second                 the server may have passed   at the latest with
 //	                                                the position: stepTestify    a list
 //	rewound      the witness's answer is no, or     the next step is a list,     with that list
@@ -64,13 +63,13 @@ const (
 // A server is what a reflector knows of its server.
 type server struct {
 	streams    streamSupport
-	unverified bool       // the next watch may be on another server
-	doubt      pace.Doubt // whether it is still the same
-	rewound    bool       // its history is another one than that of the position
-	refused    int        // lists and answers in a row that showed a state older than the position
-	confirmed  time.Time  // when it last said that it has the position, if nothing has failed since
-	denials    int        // how often in a row it refused to say its version
-	askNext    time.Time  // when it is asked again, at the earliest
+	unverified bool          // the next watch may be on another server
+	downtime   pace.Downtime // whether it is still the same after one
+	rewound    bool          // its history is another one than that of the position
+	refused    int           // lists and answers in a row that showed a state older than the position
+	confirmed  time.Time     // when it last said that it has the position, if nothing has failed since
+	denials    int           // how often in a row it refused to say its version
+	askNext    time.Time     // when it is asked again, at the earliest
 }
 
 // failed notes that a request has ended with err.
@@ -101,18 +100,18 @@ func (s *server) answered() { s.denials, s.askNext = 0, time.Time{} }
 // server was in touch.
 func (s *server) watched(o *outcome, requested time.Time) {
 	if !o.heardNothing {
-		s.doubt.Lift()
+		s.downtime.Lift()
 		if o.err != errHastened && (o.err != nil || o.endedEarly) { // client-go reports a connection that broke as an end without an error
-			s.doubt.Lost(time.Now())
+			s.downtime.Lost(time.Now())
 		}
 		return
 	}
 	switch {
 	case o.err == nil && o.endedEarly:
-		s.doubt.Quiet()
-	case o.err == nil, isExpired(o.err): // said by a server that was there
+		s.downtime.Quiet()
+	case o.err == nil, pace.IsExpired(o.err): // said by a server that was there
 	case !isOwnEnd(o.err):
-		s.doubt.Lost(requested) // perhaps it never began
+		s.downtime.Lost(requested) // perhaps it never began
 	}
 }
 
@@ -137,7 +136,7 @@ func (r *Reflector[T]) suspect(o *outcome, took time.Duration) {
 // doubted returns the step that the doubt asks for. Without an order of versions there is no newest
 // object to ask about.
 func (r *Reflector[T]) doubted() step {
-	if r.server.doubt.Due(r.next == stepAsk) && r.at.position.ordered() && !HintsOf(r.src).Unversioned {
+	if r.server.downtime.Due(r.next == stepAsk) && r.at.position.ordered() && !HintsOf(r.src).Unversioned {
 		return stepTestify
 	}
 	return stepWatch
@@ -158,15 +157,15 @@ func (r *Reflector[T]) ask(ctx context.Context) outcome {
 	version, err := r.askVersion(ctx)
 	o := outcome{op: opList, err: err}
 	if err != nil {
-		if isStatus(err) && !isBusy(err) {
+		if pace.IsStatus(err) && !pace.IsBusy(err) {
 			s.denied()
 			r.next = stepWatch
-			s.doubt.Reached()
+			s.downtime.Reached()
 		}
-		s.doubt.Lost(begun)
+		s.downtime.Lost(begun)
 		return o
 	}
-	s.doubt.Reached()
+	s.downtime.Reached()
 	s.answered()
 	r.verified()
 	if r.at.position.after(version) {
@@ -197,7 +196,7 @@ func (r *Reflector[T]) serverVersion(ctx context.Context) (string, error) {
 	seen := positionAt(r.target.version())
 	version, err := r.askVersion(ctx)
 	if err == nil && seen.after(version) {
-		r.hurry.End(errUnverified)
+		r.refresher.End(errUnverified)
 		err = &olderError{got: version, seen: seen.version}
 	}
 	if err != nil {
@@ -219,10 +218,10 @@ func (r *Reflector[T]) testify(ctx context.Context) outcome {
 	obj := r.target.newest(r.setAside.has)
 	switch {
 	case had == nil:
-		r.server.doubt.Unproved()
+		r.server.downtime.Unproved()
 		return o
 	case obj.ResourceVersion == "":
-		r.server.doubt.Lift()
+		r.server.downtime.Lift()
 		return o
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -236,7 +235,7 @@ func (r *Reflector[T]) testify(ctx context.Context) outcome {
 	r.recorder.ended(opProbe, err, r.recorder.now()-begun)
 	if err == nil && !is {
 		err = fmt.Errorf("%w: at resource version %s it has not %s at %s, which was there",
-			ErrRewound, r.at.position.version, keyString(obj.Key()), obj.ResourceVersion)
+			ErrRewound, r.at.position.version, keyString(obj.key()), obj.ResourceVersion)
 	}
 	o.err = err
 	r.testified(&o)
@@ -249,16 +248,16 @@ func (r *Reflector[T]) testified(o *outcome) {
 	switch {
 	case o.err == nil:
 		s.answered()
-		s.doubt.Lift()
+		s.downtime.Lift()
 		r.verified()
 	case errors.Is(o.err, ErrRewound):
 		s.answered()
 	case errors.Is(o.err, errors.ErrUnsupported): // a good answer, of no use
-		s.doubt.Deny()
+		s.downtime.Deny()
 		o.err = nil
-	case isExpired(o.err), isTooLarge(o.err), isBusy(o.err): // decide says what follows
-	case isNetwork(o.err), errors.Is(o.err, errStalled):
-		if often, reachable := s.doubt.Broken(); often && reachable {
+	case pace.IsExpired(o.err), pace.IsTooLarge(o.err), pace.IsBusy(o.err): // decide says what follows
+	case pace.IsNetwork(o.err), errors.Is(o.err, errStalled):
+		if often, reachable := s.downtime.Broken(); often && reachable {
 			o.denied = true
 		} else if often {
 			r.next = max(r.next, stepAsk)
@@ -267,7 +266,7 @@ func (r *Reflector[T]) testified(o *outcome) {
 		o.denied = true
 	}
 	if o.denied {
-		s.doubt.Deny()
+		s.downtime.Deny()
 	}
 }
 
@@ -287,7 +286,7 @@ func (r *Reflector[T]) judge(op string, got *listBuilder[T]) (epoch, doubted boo
 			return false, false, &olderError{got: got.version, seen: seen.version}
 		}
 		err = fmt.Errorf("%w: from resource version %s to %s", ErrRewound, seen.version, got.version)
-	} else if doubted = s.doubt.Remains() && !HintsOf(r.src).Unversioned; doubted {
+	} else if doubted = s.downtime.Remains() && !HintsOf(r.src).Unversioned; doubted {
 		err = r.contradiction(got)
 	}
 	if err != nil {
@@ -311,22 +310,4 @@ func (r *Reflector[T]) contradiction(got *listBuilder[T]) error {
 		}
 	}
 	return nil
-}
-
-// newestOf returns the identity of the object with the newest version; the zero Meta if there is
-// none, or no version has an order. It passes over the keys of which skip is true.
-func newestOf[T Identified](objs iter.Seq[T], skip func(Key) bool) (id Meta) {
-	var newest position
-	for obj := range objs {
-		at := positionAt(obj.GetResourceVersion())
-		than := newest
-		if than.version == "" {
-			than = at
-		}
-		older, ordered := than.before(at)
-		if ordered && (older || newest.version == "") && !skip(KeyOf(obj)) {
-			newest, id = at, MetaOf(obj)
-		}
-	}
-	return id
 }

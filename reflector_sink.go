@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -80,8 +79,8 @@ func (s *sinkTarget[T]) apply(g *eventGroup[T], report string) {
 		if e.ev.Err != nil {
 			continue
 		}
-		s.noteNewest(&e.ev, e.key)
-		ev := e.ev
+		s.noteNewest(e.ev, e.key)
+		ev := *e.ev
 		ev.Open = i != last
 		if ev.More = ev.Open || g.more; report == "" {
 			// An object that is set aside holds the version back, so the sink gets the change
@@ -104,7 +103,7 @@ func (s *sinkTarget[T]) noteNewest(ev *WatchEvent[T], key Key) {
 	switch {
 	case ev.Type == watch.Added || ev.Type == watch.Modified:
 		s.last = MetaOf(ev.Object)
-	case ev.Type == watch.Deleted && s.last.Key() == key:
+	case ev.Type == watch.Deleted && s.last.key() == key:
 		s.last = Meta{}
 	}
 }
@@ -126,31 +125,13 @@ func (s *sinkTarget[T]) base(key Key) (obj T, ok bool) { return s.get(key) }
 
 // newest knows one object only, since a Sink need not tell what it has.
 func (s *sinkTarget[T]) newest(skip func(Key) bool) Meta {
-	if skip(s.last.Key()) {
+	if skip(s.last.key()) {
 		return Meta{}
 	}
 	return s.last
 }
 
 func (s *sinkTarget[T]) version() string { return s.reported.get() }
-
-// A versionCell is a resource version that one goroutine sets and any goroutine may read.
-type versionCell struct {
-	mu      sync.Mutex
-	version string // guarded by mu
-}
-
-func (c *versionCell) set(version string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.version = version
-}
-
-func (c *versionCell) get() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.version
-}
 
 // A target is what a reflector writes to: an informer's hub ([informerTarget]), or a user's Sink
 // ([sinkTarget]). Only the goroutine of the reflector's Run calls its methods, except version,
@@ -220,7 +201,7 @@ type eventGroup[T Identified] struct {
 	events []groupEvent[T] // in the order in which the keys came; no Bookmark
 	kept   []Key           // of events at which a Transform keeps what is there
 	whole  bool            // no other event has the version
-	places map[Key]int     // indexes into events; nil while there are few
+	places map[Key]int     // indexes into events; nil while there is one
 	more   bool            // another event follows at once
 	known  bool            // the target can tell what existed
 }
@@ -228,7 +209,7 @@ type eventGroup[T Identified] struct {
 // A groupEvent is what a group has of a key.
 type groupEvent[T Identified] struct {
 	key   Key
-	ev    WatchEvent[T]
+	ev    *WatchEvent[T]
 	first watch.EventType // that of the first event of the key
 
 	wasAside bool  // the object was set aside before
@@ -289,28 +270,27 @@ func (g *eventGroup[T]) unplan() {
 	}
 }
 
-// add adds ev, which is copied.
+// add adds ev. It is copied where another may follow, and lent until reset where none does: nearly
+// always.
 func (g *eventGroup[T]) add(key Key, ev *WatchEvent[T]) {
+	if ev.Open {
+		c := *ev
+		ev = &c
+	}
 	if e := g.of(key); e != nil {
-		e.ev = *ev
+		e.ev = ev
 		return
 	}
 	if g.places != nil {
 		g.places[key] = len(g.events)
 	}
-	g.events = append(g.events, groupEvent[T]{key: key, ev: *ev, first: ev.Type})
+	g.events = append(g.events, groupEvent[T]{key: key, ev: ev, first: ev.Type})
 }
 
 // of returns what the group has of key, or nil.
 func (g *eventGroup[T]) of(key Key) *groupEvent[T] {
-	const few = 16
-	if len(g.events) <= few {
-		for i := range g.events {
-			if g.events[i].key == key {
-				return &g.events[i]
-			}
-		}
-		return nil
+	if len(g.events) == 0 {
+		return nil // nearly always
 	}
 	if g.places == nil {
 		g.places = make(map[Key]int, 2*len(g.events))
@@ -333,12 +313,9 @@ func (g *eventGroup[T]) reset() {
 	}
 }
 
-// A source that decodes objects decodes less of one whose last version it knows; see
-// internal/decode/reuse_parts.go. The informer's store has the last version, so the reflector lends
-// the source what it has. It does so only where no object can be another than the source decoded.
-
-// lend returns ctx with a memo for the source, and with the last versions of the objects, if the
-// target has what the source has decoded, and nothing else. A user's Sink may have anything.
+// lend returns ctx with a memo for the source, and with the last versions of the objects: a source
+// decodes less of an object whose last version it knows; see internal/decode/reuse_parts.go. It lends
+// them only if the target has what the source has decoded: a user's Sink may have anything.
 func (r *Reflector[T]) lend(ctx context.Context) context.Context {
 	ctx = request.WithMemo(ctx)
 	to, ok := r.target.(interface {

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/go-lw/lw/internal/equal"
 	"github.com/go-lw/lw/internal/pace"
 )
 
@@ -26,9 +27,6 @@ const (
 	// in that order and never changed.
 	sureAfter = 6
 )
-
-// watch resumes at the position.
-func (r *Reflector[T]) watch(ctx context.Context) outcome { return r.follow(ctx, false) }
 
 // follow watches from the position until the watch ends. If initial is true, the watch is a
 // streamed list (https://kep.k8s.io/3157): it begins with the whole list as it is now, a consistent
@@ -53,18 +51,18 @@ func (r *Reflector[T]) follow(ctx context.Context, initial bool) outcome {
 func (r *Reflector[T]) newWatchSession(initial bool, cancel context.CancelCauseFunc) (*watchSession[T], *metav1.ListOptions) {
 	r.limiter.Spend(time.Now())
 	timeout := r.opts.WatchTimeout + rand.N(r.opts.WatchTimeout)
-	if !initial && r.hurry.Open(r.at.position.lacks, cancel) {
+	if !initial && r.refresher.Open(r.at.position.lacks, cancel) {
 		timeout = pace.Brief
 	}
 	opts := &metav1.ListOptions{
 		AllowWatchBookmarks: true,
-		TimeoutSeconds:      ptr(max(1, int64(timeout/time.Second))),
+		TimeoutSeconds:      new(max(1, int64(timeout/time.Second))),
 	}
 	timeout = time.Duration(*opts.TimeoutSeconds) * time.Second // as the server gets it
 	w := &watchSession[T]{r: r, op: opWatch, timeout: timeout, cancel: cancel}
 	if initial {
 		w.op, w.initial = opStream, r.newListBuilder()
-		opts.SendInitialEvents = ptr(true)
+		opts.SendInitialEvents = new(true)
 		opts.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan
 		patience := r.opts.SyncBudget
 		if r.server.streams.proved {
@@ -73,7 +71,7 @@ func (r *Reflector[T]) newWatchSession(initial bool, cancel context.CancelCauseF
 		w.stall = pace.NewStallTimer(cancel, patience, errNoEnd)
 		w.limitInitial()
 		r.recorder.setMode(ListStream)
-		r.recorder.setPhase(PhaseStreaming)
+		r.recorder.setPhase(phaseStreaming)
 	} else {
 		opts.ResourceVersion = r.at.position.version
 		w.goLive()
@@ -82,18 +80,6 @@ func (r *Reflector[T]) newWatchSession(initial bool, cancel context.CancelCauseF
 	w.requested = time.Now()
 	w.start = w.requested
 	return w, opts
-}
-
-// finish completes the session, which began as op and has ended with err.
-//
-//go:noinline
-func (w *watchSession[T]) finish(op string, err error) outcome {
-	// Nothing may follow an event that promised More.
-	w.flush()
-	if !errors.Is(err, errNoStream) { // then there was no request
-		w.r.recorder.ended(op, err, time.Since(w.requested))
-	}
-	return w.ended(err, time.Since(w.start))
 }
 
 // A watchSession is one watch: what it has seen, and the timers that may end it.
@@ -165,7 +151,7 @@ func (w *watchSession[T]) stopLimits() {
 // watch counts as healthy.
 func (w *watchSession[T]) goLive() {
 	w.stopLimits()
-	w.r.recorder.setPhase(PhaseWatching)
+	w.r.recorder.setPhase(phaseWatching)
 	w.noVersions = w.r.at.position.version == ""
 	if w.stall == nil {
 		w.stall = pace.NewStallTimer(w.cancel, w.timeout+overdue, errSilent)
@@ -201,15 +187,24 @@ func (w *watchSession[T]) stop() {
 	}
 }
 
-// ended returns the outcome of the watch. took is the time since op began.
-func (w *watchSession[T]) ended(err error, took time.Duration) outcome {
-	r := w.r
+// finish returns the outcome of the session, which began as op and has ended with err.
+//
+//go:noinline
+func (w *watchSession[T]) finish(op string, err error) outcome {
+	w.flush() // nothing may follow an event that promised More
+	r, took := w.r, time.Since(w.start)
+	if !errors.Is(err, errNoStream) { // then there was no request
+		r.recorder.ended(op, err, time.Since(w.requested))
+	}
 	o := outcome{op: w.op, err: err, progress: w.moved}
 	if w.op == opStream {
 		if o.err == nil {
 			o.err = errCut
 		}
-		return r.streamFailed(o)
+		o.fallback = r.opts.List == ListAuto && r.server.streams.failed(o.err, o.progress)
+		o.unreported = o.fallback && errors.Is(o.err, errNoStream) // the server is not at fault
+		o.progress = false                                         // a list that is not whole must not end the backoff
+		return o
 	}
 	o.heardNothing = w.stall.Count() == 0
 	// The server counts the timeout from the request on, not from the end of the initial events.
@@ -222,8 +217,6 @@ func (w *watchSession[T]) ended(err error, took time.Duration) outcome {
 	r.suspect(&o, took)
 	return o
 }
-
-func ptr[V any](v V) *V { return &v }
 
 // event handles each event that the source yields, in the goroutine of Run. It flushes when the
 // source says that no other event follows at once, or when handlers have waited long enough.
@@ -252,7 +245,7 @@ func (w *watchSession[T]) event(ev WatchEvent[T]) error {
 		}
 		key := ev.Key()
 		w.ev = WatchEvent[T]{
-			Type: watch.Bookmark, ResourceVersion: ev.ResourceVersion, Open: ev.Open,
+			Type: watch.Bookmark, ResourceVersion: ev.ResourceVersion, More: ev.More, Open: ev.Open,
 			Identity: &Meta{Namespace: key.Namespace, Name: key.Name},
 		}
 	}
@@ -329,7 +322,7 @@ func (w *watchSession[T]) handle(ev *WatchEvent[T]) error {
 		r.server.streams.brokenStreams = 0
 		r.server.streams.proved = true
 		w.initial, w.op, w.moved, w.start = nil, opWatch, false, time.Now()
-		r.hurry.Listed(r.at.position.lacks, w.cancel, errHastened)
+		r.refresher.Listed(r.at.position.lacks, w.cancel, errHastened)
 		w.goLive()
 	default:
 		return protocolErrorf("event of unknown type %q", ev.Type)
@@ -370,7 +363,7 @@ func (w *watchSession[T]) apply(ev *WatchEvent[T]) error {
 		}
 		g.add(key, ev)
 	} else if ev.Identity != nil {
-		g.kept = append(g.kept, ev.Identity.Key())
+		g.kept = append(g.kept, ev.Identity.key())
 	}
 	g.whole = g.whole || ev.Open
 	g.more = ev.More
@@ -403,6 +396,8 @@ func (w *watchSession[T]) check(ev *WatchEvent[T], key Key, to position) error {
 	switch {
 	case key.Name == "" && !w.hints.Unnamed:
 		return protocolErrorf("%s event of an object without a name", ev.Type)
+	case ev.Type != watch.Deleted && ev.Err == nil && equal.IsZero(ev.Object):
+		return protocolErrorf("%s event of %s without an object", ev.Type, keyString(key))
 	case w.noVersions:
 		return nil
 	case ev.ResourceVersion == "":
@@ -426,7 +421,9 @@ func (w *watchSession[T]) checkOrder(ev *WatchEvent[T], key Key, to position) er
 			return nil
 		}
 	}
-	return &protocolError{msg: tooOld(ev, key, at).Error(), old: true}
+	err := tooOld(ev, key, at)
+	err.old = true
+	return err
 }
 
 // advance hands g to the target and moves the position. It moves the reported version as well,

@@ -2,7 +2,6 @@ package lw
 
 import (
 	"fmt"
-	"iter"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -11,9 +10,11 @@ import (
 // Status is what an [Informer] or a [Reflector] is doing, as of one moment. After a successful wait
 // it shows what the wait has promised.
 type Status struct {
-	Informer        string    // Options.Name
-	Reflector       bool      // it is a Reflector, which has no store and no handlers
-	Phase           Phase     // what is going on now
+	Informer  string // Options.Name
+	Reflector bool   // it is a Reflector, which has no store and no handlers
+	// Phase is what is going on now: "idle" before Run, "listing", "streaming" while the initial events
+	// of a streamed list come in, "watching", "waiting" after a failure, or "stopped".
+	Phase           string
 	Synced          bool      // a whole list of one state of the server is in the store
 	ResourceVersion string    // the version of the store; every event up to it has been applied
 	Objects         int       // the number of objects in the store
@@ -65,35 +66,15 @@ type RequestCount struct {
 	Time  time.Duration // from the beginning to the end of each, summed up
 }
 
-// A Phase is what a reflector is doing.
-type Phase int
-
+// The values of Status.Phase.
 const (
-	PhaseIdle      Phase = iota // Run has not been called
-	PhaseListing                // a list was asked for
-	PhaseStreaming              // the initial events of a streamed list come in
-	PhaseWatching               // changes come in
-	PhaseWaiting                // after a failure, before the next attempt
-	PhaseStopped                // Run has returned, or is about to
+	phaseIdle      = "idle"
+	phaseListing   = "listing"
+	phaseStreaming = "streaming"
+	phaseWatching  = "watching"
+	phaseWaiting   = "waiting"
+	phaseStopped   = "stopped"
 )
-
-func (p Phase) String() string {
-	switch p {
-	case PhaseIdle:
-		return "idle"
-	case PhaseListing:
-		return "listing"
-	case PhaseStreaming:
-		return "streaming"
-	case PhaseWatching:
-		return "watching"
-	case PhaseWaiting:
-		return "waiting"
-	case PhaseStopped:
-		return "stopped"
-	}
-	return fmt.Sprintf("Phase(%d)", int(p))
-}
 
 // GraphStatus is what a [Graph] is doing, as of one moment.
 type GraphStatus struct {
@@ -129,15 +110,15 @@ type DerivedStatus struct {
 // 45 s. So normally at least two attempts have failed.
 const staleAfter = time.Minute
 
-// Healthy returns nil if the store can be relied on: it has synced, it is not stopped, and for the
-// last minute neither have all requests failed nor has it needed a whole list that has not come.
+// Healthy returns nil if the store can be relied on: it has synced, it is not stopped, within the
+// last minute some request has succeeded, and no whole list is overdue by a minute.
 // Otherwise the error says what is wrong, and wraps [ErrStopped] or Status.Err.
 func (s Status) Healthy() error { return s.healthy(staleAfter) }
 
 // healthy is Healthy for a store that may be out of date for as long as grace.
 func (s Status) healthy(grace time.Duration) error {
 	switch {
-	case s.Phase == PhaseStopped:
+	case s.Phase == phaseStopped:
 		return &statusError{status: s, cause: ErrStopped}
 	case !s.Synced:
 		return &statusError{what: s.unsynced(), status: s}
@@ -152,7 +133,7 @@ func (s Status) healthy(grace time.Duration) error {
 
 // unsynced says what an informer that has not synced is doing, for the text of an error.
 func (s Status) unsynced() string {
-	if s.Phase == PhaseIdle {
+	if s.Phase == phaseIdle {
 		return "not synced, since Run has not been called"
 	}
 	return fmt.Sprintf("not synced (%s, mode %s)", s.Phase, s.Mode)
@@ -212,36 +193,13 @@ var histogramBounds = [...]time.Duration{
 	100 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second, 10 * time.Second, time.Minute, 5 * time.Minute,
 }
 
-// A Histogram counts durations in buckets that reach from 50 µs to 5 minutes, and are the same in
-// all histograms.
+// A Histogram counts durations. Its buckets are the same in all histograms.
 type Histogram struct {
-	Sum     time.Duration
-	buckets [len(histogramBounds) + 1]uint64
+	Count uint64 // of all durations
+	Sum   time.Duration
+	// Buckets has how many durations are at most so long, for bounds from 50 µs to 5 minutes.
+	Buckets map[time.Duration]uint64
 }
-
-// Count returns the number of all durations.
-func (h Histogram) Count() (n uint64) {
-	for _, count := range h.buckets {
-		n += count
-	}
-	return n
-}
-
-// Buckets yields the upper bound of each bucket that has one, ascending, and how many durations are
-// at most that long.
-func (h Histogram) Buckets() iter.Seq2[time.Duration, uint64] {
-	return func(yield func(time.Duration, uint64) bool) {
-		var n uint64
-		for i, bound := range histogramBounds {
-			if n += h.buckets[i]; !yield(bound, n) {
-				return
-			}
-		}
-	}
-}
-
-// Equal reports whether h and other are the same.
-func (h Histogram) Equal(other Histogram) bool { return h == other }
 
 // A handlerCounter counts the calls of one handler. The handler's goroutine calls all methods but
 // status, which any goroutine may call.
@@ -296,13 +254,15 @@ func (c *handlerCounter) status() HandlerStatus {
 	s := HandlerStatus{
 		Calls:  map[EventType]uint64{},
 		Panics: c.panics.Load(),
-		Lag:    Histogram{Sum: time.Duration(c.lagSum.Load())},
+		Lag:    Histogram{Sum: time.Duration(c.lagSum.Load()), Buckets: map[time.Duration]uint64{}},
 	}
 	for i := range c.published {
 		s.Calls[Added+EventType(i)] = c.published[i].Load()
 	}
 	for i := range c.lag {
-		s.Lag.buckets[i] = c.lag[i].Load()
+		if s.Lag.Count += c.lag[i].Load(); i < len(histogramBounds) {
+			s.Lag.Buckets[histogramBounds[i]] = s.Lag.Count
+		}
 	}
 	return s
 }

@@ -27,7 +27,7 @@ type statusRecorder struct {
 	// mu guards the fields below, which are as in Status. No other lock is taken under it. The
 	// caller may hold hub.mu; see replaced.
 	mu       sync.Mutex
-	phase    Phase
+	phase    string // "": idle
 	synced   bool
 	lists    uint64
 	probes   uint64
@@ -40,7 +40,7 @@ type statusRecorder struct {
 	since    time.Time
 	lastList time.Time
 	due      time.Time // Status.ListDue
-	mode     ListMode  // ListAuto before the first list
+	mode     ListMode  // "" before the first list
 	decoder  string
 	epoch    int
 	requests []RequestCount // sorted by op and code
@@ -56,7 +56,7 @@ func (r *statusRecorder) status(mode ListMode) Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := Status{
-		Phase: r.phase, Synced: r.synced, Failures: r.failures, Err: r.err, Since: r.since, LastList: r.lastList, ListDue: r.due,
+		Phase: cmp.Or(r.phase, phaseIdle), Synced: r.synced, Failures: r.failures, Err: r.err, Since: r.since, LastList: r.lastList, ListDue: r.due,
 		SetAside: maps.Clone(r.setAside), Mode: r.mode, Decoder: r.decoder, Epoch: r.epoch,
 		Counters: Counters{
 			Lists: r.lists, Probes: r.probes, Watches: r.watches, Streams: r.streams, Relists: r.relists, Failed: r.failed,
@@ -74,7 +74,7 @@ func (r *statusRecorder) status(mode ListMode) Status {
 			s.EventTypes[word] = n
 		}
 	}
-	if s.Mode == ListAuto {
+	if s.Mode == "" {
 		s.Mode = mode
 	}
 	if at := r.lastEvent.Load(); at != 0 {
@@ -128,7 +128,7 @@ func (r *statusRecorder) heard(events *[eventKinds]uint64) time.Duration {
 	return now
 }
 
-func (r *statusRecorder) setPhase(p Phase) {
+func (r *statusRecorder) setPhase(p string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.phase = p
@@ -231,7 +231,7 @@ func (r *statusRecorder) replaced(epoch bool, cause listCause) {
 	r.causes[cause]++
 	r.lastList, r.due = time.Now(), time.Time{}
 	// A watch is the next step. A Status that is read in between should say no other phase.
-	r.synced, r.phase = true, PhaseWatching
+	r.synced, r.phase = true, phaseWatching
 	r.recoveredLocked()
 	if epoch {
 		r.epoch++
@@ -289,4 +289,97 @@ func codeOf(err error) int {
 		return code
 	}
 	return 0
+}
+
+// setAsideObjects are the objects that could not be decoded, transformed or indexed. The target
+// keeps each as it was, until a later version or a list can be applied. Only the goroutine of Run
+// uses it.
+type setAsideObjects struct {
+	// recorder has the keys of these objects and their errors, because Status shows them.
+	recorder *statusRecorder
+	// holding has those keys for which the target may have an older object than it should: an event
+	// or an item of a list was not applied. While there is one, the reported version stays before
+	// that event or list. Other objects may be newer than the reported version, but no read is
+	// older than it.
+	holding map[Key]struct{}
+}
+
+// holds reports whether an object holds back the reported version.
+func (s *setAsideObjects) holds() bool { return len(s.holding) > 0 }
+
+// empty reports whether nothing is set aside.
+func (s *setAsideObjects) empty() bool { return len(s.recorder.setAside) == 0 }
+
+// has reports whether key is set aside.
+func (s *setAsideObjects) has(key Key) bool {
+	_, ok := s.recorder.setAside[key]
+	return ok
+}
+
+// add sets key aside because of err, and calls report with that. If hold is true, key holds back
+// the reported version. If hold is false, which is so for an item of a list, report is not called
+// for a key that is set aside already because of the same error.
+func (s *setAsideObjects) add(key Key, err error, hold bool, report func(*Error)) {
+	known := s.recorder.setAside[key]
+	s.recorder.addAside(key, err)
+	if hold {
+		s.hold(key)
+	}
+	if known == nil || hold || known.Error() != err.Error() {
+		report(asError(key, err))
+	}
+}
+
+// hold makes key, which is set aside, hold back the reported version.
+func (s *setAsideObjects) hold(key Key) {
+	if s.holding == nil {
+		s.holding = map[Key]struct{}{}
+	}
+	s.holding[key] = struct{}{}
+}
+
+// remove removes key, and reports whether it was set aside. It must be called before the change is
+// applied: a goroutine that sees the change must not find the object in Status.SetAside any more.
+func (s *setAsideObjects) remove(key Key) bool {
+	if _, ok := s.recorder.setAside[key]; !ok {
+		return false
+	}
+	delete(s.holding, key)
+	s.recorder.removeAside(key)
+	return true
+}
+
+// listed replaces the set-aside objects by bad, the failures of a new list. Keys that still fail go
+// on holding back the version if they did before.
+func (s *setAsideObjects) listed(bad map[Key]error, report func(*Error)) {
+	for key := range s.recorder.setAside {
+		if _, ok := bad[key]; !ok {
+			s.remove(key)
+		}
+	}
+	for key, err := range bad {
+		s.add(key, err, false, report)
+	}
+}
+
+// release ends the holding back of the reported version. It is called in a new epoch, in which the
+// version before means nothing. The objects stay set aside.
+func (s *setAsideObjects) release() { clear(s.holding) }
+
+// A versionCell is a resource version that one goroutine sets and any goroutine may read.
+type versionCell struct {
+	mu      sync.Mutex
+	version string // guarded by mu
+}
+
+func (c *versionCell) set(version string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.version = version
+}
+
+func (c *versionCell) get() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.version
 }

@@ -3,447 +3,244 @@ package lw
 import (
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw/internal/equal"
 )
 
-// What the program tells an informer ([Informer.Tell]) is in the store at once, and its key is
-// marked: it is ahead of what lists and watches have told. That is in the hub, below handlers and
-// graphs, so there is one state, and one story of an object. A mark remembers what lists and watches
-// say meanwhile, the base of its key. It ends when they say what was told, and when they have passed
-// that version without the key, which then goes back to the base.
+// Tell shows obj at once: what the server has answered to a write, a get or a patch. Every read,
+// index and handler has it before the watch does, and derived collections with the next step of their
+// graph; see [Graph.WaitForStep]. The key is then ahead: when lists and watches reach the version,
+// nobody is told again, and if they pass it without the object, it goes back to what they say. What
+// is older than they are changes nothing. Status.ResourceVersion and the waits for a version do not
+// count what was told; [WaitFor] and Changed do.
 //
-// What becomes of one mark is decided by the methods of mark, which know nothing of locks. The
-// hub's writer asks them before it makes the writes of an event or compares a list. It computes
-// without a lock. So whoever tells raises a fence, and a writer that finds it raised, when it has
-// the lock, plans anew. While there is no mark, an event costs one load and two stores more.
-
-// A mark says that the server told the program of a key at a version that lists and watches have
-// not reached. Versions are decimal numbers.
-type mark[T Identified] struct {
-	version uint64    // that was told; of a loose mark, that of the object that is gone
-	base    T         // what lists and watches have told of the key; zero: nothing
-	shown   T         // what is shown instead; zero: nothing
-	gone    types.UID // of the object that was told to be deleted; "": none was
-	since   time.Time // when it was told
-
-	// loose says that gone was deleted at a version that nobody knows. The mark then ends at bound, a
-	// version that the server had after that; 0: none is known yet.
-	loose bool
-	bound uint64
-}
-
-// longest is how old a mark may be when a list begins that does not have its version. Then the
-// version is of another server, and would hide the key for ever.
-const longest = 10 * time.Minute
-
-// hides reports whether the mark hides what the server had of the key at a version: an object with
-// that UID, or "" if the UID is not known.
-func (m *mark[T]) hides(at uint64, uid types.UID) bool {
+// obj may be of any type that encodes to what T is decoded from. It is copied, and goes through the
+// source's transforms and the functions of indexes, in the goroutine of the caller. Do not call Tell
+// in one of these. Before the first list obj waits for that, and is in it.
+//
+// The error wraps [ErrStopped]; errors.ErrUnsupported if the source is no [Teller], its versions are
+// no decimal numbers or the collection is followed ([Follow], package serve); or the failure of a
+// transform or an index. Then nothing has changed.
+func (inf *Informer[T]) Tell(obj Identified) error {
+	if isNil(obj) {
+		return inf.untold(Key{}, errors.New("the object is nil"))
+	}
+	key := KeyOf(obj)
+	if key.Name == "" {
+		return inf.untold(key, errNoName("object"))
+	}
+	m := &mark[T]{version: decimal(obj.GetResourceVersion()), since: time.Now()}
+	src, err := inf.teller()
+	if err == nil && m.version == 0 {
+		err = errUnordered
+	}
+	if err != nil {
+		return inf.untold(key, err)
+	}
+	if news, err := inf.hub.isNews(key, m); err != nil || !news {
+		return inf.untold(key, err)
+	}
+	out, stays, err := src.Told(obj)
 	switch {
-	case at == 0:
-		return false
-	case !m.loose:
-		return at < m.version
+	case err != nil && isKeep(err):
+		return nil
+	case err == nil && stays:
+		if err = unusable(out); err == nil && KeyOf(out) != key {
+			err = fmt.Errorf("the source made %s of it", keyString(KeyOf(out)))
+		}
+		m.shown = out
 	}
-	return at <= m.version || !m.bounded(at) && (uid == m.gone || uid == "")
-}
-
-// bounded reports whether a loose mark has ended at that version.
-func (m *mark[T]) bounded(at uint64) bool { return m.bound != 0 && at >= m.bound }
-
-// confirmedBy reports whether an event of that version has the object that is shown.
-func (m *mark[T]) confirmedBy(at uint64, obj T) bool {
-	return at == m.version && !m.loose && !equal.IsZero(m.shown) && !equal.IsZero(obj) && obj.GetUID() == m.shown.GetUID()
-}
-
-// passedBy reports whether events of other keys show that there is none of this one: they are past
-// the version, or are all events of it.
-func (m *mark[T]) passedBy(at uint64, whole bool) bool {
-	if m.loose {
-		return m.bounded(at)
+	if err == nil {
+		_, err = inf.hub.tell(key, m)
 	}
-	return at > m.version || whole && at == m.version
+	return inf.untold(key, err)
 }
 
-// outlasts reports whether the mark stays when a list of that version, which began then, becomes the
-// base. obj is what the list has of the key. strange says that the mark ends because its version
-// cannot be one of this server.
-func (m *mark[T]) outlasts(at uint64, obj T, began time.Time) (stays, strange bool) {
-	switch {
-	case at == 0 || !m.loose && at >= m.version:
-		return false, false
-	case m.loose && at > m.version:
-		other := !equal.IsZero(obj) && obj.GetUID() != m.gone
-		after := m.bound == 0 && began.After(m.since)
-		return !other && !after && !m.bounded(at), false
+// TellDeleted hides the object of key that has that UID: the server has answered that it is deleted,
+// not only marked for it (then it answers the object, for Tell). version is that of the deletion, ""
+// if it is not known. Then the object is hidden until the copy has what the server, which is asked
+// for its version as by CatchUp, has had since. An object with another UID is not hidden. Otherwise
+// it is as Tell.
+func (inf *Informer[T]) TellDeleted(key Key, uid types.UID, version string) error {
+	m := &mark[T]{version: decimal(version), gone: uid, since: time.Now(), loose: version == ""}
+	_, err := inf.teller()
+	if err == nil && !m.loose && m.version == 0 {
+		err = errUnordered
 	}
-	strange = began.Sub(m.since) > longest
-	return !strange, strange
-}
-
-// A markSet has the marks of a hub. All but count is guarded by hub.mu.
-type markSet[T Identified] struct {
-	count  atomic.Int32 // len(of); the writer loads it for each event
-	at     uint64       // up to which lists and watches have told everything, also if the store reports less
-	opaque bool         // the version of the last list is no number
-	over   bool         // the hub has stopped
-	fence  bool         // somebody has told something since the writer planned
-	of     map[Key]*mark[T]
-	due    []dueMark[T]  // by version
-	none   chan struct{} // closed when the last mark ends; nil: nobody waits for that
-	asked  []Key         // of loose marks that may have no bound, which is to be asked for
-	asking bool          // there is a goroutine that asks
-}
-
-// A dueMark is a mark and the version at which it can be passed. The mark may have ended.
-type dueMark[T Identified] struct {
-	version uint64
-	key     Key
-	mark    *mark[T]
-}
-
-// A fate is what a list or an event of the source makes of a mark: it ends, or gets another base.
-type fate[T Identified] struct {
-	key  Key
-	ends bool
-	base T
-}
-
-// A toldWrite is one write of commitTold: obj, or nothing if it is zero, is shown under key.
-type toldWrite[T Identified] struct {
-	key Key
-	obj T
-}
-
-func (s *markSet[T]) setLocked(key Key, m *mark[T]) {
-	if s.of == nil {
-		s.of = map[Key]*mark[T]{}
+	if err != nil {
+		return inf.untold(key, err)
 	}
-	s.of[key] = m
-	s.count.Store(int32(len(s.of)))
-	if !m.loose {
-		s.dueLocked(m.version, key, m)
+	news, err := inf.hub.tell(key, m)
+	if news && m.loose {
+		inf.ask()
 	}
+	return inf.untold(key, err)
 }
 
-// dueLocked notes at which version m is passed. Mostly that is the newest.
-func (s *markSet[T]) dueLocked(version uint64, key Key, m *mark[T]) {
-	i := len(s.due)
-	for i > 0 && s.due[i-1].version > version {
-		i--
+// teller returns the source as a Teller.
+func (inf *Informer[T]) teller() (Teller[T], error) {
+	src := tellerOf(inf.r.src)
+	if src == nil || HintsOf(inf.r.src).Unversioned {
+		return nil, errNoTeller
 	}
-	s.due = slices.Insert(s.due, i, dueMark[T]{version, key, m})
+	return src, nil
 }
 
-// passedLocked calls end for each mark that events up to a version have passed; see mark.passedBy.
-func (s *markSet[T]) passedLocked(at uint64, whole bool, end func(Key, *mark[T])) {
-	for _, d := range s.due {
-		if d.version > at {
+// untold returns err as the error of Tell; nil if it is nil.
+func (inf *Informer[T]) untold(key Key, err error) error {
+	if err == nil {
+		return nil
+	}
+	e, ok := err.(*Error)
+	if ok {
+		c := *e // it is the source's
+		e = &c
+	} else {
+		e = &Error{Op: opTell, Key: key, Err: err}
+	}
+	e.Informer = inf.r.opts.Name
+	return e
+}
+
+// askPause is the pause before the server's version is asked for again, if that has failed.
+const askPause = 30 * time.Second
+
+// ask has askBounds run, while the informer does.
+func (inf *Informer[T]) ask() {
+	for inf.hub.beginAsking() {
+		if inf.hub.spawn(inf.askBounds) {
 			return
 		}
-		if s.of[d.key] == d.mark && d.mark.passedBy(at, whole) {
-			end(d.key, d.mark)
+		inf.hub.endAsking()
+		if !inf.hub.runs() { // else Run has begun in between
+			return
 		}
 	}
 }
 
-// settleLocked moves to a version and does what fates say.
-func (s *markSet[T]) settleLocked(at uint64, fates []fate[T]) {
-	s.at, s.fence = at, false
-	if len(s.of) == 0 {
-		return
-	}
-	for i := range fates {
-		if f := &fates[i]; f.ends {
-			delete(s.of, f.key)
-		} else if m := s.of[f.key]; m != nil {
-			m.base = f.base
+// askBounds asks for the server's version after deletions whose version nobody knows.
+func (inf *Informer[T]) askBounds() {
+	for {
+		keys := inf.hub.unbound()
+		if len(keys) == 0 {
+			return
+		}
+		a := inf.query.Join(inf.r.serverVersion, inf.hub.spawn, inf.hub.stopped, ErrStopped)
+		<-a.Done
+		if at := decimal(a.Version); at != 0 {
+			if err := inf.hub.bind(keys, at); err != nil && !errors.Is(err, ErrStopped) {
+				inf.r.report(&Error{Op: opTell, Err: err})
+			}
+			continue
+		}
+		pause := time.NewTimer(askPause)
+		select {
+		case <-pause.C:
+		case <-inf.hub.stopped:
+			pause.Stop()
 		}
 	}
-	s.shrunkLocked()
 }
 
-// shrunkLocked notes that marks may have ended.
-func (s *markSet[T]) shrunkLocked() {
-	s.count.Store(int32(len(s.of)))
-	if len(s.of) == 0 {
-		s.of, s.due, s.asked = nil, nil, nil
-		if s.none != nil {
-			close(s.none)
-			s.none = nil
+// plan works out what g does where the program was told of keys. What the server had before that is
+// not shown, but becomes the base. A key that g has passed without an event goes back to its base, as
+// one more event of g. So all of it is shown at one point.
+func (t *informerTarget[T]) plan(g *eventGroup[T]) {
+	marks, at := &t.hub.marks, g.to.number
+	t.hub.mu.Lock()
+	defer t.hub.mu.Unlock()
+	marks.fence = false
+	t.move.fates = t.move.fates[:0]
+	g.unplan()
+	whole := g.whole || len(g.events)+len(g.kept) == 0
+	for i := range g.events {
+		e := &g.events[i]
+		m := marks.of[e.key]
+		if m == nil {
+			continue
 		}
-		return
+		f := fate[T]{key: e.key}
+		e.told, e.existed = true, !equal.IsZero(m.base)
+		switch hidden := m.hides(at, e.uid()); {
+		case hidden && e.ev.Err != nil:
+			f.base = m.base
+		case hidden:
+			e.way, f.base = wayNone, e.object()
+		case m.confirmedBy(at, e.ev.Object) && e.ev.Type != watch.Deleted:
+			e.way, f.ends = wayNone, true
+		case m.loose && e.ev.Err != nil: // the object is there, but cannot be used: as before
+			e.way, e.back, f.ends = wayBack, m.base, true
+		default:
+			f.ends = true
+		}
+		t.move.fates = append(t.move.fates, f)
 	}
-	passed := 0
-	for passed < len(s.due) && s.due[passed].version < s.at {
-		passed++
-	}
-	s.due = slices.Delete(s.due, 0, passed)
-}
-
-// base returns what lists and watches have told of key.
-func (h *hub[T]) base(key Key) (obj T, ok bool) {
-	obj, ok = h.store.Get(key)
-	if h.marks.count.Load() == 0 { // if obj was told, its mark came before
-		return obj, ok
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if m := h.marks.of[key]; m != nil {
-		return m.base, !equal.IsZero(m.base)
-	}
-	return h.store.store.Get(key)
-}
-
-// bases returns what is shown, and the base of each marked key.
-func (h *hub[T]) bases() (shown *Snapshot[T], bases map[Key]T) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	bases = make(map[Key]T, len(h.marks.of))
-	for key, m := range h.marks.of {
-		bases[key] = m.base
-	}
-	return h.store.snapshotLocked(), bases
-}
-
-// beginAsking reports whether the caller is to ask for the server's version, for the bounds of
-// marks. endAsking takes that back.
-func (h *hub[T]) beginAsking() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	begin := !h.marks.asking && len(h.marks.asked) > 0
-	h.marks.asking = h.marks.asking || begin
-	return begin
-}
-
-func (h *hub[T]) endAsking() {
-	h.mu.Lock()
-	h.marks.asking = false
-	h.mu.Unlock()
-}
-
-// unbound returns the keys of the marks that need a bound. If there are none, nobody asks any more.
-func (h *hub[T]) unbound() []Key {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	keys := h.marks.asked[:0]
-	for _, key := range h.marks.asked {
-		if m := h.marks.of[key]; m != nil && m.loose && m.bound == 0 {
-			keys = append(keys, key)
+	for _, key := range g.kept {
+		if m := marks.of[key]; m != nil && !m.loose && !m.hides(at, "") {
+			t.move.fates = append(t.move.fates, fate[T]{key: key, ends: true})
 		}
 	}
-	h.marks.asked = keys
-	h.marks.asking = len(keys) > 0 && !h.marks.over
-	if !h.marks.asking {
-		return nil
-	}
-	return slices.Clone(keys)
+	marks.passedLocked(at, whole, func(key Key, m *mark[T]) {
+		if g.of(key) == nil && (m.loose || !slices.Contains(g.kept, key)) {
+			t.move.fates = append(t.move.fates, fate[T]{key: key, ends: true})
+			g.addBack(key, m.base)
+		}
+	})
 }
 
-// follow counts a follower, until the caller counts it down. A follower is told what the server has
-// told everybody: so nothing can be told meanwhile, and what was told has to come first.
-func (h *hub[T]) follow(over <-chan struct{}) {
-	h.followers.Add(1)
+// lay lays what the program was told over a list that is older, and returns what is to be compared
+// with the store. Writers of the store wait.
+func (t *informerTarget[T]) lay(l *wholeList[T], objs []T) []T {
+	h := t.hub
 	h.mu.Lock()
+	defer h.mu.Unlock()
+	t.move.fates, t.strange = t.move.fates[:0], nil
 	if len(h.marks.of) == 0 {
-		h.mu.Unlock()
-		return
+		return objs
 	}
-	if h.marks.none == nil {
-		h.marks.none = make(chan struct{})
-	}
-	none := h.marks.none
-	h.mu.Unlock()
-	select {
-	case <-none:
-	case <-h.stopped:
-	case <-over:
-	}
-}
-
-var (
-	errFollowed  = fmt.Errorf("the collection is followed, as by package serve: %w", errors.ErrUnsupported)
-	errNoTeller  = fmt.Errorf("the source is no Teller: %w", errors.ErrUnsupported)
-	errStrange   = fmt.Errorf("it was told at a version that the server has not had for %v: it is shown as listed", longest)
-	errUnordered = fmt.Errorf("the resource version is no decimal number: %w", errors.ErrUnsupported)
-)
-
-// newsLocked reports whether m says more of key than is shown. An error says why nothing can be told.
-func (h *hub[T]) newsLocked(key Key, m *mark[T]) (bool, error) {
-	s := &h.marks
-	switch {
-	case s.over:
-		return false, ErrStopped
-	case h.followers.Load() > 0:
-		return false, errFollowed
-	case s.opaque:
-		return false, errUnordered
-	case m.loose:
-		was, shown := s.of[key], *new(T)
-		if was != nil {
-			shown = was.shown
-		} else {
-			shown, _ = h.store.store.Get(key)
+	has := map[Key]T{}
+	for _, obj := range objs {
+		key := KeyOf(obj)
+		if other, twice := has[key]; h.marks.of[key] != nil && (!twice || notOlder(other, obj)) {
+			has[key] = obj
 		}
-		return !equal.IsZero(shown) && shown.GetUID() == m.gone, nil
-	case m.version <= s.at:
-		return false, nil
 	}
-	was := s.of[key]
-	return was == nil || m.version > was.version && (was.gone == "" || equal.IsZero(m.shown) || m.shown.GetUID() != was.gone), nil
-}
-
-// isNews is newsLocked for a mark whose object has not been made yet.
-func (h *hub[T]) isNews(key Key, m *mark[T]) (bool, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.newsLocked(key, m)
-}
-
-// tell marks key with m, and shows what m says, unless that is no news.
-func (h *hub[T]) tell(key Key, m *mark[T]) (news bool, err error) {
-	err = h.commitTold(CauseTold, func(plan []toldWrite[T]) ([]toldWrite[T], error) {
-		if news, err = h.newsLocked(key, m); err != nil || !news {
-			return plan, err
-		}
-		return append(plan, toldWrite[T]{key, m.shown}), nil
-	}, func() {
-		shown, _ := h.store.store.Get(key)
-		was := h.marks.of[key]
-		if m.base = shown; was != nil {
-			m.base = was.base
-		}
-		if m.loose {
-			m.version = h.marks.at
-			if was != nil {
-				m.version = was.version
-			} else if v := decimal(shown.GetResourceVersion()); v != 0 {
-				m.version = v
+	laid := map[Key]T{}
+	for key, m := range h.marks.of {
+		_, kept := l.keep[key]
+		stays, strange := m.outlasts(decimal(l.version), has[key], l.began)
+		f := fate[T]{key: key, base: has[key]}
+		switch {
+		case l.epoch || !stays || kept && !isClosed(h.synced):
+			f = fate[T]{key: key, ends: true}
+			if strange && !l.epoch {
+				t.strange = append(t.strange, key)
 			}
-			h.marks.asked = append(h.marks.asked, key)
+		case kept:
+			f.base = m.base
+		default:
+			laid[key] = m.shown
 		}
-		h.marks.setLocked(key, m)
-	})
-	return news, err
-}
-
-// bind notes that the server had a version after the objects of keys were deleted. A key that lists
-// and watches have told of up to there goes back to its base.
-func (h *hub[T]) bind(keys []Key, at uint64) error {
-	h.mu.Lock()
-	for b := h.store.store.NewBatch(); !b.ReadyLocked(); { // a list has looked at the marks, and is not shown yet
-		b.AwaitLocked()
+		t.move.fates = append(t.move.fates, f)
 	}
-	for _, key := range keys {
-		if m := h.marks.of[key]; m != nil && m.loose && m.bound == 0 {
-			m.bound = at
-			h.marks.dueLocked(at, key, m)
+	if len(laid) == 0 {
+		return objs
+	}
+	over := make([]T, 0, len(objs)+len(laid))
+	for _, obj := range objs {
+		if _, hidden := laid[KeyOf(obj)]; !hidden {
+			over = append(over, obj)
 		}
 	}
-	h.marks.fence = true
-	h.mu.Unlock()
-	var ended []toldWrite[T]
-	return h.commitTold(CauseWatch, func(plan []toldWrite[T]) ([]toldWrite[T], error) {
-		if h.marks.over {
-			return plan, ErrStopped
-		}
-		h.marks.passedLocked(h.marks.at, false, func(key Key, m *mark[T]) {
-			if m.loose {
-				plan = append(plan, toldWrite[T]{key, m.base})
-			}
-		})
-		ended = plan
-		return plan, nil
-	}, func() {
-		for _, w := range ended {
-			delete(h.marks.of, w.key)
-		}
-		h.marks.shrunkLocked()
-	})
-}
-
-// commitTold makes the writes that plan appends to its argument, at one point and with that cause, and
-// calls mark, which changes the marks, at the same point. Both are called under mu, plan at least
-// twice: the functions of indexes, which are called in between without a lock, may take long. If one
-// panics, nothing has changed, and the error says so. Before the first list only mark is called.
-func (h *hub[T]) commitTold(cause Cause, plan func([]toldWrite[T]) ([]toldWrite[T], error), mark func()) (err error) {
-	batch := h.store.store.NewBatch()
-	defer batch.Release()
-	batch.Recover = func(key Key, v any) bool {
-		p := &Panic{Informer: h.opts.Name, Handler: "index", Key: key, Value: v, Stack: debug.Stack()}
-		if err = p; h.opts.OnPanic != nil {
-			h.opts.OnPanic(p)
-		}
-		return true
-	}
-	h.mu.Lock()
-	writes, failed := plan(nil)
-	for failed == nil && len(writes) > 0 {
-		h.mu.Unlock()
-		h.enter(writes)
-		for _, w := range writes {
-			batch.Put(w.key, w.obj)
-		}
-		batch.Compute()
-		h.mu.Lock()
-		for err == nil && !batch.ReadyLocked() {
-			batch.AwaitLocked()
-			h.mu.Unlock()
-			batch.Compute()
-			h.mu.Lock()
-		}
-		was := writes
-		if writes, failed = plan(nil); failed == nil && err == nil && slices.EqualFunc(was, writes, sameTold) {
-			break
-		}
-		h.mu.Unlock()
-		h.leave(was)
-		if batch.Release(); err != nil {
-			return err
-		}
-		h.mu.Lock()
-	}
-	if failed != nil || len(writes) == 0 {
-		h.mu.Unlock()
-		return failed
-	}
-	mark()
-	h.marks.fence = true
-	if !isClosed(h.synced) {
-		h.mu.Unlock()
-		return nil
-	}
-	fired := h.commitLocked(batch, Delta[T]{Cause: cause, ResourceVersion: h.store.store.VersionLocked()}, "")
-	h.mu.Unlock()
-	fired.Release()
-	for i := range writes {
-		writes[i].obj = batch.Old(i)
-	}
-	h.leave(writes)
-	h.log.notify()
-	return nil
-}
-
-func sameTold[T Identified](a, b toldWrite[T]) bool {
-	return a.key == b.key && equal.Same(a.obj, b.obj)
-}
-
-// enter and leave tell a mutation detector that objects are about to be shown, and that they are not
-// shown any more.
-func (h *hub[T]) enter(objs []toldWrite[T]) { each(objs, h.entered) }
-func (h *hub[T]) leave(objs []toldWrite[T]) { each(objs, h.left) }
-
-func each[T Identified](objs []toldWrite[T], call func(T)) {
-	for i := 0; call != nil && i < len(objs); i++ {
-		if !equal.IsZero(objs[i].obj) {
-			call(objs[i].obj)
+	for _, obj := range laid {
+		if !equal.IsZero(obj) {
+			over = append(over, obj)
 		}
 	}
+	return over
 }

@@ -33,11 +33,11 @@ func Transform[T, U Object](src Source[T], f func(T) (U, error)) Source[U] {
 	if f == nil {
 		panic("lw: Transform: nil function")
 	}
-	return &transformed[T, U]{src: src, f: f}
+	return &transformSource[T, U]{src: src, f: f}
 }
 
-// transformed is the Source of Transform. Below, "downstream" is whatever reads this Source.
-type transformed[T, U Identified] struct {
+// A transformSource is the Source of Transform. Below, "downstream" is whatever reads this Source.
+type transformSource[T, U Identified] struct {
 	src Source[T]
 	f   func(T) (U, error)
 
@@ -52,7 +52,7 @@ type transformed[T, U Identified] struct {
 }
 
 // Hints returns those of the source, and that objects may be left out.
-func (t *transformed[T, U]) Hints() SourceHints {
+func (t *transformSource[T, U]) Hints() SourceHints {
 	h := HintsOf(t.src)
 	h.Partial = true
 	had := h.Had
@@ -64,7 +64,7 @@ func (t *transformed[T, U]) Hints() SourceHints {
 		if t.ownUIDs.Load() {
 			obj.UID = ""
 		}
-		if key := obj.Key(); t.isKept(key) {
+		if key := obj.key(); t.isKept(key) {
 			return false, fmt.Errorf("lw: Transform: the version of %s is older than the server's: %w", keyString(key), errors.ErrUnsupported)
 		}
 		return had(ctx, obj, version)
@@ -72,10 +72,10 @@ func (t *transformed[T, U]) Hints() SourceHints {
 	return h
 }
 
-func (t *transformed[T, U]) tells() bool { return tellerOf(t.src) != nil }
+func (t *transformSource[T, U]) tells() bool { return tellerOf(t.src) != nil }
 
 // Told is part of [Teller].
-func (t *transformed[T, U]) Told(obj Identified) (out U, stays bool, err error) {
+func (t *transformSource[T, U]) Told(obj Identified) (out U, stays bool, err error) {
 	own, stays, err := told(t.src, obj)
 	if err != nil || !stays {
 		return out, false, err
@@ -85,7 +85,7 @@ func (t *transformed[T, U]) Told(obj Identified) (out U, stays bool, err error) 
 
 // apply returns f(obj). stays is false if f leaves the object out of the collection. read says that
 // the source has yielded obj. err is an *Error.
-func (t *transformed[T, U]) apply(obj T, read bool) (out U, stays bool, err error) {
+func (t *transformSource[T, U]) apply(obj T, read bool) (out U, stays bool, err error) {
 	key, uid, version := KeyOf(obj), obj.GetUID(), obj.GetResourceVersion() // before f, which may change obj
 	var zero U
 	if out, err = t.f(obj); err != nil {
@@ -119,7 +119,7 @@ func (t *transformed[T, U]) apply(obj T, read bool) (out U, stays bool, err erro
 }
 
 // keep notes that downstream keeps an older version of the object of key, until forget is called.
-func (t *transformed[T, U]) keep(key Key) {
+func (t *transformSource[T, U]) keep(key Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, kept := range []*map[Key]struct{}{&t.kept, &t.keptListing} {
@@ -130,14 +130,14 @@ func (t *transformed[T, U]) keep(key Key) {
 	}
 }
 
-func (t *transformed[T, U]) isKept(key Key) bool {
+func (t *transformSource[T, U]) isKept(key Key) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	_, ok := t.kept[key]
 	return ok
 }
 
-func (t *transformed[T, U]) forget(key Key) {
+func (t *transformSource[T, U]) forget(key Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.kept, key)
@@ -146,19 +146,19 @@ func (t *transformed[T, U]) forget(key Key) {
 
 // beginList is called before a list, and endList at the end of a whole one: after its last page, or
 // at the bookmark that ends the initial events of a stream. What the list does not have is gone.
-func (t *transformed[T, U]) beginList() {
+func (t *transformSource[T, U]) beginList() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.keptListing = nil
 }
 
-func (t *transformed[T, U]) endList() {
+func (t *transformSource[T, U]) endList() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.kept, t.keptListing = t.keptListing, nil
 }
 
-func (t *transformed[T, U]) List(ctx context.Context, opts metav1.ListOptions, yield func(U, error) error) (metav1.ListMeta, error) {
+func (t *transformSource[T, U]) List(ctx context.Context, opts metav1.ListOptions, yield func(U, error) error) (metav1.ListMeta, error) {
 	var zero U
 	leftOut := request.LeftOut(ctx)
 	if request.IsProbe(ctx) {
@@ -191,7 +191,7 @@ func (t *transformed[T, U]) List(ctx context.Context, opts metav1.ListOptions, y
 	return meta, err
 }
 
-func (t *transformed[T, U]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[U]) error) error {
+func (t *transformSource[T, U]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[U]) error) error {
 	initial := opts.SendInitialEvents != nil && *opts.SendInitialEvents
 	if initial {
 		t.beginList()
@@ -214,7 +214,7 @@ func (t *transformed[T, U]) Watch(ctx context.Context, opts metav1.ListOptions, 
 			}
 		case equal.IsZero(ev.Object) || ev.Type == watch.Deleted:
 			id := ev.id()
-			t.forget(id.Key())
+			t.forget(id.key())
 			out.Identity = &id
 		default:
 			id := MetaOf(ev.Object)
@@ -226,7 +226,7 @@ func (t *transformed[T, U]) Watch(ctx context.Context, opts metav1.ListOptions, 
 				out.Object = obj
 			default:
 				// Left out: downstream it is deleted, if it was ever there.
-				t.forget(id.Key())
+				t.forget(id.key())
 				out.Type, out.Identity, out.Omitted = watch.Deleted, &id, ev.Type == watch.Added
 			}
 		}
@@ -253,33 +253,33 @@ func Shard[T Object](src Source[T], i, n int) Source[T] {
 	}
 	part := shard.Part(i, n)
 	selector := shard.Selector{Field: shard.UID, Ranges: []shard.Range{part}}
-	return &sharded[T]{src: src, part: part, selector: selector.String()}
+	return &shardSource[T]{src: src, part: part, selector: selector.String()}
 }
 
-// sharded is the Source of Shard.
+// A shardSource is the Source of Shard.
 //
 // It always selects by itself, because it cannot always know whether the server does: a streamed
 // list and a watch echo no selector, and the next request may reach another server.
-type sharded[T Identified] struct {
+type shardSource[T Identified] struct {
 	src      Source[T]
 	part     shard.Range
 	selector string // of part
 }
 
 // Hints returns those of the source, and that objects may be left out.
-func (s *sharded[T]) Hints() SourceHints {
+func (s *shardSource[T]) Hints() SourceHints {
 	h := HintsOf(s.src)
 	h.Partial = true
 	return h
 }
 
 // Reuses is part of [request.Source].
-func (s *sharded[T]) Reuses(request.Mark) bool { return reuses(s.src) }
+func (s *shardSource[T]) Reuses(request.Mark) bool { return reuses(s.src) }
 
-func (s *sharded[T]) tells() bool { return tellerOf(s.src) != nil }
+func (s *shardSource[T]) tells() bool { return tellerOf(s.src) != nil }
 
 // Told is part of [Teller].
-func (s *sharded[T]) Told(obj Identified) (out T, stays bool, err error) {
+func (s *shardSource[T]) Told(obj Identified) (out T, stays bool, err error) {
 	if out, stays, err = told(s.src, obj); err == nil && stays {
 		var foreign bool
 		foreign, err = s.check(out, nil)
@@ -290,7 +290,7 @@ func (s *sharded[T]) Told(obj Identified) (out T, stays bool, err error) {
 
 // check returns whether obj certainly belongs to another part; if err is not nil, whether the
 // object that err is about does. The error is err, or that of an obj without a UID.
-func (s *sharded[T]) check(obj T, err error) (foreign bool, _ error) {
+func (s *shardSource[T]) check(obj T, err error) (foreign bool, _ error) {
 	var uid types.UID
 	switch {
 	case err != nil:
@@ -312,7 +312,7 @@ func (s *sharded[T]) check(obj T, err error) (foreign bool, _ error) {
 
 var errNoUID = errors.New("the object has no UID, by which Shard divides")
 
-func (s *sharded[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(T, error) error) (metav1.ListMeta, error) {
+func (s *shardSource[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(T, error) error) (metav1.ListMeta, error) {
 	opts.ShardSelector = s.selector
 	leftOut := request.LeftOut(ctx)
 	return s.src.List(ctx, opts, func(obj T, err error) error {
@@ -329,7 +329,7 @@ func (s *sharded[T]) List(ctx context.Context, opts metav1.ListOptions, yield fu
 	})
 }
 
-func (s *sharded[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[T]) error) error {
+func (s *shardSource[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[T]) error) error {
 	opts.ShardSelector = s.selector
 	return s.src.Watch(ctx, opts, func(ev WatchEvent[T]) error {
 		s.narrow(&ev)
@@ -340,7 +340,7 @@ func (s *sharded[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield f
 // narrow turns an event of another part's object into a Deleted of its key. The event is still
 // needed: it moves the resource version, and an object of this part that had the key before is
 // gone. That is also why a Deleted stays as it is, whichever part its object belongs to.
-func (s *sharded[T]) narrow(ev *WatchEvent[T]) {
+func (s *shardSource[T]) narrow(ev *WatchEvent[T]) {
 	if ev.Type != watch.Added && ev.Type != watch.Modified {
 		return
 	}

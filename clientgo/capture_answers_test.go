@@ -95,7 +95,7 @@ func TestDecoderClosesEveryAnswer(t *testing.T) {
 		}},
 	} {
 		for _, mode := range []lw.ListMode{lw.ListAuto, lw.ListPages} {
-			t.Run(name+"/"+mode.String(), func(t *testing.T) {
+			t.Run(name+"/"+string(mode), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := newCaptureServer(t)
 					if tc.fault.Do != nil {

@@ -72,7 +72,7 @@ func TestDecoderOverEveryClient(t *testing.T) {
 				"application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"},
 	} {
 		for _, mode := range []lw.ListMode{lw.ListAuto, lw.ListPages} {
-			t.Run(tt.name+"/"+mode.String(), func(t *testing.T) {
+			t.Run(tt.name+"/"+string(mode), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := newCaptureServer(t)
 					client := s.client(t, &tt.config)

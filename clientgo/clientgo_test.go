@@ -26,6 +26,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/clientgo"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // That these compile is the test: every type is inferred, and all kinds of clients fit.
@@ -200,9 +201,7 @@ func TestRealClientset(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go secrets.Run(ctx)
-	for secrets.Status().Err == nil {
-		time.Sleep(time.Millisecond)
-	}
+	rig.Met(t, time.Minute, "no error is reported", func() bool { return secrets.Status().Err != nil })
 	cancel()
 	var e *lw.Error
 	if err := secrets.WaitForSync(ctx); !errors.As(err, &e) || !strings.Contains(err.Error(), "secrets is forbidden") {

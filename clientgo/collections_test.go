@@ -69,7 +69,7 @@ func TestSharedIndexInformerOfAUnion(t *testing.T) {
 		if keys := store.ListKeys(); len(keys) != 1 || keys[0] != "ns/a" {
 			t.Errorf("the store has %v", keys)
 		}
-		if s, ok := clientgo.Status(clientgo.SharedIndexInformer(union)); !ok || !s.Synced || s.Phase != lw.PhaseWatching {
+		if s, ok := clientgo.Status(clientgo.SharedIndexInformer(union)); !ok || !s.Synced || s.Phase != "watching" {
 			t.Errorf("status %+v, %t", s, ok)
 		}
 		cancel()

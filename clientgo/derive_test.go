@@ -120,9 +120,9 @@ func TestREADMEDerived(t *testing.T) {
 			return e
 		})
 		endpoints.AddHandler(lw.Handler[*Endpoints]{
-			Add:    func(e *Endpoints) { queue.Add(e.Key()) },
-			Update: func(old, e *Endpoints) { queue.Add(e.Key()) }, // they differ
-			Delete: func(last *Endpoints) { queue.Add(last.Key()) },
+			Add:    func(e *Endpoints) { queue.Add(lw.KeyOf(e)) },
+			Update: func(old, e *Endpoints) { queue.Add(lw.KeyOf(e)) }, // they differ
+			Delete: func(last *Endpoints) { queue.Add(lw.KeyOf(last)) },
 		})
 		go pods.Run(ctx)
 		go services.Run(ctx)
@@ -247,9 +247,9 @@ func TestDerivePage(t *testing.T) {
 
 		do := func() error {
 			endpoints.AddHandler(lw.Handler[*Endpoints]{
-				Add:    func(e *Endpoints) { queue.Add(e.Key()) },
-				Update: func(_, e *Endpoints) { queue.Add(e.Key()) },
-				Delete: func(e *Endpoints) { queue.Add(e.Key()) },
+				Add:    func(e *Endpoints) { queue.Add(lw.KeyOf(e)) },
+				Update: func(_, e *Endpoints) { queue.Add(lw.KeyOf(e)) },
+				Delete: func(e *Endpoints) { queue.Add(lw.KeyOf(e)) },
 			})
 			ready := lw.NewIndex(loads, func(l *NodeLoad) bool { return l.Ready == l.Pods })
 

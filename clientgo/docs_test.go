@@ -42,7 +42,7 @@ func TestMemoryPage(t *testing.T) {
 			lwtest.Projection[*podPlace, *corev1.Pod](t)
 			return places, func() (got []string) {
 				for p := range places.Store().All() {
-					got = append(got, p.Key().String(), p.Spec.NodeName, p.Status.PodIP, string(p.Status.Phase))
+					got = append(got, lw.KeyOf(p).String(), p.Spec.NodeName, p.Status.PodIP, string(p.Status.Phase))
 				}
 				return got
 			}
@@ -56,7 +56,7 @@ func TestMemoryPage(t *testing.T) {
 			byNode := lw.NewInformer(lw.Transform(src, toPlace), nil)
 			return byNode, func() (got []string) {
 				for p := range byNode.Store().All() {
-					got = append(got, p.Key().String(), p.Node)
+					got = append(got, lw.KeyOf(p).String(), p.Node)
 				}
 				return got
 			}

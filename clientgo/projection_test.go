@@ -195,7 +195,7 @@ func TestProjectionInformer(t *testing.T) {
 		time.Sleep(time.Minute)
 		var got []string
 		for p := range inf.Store().All() {
-			got = append(got, strings.Join([]string{p.Key().String(), p.Spec.NodeName, string(p.Status.Phase), p.Status.PodIP}, " "))
+			got = append(got, strings.Join([]string{lw.KeyOf(p).String(), p.Spec.NodeName, string(p.Status.Phase), p.Status.PodIP}, " "))
 		}
 		slices.Sort(got)
 		if diff := cmp.Diff([]string{"default/a n1 Running 10.0.0.1", "default/b n2 Pending 10.0.0.1"}, got); diff != "" || byNode.Len("n1") != 1 {

@@ -208,13 +208,13 @@ func (r *Reflector) name() string {
 	return nameOf(r.example, r.options.TypeDescription)
 }
 
-// Status returns what the reflector is doing, or has done last. Before the first Run it is the zero
-// value.
+// Status returns what the reflector is doing, or has done last. Before the first Run it is
+// idle.
 func (r *Reflector) Status() lw.Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.current == nil {
-		return lw.Status{}
+		return lw.Status{Phase: "idle"}
 	}
 	return r.current.Status()
 }

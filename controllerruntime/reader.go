@@ -203,7 +203,7 @@ func (s *served[T]) ready(ctx context.Context) error {
 		return nil
 	default:
 	}
-	if s.from.Status().Phase == lw.PhaseIdle {
+	if s.from.Status().Phase == "idle" {
 		return fmt.Errorf("controllerruntime: Reader: %w: the informer of %v does not run", &cache.ErrCacheNotStarted{}, s.gvk)
 	}
 	if err := s.from.WaitForSync(ctx); err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/e2e/internal/servers"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 const (
@@ -55,7 +56,7 @@ func answeredIn(t *testing.T, c *client, media ...string) {
 func seedAndWait(t *testing.T, s *servers.Server, r *servers.Reader, namespace string, n, size int) {
 	t.Helper()
 	seed(t, s, namespace, n, size)
-	eventually(t, patience, func() string {
+	rig.Until(t, patience, func() string {
 		if objs, _, err := r.List(within(t, patience), collection("configmaps", namespace)); err != nil || len(objs) != n {
 			return fmt.Sprintf("the server has %d objects, %v", len(objs), err)
 		}
@@ -142,7 +143,7 @@ func TestCBORCustomResource(t *testing.T) {
 				return followOptions{Options: lw.Options{List: mode, PageSize: 4}, view: view}
 			}
 			connect := func(form string) *client {
-				c := newClient(t, s, wire{name: form + "-" + mode.String(), cbor: true})
+				c := newClient(t, s, wire{name: form + "-" + string(mode), cbor: true})
 				t.Cleanup(func() { answeredIn(t, c, "application/cbor", "application/cbor-seq") })
 				return c
 			}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/go-lw/lw/e2e/internal/servers"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // An exampleRun is an example that runs on a real server, as its reader would run it.
@@ -73,7 +74,7 @@ func (r *exampleRun) stop() {
 // waits until there is no object.
 func (r *exampleRun) has(path string, want map[string]string) {
 	r.Helper()
-	eventually(r, patience, func() string {
+	rig.Until(r, patience, func() string {
 		body, err := r.Get(within(r, patience), path)
 		if want == nil && isNotFound(err) {
 			return ""
@@ -100,7 +101,7 @@ func (r *exampleRun) has(path string, want map[string]string) {
 // says waits until the example has written a line.
 func (r *exampleRun) says(line string) {
 	r.Helper()
-	eventually(r, patience, func() string {
+	rig.Until(r, patience, func() string {
 		if !strings.Contains(strings.Join(strings.Fields(r.out.String()), " "), line) {
 			return fmt.Sprintf("the example does not say %q but:\n%s", line, r.out)
 		}
@@ -129,7 +130,7 @@ func define(t testing.TB, r *servers.Reader, file, path string) {
 		t.Fatal(err)
 	}
 	create(t, r, crds, crd)
-	eventually(t, patience, func() string {
+	rig.Until(t, patience, func() string {
 		if _, err := r.Get(within(t, patience), path); err != nil {
 			return fmt.Sprint("the CRD is not served: ", err)
 		}

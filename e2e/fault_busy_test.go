@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/e2e/internal/servers"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // TestTooManyInFlight takes all places of the server's max-in-flight filter, which answers 429 with
@@ -26,7 +27,7 @@ func TestTooManyInFlight(t *testing.T) {
 		path := collection("configmaps", namespace)
 		create(t, r, path, configMap(namespace, "o", "a"))
 		release := occupy(t, s, servers.AdminToken, collection("secrets", ""), 4)
-		eventually(t, patience, func() string {
+		rig.Until(t, patience, func() string {
 			if _, err := r.Get(within(t, patience), path); !hasCode(err, 429) {
 				return fmt.Sprintf("a plain list: %v, want 429", err)
 			}
@@ -43,7 +44,7 @@ func TestTooManyInFlight(t *testing.T) {
 		held := 0
 		for _, f := range all {
 			// On a busy machine a list may come in between two of those that occupy the server.
-			eventually(t, patience, func() string {
+			rig.Until(t, patience, func() string {
 				if n := f.client.count(refused); n < 3 && !f.Status().Synced {
 					return fmt.Sprintf("%s: %d answers of 429, want 3", f.name(), n)
 				}
@@ -119,7 +120,7 @@ func TestStorageInitializing(t *testing.T) {
 			if err := s.SpawnAPI(); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, patience, func() string {
+			rig.Until(t, patience, func() string {
 				_, err := r.Get(within(t, patience), path+"?resourceVersion=0&limit=1&labelSelector=no%3Dsuch")
 				if hasCode(err, 429) || err == nil {
 					return ""

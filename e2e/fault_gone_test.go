@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/e2e/internal/servers"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // uncached makes the server read ConfigMaps from etcd for each request. So a version that etcd has
@@ -147,7 +148,7 @@ func TestTooLargeVersion(t *testing.T) {
 				all = append(all, follow(t, client, path, late, followOptions{Options: lw.Options{List: mode}}))
 			}
 			for _, f := range all {
-				eventually(t, patience, func() string {
+				rig.Until(t, patience, func() string {
 					if f.Status().Failures == 0 && f.client.count(isStatus(504)) == 0 {
 						return f.name() + ": no list of the future has failed"
 					}

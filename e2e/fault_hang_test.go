@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/e2e/internal/servers"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // TestFrozenDuringWatch freezes the server under open watches for a few seconds. Nothing is lost,
@@ -25,7 +26,7 @@ func TestFrozenDuringWatch(t *testing.T) {
 		s.FreezeAPI()
 		stillFrozen(t, r)
 		for _, f := range all {
-			if st := f.Status(); !st.Synced || st.Phase != lw.PhaseWatching || f.Store().Len() == 0 {
+			if st := f.Status(); !st.Synced || st.Phase != "watching" || f.Store().Len() == 0 {
 				t.Errorf("%s: status while the server is frozen: %+v", f.name(), st)
 			}
 		}
@@ -158,7 +159,7 @@ func TestEtcdDown(t *testing.T) {
 		if err := s.StartEtcd(within(t, patience)); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, patience, func() string {
+		rig.Until(t, patience, func() string {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 			defer cancel()
 			if _, err := r.Do(ctx, "PUT", path+"/o", "", configMap(namespace, "o", "b")); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/e2e/internal/servers"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // TestKillDuringWatch kills the server under open watches, up to three times, while somebody
@@ -34,7 +35,7 @@ func TestKillDuringWatch(t *testing.T) {
 			s.KillAPI()
 			for _, f := range all {
 				// The store goes on answering, and the status does not hide the outage.
-				eventually(t, patience, func() string {
+				rig.Until(t, patience, func() string {
 					if st := f.Status(); !st.Synced || st.Failures == 0 || st.Err == nil {
 						return fmt.Sprintf("%s: status during the outage: %+v", f.name(), st)
 					}
@@ -82,7 +83,7 @@ func TestKillDuringFirstList(t *testing.T) {
 			{lw.ListPages, verbPage},
 			{lw.ListAuto, verbStream},
 		} {
-			t.Run(c.mode.String(), func(t *testing.T) {
+			t.Run(string(c.mode), func(t *testing.T) {
 				t.Parallel()
 				s := startServer(t, kind)
 				r := s.Reader("")

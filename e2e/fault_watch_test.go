@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/e2e/internal/servers"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // TestWatchTimeout lets every watch end after a second or two, while somebody writes: each is
@@ -20,7 +21,7 @@ func TestWatchTimeout(t *testing.T) {
 		all := followConfigMaps(t, s, namespace, followOptions{Options: lw.Options{WatchTimeout: time.Second}}, faultWires...)
 		writes := startChurn(t, s, namespace)
 		for _, f := range all {
-			eventually(t, patience, func() string {
+			rig.Until(t, patience, func() string {
 				if f.client.count(isVerb(verbWatch)) < 5 {
 					return f.name() + ": fewer than 5 watches"
 				}
@@ -57,7 +58,7 @@ func TestQuietWatchTimeout(t *testing.T) {
 		defer r.Close()
 		all := followConfigMaps(t, s, namespace, followOptions{Options: lw.Options{WatchTimeout: 2 * time.Second}}, faultWires...)
 		for _, f := range all {
-			eventually(t, patience, func() string {
+			rig.Until(t, patience, func() string {
 				if f.client.count(isVerb(verbWatch)) < 3 {
 					return f.name() + ": fewer than 3 watches"
 				}

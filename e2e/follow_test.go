@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/e2e/internal/servers"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // A follower is an informer on a real server with all that is known about it from outside.
@@ -100,7 +101,7 @@ func (f *follower[T]) synced() {
 // OnError may be told some time before.
 func (f *follower[T]) unsynced(why func(error) bool) {
 	f.t.Helper()
-	eventually(f.t, patience, func() string {
+	rig.Until(f.t, patience, func() string {
 		if st := f.Status(); st.Synced || !why(st.Err) {
 			return fmt.Sprintf("%s: status does not say why there is nothing: %+v", f.name(), st)
 		}
@@ -120,7 +121,7 @@ func (f *follower[T]) same(r *servers.Reader) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	var want map[string]*servers.Object
-	eventually(f.t, patience, func() string {
+	rig.Until(f.t, patience, func() string {
 		var err error
 		if want, _, err = r.List(ctx, f.path); err != nil {
 			return fmt.Sprintf("%s: independent list: %v", f.name(), err)
@@ -159,7 +160,7 @@ func (f *follower[T]) same(r *servers.Reader) {
 		if r == nil {
 			continue
 		}
-		eventually(f.t, patience, func() string {
+		rig.Until(f.t, patience, func() string {
 			if diff := r.diff(f.Store().All()); diff != "" {
 				return fmt.Sprintf("%s: replay of the %s handler (-store +replay):\n%s", f.name(), r.name, diff)
 			}
@@ -176,9 +177,9 @@ func (f *follower[T]) same(r *servers.Reader) {
 // caught up.
 func (f *follower[T]) recovered() {
 	f.t.Helper()
-	eventually(f.t, patience, func() string {
+	rig.Until(f.t, patience, func() string {
 		s := f.Status()
-		if s.Phase != lw.PhaseWatching || !s.Synced || s.Failures != 0 || s.Err != nil || s.SetAside != nil {
+		if s.Phase != "watching" || !s.Synced || s.Failures != 0 || s.Err != nil || s.SetAside != nil {
 			return fmt.Sprintf("%s: status %+v, want Watching, Synced and no failure", f.name(), s)
 		}
 		return ""
@@ -221,7 +222,7 @@ func (f *follower[T]) calls() (adds, updates, deletes int) { return f.early.call
 // told waits until OnError has received an error that matches. what names that error.
 func (f *follower[T]) told(what string, match func(error) bool) {
 	f.t.Helper()
-	eventually(f.t, patience, func() string {
+	rig.Until(f.t, patience, func() string {
 		if f.errs.has(match) {
 			return ""
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/e2e/internal/servers"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // as returns the wires with a token in place of the admin's.
@@ -54,7 +55,7 @@ func TestPermission(t *testing.T) {
 		create(t, r, path, configMap(namespace, "o", "a"))
 		allowed := func(want bool) {
 			t.Helper()
-			eventually(t, patience, func() string {
+			rig.Until(t, patience, func() string {
 				if _, err := user.Get(within(t, patience), path); (err == nil) != want || err != nil && !hasCode(err, 403) {
 					return fmt.Sprint("a plain list by the user: ", err)
 				}
@@ -77,7 +78,7 @@ func TestPermission(t *testing.T) {
 		revoke()
 		allowed(false)
 		for _, f := range all {
-			eventually(t, patience, func() string {
+			rig.Until(t, patience, func() string {
 				if st := f.Status(); !st.Synced || st.Failures == 0 || !apierrors.IsForbidden(st.Err) {
 					return fmt.Sprintf("%s: status without the permission: %+v", f.name(), st)
 				}
@@ -145,7 +146,7 @@ func TestPriorityAndFairness(t *testing.T) {
 		}
 		// A level without a seat runs one request all the same: keep that place taken.
 		stop := occupy(t, s, servers.UserToken, path, 2)
-		eventually(t, patience, func() string {
+		rig.Until(t, patience, func() string {
 			if _, err := user.Get(within(t, patience), path); !hasCode(err, 429) {
 				return fmt.Sprint("a plain list by the user: ", err)
 			}
@@ -156,7 +157,7 @@ func TestPriorityAndFairness(t *testing.T) {
 		var all []*follower[*corev1.ConfigMap]
 		all = append(append(all, following...), starting...)
 		for _, f := range all {
-			eventually(t, patience, func() string {
+			rig.Until(t, patience, func() string {
 				if n := f.client.count(isStatus(429)); n < 2 {
 					return fmt.Sprintf("%s: %d answers of 429, want 2", f.name(), n)
 				}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/e2e/internal/servers"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // A widget is a custom resource as a user writes it down: no generated code.
@@ -47,7 +48,7 @@ func defineWidgets(t testing.TB, r *servers.Reader, plural, namespace string) st
 				}}}}}}}},
 	})
 	path := "/apis/lw.test/v1/namespaces/" + namespace + "/" + plural
-	eventually(t, patience, func() string {
+	rig.Until(t, patience, func() string {
 		if _, err := r.Get(within(t, patience), path); err != nil {
 			return fmt.Sprint("the CRD is not served: ", err)
 		}
@@ -92,7 +93,7 @@ func followWidgets(t *testing.T, s *servers.Server, path, plural, namespace stri
 			return followOptions{Options: lw.Options{List: mode, PageSize: 4}, view: view}
 		}
 		connect := func(form string, protobuf bool) *client {
-			return newClient(t, s, wire{name: form + "-" + mode.String(), protobuf: protobuf})
+			return newClient(t, s, wire{name: form + "-" + string(mode), protobuf: protobuf})
 		}
 		c := connect("typed", false)
 		all = append(all, follow(t, c, path, &lw.HTTP[*widget]{URL: s.URL + path, Client: c.http, Kind: kindOf(plural)}, opts(nil)))
@@ -158,7 +159,7 @@ func TestCustomResource(t *testing.T) {
 		}
 
 		remove(t, r, crds+"/"+plural+".lw.test")
-		eventually(t, patience, func() string {
+		rig.Until(t, patience, func() string {
 			if _, err := r.Get(within(t, patience), path); !hasCode(err, 404) {
 				return fmt.Sprintf("the deleted CRD is served: %v", err)
 			}
@@ -166,13 +167,13 @@ func TestCustomResource(t *testing.T) {
 		})
 		for _, f := range all {
 			f.told("404", apierrors.IsNotFound)
-			eventually(t, patience, func() string {
+			rig.Until(t, patience, func() string {
 				if _, _, deletes := f.calls(); deletes != 11 {
 					return fmt.Sprintf("%s: %d calls of Delete after the CRD was deleted, want 11", f.name(), deletes)
 				}
 				return ""
 			})
-			eventually(t, patience, func() string {
+			rig.Until(t, patience, func() string {
 				if st := f.Status(); !apierrors.IsNotFound(st.Err) || st.Failures == 0 {
 					return fmt.Sprintf("%s: status without the CRD: %+v", f.name(), st)
 				}
@@ -209,7 +210,7 @@ func TestObjectThatDoesNotFit(t *testing.T) {
 		create(t, r, path, newWidget(plural, namespace, "bad-1", "big"))
 		var all []*follower[*widget]
 		for _, mode := range []lw.ListMode{lw.ListStream, lw.ListPages, lw.ListWhole} {
-			c := newClient(t, s, wire{name: mode.String()})
+			c := newClient(t, s, wire{name: string(mode)})
 			all = append(all, follow(t, c, path, &lw.HTTP[*widget]{URL: s.URL + path, Client: c.http, Kind: kindOf(plural)},
 				followOptions{Options: lw.Options{List: mode, PageSize: 2}}))
 		}
@@ -224,7 +225,7 @@ func TestObjectThatDoesNotFit(t *testing.T) {
 			for _, name := range names {
 				want[name] = true
 			}
-			eventually(t, patience, func() string {
+			rig.Until(t, patience, func() string {
 				got := map[string]bool{}
 				for key := range f.Status().SetAside {
 					got[key.Name] = true
@@ -237,7 +238,7 @@ func TestObjectThatDoesNotFit(t *testing.T) {
 		}
 		for _, f := range all {
 			aside(f, "bad-1", "bad-2")
-			eventually(t, patience, func() string {
+			rig.Until(t, patience, func() string {
 				if n := f.Store().Len(); n != 6 {
 					return fmt.Sprintf("%s: %d objects, want the 6 that fit", f.name(), n)
 				}

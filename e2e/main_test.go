@@ -154,20 +154,3 @@ func within(t testing.TB, d time.Duration) context.Context {
 	t.Cleanup(cancel)
 	return ctx
 }
-
-// eventually calls met every 10 ms until it returns "". If that takes longer than d it fails the
-// test with the last result of met.
-func eventually(t testing.TB, d time.Duration, met func() string) {
-	t.Helper()
-	deadline := time.Now().Add(d)
-	for {
-		unmet := met()
-		if unmet == "" {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %s", d, unmet)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-}

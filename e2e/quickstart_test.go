@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/go-lw/lw/e2e/internal/servers"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // TestQuickstart runs examples/quickstart -url as its reader would, on a cluster behind a proxy
@@ -47,7 +48,7 @@ func TestQuickstart(t *testing.T) {
 		t.Cleanup(func() { cmd.Process.Kill() })
 		says := func(what string) {
 			t.Helper()
-			eventually(t, patience, func() string {
+			rig.Until(t, patience, func() string {
 				if !strings.Contains(strings.Join(strings.Fields(out.String()), " "), what) {
 					return fmt.Sprintf("quickstart does not say %q but:\n%s", what, out)
 				}

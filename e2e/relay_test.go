@@ -21,6 +21,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/e2e/internal/servers"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 var relaysFlag = flag.String("relays", "", "TestRelays has the faults that match this `regexp`; all of them take minutes")
@@ -127,7 +128,7 @@ var relayFaults = []relayFault{
 		release := occupy(t, r.server, servers.AdminToken, collection("secrets", ""), 4)
 		r.restart(t, r.first)
 		late := r.follow(t, "late, "+wires[1].name, wires[1], r.first.URL)
-		eventually(t, patience, func() string {
+		rig.Until(t, patience, func() string {
 			if late.client.count(func(req request) bool { return req.status == 429 || req.status == 504 }) == 0 && !late.Status().Synced {
 				return "nobody was refused"
 			}
@@ -330,7 +331,7 @@ func (r *relays) same(t *testing.T, after string) {
 		f.same(r.reader)
 	}
 	for name, store := range r.stores {
-		eventually(t, patience, func() string {
+		rig.Until(t, patience, func() string {
 			want, _, err := r.reader.List(within(t, patience), collection("configmaps", r.namespace))
 			if err != nil {
 				return err.Error()

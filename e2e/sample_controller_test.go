@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/go-lw/lw/e2e/internal/servers"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // sampleController is the version of the program that others are copied from.
@@ -81,7 +82,7 @@ func scale(t testing.TB, r *exampleRun, path string, replicas int) {
 // hasReplicas waits until the object at path has so many replicas.
 func (r *exampleRun) hasReplicas(path string, want int) {
 	r.Helper()
-	eventually(r, patience, func() string {
+	rig.Until(r, patience, func() string {
 		body, err := r.Get(within(r, patience), path)
 		if err != nil {
 			return fmt.Sprintf("%s: %v; the program says:\n%s", path, err, r.out)

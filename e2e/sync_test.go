@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/e2e/internal/servers"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // TestEveryWire follows ConfigMaps and Pods over every wire with every way to list, through
@@ -33,7 +34,7 @@ func TestEveryWire(t *testing.T) {
 		var podFollowers []*follower[*corev1.Pod]
 		for _, w := range wires {
 			for _, mode := range []lw.ListMode{lw.ListAuto, lw.ListStream, lw.ListPages, lw.ListWhole} {
-				opts := followOptions{Options: lw.Options{Name: w.name + "-" + mode.String(), List: mode, PageSize: pageSize}}
+				opts := followOptions{Options: lw.Options{Name: w.name + "-" + string(mode), List: mode, PageSize: pageSize}}
 				c := newClient(t, s, w)
 				src, path := configMaps(t, c, namespace)
 				maps = append(maps, follow(t, c, path, src, opts))
@@ -297,7 +298,7 @@ func TestBookmarks(t *testing.T) {
 			if err := f.WaitForResourceVersion(within(t, patience), other.ResourceVersion); err != nil {
 				t.Fatalf("%s: %v", f.name(), err)
 			}
-			eventually(t, patience, func() string {
+			rig.Until(t, patience, func() string {
 				resumed := f.client.count(func(req request) bool {
 					return req.verb == verbWatch && !newer(other.ResourceVersion, req.query.Get("resourceVersion"))
 				})

@@ -18,6 +18,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/e2e/internal/servers"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/websocket"
 )
 
@@ -125,7 +126,7 @@ func TestWebSocket(t *testing.T) {
 
 		writes := startChurn(t, s, namespace)
 		for i, f := range followers {
-			eventually(t, patience, func() string {
+			rig.Until(t, patience, func() string {
 				if n := f.client.count(endedWatch); n < 2 {
 					return fmt.Sprintf("%s: %d watches ended, want 2", f.name(), n)
 				}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-lw/lw/e2e/internal/servers"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 type object = map[string]any
@@ -140,7 +141,7 @@ func (c *churn) counts() (written, failed int) {
 func (c *churn) more(t testing.TB, n int) {
 	t.Helper()
 	before, _ := c.counts()
-	eventually(t, patience, func() string {
+	rig.Until(t, patience, func() string {
 		if now, _ := c.counts(); now < before+n {
 			return fmt.Sprintf("%d writes, want %d", now-before, n)
 		}

@@ -241,7 +241,7 @@ func (c *Collection[T]) had(ctx context.Context, obj lw.Meta, version string) (b
 	if err != nil {
 		return false, badRequest("%v", err)
 	}
-	resp, err := c.reads.get(ctx, c.path(obj.Key()), clientv3.WithRev(position))
+	resp, err := c.reads.get(ctx, c.path(lw.KeyOf(&obj)), clientv3.WithRev(position))
 	if err != nil {
 		return false, readError(ctx, c.resource, err, position)
 	}

@@ -30,7 +30,7 @@ func jobs(ctx context.Context, client *clientv3.Client) error {
 	if err := informer.WaitForResourceVersion(ctx, job.ResourceVersion); err != nil {
 		return err
 	}
-	version, err := jobs.Delete(ctx, job.Key(), job.ResourceVersion)
+	version, err := jobs.Delete(ctx, lw.KeyOf(job), job.ResourceVersion)
 	if err != nil {
 		return err
 	}

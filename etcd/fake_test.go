@@ -239,7 +239,7 @@ func (f *fake) list(c *etcd.Collection[*item], opts metav1.ListOptions) (keys []
 
 func nameOf(obj *item, err error) string {
 	if err == nil {
-		return obj.Key().String()
+		return lw.KeyOf(obj).String()
 	}
 	var bad *lw.Error
 	if !errors.As(err, &bad) {

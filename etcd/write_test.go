@@ -104,7 +104,7 @@ func TestUpdate(t *testing.T) {
 				t.Errorf("%s: stored is %s, want %s", tt.name, is, tt.stored)
 			}
 			if got != nil {
-				if is := fmt.Sprint(got.UID, " ", got.ResourceVersion); is != tt.result || got.Key() != keyA || got.N != 2 {
+				if is := fmt.Sprint(got.UID, " ", got.ResourceVersion); is != tt.result || lw.KeyOf(got) != keyA || got.N != 2 {
 					t.Errorf("%s: %+v, want %s", tt.name, got, tt.result)
 				}
 			}

@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/lwdebug"
 )
 
 // A board has a page for a person, and JSON for a program.
 func ExampleHandler() {
-	server := lw.NewMemory(widget("a", 1), widget("b", 2))
+	server := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 2))
 	mux := http.NewServeMux()
 
 	var board lw.Board
@@ -23,7 +24,7 @@ func ExampleHandler() {
 	widgets := lw.NewInformer(server, &lw.Options{Board: &board})
 	graph := lw.NewGraph(&lw.GraphOptions{Board: &board})
 
-	lw.Derive(graph, widgets, sumOf, "notes")
+	lw.Derive(graph, widgets, rig.SumOf, "notes")
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go widgets.Run(ctx)
@@ -64,7 +65,7 @@ func ExampleHandler() {
 
 // A readiness probe asks a group.
 func ExampleHealthy() {
-	server := lw.NewMemory(widget("a", 1))
+	server := lw.NewMemory(rig.NewWidget("a", 1))
 	var group lw.Group
 	group.Add(lw.NewInformer(server, nil))
 	mux := http.NewServeMux()

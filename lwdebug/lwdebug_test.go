@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/lwdebug"
 )
 
@@ -200,7 +201,7 @@ func TestBoardJSON(t *testing.T) {
 		if got := decoded(t, lwdebug.Var(&b).String()); len(got.Informers) != 0 || len(got.Graphs) != 0 {
 			t.Errorf("an empty board: %+v", got)
 		}
-		stop := begin(t, lw.NewInformer(lw.NewMemory(widget("a", 1)), &lw.Options{Board: &b, OnError: func(error) {}}))
+		stop := rig.Begin(t, lw.NewInformer(lw.NewMemory(rig.NewWidget("a", 1)), &lw.Options{Board: &b, OnError: func(error) {}}))
 		want := shape{Informers: []shapeInformer{{Name: "Widget", State: "ok", Phase: "watching", Synced: true, Version: "2", Objects: 1}}}
 		r := askBoard(&b, "GET", "/?format=json")
 		for name, text := range map[string]string{"Handler": body(t, r), "Var": lwdebug.Var(&b).String()} {
@@ -225,13 +226,13 @@ func TestBoardJSON(t *testing.T) {
 func TestBoardShowsIndexes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b lw.Board
-		size := func(w *Widget) int { return w.Size }
-		inf := lw.NewInformer(lw.NewMemory(widget("a", 1), widget("b", 1), widget("c", 2)), &lw.Options{Board: &b})
+		size := func(w *rig.Widget) int { return w.Size }
+		inf := lw.NewInformer(lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 1), rig.NewWidget("c", 2)), &lw.Options{Board: &b})
 		lw.NewIndex(inf, size)
 		lw.NewSortedIndex(inf, size)
 		g := lw.NewGraph(&lw.GraphOptions{Board: &b})
-		lw.NewIndex(lw.Derive(g, inf, func(w *Widget) *Widget { return w }, "same"), size)
-		defer begin(t, inf)()
+		lw.NewIndex(lw.Derive(g, inf, func(w *rig.Widget) *rig.Widget { return w }, "same"), size)
+		defer rig.Begin(t, inf)()
 		ctx, cancel := context.WithCancel(t.Context())
 		over := make(chan error)
 		go func() { over <- g.Run(ctx) }()
@@ -286,26 +287,26 @@ func TestBoardBesideWhatIsBlocked(t *testing.T) {
 		opts := func(name string) *lw.Options {
 			return &lw.Options{Name: name, Board: &b, OnError: func(error) { <-release }}
 		}
-		block := func(w *Widget) string { <-release; return w.Name }
+		block := func(w *rig.Widget) string { <-release; return w.Name }
 		var stops []func()
-		run := func(r interface{ Run(context.Context) error }) { stops = append(stops, begin(t, r)) }
+		run := func(r interface{ Run(context.Context) error }) { stops = append(stops, rig.Begin(t, r)) }
 
-		handled := lw.NewInformer(lw.NewMemory(widget("a", 1), widget("b", 2)), opts("handler"))
-		handled.AddHandler(lw.Handler[*Widget]{Add: func(w *Widget) { block(w) }})
+		handled := lw.NewInformer(lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 2)), opts("handler"))
+		handled.AddHandler(lw.Handler[*rig.Widget]{Add: func(w *rig.Widget) { block(w) }})
 		run(handled)
-		indexed := lw.NewInformer(lw.NewMemory(widget("a", 1)), opts("index"))
+		indexed := lw.NewInformer(lw.NewMemory(rig.NewWidget("a", 1)), opts("index"))
 		lw.NewIndex(indexed, block)
 		run(indexed)
-		run(lw.NewInformer(lw.Transform(lw.NewMemory(widget("a", 1)), func(w *Widget) (*Widget, error) { block(w); return w, nil }), opts("transform")))
-		refused := lw.NewMemory(widget("a", 1))
+		run(lw.NewInformer(lw.Transform(lw.NewMemory(rig.NewWidget("a", 1)), func(w *rig.Widget) (*rig.Widget, error) { block(w); return w, nil }), opts("transform")))
+		refused := lw.NewMemory(rig.NewWidget("a", 1))
 		refused.Fail(context.DeadlineExceeded)
 		run(lw.NewInformer(refused, opts("error")))
 		g := lw.NewGraph(&lw.GraphOptions{Name: "graph", Board: &b})
-		d := lw.Derive(g, handled, sumOf, "sums")
-		lw.NewIndex(d, func(s *sum) string { <-release; return s.Name })
+		d := lw.Derive(g, handled, rig.SumOf, "sums")
+		lw.NewIndex(d, func(s *rig.Sum) string { <-release; return s.Name })
 		run(g)
 		g2 := lw.NewGraph(&lw.GraphOptions{Name: "graph 2", Board: &b})
-		lw.Derive(g2, handled, func(w *Widget) *sum { block(w); return sumOf(w) }, "sums")
+		lw.Derive(g2, handled, func(w *rig.Widget) *rig.Sum { block(w); return rig.SumOf(w) }, "sums")
 		run(g2)
 
 		// If one of these waited, the bubble would report a deadlock.
@@ -327,13 +328,13 @@ func TestBoardShowsACall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b lw.Board
 		block := make(chan struct{})
-		inf := lw.NewInformer(lw.NewMemory(widget("a", 1)), &lw.Options{Board: &b})
+		inf := lw.NewInformer(lw.NewMemory(rig.NewWidget("a", 1)), &lw.Options{Board: &b})
 		g := lw.NewGraph(&lw.GraphOptions{Board: &b})
-		lw.Derive(g, inf, func(w *Widget) *sum { <-block; return sumOf(w) }, "sums")
+		lw.Derive(g, inf, func(w *rig.Widget) *rig.Sum { <-block; return rig.SumOf(w) }, "sums")
 		began := time.Now()
-		defer begin(t, inf)()
-		defer begin(t, g)()
-		sleep(time.Minute)
+		defer rig.Begin(t, inf)()
+		defer rig.Begin(t, g)()
+		rig.Sleep(time.Minute)
 		r := lwdebug.ReportOf(&b)
 		if got := r.Graphs[0]; got.Call != "function of sums at default/a" || !got.StepBegan.Equal(began) {
 			t.Errorf("the call is %q, since %v; the step began at %v", got.Call, got.StepBegan, began)

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/lwdebug"
 )
 
@@ -27,18 +28,18 @@ func (*secretive) MarshalJSON() ([]byte, error) { return nil, errors.New("no JSO
 func TestObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b lw.Board
-		widgets := lw.NewInformer(lw.NewMemory(widget("a", 1), &Widget{Meta: lw.Meta{Name: "global"}, Size: 2}), &lw.Options{Board: &b})
-		others := lw.NewInformer(lw.NewMemory(widget("a", 3)), &lw.Options{Board: &b})
+		widgets := lw.NewInformer(lw.NewMemory(rig.NewWidget("a", 1), &rig.Widget{Meta: lw.Meta{Name: "global"}, Size: 2}), &lw.Options{Board: &b})
+		others := lw.NewInformer(lw.NewMemory(rig.NewWidget("a", 3)), &lw.Options{Board: &b})
 		secrets := lw.NewInformer(lw.NewMemory(&secretive{lw.Meta{Name: "a"}}), &lw.Options{Board: &b, Name: "a/b"})
 		graph := lw.NewGraph(&lw.GraphOptions{Board: &b})
-		lw.Derive(graph, widgets, func(*Widget) *sum { return nil }, "notes")
-		lw.Derive(graph, widgets, sumOf, "notes")
-		reflector := lw.NewReflector(lw.NewMemory(widget("a", 1)), lw.NewIndexer[*Widget](), &lw.Options{Board: &b, Name: "sink"})
-		start(t, widgets)
-		start(t, others)
-		start(t, secrets)
-		start(t, reflector)
-		stop := begin(t, graph)
+		lw.Derive(graph, widgets, func(*rig.Widget) *rig.Sum { return nil }, "notes")
+		lw.Derive(graph, widgets, rig.SumOf, "notes")
+		reflector := lw.NewReflector(lw.NewMemory(rig.NewWidget("a", 1)), lw.NewIndexer[*rig.Widget](), &lw.Options{Board: &b, Name: "sink"})
+		rig.Start(t, widgets)
+		rig.Start(t, others)
+		rig.Start(t, secrets)
+		rig.Start(t, reflector)
+		stop := rig.Begin(t, graph)
 
 		ask := func(h http.Handler, method, query string) *http.Response {
 			w := httptest.NewRecorder()
@@ -133,7 +134,7 @@ func ExampleHandlerWithObjects() {
 	debug := http.NewServeMux()
 	debug.Handle("/debug/lw", lwdebug.HandlerWithObjects(&board))
 
-	widgets := lw.NewInformer(lw.NewMemory(widget("a", 1)), &lw.Options{Board: &board})
+	widgets := lw.NewInformer(lw.NewMemory(rig.NewWidget("a", 1)), &lw.Options{Board: &board})
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go widgets.Run(ctx)
@@ -144,7 +145,7 @@ func ExampleHandlerWithObjects() {
 
 	answer := httptest.NewRecorder()
 	debug.ServeHTTP(answer, httptest.NewRequest("GET", "/debug/lw?collection=Widget&key=default/a", nil))
-	var got Widget
+	var got rig.Widget
 	fmt.Println(json.Unmarshal(answer.Body.Bytes(), &got), got.Name, got.Size)
 
 	// Output:

@@ -32,8 +32,8 @@ func reportOf(name string, s lw.Status, now time.Time) board.Informer {
 		kind = board.KindReflector
 	}
 	r := board.Informer{
-		Name: name, Kind: kind, Phase: s.Phase.String(), Synced: s.Synced, ResourceVersion: s.ResourceVersion,
-		Mode: s.Mode.String(), Decoder: s.Decoder, Pending: s.Pending, LastEvent: moment(s.LastEvent),
+		Name: name, Kind: kind, Phase: s.Phase, Synced: s.Synced, ResourceVersion: s.ResourceVersion,
+		Mode: string(s.Mode), Decoder: s.Decoder, Pending: s.Pending, LastEvent: moment(s.LastEvent),
 		LastList: moment(s.LastList), ListDue: moment(s.ListDue), SetAside: faultsOf(s.SetAside), Handlers: handlersOf(s.Handlers),
 		Requests: board.Requests{
 			Lists: s.Lists, Probes: s.Probes, Watches: s.Watches, Streams: s.Streams, Failed: s.Failed, Ended: endedOf(s.Requests),
@@ -89,10 +89,10 @@ func handlersOf(all []lw.HandlerStatus) []board.Handler {
 		h := board.Handler{
 			Name: s.Name, Synced: s.Synced, Pending: s.Pending, Folded: s.Folded, Panics: s.Panics,
 			Told: board.Told{Added: s.Calls[lw.Added], Updated: s.Calls[lw.Updated], Deleted: s.Calls[lw.Deleted]},
-			Lag:  board.Lag{Count: s.Lag.Count(), SumSeconds: board.Seconds(s.Lag.Sum)},
+			Lag:  board.Lag{Count: s.Lag.Count, SumSeconds: board.Seconds(s.Lag.Sum)},
 		}
-		for bound, n := range s.Lag.Buckets() {
-			h.Lag.Buckets = append(h.Lag.Buckets, board.Bucket{Seconds: board.Seconds(bound), Count: n})
+		for _, bound := range slices.Sorted(maps.Keys(s.Lag.Buckets)) {
+			h.Lag.Buckets = append(h.Lag.Buckets, board.Bucket{Seconds: board.Seconds(bound), Count: s.Lag.Buckets[bound]})
 		}
 		handlers = append(handlers, h)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/board"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/lwdebug"
 )
 
@@ -33,8 +34,8 @@ func newBoardScene(t *testing.T) *boardScene {
 	time.Sleep(time.Until(time.Date(2026, 11, 22, 9, 27, 0, 0, time.UTC)))
 
 	pods, podServer := s.memory("Pod", "shop", "cart", 1200)
-	pods.AddHandler(lw.Handler[*Widget]{Name: "deployments", Add: func(*Widget) {}, Update: func(_, _ *Widget) {}})
-	pods.AddHandler(lw.Handler[*Widget]{Name: "audit", Update: func(_, w *Widget) {
+	pods.AddHandler(lw.Handler[*rig.Widget]{Name: "deployments", Add: func(*rig.Widget) {}, Update: func(_, _ *rig.Widget) {}})
+	pods.AddHandler(lw.Handler[*rig.Widget]{Name: "audit", Update: func(_, w *rig.Widget) {
 		time.Sleep(3 * time.Millisecond)
 		if w.Size == 100 {
 			panic("no audit log")
@@ -46,8 +47,8 @@ func newBoardScene(t *testing.T) *boardScene {
 	jobs, jobServer := s.memory("Job", "batch", "report", 2300)
 	release := make(chan struct{})
 	t.Cleanup(func() { close(release) })
-	jobs.AddHandler(lw.Handler[*Widget]{Name: "mailer", Update: func(_, _ *Widget) { <-release }})
-	jobs.AddHandler(lw.Handler[*Widget]{Name: "queue", Update: func(_, _ *Widget) {}})
+	jobs.AddHandler(lw.Handler[*rig.Widget]{Name: "mailer", Update: func(_, _ *rig.Widget) { <-release }})
+	jobs.AddHandler(lw.Handler[*rig.Widget]{Name: "queue", Update: func(_, _ *rig.Widget) {}})
 	s.setAside()
 	s.reflector()
 	s.hanging()
@@ -60,13 +61,13 @@ func newBoardScene(t *testing.T) *boardScene {
 		touch(t, serviceServer, 5)
 		touch(t, nodeServer, 24)
 		touch(t, jobServer, 500)
-		sleep(10 * time.Second)
+		rig.Sleep(10 * time.Second)
 	}
 	secretServer.Fail(errors.New("HTTP: https://10.96.0.1/api/v1/secrets: dial tcp 10.96.0.1:443: connect: connection refused"))
-	sleep(3 * time.Minute)
+	rig.Sleep(3 * time.Minute)
 	touch(t, jobServer, 2300)
 	s.forbidden()
-	sleep(9 * time.Second)
+	rig.Sleep(9 * time.Second)
 	touch(t, podServer, 3)
 	synctest.Wait()
 	time.Sleep(412 * time.Millisecond)
@@ -95,24 +96,24 @@ func (s *boardScene) options(name string) *lw.Options {
 }
 
 // memory runs an informer of so many objects.
-func (s *boardScene) memory(name, namespace, object string, n int) (*lw.Informer[*Widget], *lw.Memory[*Widget]) {
-	m := lw.NewMemory[*Widget]()
+func (s *boardScene) memory(name, namespace, object string, n int) (*lw.Informer[*rig.Widget], *lw.Memory[*rig.Widget]) {
+	m := lw.NewMemory[*rig.Widget]()
 	for i := range n {
-		m.Create(&Widget{Meta: lw.Meta{Namespace: namespace, Name: fmt.Sprintf("%s-%04d", object, i)}, Size: i})
+		m.Create(&rig.Widget{Meta: lw.Meta{Namespace: namespace, Name: fmt.Sprintf("%s-%04d", object, i)}, Size: i})
 	}
 	return s.run(name, m), m
 }
 
 // run runs an informer of src.
-func (s *boardScene) run(name string, src lw.Source[*Widget]) *lw.Informer[*Widget] {
+func (s *boardScene) run(name string, src lw.Source[*rig.Widget]) *lw.Informer[*rig.Widget] {
 	inf := lw.NewInformer(src, s.options(name))
-	start(s.t, inf)
+	rig.Start(s.t, inf)
 	return inf
 }
 
 // touch updates the first n objects of m, one after the other: so what a graph takes in one step
 // does not depend on the scheduler.
-func touch(t *testing.T, m *lw.Memory[*Widget], n int) {
+func touch(t *testing.T, m *lw.Memory[*rig.Widget], n int) {
 	for w := range m.All() {
 		if n--; n < 0 {
 			return
@@ -127,15 +128,15 @@ func touch(t *testing.T, m *lw.Memory[*Widget], n int) {
 
 // setAside runs an informer that cannot use some objects.
 func (s *boardScene) setAside() {
-	m := lw.NewMemory[*Widget]()
+	m := lw.NewMemory[*rig.Widget]()
 	for i := range 61 {
 		size := i
 		if i%8 == 7 {
 			size = -i
 		}
-		m.Create(&Widget{Meta: lw.Meta{Namespace: "shop", Name: fmt.Sprintf("site-%02d", i)}, Size: size})
+		m.Create(&rig.Widget{Meta: lw.Meta{Namespace: "shop", Name: fmt.Sprintf("site-%02d", i)}, Size: size})
 	}
-	s.run("Website", lw.Transform(m, func(w *Widget) (*Widget, error) {
+	s.run("Website", lw.Transform(m, func(w *rig.Widget) (*rig.Widget, error) {
 		if w.Size < 0 {
 			return nil, fmt.Errorf("spec.replicas: invalid value %d: must not be negative", w.Size)
 		}
@@ -146,30 +147,30 @@ func (s *boardScene) setAside() {
 // hostile runs an informer in which every name and text is markup. It is not on the page of the
 // screenshot.
 func (s *boardScene) hostile() {
-	m := lw.NewMemory(&Widget{Meta: lw.Meta{Namespace: `"><img src=x onerror=alert(2)>`, Name: hostile}}, widget("a", 1))
-	inf := s.run(hostile, lw.Transform(m, func(w *Widget) (*Widget, error) {
+	m := lw.NewMemory(&rig.Widget{Meta: lw.Meta{Namespace: `"><img src=x onerror=alert(2)>`, Name: hostile}}, rig.NewWidget("a", 1))
+	inf := s.run(hostile, lw.Transform(m, func(w *rig.Widget) (*rig.Widget, error) {
 		if w.Name == hostile {
 			return nil, errors.New("</p></main>" + hostile + "\u202e\x00")
 		}
 		return w, nil
 	}))
-	inf.AddHandler(lw.Handler[*Widget]{Name: "</table>" + hostile, Add: func(*Widget) {}})
+	inf.AddHandler(lw.Handler[*rig.Widget]{Name: "</table>" + hostile, Add: func(*rig.Widget) {}})
 }
 
 func (s *boardScene) reflector() {
-	m := lw.NewMemory(widget("leader", 1))
-	start(s.t, lw.NewReflector(m, lw.Sink[*Widget](lw.NewIndexer[*Widget]()), s.options("Lease")))
+	m := lw.NewMemory(rig.NewWidget("leader", 1))
+	rig.Start(s.t, lw.NewReflector(m, lw.Sink[*rig.Widget](lw.NewIndexer[*rig.Widget]()), s.options("Lease")))
 }
 
 // A silent server answers no request.
 type silent struct{}
 
-func (silent) List(ctx context.Context, _ metav1.ListOptions, _ func(*Widget, error) error) (metav1.ListMeta, error) {
+func (silent) List(ctx context.Context, _ metav1.ListOptions, _ func(*rig.Widget, error) error) (metav1.ListMeta, error) {
 	<-ctx.Done()
 	return metav1.ListMeta{}, ctx.Err()
 }
 
-func (silent) Watch(ctx context.Context, _ metav1.ListOptions, _ func(lw.WatchEvent[*Widget]) error) error {
+func (silent) Watch(ctx context.Context, _ metav1.ListOptions, _ func(lw.WatchEvent[*rig.Widget]) error) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
@@ -178,36 +179,36 @@ func (s *boardScene) hanging() { s.run("EndpointSlice", silent{}) }
 
 // forbidden runs an informer that was refused a moment ago.
 func (s *boardScene) forbidden() {
-	m := lw.NewMemory(widget("a", 1))
+	m := lw.NewMemory(rig.NewWidget("a", 1))
 	m.Fail(apierrors.NewForbidden(schema.GroupResource{Group: "networking.k8s.io", Resource: "ingresses"}, "",
 		errors.New(`User "system:serviceaccount:shop:controller" cannot list resource "ingresses"`)))
 	s.run("Ingress", m)
 }
 
 // graph runs a graph with conflicts, with an object at which a function panics, and with handlers.
-func (s *boardScene) graph(pods, services, nodes lw.Collection[*Widget]) {
+func (s *boardScene) graph(pods, services, nodes lw.Collection[*rig.Widget]) {
 	g := lw.NewGraph(&lw.GraphOptions{Name: "endpoints", Board: &s.board, OnError: func(error) {}, OnPanic: func(*lw.Panic) {}})
-	ready := lw.Derive(g, pods, func(w *Widget) *sum {
+	ready := lw.Derive(g, pods, func(w *rig.Widget) *rig.Sum {
 		if w.Size%7 == 0 {
 			return nil
 		}
-		return sumOf(w)
+		return rig.SumOf(w)
 	}, "ready pods")
-	perService := lw.LeftJoin(g, services, ready, lw.On[int, *Widget, *sum]{
-		Left: lw.One(func(w *Widget) int { return w.Size % 140 }), Right: lw.One(func(s *sum) int { return s.Sum % 140 }),
-	}, func(w *Widget, rights []*sum) *sum {
-		return &sum{Meta: lw.Meta{Namespace: w.Namespace, Name: w.Name}, Sum: len(rights)}
+	perService := lw.LeftJoin(g, services, ready, lw.On[int, *rig.Widget, *rig.Sum]{
+		Left: lw.One(func(w *rig.Widget) int { return w.Size % 140 }), Right: lw.One(func(s *rig.Sum) int { return s.Sum % 140 }),
+	}, func(w *rig.Widget, rights []*rig.Sum) *rig.Sum {
+		return &rig.Sum{Meta: lw.Meta{Namespace: w.Namespace, Name: w.Name}, Sum: len(rights)}
 	}, "endpoints by service")
-	perService.AddHandler(lw.Handler[*sum]{Name: "proxy", Update: func(_, _ *sum) {}})
-	lw.Derive(g, services, func(w *Widget) *sum {
-		return &sum{Meta: lw.Meta{Namespace: w.Namespace, Name: fmt.Sprint("10.96.14.", min(w.Size%140, 137))}}
+	perService.AddHandler(lw.Handler[*rig.Sum]{Name: "proxy", Update: func(_, _ *rig.Sum) {}})
+	lw.Derive(g, services, func(w *rig.Widget) *rig.Sum {
+		return &rig.Sum{Meta: lw.Meta{Namespace: w.Namespace, Name: fmt.Sprint("10.96.14.", min(w.Size%140, 137))}}
 	}, "services by address")
-	lw.Derive(g, nodes, func(w *Widget) *sum {
+	lw.Derive(g, nodes, func(w *rig.Widget) *rig.Sum {
 		if w.Name == "node-0017" {
 			panic("runtime error: index out of range [2] with length 2")
 		}
-		return sumOf(w)
+		return rig.SumOf(w)
 	}, "nodes by zone")
-	lw.GroupBy(g, ready, func(s *sum) lw.Key { return lw.Key{Name: s.Namespace} }, addedUp, totalOf, "load by namespace")
-	start(s.t, g)
+	lw.GroupBy(g, ready, func(s *rig.Sum) lw.Key { return lw.Key{Name: s.Namespace} }, rig.AddedUp, rig.TotalOf, "load by namespace")
+	rig.Start(s.t, g)
 }

@@ -3,6 +3,7 @@ package lwtest_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -116,3 +117,51 @@ type exampleT struct {
 
 func (t *exampleT) Cleanup(f func()) { t.cleanup = f }
 func (t *exampleT) end()             { t.cleanup() }
+
+// A write is done and its answer is lost, as when a connection breaks at the wrong moment: the client
+// tries again, and must not take what is there for somebody else's.
+func ExampleWritten() {
+	server := lwtest.StartServer(lwtest.Resource{Group: "example.com", Plural: "jobs", Kind: "Job"})
+	defer server.Close()
+	server.Inject(lwtest.Fault{Verb: lwtest.Create, Effect: lwtest.Written(lwtest.Reset())})
+	url := lwtest.Objects[*Job](server, "jobs").URL("default")
+	for range 2 {
+		resp, err := server.Client().Post(url, "application/json", strings.NewReader(`{"metadata":{"name":"a"}}`))
+		if err != nil {
+			fmt.Println("no answer")
+			continue
+		}
+		fmt.Println(resp.Status)
+		_ = resp.Body.Close()
+	}
+	// Output:
+	// no answer
+	// 409 Conflict
+}
+
+// The garbage collector acts when it is told to, one object at a time.
+func ExampleServer_Collect() {
+	server := lwtest.StartServer(lwtest.Resource{Group: "example.com", Plural: "jobs", Kind: "Job"})
+	defer server.Close()
+	jobs := lwtest.Objects[*Job](server, "jobs")
+	owner, err := jobs.Create(newJob(key("a"), 1))
+	if err != nil {
+		fmt.Println(err)
+	}
+	for _, name := range []string{"b", "c"} {
+		owned := newJob(key(name), 1)
+		owned.OwnerReferences = []metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "Job", Name: "a", UID: owner.UID}}
+		if _, err := jobs.Create(owned); err != nil {
+			fmt.Println(err)
+		}
+	}
+	if err := jobs.Delete(key("a")); err != nil {
+		fmt.Println(err)
+	}
+	for step := server.Collect(); step != ""; step = server.Collect() {
+		fmt.Println(step)
+	}
+	// Output:
+	// delete jobs default/b
+	// delete jobs default/c
+}

@@ -33,7 +33,7 @@ func (h *history[T]) witness(rt *rapid.T) {
 	if !known {
 		rt.Skip("nobody knows")
 	}
-	what := fmt.Sprintf("Had of %v, version %s, UID %q, at %s", id.Key(), id.ResourceVersion, id.UID, version)
+	what := fmt.Sprintf("Had of %v, version %s, UID %q, at %s", lw.KeyOf(&id), id.ResourceVersion, id.UID, version)
 	var had bool
 	var err error
 	h.call("Had", func() { had, err = ask(context.Background(), id, version) })
@@ -65,10 +65,10 @@ func (tr *truth[T]) everStored() (objs []T) {
 // UID if it has one. known is false if a deletion may or may not have been made by then.
 func (tr *truth[T]) had(id lw.Meta, version string) (had, known bool) {
 	var zero T
-	obj := tr.states[0][id.Key()]
+	obj := tr.states[0][lw.KeyOf(&id)]
 	for _, c := range tr.changes {
 		switch {
-		case c.key != id.Key() || !c.possibleAt(version):
+		case c.key != lw.KeyOf(&id) || !c.possibleAt(version):
 		case c.certainAt(version):
 			obj = c.new
 		default:

@@ -117,10 +117,10 @@ func handler(to chan<- prometheus.Metric, h lw.HandlerStatus, labels ...string) 
 	counter(to, handlerFolded, float64(h.Folded), labels...)
 	counter(to, handlerPanics, float64(h.Panics), labels...)
 	buckets := map[float64]uint64{}
-	for bound, n := range h.Lag.Buckets() {
+	for bound, n := range h.Lag.Buckets {
 		buckets[bound.Seconds()] = n
 	}
-	to <- prometheus.MustNewConstHistogram(handlerLag, h.Lag.Count(), h.Lag.Sum.Seconds(), buckets, labels...)
+	to <- prometheus.MustNewConstHistogram(handlerLag, h.Lag.Count, h.Lag.Sum.Seconds(), buckets, labels...)
 }
 
 // graph sends the series of one graph, which the board calls name, and of its collections.

@@ -12,7 +12,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,6 +20,7 @@ import (
 	"time"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/serve"
 )
 
@@ -112,9 +112,7 @@ func TestStalledClients(t *testing.T) {
 				}
 				// Those that read have no more to read than the history has.
 				for i := range have {
-					for int(have[i].Load()) < n-1000 {
-						runtime.Gosched()
-					}
+					rig.Met(t, patience, fmt.Sprintf("client %d has too few events", i), func() bool { return int(have[i].Load()) >= n-1000 })
 				}
 				if n%100 == 0 {
 					if resp, err := run.srv.Client().Get(run.srv.URL + path); err != nil || resp.StatusCode != 200 {
@@ -149,9 +147,7 @@ func TestDirectLeavesNothing(t *testing.T) {
 		h = serve.New(&serve.Options{Authorize: serve.AllowAll, Logger: slog.New(slog.DiscardHandler)})
 		ended := make(chan error, 1)
 		go func() { ended <- serve.ServeMemory(ctx, h, m, widgets) }()
-		for len(h.Status()) == 0 || h.WaitForSync(ctx) != nil {
-			runtime.Gosched()
-		}
+		rig.Met(t, patience, "it is not synced", func() bool { return len(h.Status()) > 0 && h.WaitForSync(ctx) == nil })
 		srv := tr.start(h)
 		var gone, staying []net.Conn
 		for range 10 {
@@ -179,9 +175,7 @@ func TestDirectLeavesNothing(t *testing.T) {
 			}
 			_ = c.Close()
 		}
-		for h.Status()[0].Watches != len(staying) {
-			runtime.Gosched()
-		}
+		rig.Met(t, patience, "others watch than those that stay", func() bool { return h.Status()[0].Watches == len(staying) })
 		closed := make(chan error, 1)
 		go func() { closed <- h.Close() }()
 		for _, r := range readers {
@@ -220,9 +214,7 @@ func TestWriteTimeout(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			for h.Status()[0].Opened != 1 {
-				runtime.Gosched()
-			}
+			rig.Met(t, patience, "no watch was opened", func() bool { return h.Status()[0].Opened == 1 })
 			w := newWidget(lw.Key{Namespace: "n", Name: "a"}, 0)
 			w.Labels["long"] = strings.Repeat("x", 1<<20)
 			write := m.Create
@@ -233,9 +225,7 @@ func TestWriteTimeout(t *testing.T) {
 				}
 				write = m.Update
 			}
-			for h.Status()[0].Watches != 0 {
-				runtime.Gosched()
-			}
+			rig.Met(t, patience, "there are watches", func() bool { return h.Status()[0].Watches == 0 })
 		})
 	}
 }

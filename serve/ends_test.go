@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/serve"
 )
 
@@ -52,9 +53,7 @@ func TestEndsWithoutItsClients(t *testing.T) {
 				})
 				ended := make(chan error, 1)
 				go func() { ended <- serve.ServeMemory(t.Context(), h, m, widgets) }()
-				for len(h.Status()) == 0 || !h.Status()[0].Synced {
-					time.Sleep(time.Millisecond)
-				}
+				rig.Met(t, patience, "it is not synced", func() bool { return len(h.Status()) > 0 && h.Status()[0].Synced })
 				srv := tr.start(h)
 				resp, err := srv.Client().Get(srv.URL + path + "?watch=1&" + query)
 				if err != nil {
@@ -66,9 +65,7 @@ func TestEndsWithoutItsClients(t *testing.T) {
 							t.Fatal(err)
 						}
 					}
-					for h.Status()[0].Objects != many {
-						time.Sleep(time.Millisecond)
-					}
+					rig.Met(t, patience, "not all objects are there", func() bool { return h.Status()[0].Objects == many })
 				}
 				if err := h.Close(); err != nil { // it takes until then
 					t.Error(err)

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/serve"
 )
 
@@ -94,13 +95,13 @@ func TestForgetsClients(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- serve.ServeMemory(ctx, h, lw.NewMemory[*Widget](), widgets) }()
-	until(t, "it is synced", func() bool { return len(h.Status()) > 0 && h.Status()[0].Synced })
+	rig.Met(t, patience, "it is synced", func() bool { return len(h.Status()) > 0 && h.Status()[0].Synced })
 	gone, leave := context.WithCancel(ctx)
 	leave()
 	for range 5 {
 		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(gone, "GET", path+"?watch=1&resourceVersion=1", nil))
 	}
-	until(t, "the names of the clients are free", func() bool { runtime.GC(); return freed.Load() == 5 })
+	rig.Met(t, patience, "the names of the clients are free", func() bool { runtime.GC(); return freed.Load() == 5 })
 	cancel()
 	<-ended
 }

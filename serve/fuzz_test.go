@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/serve"
 )
 
@@ -57,9 +58,7 @@ func FuzzRequest(f *testing.F) {
 	ended := make(chan error, 1)
 	go func() { ended <- serve.ServeMemory(ctx, h, m, widgets) }()
 	f.Cleanup(func() { cancel(); <-ended })
-	for len(h.Status()) == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	rig.Met(f, patience, "nothing is served", func() bool { return len(h.Status()) > 0 })
 	if err := h.WaitForSync(ctx); err != nil {
 		f.Fatal(err)
 	}

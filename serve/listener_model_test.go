@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // TestListenerModel drives watches over real sockets: random writes, while clients come, stall, read
@@ -243,7 +244,7 @@ func (w *listenerWorld) misbehave(t *rapid.T) {
 
 // drop waits for the end of a client, and judges it.
 func (w *listenerWorld) drop(t *rapid.T, c *modelClient) {
-	eventually(t, func() string {
+	rig.Until(t, patience, func() string {
 		if _, _, ended, _ := c.state(); !ended {
 			return c.name + " has not ended"
 		}
@@ -267,7 +268,7 @@ func (w *listenerWorld) settle(t *rapid.T) {
 	}
 	for _, c := range append([]*modelClient(nil), w.clients...) {
 		judged := -1 // when it had been told of so many
-		eventually(t, func() string {
+		rig.Until(t, patience, func() string {
 			code, all, ended, _ := c.state()
 			// One that is to end because of a break may take its time.
 			if code == 200 && len(w.breaks) > c.opened {
@@ -370,11 +371,11 @@ func (w *listenerWorld) finish(t *rapid.T) {
 			break
 		}
 		// What is counted of them for the limits is nothing, too.
-		eventually(t, func() string {
+		rig.Until(t, patience, func() string {
 			w.open(t)
 			c := w.clients[len(w.clients)-1]
 			c.gate.set(false, 0)
-			eventually(t, func() string {
+			rig.Until(t, patience, func() string {
 				if code, _, ended, _ := c.state(); code == 0 && !ended {
 					return c.name + " has no answer"
 				}
@@ -413,7 +414,7 @@ func (w *listenerWorld) endAll(t *rapid.T, slowly bool) {
 		c.gate.set(false, 0)
 	}
 	for _, c := range w.clients {
-		eventually(t, func() string {
+		rig.Until(t, patience, func() string {
 			if _, _, ended, _ := c.state(); !ended {
 				return c.name + " has not ended"
 			}

@@ -19,30 +19,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/serve"
 )
 
 // patience bounds each wait of the model. It is for a busy machine.
 const patience = 30 * time.Second
-
-// eventually waits until met returns "", and fails with what it returned last.
-func eventually(t *rapid.T, met func() string) {
-	t.Helper()
-	late := time.After(patience)
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		unmet := met()
-		if unmet == "" {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-late:
-			t.Fatalf("not in %v: %s", patience, unmet)
-		}
-	}
-}
 
 // A listenerWorld is a Memory, a Handler that serves it behind a Listener, and clients.
 type listenerWorld struct {
@@ -102,7 +84,7 @@ func newListenerWorld(t *rapid.T, secure, relays bool) *listenerWorld {
 	} else {
 		go func() { w.ended <- serve.ServeMemory(ctx, w.h, w.m, r) }()
 	}
-	eventually(t, func() string {
+	rig.Until(t, patience, func() string {
 		if s := w.h.Status(); len(s) == 0 || !s[0].Synced {
 			return "it is not served"
 		}
@@ -251,7 +233,7 @@ func texts(all []told) string {
 
 // reached waits until what is served is as new as the Memory.
 func (w *listenerWorld) reached(t *rapid.T) {
-	eventually(t, func() string {
+	rig.Until(t, patience, func() string {
 		if s := w.h.Status()[0]; !s.Synced || s.ResourceVersion != w.version {
 			return fmt.Sprintf("what is served is at %d, want %d", s.ResourceVersion, w.version)
 		}
@@ -261,7 +243,7 @@ func (w *listenerWorld) reached(t *rapid.T) {
 
 // vacant waits until nothing is counted any more.
 func (w *listenerWorld) vacant(t *rapid.T) {
-	eventually(t, func() string {
+	rig.Until(t, patience, func() string {
 		if s := w.h.Status(); len(s) > 0 && s[0].Watches != 0 {
 			return fmt.Sprintf("%d watches are open", s[0].Watches)
 		}

@@ -195,7 +195,7 @@ func isPlain(b []byte) bool {
 // MarshalJSON returns the bytes of the object, if they are JSON.
 func (o *Object) MarshalJSON() ([]byte, error) {
 	if o.proto {
-		return nil, fmt.Errorf("serve: %s: a protobuf message cannot be sent as JSON without its type", o.Key())
+		return nil, fmt.Errorf("serve: %s: a protobuf message cannot be sent as JSON without its type", lw.KeyOf(o))
 	}
 	return o.data, nil
 }

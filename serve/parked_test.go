@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/serve"
 )
 
@@ -86,16 +87,6 @@ func startWatched(t *testing.T, secure bool, opts serve.Options) (*lw.Memory[*Wi
 	return m, h, run, l
 }
 
-// until waits for a condition.
-func until(t *testing.T, what string, met func() bool) {
-	t.Helper()
-	for late := time.Now().Add(patience); !met(); runtime.Gosched() {
-		if time.Now().After(late) {
-			t.Fatalf("not in %v: %s", patience, what)
-		}
-	}
-}
-
 // answerOf reads the head of the answer to a watch.
 func answerOf(t *testing.T, c net.Conn) *bufio.Reader {
 	t.Helper()
@@ -136,18 +127,18 @@ func TestQuietWatches(t *testing.T) {
 				conns[i] = dial(t, run.srv, "resourceVersion=1")
 				bodies[i] = answerOf(t, conns[i])
 			}
-			until(t, "the watches have no deadline", quiet)
+			rig.Met(t, patience, "the watches have no deadline", quiet)
 			for n := range 2 {
 				put(t, m.Create, fmt.Sprint("w", n), n)
 				for _, body := range bodies {
 					line(t, body, `"ADDED"`)
 				}
-				until(t, "the watches have no deadline after an event", quiet)
+				rig.Met(t, patience, "the watches have no deadline after an event", quiet)
 			}
 			for _, c := range conns {
 				_ = c.Close()
 			}
-			until(t, "no watch is counted", func() bool { return h.Status()[0].Watches == 0 })
+			rig.Met(t, patience, "no watch is counted", func() bool { return h.Status()[0].Watches == 0 })
 			for range conns {
 				for late, free := time.Now().Add(patience), false; !free; {
 					runtime.GC()

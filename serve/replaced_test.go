@@ -199,7 +199,7 @@ func TestReplacedAndReached(t *testing.T) {
 func TestReplacedBehindRelays(t *testing.T) {
 	for _, accept := range []string{"application/json", "application/cbor"} {
 		for _, mode := range []lw.ListMode{lw.ListStream, lw.ListPages} {
-			t.Run(accept+"/"+mode.String(), func(t *testing.T) {
+			t.Run(accept+"/"+string(mode), func(t *testing.T) {
 				inBubble(t, serve.Options{}, func(b *bubble) {
 					m := lw.NewMemory(newWidget(name("a"), 1), newWidget(name("b"), 1))
 					b.relay(m, widgets)

@@ -15,6 +15,7 @@ import (
 	cbor "k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/serve"
 )
 
@@ -347,9 +348,7 @@ func TestLongRequests(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() { _ = serve.ServeMemory(ctx, h, lw.NewMemory(newWidget(name("a"), 1)), widgets) }()
-	for len(h.Status()) == 0 || !h.Status()[0].Synced {
-		time.Sleep(time.Millisecond)
-	}
+	rig.Met(t, patience, "it is not synced", func() bool { return len(h.Status()) > 0 && h.Status()[0].Synced })
 	terms := func(n int) string { return strings.Repeat("even!=x,", n) + "even" }
 	for _, tt := range []struct {
 		what, target, accept string

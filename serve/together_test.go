@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/serve"
 )
 
@@ -51,9 +52,7 @@ func TestCompressedAtOnce(t *testing.T) {
 		long[i] = text.String()
 	}
 	go func() { ended <- serve.ServeMemory(ctx, h, m, widgets) }()
-	for len(h.Status()) == 0 || h.WaitForSync(ctx) != nil {
-		runtime.Gosched()
-	}
+	rig.Met(t, patience, "it is not synced", func() bool { return len(h.Status()) > 0 && h.WaitForSync(ctx) == nil })
 	defer func() { cancel(); <-ended }()
 	for n := range 6 {
 		w := newWidget(lw.Key{Namespace: string(rune('a' + n/3)), Name: strconv.Itoa(n)}, n)

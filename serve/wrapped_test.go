@@ -14,9 +14,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/serve"
 )
 
@@ -171,9 +171,7 @@ func TestWrappedListener(t *testing.T) {
 		if n, last, err := count(late, 301, func(int) {}); n != 301 || err != nil {
 			t.Errorf("a client that reads late: %d events, %v: %.200s", n, err, last)
 		}
-		for h.Status()[0].Watches != 2 {
-			time.Sleep(time.Millisecond)
-		}
+		rig.Met(t, patience, "two do not watch", func() bool { return h.Status()[0].Watches == 2 })
 		if err := h.Close(); err != nil {
 			t.Error(err)
 		}
@@ -244,9 +242,7 @@ func TestWithoutFlush(t *testing.T) {
 	m := lw.NewMemory(newWidget(name("a"), 1))
 	put(t, m.Update, "a", 3)
 	go func() { _ = serve.ServeMemory(ctx, h, m, widgets) }()
-	for len(h.Status()) == 0 || !h.Status()[0].Synced {
-		time.Sleep(time.Millisecond)
-	}
+	rig.Met(t, patience, "it is not synced", func() bool { return len(h.Status()) > 0 && h.Status()[0].Synced })
 	for range 2 {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(struct{ http.ResponseWriter }{w}, httptest.NewRequest("GET", path+"?watch=1&resourceVersion=0", nil))

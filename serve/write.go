@@ -75,7 +75,7 @@ func (q *request) writeStored(code int, stored any) error {
 	return q.inFormat(wire.WantObject, func() error {
 		id := q.collection.writes.identity(stored)
 		version, _ := decimal(id.ResourceVersion)
-		return q.writeItem(code, q.collection.item(stored, id.Key(), id.UID, version))
+		return q.writeItem(code, q.collection.item(stored, lw.KeyOf(&id), id.UID, version))
 	})
 }
 

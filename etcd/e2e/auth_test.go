@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // dialAs returns a client with a name and a password.
@@ -68,7 +69,7 @@ func TestAuth(t *testing.T) {
 		w.put("c", 5, int(time.Now().UnixNano()))
 		allowed.caughtUp(t, root)
 	}
-	eventually(t, "nobody says 401", func() bool {
+	rig.Met(t, time.Minute, "nobody says 401", func() bool {
 		for _, err := range anonymous.errors() {
 			if apierrors.IsUnauthorized(err) {
 				return true

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-lw/lw/internal/rig"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -103,7 +104,7 @@ func (c *cluster) healthy() {
 			continue
 		}
 		one := dial(c.t, m.endpoint())
-		eventually(c.t, m.Name+" does not answer", func() bool {
+		rig.Met(c.t, time.Minute, m.Name+" does not answer", func() bool {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 			defer cancel()
 			_, err := one.Get(ctx, "x")
@@ -116,7 +117,7 @@ func (c *cluster) healthy() {
 // leader returns the member that leads, and another one.
 func (c *cluster) leader() (leader, follower *member) {
 	c.t.Helper()
-	eventually(c.t, "nobody leads", func() bool {
+	rig.Met(c.t, time.Minute, "nobody leads", func() bool {
 		leader, follower = nil, nil
 		for _, m := range c.members {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)

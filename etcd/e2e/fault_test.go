@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/etcd"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // writers write all the time, whatever happens to the servers, but for the time of a pause.
@@ -66,7 +67,7 @@ func TestFaults(t *testing.T) {
 	p := newProxy(t, c.members[0].endpoint())
 	behind := follow(t, collect(t, dial(t, p.addr()), prefix, &etcd.Options[*thing]{Progress: progress}), prefix)
 	compactAll := func() {
-		eventually(t, "nothing can be compacted", func() bool {
+		rig.Met(t, time.Minute, "nothing can be compacted", func() bool {
 			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 			defer cancel()
 			now, err := c.client.Get(ctx, "x")

@@ -15,6 +15,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // A follower is an informer, and what its handler was told in sum.
@@ -71,9 +72,9 @@ func (f *follower) call(old, obj *thing) {
 	defer f.mu.Unlock()
 	key := lw.Key{}
 	if obj != nil {
-		key = obj.Key()
+		key = lw.KeyOf(obj)
 	} else {
-		key = old.Key()
+		key = lw.KeyOf(old)
 	}
 	if f.sum[key] != old {
 		f.wrong = append(f.wrong, fmt.Sprintf("a call for %v with %v, and before it was %v", key, old, f.sum[key]))
@@ -135,12 +136,12 @@ func (f *follower) compare(t testing.TB, client *clientv3.Client) {
 	want := readState(t, client, f.prefix, snapshot.ResourceVersion())
 	got := state{}
 	for obj := range snapshot.All() {
-		got[obj.Key()] = describe(obj)
+		got[lw.KeyOf(obj)] = describe(obj)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Fatalf("the store at %s, (-etcd +store):\n%s", snapshot.ResourceVersion(), diff)
 	}
-	eventually(t, "the sum of the calls is not the store", func() bool {
+	rig.Met(t, time.Minute, "the sum of the calls is not the store", func() bool {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		sum := state{}
@@ -173,7 +174,7 @@ func readState(t testing.TB, client *clientv3.Client, prefix, version string) st
 		if obj.UID == "" {
 			obj.UID = uidOf(kv.CreateRevision)
 		}
-		out[obj.Key()] = describe(&obj)
+		out[lw.KeyOf(&obj)] = describe(&obj)
 	}
 	return out
 }

@@ -35,7 +35,7 @@ func TestPage(t *testing.T) {
 		if err := informer.WaitForResourceVersion(ctx, job.ResourceVersion); err != nil {
 			return err
 		}
-		version, err := jobs.Delete(ctx, job.Key(), job.ResourceVersion)
+		version, err := jobs.Delete(ctx, lw.KeyOf(job), job.ResourceVersion)
 		if err != nil {
 			return err
 		}

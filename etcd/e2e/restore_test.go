@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/etcd"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // A restoration is a history with a backup that is put back.
@@ -83,7 +84,7 @@ func TestRestore(t *testing.T) {
 			r.after(w)
 			h.reach()
 			for i, f := range followers {
-				eventually(t, fmt.Sprintf("follower %d of %q reports %v", i, r.name, f.errors()), func() bool { return !r.rewound || f.Status().Epoch > 0 })
+				rig.Met(t, time.Minute, fmt.Sprintf("follower %d of %q reports %v", i, r.name, f.errors()), func() bool { return !r.rewound || f.Status().Epoch > 0 })
 				f.caughtUp(t, h.direct)
 				if got := f.rewound() > 0; got != r.rewound {
 					t.Errorf("follower %d: rewound: %v, want %v: %v", i, got, r.rewound, f.errors())
@@ -117,7 +118,7 @@ func TestRestoreWatch(t *testing.T) {
 			w.put("later", 1, 3)
 			h.reach()
 			var events int
-			eventually(t, "the server cannot be reached", func() bool {
+			rig.Met(t, time.Minute, "the server cannot be reached", func() bool {
 				var err error
 				events = 0
 				err = things.Watch(within(t, 10*time.Second), metav1.ListOptions{ResourceVersion: position}, func(lw.WatchEvent[*thing]) error {

@@ -103,16 +103,6 @@ var prefixes atomic.Int64
 // newPrefix returns a prefix that no other test has.
 func newPrefix() string { return fmt.Sprintf("/e2e/%d/", prefixes.Add(1)) }
 
-// eventually waits until ok, and fails the test if that takes more than a minute.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("after a minute: %s", what)
-		}
-	}
-}
-
 // within returns a context for something that takes no time.
 func within(t testing.TB, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), d)

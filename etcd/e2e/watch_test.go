@@ -21,6 +21,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/etcd"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 func compareLines(t testing.TB, what string, want, got []string) {
@@ -186,13 +187,13 @@ func TestOddKeys(t *testing.T) {
 		t.Errorf("%d objects, and set aside %v", f.Store().Len(), s.SetAside)
 	}
 	w.put("good", 4, 2)
-	eventually(t, "an object is behind a bad one", func() bool { return f.Store().Len() == 4 })
+	rig.Met(t, time.Minute, "an object is behind a bad one", func() bool { return f.Store().Len() == 4 })
 	for key := range odd {
 		if _, err := client.Delete(ctx, key); err != nil {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "bad objects that are gone are still set aside", func() bool { return len(f.Status().SetAside) == 0 })
+	rig.Met(t, time.Minute, "bad objects that are gone are still set aside", func() bool { return len(f.Status().SetAside) == 0 })
 	f.caughtUp(t, client)
 	if s := f.Status(); s.Relists != 0 {
 		t.Errorf("%d relists", s.Relists)
@@ -203,7 +204,7 @@ func TestOddKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "bad objects are not set aside", func() bool { return len(f.Status().SetAside) == len(odd) })
+	rig.Met(t, time.Minute, "bad objects are not set aside", func() bool { return len(f.Status().SetAside) == len(odd) })
 	if s := f.Status(); s.Relists != 0 {
 		t.Errorf("%d relists", s.Relists)
 	}
@@ -278,8 +279,8 @@ func TestNothingIsLeft(t *testing.T) {
 				break
 			}
 		}
-		eventually(t, what+": a watcher is left on the server", func() bool { return watchers(t, metrics.URL) == before })
-		eventually(t, what+": a goroutine is left", func() bool { return !strings.Contains(stacks(), "lw/etcd.") })
+		rig.Met(t, time.Minute, what+": a watcher is left on the server", func() bool { return watchers(t, metrics.URL) == before })
+		rig.Met(t, time.Minute, what+": a goroutine is left", func() bool { return !strings.Contains(stacks(), "lw/etcd.") })
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/etcd"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/lwtest"
 )
 
@@ -47,7 +48,7 @@ func TestWritesAsMemory(t *testing.T) {
 				var lists [2][]string
 				for i, s := range w.stores {
 					if _, err := s.List(ctx, metav1.ListOptions{}, func(o *thing, err error) error {
-						lists[i] = append(lists[i], fmt.Sprint(o.Key(), o.N, o.Labels))
+						lists[i] = append(lists[i], fmt.Sprint(lw.KeyOf(o), o.N, o.Labels))
 						return err
 					}); err != nil {
 						rt.Fatal(err)
@@ -159,7 +160,7 @@ func (p *pair) both(op string, key lw.Key, do func(lw.Writable[*thing]) (*thing,
 		p.rt.Fatalf("%s %v: Memory says %q, etcd %q", op, key, reasons[0], reasons[1])
 	}
 	if results[0] != nil {
-		if a, b := results[0], results[1]; a.Key() != b.Key() || a.N != b.N {
+		if a, b := results[0], results[1]; lw.KeyOf(a) != lw.KeyOf(b) || a.N != b.N {
 			p.rt.Fatalf("%s %v: Memory has %v, etcd %v", op, key, a, b)
 		}
 		for i, obj := range results {
@@ -278,7 +279,7 @@ func TestWriteErrors(t *testing.T) {
 	if !apierrors.IsConflict(err) || !strings.Contains(err.Error(), obj.ResourceVersion) {
 		t.Errorf("an old version: %v, want a Conflict that names %s", err, obj.ResourceVersion)
 	}
-	if _, err = things.Delete(ctx, obj.Key(), old.ResourceVersion); !apierrors.IsConflict(err) || !strings.Contains(err.Error(), obj.ResourceVersion) {
+	if _, err = things.Delete(ctx, lw.KeyOf(obj), old.ResourceVersion); !apierrors.IsConflict(err) || !strings.Contains(err.Error(), obj.ResourceVersion) {
 		t.Errorf("an old version: %v, want a Conflict that names %s", err, obj.ResourceVersion)
 	}
 	canceled, cancel := context.WithCancel(ctx)
@@ -320,7 +321,7 @@ func TestUIDs(t *testing.T) {
 	if err != nil || strings.Contains(string(resp.Kvs[0].Value), "uid") || strings.Contains(string(resp.Kvs[0].Value), "resourceVersion") {
 		t.Errorf("what is stored: %s, %v", resp.Kvs[0].Value, err)
 	}
-	if _, err := things.Delete(ctx, made.Key(), updated.ResourceVersion); err != nil {
+	if _, err := things.Delete(ctx, lw.KeyOf(made), updated.ResourceVersion); err != nil {
 		t.Fatal(err)
 	}
 	other, err := things.Create(ctx, newThing("ns", "made", 1))
@@ -383,6 +384,6 @@ func TestLeaseRunsOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.caughtUp(t, client)
-	eventually(t, "the object is still there", func() bool { return f.Store().Len() == 0 })
+	rig.Met(t, time.Minute, "the object is still there", func() bool { return f.Store().Len() == 0 })
 	f.caughtUp(t, client)
 }

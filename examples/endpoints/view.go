@@ -26,7 +26,7 @@ func (e *Endpoints) Equal(o *Endpoints) bool {
 }
 
 func (e *Endpoints) String() string {
-	s := fmt.Sprintf("service %s: %s", e.Key(), strings.Join(e.Ready, " "))
+	s := fmt.Sprintf("service %s: %s", lw.KeyOf(e), strings.Join(e.Ready, " "))
 	if len(e.NotReady) > 0 {
 		s += fmt.Sprintf(" (not ready: %s)", strings.Join(e.NotReady, " "))
 	}

@@ -97,6 +97,25 @@ func TestWrites(t *testing.T) {
 	})
 }
 
+// The server's own program stores what it likes: a UID, managedFields, labels that no client may write.
+func TestWritesWithoutHTTP(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		obj, err := b.pods.Create([]byte(`{"metadata":{"namespace":"ns","name":"A_b","uid":"u","labels":{"a b":"c d"},"managedFields":[{"manager":"m"}]}}`))
+		if err != nil {
+			b.Fatal(err)
+		}
+		obj, err = b.pods.Update(obj.JSON)
+		if want := `"name":"A_b","namespace":"ns","uid":"u","resourceVersion":"2","generation":1`; err != nil || !strings.Contains(string(obj.JSON), want) || !strings.Contains(string(obj.JSON), `"managedFields":[{"manager":"m"}]`) {
+			b.Errorf("%s, %v", obj.JSON, err)
+		}
+		for _, object := range []string{`{"metadata":{"namespace":"ns"}}`, `{"metadata":{"name":"a"}}`, `{"metadata":{"namespace":"ns","name":"a/b"}}`, `[]`, `null`, `x`} {
+			if _, err := b.pods.Create([]byte(object)); err == nil {
+				b.Errorf("%s was accepted", object)
+			}
+		}
+	})
+}
+
 func TestGenerateName(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		names := map[string]bool{}

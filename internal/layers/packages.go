@@ -25,9 +25,9 @@ const maxKnot = 10
 // Product is the folders of the repository, as Rooms is the files of package lw.
 var Product = []Room{
 	{"base", []string{"internal/arrange", "internal/equal", "internal/golist", "internal/leak", "internal/markup", "internal/mutation",
-		"internal/names", "internal/order", "internal/pace", "internal/progress", "internal/prune", "internal/registry", "internal/registry/conform", "internal/request", "internal/shard",
+		"internal/names", "internal/order", "internal/pace", "internal/progress", "internal/prune", "internal/registry", "internal/registry/conform", "internal/shard",
 		"internal/signal", "internal/wire"}, nil},
-	{"decode", []string{"internal/decode", "internal/rest"}, []string{"base"}},
+	{"decode", []string{"internal/decode", "internal/request", "internal/rest"}, []string{"base"}},
 	{"table", []string{"internal/table", "internal/settle"}, []string{"base"}},
 	{"history", []string{"internal/listopts", "internal/history"}, []string{"base"}},
 	{"lw", []string{"."}, []string{"base", "decode", "table", "history"}},
@@ -86,6 +86,7 @@ var Packages = []Package{
 		{"subject", []string{"subject.go", "follows.go"}, []string{"truth"}},
 		{"source", []string{"source.go", "follow.go", "list.go", "witness.go"}, []string{"truth", "subject"}},
 		{"writable", []string{"writable.go"}, []string{"truth", "subject"}},
+		{"collection", []string{"collection.go"}, []string{"truth", "subject"}},
 	}},
 	{Folder: "internal/registry", Rooms: []Room{
 		{"json", []string{"json.go"}, nil},

@@ -1,7 +1,10 @@
 // Package pace says when a reflector makes its requests, and when it gives one up.
 package pace
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // A Limiter bounds how many requests a reflector makes, whatever the server does. The backoff alone
 // does not: it ends with any progress, and each answer may bring a little.
@@ -46,4 +49,17 @@ func (l *Limiter) Wait(now time.Time) time.Duration {
 		return 0
 	}
 	return time.Duration((1 - l.tokens) * float64(every))
+}
+
+// Sleep returns after d, or as soon as ctx is done.
+func Sleep(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
 }

@@ -233,7 +233,7 @@ func (w *Write) checkMeta(m, old *metav1.ObjectMeta) (errs field.ErrorList) {
 	}
 	checked := *m
 	if w.req.Whole {
-		checked.Labels, checked.Annotations, checked.Finalizers, checked.OwnerReferences = nil, nil, nil, nil
+		checked.Labels, checked.Annotations, checked.Finalizers, checked.OwnerReferences, checked.ManagedFields = nil, nil, nil, nil, nil
 		if !w.kind.Cluster && m.Namespace != "" {
 			checked.Namespace = "any"
 		}

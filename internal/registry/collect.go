@@ -134,7 +134,7 @@ func (o Owned) patch(members map[string]any) Step {
 	m := &o.Object.Meta
 	members["uid"], members["resourceVersion"] = m.UID, m.ResourceVersion
 	return Step{o.Kind, Request{
-		Verb: Patch, Key: o.Object.Key(), ContentType: string(types.MergePatchType), UserAgent: "garbage-collector",
+		Verb: Patch, Key: o.Object.Key(), ContentType: string(types.MergePatchType), UserAgent: "garbage-collector", Whole: true,
 		Body: mustJSON(map[string]any{"metadata": members}),
 	}}
 }

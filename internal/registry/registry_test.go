@@ -509,7 +509,7 @@ func FuzzWrites(f *testing.F) {
 		"\xa1\x68metadata\xa1\x64name\x61a", `{"spec":{"replicas":1}}`, `{"propagationPolicy":"Orphan"}`, "k8s\x00\n\x00\x12\x05\n\x03\n\x01a",
 	} {
 		for verb := range uint8(16) {
-			f.Add(verb, uint8(len(body)), body, "dryRun=&fieldManager=m")
+			f.Add(verb, uint8(len(body)), body, "fieldManager=m")
 		}
 	}
 	verbs := []Request{

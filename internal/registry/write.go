@@ -164,17 +164,11 @@ func (w *Write) checkNamespace(o *Object) error {
 	return nil
 }
 
-// Next decides about the write, if old is what is stored; nil: nothing. The Object that it returns is
-// new, or old.
+// Next decides about the write, if old is what is stored; nil: nothing. Both it and the Object that is
+// returned are in the version of the Kind.
 func (w *Write) Next(ctx context.Context, old *Object) (out Outcome, err error) {
 	defer recovered(&err)
 	w.attempts++
-	stored := old
-	if old != nil && w.kind.FromStored != nil {
-		if old, err = w.kind.FromStored(old); err != nil {
-			return Outcome{}, err
-		}
-	}
 	switch {
 	case w.req.Verb == Create:
 		out, err = w.create(ctx, old)
@@ -185,20 +179,13 @@ func (w *Write) Next(ctx context.Context, old *Object) (out Outcome, err error) 
 	default:
 		out, err = w.update(ctx, old)
 	}
+	if err == nil && w.req.Verb != Create && out.Object.Key() != w.req.Key {
+		err = apierrors.NewInternalError(fmt.Errorf("the write of %s would store %s", w.req.Key, out.Object.Key()))
+	}
 	if err != nil {
 		return Outcome{}, err
 	}
-	if out.Action == Insert || out.Action == Replace {
-		if w.req.Verb != Create && out.Object.Key() != w.req.Key {
-			return Outcome{}, apierrors.NewInternalError(fmt.Errorf("the write of %s would store %s", w.req.Key, out.Object.Key()))
-		}
-		if w.kind.ToStored != nil {
-			out.Object, err = w.kind.ToStored(out.Object)
-		}
-	} else if w.kind.ToStored != nil {
-		out.Object = stored
-	}
-	return out, err
+	return out, nil
 }
 
 // recovered makes an error of a panic, which a function of the user's may have raised.
@@ -262,54 +249,59 @@ func (w *Write) attempt(ctx context.Context, store Store) (out Outcome, err erro
 	if err := ctx.Err(); err != nil {
 		return Outcome{}, err
 	}
-	var old *Object
-	if w.req.Verb != Create {
-		if old, err = store.Get(ctx, w.req.Key); err != nil {
-			return Outcome{}, err
-		}
-	} else if w.DryRun && !w.generates() {
-		if old, err = store.Get(ctx, types.NamespacedName{Namespace: w.req.Key.Namespace, Name: w.sent.Meta.Name}); err != nil {
+	k, key := w.kind, w.req.Key
+	if w.req.Verb == Create {
+		key.Name = w.sent.Meta.Name
+	}
+	var old, seen *Object
+	if w.req.Verb != Create || w.DryRun && key.Name != "" {
+		if old, err = store.Get(ctx, key); err != nil {
 			return Outcome{}, err
 		}
 	}
-	if out, err = w.Next(ctx, old); err != nil {
+	if seen, err = k.convert(k.FromStored, old); err != nil {
 		return Outcome{}, err
 	}
-	if w.DryRun {
-		return out, nil
+	if out, err = w.Next(ctx, seen); err != nil || w.DryRun || out.Action == Nothing {
+		return out, err
 	}
-	var stored *Object
+	next, stored := out.Object, (*Object)(nil)
+	if out.Action != Remove {
+		if next, err = k.convert(k.ToStored, next); err != nil {
+			return Outcome{}, err
+		}
+	}
 	switch out.Action {
 	case Insert:
-		if stored, err = store.Create(ctx, out.Object); err != nil && w.req.Verb == Patch {
+		stored, err = store.Create(ctx, next)
+		if w.req.Verb != Create {
 			err = raced(err)
 		} else if apierrors.IsAlreadyExists(err) {
-			err = w.taken(ctx, store, out.Object, err)
+			err = w.taken(ctx, store, next, err)
 		}
 	case Replace:
-		stored, err = store.Replace(ctx, out.Object, old)
-		err = raced(err)
-	case Remove:
-		var last *Object
-		if last, err = store.Delete(ctx, old); w.req.Verb == Delete {
-			stored = last
-		} else {
-			stored = out.Object // as it is without its last finalizer
-		}
+		stored, err = store.Replace(ctx, next, old)
 		err = raced(err)
 	default:
-		stored = old
+		stored, err = store.Delete(ctx, old)
+		err = raced(err)
 	}
-	if err != nil {
-		return Outcome{}, err
+	if err != nil || !out.Gone && out.Action == Remove {
+		return out, err // an object that is gone with its last finalizer is answered without it
 	}
-	if w.kind.FromStored != nil && stored != nil {
-		stored, err = w.kind.FromStored(stored)
-	}
-	if out.Object = stored; out.Scale != nil && err == nil {
-		out.Scale, err = w.kind.ScaleOf(stored)
+	if out.Object, err = k.convert(k.FromStored, stored); err == nil && out.Scale != nil {
+		out.Scale, err = k.ScaleOf(out.Object)
 	}
 	return out, err
+}
+
+// convert returns the object in another version, by one of the Kind's functions.
+func (k *Kind) convert(to func(*Object) (*Object, error), o *Object) (out *Object, err error) {
+	defer recovered(&err)
+	if to == nil || o == nil {
+		return o, nil
+	}
+	return to(o)
 }
 
 // taken is the error of a creation whose name another object has.

@@ -64,19 +64,6 @@ func Paged(t *testing.T, src *Script, d time.Duration) (*lw.Informer[*Widget], *
 	return inf, errs
 }
 
-// Sleep lets time pass, and all that it brings about happen.
-func Sleep(d time.Duration) {
-	time.Sleep(d)
-	synctest.Wait()
-}
-
-// Canceled is a context that is done.
-func Canceled(t *testing.T) context.Context {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	return ctx
-}
-
 // MustPanic checks that f panics, with a text that has want.
 func MustPanic(t *testing.T, want string, f func()) {
 	t.Helper()
@@ -135,7 +122,7 @@ func EndsAtOnce[T lw.Object](t *testing.T, src lw.Source[T], op, want string) {
 		if errs := told.All(); slices.Index(errs, err) != len(errs)-1 || op == "stream" && len(errs) > 1 {
 			t.Errorf("OnError was told %v, want what Run returned at the end: %v", errs, err)
 		}
-		if s := inf.Status(); s.Phase != lw.PhaseStopped || s.Err != err || s.Failures != 1 || s.Synced {
+		if s := inf.Status(); s.Phase != "stopped" || s.Err != err || s.Failures != 1 || s.Synced {
 			t.Errorf("Status %+v", s)
 		}
 		for _, err := range []error{wait, inf.WaitForSync(t.Context()), reg.WaitForSync(t.Context())} {

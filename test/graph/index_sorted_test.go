@@ -131,7 +131,7 @@ func TestSortedIndex(t *testing.T) {
 					x.Set(draw(t))
 				}
 			},
-			"delete":  func(t *rapid.T) { x.Delete(draw(t).Key()) },
+			"delete":  func(t *rapid.T) { x.Delete(lw.KeyOf(draw(t))) },
 			"apply":   func(t *rapid.T) { x.Apply(lw.WatchEvent[*rig.Widget]{Type: watch.Modified, Object: draw(t)}) },
 			"replace": func(t *rapid.T) { x.Replace([]*rig.Widget{draw(t), draw(t), draw(t)}, "1") },
 			"relist": func(t *rapid.T) {

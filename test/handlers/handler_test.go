@@ -371,7 +371,7 @@ func TestRunCancelledBefore(t *testing.T) {
 			t.Errorf("%d requests", n)
 		}
 		<-reg.Done()
-		if s := inf.Status(); s.Phase != lw.PhaseStopped || s.Synced {
+		if s := inf.Status(); s.Phase != "stopped" || s.Synced {
 			t.Errorf("status: %+v", s)
 		}
 		if err := inf.Run(t.Context()); !errors.Is(err, lw.ErrStarted) || err.Error() != "lw: Widget: already started" {

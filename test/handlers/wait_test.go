@@ -145,7 +145,7 @@ func TestStatusAfterWaitForSync(t *testing.T) {
 						t.Errorf("WaitForSync: %v", err)
 					}
 					want := lw.Status{
-						Informer: "Widget", Phase: lw.PhaseWatching, Synced: true, ResourceVersion: "10", Objects: 1, Mode: lw.ListPages,
+						Informer: "Widget", Phase: "watching", Synced: true, ResourceVersion: "10", Objects: 1, Mode: lw.ListPages,
 						SetAside: map[lw.Key]error{rig.Key("b"): broken}, Epoch: tc.epoch,
 					}
 					ignored := cmpopts.IgnoreFields(lw.Status{}, "LastList", "Lists", "Watches", "Relists", "Failed", "Requests", "ListCauses", "EventTypes", "Undecoded", "Backoff")

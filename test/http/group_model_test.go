@@ -20,7 +20,7 @@ import (
 // A groupModel is a group and what is expected of it. Its informers have names of their own.
 type groupModel struct {
 	group   lw.Group
-	phase   lw.Phase      // PhaseIdle before Run, PhaseWatching, and PhaseStopped after it
+	phase   string        // "idle" before Run, "watching", and "stopped" after it
 	cancel  func()        // ends Run
 	ran     chan error    // what Run has returned
 	made    int           // informers so far, for their names
@@ -38,8 +38,8 @@ type modelled struct {
 	name  string
 	key   string // "": of Add
 	users int
-	bad   bool     // its source has a permanent error
-	want  lw.Phase // when it is not in the group any more
+	bad   bool   // its source has a permanent error
+	want  string // when it is not in the group any more
 }
 
 type modelHandle struct {
@@ -48,24 +48,24 @@ type modelHandle struct {
 	used    *bool
 }
 
-func (m *groupModel) phaseOf(x *modelled) lw.Phase {
+func (m *groupModel) phaseOf(x *modelled) string {
 	if x.users == 0 {
 		return x.want
 	}
-	if m.phase == lw.PhaseWatching && x.bad {
-		return lw.PhaseStopped
+	if m.phase == "watching" && x.bad {
+		return "stopped"
 	}
 	return m.phase
 }
 
 // isIn returns the phase that the informer or graph is in. A graph says it by its board and by what a
 // wait returns at once.
-func (x *modelled) isIn() lw.Phase {
+func (x *modelled) isIn() string {
 	if x.graph == nil {
 		return x.Status().Phase
 	}
 	for range x.board.Graphs() {
-		return lw.PhaseWatching
+		return "watching"
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	waited := make(chan error, 1)
@@ -73,9 +73,9 @@ func (x *modelled) isIn() lw.Phase {
 	synctest.Wait()
 	cancel()
 	if errors.Is(<-waited, lw.ErrStopped) {
-		return lw.PhaseStopped
+		return "stopped"
 	}
-	return lw.PhaseIdle
+	return "idle"
 }
 
 func (m *groupModel) newName() string {
@@ -132,7 +132,7 @@ func modelShare[T lw.Object](t *rapid.T, m *groupModel, key int, bad bool, sourc
 			t.Fatalf("%s: got %s, which was released", k, x.name)
 		}
 	}
-	x := &modelled{AnyInformer: inf, name: name, key: k, bad: bad, want: lw.PhaseStopped}
+	x := &modelled{AnyInformer: inf, name: name, key: k, bad: bad, want: "stopped"}
 	m.add(x)
 	m.handle(x, release)
 }
@@ -156,7 +156,7 @@ func (m *groupModel) AddGraph(*rapid.T) {
 	lw.Derive(x.graph, lw.NewInformer(lw.NewMemory[*rig.Widget](), nil), rig.SumOf)
 	m.add(x)
 	m.handle(x, m.group.Add(x.graph))
-	m.seen["graph while "+m.phase.String()]++
+	m.seen["graph while "+m.phase]++
 }
 
 // Release calls the release of Share or the remove of Add, perhaps not for the first time.
@@ -179,11 +179,11 @@ func (m *groupModel) release(h modelHandle) {
 	if x.users--; x.users > 0 {
 		return
 	}
-	m.seen["left while "+m.phase.String()]++
+	m.seen["left while "+m.phase]++
 	if x.key == "" {
 		// The group leaves one of Add as it is if it has not started it.
-		if x.want = lw.PhaseStopped; m.phase == lw.PhaseIdle {
-			x.want = lw.PhaseIdle
+		if x.want = "stopped"; m.phase == "idle" {
+			x.want = "idle"
 		}
 	}
 	m.members = slices.DeleteFunc(m.members, func(o *modelled) bool { return o == x })
@@ -194,24 +194,24 @@ func (m *groupModel) release(h modelHandle) {
 }
 
 func (m *groupModel) Run(t *rapid.T) {
-	if m.phase != lw.PhaseIdle {
+	if m.phase != "idle" {
 		if err := m.group.Run(context.Background()); err != lw.ErrStarted {
 			t.Fatalf("a second Run: %v", err)
 		}
 		return
 	}
-	m.phase = lw.PhaseWatching
+	m.phase = "watching"
 	ctx, cancel := context.WithCancel(context.Background())
 	m.cancel, m.ran = cancel, make(chan error, 1)
 	go func() { m.ran <- m.group.Run(ctx) }()
 }
 
 func (m *groupModel) Stop(t *rapid.T) {
-	if m.phase != lw.PhaseWatching {
+	if m.phase != "watching" {
 		t.Skip("it does not run")
 	}
 	synctest.Wait() // so that those that end by themselves have ended
-	m.phase = lw.PhaseStopped
+	m.phase = "stopped"
 	m.cancel()
 	err := <-m.ran
 	var want []string
@@ -231,8 +231,8 @@ func (m *groupModel) Stop(t *rapid.T) {
 
 // end ends Run if it goes on, as after a failure: goroutines that are left would hide what failed.
 func (m *groupModel) end() {
-	if m.phase == lw.PhaseWatching {
-		m.phase = lw.PhaseStopped
+	if m.phase == "watching" {
+		m.phase = "stopped"
 		m.cancel()
 		<-m.ran
 	}
@@ -245,9 +245,9 @@ func (m *groupModel) Check(t *rapid.T) {
 	sick := 0
 	for _, x := range m.members {
 		if x.graph == nil {
-			want = append(want, x.name+" "+m.phaseOf(x).String())
+			want = append(want, x.name+" "+m.phaseOf(x))
 		}
-		if x.graph != nil || m.phaseOf(x) != lw.PhaseWatching {
+		if x.graph != nil || m.phaseOf(x) != "watching" {
 			sick++
 		}
 		if x.key != "" {
@@ -281,7 +281,7 @@ func TestGroupModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		histories++
 		rapid.SyncTest(t, func(t *rapid.T) {
-			m := &groupModel{seen: seen}
+			m := &groupModel{phase: "idle", seen: seen}
 			defer m.end()
 			t.Repeat(map[string]func(*rapid.T){
 				"share": m.Share, "share too": m.Share, "add": m.Add, "add graph": m.AddGraph, "release": m.Release, "release too": m.Release,
@@ -296,7 +296,7 @@ func TestGroupModel(t *testing.T) {
 				m.release(h)
 			}
 			m.Check(t)
-			if m.phase == lw.PhaseWatching {
+			if m.phase == "watching" {
 				m.Stop(t)
 			}
 		})

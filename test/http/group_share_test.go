@@ -54,7 +54,7 @@ func TestShare(t *testing.T) {
 		mustBePhases(t, &g, "first watching Widget[y] watching Widget[x] watching Gadget[x] watching")
 		releaseGadgets()
 		releaseB()
-		if a.Status().Phase != lw.PhaseStopped {
+		if a.Status().Phase != "stopped" {
 			t.Errorf("after the last release: %s", a.Status().Phase)
 		}
 		releaseA()

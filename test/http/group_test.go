@@ -42,7 +42,7 @@ func mustKeep(t *testing.T, g *lw.Group, wantMembers, wantKeys int) {
 func phases(g *lw.Group) string {
 	var all []string
 	for _, s := range g.Status() {
-		all = append(all, s.Informer+" "+s.Phase.String())
+		all = append(all, s.Informer+" "+s.Phase)
 	}
 	return strings.Join(all, " ")
 }
@@ -86,7 +86,7 @@ func TestGroupRun(t *testing.T) {
 			t.Errorf("a second Run: %v", err)
 		}
 		removeLate()
-		if late.Status().Phase != lw.PhaseStopped {
+		if late.Status().Phase != "stopped" {
 			t.Errorf("an informer that was removed is %s", late.Status().Phase)
 		}
 		mustBePhases(t, &g, "early watching")

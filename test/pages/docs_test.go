@@ -70,8 +70,8 @@ func TestTestingPage(t *testing.T) {
 			widgets := lw.NewInformer(server, nil)
 			var queue []lw.Key
 			widgets.AddHandler(lw.Handler[*Widget]{
-				Add:    func(w *Widget) { queue = append(queue, w.Key()) },
-				Delete: func(last *Widget) { queue = append(queue, last.Key()) },
+				Add:    func(w *Widget) { queue = append(queue, lw.KeyOf(w)) },
+				Delete: func(last *Widget) { queue = append(queue, lw.KeyOf(last)) },
 			})
 			go widgets.Run(t.Context())
 			synctest.Wait()

@@ -414,7 +414,7 @@ func TestHadByList(t *testing.T) {
 		"no selection":            {rig.List("10", rig.Stamped("b", 1, "8")), id, useless},
 		"all objects":             {rig.List("10", rig.Stamped("b", 1, "8"), rig.Stamped("a", 1, "7")), id, "true <nil>"},
 		"what cannot be read":     {rig.Reply{Bad: []error{errors.New("sick")}, Meta: metav1.ListMeta{ResourceVersion: "10"}}, id, useless},
-		"one that cannot be read": {rig.Reply{Bad: []error{&lw.Error{Key: id.Key(), Err: errors.New("sick")}}, Meta: metav1.ListMeta{ResourceVersion: "10"}}, id, no},
+		"one that cannot be read": {rig.Reply{Bad: []error{&lw.Error{Key: lw.KeyOf(&id), Err: errors.New("sick")}}, Meta: metav1.ListMeta{ResourceVersion: "10"}}, id, no},
 		"another that cannot be":  {rig.Reply{Bad: []error{&lw.Error{Key: rig.Key("b"), Err: errors.New("sick")}}, Meta: metav1.ListMeta{ResourceVersion: "10"}}, id, useless},
 		"an error":                {rig.Reply{Err: errors.New("down")}, id, "false down"},
 	} {

@@ -94,6 +94,11 @@ func TestBadInput(t *testing.T) {
 			lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), good}, watches: []rig.Stream{event("WEIRD", rig.Stamped("a", 9, "15"), "15"), rig.Forever()},
 			errs: []string{`watch: protocol error: event of unknown type "WEIRD"`}, log: relisted, want: a2,
 		},
+		"an event that names its object, and has none": {
+			lists:   []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), good},
+			watches: []rig.Stream{{Events: []lw.WatchEvent[*rig.Widget]{{Type: watch.Modified, Identity: &lw.Meta{Namespace: "default", Name: "a"}, ResourceVersion: "15"}}, Open: true}, rig.Forever()},
+			errs:    []string{"watch: protocol error: MODIFIED event of default/a without an object"}, log: relisted, want: a2,
+		},
 		"an event of an object without a name": {
 			lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), good}, watches: []rig.Stream{event(watch.Added, nameless, "15"), rig.Forever()},
 			errs: []string{"watch: protocol error: ADDED event of an object without a name"}, log: relisted, want: a2,
@@ -178,7 +183,7 @@ func TestBadInput(t *testing.T) {
 						t.Errorf("%q is not set aside", key)
 					}
 				}
-				if len(status.SetAside) != len(tc.aside) || !status.Synced || status.Phase != lw.PhaseWatching || status.Err != nil {
+				if len(status.SetAside) != len(tc.aside) || !status.Synced || status.Phase != "watching" || status.Err != nil {
 					t.Errorf("status: %+v", status)
 				}
 				if diff := cmp.Diff(tc.want, rig.Sizes(inf.Store())); diff != "" {
@@ -252,7 +257,7 @@ func TestBadInitialEvents(t *testing.T) {
 				if diff := cmp.Diff(tc.want, rig.Sizes(inf.Store())); diff != "" {
 					t.Errorf("store (-want +got):\n%s", diff)
 				}
-				if s := inf.Status(); len(s.SetAside) != tc.aside || s.ResourceVersion != "20" || s.Phase != lw.PhaseWatching {
+				if s := inf.Status(); len(s.SetAside) != tc.aside || s.ResourceVersion != "20" || s.Phase != "watching" {
 					t.Errorf("status: %+v", s)
 				}
 			})

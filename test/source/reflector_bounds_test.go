@@ -48,7 +48,7 @@ func TestWatchWithoutTheRightToList(t *testing.T) {
 				healthy := 0
 				for range 360 {
 					rig.Sleep(10 * time.Second)
-					if s := inf.Status(); s.Failures == 0 && s.Err == nil && s.Phase == lw.PhaseWatching {
+					if s := inf.Status(); s.Failures == 0 && s.Err == nil && s.Phase == "watching" {
 						healthy++
 					}
 				}

@@ -338,7 +338,7 @@ func TestWitness(t *testing.T) {
 					}
 				}
 				s := inf.Status()
-				if s.Epoch != tc.epoch || s.Relists != tc.relists || s.Phase != lw.PhaseWatching || s.Failures != 0 {
+				if s.Epoch != tc.epoch || s.Relists != tc.relists || s.Phase != "watching" || s.Failures != 0 {
 					t.Errorf("status %+v, want epoch %d, %d relists", s, tc.epoch, tc.relists)
 				}
 				probes := uint64(0)

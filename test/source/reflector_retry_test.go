@@ -137,7 +137,7 @@ func TestBrokenConnectionIsNoOutage(t *testing.T) {
 			},
 		}
 		inf, errs := rig.Paged(t, src, 2*time.Second)
-		if s := inf.Status(); s.Failures != 0 || s.Err != nil || s.Phase != lw.PhaseWatching || len(errs.All()) != 1 {
+		if s := inf.Status(); s.Failures != 0 || s.Err != nil || s.Phase != "watching" || len(errs.All()) != 1 {
 			t.Errorf("status %+v, errors %v", s, errs.All())
 		}
 	})

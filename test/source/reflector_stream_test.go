@@ -67,7 +67,7 @@ func TestStreamedList(t *testing.T) {
 				rig.Sleep(2 * time.Minute)
 				rig.MustLog(t, src, tc.log...)
 				s := inf.Status()
-				if !s.Synced || s.Mode != tc.mode || s.Phase != lw.PhaseWatching || s.Failures != 0 || s.ResourceVersion != "20" {
+				if !s.Synced || s.Mode != tc.mode || s.Phase != "watching" || s.Failures != 0 || s.ResourceVersion != "20" {
 					t.Errorf("status: %+v", s)
 				}
 				if told := got.Take(); len(told) == 0 || told[len(told)-1] != "synced" {
@@ -235,7 +235,7 @@ func TestTimeoutOfAStream(t *testing.T) {
 			inf := lw.NewInformer[*rig.Widget](ended, &lw.Options{WatchTimeout: 20 * time.Second, OnError: func(err error) { t.Error(err) }})
 			rig.Start(t, inf)
 			rig.Sleep(58 * time.Second)
-			if s := inf.Status(); s.Probes != 0 || s.Watches != 2 || s.Phase != lw.PhaseWatching {
+			if s := inf.Status(); s.Probes != 0 || s.Watches != 2 || s.Phase != "watching" {
 				t.Errorf("status: %+v", s)
 			}
 		})
@@ -305,7 +305,7 @@ func TestStreamBecomesAWatch(t *testing.T) {
 		inf := lw.NewInformer[*rig.Widget](&closing{sprinkler: src, after: 36 * time.Second}, &lw.Options{OnError: func(error) {}})
 		rig.Start(t, inf)
 		rig.Sleep(20 * time.Second)
-		if s := inf.Status(); s.Streams != 1 || s.Watches != 1 || s.Phase != lw.PhaseWatching || s.ResourceVersion != "10" {
+		if s := inf.Status(); s.Streams != 1 || s.Watches != 1 || s.Phase != "watching" || s.ResourceVersion != "10" {
 			t.Errorf("after its list: %+v", s)
 		}
 		rig.Sleep(2 * time.Hour)

@@ -75,7 +75,7 @@ func TestReflectorAlone(t *testing.T) {
 			t.Errorf("calls of the sink (-want +got):\n%s", diff)
 		}
 		for _, r := range []*lw.Reflector[*rig.Widget]{first, second} {
-			if s := r.Status(); !s.Synced || s.Phase != lw.PhaseWatching || s.ResourceVersion != m.ResourceVersion() {
+			if s := r.Status(); !s.Synced || s.Phase != "watching" || s.ResourceVersion != m.ResourceVersion() {
 				t.Errorf("status: %+v", s)
 			}
 			if err := r.Run(ctx); !errors.Is(err, lw.ErrStarted) {

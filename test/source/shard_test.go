@@ -167,7 +167,7 @@ func listMeta[T lw.Object](t *testing.T, src lw.Source[T]) metav1.ListMeta {
 // move the version.
 func TestShardOfServerThatIgnoresIt(t *testing.T) {
 	for _, mode := range []lw.ListMode{lw.ListStream, lw.ListPages} {
-		t.Run(mode.String(), func(t *testing.T) {
+		t.Run(string(mode), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ours, foreign := inPart(0, "a", 1, "1"), inPart(1, "b", 1, "2")
 				m := lw.NewMemory(ours, foreign)
@@ -238,7 +238,7 @@ func TestShardLosesKeyToAnotherPart(t *testing.T) {
 // was sent twice.
 func TestShardOfOneVersion(t *testing.T) {
 	for _, mode := range []lw.ListMode{lw.ListStream, lw.ListPages} {
-		t.Run(mode.String(), func(t *testing.T) {
+		t.Run(string(mode), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ours := inPart(0, "a", 1, "6")
 				changes := []lw.WatchEvent[*rig.Widget]{

@@ -93,7 +93,7 @@ func TestKeepModel(t *testing.T) {
 			rig.Sleep(5 * time.Minute)
 			got := rig.Sizes(inf.Store())
 			for w := range m.All() {
-				k := w.Key()
+				k := lw.KeyOf(w)
 				is, there := got[k]
 				switch {
 				case w.Size%2 == 0 && is != w.Size:

@@ -68,7 +68,7 @@ func TestTransformLeavesOut(t *testing.T) {
 		return w, nil
 	}
 	for _, mode := range []lw.ListMode{lw.ListStream, lw.ListPages} {
-		t.Run(mode.String(), func(t *testing.T) {
+		t.Run(string(mode), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := lw.NewMemory(rig.NewWidget("in", 1), rig.NewWidget("out", 2))
 				errs := &rig.Errors{}

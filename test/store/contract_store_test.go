@@ -176,7 +176,7 @@ func TestStoreBeforeHandler(t *testing.T) {
 // Point 12: exactly once per version, whatever the way it came in.
 func TestTransformExactlyOnce(t *testing.T) {
 	for _, mode := range []lw.ListMode{lw.ListStream, lw.ListPages, lw.ListWhole} {
-		t.Run(mode.String(), func(t *testing.T) {
+		t.Run(string(mode), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 1), rig.NewWidget("c", 1))
 				calls := map[string]int{}

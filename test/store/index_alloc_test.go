@@ -31,8 +31,8 @@ func TestIndexerAllocations(t *testing.T) {
 	snap := x.Snapshot()
 	i, n := 0, 0
 	for name, f := range map[string]func(){
-		"Get":          func() { x.Get(rows[i%1000].Key()) },
-		"Snapshot.Get": func() { snap.Get(rows[i%1000].Key()) },
+		"Get":          func() { x.Get(lw.KeyOf(rows[i%1000])) },
+		"Snapshot.Get": func() { snap.Get(lw.KeyOf(rows[i%1000])) },
 		"Len":          func() { n += x.Len() },
 		"Snapshot":     func() { n += x.Snapshot().Len() },
 		"Lookup":       func() { n += countOf(nodes, "n3") },

@@ -60,7 +60,7 @@ func BenchmarkIndexerGet(b *testing.B) {
 			x := lw.NewIndexer(rows...)
 			plain := make(map[lw.Key]*row, n)
 			for _, r := range rows {
-				plain[r.Key()] = r
+				plain[lw.KeyOf(r)] = r
 			}
 			b.Run("indexer", func(b *testing.B) {
 				b.ReportAllocs()
@@ -172,7 +172,7 @@ func BenchmarkIndexerSet(b *testing.B) {
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				r := rows[i*7919%n]
-				x.Delete(r.Key())
+				x.Delete(lw.KeyOf(r))
 				x.Set(r)
 			}
 		})

@@ -48,7 +48,7 @@ func TestMultiIndexNaN(t *testing.T) {
 		keys("and one more", append(slices.Clone(want), 100))
 		x.Set(newRow("a", "4", "", "NaN"))
 		keys("alone again", nil)
-		x.Delete(newRow("a", "", "").Key())
+		x.Delete(lw.KeyOf(newRow("a", "", "")))
 		keys("gone", nil)
 		if x.Len() != 0 {
 			t.Errorf("%d objects are left", x.Len())

@@ -61,16 +61,16 @@ func TestIndexer(t *testing.T) {
 	if old, replaced := x.Set(a2); old != a1 || !replaced {
 		t.Errorf("Set() = %v, %v, want %v, true", old, replaced, a1)
 	}
-	if old, deleted := x.Delete(b1.Key()); old != b1 || !deleted {
+	if old, deleted := x.Delete(lw.KeyOf(b1)); old != b1 || !deleted {
 		t.Errorf("Delete() = %v, %v, want %v, true", old, deleted, b1)
 	}
-	if old, deleted := x.Delete(b1.Key()); old != nil || deleted {
+	if old, deleted := x.Delete(lw.KeyOf(b1)); old != nil || deleted {
 		t.Errorf("second Delete() = %v, %v, want nil, false", old, deleted)
 	}
-	if got, ok := x.Get(a2.Key()); got != a2 || !ok {
+	if got, ok := x.Get(lw.KeyOf(a2)); got != a2 || !ok {
 		t.Errorf("Get(a) = %v, %v, want %v, true", got, ok, a2)
 	}
-	if got, ok := x.Get(b1.Key()); got != nil || ok {
+	if got, ok := x.Get(lw.KeyOf(b1)); got != nil || ok {
 		t.Errorf("Get(b) = %v, %v, want nil, false", got, ok)
 	}
 	wantRows(t, "All", x.All(), "a@2")
@@ -87,7 +87,7 @@ func TestIndexer(t *testing.T) {
 
 	wantRows(t, "snapshot", before.All(), "a@1", "b@1")
 	wantRows(t, "List of the snapshot", slices.Values(before.List()), "a@1", "b@1")
-	if got, _ := before.Get(a1.Key()); got != a1 || before.Len() != 2 || before.Snapshot() != before {
+	if got, _ := before.Get(lw.KeyOf(a1)); got != a1 || before.Len() != 2 || before.Snapshot() != before {
 		t.Errorf("snapshot: Get() = %v of %d, want %v of 2", got, before.Len(), a1)
 	}
 	for range before.All() {
@@ -119,10 +119,10 @@ func TestIndexerIsASink(t *testing.T) {
 	sink.Apply(lw.WatchEvent[*row]{Type: watch.Added, ResourceVersion: "15", Err: fmt.Errorf("not to be decoded")})
 	want("14", "a@12")
 
-	kept, _ := x.Get(a.Key())
+	kept, _ := x.Get(lw.KeyOf(a))
 	sink.Replace([]*row{newRow("a", "12", "")}, "20")
 	want("20", "a@12")
-	if got, _ := x.Get(a.Key()); got != kept {
+	if got, _ := x.Get(lw.KeyOf(a)); got != kept {
 		t.Error("Replace has put in a new pointer for the same version")
 	}
 	x.Set(newRow("c", "1", ""))
@@ -329,7 +329,7 @@ func TestIndexerKeepsNothing(t *testing.T) {
 	for name, empty := range map[string]func(){
 		"Delete": func() {
 			for _, r := range x.List() {
-				x.Delete(r.Key())
+				x.Delete(lw.KeyOf(r))
 			}
 		},
 		"Replace": func() { x.Replace(nil, "2") },
@@ -342,7 +342,7 @@ func TestIndexerKeepsNothing(t *testing.T) {
 		"Delete with a snapshot": func() {
 			held := x.Snapshot()
 			for r := range x.All() {
-				x.Delete(r.Key())
+				x.Delete(lw.KeyOf(r))
 			}
 			if held.Len() != 3000 {
 				t.Errorf("snapshot of %d, want 3000", held.Len())

@@ -105,7 +105,7 @@ func TestStatusHealthyWhileAListIsDue(t *testing.T) {
 // A whole list is progress: what failed before is over. The pauses go on to grow where watches fail after each list.
 func TestListEndsFailures(t *testing.T) {
 	for _, mode := range []lw.ListMode{lw.ListPages, lw.ListStream} {
-		t.Run(mode.String(), func(t *testing.T) {
+		t.Run(string(mode), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				refused := 0
 				var pauses []int

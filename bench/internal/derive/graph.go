@@ -34,7 +34,7 @@ func startGraph(src sources, slim bool, r results) *follower {
 		es, ls := map[lw.Key]*Endpoints{}, map[string]*NodeLoad{}
 		snap := g.Snapshot()
 		for e := range lw.In(snap, endpoints).All() {
-			es[e.Key()] = e
+			es[lw.KeyOf(e)] = e
 		}
 		for l := range lw.In(snap, loads).All() {
 			ls[l.Name] = l

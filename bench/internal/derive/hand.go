@@ -123,7 +123,7 @@ func (h *hand) place(s *corev1.Service, name string, p *corev1.Pod) {
 }
 
 func (h *hand) setEndpoints(old, e *Endpoints) {
-	h.endpoints[e.Key()] = e
+	h.endpoints[lw.KeyOf(e)] = e
 	h.results.endpoints(old, e)
 }
 
@@ -140,8 +140,8 @@ func (h *hand) setService(old, s *corev1.Service) {
 	}
 	if s == nil {
 		last := h.endpoints[lw.KeyOf(old)]
-		delete(h.endpoints, last.Key())
-		delete(h.members, last.Key())
+		delete(h.endpoints, lw.KeyOf(last))
+		delete(h.members, lw.KeyOf(last))
 		h.results.endpoints(last, nil)
 		return
 	}
@@ -155,8 +155,8 @@ func (h *hand) setService(old, s *corev1.Service) {
 	}
 	slices.SortFunc(members, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
 	e := endpointsOf(s, members, addressOf)
-	h.members[e.Key()] = members
-	if last := h.endpoints[e.Key()]; last == nil || !last.Equal(e) {
+	h.members[lw.KeyOf(e)] = members
+	if last := h.endpoints[lw.KeyOf(e)]; last == nil || !last.Equal(e) {
 		h.setEndpoints(last, e)
 	}
 }

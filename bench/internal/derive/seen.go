@@ -28,9 +28,9 @@ func (s *seen) endpoints(old, e *Endpoints) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e == nil {
-		delete(s.shown, old.Key())
+		delete(s.shown, lw.KeyOf(old))
 	} else {
-		s.shown[e.Key()] = e
+		s.shown[lw.KeyOf(e)] = e
 	}
 }
 

@@ -1,56 +1,88 @@
 package clientgo
 
 import (
+	"fmt"
 	"go/ast"
+	"go/parser"
+	"go/token"
+	"slices"
 	"strings"
-	"testing"
 )
 
-func mustPatch(t *testing.T, src string) *patch {
-	t.Helper()
-	p, err := newPatch("x.go", src)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+// A patch collects changes of one Go file. Line numbers do not change, since tests compare them
+// with those in logs.
+type patch struct {
+	src     string
+	fset    *token.FileSet
+	file    *ast.File
+	changes []change
 }
 
-func TestPatch(t *testing.T) {
-	p := mustPatch(t, "package x\n\nfunc a() {\n}\n\nfunc b() {}\n")
-	b, err := p.function("b")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.insert(b.Body.Lbrace+1, " c() ")
-	a, err := p.function("a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.replaceNode(a, "")
-	got, err := p.apply()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := "package x\n\n\n\n\nfunc b() { c() }\n"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+// A change replaces the bytes [from, to).
+type change struct {
+	from, to int
+	text     string
 }
 
-func TestPatchErrors(t *testing.T) {
-	const src = "package x\n\nfunc a() {}\n"
-	if _, err := newPatch("x.go", "package"); err == nil {
-		t.Error("no error for a file that does not parse")
+func newPatch(name, src string) (*patch, error) {
+	fset := token.NewFileSet()
+	file, err := parser.ParseFile(fset, name, src, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
 	}
-	if _, err := mustPatch(t, src).apply(); err == nil || !strings.Contains(err.Error(), "nothing to change") {
-		t.Errorf("no change: %v", err)
+	return &patch{src: src, fset: fset, file: file}, nil
+}
+
+func (p *patch) offset(pos token.Pos) int { return p.fset.Position(pos).Offset }
+
+func (p *patch) text(n ast.Node) string { return p.src[p.offset(n.Pos()):p.offset(n.End())] }
+
+// replace puts text, which has no newline, in the place of [from, to). The newlines there are kept.
+func (p *patch) replace(from, to token.Pos, text string) {
+	old := p.src[p.offset(from):p.offset(to)]
+	p.changes = append(p.changes, change{p.offset(from), p.offset(to), text + strings.Repeat("\n", strings.Count(old, "\n"))})
+}
+
+func (p *patch) replaceNode(n ast.Node, text string) { p.replace(n.Pos(), n.End(), text) }
+
+func (p *patch) insert(at token.Pos, text string) { p.replace(at, at, text) }
+
+// apply returns the changed file. It returns an error if there is no change, or if two overlap.
+func (p *patch) apply() (string, error) {
+	name := p.fset.Position(p.file.Package).Filename
+	if len(p.changes) == 0 {
+		return "", fmt.Errorf("upstream: %s: nothing to change", name)
 	}
-	if _, err := mustPatch(t, src).function("b"); err == nil || !strings.Contains(err.Error(), "x.go has no function b") {
-		t.Errorf("no function: %v", err)
+	slices.SortStableFunc(p.changes, func(a, b change) int { return a.from - b.from })
+	var out strings.Builder
+	end := 0
+	for _, c := range p.changes {
+		if c.from < end {
+			return "", fmt.Errorf("upstream: %s: changes overlap at byte %d", name, c.from)
+		}
+		out.WriteString(p.src[end:c.from] + c.text)
+		end = c.to
 	}
-	p := mustPatch(t, src)
-	p.replaceNode(p.file.Decls[0], "")
-	p.replaceNode(p.file.Decls[0].(*ast.FuncDecl).Name, "b")
-	if _, err := p.apply(); err == nil || !strings.Contains(err.Error(), "overlap") {
-		t.Errorf("overlapping changes: %v", err)
+	return out.String() + p.src[end:], nil
+}
+
+// function returns the declaration of the function name.
+func (p *patch) function(name string) (*ast.FuncDecl, error) {
+	for _, decl := range p.file.Decls {
+		if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.Name == name {
+			return f, nil
+		}
 	}
+	return nil, fmt.Errorf("upstream: %s has no function %s", p.fset.Position(p.file.Package).Filename, name)
+}
+
+// tests returns the names of the file's test functions, in order.
+func (p *patch) tests() []string {
+	var names []string
+	for _, decl := range p.file.Decls {
+		if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") && f.Name.Name != "TestMain" {
+			names = append(names, f.Name.Name)
+		}
+	}
+	return names
 }

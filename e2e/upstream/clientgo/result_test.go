@@ -1,62 +1,73 @@
 package clientgo
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
 	"slices"
 	"strings"
-	"testing"
 )
 
-const events = `{"Action":"start","Package":"p"}
-{"Action":"run","Package":"p","Test":"TestA"}
-{"Action":"output","Package":"p","Test":"TestA","Output":"one\n"}
-{"Action":"output","Package":"p","Test":"TestA","Output":"two\n"}
-{"Action":"run","Package":"p","Test":"TestA/x"}
-{"Action":"pass","Package":"p","Test":"TestA/x"}
-{"Action":"fail","Package":"p","Test":"TestA"}
-{"Action":"run","Package":"p","Test":"TestB"}
-{"Action":"pause","Package":"p","Test":"TestB"}
-{"Action":"cont","Package":"p","Test":"TestB"}
-{"Action":"skip","Package":"p","Test":"TestB"}
-{"Action":"run","Package":"p","Test":"TestCrash"}
-{"Action":"output","Package":"p","Output":"exit status 2\n"}
-{"Action":"fail","Package":"p"}
-`
-
-func TestParse(t *testing.T) {
-	res, err := parse(strings.NewReader(events))
-	if err != nil {
-		t.Fatal(err)
-	}
-	res.exited("p", false, "killed\n")
-	for _, c := range []struct {
-		what      string
-		got, want []string
-	}{
-		{"passed", res.passed, []string{"TestA/x"}},
-		{"failed", res.failed, []string{"TestA", "TestCrash"}},
-		{"skipped", res.skipped, []string{"TestB"}},
-		{"output", []string{res.output["TestA"], res.output[""]}, []string{"one\ntwo\n", "exit status 2\n"}},
-		{"output of the crash", []string{res.output["TestCrash"]}, []string{"killed\n"}},
-		{"top level", topLevel([]string{"TestA", "TestA/x"}), []string{"TestA"}},
-	} {
-		if !slices.Equal(c.got, c.want) {
-			t.Errorf("%s: got %q, want %q", c.what, c.got, c.want)
+// parse reads the events of test2json.
+func parse(events io.Reader) (*result, error) {
+	res := &result{output: map[string]string{}}
+	running := map[string]bool{}
+	dec := json.NewDecoder(events)
+	for {
+		var ev struct{ Action, Test, Output string }
+		err := dec.Decode(&ev)
+		if errors.Is(err, io.EOF) {
+			break
 		}
+		if err != nil {
+			return nil, fmt.Errorf("upstream: the output of test2json: %w", err)
+		}
+		switch ev.Action {
+		case "output":
+			res.output[ev.Test] += ev.Output
+			continue
+		case "run":
+			running[ev.Test] = true
+			continue
+		}
+		if ev.Test == "" {
+			continue // the end of the package
+		}
+		switch ev.Action {
+		case "pass":
+			res.passed = append(res.passed, ev.Test)
+		case "fail":
+			res.failed = append(res.failed, ev.Test)
+		case "skip":
+			res.skipped = append(res.skipped, ev.Test)
+		default:
+			continue // pause, cont
+		}
+		delete(running, ev.Test)
 	}
-	if _, err := parse(strings.NewReader("FAIL\n")); err == nil {
-		t.Error("no error for lines that are not JSON")
-	}
+	res.unended = slices.Sorted(maps.Keys(running))
+	return res, nil
 }
 
-// A process may fail though no test has, as one that leaks a goroutine does.
-func TestExited(t *testing.T) {
-	res := &result{passed: []string{"TestA"}, output: map[string]string{}}
-	res.exited("p", true, "PASS\n")
-	if len(res.failed) > 0 {
-		t.Errorf("after success: %q has failed", res.failed)
+// exited takes in how the process of the tests of pkg has ended: whether with success, and what it
+// said outside of any test. A test that has begun and not ended, since the process crashed, has
+// failed. So has pkg itself, if nothing else explains that there was no success.
+func (r *result) exited(pkg string, success bool, said string) {
+	for _, name := range r.unended {
+		r.failed = append(r.failed, name)
+		r.output[name] += said
 	}
-	res.exited("p", false, "a leak\n")
-	if !slices.Equal(res.failed, []string{"p"}) || res.output["p"] != "a leak\n" {
-		t.Errorf("after a failure: %q has failed: %q", res.failed, res.output["p"])
+	if !success && len(r.failed) == 0 {
+		r.failed = append(r.failed, pkg)
+		r.output[pkg] = said
 	}
+	r.unended = nil
+	slices.Sort(r.failed)
+}
+
+// topLevel returns the names that are not of subtests.
+func topLevel(names []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return strings.Contains(name, "/") })
 }

@@ -1,136 +1,154 @@
 package clientgo
 
 import (
-	"strings"
-	"testing"
+	"fmt"
+	"go/ast"
+	"go/token"
 )
 
-func TestHookConstructor(t *testing.T) {
-	got, err := hookConstructor(`package cache
-
-func NewSharedIndexInformerWithOptions(source Source, example any, o Options) Informer {
-	return nil
-}
-`)
+// hookConstructor lets NewSharedIndexInformerWithOptions, in the text of client-go's
+// shared_informer.go, ask NewSharedIndexInformerHook of testdata/cache/hook.go first.
+func hookConstructor(src string) (string, error) {
+	p, err := newPatch("shared_informer.go", src)
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
-	want := `package cache
-
-func NewSharedIndexInformerWithOptions(source Source, example any, o Options) Informer { if hook := NewSharedIndexInformerHook; hook != nil { if inf := hook(source, example, o, ); inf != nil { return inf } };
-	return nil
-}
-`
-	if got != want {
-		t.Errorf("got %s\nwant %s", got, want)
-	}
-	if _, err := hookConstructor("package cache\n"); err == nil {
-		t.Error("no error for a file without the constructor")
-	}
-}
-
-func TestHookReflector(t *testing.T) {
-	got, err := hookReflector("package cache\n\nfunc (r *Reflector) RunWithContext(ctx context.Context) {\n}\n")
+	f, err := p.function("NewSharedIndexInformerWithOptions")
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
-	if want := "package cache\n\nfunc (r *Reflector) RunWithContext(ctx context.Context) { if r.ranByHook(ctx) { return };\n}\n"; got != want {
-		t.Errorf("got %s\nwant %s", got, want)
-	}
-	if _, err := hookReflector("package cache\n\nfunc (c *controller) RunWithContext(ctx context.Context) {}\n"); err == nil {
-		t.Error("no error for a file without the method")
-	}
-}
-
-const informerTests = `package cache
-
-func eventHandlerCount(i SharedInformer) int {
-	return len(i.(*sharedIndexInformer).listeners)
-}
-
-func isStarted(i SharedInformer) bool { return i.(*sharedIndexInformer).started }
-
-func isRegistered(i SharedInformer) bool { return i.(*sharedIndexInformer).has() }
-
-func TestSharedInformerWatchDisruption(t *testing.T) {
-	informer := NewSharedInformer(a(), b, 1).(*sharedIndexInformer)
-	clock := testingclock.NewFakeClock(now)
-	informer.clock = clock
-	informer.other.clock = clock
-	for _, listener := range listeners {
-		listener.receivedItemNames = []string{}
-	}
-	clock.Step(1)
-}
-
-func TestPrivate(t *testing.T) {
-	informer := NewSharedInformer(a, b, 1).(*sharedIndexInformer)
-	informer.private()
-}
-
-func TestPlain(t *testing.T) {
-	informer := NewSharedInformer(a, b, 1)
-}
-`
-
-func TestRewriteInformerTests(t *testing.T) {
-	private := map[string]string{"TestPrivate": "is private"}
-	got, err := rewriteInformerTests(informerTests, private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := `package cache
-
-
-
-
-
-
-
-
-
-func sharedInformerWatchDisruption(t *testing.T) {
-	informer := newHandled(a(), b, 1)
-	clock := newBubbleClock(informer)
-	
-	
-	for _, listener := range listeners {
-		listener.reset()
-	}
-	clock.Step(1)
-}
-
-func TestPrivate(t *testing.T) {
-	informer := NewSharedInformer(a, b, 1).(*sharedIndexInformer)
-	informer.private()
-}
-
-func TestPlain(t *testing.T) {
-	informer := newHandled(a, b, 1)
-}
-`
-	if got != want {
-		t.Errorf("got %s\nwant %s", got, want)
-	}
-	for what, change := range map[string][2]string{
-		"a helper":  {"func isStarted(", "func isRunning("},
-		"the clock": {"testingclock.NewFakeClock(now)", "now"},
-		"the reset": {"[]string{}", "nil"},
-		"the test":  {"TestSharedInformerWatchDisruption", "TestDisruption"},
-		"the kept":  {"TestPrivate", "TestPublic"},
-	} {
-		if _, err := rewriteInformerTests(strings.Replace(informerTests, change[0], change[1], 1), private); err == nil {
-			t.Errorf("no error when %s is gone", what)
+	var args string
+	for _, param := range f.Type.Params.List {
+		for _, name := range param.Names {
+			args += name.Name + ", "
 		}
 	}
+	p.insert(f.Body.Lbrace+1, fmt.Sprintf(
+		" if hook := NewSharedIndexInformerHook; hook != nil { if inf := hook(%s); inf != nil { return inf } };", args))
+	return p.apply()
 }
 
-func TestRewriteTypedTests(t *testing.T) {
-	got, err := rewriteTypedTests("package cache\n\nvar x = NewIndexer(f, NewIndexerOptions())\n")
+// hookReflector lets Reflector.RunWithContext, in the text of client-go's reflector.go, ask
+// RunReflectorHook of testdata/cache/hook.go first.
+func hookReflector(src string) (string, error) {
+	p, err := newPatch("reflector.go", src)
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
-	if want := "package cache\n\nvar x = newPodIndexer(f, NewIndexerOptions())\n"; got != want {
-		t.Errorf("got %s\nwant %s", got, want)
+	for _, decl := range p.file.Decls {
+		f, ok := decl.(*ast.FuncDecl)
+		if ok && f.Recv != nil && f.Name.Name == "RunWithContext" && p.text(f.Recv.List[0].Type) == "*Reflector" {
+			p.insert(f.Body.Lbrace+1, " if r.ranByHook(ctx) { return };")
+		}
 	}
+	return p.apply()
 }
+
+// rewriteInformerTests changes the text of client-go's shared_informer_test.go so that it compiles
+// and passes with any informer, together with testdata/cache/rewritten_test.go:
+//
+//   - the helpers that look into *sharedIndexInformer are left out, since that file has others,
+//   - NewSharedInformer(...), with or without an assertion of that type, is newHandled(...),
+//   - in TestSharedInformerWatchDisruption, which that file calls in a bubble, a bubbleClock stands
+//     for the FakeClock, and listeners are emptied under their lock.
+//
+// The functions of keep are not changed.
+func rewriteInformerTests(src string, keep map[string]string) (string, error) {
+	p, err := newPatch("shared_informer_test.go", src)
+	if err != nil {
+		return "", err
+	}
+	for _, helper := range []string{"eventHandlerCount", "isStarted", "isRegistered"} {
+		f, err := p.function(helper)
+		if err != nil {
+			return "", err
+		}
+		p.replaceNode(f, "")
+	}
+	for name := range keep {
+		if _, err := p.function(name); err != nil {
+			return "", err
+		}
+	}
+	for _, decl := range p.file.Decls {
+		f, ok := decl.(*ast.FuncDecl)
+		if !ok || keep[f.Name.Name] != "" {
+			continue
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.TypeAssertExpr:
+				if call, ok := n.X.(*ast.CallExpr); ok && p.calls(call, "NewSharedInformer") {
+					p.replace(call.End(), n.End(), "")
+				}
+			case *ast.CallExpr:
+				if p.calls(n, "NewSharedInformer") {
+					p.replaceNode(n.Fun, "newHandled")
+				}
+			}
+			return true
+		})
+	}
+	if err := p.useBubble("TestSharedInformerWatchDisruption"); err != nil {
+		return "", err
+	}
+	return p.apply()
+}
+
+// useBubble renames the test so that it begins with a small letter, makes its clock a bubbleClock
+// and leaves out the assignments of that clock to fields. A FakeClock has a lock, which orders what
+// the test writes before it steps and what the informer does after. A bubble's clock has none, so
+// the listeners are emptied by reset, which takes theirs.
+func (p *patch) useBubble(test string) error {
+	f, err := p.function(test)
+	if err != nil {
+		return err
+	}
+	p.replaceNode(f.Name, "s"+test[len("TestS"):])
+	resets := 0
+	ast.Inspect(f.Body, func(n ast.Node) bool {
+		if assign, ok := n.(*ast.AssignStmt); ok && p.text(assign) == "listener.receivedItemNames = []string{}" {
+			p.replaceNode(assign, "listener.reset()")
+			resets++
+		}
+		return true
+	})
+	clocks, fields := 0, 0
+	for _, stmt := range f.Body.List {
+		assign, ok := stmt.(*ast.AssignStmt)
+		if !ok {
+			continue
+		}
+		switch call, _ := assign.Rhs[0].(*ast.CallExpr); {
+		case call != nil && p.calls(call, "testingclock.NewFakeClock"):
+			p.replaceNode(call, "newBubbleClock(informer)")
+			clocks++
+		case assign.Tok == token.ASSIGN && p.text(assign.Rhs[0]) == "clock":
+			p.replaceNode(assign, "")
+			fields++
+		}
+	}
+	if clocks != 1 || fields == 0 || resets != 1 {
+		return fmt.Errorf("upstream: %s has %d clocks, gives them to %d fields, and empties listeners in %d places", test, clocks, fields, resets)
+	}
+	return nil
+}
+
+// rewriteTypedTests changes the text of client-go's typed_test.go: newPodIndexer stands for
+// NewIndexer, so that the typed views are tested on the store of an informer.
+func rewriteTypedTests(src string) (string, error) {
+	p, err := newPatch("typed_test.go", src)
+	if err != nil {
+		return "", err
+	}
+	ast.Inspect(p.file, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok && p.calls(call, "NewIndexer") {
+			p.replaceNode(call.Fun, "newPodIndexer")
+		}
+		return true
+	})
+	return p.apply()
+}
+
+// calls reports whether call calls the function of that name, as the file writes it.
+func (p *patch) calls(call *ast.CallExpr, name string) bool { return p.text(call.Fun) == name }

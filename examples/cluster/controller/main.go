@@ -36,8 +36,6 @@ import (
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-
-	"github.com/go-lw/lw"
 )
 
 func main() {
@@ -102,7 +100,7 @@ func (c *Controller) Handler() http.Handler {
 	// For a liveness probe: would a restart help? An API server that is down is no reason.
 	mux.HandleFunc("/livez", func(w http.ResponseWriter, _ *http.Request) {
 		for _, s := range c.group.Status() {
-			if s.Phase == lw.PhaseStopped {
+			if s.Phase == "stopped" {
 				http.Error(w, s.Informer+" has stopped", http.StatusServiceUnavailable)
 				return
 			}

@@ -3,9 +3,10 @@
 //	go run ./internal/cmd/release
 //
 // It packs the files that git knows as the version to be released, into a module proxy on disk, and
-// does with that what users do: an empty module gets each published module and uses it, and each
-// example is copied and loses its replace directives. All other modules come from the module cache,
-// and what is not there from GOPROXY. The module cache does not change.
+// does with that what users do: an empty module gets each published module and uses it, the program
+// of lwfields is installed, the quickstart runs from the proxy, and the examples are copied and lose
+// their replace directives. All other modules come from the module cache, and what is not there from
+// GOPROXY. The module cache does not change.
 //
 // CONTRIBUTING.md says what to do next.
 package main
@@ -34,6 +35,11 @@ var published = []string{".", "clientgo", "controllerruntime", "websocket", "pro
 
 // tools are those of them that are programs.
 var tools = map[string]bool{"lwfields": true}
+
+const (
+	quickstart = "github.com/go-lw/lw/examples/quickstart"
+	examples   = "examples/cluster" // the module of the programs that readers copy
+)
 
 func main() {
 	flag.Parse()
@@ -83,16 +89,18 @@ func run(ctx context.Context) (err error) {
 			return fmt.Errorf("go get %s@%s: %w", path, version, err)
 		}
 	}
-	for _, m := range modules(r.files) {
-		if filepath.Dir(m) != "examples" {
-			continue
-		}
-		done := progress.Start(os.Stderr, "a copy of "+m)
-		err := r.copied(ctx, m)
-		done()
-		if err != nil {
-			return fmt.Errorf("a copy of %s: %w", m, err)
-		}
+	done := progress.Start(os.Stderr, "go run "+quickstart)
+	_, err = output(ctx, r.dir, r.env, "go", "run", quickstart+"@"+version)
+	done()
+	if err != nil {
+		return fmt.Errorf("go run %s@%s: %w", quickstart, version, err)
+	}
+	fmt.Printf("ok  go run %s@%s\n", quickstart, version)
+	done = progress.Start(os.Stderr, "a copy of "+examples)
+	err = r.copied(ctx, examples)
+	done()
+	if err != nil {
+		return fmt.Errorf("a copy of %s: %w", examples, err)
 	}
 	return nil
 }
@@ -189,36 +197,29 @@ func (r *release) get(ctx context.Context, path string) error {
 	return err
 }
 
-// getTool adds a published program to a module that has nothing else, and builds it.
+// getTool adds a published program to a module that has nothing else and builds it, and installs it
+// without a module.
 func (r *release) getTool(ctx context.Context, path string) error {
 	dir, err := os.MkdirTemp(r.dir, "user-")
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module example.com/user\n\ngo 1.26.0\n"), 0o644); err != nil {
-		return err
-	}
-	for _, args := range [][]string{{"get", "-tool", path + "@" + version}, {"build", "-o", os.DevNull, path}} {
-		if _, err := output(ctx, dir, r.env, "go", args...); err != nil {
+	for _, args := range [][]string{
+		{"mod", "init", "example.com/user"}, {"get", "-tool", path + "@" + version}, {"build", "-o", os.DevNull, path}, {"install", path + "@" + version},
+	} {
+		if _, err := output(ctx, dir, append(r.env, "GOBIN="+dir), "go", args...); err != nil {
 			return err
 		}
 	}
-	fmt.Printf("ok  go get -tool %s@%s\n", path, version)
+	fmt.Printf("ok  go get -tool and go install %s@%s\n", path, version)
 	return nil
 }
 
-// copied uses an example as its readers do: as a copy without replace directives.
+// copied uses the examples as their readers do: as a copy without replace directives.
 func (r *release) copied(ctx context.Context, module string) error {
-	dir := filepath.Join(r.dir, "copy", filepath.FromSlash(module))
-	for _, file := range inModule(r.files, module) {
-		data, err := os.ReadFile(filepath.Join(r.root, file))
-		if err != nil {
-			return err
-		}
-		to := filepath.Join(r.dir, "copy", filepath.FromSlash(file))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, data, 0o644)); err != nil {
-			return err
-		}
+	dir := filepath.Join(r.dir, "copy")
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join(r.root, filepath.FromSlash(module)))); err != nil {
+		return err
 	}
 	out, err := output(ctx, dir, r.env, "go", "mod", "edit", "-json")
 	if err != nil {

@@ -5,56 +5,56 @@ var rootBugs = []bug{
 	{"board: an informer stays when its Run has returned", "TestBoardListsWhatRuns", "", []edit{
 		{". Informer.Run", `defer __1(__2, inf.Status, inf.hub.object)()`, `__1(__2, inf.Status, inf.hub.object)`}}},
 	{"catch up: a call shares a request that had begun before it", "TestCatchUp", "", []edit{
-		{". inquiry.run", `q.next, q.began, q.asking = nil, time.Now(), a != nil; q.mu.Unlock(); if a == nil { return }; a.end(__)`, `q.began, q.asking = time.Now(), a != nil; q.mu.Unlock(); if a == nil { return }; version, err := ask(ctx); q.mu.Lock(); q.next = nil; q.mu.Unlock(); a.end(version, err)`}}},
+		{"internal/pace SharedQuery.run", `q.next, q.began, q.asking = nil, time.Now(), a != nil; q.mu.Unlock(); if a == nil { return }; a.end(__)`, `q.began, q.asking = time.Now(), a != nil; q.mu.Unlock(); if a == nil { return }; version, err := ask(ctx); q.mu.Lock(); q.next = nil; q.mu.Unlock(); a.end(version, err)`}}},
 	{"equal versions are believed after a witness's no", "", "", []edit{
-		{". Reflector.takeOver", `epoch || doubted`, `epoch && !r.rewound || doubted`}}},
+		{". Reflector.takeOver", `epoch || doubted`, `epoch && !r.server.rewound || doubted`}}},
 	{"handlers sleep until there is more", "", "", []edit{
 		{". watchSession.event", `!ev.More`, `ev.More`}}},
 	{"part of a list is shown", "", "", []edit{
 		{". Reflector.pages", `if err = __1; err == nil { err = __2; break }`, `if err = __1; err == nil || got.pages > 0 { err = __2; break }`}}},
 	{"no pause after empty watches", "TestDecide|TestEmptyPages", "", []edit{
-		{". decide", `verdict{verify: o.endedEarly, failed: true, wait: true, relist: relist}`, `verdict{verify: o.endedEarly, failed: true, relist: relist}`},
+		{". decide", `verdict{verify: o.endedEarly, failed: true, wait: true, next: stepList.when(__)}`, `verdict{verify: o.endedEarly, failed: true, next: stepList.when((failures+1)%relistAfter == 0)}`},
 		{"internal/pace every", `1100 * __1`, `__1`}}},
 	{"a witness's no is followed by a watch", "", "", []edit{
 		{". decide", `errors.Is(o.err, ErrRewound)`, `errors.Is(o.err, ErrRewound) && !o.asked`}}},
 	{"the witness's answer is ignored", "", "", []edit{
-		{". Reflector.testify", `err == nil && is`, `err == nil && (is || !is)`}}},
+		{". Reflector.testify", `err == nil && !is`, `err == nil && !is && had == nil`}}},
 	{"a list after an outage is believed, in small", "TestSmallScope$", "./internal/proof", []edit{
 		{". Reflector.takeOver", `epoch || doubted`, `epoch || false && doubted`}}},
 	{"every 410 after a silence is an outage", "TestReplacedHistoryOnce", "", []edit{
-		{". watchSession.ended", `o.heardNothing && isExpired(__)`, `o.heardNothing && err != nil && err == nil`}}},
+		{". server.watched", `pace.IsExpired(__)`, `o.err != nil && o.err == nil`}}},
 	{"status says less than the wait for the sync", "TestStatusAfterWaitForSync", "", []edit{
 		{". Reflector.takeOver", `duplicates := __1(__)`, `duplicates := __1(l, report, func() {}); defer r.recorder.replaced(epoch, r.cause)`}}},
 	{"equal versions are believed after a witness's no, in small", "TestSmallScope$", "./internal/proof", []edit{
-		{". Reflector.takeOver", `epoch || doubted`, `epoch && !r.rewound || doubted`}}},
+		{". Reflector.takeOver", `epoch || doubted`, `epoch && !r.server.rewound || doubted`}}},
 	{"silent watch is never ended", "", "", []edit{
 		{". overdue", `Second`, `Hour`}}},
 	{"one rewind is told twice", "TestReplacedHistory$", "", []edit{
-		{". Reflector.takeOver", `if doubted { if err := __2; err != nil { epoch = true; r.report(__1) } }`, `if doubted || epoch { if err := __2; err != nil { epoch = true; r.report(__1) } }`}}},
+		{". Reflector.judge", `if s.rewound { return __1, __2, __3 }`, `if s.rewound { r.report(&Error{Op: op, Err: ErrRewound}); return true, false, nil }`}}},
 	{"a 410 of another history is one like any other, in small", "TestSmallScopeRelay", "./internal/proof", []edit{
 		{". causeOf", `__1(err, __2)`, `err == nil && __1(err, __2)`}}},
 	{"a 410 of another history is one like any other", "TestReplacedHistory", "", []edit{
 		{". causeOf", `__1(err, __2)`, `err == nil && __1(err, __2)`}}},
 	{"old events are believed before the end of the initial events", "TestBadInitialEvents|TestOldInitialEvents", "", []edit{
-		{". listBuilder.checkEvent", `before && !again`, `before && !again && false`}}},
+		{". listBuilder.checkChange", `!again && newest.covers(__)`, `again && !again`}}},
 	{"together: a streamed list may end amid them", "TestStreamEndsAmid", "", []edit{
 		{". watchSession.handle", `if before { return __1 }`, `if before && ev == nil { return __1 }`}}},
 	{"a list after an outage is believed", "TestListAfterAnOutage|TestRestoredServerThatForgot", "", []edit{
 		{". Reflector.takeOver", `epoch || doubted`, `epoch || false && doubted`}}},
 	{"together: what has come of a transaction is kept when the watch ends", "TestProof$", "./internal/proof", []edit{
-		{". Reflector.follow", `err := r.src.Watch(__)`, `__0; if w.group != nil { w.advanceGroup(w.group) }`}}},
+		{". Reflector.follow", `err := r.src.Watch(__)`, `__0; if w.open { w.advance(&w.group) }`}}},
 	{"list that hangs is never ended", "", "", []edit{
 		{". listPatience", `Second`, `Hour`}}},
 	{"a refused connection is lost where a wait ends the watch", "TestAnswersStand", "", []edit{
-		{". isFinal", `__1 || isUnreachable(__) && !errors.Is(__)`, `__1`}}},
+		{". isFinal", `__1 || pace.IsUnreachable(__) && !errors.Is(__)`, `__1`}}},
 	{"the position stays before an event at which an index panics", "TestPanicInIndexMovesThePosition", "", []edit{
-		{". watchSession.advance", `r.moveTo(to)`, `if err == nil { r.moveTo(to) }`}}},
+		{". watchSession.advance", `r.at.moveTo(to)`, `if len(g.events) == 0 || g.events[0].err == nil { r.at.moveTo(to) }`}}},
 	{"keep: a bad version before it stays set aside", "TestKeepAfter", "", []edit{
 		{". watchSession.event", `w.r.setAside.remove(__)`, `_ = ev`}}},
 	{"streamed list that ends before its events is believed", "TestStreamEndsBeforeItsEvents", "", []edit{
 		{". watchSession.handle", `!w.hints.Unversioned`, `false`}}},
 	{"a witness that refuses is asked after each outage", "TestWitnessThatIsForbidden", "", []edit{
-		{". doubt.deny", `doubt{askNext: time.Now().Add(__), unproved: true}`, `doubt{unproved: true}`}}},
+		{"internal/pace Downtime.Deny", `Downtime{askNext: time.Now().Add(__), unproved: true}`, `Downtime{unproved: true}`}}},
 	{"who catches up waits for ever", "TestCatchUpStalls", "", []edit{
 		{". Reflector.askVersion", `pace.NewStallTimer(__)`, `pace.NewStallTimer(cancel, 100*listPatience, errStalled)`}}},
 	{"net change merges delete and add into one call", "", "", []edit{
@@ -86,9 +86,9 @@ var rootBugs = []bug{
 	{"what is set aside is copied for each event", "TestAsideCosts", "", []edit{
 		{". statusRecorder.addAside", `if r.setAside == nil { __ }`, `__0; r.setAside = maps.Clone(r.setAside)`}}},
 	{"transform runs twice", "", "", []edit{
-		{". transformed.apply", `var zero U`, `__0; _, _ = t.f(obj)`}}},
-	{"a transform forgets names after each page", "TestTransformRenamesAndLeavesOut", "", []edit{
-		{". transformed.List", `err == nil && meta.Continue == ""`, `err == nil`}}},
+		{". transformSource.apply", `var zero U`, `__0; _, _ = t.f(obj)`}}},
+	{"a transform forgets what it keeps after each page", "TestKeptAtARelist", "", []edit{
+		{". transformSource.List", `err == nil && meta.Continue == ""`, `err == nil`}}},
 	{"copy of a changed object is made anew", "TestReuse", "", []edit{
 		{". mutationDetector.add", `if known { return }`, `if false && known { return }`}}},
 	{"items that cannot be decoded are skipped", "", "", []edit{
@@ -145,7 +145,9 @@ var rootBugs = []bug{
 	{"a hastened watch counts as failed", "TestCatchUp|TestWaitForForeign", "", []edit{
 		{". isOwnEnd", `__1 || errors.Is(__)`, `__1`}}},
 	{"poll: a wait has nothing called", "TestPoll$|TestProgress", "", []edit{
-		{". fed.wait", `select { case <-t.C: case <-s.nudge: case <-ctx.Done(): }`, `select { case <-t.C: case <-ctx.Done(): }`}}},
+		{". feedSource.wait", `select { case <-t.C: case <-s.nudge: case <-ctx.Done(): }`, `select { case <-t.C: case <-ctx.Done(): }`}}},
 	{"poll: nil is an empty collection", "TestEmptyFirstAnswer|TestPollModel", "", []edit{
 		{". Feeder.Snapshot", `objs == nil`, `objs == nil && f == nil`}}},
+	{"a busy server puts the position in doubt", "TestDecide", "", []edit{
+		{". decide", `doubted && __1`, `__1`}}},
 }

@@ -41,7 +41,7 @@ var serverBugs = []bug{
 	{"serve: what nobody has seen is as it was before", "TestUnseen", "./serve", []edit{
 		{"serve feed.Progress", `if f.unseen { f.history.leap(f.pending[:n], reached) } else { __1(f.pending[:n], reached) }`, `if false { f.history.leap(f.pending[:n], reached) } else { __1(f.pending[:n], reached) }`}}},
 	{"a sweeper lets a watch go on before it was removed", "TestRemoveBeforeGoingOn", "./serve", []edit{
-		{"serve sweeper.remove", `left[l.w] = true`, `__0; if l.next != nil { l.next() }; leaving = nil`}}},
+		{"serve sweeper.remove", `left[l.w] = true`, `__0; if l.next != nil { l.next() }; handoffs = nil`}}},
 	{"serve: a deletion in protobuf has the version of before", "TestProtobufPassesThrough", "./serve", []edit{
 		{"serve versioned", `return withVersionProto(__)`, `return data, nil`}}},
 	{"serve: the version before a gap is in it", "TestUnseen|TestHistoryModel", "./serve", []edit{
@@ -56,4 +56,14 @@ var serverBugs = []bug{
 		{"serve conn.Write", `len(c.rest) > 0`, `false && len(c.rest) > 0`}}},
 	{"serve: a version that is no number is 0", "TestOpaqueVersions", "./serve", []edit{
 		{"serve decimal", `err == nil && text != ""`, `err == nil || text != ""`}}},
+	{"etcd: events that are passed over leave the position behind", "TestProgressOlder|TestIdle|TestHistory", "./etcd", []edit{
+		{"etcd watcher.events", `w.position = w.seenAt`, ``}}},
+	{"etcd: a transaction ends with each of its events", "TestGroups|TestHistory", "./etcd", []edit{
+		{"etcd watcher.flush", `next == revision`, `false && next == revision`}}},
+	{"etcd: who deletes what was never selected is told", "TestWatch$|TestHistory", "./etcd", []edit{
+		{"etcd watcher.event", `was && __1`, `__1`}}},
+	{"etcd: what leaves a selection is passed over", "TestWatch$|TestHistory", "./etcd", []edit{
+		{"etcd watcher.event", `!is && !was`, `!is`}}},
+	{"etcd: the last event of before comes again", "TestWatch$|TestHistory", "./etcd", []edit{
+		{"etcd watcher.events", `__1 <= w.begun`, `__1 < w.begun`}}},
 }

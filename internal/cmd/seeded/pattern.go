@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // An edit is a place and what stands there instead. The place is a declaration of a package, and in
@@ -49,26 +50,17 @@ func (e edit) find(root string, texts map[string]string) (*place, error) {
 		if strings.HasSuffix(path, "_test.go") {
 			continue
 		}
-		text, changed := texts[path]
-		if !changed {
-			data, err := os.ReadFile(path)
-			if err != nil {
-				return nil, err
-			}
-			text = string(data)
+		f, err := read(path, parser.SkipObjectResolution)
+		if text, changed := texts[path]; changed && err == nil {
+			f, err = parse(path, text, parser.SkipObjectResolution)
 		}
-		if _, method, ok := strings.Cut(symbol, "."); ok && !strings.Contains(text, ") "+method+"(") || !strings.Contains(text, method) {
-			continue // for speed
-		}
-		fset := token.NewFileSet()
-		tree, err := parser.ParseFile(fset, path, text, parser.SkipObjectResolution)
 		if err != nil {
 			return nil, err
 		}
-		for _, decl := range declarations(tree, symbol) {
+		for _, decl := range declarations(f.tree, symbol) {
 			declared = true
 			for _, m := range pattern.in(decl) {
-				found = append(found, &place{path, text, fset.Position(m.start).Offset, fset.Position(m.end).Offset, m})
+				found = append(found, &place{path, f.text, f.fset.Position(m.start).Offset, f.fset.Position(m.end).Offset, m})
 			}
 		}
 	}
@@ -79,6 +71,37 @@ func (e edit) find(root string, texts map[string]string) (*place, error) {
 		return nil, fmt.Errorf("%s has %d times %s, want once", e.where, len(found), e.old)
 	}
 	return found[0], nil
+}
+
+// A source is a file of Go.
+type source struct {
+	text string
+	fset *token.FileSet
+	tree *ast.File
+}
+
+// sources has those that were read, by their paths.
+var sources sync.Map
+
+func read(path string, mode parser.Mode) (*source, error) {
+	if f, ok := sources.Load(path); ok {
+		return f.(*source), nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	f, err := parse(path, string(text), mode)
+	if err == nil {
+		sources.Store(path, f)
+	}
+	return f, err
+}
+
+func parse(path, text string, mode parser.Mode) (*source, error) {
+	fset := token.NewFileSet()
+	tree, err := parser.ParseFile(fset, path, text, mode)
+	return &source{text, fset, tree}, err
 }
 
 // declarations returns what declares symbol in tree.
@@ -222,7 +245,7 @@ func (m *matcher) value(p, n reflect.Value) bool {
 	case reflect.Struct:
 		for i := range p.NumField() {
 			switch p.Field(i).Interface().(type) {
-			case token.Pos, *ast.CommentGroup, *ast.Object, *ast.Scope:
+			case token.Pos, *ast.CommentGroup:
 				continue
 			}
 			if !m.value(p.Field(i), n.Field(i)) {

@@ -88,7 +88,7 @@ func (s *set[K]) add(k K) error {
 		{". set.add", "s.mu.Lock()", "", "\ts.mu.Lock()\n", "\t\n"},
 		{". set.add", "__1 > most", "__1 >= most", "s.len() > most", "s.len() >= most"},
 		{". set.add", "s.len() > __ && __1", "__1", "s.len() > most && k != nil", "k != nil"},
-		{". set.add", "if __ { __ }", "", text[strings.Index(text, "if"):strings.Index(text, "\ts.keys")-1], ""},
+		{". set.add", "if __ { __ }", "", text[strings.Index(text, "if") : strings.Index(text, "\ts.keys")-1], ""},
 		{". set.add", `s.fail(__, "none")`, "go func() { __0 }()", `s.fail(k, "none")`, `go func() { s.fail(k, "none") }()`},
 		{". set.add", "s.fail(__); return __1", "return __1", "s.fail(k, \"full\")\n\t\treturn errFull", "return errFull"},
 		{". set.add", "for range 3 { s.keys[k] = true }", "for range 3 { }", "for range 3 {\n\t\ts.keys[k] = true\n\t}", "for range 3 { }"},

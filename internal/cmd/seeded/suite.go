@@ -3,8 +3,6 @@ package main
 import (
 	"go/ast"
 	"go/build"
-	"go/parser"
-	"go/token"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -42,10 +40,11 @@ func newSuite(folder, run string) (*suite, error) {
 		if ok, err := build.Default.MatchFile(folder, filepath.Base(path)); err != nil || !ok {
 			continue
 		}
-		tree, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		f, err := read(path, 0)
 		if err != nil {
 			return nil, err
 		}
+		tree := f.tree
 		files[path] = tree
 		for _, decl := range tree.Decls {
 			f, ok := decl.(*ast.FuncDecl)

@@ -12,9 +12,9 @@ import (
 )
 
 // A wait ends the watch that is there, or the next one is brief, whenever it asks.
-func TestHurry(t *testing.T) {
+func TestRefresher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var h Hurry
+		var h Refresher
 		hastened := errors.New("hastened")
 		var ended []string
 		lacks := func(at string) func(string) bool { return func(version string) bool { return version > at } }

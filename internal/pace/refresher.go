@@ -18,10 +18,10 @@ const (
 	progressGap = 100 * time.Millisecond
 )
 
-// A Hurry is what waits want of a reflector: that it learns soon of a version that the collection's
+// A Refresher is what waits want of a reflector: that it learns soon of a version that the collection's
 // events do not show. Then the watch is ended, and resumed as a brief one. Any goroutine may call
 // its methods.
-type Hurry struct {
+type Refresher struct {
 	mu     sync.Mutex
 	wanted string                  // the newest version that somebody waits for; "": nobody does
 	began  time.Time               // when a watch was last ended, or a brief one began
@@ -31,7 +31,7 @@ type Hurry struct {
 
 // MayAsk returns 0 if the source's Progress may be called now, and notes that it is. Otherwise it
 // returns after how long it may be.
-func (h *Hurry) MayAsk() (again time.Duration) {
+func (h *Refresher) MayAsk() (again time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := time.Now()
@@ -45,7 +45,7 @@ func (h *Hurry) MayAsk() (again time.Duration) {
 // Hasten has the position reach version soon, if the server has: the open watch is ended with cause,
 // and the next one is brief. If the last one began not long ago, Hasten does nothing and returns
 // after how long it may be called again.
-func (h *Hurry) Hasten(version string, cause error) (again time.Duration) {
+func (h *Refresher) Hasten(version string, cause error) (again time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if left := time.Until(h.began.Add(HastenAgain)); left > 0 {
@@ -57,7 +57,7 @@ func (h *Hurry) Hasten(version string, cause error) (again time.Duration) {
 }
 
 // End ends the open watch with that cause, unless one was ended not long ago.
-func (h *Hurry) End(cause error) {
+func (h *Refresher) End(cause error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if time.Until(h.began.Add(HastenAgain)) <= 0 {
@@ -65,7 +65,7 @@ func (h *Hurry) End(cause error) {
 	}
 }
 
-func (h *Hurry) endLocked(cause error) {
+func (h *Refresher) endLocked(cause error) {
 	h.began = time.Now()
 	if h.cancel != nil {
 		h.cancel(cause)
@@ -75,7 +75,7 @@ func (h *Hurry) endLocked(cause error) {
 // Open notes that a watch begins, which cancel ends, and reports whether it is to be brief. It does
 // both under one lock: a Hasten in between would end the watch before this one. lacks reports
 // whether a version is newer than the position.
-func (h *Hurry) Open(lacks func(version string) bool, cancel context.CancelCauseFunc) (brief bool) {
+func (h *Refresher) Open(lacks func(version string) bool, cancel context.CancelCauseFunc) (brief bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.cancel = cancel
@@ -88,7 +88,7 @@ func (h *Hurry) Open(lacks func(version string) bool, cancel context.CancelCause
 
 // Listed notes that a streamed list has become a plain watch, which cancel ends. It cannot be brief
 // any more. So it is ended at once, with cause, if the list did not have what is wanted.
-func (h *Hurry) Listed(lacks func(version string) bool, cancel context.CancelCauseFunc, cause error) {
+func (h *Refresher) Listed(lacks func(version string) bool, cancel context.CancelCauseFunc, cause error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.cancel = cancel
@@ -99,7 +99,7 @@ func (h *Hurry) Listed(lacks func(version string) bool, cancel context.CancelCau
 
 // dueLocked reports whether somebody waits for a version that lacks finds newer. If not, nothing is
 // wanted any more.
-func (h *Hurry) dueLocked(lacks func(version string) bool) bool {
+func (h *Refresher) dueLocked(lacks func(version string) bool) bool {
 	if h.wanted == "" || !lacks(h.wanted) {
 		h.wanted = ""
 	}

@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// An Inquiry asks a server for its version, on behalf of many. Those that come while a request is
+// An SharedQuery asks a server for its version, on behalf of many. Those that come while a request is
 // under way share the next one: its answer may be older than they are. Any goroutine may call its
 // methods.
-type Inquiry struct {
+type SharedQuery struct {
 	mu     sync.Mutex
 	next   *Answer   // that of the request that has not begun; nil: nobody waits for one
 	asking bool      // there is a goroutine that makes requests
 	began  time.Time // when the last one began
 }
 
-// inquiryGap is the least time between the beginnings of two requests.
-const inquiryGap = 100 * time.Millisecond
+// queryGap is the least time between the beginnings of two requests.
+const queryGap = 100 * time.Millisecond
 
 // An Answer is what a request has brought.
 type Answer struct {
@@ -29,7 +29,7 @@ type Answer struct {
 // Join returns the answer to a request that has not begun. It is made by ask, in a goroutine that
 // start starts, unless that returns false. The requests end when stopped is closed. In both cases
 // the error is cause.
-func (q *Inquiry) Join(ask func(context.Context) (string, error), start func(func()) bool, stopped <-chan struct{}, cause error) *Answer {
+func (q *SharedQuery) Join(ask func(context.Context) (string, error), start func(func()) bool, stopped <-chan struct{}, cause error) *Answer {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.next == nil {
@@ -46,7 +46,7 @@ func (q *Inquiry) Join(ask func(context.Context) (string, error), start func(fun
 }
 
 // run makes requests until nobody waits for one.
-func (q *Inquiry) run(ask func(context.Context) (string, error), stopped <-chan struct{}, cause error) {
+func (q *SharedQuery) run(ask func(context.Context) (string, error), stopped <-chan struct{}, cause error) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	var watching sync.WaitGroup
 	defer watching.Wait()
@@ -59,7 +59,7 @@ func (q *Inquiry) run(ask func(context.Context) (string, error), stopped <-chan 
 		}
 	})
 	for {
-		pause := time.NewTimer(time.Until(q.began.Add(inquiryGap))) // only this goroutine sets began
+		pause := time.NewTimer(time.Until(q.began.Add(queryGap))) // only this goroutine sets began
 		select {
 		case <-pause.C:
 		case <-ctx.Done():

@@ -15,9 +15,9 @@ const (
 	AskSeldom = 5 * time.Minute
 )
 
-// A Doubt is whether a server is still the same after it was out of touch. It says when to ask a
+// A Downtime is whether a server is still the same after it was out of touch. It says when to ask a
 // witness: whether the server had, at a position, an object that was seen there.
-type Doubt struct {
+type Downtime struct {
 	since      time.Time // when the server was last in touch; zero: it is
 	quiet      time.Time // when a silent watch ended early, without an error: an outage may follow
 	askNext    time.Time // when the witness is asked again, at the earliest
@@ -27,7 +27,7 @@ type Doubt struct {
 }
 
 // Lost notes that a request has failed. The server was in touch until that time, at least.
-func (d *Doubt) Lost(at time.Time) {
+func (d *Downtime) Lost(at time.Time) {
 	if !d.since.IsZero() {
 		return
 	}
@@ -37,43 +37,43 @@ func (d *Doubt) Lost(at time.Time) {
 }
 
 // Quiet notes that a silent watch has ended early, without an error.
-func (d *Doubt) Quiet() { d.quiet = time.Now() }
+func (d *Downtime) Quiet() { d.quiet = time.Now() }
 
 // Reached notes that the server has answered a question other than the witness's.
-func (d *Doubt) Reached() { d.unanswered, d.reachable = 0, true }
+func (d *Downtime) Reached() { d.unanswered, d.reachable = 0, true }
 
 // Broken notes that the question has broken with the connection. often says that it has for too
 // many times in a row, and reachable that the server answers other questions.
-func (d *Doubt) Broken() (often, reachable bool) {
+func (d *Downtime) Broken() (often, reachable bool) {
 	d.unanswered++
 	return d.unanswered >= maxUnanswered, d.reachable
 }
 
 // Lift ends the doubt: the server is known to be the same, or goes on from the position.
-func (d *Doubt) Lift() { *d = Doubt{askNext: d.askNext, unproved: d.unproved} }
+func (d *Downtime) Lift() { *d = Downtime{askNext: d.askNext, unproved: d.unproved} }
 
 // Unproved ends the doubt, though there is no witness.
-func (d *Doubt) Unproved() {
+func (d *Downtime) Unproved() {
 	d.Lift()
 	d.unproved = true
 }
 
 // Deny ends the doubt, since the server does not answer the question. It is asked again after a
 // later outage, but not before AskSeldom.
-func (d *Doubt) Deny() { *d = Doubt{askNext: time.Now().Add(AskSeldom), unproved: true} }
+func (d *Downtime) Deny() { *d = Downtime{askNext: time.Now().Add(AskSeldom), unproved: true} }
 
 // Listed ends the doubt: what the server had before no longer matters.
-func (d *Doubt) Listed() { *d = Doubt{askNext: d.askNext} }
+func (d *Downtime) Listed() { *d = Downtime{askNext: d.askNext} }
 
 // outage reports whether the server was out of touch for so long that it may be another one.
-func (d *Doubt) outage() bool { return !d.since.IsZero() && time.Since(d.since) > outageAfter }
+func (d *Downtime) outage() bool { return !d.since.IsZero() && time.Since(d.since) > outageAfter }
 
 // Remains reports whether a list may be of another history than what was read before, because of an
 // outage after which the witness did not say that it is not.
-func (d *Doubt) Remains() bool { return d.unproved || d.outage() }
+func (d *Downtime) Remains() bool { return d.unproved || d.outage() }
 
 // Due reports whether the witness is to be asked before the next watch. If another question is to
 // be asked as well, and this one has broken too often, the other one comes first.
-func (d *Doubt) Due(other bool) bool {
+func (d *Downtime) Due(other bool) bool {
 	return d.outage() && !time.Now().Before(d.askNext) && !(other && d.unanswered >= maxUnanswered)
 }

@@ -1,0 +1,295 @@
+package clientgo
+
+import (
+	"bytes"
+	"io"
+	"mime"
+	"net/http"
+	"reflect"
+	"strings"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/decode"
+	"github.com/go-lw/lw/internal/request"
+)
+
+// TellWrites returns a client that does what client does, and tells informers what the server answers
+// to the writes made through it, as lw.Informer.Tell and TellDeleted do: when a create, an update, a
+// patch or a delete returns, every read of the informers shows it, and so do indexes. Give the client
+// to a constructor of client-go, as that of [Capture]; both may be used together. TellWrites does not
+// change client; nil is http.DefaultClient.
+//
+// The informers are those of lw whose lists and watches are made through it, or through one of
+// others, which are clients of TellWrites as well: of an lw.HTTP, lw.FromClient or a [Decoder], typed
+// ones, unstructured ones, metadata and projections. Not those of [NewInformer] and [Source], whose
+// ListerWatchers might change what the server sends; a [Decoder] without Trust has seen that its one
+// does not when a list has brought objects. An informer is told of its own resource, in the version and
+// the namespaces that it asks for. An object that its selectors leave out goes. It is told of no object
+// if it selects by fields other than metadata.name and metadata.namespace.
+//
+// Told are writes of objects and of their status, ephemeralcontainers, resize, approval and finalize;
+// not those of other subresources, of many objects at once, or as a dry run. What fails, or has no
+// resource version, tells nothing. An informer that cannot be told, or an answer that it cannot
+// decode, is logged once; then the watch brings the change.
+func TellWrites(client *http.Client, others ...*http.Client) *http.Client {
+	if client == nil {
+		client = http.DefaultClient
+	}
+	var told []*followers
+	for _, other := range others {
+		if t := tellingOf(other); t != nil {
+			told = append(told, t.told...)
+		}
+	}
+	own := tellingOf(client)
+	if own != nil && len(told) == 0 {
+		return client
+	}
+	t := &telling{next: client.Transport}
+	if own != nil && own == client.Transport {
+		t.next, told = own.next, append(told, own.told...) // else a write would be told twice
+	}
+	if t.next == nil {
+		t.next = http.DefaultTransport
+	}
+	t.own = &followers{of: map[place][]*follower{}}
+	t.told = append([]*followers{t.own}, told...)
+	telling := *client
+	telling.Transport = t
+	return &telling
+}
+
+// tellingOf returns the transport of client that TellWrites made, perhaps below that of [Capture].
+func tellingOf(client *http.Client) *telling {
+	if client == nil {
+		return nil
+	}
+	next := client.Transport
+	if c, ok := next.(*capturing); ok {
+		next = c.next
+	}
+	t, _ := next.(*telling)
+	return t
+}
+
+// telling is the transport of a client that [TellWrites] returned.
+type telling struct {
+	next http.RoundTripper
+	own  *followers   // that ask through it
+	told []*followers // own, and those of others
+}
+
+// RoundTrip sends r. Of the request of an informer it notes which collection that follows, and it
+// tells the answer of a write before it returns it.
+func (t *telling) RoundTrip(r *http.Request) (*http.Response, error) {
+	switch r.Method {
+	case http.MethodGet:
+		if teller := request.TellerOf(r.Context()); teller != nil {
+			t.own.note(r.URL, teller)
+		}
+	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
+		if to, key := t.followersOf(r); len(to) > 0 {
+			return t.write(r, key, to)
+		}
+	}
+	return t.next.RoundTrip(r)
+}
+
+// CloseIdleConnections makes the method of http.Client work, which looks for it.
+func (t *telling) CloseIdleConnections() {
+	(&http.Client{Transport: t.next}).CloseIdleConnections()
+}
+
+// WrappedRoundTripper lets apimachinery find the http.Transport below.
+func (t *telling) WrappedRoundTripper() http.RoundTripper { return t.next }
+
+// followersOf returns who is to be told of the answer of r, and the key in its path, whose name is
+// empty for a create.
+func (t *telling) followersOf(r *http.Request) (to []*follower, key lw.Key) {
+	at, target, ok := placeOf(r.URL)
+	if !ok || target.Longer || (r.Method == http.MethodPost) != (target.Name == "") || r.URL.Query().Has("dryRun") {
+		return nil, key
+	}
+	switch target.Subresource {
+	case "":
+	case "status", "ephemeralcontainers", "resize", "approval", "finalize": // their answer is the object
+		if r.Method == http.MethodDelete {
+			return nil, key
+		}
+	default:
+		return nil, key
+	}
+	for _, f := range t.told {
+		to = append(to, f.in(at, target.Namespace)...)
+	}
+	return to, lw.Key{Namespace: target.Namespace, Name: target.Name}
+}
+
+// write sends r, and tells to what the server answers.
+func (t *telling) write(r *http.Request, key lw.Key, to []*follower) (*http.Response, error) {
+	var own request.Own
+	if remembered := request.OwnRemembered(); r.Body != nil && r.Body != http.NoBody && (remembered || r.Method == http.MethodDelete) {
+		body, err := io.ReadAll(r.Body)
+		r.Body.Close()
+		if err != nil {
+			return nil, err
+		}
+		r = r.Clone(r.Context())
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		// Options of a delete may be in any encoding. Of what they can say, only a dry run has this text.
+		if r.Method == http.MethodDelete && bytes.Contains(body, []byte(metav1.DryRunAll)) {
+			return t.next.RoundTrip(r)
+		}
+		if remembered {
+			own = ownOf(r, body)
+		}
+	}
+	resp, err := t.next.RoundTrip(r)
+	if err != nil || resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusCreated && resp.StatusCode != http.StatusAccepted {
+		return resp, err
+	}
+	encoding, ok := encodingOf(resp.Header)
+	if !ok {
+		return resp, nil
+	}
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		resp.Body = &readBody{io.MultiReader(bytes.NewReader(data), failing{err}), resp.Body}
+		return resp, nil
+	}
+	resp.Body.Close()
+	resp.Body = io.NopCloser(bytes.NewReader(data))
+	tell(r, key, data, encoding, to, own)
+	return resp, nil
+}
+
+// ownOf returns what is known of the change that r, which writes body, makes.
+func ownOf(r *http.Request, body []byte) request.Own {
+	own := request.Own{Create: r.Method == http.MethodPost, Manager: r.URL.Query().Get("fieldManager")}
+	if own.Manager == "" {
+		own.Manager, _, _ = strings.Cut(r.UserAgent(), "/") // as kube-apiserver
+	}
+	mediaType, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	encoding, known := encodings[mediaType]
+	if !known && r.Method != http.MethodPatch {
+		return own
+	}
+	if h, _ := headOf(body, encoding); h != nil && !own.Create {
+		own.Base = h.Metadata.ResourceVersion
+	}
+	return own
+}
+
+// readBody is a body of which a part was read.
+type readBody struct {
+	io.Reader
+	io.Closer
+}
+
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+var encodings = map[string]decode.Encoding{
+	runtime.ContentTypeJSON: decode.JSON, runtime.ContentTypeProtobuf: decode.Protobuf, runtime.ContentTypeCBOR: decode.CBOR,
+}
+
+// encodingOf returns how an answer is encoded; ok is false if lw cannot decode it, or if it has
+// another form than objects have in that encoding.
+func encodingOf(header http.Header) (encoding decode.Encoding, ok bool) {
+	mediaType, params, err := mime.ParseMediaType(header.Get("Content-Type"))
+	if err != nil || params["as"] != "" || header.Get("Content-Encoding") != "" {
+		return 0, false
+	}
+	encoding, ok = encodings[mediaType]
+	return encoding, ok
+}
+
+// tell tells to of an answer to r.
+func tell(r *http.Request, key lw.Key, data []byte, encoding decode.Encoding, to []*follower, own request.Own) {
+	logger := klog.FromContext(r.Context())
+	answer := identify(data, encoding)
+	switch {
+	case answer == nil, answer.Kind == "PartialObjectMetadata", answer.Kind == "Table":
+		return
+	case answer.Kind == "Status":
+		if r.Method != http.MethodDelete || answer.UID == "" {
+			return
+		}
+		own.Note(answer.UID, "")
+		for _, f := range to {
+			f.log(logger, f.teller.TellDeleted(key, answer.UID, ""))
+		}
+		return
+	}
+	got := lw.KeyOf(answer)
+	if got.Name == "" || got.Namespace != key.Namespace || key.Name != "" && got != key || answer.UID == "" || answer.ResourceVersion == "" {
+		return
+	}
+	own.Note(answer.UID, answer.ResourceVersion)
+	for _, f := range to {
+		switch selected, known := f.selects(answer); {
+		case !known:
+		case selected:
+			f.log(logger, f.teller.Tell(answer))
+		default:
+			f.log(logger, f.teller.TellDeleted(got, answer.UID, answer.ResourceVersion))
+		}
+	}
+}
+
+// A head is what is looked at of an object before somebody decodes it.
+type head struct {
+	Metadata struct {
+		Name            string            `json:"name" protobuf:"bytes,1,opt,name=name"`
+		Namespace       string            `json:"namespace" protobuf:"bytes,3,opt,name=namespace"`
+		UID             types.UID         `json:"uid" protobuf:"bytes,5,opt,name=uid"`
+		ResourceVersion string            `json:"resourceVersion" protobuf:"bytes,6,opt,name=resourceVersion"`
+		Labels          map[string]string `json:"labels" protobuf:"bytes,11,rep,name=labels"`
+	} `json:"metadata" protobuf:"bytes,1,opt,name=metadata"`
+}
+
+// headDecoders are decoders of heads that nobody uses.
+var headDecoders = sync.Pool{New: func() any {
+	d, err := decode.New(reflect.TypeFor[*head](), decode.Options{})
+	if err != nil {
+		panic(err) // the type is wrong
+	}
+	return d
+}}
+
+// headOf returns the head of an object, and its kind; nil if data is none.
+func headOf(data []byte, encoding decode.Encoding) (h *head, kind string) {
+	d := headDecoders.Get().(*decode.Decoder)
+	defer headDecoders.Put(d)
+	obj := d.One(data, encoding)
+	h, _ = obj.Value.(*head)
+	return h, obj.Ident.Kind
+}
+
+// identify returns what data is; a Status has the UID of what it is about. It returns nil if data is
+// no object.
+func identify(data []byte, encoding decode.Encoding) *request.Answer {
+	h, kind := headOf(data, encoding)
+	if kind == "Status" {
+		s, ok := decode.Status(data, encoding)
+		if !ok || s.Status != metav1.StatusSuccess || s.Details == nil {
+			return nil
+		}
+		return &request.Answer{Kind: kind, UID: s.Details.UID}
+	}
+	if h == nil {
+		return nil
+	}
+	m := &h.Metadata
+	return &request.Answer{
+		Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion, Labels: m.Labels,
+		Kind: kind, Data: data, Encoding: encoding,
+	}
+}

@@ -1,0 +1,55 @@
+package request
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/go-lw/lw/internal/decode"
+)
+
+// A Teller is how a request tells the informer that makes it of what its server has answered to
+// writes. Whoever sends both sees which collection the informer follows. The functions are the
+// methods of lw.Informer with these names.
+type Teller struct {
+	Tell        func(*Answer) error
+	TellDeleted func(key types.NamespacedName, uid types.UID, version string) error
+
+	running context.Context
+}
+
+// AfterRun calls f when the informer does not run any more.
+func (t *Teller) AfterRun(f func()) { context.AfterFunc(t.running, f) }
+
+type tellerKey struct{}
+
+// WithTeller returns a context that has t. ctx is that of the informer's Run.
+func WithTeller(ctx context.Context, t *Teller) context.Context {
+	t.running = ctx
+	return context.WithValue(ctx, tellerKey{}, t)
+}
+
+// TellerOf returns the Teller of ctx, or nil.
+func TellerOf(ctx context.Context) *Teller {
+	t, _ := ctx.Value(tellerKey{}).(*Teller)
+	return t
+}
+
+// An Answer is what a server has answered to a write: an object as it is in bytes, and who it is.
+// It is told to an informer in the place of the object, which the informer's source decodes.
+type Answer struct {
+	Namespace, Name string
+	UID             types.UID
+	ResourceVersion string
+	Labels          map[string]string
+	Kind            string
+	Data            []byte // not to be changed or kept
+	Encoding        decode.Encoding
+}
+
+func (a *Answer) GetNamespace() string       { return a.Namespace }
+func (a *Answer) GetName() string            { return a.Name }
+func (a *Answer) GetUID() types.UID          { return a.UID }
+func (a *Answer) GetResourceVersion() string { return a.ResourceVersion }
+
+func (a *Answer) GetLabels() map[string]string { return a.Labels }
