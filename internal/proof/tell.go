@@ -2,6 +2,7 @@ package proof
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/listopts"
 	"github.com/go-lw/lw/internal/oracle"
 	"github.com/go-lw/lw/internal/request"
 )
@@ -62,6 +64,13 @@ func (w *world) answers(name string) *answer {
 		return nil
 	}
 	own := *p
+	if s, ok := w.server.(*web); ok {
+		obj, err := s.parts().Get(partKey(name))
+		must(err)
+		own = Part{}
+		must(json.Unmarshal(obj.JSON, &own))
+		own.ResourceVersion = listopts.FormatVersion(obj.Version)
+	}
 	a := &answer{part: &own}
 	if _, err := fmt.Sscan(p.ResourceVersion, &a.version); err != nil {
 		panic(err)

@@ -573,3 +573,162 @@ func TestTell(t *testing.T) {
 		})
 	}
 }
+
+// TestTellRefuses has who cannot be told, and why.
+func TestTellRefuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		told := widgetOf("a@12")
+		check := func(what string, err, want error) {
+			t.Helper()
+			if !errors.Is(err, want) {
+				t.Errorf("%s: %v, want %v", what, err, want)
+			}
+		}
+		d := dictate(t, false, nil)
+		for _, line := range []string{"list 10 a@5", "start"} {
+			check(line, d.step(line), nil)
+		}
+		check("a version that is no number", d.inf.Tell(widgetOf("a@x")), errors.ErrUnsupported)
+		check("a deletion at such a version", d.inf.TellDeleted(rig.Key("a"), "u", "x"), errors.ErrUnsupported)
+		if err := d.inf.Tell((*rig.Widget)(nil)); err == nil {
+			t.Error("a nil object is told")
+		}
+		if err := d.inf.Tell(widgetOf("@12")); err == nil {
+			t.Error("an object without a name is told")
+		}
+
+		ctx, cancel := context.WithCancel(t.Context())
+		f := &heard{}
+		done := make(chan error, 1)
+		check("an object", d.inf.Tell(told), nil)
+		go func() { done <- lw.Follow(ctx, d.inf, f) }()
+		synctest.Wait()
+		f.MustBe(t) // it waits until nothing is ahead
+		check("a followed collection", d.inf.Tell(widgetOf("b@13")), errors.ErrUnsupported)
+		check("a deletion in one", d.inf.TellDeleted(rig.Key("a"), "u", ""), errors.ErrUnsupported)
+		d.step("M a@12")
+		f.MustBe(t, "begin 12 a0", "progress 12")
+		cancel()
+		<-done
+		check("a collection that is followed no more", d.inf.Tell(widgetOf("b@13")), nil)
+
+		for what, src := range map[string]lw.Source[*rig.Widget]{
+			"a source of an unknown kind": &rig.Fed{Version: "1"},
+			"a Transform of one":          lw.Transform(lw.Source[*rig.Widget](&rig.Fed{Version: "1"}), func(w *rig.Widget) (*rig.Widget, error) { return w, nil }),
+			"options of one":              lw.WithListOptions[*rig.Widget](&rig.Fed{Version: "1"}),
+			"a Shard of one":              lw.Shard[*rig.Widget](&rig.Fed{Version: "1"}, 0, 2),
+			"a Poll":                      lw.Poll(func(context.Context) ([]*rig.Widget, error) { return nil, nil }, time.Hour),
+		} {
+			inf := lw.NewInformer(src, nil)
+			check(what, inf.Tell(told), errors.ErrUnsupported)
+			check(what, inf.TellDeleted(rig.Key("a"), "u", ""), errors.ErrUnsupported)
+			check(what, inf.TellDeleted(rig.Key("a"), "u", "12"), errors.ErrUnsupported)
+			if inf.Status().Ahead != 0 {
+				t.Errorf("%s: something is ahead", what)
+			}
+		}
+
+		m := lw.NewMemory[*rig.Widget]()
+		inf := lw.NewInformer[*rig.Widget](m, nil)
+		stop := rig.Begin(t, inf)
+		synctest.Wait()
+		stop()
+		check("one that has stopped", inf.Tell(told), lw.ErrStopped)
+		check("one that has stopped", inf.TellDeleted(rig.Key("a"), "u", "12"), lw.ErrStopped)
+	})
+}
+
+// TestTellIndex: indexes, waits and derived collections have what was told, and a function that
+// panics is the error of Tell.
+func TestTellIndex(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := dictate(t, false, nil)
+		bySize := lw.NewIndex(d.inf, func(w *rig.Widget) int {
+			if w.Size == 13 {
+				panic("unlucky")
+			}
+			return w.Size
+		})
+		g := lw.NewGraph(nil)
+		sums := lw.Derive(g, lw.Collection[*rig.Widget](d.inf), rig.SumOf, "sums")
+		rig.Start(t, g)
+		d.step("list 10 a@5=1")
+		d.step("start")
+		changed := d.inf.Changed(t.Context(), rig.Key("a"))
+		mine := widgetOf("a@12=2")
+		if err := d.inf.Tell(mine); err != nil {
+			t.Fatal(err)
+		}
+		mine.Size, mine.Name = 99, "mine" // it was copied
+		<-changed
+		if n, m := bySize.Len(1), bySize.Len(2); n != 0 || m != 1 {
+			t.Errorf("the index has %d of size 1 and %d of size 2", n, m)
+		}
+		if err := g.WaitForStep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if s, _ := sums.Store().Get(rig.Key("a")); s == nil || s.Sum != 2 {
+			t.Errorf("derived is %v", s)
+		}
+		if got, err := lw.WaitFor(t.Context(), lw.Collection[*rig.Widget](d.inf), rig.Key("a"), func(w *rig.Widget) bool { return w.Size == 2 }); err != nil || got.Name != "a" {
+			t.Errorf("WaitFor: %v, %v", got, err)
+		}
+		if s := d.inf.Status(); s.ResourceVersion != "10" || d.inf.Store().Snapshot().ResourceVersion() != "10" {
+			t.Errorf("the reported version is %s, want 10", s.ResourceVersion)
+		}
+		var p *lw.Panic
+		if err := d.inf.Tell(widgetOf("a@14=13")); !errors.As(err, &p) || p.Handler != "index" {
+			t.Errorf("an index panics: %v", err)
+		}
+		if got := d.shows(); !strings.HasPrefix(got, "[a@12] ahead 1") {
+			t.Errorf("after that: %s", got)
+		}
+	})
+}
+
+// TestSkipTold: a handler that skips what was told is called for all other changes, and also if it is
+// far behind.
+func TestSkipTold(t *testing.T) {
+	for _, far := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			d := dictate(t, false, nil)
+			var calls rig.Calls
+			gate := make(chan struct{})
+			h := calls.Handler()
+			h.SkipTold = true
+			h.Synced = func() { <-gate }
+			d.inf.AddHandler(h)
+			d.step("list 10 a@5=5 b@5=5 c@5=5 d@5=5")
+			d.step("start")
+			if !far {
+				close(gate)
+				synctest.Wait()
+			}
+			calls.Take()
+			for _, line := range []string{
+				"tell a@11=11", "M a@11=11", "M a@12=12", // an update of its own and one of another's
+				"gone b@13", "D b@13", // a deletion of its own
+				"tell e@14=14", "A e@14=14", "D e@15=15", // another deletes what it has created
+				"tell c@16=16", "D c@16=16", // its write moves it away
+				"tell f@17=17", "B 18", // a write that the collection leaves out
+				"M d@19=19", "tell d@20=20", // its own after another's
+			} {
+				if err := d.step(line); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if far {
+				for i := range 1100 {
+					d.step(fmt.Sprintf("M d@%d=20", 21+i))
+				}
+				close(gate)
+				synctest.Wait()
+			}
+			last := "update d5 d19"
+			if far {
+				last = "update d5 d20"
+			}
+			calls.Sorted(t, "delete c16", "delete e14", "delete f17", "update a11 a12", last)
+		})
+	}
+}
