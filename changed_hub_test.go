@@ -75,7 +75,7 @@ func TestChangedModel(t *testing.T) {
 				reader("Snapshot of one object", changed, locked, locked)
 			}
 			everything := func() []*ball { return inOrder(h.store.List()) }
-			reader("List", func() <-chan struct{} { return inf.ChangedAny(ctx) }, everything, everything)
+			reader("List", func() <-chan struct{} { return inf.Changed(ctx) }, everything, everything)
 			for _, key := range []string{"0", "1"} {
 				lookup := func() []*ball { return inOrder(one.List(key)) }
 				reader("an index of one", func() <-chan struct{} { return one.Changed(ctx, key) }, lookup, lookup)
@@ -183,7 +183,7 @@ func TestChangedOrder(t *testing.T) {
 		key := KeyOf(o)
 		channels := map[string]<-chan struct{}{
 			"Changed":       inf.Changed(t.Context(), key),
-			"ChangedAny":    inf.ChangedAny(t.Context()),
+			"Changed, any":  inf.Changed(t.Context()),
 			"Index.Changed": ix.Changed(t.Context(), "a"),
 		}
 		before := orNil(h.store.Get(key))
@@ -233,7 +233,7 @@ func TestChangedUnused(t *testing.T) {
 	i, batch := 0, h.store.store.NewBatch()
 	set := func() {
 		batch.Put(KeyOf(balls[i%2]), balls[i%2])
-		h.write(batch, "2", "2")
+		h.write(batch, &move[*ball]{version: "2", report: "2"})
 		batch.Release()
 		i++
 	}
@@ -241,7 +241,7 @@ func TestChangedUnused(t *testing.T) {
 	if got := testing.AllocsPerRun(1000, set); got != 0 {
 		t.Errorf("unused: %v allocations", got)
 	}
-	h.changes.Wait(t.Context(), Key{Name: "another"}, nil)
+	h.changes.Wait(t.Context(), nil, Key{Name: "another"})
 	ix.Changed(t.Context(), "another")
 	set()
 	if got := testing.AllocsPerRun(1000, set); got != 0 {
@@ -274,7 +274,7 @@ func TestChangedOfContexts(t *testing.T) {
 		"replace": func() { h.replace([]*ball{a, b}, "5", "5") },
 	} {
 		h.set(KeyOf(a), newBall("a", 1, 1), "2", "2")
-		h.changes.Wait(ctx, KeyOf(a), nil)
+		h.changes.Wait(ctx, nil, KeyOf(a))
 		ix.Changed(ctx, "a")
 		used.Store(0)
 		change()

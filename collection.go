@@ -19,8 +19,7 @@ type Collection[T Identified] interface {
 	Store() Reader[T]
 	AddHandler(h Handler[T]) *Registration
 	Events(ctx context.Context) iter.Seq[Delta[T]]
-	Changed(ctx context.Context, key Key) <-chan struct{}
-	ChangedAny(ctx context.Context) <-chan struct{}
+	Changed(ctx context.Context, keys ...Key) <-chan struct{}
 
 	// collection returns the hub that has the content and the changes.
 	collection() *hub[T]
@@ -126,7 +125,7 @@ func follow[T Identified](ctx context.Context, h *hub[T], f Follower[T]) error {
 	if err := h.cannotWait(); err != nil {
 		return err
 	}
-	h.followers.Add(1)
+	h.follow(ctx.Done())
 	defer h.followers.Add(-1)
 	var at point // of the last Begin or Progress
 	s := &subscription[T]{

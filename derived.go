@@ -130,13 +130,8 @@ func (d *Derived[T]) Synced() <-chan struct{} { return d.hub.synced }
 func (d *Derived[T]) Stopped() <-chan struct{} { return d.hub.stopped }
 
 // Changed is as [Informer.Changed].
-func (d *Derived[T]) Changed(ctx context.Context, key Key) <-chan struct{} {
-	return d.hub.changes.Wait(ctx, key, nil)
-}
-
-// ChangedAny is as [Informer.ChangedAny].
-func (d *Derived[T]) ChangedAny(ctx context.Context) <-chan struct{} {
-	return d.hub.changes.WaitAny(ctx)
+func (d *Derived[T]) Changed(ctx context.Context, keys ...Key) <-chan struct{} {
+	return d.hub.changes.Wait(ctx, nil, keys...)
 }
 
 // Close takes the collection, and all that is derived from it, out of the graph, and returns the

@@ -455,8 +455,8 @@ func ExampleGroup() {
 	// <nil> 1
 }
 
-// The error of a wait for several informers names those that have not synced.
-func ExampleSyncError() {
+// The error of a wait for several informers says of each that has not synced what it waits for.
+func ExampleWaitForSync() {
 	down := lw.NewMemory[*Widget]()
 	down.Fail(syscall.ECONNREFUSED)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -464,22 +464,16 @@ func ExampleSyncError() {
 	wait, giveUp := context.WithCancel(ctx) // a program has a context with a timeout here
 	near := lw.NewInformer(lw.NewMemory(widget("a", 1)), &lw.Options{Name: "near"})
 	far := lw.NewInformer(down, &lw.Options{Name: "far", OnError: func(error) { giveUp() }})
-
-	var group lw.Group
-	group.Add(near)
-	group.Add(far)
-	go group.Run(ctx)
+	go near.Run(ctx)
+	go far.Run(ctx)
 	if err := near.WaitForSync(ctx); err != nil {
 		fmt.Println(err)
 		return
 	}
-	err := group.WaitForSync(wait)
-	if e, ok := errors.AsType[*lw.SyncError](err); ok {
-		for _, u := range e.Unsynced {
-			fmt.Println(u.Informer, errors.Is(u.Err, syscall.ECONNREFUSED), errors.Is(u.Err, context.Canceled))
-		}
-	}
-	// Output: far true true
+	err := lw.WaitForSync(wait, near, far)
+	text, _, _ := strings.Cut(err.Error(), " (")
+	fmt.Println(text, errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, context.Canceled))
+	// Output: lw: far: not synced true true
 }
 
 // Informers of different types in one slice: to run them, to wait for them, and to report on them.

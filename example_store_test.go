@@ -8,7 +8,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
@@ -109,13 +108,6 @@ func ExampleSnapshot() {
 	// 2 [a b]
 }
 
-func ExampleNamespace() {
-	hosts := lw.NewIndexer(newHost("a", "r1"), newHost("b", "r1"))
-	namespaces := lw.NewIndex(hosts, lw.Namespace[*host])
-	fmt.Println(names(namespaces.Lookup("dc1")))
-	// Output: [a b]
-}
-
 func ExampleOwnerUIDs() {
 	owned := func(name string, uid types.UID) *metav1.PartialObjectMetadata {
 		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
@@ -128,15 +120,6 @@ func ExampleOwnerUIDs() {
 		fmt.Println(pod.Name)
 	}
 	// Output: b
-}
-
-func ExampleSelect() {
-	a, b := newHost("a", "r1"), newHost("b", "r1")
-	a.Labels = map[string]string{"tier": "front"}
-	hosts := lw.NewIndexer(a, b)
-	front := labels.SelectorFromSet(labels.Set{"tier": "front"})
-	fmt.Println(names(lw.Select(hosts.All(), front)))
-	// Output: [a]
 }
 
 // A service is an object of one's own: it embeds its identity.

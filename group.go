@@ -10,12 +10,6 @@ import (
 	"time"
 )
 
-// A Runner is what a [Group] runs: an [AnyInformer], a [Graph], or another Group.
-type Runner interface {
-	Syncer
-	Run(ctx context.Context) error
-}
-
 var _ Runner = (*Group)(nil)
 
 // A Group runs informers and graphs together: those that are given to [Group.Add], and informers that
@@ -195,16 +189,14 @@ func (g *Group) present() []*member {
 }
 
 // WaitForSync waits until all informers and graphs have synced that are in the group now, as the
-// function [WaitForSync] does. It does not wait for one that leaves the group, and ends with a
-// *[SyncError] if one has stopped.
+// function [WaitForSync] does. It does not wait for one that leaves the group, and it fails if one has
+// stopped.
 func (g *Group) WaitForSync(ctx context.Context) error {
-	var failed SyncError
+	var errs []error
 	for _, m := range g.present() {
-		if err := m.waitForSync(ctx); err != nil {
-			failed.add(m.runner, err)
-		}
+		errs = append(errs, m.waitForSync(ctx))
 	}
-	return failed.orNil()
+	return errors.Join(errs...)
 }
 
 // waitForSync waits until the member has synced or has left the group.

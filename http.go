@@ -2,9 +2,11 @@ package lw
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"reflect"
 	"strings"
 	"sync"
@@ -44,6 +46,8 @@ type HTTP[T Identified] struct {
 	// idle is the decoder between requests. It is kept because it learns from the objects that it
 	// decodes. It is nil while a request uses it. Guarded by mu.
 	idle *decode.Decoder
+	// teller is the decoder of Told, between its calls. Guarded by mu.
+	teller *decode.Decoder
 	// kinds checks that the objects of all responses are of one kind and one API group. It is nil
 	// before the first request, and then shared by all decoders. Guarded by mu.
 	kinds *decode.Kinds
@@ -109,6 +113,63 @@ func (h *HTTP[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func
 	})
 }
 
+// Told is part of [Teller]. It encodes obj, in protobuf if it can, and decodes it as what List and
+// Watch yield: Drop, Only and a projection hold, and the decoder may use the object later. URL says
+// the namespace, and its query the selectors.
+func (h *HTTP[T]) Told(obj Identified) (out T, stays bool, err error) {
+	if stays, err = h.selects(obj); err != nil || !stays {
+		return out, false, err
+	}
+	d, err := h.take(&h.teller)
+	if err != nil {
+		return out, false, h.cannotDecode(err)
+	}
+	defer h.put(&h.teller, d)
+	if !h.Whole {
+		d.ReuseFrom(func(string, string) any { return nil }) // so that it makes its notes
+	}
+	data, enc, err := encodeFor(d, obj)
+	if err != nil {
+		return out, false, fmt.Errorf("lw: HTTP: %T: %w", obj, err)
+	}
+	o := d.One(data, enc)
+	if o.Err != nil && o.Ident.Name == "" {
+		o.Ident.Namespace, o.Ident.Name = obj.GetNamespace(), obj.GetName()
+	}
+	out, err = h.object(o)
+	return out, err == nil, err
+}
+
+// encodeFor encodes obj as what d decodes.
+func encodeFor(d *decode.Decoder, obj Identified) ([]byte, decode.Encoding, error) {
+	if m, ok := obj.(decode.Message); ok && d.Protobuf() {
+		data, err := decode.Envelope(m)
+		return data, decode.Protobuf, err
+	}
+	data, err := json.Marshal(obj)
+	return data, decode.JSON, err
+}
+
+// selects reports whether URL and its query select obj, as far as they are about labels, name and
+// namespace.
+func (h *HTTP[T]) selects(obj Identified) (bool, error) {
+	u, err := url.Parse(h.URL)
+	if err != nil {
+		return false, h.cannotDecode(err)
+	}
+	// …/namespaces/<namespace>/<resource>
+	if parts := strings.Split(strings.Trim(u.Path, "/"), "/"); len(parts) >= 3 && parts[len(parts)-3] == "namespaces" {
+		if parts[len(parts)-2] != obj.GetNamespace() {
+			return false, nil
+		}
+	}
+	if u.RawQuery == "" {
+		return true, nil
+	}
+	q := u.Query()
+	return selects(metav1.ListOptions{LabelSelector: q.Get("labelSelector"), FieldSelector: q.Get("fieldSelector")}, obj)
+}
+
 // reuses reports that a decoder notes what it needs to use the last version of an object.
 func (h *HTTP[T]) reuses() bool { return true }
 
@@ -133,11 +194,11 @@ func (h *HTTP[T]) object(o decode.Object) (T, error) {
 // Its frame is on the stack as long as a watch lasts, and a goroutine's stack is a power of two: so
 // opts is a pointer, and what comes before the response is in functions of its own.
 func (h *HTTP[T]) do(ctx context.Context, opts *metav1.ListOptions, read func(*decode.Decoder, *rest.Response) error) error {
-	d, err := h.take()
+	d, err := h.take(&h.idle)
 	if err != nil {
 		return h.cannotDecode(err)
 	}
-	defer h.put(d)
+	defer h.put(&h.idle, d)
 	// The decoder asks ctx now and then, so it also stops in the middle of a large object.
 	d.StopWhen(ctx.Err)
 	defer d.StopWhen(nil)
@@ -203,14 +264,14 @@ func (h *HTTP[T]) objectType() reflect.Type {
 	return reflect.TypeFor[T]()
 }
 
-// take returns the idle decoder, or a new one if there is none. A Source need not allow two
+// take returns an idle decoder, or a new one if there is none. A Source need not allow two
 // requests at the same time, but if there are two, each has a decoder of its own. take fails if the
 // type is not a pointer to a struct or no T, or if a path of Drop or Only is invalid.
-func (h *HTTP[T]) take() (*decode.Decoder, error) {
+func (h *HTTP[T]) take(idle **decode.Decoder) (*decode.Decoder, error) {
 	t := h.objectType()
 	h.mu.Lock()
-	d := h.idle
-	h.idle = nil
+	d := *idle
+	*idle = nil
 	if h.kinds == nil {
 		h.kinds = decode.NewKinds(t, h.Kind)
 	}
@@ -236,8 +297,8 @@ func (h *HTTP[T]) take() (*decode.Decoder, error) {
 
 // put keeps d for the next request. Of two decoders that are put one after the other, the last one
 // stays.
-func (h *HTTP[T]) put(d *decode.Decoder) {
+func (h *HTTP[T]) put(idle **decode.Decoder, d *decode.Decoder) {
 	h.mu.Lock()
-	h.idle = d
+	*idle = d
 	h.mu.Unlock()
 }

@@ -176,7 +176,7 @@ func (h *hub[T]) addHandler(handler Handler[T]) *Registration {
 	}
 	r := &handlerRunner[T]{h: handler, hub: h, reg: reg}
 	r.sub = &subscription[T]{
-		opts:     cursorOptions{everyUpdate: handler.EveryUpdate, timing: true},
+		opts:     cursorOptions{everyUpdate: handler.EveryUpdate, skipTold: handler.SkipTold, timing: true},
 		starting: func(snap *Snapshot[T]) { r.left.Store(int64(snap.Len())) },
 	}
 	reg.runner = r
@@ -187,6 +187,9 @@ func (h *hub[T]) addHandler(handler Handler[T]) *Registration {
 // close removes the handlers, ends the log, and waits until no handler call is running. It is
 // called once, after the hub's writer has ended.
 func (h *hub[T]) close() {
+	h.mu.Lock()
+	h.marks.over = true
+	h.mu.Unlock()
 	h.stop()
 	h.log.close()
 	h.changes.Close() // nothing changes any more

@@ -37,8 +37,10 @@ func (h *hub[T]) set(key Key, obj T, version, report string) {
 	batch := h.store.store.NewBatch()
 	defer batch.Release()
 	batch.Put(key, obj)
-	h.write(batch, version, report)
+	h.write(batch, &move[T]{version: version, report: report})
 }
+
+func (h *hub[T]) progress(report string) { h.write(h.store.store.NewBatch(), &move[T]{report: report}) }
 
 func (h *hub[T]) remove(key Key, version, report string) { h.set(key, *new(T), version, report) }
 
@@ -551,7 +553,7 @@ func TestTogetherWhileItIsCommitted(t *testing.T) {
 				batch.Put(KeyOf(b), b)
 			}
 			batch.Put(Key{Namespace: "default", Name: "gone"}, nil)
-			h.write(batch, "2", "2")
+			h.write(batch, &move[*ball]{version: "2", report: "2"})
 			batch.Release()
 			check("after", "2", n)
 			if n > table.Brief {

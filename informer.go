@@ -2,10 +2,14 @@ package lw
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
 	"runtime/debug"
+	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw/internal/equal"
@@ -41,6 +45,8 @@ func NewInformer[T Object](src Source[T], opts *Options) *Informer[T] {
 		// The detector calls o.OnError, which newReflector sets if it is nil. It does so only when
 		// Run has been called.
 		inf.check = newMutationDetector(o)
+		inf.hub.entered = func(obj T) { inf.check.add(obj) }
+		inf.hub.left = func(obj T) { inf.check.remove(obj) }
 	}
 	inf.r = newReflector(src, target[T](&informerTarget[T]{hub: inf.hub, opts: o, detector: inf.check}), o)
 	return inf
@@ -154,29 +160,147 @@ func (inf *Informer[T]) asking() asking {
 	return asks
 }
 
+// Tell shows obj at once: what the server has answered to a write, a get or a patch. Every read,
+// index and handler has it before the watch does, and derived collections with the next step of their
+// graph; see [Graph.WaitForStep]. The key is then ahead: when lists and watches reach the version,
+// nobody is told again, and if they pass it without the object, it goes back to what they say. What
+// is older than they are changes nothing. Status.ResourceVersion and the waits for a version do not
+// count what was told; [WaitFor] and Changed do.
+//
+// obj may be of any type that encodes to what T is decoded from. It is copied, and goes through the
+// source's transforms and the functions of indexes, in the goroutine of the caller. Do not call Tell
+// in one of these. Before the first list obj waits for that, and is in it.
+//
+// The error wraps [ErrStopped]; errors.ErrUnsupported if the source is no [Teller], its versions are
+// no decimal numbers or the collection is followed ([Follow], package serve); or the failure of a
+// transform or an index. Then nothing has changed.
+func (inf *Informer[T]) Tell(obj Identified) error {
+	if isNil(obj) {
+		return inf.untold(Key{}, errors.New("the object is nil"))
+	}
+	key := KeyOf(obj)
+	if key.Name == "" {
+		return inf.untold(key, errNoName("object"))
+	}
+	m := &mark[T]{version: decimal(obj.GetResourceVersion()), since: time.Now()}
+	src, err := inf.teller()
+	if err == nil && m.version == 0 {
+		err = errUnordered
+	}
+	if err != nil {
+		return inf.untold(key, err)
+	}
+	if news, err := inf.hub.isNews(key, m); err != nil || !news {
+		return inf.untold(key, err)
+	}
+	out, stays, err := src.Told(obj)
+	switch {
+	case err != nil && isKeep(err):
+		return nil
+	case err == nil && stays:
+		if err = unusable(out); err == nil && KeyOf(out) != key {
+			err = fmt.Errorf("the source made %s of it", keyString(KeyOf(out)))
+		}
+		m.shown = out
+	}
+	if err == nil {
+		_, err = inf.hub.tell(key, m)
+	}
+	return inf.untold(key, err)
+}
+
+// TellDeleted hides the object of key that has that UID: the server has answered that it is deleted,
+// not only marked for it (then it answers the object, for Tell). version is that of the deletion, ""
+// if it is not known. Then the object is hidden until the copy has what the server, which is asked
+// for its version as by CatchUp, has had since. An object with another UID is not hidden. Otherwise
+// it is as Tell.
+func (inf *Informer[T]) TellDeleted(key Key, uid types.UID, version string) error {
+	m := &mark[T]{version: decimal(version), gone: uid, since: time.Now(), loose: version == ""}
+	_, err := inf.teller()
+	if err == nil && !m.loose && m.version == 0 {
+		err = errUnordered
+	}
+	if err != nil {
+		return inf.untold(key, err)
+	}
+	news, err := inf.hub.tell(key, m)
+	if news && m.loose && inf.hub.beginAsking() && !inf.hub.spawn(inf.askBounds) {
+		inf.hub.endAsking() // before Run; a list will do
+	}
+	return inf.untold(key, err)
+}
+
+// teller returns the source as a Teller.
+func (inf *Informer[T]) teller() (Teller[T], error) {
+	src := tellerOf(inf.r.src)
+	if src == nil || HintsOf(inf.r.src).Unversioned {
+		return nil, errNoTeller
+	}
+	return src, nil
+}
+
+// untold returns err as the error of Tell; nil if it is nil.
+func (inf *Informer[T]) untold(key Key, err error) error {
+	if err == nil {
+		return nil
+	}
+	e, ok := err.(*Error)
+	if ok {
+		c := *e // it is the source's
+		e = &c
+	} else {
+		e = &Error{Op: opTell, Key: key, Err: err}
+	}
+	e.Informer = inf.r.opts.Name
+	return e
+}
+
+// askPause is the pause before the server's version is asked for again, if that has failed.
+const askPause = 30 * time.Second
+
+// askBounds asks for the server's version after deletions whose version nobody knows.
+func (inf *Informer[T]) askBounds() {
+	for {
+		keys := inf.hub.unbound()
+		if len(keys) == 0 {
+			return
+		}
+		a := inf.inquiry.Join(inf.r.serverVersion, inf.hub.spawn, inf.hub.stopped, ErrStopped)
+		<-a.Done
+		if at := decimal(a.Version); at != 0 {
+			if err := inf.hub.bind(keys, at); err != nil && !errors.Is(err, ErrStopped) {
+				inf.r.report(&Error{Op: opTell, Err: err})
+			}
+			continue
+		}
+		pause := time.NewTimer(askPause)
+		select {
+		case <-pause.C:
+		case <-inf.hub.stopped:
+			pause.Stop()
+		}
+	}
+}
+
 // Status returns what the informer is doing.
 func (inf *Informer[T]) Status() Status {
 	s := inf.r.status()
+	s.Ahead = int(inf.hub.marks.count.Load())
 	s.Objects, s.Indexes = inf.hub.store.Len(), inf.hub.store.store.IndexSizes()
 	s.Handlers, s.Pending = inf.hub.handlers()
 	return s
 }
 
-// Changed returns a channel that is closed at the next change of the object of key: when an object
-// is stored under key, and when it is removed. Take the channel before you read. Then what you have
-// read is as it was, or the channel is closed.
+// Changed returns a channel that is closed at the next change of an object of keys: when it is
+// stored, and when it is removed. Without keys it is closed at the next change of any object, and at
+// the first list even if that is empty; a bookmark is no change. Take the channel before you read.
+// Then what you have read is as it was, or the channel is closed.
 //
 // Every read that begins after that shows the change. A list is a change of each object that
 // differs. The channel stays open, and is let go of, if ctx is done or the informer stops before
 // there is a change. [WaitFor] waits for a condition, and does all this for you.
-func (inf *Informer[T]) Changed(ctx context.Context, key Key) <-chan struct{} {
-	return inf.hub.changes.Wait(ctx, key, nil)
-}
-
-// ChangedAny is like [Informer.Changed], for a change of any object. The first list is a change
-// even if it is empty; a bookmark is none.
-func (inf *Informer[T]) ChangedAny(ctx context.Context) <-chan struct{} {
-	return inf.hub.changes.WaitAny(ctx)
+func (inf *Informer[T]) Changed(ctx context.Context, keys ...Key) <-chan struct{} {
+	return inf.hub.changes.Wait(ctx, nil, keys...)
 }
 
 // An informerTarget is the target of an informer's reflector: it writes to the hub, as its only
@@ -188,6 +312,8 @@ type informerTarget[T Identified] struct {
 	holdingBack bool              // a version has come that the store does not report
 	batch       *table.Batch[T]   // of the present group; nil before the first one
 	failed      []*Error          // the objects of it at which an index has panicked
+	move        move[T]           // of the present group or list; its fates are empty between two
+	strange     []Key             // of marks that the present list ends although it does not have their version
 
 	// distrusted has the objects that stayed as they were at the last list whose equal versions
 	// were not believed, because their new versions could not be used. Their resource versions may
@@ -208,24 +334,142 @@ func (t *informerTarget[T]) apply(g *eventGroup[T], report string) {
 			}
 		}
 	}
+	t.move.version, t.move.report, t.move.to = g.at.version, report, g.to.number
+	if t.hub.marks.count.Load() > 0 {
+		t.plan(g)
+	}
+	for t.put(g); !t.hub.write(t.batch, &t.move); t.put(g) {
+		t.withdraw(g)
+		t.plan(g)
+	}
+	clear(t.move.fates)
+	t.move.fates = t.move.fates[:0]
+	g.known = true
+	if t.settle(g) {
+		t.reportProgress(g.at.version, report != "")
+	}
+}
+
+// put fills the batch.
+func (t *informerTarget[T]) put(g *eventGroup[T]) {
 	for i := range g.events {
-		switch e := &g.events[i]; {
-		case e.ev.Err != nil:
-		case e.ev.Type == watch.Deleted:
-			var none T
-			t.batch.Put(e.key, none)
-		default:
-			t.enter(e.ev.Object) // before it is stored, since others can change it from then on
-			t.batch.Put(e.key, e.ev.Object)
+		if e := &g.events[i]; e.writes() {
+			obj := e.object()
+			if !equal.IsZero(obj) {
+				t.enter(obj) // before it is stored, since others can change it from then on
+			}
+			t.batch.Put(e.key, obj)
 		}
 	}
-	g.known = true
-	if t.batch.Len() == 0 {
-		t.hub.progress(report)
-	} else if t.hub.write(t.batch, g.at.version, report); !t.settle(g) {
-		return
+}
+
+// withdraw empties the batch, which was not written.
+func (t *informerTarget[T]) withdraw(g *eventGroup[T]) {
+	t.batch.Release()
+	t.failed = nil
+	for i := range g.events {
+		if e := &g.events[i]; e.writes() && !equal.IsZero(e.object()) {
+			t.rejected(e.object())
+		}
 	}
-	t.reportProgress(g.at.version, report != "")
+}
+
+// plan works out what g does where the program was told of keys. What the server had before that is
+// not shown, but becomes the base. A key that g has passed without an event goes back to its base, as
+// one more event of g. So all of it is shown at one point.
+func (t *informerTarget[T]) plan(g *eventGroup[T]) {
+	marks, at := &t.hub.marks, g.to.number
+	t.hub.mu.Lock()
+	defer t.hub.mu.Unlock()
+	marks.fence = false
+	t.move.fates = t.move.fates[:0]
+	g.unplan()
+	whole := g.whole || len(g.events)+len(g.kept) == 0
+	for i := range g.events {
+		e := &g.events[i]
+		m := marks.of[e.key]
+		if m == nil {
+			continue
+		}
+		f := fate[T]{key: e.key}
+		e.told, e.existed = true, !equal.IsZero(m.base)
+		switch hidden := m.hides(at, e.uid()); {
+		case hidden && e.ev.Err != nil:
+			f.base = m.base
+		case hidden:
+			e.way, f.base = wayNone, e.object()
+		case m.confirmedBy(at, e.ev.Object) && e.ev.Type != watch.Deleted:
+			e.way, f.ends = wayNone, true
+		case m.loose && e.ev.Err != nil: // the object is there, but cannot be used: as before
+			e.way, e.back, f.ends = wayBack, m.base, true
+		default:
+			f.ends = true
+		}
+		t.move.fates = append(t.move.fates, f)
+	}
+	for _, key := range g.kept {
+		if m := marks.of[key]; m != nil && !m.loose && !m.hides(at, "") {
+			t.move.fates = append(t.move.fates, fate[T]{key: key, ends: true})
+		}
+	}
+	marks.passedLocked(at, whole, func(key Key, m *mark[T]) {
+		if g.of(key) == nil && (m.loose || !slices.Contains(g.kept, key)) {
+			t.move.fates = append(t.move.fates, fate[T]{key: key, ends: true})
+			g.addBack(key, m.base)
+		}
+	})
+}
+
+// lay lays what the program was told over a list that is older, and returns what is to be compared
+// with the store. Writers of the store wait.
+func (t *informerTarget[T]) lay(l *wholeList[T], objs []T) []T {
+	h := t.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	t.move.fates, t.strange = t.move.fates[:0], nil
+	if len(h.marks.of) == 0 {
+		return objs
+	}
+	has := map[Key]T{}
+	for _, obj := range objs {
+		key := KeyOf(obj)
+		if other, twice := has[key]; h.marks.of[key] != nil && (!twice || notOlder(other, obj)) {
+			has[key] = obj
+		}
+	}
+	laid := map[Key]T{}
+	for key, m := range h.marks.of {
+		_, kept := l.keep[key]
+		stays, strange := m.outlasts(decimal(l.version), has[key], l.began)
+		f := fate[T]{key: key, base: has[key]}
+		switch {
+		case l.epoch || !stays || kept && !isClosed(h.synced):
+			f = fate[T]{key: key, ends: true}
+			if strange && !l.epoch {
+				t.strange = append(t.strange, key)
+			}
+		case kept:
+			f.base = m.base
+		default:
+			laid[key] = m.shown
+		}
+		t.move.fates = append(t.move.fates, f)
+	}
+	if len(laid) == 0 {
+		return objs
+	}
+	over := make([]T, 0, len(objs)+len(laid))
+	for _, obj := range objs {
+		if _, hidden := laid[KeyOf(obj)]; !hidden {
+			over = append(over, obj)
+		}
+	}
+	for _, obj := range laid {
+		if !equal.IsZero(obj) {
+			over = append(over, obj)
+		}
+	}
+	return over
 }
 
 // settle notes in g what the batch has found, and empties the batch. It reports whether all writes
@@ -233,12 +477,16 @@ func (t *informerTarget[T]) apply(g *eventGroup[T], report string) {
 func (t *informerTarget[T]) settle(g *eventGroup[T]) bool {
 	writes := 0
 	for i := range g.events {
-		if e := &g.events[i]; e.ev.Err == nil {
-			old := t.batch.Old(writes)
-			writes++
-			e.existed = !equal.IsZero(old)
-			t.leave(old)
+		e := &g.events[i]
+		if !e.writes() {
+			continue
 		}
+		old := t.batch.Old(writes)
+		writes++
+		if !e.told {
+			e.existed = !equal.IsZero(old)
+		}
+		t.leave(old)
 	}
 	t.batch.Release()
 	if len(t.failed) == 0 {
@@ -247,7 +495,7 @@ func (t *informerTarget[T]) settle(g *eventGroup[T]) bool {
 	for _, err := range t.failed {
 		e := g.of(err.Key)
 		e.err = err
-		t.rejected(e.ev.Object)
+		t.rejected(e.object())
 	}
 	t.failed = nil
 	return false
@@ -307,6 +555,7 @@ func (t *informerTarget[T]) compare(l *wholeList[T]) (failed []*Error) {
 		Distrust: l.distrust,
 		Newer:    notOlder[T],
 		Keep:     func(key Key) bool { _, ok := l.keep[key]; return ok },
+		Amend:    func(objs []T) []T { return t.lay(l, objs) },
 	}
 	var panics []*Panic
 	if t.opts.OnPanic != nil {
@@ -331,8 +580,16 @@ func (t *informerTarget[T]) replace(l *wholeList[T], report string, shown func()
 		if l.epoch {
 			t.hub.era.epochs++ // under hub.mu
 		}
+		at := decimal(l.version)
+		t.hub.marks.opaque = at == 0
+		t.hub.marks.settleLocked(at, t.move.fates)
 		shown()
 	})
+	clear(t.move.fates)
+	t.move.fates = t.move.fates[:0]
+	for _, key := range t.strange {
+		t.opts.OnError(&Error{Informer: t.opts.Name, Op: opTell, Key: key, Err: errStrange})
+	}
 	if t.detector != nil {
 		for old := range l.staged.All() {
 			t.leave(old)
@@ -354,13 +611,27 @@ func (t *informerTarget[T]) replace(l *wholeList[T], report string, shown func()
 
 func (t *informerTarget[T]) get(key Key) (T, bool) { return t.hub.store.Get(key) }
 
+func (t *informerTarget[T]) base(key Key) (T, bool) { return t.hub.base(key) }
+
 // newest looks at all objects: it is called after an outage, and no event pays for it. What a test
 // has written into the store is not the server's.
 func (t *informerTarget[T]) newest(skip func(Key) bool) Meta {
 	if t.hub.store.foreign.Load() {
 		return Meta{}
 	}
-	return newestOf(t.hub.store.All(), skip)
+	content, bases := t.hub.bases()
+	return newestOf(func(yield func(T) bool) {
+		for obj := range content.All() {
+			if _, told := bases[KeyOf(obj)]; !told && !yield(obj) {
+				return
+			}
+		}
+		for _, obj := range bases {
+			if !equal.IsZero(obj) && !yield(obj) {
+				return
+			}
+		}
+	}, skip)
 }
 
 func (t *informerTarget[T]) version() string { return t.hub.store.ResourceVersion() }

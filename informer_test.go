@@ -269,7 +269,7 @@ func TestAfterTheStop(t *testing.T) {
 		if w, there := inf.Store().Get(key("a")); !there || w.Size != 1 || inf.Store().Len() != 1 {
 			t.Errorf("the store has %d objects, and %+v", inf.Store().Len(), w)
 		}
-		if n := lw.NewIndex(inf, lw.Namespace[*Widget]).Len("default"); n != 1 {
+		if n := lw.NewIndex(inf, (*Widget).GetNamespace).Len("default"); n != 1 {
 			t.Errorf("an index made after the stop holds %d objects", n)
 		}
 		reg := inf.AddHandler(lw.Handler[*Widget]{Add: func(*Widget) { t.Error("a call after the stop") }})

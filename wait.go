@@ -8,7 +8,6 @@ import (
 	"maps"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,17 +16,15 @@ import (
 )
 
 // WaitForSync waits until all syncers have synced, and then returns nil. If some have not when ctx
-// is done, it returns a *[SyncError] that names them. Give ctx a deadline.
+// is done, the error joins what the WaitForSync of each of them has returned. Give ctx a deadline.
 func WaitForSync(ctx context.Context, syncers ...Syncer) error {
-	var failed SyncError
+	var errs []error
 	for _, s := range syncers {
 		// Waiting for one after the other takes no longer than waiting for all at once: they share
 		// ctx, and a Syncer that has synced returns at once.
-		if err := s.WaitForSync(ctx); err != nil {
-			failed.add(s, err)
-		}
+		errs = append(errs, s.WaitForSync(ctx))
 	}
-	return failed.orNil()
+	return errors.Join(errs...)
 }
 
 // waitForSync implements [Informer.WaitForSync].
@@ -374,66 +371,16 @@ type Syncer interface {
 	WaitForSync(ctx context.Context) error
 }
 
+// A Runner is what a [Group] runs: an [AnyInformer], a [Graph], or another Group.
+type Runner interface {
+	Syncer
+	Run(ctx context.Context) error
+}
+
 // AnyInformer is the part of an [Informer] that does not depend on the type of its objects. Every
 // *Informer is one, and describes the methods.
 type AnyInformer interface {
-	Syncer
-	Run(ctx context.Context) error
+	Runner
 	WaitForResourceVersion(ctx context.Context, version string) error
 	Status() Status
-}
-
-// A SyncError is the error of [WaitForSync] and [Group.WaitForSync]: which syncers have not synced,
-// and why. It unwraps to the errors of all of them.
-type SyncError struct {
-	Unsynced []Unsynced // at least one, in the order in which they were waited for
-}
-
-// An Unsynced is a [Syncer] that has not synced.
-type Unsynced struct {
-	Syncer   Syncer
-	Informer string // the name of its informer; "" for a Syncer that is not one of this package
-	Err      error  // what its WaitForSync returned
-}
-
-// Error returns the errors of the syncers, each on a line.
-func (e *SyncError) Error() string {
-	lines := make([]string, len(e.Unsynced))
-	for i, u := range e.Unsynced {
-		lines[i] = u.Err.Error()
-	}
-	return strings.Join(lines, "\n")
-}
-
-// Unwrap returns the errors of the syncers.
-func (e *SyncError) Unwrap() []error {
-	errs := make([]error, len(e.Unsynced))
-	for i, u := range e.Unsynced {
-		errs[i] = u.Err
-	}
-	return errs
-}
-
-// add notes that s has not synced because of err. Of a Group it notes the informers.
-func (e *SyncError) add(s Syncer, err error) {
-	if group, ok := err.(*SyncError); ok {
-		e.Unsynced = append(e.Unsynced, group.Unsynced...)
-		return
-	}
-	u := Unsynced{Syncer: s, Err: err}
-	switch s := s.(type) {
-	case *Registration:
-		u.Informer = s.hub.opts.Name
-	case AnyInformer:
-		u.Informer = s.Status().Informer
-	}
-	e.Unsynced = append(e.Unsynced, u)
-}
-
-// orNil returns e as an error, or nil if every syncer has synced.
-func (e *SyncError) orNil() error {
-	if len(e.Unsynced) == 0 {
-		return nil
-	}
-	return e
 }

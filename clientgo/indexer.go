@@ -233,7 +233,7 @@ func (x *indexer[T]) AddIndexers(indexers cache.Indexers) error {
 // client-go panics with.
 func newIndex[T lw.Object](store lw.Indexed[T], name string, values cache.IndexFunc) *lw.Index[string, T] {
 	if isNamespace(values) {
-		return lw.NewIndex(store, lw.Namespace[T]) // without allocations
+		return lw.NewIndex(store, T.GetNamespace) // without allocations
 	}
 	return lw.NewMultiIndex(store, func(obj T) iter.Seq[string] {
 		v, err := values(obj)

@@ -110,7 +110,7 @@ func ServeKind[T Object](r *Reader, gvk schema.GroupVersionKind, c lw.Collection
 	if _, ok := r.kinds[k]; ok {
 		return fmt.Errorf("controllerruntime: Serve: %T of %v is served already", *new(T), gvk)
 	}
-	s := &served[T]{gvk: gvk, from: c, namespaces: lw.NewIndex(c, lw.Namespace[T]), fields: map[string]field[T]{}}
+	s := &served[T]{gvk: gvk, from: c, namespaces: lw.NewIndex(c, T.GetNamespace), fields: map[string]field[T]{}}
 	for name, values := range fields {
 		s.fields[name] = field[T]{values, lw.NewMultiIndex(c, func(obj T) iter.Seq[string] { return slices.Values(values(obj)) })}
 	}

@@ -25,11 +25,11 @@ type exampleRun struct {
 	cmd *exec.Cmd
 }
 
-// startExample builds examples/<name> and runs it with a kubeconfig and args. It is stopped at the
+// startExample builds examples/cluster/<name> and runs it with a kubeconfig and args. It is stopped at the
 // end of the test, and must then exit with 0.
 func startExample(t testing.TB, s *servers.Server, name string, args ...string) *exampleRun {
 	t.Helper()
-	return startProgram(t, s, filepath.Join("..", "examples", name), fmt.Sprintf(`{"server":%q}`, proxy(t, s)), args...)
+	return startProgram(t, s, filepath.Join("..", "examples", "cluster", name), fmt.Sprintf(`{"server":%q}`, proxy(t, s)), args...)
 }
 
 // startProgram is startExample of the program in a directory, with a cluster of the kubeconfig.
@@ -108,7 +108,7 @@ func (r *exampleRun) says(line string) {
 	})
 }
 
-// defineWebsites creates the resource of examples/controller, and waits until it is served.
+// defineWebsites creates the resource of examples/cluster/controller, and waits until it is served.
 func defineWebsites(t testing.TB, r *servers.Reader) {
 	t.Helper()
 	define(t, r, filepath.Join("..", "examples", "controller", "crd.yaml"), "/apis/example.dev/v1/websites")

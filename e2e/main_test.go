@@ -1,6 +1,6 @@
 // Package e2e_test runs lw against real API servers on loopback and disturbs them.
 //
-// The servers are built by "go run ./cmd/build" in this directory. A test whose server is not built
+// The servers are built by "go run ./cmd build" in this directory. A test whose server is not built
 // is skipped; with LW_E2E_REQUIRED=1 it fails.
 package e2e_test
 

@@ -37,8 +37,8 @@ func jobs(ctx context.Context, client *clientv3.Client) error {
 	return informer.WaitForResourceVersion(ctx, version) // now no read shows the job
 }
 
-// These examples need an etcd, so they are compiled and not run; those of etcd/e2e and examples/etcd
-// are run.
+// These examples need an etcd, so they are compiled and not run; those of etcd/e2e and the program
+// examples/cluster/etcd are run.
 
 func ExampleNew() {
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"localhost:2379"}})

@@ -175,7 +175,6 @@ var exact = map[string]*model{
 	"sigs.k8s.io/controller-runtime/pkg/cache.Informers.RemoveInformer":                   isHarmless,
 
 	// lw
-	"github.com/go-lw/lw.Select":                {kind: reads, paths: []string{"metadata.labels"}, class: "example"},
 	"github.com/go-lw/lw/clientgo.EnqueueOwner": {kind: reads, paths: []string{"metadata.ownerReferences"}, class: "example"},
 
 	// the standard library

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// The manifests of examples/controller are what a kube-apiserver accepts, and give the controller's
+// The manifests of examples/cluster/controller are what a kube-apiserver accepts, and give the controller's
 // account the rights that it needs, and no more.
 func TestExampleManifests(t *testing.T) {
 	if !*run {
@@ -19,11 +19,11 @@ func TestExampleManifests(t *testing.T) {
 	const script = `set -euo pipefail
 go -C kubectl build -ldflags "-X k8s.io/component-base/version.gitVersion=v1.37.2" -o "$DESK/kubectl" ./cmd/kubectl
 export PATH="$DESK:$PATH" HOME="$DESK"
-kubectl apply --validate=strict -f ../examples/controller/crd.yaml
+kubectl apply --validate=strict -f ../examples/cluster/controller/crd.yaml
 kubectl wait --for=condition=Established crd/websites.example.dev --timeout=2m
-kubectl apply --validate=strict -f ../examples/controller/deploy.yaml
+kubectl apply --validate=strict -f ../examples/cluster/controller/deploy.yaml
 echo == what there is
-kubectl get -o name -f ../examples/controller/deploy.yaml
+kubectl get -o name -f ../examples/cluster/controller/deploy.yaml
 echo == what it may do
 can() { echo "$* $(kubectl auth can-i "$@" -n default --as=system:serviceaccount:default:website-controller || true)"; }
 can watch websites.example.dev
@@ -41,7 +41,7 @@ echo == end
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(ctx, "go", "run", "./cmd/serve", "kube", "bash", "-c", script)
+	cmd := exec.CommandContext(ctx, "go", "run", "./cmd", "serve", "kube", "bash", "-c", script)
 	cmd.Dir, cmd.Env = e2e, append(cmd.Environ(), "DESK="+desk, "TMPDIR="+desk, "PWD="+e2e)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }

@@ -70,7 +70,7 @@ func TestScripts(t *testing.T) {
 			t.Errorf("the page has no %s", want)
 		}
 	}
-	if !strings.Contains(other, "./cmd/serve") {
+	if !strings.Contains(other, "./cmd serve") {
 		t.Errorf("the other terminal has %q", other)
 	}
 	if out, err := exec.Command("bash", "-n", "-c", main).CombinedOutput(); err != nil {

@@ -159,7 +159,7 @@ func (f *follower[T]) report(changes int) {
 // followCluster follows the collection at url until ctx is done. It asks the server only for the
 // metadata of the objects, so it works for a collection of any type.
 func followCluster(ctx context.Context, url string) error {
-	f := newFollower(&lw.HTTP[*metav1.PartialObjectMetadata]{URL: url}, "namespace", lw.Namespace[*metav1.PartialObjectMetadata])
+	f := newFollower(&lw.HTTP[*metav1.PartialObjectMetadata]{URL: url}, "namespace", (*metav1.PartialObjectMetadata).GetNamespace)
 	done := f.run(ctx)
 	if err := lw.WaitForSync(ctx, f.informer, f.replayed); err != nil {
 		<-done

@@ -19,7 +19,6 @@ type Story[T lw.Object] struct {
 	mu      sync.Mutex
 	present map[lw.Key]T
 	deleted map[lw.Key]string // the version of the last object of a key that is not there
-	rewound bool              // versions are no longer checked
 	calls   uint64
 }
 
@@ -44,13 +43,6 @@ func (s *Story[T]) Tell(d lw.Delta[T]) {
 	case lw.Deleted:
 		s.Delete(d.Old)
 	}
-}
-
-// Rewound ends the check of versions: the server has gone back in time, or is about to.
-func (s *Story[T]) Rewound() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.rewound = true
 }
 
 // Add is the handler's Add callback.
@@ -103,9 +95,6 @@ func (s *Story[T]) Delete(last T) {
 
 // mustRiseLocked fails unless version to of key is newer than from. The caller holds mu.
 func (s *Story[T]) mustRiseLocked(key lw.Key, from, to string) {
-	if s.rewound {
-		return
-	}
 	if c, err := resourceversion.CompareResourceVersion(from, to); err != nil || c >= 0 {
 		s.fail(fmt.Errorf("%v went from version %s to %s (%v)", key, from, to, err))
 	}

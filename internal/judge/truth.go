@@ -14,8 +14,7 @@ import (
 
 // A Truth knows the state of a server's collection at each version. It is safe for concurrent use.
 //
-// A reader calls [Truth.Begin] before a read and [Truth.End] after it. Between [Truth.Rewind] and
-// [Truth.Settled] reads are not judged: the server is then older than what readers have seen.
+// A reader calls [Truth.Begin] before a read and [Truth.End] after it.
 //
 // The hash of a state is the sum of the hashes of its objects. So a write changes it by the
 // difference of two hashes, and the order of the objects does not matter.
@@ -27,8 +26,6 @@ type Truth struct {
 	sums     []uint64          // sums[i] is the hash of the state at versions[i]
 	objects  map[string]uint64 // the hash of each object that exists, by key
 	latest   uint64            // the newest version that a read has shown
-	epoch    int               // number of rewinds
-	rewound  bool              // Rewind was called, and Settled not yet
 	judged   uint64            // number of reads that were compared with a state
 }
 
@@ -84,39 +81,12 @@ func (t *Truth) Write(key string, write func() (version, hash uint64)) (version 
 	return version
 }
 
-// Rewind calls rewind, which returns the server to an older version. rewind returns that version
-// and the hash of each object that the server then has, or nil objects if the server refused.
-func (t *Truth) Rewind(rewind func() (version uint64, objects map[string]uint64)) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	version, objects := rewind()
-	if objects == nil {
-		return // the server refused
-	}
-	var state State
-	for _, hash := range objects {
-		state.Add(hash)
-	}
-	t.versions, t.sums, t.objects = []uint64{version}, []uint64{uint64(state)}, objects
-	t.epoch++
-	t.rewound = true
-}
-
-// Settled says that every reader has noticed the last Rewind. Reads are judged again.
-func (t *Truth) Settled() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.rewound {
-		t.rewound, t.latest = false, 0
-	}
-}
-
-// Now returns the version of the last write, the state since then, and the number of rewinds.
-func (t *Truth) Now() (version uint64, state State, epoch int) {
+// Now returns the version of the last write, and the state since then.
+func (t *Truth) Now() (version uint64, state State) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	last := len(t.versions) - 1
-	return t.versions[last], State(t.sums[last]), t.epoch
+	return t.versions[last], State(t.sums[last])
 }
 
 // Judged returns the number of reads that were compared with a state of the server.
@@ -127,16 +97,13 @@ func (t *Truth) Judged() uint64 {
 }
 
 // A Read is a read that has begun.
-type Read struct {
-	epoch  int
-	latest uint64
-}
+type Read struct{ latest uint64 }
 
 // Begin is called before a read.
 func (t *Truth) Begin() Read {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return Read{t.epoch, t.latest}
+	return Read{t.latest}
 }
 
 // End is called after a read that showed state at version. It returns an error if the server had
@@ -161,8 +128,6 @@ func (t *Truth) EndWithin(r Read, from, to string, state State) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
-	case t.rewound || r.epoch != t.epoch:
-		return nil
 	case first < r.latest:
 		return fmt.Errorf("a read shows version %d after another has shown %d", first, r.latest)
 	case first > last:

@@ -66,15 +66,4 @@ func TestReadsInRealTime(t *testing.T) {
 	if got := truth.Judged(); got != 2 {
 		t.Errorf("%d reads judged, want 2", got)
 	}
-	truth.Rewind(func() (uint64, map[string]uint64) { return 2, map[string]uint64{"a": uint64(states[2])} })
-	if err := truth.End(truth.Begin(), "5", states[5]); err != nil {
-		t.Errorf("until the reader has noticed: %v", err)
-	}
-	truth.Settled()
-	if err := truth.End(truth.Begin(), "2", states[2]); err != nil {
-		t.Errorf("after the rewind: %v", err)
-	}
-	if err := truth.End(truth.Begin(), "2", states[3]); err == nil {
-		t.Error("a state that the server has not had since the rewind")
-	}
 }

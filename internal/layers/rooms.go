@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A Room is files of package lw that hold one idea. The files of a room may use each other.
+// A Room is files of a package that hold one idea. The files of a room may use each other.
 type Room struct {
 	Name  string
 	Files []string // patterns of path.Match
@@ -19,7 +19,7 @@ var Rooms = []Room{
 	{"words", []string{"doc.go", "lw.go", "error.go", "options.go", "status*.go", "board.go"}, nil},
 	{"log", []string{"fifo.go", "cursor.go", "fold.go"}, []string{"words"}},
 	{"index", []string{"index*.go"}, []string{"words"}},
-	{"hub", []string{"hub*.go", "handler.go", "wait.go"}, []string{"words", "log", "index"}},
+	{"hub", []string{"hub*.go", "handler.go", "wait.go", "tell.go"}, []string{"words", "log", "index"}},
 	{"sources", []string{"listwatch*.go", "http.go", "fields.go", "memory.go", "feed.go", "transform.go"}, []string{"words"}},
 	{"reflector", []string{"reflector*.go"}, []string{"words"}},
 	{"informer", []string{"informer.go", "mutation.go", "group.go"}, []string{"words", "index", "hub", "reflector"}},

@@ -3,6 +3,7 @@ package proof
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"iter"
 	"math/rand/v2"
@@ -20,9 +21,10 @@ import (
 // TestStress lets real goroutines at one informer, for the race detector and for what no bubble
 // shows: writers of the server, readers of every kind, handlers, loops over Events and indexes that
 // come and go, waits. What is read is compared with what the server had, on line, and what was read
-// once must not change.
+// once must not change. With -stress it goes on for so long, and heap and goroutines must not grow
+// after a third of that.
 func TestStress(t *testing.T) {
-	duration := 2500 * time.Millisecond
+	duration := *stressFor
 	if testing.Short() {
 		duration /= 5
 	}
@@ -45,10 +47,18 @@ func TestStress(t *testing.T) {
 	}
 	// On a machine that is busy with something else it goes on until it has proved something.
 	enough := func() bool { return s.truth.Judged() >= 100 && s.told.Load() >= 100 }
+	var early usage
 	for begun := time.Now(); !t.Failed(); time.Sleep(duration / 100) {
-		if took := time.Since(begun); took >= duration && (enough() || took > 100*duration) {
+		took := time.Since(begun)
+		if early.heap == 0 && took >= duration/3 {
+			early = use()
+		}
+		if took >= duration && (enough() || took > 100*duration) {
 			break
 		}
+	}
+	if late := use(); duration >= time.Minute && (late.heap > early.heap+early.heap/4+8<<20 || late.goroutines > early.goroutines+50) {
+		t.Errorf("grown from %+v to %+v", early, late)
 	}
 	cancel()
 	users.Wait()
@@ -59,11 +69,28 @@ func TestStress(t *testing.T) {
 	}
 }
 
+var stressFor = flag.Duration("stress", 2500*time.Millisecond, "how long TestStress takes")
+
+// usage is what is reachable, in bytes, and what runs.
+type usage struct {
+	heap       uint64
+	goroutines int
+}
+
+func use() usage {
+	runtime.GC()
+	runtime.GC() // a sync.Pool gives its objects up only at the second collection
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return usage{m.HeapAlloc, runtime.NumGoroutine()}
+}
+
 type stress struct {
 	t      *testing.T
 	server *lw.Memory[*Part]
 	truth  *judge.Truth
 	inf    *lw.Informer[*Part]
+	other  *lw.Informer[*Part]      // of the same server, with a handler that is blocked
 	all    *lw.Index[string, *Part] // everything under one key
 	names  atomic.Int64
 	uses   atomic.Int64
@@ -82,12 +109,15 @@ func newStress(t *testing.T) *stress {
 	s.inf = lw.NewInformer(s.server, &lw.Options{PageSize: 50, Backoff: func(int) time.Duration { return time.Millisecond },
 		OnError: func(error) {}})
 	s.all = lw.NewIndex(s.inf, func(*Part) string { return "all" })
+	s.other = lw.NewInformer(s.server, &lw.Options{Backoff: func(int) time.Duration { return time.Millisecond }, OnError: func(error) {}})
 	ctx, cancel := context.WithCancel(context.Background())
+	s.other.AddHandler(lw.Handler[*Part]{Add: func(*Part) { <-ctx.Done() }})
 	done := make(chan error)
 	go func() { done <- s.inf.Run(ctx) }()
+	go func() { done <- s.other.Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-done; err != nil {
+		if err := errors.Join(<-done, <-done); err != nil {
 			t.Errorf("Run: %v", err)
 		}
 	})
@@ -318,9 +348,10 @@ func (s *stress) settle() {
 	defer cancel()
 	story := judge.NewStory[*Part](s.must)
 	reg := s.inf.AddHandler(story.Handler())
-	version, want, _ := s.truth.Now()
+	version, want := s.truth.Now()
 	if err := errors.Join(
 		s.inf.WaitForResourceVersion(ctx, strconv.FormatUint(version, 10)),
+		s.other.WaitForResourceVersion(ctx, strconv.FormatUint(version, 10)),
 		reg.WaitForSync(ctx),
 	); err != nil {
 		s.t.Fatal(err)
@@ -331,7 +362,7 @@ func (s *stress) settle() {
 	reg.Remove()
 	<-reg.Done()
 	for name, got := range map[string]judge.State{
-		"store": stateOf(s.inf.Store().All()), "index": stateOf(s.all.Lookup("all")), "handler": story.State(hashPart),
+		"store": stateOf(s.inf.Store().All()), "other store": stateOf(s.other.Store().All()), "index": stateOf(s.all.Lookup("all")), "handler": story.State(hashPart),
 	} {
 		if got != want {
 			s.t.Errorf("the %s does not show the server's state at %d", name, version)

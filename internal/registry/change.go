@@ -12,8 +12,8 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/api/validation"
-	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -26,8 +26,8 @@ func (w *Write) fresh() (*Object, error) {
 		// What an earlier attempt was given belongs to the functions of the user.
 		o.Meta = *o.Meta.DeepCopy()
 		if w.kind.Type != nil {
-			_, err := w.kind.prune(&o, false)
-			return &o, err
+			again, _, err := w.kind.object(w.kind.AppendJSON(nil, &o), false)
+			return again, err
 		}
 	}
 	return &o, nil
@@ -74,7 +74,7 @@ func now() metav1.Time { return metav1.NewTime(time.Now().UTC().Truncate(time.Se
 // insert decides about an object that is not stored yet.
 func (w *Write) insert(ctx context.Context, o *Object) (Outcome, error) {
 	k, m := w.kind, &o.Meta
-	m.ResourceVersion, m.SelfLink, m.DeletionTimestamp, m.DeletionGracePeriodSeconds = "", "", nil, nil
+	m.ResourceVersion, m.DeletionTimestamp, m.DeletionGracePeriodSeconds = "", nil, nil
 	if !w.req.Whole {
 		m.UID = ""
 	}
@@ -129,7 +129,7 @@ func (w *Write) changed(ctx context.Context, old *Object) (*Object, error) {
 		return nil, err
 	}
 	if uid := o.Meta.UID; uid != "" && uid != old.Meta.UID {
-		return nil, w.conflict(fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", uid, old.Meta.UID))
+		return nil, w.conflict(fmt.Errorf("precondition failed: UID in precondition: %v, UID in object meta: %v", uid, old.Meta.UID))
 	}
 	return o, nil
 }
@@ -185,7 +185,7 @@ func (w *Write) replace(ctx context.Context, o, old *Object) (Outcome, error) {
 			o.Status, o.Value = old.Status, nil
 		}
 	}
-	m.Generation, m.CreationTimestamp, m.SelfLink = was.Generation, was.CreationTimestamp, was.SelfLink
+	m.Generation, m.CreationTimestamp = was.Generation, was.CreationTimestamp
 	if m.UID == "" {
 		m.UID = was.UID
 	}
@@ -229,7 +229,7 @@ func (w *Write) checkMeta(m, old *metav1.ObjectMeta) (errs field.ErrorList) {
 	if old != nil {
 		names = func(string, bool) []string { return nil } // it is the same name
 	} else if w.req.Whole {
-		names = func(name string, _ bool) []string { return path.IsValidPathSegmentName(name) }
+		names = func(name string, _ bool) []string { return content.IsPathSegmentName(name) }
 	}
 	checked := *m
 	if w.req.Whole {

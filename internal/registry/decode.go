@@ -56,11 +56,15 @@ func (w *Write) decode(body []byte) (*Object, error) {
 	if err != nil {
 		return nil, w.kind.undecodable(body, err)
 	}
-	o, more, err := w.kind.object(data, strict)
+	data, twice, err := tidy(data)
 	if err != nil {
 		return nil, w.kind.undecodable(body, err)
 	}
-	if lost = append(lost, more...); len(lost) == 0 {
+	o, unknown, err := w.kind.object(data, strict)
+	if err != nil {
+		return nil, w.kind.undecodable(body, err)
+	}
+	if lost = append(append(lost, twice...), unknown...); !strict || len(lost) == 0 {
 		return o, nil
 	}
 	if w.opts.validation == metav1.FieldValidationStrict {
@@ -76,24 +80,6 @@ func (w *Write) warn(lost []error) {
 			w.Warnings = append(w.Warnings, text)
 		}
 	}
-}
-
-// object returns the object in JSON, pruned to the Kind's Type, and what was lost.
-func (k *Kind) object(data []byte, strict bool) (o *Object, lost []error, err error) {
-	o, lost, err = k.parse(data, strict)
-	if err != nil {
-		return nil, nil, err
-	}
-	more, err := k.prune(o, strict)
-	for _, err := range more {
-		if !slices.ContainsFunc(lost, func(l error) bool { return l.Error() == err.Error() }) {
-			lost = append(lost, err)
-		}
-	}
-	if !strict {
-		lost = nil
-	}
-	return o, lost, err
 }
 
 // undecodable is the answer to a body that is no object of the Kind.

@@ -36,7 +36,7 @@ func (w *Write) remove(ctx context.Context, old *Object) (Outcome, error) {
 	if !graceful {
 		mark(&o.Meta, now(), 0)
 	}
-	if dependents := w.delete.OrphanDependents; dependents != nil && !*dependents {
+	if _, older := policyOf(w.delete); older && !slices.Contains(o.Meta.Finalizers, metav1.FinalizerOrphanDependents) {
 		out.Code = http.StatusAccepted
 	}
 	if same(&o, old) {
@@ -80,19 +80,11 @@ func (w *Write) checkPreconditions(old *Object) error {
 func (w *Write) finalizers(old *Object) []string {
 	const orphan, foreground = metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents
 	finalizers := old.Meta.Finalizers
-	want := ""
-	switch o := w.delete; {
-	case o.OrphanDependents != nil && *o.OrphanDependents:
-		want = orphan
-	case o.OrphanDependents != nil:
-	case o.PropagationPolicy != nil && *o.PropagationPolicy == metav1.DeletePropagationOrphan:
-		want = orphan
-	case o.PropagationPolicy != nil && *o.PropagationPolicy == metav1.DeletePropagationForeground:
-		want = foreground
-	case o.PropagationPolicy != nil:
-	default:
+	policy, _ := policyOf(w.delete)
+	if policy == nil {
 		return finalizers
 	}
+	want := map[metav1.DeletionPropagation]string{metav1.DeletePropagationOrphan: orphan, metav1.DeletePropagationForeground: foreground}[*policy]
 	if want != "" && slices.Contains(finalizers, want) && !(slices.Contains(finalizers, orphan) && slices.Contains(finalizers, foreground)) {
 		return finalizers
 	}
@@ -106,6 +98,21 @@ func (w *Write) finalizers(old *Object) []string {
 		out = append(out, want)
 	}
 	return out
+}
+
+// policyOf returns what the options say about the dependents; nil: nothing. older says that they say
+// it by the field that came before.
+func policyOf(o *metav1.DeleteOptions) (policy *metav1.DeletionPropagation, older bool) {
+	//lint:ignore SA1019 older clients send it
+	orphan := o.OrphanDependents
+	if orphan == nil {
+		return o.PropagationPolicy, false
+	}
+	p := metav1.DeletePropagationBackground
+	if *orphan {
+		p = metav1.DeletePropagationOrphan
+	}
+	return &p, true
 }
 
 // mark says that the object is deleted at a time, after a grace period of so many seconds.

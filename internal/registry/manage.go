@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -166,7 +167,7 @@ func (w *Write) applied(ctx context.Context, old *Object) (*Object, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	data, err := result.(*unstructured.Unstructured).MarshalJSON()
+	data, err := json.Marshal(result.(*unstructured.Unstructured).Object)
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,11 @@ func (o *Object) Key() types.NamespacedName {
 
 // Parse returns the object that a server has written as JSON.
 func (k *Kind) Parse(data []byte) (*Object, error) {
-	o, _, err := k.parse(data, false)
+	data, _, err := tidy(data)
+	if err != nil {
+		return nil, err
+	}
+	o, _, err := k.split(data, true, false)
 	return o, err
 }
 
@@ -45,11 +49,15 @@ func (k *Kind) ValueOf(value any) (*Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	o, err := k.Parse(data)
-	if err == nil {
-		o.Value = value
+	m, whole := value.(metav1.Object)
+	o, _, err := k.split(data, !whole, false)
+	if err != nil {
+		return nil, err
 	}
-	return o, err
+	if o.Value = value; whole {
+		o.Meta = metaOf(m)
+	}
+	return o, nil
 }
 
 // AppendJSON appends the object.
@@ -96,12 +104,9 @@ func (o *Object) Field(path string) string {
 	return string(value)
 }
 
-// parse takes the JSON of an object to pieces. strict says that names that come twice, and names in
-// the metadata that are not known, are returned as well.
-func (k *Kind) parse(data []byte, strict bool) (o *Object, unknown []error, err error) {
-	if data, unknown, err = tidy(data); err != nil {
-		return nil, nil, err
-	}
+// split takes the JSON of an object, which is tidy, to pieces. The metadata is left out unless meta is
+// set. With strict the names in it that are not known are returned.
+func (k *Kind) split(data []byte, meta, strict bool) (o *Object, unknown []error, err error) {
 	o = &Object{}
 	if data[0] != '{' {
 		return nil, nil, fmt.Errorf("json: cannot unmarshal %.20q into an object", data)
@@ -116,9 +121,12 @@ func (k *Kind) parse(data []byte, strict bool) (o *Object, unknown []error, err 
 		case `"apiVersion"`:
 			err = text(value, "apiVersion", &apiVersion)
 		case `"metadata"`:
-			var lost []error
-			lost, err = k.parseMeta(value, &o.Meta, strict)
-			unknown, noMeta = append(unknown, lost...), string(value) == "null"
+			noMeta = string(value) == "null"
+			if value[0] != '{' && !noMeta {
+				err = fmt.Errorf("json: cannot unmarshal %.20q into metadata", value)
+			} else if meta {
+				unknown, err = parseMeta(value, &o.Meta, strict)
+			}
 		case `"status"`:
 			if o.Status = bytes.Clone(value); string(value) == "null" {
 				o.Status = nil
@@ -152,14 +160,13 @@ func (e *versionError) Error() string {
 	return fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)", e.got, e.want)
 }
 
-func (k *Kind) parseMeta(value []byte, m *metav1.ObjectMeta, strict bool) (unknown []error, err error) {
-	if value[0] != '{' && string(value) != "null" {
-		return nil, fmt.Errorf("json: cannot unmarshal %.20q into metadata", value)
+func parseMeta(value []byte, m *metav1.ObjectMeta, strict bool) (unknown []error, err error) {
+	if strict {
+		unknown, err = kjson.UnmarshalStrict(value, m, kjson.DisallowUnknownFields)
+	} else {
+		err = kjson.UnmarshalCaseSensitivePreserveInts(value, m)
 	}
-	if !strict {
-		return nil, kjson.UnmarshalCaseSensitivePreserveInts(value, m)
-	}
-	unknown, err = kjson.UnmarshalStrict(value, m, kjson.DisallowUnknownFields)
+	m.SetSelfLink("")
 	for i, u := range unknown {
 		unknown[i] = errors.New(strings.Replace(u.Error(), `"`, `"metadata.`, 1))
 	}
@@ -288,26 +295,42 @@ func (t *Type) decode(data []byte, strict bool) (value any, unknown []error, err
 	return value, unknown, err
 }
 
-// prune leaves of an object what the Type knows, in the form in which the Type writes it. It returns
-// the names that are lost, of those that a client may set.
-func (k *Kind) prune(o *Object, strict bool) (lost []error, err error) {
-	if k.Type == nil {
-		return nil, nil
+// object returns the object in JSON, which is tidy: what the Kind's Type keeps of it, in the form in
+// which the Type writes it. With strict the names that are lost are returned, of those that a client may
+// set.
+func (k *Kind) object(data []byte, strict bool) (o *Object, lost []error, err error) {
+	if o, lost, err = k.split(data, k.Type == nil || k.Type.opaque, strict); err != nil || k.Type == nil {
+		return o, lost, err
 	}
-	value, unknown, err := k.Type.decode(k.AppendJSON(nil, o), strict)
+	value, unknown, err := k.Type.decode(data, strict)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, u := range unknown {
 		if !ours[u.Error()] {
 			lost = append(lost, u)
 		}
 	}
-	o.Value = value
-	if k.Type.opaque {
-		return lost, nil
+	if o.Value = value; k.Type.opaque {
+		return o, lost, nil
 	}
-	return lost, k.renew(o)
+	o, err = k.ValueOf(value)
+	if _, whole := value.(metav1.Object); err != nil || whole {
+		return o, lost, err
+	}
+	sent, _, err := k.split(data, true, false)
+	if err != nil {
+		return nil, nil, err
+	}
+	o.keepIdentity(&sent.Meta)
+	return o, lost, nil
+}
+
+// keepIdentity gives the object the metadata that the engine needs to know, also of one whose type
+// keeps none of it.
+func (o *Object) keepIdentity(m *metav1.ObjectMeta) {
+	o.Meta.Name, o.Meta.Namespace, o.Meta.GenerateName = m.Name, m.Namespace, m.GenerateName
+	o.Meta.UID, o.Meta.ResourceVersion = m.UID, m.ResourceVersion
 }
 
 // ours are the errors about members that every object has, also one whose type keeps none of them.
@@ -319,18 +342,14 @@ var ours = func() map[string]bool {
 	return all
 }()
 
-// renew takes the pieces of an object from its Value, apart from what only the engine needs to know
-// of the metadata.
+// renew takes the pieces of an object from its Value, apart from who it is.
 func (k *Kind) renew(o *Object) error {
 	written, err := k.ValueOf(o.Value)
-	if err != nil {
-		return err
+	if err == nil {
+		written.keepIdentity(&o.Meta)
+		*o = *written
 	}
-	m := &written.Meta
-	m.UID, m.ResourceVersion, m.GenerateName = o.Meta.UID, o.Meta.ResourceVersion, o.Meta.GenerateName
-	m.Name, m.Namespace = o.Meta.Name, o.Meta.Namespace
-	*o = *written
-	return nil
+	return err
 }
 
 // give makes the Value of an object that is about to be stored, from its pieces.
@@ -343,8 +362,28 @@ func (k *Kind) give(o *Object) (err error) {
 		setMeta(m, &o.Meta)
 		return nil
 	}
-	o.Value, _, err = k.Type.decode(k.AppendJSON(nil, o), false)
-	return err
+	if o.Value, _, err = k.Type.decode(k.AppendJSON(nil, o), false); err != nil {
+		return err
+	}
+	// A type that decodes itself may tell names apart in another way than the engine.
+	if v, ok := o.Value.(named); ok && (v.GetName() != o.Meta.Name || v.GetNamespace() != o.Meta.Namespace) {
+		return badRequest("the object is %s/%s for %T, and %s for the request", v.GetNamespace(), v.GetName(), o.Value, o.Key())
+	}
+	return nil
+}
+
+type named interface {
+	GetName() string
+	GetNamespace() string
+}
+
+func metaOf(o metav1.Object) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name: o.GetName(), Namespace: o.GetNamespace(), GenerateName: o.GetGenerateName(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion(),
+		Generation: o.GetGeneration(), CreationTimestamp: o.GetCreationTimestamp(), DeletionTimestamp: o.GetDeletionTimestamp(),
+		DeletionGracePeriodSeconds: o.GetDeletionGracePeriodSeconds(), Labels: o.GetLabels(), Annotations: o.GetAnnotations(),
+		Finalizers: o.GetFinalizers(), OwnerReferences: o.GetOwnerReferences(), ManagedFields: o.GetManagedFields(),
+	}
 }
 
 func setMeta(to metav1.Object, m *metav1.ObjectMeta) {
@@ -362,4 +401,5 @@ func setMeta(to metav1.Object, m *metav1.ObjectMeta) {
 	to.SetFinalizers(m.Finalizers)
 	to.SetOwnerReferences(m.OwnerReferences)
 	to.SetManagedFields(m.ManagedFields)
+	to.SetSelfLink("")
 }

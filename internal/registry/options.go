@@ -95,6 +95,7 @@ func ParseDeleteOptions(query url.Values, contentType string, body []byte) (*met
 		}
 		if query.Has("orphanDependents") {
 			orphan := flag(query.Get("orphanDependents"))
+			//lint:ignore SA1019 older clients send it
 			o.OrphanDependents = &orphan
 		}
 		if query.Has("propagationPolicy") {

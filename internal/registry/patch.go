@@ -83,7 +83,12 @@ func (w *Write) patched(ctx context.Context, old *Object) (*Object, error) {
 		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", MaxBody))
 	}
 	strict := w.opts.validation != metav1.FieldValidationIgnore
-	o, more, err := w.kind.object(after, strict)
+	after, _, err = tidy(after)
+	var o *Object
+	var more []error
+	if err == nil {
+		o, more, err = w.kind.object(after, strict)
+	}
 	if err == nil && w.opts.validation == metav1.FieldValidationStrict && len(lost)+len(more) > 0 {
 		err = runtime.NewStrictDecodingError(append(lost, more...))
 	}

@@ -195,6 +195,37 @@ func TestTypes(t *testing.T) {
 	}
 }
 
+// An Odd object reads its names in any case, as encoding/json does.
+type Odd struct{ Bare }
+
+func (o *Odd) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, &o.Bare) }
+func (o *Odd) GetName() string                 { return o.Metadata.Name }
+func (o *Odd) GetNamespace() string            { return o.Metadata.Namespace }
+
+// A type that decodes itself cannot be led to another name than that of the request.
+func TestNamesInAnyCase(t *testing.T) {
+	k := things(t)
+	k.Type = typeOf[*Odd](t)
+	m := newMemory(k)
+	for body, want := range map[string]string{
+		`{"metadata":{"name":"a"},"size":1}`:                                       "201",
+		`{"metadata":{"name":"b"},"Metadata":{"namespace":"other"},"size":1}`:      "400",
+		`{"metadata":{"name":"c","namespace":"ns"},"metaData":{"name":"d"}}`:       "400",
+		`{"metadata":{"name":"e"},"Metadata":{"name":"e","namespace":"ns"}}`:       "201",
+		`{"metadata":{"name":"f"},"\u004detadata":{"name":"f","namespace":"ns2"}}`: "400",
+	} {
+		out, _, err := do(m, Request{Verb: Create, Body: []byte(body)})
+		if got := said(k, out, err); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %s, want %s", body, got, want)
+		}
+	}
+	for key, o := range m.objects {
+		if v := o.Value.(*Odd); v.GetName() != key.Name || v.GetNamespace() != key.Namespace {
+			t.Errorf("%s has %+v", key, v)
+		}
+	}
+}
+
 // The functions of the user fill in, refuse, and are not trusted not to panic.
 func TestFunctions(t *testing.T) {
 	k := things(t)

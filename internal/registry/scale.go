@@ -141,7 +141,7 @@ func (k *Kind) withReplicas(old *Object, n int64) (*Object, error) {
 	if err := unstructured.SetNestedField(u.Object, n, splitPath(k.Scale.Replicas)...); err != nil {
 		return nil, badRequest("%v", err)
 	}
-	data, err := u.MarshalJSON()
+	data, err := json.Marshal(u.Object)
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// A Set has the channels that wait for a change of a key, or of any key. A channel is closed by the
+// A Set has the channels that wait for a change of some keys, or of any key. A channel is closed by the
 // first change after it was asked for, and then the Set has let go of it. It also lets go of a
 // channel whose context is done; such a channel stays open. The zero value is ready. All methods
 // are safe for concurrent use.
@@ -21,19 +21,20 @@ type Set[K comparable] struct {
 	n atomic.Int64
 
 	mu     sync.Mutex
-	at     map[place[K]]map[*signal]struct{} // guarded by mu, as is closed; no map in it is empty
+	at     map[place[K]]map[*signal[K]]struct{} // guarded by mu, as is closed; no map in it is empty
 	closed bool
 }
 
-// A place is what a signal is about: a key, or any key.
+// A place is one of what a signal is about: a key, or any key.
 type place[K comparable] struct {
 	key K
 	any bool
 }
 
 // A signal is one channel that somebody has asked for.
-type signal struct {
+type signal[K comparable] struct {
 	changed chan struct{}
+	at      []place[K]  // where it is added; it never changes
 	stop    func() bool // ends the context's interest in the signal; nil: there is no context
 	over    bool        // nobody needs it any more; guarded by Set.mu
 }
@@ -50,84 +51,94 @@ func (f Fired) Release() {
 	}
 }
 
-// Wait returns a channel that is closed by the next change of key. If guard is not nil, the channel
-// is added while guard is held: then a writer that holds guard has all channels that it concerns
-// from then on until it releases guard. No lock is held when ctx is used.
+// Wait returns a channel that is closed by the next change of one of keys, or of any key if there
+// are none. If guard is not nil, the channel is added while guard is held: then a writer that holds
+// guard has all channels that it concerns from then on until it releases guard. No lock is held when
+// ctx is used.
 //
-// The channel of a key that is not equal to itself (NaN) is never closed, since there is nothing
-// that it could be about.
-func (s *Set[K]) Wait(ctx context.Context, key K, guard sync.Locker) <-chan struct{} {
-	if key != key {
-		return make(chan struct{})
-	}
-	return s.wait(ctx, place[K]{key: key}, guard)
-}
-
-// WaitAny returns a channel that is closed by the next change of any key.
-func (s *Set[K]) WaitAny(ctx context.Context) <-chan struct{} {
-	return s.wait(ctx, place[K]{any: true}, nil)
-}
-
-// Take is like Wait, for a caller that lets go of the channel itself: by calling forget, at
-// any time.
-func (s *Set[K]) Take(key K) (changed <-chan struct{}, forget func()) {
-	sig, at := &signal{changed: make(chan struct{})}, place[K]{key: key}
-	if key == key {
-		s.add(sig, at, nil)
-	}
-	return sig.changed, func() { s.forget(sig, at) }
-}
-
-func (s *Set[K]) wait(ctx context.Context, at place[K], guard sync.Locker) <-chan struct{} {
-	sig := &signal{changed: make(chan struct{})}
+// A key that is not equal to itself (NaN) counts for nothing, since there is nothing that it could be
+// about.
+func (s *Set[K]) Wait(ctx context.Context, guard sync.Locker, keys ...K) <-chan struct{} {
+	sig := newSignal(keys)
 	// ctx may be done before the signal is added. Then over says so.
-	sig.stop = context.AfterFunc(ctx, func() { s.forget(sig, at) })
-	if !s.add(sig, at, guard) {
+	sig.stop = context.AfterFunc(ctx, func() { s.forget(sig) })
+	if !s.add(sig, guard) {
 		sig.stop()
 	}
 	return sig.changed
 }
 
+// Take is like Wait, for a caller that lets go of the channel itself: by calling forget, at
+// any time.
+func (s *Set[K]) Take(key K) (changed <-chan struct{}, forget func()) {
+	sig := newSignal([]K{key})
+	s.add(sig, nil)
+	return sig.changed, func() { s.forget(sig) }
+}
+
+func newSignal[K comparable](keys []K) *signal[K] {
+	sig := &signal[K]{changed: make(chan struct{}), at: make([]place[K], 0, max(1, len(keys)))}
+	for _, key := range keys {
+		if key == key {
+			sig.at = append(sig.at, place[K]{key: key})
+		}
+	}
+	if len(keys) == 0 {
+		sig.at = append(sig.at, place[K]{any: true})
+	}
+	return sig
+}
+
 // add adds sig, unless nothing can come of it. Then it returns false.
-func (s *Set[K]) add(sig *signal, at place[K], guard sync.Locker) bool {
+func (s *Set[K]) add(sig *signal[K], guard sync.Locker) bool {
 	if guard != nil {
 		guard.Lock()
 		defer guard.Unlock()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if sig.over || s.closed {
+	if sig.over || s.closed || len(sig.at) == 0 {
 		return false
 	}
 	if s.at == nil {
-		s.at = make(map[place[K]]map[*signal]struct{})
+		s.at = make(map[place[K]]map[*signal[K]]struct{})
 	}
-	if s.at[at] == nil {
-		s.at[at] = make(map[*signal]struct{}, 1)
+	for _, at := range sig.at {
+		if s.at[at] == nil {
+			s.at[at] = make(map[*signal[K]]struct{}, 1)
+		}
+		s.at[at][sig] = struct{}{}
 	}
-	s.at[at][sig] = struct{}{}
 	s.n.Add(1)
 	return true
 }
 
 // forget lets go of a signal that nobody needs any more, whether it was added, will be, or has
 // fired.
-func (s *Set[K]) forget(sig *signal, at place[K]) {
+func (s *Set[K]) forget(sig *signal[K]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sig.over = true
-	if _, ok := s.at[at][sig]; !ok {
-		return
-	}
-	if delete(s.at[at], sig); len(s.at[at]) == 0 {
-		s.removeLocked(at)
-	}
-	s.n.Add(-1)
+	s.removeLocked(sig)
 }
 
-// removeLocked removes a place. A map never gives back memory, so an empty one is dropped.
-func (s *Set[K]) removeLocked(at place[K]) {
-	if delete(s.at, at); len(s.at) == 0 {
+// removeLocked removes a signal, if it is there. A map never gives back memory, so an empty one is
+// dropped.
+func (s *Set[K]) removeLocked(sig *signal[K]) {
+	there := false
+	for _, at := range sig.at {
+		if _, ok := s.at[at][sig]; !ok {
+			continue // it was not added, or at is twice in sig.at
+		}
+		there = true
+		if delete(s.at[at], sig); len(s.at[at]) == 0 {
+			delete(s.at, at)
+		}
+	}
+	if there {
+		s.n.Add(-1)
+	}
+	if len(s.at) == 0 {
 		s.at = nil
 	}
 }
@@ -171,18 +182,13 @@ func (s *Set[K]) FireWhere(changed func(key K) bool) (fired Fired) {
 
 // fireLocked closes the channels of a place, lets go of them, and adds to fired what is left to do.
 func (s *Set[K]) fireLocked(at place[K], fired Fired) Fired {
-	signals := s.at[at]
-	if len(signals) == 0 {
-		return fired
-	}
-	for sig := range signals {
+	for sig := range s.at[at] {
 		close(sig.changed)
 		if sig.stop != nil {
 			fired = append(fired, sig.stop)
 		}
+		s.removeLocked(sig)
 	}
-	s.removeLocked(at)
-	s.n.Add(-int64(len(signals)))
 	return fired
 }
 
@@ -196,10 +202,10 @@ func (s *Set[K]) Close() {
 			if sig.stop != nil {
 				stops = append(stops, sig.stop)
 			}
+			s.removeLocked(sig)
 		}
 	}
-	s.at, s.closed = nil, true
-	s.n.Store(0)
+	s.closed = true
 	s.mu.Unlock()
 	stops.Release()
 }

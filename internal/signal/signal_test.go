@@ -25,7 +25,7 @@ func closed(c <-chan struct{}) bool {
 // A waiter is a channel of the model's: what it is about, and whether it must be closed by now.
 type waiter struct {
 	changed <-chan struct{}
-	key     string // "": any
+	keys    []string // none: any
 	cancel  func()
 	fired   bool
 	over    bool
@@ -42,7 +42,7 @@ func TestModel(t *testing.T) {
 			ended := false
 			fire := func(about func(key string) bool, any bool) {
 				for _, w := range all {
-					if !w.over && !ended && (w.key == "" && any || w.key != "" && about(w.key)) {
+					if !w.over && !ended && (len(w.keys) == 0 && any || slices.ContainsFunc(w.keys, about)) {
 						w.fired, w.over = true, true
 					}
 				}
@@ -51,22 +51,20 @@ func TestModel(t *testing.T) {
 			rt.Repeat(map[string]func(*rapid.T){
 				"Wait": func(rt *rapid.T) {
 					ctx, cancel := context.WithCancel(context.Background())
-					w := &waiter{key: rapid.SampledFrom(append(keys, "")).Draw(rt, "key"), cancel: cancel}
-					var guard sync.Mutex
-					switch {
-					case w.key == "":
-						w.changed = s.WaitAny(ctx)
-					case rapid.Bool().Draw(rt, "guarded"):
-						w.changed = s.Wait(ctx, w.key, &guard)
-					default:
-						w.changed = s.Wait(ctx, w.key, nil)
+					// A key may come twice.
+					w := &waiter{keys: rapid.SliceOfN(rapid.SampledFrom(keys), 0, 3).Draw(rt, "keys"), cancel: cancel}
+					var guard sync.Locker
+					if rapid.Bool().Draw(rt, "guarded") {
+						guard = new(sync.Mutex)
 					}
+					w.changed = s.Wait(ctx, guard, w.keys...)
 					w.over = ended
 					all = append(all, w)
 				},
 				"Take": func(rt *rapid.T) {
-					w := &waiter{key: rapid.SampledFrom(keys).Draw(rt, "key"), over: ended}
-					w.changed, w.cancel = s.Take(w.key)
+					key := rapid.SampledFrom(keys).Draw(rt, "key")
+					w := &waiter{keys: []string{key}, over: ended}
+					w.changed, w.cancel = s.Take(key)
 					all = append(all, w)
 				},
 				"Over": func(rt *rapid.T) {
@@ -103,7 +101,7 @@ func TestModel(t *testing.T) {
 					kept := 0
 					for i, w := range all {
 						if got := closed(w.changed); got != w.fired {
-							rt.Fatalf("channel %d of %q is closed: %v, want %v", i, w.key, got, w.fired)
+							rt.Fatalf("channel %d of %q is closed: %v, want %v", i, w.keys, got, w.fired)
 						}
 						if !w.over && !ended {
 							kept++
@@ -112,8 +110,20 @@ func TestModel(t *testing.T) {
 					if s.Len() != kept || s.Waiting() != (kept > 0) {
 						rt.Fatalf("%d channels are kept, waiting: %v, want %d", s.Len(), s.Waiting(), kept)
 					}
-					if len(s.at) > kept {
-						rt.Fatalf("%d places are kept for %d channels", len(s.at), kept)
+					places := map[place[string]]bool{}
+					for _, w := range all {
+						if w.over || ended {
+							continue
+						}
+						for _, key := range w.keys {
+							places[place[string]{key: key}] = true
+						}
+						if len(w.keys) == 0 {
+							places[place[string]{any: true}] = true
+						}
+					}
+					if len(s.at) != len(places) {
+						rt.Fatalf("%d places are kept, want %d", len(s.at), len(places))
 					}
 				},
 			})
@@ -138,8 +148,8 @@ func TestReleaseLetsContextsGo(t *testing.T) {
 	} {
 		var s Set[string]
 		ctx := &counted{Context: context.Background(), done: make(chan struct{})}
-		s.Wait(ctx, "a", nil)
-		s.WaitAny(ctx)
+		s.Wait(ctx, nil, "a")
+		s.Wait(ctx, nil)
 		if ctx.calls != 2 {
 			t.Fatalf("%s: the context has %d functions to call, want 2", name, ctx.calls)
 		}
@@ -148,7 +158,7 @@ func TestReleaseLetsContextsGo(t *testing.T) {
 			t.Errorf("%s: the context still has %d functions to call", name, ctx.calls)
 		}
 		s.Close()
-		s.Wait(ctx, "a", nil)
+		s.Wait(ctx, nil, "a")
 		if ctx.calls != 0 || s.Len() != 0 {
 			t.Errorf("%s: after Close the context has %d functions to call, and %d channels are kept", name, ctx.calls, s.Len())
 		}
@@ -194,7 +204,7 @@ func TestNoLockWhileAContextIsUsed(t *testing.T) {
 			defer guard.Unlock()
 			s.Take("b")
 		}}
-		s.Wait(ctx, "a", &guard)
+		s.Wait(ctx, &guard, "a")
 		guard.Lock()
 		fired := s.Fire("a")
 		guard.Unlock()
@@ -209,7 +219,7 @@ func TestNoLockWhileAContextIsUsed(t *testing.T) {
 func TestGuard(t *testing.T) {
 	var s Set[string]
 	g := &guard{len: s.Len}
-	s.Wait(t.Context(), "a", g)
+	s.Wait(t.Context(), g, "a")
 	if diff := cmp.Diff([]int{0, 1}, g.seen); diff != "" {
 		t.Errorf("channels when the guard was locked and unlocked (-want +got):\n%s", diff)
 	}
@@ -231,7 +241,7 @@ func TestContextThatIsOver(t *testing.T) {
 		var s Set[string]
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		changed := s.Wait(ctx, "a", pause{})
+		changed := s.Wait(ctx, pause{}, "a")
 		if s.Len() != 0 || closed(changed) {
 			t.Errorf("%d channels are kept, closed %v", s.Len(), closed(changed))
 		}
@@ -251,7 +261,7 @@ func TestKeyThatNobodyFinds(t *testing.T) {
 	if s.Len() != 0 || closed(changed) {
 		t.Errorf("%d channels are kept", s.Len())
 	}
-	s.Wait(t.Context(), math.NaN(), nil)
+	s.Wait(t.Context(), nil, math.NaN())
 	s.Fire(math.NaN()).Release()
 	forget()
 	if s.Len() != 0 || len(s.at) != 0 {
@@ -292,7 +302,7 @@ func TestNobodyIsMissed(t *testing.T) {
 					if i%2 == 0 {
 						over()
 						ctx, cancel := context.WithCancel(t.Context())
-						changed, over = s.Wait(ctx, 1, nil), cancel // the other way
+						changed, over = s.Wait(ctx, nil, 1), cancel // the other way
 					}
 					if read() == last {
 						over()
@@ -315,7 +325,7 @@ func TestNobodyIsMissed(t *testing.T) {
 
 func ExampleSet() {
 	var s Set[string]
-	changed := s.Wait(context.Background(), "a", nil)
+	changed := s.Wait(context.Background(), nil, "a")
 	s.Fire("b").Release()
 	fmt.Println(closed(changed))
 	s.Fire("a").Release()
@@ -328,7 +338,7 @@ func ExampleSet() {
 // TestFiredOnce expects that a channel is closed once, however many changes there are at a time.
 func TestFiredOnce(t *testing.T) {
 	var s Set[int]
-	changed := s.WaitAny(t.Context())
+	changed := s.Wait(t.Context(), nil)
 	got := s.Fire(1, 1, 2)
 	if diff := cmp.Diff(1, len(got)); diff != "" || !closed(changed) {
 		t.Errorf("closed %v, fired (-want +got):\n%s", closed(changed), diff)
@@ -362,7 +372,7 @@ func BenchmarkFire(b *testing.B) {
 		defer cancel()
 		b.ReportAllocs()
 		for b.Loop() {
-			s.Wait(ctx, "a", nil)
+			s.Wait(ctx, nil, "a")
 			s.Fire("a").Release()
 		}
 	})

@@ -134,7 +134,7 @@ func (g *Groups[K, T]) Len(value K) int {
 // group of value, or changes in it. Every read that begins after that shows the change. ctx lets go
 // of the channel when it is done.
 func (g *Groups[K, T]) Changed(ctx context.Context, value K) <-chan struct{} {
-	return g.signals.Wait(ctx, value, &g.stripes[g.stripeOf(value)].mu)
+	return g.signals.Wait(ctx, &g.stripes[g.stripeOf(value)].mu, value)
 }
 
 // Waiting returns the number of channels that Changed has returned, and that wait for a change.

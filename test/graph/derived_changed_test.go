@@ -30,7 +30,7 @@ func TestDerivedChanged(t *testing.T) {
 		var waiting map[string]<-chan struct{}
 		wait := func() {
 			waiting = map[string]<-chan struct{}{
-				"a": tens.Changed(ctx, rig.Key("a")), "b": tens.Changed(ctx, rig.Key("b")), "c": tens.Changed(ctx, rig.Key("c")), "any": tens.ChangedAny(ctx),
+				"a": tens.Changed(ctx, rig.Key("a")), "b": tens.Changed(ctx, rig.Key("b")), "c": tens.Changed(ctx, rig.Key("c")), "any": tens.Changed(ctx),
 				"ones": bySum.Changed(ctx, 1), "twos": bySum.Changed(ctx, 2),
 			}
 		}

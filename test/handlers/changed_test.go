@@ -22,7 +22,7 @@ import (
 type channels map[string]<-chan struct{}
 
 func newChannels(ctx context.Context, inf *lw.Informer[*rig.Widget], bySize *lw.Index[int, *rig.Widget]) channels {
-	c := channels{"any": inf.ChangedAny(ctx)}
+	c := channels{"any": inf.Changed(ctx)}
 	for _, name := range []string{"a", "b", "c"} {
 		c[name] = inf.Changed(ctx, rig.Key(name))
 	}
@@ -220,6 +220,23 @@ func TestIndexChangedOfAnIndexer(t *testing.T) {
 	}
 }
 
+// A channel of several keys is closed by the first change of one of them, and is then let go of.
+func TestChangedOfSeveralKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("c", 1))
+		inf := rig.Run(t, m, nil)
+		c := channels{"a or b": inf.Changed(t.Context(), rig.Key("a"), rig.Key("b"), rig.Key("b"))}
+		rig.Update(t, m, "c", 2)
+		c.mustBeClosed(t)
+		rig.Create(t, m, "b", 1)
+		c.mustBeClosed(t, "a or b")
+		if n := inside.Signals(inf); n != 0 {
+			t.Errorf("%d channels are left", n)
+		}
+		rig.Update(t, m, "a", 2)
+	})
+}
+
 // While an informer stops nothing changes, so no channel is closed; they are let go of.
 func TestChangedWhenTheInformerStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -228,7 +245,7 @@ func TestChangedWhenTheInformerStops(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- inf.Run(ctx) }()
 		synctest.Wait()
-		changed, any := inf.Changed(t.Context(), rig.Key("a")), inf.ChangedAny(t.Context())
+		changed, any := inf.Changed(t.Context(), rig.Key("a")), inf.Changed(t.Context())
 		cancel()
 		if err := <-done; err != nil {
 			t.Fatal(err)

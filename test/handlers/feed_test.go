@@ -236,7 +236,7 @@ func TestPoll(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go func() {
-			for any := inf.ChangedAny(ctx); ctx.Err() == nil; any = inf.ChangedAny(ctx) {
+			for any := inf.Changed(ctx); ctx.Err() == nil; any = inf.Changed(ctx) {
 				shown = append(shown, rig.Sizes(inf.Store()))
 				select {
 				case <-any:

@@ -130,7 +130,7 @@ func TestNestedCalls(t *testing.T) {
 			if err := inf.WaitForResourceVersion(t.Context(), inf.Store().ResourceVersion()); err != nil {
 				t.Error(err)
 			}
-			if n := lw.NewIndex(inf, lw.Namespace[*rig.Widget]).Len("default"); n != 1 {
+			if n := lw.NewIndex(inf, (*rig.Widget).GetNamespace).Len("default"); n != 1 {
 				t.Errorf("an index made in a callback holds %d objects", n)
 			}
 			for ev := range inf.Events(t.Context()) {

@@ -19,7 +19,7 @@ func TestIndexerAllocations(t *testing.T) {
 	}
 	x := lw.NewIndexer(rows...)
 	nodes := lw.NewIndex(x, (*row).node)
-	lw.NewIndex(x, lw.Namespace[*row])
+	lw.NewIndex(x, (*row).GetNamespace)
 	tags := slices.Values([]string{"a", "b"}) // what the function itself allocates is not the store's
 	lw.NewMultiIndex(x, func(*row) iter.Seq[string] { return tags })
 	next := make([]*row, len(rows))

@@ -40,7 +40,7 @@ func again(rows []*row) []*row {
 func benchIndexes(x *lw.Indexer[*row], n int) *lw.Index[string, *row] {
 	var first *lw.Index[string, *row]
 	for i := range n {
-		key := []func(*row) string{(*row).node, lw.Namespace[*row], func(r *row) string { return r.Zone }}[i]
+		key := []func(*row) string{(*row).node, (*row).GetNamespace, func(r *row) string { return r.Zone }}[i]
 		if ix := lw.NewIndex(x, key); first == nil {
 			first = ix
 		}

@@ -105,7 +105,7 @@ func BenchmarkChanged(b *testing.B) {
 				loop.Go(func() {
 					for ctx.Err() == nil {
 						select {
-						case <-inf.ChangedAny(ctx):
+						case <-inf.Changed(ctx):
 						case <-ctx.Done():
 						}
 					}

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/go-lw/lw/bench/internal/chart"
 	"github.com/go-lw/lw/bench/internal/compare"
-	"github.com/go-lw/lw/bench/internal/draw"
 	"github.com/go-lw/lw/bench/internal/rows"
 )
 
@@ -44,7 +44,7 @@ func run() error {
 		return err
 	}
 	defer f.Close()
-	if err := draw.Panels(f, "How cost grows: lw and client-go", 2, panels); err != nil {
+	if err := chart.Panels(f, "How cost grows: lw and client-go", 2, panels); err != nil {
 		return err
 	}
 	return f.Close()

@@ -1,8 +1,7 @@
 // Command simulate shows what happens when thousands of clients follow one API server: all of them
-// start, or the server restarts, or is away for long. It also computes what replicas that divide a
-// large collection need. It prints the tables of bench/results/scale.md, and draws its plots.
+// start, or the server restarts, or is away for long. It prints the tables of bench/results/scale.md.
 //
-//	go run ./cmd/simulate -svg results
+//	go run ./cmd/simulate
 //
 // The clients are real, and the server is a model (see package simulate). The time is that of a
 // testing/synctest bubble, so hours pass in seconds. A bubble needs a test, so this program runs
@@ -23,10 +22,9 @@ import (
 
 func main() {
 	short := flag.Bool("short", false, "simulate a fiftieth of the clients")
-	svg := flag.String("svg", "", "draw the plots into files of `directory`")
-	only := flag.String("only", "", "run one `part`: starts, restarts, outages or size")
+	only := flag.String("only", "", "run one `part`: starts, restarts or outages")
 	flag.Parse()
-	p := program{out: os.Stdout, log: os.Stderr, svg: *svg, divide: 1, only: *only}
+	p := program{out: os.Stdout, log: os.Stderr, divide: 1, only: *only}
 	if *short {
 		p.divide = 50
 	}

@@ -4,32 +4,28 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/go-lw/lw"
-	"github.com/go-lw/lw/bench/internal/draw"
 	"github.com/go-lw/lw/bench/internal/simulate"
 )
 
 // program is one run.
 type program struct {
 	out, log io.Writer
-	svg      string // a directory; "": no plots
 	divide   int    // all numbers of clients are divided by this
 	only     string // the name of the only part to run; "": all
 }
 
-// run prints the tables and draws the plots.
+// run prints the tables.
 func (p program) run(t *testing.T) error {
 	known := false
 	for _, part := range []struct {
 		name string
 		run  func(*testing.T) error
-	}{{"starts", p.starts}, {"restarts", p.restarts}, {"outages", p.outages}, {"size", p.size}} {
+	}{{"starts", p.starts}, {"restarts", p.restarts}, {"outages", p.outages}} {
 		if p.only != "" && p.only != part.name {
 			continue
 		}
@@ -65,33 +61,25 @@ var lists = []struct {
 func (p program) starts(t *testing.T) error {
 	fmt.Fprintln(p.out, "| clients | objects | client | half follow after | all follow after | requests | 429 | most lists at a time | server CPU | sent |")
 	fmt.Fprintln(p.out, "|---|---|---|---|---|---|---|---|---|---|")
-	var charts []draw.Chart
 	for _, size := range []struct{ clients, objects int }{{100, 10_000}, {1000, 10_000}, {10_000, 1000}} {
 		clients := size.clients / p.divide
-		chart := draw.Chart{Title: fmt.Sprintf("%d clients start, %d objects each", clients, size.objects), X: "seconds", Y: "% of clients that follow"}
-		for i, l := range lists {
+		for _, l := range lists {
 			began := time.Now()
 			r := simulate.Start{Model: simulate.Kube(cores, size.objects), Clients: clients, Client: l.client(), Within: time.Second, Wait: patience}.Run(t)
 			p.took(fmt.Sprintf("start %d %s", clients, l.name), began)
 			all := r.Requests()
 			fmt.Fprintf(p.out, "| %d | %d | %s | %s | %s | %d | %d | %d | %s | %.1f GB |\n", clients, size.objects, l.name, seconds(half(r)),
 				seconds(r.Watching), sum(all), r.Busy, r.Lists, seconds(r.CPU), float64(r.Bytes)/1e9)
-			chart.Curves = append(chart.Curves, draw.Curve{Name: l.name, Second: l.name == "client-go", Dash: i % 4, Points: following(r, clients)})
-		}
-		if size.clients > 100 {
-			charts = append(charts, chart)
 		}
 	}
 	fmt.Fprintln(p.out)
-	return p.draw("scale-start.svg", "The first list of many clients (simulated server of 16 cores)", 2, charts)
+	return nil
 }
 
 // restarts simulates a server that dies and comes back.
 func (p program) restarts(t *testing.T) error {
 	fmt.Fprintln(p.out, "| the server | client | half follow after | all follow after | requests | most in a second | 429 | 410 |")
 	fmt.Fprintln(p.out, "|---|---|---|---|---|---|---|---|")
-	follow := draw.Chart{Title: "away for 10 s, then 410 to all", X: "seconds after the end", Y: "% of clients that follow"}
-	load := draw.Chart{Title: "the same: requests", X: "seconds after the end", Y: "requests a second"}
 	clients := 1000 / p.divide
 	kinds := []struct {
 		name        string
@@ -104,7 +92,7 @@ func (p program) restarts(t *testing.T) error {
 		{"away for 10 s, versions kept", 10 * time.Second, 5 * time.Second, false, false},
 		{"away for 10 s, versions lost", 10 * time.Second, 5 * time.Second, true, false},
 	}
-	for i, kind := range kinds {
+	for _, kind := range kinds {
 		for _, c := range backoffs {
 			if kind.down == 0 && c.custom {
 				continue // there is nothing to wait for
@@ -119,19 +107,10 @@ func (p program) restarts(t *testing.T) error {
 			p.took(fmt.Sprintf("%s, %s", kind.name, c.name), began)
 			fmt.Fprintf(p.out, "| %s | %s | %s | %s | %d | %d | %d | %d |\n", kind.name, c.name, seconds(half(r)), seconds(r.Watching), sum(r.Requests()),
 				r.PeakSecond(), r.Busy, r.Expired)
-			if i == len(kinds)-1 {
-				curve := draw.Curve{Name: c.name, Second: c.second, Dash: c.dash}
-				curve.Points = following(r, clients)
-				follow.Curves = append(follow.Curves, curve)
-				curve.Points = perSecond(r.Requests())
-				if !c.custom || c.second {
-					load.Curves = append(load.Curves, curve)
-				}
-			}
 		}
 	}
 	fmt.Fprintln(p.out)
-	return p.draw("scale-restart.svg", fmt.Sprintf("%d clients of 10,000 objects, and a server that restarts", clients), 2, []draw.Chart{follow, load})
+	return nil
 }
 
 // backoffs are clients that wait in different ways.
@@ -139,13 +118,11 @@ var backoffs = []struct {
 	name   string
 	client func() simulate.Client
 	custom bool // it has a Backoff of its own
-	second bool // drawn in the second color
-	dash   int
 }{
-	{"lw", func() simulate.Client { return simulate.LW(lw.Options{}) }, false, false, 0},
-	{"lw, pauses up to 8 s", func() simulate.Client { return simulate.LW(lw.Options{Backoff: upTo(8 * time.Second)}) }, true, false, 1},
-	{"lw, no random part", func() simulate.Client { return simulate.LW(lw.Options{Backoff: exact}) }, true, true, 1},
-	{"client-go", simulate.ClientGo, false, true, 0},
+	{"lw", func() simulate.Client { return simulate.LW(lw.Options{}) }, false},
+	{"lw, pauses up to 8 s", func() simulate.Client { return simulate.LW(lw.Options{Backoff: upTo(8 * time.Second)}) }, true},
+	{"lw, no random part", func() simulate.Client { return simulate.LW(lw.Options{Backoff: exact}) }, true},
+	{"client-go", simulate.ClientGo, false},
 }
 
 // exact doubles without a random part.
@@ -167,7 +144,6 @@ func (p program) outages(t *testing.T) error {
 	fmt.Fprintln(p.out, "|---|---|---|---|---|---|")
 	const away = 3 * time.Minute
 	clients := 10_000 / p.divide
-	var charts []draw.Chart
 	for _, c := range backoffs {
 		began := time.Now()
 		r := simulate.Restart{Model: simulate.Kube(cores, 100), Clients: clients, Client: c.client(), Down: away, Wait: patience}.Run(t)
@@ -177,32 +153,12 @@ func (p program) outages(t *testing.T) error {
 		late := all[first:min(last, len(all))]
 		fmt.Fprintf(p.out, "| %s | %d | %d | %d | %.0f | %s |\n", c.name, sum(all[:min(last, len(all))]), r.PeakSecond(), slices.Max(late),
 			float64(sum(late))/float64(len(late)), seconds(r.Watching))
-		points := [][2]float64{}
-		for i, n := range all[:min(last, len(all))] {
-			points = append(points, [2]float64{float64(i) / 10, float64(min(n, clients/4))})
-		}
-		charts = append(charts, draw.Chart{Title: c.name, X: "seconds after the end", Y: fmt.Sprintf("attempts in a tenth of a second, up to %d", clients/4),
-			Curves: []draw.Curve{{Name: c.name, Second: c.second, Points: points}}})
 	}
 	fmt.Fprintln(p.out)
-	return p.draw("scale-backoff.svg", fmt.Sprintf("%d clients ask for a server that is away for three minutes", clients), 2, charts)
+	return nil
 }
 
 const tenth = time.Second / 10
-
-// following returns the share of the clients that watched at each moment, in per cent, as points.
-// Each began to watch once.
-func following(r simulate.Record, clients int) [][2]float64 {
-	slices.Sort(r.Served)
-	points := [][2]float64{{0, 0}}
-	for i, at := range r.Served {
-		if len(r.Served) > 400 && i%(len(r.Served)/200) != 0 && i != len(r.Served)-1 {
-			continue
-		}
-		points = append(points, [2]float64{at.Seconds(), min(100, 100*float64(i+1)/float64(clients))})
-	}
-	return points
-}
 
 // half returns when half of the clients watched.
 func half(r simulate.Record) time.Duration {
@@ -211,15 +167,6 @@ func half(r simulate.Record) time.Duration {
 	}
 	slices.Sort(r.Served)
 	return r.Served[(len(r.Served)-1)/2]
-}
-
-// perSecond returns the sums of ten bins each, as points.
-func perSecond(bins []int) [][2]float64 {
-	var points [][2]float64
-	for i := 0; i < len(bins); i += 10 {
-		points = append(points, [2]float64{float64(i) / 10, float64(sum(bins[i:min(i+10, len(bins))]))})
-	}
-	return points
 }
 
 func sum(values []int) (n int) {
@@ -244,20 +191,4 @@ func seconds(d time.Duration) string {
 
 func (p program) took(what string, began time.Time) {
 	fmt.Fprintf(p.log, "%-60s %5.1f s\n", what, time.Since(began).Seconds())
-}
-
-// draw writes a file of charts.
-func (p program) draw(name, title string, perRow int, charts []draw.Chart) error {
-	if p.svg == "" {
-		return nil
-	}
-	f, err := os.Create(filepath.Join(p.svg, name))
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if err := draw.Charts(f, title, perRow, charts); err != nil {
-		return err
-	}
-	return f.Close()
 }

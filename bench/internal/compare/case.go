@@ -72,9 +72,8 @@ type Sample = map[string]float64
 
 // The names of the usual sides. A line compares LW with ClientGo unless it names others.
 const (
-	ClientGo          = "client-go"
-	LW                = "lw"
-	ControllerRuntime = "controller-runtime"
+	ClientGo = "client-go"
+	LW       = "lw"
 )
 
 // A Line is one line of the table: one value of a case's samples.
@@ -85,7 +84,6 @@ type Line struct {
 	Key   string // the value's key in a Sample
 	Base  string // the side to compare with; default: client-go
 	Side  string // the side that is compared; default: lw
-	Third string // another side to show; default: none
 	Goal  Goal
 	Chart bool // README's chart shows the line
 }
@@ -139,7 +137,6 @@ type Result struct {
 	What  string   `json:"what"`
 	Unit  Unit     `json:"unit"`
 	Base  float64  `json:"clientGo"`
-	Third *float64 `json:"controllerRuntime,omitempty"`
 	Side  float64  `json:"lw"`
 	Ratio *float64 `json:"ratio,omitempty"` // nil if it is infinite or not a number
 	Low   *float64 `json:"ratioLow,omitempty"`
@@ -237,10 +234,6 @@ func (l Line) result(samples map[string][]Sample) Result {
 	ratio := median(ratios)
 	r.Ratio, r.Low, r.High = finite(ratio), finite(slices.Min(ratios)), finite(slices.Max(ratios))
 	r.Bar = l.bar(ratio)
-	if l.Third != "" {
-		third := median(values(l.Third))
-		r.Third = &third
-	}
 	if l.Goal.kind != noGoal {
 		met := l.Goal.met(ratio, r.Side)
 		r.Met = &met

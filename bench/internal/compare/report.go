@@ -62,7 +62,7 @@ func (r *Report) JSON(w io.Writer) error {
 // Table writes the results as a table for a terminal.
 func (r *Report) Table(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(tw, "row\twhat\t%s\tcontroller-runtime\tlw\tratio\t(rounds)\tgoal\tmet\t\n", or(r.Base, ClientGo))
+	fmt.Fprintf(tw, "row\twhat\t%s\tlw\tratio\t(rounds)\tgoal\tmet\t\n", or(r.Base, ClientGo))
 	for i := range r.Results {
 		fmt.Fprintln(tw, strings.Join(r.Results[i].cells(), "\t")+"\t")
 	}
@@ -71,8 +71,8 @@ func (r *Report) Table(w io.Writer) error {
 
 // Markdown writes the results as a table for a document.
 func (r *Report) Markdown(w io.Writer) error {
-	fmt.Fprintf(w, "| row | what | %s | controller-runtime | lw | ratio | (rounds) | goal | met |\n", or(r.Base, ClientGo))
-	_, err := fmt.Fprintln(w, "| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+	fmt.Fprintf(w, "| row | what | %s | lw | ratio | (rounds) | goal | met |\n", or(r.Base, ClientGo))
+	_, err := fmt.Fprintln(w, "| --- | --- | --- | --- | --- | --- | --- | --- |")
 	for i := range r.Results {
 		fmt.Fprintln(w, "| "+strings.Join(r.Results[i].cells(), " | ")+" |")
 	}
@@ -95,10 +95,7 @@ func (r *Report) Missed() (missed, of int) {
 // cells returns the columns of a result.
 func (r *Result) cells() []string {
 	u := r.Unit
-	third, ratio, rounds, met := "", "", "", ""
-	if r.Third != nil {
-		third = u.format(*r.Third)
-	}
+	ratio, rounds, met := "", "", ""
 	if r.Ratio != nil {
 		ratio = number(*r.Ratio) + "x"
 	}
@@ -111,5 +108,5 @@ func (r *Result) cells() []string {
 			met = "yes"
 		}
 	}
-	return []string{fmt.Sprint(r.Row), r.What, u.format(r.Base), third, u.format(r.Side), ratio, rounds, r.Goal, met}
+	return []string{fmt.Sprint(r.Row), r.What, u.format(r.Base), u.format(r.Side), ratio, rounds, r.Goal, met}
 }

@@ -21,14 +21,9 @@ const (
 	rowOne
 	rowSync
 	rowHeap
-	rowGet
-	rowSnapshot
-	rowNoKey
-	rowSize
-	rowEvent
 
 	// FirstRow and LastRow are the rows of all cases.
-	FirstRow, LastRow = rowFlips, rowEvent
+	FirstRow, LastRow = rowFlips, rowHeap
 )
 
 // Cases returns all cases.
@@ -37,7 +32,7 @@ func Cases() []compare.Case {
 		burst(rowFlips, "readiness flips", flip, goals{graph: limits{cpu: compare.Times(1), allocs: compare.Most(6)}}),
 		burst(rowHeartbeats, "heartbeats", heartbeat, goals{slim: limits{allocs: compare.Most(1.05)}}), // a backend; the rest is of a whole burst
 		burst(rowMoves, "label moves", move, goals{graph: limits{cpu: compare.Times(1 / 0.7)}}),
-		OneAtATime(), FirstSync(), Heap(), Get(), Snapshot(), NoKey(), Size(), Event(),
+		OneAtATime(), FirstSync(), Heap(),
 	}
 }
 
@@ -54,14 +49,12 @@ func (g goals) lines(row int, what string) (lines []compare.Line) {
 			compare.Line{Row: row, What: what + ", " + side + " beside maps by hand: allocations", Unit: compare.Count, Key: "allocs", Base: byHand, Side: side, Goal: g[side].allocs},
 		)
 	}
-	return append(lines, compare.Line{
-		Row: row, What: what + ", graph beside maps by hand that patch: CPU", Unit: compare.Nanoseconds, Key: "cpu", Base: patches, Side: graph,
-	})
+	return lines
 }
 
 // sides returns all sides, which all call measure.
 func sides(measure func(side string) compare.Sample) []compare.Side {
-	return sidesOf(measure, byHand, patches, graph, slim)
+	return sidesOf(measure, byHand, graph, slim)
 }
 
 func sidesOf(measure func(side string) compare.Sample, names ...string) (sides []compare.Side) {

@@ -16,7 +16,7 @@ import (
 // What all sides show and tell their handlers is what a plain loop over the pods and
 // services computes, after bursts of each change, single changes, and pods that are gone or new.
 func TestSidesAgree(t *testing.T) {
-	for _, side := range []string{byHand, patches, graph, slim} {
+	for _, side := range []string{byHand, graph, slim} {
 		t.Run(side, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(400)
@@ -45,7 +45,7 @@ func TestSidesAgree(t *testing.T) {
 
 // Each result is waited for, one at a time.
 func TestOneAtATime(t *testing.T) {
-	for _, side := range []string{byHand, patches, graph, slim} {
+	for _, side := range []string{byHand, graph, slim} {
 		synctest.Test(t, func(t *testing.T) {
 			p := newPlayerSeen(newWorld(400), side, true, newSeen())
 			defer p.follower.stop()

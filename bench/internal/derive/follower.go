@@ -12,10 +12,9 @@ import (
 
 // The sides.
 const (
-	byHand  = "hand"    // maps, see [hand]
-	patches = "patches" // maps that patch
-	graph   = "graph"   // a LeftJoin and a GroupBy of the pods
-	slim    = "slim"    // the same, of a Derive of the pods that has only what they need
+	byHand = "hand"  // maps, see [hand]
+	graph  = "graph" // a LeftJoin and a GroupBy of the pods
+	slim   = "slim"  // the same, of a Derive of the pods that has only what they need
 )
 
 // sources are what a follower follows.

@@ -18,24 +18,20 @@ import (
 // endpoints of a service are computed from its pods by the function that the graph calls. There is
 // one lock. Nothing says which state of the pods and the services a result is of, and the results
 // of one change are not there at once.
-//
-// With patch there is no such function: a change copies the addresses of the service, and changes
-// one.
 type hand struct {
 	results results
-	patch   bool
 
 	mu        sync.Mutex // guards what follows; results is called under it
 	pods      map[string]map[string]*corev1.Pod
 	services  map[label][]*corev1.Service // by one pair of their selectors
-	members   map[lw.Key][]*corev1.Pod    // of each service, in the order of their names; not with patch
+	members   map[lw.Key][]*corev1.Pod    // of each service, in the order of their names
 	endpoints map[lw.Key]*Endpoints
 	loads     map[string]*NodeLoad
 }
 
-func startHand(src sources, patch bool, r results) *follower {
+func startHand(src sources, r results) *follower {
 	h := &hand{
-		results: r, patch: patch, pods: map[string]map[string]*corev1.Pod{}, services: map[label][]*corev1.Service{},
+		results: r, pods: map[string]map[string]*corev1.Pod{}, services: map[label][]*corev1.Service{},
 		members: map[lw.Key][]*corev1.Pod{}, endpoints: map[lw.Key]*Endpoints{}, loads: map[string]*NodeLoad{},
 	}
 	f := newFollower(src)
@@ -78,11 +74,7 @@ func (h *hand) setPod(old, p *corev1.Pod) {
 		}
 		of[p.Name] = p
 	}
-	same := old != nil && p != nil && addressOf(old) == addressOf(p) && maps.Equal(old.Labels, p.Labels)
-	if same && h.patch {
-		return
-	}
-	if !same {
+	if old == nil || p == nil || addressOf(old) != addressOf(p) || !maps.Equal(old.Labels, p.Labels) {
 		h.count(old, p)
 	}
 	if old != nil {
@@ -110,12 +102,6 @@ func (h *hand) setPod(old, p *corev1.Pod) {
 func (h *hand) place(s *corev1.Service, name string, p *corev1.Pod) {
 	key := lw.KeyOf(s)
 	old := h.endpoints[key]
-	if h.patch {
-		if addresses, changed := patched(old.Addresses, name, p); changed {
-			h.setEndpoints(old, newEndpoints(s, addresses))
-		}
-		return
-	}
 	members := h.members[key]
 	i, found := slices.BinarySearchFunc(members, name, func(p *corev1.Pod, name string) int { return strings.Compare(p.Name, name) })
 	switch {
@@ -134,23 +120,6 @@ func (h *hand) place(s *corev1.Service, name string, p *corev1.Pod) {
 	}
 	h.members[key] = members
 	h.setEndpoints(old, endpointsOf(s, members, addressOf))
-}
-
-// patched returns addresses with that of p, or without that of the pod name if p is nil. Readers
-// share what they have been told, so it is another slice.
-func patched(addresses []Address, name string, p *corev1.Pod) (patched []Address, changed bool) {
-	i, found := slices.BinarySearchFunc(addresses, name, func(a Address, name string) int { return strings.Compare(a.Pod, name) })
-	if p == nil && !found || p != nil && found && addresses[i] == addressOf(p) {
-		return nil, false
-	}
-	patched = append(make([]Address, 0, len(addresses)+1), addresses[:i]...)
-	if p != nil {
-		patched = append(patched, addressOf(p))
-	}
-	if found {
-		i++
-	}
-	return append(patched, addresses[i:]...), true
 }
 
 func (h *hand) setEndpoints(old, e *Endpoints) {
@@ -186,9 +155,7 @@ func (h *hand) setService(old, s *corev1.Service) {
 	}
 	slices.SortFunc(members, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
 	e := endpointsOf(s, members, addressOf)
-	if !h.patch {
-		h.members[e.Key()] = members
-	}
+	h.members[e.Key()] = members
 	if last := h.endpoints[e.Key()]; last == nil || !last.Equal(e) {
 		h.setEndpoints(last, e)
 	}

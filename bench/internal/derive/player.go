@@ -53,8 +53,8 @@ func newPlayerSeen(w *world, side string, each bool, seen *seen) *player {
 
 func startSide(side string, src sources, r results) *follower {
 	switch side {
-	case byHand, patches:
-		return startHand(src, side == patches, r)
+	case byHand:
+		return startHand(src, r)
 	case graph, slim:
 		return startGraph(src, side == slim, r)
 	}

@@ -56,7 +56,7 @@ func (i *lwInformer) AddHandler(h Handler) (synced func()) {
 	return func() { must(reg.WaitForSync(i.ctx)) }
 }
 
-func (i *lwInformer) IndexByNamespace() { lw.NewIndex(i.Informer, lw.Namespace[*corev1.Pod]) }
+func (i *lwInformer) IndexByNamespace() { lw.NewIndex(i.Informer, (*corev1.Pod).GetNamespace) }
 
 func (i *lwInformer) WaitForSync() { must(i.Informer.WaitForSync(i.ctx)) }
 func (i *lwInformer) Stop()        { i.stop() }

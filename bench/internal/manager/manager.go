@@ -26,7 +26,7 @@ import (
 
 // The sides.
 const (
-	byDefault = compare.ControllerRuntime
+	byDefault = "controller-runtime"
 	onLW      = compare.LW
 	onShare   = "lw, Share"
 

@@ -1,8 +1,6 @@
 package rows
 
 import (
-	"context"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
@@ -18,23 +16,18 @@ const (
 )
 
 // Get measures one goroutine that gets random objects of n: with client-go by GetByKey, with a key
-// string made before, and by the lister, from namespace and name; with lw by a Key; with
-// controller-runtime by its cached client, which copies the object.
+// string made before, and by the lister, from namespace and name; with lw by a Key.
 func Get(n int) compare.Case {
 	what := func(s string) string { return "Get of " + short(n) + ": " + s }
 	return compare.Case{
 		Name: what(""),
 		Lines: []compare.Line{
 			{Row: 19, What: what("against GetByKey, CPU"), Unit: compare.Nanoseconds, Key: "cpu", Goal: compare.Times(0.9)},
-			{Row: 20, What: what("against Lister.Pods(ns).Get, CPU"), Unit: compare.Nanoseconds, Key: "cpu", Base: lister,
-				Third: compare.ControllerRuntime, Goal: compare.Times(2.5), Chart: n == 10_000},
-			{Row: 20, What: what("against Lister.Pods(ns).Get, allocations"), Unit: compare.Count, Key: "allocs", Base: lister,
-				Third: compare.ControllerRuntime, Goal: compare.Most(0.0001)},
+			{Row: 20, What: what("against Lister.Pods(ns).Get, CPU"), Unit: compare.Nanoseconds, Key: "cpu", Base: lister, Goal: compare.Times(2.5), Chart: n == 10_000},
+			{Row: 20, What: what("against Lister.Pods(ns).Get, allocations"), Unit: compare.Count, Key: "allocs", Base: lister, Goal: compare.Most(0.0001)},
 		},
 		Setup: func(compare.Config) ([]compare.Side, func()) {
 			s := newStores(pods.Light(n), 1)
-			cached, stop := controllerRuntime(s.pods)
-			ctx := context.Background()
 			return []compare.Side{
 				timed(compare.ClientGo, func(i int) {
 					obj, ok, err := s.clientGo.GetByKey(s.strings[i%n])
@@ -45,29 +38,24 @@ func Get(n int) compare.Case {
 					_, err := s.lister.Pods(key.Namespace).Get(key.Name)
 					check(err == nil, "Lister.Get")
 				}),
-				timed(compare.ControllerRuntime, func(i int) {
-					var pod corev1.Pod
-					check(cached.Get(ctx, s.keys[i%n], &pod) == nil, "cached client: Get")
-				}),
 				timed(compare.LW, func(i int) {
 					_, ok := s.lw.Get(s.keys[i%n])
 					check(ok, "Get")
 				}),
-			}, stop
+			}, nil
 		},
 	}
 }
 
 // List measures listing all of 100k objects: with client-go by Indexer.List and by its lister; with
-// controller-runtime by its cached client, which copies the objects (UnsafeDisableDeepCopy is off);
-// with lw by List, by a loop over a snapshot's All, and by taking a Snapshot.
+// lw by List, by a loop over a snapshot's All, and by taking a Snapshot.
 func List() compare.Case {
 	const n = 100_000
 	return compare.Case{
 		Name: "List",
 		Lines: []compare.Line{
 			{Row: 22, What: "List 100k: a slice, against Indexer.List", Unit: compare.Nanoseconds, Key: "cpu", Goal: compare.Times(3)},
-			{Row: 22, What: "List 100k: a slice, against Lister.List", Unit: compare.Nanoseconds, Key: "cpu", Base: lister, Third: compare.ControllerRuntime,
+			{Row: 22, What: "List 100k: a slice, against Lister.List", Unit: compare.Nanoseconds, Key: "cpu", Base: lister,
 				Goal: compare.Times(6), Chart: true},
 			{Row: 22, What: "List 100k: iterate, against Indexer.List", Unit: compare.Nanoseconds, Key: "cpu", Side: iterate, Goal: compare.Times(15)},
 			{Row: 22, What: "List 100k: iterate, allocations", Unit: compare.Count, Key: "allocs", Side: iterate, Goal: compare.Most(0.5)},
@@ -75,7 +63,6 @@ func List() compare.Case {
 		},
 		Setup: func(compare.Config) ([]compare.Side, func()) {
 			s := newStores(pods.Light(n), 1)
-			cached, stop := controllerRuntime(s.pods)
 			snap := s.lw.Snapshot()
 			return []compare.Side{
 				timed(compare.ClientGo, func(int) { check(len(s.clientGo.List()) == n, "Indexer.List") }),
@@ -83,13 +70,6 @@ func List() compare.Case {
 					all, err := s.lister.List(labels.Everything())
 					check(err == nil && len(all) == n, "Lister.List")
 				}),
-				{Name: compare.ControllerRuntime, Measure: func() compare.Sample {
-					// This copies hundreds of megabytes, so once is enough.
-					return run(1, func(int) {
-						var all corev1.PodList
-						check(cached.List(context.Background(), &all) == nil && len(all.Items) == n, "cached client: List")
-					}).Sample(1)
-				}},
 				timed(compare.LW, func(int) { check(len(s.lw.List()) == n, "List") }),
 				timed(iterate, func(int) {
 					found := 0
@@ -101,7 +81,7 @@ func List() compare.Case {
 					check(found == n, "All")
 				}),
 				timed(snapshot, func(int) { check(s.lw.Snapshot() != nil, "Snapshot") }),
-			}, stop
+			}, nil
 		},
 	}
 }

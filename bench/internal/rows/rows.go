@@ -16,12 +16,7 @@ import (
 func Cases() []compare.Case {
 	return []compare.Case{
 		Pipeline(1), Pipeline(4), Pipeline(16), Paced(1_000), Paced(10_000), Latency(),
-		Sync(), LateHandler(), Resync(), Relist(),
-		ReplaceStall(),
-		Get(1_000), Get(10_000), Get(100_000), GetWhileWriting(),
-		List(), Lookup(10_000), Lookup(100_000), Sorted(10_000), Sorted(100_000),
-		Update(0), Update(1), Update(3), Load(0), Load(1), Load(3),
-		BlockedHandler(), IdleHandler(), WriteWhileListing(), Overhead(),
+		Sync(), LateHandler(), Relist(), Get(1_000), Get(10_000), Get(100_000), List(), Lookup(10_000), Lookup(100_000), BlockedHandler(),
 	}
 }
 

@@ -6,8 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/go-lw/lw/bench/internal/chart"
 	"github.com/go-lw/lw/bench/internal/compare"
-	"github.com/go-lw/lw/bench/internal/draw"
 	"github.com/go-lw/lw/bench/internal/feed"
 	"github.com/go-lw/lw/bench/internal/measure"
 	"github.com/go-lw/lw/bench/internal/pods"
@@ -15,7 +15,7 @@ import (
 
 // Scale measures how the cost grows with the number of objects, handlers and indexes. It measures
 // in the same way as the cases of the goal table.
-func Scale(c compare.Config) []draw.Panel {
+func Scale(c compare.Config) []chart.Panel {
 	sizes := []int{1_000, 10_000, 100_000, 1_000_000}
 	handlers := []int{1, 4, 16, 64}
 	indexes := []int{0, 1, 2, 3, 4}
@@ -23,7 +23,7 @@ func Scale(c compare.Config) []draw.Panel {
 		sizes = sizes[:3]
 	}
 	s := scale{c}
-	return []draw.Panel{
+	return []chart.Panel{
 		s.panel("Initial sync, streamed, no decode: CPU an object", "objects", sizes, syncSides, pair("cpu")),
 		s.panel("Get of a random object: CPU", "objects", sizes, getSides, []curve{
 			{"client-go, GetByKey", compare.ClientGo, "cpu"}, {"client-go, lister", lister, "cpu"}, {"lw", compare.LW, "cpu"}}),
@@ -45,10 +45,10 @@ func pair(key string) []curve {
 type scale struct{ compare.Config }
 
 // panel measures the sides of each step in turn.
-func (s scale) panel(title, x string, steps []int, sides func(c compare.Config, step int) []compare.Side, curves []curve) draw.Panel {
-	p := draw.Panel{Title: title, X: x}
+func (s scale) panel(title, x string, steps []int, sides func(c compare.Config, step int) []compare.Side, curves []curve) chart.Panel {
+	p := chart.Panel{Title: title, X: x}
 	for _, cv := range curves {
-		p.Lines = append(p.Lines, draw.Line{Name: cv.name, Second: cv.side != compare.LW && cv.side != snapshot, Dashed: cv.side == lister || cv.side == snapshot})
+		p.Lines = append(p.Lines, chart.Line{Name: cv.name, Second: cv.side != compare.LW && cv.side != snapshot, Dashed: cv.side == lister || cv.side == snapshot})
 	}
 	for _, step := range steps {
 		start := time.Now()

@@ -1,26 +1,16 @@
 package rows
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/scheme"
 	corelisters "k8s.io/client-go/listers/core/v1"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
-	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/bench/internal/compare"
-	"github.com/go-lw/lw/bench/internal/feed"
 	"github.com/go-lw/lw/bench/internal/measure"
 	"github.com/go-lw/lw/bench/internal/pods"
 )
@@ -64,7 +54,7 @@ func indexers(n int) cache.Indexers {
 // index adds n indexes by the same values to x. It returns the one by namespace, or nil if n is 0.
 func index(x lw.Indexed[*corev1.Pod], n int) (byNS *lw.Index[string, *corev1.Pod]) {
 	if n > 0 {
-		byNS = lw.NewIndex(x, lw.Namespace[*corev1.Pod])
+		byNS = lw.NewIndex(x, (*corev1.Pod).GetNamespace)
 	}
 	if n > 1 {
 		lw.NewIndex(x, func(p *corev1.Pod) string { return p.Spec.NodeName })
@@ -104,44 +94,6 @@ func boxed(objects []*corev1.Pod) []any {
 		all[i] = obj
 	}
 	return all
-}
-
-// controllerRuntime returns controller-runtime's cached reader of a SharedIndexInformer on a feed
-// of objects, and a function that stops it.
-func controllerRuntime(objects []*corev1.Pod) (client.Reader, func()) {
-	ctrllog.SetLogger(logr.Discard())
-	f := feed.New(objects, pods.Version(len(objects)), true)
-	mapper := meta.NewDefaultRESTMapper(nil)
-	mapper.Add(corev1.SchemeGroupVersion.WithKind("Pod"), meta.RESTScopeNamespace)
-	c, err := ctrlcache.New(&rest.Config{Host: "127.0.0.1"}, ctrlcache.Options{
-		Scheme: scheme.Scheme, Mapper: mapper,
-		NewInformer: func(_ cache.ListerWatcher, _ runtime.Object, _ time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
-			inf := feed.NewSharedInformer(f, 0)
-			if err := inf.AddIndexers(indexers); err != nil {
-				panic("rows: " + err.Error())
-			}
-			return inf
-		},
-	})
-	if err != nil {
-		panic("rows: " + err.Error())
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = c.Start(ctx)
-	}()
-	if _, err := c.GetInformer(ctx, &corev1.Pod{}); err != nil {
-		panic("rows: " + err.Error())
-	}
-	if !c.WaitForCacheSync(ctx) {
-		panic("rows: controller-runtime's cache does not sync")
-	}
-	return c, func() {
-		cancel()
-		<-ended
-	}
 }
 
 // timed returns a side that calls op for about 50 ms, and returns the cost of one call. The number

@@ -21,7 +21,7 @@ const (
 func Cases(n int) []compare.Case {
 	return []compare.Case{
 		secureJSON(n), secureProtobuf(n), streamJSON(n), listJSON(n), streamProtobuf(n), listProtobuf(n),
-		streamPieces(n, inTwo, "in two Writes"), streamPieces(n, inPieces, "in pieces of 1 KiB"), streamCBOR(n), listCBOR(n), streamWidgets(n), streamPlaces(n), streamMasked(n, JSON), streamMasked(n, Protobuf),
+		streamWidgets(n), streamPlaces(n), streamMasked(n, JSON), streamMasked(n, Protobuf),
 		streamMixed(n, JSON), streamMixed(n, Protobuf), listMixed(n, JSON), listMixed(n, Protobuf),
 		relist(n, streamed, JSON), relist(n, listed, JSON), relist(n, streamed, Protobuf),
 	}
@@ -46,17 +46,6 @@ func streamJSON(n int) compare.Case {
 		{Row: 9, What: "live heap a cached pod, Share", Unit: compare.Bytes, Key: "live", Side: share, Goal: compare.Times(1.5), Chart: true},
 		{Row: 9, What: "live heap a cached pod, Share and managedFields dropped", Unit: compare.Bytes, Key: "live", Side: shareCut, Goal: compare.Times(2)},
 	}}, job{Set: podSet, Path: streamed, Format: JSON, N: n, Changes: everyChange}, compare.ClientGo, compare.LW, share, shareCut)
-}
-
-// streamPieces measures what streamJSON does from a server that writes an event in pieces, as path
-// says.
-func streamPieces(n int, path, how string) compare.Case {
-	return measured(compare.Case{Name: "JSON, streamed " + how, Lines: []compare.Line{
-		{Row: 1, What: "JSON watch event " + how + ", another status: CPU", Unit: compare.Nanoseconds, Key: "status.cpu"},
-		{Row: 2, What: "JSON streamed sync " + how + ": CPU an object", Unit: compare.Nanoseconds, Key: "sync.cpu", Goal: compare.Times(9.5)},
-		{Row: 2, What: "JSON streamed sync " + how + ": allocations an object", Unit: compare.Count, Key: "sync.allocs"},
-		{Row: 2, What: "JSON streamed sync " + how + ": bytes an object", Unit: compare.Bytes, Key: "sync.bytes"},
-	}}, job{Set: podSet, Path: path, Format: JSON, N: n, Changes: []string{changedStatus}}, compare.ClientGo, compare.LW)
 }
 
 // secureJSON is streamJSON over TLS and HTTP/2.
@@ -108,27 +97,6 @@ func listProtobuf(n int) compare.Case {
 		{Row: 6, What: "protobuf list sync: CPU an object", Unit: compare.Nanoseconds, Key: "sync.cpu", Goal: compare.Times(1.3)},
 		{Row: 8, What: "protobuf list sync: peak RSS", Unit: compare.Bytes, Key: "peak"},
 	}}, job{Set: podSet, Path: listed, Format: Protobuf, N: n}, compare.ClientGo, compare.LW)
-}
-
-// streamCBOR is streamJSON in CBOR. client-go has its feature gates for CBOR.
-func streamCBOR(n int) compare.Case {
-	return measured(compare.Case{Name: "CBOR, streamed", Lines: []compare.Line{
-		{Row: 46, What: "CBOR watch event, another status, socket to handler: CPU", Unit: compare.Nanoseconds, Key: "status.cpu"},
-		{Row: 46, What: "CBOR watch event, another status, Share: CPU", Unit: compare.Nanoseconds, Key: "status.cpu", Side: share},
-		{Row: 46, What: "CBOR watch event, another version: CPU", Unit: compare.Nanoseconds, Key: "version.cpu"},
-		{Row: 46, What: "CBOR watch event, another status: allocations", Unit: compare.Count, Key: "status.allocs"},
-		{Row: 46, What: "CBOR watch event, another status: bytes", Unit: compare.Bytes, Key: "status.bytes"},
-		{Row: 46, What: "CBOR streamed sync: CPU an object", Unit: compare.Nanoseconds, Key: "sync.cpu"},
-	}}, job{Set: podSet, Path: streamed, Format: CBOR, N: n, Changes: usual}, compare.ClientGo, compare.LW, share)
-}
-
-// listCBOR is listJSON in CBOR.
-func listCBOR(n int) compare.Case {
-	return measured(compare.Case{Name: "CBOR, list", Lines: []compare.Line{
-		{Row: 46, What: "CBOR list sync: CPU an object", Unit: compare.Nanoseconds, Key: "sync.cpu"},
-		{Row: 46, What: "CBOR list sync: allocations an object", Unit: compare.Count, Key: "sync.allocs"},
-		{Row: 46, What: "CBOR list sync: peak RSS", Unit: compare.Bytes, Key: "peak"},
-	}}, job{Set: podSet, Path: listed, Format: CBOR, N: n}, compare.ClientGo, compare.LW)
 }
 
 // streamWidgets is streamJSON with custom resources of 2.3 KiB of JSON, which neither side has a Go

@@ -22,7 +22,6 @@ func TestCases(t *testing.T) {
 	for _, c := range []compare.Case{
 		secureProtobuf(100), streamWidgets(100), streamPlaces(100),
 		relist(100, streamed, JSON), relist(100, listed, JSON), relist(100, streamed, Protobuf),
-		streamPieces(100, inTwo, "in two Writes"), streamPieces(100, inPieces, "in pieces of 1 KiB"),
 	} {
 		for _, r := range c.Run(compare.Config{Rounds: 1, Short: true, Log: io.Discard}) {
 			if r.Unit == compare.Nanoseconds && (r.Base <= 0 || r.Side <= 0) {

@@ -21,20 +21,16 @@ import (
 	"github.com/go-lw/lw/bench/internal/pods"
 )
 
-// The first element of a path says whether the server supports streamed lists, and how it then
-// writes the events of a watch: each by one Write, as kube-apiserver does, by one Write up to the end
-// of the object and one for the rest, or by Writes of 1 KiB.
+// The first element of a path says whether the server supports streamed lists.
 const (
 	streamed = "stream"
-	inTwo    = "stream-in-two"
-	inPieces = "stream-in-pieces"
 	listed   = "list"
 )
 
 // A job is what a child process measures.
 type job struct {
 	URL    string // the server's
-	Path   string // streamed, inTwo, inPieces or listed
+	Path   string // streamed or listed
 	TLS    bool   // over TLS and HTTP/2
 	CA     []byte // the certificate of a TLS server
 	Format Format
@@ -75,14 +71,6 @@ func (j job) measure() (compare.Sample, error) {
 	}
 	if j.Relist {
 		last[pods.Version(j.N)] = true
-	}
-	if j.Format == CBOR {
-		// client-go asks whether it may read CBOR when its first client is made.
-		for _, gate := range []string{"ClientsAllowCBOR", "ClientsPreferCBOR"} {
-			if err := os.Setenv("KUBE_FEATURE_"+gate, "true"); err != nil {
-				return nil, err
-			}
-		}
 	}
 	config := &rest.Config{Host: j.URL + "/" + j.Path, TLSClientConfig: rest.TLSClientConfig{CAData: j.CA}}
 	config.ContentType, config.AcceptContentTypes = string(j.Format), string(j.Format)

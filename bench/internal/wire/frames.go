@@ -28,7 +28,6 @@ type Format string
 const (
 	JSON     Format = "application/json"
 	Protobuf Format = "application/vnd.kubernetes.protobuf"
-	CBOR     Format = "application/cbor"
 	// protobufMetadata is Protobuf of the metadata alone.
 	protobufMetadata = Protobuf + ";as=PartialObjectMetadata"
 )
@@ -42,7 +41,7 @@ type frame struct {
 	zone      int // where the last letter of the zone's label is; 0: there is none
 	typeStart int // where the event's type begins
 	// item and end are where the bytes that an item of a list has, too, begin and end. In JSON they
-	// are those after the brace that opens the object, in CBOR those of its members.
+	// are those after the brace that opens the object.
 	item, end int
 }
 
@@ -124,9 +123,6 @@ func (c *collection) event(typ watch.EventType, obj object) (event, content []by
 		event, err = protobufEvent(typ, obj)
 		return event, content, err
 	}
-	if c.format == CBOR {
-		return c.cborEvent(typ, obj)
-	}
 	b, err := json.Marshal(obj)
 	if err != nil {
 		return nil, nil, err
@@ -167,14 +163,10 @@ func (c *collection) modified(i int, in state, write int) []byte {
 	}
 	rest := f.bytes[f.typeStart+len(watch.Added):]
 	b := make([]byte, 0, len(f.bytes)+len(watch.Modified))
-	switch c.format {
-	case JSON:
+	if c.format == JSON {
 		b = append(b, f.bytes[:f.typeStart]...)
 		b = append(b, watch.Modified...)
-	case CBOR:
-		b = append(b, f.bytes[:f.typeStart-1]...)
-		b = append(b, cborText(watch.Modified)...)
-	default:
+	} else {
 		// A protobuf frame is the length of the message, in four bytes, and the message. The
 		// message begins with field 1, the type: a tag (0x0a), the length of the text, the text.
 		b = binary.BigEndian.AppendUint32(b, uint32(2+len(watch.Modified)+len(rest)))
@@ -203,12 +195,8 @@ func (c *collection) bookmark() ([]byte, error) {
 func (c *collection) gone() ([]byte, error) {
 	status := apierrors.NewResourceExpired("too old resource version").ErrStatus
 	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
-	switch c.format {
-	case Protobuf:
+	if c.format == Protobuf {
 		return protobufEvent(watch.Error, &status)
-	case CBOR:
-		event, _, err := (&collection{kind: kind{gvk: status.GroupVersionKind()}}).cborEvent(watch.Error, &status)
-		return event, err
 	}
 	b, err := json.Marshal(&status)
 	return fmt.Appendf(nil, `{"type":%q,"object":%s}`+"\n", watch.Error, b), err
@@ -227,9 +215,6 @@ func (c *collection) list(first, last int, next string) ([]byte, error) {
 	meta := metav1.ListMeta{ResourceVersion: c.version(), Continue: next}
 	apiVersion, kind := c.gvk.GroupVersion().String(), c.gvk.Kind+"List"
 	var b bytes.Buffer
-	if c.format == CBOR {
-		return c.cborList(meta, first, last)
-	}
 	if c.format == JSON {
 		m, err := json.Marshal(meta)
 		if err != nil {

@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
 	"k8s.io/apimachinery/pkg/runtime/serializer/streaming"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -20,15 +19,10 @@ import (
 
 // The frames are made by hand; client-go's own decoders must see in them what was meant.
 func TestFramesAreWhatClientGoReads(t *testing.T) {
-	for _, format := range []Format{JSON, Protobuf, CBOR} {
+	for _, format := range []Format{JSON, Protobuf} {
 		t.Run(string(format), func(t *testing.T) {
 			types := scheme.Codecs.SupportedMediaTypes()
 			decoder := scheme.Codecs.UniversalDeserializer()
-			if format == CBOR {
-				// client-go has it behind feature gates, which are looked at once a process.
-				info := cbor.NewSerializerInfo(scheme.Scheme, scheme.Scheme)
-				types, decoder = append(types, info), info.Serializer
-			}
 			c, err := newCollection(podKind, format, 3, 3)
 			if err != nil {
 				t.Fatal(err)

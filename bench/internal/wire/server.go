@@ -5,7 +5,6 @@ import (
 	"encoding/pem"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -99,7 +98,7 @@ func (s *server) get(w http.ResponseWriter, r *http.Request) {
 // answer returns the format of the answer to an Accept header: JSON, if it is none that the server
 // has.
 func answer(accept string) Format {
-	for _, f := range []Format{protobufMetadata, Protobuf, CBOR} {
+	for _, f := range []Format{protobufMetadata, Protobuf} {
 		if strings.HasPrefix(accept, string(f)) {
 			return f
 		}
@@ -128,32 +127,14 @@ func (s *server) list(w http.ResponseWriter, c *collection, limit, from, version
 // watch sends the events of a watch. It flushes after each Write, as an API server does.
 func (s *server) watch(w http.ResponseWriter, r *http.Request, c *collection, initial bool) {
 	contentType := string(c.format)
-	switch c.format {
-	case Protobuf:
+	if c.format == Protobuf {
 		contentType += ";stream=watch"
-	case CBOR:
-		contentType += "-seq"
 	}
 	w.Header().Set("Content-Type", contentType)
 	out := http.NewResponseController(w)
-	write := func(b []byte) bool {
+	send := func(b []byte) bool {
 		_, err := w.Write(b)
 		return err == nil && out.Flush() == nil
-	}
-	send := write
-	switch r.PathValue("streams") {
-	case inTwo:
-		// A frame ends with its brace and a line break.
-		send = func(b []byte) bool { return write(b[:len(b)-2]) && write(b[len(b)-2:]) }
-	case inPieces:
-		send = func(b []byte) bool {
-			for piece := range slices.Chunk(b, 1<<10) {
-				if !write(piece) {
-					return false
-				}
-			}
-			return true
-		}
 	}
 	if initial {
 		for i := range c.frames {

@@ -56,7 +56,7 @@ var Kube = Kind{
 var Kinds = []Kind{Generic, Kube}
 
 // BuildCommand returns the command that builds the binaries of k. It is run in e2e/.
-func (k Kind) BuildCommand() string { return "go run ./cmd/build " + k.Name }
+func (k Kind) BuildCommand() string { return "go run ./cmd build " + k.Name }
 
 // Binaries returns the directory of the binaries of k. If they are not built it returns an error
 // that wraps fs.ErrNotExist.

@@ -65,7 +65,7 @@ func Kept(g *lw.Group) (members, keys int) {
 	return field(g, "members").Len(), field(g, "shared").Len()
 }
 
-// Signals returns how many channels of Changed and ChangedAny inf has, with those of WaitFor.
+// Signals returns how many channels of Changed inf has, with those of WaitFor.
 func Signals[T lw.Object](inf *lw.Informer[T]) int {
 	return loaded64(field(inf, "hub", "changes", "n"))
 }

@@ -20,8 +20,10 @@ func Follow(ctx context.Context, source *lw.HTTP[*corev1.Pod], sel labels.Select
 	for p := range byNode.Lookup("a") {
 		fmt.Println(p.Name, lw.KeyOf(p), p.Spec.Hostname) // want "spec.hostname"
 	}
-	for p := range lw.Select(pods.Store().All(), sel) { // want "metadata.labels"
-		fmt.Println(p.Status.PodIP) // want "status.podIP"
+	for p := range pods.Store().All() {
+		if sel.Matches(labels.Set(p.Labels)) { // want "metadata.labels"
+			fmt.Println(p.Status.PodIP) // want "status.podIP"
+		}
 	}
 	return pods.Run(ctx)
 }

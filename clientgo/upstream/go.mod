@@ -1,3 +1,0 @@
-module github.com/go-lw/lw/clientgo/upstream
-
-go 1.26.0

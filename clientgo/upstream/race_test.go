@@ -1,6 +1,0 @@
-//go:build race
-
-package upstream
-
-// raceEnabled builds the suites with the race detector, as the tests of this package are.
-const raceEnabled = true

@@ -1,0 +1,63 @@
+package clientgo
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// clientGo is the version whose tests lw's informers pass.
+var clientGo = module{"k8s.io/client-go", "v0.37.2"}
+
+// privateFields are the tests of client-go that cannot be rewritten for another informer.
+var privateFields = map[string]string{
+	"TestResyncCheckPeriod": "reads the fields of *sharedIndexInformer that say how often it looks for resyncs, and sets its clock",
+}
+
+// TestClientGo runs client-go's tests of its shared and of its typed informers.
+func TestClientGo(t *testing.T) {
+	w := workspaceFor(t, clientGo, module{})
+	cacheDir := filepath.Join(w.clientGo, "tools", "cache")
+	var tests []string
+	for file, rewrite := range map[string]func(string) (string, error){
+		"shared_informer_test.go": func(src string) (string, error) { return rewriteInformerTests(src, privateFields) },
+		"typed_test.go":           rewriteTypedTests,
+	} {
+		src, err := os.ReadFile(filepath.Join(cacheDir, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := newPatch(file, string(src))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tests = append(tests, p.tests()...)
+		if err := w.rewrite(filepath.Join("tools/cache", file), rewrite); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for from, file := range map[string]string{
+		"testdata/cache/rewritten_test.go":     "lw_rewritten_test.go",
+		"testdata/cache/hook_external_test.go": "lw_hook_external_test.go",
+	} {
+		if err := w.add(from, filepath.Join("tools/cache", file)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runSuites(t, w, []suite{
+		{
+			pkg:      "k8s.io/client-go/tools/cache",
+			tests:    tests,
+			excluded: privateFields,
+			sees: map[string]string{
+				mute:      "TestSharedInformerTransformer",
+				forgetful: "TestIndexer",
+			},
+		},
+		{pkg: "k8s.io/client-go/dynamic/dynamicinformer"},
+		{pkg: "k8s.io/client-go/metadata/metadatainformer"},
+		{pkg: "k8s.io/client-go/examples/fake-client"},
+		{pkg: "k8s.io/client-go/kubernetes_test"},
+		{pkg: "k8s.io/client-go/testing/internal"},
+	})
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package controllerruntime
+
+const raceDetector = false
