@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw/internal/equal"
+	"github.com/go-lw/lw/internal/request"
 	"github.com/go-lw/lw/internal/pace"
 	"github.com/go-lw/lw/internal/table"
 )
@@ -67,7 +68,9 @@ func (inf *Informer[T]) Run(ctx context.Context) error {
 		defer stop() // it compares once more, after the last call of a handler
 	}
 	// close comes after the reflector, so that nothing is written to a hub that is closed.
-	err := inf.r.Run(ctx)
+	err := inf.r.Run(request.WithTeller(ctx, &request.Teller{
+		Tell: func(a *request.Answer) error { return inf.Tell(a) }, TellDeleted: inf.TellDeleted,
+	}))
 	inf.hub.close()
 	return err
 }

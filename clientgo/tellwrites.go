@@ -2,6 +2,7 @@ package clientgo
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"mime"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/klog/v2"
 
 	"github.com/go-lw/lw"
@@ -290,6 +292,12 @@ func identify(data []byte, encoding decode.Encoding) *request.Answer {
 	m := &h.Metadata
 	return &request.Answer{
 		Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion, Labels: m.Labels,
-		Kind: kind, Data: data, Encoding: encoding,
+		Kind: kind, Data: data, Encoding: encoding, JSON: func() ([]byte, error) {
+			obj, _, err := scheme.Codecs.UniversalDeserializer().Decode(data, nil, nil)
+			if err != nil {
+				return nil, err
+			}
+			return json.Marshal(obj)
+		},
 	}
 }

@@ -2,6 +2,8 @@ package request
 
 import (
 	"context"
+	"reflect"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -45,6 +47,38 @@ type Answer struct {
 	Kind            string
 	Data            []byte // not to be changed or kept
 	Encoding        decode.Encoding
+	JSON            func() ([]byte, error) // makes JSON of Data, for a source that cannot decode protobuf
+}
+
+// For returns what d can decode.
+func (a *Answer) For(d *decode.Decoder) ([]byte, decode.Encoding, error) {
+	if a.Encoding != decode.Protobuf || d.Protobuf() {
+		return a.Data, a.Encoding, nil
+	}
+	data, err := a.JSON()
+	return data, decode.JSON, err
+}
+
+// decoders are a sync.Pool for each type that answers were decoded into.
+var decoders sync.Map
+
+// Decode returns the object, of the type t.
+func (a *Answer) Decode(t reflect.Type) (any, error) {
+	pool, _ := decoders.LoadOrStore(t, new(sync.Pool))
+	d, ok := pool.(*sync.Pool).Get().(*decode.Decoder)
+	if !ok {
+		var err error
+		if d, err = decode.New(t, decode.Options{}); err != nil {
+			return nil, err
+		}
+	}
+	defer pool.(*sync.Pool).Put(d)
+	data, enc, err := a.For(d)
+	if err != nil {
+		return nil, err
+	}
+	obj := d.One(data, enc)
+	return obj.Value, obj.Err
 }
 
 func (a *Answer) GetNamespace() string       { return a.Namespace }
