@@ -224,7 +224,7 @@ func tell(r *http.Request, key lw.Key, data []byte, encoding decode.Encoding, to
 		if r.Method != http.MethodDelete || answer.UID == "" {
 			return
 		}
-		own.Note(answer.UID, "")
+		own.Note(answer.UID, "", tellersOf(to))
 		for _, f := range to {
 			f.log(logger, f.teller.TellDeleted(key, answer.UID, ""))
 		}
@@ -234,7 +234,7 @@ func tell(r *http.Request, key lw.Key, data []byte, encoding decode.Encoding, to
 	if got.Name == "" || got.Namespace != key.Namespace || key.Name != "" && got != key || answer.UID == "" || answer.ResourceVersion == "" {
 		return
 	}
-	own.Note(answer.UID, answer.ResourceVersion)
+	own.Note(answer.UID, answer.ResourceVersion, tellersOf(to))
 	for _, f := range to {
 		switch selected, known := f.selects(answer); {
 		case !known:

@@ -68,8 +68,9 @@ func (fs *followers) note(u *url.URL, teller *request.Teller) {
 	switch {
 	case i < 0:
 		f.parse()
-		fs.of[at] = append(slices.Clip(all), f)
-		teller.AfterRun(func() { fs.forget(at, teller) })
+		if teller.AfterRun(func() { fs.forget(at, teller) }) {
+			fs.of[at] = append(slices.Clip(all), f)
+		}
 	case all[i].labels != f.labels || all[i].fields != f.fields:
 		f.parse()
 		all = slices.Clone(all)
@@ -130,4 +131,12 @@ func (f *follower) log(logger klog.Logger, err error) {
 			logger.Info("An informer is not told what the server answers to writes, and waits for its watch", "reason", err)
 		})
 	}
+}
+
+func tellersOf(fs []*follower) []*request.Teller {
+	all := make([]*request.Teller, len(fs))
+	for i, f := range fs {
+		all[i] = f.teller
+	}
+	return all
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"reflect"
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -17,17 +18,38 @@ type Teller struct {
 	Tell        func(*Answer) error
 	TellDeleted func(key types.NamespacedName, uid types.UID, version string) error
 
-	running context.Context
+	ended atomic.Bool
+	mu    sync.Mutex
+	then  []func() // guarded by mu
 }
 
-// AfterRun calls f when the informer does not run any more.
-func (t *Teller) AfterRun(f func()) { context.AfterFunc(t.running, f) }
+// End says that the informer does not run any more.
+func (t *Teller) End() {
+	t.mu.Lock()
+	t.ended.Store(true)
+	then := t.then
+	t.then = nil
+	t.mu.Unlock()
+	for _, f := range then {
+		f()
+	}
+}
+
+// AfterRun has End call f. It returns false if that was called.
+func (t *Teller) AfterRun(f func()) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended.Load() {
+		return false
+	}
+	t.then = append(t.then, f)
+	return true
+}
 
 type tellerKey struct{}
 
-// WithTeller returns a context that has t. ctx is that of the informer's Run.
+// WithTeller returns a context that has t.
 func WithTeller(ctx context.Context, t *Teller) context.Context {
-	t.running = ctx
 	return context.WithValue(ctx, tellerKey{}, t)
 }
 
