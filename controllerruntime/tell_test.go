@@ -207,8 +207,36 @@ func TestNotTold(t *testing.T) {
 			}
 			return s.client.Update(s.ctx, label(p, "2"))
 		}, nil},
-		{"a patch", func(s steps) error { return s.client.Patch(s.ctx, label(s.pod, "1"), client.MergeFrom(s.pod), us) }, nil},
-		{"an apply", func(s steps) error { return apply(s, "1") }, nil},
+		{"a patch with a lock", func(s steps) error {
+			return s.client.Patch(s.ctx, label(s.pod, "1"), client.MergeFromWithOptions(s.pod, client.MergeFromWithOptimisticLock{}), us)
+		}, nil},
+		{"a patch of an object without managed fields", func(s steps) error { return s.client.Patch(s.ctx, label(s.pod, "1"), client.MergeFrom(s.pod), us) }, []string{"update 1"}},
+		{"applies, of which the server in memory manages the fields after the first", func(s steps) error {
+			if err := apply(s, "1"); err != nil {
+				return err
+			}
+			time.Sleep(time.Second)
+			if err := apply(s, "2"); err != nil {
+				return err
+			}
+			time.Sleep(time.Second)
+			return s.client.Patch(s.ctx, s.pod.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"w":"2"}}}`)), us)
+		}, []string{"update 1"}},
+		{"an apply over what nobody has seen here", func(s steps) error {
+			if err := apply(s, "1"); err != nil {
+				return err
+			}
+			time.Sleep(time.Second)
+			p := &corev1.Pod{}
+			if err := s.foreign.Get(s.ctx, client.ObjectKeyFromObject(s.pod), p); err != nil {
+				return err
+			}
+			p.Spec.NodeName = "n2"
+			if err := s.foreign.Update(s.ctx, p); err != nil {
+				return err
+			}
+			return apply(s, "2")
+		}, []string{"update 1", "update 2"}},
 		{"a create", func(s steps) error { return s.client.Create(s.ctx, namedPod("b", "n1")) }, nil},
 		{"a delete", func(s steps) error { return s.client.Delete(s.ctx, s.pod) }, nil},
 		{"somebody's update", func(s steps) error { return foreign(s, "1") }, []string{"update 1"}},
