@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	"github.com/go-lw/lw/internal/request"
@@ -120,8 +121,7 @@ func (f *follower) selects(a *request.Answer) (selected, known bool) {
 	if f.unknown {
 		return false, false
 	}
-	return f.labelSelector.Matches(labels.Set(a.Labels)) &&
-		f.fieldSelector.Matches(fields.Set{metav1.ObjectNameField: a.Name, "metadata.namespace": a.Namespace}), true
+	return f.labelSelector.Matches(labels.Set(a.Labels)) && (f.fieldSelector.Empty() || f.fieldSelector.Matches(fields.Set{metav1.ObjectNameField: a.Name, "metadata.namespace": a.Namespace})), true
 }
 
 // log logs the first err of an informer that was not told.
@@ -133,10 +133,14 @@ func (f *follower) log(logger klog.Logger, err error) {
 	}
 }
 
-func tellersOf(fs []*follower) []*request.Teller {
-	all := make([]*request.Teller, len(fs))
-	for i, f := range fs {
-		all[i] = f.teller
+// note notes a write, if anybody asks for writes.
+func note(own request.Own, uid types.UID, version string, to []*follower) {
+	if !request.OwnRemembered() {
+		return
 	}
-	return all
+	by := make([]*request.Teller, len(to))
+	for i, f := range to {
+		by[i] = f.teller
+	}
+	own.Note(uid, version, by)
 }

@@ -43,7 +43,7 @@ func OwnRemembered() bool { return own.wanted.Load() }
 // Note notes that the program has made that version of an object, and tells by of it; "": that it has
 // deleted it.
 func (o Own) Note(uid types.UID, v string, by []*Teller) {
-	if !OwnRemembered() || v != "" && v == o.Base {
+	if v != "" && v == o.Base {
 		return // what changes nothing is somebody else's version
 	}
 	at := version{uid, v}
