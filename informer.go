@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-lw/lw/internal/equal"
+	"github.com/go-lw/lw/internal/request"
 	"github.com/go-lw/lw/internal/pace"
 	"github.com/go-lw/lw/internal/request"
 	"github.com/go-lw/lw/internal/table"
@@ -63,8 +64,10 @@ func (inf *Informer[T]) Run(ctx context.Context) error {
 		defer stop() // it compares once more, after the last call of a handler
 	}
 	// close comes after the reflector, so that nothing is written to a hub that is closed.
-	err := inf.r.Run(ctx)
+	teller := &request.Teller{Tell: func(a *request.Answer) error { return inf.Tell(a) }, TellDeleted: inf.TellDeleted}
+	err := inf.r.Run(request.WithTeller(ctx, teller))
 	inf.hub.close()
+	teller.End()
 	return err
 }
 
