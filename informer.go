@@ -9,7 +9,6 @@ import (
 	"github.com/go-lw/lw/internal/equal"
 	"github.com/go-lw/lw/internal/request"
 	"github.com/go-lw/lw/internal/pace"
-	"github.com/go-lw/lw/internal/request"
 	"github.com/go-lw/lw/internal/table"
 )
 
