@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/go-lw/lw/internal/equal"
-	"github.com/go-lw/lw/internal/request"
 	"github.com/go-lw/lw/internal/pace"
 	"github.com/go-lw/lw/internal/request"
 	"github.com/go-lw/lw/internal/table"
