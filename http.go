@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw/internal/decode"
@@ -137,8 +138,13 @@ func (h *HTTP[T]) Told(obj Identified) (out T, stays bool, err error) {
 	if o.Err != nil && o.Ident.Name == "" {
 		o.Ident.Namespace, o.Ident.Name = obj.GetNamespace(), obj.GetName()
 	}
-	if m, ok := o.Value.(*metav1.PartialObjectMetadata); ok {
+	switch m := o.Value.(type) {
+	case *metav1.PartialObjectMetadata:
 		m.TypeMeta = metav1.TypeMeta{} // as in a list; that of the object is not what a server writes of metadata
+	case runtime.Unstructured:
+		if m.GetObjectKind().GroupVersionKind().Kind == "" { // a typed client leaves it out of what it returns
+			return out, false, fmt.Errorf("lw: HTTP: %T has no kind, which an untyped object needs: %w", obj, errors.ErrUnsupported)
+		}
 	}
 	out, err = h.object(o)
 	return out, err == nil, err

@@ -80,8 +80,8 @@ func TestHTTPTold(t *testing.T) {
 			o.FieldSelector = "metadata.namespace=green"
 		})), newMeter(), nil, nil},
 		{"labels that nobody knows", one(&lw.HTTP[*meter]{URL: all + "?labelSelector=app"}), projected, nil, errors.ErrUnsupported},
-		{"a shard", one(lw.Shard[*meter](&lw.HTTP[*meter]{URL: all}, 0, 2)), newMeter(), newMeter(), nil},
-		{"another shard", one(lw.Shard[*meter](&lw.HTTP[*meter]{URL: all}, 1, 2)), newMeter(), nil, nil},
+		{"a shard", one(lw.Shard[*meter](&lw.HTTP[*meter]{URL: all}, 1, 2)), newMeter(), newMeter(), nil},
+		{"another shard", one(lw.Shard[*meter](&lw.HTTP[*meter]{URL: all}, 0, 2)), newMeter(), nil, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, stays, err := tt.told(tt.obj)
