@@ -30,7 +30,7 @@ func (m remembered) Get(key lw.Key) (*Widget, bool) {
 	w, err := m.Memory.Get(context.Background(), key)
 	return w, err == nil
 }
-func (m remembered) Len() int        { return len(m.List()) }
+func (m remembered) Len() int { return len(m.List()) }
 func (m remembered) Snapshot() *lw.Snapshot[*Widget] {
 	return lw.NewIndexer(m.List()...).Snapshot()
 }
