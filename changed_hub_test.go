@@ -233,7 +233,7 @@ func TestChangedUnused(t *testing.T) {
 	i, batch := 0, h.store.store.NewBatch()
 	set := func() {
 		batch.Put(KeyOf(balls[i%2]), balls[i%2])
-		h.write(batch, "2", "2")
+		h.write(batch, &move[*ball]{version: "2", report: "2"})
 		batch.Release()
 		i++
 	}
@@ -301,7 +301,7 @@ func (h *hub[T]) set(key Key, obj T, version, report string) {
 	batch := h.store.store.NewBatch()
 	defer batch.Release()
 	batch.Put(key, obj)
-	h.write(batch, version, report)
+	h.write(batch, &move[T]{version: version, report: report})
 }
 
 func (h *hub[T]) remove(key Key, version, report string) { h.set(key, *new(T), version, report) }

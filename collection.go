@@ -125,7 +125,7 @@ func follow[T Identified](ctx context.Context, h *hub[T], f Follower[T]) error {
 	if err := h.cannotWait(); err != nil {
 		return err
 	}
-	h.followers.Add(1)
+	h.follow(ctx.Done())
 	defer h.followers.Add(-1)
 	var at point // of the last Begin or Progress
 	s := &subscription[T]{

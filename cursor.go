@@ -29,8 +29,8 @@ type Cursor[T Identified] struct {
 	// and Close send it without blocking, and the consumer receives it from the channel of wait.
 	wake chan struct{}
 	// shared says that other cursors have the same wake. A token may then be for any of them.
-	shared bool
-	timing bool // see cursorOptions
+	shared           bool
+	timing, skipTold bool // see cursorOptions
 
 	// parked says that the cursor is in log.parked: its consumer waits to be woken, and is done
 	// with all deltas that it was given. Written under log.mu, by the consumer and by whoever
@@ -90,7 +90,8 @@ type cursorOptions struct {
 	limit       int  // fold a backlog of more deltas than this; 0: defaultLimit
 	// wake is the channel of several cursors that one goroutine polls in turn. It has room for one
 	// token, which may be for any of them. nil: the cursor has a channel of its own.
-	wake chan struct{}
+	wake     chan struct{}
+	skipTold bool // what is folded leaves out deltas with CauseTold, since the consumer does
 	// timing asks for timed. The log has a clock then.
 	timing bool
 }
@@ -386,7 +387,9 @@ func (c *Cursor[T]) foldToLocked(end uint64) {
 	for c.pos < end {
 		part := c.readLocked(end)
 		for _, d := range part {
-			c.folded.add(d)
+			if !c.skipTold || d.Cause != CauseTold {
+				c.folded.add(d)
+			}
 		}
 		c.foldings += uint64(len(part))
 		if c.timing {

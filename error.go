@@ -67,13 +67,14 @@ const (
 	opIndex     = "index"
 	opMutation  = "mutation"
 	opDerive    = "derive"
+	opTell      = "tell"
 )
 
 // An Error says what failed, and where. Options.OnError gets each once, and errors.As finds it in
 // the errors of waits. It unwraps to its cause, such as the API's status error.
 type Error struct {
 	Informer string // Options.Name
-	Op       string // list, stream, watch, decode, transform, shard, index, mutation or derive
+	Op       string // list, stream, watch, decode, transform, shard, index, mutation, derive or tell
 	// Failures is how many attempts have failed in a row; 0 for a single object, or for a good
 	// watch that broke and is resumed at once.
 	Failures int

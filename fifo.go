@@ -145,7 +145,7 @@ func (l *log[T]) closed() bool { return l.closedAt.Load() != 0 }
 // length of the log. A hub calls it under its mutex, so that nothing is appended meanwhile: the
 // cursor then starts exactly after the changes that the store has.
 func (l *log[T]) subscribe(opts cursorOptions) *Cursor[T] {
-	c := &Cursor[T]{log: l, limit: defaultLimit, wake: opts.wake, shared: opts.wake != nil, timing: opts.timing}
+	c := &Cursor[T]{log: l, limit: defaultLimit, wake: opts.wake, shared: opts.wake != nil, timing: opts.timing, skipTold: opts.skipTold}
 	if !c.shared {
 		c.wake = make(chan struct{}, 1)
 	}

@@ -63,6 +63,9 @@ func (n *netChange[T]) add(d Delta[T]) {
 		if d.Type == Updated {
 			d.Initial = before.Initial
 		}
+		if d.Cause == CauseTold { // the rest is news for one who has told it
+			d.Cause = before.Cause
+		}
 		d.Old = before.Old
 		n.entries[place] = Delta[T]{} // empty for now; filled again below if it is the last place
 		n.live--

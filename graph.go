@@ -218,6 +218,23 @@ func (g *Graph) WaitForResourceVersion(ctx context.Context, of AnyInformer, vers
 	return nil
 }
 
+// WaitForStep waits until the collections show what is derived from all that their inputs show now,
+// also from what they were told ([Informer.Tell]). The error is the cause of ctx, or [ErrStopped].
+func (g *Graph) WaitForStep(ctx context.Context) error {
+	err := g.calls.cannotWait()
+	if err == nil {
+		select {
+		case <-g.nextStep():
+			return nil
+		case <-g.done:
+			err = ErrStopped
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+	}
+	return fmt.Errorf("lw: %s: waiting for a step%s: %w", g.opts.Name, g.calls.text(), err)
+}
+
 func (g *Graph) unreached(of *hubCore, version string, cause error) error {
 	return fmt.Errorf("lw: %s: waiting for resource version %s of %s%s: %w", g.opts.Name, version, of.opts.Name, g.calls.text(), cause)
 }

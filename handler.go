@@ -34,6 +34,10 @@ type Handler[T Identified] struct {
 	Name        string        // in panics and logs; default: "handler"
 	Resync      time.Duration // how often Update(obj, obj) is called for every object, at least 1 s; 0: never
 	EveryUpdate bool          // asks for a call for every change; memory then grows with those that wait
+	// SkipTold leaves out what the program has told the informer itself, with [Informer.Tell]: it
+	// knows. The calls go on as if they had been made, so Old of the next one is what was told. A
+	// Tell that turns out not to hold is a call as any other.
+	SkipTold bool
 }
 
 // errWaitInHandler is in the error of a wait that could never end.
@@ -259,6 +263,9 @@ func (r *handlerRunner[T]) call(d *Delta[T]) (more bool) {
 func (r *handlerRunner[T]) dispatch(d *Delta[T]) (more bool) {
 	if r.removed() {
 		return false
+	}
+	if r.h.SkipTold && d.Cause == CauseTold {
+		return true
 	}
 	typ := d.Type
 	if f := r.h.Filter; f != nil {

@@ -2,14 +2,18 @@ package lw
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw/internal/decode"
@@ -44,6 +48,8 @@ type HTTP[T Identified] struct {
 	// idle is the decoder between requests. It is kept because it learns from the objects that it
 	// decodes. It is nil while a request uses it. Guarded by mu.
 	idle *decode.Decoder
+	// teller is the decoder of Told, between its calls. Guarded by mu.
+	teller *decode.Decoder
 	// kinds checks that the objects of all responses are of one kind and one API group. It is nil
 	// before the first request, and then shared by all decoders. Guarded by mu.
 	kinds *decode.Kinds
@@ -109,6 +115,74 @@ func (h *HTTP[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func
 	})
 }
 
+// Told is part of [Teller]. It encodes obj, in protobuf if it can, and decodes it as what List and
+// Watch yield: Drop, Only and a projection hold, and the decoder may use the object later. URL says
+// the namespace, and its query the selectors.
+func (h *HTTP[T]) Told(obj Identified) (out T, stays bool, err error) {
+	if stays, err = h.selects(obj); err != nil || !stays {
+		return out, false, err
+	}
+	d, err := h.take(&h.teller)
+	if err != nil {
+		return out, false, h.cannotDecode(err)
+	}
+	defer h.put(&h.teller, d)
+	if !h.Whole {
+		d.ReuseFrom(func(string, string) any { return nil }) // so that it makes its notes
+	}
+	data, enc, err := encodeFor(d, obj)
+	if err != nil {
+		return out, false, fmt.Errorf("lw: HTTP: %T: %w", obj, err)
+	}
+	o := d.One(data, enc)
+	if o.Err != nil && o.Ident.Name == "" {
+		o.Ident.Namespace, o.Ident.Name = obj.GetNamespace(), obj.GetName()
+	}
+	switch m := o.Value.(type) {
+	case *metav1.PartialObjectMetadata:
+		m.TypeMeta = metav1.TypeMeta{} // as in a list; that of the object is not what a server writes of metadata
+	case runtime.Unstructured:
+		if m.GetObjectKind().GroupVersionKind().Kind == "" { // a typed client leaves it out of what it returns
+			return out, false, fmt.Errorf("lw: HTTP: %T has no kind, which an untyped object needs: %w", obj, errors.ErrUnsupported)
+		}
+	}
+	out, err = h.object(o)
+	return out, err == nil, err
+}
+
+// encodeFor encodes obj as what d decodes.
+func encodeFor(d *decode.Decoder, obj Identified) ([]byte, decode.Encoding, error) {
+	if a, ok := obj.(*request.Answer); ok {
+		return a.For(d)
+	}
+	if m, ok := obj.(decode.Message); ok && d.Protobuf() {
+		data, err := decode.Envelope(m)
+		return data, decode.Protobuf, err
+	}
+	data, err := json.Marshal(obj)
+	return data, decode.JSON, err
+}
+
+// selects reports whether URL and its query select obj, as far as they are about labels, name and
+// namespace.
+func (h *HTTP[T]) selects(obj Identified) (bool, error) {
+	u, err := url.Parse(h.URL)
+	if err != nil {
+		return false, h.cannotDecode(err)
+	}
+	// …/namespaces/<namespace>/<resource>
+	if parts := strings.Split(strings.Trim(u.Path, "/"), "/"); len(parts) >= 3 && parts[len(parts)-3] == "namespaces" {
+		if parts[len(parts)-2] != obj.GetNamespace() {
+			return false, nil
+		}
+	}
+	if u.RawQuery == "" {
+		return true, nil
+	}
+	q := u.Query()
+	return selects(metav1.ListOptions{LabelSelector: q.Get("labelSelector"), FieldSelector: q.Get("fieldSelector")}, obj)
+}
+
 // reuses reports that a decoder notes what it needs to use the last version of an object.
 func (h *HTTP[T]) reuses() bool { return true }
 
@@ -133,11 +207,11 @@ func (h *HTTP[T]) object(o decode.Object) (T, error) {
 // Its frame is on the stack as long as a watch lasts, and a goroutine's stack is a power of two: so
 // opts is a pointer, and what comes before the response is in functions of its own.
 func (h *HTTP[T]) do(ctx context.Context, opts *metav1.ListOptions, read func(*decode.Decoder, *rest.Response) error) error {
-	d, err := h.take()
+	d, err := h.take(&h.idle)
 	if err != nil {
 		return h.cannotDecode(err)
 	}
-	defer h.put(d)
+	defer h.put(&h.idle, d)
 	// The decoder asks ctx now and then, so it also stops in the middle of a large object.
 	d.StopWhen(ctx.Err)
 	defer d.StopWhen(nil)
@@ -203,14 +277,14 @@ func (h *HTTP[T]) objectType() reflect.Type {
 	return reflect.TypeFor[T]()
 }
 
-// take returns the idle decoder, or a new one if there is none. A Source need not allow two
+// take returns an idle decoder, or a new one if there is none. A Source need not allow two
 // requests at the same time, but if there are two, each has a decoder of its own. take fails if the
 // type is not a pointer to a struct or no T, or if a path of Drop or Only is invalid.
-func (h *HTTP[T]) take() (*decode.Decoder, error) {
+func (h *HTTP[T]) take(idle **decode.Decoder) (*decode.Decoder, error) {
 	t := h.objectType()
 	h.mu.Lock()
-	d := h.idle
-	h.idle = nil
+	d := *idle
+	*idle = nil
 	if h.kinds == nil {
 		h.kinds = decode.NewKinds(t, h.Kind)
 	}
@@ -236,8 +310,115 @@ func (h *HTTP[T]) take() (*decode.Decoder, error) {
 
 // put keeps d for the next request. Of two decoders that are put one after the other, the last one
 // stays.
-func (h *HTTP[T]) put(d *decode.Decoder) {
+func (h *HTTP[T]) put(idle **decode.Decoder, d *decode.Decoder) {
 	h.mu.Lock()
-	h.idle = d
+	*idle = d
 	h.mu.Unlock()
+}
+
+// Fields are paths of an API's type, for [HTTP].Only: what a program reads of its objects, as the
+// tool lwfields finds it. nil is all. Any other keeps name, namespace, UID and version as well.
+//
+// A path keeps all that is below it, and goes through lists, such as "status.conditions.type".
+// Behind a map the rest is one key, dots included, or with a "*" at its end all that begin so. A "?"
+// at the end keeps whether the field is there and how many elements it has. docs/memory.md says more.
+//
+// Objects that lack fields must not be written back: an Update would delete these on the server.
+type Fields []string
+
+// alwaysKept are the fields that all Fields keep.
+var alwaysKept = Fields{"apiVersion", "kind", "metadata.name", "metadata.namespace", "metadata.resourceVersion", "metadata.uid"}
+
+// Union returns paths that keep what f keeps and what g keeps, sorted. It leaves out those of which
+// another keeps all, as [Fields.Keeps] knows it.
+func (f Fields) Union(g Fields) Fields {
+	if f == nil || g == nil {
+		return nil
+	}
+	all := slices.Concat(f, g)
+	slices.Sort(all)
+	all = slices.Compact(all)
+	// What stands before a "*".
+	begins := map[string]bool{}
+	for _, path := range all {
+		if p := parsePath(path); p.many {
+			begins[p.name] = true
+		}
+	}
+	union := Fields{}
+	for _, path := range all {
+		if !keptByOther(path, all, begins) {
+			union = append(union, path)
+		}
+	}
+	return union
+}
+
+// keptByOther reports whether one of all, which are sorted, keeps path and is not path. It looks for
+// the few that could, since a program may have thousands of paths.
+func keptByOther(path string, all []string, begins map[string]bool) bool {
+	p := parsePath(path)
+	has := func(kept string) bool {
+		_, found := slices.BinarySearch(all, kept)
+		return found && kept != path && parsePath(kept).keeps(p)
+	}
+	// What is around the others, in the object and in its metadata, and the same without a "?".
+	around, rest, _ := strings.Cut(p.name, ".")
+	inner, _, _ := strings.Cut(rest, ".")
+	if has(around) || has(around+"."+inner) || has(p.name) {
+		return true
+	}
+	for n := 0; n <= len(p.name) && len(begins) > 0; n++ {
+		if begin := p.name[:n]; begins[begin] && (has(begin+"*") || has(begin+"*?")) {
+			return true
+		}
+	}
+	return false
+}
+
+// Keeps reports whether all of path, which may end as those of f, is kept, whatever the type of the
+// objects. "data.app" and "data.app.yaml" may be two keys of one map. So what is below a path is known
+// to be kept only if that is a field of the object itself or of its metadata, such as "spec" or
+// "metadata.labels".
+func (f Fields) Keeps(path string) bool {
+	p := parsePath(path)
+	fits := func(kept string) bool { return parsePath(kept).keeps(p) }
+	return f == nil || slices.ContainsFunc(f, fits) || slices.ContainsFunc(alwaysKept, fits)
+}
+
+// A fieldPath is a path of Fields in its parts.
+type fieldPath struct {
+	name  string
+	many  bool // a "*": all keys that begin with the last part of name
+	count bool // a "?"
+}
+
+func parsePath(path string) (p fieldPath) {
+	p.name, p.count = strings.CutSuffix(path, "?")
+	p.name, p.many = strings.CutSuffix(p.name, "*")
+	return p
+}
+
+// keeps reports whether kept keeps all that p keeps, in objects of any type.
+func (kept fieldPath) keeps(p fieldPath) bool {
+	rest, begins := strings.CutPrefix(p.name, kept.name)
+	switch {
+	case !begins || kept.count && !p.count:
+		return false
+	case kept.many:
+		// Of an object the "?" keeps nothing that is in it.
+		return !kept.count || !strings.Contains(rest, ".") || ofStrings(kept.name)
+	case rest == "":
+		return !p.many
+	}
+	return !kept.count && rest[0] == '.' && isField(kept.name)
+}
+
+// isField reports whether path is surely that of a field, and of no key of a map: of one of the
+// object, or of its metadata.
+func isField(path string) bool { return !strings.Contains(strings.TrimPrefix(path, "metadata."), ".") }
+
+// ofStrings reports whether path is surely that of a key of a map of strings.
+func ofStrings(path string) bool {
+	return strings.HasPrefix(path, "metadata.labels.") || strings.HasPrefix(path, "metadata.annotations.")
 }

@@ -12,7 +12,7 @@ import (
 
 // A hub ties a collection's content to its changes. It has the store, the log of changes, and the
 // subscriptions: consumers that begin with a snapshot of the store and go on with the log. It knows
-// nothing of sources. One goroutine at a time, its writer, calls write, progress, commit and notify. An [Informer] is a hub and a [Reflector] that writes to it.
+// nothing of sources. One goroutine at a time, its writer, calls write, commit and notify; but see tell.go. An [Informer] is a hub and a [Reflector] that writes to it.
 //
 // mu keeps store and log together. The writer changes the store and appends to the log in one
 // critical section of mu, so a goroutine that holds mu sees both at the same point. Only this file
@@ -41,7 +41,10 @@ type hub[T Identified] struct {
 	midCommit func() // called in the middle of a long commit of write; for tests
 	afterShow func() // called when such a commit is shown, and the indexes have not settled; for tests
 
+	entered, left func(obj T) // of a mutation detector; nil: there is none
+
 	mu      *sync.Mutex
+	marks   markSet[T]
 	waiting []*subscription[T] // those that wait for the first content; guarded by mu, as all below
 	era     era
 	unseen  uint64 // lists after the first one that showed no differences
@@ -70,33 +73,57 @@ func versionAndUID[T Identified](obj T) (version uint64, identity string) {
 	return decimal(obj.GetResourceVersion()), string(obj.GetUID())
 }
 
-// write makes the writes of batch, of which there is at least one, and appends the changes to the
-// log, in their order. version is the resource version that the changes lead to. The version that
-// the store reports becomes report, or stays if report is "" or batch has left a write out.
-// Consumers that wait are not woken until notify. A panic of an index's function that batch does not
-// recover comes out of write, which then has changed nothing.
-func (h *hub[T]) write(batch *table.Batch[T], version, report string) {
+// A move is what an event of the source does to a hub, beside the writes of its batch.
+type move[T Identified] struct {
+	version string // that the changes lead to
+	report  string // that the store reports from then on, unless it is "" or the batch has left a write out
+	to      uint64 // the position
+	fates   []fate[T]
+}
+
+// write makes the writes of batch and does what m says, at one point, and appends the changes to the
+// log, in their order. Consumers that wait are not woken until notify. made is false, and nothing has
+// changed, if the marks may be others than those that batch and m were planned with. A panic of an
+// index's function that batch does not recover comes out of write, which then has changed nothing.
+func (h *hub[T]) write(batch *table.Batch[T], m *move[T]) (made bool) {
 	for {
 		batch.Compute()
 		h.mu.Lock()
-		if batch.ReadyLocked() {
+		if h.marks.fence {
+			h.mu.Unlock()
+			return false
+		}
+		if batch.Len() == 0 || batch.ReadyLocked() {
 			break
 		}
 		batch.AwaitLocked()
 		h.mu.Unlock()
 	}
+	report := m.report
 	if batch.Dropped() {
 		report = ""
 	}
-	if batch.Len() > 1 {
-		h.commitTogetherLocked(batch, report)
-	} else { // a read sees the one write or not, so none has to wait
-		h.store.store.SetVersionLocked(report)
-		batch.CommitLocked(false)
-	}
-	fired := h.appendLocked(batch, Delta[T]{Cause: CauseWatch, ResourceVersion: version})
+	h.marks.settleLocked(m.to, m.fates)
+	fired := h.commitLocked(batch, Delta[T]{Cause: CauseWatch, ResourceVersion: m.version}, report)
 	h.mu.Unlock()
 	fired.Release()
+	return true
+}
+
+// commitLocked commits the writes of batch, makes report the reported version unless it is "", and
+// appends the changes to the log as deltas with the cause and the version of d.
+func (h *hub[T]) commitLocked(batch *table.Batch[T], d Delta[T], report string) signal.Fired {
+	switch batch.Len() {
+	case 0:
+		h.store.store.SetVersionLocked(report)
+		return nil
+	case 1: // a read sees the one write or not, so none has to wait
+		h.store.store.SetVersionLocked(report)
+		batch.CommitLocked(false)
+	default:
+		h.commitTogetherLocked(batch, report)
+	}
+	return h.appendLocked(batch, d)
 }
 
 // commitTogetherLocked commits the writes of batch at one point. Readers see all or nothing, and
@@ -128,9 +155,6 @@ func (h *hub[T]) commitTogetherLocked(batch *table.Batch[T], report string) {
 	}
 	batch.SettleLocked()
 }
-
-// progress makes report the reported version, unless it is "". Nothing is appended to the log.
-func (h *hub[T]) progress(report string) { h.store.progress(report) }
 
 // object returns the object of key that readers see, for a board.
 func (h *hub[T]) object(key Key) (Identified, bool) {

@@ -67,6 +67,13 @@ func (c *hubCore) start() bool {
 	return true
 }
 
+// runs reports whether the hub has started and has not stopped.
+func (c *hubCore) runs() bool {
+	c.regMu.Lock()
+	defer c.regMu.Unlock()
+	return c.phase == started
+}
+
 // spawn runs f in a goroutine that close waits for. It returns false, and does not run f, unless the
 // hub has started and has not stopped.
 func (c *hubCore) spawn(f func()) bool {
@@ -176,7 +183,7 @@ func (h *hub[T]) addHandler(handler Handler[T]) *Registration {
 	}
 	r := &handlerRunner[T]{h: handler, hub: h, reg: reg}
 	r.sub = &subscription[T]{
-		opts:     cursorOptions{everyUpdate: handler.EveryUpdate, timing: true},
+		opts:     cursorOptions{everyUpdate: handler.EveryUpdate, skipTold: handler.SkipTold, timing: true},
 		starting: func(snap *Snapshot[T]) { r.left.Store(int64(snap.Len())) },
 	}
 	reg.runner = r
@@ -187,6 +194,9 @@ func (h *hub[T]) addHandler(handler Handler[T]) *Registration {
 // close removes the handlers, ends the log, and waits until no handler call is running. It is
 // called once, after the hub's writer has ended.
 func (h *hub[T]) close() {
+	h.mu.Lock()
+	h.marks.over = true
+	h.mu.Unlock()
 	h.stop()
 	h.log.close()
 	h.changes.Close() // nothing changes any more

@@ -32,6 +32,8 @@ func (h *hub[T]) replace(objs []T, version, report string) {
 	h.commit(h.store.store.Compare(objs, table.Comparison[T]{}), version, report, func() {})
 }
 
+func (h *hub[T]) progress(report string) { h.write(h.store.store.NewBatch(), &move[T]{report: report}) }
+
 // A replica is what a consumer knows from the deltas that it was handed.
 type replica map[Key]*ball
 
@@ -541,7 +543,7 @@ func TestTogetherWhileItIsCommitted(t *testing.T) {
 				batch.Put(KeyOf(b), b)
 			}
 			batch.Put(Key{Namespace: "default", Name: "gone"}, nil)
-			h.write(batch, "2", "2")
+			h.write(batch, &move[*ball]{version: "2", report: "2"})
 			batch.Release()
 			check("after", "2", n)
 			if n > table.Brief {

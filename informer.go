@@ -6,10 +6,9 @@ import (
 	"runtime/debug"
 	"time"
 
-	"k8s.io/apimachinery/pkg/watch"
-
 	"github.com/go-lw/lw/internal/equal"
 	"github.com/go-lw/lw/internal/pace"
+	"github.com/go-lw/lw/internal/request"
 	"github.com/go-lw/lw/internal/table"
 )
 
@@ -41,6 +40,8 @@ func NewInformer[T Object](src Source[T], opts *Options) *Informer[T] {
 		// The detector calls o.OnError, which newReflector sets if it is nil. It does so only when
 		// Run has been called.
 		inf.check = newMutationDetector(o)
+		inf.hub.entered = func(obj T) { inf.check.add(obj) }
+		inf.hub.left = func(obj T) { inf.check.remove(obj) }
 	}
 	inf.r = newReflector(src, target[T](&informerTarget[T]{hub: inf.hub, opts: o, detector: inf.check}), o)
 	return inf
@@ -56,13 +57,16 @@ func (inf *Informer[T]) Run(ctx context.Context) error {
 		return startedError(inf.r.opts.Name)
 	}
 	defer inf.r.opts.Board.addInformer(inf.r.opts.Name, inf.Status, inf.hub.object)()
+	inf.ask() // for what was told before
 	if inf.check != nil {
 		stop := inf.check.watch()
 		defer stop() // it compares once more, after the last call of a handler
 	}
 	// close comes after the reflector, so that nothing is written to a hub that is closed.
-	err := inf.r.Run(ctx)
+	teller := &request.Teller{Tell: func(a *request.Answer) error { return inf.Tell(a) }, TellDeleted: inf.TellDeleted}
+	err := inf.r.Run(request.WithTeller(ctx, teller))
 	inf.hub.close()
+	teller.End()
 	return err
 }
 
@@ -141,6 +145,7 @@ func (inf *Informer[T]) CatchUp(ctx context.Context) (version string, err error)
 	if a.Err != nil {
 		return "", inf.hub.notCaughtUp(a.Err)
 	}
+	request.Answered(ctx)
 	ask := inf.asking()
 	ask.after = 0
 	return a.Version, inf.hub.waitForResourceVersion(ctx, a.Version, ask, inf.hub.store.ResourceVersion)
@@ -157,6 +162,7 @@ func (inf *Informer[T]) asking() asking {
 // Status returns what the informer is doing.
 func (inf *Informer[T]) Status() Status {
 	s := inf.r.status()
+	s.Ahead = int(inf.hub.marks.count.Load())
 	s.Objects, s.Indexes = inf.hub.store.Len(), inf.hub.store.store.IndexSizes()
 	s.Handlers, s.Pending = inf.hub.handlers()
 	return s
@@ -183,6 +189,8 @@ type informerTarget[T Identified] struct {
 	holdingBack bool              // a version has come that the store does not report
 	batch       *table.Batch[T]   // of the present group; nil before the first one
 	failed      []*Error          // the objects of it at which an index has panicked
+	move        move[T]           // of the present group or list; its fates are empty between two
+	strange     []Key             // of marks that the present list ends although it does not have their version
 
 	// distrusted has the objects that stayed as they were at the last list whose equal versions
 	// were not believed, because their new versions could not be used. Their resource versions may
@@ -203,24 +211,44 @@ func (t *informerTarget[T]) apply(g *eventGroup[T], report string) {
 			}
 		}
 	}
+	t.move.version, t.move.report, t.move.to = g.at.version, report, g.to.number
+	if t.hub.marks.count.Load() > 0 {
+		t.plan(g)
+	}
+	for t.put(g); !t.hub.write(t.batch, &t.move); t.put(g) {
+		t.withdraw(g)
+		t.plan(g)
+	}
+	clear(t.move.fates)
+	t.move.fates = t.move.fates[:0]
+	g.known = true
+	if t.settle(g) {
+		t.reportProgress(g.at.version, report != "")
+	}
+}
+
+// put fills the batch.
+func (t *informerTarget[T]) put(g *eventGroup[T]) {
 	for i := range g.events {
-		switch e := &g.events[i]; {
-		case e.ev.Err != nil:
-		case e.ev.Type == watch.Deleted:
-			var none T
-			t.batch.Put(e.key, none)
-		default:
-			t.enter(e.ev.Object) // before it is stored, since others can change it from then on
-			t.batch.Put(e.key, e.ev.Object)
+		if e := &g.events[i]; e.writes() {
+			obj := e.object()
+			if !equal.IsZero(obj) {
+				t.enter(obj) // before it is stored, since others can change it from then on
+			}
+			t.batch.Put(e.key, obj)
 		}
 	}
-	g.known = true
-	if t.batch.Len() == 0 {
-		t.hub.progress(report)
-	} else if t.hub.write(t.batch, g.at.version, report); !t.settle(g) {
-		return
+}
+
+// withdraw empties the batch, which was not written.
+func (t *informerTarget[T]) withdraw(g *eventGroup[T]) {
+	t.batch.Release()
+	t.failed = nil
+	for i := range g.events {
+		if e := &g.events[i]; e.writes() && !equal.IsZero(e.object()) {
+			t.rejected(e.object())
+		}
 	}
-	t.reportProgress(g.at.version, report != "")
 }
 
 // settle notes in g what the batch has found, and empties the batch. It reports whether all writes
@@ -228,12 +256,16 @@ func (t *informerTarget[T]) apply(g *eventGroup[T], report string) {
 func (t *informerTarget[T]) settle(g *eventGroup[T]) bool {
 	writes := 0
 	for i := range g.events {
-		if e := &g.events[i]; e.ev.Err == nil {
-			old := t.batch.Old(writes)
-			writes++
-			e.existed = !equal.IsZero(old)
-			t.leave(old)
+		e := &g.events[i]
+		if !e.writes() {
+			continue
 		}
+		old := t.batch.Old(writes)
+		writes++
+		if !e.told {
+			e.existed = !equal.IsZero(old)
+		}
+		t.leave(old)
 	}
 	t.batch.Release()
 	if len(t.failed) == 0 {
@@ -242,7 +274,7 @@ func (t *informerTarget[T]) settle(g *eventGroup[T]) bool {
 	for _, err := range t.failed {
 		e := g.of(err.Key)
 		e.err = err
-		t.rejected(e.ev.Object)
+		t.rejected(e.object())
 	}
 	t.failed = nil
 	return false
@@ -302,6 +334,7 @@ func (t *informerTarget[T]) compare(l *wholeList[T]) (failed []*Error) {
 		Distrust: l.distrust,
 		Newer:    notOlder[T],
 		Keep:     func(key Key) bool { _, ok := l.keep[key]; return ok },
+		Amend:    func(objs []T) []T { return t.lay(l, objs) },
 	}
 	var panics []*Panic
 	if t.opts.OnPanic != nil {
@@ -326,8 +359,16 @@ func (t *informerTarget[T]) replace(l *wholeList[T], report string, shown func()
 		if l.epoch {
 			t.hub.era.epochs++ // under hub.mu
 		}
+		at := decimal(l.version)
+		t.hub.marks.opaque = at == 0
+		t.hub.marks.settleLocked(at, t.move.fates)
 		shown()
 	})
+	clear(t.move.fates)
+	t.move.fates = t.move.fates[:0]
+	for _, key := range t.strange {
+		t.opts.OnError(&Error{Informer: t.opts.Name, Op: opTell, Key: key, Err: errStrange})
+	}
 	if t.detector != nil {
 		for old := range l.staged.All() {
 			t.leave(old)
@@ -349,13 +390,27 @@ func (t *informerTarget[T]) replace(l *wholeList[T], report string, shown func()
 
 func (t *informerTarget[T]) get(key Key) (T, bool) { return t.hub.store.Get(key) }
 
+func (t *informerTarget[T]) base(key Key) (T, bool) { return t.hub.base(key) }
+
 // newest looks at all objects: it is called after an outage, and no event pays for it. What a test
 // has written into the store is not the server's.
 func (t *informerTarget[T]) newest(skip func(Key) bool) Meta {
 	if t.hub.store.foreign.Load() {
 		return Meta{}
 	}
-	return newestOf(t.hub.store.All(), skip)
+	content, bases := t.hub.bases()
+	return newestOf(func(yield func(T) bool) {
+		for obj := range content.All() {
+			if _, told := bases[KeyOf(obj)]; !told && !yield(obj) {
+				return
+			}
+		}
+		for _, obj := range bases {
+			if !equal.IsZero(obj) && !yield(obj) {
+				return
+			}
+		}
+	}, skip)
 }
 
 func (t *informerTarget[T]) version() string { return t.hub.store.ResourceVersion() }

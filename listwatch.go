@@ -2,6 +2,7 @@ package lw
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -12,7 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw/internal/equal"
@@ -36,6 +39,7 @@ type ListWatch[T Identified, L runtime.Object] struct {
 
 	fake    fakeClient
 	decoder string // for the hints
+	tweak   []func(*metav1.ListOptions)
 }
 
 // FromClient returns a Source over a generated client, real or fake, for
@@ -48,6 +52,7 @@ func FromClient[T Object, L runtime.Object](c Client[T, L], tweak ...func(*metav
 	}
 	mustBeFuncs("FromClient", tweak)
 	lw := &ListWatch[T, L]{
+		tweak: tweak,
 		ListFunc: func(ctx context.Context, opts metav1.ListOptions) (list L, err error) {
 			if opts, err = tweaked(opts, tweak); err != nil {
 				return list, fmt.Errorf("lw: FromClient: %w", err)
@@ -76,6 +81,39 @@ func (lw *ListWatch[T, L]) Hints() SourceHints {
 		return HadByList(ctx, lw, obj, version)
 	}
 	return h
+}
+
+// Told is part of [Teller]. obj is a T, or is converted by its JSON.
+func (lw *ListWatch[T, L]) Told(obj Identified) (out T, stays bool, err error) {
+	opts, err := tweaked(metav1.ListOptions{}, lw.tweak)
+	if err == nil {
+		stays, err = selects(opts, obj)
+	}
+	if err != nil || !stays {
+		return out, false, err
+	}
+	if own, ok := obj.(T); ok {
+		copier, err := newCopier[T]()
+		if err == nil {
+			out, err = copier.withIdentity(own, own.GetUID(), own.GetResourceVersion())
+		}
+		return out, err == nil, err
+	}
+	t := reflect.TypeFor[T]()
+	if a, ok := obj.(*request.Answer); ok {
+		got, err := a.Decode(t)
+		out, stays = got.(T)
+		return out, stays, err
+	}
+	if t.Kind() != reflect.Pointer {
+		return out, false, fmt.Errorf("lw: ListWatch: %s is told of a %T", typeName[T](), obj)
+	}
+	out = reflect.New(t.Elem()).Interface().(T)
+	data, err := json.Marshal(obj)
+	if err == nil {
+		err = json.Unmarshal(data, out)
+	}
+	return out, err == nil, err
 }
 
 // List calls ListFunc and yields its items, one that is no T as an error.
@@ -340,6 +378,66 @@ func (o *optionSource[T]) Hints() SourceHints { return HintsOf(o.src) }
 
 // Reuses is part of [request.Source].
 func (o *optionSource[T]) Reuses(request.Mark) bool { return reuses(o.src) }
+
+func (o *optionSource[T]) tells() bool { return tellerOf(o.src) != nil }
+
+// Told is part of [Teller]. What is selected by a field other than the name and the namespace is not
+// known.
+func (o *optionSource[T]) Told(obj Identified) (out T, stays bool, err error) {
+	opts, err := tweaked(metav1.ListOptions{}, o.tweak)
+	if err == nil {
+		stays, err = selects(opts, obj)
+	}
+	if err != nil || !stays {
+		return out, false, err
+	}
+	return told(o.src, obj)
+}
+
+// told is Told of src, if that is a Teller.
+func told[T Identified](src Source[T], obj Identified) (out T, stays bool, err error) {
+	if to := tellerOf(src); to != nil {
+		return to.Told(obj)
+	}
+	return out, false, fmt.Errorf("lw: the source is no Teller: %w", errors.ErrUnsupported)
+}
+
+// selects reports whether the selectors of opts, as far as they are about labels, name and
+// namespace, select obj.
+func selects(opts metav1.ListOptions, obj Identified) (bool, error) {
+	if opts.LabelSelector != "" {
+		of, ok := obj.(labeled)
+		if !ok {
+			return false, fmt.Errorf("label selector %q: %T has no GetLabels: %w", opts.LabelSelector, obj, errors.ErrUnsupported)
+		}
+		sel, err := labels.Parse(opts.LabelSelector)
+		if err != nil || !sel.Matches(labels.Set(of.GetLabels())) {
+			return false, err
+		}
+	}
+	if opts.FieldSelector == "" {
+		return true, nil
+	}
+	sel, err := fields.ParseSelector(opts.FieldSelector)
+	if err != nil {
+		return false, err
+	}
+	for _, r := range sel.Requirements() {
+		var has string
+		switch r.Field {
+		case "metadata.name":
+			has = obj.GetName()
+		case "metadata.namespace":
+			has = obj.GetNamespace()
+		default:
+			continue
+		}
+		if (has == r.Value) == (r.Operator == selection.NotEquals) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
 
 func (o *optionSource[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(T, error) error) (metav1.ListMeta, error) {
 	opts, err := tweaked(opts, o.tweak)

@@ -100,6 +100,19 @@ type Source[T Identified] interface {
 	Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[T]) error) error
 }
 
+// A Teller is a [Source] that makes of an object which the server has told otherwise, in the answer to
+// a write or a get, what List and Watch would have yielded. [*HTTP], [*ListWatch] and [*Memory] are
+// Tellers, and so are the results of [Transform], [Shard] and [WithListOptions] if their source is.
+// See [Informer.Tell].
+type Teller[T Identified] interface {
+	Source[T]
+	// Told returns an object that shares nothing with obj, whatever type that has. stays is false if
+	// the collection leaves it out. The error wraps [ErrKeep] if it is not to be shown, and
+	// errors.ErrUnsupported if the source cannot tell. Any goroutine may call Told, also during a
+	// List or a Watch.
+	Told(obj Identified) (out T, stays bool, err error)
+}
+
 // A WatchEvent is one event of a watch, as a [Source] yields it.
 type WatchEvent[T Identified] struct {
 	Type watch.EventType // Added, Modified, Deleted or Bookmark; an ERROR event is the error of Watch
@@ -177,6 +190,7 @@ const (
 	CauseRelist                   // the comparison of a later list with what was known
 	CauseResync                   // nothing changed: it was time for the Resync of a handler
 	CauseDerived                  // a step of a [Graph]
+	CauseTold                     // [Informer.Tell] or [Informer.TellDeleted]
 )
 
 func (c Cause) String() string {
@@ -191,6 +205,8 @@ func (c Cause) String() string {
 		return "resync"
 	case CauseDerived:
 		return "derived"
+	case CauseTold:
+		return "told"
 	}
 	return fmt.Sprintf("Cause(%d)", uint8(c))
 }
@@ -202,7 +218,7 @@ const defaultLimit = 1024
 // Its objects are shared.
 type Delta[T Identified] struct {
 	Type            EventType
-	Cause           Cause  // if changes were folded, the cause of the last one
+	Cause           Cause  // if changes were folded, that of the last one which is not CauseTold, if any
 	Initial         bool   // an Added of the content that the consumer begins with
 	Old             T      // the version before, as this consumer has it; zero for Added
 	New             T      // zero for Deleted
@@ -294,6 +310,16 @@ func HintsOf[T Identified](src Source[T]) SourceHints {
 		return h.Hints()
 	}
 	return SourceHints{}
+}
+
+// tellerOf returns src as a Teller, or nil. A source that wraps another has a method which says
+// whether that is one.
+func tellerOf[T Identified](src Source[T]) Teller[T] {
+	if w, ok := src.(interface{ tells() bool }); ok && !w.tells() {
+		return nil
+	}
+	to, _ := src.(Teller[T])
+	return to
 }
 
 // isNil reports whether v is nil, or holds a nil pointer.

@@ -234,6 +234,16 @@ func (m *Memory[T]) Rewind(resourceVersion string) error {
 // Hints says that Had can be asked.
 func (m *Memory[T]) Hints() SourceHints { return SourceHints{Had: m.had} }
 
+// Told is part of [Teller]. obj must be a T.
+func (m *Memory[T]) Told(obj Identified) (out T, stays bool, err error) {
+	own, ok := obj.(T)
+	if !ok {
+		return out, false, fmt.Errorf("lw: Memory: %s is told of a %T", typeName[T](), obj)
+	}
+	out, err = m.copier.withIdentity(own, own.GetUID(), own.GetResourceVersion())
+	return out, err == nil, err
+}
+
 func (m *Memory[T]) had(_ context.Context, obj Meta, resourceVersion string) (bool, error) {
 	if err := m.failing(); err != nil {
 		return false, err

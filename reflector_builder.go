@@ -2,6 +2,7 @@ package lw
 
 import (
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -16,6 +17,7 @@ type listBuilder[T Identified] struct {
 	bad     map[Key]error // objects that could not be decoded or transformed, and why
 	leftOut int           // objects that a Transform left out; nothing is wrong with them
 	version string        // of the whole list
+	began   time.Time     // when it was asked for
 
 	// The fields below are used by a stream only.
 
@@ -41,7 +43,7 @@ type identity struct {
 
 // newListBuilder returns a builder with room for a few more objects than the last list had.
 func (r *Reflector[T]) newListBuilder() *listBuilder[T] {
-	return &listBuilder[T]{objs: make([]T, 0, r.at.objects+r.at.objects/64)}
+	return &listBuilder[T]{began: time.Now(), objs: make([]T, 0, r.at.objects+r.at.objects/64)}
 }
 
 // addItem adds an item of a page. It does not look at the object; validate does that later.

@@ -239,7 +239,7 @@ func (r *Reflector[T]) takeOver(op string, got *listBuilder[T]) error {
 	hints := HintsOf(r.src)
 	objs := len(got.objs)
 	r.recorder.decodedBy(hints.Decoder)
-	l := &wholeList[T]{objs: got.objs, keep: got.bad, version: got.version, epoch: epoch, distrust: epoch || doubted || r.at.distrust || hints.Unversioned}
+	l := &wholeList[T]{objs: got.objs, keep: got.bad, version: got.version, began: got.began, epoch: epoch, distrust: epoch || doubted || r.at.distrust || hints.Unversioned}
 	for failed := r.target.compare(l); len(failed) > 0; failed = r.target.compare(l) {
 		for _, err := range failed {
 			r.setAside.add(err.Key, err, false, r.report)

@@ -303,7 +303,7 @@ func (r *Reflector[T]) contradiction(got *listBuilder[T]) error {
 		return nil // the target's objects are not the server's, or have no order
 	}
 	for _, obj := range got.objs {
-		had, ok := r.target.get(KeyOf(obj))
+		had, ok := r.target.base(KeyOf(obj))
 		if ok && had.GetUID() == obj.GetUID() && older(obj, had) {
 			return fmt.Errorf("%w: at resource version %s it has %s at %s, which was at %s before",
 				ErrRewound, got.version, keyString(KeyOf(obj)), obj.GetResourceVersion(), had.GetResourceVersion())

@@ -2,8 +2,11 @@ package lw
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw/internal/request"
@@ -118,6 +121,8 @@ func (s *sinkTarget[T]) get(key Key) (obj T, ok bool) {
 	return obj, false
 }
 
+func (s *sinkTarget[T]) base(key Key) (obj T, ok bool) { return s.get(key) }
+
 // newest knows one object only, since a Sink need not tell what it has.
 func (s *sinkTarget[T]) newest(skip func(Key) bool) Meta {
 	if skip(s.last.key()) {
@@ -155,6 +160,8 @@ type target[T Identified] interface {
 	notify()
 	// get returns the object that the target has for key. Ok is also false if it cannot tell.
 	get(key Key) (obj T, ok bool)
+	// base is like get, without what the program has told of.
+	base(key Key) (obj T, ok bool)
 	// newest returns the identity of the object with the newest version, or the zero Meta if there
 	// is none or the target cannot tell. skip says of which keys the target may have an older object
 	// than the server had.
@@ -168,6 +175,7 @@ type wholeList[T Identified] struct {
 	objs     []T
 	keep     map[Key]error // keys that stay as they are although objs lacks them, and why
 	version  string
+	began    time.Time             // when it was asked for
 	epoch    bool                  // the server went back in time
 	distrust bool                  // equal versions may be of different objects
 	staged   *table.Replacement[T] // what an informer's target has to change, once it has compared
@@ -189,7 +197,10 @@ func (l *wholeList[T]) without(failed []*Error) {
 // the collection. It is used again and again.
 type eventGroup[T Identified] struct {
 	at     position        // the version
+	to     position        // of the reflector, after it
 	events []groupEvent[T] // in the order in which the keys came; no Bookmark
+	kept   []Key           // of events at which a Transform keeps what is there
+	whole  bool            // no other event has the version
 	places map[Key]int     // indexes into events; nil while there is one
 	more   bool            // another event follows at once
 	known  bool            // the target can tell what existed
@@ -202,8 +213,61 @@ type groupEvent[T Identified] struct {
 	first watch.EventType // that of the first event of the key
 
 	wasAside bool  // the object was set aside before
+	way      way   // what the target does with it
+	back     T     // what is shown again with wayBack
+	told     bool  // the program was told of the key: existed says what the server had
 	existed  bool  // there was an object before; set by the target
 	err      error // why it was not applied; set by the target
+}
+
+// A way is what an informer's target does with an event.
+type way uint8
+
+const (
+	wayEvent way = iota // what it says, unless it has an Err
+	wayNone             // nothing: the program was told of something newer
+	wayBack             // it shows an object again, or nothing: the program was told of something else
+)
+
+// writes reports whether the event changes the store, and object what it shows then.
+func (e *groupEvent[T]) writes() bool {
+	return e.way == wayBack || e.way == wayEvent && e.ev.Err == nil
+}
+
+func (e *groupEvent[T]) object() (obj T) {
+	switch {
+	case e.way == wayBack:
+		return e.back
+	case e.ev.Type != watch.Deleted:
+		return e.ev.Object
+	}
+	return obj
+}
+
+// uid returns the UID of the event's object; "" if it is not known.
+func (e *groupEvent[T]) uid() types.UID {
+	if bad, ok := errors.AsType[*Error](e.ev.Err); ok {
+		return bad.UID
+	}
+	return e.ev.id().UID
+}
+
+// addBack adds that base is shown again.
+func (g *eventGroup[T]) addBack(key Key, base T) {
+	g.add(key, &WatchEvent[T]{})
+	e := &g.events[len(g.events)-1]
+	e.way, e.back = wayBack, base
+}
+
+// unplan takes out what addBack has added, and what a target has set.
+func (g *eventGroup[T]) unplan() {
+	for i := len(g.events) - 1; i >= 0; i-- {
+		e := &g.events[i]
+		if e.way, e.back, e.told = wayEvent, *new(T), false; e.ev.Type == "" {
+			delete(g.places, e.key)
+			g.events = g.events[:i]
+		}
+	}
 }
 
 // add adds ev. It is copied where another may follow, and lent until reset where none does: nearly

@@ -243,7 +243,11 @@ func (w *watchSession[T]) event(ev WatchEvent[T]) error {
 		if !w.r.setAside.empty() {
 			w.r.setAside.remove(ev.Key())
 		}
-		w.ev = WatchEvent[T]{Type: watch.Bookmark, ResourceVersion: ev.ResourceVersion, More: ev.More, Open: ev.Open}
+		key := ev.Key()
+		w.ev = WatchEvent[T]{
+			Type: watch.Bookmark, ResourceVersion: ev.ResourceVersion, More: ev.More, Open: ev.Open,
+			Identity: &Meta{Namespace: key.Namespace, Name: key.Name},
+		}
 	}
 	err := w.handle(&w.ev)
 	if !ev.More || err != nil {
@@ -358,7 +362,10 @@ func (w *watchSession[T]) apply(ev *WatchEvent[T]) error {
 			return err
 		}
 		g.add(key, ev)
+	} else if ev.Identity != nil {
+		g.kept = append(g.kept, ev.Identity.key())
 	}
+	g.whole = g.whole || ev.Open
 	g.more = ev.More
 	if w.open = ev.Open; w.open {
 		return nil
@@ -409,7 +416,7 @@ func (w *watchSession[T]) checkOrder(ev *WatchEvent[T], key Key, to position) er
 		// One transaction of the server's store may give several objects the same version, but not
 		// one object twice. An object that is not there may be one that a partial source leaves
 		// out.
-		held, ok := w.r.target.get(key)
+		held, ok := w.r.target.base(key)
 		if ok && held.GetResourceVersion() != to.version || !ok && (ev.Type == watch.Added || w.hints.Partial) {
 			return nil
 		}
@@ -445,6 +452,7 @@ func (w *watchSession[T]) advance(g *eventGroup[T]) (gap error) {
 	if r.setAside.holds() {
 		report = ""
 	}
+	g.to = to
 	r.target.apply(g, report)
 	r.at.moveTo(to)
 	held := false
@@ -468,7 +476,7 @@ func (w *watchSession[T]) gapAt(e *groupEvent[T]) error {
 	switch added := e.first == watch.Added; {
 	// In these cases existed proves nothing about the server: the store lacked the newest version of
 	// the object, may rightly not have the object, or was not changed.
-	case e.wasAside || w.noVersions || w.hints.Partial || e.ev.Err != nil:
+	case e.wasAside || e.way == wayBack || w.noVersions || w.hints.Partial || e.ev.Err != nil:
 	case added && e.existed:
 		return gapErrorf("ADDED event of %s, which was there already", keyString(e.key))
 	case !added && !e.existed:

@@ -18,6 +18,7 @@ type Status struct {
 	Synced          bool      // a whole list of one state of the server is in the store
 	ResourceVersion string    // the version of the store; every event up to it has been applied
 	Objects         int       // the number of objects in the store
+	Ahead           int       // how many keys are ahead of lists and watches; see [Informer.Tell]
 	Indexes         []int     // how many values each index has, or objects if it is sorted; or nil
 	LastEvent       time.Time // when the last watch event came; zero: none has
 	LastList        time.Time // when the last whole list became the content; zero: none has

@@ -23,7 +23,7 @@ import (
 // says when the object was written.
 //
 // f runs exactly once per version of an object that is added or modified, and not for a deletion,
-// in the goroutine that reads from the server. It may change obj, which nobody else has unless
+// in the goroutine that reads from the server; and once for each [Informer.Tell], in its goroutine. It may change obj, which nobody else has unless
 // HTTP.Share is set, and return it. It must keep namespace and name (see [Derive] for other names),
 // and should keep the UID, and the resource version, with which relists are cheap.
 func Transform[T, U Object](src Source[T], f func(T) (U, error)) Source[U] {
@@ -72,14 +72,27 @@ func (t *transformSource[T, U]) Hints() SourceHints {
 	return h
 }
 
-// apply returns f(obj). stays is false if f leaves the object out of the collection. err is an
-// *Error.
-func (t *transformSource[T, U]) apply(obj T) (out U, stays bool, err error) {
+func (t *transformSource[T, U]) tells() bool { return tellerOf(t.src) != nil }
+
+// Told is part of [Teller].
+func (t *transformSource[T, U]) Told(obj Identified) (out U, stays bool, err error) {
+	own, stays, err := told(t.src, obj)
+	if err != nil || !stays {
+		return out, false, err
+	}
+	return t.apply(own, false)
+}
+
+// apply returns f(obj). stays is false if f leaves the object out of the collection. read says that
+// the source has yielded obj. err is an *Error.
+func (t *transformSource[T, U]) apply(obj T, read bool) (out U, stays bool, err error) {
 	key, uid, version := KeyOf(obj), obj.GetUID(), obj.GetResourceVersion() // before f, which may change obj
 	var zero U
 	if out, err = t.f(obj); err != nil {
 		if isKeep(err) {
-			t.keep(key)
+			if read {
+				t.keep(key)
+			}
 			if t.ownUIDs.Load() {
 				uid = "" // which downstream knows by another one
 			}
@@ -93,7 +106,9 @@ func (t *transformSource[T, U]) apply(obj T) (out U, stays bool, err error) {
 		err = fmt.Errorf("the result has the name %q, and a Transform keeps namespace and name", keyString(to))
 		return zero, false, &Error{Op: opTransform, Key: key, UID: uid, Err: err}
 	}
-	t.forget(key)
+	if read {
+		t.forget(key)
+	}
 	if out.GetResourceVersion() != version {
 		t.ownVersions.Store(true)
 	}
@@ -160,7 +175,7 @@ func (t *transformSource[T, U]) List(ctx context.Context, opts metav1.ListOption
 		if err != nil {
 			return yield(zero, err)
 		}
-		out, stays, err := t.apply(obj)
+		out, stays, err := t.apply(obj, true)
 		if err != nil {
 			return yield(zero, err)
 		}
@@ -203,7 +218,7 @@ func (t *transformSource[T, U]) Watch(ctx context.Context, opts metav1.ListOptio
 			out.Identity = &id
 		default:
 			id := MetaOf(ev.Object)
-			obj, stays, err := t.apply(ev.Object)
+			obj, stays, err := t.apply(ev.Object, true)
 			switch {
 			case err != nil:
 				out.Err = err
@@ -260,6 +275,18 @@ func (s *shardSource[T]) Hints() SourceHints {
 
 // Reuses is part of [request.Source].
 func (s *shardSource[T]) Reuses(request.Mark) bool { return reuses(s.src) }
+
+func (s *shardSource[T]) tells() bool { return tellerOf(s.src) != nil }
+
+// Told is part of [Teller].
+func (s *shardSource[T]) Told(obj Identified) (out T, stays bool, err error) {
+	if out, stays, err = told(s.src, obj); err == nil && stays {
+		var foreign bool
+		foreign, err = s.check(out, nil)
+		stays = !foreign
+	}
+	return out, stays, err
+}
 
 // check returns whether obj certainly belongs to another part; if err is not nil, whether the
 // object that err is about does. The error is err, or that of an obj without a UID.

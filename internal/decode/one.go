@@ -1,5 +1,24 @@
 package decode
 
+import "encoding/binary"
+
+// A Message is an object of a Kubernetes API that writes itself in protobuf.
+type Message interface {
+	Size() int
+	MarshalToSizedBuffer(data []byte) (int, error)
+}
+
+// Envelope returns m as [Decoder.One] reads it in protobuf, without a kind.
+func Envelope(m Message) ([]byte, error) {
+	const raw = 2<<3 | 2 // the field of the object in the envelope
+	size := m.Size()
+	data := make([]byte, 0, len(magic)+1+binary.MaxVarintLen64+size)
+	data = binary.AppendUvarint(append(append(data, magic...), raw), uint64(size))
+	head := len(data)
+	n, err := m.MarshalToSizedBuffer(data[head : head+size])
+	return data[:head+n], err
+}
+
 // One decodes data, which is one object and nothing else. With Protobuf, data begins with the magic
 // and the envelope of an object. Data that is no JSON or no protobuf is the object's Err, as is what
 // does not fit its type. One keeps nothing of data.

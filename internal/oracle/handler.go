@@ -239,7 +239,7 @@ func (s *story) checkCall(c *Call) {
 	}
 	if c.New != nil {
 		s.r.met("H6")
-		if !s.l.truth.wrote(*c.New) {
+		if !s.l.wasTold(*c.New) && !s.l.truth.wrote(*c.New) {
 			s.fail(c, "H6", "the server never had that")
 		}
 		s.checkInitial(c)
@@ -334,15 +334,15 @@ func (s *story) delete(c *Call) {
 }
 
 // versionsRise reports whether the versions of an object must rise. They must until the server goes
-// back in time.
+// back in time, or what the copy was told of turns out not to be in the collection.
 func (s *story) versionsRise(c *Call) bool {
 	s.r.met("H2")
-	return s.l.truth.at(c.call).epoch == 0
+	return s.l.truth.at(c.call).epoch == 0 && !s.l.takenBack(c.key())
 }
 
 // checkVisible checks that during the call the copy showed the change, or a later one: H7.
 func (s *story) checkVisible(c *Call) {
-	if !c.Read || s.l.truth.at(c.call).epoch > 0 {
+	if !c.Read || s.l.truth.at(c.call).epoch > 0 || s.l.takenBack(c.key()) {
 		return
 	}
 	s.r.met("H7")
@@ -366,6 +366,9 @@ func (s *story) checkVisible(c *Call) {
 // of the change: H13. That the snapshot is one state of the server is checked with the other reads.
 func (s *story) checkTogether(c *Call) {
 	if !c.Snapshot || c.New == nil || s.l.truth.at(c.call).epoch > 0 || !s.l.truth.together(c.New.Version) {
+		return
+	}
+	if s.l.wasTold(*c.New) {
 		return
 	}
 	s.r.met("H13")

@@ -49,7 +49,7 @@ func (l *Log) checkBatch(r *Result, h *Handler) {
 	r.met("A1")
 	r.met("Y2")
 	batch, _ := h.batch()
-	read := &Read{Of: h.Filter, Ret: h.synced[0]}
+	read := &Read{Copy: h.Copy, Of: h.Filter, Ret: h.synced[0]}
 	for _, c := range batch {
 		if c.Kind != Add {
 			r.fail(c.call, "A1", "%s: %s before it was synced", h.Name, c)
@@ -66,7 +66,7 @@ func (l *Log) checkBatch(r *Result, h *Handler) {
 	top := l.truth.at(read.Ret)
 	for i := range top.epoch + 1 {
 		for _, v := range append([]uint64{version}, l.truth.changes(i, 0, l.truth.epochs[i].top)...) {
-			if p := (point{i, v}); (v >= version || top.epoch > 0) && l.truth.reached(p, read.Ret) && l.shows(read, p) {
+			if p := (point{i, v}); (v >= version || top.epoch > 0) && l.truth.reached(p, read.Ret) && l.shows(nil, read, p) {
 				return
 			}
 		}

@@ -58,6 +58,10 @@ func (l *Log) checkQuiet(r *Result, q Quiet) {
 	if q.Pending != 0 {
 		r.fail(q.seq, "L5", "%d changes wait", q.Pending)
 	}
+	r.met("U2")
+	if q.Ahead != 0 {
+		r.fail(q.seq, "U2", "the copy was told of %d keys that it has not reached", q.Ahead)
+	}
 	r.met("L6")
 	if q.Requests > q.Most {
 		r.fail(q.seq, "L6", "%d requests since the faults have ended, at most %d are needed", q.Requests, q.Most)

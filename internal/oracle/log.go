@@ -69,6 +69,8 @@ type Log struct {
 	snapshots   []*GraphRead
 	pairs       []*GraphPair
 	told        []*GraphHandler
+	tells       []*Tell
+	lagged      bool
 	refs        map[any]Item // each object that was ever shown, as it was then
 	order       []any        // the keys of refs, in the order in which they came
 }
@@ -222,6 +224,7 @@ type Quiet struct {
 	Failures int   // requests in a row that failed
 	Pending  int   // deltas that a handler has not taken
 	SetAside []Key // the objects that the copy reports as set aside
+	Ahead    int   // the keys of which the copy was told, and which it has not reached
 	Requests int   // since the faults ended
 	Most     int   // the largest number of Requests that is allowed
 	// Restored is the moment since which the server was restored from a backup and moved past the

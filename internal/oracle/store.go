@@ -140,7 +140,7 @@ func (l *Log) witness(r *Result, read *Read, from point, low lowerBound, own boo
 	top := l.truth.at(read.Ret)
 	for i := from.epoch; i <= top.epoch; i++ {
 		for _, v := range l.candidates(read, i, version, from) {
-			if p := (point{i, v}); !p.before(from) && l.truth.reached(p, read.Ret) && l.shows(read, p) {
+			if p := (point{i, v}); !p.before(from) && l.truth.reached(p, read.Ret) && l.shows(r, read, p) {
 				return p, true
 			}
 		}
@@ -161,17 +161,18 @@ func (l *Log) candidates(read *Read, epoch int, version uint64, from point) []ui
 	return append([]uint64{version}, l.truth.changes(epoch, version, l.truth.epochs[epoch].top)...)
 }
 
-// shows reports whether read shows the state of p.
+// shows reports whether read shows the state of p, and what the copy was told beyond that.
 //
 // While an object is bad, the copy may hold back the version that it reports. It then shows newer
 // content than that of p. So each object is checked alone: it may be that of p or of any later
 // version, and only a bad object may be older.
-func (l *Log) shows(read *Read, p point) bool {
+func (l *Log) shows(r *Result, read *Read, p point) bool {
 	state, bad := l.truth.state(p)
-	if len(bad) == 0 && equal(state, read) {
+	if len(l.tells) == 0 && len(bad) == 0 && equal(state, read) {
 		return true
 	}
-	if !l.truth.badSince(p, read.Ret) {
+	lax := l.truth.badSince(p, read.Ret)
+	if len(l.tells) == 0 && !lax {
 		return false
 	}
 	got := map[Key]*Item{}
@@ -186,13 +187,20 @@ func (l *Log) shows(read *Read, p point) bool {
 			keys[key] = true
 		}
 	}
+	for _, t := range l.tells {
+		keys[t.Key] = true
+	}
 	for key := range got {
 		if !keys[key] {
 			return false
 		}
 	}
 	for key := range keys {
-		if !l.mayBe(read, p, key, got[key]) {
+		var want *Item
+		if item, ok := state[key]; ok {
+			want = &item
+		}
+		if !l.mayShow(r, read, p, key, got[key], want, lax) {
 			return false
 		}
 	}
@@ -296,7 +304,7 @@ func (l *Log) explain(r *Result, read *Read, version uint64, from point, low low
 	for i := range top.epoch + 1 {
 		p := point{i, version}
 		known = known || l.truth.reached(p, read.Ret)
-		if !l.truth.reached(p, read.Ret) || !l.shows(read, p) {
+		if !l.truth.reached(p, read.Ret) || !l.shows(r, read, p) {
 			continue
 		}
 		older = true
@@ -340,7 +348,7 @@ func (l *Log) checkSnapshot(r *Result, read *Read) {
 		return
 	}
 	for i := range l.truth.at(read.Ret).epoch + 1 {
-		if p := (point{i, version}); l.truth.reached(p, read.Ret) && l.shows(read, p) {
+		if p := (point{i, version}); l.truth.reached(p, read.Ret) && l.shows(r, read, p) {
 			return
 		}
 	}

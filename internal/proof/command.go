@@ -51,6 +51,11 @@ func (w *world) commands() map[string]func(*rapid.T) {
 		"sync":       {1, w.doSync},
 		"restart":    {1, w.doRestart},
 		"graph wait": {1, w.doGraphWait},
+		"tell":       {4, w.doTell},
+		"tell late":  {1, w.doTellLate},
+		"tell other": {1, w.doTellPhantom},
+		"tell gone":  {2, w.doTellDeleted},
+		"late":       {2, w.doLate},
 	} {
 		if name == "overtake" && roamerOf(w.server) != nil {
 			continue // a relay that has not found out yet would answer that it has the same history
@@ -168,7 +173,7 @@ func (w *world) doGap(rt *rapid.T) {
 // something else, which nobody could tell it.
 func (w *world) doRestore(rt *rapid.T) {
 	back, early := rapid.Uint64Range(1, 8).Draw(rt, "back"), rapid.Bool().Draw(rt, "early")
-	if !early {
+	if !early || w.inf.Status().Ahead > 0 { // nobody could know that what it was told is lost
 		w.settle()
 	}
 	w.rewind(back)
@@ -229,6 +234,7 @@ func (w *world) rewind(back uint64) {
 // reload reads what the server has after it went back.
 func (w *world) reload() {
 	clear(w.last)
+	w.old = nil
 	switch s := w.server.(type) {
 	case *direct:
 		page, err := s.parts.StateAt(s.lines.Version())

@@ -109,7 +109,7 @@ func (c *coverage) check(t *testing.T) {
 		return
 	}
 	ids := `S1 S2 S6 S7 S11 Y1 H1 H2 H3 H4 H5 H6 H7 H8 H9 H10 H12 A1 A2 M1 Z1 Y2 Y3 Y4 R1 R2 R3 R5 R7
-		R8 R9 R12 R13 R14 R16 R17 T1 T2 W1 W2 G1 G4 L1 L2 L3 L4 L5 D3a D3b D4 D5 D7 D8 D14 D15 D16`
+		R8 R9 R12 R13 R14 R16 R17 T1 T2 W1 W2 G1 G4 L1 L2 L3 L4 L5 D3a D3b D4 D5 D7 D8 D14 D15 D16 U1 U2`
 	if c.faults[tornFault] > 0 {
 		ids += " H13"
 	}

@@ -48,6 +48,7 @@ type recorded struct {
 	log       *oracle.Log
 	copy      int
 	transform bool
+	late      *lateness
 
 	mu     sync.Mutex
 	recent []time.Time // guarded by mu
@@ -91,6 +92,9 @@ func ended(q *oracle.Request, err, refused error) {
 }
 
 func (r *recorded) List(ctx context.Context, opts metav1.ListOptions, yield func(*Part, error) error) (metav1.ListMeta, error) {
+	if !r.isReflectors(ctx) {
+		return r.src.List(ctx, opts, yield)
+	}
 	q := r.begin(ctx, oracle.Request{Verb: oracle.List, Version: opts.ResourceVersion, Limit: opts.Limit, Continue: opts.Continue})
 	var refused error
 	meta, err := r.src.List(ctx, opts, func(p *Part, err error) error {
@@ -133,6 +137,9 @@ func (r *recorded) Watch(ctx context.Context, opts metav1.ListOptions, yield fun
 	q := r.begin(ctx, oracle.Request{Verb: verb, Version: opts.ResourceVersion})
 	var refused error
 	err := r.src.Watch(ctx, opts, func(ev lw.WatchEvent[*Part]) error {
+		if err := r.arrive(ctx); err != nil {
+			return err
+		}
 		if r.transform && ev.Err == nil && ev.Object != nil && ev.Type != watch.Deleted {
 			r.log.Gives(ev.Object)
 		}

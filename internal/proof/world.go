@@ -28,9 +28,11 @@ type world struct {
 	turns    bool // with a transform
 	down     bool // the server refuses everything
 	injected []string
-	lags     int  // faults that show older states, since all was settled
-	restored int  // when the server began to be overtaken, if it was since all was settled
-	flood    bool // so much was written since then that a handler that comes now may be told of it as the net effect
+	lags     int // faults that show older states, since all was settled
+	restored int // when the server began to be overtaken, if it was since all was settled
+	lateBy   lateness
+	old      []*answer // that the copy was told of, or could have been
+	flood    bool      // so much was written since then that a handler that comes now may be told of it as the net effect
 
 	copy    int
 	inf     *lw.Informer[*Part]
@@ -123,7 +125,7 @@ func (w *world) start() {
 	w.copy++
 	w.session = fmt.Sprintf("the main session of copy %d", w.copy)
 	number := w.copy
-	var src lw.Source[*Part] = &recorded{src: w.server.source(), log: w.log, copy: number, transform: w.turns}
+	var src lw.Source[*Part] = &recorded{src: w.server.source(), log: w.log, copy: number, transform: w.turns, late: &w.lateBy}
 	if w.selector != "" {
 		src = lw.WithListOptions(src, func(o *metav1.ListOptions) { o.LabelSelector = w.selector })
 	}
@@ -297,6 +299,7 @@ func (w *world) maySeeOlder() bool {
 		return false
 	}
 	w.lags++
+	w.log.Lags()
 	return true
 }
 
@@ -309,6 +312,7 @@ const (
 func (w *world) settle() {
 	w.server.clear()
 	w.lags, w.down = 0, false
+	w.lateBy.Store(0)
 	for _, l := range w.told {
 		l.open()
 	}
@@ -363,7 +367,7 @@ func (w *world) quiet(before int) {
 	s := w.inf.Status()
 	q := oracle.Quiet{
 		Copy: w.copy, Items: describeAll(w.inf.Store().List()), Version: s.ResourceVersion,
-		Synced: s.Synced, Failures: s.Failures, Pending: s.Pending,
+		Synced: s.Synced, Failures: s.Failures, Pending: s.Pending, Ahead: s.Ahead,
 		Requests: requests(s) - before, Most: 60, Restored: w.restored,
 	}
 	w.restored = 0

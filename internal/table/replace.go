@@ -22,6 +22,9 @@ type Comparison[T any] struct {
 	Newer func(a, b T) bool
 	// Keep reports whether key stays although the list has no object of it. nil: none stays.
 	Keep func(Key) bool
+	// Amend returns what to compare instead of objs, when all writers wait. It may take the owner's
+	// lock. nil: objs.
+	Amend func(objs []T) []T
 	// Recover is called if the function of an index panics at the object of key, at most once for
 	// each key, inside the deferred call that recovers. It must not write to the store. nil: the
 	// panic is passed on.
@@ -59,6 +62,9 @@ func (s *Store[T]) Compare(objs []T, c Comparison[T]) (r *Replacement[T]) {
 			s.release()
 		}
 	}()
+	if c.Amend != nil {
+		objs = c.Amend(objs)
+	}
 	staged, unique := s.diff(objs, c)
 	var duplicates []Key
 	if !unique {

@@ -1,0 +1,449 @@
+package lw
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/go-lw/lw/internal/equal"
+)
+
+// What the program tells an informer ([Informer.Tell]) is in the store at once, and its key is
+// marked: it is ahead of what lists and watches have told. That is in the hub, below handlers and
+// graphs, so there is one state, and one story of an object. A mark remembers what lists and watches
+// say meanwhile, the base of its key. It ends when they say what was told, and when they have passed
+// that version without the key, which then goes back to the base.
+//
+// What becomes of one mark is decided by the methods of mark, which know nothing of locks. The
+// hub's writer asks them before it makes the writes of an event or compares a list. It computes
+// without a lock. So whoever tells raises a fence, and a writer that finds it raised, when it has
+// the lock, plans anew. While there is no mark, an event costs one load and two stores more.
+
+// A mark says that the server told the program of a key at a version that lists and watches have
+// not reached. Versions are decimal numbers.
+type mark[T Identified] struct {
+	version uint64    // that was told; of a loose mark, that of the object that is gone
+	base    T         // what lists and watches have told of the key; zero: nothing
+	shown   T         // what is shown instead; zero: nothing
+	gone    types.UID // of the object that was told to be deleted; "": none was
+	since   time.Time // when it was told
+
+	// loose says that gone was deleted at a version that nobody knows. The mark then ends at bound, a
+	// version that the server had after that; 0: none is known yet.
+	loose bool
+	bound uint64
+}
+
+// longest is how old a mark may be when a list begins that does not have its version. Then the
+// version is of another server, and would hide the key for ever.
+const longest = 10 * time.Minute
+
+// hides reports whether the mark hides what the server had of the key at a version: an object with
+// that UID, or "" if the UID is not known.
+func (m *mark[T]) hides(at uint64, uid types.UID) bool {
+	switch {
+	case at == 0:
+		return false
+	case !m.loose:
+		return at < m.version
+	}
+	return at <= m.version || !m.bounded(at) && (uid == m.gone || uid == "")
+}
+
+// bounded reports whether a loose mark has ended at that version.
+func (m *mark[T]) bounded(at uint64) bool { return m.bound != 0 && at >= m.bound }
+
+// confirmedBy reports whether an event of that version has the object that is shown.
+func (m *mark[T]) confirmedBy(at uint64, obj T) bool {
+	return at == m.version && !m.loose && !equal.IsZero(m.shown) && !equal.IsZero(obj) && obj.GetUID() == m.shown.GetUID()
+}
+
+// passedBy reports whether events of other keys show that there is none of this one: they are past
+// the version, or are all events of it.
+func (m *mark[T]) passedBy(at uint64, whole bool) bool {
+	if m.loose {
+		return m.bounded(at)
+	}
+	return at > m.version || whole && at == m.version
+}
+
+// outlasts reports whether the mark stays when a list of that version, which began then, becomes the
+// base. obj is what the list has of the key. strange says that the mark ends because its version
+// cannot be one of this server.
+func (m *mark[T]) outlasts(at uint64, obj T, began time.Time) (stays, strange bool) {
+	switch {
+	case at == 0 || !m.loose && at >= m.version:
+		return false, false
+	case m.loose && at > m.version:
+		other := !equal.IsZero(obj) && obj.GetUID() != m.gone
+		after := m.bound == 0 && began.After(m.since)
+		return !other && !after && !m.bounded(at), false
+	}
+	strange = began.Sub(m.since) > longest
+	return !strange, strange
+}
+
+// A markSet has the marks of a hub. All but count is guarded by hub.mu.
+type markSet[T Identified] struct {
+	count  atomic.Int32 // len(of); the writer loads it for each event
+	at     uint64       // up to which lists and watches have told everything, also if the store reports less
+	opaque bool         // the version of the last list is no number
+	over   bool         // the hub has stopped
+	fence  bool         // somebody has told something since the writer planned
+	of     map[Key]*mark[T]
+	due    []dueMark[T]  // by version
+	none   chan struct{} // closed when the last mark ends; nil: nobody waits for that
+	asked  []Key         // of loose marks that may have no bound, which is to be asked for
+	asking bool          // there is a goroutine that asks
+}
+
+// A dueMark is a mark and the version at which it can be passed. The mark may have ended.
+type dueMark[T Identified] struct {
+	version uint64
+	key     Key
+	mark    *mark[T]
+}
+
+// A fate is what a list or an event of the source makes of a mark: it ends, or gets another base.
+type fate[T Identified] struct {
+	key  Key
+	ends bool
+	base T
+}
+
+// A toldWrite is one write of commitTold: obj, or nothing if it is zero, is shown under key.
+type toldWrite[T Identified] struct {
+	key Key
+	obj T
+}
+
+func (s *markSet[T]) setLocked(key Key, m *mark[T]) {
+	if s.of == nil {
+		s.of = map[Key]*mark[T]{}
+	}
+	s.of[key] = m
+	s.count.Store(int32(len(s.of)))
+	if !m.loose {
+		s.dueLocked(m.version, key, m)
+	}
+}
+
+// dueLocked notes at which version m is passed. Mostly that is the newest.
+func (s *markSet[T]) dueLocked(version uint64, key Key, m *mark[T]) {
+	i := len(s.due)
+	for i > 0 && s.due[i-1].version > version {
+		i--
+	}
+	s.due = slices.Insert(s.due, i, dueMark[T]{version, key, m})
+}
+
+// passedLocked calls end for each mark that events up to a version have passed; see mark.passedBy.
+func (s *markSet[T]) passedLocked(at uint64, whole bool, end func(Key, *mark[T])) {
+	for _, d := range s.due {
+		if d.version > at {
+			return
+		}
+		if s.of[d.key] == d.mark && d.mark.passedBy(at, whole) {
+			end(d.key, d.mark)
+		}
+	}
+}
+
+// settleLocked moves to a version and does what fates say.
+func (s *markSet[T]) settleLocked(at uint64, fates []fate[T]) {
+	s.at, s.fence = at, false
+	if len(s.of) == 0 {
+		return
+	}
+	for i := range fates {
+		if f := &fates[i]; f.ends {
+			delete(s.of, f.key)
+		} else if m := s.of[f.key]; m != nil {
+			m.base = f.base
+		}
+	}
+	s.shrunkLocked()
+}
+
+// shrunkLocked notes that marks may have ended.
+func (s *markSet[T]) shrunkLocked() {
+	s.count.Store(int32(len(s.of)))
+	if len(s.of) == 0 {
+		s.of, s.due, s.asked = nil, nil, nil
+		if s.none != nil {
+			close(s.none)
+			s.none = nil
+		}
+		return
+	}
+	passed := 0
+	for passed < len(s.due) && s.due[passed].version < s.at {
+		passed++
+	}
+	s.due = slices.Delete(s.due, 0, passed)
+}
+
+// base returns what lists and watches have told of key.
+func (h *hub[T]) base(key Key) (obj T, ok bool) {
+	obj, ok = h.store.Get(key)
+	if h.marks.count.Load() == 0 { // if obj was told, its mark came before
+		return obj, ok
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if m := h.marks.of[key]; m != nil {
+		return m.base, !equal.IsZero(m.base)
+	}
+	return h.store.store.Get(key)
+}
+
+// bases returns what is shown, and the base of each marked key.
+func (h *hub[T]) bases() (shown *Snapshot[T], bases map[Key]T) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	bases = make(map[Key]T, len(h.marks.of))
+	for key, m := range h.marks.of {
+		bases[key] = m.base
+	}
+	return h.store.snapshotLocked(), bases
+}
+
+// beginAsking reports whether the caller is to ask for the server's version, for the bounds of
+// marks. endAsking takes that back.
+func (h *hub[T]) beginAsking() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	begin := !h.marks.asking && len(h.marks.asked) > 0
+	h.marks.asking = h.marks.asking || begin
+	return begin
+}
+
+func (h *hub[T]) endAsking() {
+	h.mu.Lock()
+	h.marks.asking = false
+	h.mu.Unlock()
+}
+
+// unbound returns the keys of the marks that need a bound. If there are none, nobody asks any more.
+func (h *hub[T]) unbound() []Key {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	keys := h.marks.asked[:0]
+	for _, key := range h.marks.asked {
+		if m := h.marks.of[key]; m != nil && m.loose && m.bound == 0 {
+			keys = append(keys, key)
+		}
+	}
+	h.marks.asked = keys
+	h.marks.asking = len(keys) > 0 && !h.marks.over
+	if !h.marks.asking {
+		return nil
+	}
+	return slices.Clone(keys)
+}
+
+// follow counts a follower, until the caller counts it down. A follower is told what the server has
+// told everybody: so nothing can be told meanwhile, and what was told has to come first.
+func (h *hub[T]) follow(over <-chan struct{}) {
+	h.followers.Add(1)
+	h.mu.Lock()
+	if len(h.marks.of) == 0 {
+		h.mu.Unlock()
+		return
+	}
+	if h.marks.none == nil {
+		h.marks.none = make(chan struct{})
+	}
+	none := h.marks.none
+	h.mu.Unlock()
+	select {
+	case <-none:
+	case <-h.stopped:
+	case <-over:
+	}
+}
+
+var (
+	errFollowed  = fmt.Errorf("the collection is followed, as by package serve: %w", errors.ErrUnsupported)
+	errNoTeller  = fmt.Errorf("the source is no Teller: %w", errors.ErrUnsupported)
+	errStrange   = fmt.Errorf("it was told at a version that the server has not had for %v: it is shown as listed", longest)
+	errUnordered = fmt.Errorf("the resource version is no decimal number: %w", errors.ErrUnsupported)
+)
+
+// newsLocked reports whether m says more of key than is shown. An error says why nothing can be told.
+func (h *hub[T]) newsLocked(key Key, m *mark[T]) (bool, error) {
+	s := &h.marks
+	switch {
+	case s.over:
+		return false, ErrStopped
+	case h.followers.Load() > 0:
+		return false, errFollowed
+	case s.opaque:
+		return false, errUnordered
+	case m.loose:
+		was, shown := s.of[key], *new(T)
+		if was != nil {
+			shown = was.shown
+		} else {
+			shown, _ = h.store.store.Get(key)
+		}
+		return !equal.IsZero(shown) && shown.GetUID() == m.gone, nil
+	case m.version <= s.at:
+		return false, nil
+	}
+	was := s.of[key]
+	return was == nil || m.version > was.version && (was.gone == "" || equal.IsZero(m.shown) || m.shown.GetUID() != was.gone), nil
+}
+
+// isNews is newsLocked for a mark whose object has not been made yet.
+func (h *hub[T]) isNews(key Key, m *mark[T]) (bool, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.newsLocked(key, m)
+}
+
+// tell marks key with m, and shows what m says, unless that is no news.
+func (h *hub[T]) tell(key Key, m *mark[T]) (news bool, err error) {
+	err = h.commitTold(CauseTold, func(plan []toldWrite[T]) ([]toldWrite[T], error) {
+		if news, err = h.newsLocked(key, m); err != nil || !news {
+			return plan, err
+		}
+		return append(plan, toldWrite[T]{key, m.shown}), nil
+	}, func() {
+		shown, _ := h.store.store.Get(key)
+		was := h.marks.of[key]
+		if m.base = shown; was != nil {
+			m.base = was.base
+		}
+		if m.loose {
+			m.version = h.marks.at
+			if was != nil {
+				m.version = was.version
+			} else if v := decimal(shown.GetResourceVersion()); v != 0 {
+				m.version = v
+			}
+			h.marks.asked = append(h.marks.asked, key)
+		}
+		h.marks.setLocked(key, m)
+	})
+	return news, err
+}
+
+// bind notes that the server had a version after the objects of keys were deleted. A key that lists
+// and watches have told of up to there goes back to its base.
+func (h *hub[T]) bind(keys []Key, at uint64) error {
+	h.mu.Lock()
+	for b := h.store.store.NewBatch(); !b.ReadyLocked(); { // a list has looked at the marks, and is not shown yet
+		b.AwaitLocked()
+	}
+	for _, key := range keys {
+		if m := h.marks.of[key]; m != nil && m.loose && m.bound == 0 {
+			m.bound = at
+			h.marks.dueLocked(at, key, m)
+		}
+	}
+	h.marks.fence = true
+	h.mu.Unlock()
+	var ended []toldWrite[T]
+	return h.commitTold(CauseWatch, func(plan []toldWrite[T]) ([]toldWrite[T], error) {
+		if h.marks.over {
+			return plan, ErrStopped
+		}
+		h.marks.passedLocked(h.marks.at, false, func(key Key, m *mark[T]) {
+			if m.loose {
+				plan = append(plan, toldWrite[T]{key, m.base})
+			}
+		})
+		ended = plan
+		return plan, nil
+	}, func() {
+		for _, w := range ended {
+			delete(h.marks.of, w.key)
+		}
+		h.marks.shrunkLocked()
+	})
+}
+
+// commitTold makes the writes that plan appends to its argument, at one point and with that cause, and
+// calls mark, which changes the marks, at the same point. Both are called under mu, plan at least
+// twice: the functions of indexes, which are called in between without a lock, may take long. If one
+// panics, nothing has changed, and the error says so. Before the first list only mark is called.
+func (h *hub[T]) commitTold(cause Cause, plan func([]toldWrite[T]) ([]toldWrite[T], error), mark func()) (err error) {
+	batch := h.store.store.NewBatch()
+	defer batch.Release()
+	batch.Recover = func(key Key, v any) bool {
+		p := &Panic{Informer: h.opts.Name, Handler: "index", Key: key, Value: v, Stack: debug.Stack()}
+		if err = p; h.opts.OnPanic != nil {
+			h.opts.OnPanic(p)
+		}
+		return true
+	}
+	h.mu.Lock()
+	writes, failed := plan(nil)
+	for failed == nil && len(writes) > 0 {
+		h.mu.Unlock()
+		h.enter(writes)
+		for _, w := range writes {
+			batch.Put(w.key, w.obj)
+		}
+		batch.Compute()
+		h.mu.Lock()
+		for err == nil && !batch.ReadyLocked() {
+			batch.AwaitLocked()
+			h.mu.Unlock()
+			batch.Compute()
+			h.mu.Lock()
+		}
+		was := writes
+		if writes, failed = plan(nil); failed == nil && err == nil && slices.EqualFunc(was, writes, sameTold) {
+			break
+		}
+		h.mu.Unlock()
+		h.leave(was)
+		if batch.Release(); err != nil {
+			return err
+		}
+		h.mu.Lock()
+	}
+	if failed != nil || len(writes) == 0 {
+		h.mu.Unlock()
+		return failed
+	}
+	mark()
+	h.marks.fence = true
+	if !isClosed(h.synced) {
+		h.mu.Unlock()
+		return nil
+	}
+	fired := h.commitLocked(batch, Delta[T]{Cause: cause, ResourceVersion: h.store.store.VersionLocked()}, "")
+	h.mu.Unlock()
+	fired.Release()
+	for i := range writes {
+		writes[i].obj = batch.Old(i)
+	}
+	h.leave(writes)
+	h.log.notify()
+	return nil
+}
+
+func sameTold[T Identified](a, b toldWrite[T]) bool {
+	return a.key == b.key && equal.Same(a.obj, b.obj)
+}
+
+// enter and leave tell a mutation detector that objects are about to be shown, and that they are not
+// shown any more.
+func (h *hub[T]) enter(objs []toldWrite[T]) { each(objs, h.entered) }
+func (h *hub[T]) leave(objs []toldWrite[T]) { each(objs, h.left) }
+
+func each[T Identified](objs []toldWrite[T], call func(T)) {
+	for i := 0; call != nil && i < len(objs); i++ {
+		if !equal.IsZero(objs[i].obj) {
+			call(objs[i].obj)
+		}
+	}
+}

@@ -1,0 +1,246 @@
+package lw
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/go-lw/lw/internal/equal"
+)
+
+// Tell shows obj at once: what the server has answered to a write, a get or a patch. Every read,
+// index and handler has it before the watch does, and derived collections with the next step of their
+// graph; see [Graph.WaitForStep]. The key is then ahead: when lists and watches reach the version,
+// nobody is told again, and if they pass it without the object, it goes back to what they say. What
+// is older than they are changes nothing. Status.ResourceVersion and the waits for a version do not
+// count what was told; [WaitFor] and Changed do.
+//
+// obj may be of any type that encodes to what T is decoded from. It is copied, and goes through the
+// source's transforms and the functions of indexes, in the goroutine of the caller. Do not call Tell
+// in one of these. Before the first list obj waits for that, and is in it.
+//
+// The error wraps [ErrStopped]; errors.ErrUnsupported if the source is no [Teller], its versions are
+// no decimal numbers or the collection is followed ([Follow], package serve); or the failure of a
+// transform or an index. Then nothing has changed.
+func (inf *Informer[T]) Tell(obj Identified) error {
+	if isNil(obj) {
+		return inf.untold(Key{}, errors.New("the object is nil"))
+	}
+	key := KeyOf(obj)
+	if key.Name == "" {
+		return inf.untold(key, errNoName("object"))
+	}
+	m := &mark[T]{version: decimal(obj.GetResourceVersion()), since: time.Now()}
+	src, err := inf.teller()
+	if err == nil && m.version == 0 {
+		err = errUnordered
+	}
+	if err != nil {
+		return inf.untold(key, err)
+	}
+	if news, err := inf.hub.isNews(key, m); err != nil || !news {
+		return inf.untold(key, err)
+	}
+	out, stays, err := src.Told(obj)
+	switch {
+	case err != nil && isKeep(err):
+		return nil
+	case err == nil && stays:
+		if err = unusable(out); err == nil && KeyOf(out) != key {
+			err = fmt.Errorf("the source made %s of it", keyString(KeyOf(out)))
+		}
+		m.shown = out
+	}
+	if err == nil {
+		_, err = inf.hub.tell(key, m)
+	}
+	return inf.untold(key, err)
+}
+
+// TellDeleted hides the object of key that has that UID: the server has answered that it is deleted,
+// not only marked for it (then it answers the object, for Tell). version is that of the deletion, ""
+// if it is not known. Then the object is hidden until the copy has what the server, which is asked
+// for its version as by CatchUp, has had since. An object with another UID is not hidden. Otherwise
+// it is as Tell.
+func (inf *Informer[T]) TellDeleted(key Key, uid types.UID, version string) error {
+	m := &mark[T]{version: decimal(version), gone: uid, since: time.Now(), loose: version == ""}
+	_, err := inf.teller()
+	if err == nil && !m.loose && m.version == 0 {
+		err = errUnordered
+	}
+	if err != nil {
+		return inf.untold(key, err)
+	}
+	news, err := inf.hub.tell(key, m)
+	if news && m.loose {
+		inf.ask()
+	}
+	return inf.untold(key, err)
+}
+
+// teller returns the source as a Teller.
+func (inf *Informer[T]) teller() (Teller[T], error) {
+	src := tellerOf(inf.r.src)
+	if src == nil || HintsOf(inf.r.src).Unversioned {
+		return nil, errNoTeller
+	}
+	return src, nil
+}
+
+// untold returns err as the error of Tell; nil if it is nil.
+func (inf *Informer[T]) untold(key Key, err error) error {
+	if err == nil {
+		return nil
+	}
+	e, ok := err.(*Error)
+	if ok {
+		c := *e // it is the source's
+		e = &c
+	} else {
+		e = &Error{Op: opTell, Key: key, Err: err}
+	}
+	e.Informer = inf.r.opts.Name
+	return e
+}
+
+// askPause is the pause before the server's version is asked for again, if that has failed.
+const askPause = 30 * time.Second
+
+// ask has askBounds run, while the informer does.
+func (inf *Informer[T]) ask() {
+	for inf.hub.beginAsking() {
+		if inf.hub.spawn(inf.askBounds) {
+			return
+		}
+		inf.hub.endAsking()
+		if !inf.hub.runs() { // else Run has begun in between
+			return
+		}
+	}
+}
+
+// askBounds asks for the server's version after deletions whose version nobody knows.
+func (inf *Informer[T]) askBounds() {
+	for {
+		keys := inf.hub.unbound()
+		if len(keys) == 0 {
+			return
+		}
+		a := inf.query.Join(inf.r.serverVersion, inf.hub.spawn, inf.hub.stopped, ErrStopped)
+		<-a.Done
+		if at := decimal(a.Version); at != 0 {
+			if err := inf.hub.bind(keys, at); err != nil && !errors.Is(err, ErrStopped) {
+				inf.r.report(&Error{Op: opTell, Err: err})
+			}
+			continue
+		}
+		pause := time.NewTimer(askPause)
+		select {
+		case <-pause.C:
+		case <-inf.hub.stopped:
+			pause.Stop()
+		}
+	}
+}
+
+// plan works out what g does where the program was told of keys. What the server had before that is
+// not shown, but becomes the base. A key that g has passed without an event goes back to its base, as
+// one more event of g. So all of it is shown at one point.
+func (t *informerTarget[T]) plan(g *eventGroup[T]) {
+	marks, at := &t.hub.marks, g.to.number
+	t.hub.mu.Lock()
+	defer t.hub.mu.Unlock()
+	marks.fence = false
+	t.move.fates = t.move.fates[:0]
+	g.unplan()
+	whole := g.whole || len(g.events)+len(g.kept) == 0
+	for i := range g.events {
+		e := &g.events[i]
+		m := marks.of[e.key]
+		if m == nil {
+			continue
+		}
+		f := fate[T]{key: e.key}
+		e.told, e.existed = true, !equal.IsZero(m.base)
+		switch hidden := m.hides(at, e.uid()); {
+		case hidden && e.ev.Err != nil:
+			f.base = m.base
+		case hidden:
+			e.way, f.base = wayNone, e.object()
+		case m.confirmedBy(at, e.ev.Object) && e.ev.Type != watch.Deleted:
+			e.way, f.ends = wayNone, true
+		case m.loose && e.ev.Err != nil: // the object is there, but cannot be used: as before
+			e.way, e.back, f.ends = wayBack, m.base, true
+		default:
+			f.ends = true
+		}
+		t.move.fates = append(t.move.fates, f)
+	}
+	for _, key := range g.kept {
+		if m := marks.of[key]; m != nil && !m.loose && !m.hides(at, "") {
+			t.move.fates = append(t.move.fates, fate[T]{key: key, ends: true})
+		}
+	}
+	marks.passedLocked(at, whole, func(key Key, m *mark[T]) {
+		if g.of(key) == nil && (m.loose || !slices.Contains(g.kept, key)) {
+			t.move.fates = append(t.move.fates, fate[T]{key: key, ends: true})
+			g.addBack(key, m.base)
+		}
+	})
+}
+
+// lay lays what the program was told over a list that is older, and returns what is to be compared
+// with the store. Writers of the store wait.
+func (t *informerTarget[T]) lay(l *wholeList[T], objs []T) []T {
+	h := t.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	t.move.fates, t.strange = t.move.fates[:0], nil
+	if len(h.marks.of) == 0 {
+		return objs
+	}
+	has := map[Key]T{}
+	for _, obj := range objs {
+		key := KeyOf(obj)
+		if other, twice := has[key]; h.marks.of[key] != nil && (!twice || notOlder(other, obj)) {
+			has[key] = obj
+		}
+	}
+	laid := map[Key]T{}
+	for key, m := range h.marks.of {
+		_, kept := l.keep[key]
+		stays, strange := m.outlasts(decimal(l.version), has[key], l.began)
+		f := fate[T]{key: key, base: has[key]}
+		switch {
+		case l.epoch || !stays || kept && !isClosed(h.synced):
+			f = fate[T]{key: key, ends: true}
+			if strange && !l.epoch {
+				t.strange = append(t.strange, key)
+			}
+		case kept:
+			f.base = m.base
+		default:
+			laid[key] = m.shown
+		}
+		t.move.fates = append(t.move.fates, f)
+	}
+	if len(laid) == 0 {
+		return objs
+	}
+	over := make([]T, 0, len(objs)+len(laid))
+	for _, obj := range objs {
+		if _, hidden := laid[KeyOf(obj)]; !hidden {
+			over = append(over, obj)
+		}
+	}
+	for _, obj := range laid {
+		if !equal.IsZero(obj) {
+			over = append(over, obj)
+		}
+	}
+	return over
+}
