@@ -145,7 +145,7 @@ func (inf *Informer[T]) CatchUp(ctx context.Context) (version string, err error)
 	if a.Err != nil {
 		return "", inf.hub.notCaughtUp(a.Err)
 	}
-	request.Answered(ctx)
+	pace.Answered(ctx)
 	ask := inf.asking()
 	ask.after = 0
 	return a.Version, inf.hub.waitForResourceVersion(ctx, a.Version, ask, inf.hub.store.ResourceVersion)

@@ -10,7 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/go-lw/lw/internal/listopts"
-	asking "github.com/go-lw/lw/internal/request"
+	"github.com/go-lw/lw/internal/pace"
 )
 
 // patience is how long a request waits for a version that is not here yet, as on kube-apiserver.
@@ -38,7 +38,7 @@ func withPatience(ctx context.Context) (context.Context, context.CancelFunc) {
 		}
 		cancel(errSilent)
 	})
-	ctx = asking.WithAnswered(ctx, func() {
+	ctx = pace.WithAnswered(ctx, func() {
 		if !answered.Swap(true) {
 			timer.Reset(catchUpPatience)
 		}

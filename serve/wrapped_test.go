@@ -147,6 +147,7 @@ func TestWrappedListener(t *testing.T) {
 		})
 		reads, late, gone := dial(t, run.srv, "resourceVersion=0"), dial(t, run.srv, "resourceVersion=0"), dial(t, run.srv, "resourceVersion=0")
 		timed := dial(t, run.srv, "resourceVersion=0&timeoutSeconds=1")
+		rig.Met(t, patience, "four do not watch", func() bool { return h.Status()[0].Watches == 4 })
 		var all sync.WaitGroup
 		all.Go(func() {
 			if n, last, err := count(reads, 301, func(int) {}); n != 301 || err != nil {

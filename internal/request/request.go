@@ -101,21 +101,6 @@ func Recall[M any](ctx context.Context, source any, fresh func() M) (m M) {
 	return known.(M)
 }
 
-type answeredKey struct{}
-
-// WithAnswered returns a context for CatchUp, which calls f when the server has answered with its
-// version and the wait for that begins.
-func WithAnswered(ctx context.Context, f func()) context.Context {
-	return context.WithValue(ctx, answeredKey{}, f)
-}
-
-// Answered calls the function of WithAnswered, if ctx has one.
-func Answered(ctx context.Context) {
-	if f, ok := ctx.Value(answeredKey{}).(func()); ok {
-		f()
-	}
-}
-
 type probeKey struct{}
 
 // AsProbe returns a context for a List of which IsProbe is true.
