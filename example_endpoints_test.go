@@ -153,9 +153,9 @@ func Example_endpoints() {
 	}
 	show()
 
-	sick, _ := podServer.Get(lw.Key{Namespace: "shop", Name: "cart-2"})
+	sick, _ := podServer.Get(ctx, lw.Key{Namespace: "shop", Name: "cart-2"})
 	sick.Ready = false
-	sick, err := podServer.Update(sick)
+	sick, err := podServer.Update(ctx, sick)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -196,7 +196,7 @@ func ExampleLeftJoin() {
 	}
 	show(packed.Store())
 
-	anvil, err := widgetServer.Create(widget("anvil", 40))
+	anvil, err := widgetServer.Create(ctx, widget("anvil", 40))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -272,7 +272,7 @@ func ExampleGroupAll() {
 	}
 	show(largest.Store())
 
-	if err := server.Delete(lw.Key{Namespace: "default", Name: "anvil"}); err != nil {
+	if _, err := server.Delete(ctx, lw.Key{Namespace: "default", Name: "anvil"}, ""); err != nil {
 		fmt.Println(err)
 		return
 	}
@@ -336,7 +336,7 @@ func ExampleGraph_WaitForResourceVersion() {
 	go widgets.Run(ctx)
 	go g.Run(ctx)
 
-	anvil, err := server.Create(widget("anvil", 40))
+	anvil, err := server.Create(ctx, widget("anvil", 40))
 	if err != nil {
 		fmt.Println(err)
 		return

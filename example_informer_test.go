@@ -37,9 +37,9 @@ func ExampleNewInformer() {
 	}
 	fmt.Println(widgets.Store().Len(), "widgets,", bySize.Len(2), "of size 2")
 
-	a, _ := server.Get(lw.Key{Namespace: "default", Name: "a"})
+	a, _ := server.Get(ctx, lw.Key{Namespace: "default", Name: "a"})
 	a.Size = 2
-	a, _ = server.Update(a)
+	a, _ = server.Update(ctx, a)
 	// Read your write: from here on every read shows it.
 	if err := widgets.WaitForResourceVersion(ctx, a.ResourceVersion); err != nil {
 		fmt.Println(err)
@@ -98,7 +98,7 @@ func ExampleInformer_Events() {
 		if ev.Type == lw.Deleted {
 			break
 		}
-		server.Delete(ev.Key())
+		server.Delete(ctx, ev.Key(), "")
 	}
 
 	// Output:
@@ -215,10 +215,10 @@ func ExampleHandler() {
 		return
 	}
 
-	a, _ := server.Get(lw.Key{Namespace: "default", Name: "a"})
+	a, _ := server.Get(ctx, lw.Key{Namespace: "default", Name: "a"})
 	a.Size = 2
-	server.Update(a)
-	server.Delete(lw.KeyOf(a))
+	server.Update(ctx, a)
+	server.Delete(ctx, lw.KeyOf(a), "")
 	<-deleted
 
 	// Output:
@@ -249,9 +249,9 @@ func ExampleHandler_filter() {
 	}
 
 	for _, size := range []int{10, 2} {
-		a, _ := server.Get(lw.Key{Namespace: "default", Name: "a"})
+		a, _ := server.Get(ctx, lw.Key{Namespace: "default", Name: "a"})
 		a.Size = size
-		server.Update(a)
+		server.Update(ctx, a)
 	}
 	<-hidden
 
@@ -275,12 +275,12 @@ func ExampleInformer_AddHandler() {
 	added := make(chan string)
 	reg := widgets.AddHandler(lw.Handler[*Widget]{Add: func(w *Widget) { added <- w.Name }})
 	fmt.Println(<-added)
-	server.Create(widget("b", 1))
+	server.Create(ctx, widget("b", 1))
 	fmt.Println(<-added)
 
 	reg.Remove()
 	<-reg.Done() // no call is running, and none will start
-	server.Create(widget("c", 1))
+	server.Create(ctx, widget("c", 1))
 
 	// Output:
 	// a
@@ -341,9 +341,9 @@ func ExampleStatus_setAside() {
 		fmt.Println("set aside:", key, errors.Unwrap(err))
 	}
 
-	b, _ := server.Get(lw.Key{Namespace: "default", Name: "b"})
+	b, _ := server.Get(ctx, lw.Key{Namespace: "default", Name: "b"})
 	b.Size = 2
-	b, _ = server.Update(b)
+	b, _ = server.Update(ctx, b)
 	if err := widgets.WaitForResourceVersion(ctx, b.ResourceVersion); err != nil {
 		fmt.Println(err)
 		return
@@ -514,4 +514,36 @@ func ExampleAnyInformer() {
 	// Gadget has 1
 	// stopped
 	// stopped
+}
+
+// A program that tells its informer what the server has answered reads its own writes at once.
+func ExampleInformer_Tell() {
+	server := lw.NewMemory(widget("a", 1))
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	widgets := lw.NewInformer(server, nil)
+	go widgets.Run(ctx)
+	if err := widgets.WaitForSync(ctx); err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	made, _ := server.Create(ctx, widget("b", 2))
+	if err := widgets.Tell(made); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("without a wait:", widgets.Store().Len())
+
+	key := lw.KeyOf(made)
+	version, _ := server.Delete(ctx, key, "")
+	if err := widgets.TellDeleted(key, made.UID, version); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("and after the deletion:", widgets.Store().Len())
+
+	// Output:
+	// without a wait: 2
+	// and after the deletion: 1
 }

@@ -235,10 +235,10 @@ func ExampleNewMemory() {
 		fmt.Println(err)
 	}
 
-	a, _ := m.Get(lw.Key{Namespace: "default", Name: "a"})
+	a, _ := m.Get(ctx, lw.Key{Namespace: "default", Name: "a"})
 	a.Size = 10
-	m.Update(a)
-	m.Delete(lw.Key{Namespace: "default", Name: "b"})
+	m.Update(ctx, a)
+	m.Delete(ctx, lw.Key{Namespace: "default", Name: "b"}, "")
 
 	ctx, cancel := context.WithCancel(ctx)
 	m.Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion}, func(ev lw.WatchEvent[*Widget]) error {
@@ -259,13 +259,13 @@ func ExampleNewMemory() {
 // An update of an object that somebody else has written since is refused, as a real server refuses it.
 func ExampleMemory_Update() {
 	m := lw.NewMemory(widget("a", 1))
-	mine, _ := m.Get(lw.Key{Namespace: "default", Name: "a"})
-	theirs, _ := m.Get(lw.Key{Namespace: "default", Name: "a"})
+	mine, _ := m.Get(context.Background(), lw.Key{Namespace: "default", Name: "a"})
+	theirs, _ := m.Get(context.Background(), lw.Key{Namespace: "default", Name: "a"})
 
 	theirs.Size = 2
-	m.Update(theirs)
+	m.Update(context.Background(), theirs)
 	mine.Size = 3
-	_, err := m.Update(mine)
+	_, err := m.Update(context.Background(), mine)
 	fmt.Println(apierrors.IsConflict(err))
 
 	// Output: true
@@ -276,7 +276,7 @@ func ExampleMemory_Update() {
 func ExampleShard() {
 	server := lw.NewMemory[*Widget]()
 	for i := range 300 {
-		if _, err := server.Create(widget(fmt.Sprint("w-", i), i)); err != nil {
+		if _, err := server.Create(context.Background(), widget(fmt.Sprint("w-", i), i)); err != nil {
 			fmt.Println(err)
 			return
 		}
@@ -410,7 +410,7 @@ func ExampleTransform_keep() {
 		return
 	}
 
-	leaving, _ := server.Update(pod("koi", "Failed", true))
+	leaving, _ := server.Update(ctx, pod("koi", "Failed", true))
 	if err := pods.WaitForResourceVersion(ctx, leaving.ResourceVersion); err != nil {
 		fmt.Println(err)
 		return
@@ -423,7 +423,7 @@ func ExampleTransform_keep() {
 
 // A program that keeps its objects in a Writable does not know whether that is a Memory or an etcd.
 func ExampleWritable() {
-	var store lw.Writable[*Widget] = lw.NewMemory[*Widget]().Writable()
+	var store lw.Writable[*Widget] = lw.NewMemory[*Widget]()
 
 	widgets := lw.NewInformer(lw.Source[*Widget](store), nil)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -458,14 +458,14 @@ func ExampleSourceHints() {
 	ctx := context.Background()
 
 	// What an informer has: its newest object, and the version that its next watch begins at.
-	newest, _ := server.Create(widget("b", 1))
+	newest, _ := server.Create(ctx, widget("b", 1))
 	position := server.ResourceVersion()
 	had, err := lw.HintsOf(server).Had(ctx, lw.MetaOf(newest), position)
 	fmt.Println("before the restore:", had, err)
 
 	server.Rewind(backup)
-	server.Create(widget("c", 1))
-	server.Create(widget("d", 1))
+	server.Create(ctx, widget("c", 1))
+	server.Create(ctx, widget("d", 1))
 	had, err = lw.HintsOf(server).Had(ctx, lw.MetaOf(newest), position)
 	fmt.Printf("after it, from %s to %s: %v %v\n", position, server.ResourceVersion(), had, err)
 

@@ -196,9 +196,9 @@ func ExampleWaitFor() {
 	defer done()
 
 	go func() { // somebody else, such as a controller
-		w, _ := server.Get(a)
+		w, _ := server.Get(ctx, a)
 		w.Size = 3
-		server.Update(w)
+		server.Update(ctx, w)
 	}()
 	w, err := lw.WaitFor(patience, widgets, a, func(w *Widget) bool { return w != nil && w.Size > 2 })
 	if err != nil {
@@ -208,7 +208,7 @@ func ExampleWaitFor() {
 	fmt.Println("size", w.Size)
 
 	// A delete returns no version to wait for. The object is gone if there is none, or another one.
-	if err := server.Delete(a); err != nil {
+	if _, err := server.Delete(ctx, a, ""); err != nil {
 		fmt.Println(err)
 		return
 	}
@@ -240,9 +240,9 @@ func ExampleInformer_Changed() {
 			if w.Size == 3 {
 				return
 			}
-			w, _ = server.Get(a)
+			w, _ = server.Get(ctx, a)
 			w.Size++
-			server.Update(w)
+			server.Update(ctx, w)
 		}
 		select {
 		case <-changed:
@@ -290,7 +290,7 @@ func ExampleInformer_WaitForResourceVersion() {
 	bySize := lw.NewIndex(widgets, func(w *Widget) int { return w.Size })
 	go widgets.Run(ctx)
 
-	b, err := server.Create(widget("b", 7))
+	b, err := server.Create(ctx, widget("b", 7))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -331,7 +331,7 @@ func ExampleOptions_detectMutation() {
 	}
 
 	// An object is checked about once in a second, and when it leaves the store.
-	server.Delete(lw.Key{Namespace: "default", Name: "a"})
+	server.Delete(ctx, lw.Key{Namespace: "default", Name: "a"}, "")
 	fmt.Println(<-found)
 
 	// Output:
@@ -364,9 +364,9 @@ func ExampleFollow() {
 	j := &journal{make(chan string, 10)}
 	go lw.Follow(ctx, widgets, j)
 	fmt.Print(<-j.lines, <-j.lines)
-	server.Create(widget("b", 1))
+	server.Create(ctx, widget("b", 1))
 	fmt.Print(<-j.lines, <-j.lines)
-	server.Delete(lw.Key{Namespace: "default", Name: "a"})
+	server.Delete(ctx, lw.Key{Namespace: "default", Name: "a"}, "")
 	fmt.Print(<-j.lines, <-j.lines)
 
 	// Output:
@@ -386,7 +386,7 @@ func ExampleInformer_CatchUp() {
 	widgets := lw.NewInformer(server, nil)
 	go widgets.Run(ctx)
 
-	server.Create(widget("b", 1)) // somewhere else, so that nobody here knows its version
+	server.Create(ctx, widget("b", 1)) // somewhere else, so that nobody here knows its version
 	version, err := widgets.CatchUp(ctx)
 	if err != nil {
 		fmt.Println(err)

@@ -3,7 +3,6 @@ package lw
 import (
 	"context"
 	"fmt"
-	"iter"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -47,44 +46,6 @@ func partsOf(n int) (c hubCollection, set func(i, size int)) {
 		p := *objs[i]
 		p.Size, p.ResourceVersion = size, strconv.Itoa(version)
 		c.hub.set(KeyOf(&p), &p, p.ResourceVersion, p.ResourceVersion)
-	}
-}
-
-// BenchmarkGraphStep is a step of a graph of four collections, in which so many objects have
-// changed. What writes the objects is in the figure.
-func BenchmarkGraphStep(b *testing.B) {
-	for _, changes := range []int{1, 100} {
-		b.Run(fmt.Sprint("changes=", changes), func(b *testing.B) {
-			const objects = 10_000
-			parts, set := partsOf(objects)
-			g := NewGraph(nil)
-			slim := Derive(g, parts, func(p *part) *part { c := *p; return &c }, "slim")
-			groups := GroupBy(g, slim, func(p *part) Key { return Key{Name: p.Group} }, Aggregate[*part, int]{
-				Add:    func(n int, p *part) int { return n + p.Size },
-				Remove: func(n int, p *part) int { return n - p.Size },
-			}, func(k Key, n int) *part { return &part{Meta: Meta{Name: k.Name}, Group: k.Name, Size: n} }, "groups")
-			LeftJoin(g, groups, slim, On[string, *part, *part]{
-				Left:  One(func(p *part) string { return p.Group }),
-				Right: func(p *part) iter.Seq[string] { return func(yield func(string) bool) { yield(p.Group) } },
-				Where: func(l, r *part) bool { return l.Group == r.Group },
-			}, func(l *part, rights []*part) *part {
-				return &part{Meta: Meta{Name: l.Group}, Group: l.Group, Size: len(rights)}
-			}, "joined")
-			g.step()
-			g.armLeaves()
-			b.ReportAllocs()
-			n := 0
-			for b.Loop() {
-				for range changes {
-					n++
-					set(n*7919%objects, n)
-				}
-				parts.hub.notify()
-				g.step()
-				g.armLeaves()
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*changes), "ns/change")
-		})
 	}
 }
 
@@ -248,7 +209,7 @@ func TestDeriveDuringPrune(t *testing.T) {
 		g.mu.Lock()
 		claimed.claim(-1)
 		g.mu.Unlock()
-		if _, err := m.Create(newBall("b", 2, 0)); err != nil {
+		if _, err := m.Create(t.Context(), newBall("b", 2, 0)); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()

@@ -141,12 +141,23 @@ func (h *HTTP[T]) Told(obj Identified) (out T, stays bool, err error) {
 	if o.Err != nil && o.Ident.Name == "" {
 		o.Ident.Namespace, o.Ident.Name = obj.GetNamespace(), obj.GetName()
 	}
+	switch m := o.Value.(type) {
+	case *metav1.PartialObjectMetadata:
+		m.TypeMeta = metav1.TypeMeta{} // as in a list; that of the object is not what a server writes of metadata
+	case runtime.Unstructured:
+		if m.GetObjectKind().GroupVersionKind().Kind == "" { // a typed client leaves it out of what it returns
+			return out, false, fmt.Errorf("lw: HTTP: %T has no kind, which an untyped object needs: %w", obj, errors.ErrUnsupported)
+		}
+	}
 	out, err = h.object(o)
 	return out, err == nil, err
 }
 
 // encodeFor encodes obj as what d decodes.
 func encodeFor(d *decode.Decoder, obj Identified) ([]byte, decode.Encoding, error) {
+	if a, ok := obj.(*request.Answer); ok {
+		return a.For(d)
+	}
 	if m, ok := obj.(decode.Message); ok && d.Protobuf() {
 		data, err := decode.Envelope(m)
 		return data, decode.Protobuf, err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-lw/lw/internal/equal"
 	"github.com/go-lw/lw/internal/pace"
+	"github.com/go-lw/lw/internal/request"
 	"github.com/go-lw/lw/internal/table"
 )
 
@@ -62,8 +63,10 @@ func (inf *Informer[T]) Run(ctx context.Context) error {
 		defer stop() // it compares once more, after the last call of a handler
 	}
 	// close comes after the reflector, so that nothing is written to a hub that is closed.
-	err := inf.r.Run(ctx)
+	teller := &request.Teller{Tell: func(a *request.Answer) error { return inf.Tell(a) }, TellDeleted: inf.TellDeleted}
+	err := inf.r.Run(request.WithTeller(ctx, teller))
 	inf.hub.close()
+	teller.End()
 	return err
 }
 
@@ -142,6 +145,7 @@ func (inf *Informer[T]) CatchUp(ctx context.Context) (version string, err error)
 	if a.Err != nil {
 		return "", inf.hub.notCaughtUp(a.Err)
 	}
+	pace.Answered(ctx)
 	ask := inf.asking()
 	ask.after = 0
 	return a.Version, inf.hub.waitForResourceVersion(ctx, a.Version, ask, inf.hub.store.ResourceVersion)

@@ -13,11 +13,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/history"
 	"github.com/go-lw/lw/internal/leak"
 	"github.com/go-lw/lw/internal/rig"
 )
 
-func TestMain(m *testing.M) { leak.Main(m) }
+func TestMain(m *testing.M) {
+	history.FromOne = true // tests name the versions of a Memory
+	leak.Main(m)
+}
 
 // The other tests of the public API are in test/. These are what one would ask of an informer first.
 

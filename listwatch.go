@@ -100,6 +100,11 @@ func (lw *ListWatch[T, L]) Told(obj Identified) (out T, stays bool, err error) {
 		return out, err == nil, err
 	}
 	t := reflect.TypeFor[T]()
+	if a, ok := obj.(*request.Answer); ok {
+		got, err := a.Decode(t)
+		out, stays = got.(T)
+		return out, stays, err
+	}
 	if t.Kind() != reflect.Pointer {
 		return out, false, fmt.Errorf("lw: ListWatch: %s is told of a %T", typeName[T](), obj)
 	}

@@ -26,7 +26,10 @@ import (
 // of resource versions orders all writes. All are kept until [Memory.Compact], and a watch may
 // start from any that is kept. It supports pages, streamed lists, bookmarks, label selectors for a
 // T with GetLabels, field selectors for metadata.name and metadata.namespace, and shard selectors.
-// Its errors are those of k8s.io/apimachinery/pkg/api/errors.
+// It is a [Writable]: a write whose context is done is not made.
+//
+// Its versions begin at the time, and its UIDs are random, so that neither comes again when the
+// program does. A test that wants the versions 2, 3 and 4 calls Rewind("1") before its first write.
 //
 // All methods are safe for concurrent use. A Memory copies the objects that it is given and those
 // that it returns. A T without DeepCopyObject is copied as a struct only: what its maps, slices and
@@ -49,7 +52,7 @@ func NewMemory[T Object](objs ...T) *Memory[T] {
 		panic("lw: NewMemory: " + err.Error())
 	}
 	plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: typeName[T]()})
-	m := &Memory[T]{line: history.NewLine(), copier: copier}
+	m := &Memory[T]{line: history.NewLineNow(), copier: copier}
 	m.objects = history.NewCollection(m.line, history.Options[T]{
 		Resource: plural.GroupResource(),
 		// Stored values have neither UID nor resource version (see write), so this compares only
@@ -57,7 +60,7 @@ func NewMemory[T Object](objs ...T) *Memory[T] {
 		Same: func(old, new *history.Object[T]) bool { return reflect.DeepEqual(old.Value, new.Value) },
 	})
 	for _, obj := range objs {
-		if _, err := m.Create(obj); err != nil {
+		if _, err := m.Create(context.Background(), obj); err != nil {
 			panic("lw: NewMemory: " + err.Error())
 		}
 	}
@@ -67,16 +70,16 @@ func NewMemory[T Object](objs ...T) *Memory[T] {
 // Create stores a copy of obj under the next resource version, with a new UID if it has none, and
 // returns another copy. It fails with AlreadyExists, with Invalid if obj has no name, and with
 // BadRequest if it is nil.
-func (m *Memory[T]) Create(obj T) (T, error) {
-	return m.write("create", obj, m.objects.Create)
+func (m *Memory[T]) Create(ctx context.Context, obj T) (T, error) {
+	return m.write(ctx, "create", obj, m.objects.Create)
 }
 
 // Update replaces the object that has obj's key by a copy of obj, under the next resource version
 // unless nothing changes, and returns another copy. It fails with NotFound; with Conflict if obj's
 // resource version or UID is neither empty nor that of the current object; and with BadRequest if
 // obj is nil or its version is not a decimal number.
-func (m *Memory[T]) Update(obj T) (T, error) {
-	return m.write("update", obj, func(o history.Object[T]) (*history.Object[T], error) {
+func (m *Memory[T]) Update(ctx context.Context, obj T) (T, error) {
+	return m.write(ctx, "update", obj, func(o history.Object[T]) (*history.Object[T], error) {
 		version, err := m.parse("update", o.Key, obj.GetResourceVersion())
 		if err != nil {
 			return nil, err
@@ -87,7 +90,10 @@ func (m *Memory[T]) Update(obj T) (T, error) {
 
 // Transact creates or updates each object of puts and removes those of gone, at one resource
 // version, which it returns. It does all of it or, if one write fails as it would alone, nothing.
-func (m *Memory[T]) Transact(puts []T, gone ...Key) (resourceVersion string, err error) {
+func (m *Memory[T]) Transact(ctx context.Context, puts []T, gone ...Key) (resourceVersion string, err error) {
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
 	var writes []history.Write[T]
 	for _, obj := range puts {
 		o, err := m.take("transact", obj)
@@ -111,8 +117,11 @@ func (m *Memory[T]) Transact(puts []T, gone ...Key) (resourceVersion string, err
 }
 
 // write passes a copy of obj to store. op names the operation in errors.
-func (m *Memory[T]) write(op string, obj T, store func(history.Object[T]) (*history.Object[T], error)) (T, error) {
+func (m *Memory[T]) write(ctx context.Context, op string, obj T, store func(history.Object[T]) (*history.Object[T], error)) (T, error) {
 	var zero T
+	if err := ctx.Err(); err != nil {
+		return zero, err
+	}
 	o, err := m.take(op, obj)
 	if err != nil {
 		return zero, err
@@ -149,39 +158,33 @@ func (m *Memory[T]) parse(op string, key Key, resourceVersion string) (uint64, e
 	return version, nil
 }
 
-// Delete removes the object of key, also with finalizers, or fails with NotFound.
-func (m *Memory[T]) Delete(key Key) error {
-	_, _, err := m.objects.Delete(key, history.Preconditions{})
-	return err
-}
-
-// DeleteIf removes the object of want's key if it is the one that want describes, or fails with
-// NotFound or Conflict. An empty UID or resource version describes any.
-func (m *Memory[T]) DeleteIf(want Meta) error {
-	_, err := m.deleteIf(want)
-	return err
-}
-
-// deleteIf is DeleteIf, and returns the resource version of the deletion.
-func (m *Memory[T]) deleteIf(want Meta) (resourceVersion string, err error) {
-	version, err := m.parse("delete", want.key(), want.ResourceVersion)
+// Delete removes the object of key, also with finalizers; if resourceVersion is not empty, only in
+// that version. It returns the version of the deletion, or fails with NotFound or Conflict.
+func (m *Memory[T]) Delete(ctx context.Context, key Key, resourceVersion string) (string, error) {
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	version, err := m.parse("delete", key, resourceVersion)
 	if err != nil {
 		return "", err
 	}
-	_, at, err := m.objects.Delete(want.key(), history.Preconditions{UID: want.UID, Version: version})
+	_, at, err := m.objects.Delete(key, history.Preconditions{Version: version})
 	if err != nil {
 		return "", err
 	}
 	return listopts.FormatVersion(at), nil
 }
 
-// Get returns a copy of the current object of key.
-func (m *Memory[T]) Get(key Key) (obj T, ok bool) {
+// Get returns a copy of the current object of key, or NotFound.
+func (m *Memory[T]) Get(ctx context.Context, key Key) (obj T, err error) {
+	if err := ctx.Err(); err != nil {
+		return obj, err
+	}
 	stored, err := m.objects.Get(key)
 	if err != nil {
-		return obj, false
+		return obj, err
 	}
-	return m.handOut(stored, stored.Version), true
+	return m.handOut(stored, stored.Version), nil
 }
 
 // All returns copies of the objects, in the order of their keys.
@@ -257,7 +260,7 @@ func (m *Memory[T]) had(_ context.Context, obj Meta, resourceVersion string) (bo
 }
 
 // Fail makes every List, Watch and SourceHints.Had fail with err, and ends every open watch, until
-// Fail(nil) is called. Writes are not affected.
+// Fail(nil) is called. Get and writes are not affected.
 func (m *Memory[T]) Fail(err error) {
 	m.mu.Lock()
 	m.failure = err
@@ -340,7 +343,7 @@ func (m *Memory[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield fu
 	}
 }
 
-// A Writable is a [Source] with typed writes, such as that of [Memory.Writable] or of module etcd. A
+// A Writable is a [Source] with typed writes, such as a [Memory] or a collection of module etcd. A
 // write that fails because ctx is done may have been made. The other errors are those of
 // k8s.io/apimachinery/pkg/api/errors. [Informer.WaitForResourceVersion] waits for what is returned.
 type Writable[T Identified] interface {
@@ -355,55 +358,6 @@ type Writable[T Identified] interface {
 	// Delete removes the object; if version is not empty, only in that version. It returns the
 	// version of the deletion, NotFound or Conflict.
 	Delete(ctx context.Context, key Key, version string) (string, error)
-}
-
-// Writable returns m with the methods that it has in common with other stores.
-func (m *Memory[T]) Writable() Writable[T] { return memoryWrites[T]{m} }
-
-// memoryWrites is the Writable of a Memory. A write whose context is done is not made.
-type memoryWrites[T Identified] struct{ *Memory[T] }
-
-// Hints also says that the watches can be asked for a bookmark. A Memory alone does not, as it
-// stands for an API server.
-func (w memoryWrites[T]) Hints() SourceHints {
-	return SourceHints{Had: w.had, Progress: w.Bookmark}
-}
-
-func (w memoryWrites[T]) Get(ctx context.Context, key Key) (obj T, err error) {
-	if err := ctx.Err(); err != nil {
-		return obj, err
-	}
-	if err := w.failing(); err != nil {
-		return obj, err
-	}
-	stored, err := w.objects.Get(key)
-	if err != nil {
-		return obj, err
-	}
-	return w.handOut(stored, stored.Version), nil
-}
-
-func (w memoryWrites[T]) Create(ctx context.Context, obj T) (T, error) {
-	if err := ctx.Err(); err != nil {
-		var none T
-		return none, err
-	}
-	return w.Memory.Create(obj)
-}
-
-func (w memoryWrites[T]) Update(ctx context.Context, obj T) (T, error) {
-	if err := ctx.Err(); err != nil {
-		var none T
-		return none, err
-	}
-	return w.Memory.Update(obj)
-}
-
-func (w memoryWrites[T]) Delete(ctx context.Context, key Key, version string) (string, error) {
-	if err := ctx.Err(); err != nil {
-		return "", err
-	}
-	return w.deleteIf(Meta{Namespace: key.Namespace, Name: key.Name, ResourceVersion: version})
 }
 
 // handOut returns a copy of a stored object, with its UID and with version as resource version. The

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -94,6 +95,7 @@ func (d Decoder) Source(lister cache.ListerWatcher, example runtime.Object) lw.S
 	}
 	gvk := example.GetObjectKind().GroupVersionKind()
 	s := &capturedSource{decoder: d, object: object, kind: gvk.Kind}
+	s.teller = sync.OnceValue(func() *lw.HTTP[metav1.Object] { return s.httpOf("") })
 	if s.kind == "" {
 		s.kind = d.kindOf(example)
 	}
@@ -152,6 +154,8 @@ type capturedSource struct {
 	// http decodes the answers for its URL. It is kept as long as the ListerWatcher asks for the
 	// same collection, since it learns from what it decodes.
 	http *lw.HTTP[metav1.Object]
+	// teller decodes what is told, in any goroutine.
+	teller func() *lw.HTTP[metav1.Object]
 	// mixed: client-go has decoded objects of this collection, too. Only the goroutine of Run uses
 	// it.
 	mixed bool
@@ -185,6 +189,21 @@ func (s *capturedSource) decodes(ctx context.Context, why string) {
 	if why != "" && !s.logged.Swap(true) {
 		klog.FromContext(ctx).Info("client-go decodes the objects of an informer that has a Decoder", "type", s.object, "reason", why)
 	}
+}
+
+// Told is part of lw.Teller. Nothing is told where client-go decodes, since the ListerWatcher may
+// change what the server has sent, nor before it is known to change nothing.
+func (s *capturedSource) Told(obj lw.Identified) (out metav1.Object, stays bool, err error) {
+	if why := s.refused.Load(); why != nil {
+		return nil, false, fmt.Errorf("client-go decodes: %s: %w", *why, errors.ErrUnsupported)
+	}
+	if !s.decoder.Trust && !s.compared.Load() {
+		return nil, false, lw.ErrKeep
+	}
+	if out, stays, err = s.teller().Told(obj); stays {
+		s.finish(out)
+	}
+	return out, stays, err
 }
 
 // Reuses is part of [request.Source].
@@ -234,12 +253,16 @@ func (s *capturedSource) Watch(ctx context.Context, opts metav1.ListOptions, yie
 // of returns the lw.HTTP that decodes a.
 func (s *capturedSource) of(a *answered) *lw.HTTP[metav1.Object] {
 	if s.http == nil || s.http.URL != a.collection {
-		s.http = &lw.HTTP[metav1.Object]{
-			URL: a.collection, Client: answersClient,
-			Type: s.object, Kind: s.kind, Drop: s.decoder.Drop, Only: s.decoder.Only, Share: s.decoder.Share, Whole: s.decoder.Whole,
-		}
+		s.http = s.httpOf(a.collection)
 	}
 	return s.http
+}
+
+func (s *capturedSource) httpOf(url string) *lw.HTTP[metav1.Object] {
+	return &lw.HTTP[metav1.Object]{
+		URL: url, Client: answersClient,
+		Type: s.object, Kind: s.kind, Drop: s.decoder.Drop, Only: s.decoder.Only, Share: s.decoder.Share, Whole: s.decoder.Whole,
+	}
 }
 
 // finish gives obj the kind that all objects of the collection have, if the example had one.

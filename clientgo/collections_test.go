@@ -45,10 +45,10 @@ func TestSharedIndexInformerOfAUnion(t *testing.T) {
 			t.Fatal(err)
 		}
 		got.want(t, "the first content", "add a initial", "add b initial")
-		if _, err := one.Update(labelled("a", "x")); err != nil {
+		if _, err := one.Update(t.Context(), labelled("a", "x")); err != nil {
 			t.Fatal(err)
 		}
-		if err := two.Delete(lw.Key{Namespace: "other", Name: "b"}); err != nil {
+		if _, err := two.Delete(t.Context(), lw.Key{Namespace: "other", Name: "b"}, ""); err != nil {
 			t.Fatal(err)
 		}
 		got.want(t, "the changes", "update a from a", "delete b")

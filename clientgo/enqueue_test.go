@@ -87,9 +87,9 @@ func TestEnqueue(t *testing.T) {
 					synctest.Wait()
 					var err error
 					if p == nil {
-						err = server.Delete(key("a"))
+						_, err = server.Delete(t.Context(), key("a"), "")
 					} else {
-						_, err = server.Update(p)
+						_, err = server.Update(t.Context(), p)
 					}
 					if err != nil {
 						t.Fatal(err)

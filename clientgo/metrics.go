@@ -159,6 +159,11 @@ func (s *observedSource) Hints() lw.SourceHints { return lw.HintsOf(s.Source) }
 // Reuses is part of [request.Source].
 func (s *observedSource) Reuses(request.Mark) bool { return request.Reuses(s.Source) }
 
+// Told is part of lw.Teller.
+func (s *observedSource) Told(obj lw.Identified) (metav1.Object, bool, error) {
+	return told(s.Source, obj)
+}
+
 // Watch notifies the metrics of each event. It does so also as it begins, because the store has
 // just got a list, unless the list is streamed.
 func (s *observedSource) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[metav1.Object]) error) error {

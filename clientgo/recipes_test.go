@@ -174,7 +174,7 @@ func TestRecipeApply(t *testing.T) {
 	ctx, server := t.Context(), lw.NewMemory[*corev1.ConfigMap]()
 	clientset := fake.NewClientset()
 	clientset.PrependReactor("patch", "configmaps", func(a clientgotesting.Action) (bool, runtime.Object, error) {
-		c, err := server.Create(configMap(a.(clientgotesting.PatchAction).GetName(), nil))
+		c, err := server.Create(t.Context(), configMap(a.(clientgotesting.PatchAction).GetName(), nil))
 		return true, c, err
 	})
 	client := clientset.CoreV1().ConfigMaps("default")

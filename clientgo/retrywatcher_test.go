@@ -227,7 +227,7 @@ func ExampleNewRetryWatcher() {
 		return
 	}
 	defer events.Stop()
-	if _, err := server.Create(pod("default", "dns")); err != nil {
+	if _, err := server.Create(context.Background(), pod("default", "dns")); err != nil {
 		fmt.Println(err)
 		return
 	}

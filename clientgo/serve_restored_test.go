@@ -30,13 +30,13 @@ func TestRestoredBehindARelay(t *testing.T) {
 	}
 	m := lw.NewMemory(pod("a", "one"), pod("b", "one"))
 	update := func(p *corev1.Pod) {
-		was, ok := m.Get(lw.Key{Namespace: "default", Name: p.Name})
+		was, gone := m.Get(t.Context(), lw.Key{Namespace: "default", Name: p.Name})
 		var err error
-		if ok {
+		if gone == nil {
 			p.UID = was.UID
-			_, err = m.Update(p)
+			_, err = m.Update(t.Context(), p)
 		} else {
-			_, err = m.Create(p)
+			_, err = m.Create(t.Context(), p)
 		}
 		if err != nil {
 			t.Fatal(err)

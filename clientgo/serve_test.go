@@ -287,18 +287,18 @@ func randomWrites(t *testing.T, m *lw.Memory[*corev1.Pod], writes int) (counts [
 		}
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Spec: corev1.PodSpec{NodeName: "n" + strconv.Itoa(i)}}
 		key := lw.Key{Namespace: "ns", Name: name}
-		_, exists := m.Get(key)
+		_, gone := m.Get(t.Context(), key)
 		var err error
 		kind := 0
 		switch {
-		case !exists:
-			pod, err = m.Create(pod)
+		case gone != nil:
+			pod, err = m.Create(t.Context(), pod)
 		case rng.IntN(3) > 0:
 			kind = 1
-			pod, err = m.Update(pod)
+			pod, err = m.Update(t.Context(), pod)
 		default:
 			kind = 2
-			err = m.Delete(key)
+			_, err = m.Delete(t.Context(), key, "")
 		}
 		if err != nil {
 			t.Fatal(err)

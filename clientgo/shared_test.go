@@ -145,7 +145,7 @@ func labelled(name string, labels ...string) *corev1.Pod {
 func (m *podMemory) create(t testing.TB, pods ...*corev1.Pod) {
 	t.Helper()
 	for _, p := range pods {
-		if _, err := m.Create(p); err != nil {
+		if _, err := m.Create(t.Context(), p); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -153,14 +153,14 @@ func (m *podMemory) create(t testing.TB, pods ...*corev1.Pod) {
 
 func (m *podMemory) update(t testing.TB, p *corev1.Pod) {
 	t.Helper()
-	if _, err := m.Update(p); err != nil {
+	if _, err := m.Update(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func (m *podMemory) delete(t testing.TB, name string) {
 	t.Helper()
-	if err := m.Delete(lw.Key{Namespace: "ns", Name: name}); err != nil {
+	if _, err := m.Delete(t.Context(), lw.Key{Namespace: "ns", Name: name}, ""); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -315,7 +315,7 @@ func TestStoreSink(t *testing.T) {
 		defer cancel()
 		go func() { _ = r.Run(ctx) }()
 		synctest.Wait()
-		if _, err := memory.Create(labelled("b")); err != nil {
+		if _, err := memory.Create(t.Context(), labelled("b")); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()

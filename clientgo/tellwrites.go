@@ -2,6 +2,7 @@ package clientgo
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"mime"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/klog/v2"
 
 	"github.com/go-lw/lw"
@@ -113,7 +115,7 @@ func (t *telling) WrappedRoundTripper() http.RoundTripper { return t.next }
 // empty for a create.
 func (t *telling) followersOf(r *http.Request) (to []*follower, key lw.Key) {
 	at, target, ok := placeOf(r.URL)
-	if !ok || target.Longer || (r.Method == http.MethodPost) != (target.Name == "") || r.URL.Query().Has("dryRun") {
+	if !ok || target.Longer || (r.Method == http.MethodPost) != (target.Name == "") || r.URL.RawQuery != "" && r.URL.Query().Has("dryRun") {
 		return nil, key
 	}
 	switch target.Subresource {
@@ -158,16 +160,17 @@ func (t *telling) write(r *http.Request, key lw.Key, to []*follower) (*http.Resp
 	if !ok {
 		return resp, nil
 	}
-	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		resp.Body = &readBody{io.MultiReader(bytes.NewReader(data), failing{err}), resp.Body}
-		return resp, nil
+	body := &answerBody{read: buffers.Get().(*bytes.Buffer)}
+	if _, body.err = body.read.ReadFrom(resp.Body); body.err == nil {
+		tell(r, key, body.read.Bytes(), encoding, to, own)
 	}
 	resp.Body.Close()
-	resp.Body = io.NopCloser(bytes.NewReader(data))
-	tell(r, key, data, encoding, to, own)
+	resp.Body = body
 	return resp, nil
 }
+
+// largeAnswer is the size of a buffer that is not kept.
+const largeAnswer = 1 << 20
 
 // ownOf returns what is known of the change that r, which writes body, makes.
 func ownOf(r *http.Request, body []byte) request.Own {
@@ -186,15 +189,39 @@ func ownOf(r *http.Request, body []byte) request.Own {
 	return own
 }
 
-// readBody is a body of which a part was read.
-type readBody struct {
-	io.Reader
-	io.Closer
+// An answerBody is a body that was read.
+type answerBody struct {
+	mu   sync.Mutex
+	read *bytes.Buffer // nil: closed; guarded by mu
+	err  error         // that followed it
 }
 
-type failing struct{ err error }
+// buffers are those of bodies that were closed.
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-func (f failing) Read([]byte) (int, error) { return 0, f.err }
+func (b *answerBody) Read(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.read == nil {
+		return 0, http.ErrBodyReadAfterClose
+	}
+	n, err := b.read.Read(p)
+	if err == io.EOF && b.err != nil {
+		err = b.err
+	}
+	return n, err
+}
+
+func (b *answerBody) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.read != nil && b.read.Cap() <= largeAnswer {
+		b.read.Reset()
+		buffers.Put(b.read)
+	}
+	b.read = nil
+	return nil
+}
 
 var encodings = map[string]decode.Encoding{
 	runtime.ContentTypeJSON: decode.JSON, runtime.ContentTypeProtobuf: decode.Protobuf, runtime.ContentTypeCBOR: decode.CBOR,
@@ -203,6 +230,9 @@ var encodings = map[string]decode.Encoding{
 // encodingOf returns how an answer is encoded; ok is false if lw cannot decode it, or if it has
 // another form than objects have in that encoding.
 func encodingOf(header http.Header) (encoding decode.Encoding, ok bool) {
+	if encoding, ok = encodings[header.Get("Content-Type")]; ok && header.Get("Content-Encoding") == "" {
+		return encoding, true
+	}
 	mediaType, params, err := mime.ParseMediaType(header.Get("Content-Type"))
 	if err != nil || params["as"] != "" || header.Get("Content-Encoding") != "" {
 		return 0, false
@@ -222,7 +252,7 @@ func tell(r *http.Request, key lw.Key, data []byte, encoding decode.Encoding, to
 		if r.Method != http.MethodDelete || answer.UID == "" {
 			return
 		}
-		own.Note(answer.UID, "")
+		note(own, answer.UID, "", to)
 		for _, f := range to {
 			f.log(logger, f.teller.TellDeleted(key, answer.UID, ""))
 		}
@@ -232,7 +262,7 @@ func tell(r *http.Request, key lw.Key, data []byte, encoding decode.Encoding, to
 	if got.Name == "" || got.Namespace != key.Namespace || key.Name != "" && got != key || answer.UID == "" || answer.ResourceVersion == "" {
 		return
 	}
-	own.Note(answer.UID, answer.ResourceVersion)
+	note(own, answer.UID, answer.ResourceVersion, to)
 	for _, f := range to {
 		switch selected, known := f.selects(answer); {
 		case !known:
@@ -290,6 +320,12 @@ func identify(data []byte, encoding decode.Encoding) *request.Answer {
 	m := &h.Metadata
 	return &request.Answer{
 		Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion, Labels: m.Labels,
-		Kind: kind, Data: data, Encoding: encoding,
+		Kind: kind, Data: data, Encoding: encoding, JSON: func() ([]byte, error) {
+			obj, _, err := scheme.Codecs.UniversalDeserializer().Decode(data, nil, nil)
+			if err != nil {
+				return nil, err
+			}
+			return json.Marshal(obj)
+		},
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	"github.com/go-lw/lw/internal/request"
@@ -68,8 +69,9 @@ func (fs *followers) note(u *url.URL, teller *request.Teller) {
 	switch {
 	case i < 0:
 		f.parse()
-		fs.of[at] = append(slices.Clip(all), f)
-		teller.AfterRun(func() { fs.forget(at, teller) })
+		if teller.AfterRun(func() { fs.forget(at, teller) }) {
+			fs.of[at] = append(slices.Clip(all), f)
+		}
 	case all[i].labels != f.labels || all[i].fields != f.fields:
 		f.parse()
 		all = slices.Clone(all)
@@ -119,8 +121,7 @@ func (f *follower) selects(a *request.Answer) (selected, known bool) {
 	if f.unknown {
 		return false, false
 	}
-	return f.labelSelector.Matches(labels.Set(a.Labels)) &&
-		f.fieldSelector.Matches(fields.Set{metav1.ObjectNameField: a.Name, "metadata.namespace": a.Namespace}), true
+	return f.labelSelector.Matches(labels.Set(a.Labels)) && (f.fieldSelector.Empty() || f.fieldSelector.Matches(fields.Set{metav1.ObjectNameField: a.Name, "metadata.namespace": a.Namespace})), true
 }
 
 // log logs the first err of an informer that was not told.
@@ -130,4 +131,16 @@ func (f *follower) log(logger klog.Logger, err error) {
 			logger.Info("An informer is not told what the server answers to writes, and waits for its watch", "reason", err)
 		})
 	}
+}
+
+// note notes a write, if anybody asks for writes.
+func note(own request.Own, uid types.UID, version string, to []*follower) {
+	if !request.OwnRemembered() {
+		return
+	}
+	by := make([]*request.Teller, len(to))
+	for i, f := range to {
+		by[i] = f.teller
+	}
+	own.Note(uid, version, by)
 }

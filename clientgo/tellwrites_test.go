@@ -91,7 +91,7 @@ func TestTellWritesTells(t *testing.T) {
 					return &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {cmp.Or(tt.header, "application/json")}}, Body: io.NopCloser(strings.NewReader(answer))}, nil
 				})
 				client := clientgo.TellWrites(&http.Client{Transport: server})
-				running, stop := context.WithCancel(t.Context())
+				var tellers []*request.Teller
 				do := func(client *http.Client, ctx context.Context, method, url, sends string) {
 					r, err := http.NewRequestWithContext(ctx, method, url, io.NopCloser(strings.NewReader(sends)))
 					if err != nil {
@@ -107,7 +107,7 @@ func TestTellWritesTells(t *testing.T) {
 					}
 				}
 				for _, url := range strings.Fields(cmp.Or(tt.follows, inDefault)) {
-					do(client, request.WithTeller(running, &request.Teller{
+					tellers = append(tellers, &request.Teller{
 						Tell: func(a *request.Answer) error {
 							told = append(told, fmt.Sprintf("tell %s/%s %s %s", a.Namespace, a.Name, a.UID, a.ResourceVersion))
 							return nil
@@ -116,7 +116,8 @@ func TestTellWritesTells(t *testing.T) {
 							told = append(told, fmt.Sprintf("deleted %s %s %s", key, uid, version))
 							return nil
 						},
-					}), "GET", url, "")
+					})
+					do(client, request.WithTeller(t.Context(), tellers[len(tellers)-1]), "GET", url, "")
 				}
 				method, url := cmp.Or(tt.method, "POST"), cmp.Or(tt.url, inDefault)
 				do(client, t.Context(), method, url, tt.sends)
@@ -130,8 +131,9 @@ func TestTellWritesTells(t *testing.T) {
 				if n := len(strings.Split(tt.want, ";")); tt.want != "" && len(told) != 2*n {
 					t.Errorf("another client tells %d of %d", len(told)-n, n)
 				}
-				stop()
-				synctest.Wait()
+				for _, teller := range tellers {
+					teller.End()
+				}
 				told = nil
 				do(client, t.Context(), method, url, tt.sends)
 				if len(told) > 0 {

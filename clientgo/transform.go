@@ -2,6 +2,7 @@ package clientgo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -45,6 +46,19 @@ func (s *lateSource) apply(obj metav1.Object) (metav1.Object, error) {
 }
 
 func (s *lateSource) Hints() lw.SourceHints { return lw.HintsOf(s.source()) }
+
+// Told is part of lw.Teller.
+func (s *lateSource) Told(obj lw.Identified) (metav1.Object, bool, error) {
+	return told(s.source(), obj)
+}
+
+// told is Told of src, if that is an lw.Teller.
+func told(src lw.Source[metav1.Object], obj lw.Identified) (metav1.Object, bool, error) {
+	if to, ok := src.(lw.Teller[metav1.Object]); ok {
+		return to.Told(obj)
+	}
+	return nil, false, fmt.Errorf("its ListerWatcher may change what the server sends: %w", errors.ErrUnsupported)
+}
 
 // Reuses is part of [request.Source]. A source with a transform is none.
 func (s *lateSource) Reuses(request.Mark) bool { return request.Reuses(s.source()) }

@@ -40,7 +40,7 @@ func TestSetTransform(t *testing.T) {
 					return obj, nil // client-go transforms a streamed object twice
 				}
 				seen = append(seen, describe(obj))
-				return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "of-" + p.Name, Namespace: p.Namespace, UID: p.UID, ResourceVersion: p.ResourceVersion}}, nil
+				return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace, UID: p.UID, ResourceVersion: p.ResourceVersion}}, nil
 			},
 		} {
 			if err := inf.SetTransform(f); err != nil {
@@ -59,7 +59,7 @@ func TestSetTransform(t *testing.T) {
 		if diff := cmp.Diff([]string{"a1", "b1"}, seen); diff != "" {
 			t.Errorf("the transform saw (-want +got):\n%s", diff)
 		}
-		if diff := cmp.Diff([]string{"of-a", "of-b"}, names(inf.GetStore().List())); diff != "" {
+		if diff := cmp.Diff([]string{"a", "b"}, names(inf.GetStore().List())); diff != "" {
 			t.Errorf("the store has (-want +got):\n%s", diff)
 		}
 	})

@@ -70,6 +70,12 @@ type Options struct {
 	// and predicates must not change the objects that they get in any case.
 	Whole bool
 
+	// TellWrites shows what the server answers to a write of the manager's client when the client
+	// returns: to every read of the cache, by fields as well, and to handlers, predicates and what is
+	// derived from the informers. Nothing waits for a watch; see [clientgo.TellWrites] and [NotTold].
+	// Give the Options to [NewClient] as well.
+	TellWrites bool
+
 	// Board lists the informers of the cache while they run: give it to lwdebug.Handler for a page,
 	// and to prom.Collector for series, unless Metrics is set. Default: that of the process if
 	// Metrics is set, and else none.
@@ -112,6 +118,11 @@ func newCache(o Options, config *rest.Config, opts cache.Options) (cache.Cache, 
 	if err != nil {
 		return nil, fmt.Errorf("controllerruntime: NewCache: %w", err)
 	}
+	var told *http.Client
+	if o.TellWrites {
+		told = clientgo.TellWrites(httpClient)
+		httpClient = told
+	}
 	opts.HTTPClient = clientgo.Capture(httpClient)
 	if opts.NewInformer == nil {
 		opts.NewInformer = func(lister toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
@@ -121,10 +132,10 @@ func newCache(o Options, config *rest.Config, opts cache.Options) (cache.Cache, 
 		}
 	}
 	c, err := cache.New(config, opts)
-	if err != nil || len(masks) == 0 {
+	if err != nil || len(masks) == 0 && told == nil {
 		return c, err
 	}
-	return &maskedCache{Cache: c, masks: masks, logger: o.Logger}, nil
+	return &ownCache{Cache: c, masks: masks, logger: o.Logger, told: told}, nil
 }
 
 // newHTTPClient returns the client that cache.New makes where its options have none.

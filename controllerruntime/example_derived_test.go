@@ -108,15 +108,21 @@ func TestSourceOfADerivedCollection(t *testing.T) {
 			want map[string]bool
 		}{
 			{"the beginning", func() error { return nil }, map[string]bool{"b": true}},
-			{"a service comes", func() error { _, err := serviceServer.Create(selecting("db", "db")); return err }, map[string]bool{"b": false}},
+			{"a service comes", func() error { _, err := serviceServer.Create(t.Context(), selecting("db", "db")); return err }, map[string]bool{"b": false}},
 			{"a pod changes, and is selected as before", func() error {
 				p := appPod("a", "web")
 				p.Spec.NodeName = "n2"
-				_, err := podServer.Update(p)
+				_, err := podServer.Update(t.Context(), p)
 				return err
 			}, map[string]bool{}},
-			{"a service goes", func() error { return serviceServer.Delete(lw.Key{Namespace: "default", Name: "web"}) }, map[string]bool{"a": true}},
-			{"an orphan goes", func() error { return podServer.Delete(lw.Key{Namespace: "default", Name: "a"}) }, map[string]bool{"a": false}},
+			{"a service goes", func() error {
+				_, err := serviceServer.Delete(t.Context(), lw.Key{Namespace: "default", Name: "web"}, "")
+				return err
+			}, map[string]bool{"a": true}},
+			{"an orphan goes", func() error {
+				_, err := podServer.Delete(t.Context(), lw.Key{Namespace: "default", Name: "a"}, "")
+				return err
+			}, map[string]bool{"a": false}},
 		} {
 			if err := step.do(); err != nil {
 				t.Fatal(err)

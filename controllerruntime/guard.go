@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/http"
 	"reflect"
 	"slices"
 	"sync"
@@ -27,7 +28,7 @@ import (
 //
 //	ctrl.Options{NewCache: controllerruntime.NewCacheWith(o), NewClient: controllerruntime.NewClient(o)}
 //
-// The client is controller-runtime's own, but for the kinds in o.Only. The cache has only some fields
+// The client is controller-runtime's own, but for o.TellWrites and the kinds in o.Only. The cache has only some fields
 // of these, and to write such an object would delete the others on the server. So Update, Patch and
 // Apply of such a kind, and those of its subresources, return an error before anything is sent. A
 // merge patch is sent if the mask keeps whole what it changes: that of client.MergeFrom is, where a
@@ -40,8 +41,13 @@ func NewClient(o Options) client.NewClientFunc {
 			return nil, fmt.Errorf("controllerruntime: NewClient: Only: %w", err)
 		}
 		if opts.Cache != nil {
-			if of, ok := opts.Cache.Reader.(*maskedCache); ok {
+			if of, ok := opts.Cache.Reader.(*ownCache); ok {
 				of.guardedBy(m)
+			}
+		}
+		if o.TellWrites {
+			if opts.HTTPClient, err = tellingClient(config, opts); err != nil {
+				return nil, fmt.Errorf("controllerruntime: NewClient: %w", err)
 			}
 		}
 		c, err := client.New(config, opts)
@@ -71,19 +77,20 @@ func Unguarded(c client.Client) client.Client {
 	return c
 }
 
-// A maskedCache is a cache whose objects of some kinds lack fields. It warns where no client is known
-// to guard them.
-type maskedCache struct {
+// An ownCache is a cache whose clients must know more of it: that its objects of some kinds lack
+// fields, or that it is told of writes. It warns where no client is known to guard the objects.
+type ownCache struct {
 	cache.Cache
 	masks  masks
 	logger *slog.Logger // nil: klog
+	told   *http.Client // of the informers, made by clientgo.TellWrites; nil: they are told nothing
 
 	mu      sync.Mutex
 	guarded masks // those of the clients that read the cache
 }
 
 // guardedBy notes that a client reads the cache and guards the kinds of m.
-func (c *maskedCache) guardedBy(m masks) {
+func (c *ownCache) guardedBy(m masks) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.guarded == nil {
@@ -93,7 +100,7 @@ func (c *maskedCache) guardedBy(m masks) {
 }
 
 // unguarded returns the names of the kinds that no client guards.
-func (c *maskedCache) unguarded() []string {
+func (c *ownCache) unguarded() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var names []string
@@ -107,7 +114,7 @@ func (c *maskedCache) unguarded() []string {
 }
 
 // Start runs the cache until ctx is done.
-func (c *maskedCache) Start(ctx context.Context) error {
+func (c *ownCache) Start(ctx context.Context) error {
 	if names := c.unguarded(); len(names) > 0 {
 		const warning = "Warning: the cache keeps only some fields of these kinds, and nothing refuses an Update of such an object, which deletes the others on the server: " +
 			"give the manager the client that does"

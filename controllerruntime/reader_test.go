@@ -40,7 +40,7 @@ func servedPods(t *testing.T) (*controllerruntime.Reader, *lw.Informer[*corev1.P
 	server := lw.NewMemory[*corev1.Pod]()
 	for _, ns := range []string{"a", "b"} {
 		for i := range 4 {
-			if _, err := server.Create(newPod(ns, i)); err != nil {
+			if _, err := server.Create(t.Context(), newPod(ns, i)); err != nil {
 				t.Fatal(err)
 			}
 		}

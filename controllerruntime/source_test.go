@@ -104,15 +104,15 @@ func TestSource(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		write(server.Create(namedPod("c", "n3")))
-		write(server.Create(namedPod("d", "hidden")))
-		write(server.Update(namedPod("a", "n4")))
-		write(server.Update(namedPod("b", "hidden")))
+		write(server.Create(t.Context(), namedPod("c", "n3")))
+		write(server.Create(t.Context(), namedPod("d", "hidden")))
+		write(server.Update(t.Context(), namedPod("a", "n4")))
+		write(server.Update(t.Context(), namedPod("b", "hidden")))
 		expect("create c initial=false", "update n1 to n4")
-		if err := server.Delete(lw.Key{Namespace: "default", Name: "c"}); err != nil {
+		if _, err := server.Delete(t.Context(), lw.Key{Namespace: "default", Name: "c"}, ""); err != nil {
 			t.Fatal(err)
 		}
-		if err := server.Delete(lw.Key{Namespace: "default", Name: "d"}); err != nil {
+		if _, err := server.Delete(t.Context(), lw.Key{Namespace: "default", Name: "d"}, ""); err != nil {
 			t.Fatal(err)
 		}
 		expect("delete c")
@@ -122,7 +122,7 @@ func TestSource(t *testing.T) {
 			t.Errorf("error %v of a controller that stops", err)
 		}
 		synctest.Wait()
-		write(server.Create(namedPod("e", "n5")))
+		write(server.Create(t.Context(), namedPod("e", "n5")))
 		expect()
 	})
 }
@@ -156,7 +156,7 @@ func TestSourceInAController(t *testing.T) {
 		}
 		runInBubble(t, pods, runner(c.Start))
 		got := map[string]bool{<-nodes: true, <-nodes: true}
-		if _, err := server.Create(namedPod("c", "n3")); err != nil {
+		if _, err := server.Create(t.Context(), namedPod("c", "n3")); err != nil {
 			t.Fatal(err)
 		}
 		got[<-nodes] = true

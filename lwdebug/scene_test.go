@@ -99,7 +99,7 @@ func (s *boardScene) options(name string) *lw.Options {
 func (s *boardScene) memory(name, namespace, object string, n int) (*lw.Informer[*rig.Widget], *lw.Memory[*rig.Widget]) {
 	m := lw.NewMemory[*rig.Widget]()
 	for i := range n {
-		m.Create(&rig.Widget{Meta: lw.Meta{Namespace: namespace, Name: fmt.Sprintf("%s-%04d", object, i)}, Size: i})
+		m.Create(context.Background(), &rig.Widget{Meta: lw.Meta{Namespace: namespace, Name: fmt.Sprintf("%s-%04d", object, i)}, Size: i})
 	}
 	return s.run(name, m), m
 }
@@ -119,7 +119,7 @@ func touch(t *testing.T, m *lw.Memory[*rig.Widget], n int) {
 			return
 		}
 		w.Size++
-		if _, err := m.Update(w); err != nil {
+		if _, err := m.Update(t.Context(), w); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -134,7 +134,7 @@ func (s *boardScene) setAside() {
 		if i%8 == 7 {
 			size = -i
 		}
-		m.Create(&rig.Widget{Meta: lw.Meta{Namespace: "shop", Name: fmt.Sprintf("site-%02d", i)}, Size: size})
+		m.Create(context.Background(), &rig.Widget{Meta: lw.Meta{Namespace: "shop", Name: fmt.Sprintf("site-%02d", i)}, Size: size})
 	}
 	s.run("Website", lw.Transform(m, func(w *rig.Widget) (*rig.Widget, error) {
 		if w.Size < 0 {

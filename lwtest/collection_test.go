@@ -26,7 +26,11 @@ func (s sorted) All() iter.Seq[*Widget] { return s.by.Up(0, s.by.Len()) }
 type remembered struct{ *lw.Memory[*Widget] }
 
 func (m remembered) List() []*Widget { return slices.Collect(m.All()) }
-func (m remembered) Len() int        { return len(m.List()) }
+func (m remembered) Get(key lw.Key) (*Widget, bool) {
+	w, err := m.Memory.Get(context.Background(), key)
+	return w, err == nil
+}
+func (m remembered) Len() int { return len(m.List()) }
 func (m remembered) Snapshot() *lw.Snapshot[*Widget] {
 	return lw.NewIndexer(m.List()...).Snapshot()
 }
@@ -47,12 +51,12 @@ func over(c lw.Collection[*Widget], of func(namespace string) *lw.Memory[*Widget
 	return lwtest.CollectionSubject[*Widget]{
 		Collection: c,
 		Put: func(key lw.Key, n int) {
-			if _, err := of(key.Namespace).Transact([]*Widget{newWidget(key, n)}); err != nil {
+			if _, err := of(key.Namespace).Transact(context.Background(), []*Widget{newWidget(key, n)}); err != nil {
 				panic(err)
 			}
 		},
 		Remove: func(key lw.Key) {
-			if err := of(key.Namespace).Delete(key); err != nil {
+			if _, err := of(key.Namespace).Delete(context.Background(), key, ""); err != nil {
 				panic(err)
 			}
 		},
@@ -124,8 +128,8 @@ func ExampleTestCollection() {
 		go inf.Run(ctx)
 		return lwtest.CollectionSubject[*Widget]{
 			Collection: &counting{Collection: inf}, // the wrapper under test
-			Put:        func(key lw.Key, n int) { server.Transact([]*Widget{newWidget(key, n)}) },
-			Remove:     func(key lw.Key) { server.Delete(key) },
+			Put:        func(key lw.Key, n int) { server.Transact(t.Context(), []*Widget{newWidget(key, n)}) },
+			Remove:     func(key lw.Key) { server.Delete(t.Context(), key, "") },
 			Object:     newWidget,
 		}
 	})

@@ -25,9 +25,9 @@ func ExampleSource() {
 				Object: func(key lw.Key, n int) *Widget {
 					return &Widget{Meta: lw.Meta{Namespace: key.Namespace, Name: key.Name}, Size: n}
 				},
-				Create:  m.Create,
-				Update:  m.Update,
-				Delete:  m.Delete,
+				Create:  func(w *Widget) (*Widget, error) { return m.Create(t.Context(), w) },
+				Update:  func(w *Widget) (*Widget, error) { return m.Update(t.Context(), w) },
+				Delete:  func(key lw.Key) error { _, err := m.Delete(t.Context(), key, ""); return err },
 				Compact: m.Compact,
 			}
 		})

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/lwtest"
 )
 
@@ -34,14 +35,14 @@ func newWidget(key lw.Key, n int) *Widget {
 
 // subject is a Memory, as which others go wrong.
 func subject(wrap func(lw.Source[*Widget]) lw.Source[*Widget]) lwtest.Subject[*Widget] {
-	m := lw.NewMemory(newWidget(lw.Key{Namespace: "old", Name: "one"}, 0))
+	m := rig.Plain[*Widget]{Memory: lw.NewMemory(newWidget(lw.Key{Namespace: "old", Name: "one"}, 0))}
 	return lwtest.Subject[*Widget]{
 		Source:     func() lw.Source[*Widget] { return wrap(m) },
 		Object:     newWidget,
 		Create:     m.Create,
 		Update:     m.Update,
 		Delete:     m.Delete,
-		Transact:   transactOf(m),
+		Transact:   transactOf(m.Memory),
 		Compact:    m.Compact,
 		Disconnect: m.Disconnect,
 		Bookmark:   m.Bookmark,
@@ -55,9 +56,9 @@ func subject(wrap func(lw.Source[*Widget]) lw.Source[*Widget]) lwtest.Subject[*W
 // transactOf is the Transact of a Subject over m.
 func transactOf(m *lw.Memory[*Widget]) func(puts []*Widget, gone []lw.Key) ([]*Widget, string, error) {
 	return func(puts []*Widget, gone []lw.Key) (stored []*Widget, version string, err error) {
-		version, err = m.Transact(puts, gone...)
+		version, err = m.Transact(context.Background(), puts, gone...)
 		for _, obj := range puts {
-			if obj, ok := m.Get(lw.KeyOf(obj)); ok {
+			if obj, err := m.Get(context.Background(), lw.KeyOf(obj)); err == nil {
 				stored = append(stored, obj)
 			}
 		}
@@ -119,13 +120,13 @@ func TestInformerOfWrapper(t *testing.T) {
 				ran := make(chan error, 1)
 				go func() { ran <- inf.Run(ctx) }()
 				synctest.Wait()
-				put := func(write func(*Widget) (*Widget, error), n string, size int) {
+				put := func(write func(context.Context, *Widget) (*Widget, error), n string, size int) {
 					t.Helper()
 					w := newWidget(name(n), size)
-					if old, ok := m.Get(name(n)); ok {
+					if old, err := m.Get(t.Context(), name(n)); err == nil {
 						w.Meta = old.Meta
 					}
-					if _, err := write(w); err != nil {
+					if _, err := write(t.Context(), w); err != nil {
 						t.Fatal(err)
 					}
 					synctest.Wait()
@@ -135,7 +136,7 @@ func TestInformerOfWrapper(t *testing.T) {
 				put(m.Update, "a", 1) // goes out
 				put(m.Update, "c", 5) // stays out
 				for _, n := range []string{"a", "b", "c"} {
-					if err := m.Delete(name(n)); err != nil {
+					if _, err := m.Delete(t.Context(), name(n), ""); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -272,6 +273,6 @@ func TestFollows(t *testing.T) {
 // A Memory is a Writable like any other.
 func TestWritable(t *testing.T) {
 	lwtest.Writable(t, func() (lw.Writable[*Widget], func()) {
-		return lw.NewMemory[*Widget]().Writable(), nil
+		return lw.NewMemory[*Widget](), nil
 	}, newWidget, func(w *Widget, n int) { w.Size = n })
 }

@@ -44,7 +44,7 @@ func Writable[T lw.Object](t testing.TB, open func() (w lw.Writable[T], closed f
 			cancel()
 			<-ran
 		}()
-		s := &writes[T]{rt: rt, ctx: ctx, inf: inf, object: object, change: change, sides: [2]lw.Writable[T]{w, lw.NewMemory[T]().Writable()}}
+		s := &writes[T]{rt: rt, ctx: ctx, inf: inf, object: object, change: change, sides: [2]lw.Writable[T]{w, lw.NewMemory[T]()}}
 		rt.Repeat(map[string]func(*rapid.T){
 			"create": s.create, "create too": s.create, "update": s.update, "update too": s.update,
 			"delete": s.delete, "get": s.get, "list": s.list, "too late": s.late,

@@ -84,15 +84,15 @@ func scene(t *testing.T, block <-chan struct{}) (b *lw.Board, stop func()) {
 	lw.Derive(held, other, func(n *node) *node { <-block; return n }, "held")
 	stops := []func(){begin(t, inf), begin(t, other), begin(t, g), begin(t, held)}
 	for load := range 2 {
-		a, _ := m.Get(lw.Key{Name: "a"})
-		if _, err := m.Update(&node{Meta: lw.Meta{Name: "a", ResourceVersion: a.ResourceVersion, UID: a.UID}, Load: load + 1}); err != nil {
+		a, _ := m.Get(t.Context(), lw.Key{Name: "a"})
+		if _, err := m.Update(t.Context(), &node{Meta: lw.Meta{Name: "a", ResourceVersion: a.ResourceVersion, UID: a.UID}, Load: load + 1}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
 	}
 	m.Fail(errors.New("away")) // so that no watch sends the deletion, nor ends in its midst
 	synctest.Wait()
-	if err := m.Delete(lw.Key{Name: "b"}); err != nil {
+	if _, err := m.Delete(t.Context(), lw.Key{Name: "b"}, ""); err != nil {
 		t.Fatal(err)
 	}
 	m.Compact()
@@ -199,7 +199,7 @@ func TestBlocked(t *testing.T) {
 		g := lw.NewGraph(&lw.GraphOptions{Board: &b})
 		lw.Derive(g, inf, func(n *node) *node { <-release; return newNode(n.Name) })
 		stops := []func(){begin(t, inf), begin(t, g)}
-		if _, err := m.Create(newNode("b")); err != nil {
+		if _, err := m.Create(t.Context(), newNode("b")); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()

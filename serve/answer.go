@@ -33,21 +33,12 @@ func (q *request) inFormat(want wire.Want, answer func() error) error {
 }
 
 // fail answers with an error.
-func (q *request) fail(err error) {
-	f, _ := wire.Negotiate(q.r.Header.Get("Accept"), wire.WantStatus, func(f wire.Format) bool { return f.Shape == wire.Full })
-	wire.WriteStatus(q.w, f, wire.Status(err))
-}
+func (q *request) fail(err error) { q.writeStatus(wire.Status(err)) }
 
-// writeStatus answers with a Status that is no error.
-func (q *request) writeStatus(status *metav1.Status) error {
-	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
-	status.Code = http.StatusOK
-	f, err := wire.Negotiate(q.r.Header.Get("Accept"), wire.WantStatus, func(f wire.Format) bool { return f.Shape == wire.Full })
-	if err != nil {
-		return err
-	}
+// writeStatus answers with a Status.
+func (q *request) writeStatus(status *metav1.Status) {
+	f, _ := wire.Negotiate(q.r.Header.Get("Accept"), wire.WantStatus, func(f wire.Format) bool { return f.Shape == wire.Full })
 	wire.WriteStatus(q.w, f, status)
-	return nil
 }
 
 // writeItem answers with one object.

@@ -165,7 +165,7 @@ func TestUnseen(t *testing.T) {
 		put(b.t, m.Create, "b", 1)
 		at := m.ResourceVersion()
 		ahead := b.watch("resourceVersion=" + at)
-		if err := m.Delete(name("b")); err != nil {
+		if _, err := m.Delete(t.Context(), name("b"), ""); err != nil {
 			b.t.Fatal(err)
 		}
 		m.Compact()
@@ -192,7 +192,7 @@ func TestUnseen(t *testing.T) {
 }
 
 func versionOf(m *lw.Memory[*Widget], n string) string {
-	w, _ := m.Get(name(n))
+	w, _ := m.Get(context.Background(), name(n))
 	return w.ResourceVersion
 }
 
@@ -262,7 +262,7 @@ func TestShared(t *testing.T) {
 			b.do("GET", path, "", "Accept", "application/json;as=Table;g=meta.k8s.io;v=v1")
 		}
 		put(b.t, m.Update, "a", 5)
-		if err := m.Delete(name("a")); err != nil {
+		if _, err := m.Delete(t.Context(), name("a"), ""); err != nil {
 			b.t.Fatal(err)
 		}
 		for _, w := range all {
@@ -384,7 +384,7 @@ func TestDerived(t *testing.T) {
 		if list.Items[0].UID != firstUID || list.Items[0].ResourceVersion != list.Metadata.ResourceVersion || list.Metadata.ResourceVersion <= first {
 			b.t.Errorf("%+v after %s %s", list, first, firstUID)
 		}
-		if err := m.Delete(name("a")); err != nil {
+		if _, err := m.Delete(t.Context(), name("a"), ""); err != nil {
 			b.t.Fatal(err)
 		}
 		time.Sleep(time.Second)

@@ -8,9 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/singleflight"
-	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/registry"
 )
 
 // A collection is what a Handler serves by one name: its history, the encoder of its objects, and
@@ -28,8 +27,8 @@ import (
 // the format of the answer (dispatch.go). Then get and list (list.go) wait until the collection is
 // as new as the request wants (fresh.go), and take the state from the history (history.go). The
 // encoder returns the bytes of each item, which it makes once for all clients (encode.go, table.go,
-// frame.go), and answer.go sends them. A write (write.go, memory.go) goes to where the collection
-// comes from, and comes back as a change.
+// frame.go), and answer.go sends them. internal/registry decides about a write (write.go), and a store
+// takes it (store.go), from where it comes back as a change.
 //
 // # A watch
 //
@@ -63,7 +62,7 @@ type collection struct {
 	// catchUp returns when the collection is as new as its server was, with its version then. nil:
 	// what is here is the newest.
 	catchUp func(ctx context.Context) (string, error)
-	writes  writer                  // nil: clients can only read
+	writes  *writer                 // nil: clients can only read
 	stop    context.CancelCauseFunc // ends Serve
 	filters filters
 	zipping singleflight.Group // lists that are compressed, by format, era and version
@@ -122,16 +121,21 @@ type counts struct {
 	open                            atomic.Int64
 }
 
-// A writer stores what clients write.
-type writer interface {
-	// create and update decode data, which is JSON, and store it. They return the object that is
-	// stored.
-	create(data []byte) (stored any, err error)
-	update(key lw.Key, data []byte) (stored any, err error)
-	// unknown returns an error that names a field of data that the objects do not have.
-	unknown(data []byte) error
-	// remove deletes the object of key, if the preconditions hold, and returns it.
-	remove(key lw.Key, uid types.UID, version string) (old any, err error)
-	get(key lw.Key) (obj any, ok bool)
-	identity(obj any) lw.Meta
+// A writer is what decides about the writes of clients, and what stores them.
+type writer struct {
+	kind  *registry.Kind
+	store registry.Store
+}
+
+// has reports whether the collection has a subresource.
+func (c *collection) has(subresource string) bool {
+	switch {
+	case c.writes == nil:
+		return false
+	case subresource == registry.SubStatus:
+		return c.writes.kind.Status
+	case subresource == registry.SubScale:
+		return c.writes.kind.Scale != nil
+	}
+	return false
 }

@@ -73,7 +73,7 @@ func TestPagesOfOne(t *testing.T) {
 		gone := 0
 		write := func() {
 			t.Helper()
-			if err := m.Delete(name(numbered(gone))); err != nil {
+			if _, err := m.Delete(t.Context(), name(numbered(gone)), ""); err != nil {
 				t.Fatal(err)
 			}
 			put(t, m.Create, numbered(objects+gone), 1)

@@ -107,7 +107,7 @@ func TestStalledClients(t *testing.T) {
 				if n == 0 {
 					write = m.Create
 				}
-				if _, err := write(w); err != nil {
+				if _, err := write(t.Context(), w); err != nil {
 					t.Fatal(err)
 				}
 				// Those that read have no more to read than the history has.
@@ -154,7 +154,7 @@ func TestDirectLeavesNothing(t *testing.T) {
 			gone = append(gone, dial(t, srv, "resourceVersion=1"))
 			staying = append(staying, dial(t, srv, "resourceVersion=1"))
 		}
-		if _, err := m.Create(newWidget(lw.Key{Namespace: "n", Name: "a"}, 1)); err != nil {
+		if _, err := m.Create(t.Context(), newWidget(lw.Key{Namespace: "n", Name: "a"}, 1)); err != nil {
 			t.Fatal(err)
 		}
 		readers := make([]*bufio.Reader, len(staying))
@@ -220,7 +220,7 @@ func TestWriteTimeout(t *testing.T) {
 			write := m.Create
 			for n := range 32 { // more than the buffers of a connection have room for
 				w.Size = n
-				if _, err := write(w); err != nil {
+				if _, err := write(t.Context(), w); err != nil {
 					t.Fatal(err)
 				}
 				write = m.Update
@@ -282,7 +282,7 @@ func TestWriteTimeoutOverHTTP2(t *testing.T) {
 		for n := range 3 {
 			w.Size = n
 			time.Sleep(5 * time.Minute) // many times Limits.WriteTimeout
-			if _, err := write(w); err != nil {
+			if _, err := write(t.Context(), w); err != nil {
 				t.Fatal(err)
 			}
 			if line, err := lines.ReadString('\n'); err != nil {
@@ -293,7 +293,7 @@ func TestWriteTimeoutOverHTTP2(t *testing.T) {
 		w.Labels["long"] = strings.Repeat("x", 1<<20)
 		for n := range 32 { // more than a client of HTTP/2 takes unread
 			w.Size = 3 + n
-			if _, err := m.Update(w); err != nil {
+			if _, err := m.Update(t.Context(), w); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -331,7 +331,7 @@ func TestColumnPanics(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, size := range []int{1, 2} {
-			if _, err := m.Create(newWidget(lw.Key{Namespace: "n", Name: fmt.Sprintf("%s-%d", strings.ReplaceAll(tr.name, "/", "-"), size)}, size)); err != nil {
+			if _, err := m.Create(t.Context(), newWidget(lw.Key{Namespace: "n", Name: fmt.Sprintf("%s-%d", strings.ReplaceAll(tr.name, "/", "-"), size)}, size)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -397,7 +397,7 @@ func TestLongSelectorOverListener(t *testing.T) {
 		defer conns[more].Close()
 	}
 	for n := range 4 {
-		if _, err := m.Create(newWidget(lw.Key{Namespace: "n", Name: fmt.Sprint("w", n)}, n)); err != nil {
+		if _, err := m.Create(t.Context(), newWidget(lw.Key{Namespace: "n", Name: fmt.Sprint("w", n)}, n)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/go-lw/lw/internal/registry"
 	"github.com/go-lw/lw/internal/wire"
 )
 
@@ -59,6 +60,9 @@ func (q *request) answer() error {
 	}
 	switch q.attributes.Verb {
 	case "get":
+		if q.target.Subresource == registry.SubScale {
+			return q.getScale()
+		}
 		return q.inFormat(wire.WantObject, q.get)
 	case "list":
 		return q.inFormat(wire.WantList, q.list)
@@ -67,9 +71,17 @@ func (q *request) answer() error {
 			return apierrors.NewMethodNotSupported(q.collection.groupResource(), strings.ToLower(q.r.Method))
 		}
 		return q.inFormat(wire.WantWatch, q.watch)
-	case "create", "update", "delete":
+	case "create", "update", "patch":
 		if q.collection.writes != nil {
-			return q.write()
+			return q.inFormat(wire.WantObject, q.write)
+		}
+	case "delete":
+		if q.collection.writes != nil {
+			return q.write() // most deletions are answered with a Status
+		}
+	case "deletecollection":
+		if q.collection.writes != nil {
+			return q.inFormat(wire.WantList, q.removeAll)
 		}
 	}
 	if q.h.opts.Forward != nil {

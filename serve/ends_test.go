@@ -61,7 +61,7 @@ func TestEndsWithoutItsClients(t *testing.T) {
 				}
 				if query == "resourceVersion=1" {
 					for _, w := range large() {
-						if _, err := m.Create(w); err != nil {
+						if _, err := m.Create(t.Context(), w); err != nil {
 							t.Fatal(err)
 						}
 					}

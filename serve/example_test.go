@@ -63,7 +63,7 @@ func ExampleServeMemory() {
 		Columns: []serve.Column[*Widget]{
 			{Name: "Size", Type: "integer", Value: func(w *Widget) serve.Cell { return serve.Int(w.Size) }},
 		},
-		Validate: func(_, w *Widget) error {
+		Validate: func(_ context.Context, w, _ *Widget) error {
 			if w != nil && w.Size < 0 {
 				return fmt.Errorf("the size is %d, and must not be below zero", w.Size)
 			}

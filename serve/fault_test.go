@@ -30,7 +30,7 @@ func TestLargeEvent(t *testing.T) {
 			defer run.stop()
 			large := newWidget(lw.Key{Namespace: "n", Name: "large"}, 1)
 			large.Labels["long"] = strings.Repeat("x", size)
-			created, err := m.Create(large)
+			created, err := m.Create(t.Context(), large)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -44,10 +44,10 @@ func TestLargeEvent(t *testing.T) {
 			defer slow.Close()
 			large.Size = 2
 			small := newWidget(lw.Key{Namespace: "n", Name: "small"}, 3)
-			if _, err := m.Update(large); err != nil {
+			if _, err := m.Update(t.Context(), large); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := m.Create(small); err != nil {
+			if _, err := m.Create(t.Context(), small); err != nil {
 				t.Fatal(err)
 			}
 			resp, err := http.ReadResponse(bufio.NewReader(trickle{slow}), nil)

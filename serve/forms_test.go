@@ -397,9 +397,9 @@ func testForms(b *bubble, m *lw.Memory[*Note], own bool, without map[string]bool
 			some:     b.open(f, in+"?watch=1&fieldSelector=metadata.name%3Db&resourceVersion=0&timeoutSeconds=90", kind),
 		}
 	}
-	write := func(write func(*Note) (*Note, error), n, text string) {
+	write := func(write func(context.Context, *Note) (*Note, error), n, text string) {
 		t.Helper()
-		if _, err := write(newNote(n, text)); err != nil {
+		if _, err := write(t.Context(), newNote(n, text)); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second) // each has a version of its own, wherever that is made
@@ -408,12 +408,12 @@ func testForms(b *bubble, m *lw.Memory[*Note], own bool, without map[string]bool
 	write(m.Update, "a", "y")      // begins to be short
 	write(m.Update, "b", "longer") // ceases to be
 	write(m.Update, "d", "again")  // neither
-	if err := m.Delete(name("d")); err != nil {
+	if _, err := m.Delete(t.Context(), name("d"), ""); err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(time.Minute) // a bookmark is due
 	lists("after")
-	if err := m.Delete(name("a")); err != nil {
+	if _, err := m.Delete(t.Context(), name("a"), ""); err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(time.Minute) // and the end

@@ -21,7 +21,7 @@ func TestForwardToAnOlderServer(t *testing.T) {
 	inBubble(t, serve.Options{Forward: forwarded}, func(b *bubble) {
 		m := lw.NewMemory(newWidget(name("a"), 1))
 		b.relay(m, widgets)
-		if _, err := m.Create(newWidget(name("b"), 1)); err != nil {
+		if _, err := m.Create(t.Context(), newWidget(name("b"), 1)); err != nil {
 			b.t.Fatal(err)
 		}
 		synctest.Wait()

@@ -4,18 +4,47 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/go-lw/lw/internal/listopts"
+	"github.com/go-lw/lw/internal/pace"
 )
 
 // patience is how long a request waits for a version that is not here yet, as on kube-apiserver.
 const patience = 3 * time.Second
 
-// errSilent is the cause of the end of a request to the server that has taken too long.
-var errSilent = fmt.Errorf("the server has not answered in %v", patience)
+// catchUpPatience is how long a collection may take to what its server has answered to have. The
+// watch of a kube-apiserver tells its version within two seconds, but it can be made to do so only
+// every five or so; see pace.HastenAgain.
+const catchUpPatience = 3 * patience
+
+// The causes of the end of a question to the server that has taken too long.
+var (
+	errSilent = fmt.Errorf("the server has not answered in %v", patience)
+	errBehind = fmt.Errorf("its watch has not told it in %v", catchUpPatience)
+)
+
+// withPatience returns a context for catchUp. It ends with errSilent, or, once the server has
+// answered, with errBehind.
+func withPatience(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var answered atomic.Bool
+	timer := time.AfterFunc(patience, func() {
+		if answered.Load() {
+			cancel(errBehind)
+		}
+		cancel(errSilent)
+	})
+	ctx = pace.WithAnswered(ctx, func() {
+		if !answered.Swap(true) {
+			timer.Reset(catchUpPatience)
+		}
+	})
+	return ctx, func() { timer.Stop(); cancel(nil) }
+}
 
 // newest returns when the collection is as new as its server was when the request came. The error
 // says that this cannot be known now.
@@ -23,7 +52,7 @@ func (c *collection) newest(ctx context.Context) error {
 	if c.catchUp == nil {
 		return nil
 	}
-	asked, cancel := context.WithTimeoutCause(ctx, patience, errSilent)
+	asked, cancel := withPatience(ctx)
 	defer cancel()
 	version, err := c.serverVersion(asked)
 	if err == nil {
@@ -68,7 +97,7 @@ const maxOlder = 3
 // has not come to it since its history was replaced. That takes no longer than other requests wait. A
 // client that was told of a replaced history without need would go back to what is here.
 func (c *collection) resolve(ctx context.Context, version uint64) error {
-	asked, cancel := context.WithTimeoutCause(ctx, patience, errSilent)
+	asked, cancel := withPatience(ctx)
 	defer cancel()
 	for range maxOlder {
 		if c.catchUp == nil || !c.history.doubts(version) {

@@ -183,9 +183,9 @@ func (s *stream) want(t *testing.T, want ...string) {
 
 func name(n string) lw.Key { return lw.Key{Namespace: "n", Name: n} }
 
-func put(t *testing.T, write func(*Widget) (*Widget, error), n string, size int) *Widget {
+func put(t *testing.T, write func(context.Context, *Widget) (*Widget, error), n string, size int) *Widget {
 	t.Helper()
-	w, err := write(newWidget(name(n), size))
+	w, err := write(t.Context(), newWidget(name(n), size))
 	if err != nil {
 		t.Fatal(err)
 	}

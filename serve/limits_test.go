@@ -53,7 +53,7 @@ func TestLimitsAfterEachEnd(t *testing.T) {
 			w.want(b.t, "ERROR 500", "END")
 			bad("", 500)(b, m)
 			bad("?watch=1", 200)(b, m)
-			if err := m.Delete(name("odd")); err != nil {
+			if _, err := m.Delete(t.Context(), name("odd"), ""); err != nil {
 				b.t.Fatal(err)
 			}
 		}
@@ -92,7 +92,7 @@ func TestLimitsAfterEachEnd(t *testing.T) {
 			}
 			close(hold)
 			synctest.Wait()
-			if err := m.Delete(name("odd")); err != nil {
+			if _, err := m.Delete(t.Context(), name("odd"), ""); err != nil {
 				b.t.Fatal(err)
 			}
 		},

@@ -10,6 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/listopts"
 	"github.com/go-lw/lw/serve"
@@ -62,6 +65,56 @@ func TestSilentServer(t *testing.T) {
 				if codes[i] != want || took[i] != 3*time.Second {
 					t.Errorf("%s: %d after %v, want %d", query, codes[i], took[i], want)
 				}
+			}
+		})
+	}
+}
+
+// A lateSource has come to version, which its watches tell when others have ended without.
+type lateSource struct {
+	lw.Source[*Widget]
+	version string
+	silent  int
+}
+
+func (s *lateSource) List(ctx context.Context, opts metav1.ListOptions, yield func(*Widget, error) error) (metav1.ListMeta, error) {
+	meta, err := s.Source.List(ctx, opts, yield)
+	if s.version != "" {
+		meta.ResourceVersion = s.version
+	}
+	return meta, err
+}
+
+func (s *lateSource) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[*Widget]) error) error {
+	if s.version == "" {
+		return s.Source.Watch(ctx, opts, yield)
+	}
+	if s.silent--; s.silent < 0 {
+		if err := yield(lw.WatchEvent[*Widget]{Type: watch.Bookmark, ResourceVersion: s.version}); err != nil {
+			return err
+		}
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(time.Duration(*opts.TimeoutSeconds) * time.Second):
+	}
+	return nil
+}
+
+// A server that has answered is waited for longer than one that has not: its watch is late.
+func TestLateServer(t *testing.T) {
+	for silent, want := range map[int]int{0: http.StatusOK, 1: http.StatusOK, 2: http.StatusOK, 9: http.StatusGatewayTimeout} {
+		inBubble(t, serve.Options{}, func(b *bubble) {
+			src := &lateSource{Source: lw.NewMemory(newWidget(name("a"), 1))}
+			b.relay(src, widgets)
+			src.version, src.silent = "7", silent
+			began := time.Now()
+			code, body := b.do("GET", path, "")
+			if took := time.Since(began); code != want || took > 9*time.Second || silent > 1 && took <= 3*time.Second {
+				t.Errorf("%d silent watches: %d after %v: %s", silent, code, took, body)
+			}
+			if told := strings.Contains(body, "its watch has not told it in 9s"); told != (code == http.StatusGatewayTimeout) {
+				t.Errorf("%d silent watches: %s", silent, body)
 			}
 		})
 	}

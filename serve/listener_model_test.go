@@ -2,6 +2,7 @@ package serve_test
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -65,24 +66,24 @@ var modelKeys = []lw.Key{{Namespace: "n", Name: "a"}, {Namespace: "n", Name: "b"
 
 func (w *listenerWorld) write(t *rapid.T) {
 	key := rapid.SampledFrom(modelKeys).Draw(t, "key")
-	old, exists := w.m.Get(key)
-	if exists && rapid.IntRange(0, 3).Draw(t, "delete") == 0 {
-		if err := w.m.Delete(key); err != nil {
+	old, gone := w.m.Get(context.Background(), key)
+	if gone == nil && rapid.IntRange(0, 3).Draw(t, "delete") == 0 {
+		if _, err := w.m.Delete(context.Background(), key, ""); err != nil {
 			t.Fatal(err)
 		}
 		w.record(w.m.ResourceVersion(), modelChange{old: old})
 		return
 	}
 	put := w.m.Create
-	if exists {
+	if gone == nil {
 		put = w.m.Update
 	}
-	obj, err := put(w.next(t, key))
+	obj, err := put(t.Context(), w.next(t, key))
 	if err != nil {
 		t.Fatal(err)
 	}
 	ch := modelChange{new: obj}
-	if exists {
+	if gone == nil {
 		ch.old = old
 	}
 	w.record(obj.ResourceVersion, ch)
@@ -100,12 +101,12 @@ func (w *listenerWorld) transaction(t *rapid.T) {
 	var gone []lw.Key
 	var changes []modelChange
 	for _, key := range rapid.Permutation(modelKeys).Draw(t, "keys")[:rapid.IntRange(1, w.maxTxn).Draw(t, "writes")] {
-		old, exists := w.m.Get(key)
+		old, err := w.m.Get(context.Background(), key)
 		ch := modelChange{}
-		if exists {
+		if err == nil {
 			ch.old = old
 		}
-		if exists && rapid.Bool().Draw(t, "delete") {
+		if err == nil && rapid.Bool().Draw(t, "delete") {
 			gone = append(gone, key)
 		} else {
 			ch.new = w.next(t, key)
@@ -113,7 +114,7 @@ func (w *listenerWorld) transaction(t *rapid.T) {
 		}
 		changes = append(changes, ch)
 	}
-	version, err := w.m.Transact(puts, gone...)
+	version, err := w.m.Transact(context.Background(), puts, gone...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +122,7 @@ func (w *listenerWorld) transaction(t *rapid.T) {
 	var ordered []modelChange
 	for _, ch := range changes {
 		if ch.new != nil {
-			ch.new, _ = w.m.Get(lw.KeyOf(ch.new))
+			ch.new, _ = w.m.Get(context.Background(), lw.KeyOf(ch.new))
 			ordered = append(ordered, ch)
 		}
 	}
@@ -310,12 +311,12 @@ func (w *listenerWorld) forget(t *rapid.T) {
 		puts = append(puts, w.next(t, lw.Key{Namespace: "n", Name: "b"}))
 	}
 	for _, obj := range puts {
-		old, exists := w.m.Get(lw.KeyOf(obj))
+		old, gone := w.m.Get(context.Background(), lw.KeyOf(obj))
 		put, ch := w.m.Create, modelChange{}
-		if exists {
+		if gone == nil {
 			put, ch.old = w.m.Update, old
 		}
-		obj, err := put(obj)
+		obj, err := put(t.Context(), obj)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -339,12 +340,12 @@ func (w *listenerWorld) unseen(t *rapid.T) {
 	from := w.version
 	w.valve.shut()
 	for range rapid.IntRange(1, 3).Draw(t, "missed") {
-		obj, err := w.m.Create(w.next(t, lw.Key{Namespace: "n", Name: "brief"}))
+		obj, err := w.m.Create(context.Background(), w.next(t, lw.Key{Namespace: "n", Name: "brief"}))
 		if err != nil {
 			t.Fatal(err)
 		}
 		w.record(obj.ResourceVersion, modelChange{new: obj, unseen: true})
-		if err := w.m.Delete(lw.KeyOf(obj)); err != nil {
+		if _, err := w.m.Delete(context.Background(), lw.KeyOf(obj), ""); err != nil {
 			t.Fatal(err)
 		}
 		w.record(w.m.ResourceVersion(), modelChange{old: obj, unseen: true})

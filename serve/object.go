@@ -50,7 +50,6 @@ func (o *Object) Bytes() (data []byte, mediaType string) {
 var (
 	mediaJSON  = wire.Format{Encoding: wire.JSON}.ContentType(false)
 	mediaProto = wire.Format{Encoding: wire.Protobuf}.ContentType(false)
-	mediaCBOR  = wire.Format{Encoding: wire.CBOR}.ContentType(false)
 )
 
 // UnmarshalJSON keeps a copy of data.

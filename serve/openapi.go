@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/go-lw/lw/internal/registry"
 	"github.com/go-lw/lw/internal/wire"
 )
 
@@ -18,11 +19,10 @@ const openAPIRoot = "/openapi/v3"
 // openAPI answers a request for an OpenAPI document. It returns false, and does nothing, if there is
 // no such document.
 //
-// The documents say one thing: that writes may have the parameter fieldValidation. Before it creates
-// or replaces an object, kubectl looks for that at the operation patch of the object's kind, and
-// where it is missing kubectl wants to check the object itself, by a schema that nobody has. So the
-// documents name a patch that is answered with 405. They name each kind, of whose fields nothing is
-// known, for kubectl explain. With Options.Forward they are the other server's.
+// The documents describe the kinds, for kubectl explain, and name the operation patch of each, of
+// which kubectl wants to know which formats it takes, and that writes may have the parameters
+// fieldValidation and dryRun. A collection that clients only read has it, too, and answers it with 405.
+// With Options.Forward the documents are the other server's.
 func (q *request) openAPI() bool {
 	rest, ok := strings.CutPrefix(strings.TrimSuffix(q.r.URL.Path, "/"), openAPIRoot)
 	if !ok || q.h.opts.Forward != nil {
@@ -43,15 +43,22 @@ func (q *request) openAPI() bool {
 				namespace = ""
 			}
 			kind := map[string]string{"group": c.group, "version": c.version, "kind": c.kind}
-			schemas[c.apiVersion()+"."+c.kind] = map[string]any{
-				"type": "object", "x-kubernetes-group-version-kind": []any{kind}, "x-kubernetes-preserve-unknown-fields": true,
+			described, bodies := (&registry.Kind{}).OpenAPI(), map[string]any{}
+			if c.writes != nil {
+				described = c.writes.kind.OpenAPI()
+				for _, t := range c.writes.kind.PatchTypes() {
+					bodies[t] = map[string]any{"schema": map[string]string{"type": "object"}}
+				}
+			}
+			described["x-kubernetes-group-version-kind"] = []any{kind}
+			schemas[c.apiVersion()+"."+c.kind] = described
+			var parameters []any
+			for _, name := range []string{"dryRun", "fieldManager", "fieldValidation", "force"} {
+				parameters = append(parameters, map[string]any{"name": name, "in": "query", "schema": map[string]string{"type": "string"}})
 			}
 			paths[groupVersion+namespace+"/"+c.name+"/{name}"] = map[string]any{"patch": map[string]any{
-				"x-kubernetes-group-version-kind": kind,
-				"parameters": []any{map[string]any{
-					"name": "fieldValidation", "in": "query", "schema": map[string]string{"type": "string"},
-				}},
-				"responses": map[string]any{"405": map[string]string{"description": "Method Not Allowed"}},
+				"x-kubernetes-group-version-kind": kind, "parameters": parameters, "requestBody": map[string]any{"content": bodies},
+				"responses": map[string]any{"200": map[string]string{"description": "OK"}},
 			}}
 		}
 	}

@@ -49,7 +49,7 @@ func TestOpenAPI(t *testing.T) {
 			urls[name] = version.ServerRelativeURL
 			for path, operations := range get(version.ServerRelativeURL).Paths {
 				p := operations.Patch
-				if len(p.Parameters) != 1 || p.Parameters[0].Name != "fieldValidation" || p.Parameters[0].In != "query" {
+				if len(p.Parameters) != 4 || p.Parameters[2].Name != "fieldValidation" || p.Parameters[2].In != "query" {
 					b.t.Errorf("%s: %+v", path, p)
 				}
 				kinds[path] = p.Kind["group"] + "/" + p.Kind["version"] + "/" + p.Kind["kind"]
@@ -104,9 +104,9 @@ func TestFieldValidation(t *testing.T) {
 			{"d", head + `"d"},"siez":1}`, "Warn", 201, `"size":0`, `299 - "unknown field \"siez\""`},
 			{"e", head + `"e"},"siez":1}`, "", 201, `"size":0`, `299 - "unknown field \"siez\""`},
 			{"f", head + `"f"},"siez":1}`, "Ignore", 201, `"size":0`, ""},
-			{"g", head + `"g","notes":{}}}`, "Strict", 400, `unknown field \"notes\"`, ""},
+			{"g", head + `"g","notes":{}}}`, "Strict", 400, `unknown field \"metadata.notes\"`, ""},
 			{"h", head + `"h"},"size":"x"}`, "Strict", 400, "string", ""},
-			{"i", head + `"i"},"size":1}`, "Loose", 400, `Ignore, Warn or Strict`, ""},
+			{"i", head + `"i"},"size":1}`, "Loose", 422, `Unsupported value: \"Loose\"`, ""},
 		} {
 			req, err := http.NewRequestWithContext(b.ctx, "POST", "http://server"+in+"?fieldValidation="+tt.directive, strings.NewReader(tt.body))
 			if err != nil {

@@ -30,7 +30,7 @@ type Options struct {
 	// BookmarkEvery is how often a watch that allows bookmarks gets one. Default: a minute.
 	BookmarkEvery time.Duration
 	// Logger gets one record for each event that cannot be encoded, and the records of the informers
-	// that [ServeMemory] runs. Default: slog.Default().
+	// that [ServeStore] runs. Default: slog.Default().
 	Logger *slog.Logger
 	// OnError is called with these errors as well, by any goroutine. It must not block.
 	OnError func(error)

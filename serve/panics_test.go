@@ -1,6 +1,7 @@
 package serve_test
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -50,14 +51,14 @@ func TestFieldsPanic(t *testing.T) {
 		healthy, sick := b.watch("fieldSelector=metadata.namespace=a&resourceVersion="+m.ResourceVersion()), b.watch("resourceVersion="+m.ResourceVersion())
 		b.watch("resourceVersion=0").want(t, "ADDED a 2", "ERROR 500", "END")
 		for _, s := range []*Widget{at("a", 2), at("a", 4)} {
-			if _, err := m.Update(s); err != nil {
+			if _, err := m.Update(t.Context(), s); err != nil {
 				t.Fatal(err)
 			}
 		}
 		// Now it is sick, then it was.
 		healthy.want(t, "ERROR 500", "END")
 		sick.want(t, "ERROR 500", "END")
-		if err := m.Delete(lw.Key{Namespace: "b", Name: "b"}); err != nil {
+		if _, err := m.Delete(t.Context(), lw.Key{Namespace: "b", Name: "b"}, ""); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -74,13 +75,13 @@ func TestValidatePanics(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
 		m := lw.NewMemory[*Widget]()
 		r := widgets
-		r.Validate = func(_, obj *Widget) error { panic("no judgement") }
+		r.Validate = func(_ context.Context, obj, _ *Widget) error { panic("no judgement") }
 		b.memory(m, r)
 		code, body := b.do("POST", in("n"), `{"metadata":{"name":"a"}}`)
 		if code != http.StatusInternalServerError || !strings.Contains(body, "no judgement") {
 			t.Errorf("%d %s", code, body)
 		}
-		if _, ok := m.Get(name("a")); ok {
+		if _, err := m.Get(t.Context(), name("a")); err == nil {
 			t.Error("it was written")
 		}
 	})

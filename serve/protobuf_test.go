@@ -172,16 +172,16 @@ func TestProtobufPassesThrough(t *testing.T) {
 		b.behind(func(r *bubble) {
 			near, far := b.protoWatch("resourceVersion=0"), r.protoWatch("resourceVersion=0")
 			selected := r.protoWatch("resourceVersion=0&labelSelector=short%3Dtrue")
-			write := func(write func(*Note) (*Note, error), n, text string) {
+			write := func(write func(context.Context, *Note) (*Note, error), n, text string) {
 				t.Helper()
-				if _, err := write(newNote(n, text)); err != nil {
+				if _, err := write(t.Context(), newNote(n, text)); err != nil {
 					t.Fatal(err)
 				}
 			}
 			write(m.Create, "b", "x")
 			write(m.Update, "a", "y")
 			write(m.Update, "b", strings.Repeat("long ", 1000))
-			if err := m.Delete(name("a")); err != nil {
+			if _, err := m.Delete(t.Context(), name("a"), ""); err != nil {
 				t.Fatal(err)
 			}
 			want := []string{"ADDED a 2 first", "ADDED b 3 x", "MODIFIED a 4 y", "MODIFIED b 5 long ", "DELETED a 6 y"}
@@ -248,7 +248,7 @@ func TestProtobufComesLate(t *testing.T) {
 				code, body = r.do("GET", notesPath+"?watch=1&resourceVersion=0&timeoutSeconds=30", "", "Accept", "application/json")
 			}()
 			synctest.Wait()
-			if _, err := m.Create(newNote("a", "text")); err != nil {
+			if _, err := m.Create(t.Context(), newNote("a", "text")); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Second)

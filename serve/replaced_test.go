@@ -15,6 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/apiserver"
 	"github.com/go-lw/lw/serve"
@@ -24,18 +26,13 @@ import (
 // then whose UID and version are those of before, and which has other content.
 func overtaken(t *testing.T, m *lw.Memory[*Widget]) (before string) {
 	t.Helper()
-	w, _ := m.Get(name("a"))
+	w, _ := m.Get(t.Context(), name("a"))
 	backup := m.ResourceVersion()
 	write := func(n string, size int) {
 		t.Helper()
-		was, ok := m.Get(name(n))
-		obj := newWidget(name(n), size)
-		if !ok {
+		if _, err := m.Update(t.Context(), newWidget(name(n), size)); apierrors.IsNotFound(err) {
 			put(t, m.Create, n, size)
-			return
-		}
-		obj.UID = was.UID
-		if _, err := m.Update(obj); err != nil {
+		} else if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -52,10 +49,10 @@ func overtaken(t *testing.T, m *lw.Memory[*Widget]) (before string) {
 	for n := range 10 {
 		write("other", n)
 	}
-	if now, _ := m.Get(name("a")); now.UID != w.UID || now.Size != 20 {
+	m.Fail(nil)
+	if now, _ := m.Get(t.Context(), name("a")); now.UID != w.UID || now.Size != 20 {
 		t.Fatalf("%+v", now)
 	}
-	m.Fail(nil)
 	time.Sleep(time.Minute)
 	return before
 }

@@ -220,9 +220,9 @@ func TestWriteAdds(t *testing.T) {
 		if !changed.CreationTimestamp.Equal(&began) || changed.UID != made.UID || changed.Annotations["text"] != "y" {
 			t.Errorf("replaced: %+v", changed)
 		}
-		own := write("POST", in, `{"metadata":{"name":"old","namespace":"n","creationTimestamp":"2001-02-03T04:05:06Z"}}`, "application/json")
-		if own.CreationTimestamp.Year() != 2001 {
-			t.Errorf("with a time of its own: %+v", own)
+		forged := write("POST", in, `{"metadata":{"name":"old","namespace":"n","creationTimestamp":"2001-02-03T04:05:06Z"}}`, "application/json")
+		if forged.CreationTimestamp.Year() == 2001 {
+			t.Errorf("the client has said when it was created: %+v", forged)
 		}
 		body, err := cbor.Marshal(map[string]any{"metadata": map[string]any{"generateName": "from-cbor-", "labels": map[string]any{"a": "b"}}})
 		if err != nil {
@@ -233,7 +233,7 @@ func TestWriteAdds(t *testing.T) {
 				t.Errorf("from CBOR: %+v", n)
 			}
 		}
-		if code, answer := b.do("POST", in, "{}", "Content-Type", "application/cbor"); code != http.StatusBadRequest || !strings.Contains(answer, "CBOR") {
+		if code, answer := b.do("POST", in, "{}", "Content-Type", "application/cbor"); code != http.StatusBadRequest {
 			t.Errorf("JSON as CBOR: %d %s", code, answer)
 		}
 		for _, include := range []string{"", "None", "Object"} {
@@ -257,7 +257,7 @@ func TestStatus(t *testing.T) {
 		w := b.watch("resourceVersion=3")
 		other := b.watch("resourceVersion=0")
 		put(t, m.Update, "a", 5)
-		if err := m.Delete(name("b")); err != nil {
+		if _, err := m.Delete(t.Context(), name("b"), ""); err != nil {
 			t.Fatal(err)
 		}
 		w.want(t, "MODIFIED a 4", "DELETED b 5")

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -48,9 +49,35 @@ type Resource[T lw.Object] struct {
 	// Replica tells the versions of this process from those of others that serve the same derived
 	// collection. It is less than 1024. Default: random.
 	Replica uint16
-	// Validate is called by [ServeMemory] before each write, and refuses it by an error; one that is
-	// an APIStatus is sent as it is. old is zero for a creation, obj for a deletion.
-	Validate func(old, obj T) error
+
+	// The rest is of the writes that [ServeStore] takes.
+
+	// Status makes /status a resource of its own: writes there change the member status alone, and all
+	// others leave it as it is.
+	Status bool
+	// Scale makes /scale one. nil: there is none.
+	Scale *Scale
+	// Managed has managedFields kept from the creation of an object on, as kube-apiserver does. Else
+	// they are kept from the first apply on.
+	Managed bool
+	// Versioned refuses an update without a resourceVersion, as that of a custom resource.
+	Versioned bool
+	// Default fills in what a client has left out of obj. It may change nothing else.
+	Default func(obj T) error
+	// Validate refuses a write by an error: an APIStatus is sent as it is, and any other is Invalid
+	// with the causes of a field.ErrorList. obj is zero for a deletion, old for a creation. What it
+	// has seen is what is replaced. Its panic is an error of the request, as that of Default.
+	Validate func(ctx context.Context, obj, old T) error
+	// ValidateName returns what is wrong with a name, or with the beginning of one. Default: a name is
+	// a DNS subdomain.
+	ValidateName func(name string, prefix bool) []string
+}
+
+// A Scale says where an object has the numbers of its scale, by paths such as .spec.replicas.
+type Scale struct {
+	Replicas       string // that are wanted
+	StatusReplicas string // that there are
+	Selector       string // the label selector of what is counted, as a string; may be empty
 }
 
 // A Column is a column of the tables that kubectl shows.
@@ -233,7 +260,7 @@ func (r *resource) groupResource() schema.GroupResource {
 	return schema.GroupResource{Group: r.group, Resource: r.name}
 }
 
-// named returns an error of a Memory, which guesses what its objects are called, with their name and
+// named returns an error of a store, which guesses what its objects are called, with their name and
 // group.
 func (r *resource) named(err error) error {
 	status, ok := errors.AsType[*apierrors.StatusError](err)

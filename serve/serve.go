@@ -13,11 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/registry"
 	"github.com/go-lw/lw/internal/wire"
 )
 
 // A Handler serves collections to clients of the Kubernetes API. It is an http.Handler, and answers
-// lists, watches, reads of single objects and discovery. See [Serve] and [ServeMemory].
+// lists, watches, reads of single objects and discovery. See [Serve] and [ServeStore].
 type Handler struct {
 	opts Options
 
@@ -117,7 +118,7 @@ func (h *Handler) find(t wire.Target) *collection {
 	for _, c := range h.collections {
 		if c.group == t.Group && c.version == t.Version && c.name == t.Resource {
 			named := t.Verb == "watch" && t.Name != "" // kube-apiserver watches no name of all namespaces
-			if t.Subresource != "" || t.Verb == "proxy" || c.cluster && t.Namespaced || named && !c.cluster && !t.Namespaced {
+			if t.Subresource != "" && !c.has(t.Subresource) || t.Longer || t.Verb == "proxy" || c.cluster && t.Namespaced || named && !c.cluster && !t.Namespaced {
 				return nil
 			}
 			return c
@@ -187,12 +188,22 @@ func (h *Handler) resources() []wire.Resource {
 	for _, c := range h.all() {
 		verbs := []string{"get", "list", "watch"}
 		if c.writes != nil {
-			verbs = []string{"create", "delete", "get", "list", "update", "watch"}
+			verbs = []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
 		}
-		all = append(all, wire.Resource{
+		r := wire.Resource{
 			Group: c.group, Version: c.version, Name: c.name, Singular: c.singular, Kind: c.kind,
 			ShortNames: c.shortNames, Namespaced: !c.cluster, Verbs: verbs,
-		})
+		}
+		all = append(all, r)
+		r.Singular, r.ShortNames, r.Verbs = "", nil, []string{"get", "patch", "update"}
+		for _, sub := range []string{registry.SubStatus, registry.SubScale} {
+			if c.has(sub) {
+				if r.Name = c.name + "/" + sub; sub == registry.SubScale {
+					r.Kind = "Scale"
+				}
+				all = append(all, r)
+			}
+		}
 	}
 	return all
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/lwtest"
 	"github.com/go-lw/lw/serve"
 )
@@ -202,8 +203,8 @@ func TestSource(t *testing.T) {
 				t.Run(c.name+"/"+tr.name+"/"+accept, func(t *testing.T) {
 					t.Parallel() // most of the time they wait
 					lwtest.Source(t, func() lwtest.Subject[*Widget] {
-						m := lw.NewMemory[*Widget]()
-						url, client, stop := c.serve(t, m, tr)
+						m := rig.Plain[*Widget]{Memory: lw.NewMemory[*Widget]()}
+						url, client, stop := c.serve(t, m.Memory, tr)
 						subject := lwtest.Subject[*Widget]{
 							Source: func() lw.Source[*Widget] {
 								return &lw.HTTP[*Widget]{URL: url + path, Client: client, Accept: accept}

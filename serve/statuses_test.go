@@ -45,6 +45,9 @@ func TestStatuses(t *testing.T) {
 	cause := func(retry int32, typ metav1.CauseType) details {
 		return details{RetryAfterSeconds: retry, Causes: []metav1.StatusCause{{Type: typ}}}
 	}
+	refused := func(name string) details {
+		return details{Group: "example.io", Kind: "Widget", Name: name, Causes: []metav1.StatusCause{{Type: metav1.CauseTypeFieldValueInvalid}}}
+	}
 	authorize := func(r *http.Request, _ serve.Attributes) error {
 		switch r.URL.Query().Get("deny") {
 		case "plain":
@@ -57,7 +60,7 @@ func TestStatuses(t *testing.T) {
 		return nil
 	}
 	r := widgets
-	r.Validate = func(_, w *Widget) error {
+	r.Validate = func(_ context.Context, w, _ *Widget) error {
 		switch {
 		case w != nil && w.Size == -1:
 			return errors.New("below zero")
@@ -96,8 +99,9 @@ func TestStatuses(t *testing.T) {
 			{"GET", oneWidget + "?deny=plain", "", "", 403, "Forbidden", of("a")},
 			{"GET", path + "?deny=status", "", "", 429, "TooManyRequests", details{RetryAfterSeconds: 7}},
 			{"GET", path + "?deny=wrapped", "", "", 401, "Unauthorized", details{}},
-			{"DELETE", in, "", "", 405, "MethodNotAllowed", of("")},
-			{"PATCH", oneWidget, "{}", "", 405, "MethodNotAllowed", of("")},
+			{"DELETE", path, "", "", 405, "MethodNotAllowed", of("")},
+			{"PATCH", in, "{}", "", 405, "MethodNotAllowed", of("")},
+			{"PATCH", oneWidget, "{}", "", 415, "UnsupportedMediaType", details{}},
 			{"GET", path, "", "text/plain", 406, "NotAcceptable", details{}},
 			{"GET", oneWidget, "", "text/plain", 406, "NotAcceptable", details{}},
 			{"GET", path + "?watch=1", "", "text/plain", 406, "NotAcceptable", details{}},
@@ -119,9 +123,9 @@ func TestStatuses(t *testing.T) {
 			{"PUT", conflict, `{"metadata":{"name":"b","resourceVersion":"2"}}`, "", 409, "Conflict", of("b")},
 			{"PUT", conflict, `{"metadata":{"name":"b","uid":"u"}}`, "", 409, "Conflict", of("b")},
 			{"DELETE", conflict, `{"preconditions":{"uid":"u"}}`, "", 409, "Conflict", of("b")},
-			{"POST", in, `{"metadata":{"name":"d"},"size":-1}`, "", 422, "Invalid", details{}},
+			{"POST", in, `{"metadata":{"name":"d"},"size":-1}`, "", 422, "Invalid", refused("d")},
 			{"POST", in, `{"metadata":{"name":"d"},"size":-2}`, "", 403, "Forbidden", of("d")},
-			{"PUT", conflict, `{"metadata":{"name":"b"},"size":-1}`, "", 422, "Invalid", details{}},
+			{"PUT", conflict, `{"metadata":{"name":"b"},"size":-1}`, "", 422, "Invalid", refused("b")},
 			{"POST", in, `{"metadata":{"name":"d"},"size":"x"}`, "", 400, "BadRequest", details{}},
 		} {
 			code, body := b.do(tt.method, tt.path, tt.body, "Accept", tt.accept)
@@ -134,7 +138,7 @@ func TestStatuses(t *testing.T) {
 				t.Errorf("%s %s (-want +got):\n%s", tt.method, tt.path, diff)
 			}
 		}
-		if obj, _ := m.Get(name("b")); obj.Size != 2 || m.ResourceVersion() != "5" {
+		if obj, _ := m.Get(t.Context(), name("b")); obj.Size != 2 || m.ResourceVersion() != "5" {
 			t.Errorf("something was written: %+v at %s", obj, m.ResourceVersion())
 		}
 		// What is in the stream of a watch.
@@ -169,7 +173,7 @@ func TestPages(t *testing.T) {
 		m := lw.NewMemory[*Widget]()
 		for i, key := range []string{"a/x", "n/a", "n/b", "n/c", "n-1/a", "n0/a", "o/b"} {
 			namespace, n, _ := strings.Cut(key, "/")
-			if _, err := m.Create(newWidget(lw.Key{Namespace: namespace, Name: n}, i)); err != nil {
+			if _, err := m.Create(t.Context(), newWidget(lw.Key{Namespace: namespace, Name: n}, i)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -57,7 +57,7 @@ func TestCompressedAtOnce(t *testing.T) {
 	for n := range 6 {
 		w := newWidget(lw.Key{Namespace: string(rune('a' + n/3)), Name: strconv.Itoa(n)}, n)
 		w.Labels["long"] = long[n%3]
-		if _, err := m.Create(w); err != nil {
+		if _, err := m.Create(t.Context(), w); err != nil {
 			t.Fatal(err)
 		}
 	}

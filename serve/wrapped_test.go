@@ -147,6 +147,7 @@ func TestWrappedListener(t *testing.T) {
 		})
 		reads, late, gone := dial(t, run.srv, "resourceVersion=0"), dial(t, run.srv, "resourceVersion=0"), dial(t, run.srv, "resourceVersion=0")
 		timed := dial(t, run.srv, "resourceVersion=0&timeoutSeconds=1")
+		rig.Met(t, patience, "four do not watch", func() bool { return h.Status()[0].Watches == 4 })
 		var all sync.WaitGroup
 		all.Go(func() {
 			if n, last, err := count(reads, 301, func(int) {}); n != 301 || err != nil {
@@ -158,7 +159,7 @@ func TestWrappedListener(t *testing.T) {
 		write := m.Create
 		for n := range 300 {
 			w.Size = n
-			if _, err := write(w); err != nil {
+			if _, err := write(t.Context(), w); err != nil {
 				t.Fatal(err)
 			}
 			write = m.Update

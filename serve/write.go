@@ -1,22 +1,19 @@
 package serve
 
 import (
-	"bytes"
-	"encoding/json"
+	"context"
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	cbor "k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 	"k8s.io/apimachinery/pkg/types"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
-	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/listopts"
+	"github.com/go-lw/lw/internal/registry"
 	"github.com/go-lw/lw/internal/wire"
 )
 
@@ -24,226 +21,140 @@ import (
 // uses it, too.
 const warnCode = 299
 
-// maxBody is how many bytes a client may send, as with kube-apiserver.
-const maxBody = 3 << 20
-
-// write answers a create, an update or a delete.
+// write does what a write to one object wants, and answers. The format of the answer is known before
+// anything is stored.
 func (q *request) write() error {
-	if isCreate := q.attributes.Verb == "create"; isCreate != (q.target.Name == "") {
-		// An object is created in its collection, and all else is done to it by its name.
-		return apierrors.NewMethodNotSupported(q.collection.groupResource(), q.attributes.Verb)
-	}
-	data, err := io.ReadAll(http.MaxBytesReader(q.w, q.r.Body, maxBody))
-	if err != nil {
-		if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-			return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", maxBody))
-		}
-		return apierrors.NewBadRequest(err.Error())
-	}
-	if q.attributes.Verb == "delete" {
-		return q.remove(data)
-	}
-	if data, err = q.decoded(data); err != nil {
-		return err
-	}
-	sent := data
-	if data, err = q.complete(data); err != nil {
-		return err
-	}
-	if err := q.checkFields(sent); err != nil {
-		return err
-	}
-	if dry := q.r.URL.Query()["dryRun"]; len(dry) > 0 {
-		return apierrors.NewBadRequest("dryRun is not supported")
-	}
-	code := http.StatusOK
-	var stored any
-	if q.attributes.Verb == "create" {
-		code = http.StatusCreated
-		stored, err = q.collection.writes.create(data)
-	} else {
-		stored, err = q.collection.writes.update(q.key(), data)
-	}
+	body, err := q.body()
 	if err != nil {
 		return err
 	}
-	return q.writeStored(code, stored)
-}
-
-// writeStored answers with an object that was stored.
-func (q *request) writeStored(code int, stored any) error {
-	return q.inFormat(wire.WantObject, func() error {
-		id := q.collection.writes.identity(stored)
-		version, _ := decimal(id.ResourceVersion)
-		return q.writeItem(code, q.collection.item(stored, lw.KeyOf(&id), id.UID, version))
+	kind := q.collection.writes.kind
+	w, err := kind.Prepare(registry.Request{
+		Verb: registry.Verb(q.attributes.Verb), Key: q.key(), Subresource: q.target.Subresource, Query: q.r.URL.Query(),
+		ContentType: q.r.Header.Get("Content-Type"), Body: body, UserAgent: q.r.UserAgent(), MayCreate: q.mayCreate,
 	})
-}
-
-// remove answers a delete.
-func (q *request) remove(data []byte) error {
-	var opts metav1.DeleteOptions
-	if len(bytes.TrimSpace(data)) > 0 {
-		if err := json.Unmarshal(data, &opts); err != nil {
-			return apierrors.NewBadRequest("the body is no DeleteOptions: " + err.Error())
-		}
-	}
-	if len(opts.DryRun) > 0 {
-		return apierrors.NewBadRequest("dryRun is not supported")
-	}
-	var uid types.UID
-	var version string
-	if p := opts.Preconditions; p != nil {
-		if p.UID != nil {
-			uid = *p.UID
-		}
-		if p.ResourceVersion != nil {
-			version = *p.ResourceVersion
-		}
-	}
-	old, err := q.collection.writes.remove(q.key(), uid, version)
 	if err != nil {
 		return err
 	}
-	return q.writeStatus(&metav1.Status{
-		Status: metav1.StatusSuccess,
-		Details: &metav1.StatusDetails{
-			Name: q.target.Name, Group: q.collection.group, Kind: q.collection.name, UID: q.collection.writes.identity(old).UID,
-		},
-	})
-}
-
-// decoded returns the body of a write as JSON.
-func (q *request) decoded(data []byte) ([]byte, error) {
-	mediaType, _, err := mime.ParseMediaType(q.r.Header.Get("Content-Type"))
+	out, err := w.Run(q.r.Context(), q.collection.writes.store)
+	for _, warning := range w.Warnings {
+		if header, err := utilnet.NewWarningHeader(warnCode, "", warning); err == nil {
+			q.w.Header().Add("Warning", header)
+		}
+	}
 	switch {
-	case q.r.Header.Get("Content-Type") == "", err == nil && mediaType == mediaJSON:
-		if !json.Valid(data) {
-			return nil, apierrors.NewBadRequest("the body is not JSON")
-		}
-		return data, nil
-	case err == nil && mediaType == mediaCBOR:
-		var content map[string]any
-		if err := cbor.Unmarshal(data, &content); err != nil {
-			return nil, apierrors.NewBadRequest("the body is not CBOR: " + err.Error())
-		}
-		return json.Marshal(content)
+	case err != nil:
+		return err
+	case out.Gone:
+		q.writeStatus(kind.Success(out.Object))
+		return nil
+	case out.Scale != nil:
+		return q.writeScale(out.Scale)
 	}
-	return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusUnsupportedMediaType, Reason: metav1.StatusReasonUnsupportedMediaType,
-		Message: fmt.Sprintf("the body is %q, and must be %s", q.r.Header.Get("Content-Type"), mediaJSON),
-	}}
+	version, _ := decimal(out.Object.Meta.ResourceVersion)
+	i := q.collection.item(out.Object.Value, out.Object.Key(), out.Object.Meta.UID, version)
+	return q.inFormat(wire.WantObject, func() error { return q.writeItem(out.Code, i) })
 }
 
-// checkFields does what the parameter fieldValidation says if a body, which is JSON, has a field that
-// the objects do not have, so that it would be lost. As with kube-apiserver, the default is a warning.
-func (q *request) checkFields(data []byte) error {
-	directive := q.r.URL.Query().Get("fieldValidation")
-	switch directive {
-	case metav1.FieldValidationIgnore:
-		return nil
-	case "", metav1.FieldValidationWarn, metav1.FieldValidationStrict:
-	default:
-		return apierrors.NewBadRequest(fmt.Sprintf("fieldValidation is %q, and must be Ignore, Warn or Strict", directive))
+// mayCreate asks whether the client of an apply may create what is not there.
+func (q *request) mayCreate(context.Context) error {
+	a := q.attributes
+	a.Verb = string(registry.Create)
+	return q.h.authorize(q.r, a)
+}
+
+// getScale answers with the scale of an object.
+func (q *request) getScale() error {
+	writes := q.collection.writes
+	obj, err := writes.store.Get(q.r.Context(), q.key())
+	if err == nil && obj == nil {
+		err = apierrors.NewNotFound(q.collection.groupResource(), q.target.Name)
 	}
-	unknown := q.collection.writes.unknown(data)
-	if unknown == nil {
-		return nil
+	if err != nil {
+		return err
 	}
-	if directive == metav1.FieldValidationStrict {
-		return apierrors.NewBadRequest(fmt.Sprintf("the body is no %s: strict decoding error: %v", q.collection.kind, unknown))
+	scale, err := writes.kind.ScaleOf(obj)
+	if err != nil {
+		return err
 	}
-	warning, err := utilnet.NewWarningHeader(warnCode, "", unknown.Error())
-	if err == nil {
-		q.w.Header().Add("Warning", warning)
-	}
+	return q.writeScale(scale)
+}
+
+func (q *request) writeScale(scale []byte) error {
+	wire.WriteBody(q.w, mediaJSON, http.StatusOK, scale)
 	return nil
 }
 
-// complete checks the kind and the metadata of a body, which is JSON, and adds what a server adds:
-// the namespace of the path, a name for a generateName, and the time of creation.
-func (q *request) complete(data []byte) ([]byte, error) {
+// body reads the body of a write.
+func (q *request) body() ([]byte, error) {
+	body, err := io.ReadAll(http.MaxBytesReader(q.w, q.r.Body, registry.MaxBody))
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", registry.MaxBody))
+	}
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	return body, nil
+}
+
+// removeAll deletes the objects that a list would show, each as a DELETE of it would, and answers with
+// that list.
+func (q *request) removeAll() error {
 	c := q.collection
-	var object struct {
-		Kind, APIVersion string
-		Metadata         metav1.ObjectMeta
+	if c.cluster == q.target.Namespaced {
+		return apierrors.NewMethodNotSupported(c.groupResource(), q.attributes.Verb)
 	}
-	bad := func(format string, args ...any) ([]byte, error) {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf(format, args...))
+	body, err := q.body()
+	if err != nil {
+		return err
 	}
-	if err := json.Unmarshal(data, &object); err != nil {
-		return bad("the body is no object: %v", err)
+	options, err := registry.ParseDeleteOptions(q.r.URL.Query(), q.r.Header.Get("Content-Type"), body)
+	if err != nil {
+		return err
 	}
-	if object.Kind != "" && object.Kind != c.kind || object.APIVersion != "" && object.APIVersion != c.apiVersion() {
-		return bad("the object is a %s of %s, and the path is of a %s of %s", object.Kind, object.APIVersion, c.kind, c.apiVersion())
+	p, err := q.selected()
+	if err != nil {
+		return err
 	}
-	key, m := q.key(), &object.Metadata
-	add := map[string]any{}
-	switch {
-	case m.Namespace == "" && key.Namespace != "":
-		add["namespace"] = key.Namespace
-	case m.Namespace != key.Namespace:
-		return bad("the namespace of the object, %q, is not that of the request, %q", m.Namespace, key.Namespace)
-	case key.Namespace == "" && !c.cluster:
-		return bad("%s need a namespace", c.name)
-	}
-	switch {
-	case key.Name != "" && m.Name != key.Name:
-		return bad("the name of the object, %q, is not that of the request, %q", m.Name, key.Name)
-	case key.Name == "" && m.Name == "" && m.GenerateName != "":
-		m.Name = m.GenerateName + wire.NameSuffix()
-		add["name"] = m.Name
-	}
-	if m.CreationTimestamp.IsZero() {
-		add["creationTimestamp"] = metav1.NewTime(time.Now()).Rfc3339Copy()
-		if q.attributes.Verb == "update" {
-			delete(add, "creationTimestamp")
-			if created, ok := c.createdAt(key); ok {
-				add["creationTimestamp"] = created
-			}
+	for _, i := range p.items {
+		if err := q.removeOne(i, options); err != nil && !apierrors.IsNotFound(err) {
+			return err
 		}
 	}
-	return withMetadata(data, add)
+	return q.writeList(p)
 }
 
-// createdAt returns the time of creation of the object that is stored under key.
-func (c *collection) createdAt(key lw.Key) (metav1.Time, bool) {
-	obj, ok := c.writes.get(key)
-	if !ok {
-		return metav1.Time{}, false
-	}
-	if o, ok := obj.(metav1.Object); ok {
-		return o.GetCreationTimestamp(), !o.GetCreationTimestamp().Time.IsZero()
-	}
-	return metav1.Time{}, false
-}
-
-// withMetadata returns a JSON object with more members in its metadata, in place of those of the
-// same names.
-func withMetadata(data []byte, add map[string]any) ([]byte, error) {
-	if len(add) == 0 {
-		return data, nil
-	}
-	var object map[string]json.RawMessage
-	if err := json.Unmarshal(data, &object); err != nil {
+// selected returns what a request for several objects selects of the newest state.
+func (q *request) selected() (*page, error) {
+	if err := listopts.ValidateList(q.opts); err != nil {
 		return nil, err
 	}
-	meta := map[string]json.RawMessage{}
-	if raw := object["metadata"]; raw != nil {
-		if err := json.Unmarshal(raw, &meta); err != nil {
-			return nil, err
-		}
-	}
-	for name, value := range add {
-		raw, err := json.Marshal(value)
-		if err != nil {
-			return nil, err
-		}
-		meta[name] = raw
-	}
-	raw, err := json.Marshal(meta)
+	f, err := q.filter()
 	if err != nil {
 		return nil, err
 	}
-	object["metadata"] = raw
-	return json.Marshal(object)
+	of, err := q.await(q.r.Context())
+	if err != nil {
+		return nil, err
+	}
+	p, err := q.page(f, of)
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range p.items {
+		if i.failed != nil && f.Selects() { // whether it is selected is not known
+			return nil, apierrors.NewInternalError(fmt.Errorf("serve: %s: %s: %w", q.collection.name, i.path, i.failed.err))
+		}
+	}
+	return p, nil
+}
+
+func (q *request) removeOne(i *item, options *metav1.DeleteOptions) error {
+	w, err := q.collection.writes.kind.Prepare(registry.Request{
+		Verb: registry.Delete, Key: types.NamespacedName(i.key()), Options: options.DeepCopy(),
+	})
+	if err == nil {
+		_, err = w.Run(q.r.Context(), q.collection.writes.store)
+	}
+	return err
 }

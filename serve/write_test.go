@@ -2,6 +2,7 @@ package serve_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -19,7 +20,7 @@ import (
 // Clients write into a Memory.
 func TestWrites(t *testing.T) {
 	r := widgets
-	r.Validate = func(old, w *Widget) error {
+	r.Validate = func(_ context.Context, w, old *Widget) error {
 		switch {
 		case w == nil && old.Size == 9:
 			return apierrors.NewForbidden(schema.GroupResource{Resource: "widgets"}, old.Name, errors.New("it stays"))
@@ -42,20 +43,20 @@ func TestWrites(t *testing.T) {
 			{"POST", in, `{"metadata":{"name":"a"},"size":1}`, 409, `widgets.example.io \"a\" already exists`},
 			{"POST", in, `{"metadata":{},"size":1}`, 422, "name"},
 			{"POST", in, `{"metadata":{"name":"b","namespace":"other"}}`, 400, "namespace"},
-			{"POST", path, `{"metadata":{"name":"b"}}`, 400, "namespace"},
+			{"POST", path, `{"metadata":{"name":"b"}}`, 405, "MethodNotAllowed"},
 			{"POST", in, `{"kind":"Pod","metadata":{"name":"b"}}`, 400, "Pod"},
 			{"POST", in, `{"metadata":{"name":"b"},"size":-1}`, 422, "below zero"},
 			{"POST", in, `{"metadata":{"name":"b"},"size":"x"}`, 400, "size"},
-			{"POST", in, `{`, 400, "not JSON"},
-			{"POST", in + "?dryRun=All", `{"metadata":{"name":"b"}}`, 400, "dryRun"},
+			{"POST", in, `{`, 400, "JSON"},
+			{"POST", in + "?dryRun=All", `{"metadata":{"name":"b"}}`, 201, `"name":"b"`},
 			{"PUT", in + "/a", `{"metadata":{"name":"a"},"size":2}`, 200, `"size":2`},
 			{"PUT", in + "/a", `{"metadata":{"name":"a","resourceVersion":"2"},"size":3}`, 409, `on widgets.example.io \"a\": the object has been modified`},
 			{"PUT", in + "/a", `{"metadata":{"name":"a","uid":"u"},"size":3}`, 409, "UID"},
 			{"PUT", in + "/a", `{"metadata":{"name":"b"},"size":3}`, 400, "name"},
 			{"PUT", in + "/x", `{"metadata":{"name":"x"},"size":3}`, 404, `widgets.example.io \"x\" not found`},
 			{"PUT", in + "/a", `{"metadata":{"name":"a","resourceVersion":"3"},"size":9}`, 200, `"resourceVersion":"4"`},
-			{"PATCH", in + "/a", `{}`, 405, "MethodNotAllowed"},
-			{"DELETE", in, ``, 405, "MethodNotAllowed"},
+			{"PATCH", in + "/a", `{}`, 415, "UnsupportedMediaType"},
+			{"DELETE", path, ``, 405, "MethodNotAllowed"},
 			{"DELETE", in + "/a", ``, 403, "it stays"},
 			{"PUT", in + "/a", `{"metadata":{"name":"a"},"size":1}`, 200, `"resourceVersion":"5"`},
 			{"DELETE", in + "/a", `{"preconditions":{"resourceVersion":"4"}}`, 409, "Conflict"},
@@ -71,7 +72,7 @@ func TestWrites(t *testing.T) {
 		if code, _ := b.do("POST", in, "{}", "Content-Type", "application/json; charset"); code != http.StatusUnsupportedMediaType {
 			t.Errorf("a media type that is wrong: %d", code)
 		}
-		if code, _ := b.do("POST", in, "a: b", "Content-Type", "application/yaml"); code != http.StatusUnsupportedMediaType {
+		if code, _ := b.do("POST", in, "a: b", "Content-Type", "application/yaml"); code != http.StatusUnprocessableEntity {
 			b.t.Errorf("YAML: %d", code)
 		}
 		if code, _ := b.do("POST", in, strings.Repeat(" ", 4<<20), "Content-Type", "application/json"); code != http.StatusRequestEntityTooLarge {
@@ -142,10 +143,10 @@ func TestDeleteOfAChangedObject(t *testing.T) {
 		m := lw.NewMemory(newWidget(name("a"), 1))
 		changed := false
 		r := widgets
-		r.Validate = func(old, w *Widget) error {
+		r.Validate = func(_ context.Context, w, old *Widget) error {
 			if !changed {
 				changed = true
-				if _, err := m.Update(newWidget(name("a"), 2)); err != nil {
+				if _, err := m.Update(t.Context(), newWidget(name("a"), 2)); err != nil {
 					return err
 				}
 			}
@@ -153,10 +154,10 @@ func TestDeleteOfAChangedObject(t *testing.T) {
 		}
 		inBubble(t, serve.Options{}, func(b *bubble) {
 			b.memory(m, r)
-			obj, _ := m.Get(name("a"))
+			obj, _ := m.Get(t.Context(), name("a"))
 			body = strings.ReplaceAll(body, "%s", string(obj.UID))
 			code, answer := b.do("DELETE", "/apis/example.io/v1/namespaces/n/widgets/a", body)
-			if _, left := m.Get(name("a")); code != want || left != (want == http.StatusConflict) {
+			if _, err := m.Get(t.Context(), name("a")); code != want || (err == nil) != (want == http.StatusConflict) {
 				b.t.Errorf("%s: %d, want %d: %s", body, code, want, answer)
 			}
 		})

@@ -100,7 +100,7 @@ func child() {
 			}
 		})
 		time.Sleep(time.Second) // a process that dies does so now
-		if _, err := m.Create(config("good", "", "")); err != nil {
+		if _, err := m.Create(ctx, config("good", "", "")); err != nil {
 			panic(err)
 		}
 		select {

@@ -22,9 +22,9 @@ func random(t *testing.T, seed uint64) (broken []map[string]string) {
 		put := func() {
 			c := config(fmt.Sprint("c", rnd.IntN(4)), "", "")
 			c.Data = map[string]string{"n": fmt.Sprint(rnd.IntN(100))}
-			_, err := m.Create(c)
+			_, err := m.Create(t.Context(), c)
 			if err != nil {
-				_, err = m.Update(c)
+				_, err = m.Update(t.Context(), c)
 			}
 			if err != nil {
 				t.Error(err)
@@ -32,7 +32,7 @@ func random(t *testing.T, seed uint64) (broken []map[string]string) {
 		}
 		remove := func() {
 			// It may not be there.
-			_ = m.Delete(lw.Key{Namespace: "default", Name: fmt.Sprint("c", rnd.IntN(4))})
+			_, _ = m.Delete(t.Context(), lw.Key{Namespace: "default", Name: fmt.Sprint("c", rnd.IntN(4))}, "")
 		}
 		for range rnd.IntN(4) {
 			put()

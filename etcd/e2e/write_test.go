@@ -31,7 +31,7 @@ func TestWritesAsMemory(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		w := &pair{rt: rt, stores: [2]lw.Writable[*thing]{lw.NewMemory[*thing]().Writable(), real}}
+		w := &pair{rt: rt, stores: [2]lw.Writable[*thing]{lw.NewMemory[*thing](), real}}
 		rt.Repeat(map[string]func(*rapid.T){
 			"create": func(rt *rapid.T) {
 				w.write(rt, "create", func(s lw.Writable[*thing], obj *thing) (*thing, error) { return s.Create(ctx, obj) })

@@ -112,7 +112,7 @@ func serveUntil(ctx context.Context, h *serve.Handler, l net.Listener) error {
 var widgetResource = serve.Resource[*Widget]{
 	Group: "example.io", Name: "widgets", ShortNames: []string{"wi"},
 	Columns: []serve.Column[*Widget]{{Name: "Color", Value: func(w *Widget) serve.Cell { return serve.Text(w.Color) }}},
-	Validate: func(_, w *Widget) error {
+	Validate: func(_ context.Context, w, _ *Widget) error {
 		if w != nil && w.Color == "" {
 			return errors.New("a widget needs a color")
 		}

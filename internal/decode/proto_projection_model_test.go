@@ -2,9 +2,7 @@ package decode
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"reflect"
 	"slices"
@@ -241,40 +239,6 @@ func carpFrames(t testing.TB, n int) (frames []byte) {
 		frames = append(frames, frameOf(t, "MODIFIED", protobufOf(t, newCarp(i)))...)
 	}
 	return frames
-}
-
-// BenchmarkProjection decodes watch events of carps into a few of their fields: from protobuf by
-// the tags, from JSON, and from protobuf with an Unmarshal beside the tags.
-func BenchmarkProjection(b *testing.B) {
-	protobuf := carpFrames(b, 500)
-	var lines []byte
-	for i := range 500 {
-		line, err := json.Marshal(map[string]any{"type": "MODIFIED", "object": newCarp(i)})
-		if err != nil {
-			b.Fatal(err)
-		}
-		lines = append(append(lines, line...), '\n')
-	}
-	run := func(name string, d *Decoder, enc Encoding, data []byte) {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for n := 0; n < b.N; {
-				err := d.Watch(bytes.NewReader(data), enc, func(e Event) error {
-					if n++; n >= b.N {
-						return io.EOF
-					}
-					return e.Object.Err
-				})
-				if err != nil && err != io.EOF {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-	run("protobuf", newDecoder[*carpPlace](b, Options{}), Protobuf, protobuf)
-	run("JSON", newDecoder[*carpPlace](b, Options{}), JSON, lines)
-	run("trick", newDecoder[*trickPlace](b, Options{}), Protobuf, protobuf)
-	run("full", newDecoder[*carp.Carp](b, Options{}), Protobuf, protobuf)
 }
 
 // A trickPlace is a carpPlace with an Unmarshal that is never called.

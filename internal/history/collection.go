@@ -69,9 +69,10 @@ func (r *row[V]) at(version uint64) *Object[V] {
 
 // NewCollection returns an empty collection whose writes take versions of line.
 func NewCollection[V any](line *Line, opts Options[V]) *Collection[V] {
-	c := &Collection[V]{line: line, opts: opts, rows: map[types.NamespacedName]*row[V]{}, oldest: firstVersion}
+	c := &Collection[V]{line: line, opts: opts, rows: map[types.NamespacedName]*row[V]{}}
 	line.mu.Lock()
 	defer line.mu.Unlock()
+	c.oldest = line.first
 	line.collections = append(line.collections, c)
 	return c
 }

@@ -96,7 +96,7 @@ func (c *Collection[V]) trimLocked(change Change[V], f func([]revision[V]) []rev
 func (c *Collection[V]) wipeLocked() {
 	clear(c.rows)
 	c.sorted, c.unsorted = nil, false
-	c.log, c.oldest = nil, firstVersion
+	c.log, c.oldest = nil, c.line.first
 	c.state, c.stateOf = nil, 0
 }
 

@@ -2,6 +2,7 @@ package history
 
 import (
 	"sync"
+	"time"
 
 	"github.com/go-lw/lw/internal/listopts"
 )
@@ -10,6 +11,8 @@ import (
 // takes the next version. A Line is safe for concurrent use.
 type Line struct {
 	mu          sync.Mutex // guards the Line, and all fields of its collections
+	first       uint64     // the version at which every collection was empty
+	random      bool       // so are the UIDs
 	now         uint64     // the version of the last write
 	collections []member
 	created     uint64 // how many objects were ever created; never goes back, so no UID comes twice
@@ -31,7 +34,23 @@ type member interface {
 const firstVersion = 1
 
 // NewLine returns a line at version 1, at which every collection is empty.
-func NewLine() *Line { return &Line{now: firstVersion} }
+func NewLine() *Line { return &Line{first: firstVersion, now: firstVersion} }
+
+// FromOne makes NewLineNow return what NewLine does. Tests set it, before anything else.
+var FromOne bool
+
+// perMicrosecond is how many versions a microsecond has: more than there can be writes.
+const perMicrosecond = 1 << 10
+
+// NewLineNow returns a line whose versions and UIDs come again in no later process: it begins at the
+// time, in microseconds times 1024, and UIDs are random.
+func NewLineNow() *Line {
+	if FromOne {
+		return NewLine()
+	}
+	now := uint64(time.Now().UnixMicro()) * perMicrosecond
+	return &Line{first: now, now: now, random: true}
+}
 
 // Version returns the current version.
 func (l *Line) Version() uint64 {
@@ -61,10 +80,17 @@ func (l *Line) Compact(version uint64) {
 
 // Rewind goes back to the state at version and ends all watches, as when a server is restored from
 // a backup. Later writes take the same versions a second time. Rewind fails with Expired if a
-// collection has compacted that state, and as StateAt does if the line has not reached version.
+// collection has compacted that state, and as StateAt does if the line has not reached version. A line
+// at which nothing was written yet can begin at any version before it, and then makes the same UIDs
+// each time.
 func (l *Line) Rewind(version uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if version = max(version, firstVersion); version < l.first && l.now == l.first {
+		l.first, l.random = version, false
+		l.wipeLocked()
+		return nil
+	}
 	if version > l.now {
 		return listopts.TooLarge(version, l.now)
 	}
@@ -73,7 +99,7 @@ func (l *Line) Rewind(version uint64) error {
 			return listopts.TooOld(version, oldest)
 		}
 	}
-	l.now = max(version, firstVersion)
+	l.now = version
 	for _, c := range l.collections {
 		c.rewindLocked(version)
 		c.disconnectLocked()
@@ -81,11 +107,15 @@ func (l *Line) Rewind(version uint64) error {
 	return nil
 }
 
-// Wipe removes all objects and all history, goes back to version 1 and ends all watches.
+// Wipe removes all objects and all history, goes back to the first version and ends all watches.
 func (l *Line) Wipe() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.now = firstVersion
+	l.wipeLocked()
+}
+
+func (l *Line) wipeLocked() {
+	l.now = l.first
 	for _, c := range l.collections {
 		c.wipeLocked()
 		c.disconnectLocked()

@@ -3,6 +3,7 @@ package history
 import (
 	"fmt"
 	"hash/fnv"
+	"math/rand/v2"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,8 +26,12 @@ func (c *Collection[V]) Create(obj Object[V]) (*Object[V], error) {
 }
 
 // newUIDLocked makes a UID that depends only on the key and on how many objects were created
-// before. So a test that is run again fails with the same message.
+// before. So a test that is run again fails with the same message. See also [NewLineNow].
 func (c *Collection[V]) newUIDLocked(key types.NamespacedName) types.UID {
+	if c.line.random {
+		a, b := rand.Uint64(), rand.Uint64()
+		return types.UID(fmt.Sprintf("%08x-%04x-4%03x-%04x-%012x", a>>32, a>>16&0xffff, a&0xfff, b>>48&0x3fff|0x8000, b&(1<<48-1)))
+	}
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%s %s", c.opts.Resource, key)
 	sum := h.Sum64()

@@ -64,7 +64,7 @@ var Packages = []Package{
 		{"handler", []string{"serve.go", "status.go"}, []string{"options", "bytes", "items", "history", "encoder", "feed", "watches"}},
 		{"answers", []string{"dispatch.go", "request.go", "answer.go", "list.go", "watch.go", "write.go", "openapi.go"},
 			[]string{"options", "bytes", "items", "history", "encoder", "watches", "handler"}},
-		{"memory", []string{"memory.go"}, []string{"options", "items", "history", "watches", "handler", "answers"}},
+		{"store", []string{"store.go"}, []string{"options", "items", "history", "watches", "handler"}},
 	}},
 	{Folder: "etcd", Module: true, Rooms: []Room{
 		{"requests", []string{"doc.go", "errors.go", "reader.go", "progress.go", "identity.go"}, nil},
@@ -78,7 +78,7 @@ var Packages = []Package{
 		{"informers", []string{"handler.go", "metrics.go", "indexer.go", "informer.go", "factory.go"}, []string{"sources"}},
 		{"new", []string{"newinformer.go", "watcherror.go"}, []string{"sources", "informers"}},
 		{"capture", []string{"capture*.go"}, []string{"sources", "new"}},
-		{"doors", []string{"controller.go", "storesink.go", "lazy.go", "useall.go"}, []string{"sources", "informers", "new", "capture"}},
+		{"doors", []string{"controller.go", "storesink.go", "lazy.go", "useall.go", "tellwrites*.go"}, []string{"sources", "informers", "new", "capture"}},
 	}},
 	{Folder: "lwtest", Rooms: []Room{
 		{"truth", []string{"doc.go", "truth.go", "fields.go", "mutation.go", "projection*.go"}, nil},
@@ -92,7 +92,7 @@ var Packages = []Package{
 		{"json", []string{"json.go"}, nil},
 		{"objects", []string{"kind.go", "object.go"}, []string{"json"}},
 		{"schema", []string{"schema.go"}, nil},
-		{"writes", []string{"write.go", "options.go", "decode.go", "change.go", "delete.go", "patch.go", "manage.go", "scale.go"}, []string{"json", "objects", "schema"}},
+		{"writes", []string{"write.go", "options.go", "decode.go", "change.go", "delete.go", "patch.go", "manage.go", "scale.go", "openapi.go"}, []string{"json", "objects", "schema"}},
 		{"collector", []string{"collect.go"}, []string{"objects", "writes"}},
 	}},
 	{Folder: "internal/apiserver", Rooms: []Room{

@@ -156,20 +156,3 @@ func TestCopyIsCheap(t *testing.T) {
 		t.Errorf("%d chunks", len(l.chunks))
 	}
 }
-
-func BenchmarkSet(b *testing.B) {
-	for _, n := range []int{10, 1000, 100_000} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			var l List[*int]
-			paths := make([]string, n)
-			for i := range paths {
-				paths[i] = fmt.Sprintf("namespace-%d/pod-%d", i%10, i)
-				l.Set(paths[i], nil)
-			}
-			for i := 0; b.Loop(); i++ {
-				l.Copy()
-				l.Set(paths[i%n], nil)
-			}
-		})
-	}
-}

@@ -118,7 +118,7 @@ var acceptance = map[string]string{
 	"thread_safe_store …KeepsNonEmptySet":   "TestModel",
 	"thread_safe_store …WithMultipleValues": "TestMultiIndex",
 	"thread_safe_store TestThreadSafeStor…": "TestIndexerIsASink",
-	"listers TestListAll":                   "ExampleSelect",
+	"listers TestListAll":                   "TestModel",
 
 	// The typed façade.
 	"typed TestTypedResourceEventHandlerFuncs": "TestHandlerWithoutSomeFunctions",

@@ -145,9 +145,9 @@ func (s *stress) must(err error) {
 func (s *stress) put(name string, size int) (version uint64) {
 	return s.truth.Write(name, func() (uint64, uint64) {
 		before := s.server.ResourceVersion()
-		p, err := s.server.Create(newPart(name, "x", size))
+		p, err := s.server.Create(context.Background(), newPart(name, "x", size))
 		if err != nil {
-			p, err = s.server.Update(newPart(name, "x", size))
+			p, err = s.server.Update(context.Background(), newPart(name, "x", size))
 		}
 		s.must(err)
 		if err != nil || before == s.server.ResourceVersion() {
@@ -169,7 +169,7 @@ func (s *stress) write(context.Context) {
 	switch rand.IntN(4) {
 	case 0:
 		s.truth.Write(name, func() (uint64, uint64) {
-			if s.server.Delete(partKey(name)) != nil {
+			if _, err := s.server.Delete(context.Background(), partKey(name), ""); err != nil {
 				return 0, 0
 			}
 			return s.version(), 0

@@ -306,6 +306,8 @@ func (k *Kind) refused(name string, err error) error {
 	out := apierrors.NewInvalid(k.gvk().GroupKind(), name, causes)
 	if causes == nil {
 		out.ErrStatus.Message = err.Error()
+		// Without a cause kubectl says nothing but that the object is invalid.
+		out.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeFieldValueInvalid, Message: err.Error()}}
 	}
 	return out
 }

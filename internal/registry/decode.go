@@ -198,8 +198,8 @@ func decodeDeleteOptions(contentType string, body []byte, into *metav1.DeleteOpt
 	return err
 }
 
-// patchTypes are the formats of patches of the Kind.
-func (k *Kind) patchTypes() []string {
+// PatchTypes are the media types of the patches that the Kind takes.
+func (k *Kind) PatchTypes() []string {
 	all := []string{string(types.JSONPatchType), string(types.MergePatchType)}
 	if k.Type != nil && k.Type.patch != nil {
 		all = append(all, string(types.StrategicMergePatchType))

@@ -45,7 +45,7 @@ func (k *Kind) Parse(data []byte) (*Object, error) {
 
 // ValueOf returns the object of a value of the Kind's Type.
 func (k *Kind) ValueOf(value any) (*Object, error) {
-	data, err := json.Marshal(value)
+	data, err := k.Type.encode(value)
 	if err != nil {
 		return nil, err
 	}
@@ -221,6 +221,9 @@ func mustJSON(v any) []byte {
 
 // A Type is the Go type of a Kind's objects: a pointer to a struct.
 type Type struct {
+	// Encode replaces json.Marshal.
+	Encode func(value any) ([]byte, error)
+
 	elem    reflect.Type
 	opaque  bool                           // the type decodes itself, and keeps all
 	message bool                           // it has protobuf
@@ -278,6 +281,16 @@ func (t *Type) Message(object []byte) ([]byte, error) {
 		return nil, err
 	}
 	return value.(message).Marshal()
+}
+
+func (t *Type) encode(value any) (data []byte, err error) {
+	if t.Encode == nil {
+		return json.Marshal(value)
+	}
+	if data, err = t.Encode(value); err == nil {
+		data, _, err = tidy(data)
+	}
+	return data, err
 }
 
 // decode returns the value of the Type in data, and the names in it that the Type does not have.

@@ -74,6 +74,11 @@ func (s *schemaOf) structOf(t reflect.Type) string {
 }
 
 func (s *schemaOf) fields(m *schema.Map, t reflect.Type) {
+	eachField(t, func(name string, f *reflect.StructField) { add(m, name, s.ref(f.Type, f.Tag)) })
+}
+
+// eachField calls do for each field of a struct that its JSON has, those that it embeds included.
+func eachField(t reflect.Type, do func(name string, f *reflect.StructField)) {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -84,12 +89,12 @@ func (s *schemaOf) fields(m *schema.Map, t reflect.Type) {
 		switch {
 		case name == "-" || !f.IsExported() && !f.Anonymous:
 		case name == "" && f.Anonymous && inner.Kind() == reflect.Struct:
-			s.fields(m, inner)
+			eachField(inner, do)
 		default:
 			if name == "" {
 				name = f.Name
 			}
-			add(m, name, s.ref(f.Type, f.Tag))
+			do(name, &f)
 		}
 	}
 }
@@ -103,9 +108,13 @@ func add(m *schema.Map, name string, ref schema.TypeRef) {
 
 var marshaler = reflect.TypeFor[json.Marshaler]()
 
+func marshals(t reflect.Type) bool {
+	return t.Implements(marshaler) || reflect.PointerTo(t).Implements(marshaler)
+}
+
 // ref returns the type of a field with a tag.
 func (s *schemaOf) ref(t reflect.Type, tag reflect.StructTag) schema.TypeRef {
-	if t.Implements(marshaler) || reflect.PointerTo(t).Implements(marshaler) {
+	if marshals(t) {
 		return schema.TypeRef{NamedType: &anything[0].Name}
 	}
 	switch t.Kind() {

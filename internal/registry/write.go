@@ -99,8 +99,8 @@ func (k *Kind) Prepare(req Request) (w *Write, err error) {
 		w.DryRun = len(w.delete.DryRun) > 0
 		return w, nil
 	}
-	if req.Verb == Patch && !slices.Contains(k.patchTypes(), mediaType(req.ContentType)) {
-		return nil, unsupported(k.patchTypes()...)
+	if req.Verb == Patch && !slices.Contains(k.PatchTypes(), mediaType(req.ContentType)) {
+		return nil, unsupported(k.PatchTypes()...)
 	}
 	if w.opts, err = parseOptions(&req); err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package request
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -12,6 +13,7 @@ type Own struct {
 	Base    string // the version that it has changed, for which the server has checked it; "": unknown
 	Manager string // the field manager
 	Create  bool
+	by      []*Teller // who was told; when none of them runs, nobody asks for it
 }
 
 type version struct {
@@ -38,21 +40,27 @@ func RememberOwn() { own.wanted.Store(true) }
 // OwnRemembered reports whether RememberOwn was called.
 func OwnRemembered() bool { return own.wanted.Load() }
 
-// Note notes that the program has made that version of an object; "": that it has deleted it.
-func (o Own) Note(uid types.UID, v string) {
-	if !OwnRemembered() {
-		return
+// Note notes that the program has made that version of an object, and tells by of it; "": that it has
+// deleted it.
+func (o Own) Note(uid types.UID, v string, by []*Teller) {
+	if v != "" && v == o.Base {
+		return // what changes nothing is somebody else's version
 	}
 	at := version{uid, v}
+	o.by = by
 	own.mu.Lock()
 	defer own.mu.Unlock()
-	if _, ok := own.of[at]; ok {
+	was, there := own.of[at]
+	if there && was.lives() {
 		return
 	}
 	if own.of == nil {
 		own.of = map[version]Own{}
 	}
-	if own.of[at] = o; len(own.order) < mostOwn {
+	if own.of[at] = o; there {
+		return
+	}
+	if len(own.order) < mostOwn {
 		own.order = append(own.order, at)
 		return
 	}
@@ -65,6 +73,10 @@ func (o Own) Note(uid types.UID, v string) {
 func OwnOf(uid types.UID, v string) (o Own, ok bool) {
 	own.mu.Lock()
 	defer own.mu.Unlock()
-	o, ok = own.of[version{uid, v}]
-	return o, ok
+	o = own.of[version{uid, v}]
+	return o, o.lives()
+}
+
+func (o *Own) lives() bool {
+	return slices.ContainsFunc(o.by, func(t *Teller) bool { return !t.ended.Load() })
 }

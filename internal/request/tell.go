@@ -2,6 +2,9 @@ package request
 
 import (
 	"context"
+	"reflect"
+	"sync"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -15,17 +18,38 @@ type Teller struct {
 	Tell        func(*Answer) error
 	TellDeleted func(key types.NamespacedName, uid types.UID, version string) error
 
-	running context.Context
+	ended atomic.Bool
+	mu    sync.Mutex
+	then  []func() // guarded by mu
 }
 
-// AfterRun calls f when the informer does not run any more.
-func (t *Teller) AfterRun(f func()) { context.AfterFunc(t.running, f) }
+// End says that the informer does not run any more.
+func (t *Teller) End() {
+	t.mu.Lock()
+	t.ended.Store(true)
+	then := t.then
+	t.then = nil
+	t.mu.Unlock()
+	for _, f := range then {
+		f()
+	}
+}
+
+// AfterRun has End call f. It returns false if that was called.
+func (t *Teller) AfterRun(f func()) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended.Load() {
+		return false
+	}
+	t.then = append(t.then, f)
+	return true
+}
 
 type tellerKey struct{}
 
-// WithTeller returns a context that has t. ctx is that of the informer's Run.
+// WithTeller returns a context that has t.
 func WithTeller(ctx context.Context, t *Teller) context.Context {
-	t.running = ctx
 	return context.WithValue(ctx, tellerKey{}, t)
 }
 
@@ -45,6 +69,38 @@ type Answer struct {
 	Kind            string
 	Data            []byte // not to be changed or kept
 	Encoding        decode.Encoding
+	JSON            func() ([]byte, error) // makes JSON of Data, for a source that cannot decode protobuf
+}
+
+// For returns what d can decode.
+func (a *Answer) For(d *decode.Decoder) ([]byte, decode.Encoding, error) {
+	if a.Encoding != decode.Protobuf || d.Protobuf() {
+		return a.Data, a.Encoding, nil
+	}
+	data, err := a.JSON()
+	return data, decode.JSON, err
+}
+
+// decoders are a sync.Pool for each type that answers were decoded into.
+var decoders sync.Map
+
+// Decode returns the object, of the type t.
+func (a *Answer) Decode(t reflect.Type) (any, error) {
+	pool, _ := decoders.LoadOrStore(t, new(sync.Pool))
+	d, ok := pool.(*sync.Pool).Get().(*decode.Decoder)
+	if !ok {
+		var err error
+		if d, err = decode.New(t, decode.Options{}); err != nil {
+			return nil, err
+		}
+	}
+	defer pool.(*sync.Pool).Put(d)
+	data, enc, err := a.For(d)
+	if err != nil {
+		return nil, err
+	}
+	obj := d.One(data, enc)
+	return obj.Value, obj.Err
 }
 
 func (a *Answer) GetNamespace() string       { return a.Namespace }

@@ -4,6 +4,7 @@
 package rig
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
@@ -37,7 +38,7 @@ func Stamped(name string, size int, rv string) *Widget {
 // Create, Update and Remove change a Memory, or end the test.
 func Create(t *testing.T, m *lw.Memory[*Widget], name string, size int) *Widget {
 	t.Helper()
-	w, err := m.Create(NewWidget(name, size))
+	w, err := m.Create(t.Context(), NewWidget(name, size))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,12 +47,12 @@ func Create(t *testing.T, m *lw.Memory[*Widget], name string, size int) *Widget 
 
 func Update(t *testing.T, m *lw.Memory[*Widget], name string, size int) *Widget {
 	t.Helper()
-	w, ok := m.Get(Key(name))
-	if !ok {
+	w, gone := m.Get(t.Context(), Key(name))
+	if gone != nil {
 		t.Fatalf("no widget %s", name)
 	}
 	w.Size = size
-	w, err := m.Update(w)
+	w, err := m.Update(t.Context(), w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,9 +61,22 @@ func Update(t *testing.T, m *lw.Memory[*Widget], name string, size int) *Widget 
 
 func Remove(t *testing.T, m *lw.Memory[*Widget], name string) {
 	t.Helper()
-	if err := m.Delete(Key(name)); err != nil {
+	if _, err := m.Delete(t.Context(), Key(name), ""); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// A Plain is a Memory whose writes have no contexts, as an lwtest.Subject wants them.
+type Plain[T lw.Object] struct{ *lw.Memory[T] }
+
+// Create is that of the Memory, as Update and Delete are.
+func (p Plain[T]) Create(obj T) (T, error) { return p.Memory.Create(context.Background(), obj) }
+
+func (p Plain[T]) Update(obj T) (T, error) { return p.Memory.Update(context.Background(), obj) }
+
+func (p Plain[T]) Delete(key lw.Key) error {
+	_, err := p.Memory.Delete(context.Background(), key, "")
+	return err
 }
 
 // Sizes are the sizes of the widgets of r.

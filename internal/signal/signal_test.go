@@ -345,35 +345,3 @@ func TestFiredOnce(t *testing.T) {
 	}
 	got.Release()
 }
-
-// BenchmarkFire is what a change costs: unused, with a channel of another key, and with one of its own.
-func BenchmarkFire(b *testing.B) {
-	for _, bench := range []struct {
-		name string
-		wait func(s *Set[string])
-	}{
-		{"unused", func(*Set[string]) {}},
-		{"another", func(s *Set[string]) { s.Take("another") }},
-	} {
-		b.Run(bench.name, func(b *testing.B) {
-			var s Set[string]
-			bench.wait(&s)
-			b.ReportAllocs()
-			for b.Loop() {
-				if s.Waiting() { // as a writer does it
-					s.Fire("a").Release()
-				}
-			}
-		})
-	}
-	b.Run("taken", func(b *testing.B) {
-		var s Set[string]
-		ctx, cancel := context.WithCancel(b.Context())
-		defer cancel()
-		b.ReportAllocs()
-		for b.Loop() {
-			s.Wait(ctx, nil, "a")
-			s.Fire("a").Release()
-		}
-	})
-}

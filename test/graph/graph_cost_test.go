@@ -1,6 +1,7 @@
 package graph_test
 
 import (
+	"context"
 	"fmt"
 	"iter"
 	"slices"
@@ -57,7 +58,7 @@ func (b *graphBench) start() {
 // set makes the size of a widget n, and creates the widget if there is none.
 func (b *graphBench) set(m *lw.Memory[*rig.Widget], name string, n int) {
 	b.t.Helper()
-	if _, ok := m.Get(rig.Key(name)); !ok {
+	if _, err := m.Get(context.Background(), rig.Key(name)); err != nil {
 		rig.Create(b.t, m, name, n)
 		return
 	}

@@ -77,7 +77,7 @@ func TestGroupsByAnyKey(t *testing.T) {
 				}
 				expect(tt.want)
 				for range 3 {
-					if err := b.left.Delete(rig.Key("c")); err != nil {
+					if _, err := b.left.Delete(t.Context(), rig.Key("c"), ""); err != nil {
 						t.Fatal(err)
 					}
 					expect(tt.later)
@@ -130,7 +130,7 @@ func TestGroupNames(t *testing.T) {
 		for _, i := range []int{1, 4, 1} {
 			rig.Create(t, b.left, "b", i)
 			expect("/1", "/1#2", "/{z c 2}", "default/slice")
-			if err := b.left.Delete(rig.Key("b")); err != nil {
+			if _, err := b.left.Delete(t.Context(), rig.Key("b"), ""); err != nil {
 				t.Fatal(err)
 			}
 			expect("/1", "/{z c 2}", "default/slice")

@@ -43,10 +43,10 @@ func (w *graphWorld) write(t *rapid.T, in *graphInput) {
 	a := newAtom(rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "name"), rapid.IntRange(0, 6).Draw(t, "n"))
 	action := rapid.SampledFrom([]string{"set", "set", "set", "recreate", "delete"}).Draw(t, "action")
 	if action != "set" {
-		w.change(in, func() error { return in.mem.Delete(lw.KeyOf(a)) })
+		w.change(in, func() error { _, err := in.mem.Delete(context.Background(), lw.KeyOf(a), ""); return err })
 	}
-	if action != "delete" && w.change(in, func() error { _, err := in.mem.Update(a); return err }) != nil {
-		w.change(in, func() error { _, err := in.mem.Create(a); return err })
+	if action != "delete" && w.change(in, func() error { _, err := in.mem.Update(context.Background(), a); return err }) != nil {
+		w.change(in, func() error { _, err := in.mem.Create(context.Background(), a); return err })
 	}
 }
 
@@ -176,8 +176,8 @@ func (w *graphWorld) Flood(t *rapid.T) {
 	for i := range 2200 {
 		w.change(in, func() error {
 			a := newAtom([]string{"a", "b", "c"}[i%3], i%7)
-			if _, err := in.mem.Update(a); err != nil {
-				_, err = in.mem.Create(a)
+			if _, err := in.mem.Update(context.Background(), a); err != nil {
+				_, err = in.mem.Create(context.Background(), a)
 				return err
 			}
 			return nil
@@ -406,9 +406,18 @@ func (w *graphWorld) Crowd(t *rapid.T) {
 		in.mem.Fail(nil)
 		rig.Sleep(2 * time.Minute)
 	}
-	list(func(i int) error { _, err := in.mem.Create(newAtom(fmt.Sprint("crowd", i), i%7)); return err })
-	list(func(i int) error { _, err := in.mem.Update(newAtom(fmt.Sprint("crowd", i), i%5)); return err })
-	list(func(i int) error { return in.mem.Delete(lw.Key{Namespace: "ns", Name: fmt.Sprint("crowd", i)}) })
+	list(func(i int) error {
+		_, err := in.mem.Create(context.Background(), newAtom(fmt.Sprint("crowd", i), i%7))
+		return err
+	})
+	list(func(i int) error {
+		_, err := in.mem.Update(context.Background(), newAtom(fmt.Sprint("crowd", i), i%5))
+		return err
+	})
+	list(func(i int) error {
+		_, err := in.mem.Delete(context.Background(), lw.Key{Namespace: "ns", Name: fmt.Sprint("crowd", i)}, "")
+		return err
+	})
 	w.seen["crowd"]++
 }
 

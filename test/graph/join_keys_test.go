@@ -1,6 +1,7 @@
 package graph_test
 
 import (
+	"context"
 	"fmt"
 	"iter"
 	"math"
@@ -74,9 +75,9 @@ func TestJoinKeys(t *testing.T) {
 					m := []*lw.Memory[*rig.Widget]{left, right}[rapid.IntRange(0, 1).Draw(t, "side")]
 					o := rig.NewWidget(rapid.SampledFrom(names).Draw(t, "name"), rapid.IntRange(0, len(keySets)-1).Draw(t, "keys"))
 					if rapid.IntRange(0, 4).Draw(t, "delete") == 4 {
-						m.Delete(lw.KeyOf(o))
-					} else if _, err := m.Update(o); err != nil {
-						m.Create(o)
+						m.Delete(context.Background(), lw.KeyOf(o), "")
+					} else if _, err := m.Update(context.Background(), o); err != nil {
+						m.Create(context.Background(), o)
 					}
 				}
 			}
@@ -130,7 +131,7 @@ func TestLeftJoinOrder(t *testing.T) {
 		for i := range 40 {
 			w := rig.NewWidget(fmt.Sprint("w", i*17%40), 1+i%3)
 			w.Namespace = fmt.Sprint("n", i%3)
-			if _, err := b.right.Create(w); err != nil {
+			if _, err := b.right.Create(t.Context(), w); err != nil {
 				t.Fatal(err)
 			}
 			want = append(want, w.Namespace+"/"+w.Name+" ")

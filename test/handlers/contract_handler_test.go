@@ -39,8 +39,8 @@ func TestOneStoryPerObject(t *testing.T) {
 		rig.Start(t, inf)
 		for i := range 5000 {
 			name := strconv.Itoa(i * 7 % 11)
-			switch _, exists := m.Get(rig.Key(name)); {
-			case !exists:
+			switch _, err := m.Get(t.Context(), rig.Key(name)); {
+			case err != nil:
 				rig.Create(t, m, name, i)
 			case i%5 == 0:
 				rig.Remove(t, m, name)

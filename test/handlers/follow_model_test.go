@@ -223,16 +223,16 @@ func (w *followWorld) Write(t *rapid.T) {
 			w.saw("broken")
 		}
 		w.mu.Lock()
-		is, there := w.memory.Get(rig.Key(name))
+		is, gone := w.memory.Get(context.Background(), rig.Key(name))
 		var err error
 		switch {
-		case !there:
-			_, err = w.memory.Create(rig.NewWidget(name, size))
+		case gone != nil:
+			_, err = w.memory.Create(context.Background(), rig.NewWidget(name, size))
 		case rapid.IntRange(0, 3).Draw(t, "delete") == 0:
-			err = w.memory.Delete(rig.Key(name))
+			_, err = w.memory.Delete(context.Background(), rig.Key(name), "")
 		default:
 			is.Size = size
-			_, err = w.memory.Update(is)
+			_, err = w.memory.Update(context.Background(), is)
 		}
 		w.noteLocked()
 		w.mu.Unlock()
@@ -257,17 +257,17 @@ func (w *followWorld) Relist(t *rapid.T) {
 	} else {
 		w.mu.Lock()
 		w.size++
-		if is, ok := w.memory.Get(rig.Key("other")); ok {
+		if is, err := w.memory.Get(context.Background(), rig.Key("other")); err == nil {
 			is.Size = w.size
-			w.memory.Update(is)
+			w.memory.Update(context.Background(), is)
 		} else {
-			w.memory.Create(rig.NewWidget("other", w.size))
+			w.memory.Create(context.Background(), rig.NewWidget("other", w.size))
 		}
 		w.noteLocked()
 		if rapid.Bool().Draw(t, "come and go") {
-			w.memory.Create(rig.NewWidget("gone", 1))
+			w.memory.Create(context.Background(), rig.NewWidget("gone", 1))
 			w.noteLocked()
-			w.memory.Delete(rig.Key("gone"))
+			w.memory.Delete(context.Background(), rig.Key("gone"), "")
 			w.noteLocked()
 		}
 		w.mu.Unlock()

@@ -48,9 +48,9 @@ func TestFilterMatrix(t *testing.T) {
 					inf.AddHandler(h)
 					synctest.Wait()
 					for _, size := range sizes {
-						if _, there := m.Get(rig.Key("a")); size == 0 {
+						if _, err := m.Get(t.Context(), rig.Key("a")); size == 0 {
 							rig.Remove(t, m, "a")
-						} else if there {
+						} else if err == nil {
 							rig.Update(t, m, "a", size)
 						} else {
 							rig.Create(t, m, "a", size)

@@ -145,7 +145,7 @@ func TestNestedCalls(t *testing.T) {
 			if s := inf.Status(); !s.Synced || s.Objects != 1 {
 				t.Errorf("Status in a callback: %+v", s)
 			}
-			if w, err := m.Update(rig.NewWidget(w.Name, 2)); err != nil {
+			if w, err := m.Update(t.Context(), rig.NewWidget(w.Name, 2)); err != nil {
 				t.Error(err)
 			} else if err := inf.WaitForResourceVersion(t.Context(), w.ResourceVersion); err != nil {
 				t.Error(err)
@@ -336,7 +336,7 @@ func TestHandlerAbuse(t *testing.T) {
 		reg := inf.AddHandler(last.Handler())
 		for i := range 2000 {
 			name := strconv.Itoa(i % 37)
-			if _, there := m.Get(rig.Key(name)); !there {
+			if _, err := m.Get(t.Context(), rig.Key(name)); err != nil {
 				rig.Create(t, m, name, i)
 			} else if i%3 == 0 {
 				rig.Remove(t, m, name)

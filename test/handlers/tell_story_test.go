@@ -163,7 +163,7 @@ func TestTellController(t *testing.T) {
 				r.Reconciles++
 				defer func(at time.Time) { r.Waited += time.Since(at) }(time.Now())
 				for n := inf.Store().Len(); n < want; n++ {
-					made, err := m.Create(rig.NewWidget(fmt.Sprint("child-", n), 1))
+					made, err := m.Create(t.Context(), rig.NewWidget(fmt.Sprint("child-", n), 1))
 					if apierrors.IsAlreadyExists(err) {
 						r.Twice++
 						continue

@@ -28,7 +28,7 @@ func open(ev lw.WatchEvent[*rig.Widget]) lw.WatchEvent[*rig.Widget] {
 }
 
 func mustTransact(t interface{ Fatal(...any) }, m *lw.Memory[*rig.Widget], puts []*rig.Widget, gone ...lw.Key) string {
-	version, err := m.Transact(puts, gone...)
+	version, err := m.Transact(context.Background(), puts, gone...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -501,7 +501,7 @@ func (s askable) Hints() lw.SourceHints {
 func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := lw.NewMemory(rig.NewWidget("a", 1))
-		src := askable{but(m, "other"), lw.HintsOf(lw.Source[*rig.Widget](m.Writable())), new(atomic.Int32)}
+		src := askable{but(m, "other"), lw.SourceHints{Progress: m.Bookmark}, new(atomic.Int32)}
 		inf := rig.Run(t, lw.Source[*rig.Widget](src), nil)
 		other := rig.Create(t, m, "other", 1)
 		began := time.Now()

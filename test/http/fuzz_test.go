@@ -34,9 +34,9 @@ func FuzzContinue(f *testing.F) {
 	note()
 	m.Compact()
 	for _, change := range []func() error{
-		func() error { return m.Delete(rig.Key("b")) },
-		func() error { _, err := m.Create(rig.NewWidget("d", 4)); return err },
-		func() error { _, err := m.Update(rig.NewWidget("a", 5)); return err },
+		func() error { _, err := m.Delete(f.Context(), rig.Key("b"), ""); return err },
+		func() error { _, err := m.Create(f.Context(), rig.NewWidget("d", 4)); return err },
+		func() error { _, err := m.Update(f.Context(), rig.NewWidget("a", 5)); return err },
 	} {
 		if err := change(); err != nil {
 			f.Fatal(err)

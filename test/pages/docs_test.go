@@ -75,7 +75,7 @@ func TestTestingPage(t *testing.T) {
 			})
 			go widgets.Run(t.Context())
 			synctest.Wait()
-			if err := server.Delete(key("a")); err != nil {
+			if _, err := server.Delete(t.Context(), key("a"), ""); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()
@@ -173,7 +173,7 @@ func TestServePageOfEvents(t *testing.T) {
 			mux.ServeHTTP(page, httptest.NewRequestWithContext(ctx, "GET", "/events", nil))
 		}()
 		synctest.Wait()
-		if err := server.Delete(key("a")); err != nil {
+		if _, err := server.Delete(t.Context(), key("a"), ""); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -209,7 +209,7 @@ func TestDerivePageOfTests(t *testing.T) {
 		go widgets.Run(t.Context())
 		go g.Run(t.Context())
 		synctest.Wait() // until all that can happen has happened
-		if err := server.Delete(key("a")); err != nil {
+		if _, err := server.Delete(t.Context(), key("a"), ""); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -244,7 +244,7 @@ func TestDerivePageOfClusters(t *testing.T) {
 		}
 		retire()
 		synctest.Wait()
-		if _, err := other.Create(widget("c", 3)); err != nil {
+		if _, err := other.Create(t.Context(), widget("c", 3)); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()

@@ -3,7 +3,11 @@ package source_test
 import (
 	"testing"
 
+	"github.com/go-lw/lw/internal/history"
 	"github.com/go-lw/lw/internal/leak"
 )
 
-func TestMain(m *testing.M) { leak.Main(m) }
+func TestMain(m *testing.M) {
+	history.FromOne = true // tests name the versions of a Memory
+	leak.Main(m)
+}

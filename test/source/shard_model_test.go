@@ -246,7 +246,7 @@ func TestShardsAreDisjointAndComplete(t *testing.T) {
 			m := lw.NewMemory[*rig.Gadget]()
 			f := &fickle{Source: m}
 			w := &shardWorld{
-				shardServer: m, disconnect: m.Disconnect, compact: m.Compact,
+				shardServer: rig.Plain[*rig.Gadget]{Memory: m}, disconnect: m.Disconnect, compact: m.Compact,
 				setSelects: func(on bool) { f.setIgnores(!on) },
 			}
 			return w, func() lw.Source[*rig.Gadget] { return f }, func() {}

@@ -186,7 +186,7 @@ func TestShardOfServerThatIgnoresIt(t *testing.T) {
 				if err := inf.WaitForResourceVersion(t.Context(), m.ResourceVersion()); err != nil {
 					t.Error(err)
 				}
-				c, _ := m.Get(rig.Key("c"))
+				c, _ := m.Get(t.Context(), rig.Key("c"))
 				want := []string{"update a1 a2"}
 				if partOf(c.UID, 2) == 0 {
 					want = append(want, "add c3")
@@ -365,9 +365,9 @@ func TestShardIsSource(t *testing.T) {
 					Create: func(w *rig.Widget) (*rig.Widget, error) {
 						created++
 						w.UID = inPart(0, fmt.Sprint(created), 0, "").UID
-						return m.Create(w)
+						return m.Create(t.Context(), w)
 					},
-					Update: m.Update, Delete: m.Delete, Compact: m.Compact, Disconnect: m.Disconnect, Bookmark: m.Bookmark,
+					Update: rig.Plain[*rig.Widget]{Memory: m}.Update, Delete: rig.Plain[*rig.Widget]{Memory: m}.Delete, Compact: m.Compact, Disconnect: m.Disconnect, Bookmark: m.Bookmark,
 				}
 			})
 		})

@@ -150,7 +150,7 @@ func TestSourcesPageMemory(t *testing.T) {
 	prices := lw.NewInformer(server, nil)
 	done := make(chan struct{})
 	go func() { defer close(done); prices.Run(ctx) }()
-	version, err := server.Transact([]*Price{
+	version, err := server.Transact(ctx, []*Price{
 		{Meta: lw.Meta{Name: "tea"}, Cents: 250},
 		{Meta: lw.Meta{Name: "coffee"}, Cents: 310},
 	})

@@ -42,14 +42,14 @@ func TestKeepModel(t *testing.T) {
 			want, uids := map[lw.Key]int{}, map[lw.Key]types.UID{}
 			down, exact := false, true
 			put := func(name string, size int) {
-				old, exists := m.Get(rig.Key(name))
+				old, err := m.Get(t.Context(), rig.Key(name))
 				w := rig.NewWidget(name, size)
-				if exists {
-					w, _ = m.Update(w)
+				if err == nil {
+					w, _ = m.Update(t.Context(), w)
 				} else {
 					w = rig.Create(t, m, name, size)
 				}
-				if exists && old.Size == size {
+				if err == nil && old.Size == size {
 					return
 				}
 				if uids[rig.Key(name)] != w.UID {
@@ -78,7 +78,7 @@ func TestKeepModel(t *testing.T) {
 				case what == 1:
 					m.Compact()
 				case what == 2:
-					if m.Delete(rig.Key(name)) == nil {
+					if _, err := m.Delete(t.Context(), rig.Key(name), ""); err == nil {
 						delete(want, rig.Key(name))
 						uids[rig.Key(name)] = ""
 					}
@@ -106,7 +106,7 @@ func TestKeepModel(t *testing.T) {
 				}
 			}
 			for k := range got {
-				if _, ok := m.Get(k); !ok {
+				if _, err := m.Get(t.Context(), k); err != nil {
 					t.Errorf("%s is there", k)
 				}
 			}
@@ -218,7 +218,7 @@ func TestKeptIsNoWitness(t *testing.T) {
 	}
 	read()
 	had := lw.HintsOf(src).Had
-	a, _ := m.Get(rig.Key("a"))
+	a, _ := m.Get(t.Context(), rig.Key("a"))
 	if ok, err := had(t.Context(), lw.MetaOf(a), m.ResourceVersion()); !ok || err != nil {
 		t.Errorf("%v, %v", ok, err)
 	}
@@ -229,7 +229,7 @@ func TestKeptIsNoWitness(t *testing.T) {
 	}
 	rig.Update(t, m, "a", 4)
 	read()
-	a, _ = m.Get(rig.Key("a"))
+	a, _ = m.Get(t.Context(), rig.Key("a"))
 	if ok, err := had(t.Context(), lw.MetaOf(a), m.ResourceVersion()); !ok || err != nil {
 		t.Errorf("again: %v, %v", ok, err)
 	}

@@ -185,7 +185,7 @@ func TestTransformTwice(t *testing.T) {
 		if n != 4 {
 			t.Errorf("%d calls, want 4", n)
 		}
-		if w, _ := m.Get(rig.Key("a")); w.Size != 3 {
+		if w, _ := m.Get(t.Context(), rig.Key("a")); w.Size != 3 {
 			t.Errorf("the source's own object was changed to %d", w.Size)
 		}
 	})

@@ -66,3 +66,22 @@ func TestLoadAllocations(t *testing.T) {
 		t.Errorf("%v allocations for %d objects", got, len(rows))
 	}
 }
+
+// countAll and countOf are functions of their own, as a caller has them.
+func countAll(x *lw.Indexer[*row]) (n int) {
+	for r := range x.All() {
+		if r != nil {
+			n++
+		}
+	}
+	return n
+}
+
+func countOf(nodes *lw.Index[string, *row], node string) (n int) {
+	for r := range nodes.Lookup(node) {
+		if r != nil {
+			n++
+		}
+	}
+	return n
+}

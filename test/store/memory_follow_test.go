@@ -126,11 +126,11 @@ func followMemory(t *testing.T, seed uint64) {
 				case 2:
 					m.Bookmark()
 				case 3, 4, 5:
-					m.Delete(lw.KeyOf(w))
+					m.Delete(t.Context(), lw.KeyOf(w), "")
 				case 6, 7, 8:
-					m.Create(w)
+					m.Create(t.Context(), w)
 				default:
-					m.Update(w)
+					m.Update(t.Context(), w)
 				}
 				time.Sleep(time.Duration(r.IntN(3))) // of the bubble: lets the followers run, or not
 			}

@@ -94,7 +94,7 @@ func (k *keeper) put(m *lw.Memory[*heavy], from, to int) {
 		k.size++
 		puts = append(puts, k.heavy(fmt.Sprint("w", i), k.size))
 	}
-	if _, err := m.Transact(puts); err != nil {
+	if _, err := m.Transact(context.Background(), puts); err != nil {
 		k.t.Fatal(err)
 	}
 	k.settle()
@@ -106,7 +106,7 @@ func (k *keeper) remove(m *lw.Memory[*heavy], from, to int) {
 	for i := from; i < to; i++ {
 		gone = append(gone, rig.Key(fmt.Sprint("w", i)))
 	}
-	if _, err := m.Transact(nil, gone...); err != nil {
+	if _, err := m.Transact(context.Background(), nil, gone...); err != nil {
 		k.t.Fatal(err)
 	}
 	k.settle()

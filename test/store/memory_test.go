@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/history"
 	"github.com/go-lw/lw/internal/rig"
 )
 
@@ -66,16 +67,16 @@ func TestMemoryTypes(t *testing.T) {
 // testMemoryType checks that a write stamps a copy of obj, and leaves obj alone.
 func testMemoryType[T lw.Object](t *testing.T, obj T) {
 	m := lw.NewMemory[T]()
-	created, err := m.Create(obj)
+	created, err := m.Create(t.Context(), obj)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if obj.GetUID() != "" || obj.GetResourceVersion() != "" {
 		t.Errorf("Create wrote to its argument: %v", lw.MetaOf(obj))
 	}
-	got, ok := m.Get(lw.KeyOf(obj))
-	if !ok || got == created {
-		t.Fatalf("Get = %v, %v, want a copy", got, ok)
+	got, gone := m.Get(t.Context(), lw.KeyOf(obj))
+	if gone != nil || got == created {
+		t.Fatalf("Get = %v, %v, want a copy", got, gone == nil)
 	}
 	if created.GetUID() == "" || created.GetResourceVersion() != m.ResourceVersion() {
 		t.Errorf("created as %v at version %s", lw.MetaOf(created), m.ResourceVersion())
@@ -121,19 +122,19 @@ func TestMemoryWriteErrors(t *testing.T) {
 	stale.ResourceVersion, odd.ResourceVersion = "2", "v3"
 	update := func(w *rig.Widget) func(*lw.Memory[*rig.Widget]) error {
 		return func(m *lw.Memory[*rig.Widget]) error {
-			_, err := m.Update(w)
+			_, err := m.Update(t.Context(), w)
 			return err
 		}
 	}
 	create := func(w *rig.Widget) func(*lw.Memory[*rig.Widget]) error {
 		return func(m *lw.Memory[*rig.Widget]) error {
-			_, err := m.Create(w)
+			_, err := m.Create(t.Context(), w)
 			return err
 		}
 	}
 	transact := func(objs ...*rig.Widget) func(*lw.Memory[*rig.Widget]) error {
 		return func(m *lw.Memory[*rig.Widget]) error {
-			_, err := m.Transact(objs)
+			_, err := m.Transact(t.Context(), objs)
 			return err
 		}
 	}
@@ -154,12 +155,15 @@ func TestMemoryWriteErrors(t *testing.T) {
 		{"transact another object", transact(rig.NewWidget("new", 1), other), apierrors.IsConflict, "not other"},
 		{"transact no version", transact(rig.NewWidget("new", 1), odd), apierrors.IsBadRequest, `transact default/a: invalid resource version "v3"`},
 		{"transact nil", transact(rig.NewWidget("new", 1), nil), apierrors.IsBadRequest, "transact: nil Widget"},
-		{"delete one that is not there", func(m *lw.Memory[*rig.Widget]) error { return m.Delete(lw.Key{Name: "a"}) }, apierrors.IsNotFound, `"a"`},
+		{"delete one that is not there", func(m *lw.Memory[*rig.Widget]) error {
+			_, err := m.Delete(t.Context(), lw.Key{Name: "a"}, "")
+			return err
+		}, apierrors.IsNotFound, `"a"`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			m := lw.NewMemory(rig.NewWidget("a", 0))
-			if _, err := m.Update(rig.NewWidget("a", 1)); err != nil {
+			if _, err := m.Update(t.Context(), rig.NewWidget("a", 1)); err != nil {
 				t.Fatal(err)
 			}
 			err := tt.do(m)
@@ -177,9 +181,9 @@ func TestMemoryWriteErrors(t *testing.T) {
 // leaves out.
 func TestMemoryNoOp(t *testing.T) {
 	m := lw.NewMemory(rig.NewWidget("a", 1))
-	before, _ := m.Get(lw.Key{Namespace: "default", Name: "a"})
+	before, _ := m.Get(t.Context(), lw.Key{Namespace: "default", Name: "a"})
 	for _, obj := range []*rig.Widget{before, rig.NewWidget("a", 1)} {
-		after, err := m.Update(obj)
+		after, err := m.Update(t.Context(), obj)
 		if diff := cmp.Diff(before, after); diff != "" || err != nil {
 			t.Errorf("Update (-before +after):\n%s%v", diff, err)
 		}
@@ -203,7 +207,7 @@ func TestMemoryCopies(t *testing.T) {
 		if n != 1 || err != nil {
 			t.Fatalf("listed %d, %v, want 1", n, err)
 		}
-		got, _ := m.Get(lw.KeyOf(given))
+		got, _ := m.Get(t.Context(), lw.KeyOf(given))
 		if diff := cmp.Diff(map[string]string{"l": "1"}, got.Labels); diff != "" {
 			t.Fatalf("labels (-want +got):\n%s", diff)
 		}
@@ -291,13 +295,13 @@ func TestMemoryWatch(t *testing.T) {
 			SendInitialEvents: new(true), ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, AllowWatchBookmarks: true,
 		})
 		synctest.Wait()
-		if _, err := m.Update(rig.NewWidget("a", 3)); err != nil {
+		if _, err := m.Update(t.Context(), rig.NewWidget("a", 3)); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
 		m.Bookmark()
 		synctest.Wait()
-		if err := m.Delete(lw.Key{Namespace: "default", Name: "a"}); err != nil {
+		if _, err := m.Delete(t.Context(), lw.Key{Namespace: "default", Name: "a"}, ""); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
@@ -362,7 +366,7 @@ func TestMemoryFail(t *testing.T) {
 	if _, err := m.Hints().Had(t.Context(), lw.Meta{Namespace: "default", Name: "a", ResourceVersion: "2"}, "2"); err != down {
 		t.Errorf("Had = %v, want %v", err, down)
 	}
-	if _, err := m.Update(rig.NewWidget("a", 2)); err != nil {
+	if _, err := m.Update(t.Context(), rig.NewWidget("a", 2)); err != nil {
 		t.Errorf("Update = %v while requests fail", err)
 	}
 	m.Fail(nil)
@@ -377,7 +381,7 @@ func TestMemoryExpired(t *testing.T) {
 	if err != nil || list.Continue == "" || *list.RemainingItemCount != 1 {
 		t.Fatalf("page = %+v, %v", list, err)
 	}
-	if _, err := m.Update(rig.NewWidget("a", 2)); err != nil {
+	if _, err := m.Update(t.Context(), rig.NewWidget("a", 2)); err != nil {
 		t.Fatal(err)
 	}
 	m.Compact()
@@ -403,8 +407,8 @@ func TestMemoryKeepsUIDs(t *testing.T) {
 	mine := rig.NewWidget("a", 1)
 	mine.UID = "mine"
 	m := lw.NewMemory(mine)
-	updated, err := m.Update(rig.NewWidget("a", 2))
-	if got, ok := m.Get(rig.Key("a")); err != nil || !ok || updated.UID != "mine" || got.UID != "mine" || got.Size != 2 {
+	updated, err := m.Update(t.Context(), rig.NewWidget("a", 2))
+	if got, gone := m.Get(t.Context(), rig.Key("a")); err != nil || gone != nil || updated.UID != "mine" || got.UID != "mine" || got.Size != 2 {
 		t.Errorf("updated to %+v, got %+v, error %v", updated, got, err)
 	}
 }
@@ -413,7 +417,7 @@ func TestMemoryKeepsUIDs(t *testing.T) {
 func TestMemoryAllIsOneState(t *testing.T) {
 	m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 1))
 	all := m.All()
-	if err := m.Delete(rig.Key("b")); err != nil {
+	if _, err := m.Delete(t.Context(), rig.Key("b"), ""); err != nil {
 		t.Fatal(err)
 	}
 	m.Compact()
@@ -465,7 +469,7 @@ func TestMemoryOfWhatCannotBeWritten(t *testing.T) {
 // What a Memory is as a Writable: its writes, with contexts, errors, and the versions of deletions.
 func TestMemoryWritable(t *testing.T) {
 	m := lw.NewMemory[*rig.Widget]()
-	w, ctx := m.Writable(), t.Context()
+	w, ctx := lw.Writable[*rig.Widget](m), t.Context()
 	stored, err := w.Create(ctx, rig.NewWidget("a", 1))
 	if err != nil || stored.UID == "" || stored.ResourceVersion != "2" {
 		t.Fatalf("Create: %v, %v", stored, err)
@@ -500,15 +504,57 @@ func TestMemoryWritable(t *testing.T) {
 	if version, err := w.Delete(ctx, rig.Key("a"), "3"); err != nil || version != "4" || m.ResourceVersion() != "4" {
 		t.Errorf("Delete: %q, %v", version, err)
 	}
-	if version, err := m.Transact([]*rig.Widget{rig.NewWidget("x", 1)}, rig.Key("nobody")); !apierrors.IsNotFound(err) || version != "" || m.ResourceVersion() != "4" {
+	if version, err := m.Transact(t.Context(), []*rig.Widget{rig.NewWidget("x", 1)}, rig.Key("nobody")); !apierrors.IsNotFound(err) || version != "" || m.ResourceVersion() != "4" {
 		t.Errorf("a transaction that fails: %q, %v, at %s", version, err, m.ResourceVersion())
 	}
 	m.Fail(errors.New("down"))
-	if _, err := w.Get(ctx, rig.Key("a")); err == nil || apierrors.IsNotFound(err) {
-		t.Errorf("Get of one that fails: %v", err)
+	if _, err := w.Get(ctx, rig.Key("a")); !apierrors.IsNotFound(err) {
+		t.Errorf("Get of one whose lists fail: %v", err)
 	}
 }
 
 func second[A any](_ A, err error) error { return err }
 
 func isCanceled(err error) bool { return errors.Is(err, context.Canceled) }
+
+// The versions of a Memory are later than those of a process before, and UIDs do not come again. Who
+// goes on with a version of that process is told to list.
+func TestMemoryOfALaterProcess(t *testing.T) {
+	history.FromOne = false
+	defer func() { history.FromOne = true }()
+	synctest.Test(t, func(t *testing.T) {
+		old := lw.NewMemory(rig.NewWidget("a", 0))
+		for i := range 100 {
+			rig.Update(t, old, "a", i+1)
+		}
+		was, _ := old.Get(t.Context(), rig.Key("a"))
+		time.Sleep(time.Second)
+		m := lw.NewMemory[*rig.Widget]()
+		err := m.Watch(t.Context(), metav1.ListOptions{ResourceVersion: was.ResourceVersion}, func(lw.WatchEvent[*rig.Widget]) error { return nil })
+		if !apierrors.IsResourceExpired(err) {
+			t.Errorf("a watch that goes on: %v", err)
+		}
+		now := rig.Create(t, m, "a", 1)
+		if len(now.ResourceVersion) != len(was.ResourceVersion) || now.ResourceVersion <= was.ResourceVersion || now.UID == was.UID || len(now.UID) != 36 {
+			t.Errorf("%+v after %+v", now, was)
+		}
+		if other := rig.Create(t, m, "b", 1); other.UID == now.UID {
+			t.Error("two objects have one UID")
+		}
+		if err := m.Rewind("1"); !apierrors.IsResourceExpired(err) {
+			t.Errorf("a rewind to before the beginning: %v", err)
+		}
+		// A test may begin where it likes.
+		var all [2]*rig.Widget
+		for i := range all {
+			m := lw.NewMemory[*rig.Widget]()
+			if err := m.Rewind("1"); err != nil {
+				t.Fatal(err)
+			}
+			all[i] = rig.Create(t, m, "a", 1)
+		}
+		if diff := cmp.Diff(all[0], all[1]); diff != "" || all[0].ResourceVersion != "2" {
+			t.Errorf("%+v: %s", all[0], diff)
+		}
+	})
+}

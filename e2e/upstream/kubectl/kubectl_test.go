@@ -85,6 +85,7 @@ type bench struct {
 	h       *serve.Handler // that kubectl talks to
 	url     string
 	home    string
+	env     []string // of kubectl, beside HOME and PATH
 }
 
 // start starts a server, and as many relays between it and kubectl.
@@ -116,7 +117,7 @@ func start(t *testing.T, relays int, objects ...*Widget) *bench {
 			{Name: "Color", Value: func(w *Widget) serve.Cell { return serve.Text(w.Color) }},
 			{Name: "Size", Type: "integer", Wide: true, Value: func(w *Widget) serve.Cell { return serve.Int(w.Size) }},
 		},
-		Validate: func(_, w *Widget) error {
+		Validate: func(_ context.Context, w, _ *Widget) error {
 			if w != nil && w.Color == "" {
 				return errors.New("a widget needs a color")
 			}
@@ -181,7 +182,7 @@ func (b *bench) command(stdin string, args ...string) (cmd *exec.Cmd, out, errs 
 	ctx, cancel := context.WithTimeout(b.Context(), patience)
 	b.Cleanup(cancel)
 	cmd = exec.CommandContext(ctx, self, append([]string{"-s", b.url}, args...)...)
-	cmd.Env = []string{asKubectl + "=1", "HOME=" + b.home, "PATH=" + os.Getenv("PATH")}
+	cmd.Env = append([]string{asKubectl + "=1", "HOME=" + b.home, "PATH=" + os.Getenv("PATH")}, b.env...)
 	out, errs = new(bytes.Buffer), new(bytes.Buffer)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), out, errs
 	return cmd, out, errs

@@ -140,8 +140,6 @@ var rootBugs = []bug{
 		{". members.forget", `slices.Clone(__)`, `nil`}}},
 	{"board: statuses are asked for under the lock", "TestBoardChangesInALoop", "", []edit{
 		{". Board.Informers", `for _, e := range b.informers.list() { if __1 { return } }`, `b.informers.mu.Lock(); defer b.informers.mu.Unlock(); for e := range b.informers.entries { if __1 { return } }`}}},
-	{"writable: a deletion looks at no version", "TestWritable", "./lwtest", []edit{
-		{". memoryWrites.Delete", `return w.deleteIf(__)`, `version, err := w.deleteIf(Meta{Namespace: key.Namespace, Name: key.Name}); return version + "0", err`}}},
 	{"a hastened watch counts as failed", "TestCatchUp|TestWaitForForeign", "", []edit{
 		{". isOwnEnd", `__1 || errors.Is(__)`, `__1`}}},
 	{"poll: a wait has nothing called", "TestPoll$|TestProgress", "", []edit{

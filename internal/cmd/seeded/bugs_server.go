@@ -50,8 +50,6 @@ var serverBugs = []bug{
 		{"serve Handler.ServeHTTP", `!stale.older`, `(!stale.older || true)`}}},
 	{"an object that stops to match is not deleted for a watch", "TestStopsToMatch", "./serve", []edit{
 		{"serve watcher.send", `switch { case was && is: return __1; case is: return __3; case was: return __2 }`, `switch { case was && is: return __1; case is: return __3; case was && e.new == nil: return __2 }`}}},
-	{"a field that the objects do not have is only warned of", "TestFieldValidation", "./serve", []edit{
-		{"serve request.checkFields", `directive == __1`, `directive == __1 && unknown == nil`}}},
 	{"a connection sends what it has kept last", "TestKeptComesFirst", "./serve", []edit{
 		{"serve conn.Write", `len(c.rest) > 0`, `false && len(c.rest) > 0`}}},
 	{"serve: a version that is no number is 0", "TestOpaqueVersions", "./serve", []edit{

@@ -1,0 +1,167 @@
+package clientgo_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/clientgo"
+)
+
+// benchPod is a pod of 2 KiB, in JSON.
+func benchPod(i int) *corev1.Pod {
+	p := pod("default", fmt.Sprint("web-5d4f8b7c9-", i))
+	p.UID, p.ResourceVersion = types.UID(fmt.Sprintf("0b8c5a52-1f0f-4a0e-9a5e-%012d", i)), strconv.Itoa(i+1)
+	p.CreationTimestamp = metav1.Unix(1_700_000_000, 0)
+	p.Labels = map[string]string{"app": "web", "pod-template-hash": "5d4f8b7c9", "team": "platform"}
+	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-5d4f8b7c9", UID: "9d2c"}}
+	p.Spec.NodeName, p.Spec.ServiceAccountName = "node-7", "web"
+	limits := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m"), corev1.ResourceMemory: resource.MustParse("512Mi")}
+	for _, name := range []string{"web", "proxy"} {
+		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{
+			Name: name, Image: "registry.example.com/platform/" + name + ":v1.24.3", Resources: corev1.ResourceRequirements{Limits: limits, Requests: limits},
+			Env:          []corev1.EnvVar{{Name: "LOG_LEVEL", Value: "info"}, {Name: "REGION", Value: "eu-central-1"}},
+			VolumeMounts: []corev1.VolumeMount{{Name: "kube-api-access-x7z9q", ReadOnly: true, MountPath: "/var/run/secrets/kubernetes.io/serviceaccount"}},
+		})
+		p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{Name: name, Ready: true, Image: p.Spec.Containers[0].Image, RestartCount: int32(i)})
+	}
+	p.Status.Phase, p.Status.PodIP = corev1.PodRunning, "10.1.2.3"
+	for _, c := range []corev1.PodConditionType{"Initialized", "Ready", "ContainersReady", "PodScheduled"} {
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: c, Status: "True", LastTransitionTime: p.CreationTimestamp})
+	}
+	return p
+}
+
+// BenchmarkTellWrites compares a write that an informer is told of with an event of its watch, and with
+// a write of what nobody follows. The server answers at once with bytes that it has.
+func BenchmarkTellWrites(b *testing.B) {
+	const objects = 1000
+	bodies := func(from int, of func(version int, data []byte) []byte) (all [][]byte) {
+		for i := range objects {
+			p := benchPod(i)
+			p.Kind, p.APIVersion, p.ResourceVersion = "Pod", "v1", strconv.Itoa(1_000_000_000+from+i)
+			data, err := json.Marshal(p)
+			if err != nil {
+				b.Fatal(err)
+			}
+			all = append(all, of(i, data))
+		}
+		return all
+	}
+	same := func(_ int, data []byte) []byte { return data }
+	for _, followed := range []string{"pods", "nodes"} {
+		b.Run("a write, followed: "+followed, func(b *testing.B) {
+			answers := bodies(0, same)
+			var answer []byte
+			server := roundTripper(func(r *http.Request) (*http.Response, error) {
+				resp := &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(answer))}
+				switch {
+				case r.URL.Query().Get("watch") != "":
+					<-r.Context().Done()
+					return nil, r.Context().Err()
+				case r.Method == http.MethodGet:
+					kind := map[string]string{"pods": "Pod", "nodes": "Node"}[followed]
+					resp.Body = io.NopCloser(strings.NewReader(`{"kind":"` + kind + `List","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[]}`))
+				}
+				return resp, nil
+			})
+			client := clientgo.TellWrites(&http.Client{Transport: server})
+			inf := lw.NewInformer(&lw.HTTP[*corev1.Pod]{URL: "https://server/api/v1/" + followed, Client: client, Whole: true, Accept: "application/json"}, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
+			ctx, stop := context.WithCancel(context.Background())
+			defer stop()
+			go inf.Run(ctx)
+			if followed == "pods" {
+				if err := inf.WaitForSync(ctx); err != nil {
+					b.Fatal(err)
+				}
+			}
+			r, err := http.NewRequest(http.MethodPut, "https://server/api/v1/namespaces/default/pods/x", nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			paths := make([]string, objects)
+			for i := range paths {
+				paths[i] = "/api/v1/namespaces/default/pods/" + benchPod(i).Name
+			}
+			b.ReportAllocs()
+			b.SetBytes(int64(len(answers[0])))
+			version, n := 2_000_000_000, 0
+			for b.Loop() {
+				i := n % objects
+				n++
+				version++
+				at := bytes.Index(answers[i], []byte(`"resourceVersion":"`)) + len(`"resourceVersion":"`)
+				copy(answers[i][at:], strconv.Itoa(version))
+				answer, r.URL.Path = answers[i], paths[i]
+				resp, err := client.Transport.RoundTrip(r)
+				if err != nil {
+					b.Fatal(err)
+				}
+				io.Copy(io.Discard, resp.Body)
+				resp.Body.Close()
+			}
+			if have := inf.Store().Len(); followed == "pods" && have != min(n, objects) {
+				b.Fatalf("%d objects", have)
+			}
+		})
+	}
+	b.Run("an event", func(b *testing.B) {
+		events := bodies(0, func(_ int, data []byte) []byte {
+			return fmt.Appendf(nil, "{\"type\":\"MODIFIED\",\"object\":%s}\n", data)
+		})
+		send, written := io.Pipe()
+		server := roundTripper(func(r *http.Request) (*http.Response, error) {
+			resp := &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}}
+			if resp.Body = send; r.URL.Query().Get("watch") == "" {
+				list := bytes.NewBufferString(`{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[`)
+				for i, item := range bodies(-1_000_000_000+2, same) {
+					if i > 0 {
+						list.WriteByte(',')
+					}
+					list.Write(item)
+				}
+				list.WriteString("]}")
+				resp.Body = io.NopCloser(list)
+			}
+			return resp, nil
+		})
+		inf := lw.NewInformer(&lw.HTTP[*corev1.Pod]{URL: "https://server/api/v1/pods", Client: &http.Client{Transport: server}, Whole: true, Accept: "application/json"}, &lw.Options{List: lw.ListPages, OnError: func(err error) { b.Error(err) }})
+		ctx, stop := context.WithCancel(context.Background())
+		defer stop()
+		go inf.Run(ctx)
+		if err := inf.WaitForSync(ctx); err != nil {
+			b.Fatal(err)
+		}
+		b.ReportAllocs()
+		b.SetBytes(int64(len(events[0])))
+		version, n := 2_000_000_000, 0
+		for b.Loop() {
+			i := n % objects
+			n++
+			version++
+			at := bytes.Index(events[i], []byte(`"resourceVersion":"`)) + len(`"resourceVersion":"`)
+			copy(events[i][at:], strconv.Itoa(version))
+			if _, err := written.Write(events[i]); err != nil {
+				b.Fatal(err)
+			}
+		}
+		wait, done := context.WithTimeout(ctx, time.Minute)
+		defer done()
+		if err := inf.WaitForResourceVersion(wait, strconv.Itoa(version)); err != nil {
+			b.Fatal(err)
+		}
+	})
+}

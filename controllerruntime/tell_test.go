@@ -1,0 +1,341 @@
+package controllerruntime_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/go-lw/lw/controllerruntime"
+	"github.com/go-lw/lw/lwtest"
+)
+
+// A toldCache is a cache with TellWrites over watches that are late, and its client.
+type toldCache struct {
+	cache.Cache
+	client client.Client
+	// foreign writes what the cache is not told of.
+	foreign client.Client
+	config  *rest.Config
+	// answered, if it is set, is called before the client gets the answer to a write.
+	answered func()
+}
+
+func (c *toldCache) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := lateWatches{c.config.Transport}.RoundTrip(r)
+	if err == nil && r.Method != http.MethodGet && c.answered != nil {
+		c.answered()
+	}
+	return resp, err
+}
+
+func newToldCache(t *testing.T) *toldCache {
+	t.Helper()
+	server := lwtest.NewServer(t, lwtest.Resource{Plural: "pods", Kind: "Pod", Status: true})
+	c := &toldCache{config: &rest.Config{Host: server.URL(), Transport: server.Client().Transport, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}}
+	config := rest.CopyConfig(c.config)
+	config.Transport = c
+	httpClient, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := controllerruntime.Options{TellWrites: true}
+	if c.Cache, err = controllerruntime.NewCacheWith(options)(config, cache.Options{HTTPClient: httpClient}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.IndexField(t.Context(), &corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }); err != nil {
+		t.Fatal(err)
+	}
+	if c.client, err = controllerruntime.NewClient(options)(config, client.Options{HTTPClient: httpClient, Cache: &client.CacheOptions{Reader: c.Cache, Unstructured: true}}); err != nil {
+		t.Fatal(err)
+	}
+	if c.foreign, err = client.New(c.config, client.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Start(ctx) }()
+	if !c.WaitForCacheSync(ctx) {
+		t.Fatal("the cache does not start")
+	}
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		time.Sleep(2 * watchDelay) // client-go does not wait for its watches
+	})
+	return c
+}
+
+func applied(name, label string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Pod",
+		"metadata": map[string]any{"namespace": "default", "name": name, "labels": map[string]any{"v": label}},
+	}}
+}
+
+// Every read of a manager's cache shows the writes of its client when they return, without a wait:
+// typed, unstructured and metadata, by key, in lists and by fields. The page of the managers says so.
+func TestTellWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newToldCache(t)
+		ctx := t.Context()
+		key := client.ObjectKeyFromObject(namedPod("web", ""))
+		var got []string
+		read := func(what string) {
+			t.Helper()
+			began := time.Now()
+			var one corev1.Pod
+			gone := apierrors.IsNotFound(c.client.Get(ctx, key, &one))
+			untyped := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod"}}
+			goneToo := apierrors.IsNotFound(c.client.Get(ctx, key, untyped))
+			partial := &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}}
+			var onNode corev1.PodList
+			if err := c.client.List(ctx, partial); err != nil {
+				t.Error(err)
+			}
+			if err := c.client.List(ctx, &onNode, client.MatchingFields{"spec.nodeName": "n1"}); err != nil {
+				t.Error(err)
+			}
+			line := fmt.Sprintf("%s: v=%q phase=%q gone=%t metadata=%d n1=%d", what, one.Labels["v"], one.Status.Phase, gone, len(partial.Items), len(onNode.Items))
+			if gone != goneToo || untyped.GetLabels()["v"] != one.Labels["v"] {
+				line += " untyped differs"
+			}
+			if waited := time.Since(began); waited > 0 && what != "before" {
+				line += fmt.Sprint(" waited ", waited)
+			}
+			got = append(got, line)
+		}
+		write := func(what string, err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatalf("%s: %v", what, err)
+			}
+			read(what)
+		}
+		read("before")
+		pod := namedPod("web", "n1")
+		write("create", c.client.Create(ctx, pod))
+		pod.Labels = map[string]string{"v": "1"}
+		write("update", c.client.Update(ctx, pod))
+		pod.Status.Phase = corev1.PodRunning
+		write("status", c.client.Status().Update(ctx, pod))
+		before := pod.DeepCopy()
+		pod.Labels["v"], pod.Spec.NodeName = "2", "n2"
+		write("patch", c.client.Patch(ctx, pod, client.MergeFrom(before)))
+		write("apply", c.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied("web", "3")), client.FieldOwner("us"), client.ForceOwnership))
+		write("dry run", c.client.Update(ctx, func() *corev1.Pod { p := pod.DeepCopy(); p.ResourceVersion, p.Labels = "", nil; return p }(), client.DryRunAll))
+		write("delete", c.client.Delete(ctx, pod))
+		want := []string{
+			`before: v="" phase="" gone=true metadata=0 n1=0`,
+			`create: v="" phase="" gone=false metadata=1 n1=1`,
+			`update: v="1" phase="" gone=false metadata=1 n1=1`,
+			`status: v="1" phase="Running" gone=false metadata=1 n1=1`,
+			`patch: v="2" phase="Running" gone=false metadata=1 n1=0`,
+			`apply: v="3" phase="Running" gone=false metadata=1 n1=0`,
+			`dry run: v="3" phase="Running" gone=false metadata=1 n1=0`,
+			`delete: v="" phase="" gone=true metadata=0 n1=0`,
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("reads (-want +got):\n%s", diff)
+		}
+		time.Sleep(5 * watchDelay)
+		got, want = nil, []string{`at last: v="" phase="" gone=true metadata=0 n1=0`}
+		if read("at last"); !slices.Equal(got, want) {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+// A client with TellWrites whose cache is told nothing would promise what it does not do.
+func TestTellWritesNeedsItsCache(t *testing.T) {
+	options := controllerruntime.Options{TellWrites: true}
+	for name, opts := range map[string]client.Options{"no cache": {}, "another": {Cache: &client.CacheOptions{Reader: controllerruntime.NewReader(nil)}}} {
+		if _, err := controllerruntime.NewClient(options)(&rest.Config{}, opts); err == nil || !strings.Contains(err.Error(), "NewCacheWith") {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}
+
+// NotTold leaves out the program's own writes, and never a change of somebody else, whatever comes
+// first and however they meet.
+func TestNotTold(t *testing.T) {
+	type steps struct {
+		*toldCache
+		ctx context.Context
+		pod *corev1.Pod
+	}
+	label := func(p *corev1.Pod, value string) *corev1.Pod {
+		p = p.DeepCopy()
+		p.Labels = map[string]string{"v": value}
+		return p
+	}
+	us := client.FieldOwner("us")
+	foreign := func(s steps, value string) error { return s.foreign.Update(s.ctx, label(s.pod, value)) }
+	apply := func(s steps, value string) error {
+		return s.client.Apply(s.ctx, client.ApplyConfigurationFromUnstructured(applied("a", value)), us, client.ForceOwnership)
+	}
+	for _, tt := range []struct {
+		name string
+		do   func(s steps) error
+		want []string
+	}{
+		{"an update", func(s steps) error { return s.client.Update(s.ctx, label(s.pod, "1")) }, nil},
+		{"two updates", func(s steps) error {
+			p := label(s.pod, "1")
+			if err := s.client.Update(s.ctx, p); err != nil {
+				return err
+			}
+			return s.client.Update(s.ctx, label(p, "2"))
+		}, nil},
+		{"a patch with a lock", func(s steps) error {
+			return s.client.Patch(s.ctx, label(s.pod, "1"), client.MergeFromWithOptions(s.pod, client.MergeFromWithOptimisticLock{}), us)
+		}, nil},
+		{"a patch of an object without managed fields", func(s steps) error { return s.client.Patch(s.ctx, label(s.pod, "1"), client.MergeFrom(s.pod), us) }, []string{"update 1"}},
+		{"applies, of which the server in memory manages the fields after the first", func(s steps) error {
+			if err := apply(s, "1"); err != nil {
+				return err
+			}
+			time.Sleep(time.Second)
+			if err := apply(s, "2"); err != nil {
+				return err
+			}
+			time.Sleep(time.Second)
+			return s.client.Patch(s.ctx, s.pod.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"w":"2"}}}`)), us)
+		}, []string{"update 1"}},
+		{"an apply over what nobody has seen here", func(s steps) error {
+			if err := apply(s, "1"); err != nil {
+				return err
+			}
+			time.Sleep(time.Second)
+			p := &corev1.Pod{}
+			if err := s.foreign.Get(s.ctx, client.ObjectKeyFromObject(s.pod), p); err != nil {
+				return err
+			}
+			p.Spec.NodeName = "n2"
+			if err := s.foreign.Update(s.ctx, p); err != nil {
+				return err
+			}
+			return apply(s, "2")
+		}, []string{"update 1", "update 2"}},
+		{"a create", func(s steps) error { return s.client.Create(s.ctx, namedPod("b", "n1")) }, nil},
+		{"a delete", func(s steps) error { return s.client.Delete(s.ctx, s.pod) }, nil},
+		{"somebody's update", func(s steps) error { return foreign(s, "1") }, []string{"update 1"}},
+		{"somebody's create", func(s steps) error { return s.foreign.Create(s.ctx, namedPod("b", "n1")) }, []string{"create b"}},
+		{"somebody's delete", func(s steps) error { return s.foreign.Delete(s.ctx, s.pod) }, []string{"delete"}},
+		{"an update of what somebody has written", func(s steps) error {
+			if err := foreign(s, "1"); err != nil {
+				return err
+			}
+			time.Sleep(2 * watchDelay)
+			var p corev1.Pod
+			if err := s.client.Get(s.ctx, client.ObjectKeyFromObject(s.pod), &p); err != nil {
+				return err
+			}
+			return s.client.Update(s.ctx, label(&p, "2"))
+		}, []string{"update 1"}},
+		{"an update that changes nothing, and then somebody's", func(s steps) error {
+			if err := s.client.Update(s.ctx, s.pod.DeepCopy()); err != nil {
+				return err
+			}
+			return foreign(s, "1")
+		}, []string{"update 1"}},
+		{"a patch that changes nothing, and then somebody's", func(s steps) error {
+			if err := s.client.Patch(s.ctx, s.pod.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"nodeName":"n1"}}`)), us); err != nil {
+				return err
+			}
+			return foreign(s, "1")
+		}, []string{"update 1"}},
+		{"a patch that changes nothing of what nobody has seen here", func(s steps) error {
+			if err := foreign(s, "1"); err != nil {
+				return err
+			}
+			return s.client.Patch(s.ctx, s.pod.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"nodeName":"n1"}}`)), us)
+		}, []string{"update 1"}},
+		{"a patch over what nobody has seen here", func(s steps) error {
+			if err := foreign(s, "1"); err != nil {
+				return err
+			}
+			return s.client.Patch(s.ctx, s.pod.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"w":"2"}}}`)), us)
+		}, []string{"update 1"}},
+		{"a write, and somebody's before the watch has it", func(s steps) error {
+			p := label(s.pod, "1")
+			if err := s.client.Update(s.ctx, p); err != nil {
+				return err
+			}
+			s.pod = p
+			return foreign(s, "2")
+		}, []string{"update 2"}},
+		{"an answer that comes after its event and somebody's", func(s steps) error {
+			s.answered = func() {
+				s.answered = nil
+				p := &corev1.Pod{}
+				if err := s.foreign.Get(s.ctx, client.ObjectKeyFromObject(s.pod), p); err != nil {
+					t.Error(err)
+				}
+				if err := s.foreign.Update(s.ctx, label(p, "2")); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(3 * watchDelay)
+			}
+			return s.client.Update(s.ctx, label(s.pod, "1"))
+		}, []string{"update 1", "update 2"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newToldCache(t)
+				pod := namedPod("a", "n1")
+				if err := c.foreign.Create(t.Context(), pod); err != nil {
+					t.Fatal(err)
+				}
+				var told []string
+				note := handler.Funcs{
+					CreateFunc: func(_ context.Context, e event.CreateEvent, _ queue) {
+						told = append(told, "create "+e.Object.GetName())
+					},
+					UpdateFunc: func(_ context.Context, e event.UpdateEvent, _ queue) {
+						told = append(told, "update "+e.ObjectNew.GetLabels()["v"])
+					},
+					DeleteFunc: func(context.Context, event.DeleteEvent, queue) { told = append(told, "delete") },
+				}
+				src := source.Kind(c.Cache, client.Object(&corev1.Pod{}), note, controllerruntime.NotTold())
+				if err := src.Start(t.Context(), newQueue(t)); err != nil {
+					t.Fatal(err)
+				}
+				if err := src.WaitForSync(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(3 * watchDelay)
+				told = nil
+				if err := tt.do(steps{c, t.Context(), pod}); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(5 * watchDelay)
+				if diff := cmp.Diff(tt.want, told); diff != "" {
+					t.Errorf("events (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]

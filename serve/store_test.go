@@ -1,0 +1,321 @@
+package serve_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/serve"
+)
+
+// A part is an object with all that kube-apiserver keeps.
+type part struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              struct {
+		Color    string   `json:"color,omitempty"`
+		Replicas int32    `json:"replicas,omitempty"`
+		Screws   []Screw  `json:"screws,omitempty" patchStrategy:"merge" patchMergeKey:"name"`
+		Next     *part    `json:"next,omitempty"`
+		Tags     []string `json:"tags,omitempty" patchStrategy:"merge"`
+	} `json:"spec"`
+	Status struct {
+		Replicas int32       `json:"replicas,omitempty"`
+		Since    metav1.Time `json:"since,omitempty"`
+	} `json:"status"`
+}
+
+type Screw struct {
+	Name string `json:"name"`
+	Size int    `json:"size,omitempty"`
+}
+
+// A plainStore has the methods of a Writable alone, and counts what is read of it.
+type plainStore[T lw.Object] struct {
+	lw.Writable[T]
+	reads *atomic.Int32
+}
+
+func (s plainStore[T]) Get(ctx context.Context, key lw.Key) (T, error) {
+	s.reads.Add(1)
+	return s.Writable.Get(ctx, key)
+}
+
+const partsPath = "/apis/example.io/v1/namespaces/n/parts"
+
+var parts = serve.Resource[*part]{
+	Group: "example.io", Name: "parts", Kind: "Part", Status: true,
+	Scale: &serve.Scale{Replicas: ".spec.replicas", StatusReplicas: ".status.replicas"},
+}
+
+// parts serves a Memory of parts as a store of which nothing but the methods of a Writable is known.
+func (b *bubble) parts(r serve.Resource[*part]) (*lw.Memory[*part], *atomic.Int32) {
+	m, reads := lw.NewMemory[*part](), new(atomic.Int32)
+	b.serve(func(ctx context.Context) error { return serve.ServeStore(ctx, b.h, plainStore[*part]{m, reads}, r) })
+	return m, reads
+}
+
+const (
+	applyYAML = "application/apply-patch+yaml"
+	mergeJSON = "application/merge-patch+json"
+	partA     = "apiVersion: example.io/v1\nkind: Part\nmetadata: {name: a}\nspec: {color: red}\n"
+)
+
+// The authorizer is asked for each verb and subresource before anything is read, and for a creation
+// where an apply creates.
+func TestRights(t *testing.T) {
+	var asked []string
+	var deny string
+	authorize := func(_ *http.Request, a serve.Attributes) error {
+		right := strings.Trim(fmt.Sprintf("%s %s/%s", a.Verb, a.Name, a.Subresource), "/ ")
+		if asked = append(asked, right); right == deny {
+			return errors.New("not you")
+		}
+		return nil
+	}
+	inBubble(t, serve.Options{Authorize: authorize}, func(b *bubble) {
+		m, reads := b.parts(parts)
+		for _, tt := range []struct{ method, path, contentType, body, asked string }{
+			{"PATCH", "/a?fieldManager=m", applyYAML, partA, "patch a, create a"},
+			{"PATCH", "/a?fieldManager=m", applyYAML, partA, "patch a"},
+			{"PATCH", "/a", mergeJSON, `{}`, "patch a"},
+			{"PUT", "/a/status", "", `{"metadata":{"name":"a"}}`, "update a/status"},
+			{"PATCH", "/a/status", mergeJSON, `{}`, "patch a/status"},
+			{"GET", "/a/status", "", "", "get a/status"},
+			{"PATCH", "/a/scale", mergeJSON, `{"spec":{"replicas":2}}`, "patch a/scale"},
+			{"GET", "/a/scale", "", "", "get a/scale"},
+			{"POST", "", "", `{"metadata":{"name":"b"}}`, "create"},
+			{"DELETE", "/b", "", "", "delete b"},
+			{"DELETE", "?labelSelector=a=b", "", "", "deletecollection"},
+		} {
+			asked, deny = nil, ""
+			before := m.ResourceVersion()
+			for _, right := range strings.Split(tt.asked, ", ") {
+				deny = right
+				reads.Store(0)
+				code, body := b.do(tt.method, partsPath+tt.path, tt.body, "Content-Type", tt.contentType)
+				if code != http.StatusForbidden || m.ResourceVersion() != before || reads.Load() != 0 && !strings.HasPrefix(right, "create a") {
+					t.Errorf("%s %s without %s: %d %s; %d reads", tt.method, tt.path, right, code, body, reads.Load())
+				}
+			}
+			asked, deny = nil, ""
+			if code, body := b.do(tt.method, partsPath+tt.path, tt.body, "Content-Type", tt.contentType); code/100 != 2 {
+				t.Errorf("%s %s: %d %s", tt.method, tt.path, code, body)
+			}
+			if got := strings.Join(asked, ", "); got != tt.asked {
+				t.Errorf("%s %s: asked for %s, want %s", tt.method, tt.path, got, tt.asked)
+			}
+		}
+	})
+}
+
+// The functions of a Resource fill in, refuse and name; a panic is an error of its request.
+func TestResourceFunctions(t *testing.T) {
+	r := parts
+	r.Default = func(p *part) error {
+		if p.Spec.Color == "" {
+			p.Spec.Color = "white"
+		}
+		if p.Spec.Color == "panic" {
+			panic("no color")
+		}
+		return nil
+	}
+	r.Validate = func(_ context.Context, p, old *part) error {
+		if p != nil && p.Spec.Replicas > 9 {
+			return field.ErrorList{field.Invalid(field.NewPath("spec", "replicas"), p.Spec.Replicas, "too many")}.ToAggregate()
+		}
+		if p != nil && old != nil && p.Spec.Color != old.Spec.Color {
+			return errors.New("the color stays")
+		}
+		return nil
+	}
+	r.ValidateName = func(name string, _ bool) []string {
+		if strings.HasPrefix(name, "x") {
+			return []string{"begins with x"}
+		}
+		return nil
+	}
+	inBubble(t, serve.Options{}, func(b *bubble) {
+		m, _ := b.parts(r)
+		for _, tt := range []struct {
+			method, path, body string
+			code               int
+			text               string
+		}{
+			{"POST", "", `{"metadata":{"name":"A"}}`, 201, `"color":"white"`},
+			{"POST", "", `{"metadata":{"name":"xa"}}`, 422, "begins with x"},
+			{"POST", "", `{"metadata":{"name":"b"},"spec":{"replicas":10}}`, 422, `"field":"spec.replicas"`},
+			{"POST", "", `{"metadata":{"name":"b"},"spec":{"color":"panic"}}`, 500, "no color"},
+			{"PUT", "/A", `{"metadata":{"name":"A"},"spec":{"color":"red"}}`, 422, `"message":"the color stays"`},
+			{"PATCH", "/A", `{"spec":{"replicas":11}}`, 422, "too many"},
+			{"PATCH", "/A/scale", `{"spec":{"replicas":11}}`, 422, "too many"},
+			{"PATCH", "/A/scale", `{"spec":{"replicas":3}}`, 200, `"replicas":3`},
+			{"PATCH", "/A/status", `{"status":{"replicas":2},"spec":{"color":"red"}}`, 200, `"status":{"replicas":2`},
+		} {
+			contentType := map[string]string{"PATCH": mergeJSON}[tt.method]
+			if code, body := b.do(tt.method, partsPath+tt.path, tt.body, "Content-Type", contentType); code != tt.code || !strings.Contains(body, tt.text) {
+				t.Errorf("%s %s %s: %d %s, want %d %s", tt.method, tt.path, tt.body, code, body, tt.code, tt.text)
+			}
+		}
+		p, err := m.Get(t.Context(), name("A"))
+		if err != nil || p.Spec.Color != "white" || p.Spec.Replicas != 3 || p.Status.Replicas != 2 || p.Generation != 2 {
+			t.Errorf("stored: %+v, %v", p, err)
+		}
+	})
+}
+
+// A collection is deleted as a list of it shows it, each object as if alone, and nothing else.
+func TestDeleteCollection(t *testing.T) {
+	inBubble(t, serve.Options{}, func(b *bubble) {
+		m, _ := b.parts(parts)
+		for i, labels := range []string{"a=1", "a=1", "a=2", "b=1"} {
+			p := &part{}
+			p.Namespace, p.Name = "n", fmt.Sprint("p", i)
+			k, v, _ := strings.Cut(labels, "=")
+			p.Labels = map[string]string{k: v}
+			if i == 1 {
+				p.Finalizers = []string{"example.io/stay"}
+			}
+			if _, err := m.Create(t.Context(), p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		left := func() (all []string) {
+			for p := range m.All() {
+				all = append(all, p.Name)
+			}
+			return all
+		}
+		if code, body := b.do("DELETE", partsPath+"?labelSelector=a&dryRun=All", ""); code != 200 || len(left()) != 4 {
+			t.Errorf("a dry run: %d %s", code, body)
+		}
+		code, body := b.do("DELETE", partsPath+"?labelSelector=a=1", "")
+		var list struct{ Items []part }
+		if err := json.Unmarshal([]byte(body), &list); code != 200 || err != nil || len(list.Items) != 2 {
+			t.Errorf("%d %s", code, body)
+		}
+		if diff := cmp.Diff([]string{"p1", "p2", "p3"}, left()); diff != "" {
+			t.Error(diff)
+		}
+		if p, _ := m.Get(t.Context(), name("p1")); p.DeletionTimestamp == nil {
+			t.Error("what has a finalizer is not marked")
+		}
+		if code, body := b.do("PATCH", partsPath+"/p1", `{"metadata":{"finalizers":null}}`, "Content-Type", mergeJSON); code != 200 {
+			t.Errorf("the last finalizer: %d %s", code, body)
+		}
+		if code, _ := b.do("DELETE", partsPath+"?fieldSelector=metadata.name=p3", ""); code != 200 {
+			t.Error(code)
+		}
+		if diff := cmp.Diff([]string{"p2"}, left()); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// A document describes the fields of a type, its lists and their keys.
+func TestOpenAPIOfAType(t *testing.T) {
+	inBubble(t, serve.Options{}, func(b *bubble) {
+		b.parts(parts)
+		_, body := b.do("GET", "/openapi/v3/apis/example.io/v1", "")
+		for _, want := range []string{
+			`"replicas":{"type":"integer"}`, `"x-kubernetes-list-map-keys":["name"]`, `"since":{"format":"date-time","type":"string"}`,
+			`"tags":{"items":{"type":"string"},"type":"array","x-kubernetes-list-type":"set"`, `"application/strategic-merge-patch+json"`,
+		} {
+			if !strings.Contains(body, want) {
+				t.Errorf("no %s in %s", want, body)
+			}
+		}
+		if !json.Valid([]byte(body)) {
+			t.Error("no JSON")
+		}
+	})
+}
+
+// FuzzWrite sends writes to a store. What is stored has the key of the request, and no other object
+// changes.
+func FuzzWrite(f *testing.F) {
+	methods := []string{"POST", "PUT", "PATCH", "DELETE"}
+	formats := []string{"application/json", mergeJSON, "application/json-patch+json", "application/strategic-merge-patch+json", applyYAML, "application/yaml", "application/cbor"}
+	for _, seed := range []struct {
+		method, format uint8
+		path, body     string
+	}{
+		{0, 0, "", `{"metadata":{"name":"x","namespace":"n","Namespace":"o"},"spec":{"color":"red"}}`},
+		{0, 5, "?dryRun=All", "metadata: {generateName: x-}"},
+		{1, 0, "/a", `{"metadata":{"name":"a","finalizers":["x.io/y"]},"Metadata":{"name":"b"}}`},
+		{2, 1, "/a/status", `{"metadata":{"name":"b"},"status":{"replicas":1}}`},
+		{2, 2, "/a", `[{"op":"replace","path":"/metadata/namespace","value":"o"},{"op":"copy","from":"/spec","path":"/spec/next"}]`},
+		{2, 3, "/a", `{"spec":{"screws":[{"name":"s","$patch":"delete"}],"$setElementOrder/screws":[{"name":"s"}]}}`},
+		{2, 4, "/c?fieldManager=m&force=true", partA},
+		{2, 1, "/a/scale", `{"spec":{"replicas":-1}}`},
+		{3, 0, "/a?propagationPolicy=Orphan", `{"preconditions":{"uid":""}}`},
+		{3, 0, "?labelSelector=a", ``},
+	} {
+		f.Add(seed.method, seed.format, seed.path, seed.body)
+	}
+	h := serve.New(&serve.Options{Authorize: serve.AllowAll, Logger: slog.New(slog.DiscardHandler)})
+	m := lw.NewMemory[*part]()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- serve.ServeStore(ctx, h, m, parts) }()
+	f.Cleanup(func() { cancel(); <-ended })
+	for len(h.Status()) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	if err := h.WaitForSync(ctx); err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, method, format uint8, path, body string) {
+		for _, key := range []lw.Key{name("a"), name("b"), {Namespace: "o", Name: "a"}} {
+			p := &part{}
+			p.Namespace, p.Name = key.Namespace, key.Name
+			_, _ = m.Create(t.Context(), p) // unless it is there
+		}
+		before := map[lw.Key]string{}
+		for p := range m.All() {
+			before[lw.KeyOf(p)] = p.ResourceVersion
+		}
+		req, err := http.NewRequestWithContext(t.Context(), methods[int(method)%len(methods)], "http://server"+partsPath+path, strings.NewReader(body))
+		if err != nil || !strings.HasPrefix(req.URL.Path, partsPath) {
+			t.Skip("no request")
+		}
+		req.Header.Set("Content-Type", formats[int(format)%len(formats)])
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, req)
+		if w.Code >= 500 && w.Code != http.StatusGatewayTimeout && !strings.Contains(path, "force") && formats[int(format)%len(formats)] != applyYAML {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+		named, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(req.URL.Path, partsPath), "/"), "/")
+		for p := range m.All() {
+			key := lw.KeyOf(p)
+			if was, ok := before[key]; ok && was == p.ResourceVersion {
+				delete(before, key)
+				continue
+			}
+			delete(before, key)
+			if key.Namespace != "n" || named != "" && key.Name != named {
+				t.Errorf("%s of %s has written %s", req.Method, req.URL, key)
+			}
+		}
+		for key := range before {
+			if key.Namespace != "n" || named != "" && key.Name != named {
+				t.Errorf("%s of %s has removed %s", req.Method, req.URL, key)
+			}
+		}
+		m.Compact()
+	})
+}
