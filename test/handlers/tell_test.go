@@ -394,6 +394,27 @@ func TestTell(t *testing.T) {
 			start => []
 			tell a@12 => [a@12] ahead 1: +a@12 told
 			A a@12/v => [a@12/v]: -a@12 watch, +a@12/v watch`},
+		{"two events of one version", false, `
+			list 10 a@5 b@3
+			start => [a@5 b@3]: +a@5 initial, +b@3 initial
+			tell a@12 => [a@12 b@3] ahead 1: a@5>a@12 told
+			M b@12 => [a@12 b@12] ahead 1: b@3>b@12 watch
+			M a@12 => [a@12 b@12]
+			M a@13 => [a@13 b@12]: a@12>a@13 watch`},
+		{"a list of before keeps it", true, `
+			list 10 a@5
+			start => [a@5]: +a@5 initial
+			tell a@20 => [a@20] ahead 1: a@5>a@20 told
+			list 15 a@14=71 => [a@20] ahead 1
+			B 21 => [a@5]: a@20>a@5 watch`},
+		{"told and deleted before the first list", false, `
+			tell a@12 => [] ahead 1
+			gone a => [] ahead 1
+			server 20 => [] ahead 1
+			list 11 a@11/t => [] ahead 1
+			start => [] ahead 1
+			B 19 => [] ahead 1
+			B 20 => [a@11/t]: +a@11/t watch`},
 		{"told of in another order", false, `
 			list 10
 			start => []
@@ -627,6 +648,11 @@ func TestTellRefuses(t *testing.T) {
 		if err := d.inf.Tell(widgetOf("@12")); err == nil {
 			t.Error("an object without a name is told")
 		}
+
+		opaque := dictate(t, false, nil)
+		opaque.step("list abc a@5")
+		opaque.step("start")
+		check("a collection of such a version", opaque.inf.Tell(told), errors.ErrUnsupported)
 
 		ctx, cancel := context.WithCancel(t.Context())
 		f := &heard{}
