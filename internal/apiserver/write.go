@@ -79,7 +79,7 @@ func (x *exchange) write() error {
 	}
 	return x.answered(func() error {
 		switch {
-		case out.Gone:
+		case out.Gone && kind.Grace == nil: // a Pod is answered with, as kube-apiserver does
 			return x.success(kind.Success(out.Object))
 		case out.Scale != nil:
 			return x.scale(out.Scale)

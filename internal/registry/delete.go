@@ -156,9 +156,10 @@ func (w *Write) grace(o *Object) (graceful, pending bool) {
 		return true, false
 	}
 	seconds := w.kind.Grace(o, asked)
-	if seconds <= 0 {
+	if seconds == 0 {
 		return false, false
 	}
+	seconds = max(1, seconds)
 	mark(m, metav1.NewTime(now().Add(time.Duration(seconds)*time.Second)), seconds)
 	return true, false
 }

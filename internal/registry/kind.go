@@ -39,8 +39,8 @@ type Kind struct {
 	// Managed says that managedFields are kept from the creation of an object on, as kube-apiserver
 	// does. Otherwise they are kept from the first apply on.
 	Managed bool
-	// Versioned says that an update without a resourceVersion is refused, as that of a custom
-	// resource is.
+	// Versioned says that the objects are treated as custom resources: an update without a
+	// resourceVersion is refused, and a status that is no subresource counts in the generation.
 	Versioned bool
 	// Type is the Go type of the objects, which prunes what it does not know. nil: any JSON object.
 	Type *Type
