@@ -62,7 +62,7 @@ func TestConform(t *testing.T) {
 }
 
 // defineResource creates the CRD of a resource of the table, and waits until it is served.
-func defineResource(t *testing.T, r *servers.Reader, res conform.Resource) {
+func defineResource(t testing.TB, r *servers.Reader, res conform.Resource) {
 	version := object{"name": "v1", "served": true, "storage": true, "schema": object{"openAPIV3Schema": object{
 		"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}
 	sub := object{}
