@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/go-lw/lw"
@@ -53,8 +53,8 @@ func BenchmarkWrites(b *testing.B) {
 	b.Run("serve", func(b *testing.B) {
 		h := serve.New(&serve.Options{Authorize: serve.AllowAll})
 		defer h.Close()
-		things := serve.Resource[*unstructured.Unstructured]{Group: "example.io", Name: "things", Kind: "Thing"}
-		go serve.ServeStore(b.Context(), h, lw.NewMemory[*unstructured.Unstructured](), things)
+		things := serve.Resource[*Thing]{Group: "example.io", Name: "things", Kind: "Thing"}
+		go serve.ServeStore(b.Context(), h, lw.NewMemory[*Thing](), things)
 		server := httptest.NewServer(h)
 		defer server.Close()
 		rig.Until(b, patience, func() string {
@@ -126,7 +126,21 @@ func benchWrites(b *testing.B, client *http.Client, url string, pids ...int) {
 	}
 }
 
-// thing is an object of 2 KiB.
+// A Thing is what is written.
+type Thing struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              struct {
+		Size  int `json:"size"`
+		Items []struct {
+			Name  string   `json:"name"`
+			Image string   `json:"image"`
+			Args  []string `json:"args"`
+		} `json:"items"`
+	} `json:"spec"`
+}
+
+// thing is a Thing of 2 KiB.
 func thing(name string, n int) string {
 	var parts bytes.Buffer
 	for i := range 18 {
