@@ -20,9 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// MaxBody is how many bytes a request may have, as with kube-apiserver.
-const MaxBody = 3 << 20
-
 // A Kind is the objects of one resource in one version. It must not be copied or changed once it is
 // in use, and then may be used by any goroutine.
 type Kind struct {
