@@ -93,6 +93,7 @@ func TestOwnWritesPage(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- mgr.Start(ctx) }()
+		time.Sleep(time.Minute) // a manager that is ended while it starts does not end
 		if _, err := mgr.GetCache().GetInformer(ctx, &corev1.Pod{}); err != nil {
 			t.Fatal(err)
 		}
