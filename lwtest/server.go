@@ -34,6 +34,9 @@ type Resource struct {
 	// strategic merge patches, and fields that the type does not have are pruned and warned of, as on
 	// a real server. Nil: objects are any JSON, as those of a custom resource without a schema.
 	Type runtime.Object
+	// Grace is for Pods: a deleted one that is on a node and has not ended stays for its kubelet until a
+	// deletion with gracePeriodSeconds=0, as on a real server. Without it a Pod is gone at once.
+	Grace bool
 	// Fields are the paths that field selectors may use, such as spec.nodeName. metadata.name and
 	// metadata.namespace may always be used.
 	Fields []string
@@ -87,7 +90,7 @@ func StartServer(resources ...Resource) *Server {
 	var opts apiserver.Options
 	for _, r := range resources {
 		res := apiserver.Resource{
-			Group: r.Group, Version: r.Version, Resource: r.Plural, Kind: r.Kind, Cluster: r.Cluster, Custom: r.Group != "", Status: r.Status, Fields: r.Fields,
+			Group: r.Group, Version: r.Version, Resource: r.Plural, Kind: r.Kind, Cluster: r.Cluster, Custom: r.Group != "", Status: r.Status, Grace: r.Grace, Fields: r.Fields,
 		}
 		if r.Type != nil {
 			var err error

@@ -48,7 +48,7 @@ func conforming(t testing.TB) (all []Resource) {
 			res.Scale = &registry.Scale{Replicas: ".spec.replicas", StatusReplicas: ".status.replicas", Selector: ".status.selector"}
 		}
 		if r.Typed {
-			res = Resource{Resource: r.Plural, Kind: r.Kind, Type: pod}
+			res = Resource{Resource: r.Plural, Kind: r.Kind, Type: pod, Grace: r.Plural == "pods"}
 		}
 		all = append(all, res)
 	}

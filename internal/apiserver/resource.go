@@ -35,6 +35,8 @@ type Resource struct {
 	// creation of an object on, and Versioned that an update needs a resourceVersion.
 	Scale              *registry.Scale
 	Managed, Versioned bool
+	// Grace leaves Pods to their kubelet when they are deleted; see podGrace.
+	Grace bool
 }
 
 // createdWithStatus are the resources whose objects keep the status that they are created with,
@@ -51,7 +53,7 @@ func (r *Resource) kind() *registry.Kind {
 		Group: r.Group, Version: r.Version, Plural: r.Resource, Kind: r.Kind, Cluster: r.Cluster, Status: r.Status,
 		CreateStatus: createdWithStatus[r.groupResource()], Scale: r.Scale, Managed: r.Managed, Versioned: r.Versioned, Type: r.Type,
 	}
-	if (r.groupResource() == schema.GroupResource{Resource: "pods"}) {
+	if r.Grace {
 		k.Grace = podGrace
 	}
 	return k
