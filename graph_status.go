@@ -78,7 +78,7 @@ type GraphSnapshot struct {
 }
 
 // Snapshot returns the present state of all collections, for reads of several at one state with
-// [In], at a cost that does not depend on its size.
+// [Derived.At], at a cost that does not depend on its size.
 func (g *Graph) Snapshot() *GraphSnapshot {
 	if s := g.snapshot.Load(); s != nil {
 		return s
@@ -95,11 +95,11 @@ func (g *Graph) Snapshot() *GraphSnapshot {
 	return s
 }
 
-// In returns the content of d in the state of s. It is empty if d was made after s, or was closed
-// before. In panics if d is of another graph than s.
-func In[T Object](s *GraphSnapshot, d *Derived[T]) *Snapshot[T] {
+// At returns the content of d in the state of s. It is empty if d was made after s, or was closed
+// before. At panics if s is of another graph than d.
+func (d *Derived[T]) At(s *GraphSnapshot) *Snapshot[T] {
 	if d.graph != s.graph {
-		panic("lw: In: the collection is of another graph")
+		panic("lw: At: the snapshot is of another graph")
 	}
 	if content, ok := s.content[d.core()].(*Snapshot[T]); ok {
 		return content
@@ -135,7 +135,7 @@ func (d *Derived[T]) status() DerivedStatus {
 // [GraphStatus] has the rest.
 func (d *Derived[T]) Status() Status {
 	s := Status{
-		Informer: d.hub.opts.Name, Phase: phaseWatching, Synced: isClosed(d.hub.synced),
+		Name: d.hub.opts.Name, Phase: phaseWatching, Synced: isClosed(d.hub.synced),
 		ResourceVersion: d.hub.store.ResourceVersion(),
 	}
 	switch {

@@ -440,5 +440,5 @@ func (l *leaf[T]) pending() int {
 	if sub == nil || !isClosed(sub.started) {
 		return 0
 	}
-	return sub.cursor.Pending()
+	return sub.cursor.pending()
 }

@@ -55,10 +55,10 @@ type HTTP[T Identified] struct {
 	kinds *decode.Kinds
 }
 
-// Hints says that lw decodes, and has [HadByList].
+// Hints says that lw decodes, and has [StillHasByList].
 func (h *HTTP[T]) Hints() SourceHints {
-	return SourceHints{Decoder: "lw", Had: func(ctx context.Context, obj Meta, version string) (bool, error) {
-		return HadByList(ctx, h, obj, version)
+	return SourceHints{Decoder: "lw", StillHas: func(ctx context.Context, obj Meta, version string) (bool, error) {
+		return StillHasByList(ctx, h, obj, version)
 	}}
 }
 

@@ -137,12 +137,12 @@ func (r *Reflector[T]) Status() Status {
 // status returns what Informer.Status and Status have in common.
 func (r *Reflector[T]) status() Status {
 	s := r.recorder.status(r.opts.List)
-	s.Informer, s.ResourceVersion = r.opts.Name, r.target.version()
-	if polled := HintsOf(r.src).Polled; polled != nil && !s.LastList.IsZero() {
+	s.Name, s.ResourceVersion = r.opts.Name, r.target.version()
+	if polled := HintsOf(r.src).polled; polled != nil && !s.LastList.IsZero() {
 		last, due := polled()
 		s.LastList = last
-		if s.ListDue.IsZero() && time.Since(due) > 0 {
-			s.ListDue = due
+		if s.NeedsListSince.IsZero() && time.Since(due) > 0 {
+			s.NeedsListSince = due
 		}
 	}
 	return s

@@ -10,7 +10,7 @@ import (
 // Status is what an [Informer] or a [Reflector] is doing, as of one moment. After a successful wait
 // it shows what the wait has promised.
 type Status struct {
-	Informer  string // Options.Name
+	Name      string // Options.Name
 	Reflector bool   // it is a Reflector, which has no store and no handlers
 	// Phase is what is going on now: "idle" before Run, "listing", "streaming" while the initial events
 	// of a streamed list come in, "watching", "waiting" after a failure, or "stopped".
@@ -22,10 +22,10 @@ type Status struct {
 	Indexes         []int     // how many values each index has, or objects if it is sorted; or nil
 	LastEvent       time.Time // when the last watch event came; zero: none has
 	LastList        time.Time // when the last whole list became the content; zero: none has
-	ListDue         time.Time // since when the content needs another whole list; zero while it does not
+	NeedsListSince  time.Time // since when the content needs another whole list; zero while it does not
 	Failures        int       // in a row; a whole list, or progress of a watch, sets it to 0
 	Err             error     // the last of these failures, an *Error; nil while Failures is 0
-	Since           time.Time // when the first of these failures was; zero while Failures is 0
+	FailingSince    time.Time // when the first of these failures was; zero while Failures is 0
 	// SetAside has the objects that could not be decoded, transformed or indexed, and why, or is
 	// nil. They are out of date or missing; all others are as they should be.
 	SetAside map[Key]error
@@ -41,7 +41,7 @@ type Status struct {
 // Counters count what an informer or a reflector has done. They never go down.
 type Counters struct {
 	Lists   uint64 // requests for a list; each page is one
-	Probes  uint64 // requests for the server's version, or of [SourceHints.Had]: lists of at most one object
+	Probes  uint64 // requests for the server's version, or of [SourceHints.StillHas]: lists of at most one object
 	Watches uint64 // requests for a watch or a streamed list
 	Streams uint64 // requests for a streamed list, included in Watches
 	Relists uint64 // whole lists that replaced the content, not counting the first
@@ -122,11 +122,11 @@ func (s Status) healthy(grace time.Duration) error {
 		return &statusError{status: s, cause: ErrStopped}
 	case !s.Synced:
 		return &statusError{what: s.unsynced(), status: s}
-	case s.Failures > 0 && time.Since(s.Since) >= grace:
-		return &statusError{what: "out of date since " + s.Since.Format(time.RFC3339), status: s}
-	case !s.ListDue.IsZero() && time.Since(s.ListDue) >= grace:
+	case s.Failures > 0 && time.Since(s.FailingSince) >= grace:
+		return &statusError{what: "out of date since " + s.FailingSince.Format(time.RFC3339), status: s}
+	case !s.NeedsListSince.IsZero() && time.Since(s.NeedsListSince) >= grace:
 		return &statusError{what: fmt.Sprintf("out of date since %s (%s, the last whole list came at %s)",
-			s.ListDue.Format(time.RFC3339), s.Phase, s.LastList.Format(time.RFC3339)), status: s}
+			s.NeedsListSince.Format(time.RFC3339), s.Phase, s.LastList.Format(time.RFC3339)), status: s}
 	}
 	return nil
 }
@@ -148,7 +148,7 @@ type statusError struct {
 
 // Error returns "lw: <informer>: <what>: <the last failure>: <cause>".
 func (e *statusError) Error() string {
-	name := "lw: " + e.status.Informer
+	name := "lw: " + e.status.Name
 	text := []string{name}
 	if e.what != "" {
 		text = append(text, e.what)

@@ -39,7 +39,7 @@ type statusRecorder struct {
 	err      error
 	since    time.Time
 	lastList time.Time
-	due      time.Time // Status.ListDue
+	due      time.Time // Status.NeedsListSince
 	mode     ListMode  // "" before the first list
 	decoder  string
 	epoch    int
@@ -56,7 +56,7 @@ func (r *statusRecorder) status(mode ListMode) Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := Status{
-		Phase: cmp.Or(r.phase, phaseIdle), Synced: r.synced, Failures: r.failures, Err: r.err, Since: r.since, LastList: r.lastList, ListDue: r.due,
+		Phase: cmp.Or(r.phase, phaseIdle), Synced: r.synced, Failures: r.failures, Err: r.err, FailingSince: r.since, LastList: r.lastList, NeedsListSince: r.due,
 		SetAside: maps.Clone(r.setAside), Mode: r.mode, Decoder: r.decoder, Epoch: r.epoch,
 		Counters: Counters{
 			Lists: r.lists, Probes: r.probes, Watches: r.watches, Streams: r.streams, Relists: r.relists, Failed: r.failed,

@@ -34,7 +34,7 @@ func reportOf(name string, s lw.Status, now time.Time) board.Informer {
 	r := board.Informer{
 		Name: name, Kind: kind, Phase: s.Phase, Synced: s.Synced, ResourceVersion: s.ResourceVersion,
 		Mode: string(s.Mode), Decoder: s.Decoder, Pending: s.Pending, LastEvent: moment(s.LastEvent),
-		LastList: moment(s.LastList), ListDue: moment(s.ListDue), SetAside: faultsOf(s.SetAside), Handlers: handlersOf(s.Handlers),
+		LastList: moment(s.LastList), ListDue: moment(s.NeedsListSince), SetAside: faultsOf(s.SetAside), Handlers: handlersOf(s.Handlers),
 		Requests: board.Requests{
 			Lists: s.Lists, Probes: s.Probes, Watches: s.Watches, Streams: s.Streams, Failed: s.Failed, Ended: endedOf(s.Requests),
 		},
@@ -47,7 +47,7 @@ func reportOf(name string, s lw.Status, now time.Time) board.Informer {
 	}
 	if s.Failures > 0 {
 		r.Failure = &board.Failure{
-			InARow: s.Failures, Since: moment(s.Since), ForSeconds: board.Seconds(max(0, now.Sub(s.Since))), Error: s.Err.Error(),
+			InARow: s.Failures, Since: moment(s.FailingSince), ForSeconds: board.Seconds(max(0, now.Sub(s.FailingSince))), Error: s.Err.Error(),
 		}
 	}
 	return r

@@ -426,8 +426,8 @@ func TestHastenedIsNoOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := lw.NewMemory(rig.NewWidget("a", 1))
 		hints, questions := lw.HintsOf[*rig.Widget](m), 0
-		had := hints.Had
-		hints.Had = func(ctx context.Context, obj lw.Meta, version string) (bool, error) {
+		had := hints.StillHas
+		hints.StillHas = func(ctx context.Context, obj lw.Meta, version string) (bool, error) {
 			questions++
 			return had(ctx, obj, version)
 		}

@@ -254,8 +254,8 @@ func TestPoll(t *testing.T) {
 		}
 		// Status knows of each poll.
 		rig.Sleep(25 * time.Second)
-		if s := inf.Status(); time.Since(s.LastList) != 5*time.Second || !s.ListDue.IsZero() || s.Lists != 1 {
-			t.Errorf("the last list was %v ago, due %v", time.Since(s.LastList), s.ListDue)
+		if s := inf.Status(); time.Since(s.LastList) != 5*time.Second || !s.NeedsListSince.IsZero() || s.Lists != 1 {
+			t.Errorf("the last list was %v ago, due %v", time.Since(s.LastList), s.NeedsListSince)
 		}
 		// CatchUp has it called, once for all callers.
 		e.set(func() { e.sizes["d"] = 4 })

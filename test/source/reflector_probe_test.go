@@ -241,7 +241,7 @@ type questioned struct {
 	questions []lw.Meta
 }
 
-func (q *questioned) Hints() lw.SourceHints { return lw.SourceHints{Had: q.ask} }
+func (q *questioned) Hints() lw.SourceHints { return lw.SourceHints{StillHas: q.ask} }
 
 func (q *questioned) ask(_ context.Context, obj lw.Meta, version string) (bool, error) {
 	if version != "10" {
@@ -488,7 +488,7 @@ func (b byLists) Watch(ctx context.Context, opts metav1.ListOptions, yield func(
 }
 
 func (b byLists) Hints() lw.SourceHints {
-	return lw.SourceHints{Had: func(ctx context.Context, obj lw.Meta, version string) (bool, error) {
-		return lw.HadByList(ctx, b, obj, version)
+	return lw.SourceHints{StillHas: func(ctx context.Context, obj lw.Meta, version string) (bool, error) {
+		return lw.StillHasByList(ctx, b, obj, version)
 	}}
 }

@@ -217,7 +217,7 @@ func TestKeptIsNoWitness(t *testing.T) {
 		}
 	}
 	read()
-	had := lw.HintsOf(src).Had
+	had := lw.HintsOf(src).StillHas
 	a, _ := m.Get(t.Context(), rig.Key("a"))
 	if ok, err := had(t.Context(), lw.MetaOf(a), m.ResourceVersion()); !ok || err != nil {
 		t.Errorf("%v, %v", ok, err)
@@ -260,7 +260,7 @@ func TestKeptAtARelist(t *testing.T) {
 		m.Fail(nil)
 		rig.Sleep(10 * time.Minute)
 		got.MustBe(t, "update b2 b4")
-		had := lw.HintsOf(src).Had
+		had := lw.HintsOf(src).StillHas
 		b, _ := inf.Store().Get(rig.Key("b"))
 		if _, err := had(t.Context(), lw.MetaOf(b), inf.Store().ResourceVersion()); err != nil {
 			t.Errorf("what is not kept is no witness: %v", err)

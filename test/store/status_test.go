@@ -41,9 +41,9 @@ func TestStatusOfEachPhase(t *testing.T) {
 		"watching": {&rig.Script{Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))}, Watches: []rig.Stream{rig.Events(rig.Added("b", "11"), rig.Bookmark("20"))}}, lw.ListPages, true, false,
 			lw.Status{Phase: "watching", Mode: lw.ListPages, Synced: true, ResourceVersion: "20", Objects: 2, Counters: lw.Counters{Lists: 1, Watches: 1, Events: 2, EventTypes: counts{"added": 1, "bookmark": 1}, Requests: listedOnce, ListCauses: counts{"first": 1}}, LastEvent: born, LastList: born}, nil},
 		"waiting to list": {&rig.Script{Lists: []rig.Reply{{Err: down}}}, lw.ListPages, true, false,
-			lw.Status{Phase: "waiting", Mode: lw.ListPages, Counters: lw.Counters{Lists: 1, Failed: 1, Requests: []lw.RequestCount{{Op: "list", Count: 1}}}, Failures: 1, Since: born}, down},
+			lw.Status{Phase: "waiting", Mode: lw.ListPages, Counters: lw.Counters{Lists: 1, Failed: 1, Requests: []lw.RequestCount{{Op: "list", Count: 1}}}, Failures: 1, FailingSince: born}, down},
 		"waiting to watch": {&rig.Script{Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))}, Watches: []rig.Stream{{Err: down}}}, lw.ListPages, true, false,
-			lw.Status{Phase: "waiting", Mode: lw.ListPages, Synced: true, ResourceVersion: "10", Objects: 1, Counters: lw.Counters{Lists: 1, Watches: 1, Failed: 1, Requests: append(listedOnce, lw.RequestCount{Op: "watch", Count: 1}), ListCauses: counts{"first": 1}}, Failures: 1, Since: born, LastList: born}, down},
+			lw.Status{Phase: "waiting", Mode: lw.ListPages, Synced: true, ResourceVersion: "10", Objects: 1, Counters: lw.Counters{Lists: 1, Watches: 1, Failed: 1, Requests: append(listedOnce, lw.RequestCount{Op: "watch", Count: 1}), ListCauses: counts{"first": 1}}, Failures: 1, FailingSince: born, LastList: born}, down},
 		"stopped": {&rig.Script{Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))}, Watches: []rig.Stream{rig.Forever()}}, lw.ListPages, true, true,
 			lw.Status{Phase: "stopped", Mode: lw.ListPages, Synced: true, ResourceVersion: "10", Objects: 1, LastList: born, Counters: lw.Counters{Lists: 1, Watches: 1, Requests: append(listedOnce, lw.RequestCount{Op: "watch", Count: 1}), ListCauses: counts{"first": 1}}}, nil},
 	} {
@@ -61,7 +61,7 @@ func TestStatusOfEachPhase(t *testing.T) {
 					synctest.Wait()
 				}
 				got := inf.Status()
-				tc.want.Informer = "Widget"
+				tc.want.Name = "Widget"
 				if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(lw.Status{}, "Err"), missingIsZero, cmpopts.EquateApproxTime(time.Millisecond)); diff != "" {
 					t.Errorf("status (-want +got):\n%s", diff)
 				}

@@ -97,8 +97,8 @@ var rootBugs = []bug{
 		{". decimal", `const fits = 19`, `const fits = 20`}}},
 	{"events without versions are never believed", "TestProxyWatcher", "", []edit{
 		{". fakeClient.came", `switch { case __1: case version == "": f.versions.Store(__); default: f.versions.Store(versioned) }`, `switch { case __1: default: f.versions.Store(versioned) }`}}},
-	{"an answer about another object counts", "TestHadByList", "", []edit{
-		{". HadByList", `!found && other`, `!found && other && had`}}},
+	{"an answer about another object counts", "TestStillHasByList", "", []edit{
+		{". StillHasByList", `!found && other`, `!found && other && had`}}},
 	{"an informer that joins a running group is idle", "TestGroupModel", "", []edit{
 		{". Group.join", `g.phase == started`, `g.phase == notStarted && late`}}},
 	{"a release does not wait for handlers", "TestShareWhileStopping", "", []edit{
