@@ -112,11 +112,8 @@ func (d *Derived[T]) At(s *GraphSnapshot) *Snapshot[T] {
 func (s *GraphSnapshot) ResourceVersion(of AnyInformer) string { return s.vector[coreOf(of)] }
 
 func (d *Derived[T]) status() DerivedStatus {
-	s := DerivedStatus{
-		Name: d.faults.collection, Synced: isClosed(d.hub.synced),
-		Objects: d.hub.store.Len(), Indexes: d.hub.store.store.IndexSizes(),
-	}
-	s.Handlers, s.Pending = d.hub.handlers()
+	s := DerivedStatus{StoreStatus: d.storeStatus()}
+	s.Name = d.faults.collection
 	for in := range d.op.inputs {
 		s.From = append(s.From, in.name())
 	}
@@ -131,13 +128,20 @@ func (d *Derived[T]) status() DerivedStatus {
 	return s
 }
 
-// Status returns the name, the phase and the version of the collection, and whether it has synced.
-// [GraphStatus] has the rest.
-func (d *Derived[T]) Status() Status {
-	s := Status{
-		Name: d.hub.opts.Name, Phase: phaseWatching, Synced: isClosed(d.hub.synced),
-		ResourceVersion: d.hub.store.ResourceVersion(),
+// storeStatus returns what both Status and status have.
+func (d *Derived[T]) storeStatus() StoreStatus {
+	s := StoreStatus{
+		Name: d.hub.opts.Name, Synced: isClosed(d.hub.synced),
+		Objects: d.hub.store.Len(), Indexes: d.hub.store.store.IndexSizes(),
 	}
+	s.Handlers, s.Pending = d.hub.handlers()
+	return s
+}
+
+// Status returns the name, the size, the handlers, the phase and the version of the collection, and
+// whether it has synced. [GraphStatus] has the rest.
+func (d *Derived[T]) Status() Status {
+	s := Status{StoreStatus: d.storeStatus(), Phase: phaseWatching, ResourceVersion: d.hub.store.ResourceVersion()}
 	switch {
 	case isClosed(d.hub.stopped):
 		s.Phase = phaseStopped

@@ -145,10 +145,10 @@ func TestStatusAfterWaitForSync(t *testing.T) {
 						t.Errorf("WaitForSync: %v", err)
 					}
 					want := lw.Status{
-						Name: "Widget", Phase: "watching", Synced: true, ResourceVersion: "10", Objects: 1, Mode: lw.ListPages,
-						SetAside: map[lw.Key]error{rig.Key("b"): broken}, Epoch: tc.epoch,
+						StoreStatus: lw.StoreStatus{Name: "Widget", Synced: true, Objects: 1, SetAside: map[lw.Key]error{rig.Key("b"): broken}, Handlers: []lw.HandlerStatus{}},
+						Phase:       "watching", ResourceVersion: "10", Mode: lw.ListPages, Epoch: tc.epoch,
 					}
-					ignored := cmpopts.IgnoreFields(lw.Status{}, "LastList", "Lists", "Watches", "Relists", "Failed", "Requests", "ListCauses", "EventTypes", "Undecoded", "Backoff")
+					ignored := cmpopts.IgnoreFields(lw.Status{}, "LastList", "Failed", "Requests", "ListCauses", "Events", "Undecoded", "Backoff")
 					if diff := cmp.Diff(want, inf.Status(), ignored, cmpopts.EquateErrors()); diff != "" {
 						t.Errorf("status (-want +got):\n%s", diff)
 					}

@@ -386,7 +386,7 @@ func (s *selfish) WaitForResourceVersion(context.Context, string) error { return
 
 func (s *selfish) Status() lw.Status {
 	s.call(&s.looked)
-	return lw.Status{Name: "selfish"}
+	return lw.Status{StoreStatus: lw.StoreStatus{Name: "selfish"}}
 }
 
 func TestGroupPanics(t *testing.T) {

@@ -167,8 +167,8 @@ func TestKeep(t *testing.T) {
 		rig.Sleep(time.Minute)
 		got.Sorted(t, "delete a6", "delete odd4")
 		rig.MustHold(t, inf.Store(), m.ResourceVersion(), map[string]int{})
-		if s := inf.Status(); s.Epoch != 0 || len(s.SetAside) > 0 || s.Relists < 2 {
-			t.Errorf("epoch %d, set aside %v, %d relists", s.Epoch, s.SetAside, s.Relists)
+		if s := inf.Status(); s.Epoch != 0 || len(s.SetAside) > 0 || rig.Relists(s) < 2 {
+			t.Errorf("epoch %d, set aside %v, %d relists", s.Epoch, s.SetAside, rig.Relists(s))
 		}
 	})
 }

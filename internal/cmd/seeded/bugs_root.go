@@ -23,6 +23,8 @@ var rootBugs = []bug{
 		{". Reflector.takeOver", `epoch || doubted`, `epoch || false && doubted`}}},
 	{"every 410 after a silence is an outage", "TestReplacedHistoryOnce", "", []edit{
 		{". server.watched", `pace.IsExpired(__)`, `o.err != nil && o.err == nil`}}},
+	{"the time of the last request is that of all", "TestStatusCounters", "", []edit{
+		{". statusRecorder.ended", `r.requests[op].Time += __1`, `r.requests[op].Time = __1`}}},
 	{"status says less than the wait for the sync", "TestStatusAfterWaitForSync", "", []edit{
 		{". Reflector.takeOver", `duplicates := __1(__)`, `duplicates := __1(l, report, func() {}); defer r.recorder.replaced(epoch, r.cause)`}}},
 	{"equal versions are believed after a witness's no, in small", "TestSmallScope$", "./internal/proof", []edit{
