@@ -85,6 +85,8 @@
 //     and 60 in a minute, and none before a Retry-After is over. (TestBoundedRetries)
 //  15. Read your writes: when WaitForResourceVersion returns nil, every later read is at least as
 //     new. (TestReadYourWrites)
+//  16. Own writes at once: when [Informer.Tell] returns nil, every later read shows of each key the
+//     newer of what was told and of what lists and watches have told. (TestTell)
 //
 // # Exceptions
 //
@@ -92,6 +94,11 @@
 //     older, and the version never passes an event that was not applied.
 //   - To 1, for transactions: the events of one version are shown together if the source says which
 //     they are ([WatchEvent.Open]).
+//   - To 1, for what was told (16): above the one state, single objects are newer. Their versions are
+//     not reported.
+//   - To 2 and 4, for what was told of an object that the collection turns out not to have: the key
+//     goes back to what lists and watches have told. To 4: with [Handler.SkipTold] there is no call
+//     for what was told.
 //   - To 2, in a new epoch: a server that gives an older answer four times in a row is believed, and
 //     the epoch is reported as [ErrRewound]. After an outage of more than a second the server is
 //     asked about the newest object of the copy ([SourceHints]), which shows a restore even where the
@@ -105,10 +112,10 @@
 //   - To 10: a list of which no object can be used has failed.
 //   - To 11: an object that cannot be used stays as it was. It is retried with its next version or
 //     with a relist.
-//   - To 12: again if a watch ended amid the events of that version.
+//   - To 12: again if a watch ended amid the events of that version, and once for each Tell.
 //   - To 13: Run waits for calls of handlers that are running. Remove may be called in a handler.
-//   - To 14: pages of one list that bring items count as one request, and while CatchUp is called
-//     there are at most ten lists of one object more in a second. Pauses are random and grow to 45 s;
+//   - To 14: pages of one list that bring items count as one request, and while CatchUp or
+//     TellDeleted is called there are at most ten lists of one object more in a second. Pauses are random and grow to 45 s;
 //     where no connection can be made, to 12 s. Where watches are refused and lists are answered, a
 //     list comes every 10 to 30 s. Only progress resets the pauses.
 //   - To 15: versions are compared as unbounded decimals (https://kep.k8s.io/5504). Opaque versions

@@ -515,3 +515,35 @@ func ExampleAnyInformer() {
 	// stopped
 	// stopped
 }
+
+// A program that tells its informer what the server has answered reads its own writes at once.
+func ExampleInformer_Tell() {
+	server := lw.NewMemory(widget("a", 1))
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	widgets := lw.NewInformer(server, nil)
+	go widgets.Run(ctx)
+	if err := widgets.WaitForSync(ctx); err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	made, _ := server.Create(ctx, widget("b", 2))
+	if err := widgets.Tell(made); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("without a wait:", widgets.Store().Len())
+
+	key := lw.KeyOf(made)
+	version, _ := server.Delete(ctx, key, "")
+	if err := widgets.TellDeleted(key, made.UID, version); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("and after the deletion:", widgets.Store().Len())
+
+	// Output:
+	// without a wait: 2
+	// and after the deletion: 1
+}

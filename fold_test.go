@@ -506,3 +506,20 @@ func TestNetChangeShrinks(t *testing.T) {
 		t.Errorf("%d changes in the room of %d, want %d at most", n.len(), cap(n.entries), most)
 	}
 }
+
+// TestFoldedCause: what was told is news if something else has happened as well.
+func TestFoldedCause(t *testing.T) {
+	for _, tt := range []struct{ first, second, want Cause }{
+		{CauseTold, CauseTold, CauseTold}, {CauseWatch, CauseTold, CauseWatch}, {CauseTold, CauseWatch, CauseWatch}, {CauseWatch, CauseRelist, CauseRelist},
+	} {
+		a, b, c := newBall("a", 1, 1), newBall("a", 1, 2), newBall("a", 1, 3)
+		n := newNetChange[*ball]()
+		n.add(Delta[*ball]{Type: Updated, Cause: tt.first, Old: a, New: b})
+		n.add(Delta[*ball]{Type: Updated, Cause: tt.second, Old: b, New: c})
+		n.freeze()
+		got, _ := n.drain(make([]Delta[*ball], 0, 4), nil)
+		if len(got) != 1 || got[0].Cause != tt.want {
+			t.Errorf("%v and %v: %v, want one %v", tt.first, tt.second, got, tt.want)
+		}
+	}
+}

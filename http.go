@@ -135,6 +135,9 @@ func (h *HTTP[T]) Told(obj Identified) (out T, stays bool, err error) {
 		return out, false, fmt.Errorf("lw: HTTP: %T: %w", obj, err)
 	}
 	o := d.One(data, enc)
+	if _, untyped := o.Value.(runtime.Unstructured); untyped && o.Ident.Kind == "" {
+		o.Err = errors.New("the object has no kind")
+	}
 	if o.Err != nil && o.Ident.Name == "" {
 		o.Ident.Namespace, o.Ident.Name = obj.GetNamespace(), obj.GetName()
 	}

@@ -110,6 +110,18 @@ func (h *hub[T]) write(batch *table.Batch[T], m *move[T]) (made bool) {
 	return true
 }
 
+// progress is write for a move without writes.
+func (h *hub[T]) progress(m *move[T]) (made bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.marks.fence {
+		return false
+	}
+	h.marks.at = m.to
+	h.store.store.SetVersionLocked(m.report)
+	return true
+}
+
 // commitLocked commits the writes of batch, makes report the reported version unless it is "", and
 // appends the changes to the log as deltas with the cause and the version of d.
 func (h *hub[T]) commitLocked(batch *table.Batch[T], d Delta[T], report string) signal.Fired {

@@ -32,8 +32,6 @@ func (h *hub[T]) replace(objs []T, version, report string) {
 	h.commit(h.store.store.Compare(objs, table.Comparison[T]{}), version, report, func() {})
 }
 
-func (h *hub[T]) progress(report string) { h.write(h.store.store.NewBatch(), &move[T]{report: report}) }
-
 // A replica is what a consumer knows from the deltas that it was handed.
 type replica map[Key]*ball
 
@@ -414,7 +412,7 @@ func TestFollowWaits(t *testing.T) {
 			runtime.Gosched()
 		}
 		h.mu.Unlock()
-		h.progress(strconv.Itoa(version + 1))
+		h.progress(&move[*ball]{report: strconv.Itoa(version + 1)})
 		h.notify()
 	}
 	<-told
@@ -472,7 +470,7 @@ func TestFollowHub(t *testing.T) {
 				h.commit(staged, v, v, shown)
 			case list < 50:
 				truth.Store(v, next)
-				h.progress(v)
+				h.progress(&move[*ball]{report: v})
 			case list < 150:
 				delete(next, KeyOf(b))
 				truth.Store(v, next)

@@ -214,6 +214,9 @@ func (t *informerTarget[T]) apply(g *eventGroup[T], report string) {
 	t.move.version, t.move.report, t.move.to = g.at.version, report, g.to.number
 	if t.hub.marks.count.Load() > 0 {
 		t.plan(g)
+	} else if len(g.events) == 0 && t.hub.progress(&t.move) { // a bookmark
+		t.reportProgress(g.at.version, report != "")
+		return
 	}
 	for t.put(g); !t.hub.write(t.batch, &t.move); t.put(g) {
 		t.withdraw(g)

@@ -347,7 +347,7 @@ func testDiscovery(t *testing.T, config *rest.Config, writes bool) {
 	}
 	verbs := metav1.Verbs{"get", "list", "watch"}
 	if writes {
-		verbs = metav1.Verbs{"create", "delete", "get", "list", "update", "watch"}
+		verbs = metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
 	}
 	want := []metav1.APIResource{{Name: "pods", SingularName: "pod", Namespaced: true, Kind: "Pod", ShortNames: []string{"po"}, Verbs: verbs}}
 	legacy, err := disco.ServerResourcesForGroupVersion("v1")
@@ -460,9 +460,6 @@ func testReads(ctx context.Context, t *testing.T, config *rest.Config) {
 
 func testServedWrites(ctx context.Context, t *testing.T, config *rest.Config) {
 	t.Helper()
-	// A generated client writes protobuf unless it is told not to, and serve reads none.
-	config = rest.CopyConfig(config)
-	config.ContentType = "application/json"
 	clientset, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
@@ -490,7 +487,10 @@ func testServedWrites(ctx context.Context, t *testing.T, config *rest.Config) {
 	if _, err := pods.Get(ctx, pod.Name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("get after delete: %v", err)
 	}
-	if _, err := pods.Patch(ctx, "a", types.MergePatchType, []byte(`{}`), metav1.PatchOptions{}); !apierrors.IsMethodNotSupported(err) {
-		t.Errorf("patch: %v", err)
+	for label, form := range map[string]types.PatchType{"merge": types.MergePatchType, "strategic": types.StrategicMergePatchType} {
+		patched, err := pods.Patch(ctx, "a", form, []byte(`{"metadata":{"labels":{"form":"`+label+`"}}}`), metav1.PatchOptions{})
+		if err != nil || patched.Labels["form"] != label || patched.Labels["x"] != "1" {
+			t.Errorf("%s: %+v, %v", form, patched, err)
+		}
 	}
 }

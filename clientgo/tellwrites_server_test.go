@@ -245,10 +245,12 @@ func TestTellWrites(t *testing.T) {
 						} else if i == len(steps)-2 {
 							want, shown[name] = map[string]any{"b": want["b"]}, map[string]any{"b": shown[name]["b"]}
 						}
-						for _, obj := range shown[name] { // a server in memory does not fill in what is empty
+						for key, obj := range shown[name] { // a server in memory does not fill in what is empty
 							if u, ok := obj.(*unstructured.Unstructured); ok {
 								if status, _, _ := unstructured.NestedMap(u.Object, "status"); len(status) == 0 {
+									u = u.DeepCopy() // readers share it
 									delete(u.Object, "status")
+									shown[name][key] = u
 								}
 							}
 						}

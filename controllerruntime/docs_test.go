@@ -78,6 +78,40 @@ func TestMigrationPage(t *testing.T) {
 	})
 }
 
+// TestOwnWritesPage: the block of docs/migrate.md, whose manager reads what it wrote at once.
+func TestOwnWritesPage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := lwtest.NewServer(t, lwtest.Resource{Plural: "pods", Kind: "Pod"})
+		config := &rest.Config{Host: server.URL(), Transport: server.Client().Transport, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
+		options := controllerruntime.Options{TellWrites: true}
+		mgr, err := ctrl.NewManager(config, ctrl.Options{
+			NewCache: controllerruntime.NewCacheWith(options), NewClient: controllerruntime.NewClient(options),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- mgr.Start(ctx) }()
+		time.Sleep(time.Minute) // a manager that is ended while it starts does not end
+		if _, err := mgr.GetCache().GetInformer(ctx, &corev1.Pod{}); err != nil {
+			t.Fatal(err)
+		}
+		pod := namedPod("a", "n1")
+		server.Stall() // the watch has nothing to say
+		if err := mgr.GetClient().Create(ctx, pod); err != nil {
+			t.Fatal(err)
+		}
+		if err := mgr.GetClient().Get(ctx, client.ObjectKeyFromObject(pod), new(corev1.Pod)); err != nil {
+			t.Errorf("right after the create: %v", err)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // enqueueCreated adds the key of an object that has come.
 func enqueueCreated[T lw.Object](_ context.Context, e event.TypedCreateEvent[T], queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 	queue.Add(reconcile.Request{NamespacedName: lw.KeyOf(e.Object)})

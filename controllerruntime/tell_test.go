@@ -325,11 +325,13 @@ func TestNotTold(t *testing.T) {
 					t.Fatal(err)
 				}
 				time.Sleep(3 * watchDelay)
+				synctest.Wait()
 				told = nil
 				if err := tt.do(steps{c, t.Context(), pod}); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(5 * watchDelay)
+				synctest.Wait()
 				if diff := cmp.Diff(tt.want, told); diff != "" {
 					t.Errorf("events (-want +got):\n%s", diff)
 				}

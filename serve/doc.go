@@ -1,7 +1,7 @@
 // Package serve is the server side of lw: it serves collections that a program has in memory by the
 // Kubernetes protocol (https://kubernetes.io/docs/reference/using-api/api-concepts/). A collection
 // is an [lw.Informer], and the program then is a relay of another server; an [lw.Derived] or
-// [lw.Union] of a graph; or an [lw.Memory], and the program then is an API server without etcd.
+// [lw.Union] of a graph; or a store such as an [lw.Memory], which clients then also write to.
 //
 //	h := serve.New(&serve.Options{Authorize: serve.AllowAll})
 //	go serve.Serve(ctx, h, pods, serve.Resource[*corev1.Pod]{Name: "pods"})

@@ -1,19 +1,17 @@
-// Command apiserver is an API server without etcd and without types of Kubernetes: it serves
-// widgets that are in its memory, and the number of them in each namespace, which is derived.
-// kubectl reads and writes the widgets:
+// Command apiserver is an API server without etcd: it serves widgets that are in its memory, and the
+// number of them in each namespace, which is derived. kubectl reads and writes the widgets:
 //
 //	go run ./examples/apiserver -listen 127.0.0.1:8080 &
 //	kubectl -s http://127.0.0.1:8080 get widgets -A -w
+//	kubectl -s http://127.0.0.1:8080 apply --server-side -f widget.yaml
 //	kubectl -s http://127.0.0.1:8080 get counts -A
 //
-// Without -listen it is its own client: it writes some widgets over HTTP, and follows both
-// collections with informers until they have what was written. Then it exits with 0.
+// Without -listen it is its own client: it creates widgets over HTTP, applies one, sets its status,
+// deletes it, and takes its finalizer away. An informer follows. Then it exits with 0.
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -21,16 +19,23 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"strings"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/serve"
 )
 
-// A Widget is an object of one's own. A struct that embeds lw.Meta is enough.
+// A Widget is an object of one's own. A struct that embeds lw.Meta is enough, too, but keeps neither
+// labels nor finalizers.
 type Widget struct {
-	lw.Meta `json:"metadata"`
-	Color   string `json:"color"`
+	metav1.ObjectMeta `json:"metadata"`
+	Color             string `json:"color"`
+	Status            struct {
+		Lit bool `json:"lit,omitempty"`
+	} `json:"status"`
 }
 
 // A Count is how many widgets a namespace has.
@@ -63,8 +68,8 @@ func run(ctx context.Context, address string) error {
 		}()
 	}
 
-	widgets := lw.NewMemory(&Widget{Meta: lw.Meta{Namespace: "shop", Name: "cart"}, Color: "red"})
-	start(func() error { return serve.ServeMemory(ctx, h, widgets, widgetResource) })
+	widgets := lw.NewMemory(&Widget{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cart"}, Color: "red"})
+	start(func() error { return serve.ServeStore(ctx, h, widgets, widgetResource) })
 
 	inf := lw.NewInformer(widgets, &lw.Options{Name: "widgets"})
 	start(func() error { return inf.Run(ctx) })
@@ -110,7 +115,7 @@ func serveUntil(ctx context.Context, h *serve.Handler, l net.Listener) error {
 }
 
 var widgetResource = serve.Resource[*Widget]{
-	Group: "example.io", Name: "widgets", ShortNames: []string{"wi"},
+	Group: "example.io", Name: "widgets", ShortNames: []string{"wi"}, Status: true,
 	Columns: []serve.Column[*Widget]{{Name: "Color", Value: func(w *Widget) serve.Cell { return serve.Text(w.Color) }}},
 	Validate: func(_ context.Context, w, _ *Widget) error {
 		if w != nil && w.Color == "" {
@@ -131,23 +136,24 @@ func demo(ctx context.Context, url string) error {
 	defer cancel()
 	counts := lw.NewInformer(&lw.HTTP[*Count]{URL: url + "/apis/example.io/v1/counts"}, nil)
 	go counts.Run(ctx)
-	for i := range 4 {
-		w := Widget{Meta: lw.Meta{Name: fmt.Sprintf("widget-%d", i)}, Color: "green"}
-		if i == 3 {
-			w.Color = "" // is refused
-		}
-		data, err := json.Marshal(w)
+	const asJSON, asMerge, asApply = "application/json", "application/merge-patch+json", "application/apply-patch+yaml"
+	for _, w := range []struct{ method, path, format, body string }{
+		{"POST", "", asJSON, `{"metadata":{"name":"table"},"color":"green"}`},
+		{"POST", "", asJSON, `{"metadata":{"name":"chair"},"color":"green"}`},
+		{"POST", "", asJSON, `{"metadata":{"name":"glass"}}`}, // is refused: it has no color
+		{"PATCH", "/lamp?fieldManager=demo", asApply, "{apiVersion: example.io/v1, kind: Widget, metadata: {name: lamp, finalizers: [example.io/off]}, color: white}"},
+		{"PATCH", "/lamp/status", asMerge, `{"status":{"lit":true}}`},
+		{"DELETE", "/lamp", asJSON, ""}, // is marked, and waits for its finalizer
+		{"PATCH", "/lamp", asMerge, `{"metadata":{"finalizers":null}}`},
+	} {
+		status, err := send(ctx, w.method, url+"/apis/example.io/v1/namespaces/shop/widgets"+w.path, w.format, w.body)
 		if err != nil {
 			return err
 		}
-		status, err := post(ctx, url+"/apis/example.io/v1/namespaces/shop/widgets", data)
-		if err != nil {
-			return err
-		}
-		fmt.Printf("create %s: %s\n", w.Name, status)
+		fmt.Printf("%s widgets%s: %s\n", w.method, w.path, status)
 	}
 	key := lw.Key{Namespace: "shop", Name: "widgets"}
-	count, err := lw.WaitFor(ctx, counts, key, func(c *Count) bool { return c != nil && c.Widgets == 4 })
+	count, err := lw.WaitFor(ctx, counts, key, func(c *Count) bool { return c != nil && c.Widgets == 3 })
 	if err != nil {
 		return err
 	}
@@ -155,11 +161,16 @@ func demo(ctx context.Context, url string) error {
 	return nil
 }
 
-// post sends data, and returns the status of the answer. A collection that is not served yet is not
+// send sends a write, and returns the status of the answer. A collection that is not served yet is not
 // found; one that begins answers with 429 and a Retry-After of a second, as an API server does.
-func post(ctx context.Context, url string, data []byte) (status string, err error) {
+func send(ctx context.Context, method, url, format, body string) (status string, err error) {
 	for {
-		resp, err := http.Post(url, "application/json", bytes.NewReader(data))
+		req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+		if err != nil {
+			return "", err
+		}
+		req.Header.Set("Content-Type", format)
+		resp, err := http.DefaultClient.Do(req)
 		if err != nil {
 			return "", err
 		}

@@ -82,6 +82,14 @@ func scopeIncidents(s scopeSetup) (out []scopeIncident) {
 		overtakes("with old objects, forgotten", back+2, func(w *scopeRun) { w.write("a"); w.write("b") },
 			func(o *overtaking) { o.put("new"); o.forget() })
 	}
+	// The answers to the next commands are told before their events come, or a list instead of these.
+	own("told", func(w *scopeRun) { w.tells = tellsExact })
+	own("told without versions", func(w *scopeRun) { w.tells = tellsLoose })
+	own("told, and relisted", func(w *scopeRun) {
+		w.tells = tellsExact
+		w.later = append(w.later, func() { w.server.line().Disconnect(); w.age() })
+	})
+	own("told of what is left out", func(w *scopeRun) { w.lateBy.Store(int64(time.Second)); w.tellPhantom("a", "x", 2) })
 	own("restart", func(w *scopeRun) { w.server.clear(); w.stop(); w.begin() })
 	own("join", func(w *scopeRun) { w.join(false) })
 	own("events", func(w *scopeRun) { w.doEvents(nil) })
@@ -111,7 +119,8 @@ type scopeRun struct {
 	*world
 	setup  scopeSetup
 	writes int
-	armed  string   // the incident
+	armed  string // the incident
+	tells  scopeTells
 	later  []func() // when the next command is done
 }
 
@@ -154,6 +163,10 @@ func (r *scopeRun) join(filter bool) {
 // step does what a word says, and all that it leads to.
 func (r *scopeRun) step(text string) {
 	verb, name, _ := strings.Cut(text, " ")
+	if r.tells != tellsNone && verb != "start" && verb != "time" && !strings.HasPrefix(text, "[") {
+		r.tellingStep(verb, name)
+		return
+	}
 	switch verb {
 	case "start":
 		r.begin()
@@ -176,6 +189,36 @@ func (r *scopeRun) step(text string) {
 	}
 	r.settled()
 	r.after()
+	r.look()
+}
+
+// A scopeTells says how the copy is told of the answers to commands.
+type scopeTells int
+
+const (
+	tellsNone scopeTells = iota
+	tellsExact
+	tellsLoose // deletions without their versions
+)
+
+// tellingStep does what a word says, tells the copy of the answer, and looks before and after the
+// event has come.
+func (r *scopeRun) tellingStep(verb, name string) {
+	r.lateBy.Store(int64(time.Second))
+	if verb == "delete" || verb == "recreate" {
+		r.tellDeleted(name, r.tells == tellsExact, false)
+	}
+	if verb != "delete" {
+		r.write(name)
+		if a := r.answers(name); a != nil {
+			r.tell(a, false)
+		}
+	}
+	r.settled()
+	r.look()
+	r.after()
+	time.Sleep(3 * time.Second)
+	r.settled()
 	r.look()
 }
 

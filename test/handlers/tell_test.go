@@ -156,7 +156,7 @@ func (d *dictation) send(do func(func(lw.WatchEvent[*rig.Widget]) error) error) 
 	synctest.Wait()
 }
 
-var eventTypes = map[string]watch.EventType{"A": watch.Added, "M": watch.Modified, "D": watch.Deleted, "E": watch.Modified, "B": watch.Bookmark}
+var eventTypes = map[string]watch.EventType{"A": watch.Added, "M": watch.Modified, "D": watch.Deleted, "E": watch.Modified, "X": watch.Deleted, "B": watch.Bookmark}
 
 // step does what one line says.
 func (d *dictation) step(line string) (err error) {
@@ -174,13 +174,14 @@ func (d *dictation) step(line string) (err error) {
 	case "gone":
 		w := widgetOf(rest[0])
 		err = d.inf.TellDeleted(lw.KeyOf(w), w.UID, w.ResourceVersion)
-	case "A", "M", "D", "E", "B":
+	case "A", "M", "D", "E", "X", "B":
 		ev := lw.WatchEvent[*rig.Widget]{Type: eventTypes[verb], Open: open}
 		if ev.ResourceVersion = rest[0]; verb != "B" {
 			w := widgetOf(rest[0])
-			if ev.ResourceVersion = w.ResourceVersion; verb == "E" {
+			switch ev.ResourceVersion = w.ResourceVersion; verb {
+			case "E", "X":
 				ev.Err = &lw.Error{Op: "decode", Key: lw.KeyOf(w), UID: w.UID, Err: errors.New("unreadable")}
-			} else {
+			default:
 				ev.Object = w
 			}
 		}
@@ -382,6 +383,57 @@ func TestTell(t *testing.T) {
 			E a@12 => [a@13] ahead 1
 			M a@13 => [a@13]
 			M a@14 => [a@14]: a@13>a@14 watch`},
+		{"an unreadable event of before, and passed", false, `
+			list 10 a@5
+			start => [a@5]: +a@5 initial
+			tell a@13 => [a@13] ahead 1: a@5>a@13 told
+			E a@12 => [a@13] ahead 1
+			B 14 => [a@5]: a@13>a@5 watch`},
+		{"the same version of another object", false, `
+			list 10
+			start => []
+			tell a@12 => [a@12] ahead 1: +a@12 told
+			A a@12/v => [a@12/v]: -a@12 watch, +a@12/v watch`},
+		{"two events of one version", false, `
+			list 10 a@5 b@3
+			start => [a@5 b@3]: +a@5 initial, +b@3 initial
+			tell a@12 => [a@12 b@3] ahead 1: a@5>a@12 told
+			M b@12 => [a@12 b@12] ahead 1: b@3>b@12 watch
+			M a@12 => [a@12 b@12]
+			M a@13 => [a@13 b@12]: a@12>a@13 watch`},
+		{"a list of before keeps it", true, `
+			list 10 a@5
+			start => [a@5]: +a@5 initial
+			tell a@20 => [a@20] ahead 1: a@5>a@20 told
+			list 15 a@14=71 => [a@20] ahead 1
+			B 21 => [a@5]: a@20>a@5 watch`},
+		{"told and deleted before the first list", false, `
+			tell a@12 => [] ahead 1
+			gone a => [] ahead 1
+			server 20 => [] ahead 1
+			list 11 a@11/t => [] ahead 1
+			start => [] ahead 1
+			B 19 => [] ahead 1
+			B 20 => [a@11/t]: +a@11/t watch`},
+		{"told of in another order", false, `
+			list 10
+			start => []
+			tell a@20 => [a@20] ahead 1: +a@20 told
+			tell b@12 => [a@20 b@12] ahead 2: +b@12 told
+			B 13 => [a@20] ahead 1: -b@12 watch`},
+		{"an event of the version is kept", true, `
+			list 10 b@3
+			start => [b@3]: +b@3 initial
+			tell a@12 => [a@12 b@3] ahead 1: +a@12 told
+			M b@12=71 => [a@12 b@3] ahead 1
+			A a@13 => [a@13 b@3]: a@12>a@13 watch`},
+		{"a deletion whose event is unreadable", false, `
+			list 10 a@5
+			start => [a@5]: +a@5 initial
+			gone a => [] ahead 1: -a@5 told
+			X a@12 => [] ahead 1
+			server 12 => [] ahead 1
+			sleep 31s => []`},
 		{"an unreadable event of it", false, `
 			list 10 a@5
 			start => [a@5]: +a@5 initial
@@ -597,6 +649,11 @@ func TestTellRefuses(t *testing.T) {
 			t.Error("an object without a name is told")
 		}
 
+		opaque := dictate(t, false, nil)
+		opaque.step("list abc a@5")
+		opaque.step("start")
+		check("a collection of such a version", opaque.inf.Tell(told), errors.ErrUnsupported)
+
 		ctx, cancel := context.WithCancel(t.Context())
 		f := &heard{}
 		done := make(chan error, 1)
@@ -682,6 +739,37 @@ func TestTellIndex(t *testing.T) {
 		}
 		if got := d.shows(); !strings.HasPrefix(got, "[a@12] ahead 1") {
 			t.Errorf("after that: %s", got)
+		}
+	})
+}
+
+// TestTellDuringAnEvent: what is told while the function of an index works on an older event of the
+// object is not overwritten by it.
+func TestTellDuringAnEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := dictate(t, false, nil)
+		held := make(chan struct{})
+		lw.NewIndex(d.inf, func(w *rig.Widget) int {
+			if w.ResourceVersion == "11" {
+				<-held
+			}
+			return w.Size
+		})
+		d.step("list 10 a@5")
+		d.step("start")
+		d.step("M a@11")
+		if err := d.step("tell a@12"); err != nil {
+			t.Fatal(err)
+		}
+		close(held)
+		synctest.Wait()
+		if got, want := d.shows(), "[a@12] ahead 1: +a@5 initial, a@5>a@12 told"; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+		d.step("M a@12")
+		d.step("M a@13")
+		if got, want := d.shows(), "[a@13]: a@12>a@13 watch"; got != want {
+			t.Errorf("%s, want %s", got, want)
 		}
 	})
 }

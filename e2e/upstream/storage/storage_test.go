@@ -220,6 +220,7 @@ func TestAllSuites(t *testing.T) {
 		t.Fatal(err)
 	}
 	product := func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }
+	//lint:ignore SA1019 build tags do not matter here
 	packages, err := parser.ParseDir(token.NewFileSet(), strings.TrimSpace(string(dir)), product, parser.SkipObjectResolution)
 	if err != nil {
 		t.Fatal(err)

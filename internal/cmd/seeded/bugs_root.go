@@ -150,4 +150,10 @@ var rootBugs = []bug{
 		{". Feeder.Snapshot", `objs == nil`, `objs == nil && f == nil`}}},
 	{"a busy server puts the position in doubt", "TestDecide", "", []edit{
 		{". decide", `doubted && __1`, `__1`}}},
+	{"tell: an event of another object ends a mark of its version", "TestTell", "./test/handlers", []edit{
+		{". mark.passedBy", `return at > m.version || __`, `return at >= m.version`}}},
+	{"tell: a write that was planned before a Tell overwrites it", "TestTellDuringAnEvent", "./test/handlers", []edit{
+		{". hub.commitTold", `h.marks.fence = true`, ``}}},
+	{"tell: an event under a mark does not move the base", "TestTell", "./test/handlers", []edit{
+		{". markSet.settleLocked", `m.base = f.base`, `_ = f.base`}}},
 }
