@@ -15,7 +15,7 @@ func (g *Graph) Status() GraphStatus {
 	g.mu.Lock()
 	nodes, leaves := g.nodes, g.leaves
 	g.mu.Unlock()
-	s := GraphStatus{Name: g.opts.Name, Synced: true, Versions: map[string]string{}}
+	s := GraphStatus{Synced: true, Versions: map[string]string{}}
 	if now, began := g.calls.last(); !began.IsZero() {
 		s.Call, s.StepBegan = now.String(), began
 	}
@@ -29,7 +29,7 @@ func (g *Graph) Status() GraphStatus {
 	}
 	g.gate.look.Lock()
 	defer g.gate.look.Unlock()
-	s.Steps, s.Busy, s.LastStep = g.steps, g.busy, g.lastStep
+	s.Steps, s.Busy = g.steps, g.busy
 	for _, l := range leaves {
 		if version, ok := g.vector[l.core()]; ok {
 			s.Versions[l.name()] = version
@@ -60,11 +60,11 @@ func (g *Graph) healthy(grace time.Duration) error {
 	s := g.Status()
 	switch {
 	case isClosed(g.done):
-		return fmt.Errorf("lw: graph %s: %w", s.Name, ErrStopped)
+		return fmt.Errorf("lw: graph %s: %w", g.opts.Name, ErrStopped)
 	case !s.Synced:
-		return fmt.Errorf("lw: graph %s: not synced", s.Name)
+		return fmt.Errorf("lw: graph %s: not synced", g.opts.Name)
 	case !s.StepBegan.IsZero() && time.Since(s.StepBegan) >= grace:
-		return fmt.Errorf("lw: graph %s: in a step since %s, in %s", s.Name, s.StepBegan.Format(time.RFC3339), s.Call)
+		return fmt.Errorf("lw: graph %s: in a step since %s, in %s", g.opts.Name, s.StepBegan.Format(time.RFC3339), s.Call)
 	}
 	return nil
 }

@@ -153,7 +153,6 @@ func (g *Graph) commit(nodes []node, leaves []anyLeaf, start time.Time) {
 		n.showLocked()
 	}
 	g.steps++
-	g.lastStep = time.Now()
 	g.snapshot.Store(nil)
 	g.noteLocked(leaves, start)
 	g.gate.seq.Add(1)

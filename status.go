@@ -76,11 +76,9 @@ const (
 
 // GraphStatus is what a [Graph] is doing, as of one moment.
 type GraphStatus struct {
-	Name        string
 	Synced      bool              // all collections have synced
 	Steps       uint64            // that have changed a collection
 	Busy        time.Duration     // of all steps
-	LastStep    time.Time         // when the last of Steps was; zero: there was none
 	Pending     int               // changes of the inputs that wait for the next step
 	Versions    map[string]string // of each input, by its name: what is shown is derived from
 	Collections []DerivedStatus   // in the order in which they were made

@@ -84,7 +84,7 @@ func endedOf(all map[string]lw.RequestCount) []board.Ended {
 
 func reportOfGraph(name string, s lw.GraphStatus) board.Graph {
 	r := board.Graph{
-		Name: name, Synced: s.Synced, Steps: s.Steps, BusySeconds: board.Seconds(s.Busy), LastStep: moment(s.LastStep),
+		Name: name, Synced: s.Synced, Steps: s.Steps, BusySeconds: board.Seconds(s.Busy),
 		Pending: s.Pending, StepBegan: moment(s.StepBegan), Call: s.Call, Versions: s.Versions, Collections: []board.Collection{},
 	}
 	for _, c := range s.Collections {

@@ -117,7 +117,6 @@ type Graph struct {
 	Synced      bool              `json:"synced"`
 	Steps       uint64            `json:"steps"`
 	BusySeconds Seconds           `json:"busy_seconds"`
-	LastStep    time.Time         `json:"last_step,omitzero"`
 	Pending     int               `json:"pending"`
 	StepBegan   time.Time         `json:"step_began,omitzero"` // of the step that the graph is in
 	Call        string            `json:"call,omitempty"`      // of a function, that this step is in

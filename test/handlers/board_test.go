@@ -59,8 +59,8 @@ func TestBoardListsWhatRuns(t *testing.T) {
 				t.Errorf("%d objects, want %d", s.Objects, want)
 			}
 		}
-		for _, s := range b.Graphs() {
-			if !s.Synced || s.Name != "graph" || len(s.Collections) != 1 || s.Collections[0].Objects != 2 {
+		for name, s := range b.Graphs() {
+			if !s.Synced || name != "graph" || len(s.Collections) != 1 || s.Collections[0].Objects != 2 {
 				t.Errorf("%+v", s)
 			}
 		}
