@@ -174,6 +174,7 @@ func TestDecoderAsksWhatTheListerWatcherAsks(t *testing.T) {
 		}
 		// The client's timeout of 5 s ends no watch.
 		time.Sleep(time.Minute)
+		synctest.Wait() // a bookmark of this moment has the version of before the next write
 		if diff := cmp.Diff([]string{"stream default app=web metadata.name!=pod-0"}, s.took()); diff != "" {
 			t.Error(diff)
 		}

@@ -70,13 +70,9 @@ func TestEveryWire(t *testing.T) {
 			checkWire(t, f, pageSize, objects)
 			checkCalls(t, f, objects+2, 5, 2)
 		}
-		podUpdates := 5
-		if kind.Name == servers.Kube.Name {
-			podUpdates += 2 // kube-apiserver marks a pod before it deletes it
-		}
 		for _, f := range podFollowers {
 			checkWire(t, f, pageSize, objects)
-			checkCalls(t, f, objects+2, podUpdates, 2)
+			checkCalls(t, f, objects+2, 7, 2) // a pod is marked before it is deleted
 		}
 	}, servers.Kinds...)
 }

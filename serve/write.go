@@ -2,13 +2,10 @@ package serve
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
@@ -24,7 +21,7 @@ const warnCode = 299
 // write does what a write to one object wants, and answers. The format of the answer is known before
 // anything is stored.
 func (q *request) write() error {
-	body, err := q.body()
+	body, err := wire.ReadBody(q.w, q.r)
 	if err != nil {
 		return err
 	}
@@ -85,18 +82,6 @@ func (q *request) writeScale(scale []byte) error {
 	return nil
 }
 
-// body reads the body of a write.
-func (q *request) body() ([]byte, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(q.w, q.r.Body, registry.MaxBody))
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", registry.MaxBody))
-	}
-	if err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
-	}
-	return body, nil
-}
-
 // removeAll deletes the objects that a list would show, each as a DELETE of it would, and answers with
 // that list.
 func (q *request) removeAll() error {
@@ -104,7 +89,7 @@ func (q *request) removeAll() error {
 	if c.cluster == q.target.Namespaced {
 		return apierrors.NewMethodNotSupported(c.groupResource(), q.attributes.Verb)
 	}
-	body, err := q.body()
+	body, err := wire.ReadBody(q.w, q.r)
 	if err != nil {
 		return err
 	}
@@ -117,7 +102,7 @@ func (q *request) removeAll() error {
 		return err
 	}
 	for _, i := range p.items {
-		if err := q.removeOne(i, options); err != nil && !apierrors.IsNotFound(err) {
+		if err := c.writes.kind.Remove(q.r.Context(), c.writes.store, types.NamespacedName(i.key()), options); err != nil {
 			return err
 		}
 	}
@@ -147,14 +132,4 @@ func (q *request) selected() (*page, error) {
 		}
 	}
 	return p, nil
-}
-
-func (q *request) removeOne(i *item, options *metav1.DeleteOptions) error {
-	w, err := q.collection.writes.kind.Prepare(registry.Request{
-		Verb: registry.Delete, Key: types.NamespacedName(i.key()), Options: options.DeepCopy(),
-	})
-	if err == nil {
-		_, err = w.Run(q.r.Context(), q.collection.writes.store)
-	}
-	return err
 }

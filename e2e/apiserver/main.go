@@ -1,6 +1,7 @@
 // Command apiserver serves core/v1 ConfigMaps, Pods, Secrets, Nodes and Namespaces with the
-// k8s.io/apiserver generic server. That is the registry, watch cache and etcd storage of
-// kube-apiserver, without its authentication, admission and validation. It is not kube-apiserver.
+// k8s.io/apiserver generic server, and custom resources with k8s.io/apiextensions-apiserver. These
+// are the registry, watch cache and etcd storage of kube-apiserver, without its authentication,
+// admission and validation of core/v1. It is not kube-apiserver.
 //
 //	apiserver --etcd-servers=… --secure-port=…   the server
 //	apiserver etcd …                             etcd, with etcd's own flags
@@ -66,11 +67,15 @@ func run(ctx context.Context) error {
 	cfg.Authorization.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
 	cfg.LegacyAPIGroupPrefixes.Insert("/api")
 	cfg.SkipOpenAPIInstallation = true
-	cfg.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(freeForm, openapinamer.NewDefinitionNamer(scheme))
+	cfg.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(definitions, openapinamer.NewDefinitionNamer(scheme))
+	custom, err := customResources(*cfg, *etcd)
+	if err != nil {
+		return err
+	}
 	if err := etcd.ApplyTo(cfg); err != nil {
 		return err
 	}
-	server, err := cfg.Complete(nil).New("apiserver", genericapiserver.NewEmptyDelegate())
+	server, err := cfg.Complete(nil).New("apiserver", custom)
 	if err != nil {
 		return err
 	}

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -80,8 +82,9 @@ func storages(opts generic.RESTOptionsGetter) (map[string]rest.Storage, error) {
 			PredicateFunc: func(label labels.Selector, field fields.Selector) storage.SelectionPredicate {
 				return storage.SelectionPredicate{Label: label, Field: field, GetAttrs: attrs}
 			},
-			CreateStrategy: strategy, UpdateStrategy: strategy, DeleteStrategy: strategy,
-			TableConvertor: rest.NewDefaultTableConvertor(schema.GroupResource{Resource: r.plural}),
+			CreateStrategy: strategy, UpdateStrategy: strategy, DeleteStrategy: deletion(strategy, r.plural),
+			ReturnDeletedObject: r.plural == "pods",
+			TableConvertor:      rest.NewDefaultTableConvertor(schema.GroupResource{Resource: r.plural}),
 		}
 		if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: opts, AttrFunc: attrs}); err != nil {
 			return nil, fmt.Errorf("%s: %w", r.plural, err)
@@ -114,6 +117,32 @@ type strategy struct {
 	runtime.ObjectTyper
 	names.NameGenerator
 	namespaced bool
+}
+
+// deletion returns the strategy of deletions: that of a Pod waits for its kubelet.
+func deletion(s strategy, plural string) rest.RESTDeleteStrategy {
+	if plural == "pods" {
+		return graceful{s}
+	}
+	return s
+}
+
+type graceful struct{ strategy }
+
+// CheckGracefulDelete gives the Pods that kube-apiserver gives time as much as that does.
+func (graceful) CheckGracefulDelete(_ context.Context, obj runtime.Object, o *metav1.DeleteOptions) bool {
+	pod := obj.(*corev1.Pod)
+	seconds := int64(30)
+	if given := cmp.Or(o.GracePeriodSeconds, pod.Spec.TerminationGracePeriodSeconds); given != nil {
+		seconds = *given
+	}
+	if pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		seconds = 0
+	} else if seconds < 0 {
+		seconds = 1
+	}
+	o.GracePeriodSeconds = &seconds
+	return true
 }
 
 func (s strategy) NamespaceScoped() bool                                          { return s.namespaced }

@@ -49,9 +49,9 @@ func (c *Collection) Update(obj any) (Object, error) { return c.write(registry.U
 
 // Delete removes an object. It returns the object with the version of the deletion. An object with
 // finalizers stays until an update takes the last one away, and is returned with its
-// deletionTimestamp. Delete fails with NotFound.
+// deletionTimestamp. No Pod waits for its kubelet. Delete fails with NotFound.
 func (c *Collection) Delete(key types.NamespacedName) (Object, error) {
-	return c.run(registry.Request{Verb: registry.Delete, Key: key, Options: &metav1.DeleteOptions{}})
+	return c.run(registry.Request{Verb: registry.Delete, Key: key, Options: metav1.NewDeleteOptions(0)})
 }
 
 // Get returns the current object of key, or the error NotFound.

@@ -20,6 +20,7 @@ type Pod struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 	Spec              struct {
 		NodeName   string      `json:"nodeName,omitempty"`
+		Grace      *int64      `json:"terminationGracePeriodSeconds,omitempty"`
 		Containers []Container `json:"containers" patchStrategy:"merge" patchMergeKey:"name"`
 	} `json:"spec,omitempty"`
 	Status struct {

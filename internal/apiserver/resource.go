@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"encoding/json"
+	"strconv"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -46,10 +47,30 @@ var createdWithStatus = map[schema.GroupResource]bool{
 
 // kind returns what the engine of writes knows of the resource.
 func (r *Resource) kind() *registry.Kind {
-	return &registry.Kind{
+	k := &registry.Kind{
 		Group: r.Group, Version: r.Version, Plural: r.Resource, Kind: r.Kind, Cluster: r.Cluster, Status: r.Status,
 		CreateStatus: createdWithStatus[r.groupResource()], Scale: r.Scale, Managed: r.Managed, Versioned: r.Versioned, Type: r.Type,
 	}
+	if (r.groupResource() == schema.GroupResource{Resource: "pods"}) {
+		k.Grace = podGrace
+	}
+	return k
+}
+
+// podGrace leaves a Pod to its kubelet, as kube-apiserver does: one that is on a node and has not ended
+// stays until a deletion with gracePeriodSeconds=0.
+func podGrace(pod *registry.Object, asked *int64) int64 {
+	phase := pod.Field("status.phase")
+	if pod.Field("spec.nodeName") == "" || phase == "Succeeded" || phase == "Failed" {
+		return 0
+	}
+	if asked != nil {
+		return *asked
+	}
+	if n, err := strconv.ParseInt(pod.Field("spec.terminationGracePeriodSeconds"), 10, 64); err == nil {
+		return n
+	}
+	return 30
 }
 
 // Proto returns the Proto of a [Resource] whose type is generated: Proto[corev1.Pod]().

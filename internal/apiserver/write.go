@@ -1,12 +1,8 @@
 package apiserver
 
 import (
-	"context"
-	"fmt"
-	"io"
 	"net/http"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
@@ -56,7 +52,7 @@ func (x *exchange) scale(scale []byte) error {
 
 // write does what a write wants, and answers.
 func (x *exchange) write() error {
-	body, err := x.body()
+	body, err := wire.ReadBody(x.w, x.r)
 	if err != nil {
 		return err
 	}
@@ -79,7 +75,7 @@ func (x *exchange) write() error {
 	}
 	return x.answered(func() error {
 		switch {
-		case out.Gone:
+		case out.Gone && kind.Grace == nil: // a Pod is answered with, as kube-apiserver does
 			return x.success(kind.Success(out.Object))
 		case out.Scale != nil:
 			return x.scale(out.Scale)
@@ -118,7 +114,7 @@ func (x *exchange) success(status *metav1.Status) error {
 // removeAll deletes the objects that a list would show, each as a DELETE of it would, and answers with
 // that list.
 func (x *exchange) removeAll() error {
-	body, err := x.body()
+	body, err := wire.ReadBody(x.w, x.r)
 	if err != nil {
 		return err
 	}
@@ -135,29 +131,9 @@ func (x *exchange) removeAll() error {
 		return err
 	}
 	for _, obj := range page.Items {
-		if err := x.removeOne(x.r.Context(), obj, options); err != nil && !apierrors.IsNotFound(err) {
+		if err := x.collection.kind.Remove(x.r.Context(), store{x.collection}, obj.Key, options); err != nil {
 			return err
 		}
 	}
 	return x.answered(func() error { return x.sendPage(f, page) })
-}
-
-func (x *exchange) removeOne(ctx context.Context, obj *stored, options *metav1.DeleteOptions) error {
-	w, err := x.collection.kind.Prepare(registry.Request{Verb: registry.Delete, Key: obj.Key, Options: options.DeepCopy()})
-	if err == nil {
-		_, err = w.Run(ctx, store{x.collection})
-	}
-	return err
-}
-
-// body reads the request's body.
-func (x *exchange) body() ([]byte, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(x.w, x.r.Body, registry.MaxBody))
-	if _, ok := err.(*http.MaxBytesError); ok {
-		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", registry.MaxBody))
-	}
-	if err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
-	}
-	return body, nil
 }

@@ -143,11 +143,16 @@ func (r *recorded) Watch(ctx context.Context, opts metav1.ListOptions, yield fun
 		if r.transform && ev.Err == nil && ev.Object != nil && ev.Type != watch.Deleted {
 			r.log.Gives(ev.Object)
 		}
+		ev.More = ev.More && r.late.Load() == 0 // the next one is late
 		refused = yield(ev)
 		q.Yields(oracle.Event{Version: ev.ResourceVersion, End: ev.InitialEventsEnd, Open: ev.Open, Refused: refused != nil})
 		return refused
 	})
-	q.Ends(func(q *oracle.Request) { ended(q, err, refused) })
+	q.Ends(func(q *oracle.Request) {
+		if ended(q, err, refused); r.late.Load() > 0 && ctx.Err() != nil {
+			q.Err = context.Canceled // what has ended while an event was late, the copy had ended before
+		}
+	})
 	return err
 }
 

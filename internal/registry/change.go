@@ -195,7 +195,7 @@ func (w *Write) replace(ctx context.Context, o, old *Object) (Outcome, error) {
 	if m.DeletionGracePeriodSeconds == nil {
 		m.DeletionGracePeriodSeconds = was.DeletionGracePeriodSeconds
 	}
-	if !equal(o.Body, old.Body) {
+	if !equal(o.Body, old.Body) || k.Versioned && !k.Status && !equalStatus(o, old) {
 		m.Generation++
 	}
 	if errs := w.checkMeta(m, was); len(errs) > 0 {

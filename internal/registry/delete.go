@@ -26,18 +26,19 @@ func (w *Write) remove(ctx context.Context, old *Object) (Outcome, error) {
 	o := *old
 	o.Meta.Finalizers = w.finalizers(old)
 	graceful, pending := w.grace(&o)
-	if pending {
-		return Outcome{Object: old, Code: http.StatusOK}, nil
-	}
-	if !graceful && len(o.Meta.Finalizers) == 0 {
+	if !graceful && !pending && len(o.Meta.Finalizers) == 0 {
 		return Outcome{Action: Remove, Object: old, Code: http.StatusOK, Gone: true}, nil
 	}
 	out := Outcome{Action: Replace, Object: &o, Code: http.StatusOK}
+	if policy, older := policyOf(w.delete); older && *policy != metav1.DeletePropagationOrphan {
+		out.Code = http.StatusAccepted
+	}
+	if pending {
+		out.Action, out.Object = Nothing, old
+		return out, nil
+	}
 	if !graceful {
 		mark(&o.Meta, now(), 0)
-	}
-	if _, older := policyOf(w.delete); older && !slices.Contains(o.Meta.Finalizers, metav1.FinalizerOrphanDependents) {
-		out.Code = http.StatusAccepted
 	}
 	if same(&o, old) {
 		out.Action, out.Object = Nothing, old
@@ -147,17 +148,18 @@ func (w *Write) grace(o *Object) (graceful, pending bool) {
 		case *asked == 0:
 			return false, false
 		}
-		at := metav1.NewTime(m.DeletionTimestamp.Add(time.Duration(*asked-*left) * time.Second))
+		at, seconds := metav1.NewTime(m.DeletionTimestamp.Add(time.Duration(*asked-*left)*time.Second)), *asked
 		if t := now(); at.Before(&t) {
-			at = t
+			at, seconds = t, 1 // the shortest: somebody else may still see to a graceful end
 		}
-		mark(m, at, *asked)
+		mark(m, at, seconds)
 		return true, false
 	}
 	seconds := w.kind.Grace(o, asked)
-	if seconds <= 0 {
+	if seconds == 0 {
 		return false, false
 	}
+	seconds = max(1, seconds)
 	mark(m, metav1.NewTime(now().Add(time.Duration(seconds)*time.Second)), seconds)
 	return true, false
 }

@@ -3,7 +3,6 @@ package registry
 import (
 	"bytes"
 	"encoding/json"
-	"iter"
 	"reflect"
 	"unicode/utf8"
 
@@ -11,9 +10,9 @@ import (
 )
 
 // tidy returns JSON without white space, in which all decoders see the same: no object has a name
-// twice, no name is escaped, numbers are whole and short or as encoding/json writes them. Most JSON
-// is so, with few members in an object, and is copied. All else is decoded and encoded again. It returns an error for each name that
-// comes twice; the last one counts.
+// twice, no name is escaped, numbers are whole and short or as encoding/json writes them. Most JSON is so,
+// with few members in an object, and is copied. All else is decoded and encoded again. It returns an
+// error for each name that comes twice; the last one counts.
 func tidy(data []byte) (out []byte, twice []error, err error) {
 	if json.Valid(data) && utf8.Valid(data) {
 		s := scan{in: data, out: make([]byte, 0, len(data))}
@@ -114,56 +113,6 @@ func (s *scan) object() {
 	}
 	s.names = s.names[:base]
 	s.take()
-}
-
-// members yields the names, with their quotes, and the values of an object, which is compact.
-func members(object []byte) iter.Seq2[[]byte, []byte] {
-	return func(yield func(name, value []byte) bool) {
-		for rest := object[1:]; rest[0] != '}'; {
-			n := valueLen(rest)
-			name := rest[:n]
-			rest = rest[n+1:]
-			n = valueLen(rest)
-			if !yield(name, rest[:n]) {
-				return
-			}
-			if rest = rest[n:]; rest[0] == ',' {
-				rest = rest[1:]
-			}
-		}
-	}
-}
-
-// valueLen returns the length of the value at the beginning of b.
-func valueLen(b []byte) int {
-	depth := 0
-	for i := 0; i < len(b); i++ {
-		switch b[i] {
-		case '"':
-			for i++; b[i] != '"'; i++ {
-				if b[i] == '\\' {
-					i++
-				}
-			}
-			if depth == 0 {
-				return i + 1
-			}
-		case '{', '[':
-			depth++
-		case '}', ']':
-			if depth == 0 {
-				return i // the end of a number or literal, and of the array or object around it
-			}
-			if depth--; depth == 0 {
-				return i + 1
-			}
-		case ',':
-			if depth == 0 {
-				return i
-			}
-		}
-	}
-	return len(b)
 }
 
 // equal reports whether two values, which are tidy, are the same but for the order of members.

@@ -20,9 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// MaxBody is how many bytes a request may have, as with kube-apiserver.
-const MaxBody = 3 << 20
-
 // A Kind is the objects of one resource in one version. It must not be copied or changed once it is
 // in use, and then may be used by any goroutine.
 type Kind struct {
@@ -39,8 +36,8 @@ type Kind struct {
 	// Managed says that managedFields are kept from the creation of an object on, as kube-apiserver
 	// does. Otherwise they are kept from the first apply on.
 	Managed bool
-	// Versioned says that an update without a resourceVersion is refused, as that of a custom
-	// resource is.
+	// Versioned says that the objects are treated as custom resources: an update without a
+	// resourceVersion is refused, and a status that is no subresource counts in the generation.
 	Versioned bool
 	// Type is the Go type of the objects, which prunes what it does not know. nil: any JSON object.
 	Type *Type

@@ -91,14 +91,14 @@ func (sameContent) ConvertFieldLabel(_ schema.GroupVersionKind, label, value str
 // manage writes down in o what the request changes of old, which is nil for a creation.
 func (w *Write) manage(old, o *Object) error {
 	k, m := w.kind, &o.Meta
-	reset := m.ManagedFields != nil && (len(m.ManagedFields) == 0 || len(m.ManagedFields) == 1 && m.ManagedFields[0] == metav1.ManagedFieldsEntry{})
+	reset := len(m.ManagedFields) == 1 && m.ManagedFields[0] == metav1.ManagedFieldsEntry{}
 	switch {
 	case old == nil && !k.Managed, old != nil && len(old.Meta.ManagedFields) == 0, old != nil && reset && w.req.Subresource == "":
 		if !w.req.Whole {
 			m.ManagedFields = nil
 		}
 		return nil
-	case old != nil && (m.ManagedFields == nil || slices.EqualFunc(m.ManagedFields, old.Meta.ManagedFields, sameEntry)) && sameFields(old, o):
+	case old != nil && (len(m.ManagedFields) == 0 || slices.EqualFunc(m.ManagedFields, old.Meta.ManagedFields, sameEntry)) && sameFields(old, o):
 		m.ManagedFields = old.Meta.ManagedFields
 		return nil
 	}

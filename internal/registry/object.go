@@ -2,6 +2,7 @@ package registry
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	kjson "sigs.k8s.io/json"
+
+	"github.com/go-lw/lw/internal/wire"
 )
 
 // An Object is one version of an object, as JSON in the pieces between which a server writes. It
@@ -87,15 +90,11 @@ func (o *Object) Field(path string) string {
 		value, names = o.Status, names[1:]
 	}
 	for _, name := range names {
-		var found []byte
-		if len(value) > 0 && value[0] == '{' {
-			for n, v := range members(value) {
-				if string(n) == `"`+name+`"` {
-					found = v
-				}
-			}
+		from, to, err := wire.FindMember(value, 0, name)
+		if err != nil {
+			return ""
 		}
-		value = found
+		value = value[from:to]
 	}
 	var s string
 	if json.Unmarshal(value, &s) == nil {
@@ -114,20 +113,21 @@ func (k *Kind) split(data []byte, meta, strict bool) (o *Object, unknown []error
 	body := append(make([]byte, 0, len(data)), '{')
 	var kind, apiVersion string
 	noMeta := false
-	for name, value := range members(data) {
+	walked := wire.Members(data, 0, func(name []byte, from, to int) bool {
+		value := data[from:to]
 		switch string(name) {
-		case `"kind"`:
+		case "kind":
 			err = text(value, "kind", &kind)
-		case `"apiVersion"`:
+		case "apiVersion":
 			err = text(value, "apiVersion", &apiVersion)
-		case `"metadata"`:
+		case "metadata":
 			noMeta = string(value) == "null"
 			if value[0] != '{' && !noMeta {
 				err = fmt.Errorf("json: cannot unmarshal %.20q into metadata", value)
 			} else if meta {
 				unknown, err = parseMeta(value, &o.Meta, strict)
 			}
-		case `"status"`:
+		case "status":
 			if o.Status = bytes.Clone(value); string(value) == "null" {
 				o.Status = nil
 			}
@@ -135,11 +135,12 @@ func (k *Kind) split(data []byte, meta, strict bool) (o *Object, unknown []error
 			if len(body) > 1 {
 				body = append(body, ',')
 			}
-			body = append(append(append(body, name...), ':'), value...)
+			body = append(append(append(append(body, '"'), name...), `":`...), value...)
 		}
-		if err != nil {
-			return nil, nil, err
-		}
+		return err == nil
+	})
+	if err = cmp.Or(err, walked); err != nil {
+		return nil, nil, err
 	}
 	o.Body = append(body, '}')
 	switch {

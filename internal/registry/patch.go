@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
+
+	"github.com/go-lw/lw/internal/wire"
 )
 
 // maxOperations is how many operations a JSON patch may have, as with kube-apiserver.
@@ -24,7 +26,7 @@ const maxOperations = 10000
 
 // A JSON patch can copy what it has copied, and so grow without a bound. The library has its limit in
 // a variable, which kube-apiserver sets to the same.
-func init() { jsonpatch.AccumulatedCopySizeLimit = MaxBody }
+func init() { jsonpatch.AccumulatedCopySizeLimit = wire.MaxBody }
 
 func (w *Write) patchType() types.PatchType { return types.PatchType(mediaType(w.req.ContentType)) }
 
@@ -79,8 +81,8 @@ func (w *Write) patched(ctx context.Context, old *Object) (*Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(after) > MaxBody {
-		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", MaxBody))
+	if len(after) > wire.MaxBody {
+		return nil, wire.TooLarge()
 	}
 	strict := w.opts.validation != metav1.FieldValidationIgnore
 	after, _, err = tidy(after)

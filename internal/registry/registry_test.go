@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -474,6 +475,24 @@ func TestGrace(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("asked for %q: %s, want %s", c.seconds, got, c.want)
+		}
+	}
+}
+
+// A grace period that is over is shortened to a second: somebody may still end the object.
+func TestGraceIsOver(t *testing.T) {
+	k := &Kind{Group: "example.io", Version: "v1", Plural: "things", Kind: "Thing", Grace: func(*Object, *int64) int64 { return -4 }}
+	m := newMemory(k)
+	past, thirty := metav1.NewTime(time.Now().Add(-time.Hour)), int64(30)
+	m.objects[named("a")] = &Object{Meta: metav1.ObjectMeta{Name: "a", Namespace: "ns", DeletionTimestamp: &past, DeletionGracePeriodSeconds: &thirty}, Body: []byte("{}")}
+	m.objects[named("b")] = &Object{Meta: metav1.ObjectMeta{Name: "b", Namespace: "ns"}, Body: []byte("{}")}
+	for _, name := range []string{"a", "b"} { // of b a negative number of seconds is wanted
+		if _, _, err := do(m, Request{Verb: Delete, Key: named(name), Query: url.Values{"gracePeriodSeconds": {"10"}}}); err != nil {
+			t.Fatal(err)
+		}
+		meta := m.objects[named(name)].Meta
+		if s := meta.DeletionGracePeriodSeconds; s == nil || *s != 1 || time.Since(meta.DeletionTimestamp.Time) > time.Minute {
+			t.Errorf("%s: %v", name, meta)
 		}
 	}
 }

@@ -188,6 +188,18 @@ func (w *Write) Next(ctx context.Context, old *Object) (out Outcome, err error) 
 	return out, nil
 }
 
+// Remove does what a DELETE of the object would, for who deletes many. One that is gone is no error.
+func (k *Kind) Remove(ctx context.Context, store Store, key types.NamespacedName, options *metav1.DeleteOptions) error {
+	w, err := k.Prepare(Request{Verb: Delete, Key: key, Options: options.DeepCopy()})
+	if err == nil {
+		_, err = w.Run(ctx, store)
+	}
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
 // recovered makes an error of a panic, which a function of the user's may have raised.
 func recovered(err *error) {
 	if p := recover(); p != nil {

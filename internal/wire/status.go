@@ -2,6 +2,8 @@ package wire
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -76,4 +78,24 @@ func AcceptsGzip(header http.Header) bool {
 		}
 	}
 	return false
+}
+
+// MaxBody is how many bytes a request may have, as with kube-apiserver.
+const MaxBody = 3 << 20
+
+// TooLarge is the error of what has more bytes than MaxBody.
+func TooLarge() error {
+	return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", MaxBody))
+}
+
+// ReadBody reads the body of a request. Its errors are Status errors.
+func ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return nil, TooLarge()
+	}
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	return body, nil
 }

@@ -133,24 +133,24 @@ func (g Goal) met(ratio, side float64) bool {
 
 // A Result is the result of a line: medians over the rounds.
 type Result struct {
-	Row   int      `json:"row"`
-	What  string   `json:"what"`
-	Unit  Unit     `json:"unit"`
-	Base  float64  `json:"clientGo"`
-	Side  float64  `json:"lw"`
-	Ratio *float64 `json:"ratio,omitempty"` // nil if it is infinite or not a number
-	Low   *float64 `json:"ratioLow,omitempty"`
-	High  *float64 `json:"ratioHigh,omitempty"`
-	Goal  string   `json:"goal,omitempty"`
-	Met   *bool    `json:"met,omitempty"`
-	Bar   *Bar     `json:"bar,omitempty"` // nil if the chart does not show the line
+	Row   int
+	What  string
+	Unit  Unit
+	Base  float64
+	Side  float64
+	Ratio *float64 // nil if it is infinite or not a number
+	Low   *float64
+	High  *float64
+	Goal  string
+	Met   *bool
+	Bar   *Bar // nil if the chart does not show the line
 }
 
 // A Bar is a bar of the chart: how many times better the side is than its base, and how many times
 // better it must be.
 type Bar struct {
-	Times float64 `json:"times"`
-	Goal  float64 `json:"goal,omitempty"` // 0: none
+	Times float64
+	Goal  float64 // 0: none
 }
 
 // bar returns the bar of a line, or nil if it has none.

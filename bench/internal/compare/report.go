@@ -1,7 +1,6 @@
 package compare
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"runtime"
@@ -12,20 +11,19 @@ import (
 
 // A Report is the results of a comparison, and the conditions in which they were measured.
 type Report struct {
-	Go       string            `json:"go"`
-	CPUs     int               `json:"cpus"`
-	Rounds   int               `json:"rounds"`
-	Short    bool              `json:"short"`
-	Versions map[string]string `json:"versions"`
-	Results  []Result          `json:"results"`
+	Go       string
+	CPUs     int
+	Rounds   int
+	Versions map[string]string
+	Results  []Result
 	// Base is the heading of the column that the ratios compare with; "": client-go.
-	Base string `json:"base,omitempty"`
+	Base string
 }
 
 // NewReport returns a report of results.
 func NewReport(cfg Config, results []Result) *Report {
 	r := &Report{
-		Go: runtime.Version(), CPUs: runtime.NumCPU(), Rounds: cfg.Rounds, Short: cfg.Short, Results: results,
+		Go: runtime.Version(), CPUs: runtime.NumCPU(), Rounds: cfg.Rounds, Results: results,
 		Versions: map[string]string{},
 	}
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -37,26 +35,6 @@ func NewReport(cfg Config, results []Result) *Report {
 		}
 	}
 	return r
-}
-
-// Read reads a report that [Report.JSON] wrote.
-func Read(r io.Reader) (*Report, error) {
-	report := new(Report)
-	return report, json.NewDecoder(r).Decode(report)
-}
-
-// Add adds the results of another run.
-func (r *Report) Add(o *Report) {
-	r.Results = append(r.Results, o.Results...)
-	r.Rounds, r.Short = min(r.Rounds, o.Rounds), r.Short || o.Short
-}
-
-// JSON writes the report.
-func (r *Report) JSON(w io.Writer) error {
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	return enc.Encode(r)
 }
 
 // Table writes the results as a table for a terminal.

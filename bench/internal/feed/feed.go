@@ -5,8 +5,6 @@ package feed
 import (
 	"context"
 	"errors"
-	goruntime "runtime"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw"
-	"github.com/go-lw/lw/bench/internal/measure"
 )
 
 // A Feed stands for a server and a decoder. It is an [lw.Source] that yields each object in the
@@ -74,21 +71,6 @@ func (f *Feed) Play(script func(Emit) error) { f.play <- script }
 // in the processor's cache when it passes it on.
 func (f *Feed) Send(pods []*corev1.Pod) {
 	f.Play(func(emit Emit) error { return f.sendAll(pods, emit) })
-}
-
-// SendTimed is like Send, but waits for the end, and returns the CPU time of the thread that has
-// passed the events on.
-func (f *Feed) SendTimed(pods []*corev1.Pod) time.Duration {
-	took := make(chan time.Duration, 1)
-	f.Play(func(emit Emit) error {
-		goruntime.LockOSThread()
-		defer goruntime.UnlockOSThread()
-		before := measure.ThreadCPU()
-		err := f.sendAll(pods, emit)
-		took <- measure.ThreadCPU() - before
-		return err
-	})
-	return <-took
 }
 
 func (f *Feed) sendAll(pods []*corev1.Pod, emit Emit) error {

@@ -65,10 +65,8 @@ func idle(n int, tls bool) compare.Case {
 		},
 		Setup: func(cfg compare.Config) ([]compare.Side, func()) {
 			s := newServer(n)
-			j := job{URL: s.plain.URL, Kinds: cfg.N(200, 50), Objects: n, Events: 20}
-			if tls {
-				j.URL, j.CA = s.tls.URL, s.ca()
-			}
+			j := job{Kinds: cfg.N(200, 50), Objects: n, Events: 20}
+			j.URL, j.CA = s.Address(tls)
 			var sides []compare.Side
 			for _, side := range []string{compare.ClientGo, compare.LW, share} {
 				own := j
@@ -84,7 +82,7 @@ func idle(n int, tls bool) compare.Case {
 					return sample
 				}})
 			}
-			return sides, s.close
+			return sides, s.Close
 		},
 	}
 }

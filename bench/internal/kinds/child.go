@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -98,7 +97,7 @@ func (j job) measure() (compare.Sample, error) {
 		f.received.Store(0)
 		var emitted error
 		used := measure.Do(func() {
-			if emitted = emit(client, j.URL, j.Events); emitted == nil {
+			if emitted = child.Emit(client, j.URL, j.Events, ""); emitted == nil {
 				f.await((1 + j.Kinds) * j.Events)
 			}
 		})
@@ -222,17 +221,4 @@ func (j job) newFollower(config *rest.Config, client *http.Client) (*follower, e
 func fail(err error) {
 	fmt.Fprintln(os.Stderr, err)
 	os.Exit(1)
-}
-
-// emit asks the server for n events of each kind.
-func emit(client *http.Client, url string, n int) error {
-	resp, err := client.Post(fmt.Sprintf("%s/emit?n=%d", url, n), "", nil)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return errors.New("emit: " + resp.Status)
-	}
-	return nil
 }

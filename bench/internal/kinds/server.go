@@ -1,21 +1,21 @@
 package kinds
 
 import (
-	"encoding/pem"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/go-lw/lw/bench/internal/child"
 )
 
 // A server serves a collection of n objects for each resource that somebody asks for. Informers see
 // no difference from an API server that has streamed lists. It sends MODIFIED events when a client
 // asks for them.
 type server struct {
-	plain, tls *httptest.Server
-	n          int
+	*child.Server
+	n int
 
 	mu      sync.Mutex
 	watches map[chan int]bool // the open watches; a watch sends as many events as it receives
@@ -26,25 +26,8 @@ func newServer(n int) *server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /apis/bench.example.com/v1/{resource}", s.collection)
 	mux.HandleFunc("POST /emit", s.emit)
-	s.plain = httptest.NewServer(mux)
-	s.tls = httptest.NewUnstartedServer(mux)
-	s.tls.EnableHTTP2 = true
-	// The server of Go allows 250 streams of a connection, and a connection more would be counted.
-	s.tls.Config.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 1000}
-	s.tls.StartTLS()
+	s.Server = child.NewServer(mux)
 	return s
-}
-
-func (s *server) close() {
-	for _, t := range []*httptest.Server{s.plain, s.tls} {
-		t.CloseClientConnections()
-		t.Close()
-	}
-}
-
-// ca returns the certificate of the TLS server.
-func (s *server) ca() []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.tls.Certificate().Raw})
 }
 
 // kindOf returns the kind of a resource: Kind7 for kind7s.

@@ -72,10 +72,6 @@ func (u Usage) Sample(n int) map[string]float64 {
 // slice of running threads.
 func CPU() time.Duration { return clock(unix.CLOCK_PROCESS_CPUTIME_ID) }
 
-// ThreadCPU returns the CPU time that the thread has used. The caller has locked its goroutine to
-// it.
-func ThreadCPU() time.Duration { return clock(unix.CLOCK_THREAD_CPUTIME_ID) }
-
 func clock(id int32) time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(id, &ts); err != nil {

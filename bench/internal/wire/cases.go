@@ -168,10 +168,7 @@ func measured(c compare.Case, j job, names ...string) compare.Case {
 		}
 		var sides []compare.Side
 		for _, own := range jobs {
-			own.URL = s.plain.URL
-			if own.TLS {
-				own.URL, own.CA = s.tls.URL, s.ca()
-			}
+			own.URL, own.CA = s.Address(own.TLS)
 			sides = append(sides, compare.Side{Name: own.Side, Measure: func() compare.Sample {
 				sample, err := own.run()
 				if err != nil {
@@ -180,7 +177,7 @@ func measured(c compare.Case, j job, names ...string) compare.Case {
 				return sample
 			}})
 		}
-		return sides, s.close
+		return sides, s.Close
 	}
 	return c
 }

@@ -125,7 +125,7 @@ func (j job) measure() (compare.Sample, error) {
 		emitted := error(nil)
 		err = j.profiled(change, func() {
 			put(change+".", measure.Do(func() {
-				if emitted = emit(client, j.URL, j.Events, change); emitted == nil {
+				if emitted = child.Emit(client, j.URL, j.Events, change); emitted == nil {
 					<-updated
 				}
 			}), j.Events)
@@ -160,11 +160,11 @@ func (j job) relist(client *http.Client, updated <-chan struct{}, put func(strin
 	emitted := error(nil)
 	err = j.profiled("relist", func() {
 		put("relist.", measure.Do(func() {
-			if emitted = emit(client, j.URL, 1, gone); emitted != nil {
+			if emitted = child.Emit(client, j.URL, 1, gone); emitted != nil {
 				return
 			}
 			// The server sends it when a watch is open that has no more initial events to send.
-			if emitted = emit(client, j.URL, 1, changedVersion); emitted == nil {
+			if emitted = child.Emit(client, j.URL, 1, changedVersion); emitted == nil {
 				<-updated
 			}
 		}), j.N)
@@ -195,19 +195,6 @@ func (j job) failed(err error) {
 	}
 	fmt.Fprintln(os.Stderr, err)
 	os.Exit(1)
-}
-
-// emit asks the server to send n events.
-func emit(client *http.Client, url string, n int, change string) error {
-	resp, err := client.Post(fmt.Sprintf("%s/emit?n=%d&change=%s", url, n, change), "", nil)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return errors.New("emit: " + resp.Status)
-	}
-	return nil
 }
 
 // memory returns a size of the process's memory in bytes, as the kernel names it.

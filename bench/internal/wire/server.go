@@ -2,20 +2,20 @@ package wire
 
 import (
 	"encoding/json"
-	"encoding/pem"
 	"net/http"
-	"net/http/httptest"
 	"strconv"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/go-lw/lw/bench/internal/child"
 )
 
 // A server serves a collection of objects. Informers see no difference from an API server. It sends
 // MODIFIED events when a client asks for them. Only one client at a time may use it.
 type server struct {
-	plain, tls  *httptest.Server
+	*child.Server
 	collections map[Format]*collection
 	emit        chan order
 }
@@ -54,23 +54,8 @@ func newServer(k kind, formats []Format, n, changing int) (*server, error) {
 			s.emit <- order{n, r.FormValue("change")}
 		}
 	})
-	s.plain = httptest.NewServer(mux)
-	s.tls = httptest.NewUnstartedServer(mux)
-	s.tls.EnableHTTP2 = true
-	s.tls.StartTLS()
+	s.Server = child.NewServer(mux)
 	return s, nil
-}
-
-func (s *server) close() {
-	s.plain.CloseClientConnections()
-	s.tls.CloseClientConnections()
-	s.plain.Close()
-	s.tls.Close()
-}
-
-// ca returns the certificate of the TLS server.
-func (s *server) ca() []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.tls.Certificate().Raw})
 }
 
 // get answers a list or a watch.

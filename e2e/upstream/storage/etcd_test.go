@@ -11,24 +11,16 @@ import (
 
 // etcdSuites are those of lists and watches, of which every one reads by module etcd.
 var etcdSuites = map[string]func(ctx context.Context, t *testing.T, s *etcdStore){
-	"RunTestClusterScopedWatch": func(ctx context.Context, t *testing.T, s *etcdStore) {
-		storagetesting.RunTestClusterScopedWatch(ctx, t, s)
-	},
+	"RunTestClusterScopedWatch": plain[*etcdStore](storagetesting.RunTestClusterScopedWatch),
 	"RunTestConsistentList": func(ctx context.Context, t *testing.T, s *etcdStore) {
 		storagetesting.RunTestConsistentList(ctx, t, s, s.increase, false, true, false)
 	},
-	"RunTestDelayedWatchDelivery": func(ctx context.Context, t *testing.T, s *etcdStore) {
-		storagetesting.RunTestDelayedWatchDelivery(ctx, t, s)
-	},
-	"RunTestDeleteTriggerWatch": func(ctx context.Context, t *testing.T, s *etcdStore) {
-		storagetesting.RunTestDeleteTriggerWatch(ctx, t, s)
-	},
+	"RunTestDelayedWatchDelivery": plain[*etcdStore](storagetesting.RunTestDelayedWatchDelivery),
+	"RunTestDeleteTriggerWatch":   plain[*etcdStore](storagetesting.RunTestDeleteTriggerWatch),
 	"RunTestGetListNonRecursive": func(ctx context.Context, t *testing.T, s *etcdStore) {
 		storagetesting.RunTestGetListNonRecursive(ctx, t, s.increase, s)
 	},
-	"RunTestGetListRecursivePrefix": func(ctx context.Context, t *testing.T, s *etcdStore) {
-		storagetesting.RunTestGetListRecursivePrefix(ctx, t, s)
-	},
+	"RunTestGetListRecursivePrefix": plain[*etcdStore](storagetesting.RunTestGetListRecursivePrefix),
 	"RunTestList": func(ctx context.Context, t *testing.T, s *etcdStore) {
 		storagetesting.RunTestList(ctx, t, s, s.compact, false, storagetesting.NewKubernetesRecorder(nil))
 	},
@@ -44,33 +36,17 @@ var etcdSuites = map[string]func(ctx context.Context, t *testing.T, s *etcdStore
 	"RunTestListPaginationRareObject": func(ctx context.Context, t *testing.T, s *etcdStore) {
 		storagetesting.RunTestListPaginationRareObject(ctx, t, s, noCalls)
 	},
-	"RunTestListPaging": func(ctx context.Context, t *testing.T, s *etcdStore) {
-		storagetesting.RunTestListPaging(ctx, t, s)
-	},
-	"RunTestNamespaceScopedList": func(ctx context.Context, t *testing.T, s *etcdStore) {
-		storagetesting.RunTestNamespaceScopedList(ctx, t, s)
-	},
-	"RunTestNamespaceScopedWatch": func(ctx context.Context, t *testing.T, s *etcdStore) {
-		storagetesting.RunTestNamespaceScopedWatch(ctx, t, s)
-	},
-	"RunTestWatch": func(ctx context.Context, t *testing.T, s *etcdStore) {
-		storagetesting.RunTestWatch(ctx, t, s)
-	},
-	"RunTestWatchContextCancel": func(ctx context.Context, t *testing.T, s *etcdStore) {
-		storagetesting.RunTestWatchContextCancel(ctx, t, s)
-	},
-	"RunTestWatchDeleteEventObjectHaveLatestRV": func(ctx context.Context, t *testing.T, s *etcdStore) {
-		storagetesting.RunTestWatchDeleteEventObjectHaveLatestRV(ctx, t, s)
-	},
-	"RunTestWatchFromNonZero": func(ctx context.Context, t *testing.T, s *etcdStore) {
-		storagetesting.RunTestWatchFromNonZero(ctx, t, s)
-	},
+	"RunTestListPaging":                         plain[*etcdStore](storagetesting.RunTestListPaging),
+	"RunTestNamespaceScopedList":                plain[*etcdStore](storagetesting.RunTestNamespaceScopedList),
+	"RunTestNamespaceScopedWatch":               plain[*etcdStore](storagetesting.RunTestNamespaceScopedWatch),
+	"RunTestWatch":                              plain[*etcdStore](storagetesting.RunTestWatch),
+	"RunTestWatchContextCancel":                 plain[*etcdStore](storagetesting.RunTestWatchContextCancel),
+	"RunTestWatchDeleteEventObjectHaveLatestRV": plain[*etcdStore](storagetesting.RunTestWatchDeleteEventObjectHaveLatestRV),
+	"RunTestWatchFromNonZero":                   plain[*etcdStore](storagetesting.RunTestWatchFromNonZero),
 	"RunTestWatchFromZero": func(ctx context.Context, t *testing.T, s *etcdStore) {
 		storagetesting.RunTestWatchFromZero(ctx, t, s, s.compact)
 	},
-	"RunTestWatcherTimeout": func(ctx context.Context, t *testing.T, s *etcdStore) {
-		storagetesting.RunTestWatcherTimeout(ctx, t, s)
-	},
+	"RunTestWatcherTimeout": plain[*etcdStore](storagetesting.RunTestWatcherTimeout),
 	"RunOptionalTestProgressNotify": func(ctx context.Context, t *testing.T, s *etcdStore) {
 		storagetesting.RunOptionalTestProgressNotify(ctx, t, s, s.increase)
 	},

@@ -19,64 +19,44 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apiserver/pkg/storage"
 	storagetesting "k8s.io/apiserver/pkg/storage/testing"
 )
 
 type suite func(ctx context.Context, t *testing.T, s *store)
 
+// plain returns a suite that needs no more than the storage.
+func plain[S storage.Interface](run func(context.Context, *testing.T, storage.Interface)) func(context.Context, *testing.T, S) {
+	return func(ctx context.Context, t *testing.T, s S) { run(ctx, t, s) }
+}
+
 // suites are the tests that can run over HTTP.
 var suites = map[string]suite{
-	"RunSendInitialEventsBackwardCompatibility": func(ctx context.Context, t *testing.T, s *store) {
-		storagetesting.RunSendInitialEventsBackwardCompatibility(ctx, t, s)
-	},
-	"RunTestClusterScopedWatch": func(ctx context.Context, t *testing.T, s *store) {
-		storagetesting.RunTestClusterScopedWatch(ctx, t, s)
-	},
+	"RunSendInitialEventsBackwardCompatibility": plain[*store](storagetesting.RunSendInitialEventsBackwardCompatibility),
+	"RunTestClusterScopedWatch":                 plain[*store](storagetesting.RunTestClusterScopedWatch),
 	"RunTestCompactRevision": func(ctx context.Context, t *testing.T, s *store) {
 		storagetesting.RunTestCompactRevision(ctx, t, s, s.increase, s.compact)
 	},
-	"RunTestConditionalDelete": func(ctx context.Context, t *testing.T, s *store) {
-		storagetesting.RunTestConditionalDelete(ctx, t, s)
-	},
+	"RunTestConditionalDelete": plain[*store](storagetesting.RunTestConditionalDelete),
 	"RunTestConsistentList": func(ctx context.Context, t *testing.T, s *store) {
 		storagetesting.RunTestConsistentList(ctx, t, s, s.increase, s.setting.relays > 0, true, true)
 	},
 	"RunTestCreate": func(ctx context.Context, t *testing.T, s *store) {
 		storagetesting.RunTestCreate(ctx, t, s, noCheck)
 	},
-	"RunTestCreateWithKeyExist": func(ctx context.Context, t *testing.T, s *store) {
-		storagetesting.RunTestCreateWithKeyExist(ctx, t, s)
-	},
-	"RunTestDelayedWatchDelivery": func(ctx context.Context, t *testing.T, s *store) {
-		storagetesting.RunTestDelayedWatchDelivery(ctx, t, s)
-	},
-	"RunTestDeleteTriggerWatch": func(ctx context.Context, t *testing.T, s *store) {
-		storagetesting.RunTestDeleteTriggerWatch(ctx, t, s)
-	},
-	"RunTestDeleteWithConflict": func(ctx context.Context, t *testing.T, s *store) {
-		storagetesting.RunTestDeleteWithConflict(ctx, t, s)
-	},
-	"RunTestDeleteWithSuggestion": func(ctx context.Context, t *testing.T, s *store) {
-		storagetesting.RunTestDeleteWithSuggestion(ctx, t, s)
-	},
-	"RunTestDeleteWithSuggestionAndConflict": func(ctx context.Context, t *testing.T, s *store) {
-		storagetesting.RunTestDeleteWithSuggestionAndConflict(ctx, t, s)
-	},
-	"RunTestDeleteWithSuggestionOfDeletedObject": func(ctx context.Context, t *testing.T, s *store) {
-		storagetesting.RunTestDeleteWithSuggestionOfDeletedObject(ctx, t, s)
-	},
-	"RunTestGet": func(ctx context.Context, t *testing.T, s *store) {
-		storagetesting.RunTestGet(ctx, t, s)
-	},
+	"RunTestCreateWithKeyExist":                  plain[*store](storagetesting.RunTestCreateWithKeyExist),
+	"RunTestDelayedWatchDelivery":                plain[*store](storagetesting.RunTestDelayedWatchDelivery),
+	"RunTestDeleteTriggerWatch":                  plain[*store](storagetesting.RunTestDeleteTriggerWatch),
+	"RunTestDeleteWithConflict":                  plain[*store](storagetesting.RunTestDeleteWithConflict),
+	"RunTestDeleteWithSuggestion":                plain[*store](storagetesting.RunTestDeleteWithSuggestion),
+	"RunTestDeleteWithSuggestionAndConflict":     plain[*store](storagetesting.RunTestDeleteWithSuggestionAndConflict),
+	"RunTestDeleteWithSuggestionOfDeletedObject": plain[*store](storagetesting.RunTestDeleteWithSuggestionOfDeletedObject),
+	"RunTestGet": plain[*store](storagetesting.RunTestGet),
 	"RunTestGetListNonRecursive": func(ctx context.Context, t *testing.T, s *store) {
 		storagetesting.RunTestGetListNonRecursive(ctx, t, s.increase, s)
 	},
-	"RunTestGetListRecursivePrefix": func(ctx context.Context, t *testing.T, s *store) {
-		storagetesting.RunTestGetListRecursivePrefix(ctx, t, s)
-	},
-	"RunTestGuaranteedUpdateWithSuggestionAndConflict": func(ctx context.Context, t *testing.T, s *store) {
-		storagetesting.RunTestGuaranteedUpdateWithSuggestionAndConflict(ctx, t, s)
-	},
+	"RunTestGetListRecursivePrefix":                    plain[*store](storagetesting.RunTestGetListRecursivePrefix),
+	"RunTestGuaranteedUpdateWithSuggestionAndConflict": plain[*store](storagetesting.RunTestGuaranteedUpdateWithSuggestionAndConflict),
 	"RunTestList": func(ctx context.Context, t *testing.T, s *store) {
 		// The recorder has no requests to etcd, and the test expects none of a server with snapshots.
 		storagetesting.RunTestList(ctx, t, s, s.compact, true, storagetesting.NewKubernetesRecorder(nil))
@@ -93,54 +73,26 @@ var suites = map[string]suite{
 	"RunTestListPaginationRareObject": func(ctx context.Context, t *testing.T, s *store) {
 		storagetesting.RunTestListPaginationRareObject(ctx, t, s, noCalls)
 	},
-	"RunTestListPaging": func(ctx context.Context, t *testing.T, s *store) {
-		storagetesting.RunTestListPaging(ctx, t, s)
-	},
-	"RunTestNamespaceScopedList": func(ctx context.Context, t *testing.T, s *store) {
-		storagetesting.RunTestNamespaceScopedList(ctx, t, s)
-	},
-	"RunTestNamespaceScopedWatch": func(ctx context.Context, t *testing.T, s *store) {
-		storagetesting.RunTestNamespaceScopedWatch(ctx, t, s)
-	},
-	"RunTestOptionalWatchBookmarksWithCorrectResourceVersion": func(ctx context.Context, t *testing.T, s *store) {
-		storagetesting.RunTestOptionalWatchBookmarksWithCorrectResourceVersion(ctx, t, s)
-	},
-	"RunTestUnconditionalDelete": func(ctx context.Context, t *testing.T, s *store) {
-		storagetesting.RunTestUnconditionalDelete(ctx, t, s)
-	},
-	"RunTestValidateDeletionWithOnlySuggestionValid": func(ctx context.Context, t *testing.T, s *store) {
-		storagetesting.RunTestValidateDeletionWithOnlySuggestionValid(ctx, t, s)
-	},
-	"RunTestValidateDeletionWithSuggestion": func(ctx context.Context, t *testing.T, s *store) {
-		storagetesting.RunTestValidateDeletionWithSuggestion(ctx, t, s)
-	},
-	"RunTestWatch": func(ctx context.Context, t *testing.T, s *store) {
-		storagetesting.RunTestWatch(ctx, t, s)
-	},
-	"RunTestWatchDeleteEventObjectHaveLatestRV": func(ctx context.Context, t *testing.T, s *store) {
-		storagetesting.RunTestWatchDeleteEventObjectHaveLatestRV(ctx, t, s)
-	},
+	"RunTestListPaging":                                       plain[*store](storagetesting.RunTestListPaging),
+	"RunTestNamespaceScopedList":                              plain[*store](storagetesting.RunTestNamespaceScopedList),
+	"RunTestNamespaceScopedWatch":                             plain[*store](storagetesting.RunTestNamespaceScopedWatch),
+	"RunTestOptionalWatchBookmarksWithCorrectResourceVersion": plain[*store](storagetesting.RunTestOptionalWatchBookmarksWithCorrectResourceVersion),
+	"RunTestUnconditionalDelete":                              plain[*store](storagetesting.RunTestUnconditionalDelete),
+	"RunTestValidateDeletionWithOnlySuggestionValid":          plain[*store](storagetesting.RunTestValidateDeletionWithOnlySuggestionValid),
+	"RunTestValidateDeletionWithSuggestion":                   plain[*store](storagetesting.RunTestValidateDeletionWithSuggestion),
+	"RunTestWatch":                                            plain[*store](storagetesting.RunTestWatch),
+	"RunTestWatchDeleteEventObjectHaveLatestRV":               plain[*store](storagetesting.RunTestWatchDeleteEventObjectHaveLatestRV),
 	"RunTestWatchDispatchBookmarkEvents": func(ctx context.Context, t *testing.T, s *store) {
 		storagetesting.RunTestWatchDispatchBookmarkEvents(ctx, t, s, true)
 	},
-	"RunTestWatchFromNonZero": func(ctx context.Context, t *testing.T, s *store) {
-		storagetesting.RunTestWatchFromNonZero(ctx, t, s)
-	},
+	"RunTestWatchFromNonZero": plain[*store](storagetesting.RunTestWatchFromNonZero),
 	"RunTestWatchFromZero": func(ctx context.Context, t *testing.T, s *store) {
 		storagetesting.RunTestWatchFromZero(ctx, t, s, s.compact)
 	},
-	"RunTestWatcherTimeout": func(ctx context.Context, t *testing.T, s *store) {
-		storagetesting.RunTestWatcherTimeout(ctx, t, s)
-	},
-	"RunWatchListMatchSingle": func(ctx context.Context, t *testing.T, s *store) {
-		storagetesting.RunWatchListMatchSingle(ctx, t, s)
-	},
-	"RunWatchSemanticInitialEventsExtended": func(ctx context.Context, t *testing.T, s *store) {
-		storagetesting.RunWatchSemanticInitialEventsExtended(ctx, t, s)
-	},
-	"RunWatchSemantics": func(ctx context.Context, t *testing.T, s *store) {
-		storagetesting.RunWatchSemantics(ctx, t, s)
-	},
+	"RunTestWatcherTimeout":                 plain[*store](storagetesting.RunTestWatcherTimeout),
+	"RunWatchListMatchSingle":               plain[*store](storagetesting.RunWatchListMatchSingle),
+	"RunWatchSemanticInitialEventsExtended": plain[*store](storagetesting.RunWatchSemanticInitialEventsExtended),
+	"RunWatchSemantics":                     plain[*store](storagetesting.RunWatchSemantics),
 }
 
 // leftOut are the others, and why.

@@ -10,7 +10,6 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"time"
 
 	"istio.io/istio/pkg/kube/krt"
 	corev1 "k8s.io/api/core/v1"
@@ -29,13 +28,8 @@ func main() {
 	if err := derive.Check(); err != nil {
 		panic(err)
 	}
-	var results []compare.Result
-	for _, c := range cases {
-		start := time.Now()
-		results = append(results, c.Run(cfg)...)
-		fmt.Fprintf(os.Stderr, "%-50s %5.1f s\n", c.Name, time.Since(start).Seconds())
-	}
-	if err := compare.NewReport(cfg, results).Table(os.Stdout); err != nil {
+	cfg.Log = os.Stderr
+	if err := cfg.Measure(cases).Table(os.Stdout); err != nil {
 		panic(err)
 	}
 }

@@ -1,0 +1,92 @@
+package e2e_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/go-lw/lw/e2e/internal/servers"
+	"github.com/go-lw/lw/internal/registry/conform"
+	"github.com/go-lw/lw/internal/rig"
+)
+
+// TestConform plays on a real API server the table of writes that the tests of internal/apiserver play
+// on lw's. So what the table says is what Kubernetes answers.
+func TestConform(t *testing.T) {
+	on(t, func(t *testing.T, kind servers.Kind) {
+		server := sharedServer(t, kind)
+		client, err := rest.HTTPClientFor(server.Config())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := within(t, patience)
+		do := func(method, path, contentType, body string) (conform.Answer, error) {
+			req, err := http.NewRequestWithContext(ctx, method, server.URL+path, strings.NewReader(body))
+			if err != nil {
+				return conform.Answer{}, err
+			}
+			req.Header.Set("Content-Type", contentType)
+			resp, err := client.Do(req)
+			if err != nil {
+				return conform.Answer{}, err
+			}
+			defer resp.Body.Close()
+			data, err := io.ReadAll(resp.Body)
+			return conform.Answer{Code: resp.StatusCode, Body: data, Warning: strings.Join(resp.Header["Warning"], "\n")}, err
+		}
+		reader := server.Reader("")
+		defer reader.Close()
+		for _, r := range conform.Resources {
+			if !r.Typed {
+				defineResource(t, reader, r)
+			}
+		}
+		played, unlike := 0, map[string]bool{}
+		for _, s := range conform.Sections() {
+			namespace := "conform-" + strings.ReplaceAll(s.Name, " ", "-")
+			create(t, reader, "/api/v1/namespaces", object{"apiVersion": "v1", "kind": "Namespace", "metadata": object{"name": namespace}})
+			s.Cases = slices.DeleteFunc(s.Cases, func(c conform.Case) bool { return c.Own })
+			played += len(s.Cases)
+			s.Play(namespace, do, func(c conform.Case, why string) {
+				unlike[c.Text] = true
+				t.Errorf("requests.txt:%d: %s\n%s", c.Line, c.Text, why)
+			})
+		}
+		t.Logf("%d of %d requests are answered as the table says", played-len(unlike), played)
+	}, servers.Generic, servers.Kube)
+}
+
+// defineResource creates the CRD of a resource of the table, and waits until it is served.
+func defineResource(t testing.TB, r *servers.Reader, res conform.Resource) {
+	version := object{"name": "v1", "served": true, "storage": true, "schema": object{"openAPIV3Schema": object{
+		"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}
+	sub := object{}
+	if res.Status {
+		sub["status"] = object{}
+	}
+	if res.Scale {
+		sub["scale"] = object{"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas", "labelSelectorPath": ".status.selector"}
+	}
+	if len(sub) > 0 {
+		version["subresources"] = sub
+	}
+	scope, all := "Namespaced", "/apis/example.io/v1/"+res.Plural
+	if res.Cluster {
+		scope = "Cluster"
+	}
+	create(t, r, crds, object{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+		"metadata": object{"name": res.Plural + ".example.io"},
+		"spec": object{"group": "example.io", "scope": scope, "versions": []object{version},
+			"names": object{"plural": res.Plural, "kind": res.Kind, "singular": strings.ToLower(res.Kind)}}})
+	rig.Until(t, patience, func() string {
+		if _, err := r.Get(within(t, patience), all); err != nil {
+			return fmt.Sprint("the CRD is not served: ", err)
+		}
+		return ""
+	})
+}
