@@ -127,8 +127,8 @@ func (c *Cursor[T]) Next(ctx context.Context) ([]Delta[T], error) {
 	}
 }
 
-// Pending returns how many changes wait; folded ones count as one an object.
-func (c *Cursor[T]) Pending() int {
+// pending returns how many changes wait; folded ones count as one an object.
+func (c *Cursor[T]) pending() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed.Load() {
@@ -137,12 +137,12 @@ func (c *Cursor[T]) Pending() int {
 	return c.unreadLocked()
 }
 
-// unreadLocked is Pending for a cursor that is not closed.
+// unreadLocked is pending for a cursor that is not closed.
 func (c *Cursor[T]) unreadLocked() int {
 	return c.draining.len() + c.folded.len() + int(c.log.end.Load()-c.pos)
 }
 
-// undone is Pending plus the deltas that the consumer was given and has not acknowledged. Only the
+// undone is pending plus the deltas that the consumer was given and has not acknowledged. Only the
 // consumer knows how many of those it is done with, so all of them count. folded is how many deltas
 // were ever folded.
 func (c *Cursor[T]) undone() (pending int, folded uint64) {

@@ -107,7 +107,7 @@ func Example_endpoints() {
 		return &Backend{Meta: lw.MetaOf(p), Labels: p.Labels, Node: p.Node, IP: p.IP, Ready: p.Ready}
 	})
 	endpoints := lw.LeftJoin(g, services, backends, lw.On[label, *Service, *Backend]{
-		Left: lw.One(selectorPair), Right: labelPairs, Where: selects,
+		Left: lw.SingleKey(selectorPair), Right: labelPairs, Where: selects,
 	}, func(s *Service, backends []*Backend) *Endpoints {
 		e := &Endpoints{Meta: lw.Meta{Namespace: s.Namespace, Name: s.Name}}
 		for _, b := range backends {
@@ -144,10 +144,10 @@ func Example_endpoints() {
 	}
 	show := func() {
 		snap := g.Snapshot() // both are of one state
-		for _, e := range sortedByName(lw.In(snap, endpoints)) {
+		for _, e := range sortedByName(endpoints.At(snap)) {
 			fmt.Println("service", e.Name, e.IPs)
 		}
-		for _, l := range sortedByName(lw.In(snap, loads)) {
+		for _, l := range sortedByName(loads.At(snap)) {
 			fmt.Printf("node %s: %d pods, %d ready\n", l.Name, l.Pods, l.Ready)
 		}
 	}

@@ -150,7 +150,7 @@ func ExampleJoin() {
 	boxes, widgets := lw.NewInformer(boxServer, nil), lw.NewInformer(widgetServer, nil)
 
 	g := lw.NewGraph(nil)
-	size := lw.One(func(w *Widget) int { return w.Size })
+	size := lw.SingleKey(func(w *Widget) int { return w.Size })
 	fits := lw.Join(g, boxes, widgets, lw.On[int, *Widget, *Widget]{Left: size, Right: size},
 		func(box, w *Widget) *Note {
 			return note(w.Name+"-"+box.Name, "the %s fits into the %s", w.Name, box.Name) // a key of its own
@@ -178,7 +178,7 @@ func ExampleLeftJoin() {
 	boxes, widgets := lw.NewInformer(boxServer, nil), lw.NewInformer(widgetServer, nil)
 
 	g := lw.NewGraph(nil)
-	size := lw.One(func(w *Widget) int { return w.Size })
+	size := lw.SingleKey(func(w *Widget) int { return w.Size })
 	packed := lw.LeftJoin(g, boxes, widgets, lw.On[int, *Widget, *Widget]{Left: size, Right: size},
 		func(box *Widget, widgets []*Widget) *Note {
 			var names []string
@@ -315,8 +315,8 @@ func ExampleGraph_Snapshot() {
 
 	// However often the sizes change, no snapshot shows a widget in both or in none.
 	snap := g.Snapshot()
-	show(lw.In(snap, heavy))
-	show(lw.In(snap, light))
+	show(heavy.At(snap))
+	show(light.At(snap))
 	fmt.Println("of the state that the informer had:", snap.ResourceVersion(widgets) == server.ResourceVersion())
 	// Output:
 	// anvil: heavy

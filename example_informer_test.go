@@ -404,7 +404,7 @@ func ExampleShare() {
 
 	releaseOne() // the other controller goes on
 	for _, s := range group.Status() {
-		fmt.Println(s.Informer, "is healthy:", s.Healthy() == nil)
+		fmt.Println(s.Name, "is healthy:", s.Healthy() == nil)
 	}
 	releaseTwo() // stops the informer, and waits until it has
 	fmt.Println(len(group.Status()), "informers,", one.Status().Phase)
@@ -441,7 +441,7 @@ func ExampleGroup() {
 		return
 	}
 	for _, s := range group.Status() {
-		fmt.Println(s.Informer, "has", s.Objects)
+		fmt.Println(s.Name, "has", s.Objects)
 	}
 	fmt.Println("not healthy:", group.Healthy(time.Minute))
 	remove()
@@ -500,7 +500,7 @@ func ExampleAnyInformer() {
 	}
 	for _, inf := range informers {
 		status := inf.Status()
-		fmt.Println(status.Informer, "has", status.Objects)
+		fmt.Println(status.Name, "has", status.Objects)
 	}
 
 	cancel()

@@ -84,10 +84,8 @@ func ExampleFields_Union() {
 	board := lw.Fields{"metadata.labels", "status.conditions"}
 	both := scheduler.Union(board)
 	fmt.Println(both)
-	fmt.Println(both.Keeps("status.conditions"), both.Keeps("status"), both.Keeps("metadata.name"))
 	// Output:
 	// [metadata.labels spec.nodeName status.conditions status.conditions.type]
-	// true false true
 }
 
 // A server with CBOR writes it where Accept names it. One without it answers in JSON. The objects
@@ -460,13 +458,13 @@ func ExampleSourceHints() {
 	// What an informer has: its newest object, and the version that its next watch begins at.
 	newest, _ := server.Create(ctx, widget("b", 1))
 	position := server.ResourceVersion()
-	had, err := lw.HintsOf(server).Had(ctx, lw.MetaOf(newest), position)
+	had, err := lw.HintsOf(server).StillHas(ctx, lw.MetaOf(newest), position)
 	fmt.Println("before the restore:", had, err)
 
 	server.Rewind(backup)
 	server.Create(ctx, widget("c", 1))
 	server.Create(ctx, widget("d", 1))
-	had, err = lw.HintsOf(server).Had(ctx, lw.MetaOf(newest), position)
+	had, err = lw.HintsOf(server).StillHas(ctx, lw.MetaOf(newest), position)
 	fmt.Printf("after it, from %s to %s: %v %v\n", position, server.ResourceVersion(), had, err)
 
 	// Output:

@@ -84,7 +84,7 @@ func ExampleNewSortedIndex() {
 	fmt.Println(names(byRack.Between("r1", "r3"))) // r1 and r2
 
 	// The second page of two, and the number of all, of one state.
-	now := byRack.In(hosts.Snapshot())
+	now := byRack.At(hosts.Snapshot())
 	hosts.Delete(lw.Key{Namespace: "dc1", Name: "d"})
 	fmt.Println(names(now.Up(2, 2)), now.Len(), byRack.Len())
 	// Output:

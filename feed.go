@@ -360,7 +360,7 @@ func (s *feedSource[T]) Hints() SourceHints {
 			default: // one is due already
 			}
 		},
-		Polled: func() (last, due time.Time) {
+		polled: func() (last, due time.Time) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			return s.listed, s.due

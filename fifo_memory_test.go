@@ -120,7 +120,7 @@ func TestBlockedCursorCostsObjects(t *testing.T) {
 	for i := range objects {
 		update(i)
 	}
-	for c.Pending() > 0 {
+	for c.pending() > 0 {
 		c.poll()
 	}
 	told := append([]*ball(nil), current...) // a consumer knows them, blocked or not
@@ -129,7 +129,7 @@ func TestBlockedCursorCostsObjects(t *testing.T) {
 		update(i)
 	}
 	blocked := heap() - before
-	if got := c.Pending(); got < objects || got > objects+2*chunkSize {
+	if got := c.pending(); got < objects || got > objects+2*chunkSize {
 		t.Errorf("Pending = %d, want about %d", got, objects)
 	}
 	// An object is 100 bytes here, an entry 40, its place in the map about 50: the bound is generous.
@@ -137,7 +137,7 @@ func TestBlockedCursorCostsObjects(t *testing.T) {
 		t.Errorf("the heap has grown by %d bytes for %d objects, want at most %d", blocked, objects, limit)
 	}
 	var got int
-	for c.Pending() > 0 {
+	for c.pending() > 0 {
 		part, _, err := c.poll()
 		if err != nil {
 			t.Fatal(err)
@@ -227,7 +227,7 @@ func TestNothingIsKept(t *testing.T) {
 }
 
 func readDry(t *testing.T, c *Cursor[*ball]) {
-	for c.Pending() > 0 {
+	for c.pending() > 0 {
 		if _, _, err := c.poll(); err != nil {
 			t.Fatal(err)
 		}
@@ -262,7 +262,7 @@ func TestBlockedCursorKeepsNetChange(t *testing.T) {
 			t.Fatalf("version %d of %d is kept", chunkSize+i+1, n)
 		}
 	}
-	if got := c.Pending(); got > 1+chunkSize {
+	if got := c.pending(); got > 1+chunkSize {
 		t.Errorf("Pending = %d, want at most the net change and a chunk", got)
 	}
 	if diff := cmp.Diff(numbers(0, 1), versions(inHand)); diff != "" {
@@ -294,7 +294,7 @@ func TestBatchIsFreedAsItIsTold(t *testing.T) {
 			t.Fatalf("object %d of the %d that were told first is kept", i, n)
 		}
 	}
-	if want := len(kept) - c.Pending(); want <= n {
+	if want := len(kept) - c.pending(); want <= n {
 		t.Errorf("%d deltas are told, want more than %d", want, n)
 	}
 	runtime.KeepAlive(q)

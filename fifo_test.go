@@ -59,11 +59,11 @@ func TestNextReturnsAllInOrder(t *testing.T) {
 				q.log.push(numbered(i))
 			}
 			nextIs(t, late, numbers(n/2, n))
-			if got := early.Pending(); got != n {
+			if got := early.pending(); got != n {
 				t.Errorf("Pending = %d, want %d", got, n)
 			}
 			nextIs(t, early, numbers(0, n))
-			if got := early.Pending(); got != 0 {
+			if got := early.pending(); got != 0 {
 				t.Errorf("Pending after Next = %d, want 0", got)
 			}
 			q.log.push(numbered(n))
@@ -244,7 +244,7 @@ func TestClose(t *testing.T) {
 	if _, err := leaves.Next(t.Context()); !errors.Is(err, ErrStopped) {
 		t.Errorf("Next of a closed cursor: %v, want ErrStopped", err)
 	}
-	if n := leaves.Pending(); n != 0 {
+	if n := leaves.pending(); n != 0 {
 		t.Errorf("Pending of a closed cursor = %d, want 0", n)
 	}
 	q.Close()
@@ -396,7 +396,7 @@ func TestRace(t *testing.T) {
 							runtime.Gosched()
 						}
 					}
-					r.cursor.Pending()
+					r.cursor.pending()
 				}
 				if rnd.IntN(2) == 0 {
 					go r.cursor.Close() // while Next is called
@@ -488,7 +488,7 @@ func TestPositionBehindANetChange(t *testing.T) {
 	for i := range 2 * defaultLimit {
 		q.log.push(numbered(i))
 	}
-	for last := uint64(0); c.Pending() > 0; {
+	for last := uint64(0); c.pending() > 0; {
 		_, at, err := c.poll()
 		if err != nil || at < last || at != c.delivered.Load() {
 			t.Fatalf("from %d to %d, error %v", last, at, err)

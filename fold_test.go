@@ -63,7 +63,7 @@ func TestNetChange(t *testing.T) {
 		{"what came between is not told", deltas{gone(b1, "5"), add(newBall("b", 9, 6)), gone(newBall("b", 9, 6), "7")},
 			deltas{gone(b1, "7")}},
 		{"back to the same object is nothing", deltas{update(a1, a2), update(a2, a1)}, nil},
-		{"a resync is nothing", deltas{with(update(a1, a1), func(d *Delta[*ball]) { d.Cause = CauseResync })}, nil},
+		{"a resync is nothing", deltas{with(update(a1, a1), func(d *Delta[*ball]) { d.Cause = causeResync })}, nil},
 		{"a second life is not initial", deltas{initial(a1), gone(a1, "2"), add(a3)}, deltas{add(a3)}},
 		{"in the order of the latest change", deltas{update(a1, a2), add(b1), update(a2, a3)},
 			deltas{add(b1), update(a1, a3)}},
@@ -358,7 +358,7 @@ func TestCursorModel(t *testing.T) {
 			"": func(t *rapid.T) {
 				checkFIFO(t, q)
 				for _, r := range readers {
-					if n := r.cursor.Pending(); n < 0 || !r.parts && n > len(r.pending) {
+					if n := r.cursor.pending(); n < 0 || !r.parts && n > len(r.pending) {
 						t.Fatalf("Pending = %d of %d", n, len(r.pending))
 					}
 				}
@@ -369,7 +369,7 @@ func TestCursorModel(t *testing.T) {
 			if diff := cmp.Diff(truth, r.known, sameBall); diff != "" {
 				t.Fatalf("at the end the reader knows (-truth +known):\n%s", diff)
 			}
-			if n := r.cursor.Pending(); n != 0 {
+			if n := r.cursor.pending(); n != 0 {
 				t.Fatalf("Pending at the end = %d, want 0", n)
 			}
 			if r.parts && (r.limit == 0 || r.behind <= r.limit) {

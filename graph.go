@@ -52,7 +52,6 @@ type Graph struct {
 	// Guarded by gate.look.
 	steps    uint64                        // that have changed a collection
 	busy     time.Duration                 // of all steps
-	lastStep time.Time                     // when the last one of steps ended
 	vector   map[*hubCore]string           // the version of each leaf that is shown
 	snapshot atomic.Pointer[GraphSnapshot] // the present state, if somebody has asked for it; set under gate.look
 

@@ -231,7 +231,7 @@ func TestWaitForSyncOfDiamonds(t *testing.T) {
 		g := NewGraph(nil)
 		inf := NewInformer(NewMemory[*ball](), nil)
 		on := On[string, *ball, *ball]{
-			Left: One(func(b *ball) string { return b.Name }), Right: One(func(b *ball) string { return b.Name }),
+			Left: SingleKey(func(b *ball) string { return b.Name }), Right: SingleKey(func(b *ball) string { return b.Name }),
 		}
 		last := Derive(g, inf, func(b *ball) *ball { return b }, "first")
 		for i := range depth {

@@ -15,7 +15,7 @@ func (g *Graph) Status() GraphStatus {
 	g.mu.Lock()
 	nodes, leaves := g.nodes, g.leaves
 	g.mu.Unlock()
-	s := GraphStatus{Name: g.opts.Name, Synced: true, Versions: map[string]string{}}
+	s := GraphStatus{Synced: true, Versions: map[string]string{}}
 	if now, began := g.calls.last(); !began.IsZero() {
 		s.Call, s.StepBegan = now.String(), began
 	}
@@ -29,7 +29,7 @@ func (g *Graph) Status() GraphStatus {
 	}
 	g.gate.look.Lock()
 	defer g.gate.look.Unlock()
-	s.Steps, s.Busy, s.LastStep = g.steps, g.busy, g.lastStep
+	s.Steps, s.Busy = g.steps, g.busy
 	for _, l := range leaves {
 		if version, ok := g.vector[l.core()]; ok {
 			s.Versions[l.name()] = version
@@ -60,11 +60,11 @@ func (g *Graph) healthy(grace time.Duration) error {
 	s := g.Status()
 	switch {
 	case isClosed(g.done):
-		return fmt.Errorf("lw: graph %s: %w", s.Name, ErrStopped)
+		return fmt.Errorf("lw: graph %s: %w", g.opts.Name, ErrStopped)
 	case !s.Synced:
-		return fmt.Errorf("lw: graph %s: not synced", s.Name)
+		return fmt.Errorf("lw: graph %s: not synced", g.opts.Name)
 	case !s.StepBegan.IsZero() && time.Since(s.StepBegan) >= grace:
-		return fmt.Errorf("lw: graph %s: in a step since %s, in %s", s.Name, s.StepBegan.Format(time.RFC3339), s.Call)
+		return fmt.Errorf("lw: graph %s: in a step since %s, in %s", g.opts.Name, s.StepBegan.Format(time.RFC3339), s.Call)
 	}
 	return nil
 }
@@ -78,7 +78,7 @@ type GraphSnapshot struct {
 }
 
 // Snapshot returns the present state of all collections, for reads of several at one state with
-// [In], at a cost that does not depend on its size.
+// [Derived.At], at a cost that does not depend on its size.
 func (g *Graph) Snapshot() *GraphSnapshot {
 	if s := g.snapshot.Load(); s != nil {
 		return s
@@ -95,11 +95,11 @@ func (g *Graph) Snapshot() *GraphSnapshot {
 	return s
 }
 
-// In returns the content of d in the state of s. It is empty if d was made after s, or was closed
-// before. In panics if d is of another graph than s.
-func In[T Object](s *GraphSnapshot, d *Derived[T]) *Snapshot[T] {
+// At returns the content of d in the state of s. It is empty if d was made after s, or was closed
+// before. At panics if s is of another graph than d.
+func (d *Derived[T]) At(s *GraphSnapshot) *Snapshot[T] {
 	if d.graph != s.graph {
-		panic("lw: In: the collection is of another graph")
+		panic("lw: At: the snapshot is of another graph")
 	}
 	if content, ok := s.content[d.core()].(*Snapshot[T]); ok {
 		return content
@@ -112,11 +112,8 @@ func In[T Object](s *GraphSnapshot, d *Derived[T]) *Snapshot[T] {
 func (s *GraphSnapshot) ResourceVersion(of AnyInformer) string { return s.vector[coreOf(of)] }
 
 func (d *Derived[T]) status() DerivedStatus {
-	s := DerivedStatus{
-		Name: d.faults.collection, Synced: isClosed(d.hub.synced),
-		Objects: d.hub.store.Len(), Indexes: d.hub.store.store.IndexSizes(),
-	}
-	s.Handlers, s.Pending = d.hub.handlers()
+	s := DerivedStatus{StoreStatus: d.storeStatus()}
+	s.Name = d.faults.collection
 	for in := range d.op.inputs {
 		s.From = append(s.From, in.name())
 	}
@@ -131,13 +128,20 @@ func (d *Derived[T]) status() DerivedStatus {
 	return s
 }
 
-// Status returns the name, the phase and the version of the collection, and whether it has synced.
-// [GraphStatus] has the rest.
-func (d *Derived[T]) Status() Status {
-	s := Status{
-		Informer: d.hub.opts.Name, Phase: phaseWatching, Synced: isClosed(d.hub.synced),
-		ResourceVersion: d.hub.store.ResourceVersion(),
+// storeStatus returns what both Status and status have.
+func (d *Derived[T]) storeStatus() StoreStatus {
+	s := StoreStatus{
+		Name: d.hub.opts.Name, Synced: isClosed(d.hub.synced),
+		Objects: d.hub.store.Len(), Indexes: d.hub.store.store.IndexSizes(),
 	}
+	s.Handlers, s.Pending = d.hub.handlers()
+	return s
+}
+
+// Status returns the name, the size, the handlers, the phase and the version of the collection, and
+// whether it has synced. [GraphStatus] has the rest.
+func (d *Derived[T]) Status() Status {
+	s := Status{StoreStatus: d.storeStatus(), Phase: phaseWatching, ResourceVersion: d.hub.store.ResourceVersion()}
 	switch {
 	case isClosed(d.hub.stopped):
 		s.Phase = phaseStopped

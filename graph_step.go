@@ -153,7 +153,6 @@ func (g *Graph) commit(nodes []node, leaves []anyLeaf, start time.Time) {
 		n.showLocked()
 	}
 	g.steps++
-	g.lastStep = time.Now()
 	g.snapshot.Store(nil)
 	g.noteLocked(leaves, start)
 	g.gate.seq.Add(1)
@@ -440,5 +439,5 @@ func (l *leaf[T]) pending() int {
 	if sub == nil || !isClosed(sub.started) {
 		return 0
 	}
-	return sub.cursor.Pending()
+	return sub.cursor.pending()
 }

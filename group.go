@@ -176,7 +176,7 @@ func (m *member) failure() error {
 		return m.err // has it
 	}
 	if inf, ok := m.runner.(AnyInformer); ok {
-		return fmt.Errorf("lw: Group: %s: %w", inf.Status().Informer, m.err)
+		return fmt.Errorf("lw: Group: %s: %w", inf.Status().Name, m.err)
 	}
 	return fmt.Errorf("lw: Group: %w", m.err)
 }

@@ -227,7 +227,7 @@ func (r *handlerRunner[T]) resync() bool {
 	if err != nil {
 		return true // the next poll returns the error too, and ends run
 	}
-	d := Delta[T]{Type: Updated, Cause: CauseResync}
+	d := Delta[T]{Type: Updated, Cause: causeResync}
 	for obj := range at.snapshot.All() {
 		// Skip an object that has changed since the cut: the handler gets its change from the log.
 		// Looking at the store costs time, and is needed only if the log has grown since.

@@ -55,10 +55,10 @@ type HTTP[T Identified] struct {
 	kinds *decode.Kinds
 }
 
-// Hints says that lw decodes, and has [HadByList].
+// Hints says that lw decodes, and has [StillHasByList].
 func (h *HTTP[T]) Hints() SourceHints {
-	return SourceHints{Decoder: "lw", Had: func(ctx context.Context, obj Meta, version string) (bool, error) {
-		return HadByList(ctx, h, obj, version)
+	return SourceHints{Decoder: "lw", StillHas: func(ctx context.Context, obj Meta, version string) (bool, error) {
+		return StillHasByList(ctx, h, obj, version)
 	}}
 }
 
@@ -329,11 +329,9 @@ func (h *HTTP[T]) put(idle **decode.Decoder, d *decode.Decoder) {
 // Objects that lack fields must not be written back: an Update would delete these on the server.
 type Fields []string
 
-// alwaysKept are the fields that all Fields keep.
-var alwaysKept = Fields{"apiVersion", "kind", "metadata.name", "metadata.namespace", "metadata.resourceVersion", "metadata.uid"}
-
-// Union returns paths that keep what f keeps and what g keeps, sorted. It leaves out those of which
-// another keeps all, as [Fields.Keeps] knows it.
+// Union returns paths that keep what f keeps and what g keeps, sorted. It leaves out a path
+// of which another keeps all, whatever the type of the objects: "data.app" and "data.app.yaml" may be two
+// keys of one map.
 func (f Fields) Union(g Fields) Fields {
 	if f == nil || g == nil {
 		return nil
@@ -377,16 +375,6 @@ func keptByOther(path string, all []string, begins map[string]bool) bool {
 		}
 	}
 	return false
-}
-
-// Keeps reports whether all of path, which may end as those of f, is kept, whatever the type of the
-// objects. "data.app" and "data.app.yaml" may be two keys of one map. So what is below a path is known
-// to be kept only if that is a field of the object itself or of its metadata, such as "spec" or
-// "metadata.labels".
-func (f Fields) Keeps(path string) bool {
-	p := parsePath(path)
-	fits := func(kept string) bool { return parsePath(kept).keeps(p) }
-	return f == nil || slices.ContainsFunc(f, fits) || slices.ContainsFunc(alwaysKept, fits)
 }
 
 // A fieldPath is a path of Fields in its parts.

@@ -144,8 +144,8 @@ func (c *hubCore) unregister(reg *Registration) {
 
 // handlers returns the status of each handler, in the order in which they were registered, and the
 // number of changes that wait for the slowest of them.
-func (c *hubCore) handlers() (all []HandlerStatus, slowest int) {
-	regs := c.registrations()
+func (c *hubCore) handlers() (_ []HandlerStatus, slowest int) {
+	regs, all := c.registrations(), []HandlerStatus{}
 	slices.SortFunc(regs, func(a, b *Registration) int { return a.number - b.number })
 	for _, reg := range regs {
 		s := reg.status()

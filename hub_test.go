@@ -191,7 +191,7 @@ func TestSubscriptions(t *testing.T) {
 		if diff := cmp.Diff(replica{KeyOf(a): a}, contentOf(s.snapshot), sameBall); diff != "" {
 			t.Errorf("%s: snapshot (-want +got):\n%s", name, diff)
 		}
-		if n := s.cursor.Pending(); n != 0 {
+		if n := s.cursor.pending(); n != 0 {
 			t.Errorf("%s: %d changes wait beside the snapshot", name, n)
 		}
 		h.unsubscribe(s)
@@ -271,11 +271,11 @@ func TestOrderOfTheFirstContent(t *testing.T) {
 			t.Error("the first content: a consumer knows of it before it is shown")
 		}
 	})
-	if n := waits.cursor.Pending(); !starting || n != 0 {
+	if n := waits.cursor.pending(); !starting || n != 0 {
 		t.Errorf("started %v, %d changes wait beside the snapshot", starting, n)
 	}
 	h.commit(h.store.store.Compare(nil, table.Comparison[*ball]{}), "2", "2", func() {
-		if now, _ := h.store.Get(KeyOf(a)); waits.cursor.Pending() != 0 || now != nil {
+		if now, _ := h.store.Get(KeyOf(a)); waits.cursor.pending() != 0 || now != nil {
 			t.Error("a relist: a consumer knows of it before it is shown")
 		}
 		shown++
@@ -283,7 +283,7 @@ func TestOrderOfTheFirstContent(t *testing.T) {
 	if shown != 2 {
 		t.Errorf("shown %d times, want 2", shown)
 	}
-	if n := waits.cursor.Pending(); n != 1 {
+	if n := waits.cursor.pending(); n != 1 {
 		t.Errorf("%d changes wait after the relist, want 1", n)
 	}
 }

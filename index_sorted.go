@@ -27,9 +27,9 @@ func NewSortedIndex[K cmp.Ordered, T Object](x Indexed[T], value func(T) K) *Sor
 	return &SortedIndex[K, T]{order: order, gate: indexer.gate}
 }
 
-// In returns the index of the state of s, for reads that must agree, such as a page and Len. If s is
+// At returns the index of the state of s, for reads that must agree, such as a page and Len. If s is
 // older than the index, each of them sorts the objects of s.
-func (ix *SortedIndex[K, T]) In(s *Snapshot[T]) *SortedIndex[K, T] {
+func (ix *SortedIndex[K, T]) At(s *Snapshot[T]) *SortedIndex[K, T] {
 	return &SortedIndex[K, T]{order: ix.order, in: s.content}
 }
 

@@ -161,7 +161,7 @@ func (inf *Informer[T]) asking() asking {
 
 // Status returns what the informer is doing.
 func (inf *Informer[T]) Status() Status {
-	s := inf.r.status()
+	s := inf.r.Status()
 	s.Ahead = int(inf.hub.marks.count.Load())
 	s.Objects, s.Indexes = inf.hub.store.Len(), inf.hub.store.store.IndexSizes()
 	s.Handlers, s.Pending = inf.hub.handlers()

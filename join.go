@@ -20,8 +20,8 @@ type On[K comparable, L, R Identified] struct {
 	Where func(L, R) bool // nil: all that have a key in common belong together
 }
 
-// One adapts a function with a single key to [On].
-func One[T any, K comparable](key func(T) K) func(T) iter.Seq[K] {
+// SingleKey adapts a function with a single key to [On].
+func SingleKey[T any, K comparable](key func(T) K) func(T) iter.Seq[K] {
 	return func(obj T) iter.Seq[K] {
 		return func(yield func(K) bool) { yield(key(obj)) }
 	}

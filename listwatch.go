@@ -77,8 +77,8 @@ func FromClient[T Object, L runtime.Object](c Client[T, L], tweak ...func(*metav
 func (lw *ListWatch[T, L]) Hints() SourceHints {
 	h := lw.fake.hints()
 	h.Decoder = lw.decoder
-	h.Had = func(ctx context.Context, obj Meta, version string) (bool, error) {
-		return HadByList(ctx, lw, obj, version)
+	h.StillHas = func(ctx context.Context, obj Meta, version string) (bool, error) {
+		return StillHasByList(ctx, lw, obj, version)
 	}
 	return h
 }
@@ -318,10 +318,10 @@ func metaOfAny(obj any) Meta {
 	return MetaOf(m)
 }
 
-// HadByList answers SourceHints.Had by a list of src, a Source over an API server: of obj alone, by
+// StillHasByList answers SourceHints.StillHas by a list of src, a Source over an API server: of obj alone, by
 // its name and namespace, at version exactly. The error is errors.ErrUnsupported if the answer
 // shows another version or other objects, as where src sets its own field selector.
-func HadByList[T Identified](ctx context.Context, src Source[T], obj Meta, version string) (bool, error) {
+func StillHasByList[T Identified](ctx context.Context, src Source[T], obj Meta, version string) (bool, error) {
 	selector := fields.OneTermEqualSelector("metadata.name", obj.Name)
 	if obj.Namespace != "" {
 		selector = fields.AndSelectors(selector, fields.OneTermEqualSelector("metadata.namespace", obj.Namespace))
@@ -372,7 +372,7 @@ type optionSource[T Identified] struct {
 	tweak []func(*metav1.ListOptions)
 }
 
-// Hints returns those of the source. Had passes no options: what an object was does not depend on
+// Hints returns those of the source. StillHas passes no options: what an object was does not depend on
 // what is selected.
 func (o *optionSource[T]) Hints() SourceHints { return HintsOf(o.src) }
 
@@ -535,7 +535,7 @@ func (f *fakeClient) hints() SourceHints {
 	return SourceHints{
 		NoStream:    known || f.noStream.Load(),
 		Unversioned: known || f.versions.Load() == unversioned,
-		Unnamed:     known || f.unnamed.Load(),
+		unnamed:     known || f.unnamed.Load(),
 	}
 }
 

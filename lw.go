@@ -128,10 +128,10 @@ type WatchEvent[T Identified] struct {
 	// They are shown together when one without Open has come, which may be a Bookmark of the version;
 	// a Watch that ends before has said nothing of it.
 	Open bool
-	// Omitted marks a Deleted that stands for an Added of an object which was left out by a
+	// Filtered marks a Deleted that stands for an Added of an object which was left out by a
 	// [Transform] or a [Shard]. There may be nothing to delete.
-	Omitted bool
-	Err     error // why the object could not be decoded or transformed, an *[Error]
+	Filtered bool
+	Err      error // why the object could not be decoded or transformed, an *[Error]
 	// Identity is that of a Deleted without an Object, as a [Transform] yields it. Do not change it.
 	Identity *Meta
 }
@@ -188,7 +188,7 @@ const (
 	CauseInitial Cause = iota + 1 // the first list, or the snapshot that a late handler starts with
 	CauseWatch                    // an event of a watch
 	CauseRelist                   // the comparison of a later list with what was known
-	CauseResync                   // nothing changed: it was time for the Resync of a handler
+	causeResync                   // nothing changed: it was time for the Resync of a handler
 	CauseDerived                  // a step of a [Graph]
 	CauseTold                     // [Informer.Tell] or [Informer.TellDeleted]
 )
@@ -201,7 +201,7 @@ func (c Cause) String() string {
 		return "watch"
 	case CauseRelist:
 		return "relist"
-	case CauseResync:
+	case causeResync:
 		return "resync"
 	case CauseDerived:
 		return "derived"
@@ -287,21 +287,21 @@ type SourceHints struct {
 	// Unversioned: the resource versions mean nothing, as in a fake clientset. Events then count as
 	// they arrive, and a list follows whenever Watch returns, at most once in 2.2 s.
 	Unversioned bool
-	Unnamed     bool   // objects may have no name, as in a fake clientset; else that is an error
+	unnamed     bool   // objects may have no name, as in a fake clientset; else that is an error
 	Partial     bool   // objects are left out, so an event may be about one that was never Added
 	Decoder     string // who decodes the objects, such as "lw" or "client-go"; see Status.Decoder
-	// Had, if it is set, tells whether the server still has the history that was read: whether obj,
+	// StillHas, if it is set, tells whether the server still has the history that was read: whether obj,
 	// by its resource version and, unless that is empty, its UID, was the newest state of its key
 	// when the collection was at version. After an outage a [Reflector] asks about the newest object
 	// that it has, and begins a new epoch if the answer is no; see [ErrRewound]. An error leaves it
 	// open: 410 Expired if that state is too old for the server, errors.ErrUnsupported if the source
-	// cannot tell. It is not called during a List or a Watch. See [HadByList].
-	Had func(ctx context.Context, obj Meta, version string) (bool, error)
+	// cannot tell. It is not called during a List or a Watch. See [StillHasByList].
+	StillHas func(ctx context.Context, obj Meta, version string) (bool, error)
 	// Progress, if it is set, has the open Watch yield a Bookmark soon. It does not wait for it. A
 	// wait for a version calls it, in any goroutine, where it would else end the watch.
 	Progress func()
-	// Polled, if it is set, tells when the last whole list began and the next is due, for Status.
-	Polled func() (last, due time.Time)
+	// polled, if it is set, tells when the last whole list began and the next is due, for Status.
+	polled func() (last, due time.Time)
 }
 
 // HintsOf returns the hints of src, or the zero value if it gives none.

@@ -231,8 +231,8 @@ func (m *Memory[T]) Rewind(resourceVersion string) error {
 	return m.line.Rewind(version)
 }
 
-// Hints says that Had can be asked.
-func (m *Memory[T]) Hints() SourceHints { return SourceHints{Had: m.had} }
+// Hints says that StillHas can be asked.
+func (m *Memory[T]) Hints() SourceHints { return SourceHints{StillHas: m.had} }
 
 // Told is part of [Teller]. obj must be a T.
 func (m *Memory[T]) Told(obj Identified) (out T, stays bool, err error) {
@@ -259,7 +259,7 @@ func (m *Memory[T]) had(_ context.Context, obj Meta, resourceVersion string) (bo
 	return was != nil && listopts.FormatVersion(was.Version) == obj.ResourceVersion && (obj.UID == "" || was.UID == obj.UID), nil
 }
 
-// Fail makes every List, Watch and SourceHints.Had fail with err, and ends every open watch, until
+// Fail makes every List, Watch and SourceHints.StillHas fail with err, and ends every open watch, until
 // Fail(nil) is called. Get and writes are not affected.
 func (m *Memory[T]) Fail(err error) {
 	m.mu.Lock()

@@ -89,7 +89,7 @@ func NewReflector[T Object](src Source[T], sink Sink[T], opts *Options) *Reflect
 }
 
 func newReflector[T Identified](src Source[T], to target[T], opts *Options) *Reflector[T] {
-	r := &Reflector[T]{src: src, target: to, opts: opts, next: stepList, recorder: statusRecorder{started: time.Now()}, log: newFailureLog(opts)}
+	r := &Reflector[T]{src: src, target: to, opts: opts, next: stepList, recorder: statusRecorder{started: time.Now(), requests: map[string]*RequestCount{}}, log: newFailureLog(opts)}
 	r.setAside.recorder = &r.recorder
 	return r
 }
@@ -129,20 +129,13 @@ func (r *Reflector[T]) Run(ctx context.Context) error {
 
 // Status returns what the reflector is doing.
 func (r *Reflector[T]) Status() Status {
-	s := r.status()
-	s.Reflector = true
-	return s
-}
-
-// status returns what Informer.Status and Status have in common.
-func (r *Reflector[T]) status() Status {
 	s := r.recorder.status(r.opts.List)
-	s.Informer, s.ResourceVersion = r.opts.Name, r.target.version()
-	if polled := HintsOf(r.src).Polled; polled != nil && !s.LastList.IsZero() {
+	s.Name, s.ResourceVersion = r.opts.Name, r.target.version()
+	if polled := HintsOf(r.src).polled; polled != nil && !s.LastList.IsZero() {
 		last, due := polled()
 		s.LastList = last
-		if s.ListDue.IsZero() && time.Since(due) > 0 {
-			s.ListDue = due
+		if s.NeedsListSince.IsZero() && time.Since(due) > 0 {
+			s.NeedsListSince = due
 		}
 	}
 	return s

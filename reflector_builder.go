@@ -169,7 +169,7 @@ func (b *listBuilder[T]) applyEvent(ev *WatchEvent[T], h SourceHints) (made prog
 	if ev.Type != watch.Added {
 		b.indexPlaces()
 	}
-	if ev.Omitted {
+	if ev.Filtered {
 		b.leftOut++
 	}
 	if !h.Unversioned && ev.ResourceVersion != "" {
@@ -194,7 +194,7 @@ func (b *listBuilder[T]) applyEvent(ev *WatchEvent[T], h SourceHints) (made prog
 // progressOf returns what ev shows, if its key has not come before. older says that it is older than
 // an earlier event.
 func (b *listBuilder[T]) progressOf(ev *WatchEvent[T], older bool) progress {
-	switch listed := ev.Type == watch.Added || ev.Omitted; {
+	switch listed := ev.Type == watch.Added || ev.Filtered; {
 	case !listed:
 		b.changes = true
 	case older:
@@ -273,7 +273,7 @@ func (b *listBuilder[T]) checkEvent(ev *WatchEvent[T], key Key, h SourceHints) (
 	}
 	i, known := b.places[key]
 	switch {
-	case ev.Omitted || ev.Type == watch.Added && !known: // an object of the list, which a Transform may have left out
+	case ev.Filtered || ev.Type == watch.Added && !known: // an object of the list, which a Transform may have left out
 	case ev.Type == watch.Added:
 		if held := positionAt(b.objs[i].GetResourceVersion()); held.covers(to) {
 			err = tooOld(ev, key, held)
@@ -295,7 +295,7 @@ func tooOld[T Identified](ev *WatchEvent[T], key Key, at position) *protocolErro
 // object twice. An object that is not there may be one that a partial source leaves out.
 //
 // The change may be right although the object is unknown. The object may have come as a bad one,
-// perhaps without a key, or the source may have left it out. Such a source yields an Omitted event
+// perhaps without a key, or the source may have left it out. Such a source yields a Filtered event
 // instead of the object, so even there the first event of all cannot be a change.
 func (b *listBuilder[T]) checkChange(ev *WatchEvent[T], key Key, h SourceHints, newest position) error {
 	i, known := b.places[key]

@@ -170,7 +170,7 @@ func (r *Reflector[T]) collect(ctx context.Context, limit int64, got *listBuilde
 		}
 		got.pages++
 		if meta.Continue == "" {
-			got.validate(HintsOf(r.src).Unnamed)
+			got.validate(HintsOf(r.src).unnamed)
 			return nil
 		}
 		if meta.Continue == opts.Continue {

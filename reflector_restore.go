@@ -33,7 +33,7 @@ import (
 //	rewound      the witness's answer is no, or     the next step is a list,     with that list
 //	             the source says so                 whatever its version
 //
-// The witness is SourceHints.Had: did the server have, at the position, the newest object that the
+// The witness is SourceHints.StillHas: did the server have, at the position, the newest object that the
 // target has? A yes also verifies the server. A server that refuses an answer is asked again after
 // askNext, and its watches go on.
 //
@@ -214,7 +214,7 @@ func (r *Reflector[T]) serverVersion(ctx context.Context) (string, error) {
 // tell, the watch goes on.
 func (r *Reflector[T]) testify(ctx context.Context) outcome {
 	o := outcome{op: opList, asked: true}
-	had := HintsOf(r.src).Had
+	had := HintsOf(r.src).StillHas
 	obj := r.target.newest(r.setAside.has)
 	switch {
 	case had == nil:

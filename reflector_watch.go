@@ -394,7 +394,7 @@ func (w *watchSession[T]) check(ev *WatchEvent[T], key Key, to position) error {
 		return protocolErrorf("event of unknown type %q", ev.Type)
 	}
 	switch {
-	case key.Name == "" && !w.hints.Unnamed:
+	case key.Name == "" && !w.hints.unnamed:
 		return protocolErrorf("%s event of an object without a name", ev.Type)
 	case ev.Type != watch.Deleted && ev.Err == nil && equal.IsZero(ev.Object):
 		return protocolErrorf("%s event of %s without an object", ev.Type, keyString(key))

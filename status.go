@@ -7,63 +7,61 @@ import (
 	"time"
 )
 
+// StoreStatus is what an [Informer] and a collection of a [Graph] have in common.
+type StoreStatus struct {
+	Name    string // Options.Name, or that of the collection
+	Synced  bool   // the store has a whole list of one state of the server, or what is derived from such
+	Objects int    // the number of objects in the store
+	Indexes []int  // how many values each index has, or objects if it is sorted; or nil
+	// SetAside has the objects that could not be decoded, transformed or indexed, or the inputs whose
+	// function panicked or made a result without a name, and why, or is nil. They are out of date or
+	// missing; all others are as they should be.
+	SetAside map[Key]error
+	Handlers []HandlerStatus // in the order in which they were added
+	Pending  int             // changes that wait for the slowest of Handlers
+}
+
 // Status is what an [Informer] or a [Reflector] is doing, as of one moment. After a successful wait
-// it shows what the wait has promised.
+// it shows what the wait has promised. A Reflector has no store: its Handlers are nil, and those of
+// an informer never.
 type Status struct {
-	Informer  string // Options.Name
-	Reflector bool   // it is a Reflector, which has no store and no handlers
+	StoreStatus
 	// Phase is what is going on now: "idle" before Run, "listing", "streaming" while the initial events
 	// of a streamed list come in, "watching", "waiting" after a failure, or "stopped".
 	Phase           string
-	Synced          bool      // a whole list of one state of the server is in the store
 	ResourceVersion string    // the version of the store; every event up to it has been applied
-	Objects         int       // the number of objects in the store
 	Ahead           int       // how many keys are ahead of lists and watches; see [Informer.Tell]
-	Indexes         []int     // how many values each index has, or objects if it is sorted; or nil
 	LastEvent       time.Time // when the last watch event came; zero: none has
 	LastList        time.Time // when the last whole list became the content; zero: none has
-	ListDue         time.Time // since when the content needs another whole list; zero while it does not
+	NeedsListSince  time.Time // since when the content needs another whole list; zero while it does not
 	Failures        int       // in a row; a whole list, or progress of a watch, sets it to 0
 	Err             error     // the last of these failures, an *Error; nil while Failures is 0
-	Since           time.Time // when the first of these failures was; zero while Failures is 0
-	// SetAside has the objects that could not be decoded, transformed or indexed, and why, or is
-	// nil. They are out of date or missing; all others are as they should be.
-	SetAside map[Key]error
-	Mode     ListMode        // how the last list was asked for; before the first: Options.List
-	Decoder  string          // who decodes, "lw" or "client-go", and perhaps why; "": not known yet
-	Handlers []HandlerStatus // in the order in which they were added; nil for a Reflector
-	Pending  int             // changes that wait for the slowest of Handlers
-	Epoch    int             // how often the server went back in time
+	FailingSince    time.Time // when the first of these failures was; zero while Failures is 0
+	Mode            ListMode  // how the last list was asked for; before the first: Options.List
+	Decoder         string    // who decodes, "lw" or "client-go", and perhaps why; "": not known yet
+	Epoch           int       // how often the server went back in time
 
-	Counters
-}
+	// The rest counts, from the beginning on.
 
-// Counters count what an informer or a reflector has done. They never go down.
-type Counters struct {
-	Lists   uint64 // requests for a list; each page is one
-	Probes  uint64 // requests for the server's version, or of [SourceHints.Had]: lists of at most one object
-	Watches uint64 // requests for a watch or a streamed list
-	Streams uint64 // requests for a streamed list, included in Watches
-	Relists uint64 // whole lists that replaced the content, not counting the first
-	Failed  uint64 // requests that ended with an error, even if the watch was resumed at once
-	Events  uint64 // watch events, including bookmarks and initial events
-
-	Requests []RequestCount // the requests that have ended, sorted by Op and Code
+	// Requests has the requests by what they ask for: "list", each page of which is one; "stream", to
+	// its end, although it goes on as a watch; "watch"; and "probe", for the server's version, or of
+	// [SourceHints.StillHas]: lists of at most one object. It has no others.
+	Requests map[string]RequestCount
+	Failed   uint64            // requests that ended with an error, even if the watch was resumed at once
+	Events   map[string]uint64 // of watches, by type, with initial ones: "added", "modified", "deleted" and "bookmark"
 	// ListCauses counts the whole lists that became the content, each under its first reason:
 	// "first", "expired", "gap", "older", "protocol", "unreadable", "failing" or "unversioned". It
 	// has all of these keys; docs/operate.md says what they mean.
 	ListCauses map[string]uint64
-	EventTypes map[string]uint64 // Events by type: "added", "modified", "deleted" and "bookmark"
-	Undecoded  uint64            // objects that could not be decoded or transformed
-	Backoff    time.Duration     // spent in pauses after failures; a pause counts when it has ended
+	Undecoded  uint64        // objects that could not be decoded or transformed
+	Backoff    time.Duration // spent in pauses after failures; a pause counts when it has ended
 }
 
-// RequestCount counts the requests of one operation that ended with one code.
+// RequestCount counts the requests for one thing.
 type RequestCount struct {
-	Op    string // list, probe, stream (to its end, although it goes on as a watch) or watch
-	Code  int    // 200, that of the API's error, or 0 if the network broke or the answer made no sense
-	Count uint64
-	Time  time.Duration // from the beginning to the end of each, summed up
+	Started uint64
+	Ended   map[int]uint64 // by code: 200, that of the API's error, or 0 if the network broke or the answer made no sense
+	Time    time.Duration  // from the beginning to the end of each that has ended, summed up
 }
 
 // The values of Status.Phase.
@@ -78,11 +76,9 @@ const (
 
 // GraphStatus is what a [Graph] is doing, as of one moment.
 type GraphStatus struct {
-	Name        string
 	Synced      bool              // all collections have synced
 	Steps       uint64            // that have changed a collection
 	Busy        time.Duration     // of all steps
-	LastStep    time.Time         // when the last of Steps was; zero: there was none
 	Pending     int               // changes of the inputs that wait for the next step
 	Versions    map[string]string // of each input, by its name: what is shown is derived from
 	Collections []DerivedStatus   // in the order in which they were made
@@ -92,17 +88,11 @@ type GraphStatus struct {
 
 // DerivedStatus is the status of one collection of a [Graph].
 type DerivedStatus struct {
-	Name      string
-	From      []string // the names of its inputs: other collections, and those of GraphStatus.Versions
-	Synced    bool
-	Objects   int
-	Indexes   []int           // as in Status
-	Computed  uint64          // calls of the collection's function
-	Unchanged uint64          // how many of the results were the same as before
-	Conflicts map[Key]error   // the keys that several inputs make, and which is shown, or nil
-	SetAside  map[Key]error   // the inputs whose function panicked or made a result without a name, or nil
-	Handlers  []HandlerStatus // in the order in which they were added
-	Pending   int             // changes that wait for the slowest handler
+	StoreStatus
+	From      []string      // the names of its inputs: other collections, and those of GraphStatus.Versions
+	Computed  uint64        // calls of the collection's function
+	Unchanged uint64        // how many of the results were the same as before
+	Conflicts map[Key]error // the keys that several inputs make, and which is shown, or nil
 }
 
 // staleAfter is how long requests may fail on end, or another whole list be due, until the store
@@ -122,11 +112,11 @@ func (s Status) healthy(grace time.Duration) error {
 		return &statusError{status: s, cause: ErrStopped}
 	case !s.Synced:
 		return &statusError{what: s.unsynced(), status: s}
-	case s.Failures > 0 && time.Since(s.Since) >= grace:
-		return &statusError{what: "out of date since " + s.Since.Format(time.RFC3339), status: s}
-	case !s.ListDue.IsZero() && time.Since(s.ListDue) >= grace:
+	case s.Failures > 0 && time.Since(s.FailingSince) >= grace:
+		return &statusError{what: "out of date since " + s.FailingSince.Format(time.RFC3339), status: s}
+	case !s.NeedsListSince.IsZero() && time.Since(s.NeedsListSince) >= grace:
 		return &statusError{what: fmt.Sprintf("out of date since %s (%s, the last whole list came at %s)",
-			s.ListDue.Format(time.RFC3339), s.Phase, s.LastList.Format(time.RFC3339)), status: s}
+			s.NeedsListSince.Format(time.RFC3339), s.Phase, s.LastList.Format(time.RFC3339)), status: s}
 	}
 	return nil
 }
@@ -148,7 +138,7 @@ type statusError struct {
 
 // Error returns "lw: <informer>: <what>: <the last failure>: <cause>".
 func (e *statusError) Error() string {
-	name := "lw: " + e.status.Informer
+	name := "lw: " + e.status.Name
 	text := []string{name}
 	if e.what != "" {
 		text = append(text, e.what)
@@ -182,23 +172,17 @@ type HandlerStatus struct {
 	Calls  map[EventType]uint64 // of Add, Update and Delete, but perhaps not the last few
 	Folded uint64               // changes that waited for so long that only their net effect was told
 	Panics uint64               // of its functions, where Options.OnPanic has let the program go on
-	// Lag is how long changes took, one in 64 of them, from the store to the end of the call.
-	Lag Histogram
+	// Lag counts changes, one in 64 of them, by the time that they took from the store to the end of
+	// the call: how many took at most so long, for bounds from 50 µs to 5 minutes.
+	Lag      map[time.Duration]uint64
+	LagCount uint64        // of all these changes
+	LagSum   time.Duration // of their times
 }
 
-// histogramBounds are the upper bounds of the buckets of a Histogram but for the last one, which
-// has none.
-var histogramBounds = [...]time.Duration{
+// lagBounds are the bounds of HandlerStatus.Lag.
+var lagBounds = [...]time.Duration{
 	50 * time.Microsecond, 200 * time.Microsecond, time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond,
 	100 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second, 10 * time.Second, time.Minute, 5 * time.Minute,
-}
-
-// A Histogram counts durations. Its buckets are the same in all histograms.
-type Histogram struct {
-	Count uint64 // of all durations
-	Sum   time.Duration
-	// Buckets has how many durations are at most so long, for bounds from 50 µs to 5 minutes.
-	Buckets map[time.Duration]uint64
 }
 
 // A handlerCounter counts the calls of one handler. The handler's goroutine calls all methods but
@@ -212,7 +196,7 @@ type handlerCounter struct {
 
 	published [3]atomic.Uint64
 	panics    atomic.Uint64
-	lag       [len(histogramBounds) + 1]atomic.Uint64
+	lag       [len(lagBounds) + 1]atomic.Uint64
 	lagSum    atomic.Int64
 }
 
@@ -243,7 +227,7 @@ func (c *handlerCounter) publish() {
 // took notes the lag of one change.
 func (c *handlerCounter) took(lag time.Duration) {
 	i := 0
-	for i < len(histogramBounds) && lag > histogramBounds[i] {
+	for i < len(lagBounds) && lag > lagBounds[i] {
 		i++
 	}
 	c.lag[i].Store(c.lag[i].Load() + 1)
@@ -254,14 +238,15 @@ func (c *handlerCounter) status() HandlerStatus {
 	s := HandlerStatus{
 		Calls:  map[EventType]uint64{},
 		Panics: c.panics.Load(),
-		Lag:    Histogram{Sum: time.Duration(c.lagSum.Load()), Buckets: map[time.Duration]uint64{}},
+		Lag:    map[time.Duration]uint64{},
+		LagSum: time.Duration(c.lagSum.Load()),
 	}
 	for i := range c.published {
 		s.Calls[Added+EventType(i)] = c.published[i].Load()
 	}
 	for i := range c.lag {
-		if s.Lag.Count += c.lag[i].Load(); i < len(histogramBounds) {
-			s.Lag.Buckets[histogramBounds[i]] = s.Lag.Count
+		if s.LagCount += c.lag[i].Load(); i < len(lagBounds) {
+			s.Lag[lagBounds[i]] = s.LagCount
 		}
 	}
 	return s

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"maps"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,21 +27,16 @@ type statusRecorder struct {
 	mu       sync.Mutex
 	phase    string // "": idle
 	synced   bool
-	lists    uint64
-	probes   uint64
-	watches  uint64
-	streams  uint64 // included in watches
-	relists  uint64
 	failed   uint64
 	failures int // in a row
 	err      error
 	since    time.Time
 	lastList time.Time
-	due      time.Time // Status.ListDue
+	due      time.Time // Status.NeedsListSince
 	mode     ListMode  // "" before the first list
 	decoder  string
 	epoch    int
-	requests []RequestCount // sorted by op and code
+	requests map[string]*RequestCount
 	causes   [len(listCauses)]uint64
 	backoff  time.Duration
 	// setAside is changed by the goroutine of Run alone, which therefore reads it without mu.
@@ -56,22 +49,21 @@ func (r *statusRecorder) status(mode ListMode) Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := Status{
-		Phase: cmp.Or(r.phase, phaseIdle), Synced: r.synced, Failures: r.failures, Err: r.err, Since: r.since, LastList: r.lastList, ListDue: r.due,
-		SetAside: maps.Clone(r.setAside), Mode: r.mode, Decoder: r.decoder, Epoch: r.epoch,
-		Counters: Counters{
-			Lists: r.lists, Probes: r.probes, Watches: r.watches, Streams: r.streams, Relists: r.relists, Failed: r.failed,
-			Requests: slices.Clone(r.requests), Undecoded: r.undecoded.Load(), Backoff: r.backoff,
-			ListCauses: map[string]uint64{}, EventTypes: map[string]uint64{},
-		},
+		StoreStatus: StoreStatus{Synced: r.synced, SetAside: maps.Clone(r.setAside)},
+		Phase:       cmp.Or(r.phase, phaseIdle), Failures: r.failures, Err: r.err, FailingSince: r.since, LastList: r.lastList, NeedsListSince: r.due,
+		Mode: r.mode, Decoder: r.decoder, Epoch: r.epoch,
+		Requests: map[string]RequestCount{}, Failed: r.failed, Events: map[string]uint64{}, ListCauses: map[string]uint64{},
+		Undecoded: r.undecoded.Load(), Backoff: r.backoff,
+	}
+	for op, n := range r.requests {
+		s.Requests[op] = RequestCount{Started: n.Started, Ended: maps.Clone(n.Ended), Time: n.Time}
 	}
 	for i, n := range r.causes {
 		s.ListCauses[listCauses[i]] = n
 	}
 	for i := range r.events {
-		n := r.events[i].Load()
-		s.Events += n
 		if word := eventTypes[i]; word != "" {
-			s.EventTypes[word] = n
+			s.Events[word] = r.events[i].Load()
 		}
 	}
 	if s.Mode == "" {
@@ -150,32 +142,19 @@ func (r *statusRecorder) decodedBy(who string) {
 func (r *statusRecorder) requested(op string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch op {
-	case opList:
-		r.lists++
-	case opProbe:
-		r.probes++
-	case opStream:
-		r.streams++
-		r.watches++
-	default:
-		r.watches++
+	if r.requests[op] == nil {
+		r.requests[op] = &RequestCount{Ended: map[int]uint64{}}
 	}
+	r.requests[op].Started++
 }
 
-// ended counts a request that has ended with err after it took that long.
+// ended counts a request, which requested has counted, that has ended with err after it took that long.
 func (r *statusRecorder) ended(op string, err error, took time.Duration) {
 	code := codeOf(err)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	i, found := slices.BinarySearchFunc(r.requests, RequestCount{Op: op, Code: code}, func(a, b RequestCount) int {
-		return cmp.Or(strings.Compare(a.Op, b.Op), a.Code-b.Code)
-	})
-	if !found {
-		r.requests = slices.Insert(r.requests, i, RequestCount{Op: op, Code: code})
-	}
-	r.requests[i].Count++
-	r.requests[i].Time += took
+	r.requests[op].Ended[code]++
+	r.requests[op].Time += took
 }
 
 // paused counts the time of a pause after a failure.
@@ -225,9 +204,6 @@ func (r *statusRecorder) recoveredLocked() { r.failures, r.err, r.since = 0, nil
 func (r *statusRecorder) replaced(epoch bool, cause listCause) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.synced {
-		r.relists++
-	}
 	r.causes[cause]++
 	r.lastList, r.due = time.Now(), time.Time{}
 	// A watch is the next step. A Status that is read in between should say no other phase.
@@ -275,7 +251,7 @@ var listCauses = [...]string{
 	listUnreadable: "unreadable", listFailing: "failing", listUnversioned: "unversioned",
 }
 
-// codeOf returns RequestCount.Code of a request that ended with err. What is no HTTP status is 0,
+// codeOf returns the code of a request that ended with err. What is no HTTP status is 0,
 // so that a server cannot make up any number of codes.
 func codeOf(err error) int {
 	if err == nil || isOwnEnd(err) {

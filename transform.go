@@ -55,12 +55,12 @@ type transformSource[T, U Identified] struct {
 func (t *transformSource[T, U]) Hints() SourceHints {
 	h := HintsOf(t.src)
 	h.Partial = true
-	had := h.Had
+	had := h.StillHas
 	if had == nil || t.ownVersions.Load() {
-		h.Had = nil
+		h.StillHas = nil
 		return h
 	}
-	h.Had = func(ctx context.Context, obj Meta, version string) (bool, error) {
+	h.StillHas = func(ctx context.Context, obj Meta, version string) (bool, error) {
 		if t.ownUIDs.Load() {
 			obj.UID = ""
 		}
@@ -203,7 +203,7 @@ func (t *transformSource[T, U]) Watch(ctx context.Context, opts metav1.ListOptio
 			InitialEventsEnd: ev.InitialEventsEnd,
 			More:             ev.More,
 			Open:             ev.Open,
-			Omitted:          ev.Omitted,
+			Filtered:         ev.Filtered,
 		}
 		switch {
 		case ev.Err != nil:
@@ -227,7 +227,7 @@ func (t *transformSource[T, U]) Watch(ctx context.Context, opts metav1.ListOptio
 			default:
 				// Left out: downstream it is deleted, if it was ever there.
 				t.forget(id.key())
-				out.Type, out.Identity, out.Omitted = watch.Deleted, &id, ev.Type == watch.Added
+				out.Type, out.Identity, out.Filtered = watch.Deleted, &id, ev.Type == watch.Added
 			}
 		}
 		return yield(out)
@@ -358,6 +358,6 @@ func (s *shardSource[T]) narrow(ev *WatchEvent[T]) {
 		id := MetaOf(ev.Object)
 		ev.Identity = &id
 	}
-	ev.Omitted = ev.Type == watch.Added
+	ev.Filtered = ev.Type == watch.Added
 	ev.Type, ev.Object, ev.Err = watch.Deleted, zero, nil
 }

@@ -172,8 +172,8 @@ func (s *capturedSource) Hints() lw.SourceHints {
 	if by := s.decodedBy.Load(); by != nil {
 		hints.Decoder = *by
 	}
-	hints.Had = func(ctx context.Context, obj lw.Meta, version string) (bool, error) {
-		return lw.HadByList(ctx, s, obj, version)
+	hints.StillHas = func(ctx context.Context, obj lw.Meta, version string) (bool, error) {
+		return lw.StillHasByList(ctx, s, obj, version)
 	}
 	return hints
 }

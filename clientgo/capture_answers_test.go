@@ -176,7 +176,7 @@ func TestDecoderComparesOnce(t *testing.T) {
 				t.Errorf("trusted %t: calls (-want +got):\n%s", tc.trust, diff)
 			}
 			// What the source tells of an object that it had is what the server tells.
-			had := lw.HintsOf(src).Had
+			had := lw.HintsOf(src).StillHas
 			if had == nil {
 				t.Fatal("the source does not tell what it had")
 			}

@@ -109,9 +109,9 @@ func TestREADMEDerived(t *testing.T) {
 		}
 		graph := lw.NewGraph(nil)
 		endpoints := lw.LeftJoin(graph, services, pods, lw.On[label, *corev1.Service, *corev1.Pod]{
-			Left:  lw.One(selectorPair), // one pair of the selector
-			Right: labelPairs,           // all pairs of the labels
-			Where: selects,              // the whole selector
+			Left:  lw.SingleKey(selectorPair), // one pair of the selector
+			Right: labelPairs,                 // all pairs of the labels
+			Where: selects,                    // the whole selector
 		}, func(s *corev1.Service, pods []*corev1.Pod) *Endpoints {
 			e := &Endpoints{Meta: lw.Meta{Namespace: s.Namespace, Name: s.Name}}
 			for _, p := range pods {
@@ -189,7 +189,7 @@ func TestDerivePage(t *testing.T) {
 
 		type label struct{ namespace, key, value string }
 		on := lw.On[label, *corev1.Service, *Backend]{
-			Left: lw.One(func(s *corev1.Service) label { // one pair of the selector, always the same
+			Left: lw.SingleKey(func(s *corev1.Service) label { // one pair of the selector, always the same
 				for _, k := range slices.Sorted(maps.Keys(s.Spec.Selector)) {
 					return label{s.Namespace, k, s.Spec.Selector[k]}
 				}
@@ -282,8 +282,8 @@ func TestDerivePage(t *testing.T) {
 		}
 
 		snap := g.Snapshot()
-		e, _ := lw.In(snap, endpoints).Get(lw.Key{Namespace: "shop", Name: "cart"})
-		l, _ := lw.In(snap, loads).Get(lw.Key{Name: "node-1"})
+		e, _ := endpoints.At(snap).Get(lw.Key{Namespace: "shop", Name: "cart"})
+		l, _ := loads.At(snap).Get(lw.Key{Name: "node-1"})
 		version := snap.ResourceVersion(pods) // of the state of the pods that both are made of
 
 		f.ips, f.pods, f.ready, f.version = e.IPs, l.Pods, l.Ready, version
@@ -297,7 +297,7 @@ func TestDerivePage(t *testing.T) {
 		for l := range byPods.Down(0, 10) { // the ten nodes with most pods
 			top = append(top, l.Name)
 		}
-		now := byPods.In(loads.Store().Snapshot()) // one state, for what must agree
+		now := byPods.At(loads.Store().Snapshot()) // one state, for what must agree
 		page, of := slices.Collect(now.Up(50, 25)), now.Len()
 		crowded := of - now.Before(110) // with 110 pods or more
 		if !slices.Equal(top, []string{"node-1", "node-2"}) || len(page) != 0 || of != 2 || crowded != 0 {

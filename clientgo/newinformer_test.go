@@ -129,7 +129,7 @@ func TestPermanentError(t *testing.T) {
 		if len(errs) != 1 || !errors.Is(errs[0], lw.ErrPermanent) || !inf.IsStopped() {
 			t.Errorf("errors %v, stopped %t", errs, inf.IsStopped())
 		}
-		if s, ok := clientgo.Status(inf); !ok || !errors.Is(s.Err, lw.ErrPermanent) || s.Informer != "Pod" {
+		if s, ok := clientgo.Status(inf); !ok || !errors.Is(s.Err, lw.ErrPermanent) || s.Name != "Pod" {
 			t.Errorf("status %+v, %t", s, ok)
 		}
 	})

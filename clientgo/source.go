@@ -111,8 +111,8 @@ func (s *source[T]) Hints() lw.SourceHints {
 	h := s.requests.Hints()
 	h.NoStream = h.NoStream || !s.stream
 	h.Decoder = s.decoder
-	h.Had = func(ctx context.Context, obj lw.Meta, version string) (bool, error) {
-		return lw.HadByList(ctx, s, obj, version)
+	h.StillHas = func(ctx context.Context, obj lw.Meta, version string) (bool, error) {
+		return lw.StillHasByList(ctx, s, obj, version)
 	}
 	return h
 }

@@ -267,7 +267,7 @@ func TestReflectorOptions(t *testing.T) {
 			if got := errs.refused("resync"); len(got) != 1 || !errors.Is(got[0], store.err) {
 				t.Errorf("reported %v, want the error of one Resync", got)
 			}
-			if got := r.Status().Informer; got != "mine" {
+			if got := r.Status().Name; got != "mine" {
 				t.Errorf("its name is %s", got)
 			}
 			impatient, giveUp := context.WithTimeout(t.Context(), time.Second)

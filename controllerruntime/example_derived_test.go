@@ -25,8 +25,8 @@ type orphan struct{ lw.Meta }
 // orphansOf keeps the orphans in step with pods and services.
 func orphansOf(g *lw.Graph, pods lw.Collection[*corev1.Pod], services lw.Collection[*corev1.Service]) *lw.Derived[*orphan] {
 	return lw.LeftJoin(g, pods, services, lw.On[string, *corev1.Pod, *corev1.Service]{
-		Left:  lw.One((*corev1.Pod).GetNamespace),
-		Right: lw.One((*corev1.Service).GetNamespace),
+		Left:  lw.SingleKey((*corev1.Pod).GetNamespace),
+		Right: lw.SingleKey((*corev1.Service).GetNamespace),
 		Where: func(p *corev1.Pod, s *corev1.Service) bool {
 			return len(s.Spec.Selector) > 0 && labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(p.Labels))
 		},

@@ -67,7 +67,7 @@ type collectionSource[T lw.Object, R comparable] struct {
 
 // String returns the name that a controller logs.
 func (s *collectionSource[T, R]) String() string {
-	return "lw source: " + s.collection.Status().Informer
+	return "lw source: " + s.collection.Status().Name
 }
 
 // Start adds the handler to the collection. Each call adds it once more, for another queue. It is

@@ -95,9 +95,9 @@ func New[T lw.Object](client *clientv3.Client, prefix string, opts *Options[T]) 
 	return c, nil
 }
 
-// Hints says that lists are not streamed, that Had can be asked, and how to ask for a bookmark.
+// Hints says that lists are not streamed, that StillHas can be asked, and how to ask for a bookmark.
 func (c *Collection[T]) Hints() lw.SourceHints {
-	h := lw.SourceHints{NoStream: true, Had: c.had, Progress: c.heartbeats.soon}
+	h := lw.SourceHints{NoStream: true, StillHas: c.had, Progress: c.heartbeats.soon}
 	if d, ok := c.opts.Codec.(interface{ decoder() string }); ok {
 		h.Decoder = d.decoder()
 	}
@@ -235,7 +235,7 @@ func (s *selection) contains(path string) bool {
 	return path == s.from || path > s.from && path < s.end
 }
 
-// had is the Had of [lw.SourceHints].
+// had is the StillHas of [lw.SourceHints].
 func (c *Collection[T]) had(ctx context.Context, obj lw.Meta, version string) (bool, error) {
 	position, err := parseVersion(version)
 	if err != nil {

@@ -69,7 +69,7 @@ func TestErrors(t *testing.T) {
 			_, created := c.Create(ctx, newItem("a", 1))
 			_, updated := c.Update(ctx, newItem("a", 1))
 			_, deleted := c.Delete(ctx, key, "")
-			_, had := c.Hints().Had(ctx, lw.Meta{Namespace: "ns", Name: "a", ResourceVersion: "5"}, "5")
+			_, had := c.Hints().StillHas(ctx, lw.Meta{Namespace: "ns", Name: "a", ResourceVersion: "5"}, "5")
 			f.Set(fakeetcd.Hooks{Txn: func(*pb.TxnRequest) (*pb.TxnResponse, error) { return nil, tt.answer }})
 			f.write2("/w/ns/a", `{}`)
 			_, replaced := c.Update(ctx, newItem("a", 1))
@@ -116,13 +116,13 @@ func is(err, target error) bool {
 	return false
 }
 
-// TestFuture: a revision that the server has not reached is a Timeout for a list and for Had, and
+// TestFuture: a revision that the server has not reached is a Timeout for a list and for StillHas, and
 // for a watch an ErrRewound.
 func TestFuture(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fake) {
 		c := f.collection(0)
 		_, _, err := f.list(c, metav1.ListOptions{ResourceVersion: "50", ResourceVersionMatch: metav1.ResourceVersionMatchExact})
-		_, had := c.Hints().Had(within(t), lw.Meta{Namespace: "ns", Name: "a", ResourceVersion: "5"}, "50")
+		_, had := c.Hints().StillHas(within(t), lw.Meta{Namespace: "ns", Name: "a", ResourceVersion: "5"}, "50")
 		for what, err := range map[string]error{"list": err, "had": had} {
 			if !tooLarge(err) || !apierrors.IsTimeout(err) || errors.Is(err, lw.ErrRewound) || !errors.Is(rpctypes.Error(err), rpctypes.ErrFutureRev) && !is(err, futureRev) {
 				t.Errorf("%s: %v", what, err)

@@ -16,6 +16,7 @@ import (
 	"github.com/go-lw/lw/etcd"
 	"github.com/go-lw/lw/etcd/internal/fakeetcd"
 	"github.com/go-lw/lw/internal/request"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // A follower lists and watches by itself, with or without what a reflector has in its context.
@@ -372,8 +373,8 @@ func TestTransaction(t *testing.T) {
 				t.Errorf("%s (-want +got):\n%s", what, diff)
 			}
 		}
-		if s := inf.Status(); s.Relists > 0 || s.Failed > 0 {
-			t.Errorf("%d relists, %d failed requests", s.Relists, s.Failed)
+		if s := inf.Status(); rig.Relists(s) > 0 || s.Failed > 0 {
+			t.Errorf("%d relists, %d failed requests", rig.Relists(s), s.Failed)
 		}
 	})
 }

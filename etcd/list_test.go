@@ -292,11 +292,11 @@ func TestHad(t *testing.T) {
 			{"none", "", "2", "5", false},
 		} {
 			m := lw.Meta{Namespace: "ns", Name: tt.name, UID: types.UID(tt.uid), ResourceVersion: tt.is}
-			if got, err := c.Hints().Had(t.Context(), m, tt.at); got != tt.want || err != nil {
+			if got, err := c.Hints().StillHas(t.Context(), m, tt.at); got != tt.want || err != nil {
 				t.Errorf("%v: %v, %v", tt, got, err)
 			}
 		}
-		if _, err := c.Hints().Had(t.Context(), lw.Meta{Namespace: "ns", Name: "a"}, "x"); !apierrors.IsBadRequest(err) {
+		if _, err := c.Hints().StillHas(t.Context(), lw.Meta{Namespace: "ns", Name: "a"}, "x"); !apierrors.IsBadRequest(err) {
 			t.Errorf("at x: %v", err)
 		}
 	})

@@ -401,7 +401,7 @@ func TestNew(t *testing.T) {
 		c := collection(t, f, opts)
 		opts.ClusterScoped = true // of a copy
 		h := c.Hints()
-		if !h.NoStream || h.Had == nil || h.Progress == nil || h.Decoder != "lw" {
+		if !h.NoStream || h.StillHas == nil || h.Progress == nil || h.Decoder != "lw" {
 			t.Errorf("%+v", h)
 		}
 		var s apierrors.APIStatus

@@ -28,26 +28,30 @@ func report(b *lw.Board) *board.Report {
 
 func reportOf(name string, s lw.Status, now time.Time) board.Informer {
 	kind := board.KindInformer
-	if s.Reflector {
+	if s.Handlers == nil {
 		kind = board.KindReflector
 	}
 	r := board.Informer{
 		Name: name, Kind: kind, Phase: s.Phase, Synced: s.Synced, ResourceVersion: s.ResourceVersion,
 		Mode: string(s.Mode), Decoder: s.Decoder, Pending: s.Pending, LastEvent: moment(s.LastEvent),
-		LastList: moment(s.LastList), ListDue: moment(s.ListDue), SetAside: faultsOf(s.SetAside), Handlers: handlersOf(s.Handlers),
+		LastList: moment(s.LastList), ListDue: moment(s.NeedsListSince), SetAside: faultsOf(s.SetAside), Handlers: handlersOf(s.Handlers),
 		Requests: board.Requests{
-			Lists: s.Lists, Probes: s.Probes, Watches: s.Watches, Streams: s.Streams, Failed: s.Failed, Ended: endedOf(s.Requests),
+			Lists: s.Requests["list"].Started, Probes: s.Requests["probe"].Started, Streams: s.Requests["stream"].Started,
+			Watches: s.Requests["watch"].Started + s.Requests["stream"].Started, Failed: s.Failed, Ended: endedOf(s.Requests), Seconds: map[string]board.Seconds{},
 		},
-		Events: s.Events, EventsBy: countsOf(s.EventTypes),
-		Relists: s.Relists, ListsBy: countsOf(s.ListCauses), Undecoded: s.Undecoded, BackoffSeconds: board.Seconds(s.Backoff),
+		Events: sum(s.Events), EventsBy: countsOf(s.Events),
+		Relists: sum(s.ListCauses) - s.ListCauses["first"], ListsBy: countsOf(s.ListCauses), Undecoded: s.Undecoded, BackoffSeconds: board.Seconds(s.Backoff),
 		Epochs: s.Epoch,
+	}
+	for op, n := range s.Requests {
+		r.Requests.Seconds[op] = board.Seconds(n.Time)
 	}
 	if kind == board.KindInformer {
 		r.Objects, r.Indexes = &s.Objects, s.Indexes
 	}
 	if s.Failures > 0 {
 		r.Failure = &board.Failure{
-			InARow: s.Failures, Since: moment(s.Since), ForSeconds: board.Seconds(max(0, now.Sub(s.Since))), Error: s.Err.Error(),
+			InARow: s.Failures, Since: moment(s.FailingSince), ForSeconds: board.Seconds(max(0, now.Sub(s.FailingSince))), Error: s.Err.Error(),
 		}
 	}
 	return r
@@ -60,17 +64,27 @@ func countsOf(all map[string]uint64) board.Counts {
 	return counts
 }
 
-func endedOf(all []lw.RequestCount) []board.Ended {
+func sum(counts map[string]uint64) (n uint64) {
+	for _, c := range counts {
+		n += c
+	}
+	return n
+}
+
+// endedOf returns the requests that have ended, by what they asked for and by their code.
+func endedOf(all map[string]lw.RequestCount) []board.Ended {
 	ended := []board.Ended{}
-	for _, r := range all {
-		ended = append(ended, board.Ended{Op: r.Op, Code: r.Code, N: r.Count, Seconds: board.Seconds(r.Time)})
+	for _, op := range slices.Sorted(maps.Keys(all)) {
+		for _, code := range slices.Sorted(maps.Keys(all[op].Ended)) {
+			ended = append(ended, board.Ended{Op: op, Code: code, N: all[op].Ended[code]})
+		}
 	}
 	return ended
 }
 
 func reportOfGraph(name string, s lw.GraphStatus) board.Graph {
 	r := board.Graph{
-		Name: name, Synced: s.Synced, Steps: s.Steps, BusySeconds: board.Seconds(s.Busy), LastStep: moment(s.LastStep),
+		Name: name, Synced: s.Synced, Steps: s.Steps, BusySeconds: board.Seconds(s.Busy),
 		Pending: s.Pending, StepBegan: moment(s.StepBegan), Call: s.Call, Versions: s.Versions, Collections: []board.Collection{},
 	}
 	for _, c := range s.Collections {
@@ -89,10 +103,10 @@ func handlersOf(all []lw.HandlerStatus) []board.Handler {
 		h := board.Handler{
 			Name: s.Name, Synced: s.Synced, Pending: s.Pending, Folded: s.Folded, Panics: s.Panics,
 			Told: board.Told{Added: s.Calls[lw.Added], Updated: s.Calls[lw.Updated], Deleted: s.Calls[lw.Deleted]},
-			Lag:  board.Lag{Count: s.Lag.Count, SumSeconds: board.Seconds(s.Lag.Sum)},
+			Lag:  board.Lag{Count: s.LagCount, SumSeconds: board.Seconds(s.LagSum)},
 		}
-		for _, bound := range slices.Sorted(maps.Keys(s.Lag.Buckets)) {
-			h.Lag.Buckets = append(h.Lag.Buckets, board.Bucket{Seconds: board.Seconds(bound), Count: s.Lag.Buckets[bound]})
+		for _, bound := range slices.Sorted(maps.Keys(s.Lag)) {
+			h.Lag.Buckets = append(h.Lag.Buckets, board.Bucket{Seconds: board.Seconds(bound), Count: s.Lag[bound]})
 		}
 		handlers = append(handlers, h)
 	}

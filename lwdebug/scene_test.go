@@ -195,7 +195,7 @@ func (s *boardScene) graph(pods, services, nodes lw.Collection[*rig.Widget]) {
 		return rig.SumOf(w)
 	}, "ready pods")
 	perService := lw.LeftJoin(g, services, ready, lw.On[int, *rig.Widget, *rig.Sum]{
-		Left: lw.One(func(w *rig.Widget) int { return w.Size % 140 }), Right: lw.One(func(s *rig.Sum) int { return s.Sum % 140 }),
+		Left: lw.SingleKey(func(w *rig.Widget) int { return w.Size % 140 }), Right: lw.SingleKey(func(s *rig.Sum) int { return s.Sum % 140 }),
 	}, func(w *rig.Widget, rights []*rig.Sum) *rig.Sum {
 		return &rig.Sum{Meta: lw.Meta{Namespace: w.Namespace, Name: w.Name}, Sum: len(rights)}
 	}, "endpoints by service")

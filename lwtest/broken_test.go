@@ -49,7 +49,7 @@ func (b broken) Watch(ctx context.Context, opts metav1.ListOptions, yield yieldE
 func (b broken) Hints() lw.SourceHints {
 	h := lw.HintsOf(b.Source)
 	if b.had != nil {
-		h.Had = func(ctx context.Context, obj lw.Meta, version string) (bool, error) {
+		h.StillHas = func(ctx context.Context, obj lw.Meta, version string) (bool, error) {
 			return b.had(b.Source, ctx, obj, version)
 		}
 	}
@@ -368,26 +368,26 @@ func TestBrokenSources(t *testing.T) {
 		}, `resource version "v`},
 		"says that it had what it has": {func() broken {
 			return broken{had: func(src lw.Source[*Widget], ctx context.Context, obj lw.Meta, _ string) (bool, error) {
-				return lw.HintsOf(src).Had(ctx, obj, newest(src))
+				return lw.HintsOf(src).StillHas(ctx, obj, newest(src))
 			}}
-		}, `Had of .*, want (true|false)`},
+		}, `StillHas of .*, want (true|false)`},
 		"had all": {func() broken {
 			return broken{had: func(lw.Source[*Widget], context.Context, lw.Meta, string) (bool, error) { return true, nil }}
-		}, `Had of .*: true, want false`},
+		}, `StillHas of .*: true, want false`},
 		"had nothing": {func() broken {
 			return broken{had: func(lw.Source[*Widget], context.Context, lw.Meta, string) (bool, error) { return false, nil }}
-		}, `Had of .*: false, want true`},
+		}, `StillHas of .*: false, want true`},
 		"had any UID": {func() broken {
 			return broken{had: func(src lw.Source[*Widget], ctx context.Context, obj lw.Meta, version string) (bool, error) {
 				obj.UID = ""
-				return lw.HintsOf(src).Had(ctx, obj, version)
+				return lw.HintsOf(src).StillHas(ctx, obj, version)
 			}}
-		}, `Had of .* UID "lwtest-another", .*: true, want false`},
+		}, `StillHas of .* UID "lwtest-another", .*: true, want false`},
 		"forgets what it had": {func() broken {
 			return broken{had: func(lw.Source[*Widget], context.Context, lw.Meta, string) (bool, error) {
 				return false, apierrors.NewResourceExpired("too old")
 			}}
-		}, `Had at .* 410 for a version that was not compacted`},
+		}, `StillHas at .* 410 for a version that was not compacted`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

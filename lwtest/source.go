@@ -35,7 +35,7 @@ import (
 //     that error and do not call yield again;
 //   - lists and watches with a selector contain only the objects that match; an object that begins
 //     to match comes as Added, one that no longer matches as Deleted;
-//   - the Had of [lw.SourceHints] answers truthfully, of versions that are there, were there,
+//   - the StillHas of [lw.SourceHints] answers truthfully, of versions that are there, were there,
 //     came later or are of another object; an answer that leaves it open is no failure.
 //
 // The flag -rapid.checks is the number of histories, 100 by default; -rapid.steps is their length.

@@ -145,8 +145,8 @@ func TestInformerOfWrapper(t *testing.T) {
 					t.Errorf("told (-want +got):\n%s", diff)
 				}
 				s := inf.Status()
-				if len(errs) > 0 || s.Lists+s.Watches != map[lw.ListMode]uint64{lw.ListPages: 2, lw.ListStream: 1}[mode] {
-					t.Errorf("%d lists, %d watches, errors %v", s.Lists, s.Watches, errs)
+				if len(errs) > 0 || s.Requests["list"].Started+rig.Watches(s) != map[lw.ListMode]uint64{lw.ListPages: 2, lw.ListStream: 1}[mode] {
+					t.Errorf("%d lists, %d watches, errors %v", s.Requests["list"].Started, rig.Watches(s), errs)
 				}
 				if s.ResourceVersion != m.ResourceVersion() {
 					t.Errorf("the version is %s, the server's %s", s.ResourceVersion, m.ResourceVersion())

@@ -9,10 +9,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// witness asks the source, if its hints have a Had, whether it had some object at a version: one
+// witness asks the source, if its hints have a StillHas, whether it had some object at a version: one
 // that it has or had, perhaps later or before, or one that it never had.
 func (h *history[T]) witness(rt *rapid.T) {
-	ask := lw.HintsOf(h.Source()).Had
+	ask := lw.HintsOf(h.Source()).StillHas
 	if ask == nil {
 		rt.Skip("no witness")
 	}
@@ -33,14 +33,14 @@ func (h *history[T]) witness(rt *rapid.T) {
 	if !known {
 		rt.Skip("nobody knows")
 	}
-	what := fmt.Sprintf("Had of %v, version %s, UID %q, at %s", lw.KeyOf(&id), id.ResourceVersion, id.UID, version)
+	what := fmt.Sprintf("StillHas of %v, version %s, UID %q, at %s", lw.KeyOf(&id), id.ResourceVersion, id.UID, version)
 	var had bool
 	var err error
-	h.call("Had", func() { had, err = ask(context.Background(), id, version) })
+	h.call("StillHas", func() { had, err = ask(context.Background(), id, version) })
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
 		h.step("%s: the source cannot tell", what)
-	case err != nil && h.expired("Had", version, err):
+	case err != nil && h.expired("StillHas", version, err):
 	case err != nil:
 		h.rt.Fatal(h.report("%s: %v", what, err))
 	case had != want:

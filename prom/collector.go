@@ -77,18 +77,18 @@ func informer(to chan<- prometheus.Metric, name string, s lw.Status) {
 	if !s.LastList.IsZero() {
 		gauge(to, informerLastList, float64(s.LastList.UnixMilli())/1000, name)
 	}
-	seconds := map[string]float64{}
-	for _, r := range s.Requests {
-		counter(to, informerRequests, float64(r.Count), name, r.Op, code(r.Code))
-		seconds[r.Op] += r.Time.Seconds()
-	}
-	for op, t := range seconds {
-		counter(to, informerRequestSeconds, t, name, op)
+	for op, r := range s.Requests {
+		for n, count := range r.Ended {
+			counter(to, informerRequests, float64(count), name, op, code(n))
+		}
+		if len(r.Ended) > 0 {
+			counter(to, informerRequestSeconds, r.Time.Seconds(), name, op)
+		}
 	}
 	for cause, n := range s.ListCauses {
 		counter(to, informerRelists, float64(n), name, cause)
 	}
-	for typ, n := range s.EventTypes {
+	for typ, n := range s.Events {
 		counter(to, informerEvents, float64(n), name, typ)
 	}
 	counter(to, informerDecodeErrors, float64(s.Undecoded), name)
@@ -117,10 +117,10 @@ func handler(to chan<- prometheus.Metric, h lw.HandlerStatus, labels ...string) 
 	counter(to, handlerFolded, float64(h.Folded), labels...)
 	counter(to, handlerPanics, float64(h.Panics), labels...)
 	buckets := map[float64]uint64{}
-	for bound, n := range h.Lag.Buckets {
+	for bound, n := range h.Lag {
 		buckets[bound.Seconds()] = n
 	}
-	to <- prometheus.MustNewConstHistogram(handlerLag, h.Lag.Count, h.Lag.Sum.Seconds(), buckets, labels...)
+	to <- prometheus.MustNewConstHistogram(handlerLag, h.LagCount, h.LagSum.Seconds(), buckets, labels...)
 }
 
 // graph sends the series of one graph, which the board calls name, and of its collections.
@@ -151,7 +151,7 @@ func one(is bool) float64 {
 	return 0
 }
 
-// code returns the label of a RequestCount.Code.
+// code returns the label of a code of RequestCount.Ended.
 func code(n int) string {
 	if n == 0 {
 		return "none"

@@ -56,13 +56,15 @@ var told = []lw.HandlerStatus{{Name: "h", Pending: 50, Calls: map[lw.EventType]u
 // Each series has the value that its name says: no two numbers of this status are the same.
 func TestValuesOfAnInformer(t *testing.T) {
 	s := lw.Status{
-		Synced: true, ResourceVersion: "11", Objects: 12, LastEvent: time.Unix(1700000000, 250_000_000), LastList: time.Unix(1700000001, 500_000_000), Failures: 13, SetAside: faults(3), Epoch: 14,
-		Handlers: told, Counters: lw.Counters{Undecoded: 15, Backoff: 16500 * time.Millisecond, Requests: []lw.RequestCount{
-			{Op: "list", Code: 0, Count: 21, Time: 1500 * time.Millisecond}, {Op: "list", Code: 200, Count: 22, Time: 2 * time.Second},
-			{Op: "list", Code: 403, Count: 23, Time: 4 * time.Second}, {Op: "watch", Code: 410, Count: 24, Time: 8 * time.Second},
+		StoreStatus:     lw.StoreStatus{Synced: true, Objects: 12, SetAside: faults(3), Handlers: told},
+		ResourceVersion: "11", LastEvent: time.Unix(1700000000, 250_000_000), LastList: time.Unix(1700000001, 500_000_000), Failures: 13, Epoch: 14,
+		Undecoded: 15, Backoff: 16500 * time.Millisecond, Requests: map[string]lw.RequestCount{
+			"list":  {Started: 67, Ended: map[int]uint64{0: 21, 200: 22, 403: 23}, Time: 7500 * time.Millisecond},
+			"watch": {Started: 25, Ended: map[int]uint64{410: 24}, Time: 8 * time.Second},
+			"probe": {Started: 1},
 		}, ListCauses: map[string]uint64{
 			"first": 31, "expired": 32, "gap": 33, "older": 34, "protocol": 35, "unreadable": 36, "failing": 37, "unversioned": 38,
-		}, EventTypes: map[string]uint64{"added": 41, "modified": 42, "deleted": 43, "bookmark": 44}},
+		}, Events: map[string]uint64{"added": 41, "modified": 42, "deleted": 43, "bookmark": 44},
 	}
 	got := series(t, func(to chan<- prometheus.Metric) { informer(to, "i", s) })
 	want := []string{
@@ -123,7 +125,10 @@ func TestValuesBeforeTheSync(t *testing.T) {
 func TestValuesOfAGraph(t *testing.T) {
 	s := lw.GraphStatus{
 		Synced: true, Steps: 61, Busy: 62500 * time.Millisecond, Pending: 63, StepBegan: time.Unix(1700000002, 750_000_000),
-		Collections: []lw.DerivedStatus{{Name: "c", Objects: 64, Computed: 65, Unchanged: 66, Conflicts: faults(4), SetAside: faults(5), Handlers: told}},
+		Collections: []lw.DerivedStatus{{
+			StoreStatus: lw.StoreStatus{Name: "c", Objects: 64, SetAside: faults(5), Handlers: told},
+			Computed:    65, Unchanged: 66, Conflicts: faults(4),
+		}},
 	}
 	got := series(t, func(to chan<- prometheus.Metric) { graph(to, "g", s) })
 	want := []string{

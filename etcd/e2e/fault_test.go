@@ -133,8 +133,8 @@ func TestFaults(t *testing.T) {
 		w.pause.Unlock()
 		s, sb := f.Status(), behind.Status()
 		t.Logf("%-50s %6.1f s: %d objects at %s, %d and %d watches, %d and %d relists, %d and %d failed",
-			fault.name, time.Since(begun).Seconds(), s.Objects, s.ResourceVersion, s.Watches, sb.Watches, s.Relists, sb.Relists, s.Failed, sb.Failed)
-		if now := s.Relists + sb.Relists; now != relists {
+			fault.name, time.Since(begun).Seconds(), s.Objects, s.ResourceVersion, s.Requests["watch"].Started, sb.Requests["watch"].Started, rig.Relists(s), rig.Relists(sb), s.Failed, sb.Failed)
+		if now := rig.Relists(s) + rig.Relists(sb); now != relists {
 			if !fault.compacted {
 				t.Errorf("%s: %d relists: %v %v", fault.name, now-relists, f.errors(), behind.errors())
 			}
@@ -187,7 +187,7 @@ func TestLaggingMember(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.caughtUp(t, client)
-	if s := f.Status(); s.Epoch != 0 || s.Relists != 0 || f.rewound() > 0 {
-		t.Errorf("from %s: epoch %d, %d relists: %v", before, s.Epoch, s.Relists, f.errors())
+	if s := f.Status(); s.Epoch != 0 || rig.Relists(s) != 0 || f.rewound() > 0 {
+		t.Errorf("from %s: epoch %d, %d relists: %v", before, s.Epoch, rig.Relists(s), f.errors())
 	}
 }

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // putOp is the write of a thing within a transaction.
@@ -185,7 +186,7 @@ func TestLargeTransaction(t *testing.T) {
 	if parts.Load() > 0 {
 		t.Errorf("%d looks at a part of the transaction", parts.Load())
 	}
-	if s := f.Status(); s.Relists != 0 || s.Failed != 0 {
-		t.Errorf("%d relists, %d failed requests", s.Relists, s.Failed)
+	if s := f.Status(); rig.Relists(s) != 0 || s.Failed != 0 {
+		t.Errorf("%d relists, %d failed requests", rig.Relists(s), s.Failed)
 	}
 }

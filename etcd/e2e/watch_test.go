@@ -195,8 +195,8 @@ func TestOddKeys(t *testing.T) {
 	}
 	rig.Met(t, time.Minute, "bad objects that are gone are still set aside", func() bool { return len(f.Status().SetAside) == 0 })
 	f.caughtUp(t, client)
-	if s := f.Status(); s.Relists != 0 {
-		t.Errorf("%d relists", s.Relists)
+	if s := f.Status(); rig.Relists(s) != 0 {
+		t.Errorf("%d relists", rig.Relists(s))
 	}
 	// And in a watch.
 	for key, value := range odd {
@@ -205,8 +205,8 @@ func TestOddKeys(t *testing.T) {
 		}
 	}
 	rig.Met(t, time.Minute, "bad objects are not set aside", func() bool { return len(f.Status().SetAside) == len(odd) })
-	if s := f.Status(); s.Relists != 0 {
-		t.Errorf("%d relists", s.Relists)
+	if s := f.Status(); rig.Relists(s) != 0 {
+		t.Errorf("%d relists", rig.Relists(s))
 	}
 }
 

@@ -216,8 +216,8 @@ func TestWaitForWrites(t *testing.T) {
 		put, err := client.Put(ctx, "/elsewhere", "x")
 		wait("a write elsewhere", fmt.Sprint(put.Header.Revision), err)
 	}
-	if s := f.Status(); s.Watches != 1 {
-		t.Errorf("%d watches: a wait has ended the watch", s.Watches)
+	if s := f.Status(); s.Requests["watch"].Started != 1 {
+		t.Errorf("%d watches: a wait has ended the watch", s.Requests["watch"].Started)
 	}
 }
 

@@ -177,7 +177,7 @@ func (w *world) waitFor(ctx context.Context, v *View) error {
 // show prints the view, of one state, and returns an error if that is not what the server has.
 func (w *world) show(v *View, out io.Writer) error {
 	snap := v.Graph.Snapshot()
-	got := append(lines(lw.In(snap, v.Endpoints)), lines(lw.In(snap, v.Loads))...)
+	got := append(lines(v.Endpoints.At(snap)), lines(v.Loads.At(snap))...)
 	for _, line := range got {
 		fmt.Fprintln(out, "  ", line)
 	}

@@ -143,10 +143,11 @@ func (f *follower[T]) report(changes int) {
 	if changes > 0 {
 		row("changes on the server", "%d", changes)
 	}
-	row("events from the server", "%d", s.Events)
+	row("events from the server", "%v", s.Events)
 	row("told to the handlers", "%d added, %d updated, %d deleted", f.adds.Load(), f.updates.Load(), f.deletes.Load())
-	row("requests for a list", "%d streamed, %d pages; %d relists", s.Streams, s.Lists, s.Relists)
-	row("watches resumed", "%d", s.Watches-s.Streams)
+	row("requests for a list", "%d streamed, %d pages", s.Requests["stream"].Started, s.Requests["list"].Started)
+	row("lists by cause", "%v", s.ListCauses)
+	row("watches resumed", "%d", s.Requests["watch"].Started)
 	for i, d := range f.outages {
 		row(fmt.Sprintf("outage %d", i+1), "%v until the store showed what was written after it", d)
 	}

@@ -80,14 +80,15 @@ type Requests struct {
 	Streams uint64  `json:"streams"` // included in Watches
 	Failed  uint64  `json:"failed"`
 	Ended   []Ended `json:"ended"`
+	// Seconds has how long the requests of an operation took that have ended.
+	Seconds map[string]Seconds `json:"seconds"`
 }
 
 // Ended counts the requests of one operation that have ended with one HTTP status.
 type Ended struct {
-	Op      string  `json:"op"`
-	Code    int     `json:"code"` // 0: there was no status
-	N       uint64  `json:"count"`
-	Seconds Seconds `json:"seconds"` // of all of them
+	Op   string `json:"op"`
+	Code int    `json:"code"` // 0: there was no status
+	N    uint64 `json:"count"`
 }
 
 // Faults are objects with which something is wrong: all of them counted, the first ones named.
@@ -116,7 +117,6 @@ type Graph struct {
 	Synced      bool              `json:"synced"`
 	Steps       uint64            `json:"steps"`
 	BusySeconds Seconds           `json:"busy_seconds"`
-	LastStep    time.Time         `json:"last_step,omitzero"`
 	Pending     int               `json:"pending"`
 	StepBegan   time.Time         `json:"step_began,omitzero"` // of the step that the graph is in
 	Call        string            `json:"call,omitempty"`      // of a function, that this step is in

@@ -93,7 +93,7 @@ func (w *world) watch() *watched {
 		}, func(key lw.Key, s sum) *made {
 			return &made{Meta: lw.Meta{Name: key.Name}, Text: fmt.Sprintf("%d of %d", s.n, s.size)}
 		}, "groups")
-	group := lw.One(func(m *made) string { return m.Part.Group })
+	group := lw.SingleKey(func(m *made) string { return m.Part.Group })
 	peers := lw.LeftJoin(x.g, lw.Collection[*made](all), lw.Collection[*made](even), lw.On[string, *made, *made]{Left: group, Right: group},
 		func(l *made, rights []*made) *made {
 			var names []string
@@ -104,7 +104,7 @@ func (w *world) watch() *watched {
 		}, "peers")
 	both := lw.NewUnion(x.g, lw.Collection[*made](groups), lw.Collection[*made](even))
 	chain := all
-	name := lw.One(func(m *made) string { return m.Name })
+	name := lw.SingleKey(func(m *made) string { return m.Name })
 	for i := range 6 { // diamonds in a row
 		chain = lw.Join(x.g, lw.Collection[*made](chain), lw.Collection[*made](chain), lw.On[string, *made, *made]{Left: name, Right: name},
 			func(l, _ *made) *made { return l }, fmt.Sprint("chain ", i))
@@ -236,7 +236,7 @@ func (w *watched) read(session string, rest bool) {
 	snap := w.g.Snapshot()
 	r.Version = snap.ResourceVersion(w.inf)
 	for i, v := range w.views {
-		content := lw.In(snap, v.d)
+		content := v.d.At(snap)
 		var lines []string
 		for m := range content.All() {
 			lines = append(lines, showMade(m))

@@ -111,11 +111,11 @@ func (r *recorded) List(ctx context.Context, opts metav1.ListOptions, yield func
 	return meta, err
 }
 
-func (r *recorded) Hints() lw.SourceHints { return lw.SourceHints{Had: r.had} }
+func (r *recorded) Hints() lw.SourceHints { return lw.SourceHints{StillHas: r.had} }
 
 func (r *recorded) had(ctx context.Context, obj lw.Meta, version string) (had bool, err error) {
 	q := r.begin(ctx, oracle.Request{Verb: oracle.Witness, Version: version})
-	had, err = lw.HintsOf(r.src).Had(ctx, obj, version)
+	had, err = lw.HintsOf(r.src).StillHas(ctx, obj, version)
 	q.Ends(func(q *oracle.Request) {
 		if errors.Is(err, errors.ErrUnsupported) {
 			// The server has answered, and the answer leaves the question open: no request has failed,

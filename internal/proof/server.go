@@ -203,8 +203,8 @@ func (d *direct) List(ctx context.Context, opts metav1.ListOptions, yield func(*
 }
 
 func (d *direct) Hints() lw.SourceHints {
-	return lw.SourceHints{Had: func(ctx context.Context, obj lw.Meta, version string) (bool, error) {
-		return lw.HadByList(ctx, d, obj, version)
+	return lw.SourceHints{StillHas: func(ctx context.Context, obj lw.Meta, version string) (bool, error) {
+		return lw.StillHasByList(ctx, d, obj, version)
 	}}
 }
 

@@ -327,7 +327,9 @@ func (w *world) settle() {
 	w.quiet(requests(before))
 }
 
-func requests(s lw.Status) int { return int(s.Lists + s.Probes + s.Watches) }
+func requests(s lw.Status) int {
+	return int(s.Requests["list"].Started + s.Requests["probe"].Started + s.Requests["watch"].Started + s.Requests["stream"].Started)
+}
 
 // useless reports whether a list has objects, but none that can be used: that is no list, so
 // nothing recovers by it.

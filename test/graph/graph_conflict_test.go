@@ -120,8 +120,8 @@ func TestConflictsOfOperators(t *testing.T) {
 			return &rig.Sum{Meta: lw.Meta{Name: "same"}, Names: strings.Join(names, " ")}
 		}
 		all := lw.On[int, *rig.Widget, *rig.Widget]{
-			Left:  lw.One(func(*rig.Widget) int { return 0 }),
-			Right: lw.One(func(*rig.Widget) int { return 0 }),
+			Left:  lw.SingleKey(func(*rig.Widget) int { return 0 }),
+			Right: lw.SingleKey(func(*rig.Widget) int { return 0 }),
 		}
 		byName := func(w *rig.Widget) lw.Key { return lw.Key{Name: "group " + w.Name} }
 		made := map[string]*lw.Derived[*rig.Sum]{

@@ -274,7 +274,7 @@ func TestDiamondsInARow(t *testing.T) {
 			rig.Create(t, b.left, "a", 1)
 			b.left.Fail(refused)
 			on := lw.On[string, *rig.Sum, *rig.Sum]{
-				Left: lw.One(func(s *rig.Sum) string { return s.Name }), Right: lw.One(func(s *rig.Sum) string { return s.Name }),
+				Left: lw.SingleKey(func(s *rig.Sum) string { return s.Name }), Right: lw.SingleKey(func(s *rig.Sum) string { return s.Name }),
 			}
 			first := lw.Derive(b.g, b.l, rig.SumOf, "first")
 			last := first

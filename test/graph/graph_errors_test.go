@@ -118,7 +118,7 @@ func sumsOf(c lw.Collection[*rig.Sum]) map[lw.Key]int {
 
 // A result without a name is an error of its input, whatever made it, until it has one.
 func TestNamelessResults(t *testing.T) {
-	one := lw.On[string, *rig.Widget, *rig.Widget]{Left: lw.One((*rig.Widget).GetName), Right: lw.One((*rig.Widget).GetName)}
+	one := lw.On[string, *rig.Widget, *rig.Widget]{Left: lw.SingleKey((*rig.Widget).GetName), Right: lw.SingleKey((*rig.Widget).GetName)}
 	for name, derive := range map[string]func(b *graphBench, f func(size int) *rig.Sum) lw.Collection[*rig.Sum]{
 		"Derive": func(b *graphBench, f func(int) *rig.Sum) lw.Collection[*rig.Sum] {
 			return lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum { return f(w.Size) })

@@ -49,11 +49,11 @@ func TestGraphLeaks(t *testing.T) {
 		}{
 			{"derive", func() lw.Collection[*rig.Sum] { return lw.Derive(b.g, b.l, rig.SumOf) }},
 			{"join", func() lw.Collection[*rig.Sum] {
-				on := lw.On[int, *rig.Widget, *rig.Sum]{Left: lw.One(func(w *rig.Widget) int { return w.Size }), Right: lw.One(func(s *rig.Sum) int { return s.Sum })}
+				on := lw.On[int, *rig.Widget, *rig.Sum]{Left: lw.SingleKey(func(w *rig.Widget) int { return w.Size }), Right: lw.SingleKey(func(s *rig.Sum) int { return s.Sum })}
 				return lw.Join(b.g, b.l, kept, on, func(l *rig.Widget, r *rig.Sum) *rig.Sum { return rig.SumOf(l) })
 			}},
 			{"left join", func() lw.Collection[*rig.Sum] {
-				on := lw.On[int, *rig.Widget, *rig.Sum]{Left: lw.One(func(w *rig.Widget) int { return w.Size }), Right: lw.One(func(s *rig.Sum) int { return s.Sum })}
+				on := lw.On[int, *rig.Widget, *rig.Sum]{Left: lw.SingleKey(func(w *rig.Widget) int { return w.Size }), Right: lw.SingleKey(func(s *rig.Sum) int { return s.Sum })}
 				return lw.LeftJoin(b.g, b.l, kept, on, func(l *rig.Widget, r []*rig.Sum) *rig.Sum { return rig.SumOf(l) })
 			}},
 			{"group", func() lw.Collection[*rig.Sum] {
@@ -112,7 +112,7 @@ func closeAgain(t *testing.T, b *graphBench, build func() lw.Collection[*rig.Sum
 	if s == nil {
 		t.Fatal("nothing is shown")
 	}
-	lw.In(b.g.Snapshot(), behind) // a snapshot that was asked for is forgotten too
+	behind.At(b.g.Snapshot()) // a snapshot that was asked for is forgotten too
 	d.Close()
 	d.Close()
 	synctest.Wait()
@@ -289,7 +289,7 @@ func TestLateNode(t *testing.T) {
 			rig.Create(t, b.left, fmt.Sprint("w", i), i)
 			rig.Create(t, b.right, fmt.Sprint("w", i), i%10)
 		}
-		on := lw.On[int, *rig.Widget, *rig.Sum]{Left: lw.One(func(w *rig.Widget) int { return w.Size % 10 }), Right: lw.One(func(s *rig.Sum) int { return s.Sum % 10 })}
+		on := lw.On[int, *rig.Widget, *rig.Sum]{Left: lw.SingleKey(func(w *rig.Widget) int { return w.Size % 10 }), Right: lw.SingleKey(func(s *rig.Sum) int { return s.Sum % 10 })}
 		var mu sync.Mutex // guards made
 		var made [][]lw.Collection[*rig.Sum]
 		build := func() {

@@ -48,7 +48,7 @@ func (w *graphWorld) checkCalmLocked() {
 		if n.closed {
 			continue
 		}
-		now := lw.In(s, n.d)
+		now := n.d.At(s)
 		if !samePointers(now, n.d.Store().List()) || n.d.Store().ResourceVersion() != now.ResourceVersion() {
 			w.failLocked("the store of %s has not what the snapshot has", n.name)
 		}

@@ -174,8 +174,8 @@ func (w *graphWorld) explainLocked(s *lw.GraphSnapshot, inputs map[*graphInput]w
 		if want == nil {
 			want = newMade() // its inputs have not synced
 		}
-		if mistake = diffOfWhole(n.name, want.objs, wholeOf(lw.In(s, n.d))); mistake != "" {
-			return fmt.Sprintf("step %s of %v: %s", lw.In(s, n.d).ResourceVersion(), w.vectorLocked(s), mistake)
+		if mistake = diffOfWhole(n.name, want.objs, wholeOf(n.d.At(s))); mistake != "" {
+			return fmt.Sprintf("step %s of %v: %s", n.d.At(s).ResourceVersion(), w.vectorLocked(s), mistake)
 		}
 	}
 	for n, m := range all {
@@ -307,16 +307,16 @@ func (w *graphWorld) readAtom(n *graphNode, how int) atomRead {
 					return false
 				}
 			}
-			return lw.In(s, n.d).ResourceVersion() == lw.In(got, n.d).ResourceVersion() && samePointers(lw.In(s, n.d), lw.In(got, n.d).List())
+			return n.d.At(s).ResourceVersion() == n.d.At(got).ResourceVersion() && samePointers(n.d.At(s), n.d.At(got).List())
 		}}
 	case 1:
 		got := n.d.Store().List()
-		return atomRead{"List", n, func(s *lw.GraphSnapshot) bool { return samePointers(lw.In(s, n.d), got) }}
+		return atomRead{"List", n, func(s *lw.GraphSnapshot) bool { return samePointers(n.d.At(s), got) }}
 	case 2:
 		got := n.byN.List(how % 3)
 		return atomRead{"Index.List", n, func(s *lw.GraphSnapshot) bool {
 			skipped := func(a *atom) bool { return w.panics.skips(n, a, true) }
-			want := slices.DeleteFunc(lw.In(s, n.d).List(), func(a *atom) bool { return a.N%3 != how%3 || skipped(a) })
+			want := slices.DeleteFunc(n.d.At(s).List(), func(a *atom) bool { return a.N%3 != how%3 || skipped(a) })
 			return slices.Equal(pointersOf(want), pointersOf(slices.DeleteFunc(slices.Clone(got), skipped)))
 		}}
 	}
@@ -331,7 +331,7 @@ func (w *graphWorld) readAtom(n *graphNode, how int) atomRead {
 
 func readOf(what string, n *graphNode, key lw.Key, got *atom) atomRead {
 	return atomRead{what + " " + key.Name, n, func(s *lw.GraphSnapshot) bool {
-		obj, _ := lw.In(s, n.d).Get(key)
+		obj, _ := n.d.At(s).Get(key)
 		return obj == got
 	}}
 }

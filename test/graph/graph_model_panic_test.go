@@ -126,7 +126,7 @@ func (w *graphWorld) keyed(n *graphNode) func(what string, from int, x *atom) {
 			if w.last == nil {
 				return
 			}
-			if was, _ := lw.In(w.last, s.node.d).Get(lw.KeyOf(x)); was != x {
+			if was, _ := s.node.d.At(w.last).Get(lw.KeyOf(x)); was != x {
 				return
 			}
 		}

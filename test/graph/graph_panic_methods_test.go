@@ -126,7 +126,7 @@ func TestGraphPanicsOfMethods(t *testing.T) {
 
 // byName joins widgets of one name.
 func byName() lw.On[string, *rig.Widget, *rig.Widget] {
-	name := lw.One(func(w *rig.Widget) string { return w.Name })
+	name := lw.SingleKey(func(w *rig.Widget) string { return w.Name })
 	return lw.On[string, *rig.Widget, *rig.Widget]{Left: name, Right: name}
 }
 
@@ -172,7 +172,7 @@ func TestGraphCallsHoldNoLock(t *testing.T) {
 		})
 		guestOf := func(w *rig.Widget) *guest { return &guest{lw.Meta{Name: w.Name}, w.Size, call} }
 		key := func(what string) func(*rig.Widget) iter.Seq[string] {
-			return lw.One(func(w *rig.Widget) string { call(what); return w.Name })
+			return lw.SingleKey(func(w *rig.Widget) string { call(what); return w.Name })
 		}
 		on := lw.On[string, *rig.Widget, *rig.Widget]{
 			Left: key("Left"), Right: key("Right"), Where: func(l, r *rig.Widget) bool { call("Where"); return true },

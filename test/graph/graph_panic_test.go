@@ -173,7 +173,7 @@ func TestGraphPanicsOfRights(t *testing.T) {
 		calls := 0
 		b := newGraphBench(t, &lw.GraphOptions{OnPanic: func(*lw.Panic) { calls++ }, OnError: func(err error) { t.Error(err) }})
 		tens := func(w *rig.Widget) int { mind(w.Size); return w.Size / 10 }
-		on := lw.On[int, *rig.Widget, *rig.Widget]{Left: lw.One(func(w *rig.Widget) int { return w.Size / 10 }), Right: lw.One(tens)}
+		on := lw.On[int, *rig.Widget, *rig.Widget]{Left: lw.SingleKey(func(w *rig.Widget) int { return w.Size / 10 }), Right: lw.SingleKey(tens)}
 		pairs := lw.Join(b.g, b.l, b.r, on, func(l, r *rig.Widget) *rig.Sum {
 			return &rig.Sum{Meta: lw.Meta{Name: l.Name + r.Name}, Sum: r.Size}
 		}, "pairs")
@@ -181,7 +181,7 @@ func TestGraphPanicsOfRights(t *testing.T) {
 			return &rig.Sum{Meta: lw.Meta{Name: l.Name}, Sum: len(rights)}
 		}, "counts")
 		either := lw.Join(b.g, b.l, b.r, lw.On[int, *rig.Widget, *rig.Widget]{
-			Left: lw.One(func(w *rig.Widget) int { return w.Size / 10 }), Right: lw.One(func(w *rig.Widget) int { return w.Size / 10 }),
+			Left: lw.SingleKey(func(w *rig.Widget) int { return w.Size / 10 }), Right: lw.SingleKey(func(w *rig.Widget) int { return w.Size / 10 }),
 		}, func(l, r *rig.Widget) *rig.Sum {
 			mind(r.Size)
 			return &rig.Sum{Meta: lw.Meta{Name: l.Name + r.Name}, Sum: r.Size}
@@ -237,7 +237,7 @@ func TestGraphPanicsOfWhereAtARight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		panics := 0
 		b := newGraphBench(t, &lw.GraphOptions{OnPanic: func(*lw.Panic) { panics++ }, OnError: func(err error) { t.Error(err) }})
-		all := lw.One(func(*rig.Widget) int { return 0 })
+		all := lw.SingleKey(func(*rig.Widget) int { return 0 })
 		totals := lw.LeftJoin(b.g, b.l, b.r, lw.On[int, *rig.Widget, *rig.Widget]{
 			Left: all, Right: all, Where: func(_, r *rig.Widget) bool { mind(r.Size); return r.Size > 0 },
 		}, func(l *rig.Widget, rights []*rig.Widget) *rig.Sum {
@@ -282,7 +282,7 @@ func TestGraphPanicsOfWhereAtARight(t *testing.T) {
 func TestGraphPanicsOfTwoPairs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newGraphBench(t, &lw.GraphOptions{OnPanic: func(*lw.Panic) {}})
-		all := lw.One(func(*rig.Widget) int { return 0 })
+		all := lw.SingleKey(func(*rig.Widget) int { return 0 })
 		first, second := errors.New("first"), errors.New("second")
 		lw.Join(b.g, b.l, b.r, lw.On[int, *rig.Widget, *rig.Widget]{Left: all, Right: all}, func(_, r *rig.Widget) *rig.Sum {
 			panic(map[string]error{"b": first, "c": second}[r.Name])
@@ -499,7 +499,7 @@ func TestGraphPanicsOfKeysBefore(t *testing.T) {
 			}
 		}
 		on := func(what string) lw.On[int, *rig.Widget, *rig.Widget] {
-			return lw.On[int, *rig.Widget, *rig.Widget]{Left: lw.One(tens(what + " left")), Right: lw.One(tens(what + " right"))}
+			return lw.On[int, *rig.Widget, *rig.Widget]{Left: lw.SingleKey(tens(what + " left")), Right: lw.SingleKey(tens(what + " right"))}
 		}
 		group := func(what string) func(*rig.Widget) lw.Key {
 			of := tens(what)

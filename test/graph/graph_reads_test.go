@@ -53,7 +53,7 @@ func TestReadsDuringALongCommit(t *testing.T) {
 					if got, ok := d.Store().Get(lw.KeyOf(o)); !ok || got != o {
 						t.Errorf("Get of %s shows %v, and List %v", o.Name, got, o)
 					}
-					if got, ok := lw.In(s, d).Get(lw.KeyOf(o)); !ok || got != o {
+					if got, ok := d.At(s).Get(lw.KeyOf(o)); !ok || got != o {
 						t.Errorf("a snapshot has %v of %s, and List %v", got, o.Name, o)
 					}
 				}
@@ -71,15 +71,15 @@ func TestReadsDuringALongCommit(t *testing.T) {
 				if got := slices.Collect(sorted[i].Up(0, len(list)+1)); !slices.Equal(got, list) {
 					t.Errorf("collection %d: the order of %d objects is another one than that of List, which has %d", i, len(got), len(list))
 				}
-				if got := slices.Collect(sorted[i].In(d.Store().Snapshot()).Up(0, len(list)+1)); !slices.Equal(got, list) {
+				if got := slices.Collect(sorted[i].At(d.Store().Snapshot()).Up(0, len(list)+1)); !slices.Equal(got, list) {
 					t.Errorf("collection %d: the order of a snapshot has %d objects, and List %d", i, len(got), len(list))
 				}
-				if n := d.Store().Len(); n != len(list) || n != lw.In(s, d).Len() || n != status.Collections[i].Objects || n != len(slices.Collect(d.Store().All())) {
+				if n := d.Store().Len(); n != len(list) || n != d.At(s).Len() || n != status.Collections[i].Objects || n != len(slices.Collect(d.Store().All())) {
 					t.Errorf("collection %d: Len is %d, List has %d, and the status %d", i, n, len(list), status.Collections[i].Objects)
 				}
 				seen[fmt.Sprint("sums ", i)] = sums
 				seen[fmt.Sprint("version ", i)] = d.Store().ResourceVersion()
-				if v := d.Store().Snapshot().ResourceVersion(); v != d.Store().ResourceVersion() || v != lw.In(s, d).ResourceVersion() {
+				if v := d.Store().Snapshot().ResourceVersion(); v != d.Store().ResourceVersion() || v != d.At(s).ResourceVersion() {
 					t.Errorf("collection %d: versions %s and %s", i, v, d.Store().ResourceVersion())
 				}
 			}
@@ -167,7 +167,7 @@ func TestReadsDuringABriefCommit(t *testing.T) {
 			"Index.Len":     func() bool { return bySum.Len(2) == 1 },
 			"Index.Keys":    func() bool { return slices.Equal(slices.Collect(bySum.Keys()), []int{2}) },
 			"SortedIndex":   func() bool { return sorted.Before(2) == 0 && sorted.Len() == 1 },
-			"GraphSnapshot": func() bool { s, ok := lw.In(b.g.Snapshot(), d).Get(rig.Key("a")); return ok && s.Sum == 2 },
+			"GraphSnapshot": func() bool { s, ok := d.At(b.g.Snapshot()).Get(rig.Key("a")); return ok && s.Sum == 2 },
 		}
 		var over atomic.Int32
 		done, changing := make(chan struct{}), false

@@ -38,7 +38,7 @@ func TestGraphSync(t *testing.T) {
 		b.right.Fail(refused)
 		good := lw.Derive(b.g, b.l, rig.SumOf, "good")
 		bad := lw.Derive(b.g, b.r, rig.SumOf, "bad")
-		on := lw.On[string, *rig.Widget, *rig.Sum]{Left: lw.One(func(w *rig.Widget) string { return w.Name }), Right: lw.One(func(s *rig.Sum) string { return s.Name })}
+		on := lw.On[string, *rig.Widget, *rig.Sum]{Left: lw.SingleKey(func(w *rig.Widget) string { return w.Name }), Right: lw.SingleKey(func(s *rig.Sum) string { return s.Name })}
 		both := lw.LeftJoin(b.g, b.l, bad, on, func(w *rig.Widget, rights []*rig.Sum) *rig.Sum {
 			return &rig.Sum{Meta: lw.MetaOf(w), Sum: len(rights)}
 		}, "both")
@@ -258,7 +258,7 @@ func TestGraphEpoch(t *testing.T) {
 			if at := s.ResourceVersion(b.l); len(vector) == 0 || vector[len(vector)-1] != at {
 				vector = append(vector, at)
 			}
-			if all, _ := lw.In(s, total).Get(lw.Key{Name: "total"}); s.ResourceVersion(b.l) == before && all.Sum != 45 {
+			if all, _ := total.At(s).Get(lw.Key{Name: "total"}); s.ResourceVersion(b.l) == before && all.Sum != 45 {
 				t.Errorf("at %s the total is %d", before, all.Sum)
 			}
 		})
@@ -306,7 +306,7 @@ func TestGraphSyncOfStoppedInformer(t *testing.T) {
 		good := lw.Derive(b.g, b.l, rig.SumOf, "good")
 		bad := lw.Derive(b.g, broken, rig.SumOf, "bad")
 		on := lw.On[string, *rig.Sum, *rig.Sum]{
-			Left: lw.One(func(s *rig.Sum) string { return s.Name }), Right: lw.One(func(s *rig.Sum) string { return s.Name }),
+			Left: lw.SingleKey(func(s *rig.Sum) string { return s.Name }), Right: lw.SingleKey(func(s *rig.Sum) string { return s.Name }),
 		}
 		both := lw.Join(b.g, good, bad, on, func(l, _ *rig.Sum) *rig.Sum { return l }, "both")
 		reg := both.AddHandler(lw.Handler[*rig.Sum]{Add: func(*rig.Sum) {}})

@@ -55,8 +55,8 @@ func TestGraph(t *testing.T) {
 			return s
 		}, "all")
 		on := lw.On[string, *rig.Widget, *rig.Sum]{
-			Left:  lw.One(func(w *rig.Widget) string { return w.Name }),
-			Right: lw.One(func(s *rig.Sum) string { return s.Name[:1] }),
+			Left:  lw.SingleKey(func(w *rig.Widget) string { return w.Name }),
+			Right: lw.SingleKey(func(s *rig.Sum) string { return s.Name[:1] }),
 		}
 		pairs := lw.Join(g, inf, parts, on, func(w *rig.Widget, s *rig.Sum) *rig.Sum {
 			return &rig.Sum{Meta: lw.Meta{Name: w.Name + "-" + s.Name}, Sum: w.Size + s.Sum}

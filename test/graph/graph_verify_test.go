@@ -17,8 +17,8 @@ import (
 func TestVerify(t *testing.T) {
 	calls := 0
 	byName := lw.On[string, *rig.Widget, *rig.Widget]{
-		Left:  lw.One(func(w *rig.Widget) string { return w.Name }),
-		Right: lw.One(func(w *rig.Widget) string { return w.Name }),
+		Left:  lw.SingleKey(func(w *rig.Widget) string { return w.Name }),
+		Right: lw.SingleKey(func(w *rig.Widget) string { return w.Name }),
 	}
 	changing := func() string { calls++; return fmt.Sprint(calls) }
 	tests := []struct {

@@ -148,7 +148,7 @@ func TestSortedIndex(t *testing.T) {
 		})
 		for _, s := range held {
 			for _, ix := range indexes {
-				mustSort(t, ix.In(s), s.List())
+				mustSort(t, ix.At(s), s.List())
 			}
 		}
 	})
@@ -180,7 +180,7 @@ func TestSortedIndexOfAnInformer(t *testing.T) {
 			t.Errorf("the first in handlers (-want +got):\n%s", d)
 		}
 		other := lw.NewIndexer(rig.NewWidget("z", 1), rig.NewWidget("y", 2)).Snapshot()
-		if d := gocmp.Diff([]string{"default/y:2", "default/z:1"}, sizesOf(slices.Collect(ix.In(other).Down(0, 9)))); d != "" {
+		if d := gocmp.Diff([]string{"default/y:2", "default/z:1"}, sizesOf(slices.Collect(ix.At(other).Down(0, 9)))); d != "" {
 			t.Errorf("of another collection (-want +got):\n%s", d)
 		}
 	})

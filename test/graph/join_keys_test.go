@@ -116,7 +116,7 @@ func TestLeftJoinOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newGraphBench(t, nil)
 		rig.Create(t, b.left, "l", 1)
-		on := lw.On[int, *rig.Widget, *rig.Widget]{Left: lw.One(func(*rig.Widget) int { return 0 }), Right: func(w *rig.Widget) iter.Seq[int] {
+		on := lw.On[int, *rig.Widget, *rig.Widget]{Left: lw.SingleKey(func(*rig.Widget) int { return 0 }), Right: func(w *rig.Widget) iter.Seq[int] {
 			return slices.Values([]int{w.Size, 0})
 		}}
 		d := lw.LeftJoin(b.g, b.l, b.r, on, func(l *rig.Widget, rights []*rig.Widget) *rig.Sum {

@@ -52,15 +52,15 @@ func TestBoardListsWhatRuns(t *testing.T) {
 		stopGraph, stopReflector := rig.Begin(t, g), rig.Begin(t, r)
 		mustList(t, &b, []string{"Widget", "plain"}, []string{"graph"})
 		for name, s := range b.Informers() {
-			if !s.Synced || s.Informer != name || s.Phase != "watching" {
+			if !s.Synced || s.Name != name || s.Phase != "watching" {
 				t.Errorf("%s: %+v", name, s)
 			}
 			if want := 2; name == "Widget" && s.Objects != want {
 				t.Errorf("%d objects, want %d", s.Objects, want)
 			}
 		}
-		for _, s := range b.Graphs() {
-			if !s.Synced || s.Name != "graph" || len(s.Collections) != 1 || s.Collections[0].Objects != 2 {
+		for name, s := range b.Graphs() {
+			if !s.Synced || name != "graph" || len(s.Collections) != 1 || s.Collections[0].Objects != 2 {
 				t.Errorf("%+v", s)
 			}
 		}
@@ -132,8 +132,8 @@ func TestBoardOfEqualNames(t *testing.T) {
 		stops := []func(){run("b"), run("a"), run("b"), run("c")}
 		mustList(t, &b, []string{"a", "b", "b#2", "c"}, nil)
 		for name, s := range b.Informers() {
-			if want := name[:1]; s.Informer != want {
-				t.Errorf("%s: Status.Informer is %q, want %q", name, s.Informer, want)
+			if want := name[:1]; s.Name != want {
+				t.Errorf("%s: Status.Name is %q, want %q", name, s.Name, want)
 			}
 		}
 		stops[0]()

@@ -48,8 +48,8 @@ func TestCatchUp(t *testing.T) {
 		m := lw.NewMemory(rig.NewWidget("a", 1))
 		errs := new(rig.Errors)
 		inf := rig.Run(t, but(m, "other"), &lw.Options{OnError: errs.Add})
-		if took := mustCatchUp(t, inf, "2"); took != 0 || inf.Status().Watches != 1 {
-			t.Errorf("it took %v and %d watches, although there is nothing to catch up with", took, inf.Status().Watches)
+		if took := mustCatchUp(t, inf, "2"); took != 0 || rig.Watches(inf.Status()) != 1 {
+			t.Errorf("it took %v and %d watches, although there is nothing to catch up with", took, rig.Watches(inf.Status()))
 		}
 		rig.Create(t, m, "other", 1)
 		if took := mustCatchUp(t, inf, "3"); took < 900*time.Millisecond || took > 1100*time.Millisecond {
@@ -60,13 +60,13 @@ func TestCatchUp(t *testing.T) {
 			t.Errorf("the next time it took %v", took)
 		}
 		// A change that is under way is waited for, without another watch.
-		watches := inf.Status().Watches
+		watches := rig.Watches(inf.Status())
 		rig.Update(t, m, "a", 2)
 		mustCatchUp(t, inf, "5")
 		rig.Sleep(time.Minute)
 		s := inf.Status()
-		if s.Watches > watches+1 || s.Failed != 0 || s.Failures != 0 || s.Streams != 1 || s.Probes != 4 || len(errs.All()) != 0 {
-			t.Errorf("%d watches, then %d; %d probes, want 4; %d failed: %v", watches, s.Watches, s.Probes, s.Failed, errs.All())
+		if rig.Watches(s) > watches+1 || s.Failed != 0 || s.Failures != 0 || s.Requests["stream"].Started != 1 || s.Requests["probe"].Started != 4 || len(errs.All()) != 0 {
+			t.Errorf("%d watches, then %d; %d probes, want 4; %d failed: %v", watches, rig.Watches(s), s.Requests["probe"].Started, s.Failed, errs.All())
 		}
 		rig.MustHold(t, inf.Store(), "5", map[string]int{"a": 2})
 	})
@@ -93,8 +93,8 @@ func TestCatchUpOverHTTP(t *testing.T) {
 				t.Errorf("it took %v", took)
 			}
 		}
-		if s := inf.Status(); s.Failed != 0 || s.Probes != 3 {
-			t.Errorf("%d requests failed, and there were %d probes, want 3", s.Failed, s.Probes)
+		if s := inf.Status(); s.Failed != 0 || s.Requests["probe"].Started != 3 {
+			t.Errorf("%d requests failed, and there were %d probes, want 3", s.Failed, s.Requests["probe"].Started)
 		}
 	})
 }
@@ -205,8 +205,8 @@ func TestCatchUpOften(t *testing.T) {
 			rig.Update(t, m, "other", 2+i)
 		}
 		calls.Wait()
-		if s := inf.Status(); s.Watches > 50 || s.Probes > 600 {
-			t.Errorf("%d watches and %d probes in a minute", s.Watches, s.Probes)
+		if s := inf.Status(); rig.Watches(s) > 50 || s.Requests["probe"].Started > 600 {
+			t.Errorf("%d watches and %d probes in a minute", rig.Watches(s), s.Requests["probe"].Started)
 		}
 	})
 }
@@ -220,8 +220,8 @@ func TestCatchUpAgain(t *testing.T) {
 				t.Errorf("it took %v", took)
 			}
 		}
-		if s := inf.Status(); s.Probes < 8 || s.Probes > 11 || s.Watches != 1 {
-			t.Errorf("%d requests in a second, want ten; %d watches", s.Probes, s.Watches)
+		if s := inf.Status(); s.Requests["probe"].Started < 8 || s.Requests["probe"].Started > 11 || rig.Watches(s) != 1 {
+			t.Errorf("%d requests in a second, want ten; %d watches", s.Requests["probe"].Started, rig.Watches(s))
 		}
 	})
 }
@@ -373,8 +373,8 @@ func TestCatchUpLooksInto(t *testing.T) {
 			t.Errorf("CatchUp returned %s", version)
 		}
 		synctest.Wait()
-		if s := inf.Status(); s.Probes != 2 || s.Watches != 1 {
-			t.Errorf("%d probes and %d watches, want 2 and 1", s.Probes, s.Watches)
+		if s := inf.Status(); s.Requests["probe"].Started != 2 || rig.Watches(s) != 1 {
+			t.Errorf("%d probes and %d watches, want 2 and 1", s.Requests["probe"].Started, rig.Watches(s))
 		}
 		rig.Sleep(time.Minute)
 		if s := inf.Status(); s.Epoch != 1 || s.ResourceVersion != "8" {
@@ -403,8 +403,8 @@ func TestWaitForForeignVersion(t *testing.T) {
 			})
 		}
 		waits.Wait()
-		if s := inf.Status(); s.Watches != 2 || s.Probes != 0 {
-			t.Errorf("%d watches and %d probes, want 2 and 0", s.Watches, s.Probes)
+		if s := inf.Status(); rig.Watches(s) != 2 || s.Requests["probe"].Started != 0 {
+			t.Errorf("%d watches and %d probes, want 2 and 0", rig.Watches(s), s.Requests["probe"].Started)
 		}
 		// A version that never comes costs little.
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -414,8 +414,8 @@ func TestWaitForForeignVersion(t *testing.T) {
 			t.Error(err)
 		}
 		after := inf.Status()
-		if watches := after.Watches - before.Watches; watches > 140 || after.Failed != 0 || after.Probes > 2 {
-			t.Errorf("%d watches in an hour, %d failed requests and %d probes", watches, after.Failed, after.Probes)
+		if watches := rig.Watches(after) - rig.Watches(before); watches > 140 || after.Failed != 0 || after.Requests["probe"].Started > 2 {
+			t.Errorf("%d watches in an hour, %d failed requests and %d probes", watches, after.Failed, after.Requests["probe"].Started)
 		}
 	})
 }
@@ -426,8 +426,8 @@ func TestHastenedIsNoOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := lw.NewMemory(rig.NewWidget("a", 1))
 		hints, questions := lw.HintsOf[*rig.Widget](m), 0
-		had := hints.Had
-		hints.Had = func(ctx context.Context, obj lw.Meta, version string) (bool, error) {
+		had := hints.StillHas
+		hints.StillHas = func(ctx context.Context, obj lw.Meta, version string) (bool, error) {
 			questions++
 			return had(ctx, obj, version)
 		}
@@ -443,8 +443,8 @@ func TestHastenedIsNoOutage(t *testing.T) {
 		if err := inf.WaitForResourceVersion(ctx, other.ResourceVersion); !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}
-		if s := inf.Status(); questions != 0 || s.Failed != 0 || s.Watches < 4 {
-			t.Errorf("%d questions whether the server is the same, %d failed requests, %d watches", questions, s.Failed, s.Watches)
+		if s := inf.Status(); questions != 0 || s.Failed != 0 || rig.Watches(s) < 4 {
+			t.Errorf("%d questions whether the server is the same, %d failed requests, %d watches", questions, s.Failed, rig.Watches(s))
 		}
 		rig.Update(t, m, "a", 3)
 		rig.Sleep(time.Minute)

@@ -254,8 +254,8 @@ func TestPoll(t *testing.T) {
 		}
 		// Status knows of each poll.
 		rig.Sleep(25 * time.Second)
-		if s := inf.Status(); time.Since(s.LastList) != 5*time.Second || !s.ListDue.IsZero() || s.Lists != 1 {
-			t.Errorf("the last list was %v ago, due %v", time.Since(s.LastList), s.ListDue)
+		if s := inf.Status(); time.Since(s.LastList) != 5*time.Second || !s.NeedsListSince.IsZero() || s.Requests["list"].Started != 1 {
+			t.Errorf("the last list was %v ago, due %v", time.Since(s.LastList), s.NeedsListSince)
 		}
 		// CatchUp has it called, once for all callers.
 		e.set(func() { e.sizes["d"] = 4 })
@@ -287,8 +287,8 @@ func TestPoll(t *testing.T) {
 		e.set(func() { e.twice = ""; delete(e.sizes, "d") })
 		rig.Sleep(time.Minute)
 		got.MustBe(t, "update b2 b7", "delete d7")
-		if s := inf.Status(); len(s.SetAside) > 0 || s.Relists > 0 || len(errs.All()) != 1 {
-			t.Errorf("in the end: %v, %d relists, %v", s.SetAside, s.Relists, errs.All())
+		if s := inf.Status(); len(s.SetAside) > 0 || rig.Relists(s) > 0 || len(errs.All()) != 1 {
+			t.Errorf("in the end: %v, %d relists, %v", s.SetAside, rig.Relists(s), errs.All())
 		}
 	})
 }
@@ -430,8 +430,8 @@ func TestFeedIsIdle(t *testing.T) {
 			if n := len(errs.All()); n > 0 || alive && runs != 1 || !alive && (runs < 3 || runs > 7) {
 				t.Errorf("alive %v: %d runs, errors: %v", alive, runs, errs.All())
 			}
-			if s := inf.Status(); s.Relists > 0 || s.Healthy() != nil {
-				t.Errorf("%d relists, %v", s.Relists, s.Healthy())
+			if s := inf.Status(); rig.Relists(s) > 0 || s.Healthy() != nil {
+				t.Errorf("%d relists, %v", rig.Relists(s), s.Healthy())
 			}
 		})
 	}

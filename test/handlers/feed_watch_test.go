@@ -67,8 +67,8 @@ func TestFeedGoesOn(t *testing.T) {
 		if diff := cmp.Diff(want, told); diff != "" {
 			t.Errorf("told (-want +got):\n%s", diff)
 		}
-		if s := inf.Status(); s.Relists != 0 || s.Healthy() != nil {
-			t.Errorf("%d relists, %v", s.Relists, s.Healthy())
+		if s := inf.Status(); rig.Relists(s) != 0 || s.Healthy() != nil {
+			t.Errorf("%d relists, %v", rig.Relists(s), s.Healthy())
 		}
 	})
 }
@@ -283,8 +283,8 @@ func TestPollOfACache(t *testing.T) {
 				t.Errorf("the cache has %+v", w)
 			}
 		}
-		if s := inf.Status(); s.Relists > 0 || s.Healthy() != nil {
-			t.Errorf("%d relists, %v", s.Relists, s.Healthy())
+		if s := inf.Status(); rig.Relists(s) > 0 || s.Healthy() != nil {
+			t.Errorf("%d relists, %v", rig.Relists(s), s.Healthy())
 		}
 	})
 }

@@ -108,7 +108,7 @@ func TestFollowProgress(t *testing.T) {
 		m.Compact()
 		m.Disconnect()
 		rig.Sleep(time.Minute)
-		if lists := inf.Status().Streams; lists != 2 {
+		if lists := inf.Status().Requests["stream"].Started; lists != 2 {
 			t.Errorf("%d lists, want a second one", lists)
 		}
 		f.MustBe(t, "progress 4")

@@ -145,10 +145,10 @@ func TestStatusAfterWaitForSync(t *testing.T) {
 						t.Errorf("WaitForSync: %v", err)
 					}
 					want := lw.Status{
-						Informer: "Widget", Phase: "watching", Synced: true, ResourceVersion: "10", Objects: 1, Mode: lw.ListPages,
-						SetAside: map[lw.Key]error{rig.Key("b"): broken}, Epoch: tc.epoch,
+						StoreStatus: lw.StoreStatus{Name: "Widget", Synced: true, Objects: 1, SetAside: map[lw.Key]error{rig.Key("b"): broken}, Handlers: []lw.HandlerStatus{}},
+						Phase:       "watching", ResourceVersion: "10", Mode: lw.ListPages, Epoch: tc.epoch,
 					}
-					ignored := cmpopts.IgnoreFields(lw.Status{}, "LastList", "Lists", "Watches", "Relists", "Failed", "Requests", "ListCauses", "EventTypes", "Undecoded", "Backoff")
+					ignored := cmpopts.IgnoreFields(lw.Status{}, "LastList", "Failed", "Requests", "ListCauses", "Events", "Undecoded", "Backoff")
 					if diff := cmp.Diff(want, inf.Status(), ignored, cmpopts.EquateErrors()); diff != "" {
 						t.Errorf("status (-want +got):\n%s", diff)
 					}
@@ -178,7 +178,7 @@ func TestStatusAfterWaitForResourceVersion(t *testing.T) {
 			case 2, 3:
 				return rig.Stream{Err: errors.New("connection refused")}
 			}
-			if s := inf.Status(); len(s.SetAside) != 1 || s.Failures != 2 || s.Since.IsZero() {
+			if s := inf.Status(); len(s.SetAside) != 1 || s.Failures != 2 || s.FailingSince.IsZero() {
 				t.Errorf("status before: %+v", s)
 			}
 			w, _ := inf.Store().Get(rig.Key("a"))
@@ -196,7 +196,7 @@ func TestStatusAfterWaitForResourceVersion(t *testing.T) {
 			if err := inf.WaitForResourceVersion(rig.Canceled(t), "12"); err != nil {
 				t.Errorf("WaitForResourceVersion: %v", err)
 			}
-			if s := inf.Status(); s.SetAside != nil || s.Failures != 0 || s.Err != nil || !s.Since.IsZero() {
+			if s := inf.Status(); s.SetAside != nil || s.Failures != 0 || s.Err != nil || !s.FailingSince.IsZero() {
 				t.Errorf("status: %+v", s)
 			}
 		}})

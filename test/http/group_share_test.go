@@ -35,8 +35,8 @@ func TestShare(t *testing.T) {
 		type name string
 		a, releaseA := lw.Share(&g, "x", widgets, &lw.Options{Name: "first"})
 		b, releaseB := lw.Share(&g, "x", widgets, &lw.Options{Name: "second"})
-		if a != b || calls.Load() != 1 || a.Status().Informer != "first" {
-			t.Errorf("%p and %p, called %d times, is %q", a, b, calls.Load(), a.Status().Informer)
+		if a != b || calls.Load() != 1 || a.Status().Name != "first" {
+			t.Errorf("%p and %p, called %d times, is %q", a, b, calls.Load(), a.Status().Name)
 		}
 		otherKey, _ := lw.Share(&g, "y", widgets, nil)
 		otherKeyType, _ := lw.Share(&g, name("x"), widgets, nil)
@@ -80,8 +80,8 @@ func TestShareCopiesOptions(t *testing.T) {
 	opts := &lw.Options{}
 	for _, key := range []int{1, 2} {
 		inf, release := lw.Share(&g, key, source, opts)
-		if want := fmt.Sprintf("Widget[%d]", key); inf.Status().Informer != want {
-			t.Errorf("the name is %q, want %q", inf.Status().Informer, want)
+		if want := fmt.Sprintf("Widget[%d]", key); inf.Status().Name != want {
+			t.Errorf("the name is %q, want %q", inf.Status().Name, want)
 		}
 		release()
 	}

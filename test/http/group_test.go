@@ -42,7 +42,7 @@ func mustKeep(t *testing.T, g *lw.Group, wantMembers, wantKeys int) {
 func phases(g *lw.Group) string {
 	var all []string
 	for _, s := range g.Status() {
-		all = append(all, s.Informer+" "+s.Phase)
+		all = append(all, s.Name+" "+s.Phase)
 	}
 	return strings.Join(all, " ")
 }
@@ -386,7 +386,7 @@ func (s *selfish) WaitForResourceVersion(context.Context, string) error { return
 
 func (s *selfish) Status() lw.Status {
 	s.call(&s.looked)
-	return lw.Status{Informer: "selfish"}
+	return lw.Status{StoreStatus: lw.StoreStatus{Name: "selfish"}}
 }
 
 func TestGroupPanics(t *testing.T) {

@@ -3,6 +3,7 @@ package source_test
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -227,8 +228,9 @@ func (s *streamingFake) IsWatchListSemanticsUnSupported() bool { return false }
 
 // A client that opts out of streamed lists by client-go's method is no fake by that. What its lists say decides.
 func TestOptOutOfStreams(t *testing.T) {
-	noStream, fake := lw.SourceHints{NoStream: true}, lw.SourceHints{NoStream: true, Unversioned: true, Unnamed: true}
-	facts := cmpopts.IgnoreFields(lw.SourceHints{}, "Had")
+	noStream, fake := lw.SourceHints{NoStream: true}, lw.SourceHints{NoStream: true, Unversioned: true}
+	facts := cmp.Options{cmpopts.IgnoreFields(lw.SourceHints{}, "StillHas"), cmpopts.IgnoreUnexported(lw.SourceHints{})}
+	unnamed := func(h lw.SourceHints) bool { return reflect.ValueOf(h).FieldByName("unnamed").Bool() }
 	generated := newAppliance("", "", 1)
 	generated.GenerateName = "a-"
 	for name, tc := range map[string]struct {
@@ -236,27 +238,28 @@ func TestOptOutOfStreams(t *testing.T) {
 			lw.Client[*appliance, *applianceList]
 			holds(...appliance)
 		}
-		before lw.SourceHints
-		items  []appliance
-		after  lw.SourceHints
+		before  lw.SourceHints
+		items   []appliance
+		after   lw.SourceHints
+		unnamed bool // objects may have no name
 	}{
-		"nothing":                         {&optedOut{}, noStream, nil, noStream},
-		"versions":                        {&optedOut{}, noStream, []appliance{*newAppliance("a", "9", 1)}, noStream},
-		"a version":                       {&optedOut{}, noStream, []appliance{*newAppliance("a", "", 1), *newAppliance("b", "9", 1), *newAppliance("c", "", 1)}, noStream},
-		"no version":                      {&optedOut{}, noStream, []appliance{*newAppliance("a", "", 1)}, lw.SourceHints{NoStream: true, Unversioned: true}},
-		"no name":                         {&optedOut{}, noStream, []appliance{*newAppliance("", "9", 1)}, noStream},
-		"no name, and no version":         {&optedOut{}, noStream, []appliance{*newAppliance("a", "9", 1), {}}, lw.SourceHints{NoStream: true, Unnamed: true}},
-		"no name, but a UID":              {&optedOut{}, noStream, []appliance{*newAppliance("a", "9", 1), *newAppliance("", "", 1)}, noStream},
-		"no name, but a version":          {&optedOut{}, noStream, []appliance{*newAppliance("a", "9", 1), {ObjectMeta: metav1.ObjectMeta{ResourceVersion: "9"}}}, noStream},
-		"no name was generated":           {&optedOut{}, noStream, []appliance{*newAppliance("a", "9", 1), *generated}, lw.SourceHints{NoStream: true, Unnamed: true}},
-		"no client's method":              {&applianceClient{}, lw.SourceHints{}, []appliance{*newAppliance("a", "9", 1)}, lw.SourceHints{}},
-		"a fake with versions":            {&recordingClient{}, fake, []appliance{*newAppliance("a", "9", 1)}, fake},
-		"a fake that streams":             {&streamingFake{}, lw.SourceHints{}, []appliance{*newAppliance("a", "9", 1)}, lw.SourceHints{}},
-		"a fake that streams, no version": {&streamingFake{}, lw.SourceHints{}, []appliance{*newAppliance("a", "", 1)}, lw.SourceHints{Unversioned: true}},
+		"nothing":                         {&optedOut{}, noStream, nil, noStream, false},
+		"versions":                        {&optedOut{}, noStream, []appliance{*newAppliance("a", "9", 1)}, noStream, false},
+		"a version":                       {&optedOut{}, noStream, []appliance{*newAppliance("a", "", 1), *newAppliance("b", "9", 1), *newAppliance("c", "", 1)}, noStream, false},
+		"no version":                      {&optedOut{}, noStream, []appliance{*newAppliance("a", "", 1)}, lw.SourceHints{NoStream: true, Unversioned: true}, false},
+		"no name":                         {&optedOut{}, noStream, []appliance{*newAppliance("", "9", 1)}, noStream, false},
+		"no name, and no version":         {&optedOut{}, noStream, []appliance{*newAppliance("a", "9", 1), {}}, noStream, true},
+		"no name, but a UID":              {&optedOut{}, noStream, []appliance{*newAppliance("a", "9", 1), *newAppliance("", "", 1)}, noStream, false},
+		"no name, but a version":          {&optedOut{}, noStream, []appliance{*newAppliance("a", "9", 1), {ObjectMeta: metav1.ObjectMeta{ResourceVersion: "9"}}}, noStream, false},
+		"no name was generated":           {&optedOut{}, noStream, []appliance{*newAppliance("a", "9", 1), *generated}, noStream, true},
+		"no client's method":              {&applianceClient{}, lw.SourceHints{}, []appliance{*newAppliance("a", "9", 1)}, lw.SourceHints{}, false},
+		"a fake with versions":            {&recordingClient{}, fake, []appliance{*newAppliance("a", "9", 1)}, fake, true},
+		"a fake that streams":             {&streamingFake{}, lw.SourceHints{}, []appliance{*newAppliance("a", "9", 1)}, lw.SourceHints{}, false},
+		"a fake that streams, no version": {&streamingFake{}, lw.SourceHints{}, []appliance{*newAppliance("a", "", 1)}, lw.SourceHints{Unversioned: true}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			src := lw.FromClient(tc.client)
-			if !tc.before.Unnamed {
+			if !tc.before.Unversioned {
 				tc.before.Decoder, tc.after.Decoder = "client-go", "client-go"
 			}
 			if diff := cmp.Diff(tc.before, src.Hints(), facts); diff != "" {
@@ -275,6 +278,9 @@ func TestOptOutOfStreams(t *testing.T) {
 			}
 			tc.client.holds() // an empty list says nothing
 			list()
+			if got := unnamed(src.Hints()); got != tc.unnamed {
+				t.Errorf("objects may be unnamed: %t, want %t", got, tc.unnamed)
+			}
 			if diff := cmp.Diff(tc.after, src.Hints(), facts); diff != "" {
 				t.Errorf("after an empty list (-want +got):\n%s", diff)
 			}

@@ -396,7 +396,7 @@ func TestListWatchMeta(t *testing.T) {
 }
 
 // An answer proves something only if it is of the version that was asked for, and of nothing but the object.
-func TestHadByList(t *testing.T) {
+func TestStillHasByList(t *testing.T) {
 	id := lw.Meta{Namespace: "default", Name: "a", UID: "uid-a", ResourceVersion: "7"}
 	const no, useless = "false <nil>", "unsupported"
 	for name, tc := range map[string]struct {
@@ -420,7 +420,7 @@ func TestHadByList(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			src := &rig.Script{Lists: []rig.Reply{tc.answer}}
-			had, err := lw.HadByList(t.Context(), src, tc.id, "10")
+			had, err := lw.StillHasByList(t.Context(), src, tc.id, "10")
 			got := fmt.Sprint(had, " ", err)
 			if errors.Is(err, errors.ErrUnsupported) && !had {
 				got = useless

@@ -53,11 +53,11 @@ func TestWatchWithoutTheRightToList(t *testing.T) {
 					}
 				}
 				s := inf.Status()
-				if s.Lists != 0 || s.Probes < 10 || s.Probes > 16 || s.Watches > 20 {
-					t.Errorf("in an hour: %d lists, %d probes, %d watches", s.Lists, s.Probes, s.Watches)
+				if s.Requests["list"].Started != 0 || s.Requests["probe"].Started < 10 || s.Requests["probe"].Started > 16 || rig.Watches(s) > 20 {
+					t.Errorf("in an hour: %d lists, %d probes, %d watches", s.Requests["list"].Started, s.Requests["probe"].Started, rig.Watches(s))
 				}
-				if n := len(errs.All()); n != int(s.Probes) {
-					t.Errorf("%d errors of %d probes", n, s.Probes)
+				if n := len(errs.All()); n != int(s.Requests["probe"].Started) {
+					t.Errorf("%d errors of %d probes", n, s.Requests["probe"].Started)
 				}
 				if healthy < 330 {
 					t.Errorf("it was well %d times of 360", healthy)
@@ -75,7 +75,7 @@ func TestWatchWithoutTheRightToList(t *testing.T) {
 			inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
 			rig.Start(t, inf)
 			rig.Sleep(2 * time.Minute)
-			if s := inf.Status(); s.Epoch != 1 || s.ResourceVersion != "10" || s.Probes != 2 {
+			if s := inf.Status(); s.Epoch != 1 || s.ResourceVersion != "10" || s.Requests["probe"].Started != 2 {
 				t.Errorf("status: %+v", s)
 			}
 		})
@@ -96,7 +96,7 @@ func TestWatchWithoutTheRightToList(t *testing.T) {
 			rig.Start(t, inf)
 			// It asks after 20 s, after 60 s, and 60 s after that.
 			rig.Sleep(130 * time.Second)
-			if s := inf.Status(); s.Probes != 3 || s.Watches != 7 {
+			if s := inf.Status(); s.Requests["probe"].Started != 3 || rig.Watches(s) != 7 {
 				t.Errorf("status: %+v", s)
 			}
 		})
@@ -119,8 +119,8 @@ func TestWatchWithoutTheRightToList(t *testing.T) {
 				probes uint64
 			}{{40 * time.Second, 1}, {20 * time.Second, 2}, {60 * time.Second, 3}, {120 * time.Second, 4}, {20 * time.Second, 5}, {30 * time.Second, 6}} {
 				rig.Sleep(at.after)
-				if s := inf.Status(); s.Probes != at.probes {
-					t.Errorf("%v after the last: %d probes, want %d", at.after, s.Probes, at.probes)
+				if s := inf.Status(); s.Requests["probe"].Started != at.probes {
+					t.Errorf("%v after the last: %d probes, want %d", at.after, s.Requests["probe"].Started, at.probes)
 				}
 			}
 		})
@@ -135,7 +135,7 @@ func TestWatchWithoutTheRightToList(t *testing.T) {
 			inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
 			rig.Start(t, inf)
 			rig.Sleep(5 * time.Minute)
-			if s := inf.Status(); s.Probes != 1 || s.Watches != 2 || s.ResourceVersion != "20" {
+			if s := inf.Status(); s.Requests["probe"].Started != 1 || rig.Watches(s) != 2 || s.ResourceVersion != "20" {
 				t.Errorf("status: %+v", s)
 			}
 		})
@@ -251,7 +251,7 @@ func TestBusyStreamWithoutAnEnd(t *testing.T) {
 				if diff := cmp.Diff([]string{"stream", "list limit 500", "watch 1000000000"}, src.Log()[:3]); diff != "" {
 					t.Errorf("requests (-want +got):\n%s", diff)
 				}
-				if s := inf.Status(); !s.Synced || s.Mode != lw.ListPages || s.Lists != 1 {
+				if s := inf.Status(); !s.Synced || s.Mode != lw.ListPages || s.Requests["list"].Started != 1 {
 					t.Errorf("status: %+v", s)
 				}
 				if got := errs.All()[0].Error(); got != "lw: Widget: stream: the server did not end the initial events of the streamed list" {

@@ -53,11 +53,11 @@ func TestIdleWatchesAreCut(t *testing.T) {
 					}
 				}
 				s := inf.Status()
-				if s.Lists != 1 || s.Failures != 0 || s.Healthy() != nil || len(errs.All()) > 0 {
-					t.Errorf("%d lists, %d failures, errors: %v", s.Lists, s.Failures, errs.All())
+				if s.Requests["list"].Started != 1 || s.Failures != 0 || s.Healthy() != nil || len(errs.All()) > 0 {
+					t.Errorf("%d lists, %d failures, errors: %v", s.Requests["list"].Started, s.Failures, errs.All())
 				}
-				if s.Probes < 10 || s.Probes > 25 {
-					t.Errorf("%d probes in 70 minutes", s.Probes)
+				if s.Requests["probe"].Started < 10 || s.Requests["probe"].Started > 25 {
+					t.Errorf("%d probes in 70 minutes", s.Requests["probe"].Started)
 				}
 			})
 		})
@@ -110,8 +110,8 @@ func TestWatchesThatEndAtOnce(t *testing.T) {
 			OnWatch: func() rig.Stream { return rig.Stream{After: 100 * time.Millisecond} },
 		}
 		inf, errs := rig.Paged(t, src, 10*time.Minute)
-		if s := inf.Status(); s.Watches > 60 || s.Failures == 0 || len(errs.All()) == 0 {
-			t.Errorf("%d watches, %d failures", s.Watches, s.Failures)
+		if s := inf.Status(); rig.Watches(s) > 60 || s.Failures == 0 || len(errs.All()) == 0 {
+			t.Errorf("%d watches, %d failures", rig.Watches(s), s.Failures)
 		}
 	})
 }
@@ -149,8 +149,8 @@ func TestWatchIsRefused(t *testing.T) {
 						t.Errorf("a change is not seen after half a minute")
 					}
 				}
-				if s := inf.Status(); s.Lists < 30 || s.Lists > 100 || s.Failures == 0 || s.Healthy() != nil {
-					t.Errorf("%d lists, %d failures, %v", s.Lists, s.Failures, s.Healthy())
+				if s := inf.Status(); s.Requests["list"].Started < 30 || s.Requests["list"].Started > 100 || s.Failures == 0 || s.Healthy() != nil {
+					t.Errorf("%d lists, %d failures, %v", s.Requests["list"].Started, s.Failures, s.Healthy())
 				}
 				errs.MustBe(t, refusal)
 				errs.MustHave(t, "the list is answered, but the watch is refused")
@@ -200,9 +200,9 @@ func TestOneVersionForAll(t *testing.T) {
 		next <- rig.Modified(rig.Stamped("a", 4, "6"))
 		rig.Sleep(time.Minute)
 		got.MustBe(t, "update a2 a4")
-		before := inf.Status().Lists
+		before := inf.Status().Requests["list"].Started
 		rig.Sleep(time.Hour)
-		if n := inf.Status().Lists; n != before {
+		if n := inf.Status().Requests["list"].Started; n != before {
 			t.Errorf("%d lists in an hour in which nothing is wrong", n-before)
 		}
 	})

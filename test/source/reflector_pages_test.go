@@ -249,7 +249,7 @@ func TestSlowLists(t *testing.T) {
 					}
 					return
 				}
-				if s := inf.Status(); !s.Synced || s.Objects != tc.want || s.Lists != 1 || len(errs.All()) != 0 {
+				if s := inf.Status(); !s.Synced || s.Objects != tc.want || s.Requests["list"].Started != 1 || len(errs.All()) != 0 {
 					t.Errorf("status %+v, errors %v", s, errs.All())
 				}
 			})

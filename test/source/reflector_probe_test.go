@@ -60,7 +60,7 @@ func TestQuestionsThatFail(t *testing.T) {
 				inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: func(int) time.Duration { return time.Second }})
 				rig.Start(t, inf)
 				rig.Sleep(15*time.Second + tc.most)
-				if s := inf.Status(); s.Epoch != 1 || s.Probes < 2 {
+				if s := inf.Status(); s.Epoch != 1 || s.Requests["probe"].Started < 2 {
 					t.Errorf("status: %+v, requests %v", s, src.Log())
 				}
 			})
@@ -218,8 +218,8 @@ func TestRestoredServer(t *testing.T) {
 					if diff := gocmp.Diff(want, told); diff != "" {
 						t.Errorf("what a handler was told adds up to (-want +got):\n%s", diff)
 					}
-					if s := inf.Status(); s.Epoch != 1 || s.Relists != 1 {
-						t.Errorf("epoch %d and %d relists, want 1 and 1", s.Epoch, s.Relists)
+					if s := inf.Status(); s.Epoch != 1 || rig.Relists(s) != 1 {
+						t.Errorf("epoch %d and %d relists, want 1 and 1", s.Epoch, rig.Relists(s))
 					}
 					errs.MustBe(t, lw.ErrRewound)
 					// What comes after that is followed.
@@ -241,7 +241,7 @@ type questioned struct {
 	questions []lw.Meta
 }
 
-func (q *questioned) Hints() lw.SourceHints { return lw.SourceHints{Had: q.ask} }
+func (q *questioned) Hints() lw.SourceHints { return lw.SourceHints{StillHas: q.ask} }
 
 func (q *questioned) ask(_ context.Context, obj lw.Meta, version string) (bool, error) {
 	if version != "10" {
@@ -338,17 +338,15 @@ func TestWitness(t *testing.T) {
 					}
 				}
 				s := inf.Status()
-				if s.Epoch != tc.epoch || s.Relists != tc.relists || s.Phase != "watching" || s.Failures != 0 {
+				if s.Epoch != tc.epoch || rig.Relists(s) != tc.relists || s.Phase != "watching" || s.Failures != 0 {
 					t.Errorf("status %+v, want epoch %d, %d relists", s, tc.epoch, tc.relists)
 				}
 				probes := uint64(0)
-				for _, r := range s.Requests {
-					if r.Op == "probe" {
-						probes += r.Count
-					}
+				for _, n := range s.Requests["probe"].Ended {
+					probes += n
 				}
-				if probes != s.Probes || s.Probes < uint64(tc.questions) {
-					t.Errorf("%d probes of %+v, want %d or more", s.Probes, s.Requests, tc.questions)
+				if probes != s.Requests["probe"].Started || s.Requests["probe"].Started < uint64(tc.questions) {
+					t.Errorf("%d probes of %+v, want %d or more", s.Requests["probe"].Started, s.Requests, tc.questions)
 				}
 				if tc.reports != "" {
 					errs.MustHave(t, tc.reports)
@@ -488,7 +486,7 @@ func (b byLists) Watch(ctx context.Context, opts metav1.ListOptions, yield func(
 }
 
 func (b byLists) Hints() lw.SourceHints {
-	return lw.SourceHints{Had: func(ctx context.Context, obj lw.Meta, version string) (bool, error) {
-		return lw.HadByList(ctx, b, obj, version)
+	return lw.SourceHints{StillHas: func(ctx context.Context, obj lw.Meta, version string) (bool, error) {
+		return lw.StillHasByList(ctx, b, obj, version)
 	}}
 }

@@ -44,7 +44,7 @@ func TestReplacedHistory(t *testing.T) {
 					rig.Start(t, inf)
 					rig.Sleep(5 * time.Minute)
 					rig.MustHold(t, inf.Store(), version, map[string]int{"a": 2, "b": 2})
-					if s := inf.Status(); s.Epoch != 1 || s.Relists != 1 || s.Failures != 0 {
+					if s := inf.Status(); s.Epoch != 1 || rig.Relists(s) != 1 || s.Failures != 0 {
 						t.Errorf("status %+v, want epoch 1, 1 relist", s)
 					}
 					errs.MustBe(t, lw.ErrRewound)
@@ -76,7 +76,7 @@ func TestReplacedHistoryOnce(t *testing.T) {
 		inf, _ := rig.Paged(t, src, 5*time.Minute)
 		// The third list has a version of a that is known: in one epoch that is the same object.
 		rig.MustHold(t, inf.Store(), "30", map[string]int{"a": 2})
-		if s := inf.Status(); s.Epoch != 1 || s.Relists != 2 {
+		if s := inf.Status(); s.Epoch != 1 || rig.Relists(s) != 2 {
 			t.Errorf("status %+v, want epoch 1, 2 relists", s)
 		}
 	})
@@ -136,7 +136,7 @@ func TestListAfterAnOutage(t *testing.T) {
 				told.Take()
 				rig.Sleep(5 * time.Minute)
 				rig.MustHold(t, inf.Store(), "20", tc.want)
-				if s := inf.Status(); s.Epoch != tc.epoch || s.Relists != 1 {
+				if s := inf.Status(); s.Epoch != tc.epoch || rig.Relists(s) != 1 {
 					t.Errorf("status %+v, want epoch %d, 1 relist; requests %q", s, tc.epoch, scripted.Log())
 				}
 				told.Sorted(t, tc.told...)

@@ -198,8 +198,8 @@ func TestPollingSource(t *testing.T) {
 					t.Errorf("%d lists in an hour, want about %d", n, tc.lists)
 				}
 				rig.MustBeBounded(t, src.Requests())
-				if s := inf.Status(); s.ListCauses["unversioned"] != s.Relists {
-					t.Errorf("causes of %d relists: %+v", s.Relists, s.ListCauses)
+				if s := inf.Status(); s.ListCauses["unversioned"] != rig.Relists(s) {
+					t.Errorf("causes of %d relists: %+v", rig.Relists(s), s.ListCauses)
 				}
 			})
 		})
@@ -351,11 +351,11 @@ func TestRetryAfterBeforeBackoff(t *testing.T) {
 		paged := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: func(int) time.Duration { return time.Second }})
 		rig.Start(t, paged)
 		rig.Sleep(50 * time.Second)
-		if n := paged.Status().Lists; n != 1 {
+		if n := paged.Status().Requests["list"].Started; n != 1 {
 			t.Errorf("%d lists in 50 s", n)
 		}
 		rig.Sleep(20 * time.Second)
-		if n := paged.Status().Lists; n != 2 {
+		if n := paged.Status().Requests["list"].Started; n != 2 {
 			t.Errorf("%d lists in 70 s", n)
 		}
 	})

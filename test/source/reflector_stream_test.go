@@ -137,7 +137,7 @@ func TestStreamIsOneState(t *testing.T) {
 		got.MustBe(t, "add a2", "synced", "update a2 a3")
 		rig.MustHold(t, inf.Store(), "30", map[string]int{"a": 3})
 		rig.MustLog(t, src, "stream")
-		if s := inf.Status(); s.Events != 7 || s.Watches != 1 || s.Lists != 0 || s.LastEvent.IsZero() {
+		if s := inf.Status(); rig.Heard(s) != 7 || rig.Watches(s) != 1 || s.Requests["list"].Started != 0 || s.LastEvent.IsZero() {
 			t.Errorf("status: %+v", s)
 		}
 	})
@@ -185,7 +185,7 @@ func TestStreamOnly(t *testing.T) {
 				if diff := cmp.Diff([]int{1, 2, 3, 4, 5, 6}, asked); diff != "" {
 					t.Errorf("backoffs (-want +got):\n%s", diff)
 				}
-				if s := inf.Status(); s.Synced || s.Lists != 0 || s.Failures != 6 {
+				if s := inf.Status(); s.Synced || s.Requests["list"].Started != 0 || s.Failures != 6 {
 					t.Errorf("status: %+v", s)
 				}
 			})
@@ -235,7 +235,7 @@ func TestTimeoutOfAStream(t *testing.T) {
 			inf := lw.NewInformer[*rig.Widget](ended, &lw.Options{WatchTimeout: 20 * time.Second, OnError: func(err error) { t.Error(err) }})
 			rig.Start(t, inf)
 			rig.Sleep(58 * time.Second)
-			if s := inf.Status(); s.Probes != 0 || s.Watches != 2 || s.Phase != "watching" {
+			if s := inf.Status(); s.Requests["probe"].Started != 0 || rig.Watches(s) != 2 || s.Phase != "watching" {
 				t.Errorf("status: %+v", s)
 			}
 		})
@@ -305,11 +305,11 @@ func TestStreamBecomesAWatch(t *testing.T) {
 		inf := lw.NewInformer[*rig.Widget](&closing{sprinkler: src, after: 36 * time.Second}, &lw.Options{OnError: func(error) {}})
 		rig.Start(t, inf)
 		rig.Sleep(20 * time.Second)
-		if s := inf.Status(); s.Streams != 1 || s.Watches != 1 || s.Phase != "watching" || s.ResourceVersion != "10" {
+		if s := inf.Status(); s.Requests["stream"].Started != 1 || rig.Watches(s) != 1 || s.Phase != "watching" || s.ResourceVersion != "10" {
 			t.Errorf("after its list: %+v", s)
 		}
 		rig.Sleep(2 * time.Hour)
-		if s := inf.Status(); s.Watches < 3 {
+		if s := inf.Status(); rig.Watches(s) < 3 {
 			t.Errorf("after some silence: %+v", s)
 		}
 	})
@@ -318,7 +318,7 @@ func TestStreamBecomesAWatch(t *testing.T) {
 		inf := lw.NewInformer[*rig.Widget](src, &lw.Options{OnError: func(error) {}})
 		rig.Start(t, inf)
 		rig.Sleep(11 * time.Minute)
-		if s := inf.Status(); s.Watches < 2 || s.Watches > 4 {
+		if s := inf.Status(); rig.Watches(s) < 2 || rig.Watches(s) > 4 {
 			t.Errorf("status: %+v", s)
 		}
 	})

@@ -290,7 +290,7 @@ func TestPages(t *testing.T) {
 				if at := src.Requests(); tc.lists[0].Err != nil && at[1].Sub(at[0]) < 400*time.Millisecond {
 					t.Errorf("it was tried again after %v", at[1].Sub(at[0]))
 				}
-				if n := inf.Status().Lists; n != uint64(len(tc.lists)) {
+				if n := inf.Status().Requests["list"].Started; n != uint64(len(tc.lists)) {
 					t.Errorf("Status counts %d lists", n)
 				}
 			})

@@ -93,8 +93,8 @@ func TestMore(t *testing.T) {
 				if got.Load() != int64(tc.send) {
 					t.Errorf("at the end the handler was told %d events of %d", got.Load(), tc.send)
 				}
-				if s := inf.Status(); s.Events != uint64(tc.send) {
-					t.Errorf("Status.Events = %d, want %d", s.Events, tc.send)
+				if s := inf.Status(); rig.Heard(s) != uint64(tc.send) {
+					t.Errorf("Status.Events = %d, want %d", rig.Heard(s), tc.send)
 				}
 			})
 		})

@@ -192,8 +192,8 @@ func TestShardOfServerThatIgnoresIt(t *testing.T) {
 					want = append(want, "add c3")
 				}
 				log.MustBe(t, want...)
-				if s := inf.Status(); len(errs.All()) > 0 || s.Relists > 0 {
-					t.Errorf("%d relists, errors %v", s.Relists, errs.All())
+				if s := inf.Status(); len(errs.All()) > 0 || rig.Relists(s) > 0 {
+					t.Errorf("%d relists, errors %v", rig.Relists(s), errs.All())
 				}
 			})
 		})

@@ -167,8 +167,8 @@ func TestKeep(t *testing.T) {
 		rig.Sleep(time.Minute)
 		got.Sorted(t, "delete a6", "delete odd4")
 		rig.MustHold(t, inf.Store(), m.ResourceVersion(), map[string]int{})
-		if s := inf.Status(); s.Epoch != 0 || len(s.SetAside) > 0 || s.Relists < 2 {
-			t.Errorf("epoch %d, set aside %v, %d relists", s.Epoch, s.SetAside, s.Relists)
+		if s := inf.Status(); s.Epoch != 0 || len(s.SetAside) > 0 || rig.Relists(s) < 2 {
+			t.Errorf("epoch %d, set aside %v, %d relists", s.Epoch, s.SetAside, rig.Relists(s))
 		}
 	})
 }
@@ -217,7 +217,7 @@ func TestKeptIsNoWitness(t *testing.T) {
 		}
 	}
 	read()
-	had := lw.HintsOf(src).Had
+	had := lw.HintsOf(src).StillHas
 	a, _ := m.Get(t.Context(), rig.Key("a"))
 	if ok, err := had(t.Context(), lw.MetaOf(a), m.ResourceVersion()); !ok || err != nil {
 		t.Errorf("%v, %v", ok, err)
@@ -260,7 +260,7 @@ func TestKeptAtARelist(t *testing.T) {
 		m.Fail(nil)
 		rig.Sleep(10 * time.Minute)
 		got.MustBe(t, "update b2 b4")
-		had := lw.HintsOf(src).Had
+		had := lw.HintsOf(src).StillHas
 		b, _ := inf.Store().Get(rig.Key("b"))
 		if _, err := had(t.Context(), lw.MetaOf(b), inf.Store().ResourceVersion()); err != nil {
 			t.Errorf("what is not kept is no witness: %v", err)

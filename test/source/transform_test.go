@@ -213,7 +213,7 @@ func TestTransformRemembersThroughABrokenStream(t *testing.T) {
 	if err := src.Watch(t.Context(), initial, func(lw.WatchEvent[*rig.Widget]) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := lw.HintsOf(src).Had(t.Context(), lw.MetaOf(rig.NewWidget("a", 1)), "10"); !errors.Is(err, errors.ErrUnsupported) {
+	if _, err := lw.HintsOf(src).StillHas(t.Context(), lw.MetaOf(rig.NewWidget("a", 1)), "10"); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("what is kept is a witness: %v", err)
 	}
 }
@@ -222,7 +222,7 @@ func TestTransformRemembersThroughABrokenStream(t *testing.T) {
 type hasAll struct{ lw.Source[*rig.Widget] }
 
 func (hasAll) Hints() lw.SourceHints {
-	return lw.SourceHints{Had: func(context.Context, lw.Meta, string) (bool, error) { return true, nil }}
+	return lw.SourceHints{StillHas: func(context.Context, lw.Meta, string) (bool, error) { return true, nil }}
 }
 
 // A beforeProbe calls do before it answers a probe. It is no witness, so it is probed.
@@ -294,7 +294,7 @@ func TestTransformOfAWitness(t *testing.T) {
 			}
 			tc.ask(&id)
 			got := "none"
-			if ask := lw.HintsOf(src).Had; ask != nil {
+			if ask := lw.HintsOf(src).StillHas; ask != nil {
 				had, err := ask(t.Context(), id, meta.ResourceVersion)
 				got = fmt.Sprint(had, " ", err)
 			}

@@ -49,14 +49,14 @@ func TestPanicInIndexHoldsTheVersion(t *testing.T) {
 		rig.Update(t, m, "b", 2)
 		got.MustBe(t, "update b1 b2")
 		mustStay("after another object's", before, 2)
-		relists := inf.Status().Relists
+		relists := rig.Relists(inf.Status())
 		m.Fail(errors.New("down"))
 		m.Disconnect()
 		rig.Update(t, m, "b", 1)
 		m.Compact()
 		m.Fail(nil)
 		rig.Sleep(time.Minute)
-		if relists == inf.Status().Relists {
+		if relists == rig.Relists(inf.Status()) {
 			t.Error("there was no list")
 		}
 		got.MustBe(t, "update b2 b1")
@@ -95,8 +95,8 @@ func TestPanicInIndexIsReportedOnce(t *testing.T) {
 		if panics != 1 || errs != 1 {
 			t.Errorf("%d panics and %d errors were reported, want 1 of each", panics, errs)
 		}
-		if s := inf.Status(); s.Watches < 4 || s.Relists != 0 {
-			t.Errorf("%d watches and %d relists, want one watch after the other", s.Watches, s.Relists)
+		if s := inf.Status(); rig.Watches(s) < 4 || rig.Relists(s) != 0 {
+			t.Errorf("%d watches and %d relists, want one watch after the other", rig.Watches(s), rig.Relists(s))
 		}
 	})
 }

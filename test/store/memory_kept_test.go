@@ -167,8 +167,8 @@ func length(w *heavy) int { return len(w.Name) }
 // After any changes and a collection of garbage, the heap has what is shown.
 func TestKeepsWhatIsShown(t *testing.T) {
 	byName := lw.On[string, *heavy, *heavy]{
-		Left:  lw.One(func(w *heavy) string { return w.Name }),
-		Right: lw.One(func(w *heavy) string { return w.Name }),
+		Left:  lw.SingleKey(func(w *heavy) string { return w.Name }),
+		Right: lw.SingleKey(func(w *heavy) string { return w.Name }),
 	}
 	pairOf := func(k *keeper) func(l, r *heavy) *heavy {
 		return func(l, r *heavy) *heavy { return k.result(l.Name, l.Size+r.Size) }
@@ -294,7 +294,7 @@ func TestKeepsWhatIsShown(t *testing.T) {
 			u := lw.NewUnion[*heavy](k.g, k.l)
 			k.show(u)
 			remove := u.Add(d)
-			k.each = append(k.each, func() { lw.In(k.g.Snapshot(), u.Derived) })
+			k.each = append(k.each, func() { u.Derived.At(k.g.Snapshot()) })
 			return func() { remove(); d.Close() }
 		},
 		"a log that is read": func(k *keeper) func() {

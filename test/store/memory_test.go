@@ -363,8 +363,8 @@ func TestMemoryFail(t *testing.T) {
 	if err := m.Watch(t.Context(), metav1.ListOptions{}, nil); err != down {
 		t.Errorf("Watch = %v, want %v", err, down)
 	}
-	if _, err := m.Hints().Had(t.Context(), lw.Meta{Namespace: "default", Name: "a", ResourceVersion: "2"}, "2"); err != down {
-		t.Errorf("Had = %v, want %v", err, down)
+	if _, err := m.Hints().StillHas(t.Context(), lw.Meta{Namespace: "default", Name: "a", ResourceVersion: "2"}, "2"); err != down {
+		t.Errorf("StillHas = %v, want %v", err, down)
 	}
 	if _, err := m.Update(t.Context(), rig.NewWidget("a", 2)); err != nil {
 		t.Errorf("Update = %v while requests fail", err)

@@ -19,7 +19,7 @@ import (
 type counts = map[string]uint64
 
 // missingIsZero compares counts, or the calls of a handler: one that is missing in what is wanted is 0.
-var missingIsZero = cmp.Options{cmp.Comparer(sameCounts[string]), cmp.Comparer(sameCounts[lw.EventType])}
+var missingIsZero = cmp.Options{cmp.Comparer(sameCounts[string]), cmp.Comparer(sameCounts[int]), cmp.Comparer(sameCounts[lw.EventType])}
 
 func sameCounts[K comparable](a, b map[K]uint64) bool {
 	for _, m := range []map[K]uint64{a, b} {
@@ -37,11 +37,11 @@ func TestStatusHasEachCount(t *testing.T) {
 	inf := lw.NewInformer(lw.NewMemory[*rig.Widget](), nil)
 	inf.AddHandler(lw.Handler[*rig.Widget]{Add: func(*rig.Widget) {}})
 	s := inf.Status()
-	want := lw.Counters{
+	want := lw.Status{
 		ListCauses: counts{"first": 0, "expired": 0, "gap": 0, "older": 0, "protocol": 0, "unreadable": 0, "failing": 0, "unversioned": 0},
-		EventTypes: counts{"added": 0, "modified": 0, "deleted": 0, "bookmark": 0},
+		Events:     counts{"added": 0, "modified": 0, "deleted": 0, "bookmark": 0},
 	}
-	if diff := cmp.Diff(want, s.Counters); diff != "" {
+	if diff := cmp.Diff(want, lw.Status{ListCauses: s.ListCauses, Events: s.Events}); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(map[lw.EventType]uint64{lw.Added: 0, lw.Updated: 0, lw.Deleted: 0}, s.Handlers[0].Calls); diff != "" {
@@ -138,25 +138,25 @@ func TestStatusCounters(t *testing.T) {
 		src.Lists[2].Bad = []error{&lw.Error{Op: "decode", Key: rig.Key("c"), Err: bad}, &lw.Error{Op: "decode", Key: rig.Key("d"), Err: bad}}
 		inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: func(n int) time.Duration { return time.Duration(n) * time.Second }})
 		defer rig.Begin(t, inf)()
-		if got := inf.Status(); got.Backoff != 0 || cmp.Diff([]lw.RequestCount{{Op: "list", Code: 403, Count: 1}}, got.Requests) != "" {
+		if got := inf.Status(); got.Backoff != 0 || cmp.Diff(map[string]lw.RequestCount{"list": {Started: 1, Ended: map[int]uint64{403: 1}}}, got.Requests) != "" {
 			t.Errorf("in the first pause: %v, %v", got.Backoff, got.Requests)
 		}
 		rig.Sleep(5 * time.Minute)
 		got := inf.Status()
 		want := lw.Status{
-			Counters: lw.Counters{Requests: []lw.RequestCount{
-				{Op: "list", Code: 0, Count: 1}, {Op: "list", Code: 200, Count: 2}, {Op: "list", Code: 403, Count: 1},
-				{Op: "watch", Code: 200, Count: 1, Time: time.Minute}, {Op: "watch", Code: 410, Count: 1, Time: 5 * time.Second},
-			}, EventTypes: counts{"added": 1, "modified": 3, "deleted": 1, "bookmark": 1}, Events: 6, Undecoded: 3, Backoff: 3 * time.Second, ListCauses: counts{"first": 1, "expired": 1}, Relists: 1},
+			Requests: map[string]lw.RequestCount{
+				"list":  {Started: 4, Ended: map[int]uint64{0: 1, 200: 2, 403: 1}},
+				"watch": {Started: 3, Ended: map[int]uint64{200: 1, 410: 1}, Time: 65 * time.Second},
+			}, Events: counts{"added": 1, "modified": 3, "deleted": 1, "bookmark": 1}, Undecoded: 3, Backoff: 3 * time.Second, ListCauses: counts{"first": 1, "expired": 1},
 		}
 		counters := lw.Status{
-			Counters: lw.Counters{Requests: got.Requests, EventTypes: got.EventTypes, Events: got.Events, Undecoded: got.Undecoded, Backoff: got.Backoff, ListCauses: got.ListCauses, Relists: got.Relists},
+			Requests: got.Requests, Events: got.Events, Undecoded: got.Undecoded, Backoff: got.Backoff, ListCauses: got.ListCauses,
 		}
 		if diff := cmp.Diff(want, counters, missingIsZero); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
-		got.Requests[0].Count = 99
-		if inf.Status().Requests[0].Count == 99 {
+		got.Requests["list"].Ended[0] = 99
+		if inf.Status().Requests["list"].Ended[0] == 99 {
 			t.Error("a Status is not its caller's own")
 		}
 	})
@@ -173,7 +173,7 @@ func TestStatusOfMadeUpCodes(t *testing.T) {
 		inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
 		defer rig.Begin(t, inf)()
 		rig.Sleep(time.Hour)
-		if got := inf.Status().Requests; len(got) != 1 || got[0].Code != 0 || got[0].Count < 10 {
+		if got := inf.Status().Requests["list"].Ended; len(got) != 1 || got[0] < 10 {
 			t.Errorf("%+v", got)
 		}
 	})

@@ -92,8 +92,8 @@ func TestStatusHealthyWhileAListIsDue(t *testing.T) {
 			rig.Sleep(want.after)
 			s := inf.Status()
 			last, due := s.LastList.Sub(began), time.Duration(-1)
-			if !s.ListDue.IsZero() {
-				due = s.ListDue.Sub(began)
+			if !s.NeedsListSince.IsZero() {
+				due = s.NeedsListSince.Sub(began)
 			}
 			if got := fmt.Sprint(s.Healthy()); last != want.last || due != want.due || got != want.healthy {
 				t.Errorf("after %v: the last list %v after the beginning, due since %v, healthy: %s", time.Since(began), last, due, got)
@@ -135,7 +135,7 @@ func TestListEndsFailures(t *testing.T) {
 					t.Fatal(err)
 				}
 				synctest.Wait()
-				if s := inf.Status(); s.Failures != 0 || s.Err != nil || !s.Since.IsZero() || s.Healthy() != nil {
+				if s := inf.Status(); s.Failures != 0 || s.Err != nil || !s.FailingSince.IsZero() || s.Healthy() != nil {
 					t.Errorf("status after a whole list: %+v, %v", s, s.Healthy())
 				}
 				rig.Sleep(20 * time.Second)

@@ -24,7 +24,10 @@ import (
 func TestStatusOfEachPhase(t *testing.T) {
 	down := errors.New("connection refused")
 	born := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // the beginning of a bubble's time
-	listedOnce := []lw.RequestCount{{Op: "list", Code: 200, Count: 1}}
+	type requests = map[string]lw.RequestCount
+	open := lw.RequestCount{Started: 1}
+	ended := func(code int) lw.RequestCount { return lw.RequestCount{Started: 1, Ended: map[int]uint64{code: 1}} }
+	one := lw.StoreStatus{Synced: true, Objects: 1}
 	for name, tc := range map[string]struct {
 		src  *rig.Script
 		mode lw.ListMode
@@ -33,19 +36,19 @@ func TestStatusOfEachPhase(t *testing.T) {
 		want lw.Status
 		err  error
 	}{
-		"idle":      {&rig.Script{}, lw.ListPages, false, false, lw.Status{Phase: "idle", Mode: lw.ListPages}, nil},
-		"idle auto": {&rig.Script{}, lw.ListAuto, false, false, lw.Status{Phase: "idle", Mode: lw.ListAuto}, nil},
-		"listing":   {&rig.Script{Lists: []rig.Reply{{Hang: true}}}, lw.ListWhole, true, false, lw.Status{Phase: "listing", Mode: lw.ListWhole, Counters: lw.Counters{Lists: 1}}, nil},
+		"idle":      {&rig.Script{}, lw.ListPages, false, false, lw.Status{Phase: "idle", Mode: lw.ListPages, Requests: requests{}}, nil},
+		"idle auto": {&rig.Script{}, lw.ListAuto, false, false, lw.Status{Phase: "idle", Mode: lw.ListAuto, Requests: requests{}}, nil},
+		"listing":   {&rig.Script{Lists: []rig.Reply{{Hang: true}}}, lw.ListWhole, true, false, lw.Status{Phase: "listing", Mode: lw.ListWhole, Requests: requests{"list": open}}, nil},
 		"streaming": {&rig.Script{OnStream: func() rig.Stream { return rig.Events(rig.Added("a", "9")) }}, lw.ListAuto, true, false,
-			lw.Status{Phase: "streaming", Mode: lw.ListStream, Counters: lw.Counters{Watches: 1, Streams: 1, Events: 1, EventTypes: counts{"added": 1}}, LastEvent: born}, nil},
+			lw.Status{Phase: "streaming", Mode: lw.ListStream, Requests: requests{"stream": open}, Events: counts{"added": 1}, LastEvent: born}, nil},
 		"watching": {&rig.Script{Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))}, Watches: []rig.Stream{rig.Events(rig.Added("b", "11"), rig.Bookmark("20"))}}, lw.ListPages, true, false,
-			lw.Status{Phase: "watching", Mode: lw.ListPages, Synced: true, ResourceVersion: "20", Objects: 2, Counters: lw.Counters{Lists: 1, Watches: 1, Events: 2, EventTypes: counts{"added": 1, "bookmark": 1}, Requests: listedOnce, ListCauses: counts{"first": 1}}, LastEvent: born, LastList: born}, nil},
+			lw.Status{Phase: "watching", Mode: lw.ListPages, StoreStatus: lw.StoreStatus{Synced: true, Objects: 2}, ResourceVersion: "20", Events: counts{"added": 1, "bookmark": 1}, Requests: requests{"list": ended(200), "watch": open}, ListCauses: counts{"first": 1}, LastEvent: born, LastList: born}, nil},
 		"waiting to list": {&rig.Script{Lists: []rig.Reply{{Err: down}}}, lw.ListPages, true, false,
-			lw.Status{Phase: "waiting", Mode: lw.ListPages, Counters: lw.Counters{Lists: 1, Failed: 1, Requests: []lw.RequestCount{{Op: "list", Count: 1}}}, Failures: 1, Since: born}, down},
+			lw.Status{Phase: "waiting", Mode: lw.ListPages, Failed: 1, Requests: requests{"list": ended(0)}, Failures: 1, FailingSince: born}, down},
 		"waiting to watch": {&rig.Script{Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))}, Watches: []rig.Stream{{Err: down}}}, lw.ListPages, true, false,
-			lw.Status{Phase: "waiting", Mode: lw.ListPages, Synced: true, ResourceVersion: "10", Objects: 1, Counters: lw.Counters{Lists: 1, Watches: 1, Failed: 1, Requests: append(listedOnce, lw.RequestCount{Op: "watch", Count: 1}), ListCauses: counts{"first": 1}}, Failures: 1, Since: born, LastList: born}, down},
+			lw.Status{Phase: "waiting", Mode: lw.ListPages, StoreStatus: one, ResourceVersion: "10", Failed: 1, Requests: requests{"list": ended(200), "watch": ended(0)}, ListCauses: counts{"first": 1}, Failures: 1, FailingSince: born, LastList: born}, down},
 		"stopped": {&rig.Script{Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))}, Watches: []rig.Stream{rig.Forever()}}, lw.ListPages, true, true,
-			lw.Status{Phase: "stopped", Mode: lw.ListPages, Synced: true, ResourceVersion: "10", Objects: 1, LastList: born, Counters: lw.Counters{Lists: 1, Watches: 1, Requests: append(listedOnce, lw.RequestCount{Op: "watch", Count: 1}), ListCauses: counts{"first": 1}}}, nil},
+			lw.Status{Phase: "stopped", Mode: lw.ListPages, StoreStatus: one, ResourceVersion: "10", LastList: born, Requests: requests{"list": ended(200), "watch": ended(0)}, ListCauses: counts{"first": 1}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -61,7 +64,7 @@ func TestStatusOfEachPhase(t *testing.T) {
 					synctest.Wait()
 				}
 				got := inf.Status()
-				tc.want.Informer = "Widget"
+				tc.want.Name, tc.want.Handlers = "Widget", []lw.HandlerStatus{} // a reflector has none at all
 				if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(lw.Status{}, "Err"), missingIsZero, cmpopts.EquateApproxTime(time.Millisecond)); diff != "" {
 					t.Errorf("status (-want +got):\n%s", diff)
 				}
@@ -96,16 +99,17 @@ func TestStatusCounts(t *testing.T) {
 		rig.Start(t, inf)
 		rig.Sleep(3 * time.Minute)
 		got := inf.Status()
-		want := lw.Status{
-			Counters: lw.Counters{Lists: 3, Probes: 1, Watches: 5, Streams: 1, Relists: 1, Failed: 4, Events: 1}, // refused, the first, and after the 410
-			// after the watch that was silent
-
-			// the stream, the list, the watch that broke, and the 410
-
+		want := map[string]uint64{
+			"list": 3, "relists": 1, // refused, the first, and after the 410
+			"probe": 1, // after the watch that was silent
+			"watch": 4, "stream": 1, "events": 1,
+			"failed": 4, // the stream, the list, the watch that broke, and the 410
 		}
-		if diff := cmp.Diff(want, lw.Status{
-			Counters: lw.Counters{Lists: got.Lists, Probes: got.Probes, Watches: got.Watches, Streams: got.Streams, Relists: got.Relists, Failed: got.Failed, Events: got.Events},
-		}); diff != "" {
+		counted := map[string]uint64{"relists": rig.Relists(got), "events": rig.Heard(got), "failed": got.Failed}
+		for op, n := range got.Requests {
+			counted[op] = n.Started
+		}
+		if diff := cmp.Diff(want, counted); diff != "" {
 			t.Errorf("counts (-want +got):\n%s", diff)
 		}
 	})

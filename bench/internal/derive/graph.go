@@ -33,10 +33,10 @@ func startGraph(src sources, slim bool, r results) *follower {
 	f.content = func() (map[lw.Key]*Endpoints, map[string]*NodeLoad) {
 		es, ls := map[lw.Key]*Endpoints{}, map[string]*NodeLoad{}
 		snap := g.Snapshot()
-		for e := range lw.In(snap, endpoints).All() {
+		for e := range endpoints.At(snap).All() {
 			es[lw.KeyOf(e)] = e
 		}
-		for l := range lw.In(snap, loads).All() {
+		for l := range loads.At(snap).All() {
 			ls[l.Name] = l
 		}
 		return es, ls
@@ -57,7 +57,7 @@ func derive(g *lw.Graph, services lw.Collection[*corev1.Service], pods lw.Collec
 	}
 	backends := lw.Derive(g, pods, newBackend)
 	endpoints := lw.LeftJoin(g, services, backends, lw.On[label, *corev1.Service, *backend]{
-		Left:  lw.One(pairOf),
+		Left:  lw.SingleKey(pairOf),
 		Right: func(b *backend) iter.Seq[label] { return pairsOf(b.Namespace, b.labels) },
 		Where: func(s *corev1.Service, b *backend) bool { return selects(s, b.Namespace, b.labels) },
 	}, func(s *corev1.Service, backends []*backend) *Endpoints {
@@ -71,7 +71,7 @@ func derive(g *lw.Graph, services lw.Collection[*corev1.Service], pods lw.Collec
 // leftJoin makes the collection of f of each service and its pods.
 func leftJoin(g *lw.Graph, services lw.Collection[*corev1.Service], pods lw.Collection[*corev1.Pod], f func(*corev1.Service, []*corev1.Pod) *Endpoints) *lw.Derived[*Endpoints] {
 	return lw.LeftJoin(g, services, pods, lw.On[label, *corev1.Service, *corev1.Pod]{
-		Left:  lw.One(pairOf),
+		Left:  lw.SingleKey(pairOf),
 		Right: func(p *corev1.Pod) iter.Seq[label] { return pairsOf(p.Namespace, p.Labels) },
 		Where: func(s *corev1.Service, p *corev1.Pod) bool { return selects(s, p.Namespace, p.Labels) },
 	}, f)

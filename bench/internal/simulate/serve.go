@@ -70,7 +70,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if kind == Probe {
 		item := itemOf(0)
-		if selector := query.Get("fieldSelector"); selector != "" { // it is the question of SourceHints.Had
+		if selector := query.Get("fieldSelector"); selector != "" { // it is the question of SourceHints.StillHas
 			at, err := strconv.ParseUint(query.Get("resourceVersion"), 10, 64)
 			s.mu.Lock()
 			expired := at < s.oldest

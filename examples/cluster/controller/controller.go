@@ -205,7 +205,7 @@ func (c *Controller) Healthy() error {
 	var errs []error
 	for _, s := range c.group.Status() {
 		if err := s.Healthy(); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", s.Informer, err))
+			errs = append(errs, fmt.Errorf("%s: %w", s.Name, err))
 		}
 	}
 	return errors.Join(errs...)

@@ -101,7 +101,7 @@ func (c *Controller) Handler() http.Handler {
 	mux.HandleFunc("/livez", func(w http.ResponseWriter, _ *http.Request) {
 		for _, s := range c.group.Status() {
 			if s.Phase == "stopped" {
-				http.Error(w, s.Informer+" has stopped", http.StatusServiceUnavailable)
+				http.Error(w, s.Name+" has stopped", http.StatusServiceUnavailable)
 				return
 			}
 		}

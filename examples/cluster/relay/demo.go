@@ -79,7 +79,7 @@ func demo(ctx context.Context) error {
 		return err
 	}
 	s := agent.Status()
-	fmt.Printf("the first relay is gone: the agent has %d pods, after %d list requests in all\n", s.Objects, s.Lists)
+	fmt.Printf("the first relay is gone: the agent has %d pods, after %d list requests in all\n", s.Objects, s.Requests["list"].Started)
 	if s.Objects != 20 {
 		return errors.New("the agent has not what the server has")
 	}

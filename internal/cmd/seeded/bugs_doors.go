@@ -56,8 +56,6 @@ var doorBugs = []bug{
 		{"lwfields graph.back", `mode&stored != 0`, `false`}}},
 	{"lwfields: variables of a closure are not followed", "TestGolden", "./lwfields", []edit{
 		{"lwfields analysis.instruction", `a.copies(a.use(bound, b), a.of(__))`, `_, _ = n, a.use(bound, b)`}}},
-	{"Prometheus: the time of the last code is that of the operation", "TestValuesOfAnInformer|TestCollector", "./prom", []edit{
-		{"prom informer", `seconds[r.Op] += __1`, `seconds[r.Op] = __1`}}},
 	{"Prometheus: two handlers of one name have one series", "TestNames", "./prom", []edit{
 		{"prom handlers", `handler(to, h, informer, graph, collection, __1)`, `_ = __1; handler(to, h, informer, graph, collection, h.Name)`}}},
 	{"engine: a write that meets another one is not tried again", "TestRaces", "./internal/registry", []edit{

@@ -23,6 +23,8 @@ var rootBugs = []bug{
 		{". Reflector.takeOver", `epoch || doubted`, `epoch || false && doubted`}}},
 	{"every 410 after a silence is an outage", "TestReplacedHistoryOnce", "", []edit{
 		{". server.watched", `pace.IsExpired(__)`, `o.err != nil && o.err == nil`}}},
+	{"the time of the last request is that of all", "TestStatusCounters", "", []edit{
+		{". statusRecorder.ended", `r.requests[op].Time += __1`, `r.requests[op].Time = __1`}}},
 	{"status says less than the wait for the sync", "TestStatusAfterWaitForSync", "", []edit{
 		{". Reflector.takeOver", `duplicates := __1(__)`, `duplicates := __1(l, report, func() {}); defer r.recorder.replaced(epoch, r.cause)`}}},
 	{"equal versions are believed after a witness's no, in small", "TestSmallScope$", "./internal/proof", []edit{
@@ -97,8 +99,8 @@ var rootBugs = []bug{
 		{". decimal", `const fits = 19`, `const fits = 20`}}},
 	{"events without versions are never believed", "TestProxyWatcher", "", []edit{
 		{". fakeClient.came", `switch { case __1: case version == "": f.versions.Store(__); default: f.versions.Store(versioned) }`, `switch { case __1: default: f.versions.Store(versioned) }`}}},
-	{"an answer about another object counts", "TestHadByList", "", []edit{
-		{". HadByList", `!found && other`, `!found && other && had`}}},
+	{"an answer about another object counts", "TestStillHasByList", "", []edit{
+		{". StillHasByList", `!found && other`, `!found && other && had`}}},
 	{"an informer that joins a running group is idle", "TestGroupModel", "", []edit{
 		{". Group.join", `g.phase == started`, `g.phase == notStarted && late`}}},
 	{"a release does not wait for handlers", "TestShareWhileStopping", "", []edit{
