@@ -36,6 +36,7 @@ func TestObjects(t *testing.T) {
 		lw.Derive(graph, widgets, rig.SumOf, "notes")
 		reflector := lw.NewReflector(lw.NewMemory(rig.NewWidget("a", 1)), lw.NewIndexer[*rig.Widget](), &lw.Options{Board: &b, Name: "sink"})
 		rig.Start(t, widgets)
+		synctest.Wait() // it is on the board before others, whose name is then "Widget#2"
 		rig.Start(t, others)
 		rig.Start(t, secrets)
 		rig.Start(t, reflector)
