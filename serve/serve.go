@@ -29,6 +29,7 @@ type Handler struct {
 	mu          sync.Mutex    // guards the fields below
 	collections []*collection // in the order of the calls of Serve
 	closed      bool
+	garbage     *garbage // nil: nobody collects
 }
 
 // New returns a Handler that serves nothing yet. nil means the defaults.
@@ -98,6 +99,7 @@ func (h *Handler) add(c *collection) error {
 		}
 	}
 	h.collections = append(h.collections, c)
+	h.garbage.wakeUp()
 	return nil
 }
 
@@ -109,6 +111,7 @@ func (h *Handler) remove(c *collection) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.collections = slices.DeleteFunc(h.collections, func(other *collection) bool { return other == c })
+	h.garbage.wakeUp()
 }
 
 // find returns what is served at a path, or nil.

@@ -61,7 +61,7 @@ var Packages = []Package{
 		{"encoder", []string{"encode.go", "table.go", "frame.go"}, []string{"options", "bytes", "items", "history"}},
 		{"feed", []string{"feed.go"}, []string{"bytes", "items", "history"}},
 		{"watches", []string{"collection.go", "fresh.go", "watcher.go", "stream.go", "sweep.go"}, []string{"options", "bytes", "items", "history", "encoder"}},
-		{"handler", []string{"serve.go", "status.go"}, []string{"options", "bytes", "items", "history", "encoder", "feed", "watches"}},
+		{"handler", []string{"serve.go", "status.go", "collect.go"}, []string{"options", "bytes", "items", "history", "encoder", "feed", "watches"}},
 		{"answers", []string{"dispatch.go", "request.go", "answer.go", "list.go", "watch.go", "write.go", "openapi.go"},
 			[]string{"options", "bytes", "items", "history", "encoder", "watches", "handler"}},
 		{"store", []string{"store.go"}, []string{"options", "items", "history", "watches", "handler"}},
