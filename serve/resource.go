@@ -233,6 +233,11 @@ func (r *resource) setFields(i *item) (err error) {
 	return nil
 }
 
+func isStatus(err error) bool {
+	status := apierrors.APIStatus(nil)
+	return errors.As(err, &status)
+}
+
 // recovered makes a panic of a function of the user's an error. Some of them run in goroutines that
 // serve many clients.
 func recovered(err *error) {

@@ -38,11 +38,11 @@ func ServeStore[T lw.Object](ctx context.Context, h *Handler, w lw.Writable[T], 
 	inf := lw.NewInformer(lw.Source[T](w), &lw.Options{Name: r.Name, Logger: h.opts.Logger, OnError: h.opts.OnError})
 	c := newCollection(h, res, r.History)
 	catchUp := inf.CatchUp
-	if v, ok := w.(interface{ ResourceVersion() string }); ok {
+	if v, ok := behind(w).(interface{ ResourceVersion() string }); ok {
 		catchUp = func(context.Context) (string, error) { return v.ResourceVersion(), nil }
 	}
 	c.writes = &writer{kind, &storage[T]{w, res, kind}, catchUp}
-	if o, ok := w.(interface{ Oldest() string }); ok {
+	if o, ok := behind(w).(interface{ Oldest() string }); ok {
 		c.history.floor = func() uint64 {
 			oldest, _ := listopts.ParseVersion(o.Oldest())
 			return oldest

@@ -64,7 +64,7 @@ var Packages = []Package{
 		{"handler", []string{"serve.go", "status.go", "collect.go"}, []string{"options", "bytes", "items", "history", "encoder", "feed", "watches"}},
 		{"answers", []string{"dispatch.go", "request.go", "answer.go", "list.go", "watch.go", "write.go", "openapi.go"},
 			[]string{"options", "bytes", "items", "history", "encoder", "watches", "handler"}},
-		{"store", []string{"store.go"}, []string{"options", "items", "history", "watches", "handler"}},
+		{"store", []string{"store.go", "convert.go"}, []string{"options", "items", "history", "watches", "handler"}},
 	}},
 	{Folder: "etcd", Module: true, Rooms: []Room{
 		{"requests", []string{"doc.go", "errors.go", "reader.go", "progress.go", "identity.go"}, nil},
