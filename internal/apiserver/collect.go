@@ -21,6 +21,9 @@ func (s *Server) Collect(ctx context.Context) (step string, err error) {
 		}
 		all := registry.NewCollector(kinds...)
 		for _, c := range s.collections {
+			if c.Resource.fromStored != nil {
+				continue
+			}
 			page, err := c.history.List("", metav1.ListOptions{})
 			if err != nil {
 				return "", err

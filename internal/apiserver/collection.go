@@ -21,7 +21,7 @@ type Collection struct {
 	Resource Resource
 	kind     *registry.Kind
 	history  *history.Collection[*content]
-	served   atomic.Bool // see [Server.SetServed]
+	served   *atomic.Bool // see [Server.SetServed]; that of all versions
 }
 
 // URL returns the path of the collection, or of one namespace in it if namespace is not empty.

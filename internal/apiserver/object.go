@@ -3,7 +3,6 @@ package apiserver
 import (
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"sync/atomic"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -46,16 +45,20 @@ type encoding struct {
 // of a deletion that of the deletion. The result is shared and must not be changed.
 func (r *Resource) encode(obj *stored, version uint64, f wire.Format) ([]byte, error) {
 	cache := &obj.Value.encodings[f.Index()]
-	if e := cache.Load(); e != nil && e.version == version {
+	if e := cache.Load(); e != nil && e.version == version && r.fromStored == nil {
 		return e.data, nil
 	}
-	meta := obj.Value.Meta
-	meta.UID, meta.ResourceVersion = obj.UID, strconv.FormatUint(version, 10)
+	o, err := objectOf(obj, version), error(nil)
+	if r.fromStored != nil {
+		if o, err = r.fromStored(o); err != nil {
+			return nil, err
+		}
+	}
+	meta := o.Meta
 	var data []byte
-	var err error
 	switch {
 	case f == fullJSON:
-		data = registry.AppendObject(nil, r.apiVersion(), r.Kind, &meta, &obj.Value.Object)
+		data = registry.AppendObject(nil, r.apiVersion(), r.Kind, &meta, o)
 	case f == partialJSON:
 		data = registry.AppendObject(nil, "meta.k8s.io/v1", "PartialObjectMetadata", &meta, &registry.Object{})
 	case f.Encoding == wire.Protobuf && f.Shape == wire.Full:
@@ -69,7 +72,9 @@ func (r *Resource) encode(obj *stored, version uint64, f wire.Format) ([]byte, e
 	if err != nil {
 		return nil, fmt.Errorf("apiserver: encode %s %s: %w", r.Kind, obj.Key, err)
 	}
-	cache.Store(&encoding{version, data})
+	if r.fromStored == nil {
+		cache.Store(&encoding{version, data})
+	}
 	return data, nil
 }
 

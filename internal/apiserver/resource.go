@@ -2,8 +2,10 @@ package apiserver
 
 import (
 	"encoding/json"
+	"fmt"
 	"strconv"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/go-lw/lw/internal/registry"
@@ -37,6 +39,36 @@ type Resource struct {
 	Managed, Versioned bool
 	// Grace leaves Pods to their kubelet when they are deleted; see podGrace.
 	Grace bool
+	// Versions are others in which the objects are served. Convert makes the JSON of an object that of
+	// another version. nil: they differ by their apiVersion alone.
+	Versions []string
+	Convert  func(object []byte, version string) ([]byte, error)
+
+	fromStored func(*registry.Object) (*registry.Object, error) // of one of the Versions
+}
+
+// versions makes k, a kind of one of the Versions, one whose objects are stored as those of stored.
+func (r *Resource) versions(k, stored *registry.Kind) {
+	between := func(from, to *registry.Kind) func(*registry.Object) (*registry.Object, error) {
+		return func(o *registry.Object) (*registry.Object, error) {
+			if r.Convert == nil {
+				other := *o
+				other.Value = nil
+				return &other, nil
+			}
+			data, err := r.Convert(from.AppendJSON(nil, o), to.Version)
+			if err != nil {
+				return nil, apierrors.NewInternalError(fmt.Errorf("conversion of %s to %s: %w", o.Key(), to.Version, err))
+			}
+			out, err := to.Parse(data)
+			if err == nil && (out.Key() != o.Key() || out.Meta.UID != o.Meta.UID) {
+				err = apierrors.NewInternalError(fmt.Errorf("conversion of %s to %s: it has become %s", o.Key(), to.Version, out.Key()))
+			}
+			return out, err
+		}
+	}
+	k.FromStored, k.ToStored = between(stored, k), between(k, stored)
+	r.fromStored = k.FromStored
 }
 
 // createdWithStatus are the resources whose objects keep the status that they are created with,

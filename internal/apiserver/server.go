@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -84,10 +85,17 @@ func New(opts Options) *Server {
 			history: history.NewCollection(s.Line, history.Options[*content]{
 				Resource: res.groupResource(), Fields: res.Fields, Window: opts.Window,
 			}),
-			kind: res.kind(),
+			kind: res.kind(), served: new(atomic.Bool),
 		}
 		c.served.Store(true)
 		s.collections = append(s.collections, c)
+		for _, version := range res.Versions {
+			view := &Collection{Resource: res, history: c.history, served: c.served}
+			view.Resource.Version, view.Resource.Type, view.Resource.Proto = version, nil, nil
+			view.kind = view.Resource.kind()
+			view.Resource.versions(view.kind, c.kind)
+			s.collections = append(s.collections, view)
+		}
 	}
 	return s
 }

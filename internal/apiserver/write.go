@@ -16,23 +16,30 @@ func (x *exchange) get() error {
 	if err != nil {
 		return err
 	}
+	r := &x.collection.Resource
 	if x.req.Subresource != registry.SubScale {
-		return x.object(http.StatusOK, obj)
+		return x.object(http.StatusOK, obj, r)
 	}
-	scale, err := x.collection.kind.ScaleOf(objectOf(obj, obj.Version))
+	o := objectOf(obj, obj.Version)
+	if r.fromStored != nil {
+		if o, err = r.fromStored(o); err != nil {
+			return err
+		}
+	}
+	scale, err := x.collection.kind.ScaleOf(o)
 	if err != nil {
 		return err
 	}
 	return x.scale(scale)
 }
 
-// object answers with an object, in the format that the client accepts.
-func (x *exchange) object(code int, obj *stored) error {
+// object answers with an object of r, in the format that the client accepts.
+func (x *exchange) object(code int, obj *stored, r *Resource) error {
 	f, err := x.negotiate(wire.WantObject)
 	if err != nil {
 		return err
 	}
-	body, frames, err := newCodec(&x.collection.Resource, f).object(Unit{Version: obj.Version, obj: obj})
+	body, frames, err := newCodec(r, f).object(Unit{Version: obj.Version, obj: obj})
 	if err != nil {
 		return err
 	}
@@ -80,8 +87,9 @@ func (x *exchange) write() error {
 		case out.Scale != nil:
 			return x.scale(out.Scale)
 		}
-		obj := storedOf(out.Object)
-		return x.object(out.Code, &obj)
+		obj, r := storedOf(out.Object), x.collection.Resource
+		r.fromStored = nil // it is in the version of the request
+		return x.object(out.Code, &obj, &r)
 	})
 }
 
