@@ -153,13 +153,6 @@ func (c *Collection) run(req registry.Request) (Object, error) {
 // A store is a Collection as the engine of writes sees it.
 type store struct{ *Collection }
 
-// objectOf returns an object of the history with its UID and a version.
-func objectOf(obj *stored, version uint64) *registry.Object {
-	o := obj.Value.Object
-	o.Meta.UID, o.Meta.ResourceVersion = obj.UID, strconv.FormatUint(version, 10)
-	return &o
-}
-
 // storedOf returns an object of the engine as the history has it.
 func storedOf(o *registry.Object) stored {
 	value := &content{Object: *o}

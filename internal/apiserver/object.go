@@ -3,6 +3,7 @@ package apiserver
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"sync/atomic"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,6 +34,13 @@ type content struct {
 	// encodings has the last encoding in each format. Most versions are encoded once and sent to
 	// many clients.
 	encodings [wire.Formats]atomic.Pointer[encoding]
+}
+
+// objectOf returns an object of the history with its UID and a version.
+func objectOf(obj *stored, version uint64) *registry.Object {
+	o := obj.Value.Object
+	o.Meta.UID, o.Meta.ResourceVersion = obj.UID, strconv.FormatUint(version, 10)
+	return &o
 }
 
 // An encoding is a content in one format, with the version that stands in it.
