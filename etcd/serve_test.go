@@ -78,7 +78,7 @@ func TestServed(t *testing.T) {
 				t.Errorf("requests.txt:%d: %s\n%s", c.Line, c.Text, why)
 			})
 		}
-		if asked < 400 {
+		if asked < 390 {
 			t.Errorf("%d requests were made", asked)
 		}
 	})
