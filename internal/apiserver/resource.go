@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -84,9 +85,13 @@ func (r *Resource) kind() *registry.Kind {
 	k := &registry.Kind{
 		Group: r.Group, Version: r.Version, Plural: r.Resource, Kind: r.Kind, Cluster: r.Cluster, Status: r.Status,
 		CreateStatus: createdWithStatus[r.groupResource()], Scale: r.Scale, Managed: r.Managed, Versioned: r.Versioned, Type: r.Type,
+		Native: !strings.Contains(r.Group, ".") || strings.HasSuffix(r.Group, ".k8s.io"),
 	}
 	if r.Grace {
 		k.Grace = podGrace
+	}
+	if r.Group == "rbac.authorization.k8s.io" { // as system:node
+		k.ValidateName = func(string, bool) []string { return nil }
 	}
 	return k
 }

@@ -111,6 +111,9 @@ func (k *Kind) toJSON(contentType string, body []byte, strict bool) (data []byte
 		if k.Type != nil && k.Type.message {
 			data, err = k.protoToJSON(body)
 			return data, nil, err
+		} else if k.Kind == "Scale" && k.Group == "autoscaling" {
+			data, err = scaleToJSON(body)
+			return data, nil, err
 		}
 	}
 	return nil, nil, unsupported(k.accepted()...)

@@ -31,6 +31,9 @@ type Kind struct {
 	// changes there. CreateStatus says that an object keeps the status that it is created with
 	// nevertheless, as a Node does.
 	Status, CreateStatus bool
+	// Native says that a write of the status may change annotations, too, as with most resources that
+	// are built in.
+	Native bool
 	// Scale says that the subresource scale exists, and where its numbers are.
 	Scale *Scale
 	// Managed says that managedFields are kept from the creation of an object on, as kube-apiserver

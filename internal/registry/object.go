@@ -366,6 +366,17 @@ func (k *Kind) renew(o *Object) error {
 	return err
 }
 
+// withoutStatus empties the status of an object, as the Kind's Type writes an empty one.
+func (k *Kind) withoutStatus(o *Object) error {
+	if o.Status, o.Value = nil, nil; k.Type == nil || k.Type.opaque {
+		return nil
+	}
+	if err := k.give(o); err != nil {
+		return err
+	}
+	return k.renew(o)
+}
+
 // give makes the Value of an object that is about to be stored, from its pieces.
 func (k *Kind) give(o *Object) (err error) {
 	if k.Type == nil {
