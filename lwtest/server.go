@@ -35,6 +35,10 @@ type Resource struct {
 	// Scale adds the subresource scale, of spec.replicas and status.replicas, which clients of client-go
 	// and kubectl know how to scale by.
 	Scale bool
+	// Schema is the OpenAPI schema of a custom resource, in JSON or YAML: what stands below
+	// openAPIV3Schema. It says which fields there are, of a Resource without a Type, and which lists have
+	// keys. It checks no values.
+	Schema []byte
 	// Versions are others in which the objects are served, as any JSON. They are stored in Version, to
 	// which Fields belong. Convert makes obj one of another version. Nil: the versions differ by their
 	// apiVersion alone, as those of a custom resource with the strategy None.
@@ -87,7 +91,7 @@ type Server struct {
 
 // NewServer returns a server of resources, and closes it when the test ends. A server that is made
 // in a synctest bubble uses the bubble's clock. NewServer panics on a Resource without Plural or
-// Kind, or whose Type is no pointer to a struct.
+// Kind, whose Type is no pointer to a struct, or whose Schema is none.
 func NewServer(t testing.TB, resources ...Resource) *Server {
 	s := StartServer(resources...)
 	t.Cleanup(s.Close)
@@ -101,7 +105,7 @@ func StartServer(resources ...Resource) *Server {
 	for _, r := range resources {
 		res := apiserver.Resource{
 			Group: r.Group, Version: r.Version, Resource: r.Plural, Kind: r.Kind, Cluster: r.Cluster, Custom: r.Group != "", Status: r.Status, Grace: r.Grace, Fields: r.Fields,
-			Versions: r.Versions,
+			Versions: r.Versions, Schema: r.Schema,
 		}
 		if r.Convert != nil {
 			res.Convert = func(data []byte, version string) ([]byte, error) {

@@ -76,6 +76,11 @@ func kindOf[T lw.Object](res *resource, r Resource[T]) (*registry.Kind, error) {
 		Group: res.group, Version: res.version, Plural: res.name, Kind: res.kind, Cluster: res.cluster,
 		Status: r.Status, Scale: (*registry.Scale)(r.Scale), Managed: r.Managed, Versioned: r.Versioned, Type: t, ValidateName: r.ValidateName,
 	}
+	if r.Schema != nil {
+		if err := k.SetSchema(r.Schema); err != nil {
+			return nil, fmt.Errorf("serve: %s: %w", r.Name, err)
+		}
+	}
 	if r.Default != nil {
 		k.Default = func(obj *registry.Object) error { return r.Default(obj.Value.(T)) }
 	}

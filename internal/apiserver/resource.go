@@ -40,6 +40,8 @@ type Resource struct {
 	Managed, Versioned bool
 	// Grace leaves Pods to their kubelet when they are deleted; see podGrace.
 	Grace bool
+	// Schema is the OpenAPI schema of the objects; see [registry.Kind.SetSchema].
+	Schema []byte
 	// Versions are others in which the objects are served. Convert makes the JSON of an object that of
 	// another version. nil: they differ by their apiVersion alone.
 	Versions []string
@@ -89,6 +91,11 @@ func (r *Resource) kind() *registry.Kind {
 	}
 	if r.Grace {
 		k.Grace = podGrace
+	}
+	if r.Schema != nil {
+		if err := k.SetSchema(r.Schema); err != nil {
+			panic(fmt.Sprintf("apiserver: New: %s: %v", r.Resource, err))
+		}
 	}
 	if r.Group == "rbac.authorization.k8s.io" { // as system:node
 		k.ValidateName = func(string, bool) []string { return nil }

@@ -91,7 +91,7 @@ func New(opts Options) *Server {
 		s.collections = append(s.collections, c)
 		for _, version := range res.Versions {
 			view := &Collection{Resource: res, history: c.history, served: c.served}
-			view.Resource.Version, view.Resource.Type, view.Resource.Proto = version, nil, nil
+			view.Resource.Version, view.Resource.Type, view.Resource.Proto, view.Resource.Schema = version, nil, nil, nil
 			view.kind = view.Resource.kind()
 			view.Resource.versions(view.kind, c.kind)
 			s.collections = append(s.collections, view)

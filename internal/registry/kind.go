@@ -64,6 +64,7 @@ type Kind struct {
 	// stored. They return another object. nil: the versions are the same.
 	FromStored, ToStored func(obj *Object) (*Object, error)
 
+	schema   *given     // nil: what the Type says, or nothing; see SetSchema
 	managers [3]manager // of managedFields; see manage.go
 }
 
