@@ -74,6 +74,11 @@ func (r *Resource) versions(k, stored *registry.Kind) {
 	r.fromStored = k.FromStored
 }
 
+// eviction is the subresource of pods by which they are deleted.
+const eviction = "eviction"
+
+var pods = schema.GroupResource{Resource: "pods"}
+
 // createdWithStatus are the resources whose objects keep the status that they are created with,
 // although it is a subresource: kubelets register their nodes so. kube-apiserver empties that of all
 // others, as it does for custom resources.

@@ -164,7 +164,7 @@ func (s *Server) find(path string) (t target, ok bool) {
 		r := &c.Resource
 		if r.Group == group && r.Version == version && r.Resource == parts[0] {
 			t.collection = c
-			known := t.subresource == "" || t.subresource == registry.SubStatus && r.Status || t.subresource == registry.SubScale && r.Scale != nil
+			known := t.subresource == "" || t.subresource == eviction && r.groupResource() == pods || t.subresource == registry.SubStatus && r.Status || t.subresource == registry.SubScale && r.Scale != nil
 			return t, c.served.Load() && known && !(r.Cluster && namespaced)
 		}
 	}
@@ -249,7 +249,11 @@ func (x *exchange) serve(s *Server) {
 	case Get:
 		err = x.get()
 	case Create, Update, Patch, Delete:
-		err = x.write()
+		if x.req.Subresource == eviction {
+			err = x.evict()
+		} else {
+			err = x.write()
+		}
 	case DeleteCollection:
 		err = x.removeAll()
 	default:

@@ -3,6 +3,7 @@ package apiserver
 import (
 	"net/http"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
@@ -90,6 +91,31 @@ func (x *exchange) write() error {
 		obj, r := storedOf(out.Object), x.collection.Resource
 		r.fromStored = nil // it is in the version of the request
 		return x.object(out.Code, &obj, &r)
+	})
+}
+
+// evict deletes a Pod as an Eviction says. There are no budgets that could refuse it.
+func (x *exchange) evict() error {
+	if x.req.Verb != Create {
+		return apierrors.NewMethodNotSupported(x.collection.Resource.groupResource(), string(x.req.Verb))
+	}
+	body, err := wire.ReadBody(x.w, x.r)
+	if err != nil {
+		return err
+	}
+	options, err := registry.ParseEviction(x.r.URL.Query(), x.r.Header.Get("Content-Type"), body)
+	if err != nil {
+		return err
+	}
+	w, err := x.collection.kind.Prepare(registry.Request{Verb: registry.Delete, Key: x.key(), Options: options})
+	if err == nil {
+		_, err = w.Run(x.r.Context(), store{x.collection})
+	}
+	if err != nil {
+		return err
+	}
+	return x.answered(func() error {
+		return x.success(&metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess, Code: http.StatusCreated})
 	})
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -118,31 +117,18 @@ func (w *Write) scale(ctx context.Context, old *Object) (Outcome, error) {
 
 // scaleToJSON returns a Scale in protobuf as JSON. Its status is not read: no client may set it.
 func scaleToJSON(body []byte) ([]byte, error) {
-	envelope, err := unwrap(body)
-	if err != nil {
-		return nil, err
-	}
 	var m metav1.ObjectMeta
 	var replicas uint64
-	for rest := envelope.Raw; len(rest) > 0; {
-		tag, n := binary.Uvarint(rest)
-		size, length := binary.Uvarint(rest[max(n, 0):])
-		if n <= 0 || length <= 0 || tag&7 != 2 || size > uint64(len(rest)-n-length) {
-			return nil, errors.New("the body is no Scale in protobuf")
+	err := messages(body, func(number uint64, value []byte) error {
+		switch {
+		case number == 1:
+			return m.Unmarshal(value)
+		case number == 2 && len(value) > 1 && value[0] == 1<<3:
+			replicas, _ = binary.Uvarint(value[1:])
 		}
-		value := rest[n+length:][:size]
-		switch rest = rest[n+length+int(size):]; tag >> 3 {
-		case 1:
-			if err := m.Unmarshal(value); err != nil {
-				return nil, err
-			}
-		case 2:
-			if len(value) > 1 && value[0] == 1<<3 {
-				replicas, _ = binary.Uvarint(value[1:])
-			}
-		}
-	}
-	return mustJSON(map[string]any{"metadata": m, "spec": map[string]any{"replicas": int32(replicas)}}), nil
+		return nil
+	})
+	return mustJSON(map[string]any{"metadata": m, "spec": map[string]any{"replicas": int32(replicas)}}), err
 }
 
 // replicasOf returns what a Scale wants.
