@@ -556,7 +556,11 @@ func FuzzWrites(f *testing.F) {
 		req.Query, _ = url.ParseQuery(query)
 		req.Body = []byte(body)
 		before := m.version
+		allocated := allocations()
 		out, w, err := do(m, req)
+		if n := allocations() - allocated; n > bound(body) {
+			t.Errorf("%s %q: %d bytes are allocated", req.Verb, body, n)
+		}
 		if err != nil {
 			var status *apierrors.StatusError
 			if !errors.As(err, &status) || status.ErrStatus.Code < 400 || strings.Contains(err.Error(), "panic") {
