@@ -197,16 +197,13 @@ func (h *Handler) resources() []wire.Resource {
 			Group: c.group, Version: c.version, Name: c.name, Singular: c.singular, Kind: c.kind,
 			ShortNames: c.shortNames, Namespaced: !c.cluster, Verbs: verbs,
 		}
-		all = append(all, r)
-		r.Singular, r.ShortNames, r.Verbs = "", nil, []string{"get", "patch", "update"}
+		var subs []string
 		for _, sub := range []string{registry.SubStatus, registry.SubScale} {
 			if c.has(sub) {
-				if r.Name = c.name + "/" + sub; sub == registry.SubScale {
-					r.Kind = "Scale"
-				}
-				all = append(all, r)
+				subs = append(subs, sub)
 			}
 		}
+		all = append(all, r.With(subs...)...)
 	}
 	return all
 }

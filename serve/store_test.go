@@ -243,6 +243,13 @@ func TestOpenAPIOfAType(t *testing.T) {
 		if !json.Valid([]byte(body)) {
 			t.Error("no JSON")
 		}
+		// The kind of a scale is of another group, by which clients of scales go.
+		aggregated := "application/json;v=v2;g=apidiscovery.k8s.io;as=APIGroupDiscoveryList"
+		for path, accept := range map[string]string{"/apis/example.io/v1": "", "/apis": aggregated} {
+			if _, body := b.do("GET", path, "", "Accept", accept); !strings.Contains(body, `"group":"autoscaling","version":"v1"`) {
+				t.Errorf("%s: %s", path, body)
+			}
+		}
 	})
 }
 

@@ -124,6 +124,11 @@ func podGrace(pod *registry.Object, asked *int64) int64 {
 	return 30
 }
 
+// hasSub reports whether the resource has a subresource.
+func (r *Resource) hasSub(name string) bool {
+	return name == registry.SubStatus && r.Status || name == registry.SubScale && r.Scale != nil || name == eviction && r.groupResource() == pods
+}
+
 // Proto returns the Proto of a [Resource] whose type is generated: Proto[corev1.Pod]().
 func Proto[T any, P interface {
 	*T

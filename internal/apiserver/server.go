@@ -164,8 +164,7 @@ func (s *Server) find(path string) (t target, ok bool) {
 		r := &c.Resource
 		if r.Group == group && r.Version == version && r.Resource == parts[0] {
 			t.collection = c
-			known := t.subresource == "" || t.subresource == eviction && r.groupResource() == pods || t.subresource == registry.SubStatus && r.Status || t.subresource == registry.SubScale && r.Scale != nil
-			return t, c.served.Load() && known && !(r.Cluster && namespaced)
+			return t, c.served.Load() && (t.subresource == "" || r.hasSub(t.subresource)) && !(r.Cluster && namespaced)
 		}
 	}
 	return t, false
@@ -241,7 +240,13 @@ func (x *exchange) fail(err error) {
 // serve answers the request as the server does.
 func (x *exchange) serve(s *Server) {
 	var err error
-	switch x.req.Verb {
+	verb := x.req.Verb
+	if x.req.Subresource == eviction {
+		verb = eviction
+	}
+	switch verb {
+	case eviction:
+		err = x.evict()
 	case List:
 		err = x.list()
 	case Watch, Stream:
@@ -249,11 +254,7 @@ func (x *exchange) serve(s *Server) {
 	case Get:
 		err = x.get()
 	case Create, Update, Patch, Delete:
-		if x.req.Subresource == eviction {
-			err = x.evict()
-		} else {
-			err = x.write()
-		}
+		err = x.write()
 	case DeleteCollection:
 		err = x.removeAll()
 	default:
