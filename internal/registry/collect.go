@@ -90,12 +90,11 @@ func (c *Collector) Set(k *Kind, m *metav1.ObjectMeta) {
 		if o.dependents == nil {
 			o.dependents = map[*node]bool{}
 		}
-		if block := ref.BlockOwnerDeletion != nil && *ref.BlockOwnerDeletion; block && !o.dependents[n] {
-			o.dependents[n] = true
+		block := ref.BlockOwnerDeletion != nil && *ref.BlockOwnerDeletion
+		if block && !o.dependents[n] {
 			o.blocking++
-		} else if !block {
-			o.dependents[n] = o.dependents[n] // of two references to one owner, either may block
 		}
+		o.dependents[n] = o.dependents[n] || block // of two references to one owner, either may block
 	}
 	c.changed(n, before)
 }

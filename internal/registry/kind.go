@@ -44,9 +44,6 @@ type Kind struct {
 	Versioned bool
 	// Type is the Go type of the objects, which prunes what it does not know. nil: any JSON object.
 	Type *Type
-	// Lists says which lists an apply merges by keys. nil: what the Type's tags for strategic merge
-	// patches say, or each list is one value.
-	Lists managedfields.TypeConverter
 	// ValidateName returns what is wrong with a name, or with the beginning of one. A name that no
 	// path can hold is refused in any case. nil: a name is a DNS subdomain.
 	ValidateName func(name string, prefix bool) []string
