@@ -29,7 +29,7 @@ type count struct {
 }
 
 // countLocked counts the causes of r. sample says that the fields of one would be of use.
-func (q *Queue[K]) countLocked(r *run) (sample bool) {
+func (q *Queue[K]) countLocked(r *pending) (sample bool) {
 	var counted [4]cause
 	n := 0
 	add := func(c cause) {
@@ -75,7 +75,7 @@ const mostParts = 4
 
 // parts returns what differs, of the first changes of r, whose reasons were made. whole says that it
 // is known of these.
-func (r *run) parts() (parts []part, whole bool) {
+func (r *pending) parts() (parts []part, whole bool) {
 	whole = true
 	for _, reason := range r.reasons[:min(len(r.changes), mostParts)] {
 		of := part{
@@ -143,7 +143,7 @@ func (q *Queue[K]) Status() Status {
 	now := time.Now()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	s := Status{Runs: q.runs, Waiting: len(q.waiting), Busy: len(q.running)}
+	s := Status{Runs: q.runs, Waiting: q.waiting, Busy: q.busy}
 	for c, n := range q.counts {
 		fields := slices.SortedFunc(maps.Keys(n.paths), func(a, b string) int { return cmp.Or(n.paths[b]-n.paths[a], strings.Compare(a, b)) })
 		s.Counts = append(s.Counts, Count{

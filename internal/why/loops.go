@@ -32,14 +32,9 @@ const (
 
 // loops finds the keys of a queue that run in a loop.
 type loops[K comparable] struct {
-	of     map[K]*history
 	found  map[K]*Loop
 	left   float64 // samples
 	leftAt time.Time
-}
-
-func newLoops[K comparable]() loops[K] {
-	return loops[K]{of: map[K]*history{}, found: map[K]*Loop{}, left: samples}
 }
 
 // A Loop is a key that runs again and again.
@@ -56,9 +51,8 @@ type Loop struct {
 
 // A history is what is remembered of the runs of a key.
 type history struct {
-	ended   time.Time // the last run; zero while the first one is running
-	began   time.Time
-	answers int // runs in a row that had no other reason than what the run before has written
+	ended   time.Time // the last run; zero before the end of the first one
+	answers int       // runs in a row that had no other reason than what the run before has written
 	since   time.Time
 	parts   []part // that have changed in all of these runs, as far as they were compared
 	looked  int    // runs that were compared
@@ -105,30 +99,10 @@ func (l *loops[K]) takeLocked(now time.Time, spare float64) bool {
 	return true
 }
 
-// historyLocked returns the history of key.
-func (l *loops[K]) historyLocked(key K) *history {
-	h := l.of[key]
-	if h == nil {
-		for other := range l.of {
-			if len(l.of) < mostTracked {
-				break
-			}
-			delete(l.of, other)
-			delete(l.found, other)
-		}
-		h = &history{}
-		l.of[key] = h
-	}
-	return h
-}
-
 // answerLocked notes that key begins to run for p. answer says that it may answer what it has written
 // itself, and suspect that this was so for a while.
-func (l *loops[K]) answerLocked(key K, p *pending, now time.Time) (answer, suspect bool) {
-	h := l.historyLocked(key)
-	first := h.began.IsZero()
-	answer = !first && h.isAnswer(p)
-	h.began = now
+func (l *loops[K]) answerLocked(key K, h *history, p *pending, now time.Time) (answer, suspect bool) {
+	answer = !h.ended.IsZero() && h.isAnswer(p)
 	if !answer {
 		h.answers, h.parts, h.looked = 0, nil, 0
 		if loop := l.found[key]; loop != nil && !loop.Undo {
@@ -176,11 +150,7 @@ func (c *change) own() bool {
 }
 
 // answeredLocked notes what differs, of a run that answers.
-func (l *loops[K]) answeredLocked(key K, parts []part, now time.Time) {
-	h := l.of[key]
-	if h == nil || h.answers == 0 {
-		return
-	}
+func (l *loops[K]) answeredLocked(key K, h *history, parts []part, now time.Time) {
 	if h.looked++; h.looked == 1 {
 		h.parts = parts
 	} else {
@@ -217,20 +187,9 @@ func managers(all ...string) (known []string) {
 	return known
 }
 
-// endedLocked notes that the run of key has ended.
-func (l *loops[K]) endedLocked(key K, now time.Time) {
-	if h := l.of[key]; h != nil {
-		h.ended = now
-	}
-}
-
-// flipLocked notes an update of an object for which key is added. It returns the flip if the versions
+// flipLocked notes an update of an object for which the key of h is added. It returns the flip if the versions
 // are to be compared.
-func (l *loops[K]) flipLocked(key K, collection string, object types.NamespacedName, now time.Time) *flip {
-	h := l.of[key]
-	if h == nil { // it has not run yet
-		return nil
-	}
+func (l *loops[K]) flipLocked(h *history, collection string, object types.NamespacedName, now time.Time) *flip {
 	at := slices.IndexFunc(h.flips, func(f flip) bool { return f.collection == collection && f.object == object })
 	if at < 0 {
 		if len(h.flips) == mostFlips {
@@ -256,11 +215,7 @@ func (l *loops[K]) flipLocked(key K, collection string, object types.NamespacedN
 }
 
 // flippedLocked notes what differs between the versions of the update of a flip.
-func (l *loops[K]) flippedLocked(key K, of *flip, fields []Field, now time.Time) {
-	h := l.of[key]
-	if h == nil {
-		return
-	}
+func (l *loops[K]) flippedLocked(key K, h *history, of *flip, fields []Field, now time.Time) {
 	at := slices.IndexFunc(h.flips, func(f flip) bool { return f.collection == of.collection && f.object == of.object })
 	if at < 0 {
 		return

@@ -15,6 +15,8 @@ const (
 	// mostOld is how many old versions are kept for keys that wait. An old version shares with the
 	// new one, which the store has, what did not change. Of other changes no fields are known.
 	mostOld = 1024
+	// mostFree is how much memory of runs waits for others.
+	mostFree = 256
 )
 
 // A Requeue says why a key runs although no change was told.
@@ -115,10 +117,12 @@ func (c *change) add(call *Call, now time.Time) {
 	c.events++
 }
 
-// A pending is what is known of a key that waits. It becomes the run of the key.
+// A pending is what is known of a key that waits, and then of its run. A queue uses it again if
+// nobody has asked.
 type pending struct {
 	changes []change
-	more    int // changes of other objects
+	one     [1]change // mostly the memory of changes
+	more    int       // changes of other objects
 	moreAt  time.Time
 	asked   time.Time     // when it was added by nobody known
 	due     time.Time     // when it is to be added
@@ -127,6 +131,16 @@ type pending struct {
 	err     error         // for which
 	carried bool          // limited was told to the run before: that may have been early
 	lost    bool          // nothing is known
+	// The fields below are those of a run.
+	began   time.Time
+	reasons []Reason // once somebody has asked, or the run was sampled
+}
+
+// A state is what is known of a key: what it waits and runs for, nil if it does not, and what it did.
+type state struct {
+	waiting, running *pending
+	err              error // for which the run has failed
+	history
 }
 
 func (p *pending) of(call *Call, key types.NamespacedName) *change {
@@ -138,51 +152,43 @@ func (p *pending) of(call *Call, key types.NamespacedName) *change {
 	return nil
 }
 
-// A run is what a key that was taken runs for.
-type run struct {
-	*pending
-	began   time.Time
-	reasons []Reason // once somebody has asked
-}
-
 // A Queue knows why the keys of a work queue run. All methods are safe for concurrent use.
 type Queue[K comparable] struct {
 	replace bool // an Add takes the place of one that is delayed, as in controller-runtime's queue
 
-	mu      sync.Mutex
-	waiting map[K]*pending // guarded by mu, as all below
-	running map[K]*run
-	old     int         // versions kept in waiting
-	errs    map[K]error // of the runs that have failed and were not added since
-	runs    uint64
-	counts  map[cause]*count
-	loops   loops[K]
+	mu            sync.Mutex
+	keys          map[K]*state // guarded by mu, as all below
+	waiting, busy int          // keys
+	old           int          // versions kept for keys that wait
+	free          []*pending
+	runs          uint64
+	counts        map[cause]*count
+	loops         loops[K]
 }
 
 // New returns a Queue. replace says that an Add takes the place of one that is delayed.
 func New[K comparable](replace bool) *Queue[K] {
 	wanted.Store(true)
-	return &Queue[K]{
-		replace: replace, waiting: map[K]*pending{}, running: map[K]*run{}, errs: map[K]error{},
-		counts: map[cause]*count{}, loops: newLoops[K](),
-	}
+	return &Queue[K]{replace: replace, keys: map[K]*state{}, counts: map[cause]*count{}, loops: loops[K]{found: map[K]*Loop{}, left: samples}}
 }
 
 // Adding says that key is about to be added: after a delay, or if limited at its rate.
 func (q *Queue[K]) Adding(key K, delay time.Duration, limited bool) {
 	call, now := current(), time.Now()
 	q.mu.Lock()
-	p := q.waitingLocked(key)
-	if p == nil {
+	st := q.stateLocked(key)
+	p := q.waitingLocked(st)
+	if p == lost {
 		q.mu.Unlock()
 		return
 	}
+	var object types.NamespacedName
 	switch {
 	case call != nil:
-		q.changedLocked(p, call, now)
+		object = keyOf(call)
+		q.changedLocked(p, call, object, now)
 	case limited:
-		p.limited, p.err, p.carried = now, q.errs[key], false
-		delete(q.errs, key)
+		p.limited, p.err, p.carried, st.err = now, st.err, false, nil
 	case delay > 0:
 		if due := now.Add(delay); p.due.IsZero() || due.Before(p.due) {
 			p.due, p.after = due, delay
@@ -192,7 +198,7 @@ func (q *Queue[K]) Adding(key K, delay time.Duration, limited bool) {
 	}
 	var f *flip
 	if call != nil && call.typ == Updated && call.cause != causeResync {
-		f = q.loops.flipLocked(key, call.collection, keyOf(call), now)
+		f = q.loops.flipLocked(&st.history, call.collection, object, now)
 	}
 	q.mu.Unlock()
 	if f == nil {
@@ -201,25 +207,44 @@ func (q *Queue[K]) Adding(key K, delay time.Duration, limited bool) {
 	fields, _ := Fields(call.old, call.new)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.loops.flippedLocked(key, f, fields, now)
+	q.loops.flippedLocked(key, &st.history, f, fields, now)
 }
 
-// waitingLocked returns what is known of key, which waits; nil if nothing is kept.
-func (q *Queue[K]) waitingLocked(key K) *pending {
-	p := q.waiting[key]
-	if p == nil {
-		p = &pending{lost: len(q.waiting) >= mostKeys}
-		if p.lost {
-			p = lost
-		}
-		q.waiting[key] = p
+// stateLocked returns the state of key.
+func (q *Queue[K]) stateLocked(key K) *state {
+	s := q.keys[key]
+	if s == nil {
+		s = &state{}
+		q.keys[key] = s
 	}
-	if p == lost {
-		return nil
+	return s
+}
+
+// waitingLocked returns what the key of s waits for. It is lost if too many wait.
+func (q *Queue[K]) waitingLocked(s *state) *pending {
+	if s.waiting != nil {
+		return s.waiting
 	}
+	q.waiting++
+	if s.waiting = lost; q.waiting <= mostKeys {
+		s.waiting = q.newLocked()
+	}
+	return s.waiting
+}
+
+func (q *Queue[K]) newLocked() *pending {
+	n := len(q.free)
+	if n == 0 {
+		p := &pending{}
+		p.changes = p.one[:0]
+		return p
+	}
+	p := q.free[n-1]
+	q.free = q.free[:n-1]
 	return p
 }
 
+// lost is what is known of a key that waits with too many others.
 var lost = &pending{lost: true}
 
 // keyOf returns the key of the object of call.
@@ -239,8 +264,7 @@ func keyOf(call *Call) types.NamespacedName {
 }
 
 // changedLocked adds what call says to p.
-func (q *Queue[K]) changedLocked(p *pending, call *Call, now time.Time) {
-	key := keyOf(call)
+func (q *Queue[K]) changedLocked(p *pending, call *Call, key types.NamespacedName, now time.Time) {
 	if c := p.of(call, key); c != nil {
 		c.add(call, now)
 		return
@@ -264,46 +288,48 @@ func (q *Queue[K]) changedLocked(p *pending, call *Call, now time.Time) {
 func (q *Queue[K]) Taken(key K) {
 	now := time.Now()
 	q.mu.Lock()
-	p := q.waiting[key]
-	delete(q.waiting, key)
+	s := q.stateLocked(key)
+	p := s.waiting
 	if p == nil {
-		p = &pending{}
+		p = q.newLocked()
+	} else if q.waiting--; p == lost {
+		p = &pending{lost: true}
 	}
-	r := &run{pending: p, began: now}
+	p.began, s.waiting, s.running = now, nil, p
 	for i := range p.changes {
 		if p.changes[i].kept {
 			q.old--
 		}
 	}
 	if !q.replace {
-		q.carryLocked(key, p, now)
+		q.carryLocked(s, p, now)
 	}
-	q.running[key] = r
 	q.runs++
-	sample := q.countLocked(r)
-	answer, suspect := q.loops.answerLocked(key, p, now)
+	q.busy++
+	sample := q.countLocked(p)
+	answer, suspect := q.loops.answerLocked(key, &s.history, p, now)
 	sample = sample && q.loops.takeLocked(now, samplesLeft) || suspect && q.loops.takeLocked(now, 0)
-	if sample {
-		r.reasons = r.make()
-	}
-	q.mu.Unlock()
 	if !sample {
+		q.mu.Unlock()
 		return
 	}
-	parts, whole := r.parts()
+	p.reasons = p.make()
+	q.mu.Unlock()
+	parts, whole := p.parts()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.sampledLocked(parts)
 	if answer && whole {
-		q.loops.answeredLocked(key, parts, now)
+		q.loops.answeredLocked(key, &s.history, parts, now)
 	}
 }
 
 // carryLocked keeps for the next run what p has of additions that have yet to come.
-func (q *Queue[K]) carryLocked(key K, p *pending, now time.Time) {
-	var next pending
+func (q *Queue[K]) carryLocked(s *state, p *pending, now time.Time) {
 	if p.due.After(now) {
-		next.due, next.after = p.due, p.after
+		if next := q.waitingLocked(s); next != lost {
+			next.due, next.after = p.due, p.after
+		}
 		p.due = time.Time{}
 	}
 	switch {
@@ -311,10 +337,9 @@ func (q *Queue[K]) carryLocked(key K, p *pending, now time.Time) {
 	case p.carried && (len(p.changes) > 0 || !p.asked.IsZero() || !p.due.IsZero()):
 		p.limited = time.Time{} // it was told to the run before
 	case len(p.changes) > 0 || !p.asked.IsZero():
-		next.limited, next.err, next.carried = p.limited, p.err, true
-	}
-	if !next.due.IsZero() || !next.limited.IsZero() {
-		q.waiting[key] = &next
+		if next := q.waitingLocked(s); next != lost {
+			next.limited, next.err, next.carried = p.limited, p.err, true
+		}
 	}
 }
 
@@ -323,16 +348,36 @@ func (q *Queue[K]) Done(key K) {
 	now := time.Now()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	delete(q.running, key)
-	q.loops.endedLocked(key, now)
+	s := q.keys[key]
+	if s == nil || s.running == nil {
+		return
+	}
+	if p := s.running; p.reasons == nil && !p.lost && len(q.free) < mostFree {
+		clear(p.changes)
+		*p = pending{changes: p.changes[:0]}
+		q.free = append(q.free, p)
+	}
+	s.running, s.ended = nil, now
+	q.busy--
+	// Keys that rest make room, whichever come first.
+	tries := 0
+	for other, o := range q.keys {
+		if len(q.keys) <= mostTracked || tries == 8 {
+			break
+		}
+		if tries++; o.waiting == nil && o.running == nil {
+			delete(q.keys, other)
+			delete(q.loops.found, other)
+		}
+	}
 }
 
 // Failed says that the run of key, which has not ended, has failed with err.
 func (q *Queue[K]) Failed(key K, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.errs[key] = err; err == nil || len(q.errs) > mostKeys {
-		delete(q.errs, key)
+	if s := q.keys[key]; s != nil {
+		s.err = err
 	}
 }
 
@@ -340,15 +385,15 @@ func (q *Queue[K]) Failed(key K, err error) {
 // for a change that the run before has seen.
 func (q *Queue[K]) Of(key K) []Reason {
 	q.mu.Lock()
-	r := q.running[key]
-	if r == nil {
+	s := q.keys[key]
+	if s == nil || s.running == nil {
 		q.mu.Unlock()
 		return nil
 	}
-	if r.reasons == nil {
-		r.reasons = r.make()
+	if s.running.reasons == nil {
+		s.running.reasons = s.running.make()
 	}
-	reasons := r.reasons
+	reasons := s.running.reasons
 	q.mu.Unlock()
 	out := make([]Reason, len(reasons))
 	for i, reason := range reasons {
@@ -363,7 +408,7 @@ func (q *Queue[K]) Of(key K) []Reason {
 }
 
 // make returns the reasons of r.
-func (r *run) make() []Reason {
+func (r *pending) make() []Reason {
 	reasons := []Reason{}
 	for i := range r.changes {
 		c := &r.changes[i]
