@@ -359,15 +359,21 @@ func (q *Queue[K]) Done(key K) {
 	}
 	s.running, s.ended = nil, now
 	q.busy--
-	// Keys that rest make room, whichever come first.
+	if len(q.keys) > mostTracked {
+		q.forgetLocked()
+	}
+}
+
+// forgetLocked forgets a few keys that rest, whichever come first.
+func (q *Queue[K]) forgetLocked() {
 	tries := 0
-	for other, o := range q.keys {
-		if len(q.keys) <= mostTracked || tries == 8 {
-			break
+	for key, s := range q.keys {
+		if s.waiting == nil && s.running == nil {
+			delete(q.keys, key)
+			delete(q.loops.found, key)
 		}
-		if tries++; o.waiting == nil && o.running == nil {
-			delete(q.keys, other)
-			delete(q.loops.found, other)
+		if tries++; len(q.keys) <= mostTracked || tries == 8 {
+			return
 		}
 	}
 }
