@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -142,17 +141,44 @@ func TestReasonsOff(t *testing.T) {
 	})
 }
 
-// A reconciler writes into its log why it is called.
-func ExampleExplain() {
+// A reconciler knows why it is called, and may log that.
+func ExampleReasons() {
+	server := lwtest.StartServer(lwtest.Resource{Plural: "pods", Kind: "Pod"})
+	defer server.Close()
+	if _, err := lwtest.Objects[*corev1.Pod](server, "pods").Create(namedPod("a", "n1")); err != nil {
+		fmt.Println(err)
+		return
+	}
 	var board lw.Board
 	options := controllerruntime.Options{Reasons: true, Board: &board}
-	log.SetLogger(funcr.New(func(_, args string) {}, funcr.Options{}))
-	_ = func(mgr ctrl.Manager) error {
-		explained := controllerruntime.Explain(options, reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
-			log.FromContext(ctx).Info("reconciling", "reasons", controllerruntime.Reasons(ctx))
-			return reconcile.Result{}, nil
-		}))
-		return ctrl.NewControllerManagedBy(mgr).For(&corev1.Pod{}).Owns(&corev1.ConfigMap{}).
-			WithOptions(controller.Options{NewQueue: explained.NewQueue}).Complete(explained)
+	mgr, err := ctrl.NewManager(&rest.Config{Host: server.URL(), Transport: server.Client().Transport}, ctrl.Options{
+		NewCache: controllerruntime.NewCacheWith(options), Logger: logr.Discard(), Metrics: metricsserver.Options{BindAddress: "0"},
+		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { // this server has no discovery
+			mapper := meta.NewDefaultRESTMapper(nil)
+			mapper.Add(podKind, meta.RESTScopeNamespace)
+			return mapper, nil
+		},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
 	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	explained := controllerruntime.Explain(options, reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+		log.FromContext(ctx).Info("reconciling", "reasons", controllerruntime.Reasons(ctx))
+		fmt.Println(controllerruntime.Reasons(ctx))
+		stop()
+		return reconcile.Result{}, nil
+	}))
+	err = ctrl.NewControllerManagedBy(mgr).For(&corev1.Pod{}).Named("explained").
+		WithOptions(controller.Options{NewQueue: explained.NewQueue}).Complete(explained)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := mgr.Start(ctx); err != nil {
+		fmt.Println(err)
+	}
+	// Output: Pod default/a added (initial)
 }
