@@ -269,7 +269,7 @@ func TestScreenshots(t *testing.T) {
 		t.Errorf("the picture has %v", got)
 	}
 	var out bytes.Buffer
-	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&out, fewer(picture, 64)); err != nil {
+	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&out, fewer(picture, 128)); err != nil {
 		t.Fatal(err)
 	}
 	if out.Len() < 10_000 || out.Len() > 150_000 {
@@ -282,7 +282,7 @@ func TestScreenshots(t *testing.T) {
 	}
 }
 
-// fewer returns the picture with its n most frequent colours, and the nearest of these for others.
+// fewer returns the picture with n of its most frequent colours, and the nearest of these for others.
 func fewer(picture image.Image, n int) *image.Paletted {
 	counts := map[color.RGBA]int{}
 	b := picture.Bounds()
@@ -295,9 +295,13 @@ func fewer(picture image.Image, n int) *image.Paletted {
 	colours := slices.SortedFunc(maps.Keys(counts), func(a, b color.RGBA) int {
 		return cmp.Or(counts[b]-counts[a], cmp.Compare(a.R, b.R), cmp.Compare(a.G, b.G), cmp.Compare(a.B, b.B))
 	})
+	// Of shades that are much alike the most frequent one is enough.
 	var palette color.Palette
-	for _, c := range colours[:min(n, len(colours))] {
-		palette = append(palette, c)
+	seen := map[color.RGBA]bool{}
+	for _, c := range colours {
+		if shade := (color.RGBA{c.R >> 4, c.G >> 4, c.B >> 4, 0}); !seen[shade] && len(palette) < n {
+			palette, seen[shade] = append(palette, c), true
+		}
 	}
 	nearest := map[color.RGBA]uint8{}
 	for c := range counts {
