@@ -1,14 +1,13 @@
 package why
 
 import (
+	"encoding/json"
 	"maps"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/go-lw/lw/internal/equal"
@@ -139,6 +138,12 @@ func (d *difference) compare(path []step, was, now reflect.Value) {
 		d.differ(path, was, now)
 		return
 	}
+	if text, ok := jsonOf(was); ok && len(path) > 0 {
+		if other, _ := jsonOf(now); text != other {
+			d.differ(path, was, now)
+		}
+		return
+	}
 	switch was.Kind() {
 	case reflect.Pointer:
 		if d.news(was, now) {
@@ -160,6 +165,19 @@ func (d *difference) compare(path []step, was, now reflect.Value) {
 	}
 }
 
+// jsonOf returns the JSON of a value that makes it itself, as times and quantities do.
+func jsonOf(v reflect.Value) (text string, ok bool) {
+	if v.Kind() != reflect.Struct || !v.CanInterface() {
+		return "", false
+	}
+	m, ok := v.Interface().(json.Marshaler)
+	if !ok {
+		return "", false
+	}
+	data, err := m.MarshalJSON()
+	return string(data), err == nil
+}
+
 // isObject reports whether v is a map whose keys are names.
 func isObject(v reflect.Value) bool {
 	return v.IsValid() && v.Kind() == reflect.Map && v.Type().Key().Kind() == reflect.String
@@ -176,23 +194,6 @@ func (d *difference) news(was, now reflect.Value) bool {
 }
 
 func (d *difference) structs(path []step, was, now reflect.Value) {
-	if was.CanInterface() {
-		same, known := false, true
-		switch w := was.Interface().(type) {
-		case time.Time:
-			same = w.Equal(now.Interface().(time.Time))
-		case resource.Quantity:
-			same = w.Cmp(now.Interface().(resource.Quantity)) == 0
-		default:
-			known = false
-		}
-		if known {
-			if !same {
-				d.differ(path, was, now)
-			}
-			return
-		}
-	}
 	for i := range was.NumField() {
 		f := was.Type().Field(i)
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")

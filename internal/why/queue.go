@@ -303,6 +303,8 @@ func (q *Queue[K]) Taken(key K) {
 	}
 	if !q.replace {
 		q.carryLocked(s, p, now)
+	} else if p.due.After(now) {
+		p.due = time.Time{} // another addition has taken its place
 	}
 	q.runs++
 	q.busy++

@@ -11,8 +11,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"pgregory.net/rapid"
 )
 
@@ -26,6 +28,8 @@ type thing struct {
 		Parts  []part2            `json:"parts,omitempty"`
 		Sizes  map[string]float64 `json:"sizes,omitempty"`
 		Secret string             `json:"-"`
+		Port   intstr.IntOrString `json:"port"`
+		Memory resource.Quantity  `json:"memory"`
 		Next   *thing             `json:"next,omitempty"`
 	} `json:"spec"`
 	hidden int
@@ -76,6 +80,8 @@ func TestFields(t *testing.T) {
 		"empty and absent":      {newThing("a", func(x *thing) { x.Spec.Ports, x.Labels = []int{}, map[string]string{} }), newThing("a"), []string{}},
 		"one time in two zones": {newThing("a", func(x *thing) { x.Spec.At = &at }), newThing("a", func(x *thing) { x.Spec.At = &utc }), []string{}},
 		"a time":                {newThing("a", func(x *thing) { x.Spec.At = &at }), newThing("a"), []string{"spec.at"}},
+		"a port":                {newThing("a", func(x *thing) { x.Spec.Port = intstr.FromString("http") }), newThing("a", func(x *thing) { x.Spec.Port = intstr.FromInt32(80) }), []string{"spec.port"}},
+		"one quantity":          {newThing("a", func(x *thing) { x.Spec.Memory = resource.MustParse("1024Mi") }), newThing("a", func(x *thing) { x.Spec.Memory = resource.MustParse("1Gi") }), []string{}},
 		"lists of one length":   {newThing("a", func(x *thing) { x.Spec.Ports = []int{1, 2} }), newThing("a", func(x *thing) { x.Spec.Ports = []int{1, 3} }), []string{"spec.ports[1]"}},
 		"lists of two lengths":  {newThing("a", func(x *thing) { x.Spec.Ports = []int{1, 2} }), newThing("a", func(x *thing) { x.Spec.Ports = []int{2} }), []string{"spec.ports"}},
 		"named elements": {
@@ -269,6 +275,53 @@ func TestBounds(t *testing.T) {
 	}
 	if q.Failed(n+1, errors.New("x")); len(q.keys) > mostTracked {
 		t.Error("a key that is not known was noted")
+	}
+}
+
+// In a queue with priorities an addition takes the place of one that is delayed; in another it does
+// not, and both come.
+func TestDelays(t *testing.T) {
+	for _, replace := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			q := New[string](replace)
+			call := Enter("things")
+			defer call.Leave()
+			texts := func() (texts []string) {
+				q.Taken("k")
+				defer q.Done("k")
+				for _, r := range q.Of("k") {
+					texts = append(texts, r.Collection+r.Requeue.String())
+				}
+				return texts
+			}
+			q.Adding("k", time.Hour, false)
+			told(call, Added, 2, nil, newThing("a"), func() { q.Adding("k", 0, false) })
+			got := [][]string{texts()}
+			time.Sleep(time.Hour)
+			got = append(got, texts())
+			want := [][]string{{"things"}, nil}
+			if !replace {
+				want[1] = []string{"added after"}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("replace %t: %s", replace, diff)
+			}
+		})
+	}
+}
+
+// Where nobody asks for reasons a handler costs nothing.
+func TestOff(t *testing.T) {
+	was := wanted.Swap(false)
+	defer wanted.Store(was)
+	if n := testing.AllocsPerRun(100, func() {
+		if c := Enter("things"); c != nil {
+			t.Error("a handler tells what it is called for")
+		} else {
+			c.Leave()
+		}
+	}); n > 0 {
+		t.Errorf("%v allocations", n)
 	}
 }
 
