@@ -129,7 +129,8 @@ type WatchEvent[T Identified] struct {
 	// a Watch that ends before has said nothing of it.
 	Open bool
 	// Filtered marks a Deleted that stands for an Added of an object which was left out by a
-	// [Transform] or a [Shard]. There may be nothing to delete.
+	// [Transform] or a [Shard]: there may be nothing to delete. Of a Bookmark it says that objects which
+	// nobody wants have come; see [Wanted].
 	Filtered bool
 	Err      error // why the object could not be decoded or transformed, an *[Error]
 	// Identity is that of a Deleted without an Object, as a [Transform] yields it. Do not change it.
