@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw/internal/arrange"
+	"github.com/go-lw/lw/internal/demand"
 	"github.com/go-lw/lw/internal/equal"
 	"github.com/go-lw/lw/internal/request"
 )
@@ -192,6 +193,7 @@ const (
 	causeResync                   // nothing changed: it was time for the Resync of a handler
 	CauseDerived                  // a step of a [Graph]
 	CauseTold                     // [Informer.Tell] or [Informer.TellDeleted]
+	CauseWanted                   // the object is wanted, or nobody wants it any more; see [Wanted]
 )
 
 func (c Cause) String() string {
@@ -208,6 +210,8 @@ func (c Cause) String() string {
 		return "derived"
 	case CauseTold:
 		return "told"
+	case CauseWanted:
+		return "wanted"
 	}
 	return fmt.Sprintf("Cause(%d)", uint8(c))
 }
@@ -321,6 +325,14 @@ func tellerOf[T Identified](src Source[T]) Teller[T] {
 	}
 	to, _ := src.(Teller[T])
 	return to
+}
+
+// demandOf returns the demand of a Wanted in src, or nil.
+func demandOf[T Identified](src Source[T]) *demand.Demand {
+	if w, ok := src.(interface{ demands() *demand.Demand }); ok {
+		return w.demands()
+	}
+	return nil
 }
 
 // isNil reports whether v is nil, or holds a nil pointer.

@@ -110,7 +110,7 @@ func (d *Demand) touch(keys map[Key]int) {
 
 // UnitOf returns the unit of an object.
 func (d *Demand) UnitOf(key Key) Key {
-	if d.Set.Spaces {
+	if d.Set.spaces.Load() {
 		key.Name = ""
 	}
 	return key
@@ -118,7 +118,7 @@ func (d *Demand) UnitOf(key Key) Key {
 
 // Passes reports whether an object is let through. It keeps nothing of its arguments.
 func (d *Demand) Passes(namespace, name string) bool {
-	if d.Set.Spaces {
+	if d.Set.spaces.Load() {
 		name = ""
 	}
 	d.mu.RLock()

@@ -5,6 +5,7 @@ package demand
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -20,13 +21,16 @@ type Owner struct {
 
 // A Set is which keys its owners want. The zero value is an empty set of objects.
 type Set struct {
-	Spaces bool // the keys are namespaces; set before use
+	spaces atomic.Bool
 
 	mu      sync.Mutex
 	of      map[Owner][]Key // guarded by mu, as those below
 	count   map[Key]int     // how many owners want a key
 	demands map[*Demand]struct{}
 }
+
+// SetSpaces says that the keys are namespaces.
+func (s *Set) SetSpaces() { s.spaces.Store(true) }
 
 // Set replaces what owner wants.
 func (s *Set) Set(owner Owner, keys []Key) {
