@@ -46,11 +46,11 @@ var Packages = []Package{
 		{"store", []string{"store.go", "snapshot.go", "replace.go", "compact.go", "index.go", "groups.go", "members.go", "order.go"}, []string{"bytes"}},
 		{"batch", []string{"batch.go"}, []string{"bytes", "store"}},
 	}},
-	{Folder: "internal/decode", Knot: 44, Rooms: []Room{
+	{Folder: "internal/decode", Knot: 45, Rooms: []Room{
 		{"buffer", []string{"stream_buffer.go", "proto_wire.go"}, nil},
 		{"parser", []string{"json_parse.go", "json_skip.go", "json_string.go", "json_raw.go"}, []string{"buffer"}},
 		{"cbor", []string{"cbor_item.go"}, []string{"buffer", "parser"}},
-		{"decoders", []string{"decode.go", "root.go", "kind.go", "status.go", "path.go", "mask.go", "unsafe.go", "json_*.go", "proto_*.go", "cbor_*.go", "reuse_*.go", "stream_*.go"}, []string{"buffer", "parser", "cbor"}},
+		{"decoders", []string{"decode.go", "root.go", "kind.go", "status.go", "path.go", "mask.go", "pass.go", "unsafe.go", "json_*.go", "proto_*.go", "cbor_*.go", "reuse_*.go", "stream_*.go"}, []string{"buffer", "parser", "cbor"}},
 		{"one", []string{"one.go"}, []string{"decoders"}},
 	}},
 	{Folder: "serve", Rooms: []Room{
