@@ -111,9 +111,10 @@ type dueMark[T Identified] struct {
 
 // A fate is what a list or an event of the source makes of a mark: it ends, or gets another base.
 type fate[T Identified] struct {
-	key  Key
-	ends bool
-	base T
+	key   Key
+	ends  bool
+	base  T
+	since time.Time // when the version was told that has come; zero: it has not
 }
 
 // A toldWrite is one write of commitTold: obj, or nothing if it is zero, is shown under key.

@@ -156,6 +156,16 @@ func (d *dictation) send(do func(func(lw.WatchEvent[*rig.Widget]) error) error) 
 	synctest.Wait()
 }
 
+// run does what lines, which commas separate, say.
+func (d *dictation) run(t *testing.T, script string) {
+	t.Helper()
+	for line := range strings.SplitSeq(script, ",") {
+		if err := d.step(line); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+	}
+}
+
 var eventTypes = map[string]watch.EventType{"A": watch.Added, "M": watch.Modified, "D": watch.Deleted, "E": watch.Modified, "X": watch.Deleted, "B": watch.Bookmark}
 
 // step does what one line says.
