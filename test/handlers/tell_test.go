@@ -809,7 +809,8 @@ func TestSkipTold(t *testing.T) {
 				"tell e@14=14", "A e@14=14", "D e@15=15", // another deletes what it has created
 				"tell c@16=16", "D c@16=16", // its write moves it away
 				"tell f@17=17", "B 18", // a write that the collection leaves out
-				"M d@19=19", "tell d@20=20", // its own after another's
+				"tell a@20=20", "M a@19=19", "M a@20=20", // what was told has another's change, which is left out with it
+				"M d@21=19", "tell d@22=20", // its own after another's
 			} {
 				if err := d.step(line); err != nil {
 					t.Fatal(err)
@@ -817,7 +818,7 @@ func TestSkipTold(t *testing.T) {
 			}
 			if far {
 				for i := range 1100 {
-					d.step(fmt.Sprintf("M d@%d=20", 21+i))
+					d.step(fmt.Sprintf("M d@%d=20", 23+i))
 				}
 				close(gate)
 				synctest.Wait()
