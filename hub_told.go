@@ -115,7 +115,8 @@ type fate[T Identified] struct {
 	key   Key
 	ends  bool
 	base  T
-	waits bool // the key has not been read since it is wanted: base is for then
+	waits bool      // the key has not been read since it is wanted: base is for then
+	since time.Time // when the version was told that has come; zero: it has not
 }
 
 // A toldWrite is one write of commitTold: obj, or nothing if it is zero, is shown under key.

@@ -172,6 +172,9 @@ func (t *informerTarget[T]) plan(g *eventGroup[T]) {
 			continue
 		}
 		f := fate[T]{key: e.key}
+		if at == m.version && !m.loose {
+			f.since = m.since
+		}
 		e.told, e.existed = true, !equal.IsZero(m.base)
 		switch hidden := m.hides(at, e.uid()); {
 		case hidden && e.ev.Err != nil:
