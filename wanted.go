@@ -96,7 +96,9 @@ func (s *wantedSource[T]) tells() bool { return tellerOf(s.src) != nil }
 func (s *wantedSource[T]) demands() *demand.Demand { return s.demand }
 
 // Told is part of [Teller]. The hub refuses what nobody wants.
-func (s *wantedSource[T]) Told(obj Identified) (out T, stays bool, err error) { return told(s.src, obj) }
+func (s *wantedSource[T]) Told(obj Identified) (out T, stays bool, err error) {
+	return told(s.src, obj)
+}
 
 // followed returns an error unless the request is of the informer that follows the set.
 func (s *wantedSource[T]) followed(ctx context.Context) error {

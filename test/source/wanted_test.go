@@ -655,4 +655,3 @@ func number(r *rapid.T, src *distant) (n int) {
 	fmt.Sscan(meta.ResourceVersion, &n)
 	return n
 }
-
