@@ -513,38 +513,6 @@ func (w *wantedUnits[T]) toldLocked(key Key, version uint64, synced bool) bool {
 	return false
 }
 
-// layWantedLocked takes out of a list what nobody wants, and what it does not have whole, and lays over
-// it what was read at a later version.
-func (h *hub[T]) layWantedLocked(l *wholeList[T], objs []T) []T {
-	w, at := h.demand, decimal(l.version)
-	for unit, told := range w.told {
-		if l.epoch || at == 0 || at >= told.version || l.began.Sub(told.since) > longest {
-			delete(w.told, unit)
-		}
-	}
-	laid := make([]T, 0, len(objs))
-	for _, obj := range objs {
-		unit := w.UnitOf(KeyOf(obj))
-		if _, newer := w.told[unit]; !newer && w.InList(unit) {
-			laid = append(laid, obj)
-		}
-	}
-	for key, obj := range h.shownLocked(w.told) {
-		if m := h.marks.of[key]; m != nil {
-			obj = m.base
-		}
-		if !equal.IsZero(obj) {
-			laid = append(laid, obj)
-		}
-	}
-	for key, m := range h.marks.of {
-		if _, ok := w.told[w.UnitOf(key)]; ok && equal.IsZero(m.shown) && !equal.IsZero(m.base) {
-			laid = append(laid, m.base)
-		}
-	}
-	return laid
-}
-
 // shownLocked returns what is shown of units.
 func (h *hub[T]) shownLocked(units map[Key]readAt) map[Key]T {
 	shown := map[Key]T{}
@@ -612,60 +580,6 @@ func (h *hub[T]) drop(units []Key) error {
 		slices.SortFunc(plan, func(a, b toldWrite[T]) int { return compareKeys(a.key, b.key) })
 		return plan, nil
 	}, func() {})
-}
-
-// admit shows what was read of units, and what events have brought since then.
-func (h *hub[T]) admit(reads []demand.Read, got *listBuilder[T]) error {
-	w, at, objs := h.demand, decimal(got.version), map[Key]T{}
-	if at == 0 {
-		return errUnordered
-	}
-	for _, obj := range got.objs {
-		objs[KeyOf(obj)] = obj
-	}
-	now := time.Now()
-	var taken []demand.Read
-	take := func() {
-		for _, r := range taken {
-			delete(w.since, r.Key)
-			if at > h.marks.at {
-				w.told[r.Key] = readAt{at, now}
-			}
-			w.Done(r, nil)
-		}
-	}
-	return h.commitTold(CauseWanted, func(plan []toldWrite[T]) ([]toldWrite[T], error) {
-		switch {
-		case h.marks.over:
-			return plan, ErrStopped
-		case h.followers.Load() > 0:
-			return plan, errFollowed
-		}
-		units := map[Key]bool{}
-		taken = taken[:0]
-		for _, r := range reads {
-			if w.Current(r) {
-				taken, units[r.Key] = append(taken, r), true
-			}
-		}
-		for key, obj := range objs {
-			if unit := w.UnitOf(key); units[unit] && w.since[unit][key].at <= at {
-				plan = append(plan, toldWrite[T]{key, obj})
-			}
-		}
-		for unit := range units {
-			for key, last := range w.since[unit] {
-				if last.at > at && !equal.IsZero(last.obj) {
-					plan = append(plan, toldWrite[T]{key, last.obj})
-				}
-			}
-		}
-		if len(plan) == 0 {
-			take()
-		}
-		slices.SortFunc(plan, func(a, b toldWrite[T]) int { return compareKeys(a.key, b.key) })
-		return plan, nil
-	}, take)
 }
 
 func sameTold[T Identified](a, b toldWrite[T]) bool {

@@ -24,7 +24,7 @@ const maxKnot = 10
 
 // Product is the folders of the repository, as Rooms is the files of package lw.
 var Product = []Room{
-	{"base", []string{"internal/arrange", "internal/equal", "internal/golist", "internal/leak", "internal/markup", "internal/mutation",
+	{"base", []string{"internal/demand", "internal/arrange", "internal/equal", "internal/golist", "internal/leak", "internal/markup", "internal/mutation",
 		"internal/names", "internal/order", "internal/pace", "internal/progress", "internal/prune", "internal/registry", "internal/registry/conform", "internal/shard",
 		"internal/signal", "internal/wire"}, nil},
 	{"decode", []string{"internal/decode", "internal/request", "internal/rest", "internal/why"}, []string{"base"}},
