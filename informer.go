@@ -47,6 +47,9 @@ func NewInformer[T Object](src Source[T], opts *Options) *Informer[T] {
 		inf.hub.entered = func(obj T) { inf.check.add(obj) }
 		inf.hub.left = func(obj T) { inf.check.remove(obj) }
 	}
+	if d := demandOf(src); d != nil {
+		inf.hub.demand = &wantedUnits[T]{Demand: d}
+	}
 	to := &informerTarget[T]{hub: inf.hub, opts: o, detector: inf.check, late: &inf.late}
 	inf.r = newReflector(src, target[T](to), o)
 	to.heard = &inf.r.recorder.lastEvent
@@ -64,6 +67,11 @@ func (inf *Informer[T]) Run(ctx context.Context) error {
 	}
 	defer inf.r.opts.Board.addInformer(inf.r.opts.Name, inf.Status, inf.hub.object)()
 	inf.ask() // for what was told before
+	if inf.hub.demand != nil {
+		var end func()
+		ctx, end = inf.beginDemand(ctx)
+		defer end()
+	}
 	if inf.check != nil {
 		stop := inf.check.watch()
 		defer stop() // it compares once more, after the last call of a handler
@@ -228,7 +236,7 @@ func (t *informerTarget[T]) apply(g *eventGroup[T], report string) {
 		}
 	}
 	t.move.version, t.move.report, t.move.to = g.at.version, report, g.to.number
-	if t.hub.marks.count.Load() > 0 {
+	if t.hub.marks.count.Load() > 0 || t.hub.demand != nil && len(g.events) > 0 {
 		t.plan(g)
 	} else if len(g.events) == 0 && t.hub.progress(&t.move) { // a bookmark
 		t.reportProgress(g.at.version, report != "")
@@ -399,6 +407,9 @@ func (t *informerTarget[T]) replace(l *wholeList[T], report string, shown func()
 		at := decimal(l.version)
 		t.hub.marks.opaque = at == 0
 		t.hub.marks.settleLocked(at, t.move.fates)
+		if t.hub.demand != nil {
+			t.hub.demand.listedLocked()
+		}
 		shown()
 	})
 	clear(t.move.fates)

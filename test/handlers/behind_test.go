@@ -137,7 +137,7 @@ func behindWritten[T lw.Object](t *testing.T, obj func(name, version string, at 
 			version[name] = o.GetResourceVersion()
 			rig.Sleep(2 * time.Second)
 		}
-		rig.Sleep(time.Until(time.Now().Truncate(time.Second).Add(5*time.Second)))
+		rig.Sleep(time.Until(time.Now().Truncate(time.Second).Add(5 * time.Second)))
 		old := time.Now().Add(-time.Hour)
 		write("a", 0, old)
 		write("b", 9*time.Second, old)
