@@ -592,3 +592,34 @@ func TestUnsubscribeKeepsNothing(t *testing.T) {
 	}
 	runtime.KeepAlive(h)
 }
+
+// TestToldIsNoWitness: the object that a server is asked for after an outage is the newest that lists
+// and watches have told, also where another is shown in its place, or nothing was there.
+func TestToldIsNoWitness(t *testing.T) {
+	old, newest := newBall("old", 1, 3), newBall("newest", 1, 5)
+	h := newTestHub(new(sync.Mutex), old, newest)
+	to := &informerTarget[*ball]{hub: h, opts: h.opts}
+	for _, told := range []*ball{newBall("old", 1, 11), newBall("new", 1, 12), newBall("newest", 1, 13)} {
+		if news, err := h.tell(KeyOf(told), &mark[*ball]{version: decimal(told.ResourceVersion), shown: told}); !news || err != nil {
+			t.Fatal(news, err)
+		}
+		if diff := cmp.Diff(MetaOf(newest), to.newest(func(Key) bool { return false })); diff != "" {
+			t.Errorf("told of %v (-want +got):\n%s", told, diff)
+		}
+	}
+	if diff := cmp.Diff(MetaOf(old), to.newest(func(key Key) bool { return key == KeyOf(newest) })); diff != "" {
+		t.Errorf("without the newest (-want +got):\n%s", diff)
+	}
+}
+
+// TestBookmarkStopsAtAFence: a bookmark does not pass what was told since the writer has looked.
+func TestBookmarkStopsAtAFence(t *testing.T) {
+	h := newTestHub(new(sync.Mutex), newBall("a", 1, 3))
+	told := newBall("a", 1, 7)
+	if _, err := h.tell(KeyOf(told), &mark[*ball]{version: 7, shown: told}); err != nil {
+		t.Fatal(err)
+	}
+	if h.progress(&move[*ball]{report: "9", to: 9}) || h.store.ResourceVersion() != "1" {
+		t.Errorf("the store is at %s, and shows what version 9 has passed", h.store.ResourceVersion())
+	}
+}

@@ -1,6 +1,7 @@
 package lw
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -128,6 +129,15 @@ type toldWrite[T Identified] struct {
 func (s *markSet[T]) setLocked(key Key, m *mark[T]) {
 	if s.of == nil {
 		s.of = map[Key]*mark[T]{}
+	}
+	if was := s.of[key]; was != nil { // its objects can go
+		i, _ := slices.BinarySearchFunc(s.due, was.version, func(d dueMark[T], version uint64) int { return cmp.Compare(d.version, version) })
+		for i < len(s.due) && s.due[i].version == was.version && s.due[i].mark != was {
+			i++
+		}
+		if i < len(s.due) && s.due[i].mark == was {
+			s.due = slices.Delete(s.due, i, i+1)
+		}
 	}
 	s.of[key] = m
 	s.count.Store(int32(len(s.of)))

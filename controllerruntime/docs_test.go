@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/go-lw/lw"
@@ -26,7 +25,6 @@ import (
 // What README.md and docs/migrate.md say of a manager: it runs on lw by one line, and watches a projection by another.
 func TestMigrationPage(t *testing.T) {
 	ctrl.SetLogger(logr.Discard())
-	metricsserver.DefaultBindAddress = "0" // no port, in none of this package's tests
 	synctest.Test(t, func(t *testing.T) {
 		server := lwtest.NewServer(t, lwtest.Resource{Plural: "pods", Kind: "Pod"})
 		pods := lwtest.Objects[*corev1.Pod](server, "pods")
@@ -90,7 +88,7 @@ func TestOwnWritesPage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithCancel(t.Context())
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // what does not come fails
 		ended := make(chan error, 1)
 		go func() { ended <- mgr.Start(ctx) }()
 		time.Sleep(time.Minute) // a manager that is ended while it starts does not end

@@ -15,7 +15,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/clientgo"
@@ -27,7 +26,6 @@ import (
 // client-go's constructor, and a write of a whole object.
 func TestFieldsPage(t *testing.T) {
 	ctrl.SetLogger(logr.Discard())
-	metricsserver.DefaultBindAddress = "0"
 	synctest.Test(t, func(t *testing.T) {
 		server := lwtest.NewServer(t, lwtest.Resource{Plural: "pods", Kind: "Pod"})
 		served := lwtest.Objects[*corev1.Pod](server, "pods")

@@ -831,3 +831,19 @@ func TestSkipTold(t *testing.T) {
 		})
 	}
 }
+
+// TestTellDeletedBeforeRun: that nobody can ask for the server's version yet does not keep Run from it.
+func TestTellDeletedBeforeRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := dictate(t, false, nil)
+		d.inf.Fixture().Replace([]*rig.Widget{widgetOf("a@5")}, "5")
+		d.run(t, "server 9, gone a, list 5 a@5, start, sleep 1s")
+		if got, want := d.shows(), "[] ahead 1"; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+		d.run(t, "B 9") // the server has not deleted it after all
+		if got, want := d.shows(), "[a@5]: +a@5 watch"; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	})
+}

@@ -156,4 +156,12 @@ var rootBugs = []bug{
 		{". hub.commitTold", `h.marks.fence = true`, ``}}},
 	{"tell: an event under a mark does not move the base", "TestTell", "./test/handlers", []edit{
 		{". markSet.settleLocked", `m.base = f.base`, `_ = f.base`}}},
+	{"tell: a lone bookmark passes a fence", "TestBookmarkStopsAtAFence", "", []edit{
+		{". hub.progress", `if h.marks.fence { return false }`, ``}}},
+	{"tell: the witness is what was told", "TestToldIsNoWitness", "", []edit{
+		{". informerTarget.newest", `!told && !yield(obj)`, `(told || !told) && !yield(obj)`}}},
+	{"tell: who cannot ask yet says that it asks", "TestTellDeletedBeforeRun", "./test/handlers", []edit{
+		{". Informer.ask", `inf.hub.endAsking()`, ``}}},
+	{"tell: a told version that comes is no measurement", "TestBehindTold", "./test/handlers", []edit{
+		{". informerTarget.plan", `f.since = m.since`, ``}}},
 }
