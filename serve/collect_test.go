@@ -168,6 +168,75 @@ func TestCollectLate(t *testing.T) {
 	})
 }
 
+// A laggard is a store whose watches hold their events back while somebody else has the token.
+type laggard struct {
+	*lw.Memory[*part]
+	token chan struct{}
+}
+
+func (l laggard) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[*part]) error) error {
+	return l.Memory.Watch(ctx, opts, func(ev lw.WatchEvent[*part]) error {
+		select {
+		case <-l.token:
+			l.token <- struct{}{}
+			return yield(ev)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+}
+
+// Nothing is decided by what is not here yet: an owner whose dependents have not come is not let go, nor
+// is one that has not come gone.
+func TestCollectWaits(t *testing.T) {
+	for _, late := range []string{"parts", "boxes"} {
+		inBubble(t, serve.Options{OnError: func(error) {}}, func(b *bubble) {
+			g := &garbage{b, lw.NewMemory[*part](), lw.NewMemory[*part]()}
+			token := make(chan struct{}, 1)
+			token <- struct{}{}
+			stores := map[string]lw.Writable[*part]{"parts": g.parts, "boxes": g.boxes}
+			if late == "parts" {
+				stores[late] = laggard{g.parts, token}
+			} else {
+				stores[late] = laggard{g.boxes, token}
+			}
+			box := g.own(g.boxes, "box", "")
+			for _, r := range []serve.Resource[*part]{parts, boxes} {
+				r.Fresh = serve.FreshHere
+				b.serve(func(ctx context.Context) error { return serve.ServeStore(ctx, b.h, stores[r.Name], r) })
+			}
+			go b.h.Collect(b.ctx)
+			synctest.Wait()
+			<-token
+			want := "a1 b1 box"
+			if late == "parts" {
+				g.own(g.parts, "a", "", box)
+				g.own(g.parts, "b", "", box)
+				if code, _ := b.do("DELETE", strings.Replace(partsPath, "parts", "boxes", 1)+"/box?propagationPolicy=Orphan", ""); code != 200 {
+					t.Fatal(code)
+				}
+			} else {
+				next := g.own(g.boxes, "next", "")
+				g.own(g.parts, "a", "", box)
+				g.own(g.parts, "b", "", next)
+				want = "a1 b1 box next"
+			}
+			time.Sleep(2 * time.Second)
+			if diff := cmp.Diff(want, g.left()); diff != "" {
+				t.Errorf("%s are late: %s", late, diff)
+			}
+			token <- struct{}{}
+			time.Sleep(time.Minute)
+			if late == "parts" {
+				want = "a0 b0"
+			}
+			if diff := cmp.Diff(want, g.left()); diff != "" {
+				t.Errorf("%s have come: %s", late, diff)
+			}
+		})
+	}
+}
+
 // An object that comes is looked at with those that it has to do with, and no others.
 func BenchmarkCollect(b *testing.B) {
 	for _, n := range []int{10, 1000, 100_000} {

@@ -84,6 +84,29 @@ func TestCollectSteps(t *testing.T) {
 			t.Errorf("%s: %q, want %q", c.objects, got, c.want)
 		}
 	}
+	for want, change := range map[string]func(ref *metav1.OwnerReference, owner *metav1.ObjectMeta){
+		"":                       func(*metav1.OwnerReference, *metav1.ObjectMeta) {},
+		"delete things ns/b":     func(_ *metav1.OwnerReference, owner *metav1.ObjectMeta) { owner.Namespace = "other" },
+		"delete things ns/b ":    func(ref *metav1.OwnerReference, _ *metav1.ObjectMeta) { ref.Name = "c" },
+		"delete things ns/b  ":   func(ref *metav1.OwnerReference, _ *metav1.ObjectMeta) { ref.Kind = "Crown" },
+		"delete things ns/b   ":  func(ref *metav1.OwnerReference, _ *metav1.ObjectMeta) { ref.UID = "c" },
+		"                      ": func(ref *metav1.OwnerReference, _ *metav1.ObjectMeta) { ref.APIVersion = "example.io/v2" },
+	} {
+		all, owner, b := NewCollector(k, cluster), owned(k, "a"), owned(k, "b<a")
+		change(&b.OwnerReferences[0], owner)
+		all.Set(k, b)
+		all.Set(k, owner)
+		got := ""
+		if step, ok := all.Next(); ok {
+			got = step.String()
+			if p := step.Request.Options.Preconditions; *p.UID != "b" || *p.ResourceVersion != "1" {
+				t.Errorf("the preconditions are %v", p)
+			}
+		}
+		if got != strings.TrimSpace(want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
 	foreign := owned(k, "b<a")
 	foreign.OwnerReferences[0].APIVersion = "other.io/v1"
 	all := NewCollector(k)
