@@ -37,7 +37,9 @@ type Handler[T Identified] struct {
 	EveryUpdate bool          // asks for a call for every change; memory then grows with those that wait
 	// SkipTold leaves out what the program has told the informer itself, with [Informer.Tell]: it
 	// knows. The calls go on as if they had been made, so Old of the next one is what was told. A
-	// Tell that turns out not to hold is a call as any other.
+	// Tell that turns out not to hold is a call as any other. What was told is left out whole: also
+	// what somebody else has changed between the version before, Old, and the program's write. So
+	// skip only where each write names the version that the store shows, as Update does.
 	SkipTold bool
 }
 

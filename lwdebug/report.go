@@ -47,6 +47,13 @@ func reportOf(name string, s lw.Status, now time.Time) board.Informer {
 		Relists: sum(s.ListCauses) - s.ListCauses["first"], ListsBy: countsOf(s.ListCauses), Undecoded: s.Undecoded, BackoffSeconds: board.Seconds(s.Backoff),
 		Epochs: s.Epoch,
 	}
+	for _, by := range slices.Sorted(maps.Keys(s.BehindCount)) {
+		b := board.Delay{By: by, Count: s.BehindCount[by]}
+		if q := s.Behind[by]; len(q) > 0 {
+			b.Half, b.Most = new(board.Seconds(q[0.5])), new(board.Seconds(q[0.99]))
+		}
+		r.Behind = append(r.Behind, b)
+	}
 	for op, n := range s.Requests {
 		r.Requests.Seconds[op] = board.Seconds(n.Time)
 	}

@@ -45,6 +45,7 @@ type Informer struct {
 	Failure         *Failure  `json:"failure,omitempty"`
 	SetAside        Faults    `json:"set_aside"`
 	Handlers        []Handler `json:"handlers"`
+	Behind          []Delay   `json:"behind,omitempty"`
 	Requests        Requests  `json:"requests"`
 	Events          uint64    `json:"events"`
 	EventsBy        Counts    `json:"events_by_type"`
@@ -53,6 +54,15 @@ type Informer struct {
 	Undecoded       uint64    `json:"undecoded"`
 	BackoffSeconds  Seconds   `json:"backoff_seconds"`
 	Epochs          int       `json:"epochs"`
+}
+
+// Delay is how late the server's writes came into the store, in the last ten minutes, as it was
+// measured in one way.
+type Delay struct {
+	By    string   `json:"by"` // "told", "asked" or "written", as in lw.Status
+	Half  *Seconds `json:"p50_seconds,omitempty"`
+	Most  *Seconds `json:"p99_seconds,omitempty"`
+	Count uint64   `json:"count"` // from the beginning on
 }
 
 // Counts says how many things there were of each sort, leaving out those of which there were none.
