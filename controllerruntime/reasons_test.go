@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,9 +62,17 @@ func TestReasons(t *testing.T) {
 				options := controllerruntime.Options{Reasons: true}
 				mgr, server := newReasonsManager(t, options)
 				nodes := lw.NewInformer(lw.NewMemory(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}), &lw.Options{Name: "Node"})
+				var mu sync.Mutex // guards the variables below
 				var got []string
 				result, fails := reconcile.Result{}, error(nil)
+				set := func(r reconcile.Result, err error) {
+					mu.Lock()
+					defer mu.Unlock()
+					result, fails = r, err
+				}
 				explained := controllerruntime.Explain(options, reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+					mu.Lock()
+					defer mu.Unlock()
 					got = append(got, r.Name+": "+controllerruntime.Reasons(ctx).String())
 					return result, fails
 				}))
@@ -86,6 +95,8 @@ func TestReasons(t *testing.T) {
 					t.Helper()
 					time.Sleep(time.Minute)
 					synctest.Wait()
+					mu.Lock()
+					defer mu.Unlock()
 					if diff := cmp.Diff(want, got); diff != "" {
 						t.Errorf("(-want +got):\n%s", diff)
 					}
@@ -103,7 +114,7 @@ func TestReasons(t *testing.T) {
 					t.Fatal(err)
 				}
 				expect("web: ConfigMap default/settings added (watch)")
-				fails = errors.New("no quota")
+				set(reconcile.Result{}, errors.New("no quota"))
 				owned = owned.DeepCopy()
 				owned.Data = map[string]string{"size": "2"}
 				if _, err := maps.Update(owned); err != nil {
@@ -111,10 +122,10 @@ func TestReasons(t *testing.T) {
 				}
 				time.Sleep(time.Millisecond)
 				synctest.Wait()
-				fails, result = nil, reconcile.Result{RequeueAfter: 40 * time.Second}
+				set(reconcile.Result{RequeueAfter: 40 * time.Second}, nil)
 				time.Sleep(time.Second)
 				synctest.Wait()
-				result = reconcile.Result{}
+				set(reconcile.Result{}, nil)
 				expect("web: ConfigMap default/settings updated (watch): data.size", "web: added after an error: no quota", "web: added after 40s")
 				cancel()
 				if err := <-ended; err != nil {
