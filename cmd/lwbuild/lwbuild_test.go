@@ -12,10 +12,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/go-lw/lw/lwtest"
 )
 
 // build runs lwbuild in dir, and returns what it prints.
@@ -62,14 +58,27 @@ func TestProgram(t *testing.T) {
 	if diff := cmp.Diff(before, files(t, dir)); diff != "" {
 		t.Errorf("lwbuild has changed the program (-before +after):\n%s", diff)
 	}
-	server := lwtest.NewServer(t, lwtest.Resource{Plural: "pods", Kind: "Pod"})
-	for _, name := range []string{"a", "b", "c"} {
-		if _, err := lwtest.Objects[*corev1.Pod](server, "pods").Create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	url, err := server.Listen()
+	server := exec.Command("go", "run", "./internal/cmd/pods")
+	server.Dir = filepath.Join("..", "..")
+	stop, err := server.StdinPipe()
 	if err != nil {
+		t.Fatal(err)
+	}
+	printed, err := server.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		stop.Close()
+		if err := server.Wait(); err != nil {
+			t.Error(err)
+		}
+	}()
+	var url string
+	if _, err := fmt.Fscanln(printed, &url); err != nil {
 		t.Fatal(err)
 	}
 	run := func(side, url string) (out, report string, err error) {

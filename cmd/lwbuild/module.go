@@ -21,6 +21,7 @@ import (
 const (
 	lwPath    = "github.com/go-lw/lw"
 	ownPath   = lwPath + "/cmd/lwbuild"
+	hookPath  = lwPath + "/clientgo/hook"
 	cachePath = clientGoPath + "/tools/cache"
 )
 
@@ -192,7 +193,7 @@ func workspaceEdits(mods []module, root string) (edits []string) {
 func lwEdits() (edits, sums []string, err error) {
 	info, _ := debug.ReadBuildInfo()
 	if info != nil && info.Main.Path == ownPath && info.Main.Sum != "" {
-		for _, path := range []string{ownPath, lwPath, lwPath + "/clientgo"} {
+		for _, path := range []string{lwPath, lwPath + "/clientgo"} {
 			edits = append(edits, "-require="+path+"@"+info.Main.Version)
 		}
 		return edits, nil, nil
@@ -202,7 +203,7 @@ func lwEdits() (edits, sums []string, err error) {
 	if _, err := os.Stat(filepath.Join(root, "clientgo", "go.mod")); err != nil || !filepath.IsAbs(root) {
 		return nil, nil, errors.New("lwbuild does not know where lw is: it was neither downloaded nor built in a checkout that is still there; next: go run " + ownPath + "@latest, or build it without -trimpath")
 	}
-	for path, dir := range map[string]string{lwPath: ".", lwPath + "/clientgo": "clientgo", ownPath: filepath.Join("cmd", "lwbuild")} {
+	for path, dir := range map[string]string{lwPath: ".", lwPath + "/clientgo": "clientgo"} {
 		dir = filepath.Join(root, dir)
 		edits = append(edits, "-require="+path+"@v0.1.0", "-replace="+path+"="+dir)
 		sums = append(sums, filepath.Join(dir, "go.sum"))
@@ -345,9 +346,9 @@ func (b *builder) overlay(versions string) (string, error) {
 		switch {
 		case p.ForTest != "" || strings.HasSuffix(p.ImportPath, ".test") || !using[p.ImportPath]:
 		case b.test && len(p.TestGoFiles)+len(p.XTestGoFiles) > 0:
-			err = put(p.Dir, "zz_lwbuild_test.go", fmt.Sprintf(addedFile, p.Name, ownPath+"/hook", cachePath, versions, true))
+			err = put(p.Dir, "zz_lwbuild_test.go", fmt.Sprintf(addedFile, p.Name, hookPath, cachePath, versions, true))
 		case !b.test && p.Name == "main":
-			err = put(p.Dir, "zz_lwbuild.go", fmt.Sprintf(addedFile, p.Name, ownPath+"/hook", cachePath, versions, false)+
+			err = put(p.Dir, "zz_lwbuild.go", fmt.Sprintf(addedFile, p.Name, hookPath, cachePath, versions, false)+
 				"\nfunc lwbuildEnd() { lwhook.End() }\n\nfunc lwbuildExit(code int) int { return lwhook.Exit(code) }\n")
 			for _, name := range p.GoFiles {
 				src, readErr := os.ReadFile(filepath.Join(p.Dir, name))
@@ -366,7 +367,7 @@ func (b *builder) overlay(versions string) (string, error) {
 	switch patterns := strings.Join(b.patterns, " "); {
 	case len(replace) > 0:
 	case b.test:
-		return "", fmt.Errorf("no tests of %q use informers of client-go; next: name packages whose tests do, such as ./...", patterns)
+		return "", fmt.Errorf("no tests of %q use informers of client-go; next: name ./..., or packages whose tests do", patterns)
 	case mains == 0:
 		return "", fmt.Errorf("there is no main package in %q; next: name one, such as ./cmd/manager", patterns)
 	default:
