@@ -2,6 +2,8 @@ package lw
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
 
 	"github.com/go-lw/lw/internal/equal"
@@ -124,6 +126,9 @@ func Follow[T Identified](ctx context.Context, c Collection[T], f Follower[T]) e
 func follow[T Identified](ctx context.Context, h *hub[T], f Follower[T]) error {
 	if err := h.cannotWait(); err != nil {
 		return err
+	}
+	if h.demand != nil {
+		return fmt.Errorf("lw: Follow: %s shows only what is wanted: %w", h.opts.Name, errors.ErrUnsupported)
 	}
 	h.follow(ctx.Done())
 	defer h.followers.Add(-1)

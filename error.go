@@ -38,6 +38,9 @@ var ErrRewound = errors.New("lw: the server went back in time")
 // beside the cause: fmt.Errorf("%w: %w", lw.ErrPermanent, err).
 var ErrPermanent = errors.New("lw: no retry can help")
 
+// ErrUnwanted is the cause if a wait for an object ended because nobody wants it; see [Wanted].
+var ErrUnwanted = errors.New("lw: nobody wants it")
+
 // ErrKeep is what the function of a [Transform] returns, or wraps, for a version that is not to be
 // shown: what is there stays until the next one, and nothing is reported.
 var ErrKeep = errors.New("lw: keep what is there")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-lw/lw/internal/equal"
+	"github.com/go-lw/lw/internal/why"
 )
 
 // A Handler is a set of functions that an informer calls for every change to its store, one at a
@@ -36,7 +37,9 @@ type Handler[T Identified] struct {
 	EveryUpdate bool          // asks for a call for every change; memory then grows with those that wait
 	// SkipTold leaves out what the program has told the informer itself, with [Informer.Tell]: it
 	// knows. The calls go on as if they had been made, so Old of the next one is what was told. A
-	// Tell that turns out not to hold is a call as any other.
+	// Tell that turns out not to hold is a call as any other. What was told is left out whole: also
+	// what somebody else has changed between the version before, Old, and the program's write. So
+	// skip only where each write names the version that the store shows, as Update does.
 	SkipTold bool
 }
 
@@ -127,6 +130,7 @@ type handlerRunner[T Identified] struct {
 	left    atomic.Int64
 	counter handlerCounter
 	number  atomic.Uint64 // of the goroutine of run, until the handler has synced
+	why     *why.Call     // tells queues what they are added to for; nil: none asks
 }
 
 func (r *handlerRunner[T]) goroutine() uint64 { return r.number.Load() }
@@ -143,6 +147,8 @@ func (r *handlerRunner[T]) run() {
 	case <-r.reg.gone:
 		return
 	}
+	r.why = why.Enter(r.hub.opts.Name)
+	defer r.why.Leave()
 	if !r.callInitial() {
 		return
 	}
@@ -287,6 +293,9 @@ func (r *handlerRunner[T]) dispatch(d *Delta[T]) (more bool) {
 			return true
 		}
 	}
+	if r.why != nil {
+		r.explain(typ, d)
+	}
 	switch {
 	case typ == Added && r.h.Add != nil:
 		r.counter.call(typ)
@@ -298,7 +307,22 @@ func (r *handlerRunner[T]) dispatch(d *Delta[T]) (more bool) {
 		r.counter.call(typ)
 		r.h.Delete(d.Old)
 	}
+	if r.why != nil {
+		r.why.End()
+	}
 	return true
+}
+
+// explain says that the call for d begins, which Filter has made one of that type.
+func (r *handlerRunner[T]) explain(typ EventType, d *Delta[T]) {
+	var old, new any
+	if typ != Added {
+		old = d.Old
+	}
+	if typ != Deleted {
+		new = d.New
+	}
+	r.why.Begin(uint8(typ), uint8(d.Cause), old, new)
 }
 
 // callSynced calls Synced. It returns false if the handler was removed.
@@ -322,6 +346,9 @@ func (r *handlerRunner[T]) recovering(key Key, f func() bool) (more bool) {
 	defer func() {
 		if v := recover(); v != nil {
 			r.counter.panics.Add(1)
+			if r.why != nil {
+				r.why.End()
+			}
 			r.hub.opts.OnPanic(&Panic{Informer: r.hub.opts.Name, Handler: r.h.Name, Key: key, Value: v, Stack: debug.Stack()})
 			more = true
 		}

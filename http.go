@@ -1,6 +1,7 @@
 package lw
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"net/url"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -69,8 +71,13 @@ func (h *HTTP[T]) Hints() SourceHints {
 func (h *HTTP[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(T, error) error) (metav1.ListMeta, error) {
 	opts.Watch = false
 	var listMeta metav1.ListMeta
+	leftOut := request.LeftOut(ctx)
 	err := h.do(ctx, &opts, func(d *decode.Decoder, resp *rest.Response) (err error) {
 		listMeta, err = d.List(resp, resp.Encoding(), func(o decode.Object) error {
+			if o.Passed != 0 {
+				leftOut()
+				return nil
+			}
 			obj, err := h.object(o)
 			return stop(yield(obj, err))
 		})
@@ -90,7 +97,26 @@ func (h *HTTP[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func
 		if initial {
 			read = d.WatchList
 		}
-		return read(resp, resp.Encoding(), func(e decode.Event) error {
+		// passed is the version of the last event if that was passed over, and its bookmark is due.
+		var passed, run uint64
+		pass := func(more bool) error {
+			version := strconv.FormatUint(passed, 10)
+			passed, run = 0, 0
+			return stop(yield(WatchEvent[T]{Type: watch.Bookmark, ResourceVersion: version, Filtered: true, More: more}))
+		}
+		err := read(resp, resp.Encoding(), func(e decode.Event) error {
+			switch at := e.Object.Passed; {
+			case at != 0 && initial:
+				return stop(yield(WatchEvent[T]{Type: watch.Bookmark, Filtered: true}))
+			case at != 0:
+				resp.Expected()
+				// One bookmark for all that has come, so that what nobody wants makes no string.
+				if passed, run = at, run+1; e.More && run < defaultLimit {
+					return nil
+				}
+				return pass(e.More)
+			}
+			passed, run, initial = 0, 0, initial && !e.InitialEventsEnd
 			ev := WatchEvent[T]{
 				Type:             watch.EventType(e.Type),
 				ResourceVersion:  e.ResourceVersion,
@@ -112,6 +138,10 @@ func (h *HTTP[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func
 			}
 			return stop(yield(ev))
 		})
+		if _, own := err.(stopped); !own && passed != 0 {
+			err = cmp.Or(pass(false), err)
+		}
+		return err
 	})
 }
 
@@ -222,6 +252,8 @@ func (h *HTTP[T]) do(ctx context.Context, opts *metav1.ListOptions, read func(*d
 		d.ReuseFrom(request.LenderOf(ctx))
 		defer d.ReuseFrom(nil)
 	}
+	d.PassOver(request.WantedOf(ctx))
+	defer d.PassOver(nil)
 	resp, err := h.send(ctx, opts, d)
 	if err != nil {
 		return err

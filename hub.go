@@ -45,6 +45,7 @@ type hub[T Identified] struct {
 
 	mu      *sync.Mutex
 	marks   markSet[T]
+	demand  *wantedUnits[T]    // nil: everything is wanted
 	waiting []*subscription[T] // those that wait for the first content; guarded by mu, as all below
 	era     era
 	unseen  uint64 // lists after the first one that showed no differences
@@ -104,6 +105,9 @@ func (h *hub[T]) write(batch *table.Batch[T], m *move[T]) (made bool) {
 		report = ""
 	}
 	h.marks.settleLocked(m.to, m.fates)
+	if h.demand != nil {
+		h.demand.settleLocked(m.to, m.fates)
+	}
 	fired := h.commitLocked(batch, Delta[T]{Cause: CauseWatch, ResourceVersion: m.version}, report)
 	h.mu.Unlock()
 	fired.Release()

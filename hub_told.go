@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/go-lw/lw/internal/demand"
 	"github.com/go-lw/lw/internal/equal"
 )
 
@@ -111,9 +112,11 @@ type dueMark[T Identified] struct {
 
 // A fate is what a list or an event of the source makes of a mark: it ends, or gets another base.
 type fate[T Identified] struct {
-	key  Key
-	ends bool
-	base T
+	key   Key
+	ends  bool
+	base  T
+	waits bool      // the key has not been read since it is wanted: base is for then
+	since time.Time // when the version was told that has come; zero: it has not
 }
 
 // A toldWrite is one write of commitTold: obj, or nothing if it is zero, is shown under key.
@@ -191,11 +194,14 @@ func (s *markSet[T]) shrunkLocked() {
 // base returns what lists and watches have told of key.
 func (h *hub[T]) base(key Key) (obj T, ok bool) {
 	obj, ok = h.store.Get(key)
-	if h.marks.count.Load() == 0 { // if obj was told, its mark came before
+	if h.marks.count.Load() == 0 && h.demand == nil { // if obj was told, its mark came before
 		return obj, ok
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.demand != nil && h.demand.told[h.demand.UnitOf(key)].version != 0 {
+		return *new(T), false // nobody knows
+	}
 	if m := h.marks.of[key]; m != nil {
 		return m.base, !equal.IsZero(m.base)
 	}
@@ -209,6 +215,11 @@ func (h *hub[T]) bases() (shown *Snapshot[T], bases map[Key]T) {
 	bases = make(map[Key]T, len(h.marks.of))
 	for key, m := range h.marks.of {
 		bases[key] = m.base
+	}
+	if h.demand != nil && len(h.demand.told) > 0 {
+		for key := range h.shownLocked(h.demand.told) {
+			bases[key] = *new(T) // nobody knows
+		}
 	}
 	return h.store.snapshotLocked(), bases
 }
@@ -285,6 +296,8 @@ func (h *hub[T]) newsLocked(key Key, m *mark[T]) (bool, error) {
 		return false, errFollowed
 	case s.opaque:
 		return false, errUnordered
+	case h.demand != nil && !h.demand.toldLocked(key, m.version, isClosed(h.synced)):
+		return false, nil
 	case m.loose:
 		was, shown := s.of[key], *new(T)
 		if was != nil {
@@ -429,6 +442,230 @@ func (h *hub[T]) commitTold(cause Cause, plan func([]toldWrite[T]) ([]toldWrite[
 	h.leave(writes)
 	h.log.notify()
 	return nil
+}
+
+// A wantedUnits is what a hub knows of what is wanted; see package demand. All but the Demand is
+// guarded by hub.mu.
+type wantedUnits[T Identified] struct {
+	*demand.Demand
+	// since has, for each unit that has not been read, the last event of each of its keys.
+	since map[Key]map[Key]sinceWanted[T]
+	// told has the version at which a unit was read, while the position has not reached it. What lists
+	// and watches say of it up to there is in what was read.
+	told map[Key]readAt
+}
+
+// A sinceWanted is the object of the last event of a key; zero: it was deleted.
+type sinceWanted[T Identified] struct {
+	obj T
+	at  uint64
+}
+
+type readAt struct {
+	version uint64
+	since   time.Time
+}
+
+// hidesLocked reports whether an event of that version changes nothing: nobody wants its object, or the
+// unit has not been read, or it was read at a later version.
+func (w *wantedUnits[T]) hidesLocked(key Key, at uint64) bool {
+	unit := w.UnitOf(key)
+	return w.State(unit) != demand.Ready || at != 0 && at <= w.told[unit].version
+}
+
+// settleLocked moves to a version.
+func (w *wantedUnits[T]) settleLocked(at uint64, fates []fate[T]) {
+	for unit, told := range w.told {
+		if at >= told.version {
+			delete(w.told, unit)
+		}
+	}
+	for i := range fates {
+		f := &fates[i]
+		if unit := w.UnitOf(f.key); f.waits && w.State(unit) == demand.Coming {
+			if w.since[unit] == nil {
+				w.since[unit] = map[Key]sinceWanted[T]{}
+			}
+			w.since[unit][f.key] = sinceWanted[T]{f.base, at}
+		}
+	}
+}
+
+// listedLocked notes that a whole list is shown. What it does not have of a unit is not known any more.
+func (w *wantedUnits[T]) listedLocked() {
+	w.Listed()
+	clear(w.since)
+}
+
+// toldLocked reports whether what the program is told of key at a version can be shown. Where its unit
+// is being read, it is read once more.
+func (w *wantedUnits[T]) toldLocked(key Key, version uint64, synced bool) bool {
+	unit := w.UnitOf(key)
+	switch w.State(unit) {
+	case demand.Ready:
+		return version == 0 || version > w.told[unit].version
+	case demand.Coming:
+		if synced {
+			w.Again(unit)
+		}
+		return !synced
+	}
+	return false
+}
+
+// layWantedLocked takes out of a list what nobody wants, and what it does not have whole, and lays over
+// it what was read at a later version.
+func (h *hub[T]) layWantedLocked(l *wholeList[T], objs []T) []T {
+	w, at := h.demand, decimal(l.version)
+	for unit, told := range w.told {
+		if l.epoch || at == 0 || at >= told.version || l.began.Sub(told.since) > longest {
+			delete(w.told, unit)
+		}
+	}
+	laid := make([]T, 0, len(objs))
+	for _, obj := range objs {
+		unit := w.UnitOf(KeyOf(obj))
+		if _, newer := w.told[unit]; !newer && w.InList(unit) {
+			laid = append(laid, obj)
+		}
+	}
+	for key, obj := range h.shownLocked(w.told) {
+		if m := h.marks.of[key]; m != nil {
+			obj = m.base
+		}
+		if !equal.IsZero(obj) {
+			laid = append(laid, obj)
+		}
+	}
+	for key, m := range h.marks.of {
+		if _, ok := w.told[w.UnitOf(key)]; ok && equal.IsZero(m.shown) && !equal.IsZero(m.base) {
+			laid = append(laid, m.base)
+		}
+	}
+	return laid
+}
+
+// shownLocked returns what is shown of units.
+func (h *hub[T]) shownLocked(units map[Key]readAt) map[Key]T {
+	shown := map[Key]T{}
+	many := false
+	for unit := range units {
+		if many = unit.Name == ""; many {
+			break
+		}
+		if obj, ok := h.store.store.Get(unit); ok {
+			shown[unit] = obj
+		}
+	}
+	if many {
+		for obj := range h.store.snapshotLocked().All() {
+			key := KeyOf(obj)
+			if _, ok := units[h.demand.UnitOf(key)]; ok {
+				shown[key] = obj
+			}
+		}
+	}
+	return shown
+}
+
+// expect lets units through.
+func (h *hub[T]) expect(units []Key) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, unit := range units {
+		h.demand.Expect(unit)
+	}
+	h.marks.fence = true
+}
+
+// drop lets units through no more, and hides their objects.
+func (h *hub[T]) drop(units []Key) error {
+	if len(units) == 0 {
+		return nil
+	}
+	h.mu.Lock()
+	for b := h.store.store.NewBatch(); !b.ReadyLocked(); { // a list has looked at what is wanted, and is not shown yet
+		b.AwaitLocked()
+	}
+	w, dropped := h.demand, map[Key]readAt{}
+	w.Drop(units)
+	for _, unit := range units {
+		dropped[unit] = readAt{}
+		delete(w.since, unit)
+		delete(w.told, unit)
+	}
+	for key := range h.marks.of {
+		if _, ok := dropped[w.UnitOf(key)]; ok {
+			delete(h.marks.of, key)
+		}
+	}
+	h.marks.shrunkLocked()
+	h.marks.fence = true
+	h.mu.Unlock()
+	return h.commitTold(CauseWanted, func(plan []toldWrite[T]) ([]toldWrite[T], error) {
+		if h.marks.over {
+			return plan, ErrStopped
+		}
+		for key := range h.shownLocked(dropped) {
+			plan = append(plan, toldWrite[T]{key: key})
+		}
+		slices.SortFunc(plan, func(a, b toldWrite[T]) int { return compareKeys(a.key, b.key) })
+		return plan, nil
+	}, func() {})
+}
+
+// admit shows what was read of units, and what events have brought since then.
+func (h *hub[T]) admit(reads []demand.Read, got *listBuilder[T]) error {
+	w, at, objs := h.demand, decimal(got.version), map[Key]T{}
+	if at == 0 {
+		return errUnordered
+	}
+	for _, obj := range got.objs {
+		objs[KeyOf(obj)] = obj
+	}
+	now := time.Now()
+	var taken []demand.Read
+	take := func() {
+		for _, r := range taken {
+			delete(w.since, r.Key)
+			if at > h.marks.at {
+				w.told[r.Key] = readAt{at, now}
+			}
+			w.Done(r, nil)
+		}
+	}
+	return h.commitTold(CauseWanted, func(plan []toldWrite[T]) ([]toldWrite[T], error) {
+		switch {
+		case h.marks.over:
+			return plan, ErrStopped
+		case h.followers.Load() > 0:
+			return plan, errFollowed
+		}
+		units := map[Key]bool{}
+		taken = taken[:0]
+		for _, r := range reads {
+			if w.Current(r) {
+				taken, units[r.Key] = append(taken, r), true
+			}
+		}
+		for key, obj := range objs {
+			if unit := w.UnitOf(key); units[unit] && w.since[unit][key].at <= at {
+				plan = append(plan, toldWrite[T]{key, obj})
+			}
+		}
+		for unit := range units {
+			for key, last := range w.since[unit] {
+				if last.at > at && !equal.IsZero(last.obj) {
+					plan = append(plan, toldWrite[T]{key, last.obj})
+				}
+			}
+		}
+		if len(plan) == 0 {
+			take()
+		}
+		slices.SortFunc(plan, func(a, b toldWrite[T]) int { return compareKeys(a.key, b.key) })
+		return plan, nil
+	}, take)
 }
 
 func sameTold[T Identified](a, b toldWrite[T]) bool {

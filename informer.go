@@ -4,7 +4,10 @@ import (
 	"context"
 	"iter"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
+
+	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw/internal/equal"
 	"github.com/go-lw/lw/internal/pace"
@@ -21,6 +24,7 @@ type Informer[T Identified] struct {
 	check *mutationDetector // nil without Options.DetectMutation
 
 	query pace.SharedQuery
+	late  lateness
 }
 
 var _ AnyInformer = (*Informer[*Meta])(nil)
@@ -43,7 +47,12 @@ func NewInformer[T Object](src Source[T], opts *Options) *Informer[T] {
 		inf.hub.entered = func(obj T) { inf.check.add(obj) }
 		inf.hub.left = func(obj T) { inf.check.remove(obj) }
 	}
-	inf.r = newReflector(src, target[T](&informerTarget[T]{hub: inf.hub, opts: o, detector: inf.check}), o)
+	if d := demandOf(src); d != nil {
+		inf.hub.demand = &wantedUnits[T]{Demand: d}
+	}
+	to := &informerTarget[T]{hub: inf.hub, opts: o, detector: inf.check, late: &inf.late}
+	inf.r = newReflector(src, target[T](to), o)
+	to.heard = &inf.r.recorder.lastEvent
 	return inf
 }
 
@@ -58,6 +67,11 @@ func (inf *Informer[T]) Run(ctx context.Context) error {
 	}
 	defer inf.r.opts.Board.addInformer(inf.r.opts.Name, inf.Status, inf.hub.object)()
 	inf.ask() // for what was told before
+	if inf.hub.demand != nil {
+		var end func()
+		ctx, end = inf.beginDemand(ctx)
+		defer end()
+	}
 	if inf.check != nil {
 		stop := inf.check.watch()
 		defer stop() // it compares once more, after the last call of a handler
@@ -145,10 +159,15 @@ func (inf *Informer[T]) CatchUp(ctx context.Context) (version string, err error)
 	if a.Err != nil {
 		return "", inf.hub.notCaughtUp(a.Err)
 	}
+	known, first := time.Now(), inf.late.answer.Swap(a) != a
 	pace.Answered(ctx)
 	ask := inf.asking()
 	ask.after = 0
-	return a.Version, inf.hub.waitForResourceVersion(ctx, a.Version, ask, inf.hub.store.ResourceVersion)
+	err = inf.hub.waitForResourceVersion(ctx, a.Version, ask, inf.hub.store.ResourceVersion)
+	if err == nil && first {
+		inf.late.took(byAsked, time.Since(known))
+	}
+	return a.Version, err
 }
 
 // asking returns when a wait for a version asks the source for it.
@@ -163,6 +182,7 @@ func (inf *Informer[T]) asking() asking {
 func (inf *Informer[T]) Status() Status {
 	s := inf.r.Status()
 	s.Ahead = int(inf.hub.marks.count.Load())
+	inf.late.status(&s)
 	s.Objects, s.Indexes = inf.hub.store.Len(), inf.hub.store.store.IndexSizes()
 	s.Handlers, s.Pending = inf.hub.handlers()
 	return s
@@ -192,6 +212,10 @@ type informerTarget[T Identified] struct {
 	move        move[T]           // of the present group or list; its fates are empty between two
 	strange     []Key             // of marks that the present list ends although it does not have their version
 
+	late  *lateness
+	heard *atomic.Int64 // statusRecorder.lastEvent
+	look  int64         // from when by heard on it is looked at when an object was written
+
 	// distrusted has the objects that stayed as they were at the last list whose equal versions
 	// were not believed, because their new versions could not be used. Their resource versions may
 	// be of a former epoch, so an object of now with an equal version may have other content. The
@@ -212,7 +236,7 @@ func (t *informerTarget[T]) apply(g *eventGroup[T], report string) {
 		}
 	}
 	t.move.version, t.move.report, t.move.to = g.at.version, report, g.to.number
-	if t.hub.marks.count.Load() > 0 {
+	if t.hub.marks.count.Load() > 0 || t.hub.demand != nil && len(g.events) > 0 {
 		t.plan(g)
 	} else if len(g.events) == 0 && t.hub.progress(&t.move) { // a bookmark
 		t.reportProgress(g.at.version, report != "")
@@ -221,6 +245,11 @@ func (t *informerTarget[T]) apply(g *eventGroup[T], report string) {
 	for t.put(g); !t.hub.write(t.batch, &t.move); t.put(g) {
 		t.withdraw(g)
 		t.plan(g)
+	}
+	for i := range t.move.fates {
+		if since := t.move.fates[i].since; !since.IsZero() {
+			t.late.took(byTold, time.Since(since))
+		}
 	}
 	clear(t.move.fates)
 	t.move.fates = t.move.fates[:0]
@@ -268,6 +297,10 @@ func (t *informerTarget[T]) settle(g *eventGroup[T]) bool {
 		if !e.told {
 			e.existed = !equal.IsZero(old)
 		}
+		if at := t.heard.Load(); at >= t.look && e.way == wayEvent && e.ev.Type != watch.Deleted {
+			t.look = at + int64(time.Second)
+			t.wrote(old, e.ev.Object)
+		}
 		t.leave(old)
 	}
 	t.batch.Release()
@@ -281,6 +314,15 @@ func (t *informerTarget[T]) settle(g *eventGroup[T]) bool {
 	}
 	t.failed = nil
 	return false
+}
+
+// wrote notes when obj was written, which has come in place of old.
+func (t *informerTarget[T]) wrote(old, obj T) {
+	if equal.IsZero(old) {
+		t.late.wrote(nil, obj)
+	} else {
+		t.late.wrote(old, obj)
+	}
 }
 
 func (t *informerTarget[T]) heldBack(version string) { t.reportProgress(version, false) }
@@ -365,6 +407,9 @@ func (t *informerTarget[T]) replace(l *wholeList[T], report string, shown func()
 		at := decimal(l.version)
 		t.hub.marks.opaque = at == 0
 		t.hub.marks.settleLocked(at, t.move.fates)
+		if t.hub.demand != nil {
+			t.hub.demand.listedLocked()
+		}
 		shown()
 	})
 	clear(t.move.fates)

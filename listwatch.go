@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/go-lw/lw/internal/demand"
 	"github.com/go-lw/lw/internal/equal"
 	"github.com/go-lw/lw/internal/request"
 	"github.com/go-lw/lw/internal/rest"
@@ -378,6 +379,8 @@ func (o *optionSource[T]) Hints() SourceHints { return HintsOf(o.src) }
 
 // Reuses is part of [request.Source].
 func (o *optionSource[T]) Reuses(request.Mark) bool { return reuses(o.src) }
+
+func (o *optionSource[T]) demands() *demand.Demand { return demandOf(o.src) }
 
 func (o *optionSource[T]) tells() bool { return tellerOf(o.src) != nil }
 

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw/internal/arrange"
+	"github.com/go-lw/lw/internal/demand"
 	"github.com/go-lw/lw/internal/equal"
 	"github.com/go-lw/lw/internal/request"
 )
@@ -129,7 +130,8 @@ type WatchEvent[T Identified] struct {
 	// a Watch that ends before has said nothing of it.
 	Open bool
 	// Filtered marks a Deleted that stands for an Added of an object which was left out by a
-	// [Transform] or a [Shard]. There may be nothing to delete.
+	// [Transform] or a [Shard]: there may be nothing to delete. Of a Bookmark it says that objects which
+	// nobody wants have come; see [Wanted].
 	Filtered bool
 	Err      error // why the object could not be decoded or transformed, an *[Error]
 	// Identity is that of a Deleted without an Object, as a [Transform] yields it. Do not change it.
@@ -191,6 +193,7 @@ const (
 	causeResync                   // nothing changed: it was time for the Resync of a handler
 	CauseDerived                  // a step of a [Graph]
 	CauseTold                     // [Informer.Tell] or [Informer.TellDeleted]
+	CauseWanted                   // the object is wanted, or nobody wants it any more; see [Wanted]
 )
 
 func (c Cause) String() string {
@@ -207,6 +210,8 @@ func (c Cause) String() string {
 		return "derived"
 	case CauseTold:
 		return "told"
+	case CauseWanted:
+		return "wanted"
 	}
 	return fmt.Sprintf("Cause(%d)", uint8(c))
 }
@@ -320,6 +325,14 @@ func tellerOf[T Identified](src Source[T]) Teller[T] {
 	}
 	to, _ := src.(Teller[T])
 	return to
+}
+
+// demandOf returns the demand of a Wanted in src, or nil.
+func demandOf[T Identified](src Source[T]) *demand.Demand {
+	if w, ok := src.(interface{ demands() *demand.Demand }); ok {
+		return w.demands()
+	}
+	return nil
 }
 
 // isNil reports whether v is nil, or holds a nil pointer.

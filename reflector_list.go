@@ -298,3 +298,36 @@ func (r *Reflector[T]) reportable(l *wholeList[T], held map[Key]struct{}) string
 	}
 	return l.version
 }
+
+// part lists some objects of the collection: those of the filter in ctx. Any goroutine may call it.
+func (r *Reflector[T]) part(ctx context.Context, opts metav1.ListOptions) (*listBuilder[T], error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	g := pace.NewStallTimer(cancel, listPatience, errStalled)
+	defer g.Stop()
+	seen, got := positionAt(r.target.version()), &listBuilder[T]{began: time.Now()}
+	for {
+		from := len(got.objs)
+		meta, err := r.page(ctx, opList, opts, got, g)
+		switch {
+		case err != nil:
+			return nil, err
+		case got.pages == 0:
+			got.version = meta.ResourceVersion
+		case meta.ResourceVersion != got.version:
+			return nil, errMixedPages
+		}
+		if got.pages++; meta.Continue == "" {
+			break
+		}
+		if err := got.checkPage(meta.Continue, from); err != nil {
+			return nil, err
+		}
+		opts.Continue = meta.Continue
+	}
+	if seen.after(got.version) {
+		return nil, &olderError{got: got.version, seen: seen.version}
+	}
+	got.validate(false)
+	return got, nil
+}

@@ -301,6 +301,11 @@ func (w *watchSession[T]) handle(ev *WatchEvent[T]) error {
 		return err
 	case watch.Bookmark:
 		if !ev.InitialEventsEnd {
+			if ev.Filtered {
+				w.lifeSigns++
+				w.initial.leaveOut()
+				return nil
+			}
 			w.initial.changes = w.initial.changes || ev.ResourceVersion != ""
 			return nil // no progress of the list
 		}

@@ -2,9 +2,15 @@ package lw
 
 import (
 	"fmt"
+	"math"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/go-lw/lw/internal/pace"
 )
 
 // StoreStatus is what an [Informer] and a collection of a [Graph] have in common.
@@ -55,6 +61,18 @@ type Status struct {
 	ListCauses map[string]uint64
 	Undecoded  uint64        // objects that could not be decoded or transformed
 	Backoff    time.Duration // spent in pauses after failures; a pause counts when it has ended
+
+	// Behind says how late the server's writes come into the store, without its clock: within what
+	// time half of them did in the last ten minutes (0.5), and 99 % (0.99), each rounded up by less
+	// than a fifth. It says so for each measure that there was one of:
+	//   - "told": from [Informer.Tell] until the watch has the same version.
+	//   - "asked": from the server's answer to [Informer.CatchUp] until the store has that version,
+	//     which may take a bookmark. It is an upper bound.
+	//   - "written": from the newest time of an object's managed fields, in whole seconds, as far as
+	//     that is more than the least of the last hour. About one event in a second is looked at.
+	Behind      map[string]map[float64]time.Duration
+	BehindCount map[string]uint64        // of all that were measured
+	BehindSum   map[string]time.Duration // of their times
 }
 
 // RequestCount counts the requests for one thing.
@@ -250,4 +268,161 @@ func (c *handlerCounter) status() HandlerStatus {
 		}
 	}
 	return s
+}
+
+// A measure is a way to measure how late the server's writes come; see Status.Behind.
+type measure int
+
+const (
+	byTold measure = iota
+	byAsked
+	byWritten
+	measures
+)
+
+var measureNames = [measures]string{byTold: "told", byAsked: "asked", byWritten: "written"}
+
+// A lateness has what Status.Behind shows. Any goroutine may call its methods.
+type lateness struct {
+	answer atomic.Pointer[pace.Answer] // that CatchUp has measured last
+
+	mu sync.Mutex
+	of [measures]*delays // nil: nothing was measured; guarded by mu, as all below
+
+	// The clock of the server is as far from ours as the least gap between a write and its event says.
+	// The clocks may be set, so a gap is remembered for an hour at most.
+
+	half          int64 // of an hour, to which least belongs; that of before is the one before
+	least, before time.Duration
+}
+
+// delays are what was measured in one way.
+type delays struct {
+	count   uint64
+	sum     time.Duration
+	minutes [10]struct {
+		minute int64
+		counts [delayBuckets]uint32
+	}
+}
+
+// delayBuckets is how many buckets there are, of which four double the time. The last holds more than
+// an hour.
+const delayBuckets = 128
+
+func delayBucket(d time.Duration) int {
+	return min(int(4*math.Log2(1+float64(d.Microseconds()))), delayBuckets-1)
+}
+
+// delayBound returns the longest time that a bucket holds.
+func delayBound(bucket int) time.Duration {
+	return time.Duration(math.Exp2(float64(bucket+1)/4)-1) * time.Microsecond
+}
+
+// took notes that a write took so long to the store.
+func (l *lateness) took(by measure, d time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tookLocked(by, d)
+}
+
+func (l *lateness) tookLocked(by measure, d time.Duration) {
+	if l.of[by] == nil {
+		l.of[by] = new(delays)
+	}
+	of, minute := l.of[by], time.Now().Unix()/60
+	of.count++
+	of.sum += d
+	m := &of.minutes[minute%int64(len(of.minutes))]
+	if m.minute != minute {
+		m.minute, m.counts = minute, [delayBuckets]uint32{}
+	}
+	m.counts[delayBucket(d)]++
+}
+
+// wrote notes when obj, which has just come in place of old, was written. If the managed fields of the
+// two say the same, as after a binding or a graceful deletion, nobody knows.
+func (l *lateness) wrote(old, obj any) {
+	at := managedAt(obj)
+	if at.IsZero() || !at.After(managedAt(old)) {
+		return
+	}
+	now := time.Now()
+	gap, half := now.Sub(at), now.Unix()/1800
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch half {
+	case l.half:
+		l.least = min(l.least, gap)
+	case l.half + 1:
+		l.half, l.least, l.before = half, gap, l.least
+	default:
+		l.half, l.least, l.before = half, gap, gap
+	}
+	// The server writes whole seconds, so a gap may be a second too long.
+	l.tookLocked(byWritten, max(0, gap-min(l.least, l.before)-time.Second))
+}
+
+// managedAt returns the newest time of the managed fields of obj; zero if it has none.
+func managedAt(obj any) (newest time.Time) {
+	switch obj := obj.(type) {
+	case interface{ UnstructuredContent() map[string]any }: // whose GetManagedFields copies all
+		metadata, _ := obj.UnstructuredContent()["metadata"].(map[string]any)
+		entries, _ := metadata["managedFields"].([]any)
+		for _, e := range entries {
+			entry, _ := e.(map[string]any)
+			text, _ := entry["time"].(string)
+			if at, err := time.Parse(time.RFC3339, text); err == nil && at.After(newest) {
+				newest = at
+			}
+		}
+	case interface {
+		GetManagedFields() []metav1.ManagedFieldsEntry
+	}:
+		for _, e := range obj.GetManagedFields() {
+			if e.Time != nil && e.Time.After(newest) {
+				newest = e.Time.Time
+			}
+		}
+	}
+	return newest
+}
+
+// status sets what s says of it.
+func (l *lateness) status(s *Status) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for by, of := range l.of {
+		if of != nil {
+			if s.Behind == nil {
+				s.Behind, s.BehindCount, s.BehindSum = map[string]map[float64]time.Duration{}, map[string]uint64{}, map[string]time.Duration{}
+			}
+			name := measureNames[by]
+			s.Behind[name], s.BehindCount[name], s.BehindSum[name] = of.quantiles(time.Now().Unix()/60), of.count, of.sum
+		}
+	}
+}
+
+func (of *delays) quantiles(minute int64) map[float64]time.Duration {
+	var counts [delayBuckets]uint64
+	all := uint64(0)
+	for i := range of.minutes {
+		if m := &of.minutes[i]; minute-m.minute < int64(len(of.minutes)) {
+			for bucket, n := range m.counts {
+				counts[bucket] += uint64(n)
+				all += uint64(n)
+			}
+		}
+	}
+	quantiles := map[float64]time.Duration{}
+	for _, share := range []float64{0.5, 0.99} {
+		within := uint64(0)
+		for bucket, n := range counts {
+			if within += n; n > 0 && float64(within) >= share*float64(all) {
+				quantiles[share] = delayBound(bucket)
+				break
+			}
+		}
+	}
+	return quantiles
 }

@@ -160,11 +160,21 @@ func (t *informerTarget[T]) plan(g *eventGroup[T]) {
 	whole := g.whole || len(g.events)+len(g.kept) == 0
 	for i := range g.events {
 		e := &g.events[i]
+		if w := t.hub.demand; w != nil && w.hidesLocked(e.key, at) {
+			e.way, e.told, e.existed = wayNone, true, true
+			if e.ev.Err == nil {
+				t.move.fates = append(t.move.fates, fate[T]{key: e.key, waits: true, base: e.object()})
+			}
+			continue
+		}
 		m := marks.of[e.key]
 		if m == nil {
 			continue
 		}
 		f := fate[T]{key: e.key}
+		if at == m.version && !m.loose {
+			f.since = m.since
+		}
 		e.told, e.existed = true, !equal.IsZero(m.base)
 		switch hidden := m.hides(at, e.uid()); {
 		case hidden && e.ev.Err != nil:
@@ -200,6 +210,9 @@ func (t *informerTarget[T]) lay(l *wholeList[T], objs []T) []T {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	t.move.fates, t.strange = t.move.fates[:0], nil
+	if h.demand != nil {
+		objs = h.layWantedLocked(l, objs)
+	}
 	if len(h.marks.of) == 0 {
 		return objs
 	}

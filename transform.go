@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/go-lw/lw/internal/demand"
 	"github.com/go-lw/lw/internal/equal"
 	"github.com/go-lw/lw/internal/request"
 	"github.com/go-lw/lw/internal/shard"
@@ -71,6 +72,8 @@ func (t *transformSource[T, U]) Hints() SourceHints {
 	}
 	return h
 }
+
+func (t *transformSource[T, U]) demands() *demand.Demand { return demandOf(t.src) }
 
 func (t *transformSource[T, U]) tells() bool { return tellerOf(t.src) != nil }
 
@@ -168,7 +171,8 @@ func (t *transformSource[T, U]) List(ctx context.Context, opts metav1.ListOption
 			return nil
 		})
 	}
-	if opts.Continue == "" {
+	whole := request.PartOf(ctx) == nil
+	if opts.Continue == "" && whole {
 		t.beginList()
 	}
 	meta, err := t.src.List(ctx, opts, func(obj T, err error) error {
@@ -185,7 +189,7 @@ func (t *transformSource[T, U]) List(ctx context.Context, opts metav1.ListOption
 		}
 		return yield(out, nil)
 	})
-	if err == nil && meta.Continue == "" {
+	if err == nil && meta.Continue == "" && whole {
 		t.endList()
 	}
 	return meta, err
@@ -275,6 +279,8 @@ func (s *shardSource[T]) Hints() SourceHints {
 
 // Reuses is part of [request.Source].
 func (s *shardSource[T]) Reuses(request.Mark) bool { return reuses(s.src) }
+
+func (s *shardSource[T]) demands() *demand.Demand { return demandOf(s.src) }
 
 func (s *shardSource[T]) tells() bool { return tellerOf(s.src) != nil }
 

@@ -162,7 +162,7 @@ func (t *telling) write(r *http.Request, key lw.Key, to []*follower) (*http.Resp
 	}
 	body := &answerBody{read: buffers.Get().(*bytes.Buffer)}
 	if _, body.err = body.read.ReadFrom(resp.Body); body.err == nil {
-		tell(r, key, body.read.Bytes(), encoding, to, own)
+		tell(r, resp.StatusCode, key, body.read.Bytes(), encoding, to, own)
 	}
 	resp.Body.Close()
 	resp.Body = body
@@ -242,9 +242,16 @@ func encodingOf(header http.Header) (encoding decode.Encoding, ok bool) {
 }
 
 // tell tells to of an answer to r.
-func tell(r *http.Request, key lw.Key, data []byte, encoding decode.Encoding, to []*follower, own request.Own) {
+func tell(r *http.Request, code int, key lw.Key, data []byte, encoding decode.Encoding, to []*follower, own request.Own) {
 	logger := klog.FromContext(r.Context())
-	answer := identify(data, encoding)
+	answer, h := identify(data, encoding)
+	// A deletion is told without a version: that of its answer is the deletion's or the last one before.
+	gone := func(uid types.UID) {
+		note(own, uid, "", to)
+		for _, f := range to {
+			f.log(logger, f.teller.TellDeleted(key, uid, ""))
+		}
+	}
 	switch {
 	case answer == nil, answer.Kind == "PartialObjectMetadata", answer.Kind == "Table":
 		return
@@ -252,14 +259,15 @@ func tell(r *http.Request, key lw.Key, data []byte, encoding decode.Encoding, to
 		if r.Method != http.MethodDelete || answer.UID == "" {
 			return
 		}
-		note(own, answer.UID, "", to)
-		for _, f := range to {
-			f.log(logger, f.teller.TellDeleted(key, answer.UID, ""))
-		}
+		gone(answer.UID)
 		return
 	}
 	got := lw.KeyOf(answer)
 	if got.Name == "" || got.Namespace != key.Namespace || key.Name != "" && got != key || answer.UID == "" || answer.ResourceVersion == "" {
+		return
+	}
+	if r.Method == http.MethodDelete && h.gone(code) {
+		gone(answer.UID)
 		return
 	}
 	note(own, answer.UID, answer.ResourceVersion, to)
@@ -282,7 +290,20 @@ type head struct {
 		UID             types.UID         `json:"uid" protobuf:"bytes,5,opt,name=uid"`
 		ResourceVersion string            `json:"resourceVersion" protobuf:"bytes,6,opt,name=resourceVersion"`
 		Labels          map[string]string `json:"labels" protobuf:"bytes,11,rep,name=labels"`
+		Marked          *metav1.Time      `json:"deletionTimestamp" protobuf:"bytes,9,opt,name=deletionTimestamp"`
+		Grace           *int64            `json:"deletionGracePeriodSeconds" protobuf:"varint,10,opt,name=deletionGracePeriodSeconds"`
+		Finalizers      []string          `json:"finalizers" protobuf:"bytes,14,rep,name=finalizers"`
 	} `json:"metadata" protobuf:"bytes,1,opt,name=metadata"`
+}
+
+// gone reports whether the object is gone, if a delete was answered with it and that code. Else it is
+// marked for deletion: it has finalizers or a period of grace.
+func (h *head) gone(code int) bool {
+	m := &h.Metadata
+	if m.Marked == nil {
+		return code == http.StatusOK
+	}
+	return m.Grace != nil && *m.Grace == 0 && len(m.Finalizers) == 0
 }
 
 // headDecoders are decoders of heads that nobody uses.
@@ -303,19 +324,19 @@ func headOf(data []byte, encoding decode.Encoding) (h *head, kind string) {
 	return h, obj.Ident.Kind
 }
 
-// identify returns what data is; a Status has the UID of what it is about. It returns nil if data is
-// no object.
-func identify(data []byte, encoding decode.Encoding) *request.Answer {
+// identify returns what data is; a Status has the UID of what it is about, and no head. It returns nil
+// if data is no object.
+func identify(data []byte, encoding decode.Encoding) (*request.Answer, *head) {
 	h, kind := headOf(data, encoding)
 	if kind == "Status" {
 		s, ok := decode.Status(data, encoding)
 		if !ok || s.Status != metav1.StatusSuccess || s.Details == nil {
-			return nil
+			return nil, nil
 		}
-		return &request.Answer{Kind: kind, UID: s.Details.UID}
+		return &request.Answer{Kind: kind, UID: s.Details.UID}, nil
 	}
 	if h == nil {
-		return nil
+		return nil, nil
 	}
 	m := &h.Metadata
 	return &request.Answer{
@@ -327,5 +348,5 @@ func identify(data []byte, encoding decode.Encoding) *request.Answer {
 			}
 			return json.Marshal(obj)
 		},
-	}
+	}, h
 }

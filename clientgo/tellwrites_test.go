@@ -24,6 +24,7 @@ func podJSON(namespace, name, version string, more ...string) string {
 
 const (
 	success   = `{"kind":"Status","apiVersion":"v1","status":"Success","details":{"name":"a","kind":"pods","uid":"u-a"}}`
+	marked    = `,"deletionTimestamp":"2026-11-26T00:00:00Z"`
 	webLabels = `,"labels":{"app":"web"}`
 )
 
@@ -63,6 +64,12 @@ func TestTellWritesTells(t *testing.T) {
 		{name: "delete", method: "DELETE", url: one, code: 200, sends: `{"kind":"DeleteOptions","propagationPolicy":"Foreground"}`, answer: success, want: "deleted default/a u-a "},
 		{name: "delete without a UID", method: "DELETE", url: one, code: 200, answer: strings.Replace(success, `,"uid":"u-a"`, "", 1)},
 		{name: "delete, answered with the object", method: "DELETE", url: one, code: 202, want: "tell default/a u-a 7"},
+		{name: "delete, answered with the object as it was", method: "DELETE", url: one, code: 200, want: "deleted default/a u-a "},
+		{name: "delete without grace", method: "DELETE", url: one, code: 202, answer: podJSON("default", "a", "7", marked, `,"deletionGracePeriodSeconds":0`), want: "deleted default/a u-a "},
+		{name: "delete without grace, with a finalizer", method: "DELETE", url: one, code: 200, answer: podJSON("default", "a", "7", marked, `,"deletionGracePeriodSeconds":0,"finalizers":["x/y"]`), want: "tell default/a u-a 7"},
+		{name: "delete with grace", method: "DELETE", url: one, code: 200, answer: podJSON("default", "a", "7", marked, `,"deletionGracePeriodSeconds":30`), want: "tell default/a u-a 7"},
+		{name: "delete, the grace is not known", method: "DELETE", url: one, code: 200, answer: podJSON("default", "a", "7", marked), want: "tell default/a u-a 7"},
+		{name: "an update of what is marked", method: "PUT", url: one, code: 200, answer: podJSON("default", "a", "7", marked, `,"deletionGracePeriodSeconds":0`), want: "tell default/a u-a 7"},
 		{name: "delete of many", method: "DELETE", url: inDefault, code: 200, answer: success},
 		{name: "an update answered with a Status", method: "PUT", url: one, code: 200, answer: success},
 		{name: "refused", method: "PUT", url: one, code: 409, answer: `{"kind":"Status","status":"Failure"}`},

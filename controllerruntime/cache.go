@@ -76,6 +76,9 @@ type Options struct {
 	// Give the Options to [NewClient] as well.
 	TellWrites bool
 
+	// Reasons has the reconcilers of [Explain] know why they are called, and the Board show it.
+	Reasons bool
+
 	// Board lists the informers of the cache while they run: give it to lwdebug.Handler for a page,
 	// and to prom.Collector for series, unless Metrics is set. Default: that of the process if
 	// Metrics is set, and else none.

@@ -40,9 +40,7 @@ func (o Options) settings() (settings, error) {
 	if o.Metrics == nil {
 		return s, nil
 	}
-	if s.all.Board == nil {
-		s.all.Board = &processBoard
-	}
+	s.all.Board = o.board()
 	collector := prom.Collector(s.all.Board)
 	err := o.Metrics.Register(collector)
 	if there, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
@@ -55,6 +53,14 @@ func (o Options) settings() (settings, error) {
 		return s, fmt.Errorf("registering the series of Metrics: %w", err)
 	}
 	return s, nil
+}
+
+// board returns the Board that o has, nil if none.
+func (o Options) board() *lw.Board {
+	if o.Board == nil && o.Metrics != nil {
+		return &processBoard
+	}
+	return o.Board
 }
 
 // of returns the settings of the informer whose objects are like example.

@@ -10,17 +10,21 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/board"
+	"github.com/go-lw/lw/internal/why"
 )
 
 // report returns what b shows at this moment.
 func report(b *lw.Board) *board.Report {
 	now := time.Now()
-	r := &board.Report{Time: moment(now), Process: board.ThisProcess(), Informers: []board.Informer{}, Graphs: []board.Graph{}}
+	r := &board.Report{Time: moment(now), Process: board.ThisProcess(), Informers: []board.Informer{}, Graphs: []board.Graph{}, Controllers: []board.Controller{}}
 	for name, s := range b.Informers() {
 		r.Informers = append(r.Informers, reportOf(name, s, now))
 	}
 	for name, s := range b.Graphs() {
 		r.Graphs = append(r.Graphs, reportOfGraph(name, s))
+	}
+	for _, s := range why.On(b) {
+		r.Controllers = append(r.Controllers, reportOfQueue(&s))
 	}
 	r.Judge()
 	return r
@@ -42,6 +46,13 @@ func reportOf(name string, s lw.Status, now time.Time) board.Informer {
 		Events: sum(s.Events), EventsBy: countsOf(s.Events),
 		Relists: sum(s.ListCauses) - s.ListCauses["first"], ListsBy: countsOf(s.ListCauses), Undecoded: s.Undecoded, BackoffSeconds: board.Seconds(s.Backoff),
 		Epochs: s.Epoch,
+	}
+	for _, by := range slices.Sorted(maps.Keys(s.BehindCount)) {
+		b := board.Delay{By: by, Count: s.BehindCount[by]}
+		if q := s.Behind[by]; len(q) > 0 {
+			b.Half, b.Most = new(board.Seconds(q[0.5])), new(board.Seconds(q[0.99]))
+		}
+		r.Behind = append(r.Behind, b)
 	}
 	for op, n := range s.Requests {
 		r.Requests.Seconds[op] = board.Seconds(n.Time)
@@ -92,6 +103,31 @@ func reportOfGraph(name string, s lw.GraphStatus) board.Graph {
 			Name: c.Name, From: append([]string{}, c.From...), Synced: c.Synced, Objects: c.Objects, Indexes: c.Indexes, Computed: c.Computed,
 			Unchanged: c.Unchanged, Pending: c.Pending, Conflicts: faultsOf(c.Conflicts), SetAside: faultsOf(c.SetAside),
 			Handlers: handlersOf(c.Handlers),
+		})
+	}
+	return r
+}
+
+func reportOfQueue(s *why.Status) board.Controller {
+	r := board.Controller{Name: s.Name, Runs: s.Runs, Waiting: s.Waiting, Running: s.Busy, Reasons: []board.Why{}, Loops: []board.Loop{}}
+	for _, c := range s.Counts {
+		w := board.Why{Collection: c.Collection, Requeue: c.Requeue.String(), Runs: c.Runs, Fields: append([]string{}, c.Fields...)}
+		if c.Requeue == why.NoRequeue {
+			w.Cause = lw.Cause(c.Cause).String()
+		}
+		if c.Type != why.None {
+			w.Type = lw.EventType(c.Type).String()
+		}
+		r.Reasons = append(r.Reasons, w)
+	}
+	for _, l := range s.Loops {
+		kind := board.LoopAnswers
+		if l.Undo {
+			kind = board.LoopUndo
+		}
+		r.Loops = append(r.Loops, board.Loop{
+			Key: l.Key, Kind: kind, Collection: l.Collection, Namespace: l.Object.Namespace, Name: l.Object.Name, Field: l.Field,
+			Managers: append([]string{}, l.Managers...), Rounds: l.Rounds, Since: moment(l.Since), Last: moment(l.Last),
 		})
 	}
 	return r

@@ -15,6 +15,7 @@ import (
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/board"
 	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/why"
 	"github.com/go-lw/lw/lwdebug"
 )
 
@@ -52,6 +53,7 @@ func newBoardScene(t *testing.T) *boardScene {
 	s.setAside()
 	s.reflector()
 	s.hanging()
+	s.controllers()
 	synctest.Wait()
 	s.graph(pods, services, nodes)
 	synctest.Wait()
@@ -86,6 +88,24 @@ func (s *boardScene) report() *board.Report {
 		r.Graphs[i].BusySeconds = board.Seconds(1240 * time.Millisecond) // steps take no time in a bubble
 	}
 	return r
+}
+
+// controllers are two queues, as package clientgo puts them on the board.
+func (s *boardScene) controllers() {
+	since := time.Now()
+	s.t.Cleanup(why.Show(&s.board, "carts", func() why.Status {
+		return why.Status{Runs: 4812, Waiting: 3, Busy: 2, Counts: []why.Count{
+			{Collection: "Pod", Type: why.Updated, Cause: uint8(lw.CauseWatch), Runs: 3106, Fields: []string{"status.conditions[Ready].status", "status.phase"}},
+			{Collection: "Pod", Type: why.Added, Cause: uint8(lw.CauseInitial), Runs: 1200},
+			{Requeue: why.Failed, Runs: 506},
+		}}
+	}))
+	s.t.Cleanup(why.Show(&s.board, "promises", func() why.Status {
+		return why.Status{Runs: 96, Counts: []why.Count{{Collection: "Secret", Type: why.Updated, Cause: uint8(lw.CauseTold), Runs: 96, Fields: []string{"metadata.labels." + hostile}}}, Loops: []why.Loop{
+			{Key: "shop/token-0001", Undo: true, Collection: "Secret", Object: lw.Key{Namespace: "shop", Name: "token-0001"}, Field: "metadata.labels." + hostile, Managers: []string{"promise", "resource"}, Rounds: 42, Since: since, Last: time.Now()},
+			{Key: "shop/token-0002", Collection: "Secret", Object: lw.Key{Namespace: "shop", Name: "token-0002"}, Field: "status.lastSync", Managers: []string{"promise"}, Rounds: 11, Since: since, Last: time.Now()},
+		}}
+	}))
 }
 
 func (s *boardScene) options(name string) *lw.Options {

@@ -15,7 +15,9 @@ import (
 	"github.com/go-lw/lw/internal/apiserver"
 	"github.com/go-lw/lw/internal/registry"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // A Resource is a type of objects that a [Server] serves.
@@ -30,6 +32,18 @@ type Resource struct {
 	// client changes it at the path of the object with /status after it, and nothing else there. A
 	// Node and a ServiceCIDR keep the status that they are created with, as on a real server.
 	Status bool
+	// Scale adds the subresource scale, of spec.replicas and status.replicas, which clients of client-go
+	// and kubectl know how to scale by.
+	Scale bool
+	// Schema is the OpenAPI schema of a custom resource, in JSON or YAML: what stands below
+	// openAPIV3Schema. It says which fields there are, of a Resource without a Type, and which lists have
+	// keys. It checks no values.
+	Schema []byte
+	// Versions are others in which the objects are served, as any JSON. They are stored in Version, to
+	// which Fields belong. Convert makes obj one of another version. Nil: the versions differ by their
+	// apiVersion alone, as those of a custom resource with the strategy None.
+	Versions []string
+	Convert  func(obj *unstructured.Unstructured, version string) error
 	// Type is a value of the objects' Go type, such as &corev1.Pod{}. Then clients may use protobuf and
 	// strategic merge patches, and fields that the type does not have are pruned and warned of, as on
 	// a real server. Nil: objects are any JSON, as those of a custom resource without a schema.
@@ -77,7 +91,7 @@ type Server struct {
 
 // NewServer returns a server of resources, and closes it when the test ends. A server that is made
 // in a synctest bubble uses the bubble's clock. NewServer panics on a Resource without Plural or
-// Kind, or whose Type is no pointer to a struct.
+// Kind, whose Type is no pointer to a struct, or whose Schema is none.
 func NewServer(t testing.TB, resources ...Resource) *Server {
 	s := StartServer(resources...)
 	t.Cleanup(s.Close)
@@ -91,6 +105,23 @@ func StartServer(resources ...Resource) *Server {
 	for _, r := range resources {
 		res := apiserver.Resource{
 			Group: r.Group, Version: r.Version, Resource: r.Plural, Kind: r.Kind, Cluster: r.Cluster, Custom: r.Group != "", Status: r.Status, Grace: r.Grace, Fields: r.Fields,
+			Versions: r.Versions, Schema: r.Schema,
+		}
+		if r.Convert != nil {
+			res.Convert = func(data []byte, version string) ([]byte, error) {
+				obj := &unstructured.Unstructured{}
+				if err := obj.UnmarshalJSON(data); err != nil {
+					return nil, err
+				}
+				if err := r.Convert(obj, version); err != nil {
+					return nil, err
+				}
+				obj.SetAPIVersion(schema.GroupVersion{Group: r.Group, Version: version}.String())
+				return obj.MarshalJSON()
+			}
+		}
+		if r.Scale {
+			res.Scale = &registry.Scale{Replicas: ".spec.replicas", StatusReplicas: ".status.replicas", Selector: ".status.selector"}
 		}
 		if r.Type != nil {
 			var err error

@@ -96,6 +96,13 @@ func informer(to chan<- prometheus.Metric, name string, s lw.Status) {
 	gauge(to, informerFailures, float64(s.Failures), name)
 	counter(to, informerEpochs, float64(s.Epoch), name)
 	counter(to, informerBackoff, s.Backoff.Seconds(), name)
+	for by, n := range s.BehindCount {
+		quantiles := map[float64]float64{}
+		for share, d := range s.Behind[by] {
+			quantiles[share] = d.Seconds()
+		}
+		to <- prometheus.MustNewConstSummary(informerBehind, n, s.BehindSum[by].Seconds(), quantiles, name, by)
+	}
 	handlers(to, s.Handlers, name, "", "")
 }
 

@@ -90,6 +90,9 @@ func scene(t *testing.T, block <-chan struct{}) (b *lw.Board, stop func()) {
 		}
 		synctest.Wait()
 	}
+	if _, err := inf.CatchUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	m.Fail(errors.New("away")) // so that no watch sends the deletion, nor ends in its midst
 	synctest.Wait()
 	if _, err := m.Delete(t.Context(), lw.Key{Name: "b"}, ""); err != nil {
@@ -148,7 +151,7 @@ func TestLabels(t *testing.T) {
 		got = append(got, string(m[1]))
 	}
 	slices.Sort(got)
-	want := []string{"cause", "code", "collection", "graph", "handler", "informer", "le", "op", "type"}
+	want := []string{"by", "cause", "code", "collection", "graph", "handler", "informer", "le", "op", "quantile", "type"}
 	if diff := cmp.Diff(want, slices.Compact(got)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -41,6 +41,7 @@ var (
 	informerFailures       = ofInformer("failures", "Requests that failed in a row; 0 once the server makes progress.")
 	informerEpochs         = ofInformer("epochs_total", "How often the server went back in time.")
 	informerBackoff        = ofInformer("backoff_seconds_total", "Time spent in pauses after failures.")
+	informerBehind         = ofInformer("behind_seconds", "Time from the server's write to the store, half within and 99 % within, of ten minutes, by how it was measured.", "by")
 
 	handlerPending = ofHandler("pending", "Changes that wait for the handler.")
 	handlerTold    = ofHandler("told_total", "Calls of the handler's functions by type.", "type")

@@ -65,6 +65,8 @@ func TestValuesOfAnInformer(t *testing.T) {
 		}, ListCauses: map[string]uint64{
 			"first": 31, "expired": 32, "gap": 33, "older": 34, "protocol": 35, "unreadable": 36, "failing": 37, "unversioned": 38,
 		}, Events: map[string]uint64{"added": 41, "modified": 42, "deleted": 43, "bookmark": 44},
+		Behind:      map[string]map[float64]time.Duration{"told": {0.5: 61 * time.Second, 0.99: 62500 * time.Millisecond}, "asked": {}},
+		BehindCount: map[string]uint64{"told": 63, "asked": 64}, BehindSum: map[string]time.Duration{"told": 65 * time.Second, "asked": 66 * time.Second},
 	}
 	got := series(t, func(to chan<- prometheus.Metric) { informer(to, "i", s) })
 	want := []string{
@@ -75,6 +77,12 @@ func TestValuesOfAnInformer(t *testing.T) {
 		`lw_handler_told_total{collection="",graph="",handler="h",informer="i",type="deleted"} 53`,
 		`lw_handler_told_total{collection="",graph="",handler="h",informer="i",type="updated"} 52`,
 		`lw_informer_backoff_seconds_total{informer="i"} 16.5`,
+		`lw_informer_behind_seconds_count{by="asked",informer="i"} 64`,
+		`lw_informer_behind_seconds_count{by="told",informer="i"} 63`,
+		`lw_informer_behind_seconds_sum{by="asked",informer="i"} 66`,
+		`lw_informer_behind_seconds_sum{by="told",informer="i"} 65`,
+		`lw_informer_behind_seconds{by="told",informer="i",quantile="0.5"} 61`,
+		`lw_informer_behind_seconds{by="told",informer="i",quantile="0.99"} 62.5`,
 		`lw_informer_decode_errors_total{informer="i"} 15`,
 		`lw_informer_epochs_total{informer="i"} 14`,
 		`lw_informer_events_total{informer="i",type="added"} 41`,

@@ -64,7 +64,7 @@ func (r *Report) Page(refresh int, objects bool) string {
 	p.Open("body")
 	p.header(r, verdict, refresh)
 	p.Open("main")
-	if len(r.Informers)+len(r.Graphs) == 0 {
+	if len(r.Informers)+len(r.Graphs)+len(r.Controllers) == 0 {
 		p.Element("p", "Nothing runs on this board. An informer is on it from the beginning to the end of its Run "+
 			"if its Options.Board is this board, and a graph if its GraphOptions.Board is.")
 	}
@@ -72,6 +72,7 @@ func (r *Report) Page(refresh int, objects bool) string {
 	for _, g := range worstFirst(r.Graphs, func(g Graph) State { return g.State }) {
 		p.graph(&g)
 	}
+	p.controllers(r.Controllers)
 	if objects {
 		p.find(r.collections())
 	}
@@ -129,7 +130,7 @@ func worstFirst[E any](all []E, state func(E) State) []E {
 	return slices.SortedStableFunc(slices.Values(all), func(a, b E) int { return cmp.Compare(state(a).rank(), state(b).rank()) })
 }
 
-// tally counts the informers and graphs in each state.
+// tally counts the informers, graphs and controllers in each state.
 func (r *Report) tally() map[State]int {
 	n := map[State]int{}
 	for _, inf := range r.Informers {
@@ -138,12 +139,15 @@ func (r *Report) tally() map[State]int {
 	for _, g := range r.Graphs {
 		n[g.State]++
 	}
+	for _, c := range r.Controllers {
+		n[c.State]++
+	}
 	return n
 }
 
 // verdict says in a few words how things are.
 func (r *Report) verdict() string {
-	tally, all, troubled := r.tally(), len(r.Informers)+len(r.Graphs), 0
+	tally, all, troubled := r.tally(), len(r.Informers)+len(r.Graphs)+len(r.Controllers), 0
 	for state, n := range tally {
 		if state.troubled() {
 			troubled += n
@@ -238,6 +242,8 @@ func (s State) outline() string {
 		return "M6 0 12 6 6 12 0 6z"
 	case Conflict: // a cross
 		return "M2.2 0 6 3.8 9.8 0 12 2.2 8.2 6 12 9.8 9.8 12 6 8.2 2.2 12 0 9.8 3.8 6 0 2.2z"
+	case Looping: // a ring that is cut
+		return "M6 .5a5.5 5.5 0 1 0 5.5 5.5h-2A3.5 3.5 0 1 1 6 2.5V5l4-3.3L6-1z"
 	case Behind: // an hourglass
 		return "M1.5 0h9v2L7.4 6l3.1 4v2h-9v-2l3.1-4-3.1-4z"
 	case Retrying: // a circle that is half full

@@ -210,6 +210,11 @@ func (inf *Informer) story(now time.Time) string {
 	if inf.Decoder != "" {
 		parts = append(parts, "decoded by "+inf.Decoder)
 	}
+	for _, b := range inf.Behind {
+		if b.Half != nil && b.Most != nil {
+			parts = append(parts, b.By+" writes half within "+span(time.Duration(*b.Half))+" and 99 % within "+span(time.Duration(*b.Most)))
+		}
+	}
 	if !inf.LastList.IsZero() {
 		parts = append(parts, "the last whole list "+span(max(0, now.Sub(inf.LastList)))+" ago")
 	}

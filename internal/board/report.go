@@ -14,6 +14,8 @@ type Report struct {
 	Process   Process    `json:"process"`
 	Informers []Informer `json:"informers"` // sorted by name
 	Graphs    []Graph    `json:"graphs"`    // sorted by name
+	// Controllers are the queues that know why their keys run, sorted by name.
+	Controllers []Controller `json:"controllers"`
 }
 
 // JSON returns the report as JSON, with an indentation if indent is true.
@@ -43,6 +45,7 @@ type Informer struct {
 	Failure         *Failure  `json:"failure,omitempty"`
 	SetAside        Faults    `json:"set_aside"`
 	Handlers        []Handler `json:"handlers"`
+	Behind          []Delay   `json:"behind,omitempty"`
 	Requests        Requests  `json:"requests"`
 	Events          uint64    `json:"events"`
 	EventsBy        Counts    `json:"events_by_type"`
@@ -51,6 +54,15 @@ type Informer struct {
 	Undecoded       uint64    `json:"undecoded"`
 	BackoffSeconds  Seconds   `json:"backoff_seconds"`
 	Epochs          int       `json:"epochs"`
+}
+
+// Delay is how late the server's writes came into the store, in the last ten minutes, as it was
+// measured in one way.
+type Delay struct {
+	By    string   `json:"by"` // "told", "asked" or "written", as in lw.Status
+	Half  *Seconds `json:"p50_seconds,omitempty"`
+	Most  *Seconds `json:"p99_seconds,omitempty"`
+	Count uint64   `json:"count"` // from the beginning on
 }
 
 // Counts says how many things there were of each sort, leaving out those of which there were none.
@@ -139,6 +151,49 @@ type Collection struct {
 	SetAside  Faults    `json:"set_aside"`
 	Handlers  []Handler `json:"handlers"`
 }
+
+// A Controller is a work queue with what its keys run for.
+type Controller struct {
+	Name    string `json:"name"`
+	State   State  `json:"state"`
+	Runs    uint64 `json:"runs"`
+	Waiting int    `json:"waiting"`
+	Running int    `json:"running"`
+	Reasons []Why  `json:"reasons"` // the most frequent first
+	Loops   []Loop `json:"loops"`   // the longest first
+}
+
+// A Why is a reason for which keys run.
+type Why struct {
+	Collection string   `json:"collection,omitempty"`
+	Type       string   `json:"type,omitempty"`    // of the net change; none if what has changed was undone
+	Cause      string   `json:"cause,omitempty"`   // as of a delta
+	Requeue    string   `json:"requeue,omitempty"` // why keys run although nothing has changed
+	Runs       uint64   `json:"runs"`
+	Fields     []string `json:"fields"` // that differ most often, in a sample
+}
+
+// A Loop is a key that runs again and again.
+type Loop struct {
+	Key        string    `json:"key"`
+	Kind       LoopKind  `json:"kind"`
+	Collection string    `json:"collection"`
+	Namespace  string    `json:"namespace,omitempty"` // of the object that is written
+	Name       string    `json:"name"`
+	Field      string    `json:"field,omitempty"`
+	Managers   []string  `json:"managers"` // of the field, where they are known
+	Rounds     int       `json:"rounds"`
+	Since      time.Time `json:"since"`
+	Last       time.Time `json:"last"`
+}
+
+// LoopKind is what keeps a loop going.
+type LoopKind string
+
+const (
+	LoopAnswers LoopKind = "answers" // each run writes what the next one is for
+	LoopUndo    LoopKind = "undo"    // two writers undo each other
+)
 
 // A Handler is one of a collection.
 type Handler struct {

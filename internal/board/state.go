@@ -13,6 +13,7 @@ const (
 	Failing    State = "failing"    // requests have failed for a minute on end
 	Incomplete State = "incomplete" // objects are set aside
 	Conflict   State = "conflict"   // several inputs make results of one key
+	Looping    State = "looping"    // keys of a controller run again and again for what they write themselves
 	Behind     State = "behind"     // a handler or a graph has far more to do than it has done, or a step of a graph takes long
 	Retrying   State = "retrying"   // requests fail, but not for long
 	Stopping   State = "stopping"   // Run is about to return: it waits for a handler
@@ -20,7 +21,7 @@ const (
 	OK         State = "ok"
 )
 
-var states = []State{Failing, Incomplete, Conflict, Behind, Retrying, Stopping, Syncing, OK}
+var states = []State{Failing, Incomplete, Conflict, Looping, Behind, Retrying, Stopping, Syncing, OK}
 
 // rank is smaller for what is worse.
 func (s State) rank() int { return slices.Index(states, s) }
@@ -50,6 +51,12 @@ func (r *Report) Judge() {
 			g.Collections[j].State = g.Collections[j].judge()
 		}
 		g.State = g.judge(r.Time)
+	}
+	for i := range r.Controllers {
+		c := &r.Controllers[i]
+		if c.State = OK; len(c.Loops) > 0 {
+			c.State = Looping
+		}
 	}
 }
 

@@ -88,6 +88,9 @@ type Object struct {
 	Ident Ident
 	// Err says why the object does not fit its type. The stream goes on behind such an object.
 	Err error
+	// Passed is the version of an object that nobody wants: it has no Value and no Err, and of Ident
+	// the API version and the kind at most. 0: it was decoded. See PassOver.
+	Passed uint64
 }
 
 // An Ident is what identifies an object.
@@ -137,6 +140,7 @@ type Decoder struct {
 	// initial events.
 	lend    func(namespace, name string) any
 	last    lastVersion
+	wanted  func(namespace, name string) bool // see PassOver
 	listing bool
 	// generateName is that of the last object; see isKin.
 	generateName string

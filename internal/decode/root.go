@@ -242,6 +242,11 @@ func (d *Decoder) readString(f *stringField) (string, error) {
 // bytes that are no JSON, or for a decoding that was stopped: then the parser stands anywhere.
 func (d *Decoder) decodeObject() (Object, error) {
 	d.p.next()
+	if d.wanted != nil {
+		if o, err := d.passJSON(); err != nil || o.Passed != 0 {
+			return o, err
+		}
+	}
 	start, depth := d.p.pos, d.p.depth
 	d.kind, d.apiVersion = "", ""
 	d.objects++
@@ -312,7 +317,7 @@ func decodeUnstructured(d *Decoder, p pointer) error {
 // item that has one of the two is left alone, and so is one of a list that says no kind. An
 // unstructured object without a kind is an error, as it is for apimachinery's decoder.
 func (r *root) complete(o *Object, kind, apiVersion string) {
-	if !r.untyped || o.Err != nil {
+	if !r.untyped || o.Value == nil {
 		return
 	}
 	content := o.Value.(runtime.Unstructured).UnstructuredContent()
@@ -345,6 +350,11 @@ func (d *Decoder) Protobuf() bool {
 // Bytes that are no protobuf are the object's Err as well: the length of a message is written
 // before it, so the next object is found in any case.
 func (d *Decoder) decodeMessage(data []byte) (Object, error) {
+	if d.wanted != nil {
+		if at := d.passMessage(data); at != 0 {
+			return Object{Passed: at}, nil
+		}
+	}
 	d.objects++
 	if !d.root.messageCompiled {
 		_ = d.root.compileMessage() // of a projection it was called by New

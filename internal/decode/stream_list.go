@@ -391,7 +391,7 @@ func (l *jsonList) deliver(ev Event) error {
 // in another order each time. So such items are held until the end of the list, and those behind
 // them, to keep their order.
 func (l *jsonList) needsKind(o *Object) bool {
-	return l.d.root.untyped && o.Err == nil && o.Ident.Kind == "" && o.Ident.APIVersion == "" && (l.kind == "" || l.apiVersion == "")
+	return l.d.root.untyped && o.Value != nil && o.Ident.Kind == "" && o.Ident.APIVersion == "" && (l.kind == "" || l.apiVersion == "")
 }
 
 // string consumes a string, which may have escapes.

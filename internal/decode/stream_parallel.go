@@ -264,7 +264,7 @@ func (w *workerPool) runWorker(d *Decoder) {
 		// It cannot fail: the caller's Decoder was made of the same.
 		d, _ = New(w.d.root.typ, w.d.opts)
 	}
-	d.p.stop, d.lend, d.listing = w.d.p.stop, w.d.lend, true
+	d.p.stop, d.lend, d.wanted, d.listing = w.d.p.stop, w.d.lend, w.d.wanted, true
 	for b = range w.jobs {
 		w.decodeBatch(d, b)
 		d.releaseInput()

@@ -27,7 +27,7 @@ var Product = []Room{
 	{"base", []string{"internal/arrange", "internal/equal", "internal/golist", "internal/leak", "internal/markup", "internal/mutation",
 		"internal/names", "internal/order", "internal/pace", "internal/progress", "internal/prune", "internal/registry", "internal/registry/conform", "internal/shard",
 		"internal/signal", "internal/wire"}, nil},
-	{"decode", []string{"internal/decode", "internal/request", "internal/rest"}, []string{"base"}},
+	{"decode", []string{"internal/decode", "internal/request", "internal/rest", "internal/why"}, []string{"base"}},
 	{"table", []string{"internal/table", "internal/settle"}, []string{"base"}},
 	{"history", []string{"internal/listopts", "internal/history"}, []string{"base"}},
 	{"lw", []string{"."}, []string{"base", "decode", "table", "history"}},
@@ -46,11 +46,11 @@ var Packages = []Package{
 		{"store", []string{"store.go", "snapshot.go", "replace.go", "compact.go", "index.go", "groups.go", "members.go", "order.go"}, []string{"bytes"}},
 		{"batch", []string{"batch.go"}, []string{"bytes", "store"}},
 	}},
-	{Folder: "internal/decode", Knot: 44, Rooms: []Room{
+	{Folder: "internal/decode", Knot: 45, Rooms: []Room{
 		{"buffer", []string{"stream_buffer.go", "proto_wire.go"}, nil},
 		{"parser", []string{"json_parse.go", "json_skip.go", "json_string.go", "json_raw.go"}, []string{"buffer"}},
 		{"cbor", []string{"cbor_item.go"}, []string{"buffer", "parser"}},
-		{"decoders", []string{"decode.go", "root.go", "kind.go", "status.go", "path.go", "mask.go", "unsafe.go", "json_*.go", "proto_*.go", "cbor_*.go", "reuse_*.go", "stream_*.go"}, []string{"buffer", "parser", "cbor"}},
+		{"decoders", []string{"decode.go", "root.go", "kind.go", "status.go", "path.go", "mask.go", "pass.go", "unsafe.go", "json_*.go", "proto_*.go", "cbor_*.go", "reuse_*.go", "stream_*.go"}, []string{"buffer", "parser", "cbor"}},
 		{"one", []string{"one.go"}, []string{"decoders"}},
 	}},
 	{Folder: "serve", Rooms: []Room{
@@ -61,10 +61,10 @@ var Packages = []Package{
 		{"encoder", []string{"encode.go", "table.go", "frame.go"}, []string{"options", "bytes", "items", "history"}},
 		{"feed", []string{"feed.go"}, []string{"bytes", "items", "history"}},
 		{"watches", []string{"collection.go", "fresh.go", "watcher.go", "stream.go", "sweep.go"}, []string{"options", "bytes", "items", "history", "encoder"}},
-		{"handler", []string{"serve.go", "status.go"}, []string{"options", "bytes", "items", "history", "encoder", "feed", "watches"}},
+		{"handler", []string{"serve.go", "status.go", "collect.go"}, []string{"options", "bytes", "items", "history", "encoder", "feed", "watches"}},
 		{"answers", []string{"dispatch.go", "request.go", "answer.go", "list.go", "watch.go", "write.go", "openapi.go"},
 			[]string{"options", "bytes", "items", "history", "encoder", "watches", "handler"}},
-		{"store", []string{"store.go"}, []string{"options", "items", "history", "watches", "handler"}},
+		{"store", []string{"store.go", "convert.go"}, []string{"options", "items", "history", "watches", "handler"}},
 	}},
 	{Folder: "etcd", Module: true, Rooms: []Room{
 		{"requests", []string{"doc.go", "errors.go", "reader.go", "progress.go", "identity.go"}, nil},
@@ -74,7 +74,7 @@ var Packages = []Package{
 		{"writes", []string{"write.go"}, []string{"requests", "codecs", "collection"}},
 	}},
 	{Folder: "clientgo", Module: true, Rooms: []Room{
-		{"sources", []string{"doc.go", "clientgo.go", "source.go", "transform.go", "resync.go", "records.go", "enqueue.go", "retrywatcher.go"}, nil},
+		{"sources", []string{"doc.go", "clientgo.go", "source.go", "transform.go", "resync.go", "records.go", "enqueue.go", "reasons.go", "retrywatcher.go"}, nil},
 		{"informers", []string{"handler.go", "metrics.go", "indexer.go", "informer.go", "factory.go"}, []string{"sources"}},
 		{"new", []string{"newinformer.go", "watcherror.go"}, []string{"sources", "informers"}},
 		{"capture", []string{"capture*.go"}, []string{"sources", "new"}},
@@ -90,9 +90,9 @@ var Packages = []Package{
 	}},
 	{Folder: "internal/registry", Rooms: []Room{
 		{"json", []string{"json.go"}, nil},
-		{"objects", []string{"kind.go", "object.go"}, []string{"json"}},
 		{"schema", []string{"schema.go"}, nil},
-		{"writes", []string{"write.go", "options.go", "decode.go", "change.go", "delete.go", "patch.go", "manage.go", "scale.go", "openapi.go"}, []string{"json", "objects", "schema"}},
+		{"objects", []string{"kind.go", "object.go", "openapi.go", "given.go"}, []string{"json", "schema"}},
+		{"writes", []string{"write.go", "options.go", "decode.go", "change.go", "delete.go", "patch.go", "manage.go", "scale.go"}, []string{"json", "objects", "schema"}},
 		{"collector", []string{"collect.go"}, []string{"objects", "writes"}},
 	}},
 	{Folder: "internal/apiserver", Rooms: []Room{

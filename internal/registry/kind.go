@@ -31,6 +31,9 @@ type Kind struct {
 	// changes there. CreateStatus says that an object keeps the status that it is created with
 	// nevertheless, as a Node does.
 	Status, CreateStatus bool
+	// Native says that a write of the status may change annotations, too, as with most resources that
+	// are built in.
+	Native bool
 	// Scale says that the subresource scale exists, and where its numbers are.
 	Scale *Scale
 	// Managed says that managedFields are kept from the creation of an object on, as kube-apiserver
@@ -41,9 +44,6 @@ type Kind struct {
 	Versioned bool
 	// Type is the Go type of the objects, which prunes what it does not know. nil: any JSON object.
 	Type *Type
-	// Lists says which lists an apply merges by keys. nil: what the Type's tags for strategic merge
-	// patches say, or each list is one value.
-	Lists managedfields.TypeConverter
 	// ValidateName returns what is wrong with a name, or with the beginning of one. A name that no
 	// path can hold is refused in any case. nil: a name is a DNS subdomain.
 	ValidateName func(name string, prefix bool) []string
@@ -61,6 +61,7 @@ type Kind struct {
 	// stored. They return another object. nil: the versions are the same.
 	FromStored, ToStored func(obj *Object) (*Object, error)
 
+	schema   *given     // nil: what the Type says, or nothing; see SetSchema
 	managers [3]manager // of managedFields; see manage.go
 }
 

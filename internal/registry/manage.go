@@ -37,9 +37,10 @@ func (k *Kind) fieldManager(subresource string) (*managedfields.FieldManager, er
 		if reset != nil {
 			filters = map[fieldpath.APIVersion]fieldpath.Filter{fieldpath.APIVersion(k.GroupVersion().String()): reset}
 		}
-		converter := k.Lists
+		var converter managedfields.TypeConverter
 		switch {
-		case converter != nil:
+		case k.schema != nil:
+			converter = k.schema.lists
 		case k.Type != nil && !k.Type.opaque:
 			converter = listsOf(k.Type.elem)
 		default:

@@ -1,5 +1,5 @@
 // Package request has what a reflector puts into the context of a request, besides what the
-// Source's signature shows. It is four things. A Source that wraps another one passes the context
+// Source's signature shows. It is six things. A Source that wraps another one passes the context
 // on, and all of them with it.
 //
 // A [Lender] lends the objects of the reflector's store to the source that decoded them: a source
@@ -18,6 +18,12 @@
 //
 // [IsProbe] is true of a list that asks about the server, not for objects: nobody takes what it
 // yields. A Transform transforms nothing then, and forgets nothing that the list does not have.
+//
+// [PartOf] is a list of only some objects of the collection, which their informer wants from now on.
+// Their versions count, and it says nothing of any other object.
+//
+// [WantedOf] says which objects the reader of a source wants: the source may pass over the others,
+// and yields a Filtered bookmark, or calls LeftOut, in the place of what it has passed over.
 package request
 
 import (
@@ -108,3 +114,33 @@ func AsProbe(ctx context.Context) context.Context { return context.WithValue(ctx
 
 // IsProbe reports whether ctx is from AsProbe.
 func IsProbe(ctx context.Context) bool { return ctx.Value(probeKey{}) != nil }
+
+// A Filter reports whether the object of that name is wanted. It must not keep its arguments. Any
+// goroutine may call it.
+type Filter func(namespace, name string) bool
+
+type partKey struct{}
+
+// AsPart returns a context for a List of the objects that part selects, of which PartOf is part.
+func AsPart(ctx context.Context, part Filter) context.Context {
+	return context.WithValue(ctx, partKey{}, part)
+}
+
+// PartOf returns the filter of AsPart, or nil.
+func PartOf(ctx context.Context) Filter {
+	part, _ := ctx.Value(partKey{}).(Filter)
+	return part
+}
+
+type wantedKey struct{}
+
+// WithWanted returns a context whose reader wants only what wanted selects.
+func WithWanted(ctx context.Context, wanted Filter) context.Context {
+	return context.WithValue(ctx, wantedKey{}, wanted)
+}
+
+// WantedOf returns the filter of WithWanted, or nil.
+func WantedOf(ctx context.Context) Filter {
+	wanted, _ := ctx.Value(wantedKey{}).(Filter)
+	return wanted
+}

@@ -33,12 +33,12 @@ import (
 // missing, so it does not matter what has happened, how often, or in what order.
 type Controller struct {
 	log     *slog.Logger
-	board   lw.Board // lists the informers while they run
+	board   lw.Board // lists the informers while they run, and what the keys of queue run for
 	group   lw.Group // runs the informers
 	sites   *lw.Informer[*Website]
 	pages   *lw.Informer[*corev1.ConfigMap]
 	byOwner *lw.Index[types.UID, *corev1.ConfigMap]
-	queue   workqueue.TypedRateLimitingInterface[lw.Key]
+	queue   *clientgo.ReasonsQueue[lw.Key]
 
 	siteClient *websiteClient
 	pageClient corev1client.ConfigMapsGetter
@@ -75,7 +75,6 @@ func New(config *rest.Config, namespace string, log *slog.Logger) (*Controller, 
 
 	c := &Controller{
 		log:        log,
-		queue:      workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[lw.Key]()),
 		siteClient: siteClient,
 		pageClient: pageClient,
 		lease: &resourcelock.LeaseLock{
@@ -84,6 +83,8 @@ func New(config *rest.Config, namespace string, log *slog.Logger) (*Controller, 
 			LockConfig: resourcelock.ResourceLockConfig{Identity: string(uuid.NewUUID())},
 		},
 	}
+	c.queue = clientgo.Reasons(workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[lw.Key]()),
+		&clientgo.ReasonsOptions{Name: "websites", Board: &c.board})
 	c.sites = lw.NewInformer(siteSource, &lw.Options{Logger: log, Board: &c.board})
 	// A cluster has many ConfigMaps. The selector leaves those of others on the server.
 	c.pages = lw.NewInformer(lw.WithListOptions(pageSource, func(o *metav1.ListOptions) { o.LabelSelector = managed }),

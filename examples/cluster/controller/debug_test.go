@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -213,4 +214,32 @@ func TestListen(t *testing.T) {
 	if none, err := listen("debug", ""); none != nil || err != nil {
 		t.Errorf("without an address: %v, %v", none, err)
 	}
+}
+
+// In an hour in which somebody writes a Website now and then, no key runs in a loop.
+func TestNoLoops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		defer w.Close()
+		current, stop := start(t, w)
+		defer stop()
+		for i := range 600 {
+			if err := w.write(fmt.Sprint("site-", i%3), map[string]string{"home": fmt.Sprint(i), fmt.Sprint(i % 5): "more"}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Duration(i%12) * time.Second)
+		}
+		var report struct {
+			Controllers []struct {
+				Runs  int
+				Loops []any
+			}
+		}
+		if err := json.Unmarshal([]byte(get(t, current().Debug(), "/?format=json")), &report); err != nil {
+			t.Fatal(err)
+		}
+		if len(report.Controllers) != 1 || report.Controllers[0].Runs < 600 || len(report.Controllers[0].Loops) > 0 {
+			t.Errorf("%+v", report)
+		}
+	})
 }

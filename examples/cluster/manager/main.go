@@ -38,13 +38,14 @@ import (
 func newManager(config *rest.Config, opts ctrl.Options, board *lw.Board, registry prometheus.Registerer) (ctrl.Manager, error) {
 	// Without this line the cache is controller-runtime's own. With NewCache alone nobody sees what
 	// it does.
-	opts.NewCache = controllerruntime.NewCacheWith(controllerruntime.Options{Board: board, Metrics: registry})
+	options := controllerruntime.Options{Board: board, Metrics: registry, Reasons: true}
+	opts.NewCache = controllerruntime.NewCacheWith(options)
 
 	mgr, err := ctrl.NewManager(config, opts)
 	if err != nil {
 		return nil, err
 	}
-	return mgr, (&teamReconciler{}).setup(mgr)
+	return mgr, (&teamReconciler{}).setup(mgr, options)
 }
 
 func main() {

@@ -7,7 +7,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/go-lw/lw/controllerruntime"
 )
 
 // teamLabel is on the namespaces that belong to a team, with the team's name.
@@ -38,8 +41,10 @@ func (r *teamReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 	return ctrl.Result{}, err
 }
 
-// setup adds the reconciler to a manager.
-func (r *teamReconciler) setup(mgr ctrl.Manager) error {
+// setup adds the reconciler to a manager. The board shows what it is called for.
+func (r *teamReconciler) setup(mgr ctrl.Manager, options controllerruntime.Options) error {
 	r.Client = mgr.GetClient()
-	return ctrl.NewControllerManagedBy(mgr).For(&corev1.Namespace{}).Owns(&corev1.ConfigMap{}).Complete(r)
+	explained := controllerruntime.Explain(options, r)
+	return ctrl.NewControllerManagedBy(mgr).For(&corev1.Namespace{}).Owns(&corev1.ConfigMap{}).
+		WithOptions(controller.Options{NewQueue: explained.NewQueue}).Complete(explained)
 }

@@ -1,0 +1,98 @@
+package clientgo_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/workqueue"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/clientgo"
+)
+
+// BenchmarkReasons measures the way of an event from the bytes of a watch to the end of its key's run,
+// without and with reasons, and when the run asks for them. The first comes first: what a queue with
+// reasons turns on stays on. Without -run, tests have turned it on before.
+func BenchmarkReasons(b *testing.B) {
+	const objects = 1000
+	for _, mode := range []string{"off", "on", "asked"} {
+		b.Run(mode, func(b *testing.B) {
+			var list [][]byte
+			for i := range objects {
+				p := benchPod(i)
+				p.Kind, p.APIVersion, p.ResourceVersion = "Pod", "v1", "1000000000"
+				data, err := json.Marshal(p)
+				if err != nil {
+					b.Fatal(err)
+				}
+				list = append(list, data)
+			}
+			events := make([][]byte, objects)
+			for i, item := range list {
+				events[i] = fmt.Appendf(nil, "{\"type\":\"MODIFIED\",\"object\":%s}\n", item)
+			}
+			send, written := io.Pipe()
+			server := roundTripper(func(r *http.Request) (*http.Response, error) {
+				resp := &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: send}
+				if r.URL.Query().Get("watch") == "" {
+					resp.Body = io.NopCloser(bytes.NewBufferString(`{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1000000000"},"items":[` + string(bytes.Join(list, []byte(","))) + "]}"))
+				}
+				return resp, nil
+			})
+			var queue workqueue.TypedRateLimitingInterface[lw.Key] = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[lw.Key]())
+			of := func(lw.Key) clientgo.ReasonList { return nil }
+			if mode != "off" {
+				reasons := clientgo.Reasons(queue, nil)
+				queue = reasons
+				if mode == "asked" {
+					of = reasons.Of
+				}
+			}
+			defer queue.ShutDown()
+			inf := lw.NewInformer(&lw.HTTP[*corev1.Pod]{URL: "https://server/api/v1/pods", Client: &http.Client{Transport: server}, Accept: "application/json"}, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
+			inf.AddHandler(clientgo.Enqueue[*corev1.Pod](queue))
+			ctx, stop := context.WithCancel(context.Background())
+			defer stop()
+			go inf.Run(ctx)
+			ran := make(chan int, objects)
+			go func() {
+				for {
+					key, shutdown := queue.Get()
+					if shutdown {
+						return
+					}
+					list := of(key)
+					queue.Done(key)
+					ran <- len(list)
+				}
+			}()
+			for range objects {
+				<-ran
+			}
+			b.ReportAllocs()
+			version, n := 2_000_000_000, 0
+			for b.Loop() {
+				i := n % objects
+				n++
+				version++
+				at := bytes.Index(events[i], []byte(`"resourceVersion":"`)) + len(`"resourceVersion":"`)
+				copy(events[i][at:], strconv.Itoa(version))
+				at = bytes.Index(events[i], []byte(`"phase":"`)) + len(`"phase":"`)
+				copy(events[i][at:], []string{"Running", "Pending"}[n/objects%2])
+				if _, err := written.Write(events[i]); err != nil {
+					b.Fatal(err)
+				}
+				if got := <-ran; mode == "asked" && got != 1 {
+					b.Fatalf("%d reasons", got)
+				}
+			}
+		})
+	}
+}

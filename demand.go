@@ -1,0 +1,228 @@
+package lw
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+
+	"github.com/go-lw/lw/internal/demand"
+	"github.com/go-lw/lw/internal/pace"
+	"github.com/go-lw/lw/internal/request"
+)
+
+// A KeyState says how far an informer has come with an object.
+type KeyState uint8
+
+const (
+	KeyUnwanted KeyState = iota // nobody wants it; see [Wanted]
+	KeyComing                   // it has not been read since it is wanted
+	KeyThere                    // the store has it
+	KeyAbsent                   // it has been read, and there is none
+)
+
+func (s KeyState) String() string {
+	switch s {
+	case KeyUnwanted:
+		return "unwanted"
+	case KeyComing:
+		return "coming"
+	case KeyThere:
+		return "there"
+	case KeyAbsent:
+		return "absent"
+	}
+	return fmt.Sprintf("KeyState(%d)", uint8(s))
+}
+
+// KeyState returns the state of the object of key. Without a [Wanted] everything is wanted, and comes
+// with the first list.
+func (inf *Informer[T]) KeyState(key Key) KeyState {
+	h := inf.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	coming := !isClosed(h.synced)
+	if w := h.demand; w != nil {
+		unit := w.UnitOf(key)
+		if !w.Set.Wants(unit) {
+			return KeyUnwanted
+		}
+		coming = coming || w.State(unit) != demand.Ready
+	}
+	if coming {
+		return KeyComing
+	}
+	if _, ok := h.store.store.Get(key); ok {
+		return KeyThere
+	}
+	return KeyAbsent
+}
+
+// WaitForKey waits until the object of key has been read since it is wanted, and then returns nil:
+// every later read shows it, or there was none. Without a [Wanted] it is WaitForSync. The error wraps
+// the cause of ctx, [ErrStopped], or [ErrUnwanted]; and the last failure to read the object. A wait
+// that ends does not end that somebody wants it.
+func (inf *Informer[T]) WaitForKey(ctx context.Context, key Key) error {
+	h := inf.hub
+	w := h.demand
+	if w == nil {
+		return h.waitForSync(ctx)
+	}
+	unit := w.UnitOf(key)
+	for {
+		changed := w.Changed(unit)
+		var cause error
+		switch state := inf.KeyState(key); {
+		case state == KeyUnwanted:
+			cause = ErrUnwanted
+		case state == KeyThere:
+			return nil
+		case state == KeyAbsent:
+			if cause = w.Err(unit); cause == nil {
+				return nil
+			}
+		default:
+			select {
+			case <-changed:
+				continue
+			case <-h.stopped:
+				cause = ErrStopped
+			case <-ctx.Done():
+				cause = context.Cause(ctx)
+			}
+		}
+		if err := w.Err(unit); err != nil && err != cause {
+			cause = errors.Join(cause, err)
+		}
+		s := inf.Status()
+		return &statusError{what: fmt.Sprintf("waiting for %s, which has not been read (%s)", keyString(key), s.Phase), status: s, cause: cause}
+	}
+}
+
+const (
+	// maxReads is how many reads of what is wanted may be under way.
+	maxReads = 16
+	// manyReads is for how many there is one list. So there is for a twentieth of the collection.
+	manyReads = 500
+)
+
+// beginDemand has what is wanted be followed in a goroutine, until end is called. Requests of the
+// reflector have the context that it returns.
+func (inf *Informer[T]) beginDemand(ctx context.Context) (_ context.Context, end func()) {
+	w := inf.hub.demand
+	w.since, w.told = map[Key]map[Key]sinceWanted[T]{}, map[Key]readAt{}
+	ctx, unfollow := w.Follow(ctx)
+	if !w.Followed(ctx) {
+		return ctx, unfollow // the first list fails
+	}
+	reading, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { inf.followDemand(reading) })
+	return ctx, func() {
+		cancel()
+		running.Wait()
+		unfollow()
+	}
+}
+
+// followDemand does what is to be done about what is wanted and what is not.
+func (inf *Informer[T]) followDemand(ctx context.Context) {
+	w, ctx := inf.hub.demand, inf.r.lend(ctx)
+	var outage pace.Outage
+	var running sync.WaitGroup
+	defer running.Wait()
+	ended := make(chan error, maxReads)
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	paused := true // until pause fires
+	for underWay := 0; ; {
+		gone, come := w.Changes()
+		inf.failedPart(Key{}, inf.hub.drop(gone))
+		inf.hub.expect(come)
+		due, size := w.Due()
+		for len(due) > 0 && underWay < maxReads && !paused {
+			reads := due[:1]
+			if n := len(due); n > manyReads || n > maxReads && n > size/20 {
+				reads = due
+			}
+			due = due[len(reads):]
+			w.Begin(reads)
+			underWay++
+			running.Go(func() { ended <- inf.readPart(ctx, reads) })
+		}
+		select {
+		case <-w.Wake:
+		case <-pause.C:
+			paused = false
+		case err := <-ended:
+			underWay--
+			if err == nil {
+				outage = pace.Outage{}
+			} else if ctx.Err() == nil && !paused {
+				outage.Failed(sortOf(err), time.Now())
+				pause.Reset(max(outage.Pause(sortOf(err), pace.RetryAfter(err), time.Now()), 0))
+				paused = true
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// failedPart reports that something wanted could not be read or shown.
+func (inf *Informer[T]) failedPart(key Key, err error) {
+	if err == nil || errors.Is(err, ErrStopped) {
+		return
+	}
+	inf.r.recorder.requestFailed()
+	inf.r.report(&Error{Op: opList, Key: key, Err: err})
+}
+
+// readPart reads units by one list, and shows them.
+func (inf *Informer[T]) readPart(ctx context.Context, reads []demand.Read) (err error) {
+	w := inf.hub.demand
+	units := make(map[Key]bool, len(reads))
+	for _, r := range reads {
+		units[r.Key] = true
+	}
+	opts, key := metav1.ListOptions{}, Key{}
+	if len(reads) == 1 {
+		key = reads[0].Key
+		var selector []fields.Selector
+		if key.Name != "" {
+			selector = append(selector, fields.OneTermEqualSelector("metadata.name", key.Name))
+		}
+		if key.Namespace != "" {
+			selector = append(selector, fields.OneTermEqualSelector("metadata.namespace", key.Namespace))
+		}
+		opts.FieldSelector = fields.AndSelectors(selector...).String()
+	} else if inf.r.opts.List != ListWhole {
+		opts.Limit = inf.r.opts.PageSize
+	}
+	got, err := inf.r.part(request.AsPart(ctx, func(namespace, name string) bool {
+		return units[w.UnitOf(Key{Namespace: namespace, Name: name})]
+	}), opts)
+	if err == nil {
+		err = inf.hub.admit(reads, got)
+	}
+	if err != nil {
+		for _, r := range reads {
+			w.Done(r, err)
+		}
+		if ctx.Err() == nil {
+			inf.failedPart(key, err)
+		}
+		return err
+	}
+	for key, bad := range got.bad {
+		if !isKeep(bad) {
+			w.Unusable(w.UnitOf(key), bad)
+			inf.failedPart(key, bad)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,111 @@
+// Package demand knows which objects of a collection somebody wants, and what an informer has done
+// about each.
+package demand
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// A Key names an object, or with an empty name all of a namespace.
+type Key = types.NamespacedName
+
+// An Owner wants keys. By tells owners of the same name apart.
+type Owner struct {
+	By   any
+	Name Key
+}
+
+// A Set is which keys its owners want. The zero value is an empty set of objects.
+type Set struct {
+	spaces atomic.Bool
+
+	mu      sync.Mutex
+	of      map[Owner][]Key // guarded by mu, as those below
+	count   map[Key]int     // how many owners want a key
+	demands map[*Demand]struct{}
+}
+
+// SetSpaces says that the keys are namespaces.
+func (s *Set) SetSpaces() { s.spaces.Store(true) }
+
+// Set replaces what owner wants.
+func (s *Set) Set(owner Owner, keys []Key) {
+	keys = slices.Clone(keys)
+	slices.SortFunc(keys, compare)
+	keys = slices.Compact(keys)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.of == nil {
+		s.of, s.count = map[Owner][]Key{}, map[Key]int{}
+	}
+	changed := map[Key]int{}
+	for _, key := range s.of[owner] {
+		changed[key]--
+	}
+	for _, key := range keys {
+		changed[key]++
+	}
+	if s.of[owner] = keys; len(keys) == 0 {
+		delete(s.of, owner)
+	}
+	for key, by := range changed {
+		before := s.count[key]
+		after := before + by
+		if s.count[key] = after; after == 0 {
+			delete(s.count, key)
+		}
+		if before > 0 == (after > 0) {
+			delete(changed, key)
+		}
+	}
+	for d := range s.demands {
+		d.touch(changed)
+	}
+}
+
+func compare(a, b Key) int {
+	switch {
+	case a == b:
+		return 0
+	case a.Namespace < b.Namespace, a.Namespace == b.Namespace && a.Name < b.Name:
+		return -1
+	}
+	return 1
+}
+
+// Wants reports whether somebody wants the unit.
+func (s *Set) Wants(unit Key) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.count[unit] > 0
+}
+
+// all returns what is wanted.
+func (s *Set) all() []Key {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	keys := make([]Key, 0, len(s.count))
+	for key := range s.count {
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+// follow has d be told of changes, until the function is called that it returns.
+func (s *Set) follow(d *Demand) (end func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.demands == nil {
+		s.demands = map[*Demand]struct{}{}
+	}
+	s.demands[d] = struct{}{}
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.demands, d)
+	}
+}

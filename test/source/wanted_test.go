@@ -1,0 +1,657 @@
+package source_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/request"
+	"github.com/go-lw/lw/internal/rig"
+)
+
+// A distant source is a Memory that is far away: its answers and events come late, and fail.
+type distant struct {
+	*lw.Memory[*rig.Widget]
+
+	mu     sync.Mutex
+	before time.Duration // guarded by mu, as all below: of a list, until the server sees it
+	after  time.Duration // until its answer comes
+	lag    time.Duration // of events
+	fails  int           // how many requests fail
+	parts  []string      // the field selectors of lists of parts
+	lists  int           // of all
+	cut    chan struct{} // ends the watch
+	gone   bool          // the next watch is refused as expired
+}
+
+func newDistant(names ...string) *distant {
+	d := &distant{Memory: lw.NewMemory[*rig.Widget](), cut: make(chan struct{})}
+	d.Rewind("1")
+	for _, name := range names {
+		if _, err := d.Create(context.Background(), rig.NewWidget(name, 1)); err != nil {
+			panic(err)
+		}
+	}
+	return d
+}
+
+func (d *distant) set(f func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f()
+}
+
+// failing reports whether the request fails.
+func (d *distant) failing() error {
+	if d.fails > 0 {
+		d.fails--
+		return errors.New("broken line")
+	}
+	return nil
+}
+
+func (d *distant) List(ctx context.Context, opts metav1.ListOptions, yield func(*rig.Widget, error) error) (metav1.ListMeta, error) {
+	d.mu.Lock()
+	before, after, err := d.before, d.after, d.failing()
+	if request.PartOf(ctx) != nil {
+		d.parts = append(d.parts, opts.FieldSelector)
+	} else if !request.IsProbe(ctx) {
+		d.lists++
+	}
+	d.mu.Unlock()
+	if err != nil {
+		return metav1.ListMeta{}, err
+	}
+	rest(ctx, before)
+	var got []*rig.Widget
+	meta, err := d.Memory.List(ctx, opts, func(w *rig.Widget, _ error) error {
+		got = append(got, w)
+		return nil
+	})
+	if rest(ctx, after); ctx.Err() != nil {
+		return meta, ctx.Err()
+	}
+	for _, w := range got {
+		if err == nil {
+			err = yield(w, nil)
+		}
+	}
+	return meta, err
+}
+
+func (d *distant) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[*rig.Widget]) error) error {
+	d.mu.Lock()
+	cut, err, gone := d.cut, d.failing(), d.gone
+	d.gone = false
+	d.mu.Unlock()
+	if gone {
+		return apierrors.NewResourceExpired("too old")
+	}
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-cut:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return d.Memory.Watch(ctx, opts, func(ev lw.WatchEvent[*rig.Widget]) error {
+		d.mu.Lock()
+		lag := d.lag
+		d.mu.Unlock()
+		rest(ctx, lag)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return yield(ev)
+	})
+}
+
+// rest sleeps, at most until ctx is done.
+func rest(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+func (d *distant) breakWatch(gone bool) {
+	d.set(func() {
+		close(d.cut)
+		d.cut, d.gone = make(chan struct{}), gone
+	})
+}
+
+// shown is what an informer shows of names: "a=1", or the state of what it does not show.
+func shown(inf *lw.Informer[*rig.Widget], names ...string) string {
+	var all []string
+	for _, name := range names {
+		text := name + ":" + inf.KeyState(rig.Key(name)).String()
+		if w, ok := inf.Store().Get(rig.Key(name)); ok {
+			text += fmt.Sprint("=", w.Size)
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, " ")
+}
+
+// TestWanted has a row for each order in which a key can become wanted and not be wanted any more.
+func TestWanted(t *testing.T) {
+	type world struct {
+		t    *testing.T
+		src  *distant
+		keys *lw.KeySet
+		inf  *lw.Informer[*rig.Widget]
+		errs *rig.Errors
+	}
+	want := func(w *world, names ...string) {
+		var keys []lw.Key
+		for _, name := range names {
+			keys = append(keys, rig.Key(name))
+		}
+		w.keys.Set("test", keys...)
+		synctest.Wait()
+	}
+	is := func(w *world, want string) {
+		w.t.Helper()
+		synctest.Wait()
+		if diff := cmp.Diff(want, shown(w.inf, "a", "b", "c")); diff != "" {
+			w.t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+	run := func(w *world) {
+		rig.Start(w.t, w.inf)
+		synctest.Wait()
+	}
+	for _, tt := range []struct {
+		name  string
+		do    func(w *world)
+		calls []string // the changes that handlers learn of
+		parts int      // reads
+		lists int
+	}{
+		{"before the first list", func(w *world) {
+			want(w, "a", "c")
+			is(w, "a:coming b:unwanted c:coming")
+			run(w)
+			is(w, "a:there=1 b:unwanted c:absent")
+			rig.Create(w.t, w.src.Memory, "c", 5)
+			rig.Update(w.t, w.src.Memory, "b", 9)
+			is(w, "a:there=1 b:unwanted c:there=5")
+		}, []string{"added a initial", "added c watch"}, 0, 1},
+		{"during the first list", func(w *world) {
+			w.src.before = time.Second
+			run(w)
+			want(w, "a")
+			is(w, "a:coming b:unwanted c:unwanted")
+			rig.Sleep(1500 * time.Millisecond)
+			is(w, "a:coming b:unwanted c:unwanted")
+			rig.Sleep(time.Second)
+			is(w, "a:there=1 b:unwanted c:unwanted")
+		}, []string{"added a wanted"}, 1, 1},
+		{"after it", func(w *world) {
+			run(w)
+			want(w, "a", "c")
+			is(w, "a:there=1 b:unwanted c:absent")
+			want(w)
+			is(w, "a:unwanted b:unwanted c:unwanted")
+		}, []string{"added a wanted", "deleted a wanted"}, 2, 1},
+		{"an event during the read", func(w *world) {
+			run(w)
+			w.src.after = time.Second
+			want(w, "a", "b", "c")
+			rig.Update(w.t, w.src.Memory, "a", 2)
+			rig.Remove(w.t, w.src.Memory, "b")
+			rig.Create(w.t, w.src.Memory, "c", 3)
+			is(w, "a:coming b:coming c:coming")
+			rig.Sleep(time.Second)
+			is(w, "a:there=2 b:absent c:there=3")
+		}, []string{"added a wanted", "added c wanted"}, 3, 1},
+		{"a late watch", func(w *world) {
+			run(w)
+			w.src.lag = time.Second
+			rig.Update(w.t, w.src.Memory, "a", 2)
+			rig.Remove(w.t, w.src.Memory, "b")
+			rig.Create(w.t, w.src.Memory, "c", 3)
+			want(w, "a", "b", "c")
+			is(w, "a:there=2 b:absent c:there=3")
+			rig.Update(w.t, w.src.Memory, "a", 4)
+			rig.Sleep(time.Minute)
+			is(w, "a:there=4 b:absent c:there=3")
+		}, []string{"added a wanted", "added c wanted", "updated a watch"}, 3, 1},
+		{"let go and wanted at once", func(w *world) {
+			want(w, "a")
+			run(w)
+			w.keys.Set("test")
+			w.keys.Set("other", rig.Key("a"))
+			is(w, "a:there=1 b:unwanted c:unwanted")
+		}, []string{"added a initial"}, 0, 1},
+		{"let go during the read", func(w *world) {
+			run(w)
+			w.src.after = time.Second
+			want(w, "a")
+			want(w)
+			rig.Sleep(3 * time.Second)
+			is(w, "a:unwanted b:unwanted c:unwanted")
+		}, nil, 1, 1},
+		{"two owners", func(w *world) {
+			want(w, "a", "a")
+			w.keys.Set("other", rig.Key("a"))
+			run(w)
+			want(w)
+			is(w, "a:there=1 b:unwanted c:unwanted")
+			w.keys.Set("other", lw.Key{Namespace: "default"})
+			is(w, "a:unwanted b:unwanted c:unwanted")
+		}, []string{"added a initial", "deleted a wanted"}, 0, 1},
+		{"a relist", func(w *world) {
+			want(w, "a")
+			run(w)
+			w.src.set(func() { w.src.before = time.Second })
+			w.src.breakWatch(true)
+			rig.Sleep(100 * time.Millisecond)
+			rig.Update(w.t, w.src.Memory, "a", 2)
+			want(w, "b")
+			rig.Sleep(time.Minute)
+			is(w, "a:unwanted b:there=1 c:unwanted")
+		}, []string{"added a initial", "deleted a wanted", "added b wanted"}, -1, 2},
+		{"a read that fails", func(w *world) {
+			run(w)
+			w.src.fails = 2
+			want(w, "a")
+			is(w, "a:coming b:unwanted c:unwanted")
+			ctx, cancel := context.WithTimeout(w.t.Context(), 100*time.Millisecond)
+			defer cancel()
+			err := w.inf.WaitForKey(ctx, rig.Key("a"))
+			if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "broken line") {
+				w.t.Errorf("WaitForKey: %v", err)
+			}
+			rig.Sleep(time.Minute)
+			is(w, "a:there=1 b:unwanted c:unwanted")
+			if len(w.errs.All()) != 2 {
+				w.t.Errorf("errors: %v", w.errs.All())
+			}
+		}, []string{"added a wanted"}, 3, 1},
+		{"told during the read", func(w *world) {
+			run(w)
+			w.src.after, w.src.lag = time.Second, time.Hour
+			want(w, "a", "b")
+			if err := w.inf.Tell(rig.Update(w.t, w.src.Memory, "a", 2)); err != nil {
+				w.t.Error(err)
+			}
+			gone := rig.Key("b")
+			rig.Remove(w.t, w.src.Memory, "b")
+			if err := w.inf.TellDeleted(gone, "uid", ""); err != nil {
+				w.t.Error(err)
+			}
+			rig.Sleep(2 * time.Second)
+			is(w, "a:there=2 b:absent c:unwanted")
+		}, []string{"added a wanted"}, 4, 1},
+		{"told what nobody wants", func(w *world) {
+			run(w)
+			w.src.lag = time.Hour
+			if err := w.inf.Tell(rig.Update(w.t, w.src.Memory, "a", 2)); err != nil {
+				w.t.Error(err)
+			}
+			is(w, "a:unwanted b:unwanted c:unwanted")
+			want(w, "a")
+			is(w, "a:there=2 b:unwanted c:unwanted")
+			if err := w.inf.Tell(rig.Update(w.t, w.src.Memory, "a", 3)); err != nil {
+				w.t.Error(err)
+			}
+			is(w, "a:there=3 b:unwanted c:unwanted")
+			want(w)
+			is(w, "a:unwanted b:unwanted c:unwanted")
+		}, []string{"added a wanted", "updated a told", "deleted a wanted"}, 1, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := &world{t: t, src: newDistant("a", "b"), keys: &lw.KeySet{}, errs: &rig.Errors{}}
+				w.inf = lw.NewInformer(lw.Wanted[*rig.Widget](w.src, w.keys), &lw.Options{List: lw.ListWhole, OnError: w.errs.Add})
+				var mu sync.Mutex
+				var calls []string
+				go func() {
+					for ev := range w.inf.Events(context.Background()) {
+						mu.Lock()
+						calls = append(calls, fmt.Sprint(ev.Type, " ", ev.Key().Name, " ", ev.Cause))
+						mu.Unlock()
+					}
+				}()
+				tt.do(w)
+				synctest.Wait()
+				mu.Lock()
+				defer mu.Unlock()
+				slices.Sort(calls) // reads end in any order
+				slices.Sort(tt.calls)
+				if diff := cmp.Diff(tt.calls, calls); diff != "" {
+					t.Errorf("calls (-want +got):\n%s", diff)
+				}
+				if tt.parts >= 0 && len(w.src.parts) != tt.parts || w.src.lists != tt.lists {
+					t.Errorf("%d lists and the reads %q, want %d and %d", w.src.lists, w.src.parts, tt.lists, tt.parts)
+				}
+			})
+		})
+	}
+}
+
+// TestWantedMany: many keys at once are read by one list, here of two pages, and the others 16 at a time.
+func TestWantedMany(t *testing.T) {
+	for _, tt := range []struct{ n, parts int }{{16, 16}, {20, 20}, {60, 2}, {501, 2}} {
+		synctest.Test(t, func(t *testing.T) {
+			var names []string
+			for i := range 1000 {
+				names = append(names, fmt.Sprint("w", i))
+			}
+			src, keys := newDistant(names...), &lw.KeySet{}
+			inf := rig.Run(t, lw.Wanted[*rig.Widget](src, keys), nil)
+			src.set(func() { src.after = time.Second })
+			var wanted []lw.Key
+			for _, name := range names[:tt.n] {
+				wanted = append(wanted, rig.Key(name))
+			}
+			keys.Set("all", wanted...)
+			synctest.Wait()
+			if under := len(src.parts); under > 16 {
+				t.Errorf("%d reads at a time", under)
+			}
+			for _, key := range wanted {
+				if err := inf.WaitForKey(t.Context(), key); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if len(src.parts) != tt.parts || inf.Store().Len() != tt.n {
+				t.Errorf("%d keys: %d reads, %d objects", tt.n, len(src.parts), inf.Store().Len())
+			}
+		})
+	}
+}
+
+// TestWaitForKey: each end of a wait.
+func TestWaitForKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src, keys := newDistant("a"), &lw.KeySet{}
+		inf := lw.NewInformer(lw.Wanted[*rig.Widget](src, keys), nil)
+		stop := rig.Begin(t, inf)
+		wait := func(ctx context.Context) chan error {
+			c := make(chan error, 1)
+			go func() { c <- inf.WaitForKey(ctx, rig.Key("a")) }()
+			synctest.Wait()
+			return c
+		}
+		check := func(c chan error, want error) {
+			t.Helper()
+			if err := <-c; !errors.Is(err, want) {
+				t.Errorf("got %v, want %v", err, want)
+			}
+		}
+		check(wait(t.Context()), lw.ErrUnwanted)
+		src.set(func() { src.after = time.Second })
+		keys.Set("me", rig.Key("a"))
+		check(wait(rig.Canceled(t)), context.Canceled)
+		waiting := wait(t.Context())
+		keys.Set("me")
+		check(waiting, lw.ErrUnwanted)
+		keys.Set("me", rig.Key("a"))
+		check(wait(t.Context()), nil)
+		keys.Set("me")
+		synctest.Wait()
+		keys.Set("me", rig.Key("a"))
+		waiting = wait(t.Context())
+		stop()
+		check(waiting, lw.ErrStopped)
+
+		plain := rig.Run(t, lw.Source[*rig.Widget](src), nil)
+		if err := plain.WaitForKey(t.Context(), rig.Key("b")); err != nil || plain.KeyState(rig.Key("b")) != lw.KeyAbsent {
+			t.Errorf("without a Wanted: %v, %v", err, plain.KeyState(rig.Key("b")))
+		}
+	})
+}
+
+type blind struct{}
+
+func (*blind) Begin(*lw.Snapshot[*rig.Widget], bool) {}
+func (*blind) Change(lw.Delta[*rig.Widget])          {}
+func (*blind) Progress(string)                       {}
+
+// TestWantedUnsupported: what cannot be followed on demand ends at once with an error that says so.
+func TestWantedUnsupported(t *testing.T) {
+	type hidden struct{ lw.Source[*rig.Widget] }
+	of := func(src lw.Source[*rig.Widget]) lw.Source[*rig.Widget] { return lw.Wanted(src, &lw.KeySet{}) }
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for name, src := range map[string]lw.Source[*rig.Widget]{
+			"a wrapper": hidden{of(newDistant())}, "no Teller": of(hidden{newDistant()}),
+		} {
+			err := lw.NewInformer(src, rig.Quiet()).Run(ctx)
+			if !errors.Is(err, errors.ErrUnsupported) || !errors.Is(err, lw.ErrPermanent) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		err := lw.NewReflector(of(newDistant()), lw.Sink[*rig.Widget](lw.NewIndexer[*rig.Widget]()), rig.Quiet()).Run(ctx)
+		if !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("a Reflector: %v", err)
+		}
+		inf := rig.Run(t, of(newDistant()), rig.Quiet())
+		if err := lw.Follow(ctx, inf, lw.Follower[*rig.Widget](&blind{})); !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("Follow: %v", err)
+		}
+	})
+}
+
+// TestWantedThroughWrappers: a Transform, a Shard and options around a Wanted hold for what is read.
+func TestWantedThroughWrappers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src, keys := newDistant("a", "b"), &lw.KeySet{}
+		wanted := lw.WithListOptions(lw.Wanted[*rig.Widget](src, keys), func(*metav1.ListOptions) {})
+		inf := rig.Run(t, lw.Shard(lw.Transform(wanted, func(w *rig.Widget) (*rig.Widget, error) {
+			if w.Size == 7 {
+				return nil, nil
+			}
+			w.Size *= 10
+			return w, nil
+		}), 0, 1), nil)
+		keys.Set("me", rig.Key("a"))
+		synctest.Wait()
+		if diff := cmp.Diff("a:there=10 b:unwanted", shown(inf, "a", "b")); diff != "" {
+			t.Error(diff)
+		}
+		rig.Update(t, src.Memory, "a", 7)
+		synctest.Wait()
+		if diff := cmp.Diff("a:absent b:unwanted", shown(inf, "a", "b")); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// TestWantedNamespaces: a namespace that is added is listed alone, and one that is let go is Deleted.
+func TestWantedNamespaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src, set := newDistant("a", "b"), &lw.NamespaceSet{}
+		for _, ns := range []string{"one", "two"} {
+			for _, name := range []string{"x", "y"} {
+				w := rig.NewWidget(name, 1)
+				w.Namespace = ns
+				if _, err := src.Create(t.Context(), w); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		set.Set("me", "one")
+		inf := rig.Run(t, lw.Wanted[*rig.Widget](src, set), nil)
+		var calls rig.Calls
+		inf.AddHandler(calls.Handler())
+		synctest.Wait()
+		calls.Take()
+		set.Set("me", "one", "default")
+		synctest.Wait()
+		if diff := cmp.Diff([]string{"metadata.namespace=default"}, src.parts); diff != "" {
+			t.Error(diff)
+		}
+		if inf.Store().Len() != 4 {
+			t.Errorf("%d objects", inf.Store().Len())
+		}
+		rig.Update(t, src.Memory, "a", 2)
+		set.Set("me", "default")
+		synctest.Wait()
+		if diff := cmp.Diff(5, calls.Len()); diff != "" { // two come, one changes, two go
+			t.Errorf("%v: %s", calls.Take(), diff)
+		}
+		if inf.Store().Len() != 2 || inf.KeyState(lw.Key{Namespace: "one", Name: "x"}) != lw.KeyUnwanted {
+			t.Errorf("%d objects", inf.Store().Len())
+		}
+	})
+}
+
+// TestWantedHistories: in any history each wanted key that is ready is as the server had it at the
+// reported version or later, it never goes back, and in the end it is as the server has it.
+func TestWantedHistories(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		synctest.Test(t, func(*testing.T) { wantedHistory(r) })
+	})
+}
+
+func wantedHistory(r *rapid.T) {
+	const names = "abcdef"
+	src, keys, wanted := newDistant("a", "b", "c"), &lw.KeySet{}, map[string]bool{}
+	type state struct{ from, size int } // size 0: absent
+	history := map[string][]state{}
+	version := func() int { return number(r, src) }
+	note := func(name string, size int) { history[name] = append(history[name], state{version(), size}) }
+	for _, name := range names {
+		history[string(name)] = []state{{0, 0}}
+	}
+	for _, name := range "abc" {
+		history[string(name)] = []state{{0, 1}}
+	}
+	inf := lw.NewInformer(lw.Wanted[*rig.Widget](src, keys), &lw.Options{List: rapid.SampledFrom([]lw.ListMode{lw.ListAuto, lw.ListPages, lw.ListWhole}).Draw(r, "list"), OnError: func(error) {}})
+	ctx, cancel := context.WithCancel(context.Background())
+	ran := make(chan error, 1)
+	go func() { ran <- inf.Run(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-ran; err != nil {
+			r.Errorf("Run: %v", err)
+		}
+	}()
+	last := map[string]int{} // the place in history that was shown last, while the key is wanted
+	check := func() {
+		synctest.Wait()
+		reported, _ := fmt.Sscan(inf.Store().ResourceVersion(), new(int))
+		var at int
+		if reported == 1 {
+			fmt.Sscan(inf.Store().ResourceVersion(), &at)
+		}
+		for _, c := range names {
+			name := string(c)
+			s := inf.KeyState(rig.Key(name))
+			w, ok := inf.Store().Get(rig.Key(name))
+			if ready := s == lw.KeyThere || s == lw.KeyAbsent; !ready || !wanted[name] {
+				if ok || ready {
+					r.Fatalf("%s is shown, wanted %v, %v", name, wanted[name], s)
+				}
+				continue
+			}
+			size := 0
+			if ok {
+				size = w.Size
+			}
+			h, found := history[name], -1
+			for i := max(last[name], 0); i < len(h) && found < 0; i++ {
+				// It is as the server had it from h[i].from on, until a version that is not reported.
+				if h[i].size == size && (i+1 == len(h) || h[i+1].from > at) {
+					found = i
+				}
+			}
+			if found < 0 {
+				r.Fatalf("%s is shown with %d at %d, where the server had %v; before that the %dth", name, size, at, h, last[name])
+			}
+			last[name] = found
+		}
+	}
+	sizes := 1
+	for range rapid.IntRange(5, 60).Draw(r, "steps") {
+		name := string(names[rapid.IntRange(0, len(names)-1).Draw(r, "name")])
+		pause := time.Duration(rapid.IntRange(0, 3).Draw(r, "pause")) * 300 * time.Millisecond
+		switch rapid.IntRange(0, 11).Draw(r, "step") {
+		case 0, 1, 2:
+			wanted[name] = true
+			last[name] = 0
+			keys.Set(name, rig.Key(name))
+		case 3, 4:
+			wanted[name] = false
+			keys.Set(name)
+		case 5, 6, 7:
+			sizes++
+			w, err := src.Get(ctx, rig.Key(name))
+			if err == nil {
+				w.Size = sizes
+				_, err = src.Update(ctx, w)
+			} else {
+				_, err = src.Create(ctx, rig.NewWidget(name, sizes))
+			}
+			if err != nil {
+				r.Fatal(err)
+			}
+			note(name, sizes)
+			if rapid.Bool().Draw(r, "tell") {
+				got, _ := src.Get(ctx, rig.Key(name))
+				if err := inf.Tell(got); err != nil {
+					r.Fatalf("Tell: %v", err)
+				}
+			}
+		case 8:
+			if _, err := src.Delete(ctx, rig.Key(name), ""); err == nil {
+				note(name, 0)
+			}
+		case 9:
+			src.set(func() { src.before, src.after = pause, pause/2 })
+		case 10:
+			src.set(func() { src.lag = pause })
+		case 11:
+			src.breakWatch(rapid.Bool().Draw(r, "gone"))
+			src.set(func() { src.fails = rapid.IntRange(0, 2).Draw(r, "fails") })
+		}
+		rig.Sleep(pause)
+		check()
+	}
+	src.set(func() { src.before, src.after, src.lag, src.fails = 0, 0, 0, 0 })
+	rig.Sleep(10 * time.Minute)
+	check()
+	for _, c := range names {
+		name := string(c)
+		h := history[name]
+		w, ok := inf.Store().Get(rig.Key(name))
+		if want := h[len(h)-1].size; wanted[name] && (ok != (want != 0) || ok && w.Size != want) {
+			r.Errorf("in the end %s is %v, want %d", name, w, want)
+		}
+	}
+	if s := inf.Status(); s.Ahead != 0 {
+		r.Errorf("%d keys are ahead", s.Ahead)
+	}
+}
+
+// number is the version of the server.
+func number(r *rapid.T, src *distant) (n int) {
+	meta, err := src.Memory.List(context.Background(), metav1.ListOptions{Limit: 1}, func(*rig.Widget, error) error { return nil })
+	if err != nil {
+		r.Fatal(err)
+	}
+	fmt.Sscan(meta.ResourceVersion, &n)
+	return n
+}
