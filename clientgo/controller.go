@@ -31,18 +31,18 @@ func NewController(listerWatcher cache.ListerWatcher, example runtime.Object, re
 			options.Indexers[name] = values
 		}
 	}
-	return newController("NewController", options, plainSource)
+	return newController("NewController", options, plainSource, nil)
 }
 
 // NewControllerWithOptions is [NewController] in place of cache.NewInformerWithOptions. A
 // MinWatchTimeout of less than 5 minutes has no effect, as there.
 func NewControllerWithOptions(options cache.InformerOptions) (cache.Indexer, cache.Controller) {
-	return newController("NewControllerWithOptions", options, plainSource)
+	return newController("NewControllerWithOptions", options, plainSource, nil)
 }
 
 // NewController is like [NewControllerWithOptions], but lw decodes the objects.
 func (d Decoder) NewController(options cache.InformerOptions) (cache.Indexer, cache.Controller) {
-	return newController("Decoder.NewController", options, d.Source)
+	return newController("Decoder.NewController", options, d.Source, d.Options)
 }
 
 func plainSource(listerWatcher cache.ListerWatcher, example runtime.Object) lw.Source[metav1.Object] {
@@ -52,13 +52,24 @@ func plainSource(listerWatcher cache.ListerWatcher, example runtime.Object) lw.S
 // shortestWatch is the shortest MinWatchTimeout that client-go honours.
 const shortestWatch = 5 * time.Minute
 
-func newController(constructor string, options cache.InformerOptions, source func(cache.ListerWatcher, runtime.Object) lw.Source[metav1.Object]) (cache.Indexer, cache.Controller) {
+// watchTimeout returns given, which may be nil, with the duration of watches that client-go's options
+// ask for.
+func watchTimeout(given *lw.Options, least time.Duration) (opts lw.Options) {
+	if given != nil {
+		opts = *given
+	}
+	opts.WatchTimeout = max(opts.WatchTimeout, least, shortestWatch)
+	return opts
+}
+
+func newController(constructor string, options cache.InformerOptions, source func(cache.ListerWatcher, runtime.Object) lw.Source[metav1.Object], given *lw.Options) (cache.Indexer, cache.Controller) {
 	if isNil(options.ListerWatcher) {
 		panic("clientgo: " + constructor + ": nil lister-watcher")
 	}
+	opts := watchTimeout(given, options.MinWatchTimeout)
 	o := newSharedInformer(source(options.ListerWatcher, options.ObjectType), options.ObjectType, cache.SharedIndexInformerOptions{
 		Indexers: options.Indexers, Identifier: options.Identifier, InformerMetricsProvider: options.InformerMetricsProvider,
-	}, &lw.Options{WatchTimeout: max(options.MinWatchTimeout, shortestWatch)})
+	}, &opts)
 	o.source.transform = options.Transform
 	c := &ownController{owned: o, logger: options.Logger}
 	if !isNil(options.Handler) {

@@ -29,7 +29,7 @@ func TestUse(t *testing.T) {
 		inf := factory.Core().V1().Pods().Informer()
 		var got calls
 		mustAdd(t, inf, &got)
-		typed := cache.NewTypedSharedIndexInformer[*corev1.Pod](inf)
+		typed := typedView(inf)
 		services := factory.Core().V1().Services().Lister()
 		ctx, cancel := context.WithCancel(t.Context())
 		factory.StartWithContext(ctx)

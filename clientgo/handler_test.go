@@ -83,7 +83,7 @@ func TestRemoveEventHandler(t *testing.T) {
 		}})
 		unstarted := mustAdd(t, inf, &never)
 		for range 2 {
-			if err := cache.ShutDownEventHandler(inf, unstarted); err != nil {
+			if err := shutDownHandler(inf, unstarted); err != nil {
 				t.Errorf("before Run: %v", err)
 			}
 		}
@@ -108,7 +108,7 @@ func TestRemoveEventHandler(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if err := cache.ShutDownEventHandler(inf, reg); err != nil {
+		if err := shutDownHandler(inf, reg); err != nil {
 			t.Error(err)
 		}
 		server.create(t, labelled("d"))
@@ -117,31 +117,6 @@ func TestRemoveEventHandler(t *testing.T) {
 		never.want(t, "a handler removed before Run")
 		if err := inf.RemoveEventHandler(nil); err == nil {
 			t.Error("no error for a nil handle")
-		}
-	})
-}
-
-// cache.ShutDownEventHandler waits for the call that is running.
-func TestShutDownEventHandler(t *testing.T) {
-	overAll(t, func(t *testing.T, impl implementation, server *podMemory) {
-		server.create(t, labelled("a"))
-		inf := impl.new(server, cache.SharedIndexInformerOptions{})
-		release := make(chan struct{})
-		reg := mustAdd(t, inf, cache.ResourceEventHandlerFuncs{AddFunc: func(any) { <-release }})
-		runInformer(t, inf)
-		synctest.Wait()
-		if reg.HasSynced() {
-			t.Error("synced during the first call")
-		}
-		down := make(chan error, 1)
-		go func() { down <- cache.ShutDownEventHandler(inf, reg) }()
-		synctest.Wait()
-		if len(down) > 0 {
-			t.Error("shut down during a call")
-		}
-		close(release)
-		if err := <-down; err != nil {
-			t.Error(err)
 		}
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -38,8 +37,8 @@ func TestStopped(t *testing.T) {
 		if err := inf.RemoveEventHandler(reg); err != nil {
 			t.Errorf("RemoveEventHandler: %v", err)
 		}
-		if err := cache.ShutDownEventHandler(inf, reg); err != nil {
-			t.Errorf("ShutDownEventHandler: %v", err)
+		if err := shutDownHandler(inf, reg); err != nil {
+			t.Errorf("shutDownHandler: %v", err)
 		}
 		if got := names(inf.GetStore().List()); len(got) != 1 {
 			t.Errorf("the store of a stopped informer has %v", got)
@@ -73,31 +72,5 @@ func TestSyncedCheckers(t *testing.T) {
 		if !cache.WaitFor(t.Context(), "", checkers...) || !cache.WaitForCacheSync(nil, inf.HasSynced, reg.HasSynced, inf.GetController().HasSynced) {
 			t.Error("not synced")
 		}
-	})
-}
-
-// The typed view that client-go's generated code has of an informer.
-func TestTyped(t *testing.T) {
-	overAll(t, func(t *testing.T, impl implementation, server *podMemory) {
-		server.create(t, labelled("a"))
-		inf := cache.NewTypedSharedIndexInformer[*corev1.Pod](impl.new(server, cache.SharedIndexInformerOptions{}))
-		var got calls
-		if err := inf.AddTypedIndexers(cache.TypedIndexers[*corev1.Pod]{"name": func(p *corev1.Pod) ([]string, error) { return []string{p.Name}, nil }}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := inf.AddTypedEventHandler(cache.TypedResourceEventHandlerDetailedFuncs[*corev1.Pod]{
-			AddFunc:    func(p *corev1.Pod, initial bool) { got.OnAdd(p, initial) },
-			DeleteFunc: func(d cache.DeletedObject[*corev1.Pod]) { got.note("delete %s", d.GetKey()) },
-		}); err != nil {
-			t.Fatal(err)
-		}
-		runInformer(t, inf)
-		got.want(t, "the first list", "add a initial")
-		pods, err := inf.GetTypedIndexer().ByTypedIndex("name", "a")
-		if err != nil || len(pods) != 1 || pods[0].Name != "a" {
-			t.Errorf("by index: %v, %v", pods, err)
-		}
-		server.delete(t, "a")
-		got.want(t, "a deletion", "delete ns/a")
 	})
 }

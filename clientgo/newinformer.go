@@ -45,10 +45,7 @@ func NewInformerWithOptions(listerWatcher cache.ListerWatcher, example runtime.O
 func newSharedInformer(src lw.Source[metav1.Object], example runtime.Object, options cache.SharedIndexInformerOptions, given *lw.Options) *owned {
 	m := newMetrics(options)
 	o := &owned{source: &lateSource{src: src}, errors: newErrorReporter(example, options.ObjectDescription)}
-	opts := o.options(given)
-	if opts.Name == "" {
-		opts.Name = nameOf(example, options.ObjectDescription)
-	}
+	opts := optionsOf(given, nameOf(example, options.ObjectDescription), &o.records, o.errors)
 	inf := lw.NewInformer(m.observed(o.source), opts)
 	o.inf, o.shared = inf, newShared(inf, fmt.Sprintf("%T", example), options.ResyncPeriod)
 	o.metrics, o.resyncs.asked = m, false
@@ -58,24 +55,27 @@ func newSharedInformer(src lw.Source[metav1.Object], example runtime.Object, opt
 	return o
 }
 
-// options returns given, which may be nil, with what client-go's informers do where it says nothing.
-func (o *owned) options(given *lw.Options) *lw.Options {
+// optionsOf returns given, which may be nil, with what client-go's informers do where it says nothing.
+func optionsOf(given *lw.Options, name string, log *records, errs *errorReporter) *lw.Options {
 	opts := &lw.Options{}
 	if given != nil {
 		*opts = *given
 	}
+	if opts.Name == "" {
+		opts.Name = name
+	}
 	if opts.Logger == nil {
-		opts.Logger = slog.New(&o.records)
+		opts.Logger = slog.New(log)
 	}
 	opts.DetectMutation = opts.DetectMutation || detectMutation
 	if onError := opts.OnError; onError == nil {
-		opts.OnError = o.errors.report
+		opts.OnError = errs.report
 	} else {
 		opts.OnError = func(err error) {
 			onError(err)
 			// client-go's detector ends the program. One that was asked for by an option does not.
 			if e, ok := errors.AsType[*lw.Error](err); detectMutation || !ok || e.Op != "mutation" {
-				o.errors.report(err)
+				errs.report(err)
 			}
 		}
 	}

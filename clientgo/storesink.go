@@ -3,7 +3,6 @@ package clientgo
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -85,11 +84,11 @@ func (s *storeSink[T]) report(op string, what any, err error) {
 // A Reflector keeps a store of client-go in step with a ListerWatcher, in place of a
 // *cache.Reflector. Its methods may be called by several goroutines.
 type Reflector struct {
-	source       lw.Source[metav1.Object]
-	sink         *storeSink[metav1.Object]
-	example      runtime.Object
-	options      cache.ReflectorOptions
-	watchTimeout time.Duration
+	source  lw.Source[metav1.Object]
+	sink    *storeSink[metav1.Object]
+	example runtime.Object
+	options cache.ReflectorOptions
+	given   lw.Options // of a Decoder
 
 	running chan struct{} // has an element while Run runs
 
@@ -109,17 +108,27 @@ func NewReflector(listerWatcher cache.ListerWatcher, example runtime.Object, sto
 // NewReflectorWithOptions is [NewReflector] in place of cache.NewReflectorWithOptions. The options
 // Backoff and Clock have no effect, nor has a MinWatchTimeout of less than 5 minutes.
 func NewReflectorWithOptions(listerWatcher cache.ListerWatcher, example runtime.Object, store cache.ReflectorStore, options cache.ReflectorOptions) *Reflector {
+	return newReflector("NewReflector", listerWatcher, example, store, options, plainSource, nil)
+}
+
+// NewReflector is like [NewReflectorWithOptions], but lw decodes the objects.
+func (d Decoder) NewReflector(listerWatcher cache.ListerWatcher, example runtime.Object, store cache.ReflectorStore, options cache.ReflectorOptions) *Reflector {
+	return newReflector("Decoder.NewReflector", listerWatcher, example, store, options, d.Source, d.Options)
+}
+
+func newReflector(constructor string, listerWatcher cache.ListerWatcher, example runtime.Object, store cache.ReflectorStore, options cache.ReflectorOptions,
+	source func(cache.ListerWatcher, runtime.Object) lw.Source[metav1.Object], given *lw.Options) *Reflector {
 	if isNil(listerWatcher) {
-		panic("clientgo: NewReflector: nil lister-watcher")
+		panic("clientgo: " + constructor + ": nil lister-watcher")
 	}
 	if isNil(store) {
-		panic("clientgo: NewReflector: nil store")
+		panic("clientgo: " + constructor + ": nil store")
 	}
 	r := &Reflector{
 		sink: &storeSink[metav1.Object]{store: store}, example: example, options: options,
-		watchTimeout: max(options.MinWatchTimeout, shortestWatch), running: make(chan struct{}, 1),
+		given: watchTimeout(given, options.MinWatchTimeout), running: make(chan struct{}, 1),
 	}
-	r.source = &relisted{newSource[metav1.Object](listerWatcher, example), r.sink}
+	r.source = &relisted{source(listerWatcher, example), r.sink}
 	return r
 }
 
@@ -164,9 +173,7 @@ func (r *Reflector) RunWithContext(ctx context.Context) {
 	var log records
 	log.to.Store(&logger)
 	errs := newErrorReporter(r.example, r.options.TypeDescription)
-	to := lw.NewReflector[metav1.Object](r.source, r.sink, &lw.Options{
-		Name: r.name(), Logger: slog.New(&log), OnError: errs.report, WatchTimeout: r.watchTimeout,
-	})
+	to := lw.NewReflector[metav1.Object](r.source, r.sink, optionsOf(&r.given, r.name(), &log, errs))
 	r.mu.Lock()
 	r.current = to
 	r.mu.Unlock()

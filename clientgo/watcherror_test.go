@@ -291,6 +291,45 @@ func TestRecordsOfARecovery(t *testing.T) {
 	})
 }
 
+// Controllers and reflectors of a Decoder have its options, and lw decodes for them.
+func TestDecoderOptionsOfAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		handleErrors(t)
+		s, config := newCaptureServer(t), &rest.Config{}
+		lister := typedPods(t, config, clientgo.Capture(s.client(t, config)), noTweak)
+		var board lw.Board
+		var failed sync.Map
+		decoder := clientgo.Decoder{Options: &lw.Options{Board: &board, OnError: func(err error) {
+			if e, ok := errors.AsType[*lw.Error](err); ok {
+				failed.Store(e.Informer, true)
+			}
+		}}}
+		_, controller := decoder.NewController(cache.InformerOptions{ListerWatcher: lister, ObjectType: &corev1.Pod{}})
+		store := cache.NewStore(cache.MetaNamespaceKeyFunc)
+		reflector := decoder.NewReflector(lister, &corev1.Pod{}, store, cache.ReflectorOptions{Name: "mine", MinWatchTimeout: time.Hour})
+		go controller.RunWithContext(t.Context())
+		go reflector.RunWithContext(t.Context())
+		synctest.Wait()
+		got := map[string]string{}
+		for name, status := range board.Informers() {
+			got[name] = status.Decoder
+		}
+		if diff := cmp.Diff(map[string]string{"Pod": "lw", "mine": "lw"}, got); diff != "" {
+			t.Errorf("on the board (-want +got):\n%s", diff)
+		}
+		if len(store.ListKeys()) != 3 || reflector.LastSyncResourceVersion() == "" {
+			t.Errorf("the store has %v at %q", store.ListKeys(), reflector.LastSyncResourceVersion())
+		}
+		s.SetDown(true)
+		synctest.Wait()
+		for _, name := range []string{"Pod", "mine"} {
+			if _, told := failed.Load(name); !told {
+				t.Errorf("OnError was not told of %s", name)
+			}
+		}
+	})
+}
+
 // A detector that was asked for by an option tells OnError, and does not end the program.
 func TestDecoderOptions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -31,10 +31,10 @@ import (
 const version = "v0.1.0"
 
 // published are the directories of the modules that get a tag.
-var published = []string{".", "clientgo", "controllerruntime", "websocket", "prom", "etcd", "lwfields"}
+var published = []string{".", "clientgo", "controllerruntime", "websocket", "prom", "etcd", "lwfields", "cmd/lwbuild"}
 
 // tools are those of them that are programs.
-var tools = map[string]bool{"lwfields": true}
+var tools = map[string]bool{"lwfields": true, "cmd/lwbuild": true}
 
 const (
 	quickstart = "github.com/go-lw/lw/examples/quickstart"

@@ -1,0 +1,94 @@
+package hook
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/go-lw/lw"
+)
+
+// The resource of a request is that of its collection, whatever stands before it in the path.
+func TestCollectionOf(t *testing.T) {
+	for path, want := range map[string]string{
+		"/api/v1/pods": "pods", "/api/v1/namespaces": "namespaces", "/api/v1/namespaces/default": "", "/api/v1/namespaces/default/pods": "pods",
+		"/api/v1/namespaces/default/pods/a": "", "/apis/apps/v1/deployments": "deployments.apps", "/apis/apps/v1/namespaces/x/deployments": "deployments.apps",
+		"/k8s/clusters/c/api/v1/pods": "pods", "/apis/apps/v1": "", "/healthz": "", "/api": "",
+	} {
+		if got := collectionOf(&http.Request{Method: http.MethodGet, URL: &url.URL{Path: path}}); got != want {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+	}
+	if got := collectionOf(&http.Request{Method: http.MethodPost, URL: &url.URL{Path: "/api/v1/pods"}}); got != "" {
+		t.Errorf("a write is of %s", got)
+	}
+}
+
+type transport func(*http.Request) (*http.Response, error)
+
+func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// Lists, watches, events and bytes are counted, however the body is cut when it is read.
+func TestWire(t *testing.T) {
+	bodies := map[string]string{
+		"list": "12345", "page": "678", "json": "{}\n{}\n", "proto": "\x00\x00\x00\x02ab\x00\x00\x01\x00" + strings.Repeat("c", 256) + "\x00\x00\x00\x01d",
+	}
+	queries := map[string]string{"list": "limit=500", "page": "limit=500&continue=x", "json": "watch=true", "proto": "watch=1&sendInitialEvents=true"}
+	for _, cut := range []int{1, 3, 1000} {
+		var w wire
+		client := w.counted(&http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {
+			name := r.Header.Get("X-Body")
+			contentType := "application/json"
+			if name == "proto" {
+				contentType = "application/vnd.kubernetes.protobuf;stream=watch"
+			}
+			return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {contentType}}, Body: io.NopCloser(strings.NewReader(bodies[name]))}, nil
+		})})
+		if again := w.counted(client); again != client {
+			t.Error("what is counted is counted twice")
+		}
+		total := 0
+		for name, body := range bodies {
+			total += len(body)
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://server/api/v1/pods?"+queries[name], nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("X-Body", name)
+			resp, err := client.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got bytes.Buffer
+			if _, err := io.CopyBuffer(struct{ io.Writer }{&got}, struct{ io.Reader }{resp.Body}, make([]byte, cut)); err != nil || got.String() != body {
+				t.Errorf("%v: %q", err, &got)
+			}
+			resp.Body.Close()
+		}
+		var got []uint64
+		for _, row := range w.rows() {
+			got = append(got, row.lists.Load(), row.watches.Load(), row.events.Load(), row.bytes.Load())
+		}
+		if diff := cmp.Diff([]uint64{2, 2, 5, uint64(total)}, got); diff != "" {
+			t.Errorf("read by %d: lists, watches, events, bytes (-want +got):\n%s", cut, diff)
+		}
+	}
+}
+
+// A handler of a reflector's errors is told of failed requests, as client-go names them.
+func TestFailed(t *testing.T) {
+	refused := errors.New("refused")
+	var told []error
+	onError := failed(func(err error) { told = append(told, err) })
+	onError(&lw.Error{Op: "watch", Err: errors.New("resumed at once")})
+	onError(&lw.Error{Op: "list", Failures: 1, Err: refused})
+	if len(told) != 1 || told[0] != refused || failed(nil) != nil {
+		t.Errorf("told of %v", told)
+	}
+}

@@ -1,0 +1,301 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// build runs lwbuild in dir, and returns what it prints.
+func build(t *testing.T, dir string, args ...string) (out string, err error) {
+	t.Helper()
+	var text bytes.Buffer
+	b := &builder{dir: dir, stdout: &text, stderr: &text}
+	if err = b.parse(args); err == nil {
+		err = b.run()
+	}
+	if b.dry {
+		t.Cleanup(func() { os.RemoveAll(b.tmp) })
+	}
+	return text.String(), err
+}
+
+// files returns the content of each file in dir.
+func files(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[e.Name()] = string(data)
+	}
+	return all
+}
+
+// A program that is built unmodified does the same with lw and without, and its report names what
+// lw does not do.
+func TestProgram(t *testing.T) {
+	const dir = "testdata/program"
+	before := files(t, dir)
+	bin := filepath.Join(t.TempDir(), "program")
+	if said, err := build(t, dir, "-o", bin, "."); err != nil || !strings.Contains(said, "kept k8s.io/client-go v0.36.0") {
+		t.Fatalf("%v: %s", err, said)
+	}
+	if diff := cmp.Diff(before, files(t, dir)); diff != "" {
+		t.Errorf("lwbuild has changed the program (-before +after):\n%s", diff)
+	}
+	server := exec.Command("go", "run", "./internal/cmd/pods")
+	server.Dir = filepath.Join("..", "..")
+	stop, err := server.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	printed, err := server.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		stop.Close()
+		if err := server.Wait(); err != nil {
+			t.Error(err)
+		}
+	}()
+	var url string
+	if _, err := fmt.Fscanln(printed, &url); err != nil {
+		t.Fatal(err)
+	}
+	run := func(side, url string) (out, report string, err error) {
+		t.Helper()
+		file := filepath.Join(t.TempDir(), "report")
+		cmd := exec.Command(bin, url)
+		if url == "" {
+			cmd.Args = cmd.Args[:1]
+		}
+		cmd.Env = append(os.Environ(), "LW="+side, "LW_REPORT="+file)
+		text, err := cmd.Output()
+		page, readErr := os.ReadFile(file)
+		if readErr != nil {
+			t.Error(readErr)
+		}
+		return string(text), string(page), err
+	}
+	with, report, err := run("on", url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	without, plain, err := run("off", url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want string
+	for _, line := range []string{"typed *v1.Pod", "dynamic *unstructured.Unstructured", "metadata *v1.PartialObjectMetadata", "reflector *v1.Pod", "controller *v1.Pod", "without context *v1.Pod"} {
+		at := strings.LastIndex(line, " ")
+		want += fmt.Sprintf("%s: default/a default/b default/c%s\n", line[:at], line[at:])
+	}
+	if diff := cmp.Diff([]string{want, want}, []string{with, without}); diff != "" {
+		t.Errorf("on lw and off (-want +got):\n%s", diff)
+	}
+	for page, want := range map[string]map[string]int{
+		report: {"side: lw\n": 1, "versions: kept": 1, "| lw | lw | 3 |": 4, "| lw | lw | ? |": 1, "| lw | client-go | 3 |": 1, "client-go decodes: ": 1, "| pods | ": 1},
+		plain:  {"side: client-go (LW=off)": 1, "| client-go | client-go | 3 |": 5, "| client-go | client-go | ? |": 1, ": LW=off\n": 6, "| pods | ": 1},
+	} {
+		got := map[string]int{}
+		for text := range want {
+			got[text] = strings.Count(page, text)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s\n%s", diff, page)
+		}
+	}
+	// os.Exit writes the report as well, and keeps the code.
+	_, _, err = run("on", "")
+	if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 2 {
+		t.Errorf("without arguments: %v", err)
+	}
+}
+
+// The tests of a program run on lw, and their informers are counted.
+func TestTests(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "report")
+	t.Setenv("LW_REPORT", file)
+	if said, err := build(t, "testdata/program", "-test", "-count=1", "./..."); err != nil {
+		t.Fatalf("%v: %s", err, said)
+	}
+	data, err := os.ReadFile(file)
+	if err != nil || string(data) != "program.test\tinformer\tv1.Pod\tlw\n" {
+		t.Errorf("%v: %q", err, data)
+	}
+}
+
+// What lwbuild refuses has the reason and the next step, and nothing was built.
+func TestRefusals(t *testing.T) {
+	const program = "testdata/program"
+	module := func(files map[string]string) string {
+		dir := t.TempDir()
+		for name, text := range files {
+			if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o777); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return dir
+	}
+	own := files(t, program)
+	vendored := maps.Clone(own)
+	vendored["vendor/modules.txt"] = "# example.com/other v1.0.0\n"
+	library := maps.Clone(own)
+	library["main.go"] = strings.ReplaceAll(own["main.go"], "package main", "package library")
+	delete(library, "main_test.go")
+	for _, tt := range []struct {
+		name string
+		dir  string
+		args []string
+		want []string
+	}{
+		{"no module", t.TempDir(), []string{"."}, []string{"no go.mod", "cd into"}},
+		{"no client-go", module(map[string]string{"go.mod": "module example.com/m\n\ngo 1.26.0\n", "main.go": "package main\n\nfunc main() {}\n"}), []string{"."}, []string{"does not use k8s.io/client-go"}},
+		{"no main package", module(library), []string{"."}, []string{"no main package", "name one"}},
+		{"no tests", module(library), []string{"-test", "."}, []string{"no tests", "./..."}},
+		{"vendor out of step", module(vendored), []string{"."}, []string{"inconsistent vendoring", "go mod vendor"}},
+		{"a flag of lwbuild's own", program, []string{"-mod=vendor", "."}, []string{"-mod", "leave it out"}},
+		{"a flag without value", program, []string{"-o"}, []string{"needs a value"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := build(t, tt.dir, tt.args...)
+			for _, want := range tt.want {
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("%v, want %q in it", err, want)
+				}
+			}
+		})
+	}
+}
+
+// What go says of a mistake gets the next step.
+func TestNextStep(t *testing.T) {
+	for said, want := range map[string]string{
+		"go: -race requires cgo; enable cgo by setting CGO_ENABLED=1":                               "CGO_ENABLED=1",
+		"build constraints exclude all Go files in /x":                                              "CGO_ENABLED=1",
+		"go: inconsistent vendoring in /x":                                                          "go mod vendor",
+		"overlay contains a replacement for x. Files beneath GOMODCACHE (/x) must not be replaced.": "copy the program",
+		"undefined: x": "",
+	} {
+		if got := nextStep(said, "kept"); !strings.Contains(got, want) || want == "" && got != "" {
+			t.Errorf("%s: %q", said, got)
+		}
+	}
+	if got := nextStep("k8s.io/x: undefined: y", "raised k8s.io/client-go v0.34.0 to v0.36.3"); !strings.Contains(got, "go get k8s.io/client-go@") {
+		t.Error(got)
+	}
+}
+
+// -n says what would be done, and does not do it.
+func TestDry(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "program")
+	said, err := build(t, "testdata/program", "-n", "-tags", "a,b", "-o", out, ".")
+	if err != nil || !strings.Contains(said, "GOWORK=off") || !strings.Contains(said, "-tags=a,b -o="+out+" .") {
+		t.Errorf("%v: %s", err, said)
+	}
+	if _, err := os.Stat(out); err == nil {
+		t.Error("-n builds")
+	}
+}
+
+// The versions of a program are kept, raised or refused.
+func TestDecide(t *testing.T) {
+	pinned := module{Path: "k8s.io/api", Version: "v0.0.0", Replace: &module{Path: "k8s.io/api", Version: "v0.34.1"}}
+	others := []module{
+		{Path: "example.com/m", Main: true}, pinned, {Path: "k8s.io/kubernetes", Version: "v1.34.1"}, {Path: "k8s.io/klog/v2", Version: "v2.130.1"},
+		{Path: "k8s.io/utils", Version: "v0.0.0-20250604170112-4c0f3b243397"}, {Path: controllerRuntime, Version: "v0.22.4"}, {Path: "sigs.k8s.io/yaml", Version: "v1.6.0"},
+		{Path: "k8s.io/metrics", Version: "v0.35.0"},
+	}
+	fork := &module{Path: "example.com/fork", Version: "v0.1.0"}
+	for _, tt := range []struct {
+		name    string
+		version string
+		replace *module
+		of      int
+		unknown bool
+		keep    bool
+		raise   map[string]string
+		want    string
+	}{
+		{name: "oldest kept", version: "v0.36.0", of: 36, want: "kept k8s.io/client-go v0.36.0"},
+		{name: "newest kept", version: "v0.37.2", of: 37, keep: true, want: "kept k8s.io/client-go v0.37.2"},
+		{name: "fork", version: "v0.37.2", replace: fork, of: 37, want: "kept k8s.io/client-go (example.com/fork v0.1.0)"},
+		{name: "raised", version: "v0.34.1", of: 34, raise: map[string]string{
+			clientGoPath: raisedTo, "k8s.io/api": raisedTo, "k8s.io/metrics": raisedTo, "k8s.io/kubernetes": raisedKubernetes, controllerRuntime: raisedController,
+		}, want: "raised k8s.io/client-go v0.34.1 to v0.36.3, k8s.io/kubernetes v1.34.1 to v1.36.3, sigs.k8s.io/controller-runtime v0.22.4 to v0.24.1"},
+		{name: "not to be raised", version: "v0.34.1", of: 34, keep: true, want: "-keep forbids"},
+		{name: "fork too old", version: "v0.34.1", replace: fork, of: 34, want: "next: rebase the fork"},
+		{name: "oldest raised", version: "v0.33.0", of: 33, raise: map[string]string{
+			clientGoPath: raisedTo, "k8s.io/api": raisedTo, "k8s.io/metrics": raisedTo, "k8s.io/kubernetes": raisedKubernetes, controllerRuntime: raisedController,
+		}, want: "raised k8s.io/client-go v0.33.0"},
+		{name: "too old", version: "v0.32.9", of: 32, want: "next: go get k8s.io/client-go@v0.36.3"},
+		{name: "unknown", version: "v1.5.2", unknown: true, want: "does not know that client-go"},
+		{name: "too new", version: "v0.38.0", of: 38, want: "next: a newer lwbuild"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m := module{Path: clientGoPath, Version: tt.version, Replace: tt.replace}
+			d, err := decide(append(slices.Clone(others), m), m, tt.of, !tt.unknown, tt.keep)
+			said := d.says
+			if err != nil {
+				said = err.Error()
+			}
+			if diff := cmp.Diff(tt.raise, d.raise); diff != "" || !strings.Contains(said, tt.want) {
+				t.Errorf("%q, want %q in it; raised (-want +got):\n%s", said, tt.want, diff)
+			}
+		})
+	}
+}
+
+// The members and the versions of a workspace are those of the build.
+func TestWorkspaceEdits(t *testing.T) {
+	got := workspaceEdits([]module{
+		{Path: "m", Main: true, Dir: "/m"}, {Path: "member", Main: true, Dir: "/member"}, {Path: "a", Version: "v1.0.0"},
+		{Path: "b", Version: "v1.0.0", Replace: &module{Path: "../b", Dir: "/b"}}, {Path: "c", Version: "v1.0.0", Replace: &module{Path: "d", Version: "v2.0.0"}},
+	}, "/m")
+	want := []string{"-replace=member=/member", "-require=a@v1.0.0", "-require=b@v1.0.0", "-replace=b=/b", "-require=c@v1.0.0", "-replace=c=d@v2.0.0"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// The patch moves no line, and refuses what it does not know.
+func TestInsert(t *testing.T) {
+	const src = "package cache\n\ntype InformerOptions struct {\n\tA int\n}\n\nfunc NewInformerWithOptions(o InformerOptions) (Store, Controller) {\n\treturn nil, nil\n}\n"
+	all := []insertion{insertions[1], insertions[3]}
+	got, err := insert("x.go", []byte(src), all)
+	want := strings.Replace(strings.Replace(src, "struct {", "struct { lwPlain bool", 1), "Controller) {",
+		"Controller) { if LWController != nil && !o.lwPlain { o.lwPlain = true; return LWController(o) }", 1)
+	if diff := cmp.Diff(want, string(got)); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	for _, changed := range []string{
+		strings.Replace(src, "o InformerOptions", "o *InformerOptions", 1), strings.Replace(src, "NewInformerWithOptions", "New", 1),
+		strings.Replace(src, "type InformerOptions", "type Options", 1), "no Go",
+	} {
+		if _, err := insert("x.go", []byte(changed), all); err == nil || !strings.Contains(err.Error(), errUnknown.Error()) {
+			t.Errorf("%v of:\n%s", err, changed)
+		}
+	}
+}
