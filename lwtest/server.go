@@ -15,7 +15,9 @@ import (
 	"github.com/go-lw/lw/internal/apiserver"
 	"github.com/go-lw/lw/internal/registry"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 )
 
 // A Resource is a type of objects that a [Server] serves.
@@ -40,6 +42,27 @@ type Resource struct {
 	// Fields are the paths that field selectors may use, such as spec.nodeName. metadata.name and
 	// metadata.namespace may always be used.
 	Fields []string
+
+	// Scale makes /scale a subresource. Nil: there is none.
+	Scale *Scale
+	// Managed has managedFields kept from the creation of an object on, as a real server does. Else they
+	// are kept from the first apply on. Versioned refuses an update without a resourceVersion, as that
+	// of a custom resource.
+	Managed, Versioned bool
+	// ValidateName returns what is wrong with a name, or with the beginning of one. Nil: a name is a DNS
+	// subdomain.
+	ValidateName func(name string, prefix bool) []string
+	// Prune takes what the schema of a Resource without a Type does not know out of an object that a
+	// client has sent, and returns the paths of that. Nil: everything is known.
+	Prune func(obj *unstructured.Unstructured) (unknown []string)
+	// Lists says which lists of a Resource without a Type an apply merges. Nil: none.
+	Lists managedfields.TypeConverter
+	// Default fills in what a client has left out of the object of a write, and does what else the
+	// mutating admission of a server would. It may change a.Object and nothing else.
+	Default func(ctx context.Context, a Admission) error
+	// Validate refuses a write by an error: an APIStatus is sent as it is, and any other is Invalid with
+	// the causes of a field.ErrorList.ToAggregate. It may change nothing.
+	Validate func(ctx context.Context, a Admission) error
 }
 
 // A Server is an API server in memory. It lists, watches, reads and writes objects over HTTP, in JSON,
@@ -91,6 +114,7 @@ func StartServer(resources ...Resource) *Server {
 	for _, r := range resources {
 		res := apiserver.Resource{
 			Group: r.Group, Version: r.Version, Resource: r.Plural, Kind: r.Kind, Cluster: r.Cluster, Custom: r.Group != "", Status: r.Status, Grace: r.Grace, Fields: r.Fields,
+			Scale: (*registry.Scale)(r.Scale), Managed: r.Managed, Versioned: r.Versioned, Extend: r.extend,
 		}
 		if r.Type != nil {
 			var err error

@@ -37,6 +37,8 @@ type Resource struct {
 	Managed, Versioned bool
 	// Grace leaves Pods to their kubelet when they are deleted; see podGrace.
 	Grace bool
+	// Extend gives the engine of writes what else it is to know of the resource. nil: nothing.
+	Extend func(k *registry.Kind)
 }
 
 // createdWithStatus are the resources whose objects keep the status that they are created with,
@@ -55,6 +57,9 @@ func (r *Resource) kind() *registry.Kind {
 	}
 	if r.Grace {
 		k.Grace = podGrace
+	}
+	if r.Extend != nil {
+		r.Extend(k)
 	}
 	return k
 }

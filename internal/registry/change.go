@@ -22,7 +22,7 @@ import (
 // fresh returns the object that was sent, which the caller may change.
 func (w *Write) fresh() (*Object, error) {
 	o := *w.sent
-	if w.attempts > 1 || w.kind.Default != nil {
+	if w.attempts > 1 || w.kind.Default != nil || w.kind.Mutate != nil {
 		// What an earlier attempt was given belongs to the functions of the user.
 		o.Meta = *o.Meta.DeepCopy()
 		if w.kind.Type != nil {
@@ -83,7 +83,7 @@ func (w *Write) insert(ctx context.Context, o *Object) (Outcome, error) {
 		o.Status, o.Value = nil, nil
 	}
 	w.dedupOwners(m)
-	if err := w.defaults(o); err != nil {
+	if err := w.defaults(ctx, o, nil); err != nil {
 		return Outcome{}, err
 	}
 	if w.req.Verb != Patch { // an apply has done so
@@ -165,7 +165,7 @@ func (w *Write) replace(ctx context.Context, o, old *Object) (Outcome, error) {
 		return Outcome{}, err
 	}
 	w.dedupOwners(m)
-	if err := w.defaults(o); err != nil {
+	if err := w.defaults(ctx, o, old); err != nil {
 		return Outcome{}, err
 	}
 	applied := w.isApply()
@@ -255,35 +255,49 @@ func (w *Write) checkMeta(m, old *metav1.ObjectMeta) (errs field.ErrorList) {
 	return errs
 }
 
-// defaults lets the user's function fill in what the client has left out.
-func (w *Write) defaults(o *Object) error {
-	if w.kind.Default == nil {
+// defaults lets the user's functions fill in what the client has left out, and change what they like.
+func (w *Write) defaults(ctx context.Context, o, old *Object) error {
+	k := w.kind
+	if k.Default != nil {
+		if err := k.give(o); err != nil {
+			return err
+		}
+		if err := k.Default(o); err != nil {
+			return k.refused(o.Meta.Name, err)
+		}
+		if k.Type != nil && !k.Type.opaque {
+			if err := k.renew(o); err != nil {
+				return err
+			}
+		}
+	}
+	if k.Mutate == nil {
 		return nil
 	}
-	if err := w.kind.give(o); err != nil {
+	if err := k.give(o); err != nil {
 		return err
 	}
-	if err := w.kind.Default(o); err != nil {
-		return w.kind.refused(o.Meta.Name, err)
-	}
-	if w.kind.Type == nil || w.kind.Type.opaque {
-		return nil
-	}
-	return w.kind.renew(o)
-}
-
-// validate asks the user's function. o is nil for a deletion.
-func (w *Write) validate(ctx context.Context, o, old *Object) error {
-	if w.kind.Validate == nil {
-		return nil
-	}
-	if err := w.kind.Validate(ctx, o, old); err != nil {
-		if o == nil {
-			o = old
-		}
-		return w.kind.refused(o.Meta.Name, err)
+	if err := k.Mutate(ctx, w.admission(o, old)); err != nil {
+		return k.refused(o.Meta.Name, err)
 	}
 	return nil
+}
+
+// validate asks the user's functions. o is nil for a deletion.
+func (w *Write) validate(ctx context.Context, o, old *Object) (err error) {
+	if w.kind.Validate != nil {
+		err = w.kind.Validate(ctx, o, old)
+	}
+	if err == nil && w.kind.Admit != nil {
+		err = w.kind.Admit(ctx, w.admission(o, old))
+	}
+	if err == nil {
+		return nil
+	}
+	if o == nil {
+		o = old
+	}
+	return w.kind.refused(o.Meta.Name, err)
 }
 
 // refused is the answer to what a function of the user's has refused.

@@ -57,6 +57,12 @@ type Kind struct {
 	// Validate refuses a write by an error. old is nil for a creation, obj is nil for a deletion. An
 	// error that is a Status is answered as it is, a field.ErrorList or any other one as Invalid.
 	Validate func(ctx context.Context, obj, old *Object) error
+	// Prune takes out of an object without a Type what its schema does not know, and returns the paths of
+	// that. nil: it is all known.
+	Prune func(content map[string]any) (unknown []string)
+	// Mutate and Admit are the admission of a server: after Default and after Validate they change
+	// the object of a write, and refuse the write by an error. nil: there is none.
+	Mutate, Admit func(ctx context.Context, a *Admission) error
 	// FromStored and ToStored convert between the version of the Kind and that in which objects are
 	// stored. They return another object. nil: the versions are the same.
 	FromStored, ToStored func(obj *Object) (*Object, error)

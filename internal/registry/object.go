@@ -313,8 +313,14 @@ func (t *Type) decode(data []byte, strict bool) (value any, unknown []error, err
 // which the Type writes it. With strict the names that are lost are returned, of those that a client may
 // set.
 func (k *Kind) object(data []byte, strict bool) (o *Object, lost []error, err error) {
+	var pruned []error
+	if k.Type == nil && k.Prune != nil && data[0] == '{' {
+		if data, pruned, err = k.prune(data); err != nil {
+			return nil, nil, err
+		}
+	}
 	if o, lost, err = k.split(data, k.Type == nil || k.Type.opaque, strict); err != nil || k.Type == nil {
-		return o, lost, err
+		return o, append(lost, pruned...), err
 	}
 	value, unknown, err := k.Type.decode(data, strict)
 	if err != nil {
