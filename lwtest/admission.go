@@ -4,17 +4,8 @@ import (
 	"context"
 
 	"github.com/go-lw/lw/internal/registry"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 )
-
-// A Scale says where an object has the numbers of its scale, by paths such as .spec.replicas, as a
-// CustomResourceDefinition does.
-type Scale struct {
-	Replicas       string // that are wanted
-	StatusReplicas string // that there are
-	Selector       string // the label selector of the pods, as a string; may be empty
-}
 
 // An Admission is a write as the functions of a [Resource] see it. Its objects are copies, of the Type
 // of the Resource or unstructured ones.
@@ -30,9 +21,8 @@ type Admission struct {
 
 // extend gives the engine of writes what the Resource says of its objects.
 func (r Resource) extend(k *registry.Kind) {
-	k.ValidateName, k.Lists = r.ValidateName, r.Lists
-	if r.Prune != nil {
-		k.Prune = func(content map[string]any) []string { return r.Prune(&unstructured.Unstructured{Object: content}) }
+	if r.ValidateName != nil {
+		k.ValidateName = r.ValidateName
 	}
 	if r.Default != nil {
 		k.Mutate = func(ctx context.Context, a *registry.Admission) error {

@@ -17,7 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // A Resource is a type of objects that a [Server] serves.
@@ -32,6 +32,18 @@ type Resource struct {
 	// client changes it at the path of the object with /status after it, and nothing else there. A
 	// Node and a ServiceCIDR keep the status that they are created with, as on a real server.
 	Status bool
+	// Scale adds the subresource scale, of spec.replicas and status.replicas, which clients of client-go
+	// and kubectl know how to scale by.
+	Scale bool
+	// Schema is the OpenAPI schema of a custom resource, in JSON or YAML: what stands below
+	// openAPIV3Schema. It says which fields there are, of a Resource without a Type, and which lists have
+	// keys. It checks no values.
+	Schema []byte
+	// Versions are others in which the objects are served, as any JSON. They are stored in Version, to
+	// which Fields belong. Convert makes obj one of another version. Nil: the versions differ by their
+	// apiVersion alone, as those of a custom resource with the strategy None.
+	Versions []string
+	Convert  func(obj *unstructured.Unstructured, version string) error
 	// Type is a value of the objects' Go type, such as &corev1.Pod{}. Then clients may use protobuf and
 	// strategic merge patches, and fields that the type does not have are pruned and warned of, as on
 	// a real server. Nil: objects are any JSON, as those of a custom resource without a schema.
@@ -43,8 +55,6 @@ type Resource struct {
 	// metadata.namespace may always be used.
 	Fields []string
 
-	// Scale makes /scale a subresource. Nil: there is none.
-	Scale *Scale
 	// Managed has managedFields kept from the creation of an object on, as a real server does. Else they
 	// are kept from the first apply on. Versioned refuses an update without a resourceVersion, as that
 	// of a custom resource.
@@ -52,11 +62,6 @@ type Resource struct {
 	// ValidateName returns what is wrong with a name, or with the beginning of one. Nil: a name is a DNS
 	// subdomain.
 	ValidateName func(name string, prefix bool) []string
-	// Prune takes what the schema of a Resource without a Type does not know out of an object that a
-	// client has sent, and returns the paths of that. Nil: everything is known.
-	Prune func(obj *unstructured.Unstructured) (unknown []string)
-	// Lists says which lists of a Resource without a Type an apply merges. Nil: none.
-	Lists managedfields.TypeConverter
 	// Default fills in what a client has left out of the object of a write, and does what else the
 	// mutating admission of a server would. It may change a.Object and nothing else.
 	Default func(ctx context.Context, a Admission) error
@@ -100,7 +105,7 @@ type Server struct {
 
 // NewServer returns a server of resources, and closes it when the test ends. A server that is made
 // in a synctest bubble uses the bubble's clock. NewServer panics on a Resource without Plural or
-// Kind, or whose Type is no pointer to a struct.
+// Kind, whose Type is no pointer to a struct, or whose Schema is none.
 func NewServer(t testing.TB, resources ...Resource) *Server {
 	s := StartServer(resources...)
 	t.Cleanup(s.Close)
@@ -114,7 +119,23 @@ func StartServer(resources ...Resource) *Server {
 	for _, r := range resources {
 		res := apiserver.Resource{
 			Group: r.Group, Version: r.Version, Resource: r.Plural, Kind: r.Kind, Cluster: r.Cluster, Custom: r.Group != "", Status: r.Status, Grace: r.Grace, Fields: r.Fields,
-			Scale: (*registry.Scale)(r.Scale), Managed: r.Managed, Versioned: r.Versioned, Extend: r.extend,
+			Versions: r.Versions, Schema: r.Schema, Managed: r.Managed, Versioned: r.Versioned, Extend: r.extend,
+		}
+		if r.Convert != nil {
+			res.Convert = func(data []byte, version string) ([]byte, error) {
+				obj := &unstructured.Unstructured{}
+				if err := obj.UnmarshalJSON(data); err != nil {
+					return nil, err
+				}
+				if err := r.Convert(obj, version); err != nil {
+					return nil, err
+				}
+				obj.SetAPIVersion(schema.GroupVersion{Group: r.Group, Version: version}.String())
+				return obj.MarshalJSON()
+			}
+		}
+		if r.Scale {
+			res.Scale = &registry.Scale{Replicas: ".spec.replicas", StatusReplicas: ".status.replicas", Selector: ".status.selector"}
 		}
 		if r.Type != nil {
 			var err error

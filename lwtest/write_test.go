@@ -1,6 +1,7 @@
 package lwtest_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -22,7 +24,10 @@ import (
 // sendWrite sends a write to a path within the namespace default, and returns the status, 0 if there is no
 // answer, and the body.
 func sendWrite(s *lwtest.Server, method, path, contentType, body string) (int, string) {
-	r, err := http.NewRequest(method, s.URL()+"/apis/example.com/v1/namespaces/default/"+path, strings.NewReader(body))
+	if path[0] != '/' {
+		path = "/apis/example.com/v1/namespaces/default/" + path
+	}
+	r, err := http.NewRequest(method, s.URL()+path, strings.NewReader(body))
 	if err != nil {
 		return 0, err.Error()
 	}
@@ -225,4 +230,58 @@ func TestApply(t *testing.T) {
 	if a, err = lwtest.Objects[*Job](s, "jobs").Get(lw.Key{Namespace: "default", Name: "a"}); err != nil || a.Spec.Size != 2 || len(a.ManagedFields) != 2 {
 		t.Errorf("%+v, %v", a, err)
 	}
+}
+
+// A kind is read, watched and written in each of its versions, and stored in one.
+func TestVersions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := jobs
+		r.Scale, r.Versions = true, []string{"v1beta1"}
+		r.Convert = func(obj *unstructured.Unstructured, version string) error {
+			size, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "spec", map[string]string{"v1": "big", "v1beta1": "size"}[version])
+			switch size {
+			case nil:
+				return nil
+			case "odd":
+				return errors.New("no such size")
+			case "named":
+				obj.SetName("other")
+			}
+			obj.Object["spec"] = map[string]any{map[string]string{"v1": "size", "v1beta1": "big"}[version]: size}
+			return nil
+		}
+		s := lwtest.NewServer(t, r)
+		const beta, old = "/apis/example.com/v1beta1/namespaces/default/", `"apiVersion":"example.com/v1beta1"`
+		for _, tt := range []struct {
+			method, path, contentType, body string
+			code                            int
+			want                            string
+		}{
+			{"POST", "jobs", "application/json", `{"metadata":{"name":"a"},"spec":{"size":1}}`, 201, `"size":1`},
+			{"GET", beta + "jobs/a", "", "", 200, `"spec":{"big":1}`},
+			{"GET", "jobs/a", "", "", 200, `"spec":{"size":1}`},
+			{"GET", beta + "jobs", "", "", 200, old},
+			{"GET", beta + "jobs?watch=1&resourceVersion=1&timeoutSeconds=1", "", "", 200, `"big":1`},
+			{"PATCH", beta + "jobs/a", mergePatch, `{"spec":{"big":2}}`, 200, `"spec":{"big":2}`},
+			{"GET", "jobs/a", "", "", 200, `"spec":{"size":2}`},
+			{"PATCH", beta + "jobs/a", mergePatch, `{"spec":{"big":2}}`, 200, `"generation":2`}, // nothing changes
+			{"PUT", beta + "jobs/a", "application/json", `{"apiVersion":"example.com/v1","kind":"Job","metadata":{"name":"a"}}`, 400, "example.com/v1"},
+			{"PUT", beta + "jobs/a", "application/json", `{"metadata":{"name":"a"},"spec":{"big":"odd"}}`, 500, "no such size"},
+			{"PUT", beta + "jobs/a", "application/json", `{"metadata":{"name":"a"},"spec":{"big":"named"}}`, 500, "it has become"},
+			{"POST", beta + "jobs", "application/json", `{"metadata":{"name":"a"}}`, 409, "AlreadyExists"},
+			{"PATCH", beta + "jobs/b?fieldManager=m", "application/apply-patch+yaml", "{apiVersion: example.com/v1beta1, kind: Job, metadata: {name: b}, spec: {big: 3}}", 201, old},
+			{"GET", "jobs/b/scale", "", "", 200, `"kind":"Scale"`},
+			{"GET", beta + "jobs/b/scale", "", "", 200, `"kind":"Scale"`},
+			{"DELETE", beta + "jobs/b", "", "", 200, "Success"},
+			{"GET", "/apis/example.com", "", "", 200, `"preferredVersion":{"groupVersion":"example.com/v1",`},
+		} {
+			if code, body := sendWrite(s, tt.method, tt.path, tt.contentType, tt.body); code != tt.code || !strings.Contains(body, tt.want) {
+				t.Errorf("%s %s %s: %d %s\nwant %d %s", tt.method, tt.path, tt.body, code, body, tt.code, tt.want)
+			}
+		}
+		s.SetServed("jobs", false)
+		if code, _ := sendWrite(s, "GET", beta+"jobs", "", ""); code != http.StatusNotFound {
+			t.Errorf("not served: %d", code)
+		}
+	})
 }

@@ -125,6 +125,8 @@ type counts struct {
 type writer struct {
 	kind  *registry.Kind
 	store registry.Store
+	// catchUp is that of the collection, also of one whose readers want what is here.
+	catchUp func(ctx context.Context) (string, error)
 }
 
 // has reports whether the collection has a subresource.

@@ -1,10 +1,17 @@
 package serve_test
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/serve"
@@ -81,4 +88,71 @@ func ExampleServeMemory() {
 	}
 	fmt.Println(inf.Store().Len(), "widget")
 	// Output: 1 widget
+}
+
+// A kind with a status, defaults and rules of its own, in two versions. Any Writable will do as the
+// store, such as a collection of module etcd.
+func ExampleServeStore() {
+	quiet := slog.New(slog.DiscardHandler)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	h := serve.New(&serve.Options{Authorize: serve.AllowAll, Logger: quiet})
+	store := lw.NewMemory[*part]()
+	go serve.ServeStore(ctx, h, store, serve.Resource[*part]{
+		Group: "example.io", Name: "parts", Kind: "Part", Status: true,
+		Default: func(p *part) error {
+			p.Spec.Color = cmp.Or(p.Spec.Color, "white")
+			return nil
+		},
+		Validate: func(_ context.Context, p, old *part) error {
+			if p != nil && p.Spec.Replicas > 9 {
+				return field.Invalid(field.NewPath("spec", "replicas"), p.Spec.Replicas, "must be at most 9")
+			}
+			return nil
+		},
+	})
+	go serve.ServeStore(ctx, h, serve.Converted(store, newer, older), serve.Resource[*newerPart]{
+		Group: "example.io", Version: "v2", Name: "parts", Kind: "Part",
+	})
+	go h.Collect(ctx) // dependents of what is deleted
+	for len(h.Status()) < 2 {
+		time.Sleep(time.Millisecond) // a program starts its server meanwhile
+	}
+	if err := h.WaitForSync(ctx); err != nil {
+		fmt.Println(err)
+	}
+	server := httptest.NewServer(h)
+	defer server.Close()
+	defer h.Close()
+
+	send := func(method, path, contentType, body string) {
+		req, err := http.NewRequest(method, server.URL+"/apis/example.io/"+path, strings.NewReader(body))
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		req.Header.Set("Content-Type", contentType)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		defer resp.Body.Close()
+		var answer struct {
+			Message string
+			Spec    json.RawMessage
+		}
+		err = json.NewDecoder(resp.Body).Decode(&answer)
+		fmt.Println(resp.StatusCode, answer.Message, string(answer.Spec), err)
+	}
+	const path = "v1/namespaces/shop/parts"
+	send("POST", path, "application/json", `{"metadata":{"name":"bolt"}}`)
+	send("PATCH", path+"/bolt", "application/merge-patch+json", `{"spec":{"replicas":10}}`)
+	send("PATCH", path+"/bolt?fieldManager=me", "application/apply-patch+yaml", "apiVersion: example.io/v1\nkind: Part\nspec: {replicas: 3}")
+	send("GET", "v2/namespaces/shop/parts/bolt", "", "")
+	// Output:
+	// 201  {"color":"white"} <nil>
+	// 422 Part.example.io "bolt" is invalid: spec.replicas: Invalid value: 10: must be at most 9  <nil>
+	// 200  {"color":"white","replicas":3} <nil>
+	// 200  {"paint":"white","count":3} <nil>
 }

@@ -43,11 +43,12 @@ type history struct {
 	// replaced is the newest version that may be of a history before brokenEra. Where it is not here,
 	// it is not said to be too old or too new, but that what it was of is gone.
 	replaced  uint64
-	gaps      []gap         // in their order
-	past      []pastState   // the states that were asked for last
-	changed   chan struct{} // closed at the next change of any of these fields; may be nil
-	ended     bool          // by close: all watches end, nothing changes any more
-	endWithin time.Duration // in which time they end
+	gaps      []gap                // in their order
+	past      []pastState          // the states that were asked for last
+	changed   chan struct{}        // closed at the next change of any of these fields; may be nil
+	observer  func(old, new *item) // nil: none; see observe
+	ended     bool                 // by close: all watches end, nothing changes any more
+	endWithin time.Duration        // in which time they end
 }
 
 // A pastState is a state that was asked for.
@@ -76,13 +77,39 @@ func (h *history) begin(state order.List[*item], version uint64, broken bool) {
 			h.replaced = max(h.replaced, h.here, version-min(version, 1))
 		}
 	}
+	before := h.state
 	h.begun, h.state, h.here, h.oldest = true, state, version, version
+	h.observeLocked(before)
 	for _, e := range h.events {
 		e.drop()
 	}
 	h.dropped += uint64(len(h.events))
 	h.events, h.bytes, h.gaps, h.past = nil, 0, nil, nil
 	h.wakeLocked()
+}
+
+// observe has f called with the state, as items that are new, and with each change from then on, before
+// the version of that is here. f runs under mu, and must not block.
+func (h *history) observe(f func(old, new *item)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.observer = f
+	h.observeLocked(order.List[*item]{})
+}
+
+// observeLocked tells the observer of a state that has come in the place of before.
+func (h *history) observeLocked(before order.List[*item]) {
+	if h.observer == nil {
+		return
+	}
+	for path, was := range before.From("") {
+		if now, ok := h.state.Get(path); !ok || now.uid != was.uid {
+			h.observer(was, nil)
+		}
+	}
+	for _, i := range h.state.From("") {
+		h.observer(nil, i)
+	}
 }
 
 // suspend says that there is no state of any version, until begin. Requests are refused, and the
@@ -127,6 +154,9 @@ func (h *history) commitLocked(events []*event, version uint64) {
 			h.state.Delete(e.old.path)
 		} else {
 			h.state.Set(e.new.path, e.new)
+		}
+		if h.observer != nil {
+			h.observer(e.old, e.new)
 		}
 		if e.old != nil {
 			e.old.over = e

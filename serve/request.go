@@ -34,11 +34,6 @@ type request struct {
 // key returns the key of the object that the path names.
 func (q *request) key() lw.Key { return lw.Key{Namespace: q.target.Namespace, Name: q.target.Name} }
 
-func isStatus(err error) bool {
-	status := apierrors.APIStatus(nil)
-	return errors.As(err, &status)
-}
-
 // maxQuery is how long the query of a list or a watch may be. kube-apiserver has no limit but that
 // of net/http for all headers, a megabyte. But a selector is held and matched for as long as its
 // watch is open.

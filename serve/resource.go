@@ -62,6 +62,11 @@ type Resource[T lw.Object] struct {
 	Managed bool
 	// Versioned refuses an update without a resourceVersion, as that of a custom resource.
 	Versioned bool
+	// Schema is an OpenAPI schema of T in JSON or YAML, as a CustomResourceDefinition has it. It says how
+	// lists merge, what kubectl explains and, of a T that decodes itself, such as
+	// *unstructured.Unstructured, which fields there are: others are pruned, and warned of or refused.
+	// It checks no values. nil: what the fields of T say.
+	Schema []byte
 	// Default fills in what a client has left out of obj. It may change nothing else.
 	Default func(obj T) error
 	// Validate refuses a write by an error: an APIStatus is sent as it is, and any other is Invalid
@@ -231,6 +236,11 @@ func (r *resource) setFields(i *item) (err error) {
 		i.fields[n] = f(i.obj)
 	}
 	return nil
+}
+
+func isStatus(err error) bool {
+	status := apierrors.APIStatus(nil)
+	return errors.As(err, &status)
 }
 
 // recovered makes a panic of a function of the user's an error. Some of them run in goroutines that

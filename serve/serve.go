@@ -29,6 +29,7 @@ type Handler struct {
 	mu          sync.Mutex    // guards the fields below
 	collections []*collection // in the order of the calls of Serve
 	closed      bool
+	garbage     *garbage // nil: nobody collects
 }
 
 // New returns a Handler that serves nothing yet. nil means the defaults.
@@ -98,6 +99,7 @@ func (h *Handler) add(c *collection) error {
 		}
 	}
 	h.collections = append(h.collections, c)
+	h.garbage.wakeUp()
 	return nil
 }
 
@@ -109,6 +111,7 @@ func (h *Handler) remove(c *collection) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.collections = slices.DeleteFunc(h.collections, func(other *collection) bool { return other == c })
+	h.garbage.wakeUp()
 }
 
 // find returns what is served at a path, or nil.
@@ -194,16 +197,13 @@ func (h *Handler) resources() []wire.Resource {
 			Group: c.group, Version: c.version, Name: c.name, Singular: c.singular, Kind: c.kind,
 			ShortNames: c.shortNames, Namespaced: !c.cluster, Verbs: verbs,
 		}
-		all = append(all, r)
-		r.Singular, r.ShortNames, r.Verbs = "", nil, []string{"get", "patch", "update"}
+		var subs []string
 		for _, sub := range []string{registry.SubStatus, registry.SubScale} {
 			if c.has(sub) {
-				if r.Name = c.name + "/" + sub; sub == registry.SubScale {
-					r.Kind = "Scale"
-				}
-				all = append(all, r)
+				subs = append(subs, sub)
 			}
 		}
+		all = append(all, r.With(subs...)...)
 	}
 	return all
 }

@@ -37,18 +37,19 @@ func ServeStore[T lw.Object](ctx context.Context, h *Handler, w lw.Writable[T], 
 	}
 	inf := lw.NewInformer(lw.Source[T](w), &lw.Options{Name: r.Name, Logger: h.opts.Logger, OnError: h.opts.OnError})
 	c := newCollection(h, res, r.History)
-	c.writes = &writer{kind, &storage[T]{w, res, kind}}
-	if o, ok := w.(interface{ Oldest() string }); ok {
+	catchUp := inf.CatchUp
+	if v, ok := behind(w).(interface{ ResourceVersion() string }); ok {
+		catchUp = func(context.Context) (string, error) { return v.ResourceVersion(), nil }
+	}
+	c.writes = &writer{kind, &storage[T]{w, res, kind}, catchUp}
+	if o, ok := behind(w).(interface{ Oldest() string }); ok {
 		c.history.floor = func() uint64 {
 			oldest, _ := listopts.ParseVersion(o.Oldest())
 			return oldest
 		}
 	}
 	if r.Fresh != FreshHere {
-		c.catchUp = inf.CatchUp
-		if v, ok := w.(interface{ ResourceVersion() string }); ok {
-			c.catchUp = func(context.Context) (string, error) { return v.ResourceVersion(), nil }
-		}
+		c.catchUp = catchUp
 	}
 	// The informer ends after follow, so that what ends follow is ctx.
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -74,6 +75,11 @@ func kindOf[T lw.Object](res *resource, r Resource[T]) (*registry.Kind, error) {
 	k := &registry.Kind{
 		Group: res.group, Version: res.version, Plural: res.name, Kind: res.kind, Cluster: res.cluster,
 		Status: r.Status, Scale: (*registry.Scale)(r.Scale), Managed: r.Managed, Versioned: r.Versioned, Type: t, ValidateName: r.ValidateName,
+	}
+	if r.Schema != nil {
+		if err := k.SetSchema(r.Schema); err != nil {
+			return nil, fmt.Errorf("serve: %s: %w", r.Name, err)
+		}
 	}
 	if r.Default != nil {
 		k.Default = func(obj *registry.Object) error { return r.Default(obj.Value.(T)) }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/go-lw/lw"
@@ -242,7 +243,77 @@ func TestOpenAPIOfAType(t *testing.T) {
 		if !json.Valid([]byte(body)) {
 			t.Error("no JSON")
 		}
+		// The kind of a scale is of another group, by which clients of scales go.
+		aggregated := "application/json;v=v2;g=apidiscovery.k8s.io;as=APIGroupDiscoveryList"
+		for path, accept := range map[string]string{"/apis/example.io/v1": "", "/apis": aggregated} {
+			if _, body := b.do("GET", path, "", "Accept", accept); !strings.Contains(body, `"group":"autoscaling","version":"v1"`) {
+				t.Errorf("%s: %s", path, body)
+			}
+		}
 	})
+}
+
+// A given schema says which fields there are, which lists have keys, and what is explained.
+func TestSchema(t *testing.T) {
+	r := serve.Resource[*unstructured.Unstructured]{Group: "example.io", Name: "things", Kind: "Thing", Schema: []byte(`
+type: object
+properties:
+  metadata: {type: object}
+  spec:
+    type: object
+    properties:
+      color: {type: string, description: its color}
+      free: {type: object, x-kubernetes-preserve-unknown-fields: true, properties: {known: {type: object}}}
+      labels: {type: object, additionalProperties: {type: object, properties: {a: {type: string}}}}
+      template: {type: object, x-kubernetes-embedded-resource: true}
+      port: {x-kubernetes-int-or-string: true}
+      parts:
+        type: array
+        x-kubernetes-list-type: map
+        x-kubernetes-list-map-keys: [name]
+        items: {type: object, properties: {name: {type: string}, size: {type: integer}}}
+`)}
+	inBubble(t, serve.Options{}, func(b *bubble) {
+		m := lw.NewMemory[*unstructured.Unstructured]()
+		b.serve(func(ctx context.Context) error { return serve.ServeStore(ctx, b.h, m, r) })
+		const path = "/apis/example.io/v1/namespaces/n/things"
+		apply := func(spec string) string {
+			return `{"apiVersion":"example.io/v1","kind":"Thing","metadata":{"name":"a"},"spec":` + spec + `}`
+		}
+		for _, tt := range []struct {
+			method, path, contentType, body string
+			code                            int
+			text                            string
+		}{
+			{"POST", "?fieldValidation=Strict", "", apply(`{"colour":"red"}`), 400, `unknown field \"spec.colour\"`},
+			{"POST", "?fieldValidation=Strict", "", apply(`{"parts":[{"name":"p"},{"nam":"q"}]}`), 400, `unknown field \"spec.parts[1].nam\"`},
+			{"POST", "?fieldValidation=Strict", "", `{"kind":"Thing","apiVersion":"example.io/v1","metadata":{"name":"a"},"more":1}`, 400, `unknown field \"more\"`},
+			{"POST", "?fieldValidation=Strict&dryRun=All", "", apply(`{"free":{"x":1},"port":80,"template":{"apiVersion":"v1","kind":"Pod","metadata":{"x":1}},"labels":{"x":{"a":"b"}}}`), 201, `"x":1`},
+			{"POST", "?fieldValidation=Strict", "", apply(`{"template":{"spec":{}},"labels":{"x":{"b":1}},"free":{"known":{"y":1}}}`), 400,
+				`unknown field \"spec.free.known.y\", unknown field \"spec.labels.x.b\", unknown field \"spec.template.spec\"`},
+			{"POST", "", "", apply(`{"color":"<red>","colour":"red"}`), 201, `"generation":1`},
+			{"PATCH", "/a", mergeJSON, `{"spec":{"colour":"red"},"status":{}}`, 200, `"generation":1`},
+			{"PATCH", "/a?fieldManager=m", applyYAML, apply(`{"parts":[{"name":"p","size":1}]}`), 200, `"name":"p"`},
+			{"PATCH", "/a?fieldManager=n", applyYAML, apply(`{"parts":[{"name":"q"}]}`), 200, `[{"name":"p","size":1},{"name":"q"}]`},
+			{"PATCH", "/a?fieldManager=n", applyYAML, apply(`{"parts":[{"name":"p","size":2}]}`), 409, `.spec.parts[name=\"p\"].size`},
+			{"PATCH", "/a?fieldManager=n&fieldValidation=Strict", applyYAML, apply(`{"colour":"x"}`), 500, "colour"},
+		} {
+			if code, body := b.do(tt.method, path+tt.path, tt.body, "Content-Type", tt.contentType); code != tt.code || !strings.Contains(body, tt.text) {
+				t.Errorf("%s %s: %d %s\nwant %d %s", tt.method, tt.body, code, body, tt.code, tt.text)
+			}
+		}
+		if _, body := b.do("GET", "/openapi/v3/apis/example.io/v1", ""); !strings.Contains(body, `"description":"its color"`) || !strings.Contains(body, `"ownerReferences"`) {
+			t.Error(body)
+		}
+	})
+	for _, schema := range []string{"type: string", "{", "type: object\nproperties: 1", "[]", ""} {
+		r.Schema = []byte(schema)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := serve.ServeStore(ctx, serve.New(nil), lw.NewMemory[*unstructured.Unstructured](), r); err == nil || !strings.Contains(err.Error(), "things: the schema") {
+			t.Errorf("%q: %v", schema, err)
+		}
+	}
 }
 
 // FuzzWrite sends writes to a store. What is stored has the key of the request, and no other object

@@ -15,19 +15,24 @@ import (
 func (s *Server) Collect(ctx context.Context) (step string, err error) {
 	for {
 		var kinds []*registry.Kind
-		var all []registry.Owned
 		at := map[*registry.Kind]*Collection{}
 		for _, c := range s.collections {
+			kinds, at[c.kind] = append(kinds, c.kind), c
+		}
+		all := registry.NewCollector(kinds...)
+		for _, c := range s.collections {
+			if c.Resource.fromStored != nil {
+				continue
+			}
 			page, err := c.history.List("", metav1.ListOptions{})
 			if err != nil {
 				return "", err
 			}
-			kinds, at[c.kind] = append(kinds, c.kind), c
 			for _, obj := range page.Items {
-				all = append(all, registry.Owned{Kind: c.kind, Object: objectOf(obj, obj.Version)})
+				all.Set(c.kind, &objectOf(obj, obj.Version).Meta)
 			}
 		}
-		next, ok := registry.Collect(kinds, all)
+		next, ok := all.Next()
 		if !ok {
 			return "", nil
 		}

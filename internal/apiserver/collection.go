@@ -21,7 +21,7 @@ type Collection struct {
 	Resource Resource
 	kind     *registry.Kind
 	history  *history.Collection[*content]
-	served   atomic.Bool // see [Server.SetServed]
+	served   *atomic.Bool // see [Server.SetServed]; that of all versions
 }
 
 // URL returns the path of the collection, or of one namespace in it if namespace is not empty.
@@ -152,13 +152,6 @@ func (c *Collection) run(req registry.Request) (Object, error) {
 
 // A store is a Collection as the engine of writes sees it.
 type store struct{ *Collection }
-
-// objectOf returns an object of the history with its UID and a version.
-func objectOf(obj *stored, version uint64) *registry.Object {
-	o := obj.Value.Object
-	o.Meta.UID, o.Meta.ResourceVersion = obj.UID, strconv.FormatUint(version, 10)
-	return &o
-}
 
 // storedOf returns an object of the engine as the history has it.
 func storedOf(o *registry.Object) stored {

@@ -19,17 +19,13 @@ func (s *Server) discovered() []wire.Resource {
 			Singular: strings.ToLower(c.Resource.Kind), Kind: c.Resource.Kind, Namespaced: !c.Resource.Cluster,
 			Verbs: []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"},
 		}
-		out = append(out, r)
-		name := r.Name
-		r.Singular, r.Verbs = "", []string{"get", "patch", "update"}
-		if c.Resource.Status {
-			r.Name = name + "/" + registry.SubStatus
-			out = append(out, r)
+		var subs []string
+		for _, sub := range []string{registry.SubStatus, registry.SubScale, eviction} {
+			if c.Resource.hasSub(sub) {
+				subs = append(subs, sub)
+			}
 		}
-		if c.Resource.Scale != nil {
-			r.Name, r.Kind = name+"/"+registry.SubScale, "Scale"
-			out = append(out, r)
-		}
+		out = append(out, r.With(subs...)...)
 	}
 	return out
 }

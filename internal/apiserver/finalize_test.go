@@ -2,6 +2,7 @@ package apiserver_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -71,6 +72,39 @@ func TestFinalizersWithoutHTTP(t *testing.T) {
 		}
 		if _, err := b.pods.Get(key("a")); !apierrors.IsNotFound(err) {
 			b.Errorf("Get of what is gone: %v", err)
+		}
+	})
+}
+
+// An eviction deletes a Pod as its options say.
+func TestEviction(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		if _, err := b.pods.Create([]byte(`{"metadata":{"namespace":"ns","name":"a","uid":"u"}}`)); err != nil {
+			b.Fatal(err)
+		}
+		for _, c := range []struct {
+			method, path, body string
+			code               int
+		}{
+			{"POST", "/a/eviction", `{"deleteOptions":{"preconditions":{"uid":"v"}}}`, 409},
+			{"POST", "/a/eviction?dryRun=All", `{}`, 201},
+			{"POST", "/a/eviction", `{"deleteOptions":{"dryRun":["All"]}}`, 201},
+			{"POST", "/a/eviction", `{"deleteOptions":{"dryRun":["Some"]}}`, 422},
+			{"POST", "/a/eviction", `[]`, 400},
+			{"PUT", "/a/eviction", `{}`, 405},
+			{"GET", "/a/eviction", ``, 405},
+			{"POST", "/b/eviction", `{}`, 404},
+			{"GET", "/a", "", 200},
+			{"POST", "/a/eviction", `{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"a"}}`, 201},
+			{"GET", "/a", "", 404},
+		} {
+			resp, err := b.request(c.method, "http://apiserver/api/v1/namespaces/ns/pods"+c.path, strings.NewReader(c.body), "Content-Type", "application/json")
+			if err != nil {
+				b.Fatal(err)
+			}
+			if resp.StatusCode != c.code {
+				b.Errorf("%s %s %s: %s, want %d", c.method, c.path, c.body, resp.Status, c.code)
+			}
 		}
 	})
 }

@@ -36,6 +36,13 @@ type content struct {
 	encodings [wire.Formats]atomic.Pointer[encoding]
 }
 
+// objectOf returns an object of the history with its UID and a version.
+func objectOf(obj *stored, version uint64) *registry.Object {
+	o := obj.Value.Object
+	o.Meta.UID, o.Meta.ResourceVersion = obj.UID, strconv.FormatUint(version, 10)
+	return &o
+}
+
 // An encoding is a content in one format, with the version that stands in it.
 type encoding struct {
 	version uint64
@@ -46,16 +53,20 @@ type encoding struct {
 // of a deletion that of the deletion. The result is shared and must not be changed.
 func (r *Resource) encode(obj *stored, version uint64, f wire.Format) ([]byte, error) {
 	cache := &obj.Value.encodings[f.Index()]
-	if e := cache.Load(); e != nil && e.version == version {
+	if e := cache.Load(); e != nil && e.version == version && r.fromStored == nil {
 		return e.data, nil
 	}
-	meta := obj.Value.Meta
-	meta.UID, meta.ResourceVersion = obj.UID, strconv.FormatUint(version, 10)
+	o, err := objectOf(obj, version), error(nil)
+	if r.fromStored != nil {
+		if o, err = r.fromStored(o); err != nil {
+			return nil, err
+		}
+	}
+	meta := o.Meta
 	var data []byte
-	var err error
 	switch {
 	case f == fullJSON:
-		data = registry.AppendObject(nil, r.apiVersion(), r.Kind, &meta, &obj.Value.Object)
+		data = registry.AppendObject(nil, r.apiVersion(), r.Kind, &meta, o)
 	case f == partialJSON:
 		data = registry.AppendObject(nil, "meta.k8s.io/v1", "PartialObjectMetadata", &meta, &registry.Object{})
 	case f.Encoding == wire.Protobuf && f.Shape == wire.Full:
@@ -69,7 +80,9 @@ func (r *Resource) encode(obj *stored, version uint64, f wire.Format) ([]byte, e
 	if err != nil {
 		return nil, fmt.Errorf("apiserver: encode %s %s: %w", r.Kind, obj.Key, err)
 	}
-	cache.Store(&encoding{version, data})
+	if r.fromStored == nil {
+		cache.Store(&encoding{version, data})
+	}
 	return data, nil
 }
 

@@ -55,7 +55,7 @@ func newRequest(r *http.Request, t target) (*Request, error) {
 		Time:        time.Now(),
 	}
 	switch {
-	case r.Method == http.MethodPost && t.key.Name == "":
+	case r.Method == http.MethodPost && (t.key.Name == "" || t.subresource == eviction):
 		req.Verb = Create
 	case r.Method == http.MethodPut && t.key.Name != "":
 		req.Verb = Update

@@ -2,8 +2,11 @@ package apiserver
 
 import (
 	"encoding/json"
+	"fmt"
 	"strconv"
+	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/go-lw/lw/internal/registry"
@@ -39,7 +42,44 @@ type Resource struct {
 	Grace bool
 	// Extend gives the engine of writes what else it is to know of the resource. nil: nothing.
 	Extend func(k *registry.Kind)
+	// Schema is the OpenAPI schema of the objects; see [registry.Kind.SetSchema].
+	Schema []byte
+	// Versions are others in which the objects are served. Convert makes the JSON of an object that of
+	// another version. nil: they differ by their apiVersion alone.
+	Versions []string
+	Convert  func(object []byte, version string) ([]byte, error)
+
+	fromStored func(*registry.Object) (*registry.Object, error) // of one of the Versions
 }
+
+// versions makes k, a kind of one of the Versions, one whose objects are stored as those of stored.
+func (r *Resource) versions(k, stored *registry.Kind) {
+	between := func(from, to *registry.Kind) func(*registry.Object) (*registry.Object, error) {
+		return func(o *registry.Object) (*registry.Object, error) {
+			if r.Convert == nil {
+				other := *o
+				other.Value = nil
+				return &other, nil
+			}
+			data, err := r.Convert(from.AppendJSON(nil, o), to.Version)
+			if err != nil {
+				return nil, apierrors.NewInternalError(fmt.Errorf("conversion of %s to %s: %w", o.Key(), to.Version, err))
+			}
+			out, err := to.Parse(data)
+			if err == nil && (out.Key() != o.Key() || out.Meta.UID != o.Meta.UID) {
+				err = apierrors.NewInternalError(fmt.Errorf("conversion of %s to %s: it has become %s", o.Key(), to.Version, out.Key()))
+			}
+			return out, err
+		}
+	}
+	k.FromStored, k.ToStored = between(stored, k), between(k, stored)
+	r.fromStored = k.FromStored
+}
+
+// eviction is the subresource of pods by which they are deleted.
+const eviction = "eviction"
+
+var pods = schema.GroupResource{Resource: "pods"}
 
 // createdWithStatus are the resources whose objects keep the status that they are created with,
 // although it is a subresource: kubelets register their nodes so. kube-apiserver empties that of all
@@ -54,9 +94,18 @@ func (r *Resource) kind() *registry.Kind {
 	k := &registry.Kind{
 		Group: r.Group, Version: r.Version, Plural: r.Resource, Kind: r.Kind, Cluster: r.Cluster, Status: r.Status,
 		CreateStatus: createdWithStatus[r.groupResource()], Scale: r.Scale, Managed: r.Managed, Versioned: r.Versioned, Type: r.Type,
+		Native: !strings.Contains(r.Group, ".") || strings.HasSuffix(r.Group, ".k8s.io"),
 	}
 	if r.Grace {
 		k.Grace = podGrace
+	}
+	if r.Schema != nil {
+		if err := k.SetSchema(r.Schema); err != nil {
+			panic(fmt.Sprintf("apiserver: New: %s: %v", r.Resource, err))
+		}
+	}
+	if r.Group == "rbac.authorization.k8s.io" { // as system:node
+		k.ValidateName = func(string, bool) []string { return nil }
 	}
 	if r.Extend != nil {
 		r.Extend(k)
@@ -78,6 +127,11 @@ func podGrace(pod *registry.Object, asked *int64) int64 {
 		return n
 	}
 	return 30
+}
+
+// hasSub reports whether the resource has a subresource.
+func (r *Resource) hasSub(name string) bool {
+	return name == registry.SubStatus && r.Status || name == registry.SubScale && r.Scale != nil || name == eviction && r.groupResource() == pods
 }
 
 // Proto returns the Proto of a [Resource] whose type is generated: Proto[corev1.Pod]().

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -84,10 +85,17 @@ func New(opts Options) *Server {
 			history: history.NewCollection(s.Line, history.Options[*content]{
 				Resource: res.groupResource(), Fields: res.Fields, Window: opts.Window,
 			}),
-			kind: res.kind(),
+			kind: res.kind(), served: new(atomic.Bool),
 		}
 		c.served.Store(true)
 		s.collections = append(s.collections, c)
+		for _, version := range res.Versions {
+			view := &Collection{Resource: res, history: c.history, served: c.served}
+			view.Resource.Version, view.Resource.Type, view.Resource.Proto, view.Resource.Schema = version, nil, nil, nil
+			view.kind = view.Resource.kind()
+			view.Resource.versions(view.kind, c.kind)
+			s.collections = append(s.collections, view)
+		}
 	}
 	return s
 }
@@ -156,8 +164,7 @@ func (s *Server) find(path string) (t target, ok bool) {
 		r := &c.Resource
 		if r.Group == group && r.Version == version && r.Resource == parts[0] {
 			t.collection = c
-			known := t.subresource == "" || t.subresource == registry.SubStatus && r.Status || t.subresource == registry.SubScale && r.Scale != nil
-			return t, c.served.Load() && known && !(r.Cluster && namespaced)
+			return t, c.served.Load() && (t.subresource == "" || r.hasSub(t.subresource)) && !(r.Cluster && namespaced)
 		}
 	}
 	return t, false
@@ -233,7 +240,13 @@ func (x *exchange) fail(err error) {
 // serve answers the request as the server does.
 func (x *exchange) serve(s *Server) {
 	var err error
-	switch x.req.Verb {
+	verb := x.req.Verb
+	if x.req.Subresource == eviction {
+		verb = eviction
+	}
+	switch verb {
+	case eviction:
+		err = x.evict()
 	case List:
 		err = x.list()
 	case Watch, Stream:

@@ -3,6 +3,7 @@ package apiserver
 import (
 	"net/http"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
@@ -16,23 +17,30 @@ func (x *exchange) get() error {
 	if err != nil {
 		return err
 	}
+	r := &x.collection.Resource
 	if x.req.Subresource != registry.SubScale {
-		return x.object(http.StatusOK, obj)
+		return x.object(http.StatusOK, obj, r)
 	}
-	scale, err := x.collection.kind.ScaleOf(objectOf(obj, obj.Version))
+	o := objectOf(obj, obj.Version)
+	if r.fromStored != nil {
+		if o, err = r.fromStored(o); err != nil {
+			return err
+		}
+	}
+	scale, err := x.collection.kind.ScaleOf(o)
 	if err != nil {
 		return err
 	}
 	return x.scale(scale)
 }
 
-// object answers with an object, in the format that the client accepts.
-func (x *exchange) object(code int, obj *stored) error {
+// object answers with an object of r, in the format that the client accepts.
+func (x *exchange) object(code int, obj *stored, r *Resource) error {
 	f, err := x.negotiate(wire.WantObject)
 	if err != nil {
 		return err
 	}
-	body, frames, err := newCodec(&x.collection.Resource, f).object(Unit{Version: obj.Version, obj: obj})
+	body, frames, err := newCodec(r, f).object(Unit{Version: obj.Version, obj: obj})
 	if err != nil {
 		return err
 	}
@@ -80,8 +88,34 @@ func (x *exchange) write() error {
 		case out.Scale != nil:
 			return x.scale(out.Scale)
 		}
-		obj := storedOf(out.Object)
-		return x.object(out.Code, &obj)
+		obj, r := storedOf(out.Object), x.collection.Resource
+		r.fromStored = nil // it is in the version of the request
+		return x.object(out.Code, &obj, &r)
+	})
+}
+
+// evict deletes a Pod as an Eviction says. There are no budgets that could refuse it.
+func (x *exchange) evict() error {
+	if x.req.Verb != Create {
+		return apierrors.NewMethodNotSupported(x.collection.Resource.groupResource(), string(x.req.Verb))
+	}
+	body, err := wire.ReadBody(x.w, x.r)
+	if err != nil {
+		return err
+	}
+	options, err := registry.ParseEviction(x.r.URL.Query(), x.r.Header.Get("Content-Type"), body)
+	if err != nil {
+		return err
+	}
+	w, err := x.collection.kind.Prepare(registry.Request{Verb: registry.Delete, Key: x.key(), Options: options})
+	if err == nil {
+		_, err = w.Run(x.r.Context(), store{x.collection})
+	}
+	if err != nil {
+		return err
+	}
+	return x.answered(func() error {
+		return x.success(&metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess, Code: http.StatusCreated})
 	})
 }
 

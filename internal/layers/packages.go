@@ -61,10 +61,10 @@ var Packages = []Package{
 		{"encoder", []string{"encode.go", "table.go", "frame.go"}, []string{"options", "bytes", "items", "history"}},
 		{"feed", []string{"feed.go"}, []string{"bytes", "items", "history"}},
 		{"watches", []string{"collection.go", "fresh.go", "watcher.go", "stream.go", "sweep.go"}, []string{"options", "bytes", "items", "history", "encoder"}},
-		{"handler", []string{"serve.go", "status.go"}, []string{"options", "bytes", "items", "history", "encoder", "feed", "watches"}},
+		{"handler", []string{"serve.go", "status.go", "collect.go"}, []string{"options", "bytes", "items", "history", "encoder", "feed", "watches"}},
 		{"answers", []string{"dispatch.go", "request.go", "answer.go", "list.go", "watch.go", "write.go", "openapi.go"},
 			[]string{"options", "bytes", "items", "history", "encoder", "watches", "handler"}},
-		{"store", []string{"store.go"}, []string{"options", "items", "history", "watches", "handler"}},
+		{"store", []string{"store.go", "convert.go"}, []string{"options", "items", "history", "watches", "handler"}},
 	}},
 	{Folder: "etcd", Module: true, Rooms: []Room{
 		{"requests", []string{"doc.go", "errors.go", "reader.go", "progress.go", "identity.go"}, nil},
@@ -90,9 +90,9 @@ var Packages = []Package{
 	}},
 	{Folder: "internal/registry", Rooms: []Room{
 		{"json", []string{"json.go"}, nil},
-		{"objects", []string{"kind.go", "object.go"}, []string{"json"}},
 		{"schema", []string{"schema.go"}, nil},
-		{"writes", []string{"write.go", "options.go", "decode.go", "change.go", "delete.go", "patch.go", "manage.go", "scale.go", "openapi.go"}, []string{"json", "objects", "schema"}},
+		{"objects", []string{"kind.go", "object.go", "openapi.go", "given.go"}, []string{"json", "schema"}},
+		{"writes", []string{"write.go", "options.go", "decode.go", "change.go", "delete.go", "patch.go", "manage.go", "scale.go"}, []string{"json", "objects", "schema"}},
 		{"collector", []string{"collect.go"}, []string{"objects", "writes"}},
 	}},
 	{Folder: "internal/apiserver", Rooms: []Room{

@@ -7,7 +7,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	kjson "sigs.k8s.io/json"
 )
 
 // An Admission is a write that a server admits.
@@ -73,21 +72,4 @@ func (k *Kind) Close(o *Object, obj runtime.Object, create bool) error {
 	next.keepIdentity(&m)
 	*o = *next
 	return nil
-}
-
-// prune takes what the schema of the Kind does not know out of an object in JSON.
-func (k *Kind) prune(data []byte) (pruned []byte, unknown []error, err error) {
-	content := map[string]any{}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &content); err != nil {
-		return nil, nil, err
-	}
-	paths := k.Prune(content)
-	if len(paths) == 0 {
-		return data, nil, nil
-	}
-	for _, path := range paths {
-		unknown = append(unknown, fmt.Errorf("unknown field %q", path))
-	}
-	pruned, err = json.Marshal(content)
-	return pruned, unknown, err
 }

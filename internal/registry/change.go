@@ -42,7 +42,7 @@ func (w *Write) create(ctx context.Context, old *Object) (Outcome, error) {
 	if err := w.checkNamespace(o); err != nil {
 		return Outcome{}, err
 	}
-	if v := o.Meta.ResourceVersion; v != "" && v != "0" {
+	if v := o.Meta.ResourceVersion; v != "" && v != "0" && !w.DryRun { // it is the store that refuses it
 		return Outcome{}, badRequest("resourceVersion should not be set on objects to be created")
 	}
 	if o.Meta.Name == "" && o.Meta.GenerateName != "" {
@@ -80,7 +80,9 @@ func (w *Write) insert(ctx context.Context, o *Object) (Outcome, error) {
 	}
 	m.CreationTimestamp, m.Generation = now(), 1
 	if k.Status && !k.CreateStatus && !w.req.Whole && o.Status != nil {
-		o.Status, o.Value = nil, nil
+		if err := k.withoutStatus(o); err != nil {
+			return Outcome{}, err
+		}
 	}
 	w.dedupOwners(m)
 	if err := w.defaults(ctx, o, nil); err != nil {
@@ -177,9 +179,11 @@ func (w *Write) replace(ctx context.Context, o, old *Object) (Outcome, error) {
 	m.ResourceVersion = was.ResourceVersion
 	switch {
 	case w.req.Subresource == SubStatus:
-		managed := m.ManagedFields
+		managed, annotations := m.ManagedFields, m.Annotations
 		o.Meta, o.Body, o.Value = *was, old.Body, nil
-		m.ManagedFields = managed
+		if m.ManagedFields = managed; k.Native {
+			m.Annotations = annotations
+		}
 	case k.Status && !w.req.Whole:
 		if !equalStatus(o, old) {
 			o.Status, o.Value = old.Status, nil

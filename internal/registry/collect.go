@@ -5,13 +5,36 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// An Owned is a stored object, as the garbage collector sees it.
-type Owned struct {
-	Kind   *Kind
-	Object *Object
+// A Collector says what Kubernetes' garbage collector would write. It is told of every object, and of
+// what becomes of it, and asks nobody. Kinds that it does not know are left alone.
+//
+// An object whose owners are all gone is deleted. An owner that is deleted waits in the foreground for
+// those that block it, or leaves its dependents without an owner first.
+type Collector struct {
+	kinds map[schema.GroupVersionKind]*Kind
+	nodes map[types.UID]*node
+	// queue are those about which something has changed since they were taken, in that order.
+	queue []types.UID
+}
+
+// A node is an object, or an owner that is not here. It does not point to the object, which may be
+// large.
+type node struct {
+	kind       *Kind // nil: it is not here
+	key        types.NamespacedName
+	uid        types.UID
+	version    string
+	deleted    bool // it has a deletionTimestamp
+	finalizers []string
+	owners     []metav1.OwnerReference
+
+	dependents map[*node]bool // true: it blocks the owner
+	blocking   int
+	queued     bool
 }
 
 // A Step is one write of the garbage collector.
@@ -24,129 +47,240 @@ func (s Step) String() string {
 	return fmt.Sprintf("%s %s %s", s.Request.Verb, s.Kind.Plural, s.Request.Key)
 }
 
-// Collect returns the first write of the garbage collector that the objects, which are all there are,
-// call for. There is none if nothing is left to do. Kinds that are not known here are left alone.
-//
-// An object whose owners are all gone is deleted. An owner that is deleted waits in the foreground for
-// those that block it, or leaves its dependents without an owner first.
-func Collect(kinds []*Kind, all []Owned) (step Step, ok bool) {
-	c := collector{kinds: kinds, byUID: map[types.UID]Owned{}, dependents: map[types.UID][]Owned{}}
-	for _, o := range all {
-		c.byUID[o.Object.Meta.UID] = o
-		for _, ref := range o.Object.Meta.OwnerReferences {
-			c.dependents[ref.UID] = append(c.dependents[ref.UID], o)
-		}
+// NewCollector returns a Collector of the objects of kinds, which has none yet.
+func NewCollector(kinds ...*Kind) *Collector {
+	c := &Collector{kinds: map[schema.GroupVersionKind]*Kind{}, nodes: map[types.UID]*node{}}
+	for _, k := range kinds {
+		c.kinds[k.gvk()] = k
 	}
-	for _, o := range all {
-		if step, ok = c.asOwner(o); !ok {
-			step, ok = c.asDependent(o)
-		}
-		if ok {
-			return step, true
-		}
-	}
-	return Step{}, false
+	return c
 }
 
-type collector struct {
-	kinds      []*Kind
-	byUID      map[types.UID]Owned
-	dependents map[types.UID][]Owned
-}
+// A standing is what an owner is to its dependents.
+type standing int
 
-func (o Owned) has(finalizer string) bool {
-	return o.Object.Meta.DeletionTimestamp != nil && slices.Contains(o.Object.Meta.Finalizers, finalizer)
-}
+const (
+	gone standing = iota
+	solid
+	waiting // it is deleted in the foreground
+	leaving // it is deleted, and lets its dependents go first
+)
 
-// asOwner returns the next step of an object that is deleted and has dependents, or had.
-func (c *collector) asOwner(o Owned) (Step, bool) {
-	uid := o.Object.Meta.UID
+func (n *node) standing() standing {
 	switch {
-	case o.has(metav1.FinalizerOrphanDependents):
-		if d := c.dependents[uid]; len(d) > 0 {
-			return d[0].without(uid), true
-		}
-		return o.finished(metav1.FinalizerOrphanDependents), true
-	case o.has(metav1.FinalizerDeleteDependents):
-		for _, d := range c.dependents[uid] {
-			for _, ref := range d.Object.Meta.OwnerReferences {
-				if ref.UID == uid && ref.BlockOwnerDeletion != nil && *ref.BlockOwnerDeletion {
-					return Step{}, false
-				}
-			}
-		}
-		return o.finished(metav1.FinalizerDeleteDependents), true
+	case n.kind == nil:
+		return gone
+	case n.deleted && slices.Contains(n.finalizers, metav1.FinalizerOrphanDependents):
+		return leaving
+	case n.deleted && slices.Contains(n.finalizers, metav1.FinalizerDeleteDependents):
+		return waiting
 	}
-	return Step{}, false
+	return solid
+}
+
+// Set says how an object of a kind is now.
+func (c *Collector) Set(k *Kind, m *metav1.ObjectMeta) {
+	n := c.node(m.UID)
+	before := n.standing()
+	c.unlink(n)
+	n.kind, n.key, n.version = k, types.NamespacedName{Namespace: m.Namespace, Name: m.Name}, m.ResourceVersion
+	n.deleted, n.finalizers, n.owners = m.DeletionTimestamp != nil, m.Finalizers, m.OwnerReferences
+	for _, ref := range n.owners {
+		o := c.node(ref.UID)
+		if o.dependents == nil {
+			o.dependents = map[*node]bool{}
+		}
+		if block := ref.BlockOwnerDeletion != nil && *ref.BlockOwnerDeletion; block && !o.dependents[n] {
+			o.dependents[n] = true
+			o.blocking++
+		} else if !block {
+			o.dependents[n] = o.dependents[n] // of two references to one owner, either may block
+		}
+	}
+	c.changed(n, before)
+}
+
+// Remove says that an object is gone.
+func (c *Collector) Remove(uid types.UID) {
+	if n := c.nodes[uid]; n != nil {
+		before := n.standing()
+		c.unlink(n)
+		n.kind, n.finalizers, n.owners = nil, nil, nil
+		c.changed(n, before)
+		c.drop(n)
+	}
+}
+
+func (c *Collector) node(uid types.UID) *node {
+	n := c.nodes[uid]
+	if n == nil {
+		n = &node{uid: uid}
+		c.nodes[uid] = n
+	}
+	return n
+}
+
+// drop forgets a node that is not here and that nobody refers to.
+func (c *Collector) drop(n *node) {
+	if n.kind == nil && len(n.dependents) == 0 {
+		delete(c.nodes, n.uid)
+	}
+}
+
+// unlink takes an object from its owners, of which one may be waiting for that.
+func (c *Collector) unlink(n *node) {
+	for _, ref := range n.owners {
+		o := c.nodes[ref.UID]
+		if o == nil {
+			continue
+		}
+		if o.dependents[n] {
+			o.blocking--
+		}
+		delete(o.dependents, n)
+		if s := o.standing(); s == waiting || s == leaving {
+			c.enqueue(o)
+		}
+		c.drop(o)
+	}
+}
+
+// changed queues an object that may have something to do, and those for which it has become another
+// owner.
+func (c *Collector) changed(n *node, before standing) {
+	c.enqueue(n)
+	if n.standing() != before {
+		for d := range n.dependents {
+			c.enqueue(d)
+		}
+	}
+}
+
+func (c *Collector) enqueue(n *node) {
+	if s := n.standing(); !n.queued && s != gone && (len(n.owners) > 0 || s != solid) {
+		n.queued = true
+		c.queue = append(c.queue, n.uid)
+	}
+}
+
+// Take returns the objects of which Step is to be asked. They are those that have changed since, or
+// whose owners or dependents have.
+func (c *Collector) Take() []types.UID {
+	out := c.queue
+	c.queue = nil
+	for _, uid := range out {
+		if n := c.nodes[uid]; n != nil {
+			n.queued = false
+		}
+	}
+	return out
+}
+
+// Next returns the first step that there is.
+func (c *Collector) Next() (step Step, ok bool) {
+	for _, uid := range c.Take() {
+		if step, ok = c.Step(uid); ok {
+			break
+		}
+	}
+	return step, ok
+}
+
+// Again puts an object back that Take has returned.
+func (c *Collector) Again(uid types.UID) {
+	if n := c.nodes[uid]; n != nil {
+		c.enqueue(n)
+	}
+}
+
+// Step returns the next write that an object calls for, if there is one. What comes of it must be told
+// by Set or Remove.
+func (c *Collector) Step(uid types.UID) (step Step, ok bool) {
+	n := c.nodes[uid]
+	if n == nil || n.kind == nil {
+		return Step{}, false
+	}
+	switch s := n.standing(); {
+	case s == leaving && len(n.dependents) == 0:
+		return n.finished(metav1.FinalizerOrphanDependents), true
+	case s == waiting && n.blocking == 0:
+		return n.finished(metav1.FinalizerDeleteDependents), true
+	case len(n.owners) == 0 || n.deleted && s != waiting && !c.isLeft(n):
+		return Step{}, false
+	}
+	return c.asDependent(n)
+}
+
+// isLeft reports whether an owner of an object lets it go.
+func (c *Collector) isLeft(n *node) bool {
+	return slices.ContainsFunc(n.owners, func(ref metav1.OwnerReference) bool { return c.owner(n, ref) == leaving })
 }
 
 // asDependent returns the next step of an object that has owners.
-func (c *collector) asDependent(o Owned) (Step, bool) {
-	m := &o.Object.Meta
-	if len(m.OwnerReferences) == 0 || m.DeletionTimestamp != nil && !o.has(metav1.FinalizerDeleteDependents) {
+func (c *Collector) asDependent(n *node) (Step, bool) {
+	var without []types.UID
+	stay, wait := false, false
+	for _, ref := range n.owners {
+		switch c.owner(n, ref) {
+		case solid:
+			stay = true
+			continue
+		case leaving:
+			stay = true
+		case waiting:
+			wait = true
+		}
+		without = append(without, ref.UID)
+	}
+	switch {
+	case stay && len(without) == 0, !stay && n.deleted: // the latter waits for its own dependents
 		return Step{}, false
-	}
-	var gone, waiting []types.UID
-	for _, ref := range m.OwnerReferences {
-		owner, there := c.owner(o, ref)
-		switch {
-		case !there:
-			gone = append(gone, ref.UID)
-		case owner.Object != nil && owner.has(metav1.FinalizerDeleteDependents):
-			waiting = append(waiting, ref.UID)
-		}
-	}
-	if none := append(gone, waiting...); len(none) < len(m.OwnerReferences) {
-		if len(none) == 0 {
-			return Step{}, false
-		}
-		return o.without(none...), true
-	}
-	if m.DeletionTimestamp != nil {
-		return Step{}, false // it waits for its own dependents
+	case stay:
+		return n.without(without), true
 	}
 	policy := metav1.DeletePropagationBackground
 	switch {
-	case len(waiting) > 0 && len(c.dependents[m.UID]) > 0, slices.Contains(m.Finalizers, metav1.FinalizerDeleteDependents):
+	case wait && len(n.dependents) > 0, slices.Contains(n.finalizers, metav1.FinalizerDeleteDependents):
 		policy = metav1.DeletePropagationForeground
-	case slices.Contains(m.Finalizers, metav1.FinalizerOrphanDependents):
+	case slices.Contains(n.finalizers, metav1.FinalizerOrphanDependents):
 		policy = metav1.DeletePropagationOrphan
 	}
-	uid, version := m.UID, m.ResourceVersion
-	return Step{o.Kind, Request{Verb: Delete, Key: o.Object.Key(), Options: &metav1.DeleteOptions{
-		PropagationPolicy: &policy, Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version},
+	return Step{n.kind, Request{Verb: Delete, Key: n.key, Options: &metav1.DeleteOptions{
+		PropagationPolicy: &policy, Preconditions: &metav1.Preconditions{UID: &n.uid, ResourceVersion: &n.version},
 	}}}, true
 }
 
-// owner returns the owner that a reference of o is to. It is there, without being known, if nobody here
-// knows its kind.
-func (c *collector) owner(o Owned, ref metav1.OwnerReference) (owner Owned, there bool) {
-	owner, ok := c.byUID[ref.UID]
-	if ok && owner.Kind.Kind == ref.Kind && owner.Object.Meta.Name == ref.Name && (owner.Kind.Cluster || owner.Object.Meta.Namespace == o.Object.Meta.Namespace) {
-		return owner, true
+// owner returns what the owner is that a reference of n is to. One whose kind nobody here knows is
+// solid, and so is one in a namespace for an object without one, which it cannot own.
+func (c *Collector) owner(n *node, ref metav1.OwnerReference) standing {
+	k, known := c.kinds[schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)]
+	if !known || n.kind.Cluster && !k.Cluster {
+		return solid
 	}
-	known := slices.ContainsFunc(c.kinds, func(k *Kind) bool { return k.Kind == ref.Kind && k.GroupVersion().String() == ref.APIVersion })
-	return Owned{}, !known
+	o := c.nodes[ref.UID]
+	if o == nil || o.kind == nil || o.kind.Group != k.Group || o.kind.Kind != k.Kind || o.key.Name != ref.Name || !k.Cluster && o.key.Namespace != n.key.Namespace {
+		return gone
+	}
+	return o.standing()
 }
 
 // patch returns a step that replaces members of the metadata of the object, as it is.
-func (o Owned) patch(members map[string]any) Step {
-	m := &o.Object.Meta
-	members["uid"], members["resourceVersion"] = m.UID, m.ResourceVersion
-	return Step{o.Kind, Request{
-		Verb: Patch, Key: o.Object.Key(), ContentType: string(types.MergePatchType), UserAgent: "garbage-collector", Whole: true,
+func (n *node) patch(members map[string]any) Step {
+	members["uid"], members["resourceVersion"] = n.uid, n.version
+	return Step{n.kind, Request{
+		Verb: Patch, Key: n.key, ContentType: string(types.MergePatchType), UserAgent: "garbage-collector", Whole: true,
 		Body: mustJSON(map[string]any{"metadata": members}),
 	}}
 }
 
 // finished returns the step that takes a finalizer away.
-func (o Owned) finished(finalizer string) Step {
-	return o.patch(map[string]any{"finalizers": slices.DeleteFunc(slices.Clone(o.Object.Meta.Finalizers), func(f string) bool { return f == finalizer })})
+func (n *node) finished(finalizer string) Step {
+	return n.patch(map[string]any{"finalizers": slices.DeleteFunc(slices.Clone(n.finalizers), func(f string) bool { return f == finalizer })})
 }
 
 // without returns the step that takes owners away.
-func (o Owned) without(owners ...types.UID) Step {
-	return o.patch(map[string]any{"ownerReferences": slices.DeleteFunc(slices.Clone(o.Object.Meta.OwnerReferences), func(ref metav1.OwnerReference) bool {
+func (n *node) without(owners []types.UID) Step {
+	return n.patch(map[string]any{"ownerReferences": slices.DeleteFunc(slices.Clone(n.owners), func(ref metav1.OwnerReference) bool {
 		return slices.Contains(owners, ref.UID)
 	})})
 }

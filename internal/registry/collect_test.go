@@ -10,28 +10,29 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	cbor "k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
 
 	. "github.com/go-lw/lw/internal/registry"
 )
 
 // owned is an object as a word: its name, its finalizer after a !, which also says that it is being
 // deleted, and the UIDs of its owners after a <; one that blocks its owner has a +.
-func owned(k *Kind, word string) Owned {
+func owned(k *Kind, word string) *metav1.ObjectMeta {
 	word, owners, _ := strings.Cut(word, "<")
 	name, finalizer, deleting := strings.Cut(word, "!")
-	o := &Object{Meta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name), ResourceVersion: "1"}, Body: []byte("{}")}
+	m := &metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name), ResourceVersion: "1"}
 	if k.Cluster {
-		o.Meta.Namespace = ""
+		m.Namespace = ""
 	}
 	if deleting {
 		now := metav1.Now()
-		o.Meta.DeletionTimestamp, o.Meta.Finalizers = &now, []string{finalizer}
+		m.DeletionTimestamp, m.Finalizers = &now, []string{finalizer}
 	}
 	for _, owner := range strings.Fields(owners) {
 		uid, block := strings.CutSuffix(owner, "+")
-		o.Meta.OwnerReferences = append(o.Meta.OwnerReferences, metav1.OwnerReference{APIVersion: "example.io/v1", Kind: "Thing", Name: uid, UID: types.UID(uid), BlockOwnerDeletion: &block})
+		m.OwnerReferences = append(m.OwnerReferences, metav1.OwnerReference{APIVersion: "example.io/v1", Kind: "Thing", Name: uid, UID: types.UID(uid), BlockOwnerDeletion: &block})
 	}
-	return Owned{Kind: k, Object: o}
+	return m
 }
 
 func TestCollectSteps(t *testing.T) {
@@ -50,21 +51,24 @@ func TestCollectSteps(t *testing.T) {
 		{"a!foregroundDeletion, b!foregroundDeletion<a+", "patch things ns/b"},
 		{"a!orphan, b<a", "patch things ns/b"},
 		{"a!orphan", "patch things ns/a"},
+		{"a!orphan, b!x.io/y<a", "patch things ns/b"},
+		{"a!orphan, b<a gone", "patch things ns/b"},
+		{"a!foregroundDeletion, b<a+ a", "delete things ns/b Background"},
 		{"a!x.io/y, b<a", ""},
 		{"b!x.io/y<a", ""},
 		{"a<a", ""},
-		{"crown:b<a, a", "delete crowns /b Background"}, // a namespaced object owns none of the cluster
+		{"crown:b<a, a", ""}, // a namespaced object owns none of the cluster: nobody knows whether it is there
 		{"crown:b, a<b", "delete things ns/a Background"},
 	} {
-		var all []Owned
+		all := NewCollector(k, cluster)
 		for _, word := range strings.Split(c.objects, ", ") {
 			if name, ok := strings.CutPrefix(word, "crown:"); ok {
-				all = append(all, owned(cluster, name))
+				all.Set(cluster, owned(cluster, name))
 			} else {
-				all = append(all, owned(k, word))
+				all.Set(k, owned(k, word))
 			}
 		}
-		step, ok := Collect([]*Kind{k, cluster}, all)
+		step, ok := all.Next()
 		got := ""
 		if ok {
 			got = step.String()
@@ -81,8 +85,10 @@ func TestCollectSteps(t *testing.T) {
 		}
 	}
 	foreign := owned(k, "b<a")
-	foreign.Object.Meta.OwnerReferences[0].APIVersion = "other.io/v1"
-	if step, ok := Collect([]*Kind{k}, []Owned{foreign}); ok {
+	foreign.OwnerReferences[0].APIVersion = "other.io/v1"
+	all := NewCollector(k)
+	all.Set(k, foreign)
+	if step, ok := all.Next(); ok {
 		t.Errorf("of an owner that nobody knows: %s", step)
 	}
 }
@@ -121,4 +127,48 @@ func TestDeleteOptions(t *testing.T) {
 			t.Errorf("%s %q (-want +got):\n%s", c.contentType, c.body, diff)
 		}
 	}
+}
+
+// A Collector that is told of changes knows as much as one that is told of what there is then, and
+// what it does ends.
+func TestCollectorOfChanges(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		k := &Kind{Group: "example.io", Version: "v1", Plural: "things", Kind: "Thing"}
+		told, all := NewCollector(k), map[types.UID]*metav1.ObjectMeta{}
+		due := map[types.UID]bool{}
+		name := rapid.SampledFrom(strings.Fields("a b c d e"))
+		for range rapid.IntRange(1, 20).Draw(t, "changes") {
+			word := name.Draw(t, "name")
+			if n := rapid.IntRange(0, 5).Draw(t, "kind"); n == 0 {
+				told.Remove(types.UID(word))
+				delete(all, types.UID(word))
+			} else {
+				word += []string{"", "", "!orphan", "!foregroundDeletion", "!x.io/y"}[n-1]
+				for i, o := range rapid.SliceOfN(name, 0, 3).Draw(t, "owners") {
+					word += map[bool]string{true: "<", false: " "}[i == 0] + o + rapid.SampledFrom([]string{"", "+"}).Draw(t, "block")
+				}
+				m := owned(k, word)
+				all[m.UID] = m
+				told.Set(k, m)
+			}
+			for _, uid := range told.Take() {
+				due[uid] = true
+			}
+			fresh := NewCollector(k)
+			for _, m := range all {
+				fresh.Set(k, m)
+			}
+			for uid := range all {
+				got, ok := told.Step(uid)
+				want, should := fresh.Step(uid)
+				if diff := cmp.Diff(want.Request, got.Request); ok != should || diff != "" {
+					t.Fatalf("%s: %v, want %v: %s", uid, ok, should, diff)
+				}
+				if ok && !due[uid] {
+					t.Fatalf("nobody is told of %s", got)
+				}
+				due[uid] = ok
+			}
+		}
+	})
 }

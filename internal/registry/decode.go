@@ -1,11 +1,13 @@
 package registry
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"mime"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -111,6 +113,9 @@ func (k *Kind) toJSON(contentType string, body []byte, strict bool) (data []byte
 		if k.Type != nil && k.Type.message {
 			data, err = k.protoToJSON(body)
 			return data, nil, err
+		} else if k.Kind == "Scale" && k.Group == "autoscaling" {
+			data, err = scaleToJSON(body)
+			return data, nil, err
 		}
 	}
 	return nil, nil, unsupported(k.accepted()...)
@@ -152,6 +157,51 @@ func unwrap(body []byte) (*runtime.Unknown, error) {
 	}
 	envelope := &runtime.Unknown{}
 	return envelope, envelope.Unmarshal([]byte(message))
+}
+
+// messages calls do for each field of a body in protobuf, all of which are messages.
+func messages(body []byte, do func(number uint64, value []byte) error) error {
+	envelope, err := unwrap(body)
+	if err != nil {
+		return err
+	}
+	for rest := envelope.Raw; len(rest) > 0; {
+		tag, n := binary.Uvarint(rest)
+		size, length := binary.Uvarint(rest[max(n, 0):])
+		if n <= 0 || length <= 0 || tag&7 != 2 || size > uint64(len(rest)-n-length) {
+			return errors.New("the body has a field that is no message")
+		}
+		value := rest[n+length:][:size]
+		rest = rest[n+length+int(size):]
+		if err := do(tag>>3, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ParseEviction reads the options of a deletion in an Eviction of a Pod.
+func ParseEviction(query url.Values, contentType string, body []byte) (*metav1.DeleteOptions, error) {
+	eviction := struct{ DeleteOptions metav1.DeleteOptions }{}
+	if mediaType(contentType) == runtime.ContentTypeProtobuf {
+		if err := messages(body, func(number uint64, value []byte) error {
+			if number == 2 {
+				return eviction.DeleteOptions.Unmarshal(value)
+			}
+			return nil
+		}); err != nil {
+			return nil, badRequest("%v", err)
+		}
+	} else {
+		data, _, err := (&Kind{Kind: "Eviction"}).toJSON(contentType, body, false)
+		if err != nil {
+			return nil, err
+		}
+		if err := json.Unmarshal(data, &eviction); err != nil {
+			return nil, badRequest("%v", err)
+		}
+	}
+	return ParseDeleteOptions(url.Values{"dryRun": query["dryRun"]}, "", mustJSON(&eviction.DeleteOptions))
 }
 
 func (k *Kind) protoToJSON(body []byte) ([]byte, error) {

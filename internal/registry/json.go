@@ -24,13 +24,17 @@ func tidy(data []byte) (out []byte, twice []error, err error) {
 	if twice, err = kjson.UnmarshalStrict(data, &v, kjson.DisallowDuplicateFields); err != nil {
 		return nil, nil, err
 	}
+	out, err = encode(v)
+	return out, twice, err
+}
+
+// encode returns a value as tidy JSON.
+func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, nil, err
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), twice, nil
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
 // A scan copies JSON, which must be valid, without its white space.
@@ -115,17 +119,25 @@ func (s *scan) object() {
 	s.take()
 }
 
-// equal reports whether two values, which are tidy, are the same but for the order of members.
+// equal reports whether two values, which are tidy, are the same but for the order of members and the
+// way in which strings are written.
 func equal(a, b []byte) bool {
-	if bytes.Equal(a, b) || len(a) != len(b) {
-		return len(a) == len(b)
+	if bytes.Equal(a, b) {
+		return true
 	}
-	var count [256]int // of each byte: another order has the same bytes
-	for i := range a {
-		count[a[i]]++
-		count[b[i]]--
+	if bytes.IndexByte(a, '\\') < 0 && bytes.IndexByte(b, '\\') < 0 {
+		var count [256]int // of each byte: another order has the same bytes
+		for _, c := range a {
+			count[c]++
+		}
+		for _, c := range b {
+			count[c]--
+		}
+		if count != [256]int{} {
+			return false
+		}
 	}
 	var x, y any
-	return count == [256]int{} && kjson.UnmarshalCaseSensitivePreserveInts(a, &x) == nil &&
+	return kjson.UnmarshalCaseSensitivePreserveInts(a, &x) == nil &&
 		kjson.UnmarshalCaseSensitivePreserveInts(b, &y) == nil && reflect.DeepEqual(x, y)
 }

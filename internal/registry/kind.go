@@ -31,6 +31,9 @@ type Kind struct {
 	// changes there. CreateStatus says that an object keeps the status that it is created with
 	// nevertheless, as a Node does.
 	Status, CreateStatus bool
+	// Native says that a write of the status may change annotations, too, as with most resources that
+	// are built in.
+	Native bool
 	// Scale says that the subresource scale exists, and where its numbers are.
 	Scale *Scale
 	// Managed says that managedFields are kept from the creation of an object on, as kube-apiserver
@@ -57,9 +60,6 @@ type Kind struct {
 	// Validate refuses a write by an error. old is nil for a creation, obj is nil for a deletion. An
 	// error that is a Status is answered as it is, a field.ErrorList or any other one as Invalid.
 	Validate func(ctx context.Context, obj, old *Object) error
-	// Prune takes out of an object without a Type what its schema does not know, and returns the paths of
-	// that. nil: it is all known.
-	Prune func(content map[string]any) (unknown []string)
 	// Mutate and Admit are the admission of a server: after Default and after Validate they change
 	// the object of a write, and refuse the write by an error. nil: there is none.
 	Mutate, Admit func(ctx context.Context, a *Admission) error
@@ -67,6 +67,7 @@ type Kind struct {
 	// stored. They return another object. nil: the versions are the same.
 	FromStored, ToStored func(obj *Object) (*Object, error)
 
+	schema   *given     // nil: what the Type says, or nothing; see SetSchema
 	managers [3]manager // of managedFields; see manage.go
 }
 

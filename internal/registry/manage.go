@@ -40,6 +40,8 @@ func (k *Kind) fieldManager(subresource string) (*managedfields.FieldManager, er
 		converter := k.Lists
 		switch {
 		case converter != nil:
+		case k.schema != nil:
+			converter = k.schema.lists
 		case k.Type != nil && !k.Type.opaque:
 			converter = listsOf(k.Type.elem)
 		default:

@@ -313,15 +313,19 @@ func (t *Type) decode(data []byte, strict bool) (value any, unknown []error, err
 // which the Type writes it. With strict the names that are lost are returned, of those that a client may
 // set.
 func (k *Kind) object(data []byte, strict bool) (o *Object, lost []error, err error) {
+	all := k.Type == nil || k.Type.opaque
 	var pruned []error
-	if k.Type == nil && k.Prune != nil && data[0] == '{' {
-		if data, pruned, err = k.prune(data); err != nil {
+	if k.schema != nil && all {
+		if data, pruned, err = k.schema.prune(data); err != nil {
 			return nil, nil, err
+		} else if !strict {
+			pruned = nil
 		}
 	}
-	if o, lost, err = k.split(data, k.Type == nil || k.Type.opaque, strict); err != nil || k.Type == nil {
-		return o, append(lost, pruned...), err
+	if o, lost, err = k.split(data, all, strict); err != nil || k.Type == nil {
+		return o, append(pruned, lost...), err
 	}
+	lost = append(pruned, lost...)
 	value, unknown, err := k.Type.decode(data, strict)
 	if err != nil {
 		return nil, nil, err
@@ -370,6 +374,17 @@ func (k *Kind) renew(o *Object) error {
 		*o = *written
 	}
 	return err
+}
+
+// withoutStatus empties the status of an object, as the Kind's Type writes an empty one.
+func (k *Kind) withoutStatus(o *Object) error {
+	if o.Status, o.Value = nil, nil; k.Type == nil || k.Type.opaque {
+		return nil
+	}
+	if err := k.give(o); err != nil {
+		return err
+	}
+	return k.renew(o)
 }
 
 // give makes the Value of an object that is about to be stored, from its pieces.

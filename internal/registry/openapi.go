@@ -13,6 +13,9 @@ type document = map[string]any
 // OpenAPI returns the schema of the Kind's objects, as a member of an OpenAPI document of version 3:
 // what the fields of the Go type are called, their types, and which lists merge by which keys.
 func (k *Kind) OpenAPI() map[string]any {
+	if k.schema != nil {
+		return maps.Clone(k.schema.root)
+	}
 	if k.Type == nil || k.Type.opaque {
 		return document{"type": "object", "x-kubernetes-preserve-unknown-fields": true}
 	}

@@ -151,10 +151,32 @@ func mergePatch(before, patch []byte) (after []byte, lost []error, err error) {
 	if err != nil {
 		return nil, nil, badRequest("error decoding patch: %v", err)
 	}
-	if after, err = jsonpatch.MergePatch(before, patch); err != nil {
+	var object, changes any
+	if err := errors.Join(kjson.UnmarshalCaseSensitivePreserveInts(before, &object), kjson.UnmarshalCaseSensitivePreserveInts(patch, &changes)); err != nil {
 		return nil, nil, badRequest("%v", err)
 	}
-	return after, lost, nil
+	after, err = encode(merged(object, changes))
+	return after, lost, err
+}
+
+// merged applies a merge patch. json-patch would decode what is deep again for each level.
+func merged(value, patch any) any {
+	changes, ok := patch.(map[string]any)
+	if !ok {
+		return patch
+	}
+	out, ok := value.(map[string]any)
+	if !ok {
+		out = map[string]any{}
+	}
+	for name, change := range changes {
+		if change == nil {
+			delete(out, name)
+		} else {
+			out[name] = merged(out[name], change)
+		}
+	}
+	return out
 }
 
 // strategicPatch applies a patch that merges lists as the tags of the Type say.

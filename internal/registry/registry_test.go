@@ -556,7 +556,11 @@ func FuzzWrites(f *testing.F) {
 		req.Query, _ = url.ParseQuery(query)
 		req.Body = []byte(body)
 		before := m.version
+		allocated := allocations()
 		out, w, err := do(m, req)
+		if n := allocations() - allocated; n > bound(body) {
+			t.Errorf("%s %q: %d bytes are allocated", req.Verb, body, n)
+		}
 		if err != nil {
 			var status *apierrors.StatusError
 			if !errors.As(err, &status) || status.ErrStatus.Code < 400 || strings.Contains(err.Error(), "panic") {
@@ -584,4 +588,52 @@ func FuzzWrites(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A write of the status of a built-in resource may change annotations, an object without a status has
+// an empty one where its type has, and a scale comes in protobuf, too.
+func TestBuiltIn(t *testing.T) {
+	type thing struct {
+		Full
+		Spec struct {
+			Replicas int32 `json:"replicas,omitempty"`
+		} `json:"spec"`
+		Status struct {
+			Replicas int32 `json:"replicas,omitempty"`
+		} `json:"status"`
+	}
+	meta, err := (&metav1.ObjectMeta{Name: "a"}).Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	scale := "\n" + string(rune(len(meta))) + string(meta) + "\x12\x02\x08\x07"
+	body := "k8s\x00\n\x00\x12" + string(rune(len(scale))) + scale
+	const proto = "application/vnd.kubernetes.protobuf"
+	for _, native := range []bool{false, true} {
+		k := &Kind{Group: "example.io", Version: "v1", Plural: "things", Kind: "Thing", Type: typeOf[*thing](t), Status: true, Native: native,
+			Scale: &Scale{Replicas: ".spec.replicas", StatusReplicas: ".status.replicas"}}
+		m := newMemory(k)
+		for _, c := range []struct {
+			req  Request
+			want string
+		}{
+			{Request{Verb: Create, Body: []byte(`{"metadata":{"name":"a"},"status":{"replicas":3}}`)}, `"spec":{},"status":{}`},
+			{Request{Verb: Update, Key: named("a"), Subresource: SubStatus, Body: []byte(`{"metadata":{"name":"a","annotations":{"x":"y"},"labels":{"x":"y"}},"status":{"replicas":3}}`)}, `"status":{"replicas":3}`},
+			{Request{Verb: Update, Key: named("a"), Subresource: SubScale, ContentType: proto, Body: []byte(body)}, `"spec":{"replicas":7}`},
+			{Request{Verb: Update, Key: named("a"), Subresource: SubScale, ContentType: proto, Body: []byte(body[:len(body)-2])}, "BadRequest"},
+		} {
+			out, _, err := do(m, c.req)
+			got := string(apierrors.ReasonForError(err))
+			if err == nil {
+				got = string(k.AppendJSON(nil, out.Object))
+			}
+			if !strings.Contains(got, c.want) {
+				t.Errorf("%s: %s, %v; want %s", c.req.Body, got, err, c.want)
+			}
+		}
+		o := m.objects[named("a")]
+		if (o.Meta.Annotations != nil) != native || o.Meta.Labels != nil {
+			t.Errorf("native: %t; annotations %v, labels %v", native, o.Meta.Annotations, o.Meta.Labels)
+		}
+	}
 }

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"strings"
 
@@ -112,6 +113,22 @@ func (w *Write) scale(ctx context.Context, old *Object) (Outcome, error) {
 		out.Scale, err = k.ScaleOf(out.Object)
 	}
 	return out, err
+}
+
+// scaleToJSON returns a Scale in protobuf as JSON. Its status is not read: no client may set it.
+func scaleToJSON(body []byte) ([]byte, error) {
+	var m metav1.ObjectMeta
+	var replicas uint64
+	err := messages(body, func(number uint64, value []byte) error {
+		switch {
+		case number == 1:
+			return m.Unmarshal(value)
+		case number == 2 && len(value) > 1 && value[0] == 1<<3:
+			replicas, _ = binary.Uvarint(value[1:])
+		}
+		return nil
+	})
+	return mustJSON(map[string]any{"metadata": m, "spec": map[string]any{"replicas": int32(replicas)}}), err
 }
 
 // replicasOf returns what a Scale wants.

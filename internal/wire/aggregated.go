@@ -78,6 +78,9 @@ func (d discovered) aggregateVersion(group, version string) []aggregatedResource
 			continue
 		}
 		kind := metav1.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind}
+		if !r.Of.Empty() {
+			kind = metav1.GroupVersionKind(r.Of.WithKind(r.Kind))
+		}
 		if parent, sub, ok := strings.Cut(r.Name, "/"); ok {
 			for i := range out {
 				if out[i].Resource == parent {

@@ -19,6 +19,26 @@ type Resource struct {
 	ShortNames     []string
 	Namespaced     bool
 	Verbs          []string
+	// Of is the group and version of the Kind, where they are not those of the resource.
+	Of schema.GroupVersion
+}
+
+// With returns the resource and its subresources, of which those that are no status have kinds of
+// other groups.
+func (r Resource) With(subresources ...string) []Resource {
+	all := []Resource{r}
+	for _, name := range subresources {
+		sub := r
+		sub.Name, sub.Singular, sub.ShortNames, sub.Verbs = r.Name+"/"+name, "", nil, []string{"get", "patch", "update"}
+		switch name {
+		case "scale":
+			sub.Kind, sub.Of = "Scale", schema.GroupVersion{Group: "autoscaling", Version: "v1"}
+		case "eviction":
+			sub.Kind, sub.Of, sub.Verbs = "Eviction", schema.GroupVersion{Group: "policy", Version: "v1"}, []string{"create"}
+		}
+		all = append(all, sub)
+	}
+	return all
 }
 
 // A Discovery answers what a server serves: /api and /apis name the groups and versions,
@@ -156,6 +176,7 @@ func (d discovered) list(group, version string) any {
 		if r.Group == group && r.Version == version {
 			list.APIResources = append(list.APIResources, metav1.APIResource{
 				Name: r.Name, SingularName: r.Singular, Namespaced: r.Namespaced, Kind: r.Kind, Verbs: r.Verbs, ShortNames: r.ShortNames,
+				Group: r.Of.Group, Version: r.Of.Version,
 			})
 		}
 	}

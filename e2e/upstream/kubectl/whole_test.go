@@ -11,8 +11,10 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/storage/etcd3/testserver"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/etcd"
 	"github.com/go-lw/lw/serve"
 )
 
@@ -40,14 +42,20 @@ type GadgetStatus struct {
 	Conditions []Condition `json:"conditions,omitempty"`
 }
 
-// gadgets starts a server of gadgets.
-func gadgets(t *testing.T) *bench {
+// gadgets starts a server of gadgets, with a garbage collector. There are no documents of OpenAPI of
+// version 2, and nobody may ask for them.
+func gadgets(t *testing.T, store lw.Writable[*Gadget]) *bench {
 	b := &bench{T: t, home: t.TempDir()}
-	h := serve.New(&serve.Options{Authorize: serve.AllowAll, Logger: slog.New(slog.DiscardHandler)})
+	h := serve.New(&serve.Options{Logger: slog.New(slog.DiscardHandler), Authorize: func(r *http.Request, _ serve.Attributes) error {
+		if strings.HasPrefix(r.URL.Path, "/openapi/v2") {
+			t.Errorf("kubectl asks for %s", r.URL)
+		}
+		return nil
+	}})
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
 	go func() {
-		err := serve.ServeStore(ctx, h, lw.NewMemory[*Gadget](), serve.Resource[*Gadget]{
+		err := serve.ServeStore(ctx, h, store, serve.Resource[*Gadget]{
 			Group: "example.io", Name: "gadgets", Status: true,
 			Scale: &serve.Scale{Replicas: ".spec.replicas", StatusReplicas: ".status.replicas"},
 		})
@@ -56,6 +64,7 @@ func gadgets(t *testing.T) *bench {
 		}
 	}()
 	b.url = b.listen(h, 1)
+	go h.Collect(ctx)
 	return b
 }
 
@@ -63,8 +72,22 @@ const gadgetHead = "apiVersion: example.io/v1\nkind: Gadget\nmetadata: {name: a,
 
 // Each command of kubectl that writes, one after the other. One that begins with ! fails.
 func TestWhole(t *testing.T) {
-	t.Parallel()
-	b := gadgets(t)
+	t.Run("Memory", func(t *testing.T) {
+		t.Parallel()
+		whole(t, lw.NewMemory[*Gadget]())
+	})
+	t.Run("etcd", func(t *testing.T) {
+		t.Parallel()
+		gadgets, err := etcd.New[*Gadget](testserver.RunEtcd(t, nil).Client, "/registry/gadgets/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole(t, gadgets)
+	})
+}
+
+func whole(t *testing.T, store lw.Writable[*Gadget]) {
+	b := gadgets(t, store)
 	dir := t.TempDir()
 	script := filepath.Join(dir, "edit.sh")
 	if err := os.WriteFile(script, []byte("#!/bin/sh\nsed -i s/color:.*/color:\\ edited/ \"$1\"\n"), 0o755); err != nil {
@@ -133,8 +156,9 @@ func TestWhole(t *testing.T) {
 		{"patch gadget b --type=merge -p {\"metadata\":{\"finalizers\":null}}", "", "patched"},
 		{"wait gadget b --for=delete --timeout=60s", "", ""},
 		{"create -f -", gadgetHead, "created"},
-		{"delete gadget a --cascade=orphan --wait=false", "", "deleted"},
-		{"patch gadget a --type=merge -p {\"metadata\":{\"finalizers\":null}}", "", "patched"},
+		{"delete gadget a --cascade=orphan", "", "deleted"},
+		{"create -f -", gadgetHead, "created"},
+		{"delete gadget a --cascade=foreground", "", "deleted"},
 		{"create -f -", gadgetHead, "created"},
 		{"delete gadgets --all --now", "", "deleted"},
 		{"!get gadget a", "", "NotFound"},

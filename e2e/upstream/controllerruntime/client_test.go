@@ -1,0 +1,73 @@
+package controllerruntime
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// clientSpecs is the number of specs that the suite of controller-runtime's client v0.25.2 has.
+const clientSpecs = 311
+
+// otherwise are the specs of the client that lwtest.Server does not pass, and why.
+var otherwise = func() map[string]string {
+	out := map[string]string{
+		"DryRunClient should refuse a create request for an invalid object":                                      validates,
+		"DryRunClient should refuse an update request for an invalid change":                                     validates,
+		"Client Create with structured objects should fail if the object does not pass server-side validation":   validates,
+		"Client Create with unstructured objects should fail if the object does not pass server-side validation": validates,
+		"Client Apply Structured Client should propagate a typed error":                                          validates,
+	}
+	for _, objects := range []string{"structured", "unstructured"} {
+		for _, spec := range []string{"create ServiceAccount tokens", "create Pod bindings", "approve CSRs", "approve CSRs using Patch"} {
+			out["Client SubResourceClient with "+objects+" objects should be able to "+spec] = "there is no such subresource"
+		}
+	}
+	return out
+}()
+
+const validates = "the fields of built-in types are not validated"
+
+// controller-runtime's own suite of its client passes on a lwtest.Server, in the place of envtest's
+// kube-apiserver, apart from those that are named here.
+func TestClientSuite(t *testing.T) {
+	mod := module(t)
+	copied := filepath.Join(filepath.Dir(mod), "controller-runtime", "pkg", "client")
+	file := filepath.Join(copied, "client_suite_test.go")
+	content := read(t, file)
+	for from, to := range map[string]string{"testenv.Start()": "startOfTest(testenv)", "testenv.Stop()": "stopOfTest(testenv)"} {
+		if !bytes.Contains(content, []byte(from)) {
+			t.Fatalf("%s does not call %s", file, from)
+		}
+		content = bytes.ReplaceAll(content, []byte(from), []byte(to))
+	}
+	write(t, file, content)
+	if err := os.Remove(filepath.Join(copied, "lw_others_test.go")); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(copied, "lw_client_test.go"), read(t, filepath.Join("testdata", "lw_client_test.go.txt")))
+	report := filepath.Join(t.TempDir(), "report.json")
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-timeout=20m", "-modfile="+mod,
+		controllerRuntime+"/pkg/client", "-run=TestClient$", "-v", "-ginkgo.no-color", "-ginkgo.json-report="+report)
+	cmd.Env = append(os.Environ(), "GOWORK=off")
+	r := ended(t, cmd, report, "")
+	t.Logf("%d of %d specs pass", r.passed, clientSpecs)
+	if r.passed != clientSpecs-len(otherwise) {
+		t.Errorf("%d specs pass, want all of %d but %d: %v", r.passed, clientSpecs, len(otherwise), r.err)
+	}
+	for _, spec := range r.failed {
+		switch why, known := otherwise[spec.name]; {
+		case spec.state == "pending": // of controller-runtime
+		case known:
+			t.Logf("%s: %s", spec.name, why)
+			delete(otherwise, spec.name)
+		default:
+			t.Errorf("%s", spec)
+		}
+	}
+	for spec := range otherwise {
+		t.Errorf("it passes, or is not there: %s", spec)
+	}
+}

@@ -1,0 +1,120 @@
+package registry
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+	kjson "sigs.k8s.io/json"
+)
+
+// A given is the schema of a Kind's objects that somebody has given, as CustomResourceDefinitions
+// have it. It says which fields there are and how lists merge; it checks no values.
+type given struct {
+	root  document
+	lists managedfields.TypeConverter
+}
+
+const (
+	preserves = "x-kubernetes-preserve-unknown-fields"
+	embeds    = "x-kubernetes-embedded-resource"
+)
+
+// SetSchema gives the Kind a schema of OpenAPI, of version 3, in JSON or YAML.
+func (k *Kind) SetSchema(data []byte) error {
+	s := &given{}
+	if err := yaml.Unmarshal(data, &s.root); err != nil {
+		return fmt.Errorf("the schema: %w", err)
+	}
+	if s.root["type"] != "object" {
+		return fmt.Errorf("the schema is of the type %v, and must be of an object", s.root["type"])
+	}
+	properties, ok := s.root["properties"].(document)
+	if !ok && s.root["properties"] != nil {
+		return fmt.Errorf("the schema: its properties are %v", s.root["properties"])
+	}
+	properties = maps.Clone(properties)
+	if properties == nil {
+		properties = document{}
+	}
+	properties["metadata"] = openAPI(reflect.TypeFor[metav1.ObjectMeta](), nil)
+	properties["kind"], properties["apiVersion"] = document{"type": "string"}, document{"type": "string"}
+	s.root["properties"] = properties
+	s.root["x-kubernetes-group-version-kind"] = []any{map[string]any{"group": k.Group, "version": k.Version, "kind": k.Kind}}
+	encoded, err := json.Marshal(s.root)
+	if err != nil {
+		return err
+	}
+	var model spec.Schema
+	if err := json.Unmarshal(encoded, &model); err != nil {
+		return fmt.Errorf("the schema: %w", err)
+	}
+	if s.lists, err = managedfields.NewTypeConverter(map[string]*spec.Schema{"root": &model}, false); err != nil {
+		return fmt.Errorf("the schema: %w", err)
+	}
+	k.schema = s
+	return nil
+}
+
+// prune returns the JSON of an object without what the schema does not have, and the errors about
+// that.
+func (s *given) prune(data []byte) ([]byte, []error, error) {
+	var root any
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &root); err != nil {
+		return nil, nil, err
+	}
+	object, ok := root.(map[string]any)
+	if !ok {
+		return data, nil, nil // which is refused as what it is
+	}
+	metadata := object["metadata"] // whose fields are checked where they are decoded
+	delete(object, "metadata")
+	var unknown []error
+	pruneValue(object, s.root, "", &unknown)
+	if len(unknown) == 0 {
+		return data, nil, nil
+	}
+	if metadata != nil {
+		object["metadata"] = metadata
+	}
+	data, err := encode(root)
+	return data, unknown, err
+}
+
+func pruneValue(value any, schema document, path string, unknown *[]error) {
+	switch v := value.(type) {
+	case []any:
+		items, _ := schema["items"].(document)
+		for i := range v {
+			pruneValue(v[i], items, path+"["+strconv.Itoa(i)+"]", unknown)
+		}
+	case map[string]any:
+		properties, _ := schema["properties"].(document)
+		others, some := schema["additionalProperties"]
+		all, _ := others.(document)
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			at := name
+			if path != "" {
+				at = path + "." + name
+			}
+			property, known := properties[name].(document)
+			switch {
+			case known:
+				pruneValue(v[name], property, at, unknown)
+			case some && others != false:
+				pruneValue(v[name], all, at, unknown)
+			case schema == nil || schema[preserves] == true, schema[embeds] == true && (name == "apiVersion" || name == "kind" || name == "metadata"):
+			default:
+				delete(v, name)
+				*unknown = append(*unknown, fmt.Errorf("unknown field %q", at))
+			}
+		}
+	}
+}

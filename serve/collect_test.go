@@ -1,0 +1,217 @@
+package serve_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/serve"
+)
+
+// boxes own parts.
+var boxes = serve.Resource[*part]{Group: "example.io", Name: "boxes", Kind: "Box"}
+
+// garbage is a server of boxes and parts with a garbage collector.
+type garbage struct {
+	*bubble
+	boxes, parts *lw.Memory[*part]
+}
+
+func (b *bubble) garbage(r serve.Resource[*part]) *garbage {
+	g := &garbage{b, lw.NewMemory[*part](), lw.NewMemory[*part]()}
+	b.serve(func(ctx context.Context) error { return serve.ServeStore(ctx, b.h, g.parts, r) })
+	b.serve(func(ctx context.Context) error { return serve.ServeStore(ctx, b.h, g.boxes, boxes) })
+	return g
+}
+
+// own creates an object whose owners are given by their kinds and names.
+func (g *garbage) own(in *lw.Memory[*part], name string, finalizer string, owners ...*part) *part {
+	g.t.Helper()
+	p := &part{}
+	p.Namespace, p.Name = "n", name
+	if finalizer != "" {
+		p.Finalizers = []string{finalizer}
+	}
+	for _, o := range owners {
+		kind := "Part"
+		if _, err := g.boxes.Get(g.ctx, lw.KeyOf(o)); err == nil {
+			kind = "Box"
+		}
+		p.OwnerReferences = append(p.OwnerReferences, metav1.OwnerReference{APIVersion: "example.io/v1", Kind: kind, Name: o.Name, UID: o.UID, BlockOwnerDeletion: new(true)})
+	}
+	p, err := in.Create(g.ctx, p)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return p
+}
+
+// left are the objects that there are, with the number of their owners.
+func (g *garbage) left() string {
+	synctest.Wait()
+	var all []string
+	for p := range g.boxes.All() {
+		all = append(all, p.Name)
+	}
+	for p := range g.parts.All() {
+		all = append(all, fmt.Sprint(p.Name, len(p.OwnerReferences)))
+	}
+	slices.Sort(all)
+	return strings.Join(all, " ")
+}
+
+// The dependents of a deleted owner go after it, before it, or stay.
+func TestCollect(t *testing.T) {
+	for _, tt := range []struct{ policy, first, last string }{
+		{"Background", "d1 y0", "y0"},
+		{"Foreground", "box d1 y0", "y0"},
+		{"Orphan", "a0 b1 c1 d0 y0", "a0 b1 c1 d0 y0"},
+	} {
+		inBubble(t, serve.Options{}, func(b *bubble) {
+			g := b.garbage(parts)
+			go b.h.Collect(b.ctx)
+			box := g.own(g.boxes, "box", "")
+			a := g.own(g.parts, "a", "", box)
+			c := g.own(g.parts, "b", "", a)
+			g.own(g.parts, "c", "", c)
+			g.own(g.parts, "d", "example.io/held", box)
+			g.own(g.parts, "y", "")
+			if got, want := g.left(), "a1 b1 box c1 d1 y0"; got != want {
+				t.Fatalf("before: %s, want %s", got, want)
+			}
+			if code, answer := b.do("DELETE", strings.Replace(partsPath, "parts", "boxes", 1)+"/box?propagationPolicy="+tt.policy, ""); code != 200 {
+				t.Fatal(code, answer)
+			}
+			if diff := cmp.Diff(tt.first, g.left()); diff != "" {
+				t.Errorf("%s: %s", tt.policy, diff)
+			}
+			if code, answer := b.do("PATCH", partsPath+"/d", `{"metadata":{"finalizers":null}}`, "Content-Type", mergeJSON); code != 200 {
+				t.Fatal(code, answer)
+			}
+			if diff := cmp.Diff(tt.last, g.left()); diff != "" {
+				t.Errorf("%s, when the last finalizer is gone: %s", tt.policy, diff)
+			}
+			if err := b.h.Collect(b.ctx); err == nil {
+				t.Error("there are two collectors")
+			}
+		})
+	}
+}
+
+// What is garbage already is found; an owner that is not served, or only later, is not gone; and a
+// dependent whose deletion is refused is tried again, and holds up no other.
+func TestCollectLate(t *testing.T) {
+	r := parts
+	var refuse atomic.Bool
+	refuse.Store(true)
+	r.Validate = func(_ context.Context, p, old *part) error {
+		if p == nil && old.Name == "b" && refuse.Load() {
+			return errors.New("not now")
+		}
+		return nil
+	}
+	var errs []error
+	inBubble(t, serve.Options{OnError: func(err error) { errs = append(errs, err) }}, func(b *bubble) {
+		g := &garbage{b, lw.NewMemory[*part](), lw.NewMemory[*part]()}
+		box, lost := g.own(g.boxes, "box", ""), g.own(g.boxes, "lost", "")
+		g.own(g.parts, "a", "", box)
+		g.own(g.parts, "b", "", lost)
+		g.own(g.parts, "c", "", lost)
+		if _, err := g.boxes.Delete(t.Context(), lw.KeyOf(lost), ""); err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(b.ctx)
+		go b.h.Collect(ctx)
+		b.serve(func(ctx context.Context) error { return serve.ServeStore(ctx, b.h, g.parts, r) })
+		if diff := cmp.Diff("a1 b1 box c1", g.left()); diff != "" {
+			t.Errorf("without the owners: %s", diff)
+		}
+		served, end := context.WithCancel(b.ctx)
+		b.serve(func(context.Context) error { return serve.ServeStore(served, b.h, g.boxes, boxes) })
+		if diff := cmp.Diff("a1 b1 box", g.left()); diff != "" || len(errs) != 1 || !strings.Contains(errs[0].Error(), "not now") {
+			t.Errorf("with them: %s; %v", diff, errs)
+		}
+		refuse.Store(false)
+		time.Sleep(time.Minute)
+		if diff := cmp.Diff("a1 box", g.left()); diff != "" || len(errs) != 1 {
+			t.Errorf("later: %s; %v", diff, errs)
+		}
+		end() // what is served no more is not gone
+		synctest.Wait()
+		if _, err := g.boxes.Delete(t.Context(), lw.KeyOf(box), ""); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff("a1", g.left()); diff != "" {
+			t.Errorf("after the end: %s", diff)
+		}
+		stop()
+		synctest.Wait()
+		b.serve(func(ctx context.Context) error { return serve.ServeStore(ctx, b.h, g.boxes, boxes) })
+		if diff := cmp.Diff("a1", g.left()); diff != "" {
+			t.Errorf("without a collector: %s", diff)
+		}
+		go b.h.Collect(b.ctx)
+		if diff := cmp.Diff("", g.left()); diff != "" {
+			t.Errorf("by another collector: %s", diff)
+		}
+	})
+}
+
+// An object that comes is looked at with those that it has to do with, and no others.
+func BenchmarkCollect(b *testing.B) {
+	for _, n := range []int{10, 1000, 100_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				collectAll(b, n)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/object")
+		})
+	}
+}
+
+// collectAll deletes an owner of n objects, and waits until they are gone.
+func collectAll(b *testing.B, n int) {
+	b.StopTimer()
+	quiet := slog.New(slog.DiscardHandler)
+	h := serve.New(&serve.Options{Authorize: serve.AllowAll, Logger: quiet})
+	ctx, cancel := context.WithCancel(b.Context())
+	defer cancel()
+	m := lw.NewMemory[*part]()
+	box, err := m.Create(ctx, &part{ObjectMeta: metav1.ObjectMeta{Name: "box", Namespace: "n"}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ref := metav1.OwnerReference{APIVersion: "example.io/v1", Kind: "Part", Name: "box", UID: box.UID}
+	for i := range n {
+		p := &part{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("p", i), Namespace: "n", OwnerReferences: []metav1.OwnerReference{ref}}}
+		if _, err := m.Create(ctx, p); err != nil {
+			b.Fatal(err)
+		}
+	}
+	inf := lw.NewInformer(m, &lw.Options{Logger: quiet})
+	go inf.Run(ctx)
+	go serve.ServeStore(ctx, h, m, parts)
+	go h.Collect(ctx)
+	if err := errors.Join(inf.WaitForSync(ctx), h.WaitForSync(ctx)); err != nil {
+		b.Fatal(err)
+	}
+	b.StartTimer()
+	if _, err := m.Delete(ctx, lw.KeyOf(box), ""); err != nil {
+		b.Fatal(err)
+	}
+	for changed := inf.Changed(ctx); inf.Store().Len() > 0; changed = inf.Changed(ctx) {
+		<-changed
+	}
+}
