@@ -48,6 +48,9 @@ func Run(t *testing.T, w World) {
 	if w.Start == nil {
 		t.Fatal("simulate: World.Start is nil: it runs the program")
 	}
+	if err := w.prepare(); err != nil {
+		t.Fatal(err)
+	}
 	if os.Getenv(workerEnv) != "" {
 		work(t, &w)
 	}

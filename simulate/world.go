@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/go-lw/lw/lwtest"
+	"github.com/go-lw/lw/simulate/cluster"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 )
@@ -24,6 +25,11 @@ type World struct {
 	// Resources are what the server serves besides the built-in kinds of Kubernetes. One that has the
 	// group, version and plural of a built-in kind takes its place.
 	Resources []lwtest.Resource
+	// CRDs is the folder of the program's own CustomResourceDefinitions, such as config/crd/bases. Their
+	// defaults, rules and subresources hold on the server. See package crd.
+	CRDs string
+	// Admit are the program's webhooks, as functions.
+	Admit []cluster.Admission
 
 	// Always is called after each write, and AtRest when everything has come to rest. An error fails
 	// the history.
