@@ -1,7 +1,12 @@
 package simulate
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
 
 	"github.com/go-lw/lw/lwtest"
 	"github.com/go-lw/lw/simulate/cluster"
@@ -44,4 +49,27 @@ func (w *World) prepare() error {
 	}
 	w.Resources = cluster.Admit(w.Resources, w.Admit...)
 	return nil
+}
+
+// ModuleDir returns a folder of a module that the test is built with: the CRDs of a program that is not
+// in the module of the test. It panics if there is no such module.
+func ModuleDir(module, folder string) string {
+	known := "SIMULATE_DIR_" + strings.NewReplacer("/", "_", ".", "_", "-", "_").Replace(module)
+	dir := os.Getenv(known) // a worker need not ask again
+	if dir == "" {
+		query := module
+		if info, ok := debug.ReadBuildInfo(); ok {
+			for _, dep := range info.Deps {
+				if dep.Path == module && dep.Replace == nil {
+					query += "@" + dep.Version
+				}
+			}
+		}
+		out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", query).Output()
+		if dir = strings.TrimSpace(string(out)); err != nil || dir == "" {
+			panic(fmt.Sprintf("simulate: go list -m %s: %v: run the test within the module that requires it", query, err))
+		}
+		os.Setenv(known, dir)
+	}
+	return filepath.Join(dir, filepath.FromSlash(folder))
 }
