@@ -37,13 +37,21 @@ func start(ctx context.Context, c *rest.Config) error {
 // crds is in the module itself.
 var crds = simulate.ModuleDir("sigs.k8s.io/jobset", "config/components/crd/bases")
 
-func TestJobSet(t *testing.T) {
-	simulate.Run(t, simulate.World{
-		CRDs: crds, Start: start, Actors: simulate.Actors{simulate.Jobs, simulate.Pods, simulate.Endpoints},
-		Steps: func(w *simulate.W) {
-			w.Apply("testdata/jobset.yaml")
-			w.Settle()
-			w.Delete("testdata/jobset.yaml")
-		},
-	})
+func world(steps func(w *simulate.W)) simulate.World {
+	return simulate.World{CRDs: crds, Start: start, Actors: simulate.Actors{simulate.Jobs, simulate.Pods, simulate.Endpoints}, Steps: steps}
+}
+
+// A JobSet fails, is started again once, and fails for good: issue 1193.
+func TestFails(t *testing.T) {
+	simulate.Run(t, world(func(w *simulate.W) { w.Apply("testdata/fails.yaml") }))
+}
+
+// One that has failed is deleted, and made again by its name: issue 1167.
+func TestAgain(t *testing.T) {
+	simulate.Run(t, world(func(w *simulate.W) {
+		w.Apply("testdata/fails.yaml")
+		w.Settle()
+		w.Delete("testdata/fails.yaml")
+		w.Apply("testdata/works.yaml")
+	}))
 }
