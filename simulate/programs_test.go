@@ -1,8 +1,11 @@
-package simulate_test
+package simulate
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,8 +16,6 @@ import (
 	controllerconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-
-	"github.com/go-lw/lw/simulate"
 )
 
 // manage returns a Start that runs one controller of ConfigMaps, which owns Secrets.
@@ -48,7 +49,7 @@ metadata: {name: one, namespace: default}
 data: {want: b}
 `
 
-func steps(w *simulate.W) {
+func steps(w *W) {
 	w.Apply(one)
 	w.Settle()
 	w.Apply(two)
@@ -142,5 +143,89 @@ func endless(c client.Client) reconcile.Func {
 }
 
 func TestClean(t *testing.T) {
-	simulate.Run(t, simulate.World{Start: manage(clean), Steps: steps, Histories: 1000})
+	Run(t, World{Start: manage(clean), Steps: steps, Histories: 1000})
+}
+
+// TestPlanted finds what is wrong with programs that are wrong in ways of their own.
+func TestPlanted(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		reconciler func(c client.Client) reconcile.Func
+		steps      func(w *W)
+		want       []string // one of these oracles
+	}{
+		{"a random name before the cache has the status", random, steps, []string{"twice", "another end"}},
+		{"a crash between two writes", between, steps, []string{"another end", "a restart mends something"}},
+		{"no rest", endless, steps, []string{"no rest"}},
+		{"a name that another owner had", namesake, again, []string{"another end", "a restart mends something"}},
+		{"an annotation that is lost", whole, annotated, []string{"another end"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := begin(t, &World{Start: manage(c.reconciler), Steps: c.steps})
+			r := s.find()
+			if r == nil {
+				t.Fatalf("nothing was found in %d histories", s.result.Histories)
+			}
+			t.Log(s.text(r))
+			if !slices.Contains(c.want, r.Failure.Oracle) || r.Exact != r.Replays {
+				t.Errorf("%s, %d of %d replays are exact, want one of %q", r.Failure.Oracle, r.Exact, r.Replays, c.want)
+			}
+		})
+	}
+}
+
+// namesake takes a child for its own by its name, whoever owns it.
+func namesake(c client.Client) reconcile.Func {
+	return func(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+		m, err := parent(ctx, c, req)
+		if m == nil || err != nil {
+			return ctrl.Result{}, err
+		}
+		child := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name}}
+		err = c.Get(ctx, client.ObjectKeyFromObject(child), child)
+		if apierrors.IsNotFound(err) {
+			child.OwnerReferences = owner(m)
+			err = c.Create(ctx, child)
+		}
+		if err == nil && m.Data["child"] == "" {
+			m.Data["child"] = "of " + string(child.OwnerReferences[0].UID)
+			if child.OwnerReferences[0].UID == m.UID {
+				m.Data["child"] = "own"
+			}
+			err = c.Update(ctx, m)
+		}
+		return ctrl.Result{}, err
+	}
+}
+
+// again deletes the parent and makes it again at once.
+func again(w *W) {
+	w.Apply(one)
+	w.Settle()
+	w.Delete(one)
+	w.Pass(time.Second)
+	w.Apply(two)
+}
+
+// whole writes the whole child as it wants it, over what it has not seen.
+func whole(c client.Client) reconcile.Func {
+	return func(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+		m, err := parent(ctx, c, req)
+		if m == nil || err != nil {
+			return ctrl.Result{}, err
+		}
+		if m.Data["seen"] == m.Data["want"] {
+			return ctrl.Result{}, nil
+		}
+		m.Data["seen"], m.ResourceVersion = m.Data["want"], ""
+		return ctrl.Result{}, c.Update(ctx, m)
+	}
+}
+
+// annotated has a user annotate what the program writes.
+func annotated(w *W) {
+	w.Apply(one)
+	w.Settle()
+	w.Apply(two)
+	w.Apply(strings.Replace(two, "name: one,", "name: one, annotations: {user: x},", 1))
 }
