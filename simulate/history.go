@@ -30,9 +30,9 @@ type history struct {
 	rng    *rand.Rand // nil: first come, first served
 
 	// The program.
-	cancel context.CancelFunc
-	ended  chan error
-	panics []string
+	cancel   context.CancelFunc
+	ended    chan error
+	restarts int // after it has ended by itself
 
 	// The scheduler.
 	weights map[string]int
@@ -343,6 +343,13 @@ func (h *history) stopped() {
 	select {
 	case err := <-h.ended:
 		h.cancel = nil
+		if err != nil && len(h.fault) > 0 && h.restarts < 5 {
+			h.restarts++ // as a cluster would start it again
+			h.tell("THE PROGRAM ENDS: %v", err)
+			h.gate.crash()
+			h.start()
+			return
+		}
 		hint := "it must run until its context is done"
 		if err != nil && strings.Contains(err.Error(), "already exists") {
 			hint = "a restart in one process needs ctrl.Options.Controller.SkipNameValidation"

@@ -113,9 +113,9 @@ func (h *history) wait(d time.Duration) {
 
 // letGo ends what is held until nothing else is left to do.
 func (h *history) letGo() bool {
-	if i := slices.IndexFunc(h.holds, func(x *holding) bool { return x.till == 0 }); i >= 0 {
-		h.tell("the watch of %s goes on", h.holds[i].on)
-		h.holds = slices.Delete(h.holds, i, i+1)
+	if len(h.holds) > 0 {
+		h.tell("the watch of %s goes on", h.holds[0].on)
+		h.holds = h.holds[1:]
 		return true
 	}
 	requests, _ := h.gate.open()
@@ -280,6 +280,9 @@ func (h *history) watchFaults() {
 func (h *history) event(w *watch) bool {
 	ev := w.pass()
 	h.learn(ev.bytes)
+	if ev.kind == "BOOKMARK" {
+		return true
+	}
 	what := strings.ToLower(ev.kind) + " " + w.of.plural + "/" + ev.object
 	if ev.kind == "SYNCED" {
 		what = "all " + w.of.plural
