@@ -43,7 +43,9 @@ type history struct {
 	holds   []*holding
 	used    []bool         // which faults of the plan have happened
 	idle    map[string]int // the actors that had nothing to do, with the change at which that was so
-	told    []string       // what happened
+	absent  map[string]bool
+	last    bool     // the steps are done
+	told    []string // what happened
 
 	// What is known of the server.
 	version  string
@@ -85,7 +87,7 @@ func (h *history) run() (out outcome) {
 	h.server = lwtest.StartServer(h.world.resources()...)
 	h.gate = newGate(h.server)
 	h.version, h.changed = h.server.ResourceVersion(), time.Now()
-	h.idle, h.weights, h.known, h.children = map[string]int{}, map[string]int{}, map[string]bool{}, map[string]int{}
+	h.idle, h.weights, h.known, h.absent, h.children = map[string]int{}, map[string]int{}, map[string]bool{}, map[string]bool{}, map[string]int{}
 	h.fault, h.pairs, h.lasts = map[string]int{}, map[string]bool{}, map[string]map[string]any{}
 	h.used = make([]bool, len(h.plan.faults))
 	if h.plan.order != 0 {
@@ -114,6 +116,7 @@ func (h *history) run() (out outcome) {
 	if h.world.Steps != nil {
 		h.world.Steps(&W{Server: h.server, h: h})
 	}
+	h.last = true
 	h.settle()
 	out.end = h.state()
 	out.Watched = h.watched()

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -203,7 +202,7 @@ func again(w *W) {
 	w.Apply(one)
 	w.Settle()
 	w.Delete(one)
-	w.Pass(time.Second)
+	w.Settle()
 	w.Apply(two)
 }
 

@@ -242,8 +242,8 @@ func (s *search) text(r *report) string {
 	if r.Calm {
 		return fmt.Sprintf("simulate: %s\nThis is the calm run: no fault, and everything in the order in which it came.\n\n%s\n%s\n", r.Failure.Oracle, story(r.Told), r.Failure.Text)
 	}
-	return fmt.Sprintf("simulate: %s\nhistory %q, after %d histories and %v; %s replays do the same\n\n%s\n%s\n\n", r.Failure.Oracle, r.Plan, s.result.Histories,
-		time.Since(s.began).Round(100*time.Millisecond), s.result.Exact, story(r.Told), r.Failure.Text)
+	return fmt.Sprintf("simulate: %s\nhistory %q, after %d histories and %v; %d of %d replays do the same\n\n%s\n%s\n\n", r.Failure.Oracle, r.Plan, s.result.Histories,
+		time.Since(s.began).Round(100*time.Millisecond), r.Exact, r.Replays, story(r.Told), r.Failure.Text)
 }
 
 // keep keeps a history, and says how to run it again.
