@@ -10,7 +10,7 @@ import (
 // A fault is one thing that goes wrong in a history. At counts the writes that the program tries.
 type fault struct {
 	what string // one of the kinds below
-	on   string // the plural of a hold, a cut and a stale start
+	on   string // the plural of a hold, a cut and a stale start, and an absent actor
 	at   int
 	long int // for how many changes of the server a watch is held; 0: until nothing else is left to do
 }
@@ -28,9 +28,12 @@ const (
 	stale       = "stale"        // the next start after this write reads a resource as it was some changes before
 )
 
-var kinds = []string{hold, cut, conflict, refuse, lose, slow, crashBefore, crashAfter, stale}
+// absent is an actor that does nothing until all steps are done.
+const absent = "absent"
 
-func onWatch(what string) bool { return what == hold || what == cut || what == stale }
+var kinds = []string{absent, hold, cut, conflict, refuse, lose, slow, crashBefore, crashAfter, stale}
+
+func onWatch(what string) bool { return what == hold || what == cut || what == stale || what == absent }
 
 func (f fault) String() string {
 	s := f.what
@@ -115,7 +118,9 @@ func planOf(seed uint64, n int, of *calmRun) plan {
 	}
 	for range budget {
 		f := fault{what: kinds[rng.IntN(len(kinds))], at: rng.IntN(of.Writes + 3)}
-		if onWatch(f.what) {
+		if f.what == absent {
+			f.on = of.Actors[rng.IntN(len(of.Actors))]
+		} else if onWatch(f.what) {
 			if len(of.Watched) == 0 {
 				continue
 			}

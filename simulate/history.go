@@ -30,9 +30,9 @@ type history struct {
 	rng    *rand.Rand // nil: first come, first served
 
 	// The program.
-	cancel context.CancelFunc
-	ended  chan error
-	panics []string
+	cancel   context.CancelFunc
+	ended    chan error
+	restarts int // after it has ended by itself
 
 	// The scheduler.
 	weights map[string]int
@@ -43,7 +43,9 @@ type history struct {
 	holds   []*holding
 	used    []bool         // which faults of the plan have happened
 	idle    map[string]int // the actors that had nothing to do, with the change at which that was so
-	told    []string       // what happened
+	absent  map[string]bool
+	last    bool     // the steps are done
+	told    []string // what happened
 
 	// What is known of the server.
 	version  string
@@ -85,7 +87,7 @@ func (h *history) run() (out outcome) {
 	h.server = lwtest.StartServer(h.world.resources()...)
 	h.gate = newGate(h.server)
 	h.version, h.changed = h.server.ResourceVersion(), time.Now()
-	h.idle, h.weights, h.known, h.children = map[string]int{}, map[string]int{}, map[string]bool{}, map[string]int{}
+	h.idle, h.weights, h.known, h.absent, h.children = map[string]int{}, map[string]int{}, map[string]bool{}, map[string]bool{}, map[string]int{}
 	h.fault, h.pairs, h.lasts = map[string]int{}, map[string]bool{}, map[string]map[string]any{}
 	h.used = make([]bool, len(h.plan.faults))
 	if h.plan.order != 0 {
@@ -114,6 +116,7 @@ func (h *history) run() (out outcome) {
 	if h.world.Steps != nil {
 		h.world.Steps(&W{Server: h.server, h: h})
 	}
+	h.last = true
 	h.settle()
 	out.end = h.state()
 	out.Watched = h.watched()
@@ -343,6 +346,13 @@ func (h *history) stopped() {
 	select {
 	case err := <-h.ended:
 		h.cancel = nil
+		if err != nil && len(h.fault) > 0 && h.restarts < 5 {
+			h.restarts++ // as a cluster would start it again
+			h.tell("THE PROGRAM ENDS: %v", err)
+			h.gate.crash()
+			h.start()
+			return
+		}
 		hint := "it must run until its context is done"
 		if err != nil && strings.Contains(err.Error(), "already exists") {
 			hint = "a restart in one process needs ctrl.Options.Controller.SkipNameValidation"

@@ -19,7 +19,7 @@ import (
 // A calmRun is what the calm run has shown, with which every history is compared.
 type calmRun struct {
 	Writes, Changes int
-	Watched         []string
+	Watched, Actors []string
 	Children        map[string]int
 	Restart         []string
 	Leaks           bool

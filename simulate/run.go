@@ -45,6 +45,17 @@ type Result struct {
 // Run starts the test's own binary as workers, in which it does not return.
 func Run(t *testing.T, w World) {
 	t.Helper()
+	s := begin(t, &w)
+	r := s.find()
+	s.done(r)
+	if r != nil {
+		t.Fatal(s.text(r) + s.keep(r))
+	}
+}
+
+// begin returns the search for a World. It does not return in a worker.
+func begin(t *testing.T, w *World) *search {
+	t.Helper()
 	if w.Start == nil {
 		t.Fatal("simulate: World.Start is nil: it runs the program")
 	}
@@ -52,17 +63,30 @@ func Run(t *testing.T, w World) {
 		t.Fatal(err)
 	}
 	if os.Getenv(workerEnv) != "" {
-		work(t, &w)
+		work(t, w)
 	}
-	s := &search{t: t, world: &w, began: time.Now(), quit: make(chan struct{}), result: Result{Test: t.Name(), Seed: *seedFlag, Faults: map[string]int{}}}
+	return &search{t: t, world: w, began: time.Now(), quit: make(chan struct{}), pairs: map[string]bool{}, result: Result{Test: t.Name(), Seed: *seedFlag, Faults: map[string]int{}}}
+}
+
+// find returns what fails; nil: nothing does.
+func (s *search) find() *report {
 	for _, text := range s.corpus() {
-		if s.shrunk(text) {
-			return
+		if r := s.shrunk(text); r != nil {
+			return r
 		}
 	}
-	if w.History == "" {
-		s.run()
+	if s.world.History != "" {
+		return nil
 	}
+	s.run()
+	if s.failed == nil || s.failed.Calm || s.failed.Plan == "" {
+		return s.failed
+	}
+	r := s.shrunk(s.failed.Plan)
+	if r == nil {
+		s.t.Logf("simulate: the history %q has failed (%v), and not in a process of its own: the program keeps something in package variables, or does not do the same each time", s.failed.Plan, s.failed.Failure)
+	}
+	return r
 }
 
 // A search is one call of Run.
@@ -111,20 +135,11 @@ func (s *search) run() {
 		timer := time.AfterFunc(*forFlag, s.end)
 		defer timer.Stop()
 	}
-	s.pairs = map[string]bool{}
 	var workers sync.WaitGroup
 	for i := range *workersFlag {
 		workers.Go(func() { s.worker(i, count) })
 	}
 	workers.Wait()
-	s.result.Pairs = keys(s.pairs)
-	if s.failed == nil {
-		s.done()
-		return
-	}
-	if s.failed.Calm || !s.shrunk(s.failed.Plan) {
-		s.report(s.failed)
-	}
 }
 
 func (s *search) end() {
@@ -208,9 +223,9 @@ func counts(m map[string]int) string {
 	return strings.Join(out, ", ")
 }
 
-// shrunk runs a history in a fresh worker, and reports it if it fails there.
-func (s *search) shrunk(text string) bool {
-	s.t.Helper()
+// shrunk runs a history in a fresh worker, and returns the shortest that fails alike; nil: it does not
+// fail there.
+func (s *search) shrunk(text string) *report {
 	var last report
 	var failed *report
 	err := spawn(s.t, task{Plan: text}, make(chan struct{}), func(r report) {
@@ -219,37 +234,27 @@ func (s *search) shrunk(text string) bool {
 		}
 	})
 	if err != nil && failed == nil {
-		last.Failure, failed = &failure{"panic", err.Error()}, &last
-		last.Plan = text
+		last.Failure, last.Plan = &failure{"panic", err.Error()}, text
+		failed = &last
 	}
-	if failed != nil {
-		s.report(failed)
-	} else if s.failed != nil {
-		s.t.Logf("simulate: the history %q has failed (%v), and not in a process of its own: the program keeps something in package variables, or does not do the same each time", text, s.failed.Failure)
-		return true
-	}
-	return failed != nil
+	return failed
 }
 
-// report fails the test with a story.
-func (s *search) report(r *report) {
-	s.t.Helper()
-	s.result.Oracle, s.result.History = r.Failure.Oracle, r.Plan
-	var b strings.Builder
-	fmt.Fprintf(&b, "simulate: %s\n", r.Failure.Oracle)
+// text tells what fails.
+func (s *search) text(r *report) string {
 	if r.Calm {
-		fmt.Fprintf(&b, "This is the calm run: no fault, and everything in the order in which it came.\n\n%s\n%s", story(r.Told), r.Failure.Text)
-	} else {
-		s.result.Exact = fmt.Sprintf("%d of %d", r.Exact, r.Replays)
-		fmt.Fprintf(&b, "history %q, found as number %d in %v; %s replays do the same\n\n%s\n%s\n\n%s", r.Plan, s.result.Histories,
-			time.Since(s.began).Round(100*time.Millisecond), s.result.Exact, story(r.Told), r.Failure.Text, s.replay(r.Plan))
+		return fmt.Sprintf("simulate: %s\nThis is the calm run: no fault, and everything in the order in which it came.\n\n%s\n%s\n", r.Failure.Oracle, story(r.Told), r.Failure.Text)
 	}
-	s.done()
-	s.t.Fatal(b.String())
+	return fmt.Sprintf("simulate: %s\nhistory %q, after %d histories and %v; %d of %d replays do the same\n\n%s\n%s\n\n", r.Failure.Oracle, r.Plan, s.result.Histories,
+		time.Since(s.began).Round(100*time.Millisecond), r.Exact, r.Replays, story(r.Told), r.Failure.Text)
 }
 
-// replay keeps a history, and says how to run it again.
-func (s *search) replay(text string) string {
+// keep keeps a history, and says how to run it again.
+func (s *search) keep(r *report) string {
+	text := r.Plan
+	if text == "" {
+		return ""
+	}
 	sum := sha256.Sum256([]byte(text))
 	file := filepath.Join(s.dir(), fmt.Sprintf("%x", sum[:6]))
 	kept := "kept in " + file + ", which each run of the test repeats first"
@@ -268,8 +273,12 @@ func (s *search) replay(text string) string {
 }
 
 // done says how much was tried.
-func (s *search) done() {
+func (s *search) done(r *report) {
 	s.t.Helper()
+	s.result.Pairs = keys(s.pairs)
+	if r != nil {
+		s.result.Oracle, s.result.History, s.result.Exact = r.Failure.Oracle, r.Plan, fmt.Sprintf("%d of %d", r.Exact, r.Replays)
+	}
 	s.result.Seconds = time.Since(s.began).Seconds()
 	s.t.Logf("simulate: %d histories of seed %d in %.1fs: %s; %d pairs of what was held and what went wrong", s.result.Histories, *seedFlag,
 		s.result.Seconds, counts(s.result.Faults), len(s.result.Pairs))

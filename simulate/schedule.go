@@ -22,6 +22,7 @@ const (
 	// holdQuiet is how long nothing happens until what is held until rest is let go.
 	holdQuiet = 30 * time.Second
 	maxSteps  = 20_000 // between two rests
+	garbage   = "garbage"
 )
 
 // rest waits until all goroutines of the program wait, and looks at what it has done.
@@ -76,6 +77,9 @@ func (h *history) settle() {
 		}
 		h.wait(holdQuiet)
 	}
+	if len(h.absent) > 0 {
+		return // not all that should happen has happened
+	}
 	if h.world.AtRest != nil {
 		if err := h.world.AtRest(h.state()); err != nil {
 			h.fail("AtRest", "%v", err)
@@ -113,9 +117,15 @@ func (h *history) wait(d time.Duration) {
 
 // letGo ends what is held until nothing else is left to do.
 func (h *history) letGo() bool {
-	if i := slices.IndexFunc(h.holds, func(x *holding) bool { return x.till == 0 }); i >= 0 {
-		h.tell("the watch of %s goes on", h.holds[i].on)
-		h.holds = slices.Delete(h.holds, i, i+1)
+	if len(h.holds) > 0 {
+		h.tell("the watch of %s goes on", h.holds[0].on)
+		h.holds = h.holds[1:]
+		return true
+	}
+	if h.last && len(h.absent) > 0 {
+		h.tell("the actors %s are back", strings.Join(keys(h.absent), ", "))
+		clear(h.absent)
+		clear(h.idle)
 		return true
 	}
 	requests, _ := h.gate.open()
@@ -202,12 +212,11 @@ func (h *history) options() []option {
 		return strings.Compare(a.key, b.key)
 	})
 	for _, a := range h.world.Actors {
-		if at, idle := h.idle[a.Name]; !idle || at != h.changes {
+		if at, idle := h.idle[a.Name]; (!idle || at != h.changes) && !h.absent[a.Name] {
 			out = append(out, option{"actor " + a.Name, 0, "", func() bool { return h.act(a) }})
 		}
 	}
-	const garbage = "garbage collector"
-	if at, idle := h.idle[garbage]; !idle || at != h.changes {
+	if at, idle := h.idle[garbage]; (!idle || at != h.changes) && !h.absent[garbage] {
 		out = append(out, option{"actor " + garbage, 0, "", func() bool {
 			return h.act(Actor{Name: garbage, Act: func(_ context.Context, s *lwtest.Server) (string, error) { return s.Collect(), nil }})
 		}})
@@ -249,10 +258,17 @@ func (h *history) watchFaults() {
 		return over
 	})
 	for i, f := range h.plan.faults {
-		if h.used[i] || f.at > h.tries || f.what != hold && f.what != cut {
+		if h.used[i] || f.at > h.tries || f.what != hold && f.what != cut && f.what != absent {
 			continue
 		}
 		h.happens(i)
+		if f.what == absent {
+			if !h.last {
+				h.absent[f.on] = true
+				h.tell("THE ACTOR %s IS AWAY", f.on)
+			}
+			continue
+		}
 		if f.what == hold {
 			x := &holding{on: f.on}
 			if f.long > 0 {
@@ -280,6 +296,9 @@ func (h *history) watchFaults() {
 func (h *history) event(w *watch) bool {
 	ev := w.pass()
 	h.learn(ev.bytes)
+	if ev.kind == "BOOKMARK" {
+		return true
+	}
 	what := strings.ToLower(ev.kind) + " " + w.of.plural + "/" + ev.object
 	if ev.kind == "SYNCED" {
 		what = "all " + w.of.plural

@@ -48,7 +48,14 @@ func (k *worker) shrink(text string) {
 // story tells what happened, line by line.
 func story(told []string) string {
 	s := ""
+	const first, last = 30, 60
 	for i, line := range told {
+		if i >= first && i < len(told)-last {
+			if i == first {
+				s += fmt.Sprintf("      … %d lines …\n", len(told)-last-first)
+			}
+			continue
+		}
 		s += fmt.Sprintf("%4d  %s\n", i+1, line)
 	}
 	return s

@@ -108,9 +108,12 @@ func (k *worker) learn() bool {
 			return false
 		}
 	}
-	a := runs[0]
+	a, actors := runs[0], []string{garbage}
+	for _, actor := range k.world.Actors {
+		actors = append(actors, actor.Name)
+	}
 	k.calm = &calmRun{
-		Writes: a.Writes, Changes: a.Changes, Watched: a.Watched, Children: a.Children, Restart: a.Restart, Leaks: a.Leaks,
+		Writes: a.Writes, Changes: a.Changes, Watched: a.Watched, Actors: actors, Children: a.Children, Restart: a.Restart, Leaks: a.Leaks,
 		Varies: varying(a.end, runs[1].end), end: a.end,
 	}
 	return true

@@ -71,6 +71,15 @@ type Kind struct {
 	managers [3]manager // of managedFields; see manage.go
 }
 
+// An Admission is a write that a server admits.
+type Admission struct {
+	Verb        Verb // what becomes of the object: an apply of a new one is a Create, a patch an Update
+	Subresource string
+	Object, Old *Object // Object is nil for a deletion, Old for a creation
+	UserAgent   string
+	DryRun      bool
+}
+
 type manager struct {
 	once  sync.Once
 	value *managedfields.FieldManager
