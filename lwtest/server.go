@@ -54,6 +54,20 @@ type Resource struct {
 	// Fields are the paths that field selectors may use, such as spec.nodeName. metadata.name and
 	// metadata.namespace may always be used.
 	Fields []string
+
+	// Managed has managedFields kept from the creation of an object on, as a real server does. Else they
+	// are kept from the first apply on. Versioned refuses an update without a resourceVersion, as that
+	// of a custom resource.
+	Managed, Versioned bool
+	// ValidateName returns what is wrong with a name, or with the beginning of one. Nil: a name is a DNS
+	// subdomain.
+	ValidateName func(name string, prefix bool) []string
+	// Default fills in what a client has left out of the object of a write, and does what else the
+	// mutating admission of a server would. It may change a.Object and nothing else.
+	Default func(ctx context.Context, a Admission) error
+	// Validate refuses a write by an error: an APIStatus is sent as it is, and any other is Invalid with
+	// the causes of a field.ErrorList.ToAggregate. It may change nothing.
+	Validate func(ctx context.Context, a Admission) error
 }
 
 // A Server is an API server in memory. It lists, watches, reads and writes objects over HTTP, in JSON,
@@ -105,7 +119,7 @@ func StartServer(resources ...Resource) *Server {
 	for _, r := range resources {
 		res := apiserver.Resource{
 			Group: r.Group, Version: r.Version, Resource: r.Plural, Kind: r.Kind, Cluster: r.Cluster, Custom: r.Group != "", Status: r.Status, Grace: r.Grace, Fields: r.Fields,
-			Versions: r.Versions, Schema: r.Schema,
+			Versions: r.Versions, Schema: r.Schema, Managed: r.Managed, Versioned: r.Versioned, Extend: r.extend,
 		}
 		if r.Convert != nil {
 			res.Convert = func(data []byte, version string) ([]byte, error) {

@@ -1,6 +1,7 @@
 package lwtest_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/lwtest"
@@ -282,6 +285,52 @@ func TestVersions(t *testing.T) {
 		s.SetServed("jobs", false)
 		if code, _ := sendWrite(s, "GET", beta+"jobs", "", ""); code != http.StatusNotFound {
 			t.Errorf("not served: %d", code)
+		}
+	})
+}
+
+// The functions of a Resource see each write, and change or refuse it.
+func TestAdmission(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var seen []string
+		r := jobs
+		r.Status, r.Versioned = true, true
+		r.Default = func(_ context.Context, a lwtest.Admission) error {
+			u := a.Object.(*unstructured.Unstructured)
+			if a.Verb == lwtest.Create {
+				u.SetUID("given")
+				u.SetName("another") // who the object is does not change
+			}
+			return unstructured.SetNestedField(u.Object, "yes", "spec", "defaulted")
+		}
+		r.Validate = func(_ context.Context, a lwtest.Admission) error {
+			seen = append(seen, fmt.Sprintf("%s %s %t %t %t", a.Verb, a.Subresource, a.Object != nil, a.Old != nil, a.DryRun))
+			u, _ := a.Object.(*unstructured.Unstructured)
+			if u != nil && u.GetAnnotations()["bad"] != "" {
+				return field.ErrorList{field.Forbidden(field.NewPath("metadata", "annotations"), "bad")}.ToAggregate()
+			}
+			return nil
+		}
+		s := lwtest.NewServer(t, r)
+		for _, step := range []struct {
+			method, path, contentType, body string
+			code                            int
+			says                            string
+		}{
+			{"POST", "jobs", "application/json", `{"metadata":{"name":"a"}}`, 201, `"uid":"given"`},
+			{"PATCH", "jobs/a?dryRun=All", mergePatch, `{"spec":{"defaulted":"no"}}`, 200, `"defaulted":"yes"`},
+			{"PATCH", "jobs/a", mergePatch, `{"metadata":{"annotations":{"bad":"1"}}}`, 422, `"field":"metadata.annotations"`},
+			{"PATCH", "jobs/a/status", mergePatch, `{"status":{"n":1}}`, 200, `"n":1`},
+			{"PUT", "jobs/a", "application/json", `{"metadata":{"name":"a"}}`, 422, "must be specified for an update"},
+			{"DELETE", "jobs/a", "", "", 200, ""},
+		} {
+			if code, body := sendWrite(s, step.method, step.path, step.contentType, step.body); code != step.code || !strings.Contains(body, step.says) {
+				t.Errorf("%s %s: %d %s, want %d %s", step.method, step.path, code, body, step.code, step.says)
+			}
+		}
+		want := []string{"create  true false false", "update  true true true", "update  true true false", "update status true true false", "delete  false true false"}
+		if diff := cmp.Diff(want, seen); diff != "" {
+			t.Errorf("seen: (-want +got)\n%s", diff)
 		}
 	})
 }

@@ -9,6 +9,7 @@ require (
 	github.com/go-lw/lw/controllerruntime v0.1.0
 	github.com/go-lw/lw/etcd v0.1.0
 	github.com/go-lw/lw/prom v0.1.0
+	github.com/go-lw/lw/simulate v0.1.0
 	github.com/google/go-cmp v0.7.0
 	github.com/prometheus/client_golang v1.24.1
 	go.etcd.io/etcd/client/v3 v3.7.0
@@ -126,4 +127,5 @@ replace (
 	github.com/go-lw/lw/controllerruntime => ../../controllerruntime
 	github.com/go-lw/lw/etcd => ../../etcd
 	github.com/go-lw/lw/prom => ../../prom
+	github.com/go-lw/lw/simulate => ../../simulate
 )

@@ -40,6 +40,8 @@ type Resource struct {
 	Managed, Versioned bool
 	// Grace leaves Pods to their kubelet when they are deleted; see podGrace.
 	Grace bool
+	// Extend gives the engine of writes what else it is to know of the resource. nil: nothing.
+	Extend func(k *registry.Kind)
 	// Schema is the OpenAPI schema of the objects; see [registry.Kind.SetSchema].
 	Schema []byte
 	// Versions are others in which the objects are served. Convert makes the JSON of an object that of
@@ -104,6 +106,9 @@ func (r *Resource) kind() *registry.Kind {
 	}
 	if r.Group == "rbac.authorization.k8s.io" { // as system:node
 		k.ValidateName = func(string, bool) []string { return nil }
+	}
+	if r.Extend != nil {
+		r.Extend(k)
 	}
 	return k
 }

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -15,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -22,7 +25,7 @@ import (
 // fresh returns the object that was sent, which the caller may change.
 func (w *Write) fresh() (*Object, error) {
 	o := *w.sent
-	if w.attempts > 1 || w.kind.Default != nil {
+	if w.attempts > 1 || w.kind.Default != nil || w.kind.Mutate != nil {
 		// What an earlier attempt was given belongs to the functions of the user.
 		o.Meta = *o.Meta.DeepCopy()
 		if w.kind.Type != nil {
@@ -85,7 +88,7 @@ func (w *Write) insert(ctx context.Context, o *Object) (Outcome, error) {
 		}
 	}
 	w.dedupOwners(m)
-	if err := w.defaults(o); err != nil {
+	if err := w.defaults(ctx, o, nil); err != nil {
 		return Outcome{}, err
 	}
 	if w.req.Verb != Patch { // an apply has done so
@@ -167,7 +170,7 @@ func (w *Write) replace(ctx context.Context, o, old *Object) (Outcome, error) {
 		return Outcome{}, err
 	}
 	w.dedupOwners(m)
-	if err := w.defaults(o); err != nil {
+	if err := w.defaults(ctx, o, old); err != nil {
 		return Outcome{}, err
 	}
 	applied := w.isApply()
@@ -259,35 +262,49 @@ func (w *Write) checkMeta(m, old *metav1.ObjectMeta) (errs field.ErrorList) {
 	return errs
 }
 
-// defaults lets the user's function fill in what the client has left out.
-func (w *Write) defaults(o *Object) error {
-	if w.kind.Default == nil {
+// defaults lets the user's functions fill in what the client has left out, and change what they like.
+func (w *Write) defaults(ctx context.Context, o, old *Object) error {
+	k := w.kind
+	if k.Default != nil {
+		if err := k.give(o); err != nil {
+			return err
+		}
+		if err := k.Default(o); err != nil {
+			return k.refused(o.Meta.Name, err)
+		}
+		if k.Type != nil && !k.Type.opaque {
+			if err := k.renew(o); err != nil {
+				return err
+			}
+		}
+	}
+	if k.Mutate == nil {
 		return nil
 	}
-	if err := w.kind.give(o); err != nil {
+	if err := k.give(o); err != nil {
 		return err
 	}
-	if err := w.kind.Default(o); err != nil {
-		return w.kind.refused(o.Meta.Name, err)
-	}
-	if w.kind.Type == nil || w.kind.Type.opaque {
-		return nil
-	}
-	return w.kind.renew(o)
-}
-
-// validate asks the user's function. o is nil for a deletion.
-func (w *Write) validate(ctx context.Context, o, old *Object) error {
-	if w.kind.Validate == nil {
-		return nil
-	}
-	if err := w.kind.Validate(ctx, o, old); err != nil {
-		if o == nil {
-			o = old
-		}
-		return w.kind.refused(o.Meta.Name, err)
+	if err := k.Mutate(ctx, w.admission(o, old)); err != nil {
+		return k.refused(o.Meta.Name, err)
 	}
 	return nil
+}
+
+// validate asks the user's functions. o is nil for a deletion.
+func (w *Write) validate(ctx context.Context, o, old *Object) (err error) {
+	if w.kind.Validate != nil {
+		err = w.kind.Validate(ctx, o, old)
+	}
+	if err == nil && w.kind.Admit != nil {
+		err = w.kind.Admit(ctx, w.admission(o, old))
+	}
+	if err == nil {
+		return nil
+	}
+	if o == nil {
+		o = old
+	}
+	return w.kind.refused(o.Meta.Name, err)
 }
 
 // refused is the answer to what a function of the user's has refused.
@@ -351,4 +368,61 @@ func (w *Write) warnOfFinalizers(finalizers, old []string) {
 			w.warn([]error{fmt.Errorf("metadata.finalizers: %q: prefer a domain-qualified finalizer name including a path (/) to avoid accidental conflicts with other finalizer writers", f)})
 		}
 	}
+}
+
+// admission returns what the admission of the user is asked about.
+func (w *Write) admission(o, old *Object) *Admission {
+	a := &Admission{Verb: Update, Subresource: w.req.Subresource, Object: o, Old: old, UserAgent: w.req.UserAgent, DryRun: w.DryRun}
+	switch {
+	case o == nil:
+		a.Verb = Delete
+	case old == nil:
+		a.Verb = Create
+	}
+	return a
+}
+
+// Open returns a copy of an object for a function of the user's: a value of the Kind's Type, or an
+// unstructured one. It returns nil for nil.
+func (k *Kind) Open(o *Object) (runtime.Object, error) {
+	if o == nil {
+		return nil, nil
+	}
+	if k.Type == nil {
+		return k.content(o)
+	}
+	value, _, err := k.Type.decode(k.AppendJSON(nil, o), false)
+	if err != nil {
+		return nil, err
+	}
+	obj, ok := value.(runtime.Object)
+	if !ok {
+		return nil, fmt.Errorf("registry: %T is no runtime.Object", value)
+	}
+	return obj, nil
+}
+
+// Close makes o what the user's function has made of the object that Open has returned. The name and
+// the namespace stay; an object that is not stored yet may be given a UID.
+func (k *Kind) Close(o *Object, obj runtime.Object, create bool) error {
+	m := o.Meta
+	var next *Object
+	var err error
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		var data []byte
+		if data, err = json.Marshal(u.Object); err == nil {
+			next, err = k.Parse(data)
+		}
+	} else {
+		next, err = k.ValueOf(obj)
+	}
+	if err != nil {
+		return err
+	}
+	if given, ok := obj.(metav1.Object); ok && create {
+		m.UID = given.GetUID()
+	}
+	next.keepIdentity(&m)
+	*o = *next
+	return nil
 }

@@ -57,12 +57,24 @@ type Kind struct {
 	// Validate refuses a write by an error. old is nil for a creation, obj is nil for a deletion. An
 	// error that is a Status is answered as it is, a field.ErrorList or any other one as Invalid.
 	Validate func(ctx context.Context, obj, old *Object) error
+	// Mutate and Admit are the admission of a server: after Default and after Validate they change
+	// the object of a write, and refuse the write by an error. nil: there is none.
+	Mutate, Admit func(ctx context.Context, a *Admission) error
 	// FromStored and ToStored convert between the version of the Kind and that in which objects are
 	// stored. They return another object. nil: the versions are the same.
 	FromStored, ToStored func(obj *Object) (*Object, error)
 
 	schema   *given     // nil: what the Type says, or nothing; see SetSchema
 	managers [3]manager // of managedFields; see manage.go
+}
+
+// An Admission is a write that a server admits.
+type Admission struct {
+	Verb        Verb // what becomes of the object: an apply of a new one is a Create, a patch an Update
+	Subresource string
+	Object, Old *Object // Object is nil for a deletion, Old for a creation
+	UserAgent   string
+	DryRun      bool
 }
 
 type manager struct {

@@ -1,0 +1,75 @@
+package simulate
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+
+	"github.com/go-lw/lw/lwtest"
+	"github.com/go-lw/lw/simulate/cluster"
+	"github.com/go-lw/lw/simulate/crd"
+)
+
+// The actors of a cluster, as models that make one write at a time. Package cluster says what each does,
+// and how a Pod is told to fail.
+var (
+	Pods         = Actor{Name: "pods", Act: cluster.Pods}
+	Jobs         = Actor{Name: "jobs", Act: cluster.Jobs}
+	ReplicaSets  = Actor{Name: "replicasets", Act: cluster.ReplicaSets}
+	Deployments  = Actor{Name: "deployments", Act: cluster.Deployments}
+	StatefulSets = Actor{Name: "statefulsets", Act: cluster.StatefulSets}
+	Endpoints    = Actor{Name: "endpoints", Act: cluster.Endpoints}
+	Nodes        = Actor{Name: "nodes", Act: cluster.Nodes}
+	Claims       = Actor{Name: "claims", Act: cluster.Claims}
+)
+
+// prepare gathers what the server serves, with its defaults and admission, in w.Resources.
+func (w *World) prepare() error {
+	var resources []lwtest.Resource
+	if w.CRDs != "" {
+		definitions, err := crd.Load(os.DirFS(w.CRDs))
+		if err != nil {
+			return err
+		}
+		for _, d := range definitions {
+			resources = append(resources, d.Resource)
+		}
+	}
+	taken := map[string]bool{}
+	for _, r := range w.Resources {
+		taken[r.Group+"/"+r.Plural] = true
+	}
+	for _, r := range append(resources, cluster.Resources()...) {
+		if !taken[r.Group+"/"+r.Plural] {
+			w.Resources = append(w.Resources, r)
+		}
+	}
+	w.Resources = cluster.Admit(w.Resources, w.Admit...)
+	return nil
+}
+
+// ModuleDir returns a folder of a module that the test is built with: the CRDs of a program that is not
+// in the module of the test. It panics if there is no such module.
+func ModuleDir(module, folder string) string {
+	known := "SIMULATE_DIR_" + strings.NewReplacer("/", "_", ".", "_", "-", "_").Replace(module)
+	dir := os.Getenv(known) // a worker need not ask again
+	if dir == "" {
+		query := module
+		if info, ok := debug.ReadBuildInfo(); ok {
+			for _, dep := range info.Deps {
+				if dep.Path == module && dep.Replace == nil {
+					query += "@" + dep.Version
+				}
+			}
+		}
+		out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", query).Output()
+		if dir = strings.TrimSpace(string(out)); err != nil || dir == "" {
+			panic(fmt.Sprintf("simulate: go list -m %s: %v: run the test within the module that requires it", query, err))
+		}
+		os.Setenv(known, dir)
+	}
+	return filepath.Join(dir, filepath.FromSlash(folder))
+}

@@ -1,0 +1,276 @@
+package cluster_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/lwtest"
+	"github.com/go-lw/lw/simulate/cluster"
+)
+
+type act = func(ctx context.Context, s *lwtest.Server) (string, error)
+
+// A bench is a server with a client and actors.
+type bench struct {
+	t      *testing.T
+	server *lwtest.Server
+	client kubernetes.Interface
+	did    []string
+}
+
+func newBench(t *testing.T, hooks ...cluster.Admission) *bench {
+	s := lwtest.NewServer(t, cluster.Admit(cluster.Resources(), hooks...)...)
+	c, err := kubernetes.NewForConfig(&rest.Config{Host: s.URL(), Transport: s.Client().Transport, QPS: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &bench{t: t, server: s, client: c}
+}
+
+// settle lets actors act, and time pass, until nobody has done anything for a minute.
+func (b *bench) settle(actors ...act) {
+	b.t.Helper()
+	for idle := 0; idle < 60; {
+		did := ""
+		for _, a := range append(actors, func(context.Context, *lwtest.Server) (string, error) { return b.server.Collect(), nil }) {
+			before := b.server.ResourceVersion()
+			var err error
+			if did, err = a(b.t.Context(), b.server); err != nil {
+				b.t.Fatal(err)
+			}
+			if after := b.server.ResourceVersion(); did == "" && after != before {
+				b.t.Fatalf("an actor has written and says nothing: %v", b.did)
+			}
+			if did != "" {
+				break
+			}
+		}
+		if did == "" {
+			idle++
+			time.Sleep(time.Second)
+			continue
+		}
+		idle = 0
+		if b.did = append(b.did, did); len(b.did) > 500 {
+			b.t.Fatalf("the actors do not come to rest: %v", b.did[len(b.did)-10:])
+		}
+	}
+}
+
+func must[T any](t *testing.T, v T, err error) T {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// pods are those of a server: name, phase, and whether they are ready.
+func (b *bench) pods() (out []string) {
+	for pod := range lwtest.Objects[*corev1.Pod](b.server, "pods").All() {
+		name, is := pod.Name, ""
+		if job, ok := pod.Labels["job-name"]; ok {
+			name = job // the rest of the name is generated
+		}
+		for _, c := range pod.Status.Conditions {
+			if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+				is = " ready"
+			}
+		}
+		out = append(out, fmt.Sprintf("%s %s%s", name, pod.Status.Phase, is))
+	}
+	slices.Sort(out)
+	return out
+}
+
+func template(labels map[string]string, fate string) corev1.PodTemplateSpec {
+	t := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{RestartPolicy: "Never", Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
+	if fate != "" {
+		t.Annotations = map[string]string{cluster.Fate: fate}
+	}
+	return t
+}
+
+// A Job comes to its end, as its Pods' fate and its own fields say.
+func TestJobs(t *testing.T) {
+	for name, test := range map[string]struct {
+		spec       batchv1.JobSpec
+		fate       string
+		conditions string
+		pods       []string
+	}{
+		"one":       {batchv1.JobSpec{}, "", "SuccessCriteriaMet Complete", []string{"j Succeeded"}},
+		"indexed":   {batchv1.JobSpec{Completions: new(int32(2)), Parallelism: new(int32(2)), CompletionMode: new(batchv1.IndexedCompletion)}, "", "SuccessCriteriaMet Complete", []string{"j Succeeded", "j Succeeded"}},
+		"fails":     {batchv1.JobSpec{BackoffLimit: new(int32(1))}, "Failed", "FailureTarget Failed", []string{"j Failed", "j Failed"}},
+		"suspended": {batchv1.JobSpec{Suspend: new(true)}, "", "Suspended", nil},
+		"runs":      {batchv1.JobSpec{Parallelism: new(int32(2)), Completions: new(int32(3))}, "Running", "", []string{"j Running ready", "j Running ready"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t)
+				jobs := b.client.BatchV1().Jobs("default")
+				job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j"}, Spec: test.spec}
+				job.Spec.Template = template(nil, test.fate)
+				_, err := jobs.Create(t.Context(), job, metav1.CreateOptions{})
+				must(t, job, err)
+				b.settle(cluster.Jobs, cluster.Pods)
+				job, err = jobs.Get(t.Context(), "j", metav1.GetOptions{})
+				var conditions []string
+				for _, c := range must(t, job, err).Status.Conditions {
+					if c.Status == corev1.ConditionTrue {
+						conditions = append(conditions, string(c.Type))
+					}
+				}
+				if got := strings.Join(conditions, " "); got != test.conditions {
+					t.Errorf("the conditions are %q, want %q", got, test.conditions)
+				}
+				if diff := cmp.Diff(test.pods, b.pods()); diff != "" {
+					t.Errorf("pods: (-want +got)\n%s", diff)
+				}
+				// Its deletion takes the Pods with it.
+				background := metav1.DeletePropagationBackground
+				if err := jobs.Delete(t.Context(), "j", metav1.DeleteOptions{PropagationPolicy: &background}); err != nil {
+					t.Fatal(err)
+				}
+				if b.settle(cluster.Jobs, cluster.Pods); b.pods() != nil {
+					t.Errorf("pods are left: %v", b.pods())
+				}
+			})
+		})
+	}
+}
+
+// Sets make their Pods, replace them when the template changes, and shrink.
+func TestSets(t *testing.T) {
+	labels := map[string]string{"app": "a"}
+	selector := &metav1.LabelSelector{MatchLabels: labels}
+	every := []act{cluster.Deployments, cluster.ReplicaSets, cluster.StatefulSets, cluster.Claims, cluster.Pods, cluster.Endpoints, cluster.Nodes}
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: corev1.ServiceSpec{Selector: labels, Ports: []corev1.ServicePort{{Port: 80}}}}
+		_, err := b.client.CoreV1().Services("default").Create(t.Context(), svc, metav1.CreateOptions{})
+		must(t, svc, err)
+		sets := b.client.AppsV1().StatefulSets("default")
+		set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "w"}, Spec: appsv1.StatefulSetSpec{
+			Replicas: new(int32(2)), Selector: selector, Template: template(labels, "Running"), VolumeClaimTemplates: []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"}}},
+		}}
+		set.Spec.Template.Spec.RestartPolicy = ""
+		_, err = sets.Create(t.Context(), set, metav1.CreateOptions{})
+		must(t, set, err)
+		b.settle(every...)
+		if diff := cmp.Diff([]string{"w-0 Running ready", "w-1 Running ready"}, b.pods()); diff != "" {
+			t.Errorf("pods: (-want +got)\n%s", diff)
+		}
+		if first, second := slices.Index(b.did, "pod default/w-0 is ready"), slices.Index(b.did, "StatefulSet w makes pod w-1"); first < 0 || second < first {
+			t.Errorf("the second pod does not wait for the first: %v", b.did)
+		}
+		set, err = sets.Get(t.Context(), "w", metav1.GetOptions{})
+		if st := must(t, set, err).Status; st.ReadyReplicas != 2 || st.UpdatedReplicas != 2 || st.CurrentRevision != st.UpdateRevision || st.CurrentRevision == "" {
+			t.Errorf("the status is %+v", st)
+		}
+		old := set.Status.CurrentRevision
+		set.Spec.Template.Spec.Containers[0].Image = "other"
+		set.Spec.Replicas = new(int32(1))
+		if _, err := sets.Update(t.Context(), set, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		b.settle(every...)
+		pod, err := b.client.CoreV1().Pods("default").Get(t.Context(), "w-0", metav1.GetOptions{})
+		if must(t, pod, err).Spec.Containers[0].Image != "other" || pod.Labels[appsv1.StatefulSetRevisionLabel] == old || len(b.pods()) != 1 {
+			t.Errorf("the pods are %v, of %v", b.pods(), pod.Labels)
+		}
+		slices := must(t, lwtest.Objects[*discoveryv1.EndpointSlice](b.server, "endpointslices"), nil)
+		for slice := range slices.All() {
+			if len(slice.Endpoints) != 1 || !*slice.Endpoints[0].Conditions.Ready || *slice.Ports[0].Port != 80 {
+				t.Errorf("the slice is %+v", slice)
+			}
+		}
+		set, err = sets.Get(t.Context(), "w", metav1.GetOptions{})
+		must(t, set, err).Spec.ServiceName = "other"
+		if _, err := sets.Update(t.Context(), set, metav1.UpdateOptions{}); err == nil || !strings.Contains(err.Error(), "immutable") {
+			t.Errorf("another serviceName: %v", err)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		deployments := b.client.AppsV1().Deployments("default")
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "d"}, Spec: appsv1.DeploymentSpec{Replicas: new(int32(3)), Selector: selector, Template: template(labels, "Running")}}
+		d.Spec.Template.Spec.RestartPolicy = ""
+		_, err := deployments.Create(t.Context(), d, metav1.CreateOptions{})
+		must(t, d, err)
+		b.settle(every...)
+		d, err = deployments.Get(t.Context(), "d", metav1.GetOptions{})
+		must(t, d, err).Spec.Template.Spec.Containers[0].Image = "other"
+		if _, err := deployments.Update(t.Context(), d, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		b.settle(every...)
+		d, err = deployments.Get(t.Context(), "d", metav1.GetOptions{})
+		if st := must(t, d, err).Status; st.ReadyReplicas != 3 || st.UpdatedReplicas != 3 || st.Replicas != 3 || len(b.pods()) != 3 {
+			t.Errorf("the status is %+v, the pods %v", st, b.pods())
+		}
+		for pod := range lwtest.Objects[*corev1.Pod](b.server, "pods").All() {
+			if pod.Spec.Containers[0].Image != "other" {
+				t.Errorf("%s is of the old template", pod.Name)
+			}
+		}
+	})
+}
+
+// Webhooks change and refuse writes, also those of actors, which try again when the webhook allows it.
+func TestAdmit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		open := false
+		b := newBench(t, cluster.Admission{
+			Plural: "pods",
+			Default: func(_ context.Context, a lwtest.Admission) error {
+				a.Object.(*corev1.Pod).Spec.NodeSelector = map[string]string{"zone": "a"}
+				return nil
+			},
+			Validate: func(_ context.Context, a lwtest.Admission) error {
+				if a.Verb == lwtest.Create && !open {
+					return errors.New("not yet")
+				}
+				return nil
+			},
+		})
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"zone": "b"}}}
+		_, err := b.client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
+		must(t, node, err)
+		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j"}, Spec: batchv1.JobSpec{Template: template(nil, "")}}
+		_, err = b.client.BatchV1().Jobs("default").Create(t.Context(), job, metav1.CreateOptions{})
+		must(t, job, err)
+		if b.settle(cluster.Jobs, cluster.Pods, cluster.Nodes); b.pods() != nil {
+			t.Errorf("the webhook has refused %v", b.pods())
+		}
+		open = true
+		b.settle(cluster.Jobs, cluster.Pods)
+		if diff := cmp.Diff([]string{"j Pending"}, b.pods()); diff != "" {
+			t.Errorf("no node has the labels: (-want +got)\n%s", diff)
+		}
+		n, err := lwtest.Objects[*corev1.Node](b.server, "nodes").Get(lw.Key{Name: "n"})
+		must(t, n, err).Labels["zone"] = "a"
+		_, err = lwtest.Objects[*corev1.Node](b.server, "nodes").Update(n)
+		must(t, n, err)
+		b.settle(cluster.Jobs, cluster.Pods)
+		if diff := cmp.Diff([]string{"j Succeeded"}, b.pods()); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
+	})
+}

@@ -1,0 +1,175 @@
+// Package cluster has small models of what a cluster does beside a controller: the built-in kinds with
+// the defaults that a server fills in, and actors such as the Job controller and the kubelets. An actor
+// makes one write at a time. What it does depends on the objects of the server and on the time alone.
+package cluster
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/go-lw/lw/lwtest"
+)
+
+// Resources returns the built-in kinds that controllers use, with the defaults of a real server as far
+// as controllers look at them. A server needs Resources of its own.
+func Resources() []lwtest.Resource {
+	all := []lwtest.Resource{
+		{Plural: "pods", Kind: "Pod", Status: true, Grace: true, Type: &corev1.Pod{}, Fields: []string{"spec.nodeName", "spec.schedulerName", "status.phase"}},
+		{Plural: "services", Kind: "Service", Status: true, Type: &corev1.Service{}},
+		{Plural: "configmaps", Kind: "ConfigMap", Type: &corev1.ConfigMap{}},
+		{Plural: "secrets", Kind: "Secret", Type: &corev1.Secret{}, Fields: []string{"type"}},
+		{Plural: "serviceaccounts", Kind: "ServiceAccount", Type: &corev1.ServiceAccount{}},
+		{Plural: "events", Kind: "Event", Type: &corev1.Event{}, Fields: []string{"involvedObject.name", "involvedObject.kind", "involvedObject.uid"}},
+		{Plural: "endpoints", Kind: "Endpoints", Type: &corev1.Endpoints{}},
+		{Plural: "nodes", Kind: "Node", Cluster: true, Status: true, Type: &corev1.Node{}, Fields: []string{"spec.unschedulable"}},
+		{Plural: "namespaces", Kind: "Namespace", Cluster: true, Status: true, Type: &corev1.Namespace{}, Fields: []string{"status.phase"}},
+		{Plural: "persistentvolumeclaims", Kind: "PersistentVolumeClaim", Status: true, Type: &corev1.PersistentVolumeClaim{}},
+		{Plural: "persistentvolumes", Kind: "PersistentVolume", Cluster: true, Status: true, Type: &corev1.PersistentVolume{}},
+		{Plural: "resourcequotas", Kind: "ResourceQuota", Status: true, Type: &corev1.ResourceQuota{}},
+		{Group: "apps", Plural: "deployments", Kind: "Deployment", Status: true, Scale: true, Type: &appsv1.Deployment{}},
+		{Group: "apps", Plural: "replicasets", Kind: "ReplicaSet", Status: true, Scale: true, Type: &appsv1.ReplicaSet{}},
+		{Group: "apps", Plural: "statefulsets", Kind: "StatefulSet", Status: true, Scale: true, Type: &appsv1.StatefulSet{}},
+		{Group: "apps", Plural: "daemonsets", Kind: "DaemonSet", Status: true, Type: &appsv1.DaemonSet{}},
+		{Group: "apps", Plural: "controllerrevisions", Kind: "ControllerRevision", Type: &appsv1.ControllerRevision{}},
+		{Group: "batch", Plural: "jobs", Kind: "Job", Status: true, Type: &batchv1.Job{}},
+		{Group: "batch", Plural: "cronjobs", Kind: "CronJob", Status: true, Type: &batchv1.CronJob{}},
+		{Group: "coordination.k8s.io", Plural: "leases", Kind: "Lease", Type: &coordinationv1.Lease{}},
+		{Group: "discovery.k8s.io", Plural: "endpointslices", Kind: "EndpointSlice", Type: &discoveryv1.EndpointSlice{}},
+		{Group: "events.k8s.io", Plural: "events", Kind: "Event", Type: &eventsv1.Event{}},
+		{Group: "networking.k8s.io", Plural: "ingresses", Kind: "Ingress", Status: true, Type: &networkingv1.Ingress{}},
+		{Group: "networking.k8s.io", Plural: "networkpolicies", Kind: "NetworkPolicy", Type: &networkingv1.NetworkPolicy{}},
+		{Group: "policy", Plural: "poddisruptionbudgets", Kind: "PodDisruptionBudget", Status: true, Type: &policyv1.PodDisruptionBudget{}},
+		{Group: "autoscaling", Version: "v2", Plural: "horizontalpodautoscalers", Kind: "HorizontalPodAutoscaler", Status: true, Type: &autoscalingv2.HorizontalPodAutoscaler{}},
+		{Group: "rbac.authorization.k8s.io", Plural: "roles", Kind: "Role", Type: &rbacv1.Role{}},
+		{Group: "rbac.authorization.k8s.io", Plural: "rolebindings", Kind: "RoleBinding", Type: &rbacv1.RoleBinding{}},
+		{Group: "rbac.authorization.k8s.io", Plural: "clusterroles", Kind: "ClusterRole", Cluster: true, Type: &rbacv1.ClusterRole{}},
+		{Group: "rbac.authorization.k8s.io", Plural: "clusterrolebindings", Kind: "ClusterRoleBinding", Cluster: true, Type: &rbacv1.ClusterRoleBinding{}},
+		{Group: "scheduling.k8s.io", Plural: "priorityclasses", Kind: "PriorityClass", Cluster: true, Type: &schedulingv1.PriorityClass{}},
+		{Group: "storage.k8s.io", Plural: "storageclasses", Kind: "StorageClass", Cluster: true, Type: &storagev1.StorageClass{}},
+	}
+	jobs := 0
+	for i := range all {
+		all[i].Managed, all[i].Validate = true, immutable
+		all[i].Default = func(_ context.Context, a lwtest.Admission) error {
+			if a.Verb == lwtest.Delete {
+				return nil
+			}
+			if job, ok := a.Object.(*batchv1.Job); ok && a.Verb == lwtest.Create {
+				// The server selects a Job's Pods by its UID, so it must be known before the Job is stored.
+				jobs++
+				job.UID = types.UID(fmt.Sprintf("00000000-0000-4000-9000-%012x", jobs))
+			}
+			setDefaults(a.Object, a.Verb == lwtest.Create)
+			return nil
+		}
+	}
+	return all
+}
+
+// An Admission is one of a project's own webhooks, as functions: what its handlers are made of.
+type Admission struct {
+	Group, Plural string // of the objects; the core group is ""
+	// Subresource is "" for the objects themselves, as that of most webhooks.
+	Subresource string
+	// Default changes a.Object. Validate refuses a write. Nil: it does nothing. Their objects have the
+	// Type of the resource, or are of Object's type if that is set, or are unstructured.
+	Default, Validate func(ctx context.Context, a lwtest.Admission) error
+	Object            runtime.Object
+}
+
+// Admit returns resources that admit their writes by webhooks: the defaults of the schema come before
+// and after those of the webhooks, and the validation of the schema before theirs.
+func Admit(resources []lwtest.Resource, hooks ...Admission) []lwtest.Resource {
+	out := append([]lwtest.Resource(nil), resources...)
+	for i := range out {
+		for _, hook := range hooks {
+			if r := &out[i]; r.Group == hook.Group && r.Plural == hook.Plural {
+				r.Default, r.Validate = hook.defaults(r.Default), hook.validate(r.Validate)
+			}
+		}
+	}
+	return out
+}
+
+type admit = func(ctx context.Context, a lwtest.Admission) error
+
+func (hook Admission) defaults(schema admit) admit {
+	if hook.Default == nil {
+		return schema
+	}
+	return func(ctx context.Context, a lwtest.Admission) error {
+		if schema != nil {
+			if err := schema(ctx, a); err != nil {
+				return err
+			}
+		}
+		if a.Subresource != hook.Subresource {
+			return nil
+		}
+		typed, err := hook.typed(a)
+		if err == nil {
+			err = hook.Default(ctx, typed)
+		}
+		if err == nil && hook.Object != nil {
+			err = convert(typed.Object, a.Object)
+		}
+		if err == nil && schema != nil {
+			err = schema(ctx, a)
+		}
+		return err
+	}
+}
+
+func (hook Admission) validate(schema admit) admit {
+	if hook.Validate == nil {
+		return schema
+	}
+	return func(ctx context.Context, a lwtest.Admission) error {
+		if schema != nil {
+			if err := schema(ctx, a); err != nil {
+				return err
+			}
+		}
+		if a.Subresource != hook.Subresource {
+			return nil
+		}
+		typed, err := hook.typed(a)
+		if err != nil {
+			return err
+		}
+		return hook.Validate(ctx, typed)
+	}
+}
+
+// typed returns a with objects of the hook's type.
+func (hook Admission) typed(a lwtest.Admission) (lwtest.Admission, error) {
+	if hook.Object == nil {
+		return a, nil
+	}
+	for _, obj := range []*runtime.Object{&a.Object, &a.Old} {
+		if *obj == nil {
+			continue
+		}
+		out := hook.Object.DeepCopyObject()
+		if err := convert(*obj, out); err != nil {
+			return a, err
+		}
+		*obj = out
+	}
+	return a, nil
+}

@@ -1,0 +1,205 @@
+package crd_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/go-lw/lw/lwtest"
+	"github.com/go-lw/lw/simulate/crd"
+)
+
+const crews = `
+kind: Kustomization
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: crews.example.com}
+spec:
+  group: example.com
+  names: {plural: crews, singular: crew, kind: Crew, listKind: CrewList}
+  scope: Namespaced
+  versions:
+  - name: v1beta1
+    served: true
+    storage: false
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+  - name: v1
+    served: true
+    storage: true
+    subresources: {status: {}, scale: {specReplicasPath: .spec.replicas, statusReplicasPath: .status.replicas}}
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            x-kubernetes-validations:
+            - {rule: "self.replicas < 10", message: "a crew has less than ten"}
+            properties:
+              replicas: {type: integer, default: 3, minimum: 0}
+              name: {type: string, x-kubernetes-validations: [{rule: "self == oldSelf", message: "the name stays"}]}
+              tags: {type: array, items: {type: string}, x-kubernetes-list-type: set}
+              since: {type: string, format: date-time}
+              steps: {type: array, items: {type: string}}
+              jobs:
+                type: array
+                x-kubernetes-list-type: map
+                x-kubernetes-list-map-keys: [name]
+                items: {type: object, required: [name], properties: {name: {type: string}, count: {type: integer, default: 1}}}
+          status:
+            type: object
+            properties: {replicas: {type: integer, maximum: 9}, phase: {type: string}}
+`
+
+func load(t *testing.T, files map[string]string) ([]*crd.Definition, error) {
+	t.Helper()
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	fsys := fstest.MapFS{}
+	for name, text := range files {
+		fsys[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	first, err := crd.Load(fsys)
+	if err == nil {
+		// What the cache has must be the same.
+		again, err := crd.Load(fsys)
+		if err != nil || len(again) != len(first) {
+			t.Errorf("read again: %d definitions, %v; want %d", len(again), err, len(first))
+		}
+		return again, err
+	}
+	return first, err
+}
+
+func send(t *testing.T, s *lwtest.Server, method, path, contentType, body string) (int, map[string]any) {
+	t.Helper()
+	r, err := http.NewRequest(method, s.URL()+"/apis/example.com/"+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", contentType)
+	resp, err := s.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := &unstructured.Unstructured{}
+	if err := u.UnmarshalJSON(data); err != nil {
+		t.Fatalf("%v: %s", err, data)
+	}
+	return resp.StatusCode, u.Object
+}
+
+// A resource of a definition takes and refuses what a cluster does.
+func TestResource(t *testing.T) {
+	all, err := load(t, map[string]string{"bases/crews.yaml": crews})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const crew = "v1/namespaces/default/crews"
+	// Each step is made on what the steps before it have left.
+	steps := []struct {
+		name, method, path, contentType, body string
+		code                                  int
+		says                                  string         // of an error
+		want                                  map[string]any // the spec, or the status of a write to it
+	}{
+		{"rules", "POST", crew, "application/json", `{"metadata":{"name":"a"},"spec":{"replicas":10}}`, 422, "a crew has less than ten", nil},
+		{"values", "POST", crew, "application/json", `{"metadata":{"name":"a"},"spec":{"replicas":-1}}`, 422, "spec.replicas", nil},
+		{"sets", "POST", crew, "application/json", `{"metadata":{"name":"a"},"spec":{"tags":["x","x"]}}`, 422, "Duplicate value", nil},
+		{"types", "POST", crew, "application/json", `{"metadata":{"name":"a"},"spec":{"replicas":"x"}}`, 422, "must be of type integer", nil},
+		{"strict", "POST", crew + "?fieldValidation=Strict", "application/json", `{"metadata":{"name":"a"},"spec":{"other":1}}`, 400, "spec.other", nil},
+		{"defaults and pruning", "POST", crew, "application/json", `{"metadata":{"name":"a"},"spec":{"name":"a","other":1,"jobs":[{"name":"x"}]}}`, 201, "",
+			map[string]any{"replicas": int64(3), "name": "a", "jobs": []any{map[string]any{"name": "x", "count": int64(1)}}}},
+		{"transitions", "PATCH", crew + "/a", "application/merge-patch+json", `{"spec":{"name":"b"}}`, 422, "the name stays", nil},
+		{"an update without a version", "PUT", crew + "/a", "application/json", `{"metadata":{"name":"a"}}`, 422, "must be specified for an update", nil},
+		{"apply merges by key", "PATCH", crew + "/a?fieldManager=x", "application/apply-patch+yaml",
+			`{"apiVersion":"example.com/v1","kind":"Crew","metadata":{"name":"a"},"spec":{"jobs":[{"name":"y","count":2}]}}`, 200, "",
+			map[string]any{"replicas": int64(3), "name": "a", "jobs": []any{map[string]any{"name": "x", "count": int64(1)}, map[string]any{"name": "y", "count": int64(2)}}}},
+		{"the status is checked", "PATCH", crew + "/a/status", "application/merge-patch+json", `{"status":{"replicas":10}}`, 422, "status.replicas", nil},
+		{"the status alone", "PATCH", crew + "/a/status", "application/merge-patch+json", `{"spec":{"name":"b"},"status":{"replicas":2,"other":1}}`, 200, "", map[string]any{"replicas": int64(2)}},
+		{"another version", "GET", "v1beta1/namespaces/default/crews/a", "", "", 200, "", nil},
+		{"the scale", "PATCH", crew + "/a/scale", "application/merge-patch+json", `{"spec":{"replicas":5}}`, 200, "", map[string]any{"replicas": int64(2)}},
+		{"the scale is checked", "PATCH", crew + "/a/scale", "application/merge-patch+json", `{"spec":{"replicas":11}}`, 422, "less than ten", nil},
+		{"a deletion is not", "DELETE", crew + "/a", "", "", 200, "", nil},
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s := lwtest.NewServer(t, all[0].Resource)
+		for _, step := range steps {
+			code, got := send(t, s, step.method, step.path, step.contentType, step.body)
+			if says, _ := got["message"].(string); code != step.code || !strings.Contains(says, step.says) {
+				t.Errorf("%s: %d %v, want %d %q", step.name, code, got, step.code, step.says)
+			}
+			if step.want == nil {
+				continue
+			}
+			part := "spec"
+			if strings.HasPrefix(step.name, "the s") {
+				part = "status"
+			}
+			if diff := cmp.Diff(step.want, got[part]); diff != "" {
+				t.Errorf("%s: (-want +got)\n%s", step.name, diff)
+			}
+		}
+	})
+}
+
+// Lists that are sets or maps have no order, and times no value.
+func TestShape(t *testing.T) {
+	all, err := load(t, map[string]string{"crews.yaml": crews})
+	if err != nil {
+		t.Fatal(err)
+	}
+	normal := func(tags, steps []any, jobs ...any) map[string]any {
+		return all[0].Shape.Normalize(map[string]any{
+			"metadata": map[string]any{"name": "a", "uid": tags[0], "resourceVersion": "1", "finalizers": tags},
+			"spec":     map[string]any{"tags": tags, "steps": steps, "jobs": jobs, "since": tags[1]},
+		})
+	}
+	x, y := map[string]any{"name": "x", "count": int64(2)}, map[string]any{"name": "y", "count": int64(1)}
+	want := normal([]any{"a", "b"}, []any{"a", "b"}, x, y)
+	if diff := cmp.Diff(want, normal([]any{"b", "a"}, []any{"a", "b"}, y, x)); diff != "" {
+		t.Errorf("the order of sets counts: (-want +got)\n%s", diff)
+	}
+	if cmp.Equal(want, normal([]any{"a", "b"}, []any{"b", "a"}, x, y)) {
+		t.Error("the order of a list that is no set does not count")
+	}
+}
+
+// What cannot be used is named, with its file and what to do.
+func TestErrors(t *testing.T) {
+	for name, test := range map[string]struct {
+		files map[string]string
+		says  []string
+	}{
+		"none":       {map[string]string{"a.yaml": "kind: Kustomization"}, []string{"none has a CustomResourceDefinition", "config/crd/bases"}},
+		"no YAML":    {map[string]string{"a.yaml": "{{ .CustomResourceDefinition }}: : :"}, []string{"a.yaml, document 1", "Helm"}},
+		"v1beta1":    {map[string]string{"a.yaml": "apiVersion: apiextensions.k8s.io/v1beta1\nkind: CustomResourceDefinition"}, []string{"a.yaml", "v1beta1", "controller-gen"}},
+		"no schema":  {map[string]string{"a.yaml": strings.Replace(crews, "replicas: {type: integer, default: 3", "replicas: {default: 3", 1)}, []string{"a.yaml", "crews.example.com", "openAPIV3Schema.properties[spec].properties[replicas].type", "dry-run=server"}},
+		"bad rule":   {map[string]string{"a.yaml": strings.Replace(crews, "self.replicas < 10", "self.replica < 10", 1)}, []string{"crews.example.com", "undefined field 'replica'"}},
+		"not served": {map[string]string{"a.yaml": strings.Replace(crews, "served: true\n    storage: true", "served: false\n    storage: true", 1)}, []string{"crews.example.com", "set served"}},
+		"twice":      {map[string]string{"a.yaml": crews, "b.yaml": crews}, []string{"b.yaml", "a.yaml"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := load(t, test.files)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			for _, says := range test.says {
+				if !strings.Contains(err.Error(), says) {
+					t.Errorf("the error is %q, want %q in it", err, says)
+				}
+			}
+		})
+	}
+}

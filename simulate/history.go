@@ -1,0 +1,377 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/lwtest"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilrand "k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+)
+
+// A history is one run of the program, in one bubble. All of it happens in the bubble's root
+// goroutine, apart from what the program and the server do in theirs.
+type history struct {
+	world  *World
+	plan   plan
+	calm   *calmRun // nil: this is the calm run
+	server *lwtest.Server
+	gate   *gate
+	rng    *rand.Rand // nil: first come, first served
+
+	// The program.
+	cancel   context.CancelFunc
+	ended    chan error
+	restarts int // after it has ended by itself
+
+	// The scheduler.
+	weights map[string]int
+	round   int // how often the program has come to rest
+	steps   int
+	tries   int // the writes that the program has tried
+	writes  int // those that have changed something
+	holds   []*holding
+	used    []bool         // which faults of the plan have happened
+	idle    map[string]int // the actors that had nothing to do, with the change at which that was so
+	absent  map[string]bool
+	last    bool     // the steps are done
+	told    []string // what happened
+
+	// What is known of the server.
+	version  string
+	changes  int // of the version
+	changed  time.Time
+	lasts    map[string]map[string]any // objects, by path, for the story
+	known    map[string]bool           // the UIDs that this start of the program may know of
+	created  map[string]bool
+	children map[string]int
+	fault    map[string]int // how many of each kind have happened
+	pairs    map[string]bool
+}
+
+// A holding is a watch that a fault holds.
+type holding struct {
+	on   string
+	till int // the change that ends it; 0: rest
+}
+
+// A failure ends a history.
+type failure struct {
+	Oracle string // what is wrong, in a few words
+	Text   string
+}
+
+func (f failure) Error() string { return f.Oracle + ": " + f.Text }
+
+// fail ends the history. It is recovered in run.
+func (h *history) fail(oracle, format string, args ...any) {
+	panic(failure{oracle, fmt.Sprintf(format, args...)})
+}
+
+func (h *history) tell(format string, args ...any) {
+	h.told = append(h.told, fmt.Sprintf(format, args...))
+}
+
+// run makes the history within a bubble, and returns what it found.
+func (h *history) run() (out outcome) {
+	h.server = lwtest.StartServer(h.world.resources()...)
+	h.gate = newGate(h.server)
+	h.version, h.changed = h.server.ResourceVersion(), time.Now()
+	h.idle, h.weights, h.known, h.absent, h.children = map[string]int{}, map[string]int{}, map[string]bool{}, map[string]bool{}, map[string]int{}
+	h.fault, h.pairs, h.lasts = map[string]int{}, map[string]bool{}, map[string]map[string]any{}
+	h.used = make([]bool, len(h.plan.faults))
+	if h.plan.order != 0 {
+		h.rng = rand.New(rand.NewPCG(h.plan.order, 1))
+	}
+	utilrand.Seed(int64(h.plan.order) + 1)
+	defer func() {
+		if r := recover(); r != nil {
+			f, ok := r.(failure)
+			if !ok {
+				panic(r)
+			}
+			out.Failure = &f
+			h.gate.crash()
+			if h.cancel != nil {
+				h.cancel()
+				h.await("")
+			}
+		}
+		h.server.Close()
+		out.Told, out.Faults, out.Pairs = h.told, h.fault, keys(h.pairs)
+		out.Writes, out.Children = h.tries, h.children
+	}()
+	h.start()
+	h.settle()
+	if h.world.Steps != nil {
+		h.world.Steps(&W{Server: h.server, h: h})
+	}
+	h.last = true
+	h.settle()
+	out.end = h.state()
+	out.Watched = h.watched()
+	h.compare(out.end)
+	h.restart(&out)
+	h.stop()
+	return out
+}
+
+// An outcome is what a history has shown.
+type outcome struct {
+	Failure  *failure
+	Told     []string
+	Faults   map[string]int
+	Pairs    []string
+	Writes   int
+	Watched  []string
+	Children map[string]int
+	Restart  []string // what a restart wrote at the end
+	Changes  int
+	Leaks    bool // goroutines were left
+	end      State
+}
+
+func (h *history) start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	h.gate.mu.Lock()
+	life := h.gate.life
+	h.gate.mu.Unlock()
+	config := &rest.Config{
+		Host: h.server.URL(), Transport: network{h.gate, life}, QPS: -1,
+		ContentConfig: rest.ContentConfig{ContentType: "application/json"},
+	}
+	h.cancel, h.ended, h.known = cancel, make(chan error, 1), map[string]bool{}
+	h.tell("the program starts")
+	go func() {
+		defer func() {
+			if r := recover(); r != nil {
+				stack := make([]byte, 8<<10)
+				h.ended <- fmt.Errorf("panic: %v\n%s", r, stack[:runtime.Stack(stack, false)])
+			}
+		}()
+		h.ended <- h.world.Start(ctx, config)
+	}()
+}
+
+// await waits until Start returns after its context is done; what: what is said if it fails.
+func (h *history) await(what string) {
+	timeout := time.NewTimer(10 * time.Minute)
+	defer timeout.Stop()
+	for {
+		select {
+		case <-h.ended:
+			h.cancel = nil
+			return
+		case <-h.gate.wake:
+			for requests, _ := h.gate.open(); len(requests) > 0; requests, _ = h.gate.open() {
+				for _, r := range requests {
+					r.answer = h.gate.serve(r)
+					h.gate.release(r)
+				}
+			}
+		case <-timeout.C:
+			if h.cancel = nil; what != "" {
+				h.fail("goroutines", "Start has not returned ten minutes after its context was done (%s): it must end what it started\n%s", what, stacks())
+			}
+			return
+		}
+	}
+}
+
+// crash ends the program as a process ends, and starts it again.
+func (h *history) crash(how string) {
+	h.tell("THE PROGRAM CRASHES %s", how)
+	h.gate.crash()
+	h.cancel()
+	h.await("after a crash")
+	for i, f := range h.plan.faults {
+		if f.what == stale && !h.used[i] && f.at <= h.tries {
+			h.happens(i)
+			h.tell("THE NEXT START READS %s AS THEY WERE %d CHANGES BEFORE", f.on, f.long)
+			for _, verb := range []lwtest.Verb{lwtest.List, lwtest.Stream} {
+				h.server.Inject(lwtest.Fault{Verb: verb, Plural: f.on, Effect: lwtest.Lag(uint64(f.long))})
+			}
+		}
+	}
+	h.start()
+}
+
+// stop ends the program as a signal does.
+func (h *history) stop() {
+	h.cancel()
+	h.await("at the end")
+	h.gate.crash()
+}
+
+// restart starts the program once more when all is done: it may read, and has nothing to write.
+func (h *history) restart(out *outcome) {
+	h.tell("everything is at rest, and the program is stopped and started again, without a fault")
+	h.stop()
+	h.plan.faults, h.used, h.rng = nil, nil, nil
+	before, told := h.writes, len(h.told)
+	h.start()
+	h.settle()
+	if h.writes == before {
+		return
+	}
+	for _, line := range h.told[told:] {
+		if strings.HasPrefix(line, "the program: ") {
+			out.Restart = append(out.Restart, line)
+		}
+	}
+	if h.calm != nil && len(h.calm.Restart) == 0 {
+		h.fail("a restart mends something", "at rest the program had nothing left to do; started again, it made %d writes: what it wrote it should have written before\n  %s",
+			h.writes-before, strings.Join(out.Restart, "\n  "))
+	}
+}
+
+// apply and delete are those of W.
+func (h *history) apply(text string) {
+	for _, obj := range h.objects(text) {
+		h.pause()
+		c := h.collection(obj)
+		key := lw.KeyOf(obj)
+		old, err := c.Get(key)
+		if err == nil {
+			merge(old.Object, obj.Object)
+			_, err = c.Update(old)
+		} else {
+			_, err = c.Create(obj)
+		}
+		if err != nil {
+			h.fail("the world", "Apply of %s %s: %v", obj.GetKind(), key, err)
+		}
+		h.tell("a user applies %s %s", obj.GetKind(), key)
+		h.look()
+	}
+}
+
+func (h *history) delete(text string) {
+	for _, obj := range h.objects(text) {
+		h.pause()
+		if err := h.collection(obj).Delete(lw.KeyOf(obj)); err != nil {
+			h.fail("the world", "Delete of %s %s: %v", obj.GetKind(), lw.KeyOf(obj), err)
+		}
+		h.tell("a user deletes %s %s", obj.GetKind(), lw.KeyOf(obj))
+		h.look()
+	}
+}
+
+// pause lets some things happen before a step of the user, in a history with an order of its own.
+func (h *history) pause() {
+	if h.rng == nil {
+		return
+	}
+	for range h.rng.IntN(8) {
+		if h.rest(); !h.step() {
+			return
+		}
+	}
+	h.rest()
+}
+
+func merge(to, from map[string]any) {
+	for name, v := range from {
+		inner, ok := v.(map[string]any)
+		if old, is := to[name].(map[string]any); ok && is {
+			merge(old, inner)
+		} else {
+			to[name] = v
+		}
+	}
+}
+
+// objects reads YAML, of a file unless it is a text.
+func (h *history) objects(text string) []*unstructured.Unstructured {
+	if !strings.Contains(text, "\n") {
+		b, err := os.ReadFile(text)
+		if err != nil {
+			h.fail("the world", "%v", err)
+		}
+		text = string(b)
+	}
+	var out []*unstructured.Unstructured
+	for doc := range strings.SplitSeq("\n"+text, "\n---") {
+		obj := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(doc), &obj.Object); err != nil {
+			h.fail("the world", "this is no YAML of an object: %v\n%s", err, doc)
+		}
+		if len(obj.Object) > 0 {
+			out = append(out, obj)
+		}
+	}
+	return out
+}
+
+func (h *history) collection(obj *unstructured.Unstructured) *lwtest.Collection[*unstructured.Unstructured] {
+	gvk := obj.GroupVersionKind()
+	for _, r := range h.world.resources() {
+		if r.Version == "" {
+			r.Version = "v1"
+		}
+		if r.Group == gvk.Group && r.Version == gvk.Version && r.Kind == gvk.Kind {
+			if !r.Cluster && obj.GetNamespace() == "" {
+				obj.SetNamespace("default")
+			}
+			return lwtest.Objects[*unstructured.Unstructured](h.server, r.Plural)
+		}
+	}
+	h.fail("the world", "the server has no kind %v: give its Resource to World.Resources", gvk)
+	return nil
+}
+
+func (h *history) watched() []string {
+	var out []string
+	for _, w := range func() []*watch { _, ws := h.gate.open(); return ws }() {
+		if !slices.Contains(out, w.of.plural) {
+			out = append(out, w.of.plural)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// stopped fails if the program has ended by itself, or has panicked.
+func (h *history) stopped() {
+	select {
+	case err := <-h.ended:
+		h.cancel = nil
+		if err != nil && len(h.fault) > 0 && h.restarts < 5 {
+			h.restarts++ // as a cluster would start it again
+			h.tell("THE PROGRAM ENDS: %v", err)
+			h.gate.crash()
+			h.start()
+			return
+		}
+		hint := "it must run until its context is done"
+		if err != nil && strings.Contains(err.Error(), "already exists") {
+			hint = "a restart in one process needs ctrl.Options.Controller.SkipNameValidation"
+		} else if len(h.told) < 3 {
+			hint = "Start should return what the manager's Start returns"
+		}
+		h.fail("the program ends", "Start has returned %v: %s", errors.Join(err), hint)
+	default:
+	}
+	if ps := takePanics(); len(ps) > 0 {
+		h.fail("panic", "%s", ps[0])
+	}
+}
+
+func keys(m map[string]bool) []string {
+	out := make([]string, 0, len(m))
+	for k := range m {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}

@@ -1,0 +1,189 @@
+package simulate
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+type ownerRef = metav1.OwnerReference
+
+var (
+	uidForm  = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+	timeForm = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)`)
+	// nameForm is the end of a name that was generated, as apimachinery's rand.String makes it.
+	nameForm = regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz2456789]{5,10}\b`)
+)
+
+// stem returns a name, or a text with names, without what was generated.
+func stem(name string) string { return nameForm.ReplaceAllString(name, "-*") }
+
+// fields flattens an object to its fields, without what differs from run to run: versions, UIDs,
+// times, generated names and the order of lists that have none.
+func fields(obj *unstructured.Unstructured) map[string]string {
+	out := map[string]string{}
+	generation := fmt.Sprint(obj.GetGeneration())
+	var walk func(path string, v any)
+	walk = func(path string, v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			if len(v) == 0 {
+				out[path] = "{}"
+			}
+			for name, member := range v {
+				walk(path+"."+name, member)
+			}
+		case []any:
+			for i, item := range v {
+				walk(path+"["+itemKey(path, i, item)+"]", item)
+			}
+			if len(v) == 0 {
+				out[path] = "[]"
+			}
+		default:
+			s := fmt.Sprint(v)
+			if strings.HasSuffix(path, "bservedGeneration") {
+				if s == generation {
+					s = "the generation"
+				} else {
+					s = "an older generation"
+				}
+			}
+			s = timeForm.ReplaceAllString(uidForm.ReplaceAllString(s, "<uid>"), "<time>")
+			out[path] = stem(s)
+		}
+	}
+	for name, v := range obj.Object {
+		if name != "metadata" {
+			walk(name, v)
+			continue
+		}
+		meta := maps.Clone(v.(map[string]any))
+		for _, drop := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "deletionGracePeriodSeconds", "generateName"} {
+			delete(meta, drop)
+		}
+		walk(name, meta)
+	}
+	return out
+}
+
+// itemKey names an item of a list: by what it is, if the list has no order.
+func itemKey(path string, i int, item any) string {
+	switch item := item.(type) {
+	case map[string]any:
+		if strings.HasSuffix(path, "ownerReferences") {
+			return fmt.Sprint(item["kind"], " ", stem(fmt.Sprint(item["name"])))
+		}
+		for _, key := range []string{"type", "name", "key", "containerPort", "ip"} {
+			if s, ok := item[key].(string); ok {
+				return stem(s)
+			}
+		}
+	case string:
+		if strings.HasSuffix(path, "finalizers") {
+			return item
+		}
+	}
+	return fmt.Sprint(i)
+}
+
+// difference says how two states differ; "": they do not.
+func difference(calm, here State, varies map[string]bool, named []string) string {
+	a, b := group(calm, varies, named), group(here, varies, named)
+	var out []string
+	for _, name := range sortedKeys(a, b) {
+		was, is := a[name], b[name]
+		// Objects of one generated name are compared as a set.
+		for i := 0; i < len(was); i++ {
+			if j := slices.Index(is, was[i]); j >= 0 {
+				was, is = slices.Delete(was, i, i+1), slices.Delete(is, j, j+1)
+				i--
+			}
+		}
+		for i := range max(len(was), len(is)) {
+			switch {
+			case i >= len(is):
+				out = append(out, "- "+name+" is missing")
+			case i >= len(was):
+				out = append(out, "+ "+name+" is there too")
+			default:
+				out = append(out, lineDiff(name, was[i], is[i])...)
+			}
+		}
+	}
+	return strings.Join(out, "\n")
+}
+
+func sortedKeys[V any](a, b map[string]V) []string {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	return slices.Sorted(maps.Keys(all))
+}
+
+// group returns the objects of a state as texts, by kind and name.
+func group(s State, varies map[string]bool, named []string) map[string][]string {
+	out := map[string][]string{}
+	for _, obj := range s.Objects {
+		name := obj.GetKind() + " " + strings.TrimPrefix(obj.GetNamespace()+"/"+stem(obj.GetName()), "/")
+		f := fields(obj)
+		var lines []string
+		for _, path := range slices.Sorted(maps.Keys(f)) {
+			value := f[path]
+			full := strings.ToLower(obj.GetKind()) + "s." + path
+			if varies[name+" "+path] || slices.ContainsFunc(named, func(v string) bool {
+				return full == v || strings.HasPrefix(full, v+".") || strings.HasPrefix(full, v+"[")
+			}) {
+				continue
+			}
+			lines = append(lines, path+": "+value)
+		}
+		out[name] = append(out[name], strings.Join(lines, "\n"))
+	}
+	for _, texts := range out {
+		slices.Sort(texts)
+	}
+	return out
+}
+
+func lineDiff(name, was, is string) []string {
+	a, b := strings.Split(was, "\n"), strings.Split(is, "\n")
+	var out []string
+	for _, line := range a {
+		if !slices.Contains(b, line) {
+			out = append(out, "- "+name+": "+line)
+		}
+	}
+	for _, line := range b {
+		if !slices.Contains(a, line) {
+			out = append(out, "+ "+name+": "+line)
+		}
+	}
+	return out
+}
+
+// varying returns the fields that differ between two calm runs.
+func varying(a, b State) map[string]bool {
+	out := map[string]bool{}
+	left, right := map[string]map[string]string{}, map[string]map[string]string{}
+	for _, side := range []struct {
+		to map[string]map[string]string
+		s  State
+	}{{left, a}, {right, b}} {
+		for _, obj := range side.s.Objects {
+			side.to[obj.GetKind()+" "+strings.TrimPrefix(obj.GetNamespace()+"/"+stem(obj.GetName()), "/")] = fields(obj)
+		}
+	}
+	for name, f := range left {
+		for _, path := range sortedKeys(f, right[name]) {
+			if right[name] != nil && f[path] != right[name][path] {
+				out[name+" "+path] = true
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,178 @@
+package simulate
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"context"
+	"github.com/go-lw/lw/lwtest"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+)
+
+// A calmRun is what the calm run has shown, with which every history is compared.
+type calmRun struct {
+	Writes, Changes int
+	Watched, Actors []string
+	Children        map[string]int
+	Restart         []string
+	Leaks           bool
+	Varies          map[string]bool // the fields that differ between two calm runs
+	end             State
+}
+
+// state reads all objects of the server, those aside that only tell of the program.
+func (h *history) state() State {
+	var s State
+	seen := map[string]bool{}
+	for _, r := range h.world.resources() {
+		if unheld[r.Plural] || seen[r.Plural] {
+			continue
+		}
+		seen[r.Plural] = true
+		for obj := range lwtest.Objects[*unstructured.Unstructured](h.server, r.Plural).All() {
+			s.Objects = append(s.Objects, obj)
+		}
+	}
+	return s
+}
+
+// look notices what has changed on the server.
+func (h *history) look() {
+	v := h.server.ResourceVersion()
+	if v == h.version {
+		return
+	}
+	h.version = v
+	h.changes++
+	h.changed = time.Now()
+	s := h.state()
+	h.twice(s)
+	if h.world.Always != nil {
+		if err := h.world.Always(s); err != nil {
+			h.fail("Always", "%v", err)
+		}
+	}
+}
+
+// twice counts the children of each owner. It leaves out those of which this start of the program
+// cannot know, and those that are being deleted.
+func (h *history) twice(s State) {
+	count, name := map[string]int{}, map[string]string{}
+	for _, obj := range s.Objects {
+		if obj.GetDeletionTimestamp() != nil || h.calm != nil && !h.known[string(obj.GetUID())] {
+			continue
+		}
+		for _, owner := range obj.GetOwnerReferences() {
+			if owner.Controller == nil || !*owner.Controller {
+				continue
+			}
+			id := string(owner.UID) + obj.GetKind()
+			count[id]++
+			name[id] = fmt.Sprintf("%s of %s %s/%s", obj.GetKind(), owner.Kind, obj.GetNamespace(), stem(owner.Name))
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(count)) {
+		what := name[id]
+		h.children[what] = max(h.children[what], count[id])
+		if h.calm == nil {
+			continue
+		}
+		if most := max(1, h.calm.Children[what]); count[id] > most {
+			h.fail("twice", "there are %d %s at a time, and the calm run never has more than %d; the program could have known of each", count[id], what, most)
+		}
+	}
+}
+
+// orphans fails if an object stays whose owner is gone.
+func (h *history) orphans() {
+	s := h.state()
+	there, kinds := map[string]bool{}, map[string]bool{}
+	for _, obj := range s.Objects {
+		there[string(obj.GetUID())] = true
+	}
+	for _, r := range h.world.resources() {
+		kinds[r.Kind] = true
+	}
+	for _, obj := range s.Objects {
+		owners := obj.GetOwnerReferences()
+		gone := slices.IndexFunc(owners, func(o ownerRef) bool { return kinds[o.Kind] && !there[string(o.UID)] })
+		if gone >= 0 && len(owners) == 1 {
+			h.fail("orphan", "%s %s/%s stays at rest, and its owner %s %s is gone", obj.GetKind(), obj.GetNamespace(), obj.GetName(), owners[gone].Kind, owners[gone].Name)
+		}
+	}
+}
+
+// compare compares the end with that of the calm run.
+func (h *history) compare(end State) {
+	if h.calm == nil {
+		return
+	}
+	diff := difference(h.calm.end, end, h.calm.Varies, h.world.Varies)
+	if diff != "" && (h.world.Ends == nil || !h.world.Ends(h.calm.end, end)) {
+		h.fail("another end", "the end differs from that of the calm run (- calm, + here):\n%s", diff)
+	}
+}
+
+// loop says what does not come to rest.
+func (h *history) loop(steps int) string {
+	var last []string
+	for i := len(h.told) - 1; i >= 0 && len(last) < 12; i-- {
+		last = append(last, h.told[i])
+	}
+	slices.Reverse(last)
+	return fmt.Sprintf("after %d steps and %d changes of the server the program still works; the last steps:\n  %s", steps, h.changes, strings.Join(last, "\n  "))
+}
+
+var caught struct {
+	sync.Mutex
+	panics []string
+}
+
+// catch notes the panics that the libraries of the program recover.
+func catch() {
+	utilruntime.PanicHandlers = []func(context.Context, any){func(_ context.Context, r any) {
+		stack := make([]byte, 16<<10)
+		stack = stack[:runtime.Stack(stack, false)]
+		caught.Lock()
+		defer caught.Unlock()
+		caught.panics = append(caught.panics, fmt.Sprintf("%v\n%s", r, stack))
+	}}
+	// The handlers that there are log, and pause by the clock of the process.
+	utilruntime.ErrorHandlers = nil
+}
+
+func takePanics() []string {
+	caught.Lock()
+	defer caught.Unlock()
+	out := caught.panics
+	caught.panics = nil
+	return out
+}
+
+// stacks returns the goroutines of bubbles.
+func stacks() string {
+	b := make([]byte, 1<<20)
+	b = b[:runtime.Stack(b, true)]
+	var out []string
+	for one := range strings.SplitSeq(string(b), "\n\n") {
+		if strings.Contains(one[:strings.IndexByte(one+"\n", '\n')], "synctest bubble") {
+			out = append(out, one)
+		}
+	}
+	return strings.Join(out, "\n\n")
+}
+
+func encode(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}

@@ -1,0 +1,230 @@
+package simulate
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	controllerconfig "sigs.k8s.io/controller-runtime/pkg/config"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// manage returns a Start that runs one controller of ConfigMaps, which owns Secrets.
+func manage(reconciler func(c client.Client) reconcile.Func) func(ctx context.Context, c *rest.Config) error {
+	return func(ctx context.Context, c *rest.Config) error {
+		mgr, err := ctrl.NewManager(c, ctrl.Options{
+			Metrics:    metricsserver.Options{BindAddress: "0"},
+			Controller: controllerconfig.Controller{SkipNameValidation: new(true)},
+		})
+		if err != nil {
+			return err
+		}
+		if err := ctrl.NewControllerManagedBy(mgr).For(&corev1.ConfigMap{}).Owns(&corev1.Secret{}).Complete(reconciler(mgr.GetClient())); err != nil {
+			return err
+		}
+		return mgr.Start(ctx)
+	}
+}
+
+const one = `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: one, namespace: default}
+data: {want: a}
+`
+
+const two = `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: one, namespace: default}
+data: {want: b}
+`
+
+func steps(w *W) {
+	w.Apply(one)
+	w.Settle()
+	w.Apply(two)
+}
+
+func owner(m *corev1.ConfigMap) []metav1.OwnerReference {
+	return []metav1.OwnerReference{*metav1.NewControllerRef(m, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}
+}
+
+// parent gets the ConfigMap of a request; nil: it is gone.
+func parent(ctx context.Context, c client.Client, req ctrl.Request) (*corev1.ConfigMap, error) {
+	m := &corev1.ConfigMap{}
+	err := c.Get(ctx, req.NamespacedName, m)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return m, err
+}
+
+// clean makes a child by a name that follows from its parent's, and then says so in the parent.
+func clean(c client.Client) reconcile.Func {
+	return func(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+		m, err := parent(ctx, c, req)
+		if m == nil || err != nil {
+			return ctrl.Result{}, err
+		}
+		child := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name + "-child"}}
+		err = c.Get(ctx, client.ObjectKeyFromObject(child), child)
+		switch {
+		case apierrors.IsNotFound(err):
+			child.OwnerReferences = owner(m)
+			child.Labels = map[string]string{"want": m.Data["want"]}
+			err = c.Create(ctx, child)
+		case err == nil && child.Labels["want"] != m.Data["want"]:
+			child.Labels = map[string]string{"want": m.Data["want"]}
+			err = c.Update(ctx, child)
+		}
+		if err == nil && m.Data["made"] != m.Data["want"] {
+			m.Data["made"] = m.Data["want"]
+			err = c.Update(ctx, m)
+		}
+		return ctrl.Result{}, err
+	}
+}
+
+// random makes a child by a random name while the parent, as the cache has it, names none.
+func random(c client.Client) reconcile.Func {
+	return func(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+		m, err := parent(ctx, c, req)
+		if m == nil || err != nil || m.Data["child"] != "" {
+			return ctrl.Result{}, err
+		}
+		child := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, GenerateName: m.Name + "-", OwnerReferences: owner(m)}}
+		if err := c.Create(ctx, child); err != nil {
+			return ctrl.Result{}, err
+		}
+		m.Data["child"] = child.Name
+		return ctrl.Result{}, c.Update(ctx, m)
+	}
+}
+
+// between says that it is done before it is.
+func between(c client.Client) reconcile.Func {
+	return func(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+		m, err := parent(ctx, c, req)
+		if m == nil || err != nil || m.Data["done"] != "" {
+			return ctrl.Result{}, err
+		}
+		m.Data["done"] = "yes"
+		if err := c.Update(ctx, m); err != nil {
+			return ctrl.Result{}, err
+		}
+		child := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name, OwnerReferences: owner(m)}}
+		return ctrl.Result{}, client.IgnoreAlreadyExists(c.Create(ctx, child))
+	}
+}
+
+// endless writes what it has written, and is told of it.
+func endless(c client.Client) reconcile.Func {
+	return func(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+		m, err := parent(ctx, c, req)
+		if m == nil || err != nil {
+			return ctrl.Result{}, err
+		}
+		m.Data["beat"] += "x"
+		if len(m.Data["beat"]) > 3 {
+			m.Data["beat"] = ""
+		}
+		return ctrl.Result{}, c.Update(ctx, m)
+	}
+}
+
+func TestClean(t *testing.T) {
+	Run(t, World{Start: manage(clean), Steps: steps, Histories: 1000})
+}
+
+// TestPlanted finds what is wrong with programs that are wrong in ways of their own.
+func TestPlanted(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		reconciler func(c client.Client) reconcile.Func
+		steps      func(w *W)
+		want       []string // one of these oracles
+	}{
+		{"a random name before the cache has the status", random, steps, []string{"twice", "another end"}},
+		{"a crash between two writes", between, steps, []string{"another end", "a restart mends something"}},
+		{"no rest", endless, steps, []string{"no rest"}},
+		{"a name that another owner had", namesake, again, []string{"another end", "a restart mends something"}},
+		{"an annotation that is lost", whole, annotated, []string{"another end"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := begin(t, &World{Start: manage(c.reconciler), Steps: c.steps})
+			r := s.find()
+			if r == nil {
+				t.Fatalf("nothing was found in %d histories", s.result.Histories)
+			}
+			t.Log(s.text(r))
+			if !slices.Contains(c.want, r.Failure.Oracle) || r.Exact != r.Replays {
+				t.Errorf("%s, %d of %d replays are exact, want one of %q", r.Failure.Oracle, r.Exact, r.Replays, c.want)
+			}
+		})
+	}
+}
+
+// namesake takes a child for its own by its name, whoever owns it.
+func namesake(c client.Client) reconcile.Func {
+	return func(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+		m, err := parent(ctx, c, req)
+		if m == nil || err != nil {
+			return ctrl.Result{}, err
+		}
+		child := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name}}
+		err = c.Get(ctx, client.ObjectKeyFromObject(child), child)
+		if apierrors.IsNotFound(err) {
+			child.OwnerReferences = owner(m)
+			err = c.Create(ctx, child)
+		}
+		if err == nil && m.Data["child"] == "" {
+			m.Data["child"] = "of " + string(child.OwnerReferences[0].UID)
+			if child.OwnerReferences[0].UID == m.UID {
+				m.Data["child"] = "own"
+			}
+			err = c.Update(ctx, m)
+		}
+		return ctrl.Result{}, err
+	}
+}
+
+// again deletes the parent and makes it again at once.
+func again(w *W) {
+	w.Apply(one)
+	w.Settle()
+	w.Delete(one)
+	w.Settle()
+	w.Apply(two)
+}
+
+// whole writes the whole child as it wants it, over what it has not seen.
+func whole(c client.Client) reconcile.Func {
+	return func(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+		m, err := parent(ctx, c, req)
+		if m == nil || err != nil {
+			return ctrl.Result{}, err
+		}
+		if m.Data["seen"] == m.Data["want"] {
+			return ctrl.Result{}, nil
+		}
+		m.Data["seen"], m.ResourceVersion = m.Data["want"], ""
+		return ctrl.Result{}, c.Update(ctx, m)
+	}
+}
+
+// annotated has a user annotate what the program writes.
+func annotated(w *W) {
+	w.Apply(one)
+	w.Settle()
+	w.Apply(two)
+	w.Apply(strings.Replace(two, "name: one,", "name: one, annotations: {user: x},", 1))
+}

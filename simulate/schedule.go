@@ -1,0 +1,436 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-lw/lw/lwtest"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+const (
+	defaultQuiet = 2 * time.Minute
+	// holdQuiet is how long nothing happens until what is held until rest is let go.
+	holdQuiet = 30 * time.Second
+	maxSteps  = 20_000 // between two rests
+	garbage   = "garbage"
+)
+
+// rest waits until all goroutines of the program wait, and looks at what it has done.
+func (h *history) rest() {
+	synctest.Wait()
+	h.round++
+	requests, watches := h.gate.open()
+	for _, r := range requests {
+		if r.round == 0 {
+			r.round = h.round
+		}
+	}
+	for _, w := range watches {
+		w.mu.Lock()
+		for _, ev := range w.events {
+			if ev.round == 0 {
+				ev.round, ev.change = h.round, h.changes
+			}
+		}
+		w.mu.Unlock()
+	}
+	h.look()
+	h.stopped()
+}
+
+// settle lets everything happen until nothing is left to do.
+func (h *history) settle() {
+	quiet := h.world.Quiet
+	if quiet == 0 {
+		quiet = defaultQuiet
+	}
+	h.changed = time.Now()
+	from, limit := h.changes, 400
+	if h.calm != nil {
+		limit += 10 * h.calm.Changes
+	}
+	for n := 0; ; n++ {
+		h.rest()
+		if n > maxSteps || h.changes-from > limit {
+			h.fail("no rest", "%s", h.loop(n))
+		}
+		if h.step() {
+			continue
+		}
+		calm := time.Since(h.changed)
+		if calm >= holdQuiet && h.letGo() {
+			h.changed = time.Now()
+			continue
+		}
+		if calm >= quiet {
+			break
+		}
+		h.wait(holdQuiet)
+	}
+	if len(h.absent) > 0 {
+		return // not all that should happen has happened
+	}
+	if h.world.AtRest != nil {
+		if err := h.world.AtRest(h.state()); err != nil {
+			h.fail("AtRest", "%v", err)
+		}
+	}
+	h.orphans()
+}
+
+// pass lets d pass.
+func (h *history) pass(d time.Duration) {
+	h.tell("%v pass", d)
+	for till := time.Now().Add(d); ; {
+		h.rest()
+		if h.step() {
+			continue
+		}
+		left := time.Until(till)
+		if left <= 0 {
+			return
+		}
+		h.wait(left)
+	}
+}
+
+// wait lets time pass until the program or the server does something, at most for d.
+func (h *history) wait(d time.Duration) {
+	clear(h.idle) // what an actor does may depend on the time
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-h.gate.wake:
+	case <-t.C:
+	}
+}
+
+// letGo ends what is held until nothing else is left to do.
+func (h *history) letGo() bool {
+	if len(h.holds) > 0 {
+		h.tell("the watch of %s goes on", h.holds[0].on)
+		h.holds = h.holds[1:]
+		return true
+	}
+	if h.last && len(h.absent) > 0 {
+		h.tell("the actors %s are back", strings.Join(keys(h.absent), ", "))
+		clear(h.absent)
+		clear(h.idle)
+		return true
+	}
+	requests, _ := h.gate.open()
+	for _, r := range requests {
+		if r.late {
+			r.late = false
+			return true
+		}
+	}
+	return false
+}
+
+// An option is one thing that may happen next.
+type option struct {
+	source string // what it comes from, which has a weight
+	round  int
+	key    string
+	do     func() bool // false: nothing has happened
+}
+
+// step lets one thing happen; false: there is none.
+func (h *history) step() bool {
+	h.watchFaults()
+	options := h.options()
+	for len(options) > 0 {
+		i := h.choose(options)
+		if i < 0 {
+			h.wait(time.Duration(1+h.rng.IntN(2000)) * time.Millisecond)
+			return true
+		}
+		o := options[i]
+		if options = slices.Delete(options, i, i+1); o.do() {
+			h.steps++
+			return true
+		}
+	}
+	return false
+}
+
+// choose returns the number of an option; -1: time passes.
+func (h *history) choose(options []option) int {
+	if h.rng == nil {
+		return 0
+	}
+	total := 0
+	for _, o := range options {
+		if h.weights[o.source] == 0 {
+			h.weights[o.source] = 1 << h.rng.IntN(7)
+		}
+		total += h.weights[o.source]
+	}
+	if h.rng.IntN(60) == 0 {
+		return -1
+	}
+	n := h.rng.IntN(total)
+	for i, o := range options {
+		if n -= h.weights[o.source]; n < 0 {
+			return i
+		}
+	}
+	return 0
+}
+
+// options returns all that may happen, in the order of the calm run.
+func (h *history) options() []option {
+	requests, watches := h.gate.open()
+	var out []option
+	for _, r := range requests {
+		if !r.late {
+			out = append(out, option{"request " + r.plural, r.round, "a" + r.key(), func() bool { return h.request(r) }})
+		}
+	}
+	for _, w := range watches {
+		ev := w.held()
+		if ev == nil || h.holding(w.of.plural) {
+			continue
+		}
+		out = append(out, option{"watch " + w.of.plural, ev.round, fmt.Sprintf("b%s %06d", w.of.key(), w.number), func() bool { return h.event(w) }})
+	}
+	slices.SortStableFunc(out, func(a, b option) int {
+		if a.round != b.round {
+			return a.round - b.round
+		}
+		return strings.Compare(a.key, b.key)
+	})
+	for _, a := range h.world.Actors {
+		if at, idle := h.idle[a.Name]; (!idle || at != h.changes) && !h.absent[a.Name] {
+			out = append(out, option{"actor " + a.Name, 0, "", func() bool { return h.act(a) }})
+		}
+	}
+	if at, idle := h.idle[garbage]; (!idle || at != h.changes) && !h.absent[garbage] {
+		out = append(out, option{"actor " + garbage, 0, "", func() bool {
+			return h.act(Actor{Name: garbage, Act: func(_ context.Context, s *lwtest.Server) (string, error) { return s.Collect(), nil }})
+		}})
+	}
+	return out
+}
+
+func (h *history) act(a Actor) bool {
+	did, err := a.Act(context.Background(), h.server)
+	if err != nil {
+		h.fail("the world", "the actor %s: %v", a.Name, err)
+	}
+	if did == "" {
+		h.idle[a.Name] = h.changes
+		return false
+	}
+	h.tell("%s: %s", a.Name, did)
+	h.look()
+	return true
+}
+
+func (h *history) holding(plural string) bool {
+	return slices.ContainsFunc(h.holds, func(x *holding) bool { return x.on == plural })
+}
+
+// happens marks a fault of the plan.
+func (h *history) happens(i int) {
+	h.used[i] = true
+	h.fault[h.plan.faults[i].what]++
+}
+
+// watchFaults begins the faults of watches that are due, and ends those that are over.
+func (h *history) watchFaults() {
+	h.holds = slices.DeleteFunc(h.holds, func(x *holding) bool {
+		over := x.till != 0 && h.changes >= x.till
+		if over {
+			h.tell("the watch of %s goes on", x.on)
+		}
+		return over
+	})
+	for i, f := range h.plan.faults {
+		if h.used[i] || f.at > h.tries || f.what != hold && f.what != cut && f.what != absent {
+			continue
+		}
+		h.happens(i)
+		if f.what == absent {
+			if !h.last {
+				h.absent[f.on] = true
+				h.tell("THE ACTOR %s IS AWAY", f.on)
+			}
+			continue
+		}
+		if f.what == hold {
+			x := &holding{on: f.on}
+			if f.long > 0 {
+				x.till = h.changes + f.long
+			}
+			h.holds = append(h.holds, x)
+			h.tell("THE WATCH OF %s IS HELD", f.on)
+			continue
+		}
+		_, watches := h.gate.open()
+		for _, w := range watches {
+			if w.of.plural == f.on {
+				h.tell("THE WATCH OF %s ENDS WITH 410", f.on)
+				w.mu.Lock()
+				w.events = nil
+				w.sent.WriteString(`{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old resource version","reason":"Expired","code":410}}` + "\n")
+				w.mu.Unlock()
+				w.end(io.EOF)
+			}
+		}
+	}
+}
+
+// event lets the next event of a watch pass.
+func (h *history) event(w *watch) bool {
+	ev := w.pass()
+	h.learn(ev.bytes)
+	if ev.kind == "BOOKMARK" {
+		return true
+	}
+	what := strings.ToLower(ev.kind) + " " + w.of.plural + "/" + ev.object
+	if ev.kind == "SYNCED" {
+		what = "all " + w.of.plural
+	}
+	h.tell("the program sees: %s, of version %s", what, ev.version)
+	return true
+}
+
+var uids = regexp.MustCompile(`"uid":"([^"]+)"`)
+
+// learn notes which objects the program may know of now.
+func (h *history) learn(b []byte) {
+	for _, m := range uids.FindAllSubmatch(b, -1) {
+		h.known[string(m[1])] = true
+	}
+}
+
+var errLost = errors.New("read: connection reset by peer")
+
+// request asks the server, or gives the program its answer.
+func (h *history) request(r *request) bool {
+	if r.answer != nil {
+		h.give(r)
+		return true
+	}
+	f := -1
+	if r.writes() {
+		f = slices.IndexFunc(h.plan.faults, func(f fault) bool { return f.at == h.tries && !onWatch(f.what) })
+		if f >= 0 && (h.used[f] || h.plan.faults[f].what == conflict && r.verb == lwtest.Create) {
+			f = -1
+		}
+		h.tries++
+	}
+	what := ""
+	if f >= 0 {
+		h.happens(f)
+		what = h.plan.faults[f].what
+		for _, x := range h.holds {
+			h.pairs[x.on+" held, "+what+" of "+string(r.verb)+" "+r.plural] = true
+		}
+	}
+	switch what {
+	case crashBefore:
+		h.crash(fmt.Sprintf("BEFORE ITS %s %s", r.verb, r.path()))
+		return true
+	case conflict:
+		h.refuse(r, apierrors.NewConflict(schema.GroupResource{Resource: r.plural}, r.name, errors.New("the object has been modified; please apply your changes to the latest version and try again")))
+		return true
+	case refuse:
+		h.refuse(r, apierrors.NewServiceUnavailable("the server is restarting"))
+		return true
+	}
+	before := h.server.ResourceVersion()
+	r.answer = h.gate.serve(r)
+	h.wrote(r, before)
+	switch what {
+	case crashAfter:
+		h.crash(fmt.Sprintf("AFTER ITS %s %s", r.verb, r.path()))
+	case lose:
+		h.tell("THE ANSWER IS LOST")
+		h.gate.drop(r, errLost)
+	case slow:
+		h.tell("THE ANSWER IS LATE")
+		r.late = true
+	default:
+		if h.rng != nil && h.rng.IntN(4) == 0 {
+			return true // the answer is an option of its own
+		}
+		h.give(r)
+	}
+	return true
+}
+
+func (h *history) give(r *request) {
+	if body, ok := r.answer.Body.(*answered); ok {
+		h.learn(body.all)
+	}
+	h.gate.release(r)
+}
+
+// refuse answers a request with an error.
+func (h *history) refuse(r *request, err *apierrors.StatusError) {
+	h.tell("the program: %s %s IS ANSWERED WITH %d", r.verb, r.path(), err.ErrStatus.Code)
+	r.answer = statusAnswer(r.http, err)
+	h.gate.release(r)
+}
+
+// wrote tells of a request that was served.
+func (h *history) wrote(r *request, before string) {
+	if !r.writes() {
+		return
+	}
+	line := fmt.Sprintf("the program: %s %s", r.verb, r.path())
+	if r.name == "" {
+		if body, ok := r.answer.Body.(*answered); ok {
+			line += "/" + body.name()
+		}
+	}
+	switch now := h.server.ResourceVersion(); {
+	case r.answer.StatusCode >= 300:
+		line += fmt.Sprintf(" is refused with %d", r.answer.StatusCode)
+	case now == before:
+		line += " changes nothing"
+	default:
+		line += ", version " + now
+		h.writes++
+	}
+	h.tell("%s%s", line, h.behind())
+	h.look()
+}
+
+// behind says of which kinds the program has not seen everything.
+func (h *history) behind() string {
+	var out []string
+	_, watches := h.gate.open()
+	for _, w := range watches {
+		w.mu.Lock()
+		if n := len(w.events); n > 0 {
+			out = append(out, fmt.Sprintf("%s up to version %s, %d events behind", w.of.plural, w.version, n))
+		}
+		w.mu.Unlock()
+	}
+	if len(out) == 0 {
+		return ""
+	}
+	return " (it has seen " + strings.Join(out, "; ") + ")"
+}
+
+func statusAnswer(of *http.Request, err *apierrors.StatusError) *http.Response {
+	status := err.Status()
+	status.Kind, status.APIVersion = "Status", "v1"
+	w := &recorder{header: http.Header{"Content-Type": {"application/json"}}, code: int(status.Code)}
+	w.body.Write(encode(status))
+	return w.response(of, &answered{all: w.body.Bytes()})
+}

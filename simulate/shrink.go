@@ -1,0 +1,62 @@
+package simulate
+
+import (
+	"fmt"
+	"time"
+)
+
+const (
+	maxShrink = 60 // histories
+	replays   = 3
+)
+
+// shrink runs a plan, and if it fails looks for a smaller one that fails in the same way.
+func (k *worker) shrink(text string) {
+	p, err := parsePlan(text)
+	if err != nil {
+		say(report{Failure: &failure{"the world", err.Error()}})
+		return
+	}
+	say(report{Plan: text, Begin: true})
+	out := k.bubble(p, 0)
+	if out.Failure == nil {
+		say(report{Plan: text, Told: out.Told, Faults: out.Faults})
+		return
+	}
+	began, tried := time.Now(), 0
+	for smaller := true; smaller; {
+		smaller = false
+		for q := range p.smaller {
+			if tried++; tried > maxShrink || time.Since(began) > time.Minute {
+				break
+			}
+			if o := k.bubble(q, 0); o.Failure != nil && o.Failure.Oracle == out.Failure.Oracle {
+				p, out, smaller = q, o, true
+				break
+			}
+		}
+	}
+	exact := 0
+	for range replays {
+		if again := k.bubble(p, 0); digest(again.Told) == digest(out.Told) {
+			exact++
+		}
+	}
+	say(report{Plan: p.String(), Failure: out.Failure, Told: out.Told, Exact: exact, Replays: replays, Faults: out.Faults})
+}
+
+// story tells what happened, line by line.
+func story(told []string) string {
+	s := ""
+	const first, last = 30, 60
+	for i, line := range told {
+		if i >= first && i < len(told)-last {
+			if i == first {
+				s += fmt.Sprintf("      … %d lines …\n", len(told)-last-first)
+			}
+			continue
+		}
+		s += fmt.Sprintf("%4d  %s\n", i+1, line)
+	}
+	return s
+}
