@@ -51,9 +51,7 @@ type history struct {
 	version  string
 	changes  int // of the version
 	changed  time.Time
-	lasts    map[string]map[string]any // objects, by path, for the story
-	known    map[string]bool           // the UIDs that this start of the program may know of
-	created  map[string]bool
+	known    map[string]bool // the UIDs that this start of the program may know of
 	children map[string]int
 	fault    map[string]int // how many of each kind have happened
 	pairs    map[string]bool
@@ -88,7 +86,7 @@ func (h *history) run() (out outcome) {
 	h.gate = newGate(h.server)
 	h.version, h.changed = h.server.ResourceVersion(), time.Now()
 	h.idle, h.weights, h.known, h.absent, h.children = map[string]int{}, map[string]int{}, map[string]bool{}, map[string]bool{}, map[string]int{}
-	h.fault, h.pairs, h.lasts = map[string]int{}, map[string]bool{}, map[string]map[string]any{}
+	h.fault, h.pairs = map[string]int{}, map[string]bool{}
 	h.used = make([]bool, len(h.plan.faults))
 	if h.plan.order != 0 {
 		h.rng = rand.New(rand.NewPCG(h.plan.order, 1))

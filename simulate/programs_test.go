@@ -11,16 +11,24 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	controllerconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/go-lw/lw/controllerruntime"
 )
 
 // manage returns a Start that runs one controller of ConfigMaps, which owns Secrets.
 func manage(reconciler func(c client.Client) reconcile.Func) func(ctx context.Context, c *rest.Config) error {
+	return manageOn(nil, reconciler) // controller-runtime's own cache
+}
+
+func manageOn(caches cache.NewCacheFunc, reconciler func(c client.Client) reconcile.Func) func(ctx context.Context, c *rest.Config) error {
 	return func(ctx context.Context, c *rest.Config) error {
 		mgr, err := ctrl.NewManager(c, ctrl.Options{
+			NewCache:   caches,
 			Metrics:    metricsserver.Options{BindAddress: "0"},
 			Controller: controllerconfig.Controller{SkipNameValidation: new(true)},
 		})
@@ -143,6 +151,26 @@ func endless(c client.Client) reconcile.Func {
 
 func TestClean(t *testing.T) {
 	Run(t, World{Start: manage(clean), Steps: steps, Histories: 1000})
+}
+
+// TestCleanOnLW is TestClean on the cache of lw.
+func TestCleanOnLW(t *testing.T) {
+	Run(t, World{Start: manageOn(controllerruntime.NewCache, clean), Steps: steps})
+}
+
+// TestReplay repeats one history with a fault of each kind.
+func TestReplay(t *testing.T) {
+	const all = "order 7; absent garbage at 0; hold secrets at 1; cut configmaps at 1; conflict at 1; refuse at 2; slow at 3; crash-before at 4; stale configmaps at 4 for 2; lose at 5; crash-after at 6"
+	s := begin(t, &World{Start: manage(random), Steps: steps, Histories: 100})
+	r := s.shrunk(all)
+	if r == nil {
+		t.Fatal("nothing fails")
+	}
+	for range 20 {
+		if again := s.shrunk(r.Plan); again == nil || again.Exact != again.Replays || digest(again.Told) != digest(r.Told) {
+			t.Fatalf("%q is another history in another process", r.Plan)
+		}
+	}
 }
 
 // TestPlanted finds what is wrong with programs that are wrong in ways of their own.

@@ -32,7 +32,7 @@ const workerEnv = "LW_SIMULATE_WORKER"
 const mark = "@simulate "
 
 // hangs is how long a bubble may take, by the clock of the machine.
-const hangs = 60 * time.Second
+var hangs = 60 * time.Second
 
 // A task is what a worker does.
 type task struct {

@@ -31,7 +31,7 @@ import (
 const version = "v0.1.0"
 
 // published are the directories of the modules that get a tag.
-var published = []string{".", "clientgo", "controllerruntime", "websocket", "prom", "etcd", "lwfields", "cmd/lwbuild"}
+var published = []string{".", "clientgo", "controllerruntime", "websocket", "prom", "etcd", "lwfields", "simulate", "cmd/lwbuild"}
 
 // tools are those of them that are programs.
 var tools = map[string]bool{"lwfields": true, "cmd/lwbuild": true}
