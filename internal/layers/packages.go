@@ -82,7 +82,7 @@ var Packages = []Package{
 	}},
 	{Folder: "lwtest", Rooms: []Room{
 		{"truth", []string{"doc.go", "truth.go", "fields.go", "mutation.go", "projection*.go"}, nil},
-		{"server", []string{"typed.go", "server.go", "fault.go", "outage.go"}, nil},
+		{"server", []string{"typed.go", "server.go", "admission.go", "fault.go", "outage.go"}, nil},
 		{"subject", []string{"subject.go", "follows.go"}, []string{"truth"}},
 		{"source", []string{"source.go", "follow.go", "list.go", "witness.go"}, []string{"truth", "subject"}},
 		{"writable", []string{"writable.go"}, []string{"truth", "subject"}},

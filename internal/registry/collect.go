@@ -94,7 +94,9 @@ func (c *Collector) Set(k *Kind, m *metav1.ObjectMeta) {
 		if block && !o.dependents[n] {
 			o.blocking++
 		}
-		o.dependents[n] = o.dependents[n] || block // of two references to one owner, either may block
+		if block || !o.dependents[n] { // of two references to one owner, either may block
+			o.dependents[n] = block
+		}
 	}
 	c.changed(n, before)
 }

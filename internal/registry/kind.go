@@ -68,6 +68,16 @@ type Kind struct {
 	managers [3]manager // of managedFields; see manage.go
 }
 
+// A Verb is what a request wants.
+type Verb string
+
+const (
+	Create Verb = "create"
+	Update Verb = "update"
+	Patch  Verb = "patch"
+	Delete Verb = "delete"
+)
+
 // An Admission is a write that a server admits.
 type Admission struct {
 	Verb        Verb // what becomes of the object: an apply of a new one is a Create, a patch an Update

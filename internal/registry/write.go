@@ -14,16 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A Verb is what a request wants.
-type Verb string
-
-const (
-	Create Verb = "create"
-	Update Verb = "update"
-	Patch  Verb = "patch"
-	Delete Verb = "delete"
-)
-
 // A Request is a write, as its client has sent it.
 type Request struct {
 	Verb        Verb
