@@ -471,3 +471,30 @@ func ExampleSourceHints() {
 	// before the restore: true <nil>
 	// after it, from 3 to 4: false <nil>
 }
+
+// An informer of few objects of many: the program names those that it wants, as it learns of them.
+func ExampleWanted() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var keys lw.KeySet
+	widgets := lw.NewInformer(lw.Wanted(lw.NewMemory(widget("a", 1), widget("b", 2)), &keys), nil)
+	go widgets.Run(ctx)
+	if err := widgets.WaitForSync(ctx); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(widgets.Store().Len(), "widgets")
+
+	b := lw.Key{Namespace: "default", Name: "b"}
+	keys.Set("an owner", b)
+	if err := widgets.WaitForKey(ctx, b); err != nil {
+		fmt.Println(err)
+		return
+	}
+	got, _ := widgets.Store().Get(b)
+	fmt.Println(got.Name, got.Size, widgets.KeyState(lw.Key{Namespace: "default", Name: "a"}))
+
+	// Output:
+	// 0 widgets
+	// b 2 unwanted
+}

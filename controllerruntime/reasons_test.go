@@ -176,12 +176,13 @@ func ExampleReasons() {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	explained := controllerruntime.Explain(options, reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	reconciler := reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 		log.FromContext(ctx).Info("reconciling", "reasons", controllerruntime.Reasons(ctx))
 		fmt.Println(controllerruntime.Reasons(ctx))
 		stop()
 		return reconcile.Result{}, nil
-	}))
+	})
+	explained := controllerruntime.Explain(options, reconciler) // Options{Reasons: true}, as for NewCacheWith
 	err = ctrl.NewControllerManagedBy(mgr).For(&corev1.Pod{}).Named("explained").
 		WithOptions(controller.Options{NewQueue: explained.NewQueue}).Complete(explained)
 	if err != nil {

@@ -28,7 +28,7 @@ func TestREADME(t *testing.T) {
 		t.Fatalf("no pages in docs: %v", err)
 	}
 	var tests []string
-	for _, pattern := range []string{"*_test.go", "test/*/*_test.go", "lwdebug/*_test.go", "serve/*_test.go", "clientgo/*_test.go", "controllerruntime/*_test.go", "websocket/*_test.go", "etcd/e2e/*_test.go", "e2e/kubetest/*_test.go"} {
+	for _, pattern := range []string{"*_test.go", "test/*/*_test.go", "lwdebug/*_test.go", "serve/*_test.go", "clientgo/*_test.go", "controllerruntime/*_test.go", "websocket/*_test.go", "simulate/*_test.go", "etcd/e2e/*_test.go", "e2e/kubetest/*_test.go"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
 			t.Fatalf("no %s: %v", pattern, err)

@@ -1,6 +1,6 @@
 package main
 
-// limits are what was reached.
+// limits are what was reached, with what own writes, the engine of writes, simulate and lwbuild took.
 var limits = struct{ lines, product, tools, words, pages, performance, modules, names int }{
-	lines: 199_100, product: 91_000, tools: 24_650, words: 20_000, pages: 11, performance: 2_000, modules: 15, names: 390,
+	lines: 216_600, product: 102_500, tools: 24_850, words: 21_350, pages: 13, performance: 2_000, modules: 20, names: 409,
 }
