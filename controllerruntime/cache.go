@@ -13,11 +13,14 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/clientgo"
@@ -76,6 +79,22 @@ type Options struct {
 	// Give the Options to [NewClient] as well.
 	TellWrites bool
 
+	// OnDemand are examples of kinds of which the cache has those objects only that are read by their
+	// names, such as Secrets that users name: see lw.Wanted. The first Get of an object waits for one
+	// request, later ones read the copy, which a watch keeps new, and an absent one is NotFound at
+	// once. A List is an error. Controllers that watch the kind get the events of these objects. An
+	// example stands for the form that it has: typed, unstructured, or as metadata.
+	OnDemand []client.Object
+	// OnDemandFor is how long an object of OnDemand is kept that nobody reads. Default: 30 minutes.
+	OnDemandFor time.Duration
+	// Namespaces are those whose objects the cache has, of all kinds that have namespaces but those of
+	// OnDemand. The set may change while the manager runs: one that is added
+	// is listed alone, and the objects of one that is removed are Deleted. One watch of each kind
+	// follows all namespaces, which the program must be allowed to read. A Get or a List in another
+	// namespace is an error, and one in a new namespace waits until that has been read. It is in the
+	// place of the namespaces of cache.Options.
+	Namespaces *lw.NamespaceSet
+
 	// Reasons has the reconcilers of [Explain] know why they are called, and the Board show it.
 	Reasons bool
 
@@ -121,6 +140,18 @@ func newCache(o Options, config *rest.Config, opts cache.Options) (cache.Cache, 
 	if err != nil {
 		return nil, fmt.Errorf("controllerruntime: NewCache: %w", err)
 	}
+	if o.Namespaces != nil && opts.Mapper == nil {
+		if opts.Mapper, err = apiutil.NewDynamicRESTMapper(config, httpClient); err != nil {
+			return nil, fmt.Errorf("controllerruntime: NewCache: %w", err)
+		}
+	}
+	if opts.Scheme == nil {
+		opts.Scheme = scheme.Scheme
+	}
+	part, err := partOf(o, opts)
+	if err != nil {
+		return nil, fmt.Errorf("controllerruntime: NewCache: %w", err)
+	}
 	var told *http.Client
 	if o.TellWrites {
 		told = clientgo.TellWrites(httpClient)
@@ -131,14 +162,18 @@ func newCache(o Options, config *rest.Config, opts cache.Options) (cache.Cache, 
 		opts.NewInformer = func(lister toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 			// controller-runtime makes the ListerWatchers, which change nothing.
 			decoder := clientgo.Decoder{Share: o.Share, Drop: o.Drop, Only: masks.of(example), Whole: o.Whole, Scheme: opts.Scheme, Options: settings.of(example), Trust: true}
+			source := func() lw.Source[metav1.Object] { return decoder.Source(lister, example) }
+			if inf := part.newInformer(source, example, decoder.Options, indexers); inf != nil {
+				return inf
+			}
 			return decoder.NewInformer(lister, example, resync, indexers)
 		}
 	}
 	c, err := cache.New(config, opts)
-	if err != nil || len(masks) == 0 && told == nil {
+	if err != nil || len(masks) == 0 && told == nil && part == nil {
 		return c, err
 	}
-	return &ownCache{Cache: c, masks: masks, logger: o.Logger, told: told}, nil
+	return &ownCache{Cache: c, masks: masks, logger: o.Logger, told: told, part: part}, nil
 }
 
 // newHTTPClient returns the client that cache.New makes where its options have none.

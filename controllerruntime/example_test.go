@@ -8,9 +8,12 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -87,6 +90,38 @@ func ExampleOptions() {
 			Metrics:  metricsserver.Options{ExtraHandlers: map[string]http.Handler{"/debug/lw": lwdebug.Handler(&board)}},
 		})
 	}
+}
+
+// The cache has no Secret but those that a reconciler has read by name in the last half hour.
+func ExampleOptions_onDemand() {
+	server := lwtest.StartServer(lwtest.Resource{Plural: "secrets", Kind: "Secret"})
+	defer server.Close()
+	secrets := lwtest.Objects[*corev1.Secret](server, "secrets")
+	for _, name := range []string{"named", "other"} {
+		if _, err := secrets.Create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	config := &rest.Config{Host: server.URL(), Transport: server.Client().Transport}
+	options := controllerruntime.Options{OnDemand: []client.Object{&corev1.Secret{}}}
+	c, err := controllerruntime.NewCacheWith(options)(config, cache.Options{}) // a manager calls it
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	go func() { _ = c.Start(ctx) }()
+	c.WaitForCacheSync(ctx)
+
+	var secret corev1.Secret
+	if err := c.Get(ctx, client.ObjectKey{Namespace: "default", Name: "named"}, &secret); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(secret.Name)
+	// Output: named
 }
 
 // The manager runs typed informers, and a controller watches one of them.

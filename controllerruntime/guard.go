@@ -84,6 +84,7 @@ type ownCache struct {
 	masks  masks
 	logger *slog.Logger // nil: klog
 	told   *http.Client // of the informers, made by clientgo.TellWrites; nil: they are told nothing
+	part   *part        // nil: the cache has all objects of a kind
 
 	mu      sync.Mutex
 	guarded masks // those of the clients that read the cache

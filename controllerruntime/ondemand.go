@@ -1,0 +1,327 @@
+package controllerruntime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/clientgo"
+)
+
+// defaultOnDemandFor is the default of Options.OnDemandFor.
+const defaultOnDemandFor = 30 * time.Minute
+
+// A part is what a cache has of those kinds that it does not have whole.
+type part struct {
+	scheme     *runtime.Scheme
+	onDemand   map[form]*readKeys
+	namespaces *lw.NamespaceSet                   // nil: all
+	namespaced func(runtime.Object) (bool, error) // called if there are namespaces
+
+	mu        sync.Mutex
+	informers map[form]*partInformer // guarded by mu
+}
+
+// partOf returns what o asks for; nil if the cache has all. opts are those of the cache, with their
+// scheme, and their mapper if there are namespaces.
+func partOf(o Options, opts cache.Options) (*part, error) {
+	if len(o.OnDemand) == 0 && o.Namespaces == nil {
+		return nil, nil
+	}
+	p := &part{scheme: opts.Scheme, onDemand: map[form]*readKeys{}, namespaces: o.Namespaces, informers: map[form]*partInformer{}}
+	p.namespaced = func(obj runtime.Object) (bool, error) {
+		return apiutil.IsObjectNamespaced(obj, opts.Scheme, opts.Mapper)
+	}
+	if opts.NewInformer != nil {
+		return nil, errors.New("OnDemand and Namespaces need informers of lw: leave out NewInformer of cache.Options")
+	}
+	several := len(opts.DefaultNamespaces) > 1 || o.Namespaces != nil && len(opts.DefaultNamespaces) > 0
+	for _, by := range opts.ByObject {
+		several = several || len(by.Namespaces) > 1 || o.Namespaces != nil && len(by.Namespaces) > 0
+	}
+	if several {
+		return nil, errors.New("the namespaces of cache.Options make an informer of each: OnDemand takes at most one, and Options.Namespaces is in their place")
+	}
+	for _, example := range o.OnDemand {
+		f, err := formOfExample(example)
+		if err != nil {
+			return nil, fmt.Errorf("OnDemand: %w", err)
+		}
+		p.onDemand[f] = &readKeys{last: map[lw.Key]time.Time{}, keep: o.OnDemandFor}
+		if o.OnDemandFor <= 0 {
+			p.onDemand[f].keep = defaultOnDemandFor
+		}
+	}
+	return p, nil
+}
+
+// newInformer returns an informer of a part of src; nil if the cache has all objects like example.
+func (p *part) newInformer(src func() lw.Source[metav1.Object], example runtime.Object, opts *lw.Options, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+	if p == nil || example == nil {
+		return nil
+	}
+	f := formOf(example)
+	var set lw.WantedSet
+	if keys := p.onDemand[f]; keys != nil {
+		set = &keys.set
+	} else if p.namespaces == nil {
+		return nil
+	} else if is, err := p.namespaced(example); err != nil || !is {
+		return nil // controller-runtime has mapped the kind before
+	} else {
+		set = p.namespaces
+	}
+	inf := newPartInformer(lw.Wanted(src(), set), example, opts, indexers)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.informers[f] = inf
+	return inf
+}
+
+func (p *part) informer(f form) *lw.Informer[metav1.Object] {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if inf := p.informers[f]; inf != nil {
+		return inf.inf
+	}
+	return nil
+}
+
+// example returns an object like those of list.
+func (p *part) example(list client.ObjectList) (runtime.Object, error) {
+	gvk, err := apiutil.GVKForObject(list, p.scheme)
+	if err != nil {
+		return nil, err
+	}
+	gvk.Kind = strings.TrimSuffix(gvk.Kind, "List")
+	var example runtime.Object
+	switch list.(type) {
+	case runtime.Unstructured:
+		example = &unstructured.Unstructured{}
+	case *metav1.PartialObjectMetadataList:
+		example = &metav1.PartialObjectMetadata{}
+	default:
+		return p.scheme.New(gvk)
+	}
+	example.GetObjectKind().SetGroupVersionKind(gvk)
+	return example, nil
+}
+
+// Get reads an object. It waits for one of which the cache has not all, until that has been read.
+func (c *ownCache) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	if c.part == nil {
+		return c.Cache.Get(ctx, key, obj, opts...)
+	}
+	f := formOf(obj)
+	keys := c.part.onDemand[f]
+	for {
+		if keys != nil {
+			keys.read(key)
+		}
+		err := c.Cache.Get(ctx, key, obj, opts...)
+		if err != nil && (!apierrors.IsNotFound(err) || keys == nil && c.part.namespaces == nil) {
+			return err
+		}
+		inf := c.part.informer(f)
+		if inf == nil {
+			return err
+		}
+		switch inf.KeyState(key) {
+		case lw.KeyThere:
+			if err == nil {
+				return nil
+			}
+			continue // it has just come
+		case lw.KeyAbsent:
+			if unusable := inf.WaitForKey(ctx, key); unusable != nil {
+				return fmt.Errorf("controllerruntime: Get of %v %v: %w", f, key, unusable)
+			}
+			return err
+		case lw.KeyUnwanted:
+			if keys == nil {
+				return fmt.Errorf("unable to get: %v because of unknown namespace for the cache", key)
+			}
+		}
+		if err := inf.WaitForKey(ctx, key); err != nil && !errors.Is(err, lw.ErrUnwanted) {
+			return fmt.Errorf("controllerruntime: Get of %v %v: %w", f, key, err)
+		}
+	}
+}
+
+// List reads objects. It is refused of a kind of which the cache has what somebody has read.
+func (c *ownCache) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if c.part == nil {
+		return c.Cache.List(ctx, list, opts...)
+	}
+	example, err := c.part.example(list)
+	if err != nil {
+		return err
+	}
+	f := formOf(example)
+	if c.part.onDemand[f] != nil {
+		return fmt.Errorf("controllerruntime: List of %v is refused: the cache has only those objects of the kind that were read by their names, as Options.OnDemand says; "+
+			"Get each by its name, list with mgr.GetAPIReader(), or take the kind out of Options.OnDemand", f)
+	}
+	var all client.ListOptions
+	all.ApplyOptions(opts)
+	space := lw.Key{Namespace: all.Namespace}
+	for {
+		if err := c.Cache.List(ctx, list, opts...); err != nil {
+			return err
+		}
+		inf := c.part.informer(f)
+		if inf == nil || space.Namespace == "" {
+			return nil
+		}
+		switch inf.KeyState(space) {
+		case lw.KeyUnwanted:
+			return fmt.Errorf("unable to list: %v because of unknown namespace for the cache", space.Namespace)
+		case lw.KeyComing:
+			if err := inf.WaitForKey(ctx, space); err != nil && !errors.Is(err, lw.ErrUnwanted) {
+				return fmt.Errorf("controllerruntime: List of %v in %s: %w", f, space.Namespace, err)
+			}
+		default:
+			return nil
+		}
+	}
+}
+
+// A readKeys is which objects of a kind were read not long ago.
+type readKeys struct {
+	set  lw.KeySet
+	keep time.Duration
+
+	mu   sync.Mutex
+	last map[lw.Key]time.Time // guarded by mu
+}
+
+// read notes that key is read now, and has it wanted.
+func (k *readKeys) read(key lw.Key) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	_, wanted := k.last[key]
+	k.last[key] = time.Now()
+	if !wanted {
+		k.set.Set(key.String(), key)
+		time.AfterFunc(k.keep, func() { k.letGo(key) })
+	}
+}
+
+// letGo lets go of key, or comes again if it was read since.
+func (k *readKeys) letGo(key lw.Key) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if rest := k.keep - time.Since(k.last[key]); rest > 0 {
+		time.AfterFunc(rest, func() { k.letGo(key) })
+		return
+	}
+	delete(k.last, key)
+	k.set.Set(key.String())
+}
+
+// A partInformer is an informer of lw.Wanted, with what controller-runtime sets of an informer that
+// it has made. It sets that first, before it uses anything else.
+type partInformer struct {
+	toolscache.SharedIndexInformer
+	inf *lw.Informer[metav1.Object]
+
+	src       lw.Source[metav1.Object]
+	opts      lw.Options
+	indexers  toolscache.Indexers
+	handler   toolscache.WatchErrorHandlerWithContext
+	reflector *toolscache.Reflector // for the handler's parameter; never run
+	failures  chan error            // those that wait for the handler
+}
+
+func newPartInformer(src lw.Source[metav1.Object], example runtime.Object, opts *lw.Options, indexers toolscache.Indexers) *partInformer {
+	const maxWaiting = 64 // of a handler that hangs
+	p := &partInformer{src: src, opts: *opts, indexers: indexers, handler: toolscache.DefaultWatchErrorHandler, failures: make(chan error, maxWaiting)}
+	p.reflector = toolscache.NewReflectorWithOptions(&toolscache.ListWatch{}, example, toolscache.NewStore(toolscache.MetaNamespaceKeyFunc), toolscache.ReflectorOptions{Name: opts.Name})
+	if p.opts.Logger == nil {
+		p.opts.Logger = slog.New(logr.ToSlogHandler(klog.Background().V(2))) // where client-go tells it
+	}
+	onError := opts.OnError
+	p.opts.OnError = func(err error) {
+		if onError != nil {
+			onError(err)
+		}
+		select {
+		case p.failures <- err:
+		default:
+		}
+	}
+	p.make(src)
+	return p
+}
+
+func (p *partInformer) make(src lw.Source[metav1.Object]) {
+	p.inf = lw.NewInformer(src, &p.opts)
+	p.SharedIndexInformer = clientgo.SharedIndexInformer(p.inf)
+	if err := p.AddIndexers(p.indexers); err != nil {
+		panic(err) // there are no other indexes that it could conflict with
+	}
+}
+
+// SetTransform sets the transform.
+func (p *partInformer) SetTransform(f toolscache.TransformFunc) error {
+	if f == nil {
+		return nil
+	}
+	p.make(lw.Transform(p.src, func(obj metav1.Object) (metav1.Object, error) {
+		out, err := f(obj)
+		if err != nil || isNil(out) {
+			return nil, err
+		}
+		if to, ok := out.(metav1.Object); ok {
+			return to, nil
+		}
+		return nil, fmt.Errorf("the transform returned a %T, which has no metadata", out)
+	}))
+	return nil
+}
+
+// SetWatchErrorHandlerWithContext sets the handler of failed requests.
+func (p *partInformer) SetWatchErrorHandlerWithContext(handler toolscache.WatchErrorHandlerWithContext) error {
+	p.handler = handler
+	return nil
+}
+
+// RunWithContext runs the informer until ctx is done. The handler of errors, which may sleep, has a
+// goroutine of its own.
+func (p *partInformer) RunWithContext(ctx context.Context) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	handling, end := context.WithCancel(ctx)
+	defer end()
+	running.Go(func() {
+		for {
+			select {
+			case err := <-p.failures:
+				if e, ok := errors.AsType[*lw.Error](err); ok && e.Failures > 0 {
+					p.handler(ctx, p.reflector, e.Err)
+				} else {
+					klog.FromContext(ctx).Info("An informer goes on after a problem", "informer", p.opts.Name, "err", err)
+				}
+			case <-handling.Done():
+				return
+			}
+		}
+	})
+	p.SharedIndexInformer.RunWithContext(ctx)
+}

@@ -1,0 +1,263 @@
+package controllerruntime_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/controllerruntime"
+	"github.com/go-lw/lw/lwtest"
+)
+
+// A partCache is a running cache that has a part of the Secrets and Pods of a server.
+type partCache struct {
+	cache.Cache
+	*testing.T
+	server *lwtest.Server
+	told   []string // to a handler of the Secrets
+}
+
+func newPartCache(t *testing.T, o controllerruntime.Options, opts cache.Options) *partCache {
+	t.Helper()
+	server := lwtest.NewServer(t, lwtest.Resource{Plural: "secrets", Kind: "Secret"}, lwtest.Resource{Plural: "nodes", Kind: "Node", Cluster: true})
+	c := &partCache{T: t, server: server}
+	for _, key := range []string{"a/x", "a/y", "b/x"} {
+		c.write(key, "1")
+	}
+	if _, err := lwtest.Objects[*corev1.Node](server, "nodes").Create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}); err != nil {
+		t.Fatal(err)
+	}
+	config := &rest.Config{Host: server.URL(), Transport: server.Client().Transport, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
+	var err error
+	if c.Cache, err = controllerruntime.NewCacheWith(o)(config, opts); err != nil {
+		t.Fatal(err)
+	}
+	if err, ok := errors.AsType[*cache.ErrCacheNotStarted](c.Get(t.Context(), lw.Key{Namespace: "a", Name: "y"}, &corev1.Secret{})); !ok {
+		t.Errorf("before the start: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	inf, err := c.GetInformer(ctx, &corev1.Secret{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	note := func(what string) func(any) {
+		return func(obj any) { c.told = append(c.told, what+" "+lw.KeyOf(obj.(*corev1.Secret)).String()) }
+	}
+	_, err = inf.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc: note("add"), DeleteFunc: note("delete"), UpdateFunc: func(_, obj any) { note("update")(obj) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !c.WaitForCacheSync(ctx) {
+		t.Fatal("not synced")
+	}
+	synctest.Wait()
+	return c
+}
+
+func (c *partCache) write(key, value string) {
+	c.Helper()
+	secrets := lwtest.Objects[*corev1.Secret](c.server, "secrets")
+	namespace, name, _ := strings.Cut(key, "/")
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string][]byte{"v": []byte(value)}}
+	_, err := secrets.Create(s)
+	if apierrors.IsAlreadyExists(err) {
+		_, err = secrets.Update(s)
+	}
+	if err != nil {
+		c.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+// get returns the content of a Secret, and how many requests that took.
+func (c *partCache) get(key string) string {
+	c.Helper()
+	before := len(c.server.Requests())
+	namespace, name, _ := strings.Cut(key, "/")
+	var s corev1.Secret
+	err := c.Get(c.Context(), lw.Key{Namespace: namespace, Name: name}, &s)
+	got := string(s.Data["v"])
+	if apierrors.IsNotFound(err) {
+		got = "absent"
+	} else if err != nil {
+		got = err.Error()
+	}
+	return fmt.Sprintf("%s, %d requests", got, len(c.server.Requests())-before)
+}
+
+// saw compares what the handler was told since the last call, in any order.
+func (c *partCache) saw(want ...string) {
+	c.Helper()
+	synctest.Wait()
+	slices.Sort(c.told)
+	if diff := cmp.Diff(want, c.told); diff != "" {
+		c.Errorf("handler (-want +got):\n%s", diff)
+	}
+	c.told = nil
+}
+
+func (c *partCache) is(want, key string) {
+	c.Helper()
+	if got := c.get(key); got != want {
+		c.Errorf("Get of %s: %s; want %s", key, got, want)
+	}
+}
+
+// The first Get of an object is one request, later ones are none, and nobody is told of others.
+func TestOnDemand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		transform := func(obj any) (any, error) {
+			secret, ok := obj.(*corev1.Secret)
+			if !ok {
+				return obj, nil
+			}
+			s := *secret
+			s.Data = map[string][]byte{"v": append([]byte("v"), s.Data["v"]...)}
+			return &s, nil
+		}
+		c := newPartCache(t, controllerruntime.Options{OnDemand: []client.Object{&corev1.Secret{}}}, cache.Options{DefaultTransform: transform})
+		c.saw("add a/y") // it was read before the start
+		c.is("v1, 1 requests", "a/x")
+		c.is("v1, 0 requests", "a/x")
+		c.is("absent, 1 requests", "a/none")
+		c.is("absent, 0 requests", "a/none")
+		c.saw("add a/x")
+		c.write("b/x", "2")
+		c.write("a/x", "2")
+		c.write("a/none", "2")
+		c.saw("add a/none", "update a/x")
+		c.is("v2, 0 requests", "a/x")
+
+		err := c.List(t.Context(), &corev1.SecretList{})
+		if err == nil || !strings.Contains(err.Error(), "v1.Secret") || !strings.Contains(err.Error(), "Options.OnDemand") {
+			t.Errorf("List: %v", err)
+		}
+		var nodes corev1.NodeList
+		if err := c.List(t.Context(), &nodes); err != nil || len(nodes.Items) != 1 {
+			t.Errorf("%d nodes, %v", len(nodes.Items), err)
+		}
+
+		time.Sleep(20 * time.Minute)
+		c.is("v2, 0 requests", "a/x")
+		time.Sleep(11 * time.Minute)
+		c.saw("delete a/none", "delete a/y")
+		time.Sleep(18 * time.Minute)
+		c.is("v2, 0 requests", "a/x")
+		time.Sleep(31 * time.Minute)
+		c.saw("delete a/x")
+		c.is("v2, 1 requests", "a/x")
+	})
+}
+
+// A Get whose request fails waits for the next one, or its context, and says what has failed.
+func TestOnDemandFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		failed := 0
+		c := newPartCache(t, controllerruntime.Options{OnDemand: []client.Object{&corev1.Secret{}}, OnDemandFor: time.Minute}, cache.Options{
+			DefaultWatchErrorHandler: func(context.Context, *toolscache.Reflector, error) { failed++ },
+		})
+		c.server.SetDown(true)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // longer than an object is kept
+		defer cancel()
+		err := c.Get(ctx, lw.Key{Namespace: "b", Name: "x"}, &corev1.Secret{})
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "b/x") {
+			t.Errorf("%v", err)
+		}
+		c.server.SetDown(false)
+		if got := c.get("b/x"); !strings.HasPrefix(got, "1, ") {
+			t.Error(got)
+		}
+		if failed == 0 {
+			t.Error("the handler of errors is told nothing")
+		}
+	})
+}
+
+// The cache follows a set of namespaces that changes.
+func TestNamespaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var namespaces lw.NamespaceSet
+		namespaces.Set("test", "a")
+		c := newPartCache(t, controllerruntime.Options{Namespaces: &namespaces}, cache.Options{})
+		c.saw("add a/x", "add a/y")
+		c.is("1, 0 requests", "a/x")
+		c.is("absent, 0 requests", "a/none")
+		c.is("unable to get: b/x because of unknown namespace for the cache, 0 requests", "b/x")
+		list := func(namespace string) string {
+			var secrets corev1.SecretList
+			err := c.List(t.Context(), &secrets, client.InNamespace(namespace))
+			if err != nil {
+				return err.Error()
+			}
+			return fmt.Sprint(len(secrets.Items))
+		}
+		got := []string{list("a"), list("b"), list("")}
+		namespaces.Set("test", "a", "b")
+		got = append(got, list("b"), list(""))
+		c.is("1, 0 requests", "b/x")
+		c.saw("add b/x")
+		namespaces.Set("test", "b")
+		synctest.Wait()
+		got = append(got, list("a"), list(""))
+		c.saw("delete a/x", "delete a/y")
+		namespaces.Set("test", "a")
+		c.is("1, 1 requests", "a/x")
+		unknown := "unable to list: %s because of unknown namespace for the cache"
+		if diff := cmp.Diff([]string{"2", fmt.Sprintf(unknown, "b"), "2", "1", "3", fmt.Sprintf(unknown, "a"), "1"}, got); diff != "" {
+			t.Errorf("lists (-want +got):\n%s", diff)
+		}
+		if err := c.Get(t.Context(), lw.Key{Name: "n"}, &corev1.Node{}); err != nil {
+			t.Errorf("an object without a namespace: %v", err)
+		}
+	})
+}
+
+// Options that contradict each other are errors.
+func TestPartOptions(t *testing.T) {
+	onDemand := controllerruntime.Options{OnDemand: []client.Object{&corev1.Secret{}}}
+	for name, tt := range map[string]struct {
+		o    controllerruntime.Options
+		opts cache.Options
+	}{
+		"namespaces twice": {controllerruntime.Options{Namespaces: &lw.NamespaceSet{}}, cache.Options{DefaultNamespaces: map[string]cache.Config{"a": {}}}},
+		"an informer each": {onDemand, cache.Options{DefaultNamespaces: map[string]cache.Config{"a": {}, "b": {}}}},
+		"of a kind": {onDemand, cache.Options{ByObject: map[client.Object]cache.ByObject{
+			&corev1.Secret{}: {Namespaces: map[string]cache.Config{"a": {}, "b": {}}},
+		}}},
+		"no kind": {controllerruntime.Options{OnDemand: []client.Object{nil}}, cache.Options{}},
+		"not lw's": {onDemand, cache.Options{NewInformer: func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer {
+			return nil
+		}}},
+	} {
+		config := &rest.Config{Host: "http://apiserver"}
+		if _, err := controllerruntime.NewCacheWith(tt.o)(config, tt.opts); err == nil || !strings.HasPrefix(err.Error(), "controllerruntime: NewCache: ") {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}
