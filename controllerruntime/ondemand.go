@@ -87,7 +87,7 @@ func (p *part) newInformer(src func() lw.Source[metav1.Object], example runtime.
 	} else {
 		set = p.namespaces
 	}
-	inf := newPartInformer(lw.Wanted(src(), set), example, opts, indexers)
+	inf := newPartInformer(lw.Wanted(newPartSource(src), set), example, opts, indexers)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.informers[f] = inf

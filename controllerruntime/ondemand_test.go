@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -178,9 +179,9 @@ func TestOnDemand(t *testing.T) {
 // A Get whose request fails waits for the next one, or its context, and says what has failed.
 func TestOnDemandFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		failed := 0
+		var failed atomic.Int64
 		c := newPartCache(t, controllerruntime.Options{OnDemand: []client.Object{&corev1.Secret{}}, OnDemandFor: time.Minute}, cache.Options{
-			DefaultWatchErrorHandler: func(context.Context, *toolscache.Reflector, error) { failed++ },
+			DefaultWatchErrorHandler: func(context.Context, *toolscache.Reflector, error) { failed.Add(1) },
 		})
 		c.server.SetDown(true)
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // longer than an object is kept
@@ -193,7 +194,7 @@ func TestOnDemandFails(t *testing.T) {
 		if got := c.get("b/x"); !strings.HasPrefix(got, "1, ") {
 			t.Error(got)
 		}
-		if failed == 0 {
+		if failed.Load() == 0 {
 			t.Error("the handler of errors is told nothing")
 		}
 	})
