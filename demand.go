@@ -17,6 +17,45 @@ import (
 	"github.com/go-lw/lw/internal/request"
 )
 
+// A KeySet is which objects of a collection somebody wants, for [Wanted]. It changes while the
+// program runs. The zero value is empty. All methods are safe for concurrent use.
+type KeySet struct{ set demand.Set }
+
+// Set replaces the keys that owner wants. An object is wanted while an owner wants it. Without keys
+// the owner lets go of all. Keys without a name are left out.
+func (s *KeySet) Set(owner string, keys ...Key) { s.setFor(demand.Owner{Name: Key{Name: owner}}, keys) }
+
+func (s *KeySet) setFor(owner demand.Owner, keys []Key) {
+	named := make([]Key, 0, len(keys))
+	for _, key := range keys {
+		if key.Name != "" {
+			named = append(named, key)
+		}
+	}
+	s.set.Set(owner, named)
+}
+
+func (s *KeySet) wanted() *demand.Set { return &s.set }
+
+// A NamespaceSet is as a [KeySet], of all objects of namespaces.
+type NamespaceSet struct{ set demand.Set }
+
+// Set replaces the namespaces that owner wants.
+func (s *NamespaceSet) Set(owner string, namespaces ...string) {
+	keys := make([]Key, 0, len(namespaces))
+	for _, namespace := range namespaces {
+		if namespace != "" {
+			keys = append(keys, Key{Namespace: namespace})
+		}
+	}
+	s.wanted().Set(demand.Owner{Name: Key{Name: owner}}, keys)
+}
+
+func (s *NamespaceSet) wanted() *demand.Set {
+	s.set.SetSpaces()
+	return &s.set
+}
+
 // A KeyState says how far an informer has come with an object.
 type KeyState uint8
 
@@ -76,7 +115,10 @@ func (inf *Informer[T]) WaitForKey(ctx context.Context, key Key) error {
 	}
 	unit := w.UnitOf(key)
 	for {
-		changed := w.Changed(unit)
+		changed, first := w.Changed(unit), h.synced
+		if isClosed(first) {
+			first = nil
+		}
 		var cause error
 		switch state := inf.KeyState(key); {
 		case state == KeyUnwanted:
@@ -90,6 +132,8 @@ func (inf *Informer[T]) WaitForKey(ctx context.Context, key Key) error {
 		default:
 			select {
 			case <-changed:
+				continue
+			case <-first: // the first list has what was wanted when it began
 				continue
 			case <-h.stopped:
 				cause = ErrStopped

@@ -12,45 +12,6 @@ import (
 	"github.com/go-lw/lw/internal/request"
 )
 
-// A KeySet is which objects of a collection somebody wants, for [Wanted]. It changes while the
-// program runs. The zero value is empty. All methods are safe for concurrent use.
-type KeySet struct{ set demand.Set }
-
-// Set replaces the keys that owner wants. An object is wanted while an owner wants it. Without keys
-// the owner lets go of all. Keys without a name are left out.
-func (s *KeySet) Set(owner string, keys ...Key) { s.setFor(demand.Owner{Name: Key{Name: owner}}, keys) }
-
-func (s *KeySet) setFor(owner demand.Owner, keys []Key) {
-	named := make([]Key, 0, len(keys))
-	for _, key := range keys {
-		if key.Name != "" {
-			named = append(named, key)
-		}
-	}
-	s.set.Set(owner, named)
-}
-
-func (s *KeySet) wanted() *demand.Set { return &s.set }
-
-// A NamespaceSet is as a [KeySet], of all objects of namespaces.
-type NamespaceSet struct{ set demand.Set }
-
-// Set replaces the namespaces that owner wants.
-func (s *NamespaceSet) Set(owner string, namespaces ...string) {
-	keys := make([]Key, 0, len(namespaces))
-	for _, namespace := range namespaces {
-		if namespace != "" {
-			keys = append(keys, Key{Namespace: namespace})
-		}
-	}
-	s.wanted().Set(demand.Owner{Name: Key{Name: owner}}, keys)
-}
-
-func (s *NamespaceSet) wanted() *demand.Set {
-	s.set.SetSpaces()
-	return &s.set
-}
-
 // A WantedSet is a [*KeySet] or a [*NamespaceSet].
 type WantedSet interface{ wanted() *demand.Set }
 

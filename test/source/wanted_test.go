@@ -479,6 +479,57 @@ func TestWantedThroughWrappers(t *testing.T) {
 	})
 }
 
+// TestWantedBy: a set wants what the objects of two collections name, until the last of them lets go.
+func TestWantedBy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var set lw.KeySet
+		inf := rig.Run(t, lw.Wanted[*rig.Widget](newDistant("a", "b", "c"), &set), nil)
+		// The widget "n" of size 1 names "a", of size 2 "a" and "b", of another none.
+		named := func(w *rig.Widget) (keys []lw.Key) {
+			for i := range w.Size {
+				keys = append(keys, lw.Key{Namespace: "default", Name: string(rune('a' + i))})
+			}
+			return keys
+		}
+		one, two := lw.NewMemory(rig.NewWidget("n", 2)), lw.NewMemory(rig.NewWidget("n", 1), rig.NewWidget("m", 1))
+		regs := []*lw.Registration{}
+		for _, src := range []*lw.Memory[*rig.Widget]{one, two} {
+			regs = append(regs, lw.WantedBy(&set, rig.Run(t, src, nil), named))
+		}
+		there := func() (names string) {
+			synctest.Wait()
+			for _, name := range []string{"a", "b", "c"} {
+				if inf.KeyState(lw.Key{Namespace: "default", Name: name}) == lw.KeyThere {
+					names += name
+				}
+			}
+			return names
+		}
+		for _, step := range []struct {
+			what string
+			do   func()
+			want string
+		}{
+			{"the first lists", func() { <-regs[0].Synced(); <-regs[1].Synced() }, "ab"},
+			{"an update wants more", func() { rig.Update(t, two, "n", 3) }, "abc"},
+			{"and less", func() { rig.Update(t, two, "n", 0) }, "ab"},
+			{"a deletion lets go", func() {
+				if err := (rig.Plain[*rig.Widget]{Memory: one}).Delete(lw.Key{Namespace: "default", Name: "n"}); err != nil {
+					t.Error(err)
+				}
+			}, "a"},
+			{"it comes again", func() { rig.Create(t, one, "n", 3) }, "abc"},
+			{"the registration is removed", func() { regs[0].Remove(); <-regs[0].Done() }, "a"},
+			{"the last one is, too", func() { regs[1].Remove() }, ""},
+		} {
+			step.do()
+			if got := there(); got != step.want {
+				t.Errorf("%s: %q, want %q", step.what, got, step.want)
+			}
+		}
+	})
+}
+
 // TestWantedNamespaces: a namespace that is added is listed alone, and one that is let go is Deleted.
 func TestWantedNamespaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
