@@ -82,7 +82,7 @@ func (h *history) tell(format string, args ...any) {
 
 // run makes the history within a bubble, and returns what it found.
 func (h *history) run() (out outcome) {
-	h.server = lwtest.StartServer(h.world.resources()...)
+	h.server = lwtest.StartServer(h.world.Resources...)
 	h.gate = newGate(h.server)
 	h.version, h.changed = h.server.ResourceVersion(), time.Now()
 	h.idle, h.weights, h.known, h.absent, h.children = map[string]int{}, map[string]int{}, map[string]bool{}, map[string]bool{}, map[string]int{}
@@ -313,7 +313,7 @@ func (h *history) objects(text string) []*unstructured.Unstructured {
 
 func (h *history) collection(obj *unstructured.Unstructured) *lwtest.Collection[*unstructured.Unstructured] {
 	gvk := obj.GroupVersionKind()
-	for _, r := range h.world.resources() {
+	for _, r := range h.world.Resources {
 		if r.Version == "" {
 			r.Version = "v1"
 		}

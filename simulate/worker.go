@@ -114,7 +114,7 @@ func (k *worker) learn() bool {
 	}
 	k.calm = &calmRun{
 		Writes: a.Writes, Changes: a.Changes, Watched: a.Watched, Actors: actors, Children: a.Children, Restart: a.Restart, Leaks: a.Leaks,
-		Varies: varying(a.end, runs[1].end), end: a.end,
+		Varies: k.world.varying(a.end, runs[1].end), end: a.end,
 	}
 	return true
 }
