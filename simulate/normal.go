@@ -27,7 +27,7 @@ func stem(name string) string { return nameForm.ReplaceAllString(name, "-*") }
 // UIDs, times, generated names and the order of lists that have none by their schemas.
 func (w *World) fields(obj *unstructured.Unstructured) map[string]string {
 	generation := fmt.Sprint(obj.GetGeneration())
-	return w.shapes[obj.GroupVersionKind().GroupKind()].Flatten(obj.Object, func(path, value string) string {
+	out := w.shapes[obj.GroupVersionKind().GroupKind()].Flatten(obj.Object, func(path, value string) string {
 		if strings.HasSuffix(path, "bservedGeneration") {
 			if value == generation {
 				return "the generation"
@@ -36,6 +36,8 @@ func (w *World) fields(obj *unstructured.Unstructured) map[string]string {
 		}
 		return stem(timeForm.ReplaceAllString(uidForm.ReplaceAllString(value, "<uid>"), "<time>"))
 	})
+	maps.DeleteFunc(out, ofForeign)
+	return out
 }
 
 // difference says how two states differ; "": they do not.

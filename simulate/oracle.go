@@ -25,7 +25,10 @@ type calmRun struct {
 	Leaks           bool
 	Varies          map[string]bool // the fields that differ between two calm runs
 	end             State
+	Foreign         map[string]map[string]bool // by plural: the oracles that a foreign write alone offends
 }
+
+const anotherEnd = "another end"
 
 // state reads all objects of the server, those aside that only tell of the program.
 func (h *history) state() State {
@@ -116,7 +119,7 @@ func (h *history) compare(end State) {
 	}
 	diff := h.world.difference(h.calm.end, end, h.calm.Varies)
 	if diff != "" && (h.world.Ends == nil || !h.world.Ends(h.calm.end, end)) {
-		h.fail("another end", "the end differs from that of the calm run (- calm, + here):\n%s", diff)
+		h.fail(anotherEnd, "the end differs from that of the calm run (- calm, + here):\n%s", diff)
 	}
 }
 

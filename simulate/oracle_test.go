@@ -97,6 +97,7 @@ func TestOracles(t *testing.T) {
 		steps      func(w *W)
 	}{
 		{"twice", surplus, steps},
+		{lost, whole, func(w *W) { w.Apply(one) }},
 		{"orphan", kept, func(w *W) {
 			w.Apply(one)
 			w.Settle()

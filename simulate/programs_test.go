@@ -161,7 +161,7 @@ func TestCleanOnLW(t *testing.T) {
 
 // TestReplay repeats one history with a fault of each kind.
 func TestReplay(t *testing.T) {
-	const all = "order 7; absent garbage at 0; hold secrets at 1; cut configmaps at 1; conflict at 1; refuse at 2; slow at 3; crash-before at 4; stale configmaps at 4 for 2; lose at 5; crash-after at 6"
+	const all = "order 7; absent garbage at 0; hold secrets at 1; foreign configmaps at 1; cut configmaps at 1; conflict at 1; refuse at 2; slow at 3; crash-before at 4; stale configmaps at 4 for 2; lose at 5; crash-after at 6"
 	s := begin(t, &World{Start: manage(random), Steps: steps, Histories: 100})
 	r := s.shrunk(all)
 	if r == nil {
