@@ -51,6 +51,8 @@ type history struct {
 	version  string
 	changes  int // of the version
 	changed  time.Time
+	marks    []*imprint
+	loses    bool            // the program has removed a mark that it had seen
 	known    map[string]bool // the UIDs that this start of the program may know of
 	children map[string]int
 	fault    map[string]int // how many of each kind have happened
@@ -82,7 +84,7 @@ func (h *history) tell(format string, args ...any) {
 
 // run makes the history within a bubble, and returns what it found.
 func (h *history) run() (out outcome) {
-	h.server = lwtest.StartServer(h.world.resources()...)
+	h.server = lwtest.StartServer(h.world.Resources...)
 	h.gate = newGate(h.server)
 	h.version, h.changed = h.server.ResourceVersion(), time.Now()
 	h.idle, h.weights, h.known, h.absent, h.children = map[string]int{}, map[string]int{}, map[string]bool{}, map[string]bool{}, map[string]int{}
@@ -106,6 +108,7 @@ func (h *history) run() (out outcome) {
 			}
 		}
 		h.server.Close()
+		out.Loses = h.loses
 		out.Told, out.Faults, out.Pairs = h.told, h.fault, keys(h.pairs)
 		out.Writes, out.Children = h.tries, h.children
 	}()
@@ -136,6 +139,7 @@ type outcome struct {
 	Restart  []string // what a restart wrote at the end
 	Changes  int
 	Leaks    bool // goroutines were left
+	Loses    bool // see history
 	end      State
 }
 
@@ -313,7 +317,7 @@ func (h *history) objects(text string) []*unstructured.Unstructured {
 
 func (h *history) collection(obj *unstructured.Unstructured) *lwtest.Collection[*unstructured.Unstructured] {
 	gvk := obj.GroupVersionKind()
-	for _, r := range h.world.resources() {
+	for _, r := range h.world.Resources {
 		if r.Version == "" {
 			r.Version = "v1"
 		}

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -10,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"context"
 	"github.com/go-lw/lw/lwtest"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -25,13 +25,16 @@ type calmRun struct {
 	Leaks           bool
 	Varies          map[string]bool // the fields that differ between two calm runs
 	end             State
+	Foreign         map[string]map[string]bool // by plural: the oracles that a foreign write alone offends
 }
+
+const anotherEnd = "another end"
 
 // state reads all objects of the server, those aside that only tell of the program.
 func (h *history) state() State {
 	var s State
 	seen := map[string]bool{}
-	for _, r := range h.world.resources() {
+	for _, r := range h.world.Resources {
 		if unheld[r.Plural] || seen[r.Plural] {
 			continue
 		}
@@ -97,7 +100,7 @@ func (h *history) orphans() {
 	for _, obj := range s.Objects {
 		there[string(obj.GetUID())] = true
 	}
-	for _, r := range h.world.resources() {
+	for _, r := range h.world.Resources {
 		kinds[r.Kind] = true
 	}
 	for _, obj := range s.Objects {
@@ -114,9 +117,9 @@ func (h *history) compare(end State) {
 	if h.calm == nil {
 		return
 	}
-	diff := difference(h.calm.end, end, h.calm.Varies, h.world.Varies)
+	diff := h.world.difference(h.calm.end, end, h.calm.Varies)
 	if diff != "" && (h.world.Ends == nil || !h.world.Ends(h.calm.end, end)) {
-		h.fail("another end", "the end differs from that of the calm run (- calm, + here):\n%s", diff)
+		h.fail(anotherEnd, "the end differs from that of the calm run (- calm, + here):\n%s", diff)
 	}
 }
 

@@ -258,10 +258,16 @@ func (h *history) watchFaults() {
 		return over
 	})
 	for i, f := range h.plan.faults {
-		if h.used[i] || f.at > h.tries || f.what != hold && f.what != cut && f.what != absent {
+		if h.used[i] || f.at > h.tries || f.what != hold && f.what != cut && f.what != foreign && f.what != absent {
+			continue
+		}
+		if f.what == foreign && !h.foreign(f) {
 			continue
 		}
 		h.happens(i)
+		if f.what == foreign {
+			continue
+		}
 		if f.what == absent {
 			if !h.last {
 				h.absent[f.on] = true
@@ -311,6 +317,7 @@ var uids = regexp.MustCompile(`"uid":"([^"]+)"`)
 
 // learn notes which objects the program may know of now.
 func (h *history) learn(b []byte) {
+	h.seesMarks(b)
 	for _, m := range uids.FindAllSubmatch(b, -1) {
 		h.known[string(m[1])] = true
 	}
@@ -408,6 +415,7 @@ func (h *history) wrote(r *request, before string) {
 	}
 	h.tell("%s%s", line, h.behind())
 	h.look()
+	h.keepsMarks(r)
 }
 
 // behind says of which kinds the program has not seen everything.

@@ -114,7 +114,7 @@ func (k *worker) learn() bool {
 	}
 	k.calm = &calmRun{
 		Writes: a.Writes, Changes: a.Changes, Watched: a.Watched, Actors: actors, Children: a.Children, Restart: a.Restart, Leaks: a.Leaks,
-		Varies: varying(a.end, runs[1].end), end: a.end,
+		Varies: k.world.varying(a.end, runs[1].end), end: a.end, Foreign: map[string]map[string]bool{},
 	}
 	return true
 }
@@ -124,7 +124,7 @@ func (k *worker) search(of task) {
 		p := planOf(of.Seed, n, k.calm)
 		say(report{N: n, Plan: p.String(), Begin: true})
 		began := time.Now()
-		out := k.bubble(p, 0)
+		out := k.history(p)
 		say(report{N: n, Plan: p.String(), Failure: out.Failure, Faults: out.Faults, Pairs: out.Pairs, Took: time.Since(began)})
 		if out.Failure != nil {
 			return

@@ -6,7 +6,9 @@ import (
 
 	"github.com/go-lw/lw/lwtest"
 	"github.com/go-lw/lw/simulate/cluster"
+	"github.com/go-lw/lw/simulate/internal/shape"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 )
 
@@ -46,6 +48,8 @@ type World struct {
 	Histories int
 	// History is the only history to run, in the words of a report. "": as many as Histories says.
 	History string
+
+	shapes map[schema.GroupKind]*shape.Shape // what the schemas say of lists
 }
 
 // An Actor is a part of a cluster that writes as the program does, such as the Job controller, or the

@@ -3,6 +3,8 @@
 // makes one write at a time. What it does depends on the objects of the server and on the time alone.
 package cluster
 
+//lint:file-ignore SA1019 Servers and controllers still have Endpoints.
+
 import (
 	"context"
 	"fmt"
@@ -41,12 +43,15 @@ func Resources() []lwtest.Resource {
 		{Plural: "persistentvolumeclaims", Kind: "PersistentVolumeClaim", Status: true, Type: &corev1.PersistentVolumeClaim{}},
 		{Plural: "persistentvolumes", Kind: "PersistentVolume", Cluster: true, Status: true, Type: &corev1.PersistentVolume{}},
 		{Plural: "resourcequotas", Kind: "ResourceQuota", Status: true, Type: &corev1.ResourceQuota{}},
+		{Plural: "limitranges", Kind: "LimitRange", Type: &corev1.LimitRange{}},
+		{Plural: "podtemplates", Kind: "PodTemplate", Type: &corev1.PodTemplate{}},
+		{Plural: "replicationcontrollers", Kind: "ReplicationController", Status: true, Scale: true, Type: &corev1.ReplicationController{}},
 		{Group: "apps", Plural: "deployments", Kind: "Deployment", Status: true, Scale: true, Type: &appsv1.Deployment{}},
 		{Group: "apps", Plural: "replicasets", Kind: "ReplicaSet", Status: true, Scale: true, Type: &appsv1.ReplicaSet{}},
 		{Group: "apps", Plural: "statefulsets", Kind: "StatefulSet", Status: true, Scale: true, Type: &appsv1.StatefulSet{}},
 		{Group: "apps", Plural: "daemonsets", Kind: "DaemonSet", Status: true, Type: &appsv1.DaemonSet{}},
 		{Group: "apps", Plural: "controllerrevisions", Kind: "ControllerRevision", Type: &appsv1.ControllerRevision{}},
-		{Group: "batch", Plural: "jobs", Kind: "Job", Status: true, Type: &batchv1.Job{}},
+		{Group: "batch", Plural: "jobs", Kind: "Job", Status: true, Type: &batchv1.Job{}, Fields: []string{"status.successful"}},
 		{Group: "batch", Plural: "cronjobs", Kind: "CronJob", Status: true, Type: &batchv1.CronJob{}},
 		{Group: "coordination.k8s.io", Plural: "leases", Kind: "Lease", Type: &coordinationv1.Lease{}},
 		{Group: "discovery.k8s.io", Plural: "endpointslices", Kind: "EndpointSlice", Type: &discoveryv1.EndpointSlice{}},
@@ -61,6 +66,7 @@ func Resources() []lwtest.Resource {
 		{Group: "rbac.authorization.k8s.io", Plural: "clusterrolebindings", Kind: "ClusterRoleBinding", Cluster: true, Type: &rbacv1.ClusterRoleBinding{}},
 		{Group: "scheduling.k8s.io", Plural: "priorityclasses", Kind: "PriorityClass", Cluster: true, Type: &schedulingv1.PriorityClass{}},
 		{Group: "storage.k8s.io", Plural: "storageclasses", Kind: "StorageClass", Cluster: true, Type: &storagev1.StorageClass{}},
+		{Group: "storage.k8s.io", Plural: "volumeattachments", Kind: "VolumeAttachment", Cluster: true, Status: true, Type: &storagev1.VolumeAttachment{}},
 	}
 	jobs := 0
 	for i := range all {

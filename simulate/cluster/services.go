@@ -1,5 +1,7 @@
 package cluster
 
+//lint:file-ignore SA1019 Servers and controllers still have Endpoints.
+
 import (
 	"context"
 	"fmt"
