@@ -25,6 +25,7 @@ const (
 	slow        = "slow"         // a write is done, and its answer comes after all else
 	crashBefore = "crash-before" // the program crashes, and the write is not done
 	crashAfter  = "crash-after"  // the write is done, and the program crashes
+	lease       = "lease"        // the program loses its leadership before a write, and starts again
 	foreign     = "foreign"      // another manager annotates and labels an object
 	stale       = "stale"        // the next start after this write reads a resource as it was some changes before
 )
@@ -32,7 +33,7 @@ const (
 // absent is an actor that does nothing until all steps are done.
 const absent = "absent"
 
-var kinds = []string{absent, hold, cut, conflict, refuse, lose, slow, crashBefore, crashAfter, foreign, stale}
+var kinds = []string{absent, hold, cut, conflict, refuse, lose, slow, crashBefore, crashAfter, lease, foreign, stale}
 
 func onWatch(what string) bool {
 	return what == hold || what == cut || what == stale || what == foreign || what == absent

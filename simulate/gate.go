@@ -29,6 +29,8 @@ type gate struct {
 	requests []*request
 	watches  []*watch
 	opened   int // how many watches there have been
+	leased   int // the start that has written a lease
+	deposed  int // the one that no longer may
 }
 
 func newGate(s *lwtest.Server) *gate { return &gate{server: s, wake: make(chan struct{}, 1)} }
@@ -154,7 +156,14 @@ func (n network) RoundTrip(of *http.Request) (*http.Response, error) {
 		return nil, errDown
 	}
 	if !known || unheld[r.plural] {
+		if r.plural == "leases" && r.writes() {
+			n.leased = n.life + 1
+		}
+		refused := r.plural == "leases" && n.deposed == n.life+1
 		n.mu.Unlock()
+		if refused {
+			return nil, errLost
+		}
 		return n.serve(r), nil
 	}
 	n.requests = append(n.requests, r)
@@ -169,6 +178,17 @@ func (n network) RoundTrip(of *http.Request) (*http.Response, error) {
 		n.requests = slices.DeleteFunc(n.requests, func(o *request) bool { return o == r })
 		return nil, of.Context().Err()
 	}
+}
+
+// refuseLease lets the program write its lease no more; false: it has none.
+func (g *gate) refuseLease() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.leased != g.life+1 {
+		return false
+	}
+	g.deposed = g.leased
+	return true
 }
 
 // unheld are resources of which each request is answered at once: they tell of a program, and are not

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -46,6 +47,16 @@ func (h *history) state() State {
 	return s
 }
 
+// print differs between two states of a server.
+func (s State) print() string {
+	newest := 0
+	for _, obj := range s.Objects {
+		n, _ := strconv.Atoi(obj.GetResourceVersion()) // the server's are numbers
+		newest = max(newest, n)
+	}
+	return fmt.Sprint(len(s.Objects), newest)
+}
+
 // look notices what has changed on the server.
 func (h *history) look() {
 	v := h.server.ResourceVersion()
@@ -53,9 +64,14 @@ func (h *history) look() {
 		return
 	}
 	h.version = v
+	s := h.state()
+	held := s.print()
+	if held == h.held {
+		return // only a lease or an event has changed
+	}
+	h.held = held
 	h.changes++
 	h.changed = time.Now()
-	s := h.state()
 	h.twice(s)
 	if h.world.Always != nil {
 		if err := h.world.Always(s); err != nil {

@@ -16,8 +16,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/go-lw/lw/controllerruntime"
 )
 
 // surplus makes a child while its cache has none, and deletes what is too much: only for a while there
@@ -120,6 +123,63 @@ func TestOracles(t *testing.T) {
 			}
 		})
 	}
+}
+
+// remembers makes a child unless it knows of one, which it remembers: only what it reads at its start can
+// be too old.
+func remembers(c client.Client) reconcile.Func {
+	made := false
+	return func(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+		m, err := parent(ctx, c, req)
+		if m == nil || err != nil || made {
+			return ctrl.Result{}, err
+		}
+		var all corev1.SecretList
+		if err := c.List(ctx, &all); err != nil {
+			return ctrl.Result{}, err
+		}
+		if made = true; len(all.Items) == 0 {
+			err = c.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, GenerateName: m.Name + "-", OwnerReferences: owner(m)}})
+		}
+		return ctrl.Result{}, err
+	}
+}
+
+// TestStale starts programs on an older state. Caches of lw always ask for the newest one.
+func TestStale(t *testing.T) {
+	for name, caches := range map[string]cache.NewCacheFunc{"client-go": nil, "lw": controllerruntime.NewCache} {
+		wrong := caches == nil
+		t.Run(name, func(t *testing.T) {
+			s := begin(t, &World{Start: manageOn(caches, remembers), Steps: func(w *W) { w.Apply(one) }})
+			if r := s.shrunk("order 0; crash-after at 0"); r != nil {
+				t.Error(s.text(r))
+			}
+			if r := s.shrunk("order 0; crash-after at 0; stale secrets at 0 for 1"); (r != nil) != wrong {
+				t.Errorf("a start on an older state fails: %t, want %t", r != nil, wrong)
+			}
+		})
+	}
+}
+
+// TestLeader lets programs lose their leadership, with a lease and without.
+func TestLeader(t *testing.T) {
+	for name, opts := range map[string]ctrl.Options{"lease": {LeaderElection: true, LeaderElectionID: "one", LeaderElectionNamespace: "default"}, "none": {}} {
+		t.Run(name, func(t *testing.T) {
+			s := begin(t, &World{Start: manageWith(opts, clean), Steps: steps, Histories: 20})
+			if r := s.find(); r != nil {
+				t.Fatal(s.text(r))
+			}
+			if s.result.Faults[lease] == 0 {
+				t.Error("no leadership was lost")
+			}
+		})
+	}
+	t.Run("between two writes", func(t *testing.T) {
+		s := begin(t, &World{Start: manage(between), Steps: steps})
+		if r := s.shrunk("order 0; lease at 1"); r == nil {
+			t.Error("nothing was lost with the leadership")
+		}
+	})
 }
 
 // TestFlags searches for a time, and writes results.

@@ -27,12 +27,14 @@ func manage(reconciler func(c client.Client) reconcile.Func) func(ctx context.Co
 }
 
 func manageOn(caches cache.NewCacheFunc, reconciler func(c client.Client) reconcile.Func) func(ctx context.Context, c *rest.Config) error {
+	return manageWith(ctrl.Options{NewCache: caches}, reconciler)
+}
+
+func manageWith(opts ctrl.Options, reconciler func(c client.Client) reconcile.Func) func(ctx context.Context, c *rest.Config) error {
+	opts.Metrics = metricsserver.Options{BindAddress: "0"}
+	opts.Controller = controllerconfig.Controller{SkipNameValidation: new(true)}
 	return func(ctx context.Context, c *rest.Config) error {
-		mgr, err := ctrl.NewManager(c, ctrl.Options{
-			NewCache:   caches,
-			Metrics:    metricsserver.Options{BindAddress: "0"},
-			Controller: controllerconfig.Controller{SkipNameValidation: new(true)},
-		})
+		mgr, err := ctrl.NewManager(c, opts)
 		if err != nil {
 			return err
 		}

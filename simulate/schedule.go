@@ -59,8 +59,14 @@ func (h *history) settle() {
 	if h.calm != nil {
 		limit += 10 * h.calm.Changes
 	}
+	moment, at := time.Now(), h.changes
 	for n := 0; ; n++ {
 		h.rest()
+		if now := time.Now(); !now.Equal(moment) {
+			moment, at = now, h.changes
+		} else if h.changes-at >= 50 {
+			time.Sleep(time.Second) // work takes time, and a program may wait for it to list again
+		}
 		if n > maxSteps || h.changes-from > limit {
 			h.fail("no rest", "%s", h.loop(n))
 		}
@@ -251,7 +257,7 @@ func (h *history) happens(i int) {
 // watchFaults begins the faults of watches that are due, and ends those that are over.
 func (h *history) watchFaults() {
 	h.holds = slices.DeleteFunc(h.holds, func(x *holding) bool {
-		over := x.till != 0 && h.changes >= x.till
+		over := h.changes >= x.till
 		if over {
 			h.tell("the watch of %s goes on", x.on)
 		}
@@ -276,11 +282,7 @@ func (h *history) watchFaults() {
 			continue
 		}
 		if f.what == hold {
-			x := &holding{on: f.on}
-			if f.long > 0 {
-				x.till = h.changes + f.long
-			}
-			h.holds = append(h.holds, x)
+			h.hold(f.on, f.long)
 			h.tell("THE WATCH OF %s IS HELD", f.on)
 			continue
 		}
@@ -351,11 +353,18 @@ func (h *history) request(r *request) bool {
 	case crashBefore:
 		h.crash(fmt.Sprintf("BEFORE ITS %s %s", r.verb, r.path()))
 		return true
+	case lease:
+		if h.depose(fmt.Sprintf("BEFORE ITS %s %s", r.verb, r.path())) {
+			return true
+		}
 	case conflict:
 		h.refuse(r, apierrors.NewConflict(schema.GroupResource{Resource: r.plural}, r.name, errors.New("the object has been modified; please apply your changes to the latest version and try again")))
 		return true
 	case refuse:
 		h.refuse(r, apierrors.NewServiceUnavailable("the server is restarting"))
+		return true
+	}
+	if h.older(r) {
 		return true
 	}
 	before := h.server.ResourceVersion()
