@@ -78,6 +78,7 @@ func TestBehindAsked(t *testing.T) {
 				_, err := d.inf.CatchUp(t.Context())
 				caught <- err
 			}()
+			synctest.Wait()
 		}
 		d.run(t, "sleep 4s, M a@12")
 		for range 3 {

@@ -366,17 +366,21 @@ func TestWantedMany(t *testing.T) {
 			}
 			keys.Set("all", wanted...)
 			synctest.Wait()
-			if under := len(src.parts); under > 16 {
-				t.Errorf("%d reads at a time", under)
-			}
+			src.set(func() {
+				if under := len(src.parts); under > 16 {
+					t.Errorf("%d reads at a time", under)
+				}
+			})
 			for _, key := range wanted {
 				if err := inf.WaitForKey(t.Context(), key); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if len(src.parts) != tt.parts || inf.Store().Len() != tt.n {
-				t.Errorf("%d keys: %d reads, %d objects", tt.n, len(src.parts), inf.Store().Len())
-			}
+			src.set(func() {
+				if len(src.parts) != tt.parts || inf.Store().Len() != tt.n {
+					t.Errorf("%d keys: %d reads, %d objects", tt.n, len(src.parts), inf.Store().Len())
+				}
+			})
 		})
 	}
 }
