@@ -476,8 +476,8 @@ type readAt struct {
 	since   time.Time
 }
 
-// hidesLocked reports whether an event of that version changes nothing: nobody wants its object, or the
-// unit has not been read, or it was read at a later version.
+// hidesLocked reports whether an event of that version changes nothing: nobody wants its object, or
+// the unit has not been read, or it was read at a later version.
 func (w *wantedUnits[T]) hidesLocked(key Key, at uint64) bool {
 	unit := w.UnitOf(key)
 	return w.State(unit) != demand.Ready || at != 0 && at <= w.told[unit].version
@@ -594,17 +594,4 @@ func (h *hub[T]) drop(units []Key) error {
 
 func sameTold[T Identified](a, b toldWrite[T]) bool {
 	return a.key == b.key && equal.Same(a.obj, b.obj)
-}
-
-// enter and leave tell a mutation detector that objects are about to be shown, and that they are not
-// shown any more.
-func (h *hub[T]) enter(objs []toldWrite[T]) { each(objs, h.entered) }
-func (h *hub[T]) leave(objs []toldWrite[T]) { each(objs, h.left) }
-
-func each[T Identified](objs []toldWrite[T], call func(T)) {
-	for i := 0; call != nil && i < len(objs); i++ {
-		if !equal.IsZero(objs[i].obj) {
-			call(objs[i].obj)
-		}
-	}
 }

@@ -1,4 +1,4 @@
-package lw_test
+package graph_test
 
 import (
 	"context"
