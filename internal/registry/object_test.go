@@ -67,9 +67,9 @@ type Odd struct{ Bare }
 
 func (o *Odd) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, &o.Bare) }
 
-func (o *Odd) GetName() string                 { return o.Metadata.Name }
+func (o *Odd) GetName() string { return o.Metadata.Name }
 
-func (o *Odd) GetNamespace() string            { return o.Metadata.Namespace }
+func (o *Odd) GetNamespace() string { return o.Metadata.Namespace }
 
 // A type that decodes itself cannot be led to another name than that of the request.
 func TestNamesInAnyCase(t *testing.T) {
