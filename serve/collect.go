@@ -65,7 +65,8 @@ const (
 type garbage struct {
 	opts   *Options      // of the Handler
 	wake   chan struct{} // has a token when there may be something to do
-	served []*collection // only Collect changes it
+	served []*collection // only Collect changes it, and stores
+	stores []*collection // one for each store: versions share their objects, and one may not show all
 
 	mu     sync.Mutex
 	all    *registry.Collector
@@ -89,17 +90,24 @@ func (g *garbage) follow(now []*collection) {
 	if slices.Equal(g.served, now) {
 		return
 	}
+	for _, c := range g.stores {
+		c.history.observe(nil)
+	}
 	var kinds []*registry.Kind
+	g.stores = nil
 	for _, c := range now {
 		kinds = append(kinds, c.writes.kind)
-	}
-	for _, c := range g.served {
-		c.history.observe(nil)
+		i := slices.IndexFunc(g.stores, func(other *collection) bool { return same(other.writes.behind, c.writes.behind) })
+		if i < 0 {
+			g.stores = append(g.stores, c)
+		} else if !c.writes.converted {
+			g.stores[i] = c
+		}
 	}
 	g.mu.Lock()
 	g.served, g.all = now, registry.NewCollector(kinds...)
 	g.mu.Unlock()
-	for _, c := range now {
+	for _, c := range g.stores {
 		c.history.observe(func(old, new *item) { g.changed(c, old, new) })
 	}
 }
@@ -132,7 +140,7 @@ func ownership(i *item) *metav1.ObjectMeta {
 // collect makes the writes that are due. Whoever seems to be gone, or to have no dependents, may only
 // not have come yet, so the collections catch up with their stores before.
 func (g *garbage) collect(ctx context.Context) {
-	if slices.ContainsFunc(g.served, func(c *collection) bool { return !c.history.synced() }) {
+	if slices.ContainsFunc(g.stores, func(c *collection) bool { return !c.history.synced() }) {
 		return // a beginning wakes
 	}
 	g.mu.Lock()
@@ -144,7 +152,7 @@ func (g *garbage) collect(ctx context.Context) {
 	if len(due) == 0 {
 		return
 	}
-	for _, c := range g.served {
+	for _, c := range g.stores {
 		if err := c.catchesUp(ctx); err != nil {
 			g.failed(ctx, fmt.Errorf("%s: %w", c.name, err), due...)
 			return
@@ -196,10 +204,10 @@ func (g *garbage) step(ctx context.Context, uid types.UID) error {
 	if !ok {
 		return nil
 	}
-	i := slices.IndexFunc(g.served, func(c *collection) bool { return c.writes.kind == step.Kind })
+	i := slices.IndexFunc(g.stores, func(c *collection) bool { return c.writes.kind == step.Kind })
 	w, err := step.Kind.Prepare(step.Request)
 	if err == nil {
-		_, err = w.Run(ctx, g.served[i].writes.store)
+		_, err = w.Run(ctx, g.stores[i].writes.store)
 	}
 	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("%s: %w", step, err)

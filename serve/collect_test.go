@@ -237,6 +237,36 @@ func TestCollectWaits(t *testing.T) {
 	}
 }
 
+// An object that cannot be shown in one of its versions is there nevertheless, and holds up nobody.
+func TestCollectVersions(t *testing.T) {
+	inBubble(t, serve.Options{OnError: func(error) {}}, func(b *bubble) {
+		g := b.garbage(parts)
+		b.serve(func(ctx context.Context) error {
+			return serve.ServeStore(ctx, b.h, serve.Converted(g.boxes, newer, older), serve.Resource[*newerPart]{Group: "example.io", Version: "v2", Name: "boxes", Kind: "Box"})
+		})
+		go b.h.Collect(b.ctx)
+		box, other := g.own(g.boxes, "box", ""), g.own(g.boxes, "other", "")
+		g.own(g.parts, "a", "", box)
+		g.own(g.parts, "b", "", other)
+		box.Spec.Color = "unknown"
+		if _, err := g.boxes.Update(b.ctx, box); err != nil {
+			t.Fatal(err)
+		}
+		for _, gone := range []struct {
+			owner *part
+			want  string
+		}{{other, "a1 box"}, {box, ""}} {
+			if _, err := g.boxes.Delete(b.ctx, lw.KeyOf(gone.owner), ""); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+			if diff := cmp.Diff(gone.want, g.left()); diff != "" {
+				t.Errorf("without %s: %s", gone.owner.Name, diff)
+			}
+		}
+	})
+}
+
 // An object that comes is looked at with those that it has to do with, and no others.
 func BenchmarkCollect(b *testing.B) {
 	for _, n := range []int{10, 1000, 100_000} {
