@@ -146,6 +146,9 @@ func (g *garbage) collect(ctx context.Context) {
 	g.mu.Lock()
 	due := slices.DeleteFunc(g.all.Take(), func(uid types.UID) bool {
 		_, ok := g.all.Step(uid)
+		if !ok {
+			delete(g.pauses, uid)
+		}
 		return !ok
 	})
 	g.mu.Unlock()
@@ -189,7 +192,9 @@ func (g *garbage) failed(ctx context.Context, err error, due ...types.UID) {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		for _, uid := range due {
-			g.all.Again(uid)
+			if !g.all.Again(uid) {
+				delete(g.pauses, uid)
+			}
 		}
 		g.wakeUp()
 	})

@@ -168,6 +168,39 @@ func TestCollectLate(t *testing.T) {
 	})
 }
 
+// What is not garbage any more is forgotten: when it is again, it does not wait for long.
+func TestCollectPauses(t *testing.T) {
+	r := parts
+	r.Validate = func(_ context.Context, p, _ *part) error {
+		if p == nil {
+			return errors.New("not now")
+		}
+		return nil
+	}
+	var errs []error
+	inBubble(t, serve.Options{OnError: func(err error) { errs = append(errs, err) }}, func(b *bubble) {
+		g := b.garbage(r)
+		go b.h.Collect(b.ctx)
+		box := g.own(g.boxes, "box", "")
+		a := g.own(g.parts, "a", "", box)
+		owners := a.OwnerReferences
+		if _, err := g.boxes.Delete(b.ctx, lw.KeyOf(box), ""); err != nil {
+			t.Fatal(err)
+		}
+		for _, a.OwnerReferences = range [][]metav1.OwnerReference{nil, owners} {
+			time.Sleep(5 * time.Minute)
+			errs = nil
+			if _, err := g.parts.Update(b.ctx, &part{ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: a.Name, OwnerReferences: a.OwnerReferences}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(5 * time.Second)
+		if len(errs) != 3 { // after 0, 1 and 3 seconds
+			t.Errorf("%d errors: %v", len(errs), errs)
+		}
+	})
+}
+
 // A laggard is a store whose watches hold their events back while somebody else has the token.
 type laggard struct {
 	*lw.Memory[*part]

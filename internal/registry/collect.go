@@ -187,11 +187,13 @@ func (c *Collector) Next() (step Step, ok bool) {
 	return step, ok
 }
 
-// Again puts an object back that Take has returned.
-func (c *Collector) Again(uid types.UID) {
-	if n := c.nodes[uid]; n != nil {
+// Again puts an object back that Take has returned. It reports whether there may be something to do.
+func (c *Collector) Again(uid types.UID) bool {
+	n := c.nodes[uid]
+	if n != nil {
 		c.enqueue(n)
 	}
+	return n != nil && n.queued
 }
 
 // Step returns the next write that an object calls for, if there is one. What comes of it must be told
