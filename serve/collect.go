@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -209,16 +210,22 @@ func (g *garbage) step(ctx context.Context, uid types.UID) error {
 	if !ok {
 		return nil
 	}
-	i := slices.IndexFunc(g.stores, func(c *collection) bool { return c.writes.kind == step.Kind })
+	c := g.stores[slices.IndexFunc(g.stores, func(c *collection) bool { return c.writes.kind == step.Kind })]
 	w, err := step.Kind.Prepare(step.Request)
 	if err == nil {
-		_, err = w.Run(ctx, g.stores[i].writes.store)
+		_, err = w.Run(ctx, c.writes.store)
 	}
-	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("%s: %w", step, err)
+	raced := apierrors.IsConflict(err) || apierrors.IsNotFound(err)
+	if raced { // or refused, if the same is to be done when the other write is here
+		if late := c.catchesUp(ctx); late != nil {
+			return late
+		}
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if again, ok := g.all.Step(uid); err != nil && (!raced || ok && reflect.DeepEqual(step, again)) {
+		return fmt.Errorf("%s: %w", step, err)
+	}
 	delete(g.pauses, uid)
 	return nil
 }

@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/serve"
@@ -168,37 +170,39 @@ func TestCollectLate(t *testing.T) {
 	})
 }
 
-// What is not garbage any more is forgotten: when it is again, it does not wait for long.
+// A refusal is no race, whatever its code: it is tried again. What is not garbage any more is forgotten:
+// when it is again, it does not wait for long.
 func TestCollectPauses(t *testing.T) {
-	r := parts
-	r.Validate = func(_ context.Context, p, _ *part) error {
-		if p == nil {
-			return errors.New("not now")
+	for _, refusal := range []error{errors.New("not now"), apierrors.NewConflict(schema.GroupResource{}, "a", errors.New("not now")), apierrors.NewNotFound(schema.GroupResource{}, "not now")} {
+		r := parts
+		r.Validate = func(_ context.Context, p, _ *part) error {
+			if p == nil {
+				return refusal
+			}
+			return nil
 		}
-		return nil
-	}
-	var errs []error
-	inBubble(t, serve.Options{OnError: func(err error) { errs = append(errs, err) }}, func(b *bubble) {
-		g := b.garbage(r)
-		go b.h.Collect(b.ctx)
-		box := g.own(g.boxes, "box", "")
-		a := g.own(g.parts, "a", "", box)
-		owners := a.OwnerReferences
-		if _, err := g.boxes.Delete(b.ctx, lw.KeyOf(box), ""); err != nil {
-			t.Fatal(err)
-		}
-		for _, a.OwnerReferences = range [][]metav1.OwnerReference{nil, owners} {
-			time.Sleep(5 * time.Minute)
-			errs = nil
-			if _, err := g.parts.Update(b.ctx, &part{ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: a.Name, OwnerReferences: a.OwnerReferences}}); err != nil {
+		var errs []error
+		inBubble(t, serve.Options{OnError: func(err error) { errs = append(errs, err) }}, func(b *bubble) {
+			g := b.garbage(r)
+			go b.h.Collect(b.ctx)
+			box := g.own(g.boxes, "box", "")
+			a := g.own(g.parts, "a", "", box)
+			if _, err := g.boxes.Delete(b.ctx, lw.KeyOf(box), ""); err != nil {
 				t.Fatal(err)
 			}
-		}
-		time.Sleep(5 * time.Second)
-		if len(errs) != 3 { // after 0, 1 and 3 seconds
-			t.Errorf("%d errors: %v", len(errs), errs)
-		}
-	})
+			for _, owners := range [][]metav1.OwnerReference{nil, a.OwnerReferences} {
+				time.Sleep(5 * time.Minute)
+				errs = nil
+				if _, err := g.parts.Update(b.ctx, &part{ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: a.Name, OwnerReferences: owners}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			time.Sleep(5 * time.Second)
+			if len(errs) != 3 || !strings.Contains(errs[0].Error(), "not now") { // after 0, 1 and 3 seconds
+				t.Errorf("%v: %d errors: %v", refusal, len(errs), errs)
+			}
+		})
+	}
 }
 
 // A laggard is a store whose watches hold their events back while somebody else has the token.
