@@ -213,8 +213,8 @@ func (s *Server) SetShards(on bool) { s.server.SetShards(on) }
 
 // Collect makes one write of Kubernetes' garbage collector, and says which: it deletes an object whose
 // owners are all gone, or lets an owner go that is deleted in the foreground or leaves orphans. It
-// returns "" when there is nothing to do but what a Validate refuses. Owners are looked for among the Server's resources; an
-// object with an owner of another kind stays.
+// returns "" when there is nothing to do but what a Validate refuses. Owners are looked for among the
+// Server's resources; an object with an owner of another kind stays.
 func (s *Server) Collect() (step string) {
 	step, err := s.server.Collect(s.ctx)
 	if err != nil && s.ctx.Err() == nil {

@@ -98,7 +98,10 @@ func (g *garbage) follow(now []*collection) {
 	g.stores = nil
 	for _, c := range now {
 		kinds = append(kinds, c.writes.kind)
-		i := slices.IndexFunc(g.stores, func(other *collection) bool { return same(other.writes.behind, c.writes.behind) })
+		i := slices.IndexFunc(g.stores, func(other *collection) bool {
+			a, b := other.writes.behind, c.writes.behind
+			return reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b
+		})
 		if i < 0 {
 			g.stores = append(g.stores, c)
 		} else if !c.writes.converted {

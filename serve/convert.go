@@ -3,7 +3,6 @@ package serve
 import (
 	"context"
 	"fmt"
-	"reflect"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -50,11 +49,6 @@ func behind(store any) any {
 		}
 		store = w.behind()
 	}
-}
-
-// same reports whether two stores are one.
-func same(a, b any) bool {
-	return reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b
 }
 
 // convert returns an object in another version, which is the same one.

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -151,12 +152,12 @@ const protoMark = "k8s\x00"
 
 // unwrap returns the envelope of a body in protobuf.
 func unwrap(body []byte) (*runtime.Unknown, error) {
-	message, ok := strings.CutPrefix(string(body), protoMark)
+	message, ok := bytes.CutPrefix(body, []byte(protoMark))
 	if !ok {
 		return nil, errors.New("the body does not begin as one in protobuf")
 	}
 	envelope := &runtime.Unknown{}
-	return envelope, envelope.Unmarshal([]byte(message))
+	return envelope, envelope.Unmarshal(message)
 }
 
 // messages calls do for each field of a body in protobuf, all of which are messages.

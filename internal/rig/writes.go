@@ -39,16 +39,13 @@ func thing(name, meta string, n int) string {
 // CPU time of whoever counts.
 func BenchWrites(b *testing.B, client *http.Client, url string, cpu func() time.Duration) {
 	base := url + "/apis/example.io/v1/namespaces/bench/things"
-	Until(b, time.Minute, func() string {
+	Met(b, time.Minute, "things are not served", func() bool {
 		resp, err := client.Get(base)
 		if err != nil {
-			return err.Error()
+			return false
 		}
 		defer resp.Body.Close()
-		if resp.StatusCode != http.StatusOK {
-			return resp.Status
-		}
-		return ""
+		return resp.StatusCode == http.StatusOK
 	})
 	do := func(b *testing.B, method, path, contentType, body string) (version string) {
 		req, err := http.NewRequestWithContext(b.Context(), method, base+path, strings.NewReader(body))

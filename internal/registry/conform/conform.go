@@ -23,6 +23,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -173,14 +174,8 @@ func (s Server) ask(ctx context.Context, method, path, contentType, body string)
 	return Answer{resp.StatusCode, data, strings.Join(resp.Header["Warning"], "\n")}, err
 }
 
-// A T is the part of a test that the table needs.
-type T interface {
-	Context() context.Context
-	Errorf(format string, args ...any)
-}
-
 // Play plays all sections against a server, but that of grace if there are no kubelets.
-func Play(t T, server Server, kubelets bool) {
+func Play(t testing.TB, server Server, kubelets bool) {
 	played := 0
 	for _, s := range Sections() {
 		if s.Name != "grace" || kubelets {
@@ -198,7 +193,7 @@ func (s Section) Namespace() string { return strings.ReplaceAll(s.Name, " ", "-"
 
 // Play plays a section against a server. namespace is empty, and of the section alone. It returns how
 // many answers are as expected.
-func (s Section) Play(t T, server Server, namespace string) (right int) {
+func (s Section) Play(t testing.TB, server Server, namespace string) (right int) {
 	vars := map[string]string{"NS": namespace}
 	for _, c := range s.Cases {
 		wrong := func(why string) { t.Errorf("requests.txt:%d: %s\n%s", c.line, c.text, why) }
