@@ -226,19 +226,14 @@ func (k *Kind) protoToJSON(body []byte) ([]byte, error) {
 // decodeDeleteOptions reads the body of a deletion.
 func decodeDeleteOptions(contentType string, body []byte, into *metav1.DeleteOptions) error {
 	k := &Kind{Kind: "DeleteOptions"}
+	var err error
 	if mediaType(contentType) == runtime.ContentTypeProtobuf {
-		envelope, err := unwrap(body)
-		if err == nil {
+		var envelope *runtime.Unknown
+		if envelope, err = unwrap(body); err == nil {
 			err = into.Unmarshal(envelope.Raw)
 		}
-		if err != nil {
-			return badRequest("%v", err)
-		}
-		return nil
-	}
-	data, _, err := k.toJSON(contentType, body, false)
-	if err == nil {
-		err = kjson.UnmarshalCaseSensitivePreserveInts(data, into)
+	} else if body, _, err = k.toJSON(contentType, body, false); err == nil {
+		err = kjson.UnmarshalCaseSensitivePreserveInts(body, into)
 	}
 	if status := apierrors.APIStatus(nil); err != nil && !errors.As(err, &status) {
 		return badRequest("%v", err)
