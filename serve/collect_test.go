@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/serve"
 )
 
@@ -191,13 +192,13 @@ func TestCollectPauses(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, owners := range [][]metav1.OwnerReference{nil, a.OwnerReferences} {
-				time.Sleep(5 * time.Minute)
+				rig.Sleep(5 * time.Minute)
 				errs = nil
 				if _, err := g.parts.Update(b.ctx, &part{ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: a.Name, OwnerReferences: owners}}); err != nil {
 					t.Fatal(err)
 				}
 			}
-			time.Sleep(5 * time.Second)
+			rig.Sleep(5 * time.Second)
 			if len(errs) != 3 || !strings.Contains(errs[0].Error(), "not now") { // after 0, 1 and 3 seconds
 				t.Errorf("%v: %d errors: %v", refusal, len(errs), errs)
 			}
