@@ -30,19 +30,19 @@ func (r Resource) extend(k *registry.Kind) {
 			if err == nil {
 				err = r.Default(ctx, open)
 			}
-			if err != nil {
-				return err
+			if err == nil {
+				err = k.Close(a.Object, open.Object, a.Verb == registry.Create)
 			}
-			return k.Close(a.Object, open.Object, a.Verb == registry.Create)
+			return err
 		}
 	}
 	if r.Validate != nil {
 		k.Admit = func(ctx context.Context, a *registry.Admission) error {
 			open, err := admissionOf(k, a)
-			if err != nil {
-				return err
+			if err == nil {
+				err = r.Validate(ctx, open)
 			}
-			return r.Validate(ctx, open)
+			return err
 		}
 	}
 }

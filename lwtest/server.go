@@ -213,12 +213,12 @@ func (s *Server) SetShards(on bool) { s.server.SetShards(on) }
 
 // Collect makes one write of Kubernetes' garbage collector, and says which: it deletes an object whose
 // owners are all gone, or lets an owner go that is deleted in the foreground or leaves orphans. It
-// returns "" when there is nothing to do. Owners are looked for among the Server's resources; an
-// object with an owner of another kind stays.
+// returns "" when there is nothing to do but what a Validate refuses. Owners are looked for among the
+// Server's resources; an object with an owner of another kind stays.
 func (s *Server) Collect() (step string) {
 	step, err := s.server.Collect(s.ctx)
 	if err != nil && s.ctx.Err() == nil {
-		panic(fmt.Sprintf("lwtest: Collect: %v", err)) // all that it writes is there and is valid
+		panic(fmt.Sprintf("lwtest: Collect: %v", err)) // a function of a Resource has failed
 	}
 	return step
 }
