@@ -115,7 +115,9 @@ func (inf *Informer[T]) WaitForKey(ctx context.Context, key Key) error {
 	}
 	unit := w.UnitOf(key)
 	for {
-		changed, first := w.Changed(unit), h.synced
+		changed, forget := w.Changed(unit)
+		defer forget() // of few: a state changes a few times
+		first := h.synced
 		if isClosed(first) {
 			first = nil
 		}
@@ -160,7 +162,9 @@ const (
 // reflector have the context that it returns.
 func (inf *Informer[T]) beginDemand(ctx context.Context) (_ context.Context, end func()) {
 	w := inf.hub.demand
+	inf.hub.mu.Lock() // Tell may look at them already
 	w.since, w.told = map[Key]map[Key]sinceWanted[T]{}, map[Key]readAt{}
+	inf.hub.mu.Unlock()
 	ctx, unfollow := w.Follow(ctx)
 	if !w.Followed(ctx) {
 		return ctx, unfollow // the first list fails
@@ -273,8 +277,54 @@ func (inf *Informer[T]) readPart(ctx context.Context, reads []demand.Read) (err 
 	return nil
 }
 
-// layWantedLocked takes out of a list what nobody wants, and what it does not have whole, and lays over
-// it what was read at a later version.
+// expect lets units through.
+func (h *hub[T]) expect(units []Key) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, unit := range units {
+		h.demand.Expect(unit)
+	}
+	h.marks.fence = true
+}
+
+// drop lets units through no more, and hides their objects.
+func (h *hub[T]) drop(units []Key) error {
+	if len(units) == 0 {
+		return nil
+	}
+	h.mu.Lock()
+	for b := h.store.store.NewBatch(); !b.ReadyLocked(); { // a list has looked at what is wanted, and is not shown yet
+		b.AwaitLocked()
+	}
+	w, dropped := h.demand, map[Key]readAt{}
+	w.Drop(units)
+	for _, unit := range units {
+		dropped[unit] = readAt{}
+		delete(w.since, unit)
+		delete(w.told, unit)
+	}
+	for key := range h.marks.of {
+		if _, ok := dropped[w.UnitOf(key)]; ok {
+			delete(h.marks.of, key)
+		}
+	}
+	h.marks.shrunkLocked()
+	h.marks.fence = true
+	h.mu.Unlock()
+	return h.commitTold(CauseWanted, func(plan []toldWrite[T]) ([]toldWrite[T], error) {
+		if h.marks.over {
+			return plan, ErrStopped
+		}
+		for key := range h.shownLocked(dropped) {
+			plan = append(plan, toldWrite[T]{key: key})
+		}
+		slices.SortFunc(plan, func(a, b toldWrite[T]) int { return compareKeys(a.key, b.key) })
+		return plan, nil
+	}, func() {})
+}
+
+// layWantedLocked takes out of a list what nobody wants, and what it does not have whole, and lays
+// over it what was read at a later version.
 func (h *hub[T]) layWantedLocked(l *wholeList[T], objs []T) []T {
 	w, at := h.demand, decimal(l.version)
 	for unit, told := range w.told {
@@ -320,6 +370,9 @@ func (h *hub[T]) admit(reads []demand.Read, got *listBuilder[T]) error {
 		for _, r := range taken {
 			delete(w.since, r.Key)
 			if at > h.marks.at {
+				if len(w.told) == 0 || at < w.next {
+					w.next = at
+				}
 				w.told[r.Key] = readAt{at, now}
 			}
 			w.Done(r, nil)

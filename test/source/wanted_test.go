@@ -269,6 +269,20 @@ func TestWanted(t *testing.T) {
 			rig.Sleep(time.Minute)
 			is(w, "a:unwanted b:there=1 c:unwanted")
 		}, []string{"added a initial", "deleted a wanted", "added b wanted"}, -1, 2},
+		{"an older list after the read", func(w *world) {
+			run(w)
+			w.src.set(func() { w.src.before = 20 * time.Second })
+			want(w, "a", "b")
+			w.src.set(func() { w.src.before, w.src.after = 0, 40*time.Second })
+			w.src.breakWatch(true)
+			rig.Sleep(10 * time.Second) // the list has seen both, and the reads after it see no "a"
+			rig.Remove(w.t, w.src.Memory, "a")
+			rig.Update(w.t, w.src.Memory, "b", 2)
+			rig.Sleep(15 * time.Second)
+			is(w, "a:absent b:there=2 c:unwanted")
+			rig.Sleep(time.Minute)
+			is(w, "a:absent b:there=2 c:unwanted")
+		}, []string{"added b wanted"}, 2, 2},
 		{"a read that fails", func(w *world) {
 			run(w)
 			w.src.fails = 2

@@ -164,4 +164,10 @@ var rootBugs = []bug{
 		{". Informer.ask", `inf.hub.endAsking()`, ``}}},
 	{"tell: a told version that comes is no measurement", "TestBehindTold", "./test/handlers", []edit{
 		{". informerTarget.plan", `f.since = m.since`, ``}}},
+	{"wanted: an older list undoes a read", "TestWanted$", "./test/source", []edit{
+		{". hub.layWantedLocked", `!newer && w.InList(unit)`, `(newer || !newer) && w.InList(unit)`}}},
+	{"wanted: an event that a read has is shown after it", "TestWanted", "./test/source", []edit{
+		{". wantedUnits.hidesLocked", `at <= w.told[unit].version`, `at == 0`}}},
+	{"wanted: what nobody wants any more stays", "TestWanted", "./test/source", []edit{
+		{". hub.drop", `w.Drop(units)`, ``}}},
 }
