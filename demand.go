@@ -228,7 +228,6 @@ func (inf *Informer[T]) failedPart(key Key, err error) {
 	if err == nil || errors.Is(err, ErrStopped) {
 		return
 	}
-	inf.r.recorder.requestFailed()
 	inf.r.report(&Error{Op: opList, Key: key, Err: err})
 }
 
@@ -264,6 +263,7 @@ func (inf *Informer[T]) readPart(ctx context.Context, reads []demand.Read) (err 
 			w.Done(r, err)
 		}
 		if ctx.Err() == nil {
+			inf.r.recorder.requestFailed()
 			inf.failedPart(key, err)
 		}
 		return err

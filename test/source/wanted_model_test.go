@@ -17,9 +17,7 @@ import (
 // TestWantedHistories: in any history each wanted key that is ready is as the server had it at the
 // reported version or later, it never goes back, and in the end it is as the server has it.
 func TestWantedHistories(t *testing.T) {
-	rapid.Check(t, func(r *rapid.T) {
-		synctest.Test(t, func(*testing.T) { wantedHistory(r) })
-	})
+	rapid.Check(t, func(r *rapid.T) { rapid.SyncTest(r, wantedHistory) })
 }
 
 func wantedHistory(r *rapid.T) {
