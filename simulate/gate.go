@@ -307,10 +307,8 @@ type event struct {
 	bytes   []byte
 	kind    string // ADDED, MODIFIED, DELETED, BOOKMARK, ERROR, and SYNCED for the initial ones
 	object  string // namespace/name
-	uid     string
 	version string
 	round   int
-	change  int // the number of the last change of the server when it came
 }
 
 // A watch is one that the program has open.
@@ -393,14 +391,13 @@ func (w *watch) line(line []byte) {
 		Type   string
 		Object struct {
 			Metadata struct {
-				Namespace, Name, UID, ResourceVersion string
-				Annotations                           map[string]string
+				Namespace, Name, ResourceVersion string
 			}
 		}
 	}
 	_ = json.Unmarshal(line, &of) // what is no event passes without a name
 	meta := of.Object.Metadata
-	ev := &event{bytes: line, kind: of.Type, object: strings.TrimPrefix(meta.Namespace+"/"+meta.Name, "/"), uid: meta.UID, version: meta.ResourceVersion}
+	ev := &event{bytes: line, kind: of.Type, object: strings.TrimPrefix(meta.Namespace+"/"+meta.Name, "/"), version: meta.ResourceVersion}
 	if w.stream {
 		w.first = append(w.first, line...)
 		if of.Type != "BOOKMARK" && of.Type != "ERROR" {

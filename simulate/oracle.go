@@ -12,9 +12,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/go-lw/lw/lwtest"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/klog/v2"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // A calmRun is what the calm run has shown, with which every history is compared.
@@ -154,8 +157,10 @@ var caught struct {
 	panics []string
 }
 
-// catch notes the panics that the libraries of the program recover.
-func catch() {
+// quiet drops the logs of the program's libraries, and notes the panics that they recover.
+func quiet() {
+	klog.SetLogger(logr.Discard())
+	ctrllog.SetLogger(logr.Discard())
 	utilruntime.PanicHandlers = []func(context.Context, any){func(_ context.Context, r any) {
 		stack := make([]byte, 16<<10)
 		stack = stack[:runtime.Stack(stack, false)]

@@ -39,7 +39,7 @@ func (h *history) rest() {
 		w.mu.Lock()
 		for _, ev := range w.events {
 			if ev.round == 0 {
-				ev.round, ev.change = h.round, h.changes
+				ev.round = h.round
 			}
 		}
 		w.mu.Unlock()
@@ -164,7 +164,6 @@ func (h *history) step() bool {
 		}
 		o := options[i]
 		if options = slices.Delete(options, i, i+1); o.do() {
-			h.steps++
 			return true
 		}
 	}
@@ -297,6 +296,7 @@ func (h *history) watchFaults() {
 				w.end(io.EOF)
 			}
 		}
+		h.rest() // the program may list again
 	}
 }
 
@@ -367,9 +367,7 @@ func (h *history) request(r *request) bool {
 	if h.older(r) {
 		return true
 	}
-	before := h.server.ResourceVersion()
-	r.answer = h.gate.serve(r)
-	h.wrote(r, before)
+	h.serve(r)
 	switch what {
 	case crashAfter:
 		h.crash(fmt.Sprintf("AFTER ITS %s %s", r.verb, r.path()))
@@ -402,8 +400,11 @@ func (h *history) refuse(r *request, err *apierrors.StatusError) {
 	h.gate.release(r)
 }
 
-// wrote tells of a request that was served.
-func (h *history) wrote(r *request, before string) {
+// serve asks the server, and tells of what the program writes. What it has not seen yet is of before the
+// write: the event of that comes when it does.
+func (h *history) serve(r *request) {
+	before, behind := h.server.ResourceVersion(), h.behind()
+	r.answer = h.gate.serve(r)
 	if !r.writes() {
 		return
 	}
@@ -422,7 +423,7 @@ func (h *history) wrote(r *request, before string) {
 		line += ", version " + now
 		h.writes++
 	}
-	h.tell("%s%s", line, h.behind())
+	h.tell("%s%s", line, behind)
 	h.look()
 	h.keepsMarks(r)
 }

@@ -15,10 +15,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/go-logr/logr"
-	"k8s.io/klog/v2"
-	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // Histories run in workers: processes of the test's own binary, of which each makes many histories, one
@@ -27,6 +23,9 @@ import (
 
 // workerEnv has the task of a worker, and makes the process one.
 const workerEnv = "LW_SIMULATE_WORKER"
+
+// debugs keep the runtime from ending a goroutine's turn by a signal, and let a history seed math/rand.
+const debugs = "asyncpreemptoff=1,randseednop=0"
 
 // mark begins the lines of a worker that are for its parent.
 const mark = "@simulate "
@@ -54,7 +53,6 @@ type report struct {
 	Replays int
 	Faults  map[string]int
 	Pairs   []string
-	Took    time.Duration
 }
 
 // say writes a report in one line, whatever the program has written before.
@@ -71,11 +69,8 @@ type worker struct {
 
 // work does the task of the environment, and ends the process.
 func work(t *testing.T, w *World) {
-	runtime.GOMAXPROCS(1)
 	debug.SetGCPercent(400)
-	klog.SetLogger(logr.Discard())
-	ctrllog.SetLogger(logr.Discard())
-	catch()
+	quiet()
 	go func() { // a parent that is gone needs no worker
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(1)
@@ -123,9 +118,8 @@ func (k *worker) search(of task) {
 	for n := of.From; n < of.Count; n += of.Step {
 		p := planOf(of.Seed, n, k.calm)
 		say(report{N: n, Plan: p.String(), Begin: true})
-		began := time.Now()
 		out := k.history(p)
-		say(report{N: n, Plan: p.String(), Failure: out.Failure, Faults: out.Faults, Pairs: out.Pairs, Took: time.Since(began)})
+		say(report{N: n, Plan: p.String(), Failure: out.Failure, Faults: out.Faults, Pairs: out.Pairs})
 		if out.Failure != nil {
 			return
 		}
@@ -226,7 +220,7 @@ func spawn(t *testing.T, of task, quit <-chan struct{}, each func(report)) error
 		}
 	}
 	cmd := exec.Command(self, args...)
-	cmd.Env = append(os.Environ(), workerEnv+"="+string(encode(of)), "GOMAXPROCS=1", "GODEBUG=asyncpreemptoff=1")
+	cmd.Env = append(os.Environ(), workerEnv+"="+string(encode(of)), "GOMAXPROCS=1", "GODEBUG="+debugs)
 	stdin, err := cmd.StdinPipe() // its end ends the worker
 	if err != nil {
 		return err
