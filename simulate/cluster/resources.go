@@ -118,19 +118,8 @@ func (hook Admission) defaults(schema admit) admit {
 	if hook.Default == nil {
 		return schema
 	}
-	return func(ctx context.Context, a lwtest.Admission) error {
-		if schema != nil {
-			if err := schema(ctx, a); err != nil {
-				return err
-			}
-		}
-		if a.Subresource != hook.Subresource {
-			return nil
-		}
-		typed, err := hook.typed(a)
-		if err == nil {
-			err = hook.Default(ctx, typed)
-		}
+	return hook.after(schema, func(ctx context.Context, a, typed lwtest.Admission) error {
+		err := hook.Default(ctx, typed)
 		if err == nil && hook.Object != nil {
 			err = convert(typed.Object, a.Object)
 		}
@@ -138,13 +127,19 @@ func (hook Admission) defaults(schema admit) admit {
 			err = schema(ctx, a)
 		}
 		return err
-	}
+	})
 }
 
 func (hook Admission) validate(schema admit) admit {
 	if hook.Validate == nil {
 		return schema
 	}
+	return hook.after(schema, func(ctx context.Context, _, typed lwtest.Admission) error { return hook.Validate(ctx, typed) })
+}
+
+// after calls schema, if there is one, and then do, with the objects of the hook's type beside those
+// that are stored.
+func (hook Admission) after(schema admit, do func(ctx context.Context, a, typed lwtest.Admission) error) admit {
 	return func(ctx context.Context, a lwtest.Admission) error {
 		if schema != nil {
 			if err := schema(ctx, a); err != nil {
@@ -158,7 +153,7 @@ func (hook Admission) validate(schema admit) admit {
 		if err != nil {
 			return err
 		}
-		return hook.Validate(ctx, typed)
+		return do(ctx, a, typed)
 	}
 }
 
