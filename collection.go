@@ -87,10 +87,10 @@ func WaitFor[T Object](ctx context.Context, c Collection[T], key Key, cond func(
 }
 
 // WantedBy has the objects of c want the keys that keysOf returns for each, while the object is
-// there: set names them for a [Wanted]. It is a [Handler] of c, in whose goroutine keysOf is called.
-// [Registration.Synced] is closed when the objects of the first list want what they want. After
-// Remove they want nothing more; if c stops, what they want stays. WantedBy panics if an argument is
-// nil.
+// there: set names them for a [Wanted]. It is a [Handler] of c, in whose goroutine keysOf is
+// called. [Registration.Synced] is closed when the objects of the first list want what they want.
+// After Remove they want nothing more; if c stops, what they want stays. WantedBy panics if an
+// argument is nil.
 func WantedBy[T Identified](set *KeySet, c Collection[T], keysOf func(obj T) []Key) *Registration {
 	if set == nil || isNil(c) || keysOf == nil {
 		panic("lw: WantedBy: nil set, collection or function")

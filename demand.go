@@ -80,8 +80,8 @@ func (s KeyState) String() string {
 	return fmt.Sprintf("KeyState(%d)", uint8(s))
 }
 
-// KeyState returns the state of the object of key. Without a [Wanted] everything is wanted, and comes
-// with the first list.
+// KeyState returns the state of the object of key. Without a [Wanted] everything is wanted, and
+// comes with the first list.
 func (inf *Informer[T]) KeyState(key Key) KeyState {
 	h := inf.hub
 	h.mu.Lock()
@@ -104,9 +104,9 @@ func (inf *Informer[T]) KeyState(key Key) KeyState {
 }
 
 // WaitForKey waits until the object of key has been read since it is wanted, and then returns nil:
-// every later read shows it, or there was none. Without a [Wanted] it is WaitForSync. The error wraps
-// the cause of ctx, [ErrStopped], or [ErrUnwanted]; and the last failure to read the object. A wait
-// that ends does not end that somebody wants it.
+// every later read shows it, or there was none. Without a [Wanted] it is WaitForSync. The error
+// wraps the cause of ctx, [ErrStopped], or [ErrUnwanted]; and the last failure to read the object.
+// A wait that ends does not end that somebody wants it.
 func (inf *Informer[T]) WaitForKey(ctx context.Context, key Key) error {
 	h := inf.hub
 	w := h.demand

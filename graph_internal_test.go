@@ -287,8 +287,8 @@ func TestBoardOfManyNames(t *testing.T) {
 	}
 }
 
-// TestReadToCut expects that what a consumer has read up to a cut amounts to the cut's snapshot, while a writer writes and the log
-// folds what a slow consumer has not read.
+// TestReadToCut expects that what a consumer has read up to a cut amounts to the cut's snapshot,
+// while a writer writes and the log folds what a slow consumer has not read.
 func TestReadToCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newTestHub(new(sync.Mutex), newBall("0", 0, 1))
@@ -329,7 +329,8 @@ func TestReadToCut(t *testing.T) {
 	})
 }
 
-// TestCut expects that a cut's snapshot and position are of one point: here each version is one delta.
+// TestCut expects that a cut's snapshot and position are of one point: here each version is one
+// delta.
 func TestCut(t *testing.T) {
 	h := newTestHub(new(sync.Mutex), newBall("a", 0, 1))
 	first := h.cut()
@@ -343,7 +344,8 @@ func TestCut(t *testing.T) {
 	})
 	defer writer.Wait()
 	defer done.Store(true)
-	// Only cuts that the writer was busy beside say anything: on a busy machine the two take turns for long.
+	// Only cuts that the writer was busy beside say anything: on a busy machine the two take turns for
+	// long.
 	before := first.position
 	for moved, rounds := 0, 0; moved < 20_000 && rounds < 20_000_000; rounds++ {
 		at := h.cut()
@@ -357,7 +359,8 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// TestReadToCutOfAFoldedLog expects a later cut where the log was folded past the one that was asked for.
+// TestReadToCutOfAFoldedLog expects a later cut where the log was folded past the one that was
+// asked for.
 func TestReadToCutOfAFoldedLog(t *testing.T) {
 	h := newTestHub(new(sync.Mutex))
 	s := &subscription[*ball]{opts: cursorOptions{limit: 1}}

@@ -484,8 +484,8 @@ func TestUnsubscribeKeepsNothing(t *testing.T) {
 	runtime.KeepAlive(h)
 }
 
-// TestToldIsNoWitness: the object that a server is asked for after an outage is the newest that lists
-// and watches have told, also where another is shown in its place, or nothing was there.
+// TestToldIsNoWitness: the object that a server is asked for after an outage is the newest that
+// lists and watches have told, also where another is shown in its place, or nothing was there.
 func TestToldIsNoWitness(t *testing.T) {
 	old, newest := newBall("old", 1, 3), newBall("newest", 1, 5)
 	h := newTestHub(new(sync.Mutex), old, newest)

@@ -508,14 +508,15 @@ func (w *wantedUnits[T]) settleLocked(at uint64, fates []fate[T]) {
 	}
 }
 
-// listedLocked notes that a whole list is shown. What it does not have of a unit is not known any more.
+// listedLocked notes that a whole list is shown. What it does not have of a unit is not known any
+// more.
 func (w *wantedUnits[T]) listedLocked() {
 	w.Listed()
 	clear(w.since)
 }
 
-// toldLocked reports whether what the program is told of key at a version can be shown. Where its unit
-// is being read, it is read once more.
+// toldLocked reports whether what the program is told of key at a version can be shown. Where its
+// unit is being read, it is read once more.
 func (w *wantedUnits[T]) toldLocked(key Key, version uint64, synced bool) bool {
 	unit := w.UnitOf(key)
 	switch w.State(unit) {

@@ -315,9 +315,9 @@ func metaOfAny(obj any) Meta {
 	return MetaOf(m)
 }
 
-// StillHasByList answers SourceHints.StillHas by a list of src, a Source over an API server: of obj alone, by
-// its name and namespace, at version exactly. The error is errors.ErrUnsupported if the answer
-// shows another version or other objects, as where src sets its own field selector.
+// StillHasByList answers SourceHints.StillHas by a list of src, a Source over an API server: of obj
+// alone, by its name and namespace, at version exactly. The error is errors.ErrUnsupported if the
+// answer shows another version or other objects, as where src sets its own field selector.
 func StillHasByList[T Identified](ctx context.Context, src Source[T], obj Meta, version string) (bool, error) {
 	selector := fields.OneTermEqualSelector("metadata.name", obj.Name)
 	if obj.Namespace != "" {

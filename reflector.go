@@ -271,9 +271,9 @@ func (l *failureLog) writeLocked(e *Error, verb string, extra []slog.Attr) {
 	warn(l.logger, e, l.name, verb, []slog.Attr{slog.String("informer", l.name)}, extra)
 }
 
-// warn writes the record of e, an error of what is called name. Its attributes are: subject, those of
-// e, extra. The attribute error is the cause alone, as the message and the other attributes say what
-// the text of e says beside it.
+// warn writes the record of e, an error of what is called name. Its attributes are: subject, those
+// of e, extra. The attribute error is the cause alone, as the message and the other attributes say
+// what the text of e says beside it.
 func warn(logger *slog.Logger, e *Error, name, verb string, subject, extra []slog.Attr) {
 	msg, attrs := "lw: "+name+": "+e.Op, append(subject, slog.String("op", e.Op))
 	if e.Key != (Key{}) {
@@ -354,7 +354,8 @@ func (e *olderError) Error() string {
 	return fmt.Sprintf("the server answered with resource version %s, which is older than %s seen before", e.got, e.seen)
 }
 
-// ServerIsOlder is what package serve looks for: a client that is sent to that server would go back.
+// ServerIsOlder is what package serve looks for: a client that is sent to that server would go
+// back.
 func (e *olderError) ServerIsOlder() {}
 
 // isLost reports whether a watch cannot go on from the position, so that only a list can help. The
@@ -372,8 +373,8 @@ func isOutOfOrder(err error) bool {
 	return ok && proto.old
 }
 
-// isFinal reports whether err is how the request has ended, and not that nothing more comes from it:
-// the server has said it, or no connection was made.
+// isFinal reports whether err is how the request has ended, and not that nothing more comes from
+// it: the server has said it, or no connection was made.
 func isFinal(err error) bool {
 	_, garbled := errors.AsType[*decode.SyntaxError](err)
 	return pace.IsStatus(err) || garbled || pace.IsUnreachable(err) && !errors.Is(err, context.Canceled)
@@ -405,16 +406,17 @@ func (e *finalError) Error() string {
 
 func (e *finalError) Unwrap() error { return e.err }
 
-// isOwnCause reports whether err is why the reflector itself ends a request, be it a failure or not.
+// isOwnCause reports whether err is why the reflector itself ends a request, be it a failure or
+// not.
 func isOwnCause(err error) bool {
 	return isOwnEnd(err) || errors.Is(err, errSilent) || errors.Is(err, errStalled) || errors.Is(err, errNoEnd)
 }
 
-// causeOf returns why ctx was cancelled, if that ended the request, or else err. What the server has
-// said stands, even if the reflector was about to end the request for a reason of its own: the next
-// one may be to a server that does not know it, and only err says what was wrong. So do an answer
-// that cannot be read and a server that cannot be reached. The answer of a server that has another
-// history is an [ErrRewound] too.
+// causeOf returns why ctx was cancelled, if that ended the request, or else err. What the server
+// has said stands, even if the reflector was about to end the request for a reason of its own: the
+// next one may be to a server that does not know it, and only err says what was wrong. So do an
+// answer that cannot be read and a server that cannot be reached. The answer of a server that has
+// another history is an [ErrRewound] too.
 func causeOf(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
 	switch {

@@ -388,8 +388,8 @@ type optionSource[T Identified] struct {
 	tweak []func(*metav1.ListOptions)
 }
 
-// Hints returns those of the source. StillHas passes no options: what an object was does not depend on
-// what is selected.
+// Hints returns those of the source. StillHas passes no options: what an object was does not depend
+// on what is selected.
 func (o *optionSource[T]) Hints() SourceHints { return HintsOf(o.src) }
 
 // Reuses is part of [request.Source].
@@ -399,8 +399,8 @@ func (o *optionSource[T]) demands() *demand.Demand { return demandOf(o.src) }
 
 func (o *optionSource[T]) tells() bool { return tellerOf(o.src) != nil }
 
-// Told is part of [Teller]. What is selected by a field other than the name and the namespace is not
-// known.
+// Told is part of [Teller]. What is selected by a field other than the name and the namespace is
+// not known.
 func (o *optionSource[T]) Told(obj Identified) (out T, stays bool, err error) {
 	opts, err := tweaked(metav1.ListOptions{}, o.tweak)
 	if err == nil {

@@ -18,17 +18,17 @@ type WantedSet interface{ wanted() *demand.Set }
 // Wanted returns a Source of those objects of src that are in set, for an [Informer]. One watch
 // follows all of src, and an [HTTP] passes over the others in the bytes: they cost no memory. What
 // becomes wanted is read at once, by a list of it alone, and handlers get it as Added, with
-// [CauseWanted]. What nobody wants any more is Deleted. A program that may read only some objects by
-// their names cannot watch all of them: it needs a source for each.
+// [CauseWanted]. What nobody wants any more is Deleted. A program that may read only some objects
+// by their names cannot watch all of them: it needs a source for each.
 //
-// An object is shown when it has been read since it is wanted; [Informer.WaitForKey] waits for that.
-// Up to 16 reads are under way at a time. For more than 500, or a twentieth of the collection, there
-// is one list.
+// An object is shown when it has been read since it is wanted; [Informer.WaitForKey] waits for
+// that. Up to 16 reads are under way at a time. For more than 500, or a twentieth of the
+// collection, there is one list.
 //
 // Only an Informer of the Source, or of its [Transform], [Shard] or [WithListOptions], can follow
 // it, one at a time. src must be a [Teller], and have versions that are decimal numbers. Otherwise
-// Run fails with errors.ErrUnsupported. It cannot be followed ([Follow], package serve). Wanted panics
-// if src or set is nil.
+// Run fails with errors.ErrUnsupported. It cannot be followed ([Follow], package serve). Wanted
+// panics if src or set is nil.
 func Wanted[T Object](src Source[T], set WantedSet) Source[T] {
 	if isNil(src) || isNil(set) {
 		panic("lw: Wanted: nil source or set")

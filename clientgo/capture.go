@@ -176,8 +176,8 @@ func (s *capturedSource) Hints() lw.SourceHints {
 	return hints
 }
 
-// decodes notes who decodes an answer, before its objects are yielded, and logs it once if that is not
-// lw. why is the reason, or "" if it is lw.
+// decodes notes who decodes an answer, before its objects are yielded, and logs it once if that is
+// not lw. why is the reason, or "" if it is lw.
 func (s *capturedSource) decodes(ctx context.Context, why string) {
 	by := "lw"
 	if why != "" {

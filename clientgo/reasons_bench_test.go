@@ -12,9 +12,9 @@ import (
 	"github.com/go-lw/lw/clientgo"
 )
 
-// BenchmarkReasons measures the way of an event from the bytes of a watch to the end of its key's run,
-// without and with reasons, and when the run asks for them. The first comes first: what a queue with
-// reasons turns on stays on. Without -run, tests have turned it on before.
+// BenchmarkReasons measures the way of an event from the bytes of a watch to the end of its key's
+// run, without and with reasons, and when the run asks for them. The first comes first: what a
+// queue with reasons turns on stays on. Without -run, tests have turned it on before.
 func BenchmarkReasons(b *testing.B) {
 	const objects = 1000
 	for _, mode := range []string{"off", "on", "asked"} {

@@ -25,8 +25,8 @@ import (
 //
 // An owner of a kind that h does not serve is taken for present. The T of dependents and owners has
 // the methods of a metav1.Object. Several processes may collect in one store; one does the work. A
-// write that fails goes to the Logger and OnError, and is tried again after a pause. The error is the
-// cause of ctx, or says that h has a collector already.
+// write that fails goes to the Logger and OnError, and is tried again after a pause. The error is
+// the cause of ctx, or says that h has a collector already.
 func (h *Handler) Collect(ctx context.Context) error {
 	g := &garbage{opts: &h.opts, wake: make(chan struct{}, 1), all: registry.NewCollector(), pauses: map[types.UID]time.Duration{}}
 	h.mu.Lock()
@@ -85,8 +85,8 @@ func (g *garbage) wakeUp() {
 	}
 }
 
-// follow observes the collections that there are now. When others come or go, all is looked at anew: a
-// kind that is known decides about its dependents.
+// follow observes the collections that there are now. When others come or go, all is looked at
+// anew: a kind that is known decides about its dependents.
 func (g *garbage) follow(now []*collection) {
 	if slices.Equal(g.served, now) {
 		return
@@ -141,8 +141,8 @@ func ownership(i *item) *metav1.ObjectMeta {
 	return m
 }
 
-// collect makes the writes that are due. Whoever seems to be gone, or to have no dependents, may only
-// not have come yet, so the collections catch up with their stores before.
+// collect makes the writes that are due. Whoever seems to be gone, or to have no dependents, may
+// only not have come yet, so the collections catch up with their stores before.
 func (g *garbage) collect(ctx context.Context) {
 	if slices.ContainsFunc(g.stores, func(c *collection) bool { return !c.history.synced() }) {
 		return // a beginning wakes

@@ -171,8 +171,8 @@ func TestCollectLate(t *testing.T) {
 	})
 }
 
-// A refusal is no race, whatever its code: it is tried again. What is not garbage any more is forgotten:
-// when it is again, it does not wait for long.
+// A refusal is no race, whatever its code: it is tried again. What is not garbage any more is
+// forgotten: when it is again, it does not wait for long.
 func TestCollectPauses(t *testing.T) {
 	for _, refusal := range []error{errors.New("not now"), apierrors.NewConflict(schema.GroupResource{}, "a", errors.New("not now")), apierrors.NewNotFound(schema.GroupResource{}, "not now")} {
 		r := parts
@@ -224,8 +224,8 @@ func (l laggard) Watch(ctx context.Context, opts metav1.ListOptions, yield func(
 	})
 }
 
-// Nothing is decided by what is not here yet: an owner whose dependents have not come is not let go, nor
-// is one that has not come gone.
+// Nothing is decided by what is not here yet: an owner whose dependents have not come is not let
+// go, nor is one that has not come gone.
 func TestCollectWaits(t *testing.T) {
 	for _, late := range []string{"parts", "boxes"} {
 		inBubble(t, serve.Options{OnError: func(error) {}}, func(b *bubble) {

@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// The actors of a cluster, as models that make one write at a time. Package cluster says what each does,
-// and how a Pod is told to fail.
+// The actors of a cluster, as models that make one write at a time. Package cluster says what each
+// does, and how a Pod is told to fail.
 var (
 	Pods         = Actor{Name: "pods", Act: cluster.Pods}
 	Jobs         = Actor{Name: "jobs", Act: cluster.Jobs}
@@ -61,8 +61,8 @@ func (w *World) prepare() error {
 	return nil
 }
 
-// ModuleDir returns a folder of a module that the test is built with: the CRDs of a program that is not
-// in the module of the test. It panics if there is no such module.
+// ModuleDir returns a folder of a module that the test is built with: the CRDs of a program that is
+// not in the module of the test. It panics if there is no such module.
 func ModuleDir(module, folder string) string {
 	known := "SIMULATE_DIR_" + strings.NewReplacer("/", "_", ".", "_", "-", "_").Replace(module)
 	dir := os.Getenv(known) // a worker need not ask again

@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// listed is a controller of client-go alone, without a manager: it makes a Secret for each ConfigMap, with
-// what that wants.
+// listed is a controller of client-go alone, without a manager: it makes a Secret for each
+// ConfigMap, with what that wants.
 func listed(ctx context.Context, c *rest.Config) error {
 	client, err := kubernetes.NewForConfig(c)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// foreignDomain is that of the annotations and labels that another manager puts on objects. They are
-// no part of what is compared, wherever a program copies them to.
+// foreignDomain is that of the annotations and labels that another manager puts on objects. They
+// are no part of what is compared, wherever a program copies them to.
 const foreignDomain = "foreign.example.com/"
 
 // lost is the oracle of foreign writes.
@@ -28,8 +28,8 @@ type imprint struct {
 	seen   int // the rest after which the program has seen it; 0: it has not
 }
 
-// A sweep is the calm order with a foreign write to all objects of a kind, which says what such writes
-// alone lead to.
+// A sweep is the calm order with a foreign write to all objects of a kind, which says what such
+// writes alone lead to.
 type sweep int
 
 const (
@@ -117,7 +117,8 @@ func (h *history) keepsMarks(r *request) {
 	}
 }
 
-// history makes a history. What another manager's writes alone lead to, in the calm order, is no failure.
+// history makes a history. What another manager's writes alone lead to, in the calm order, is no
+// failure.
 func (k *worker) history(p plan) outcome {
 	out := k.bubble(p, 0)
 	if out.Failure == nil {
@@ -140,7 +141,8 @@ func (k *worker) history(p plan) outcome {
 	return out
 }
 
-// sweep returns what another manager's write alone leads to, after each of the program's first writes.
+// sweep returns what another manager's write alone leads to, after each of the program's first
+// writes.
 func (k *worker) sweep(plural string) map[string]bool {
 	out := map[string]bool{}
 	for at := range min(k.calm.Writes, 30) + 1 {

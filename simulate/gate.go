@@ -18,8 +18,8 @@ import (
 // errDown is what a program that has crashed meets: it has no network any more.
 var errDown = errors.New("simulate: the program has crashed")
 
-// A gate is all that a program sees of the server: it holds each request, each answer and each event
-// until the scheduler lets it pass. Its lock is never held while something waits.
+// A gate is all that a program sees of the server: it holds each request, each answer and each
+// event until the scheduler lets it pass. Its lock is never held while something waits.
 type gate struct {
 	server *lwtest.Server
 	wake   chan struct{} // has an item when something has come since it was last emptied
@@ -191,8 +191,8 @@ func (g *gate) refuseLease() bool {
 	return true
 }
 
-// unheld are resources of which each request is answered at once: they tell of a program, and are not
-// what it does.
+// unheld are resources of which each request is answered at once: they tell of a program, and are
+// not what it does.
 var unheld = map[string]bool{"events": true, "leases": true}
 
 // plain asks for JSON where the client takes it, which stories can show.

@@ -71,8 +71,8 @@ type holding struct {
 	till int // the change that ends it, if rest does not
 }
 
-// hold holds watches for some changes, or with 0 until nothing else is left to do. No watch lags for ever:
-// a program that makes what another one deletes would not come to rest before.
+// hold holds watches for some changes, or with 0 until nothing else is left to do. No watch lags
+// for ever: a program that makes what another one deletes would not come to rest before.
 func (h *history) hold(on string, long int) {
 	if long == 0 {
 		long = 50 + h.calm.Changes
@@ -182,8 +182,8 @@ func (h *history) start() {
 	}()
 }
 
-// await waits until Start returns after its context is done, and serves what it asks for until then;
-// what: what is said if it does not return.
+// await waits until Start returns after its context is done, and serves what it asks for until
+// then; what: what is said if it does not return.
 func (h *history) await(what string) {
 	timeout := time.NewTimer(10 * time.Minute)
 	defer timeout.Stop()
@@ -219,8 +219,8 @@ func (h *history) crash(how string) {
 	h.startStale()
 }
 
-// depose ends the program as a manager that has lost its lease ends: it still has a network. If it has
-// a lease, its renewals fail from now on, so it does the rest itself, and the answer is false.
+// depose ends the program as a manager that has lost its lease ends: it still has a network. If it
+// has a lease, its renewals fail from now on, so it does the rest itself, and the answer is false.
 func (h *history) depose(how string) bool {
 	h.tell("THE PROGRAM LOSES ITS LEADERSHIP %s", how)
 	if h.gate.refuseLease() {
@@ -246,8 +246,9 @@ func (h *history) startStale() {
 	h.start()
 }
 
-// older sees to it that a list shows an older state, if it allows one. A streamed list shows none, so it is
-// refused, as by a server that has no such lists. It reports whether the request has its answer.
+// older sees to it that a list shows an older state, if it allows one. A streamed list shows none,
+// so it is refused, as by a server that has no such lists. It reports whether the request has its
+// answer.
 func (h *history) older(r *request) bool {
 	back := h.stale[r.plural]
 	switch {

@@ -23,8 +23,8 @@ var (
 // stem returns a name, or a text with names, without what was generated.
 func stem(name string) string { return nameForm.ReplaceAllString(name, "-*") }
 
-// fields returns the fields of an object by their paths, without what differs from run to run: versions,
-// UIDs, times, generated names and the order of lists that have none by their schemas.
+// fields returns the fields of an object by their paths, without what differs from run to run:
+// versions, UIDs, times, generated names and the order of lists that have none by their schemas.
 func (w *World) fields(obj *unstructured.Unstructured) map[string]string {
 	generation := fmt.Sprint(obj.GetGeneration())
 	out := w.shapes[obj.GroupVersionKind().GroupKind()].Flatten(obj.Object, func(path, value string) string {

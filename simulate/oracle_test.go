@@ -23,8 +23,8 @@ import (
 	"github.com/go-lw/lw/controllerruntime"
 )
 
-// surplus makes a child while its cache has none, and deletes what is too much: only for a while there
-// are two.
+// surplus makes a child while its cache has none, and deletes what is too much: only for a while
+// there are two.
 func surplus(c client.Client) reconcile.Func {
 	return func(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 		m, err := parent(ctx, c, req)
@@ -67,8 +67,8 @@ func kept(c client.Client) reconcile.Func {
 	}
 }
 
-// mends writes the UID of the child in the parent when it makes the child, and looks at it again only when
-// it starts.
+// mends writes the UID of the child in the parent when it makes the child, and looks at it again
+// only when it starts.
 func mends(c client.Client) reconcile.Func {
 	first := true
 	return func(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
@@ -125,8 +125,8 @@ func TestOracles(t *testing.T) {
 	}
 }
 
-// remembers makes a child unless it knows of one, which it remembers: only what it reads at its start can
-// be too old.
+// remembers makes a child unless it knows of one, which it remembers: only what it reads at its
+// start can be too old.
 func remembers(c client.Client) reconcile.Func {
 	made := false
 	return func(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {

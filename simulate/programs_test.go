@@ -167,8 +167,9 @@ func TestCleanOnLW(t *testing.T) {
 	Run(t, World{Start: manageOn(controllerruntime.NewCache, clean), Steps: steps})
 }
 
-// TestReplay repeats histories with faults of each kind. In this process they have several cores, so what
-// the goroutines of the server and of the program do at once, and the scheduler does not wait for, shows.
+// TestReplay repeats histories with faults of each kind. In this process they have several cores,
+// so what the goroutines of the server and of the program do at once, and the scheduler does not
+// wait for, shows.
 func TestReplay(t *testing.T) {
 	s := begin(t, &World{
 		Start: func(ctx context.Context, c *rest.Config) error {

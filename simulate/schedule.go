@@ -400,8 +400,8 @@ func (h *history) refuse(r *request, err *apierrors.StatusError) {
 	h.gate.release(r)
 }
 
-// serve asks the server, and tells of what the program writes. What it has not seen yet is of before the
-// write: the event of that comes when it does.
+// serve asks the server, and tells of what the program writes. What it has not seen yet is of
+// before the write: the event of that comes when it does.
 func (h *history) serve(r *request) {
 	before, behind := h.server.ResourceVersion(), h.behind()
 	r.answer = h.gate.serve(r)

@@ -17,14 +17,16 @@ import (
 	"time"
 )
 
-// Histories run in workers: processes of the test's own binary, of which each makes many histories, one
-// after the other, on one core. A history that hangs or panics ends its worker alone. What fails is
-// repeated in a fresh worker, so what package variables keep from one history is no failure.
+// Histories run in workers: processes of the test's own binary, of which each makes many histories,
+// one after the other, on one core. A history that hangs or panics ends its worker alone. What
+// fails is repeated in a fresh worker, so what package variables keep from one history is no
+// failure.
 
 // workerEnv has the task of a worker, and makes the process one.
 const workerEnv = "LW_SIMULATE_WORKER"
 
-// debugs keep the runtime from ending a goroutine's turn by a signal, and let a history seed math/rand.
+// debugs keep the runtime from ending a goroutine's turn by a signal, and let a history seed
+// math/rand.
 const debugs = "asyncpreemptoff=1,randseednop=0"
 
 // mark begins the lines of a worker that are for its parent.
@@ -206,8 +208,8 @@ func digest(told []string) uint64 {
 	return h.Sum64()
 }
 
-// spawn starts a worker, and calls each with what it reports. It returns when the worker has ended: with
-// an error if it did not end as it should.
+// spawn starts a worker, and calls each with what it reports. It returns when the worker has ended:
+// with an error if it did not end as it should.
 func spawn(t *testing.T, of task, quit <-chan struct{}, each func(report)) error {
 	self, err := os.Executable()
 	if err != nil {

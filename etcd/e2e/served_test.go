@@ -11,9 +11,9 @@ import (
 	"github.com/go-lw/lw/serve"
 )
 
-// BenchmarkServed is the CPU time of a write of 2 KiB over HTTP/1.1 to a served etcd, of the server, of
-// its etcd and of the client together. BenchmarkWrites of module e2e writes the same to a
-// kube-apiserver.
+// BenchmarkServed is the CPU time of a write of 2 KiB over HTTP/1.1 to a served etcd, of the
+// server, of its etcd and of the client together. BenchmarkWrites of module e2e writes the same to
+// a kube-apiserver.
 //
 //	go test -run '^$' -bench Served -benchtime 1000x .
 func BenchmarkServed(b *testing.B) {

@@ -15,8 +15,8 @@ import (
 // mostPassed is how many allocations one of many objects that nobody wants may cost.
 var mostPassed = 0.2
 
-// TestPassOver: what nobody wants is yielded with its version and nothing else; what is wanted is as
-// ever, in each encoding, in lists and watches, alone and with workers.
+// TestPassOver: what nobody wants is yielded with its version and nothing else; what is wanted is
+// as ever, in each encoding, in lists and watches, alone and with workers.
 func TestPassOver(t *testing.T) {
 	const n = 40
 	wanted := func(_, name string) bool { return strings.HasSuffix(name, "7") }

@@ -7,13 +7,13 @@ import (
 	"github.com/go-lw/lw/internal/signal"
 )
 
-// A Demand is what one source does for a Set: what it lets through, and how far each unit has come. A
-// unit is what can be wanted by itself: an object, or a namespace.
+// A Demand is what one source does for a Set: what it lets through, and how far each unit has come.
+// A unit is what can be wanted by itself: an object, or a namespace.
 //
-// A unit is let through from the next list on, or at once where no list is under way. Then its events
-// are kept, and it is read. It is ready when it has been read, by itself or in a list that began when
-// it was let through. An event that came before that is older than the read, since the read began
-// later and is consistent.
+// A unit is let through from the next list on, or at once where no list is under way. Then its
+// events are kept, and it is read. It is ready when it has been read, by itself or in a list that
+// began when it was let through. An event that came before that is older than the read, since the
+// read began later and is consistent.
 type Demand struct {
 	Set  *Set
 	Wake chan struct{} // gets a value when there may be something to do
@@ -203,8 +203,8 @@ func (d *Demand) Listed() {
 	d.wake()
 }
 
-// Changes returns the units that are let through although nobody wants them, and those that are to be
-// let through. It returns each until Drop or Expect is called with it.
+// Changes returns the units that are let through although nobody wants them, and those that are to
+// be let through. It returns each until Drop or Expect is called with it.
 func (d *Demand) Changes() (gone, come []Key) {
 	d.mu.Lock()
 	touched := d.touched

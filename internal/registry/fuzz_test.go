@@ -14,8 +14,8 @@ import (
 	. "github.com/go-lw/lw/internal/registry"
 )
 
-// Whatever a client sends: what is stored is under the key of the path, once, and decodes the same for
-// all; a dry run stores nothing; nothing panics.
+// Whatever a client sends: what is stored is under the key of the path, once, and decodes the same
+// for all; a dry run stores nothing; nothing panics.
 func FuzzWrites(f *testing.F) {
 	for _, body := range []string{
 		`{"metadata":{"name":"a"},"size":1}`, `null`, `{"metadata":null}`, `[]`, `7`, `{"metadata":{"name":"a","namespace":"other","Namespace":"ns"}}`,

@@ -131,8 +131,8 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// A write of the status of a built-in resource may change annotations, an object without a status has
-// an empty one where its type has, and a scale comes in protobuf, too.
+// A write of the status of a built-in resource may change annotations, an object without a status
+// has an empty one where its type has, and a scale comes in protobuf, too.
 func TestBuiltIn(t *testing.T) {
 	type thing struct {
 		Full

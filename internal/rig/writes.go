@@ -35,8 +35,8 @@ func thing(name, meta string, n int) string {
 		name, meta, n, strings.TrimSuffix(items.String(), ","))
 }
 
-// BenchWrites measures writes of Things on the server at url, which may be about to begin. cpu is the
-// CPU time of whoever counts.
+// BenchWrites measures writes of Things on the server at url, which may be about to begin. cpu is
+// the CPU time of whoever counts.
 func BenchWrites(b *testing.B, client *http.Client, url string, cpu func() time.Duration) {
 	base := url + "/apis/example.io/v1/namespaces/bench/things"
 	Met(b, time.Minute, "things are not served", func() bool {

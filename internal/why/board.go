@@ -63,8 +63,8 @@ func (c *change) row() cause { return cause{collection: c.collection, typ: c.typ
 // mostParts is how many changes of a run are compared.
 const mostParts = 4
 
-// parts returns what differs, of the first changes of p, whose reasons were made. whole says that it
-// is known of these.
+// parts returns what differs, of the first changes of p, whose reasons were made. whole says that
+// it is known of these.
 func (p *pending) parts() (parts []part, whole bool) {
 	whole = true
 	for _, reason := range p.reasons[:min(len(p.changes), mostParts)] {

@@ -110,8 +110,9 @@ func nothing(v json.RawMessage) bool {
 	return len(v) == 0 || slices.Contains([]string{"null", "{}", "[]"}, string(v))
 }
 
-// compare notes what differs between two values, of which one may be absent. An element of a list that
-// comes or goes is one difference, and so is a list; of an object that does, each field is one.
+// compare notes what differs between two values, of which one may be absent. An element of a list
+// that comes or goes is one difference, and so is a list; of an object that does, each field is
+// one.
 func (d *difference) compare(path []step, was, now json.RawMessage) {
 	gone, absent := nothing(now), nothing(was)
 	if d.more || gone && absent || bytes.Equal(was, now) || len(path) <= 2 && slices.Contains(skipped, pathText(path)) {

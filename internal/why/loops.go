@@ -93,8 +93,8 @@ func (l *loops[K]) takeLocked(now time.Time, spare float64) bool {
 	return true
 }
 
-// answerLocked notes that key begins to run for p. answer says that it may answer what it has written
-// itself, and suspect that this was so for a while.
+// answerLocked notes that key begins to run for p. answer says that it may answer what it has
+// written itself, and suspect that this was so for a while.
 func (l *loops[K]) answerLocked(key K, h *history, p *pending, now time.Time) (answer, suspect bool) {
 	answer = !h.ended.IsZero() && h.isAnswer(p)
 	if !answer {

@@ -150,7 +150,8 @@ func (p *pending) addition(why Requeue) *addition {
 	return &p.additions[len(p.additions)-1]
 }
 
-// A state is what is known of a key: what it waits and runs for, nil if it does not, and what it did.
+// A state is what is known of a key: what it waits and runs for, nil if it does not, and what it
+// did.
 type state struct {
 	waiting, running *pending
 	err              error // for which the run has failed

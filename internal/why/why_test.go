@@ -110,7 +110,8 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// The writer of a field is the last one of those that manage it, and rather one that has just written.
+// The writer of a field is the last one of those that manage it, and rather one that has just
+// written.
 func TestWriter(t *testing.T) {
 	entry := func(manager, fields string, second int64) metav1.ManagedFieldsEntry {
 		at := metav1.Unix(second, 0)
@@ -328,8 +329,8 @@ func TestOff(t *testing.T) {
 	}
 }
 
-// A handler of an event is a goroutine: calls at the same time do not mix, and one that has panicked,
-// or has ended, is over.
+// A handler of an event is a goroutine: calls at the same time do not mix, and one that has
+// panicked, or has ended, is over.
 func TestCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New[string](false)

@@ -1,6 +1,7 @@
-// Package cluster has small models of what a cluster does beside a controller: the built-in kinds with
-// the defaults that a server fills in, and actors such as the Job controller and the kubelets. An actor
-// makes one write at a time. What it does depends on the objects of the server and on the time alone.
+// Package cluster has small models of what a cluster does beside a controller: the built-in kinds
+// with the defaults that a server fills in, and actors such as the Job controller and the kubelets.
+// An actor makes one write at a time. What it does depends on the objects of the server and on the
+// time alone.
 package cluster
 
 //lint:file-ignore SA1019 Servers and controllers still have Endpoints.
@@ -27,8 +28,8 @@ import (
 	"github.com/go-lw/lw/lwtest"
 )
 
-// Resources returns the built-in kinds that controllers use, with the defaults of a real server as far
-// as controllers look at them. A server needs Resources of its own.
+// Resources returns the built-in kinds that controllers use, with the defaults of a real server as
+// far as controllers look at them. A server needs Resources of its own.
 func Resources() []lwtest.Resource {
 	all := []lwtest.Resource{
 		{Plural: "pods", Kind: "Pod", Status: true, Grace: true, Type: &corev1.Pod{}, Fields: []string{"spec.nodeName", "spec.schedulerName", "status.phase"}},
@@ -98,8 +99,8 @@ type Admission struct {
 	Object            runtime.Object
 }
 
-// Admit returns resources that admit their writes by webhooks: the defaults of the schema come before
-// and after those of the webhooks, and the validation of the schema before theirs.
+// Admit returns resources that admit their writes by webhooks: the defaults of the schema come
+// before and after those of the webhooks, and the validation of the schema before theirs.
 func Admit(resources []lwtest.Resource, hooks ...Admission) []lwtest.Resource {
 	out := append([]lwtest.Resource(nil), resources...)
 	for i := range out {
@@ -137,8 +138,8 @@ func (hook Admission) validate(schema admit) admit {
 	return hook.after(schema, func(ctx context.Context, _, typed lwtest.Admission) error { return hook.Validate(ctx, typed) })
 }
 
-// after calls schema, if there is one, and then do, with the objects of the hook's type beside those
-// that are stored.
+// after calls schema, if there is one, and then do, with the objects of the hook's type beside
+// those that are stored.
 func (hook Admission) after(schema admit, do func(ctx context.Context, a, typed lwtest.Admission) error) admit {
 	return func(ctx context.Context, a lwtest.Admission) error {
 		if schema != nil {

@@ -37,8 +37,8 @@ func shapeOf(s *structural.Structural) *shape.Shape {
 	return out
 }
 
-// conditions reports whether these are the items of a list of conditions: the conventions of the API make
-// it a map, also where a schema is older than list types.
+// conditions reports whether these are the items of a list of conditions: the conventions of the
+// API make it a map, also where a schema is older than list types.
 func conditions(s *structural.Structural) bool {
 	if s == nil {
 		return false

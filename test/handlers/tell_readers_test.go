@@ -90,8 +90,8 @@ func TestTellDuringAnEvent(t *testing.T) {
 	})
 }
 
-// TestSkipTold: a handler that skips what was told is called for all other changes, and also if it is
-// far behind.
+// TestSkipTold: a handler that skips what was told is called for all other changes, and also if it
+// is far behind.
 func TestSkipTold(t *testing.T) {
 	for _, far := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -138,7 +138,8 @@ func TestSkipTold(t *testing.T) {
 	}
 }
 
-// TestTellDeletedBeforeRun: that nobody can ask for the server's version yet does not keep Run from it.
+// TestTellDeletedBeforeRun: that nobody can ask for the server's version yet does not keep Run from
+// it.
 func TestTellDeletedBeforeRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := dictate(t, false, nil)

@@ -230,7 +230,8 @@ func TestWanted(t *testing.T) {
 	}
 }
 
-// TestWantedMany: many keys at once are read by one list, here of two pages, and the others 16 at a time.
+// TestWantedMany: many keys at once are read by one list, here of two pages, and the others 16 at a
+// time.
 func TestWantedMany(t *testing.T) {
 	for _, tt := range []struct{ n, parts int }{{16, 16}, {20, 20}, {60, 2}, {501, 2}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -339,8 +340,8 @@ func TestWantedUnsupported(t *testing.T) {
 	})
 }
 
-// TestWantedUnreadable: an object that cannot be read when it is wanted is no failed request. Who waits
-// for it learns why, and it comes when it can be read.
+// TestWantedUnreadable: an object that cannot be read when it is wanted is no failed request. Who
+// waits for it learns why, and it comes when it can be read.
 func TestWantedUnreadable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src, keys, errs := newDistant("a", "b"), &lw.KeySet{}, &rig.Errors{}
@@ -369,7 +370,8 @@ func TestWantedUnreadable(t *testing.T) {
 	})
 }
 
-// TestWantedThroughWrappers: a Transform, a Shard and options around a Wanted hold for what is read.
+// TestWantedThroughWrappers: a Transform, a Shard and options around a Wanted hold for what is
+// read.
 func TestWantedThroughWrappers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src, keys := newDistant("a", "b"), &lw.KeySet{}
@@ -394,7 +396,8 @@ func TestWantedThroughWrappers(t *testing.T) {
 	})
 }
 
-// TestWantedBy: a set wants what the objects of two collections name, until the last of them lets go.
+// TestWantedBy: a set wants what the objects of two collections name, until the last of them lets
+// go.
 func TestWantedBy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var set lw.KeySet
@@ -445,7 +448,8 @@ func TestWantedBy(t *testing.T) {
 	})
 }
 
-// TestWantedNamespaces: a namespace that is added is listed alone, and one that is let go is Deleted.
+// TestWantedNamespaces: a namespace that is added is listed alone, and one that is let go is
+// Deleted.
 func TestWantedNamespaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src, set := newDistant("a", "b"), &lw.NamespaceSet{}

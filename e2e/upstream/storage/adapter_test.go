@@ -42,9 +42,9 @@ func init() {
 	}
 }
 
-// A store is a storage.Interface of pods. Its reads are requests by HTTP to what package serve serves:
-// a Memory, or a relay of it. Its writes are the Memory's own: what is above a store, such as UIDs
-// that clients may not choose, is no matter of these tests.
+// A store is a storage.Interface of pods. Its reads are requests by HTTP to what package serve
+// serves: a Memory, or a relay of it. Its writes are the Memory's own: what is above a store, such
+// as UIDs that clients may not choose, is no matter of these tests.
 type store struct {
 	memory  *lw.Memory[*examplev1.Pod]
 	reads   rest.Interface // of the last relay, or of the Memory

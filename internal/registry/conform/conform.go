@@ -191,8 +191,8 @@ func Play(t testing.TB, server Server, kubelets bool) {
 // Namespace is a name for the namespace of a section.
 func (s Section) Namespace() string { return strings.ReplaceAll(s.Name, " ", "-") }
 
-// Play plays a section against a server. namespace is empty, and of the section alone. It returns how
-// many answers are as expected.
+// Play plays a section against a server. namespace is empty, and of the section alone. It returns
+// how many answers are as expected.
 func (s Section) Play(t testing.TB, server Server, namespace string) (right int) {
 	vars := map[string]string{"NS": namespace}
 	for _, c := range s.Cases {

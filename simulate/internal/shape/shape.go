@@ -1,5 +1,5 @@
-// Package shape compares objects by what their schemas say of them: an item of a list whose order means
-// nothing goes by its keys, and what differs from one run to the next is left out.
+// Package shape compares objects by what their schemas say of them: an item of a list whose order
+// means nothing goes by its keys, and what differs from one run to the next is left out.
 package shape
 
 import (
@@ -12,7 +12,8 @@ import (
 	"strings"
 )
 
-// A Shape is what a schema says of a value, as far as a comparison needs it. A nil Shape says nothing.
+// A Shape is what a schema says of a value, as far as a comparison needs it. A nil Shape says
+// nothing.
 type Shape struct {
 	Fields map[string]*Shape // of an object
 	Elem   *Shape            // of the items of a list, and of the members of an object that Fields lack
@@ -38,10 +39,12 @@ func (s *Shape) Flatten(obj map[string]any, text func(path, value string) string
 	return out.of
 }
 
-// dropped are the members of the metadata that only the server sets, and those that it makes names of.
+// dropped are the members of the metadata that only the server sets, and those that it makes names
+// of.
 var dropped = []string{"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink", "deletionGracePeriodSeconds", "generateName"}
 
-// metadata differs from its schema: the UIDs by which that knows owners are never those of another run.
+// metadata differs from its schema: the UIDs by which that knows owners are never those of another
+// run.
 var metadata = &Shape{Fields: map[string]*Shape{
 	"finalizers":      {Set: true},
 	"ownerReferences": {Set: true, Keys: []string{"kind", "name"}},
