@@ -348,8 +348,8 @@ func (h *hub[T]) tell(key Key, m *mark[T]) (news bool, err error) {
 			m.version = h.marks.at
 			if was != nil {
 				m.version = was.version
-			} else if v := decimal(shown.GetResourceVersion()); v != 0 {
-				m.version = v
+			} else if v := decimal(shown.GetResourceVersion()); v != 0 && (v < m.version || m.version == 0) {
+				m.version = v // an object that is kept from before a restore may be past the position
 			}
 			h.marks.asked = append(h.marks.asked, key)
 		}

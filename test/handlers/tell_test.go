@@ -360,6 +360,13 @@ func TestTell(t *testing.T) {
 			start => [a@5]: +a@5 initial
 			gone a => [] ahead 1: -a@5 told
 			list 12 a@11/v => [a@11/v]: +a@11/v relist`},
+		{"a deletion of what is kept from before a restore", true, `
+			list 10 a@9 b@3
+			start => [a@9 b@3]: +a@9 initial, +b@3 initial
+			list 7 a@6=72 b@3 => [a@9 b@3]
+			gone a => [b@3] ahead 1: -a@9 told
+			D a@8 => [b@3] ahead 1
+			A a@9/v => [a@9/v b@3]: +a@9/v watch`},
 		{"a gap shows under what was told", false, `
 			list 10
 			start => []

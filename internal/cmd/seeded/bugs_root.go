@@ -156,6 +156,8 @@ var rootBugs = []bug{
 		{". hub.commitTold", `h.marks.fence = true`, ``}}},
 	{"tell: an event under a mark does not move the base", "TestTell", "./test/handlers", []edit{
 		{". markSet.settleLocked", `m.base = f.base`, `_ = f.base`}}},
+	{"tell: a deletion hides what comes up to the version of a lost history", "TestTell$", "./test/handlers", []edit{
+		{". hub.tell", `v != 0 && __`, `v != 0`}}},
 	{"tell: a lone bookmark passes a fence", "TestBookmarkStopsAtAFence", "", []edit{
 		{". hub.progress", `if h.marks.fence { return false }`, ``}}},
 	{"tell: the witness is what was told", "TestToldIsNoWitness", "", []edit{
