@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/go-lw/lw/internal/demand"
 	"github.com/go-lw/lw/internal/equal"
 )
 
@@ -83,6 +84,38 @@ func WaitFor[T Object](ctx context.Context, c Collection[T], key Key, cond func(
 		}
 		return none, h.unmet(key, !equal.IsZero(obj), cause)
 	}
+}
+
+// WantedBy has the objects of c want the keys that keysOf returns for each, while the object is
+// there: set names them for a [Wanted]. It is a [Handler] of c, in whose goroutine keysOf is
+// called. [Registration.Synced] is closed when the objects of the first list want what they want.
+// After Remove they want nothing more; if c stops, what they want stays. WantedBy panics if an
+// argument is nil.
+func WantedBy[T Identified](set *KeySet, c Collection[T], keysOf func(obj T) []Key) *Registration {
+	if set == nil || isNil(c) || keysOf == nil {
+		panic("lw: WantedBy: nil set, collection or function")
+	}
+	wanting := map[Key]bool{} // only the goroutine of the handler uses it
+	want := func(obj Key, keys []Key) {
+		if wanting[obj] = len(keys) > 0; len(keys) == 0 {
+			delete(wanting, obj)
+		}
+		set.setFor(demand.Owner{By: &wanting, Name: obj}, keys)
+	}
+	return c.AddHandler(Handler[T]{
+		Name:   "wanted by",
+		Add:    func(obj T) { want(KeyOf(obj), keysOf(obj)) },
+		Update: func(_, obj T) { want(KeyOf(obj), keysOf(obj)) },
+		Delete: func(obj T) { want(KeyOf(obj), nil) },
+		ended: func() {
+			if isClosed(c.Stopped()) {
+				return
+			}
+			for obj := range wanting {
+				want(obj, nil)
+			}
+		},
+	})
 }
 
 // A Follower is told the content of a [Collection], and then every change of it, one by one and in

@@ -17,6 +17,45 @@ import (
 	"github.com/go-lw/lw/internal/request"
 )
 
+// A KeySet is which objects of a collection somebody wants, for [Wanted]. It changes while the
+// program runs. The zero value is empty. All methods are safe for concurrent use.
+type KeySet struct{ set demand.Set }
+
+// Set replaces the keys that owner wants. An object is wanted while an owner wants it. Without keys
+// the owner lets go of all. Keys without a name are left out.
+func (s *KeySet) Set(owner string, keys ...Key) { s.setFor(demand.Owner{Name: Key{Name: owner}}, keys) }
+
+func (s *KeySet) setFor(owner demand.Owner, keys []Key) {
+	named := make([]Key, 0, len(keys))
+	for _, key := range keys {
+		if key.Name != "" {
+			named = append(named, key)
+		}
+	}
+	s.set.Set(owner, named)
+}
+
+func (s *KeySet) wanted() *demand.Set { return &s.set }
+
+// A NamespaceSet is as a [KeySet], of all objects of namespaces.
+type NamespaceSet struct{ set demand.Set }
+
+// Set replaces the namespaces that owner wants.
+func (s *NamespaceSet) Set(owner string, namespaces ...string) {
+	keys := make([]Key, 0, len(namespaces))
+	for _, namespace := range namespaces {
+		if namespace != "" {
+			keys = append(keys, Key{Namespace: namespace})
+		}
+	}
+	s.wanted().Set(demand.Owner{Name: Key{Name: owner}}, keys)
+}
+
+func (s *NamespaceSet) wanted() *demand.Set {
+	s.set.SetSpaces()
+	return &s.set
+}
+
 // A KeyState says how far an informer has come with an object.
 type KeyState uint8
 
@@ -41,8 +80,8 @@ func (s KeyState) String() string {
 	return fmt.Sprintf("KeyState(%d)", uint8(s))
 }
 
-// KeyState returns the state of the object of key. Without a [Wanted] everything is wanted, and comes
-// with the first list.
+// KeyState returns the state of the object of key. Without a [Wanted] everything is wanted, and
+// comes with the first list.
 func (inf *Informer[T]) KeyState(key Key) KeyState {
 	h := inf.hub
 	h.mu.Lock()
@@ -65,9 +104,9 @@ func (inf *Informer[T]) KeyState(key Key) KeyState {
 }
 
 // WaitForKey waits until the object of key has been read since it is wanted, and then returns nil:
-// every later read shows it, or there was none. Without a [Wanted] it is WaitForSync. The error wraps
-// the cause of ctx, [ErrStopped], or [ErrUnwanted]; and the last failure to read the object. A wait
-// that ends does not end that somebody wants it.
+// every later read shows it, or there was none. Without a [Wanted] it is WaitForSync. The error
+// wraps the cause of ctx, [ErrStopped], or [ErrUnwanted]; and the last failure to read the object.
+// A wait that ends does not end that somebody wants it.
 func (inf *Informer[T]) WaitForKey(ctx context.Context, key Key) error {
 	h := inf.hub
 	w := h.demand
@@ -76,7 +115,12 @@ func (inf *Informer[T]) WaitForKey(ctx context.Context, key Key) error {
 	}
 	unit := w.UnitOf(key)
 	for {
-		changed := w.Changed(unit)
+		changed, forget := w.Changed(unit)
+		defer forget() // of few: a state changes a few times
+		first := h.synced
+		if isClosed(first) {
+			first = nil
+		}
 		var cause error
 		switch state := inf.KeyState(key); {
 		case state == KeyUnwanted:
@@ -90,6 +134,8 @@ func (inf *Informer[T]) WaitForKey(ctx context.Context, key Key) error {
 		default:
 			select {
 			case <-changed:
+				continue
+			case <-first: // the first list has what was wanted when it began
 				continue
 			case <-h.stopped:
 				cause = ErrStopped
@@ -116,7 +162,9 @@ const (
 // reflector have the context that it returns.
 func (inf *Informer[T]) beginDemand(ctx context.Context) (_ context.Context, end func()) {
 	w := inf.hub.demand
+	inf.hub.mu.Lock() // Tell may look at them already
 	w.since, w.told = map[Key]map[Key]sinceWanted[T]{}, map[Key]readAt{}
+	inf.hub.mu.Unlock()
 	ctx, unfollow := w.Follow(ctx)
 	if !w.Followed(ctx) {
 		return ctx, unfollow // the first list fails
@@ -180,7 +228,6 @@ func (inf *Informer[T]) failedPart(key Key, err error) {
 	if err == nil || errors.Is(err, ErrStopped) {
 		return
 	}
-	inf.r.recorder.requestFailed()
 	inf.r.report(&Error{Op: opList, Key: key, Err: err})
 }
 
@@ -216,6 +263,7 @@ func (inf *Informer[T]) readPart(ctx context.Context, reads []demand.Read) (err 
 			w.Done(r, err)
 		}
 		if ctx.Err() == nil {
+			inf.r.recorder.requestFailed()
 			inf.failedPart(key, err)
 		}
 		return err
@@ -229,8 +277,54 @@ func (inf *Informer[T]) readPart(ctx context.Context, reads []demand.Read) (err 
 	return nil
 }
 
-// layWantedLocked takes out of a list what nobody wants, and what it does not have whole, and lays over
-// it what was read at a later version.
+// expect lets units through.
+func (h *hub[T]) expect(units []Key) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, unit := range units {
+		h.demand.Expect(unit)
+	}
+	h.marks.fence = true
+}
+
+// drop lets units through no more, and hides their objects.
+func (h *hub[T]) drop(units []Key) error {
+	if len(units) == 0 {
+		return nil
+	}
+	h.mu.Lock()
+	for b := h.store.store.NewBatch(); !b.ReadyLocked(); { // a list has looked at what is wanted, and is not shown yet
+		b.AwaitLocked()
+	}
+	w, dropped := h.demand, map[Key]readAt{}
+	w.Drop(units)
+	for _, unit := range units {
+		dropped[unit] = readAt{}
+		delete(w.since, unit)
+		delete(w.told, unit)
+	}
+	for key := range h.marks.of {
+		if _, ok := dropped[w.UnitOf(key)]; ok {
+			delete(h.marks.of, key)
+		}
+	}
+	h.marks.shrunkLocked()
+	h.marks.fence = true
+	h.mu.Unlock()
+	return h.commitTold(CauseWanted, func(plan []toldWrite[T]) ([]toldWrite[T], error) {
+		if h.marks.over {
+			return plan, ErrStopped
+		}
+		for key := range h.shownLocked(dropped) {
+			plan = append(plan, toldWrite[T]{key: key})
+		}
+		slices.SortFunc(plan, func(a, b toldWrite[T]) int { return compareKeys(a.key, b.key) })
+		return plan, nil
+	}, func() {})
+}
+
+// layWantedLocked takes out of a list what nobody wants, and what it does not have whole, and lays
+// over it what was read at a later version.
 func (h *hub[T]) layWantedLocked(l *wholeList[T], objs []T) []T {
 	w, at := h.demand, decimal(l.version)
 	for unit, told := range w.told {
@@ -276,6 +370,9 @@ func (h *hub[T]) admit(reads []demand.Read, got *listBuilder[T]) error {
 		for _, r := range taken {
 			delete(w.since, r.Key)
 			if at > h.marks.at {
+				if len(w.told) == 0 || at < w.next {
+					w.next = at
+				}
 				w.told[r.Key] = readAt{at, now}
 			}
 			w.Done(r, nil)

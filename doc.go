@@ -96,8 +96,8 @@
 //     they are ([WatchEvent.Open]).
 //   - To 1, for what was told (16): above the one state, single objects are newer. Their versions are
 //     not reported.
-//   - To 1, for [Wanted]: each wanted object that was read is as at the reported version, or newer; the
-//     others are not shown. To 14: each read of what becomes wanted is one request more.
+//   - To 1, for [Wanted]: each wanted object that was read is as at the reported version, or newer;
+//     the others are not shown. To 14: each read of what becomes wanted is one request more.
 //   - To 2 and 4, for what was told of an object that the collection turns out not to have: the key
 //     goes back to what lists and watches have told. To 4: with [Handler.SkipTold] there is no call
 //     for what was told.

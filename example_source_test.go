@@ -498,3 +498,25 @@ func ExampleWanted() {
 	// 0 widgets
 	// b 2 unwanted
 }
+
+// The notes of this program name widgets. Only the widgets that they name are kept.
+func ExampleWantedBy() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var keys lw.KeySet
+	widgets := lw.NewInformer(lw.Wanted(lw.NewMemory(widget("a", 1), widget("b", 2)), &keys), nil)
+	notes := lw.NewInformer(lw.NewMemory(&Note{lw.Meta{Namespace: "default", Name: "n"}, "b"}), nil)
+	named := lw.WantedBy(&keys, notes, func(n *Note) []lw.Key {
+		return []lw.Key{{Namespace: n.Namespace, Name: n.Text}}
+	})
+	go widgets.Run(ctx)
+	go notes.Run(ctx)
+	if err := named.WaitForSync(ctx); err != nil {
+		fmt.Println(err)
+		return
+	}
+	err := widgets.WaitForKey(ctx, lw.Key{Namespace: "default", Name: "b"})
+	fmt.Println(widgets.Store().Len(), err)
+
+	// Output: 1 <nil>
+}

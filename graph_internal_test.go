@@ -3,6 +3,8 @@ package lw
 import (
 	"context"
 	"fmt"
+	"maps"
+	"math/rand/v2"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -12,6 +14,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // part is an object of the benchmarks of graphs.
@@ -280,5 +284,117 @@ func TestBoardOfManyNames(t *testing.T) {
 		for name := range b.Informers() {
 			t.Fatalf("%s is left", name)
 		}
+	}
+}
+
+// TestReadToCut expects that what a consumer has read up to a cut amounts to the cut's snapshot,
+// while a writer writes and the log folds what a slow consumer has not read.
+func TestReadToCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newTestHub(new(sync.Mutex), newBall("0", 0, 1))
+		s := &subscription[*ball]{opts: cursorOptions{limit: 1}}
+		h.subscribe(s)
+		defer h.unsubscribe(s)
+		known := contentOf(s.snapshot)
+
+		var done atomic.Bool
+		var writer sync.WaitGroup
+		defer func() {
+			done.Store(true)
+			writer.Wait()
+		}()
+		writer.Go(func() {
+			for version := 2; !done.Load(); version++ {
+				b := newBall(strconv.Itoa(rand.N(20)), 0, version)
+				if rand.N(4) == 0 {
+					h.remove(KeyOf(b), b.ResourceVersion, b.ResourceVersion)
+				} else {
+					h.set(KeyOf(b), b, b.ResourceVersion, b.ResourceVersion)
+				}
+				if rand.N(1000) == 0 {
+					h.replace([]*ball{b}, b.ResourceVersion, b.ResourceVersion)
+				}
+			}
+		})
+		for range 3000 {
+			backlog, at, err := h.readToCut(s.cursor, h.cut())
+			if err != nil {
+				t.Fatal(err)
+			}
+			known.apply(t, backlog)
+			if want := contentOf(at.snapshot); !maps.Equal(known, want) {
+				t.Fatalf("read up to position %d (-snapshot +read):\n%s", at.position, cmp.Diff(want, known, sameBall))
+			}
+		}
+	})
+}
+
+// TestCut expects that a cut's snapshot and position are of one point: here each version is one
+// delta.
+func TestCut(t *testing.T) {
+	h := newTestHub(new(sync.Mutex), newBall("a", 0, 1))
+	first := h.cut()
+	var done atomic.Bool
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		for version := 2; !done.Load(); version++ {
+			b := newBall("a", 0, version)
+			h.set(KeyOf(b), b, b.ResourceVersion, b.ResourceVersion)
+		}
+	})
+	defer writer.Wait()
+	defer done.Store(true)
+	// Only cuts that the writer was busy beside say anything: on a busy machine the two take turns for
+	// long.
+	before := first.position
+	for moved, rounds := 0, 0; moved < 20_000 && rounds < 20_000_000; rounds++ {
+		at := h.cut()
+		if want := first.position + decimal(at.snapshot.ResourceVersion()) - 1; at.position != want {
+			t.Fatalf("position %d at version %s, want %d", at.position, at.snapshot.ResourceVersion(), want)
+		}
+		if at.position != before {
+			moved++
+		}
+		before = at.position
+	}
+}
+
+// TestReadToCutOfAFoldedLog expects a later cut where the log was folded past the one that was
+// asked for.
+func TestReadToCutOfAFoldedLog(t *testing.T) {
+	h := newTestHub(new(sync.Mutex))
+	s := &subscription[*ball]{opts: cursorOptions{limit: 1}}
+	h.subscribe(s)
+	defer h.unsubscribe(s)
+	write := func(from, to int) {
+		for version := from; version < to; version++ {
+			b := newBall(strconv.Itoa(version%3), 0, version)
+			h.set(KeyOf(b), b, b.ResourceVersion, b.ResourceVersion)
+		}
+	}
+	write(2, 20)
+	at := h.cut()
+	write(20, 20+2*chunkSize)
+	known := replica{}
+	backlog, reached, err := h.readToCut(s.cursor, at)
+	known.apply(t, backlog)
+	if err != nil || reached.position <= at.position {
+		t.Fatalf("reached position %d, asked for %d, error %v: nothing was folded", reached.position, at.position, err)
+	}
+	if diff := cmp.Diff(contentOf(reached.snapshot), known, sameBall); diff != "" {
+		t.Errorf("read up to position %d (-snapshot +read):\n%s", reached.position, diff)
+	}
+}
+
+// TestReadToCutOfAClosedCursor expects the cursor's error, and no wait.
+func TestReadToCutOfAClosedCursor(t *testing.T) {
+	h := newTestHub(new(sync.Mutex))
+	s := &subscription[*ball]{}
+	h.subscribe(s)
+	b := newBall("a", 1, 2)
+	h.set(KeyOf(b), b, "2", "2")
+	h.unsubscribe(s)
+	if _, _, err := h.readToCut(s.cursor, h.cut()); err != ErrStopped {
+		t.Errorf("error %v, want %v", err, ErrStopped)
 	}
 }

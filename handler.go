@@ -41,6 +41,8 @@ type Handler[T Identified] struct {
 	// what somebody else has changed between the version before, Old, and the program's write. So
 	// skip only where each write names the version that the store shows, as Update does.
 	SkipTold bool
+
+	ended func() // called in the handler's goroutine after its last call; nil: nothing
 }
 
 // errWaitInHandler is in the error of a wait that could never end.
@@ -141,6 +143,9 @@ func (r *handlerRunner[T]) goroutine() uint64 { return r.number.Load() }
 // end or interrupt the handler's goroutine is in its one loop.
 func (r *handlerRunner[T]) run() {
 	defer close(r.reg.done)
+	if r.h.ended != nil {
+		defer r.h.ended()
+	}
 	defer func() { r.hub.unregister(r.reg); r.hub.unsubscribe(r.sub) }()
 	select {
 	case <-r.sub.started:

@@ -363,9 +363,9 @@ func (h *HTTP[T]) put(idle **decode.Decoder, d *decode.Decoder) {
 // Objects that lack fields must not be written back: an Update would delete these on the server.
 type Fields []string
 
-// Union returns paths that keep what f keeps and what g keeps, sorted. It leaves out a path
-// of which another keeps all, whatever the type of the objects: "data.app" and "data.app.yaml" may be two
-// keys of one map.
+// Union returns paths that keep what f keeps and what g keeps, sorted. It leaves out a path of
+// which another keeps all, whatever the type of the objects: "data.app" and "data.app.yaml" may be
+// two keys of one map.
 func (f Fields) Union(g Fields) Fields {
 	if f == nil || g == nil {
 		return nil

@@ -418,3 +418,16 @@ func (h *hub[T]) readToCut(c *Cursor[T], at cut[T]) (backlog []Delta[T], reached
 		at = h.cut()
 	}
 }
+
+// enter and leave tell a mutation detector that objects are about to be shown, and that they are
+// not shown any more.
+func (h *hub[T]) enter(objs []toldWrite[T]) { each(objs, h.entered) }
+func (h *hub[T]) leave(objs []toldWrite[T]) { each(objs, h.left) }
+
+func each[T Identified](objs []toldWrite[T], call func(T)) {
+	for i := 0; call != nil && i < len(objs); i++ {
+		if !equal.IsZero(objs[i].obj) {
+			call(objs[i].obj)
+		}
+	}
+}

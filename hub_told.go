@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"runtime/debug"
 	"slices"
 	"sync/atomic"
@@ -347,8 +348,8 @@ func (h *hub[T]) tell(key Key, m *mark[T]) (news bool, err error) {
 			m.version = h.marks.at
 			if was != nil {
 				m.version = was.version
-			} else if v := decimal(shown.GetResourceVersion()); v != 0 {
-				m.version = v
+			} else if v := decimal(shown.GetResourceVersion()); v != 0 && (v < m.version || m.version == 0) {
+				m.version = v // an object that is kept from before a restore may be past the position
 			}
 			h.marks.asked = append(h.marks.asked, key)
 		}
@@ -463,6 +464,7 @@ type wantedUnits[T Identified] struct {
 	// told has the version at which a unit was read, while the position has not reached it. What lists
 	// and watches say of it up to there is in what was read.
 	told map[Key]readAt
+	next uint64 // no version of told is older
 }
 
 // A sinceWanted is the object of the last event of a key; zero: it was deleted.
@@ -476,8 +478,8 @@ type readAt struct {
 	since   time.Time
 }
 
-// hidesLocked reports whether an event of that version changes nothing: nobody wants its object, or the
-// unit has not been read, or it was read at a later version.
+// hidesLocked reports whether an event of that version changes nothing: nobody wants its object, or
+// the unit has not been read, or it was read at a later version.
 func (w *wantedUnits[T]) hidesLocked(key Key, at uint64) bool {
 	unit := w.UnitOf(key)
 	return w.State(unit) != demand.Ready || at != 0 && at <= w.told[unit].version
@@ -485,9 +487,14 @@ func (w *wantedUnits[T]) hidesLocked(key Key, at uint64) bool {
 
 // settleLocked moves to a version.
 func (w *wantedUnits[T]) settleLocked(at uint64, fates []fate[T]) {
-	for unit, told := range w.told {
-		if at >= told.version {
-			delete(w.told, unit)
+	if len(w.told) > 0 && at >= w.next {
+		w.next = math.MaxUint64
+		for unit, told := range w.told {
+			if at >= told.version {
+				delete(w.told, unit)
+			} else {
+				w.next = min(w.next, told.version)
+			}
 		}
 	}
 	for i := range fates {
@@ -501,14 +508,15 @@ func (w *wantedUnits[T]) settleLocked(at uint64, fates []fate[T]) {
 	}
 }
 
-// listedLocked notes that a whole list is shown. What it does not have of a unit is not known any more.
+// listedLocked notes that a whole list is shown. What it does not have of a unit is not known any
+// more.
 func (w *wantedUnits[T]) listedLocked() {
 	w.Listed()
 	clear(w.since)
 }
 
-// toldLocked reports whether what the program is told of key at a version can be shown. Where its unit
-// is being read, it is read once more.
+// toldLocked reports whether what the program is told of key at a version can be shown. Where its
+// unit is being read, it is read once more.
 func (w *wantedUnits[T]) toldLocked(key Key, version uint64, synced bool) bool {
 	unit := w.UnitOf(key)
 	switch w.State(unit) {
@@ -546,65 +554,6 @@ func (h *hub[T]) shownLocked(units map[Key]readAt) map[Key]T {
 	return shown
 }
 
-// expect lets units through.
-func (h *hub[T]) expect(units []Key) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, unit := range units {
-		h.demand.Expect(unit)
-	}
-	h.marks.fence = true
-}
-
-// drop lets units through no more, and hides their objects.
-func (h *hub[T]) drop(units []Key) error {
-	if len(units) == 0 {
-		return nil
-	}
-	h.mu.Lock()
-	for b := h.store.store.NewBatch(); !b.ReadyLocked(); { // a list has looked at what is wanted, and is not shown yet
-		b.AwaitLocked()
-	}
-	w, dropped := h.demand, map[Key]readAt{}
-	w.Drop(units)
-	for _, unit := range units {
-		dropped[unit] = readAt{}
-		delete(w.since, unit)
-		delete(w.told, unit)
-	}
-	for key := range h.marks.of {
-		if _, ok := dropped[w.UnitOf(key)]; ok {
-			delete(h.marks.of, key)
-		}
-	}
-	h.marks.shrunkLocked()
-	h.marks.fence = true
-	h.mu.Unlock()
-	return h.commitTold(CauseWanted, func(plan []toldWrite[T]) ([]toldWrite[T], error) {
-		if h.marks.over {
-			return plan, ErrStopped
-		}
-		for key := range h.shownLocked(dropped) {
-			plan = append(plan, toldWrite[T]{key: key})
-		}
-		slices.SortFunc(plan, func(a, b toldWrite[T]) int { return compareKeys(a.key, b.key) })
-		return plan, nil
-	}, func() {})
-}
-
 func sameTold[T Identified](a, b toldWrite[T]) bool {
 	return a.key == b.key && equal.Same(a.obj, b.obj)
-}
-
-// enter and leave tell a mutation detector that objects are about to be shown, and that they are not
-// shown any more.
-func (h *hub[T]) enter(objs []toldWrite[T]) { each(objs, h.entered) }
-func (h *hub[T]) leave(objs []toldWrite[T]) { each(objs, h.left) }
-
-func each[T Identified](objs []toldWrite[T], call func(T)) {
-	for i := 0; call != nil && i < len(objs); i++ {
-		if !equal.IsZero(objs[i].obj) {
-			call(objs[i].obj)
-		}
-	}
 }

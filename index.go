@@ -418,9 +418,9 @@ func (x *Indexer[T]) duringLong() *table.Snapshot[T] {
 	return x.before
 }
 
-// A SortedIndex has the objects of a collection in the order of a value that they have, and those of
-// one value in the order of namespace and name. Where a page or a range begins is found in O(log n),
-// which is also what a change of an object costs. Otherwise it is as [Index].
+// A SortedIndex has the objects of a collection in the order of a value that they have, and those
+// of one value in the order of namespace and name. Where a page or a range begins is found in O(log
+// n), which is also what a change of an object costs. Otherwise it is as [Index].
 type SortedIndex[K cmp.Ordered, T Identified] struct {
 	order *table.Order[K, T]
 	gate  *gate              // that of the Indexer; may be nil
@@ -428,7 +428,8 @@ type SortedIndex[K cmp.Ordered, T Identified] struct {
 }
 
 // NewSortedIndex returns an index of x by the value that value returns for an object; for a time
-// that is its UnixNano. x may run, and value is called, as for [NewIndex]. It panics if value is nil.
+// that is its UnixNano. x may run, and value is called, as for [NewIndex]. It panics if value is
+// nil.
 func NewSortedIndex[K cmp.Ordered, T Object](x Indexed[T], value func(T) K) *SortedIndex[K, T] {
 	if value == nil {
 		panic("lw: NewSortedIndex: nil function")
@@ -438,8 +439,8 @@ func NewSortedIndex[K cmp.Ordered, T Object](x Indexed[T], value func(T) K) *Sor
 	return &SortedIndex[K, T]{order: order, gate: indexer.gate}
 }
 
-// At returns the index of the state of s, for reads that must agree, such as a page and Len. If s is
-// older than the index, each of them sorts the objects of s.
+// At returns the index of the state of s, for reads that must agree, such as a page and Len. If s
+// is older than the index, each of them sorts the objects of s.
 func (ix *SortedIndex[K, T]) At(s *Snapshot[T]) *SortedIndex[K, T] {
 	return &SortedIndex[K, T]{order: ix.order, in: s.content}
 }
@@ -488,8 +489,8 @@ func (ix *SortedIndex[K, T]) Down(skip, n int) iter.Seq[T] {
 	}
 }
 
-// page returns the places of n objects after skip of all; there are none if to is not above from. No
-// sum overflows, whatever skip and n are.
+// page returns the places of n objects after skip of all; there are none if to is not above from.
+// No sum overflows, whatever skip and n are.
 func page(skip, n, all int) (from, to int) {
 	from = max(skip, 0)
 	return from, from + min(max(n, 0), all-from)

@@ -13,15 +13,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/go-lw/lw/internal/demand"
 	"github.com/go-lw/lw/internal/equal"
 	"github.com/go-lw/lw/internal/request"
-	"github.com/go-lw/lw/internal/rest"
 )
 
 // Client is the part of a generated client that [FromClient] needs. Get is never called: the
@@ -319,9 +315,9 @@ func metaOfAny(obj any) Meta {
 	return MetaOf(m)
 }
 
-// StillHasByList answers SourceHints.StillHas by a list of src, a Source over an API server: of obj alone, by
-// its name and namespace, at version exactly. The error is errors.ErrUnsupported if the answer
-// shows another version or other objects, as where src sets its own field selector.
+// StillHasByList answers SourceHints.StillHas by a list of src, a Source over an API server: of obj
+// alone, by its name and namespace, at version exactly. The error is errors.ErrUnsupported if the
+// answer shows another version or other objects, as where src sets its own field selector.
 func StillHasByList[T Identified](ctx context.Context, src Source[T], obj Meta, version string) (bool, error) {
 	selector := fields.OneTermEqualSelector("metadata.name", obj.Name)
 	if obj.Namespace != "" {
@@ -355,128 +351,6 @@ func StillHasByList[T Identified](ctx context.Context, src Source[T], obj Meta, 
 		return false, fmt.Errorf("lw: a list of %s has another object: %w", keyString(obj.key()), errors.ErrUnsupported)
 	}
 	return had, nil
-}
-
-// WithListOptions returns a [Source] that passes the options of every request to each tweak. A
-// selector that does not parse is an [ErrPermanent].
-func WithListOptions[T Object](src Source[T], tweak ...func(*metav1.ListOptions)) Source[T] {
-	if isNil(src) {
-		panic("lw: WithListOptions: nil source")
-	}
-	mustBeFuncs("WithListOptions", tweak)
-	return &optionSource[T]{src, tweak}
-}
-
-// An optionSource is the Source of WithListOptions.
-type optionSource[T Identified] struct {
-	src   Source[T]
-	tweak []func(*metav1.ListOptions)
-}
-
-// Hints returns those of the source. StillHas passes no options: what an object was does not depend on
-// what is selected.
-func (o *optionSource[T]) Hints() SourceHints { return HintsOf(o.src) }
-
-// Reuses is part of [request.Source].
-func (o *optionSource[T]) Reuses(request.Mark) bool { return reuses(o.src) }
-
-func (o *optionSource[T]) demands() *demand.Demand { return demandOf(o.src) }
-
-func (o *optionSource[T]) tells() bool { return tellerOf(o.src) != nil }
-
-// Told is part of [Teller]. What is selected by a field other than the name and the namespace is not
-// known.
-func (o *optionSource[T]) Told(obj Identified) (out T, stays bool, err error) {
-	opts, err := tweaked(metav1.ListOptions{}, o.tweak)
-	if err == nil {
-		stays, err = selects(opts, obj)
-	}
-	if err != nil || !stays {
-		return out, false, err
-	}
-	return told(o.src, obj)
-}
-
-// told is Told of src, if that is a Teller.
-func told[T Identified](src Source[T], obj Identified) (out T, stays bool, err error) {
-	if to := tellerOf(src); to != nil {
-		return to.Told(obj)
-	}
-	return out, false, fmt.Errorf("lw: the source is no Teller: %w", errors.ErrUnsupported)
-}
-
-// selects reports whether the selectors of opts, as far as they are about labels, name and
-// namespace, select obj.
-func selects(opts metav1.ListOptions, obj Identified) (bool, error) {
-	if opts.LabelSelector != "" {
-		of, ok := obj.(labeled)
-		if !ok {
-			return false, fmt.Errorf("label selector %q: %T has no GetLabels: %w", opts.LabelSelector, obj, errors.ErrUnsupported)
-		}
-		sel, err := labels.Parse(opts.LabelSelector)
-		if err != nil || !sel.Matches(labels.Set(of.GetLabels())) {
-			return false, err
-		}
-	}
-	if opts.FieldSelector == "" {
-		return true, nil
-	}
-	sel, err := fields.ParseSelector(opts.FieldSelector)
-	if err != nil {
-		return false, err
-	}
-	for _, r := range sel.Requirements() {
-		var has string
-		switch r.Field {
-		case "metadata.name":
-			has = obj.GetName()
-		case "metadata.namespace":
-			has = obj.GetNamespace()
-		default:
-			continue
-		}
-		if (has == r.Value) == (r.Operator == selection.NotEquals) {
-			return false, nil
-		}
-	}
-	return true, nil
-}
-
-func (o *optionSource[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(T, error) error) (metav1.ListMeta, error) {
-	opts, err := tweaked(opts, o.tweak)
-	if err != nil {
-		return metav1.ListMeta{}, fmt.Errorf("lw: WithListOptions: %w", err)
-	}
-	return o.src.List(ctx, opts, yield)
-}
-
-func (o *optionSource[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[T]) error) error {
-	opts, err := tweaked(opts, o.tweak)
-	if err != nil {
-		return fmt.Errorf("lw: WithListOptions: %w", err)
-	}
-	return o.src.Watch(ctx, opts, yield)
-}
-
-// mustBeFuncs panics if a tweak is nil. The message names the function that was called with it.
-func mustBeFuncs(constructor string, tweak []func(*metav1.ListOptions)) {
-	for _, f := range tweak {
-		if f == nil {
-			panic("lw: " + constructor + ": nil function")
-		}
-	}
-}
-
-// tweaked returns opts after each tweak has changed it. If a selector does not parse, it fails with
-// an ErrPermanent before anything is sent: no retry would help.
-func tweaked(opts metav1.ListOptions, tweak []func(*metav1.ListOptions)) (metav1.ListOptions, error) {
-	for _, f := range tweak {
-		f(&opts)
-	}
-	if err := rest.CheckSelectors(opts.LabelSelector, opts.FieldSelector); err != nil {
-		return opts, permanent(err)
-	}
-	return opts, nil
 }
 
 // A fakeClient is what a ListWatch does differently because its functions are those of a client-go

@@ -130,8 +130,8 @@ type WatchEvent[T Identified] struct {
 	// a Watch that ends before has said nothing of it.
 	Open bool
 	// Filtered marks a Deleted that stands for an Added of an object which was left out by a
-	// [Transform] or a [Shard]: there may be nothing to delete. Of a Bookmark it says that objects which
-	// nobody wants have come; see [Wanted].
+	// [Transform] or a [Shard]: there may be nothing to delete. Of a Bookmark it says that objects
+	// which nobody wants have come; see [Wanted].
 	Filtered bool
 	Err      error // why the object could not be decoded or transformed, an *[Error]
 	// Identity is that of a Deleted without an Object, as a [Transform] yields it. Do not change it.
@@ -295,8 +295,8 @@ type SourceHints struct {
 	unnamed     bool   // objects may have no name, as in a fake clientset; else that is an error
 	Partial     bool   // objects are left out, so an event may be about one that was never Added
 	Decoder     string // who decodes the objects, such as "lw" or "client-go"; see Status.Decoder
-	// StillHas, if it is set, tells whether the server still has the history that was read: whether obj,
-	// by its resource version and, unless that is empty, its UID, was the newest state of its key
+	// StillHas, if it is set, tells whether the server still has the history that was read: whether
+	// obj, by its resource version and, unless that is empty, its UID, was the newest state of its key
 	// when the collection was at version. After an outage a [Reflector] asks about the newest object
 	// that it has, and begins a new epoch if the answer is no; see [ErrRewound]. An error leaves it
 	// open: 410 Expired if that state is too old for the server, errors.ErrUnsupported if the source

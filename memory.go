@@ -259,8 +259,8 @@ func (m *Memory[T]) had(_ context.Context, obj Meta, resourceVersion string) (bo
 	return was != nil && listopts.FormatVersion(was.Version) == obj.ResourceVersion && (obj.UID == "" || was.UID == obj.UID), nil
 }
 
-// Fail makes every List, Watch and SourceHints.StillHas fail with err, and ends every open watch, until
-// Fail(nil) is called. Get and writes are not affected.
+// Fail makes every List, Watch and SourceHints.StillHas fail with err, and ends every open watch,
+// until Fail(nil) is called. Get and writes are not affected.
 func (m *Memory[T]) Fail(err error) {
 	m.mu.Lock()
 	m.failure = err

@@ -119,8 +119,9 @@ func warnOf(logger *slog.Logger, whose, option string, value any, wrong string) 
 }
 
 // A Board lists the informers, reflectors and graphs that have it in their options, while they run.
-// Package lwdebug shows it as a page and as JSON. The zero value is an empty board, not to be copied
-// after use. All methods are safe for concurrent use, call no function of yours, and wait for none.
+// Package lwdebug shows it as a page and as JSON. The zero value is an empty board, not to be
+// copied after use. All methods are safe for concurrent use, call no function of yours, and wait
+// for none.
 type Board struct {
 	informers, graphs roster
 }

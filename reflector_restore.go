@@ -33,9 +33,9 @@ import (
 //	rewound      the witness's answer is no, or     the next step is a list,     with that list
 //	             the source says so                 whatever its version
 //
-// The witness is SourceHints.StillHas: did the server have, at the position, the newest object that the
-// target has? A yes also verifies the server. A server that refuses an answer is asked again after
-// askNext, and its watches go on.
+// The witness is SourceHints.StillHas: did the server have, at the position, the newest object that
+// the target has? A yes also verifies the server. A server that refuses an answer is asked again
+// after askNext, and its watches go on.
 //
 // A list ends all of them. If it is older than the position it is refused, up to maxRefused times: it
 // may be of a replica that lags. After that it is the truth. A new epoch begins with it, or with the

@@ -306,8 +306,8 @@ type delays struct {
 	}
 }
 
-// delayBuckets is how many buckets there are, of which four double the time. The last holds more than
-// an hour.
+// delayBuckets is how many buckets there are, of which four double the time. The last holds more
+// than an hour.
 const delayBuckets = 128
 
 func delayBucket(d time.Duration) int {
@@ -340,8 +340,8 @@ func (l *lateness) tookLocked(by measure, d time.Duration) {
 	m.counts[delayBucket(d)]++
 }
 
-// wrote notes when obj, which has just come in place of old, was written. If the managed fields of the
-// two say the same, as after a binding or a graceful deletion, nobody knows.
+// wrote notes when obj, which has just come in place of old, was written. If the managed fields of
+// the two say the same, as after a binding or a graceful deletion, nobody knows.
 func (l *lateness) wrote(old, obj any) {
 	at := managedAt(obj)
 	if at.IsZero() || !at.After(managedAt(old)) {

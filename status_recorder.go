@@ -148,7 +148,8 @@ func (r *statusRecorder) requested(op string) {
 	r.requests[op].Started++
 }
 
-// ended counts a request, which requested has counted, that has ended with err after it took that long.
+// ended counts a request, which requested has counted, that has ended with err after it took that
+// long.
 func (r *statusRecorder) ended(op string, err error, took time.Duration) {
 	code := codeOf(err)
 	r.mu.Lock()

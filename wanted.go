@@ -12,62 +12,23 @@ import (
 	"github.com/go-lw/lw/internal/request"
 )
 
-// A KeySet is which objects of a collection somebody wants, for [Wanted]. It changes while the
-// program runs. The zero value is empty. All methods are safe for concurrent use.
-type KeySet struct{ set demand.Set }
-
-// Set replaces the keys that owner wants. An object is wanted while an owner wants it. Without keys
-// the owner lets go of all. Keys without a name are left out.
-func (s *KeySet) Set(owner string, keys ...Key) { s.setFor(demand.Owner{Name: Key{Name: owner}}, keys) }
-
-func (s *KeySet) setFor(owner demand.Owner, keys []Key) {
-	named := make([]Key, 0, len(keys))
-	for _, key := range keys {
-		if key.Name != "" {
-			named = append(named, key)
-		}
-	}
-	s.set.Set(owner, named)
-}
-
-func (s *KeySet) wanted() *demand.Set { return &s.set }
-
-// A NamespaceSet is as a [KeySet], of all objects of namespaces.
-type NamespaceSet struct{ set demand.Set }
-
-// Set replaces the namespaces that owner wants.
-func (s *NamespaceSet) Set(owner string, namespaces ...string) {
-	keys := make([]Key, 0, len(namespaces))
-	for _, namespace := range namespaces {
-		if namespace != "" {
-			keys = append(keys, Key{Namespace: namespace})
-		}
-	}
-	s.wanted().Set(demand.Owner{Name: Key{Name: owner}}, keys)
-}
-
-func (s *NamespaceSet) wanted() *demand.Set {
-	s.set.SetSpaces()
-	return &s.set
-}
-
 // A WantedSet is a [*KeySet] or a [*NamespaceSet].
 type WantedSet interface{ wanted() *demand.Set }
 
 // Wanted returns a Source of those objects of src that are in set, for an [Informer]. One watch
 // follows all of src, and an [HTTP] passes over the others in the bytes: they cost no memory. What
 // becomes wanted is read at once, by a list of it alone, and handlers get it as Added, with
-// [CauseWanted]. What nobody wants any more is Deleted. A program that may read only some objects by
-// their names cannot watch all of them: it needs a source for each.
+// [CauseWanted]. What nobody wants any more is Deleted. A program that may read only some objects
+// by their names cannot watch all of them: it needs a source for each.
 //
-// An object is shown when it has been read since it is wanted; [Informer.WaitForKey] waits for that.
-// Up to 16 reads are under way at a time. For more than 500, or a twentieth of the collection, there
-// is one list.
+// An object is shown when it has been read since it is wanted; [Informer.WaitForKey] waits for
+// that. Up to 16 reads are under way at a time. For more than 500, or a twentieth of the
+// collection, there is one list.
 //
 // Only an Informer of the Source, or of its [Transform], [Shard] or [WithListOptions], can follow
 // it, one at a time. src must be a [Teller], and have versions that are decimal numbers. Otherwise
-// Run fails with errors.ErrUnsupported. It cannot be followed ([Follow], package serve). Wanted panics
-// if src or set is nil.
+// Run fails with errors.ErrUnsupported. It cannot be followed ([Follow], package serve). Wanted
+// panics if src or set is nil.
 func Wanted[T Object](src Source[T], set WantedSet) Source[T] {
 	if isNil(src) || isNil(set) {
 		panic("lw: Wanted: nil source or set")

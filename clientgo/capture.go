@@ -150,22 +150,20 @@ type capturedSource struct {
 	compared atomic.Bool
 	// decodedBy is the Decoder of Hints; nil: nothing was decoded yet.
 	decodedBy atomic.Pointer[string]
-	logged    atomic.Bool // that client-go decodes
-	// http decodes the answers for its URL. It is kept as long as the ListerWatcher asks for the
-	// same collection, since it learns from what it decodes.
-	http *lw.HTTP[metav1.Object]
+	// mixed: client-go has decoded objects of this collection, too. That was logged.
+	mixed atomic.Bool
+	// http decodes the answers for its URL; nil: lw has decoded nothing yet. It is kept as long as
+	// the ListerWatcher asks for the same collection, since it learns from what it decodes.
+	http atomic.Pointer[lw.HTTP[metav1.Object]]
 	// teller decodes what is told, in any goroutine.
 	teller func() *lw.HTTP[metav1.Object]
-	// mixed: client-go has decoded objects of this collection, too. Only the goroutine of Run uses
-	// it.
-	mixed bool
 }
 
 // Hints returns what is known of the ListerWatcher. If lw sends its requests it is no fake, but may
 // still not want its lists to be streamed.
 func (s *capturedSource) Hints() lw.SourceHints {
 	hints := lw.HintsOf(s.plain)
-	if s.http != nil {
+	if s.http.Load() != nil {
 		hints = lw.SourceHints{NoStream: hints.NoStream}
 	}
 	hints.Decoder = ""
@@ -178,15 +176,15 @@ func (s *capturedSource) Hints() lw.SourceHints {
 	return hints
 }
 
-// decodes notes who decodes an answer, and logs it once if that is not lw. why is the reason, or ""
-// if it is lw.
+// decodes notes who decodes an answer, before its objects are yielded, and logs it once if that is
+// not lw. why is the reason, or "" if it is lw.
 func (s *capturedSource) decodes(ctx context.Context, why string) {
 	by := "lw"
 	if why != "" {
 		by = byClientGo + ": " + why
 	}
 	s.decodedBy.Store(&by)
-	if why != "" && !s.logged.Swap(true) {
+	if why != "" && !s.mixed.Swap(true) {
 		klog.FromContext(ctx).Info("client-go decodes the objects of an informer that has a Decoder", "type", s.object, "reason", why)
 	}
 }
@@ -212,7 +210,7 @@ func (s *capturedSource) Reuses(request.Mark) bool { return true }
 // lend returns ctx for a request whose answer lw decodes. Objects that client-go has decoded are
 // not for lw's decoder, so nothing is lent once there may be one.
 func (s *capturedSource) lend(ctx context.Context) context.Context {
-	if s.mixed {
+	if s.mixed.Load() {
 		return request.WithoutLender(ctx)
 	}
 	return ctx
@@ -220,10 +218,7 @@ func (s *capturedSource) lend(ctx context.Context) context.Context {
 
 // List calls the ListerWatcher, and decodes the list.
 func (s *capturedSource) List(ctx context.Context, opts metav1.ListOptions, yield func(metav1.Object, error) error) (metav1.ListMeta, error) {
-	listMeta, err := s.plain.List(ctx, opts, func(obj metav1.Object, err error) error {
-		s.mixed = true
-		return yield(obj, err)
-	})
+	listMeta, err := s.plain.List(ctx, opts, yield)
 	own, ok := errors.AsType[*answered](err)
 	if !ok {
 		return listMeta, err
@@ -236,10 +231,7 @@ func (s *capturedSource) List(ctx context.Context, opts metav1.ListOptions, yiel
 
 // Watch calls the ListerWatcher, and decodes the watch.
 func (s *capturedSource) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[metav1.Object]) error) error {
-	err := s.plain.Watch(ctx, opts, func(ev lw.WatchEvent[metav1.Object]) error {
-		s.mixed = true
-		return yield(ev)
-	})
+	err := s.plain.Watch(ctx, opts, yield)
 	own, ok := errors.AsType[*answered](err)
 	if !ok {
 		return err
@@ -252,10 +244,12 @@ func (s *capturedSource) Watch(ctx context.Context, opts metav1.ListOptions, yie
 
 // of returns the lw.HTTP that decodes a.
 func (s *capturedSource) of(a *answered) *lw.HTTP[metav1.Object] {
-	if s.http == nil || s.http.URL != a.collection {
-		s.http = s.httpOf(a.collection)
+	http := s.http.Load()
+	if http == nil || http.URL != a.collection {
+		http = s.httpOf(a.collection)
+		s.http.Store(http)
 	}
-	return s.http
+	return http
 }
 
 func (s *capturedSource) httpOf(url string) *lw.HTTP[metav1.Object] {

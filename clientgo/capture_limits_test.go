@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -131,6 +132,32 @@ func TestDecoderLeavesToClientGo(t *testing.T) {
 				if diff := cmp.Diff(tt.wire, s.took()); diff != "" {
 					t.Errorf("requests (-want +got):\n%s", diff)
 				}
+			})
+		})
+	}
+}
+
+// lw.Wanted reads beside the watch, and a board asks at any time. The race detector looks on.
+func TestDecoderInSeveralGoroutines(t *testing.T) {
+	for name, capture := range map[string]func(*http.Client) *http.Client{
+		"lw decodes": clientgo.Capture, "client-go decodes": func(c *http.Client) *http.Client { return c },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, config := newCaptureServer(t), &rest.Config{}
+				src := clientgo.Decoder{Trust: true}.Source(typedPods(t, config, capture(s.client(t, config)), noTweak), &corev1.Pod{})
+				var all sync.WaitGroup
+				for range 4 {
+					all.Go(func() {
+						n := 0
+						_, err := src.List(t.Context(), metav1.ListOptions{}, func(_ metav1.Object, err error) error { n++; return err })
+						if err != nil || n != 3 {
+							t.Errorf("%d objects, %v", n, err)
+						}
+					})
+					all.Go(func() { lw.HintsOf(src) })
+				}
+				all.Wait()
 			})
 		})
 	}

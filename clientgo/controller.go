@@ -52,8 +52,8 @@ func plainSource(listerWatcher cache.ListerWatcher, example runtime.Object) lw.S
 // shortestWatch is the shortest MinWatchTimeout that client-go honours.
 const shortestWatch = 5 * time.Minute
 
-// watchTimeout returns given, which may be nil, with the duration of watches that client-go's options
-// ask for.
+// watchTimeout returns given, which may be nil, with the duration of watches that client-go's
+// options ask for.
 func watchTimeout(given *lw.Options, least time.Duration) (opts lw.Options) {
 	if given != nil {
 		opts = *given

@@ -119,7 +119,8 @@ func mixed(rng *rand.Rand, a, b runtime.Object) runtime.Object {
 	return out
 }
 
-// A reader is a decoder, the fields that it keeps if not all, and the last object that it has decoded.
+// A reader is a decoder, the fields that it keeps if not all, and the last object that it has
+// decoded.
 type reader struct {
 	*decode.Decoder
 	only []string

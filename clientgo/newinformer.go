@@ -55,7 +55,8 @@ func newSharedInformer(src lw.Source[metav1.Object], example runtime.Object, opt
 	return o
 }
 
-// optionsOf returns given, which may be nil, with what client-go's informers do where it says nothing.
+// optionsOf returns given, which may be nil, with what client-go's informers do where it says
+// nothing.
 func optionsOf(given *lw.Options, name string, log *records, errs *errorReporter) *lw.Options {
 	opts := &lw.Options{}
 	if given != nil {

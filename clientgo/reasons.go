@@ -21,12 +21,12 @@ type ReasonsOptions struct {
 	Board *lw.Board
 }
 
-// Reasons returns a queue that does what queue does, and knows why each key runs: what handlers of lw
-// add to it belongs to the event that they are called for. Give it to handlers and to workers in the
-// place of queue, before handlers are added. It costs about a microsecond an event, and keeps the old
-// versions of up to 1,024 objects that have changed for keys that wait.
+// Reasons returns a queue that does what queue does, and knows why each key runs: what handlers of
+// lw add to it belongs to the event that they are called for. Give it to handlers and to workers in
+// the place of queue, before handlers are added. It costs about a microsecond an event, and keeps
+// the old versions of up to 1,024 objects that have changed for keys that wait.
 //
-//	queue := clientgo.Reasons(workqueue.NewTypedRateLimitingQueue(limiter), &clientgo.ReasonsOptions{Board: &board})
+//	queue := clientgo.Reasons(plain, &clientgo.ReasonsOptions{Board: &board}) // a queue of client-go
 //	pods.AddHandler(clientgo.Enqueue[*corev1.Pod](queue))
 //	…
 //	key, _ := queue.Get()
@@ -57,8 +57,8 @@ type ReasonsQueue[K comparable] struct {
 	remove func() // from the board
 }
 
-// Of returns why key runs, which Get has returned, until Done. A change is the net one since the key
-// was returned before. The list is empty if that run has seen all that there was.
+// Of returns why key runs, which Get has returned, until Done. A change is the net one since the
+// key was returned before. The list is empty if that run has seen all that there was.
 func (q *ReasonsQueue[K]) Of(key K) ReasonList {
 	var list ReasonList
 	for _, r := range q.why.Of(key) {
@@ -114,8 +114,9 @@ func (q *ReasonsQueue[K]) ShutDownWithDrain() {
 	q.TypedRateLimitingInterface.ShutDownWithDrain()
 }
 
-// Adding notes that key is about to be added in another way than by the methods of q: after a delay,
-// or if limited at its rate. It is for queues that have more methods, as those with priorities.
+// Adding notes that key is about to be added in another way than by the methods of q: after a
+// delay, or if limited at its rate. It is for queues that have more methods, as those with
+// priorities.
 func (q *ReasonsQueue[K]) Adding(key K, after time.Duration, limited bool) {
 	q.why.Adding(key, after, limited)
 }
@@ -123,7 +124,8 @@ func (q *ReasonsQueue[K]) Adding(key K, after time.Duration, limited bool) {
 // Taken is as Adding, for a key that another method than Get has returned.
 func (q *ReasonsQueue[K]) Taken(key K) { q.why.Taken(key) }
 
-// Failed notes the error of the run of key, which is not done, for its next run; nil if there is none.
+// Failed notes the error of the run of key, which is not done, for its next run; nil if there is
+// none.
 func (q *ReasonsQueue[K]) Failed(key K, err error) { q.why.Failed(key, err) }
 
 // A Requeue says why a key runs for which nothing has changed; 0 is of a change.
@@ -162,8 +164,8 @@ type ReasonField struct {
 	Manager string
 }
 
-// Fields returns the fields that differ, up to eight, sorted by their paths. It compares the versions
-// when it is called first. An update of which no old version is kept has none.
+// Fields returns the fields that differ, up to eight, sorted by their paths. It compares the
+// versions when it is called first. An update of which no old version is kept has none.
 func (r Reason) Fields() []ReasonField {
 	found, _ := r.why.Fields()
 	var fields []ReasonField

@@ -3,11 +3,6 @@ package clientgo_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"fmt"
-	"io"
-	"net/http"
-	"strconv"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,35 +12,15 @@ import (
 	"github.com/go-lw/lw/clientgo"
 )
 
-// BenchmarkReasons measures the way of an event from the bytes of a watch to the end of its key's run,
-// without and with reasons, and when the run asks for them. The first comes first: what a queue with
-// reasons turns on stays on. Without -run, tests have turned it on before.
+// BenchmarkReasons measures the way of an event from the bytes of a watch to the end of its key's
+// run, without and with reasons, and when the run asks for them. The first comes first: what a
+// queue with reasons turns on stays on. Without -run, tests have turned it on before.
 func BenchmarkReasons(b *testing.B) {
 	const objects = 1000
 	for _, mode := range []string{"off", "on", "asked"} {
 		b.Run(mode, func(b *testing.B) {
-			var list [][]byte
-			for i := range objects {
-				p := benchPod(i)
-				p.Kind, p.APIVersion, p.ResourceVersion = "Pod", "v1", "1000000000"
-				data, err := json.Marshal(p)
-				if err != nil {
-					b.Fatal(err)
-				}
-				list = append(list, data)
-			}
-			events := make([][]byte, objects)
-			for i, item := range list {
-				events[i] = fmt.Appendf(nil, "{\"type\":\"MODIFIED\",\"object\":%s}\n", item)
-			}
-			send, written := io.Pipe()
-			server := roundTripper(func(r *http.Request) (*http.Response, error) {
-				resp := &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: send}
-				if r.URL.Query().Get("watch") == "" {
-					resp.Body = io.NopCloser(bytes.NewBufferString(`{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1000000000"},"items":[` + string(bytes.Join(list, []byte(","))) + "]}"))
-				}
-				return resp, nil
-			})
+			events := modified(benchPods(b, objects, 1_000_000_000))
+			client, written := podStream(benchPods(b, objects, 1))
 			var queue workqueue.TypedRateLimitingInterface[lw.Key] = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[lw.Key]())
 			of := func(lw.Key) clientgo.ReasonList { return nil }
 			if mode != "off" {
@@ -56,7 +31,7 @@ func BenchmarkReasons(b *testing.B) {
 				}
 			}
 			defer queue.ShutDown()
-			inf := lw.NewInformer(&lw.HTTP[*corev1.Pod]{URL: "https://server/api/v1/pods", Client: &http.Client{Transport: server}, Accept: "application/json"}, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
+			inf := lw.NewInformer(&lw.HTTP[*corev1.Pod]{URL: "https://server/api/v1/pods", Client: client, Accept: "application/json"}, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
 			inf.AddHandler(clientgo.Enqueue[*corev1.Pod](queue))
 			ctx, stop := context.WithCancel(context.Background())
 			defer stop()
@@ -82,9 +57,8 @@ func BenchmarkReasons(b *testing.B) {
 				i := n % objects
 				n++
 				version++
-				at := bytes.Index(events[i], []byte(`"resourceVersion":"`)) + len(`"resourceVersion":"`)
-				copy(events[i][at:], strconv.Itoa(version))
-				at = bytes.Index(events[i], []byte(`"phase":"`)) + len(`"phase":"`)
+				renumber(events[i], version)
+				at := bytes.Index(events[i], []byte(`"phase":"`)) + len(`"phase":"`)
 				copy(events[i][at:], []string{"Running", "Pending"}[n/objects%2])
 				if _, err := written.Write(events[i]); err != nil {
 					b.Fatal(err)

@@ -392,8 +392,8 @@ func TestLoopOfOwnWrites(t *testing.T) {
 	})
 }
 
-// Two reconcilers fight for a label, as in kratix#743. The board names it and both, also for a queue
-// that is not told of its own writes.
+// Two reconcilers fight for a label, as in kratix#743. The board names it and both, also for a
+// queue that is not told of its own writes.
 func TestLoopOfTwoWriters(t *testing.T) {
 	for name, filter := range map[string]bool{"all events": false, "own writes are left out": true} {
 		t.Run(name, func(t *testing.T) {

@@ -245,7 +245,8 @@ func encodingOf(header http.Header) (encoding decode.Encoding, ok bool) {
 func tell(r *http.Request, code int, key lw.Key, data []byte, encoding decode.Encoding, to []*follower, own request.Own) {
 	logger := klog.FromContext(r.Context())
 	answer, h := identify(data, encoding)
-	// A deletion is told without a version: that of its answer is the deletion's or the last one before.
+	// A deletion is told without a version: that of its answer is the deletion's or the last one
+	// before.
 	gone := func(uid types.UID) {
 		note(own, uid, "", to)
 		for _, f := range to {
@@ -296,8 +297,8 @@ type head struct {
 	} `json:"metadata" protobuf:"bytes,1,opt,name=metadata"`
 }
 
-// gone reports whether the object is gone, if a delete was answered with it and that code. Else it is
-// marked for deletion: it has finalizers or a period of grace.
+// gone reports whether the object is gone, if a delete was answered with it and that code. Else it
+// is marked for deletion: it has finalizers or a period of grace.
 func (h *head) gone(code int) bool {
 	m := &h.Metadata
 	if m.Marked == nil {
@@ -324,8 +325,8 @@ func headOf(data []byte, encoding decode.Encoding) (h *head, kind string) {
 	return h, obj.Ident.Kind
 }
 
-// identify returns what data is; a Status has the UID of what it is about, and no head. It returns nil
-// if data is no object.
+// identify returns what data is; a Status has the UID of what it is about, and no head. It returns
+// nil if data is no object.
 func identify(data []byte, encoding decode.Encoding) (*request.Answer, *head) {
 	h, kind := headOf(data, encoding)
 	if kind == "Status" {

@@ -45,26 +45,54 @@ func benchPod(i int) *corev1.Pod {
 	return p
 }
 
+// benchPods are pods in JSON, whose versions begin with from.
+func benchPods(b *testing.B, n, from int) (all [][]byte) {
+	for i := range n {
+		p := benchPod(i)
+		p.Kind, p.APIVersion, p.ResourceVersion = "Pod", "v1", strconv.Itoa(from+i)
+		data, err := json.Marshal(p)
+		if err != nil {
+			b.Fatal(err)
+		}
+		all = append(all, data)
+	}
+	return all
+}
+
+// modified are the events of a watch that tell of pods.
+func modified(pods [][]byte) (events [][]byte) {
+	for _, pod := range pods {
+		events = append(events, fmt.Appendf(nil, "{\"type\":\"MODIFIED\",\"object\":%s}\n", pod))
+	}
+	return events
+}
+
+// podStream is a client of a server that lists pods, and whose watch says what is written.
+func podStream(pods [][]byte) (client *http.Client, watch *io.PipeWriter) {
+	send, watch := io.Pipe()
+	return &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		resp := &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: send}
+		if r.URL.Query().Get("watch") == "" {
+			list := `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1000000000"},"items":[` + string(bytes.Join(pods, []byte(","))) + "]}"
+			resp.Body = io.NopCloser(strings.NewReader(list))
+		}
+		return resp, nil
+	})}, watch
+}
+
+// renumber replaces the version of a pod by one of as many digits.
+func renumber(data []byte, version int) {
+	at := bytes.Index(data, []byte(`"resourceVersion":"`)) + len(`"resourceVersion":"`)
+	copy(data[at:], strconv.Itoa(version))
+}
+
 // BenchmarkTellWrites compares a write that an informer is told of with an event of its watch, and with
 // a write of what nobody follows. The server answers at once with bytes that it has.
 func BenchmarkTellWrites(b *testing.B) {
 	const objects = 1000
-	bodies := func(from int, of func(version int, data []byte) []byte) (all [][]byte) {
-		for i := range objects {
-			p := benchPod(i)
-			p.Kind, p.APIVersion, p.ResourceVersion = "Pod", "v1", strconv.Itoa(1_000_000_000+from+i)
-			data, err := json.Marshal(p)
-			if err != nil {
-				b.Fatal(err)
-			}
-			all = append(all, of(i, data))
-		}
-		return all
-	}
-	same := func(_ int, data []byte) []byte { return data }
 	for _, followed := range []string{"pods", "nodes"} {
 		b.Run("a write, followed: "+followed, func(b *testing.B) {
-			answers := bodies(0, same)
+			answers := benchPods(b, objects, 1_000_000_000)
 			var answer []byte
 			server := roundTripper(func(r *http.Request) (*http.Response, error) {
 				resp := &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(answer))}
@@ -103,8 +131,7 @@ func BenchmarkTellWrites(b *testing.B) {
 				i := n % objects
 				n++
 				version++
-				at := bytes.Index(answers[i], []byte(`"resourceVersion":"`)) + len(`"resourceVersion":"`)
-				copy(answers[i][at:], strconv.Itoa(version))
+				renumber(answers[i], version)
 				answer, r.URL.Path = answers[i], paths[i]
 				resp, err := client.Transport.RoundTrip(r)
 				if err != nil {
@@ -119,26 +146,9 @@ func BenchmarkTellWrites(b *testing.B) {
 		})
 	}
 	b.Run("an event", func(b *testing.B) {
-		events := bodies(0, func(_ int, data []byte) []byte {
-			return fmt.Appendf(nil, "{\"type\":\"MODIFIED\",\"object\":%s}\n", data)
-		})
-		send, written := io.Pipe()
-		server := roundTripper(func(r *http.Request) (*http.Response, error) {
-			resp := &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}}
-			if resp.Body = send; r.URL.Query().Get("watch") == "" {
-				list := bytes.NewBufferString(`{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[`)
-				for i, item := range bodies(-1_000_000_000+2, same) {
-					if i > 0 {
-						list.WriteByte(',')
-					}
-					list.Write(item)
-				}
-				list.WriteString("]}")
-				resp.Body = io.NopCloser(list)
-			}
-			return resp, nil
-		})
-		inf := lw.NewInformer(&lw.HTTP[*corev1.Pod]{URL: "https://server/api/v1/pods", Client: &http.Client{Transport: server}, Whole: true, Accept: "application/json"}, &lw.Options{List: lw.ListPages, OnError: func(err error) { b.Error(err) }})
+		events := modified(benchPods(b, objects, 1_000_000_000))
+		client, written := podStream(benchPods(b, objects, 2))
+		inf := lw.NewInformer(&lw.HTTP[*corev1.Pod]{URL: "https://server/api/v1/pods", Client: client, Whole: true, Accept: "application/json"}, &lw.Options{List: lw.ListPages, OnError: func(err error) { b.Error(err) }})
 		ctx, stop := context.WithCancel(context.Background())
 		defer stop()
 		go inf.Run(ctx)
@@ -152,8 +162,7 @@ func BenchmarkTellWrites(b *testing.B) {
 			i := n % objects
 			n++
 			version++
-			at := bytes.Index(events[i], []byte(`"resourceVersion":"`)) + len(`"resourceVersion":"`)
-			copy(events[i][at:], strconv.Itoa(version))
+			renumber(events[i], version)
 			if _, err := written.Write(events[i]); err != nil {
 				b.Fatal(err)
 			}

@@ -50,8 +50,8 @@ func newReasonsManager(t testing.TB, options controllerruntime.Options) (ctrl.Ma
 	return mgr, server
 }
 
-// The reconciler of a manager knows what it is called for: objects of For, Owns and Watches, those of
-// a Source, its own errors and requeues, with each sort of queue.
+// The reconciler of a manager knows what it is called for: objects of For, Owns and Watches, those
+// of a Source, its own errors and requeues, with each sort of queue.
 func TestReasons(t *testing.T) {
 	plain := func(_ string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 		return workqueue.NewTypedRateLimitingQueue(limiter)

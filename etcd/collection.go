@@ -95,7 +95,8 @@ func New[T lw.Object](client *clientv3.Client, prefix string, opts *Options[T]) 
 	return c, nil
 }
 
-// Hints says that lists are not streamed, that StillHas can be asked, and how to ask for a bookmark.
+// Hints says that lists are not streamed, that StillHas can be asked, and how to ask for a
+// bookmark.
 func (c *Collection[T]) Hints() lw.SourceHints {
 	h := lw.SourceHints{NoStream: true, StillHas: c.had, Progress: c.heartbeats.soon}
 	if d, ok := c.opts.Codec.(interface{ decoder() string }); ok {

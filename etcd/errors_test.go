@@ -116,8 +116,8 @@ func is(err, target error) bool {
 	return false
 }
 
-// TestFuture: a revision that the server has not reached is a Timeout for a list and for StillHas, and
-// for a watch an ErrRewound.
+// TestFuture: a revision that the server has not reached is a Timeout for a list and for StillHas,
+// and for a watch an ErrRewound.
 func TestFuture(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fake) {
 		c := f.collection(0)

@@ -7,10 +7,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// An Admission is a write as the functions of a [Resource] see it. Its objects are copies, of the Type
-// of the Resource or unstructured ones.
+// An Admission is a write as the functions of a [Resource] see it. Its objects are copies, of the
+// Type of the Resource or unstructured ones.
 type Admission struct {
-	// Verb is what becomes of the object: an apply of a new one is a Create, any other patch an Update.
+	// Verb is what becomes of the object: an apply of a new one is a Create, any other patch an
+	// Update.
 	Verb        Verb
 	Subresource string         // "status", or "" for the object itself
 	Object      runtime.Object // nil for a Delete
@@ -30,19 +31,19 @@ func (r Resource) extend(k *registry.Kind) {
 			if err == nil {
 				err = r.Default(ctx, open)
 			}
-			if err != nil {
-				return err
+			if err == nil {
+				err = k.Close(a.Object, open.Object, a.Verb == registry.Create)
 			}
-			return k.Close(a.Object, open.Object, a.Verb == registry.Create)
+			return err
 		}
 	}
 	if r.Validate != nil {
 		k.Admit = func(ctx context.Context, a *registry.Admission) error {
 			open, err := admissionOf(k, a)
-			if err != nil {
-				return err
+			if err == nil {
+				err = r.Validate(ctx, open)
 			}
-			return r.Validate(ctx, open)
+			return err
 		}
 	}
 }

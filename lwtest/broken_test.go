@@ -69,11 +69,11 @@ func events(f func(n int, ev lw.WatchEvent[*Widget], yield yieldEvent) error) br
 }
 
 func plus(version string, n int) string {
-	v, err := strconv.Atoi(version)
+	v, err := strconv.ParseInt(version, 10, 64)
 	if err != nil {
 		panic(err)
 	}
-	return fmt.Sprint(v + n)
+	return fmt.Sprint(v + int64(n))
 }
 
 // newest lists for the present version.

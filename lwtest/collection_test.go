@@ -179,7 +179,8 @@ func (r *faultyReader) All() iter.Seq[*Widget]          { return slices.Values(r
 func (r *faultyReader) Len() int                        { return r.Reader.Len() + r.more }
 func (r *faultyReader) Snapshot() *lw.Snapshot[*Widget] { return cmp.Or(r.old, r.Reader.Snapshot()) }
 
-// TestCollection finds what each of these does wrong, and says so. They fail in a process of their own.
+// TestCollection finds what each of these does wrong, and says so. They fail in a process of their
+// own.
 func TestBrokenCollections(t *testing.T) {
 	type subject = lwtest.CollectionSubject[*Widget]
 	type handler = lw.Handler[*Widget]

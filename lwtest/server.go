@@ -32,12 +32,12 @@ type Resource struct {
 	// client changes it at the path of the object with /status after it, and nothing else there. A
 	// Node and a ServiceCIDR keep the status that they are created with, as on a real server.
 	Status bool
-	// Scale adds the subresource scale, of spec.replicas and status.replicas, which clients of client-go
-	// and kubectl know how to scale by.
+	// Scale adds the subresource scale, of spec.replicas and status.replicas, which clients of
+	// client-go and kubectl know how to scale by.
 	Scale bool
 	// Schema is the OpenAPI schema of a custom resource, in JSON or YAML: what stands below
-	// openAPIV3Schema. It says which fields there are, of a Resource without a Type, and which lists have
-	// keys. It checks no values.
+	// openAPIV3Schema. It says which fields there are, of a Resource without a Type, and which lists
+	// have keys. It checks no values.
 	Schema []byte
 	// Versions are others in which the objects are served, as any JSON. They are stored in Version, to
 	// which Fields belong. Convert makes obj one of another version. Nil: the versions differ by their
@@ -48,25 +48,25 @@ type Resource struct {
 	// strategic merge patches, and fields that the type does not have are pruned and warned of, as on
 	// a real server. Nil: objects are any JSON, as those of a custom resource without a schema.
 	Type runtime.Object
-	// Grace is for Pods: a deleted one that is on a node and has not ended stays for its kubelet until a
-	// deletion with gracePeriodSeconds=0, as on a real server. Without it a Pod is gone at once.
+	// Grace is for Pods: a deleted one that is on a node and has not ended stays for its kubelet until
+	// a deletion with gracePeriodSeconds=0, as on a real server. Without it a Pod is gone at once.
 	Grace bool
 	// Fields are the paths that field selectors may use, such as spec.nodeName. metadata.name and
 	// metadata.namespace may always be used.
 	Fields []string
 
-	// Managed has managedFields kept from the creation of an object on, as a real server does. Else they
-	// are kept from the first apply on. Versioned refuses an update without a resourceVersion, as that
-	// of a custom resource.
+	// Managed has managedFields kept from the creation of an object on, as a real server does. Else
+	// they are kept from the first apply on. Versioned refuses an update without a resourceVersion, as
+	// that of a custom resource.
 	Managed, Versioned bool
-	// ValidateName returns what is wrong with a name, or with the beginning of one. Nil: a name is a DNS
-	// subdomain.
+	// ValidateName returns what is wrong with a name, or with the beginning of one. Nil: a name is a
+	// DNS subdomain.
 	ValidateName func(name string, prefix bool) []string
 	// Default fills in what a client has left out of the object of a write, and does what else the
 	// mutating admission of a server would. It may change a.Object and nothing else.
 	Default func(ctx context.Context, a Admission) error
-	// Validate refuses a write by an error: an APIStatus is sent as it is, and any other is Invalid with
-	// the causes of a field.ErrorList.ToAggregate. It may change nothing.
+	// Validate refuses a write by an error: an APIStatus is sent as it is, and any other is Invalid
+	// with the causes of a field.ErrorList.ToAggregate. It may change nothing.
 	Validate func(ctx context.Context, a Admission) error
 }
 
@@ -211,14 +211,14 @@ func (s *Server) SetServed(plural string, served bool) {
 // that are open do not change.
 func (s *Server) SetShards(on bool) { s.server.SetShards(on) }
 
-// Collect makes one write of Kubernetes' garbage collector, and says which: it deletes an object whose
-// owners are all gone, or lets an owner go that is deleted in the foreground or leaves orphans. It
-// returns "" when there is nothing to do. Owners are looked for among the Server's resources; an
-// object with an owner of another kind stays.
+// Collect makes one write of Kubernetes' garbage collector, and says which: it deletes an object
+// whose owners are all gone, or lets an owner go that is deleted in the foreground or leaves
+// orphans. It returns "" when there is nothing to do but what a Validate refuses. Owners are looked
+// for among the Server's resources; an object with an owner of another kind stays.
 func (s *Server) Collect() (step string) {
 	step, err := s.server.Collect(s.ctx)
 	if err != nil && s.ctx.Err() == nil {
-		panic(fmt.Sprintf("lwtest: Collect: %v", err)) // all that it writes is there and is valid
+		panic(fmt.Sprintf("lwtest: Collect: %v", err)) // a function of a Resource has failed
 	}
 	return step
 }

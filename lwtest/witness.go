@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// witness asks the source, if its hints have a StillHas, whether it had some object at a version: one
-// that it has or had, perhaps later or before, or one that it never had.
+// witness asks the source, if its hints have a StillHas, whether it had some object at a version:
+// one that it has or had, perhaps later or before, or one that it never had.
 func (h *history[T]) witness(rt *rapid.T) {
 	ask := lw.HintsOf(h.Source()).StillHas
 	if ask == nil {

@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/go-lw/lw"
@@ -287,6 +286,32 @@ func TestVersions(t *testing.T) {
 			t.Errorf("not served: %d", code)
 		}
 	})
+}
+
+// An object stays whose deletion is refused, and holds up no other.
+func TestCollectRefused(t *testing.T) {
+	for _, refusal := range []error{errors.New("no"), apierrors.NewConflict(schema.GroupResource{}, "p", errors.New("no"))} {
+		synctest.Test(t, func(t *testing.T) {
+			r := jobs
+			r.Validate = func(_ context.Context, a lwtest.Admission) error {
+				if a.Verb == lwtest.Delete && a.Old.(*unstructured.Unstructured).GetName() == "p" {
+					return refusal
+				}
+				return nil
+			}
+			s := lwtest.NewServer(t, r)
+			for _, name := range []string{"p", "q"} {
+				job := newJob(key(name), 1)
+				job.OwnerReferences = []metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "Job", Name: "a", UID: "gone"}}
+				if _, err := lwtest.Objects[*Job](s, "jobs").Create(job); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if diff := cmp.Diff([]string{"delete jobs default/q", ""}, []string{s.Collect(), s.Collect()}); diff != "" {
+				t.Errorf("%v (-want +got):\n%s", refusal, diff)
+			}
+		})
+	}
 }
 
 // The functions of a Resource see each write, and change or refuse it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -24,8 +25,8 @@ import (
 //
 // An owner of a kind that h does not serve is taken for present. The T of dependents and owners has
 // the methods of a metav1.Object. Several processes may collect in one store; one does the work. A
-// write that fails goes to the Logger and OnError, and is tried again after a pause. The error is the
-// cause of ctx, or says that h has a collector already.
+// write that fails goes to the Logger and OnError, and is tried again after a pause. The error is
+// the cause of ctx, or says that h has a collector already.
 func (h *Handler) Collect(ctx context.Context) error {
 	g := &garbage{opts: &h.opts, wake: make(chan struct{}, 1), all: registry.NewCollector(), pauses: map[types.UID]time.Duration{}}
 	h.mu.Lock()
@@ -65,7 +66,8 @@ const (
 type garbage struct {
 	opts   *Options      // of the Handler
 	wake   chan struct{} // has a token when there may be something to do
-	served []*collection // only Collect changes it
+	served []*collection // only Collect changes it, and stores
+	stores []*collection // one for each store: versions share their objects, and one may not show all
 
 	mu     sync.Mutex
 	all    *registry.Collector
@@ -83,23 +85,33 @@ func (g *garbage) wakeUp() {
 	}
 }
 
-// follow observes the collections that there are now. When others come or go, all is looked at anew: a
-// kind that is known decides about its dependents.
+// follow observes the collections that there are now. When others come or go, all is looked at
+// anew: a kind that is known decides about its dependents.
 func (g *garbage) follow(now []*collection) {
 	if slices.Equal(g.served, now) {
 		return
 	}
+	for _, c := range g.stores {
+		c.history.observe(nil)
+	}
 	var kinds []*registry.Kind
+	g.stores = nil
 	for _, c := range now {
 		kinds = append(kinds, c.writes.kind)
-	}
-	for _, c := range g.served {
-		c.history.observe(nil)
+		i := slices.IndexFunc(g.stores, func(other *collection) bool {
+			a, b := other.writes.behind, c.writes.behind
+			return reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b
+		})
+		if i < 0 {
+			g.stores = append(g.stores, c)
+		} else if !c.writes.converted {
+			g.stores[i] = c
+		}
 	}
 	g.mu.Lock()
 	g.served, g.all = now, registry.NewCollector(kinds...)
 	g.mu.Unlock()
-	for _, c := range now {
+	for _, c := range g.stores {
 		c.history.observe(func(old, new *item) { g.changed(c, old, new) })
 	}
 }
@@ -129,22 +141,25 @@ func ownership(i *item) *metav1.ObjectMeta {
 	return m
 }
 
-// collect makes the writes that are due. Whoever seems to be gone, or to have no dependents, may only
-// not have come yet, so the collections catch up with their stores before.
+// collect makes the writes that are due. Whoever seems to be gone, or to have no dependents, may
+// only not have come yet, so the collections catch up with their stores before.
 func (g *garbage) collect(ctx context.Context) {
-	if slices.ContainsFunc(g.served, func(c *collection) bool { return !c.history.synced() }) {
+	if slices.ContainsFunc(g.stores, func(c *collection) bool { return !c.history.synced() }) {
 		return // a beginning wakes
 	}
 	g.mu.Lock()
 	due := slices.DeleteFunc(g.all.Take(), func(uid types.UID) bool {
 		_, ok := g.all.Step(uid)
+		if !ok {
+			delete(g.pauses, uid)
+		}
 		return !ok
 	})
 	g.mu.Unlock()
 	if len(due) == 0 {
 		return
 	}
-	for _, c := range g.served {
+	for _, c := range g.stores {
 		if err := c.catchesUp(ctx); err != nil {
 			g.failed(ctx, fmt.Errorf("%s: %w", c.name, err), due...)
 			return
@@ -181,7 +196,9 @@ func (g *garbage) failed(ctx context.Context, err error, due ...types.UID) {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		for _, uid := range due {
-			g.all.Again(uid)
+			if !g.all.Again(uid) {
+				delete(g.pauses, uid)
+			}
 		}
 		g.wakeUp()
 	})
@@ -196,16 +213,22 @@ func (g *garbage) step(ctx context.Context, uid types.UID) error {
 	if !ok {
 		return nil
 	}
-	i := slices.IndexFunc(g.served, func(c *collection) bool { return c.writes.kind == step.Kind })
+	c := g.stores[slices.IndexFunc(g.stores, func(c *collection) bool { return c.writes.kind == step.Kind })]
 	w, err := step.Kind.Prepare(step.Request)
 	if err == nil {
-		_, err = w.Run(ctx, g.served[i].writes.store)
+		_, err = w.Run(ctx, c.writes.store)
 	}
-	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("%s: %w", step, err)
+	raced := apierrors.IsConflict(err) || apierrors.IsNotFound(err)
+	if raced { // or refused, if the same is to be done when the other write is here
+		if late := c.catchesUp(ctx); late != nil {
+			return late
+		}
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if again, ok := g.all.Step(uid); err != nil && (!raced || ok && reflect.DeepEqual(step, again)) {
+		return fmt.Errorf("%s: %w", step, err)
+	}
 	delete(g.pauses, uid)
 	return nil
 }

@@ -13,9 +13,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/serve"
 )
 
@@ -168,6 +171,41 @@ func TestCollectLate(t *testing.T) {
 	})
 }
 
+// A refusal is no race, whatever its code: it is tried again. What is not garbage any more is
+// forgotten: when it is again, it does not wait for long.
+func TestCollectPauses(t *testing.T) {
+	for _, refusal := range []error{errors.New("not now"), apierrors.NewConflict(schema.GroupResource{}, "a", errors.New("not now")), apierrors.NewNotFound(schema.GroupResource{}, "not now")} {
+		r := parts
+		r.Validate = func(_ context.Context, p, _ *part) error {
+			if p == nil {
+				return refusal
+			}
+			return nil
+		}
+		var errs []error
+		inBubble(t, serve.Options{OnError: func(err error) { errs = append(errs, err) }}, func(b *bubble) {
+			g := b.garbage(r)
+			go b.h.Collect(b.ctx)
+			box := g.own(g.boxes, "box", "")
+			a := g.own(g.parts, "a", "", box)
+			if _, err := g.boxes.Delete(b.ctx, lw.KeyOf(box), ""); err != nil {
+				t.Fatal(err)
+			}
+			for _, owners := range [][]metav1.OwnerReference{nil, a.OwnerReferences} {
+				rig.Sleep(5 * time.Minute)
+				errs = nil
+				if _, err := g.parts.Update(b.ctx, &part{ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: a.Name, OwnerReferences: owners}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			rig.Sleep(5 * time.Second)
+			if len(errs) != 3 || !strings.Contains(errs[0].Error(), "not now") { // after 0, 1 and 3 seconds
+				t.Errorf("%v: %d errors: %v", refusal, len(errs), errs)
+			}
+		})
+	}
+}
+
 // A laggard is a store whose watches hold their events back while somebody else has the token.
 type laggard struct {
 	*lw.Memory[*part]
@@ -186,8 +224,8 @@ func (l laggard) Watch(ctx context.Context, opts metav1.ListOptions, yield func(
 	})
 }
 
-// Nothing is decided by what is not here yet: an owner whose dependents have not come is not let go, nor
-// is one that has not come gone.
+// Nothing is decided by what is not here yet: an owner whose dependents have not come is not let
+// go, nor is one that has not come gone.
 func TestCollectWaits(t *testing.T) {
 	for _, late := range []string{"parts", "boxes"} {
 		inBubble(t, serve.Options{OnError: func(error) {}}, func(b *bubble) {
@@ -235,6 +273,36 @@ func TestCollectWaits(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An object that cannot be shown in one of its versions is there nevertheless, and holds up nobody.
+func TestCollectVersions(t *testing.T) {
+	inBubble(t, serve.Options{OnError: func(error) {}}, func(b *bubble) {
+		g := b.garbage(parts)
+		b.serve(func(ctx context.Context) error {
+			return serve.ServeStore(ctx, b.h, serve.Converted(g.boxes, newer, older), serve.Resource[*newerPart]{Group: "example.io", Version: "v2", Name: "boxes", Kind: "Box"})
+		})
+		go b.h.Collect(b.ctx)
+		box, other := g.own(g.boxes, "box", ""), g.own(g.boxes, "other", "")
+		g.own(g.parts, "a", "", box)
+		g.own(g.parts, "b", "", other)
+		box.Spec.Color = "unknown"
+		if _, err := g.boxes.Update(b.ctx, box); err != nil {
+			t.Fatal(err)
+		}
+		for _, gone := range []struct {
+			owner *part
+			want  string
+		}{{other, "a1 box"}, {box, ""}} {
+			if _, err := g.boxes.Delete(b.ctx, lw.KeyOf(gone.owner), ""); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+			if diff := cmp.Diff(gone.want, g.left()); diff != "" {
+				t.Errorf("without %s: %s", gone.owner.Name, diff)
+			}
+		}
+	})
 }
 
 // An object that comes is looked at with those that it has to do with, and no others.

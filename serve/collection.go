@@ -127,6 +127,9 @@ type writer struct {
 	store registry.Store
 	// catchUp is that of the collection, also of one whose readers want what is here.
 	catchUp func(ctx context.Context) (string, error)
+	// behind is what has the objects; converted says that they are of another version there.
+	behind    any
+	converted bool
 }
 
 // has reports whether the collection has a subresource.

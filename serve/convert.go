@@ -13,13 +13,13 @@ import (
 // beside the store itself, or instead of it, as a Resource of the same Group, Name and Kind and
 // another Version. Objects are stored as T, and their versions are those of the store.
 //
-// from and to keep namespace, name, UID and resource version, and do not change what they are given.
-// What the other version cannot say must be kept elsewhere, such as in an annotation, or a write of
-// that version loses it. An error of from or to is one of the request, and so is a panic; an object
-// that from refuses is missing in lists, which fail meanwhile.
+// from and to keep namespace, name, UID and resource version, and do not change what they are
+// given. What the other version cannot say must be kept elsewhere, such as in an annotation, or a
+// write of that version loses it. An error of from or to is one of the request, and so is a panic;
+// an object that from refuses is missing in lists, which fail meanwhile.
 //
-// A field manager owns fields by the names that they have in the version it has written. Between two
-// versions conflicts are found only where a field is called the same in both.
+// A field manager owns fields by the names that they have in the version it has written. Between
+// two versions conflicts are found only where a field is called the same in both.
 func Converted[V, T lw.Object](store lw.Writable[T], from func(T) (V, error), to func(V) (T, error)) lw.Writable[V] {
 	safely := func(obj T) (out V, err error) {
 		defer recovered(&err)

@@ -88,8 +88,8 @@ func (h *history) begin(state order.List[*item], version uint64, broken bool) {
 	h.wakeLocked()
 }
 
-// observe has f called with the state, as items that are new, and with each change from then on, before
-// the version of that is here. f runs under mu, and must not block.
+// observe has f called with the state, as items that are new, and with each change from then on,
+// before the version of that is here. f runs under mu, and must not block.
 func (h *history) observe(f func(old, new *item)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -62,8 +62,8 @@ type Resource[T lw.Object] struct {
 	Managed bool
 	// Versioned refuses an update without a resourceVersion, as that of a custom resource.
 	Versioned bool
-	// Schema is an OpenAPI schema of T in JSON or YAML, as a CustomResourceDefinition has it. It says how
-	// lists merge, what kubectl explains and, of a T that decodes itself, such as
+	// Schema is an OpenAPI schema of T in JSON or YAML, as a CustomResourceDefinition has it. It says
+	// how lists merge, what kubectl explains and, of a T that decodes itself, such as
 	// *unstructured.Unstructured, which fields there are: others are pruned, and warned of or refused.
 	// It checks no values. nil: what the fields of T say.
 	Schema []byte

@@ -41,7 +41,8 @@ func ServeStore[T lw.Object](ctx context.Context, h *Handler, w lw.Writable[T], 
 	if v, ok := behind(w).(interface{ ResourceVersion() string }); ok {
 		catchUp = func(context.Context) (string, error) { return v.ResourceVersion(), nil }
 	}
-	c.writes = &writer{kind, &storage[T]{w, res, kind}, catchUp}
+	_, converted := w.(wrapped)
+	c.writes = &writer{kind, &storage[T]{w, res, kind}, catchUp, behind(w), converted}
 	if o, ok := behind(w).(interface{ Oldest() string }); ok {
 		c.history.floor = func() uint64 {
 			oldest, _ := listopts.ParseVersion(o.Oldest())

@@ -5,16 +5,19 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"runtime/debug"
 	"strings"
 
 	"github.com/go-lw/lw/lwtest"
 	"github.com/go-lw/lw/simulate/cluster"
 	"github.com/go-lw/lw/simulate/crd"
+	"github.com/go-lw/lw/simulate/internal/shape"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// The actors of a cluster, as models that make one write at a time. Package cluster says what each does,
-// and how a Pod is told to fail.
+// The actors of a cluster, as models that make one write at a time. Package cluster says what each
+// does, and how a Pod is told to fail.
 var (
 	Pods         = Actor{Name: "pods", Act: cluster.Pods}
 	Jobs         = Actor{Name: "jobs", Act: cluster.Jobs}
@@ -29,6 +32,7 @@ var (
 // prepare gathers what the server serves, with its defaults and admission, in w.Resources.
 func (w *World) prepare() error {
 	var resources []lwtest.Resource
+	w.shapes = map[schema.GroupKind]*shape.Shape{}
 	if w.CRDs != "" {
 		definitions, err := crd.Load(os.DirFS(w.CRDs))
 		if err != nil {
@@ -36,6 +40,7 @@ func (w *World) prepare() error {
 		}
 		for _, d := range definitions {
 			resources = append(resources, d.Resource)
+			w.shapes[schema.GroupKind{Group: d.Resource.Group, Kind: d.Resource.Kind}] = d.Shape
 		}
 	}
 	taken := map[string]bool{}
@@ -48,11 +53,16 @@ func (w *World) prepare() error {
 		}
 	}
 	w.Resources = cluster.Admit(w.Resources, w.Admit...)
+	for _, r := range w.Resources {
+		if r.Type != nil {
+			w.shapes[schema.GroupKind{Group: r.Group, Kind: r.Kind}] = shape.Of(reflect.TypeOf(r.Type))
+		}
+	}
 	return nil
 }
 
-// ModuleDir returns a folder of a module that the test is built with: the CRDs of a program that is not
-// in the module of the test. It panics if there is no such module.
+// ModuleDir returns a folder of a module that the test is built with: the CRDs of a program that is
+// not in the module of the test. It panics if there is no such module.
 func ModuleDir(module, folder string) string {
 	known := "SIMULATE_DIR_" + strings.NewReplacer("/", "_", ".", "_", "-", "_").Replace(module)
 	dir := os.Getenv(known) // a worker need not ask again

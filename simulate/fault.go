@@ -25,15 +25,19 @@ const (
 	slow        = "slow"         // a write is done, and its answer comes after all else
 	crashBefore = "crash-before" // the program crashes, and the write is not done
 	crashAfter  = "crash-after"  // the write is done, and the program crashes
+	lease       = "lease"        // the program loses its leadership before a write, and starts again
+	foreign     = "foreign"      // another manager annotates and labels an object
 	stale       = "stale"        // the next start after this write reads a resource as it was some changes before
 )
 
 // absent is an actor that does nothing until all steps are done.
 const absent = "absent"
 
-var kinds = []string{absent, hold, cut, conflict, refuse, lose, slow, crashBefore, crashAfter, stale}
+var kinds = []string{absent, hold, cut, conflict, refuse, lose, slow, crashBefore, crashAfter, lease, foreign, stale}
 
-func onWatch(what string) bool { return what == hold || what == cut || what == stale || what == absent }
+func onWatch(what string) bool {
+	return what == hold || what == cut || what == stale || what == foreign || what == absent
+}
 
 func (f fault) String() string {
 	s := f.what
@@ -51,6 +55,7 @@ func (f fault) String() string {
 type plan struct {
 	order  uint64 // the seed of the order; 0: first come, first served
 	faults []fault
+	sweep  sweep
 }
 
 // String returns the plan as World.History and the files in testdata have it.
@@ -144,13 +149,13 @@ func (p plan) smaller(yield func(plan) bool) {
 	with := func(i int, f fault) plan {
 		faults := append([]fault(nil), p.faults...)
 		faults[i] = f
-		return plan{p.order, faults}
+		return plan{order: p.order, faults: faults}
 	}
-	if p.order != 0 && !yield(plan{0, p.faults}) {
+	if p.order != 0 && !yield(plan{faults: p.faults}) {
 		return
 	}
 	for i := range p.faults {
-		if !yield(plan{p.order, append(append([]fault(nil), p.faults[:i]...), p.faults[i+1:]...)}) {
+		if !yield(plan{order: p.order, faults: append(append([]fault(nil), p.faults[:i]...), p.faults[i+1:]...)}) {
 			return
 		}
 	}

@@ -18,8 +18,8 @@ import (
 // errDown is what a program that has crashed meets: it has no network any more.
 var errDown = errors.New("simulate: the program has crashed")
 
-// A gate is all that a program sees of the server: it holds each request, each answer and each event
-// until the scheduler lets it pass. Its lock is never held while something waits.
+// A gate is all that a program sees of the server: it holds each request, each answer and each
+// event until the scheduler lets it pass. Its lock is never held while something waits.
 type gate struct {
 	server *lwtest.Server
 	wake   chan struct{} // has an item when something has come since it was last emptied
@@ -29,6 +29,8 @@ type gate struct {
 	requests []*request
 	watches  []*watch
 	opened   int // how many watches there have been
+	leased   int // the start that has written a lease
+	deposed  int // the one that no longer may
 }
 
 func newGate(s *lwtest.Server) *gate { return &gate{server: s, wake: make(chan struct{}, 1)} }
@@ -154,7 +156,14 @@ func (n network) RoundTrip(of *http.Request) (*http.Response, error) {
 		return nil, errDown
 	}
 	if !known || unheld[r.plural] {
+		if r.plural == "leases" && r.writes() {
+			n.leased = n.life + 1
+		}
+		refused := r.plural == "leases" && n.deposed == n.life+1
 		n.mu.Unlock()
+		if refused {
+			return nil, errLost
+		}
 		return n.serve(r), nil
 	}
 	n.requests = append(n.requests, r)
@@ -171,8 +180,19 @@ func (n network) RoundTrip(of *http.Request) (*http.Response, error) {
 	}
 }
 
-// unheld are resources of which each request is answered at once: they tell of a program, and are not
-// what it does.
+// refuseLease lets the program write its lease no more; false: it has none.
+func (g *gate) refuseLease() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.leased != g.life+1 {
+		return false
+	}
+	g.deposed = g.leased
+	return true
+}
+
+// unheld are resources of which each request is answered at once: they tell of a program, and are
+// not what it does.
 var unheld = map[string]bool{"events": true, "leases": true}
 
 // plain asks for JSON where the client takes it, which stories can show.
@@ -287,10 +307,8 @@ type event struct {
 	bytes   []byte
 	kind    string // ADDED, MODIFIED, DELETED, BOOKMARK, ERROR, and SYNCED for the initial ones
 	object  string // namespace/name
-	uid     string
 	version string
 	round   int
-	change  int // the number of the last change of the server when it came
 }
 
 // A watch is one that the program has open.
@@ -373,14 +391,13 @@ func (w *watch) line(line []byte) {
 		Type   string
 		Object struct {
 			Metadata struct {
-				Namespace, Name, UID, ResourceVersion string
-				Annotations                           map[string]string
+				Namespace, Name, ResourceVersion string
 			}
 		}
 	}
 	_ = json.Unmarshal(line, &of) // what is no event passes without a name
 	meta := of.Object.Metadata
-	ev := &event{bytes: line, kind: of.Type, object: strings.TrimPrefix(meta.Namespace+"/"+meta.Name, "/"), uid: meta.UID, version: meta.ResourceVersion}
+	ev := &event{bytes: line, kind: of.Type, object: strings.TrimPrefix(meta.Namespace+"/"+meta.Name, "/"), version: meta.ResourceVersion}
 	if w.stream {
 		w.first = append(w.first, line...)
 		if of.Type != "BOOKMARK" && of.Type != "ERROR" {

@@ -4,17 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	mathrand "math/rand"
 	"math/rand/v2"
 	"os"
 	"runtime"
 	"slices"
 	"strings"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/lwtest"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 )
@@ -37,20 +42,23 @@ type history struct {
 	// The scheduler.
 	weights map[string]int
 	round   int // how often the program has come to rest
-	steps   int
 	tries   int // the writes that the program has tried
 	writes  int // those that have changed something
 	holds   []*holding
 	used    []bool         // which faults of the plan have happened
 	idle    map[string]int // the actors that had nothing to do, with the change at which that was so
 	absent  map[string]bool
-	last    bool     // the steps are done
-	told    []string // what happened
+	stale   map[string]int // how many changes back the next list of a resource is
+	last    bool           // the steps are done
+	told    []string       // what happened
 
 	// What is known of the server.
 	version  string
-	changes  int // of the version
+	held     string // what state prints, at that version
+	changes  int    // of the version
 	changed  time.Time
+	marks    []*imprint
+	loses    bool            // the program has removed a mark that it had seen
 	known    map[string]bool // the UIDs that this start of the program may know of
 	children map[string]int
 	fault    map[string]int // how many of each kind have happened
@@ -60,7 +68,16 @@ type history struct {
 // A holding is a watch that a fault holds.
 type holding struct {
 	on   string
-	till int // the change that ends it; 0: rest
+	till int // the change that ends it, if rest does not
+}
+
+// hold holds watches for some changes, or with 0 until nothing else is left to do. No watch lags
+// for ever: a program that makes what another one deletes would not come to rest before.
+func (h *history) hold(on string, long int) {
+	if long == 0 {
+		long = 50 + h.calm.Changes
+	}
+	h.holds = append(h.holds, &holding{on, h.changes + long})
 }
 
 // A failure ends a history.
@@ -82,7 +99,7 @@ func (h *history) tell(format string, args ...any) {
 
 // run makes the history within a bubble, and returns what it found.
 func (h *history) run() (out outcome) {
-	h.server = lwtest.StartServer(h.world.resources()...)
+	h.server = lwtest.StartServer(h.world.Resources...)
 	h.gate = newGate(h.server)
 	h.version, h.changed = h.server.ResourceVersion(), time.Now()
 	h.idle, h.weights, h.known, h.absent, h.children = map[string]int{}, map[string]int{}, map[string]bool{}, map[string]bool{}, map[string]int{}
@@ -92,6 +109,8 @@ func (h *history) run() (out outcome) {
 		h.rng = rand.New(rand.NewPCG(h.plan.order, 1))
 	}
 	utilrand.Seed(int64(h.plan.order) + 1)
+	//lint:ignore SA1019 client-go's pauses have a random part of this source, which GODEBUG lets a worker seed.
+	mathrand.Seed(int64(h.plan.order) + 1)
 	defer func() {
 		if r := recover(); r != nil {
 			f, ok := r.(failure)
@@ -106,6 +125,7 @@ func (h *history) run() (out outcome) {
 			}
 		}
 		h.server.Close()
+		out.Loses = h.loses
 		out.Told, out.Faults, out.Pairs = h.told, h.fault, keys(h.pairs)
 		out.Writes, out.Children = h.tries, h.children
 	}()
@@ -136,6 +156,7 @@ type outcome struct {
 	Restart  []string // what a restart wrote at the end
 	Changes  int
 	Leaks    bool // goroutines were left
+	Loses    bool // see history
 	end      State
 }
 
@@ -161,22 +182,25 @@ func (h *history) start() {
 	}()
 }
 
-// await waits until Start returns after its context is done; what: what is said if it fails.
+// await waits until Start returns after its context is done, and serves what it asks for until
+// then; what: what is said if it does not return.
 func (h *history) await(what string) {
 	timeout := time.NewTimer(10 * time.Minute)
 	defer timeout.Stop()
 	for {
+		synctest.Wait()
+		if requests, _ := h.gate.open(); len(requests) > 0 {
+			if requests[0].answer == nil {
+				h.serve(requests[0])
+			}
+			h.gate.release(requests[0])
+			continue
+		}
 		select {
 		case <-h.ended:
 			h.cancel = nil
 			return
 		case <-h.gate.wake:
-			for requests, _ := h.gate.open(); len(requests) > 0; requests, _ = h.gate.open() {
-				for _, r := range requests {
-					r.answer = h.gate.serve(r)
-					h.gate.release(r)
-				}
-			}
 		case <-timeout.C:
 			if h.cancel = nil; what != "" {
 				h.fail("goroutines", "Start has not returned ten minutes after its context was done (%s): it must end what it started\n%s", what, stacks())
@@ -192,16 +216,57 @@ func (h *history) crash(how string) {
 	h.gate.crash()
 	h.cancel()
 	h.await("after a crash")
+	h.startStale()
+}
+
+// depose ends the program as a manager that has lost its lease ends: it still has a network. If it
+// has a lease, its renewals fail from now on, so it does the rest itself, and the answer is false.
+func (h *history) depose(how string) bool {
+	h.tell("THE PROGRAM LOSES ITS LEADERSHIP %s", how)
+	if h.gate.refuseLease() {
+		return false
+	}
+	h.cancel()
+	h.await("after its leadership was lost")
+	h.gate.crash()
+	h.startStale()
+	return true
+}
+
+// startStale starts the program, with the stale reads that are due.
+func (h *history) startStale() {
+	h.stale = map[string]int{}
 	for i, f := range h.plan.faults {
 		if f.what == stale && !h.used[i] && f.at <= h.tries {
 			h.happens(i)
 			h.tell("THE NEXT START READS %s AS THEY WERE %d CHANGES BEFORE", f.on, f.long)
-			for _, verb := range []lwtest.Verb{lwtest.List, lwtest.Stream} {
-				h.server.Inject(lwtest.Fault{Verb: verb, Plural: f.on, Effect: lwtest.Lag(uint64(f.long))})
-			}
+			h.stale[f.on] = f.long
 		}
 	}
 	h.start()
+}
+
+// older sees to it that a list shows an older state, if it allows one. A streamed list shows none,
+// so it is refused, as by a server that has no such lists. It reports whether the request has its
+// answer.
+func (h *history) older(r *request) bool {
+	back := h.stale[r.plural]
+	switch {
+	case back == 0:
+	case r.verb == lwtest.List:
+		delete(h.stale, r.plural)
+		if r.http.URL.Query().Get("resourceVersion") == "" {
+			return false // it asks for the newest state
+		}
+		h.hold(r.plural, 0) // else it has caught up before the program looks
+		h.server.Inject(lwtest.Fault{Verb: lwtest.List, Plural: r.plural, Effect: lwtest.Lag(uint64(back))})
+	case r.verb == lwtest.Watch && r.http.URL.Query().Get("sendInitialEvents") == "true":
+		h.refuse(r, apierrors.NewInvalid(metav1.SchemeGroupVersion.WithKind("ListOptions").GroupKind(), "", field.ErrorList{
+			field.Forbidden(field.NewPath("sendInitialEvents"), "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"),
+		}))
+		return true
+	}
+	return false
 }
 
 // stop ends the program as a signal does.
@@ -313,7 +378,7 @@ func (h *history) objects(text string) []*unstructured.Unstructured {
 
 func (h *history) collection(obj *unstructured.Unstructured) *lwtest.Collection[*unstructured.Unstructured] {
 	gvk := obj.GroupVersionKind()
-	for _, r := range h.world.resources() {
+	for _, r := range h.world.Resources {
 		if r.Version == "" {
 			r.Version = "v1"
 		}
@@ -348,7 +413,7 @@ func (h *history) stopped() {
 			h.restarts++ // as a cluster would start it again
 			h.tell("THE PROGRAM ENDS: %v", err)
 			h.gate.crash()
-			h.start()
+			h.startStale()
 			return
 		}
 		hint := "it must run until its context is done"

@@ -23,78 +23,26 @@ var (
 // stem returns a name, or a text with names, without what was generated.
 func stem(name string) string { return nameForm.ReplaceAllString(name, "-*") }
 
-// fields flattens an object to its fields, without what differs from run to run: versions, UIDs,
-// times, generated names and the order of lists that have none.
-func fields(obj *unstructured.Unstructured) map[string]string {
-	out := map[string]string{}
+// fields returns the fields of an object by their paths, without what differs from run to run:
+// versions, UIDs, times, generated names and the order of lists that have none by their schemas.
+func (w *World) fields(obj *unstructured.Unstructured) map[string]string {
 	generation := fmt.Sprint(obj.GetGeneration())
-	var walk func(path string, v any)
-	walk = func(path string, v any) {
-		switch v := v.(type) {
-		case map[string]any:
-			if len(v) == 0 {
-				out[path] = "{}"
+	out := w.shapes[obj.GroupVersionKind().GroupKind()].Flatten(obj.Object, func(path, value string) string {
+		if strings.HasSuffix(path, "bservedGeneration") {
+			if value == generation {
+				return "the generation"
 			}
-			for name, member := range v {
-				walk(path+"."+name, member)
-			}
-		case []any:
-			for i, item := range v {
-				walk(path+"["+itemKey(path, i, item)+"]", item)
-			}
-			if len(v) == 0 {
-				out[path] = "[]"
-			}
-		default:
-			s := fmt.Sprint(v)
-			if strings.HasSuffix(path, "bservedGeneration") {
-				if s == generation {
-					s = "the generation"
-				} else {
-					s = "an older generation"
-				}
-			}
-			s = timeForm.ReplaceAllString(uidForm.ReplaceAllString(s, "<uid>"), "<time>")
-			out[path] = stem(s)
+			return "an older generation"
 		}
-	}
-	for name, v := range obj.Object {
-		if name != "metadata" {
-			walk(name, v)
-			continue
-		}
-		meta := maps.Clone(v.(map[string]any))
-		for _, drop := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "deletionGracePeriodSeconds", "generateName"} {
-			delete(meta, drop)
-		}
-		walk(name, meta)
-	}
+		return stem(timeForm.ReplaceAllString(uidForm.ReplaceAllString(value, "<uid>"), "<time>"))
+	})
+	maps.DeleteFunc(out, ofForeign)
 	return out
 }
 
-// itemKey names an item of a list: by what it is, if the list has no order.
-func itemKey(path string, i int, item any) string {
-	switch item := item.(type) {
-	case map[string]any:
-		if strings.HasSuffix(path, "ownerReferences") {
-			return fmt.Sprint(item["kind"], " ", stem(fmt.Sprint(item["name"])))
-		}
-		for _, key := range []string{"type", "name", "key", "containerPort", "ip"} {
-			if s, ok := item[key].(string); ok {
-				return stem(s)
-			}
-		}
-	case string:
-		if strings.HasSuffix(path, "finalizers") {
-			return item
-		}
-	}
-	return fmt.Sprint(i)
-}
-
 // difference says how two states differ; "": they do not.
-func difference(calm, here State, varies map[string]bool, named []string) string {
-	a, b := group(calm, varies, named), group(here, varies, named)
+func (w *World) difference(calm, here State, varies map[string]bool) string {
+	a, b := w.group(calm, varies), w.group(here, varies)
 	var out []string
 	for _, name := range sortedKeys(a, b) {
 		was, is := a[name], b[name]
@@ -126,16 +74,16 @@ func sortedKeys[V any](a, b map[string]V) []string {
 }
 
 // group returns the objects of a state as texts, by kind and name.
-func group(s State, varies map[string]bool, named []string) map[string][]string {
+func (w *World) group(s State, varies map[string]bool) map[string][]string {
 	out := map[string][]string{}
 	for _, obj := range s.Objects {
 		name := obj.GetKind() + " " + strings.TrimPrefix(obj.GetNamespace()+"/"+stem(obj.GetName()), "/")
-		f := fields(obj)
+		f := w.fields(obj)
 		var lines []string
 		for _, path := range slices.Sorted(maps.Keys(f)) {
 			value := f[path]
 			full := strings.ToLower(obj.GetKind()) + "s." + path
-			if varies[name+" "+path] || slices.ContainsFunc(named, func(v string) bool {
+			if varies[name+" "+path] || slices.ContainsFunc(w.Varies, func(v string) bool {
 				return full == v || strings.HasPrefix(full, v+".") || strings.HasPrefix(full, v+"[")
 			}) {
 				continue
@@ -167,7 +115,7 @@ func lineDiff(name, was, is string) []string {
 }
 
 // varying returns the fields that differ between two calm runs.
-func varying(a, b State) map[string]bool {
+func (w *World) varying(a, b State) map[string]bool {
 	out := map[string]bool{}
 	left, right := map[string]map[string]string{}, map[string]map[string]string{}
 	for _, side := range []struct {
@@ -175,7 +123,7 @@ func varying(a, b State) map[string]bool {
 		s  State
 	}{{left, a}, {right, b}} {
 		for _, obj := range side.s.Objects {
-			side.to[obj.GetKind()+" "+strings.TrimPrefix(obj.GetNamespace()+"/"+stem(obj.GetName()), "/")] = fields(obj)
+			side.to[obj.GetKind()+" "+strings.TrimPrefix(obj.GetNamespace()+"/"+stem(obj.GetName()), "/")] = w.fields(obj)
 		}
 	}
 	for name, f := range left {

@@ -1,19 +1,23 @@
 package simulate
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
-	"context"
+	"github.com/go-logr/logr"
 	"github.com/go-lw/lw/lwtest"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/klog/v2"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // A calmRun is what the calm run has shown, with which every history is compared.
@@ -25,13 +29,16 @@ type calmRun struct {
 	Leaks           bool
 	Varies          map[string]bool // the fields that differ between two calm runs
 	end             State
+	Foreign         map[string]map[string]bool // by plural: the oracles that a foreign write alone offends
 }
+
+const anotherEnd = "another end"
 
 // state reads all objects of the server, those aside that only tell of the program.
 func (h *history) state() State {
 	var s State
 	seen := map[string]bool{}
-	for _, r := range h.world.resources() {
+	for _, r := range h.world.Resources {
 		if unheld[r.Plural] || seen[r.Plural] {
 			continue
 		}
@@ -43,6 +50,16 @@ func (h *history) state() State {
 	return s
 }
 
+// print differs between two states of a server.
+func (s State) print() string {
+	newest := 0
+	for _, obj := range s.Objects {
+		n, _ := strconv.Atoi(obj.GetResourceVersion()) // the server's are numbers
+		newest = max(newest, n)
+	}
+	return fmt.Sprint(len(s.Objects), newest)
+}
+
 // look notices what has changed on the server.
 func (h *history) look() {
 	v := h.server.ResourceVersion()
@@ -50,9 +67,14 @@ func (h *history) look() {
 		return
 	}
 	h.version = v
+	s := h.state()
+	held := s.print()
+	if held == h.held {
+		return // only a lease or an event has changed
+	}
+	h.held = held
 	h.changes++
 	h.changed = time.Now()
-	s := h.state()
 	h.twice(s)
 	if h.world.Always != nil {
 		if err := h.world.Always(s); err != nil {
@@ -97,7 +119,7 @@ func (h *history) orphans() {
 	for _, obj := range s.Objects {
 		there[string(obj.GetUID())] = true
 	}
-	for _, r := range h.world.resources() {
+	for _, r := range h.world.Resources {
 		kinds[r.Kind] = true
 	}
 	for _, obj := range s.Objects {
@@ -114,9 +136,9 @@ func (h *history) compare(end State) {
 	if h.calm == nil {
 		return
 	}
-	diff := difference(h.calm.end, end, h.calm.Varies, h.world.Varies)
+	diff := h.world.difference(h.calm.end, end, h.calm.Varies)
 	if diff != "" && (h.world.Ends == nil || !h.world.Ends(h.calm.end, end)) {
-		h.fail("another end", "the end differs from that of the calm run (- calm, + here):\n%s", diff)
+		h.fail(anotherEnd, "the end differs from that of the calm run (- calm, + here):\n%s", diff)
 	}
 }
 
@@ -135,8 +157,10 @@ var caught struct {
 	panics []string
 }
 
-// catch notes the panics that the libraries of the program recover.
-func catch() {
+// quiet drops the logs of the program's libraries, and notes the panics that they recover.
+func quiet() {
+	klog.SetLogger(logr.Discard())
+	ctrllog.SetLogger(logr.Discard())
 	utilruntime.PanicHandlers = []func(context.Context, any){func(_ context.Context, r any) {
 		stack := make([]byte, 16<<10)
 		stack = stack[:runtime.Stack(stack, false)]

@@ -2,13 +2,20 @@ package simulate
 
 import (
 	"context"
+	"fmt"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -26,12 +33,14 @@ func manage(reconciler func(c client.Client) reconcile.Func) func(ctx context.Co
 }
 
 func manageOn(caches cache.NewCacheFunc, reconciler func(c client.Client) reconcile.Func) func(ctx context.Context, c *rest.Config) error {
+	return manageWith(ctrl.Options{NewCache: caches}, reconciler)
+}
+
+func manageWith(opts ctrl.Options, reconciler func(c client.Client) reconcile.Func) func(ctx context.Context, c *rest.Config) error {
+	opts.Metrics = metricsserver.Options{BindAddress: "0"}
+	opts.Controller = controllerconfig.Controller{SkipNameValidation: new(true)}
 	return func(ctx context.Context, c *rest.Config) error {
-		mgr, err := ctrl.NewManager(c, ctrl.Options{
-			NewCache:   caches,
-			Metrics:    metricsserver.Options{BindAddress: "0"},
-			Controller: controllerconfig.Controller{SkipNameValidation: new(true)},
-		})
+		mgr, err := ctrl.NewManager(c, opts)
 		if err != nil {
 			return err
 		}
@@ -158,17 +167,68 @@ func TestCleanOnLW(t *testing.T) {
 	Run(t, World{Start: manageOn(controllerruntime.NewCache, clean), Steps: steps})
 }
 
-// TestReplay repeats one history with a fault of each kind.
+// TestReplay repeats histories with faults of each kind. In this process they have several cores,
+// so what the goroutines of the server and of the program do at once, and the scheduler does not
+// wait for, shows.
 func TestReplay(t *testing.T) {
-	const all = "order 7; absent garbage at 0; hold secrets at 1; cut configmaps at 1; conflict at 1; refuse at 2; slow at 3; crash-before at 4; stale configmaps at 4 for 2; lose at 5; crash-after at 6"
-	s := begin(t, &World{Start: manage(random), Steps: steps, Histories: 100})
-	r := s.shrunk(all)
-	if r == nil {
-		t.Fatal("nothing fails")
+	s := begin(t, &World{
+		Start: func(ctx context.Context, c *rest.Config) error {
+			client := kubernetes.NewForConfigOrDie(c).CoreV1()
+			var more sync.WaitGroup
+			defer more.Wait()
+			for i := range 4 { // each asks again at once when its watch ends, and has a last word
+				more.Go(func() {
+					for ctx.Err() == nil {
+						if w, err := client.ConfigMaps("default").Watch(ctx, metav1.ListOptions{LabelSelector: fmt.Sprint("number!=", i)}); err == nil {
+							for range w.ResultChan() {
+							}
+						}
+					}
+					last := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("last-", i)}}
+					_, _ = client.Secrets("default").Create(context.WithoutCancel(ctx), last, metav1.CreateOptions{})
+				})
+			}
+			return manage(random)(ctx, c)
+		},
+		Steps: func(w *W) {
+			steps(w)
+			w.Pass(wait.Jitter(time.Second, 1))
+		},
+	})
+	t.Setenv("GODEBUG", debugs)
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
+	quiet()
+	k := &worker{t: t, world: s.world}
+	if !k.learn() {
+		t.Fatal("the calm run fails")
 	}
-	for range 20 {
-		if again := s.shrunk(r.Plan); again == nil || again.Exact != again.Replays || digest(again.Told) != digest(r.Told) {
-			t.Fatalf("%q is another history in another process", r.Plan)
+	faults := map[string]int{}
+	for n := range 60 {
+		p := planOf(1, n, k.calm)
+		first, second := k.bubble(p, 0), k.bubble(p, 0)
+		for kind, times := range first.Faults {
+			faults[kind] += times
+		}
+		if digest(first.Told) != digest(second.Told) {
+			t.Errorf("%q is another history when it is repeated: (-want +got)\n%s", p, cmp.Diff(first.Told, second.Told))
+		}
+	}
+	for _, kind := range kinds {
+		if faults[kind] == 0 {
+			t.Errorf("%s has not happened", kind)
+		}
+	}
+	const plan = "order 0; conflict at 1"
+	var first *report
+	for range 3 {
+		r := s.shrunk(plan)
+		if r == nil || r.Exact != r.Replays {
+			t.Fatalf("%q does not fail, or not again: %+v", plan, r)
+		}
+		if first == nil {
+			first = r
+		} else if digest(first.Told) != digest(r.Told) {
+			t.Errorf("%q is another history in another process: (-want +got)\n%s", plan, cmp.Diff(first.Told, r.Told))
 		}
 	}
 }

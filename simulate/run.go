@@ -152,8 +152,8 @@ func (s *search) end() {
 	}
 }
 
-// batch is how many histories a worker makes before another one takes its place: what a program keeps
-// in package variables must not grow, nor its leftover goroutines.
+// batch is how many histories a worker makes before another one takes its place: what a program
+// keeps in package variables must not grow, nor its leftover goroutines.
 const batch = 400
 
 // worker makes every history whose number is i, modulo the number of workers.
@@ -223,8 +223,8 @@ func counts(m map[string]int) string {
 	return strings.Join(out, ", ")
 }
 
-// shrunk runs a history in a fresh worker, and returns the shortest that fails alike; nil: it does not
-// fail there.
+// shrunk runs a history in a fresh worker, and returns the shortest that fails alike; nil: it does
+// not fail there.
 func (s *search) shrunk(text string) *report {
 	var last report
 	var failed *report

@@ -39,7 +39,7 @@ func (h *history) rest() {
 		w.mu.Lock()
 		for _, ev := range w.events {
 			if ev.round == 0 {
-				ev.round, ev.change = h.round, h.changes
+				ev.round = h.round
 			}
 		}
 		w.mu.Unlock()
@@ -59,8 +59,14 @@ func (h *history) settle() {
 	if h.calm != nil {
 		limit += 10 * h.calm.Changes
 	}
+	moment, at := time.Now(), h.changes
 	for n := 0; ; n++ {
 		h.rest()
+		if now := time.Now(); !now.Equal(moment) {
+			moment, at = now, h.changes
+		} else if h.changes-at >= 50 {
+			time.Sleep(time.Second) // work takes time, and a program may wait for it to list again
+		}
 		if n > maxSteps || h.changes-from > limit {
 			h.fail("no rest", "%s", h.loop(n))
 		}
@@ -158,7 +164,6 @@ func (h *history) step() bool {
 		}
 		o := options[i]
 		if options = slices.Delete(options, i, i+1); o.do() {
-			h.steps++
 			return true
 		}
 	}
@@ -251,17 +256,23 @@ func (h *history) happens(i int) {
 // watchFaults begins the faults of watches that are due, and ends those that are over.
 func (h *history) watchFaults() {
 	h.holds = slices.DeleteFunc(h.holds, func(x *holding) bool {
-		over := x.till != 0 && h.changes >= x.till
+		over := h.changes >= x.till
 		if over {
 			h.tell("the watch of %s goes on", x.on)
 		}
 		return over
 	})
 	for i, f := range h.plan.faults {
-		if h.used[i] || f.at > h.tries || f.what != hold && f.what != cut && f.what != absent {
+		if h.used[i] || f.at > h.tries || f.what != hold && f.what != cut && f.what != foreign && f.what != absent {
+			continue
+		}
+		if f.what == foreign && !h.foreign(f) {
 			continue
 		}
 		h.happens(i)
+		if f.what == foreign {
+			continue
+		}
 		if f.what == absent {
 			if !h.last {
 				h.absent[f.on] = true
@@ -270,11 +281,7 @@ func (h *history) watchFaults() {
 			continue
 		}
 		if f.what == hold {
-			x := &holding{on: f.on}
-			if f.long > 0 {
-				x.till = h.changes + f.long
-			}
-			h.holds = append(h.holds, x)
+			h.hold(f.on, f.long)
 			h.tell("THE WATCH OF %s IS HELD", f.on)
 			continue
 		}
@@ -289,6 +296,7 @@ func (h *history) watchFaults() {
 				w.end(io.EOF)
 			}
 		}
+		h.rest() // the program may list again
 	}
 }
 
@@ -311,6 +319,7 @@ var uids = regexp.MustCompile(`"uid":"([^"]+)"`)
 
 // learn notes which objects the program may know of now.
 func (h *history) learn(b []byte) {
+	h.seesMarks(b)
 	for _, m := range uids.FindAllSubmatch(b, -1) {
 		h.known[string(m[1])] = true
 	}
@@ -344,6 +353,10 @@ func (h *history) request(r *request) bool {
 	case crashBefore:
 		h.crash(fmt.Sprintf("BEFORE ITS %s %s", r.verb, r.path()))
 		return true
+	case lease:
+		if h.depose(fmt.Sprintf("BEFORE ITS %s %s", r.verb, r.path())) {
+			return true
+		}
 	case conflict:
 		h.refuse(r, apierrors.NewConflict(schema.GroupResource{Resource: r.plural}, r.name, errors.New("the object has been modified; please apply your changes to the latest version and try again")))
 		return true
@@ -351,9 +364,10 @@ func (h *history) request(r *request) bool {
 		h.refuse(r, apierrors.NewServiceUnavailable("the server is restarting"))
 		return true
 	}
-	before := h.server.ResourceVersion()
-	r.answer = h.gate.serve(r)
-	h.wrote(r, before)
+	if h.older(r) {
+		return true
+	}
+	h.serve(r)
 	switch what {
 	case crashAfter:
 		h.crash(fmt.Sprintf("AFTER ITS %s %s", r.verb, r.path()))
@@ -386,8 +400,11 @@ func (h *history) refuse(r *request, err *apierrors.StatusError) {
 	h.gate.release(r)
 }
 
-// wrote tells of a request that was served.
-func (h *history) wrote(r *request, before string) {
+// serve asks the server, and tells of what the program writes. What it has not seen yet is of
+// before the write: the event of that comes when it does.
+func (h *history) serve(r *request) {
+	before, behind := h.server.ResourceVersion(), h.behind()
+	r.answer = h.gate.serve(r)
 	if !r.writes() {
 		return
 	}
@@ -406,8 +423,9 @@ func (h *history) wrote(r *request, before string) {
 		line += ", version " + now
 		h.writes++
 	}
-	h.tell("%s%s", line, h.behind())
+	h.tell("%s%s", line, behind)
 	h.look()
+	h.keepsMarks(r)
 }
 
 // behind says of which kinds the program has not seen everything.

@@ -18,7 +18,7 @@ func (k *worker) shrink(text string) {
 		return
 	}
 	say(report{Plan: text, Begin: true})
-	out := k.bubble(p, 0)
+	out := k.history(p)
 	if out.Failure == nil {
 		say(report{Plan: text, Told: out.Told, Faults: out.Faults})
 		return
@@ -30,7 +30,7 @@ func (k *worker) shrink(text string) {
 			if tried++; tried > maxShrink || time.Since(began) > time.Minute {
 				break
 			}
-			if o := k.bubble(q, 0); o.Failure != nil && o.Failure.Oracle == out.Failure.Oracle {
+			if o := k.history(q); o.Failure != nil && o.Failure.Oracle == out.Failure.Oracle {
 				p, out, smaller = q, o, true
 				break
 			}

@@ -15,18 +15,19 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/go-logr/logr"
-	"k8s.io/klog/v2"
-	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// Histories run in workers: processes of the test's own binary, of which each makes many histories, one
-// after the other, on one core. A history that hangs or panics ends its worker alone. What fails is
-// repeated in a fresh worker, so what package variables keep from one history is no failure.
+// Histories run in workers: processes of the test's own binary, of which each makes many histories,
+// one after the other, on one core. A history that hangs or panics ends its worker alone. What
+// fails is repeated in a fresh worker, so what package variables keep from one history is no
+// failure.
 
 // workerEnv has the task of a worker, and makes the process one.
 const workerEnv = "LW_SIMULATE_WORKER"
+
+// debugs keep the runtime from ending a goroutine's turn by a signal, and let a history seed
+// math/rand.
+const debugs = "asyncpreemptoff=1,randseednop=0"
 
 // mark begins the lines of a worker that are for its parent.
 const mark = "@simulate "
@@ -54,7 +55,6 @@ type report struct {
 	Replays int
 	Faults  map[string]int
 	Pairs   []string
-	Took    time.Duration
 }
 
 // say writes a report in one line, whatever the program has written before.
@@ -71,11 +71,8 @@ type worker struct {
 
 // work does the task of the environment, and ends the process.
 func work(t *testing.T, w *World) {
-	runtime.GOMAXPROCS(1)
 	debug.SetGCPercent(400)
-	klog.SetLogger(logr.Discard())
-	ctrllog.SetLogger(logr.Discard())
-	catch()
+	quiet()
 	go func() { // a parent that is gone needs no worker
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(1)
@@ -114,7 +111,7 @@ func (k *worker) learn() bool {
 	}
 	k.calm = &calmRun{
 		Writes: a.Writes, Changes: a.Changes, Watched: a.Watched, Actors: actors, Children: a.Children, Restart: a.Restart, Leaks: a.Leaks,
-		Varies: varying(a.end, runs[1].end), end: a.end,
+		Varies: k.world.varying(a.end, runs[1].end), end: a.end, Foreign: map[string]map[string]bool{},
 	}
 	return true
 }
@@ -123,9 +120,8 @@ func (k *worker) search(of task) {
 	for n := of.From; n < of.Count; n += of.Step {
 		p := planOf(of.Seed, n, k.calm)
 		say(report{N: n, Plan: p.String(), Begin: true})
-		began := time.Now()
-		out := k.bubble(p, 0)
-		say(report{N: n, Plan: p.String(), Failure: out.Failure, Faults: out.Faults, Pairs: out.Pairs, Took: time.Since(began)})
+		out := k.history(p)
+		say(report{N: n, Plan: p.String(), Failure: out.Failure, Faults: out.Faults, Pairs: out.Pairs})
 		if out.Failure != nil {
 			return
 		}
@@ -212,8 +208,8 @@ func digest(told []string) uint64 {
 	return h.Sum64()
 }
 
-// spawn starts a worker, and calls each with what it reports. It returns when the worker has ended: with
-// an error if it did not end as it should.
+// spawn starts a worker, and calls each with what it reports. It returns when the worker has ended:
+// with an error if it did not end as it should.
 func spawn(t *testing.T, of task, quit <-chan struct{}, each func(report)) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -226,7 +222,7 @@ func spawn(t *testing.T, of task, quit <-chan struct{}, each func(report)) error
 		}
 	}
 	cmd := exec.Command(self, args...)
-	cmd.Env = append(os.Environ(), workerEnv+"="+string(encode(of)), "GOMAXPROCS=1", "GODEBUG=asyncpreemptoff=1")
+	cmd.Env = append(os.Environ(), workerEnv+"="+string(encode(of)), "GOMAXPROCS=1", "GODEBUG="+debugs)
 	stdin, err := cmd.StdinPipe() // its end ends the worker
 	if err != nil {
 		return err

@@ -6,7 +6,9 @@ import (
 
 	"github.com/go-lw/lw/lwtest"
 	"github.com/go-lw/lw/simulate/cluster"
+	"github.com/go-lw/lw/simulate/internal/shape"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 )
 
@@ -14,19 +16,20 @@ import (
 // called once in each history, in a synctest bubble; the other functions may be called at any time.
 // They must not use what an earlier history left behind.
 type World struct {
-	// Start runs the program until ctx is done: it makes a manager with c, sets up its controllers, and
-	// returns what mgr.Start returns. It is called again after each crash.
+	// Start runs the program until ctx is done: it makes a manager with c, sets up its controllers,
+	// and returns what mgr.Start returns. It is called again after each crash.
 	Start func(ctx context.Context, c *rest.Config) error
 	// Steps are what users of the program do. Nil: the program alone.
 	Steps func(w *W)
 
-	// Actors are the parts of a cluster that act beside the program. The garbage collector always does.
+	// Actors are the parts of a cluster that act beside the program. The garbage collector always
+	// does.
 	Actors Actors
 	// Resources are what the server serves besides the built-in kinds of Kubernetes. One that has the
 	// group, version and plural of a built-in kind takes its place.
 	Resources []lwtest.Resource
-	// CRDs is the folder of the program's own CustomResourceDefinitions, such as config/crd/bases. Their
-	// defaults, rules and subresources hold on the server. See package crd.
+	// CRDs is the folder of the program's own CustomResourceDefinitions, such as config/crd/bases.
+	// Their defaults, rules and subresources hold on the server. See package crd.
 	CRDs string
 	// Admit are the program's webhooks, as functions.
 	Admit []cluster.Admission
@@ -46,15 +49,17 @@ type World struct {
 	Histories int
 	// History is the only history to run, in the words of a report. "": as many as Histories says.
 	History string
+
+	shapes map[schema.GroupKind]*shape.Shape // what the schemas say of lists
 }
 
-// An Actor is a part of a cluster that writes as the program does, such as the Job controller, or the
-// kubelet of all nodes.
+// An Actor is a part of a cluster that writes as the program does, such as the Job controller, or
+// the kubelet of all nodes.
 type Actor struct {
 	// Name is the actor's, for reports: "jobs", "kubelet".
 	Name string
-	// Act makes at most one write, directly on the server, by [lwtest.Objects], and says what it was, such
-	// as "pod a/b is ready". It returns "" if there is nothing to do.
+	// Act makes at most one write, directly on the server, by [lwtest.Objects], and says what it was,
+	// such as "pod a/b is ready". It returns "" if there is nothing to do.
 	//
 	// The scheduler calls it when the program is at rest, and the whole of a call happens between two
 	// steps of the program. What it does depends on the state of the server and the time of the bubble
@@ -81,8 +86,8 @@ type W struct {
 	h      *history
 }
 
-// Apply creates the objects of a YAML file, or updates them if they are there. A text with a line break
-// is YAML itself. What the stored object has beyond the YAML is kept.
+// Apply creates the objects of a YAML file, or updates them if they are there. A text with a line
+// break is YAML itself. What the stored object has beyond the YAML is kept.
 func (w *W) Apply(yaml string) { w.h.apply(yaml) }
 
 // Delete deletes what Apply would apply, in the background.

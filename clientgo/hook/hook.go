@@ -47,8 +47,8 @@ func newState(switched, file string) *state {
 }
 
 // Start begins the report and serves the board, where the environment asks for it. versions is for
-// the report. The report of a test binary is a line for each informer, appended as it is made, since
-// many binaries write to one file, and tests make many informers.
+// the report. The report of a test binary is a line for each informer, appended as it is made,
+// since many binaries write to one file, and tests make many informers.
 func Start(versions string, test bool) {
 	s := process
 	s.raised, s.test = versions, test

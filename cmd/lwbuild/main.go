@@ -1,11 +1,12 @@
-// Lwbuild builds the program in the current module, unmodified, with lw under client-go's informers.
+// Lwbuild builds the program in the current module, unmodified, with lw under client-go's
+// informers.
 //
 //	go run github.com/go-lw/lw/cmd/lwbuild@v0.1.0 [flags] [flags of go build] ./cmd/manager
 //
 // No file of the program changes. Informers, factories, dynamic and metadata informers, controllers
-// and reflectors of client-go are lw's in what it builds, and so those of controller-runtime's cache
-// are. When the program runs, LW=off gives it client-go's own ones, LW_REPORT=file writes a page about
-// them, and LW_BOARD=:port serves lw's board.
+// and reflectors of client-go are lw's in what it builds, and so those of controller-runtime's
+// cache are. When the program runs, LW=off gives it client-go's own ones, LW_REPORT=file writes a
+// page about them, and LW_BOARD=:port serves lw's board.
 //
 //	-test  go test instead of go build
 //	-n     print what would be done

@@ -64,8 +64,8 @@ func plain(file, name string, params []string, text string) insertion {
 	}}
 }
 
-// insertions are the patch. lwPlain, a field of the options, says that the caller is the hook, which
-// wants client-go's own informer.
+// insertions are the patch. lwPlain, a field of the options, says that the caller is the hook,
+// which wants client-go's own informer.
 var insertions = []insertion{
 	plain("tools/cache/shared_informer.go", "SharedIndexInformerOptions", nil, "lwPlain bool"),
 	plain("tools/cache/controller.go", "InformerOptions", nil, "lwPlain bool"),

@@ -12,8 +12,8 @@ const (
 	clientGoPath = "k8s.io/client-go"
 	// oldestKept and newestKept are the minors of client-go that are used as they are.
 	oldestKept, newestKept = 36, 37
-	// oldestRaised is the oldest minor from which a program is raised: what came after it was deprecated
-	// for long enough that programs compile.
+	// oldestRaised is the oldest minor from which a program is raised: what came after it was
+	// deprecated for long enough that programs compile.
 	oldestRaised = 33
 	// raisedTo is the version of Kubernetes' modules of a program that has older ones.
 	raisedTo          = "v0.36.3"

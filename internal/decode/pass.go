@@ -36,8 +36,8 @@ func versionNumber(version []byte) (n uint64) {
 }
 
 // passJSON passes over the JSON object that is next, if nobody wants it. Otherwise, and if its
-// identity is not where it should be, the parser stays where it is, and Passed is 0. An error is one
-// of the syntax.
+// identity is not where it should be, the parser stays where it is, and Passed is 0. An error is
+// one of the syntax.
 func (d *Decoder) passJSON() (o Object, err error) {
 	start, depth := d.p.pos, d.p.depth
 	id, ok := d.identifyAhead(&o)
@@ -54,8 +54,8 @@ func (d *Decoder) passJSON() (o Object, err error) {
 	return o, d.p.skip()
 }
 
-// identifyAhead reads the JSON object that is next up to the end of its identity, and what it says of
-// its kind before that into o. It leaves the parser anywhere.
+// identifyAhead reads the JSON object that is next up to the end of its identity, and what it says
+// of its kind before that into o. It leaves the parser anywhere.
 func (d *Decoder) identifyAhead(o *Object) (id identified, ok bool) {
 	p := &d.p
 	if p.next() != '{' {
@@ -84,8 +84,8 @@ func (d *Decoder) identifyAhead(o *Object) (id identified, ok bool) {
 	return id, false
 }
 
-// identifyMeta reads the metadata that is next, up to the last member that identifies the object. It
-// reports false if one of them is no plain string.
+// identifyMeta reads the metadata that is next, up to the last member that identifies the object.
+// It reports false if one of them is no plain string.
 func (d *Decoder) identifyMeta(id *identified) bool {
 	p := &d.p
 	if p.next() != '{' {

@@ -3,25 +3,28 @@ package demand
 import (
 	"context"
 	"sync"
+
+	"github.com/go-lw/lw/internal/signal"
 )
 
-// A Demand is what one source does for a Set: what it lets through, and how far each unit has come. A
-// unit is what can be wanted by itself: an object, or a namespace.
+// A Demand is what one source does for a Set: what it lets through, and how far each unit has come.
+// A unit is what can be wanted by itself: an object, or a namespace.
 //
-// A unit is let through from the next list on, or at once where no list is under way. Then its events
-// are kept, and it is read. It is ready when it has been read, by itself or in a list that began when
-// it was let through. An event that came before that is older than the read, since the read began
-// later and is consistent.
+// A unit is let through from the next list on, or at once where no list is under way. Then its
+// events are kept, and it is read. It is ready when it has been read, by itself or in a list that
+// began when it was let through. An event that came before that is older than the read, since the
+// read began later and is consistent.
 type Demand struct {
 	Set  *Set
 	Wake chan struct{} // gets a value when there may be something to do
+
+	changed signal.Set[Key] // of the states of units
 
 	mu       sync.RWMutex
 	follower *Follower // guarded by mu, as all below
 	units    map[Key]*unit
 	touched  map[Key]struct{} // those that may be wanted or not any more
 	listing  bool             // what is wanted from now on waits for the end of the list
-	waits    map[Key]chan struct{}
 	attempts int
 	seen     int // objects of the list that is read
 	size     int // of the last whole list
@@ -67,7 +70,7 @@ func (d *Demand) Follow(ctx context.Context) (_ context.Context, end func()) {
 	taken := d.follower != nil
 	if !taken {
 		d.follower, d.listing = f, true
-		d.units, d.touched, d.waits = map[Key]*unit{}, map[Key]struct{}{}, map[Key]chan struct{}{}
+		d.units, d.touched = map[Key]*unit{}, map[Key]struct{}{}
 	}
 	d.mu.Unlock()
 	if taken {
@@ -103,7 +106,7 @@ func (d *Demand) touch(keys map[Key]int) {
 	defer d.mu.Unlock()
 	for key := range keys {
 		d.touched[key] = struct{}{}
-		d.tellLocked(key)
+		d.changed.Fire(key)
 	}
 	d.wake()
 }
@@ -149,26 +152,10 @@ func (d *Demand) Err(key Key) error {
 	return nil
 }
 
-// Changed returns a channel that is closed when the state of the unit may have changed.
-func (d *Demand) Changed(key Key) <-chan struct{} {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.waits == nil {
-		d.waits = map[Key]chan struct{}{}
-	}
-	c := d.waits[key]
-	if c == nil {
-		c = make(chan struct{})
-		d.waits[key] = c
-	}
-	return c
-}
-
-func (d *Demand) tellLocked(key Key) {
-	if c := d.waits[key]; c != nil {
-		close(c)
-		delete(d.waits, key)
-	}
+// Changed returns a channel that is closed when the state of the unit may have changed, and the
+// function that lets go of it.
+func (d *Demand) Changed(key Key) (changed <-chan struct{}, forget func()) {
+	return d.changed.Take(key)
 }
 
 // BeginList lets through what is wanted: the list that begins has all of it.
@@ -210,14 +197,14 @@ func (d *Demand) Listed() {
 	for key, u := range d.units {
 		if u.listed && !u.ready {
 			u.ready, u.err = true, nil
-			d.tellLocked(key)
+			d.changed.Fire(key)
 		}
 	}
 	d.wake()
 }
 
-// Changes returns the units that are let through although nobody wants them, and those that are to be
-// let through. It returns each until Drop or Expect is called with it.
+// Changes returns the units that are let through although nobody wants them, and those that are to
+// be let through. It returns each until Drop or Expect is called with it.
 func (d *Demand) Changes() (gone, come []Key) {
 	d.mu.Lock()
 	touched := d.touched
@@ -249,22 +236,19 @@ func (d *Demand) Drop(keys []Key) {
 	for _, key := range keys {
 		delete(d.units, key)
 		d.touched[key] = struct{}{} // somebody may want it again
-		d.tellLocked(key)
+		d.changed.Fire(key)
 	}
 	d.wake()
 }
 
-// Expect lets the unit through from now on. It reports false if it is let through with a list.
-func (d *Demand) Expect(key Key) bool {
+// Expect lets the unit through from now on, unless a list that has begun since does.
+func (d *Demand) Expect(key Key) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.listing || d.units[key] != nil {
-		d.touched[key] = struct{}{}
-		return false
+	if d.units[key] == nil {
+		d.attempts++
+		d.units[key] = &unit{attempt: d.attempts}
 	}
-	d.attempts++
-	d.units[key] = &unit{attempt: d.attempts}
-	return true
 }
 
 // Again has a unit be read once more before it is ready: what was asked before may be too old.
@@ -322,7 +306,7 @@ func (d *Demand) Done(r Read, err error) {
 	if u := d.currentLocked(r); u != nil {
 		u.reading, u.err = false, err
 		if u.ready = err == nil; u.ready {
-			d.tellLocked(r.Key)
+			d.changed.Fire(r.Key)
 		}
 	}
 }

@@ -41,6 +41,11 @@ type Request struct {
 	Injected bool // the answer was made by a fault
 	Rewound  bool // the server answered that it has another history
 
+	// Cause returns, when all has ended, why the request's context was cancelled first; see
+	// context.Cause. If that is another error than context.Canceled, the copy has ended the request
+	// for a reason of its own, perhaps when it had already failed. nil: it has not.
+	Cause func() error
+
 	log       *Log
 	events    []Event
 	call, ret int
@@ -376,6 +381,16 @@ func asked(err error) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
+// gaveUp reports whether the copy itself has ended the request. Then a failure of its connection is
+// none; what the server has answered stands.
+func (req *Request) gaveUp() bool {
+	if req.Cause == nil || errors.As(req.Err, new(apierrors.APIStatus)) {
+		return false
+	}
+	cause := req.Cause()
+	return cause != nil && cause != context.Canceled
+}
+
 // checkReports checks that the error of each failed request was reported once, before the copy's
 // next request: R12.
 func (l *Log) checkReports(r *Result) {
@@ -400,7 +415,7 @@ func (l *Log) checkReports(r *Result) {
 				n++
 			}
 		}
-		if n != 1 {
+		if n > 1 || n == 0 && !q.gaveUp() {
 			r.fail(until, "R12", "%s failed with %v, which was reported %d times", q, q.Err, n)
 		}
 	}

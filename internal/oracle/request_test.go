@@ -1,10 +1,14 @@
 package oracle
 
 import (
+	"context"
+	"errors"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
+
+func gaveUp() error { return errors.New("a wait asks for a newer version") }
 
 // The checks of a request or a transform.
 func TestRequestChecks(t *testing.T) {
@@ -133,6 +137,25 @@ func TestRequestChecks(t *testing.T) {
 			r.watch("5", errBroken)
 			r.Reports(Report{Copy: 1, Err: errBroken})
 			r.Reports(Report{Copy: 1, Err: errBroken})
+		}},
+		{"R12", "a failure is reported twice, of what the copy has ended at the same moment", func(r *run) {
+			r.list("5")
+			r.request(Request{Verb: Watch, Version: "5", Cause: gaveUp}, errBroken)
+			r.request(Request{Verb: Watch, Version: "5", Cause: gaveUp}, errBroken)
+			r.Reports(Report{Copy: 1, Err: errBroken})
+		}, func(r *run) {
+			r.list("5")
+			r.request(Request{Verb: Watch, Version: "5", Cause: gaveUp}, errBroken)
+			r.Reports(Report{Copy: 1, Err: errBroken})
+			r.Reports(Report{Copy: 1, Err: errBroken})
+		}},
+		{"R12", "an answer is not reported, of what the copy has ended at the same moment", nil, func(r *run) {
+			r.list("5")
+			r.request(Request{Verb: Watch, Version: "5", Lost: true, Cause: gaveUp}, apierrors.NewResourceExpired("too old"))
+		}},
+		{"R12", "a failure is not reported, of what had ended when the copy let go of it", nil, func(r *run) {
+			r.list("5")
+			r.request(Request{Verb: Watch, Version: "5", Cause: func() error { return context.Canceled }}, errBroken)
 		}},
 		{"R16", "a server with another history is watched from the old position", func(r *run) {
 			r.list("5")

@@ -74,6 +74,7 @@ func (r *recorded) begin(ctx context.Context, q oracle.Request) *oracle.Request 
 	stop := len(r.recent) > hot
 	r.mu.Unlock()
 	q.Copy, q.At = r.copy, now
+	q.Cause = func() error { return context.Cause(ctx) }
 	rec := r.log.Requests(q)
 	if stop {
 		<-ctx.Done()
@@ -148,11 +149,7 @@ func (r *recorded) Watch(ctx context.Context, opts metav1.ListOptions, yield fun
 		q.Yields(oracle.Event{Version: ev.ResourceVersion, End: ev.InitialEventsEnd, Open: ev.Open, Refused: refused != nil})
 		return refused
 	})
-	q.Ends(func(q *oracle.Request) {
-		if ended(q, err, refused); r.late.Load() > 0 && ctx.Err() != nil {
-			q.Err = context.Canceled // what has ended while an event was late, the copy had ended before
-		}
-	})
+	q.Ends(func(q *oracle.Request) { ended(q, err, refused) })
 	return err
 }
 

@@ -42,6 +42,7 @@ func TestBounds(t *testing.T) {
 	}{
 		{"deep", Request{Verb: Create, Body: []byte(head + `"spec":` + deep(3000) + "}")}},
 		{"deeper", Request{Verb: Create, Body: []byte(head + `"spec":` + deep(200_000) + "}")}},
+		{"deep lists", Request{Verb: Create, Body: []byte(head + `"spec":` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + "}")}},
 		{"deep yaml", Request{Verb: Create, ContentType: "application/yaml", Body: []byte(strings.Repeat("[", 100_000))}},
 		{"deep merge", Request{Verb: Patch, ContentType: merge, Key: named("a"), Body: []byte(`{"spec":` + deep(3000) + "}")}},
 		{"deep apply", Request{Verb: Patch, ContentType: apply, Key: named("a"), Body: []byte(head + `"spec":` + deep(2000) + "}")}},
@@ -58,10 +59,15 @@ func TestBounds(t *testing.T) {
 		{"long cbor", Request{Verb: Create, ContentType: "application/cbor", Body: []byte("\x9b\x00\x00\x00\x00\xff\xff\xff\xff")}},
 		{"protobuf", Request{Verb: Update, Key: named("a"), Subresource: SubScale, ContentType: "application/vnd.kubernetes.protobuf", Body: []byte("k8s\x00\x12\xff\xff\xff\xff\x07")}},
 	} {
-		for _, typed := range []bool{false, true} {
+		for _, of := range []string{"anything", "a type", "a schema"} {
 			k := &Kind{Group: "example.io", Version: "v1", Plural: "things", Kind: "Thing", Managed: true, Scale: &Scale{Replicas: ".size", StatusReplicas: ".size"}}
-			if typed {
+			switch of {
+			case "a type":
 				k.Type = typeOf[*Full](t)
+			case "a schema":
+				if err := k.SetSchema([]byte(`{"type":"object","properties":{"spec":{},"size":{}}}`)); err != nil {
+					t.Fatal(err)
+				}
 			}
 			m := newMemory(k)
 			if _, _, err := do(m, Request{Verb: Create, Body: []byte(head + `"size":1,"spec":[]}`)}); err != nil {
@@ -76,7 +82,7 @@ func TestBounds(t *testing.T) {
 			before := allocations()
 			_, _, err := do(m, c.req)
 			if n := allocations() - before; n > bound(string(c.req.Body)) {
-				t.Errorf("%s: %d bytes were allocated for a body of %d: %.100v", c.name, n, len(c.req.Body), err)
+				t.Errorf("%s of %s: %d bytes were allocated for a body of %d: %.100v", c.name, of, n, len(c.req.Body), err)
 			}
 		}
 	}

@@ -262,7 +262,8 @@ func (w *Write) checkMeta(m, old *metav1.ObjectMeta) (errs field.ErrorList) {
 	return errs
 }
 
-// defaults lets the user's functions fill in what the client has left out, and change what they like.
+// defaults lets the user's functions fill in what the client has left out, and change what they
+// like.
 func (w *Write) defaults(ctx context.Context, o, old *Object) error {
 	k := w.kind
 	if k.Default != nil {
@@ -402,8 +403,8 @@ func (k *Kind) Open(o *Object) (runtime.Object, error) {
 	return obj, nil
 }
 
-// Close makes o what the user's function has made of the object that Open has returned. The name and
-// the namespace stay; an object that is not stored yet may be given a UID.
+// Close makes o what the user's function has made of the object that Open has returned. The name
+// and the namespace stay; an object that is not stored yet may be given a UID.
 func (k *Kind) Close(o *Object, obj runtime.Object, create bool) error {
 	m := o.Meta
 	var next *Object

@@ -9,11 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A Collector says what Kubernetes' garbage collector would write. It is told of every object, and of
-// what becomes of it, and asks nobody. Kinds that it does not know are left alone.
+// A Collector says what Kubernetes' garbage collector would write. It is told of every object, and
+// of what becomes of it, and asks nobody. Kinds that it does not know are left alone.
 //
-// An object whose owners are all gone is deleted. An owner that is deleted waits in the foreground for
-// those that block it, or leaves its dependents without an owner first.
+// An object whose owners are all gone is deleted. An owner that is deleted waits in the foreground
+// for those that block it, or leaves its dependents without an owner first.
 type Collector struct {
 	kinds map[schema.GroupVersionKind]*Kind
 	nodes map[types.UID]*node
@@ -177,25 +177,18 @@ func (c *Collector) Take() []types.UID {
 	return out
 }
 
-// Next returns the first step that there is.
-func (c *Collector) Next() (step Step, ok bool) {
-	for _, uid := range c.Take() {
-		if step, ok = c.Step(uid); ok {
-			break
-		}
-	}
-	return step, ok
-}
-
-// Again puts an object back that Take has returned.
-func (c *Collector) Again(uid types.UID) {
-	if n := c.nodes[uid]; n != nil {
+// Again puts an object back that Take has returned. It reports whether there may be something to
+// do.
+func (c *Collector) Again(uid types.UID) bool {
+	n := c.nodes[uid]
+	if n != nil {
 		c.enqueue(n)
 	}
+	return n != nil && n.queued
 }
 
-// Step returns the next write that an object calls for, if there is one. What comes of it must be told
-// by Set or Remove.
+// Step returns the next write that an object calls for, if there is one. What comes of it must be
+// told by Set or Remove.
 func (c *Collector) Step(uid types.UID) (step Step, ok bool) {
 	n := c.nodes[uid]
 	if n == nil || n.kind == nil {

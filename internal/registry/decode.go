@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -151,12 +152,12 @@ const protoMark = "k8s\x00"
 
 // unwrap returns the envelope of a body in protobuf.
 func unwrap(body []byte) (*runtime.Unknown, error) {
-	message, ok := strings.CutPrefix(string(body), protoMark)
+	message, ok := bytes.CutPrefix(body, []byte(protoMark))
 	if !ok {
 		return nil, errors.New("the body does not begin as one in protobuf")
 	}
 	envelope := &runtime.Unknown{}
-	return envelope, envelope.Unmarshal([]byte(message))
+	return envelope, envelope.Unmarshal(message)
 }
 
 // messages calls do for each field of a body in protobuf, all of which are messages.
@@ -225,19 +226,14 @@ func (k *Kind) protoToJSON(body []byte) ([]byte, error) {
 // decodeDeleteOptions reads the body of a deletion.
 func decodeDeleteOptions(contentType string, body []byte, into *metav1.DeleteOptions) error {
 	k := &Kind{Kind: "DeleteOptions"}
+	var err error
 	if mediaType(contentType) == runtime.ContentTypeProtobuf {
-		envelope, err := unwrap(body)
-		if err == nil {
+		var envelope *runtime.Unknown
+		if envelope, err = unwrap(body); err == nil {
 			err = into.Unmarshal(envelope.Raw)
 		}
-		if err != nil {
-			return badRequest("%v", err)
-		}
-		return nil
-	}
-	data, _, err := k.toJSON(contentType, body, false)
-	if err == nil {
-		err = kjson.UnmarshalCaseSensitivePreserveInts(data, into)
+	} else if body, _, err = k.toJSON(contentType, body, false); err == nil {
+		err = kjson.UnmarshalCaseSensitivePreserveInts(body, into)
 	}
 	if status := apierrors.APIStatus(nil); err != nil && !errors.As(err, &status) {
 		return badRequest("%v", err)

@@ -89,6 +89,9 @@ func (s *given) prune(data []byte) ([]byte, []error, error) {
 }
 
 func pruneValue(value any, schema document, path string, unknown *[]error) {
+	if schema == nil {
+		return // it may be anything, of any depth
+	}
 	switch v := value.(type) {
 	case []any:
 		items, _ := schema["items"].(document)
@@ -110,7 +113,7 @@ func pruneValue(value any, schema document, path string, unknown *[]error) {
 				pruneValue(v[name], property, at, unknown)
 			case some && others != false:
 				pruneValue(v[name], all, at, unknown)
-			case schema == nil || schema[preserves] == true, schema[embeds] == true && (name == "apiVersion" || name == "kind" || name == "metadata"):
+			case schema[preserves] == true, schema[embeds] == true && (name == "apiVersion" || name == "kind" || name == "metadata"):
 			default:
 				delete(v, name)
 				*unknown = append(*unknown, fmt.Errorf("unknown field %q", at))

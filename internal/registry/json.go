@@ -119,8 +119,8 @@ func (s *scan) object() {
 	s.take()
 }
 
-// equal reports whether two values, which are tidy, are the same but for the order of members and the
-// way in which strings are written.
+// equal reports whether two values, which are tidy, are the same but for the order of members and
+// the way in which strings are written.
 func equal(a, b []byte) bool {
 	if bytes.Equal(a, b) {
 		return true

@@ -19,8 +19,8 @@
 // [IsProbe] is true of a list that asks about the server, not for objects: nobody takes what it
 // yields. A Transform transforms nothing then, and forgets nothing that the list does not have.
 //
-// [PartOf] is a list of only some objects of the collection, which their informer wants from now on.
-// Their versions count, and it says nothing of any other object.
+// [PartOf] is a list of only some objects of the collection, which their informer wants from now
+// on. Their versions count, and it says nothing of any other object.
 //
 // [WantedOf] says which objects the reader of a source wants: the source may pass over the others,
 // and yields a Filtered bookmark, or calls LeftOut, in the place of what it has passed over.

@@ -28,8 +28,8 @@ type count struct {
 	paths map[string]int // of those changes that were compared
 }
 
-// countLocked counts the causes of r. sample says that the fields of one would be of use.
-func (q *Queue[K]) countLocked(r *pending) (sample bool) {
+// countLocked counts the causes of p. sample says that the fields of one would be of use.
+func (q *Queue[K]) countLocked(p *pending) (sample bool) {
 	var counted [4]cause
 	n := 0
 	add := func(c cause) {
@@ -47,23 +47,13 @@ func (q *Queue[K]) countLocked(r *pending) (sample bool) {
 		}
 		of.runs++
 	}
-	for i := range r.changes {
-		c := &r.changes[i]
+	for i := range p.changes {
+		c := &p.changes[i]
 		add(c.row())
 		sample = sample || c.typ() == Updated && c.kept
 	}
-	if !r.asked.IsZero() {
-		add(cause{requeue: Asked})
-	}
-	if !r.due.IsZero() {
-		add(cause{requeue: Delayed})
-	}
-	switch {
-	case r.limited.IsZero():
-	case r.err != nil:
-		add(cause{requeue: Failed})
-	default:
-		add(cause{requeue: Limited})
+	for _, r := range p.additions {
+		add(cause{requeue: r.why})
 	}
 	return sample
 }
@@ -73,14 +63,14 @@ func (c *change) row() cause { return cause{collection: c.collection, typ: c.typ
 // mostParts is how many changes of a run are compared.
 const mostParts = 4
 
-// parts returns what differs, of the first changes of r, whose reasons were made. whole says that it
-// is known of these.
-func (r *pending) parts() (parts []part, whole bool) {
+// parts returns what differs, of the first changes of p, whose reasons were made. whole says that
+// it is known of these.
+func (p *pending) parts() (parts []part, whole bool) {
 	whole = true
-	for _, reason := range r.reasons[:min(len(r.changes), mostParts)] {
+	for _, reason := range p.reasons[:min(len(p.changes), mostParts)] {
 		of := part{
-			cause:      cause{collection: reason.Collection, typ: reason.Type, cause: reason.Cause},
-			collection: reason.Collection, object: reason.Key,
+			cause: cause{collection: reason.Collection, typ: reason.Type, cause: reason.Cause},
+			ref:   ref{reason.Collection, reason.Key},
 		}
 		if reason.Type != Updated {
 			parts = append(parts, of)
@@ -167,42 +157,47 @@ func (q *Queue[K]) Status() Status {
 
 func keyText[K comparable](key K) string { return strings.TrimPrefix(fmt.Sprint(key), "/") }
 
-// boards has the queues of each board, which is an *lw.Board.
-var boards struct {
-	mu    sync.Mutex
-	of    map[any]map[string]func() Status // guarded by mu, as names
-	names map[any]*names.Set
+// A shown is the queues of a board.
+type shown struct {
+	names  names.Set
+	status map[string]func() Status
 }
+
+// boards has those of each board, which is an *lw.Board.
+var boards = struct {
+	mu sync.Mutex
+	of map[any]*shown // guarded by mu, and what it leads to
+}{of: map[any]*shown{}}
 
 // Show puts a queue called name on board, until remove is called.
 func Show(board any, name string, status func() Status) (remove func()) {
 	boards.mu.Lock()
 	defer boards.mu.Unlock()
-	if boards.of == nil {
-		boards.of, boards.names = map[any]map[string]func() Status{}, map[any]*names.Set{}
+	on := boards.of[board]
+	if on == nil {
+		on = &shown{status: map[string]func() Status{}}
+		boards.of[board] = on
 	}
-	if boards.of[board] == nil {
-		boards.of[board], boards.names[board] = map[string]func() Status{}, &names.Set{}
-	}
-	unique, number := boards.names[board].Take(name)
-	boards.of[board][unique] = status
+	unique, number := on.names.Take(name)
+	on.status[unique] = status
 	return sync.OnceFunc(func() {
 		boards.mu.Lock()
 		defer boards.mu.Unlock()
-		boards.names[board].Release(name, number)
-		if delete(boards.of[board], unique); len(boards.of[board]) == 0 {
+		on.names.Release(name, number)
+		if delete(on.status, unique); len(on.status) == 0 {
 			delete(boards.of, board)
-			delete(boards.names, board)
 		}
 	})
 }
 
 // On returns the status of each queue on board, sorted by name.
-func On(board any) []Status {
+func On(board any) (all []Status) {
+	queues := map[string]func() Status{}
 	boards.mu.Lock()
-	queues := maps.Clone(boards.of[board])
+	if on := boards.of[board]; on != nil {
+		maps.Copy(queues, on.status)
+	}
 	boards.mu.Unlock()
-	var all []Status
 	for _, name := range slices.Sorted(maps.Keys(queues)) {
 		s := queues[name]()
 		s.Name = name

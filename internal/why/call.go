@@ -37,8 +37,9 @@ var (
 	calls sync.Map
 )
 
-// Enter returns the Call of the calling goroutine, which makes the calls of a handler of collection,
-// until Leave. It returns nil unless a [Queue] was made before, and then the rest costs nothing.
+// Enter returns the Call of the calling goroutine, which makes the calls of a handler of
+// collection, until Leave. It returns nil unless a [Queue] was made before, and then the rest costs
+// nothing.
 func Enter(collection string) *Call {
 	if !wanted.Load() {
 		return nil

@@ -1,14 +1,12 @@
 package why
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
-
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/go-lw/lw/internal/equal"
 )
@@ -29,13 +27,24 @@ type Field struct {
 var skipped = []string{"metadata.resourceVersion", "metadata.managedFields", "metadata.generation", "resourceVersion"}
 
 // Fields returns the first fields that differ between two versions of an object, sorted. An object
-// that is not there has none. more says that there are others.
+// that is not there, or has no JSON, has none. more says that there are others.
+//
+// It compares the JSON, which has the names that people know and one form of each value. Package
+// mutation compares what is in memory.
 func Fields(old, new any) (fields []Field, more bool) {
 	if old == nil || new == nil {
 		return nil, false
 	}
-	d := difference{seen: map[[2]uintptr]bool{}}
-	d.compare(nil, content(old), content(new))
+	was, err := json.Marshal(old)
+	if err != nil {
+		return nil, false
+	}
+	now, err := json.Marshal(new)
+	if err != nil {
+		return nil, false
+	}
+	var d difference
+	d.compare(nil, was, now)
 	if len(d.fields) == 0 {
 		return nil, d.more
 	}
@@ -47,14 +56,6 @@ func Fields(old, new any) (fields []Field, more bool) {
 	}
 	slices.SortFunc(d.fields, func(a, b Field) int { return strings.Compare(a.Path, b.Path) })
 	return d.fields, d.more
-}
-
-// content returns what is compared of an object.
-func content(obj any) reflect.Value {
-	if u, ok := obj.(runtime.Unstructured); ok {
-		return reflect.ValueOf(u.UnstructuredContent())
-	}
-	return reflect.ValueOf(obj)
 }
 
 // A step leads from a value to a part of it.
@@ -80,16 +81,14 @@ func pathText(path []step) string {
 	return b.String()
 }
 
-// A difference is the walk that makes Fields. Two values that are one piece of memory are equal, as
-// most parts of two versions are that lw decodes.
+// A difference is the walk that makes Fields. It decodes nothing but what leads to a difference.
 type difference struct {
 	fields []Field
 	paths  [][]step
 	more   bool
-	seen   map[[2]uintptr]bool // the pairs that were compared; else a ring would not end
 }
 
-func (d *difference) differ(path []step, was, now reflect.Value) {
+func (d *difference) differ(path []step, was, now json.RawMessage) {
 	if len(d.fields) == MostFields {
 		d.more = true
 		return
@@ -99,211 +98,86 @@ func (d *difference) differ(path []step, was, now reflect.Value) {
 }
 
 // hashOf returns a hash of what v holds, 0 if nothing.
-func hashOf(v reflect.Value) uint64 {
-	if nothing(v) || !v.CanInterface() {
+func hashOf(v json.RawMessage) uint64 {
+	if nothing(v) {
 		return 0
 	}
-	return equal.Hash(v.Interface())
+	return equal.Hash(string(v))
 }
 
-// nothing reports whether v would be left out of JSON: nil, and what is empty, are the same there.
-func nothing(v reflect.Value) bool {
-	if !v.IsValid() {
-		return true
-	}
-	switch v.Kind() {
-	case reflect.Pointer, reflect.Interface:
-		return v.IsNil()
-	case reflect.Map, reflect.Slice:
-		return v.Len() == 0
-	}
-	return false
+// nothing reports whether v is absent, or empty, which is the same to Kubernetes.
+func nothing(v json.RawMessage) bool {
+	return len(v) == 0 || slices.Contains([]string{"null", "{}", "[]"}, string(v))
 }
 
-func (d *difference) compare(path []step, was, now reflect.Value) {
-	for was.IsValid() && was.Kind() == reflect.Interface {
-		was = was.Elem()
-	}
-	for now.IsValid() && now.Kind() == reflect.Interface {
-		now = now.Elem()
-	}
+// compare notes what differs between two values, of which one may be absent. An element of a list
+// that comes or goes is one difference, and so is a list; of an object that does, each field is
+// one.
+func (d *difference) compare(path []step, was, now json.RawMessage) {
 	gone, absent := nothing(now), nothing(was)
+	if d.more || gone && absent || bytes.Equal(was, now) || len(path) <= 2 && slices.Contains(skipped, pathText(path)) {
+		return
+	}
+	element := len(path) > 0 && path[len(path)-1].list
+	var before, after map[string]json.RawMessage
+	var list, list2 []json.RawMessage
 	switch {
-	case d.more || gone && absent || len(path) <= 2 && slices.Contains(skipped, pathText(path)):
-		return
-	case gone && isObject(was), absent && isObject(now):
-		d.maps(path, was, now)
-		return
-	case gone || absent || was.Type() != now.Type():
+	case element && (gone || absent):
 		d.differ(path, was, now)
-		return
-	}
-	if text, ok := jsonOf(was); ok && len(path) > 0 {
-		if other, _ := jsonOf(now); text != other {
-			d.differ(path, was, now)
+	case (absent || json.Unmarshal(was, &before) == nil) && (gone || json.Unmarshal(now, &after) == nil):
+		for _, name := range either(before, after) {
+			d.compare(append(path, step{name: name}), before[name], after[name])
 		}
-		return
-	}
-	switch was.Kind() {
-	case reflect.Pointer:
-		if d.news(was, now) {
-			d.compare(path, was.Elem(), now.Elem())
-		}
-	case reflect.Struct:
-		d.structs(path, was, now)
-	case reflect.Map:
-		if d.news(was, now) {
-			d.maps(path, was, now)
-		}
-	case reflect.Slice, reflect.Array:
-		d.lists(path, was, now)
-	case reflect.Func, reflect.Chan, reflect.UnsafePointer:
+	case !absent && !gone && json.Unmarshal(was, &list) == nil && json.Unmarshal(now, &list2) == nil:
+		d.lists(path, was, now, list, list2)
 	default:
-		if !was.Equal(now) {
-			d.differ(path, was, now)
-		}
+		d.differ(path, was, now)
 	}
 }
 
-// jsonOf returns the JSON of a value that makes it itself, as times and quantities do.
-func jsonOf(v reflect.Value) (text string, ok bool) {
-	if v.Kind() != reflect.Struct || !v.CanInterface() {
-		return "", false
-	}
-	m, ok := v.Interface().(json.Marshaler)
-	if !ok {
-		return "", false
-	}
-	data, err := m.MarshalJSON()
-	return string(data), err == nil
-}
-
-// isObject reports whether v is a map whose keys are names.
-func isObject(v reflect.Value) bool {
-	return v.IsValid() && v.Kind() == reflect.Map && v.Type().Key().Kind() == reflect.String
-}
-
-// news reports whether the two are not the same, and are compared for the first time.
-func (d *difference) news(was, now reflect.Value) bool {
-	pair := [2]uintptr{was.Pointer(), now.Pointer()}
-	if pair[0] == pair[1] || d.seen[pair] {
-		return false
-	}
-	d.seen[pair] = true
-	return true
-}
-
-func (d *difference) structs(path []step, was, now reflect.Value) {
-	for i := range was.NumField() {
-		f := was.Type().Field(i)
-		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		switch {
-		case !f.IsExported() && !f.Anonymous || name == "-" && options == "":
-			continue
-		case f.Anonymous && name == "" || strings.Contains(options, "inline"):
-			d.compare(path, was.Field(i), now.Field(i))
-			continue
-		case name == "":
-			name = f.Name
-		}
-		d.compare(append(path, step{name: name}), was.Field(i), now.Field(i))
-	}
-}
-
-func (d *difference) maps(path []step, was, now reflect.Value) {
-	if !isObject(was) && !isObject(now) {
-		if !reflect.DeepEqual(was.Interface(), now.Interface()) {
-			d.differ(path, was, now)
-		}
-		return
-	}
-	names := map[string]reflect.Value{}
-	for _, m := range []reflect.Value{was, now} {
-		if nothing(m) {
-			continue
-		}
-		for _, key := range m.MapKeys() {
-			names[key.String()] = key
-		}
-	}
-	of := func(m, key reflect.Value) (v reflect.Value) {
-		if !nothing(m) {
-			v = m.MapIndex(key)
-		}
-		return v
-	}
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		d.compare(append(path, step{name: name}), of(was, names[name]), of(now, names[name]))
-	}
+// either returns the names that are in a or in b.
+func either(a, b map[string]json.RawMessage) []string {
+	all := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // lists compares elements that have a name or a type by that, else by their place. Of lists whose
 // elements have none, and that differ in length, only the list is named.
-func (d *difference) lists(path []step, was, now reflect.Value) {
-	if was.Len() == now.Len() && (was.Len() == 0 || was.Kind() == reflect.Slice && was.Pointer() == now.Pointer()) {
-		return
-	}
+func (d *difference) lists(path []step, was, now json.RawMessage, before, after []json.RawMessage) {
 	for _, by := range []string{"type", "name", "key", "uid"} {
-		before, names := elements(was, by)
-		after, names2 := elements(now, by)
-		if before == nil || after == nil {
+		a, b := elements(before, by), elements(after, by)
+		if a == nil || b == nil {
 			continue
 		}
-		for _, name := range append(names, slices.DeleteFunc(names2, func(n string) bool { _, both := before[n]; return both })...) {
-			d.compare(append(path, step{name: name, list: true, by: by}), before[name], after[name])
+		for _, name := range either(a, b) {
+			d.compare(append(path, step{name: name, list: true, by: by}), a[name], b[name])
 		}
 		return
 	}
-	if was.Len() != now.Len() {
+	if len(before) != len(after) {
 		d.differ(path, was, now)
 		return
 	}
-	for i := range was.Len() {
-		d.compare(append(path, step{name: strconv.Itoa(i), list: true}), was.Index(i), now.Index(i))
+	for i := range before {
+		d.compare(append(path, step{name: strconv.Itoa(i), list: true}), before[i], after[i])
 	}
 }
 
-// elements returns the elements of list by their member called by, in order; nil if one has none, or
-// two have the same.
-func elements(list reflect.Value, by string) (of map[string]reflect.Value, names []string) {
-	of = map[string]reflect.Value{}
-	for i := range list.Len() {
-		e := list.Index(i)
-		for e.IsValid() && (e.Kind() == reflect.Interface || e.Kind() == reflect.Pointer) {
-			e = e.Elem()
+// elements returns the elements of list by their member called by; nil if one has none, or two have
+// the same.
+func elements(list []json.RawMessage, by string) map[string]json.RawMessage {
+	of := map[string]json.RawMessage{}
+	for _, e := range list {
+		var members map[string]json.RawMessage
+		var name string
+		if json.Unmarshal(e, &members) != nil || json.Unmarshal(members[by], &name) != nil || name == "" {
+			return nil
 		}
-		name := memberOf(e, by)
-		if _, twice := of[name]; twice || name == "" {
-			return nil, nil
+		if _, twice := of[name]; twice {
+			return nil
 		}
-		of[name], names = list.Index(i), append(names, name)
+		of[name] = e
 	}
-	return of, names
-}
-
-// memberOf returns the text of e's member called name, "" if it has none.
-func memberOf(e reflect.Value, name string) string {
-	if !e.IsValid() {
-		return ""
-	}
-	switch e.Kind() {
-	case reflect.Map:
-		if e.Type().Key().Kind() == reflect.String {
-			m := e.MapIndex(reflect.ValueOf(name).Convert(e.Type().Key()))
-			if m.IsValid() && m.Kind() == reflect.Interface {
-				m = m.Elem()
-			}
-			if m.IsValid() && m.Kind() == reflect.String {
-				return m.String()
-			}
-		}
-	case reflect.Struct:
-		for i := range e.NumField() {
-			f := e.Type().Field(i)
-			if tag, _, _ := strings.Cut(f.Tag.Get("json"), ","); tag == name && f.Type.Kind() == reflect.String {
-				return e.Field(i).String()
-			}
-		}
-	}
-	return ""
+	return of
 }

@@ -61,23 +61,17 @@ type history struct {
 
 // A part is a field of an object.
 type part struct {
-	cause      cause
-	collection string
-	object     types.NamespacedName
+	cause cause
+	ref
 	Field
-}
-
-func (p *part) is(other *part) bool {
-	return p.collection == other.collection && p.object == other.object && p.Path == other.Path
 }
 
 // A flip is what is remembered of the updates of an object.
 type flip struct {
-	collection string
-	object     types.NamespacedName
-	updates    int
-	at         time.Time
-	fields     []flipped // the last changes of some fields
+	ref
+	updates int
+	at      time.Time
+	fields  []flipped // the last changes of some fields
 }
 
 type flipped struct {
@@ -99,8 +93,8 @@ func (l *loops[K]) takeLocked(now time.Time, spare float64) bool {
 	return true
 }
 
-// answerLocked notes that key begins to run for p. answer says that it may answer what it has written
-// itself, and suspect that this was so for a while.
+// answerLocked notes that key begins to run for p. answer says that it may answer what it has
+// written itself, and suspect that this was so for a while.
 func (l *loops[K]) answerLocked(key K, h *history, p *pending, now time.Time) (answer, suspect bool) {
 	answer = !h.ended.IsZero() && h.isAnswer(p)
 	if !answer {
@@ -118,7 +112,7 @@ func (l *loops[K]) answerLocked(key K, h *history, p *pending, now time.Time) (a
 
 // isAnswer reports whether nothing but what the run before has written is in p.
 func (h *history) isAnswer(p *pending) bool {
-	if len(p.changes) == 0 || p.more > 0 || !p.asked.IsZero() || !p.due.IsZero() || p.lost {
+	if len(p.changes) == 0 || slices.ContainsFunc(p.additions, func(r addition) bool { return !r.limited() }) {
 		return false
 	}
 	return !slices.ContainsFunc(p.changes, func(c change) bool {
@@ -151,17 +145,13 @@ func (c *change) own() bool {
 
 // answeredLocked notes what differs, of a run that answers.
 func (l *loops[K]) answeredLocked(key K, h *history, parts []part, now time.Time) {
-	if h.looked++; h.looked == 1 {
-		h.parts = parts
-	} else {
+	h.looked++
+	before := h.parts
+	h.parts = slices.Clone(parts)
+	if h.looked > 1 {
 		h.parts = slices.DeleteFunc(h.parts, func(p part) bool {
-			at := slices.IndexFunc(parts, func(other part) bool { return other.is(&p) })
-			return at < 0
+			return !slices.ContainsFunc(before, func(was part) bool { return was.ref == p.ref && was.Path == p.Path })
 		})
-		for i := range h.parts {
-			at := slices.IndexFunc(parts, func(other part) bool { return other.is(&h.parts[i]) })
-			h.parts[i] = parts[at]
-		}
 	}
 	if len(h.parts) == 0 { // each run has written something else
 		h.answers, h.since, h.looked, h.parts = 1, now, 1, parts
@@ -173,7 +163,7 @@ func (l *loops[K]) answeredLocked(key K, h *history, parts []part, now time.Time
 	}
 	p := h.parts[0]
 	l.found[key] = &Loop{
-		Key: keyText(key), Collection: p.collection, Object: p.object, Field: p.Path, Managers: managers(p.Manager),
+		Key: keyText(key), Collection: p.collection, Object: p.key, Field: p.Path, Managers: managers(p.Manager),
 		Rounds: h.answers, Since: h.since, Last: now,
 	}
 }
@@ -187,16 +177,16 @@ func managers(all ...string) (known []string) {
 	return known
 }
 
-// flipLocked notes an update of an object for which the key of h is added. It returns the flip if the versions
-// are to be compared.
-func (l *loops[K]) flipLocked(h *history, collection string, object types.NamespacedName, now time.Time) *flip {
-	at := slices.IndexFunc(h.flips, func(f flip) bool { return f.collection == collection && f.object == object })
+// flipLocked notes an update of an object for which the key of h is added, and reports whether the
+// versions are to be compared.
+func (l *loops[K]) flipLocked(h *history, of ref, now time.Time) bool {
+	at := slices.IndexFunc(h.flips, func(f flip) bool { return f.ref == of })
 	if at < 0 {
 		if len(h.flips) == mostFlips {
 			h.flips = slices.Delete(h.flips, 0, 1)
 		}
-		h.flips = append(h.flips, flip{collection: collection, object: object, updates: 1, at: now})
-		return nil
+		h.flips = append(h.flips, flip{ref: of, updates: 1, at: now})
+		return false
 	}
 	f := &h.flips[at]
 	if now.Sub(f.at) > forgetAfter {
@@ -208,15 +198,12 @@ func (l *loops[K]) flipLocked(h *history, collection string, object types.Namesp
 	if slices.ContainsFunc(f.fields, func(p flipped) bool { return p.undone > 0 }) {
 		spare = 0
 	}
-	if f.updates < 2 || !l.takeLocked(now, spare) {
-		return nil
-	}
-	return &flip{collection: collection, object: object}
+	return f.updates > 1 && l.takeLocked(now, spare)
 }
 
-// flippedLocked notes what differs between the versions of the update of a flip.
-func (l *loops[K]) flippedLocked(key K, h *history, of *flip, fields []Field, now time.Time) {
-	at := slices.IndexFunc(h.flips, func(f flip) bool { return f.collection == of.collection && f.object == of.object })
+// flippedLocked notes what differs between the versions of an update.
+func (l *loops[K]) flippedLocked(key K, h *history, of ref, fields []Field, now time.Time) {
+	at := slices.IndexFunc(h.flips, func(f flip) bool { return f.ref == of })
 	if at < 0 {
 		return
 	}
@@ -230,11 +217,11 @@ func (l *loops[K]) flippedLocked(key K, h *history, of *flip, fields []Field, no
 				n.undone, n.since = f.fields[was].undone+1, f.fields[was].since
 				if n.undone >= mostUndone {
 					l.found[key] = &Loop{
-						Key: keyText(key), Undo: true, Collection: f.collection, Object: f.object, Field: field.Path,
+						Key: keyText(key), Undo: true, Collection: f.collection, Object: f.key, Field: field.Path,
 						Managers: managers(min(other, field.Manager), max(other, field.Manager)), Rounds: n.undone, Since: n.since, Last: now,
 					}
 				}
-			} else if loop := l.found[key]; loop != nil && loop.Undo && loop.Field == field.Path && loop.Object == f.object {
+			} else if loop := l.found[key]; loop != nil && loop.Undo && loop.Field == field.Path && loop.Object == f.key {
 				delete(l.found, key)
 			}
 			f.fields = slices.Delete(f.fields, was, was+1)

@@ -1,6 +1,7 @@
 package why
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -15,8 +16,6 @@ const (
 	// mostOld is how many old versions are kept for keys that wait. An old version shares with the
 	// new one, which the store has, what did not change. Of other changes no fields are known.
 	mostOld = 1024
-	// mostFree is how much memory of runs waits for others.
-	mostFree = 256
 )
 
 // A Requeue says why a key runs although no change was told.
@@ -47,24 +46,8 @@ type Reason struct {
 	Events      int // that have made the change; of More, the objects
 	After       time.Duration
 	Err         error
-	Late        time.Duration // from the first event, or the time that was asked for, to the run
-	fields      *lazyFields
-}
-
-// lazyFields are computed when somebody asks first.
-type lazyFields struct {
-	once     sync.Once
-	old, new any
-	fields   []Field
-	more     bool
-}
-
-func (l *lazyFields) get() ([]Field, bool) {
-	l.once.Do(func() {
-		l.fields, l.more = Fields(l.old, l.new)
-		l.old, l.new = nil, nil
-	})
-	return l.fields, l.more
+	Late        time.Duration          // from the first event, or the time that was asked for, to the run
+	fields      func() ([]Field, bool) // compares when it is called first; nil: no old version was kept
 }
 
 // Fields returns the fields that differ, and whether there are more.
@@ -72,13 +55,18 @@ func (r *Reason) Fields() ([]Field, bool) {
 	if r.fields == nil {
 		return nil, false
 	}
-	return r.fields.get()
+	return r.fields()
+}
+
+// A ref says which object is meant.
+type ref struct {
+	collection string
+	key        types.NamespacedName
 }
 
 // A change is what has become of an object.
 type change struct {
-	collection  string
-	key         types.NamespacedName
+	ref
 	had, has    bool // it was there before, and is now
 	kept        bool // old is kept, if there is one
 	cause       uint8
@@ -117,39 +105,57 @@ func (c *change) add(call *Call, now time.Time) {
 	c.events++
 }
 
-// A pending is what is known of a key that waits, and then of its run. A queue uses it again if
-// nobody has asked.
+// An addition is one of a key without a change that is named.
+type addition struct {
+	why     Requeue
+	at      time.Time // when the key is to be added, at its rate perhaps later
+	after   time.Duration
+	err     error
+	objects int
+	told    bool // the run before was told of it, which may have been early
+}
+
+// limited reports whether nobody knows when r comes.
+func (r *addition) limited() bool { return r.why == Limited || r.why == Failed }
+
+// A pending is what is known of a key that waits, and then of its run.
 type pending struct {
-	changes []change
-	one     [1]change // mostly the memory of changes
-	more    int       // changes of other objects
-	moreAt  time.Time
-	asked   time.Time     // when it was added by nobody known
-	due     time.Time     // when it is to be added
-	after   time.Duration // before due
-	limited time.Time     // when it was added at its rate
-	err     error         // for which
-	carried bool          // limited was told to the run before: that may have been early
-	lost    bool          // nothing is known
+	changes   []change
+	one       [1]change // mostly the memory of changes
+	additions []addition
 	// The fields below are those of a run.
 	began   time.Time
 	reasons []Reason // once somebody has asked, or the run was sampled
 }
 
-// A state is what is known of a key: what it waits and runs for, nil if it does not, and what it did.
+var (
+	// lost is what is known of a key that waits with too many others.
+	lost = &pending{additions: []addition{{why: Unknown}}}
+	// free has the pendings of runs that nobody has asked for.
+	free = sync.Pool{New: func() any {
+		p := &pending{}
+		p.changes = p.one[:0]
+		return p
+	}}
+)
+
+// addition returns the addition for why, a new one perhaps.
+func (p *pending) addition(why Requeue) *addition {
+	for i := range p.additions {
+		if p.additions[i].why == why {
+			return &p.additions[i]
+		}
+	}
+	p.additions = append(p.additions, addition{why: why})
+	return &p.additions[len(p.additions)-1]
+}
+
+// A state is what is known of a key: what it waits and runs for, nil if it does not, and what it
+// did.
 type state struct {
 	waiting, running *pending
 	err              error // for which the run has failed
 	history
-}
-
-func (p *pending) of(call *Call, key types.NamespacedName) *change {
-	for i := range p.changes {
-		if c := &p.changes[i]; c.key == key && c.collection == call.collection {
-			return c
-		}
-	}
-	return nil
 }
 
 // A Queue knows why the keys of a work queue run. All methods are safe for concurrent use.
@@ -160,7 +166,6 @@ type Queue[K comparable] struct {
 	keys          map[K]*state // guarded by mu, as all below
 	waiting, busy int          // keys
 	old           int          // versions kept for keys that wait
-	free          []*pending
 	runs          uint64
 	counts        map[cause]*count
 	loops         loops[K]
@@ -182,32 +187,34 @@ func (q *Queue[K]) Adding(key K, delay time.Duration, limited bool) {
 		q.mu.Unlock()
 		return
 	}
-	var object types.NamespacedName
+	var of ref
+	compare := false
 	switch {
 	case call != nil:
-		object = keyOf(call)
-		q.changedLocked(p, call, object, now)
+		of = call.ref()
+		q.changedLocked(p, call, of, now)
+		compare = call.typ == Updated && call.cause != causeResync && q.loops.flipLocked(&st.history, of, now)
+	case limited && st.err != nil:
+		*p.addition(Failed), st.err = addition{why: Failed, at: now, err: st.err}, nil
 	case limited:
-		p.limited, p.err, p.carried, st.err = now, st.err, false, nil
+		*p.addition(Limited) = addition{why: Limited, at: now}
 	case delay > 0:
-		if due := now.Add(delay); p.due.IsZero() || due.Before(p.due) {
-			p.due, p.after = due, delay
+		if r, due := p.addition(Delayed), now.Add(delay); r.at.IsZero() || due.Before(r.at) {
+			r.at, r.after = due, delay
 		}
-	case p.asked.IsZero():
-		p.asked = now
-	}
-	var f *flip
-	if call != nil && call.typ == Updated && call.cause != causeResync {
-		f = q.loops.flipLocked(&st.history, call.collection, object, now)
+	default:
+		if r := p.addition(Asked); r.at.IsZero() {
+			r.at = now
+		}
 	}
 	q.mu.Unlock()
-	if f == nil {
+	if !compare {
 		return
 	}
 	fields, _ := Fields(call.old, call.new)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.loops.flippedLocked(key, &st.history, f, fields, now)
+	q.loops.flippedLocked(key, &st.history, of, fields, now)
 }
 
 // stateLocked returns the state of key.
@@ -227,55 +234,41 @@ func (q *Queue[K]) waitingLocked(s *state) *pending {
 	}
 	q.waiting++
 	if s.waiting = lost; q.waiting <= mostKeys {
-		s.waiting = q.newLocked()
+		s.waiting = free.Get().(*pending)
 	}
 	return s.waiting
 }
 
-func (q *Queue[K]) newLocked() *pending {
-	n := len(q.free)
-	if n == 0 {
-		p := &pending{}
-		p.changes = p.one[:0]
-		return p
-	}
-	p := q.free[n-1]
-	q.free = q.free[:n-1]
-	return p
-}
-
-// lost is what is known of a key that waits with too many others.
-var lost = &pending{lost: true}
-
-// keyOf returns the key of the object of call.
-func keyOf(call *Call) types.NamespacedName {
-	obj := call.new
+// ref returns which object call is of.
+func (c *Call) ref() ref {
+	obj := c.new
 	if obj == nil {
-		obj = call.old
+		obj = c.old
 	}
-	o, ok := obj.(interface {
+	of := ref{collection: c.collection}
+	if o, ok := obj.(interface {
 		GetNamespace() string
 		GetName() string
-	})
-	if !ok {
-		return types.NamespacedName{}
+	}); ok {
+		of.key = types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 	}
-	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
+	return of
 }
 
-// changedLocked adds what call says to p.
-func (q *Queue[K]) changedLocked(p *pending, call *Call, key types.NamespacedName, now time.Time) {
-	if c := p.of(call, key); c != nil {
-		c.add(call, now)
+// changedLocked adds what call says of an object to p.
+func (q *Queue[K]) changedLocked(p *pending, call *Call, of ref, now time.Time) {
+	if i := slices.IndexFunc(p.changes, func(c change) bool { return c.ref == of }); i >= 0 {
+		p.changes[i].add(call, now)
 		return
 	}
 	if len(p.changes) == mostObjects {
-		if p.more++; p.more == 1 {
-			p.moreAt = now
+		r := p.addition(More)
+		if r.objects++; r.objects == 1 {
+			r.at = now
 		}
 		return
 	}
-	c := change{collection: call.collection, key: key, had: call.typ != Added, first: now}
+	c := change{ref: of, had: call.typ != Added, first: now}
 	if c.had && (q.old < mostOld || call.old == call.new) {
 		c.kept, c.old = true, call.old
 		q.old++
@@ -291,9 +284,9 @@ func (q *Queue[K]) Taken(key K) {
 	s := q.stateLocked(key)
 	p := s.waiting
 	if p == nil {
-		p = q.newLocked()
+		p = free.Get().(*pending)
 	} else if q.waiting--; p == lost {
-		p = &pending{lost: true}
+		p = &pending{additions: lost.additions}
 	}
 	p.began, s.waiting, s.running = now, nil, p
 	for i := range p.changes {
@@ -301,11 +294,7 @@ func (q *Queue[K]) Taken(key K) {
 			q.old--
 		}
 	}
-	if !q.replace {
-		q.carryLocked(s, p, now)
-	} else if p.due.After(now) {
-		p.due = time.Time{} // another addition has taken its place
-	}
+	q.carryLocked(s, p, now)
 	q.runs++
 	q.busy++
 	sample := q.countLocked(p)
@@ -326,23 +315,22 @@ func (q *Queue[K]) Taken(key K) {
 	}
 }
 
-// carryLocked keeps for the next run what p has of additions that have yet to come.
+// carryLocked takes what has yet to come from p, and keeps it for the next run. In a queue with
+// priorities another addition has taken its place.
 func (q *Queue[K]) carryLocked(s *state, p *pending, now time.Time) {
-	if p.due.After(now) {
-		if next := q.waitingLocked(s); next != lost {
-			next.due, next.after = p.due, p.after
+	early := func(r addition) bool { return r.why == Delayed && r.at.After(now) }
+	other := len(p.changes) > 0 || slices.ContainsFunc(p.additions, func(r addition) bool { return !r.limited() && !early(r) })
+	p.additions = slices.DeleteFunc(p.additions, func(r addition) bool {
+		late := r.limited() && other // it may come yet
+		if !q.replace && (early(r) || late && !r.told) {
+			if next := q.waitingLocked(s); next != lost {
+				again := r
+				again.told = late
+				next.additions = append(next.additions, again)
+			}
 		}
-		p.due = time.Time{}
-	}
-	switch {
-	case p.limited.IsZero():
-	case p.carried && (len(p.changes) > 0 || !p.asked.IsZero() || !p.due.IsZero()):
-		p.limited = time.Time{} // it was told to the run before
-	case len(p.changes) > 0 || !p.asked.IsZero():
-		if next := q.waitingLocked(s); next != lost {
-			next.limited, next.err, next.carried = p.limited, p.err, true
-		}
-	}
+		return early(r) || late && r.told
+	})
 }
 
 // Done says that the run of key has ended.
@@ -354,10 +342,10 @@ func (q *Queue[K]) Done(key K) {
 	if s == nil || s.running == nil {
 		return
 	}
-	if p := s.running; p.reasons == nil && !p.lost && len(q.free) < mostFree {
+	if p := s.running; p.reasons == nil {
 		clear(p.changes)
 		*p = pending{changes: p.changes[:0]}
-		q.free = append(q.free, p)
+		free.Put(p)
 	}
 	s.running, s.ended = nil, now
 	q.busy--
@@ -406,7 +394,7 @@ func (q *Queue[K]) Of(key K) []Reason {
 	out := make([]Reason, len(reasons))
 	for i, reason := range reasons {
 		if reason.Type == Updated && reason.Events > 1 && reason.fields != nil {
-			if fields, _ := reason.fields.get(); len(fields) == 0 {
+			if fields, _ := reason.fields(); len(fields) == 0 {
 				reason.Type = None
 			}
 		}
@@ -415,35 +403,26 @@ func (q *Queue[K]) Of(key K) []Reason {
 	return out
 }
 
-// make returns the reasons of r.
-func (r *pending) make() []Reason {
+// make returns the reasons of p.
+func (p *pending) make() []Reason {
 	reasons := []Reason{}
-	for i := range r.changes {
-		c := &r.changes[i]
+	for i := range p.changes {
+		c := &p.changes[i]
 		reason := Reason{
-			Collection: c.collection, Key: c.key, Type: c.typ(), Cause: c.cause, Events: c.events, Late: max(0, r.began.Sub(c.first)),
+			Collection: c.collection, Key: c.key, Type: c.typ(), Cause: c.cause, Events: c.events, Late: max(0, p.began.Sub(c.first)),
 		}
 		if reason.Type == Updated && c.kept {
-			reason.fields = &lazyFields{old: c.old, new: c.new}
+			old, new := c.old, c.new
+			reason.fields = sync.OnceValues(func() ([]Field, bool) { return Fields(old, new) })
 		}
 		reasons = append(reasons, reason)
 	}
-	requeue := func(why Requeue, since time.Time, with Reason) {
-		if !since.IsZero() {
-			with.Requeue, with.Late = why, max(0, r.began.Sub(since))
-			reasons = append(reasons, with)
+	for _, r := range p.additions {
+		reason := Reason{Requeue: r.why, Events: r.objects, After: r.after, Err: r.err}
+		if !r.at.IsZero() {
+			reason.Late = max(0, p.began.Sub(r.at))
 		}
-	}
-	requeue(More, r.moreAt, Reason{Events: r.more})
-	requeue(Asked, r.asked, Reason{})
-	requeue(Delayed, r.due, Reason{After: r.after})
-	if r.err != nil {
-		requeue(Failed, r.limited, Reason{Err: r.err})
-	} else {
-		requeue(Limited, r.limited, Reason{})
-	}
-	if r.lost {
-		reasons = append(reasons, Reason{Requeue: Unknown})
+		reasons = append(reasons, reason)
 	}
 	return reasons
 }

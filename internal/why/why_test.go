@@ -88,13 +88,16 @@ func TestFields(t *testing.T) {
 			newThing("a", func(x *thing) { x.Spec.Parts = []part2{{"x", 1}, {"y", 1}, {"z", 1}} }),
 			newThing("a", func(x *thing) { x.Spec.Parts = []part2{{"w", 1}, {"z", 1}, {"y", 2}} }), []string{"spec.parts[w]", "spec.parts[x]", "spec.parts[y].n"},
 		},
-		"two of one name": {newThing("a", func(x *thing) { x.Spec.Parts = []part2{{"x", 1}, {"x", 1}} }), newThing("a", func(x *thing) { x.Spec.Parts = []part2{{"x", 1}, {"x", 2}} }), []string{"spec.parts[1].n"}},
-		"a map":           {newThing("a", func(x *thing) { x.Spec.Sizes = map[string]float64{"a.b": 1, "c": 2} }), newThing("a", func(x *thing) { x.Spec.Sizes = map[string]float64{"a.b": 2, "d": 2} }), []string{"spec.sizes.a.b", "spec.sizes.c", "spec.sizes.d"}},
-		"rings":           {ring, ring2, []string{}},
-		"untyped":         {untyped(map[string]any{"a": int64(1), "b": []any{map[string]any{"type": "Ready", "on": true}}}), untyped(map[string]any{"a": "1", "b": []any{map[string]any{"type": "Ready", "on": false}}}), []string{"spec.a", "spec.b[Ready].on"}},
-		"untyped, absent": {untyped(nil), untyped(map[string]any{"a": int64(1), "n": nil, "o": map[string]any{}}), []string{"spec.a"}},
-		"another type":    {newThing("a"), untyped(nil), []string{""}},
-		"no object":       {nil, newThing("a"), []string{}},
+		"two of one name":      {newThing("a", func(x *thing) { x.Spec.Parts = []part2{{"x", 1}, {"x", 1}} }), newThing("a", func(x *thing) { x.Spec.Parts = []part2{{"x", 1}, {"x", 2}} }), []string{"spec.parts[1].n"}},
+		"a map":                {newThing("a", func(x *thing) { x.Spec.Sizes = map[string]float64{"a.b": 1, "c": 2} }), newThing("a", func(x *thing) { x.Spec.Sizes = map[string]float64{"a.b": 2, "d": 2} }), []string{"spec.sizes.a.b", "spec.sizes.c", "spec.sizes.d"}},
+		"rings":                {ring, ring2, []string{}},
+		"an object that comes": {newThing("a"), newThing("a", func(x *thing) { x.Spec.At, x.Spec.Next = &at, newThing("b") }), []string{"spec.at", "spec.next.metadata.name", "spec.next.metadata.namespace", "spec.next.spec.memory", "spec.next.spec.port", "spec.next.spec.size"}},
+		"a list that comes":    {newThing("a"), newThing("a", func(x *thing) { x.Spec.Parts = []part2{{"x", 1}} }), []string{"spec.parts"}},
+		"an element, untyped":  {untyped(map[string]any{"b": []any{map[string]any{"name": "x"}, map[string]any{"name": "y"}}}), untyped(map[string]any{"b": []any{map[string]any{"name": "y"}}}), []string{"spec.b[x]"}},
+		"untyped":              {untyped(map[string]any{"a": int64(1), "b": []any{map[string]any{"type": "Ready", "on": true}}}), untyped(map[string]any{"a": "1", "b": []any{map[string]any{"type": "Ready", "on": false}}}), []string{"spec.a", "spec.b[Ready].on"}},
+		"untyped, absent":      {untyped(nil), untyped(map[string]any{"a": int64(1), "n": nil, "o": map[string]any{}}), []string{"spec.a"}},
+		"another type":         {newThing("a"), untyped(nil), []string{"metadata.namespace", "spec.memory", "spec.port", "spec.size"}},
+		"no object":            {nil, newThing("a"), []string{}},
 		"of many fields, 8": {newThing("a"), newThing("a", func(x *thing) {
 			x.Labels = map[string]string{"1": "", "2": "", "3": "", "4": "", "5": "", "6": "", "7": "", "8": "", "9": ""}
 		}), []string{"metadata.labels.1", "metadata.labels.2", "metadata.labels.3", "metadata.labels.4", "metadata.labels.5", "metadata.labels.6", "metadata.labels.7", "metadata.labels.8", "…"}},
@@ -107,7 +110,8 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// The writer of a field is the last one of those that manage it, and rather one that has just written.
+// The writer of a field is the last one of those that manage it, and rather one that has just
+// written.
 func TestWriter(t *testing.T) {
 	entry := func(manager, fields string, second int64) metav1.ManagedFieldsEntry {
 		at := metav1.Unix(second, 0)
@@ -125,7 +129,7 @@ func TestWriter(t *testing.T) {
 		"of the whole":          {nil, []metav1.ManagedFieldsEntry{entry("a", whole, 1)}, nil, "a"},
 		"the last":              {nil, []metav1.ManagedFieldsEntry{entry("a", size, 1), entry("b", size, 3), entry("c", size, 2)}, nil, "b"},
 		"who has just written":  {[]metav1.ManagedFieldsEntry{entry("a", size, 3)}, []metav1.ManagedFieldsEntry{entry("a", size, 3), entry("b", size, 3)}, nil, "b"},
-		"no JSON":               {nil, []metav1.ManagedFieldsEntry{entry("a", "{", 1)}, nil, ""},
+		"no fields":             {nil, []metav1.ManagedFieldsEntry{entry("a", "[]", 1)}, nil, ""},
 		"a label with dots":     {nil, []metav1.ManagedFieldsEntry{entry("a", size, 1), entry("b", label, 1)}, func(x *thing) { x.Labels = map[string]string{"a.b/c": "1"} }, "b"},
 		"who has taken it away": {[]metav1.ManagedFieldsEntry{entry("a", size, 1)}, []metav1.ManagedFieldsEntry{entry("a", size, 1), entry("b", `{"f:metadata":{}}`, 2)}, nil, "a"},
 	} {
@@ -325,8 +329,8 @@ func TestOff(t *testing.T) {
 	}
 }
 
-// A handler of an event is a goroutine: calls at the same time do not mix, and one that has panicked,
-// or has ended, is over.
+// A handler of an event is a goroutine: calls at the same time do not mix, and one that has
+// panicked, or has ended, is over.
 func TestCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New[string](false)

@@ -22,9 +22,9 @@ func entriesOf(obj any) entries {
 	return nil
 }
 
-// writer returns the manager that has written what is at path: of those that manage it the last one,
-// and rather one whose entry is not in before. Nobody manages a field that is gone: that is then the
-// last of those whose entries are new.
+// writer returns the manager that has written what is at path: of those that manage it the last
+// one, and rather one whose entry is not in before. Nobody manages a field that is gone: that is
+// then the last of those whose entries are new.
 func (es entries) writer(path []step, before entries) string {
 	var best, gone *metav1.ManagedFieldsEntry
 	later := func(e, than *metav1.ManagedFieldsEntry) bool {

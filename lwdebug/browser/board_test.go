@@ -103,8 +103,8 @@ func (s slowSource) Watch(ctx context.Context, o metav1.ListOptions, yield func(
 	}
 }
 
-// All widths and colours of the page of a program in which informers sync, fail, lag and hang, graphs
-// hang, and controllers run in loops.
+// All widths and colours of the page of a program in which informers sync, fail, lag and hang,
+// graphs hang, and controllers run in loops.
 func TestPage(t *testing.T) {
 	browser := start(t)
 	s := newScene(t)
@@ -282,7 +282,8 @@ func TestScreenshots(t *testing.T) {
 	}
 }
 
-// fewer returns the picture with n of its most frequent colours, and the nearest of these for others.
+// fewer returns the picture with n of its most frequent colours, and the nearest of these for
+// others.
 func fewer(picture image.Image, n int) *image.Paletted {
 	counts := map[color.RGBA]int{}
 	b := picture.Bounds()

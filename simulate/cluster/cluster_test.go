@@ -233,7 +233,8 @@ func TestSets(t *testing.T) {
 	})
 }
 
-// Webhooks change and refuse writes, also those of actors, which try again when the webhook allows it.
+// Webhooks change and refuse writes, also those of actors, which try again when the webhook allows
+// it.
 func TestAdmit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		open := false

@@ -14,9 +14,9 @@ import (
 	"github.com/go-lw/lw/lwtest"
 )
 
-// Jobs are the Job controller, with its two modes of completion, suspension, the back-off limit and the
-// conditions that come before and after the end of the Pods. It knows no Pod failure policy, no limits
-// by index, and no finalizers of Pods.
+// Jobs are the Job controller, with its two modes of completion, suspension, the back-off limit and
+// the conditions that come before and after the end of the Pods. It knows no Pod failure policy, no
+// limits by index, and no finalizers of Pods.
 func Jobs(_ context.Context, s *lwtest.Server) (did string, err error) {
 	for _, job := range all[*batchv1.Job](s, "jobs") {
 		if job.Spec.ManagedBy != nil && *job.Spec.ManagedBy != batchv1.JobControllerName {

@@ -19,9 +19,9 @@ import (
 	"github.com/go-lw/lw/lwtest"
 )
 
-// Fate is the annotation that says what becomes of a Pod, if a template or a test has set it: its value
-// is one of the phases. A Pod that is to be Pending is never started, one that is Running never ends.
-// Without it a Pod whose owner is a Job succeeds, and all others run.
+// Fate is the annotation that says what becomes of a Pod, if a template or a test has set it: its
+// value is one of the phases. A Pod that is to be Pending is never started, one that is Running
+// never ends. Without it a Pod whose owner is a Job succeeds, and all others run.
 const Fate = "simulate.lw/fate"
 
 // runs is how long a Pod runs that ends.
@@ -32,8 +32,8 @@ func all[T lw.Object](s *lwtest.Server, plural string) []T {
 	return slices.Collect(lwtest.Objects[T](s, plural).All())
 }
 
-// update writes an object and says what it is now. That somebody else has refused it, as a webhook may,
-// is no error of an actor: it tries again when something has changed.
+// update writes an object and says what it is now. That somebody else has refused it, as a webhook
+// may, is no error of an actor: it tries again when something has changed.
 func update[T lw.Object](s *lwtest.Server, plural string, obj T, did string) (string, error) {
 	_, err := lwtest.Objects[T](s, plural).Update(obj)
 	return done(did, err)
@@ -62,9 +62,9 @@ func suffix(words ...any) string {
 	return string(b)
 }
 
-// Pods are the scheduler and the kubelets. A Pod is put on the first node that has its labels, or on
-// "node" if there are no nodes; waits for its volume claims; runs; becomes ready; ends as its [Fate]
-// says; and is gone after its deletion as soon as a kubelet sees that.
+// Pods are the scheduler and the kubelets. A Pod is put on the first node that has its labels, or
+// on "node" if there are no nodes; waits for its volume claims; runs; becomes ready; ends as its
+// [Fate] says; and is gone after its deletion as soon as a kubelet sees that.
 func Pods(_ context.Context, s *lwtest.Server) (did string, err error) {
 	pods := lwtest.Objects[*corev1.Pod](s, "pods")
 	for _, pod := range all[*corev1.Pod](s, "pods") {
@@ -118,8 +118,8 @@ func Pods(_ context.Context, s *lwtest.Server) (did string, err error) {
 	return "", nil
 }
 
-// stem returns the name of a Pod without what was generated of it, so that its address is the same in
-// each history.
+// stem returns the name of a Pod without what was generated of it, so that its address is the same
+// in each history.
 func stem(pod *corev1.Pod) string {
 	if i := strings.LastIndexByte(pod.Name, '-'); i > 0 && (ownedBy(pod, "Job") || ownedBy(pod, "ReplicaSet")) {
 		return pod.Name[:i]

@@ -1,7 +1,10 @@
-// Package cluster has small models of what a cluster does beside a controller: the built-in kinds with
-// the defaults that a server fills in, and actors such as the Job controller and the kubelets. An actor
-// makes one write at a time. What it does depends on the objects of the server and on the time alone.
+// Package cluster has small models of what a cluster does beside a controller: the built-in kinds
+// with the defaults that a server fills in, and actors such as the Job controller and the kubelets.
+// An actor makes one write at a time. What it does depends on the objects of the server and on the
+// time alone.
 package cluster
+
+//lint:file-ignore SA1019 Servers and controllers still have Endpoints.
 
 import (
 	"context"
@@ -25,8 +28,8 @@ import (
 	"github.com/go-lw/lw/lwtest"
 )
 
-// Resources returns the built-in kinds that controllers use, with the defaults of a real server as far
-// as controllers look at them. A server needs Resources of its own.
+// Resources returns the built-in kinds that controllers use, with the defaults of a real server as
+// far as controllers look at them. A server needs Resources of its own.
 func Resources() []lwtest.Resource {
 	all := []lwtest.Resource{
 		{Plural: "pods", Kind: "Pod", Status: true, Grace: true, Type: &corev1.Pod{}, Fields: []string{"spec.nodeName", "spec.schedulerName", "status.phase"}},
@@ -41,12 +44,15 @@ func Resources() []lwtest.Resource {
 		{Plural: "persistentvolumeclaims", Kind: "PersistentVolumeClaim", Status: true, Type: &corev1.PersistentVolumeClaim{}},
 		{Plural: "persistentvolumes", Kind: "PersistentVolume", Cluster: true, Status: true, Type: &corev1.PersistentVolume{}},
 		{Plural: "resourcequotas", Kind: "ResourceQuota", Status: true, Type: &corev1.ResourceQuota{}},
+		{Plural: "limitranges", Kind: "LimitRange", Type: &corev1.LimitRange{}},
+		{Plural: "podtemplates", Kind: "PodTemplate", Type: &corev1.PodTemplate{}},
+		{Plural: "replicationcontrollers", Kind: "ReplicationController", Status: true, Scale: true, Type: &corev1.ReplicationController{}},
 		{Group: "apps", Plural: "deployments", Kind: "Deployment", Status: true, Scale: true, Type: &appsv1.Deployment{}},
 		{Group: "apps", Plural: "replicasets", Kind: "ReplicaSet", Status: true, Scale: true, Type: &appsv1.ReplicaSet{}},
 		{Group: "apps", Plural: "statefulsets", Kind: "StatefulSet", Status: true, Scale: true, Type: &appsv1.StatefulSet{}},
 		{Group: "apps", Plural: "daemonsets", Kind: "DaemonSet", Status: true, Type: &appsv1.DaemonSet{}},
 		{Group: "apps", Plural: "controllerrevisions", Kind: "ControllerRevision", Type: &appsv1.ControllerRevision{}},
-		{Group: "batch", Plural: "jobs", Kind: "Job", Status: true, Type: &batchv1.Job{}},
+		{Group: "batch", Plural: "jobs", Kind: "Job", Status: true, Type: &batchv1.Job{}, Fields: []string{"status.successful"}},
 		{Group: "batch", Plural: "cronjobs", Kind: "CronJob", Status: true, Type: &batchv1.CronJob{}},
 		{Group: "coordination.k8s.io", Plural: "leases", Kind: "Lease", Type: &coordinationv1.Lease{}},
 		{Group: "discovery.k8s.io", Plural: "endpointslices", Kind: "EndpointSlice", Type: &discoveryv1.EndpointSlice{}},
@@ -61,6 +67,7 @@ func Resources() []lwtest.Resource {
 		{Group: "rbac.authorization.k8s.io", Plural: "clusterrolebindings", Kind: "ClusterRoleBinding", Cluster: true, Type: &rbacv1.ClusterRoleBinding{}},
 		{Group: "scheduling.k8s.io", Plural: "priorityclasses", Kind: "PriorityClass", Cluster: true, Type: &schedulingv1.PriorityClass{}},
 		{Group: "storage.k8s.io", Plural: "storageclasses", Kind: "StorageClass", Cluster: true, Type: &storagev1.StorageClass{}},
+		{Group: "storage.k8s.io", Plural: "volumeattachments", Kind: "VolumeAttachment", Cluster: true, Status: true, Type: &storagev1.VolumeAttachment{}},
 	}
 	jobs := 0
 	for i := range all {
@@ -92,8 +99,8 @@ type Admission struct {
 	Object            runtime.Object
 }
 
-// Admit returns resources that admit their writes by webhooks: the defaults of the schema come before
-// and after those of the webhooks, and the validation of the schema before theirs.
+// Admit returns resources that admit their writes by webhooks: the defaults of the schema come
+// before and after those of the webhooks, and the validation of the schema before theirs.
 func Admit(resources []lwtest.Resource, hooks ...Admission) []lwtest.Resource {
 	out := append([]lwtest.Resource(nil), resources...)
 	for i := range out {
@@ -112,19 +119,8 @@ func (hook Admission) defaults(schema admit) admit {
 	if hook.Default == nil {
 		return schema
 	}
-	return func(ctx context.Context, a lwtest.Admission) error {
-		if schema != nil {
-			if err := schema(ctx, a); err != nil {
-				return err
-			}
-		}
-		if a.Subresource != hook.Subresource {
-			return nil
-		}
-		typed, err := hook.typed(a)
-		if err == nil {
-			err = hook.Default(ctx, typed)
-		}
+	return hook.after(schema, func(ctx context.Context, a, typed lwtest.Admission) error {
+		err := hook.Default(ctx, typed)
 		if err == nil && hook.Object != nil {
 			err = convert(typed.Object, a.Object)
 		}
@@ -132,13 +128,19 @@ func (hook Admission) defaults(schema admit) admit {
 			err = schema(ctx, a)
 		}
 		return err
-	}
+	})
 }
 
 func (hook Admission) validate(schema admit) admit {
 	if hook.Validate == nil {
 		return schema
 	}
+	return hook.after(schema, func(ctx context.Context, _, typed lwtest.Admission) error { return hook.Validate(ctx, typed) })
+}
+
+// after calls schema, if there is one, and then do, with the objects of the hook's type beside
+// those that are stored.
+func (hook Admission) after(schema admit, do func(ctx context.Context, a, typed lwtest.Admission) error) admit {
 	return func(ctx context.Context, a lwtest.Admission) error {
 		if schema != nil {
 			if err := schema(ctx, a); err != nil {
@@ -152,7 +154,7 @@ func (hook Admission) validate(schema admit) admit {
 		if err != nil {
 			return err
 		}
-		return hook.Validate(ctx, typed)
+		return do(ctx, a, typed)
 	}
 }
 

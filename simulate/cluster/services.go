@@ -1,5 +1,7 @@
 package cluster
 
+//lint:file-ignore SA1019 Servers and controllers still have Endpoints.
+
 import (
 	"context"
 	"fmt"
@@ -14,8 +16,8 @@ import (
 	"github.com/go-lw/lw/lwtest"
 )
 
-// Endpoints keep one Endpoints and one EndpointSlice for each Service with a selector: the addresses of
-// its Pods that run, and which of them are ready.
+// Endpoints keep one Endpoints and one EndpointSlice for each Service with a selector: the
+// addresses of its Pods that run, and which of them are ready.
 func Endpoints(_ context.Context, s *lwtest.Server) (string, error) {
 	for _, svc := range all[*corev1.Service](s, "services") {
 		if len(svc.Spec.Selector) == 0 || svc.DeletionTimestamp != nil {

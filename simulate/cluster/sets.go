@@ -69,8 +69,8 @@ func ReplicaSets(_ context.Context, s *lwtest.Server) (string, error) {
 	return "", nil
 }
 
-// Deployments keep one ReplicaSet for each template, and move the replicas to the newest: it grows by one,
-// and when it is ready, the others shrink. Old ones stay without replicas.
+// Deployments keep one ReplicaSet for each template, and move the replicas to the newest: it grows
+// by one, and when it is ready, the others shrink. Old ones stay without replicas.
 func Deployments(_ context.Context, s *lwtest.Server) (string, error) {
 	for _, d := range all[*appsv1.Deployment](s, "deployments") {
 		if d.DeletionTimestamp != nil || d.Spec.Paused {
@@ -167,9 +167,9 @@ func deploymentCondition(st *appsv1.DeploymentStatus, t appsv1.DeploymentConditi
 	st.Conditions = append(st.Conditions, c)
 }
 
-// StatefulSets make their Pods in order, each when the one before it is ready, and delete them in the
-// other order; their claims stay. A new template replaces Pods from the last to the partition. Each
-// template has a ControllerRevision.
+// StatefulSets make their Pods in order, each when the one before it is ready, and delete them in
+// the other order; their claims stay. A new template replaces Pods from the last to the partition.
+// Each template has a ControllerRevision.
 func StatefulSets(_ context.Context, s *lwtest.Server) (string, error) {
 	for _, set := range all[*appsv1.StatefulSet](s, "statefulsets") {
 		if set.DeletionTimestamp != nil {

@@ -1,7 +1,7 @@
-// Package crd makes the resources of a [lwtest.Server] of a project's own CustomResourceDefinitions:
-// their defaults, pruning, validation and CEL rules, their lists, subresources and versions. The rules
-// are read by the packages that kube-apiserver reads them with, within the process and without a
-// goroutine, so they work in a synctest bubble.
+// Package crd makes the resources of a [lwtest.Server] of a project's own
+// CustomResourceDefinitions: their defaults, pruning, validation and CEL rules, their lists,
+// subresources and versions. The rules are read by the packages that kube-apiserver reads them
+// with, within the process and without a goroutine, so they work in a synctest bubble.
 package crd
 
 import (
@@ -26,12 +26,12 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
-// Load returns the CustomResourceDefinitions in the YAML and JSON files of a folder and of those within
-// it, in the order of the names of the files. Documents of other kinds are left out. It fails if a file
-// cannot be read, if a server would refuse a definition, and if there is none.
+// Load returns the CustomResourceDefinitions in the YAML and JSON files of a folder and of those
+// within it, in the order of the names of the files. Documents of other kinds are left out. It
+// fails if a file cannot be read, if a server would refuse a definition, and if there is none.
 //
-// What was read once is kept in the user's cache, since much of the time of a short test would go into
-// YAML.
+// What was read once is kept in the user's cache, since much of the time of a short test would go
+// into YAML.
 func Load(files fs.FS) ([]*Definition, error) {
 	names, contents, err := read(files)
 	if err != nil {

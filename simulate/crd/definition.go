@@ -50,9 +50,9 @@ type checks struct {
 	rules          *cel.Validator // nil: there are none
 }
 
-// definition returns the Definition of a CustomResourceDefinition that was checked. The versions differ
-// by their schemas alone, as with the strategy None: a project's own conversion is for the Convert of
-// the Resource.
+// definition returns the Definition of a CustomResourceDefinition that was checked. The versions
+// differ by their schemas alone, as with the strategy None: a project's own conversion is for the
+// Convert of the Resource.
 func definition(crd *apiextensionsv1.CustomResourceDefinition) (*Definition, error) {
 	internal := &apiextensions.CustomResourceDefinition{}
 	if err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(crd, internal, nil); err != nil {
@@ -149,8 +149,8 @@ func (d *Definition) defaults(_ context.Context, a lwtest.Admission) error {
 	return err
 }
 
-// validate checks an object against the schema and its CEL rules. What an update leaves as it was may
-// stay wrong, as on a server. The metadata of objects within objects is not looked at.
+// validate checks an object against the schema and its CEL rules. What an update leaves as it was
+// may stay wrong, as on a server. The metadata of objects within objects is not looked at.
 func (d *Definition) validate(ctx context.Context, a lwtest.Admission) error {
 	if a.Verb == lwtest.Delete {
 		return nil

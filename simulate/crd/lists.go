@@ -6,16 +6,12 @@ import (
 	"github.com/go-lw/lw/simulate/internal/shape"
 )
 
-// shapeOf returns what a schema says of lists and times; nil: nothing.
+// shapeOf returns what a schema says of lists; nil: nothing.
 func shapeOf(s *structural.Structural) *shape.Shape {
 	if s == nil {
 		return nil
 	}
 	out := &shape.Shape{}
-	if v := s.ValueValidation; v != nil && s.Type == "string" && v.Format == "date-time" {
-		out.Time = true
-		return out
-	}
 	known := false
 	for name, p := range s.Properties {
 		if inner := shapeOf(&p); inner != nil {
@@ -32,9 +28,23 @@ func shapeOf(s *structural.Structural) *shape.Shape {
 	}
 	if t := s.XListType; t != nil && (*t == "set" || *t == "map") {
 		out.Set, out.Keys, known = true, s.XListMapKeys, true
+	} else if t == nil && conditions(s.Items) {
+		out.Set, out.Keys, known = true, []string{"type"}, true
 	}
 	if !known && out.Elem == nil {
 		return nil
 	}
 	return out
+}
+
+// conditions reports whether these are the items of a list of conditions: the conventions of the
+// API make it a map, also where a schema is older than list types.
+func conditions(s *structural.Structural) bool {
+	if s == nil {
+		return false
+	}
+	_, kind := s.Properties["type"]
+	_, status := s.Properties["status"]
+	_, since := s.Properties["lastTransitionTime"]
+	return kind && status && since
 }

@@ -35,7 +35,8 @@ func mustBeBehind(t *testing.T, s lw.Status, by string, count uint64, sum, half,
 }
 
 // TestBehindTold: a told version that the watch reaches later is a measurement, and only the first
-// time that it does; not one that is passed, overwritten, listed, or of a deletion nobody knows when.
+// time that it does; not one that is passed, overwritten, listed, or of a deletion nobody knows
+// when.
 func TestBehindTold(t *testing.T) {
 	for _, tt := range []struct {
 		name, script string
@@ -66,8 +67,8 @@ func TestBehindTold(t *testing.T) {
 	}
 }
 
-// TestBehindAsked: what CatchUp asks for is a measurement, one for each question. Of three that ask at
-// once the later two share one, which comes 100 ms after the first.
+// TestBehindAsked: what CatchUp asks for is a measurement, one for each question. Of three that ask
+// at once the later two share one, which comes 100 ms after the first.
 func TestBehindAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := dictate(t, false, nil)
@@ -78,6 +79,7 @@ func TestBehindAsked(t *testing.T) {
 				_, err := d.inf.CatchUp(t.Context())
 				caught <- err
 			}()
+			synctest.Wait()
 		}
 		d.run(t, "sleep 4s, M a@12")
 		for range 3 {
@@ -93,7 +95,8 @@ func TestBehindAsked(t *testing.T) {
 	})
 }
 
-// TestBehindWritten: the managed fields say when an object was written, by a clock that is not ours.
+// TestBehindWritten: the managed fields say when an object was written, by a clock that is not
+// ours.
 func TestBehindWritten(t *testing.T) {
 	t.Run("typed", func(t *testing.T) {
 		behindWritten(t, func(name, version string, at ...time.Time) *metav1.PartialObjectMetadata {

@@ -3,8 +3,8 @@
 //	go run ./cmd/programs [names]
 //
 // Each file of bench/programs is a program: its module, which comes from the module proxy, its main
-// package, the packages whose tests make informers, and what they need. The baseline is the untouched
-// module with its own versions.
+// package, the packages whose tests make informers, and what they need. The baseline is the
+// untouched module with its own versions.
 package main
 
 import (

@@ -78,8 +78,8 @@ func says(obj any, err error, paths ...string) string {
 	return strings.Join(out, " ")
 }
 
-// The typed, dynamic, metadata and scale clients, and apply configurations, get what a cluster gives
-// them, in protobuf and in JSON.
+// The typed, dynamic, metadata and scale clients, and apply configurations, get what a cluster
+// gives them, in protobuf and in JSON.
 func TestClients(t *testing.T) {
 	for _, contentType := range []string{"", "application/json", "application/vnd.kubernetes.protobuf"} {
 		t.Run(contentType, func(t *testing.T) { clients(t, contentType) })

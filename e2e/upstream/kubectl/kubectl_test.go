@@ -20,6 +20,7 @@ import (
 	"k8s.io/kubectl/pkg/cmd"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/history"
 	"github.com/go-lw/lw/serve"
 )
 
@@ -28,6 +29,7 @@ const asKubectl = "LW_TEST_IS_KUBECTL"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asKubectl) == "" {
+		history.FromOne = true // TestRead names versions
 		os.Exit(m.Run())
 	}
 	if err := cmd.NewDefaultKubectlCommand().Execute(); err != nil {

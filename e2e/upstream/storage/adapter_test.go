@@ -42,11 +42,11 @@ func init() {
 	}
 }
 
-// A store is a storage.Interface of pods whose requests, reads and writes, are requests by HTTP to
-// what package serve serves: a Memory, or a relay of it.
+// A store is a storage.Interface of pods. Its reads are requests by HTTP to what package serve
+// serves: a Memory, or a relay of it. Its writes are the Memory's own: what is above a store, such
+// as UIDs that clients may not choose, is no matter of these tests.
 type store struct {
 	memory  *lw.Memory[*examplev1.Pod]
-	writes  rest.Interface // of the Memory
 	reads   rest.Interface // of the last relay, or of the Memory
 	setting setting
 	restart []func() // of the relays, from the Memory on
@@ -74,7 +74,6 @@ func newStore(t *testing.T, s setting) *store {
 	url := serveOn(t, s, func(ctx context.Context, h *serve.Handler) error {
 		return serve.ServeMemory(ctx, h, out.memory, podsAs[*examplev1.Pod](s))
 	})
-	out.writes = client(t, url)
 	for range s.relays {
 		src := serve.Raw(url+"/apis/example.apiserver.k8s.io/v1/pods", nil)
 		url = serveOn(t, s, func(ctx context.Context, h *serve.Handler) error {
@@ -92,6 +91,9 @@ func newStore(t *testing.T, s setting) *store {
 		})
 	}
 	out.reads = client(t, url)
+	if _, err := out.GetCurrentResourceVersion(t.Context()); err != nil { // then each relay has the history from here on
+		t.Fatal(err)
+	}
 	return out
 }
 
@@ -224,6 +226,12 @@ func (s *store) split(key string) (namespace, name string) {
 	return parts[0], ""
 }
 
+// named returns the key of an object as the Memory has it.
+func (s *store) named(key string) lw.Key {
+	namespace, name := s.split(key)
+	return lw.Key{Namespace: namespace, Name: name}
+}
+
 // of names the object of a key in a request.
 func (s *store) of(r *rest.Request, key string) *rest.Request {
 	namespace, name := s.split(key)
@@ -306,8 +314,10 @@ func (s *store) Create(ctx context.Context, key string, obj, out runtime.Object,
 	if pod.UID == "" {
 		pod.UID = types.UID(madeUID + strconv.FormatUint(s.made.Add(1), 10))
 	}
-	got := &examplev1.Pod{}
-	err = s.writes.Post().NamespaceIfScoped(pod.Namespace, !s.setting.cluster).Resource("pods").Body(pod).Do(ctx).Into(got)
+	got, err := s.memory.Create(ctx, pod)
+	if err == nil {
+		err = s.shown(ctx, got.ResourceVersion)
+	}
 	if err != nil || out == nil {
 		return storageError(key, err)
 	}
@@ -316,11 +326,9 @@ func (s *store) Create(ctx context.Context, key string, obj, out runtime.Object,
 
 // current returns the object of a key, as it was received and as the tests have it.
 func (s *store) current(ctx context.Context, key string) (*examplev1.Pod, *example.Pod, error) {
-	got, pod := &examplev1.Pod{}, &example.Pod{}
-	if _, name := s.split(key); name == "" {
-		return nil, nil, storage.NewKeyNotFoundError(key, 0)
-	}
-	if err := s.of(s.writes.Get(), key).Do(ctx).Into(got); err != nil {
+	pod := &example.Pod{}
+	got, err := s.memory.Get(ctx, s.named(key))
+	if err != nil {
 		return nil, nil, storageError(key, err)
 	}
 	return got, pod, internal(got.DeepCopy(), pod)
@@ -338,16 +346,16 @@ func (s *store) Delete(ctx context.Context, key string, out runtime.Object, pre 
 		if err != nil {
 			return err
 		}
-		opts := &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &got.ResourceVersion}}
-		switch err = s.of(s.writes.Delete(), key).Body(opts).Do(ctx).Error(); {
+		gone, err := s.memory.Delete(ctx, s.named(key), got.ResourceVersion)
+		switch {
 		case apierrors.IsConflict(err):
 			continue
 		case err != nil:
 			return storageError(key, err)
 		}
-		pod.ResourceVersion = s.memory.ResourceVersion() // the answer does not say the version of the deletion
+		pod.ResourceVersion = gone
 		pod.DeepCopyInto(out.(*example.Pod))
-		return nil
+		return s.shown(ctx, gone)
 	}
 }
 
@@ -383,16 +391,27 @@ func (s *store) GuaranteedUpdate(ctx context.Context, key string, out runtime.Ob
 			return err
 		}
 		put.ResourceVersion, put.UID = got.ResourceVersion, got.UID
-		stored := &examplev1.Pod{}
-		err = s.of(s.writes.Put(), key).Body(put).Do(ctx).Into(stored)
+		put.Namespace, put.Name = s.split(key) // some tests have objects without a namespace
+		stored, err := s.memory.Update(ctx, put)
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 			continue
+		}
+		if err == nil {
+			err = s.shown(ctx, stored.ResourceVersion)
 		}
 		if err != nil {
 			return err
 		}
 		return internal(stored, out)
 	}
+}
+
+// shown waits until the last relay has a write: so it gets each alone, as from clients.
+func (s *store) shown(ctx context.Context, version string) error {
+	if s.setting.relays == 0 {
+		return nil
+	}
+	return s.reads.Get().Resource("pods").Param("resourceVersion", version).Param("limit", "1").Do(ctx).Error()
 }
 
 func (s *store) Get(ctx context.Context, key string, opts storage.GetOptions, out runtime.Object) error {

@@ -21,6 +21,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apiserver/pkg/storage"
 	storagetesting "k8s.io/apiserver/pkg/storage/testing"
+
+	"github.com/go-lw/lw/internal/history"
 )
 
 type suite func(ctx context.Context, t *testing.T, s *store)
@@ -140,6 +142,7 @@ const differences = "^TestStorage$/^RunTestList$/relays/" +
 	"(_with_current_resource_version_and_match=NotOlderThan)?$"
 
 func TestMain(m *testing.M) {
+	history.FromOne = true // some tests name versions
 	flag.Parse()
 	if skip := flag.Lookup("test.skip"); skip.Value.String() == "" {
 		if err := skip.Value.Set(differences); err != nil {

@@ -62,7 +62,8 @@ func count() ([]row, error) {
 	if err != nil {
 		return nil, fmt.Errorf("git ls-files: %w", err)
 	}
-	var lines, product, tools, words, pages, performance, modules int
+	var lines, longest, product, tools, words, pages, performance, modules int
+	root := map[string]bool{}
 	for _, file := range strings.Fields(string(list)) {
 		text, err := os.ReadFile(file)
 		if os.IsNotExist(err) {
@@ -71,12 +72,14 @@ func count() ([]row, error) {
 		if err != nil {
 			return nil, err
 		}
+		entry, _, _ := strings.Cut(file, "/")
+		root[entry] = true
 		switch base := filepath.Base(file); {
 		case base == "go.mod":
 			modules++
 		case filepath.Ext(file) == ".go":
 			n := bytes.Count(text, []byte("\n"))
-			lines += n
+			lines, longest = lines+n, max(longest, n)
 			if ofTests(file) {
 				break
 			}
@@ -106,6 +109,8 @@ func count() ([]row, error) {
 		{"pages, with CONTRIBUTING.md", pages, limits.pages},
 		{"words of docs/performance.md", performance, limits.performance},
 		{"modules", modules, limits.modules},
+		{"entries of the root folder", len(root), limits.root},
+		{"lines of the longest Go file", longest, limits.longest},
 		{"exported names of package lw, with fields and methods", names, limits.names},
 	}, err
 }

@@ -156,6 +156,8 @@ var rootBugs = []bug{
 		{". hub.commitTold", `h.marks.fence = true`, ``}}},
 	{"tell: an event under a mark does not move the base", "TestTell", "./test/handlers", []edit{
 		{". markSet.settleLocked", `m.base = f.base`, `_ = f.base`}}},
+	{"tell: a deletion hides what comes up to the version of a lost history", "TestTell$", "./test/handlers", []edit{
+		{". hub.tell", `v != 0 && __`, `v != 0`}}},
 	{"tell: a lone bookmark passes a fence", "TestBookmarkStopsAtAFence", "", []edit{
 		{". hub.progress", `if h.marks.fence { return false }`, ``}}},
 	{"tell: the witness is what was told", "TestToldIsNoWitness", "", []edit{
@@ -164,4 +166,10 @@ var rootBugs = []bug{
 		{". Informer.ask", `inf.hub.endAsking()`, ``}}},
 	{"tell: a told version that comes is no measurement", "TestBehindTold", "./test/handlers", []edit{
 		{". informerTarget.plan", `f.since = m.since`, ``}}},
+	{"wanted: an older list undoes a read", "TestWanted$", "./test/source", []edit{
+		{". hub.layWantedLocked", `!newer && w.InList(unit)`, `(newer || !newer) && w.InList(unit)`}}},
+	{"wanted: an event that a read has is shown after it", "TestWanted", "./test/source", []edit{
+		{". wantedUnits.hidesLocked", `at <= w.told[unit].version`, `at == 0`}}},
+	{"wanted: what nobody wants any more stays", "TestWanted", "./test/source", []edit{
+		{". hub.drop", `w.Drop(units)`, ``}}},
 }

@@ -14,12 +14,20 @@
 package conform
 
 import (
+	"context"
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/go-lw/lw/internal/registry"
 )
 
 //go:embed requests.txt
@@ -27,9 +35,9 @@ var requests string
 
 // A Resource is what a server must serve for the table: example.io/v1 and, for pods, the core group.
 type Resource struct {
-	Plural, Kind  string
-	Cluster       bool
-	Status, Scale bool // the scale is that of spec.replicas, status.replicas and status.selector
+	Plural, Kind    string
+	Cluster, Status bool
+	Scale           *registry.Scale
 	// Typed says that the objects are Pods. All other kinds keep any field. An update of these must
 	// have a version.
 	Typed bool
@@ -37,17 +45,40 @@ type Resource struct {
 
 // Resources are those of the table.
 var Resources = []Resource{
-	{Plural: "widgets", Kind: "Widget", Status: true, Scale: true}, {Plural: "gadgets", Kind: "Gadget"},
-	{Plural: "crowns", Kind: "Crown", Cluster: true}, {Plural: "pods", Kind: "Pod", Typed: true},
+	{Plural: "widgets", Kind: "Widget", Status: true, Scale: &registry.Scale{Replicas: ".spec.replicas", StatusReplicas: ".status.replicas", Selector: ".status.selector"}},
+	{Plural: "gadgets", Kind: "Gadget"}, {Plural: "crowns", Kind: "Crown", Cluster: true}, {Plural: "pods", Kind: "Pod", Typed: true},
 }
+
+// A Pod is what the table needs of one.
+type Pod struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Spec              struct {
+		NodeName   string      `json:"nodeName,omitempty"`
+		Grace      *int64      `json:"terminationGracePeriodSeconds,omitempty"`
+		Containers []Container `json:"containers" patchStrategy:"merge" patchMergeKey:"name"`
+	} `json:"spec,omitempty"`
+	Status struct {
+		Phase string `json:"phase,omitempty"`
+	} `json:"status,omitempty"`
+}
+
+// A Container is one of a Pod.
+type Container struct {
+	Name  string `json:"name"`
+	Image string `json:"image,omitempty"`
+}
+
+// Marshal and Unmarshal have the server take protobuf, which here is JSON.
+func (p *Pod) Marshal() ([]byte, error)    { return json.Marshal(p) }
+func (p *Pod) Unmarshal(data []byte) error { return json.Unmarshal(data, p) }
 
 // A Case is one line.
 type Case struct {
-	Line    int
-	Text    string // the line
-	Section string
-	Own     bool // a real server answers otherwise
+	Own bool // a real server answers otherwise
 
+	line                            int
+	text                            string // the line
 	method, path, contentType, body string
 	codes, checks                   []string
 	reason, message                 string
@@ -68,7 +99,7 @@ func Sections() []Section {
 			out = append(out, Section{Name: strings.TrimPrefix(line, "## ")})
 		case line != "" && line[0] != '#':
 			s := &out[len(out)-1]
-			s.Cases = append(s.Cases, parse(line, i+1, s.Name))
+			s.Cases = append(s.Cases, parse(line, i+1))
 		}
 	}
 	return out
@@ -80,8 +111,8 @@ var formats = map[string]string{
 	"@json-patch": "application/json-patch+json", "@strategic": "application/strategic-merge-patch+json", "@apply": "application/apply-patch+yaml",
 }
 
-func parse(line string, number int, section string) Case {
-	c := Case{Line: number, Text: line, Section: section}
+func parse(line string, number int) Case {
+	c := Case{line: number, text: line}
 	line, c.Own = strings.CutPrefix(line, "lw: ")
 	request, want, _ := strings.Cut(line, " =>")
 	c.method, request, _ = strings.Cut(request, " ")
@@ -122,31 +153,75 @@ type Answer struct {
 	Warning string // the headers Warning, joined
 }
 
-// Play plays a section against a server, which do asks. namespace is empty, and of the section alone.
-// wrong is called for each answer that is not the expected one.
-func (s Section) Play(namespace string, do func(method, path, contentType, body string) (Answer, error), wrong func(c Case, why string)) {
+// A Server is where requests go.
+type Server struct {
+	Client *http.Client
+	URL    string
+}
+
+func (s Server) ask(ctx context.Context, method, path, contentType, body string) (Answer, error) {
+	req, err := http.NewRequestWithContext(ctx, method, s.URL+path, strings.NewReader(body))
+	if err != nil {
+		return Answer{}, err
+	}
+	req.Header.Set("Content-Type", contentType)
+	resp, err := s.Client.Do(req)
+	if err != nil {
+		return Answer{}, err
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	return Answer{resp.StatusCode, data, strings.Join(resp.Header["Warning"], "\n")}, err
+}
+
+// Play plays all sections against a server, but that of grace if there are no kubelets.
+func Play(t testing.TB, server Server, kubelets bool) {
+	played := 0
+	for _, s := range Sections() {
+		if s.Name != "grace" || kubelets {
+			s.Play(t, server, s.Namespace())
+			played += len(s.Cases)
+		}
+	}
+	if played < 390 {
+		t.Errorf("%d requests were made", played)
+	}
+}
+
+// Namespace is a name for the namespace of a section.
+func (s Section) Namespace() string { return strings.ReplaceAll(s.Name, " ", "-") }
+
+// Play plays a section against a server. namespace is empty, and of the section alone. It returns
+// how many answers are as expected.
+func (s Section) Play(t testing.TB, server Server, namespace string) (right int) {
 	vars := map[string]string{"NS": namespace}
 	for _, c := range s.Cases {
+		wrong := func(why string) { t.Errorf("requests.txt:%d: %s\n%s", c.line, c.text, why) }
 		expand := func(text string) string { return expand(text, vars) }
 		path := expand(c.path)
 		if !strings.HasPrefix(path, "/") {
 			path = root(path, namespace) + path
 		}
-		answer, err := do(c.method, path, c.contentType, expand(c.body))
+		answer, err := server.ask(t.Context(), c.method, path, c.contentType, expand(c.body))
 		if err != nil {
-			wrong(c, err.Error())
+			wrong(err.Error())
 			continue
 		}
 		var content any
 		_ = json.Unmarshal(answer.Body, &content) // an answer that is no JSON has no members
-		for _, why := range c.check(answer, content, expand) {
-			wrong(c, fmt.Sprintf("%s\n%d %s %s", why, answer.Code, answer.Body, answer.Warning))
+		unlike := c.check(answer, content, expand)
+		for _, why := range unlike {
+			wrong(fmt.Sprintf("%s\n%d %s %s", why, answer.Code, answer.Body, answer.Warning))
+		}
+		if len(unlike) == 0 {
+			right++
 		}
 		if version, ok := find(content, "metadata.resourceVersion"); ok && answer.Code < 300 {
 			vars["RV"] = version
 			vars["UID"], _ = find(content, "metadata.uid")
 		}
 	}
+	return right
 }
 
 func root(path, namespace string) string {

@@ -1,5 +1,5 @@
-// Programs runs the foreign controllers of testdata/programs: each in its faulty version, of which a
-// search must find the fault, and in the mended one, of which there must be no alarm.
+// Programs runs the foreign controllers of testdata/programs: each in its faulty version, of which
+// a search must find the fault, and in the mended one, of which there must be no alarm.
 //
 //	go run ./internal/programs -for 2m
 package main

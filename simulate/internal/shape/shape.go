@@ -1,79 +1,118 @@
-// Package shape compares objects by what their schemas say of them: it sorts the lists whose order
-// means nothing, and leaves out what differs from one run to the next.
+// Package shape compares objects by what their schemas say of them: an item of a list whose order
+// means nothing goes by its keys, and what differs from one run to the next is left out.
 package shape
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A Shape is what a schema says of a value, as far as a comparison needs it. A nil Shape says nothing.
+// A Shape is what a schema says of a value, as far as a comparison needs it. A nil Shape says
+// nothing.
 type Shape struct {
 	Fields map[string]*Shape // of an object
 	Elem   *Shape            // of the items of a list, and of the members of an object that Fields lack
 	Set    bool              // the list has no order
 	Keys   []string          // of a list without an order whose items are known by these members
-	Time   bool              // the value is a point in time
 }
 
-// Normalize returns the object as it is compared: without versions, UIDs, times and the managers of
-// fields, and with the lists that have no order sorted. It leaves obj as it is.
-func (s *Shape) Normalize(obj map[string]any) map[string]any {
-	out, _ := s.value(obj).(map[string]any)
-	if meta, ok := out["metadata"].(map[string]any); ok {
-		for _, name := range dropped {
-			delete(meta, name)
-		}
-		if _, marked := meta["deletionTimestamp"]; marked {
-			meta["deletionTimestamp"] = "set" // when does not matter, whether does
-		}
-		for _, name := range []string{"finalizers", "ownerReferences"} {
-			if list, ok := meta[name].([]any); ok {
-				meta[name] = sorted(list, nil)
+// Flatten returns the fields of an object by their paths, without those that only the server sets.
+// text returns what counts of a value.
+func (s *Shape) Flatten(obj map[string]any, text func(path, value string) string) map[string]string {
+	out := fields{text: text, of: map[string]string{}}
+	for name, v := range obj {
+		if m, ok := v.(map[string]any); ok && name == "metadata" {
+			m = maps.Clone(m)
+			for _, drop := range dropped {
+				delete(m, drop)
 			}
+			out.add(metadata, name, m)
+			continue
 		}
-		if owners, ok := meta["ownerReferences"].([]any); ok {
-			for i := range owners {
-				if owner, ok := owners[i].(map[string]any); ok {
-					delete(owner, "uid")
-				}
-			}
-			meta["ownerReferences"] = sorted(owners, nil)
-		}
+		out.add(s.member(name), name, v)
 	}
-	return out
+	return out.of
 }
 
-// dropped are the members of the metadata that only the server sets.
-var dropped = []string{"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink", "deletionGracePeriodSeconds"}
+// dropped are the members of the metadata that only the server sets, and those that it makes names
+// of.
+var dropped = []string{"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink", "deletionGracePeriodSeconds", "generateName"}
 
-func (s *Shape) value(v any) any {
+// metadata differs from its schema: the UIDs by which that knows owners are never those of another
+// run.
+var metadata = &Shape{Fields: map[string]*Shape{
+	"finalizers":      {Set: true},
+	"ownerReferences": {Set: true, Keys: []string{"kind", "name"}},
+}}
+
+// fields gathers those of an object.
+type fields struct {
+	text func(path, value string) string
+	of   map[string]string
+}
+
+func (f *fields) add(s *Shape, path string, v any) {
 	switch v := v.(type) {
 	case map[string]any:
-		out := make(map[string]any, len(v))
-		for name, member := range v {
-			inner := s.member(name)
-			if inner != nil && inner.Time {
-				continue
-			}
-			out[name] = inner.value(member)
+		if len(v) == 0 {
+			f.of[path] = "{}"
 		}
-		return out
+		for name, member := range v {
+			f.add(s.member(name), path+"."+name, member)
+		}
 	case []any:
-		out := make([]any, len(v))
-		for i := range v {
-			out[i] = s.member("").value(v[i])
+		if len(v) == 0 {
+			f.of[path] = "[]"
 		}
 		if s != nil && s.Set {
-			return sorted(out, s.Keys)
+			f.set(s, path, v)
+			return
 		}
-		return out
+		for i, item := range v {
+			f.add(s.member(""), fmt.Sprintf("%s[%d]", path, i), item)
+		}
+	default:
+		f.of[path] = f.text(path, fmt.Sprint(v))
 	}
-	return v
+}
+
+// set adds a list without an order. Items of one key go by what else they are.
+func (f *fields) set(s *Shape, path string, list []any) {
+	type item struct {
+		key, all string
+		value    any
+	}
+	items := make([]item, len(list))
+	for i, v := range list {
+		b, err := json.Marshal(v)
+		if err != nil {
+			panic(err) // it came from JSON
+		}
+		all := f.text(path, string(b))
+		key := all
+		if m, ok := v.(map[string]any); ok && len(s.Keys) > 0 {
+			key = ""
+			for _, name := range s.Keys {
+				key += " " + f.text(path, fmt.Sprint(m[name]))
+			}
+		} else if value, ok := v.(string); ok {
+			key = f.text(path, value)
+		}
+		items[i] = item{strings.TrimPrefix(key, " "), all, v}
+	}
+	slices.SortFunc(items, func(a, b item) int { return cmp.Or(strings.Compare(a.key, b.key), strings.Compare(a.all, b.all)) })
+	for i, item := range items {
+		at := path + "[" + item.key + "]"
+		if i > 0 && items[i-1].key == item.key {
+			at += fmt.Sprint("#", i)
+		}
+		f.add(s.member(""), at, item.value)
+	}
 }
 
 func (s *Shape) member(name string) *Shape {
@@ -86,56 +125,16 @@ func (s *Shape) member(name string) *Shape {
 	return s.Elem
 }
 
-// sorted sorts a list by the keys of its items, and by all of them where those are equal.
-func sorted(list []any, keys []string) []any {
-	type item struct {
-		key   string
-		value any
-	}
-	items := make([]item, len(list))
-	for i, v := range list {
-		var b strings.Builder
-		if m, ok := v.(map[string]any); ok {
-			for _, key := range keys {
-				b.Write(encoded(m[key]))
-				b.WriteByte(0)
-			}
-		}
-		b.Write(encoded(v))
-		items[i] = item{b.String(), v}
-	}
-	slices.SortStableFunc(items, func(a, b item) int { return strings.Compare(a.key, b.key) })
-	out := make([]any, len(list))
-	for i := range items {
-		out[i] = items[i].value
-	}
-	return out
-}
-
-// encoded returns the JSON of a value that came from JSON.
-func encoded(v any) []byte {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(err)
-	}
-	return b
-}
-
 // Of returns the Shape of a Go type by its tags: lists that a strategic merge patch merges have no
 // order. The tags are those of the types of k8s.io/api.
 func Of(t reflect.Type) *Shape { return of(t, nil) }
-
-var times = []reflect.Type{reflect.TypeFor[metav1.Time](), reflect.TypeFor[metav1.MicroTime]()}
 
 // of returns the Shape of a type within others, so that one that has itself is known once.
 func of(t reflect.Type, within []reflect.Type) *Shape {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	switch {
-	case slices.Contains(times, t):
-		return &Shape{Time: true}
-	case slices.Contains(within, t):
+	if slices.Contains(within, t) {
 		return nil
 	}
 	switch t.Kind() {

@@ -1,0 +1,63 @@
+package registry_test
+
+import (
+	"fmt"
+	"net/url"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	. "github.com/go-lw/lw/internal/registry"
+)
+
+// An object may stay for a while, which later requests make shorter and not longer.
+func TestGrace(t *testing.T) {
+	k := &Kind{Group: "example.io", Version: "v1", Plural: "things", Kind: "Thing", Grace: func(_ *Object, asked *int64) int64 {
+		if asked == nil {
+			return 30
+		}
+		return *asked
+	}}
+	m := newMemory(k)
+	if _, _, err := do(m, Request{Verb: Create, Body: []byte(`{"metadata":{"name":"a"}}`)}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		seconds, want string
+	}{{"", "30"}, {"60", "30"}, {"", "30"}, {"10", "10"}, {"-5", "1"}, {"0", "gone"}} {
+		query := url.Values{}
+		if c.seconds != "" {
+			query.Set("gracePeriodSeconds", c.seconds)
+		}
+		out, _, err := do(m, Request{Verb: Delete, Key: named("a"), Query: query})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := "gone"
+		if !out.Gone {
+			got = fmt.Sprint(*m.objects[named("a")].Meta.DeletionGracePeriodSeconds)
+		}
+		if got != c.want {
+			t.Errorf("asked for %q: %s, want %s", c.seconds, got, c.want)
+		}
+	}
+}
+
+// A grace period that is over is shortened to a second: somebody may still end the object.
+func TestGraceIsOver(t *testing.T) {
+	k := &Kind{Group: "example.io", Version: "v1", Plural: "things", Kind: "Thing", Grace: func(*Object, *int64) int64 { return -4 }}
+	m := newMemory(k)
+	past, thirty := metav1.NewTime(time.Now().Add(-time.Hour)), int64(30)
+	m.objects[named("a")] = &Object{Meta: metav1.ObjectMeta{Name: "a", Namespace: "ns", DeletionTimestamp: &past, DeletionGracePeriodSeconds: &thirty}, Body: []byte("{}")}
+	m.objects[named("b")] = &Object{Meta: metav1.ObjectMeta{Name: "b", Namespace: "ns"}, Body: []byte("{}")}
+	for _, name := range []string{"a", "b"} { // of b a negative number of seconds is wanted
+		if _, _, err := do(m, Request{Verb: Delete, Key: named(name), Query: url.Values{"gracePeriodSeconds": {"10"}}}); err != nil {
+			t.Fatal(err)
+		}
+		meta := m.objects[named(name)].Meta
+		if s := meta.DeletionGracePeriodSeconds; s == nil || *s != 1 || time.Since(meta.DeletionTimestamp.Time) > time.Minute {
+			t.Errorf("%s: %v", name, meta)
+		}
+	}
+}

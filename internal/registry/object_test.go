@@ -1,0 +1,180 @@
+package registry_test
+
+import (
+	"encoding/json"
+	"net/url"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	. "github.com/go-lw/lw/internal/registry"
+)
+
+// A typed object is what its type keeps, and its value is what the pieces say.
+func TestTypes(t *testing.T) {
+	bare, full := things(t), things(t)
+	bare.Type, full.Status = typeOf[*Bare](t), true
+	m := newMemory(bare)
+	body := `{"metadata":{"name":"a","labels":{"l":"1"},"uid":"forged"},"size":3,"odd":1}`
+	out, w, err := do(m, Request{Verb: Create, Body: []byte(body)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{`unknown field "metadata.labels"`, `unknown field "odd"`}, w.Warnings); diff != "" {
+		t.Errorf("warnings (-want +got):\n%s", diff)
+	}
+	if b := out.Object.Value.(*Bare); b.Size != 3 || b.Metadata.Name != "a" || b.Metadata.Namespace != "ns" || b.Metadata.UID == "forged" {
+		t.Errorf("the value is %+v", b)
+	}
+	_, _, err = do(m, Request{Verb: Create, Query: url.Values{"fieldValidation": {"Strict"}}, Body: []byte(`{"metadata":{"name":"b","creationTimestamp":null,"generation":1},"Size":3}`)})
+	if err == nil || !strings.Contains(err.Error(), `strict decoding error: unknown field "Size"`) {
+		t.Errorf("strict: %v", err)
+	}
+	if _, _, err := do(m, Request{Verb: Delete, Key: named("a"), Query: url.Values{"propagationPolicy": {"Foreground"}}}); err == nil || !strings.Contains(err.Error(), "keeps no deletionTimestamp") {
+		t.Errorf("a mark that is not kept: %v", err)
+	}
+
+	m = newMemory(full)
+	if out, _, err = do(m, Request{Verb: Create, Body: []byte(`{"metadata":{"name":"a"},"size":1,"status":"up"}`)}); err != nil || out.Object.Value.(*Full).Status != "" {
+		t.Errorf("created: %+v, %v", out.Object, err)
+	}
+	if out, _, err = do(m, Request{Verb: Patch, Subresource: SubStatus, Key: named("a"), ContentType: string(types.MergePatchType), Body: []byte(`{"size":9,"status":"up"}`)}); err != nil {
+		t.Fatal(err)
+	}
+	if f := out.Object.Value.(*Full); f.Status != "up" || f.Size != 1 || f.Kind != "" || f.Name != "a" {
+		t.Errorf("status: %+v", f)
+	}
+	if out, _, err = do(m, Request{Verb: Update, Key: named("a"), Body: []byte(`{"metadata":{"name":"a"},"tags":["x"],"status":"down"}`)}); err != nil {
+		t.Fatal(err)
+	}
+	if f := out.Object.Value.(*Full); f.Status != "up" || f.Size != 0 || f.Generation != 2 || !reflect.DeepEqual(f.Tags, []string{"x"}) {
+		t.Errorf("updated: %+v", f)
+	}
+	before := out.Object
+	// An update that says the same in other words changes nothing.
+	if out, _, err = do(m, Request{Verb: Update, Key: named("a"), Body: []byte(`{"tags":["x"],"size":0,"metadata":{"labels":{},"name":"a"}}`)}); err != nil || out.Object != before {
+		t.Errorf("nothing: %+v, %v", out.Object, err)
+	}
+}
+
+// An Odd object reads its names in any case, as encoding/json does.
+type Odd struct{ Bare }
+
+func (o *Odd) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, &o.Bare) }
+
+func (o *Odd) GetName() string { return o.Metadata.Name }
+
+func (o *Odd) GetNamespace() string { return o.Metadata.Namespace }
+
+// A type that decodes itself cannot be led to another name than that of the request.
+func TestNamesInAnyCase(t *testing.T) {
+	k := things(t)
+	k.Type = typeOf[*Odd](t)
+	m := newMemory(k)
+	for body, want := range map[string]string{
+		`{"metadata":{"name":"a"},"size":1}`:                                       "201",
+		`{"metadata":{"name":"b"},"Metadata":{"namespace":"other"},"size":1}`:      "400",
+		`{"metadata":{"name":"c","namespace":"ns"},"metaData":{"name":"d"}}`:       "400",
+		`{"metadata":{"name":"e"},"Metadata":{"name":"e","namespace":"ns"}}`:       "201",
+		`{"metadata":{"name":"f"},"\u004detadata":{"name":"f","namespace":"ns2"}}`: "400",
+	} {
+		out, _, err := do(m, Request{Verb: Create, Body: []byte(body)})
+		if got := said(k, out, err); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %s, want %s", body, got, want)
+		}
+	}
+	for key, o := range m.objects {
+		if v := o.Value.(*Odd); v.GetName() != key.Name || v.GetNamespace() != key.Namespace {
+			t.Errorf("%s has %+v", key, v)
+		}
+	}
+}
+
+// Objects are stored in one version and served in another.
+func TestVersions(t *testing.T) {
+	stored := things(t)
+	served := &Kind{Group: "example.io", Version: "v2", Plural: "things", Kind: "Thing"}
+	rename := func(from, to string, k *Kind) func(*Object) (*Object, error) {
+		return func(o *Object) (*Object, error) {
+			out := *o
+			out.Body = []byte(strings.ReplaceAll(string(o.Body), from, to))
+			if k.Type == nil {
+				out.Value = nil
+				return &out, nil
+			}
+			return k.Parse(k.AppendJSON(nil, &out))
+		}
+	}
+	served.FromStored, served.ToStored = rename(`"size"`, `"length"`, served), rename(`"length"`, `"size"`, stored)
+	m := newMemory(served)
+	for _, c := range []struct {
+		req           Request
+		want, content string
+	}{
+		{Request{Verb: Create, Body: []byte(`{"apiVersion":"example.io/v2","metadata":{"name":"a"},"length":3}`)}, `201 {"length":3}`, `{"size":3}`},
+		{Request{Verb: Patch, Key: named("a"), ContentType: string(types.JSONPatchType), Body: []byte(`[{"op":"test","path":"/length","value":3},{"op":"replace","path":"/length","value":4}]`)}, `200 {"length":4}`, `{"size":4}`},
+		{Request{Verb: Update, Key: named("a"), Body: []byte(`{"metadata":{"name":"a"},"length":4}`)}, `200 {"length":4}`, `{"size":4}`},
+		{Request{Verb: Delete, Key: named("a"), Query: url.Values{"orphanDependents": {"true"}}}, `200 {"length":4}`, `{"size":4}`},
+	} {
+		out, _, err := do(m, c.req)
+		if got := said(served, out, err); got != c.want {
+			t.Errorf("%s %s: %s, want %s", c.req.Verb, c.req.Body, got, c.want)
+		}
+		if got := string(m.objects[named("a")].Body); got != c.content {
+			t.Errorf("%s %s: stored %s, want %s", c.req.Verb, c.req.Body, got, c.content)
+		}
+	}
+}
+
+// A write of the status of a built-in resource may change annotations, an object without a status
+// has an empty one where its type has, and a scale comes in protobuf, too.
+func TestBuiltIn(t *testing.T) {
+	type thing struct {
+		Full
+		Spec struct {
+			Replicas int32 `json:"replicas,omitempty"`
+		} `json:"spec"`
+		Status struct {
+			Replicas int32 `json:"replicas,omitempty"`
+		} `json:"status"`
+	}
+	meta, err := (&metav1.ObjectMeta{Name: "a"}).Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	scale := "\n" + string(rune(len(meta))) + string(meta) + "\x12\x02\x08\x07"
+	body := "k8s\x00\n\x00\x12" + string(rune(len(scale))) + scale
+	const proto = "application/vnd.kubernetes.protobuf"
+	for _, native := range []bool{false, true} {
+		k := &Kind{Group: "example.io", Version: "v1", Plural: "things", Kind: "Thing", Type: typeOf[*thing](t), Status: true, Native: native,
+			Scale: &Scale{Replicas: ".spec.replicas", StatusReplicas: ".status.replicas"}}
+		m := newMemory(k)
+		for _, c := range []struct {
+			req  Request
+			want string
+		}{
+			{Request{Verb: Create, Body: []byte(`{"metadata":{"name":"a"},"status":{"replicas":3}}`)}, `"spec":{},"status":{}`},
+			{Request{Verb: Update, Key: named("a"), Subresource: SubStatus, Body: []byte(`{"metadata":{"name":"a","annotations":{"x":"y"},"labels":{"x":"y"}},"status":{"replicas":3}}`)}, `"status":{"replicas":3}`},
+			{Request{Verb: Update, Key: named("a"), Subresource: SubScale, ContentType: proto, Body: []byte(body)}, `"spec":{"replicas":7}`},
+			{Request{Verb: Update, Key: named("a"), Subresource: SubScale, ContentType: proto, Body: []byte(body[:len(body)-2])}, "BadRequest"},
+		} {
+			out, _, err := do(m, c.req)
+			got := string(apierrors.ReasonForError(err))
+			if err == nil {
+				got = string(k.AppendJSON(nil, out.Object))
+			}
+			if !strings.Contains(got, c.want) {
+				t.Errorf("%s: %s, %v; want %s", c.req.Body, got, err, c.want)
+			}
+		}
+		o := m.objects[named("a")]
+		if (o.Meta.Annotations != nil) != native || o.Meta.Labels != nil {
+			t.Errorf("native: %t; annotations %v, labels %v", native, o.Meta.Annotations, o.Meta.Labels)
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package simulate
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"strings"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/lwtest"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// foreignDomain is that of the annotations and labels that another manager puts on objects. They
+// are no part of what is compared, wherever a program copies them to.
+const foreignDomain = "foreign.example.com/"
+
+// lost is the oracle of foreign writes.
+const lost = "a foreign write is lost"
+
+// An imprint is an annotation and a label of another manager on one object.
+type imprint struct {
+	plural string
+	key    lw.Key
+	uid    types.UID
+	name   string
+	seen   int // the rest after which the program has seen it; 0: it has not
+}
+
+// A sweep is the calm order with a foreign write to all objects of a kind, which says what such
+// writes alone lead to.
+type sweep int
+
+const (
+	none     sweep = iota // it is an ordinary history
+	anywhere              // the write comes after so many of the program's
+	settled               // it waits until nothing is under way
+)
+
+// foreign lets another manager write; false: it is not the time yet. In a sweep it writes to all
+// objects, and else to one that depends on the fault.
+func (h *history) foreign(f fault) bool {
+	c := lwtest.Objects[*unstructured.Unstructured](h.server, f.on)
+	var all []*unstructured.Unstructured
+	for obj := range c.All() {
+		if obj.GetDeletionTimestamp() == nil {
+			all = append(all, obj)
+		}
+	}
+	if len(all) == 0 || h.plan.sweep == settled && len(h.options()) > 0 {
+		return false
+	}
+	if h.plan.sweep == none {
+		n := f.at % len(all)
+		all = all[n : n+1]
+	}
+	for _, obj := range all {
+		m := &imprint{plural: f.on, key: lw.KeyOf(obj), uid: obj.GetUID(), name: fmt.Sprint(foreignDomain, len(h.marks))}
+		obj.SetAnnotations(with(obj.GetAnnotations(), m.name))
+		obj.SetLabels(with(obj.GetLabels(), m.name))
+		made, err := c.Update(obj)
+		if err != nil {
+			h.tell("another manager may not write %s/%s: %v", f.on, m.key, err)
+			continue
+		}
+		h.marks = append(h.marks, m)
+		h.tell("ANOTHER MANAGER ANNOTATES AND LABELS %s/%s, version %s", f.on, m.key, made.GetResourceVersion())
+	}
+	h.rest()
+	return true
+}
+
+func with(of map[string]string, name string) map[string]string {
+	out := maps.Clone(of)
+	if out == nil {
+		out = map[string]string{}
+	}
+	out[name] = "kept"
+	return out
+}
+
+// seesMarks notes which marks the program has seen.
+func (h *history) seesMarks(b []byte) {
+	for _, m := range h.marks {
+		if m.seen == 0 && bytes.Contains(b, []byte(m.name)) {
+			m.seen = h.round
+		}
+	}
+}
+
+// keepsMarks fails if a write of the program has removed a mark from an object that stays. What a
+// program removes in the calm order, and knows of, it may remove.
+func (h *history) keepsMarks(r *request) {
+	marks := h.marks
+	h.marks = nil
+	for _, m := range marks {
+		obj, err := lwtest.Objects[*unstructured.Unstructured](h.server, m.plural).Get(m.key)
+		if err != nil || obj.GetUID() != m.uid || obj.GetDeletionTimestamp() != nil {
+			continue
+		}
+		if obj.GetAnnotations()[m.name] != "" && obj.GetLabels()[m.name] != "" {
+			h.marks = append(h.marks, m)
+			continue
+		}
+		blind := m.seen == 0 || r.round <= m.seen
+		switch {
+		case h.plan.sweep != none:
+			h.loses = h.loses || !blind
+		case !h.calm.Foreign[m.plural][lost]:
+			how := "which it had seen"
+			if blind {
+				how = "which it had not seen: it wrote over what it did not know"
+			}
+			h.fail(lost, "the program's %s of %s removes the annotation or the label %s of another manager from %s/%s, %s", r.verb, r.path(), m.name, m.plural, m.key, how)
+		}
+	}
+}
+
+// history makes a history. What another manager's writes alone lead to, in the calm order, is no
+// failure.
+func (k *worker) history(p plan) outcome {
+	out := k.bubble(p, 0)
+	if out.Failure == nil {
+		return out
+	}
+	fresh := false
+	for _, f := range p.faults {
+		if f.what == foreign && k.calm.Foreign[f.on] == nil {
+			k.calm.Foreign[f.on], fresh = k.sweep(f.on), true
+		}
+	}
+	if fresh {
+		out = k.bubble(p, 0)
+	}
+	for _, f := range p.faults {
+		if out.Failure != nil && f.what == foreign && k.calm.Foreign[f.on][out.Failure.Oracle] {
+			out.Failure = nil
+		}
+	}
+	return out
+}
+
+// sweep returns what another manager's write alone leads to, after each of the program's first
+// writes.
+func (k *worker) sweep(plural string) map[string]bool {
+	out := map[string]bool{}
+	for at := range min(k.calm.Writes, 30) + 1 {
+		for _, when := range []sweep{anywhere, settled} {
+			one := k.bubble(plan{faults: []fault{{what: foreign, on: plural, at: at}}, sweep: when}, 0)
+			if one.Loses {
+				out[lost] = true
+			}
+			if f := one.Failure; when == settled && f != nil && f.Oracle == anotherEnd {
+				out[anotherEnd] = true
+			}
+		}
+	}
+	return out
+}
+
+// ofForeign reports whether a path is that of a mark.
+func ofForeign(path, _ string) bool { return strings.Contains(path, "."+foreignDomain) }

@@ -1,0 +1,218 @@
+package simulate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/go-lw/lw/controllerruntime"
+)
+
+// surplus makes a child while its cache has none, and deletes what is too much: only for a while
+// there are two.
+func surplus(c client.Client) reconcile.Func {
+	return func(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+		m, err := parent(ctx, c, req)
+		if m == nil || err != nil {
+			return ctrl.Result{}, err
+		}
+		var all corev1.SecretList
+		if err := c.List(ctx, &all); err != nil {
+			return ctrl.Result{}, err
+		}
+		if len(all.Items) == 0 {
+			child := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, GenerateName: m.Name + "-", OwnerReferences: owner(m)}}
+			if err := c.Create(ctx, child); err != nil {
+				return ctrl.Result{}, err
+			}
+			all.Items = append(all.Items, *child)
+		}
+		for _, child := range all.Items[1:] {
+			if err := c.Delete(ctx, &child); client.IgnoreNotFound(err) != nil {
+				return ctrl.Result{}, err
+			}
+		}
+		if m.Data["made"] == m.Data["want"] {
+			return ctrl.Result{}, nil
+		}
+		m.Data["made"] = m.Data["want"]
+		return ctrl.Result{}, c.Update(ctx, m)
+	}
+}
+
+// kept makes a child with a finalizer that nobody removes.
+func kept(c client.Client) reconcile.Func {
+	return func(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+		m, err := parent(ctx, c, req)
+		if m == nil || err != nil {
+			return ctrl.Result{}, err
+		}
+		child := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name, OwnerReferences: owner(m), Finalizers: []string{"example.com/kept"}}}
+		return ctrl.Result{}, client.IgnoreAlreadyExists(c.Create(ctx, child))
+	}
+}
+
+// mends writes the UID of the child in the parent when it makes the child, and looks at it again
+// only when it starts.
+func mends(c client.Client) reconcile.Func {
+	first := true
+	return func(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+		m, err := parent(ctx, c, req)
+		if m == nil || err != nil {
+			return ctrl.Result{}, err
+		}
+		child := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name}}
+		err = c.Get(ctx, client.ObjectKeyFromObject(child), child)
+		made := apierrors.IsNotFound(err)
+		if made {
+			child.OwnerReferences = owner(m)
+			err = c.Create(ctx, child)
+		}
+		if err == nil && (made || first || m.Data["child"] == "") && m.Data["child"] != string(child.UID) {
+			m.Data["child"] = string(child.UID)
+			err = c.Update(ctx, m)
+		}
+		first = false
+		return ctrl.Result{}, err
+	}
+}
+
+// TestOracles finds what only one oracle can see.
+func TestOracles(t *testing.T) {
+	for _, c := range []struct {
+		want       string
+		reconciler func(c client.Client) reconcile.Func
+		steps      func(w *W)
+	}{
+		{"twice", surplus, steps},
+		{lost, whole, func(w *W) { w.Apply(one) }},
+		{"orphan", kept, func(w *W) {
+			w.Apply(one)
+			w.Settle()
+			w.Delete(one)
+		}},
+		{"a restart mends something", mends, func(w *W) {
+			w.Apply(one)
+			w.Settle()
+			w.Delete("apiVersion: v1\nkind: Secret\nmetadata: {name: one, namespace: default}")
+		}},
+	} {
+		t.Run(c.want, func(t *testing.T) {
+			s := begin(t, &World{Start: manage(c.reconciler), Steps: c.steps})
+			r := s.find()
+			if r == nil {
+				t.Fatalf("nothing was found in %d histories", s.result.Histories)
+			}
+			if r.Failure.Oracle != c.want || r.Exact != r.Replays {
+				t.Errorf("%d of %d replays are exact of\n%s", r.Exact, r.Replays, s.text(r))
+			}
+		})
+	}
+}
+
+// remembers makes a child unless it knows of one, which it remembers: only what it reads at its
+// start can be too old.
+func remembers(c client.Client) reconcile.Func {
+	made := false
+	return func(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+		m, err := parent(ctx, c, req)
+		if m == nil || err != nil || made {
+			return ctrl.Result{}, err
+		}
+		var all corev1.SecretList
+		if err := c.List(ctx, &all); err != nil {
+			return ctrl.Result{}, err
+		}
+		if made = true; len(all.Items) == 0 {
+			err = c.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, GenerateName: m.Name + "-", OwnerReferences: owner(m)}})
+		}
+		return ctrl.Result{}, err
+	}
+}
+
+// TestStale starts programs on an older state. Caches of lw always ask for the newest one.
+func TestStale(t *testing.T) {
+	for name, caches := range map[string]cache.NewCacheFunc{"client-go": nil, "lw": controllerruntime.NewCache} {
+		wrong := caches == nil
+		t.Run(name, func(t *testing.T) {
+			s := begin(t, &World{Start: manageOn(caches, remembers), Steps: func(w *W) { w.Apply(one) }})
+			if r := s.shrunk("order 0; crash-after at 0"); r != nil {
+				t.Error(s.text(r))
+			}
+			if r := s.shrunk("order 0; crash-after at 0; stale secrets at 0 for 1"); (r != nil) != wrong {
+				t.Errorf("a start on an older state fails: %t, want %t", r != nil, wrong)
+			}
+		})
+	}
+}
+
+// TestLeader lets programs lose their leadership, with a lease and without.
+func TestLeader(t *testing.T) {
+	for name, opts := range map[string]ctrl.Options{"lease": {LeaderElection: true, LeaderElectionID: "one", LeaderElectionNamespace: "default"}, "none": {}} {
+		t.Run(name, func(t *testing.T) {
+			s := begin(t, &World{Start: manageWith(opts, clean), Steps: steps, Histories: 20})
+			if r := s.find(); r != nil {
+				t.Fatal(s.text(r))
+			}
+			if s.result.Faults[lease] == 0 {
+				t.Error("no leadership was lost")
+			}
+		})
+	}
+	t.Run("between two writes", func(t *testing.T) {
+		s := begin(t, &World{Start: manage(between), Steps: steps})
+		if r := s.shrunk("order 0; lease at 1"); r == nil {
+			t.Error("nothing was lost with the leadership")
+		}
+	})
+}
+
+// TestFlags searches for a time, and writes results.
+func TestFlags(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		long  time.Duration
+		start func(ctx context.Context, c *rest.Config) error
+		want  Result
+	}{
+		{"for", 1, waits, Result{}}, // it would make a billion histories
+		{"done", 0, waits, Result{Histories: 2}},
+		{"fails", 0, func(context.Context, *rest.Config) error { return errors.New("no leader") }, Result{Oracle: "the program ends", Exact: "0 of 0"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "results")
+			defer func(file string, long time.Duration) { *jsonFlag, *forFlag = file, long }(*jsonFlag, *forFlag)
+			*jsonFlag, *forFlag = file, c.long
+			s := begin(t, &World{Start: c.start, Histories: 2})
+			s.done(s.find())
+			b, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got Result
+			if err := json.Unmarshal(b, &got); err != nil || strings.Count(string(b), "\n") != 1 {
+				t.Fatalf("the results are %q: %v", b, err)
+			}
+			c.want.Test, c.want.Seed = t.Name(), *seedFlag
+			got.Seconds, got.Faults, got.Pairs = 0, nil, nil
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
