@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -88,11 +87,11 @@ type Options struct {
 	// OnDemandFor is how long an object of OnDemand is kept that nobody reads. Default: 30 minutes.
 	OnDemandFor time.Duration
 	// Namespaces are those whose objects the cache has, of all kinds that have namespaces but those of
-	// OnDemand. The set may change while the manager runs: one that is added
-	// is listed alone, and the objects of one that is removed are Deleted. One watch of each kind
-	// follows all namespaces, which the program must be allowed to read. A Get or a List in another
-	// namespace is an error, and one in a new namespace waits until that has been read. It is in the
-	// place of the namespaces of cache.Options.
+	// OnDemand. The set may change while the manager runs: one that is added is listed alone, and the
+	// objects of one that is removed are Deleted. One watch of each kind follows all namespaces, which
+	// the program must be allowed to read. A Get or a List in another namespace is an error, and one in
+	// a new namespace waits until that has been read. It is in the place of the namespaces of
+	// cache.Options.
 	Namespaces *lw.NamespaceSet
 
 	// Reasons has the reconcilers of [Explain] know why they are called, and the Board show it.
@@ -162,9 +161,8 @@ func newCache(o Options, config *rest.Config, opts cache.Options) (cache.Cache, 
 		opts.NewInformer = func(lister toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 			// controller-runtime makes the ListerWatchers, which change nothing.
 			decoder := clientgo.Decoder{Share: o.Share, Drop: o.Drop, Only: masks.of(example), Whole: o.Whole, Scheme: opts.Scheme, Options: settings.of(example), Trust: true}
-			source := func() lw.Source[metav1.Object] { return decoder.Source(lister, example) }
-			if inf := part.newInformer(source, example, decoder.Options, indexers); inf != nil {
-				return inf
+			if set := part.setOf(example); set != nil {
+				return part.newInformer(decoder.Source(lister, example), set, example, decoder.Options, indexers)
 			}
 			return decoder.NewInformer(lister, example, resync, indexers)
 		}

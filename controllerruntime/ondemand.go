@@ -71,26 +71,29 @@ func partOf(o Options, opts cache.Options) (*part, error) {
 	return p, nil
 }
 
-// newInformer returns an informer of a part of src; nil if the cache has all objects like example.
-func (p *part) newInformer(src func() lw.Source[metav1.Object], example runtime.Object, opts *lw.Options, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+// setOf returns what the cache has of the objects like example; nil if it has all.
+func (p *part) setOf(example runtime.Object) lw.WantedSet {
 	if p == nil || example == nil {
 		return nil
 	}
-	f := formOf(example)
-	var set lw.WantedSet
-	if keys := p.onDemand[f]; keys != nil {
-		set = &keys.set
-	} else if p.namespaces == nil {
-		return nil
-	} else if is, err := p.namespaced(example); err != nil || !is {
-		return nil // controller-runtime has mapped the kind before
-	} else {
-		set = p.namespaces
+	if keys := p.onDemand[formOf(example)]; keys != nil {
+		return &keys.set
 	}
-	inf := newPartInformer(lw.Wanted(newPartSource(src), set), example, opts, indexers)
+	if p.namespaces == nil {
+		return nil
+	}
+	if is, err := p.namespaced(example); err != nil || !is {
+		return nil // controller-runtime has mapped the kind before
+	}
+	return p.namespaces
+}
+
+// newInformer returns an informer of those objects of src that set wants.
+func (p *part) newInformer(src lw.Source[metav1.Object], set lw.WantedSet, example runtime.Object, opts *lw.Options, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+	inf := newPartInformer(lw.Wanted(src, set), example, opts, indexers)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.informers[f] = inf
+	p.informers[formOf(example)] = inf
 	return inf
 }
 
