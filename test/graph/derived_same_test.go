@@ -170,3 +170,28 @@ func TestResultsWithoutIdentity(t *testing.T) {
 		}
 	})
 }
+
+// A handler that was behind, and need not be told of what has become as it was, has nothing pending.
+func TestGraphPendingOfNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, nil)
+		sums := lw.Derive(b.g, b.l, rig.SumOf)
+		gate := make(chan struct{})
+		told := 0
+		h := sums.AddHandler(lw.Handler[*rig.Sum]{Update: func(_, _ *rig.Sum) { told++; <-gate }})
+		rig.Create(t, b.left, "a", 0)
+		rig.Create(t, b.left, "b", 0)
+		b.start()
+		b.set(b.left, "b", 1)
+		synctest.Wait()
+		for n := range 4001 {
+			b.set(b.left, "a", 4000-n)
+			synctest.Wait()
+		}
+		close(gate)
+		synctest.Wait()
+		if told != 1 || h.Pending() != 0 {
+			t.Errorf("the handler was told of %d updates, and has %d pending, want 1 and 0", told, h.Pending())
+		}
+	})
+}

@@ -150,6 +150,10 @@ var rootBugs = []bug{
 		{". Feeder.Snapshot", `objs == nil`, `objs == nil && f == nil`}}},
 	{"a busy server puts the position in doubt", "TestDecide", "", []edit{
 		{". decide", `doubted && __1`, `__1`}}},
+	{"graph: a pair that never had a result sets its left aside for ever", "TestGraphPanicsOfALeftPair", "./test/graph", []edit{
+		{". joinOperator.match", `l.State.own.note(r, Key{})`, `_ = 0`}}},
+	{"a handler waits for what came to nothing", "TestGraphPendingOfNothing", "./test/graph", []edit{
+		{". Cursor.dropSame", `c.unacked -= __`, ``}}},
 	{"tell: an event of another object ends a mark of its version", "TestTell", "./test/handlers", []edit{
 		{". mark.passedBy", `return at > m.version || __`, `return at >= m.version`}}},
 	{"tell: a write that was planned before a Tell overwrites it", "TestTellDuringAnEvent", "./test/handlers", []edit{
