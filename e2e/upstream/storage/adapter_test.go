@@ -475,21 +475,30 @@ func (s *store) Watch(ctx context.Context, key string, opts storage.ListOptions)
 }
 
 // A buffer is a watch whose events are received before they are asked for, as far as they fit: a
-// store's watch has some at hand, and gives them out also when it was stopped.
+// store's watch has some at hand, and gives them out also when it was stopped. client-go's watch may
+// call its own end an error, which a store's does not.
 type buffer struct {
 	watch.Interface
-	events chan watch.Event
+	events  chan watch.Event
+	stopped atomic.Bool
 }
 
 func buffered(w watch.Interface) watch.Interface {
-	b := &buffer{w, make(chan watch.Event, 100)}
+	b := &buffer{Interface: w, events: make(chan watch.Event, 100)}
 	go func() {
 		defer close(b.events)
 		for ev := range w.ResultChan() {
-			b.events <- ev
+			if ev.Type != watch.Error || !b.stopped.Load() {
+				b.events <- ev
+			}
 		}
 	}()
 	return b
+}
+
+func (b *buffer) Stop() {
+	b.stopped.Store(true)
+	b.Interface.Stop()
 }
 
 func (b *buffer) ResultChan() <-chan watch.Event { return b.events }
