@@ -30,7 +30,8 @@ func (w *Write) remove(ctx context.Context, old *Object) (Outcome, error) {
 		return Outcome{Action: Remove, Object: old, Code: http.StatusOK, Gone: true}, nil
 	}
 	out := Outcome{Action: Replace, Object: &o, Code: http.StatusOK}
-	if policy, older := policyOf(w.delete); older && *policy != metav1.DeletePropagationOrphan {
+	out.Gone = graceful && *o.Meta.DeletionGracePeriodSeconds == 0 && len(o.Meta.Finalizers) == 0
+	if policy, older := policyOf(w.delete); older && *policy != metav1.DeletePropagationOrphan && !out.Gone {
 		out.Code = http.StatusAccepted
 	}
 	if pending {
@@ -127,8 +128,8 @@ func mark(m *metav1.ObjectMeta, at metav1.Time, seconds int64) {
 	m.DeletionGracePeriodSeconds = &seconds
 }
 
-// grace marks an object that stays for a while, and reports whether it has. pending says that it is
-// marked already, and that the request does not make that shorter.
+// grace marks an object of a kind that stays for a while, if only for no second, and reports whether it
+// has. pending says that it is marked already, and that the request does not make that shorter.
 func (w *Write) grace(o *Object) (graceful, pending bool) {
 	if w.kind.Grace == nil {
 		return false, false
@@ -145,21 +146,18 @@ func (w *Write) grace(o *Object) (graceful, pending bool) {
 			return false, false
 		case asked == nil || *asked >= *left:
 			return false, true
-		case *asked == 0:
-			return false, false
 		}
 		at, seconds := metav1.NewTime(m.DeletionTimestamp.Add(time.Duration(*asked-*left)*time.Second)), *asked
 		if t := now(); at.Before(&t) {
-			at, seconds = t, 1 // the shortest: somebody else may still see to a graceful end
+			at, seconds = t, min(1, seconds) // the shortest: somebody else may still see to a graceful end
 		}
 		mark(m, at, seconds)
 		return true, false
 	}
 	seconds := w.kind.Grace(o, asked)
-	if seconds == 0 {
-		return false, false
+	if seconds < 0 {
+		seconds = 1
 	}
-	seconds = max(1, seconds)
 	mark(m, metav1.NewTime(now().Add(time.Duration(seconds)*time.Second)), seconds)
 	return true, false
 }

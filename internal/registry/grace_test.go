@@ -61,3 +61,36 @@ func TestGraceIsOver(t *testing.T) {
 		}
 	}
 }
+
+// An object that stays for no second is seen as one that is being deleted before it is gone, also if
+// somebody else changes or removes it in between.
+func TestGraceOfNone(t *testing.T) {
+	for name, meanwhile := range map[string]func(m *memory){
+		"alone":   func(*memory) {},
+		"changed": func(m *memory) { m.put(m.objects[named("a")]) },
+		"removed": func(m *memory) { delete(m.objects, named("a")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMemory(&Kind{Group: "example.io", Version: "v1", Plural: "things", Kind: "Thing", Grace: func(*Object, *int64) int64 { return 0 }})
+			if _, _, err := do(m, Request{Verb: Create, Body: []byte(`{"metadata":{"name":"a"}}`)}); err != nil {
+				t.Fatal(err)
+			}
+			var seen *Object
+			m.before = func() { // the mark
+				m.before = func() { // the removal
+					seen = m.objects[named("a")]
+					meanwhile(m)
+				}
+			}
+			out, _, err := do(m, Request{Verb: Delete, Key: named("a")})
+			if err != nil || !out.Gone || m.objects[named("a")] != nil {
+				t.Fatalf("%+v, %v", out, err)
+			}
+			for _, o := range []*Object{seen, out.Object} {
+				if o == nil || o.Meta.DeletionTimestamp == nil || o.Meta.DeletionGracePeriodSeconds == nil || *o.Meta.DeletionGracePeriodSeconds != 0 {
+					t.Errorf("%+v", o)
+				}
+			}
+		})
+	}
+}

@@ -76,7 +76,11 @@ func (m *memory) Delete(_ context.Context, old *Object) (*Object, error) {
 	m.wait()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.objects[old.Key()] != old {
+	switch m.objects[old.Key()] {
+	case old:
+	case nil:
+		return nil, apierrors.NewNotFound(m.kind.GroupResource(), old.Meta.Name)
+	default:
 		return nil, apierrors.NewConflict(m.kind.GroupResource(), old.Meta.Name, errors.New("raced"))
 	}
 	delete(m.objects, old.Key())

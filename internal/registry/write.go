@@ -64,8 +64,9 @@ const (
 type Outcome struct {
 	Action Action
 	Object *Object // what is stored and answered
-	// Code is the HTTP status of the answer. Gone says that the answer to a deletion is a Status
-	// instead of the object.
+	// Code is the HTTP status of the answer. Gone says that the object of a deletion is gone: the
+	// answer is a Status. With Replace it is removed once it is stored, as kube-apiserver does with Pods:
+	// controllers see the deletionTimestamp before the end.
 	Code int
 	Gone bool
 	// Scale is what is answered instead of the Object, for the subresource scale.
@@ -282,7 +283,12 @@ func (w *Write) attempt(ctx context.Context, store Store) (out Outcome, err erro
 			err = w.taken(ctx, store, next, err)
 		}
 	case Replace:
-		stored, err = store.Replace(ctx, next, old)
+		if stored, err = store.Replace(ctx, next, old); err == nil && out.Gone {
+			marked := stored
+			if stored, err = store.Delete(ctx, marked); apierrors.IsNotFound(err) {
+				stored, err = marked, nil
+			}
+		}
 		err = raced(err)
 	default:
 		stored, err = store.Delete(ctx, old)

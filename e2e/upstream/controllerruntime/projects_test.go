@@ -1,0 +1,126 @@
+package controllerruntime
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const controllerRuntimeVersion = "v0.25.2"
+
+var projects = flag.Bool("projects", false, "also run the suites of projects, which take minutes to build")
+
+// A project is a module whose suites use envtest.
+type project struct {
+	module, version string
+	also            []string // modules in versions that the project does not ask for
+	suites          map[string]suite
+}
+
+// A suite is one of a package.
+type suite struct {
+	specs     int
+	otherwise map[string]string // the specs that do not pass, and why
+}
+
+var envtestProjects = map[string]project{
+	"jobset": {module: "sigs.k8s.io/jobset", version: "v0.12.0", suites: map[string]suite{
+		"test/integration/controller": {65, map[string]string{
+			"JobSet controller when a JobSet is created with an invalid Job template should emit a warning event": validates,
+		}},
+	}},
+	"lws": {module: "sigs.k8s.io/lws", version: "v0.9.0", also: []string{"k8s.io/component-helpers@v0.37.2"}, suites: map[string]suite{
+		"test/integration/controllers": {52, nil},
+	}},
+	"controller-runtime": {module: controllerRuntime, version: controllerRuntimeVersion, suites: map[string]suite{
+		"pkg/builder": {72, nil}, "pkg/controller": {32, nil}, "pkg/manager": {107, nil}, "pkg/cluster": {15, nil}, "pkg/handler": {96, nil},
+		"pkg/source": {19, nil}, "pkg/controller/controllerutil": {60, nil},
+	}},
+}
+
+// The suites that projects have for envtest pass on a lwtest.Server, apart from the specs that are
+// named here. Nothing of a suite is changed: the package envtest that it imports starts the server.
+func TestProjects(t *testing.T) {
+	if !*projects {
+		t.Skip("run by .ci/nightly, with -projects")
+	}
+	for name, p := range envtestProjects {
+		t.Run(name, func(t *testing.T) {
+			dir := workspace(t, p)
+			for _, pkg := range slices.Sorted(maps.Keys(p.suites)) {
+				t.Run(pkg, func(t *testing.T) {
+					report := filepath.Join(t.TempDir(), "report.json")
+					cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-timeout=30m", "-mod=mod", "-trimpath", "-vet=off", p.module+"/"+pkg,
+						"-v", "-ginkgo.no-color", "-ginkgo.json-report="+report)
+					cmd.Dir = dir
+					cmd.Env = append(os.Environ(), "GOWORK=off", "PWD="+dir)
+					differ(t, ended(t, cmd, report, ""), p.suites[pkg].specs, p.suites[pkg].otherwise)
+				})
+			}
+		})
+	}
+}
+
+// workspace returns the directory of a module that requires the project, lw, and a copy of
+// controller-runtime whose envtest starts a lwtest.Server.
+func workspace(t *testing.T, p project) string {
+	t.Helper()
+	dir := t.TempDir()
+	copied := filepath.Join(dir, "controller-runtime")
+	if err := os.CopyFS(copied, os.DirFS(moduleDir(t, controllerRuntime+"@"+controllerRuntimeVersion))); err != nil {
+		t.Fatal(err)
+	}
+	server := filepath.Join(copied, "pkg", "envtest", "server.go")
+	content := read(t, server)
+	for _, method := range []string{"Start", "Stop"} {
+		from := []byte("func (te *Environment) " + method + "()")
+		if !bytes.Contains(content, from) {
+			t.Fatalf("%s has no method %s", server, method)
+		}
+		content = bytes.Replace(content, from, []byte("func (te *Environment) envtest"+method+"()"), 1)
+	}
+	write(t, server, content)
+	write(t, filepath.Join(copied, "pkg", "envtest", "lw.go"), read(t, filepath.Join("testdata", "lw_envtest.go.txt")))
+
+	checkout, err := filepath.Abs(filepath.Join("..", "..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mod := "module projects\n\ngo 1.26.0\n"
+	sums := [][]byte{read(t, filepath.Join("..", "go.sum")), read(t, filepath.Join(checkout, "simulate", "go.sum"))}
+	for _, sub := range []string{"", "/clientgo", "/controllerruntime", "/prom", "/simulate"} {
+		mod += fmt.Sprintf("require github.com/go-lw/lw%s v0.1.0\nreplace github.com/go-lw/lw%[1]s => %s\n", sub, checkout+filepath.FromSlash(sub))
+	}
+	mod += fmt.Sprintf("replace %s => %s\n", controllerRuntime, copied)
+	for _, m := range append(p.also, p.module+"@"+p.version) {
+		mod += "require " + strings.Replace(m, "@", " ", 1) + "\n"
+		sums = append(sums, read(t, filepath.Join(moduleDir(t, m), "go.sum")))
+	}
+	write(t, filepath.Join(dir, "go.mod"), []byte(mod))
+	lines := strings.SplitAfter(string(bytes.Join(sums, nil)), "\n")
+	slices.Sort(lines)
+	write(t, filepath.Join(dir, "go.sum"), []byte(strings.Join(slices.Compact(lines), "")))
+	return dir
+}
+
+// moduleDir returns the directory of a version of a module in the module cache.
+func moduleDir(t *testing.T, module string) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", module).Output()
+	var found struct{ Dir string }
+	if err == nil {
+		err = json.Unmarshal(out, &found)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", module, err)
+	}
+	return found.Dir
+}
