@@ -174,7 +174,9 @@ func TestByName(t *testing.T) {
 			t.Errorf("under way: %v; asked for all: %v", b.src.at, b.src.refused)
 		}
 		done := make(chan error, 1)
-		go func() { done <- b.all.WaitForKey(t.Context(), rig.Key("no")) }()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		go func() { done <- b.all.WaitForKey(ctx, rig.Key("no")) }()
 		b.want("z", "no")
 		synctest.Wait()
 		b.want("z")
