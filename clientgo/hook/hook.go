@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -62,9 +63,15 @@ func Start(versions string, test bool) {
 		}
 	}
 	if address := os.Getenv("LW_BOARD"); address != "" && !test {
+		listener, err := net.Listen("tcp", address)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "lwbuild: LW_BOARD:", err)
+			return
+		}
+		fmt.Fprintf(os.Stderr, "lwbuild: LW_BOARD: http://%v\n", listener.Addr())
 		go func() {
-			server := http.Server{Addr: address, Handler: lwdebug.Handler(&s.board), ReadHeaderTimeout: 10 * time.Second}
-			fmt.Fprintln(os.Stderr, "lwbuild: LW_BOARD:", server.ListenAndServe())
+			server := http.Server{Handler: lwdebug.Handler(&s.board), ReadHeaderTimeout: 10 * time.Second}
+			fmt.Fprintln(os.Stderr, "lwbuild: LW_BOARD:", server.Serve(listener))
 		}()
 	}
 }
