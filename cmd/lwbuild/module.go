@@ -67,14 +67,61 @@ func (b *builder) list(workspace bool) (mods []module, err error) {
 	args := []string{"list", "-mod=mod", "-modfile=" + b.modfile(), "-m", "-json", "all"}
 	cmd := b.goCommand(args...)
 	if workspace {
+		work, err := b.workspace()
+		if err != nil {
+			return nil, err
+		}
 		cmd = b.goCommand("list", "-m", "-json", "all")
-		cmd.Env = append(os.Environ(), "GOFLAGS="+b.env["GOFLAGS"])
+		cmd.Env = append(cmd.Env, "GOWORK="+work)
 	}
 	out, err := output(cmd)
 	if err != nil {
 		return nil, err
 	}
 	return decodeAll[module](out)
+}
+
+// workspace returns a copy of go.work: go writes sums next to the file that it is given.
+func (b *builder) workspace() (file string, err error) {
+	from, to := b.env["GOWORK"], filepath.Join(b.tmp, "lw.work")
+	for old, copied := range map[string]string{from: to, from + ".sum": to + ".sum"} {
+		data, err := os.ReadFile(old)
+		if err == nil {
+			err = os.WriteFile(copied, data, 0o666)
+		}
+		if err != nil && (old == from || !errors.Is(err, os.ErrNotExist)) {
+			return "", err
+		}
+	}
+	out, err := output(b.goCommand("work", "edit", "-json", from))
+	if err != nil {
+		return "", err
+	}
+	type version struct{ Path, Version string }
+	var work struct {
+		Use     []struct{ DiskPath string }
+		Replace []struct{ Old, New version }
+	}
+	if err := json.Unmarshal(out, &work); err != nil {
+		return "", err
+	}
+	args := []string{"work", "edit"}
+	abs := func(path string) string {
+		if filepath.IsAbs(path) {
+			return path
+		}
+		return filepath.Join(filepath.Dir(from), filepath.FromSlash(path))
+	}
+	for _, use := range work.Use {
+		args = append(args, "-dropuse="+use.DiskPath, "-use="+abs(use.DiskPath))
+	}
+	for _, r := range work.Replace {
+		if r.New.Version == "" {
+			args = append(args, "-replace="+strings.TrimSuffix(r.Old.Path+"@"+r.Old.Version, "@")+"="+abs(r.New.Path))
+		}
+	}
+	_, err = output(b.goCommand(append(args, to)...))
+	return to, err
 }
 
 func decodeAll[T any](data []byte) (all []T, err error) {
@@ -101,7 +148,7 @@ func (b *builder) modules() (versions string, err error) {
 	sums := []string{filepath.Join(b.root(), "go.sum")}
 	var edits []string
 	if b.inWorkspace() {
-		sums = append(sums, strings.TrimSuffix(b.env["GOWORK"], ".work")+".work.sum")
+		sums = append(sums, filepath.Join(b.tmp, "lw.work.sum"))
 		members, err := b.list(true)
 		if err != nil {
 			return "", err
