@@ -39,6 +39,11 @@ type state struct {
 
 	mu      sync.Mutex
 	entries []*entry // in the order in which they were made; empty unless there is a report
+	asked   bool     // the report was asked for: its heap is of a collection for it
+	waiting bool     // an informer had not synced when look was called last, or was made since
+	all     struct { // when the last informer had synced
+		after, cpu time.Duration
+	}
 }
 
 var process = newState(os.Getenv("LW"), os.Getenv("LW_REPORT"))

@@ -19,8 +19,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// small is a program that prints whose informer it has, and runs it until its input ends. It prints
-// mark, an expression, as well.
+// small is a program that prints whose informer it has, and runs it until its input ends, or for
+// ever if it has an argument. It prints mark, an expression, as well.
 func small(imports, mark string) string {
 	return `package main
 
@@ -45,6 +45,9 @@ func main() {
 	}, &metav1.PartialObjectMetadata{}, 0, nil)
 	go inf.RunWithContext(context.Background())
 	fmt.Printf("%T %s\n", inf, ` + mark + `)
+	if len(os.Args) > 1 {
+		select {}
+	}
 	io.Copy(io.Discard, os.Stdin)
 }
 `
@@ -244,4 +247,56 @@ func TestRunning(t *testing.T) {
 		t.Fatal(err)
 	}
 	until("a report that was asked for has no heap", has(unknown, false))
+}
+
+// -bench runs the program on either side, one that ends and one that does not, and says why it
+// can't.
+func TestBench(t *testing.T) {
+	own := files(t, "testdata/program")
+	dir := write(t, map[string]string{"go.mod": own["go.mod"], "go.sum": own["go.sum"], "main.go": small("", `"benched"`)})
+	for _, args := range [][]string{{"-bench=1h", "."}, {"-bench=100ms", ".", "-args", "stay"}} {
+		said, err := build(t, dir, args...)
+		if err != nil {
+			t.Fatalf("%v: %s", err, said)
+		}
+		for _, m := range measures {
+			if !strings.Contains(said, "\n| "+m.name+" | ") {
+				t.Errorf("%q: there is no row %q: %s", args, m.name, said)
+			}
+		}
+		if !strings.Contains(said, "Versions: kept") || strings.Contains(said, "| peak memory | ? |") || strings.Contains(said, "| peak memory | 0.00 MB") {
+			t.Errorf("%q: %s", args, said)
+		}
+	}
+	// The program wants a server.
+	_, err := build(t, "testdata/program", "-bench=1h", ".")
+	for _, want := range []string{"LW=off", "exit status 2", "usage: program url", "next: name its arguments after -args"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q in it", err, want)
+		}
+	}
+}
+
+// A row says that one side is less only if no run of the other was.
+func TestRow(t *testing.T) {
+	reports := func(values ...string) (all []string) {
+		for _, v := range values {
+			all = append(all, "x\npeak memory: "+v+" MB\n")
+		}
+		return all
+	}
+	for _, tt := range []struct {
+		off, on []string
+		want    string
+	}{
+		{reports("4.0", "6.0", "5.0"), reports("2.0", "1.0", "3.0"), "| peak memory | 5.00 MB (4.00–6.00) | 2.00 MB (1.00–3.00) | 2.5 times less |"},
+		{reports("1.0", "2.0", "3.0"), reports("4.0", "5.0", "6.0"), "| peak memory | 2.00 MB (1.00–3.00) | 5.00 MB (4.00–6.00) | 2.5 times more |"},
+		{reports("1.0", "2.0", "3.0"), reports("3.0", "5.0", "6.0"), "| peak memory | 2.00 MB (1.00–3.00) | 5.00 MB (3.00–6.00) | no difference |"},
+		{reports("1.0"), reports("0.0"), "| peak memory | 1.00 MB (1.00–1.00) | 0.00 MB (0.00–0.00) | less |"},
+		{reports("1.0", "2.0"), []string{"x"}, "| peak memory | ? | ? | not known: an informer has not synced |"},
+	} {
+		if got := measures[0].row(tt.off, tt.on); got != tt.want {
+			t.Errorf("%q, want %q", got, tt.want)
+		}
+	}
 }

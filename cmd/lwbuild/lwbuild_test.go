@@ -195,6 +195,7 @@ func TestRefusals(t *testing.T) {
 		{"a client-go that the patch does not fit", module(forkOf("\nrequire k8s.io/apimachinery v0.36.0\n", "tools/cache/shared_informer.go", "tools/cache/controller.go", "tools/cache/reflector.go", "rest/client.go")),
 			[]string{"."}, []string{"./fork", "does not know that client-go", "there is no ", "next: a newer lwbuild"}},
 		{"a flag of lwbuild's own", program, []string{"-mod=vendor", "."}, []string{"-mod", "leave it out"}},
+		{"a bench of no time", program, []string{"-bench=.", "."}, []string{"-bench=.", "next: -bench=30s"}},
 		{"a flag without value", program, []string{"-o"}, []string{"needs a value"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
