@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"flag"
 	"io"
 	"io/fs"
 	"net/http"
@@ -87,10 +88,15 @@ func goRun(t *testing.T, dir string, args ...string) string {
 	return string(out)
 }
 
+var layouts = flag.Bool("layouts", false, "also build programs that raise, fork or vendor client-go, or have a workspace")
+
 // A program is built whatever its modules look like: a client-go that is raised, forked or
 // vendored, and members that only go.work names. No file changes, and its own changes to client-go
-// are in what is built.
+// are in what is built. Each compiles client-go, so .ci/nightly runs it.
 func TestLayouts(t *testing.T) {
+	if !*layouts {
+		t.Skip("run by .ci/nightly, with -layouts")
+	}
 	const changed = "package cache\n\n// Mark is the program's own change.\nconst Mark = \"changed\"\n"
 	sums := files(t, "testdata/program")["go.sum"]
 	kept := func(mark string) map[string]string {
