@@ -29,7 +29,7 @@ type calmRun struct {
 	Leaks           bool
 	Varies          map[string]bool // the fields that differ between two calm runs
 	end             State
-	Foreign         map[string]map[string]bool // by plural: the oracles that a foreign write alone offends
+	Foreign         map[string]bool // by plural and oracle: whether a foreign write alone offends it
 }
 
 const anotherEnd = "another end"

@@ -111,7 +111,7 @@ func (k *worker) learn() bool {
 	}
 	k.calm = &calmRun{
 		Writes: a.Writes, Changes: a.Changes, Watched: a.Watched, Actors: actors, Children: a.Children, Restart: a.Restart, Leaks: a.Leaks,
-		Varies: k.world.varying(a.end, runs[1].end), end: a.end, Foreign: map[string]map[string]bool{},
+		Varies: k.world.varying(a.end, runs[1].end), end: a.end, Foreign: map[string]bool{},
 	}
 	return true
 }
