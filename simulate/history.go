@@ -21,6 +21,7 @@ import (
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/yaml"
 )
 
@@ -423,6 +424,8 @@ func (h *history) stopped() {
 		hint := "it must run until its context is done"
 		if err != nil && strings.Contains(err.Error(), "already exists") {
 			hint = "a restart in one process needs ctrl.Options.Controller.SkipNameValidation"
+		} else if early := new(cache.ErrCacheNotStarted); errors.As(err, &early) {
+			hint = "the caches start with the manager: read before by mgr.GetAPIReader(), or in a Runnable that is added to it"
 		} else if len(h.told) < 3 {
 			hint = "Start should return what the manager's Start returns"
 		}
