@@ -46,10 +46,13 @@ func TestErrors(t *testing.T) {
 			return nil
 		}, nil, []string{"does not settle", "Mutex", "Wait for the caches before the work begins"}},
 		{"reads before its caches", early(nil), nil, []string{"the program ends", "GetAPIReader"}},
+		{"no such cache", manageOn(NewCache, clean), nil, []string{"the program ends", `no cache "other"`, "-simulate.cache"}},
 		{"reads before the caches of lw", early(controllerruntime.NewCache), nil, []string{"the program ends", "GetAPIReader"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			hangs = time.Second
+			defer func(was string) { *cacheFlag = was }(*cacheFlag)
+			*cacheFlag = "other"
 			s := begin(t, &World{Start: c.start, Steps: c.steps, Histories: 2})
 			r := s.find()
 			if r == nil {

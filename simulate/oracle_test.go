@@ -19,11 +19,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-
-	"github.com/go-lw/lw/controllerruntime"
 )
 
 // surplus makes a child while its cache has none, and deletes what is too much: only for a while
@@ -227,10 +224,11 @@ func TestLearn(t *testing.T) {
 
 // TestStale starts programs on an older state. Caches of lw always ask for the newest one.
 func TestStale(t *testing.T) {
-	for name, caches := range map[string]cache.NewCacheFunc{"client-go": nil, "lw": controllerruntime.NewCache} {
-		wrong := caches == nil
-		t.Run(name, func(t *testing.T) {
-			s := begin(t, &World{Start: manageOn(caches, remembers), Steps: func(w *W) { w.Apply(one) }})
+	for name, wrong := range map[string]bool{"": true, "lw": false} {
+		t.Run("on "+name, func(t *testing.T) {
+			defer func(was string) { *cacheFlag = was }(*cacheFlag)
+			*cacheFlag = name
+			s := begin(t, &World{Start: manageOn(NewCache, remembers), Steps: func(w *W) { w.Apply(one) }})
 			if r := s.shrunk("order 0; crash-after at 0"); r != nil {
 				t.Error(s.text(r))
 			}
