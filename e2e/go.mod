@@ -88,5 +88,3 @@ replace github.com/go-lw/lw/clientgo => ../clientgo
 replace github.com/go-lw/lw/controllerruntime => ../controllerruntime
 
 replace github.com/go-lw/lw/prom => ../prom
-
-replace github.com/go-lw/lw/lwdebug => ../lwdebug
