@@ -378,3 +378,27 @@ func ExampleGraphStatus() {
 	// Output:
 	// the step is in function of heavy at default/anvil
 }
+
+// This program may read widgets by their names only, as RBAC's resourceNames allow it.
+func ExampleByName() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	server := lw.NewMemory(widget("a", 1), widget("b", 2))
+	var keys lw.KeySet
+	g := lw.NewGraph(nil)
+	widgets := lw.NewByName(g, &keys, func(key lw.Key) lw.Source[*Widget] { return server }, nil)
+	go g.Run(ctx)
+	go widgets.Run(ctx)
+
+	b := lw.Key{Namespace: "default", Name: "b"}
+	keys.Set("an owner", b)
+	if err := widgets.WaitForKey(ctx, b); err != nil {
+		fmt.Println(err)
+		return
+	}
+	for w := range widgets.Store().All() {
+		fmt.Println(w.Name, w.Size)
+	}
+
+	// Output: b 2
+}

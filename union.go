@@ -2,9 +2,15 @@ package lw
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/go-lw/lw/internal/equal"
 	"github.com/go-lw/lw/internal/settle"
@@ -238,4 +244,190 @@ func (o *unionOperator[T]) finish() {
 		o.graph.mu.Unlock()
 	}
 	o.members.step, o.members.going = nil, nil
+}
+
+// A ByName is the objects that a [KeySet] names, each followed by an Informer of its own: for a
+// program that may get, list and watch single objects only, by their names
+// (https://kubernetes.io/docs/reference/access-authn-authz/rbac/#referring-to-resources). Who may
+// watch the whole collection needs one watch for all of them; see [Wanted].
+//
+// What becomes wanted is in the union when it has been read, and what nobody wants any more leaves
+// it. Each object is of a state of its own: no version is one of all.
+type ByName[T Object] struct {
+	*Union[T]
+	set     *KeySet
+	source  func(Key) Source[T]
+	opts    ByNameOptions
+	started atomic.Bool
+	refused bool // that there are too many keys has been reported; of the goroutine of Run
+
+	mu      sync.Mutex
+	of      map[Key]*namedMember[T] // guarded by mu, as all below; only the goroutine of Run changes it
+	reading int                     // members that have not been read, for a while
+	ended   bool                    // Run has returned
+	changed chan struct{}           // closed by the next change of one of these
+}
+
+// A namedMember is the informer of a key, in the union.
+type namedMember[T Object] struct {
+	inf *Informer[T]
+	end func()
+}
+
+// ByNameOptions are the settings of a [ByName]. The zero value works.
+type ByNameOptions struct {
+	Options     // of each informer; the key follows its Name
+	Limit   int // of objects, each of which is a watch. The graph's OnError is told of more. Default: 64
+}
+
+// NewByName returns the objects that keys names. source returns the [Source] of the collection of a
+// key, such as that of its namespace, and may return the same one each time; the ByName selects the
+// object by metadata.name. Call Run. NewByName panics if an argument but opts is nil.
+func NewByName[T Object](g *Graph, keys *KeySet, source func(key Key) Source[T], opts *ByNameOptions) *ByName[T] {
+	if keys == nil || source == nil {
+		panic("lw: NewByName: nil keys or source")
+	}
+	const limit = 64
+	b := &ByName[T]{Union: NewUnion[T](g), set: keys, source: source, of: map[Key]*namedMember[T]{}, changed: make(chan struct{})}
+	if opts != nil {
+		b.opts = *opts
+	}
+	b.opts.Name = cmp.Or(b.opts.Name, typeName[T]())
+	if b.opts.Limit <= 0 {
+		b.opts.Limit = limit
+	}
+	return b
+}
+
+// Run follows what is wanted until ctx is done, and then returns nil when nothing runs any more. A
+// second call returns [ErrStarted].
+func (b *ByName[T]) Run(ctx context.Context) error {
+	if !b.started.CompareAndSwap(false, true) {
+		return fmt.Errorf("lw: %s: %w", b.opts.Name, ErrStarted)
+	}
+	var running sync.WaitGroup
+	for ctx.Err() == nil {
+		wanted, changed := b.set.wanted().Changed(), b.change()
+		b.follow(ctx, &running)
+		select {
+		case <-wanted:
+		case <-changed:
+		case <-ctx.Done():
+		}
+	}
+	b.update(func() { b.ended = true })
+	running.Wait()
+	return nil
+}
+
+// follow ends the informers of what nobody wants any more, and begins those of what is wanted. No
+// lock is held while code of the user's runs.
+func (b *ByName[T]) follow(ctx context.Context, running *sync.WaitGroup) {
+	keys := b.set.wanted().All()
+	slices.SortFunc(keys, compareKeys)
+	for key, m := range b.of { // only this goroutine changes it
+		if _, wanted := slices.BinarySearchFunc(keys, key, compareKeys); !wanted {
+			b.update(func() { delete(b.of, key) })
+			m.end()
+		}
+	}
+	for _, key := range keys {
+		if b.of[key] != nil {
+			continue
+		}
+		if len(b.of) >= b.opts.Limit {
+			if !b.refused {
+				b.graph.opts.OnError(&Error{Informer: b.opts.Name, Op: opWatch, Key: key, Err: fmt.Errorf("%d objects are wanted by name, more than ByNameOptions.Limit: %d", len(keys), b.opts.Limit)})
+			}
+			break
+		}
+		if b.reads() >= maxReads {
+			break // it has its turn when another one has been read
+		}
+		m := b.begin(ctx, key, running)
+		b.update(func() { b.of[key] = m })
+	}
+	b.refused = len(keys) > b.opts.Limit
+}
+
+// reads returns how many members are read for the first time.
+func (b *ByName[T]) reads() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.reading
+}
+
+// begin begins the informer of key.
+func (b *ByName[T]) begin(ctx context.Context, key Key, running *sync.WaitGroup) *namedMember[T] {
+	opts := b.opts.Options
+	opts.Name += " " + keyString(key)
+	inf := NewInformer(WithListOptions(b.source(key), func(o *metav1.ListOptions) {
+		o.FieldSelector = fields.OneTermEqualSelector("metadata.name", key.Name).String()
+	}), &opts)
+	ctx, cancel := context.WithCancel(ctx)
+	remove := b.Add(inf)
+	b.update(func() { b.reading++ })
+	running.Go(func() { _ = inf.Run(ctx) }) // OnError is told why it ends
+	running.Go(func() {
+		// An object that cannot be read does not keep the others waiting.
+		first, end := context.WithTimeout(ctx, 10*time.Second)
+		defer end()
+		_ = inf.WaitForSync(first)
+		b.update(func() { b.reading-- })
+	})
+	return &namedMember[T]{inf, func() { cancel(); remove() }}
+}
+
+// WaitForKey waits until the union shows what there is of key. The error wraps the cause of ctx,
+// [ErrStopped], or [ErrUnwanted]; and the last failure to read the object.
+func (b *ByName[T]) WaitForKey(ctx context.Context, key Key) error {
+	for {
+		changed := b.change()
+		b.mu.Lock()
+		m, ended := b.of[key], b.ended
+		b.mu.Unlock()
+		var cause error
+		switch {
+		case !b.set.wanted().Wants(key):
+			cause = ErrUnwanted
+		case m != nil:
+			err := m.inf.WaitForSync(ctx)
+			if err == nil {
+				return b.graph.WaitForStep(ctx)
+			}
+			b.mu.Lock()
+			left := b.of[key] != m
+			b.mu.Unlock()
+			if !left || ctx.Err() != nil {
+				return err
+			}
+			continue
+		case ended:
+			cause = ErrStopped
+		default:
+			select {
+			case <-changed:
+				continue
+			case <-ctx.Done():
+				cause = context.Cause(ctx)
+			}
+		}
+		return fmt.Errorf("lw: %s: waiting for %s: %w", b.opts.Name, keyString(key), cause)
+	}
+}
+
+// change returns a channel that the next update closes.
+func (b *ByName[T]) change() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.changed
+}
+
+// update does what do says under mu, and tells those who wait for a change.
+func (b *ByName[T]) update(do func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	do()
+	close(b.changed)
+	b.changed = make(chan struct{})
 }

@@ -19,7 +19,7 @@ type WantedSet interface{ wanted() *demand.Set }
 // follows all of src, and an [HTTP] passes over the others in the bytes: they cost no memory. What
 // becomes wanted is read at once, by a list of it alone, and handlers get it as Added, with
 // [CauseWanted]. What nobody wants any more is Deleted. A program that may read only some objects
-// by their names cannot watch all of them: it needs a source for each.
+// by their names cannot watch all of them: for that there is [ByName].
 //
 // An object is shown when it has been read since it is wanted; [Informer.WaitForKey] waits for
 // that. Up to 16 reads are under way at a time. For more than 500, or a twentieth of the

@@ -111,3 +111,37 @@ func ExampleDecoder_trust() {
 	// trust false: decoded by client-go
 	// trust true: decoded by lw
 }
+
+// What the clientset writes is in the informer when Create returns, whatever the watch does.
+func ExampleTellWrites() {
+	server := lwtest.StartServer(lwtest.Resource{Plural: "pods", Kind: "Pod"})
+	defer server.Close()
+	config := &rest.Config{Host: server.URL(), Transport: server.Client().Transport, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	client = clientgo.TellWrites(client)
+	clientset, err := kubernetes.NewForConfigAndClient(config, client)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	pods := lw.NewInformer(lw.Source[*corev1.Pod](&lw.HTTP[*corev1.Pod]{URL: server.URL() + "/api/v1/pods", Client: client}), nil)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go pods.Run(ctx)
+	if err := pods.WaitForSync(ctx); err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	server.Stall() // the watch tells nothing from now on
+	if _, err := clientset.CoreV1().Pods("default").Create(ctx, pod("default", "a"), metav1.CreateOptions{}); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(pods.Store().Len(), "pods, ahead:", pods.Status().Ahead)
+	// Output: 1 pods, ahead: 1
+}

@@ -30,6 +30,7 @@ import (
 type lateWatches struct {
 	http.RoundTripper
 	answered func(*http.Request) // is called before a client gets the answer to a write; may be nil
+	single   time.Duration       // by which lists of single objects are late
 }
 
 const watchDelay = 5 * time.Second
@@ -40,6 +41,8 @@ func (l *lateWatches) RoundTrip(r *http.Request) (*http.Response, error) {
 	case err != nil:
 	case r.URL.Query().Get("watch") != "":
 		resp.Body = lateBody{resp.Body}
+	case r.URL.Query().Get("fieldSelector") != "":
+		time.Sleep(l.single)
 	case r.Method != http.MethodGet && l.answered != nil:
 		l.answered(r)
 	}
@@ -56,6 +59,7 @@ func (b lateBody) Read(p []byte) (int, error) {
 
 // A tellServer is a server of pods whose watches are late.
 type tellServer struct {
+	server *apiserver.Server
 	late   lateWatches
 	config *rest.Config
 	told   *http.Client // of TellWrites
@@ -71,7 +75,7 @@ func newTellServer(t *testing.T, accept string) *tellServer {
 	t.Cleanup(server.Close)
 	direct := server.Client()
 	t.Cleanup(direct.CloseIdleConnections)
-	s := &tellServer{late: lateWatches{RoundTripper: direct.Transport}}
+	s := &tellServer{server: server, late: lateWatches{RoundTripper: direct.Transport}}
 	s.config = &rest.Config{Host: "http://apiserver", Transport: &s.late, ContentConfig: rest.ContentConfig{ContentType: "application/json", AcceptContentTypes: accept}}
 	client, err := rest.HTTPClientFor(s.config)
 	if err != nil {
@@ -269,4 +273,40 @@ func TestTellWrites(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Informers that ask for single objects are told of the others as ever: after an outage they ask
+// for their newest one, to know whether the server is the same, and Wanted for what becomes wanted.
+func TestTellWritesDuringOtherRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTellServer(t, "application/json")
+		keys := new(lw.KeySet)
+		keys.Set("test", lw.Key{Namespace: "default", Name: "a"}, lw.Key{Namespace: "default", Name: "b"}, lw.Key{Namespace: "default", Name: "c"})
+		all := s.informers(t)
+		all["Wanted"] = contentOf(lw.Wanted[*corev1.Pod](&lw.HTTP[*corev1.Pod]{URL: "http://apiserver/api/v1/pods", Client: s.told}, keys))
+		defer start(t, all)()
+		create := func(name string) {
+			t.Helper()
+			if _, err := s.own.CoreV1().Pods("default").Create(t.Context(), pod("default", name), metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			for of, c := range all {
+				if c.objects()[name] == nil {
+					t.Errorf("%s does not show %s", of, name)
+				}
+			}
+		}
+		create("a")
+		time.Sleep(3 * watchDelay)
+		s.late.single = time.Hour
+		keys.Set("another", lw.Key{Namespace: "default", Name: "d"})
+		time.Sleep(time.Second)
+		create("b")
+		s.server.SetDown(true)
+		time.Sleep(time.Minute)
+		s.server.SetDown(false)
+		time.Sleep(time.Minute)
+		create("c")
+		s.late.single = 0
+	})
 }

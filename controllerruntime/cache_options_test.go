@@ -20,7 +20,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllertest"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/controllerruntime"
 	"github.com/go-lw/lw/internal/apiserver"
 )
@@ -142,6 +144,24 @@ func TestNewCacheWithTheCallersInformer(t *testing.T) {
 			t.Errorf("informer %T, %v", inf, err)
 		}
 	})
+}
+
+// A cache runs on each replica, whatever its options.
+func TestNewCacheNeedsNoLeaderElection(t *testing.T) {
+	for name, options := range map[string]controllerruntime.Options{
+		"none": {}, "TellWrites": {TellWrites: true}, "Only": {Only: map[client.Object]lw.Fields{&corev1.Pod{}: {"spec"}}}, "OnDemand": {OnDemand: []client.Object{&corev1.Pod{}}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench(t)
+			c, err := controllerruntime.NewCacheWith(options)(b.config, cache.Options{Mapper: b.mapper})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r, ok := c.(manager.LeaderElectionRunnable); !ok || r.NeedLeaderElection() {
+				t.Errorf("%s: a %T waits until the manager is the leader", name, c)
+			}
+		})
+	}
 }
 
 // A config that contradicts itself is an error.

@@ -124,6 +124,34 @@ func ExampleOptions_onDemand() {
 	// Output: named
 }
 
+// The namespaces of the manager may change while it runs.
+func ExampleOptions_namespaces() {
+	_ = func(config *rest.Config) (ctrl.Manager, error) {
+		var namespaces lw.NamespaceSet
+		options := controllerruntime.Options{Namespaces: &namespaces}
+		mgr, err := ctrl.NewManager(config, ctrl.Options{
+			NewCache:  controllerruntime.NewCacheWith(options),
+			NewClient: controllerruntime.NewClient(options),
+		})
+		namespaces.Set("the configuration", "default", "team-a") // at any time
+		return mgr, err
+	}
+}
+
+// The reconciler reads its own writes at once, and is not called for them.
+func ExampleNotTold() {
+	_ = func(config *rest.Config, r reconcile.Reconciler) error {
+		options := controllerruntime.Options{TellWrites: true}
+		mgr, err := ctrl.NewManager(config, ctrl.Options{
+			NewCache: controllerruntime.NewCacheWith(options), NewClient: controllerruntime.NewClient(options),
+		})
+		if err != nil {
+			return err
+		}
+		return ctrl.NewControllerManagedBy(mgr).For(&corev1.Pod{}, builder.WithPredicates(controllerruntime.NotTold())).Complete(r)
+	}
+}
+
 // The manager runs typed informers, and a controller watches one of them.
 func ExampleRunnable() {
 	_ = func(mgr ctrl.Manager, pods *lw.Informer[*corev1.Pod], nodes *lw.Informer[*corev1.Node], r reconcile.Reconciler) error {

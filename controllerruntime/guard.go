@@ -114,6 +114,9 @@ func (c *ownCache) unguarded() []string {
 	return names
 }
 
+// NeedLeaderElection tells a manager to which the cache is added not to wait until it is the leader.
+func (c *ownCache) NeedLeaderElection() bool { return false }
+
 // Start runs the cache until ctx is done.
 func (c *ownCache) Start(ctx context.Context) error {
 	if names := c.unguarded(); len(names) > 0 {

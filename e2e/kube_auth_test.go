@@ -1,11 +1,15 @@
 package e2e_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -96,6 +100,74 @@ func TestPermission(t *testing.T) {
 			f.same(r)
 			f.paced()
 		}
+	}, servers.Kube)
+}
+
+// TestByName has a user that may get, list and watch two ConfigMaps by their names, and nothing else.
+func TestByName(t *testing.T) {
+	on(t, func(t *testing.T, kind servers.Kind) {
+		const namespace = "by-name"
+		s := sharedServer(t, kind)
+		r := s.Reader("")
+		defer r.Close()
+		path := collection("configmaps", namespace)
+		for _, name := range []string{"a", "b", "c"} {
+			create(t, r, path, configMap(namespace, name, "1"))
+		}
+		write(t, r, http.MethodPost, rbac+"namespaces/"+namespace+"/roles", object{"kind": "Role", "apiVersion": "rbac.authorization.k8s.io/v1",
+			"metadata": object{"name": "two"},
+			"rules":    []object{{"apiGroups": []string{""}, "resources": []string{"configmaps"}, "resourceNames": []string{"a", "b"}, "verbs": []string{"get", "list", "watch"}}}})
+		write(t, r, http.MethodPost, rbac+"namespaces/"+namespace+"/rolebindings", object{"kind": "RoleBinding", "apiVersion": "rbac.authorization.k8s.io/v1",
+			"metadata": object{"name": "two"},
+			"roleRef":  object{"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "two"},
+			"subjects": []object{{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": servers.User}}})
+
+		src, _ := configMaps(t, newClient(t, s, as(servers.UserToken, wires[:1])[0]), namespace)
+		var keys lw.KeySet
+		key := func(name string) lw.Key { return lw.Key{Namespace: namespace, Name: name} }
+		keys.Set("test", key("a"), key("b"), key("c"))
+		forbidden := make(chan error, 100)
+		g := lw.NewGraph(nil)
+		all := lw.NewByName(g, &keys, func(lw.Key) lw.Source[*corev1.ConfigMap] { return src }, &lw.ByNameOptions{Options: lw.Options{OnError: func(err error) {
+			select {
+			case forbidden <- err:
+			default:
+			}
+		}}})
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan error, 2)
+		go func() { done <- g.Run(ctx) }()
+		go func() { done <- all.Run(ctx) }()
+		defer func() {
+			cancel()
+			for range cap(done) {
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+			}
+		}()
+		shows := func(want string) {
+			t.Helper()
+			rig.Until(t, patience, func() string {
+				var got []string
+				for _, obj := range all.Store().List() {
+					got = append(got, obj.Name+"="+obj.Data["value"])
+				}
+				slices.Sort(got)
+				return cmp.Diff(want, strings.Join(got, " "))
+			})
+		}
+		shows("a=1 b=1")
+		if err := <-forbidden; !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), namespace+"/c") {
+			t.Errorf("the error of what may not be read: %v", err)
+		}
+		update(t, r, path+"/a", configMap(namespace, "a", "2"))
+		update(t, r, path+"/c", configMap(namespace, "c", "2"))
+		remove(t, r, path+"/b")
+		shows("a=2")
+		create(t, r, path, configMap(namespace, "b", "3"))
+		keys.Set("test", key("b"))
+		shows("b=3")
 	}, servers.Kube)
 }
 

@@ -3,12 +3,19 @@ package simulate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/go-lw/lw/controllerruntime"
 )
 
 // TestErrors says what is wrong with a World, and what to do.
@@ -37,10 +44,15 @@ func TestErrors(t *testing.T) {
 			go mu.Lock()
 			<-ctx.Done()
 			return nil
-		}, nil, []string{"does not settle", "Mutex"}},
+		}, nil, []string{"does not settle", "Mutex", "Wait for the caches before the work begins"}},
+		{"reads before its caches", early(nil), nil, []string{"the program ends", "GetAPIReader"}},
+		{"no such cache", manageOn(NewCache, clean), nil, []string{"the program ends", `no cache "other"`, "-simulate.cache"}},
+		{"reads before the caches of lw", early(controllerruntime.NewCache), nil, []string{"the program ends", "GetAPIReader"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			hangs = time.Second
+			defer func(was string) { *cacheFlag = was }(*cacheFlag)
+			*cacheFlag = "other"
 			s := begin(t, &World{Start: c.start, Steps: c.steps, Histories: 2})
 			r := s.find()
 			if r == nil {
@@ -59,4 +71,18 @@ func TestErrors(t *testing.T) {
 func waits(ctx context.Context, _ *rest.Config) error {
 	<-ctx.Done()
 	return nil
+}
+
+// early reads from the caches of a manager that it has not started.
+func early(caches cache.NewCacheFunc) func(ctx context.Context, c *rest.Config) error {
+	return func(ctx context.Context, c *rest.Config) error {
+		mgr, err := ctrl.NewManager(c, ctrl.Options{NewCache: caches, Metrics: metricsserver.Options{BindAddress: "0"}})
+		if err != nil {
+			return err
+		}
+		if err := mgr.GetClient().List(ctx, &corev1.SecretList{}); err != nil {
+			return fmt.Errorf("set up: %w", err)
+		}
+		return mgr.Start(ctx)
+	}
 }

@@ -107,7 +107,7 @@ func (h *history) keepsMarks(r *request) {
 		switch {
 		case h.plan.sweep != none:
 			h.loses = h.loses || !blind
-		case !h.calm.Foreign[m.plural][lost]:
+		case !h.calm.Foreign[m.plural+" "+lost]:
 			how := "which it had seen"
 			if blind {
 				how = "which it had not seen: it wrote over what it did not know"
@@ -120,43 +120,44 @@ func (h *history) keepsMarks(r *request) {
 // history makes a history. What another manager's writes alone lead to, in the calm order, is no
 // failure.
 func (k *worker) history(p plan) outcome {
-	out := k.bubble(p, 0)
-	if out.Failure == nil {
-		return out
-	}
-	fresh := false
-	for _, f := range p.faults {
-		if f.what == foreign && k.calm.Foreign[f.on] == nil {
-			k.calm.Foreign[f.on], fresh = k.sweep(f.on), true
+	for {
+		out := k.bubble(p, 0)
+		if out.Failure == nil || out.Failure.Oracle != lost && out.Failure.Oracle != anotherEnd {
+			return out
+		}
+		oracle, again := out.Failure.Oracle, false
+		for _, f := range p.faults {
+			of := f.on + " " + oracle
+			known, asked := k.calm.Foreign[of]
+			if f.what == foreign && !asked {
+				known = k.sweep(f.on, oracle)
+				k.calm.Foreign[of], again = known, again || known
+			}
+			if f.what == foreign && known && oracle == anotherEnd {
+				out.Failure = nil
+				return out
+			}
+		}
+		if !again {
+			return out
 		}
 	}
-	if fresh {
-		out = k.bubble(p, 0)
-	}
-	for _, f := range p.faults {
-		if out.Failure != nil && f.what == foreign && k.calm.Foreign[f.on][out.Failure.Oracle] {
-			out.Failure = nil
-		}
-	}
-	return out
 }
 
-// sweep returns what another manager's write alone leads to, after each of the program's first
-// writes.
-func (k *worker) sweep(plural string) map[string]bool {
-	out := map[string]bool{}
+// sweep reports whether another manager's write alone offends an oracle, after one of the program's
+// first writes.
+func (k *worker) sweep(plural, oracle string) bool {
 	for at := range min(k.calm.Writes, 30) + 1 {
-		for _, when := range []sweep{anywhere, settled} {
-			one := k.bubble(plan{faults: []fault{{what: foreign, on: plural, at: at}}, sweep: when}, 0)
-			if one.Loses {
-				out[lost] = true
-			}
-			if f := one.Failure; when == settled && f != nil && f.Oracle == anotherEnd {
-				out[anotherEnd] = true
-			}
+		p := plan{faults: []fault{{what: foreign, on: plural, at: at}}, sweep: settled}
+		one := k.bubble(p, 0)
+		if oracle == anotherEnd && one.Failure != nil && one.Failure.Oracle == anotherEnd {
+			return true
+		}
+		if p.sweep = anywhere; oracle == lost && (one.Loses || k.bubble(p, 0).Loses) {
+			return true
 		}
 	}
-	return out
+	return false
 }
 
 // ofForeign reports whether a path is that of a mark.

@@ -294,11 +294,11 @@ func (a *answered) Read(b []byte) (int, error) {
 
 func (a *answered) Close() error { return nil }
 
-// name returns the name of the object that was created.
-func (a *answered) name() string {
-	var of struct{ Metadata struct{ Name string } }
+// object says which object was created.
+func (a *answered) object() (name, uid string) {
+	var of struct{ Metadata struct{ Name, UID string } }
 	_ = json.Unmarshal(a.all, &of) // an error has no name
-	return of.Metadata.Name
+	return of.Metadata.Name, of.Metadata.UID
 }
 
 // An event is what a watch has for the program: one line of JSON, or all initial ones of a streamed

@@ -21,6 +21,7 @@ import (
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/yaml"
 )
 
@@ -58,12 +59,16 @@ type history struct {
 	changes  int    // of the version
 	changed  time.Time
 	marks    []*imprint
-	loses    bool            // the program has removed a mark that it had seen
-	known    map[string]bool // the UIDs that this start of the program may know of
+	loses    bool           // the program has removed a mark that it had seen
+	known    map[string]int // the UIDs that this start of the program may know of, with the rest since when
+	made     string         // the UID of what it makes now
+	asked    int            // the rest at which it has asked for that
 	children map[string]int
 	fault    map[string]int // how many of each kind have happened
 	pairs    map[string]bool
 }
+
+const never = 1 << 30 // of rests
 
 // A holding is a watch that a fault holds.
 type holding struct {
@@ -102,7 +107,7 @@ func (h *history) run() (out outcome) {
 	h.server = lwtest.StartServer(h.world.Resources...)
 	h.gate = newGate(h.server)
 	h.version, h.changed = h.server.ResourceVersion(), time.Now()
-	h.idle, h.weights, h.known, h.absent, h.children = map[string]int{}, map[string]int{}, map[string]bool{}, map[string]bool{}, map[string]int{}
+	h.idle, h.weights, h.known, h.absent, h.children = map[string]int{}, map[string]int{}, map[string]int{}, map[string]bool{}, map[string]int{}
 	h.fault, h.pairs = map[string]int{}, map[string]bool{}
 	h.used = make([]bool, len(h.plan.faults))
 	if h.plan.order != 0 {
@@ -169,7 +174,7 @@ func (h *history) start() {
 		Host: h.server.URL(), Transport: network{h.gate, life}, QPS: -1,
 		ContentConfig: rest.ContentConfig{ContentType: "application/json"},
 	}
-	h.cancel, h.ended, h.known = cancel, make(chan error, 1), map[string]bool{}
+	h.cancel, h.ended, h.known = cancel, make(chan error, 1), map[string]int{}
 	h.tell("the program starts")
 	go func() {
 		defer func() {
@@ -419,6 +424,8 @@ func (h *history) stopped() {
 		hint := "it must run until its context is done"
 		if err != nil && strings.Contains(err.Error(), "already exists") {
 			hint = "a restart in one process needs ctrl.Options.Controller.SkipNameValidation"
+		} else if early := new(cache.ErrCacheNotStarted); errors.As(err, &early) {
+			hint = "the caches start with the manager: read before by mgr.GetAPIReader(), or in a Runnable that is added to it"
 		} else if len(h.told) < 3 {
 			hint = "Start should return what the manager's Start returns"
 		}

@@ -16,6 +16,7 @@ type ownerRef = metav1.OwnerReference
 var (
 	uidForm  = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 	timeForm = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)`)
+	ipForm   = regexp.MustCompile(`\b10\.0\.\d+\.\d+\b`) // as the kubelets give them
 	// nameForm is the end of a name that was generated, as apimachinery's rand.String makes it.
 	nameForm = regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz2456789]{5,10}\b`)
 )
@@ -24,7 +25,7 @@ var (
 func stem(name string) string { return nameForm.ReplaceAllString(name, "-*") }
 
 // fields returns the fields of an object by their paths, without what differs from run to run:
-// versions, UIDs, times, generated names and the order of lists that have none by their schemas.
+// versions, UIDs, times, Pods' addresses, generated names and the order of lists that have none by their schemas.
 func (w *World) fields(obj *unstructured.Unstructured) map[string]string {
 	generation := fmt.Sprint(obj.GetGeneration())
 	out := w.shapes[obj.GroupVersionKind().GroupKind()].Flatten(obj.Object, func(path, value string) string {
@@ -34,7 +35,7 @@ func (w *World) fields(obj *unstructured.Unstructured) map[string]string {
 			}
 			return "an older generation"
 		}
-		return stem(timeForm.ReplaceAllString(uidForm.ReplaceAllString(value, "<uid>"), "<time>"))
+		return stem(timeForm.ReplaceAllString(ipForm.ReplaceAllString(uidForm.ReplaceAllString(value, "<uid>"), "<ip>"), "<time>"))
 	})
 	maps.DeleteFunc(out, ofForeign)
 	return out

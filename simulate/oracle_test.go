@@ -4,8 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,11 +19,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-
-	"github.com/go-lw/lw/controllerruntime"
 )
 
 // surplus makes a child while its cache has none, and deletes what is too much: only for a while
@@ -145,12 +145,90 @@ func remembers(c client.Client) reconcile.Func {
 	}
 }
 
+// fills makes two children, less those that its cache has.
+func fills(c client.Client) reconcile.Func {
+	return func(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+		m, err := parent(ctx, c, req)
+		if m == nil || err != nil {
+			return ctrl.Result{}, err
+		}
+		var all corev1.SecretList
+		if err := c.List(ctx, &all); err != nil {
+			return ctrl.Result{}, err
+		}
+		for range 2 - len(all.Items) {
+			child := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, GenerateName: m.Name + "-", OwnerReferences: owner(m)}}
+			if err := c.Create(ctx, child); err != nil {
+				return ctrl.Result{}, err
+			}
+		}
+		return ctrl.Result{}, nil
+	}
+}
+
+// told makes a child until it is told that it has one, and never looks.
+func told(c client.Client) reconcile.Func {
+	done := false
+	return func(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+		m, err := parent(ctx, c, req)
+		if m == nil || err != nil || done {
+			return ctrl.Result{}, err
+		}
+		err = c.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, GenerateName: m.Name + "-", OwnerReferences: owner(m)}})
+		done = err == nil
+		return ctrl.Result{}, err
+	}
+}
+
+// TestTwice blames no program that can't know: the calm run shows it each write before its answer,
+// a start on an older state has not seen what was there, and what is made and not told of is not
+// known.
+func TestTwice(t *testing.T) {
+	for _, c := range []struct {
+		plan       string
+		reconciler func(c client.Client) reconcile.Func
+		want       string
+	}{
+		{"order 0", fills, ""},
+		{"order 0; crash-after at 0; stale secrets at 0 for 1", remembers, anotherEnd},
+		{"order 0; lose at 0", told, anotherEnd},
+		{"order 0; hold secrets at 1", surplus, "twice"},
+	} {
+		t.Run(c.plan, func(t *testing.T) {
+			w := &World{Start: manage(c.reconciler), Steps: func(w *W) { w.Apply(one) }, AtRest: func(s State) error {
+				if n := len(s.Objects); n > 3 {
+					return fmt.Errorf("%d objects", n)
+				}
+				return nil
+			}}
+			got := ""
+			if r := begin(t, w).shrunk(c.plan); r != nil {
+				got = r.Failure.Oracle
+			}
+			if got != c.want {
+				t.Errorf("it is %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// TestLearn knows objects by their own UIDs, in both orders of their members, not by their owners'.
+func TestLearn(t *testing.T) {
+	h := &history{known: map[string]int{}, round: 1}
+	h.learn([]byte(`{"ownerReferences":[{"name":"a","uid":"no","controller":true}],"uid":"typed","resourceVersion":"3"}`))
+	h.learn([]byte(`{"ownerReferences":[{"name":"a","uid":"no"}],"resourceVersion":"3","uid":"map"}`))
+	if diff := cmp.Diff([]string{"map", "typed"}, slices.Sorted(maps.Keys(h.known))); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
 // TestStale starts programs on an older state. Caches of lw always ask for the newest one.
 func TestStale(t *testing.T) {
-	for name, caches := range map[string]cache.NewCacheFunc{"client-go": nil, "lw": controllerruntime.NewCache} {
-		wrong := caches == nil
-		t.Run(name, func(t *testing.T) {
-			s := begin(t, &World{Start: manageOn(caches, remembers), Steps: func(w *W) { w.Apply(one) }})
+	for name, wrong := range map[string]bool{"": true, "lw": false} {
+		t.Run("on "+name, func(t *testing.T) {
+			defer func(was string) { *cacheFlag = was }(*cacheFlag)
+			*cacheFlag = name
+			s := begin(t, &World{Start: manageOn(NewCache, remembers), Steps: func(w *W) { w.Apply(one) }})
 			if r := s.shrunk("order 0; crash-after at 0"); r != nil {
 				t.Error(s.text(r))
 			}

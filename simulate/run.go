@@ -14,6 +14,10 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/go-lw/lw/controllerruntime"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 )
 
 var (
@@ -21,8 +25,21 @@ var (
 	forFlag       = flag.Duration("simulate.for", 0, "search for so long, rather than for a number of histories")
 	historiesFlag = flag.Int("simulate.histories", 0, "make `n` histories of each World")
 	workersFlag   = flag.Int("simulate.workers", runtime.NumCPU(), "run `n` processes at a time")
+	cacheFlag     = flag.String("simulate.cache", "", "the cache that NewCache makes: lw, or else controller-runtime's own")
 	jsonFlag      = flag.String("simulate.json", "", "add the results to a `file`, a line of JSON for each World")
 )
+
+// NewCache is for ctrl.Options.NewCache: it makes the cache that -simulate.cache says. What holds on
+// one cache and fails on the other depends on more than caches promise.
+func NewCache(c *rest.Config, opts cache.Options) (cache.Cache, error) {
+	switch *cacheFlag {
+	case "lw":
+		return controllerruntime.NewCache(c, opts)
+	case "":
+		return cache.New(c, opts)
+	}
+	return nil, fmt.Errorf("simulate: there is no cache %q: -simulate.cache is lw or empty", *cacheFlag)
+}
 
 // Result is what Run writes with -simulate.json, a line for each World.
 type Result struct {

@@ -194,13 +194,14 @@ func (h *history) choose(options []option) int {
 	return 0
 }
 
-// options returns all that may happen, in the order of the calm run.
+// options returns all that may happen, in the order of the calm run: what came first, and of what
+// came at once the events first, so that the program knows what it has done.
 func (h *history) options() []option {
 	requests, watches := h.gate.open()
 	var out []option
 	for _, r := range requests {
 		if !r.late {
-			out = append(out, option{"request " + r.plural, r.round, "a" + r.key(), func() bool { return h.request(r) }})
+			out = append(out, option{"request " + r.plural, r.round, "b" + r.key(), func() bool { return h.request(r) }})
 		}
 	}
 	for _, w := range watches {
@@ -208,7 +209,7 @@ func (h *history) options() []option {
 		if ev == nil || h.holding(w.of.plural) {
 			continue
 		}
-		out = append(out, option{"watch " + w.of.plural, ev.round, fmt.Sprintf("b%s %06d", w.of.key(), w.number), func() bool { return h.event(w) }})
+		out = append(out, option{"watch " + w.of.plural, ev.round, fmt.Sprintf("a%s %06d", w.of.key(), w.number), func() bool { return h.event(w) }})
 	}
 	slices.SortStableFunc(out, func(a, b option) int {
 		if a.round != b.round {
@@ -315,13 +316,16 @@ func (h *history) event(w *watch) bool {
 	return true
 }
 
-var uids = regexp.MustCompile(`"uid":"([^"]+)"`)
+// uids are those of objects, not of their owners, whichever of both members comes first.
+var uids = regexp.MustCompile(`"uid":"([^"]+)","resourceVersion"|"resourceVersion":"[^"]*","uid":"([^"]+)"`)
 
 // learn notes which objects the program may know of now.
 func (h *history) learn(b []byte) {
 	h.seesMarks(b)
 	for _, m := range uids.FindAllSubmatch(b, -1) {
-		h.known[string(m[1])] = true
+		if uid := string(m[1]) + string(m[2]); h.known[uid] == 0 {
+			h.known[uid] = h.round
+		}
 	}
 }
 
@@ -373,15 +377,21 @@ func (h *history) request(r *request) bool {
 		h.crash(fmt.Sprintf("AFTER ITS %s %s", r.verb, r.path()))
 	case lose:
 		h.tell("THE ANSWER IS LOST")
+		if body, ok := r.answer.Body.(*answered); ok {
+			_, uid := body.object()
+			h.known[uid] = never // as far as the program has been told
+		}
 		h.gate.drop(r, errLost)
 	case slow:
 		h.tell("THE ANSWER IS LATE")
 		r.late = true
 	default:
-		if h.rng != nil && h.rng.IntN(4) == 0 {
-			return true // the answer is an option of its own
+		switch {
+		case h.rng == nil && r.writes():
+			r.round = 0 // the answer is an option of its own, and comes after the events of the write
+		case h.rng == nil || h.rng.IntN(4) > 0:
+			h.give(r)
 		}
-		h.give(r)
 	}
 	return true
 }
@@ -409,9 +419,10 @@ func (h *history) serve(r *request) {
 		return
 	}
 	line := fmt.Sprintf("the program: %s %s", r.verb, r.path())
-	if r.name == "" {
-		if body, ok := r.answer.Body.(*answered); ok {
-			line += "/" + body.name()
+	if body, ok := r.answer.Body.(*answered); ok && r.answer.StatusCode == http.StatusCreated {
+		name, uid := body.object()
+		if h.made, h.asked = uid, r.round; r.name == "" {
+			line += "/" + name
 		}
 	}
 	switch now := h.server.ResourceVersion(); {
@@ -425,6 +436,7 @@ func (h *history) serve(r *request) {
 	}
 	h.tell("%s%s", line, behind)
 	h.look()
+	h.made = ""
 	h.keepsMarks(r)
 }
 

@@ -111,7 +111,7 @@ func (k *worker) learn() bool {
 	}
 	k.calm = &calmRun{
 		Writes: a.Writes, Changes: a.Changes, Watched: a.Watched, Actors: actors, Children: a.Children, Restart: a.Restart, Leaks: a.Leaks,
-		Varies: k.world.varying(a.end, runs[1].end), end: a.end, Foreign: map[string]map[string]bool{},
+		Varies: k.world.varying(a.end, runs[1].end), end: a.end, Foreign: map[string]bool{},
 	}
 	return true
 }
@@ -215,7 +215,7 @@ func spawn(t *testing.T, of task, quit <-chan struct{}, each func(report)) error
 	if err != nil {
 		return err
 	}
-	args := []string{"-test.run=^" + strings.ReplaceAll(regexp.QuoteMeta(t.Name()), "/", "$/^") + "$", "-test.timeout=0", "-test.count=1"}
+	args := []string{"-test.run=^" + strings.ReplaceAll(regexp.QuoteMeta(t.Name()), "/", "$/^") + "$", "-test.timeout=0", "-test.count=1", "-simulate.cache=" + *cacheFlag}
 	for _, arg := range os.Args[1:] {
 		if !strings.HasPrefix(arg, "-test.") && !strings.HasPrefix(arg, "-simulate.") {
 			args = append(args, arg)

@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -38,6 +39,11 @@ type state struct {
 
 	mu      sync.Mutex
 	entries []*entry // in the order in which they were made; empty unless there is a report
+	asked   bool     // the report was asked for: its heap is of a collection for it
+	waiting bool     // an informer had not synced when look was called last, or was made since
+	all     struct { // when the last informer had synced
+		after, cpu time.Duration
+	}
 }
 
 var process = newState(os.Getenv("LW"), os.Getenv("LW_REPORT"))
@@ -62,9 +68,15 @@ func Start(versions string, test bool) {
 		}
 	}
 	if address := os.Getenv("LW_BOARD"); address != "" && !test {
+		listener, err := net.Listen("tcp", address)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "lwbuild: LW_BOARD:", err)
+			return
+		}
+		fmt.Fprintf(os.Stderr, "lwbuild: LW_BOARD: http://%v\n", listener.Addr())
 		go func() {
-			server := http.Server{Addr: address, Handler: lwdebug.Handler(&s.board), ReadHeaderTimeout: 10 * time.Second}
-			fmt.Fprintln(os.Stderr, "lwbuild: LW_BOARD:", server.ListenAndServe())
+			server := http.Server{Handler: lwdebug.Handler(&s.board), ReadHeaderTimeout: 10 * time.Second}
+			fmt.Fprintln(os.Stderr, "lwbuild: LW_BOARD:", server.Serve(listener))
 		}()
 	}
 }

@@ -92,3 +92,45 @@ func TestFailed(t *testing.T) {
 		t.Errorf("told of %v", told)
 	}
 }
+
+// The report says when the last informer had synced, one made late included, and whether its heap
+// is of a collection for it.
+func TestAllSynced(t *testing.T) {
+	const all, heap = "\nall synced after: ", "\nThe heap is that of a collection for this report"
+	s := newState("", "report")
+	synced := map[string]bool{}
+	make := func(name string) {
+		s.made(&entry{kind: "informer", of: name, why: "a test", synced: func() bool { return synced[name] }})
+	}
+	has := func(when string, want bool) {
+		t.Helper()
+		s.look()
+		if got := strings.Contains(s.page(), all); got != want {
+			t.Errorf("%s: %v, want %v:\n%s", when, got, want, s.page())
+		}
+	}
+	has("without informers", false)
+	make("a")
+	has("before it has synced", false)
+	synced["a"] = true
+	has("after it has synced", true)
+	first := s.all.after
+	has("later", true)
+	if s.all.after != first {
+		t.Errorf("the time of the sync moves from %v to %v", first, s.all.after)
+	}
+	make("late")
+	has("with one that has not synced", false)
+	synced["late"] = true
+	has("when that has synced", true)
+	if s.all.after <= first {
+		t.Errorf("the late one synced at %v, the first at %v", s.all.after, first)
+	}
+	if strings.Contains(s.page(), heap) {
+		t.Error("nobody has asked for the report")
+	}
+	s.asked = true
+	if !strings.Contains(s.page(), heap) {
+		t.Error("the report does not say that its heap is of a collection for it")
+	}
+}

@@ -54,7 +54,7 @@ func (s *state) made(e *entry) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.entries = append(s.entries, e)
+	s.entries, s.waiting = append(s.entries, e), true
 }
 
 func appendTo(file, line string) error {
@@ -81,6 +81,9 @@ func (s *state) keepReport() {
 			select {
 			case <-asked:
 				runtime.GC() // the live heap is that of the last collection
+				s.mu.Lock()
+				s.asked = true
+				s.mu.Unlock()
 				written = time.Time{}
 			case <-time.After(wait):
 			}
@@ -92,7 +95,7 @@ func (s *state) keepReport() {
 	}()
 }
 
-// look notes which informers have synced, and reports whether some have not.
+// look notes which informers have synced, and when all had, and reports whether some have not.
 func (s *state) look() (more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,6 +108,11 @@ func (s *state) look() (more bool) {
 			}
 		}
 	}
+	if s.waiting && !more {
+		user, system, _ := usage()
+		s.all.after, s.all.cpu = time.Since(s.began), user+system
+	}
+	s.waiting = more
 	return more
 }
 
@@ -131,17 +139,23 @@ func (s *state) page() string {
 	user, system, peak := usage()
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)
-	fmt.Fprintf(&b, "# Informers of %s\n\nside: %s\nversions: %s\nafter: %.1f s\nCPU: %.2f s (user %.2f, system %.2f)\nlive heap: %.1f MB\npeak memory: %.1f MB\n\n",
+	fmt.Fprintf(&b, "# Informers of %s\n\nside: %s\nversions: %s\nafter: %.1f s\nCPU: %.2f s (user %.2f, system %.2f)\nlive heap: %.1f MB\npeak memory: %.1f MB\n",
 		filepath.Base(os.Args[0]), side, s.raised, time.Since(s.began).Seconds(), (user + system).Seconds(), user.Seconds(), system.Seconds(),
 		float64(live[0].Value.Uint64())/1e6, float64(peak)/1e6)
-	b.WriteString("CPU, heap and memory are those of the whole process. What is read of a resource:\n\n| resource | lists | watches | events | bytes |\n|---|---|---|---|---|\n")
+	s.mu.Lock()
+	if s.all.after > 0 && !s.waiting {
+		fmt.Fprintf(&b, "all synced after: %.2f s\nCPU until all had synced: %.2f s\nCPU since then: %.2f s\n", s.all.after.Seconds(), s.all.cpu.Seconds(), (user + system - s.all.cpu).Seconds())
+	}
+	if s.asked {
+		b.WriteString("The heap is that of a collection for this report.\n")
+	}
+	entries := slices.Clone(s.entries)
+	s.mu.Unlock()
+	b.WriteString("\nCPU, heap and memory are those of the whole process. What is read of a resource:\n\n| resource | lists | watches | events | bytes |\n|---|---|---|---|---|\n")
 	for _, r := range s.wire.rows() {
 		fmt.Fprintf(&b, "| %s | %d | %d | %d | %d |\n", r.name, r.lists.Load(), r.watches.Load(), r.events.Load(), r.bytes.Load())
 	}
 	b.WriteString("\n| of | is | store of | decoded by | objects | events | relists | synced after |\n|---|---|---|---|---|---|---|---|\n")
-	s.mu.Lock()
-	entries := slices.Clone(s.entries)
-	s.mu.Unlock()
 	slices.SortStableFunc(entries, func(a, b *entry) int { return cmp.Compare(a.of, b.of) })
 	var named []string
 	for _, e := range entries {

@@ -46,6 +46,21 @@ func files(t *testing.T, dir string) map[string]string {
 	return all
 }
 
+// write writes the files to a new folder.
+func write(t *testing.T, files map[string]string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for name, text := range files {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
 // A program that is built unmodified does the same with lw and without, and its report names what
 // lw does not do.
 func TestProgram(t *testing.T) {
@@ -147,36 +162,40 @@ func TestTests(t *testing.T) {
 // What lwbuild refuses has the reason and the next step, and nothing was built.
 func TestRefusals(t *testing.T) {
 	const program = "testdata/program"
-	module := func(files map[string]string) string {
-		dir := t.TempDir()
-		for name, text := range files {
-			if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o777); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return dir
-	}
+	module := func(files map[string]string) string { return write(t, files) }
 	own := files(t, program)
 	vendored := maps.Clone(own)
 	vendored["vendor/modules.txt"] = "# example.com/other v1.0.0\n"
 	library := maps.Clone(own)
+	forkOf := func(mod string, more ...string) map[string]string {
+		all := maps.Clone(own)
+		all["go.mod"] += "\nreplace k8s.io/client-go => ./fork\n"
+		all["fork/go.mod"] = "module k8s.io/client-go\n\ngo 1.26.0\n" + mod
+		for _, name := range more {
+			all["fork/"+name] = "package " + filepath.Base(filepath.Dir(name)) + "\n"
+		}
+		return all
+	}
 	library["main.go"] = strings.ReplaceAll(own["main.go"], "package main", "package library")
 	delete(library, "main_test.go")
+	t.Setenv("CGO_ENABLED", "0")
 	for _, tt := range []struct {
 		name string
 		dir  string
 		args []string
 		want []string
 	}{
+		{"cgo off", program, []string{"-race", "."}, []string{"-race requires cgo", "next: ", "CGO_ENABLED=1"}},
 		{"no module", t.TempDir(), []string{"."}, []string{"no go.mod", "cd into"}},
 		{"no client-go", module(map[string]string{"go.mod": "module example.com/m\n\ngo 1.26.0\n", "main.go": "package main\n\nfunc main() {}\n"}), []string{"."}, []string{"does not use k8s.io/client-go"}},
 		{"no main package", module(library), []string{"."}, []string{"no main package", "name one"}},
 		{"no tests", module(library), []string{"-test", "."}, []string{"no tests", "./..."}},
 		{"vendor out of step", module(vendored), []string{"."}, []string{"inconsistent vendoring", "go mod vendor"}},
+		{"a client-go without a version", module(forkOf("")), []string{"."}, []string{"./fork", "does not know that client-go", "next: go get k8s.io/client-go@"}},
+		{"a client-go that the patch does not fit", module(forkOf("\nrequire k8s.io/apimachinery v0.36.0\n", "tools/cache/shared_informer.go", "tools/cache/controller.go", "tools/cache/reflector.go", "rest/client.go")),
+			[]string{"."}, []string{"./fork", "does not know that client-go", "there is no ", "next: a newer lwbuild"}},
 		{"a flag of lwbuild's own", program, []string{"-mod=vendor", "."}, []string{"-mod", "leave it out"}},
+		{"a bench of no time", program, []string{"-bench=.", "."}, []string{"-bench=.", "next: -bench=30s"}},
 		{"a flag without value", program, []string{"-o"}, []string{"needs a value"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

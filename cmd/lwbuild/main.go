@@ -11,6 +11,8 @@
 //	-test  go test instead of go build
 //	-n     print what would be done
 //	-keep  refuse rather than raise the program's client-go
+//	-bench=30s
+//	       run the program that long, five times either side, with what follows -args, and compare
 package main
 
 import (
@@ -23,6 +25,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
 func main() {
@@ -45,8 +48,10 @@ type builder struct {
 	dir            string // of the module's package where go runs; "": the present one
 	test, dry      bool
 	keep           bool
-	flags          []string // for go build or go test, in their order
-	listFlags      []string // those of them that decide which files count
+	bench          time.Duration // how long a run of either side takes; 0: the program is not run
+	args           []string      // what follows -args
+	flags          []string      // for go build or go test, in their order
+	listFlags      []string      // those of them that decide which files count
 	patterns       []string
 	cache          string // the folder of patched copies; "": that of the user
 	stdout, stderr io.Writer
@@ -65,7 +70,7 @@ func (b *builder) parse(args []string) error {
 		if !strings.HasPrefix(arg, "-") {
 			for j, arg := range args[i:] {
 				if arg == "-args" || arg == "--args" {
-					b.patterns, b.flags = args[i:i+j], append(b.flags, args[i+j:]...)
+					b.patterns, b.args = args[i:i+j], args[i+j+1:]
 					return nil
 				}
 			}
@@ -88,6 +93,15 @@ func (b *builder) parse(args []string) error {
 			continue
 		case "keep":
 			b.keep = true
+			continue
+		case "bench":
+			if slices.Contains(args, "-test") || slices.Contains(args, "--test") {
+				break // it is go test's
+			}
+			var err error
+			if b.bench, err = time.ParseDuration(value); err != nil || b.bench <= 0 {
+				return fmt.Errorf("flag -bench=%s: how long is a run? next: -bench=30s", value)
+			}
 			continue
 		case "C":
 			b.dir = value
@@ -137,10 +151,13 @@ func (b *builder) run() (err error) {
 		command = "test"
 	}
 	args := append([]string{command, "-modfile=" + b.modfile(), "-mod=mod", "-overlay=" + overlay}, b.flags...)
-	if at := slices.IndexFunc(args, func(arg string) bool { return strings.TrimLeft(arg, "-") == "args" && strings.HasPrefix(arg, "-") }); at >= 0 {
-		args = slices.Insert(args, at, b.patterns...)
-	} else {
-		args = append(args, b.patterns...)
+	program := filepath.Join(b.tmp, "program")
+	if b.bench > 0 {
+		args = append(args, "-o="+program)
+	}
+	args = append(args, b.patterns...)
+	if len(b.args) > 0 && b.bench == 0 {
+		args = append(append(args, "-args"), b.args...)
 	}
 	fmt.Fprintln(b.stderr, "lwbuild:", versions)
 	if b.dry {
@@ -155,7 +172,11 @@ func (b *builder) run() (err error) {
 	if next := nextStep(said.String(), versions); err != nil && next != "" {
 		fmt.Fprintln(b.stderr, "lwbuild:", next)
 	}
-	return err
+	if err != nil || b.bench == 0 {
+		return err
+	}
+	b.ran = false // an error from here on is not go's
+	return b.compare(program, versions)
 }
 
 // nextStep says what to do about what go has said, or "".

@@ -60,15 +60,17 @@ func (b *builder) environment() error {
 
 func (b *builder) root() string { return filepath.Dir(b.env["GOMOD"]) }
 
-func (b *builder) inWorkspace() bool { return b.env["GOWORK"] != "" && b.env["GOWORK"] != "off" }
-
 // list returns the modules of the build, as the file of this build or the workspace has them.
 func (b *builder) list(workspace bool) (mods []module, err error) {
 	args := []string{"list", "-mod=mod", "-modfile=" + b.modfile(), "-m", "-json", "all"}
 	cmd := b.goCommand(args...)
 	if workspace {
+		work, err := b.workspace()
+		if err != nil {
+			return nil, err
+		}
 		cmd = b.goCommand("list", "-m", "-json", "all")
-		cmd.Env = append(os.Environ(), "GOFLAGS="+b.env["GOFLAGS"])
+		cmd.Env = append(cmd.Env, "GOWORK="+work)
 	}
 	out, err := output(cmd)
 	if err != nil {
@@ -101,7 +103,7 @@ func (b *builder) modules() (versions string, err error) {
 	sums := []string{filepath.Join(b.root(), "go.sum")}
 	var edits []string
 	if b.inWorkspace() {
-		sums = append(sums, strings.TrimSuffix(b.env["GOWORK"], ".work")+".work.sum")
+		sums = append(sums, filepath.Join(b.tmp, "lw.work.sum"))
 		members, err := b.list(true)
 		if err != nil {
 			return "", err
@@ -169,24 +171,6 @@ func (b *builder) modules() (versions string, err error) {
 		return "", fmt.Errorf("%s %s: %w; next: a newer lwbuild", clientGoPath, from.name, err)
 	}
 	return d.says, b.edit([]string{"-replace=" + clientGoPath + "=" + dir})
-}
-
-// workspaceEdits give the build the versions of the workspace, and its members as replaces.
-func workspaceEdits(mods []module, root string) (edits []string) {
-	for _, m := range mods {
-		switch {
-		case m.Main && m.Dir != root:
-			edits = append(edits, "-replace="+m.Path+"="+m.Dir)
-		case m.Main:
-		case m.Replace != nil && m.Replace.Version == "":
-			edits = append(edits, "-require="+m.Path+"@"+m.Version, "-replace="+m.Path+"="+m.Replace.Dir)
-		case m.Replace != nil:
-			edits = append(edits, "-require="+m.Path+"@"+m.Version, "-replace="+m.Path+"="+m.Replace.Path+"@"+m.Replace.Version)
-		default:
-			edits = append(edits, "-require="+m.Path+"@"+m.Version)
-		}
-	}
-	return edits
 }
 
 // lwEdits add lw: the version that lwbuild itself has, or the checkout that it was built from.

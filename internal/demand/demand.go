@@ -160,7 +160,7 @@ func (d *Demand) Changed(key Key) (changed <-chan struct{}, forget func()) {
 
 // BeginList lets through what is wanted: the list that begins has all of it.
 func (d *Demand) BeginList() {
-	wanted := d.Set.all()
+	wanted := d.Set.All()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.listing, d.seen = true, 0

@@ -27,6 +27,7 @@ type Set struct {
 	of      map[Owner][]Key // guarded by mu, as those below
 	count   map[Key]int     // how many owners want a key
 	demands map[*Demand]struct{}
+	changed chan struct{} // closed by the next Set; nil: nobody waits for it
 }
 
 // SetSpaces says that the keys are namespaces.
@@ -65,6 +66,20 @@ func (s *Set) Set(owner Owner, keys []Key) {
 	for d := range s.demands {
 		d.touch(changed)
 	}
+	if s.changed != nil {
+		close(s.changed)
+		s.changed = nil
+	}
+}
+
+// Changed returns a channel that the next Set closes.
+func (s *Set) Changed() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.changed == nil {
+		s.changed = make(chan struct{})
+	}
+	return s.changed
 }
 
 func compare(a, b Key) int {
@@ -84,8 +99,8 @@ func (s *Set) Wants(unit Key) bool {
 	return s.count[unit] > 0
 }
 
-// all returns what is wanted.
-func (s *Set) all() []Key {
+// All returns what is wanted, in no order.
+func (s *Set) All() []Key {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	keys := make([]Key, 0, len(s.count))

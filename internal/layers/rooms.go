@@ -23,7 +23,7 @@ var Rooms = []Room{
 	{"sources", []string{"listwatch*.go", "http.go", "memory.go", "feed.go", "transform.go", "wanted.go"}, []string{"words"}},
 	{"reflector", []string{"reflector*.go"}, []string{"words"}},
 	{"informer", []string{"informer.go", "tell.go", "demand.go", "mutation.go", "group.go"}, []string{"words", "index", "hub", "reflector"}},
-	{"graph", []string{"collection.go", "graph*.go", "derived*.go", "join*.go", "aggregate.go", "union.go"}, []string{"words", "log", "index", "hub", "reflector", "informer"}},
+	{"graph", []string{"collection.go", "graph*.go", "derived*.go", "join*.go", "aggregate.go", "union.go"}, []string{"words", "log", "index", "hub", "sources", "reflector", "informer"}},
 }
 
 // roomOf returns the first of rooms that has the file, or nil.

@@ -53,8 +53,11 @@ func WithTeller(ctx context.Context, t *Teller) context.Context {
 	return context.WithValue(ctx, tellerKey{}, t)
 }
 
-// TellerOf returns the Teller of ctx, or nil.
+// TellerOf returns the Teller of ctx, or nil. A probe has none: it may select a single object.
 func TellerOf(ctx context.Context) *Teller {
+	if IsProbe(ctx) {
+		return nil
+	}
 	t, _ := ctx.Value(tellerKey{}).(*Teller)
 	return t
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -93,7 +92,7 @@ func Pods(_ context.Context, s *lwtest.Server) (did string, err error) {
 			}
 			start := now()
 			pod.Status.Phase, pod.Status.StartTime = corev1.PodRunning, &start
-			pod.Status.PodIP = "10.0.0." + fmt.Sprint(1+fnvOf(pod.Namespace+"/"+stem(pod))%250)
+			pod.Status.PodIP = fmt.Sprintf("10.0.%d.%d", fnvOf(string(pod.UID))>>8%250, 1+fnvOf(string(pod.UID))%250)
 			pod.Status.PodIPs, pod.Status.HostIP = []corev1.PodIP{{IP: pod.Status.PodIP}}, "192.168.0.1"
 			condition(&pod.Status, corev1.PodInitialized, true)
 			containers(pod, corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: start}}, false)
@@ -116,15 +115,6 @@ func Pods(_ context.Context, s *lwtest.Server) (did string, err error) {
 		}
 	}
 	return "", nil
-}
-
-// stem returns the name of a Pod without what was generated of it, so that its address is the same
-// in each history.
-func stem(pod *corev1.Pod) string {
-	if i := strings.LastIndexByte(pod.Name, '-'); i > 0 && (ownedBy(pod, "Job") || ownedBy(pod, "ReplicaSet")) {
-		return pod.Name[:i]
-	}
-	return pod.Name
 }
 
 func fnvOf(text string) uint32 {

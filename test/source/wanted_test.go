@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -486,4 +490,66 @@ func TestWantedNamespaces(t *testing.T) {
 			t.Errorf("%d objects", inf.Store().Len())
 		}
 	})
+}
+
+// A secret is as large as those of Helm.
+type secret struct {
+	lw.Meta `json:"metadata"`
+	Data    map[string][]byte `json:"data"`
+}
+
+// TestWantedHeap: of 5,000 Secrets of 32 KB, of which 20 are wanted, an informer keeps less than 10
+// MB, also while it lists; of all it would keep 160.
+func TestWantedHeap(t *testing.T) {
+	const all, size, most = 5_000, 32 << 10, 10 << 20
+	data := strings.Repeat("QUJD", size/3)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Query().Get("watch") != "" {
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+			return
+		}
+		io.WriteString(w, `{"kind":"SecretList","metadata":{"resourceVersion":"9"},"items":[`)
+		for i := range all {
+			comma := ","
+			if i == 0 {
+				comma = ""
+			}
+			fmt.Fprintf(w, `%s{"metadata":{"name":"s%d","namespace":"default","uid":"u%d","resourceVersion":"%d"},"data":{"release":"`, comma, i, i, i%9+1)
+			io.WriteString(w, data)
+			io.WriteString(w, `"}}`)
+		}
+		io.WriteString(w, `]}`)
+	}))
+	defer server.Close()
+	heap := func() int64 {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	empty := heap()
+	var keys lw.KeySet
+	for i := range 20 {
+		keys.Set(fmt.Sprint(i), rig.Key(fmt.Sprint("s", i*200)))
+	}
+	inf := lw.NewInformer(lw.Wanted[*secret](&lw.HTTP[*secret]{URL: server.URL, Client: server.Client()}, &keys), &lw.Options{List: lw.ListWhole})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- inf.Run(ctx) }()
+	peak := int64(0)
+	for !inf.Status().Synced {
+		peak = max(peak, heap()-empty)
+	}
+	kept := heap() - empty
+	if n := inf.Store().Len(); n != 20 || kept > most || peak > most {
+		t.Errorf("%d Secrets, %d KB of the heap, and %d while it listed", n, kept>>10, peak>>10)
+	}
+	t.Logf("%d KB of the heap, and %d while it listed", kept>>10, peak>>10)
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
 }

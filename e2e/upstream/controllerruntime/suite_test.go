@@ -31,7 +31,7 @@ const (
 // context that is cancelled, and want an error, but there is none if the informer has synced before
 // the cache looks. On a busy machine that happens. Such a spec may be run again, alone.
 func TestSuite(t *testing.T) {
-	for _, on := range []string{"NewInformer", "NewCache"} {
+	for _, on := range []string{"NewInformer", "NewCache", "NewCache with TellWrites"} {
 		t.Run(on, func(t *testing.T) { passes(t, on) })
 	}
 }
@@ -212,8 +212,8 @@ func relayProgram(t *testing.T) string {
 }
 
 // module copies controller-runtime to a temporary directory, and returns a go.mod that replaces the
-// module by the copy. In the copy the suite's tests make their caches with newCacheOfTest, and have
-// the file that declares it. An overlay of the go command would do, if it were not refused for
+// module by the copy. In the copy the suite's tests make their caches with newCacheOfTest and their
+// clients with newClientOfTest, and have the file that declares them. An overlay of the go command would do, if it were not refused for
 // files in the module cache.
 func module(t *testing.T) (modfile string) {
 	t.Helper()
@@ -239,8 +239,8 @@ func module(t *testing.T) (modfile string) {
 			write(t, file, content)
 		}
 	}
-	if all < 20 {
-		t.Fatalf("the tests of %s call cache.New %d times only: is this the suite?", cachePackage, all)
+	if all < 30 {
+		t.Fatalf("the tests of %s call cache.New and client.New %d times only: is this the suite?", cachePackage, all)
 	}
 	write(t, filepath.Join(tests, "lw_test.go"), read(t, filepath.Join("testdata", "lw_test.go.txt")))
 	modfile = filepath.Join(dir, "go.mod")
@@ -265,8 +265,8 @@ func write(t *testing.T, file string, content []byte) {
 	}
 }
 
-// edited returns the content of a test file, with newCacheOfTest in the place of each cache.New,
-// and how many there were.
+// edited returns the content of a test file, with newCacheOfTest in the place of each cache.New and
+// newClientOfTest in that of each client.New, and how many there were.
 func edited(t *testing.T, file string) ([]byte, int) {
 	t.Helper()
 	content := read(t, file)
@@ -281,7 +281,7 @@ func edited(t *testing.T, file string) ([]byte, int) {
 	var found []*ast.SelectorExpr
 	ast.Inspect(parsed, func(n ast.Node) bool {
 		if sel, ok := n.(*ast.SelectorExpr); ok && sel.Sel.Name == "New" {
-			if x, ok := sel.X.(*ast.Ident); ok && x.Name == "cache" {
+			if x, ok := sel.X.(*ast.Ident); ok && ofTest[x.Name] != "" {
 				found = append(found, sel)
 			}
 		}
@@ -289,7 +289,10 @@ func edited(t *testing.T, file string) ([]byte, int) {
 	})
 	for _, sel := range slices.Backward(found) {
 		from, to := files.Position(sel.Pos()).Offset, files.Position(sel.End()).Offset
-		content = slices.Replace(content, from, to, []byte("newCacheOfTest")...)
+		content = slices.Replace(content, from, to, []byte(ofTest[sel.X.(*ast.Ident).Name])...)
 	}
 	return content, len(found)
 }
+
+// ofTest has what stands for the functions New of these packages.
+var ofTest = map[string]string{"cache": "newCacheOfTest", "client": "newClientOfTest"}

@@ -6,6 +6,8 @@ var doorBugs = []bug{
 		{"bench/internal/simulate transport.RoundTrip", `from < s.oldest`, `from < s.oldest && false`}}},
 	{"a factory follows what nobody wants", "TestUseAll$", "./clientgo", []edit{
 		{"clientgo lazyInformer.RunWithContext", `select { case <-l.wanted: case <-ctx.Done(): }`, `select { default: case <-ctx.Done(): }`}}},
+	{"tellwrites: a question about one object is taken for what the informer selects", "TestTellWritesDuringOtherRequests", "./clientgo", []edit{
+		{"internal/request TellerOf", `IsProbe(ctx)`, `IsProbe(ctx) && false`}}},
 	{"a controller has synced before its handler was told", "TestControllerSyncs", "./clientgo", []edit{
 		{"clientgo ownController.HasSyncedChecker", `c.handle == nil`, `true`}}},
 	{"the gauge of the process's provider is not set while nothing waits", "TestMetricsOfTheProcess", "./clientgo", []edit{

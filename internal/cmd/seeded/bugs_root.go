@@ -170,6 +170,8 @@ var rootBugs = []bug{
 		{". Informer.ask", `inf.hub.endAsking()`, ``}}},
 	{"tell: a told version that comes is no measurement", "TestBehindTold", "./test/handlers", []edit{
 		{". informerTarget.plan", `f.since = m.since`, ``}}},
+	{"byname: what nobody wants any more is followed", "TestByName$", "./test/graph", []edit{
+		{". ByName.begin", `cancel(); remove()`, `_ = cancel; remove()`}}},
 	{"wanted: an older list undoes a read", "TestWanted$", "./test/source", []edit{
 		{". hub.layWantedLocked", `!newer && w.InList(unit)`, `(newer || !newer) && w.InList(unit)`}}},
 	{"wanted: an event that a read has is shown after it", "TestWanted", "./test/source", []edit{

@@ -26,6 +26,9 @@ require (
 	github.com/go-logr/logr v1.4.4 // indirect
 	github.com/go-logr/stdr v1.2.2 // indirect
 	github.com/go-lw/lw v0.1.0 // indirect
+	github.com/go-lw/lw/clientgo v0.1.0 // indirect
+	github.com/go-lw/lw/controllerruntime v0.1.0 // indirect
+	github.com/go-lw/lw/prom v0.1.0 // indirect
 	github.com/go-openapi/jsonpointer v1.0.0 // indirect
 	github.com/go-openapi/jsonreference v1.0.0 // indirect
 	github.com/go-openapi/swag v0.27.1 // indirect

@@ -1,0 +1,308 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"flag"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// small is a program that prints whose informer it has, and runs it until its input ends, or for
+// ever if it has an argument. It prints mark, an expression, as well.
+func small(imports, mark string) string {
+	return `package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+` + imports + `
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+)
+
+func main() {
+	inf := cache.NewSharedIndexInformer(&cache.ListWatch{
+		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+			return &metav1.PartialObjectMetadataList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}, nil
+		},
+		WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil },
+	}, &metav1.PartialObjectMetadata{}, 0, nil)
+	go inf.RunWithContext(context.Background())
+	fmt.Printf("%T %s\n", inf, ` + mark + `)
+	if len(os.Args) > 1 {
+		select {}
+	}
+	io.Copy(io.Discard, os.Stdin)
+}
+`
+}
+
+// goMod requires client-go.
+func goMod(name, version string) string {
+	return "module example.com/" + name + "\n\ngo 1.26.0\n\nrequire (\n\tk8s.io/apimachinery " + version + "\n\tk8s.io/client-go " + version + "\n)\n"
+}
+
+// tree returns what is in each file below dir.
+func tree(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	if err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		all[path] = string(data)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// goRun runs go in dir.
+func goRun(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("go", args...)
+	cmd.Dir = dir
+	out, err := output(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+var layouts = flag.Bool("layouts", false, "also build programs that raise, fork or vendor client-go, or have a workspace")
+
+// A program is built whatever its modules look like: a client-go that is raised, forked or
+// vendored, and members that only go.work names. No file changes, and its own changes to client-go
+// are in what is built. Each compiles client-go, so .ci/nightly runs it.
+func TestLayouts(t *testing.T) {
+	if !*layouts {
+		t.Skip("run by .ci/nightly, with -layouts")
+	}
+	const changed = "package cache\n\n// Mark is the program's own change.\nconst Mark = \"changed\"\n"
+	sums := files(t, "testdata/program")["go.sum"]
+	kept := func(mark string) map[string]string {
+		return map[string]string{"go.mod": files(t, "testdata/program")["go.mod"], "go.sum": sums, "main.go": small("", mark)}
+	}
+	for _, tt := range []struct {
+		name  string
+		files map[string]string
+		make  func(t *testing.T, dir string) // what more the program needs
+		in    string                         // the folder of its main module
+		says  []string                       // by lwbuild
+		want  string                         // by the program
+	}{
+		{
+			name:  "raised",
+			files: map[string]string{"go.mod": goMod("raised", "v0.35.2"), "main.go": small("", `"raised"`)},
+			says:  []string{"raised k8s.io/client-go v0.35.2 to " + raisedTo},
+			want:  "raised",
+		},
+		{
+			name:  "fork",
+			files: kept("cache.Mark"),
+			make: func(t *testing.T, dir string) {
+				fork := filepath.Join(dir, "fork")
+				original := strings.TrimSpace(goRun(t, dir, "list", "-m", "-f", "{{.Dir}}", clientGoPath))
+				if err := os.CopyFS(fork, os.DirFS(original)); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(filepath.Join(fork, "tools", "cache", "mark.go"), []byte(changed), 0o666); err != nil {
+					t.Fatal(err)
+				}
+				goRun(t, dir, "mod", "edit", "-replace="+clientGoPath+"=./fork")
+			},
+			says: []string{"is replaced by ./fork: a copy of that is patched", "kept k8s.io/client-go (./fork "},
+			want: "changed",
+		},
+		{
+			name:  "vendor",
+			files: kept("cache.Mark"),
+			make: func(t *testing.T, dir string) {
+				goRun(t, dir, "mod", "vendor", "-e")
+				if err := os.WriteFile(filepath.Join(dir, "vendor", clientGoPath, "tools", "cache", "mark.go"), []byte(changed), 0o666); err != nil {
+					t.Fatal(err)
+				}
+			},
+			says: []string{"1 files of vendor/k8s.io/client-go differ from v0.36.0: they are used", "kept k8s.io/client-go v0.36.0"},
+			want: "changed",
+		},
+		{
+			name: "workspace",
+			files: map[string]string{
+				"go.work": "go 1.26.0\n\nuse (\n\t./program\n\t./member\n)\n\nreplace example.com/other v0.0.0 => ./other\n", "program/go.mod": kept("")["go.mod"], "program/go.sum": sums,
+				"program/main.go":  small("\n\t\"example.com/member\"\n", "member.Mark"),
+				"member/go.mod":    "module example.com/member\n\ngo 1.26.0\n\nrequire example.com/other v0.0.0\n",
+				"member/member.go": "package member\n\nimport \"example.com/other\"\n\nconst Mark = \"a member with \" + other.Mark\n",
+				"other/go.mod":     "module example.com/other\n\ngo 1.26.0\n", "other/other.go": "package other\n\nconst Mark = \"another\"\n",
+			},
+			in:   "program",
+			says: []string{"kept k8s.io/client-go v0.36.0"},
+			want: "a member with another",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := write(t, tt.files)
+			if tt.make != nil {
+				tt.make(t, dir)
+			}
+			before := tree(t, dir)
+			bin := filepath.Join(t.TempDir(), "program")
+			said, err := build(t, filepath.Join(dir, tt.in), "-o", bin, ".")
+			if err != nil {
+				t.Fatalf("%v: %s", err, said)
+			}
+			for _, want := range tt.says {
+				if !strings.Contains(said, want) {
+					t.Errorf("lwbuild says %q, want %q in it", said, want)
+				}
+			}
+			if diff := cmp.Diff(before, tree(t, dir)); diff != "" {
+				t.Errorf("lwbuild has changed the program (-before +after):\n%s", diff)
+			}
+			for side, of := range map[string]string{"on": "clientgo", "off": "cache"} {
+				cmd := exec.Command(bin)
+				cmd.Env = append(os.Environ(), "LW="+side)
+				out, err := cmd.Output()
+				if err != nil || !strings.HasPrefix(string(out), "*"+of+".") || !strings.HasSuffix(string(out), " "+tt.want+"\n") {
+					t.Errorf("LW=%s: %v: %q, want an informer of %s and %q", side, err, out, of, tt.want)
+				}
+			}
+		})
+	}
+}
+
+// While a program runs, LW_BOARD serves the board, and SIGUSR1 has the report written, with a heap
+// that is of now.
+func TestRunning(t *testing.T) {
+	own := files(t, "testdata/program")
+	dir := write(t, map[string]string{"go.mod": own["go.mod"], "go.sum": own["go.sum"], "main.go": small("", `"up"`)})
+	bin, report := filepath.Join(dir, "program"), filepath.Join(dir, "report")
+	if said, err := build(t, dir, "-o", bin, "."); err != nil {
+		t.Fatalf("%v: %s", err, said)
+	}
+	cmd := exec.Command(bin)
+	// Only the signal collects garbage here: until then no heap is known.
+	cmd.Env = append(os.Environ(), "LW=", "LW_REPORT="+report, "LW_BOARD=localhost:0", "GOGC=off")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		stdin.Close()
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	}()
+	line, err := bufio.NewReader(stderr).ReadString('\n')
+	_, url, ok := strings.Cut(strings.TrimSpace(line), "lwbuild: LW_BOARD: ")
+	if err != nil || !ok {
+		t.Fatalf("%v: %q has no address", err, line)
+	}
+	until := func(what string, ok func() bool) {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal(what)
+			}
+		}
+	}
+	until("the board does not show the informer", func() bool {
+		answer, err := http.Get(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		page, err := io.ReadAll(answer.Body)
+		return err == nil && answer.StatusCode == http.StatusOK && bytes.Contains(page, []byte("PartialObjectMetadata"))
+	})
+	has := func(want string, is bool) func() bool {
+		return func() bool {
+			page, _ := os.ReadFile(report)
+			return len(page) > 0 && strings.Contains(string(page), want) == is
+		}
+	}
+	const unknown = "live heap: 0.0 MB"
+	until("the report does not tell that no heap is known", has(unknown, true))
+	if err := cmd.Process.Signal(syscall.SIGUSR1); err != nil {
+		t.Fatal(err)
+	}
+	until("a report that was asked for has no heap", has(unknown, false))
+}
+
+// -bench runs the program on either side, one that ends and one that does not, and says why it
+// can't.
+func TestBench(t *testing.T) {
+	own := files(t, "testdata/program")
+	dir := write(t, map[string]string{"go.mod": own["go.mod"], "go.sum": own["go.sum"], "main.go": small("", `"benched"`)})
+	for _, args := range [][]string{{"-bench=1h", "."}, {"-bench=100ms", ".", "-args", "stay"}} {
+		said, err := build(t, dir, args...)
+		if err != nil {
+			t.Fatalf("%v: %s", err, said)
+		}
+		for _, m := range measures {
+			if !strings.Contains(said, "\n| "+m.name+" | ") {
+				t.Errorf("%q: there is no row %q: %s", args, m.name, said)
+			}
+		}
+		if !strings.Contains(said, "Versions: kept") || strings.Contains(said, "| peak memory | ? |") || strings.Contains(said, "| peak memory | 0.00 MB") {
+			t.Errorf("%q: %s", args, said)
+		}
+	}
+	// The program wants a server.
+	_, err := build(t, "testdata/program", "-bench=1h", ".")
+	for _, want := range []string{"LW=off", "exit status 2", "usage: program url", "next: name its arguments after -args"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q in it", err, want)
+		}
+	}
+}
+
+// A row says that one side is less only if no run of the other was.
+func TestRow(t *testing.T) {
+	reports := func(values ...string) (all []string) {
+		for _, v := range values {
+			all = append(all, "x\npeak memory: "+v+" MB\n")
+		}
+		return all
+	}
+	for _, tt := range []struct {
+		off, on []string
+		want    string
+	}{
+		{reports("4.0", "6.0", "5.0"), reports("2.0", "1.0", "3.0"), "| peak memory | 5.00 MB (4.00–6.00) | 2.00 MB (1.00–3.00) | 2.5 times less |"},
+		{reports("1.0", "2.0", "3.0"), reports("4.0", "5.0", "6.0"), "| peak memory | 2.00 MB (1.00–3.00) | 5.00 MB (4.00–6.00) | 2.5 times more |"},
+		{reports("1.0", "2.0", "3.0"), reports("3.0", "5.0", "6.0"), "| peak memory | 2.00 MB (1.00–3.00) | 5.00 MB (3.00–6.00) | no difference |"},
+		{reports("1.0"), reports("0.0"), "| peak memory | 1.00 MB (1.00–1.00) | 0.00 MB (0.00–0.00) | less |"},
+		{reports("1.0", "2.0"), []string{"x"}, "| peak memory | ? | ? | not known: an informer has not synced |"},
+	} {
+		if got := measures[0].row(tt.off, tt.on); got != tt.want {
+			t.Errorf("%q, want %q", got, tt.want)
+		}
+	}
+}

@@ -1,0 +1,300 @@
+package graph_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
+)
+
+// A guarded source may be asked for single objects only, and for those whose names begin with "no"
+// it may not be asked.
+type guarded struct {
+	*lw.Memory[*rig.Widget]
+	hangs atomic.Bool // lists take long
+
+	mu      sync.Mutex
+	at      map[string]int // lists and watches of each name that are under way; guarded by mu
+	most    int            // of all lists at a time
+	refused bool           // it was asked for all
+}
+
+func (g *guarded) enter(opts metav1.ListOptions, what string) (leave func(), err error) {
+	name, ok := strings.CutPrefix(opts.FieldSelector, "metadata.name=")
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !ok {
+		g.refused = true
+		return nil, errors.New("not allowed")
+	}
+	if strings.HasPrefix(name, "no") {
+		return nil, errors.New("not allowed")
+	}
+	if g.at == nil {
+		g.at = map[string]int{}
+	}
+	g.at[what+name]++
+	lists := 0
+	for at := range g.at {
+		if strings.HasPrefix(at, "list ") {
+			lists++
+		}
+	}
+	g.most = max(g.most, lists)
+	return func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if g.at[what+name]--; g.at[what+name] == 0 {
+			delete(g.at, what+name)
+		}
+	}, nil
+}
+
+func (g *guarded) List(ctx context.Context, opts metav1.ListOptions, yield func(*rig.Widget, error) error) (metav1.ListMeta, error) {
+	leave, err := g.enter(opts, "list ")
+	if err != nil {
+		return metav1.ListMeta{}, err
+	}
+	defer leave()
+	if g.hangs.Load() {
+		<-ctx.Done()
+		return metav1.ListMeta{}, ctx.Err()
+	}
+	time.Sleep(time.Second)
+	return g.Memory.List(ctx, opts, yield)
+}
+
+func (g *guarded) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[*rig.Widget]) error) error {
+	leave, err := g.enter(opts, "watch ")
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return g.Memory.Watch(ctx, opts, yield)
+}
+
+// A namesBench is a ByName of a guarded source.
+type namesBench struct {
+	t    *testing.T
+	src  *guarded
+	keys lw.KeySet
+	errs rig.Errors
+	all  *lw.ByName[*rig.Widget]
+	stop func()
+}
+
+func newNamesBench(t *testing.T, limit int, names ...string) *namesBench {
+	b := &namesBench{t: t, src: &guarded{Memory: lw.NewMemory[*rig.Widget]()}}
+	for i, name := range names {
+		rig.Create(t, b.src.Memory, name, i+1)
+	}
+	g := lw.NewGraph(&lw.GraphOptions{OnError: b.errs.Add})
+	b.all = lw.NewByName(g, &b.keys, func(lw.Key) lw.Source[*rig.Widget] { return b.src },
+		&lw.ByNameOptions{Limit: limit, Options: lw.Options{List: lw.ListWhole, OnError: func(error) {}}})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 2)
+	go func() { done <- b.all.Run(ctx) }()
+	go func() { done <- g.Run(ctx) }()
+	b.stop = func() {
+		cancel()
+		for range cap(done) {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	return b
+}
+
+func (b *namesBench) want(owner string, names ...string) {
+	var keys []lw.Key
+	for _, name := range names {
+		keys = append(keys, rig.Key(name))
+	}
+	b.keys.Set(owner, keys...)
+}
+
+func (b *namesBench) shows(want ...string) {
+	b.t.Helper()
+	synctest.Wait()
+	var got []string
+	for _, w := range b.all.Store().List() {
+		got = append(got, fmt.Sprint(w.Name, w.Size))
+	}
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		b.t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestByName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newNamesBench(t, 0, "a", "b", "c")
+		await := func(name string, want error) {
+			t.Helper()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			if err := b.all.WaitForKey(ctx, rig.Key(name)); !errors.Is(err, want) {
+				t.Errorf("%s: %v, want %v", name, err, want)
+			}
+		}
+		await("a", lw.ErrUnwanted)
+		b.want("x", "a", "b", "empty", "nobody")
+		b.want("y", "b")
+		await("a", nil)
+		await("b", nil)
+		b.shows("a1", "b2")
+		await("empty", nil)
+		await("nobody", context.DeadlineExceeded)
+		rig.Update(t, b.src.Memory, "b", 20)
+		rig.Update(t, b.src.Memory, "c", 30)
+		rig.Create(t, b.src.Memory, "empty", 4)
+		rig.Remove(t, b.src.Memory, "a")
+		time.Sleep(time.Second)
+		b.shows("b20", "empty4")
+		b.want("x", "c")
+		await("c", nil)
+		b.shows("b20", "c30")
+		b.want("y")
+		b.shows("c30")
+		if len(b.src.at) != 1 || b.src.at["watch c"] != 1 || b.src.refused {
+			t.Errorf("under way: %v; asked for all: %v", b.src.at, b.src.refused)
+		}
+		done := make(chan error, 1)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		go func() { done <- b.all.WaitForKey(ctx, rig.Key("no")) }()
+		b.want("z", "no")
+		synctest.Wait()
+		b.want("z")
+		if err := <-done; !errors.Is(err, lw.ErrUnwanted) {
+			t.Errorf("what nobody wants any more: %v", err)
+		}
+		b.stop()
+		b.want("x", "c", "b")
+		await("b", lw.ErrStopped)
+		if err := b.all.Run(t.Context()); !errors.Is(err, lw.ErrStarted) {
+			t.Errorf("a second Run: %v", err)
+		}
+		if len(b.src.at) != 0 {
+			t.Errorf("under way after Run: %v", b.src.at)
+		}
+	})
+}
+
+// There are at most so many informers, the error says so once, and what does not fit has its turn.
+func TestByNameLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newNamesBench(t, 2, "a", "b", "c")
+		defer b.stop()
+		b.want("x", "a", "b", "c")
+		time.Sleep(time.Minute)
+		b.shows("a1", "b2")
+		b.want("y", "c")
+		time.Sleep(time.Minute)
+		if got := b.errs.All(); len(got) != 1 || got[0].Error() != "lw: Widget: watch default/c: 3 objects are wanted by name, more than ByNameOptions.Limit: 2" {
+			t.Errorf("errors: %v", got)
+		}
+		b.want("x", "b")
+		time.Sleep(time.Minute)
+		b.shows("b2", "c3")
+	})
+}
+
+// Up to 16 objects are read at a time, and those that cannot be read keep no others waiting.
+func TestByNameReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var names []string
+		for i := range 60 {
+			names = append(names, fmt.Sprint("a", i))
+		}
+		b := newNamesBench(t, 0, names...)
+		defer b.stop()
+		b.want("x", names...)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := b.all.Store().Len(); n != 60 || b.src.most > 16 {
+			t.Errorf("%d objects, %d lists at a time", n, b.src.most)
+		}
+		b.want("x")
+		time.Sleep(time.Minute)
+		b.src.hangs.Store(true)
+		b.want("x", names[:20]...)
+		time.Sleep(time.Second)
+		b.src.hangs.Store(false)
+		time.Sleep(20 * time.Second)
+		if n := b.all.Store().Len(); n != 4 {
+			t.Errorf("%d objects beside 16 that hang", n)
+		}
+	})
+}
+
+// At rest the union is what is wanted of what there is, whatever came before.
+func TestByNameModel(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		rapid.SyncTest(rt, func(rt *rapid.T) {
+			b := newNamesBench(t, 100)
+			defer b.stop()
+			name := rapid.SampledFrom([]string{"a", "b", "c", "d"})
+			wants, has := map[string][]string{}, map[string]int{}
+			rt.Repeat(map[string]func(*rapid.T){
+				"want": func(rt *rapid.T) {
+					owner := rapid.SampledFrom([]string{"x", "y"}).Draw(rt, "owner")
+					wants[owner] = rapid.SliceOfN(name, 0, 3).Draw(rt, "names")
+					b.want(owner, wants[owner]...)
+				},
+				"write": func(rt *rapid.T) {
+					of := name.Draw(rt, "name")
+					if has[of]++; has[of] == 1 {
+						rig.Create(t, b.src.Memory, of, 1)
+					} else {
+						rig.Update(t, b.src.Memory, of, has[of])
+					}
+				},
+				"delete": func(rt *rapid.T) {
+					if of := name.Draw(rt, "name"); has[of] > 0 {
+						rig.Remove(t, b.src.Memory, of)
+						delete(has, of)
+					}
+				},
+				"pause": func(rt *rapid.T) {
+					time.Sleep(time.Duration(rapid.IntRange(0, 2000).Draw(rt, "ms")) * time.Millisecond)
+				},
+				"": func(rt *rapid.T) {
+					if !rapid.Bool().Draw(rt, "rest") {
+						return
+					}
+					time.Sleep(time.Minute)
+					synctest.Wait()
+					want, got := map[string]int{}, map[string]int{}
+					for _, names := range wants {
+						for _, of := range names {
+							if has[of] > 0 {
+								want[of] = has[of]
+							}
+						}
+					}
+					for _, w := range b.all.Store().List() {
+						got[w.Name] = w.Size
+					}
+					if diff := cmp.Diff(want, got); diff != "" {
+						rt.Fatalf("(-want +got):\n%s", diff)
+					}
+				},
+			})
+		})
+	})
+}
