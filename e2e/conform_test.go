@@ -34,7 +34,7 @@ func TestConform(t *testing.T) {
 		for _, s := range conform.Sections() {
 			namespace := "conform-" + s.Namespace()
 			create(t, reader, "/api/v1/namespaces", object{"apiVersion": "v1", "kind": "Namespace", "metadata": object{"name": namespace}})
-			s.Cases = slices.DeleteFunc(s.Cases, func(c conform.Case) bool { return c.Own })
+			s.Cases = slices.DeleteFunc(s.Cases, func(c conform.Case) bool { return c.Own || c.Pod && kind.Name == servers.Kube.Name })
 			played += len(s.Cases)
 			right += s.Play(t, conform.Server{Client: client, URL: server.URL}, namespace)
 		}

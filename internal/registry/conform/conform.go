@@ -76,6 +76,7 @@ func (p *Pod) Unmarshal(data []byte) error { return json.Unmarshal(data, p) }
 // A Case is one line.
 type Case struct {
 	Own bool // a real server answers otherwise
+	Pod bool // a whole kube-apiserver does, which has rules for Pods
 
 	line                            int
 	text                            string // the line
@@ -114,6 +115,7 @@ var formats = map[string]string{
 func parse(line string, number int) Case {
 	c := Case{line: number, text: line}
 	line, c.Own = strings.CutPrefix(line, "lw: ")
+	line, c.Pod = strings.CutPrefix(line, "pod: ")
 	request, want, _ := strings.Cut(line, " =>")
 	c.method, request, _ = strings.Cut(request, " ")
 	c.path, c.body, _ = strings.Cut(request, " ")
