@@ -112,7 +112,7 @@ func (r *exampleRun) says(line string) {
 // defineWebsites creates the resource of examples/cluster/controller, and waits until it is served.
 func defineWebsites(t testing.TB, r *servers.Reader) {
 	t.Helper()
-	define(t, r, filepath.Join("..", "examples", "controller", "crd.yaml"), "/apis/example.dev/v1/websites")
+	define(t, r, filepath.Join("..", "examples", "cluster", "controller", "crd.yaml"), "/apis/example.dev/v1/websites")
 }
 
 // define creates the custom resource of a file, and waits until it is served at path.

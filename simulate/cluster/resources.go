@@ -37,7 +37,7 @@ func Resources() []lwtest.Resource {
 		{Plural: "configmaps", Kind: "ConfigMap", Type: &corev1.ConfigMap{}},
 		{Plural: "secrets", Kind: "Secret", Type: &corev1.Secret{}, Fields: []string{"type"}},
 		{Plural: "serviceaccounts", Kind: "ServiceAccount", Type: &corev1.ServiceAccount{}},
-		{Plural: "events", Kind: "Event", Type: &corev1.Event{}, Fields: []string{"involvedObject.name", "involvedObject.kind", "involvedObject.uid", "reason", "type"}},
+		{Plural: "events", Kind: "Event", Type: &corev1.Event{}, Fields: []string{"involvedObject.namespace", "involvedObject.name", "involvedObject.kind", "involvedObject.uid", "reason", "type"}},
 		{Plural: "endpoints", Kind: "Endpoints", Type: &corev1.Endpoints{}},
 		{Plural: "nodes", Kind: "Node", Cluster: true, Status: true, Type: &corev1.Node{}, Fields: []string{"spec.unschedulable"}},
 		{Plural: "namespaces", Kind: "Namespace", Cluster: true, Status: true, Type: &corev1.Namespace{}, Fields: []string{"status.phase"}},
