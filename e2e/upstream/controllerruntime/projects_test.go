@@ -21,7 +21,6 @@ var projects = flag.Bool("projects", false, "also run the suites of projects, wh
 // A project is a module whose suites use envtest.
 type project struct {
 	module, version string
-	also            []string // modules in versions that the project does not ask for
 	suites          map[string]suite
 }
 
@@ -40,11 +39,6 @@ var envtestProjects = map[string]project{
 			races: map[string]string{
 				"JobSet controller when the ElasticJobSet feature gate is disabled Elastic scaling behavior is blocked rejects updates to parallelism and completions": "the webhook that refuses the update is not in the suite: a conflict must",
 			}},
-	}},
-	"lws": {module: "sigs.k8s.io/lws", version: "v0.9.0", also: []string{"k8s.io/component-helpers@v0.37.2"}, suites: map[string]suite{
-		"test/integration/controllers": {specs: 52, races: map[string]string{
-			"LeaderWorkerSet controller leaderWorkerSet creating or updating Pod restart will delete the pod group when restart policy is RecreateGroupOnPodRestart": "it looks without waiting",
-		}},
 	}},
 	"controller-runtime": {module: controllerRuntime, version: controllerRuntimeVersion, suites: map[string]suite{
 		"pkg/builder": {specs: 72}, "pkg/controller": {specs: 32}, "pkg/manager": {specs: 107}, "pkg/cluster": {specs: 15}, "pkg/handler": {specs: 96},
@@ -115,10 +109,8 @@ func workspace(t *testing.T, p project) string {
 		mod += fmt.Sprintf("require github.com/go-lw/lw%s v0.1.0\nreplace github.com/go-lw/lw%[1]s => %s\n", sub, checkout+filepath.FromSlash(sub))
 	}
 	mod += fmt.Sprintf("replace %s => %s\n", controllerRuntime, copied)
-	for _, m := range append(p.also, p.module+"@"+p.version) {
-		mod += "require " + strings.Replace(m, "@", " ", 1) + "\n"
-		sums = append(sums, read(t, filepath.Join(moduleDir(t, m), "go.sum")))
-	}
+	mod += fmt.Sprintf("require %s %s\n", p.module, p.version)
+	sums = append(sums, read(t, filepath.Join(moduleDir(t, p.module+"@"+p.version), "go.sum")))
 	write(t, filepath.Join(dir, "go.mod"), []byte(mod))
 	lines := strings.SplitAfter(string(bytes.Join(sums, nil)), "\n")
 	slices.Sort(lines)
