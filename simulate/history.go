@@ -114,7 +114,7 @@ func (h *history) run() (out outcome) {
 		h.rng = rand.New(rand.NewPCG(h.plan.order, 1))
 	}
 	utilrand.Seed(int64(h.plan.order) + 1)
-	//lint:ignore SA1019 client-go's pauses have a random part of this source, which GODEBUG lets a worker seed.
+	//lint:ignore SA1019 client-go's pauses use this source, which GODEBUG lets a worker seed.
 	mathrand.Seed(int64(h.plan.order) + 1)
 	defer func() {
 		if r := recover(); r != nil {

@@ -25,7 +25,8 @@ var (
 func stem(name string) string { return nameForm.ReplaceAllString(name, "-*") }
 
 // fields returns the fields of an object by their paths, without what differs from run to run:
-// versions, UIDs, times, Pods' addresses, generated names and the order of lists that have none by their schemas.
+// versions, UIDs, times, Pods' addresses, generated names and the order of lists that have none by
+// their schemas.
 func (w *World) fields(obj *unstructured.Unstructured) map[string]string {
 	generation := fmt.Sprint(obj.GetGeneration())
 	out := w.shapes[obj.GroupVersionKind().GroupKind()].Flatten(obj.Object, func(path, value string) string {

@@ -128,8 +128,9 @@ func mark(m *metav1.ObjectMeta, at metav1.Time, seconds int64) {
 	m.DeletionGracePeriodSeconds = &seconds
 }
 
-// grace marks an object of a kind that stays for a while, if only for no second, and reports whether it
-// has. pending says that it is marked already, and that the request does not make that shorter.
+// grace marks an object of a kind that stays for a while, if only for no second, and reports
+// whether it has. pending says that it is marked already, and that the request does not make that
+// shorter.
 func (w *Write) grace(o *Object) (graceful, pending bool) {
 	if w.kind.Grace == nil {
 		return false, false

@@ -65,8 +65,8 @@ type Outcome struct {
 	Action Action
 	Object *Object // what is stored and answered
 	// Code is the HTTP status of the answer. Gone says that the object of a deletion is gone: the
-	// answer is a Status. With Replace it is removed once it is stored, as kube-apiserver does with Pods:
-	// controllers see the deletionTimestamp before the end.
+	// answer is a Status. With Replace it is removed once it is stored, as kube-apiserver does with
+	// Pods: controllers see the deletionTimestamp before the end.
 	Code int
 	Gone bool
 	// Scale is what is answered instead of the Object, for the subresource scale.
