@@ -265,6 +265,7 @@ func (g *eventGroup[T]) unplan() {
 		e := &g.events[i]
 		if e.way, e.back, e.told = wayEvent, *new(T), false; e.ev.Type == "" {
 			delete(g.places, e.key)
+			*e = groupEvent[T]{}
 			g.events = g.events[:i]
 		}
 	}
@@ -284,7 +285,9 @@ func (g *eventGroup[T]) add(key Key, ev *WatchEvent[T]) {
 	if g.places != nil {
 		g.places[key] = len(g.events)
 	}
-	g.events = append(g.events, groupEvent[T]{key: key, ev: ev, first: ev.Type})
+	g.events = slices.Grow(g.events, 1)[:len(g.events)+1] // it is empty: reset clears it
+	e := &g.events[len(g.events)-1]
+	e.key, e.ev, e.first = key, ev, ev.Type
 }
 
 // of returns what the group has of key, or nil.
@@ -306,11 +309,13 @@ func (g *eventGroup[T]) of(key Key) *groupEvent[T] {
 
 // reset empties the group. It keeps memory for a single event.
 func (g *eventGroup[T]) reset() {
-	events := g.events
-	if *g = (eventGroup[T]{}); len(events) == 1 {
-		clear(events)
-		g.events = events[:0]
+	if len(g.events) != 1 || g.kept != nil || g.places != nil {
+		*g = eventGroup[T]{}
+		return
 	}
+	g.events[0] = groupEvent[T]{}
+	g.events, g.at, g.to = g.events[:0], position{}, position{}
+	g.whole, g.more, g.known = false, false, false
 }
 
 // lend returns ctx with a memo for the source, and with the last versions of the objects: a source

@@ -1,6 +1,8 @@
 package table
 
 import (
+	"slices"
+
 	"github.com/go-lw/lw/internal/equal"
 	"github.com/go-lw/lw/internal/signal"
 )
@@ -48,7 +50,9 @@ func (s *Store[T]) NewBatch() *Batch[T] { return &Batch[T]{store: s} }
 // Put adds the write of obj under key, or the removal of key if obj is the zero T. No other write
 // of the batch has that key.
 func (b *Batch[T]) Put(key Key, obj T) {
-	b.writes = append(b.writes, write[T]{key: key, obj: obj, w: b.spare})
+	b.writes = slices.Grow(b.writes, 1)[:len(b.writes)+1] // it is empty: reset clears it
+	one := &b.writes[len(b.writes)-1]
+	one.key, one.obj, one.w = key, obj, b.spare
 	b.spare = writer[T]{}
 }
 
