@@ -62,6 +62,9 @@ type Decoder struct {
 	// the WatchErrorHandler, and alone for what DetectMutation finds. Logger gets the records that else
 	// go to klog: of the first sync and of recoveries.
 	Options *lw.Options
+	// Wanted are the objects of the informers, as [lw.Wanted] says. The informers then have the methods
+	// KeyState and WaitForKey of [lw.Informer]. Nil: all.
+	Wanted lw.WantedSet
 	// Trust says that the ListerWatchers return what the server sends, or change nothing but the
 	// kinds of metadata objects. Then nothing is compared.
 	Trust bool
@@ -77,7 +80,7 @@ func (d Decoder) NewInformerWithOptions(lister cache.ListerWatcher, example runt
 	if isNil(lister) {
 		panic("clientgo: Decoder.NewInformer: nil lister-watcher")
 	}
-	return newSharedInformer(d.Source(lister, example), example, opts, d.Options)
+	return newSharedInformer(d.Source(lister, example), example, opts, d.Options, d.Wanted)
 }
 
 // Source is like [Source], but lw decodes the objects. Objects of the type

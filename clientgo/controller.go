@@ -69,7 +69,7 @@ func newController(constructor string, options cache.InformerOptions, source fun
 	opts := watchTimeout(given, options.MinWatchTimeout)
 	o := newSharedInformer(source(options.ListerWatcher, options.ObjectType), options.ObjectType, cache.SharedIndexInformerOptions{
 		Indexers: options.Indexers, Identifier: options.Identifier, InformerMetricsProvider: options.InformerMetricsProvider,
-	}, &opts)
+	}, &opts, nil)
 	o.source.transform = options.Transform
 	c := &ownController{owned: o, logger: options.Logger}
 	if !isNil(options.Handler) {

@@ -27,7 +27,7 @@ func NewInformer(listerWatcher cache.ListerWatcher, example runtime.Object, resy
 	if isNil(listerWatcher) {
 		panic("clientgo: NewInformer: nil lister-watcher")
 	}
-	return newSharedInformer(newSource[metav1.Object](listerWatcher, example), example, cache.SharedIndexInformerOptions{ResyncPeriod: resync, Indexers: indexers}, nil)
+	return newSharedInformer(newSource[metav1.Object](listerWatcher, example), example, cache.SharedIndexInformerOptions{ResyncPeriod: resync, Indexers: indexers}, nil, nil)
 }
 
 // NewInformerWithOptions returns an informer of lw with client-go's interface, in place of
@@ -37,16 +37,20 @@ func NewInformerWithOptions(listerWatcher cache.ListerWatcher, example runtime.O
 	if isNil(listerWatcher) {
 		panic("clientgo: NewInformerWithOptions: nil lister-watcher")
 	}
-	return newSharedInformer(newSource[metav1.Object](listerWatcher, example), example, options, nil)
+	return newSharedInformer(newSource[metav1.Object](listerWatcher, example), example, options, nil, nil)
 }
 
-// newSharedInformer returns an informer of src with the settings given, which may be nil. Its
-// transform and its handler of errors may be set until it runs.
-func newSharedInformer(src lw.Source[metav1.Object], example runtime.Object, options cache.SharedIndexInformerOptions, given *lw.Options) *owned {
+// newSharedInformer returns an informer of src with the settings given, which may be nil, of what is
+// wanted; nil: all. Its transform and its handler of errors may be set until it runs.
+func newSharedInformer(src lw.Source[metav1.Object], example runtime.Object, options cache.SharedIndexInformerOptions, given *lw.Options, wanted lw.WantedSet) *owned {
 	m := newMetrics(options)
 	o := &owned{source: &lateSource{src: src}, errors: newErrorReporter(example, options.ObjectDescription)}
 	opts := optionsOf(given, nameOf(example, options.ObjectDescription), &o.records, o.errors)
-	inf := lw.NewInformer(m.observed(o.source), opts)
+	all := m.observed(o.source)
+	if wanted != nil {
+		all = lw.Wanted(all, wanted)
+	}
+	inf := lw.NewInformer(all, opts)
 	o.inf, o.shared = inf, newShared(inf, fmt.Sprintf("%T", example), options.ResyncPeriod)
 	o.metrics, o.resyncs.asked = m, false
 	if err := o.indexer.AddIndexers(options.Indexers); err != nil {
@@ -116,6 +120,12 @@ type owned struct {
 	errors *errorReporter
 	// records are of the sync, and of recoveries: client-go tells neither.
 	records records
+}
+
+// KeyState and WaitForKey are those of lw.Informer; see Decoder.Wanted.
+func (o *owned) KeyState(key lw.Key) lw.KeyState { return o.inf.KeyState(key) }
+func (o *owned) WaitForKey(ctx context.Context, key lw.Key) error {
+	return o.inf.WaitForKey(ctx, key)
 }
 
 // Run runs the informer until stop is closed.

@@ -161,8 +161,8 @@ func newCache(o Options, config *rest.Config, opts cache.Options) (cache.Cache, 
 		opts.NewInformer = func(lister toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 			// controller-runtime makes the ListerWatchers, which change nothing.
 			decoder := clientgo.Decoder{Share: o.Share, Drop: o.Drop, Only: masks.of(example), Whole: o.Whole, Scheme: opts.Scheme, Options: settings.of(example), Trust: true}
-			if set := part.setOf(example); set != nil {
-				return part.newInformer(decoder.Source(lister, example), set, example, decoder.Options, indexers)
+			if decoder.Wanted = part.setOf(example); decoder.Wanted != nil {
+				return part.add(example, decoder.NewInformer(lister, example, resync, indexers))
 			}
 			return decoder.NewInformer(lister, example, resync, indexers)
 		}

@@ -4,24 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	toolscache "k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/go-lw/lw"
-	"github.com/go-lw/lw/clientgo"
 )
 
 // defaultOnDemandFor is the default of Options.OnDemandFor.
@@ -35,7 +31,7 @@ type part struct {
 	namespaced func(runtime.Object) (bool, error) // called if there are namespaces
 
 	mu        sync.Mutex
-	informers map[form]*partInformer // guarded by mu
+	informers map[form]partInformer // guarded by mu
 }
 
 // partOf returns what o asks for; nil if the cache has all. opts are those of the cache, with their
@@ -44,7 +40,7 @@ func partOf(o Options, opts cache.Options) (*part, error) {
 	if len(o.OnDemand) == 0 && o.Namespaces == nil {
 		return nil, nil
 	}
-	p := &part{scheme: opts.Scheme, onDemand: map[form]*readKeys{}, namespaces: o.Namespaces, informers: map[form]*partInformer{}}
+	p := &part{scheme: opts.Scheme, onDemand: map[form]*readKeys{}, namespaces: o.Namespaces, informers: map[form]partInformer{}}
 	p.namespaced = func(obj runtime.Object) (bool, error) {
 		return apiutil.IsObjectNamespaced(obj, opts.Scheme, opts.Mapper)
 	}
@@ -88,22 +84,25 @@ func (p *part) setOf(example runtime.Object) lw.WantedSet {
 	return p.namespaces
 }
 
-// newInformer returns an informer of those objects of src that set wants.
-func (p *part) newInformer(src lw.Source[metav1.Object], set lw.WantedSet, example runtime.Object, opts *lw.Options, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
-	inf := newPartInformer(lw.Wanted(src, set), example, opts, indexers)
+// A partInformer is an informer of a clientgo.Decoder with Wanted.
+type partInformer interface {
+	KeyState(key lw.Key) lw.KeyState
+	WaitForKey(ctx context.Context, key lw.Key) error
+}
+
+// add notes the informer of the objects like example.
+func (p *part) add(example runtime.Object, inf toolscache.SharedIndexInformer) toolscache.SharedIndexInformer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.informers[formOf(example)] = inf
+	p.informers[formOf(example)] = inf.(partInformer)
 	return inf
 }
 
-func (p *part) informer(f form) *lw.Informer[metav1.Object] {
+// informer returns the informer of a form; nil if there is none yet.
+func (p *part) informer(f form) partInformer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if inf := p.informers[f]; inf != nil {
-		return inf.inf
-	}
-	return nil
+	return p.informers[f]
 }
 
 // example returns an object like those of list.
@@ -236,95 +235,4 @@ func (k *readKeys) letGo(key lw.Key) {
 	}
 	delete(k.last, key)
 	k.set.Set(key.String())
-}
-
-// A partInformer is an informer of lw.Wanted, with what controller-runtime sets of an informer that
-// it has made. It sets that first, before it uses anything else.
-type partInformer struct {
-	toolscache.SharedIndexInformer
-	inf *lw.Informer[metav1.Object]
-
-	src       lw.Source[metav1.Object]
-	opts      lw.Options
-	indexers  toolscache.Indexers
-	handler   toolscache.WatchErrorHandlerWithContext
-	reflector *toolscache.Reflector // for the handler's parameter; never run
-	failures  chan error            // those that wait for the handler
-}
-
-func newPartInformer(src lw.Source[metav1.Object], example runtime.Object, opts *lw.Options, indexers toolscache.Indexers) *partInformer {
-	const maxWaiting = 64 // of a handler that hangs
-	p := &partInformer{src: src, opts: *opts, indexers: indexers, handler: toolscache.DefaultWatchErrorHandler, failures: make(chan error, maxWaiting)}
-	p.reflector = toolscache.NewReflectorWithOptions(&toolscache.ListWatch{}, example, toolscache.NewStore(toolscache.MetaNamespaceKeyFunc), toolscache.ReflectorOptions{Name: opts.Name})
-	if p.opts.Logger == nil {
-		p.opts.Logger = slog.New(logr.ToSlogHandler(klog.Background().V(2))) // where client-go tells it
-	}
-	onError := opts.OnError
-	p.opts.OnError = func(err error) {
-		if onError != nil {
-			onError(err)
-		}
-		select {
-		case p.failures <- err:
-		default:
-		}
-	}
-	p.make(src)
-	return p
-}
-
-func (p *partInformer) make(src lw.Source[metav1.Object]) {
-	p.inf = lw.NewInformer(src, &p.opts)
-	p.SharedIndexInformer = clientgo.SharedIndexInformer(p.inf)
-	if err := p.AddIndexers(p.indexers); err != nil {
-		panic(err) // there are no other indexes that it could conflict with
-	}
-}
-
-// SetTransform sets the transform.
-func (p *partInformer) SetTransform(f toolscache.TransformFunc) error {
-	if f == nil {
-		return nil
-	}
-	p.make(lw.Transform(p.src, func(obj metav1.Object) (metav1.Object, error) {
-		out, err := f(obj)
-		if err != nil || isNil(out) {
-			return nil, err
-		}
-		if to, ok := out.(metav1.Object); ok {
-			return to, nil
-		}
-		return nil, fmt.Errorf("the transform returned a %T, which has no metadata", out)
-	}))
-	return nil
-}
-
-// SetWatchErrorHandlerWithContext sets the handler of failed requests.
-func (p *partInformer) SetWatchErrorHandlerWithContext(handler toolscache.WatchErrorHandlerWithContext) error {
-	p.handler = handler
-	return nil
-}
-
-// RunWithContext runs the informer until ctx is done. The handler of errors, which may sleep, has a
-// goroutine of its own.
-func (p *partInformer) RunWithContext(ctx context.Context) {
-	var running sync.WaitGroup
-	defer running.Wait()
-	handling, end := context.WithCancel(ctx)
-	defer end()
-	running.Go(func() {
-		for {
-			select {
-			case err := <-p.failures:
-				if e, ok := errors.AsType[*lw.Error](err); ok && e.Failures > 0 {
-					p.handler(ctx, p.reflector, e.Err)
-				} else {
-					klog.FromContext(ctx).Info("An informer goes on after a problem", "informer", p.opts.Name, "err", err)
-				}
-			case <-handling.Done():
-				return
-			}
-		}
-	})
-	p.SharedIndexInformer.RunWithContext(ctx)
 }
