@@ -34,9 +34,10 @@ type ListWatch[T Identified, L runtime.Object] struct {
 	ListFunc  func(ctx context.Context, opts metav1.ListOptions) (L, error)
 	WatchFunc func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
 
-	fake    fakeClient
-	decoder string // for the hints
-	tweak   []func(*metav1.ListOptions)
+	fake      fakeClient
+	decoder   string // for the hints
+	tweak     []func(*metav1.ListOptions)
+	namespace string // whose objects the client asks for; "": all, or not known
 }
 
 // FromClient returns a Source over a generated client, real or fake, for
@@ -63,6 +64,12 @@ func FromClient[T Object, L runtime.Object](c Client[T, L], tweak ...func(*metav
 			return c.Watch(ctx, opts)
 		},
 	}
+	switch c := any(c).(type) { // a client of client-go, and a fake
+	case interface{ GetNamespace() string }:
+		lw.namespace = c.GetNamespace()
+	case interface{ Namespace() string }:
+		lw.namespace = c.Namespace()
+	}
 	lw.fake.of(c)
 	if !lw.fake.known.Load() {
 		lw.decoder = "client-go"
@@ -83,7 +90,7 @@ func (lw *ListWatch[T, L]) Hints() SourceHints {
 // Told is part of [Teller]. obj is a T, or is converted by its JSON.
 func (lw *ListWatch[T, L]) Told(obj Identified) (out T, stays bool, err error) {
 	opts, err := tweaked(metav1.ListOptions{}, lw.tweak)
-	if err == nil {
+	if err == nil && (lw.namespace == "" || lw.namespace == obj.GetNamespace()) {
 		stays, err = selects(opts, obj)
 	}
 	if err != nil || !stays {

@@ -155,6 +155,17 @@ func TestFakeDynamicClient(t *testing.T) {
 	})
 }
 
+// A client of one namespace is told of no object of another one.
+func TestFromClientTold(t *testing.T) {
+	for name, c := range map[string]kubernetes.Interface{"real": kubernetes.NewForConfigOrDie(&rest.Config{}), "fake": fake.NewClientset()} {
+		for namespace, want := range map[string]bool{"": true, "blue": true, "green": false} {
+			if _, stays, err := lw.FromClient(c.CoreV1().Pods(namespace)).Told(pod("blue", "a")); stays != want || err != nil {
+				t.Errorf("%s client of %q: stays %v, %v", name, namespace, stays, err)
+			}
+		}
+	}
+}
+
 // A real clientset and the source of this package see what a server says, and their errors unwrap.
 func TestRealClientset(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

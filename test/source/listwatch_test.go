@@ -437,3 +437,76 @@ func TestStillHasByList(t *testing.T) {
 		})
 	}
 }
+
+// A namespacedClient is of one namespace, as those of client-go are, and a namespacedFake as its fakes.
+type namespacedClient struct{ applianceClient }
+
+func (*namespacedClient) GetNamespace() string { return "blue" }
+
+type namespacedFake struct{ applianceClient }
+
+func (*namespacedFake) Namespace() string { return "blue" }
+
+// A plate has what a ListWatch is told in another type, and a fridge is no pointer.
+type plate struct {
+	metav1.ObjectMeta
+	Size int
+}
+
+type fridge struct{ *appliance }
+
+// TestListWatchTold: what a ListWatch is told becomes one of its objects, in memory of its own, if the
+// options and the client's namespace select it.
+func TestListWatchTold(t *testing.T) {
+	by := func(label, field string) func(*metav1.ListOptions) {
+		return func(o *metav1.ListOptions) { o.LabelSelector, o.FieldSelector = label, field }
+	}
+	src := func(label, field string) lw.Teller[*appliance] {
+		return lw.FromClient(&applianceClient{}, by(label, field))
+	}
+	in := func(namespace string) *appliance {
+		a := newAppliance("a", "7", 3)
+		a.Namespace, a.Labels = namespace, map[string]string{"app": "web"}
+		return a
+	}
+	other := &plate{ObjectMeta: in("blue").ObjectMeta, Size: 3}
+	for _, tt := range []struct {
+		name  string
+		src   lw.Teller[*appliance]
+		obj   lw.Identified
+		stays bool
+		fails bool
+	}{
+		{"of its type", src("", ""), in("blue"), true, false},
+		{"of another type", src("", ""), other, true, false},
+		{"by its labels", src("app=web", "metadata.name=a"), in("blue"), true, false},
+		{"by other labels", src("app=db", ""), in("blue"), false, false},
+		{"by another name", src("", "metadata.name!=a"), other, false, false},
+		{"by a selector that does not parse", src("a in", ""), in("blue"), false, true},
+		{"of the client's namespace", lw.FromClient(&namespacedClient{}), in("blue"), true, false},
+		{"of another namespace", lw.FromClient(&namespacedClient{}), in("green"), false, false},
+		{"of a fake's namespace", lw.FromClient(&namespacedFake{}), in("blue"), true, false},
+		{"of another namespace than a fake's", lw.FromClient(&namespacedFake{}), in("green"), false, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, stays, err := tt.src.Told(tt.obj)
+			if stays != tt.stays || (err != nil) != tt.fails {
+				t.Fatalf("stays %v, %v", stays, err)
+			}
+			if !stays {
+				return
+			}
+			want := in(tt.obj.GetNamespace())
+			if a, ok := tt.obj.(*appliance); ok {
+				a.Labels["app"], a.Size = "changed", 99
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+	_, _, err := (&lw.ListWatch[fridge, *applianceList]{}).Told(other)
+	if err == nil || !strings.Contains(err.Error(), "plate") {
+		t.Errorf("a type that cannot be made: %v", err)
+	}
+}

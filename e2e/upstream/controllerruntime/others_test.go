@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -26,6 +27,8 @@ func TestOtherSuites(t *testing.T) {
 			for _, on := range []string{"cache.New", "NewCache", "NewCache with TellWrites"} {
 				r := runOther(t, pkg, on)
 				t.Logf("%d specs pass on %d caches of %s", r.passed, r.caches, on)
+				// The authors of a spec say that it is pending. It is so on every cache.
+				r.failed = slices.DeleteFunc(r.failed, func(f failure) bool { return f.state == "pending" })
 				if r.err != nil || len(r.failed) > 0 || r.passed == 0 || r.caches == 0 {
 					t.Errorf("%v: %v\n%s", r.err, r.failed, r.output)
 				}
