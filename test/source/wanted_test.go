@@ -4,10 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -76,6 +72,26 @@ func TestWanted(t *testing.T) {
 			rig.Sleep(time.Second)
 			is(w, "a:there=1 b:unwanted c:unwanted")
 		}, []string{"added a wanted"}, 1, 1},
+		{"let go during the first list", func(w *world) {
+			w.src.before = time.Second
+			run(w)
+			want(w, "a")
+			waited := make(chan error, 1)
+			go func() { waited <- w.inf.WaitForKey(w.t.Context(), rig.Key("a")) }()
+			synctest.Wait()
+			want(w)
+			synctest.Wait()
+			select {
+			case err := <-waited:
+				if !errors.Is(err, lw.ErrUnwanted) {
+					w.t.Errorf("WaitForKey: %v", err)
+				}
+			default:
+				w.t.Error("WaitForKey waits for what nobody wants")
+			}
+			rig.Sleep(time.Minute)
+			is(w, "a:unwanted b:unwanted c:unwanted")
+		}, nil, 0, 1},
 		{"after it", func(w *world) {
 			run(w)
 			want(w, "a", "c")
@@ -155,6 +171,63 @@ func TestWanted(t *testing.T) {
 			rig.Sleep(time.Minute)
 			is(w, "a:absent b:there=2 c:unwanted")
 		}, []string{"added b wanted"}, 2, 2},
+		{"an older list after the read and what was told, which is not so", func(w *world) {
+			run(w)
+			w.src.set(func() { w.src.before = 20 * time.Second })
+			want(w, "a", "b", "c")
+			w.src.set(func() { w.src.before, w.src.after = 0, 40*time.Second })
+			w.src.breakWatch(true)
+			rig.Sleep(10 * time.Second) // the list has seen the first b
+			rig.Update(w.t, w.src.Memory, "b", 2)
+			rig.Sleep(15 * time.Second)
+			is(w, "a:there=1 b:there=2 c:absent")
+			w.src.set(func() { w.src.lag = 10 * time.Minute })
+			at := rig.Update(w.t, w.src.Memory, "b", 3).ResourceVersion
+			held, _ := w.inf.Store().Get(rig.Key("a"))
+			if err := errors.Join(w.inf.Tell(rig.Stamped("c", 5, at)), w.inf.TellDeleted(rig.Key("a"), held.UID, at)); err != nil {
+				w.t.Error(err)
+			}
+			rig.Sleep(time.Minute)
+			is(w, "a:absent b:there=2 c:there=5")
+			w.src.set(func() { w.src.lag = 0 })
+			rig.Sleep(time.Hour)
+			rig.Update(w.t, w.src.Memory, "b", 4)
+			is(w, "a:there=1 b:there=4 c:absent")
+		}, []string{"added a wanted", "added b wanted", "added c told", "deleted a told", "deleted c watch", "added a watch", "updated b watch", "updated b watch"}, 3, 2},
+		{"a server that is restored to before the read", func(w *world) {
+			run(w)
+			rig.Update(w.t, w.src.Memory, "b", 2)
+			rig.Update(w.t, w.src.Memory, "b", 3)
+			synctest.Wait()
+			w.src.set(func() { w.src.lag = time.Hour })
+			before := w.inf.Store().ResourceVersion()
+			rig.Update(w.t, w.src.Memory, "b", 4)
+			rig.Update(w.t, w.src.Memory, "a", 2)
+			want(w, "a", "b")
+			is(w, "a:there=2 b:there=4 c:unwanted")
+			w.src.set(func() { w.src.lag = 0 })
+			if err := w.src.Rewind(before); err != nil { // nobody can see that the position is of another history
+				w.t.Error(err)
+			}
+			rig.Sleep(11 * time.Minute)
+			w.src.breakWatch(true)
+			rig.Sleep(time.Minute)
+			is(w, "a:there=1 b:there=3 c:unwanted")
+			rig.Update(w.t, w.src.Memory, "a", 5)
+			is(w, "a:there=5 b:there=3 c:unwanted")
+			w.src.set(func() { w.src.lag = time.Hour })
+			rig.Update(w.t, w.src.Memory, "a", 6)
+			want(w, "b")
+			want(w, "a", "b")
+			is(w, "a:there=6 b:there=3 c:unwanted")
+			w.src.set(func() { w.src.lag = 0 })
+			if err := w.src.Rewind("3"); err != nil {
+				w.t.Error(err)
+			}
+			w.src.breakWatch(false)
+			rig.Sleep(5 * time.Minute)
+			is(w, "a:there=1 b:there=1 c:unwanted")
+		}, nil, -1, -1},
 		{"a read that fails", func(w *world) {
 			run(w)
 			w.src.fails = 2
@@ -223,10 +296,10 @@ func TestWanted(t *testing.T) {
 				defer mu.Unlock()
 				slices.Sort(calls) // reads end in any order
 				slices.Sort(tt.calls)
-				if diff := cmp.Diff(tt.calls, calls); diff != "" {
+				if diff := cmp.Diff(tt.calls, calls); diff != "" && tt.lists >= 0 {
 					t.Errorf("calls (-want +got):\n%s", diff)
 				}
-				if tt.parts >= 0 && len(w.src.parts) != tt.parts || w.src.lists != tt.lists {
+				if tt.parts >= 0 && len(w.src.parts) != tt.parts || tt.lists >= 0 && w.src.lists != tt.lists {
 					t.Errorf("%d lists and the reads %q, want %d and %d", w.src.lists, w.src.parts, tt.lists, tt.parts)
 				}
 			})
@@ -337,7 +410,19 @@ func TestWantedUnsupported(t *testing.T) {
 		if !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("a Reflector: %v", err)
 		}
-		inf := rig.Run(t, of(newDistant()), rig.Quiet())
+		src := of(newDistant())
+		first, end := context.WithCancel(ctx)
+		ended := make(chan error, 1)
+		go func() { ended <- lw.NewInformer(src, rig.Quiet()).Run(first) }()
+		synctest.Wait()
+		if err := lw.NewInformer(src, rig.Quiet()).Run(ctx); !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("a second Informer at the same time: %v", err)
+		}
+		end()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		inf := rig.Run(t, src, rig.Quiet()) // one after the other
 		if err := lw.Follow(ctx, inf, lw.Follower[*rig.Widget](&blind{})); !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("Follow: %v", err)
 		}
@@ -398,158 +483,4 @@ func TestWantedThroughWrappers(t *testing.T) {
 			t.Error(diff)
 		}
 	})
-}
-
-// TestWantedBy: a set wants what the objects of two collections name, until the last of them lets
-// go.
-func TestWantedBy(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var set lw.KeySet
-		inf := rig.Run(t, lw.Wanted[*rig.Widget](newDistant("a", "b", "c"), &set), nil)
-		// The widget "n" of size 1 names "a", of size 2 "a" and "b", of another none.
-		named := func(w *rig.Widget) (keys []lw.Key) {
-			for i := range w.Size {
-				keys = append(keys, lw.Key{Namespace: "default", Name: string(rune('a' + i))})
-			}
-			return keys
-		}
-		one, two := lw.NewMemory(rig.NewWidget("n", 2)), lw.NewMemory(rig.NewWidget("n", 1), rig.NewWidget("m", 1))
-		regs := []*lw.Registration{}
-		for _, src := range []*lw.Memory[*rig.Widget]{one, two} {
-			regs = append(regs, lw.WantedBy(&set, rig.Run(t, src, nil), named))
-		}
-		there := func() (names string) {
-			synctest.Wait()
-			for _, name := range []string{"a", "b", "c"} {
-				if inf.KeyState(lw.Key{Namespace: "default", Name: name}) == lw.KeyThere {
-					names += name
-				}
-			}
-			return names
-		}
-		for _, step := range []struct {
-			what string
-			do   func()
-			want string
-		}{
-			{"the first lists", func() { <-regs[0].Synced(); <-regs[1].Synced() }, "ab"},
-			{"an update wants more", func() { rig.Update(t, two, "n", 3) }, "abc"},
-			{"and less", func() { rig.Update(t, two, "n", 0) }, "ab"},
-			{"a deletion lets go", func() {
-				if err := (rig.Plain[*rig.Widget]{Memory: one}).Delete(lw.Key{Namespace: "default", Name: "n"}); err != nil {
-					t.Error(err)
-				}
-			}, "a"},
-			{"it comes again", func() { rig.Create(t, one, "n", 3) }, "abc"},
-			{"the registration is removed", func() { regs[0].Remove(); <-regs[0].Done() }, "a"},
-			{"the last one is, too", func() { regs[1].Remove() }, ""},
-		} {
-			step.do()
-			if got := there(); got != step.want {
-				t.Errorf("%s: %q, want %q", step.what, got, step.want)
-			}
-		}
-	})
-}
-
-// TestWantedNamespaces: a namespace that is added is listed alone, and one that is let go is
-// Deleted.
-func TestWantedNamespaces(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		src, set := newDistant("a", "b"), &lw.NamespaceSet{}
-		for _, ns := range []string{"one", "two"} {
-			for _, name := range []string{"x", "y"} {
-				w := rig.NewWidget(name, 1)
-				w.Namespace = ns
-				if _, err := src.Create(t.Context(), w); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		set.Set("me", "one")
-		inf := rig.Run(t, lw.Wanted[*rig.Widget](src, set), nil)
-		var calls rig.Calls
-		inf.AddHandler(calls.Handler())
-		synctest.Wait()
-		calls.Take()
-		set.Set("me", "one", "default")
-		synctest.Wait()
-		if diff := cmp.Diff([]string{"metadata.namespace=default"}, src.parts); diff != "" {
-			t.Error(diff)
-		}
-		if inf.Store().Len() != 4 {
-			t.Errorf("%d objects", inf.Store().Len())
-		}
-		rig.Update(t, src.Memory, "a", 2)
-		set.Set("me", "default")
-		synctest.Wait()
-		if diff := cmp.Diff(5, calls.Len()); diff != "" { // two come, one changes, two go
-			t.Errorf("%v: %s", calls.Take(), diff)
-		}
-		if inf.Store().Len() != 2 || inf.KeyState(lw.Key{Namespace: "one", Name: "x"}) != lw.KeyUnwanted {
-			t.Errorf("%d objects", inf.Store().Len())
-		}
-	})
-}
-
-// A secret is as large as those of Helm.
-type secret struct {
-	lw.Meta `json:"metadata"`
-	Data    map[string][]byte `json:"data"`
-}
-
-// TestWantedHeap: of 5,000 Secrets of 32 KB, of which 20 are wanted, an informer keeps less than 10
-// MB, also while it lists; of all it would keep 160.
-func TestWantedHeap(t *testing.T) {
-	const all, size, most = 5_000, 32 << 10, 10 << 20
-	data := strings.Repeat("QUJD", size/3)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		if r.URL.Query().Get("watch") != "" {
-			w.(http.Flusher).Flush()
-			<-r.Context().Done()
-			return
-		}
-		io.WriteString(w, `{"kind":"SecretList","metadata":{"resourceVersion":"9"},"items":[`)
-		for i := range all {
-			comma := ","
-			if i == 0 {
-				comma = ""
-			}
-			fmt.Fprintf(w, `%s{"metadata":{"name":"s%d","namespace":"default","uid":"u%d","resourceVersion":"%d"},"data":{"release":"`, comma, i, i, i%9+1)
-			io.WriteString(w, data)
-			io.WriteString(w, `"}}`)
-		}
-		io.WriteString(w, `]}`)
-	}))
-	defer server.Close()
-	heap := func() int64 {
-		runtime.GC()
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc)
-	}
-	empty := heap()
-	var keys lw.KeySet
-	for i := range 20 {
-		keys.Set(fmt.Sprint(i), rig.Key(fmt.Sprint("s", i*200)))
-	}
-	inf := lw.NewInformer(lw.Wanted[*secret](&lw.HTTP[*secret]{URL: server.URL, Client: server.Client()}, &keys), &lw.Options{List: lw.ListWhole})
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- inf.Run(ctx) }()
-	peak := int64(0)
-	for !inf.Status().Synced {
-		peak = max(peak, heap()-empty)
-	}
-	kept := heap() - empty
-	if n := inf.Store().Len(); n != 20 || kept > most || peak > most {
-		t.Errorf("%d Secrets, %d KB of the heap, and %d while it listed", n, kept>>10, peak>>10)
-	}
-	t.Logf("%d KB of the heap, and %d while it listed", kept>>10, peak>>10)
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
 }
