@@ -30,7 +30,8 @@ type dictated struct {
 	mu      sync.Mutex
 	list    []*rig.Widget // guarded by mu, as all below
 	version string
-	server  string // the version that a probe answers; "": it fails
+	server  string        // the version that a probe answers; "": it fails
+	slow    time.Duration // until the answer of a list comes
 }
 
 func (s *dictated) List(ctx context.Context, opts metav1.ListOptions, yield func(*rig.Widget, error) error) (metav1.ListMeta, error) {
@@ -45,13 +46,17 @@ func (s *dictated) List(ctx context.Context, opts metav1.ListOptions, yield func
 	if s.version == "" {
 		return metav1.ListMeta{}, errors.New("no list")
 	}
-	for _, w := range s.list {
+	list, version, slow := s.list, s.version, s.slow
+	s.mu.Unlock()
+	time.Sleep(slow)
+	s.mu.Lock()
+	for _, w := range list {
 		c := *w
 		if err := yield(&c, nil); err != nil {
 			return metav1.ListMeta{}, err
 		}
 	}
-	return metav1.ListMeta{ResourceVersion: s.version}, nil
+	return metav1.ListMeta{ResourceVersion: version}, nil
 }
 
 func (s *dictated) Watch(ctx context.Context, _ metav1.ListOptions, yield func(lw.WatchEvent[*rig.Widget]) error) error {
@@ -211,6 +216,10 @@ func (d *dictation) step(line string) (err error) {
 	case "server": // the version that it says it has
 		d.src.mu.Lock()
 		d.src.server = strings.Join(rest, "")
+		d.src.mu.Unlock()
+	case "slow": // how long its lists take from now on
+		d.src.mu.Lock()
+		d.src.slow, err = time.ParseDuration(rest[0])
 		d.src.mu.Unlock()
 	case "sleep":
 		took, perr := time.ParseDuration(rest[0])

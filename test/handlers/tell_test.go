@@ -354,6 +354,16 @@ func TestTell(t *testing.T) {
 			gone a => [] ahead 1: -a@5 told
 			sleep 1s => [] ahead 1
 			list 12 a@11 => [a@11]: +a@11 relist`},
+		{"a deletion during a list", false, `
+			list 10 a@5
+			start => [a@5]: +a@5 initial
+			slow 30s
+			stale 12 a@11
+			sleep 10s
+			gone a => [] ahead 1: -a@5 told
+			sleep 1m => [] ahead 1
+			D a@13 => [] ahead 1
+			list 14 => []`},
 		{"a deletion, and a list with another object", false, `
 			list 10 a@5
 			server 20
