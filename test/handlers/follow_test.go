@@ -75,10 +75,11 @@ func TestFollow(t *testing.T) {
 		rig.Create(t, m, "b", 1)
 		f.MustBe(t, "added b1", "progress 3")
 		rig.Update(t, m, "b", 2)
+		f.MustBe(t, "updated b2", "progress 4")
 		rig.Update(t, m, "b", 3)
 		synctest.Wait()
 		rig.Remove(t, m, "b")
-		f.MustBe(t, "updated b2", "updated b3", "progress 5", "deleted b3", "progress 6")
+		f.MustBe(t, "updated b3", "progress 5", "deleted b3", "progress 6")
 
 		later := new(heard)
 		following(t, inf, later)
