@@ -229,6 +229,7 @@ type modelClient struct {
 	opened   int    // how many breaks there had been
 	broken   bool   // there was one when its answer had begun
 	ignored  bool   // the server may cut it off, because of what it sent
+	sent     bool   // more than its request: TCP resets a connection that is closed with that unread
 	gate     *gate
 	conn     net.Conn // over gate
 	reader   *bufio.Reader

@@ -195,6 +195,7 @@ func (w *listenerWorld) open(t *rapid.T) {
 	request(t, c.conn, c.sees.path+query, c.encoding.accept)
 	if rapid.IntRange(0, 9).Draw(t, "pipelined") == 0 { // it is answered on another connection, or never
 		_, _ = io.WriteString(c.conn, "GET / HTTP/1.1\r\nHost: example.com\r\n\r\n")
+		c.sent = true
 	}
 	go c.read()
 }
@@ -230,6 +231,7 @@ func (w *listenerWorld) leave(t *rapid.T) {
 func (w *listenerWorld) misbehave(t *rapid.T) {
 	c := w.client(t)
 	if !rapid.Bool().Draw(t, "half close") {
+		c.sent = true
 		_, _ = io.WriteString(c.conn, rapid.SampledFrom([]string{"\r\n", "GET / HTTP/1.1\r\n"}).Draw(t, "more"))
 		return
 	}
