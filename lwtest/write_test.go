@@ -240,7 +240,9 @@ func TestVersions(t *testing.T) {
 		r := jobs
 		r.Scale, r.Versions = true, []string{"v1beta1"}
 		r.Convert = func(obj *unstructured.Unstructured, version string) error {
-			size, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "spec", map[string]string{"v1": "big", "v1beta1": "size"}[version])
+			spec, _, _ := unstructured.NestedMap(obj.Object, "spec")
+			from := map[string]string{"v1": "big", "v1beta1": "size"}[version]
+			size := spec[from]
 			switch size {
 			case nil:
 				return nil
@@ -249,7 +251,9 @@ func TestVersions(t *testing.T) {
 			case "named":
 				obj.SetName("other")
 			}
-			obj.Object["spec"] = map[string]any{map[string]string{"v1": "size", "v1beta1": "big"}[version]: size}
+			delete(spec, from)
+			spec[map[string]string{"v1": "size", "v1beta1": "big"}[version]] = size
+			obj.Object["spec"] = spec
 			return nil
 		}
 		s := lwtest.NewServer(t, r)
@@ -271,9 +275,10 @@ func TestVersions(t *testing.T) {
 			{"PUT", beta + "jobs/a", "application/json", `{"metadata":{"name":"a"},"spec":{"big":"odd"}}`, 500, "no such size"},
 			{"PUT", beta + "jobs/a", "application/json", `{"metadata":{"name":"a"},"spec":{"big":"named"}}`, 500, "it has become"},
 			{"POST", beta + "jobs", "application/json", `{"metadata":{"name":"a"}}`, 409, "AlreadyExists"},
-			{"PATCH", beta + "jobs/b?fieldManager=m", "application/apply-patch+yaml", "{apiVersion: example.com/v1beta1, kind: Job, metadata: {name: b}, spec: {big: 3}}", 201, old},
-			{"GET", "jobs/b/scale", "", "", 200, `"kind":"Scale"`},
-			{"GET", beta + "jobs/b/scale", "", "", 200, `"kind":"Scale"`},
+			{"PATCH", beta + "jobs/b?fieldManager=m", "application/apply-patch+yaml", "{apiVersion: example.com/v1beta1, kind: Job, metadata: {name: b}, spec: {big: 3, replicas: 2}}", 201, old},
+			{"GET", "jobs/b/scale", "", "", 200, `"spec":{"replicas":2}`},
+			{"GET", beta + "jobs/b/scale", "", "", 200, `"spec":{"replicas":2}`},
+			{"GET", "jobs/a/scale", "", "", 500, ".spec.replicas"},
 			{"DELETE", beta + "jobs/b", "", "", 200, "Success"},
 			{"GET", "/apis/example.com", "", "", 200, `"preferredVersion":{"groupVersion":"example.com/v1",`},
 		} {

@@ -133,7 +133,8 @@ type target struct {
 }
 
 // find parses a path: /api/v1/… or /apis/<group>/<version>/…, and after that
-// [namespaces/<namespace>/]<plural>[/<name>[/status]].
+// [namespaces/<namespace>/]<plural>[/<name>[/status]]. t has the collection although ok is false if the
+// subresource alone is unknown.
 func (s *Server) find(path string) (t target, ok bool) {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	var group string
@@ -162,9 +163,9 @@ func (s *Server) find(path string) (t target, ok bool) {
 	}
 	for _, c := range s.collections {
 		r := &c.Resource
-		if r.Group == group && r.Version == version && r.Resource == parts[0] {
+		if r.Group == group && r.Version == version && r.Resource == parts[0] && c.served.Load() && !(r.Cluster && namespaced) {
 			t.collection = c
-			return t, c.served.Load() && (t.subresource == "" || r.hasSub(t.subresource)) && !(r.Cluster && namespaced)
+			return t, t.subresource == "" || r.hasSub(t.subresource)
 		}
 	}
 	return t, false
@@ -174,6 +175,11 @@ func (s *Server) find(path string) (t target, ok bool) {
 // the fault says.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	t, ok := s.find(r.URL.Path)
+	if !ok && t.collection != nil {
+		x := &exchange{w: w, r: r, collection: t.collection}
+		x.fail(apierrors.NewGenericServerResponse(http.StatusNotFound, "", t.collection.Resource.groupResource(), t.key.Name, "", 0, false))
+		return
+	}
 	if !ok {
 		// No fault applies to discovery, and the log of requests does not have it.
 		(&wire.Discovery{Resources: s.discovered}).ServeHTTP(w, r)

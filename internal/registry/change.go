@@ -96,7 +96,7 @@ func (w *Write) insert(ctx context.Context, o *Object) (Outcome, error) {
 			return Outcome{}, err
 		}
 	}
-	if errs := w.checkMeta(m, nil); len(errs) > 0 {
+	if errs := append(w.checkMeta(m, nil), k.checkScale(o)...); len(errs) > 0 {
 		return Outcome{}, k.invalid(m.Name, errs)
 	}
 	w.warnOfFinalizers(m.Finalizers, nil)
@@ -205,7 +205,7 @@ func (w *Write) replace(ctx context.Context, o, old *Object) (Outcome, error) {
 	if !equal(o.Body, old.Body) || k.Versioned && !k.Status && !equalStatus(o, old) {
 		m.Generation++
 	}
-	if errs := w.checkMeta(m, was); len(errs) > 0 {
+	if errs := append(w.checkMeta(m, was), k.checkScale(o)...); len(errs) > 0 {
 		return Outcome{}, k.invalid(m.Name, errs)
 	}
 	w.warnOfFinalizers(m.Finalizers, was.Finalizers)

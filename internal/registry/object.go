@@ -84,23 +84,35 @@ func AppendObject(b []byte, apiVersion, kind string, m *metav1.ObjectMeta, o *Ob
 // Field returns what a field selector finds at a path such as spec.nodeName: a string as it is, another
 // value as its JSON, and "" if there is nothing. Paths into the metadata find nothing.
 func (o *Object) Field(path string) string {
-	names := strings.Split(path, ".")
-	value := o.Body
-	if names[0] == SubStatus {
-		value, names = o.Status, names[1:]
-	}
-	for _, name := range names {
-		from, to, err := wire.FindMember(value, 0, name)
-		if err != nil {
-			return ""
-		}
-		value = value[from:to]
-	}
+	value, _ := o.find(path)
 	var s string
 	if json.Unmarshal(value, &s) == nil {
 		return s
 	}
 	return string(value)
+}
+
+// find returns the JSON at a path outside the metadata, or nil. It fails if there is something else
+// than an object on the way.
+func (o *Object) find(path string) (value []byte, err error) {
+	names := strings.Split(path, ".")
+	value = o.Body
+	if names[0] == SubStatus {
+		value, names = o.Status, names[1:]
+	}
+	for _, name := range names {
+		if len(value) == 0 || string(value) == "null" {
+			return nil, nil
+		}
+		from, to, err := wire.FindMember(value, 0, name)
+		if err != nil {
+			return nil, fmt.Errorf("%.40s is no object", value)
+		}
+		if value = value[from:to]; from == 0 {
+			return nil, nil
+		}
+	}
+	return value, nil
 }
 
 // split takes the JSON of an object, which is tidy, to pieces. The metadata is left out unless meta is

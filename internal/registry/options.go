@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"net/url"
 	"strconv"
 	"strings"
@@ -86,6 +87,14 @@ func ParseDeleteOptions(query url.Values, contentType string, body []byte) (*met
 		o.DryRun = append(o.DryRun, query["dryRun"]...)
 	} else {
 		o.DryRun = query["dryRun"]
+		uid, version := types.UID(query.Get("uid")), query.Get("resourceVersion")
+		if uid != "" {
+			o.Preconditions = &metav1.Preconditions{UID: &uid}
+		}
+		if version != "" {
+			o.Preconditions = cmp.Or(o.Preconditions, &metav1.Preconditions{})
+			o.Preconditions.ResourceVersion = &version
+		}
 		if query.Has("gracePeriodSeconds") {
 			n, err := strconv.ParseInt(query.Get("gracePeriodSeconds"), 10, 64)
 			if err != nil {

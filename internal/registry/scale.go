@@ -4,11 +4,15 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
@@ -21,48 +25,96 @@ func (k *Kind) scaleKind() *Kind {
 
 func splitPath(path string) []string { return strings.Split(strings.TrimPrefix(path, "."), ".") }
 
-// ScaleOf returns the scale of an object as JSON.
+// ScaleOf returns the scale of an object as JSON. It fails if a custom resource does not say how many
+// replicas are wanted.
 func (k *Kind) ScaleOf(o *Object) ([]byte, error) {
-	scale, err := k.scaleOf(o)
+	scale, found, err := k.scaleOf(o)
 	if err != nil {
 		return nil, err
+	}
+	if !found {
+		return nil, apierrors.NewInternalError(fmt.Errorf("the spec replicas field %q does not exist", k.Scale.Replicas))
 	}
 	return k.scaleKind().AppendJSON(nil, scale), nil
 }
 
-func (k *Kind) scaleOf(o *Object) (*Object, error) {
+// unsaid is the number of replicas in the scale of an object that does not say one.
+const unsaid = math.MinInt32
+
+// scaleOf returns the scale of an object. found says that the object has a number of replicas, or has
+// none that is written: the zero of a Go type, or a kind that is built in.
+func (k *Kind) scaleOf(o *Object) (scale *Object, found bool, err error) {
 	u, err := k.content(o)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	number := func(path string) int64 {
-		n, _, _ := unstructured.NestedInt64(u.Object, splitPath(path)...)
-		return n
-	}
-	status := map[string]any{"replicas": number(k.Scale.StatusReplicas)}
+	spec, status := map[string]any{}, map[string]any{}
+	status["replicas"], _, _ = unstructured.NestedInt64(u.Object, splitPath(k.Scale.StatusReplicas)...)
 	if k.Scale.Selector != "" {
 		if selector, ok, _ := unstructured.NestedString(u.Object, splitPath(k.Scale.Selector)...); ok && selector != "" {
 			status["selector"] = selector
 		}
 	}
-	spec := map[string]any{}
-	if n := number(k.Scale.Replicas); n != 0 {
+	n, found, _ := unstructured.NestedInt64(u.Object, splitPath(k.Scale.Replicas)...)
+	if found = found || k.Native || k.Type != nil && !k.Type.opaque; !found {
+		n = unsaid
+	}
+	if n != 0 {
 		spec["replicas"] = n
 	}
 	m := &o.Meta
 	return &Object{
 		Meta: metav1.ObjectMeta{Name: m.Name, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion, CreationTimestamp: m.CreationTimestamp},
 		Body: mustJSON(map[string]any{"spec": spec}), Status: mustJSON(status),
-	}, nil
+	}, found, nil
+}
+
+// checkScale returns what is wrong with the numbers and the selector of a scale in an object.
+func (k *Kind) checkScale(o *Object) (errs field.ErrorList) {
+	if k.Scale == nil {
+		return nil
+	}
+	at := func(path string) []byte {
+		value, err := o.find(strings.TrimPrefix(path, "."))
+		if err != nil {
+			errs = append(errs, field.Invalid(field.NewPath(path), "", err.Error()))
+		}
+		return value
+	}
+	for _, path := range []string{k.Scale.Replicas, k.Scale.StatusReplicas} {
+		value := at(path)
+		if value == nil {
+			continue
+		}
+		if n, err := strconv.ParseInt(string(value), 10, 32); err != nil || n < 0 {
+			errs = append(errs, field.Invalid(field.NewPath(path), string(value), fmt.Sprintf("should be a non-negative integer that is less than or equal to %d", math.MaxInt32)))
+		}
+	}
+	if value := at(k.Scale.Selector); value != nil && value[0] != '"' {
+		errs = append(errs, field.Invalid(field.NewPath(k.Scale.Selector), string(value), "should be a string"))
+	}
+	return errs
 }
 
 // scale decides about a write to the scale of an object, which changes the replicas in the object.
 func (w *Write) scale(ctx context.Context, old *Object) (Outcome, error) {
 	k := w.kind
+	inner := &Write{kind: k.scaleKind(), req: w.req, opts: w.opts, patch: w.patch, attempts: w.attempts}
+	inner.req.Subresource = ""
+	if w.req.Verb == Update {
+		sent, err := inner.decode(w.req.Body)
+		if err == nil {
+			err = inner.checkName(sent)
+		}
+		if err != nil {
+			return Outcome{}, err
+		}
+		inner.sent = sent
+	}
 	if old == nil {
 		return Outcome{}, apierrors.NewNotFound(k.GroupResource(), w.req.Key.Name)
 	}
-	before, err := k.scaleOf(old)
+	before, found, err := k.scaleOf(old)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -75,16 +127,6 @@ func (w *Write) scale(ctx context.Context, old *Object) (Outcome, error) {
 	if before.Meta.ManagedFields, err = handler.ToSubresource(); err != nil {
 		return Outcome{}, err
 	}
-	inner := &Write{kind: k.scaleKind(), req: w.req, opts: w.opts, patch: w.patch, attempts: w.attempts}
-	inner.req.Subresource = ""
-	if w.req.Verb == Update {
-		if inner.sent, err = inner.decode(w.req.Body); err == nil {
-			err = inner.checkName(inner.sent)
-		}
-		if err != nil {
-			return Outcome{}, err
-		}
-	}
 	after, err := inner.changed(ctx, before)
 	w.Warnings = append(w.Warnings, inner.Warnings...)
 	if err != nil {
@@ -96,8 +138,16 @@ func (w *Write) scale(ctx context.Context, old *Object) (Outcome, error) {
 		}
 	}
 	replicas, err := replicasOf(after)
-	if err != nil {
-		return Outcome{}, err
+	switch {
+	case err != nil && w.req.Verb == Patch && !w.isApply():
+		return Outcome{}, apierrors.NewInvalid(schema.GroupKind{}, "", field.ErrorList{field.Invalid(field.NewPath("patch"), string(after.Body), err.Error())})
+	case err != nil:
+		return Outcome{}, badRequest("Scale in version \"v1\" cannot be handled as a Scale: %v", err)
+	case replicas == unsaid && !found:
+		return Outcome{}, badRequest("the spec replicas field %q cannot be empty", k.Scale.Replicas)
+	case replicas < 0:
+		scale := &Kind{Group: "autoscaling", Kind: "Scale"}
+		return Outcome{}, scale.invalid(w.req.Key.Name, field.ErrorList{field.Invalid(field.NewPath("spec", "replicas"), replicas, "should be a non-negative integer")})
 	}
 	o, err := k.withReplicas(old, replicas)
 	if err != nil {
@@ -138,15 +188,8 @@ func replicasOf(o *Object) (int64, error) {
 			Replicas int32 `json:"replicas"`
 		} `json:"spec"`
 	}
-	if err := json.Unmarshal(o.Body, &body); err != nil {
-		return 0, badRequest("Scale in version \"v1\" cannot be handled as a Scale: %v", err)
-	}
-	n := body.Spec.Replicas
-	if n < 0 {
-		scale := &Kind{Group: "autoscaling", Kind: "Scale"}
-		return 0, scale.invalid(o.Meta.Name, field.ErrorList{field.Invalid(field.NewPath("spec", "replicas"), n, "should be a non-negative integer")})
-	}
-	return int64(n), nil
+	err := json.Unmarshal(o.Body, &body)
+	return int64(body.Spec.Replicas), err
 }
 
 // withReplicas returns old with another number of replicas.
