@@ -38,6 +38,7 @@ type Collection[T lw.Object] struct {
 	// These are shared with the results of WithLease.
 	fingerprints *fingerprints
 	heartbeats   *heartbeats
+	recent       *recent
 }
 
 var _ lw.Writable[*lw.Meta] = (*Collection[*lw.Meta])(nil)
@@ -63,7 +64,7 @@ type Options[T lw.Object] struct {
 // type is: a Collection writes the namespace, the name, the UID and the version into what it reads.
 // For a T, a prefix or a client that cannot work the error is an [lw.ErrPermanent].
 func New[T lw.Object](client *clientv3.Client, prefix string, opts *Options[T]) (*Collection[T], error) {
-	c := &Collection[T]{client: client, prefix: prefix, fingerprints: &fingerprints{}, heartbeats: &heartbeats{open: map[*heartbeat]struct{}{}}}
+	c := &Collection[T]{client: client, prefix: prefix, fingerprints: &fingerprints{}, recent: &recent{}, heartbeats: &heartbeats{open: map[*heartbeat]struct{}{}}}
 	if opts != nil {
 		c.opts = *opts
 	}

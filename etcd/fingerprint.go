@@ -21,8 +21,6 @@ func (f *keyState) set(e *entry) {
 	f.path, f.modified, f.sum = append(f.path[:0], e.path...), e.modified, maphash.Bytes(seed, e.value)
 }
 
-var seed = maphash.MakeSeed()
-
 // lastSeen is the state of the keys that changed last up to a position, the newest first. It tells
 // whether a server has the history that was read. Revisions alone do not: a server that was restored
 // from a backup soon has them again. There are several keys because the newest may be deleted. That a

@@ -3,8 +3,11 @@ package etcd
 import (
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"reflect"
 	"strconv"
+	"sync/atomic"
+	"time"
 
 	mvccpb "go.etcd.io/etcd/api/v3/mvccpb"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -108,6 +111,15 @@ func (id identity[T]) complete(obj T, namespace, name string, e *entry) error {
 // is another object.
 func madeUID(created int64) types.UID { return types.UID(strconv.FormatInt(created, 10)) }
 
+// storedUID returns what is stored of a UID. One that the collection has made is not: the key has it
+// again.
+func storedUID(uid types.UID, created int64) types.UID {
+	if uid == madeUID(created) {
+		return ""
+	}
+	return uid
+}
+
 var errNotCopied = errors.New("its DeepCopyObject returns another type")
 
 // bare returns a copy of obj with that UID and without a version, to be encoded. It may share parts
@@ -147,4 +159,24 @@ func formatVersion(revision int64) string { return strconv.FormatInt(revision, 1
 func parseVersion(version string) (int64, error) {
 	v, err := listopts.ParseVersion(version)
 	return int64(min(v, 1<<63-1)), err
+}
+
+var seed = maphash.MakeSeed()
+
+// recent has who objects were when they were last read. An Update that follows, as servers make it, then
+// does not read once more. Keys that meet in a place take it from each other.
+type recent [256]atomic.Pointer[seen]
+
+// seen is believed for a second: a server that was restored from a backup in between may have another
+// object at the same revisions.
+type seen struct {
+	at                time.Time
+	path              string
+	created, modified int64
+	uid               types.UID
+	sum               uint64 // of the value
+}
+
+func (r *recent) at(path string) *atomic.Pointer[seen] {
+	return &r[maphash.String(seed, path)%uint64(len(r))]
 }

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"strings"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -47,8 +49,25 @@ func (c *Collection[T]) get(ctx context.Context, key lw.Key) (obj T, e *entry, e
 		return obj, nil, c.notFound(key)
 	}
 	is := entryOf(resp.Kvs[0])
-	obj, err = c.object(&is)
+	if obj, err = c.object(&is); err == nil {
+		c.recent.at(c.path(key)).Store(&seen{at: time.Now(), path: c.path(key), created: is.created, modified: is.modified, uid: obj.GetUID(), sum: maphash.Bytes(seed, is.value)})
+	}
 	return obj, &is, err
+}
+
+// unread returns the entry that obj, which has a version, is to replace, and the new value, if that is
+// known without a read and is another value. Whether it is still true the write finds out.
+func (c *Collection[T]) unread(obj T) (*entry, []byte) {
+	path := c.path(lw.KeyOf(obj))
+	s := c.recent.at(path).Load()
+	if s == nil || s.path != path || time.Since(s.at) > time.Second || obj.GetResourceVersion() != formatVersion(s.modified) || obj.GetUID() != "" && obj.GetUID() != s.uid {
+		return nil, nil
+	}
+	value, err := c.encode("update", obj, storedUID(s.uid, s.created))
+	if err != nil || maphash.Bytes(seed, value) == s.sum {
+		return nil, nil
+	}
+	return &entry{path: []byte(path), created: s.created, modified: s.modified}, value
 }
 
 // Create stores obj, which must not be there: AlreadyExists. It returns the object as it is stored,
@@ -87,6 +106,11 @@ func (c *Collection[T]) Update(ctx context.Context, obj T) (T, error) {
 	if _, err := parseVersion(obj.GetResourceVersion()); err != nil {
 		return zero, badRequest("update %s: %v", lw.KeyOf(obj), err)
 	}
+	if e, value := c.unread(obj); e != nil {
+		if stored, err := c.replace(ctx, e, value); !errors.Is(err, errRaced) {
+			return stored, err
+		}
+	}
 	for {
 		is, e, err := c.get(ctx, lw.KeyOf(obj))
 		if e == nil {
@@ -98,15 +122,11 @@ func (c *Collection[T]) Update(ctx context.Context, obj T) (T, error) {
 		if err := c.precondition(obj, is, e); err != nil {
 			return zero, err
 		}
-		// The UID that the collection has made is not stored: the key has it again.
 		uid := obj.GetUID()
 		if is != zero {
 			uid = is.GetUID()
 		}
-		if uid == madeUID(e.created) {
-			uid = ""
-		}
-		value, err := c.encode("update", obj, uid)
+		value, err := c.encode("update", obj, storedUID(uid, e.created))
 		if err != nil {
 			return zero, err
 		}
@@ -131,7 +151,7 @@ func (c *Collection[T]) replace(ctx context.Context, e *entry, value []byte) (T,
 	if c.hasLease {
 		lease = clientv3.WithLease(c.lease)
 	}
-	resp, err := c.kv.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(path), "=", e.modified)).
+	resp, err := c.kv.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(path), "=", e.modified), clientv3.Compare(clientv3.CreateRevision(path), "=", e.created)).
 		Then(clientv3.OpPut(path, string(value), lease)).Commit()
 	if err != nil {
 		return zero, explain(ctx, c.resource, err)

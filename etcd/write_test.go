@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -83,36 +84,69 @@ func TestUpdate(t *testing.T) {
 		{"another writer makes it anew", []string{bare}, "", "2", []string{"", other}, apierrors.IsConflict, other + " at 4", ""},
 		{"another writer deletes it", []string{bare}, "", "", []string{""}, apierrors.IsNotFound, "nothing", ""},
 	} {
-		bubble(t, func(t *testing.T, f *fake) {
-			write := func(values []string) {
-				for _, v := range values {
-					f.write("ns/a", v)
+		for _, read := range []bool{false, true} { // whether the collection has read it before
+			bubble(t, func(t *testing.T, f *fake) {
+				write := func(values []string) {
+					for _, v := range values {
+						f.write("ns/a", v)
+					}
 				}
-			}
-			write(tt.is)
-			if len(tt.meanwhile) > 0 {
-				f.between(func() { write(tt.meanwhile) })
-			}
-			obj := newItem("a", 2)
-			obj.ResourceVersion, obj.UID = tt.version, types.UID(tt.uid)
-			before := *obj
-			got, err := f.collection(0).Update(t.Context(), obj)
-			if tt.want == nil && err != nil || tt.want != nil && (!tt.want(err) || got != nil) {
-				t.Errorf("%s: %v, %v", tt.name, got, err)
-			}
-			if is := f.stored(); is != tt.stored {
-				t.Errorf("%s: stored is %s, want %s", tt.name, is, tt.stored)
-			}
-			if got != nil {
-				if is := fmt.Sprint(got.UID, " ", got.ResourceVersion); is != tt.result || lw.KeyOf(got) != keyA || got.N != 2 {
-					t.Errorf("%s: %+v, want %s", tt.name, got, tt.result)
+				write(tt.is)
+				c := f.collection(0)
+				if read {
+					_, _ = c.Get(t.Context(), keyA)
 				}
-			}
-			if diff := cmp.Diff(&before, obj); diff != "" || got == obj {
-				t.Errorf("%s: the caller's object (-before +after):\n%s", tt.name, diff)
-			}
-		})
+				if len(tt.meanwhile) > 0 {
+					f.between(func() { write(tt.meanwhile) })
+				}
+				obj := newItem("a", 2)
+				obj.ResourceVersion, obj.UID = tt.version, types.UID(tt.uid)
+				before := *obj
+				got, err := c.Update(t.Context(), obj)
+				if tt.want == nil && err != nil || tt.want != nil && (!tt.want(err) || got != nil) {
+					t.Errorf("%s, read before %v: %v, %v", tt.name, read, got, err)
+				}
+				if is := f.stored(); is != tt.stored {
+					t.Errorf("%s, read before %v: stored is %s, want %s", tt.name, read, is, tt.stored)
+				}
+				if got != nil {
+					if is := fmt.Sprint(got.UID, " ", got.ResourceVersion); is != tt.result || lw.KeyOf(got) != keyA || got.N != 2 {
+						t.Errorf("%s, read before %v: %+v, want %s", tt.name, read, got, tt.result)
+					}
+				}
+				if diff := cmp.Diff(&before, obj); diff != "" || got == obj {
+					t.Errorf("%s, read before %v: the caller's object (-before +after):\n%s", tt.name, read, diff)
+				}
+			})
+		}
 	}
+}
+
+// TestUpdateAfterGet: an update of what was read within a second does not read it again.
+func TestUpdateAfterGet(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fake) {
+		f.write("ns/a", `{"metadata":{"uid":"mine"},"n":1}`)
+		c := f.collection(0)
+		f.asked()
+		for range 3 {
+			obj, err := c.Get(t.Context(), keyA)
+			if err != nil {
+				t.Fatal(err)
+			}
+			obj.N++
+			if obj, err = c.Update(t.Context(), obj); err != nil || obj.UID != "mine" {
+				t.Fatal(obj, err)
+			}
+		}
+		obj, err := c.Get(t.Context(), keyA)
+		time.Sleep(2 * time.Second)
+		if obj.N = 4; err == nil {
+			_, err = c.Update(t.Context(), obj)
+		}
+		if stored := `{"metadata":{"namespace":"ns","name":"a","uid":"mine"},"n":4} at 5`; err != nil || len(f.asked()) != 5 || f.stored() != stored {
+			t.Errorf("stored is %s, want %s after 5 reads", f.stored(), stored)
+		}
+	})
 }
 
 // TestCreate: an object is made only where none is, also if the one that is does not decode.
