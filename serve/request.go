@@ -174,9 +174,6 @@ func (h *Handler) authorize(r *http.Request, a Attributes) error {
 
 // notFound is the answer where there is nothing.
 func (q *request) notFound() error {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
-		Message: "the server could not find the requested resource",
-		Details: &metav1.StatusDetails{Group: q.target.Group, Kind: q.target.Resource, Name: q.target.Name},
-	}}
+	resource := schema.GroupResource{Group: q.target.Group, Resource: q.target.Resource}
+	return apierrors.NewGenericServerResponse(http.StatusNotFound, q.attributes.Verb, resource, q.target.Name, "", 0, false)
 }

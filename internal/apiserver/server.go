@@ -177,7 +177,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	t, ok := s.find(r.URL.Path)
 	if !ok && t.collection != nil {
 		x := &exchange{w: w, r: r, collection: t.collection}
-		x.fail(apierrors.NewGenericServerResponse(http.StatusNotFound, "", t.collection.Resource.groupResource(), t.key.Name, "", 0, false))
+		x.fail(apierrors.NewGenericServerResponse(http.StatusNotFound, r.Method, t.collection.Resource.groupResource(), t.key.Name, "", 0, false))
 		return
 	}
 	if !ok {
