@@ -98,7 +98,9 @@ func clean(c client.Client) reconcile.Func {
 		case apierrors.IsNotFound(err):
 			child.OwnerReferences = owner(m)
 			child.Labels = map[string]string{"want": m.Data["want"]}
-			err = c.Create(ctx, child)
+			if err = c.Create(ctx, child); err == nil {
+				_ = 1 / time.Since(child.CreationTimestamp.Time).Milliseconds() // as kube-controller-manager does
+			}
 		case err == nil && child.Labels["want"] != m.Data["want"]:
 			child.Labels = map[string]string{"want": m.Data["want"]}
 			err = c.Update(ctx, child)

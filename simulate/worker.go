@@ -128,12 +128,16 @@ func (k *worker) search(of task) {
 	}
 }
 
+// A history begins in the middle of a second. The times of objects have whole seconds, and hardly any
+// object of a cluster is exactly that old: kube-controller-manager divides by the age of a Pod.
+const fraction = 500 * time.Millisecond
+
 // bubble makes one history, which begins after some time.
 func (k *worker) bubble(p plan, after time.Duration) outcome {
 	done, never := make(chan outcome, 1), make(chan bool)
 	go func() {
 		synctest.Test(k.t, func(*testing.T) {
-			time.Sleep(after)
+			time.Sleep(after + fraction)
 			h := &history{world: k.world, plan: p, calm: k.calm}
 			out := h.run()
 			out.Changes = h.changes

@@ -96,7 +96,7 @@ func (w *Write) insert(ctx context.Context, o *Object) (Outcome, error) {
 			return Outcome{}, err
 		}
 	}
-	if errs := append(w.checkMeta(m, nil), k.checkScale(o)...); len(errs) > 0 {
+	if errs := w.checkMeta(m, nil); len(errs) > 0 {
 		return Outcome{}, k.invalid(m.Name, errs)
 	}
 	w.warnOfFinalizers(m.Finalizers, nil)
@@ -205,7 +205,7 @@ func (w *Write) replace(ctx context.Context, o, old *Object) (Outcome, error) {
 	if !equal(o.Body, old.Body) || k.Versioned && !k.Status && !equalStatus(o, old) {
 		m.Generation++
 	}
-	if errs := append(w.checkMeta(m, was), k.checkScale(o)...); len(errs) > 0 {
+	if errs := w.checkMeta(m, was); len(errs) > 0 {
 		return Outcome{}, k.invalid(m.Name, errs)
 	}
 	w.warnOfFinalizers(m.Finalizers, was.Finalizers)
@@ -291,13 +291,18 @@ func (w *Write) defaults(ctx context.Context, o, old *Object) error {
 	return nil
 }
 
-// validate asks the user's functions. o is nil for a deletion.
+// validate asks the user's functions, and checks the scale. o is nil for a deletion.
 func (w *Write) validate(ctx context.Context, o, old *Object) (err error) {
 	if w.kind.Validate != nil {
 		err = w.kind.Validate(ctx, o, old)
 	}
 	if err == nil && w.kind.Admit != nil {
 		err = w.kind.Admit(ctx, w.admission(o, old))
+	}
+	if err == nil && o != nil {
+		if errs := w.kind.checkScale(o); len(errs) > 0 { // last: what a schema says of the same is clearer
+			return w.kind.invalid(o.Meta.Name, errs)
+		}
 	}
 	if err == nil {
 		return nil
