@@ -362,5 +362,13 @@ func TestAdmission(t *testing.T) {
 		if diff := cmp.Diff(want, seen); diff != "" {
 			t.Errorf("seen: (-want +got)\n%s", diff)
 		}
+		own := lwtest.Objects[*Job](s, "jobs") // the test itself needs no version
+		b, err := own.Create(&Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "b"}})
+		if b.ResourceVersion = ""; err == nil {
+			_, err = own.Update(b)
+		}
+		if err != nil {
+			t.Error(err)
+		}
 	})
 }
