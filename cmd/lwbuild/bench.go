@@ -47,7 +47,32 @@ func (b *builder) compare(program, versions string) error {
 	for _, m := range measures {
 		fmt.Fprintln(b.stdout, m.row(reports["off"], reports["on"]))
 	}
-	return nil
+	if b.svg == "" {
+		return nil
+	}
+	return os.WriteFile(b.svg, chart(reports["off"], reports["on"]), 0o666)
+}
+
+// chart draws the medians: of each measure a bar for either side.
+func chart(off, on []string) []byte {
+	const left, width, height = 230, 330, 48
+	var b bytes.Buffer
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="640" height="%d" font-family="sans-serif" font-size="12"><rect width="100%%" height="100%%" fill="#fff"/>`+"\n", height*len(measures)+8)
+	for i, m := range measures {
+		was, is := m.values(off), m.values(on)
+		fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="end">%s, %s</text>`+"\n", left-10, i*height+28, m.name, m.unit)
+		if len(was) == 0 || len(is) == 0 {
+			continue
+		}
+		sides := []float64{was[len(was)/2], is[len(is)/2]}
+		scale := width / max(sides[0], sides[1], 1e-9)
+		for side, name := range []string{"client-go", "lw"} {
+			y := i*height + 8 + side*18
+			fmt.Fprintf(&b, `<rect x="%d" y="%d" width="%.0f" height="15" fill="%s"/><text x="%.0f" y="%d">%.2f %s</text>`+"\n",
+				left, y, scale*sides[side], []string{"#999", "#27c"}[side], left+6+scale*sides[side], y+12, sides[side], name)
+		}
+	}
+	return append(b.Bytes(), "</svg>\n"...)
 }
 
 // once runs the program on one side, until it ends or its time is over, and returns its report.

@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"encoding/xml"
 	"flag"
 	"io"
 	"io/fs"
@@ -260,7 +261,8 @@ func TestRunning(t *testing.T) {
 func TestBench(t *testing.T) {
 	own := files(t, "testdata/program")
 	dir := write(t, map[string]string{"go.mod": own["go.mod"], "go.sum": own["go.sum"], "main.go": small("", `"benched"`)})
-	for _, args := range [][]string{{"-bench=1h", "."}, {"-bench=100ms", ".", "-args", "stay"}} {
+	svg := filepath.Join(t.TempDir(), "bench.svg")
+	for _, args := range [][]string{{"-bench=1h", "."}, {"-bench=100ms", "-svg=" + svg, ".", "-args", "stay"}} {
 		said, err := build(t, dir, args...)
 		if err != nil {
 			t.Fatalf("%v: %s", err, said)
@@ -274,8 +276,12 @@ func TestBench(t *testing.T) {
 			t.Errorf("%q: %s", args, said)
 		}
 	}
+	drawing, err := os.ReadFile(svg)
+	if bars := bytes.Count(drawing, []byte("<rect x=")); err != nil || bars < 4 || xml.Unmarshal(drawing, new(struct{})) != nil {
+		t.Errorf("%d bars, %v: %s", bars, err, drawing)
+	}
 	// The program wants a server.
-	_, err := build(t, "testdata/program", "-bench=1h", ".")
+	_, err = build(t, "testdata/program", "-bench=1h", ".")
 	for _, want := range []string{"LW=off", "exit status 2", "usage: program url", "next: name its arguments after -args"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q in it", err, want)

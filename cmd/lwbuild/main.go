@@ -12,7 +12,8 @@
 //	-n     print what would be done
 //	-keep  refuse rather than raise the program's client-go
 //	-bench=30s
-//	       run the program that long, five times either side, with what follows -args, and compare
+//	       run the program that long, five times either side, with what follows -args, and compare;
+//	       -svg=file draws the table, too
 package main
 
 import (
@@ -50,6 +51,7 @@ type builder struct {
 	keep           bool
 	bench          time.Duration // how long a run of either side takes; 0: the program is not run
 	args           []string      // what follows -args
+	svg            string        // the file of the drawing of -bench; "": none
 	flags          []string      // for go build or go test, in their order
 	listFlags      []string      // those of them that decide which files count
 	patterns       []string
@@ -102,6 +104,9 @@ func (b *builder) parse(args []string) error {
 			if b.bench, err = time.ParseDuration(value); err != nil || b.bench <= 0 {
 				return fmt.Errorf("flag -bench=%s: how long is a run? next: -bench=30s", value)
 			}
+			continue
+		case "svg":
+			b.svg = value
 			continue
 		case "C":
 			b.dir = value
