@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/go-lw/lw/internal/listopts"
 	"github.com/go-lw/lw/internal/wire"
@@ -84,7 +85,7 @@ func withVersion(data []byte, version uint64, id identity) ([]byte, error) {
 		}
 		return concat(data[:at], []byte(`"metadata":`), meta, []byte(comma), data[at:]), nil
 	}
-	value := fmt.Appendf(nil, `"%d"`, version)
+	value := fmt.Appendf(nil, "%q", shown(version))
 	var vFrom, vTo, uFrom, uTo int
 	empty := true
 	err = wire.Members(data[:to], from, func(name []byte, f, t int) bool {
@@ -138,8 +139,16 @@ func withVersion(data []byte, version uint64, id identity) ([]byte, error) {
 // identity is what an object whose encoding has no metadata, or no UID, is known by.
 type identity struct{ namespace, name, uid string }
 
+// shown is a version as clients see it. What a dry run would create has none.
+func shown(version uint64) string {
+	if version == 0 {
+		return ""
+	}
+	return strconv.FormatUint(version, 10)
+}
+
 func (id identity) metadata(version uint64) map[string]string {
-	m := map[string]string{"name": id.name, "resourceVersion": fmt.Sprint(version)}
+	m := map[string]string{"name": id.name, "resourceVersion": shown(version)}
 	if id.namespace != "" {
 		m["namespace"] = id.namespace
 	}
@@ -173,7 +182,7 @@ func withVersionProto(message []byte, version uint64, id identity) ([]byte, erro
 		return nil, err
 	}
 	value := binary.AppendUvarint(nil, fieldResourceVersion<<3|2)
-	text := fmt.Sprint(version)
+	text := shown(version)
 	value = append(binary.AppendUvarint(value, uint64(len(text))), text...)
 	meta = concat(meta[:vFrom], value, meta[vTo:])
 	uid, uFrom, uTo, err := protoField(meta, fieldUID)

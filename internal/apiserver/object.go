@@ -39,7 +39,9 @@ type content struct {
 // objectOf returns an object of the history with its UID and a version.
 func objectOf(obj *stored, version uint64) *registry.Object {
 	o := obj.Value.Object
-	o.Meta.UID, o.Meta.ResourceVersion = obj.UID, strconv.FormatUint(version, 10)
+	if o.Meta.UID, o.Meta.ResourceVersion = obj.UID, ""; version > 0 { // a dry run gives none
+		o.Meta.ResourceVersion = strconv.FormatUint(version, 10)
+	}
 	return &o
 }
 

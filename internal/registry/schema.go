@@ -75,6 +75,11 @@ func (s *schemaOf) structOf(t reflect.Type) string {
 
 func (s *schemaOf) fields(m *schema.Map, t reflect.Type) {
 	eachField(t, func(name string, f *reflect.StructField) { add(m, name, s.ref(f.Type, f.Tag)) })
+	for i := range m.Fields {
+		if f := &m.Fields[i]; f.Name == "protocol" && (s.has(t, "containerPort") || s.has(t, "port")) {
+			f.Default = "TCP"
+		}
+	}
 }
 
 // eachField calls do for each field of a struct that its JSON has, those that it embeds included.
@@ -104,6 +109,17 @@ func add(m *schema.Map, name string, ref schema.TypeRef) {
 	if !slices.ContainsFunc(m.Fields, func(f schema.StructField) bool { return f.Name == name }) {
 		m.Fields = append(m.Fields, schema.StructField{Name: name, Type: ref})
 	}
+}
+
+// secondKey has the second key of lists of Kubernetes' own types that have two: their tags have one alone.
+var secondKey = map[string]string{"containerPort": "protocol", "port": "protocol", "topologyKey": "whenUnsatisfiable"}
+
+// has reports whether a struct has a field.
+func (s *schemaOf) has(t reflect.Type, name string) (found bool) {
+	if t.Kind() == reflect.Struct && name != "" {
+		eachField(t, func(field string, _ *reflect.StructField) { found = found || field == name })
+	}
+	return found
 }
 
 var marshaler = reflect.TypeFor[json.Marshaler]()
@@ -138,6 +154,9 @@ func (s *schemaOf) ref(t reflect.Type, tag reflect.StructTag) schema.TypeRef {
 			list.ElementRelationship = schema.Associative
 			if key := tag.Get("patchMergeKey"); key != "" {
 				list.Keys = []string{key}
+				if more := secondKey[key]; s.has(t.Elem(), more) {
+					list.Keys = append(list.Keys, more)
+				}
 			}
 		}
 		return schema.TypeRef{Inlined: schema.Atom{List: list}}

@@ -118,8 +118,10 @@ func (k *Kind) checkPath(req *Request) error {
 	switch {
 	case k.Cluster && req.Key.Namespace != "":
 		return apierrors.NewNotFound(k.GroupResource(), req.Key.Name)
-	case (req.Verb == Create) != (req.Key.Name == ""), !k.Cluster && req.Key.Namespace == "":
+	case (req.Verb == Create) != (req.Key.Name == ""), !k.Cluster && req.Key.Namespace == "" && req.Verb == Create:
 		return notAllowed
+	case !k.Cluster && req.Key.Namespace == "":
+		return apierrors.NewGenericServerResponse(http.StatusNotFound, string(req.Verb), k.GroupResource(), req.Key.Name, "", 0, false)
 	case req.Subresource == SubStatus && k.Status, req.Subresource == SubScale && k.Scale != nil:
 		if req.Verb != Update && req.Verb != Patch {
 			return notAllowed

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -130,7 +131,7 @@ func podDefaults(s *corev1.PodSpec) {
 			c := &list[i]
 			set(&c.TerminationMessagePath, corev1.TerminationMessagePathDefault)
 			set(&c.TerminationMessagePolicy, corev1.TerminationMessageReadFile)
-			set(&c.ImagePullPolicy, corev1.PullIfNotPresent)
+			set(&c.ImagePullPolicy, pullPolicy(c.Image))
 			for j := range c.Ports {
 				set(&c.Ports[j].Protocol, corev1.ProtocolTCP)
 			}
@@ -144,6 +145,16 @@ func podDefaults(s *corev1.PodSpec) {
 			}
 		}
 	}
+}
+
+// pullPolicy is that of an image by default: one without a tag is the latest.
+func pullPolicy(image string) corev1.PullPolicy {
+	name, _, digest := strings.Cut(image, "@")
+	_, tag, tagged := strings.Cut(name[strings.LastIndexByte(name, '/')+1:], ":")
+	if !tagged && !digest || tag == "latest" {
+		return corev1.PullAlways
+	}
+	return corev1.PullIfNotPresent
 }
 
 func jobDefaults(o *batchv1.Job, create bool) {

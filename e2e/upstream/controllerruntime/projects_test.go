@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -26,6 +27,7 @@ type project struct {
 
 // A suite is one of a package.
 type suite struct {
+	tests     bool // of package testing alone: its tests and subtests are counted
 	specs     int
 	otherwise map[string]string // the specs that do not pass, and why
 	races     map[string]string // specs that pass or not, and why
@@ -44,6 +46,32 @@ var envtestProjects = map[string]project{
 		"pkg/builder": {specs: 72}, "pkg/controller": {specs: 32}, "pkg/manager": {specs: 107}, "pkg/cluster": {specs: 15}, "pkg/handler": {specs: 96},
 		"pkg/source": {specs: 19}, "pkg/controller/controllerutil": {specs: 60},
 	}},
+	"flux": {module: "github.com/fluxcd/pkg/ssa", version: "v0.77.0", suites: map[string]suite{
+		".": {tests: true, specs: 182, otherwise: fluxOtherwise}, "jsondiff": {tests: true, specs: 115},
+	}},
+}
+
+// What flux's tests want beside an apply.
+const (
+	refuses = "Secrets and StorageClasses that may not change, and Roles beyond one's rights, are not refused"
+	noCRDs  = "CustomResourceDefinitions are no kind of the server"
+)
+
+var fluxOtherwise = map[string]string{
+	"TestApply_DriftIgnoreRules_RequiredMutableField": validates, "TestApply_DriftIgnoreRules_RequiredMutableField/required_field_cannot_be_orphaned_by_other_controller": validates,
+	"TestApplyAllStaged_PartialFailure": refuses, "TestApplyAllStaged_PartialFailure/returns_change_set_on_failed_apply": refuses, "TestApply_Force": refuses,
+	"TestApply_Force/fails_to_apply_immutable_secret": refuses, "TestApply_Force/force_applies_immutable_secret": refuses, "TestApply_Force/force_apply_waits_for_finalizer": refuses,
+	"TestApply_Force/recreates_immutable_RBAC": refuses, "TestApply_Force/recreates_immutable_StorageClass_based_on_metadata": refuses, "TestApply_Force/force_apply_returns_validation_error": validates,
+	"TestApplyAllStaged_AppliesRoleAndRoleBinding": refuses, "TestApplyAllStaged_AppliesRoleAndRoleBinding/does_not_apply_Role_and_RoleBinding_together_without_custom_stage": refuses,
+	"TestApplyAllStaged_AppliesRoleAndRoleBinding/applies_Role_and_RoleBinding_together_with_Role_in_custom_stage":              refuses,
+	"TestResourceManager_ApplyAllStaged_CRDWebhookCABundle":                                                                     noCRDs,
+	"TestResourceManager_ApplyAllStaged_CRDWebhookCABundle/removes_invalid_CA_bundle_and_applies_successfully":                  noCRDs,
+	"TestResourceManager_ApplyAllStaged_CRDWebhookCABundle/removes_valid_CA_bundle_non_base64_encoded_and_applies_successfully": noCRDs,
+	"TestResourceManager_ApplyAllStaged_CRDWebhookCABundle/preserves_valid_CA_bundle_and_applies_successfully":                  noCRDs,
+	"TestApply_MigrateAPIVersion": noCRDs, "TestApplyAll_MigrateAPIVersion": noCRDs, "TestApply_MigrateAPIVersion_RealWorldExternalSecrets": noCRDs,
+	"TestResourceManager_Diff_CRDWebhookCABundle": noCRDs, "TestResourceManager_Diff_CRDWebhookCABundle/diff_removes_invalid_CA_bundle_from_CRD": noCRDs,
+	"TestResourceManager_Diff_CRDWebhookCABundle/diff_preserves_valid_CA_bundle_in_CRD": noCRDs, "TestResourceManager_Diff_CRDWebhookCABundle/diff_with_label_change_preserves_valid_CA_bundle": noCRDs,
+	"TestWaitForSet": noCRDs, "TestWaitForSet/waits_for_CRD_and_CR": noCRDs,
 }
 
 // The suites that projects have for envtest pass on a lwtest.Server, apart from the specs that are
@@ -57,12 +85,21 @@ func TestProjects(t *testing.T) {
 			dir := workspace(t, p)
 			for _, pkg := range slices.Sorted(maps.Keys(p.suites)) {
 				t.Run(pkg, func(t *testing.T) {
-					report := filepath.Join(t.TempDir(), "report.json")
-					cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-timeout=30m", "-mod=mod", "-trimpath", "-vet=off", p.module+"/"+pkg,
-						"-v", "-ginkgo.no-color", "-ginkgo.json-report="+report)
+					report, of := filepath.Join(t.TempDir(), "report.json"), p.suites[pkg]
+					cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-timeout=30m", "-mod=mod", "-trimpath", "-vet=off")
+					if of.tests {
+						cmd.Args = append(cmd.Args, "-json", path.Join(p.module, pkg))
+					} else {
+						cmd.Args = append(cmd.Args, p.module+"/"+pkg, "-v", "-ginkgo.no-color", "-ginkgo.json-report="+report)
+					}
 					cmd.Dir = dir
 					cmd.Env = append(os.Environ(), "GOWORK=off", "PWD="+dir)
-					r, of := ended(t, cmd, report, ""), p.suites[pkg]
+					var r result
+					if of.tests {
+						r = tested(cmd)
+					} else {
+						r = ended(t, cmd, report, "")
+					}
 					r.failed = slices.DeleteFunc(r.failed, func(f failure) bool {
 						why, race := of.races[f.name]
 						if race {
@@ -76,6 +113,24 @@ func TestProjects(t *testing.T) {
 			}
 		})
 	}
+}
+
+// tested runs go test -json and returns what became of the tests and subtests.
+func tested(cmd *exec.Cmd) (r result) {
+	r.output, r.err = cmd.Output()
+	for line := range bytes.Lines(r.output) {
+		var e struct{ Action, Test string }
+		if json.Unmarshal(line, &e) != nil || e.Test == "" {
+			continue
+		}
+		switch e.Action {
+		case "pass":
+			r.passed++
+		case "fail":
+			r.failed = append(r.failed, failure{name: e.Test, state: e.Action})
+		}
+	}
+	return r
 }
 
 // workspace returns the directory of a module that requires the project, lw, and a copy of

@@ -67,6 +67,10 @@ type Pod struct {
 type Container struct {
 	Name  string `json:"name"`
 	Image string `json:"image,omitempty"`
+	Ports []struct {
+		ContainerPort int    `json:"containerPort"`
+		Protocol      string `json:"protocol,omitempty"`
+	} `json:"ports,omitempty" patchStrategy:"merge" patchMergeKey:"containerPort"`
 }
 
 // Marshal and Unmarshal have the server take protobuf, which here is JSON.
