@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strconv"
 
 	"github.com/go-lw/lw/internal/listopts"
@@ -85,7 +84,7 @@ func withVersion(data []byte, version uint64, id identity) ([]byte, error) {
 		}
 		return concat(data[:at], []byte(`"metadata":`), meta, []byte(comma), data[at:]), nil
 	}
-	value := fmt.Appendf(nil, "%q", shown(version))
+	value := append(append([]byte{'"'}, shown(version)...), '"')
 	var vFrom, vTo, uFrom, uTo int
 	empty := true
 	err = wire.Members(data[:to], from, func(name []byte, f, t int) bool {
