@@ -161,6 +161,29 @@ func readers(inf *Informer[*ball]) int {
 	return int(inf.hub.log.live.Load()) + len(inf.hub.waiting)
 }
 
+// A step that begins when an input has synced shows its first content, also while the input still
+// starts its subscriptions: who has waited for the sync waits for that step.
+func TestStepAfterSync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		parts := hubCollection{hub: newHub[*part](&Options{Name: "parts"}, new(sync.Mutex))}
+		g := NewGraph(nil)
+		all := Derive(g, parts, func(p *part) *part { return p }, "all")
+		stepped := make(chan int, 1)
+		parts.hub.subscribe(&subscription[*part]{starting: func(*Snapshot[*part]) {
+			go func() {
+				g.step()
+				stepped <- all.Store().Len()
+			}()
+			synctest.Wait()
+		}})
+		g.step()
+		parts.hub.replace([]*part{{Meta: Meta{Name: "a", ResourceVersion: "1"}}}, "1", "1")
+		if n := <-stepped; n != 1 {
+			t.Errorf("the step shows %d objects", n)
+		}
+	})
+}
+
 // A step shows an input at one version. What comes after that version waits for the next step, also
 // if it comes before the step has read what it shows.
 func TestLeafReadsUpToItsCut(t *testing.T) {

@@ -345,7 +345,9 @@ func (l *leaf[T]) begin() {
 	if l.sub == nil {
 		l.subscribe()
 	}
-	if l.now == waiting && isClosed(l.sub.started) {
+	if l.now == waiting && isClosed(l.hub.synced) {
+		// Who has waited for the sync relies on this step. The hub starts its subscriptions next.
+		<-l.sub.started
 		l.now = joining
 	}
 }

@@ -11,11 +11,12 @@ import (
 	"pgregory.net/rapid"
 )
 
-// gadget is an untyped object, whose spec is that of many and whose status is its own.
-func gadget(i int) []byte {
-	return fmt.Appendf(nil, `{"kind":"Gadget","apiVersion":"v1","metadata":{"labels":{"app":"web","team":"platform-team"},"name":"gadget-%d",`+
-		`"managedFields":[{"manager":"kubectl","time":"2026-03-05T11:%02d:33Z","fieldsV1":{"f:spec":{".":{},"f:replicas":{},"f:image":{}}}}]},`+
-		`"spec":{"image":"registry.example.com/web:v1","ports":[8080,9090]},"status":{"address":"10.96.12.%[1]d:5432","ready":true}}`, i, i%60)
+// gadget is an untyped object. Its labels, managed fields and spec are those of its batch, and its
+// status is its own.
+func gadget(batch, i int) []byte {
+	return fmt.Appendf(nil, `{"kind":"Gadget","apiVersion":"v1","metadata":{"labels":{"app":"web","team":"platform-%[1]d"},"name":"gadget-%[2]d",`+
+		`"managedFields":[{"manager":"kubectl","time":"2026-03-05T11:%02[2]d:33Z","fieldsV1":{"f:spec":{".":{},"f:replicas":{},"f:image-%[1]d":{}}}}]},`+
+		`"spec":{"image":"registry.example.com/web:v%[1]d","ports":[8080,9090]},"status":{"address":"10.96.12.%[2]d:5432","ready":true}}`, batch, i)
 }
 
 func addressOf(obj map[string]any, path ...string) uintptr {
@@ -30,8 +31,8 @@ func addressOf(obj map[string]any, path ...string) uintptr {
 }
 
 // With Share, the equal objects and arrays of untyped objects are one map or slice from the third
-// object on, and without it none are. Two values whose hashes, which begin anew with each decoder,
-// share a place are not: so one decoder of several must share each.
+// object on, and without it none are. Two values whose hashes share a place are not: so one batch of
+// several, each of values of its own, must share each.
 func TestShareUntyped(t *testing.T) {
 	shared := map[string]bool{}
 	for n := range 16 {
@@ -39,8 +40,8 @@ func TestShareUntyped(t *testing.T) {
 		d := newDecoder[*unstructured.Unstructured](t, Options{Share: share})
 		var all []*unstructured.Unstructured
 		for i := range 4 {
-			got := mustDecode[*unstructured.Unstructured](t, d, gadget(i))
-			if diff := cmp.Diff(untypedOf(t, gadget(i)), got); diff != "" {
+			got := mustDecode[*unstructured.Unstructured](t, d, gadget(n, i))
+			if diff := cmp.Diff(untypedOf(t, gadget(n, i)), got); diff != "" {
 				t.Fatalf("share %v, object %d (-want +got):\n%s", share, i, diff)
 			}
 			all = append(all, got)

@@ -127,7 +127,7 @@ func (b *bench) reads(whole bool) {
 	// In another namespace than default, kubectl asks for the namespace next, and says that it is not there.
 	for namespace, want := range map[string]string{
 		"default": `Error from server (NotFound): widgets.example.io "nothing" not found`,
-		"shop":    "Error from server (NotFound): the server could not find the requested resource",
+		"shop":    "Error from server (NotFound): the server could not find the requested resource (get namespaces shop)",
 	} {
 		if diff := cmp.Diff(want, b.fails("", "get", "widgets", "-n", namespace, "nothing")); diff != "" {
 			b.Errorf("an object that is not there, in %s (-want +got):\n%s", namespace, diff)
