@@ -5,8 +5,10 @@ package rig
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
@@ -64,6 +66,15 @@ func Remove(t *testing.T, m *lw.Memory[*Widget], name string) {
 	if _, err := m.Delete(t.Context(), Key(name), ""); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Relist makes the informers of m list again, after change.
+func Relist(m *lw.Memory[*Widget], change func()) {
+	m.Fail(errors.New("down"))
+	change()
+	m.Compact()
+	m.Fail(nil)
+	Sleep(time.Minute)
 }
 
 // A Plain is a Memory whose writes have no contexts, as an lwtest.Subject wants them.

@@ -2,7 +2,6 @@ package handlers_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -42,12 +41,7 @@ func TestEvents(t *testing.T) {
 			time.Sleep(time.Second)
 			rig.Update(t, m, "a", 2)
 			time.Sleep(time.Second)
-			m.Fail(errors.New("down"))
-			rig.Remove(t, m, "a")
-			rig.Create(t, m, "a", 3)
-			m.Compact()
-			m.Fail(nil)
-			time.Sleep(time.Minute)
+			rig.Relist(m, func() { rig.Remove(t, m, "a"); rig.Create(t, m, "a", 3) })
 			rig.Remove(t, m, "a")
 		}()
 		rig.Start(t, inf)

@@ -2,7 +2,6 @@ package handlers_test
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -22,8 +21,8 @@ func TestDetectMutation(t *testing.T) {
 		"while it is cached":      func(t *testing.T, m *lw.Memory[*rig.Widget]) { rig.Create(t, m, "c", 1); rig.Sleep(time.Minute) },
 		"when it is replaced":     func(t *testing.T, m *lw.Memory[*rig.Widget]) { rig.Update(t, m, "a", 7) },
 		"when it is deleted":      func(t *testing.T, m *lw.Memory[*rig.Widget]) { rig.Remove(t, m, "a") },
-		"when a list replaces it": func(t *testing.T, m *lw.Memory[*rig.Widget]) { relist(t, m, func() { rig.Update(t, m, "a", 7) }) },
-		"when a list lacks it":    func(t *testing.T, m *lw.Memory[*rig.Widget]) { relist(t, m, func() { rig.Remove(t, m, "a") }) },
+		"when a list replaces it": func(t *testing.T, m *lw.Memory[*rig.Widget]) { rig.Relist(m, func() { rig.Update(t, m, "a", 7) }) },
+		"when a list lacks it":    func(t *testing.T, m *lw.Memory[*rig.Widget]) { rig.Relist(m, func() { rig.Remove(t, m, "a") }) },
 		"when the informer stops": func(t *testing.T, m *lw.Memory[*rig.Widget]) {},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -77,25 +76,16 @@ func TestCopiesOfWhatIsCached(t *testing.T) {
 		mustBe("an object", 3)
 		rig.Remove(t, m, "e")
 		mustBe("a deletion", 2)
-		relist(t, m, func() {
+		rig.Relist(m, func() {
 			rig.Create(t, m, "e", 1)
 			rig.Create(t, m, "f", 1)
 			rig.Update(t, m, "b", 2)
 			rig.Update(t, m, "c", 1)
 		})
 		mustBe("a list that brings some", 5)
-		relist(t, m, func() { rig.Remove(t, m, "e"); rig.Remove(t, m, "f"); rig.Update(t, m, "b", 5) })
+		rig.Relist(m, func() { rig.Remove(t, m, "e"); rig.Remove(t, m, "f"); rig.Update(t, m, "b", 5) })
 		mustBe("a list that lacks some", 3)
 	})
-}
-
-// relist makes the informers of m list again, after change.
-func relist(t *testing.T, m *lw.Memory[*rig.Widget], change func()) {
-	m.Fail(errors.New("down"))
-	change()
-	m.Compact()
-	m.Fail(nil)
-	rig.Sleep(time.Minute)
 }
 
 // Nothing is found where nobody changed anything, whatever came in; what a transform changes is no mutation.
@@ -109,7 +99,7 @@ func TestDetectMutationFindsNothing(t *testing.T) {
 		for i := range 20 {
 			rig.Update(t, m, "a", i)
 			if i == 10 {
-				relist(t, m, func() { rig.Create(t, m, "c", 1) })
+				rig.Relist(m, func() { rig.Create(t, m, "c", 1) })
 			}
 			rig.Sleep(time.Second)
 		}
@@ -127,7 +117,7 @@ func TestDetectMutationForgets(t *testing.T) {
 		m := lw.NewMemory(rig.NewWidget("a", 1))
 		src := lw.Transform(m, func(w *rig.Widget) (*rig.Widget, error) { brought = append(brought, w); return w, nil })
 		inf := rig.Run(t, src, &lw.Options{DetectMutation: true, OnError: errs.Add})
-		relist(t, m, func() { rig.Create(t, m, "b", 1) })
+		rig.Relist(m, func() { rig.Create(t, m, "b", 1) })
 		stored, _ := inf.Store().Get(rig.Key("a"))
 		for _, w := range brought {
 			if w.Name == "a" && w != stored {

@@ -118,6 +118,8 @@ var rootBugs = []bug{
 		{". leaf.read", `l.sub.cursor.pollTo(__)`, `l.sub.cursor.poll()`}}},
 	{"graph: a wait for a version does not wait for a step", "TestGraphReadYourWrites", "", []edit{
 		{". Graph.WaitForResourceVersion", `next := g.nextStep()`, `next := make(chan struct{}); close(next)`}}},
+	{"graph: a step misses what has just synced", "TestStepAfterSync", "", []edit{
+		{". leaf.begin", `isClosed(__)`, `isClosed(l.sub.started)`}}},
 	{"graph: a wait inside a function hangs", "TestWaitInsideAFunction", "", []edit{
 		{". Graph.Run", `g.calls.goroutine.Store(__)`, ``}}},
 	{"graph: each collection is committed alone", "TestGetsOfOneState|TestDiamond", "", []edit{
