@@ -226,7 +226,8 @@ func spawn(t *testing.T, of task, quit <-chan struct{}, each func(report)) error
 		}
 	}
 	cmd := exec.Command(self, args...)
-	cmd.Env = append(os.Environ(), workerEnv+"="+string(encode(of)), "GOMAXPROCS=1", "GODEBUG="+debugs)
+	// A worker exits in the middle of a test. What that has in its TempDir goes with this one's.
+	cmd.Env = append(os.Environ(), workerEnv+"="+string(encode(of)), "GOMAXPROCS=1", "GODEBUG="+debugs, "TMPDIR="+t.TempDir())
 	stdin, err := cmd.StdinPipe() // its end ends the worker
 	if err != nil {
 		return err
