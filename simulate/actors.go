@@ -6,7 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
-	"runtime/debug"
+	"regexp"
 	"strings"
 
 	"github.com/go-lw/lw/lwtest"
@@ -68,11 +68,12 @@ func ModuleDir(module, folder string) string {
 	dir := os.Getenv(known) // a worker need not ask again
 	if dir == "" {
 		query := module
-		if info, ok := debug.ReadBuildInfo(); ok {
-			for _, dep := range info.Deps {
-				if dep.Path == module && dep.Replace == nil {
-					query += "@" + dep.Version
-				}
+		// With -modfile the go.mod of the folder has another version. The build information of a test
+		// names no modules, and the paths of its source files do.
+		if self, err := os.Executable(); err == nil {
+			b, _ := os.ReadFile(self)
+			if version := regexp.MustCompile(regexp.QuoteMeta(module) + `(@v[^/\x00]+)/`).FindSubmatch(b); version != nil {
+				query += string(version[1])
 			}
 		}
 		out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", query).Output()
