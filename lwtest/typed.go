@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/apiserver"
+	"k8s.io/apimachinery/pkg/runtime"
 	kjson "sigs.k8s.io/json"
 )
 
@@ -26,6 +27,11 @@ func (t *typed[T]) decode(o apiserver.Object, err error) (T, error) {
 	if err != nil {
 		return zero, err
 	}
+	if o.Decoded != nil {
+		if known, ok := o.Decoded.Load(reflect.TypeFor[T]()); ok {
+			return known.(runtime.Object).DeepCopyObject().(T), nil
+		}
+	}
 	obj := reflect.New(reflect.TypeFor[T]().Elem())
 	// The names of fields are told apart by case, as on a server.
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(o.JSON, obj.Interface()); err != nil {
@@ -33,6 +39,9 @@ func (t *typed[T]) decode(o apiserver.Object, err error) (T, error) {
 	}
 	if meta := obj.Elem().FieldByName("TypeMeta"); meta.IsValid() && meta.CanSet() {
 		meta.SetZero()
+	}
+	if known, ok := obj.Interface().(runtime.Object); ok && o.Decoded != nil {
+		o.Decoded.Store(reflect.TypeFor[T](), known.DeepCopyObject())
 	}
 	return obj.Interface().(T), nil
 }

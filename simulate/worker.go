@@ -15,6 +15,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/go-lw/lw/internal/apiserver"
 )
 
 // Histories run in workers: processes of the test's own binary, of which each makes many histories,
@@ -72,6 +74,7 @@ type worker struct {
 // work does the task of the environment, and ends the process.
 func work(t *testing.T, w *World) {
 	debug.SetGCPercent(400)
+	apiserver.ShareDecoded.Store(true)
 	quiet()
 	go func() { // a parent that is gone needs no worker
 		_, _ = io.Copy(io.Discard, os.Stdin)

@@ -108,7 +108,11 @@ func (c *Collection) SetServed(served bool) {
 // object returns obj as an Object with the given version.
 func (c *Collection) object(obj *stored, version uint64) (Object, error) {
 	data, err := c.Resource.encode(obj, version, fullJSON)
-	return Object{Key: obj.Key, UID: obj.UID, Version: version, Labels: obj.Labels, JSON: data}, err
+	o := Object{Key: obj.Key, UID: obj.UID, Version: version, Labels: obj.Labels, JSON: data}
+	if ShareDecoded.Load() && c.Resource.fromStored == nil {
+		o.Decoded = &obj.Value.decoded
+	}
+	return o, err
 }
 
 // write creates or updates an object for the server's own program.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"sync"
 	"sync/atomic"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,7 +22,14 @@ type Object struct {
 	Version uint64
 	Labels  map[string]string
 	JSON    []byte // what a GET answers
+	// Decoded has what JSON decodes to, by type, if [ShareDecoded] is true.
+	Decoded *sync.Map
 }
+
+// ShareDecoded says that the objects of lwtest's collections are deep copies of one that is decoded
+// once a version. It is for a process that reads them often, and whose types have generated deep
+// copies: a worker of package simulate.
+var ShareDecoded atomic.Bool
 
 // stored is an object in the history, which has its version and UID; encode writes them into the
 // JSON.
@@ -34,6 +42,7 @@ type content struct {
 	// encodings has the last encoding in each format. Most versions are encoded once and sent to
 	// many clients.
 	encodings [wire.Formats]atomic.Pointer[encoding]
+	decoded   sync.Map // see Object
 }
 
 // objectOf returns an object of the history with its UID and a version.
