@@ -19,7 +19,7 @@ type fault struct {
 const (
 	hold        = "hold"         // the watches of a resource show nothing
 	cut         = "cut"          // the watches of a resource end with 410, so they list again
-	conflict    = "conflict"     // a write is answered with 409
+	conflict    = "conflict"     // another manager writes before a write, which is answered with 409
 	refuse      = "refuse"       // a write is answered with 503, and is not done
 	lose        = "lose"         // a write is done, and its answer is lost
 	slow        = "slow"         // a write is done, and its answer comes after all else

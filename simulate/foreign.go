@@ -71,6 +71,21 @@ func (h *history) foreign(f fault) bool {
 	return true
 }
 
+// touch lets another manager write what a request is about to be refused for, so that an event
+// follows. No 409 comes without one, and a program may wait for it instead of trying again.
+func (h *history) touch(r *request) {
+	c := lwtest.Objects[*unstructured.Unstructured](h.server, r.plural)
+	obj, err := c.Get(lw.Key{Namespace: r.namespace, Name: r.name})
+	if err != nil {
+		return
+	}
+	obj.SetAnnotations(with(obj.GetAnnotations(), fmt.Sprint(foreignDomain, "write-", h.tries)))
+	if _, err := c.Update(obj); err == nil {
+		h.tell("another manager writes %s/%s", r.plural, lw.KeyOf(obj))
+		h.look()
+	}
+}
+
 func with(of map[string]string, name string) map[string]string {
 	out := maps.Clone(of)
 	if out == nil {

@@ -85,7 +85,8 @@ func parent(ctx context.Context, c client.Client, req ctrl.Request) (*corev1.Con
 	return m, err
 }
 
-// clean makes a child by a name that follows from its parent's, and then says so in the parent.
+// clean makes a child by a name that follows from its parent's, and then says so in the parent. It
+// drops a conflict: what it is told of then has it try again.
 func clean(c client.Client) reconcile.Func {
 	return func(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 		m, err := parent(ctx, c, req)
@@ -108,6 +109,9 @@ func clean(c client.Client) reconcile.Func {
 		if err == nil && m.Data["made"] != m.Data["want"] {
 			m.Data["made"] = m.Data["want"]
 			err = c.Update(ctx, m)
+		}
+		if apierrors.IsConflict(err) {
+			err = nil
 		}
 		return ctrl.Result{}, err
 	}

@@ -362,6 +362,7 @@ func (h *history) request(r *request) bool {
 			return true
 		}
 	case conflict:
+		h.touch(r)
 		h.refuse(r, apierrors.NewConflict(schema.GroupResource{Resource: r.plural}, r.name, errors.New("the object has been modified; please apply your changes to the latest version and try again")))
 		return true
 	case refuse:

@@ -1,5 +1,5 @@
 // Package agentsandbox runs sigs.k8s.io/agent-sandbox: version 0.5.3, or with -modfile=mended.mod
-// -tags=mended the version 0.5.5.
+// -tags=mended the version 0.5.6.
 package agentsandbox
 
 import (
@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/agent-sandbox/controllers"
 	extensionsapi "sigs.k8s.io/agent-sandbox/extensions/api/v1beta1"
 	extensions "sigs.k8s.io/agent-sandbox/extensions/controllers"
+	"sigs.k8s.io/agent-sandbox/extensions/controllers/queue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -42,6 +43,10 @@ func start(ctx context.Context, c *rest.Config) error {
 	if err := (&extensions.SandboxWarmPoolReconciler{Client: mgr.GetClient(), Scheme: scheme}).SetupWithManager(mgr, 1); err != nil {
 		return err
 	}
+	claims := &extensions.SandboxClaimReconciler{Client: mgr.GetClient(), Scheme: scheme, Tracer: noTracer{}, WarmSandboxQueue: queue.NewSimpleSandboxQueue()}
+	if err := claims.SetupWithManager(mgr, 1); err != nil {
+		return err
+	}
 	return mgr.Start(ctx)
 }
 
@@ -50,5 +55,16 @@ func TestPool(t *testing.T) {
 	simulate.Run(t, simulate.World{
 		CRDs: simulate.ModuleDir("sigs.k8s.io/agent-sandbox", "k8s/crds"), Start: start, Actors: simulate.Actors{simulate.Pods},
 		Steps: func(w *simulate.W) { w.Apply("testdata/pool.yaml") },
+	})
+}
+
+// Two claims of an empty pool make their own sandboxes. Both versions are clean: in 0.5.3 a claim
+// says that its sandbox already exists (issue 1367), and binds when it sees it. The one of 0.5.6
+// drops each conflict, since an event follows, and notes a first time unless its view is old.
+func TestClaims(t *testing.T) {
+	simulate.Run(t, simulate.World{
+		CRDs: simulate.ModuleDir("sigs.k8s.io/agent-sandbox", "k8s/crds"), Start: start, Actors: simulate.Actors{simulate.Pods},
+		Steps:  func(w *simulate.W) { w.Apply("testdata/claims.yaml") },
+		Varies: []string{"sandboxclaims.metadata.annotations.agents.x-k8s.io/claim-first-ready-at"},
 	})
 }
