@@ -27,16 +27,17 @@ const (
 	crashAfter  = "crash-after"  // the write is done, and the program crashes
 	lease       = "lease"        // the program loses its leadership before a write, and starts again
 	foreign     = "foreign"      // another manager annotates and labels an object
+	keep        = "keep"         // another manager's finalizer keeps a child until the steps are done
 	stale       = "stale"        // the next start after this write reads a resource as it was some changes before
 )
 
 // absent is an actor that does nothing until all steps are done.
 const absent = "absent"
 
-var kinds = []string{absent, hold, cut, conflict, refuse, lose, slow, crashBefore, crashAfter, lease, foreign, stale}
+var kinds = []string{absent, hold, cut, conflict, refuse, lose, slow, crashBefore, crashAfter, lease, foreign, keep, stale}
 
 func onWatch(what string) bool {
-	return what == hold || what == cut || what == stale || what == foreign || what == absent
+	return what == hold || what == cut || what == stale || what == foreign || what == keep || what == absent
 }
 
 func (f fault) String() string {

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/lwtest"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -39,12 +41,13 @@ const (
 )
 
 // foreign lets another manager write; false: it is not the time yet. In a sweep it writes to all
-// objects, and else to one that depends on the fault.
+// objects, and else to one that depends on the fault. It keeps only what has an owner: all else is
+// for users to delete.
 func (h *history) foreign(f fault) bool {
 	c := lwtest.Objects[*unstructured.Unstructured](h.server, f.on)
 	var all []*unstructured.Unstructured
 	for obj := range c.All() {
-		if obj.GetDeletionTimestamp() == nil {
+		if obj.GetDeletionTimestamp() == nil && (f.what == foreign || metav1.GetControllerOfNoCopy(obj) != nil) {
 			all = append(all, obj)
 		}
 	}
@@ -56,16 +59,22 @@ func (h *history) foreign(f fault) bool {
 		all = all[n : n+1]
 	}
 	for _, obj := range all {
-		m := &imprint{plural: f.on, key: lw.KeyOf(obj), uid: obj.GetUID(), name: fmt.Sprint(foreignDomain, len(h.marks))}
-		obj.SetAnnotations(with(obj.GetAnnotations(), m.name))
-		obj.SetLabels(with(obj.GetLabels(), m.name))
+		m := &imprint{plural: f.on, key: lw.KeyOf(obj), uid: obj.GetUID(), name: fmt.Sprint(foreignDomain, len(h.marks)+len(h.kept))}
+		to, did := &h.marks, "ANNOTATES AND LABELS"
+		if f.what == keep {
+			to, did = &h.kept, "SETS A FINALIZER OF"
+			obj.SetFinalizers(append(obj.GetFinalizers(), m.name))
+		} else {
+			obj.SetAnnotations(with(obj.GetAnnotations(), m.name))
+			obj.SetLabels(with(obj.GetLabels(), m.name))
+		}
 		made, err := c.Update(obj)
 		if err != nil {
 			h.tell("another manager may not write %s/%s: %v", f.on, m.key, err)
 			continue
 		}
-		h.marks = append(h.marks, m)
-		h.tell("ANOTHER MANAGER ANNOTATES AND LABELS %s/%s, version %s", f.on, m.key, made.GetResourceVersion())
+		*to = append(*to, m)
+		h.tell("ANOTHER MANAGER %s %s/%s, version %s", did, f.on, m.key, made.GetResourceVersion())
 	}
 	h.rest()
 	return true
@@ -84,6 +93,27 @@ func (h *history) touch(r *request) {
 		h.tell("another manager writes %s/%s", r.plural, lw.KeyOf(obj))
 		h.look()
 	}
+}
+
+// release takes the finalizers of another manager from all that it has kept, when the steps are done
+// and all else waits for time to pass: the program has not finished its work. It reports whether
+// there was one.
+func (h *history) release() bool {
+	some := len(h.kept) > 0
+	for _, m := range h.kept {
+		c := lwtest.Objects[*unstructured.Unstructured](h.server, m.plural)
+		obj, err := c.Get(m.key)
+		if err != nil || obj.GetUID() != m.uid {
+			continue
+		}
+		obj.SetFinalizers(slices.DeleteFunc(obj.GetFinalizers(), func(f string) bool { return f == m.name }))
+		if _, err := c.Update(obj); err != nil {
+			h.fail("the world", "the finalizer of %s/%s: %v", m.plural, m.key, err)
+		}
+		h.tell("another manager lets %s/%s go", m.plural, m.key)
+	}
+	h.kept = nil
+	return some
 }
 
 func with(of map[string]string, name string) map[string]string {

@@ -59,6 +59,7 @@ type history struct {
 	changes  int    // of the version
 	changed  time.Time
 	marks    []*imprint
+	kept     []*imprint     // those that are finalizers
 	loses    bool           // the program has removed a mark that it had seen
 	known    map[string]int // the UIDs that this start of the program may know of, with the rest since when
 	made     string         // the UID of what it makes now

@@ -59,6 +59,7 @@ func (w *World) difference(calm, here State, varies map[string]bool) string {
 			switch {
 			case i >= len(is):
 				out = append(out, "- "+name+" is missing")
+			case i >= len(was) && w.more(strings.Fields(name)[0]):
 			case i >= len(was):
 				out = append(out, "+ "+name+" is there too")
 			default:
@@ -68,6 +69,9 @@ func (w *World) difference(calm, here State, varies map[string]bool) string {
 	}
 	return strings.Join(out, "\n")
 }
+
+// more reports whether there may be more objects of a kind than in the calm run.
+func (w *World) more(kind string) bool { return slices.Contains(w.Varies, strings.ToLower(kind)+"s") }
 
 func sortedKeys[V any](a, b map[string]V) []string {
 	all := maps.Clone(a)

@@ -102,7 +102,7 @@ func (h *history) twice(s State) {
 		id := string(owner.UID) + obj.GetKind()
 		count[id]++
 		name[id] = fmt.Sprintf("%s of %s %s/%s", obj.GetKind(), owner.Kind, obj.GetNamespace(), stem(owner.Name))
-		if uid == h.made {
+		if uid == h.made && !h.world.more(obj.GetKind()) {
 			made = id
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -209,6 +210,45 @@ func TestTwice(t *testing.T) {
 				t.Errorf("it is %q, want %q", got, c.want)
 			}
 		})
+	}
+}
+
+// TestKeep has a child that is being deleted while its parent is made again.
+func TestKeep(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		reconciler func(c client.Client) reconcile.Func
+		want       string
+	}{{"clean", clean, ""}, {"namesake", namesake, anotherEnd}} {
+		t.Run(c.name, func(t *testing.T) {
+			got := ""
+			if r := begin(t, &World{Start: manage(c.reconciler), Steps: again}).shrunk("order 0; keep secrets at 0"); r != nil {
+				got = r.Failure.Oracle
+			}
+			if got != c.want {
+				t.Errorf("it is %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// TestVaries lets there be more objects of a kind, and not fewer.
+func TestVaries(t *testing.T) {
+	w := World{Varies: []string{"secrets"}}
+	state := func(names ...string) (s State) {
+		for _, name := range names {
+			s.Objects = append(s.Objects, &unstructured.Unstructured{Object: map[string]any{"kind": "Secret", "metadata": map[string]any{"name": name}}})
+		}
+		return s
+	}
+	if diff := w.difference(state("a"), state("a", "b"), nil); diff != "" {
+		t.Error(diff)
+	}
+	if diff := w.difference(state("a", "b"), state("b"), nil); diff != "- Secret a is missing" {
+		t.Error(diff)
+	}
+	if r := begin(t, &World{Varies: w.Varies, Start: manage(surplus), Steps: steps}).shrunk("order 0; hold secrets at 1"); r != nil {
+		t.Errorf("one more for a while: %v", r.Failure)
 	}
 }
 

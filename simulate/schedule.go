@@ -70,7 +70,7 @@ func (h *history) settle() {
 		if n > maxSteps || h.changes-from > limit {
 			h.fail("no rest", "%s", h.loop(n))
 		}
-		if h.step() {
+		if h.step() || h.last && h.release() {
 			continue
 		}
 		calm := time.Since(h.changed)
@@ -83,7 +83,7 @@ func (h *history) settle() {
 		}
 		h.wait(holdQuiet)
 	}
-	if len(h.absent) > 0 {
+	if len(h.absent)+len(h.kept) > 0 {
 		return // not all that should happen has happened
 	}
 	if h.world.AtRest != nil {
@@ -264,16 +264,16 @@ func (h *history) watchFaults() {
 		return over
 	})
 	for i, f := range h.plan.faults {
-		if h.used[i] || f.at > h.tries || f.what != hold && f.what != cut && f.what != foreign && f.what != absent {
+		if h.used[i] || f.at > h.tries || f.what == stale || !onWatch(f.what) {
 			continue
 		}
-		if f.what == foreign && !h.foreign(f) {
+		if f.what == foreign || f.what == keep {
+			if h.foreign(f) {
+				h.happens(i)
+			}
 			continue
 		}
 		h.happens(i)
-		if f.what == foreign {
-			continue
-		}
 		if f.what == absent {
 			if !h.last {
 				h.absent[f.on] = true

@@ -39,7 +39,8 @@ type World struct {
 	Always, AtRest func(s State) error
 	// Ends reports whether end is as right as the end of the calm run. Nil: no other end is.
 	Ends func(calm, end State) bool
-	// Varies names fields that may be different at the end, such as "jobs.status.startTime".
+	// Varies names fields that may be different at the end, such as "jobs.status.startTime". A kind,
+	// such as "jobs", is all its fields, and there may be more of them at any time.
 	Varies []string
 
 	// Quiet is how long nothing may be written until the program is at rest. Default: two minutes of
