@@ -80,7 +80,7 @@ var rootBugs = []bug{
 	{"wait ends when the version has come, not when it is shown", "", "", []edit{
 		{". versionWaits.moved", `w.decideLocked(errHeld)`, `w.decideLocked(nil)`}}},
 	{"informer synced at the first request", "", "", []edit{
-		{". hubCore.awaitSync", `isClosed(synced)`, `isClosed(synced) || synced == c.synced && c.status().Lists+c.status().Watches > 0`}}},
+		{". hubCore.awaitSync", `isClosed(synced)`, `isClosed(synced) || synced == c.synced && len(c.status().Requests) > 0`}}},
 	{"full buffer of one handler blocks all", "", "", []edit{
 		{". log.put", `end := l.end.Load()`, `__0; for _, c := range l.cursors { if end-c.delivered.Load() > 8 { <-c.wake } }`}}},
 	{"graph: Equal is called under the lock of a cursor", "TestGraphCallsHoldNoLock", "", []edit{
