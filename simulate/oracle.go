@@ -26,7 +26,6 @@ type calmRun struct {
 	Watched, Actors []string
 	Children        map[string]int
 	Restart         []string
-	Leaks           bool
 	Varies          map[string]bool // the fields that differ between two calm runs
 	end             State
 	Foreign         map[string]bool // by plural and oracle: whether a foreign write alone offends it

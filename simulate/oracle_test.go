@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -298,6 +299,21 @@ func TestLeader(t *testing.T) {
 			t.Error("nothing was lost with the leadership")
 		}
 	})
+}
+
+// TestLeft runs a program that leaves goroutines, as caches do whose finalizers end them.
+func TestLeft(t *testing.T) {
+	Run(t, World{Histories: 4, Start: func(ctx context.Context, _ *rest.Config) error {
+		for range 4000 {
+			end := make(chan bool)
+			runtime.SetFinalizer(new([64]byte), func(*[64]byte) { close(end) })
+			runtime.AddCleanup(new([64]byte), func(end chan bool) { end <- true }, end)
+			go func() { <-end }()
+		}
+		runtime.GC()
+		<-ctx.Done()
+		return nil
+	}})
 }
 
 // TestFlags searches for a time, and writes results.
