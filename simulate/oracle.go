@@ -44,6 +44,7 @@ func (h *history) state() State {
 		seen[r.Plural] = true
 		for obj := range lwtest.Objects[*unstructured.Unstructured](h.server, r.Plural).All() {
 			s.Objects = append(s.Objects, obj)
+			h.names[obj.GetKind()+" "+obj.GetName()] = true
 		}
 	}
 	return s

@@ -301,6 +301,17 @@ func TestLeader(t *testing.T) {
 	})
 }
 
+// TestNames runs a program that makes up names.
+func TestNames(t *testing.T) {
+	s := begin(t, &World{Start: manage(worded), Steps: func(w *W) { w.Apply(one) }})
+	if r := s.shrunk("order 0"); r != nil {
+		t.Errorf("the calm order fails: %s", s.text(r))
+	}
+	if r := s.shrunk("order 0; crash-after at 0"); r == nil || r.Exact != r.Replays {
+		t.Errorf("the crash between two writes is not found, or no replay is exact: %+v", r)
+	}
+}
+
 // TestLeft runs a program that leaves goroutines, as caches do whose finalizers end them.
 func TestLeft(t *testing.T) {
 	Run(t, World{Histories: 4, Start: func(ctx context.Context, _ *rest.Config) error {

@@ -53,6 +53,7 @@ type report struct {
 	Done    bool // the worker has no more to do
 	Failure *failure
 	Told    []string
+	Digest  uint64
 	Exact   int // how many of the replays did the same
 	Replays int
 	Faults  map[string]int
@@ -225,10 +226,10 @@ func restless() string {
 }
 
 // digest says whether two histories did the same.
-func digest(told []string) uint64 {
+func digest(told []string, names *strings.Replacer) uint64 {
 	h := fnv.New64a()
 	for _, line := range told {
-		_, _ = io.WriteString(h, stem(uidForm.ReplaceAllString(line, ""))+"\n")
+		_, _ = io.WriteString(h, names.Replace(stem(uidForm.ReplaceAllString(line, "")))+"\n")
 	}
 	return h.Sum64()
 }
