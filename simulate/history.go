@@ -67,6 +67,7 @@ type history struct {
 	children map[string]int
 	fault    map[string]int // how many of each kind have happened
 	pairs    map[string]bool
+	names    map[string]bool // the kinds and names of all objects that there were
 }
 
 const never = 1 << 30 // of rests
@@ -109,7 +110,7 @@ func (h *history) run() (out outcome) {
 	h.gate = newGate(h.server)
 	h.version, h.changed = h.server.ResourceVersion(), time.Now()
 	h.idle, h.weights, h.known, h.absent, h.children = map[string]int{}, map[string]int{}, map[string]int{}, map[string]bool{}, map[string]int{}
-	h.fault, h.pairs = map[string]int{}, map[string]bool{}
+	h.fault, h.pairs, h.names = map[string]int{}, map[string]bool{}, map[string]bool{}
 	h.used = make([]bool, len(h.plan.faults))
 	if h.plan.order != 0 {
 		h.rng = rand.New(rand.NewPCG(h.plan.order, 1))
@@ -133,6 +134,7 @@ func (h *history) run() (out outcome) {
 		h.server.Close()
 		out.Loses = h.loses
 		out.Told, out.Faults, out.Pairs = h.told, h.fault, keys(h.pairs)
+		out.Digest = digest(h.told, h.world.names(State{names: h.stems()}))
 		out.Writes, out.Children = h.tries, h.children
 	}()
 	h.start()
@@ -143,6 +145,7 @@ func (h *history) run() (out outcome) {
 	h.last = true
 	h.settle()
 	out.end = h.state()
+	out.end.names = h.stems()
 	out.Watched = h.watched()
 	h.compare(out.end)
 	h.restart(&out)
@@ -154,6 +157,7 @@ func (h *history) run() (out outcome) {
 type outcome struct {
 	Failure  *failure
 	Told     []string
+	Digest   uint64
 	Faults   map[string]int
 	Pairs    []string
 	Writes   int
@@ -436,6 +440,14 @@ func (h *history) stopped() {
 	if ps := takePanics(); len(ps) > 0 {
 		h.fail("panic", "%s", ps[0])
 	}
+}
+
+func (h *history) stems() map[string]bool {
+	out := map[string]bool{}
+	for name := range h.names {
+		out[stem(name)] = true
+	}
+	return out
 }
 
 func keys(m map[string]bool) []string {

@@ -27,7 +27,7 @@ func stem(name string) string { return nameForm.ReplaceAllString(name, "-*") }
 // fields returns the fields of an object by their paths, without what differs from run to run:
 // versions, UIDs, times, Pods' addresses, generated names and the order of lists that have none by
 // their schemas.
-func (w *World) fields(obj *unstructured.Unstructured) map[string]string {
+func (w *World) fields(obj *unstructured.Unstructured, names *strings.Replacer) map[string]string {
 	generation := fmt.Sprint(obj.GetGeneration())
 	out := w.shapes[obj.GroupVersionKind().GroupKind()].Flatten(obj.Object, func(path, value string) string {
 		if strings.HasSuffix(path, "bservedGeneration") {
@@ -36,7 +36,7 @@ func (w *World) fields(obj *unstructured.Unstructured) map[string]string {
 			}
 			return "an older generation"
 		}
-		return stem(timeForm.ReplaceAllString(ipForm.ReplaceAllString(uidForm.ReplaceAllString(value, "<uid>"), "<ip>"), "<time>"))
+		return names.Replace(stem(timeForm.ReplaceAllString(ipForm.ReplaceAllString(uidForm.ReplaceAllString(value, "<uid>"), "<ip>"), "<time>")))
 	})
 	maps.DeleteFunc(out, ofForeign)
 	return out
@@ -81,10 +81,9 @@ func sortedKeys[V any](a, b map[string]V) []string {
 
 // group returns the objects of a state as texts, by kind and name.
 func (w *World) group(s State, varies map[string]bool) map[string][]string {
-	out := map[string][]string{}
+	out, names := map[string][]string{}, w.names(s)
 	for _, obj := range s.Objects {
-		name := obj.GetKind() + " " + strings.TrimPrefix(obj.GetNamespace()+"/"+stem(obj.GetName()), "/")
-		f := w.fields(obj)
+		name, f := title(obj, names), w.fields(obj, names)
 		var lines []string
 		for _, path := range slices.Sorted(maps.Keys(f)) {
 			value := f[path]
@@ -120,16 +119,40 @@ func lineDiff(name, was, is string) []string {
 	return out
 }
 
+func title(obj *unstructured.Unstructured, names *strings.Replacer) string {
+	return obj.GetKind() + " " + strings.TrimPrefix(obj.GetNamespace()+"/"+names.Replace(stem(obj.GetName())), "/")
+}
+
+// names takes the names away that the program has made up, in a way of its own: of a kind of which
+// two calm runs had other names, all that not both had.
+func (w *World) names(s State) *strings.Replacer {
+	var pairs []string
+	for _, name := range slices.Backward(sortedKeys(s.names, nil)) { // of two that begin alike the longer one
+		kind, bare, _ := strings.Cut(name, " ")
+		if w.random[kind] && !w.common[name] {
+			pairs = append(pairs, bare, "*")
+		}
+	}
+	return strings.NewReplacer(pairs...)
+}
+
 // varying returns the fields that differ between two calm runs.
 func (w *World) varying(a, b State) map[string]bool {
 	out := map[string]bool{}
+	w.random, w.common = map[string]bool{}, map[string]bool{}
+	for name := range a.names {
+		w.common[name] = b.names[name]
+		kind, _, _ := strings.Cut(name, " ")
+		w.random[kind] = w.random[kind] || !b.names[name]
+	}
 	left, right := map[string]map[string]string{}, map[string]map[string]string{}
 	for _, side := range []struct {
 		to map[string]map[string]string
 		s  State
 	}{{left, a}, {right, b}} {
+		names := w.names(side.s)
 		for _, obj := range side.s.Objects {
-			side.to[obj.GetKind()+" "+strings.TrimPrefix(obj.GetNamespace()+"/"+stem(obj.GetName()), "/")] = w.fields(obj)
+			side.to[title(obj, names)] = w.fields(obj, names)
 		}
 	}
 	for name, f := range left {

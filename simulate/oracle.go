@@ -26,7 +26,6 @@ type calmRun struct {
 	Watched, Actors []string
 	Children        map[string]int
 	Restart         []string
-	Leaks           bool
 	Varies          map[string]bool // the fields that differ between two calm runs
 	end             State
 	Foreign         map[string]bool // by plural and oracle: whether a foreign write alone offends it
@@ -45,6 +44,7 @@ func (h *history) state() State {
 		seen[r.Plural] = true
 		for obj := range lwtest.Objects[*unstructured.Unstructured](h.server, r.Plural).All() {
 			s.Objects = append(s.Objects, obj)
+			h.names[obj.GetKind()+" "+obj.GetName()] = true
 		}
 	}
 	return s

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -298,6 +299,32 @@ func TestLeader(t *testing.T) {
 			t.Error("nothing was lost with the leadership")
 		}
 	})
+}
+
+// TestNames runs a program that makes up names.
+func TestNames(t *testing.T) {
+	s := begin(t, &World{Start: manage(worded), Steps: func(w *W) { w.Apply(one) }})
+	if r := s.shrunk("order 0"); r != nil {
+		t.Errorf("the calm order fails: %s", s.text(r))
+	}
+	if r := s.shrunk("order 0; crash-after at 0"); r == nil || r.Exact != r.Replays {
+		t.Errorf("the crash between two writes is not found, or no replay is exact: %+v", r)
+	}
+}
+
+// TestLeft runs a program that leaves goroutines, as caches do whose finalizers end them.
+func TestLeft(t *testing.T) {
+	Run(t, World{Histories: 4, Start: func(ctx context.Context, _ *rest.Config) error {
+		for range 4000 {
+			end := make(chan bool)
+			runtime.SetFinalizer(new([64]byte), func(*[64]byte) { close(end) })
+			runtime.AddCleanup(new([64]byte), func(end chan bool) { end <- true }, end)
+			go func() { <-end }()
+		}
+		runtime.GC()
+		<-ctx.Done()
+		return nil
+	}})
 }
 
 // TestFlags searches for a time, and writes results.

@@ -38,11 +38,11 @@ func (k *worker) shrink(text string) {
 	}
 	exact := 0
 	for range replays {
-		if again := k.bubble(p, 0); digest(again.Told) == digest(out.Told) {
+		if again := k.bubble(p, 0); again.Digest == out.Digest {
 			exact++
 		}
 	}
-	say(report{Plan: p.String(), Failure: out.Failure, Told: out.Told, Exact: exact, Replays: replays, Faults: out.Faults})
+	say(report{Plan: p.String(), Failure: out.Failure, Told: out.Told, Digest: out.Digest, Exact: exact, Replays: replays, Faults: out.Faults})
 }
 
 // story tells what happened, line by line.

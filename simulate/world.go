@@ -52,6 +52,8 @@ type World struct {
 	History string
 
 	shapes map[schema.GroupKind]*shape.Shape // what the schemas say of lists
+	// The kinds of which one calm run alone has a name, and what both have. See names.
+	random, common map[string]bool
 }
 
 // An Actor is a part of a cluster that writes as the program does, such as the Job controller, or
@@ -77,6 +79,7 @@ type Actors []Actor
 type State struct {
 	// Objects are sorted by kind and key. They must not be changed.
 	Objects []*unstructured.Unstructured
+	names   map[string]bool // the kinds and names of all objects that there were
 }
 
 // A W is what Steps use. Its methods end the history if they fail.

@@ -265,11 +265,18 @@ func TestAdmit(t *testing.T) {
 		if diff := cmp.Diff([]string{"j Pending"}, b.pods()); diff != "" {
 			t.Errorf("no node has the labels: (-want +got)\n%s", diff)
 		}
-		n, err := lwtest.Objects[*corev1.Node](b.server, "nodes").Get(lw.Key{Name: "n"})
-		must(t, n, err).Labels["zone"] = "a"
-		_, err = lwtest.Objects[*corev1.Node](b.server, "nodes").Update(n)
-		must(t, n, err)
-		b.settle(cluster.Jobs, cluster.Pods)
+		for _, taints := range [][]corev1.Taint{{{Key: "new", Effect: corev1.TaintEffectNoExecute}}, {{Key: "slow", Effect: corev1.TaintEffectPreferNoSchedule}}} {
+			for pod := range lwtest.Objects[*corev1.Pod](b.server, "pods").All() {
+				if c := pod.Status.Conditions; len(c) != 1 || c[0].Reason != corev1.PodReasonUnschedulable {
+					t.Errorf("the conditions are %+v, want that the Pod is unschedulable", c)
+				}
+			}
+			n, err := lwtest.Objects[*corev1.Node](b.server, "nodes").Get(lw.Key{Name: "n"})
+			must(t, n, err).Labels["zone"], n.Spec.Taints = "a", taints
+			_, err = lwtest.Objects[*corev1.Node](b.server, "nodes").Update(n)
+			must(t, n, err)
+			b.settle(cluster.Jobs, cluster.Pods)
+		}
 		if diff := cmp.Diff([]string{"j Succeeded"}, b.pods()); diff != "" {
 			t.Errorf("(-want +got)\n%s", diff)
 		}

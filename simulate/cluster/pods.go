@@ -61,8 +61,8 @@ func suffix(words ...any) string {
 	return string(b)
 }
 
-// Pods are the scheduler and the kubelets. A Pod is put on the first node that has its labels, or
-// on "node" if there are no nodes; waits for its volume claims; runs; becomes ready; ends as its
+// Pods are the scheduler and the kubelets. A Pod is put on the first node that has its labels and
+// whose taints it tolerates, or on "node" if there are no nodes; waits for its volume claims; runs; becomes ready; ends as its
 // [Fate] says; and is gone after its deletion as soon as a kubelet sees that.
 func Pods(_ context.Context, s *lwtest.Server) (did string, err error) {
 	pods := lwtest.Objects[*corev1.Pod](s, "pods")
@@ -78,13 +78,14 @@ func Pods(_ context.Context, s *lwtest.Server) (did string, err error) {
 			}
 			return done(fmt.Sprintf("pod %s is gone from its node", keyOf(pod)), pods.Delete(keyOf(pod)))
 		case pod.Spec.NodeName == "":
-			node := nodeFor(s, pod)
-			if len(pod.Spec.SchedulingGates) > 0 || node == "" || fate == corev1.PodPending {
+			if len(pod.Spec.SchedulingGates) > 0 || fate == corev1.PodPending {
 				continue
 			}
-			pod.Spec.NodeName = node
-			condition(&pod.Status, corev1.PodScheduled, true)
-			return update(s, "pods", pod, fmt.Sprintf("pod %s is put on %s", keyOf(pod), node))
+			pod.Spec.NodeName = nodeFor(s, pod)
+			if changes := condition(&pod.Status, corev1.PodScheduled, pod.Spec.NodeName != ""); !changes && pod.Spec.NodeName == "" {
+				continue
+			}
+			return update(s, "pods", pod, fmt.Sprintf("pod %s is put on %s", keyOf(pod), cmp.Or(pod.Spec.NodeName, "no node")))
 		case phase == corev1.PodSucceeded || phase == corev1.PodFailed:
 		case phase != corev1.PodRunning:
 			if !claimsBound(s, pod) {
@@ -133,10 +134,13 @@ func containers(pod *corev1.Pod, state corev1.ContainerState, ready bool) {
 	}
 }
 
-func condition(s *corev1.PodStatus, t corev1.PodConditionType, is bool) {
+// condition reports whether that changes the condition.
+func condition(s *corev1.PodStatus, t corev1.PodConditionType, is bool) bool {
 	c := corev1.PodCondition{Type: t, Status: corev1.ConditionFalse, LastTransitionTime: now()}
 	if is {
 		c.Status = corev1.ConditionTrue
+	} else if t == corev1.PodScheduled {
+		c.Reason = corev1.PodReasonUnschedulable
 	}
 	i := slices.IndexFunc(s.Conditions, func(c corev1.PodCondition) bool { return c.Type == t })
 	switch {
@@ -144,7 +148,10 @@ func condition(s *corev1.PodStatus, t corev1.PodConditionType, is bool) {
 		s.Conditions = append(s.Conditions, c)
 	case s.Conditions[i].Status != c.Status:
 		s.Conditions[i] = c
+	default:
+		return false
 	}
+	return true
 }
 
 func ready(pod *corev1.Pod) bool {
@@ -172,7 +179,8 @@ func owned(s *lwtest.Server, uid types.UID) (pods []*corev1.Pod) {
 	return pods
 }
 
-// nodeFor returns the node for a Pod; "": none has its labels.
+// nodeFor returns the node for a Pod; "": none has its labels, and no taint that it does not
+// tolerate.
 func nodeFor(s *lwtest.Server, pod *corev1.Pod) string {
 	nodes := all[*corev1.Node](s, "nodes")
 	if len(nodes) == 0 {
@@ -180,7 +188,11 @@ func nodeFor(s *lwtest.Server, pod *corev1.Pod) string {
 	}
 	want := labels.SelectorFromSet(pod.Spec.NodeSelector)
 	for _, n := range nodes {
-		if !n.Spec.Unschedulable && n.DeletionTimestamp == nil && want.Matches(labels.Set(n.Labels)) {
+		if !n.Spec.Unschedulable && n.DeletionTimestamp == nil && want.Matches(labels.Set(n.Labels)) && !slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool {
+			return t.Effect != corev1.TaintEffectPreferNoSchedule && !slices.ContainsFunc(pod.Spec.Tolerations, func(o corev1.Toleration) bool {
+				return (o.Key == t.Key || o.Key == "") && (o.Effect == t.Effect || o.Effect == "") && (o.Value == t.Value || o.Operator == corev1.TolerationOpExists)
+			})
+		}) {
 			return n.Name
 		}
 	}

@@ -68,6 +68,7 @@ func Resources() []lwtest.Resource {
 		{Group: "scheduling.k8s.io", Plural: "priorityclasses", Kind: "PriorityClass", Cluster: true, Type: &schedulingv1.PriorityClass{}},
 		{Group: "storage.k8s.io", Plural: "storageclasses", Kind: "StorageClass", Cluster: true, Type: &storagev1.StorageClass{}},
 		{Group: "storage.k8s.io", Plural: "volumeattachments", Kind: "VolumeAttachment", Cluster: true, Status: true, Type: &storagev1.VolumeAttachment{}},
+		{Group: "storage.k8s.io", Plural: "csinodes", Kind: "CSINode", Cluster: true, Type: &storagev1.CSINode{}},
 	}
 	jobs := 0
 	for i := range all {
