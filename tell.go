@@ -235,7 +235,10 @@ func (t *informerTarget[T]) lay(l *wholeList[T], objs []T) []T {
 				t.strange = append(t.strange, key)
 			}
 		case kept:
-			f.base = m.base
+			// The list has an object that cannot be used. If that is another one, base is no more.
+			if e, _ := errors.AsType[*Error](l.keep[key]); !m.loose || e.UID == m.gone {
+				f.base = m.base
+			}
 		default:
 			laid[key] = m.shown
 		}

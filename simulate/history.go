@@ -68,6 +68,7 @@ type history struct {
 	fault    map[string]int // how many of each kind have happened
 	pairs    map[string]bool
 	names    map[string]bool // the kinds and names of all objects that there were
+	error    string          // that was logged at rest
 }
 
 const never = 1 << 30 // of rests
@@ -112,6 +113,7 @@ func (h *history) run() (out outcome) {
 	h.idle, h.weights, h.known, h.absent, h.children = map[string]int{}, map[string]int{}, map[string]int{}, map[string]bool{}, map[string]int{}
 	h.fault, h.pairs, h.names = map[string]int{}, map[string]bool{}, map[string]bool{}
 	h.used = make([]bool, len(h.plan.faults))
+	forgetErrors()
 	if h.plan.order != 0 {
 		h.rng = rand.New(rand.NewPCG(h.plan.order, 1))
 	}
@@ -135,7 +137,7 @@ func (h *history) run() (out outcome) {
 		out.Loses = h.loses
 		out.Told, out.Faults, out.Pairs = h.told, h.fault, keys(h.pairs)
 		out.Digest = digest(h.told, h.world.names(State{names: h.stems()}))
-		out.Writes, out.Children = h.tries, h.children
+		out.Writes, out.Children, out.Error = h.tries, h.children, h.error
 	}()
 	h.start()
 	h.settle()
@@ -164,6 +166,7 @@ type outcome struct {
 	Watched  []string
 	Children map[string]int
 	Restart  []string // what a restart wrote at the end
+	Error    string   // that was logged at rest
 	Changes  int
 	Leaks    bool // goroutines were left
 	Loses    bool // see history

@@ -26,6 +26,7 @@ type calmRun struct {
 	Watched, Actors []string
 	Children        map[string]int
 	Restart         []string
+	Error           string          // one that was logged at rest
 	Varies          map[string]bool // the fields that differ between two calm runs
 	end             State
 	Foreign         map[string]bool // by plural and oracle: whether a foreign write alone offends it
@@ -160,12 +161,47 @@ func (h *history) loop(steps int) string {
 var caught struct {
 	sync.Mutex
 	panics []string
+	error  string    // the last one that was logged
+	at     time.Time // when
 }
 
-// quiet drops the logs of the program's libraries, and notes the panics that they recover.
+// An errorLog notes the last error that is logged, and drops all else.
+type errorLog struct{}
+
+func (errorLog) Init(logr.RuntimeInfo)            {}
+func (errorLog) Enabled(int) bool                 { return false }
+func (errorLog) Info(int, string, ...any)         {}
+func (l errorLog) WithValues(...any) logr.LogSink { return l }
+func (l errorLog) WithName(string) logr.LogSink   { return l }
+
+func (errorLog) Error(err error, text string, _ ...any) {
+	caught.Lock()
+	defer caught.Unlock()
+	caught.error, caught.at = fmt.Sprintf("%s: %v", text, err), time.Now()
+}
+
+// lastError returns the last error that was logged within d; "": there was none.
+func lastError(d time.Duration) string {
+	caught.Lock()
+	defer caught.Unlock()
+	if time.Since(caught.at) > d {
+		caught.error = ""
+	}
+	return caught.error
+}
+
+// forgetErrors forgets those of the history before.
+func forgetErrors() {
+	caught.Lock()
+	defer caught.Unlock()
+	caught.error = ""
+}
+
+// quiet drops the logs of the program's libraries, but for errors, and notes the panics that they
+// recover.
 func quiet() {
-	klog.SetLogger(logr.Discard())
-	ctrllog.SetLogger(logr.Discard())
+	klog.SetLogger(logr.New(errorLog{}))
+	ctrllog.SetLogger(logr.New(errorLog{}))
 	utilruntime.PanicHandlers = []func(context.Context, any){func(_ context.Context, r any) {
 		stack := make([]byte, 16<<10)
 		stack = stack[:runtime.Stack(stack, false)]
@@ -174,7 +210,9 @@ func quiet() {
 		caught.panics = append(caught.panics, fmt.Sprintf("%v\n%s", r, stack))
 	}}
 	// The handlers that there are log, and pause by the clock of the process.
-	utilruntime.ErrorHandlers = nil
+	utilruntime.ErrorHandlers = []utilruntime.ErrorHandler{func(_ context.Context, err error, text string, _ ...any) {
+		errorLog{}.Error(err, text)
+	}}
 }
 
 func takePanics() []string {

@@ -263,6 +263,7 @@ func TestPlanted(t *testing.T) {
 		{"no rest", endless, steps, []string{"no rest"}},
 		{"a name that another owner had", namesake, again, []string{"another end", "a restart mends something"}},
 		{"an annotation that is lost", whole, annotated, []string{"another end"}},
+		{"an error that never ends", stuck, steps, []string{"an error at rest"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := begin(t, &World{Start: manage(c.reconciler), Steps: c.steps})
@@ -299,6 +300,19 @@ func namesake(c client.Client) reconcile.Func {
 			err = c.Update(ctx, m)
 		}
 		return ctrl.Result{}, err
+	}
+}
+
+// stuck does its work, and says for ever that it once could not.
+func stuck(c client.Client) reconcile.Func {
+	var failed error
+	work := clean(c)
+	return func(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+		result, err := work(ctx, req)
+		if err != nil {
+			failed = err
+		}
+		return result, failed
 	}
 }
 

@@ -86,6 +86,12 @@ func (h *history) settle() {
 	if len(h.absent)+len(h.kept) > 0 {
 		return // not all that should happen has happened
 	}
+	// A program that cannot do its work tries again, and says so each time.
+	if said := lastError(quiet / 2); said != "" {
+		if h.error = said; h.calm != nil && h.calm.Error == "" {
+			h.fail("an error at rest", "%v after the last change the program still logs an error, as it does not in the calm run: %s", quiet, said)
+		}
+	}
 	if h.world.AtRest != nil {
 		if err := h.world.AtRest(h.state()); err != nil {
 			h.fail("AtRest", "%v", err)

@@ -129,7 +129,7 @@ func (k *worker) learn() bool {
 		actors = append(actors, actor.Name)
 	}
 	k.calm = &calmRun{
-		Writes: a.Writes, Changes: a.Changes, Watched: a.Watched, Actors: actors, Children: a.Children, Restart: a.Restart,
+		Writes: a.Writes, Changes: a.Changes, Watched: a.Watched, Actors: actors, Children: a.Children, Restart: a.Restart, Error: a.Error,
 		Varies: k.world.varying(a.end, runs[1].end), end: a.end, Foreign: map[string]bool{},
 	}
 	return true

@@ -62,8 +62,9 @@ func suffix(words ...any) string {
 }
 
 // Pods are the scheduler and the kubelets. A Pod is put on the first node that has its labels and
-// whose taints it tolerates, or on "node" if there are no nodes; waits for its volume claims; runs; becomes ready; ends as its
-// [Fate] says; and is gone after its deletion as soon as a kubelet sees that.
+// whose taints it tolerates, or on "node" if there are no nodes; waits for its volume claims; runs;
+// becomes ready; ends as its [Fate] says; and is gone after its deletion as soon as a kubelet sees
+// that.
 func Pods(_ context.Context, s *lwtest.Server) (did string, err error) {
 	pods := lwtest.Objects[*corev1.Pod](s, "pods")
 	for _, pod := range all[*corev1.Pod](s, "pods") {

@@ -370,6 +370,20 @@ func TestTell(t *testing.T) {
 			start => [a@5]: +a@5 initial
 			gone a => [] ahead 1: -a@5 told
 			list 12 a@11/v => [a@11/v]: +a@11/v relist`},
+		{"a deletion, and a list with another object that is unreadable", true, `
+			list 10 a@5 b@3
+			start => [a@5 b@3]: +a@5 initial, +b@3 initial
+			gone a => [b@3] ahead 1: -a@5 told
+			list 12 a@11/v=72 b@3 => [b@3] ahead 1
+			server 12 => [b@3] ahead 1
+			sleep 31s => [b@3]`},
+		{"a deletion, and a list in which the object is unreadable", true, `
+			list 10 a@5 b@3
+			start => [a@5 b@3]: +a@5 initial, +b@3 initial
+			gone a => [b@3] ahead 1: -a@5 told
+			list 12 a@11=72 b@3 => [b@3] ahead 1
+			server 12 => [b@3] ahead 1
+			sleep 31s => [a@5 b@3]: +a@5 watch`},
 		{"a deletion of what is kept from before a restore", true, `
 			list 10 a@9 b@3
 			start => [a@9 b@3]: +a@9 initial, +b@3 initial

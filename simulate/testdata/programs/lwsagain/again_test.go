@@ -1,4 +1,4 @@
-// Package lwsagain runs sigs.k8s.io/lws: version 0.7.0, or with -modfile=mended.mod the version 0.8.0.
+// Package lwsagain runs sigs.k8s.io/lws: version 0.7.0, or with -modfile=mended.mod version 0.8.0.
 // The webhook's defaults are in the YAML: its package does not build with this controller-runtime.
 package lwsagain
 
