@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/apiserver"
 	"github.com/go-lw/lw/lwtest"
 )
 
@@ -147,6 +148,31 @@ type notAStruct int
 
 func (notAStruct) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
 func (n notAStruct) DeepCopyObject() runtime.Object { return n }
+
+// Objects that are copies of one are apart, and a write makes another one.
+func TestShareDecoded(t *testing.T) {
+	defer apiserver.ShareDecoded.Store(apiserver.ShareDecoded.Swap(true))
+	server := lwtest.StartServer(lwtest.Resource{Plural: "notes", Kind: "Note"})
+	defer server.Close()
+	notes, key := lwtest.Objects[*unstructured.Unstructured](server, "notes"), lw.Key{Namespace: "default", Name: "a"}
+	note := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"namespace": "default", "name": "a"}, "text": "first"}}
+	if _, err := notes.Create(note); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"second", "third"} {
+		for range 3 {
+			got, err := notes.Get(key)
+			if err != nil || got.Object["text"] != note.Object["text"] {
+				t.Fatalf("%v, %v, want %v", got, err, note.Object["text"])
+			}
+			got.Object["text"] = "changed"
+		}
+		note.Object["text"] = text
+		if _, err := notes.Update(note); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
 
 // The collector removes what is owned by nothing any more, and knows the three ways of deleting an
 // owner. It acts step by step.

@@ -95,9 +95,9 @@ func (h *history) touch(r *request) {
 	}
 }
 
-// release takes the finalizers of another manager from all that it has kept, when the steps are done
-// and all else waits for time to pass: the program has not finished its work. It reports whether
-// there was one.
+// release takes the finalizers of another manager from all that it has kept, when the steps are
+// done and all else waits for time to pass: the program has not finished its work. It reports
+// whether there was one.
 func (h *history) release() bool {
 	some := len(h.kept) > 0
 	for _, m := range h.kept {

@@ -71,7 +71,16 @@ func (w *World) difference(calm, here State, varies map[string]bool) string {
 }
 
 // more reports whether there may be more objects of a kind than in the calm run.
-func (w *World) more(kind string) bool { return slices.Contains(w.Varies, strings.ToLower(kind)+"s") }
+func (w *World) more(kind string) bool { return slices.Contains(w.Varies, w.plural(kind)) }
+
+func (w *World) plural(kind string) string {
+	for _, r := range w.Resources {
+		if r.Kind == kind {
+			return r.Plural
+		}
+	}
+	return ""
+}
 
 func sortedKeys[V any](a, b map[string]V) []string {
 	all := maps.Clone(a)
@@ -83,11 +92,11 @@ func sortedKeys[V any](a, b map[string]V) []string {
 func (w *World) group(s State, varies map[string]bool) map[string][]string {
 	out, names := map[string][]string{}, w.names(s)
 	for _, obj := range s.Objects {
-		name, f := title(obj, names), w.fields(obj, names)
+		name, f, plural := title(obj, names), w.fields(obj, names), w.plural(obj.GetKind())
 		var lines []string
 		for _, path := range slices.Sorted(maps.Keys(f)) {
 			value := f[path]
-			full := strings.ToLower(obj.GetKind()) + "s." + path
+			full := plural + "." + path
 			if varies[name+" "+path] || slices.ContainsFunc(w.Varies, func(v string) bool {
 				return full == v || strings.HasPrefix(full, v+".") || strings.HasPrefix(full, v+"[")
 			}) {

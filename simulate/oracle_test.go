@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-lw/lw/simulate/cluster"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -235,20 +236,20 @@ func TestKeep(t *testing.T) {
 
 // TestVaries lets there be more objects of a kind, and not fewer.
 func TestVaries(t *testing.T) {
-	w := World{Varies: []string{"secrets"}}
+	w := World{Varies: []string{"networkpolicies"}, Resources: cluster.Resources()}
 	state := func(names ...string) (s State) {
 		for _, name := range names {
-			s.Objects = append(s.Objects, &unstructured.Unstructured{Object: map[string]any{"kind": "Secret", "metadata": map[string]any{"name": name}}})
+			s.Objects = append(s.Objects, &unstructured.Unstructured{Object: map[string]any{"kind": "NetworkPolicy", "metadata": map[string]any{"name": name}}})
 		}
 		return s
 	}
 	if diff := w.difference(state("a"), state("a", "b"), nil); diff != "" {
 		t.Error(diff)
 	}
-	if diff := w.difference(state("a", "b"), state("b"), nil); diff != "- Secret a is missing" {
+	if diff := w.difference(state("a", "b"), state("b"), nil); diff != "- NetworkPolicy a is missing" {
 		t.Error(diff)
 	}
-	if r := begin(t, &World{Varies: w.Varies, Start: manage(surplus), Steps: steps}).shrunk("order 0; hold secrets at 1"); r != nil {
+	if r := begin(t, &World{Varies: []string{"secrets"}, Start: manage(surplus), Steps: steps}).shrunk("order 0; hold secrets at 1"); r != nil {
 		t.Errorf("one more for a while: %v", r.Failure)
 	}
 }

@@ -60,7 +60,7 @@ func start(ctx context.Context, c *rest.Config) error {
 	provider := overlay.Decorate(inner, mgr.GetClient(), store)
 	cluster, recorder := state.NewCluster(real, mgr.GetClient(), provider), events.NewRecorder(mgr.GetEventRecorderFor("karpenter"))
 	for _, c := range controllers.NewControllers(ctx, mgr, real, mgr.GetClient(), recorder, provider, inner, cluster, store) {
-		// That of consistency waits with a timer for a cache to forget, which here it does a moment later.
+		// That of consistency waits with a timer for a cache to forget, which here is never in time.
 		if _, is := c.(*consistency.Controller); !is {
 			lo.Must0(c.Register(ctx, mgr))
 		}

@@ -38,9 +38,9 @@ func start(ctx context.Context, c *rest.Config) error {
 }
 
 // A set is deleted, and made again with another template while a StatefulSet of the first is still
-// being deleted: issue 732. It has no replicas: the status of one with Pods is wrong if their events
-// are late. What else both versions do is no failure here: an apply that fails leaves one more equal
-// revision, and a StatefulSet that is not being deleted yet is taken with its revision's label.
+// being deleted: issue 732. It has no replicas: the status of one with Pods is wrong if their
+// events are late. What else both versions do is no failure here: an apply that fails leaves one
+// more equal revision, and a StatefulSet that is not being deleted yet is taken with its label.
 func TestAgain(t *testing.T) {
 	simulate.Run(t, simulate.World{
 		CRDs: simulate.ModuleDir("sigs.k8s.io/lws", "config/crd/bases"), Start: start, Actors: simulate.Actors{simulate.StatefulSets},
