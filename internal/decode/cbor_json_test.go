@@ -14,7 +14,7 @@ import (
 )
 
 // fromHex returns the bytes that s has in hexadecimal digits, between which may be spaces.
-func fromHex(t testing.TB, s string) []byte {
+func fromHex(t fataler, s string) []byte {
 	t.Helper()
 	data, err := hex.DecodeString(strings.ReplaceAll(s, " ", ""))
 	if err != nil {

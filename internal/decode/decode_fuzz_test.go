@@ -81,13 +81,10 @@ func checkPieces(t *testing.T, d *Decoder, helpers []*Decoder, data []byte, enc 
 }
 
 // workersOf returns decoders for a pool of d, which would otherwise be made anew for each list.
-func workersOf(t testing.TB, d *Decoder) []*Decoder {
+func workersOf(t fataler, d *Decoder) []*Decoder {
 	var all []*Decoder
 	for range 2 {
-		helper, err := New(d.root.typ, d.opts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		helper := decoderOf(t, d.root.typ, d.opts)
 		all = append(all, helper)
 	}
 	return all

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,7 +36,7 @@ func newCarp(i int) *carp.Carp {
 }
 
 // protobufOf returns o as a server writes it.
-func protobufOf(t testing.TB, o runtime.Object) []byte {
+func protobufOf(t fataler, o runtime.Object) []byte {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	scheme.AddKnownTypes(carpGV, &carp.Carp{}, &carp.CarpList{})
@@ -50,7 +49,7 @@ func protobufOf(t testing.TB, o runtime.Object) []byte {
 }
 
 // frameOf returns a watch event as a server writes it.
-func frameOf(t testing.TB, typ string, object []byte) []byte {
+func frameOf(t fataler, typ string, object []byte) []byte {
 	t.Helper()
 	b, err := (&metav1.WatchEvent{Type: typ, Object: runtime.RawExtension{Raw: object}}).Marshal()
 	if err != nil {
@@ -59,7 +58,7 @@ func frameOf(t testing.TB, typ string, object []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...)
 }
 
-func carpList(t testing.TB, n int) []byte {
+func carpList(t fataler, n int) []byte {
 	l := &carp.CarpList{TypeMeta: metav1.TypeMeta{Kind: "CarpList", APIVersion: carpGV.String()}, ListMeta: metav1.ListMeta{ResourceVersion: "77", Continue: "c"}}
 	for i := range n {
 		l.Items = append(l.Items, *newCarp(i))
@@ -83,7 +82,7 @@ func messageOf(d *Decoder, data []byte) Object {
 	return o
 }
 
-func mustMarshal(t testing.TB, m interface{ Marshal() ([]byte, error) }) []byte {
+func mustMarshal(t fataler, m interface{ Marshal() ([]byte, error) }) []byte {
 	t.Helper()
 	b, err := m.Marshal()
 	if err != nil {

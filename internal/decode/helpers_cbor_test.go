@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"reflect"
-	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,7 +12,7 @@ import (
 )
 
 // mustCBOR returns v as apimachinery's serializer writes it: behind the tag that marks CBOR.
-func mustCBOR(t testing.TB, v any) []byte {
+func mustCBOR(t fataler, v any) []byte {
 	t.Helper()
 	data, err := direct.Marshal(v)
 	if err != nil {
@@ -23,7 +22,7 @@ func mustCBOR(t testing.TB, v any) []byte {
 }
 
 // cborEvent returns a watch event as a server writes it.
-func cborEvent(t testing.TB, typ string, object any) []byte {
+func cborEvent(t fataler, typ string, object any) []byte {
 	t.Helper()
 	return mustCBOR(t, &metav1.WatchEvent{Type: typ, Object: runtime.RawExtension{Raw: mustCBOR(t, object)}})
 }

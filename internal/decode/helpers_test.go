@@ -4,14 +4,19 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
-	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// A fataler is a test, a benchmark, the target of a fuzz test, or a property of rapid.
+type fataler interface {
+	Helper()
+	Fatal(...any)
+	Fatalf(string, ...any)
+}
+
 // mustDecode decodes data as one object of type T.
-func mustDecode[T any](t *testing.T, d *Decoder, data []byte) T {
+func mustDecode[T any](t fataler, d *Decoder, data []byte) T {
 	t.Helper()
 	v, err := decodeOne(d, data)
 	if err != nil {
@@ -33,25 +38,35 @@ func decodeOne(d *Decoder, data []byte) (any, error) {
 	return o.Value, err
 }
 
-func newDecoder[T any](t testing.TB, opts Options) *Decoder {
+func newDecoder[T any](t fataler, opts Options) *Decoder {
 	t.Helper()
-	d, err := New(reflect.TypeFor[T](), opts)
+	return decoderOf(t, reflect.TypeFor[T](), opts)
+}
+
+func decoderOf(t fataler, typ reflect.Type, opts Options) *Decoder {
+	t.Helper()
+	d, err := New(typ, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return d
 }
 
-// checkSame checks that d decodes data as apimachinery does, or refuses it as apimachinery does.
-func checkSame(t interface {
-	Helper()
-	Fatalf(string, ...any)
-}, d *Decoder, data []byte) {
-
+// checkSame checks that d decodes data as a sink as apimachinery does, or refuses it as apimachinery
+// does.
+func checkSame(t fataler, d *Decoder, data []byte) {
 	t.Helper()
-	want := &sink{}
+	checkSameAs[sink](t, d, data)
+}
+
+// checkSameAs is checkSame for another type than a sink.
+func checkSameAs[T any](t fataler, d *Decoder, data []byte) {
+	t.Helper()
+	want := new(T)
 	wantErr := unmarshal(data, want)
-	want.TypeMeta = metav1.TypeMeta{}
+	if said := reflect.ValueOf(want).Elem().FieldByName("TypeMeta"); said.IsValid() {
+		said.SetZero()
+	}
 	got, err := decodeOne(d, data)
 	switch {
 	case isNull(data):

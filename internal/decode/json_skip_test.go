@@ -29,7 +29,7 @@ func skippedBy(p *parser, skip func() error) skipped {
 
 // checkSkips skips the value in data by the parser of any value, which is the model, by the one for
 // what servers write, and with the pattern s. All must come to the same.
-func checkSkips(t interface{ Fatalf(string, ...any) }, d *Decoder, s *skipPattern, data []byte) {
+func checkSkips(t fataler, d *Decoder, s *skipPattern, data []byte) {
 	by := func(skip func(*parser) error) skipped {
 		d.p.reset(data, 0)
 		return skippedBy(&d.p, func() error { return skip(&d.p) })

@@ -1,6 +1,7 @@
 package decode
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -56,12 +57,8 @@ var templateValues = map[string][]string{
 
 // A sequence of specs that have much in common is decoded as apimachinery decodes each.
 func TestTemplateModel(t *testing.T) {
-	var names []string
-	for name := range templateValues {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	d := newTemplater(t)
+	names := slices.Sorted(maps.Keys(templateValues))
+	d := newTemplater[*sink](t, Options{})
 	rapid.Check(t, func(t *rapid.T) {
 		forgetTemplates(d)
 		chosen := rapid.SliceOfN(rapid.SampledFrom(names), 1, 12).Draw(t, "names")

@@ -12,9 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// newTemplater returns a decoder of sinks that makes templates from the first object on.
-func newTemplater(t testing.TB) *Decoder {
-	d := newDecoder[*sink](t, Options{})
+// newTemplater returns a decoder that makes templates from the first object on.
+func newTemplater[T any](t fataler, opts Options) *Decoder {
+	d := newDecoder[T](t, opts)
 	d.ReuseFrom(func(string, string) any { return nil })
 	d.objects = templatesFrom
 	return d
@@ -31,13 +31,16 @@ func spec(members string) []byte {
 }
 
 // specOf returns which of d's templates are those of the spec.
-func specOf(t testing.TB, d *Decoder) *templates {
+func specOf(t fataler, d *Decoder) *templates { return templatesFor(t, d, "spec") }
+
+// templatesFor returns which of d's templates are those of the part of that name.
+func templatesFor(t fataler, d *Decoder, name string) *templates {
 	for i, f := range d.root.layout.parts {
-		if f.name == "spec" {
+		if f.name == name {
 			return d.templatesOf(i)
 		}
 	}
-	t.Fatal("a spec is no part")
+	t.Fatalf("%s is no part", name)
 	return nil
 }
 
@@ -88,7 +91,7 @@ func TestTemplateFits(t *testing.T) {
 		"a number that goes wrong": {`"I":1,`, `"I":1.5,`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newTemplater(t)
+			d := newTemplater[*sink](t, Options{})
 			checkSame(t, d, spec(bigSpec))
 			ts := specOf(t, d)
 			if len(ts.all) != 1 {
@@ -117,7 +120,7 @@ func TestTemplateErrors(t *testing.T) {
 		{`"i8":-8`, `"i8":300`}, {`"refUID":2`, `"refUID":true`}, {`"refUID":9`, `"refUID":1e1`}, {`"1Gi"`, `"1Xi"`}, {`"m":{"a":"b"}`, `"m":{"a":1}`},
 		{`"timeP":"2026`, `"timeP":"x`}, {`"AAEC"`, `"A"`}, {`[1,"x"]`, `[1,"x"}`}, {`"ms":{"a":{"refKind":"d"}}`, `"ms":{"a":{"refKind":1}}`},
 	} {
-		d := newTemplater(t)
+		d := newTemplater[*sink](t, Options{})
 		checkSame(t, d, spec(bigSpec))
 		data := spec(strings.Replace(bigSpec, change[0], change[1], 1))
 		_, want := decodeOne(plain, data)
@@ -143,9 +146,7 @@ func TestNoTemplateOfFewObjects(t *testing.T) {
 
 // With Share equal parts share memory, so templates are none.
 func TestNoTemplateWithShare(t *testing.T) {
-	d := newDecoder[*sink](t, Options{Share: true})
-	d.ReuseFrom(func(string, string) any { return nil })
-	d.objects = templatesFrom
+	d := newTemplater[*sink](t, Options{Share: true})
 	for range 3 {
 		checkSame(t, d, spec(bigSpec))
 	}
@@ -156,7 +157,7 @@ func TestNoTemplateWithShare(t *testing.T) {
 
 // Servers write the members of an object of CBOR in another order each time.
 func TestNoTemplateOfCBOR(t *testing.T) {
-	d := newTemplater(t)
+	d := newTemplater[*sink](t, Options{})
 	var one map[string]any
 	if err := unmarshal(spec(bigSpec), &one); err != nil {
 		t.Fatal(err)
@@ -219,7 +220,7 @@ func TestNoTemplate(t *testing.T) {
 		"too much memory":        `"list":[{}` + strings.Repeat(",{}", 100) + `]`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newTemplater(t)
+			d := newTemplater[*sink](t, Options{})
 			for range 3 {
 				checkSame(t, d, spec(long+","+members))
 			}
@@ -236,7 +237,7 @@ func TestTemplateWithSpaces(t *testing.T) {
 	for from, to := range map[string]string{
 		"": "", `"s"`: `"another"`, `"p" `: `"q" `, `"p" ,`: `"q",`, `: 1 `: `: 12 `, `:	80`: `:	8080`, `[ 1]`: `[1,{}]`, `"a"}, {} `: `"b"}, {} `, `{} ]`: `{}]`,
 	} {
-		d := newTemplater(t)
+		d := newTemplater[*sink](t, Options{})
 		checkSame(t, d, spec(spaced))
 		if ts := specOf(t, d); len(ts.all) != 1 {
 			t.Fatalf("%d templates", len(ts.all))
@@ -248,7 +249,7 @@ func TestTemplateWithSpaces(t *testing.T) {
 
 // Objects that were made by one template share no memory.
 func TestTemplateSharesNothing(t *testing.T) {
-	d := newTemplater(t)
+	d := newTemplater[*sink](t, Options{})
 	var all []any
 	for range 4 {
 		all = append(all, mustDecode[*sink](t, d, spec(bigSpec)))
@@ -258,17 +259,23 @@ func TestTemplateSharesNothing(t *testing.T) {
 	}
 	owner := map[uintptr]int{}
 	for i, o := range all {
-		mine := map[uintptr]bool{}
-		memoryOf(reflect.ValueOf(o), mine)
-		for at := range mine {
-			if other, ok := owner[at]; ok {
-				t.Fatalf("objects %d and %d share memory", other, i)
-			}
-			owner[at] = i
-		}
+		checkOwner(t, owner, i, o)
 	}
 	if len(owner) < 4*30 {
 		t.Errorf("%d pieces of memory", len(owner))
+	}
+}
+
+// checkOwner notes the memory of object i, and checks that no object before has a part of it.
+func checkOwner(t *testing.T, owner map[uintptr]int, i int, o any) {
+	t.Helper()
+	mine := map[uintptr]bool{}
+	memoryOf(reflect.ValueOf(o), mine)
+	for at := range mine {
+		if other, ok := owner[at]; ok {
+			t.Fatalf("objects %d and %d share memory", other, i)
+		}
+		owner[at] = i
 	}
 }
 
@@ -305,7 +312,7 @@ func memoryOf(v reflect.Value, at map[uintptr]bool) {
 
 // An append to a slice of an object writes into no other value of it.
 func TestTemplateSlicesAreFull(t *testing.T) {
-	d := newTemplater(t)
+	d := newTemplater[*sink](t, Options{})
 	for range 2 {
 		s := mustDecode[*sink](t, d, spec(bigSpec)).Spec
 		for name, c := range map[string]int{"strs": cap(s.Strs), "structs": cap(s.Structs), "ptrs": cap(s.Ptrs)} {
@@ -319,7 +326,7 @@ func TestTemplateSlicesAreFull(t *testing.T) {
 // A part whose values have little in common makes few templates, and most of its values are not
 // compared.
 func TestTemplatesMustPay(t *testing.T) {
-	d := newTemplater(t)
+	d := newTemplater[*sink](t, Options{})
 	ts := specOf(t, d)
 	for i := range 1000 {
 		checkSame(t, d, spec(`"str":"`+strings.Repeat("x", minPattern)+`","structs":[{}`+strings.Repeat(`,{}`, i%100)+`]`))
@@ -342,7 +349,7 @@ func TestTemplatesMustPay(t *testing.T) {
 // Templates that fit earn another one, which takes the place of the one that fitted the longest time
 // ago.
 func TestTemplatesEarnOthers(t *testing.T) {
-	d := newTemplater(t)
+	d := newTemplater[*sink](t, Options{})
 	ts := specOf(t, d)
 	of := func(n int) []byte {
 		return spec(`"str":"` + strings.Repeat("x", minPattern) + `","structs":[{}` + strings.Repeat(`,{}`, n) + `]`)
@@ -367,7 +374,7 @@ func TestTemplatesEarnOthers(t *testing.T) {
 
 // The memory of all templates is bounded, and so is that of one.
 func TestTemplatesAreBounded(t *testing.T) {
-	d := newTemplater(t)
+	d := newTemplater[*sink](t, Options{})
 	sum := func() (n int) {
 		for i := range maxParts {
 			ts := d.templatesOf(i)
@@ -394,7 +401,7 @@ func TestTemplatesAreBounded(t *testing.T) {
 
 // Where the memory of all templates is used up, none is added.
 func TestTemplatesWithoutRoom(t *testing.T) {
-	d := newTemplater(t)
+	d := newTemplater[*sink](t, Options{})
 	specOf(t, d)
 	d.templateBytes = maxTemplateBytes - 10
 	checkSame(t, d, spec(bigSpec))
@@ -421,7 +428,7 @@ func TestShapesAreBounded(t *testing.T) {
 
 // An object that has come in part is decoded to its end, and is no reason to give up templates.
 func TestTemplateOfCutObject(t *testing.T) {
-	d := newTemplater(t)
+	d := newTemplater[*sink](t, Options{})
 	frame := append(append([]byte(`{"type":"ADDED","object":`), spec(bigSpec)...), "}\n"...)
 	checkSame(t, d, spec(bigSpec))
 	want := mustDecode[*sink](t, d, spec(bigSpec))
@@ -461,7 +468,7 @@ func FuzzTemplate(f *testing.F) {
 	f.Add(bigSpec, strings.Replace(bigSpec, `"I":1`, `"I":1e1`, 1))
 	f.Add(bigSpec, strings.Replace(bigSpec, `"refUID":9`, `"refUID":null`, 1))
 	f.Add(bigSpec+`,"own":"`+strings.Repeat("x", 64)+`"`, bigSpec+`,"own":"`+strings.Repeat("x", 63)+"\xff"+`"`)
-	d := newTemplater(f)
+	d := newTemplater[*sink](f, Options{})
 	f.Fuzz(func(t *testing.T, first, second string) {
 		forgetTemplates(d)
 		var before any

@@ -204,10 +204,7 @@ func TestKinds(t *testing.T) {
 			kinds := NewKinds(tt.typ, tt.kind)
 			var kept *Decoder
 			for i, a := range tt.answers {
-				d, err := New(tt.typ, Options{Kinds: kinds, Workers: workers})
-				if err != nil {
-					t.Fatal(err)
-				}
+				d := decoderOf(t, tt.typ, Options{Kinds: kinds, Workers: workers})
 				if kept == nil {
 					kept = d
 				}
@@ -241,13 +238,9 @@ func TestKindErrorIsShort(t *testing.T) {
 
 // The items of another kind are not decoded, where the list says its kind before them.
 func TestItemsOfAnotherKind(t *testing.T) {
-	typ := reflect.TypeFor[*carp.Carp]()
-	d, err := New(typ, Options{Kinds: NewKinds(typ, ""), Workers: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := newDecoder[*carp.Carp](t, Options{Kinds: NewKinds(reflect.TypeFor[*carp.Carp](), ""), Workers: -1})
 	items := 0
-	_, err = d.List(strings.NewReader(`{"kind":"FrogList","apiVersion":"testapigroup/v1","metadata":{},"items":[{"metadata":{"name":"a"}}]}`), JSON,
+	_, err := d.List(strings.NewReader(`{"kind":"FrogList","apiVersion":"testapigroup/v1","metadata":{},"items":[{"metadata":{"name":"a"}}]}`), JSON,
 		func(Object) error { items++; return nil })
 	if err == nil || !strings.Contains(err.Error(), "FrogList") || items != 0 {
 		t.Errorf("%d items, error %v", items, err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,8 +37,6 @@ type numbers struct {
 }
 
 func (*numbers) Unmarshal([]byte) error { panic("the tags are there to be compiled") }
-
-func ptr[T any](v T) *T { return &v }
 
 func TestProtobufNumbers(t *testing.T) {
 	varint := func(num int, v uint64) []byte {
@@ -77,11 +76,11 @@ func TestProtobufNumbers(t *testing.T) {
 			&numbers{Bool: true, I32: 7, U32: 8, I8: -128, I16: 5}, ""},
 		"the last one":     {join(varint(1, 1), varint(1, 0), varint(2, 5), varint(2, 6), bytesOf(11, "a"), bytesOf(11, "b"), bytesOf(10, "a"), bytesOf(10, "")), &numbers{I32: 6, Str: "b", Bytes: []byte{}}, ""},
 		"floats":           {join(fixed64(6, -1.5), fixed32(7, 2.25)), &numbers{F64: -1.5, F32: 2.25}, ""},
-		"pointers":         {join(varint(8, 0), varint(9, 0), bytesOf(12, "")), &numbers{P: ptr[int32](0), B: ptr(false), StrP: ptr("")}, ""},
+		"pointers":         {join(varint(8, 0), varint(9, 0), bytesOf(12, "")), &numbers{P: new(int32), B: new(bool), StrP: new(string)}, ""},
 		"repeated":         {join(varint(13, 1), varint(13, 2), varint(14, 1), fixed64(15, 3), fixed32(16, 4), bytesOf(19, "a"), bytesOf(19, "")), &numbers{I32s: []int32{1, 2}, Bools: []bool{true}, F64s: []float64{3}, F32s: []float32{4}, Strs: []string{"a", ""}}, ""},
 		"packed":           {join(bytesOf(13, "\x01\xac\x02"), bytesOf(14, "\x01\x00"), bytesOf(15, floats(1, 2))), &numbers{I32s: []int32{1, 300}, Bools: []bool{true, false}, F64s: []float64{1, 2}}, ""},
 		"packed and not":   {join(varint(13, 1), bytesOf(13, "\x02\x03"), varint(13, 4), bytesOf(13, "\x05")), &numbers{I32s: []int32{1, 2, 3, 4, 5}}, ""},
-		"packed, long":     {join(bytesOf(13, strings.Repeat("\x07", minShare)), varint(13, 1)), &numbers{I32s: append(repeat[int32](7, minShare), 1)}, ""},
+		"packed, long":     {join(bytesOf(13, strings.Repeat("\x07", minShare)), varint(13, 1)), &numbers{I32s: append(slices.Repeat([]int32{7}, minShare), 1)}, ""},
 		"unknown fields":   {join(varint(30, 1), fixed64(31, 1), fixed32(32, 1), bytesOf(33, "xx"), []byte{3<<3 | wireGroup | 0x80, 2}, varint(1, 1), []byte{3<<3 | wireEnd | 0x80, 2}, varint(2, 3)), &numbers{I32: 3}, ""},
 		"packed, cut":      {bytesOf(13, "\x01\xac"), nil, "I32s: unexpected EOF"},
 		"packed, no float": {bytesOf(15, floats(1)+"x"), nil, "F64s: unexpected EOF"},
@@ -109,14 +108,6 @@ func TestProtobufNumbers(t *testing.T) {
 			}
 		}
 	}
-}
-
-func repeat[T any](v T, n int) []T {
-	all := make([]T, n)
-	for i := range all {
-		all[i] = v
-	}
-	return all
 }
 
 // A type whose tags cannot be compiled is decoded by its own Unmarshal.

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -114,9 +113,9 @@ func checkProjection[P any](t *testing.T, name func(*P) string) {
 				}
 			}
 		}
-		d, err := New(reflect.TypeFor[*P](), opts)
-		if err != nil || !d.Protobuf() {
-			t.Fatalf("error %v", err)
+		d := newDecoder[*P](t, opts)
+		if !d.Protobuf() {
+			t.Fatalf("it is read from JSON alone")
 		}
 		store := map[string]*P{}
 		if rapid.Bool().Draw(t, "reuse") {
@@ -140,13 +139,13 @@ func checkProjection[P any](t *testing.T, name func(*P) string) {
 				changeCarp(t, c)
 			}
 			form := rapid.SampledFrom(slices.Sorted(maps.Keys(carpForms))).Draw(t, "form")
-			data := carpForms[form](panics{}, c)
+			data := carpForms[form](t, c)
 			full := &carp.Carp{}
 			if form == "protobuf" && rapid.IntRange(0, 3).Draw(t, "twice") == 0 {
 				// What comes twice is merged.
 				other := c.DeepCopy()
 				changeCarp(t, other)
-				data = joined(form, data, mustMarshal(panics{}, other))
+				data = joined(form, data, mustMarshal(t, other))
 				if err := full.Unmarshal(data); err != nil {
 					t.Fatal(err)
 				}
@@ -158,7 +157,7 @@ func checkProjection[P any](t *testing.T, name func(*P) string) {
 			}
 			full.TypeMeta = metav1.TypeMeta{}
 			want := new(P)
-			if err := unmarshal(mustJSON(panics{}, full), want); err != nil {
+			if err := unmarshal(mustJSON(t, full), want); err != nil {
 				t.Fatal(err)
 			}
 			d.listing = rapid.Bool().Draw(t, "listing")
@@ -176,9 +175,9 @@ func checkProjection[P any](t *testing.T, name func(*P) string) {
 				t.Fatalf("%s (-want +got):\n%s", form, diff)
 			}
 			store[name(got)] = got
-			versions = append(versions, version{got, mustJSON(panics{}, got)})
+			versions = append(versions, version{got, mustJSON(t, got)})
 			for n, v := range versions {
-				if diff := cmp.Diff(string(v.json), string(mustJSON(panics{}, v.shown))); diff != "" {
+				if diff := cmp.Diff(string(v.json), string(mustJSON(t, v.shown))); diff != "" {
 					t.Fatalf("version %d was changed (-was +is):\n%s", n, diff)
 				}
 			}
@@ -217,24 +216,14 @@ func TestProjectionIsSmall(t *testing.T) {
 		reflect.TypeFor[*carp.Carp]():                              "labels annotations ownerReferences finalizers spec status",
 		reflect.TypeFor[*struct{ metav1.PartialObjectMetadata }](): "",
 	} {
-		d, err := New(typ, Options{Drop: []string{"metadata.managedFields"}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var parts []string
-		if d.root.layout != nil {
-			for _, f := range d.root.layout.parts {
-				parts = append(parts, f.name)
-			}
-		}
-		if got := strings.Join(parts, " "); got != want {
+		if got := partsOf(decoderOf(t, typ, Options{Drop: []string{"metadata.managedFields"}}).root.layout); got != want {
 			t.Errorf("%v: parts %q, want %q", typ, got, want)
 		}
 	}
 }
 
 // carpFrames returns a watch of n carps.
-func carpFrames(t testing.TB, n int) (frames []byte) {
+func carpFrames(t fataler, n int) (frames []byte) {
 	for i := range n {
 		frames = append(frames, frameOf(t, "MODIFIED", protobufOf(t, newCarp(i)))...)
 	}
@@ -242,15 +231,6 @@ func carpFrames(t testing.TB, n int) (frames []byte) {
 }
 
 // A trickPlace is a carpPlace with an Unmarshal that is never called.
-type trickPlace struct {
-	identityMeta `json:"metadata" protobuf:"bytes,1,opt,name=metadata"`
-	Spec         struct {
-		NodeName string `json:"nodeName" protobuf:"bytes,10,opt,name=nodeName"`
-	} `json:"spec" protobuf:"bytes,2,opt,name=spec"`
-	Status struct {
-		Phase  carp.CarpPhase `json:"phase" protobuf:"bytes,1,opt,name=phase"`
-		CarpIP string         `json:"carpIP" protobuf:"bytes,6,opt,name=carpIP"`
-	} `json:"status" protobuf:"bytes,3,opt,name=status"`
-}
+type trickPlace carpPlace
 
 func (*trickPlace) Unmarshal([]byte) error { panic("the tags are there to be compiled") }

@@ -155,7 +155,7 @@ func TestUnknownFieldsOfProtobuf(t *testing.T) {
 
 // enveloped returns the start of an object: an envelope that says the kind, and that a message of
 // size bytes follows.
-func enveloped(t testing.TB, kind string, size uint64) []byte {
+func enveloped(t fataler, kind string, size uint64) []byte {
 	t.Helper()
 	b := append([]byte(magic), mustMarshal(t, &runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: "v1", Kind: kind}})...)
 	// What Unknown writes behind its first field is not needed.

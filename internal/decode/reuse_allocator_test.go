@@ -17,10 +17,7 @@ import (
 // others are decoded, and an append to one slice does not write into the next one.
 func TestBatches(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d, err := New(reflect.TypeFor[*sink](), Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := newDecoder[*sink](t, Options{})
 		var got, want []any
 		few := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) string { return genSpec(t, 2) }), 1, 3).Draw(t, "specs")
 		for range 12 {
@@ -74,7 +71,7 @@ func TestBatchesOfMessages(t *testing.T) {
 }
 
 // checkFull checks that no slice of structs in v has a capacity beyond its length.
-func checkFull(t interface{ Fatalf(string, ...any) }, v reflect.Value) {
+func checkFull(t fataler, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
 		if !v.IsNil() {

@@ -49,46 +49,36 @@ func TestWorkingMemoryIsGivenBack(t *testing.T) {
 			t.Fatalf("%s: the test's own data is no JSON", name)
 		}
 		for _, live := range []bool{false, true} {
-			d, err := New(tt.typ, Options{Workers: -1})
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := decoderOf(t, tt.typ, Options{Workers: -1})
 			small, large, enc := spec(`{"str":"x\n","strs":["a"],"m":{"a":"b"},"list":[{}]}`), tt.data, JSON
 			frame := func(data string) io.Reader { return strings.NewReader(`{"type":"ADDED","object":` + data + "}\n") }
 			if tt.wire != nil {
 				enc, small, large = Protobuf, string(protobufOf(t, newCarp(1))), string(protobufOf(t, tt.wire))
 				frame = func(data string) io.Reader { return bytes.NewReader(frameOf(t, "ADDED", []byte(data))) }
 			}
-			heap := func() int64 {
-				var m runtime.MemStats
-				runtime.GC()
-				runtime.GC()
-				runtime.ReadMemStats(&m)
-				return int64(m.HeapAlloc)
-			}
 			// after gets the number of bytes that have been read, and live is true while the next
 			// event is awaited.
-			read := func(data string, after func(heap int64)) {
+			read := func(data string, after func(heap uint64)) {
 				rs := []io.Reader{frame(data)}
 				if live {
 					// The last event comes together with the start of a small one. Both are in one
 					// piece of memory.
-					rs = append(rs, frame(small), readFunc(func([]byte) (int, error) { after(heap()); return 0, io.EOF }))
+					rs = append(rs, frame(small), readFunc(func([]byte) (int, error) { after(heapNow()); return 0, io.EOF }))
 				}
 				if err := d.Watch(io.MultiReader(rs...), enc, func(Event) error { return nil }); err != nil {
 					t.Error(err)
 				}
 				if !live {
-					after(heap())
+					after(heapNow())
 				}
 			}
-			var before int64
+			var before uint64
 			for range 3 {
-				read(small, func(heap int64) { before = heap })
+				read(small, func(heap uint64) { before = heap })
 			}
-			read(large, func(after int64) {
-				if kept := after - before; kept > 1<<20 {
-					t.Errorf("%s, live %v: %d bytes are kept after an object of %d", name, live, kept, len(large))
+			read(large, func(after uint64) {
+				if after > before+1<<20 {
+					t.Errorf("%s, live %v: %d bytes are kept after an object of %d", name, live, after-before, len(large))
 				}
 			})
 			runtime.KeepAlive(d)

@@ -2,7 +2,6 @@ package decode
 
 import (
 	"io"
-	"reflect"
 	"strings"
 	"testing"
 	"unsafe"
@@ -43,10 +42,7 @@ func TestIdleDecoderKeepsLittle(t *testing.T) {
 		"a watch":         {"", (*Decoder).Watch, idleBuffer + 100},
 		"of one event":    {event("a"), (*Decoder).Watch, 8 << 10},
 	} {
-		d, err := New(reflect.TypeFor[*unstructured.Unstructured](), Options{Workers: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := newDecoder[*unstructured.Unstructured](t, Options{Workers: -1})
 		awaited := false
 		r := io.MultiReader(strings.NewReader(tt.events), readFunc(func([]byte) (int, error) {
 			awaited = true
@@ -63,7 +59,7 @@ func TestIdleDecoderKeepsLittle(t *testing.T) {
 
 // A watch that waits has no templates, and the objects that come then make others.
 func TestIdleDecoderKeepsNoTemplates(t *testing.T) {
-	d := newTemplater(t)
+	d := newTemplater[*sink](t, Options{})
 	event := append(append([]byte(`{"type":"ADDED","object":`), spec(bigSpec)...), "}\n"...)
 	made := func() bool { return d.templates != nil && specOf(t, d).made > 0 }
 	r := io.MultiReader(strings.NewReader(strings.Repeat(string(event), 3)+initialEventsEnd), readFunc(func([]byte) (int, error) {

@@ -79,7 +79,7 @@ func TestShareUntypedAndDrop(t *testing.T) {
 // decodes, and stays so when others have come.
 func TestShareUntypedModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d := newDecoder[*unstructured.Unstructured](panics{}, Options{Share: true})
+		d := newDecoder[*unstructured.Unstructured](t, Options{Share: true})
 		var draw func(depth int) string
 		draw = func(depth int) string {
 			scalars := []string{`"a string of some length"`, `"aé\n"`, "12", "1.5", "true", "null", "{}", "[]"}

@@ -32,19 +32,11 @@ func (s carpStore) set(c *carp.Carp) { s[c.Namespace+"/"+c.Name] = c }
 
 // carpForms are the forms in which a server may write a carp: the encodings, and JSON with its names
 // in alphabetical order, as custom resources have it.
-var carpForms = map[string]func(t testing.TB, c *carp.Carp) []byte{
-	"JSON": func(t testing.TB, c *carp.Carp) []byte { return mustJSON(t, c) },
-	"alphabetical JSON": func(t testing.TB, c *carp.Carp) []byte {
-		var m map[string]any
-		if err := json.Unmarshal(mustJSON(t, c), &m); err != nil {
-			t.Fatal(err)
-		}
-		return mustJSON(t, m)
-	},
-	"protobuf": func(t testing.TB, c *carp.Carp) []byte { return mustMarshal(t, c) },
+var carpForms = map[string]func(t fataler, c any) []byte{
+	"JSON": mustJSON, "alphabetical JSON": alphabetical, "protobuf": func(t fataler, c any) []byte { return mustMarshal(t, c.(*carp.Carp)) },
 }
 
-func mustJSON(t testing.TB, v any) []byte {
+func mustJSON(t fataler, v any) []byte {
 	t.Helper()
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -53,8 +45,18 @@ func mustJSON(t testing.TB, v any) []byte {
 	return b
 }
 
+// alphabetical returns the JSON of v with its names in alphabetical order.
+func alphabetical(t fataler, v any) []byte {
+	t.Helper()
+	var m map[string]any
+	if err := json.Unmarshal(mustJSON(t, v), &m); err != nil {
+		t.Fatal(err)
+	}
+	return mustJSON(t, m)
+}
+
 // decodeCarp decodes data, which is in the given form, and what apimachinery makes of it.
-func decodeCarp(t testing.TB, d *Decoder, form string, data []byte) (got, want *carp.Carp) {
+func decodeCarp(t fataler, d *Decoder, form string, data []byte) (got, want *carp.Carp) {
 	t.Helper()
 	var o Object
 	var err error
@@ -159,10 +161,7 @@ func TestPartsModel(t *testing.T) {
 				}
 			}
 		}
-		d, err := New(reflect.TypeFor[*carp.Carp](), opts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := newDecoder[*carp.Carp](t, opts)
 		store := carpStore{}
 		d.ReuseFrom(store.lend)
 		now := []*carp.Carp{newCarp(0), newCarp(1)}
@@ -175,15 +174,15 @@ func TestPartsModel(t *testing.T) {
 				changeCarp(t, c)
 			}
 			form := rapid.SampledFrom(slices.Sorted(maps.Keys(carpForms))).Draw(t, "form")
-			data := carpForms[form](panics{}, c)
+			data := carpForms[form](t, c)
 			if rapid.IntRange(0, 3).Draw(t, "twice") == 0 {
 				// What comes twice is merged.
 				other := c.DeepCopy()
 				changeCarp(t, other)
-				data = joined(form, data, carpForms[form](panics{}, other))
+				data = joined(form, data, carpForms[form](t, other))
 			}
 			d.listing = rapid.Bool().Draw(t, "listing")
-			got, want := decodeCarp(panics{}, d, form, data)
+			got, want := decodeCarp(t, d, form, data)
 			if keep != nil {
 				keep(want)
 			}
@@ -200,13 +199,6 @@ func TestPartsModel(t *testing.T) {
 		}
 	})
 }
-
-// panics is a testing.TB for helpers in a property: their failures are those of the property.
-type panics struct{ testing.TB }
-
-func (panics) Helper()                   {}
-func (panics) Fatal(args ...any)         { panic(fmt.Sprint(args...)) }
-func (panics) Fatalf(f string, a ...any) { panic(fmt.Sprintf(f, a...)) }
 
 // joined returns an object that has all fields of a, and then all of b.
 func joined(form string, a, b []byte) []byte {
@@ -334,11 +326,18 @@ func TestNotesAreSmall(t *testing.T) {
 	if size := l.noted.Size() - reflect.TypeFor[carp.Carp]().Size(); size > 100 {
 		t.Errorf("%d bytes", size)
 	}
-	var names []string
-	for _, f := range l.parts {
-		names = append(names, f.name)
-	}
-	if got, want := strings.Join(names, " "), "labels annotations ownerReferences finalizers managedFields spec status"; got != want {
+	if got, want := partsOf(l), "labels annotations ownerReferences finalizers managedFields spec status"; got != want {
 		t.Errorf("the parts are %s, want %s", got, want)
 	}
+}
+
+// partsOf returns the names of a layout's parts.
+func partsOf(l *partLayout) string {
+	var names []string
+	if l != nil {
+		for _, f := range l.parts {
+			names = append(names, f.name)
+		}
+	}
+	return strings.Join(names, " ")
 }

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func untypedOf(t testing.TB, data []byte) *unstructured.Unstructured {
+func untypedOf(t fataler, data []byte) *unstructured.Unstructured {
 	t.Helper()
 	u := &unstructured.Unstructured{}
 	if err := u.UnmarshalJSON(data); err != nil {
@@ -88,10 +88,7 @@ func TestUntypedPartsModel(t *testing.T) {
 		if drop {
 			opts.Drop = []string{"metadata.managedFields", "spec.nodeSelector"}
 		}
-		d, err := New(reflect.TypeFor[*unstructured.Unstructured](), opts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := newDecoder[*unstructured.Unstructured](t, opts)
 		var last *unstructured.Unstructured
 		d.ReuseFrom(func(string, string) any {
 			if last == nil {
@@ -108,10 +105,10 @@ func TestUntypedPartsModel(t *testing.T) {
 				changeCarp(t, c)
 			}
 			form := rapid.SampledFrom([]string{"JSON", "alphabetical JSON"}).Draw(t, "form")
-			data := carpForms[form](panics{}, c)
+			data := carpForms[form](t, c)
 			switch rapid.IntRange(0, 5).Draw(t, "twice") {
 			case 0:
-				data = joined(form, data, carpForms[form](panics{}, newCarp(1)))
+				data = joined(form, data, carpForms[form](t, newCarp(1)))
 			case 1:
 				data = joined(form, data, []byte(`{"spec":null,"metadata":{"name":"carp-0","labels":null,"labels":{}}}`))
 			case 2:
@@ -122,7 +119,7 @@ func TestUntypedPartsModel(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %v", data, err)
 			}
-			got, want := v.(*unstructured.Unstructured), untypedOf(panics{}, data)
+			got, want := v.(*unstructured.Unstructured), untypedOf(t, data)
 			if drop {
 				unstructured.RemoveNestedField(want.Object, "metadata", "managedFields")
 				unstructured.RemoveNestedField(want.Object, "spec", "nodeSelector")

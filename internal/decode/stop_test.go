@@ -54,15 +54,12 @@ func TestStopWhen(t *testing.T) {
 			enc = Protobuf
 		}
 		for _, opts := range []Options{{Workers: -1}, {Workers: -1, Share: true}, {Workers: 2}} {
-			d, err := New(tt.typ, opts)
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := decoderOf(t, tt.typ, opts)
 			enough := errors.New("enough")
 			var asked int
 			d.StopWhen(func() error { asked++; return enough })
 			yielded := 0
-			_, err = d.List(bytes.NewReader(tt.data), enc, func(Object) error { yielded++; return nil })
+			_, err := d.List(bytes.NewReader(tt.data), enc, func(Object) error { yielded++; return nil })
 			if !errors.Is(err, enough) || yielded > 0 || asked > 6 && opts.Workers < 0 {
 				t.Errorf("%s, %+v: error %v, asked %d times, %d objects", name, opts, err, asked, yielded)
 			}

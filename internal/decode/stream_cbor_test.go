@@ -20,7 +20,7 @@ import (
 )
 
 // cborOfJSON returns the CBOR of an object that is given as JSON.
-func cborOfJSON(t testing.TB, object string) []byte {
+func cborOfJSON(t fataler, object string) []byte {
 	t.Helper()
 	var v any
 	if err := unmarshal([]byte(object), &v); err != nil {
@@ -30,7 +30,7 @@ func cborOfJSON(t testing.TB, object string) []byte {
 }
 
 // members returns a map of these members, of which each is a name and a value in CBOR.
-func members(t testing.TB, pairs ...any) []byte {
+func members(t fataler, pairs ...any) []byte {
 	t.Helper()
 	b := []byte{cborMap<<5 | byte(len(pairs)/2)}
 	for i := 0; i < len(pairs); i += 2 {
@@ -45,7 +45,7 @@ func array(items ...[]byte) []byte {
 	return append([]byte{cborArray<<5 | byte(len(items))}, bytes.Join(items, nil)...)
 }
 
-func carpCBOR(t testing.TB, n int) []byte {
+func carpCBOR(t fataler, n int) []byte {
 	l := &carp.CarpList{TypeMeta: metav1.TypeMeta{Kind: "CarpList", APIVersion: carpGV.String()}, ListMeta: metav1.ListMeta{ResourceVersion: "77", Continue: "c", RemainingItemCount: new(int64)}}
 	*l.RemainingItemCount = 9
 	for i := range n {

@@ -96,7 +96,7 @@ func TestSharedInPieces(t *testing.T) {
 // guess that would save any.
 func TestEventsAreParsedOnce(t *testing.T) {
 	frames, _ := podFrames(40)
-	for name, newDecoder := range map[string]func(testing.TB, Options) *Decoder{
+	for name, newDecoder := range map[string]func(fataler, Options) *Decoder{
 		"all": newDecoder[*pod], "a projection": newDecoder[*podPlace], "untyped": newDecoder[*unstructured.Unstructured],
 	} {
 		var once float64

@@ -44,7 +44,7 @@ func TestProtobufList(t *testing.T) {
 }
 
 // ownUnmarshal returns a decoder that does not use the tags of its type.
-func ownUnmarshal(t testing.TB) *Decoder {
+func ownUnmarshal(t fataler) *Decoder {
 	d := newDecoder[*carp.Carp](t, Options{})
 	// As if compileMessage had found no tags.
 	d.root.messageCompiled = true
