@@ -77,11 +77,8 @@ func TestListHeaders(t *testing.T) {
 		b.memory(m, widgets)
 		for _, large := range []bool{false, true} {
 			if large {
-				w := newWidget(name("b"), 2)
-				w.Labels["long"] = strings.Repeat("x", 128<<10)
-				if _, err := m.Create(t.Context(), w); err != nil {
-					t.Fatal(err)
-				}
+				w := longWidget("b", 2, 128<<10)
+				store(t, m.Create, w)
 			}
 			for _, encoding := range []string{"identity", "gzip;q=1, br"} {
 				before := 0

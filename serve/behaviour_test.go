@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"net/http"
 	"slices"
 	"strconv"
@@ -32,7 +31,7 @@ func TestAuthorize(t *testing.T) {
 		"error": func(*http.Request, serve.Attributes) error { return errors.New("no") },
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			h := serve.New(&serve.Options{Authorize: authorize, Logger: slog.New(slog.DiscardHandler)})
+			h := serve.New(&serve.Options{Authorize: authorize, Logger: quiet})
 			ctx, cancel := context.WithCancel(t.Context())
 			go func() {
 				_ = serve.ServeMemory(ctx, h, lw.NewMemory(newWidget(lw.Key{Namespace: "n", Name: "x"}, 1)), widgets)
@@ -165,9 +164,7 @@ func TestUnseen(t *testing.T) {
 		put(b.t, m.Create, "b", 1)
 		at := m.ResourceVersion()
 		ahead := b.watch("resourceVersion=" + at)
-		if _, err := m.Delete(t.Context(), name("b"), ""); err != nil {
-			b.t.Fatal(err)
-		}
+		remove(t, m, "b")
 		m.Compact()
 		m.Fail(nil)
 		time.Sleep(time.Minute)
@@ -262,9 +259,7 @@ func TestShared(t *testing.T) {
 			b.do("GET", path, "", "Accept", "application/json;as=Table;g=meta.k8s.io;v=v1")
 		}
 		put(b.t, m.Update, "a", 5)
-		if _, err := m.Delete(t.Context(), name("a"), ""); err != nil {
-			b.t.Fatal(err)
-		}
+		remove(t, m, "a")
 		for _, w := range all {
 			w.want(b.t, "ADDED a 2", "BOOKMARK 2 end", "MODIFIED a 3", "DELETED a 4")
 		}
@@ -346,9 +341,9 @@ func TestLimits(t *testing.T) {
 func TestDerived(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
 		m := lw.NewMemory(newWidget(name("a"), 1))
-		inf := lw.NewInformer(m, &lw.Options{Logger: slog.New(slog.DiscardHandler)})
+		inf := lw.NewInformer(m, &lw.Options{Logger: quiet})
 		go func() { _ = inf.Run(b.ctx) }()
-		g := lw.NewGraph(&lw.GraphOptions{Logger: slog.New(slog.DiscardHandler)})
+		g := lw.NewGraph(&lw.GraphOptions{Logger: quiet})
 		doubled := lw.Derive(g, inf, func(w *Widget) *Widget {
 			out := newWidget(lw.KeyOf(w), w.Size*2)
 			return out
@@ -384,9 +379,7 @@ func TestDerived(t *testing.T) {
 		if list.Items[0].UID != firstUID || list.Items[0].ResourceVersion != list.Metadata.ResourceVersion || list.Metadata.ResourceVersion <= first {
 			b.t.Errorf("%+v after %s %s", list, first, firstUID)
 		}
-		if _, err := m.Delete(t.Context(), name("a"), ""); err != nil {
-			b.t.Fatal(err)
-		}
+		remove(t, m, "a")
 		time.Sleep(time.Second)
 		put(b.t, m.Create, "a", 1)
 		if got := w.take(); len(got) != 2 || !strings.HasPrefix(got[0], "DELETED a") || !strings.HasPrefix(got[1], "ADDED a") {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -321,7 +320,7 @@ func BenchmarkCollect(b *testing.B) {
 // collectAll deletes an owner of n objects, and waits until they are gone.
 func collectAll(b *testing.B, n int) {
 	b.StopTimer()
-	quiet := slog.New(slog.DiscardHandler)
+	quiet := quiet
 	h := serve.New(&serve.Options{Authorize: serve.AllowAll, Logger: quiet})
 	ctx, cancel := context.WithCancel(b.Context())
 	defer cancel()

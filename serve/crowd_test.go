@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"math"
 	"net/http"
 	"net/url"
@@ -67,15 +66,15 @@ func TestPagesOfOne(t *testing.T) {
 			all[i] = newWidget(name(numbered(i)), 1)
 		}
 		m := lw.NewMemory(all...)
-		b.memory(m, widgets)
+		r := widgets
+		r.History.Events = 2000
+		b.memory(m, r)
 
 		// A write is seen by later states: an object goes at the front, and one comes at the end.
 		gone := 0
 		write := func() {
 			t.Helper()
-			if _, err := m.Delete(t.Context(), name(numbered(gone)), ""); err != nil {
-				t.Fatal(err)
-			}
+			remove(t, m, numbered(gone))
 			put(t, m.Create, numbered(objects+gone), 1)
 			gone++
 		}
@@ -125,8 +124,7 @@ func TestPagesOfOne(t *testing.T) {
 			t.Errorf("%d objects up to %s", len(rest.names), last)
 		}
 
-		// The history has 10,000 events.
-		for range 5_001 {
+		for range r.History.Events/2 + 1 { // each is two events
 			write()
 		}
 		synctest.Wait()
@@ -150,7 +148,7 @@ func TestClientsMove(t *testing.T) {
 			put(t, m.Create, numbered(i), 1)
 		}
 		// The second relay counts its requests for content.
-		second := &bubble{t: t, h: serve.New(&serve.Options{Authorize: serve.AllowAll, Logger: slog.New(slog.DiscardHandler)}), ctx: b.ctx}
+		second := &bubble{t: t, h: serve.New(&serve.Options{Authorize: serve.AllowAll, Logger: quiet}), ctx: b.ctx}
 		var lists, watches atomic.Int64
 		front := apiserver.New(apiserver.Options{Wrap: func(http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -178,7 +176,7 @@ func TestClientsMove(t *testing.T) {
 		})}
 		var informers []*lw.Informer[*Widget]
 		for range clients {
-			inf := lw.NewInformer(&lw.HTTP[*Widget]{URL: "http://server" + path, Client: client}, &lw.Options{Logger: slog.New(slog.DiscardHandler)})
+			inf := lw.NewInformer(&lw.HTTP[*Widget]{URL: "http://server" + path, Client: client}, &lw.Options{Logger: quiet})
 			informers = append(informers, inf)
 			go func() { _ = inf.Run(b.ctx) }()
 		}

@@ -148,9 +148,7 @@ func serveWithFewDescriptors(t *testing.T) {
 	run := startMemory(t, transports[1], m)
 	fmt.Println(run.srv.Listener.Addr())
 	for names := bufio.NewScanner(os.Stdin); names.Scan(); {
-		if _, err := m.Create(t.Context(), newWidget(name(names.Text()), 1)); err != nil {
-			t.Fatal(err)
-		}
+		put(t, m.Create, names.Text(), 1)
 	}
 	run.stop()
 }

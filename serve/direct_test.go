@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -72,16 +71,16 @@ func count(c net.Conn, n int, told func(events int)) (events int, last string, e
 // S6: clients that read nothing delay nobody: no other client, no write and no list. A client that
 // reads late gets everything that the history still has, and 410 after that.
 func TestStalledClients(t *testing.T) {
+	t.Parallel()
 	for _, tr := range transports[:3] {
 		t.Run(tr.name, func(t *testing.T) {
+			t.Parallel()
 			m := lw.NewMemory[*Widget]()
 			r := widgets
 			r.History.Events = 3000
 			// On a busy machine those that stall would be cut off before they read.
 			opts := serve.Options{Limits: serve.Limits{WriteTimeout: time.Hour}}
-			run := start(t, tr, opts, func(ctx context.Context, h *serve.Handler) error {
-				return serve.ServeMemory(ctx, h, m, r)
-			})
+			run := handleMemory(t, opts, m, r).on(t, tr)
 			defer run.stop()
 			const clients, events = 10, 6000
 			var stalled, reading []net.Conn
@@ -99,17 +98,14 @@ func TestStalledClients(t *testing.T) {
 					}
 				})
 			}
-			w := newWidget(lw.Key{Namespace: "n", Name: "a"}, 0)
-			w.Labels["long"] = strings.Repeat("x", 4000)
+			w := longWidget("a", 0, 4000)
 			for n := range events {
 				w.Size = n
 				write := m.Update
 				if n == 0 {
 					write = m.Create
 				}
-				if _, err := write(t.Context(), w); err != nil {
-					t.Fatal(err)
-				}
+				store(t, write, w)
 				// Those that read have no more to read than the history has.
 				for i := range have {
 					rig.Met(t, patience, fmt.Sprintf("client %d has too few events", i), func() bool { return int(have[i].Load()) >= n-1000 })
@@ -140,59 +136,46 @@ func TestStalledClients(t *testing.T) {
 // S11: nothing is left of watches whose clients have gone, or whose server ends: no goroutine, and
 // no connection.
 func TestDirectLeavesNothing(t *testing.T) {
+	t.Parallel()
 	for _, tr := range transports[1:3] {
-		m := lw.NewMemory[*Widget]()
-		var h *serve.Handler
-		ctx, cancel := context.WithCancel(t.Context())
-		h = serve.New(&serve.Options{Authorize: serve.AllowAll, Logger: slog.New(slog.DiscardHandler)})
-		ended := make(chan error, 1)
-		go func() { ended <- serve.ServeMemory(ctx, h, m, widgets) }()
-		rig.Met(t, patience, "it is not synced", func() bool { return len(h.Status()) > 0 && h.WaitForSync(ctx) == nil })
-		srv := tr.start(h)
-		var gone, staying []net.Conn
-		for range 10 {
-			gone = append(gone, dial(t, srv, "resourceVersion=1"))
-			staying = append(staying, dial(t, srv, "resourceVersion=1"))
-		}
-		if _, err := m.Create(t.Context(), newWidget(lw.Key{Namespace: "n", Name: "a"}, 1)); err != nil {
-			t.Fatal(err)
-		}
-		readers := make([]*bufio.Reader, len(staying))
-		for i, c := range staying {
-			readers[i] = bufio.NewReader(c)
-			resp, err := http.ReadResponse(readers[i], nil)
-			if err != nil {
-				t.Fatal(err)
+		t.Run(tr.name, func(t *testing.T) {
+			t.Parallel()
+			m := lw.NewMemory[*Widget]()
+			run := startMemory(t, tr, m)
+			defer run.srv.Close()
+			var gone, staying []net.Conn
+			for range 10 {
+				gone = append(gone, dial(t, run.srv, "resourceVersion=1"))
+				staying = append(staying, dial(t, run.srv, "resourceVersion=1"))
 			}
-			readers[i] = bufio.NewReader(resp.Body)
-			if line, err := readers[i].ReadString('\n'); err != nil || !strings.Contains(line, "ADDED") {
-				t.Fatal(line, err)
+			put(t, m.Create, "a", 1)
+			var readers []*bufio.Reader
+			for _, c := range staying {
+				readers = append(readers, answerOf(t, c))
+				line(t, readers[len(readers)-1], "ADDED")
 			}
-		}
-		for i, c := range gone {
-			if i%2 == 0 { // in the middle of another request
-				_, _ = io.WriteString(c, "GET / HTTP/1.1\r\n")
+			for i, c := range gone {
+				if i%2 == 0 { // in the middle of another request
+					_, _ = io.WriteString(c, "GET / HTTP/1.1\r\n")
+				}
+				_ = c.Close()
 			}
-			_ = c.Close()
-		}
-		rig.Met(t, patience, "others watch than those that stay", func() bool { return h.Status()[0].Watches == len(staying) })
-		closed := make(chan error, 1)
-		go func() { closed <- h.Close() }()
-		for _, r := range readers {
-			if line, err := r.ReadString('\n'); err != io.EOF {
-				t.Errorf("the end of a watch is %q, %v", line, err)
+			rig.Met(t, patience, "others watch than those that stay", func() bool { return run.h.Status()[0].Watches == len(staying) })
+			closed := make(chan error, 1)
+			go func() { closed <- run.h.Close() }()
+			for _, r := range readers {
+				if line, err := r.ReadString('\n'); err != io.EOF {
+					t.Errorf("the end of a watch is %q, %v", line, err)
+				}
 			}
-		}
-		if err := <-closed; err != nil {
-			t.Error(err)
-		}
-		<-ended
-		cancel()
-		for _, c := range append(gone, staying...) {
-			_ = c.Close()
-		}
-		srv.Client().CloseIdleConnections()
-		srv.Close()
+			if err := <-closed; err != nil {
+				t.Error(err)
+			}
+			<-run.ended
+			for _, c := range staying {
+				_ = c.Close()
+			}
+		})
 	}
 }
 
@@ -201,11 +184,7 @@ func TestWriteTimeout(t *testing.T) {
 	for _, tr := range transports[:3] {
 		t.Run(tr.name, func(t *testing.T) {
 			m := lw.NewMemory[*Widget]()
-			var h *serve.Handler
-			run := start(t, tr, serve.Options{Limits: serve.Limits{WriteTimeout: 50 * time.Millisecond}}, func(ctx context.Context, handler *serve.Handler) error {
-				h = handler
-				return serve.ServeMemory(ctx, handler, m, widgets)
-			})
+			run := handleMemory(t, serve.Options{Limits: serve.Limits{WriteTimeout: 50 * time.Millisecond}}, m, widgets).on(t, tr)
 			defer run.stop()
 			c := dial(t, run.srv, "resourceVersion=1")
 			defer c.Close()
@@ -214,18 +193,9 @@ func TestWriteTimeout(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			rig.Met(t, patience, "no watch was opened", func() bool { return h.Status()[0].Opened == 1 })
-			w := newWidget(lw.Key{Namespace: "n", Name: "a"}, 0)
-			w.Labels["long"] = strings.Repeat("x", 1<<20)
-			write := m.Create
-			for n := range 32 { // more than the buffers of a connection have room for
-				w.Size = n
-				if _, err := write(t.Context(), w); err != nil {
-					t.Fatal(err)
-				}
-				write = m.Update
-			}
-			rig.Met(t, patience, "there are watches", func() bool { return h.Status()[0].Watches == 0 })
+			rig.Met(t, patience, "no watch was opened", func() bool { return run.h.Status()[0].Opened == 1 })
+			resize(t, m, longWidget("a", 0, 1<<20), 32) // more than the buffers of a connection have room for
+			rig.Met(t, patience, "there are watches", func() bool { return run.h.Status()[0].Watches == 0 })
 		})
 	}
 }
@@ -247,7 +217,7 @@ func (l pipeListener) Addr() net.Addr { return &net.IPAddr{} }
 // watch without events must have none. The one whose client takes nothing must be cut off.
 func TestWriteTimeoutOverHTTP2(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := serve.New(&serve.Options{Authorize: serve.AllowAll, Logger: slog.New(slog.DiscardHandler)})
+		h := serve.New(&serve.Options{Authorize: serve.AllowAll, Logger: quiet})
 		m := lw.NewMemory[*Widget]()
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { _ = serve.ServeMemory(ctx, h, m, widgets) }()
@@ -282,9 +252,7 @@ func TestWriteTimeoutOverHTTP2(t *testing.T) {
 		for n := range 3 {
 			w.Size = n
 			time.Sleep(5 * time.Minute) // many times Limits.WriteTimeout
-			if _, err := write(t.Context(), w); err != nil {
-				t.Fatal(err)
-			}
+			store(t, write, w)
 			if line, err := lines.ReadString('\n'); err != nil {
 				t.Fatalf("an idle watch ended: %v %s", err, line)
 			}
@@ -293,9 +261,7 @@ func TestWriteTimeoutOverHTTP2(t *testing.T) {
 		w.Labels["long"] = strings.Repeat("x", 1<<20)
 		for n := range 32 { // more than a client of HTTP/2 takes unread
 			w.Size = 3 + n
-			if _, err := m.Update(t.Context(), w); err != nil {
-				t.Fatal(err)
-			}
+			store(t, m.Update, w)
 		}
 		time.Sleep(29 * time.Second)
 		synctest.Wait()
@@ -321,9 +287,7 @@ func TestColumnPanics(t *testing.T) {
 		return serve.Int(w.Size)
 	}}}
 	for _, tr := range transports[:2] {
-		run := start(t, tr, serve.Options{}, func(ctx context.Context, h *serve.Handler) error {
-			return serve.ServeMemory(ctx, h, m, r)
-		})
+		run := handleMemory(t, serve.Options{}, m, r).on(t, tr)
 		c := dialServer(t, run.srv)
 		_, err := fmt.Fprintf(c, "GET %s?watch=1&resourceVersion=%s HTTP/1.1\r\nHost: example.com\r\nAccept: application/json;as=Table;g=meta.k8s.io;v=v1\r\n\r\n",
 			path, m.ResourceVersion())
@@ -331,9 +295,7 @@ func TestColumnPanics(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, size := range []int{1, 2} {
-			if _, err := m.Create(t.Context(), newWidget(lw.Key{Namespace: "n", Name: fmt.Sprintf("%s-%d", strings.ReplaceAll(tr.name, "/", "-"), size)}, size)); err != nil {
-				t.Fatal(err)
-			}
+			put(t, m.Create, fmt.Sprintf("%s-%d", strings.ReplaceAll(tr.name, "/", "-"), size), size)
 		}
 		n, last, err := count(c, 3, func(int) {})
 		if n != 1 || err != io.EOF || !strings.Contains(last, `"code":500`) || !strings.Contains(last, "no cell") {
@@ -355,9 +317,7 @@ func TestParkedWatchesFail(t *testing.T) {
 	}
 	for _, tr := range transports[:3] {
 		m := lw.NewMemory[*Widget]()
-		run := start(t, tr, serve.Options{Logger: slog.New(slog.DiscardHandler)}, func(ctx context.Context, h *serve.Handler) error {
-			return serve.ServeMemory(ctx, h, m, r)
-		})
+		run := handleMemory(t, serve.Options{Logger: quiet}, m, r).on(t, tr)
 		c := dial(t, run.srv, "resourceVersion=1")
 		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 		if err != nil {
@@ -383,9 +343,7 @@ func TestParkedWatchesFail(t *testing.T) {
 // what it selects.
 func TestLongSelectorOverListener(t *testing.T) {
 	m := lw.NewMemory[*Widget]()
-	run := start(t, transports[1], serve.Options{}, func(ctx context.Context, h *serve.Handler) error {
-		return serve.ServeMemory(ctx, h, m, widgets)
-	})
+	run := handleMemory(t, serve.Options{}, m, widgets).on(t, transports[1])
 	defer run.stop()
 	var long strings.Builder
 	for n := range 200 {
@@ -397,9 +355,7 @@ func TestLongSelectorOverListener(t *testing.T) {
 		defer conns[more].Close()
 	}
 	for n := range 4 {
-		if _, err := m.Create(t.Context(), newWidget(lw.Key{Namespace: "n", Name: fmt.Sprint("w", n)}, n)); err != nil {
-			t.Fatal(err)
-		}
+		put(t, m.Create, fmt.Sprint("w", n), n)
 	}
 	for more, c := range conns {
 		resp, err := http.ReadResponse(bufio.NewReader(c), nil)

@@ -3,7 +3,6 @@ package serve_test
 import (
 	"context"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"strconv"
@@ -16,7 +15,7 @@ import (
 
 func TestDocsServe(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	widgets := lw.NewInformer(lw.NewMemory(newWidget(lw.Key{Namespace: "n", Name: "a"}, 1)), &lw.Options{Logger: slog.New(slog.DiscardHandler)})
+	widgets := lw.NewInformer(lw.NewMemory(newWidget(lw.Key{Namespace: "n", Name: "a"}, 1)), &lw.Options{Logger: quiet})
 	ran := make(chan error, 1)
 	go func() { ran <- widgets.Run(ctx) }()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -189,9 +188,9 @@ func TestFailuresAreReported(t *testing.T) {
 // The error of an encoding is the program's own, also where the versions are made here.
 func TestEncodeOfDerivedFails(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
-		inf := lw.NewInformer(lw.NewMemory(newWidget(name("a"), 1), newWidget(name("b"), 2)), &lw.Options{Logger: slog.New(slog.DiscardHandler)})
+		inf := lw.NewInformer(lw.NewMemory(newWidget(name("a"), 1), newWidget(name("b"), 2)), &lw.Options{Logger: quiet})
 		go func() { _ = inf.Run(b.ctx) }()
-		g := lw.NewGraph(&lw.GraphOptions{Logger: slog.New(slog.DiscardHandler)})
+		g := lw.NewGraph(&lw.GraphOptions{Logger: quiet})
 		derived := lw.Derive(g, inf, func(w *Widget) *Widget { return newWidget(lw.KeyOf(w), w.Size) })
 		go func() { _ = g.Run(b.ctx) }()
 		r := widgets

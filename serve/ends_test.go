@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"math"
 	"net"
 	"net/http"
@@ -30,9 +29,7 @@ const many = 800
 func large() []*Widget {
 	var all []*Widget
 	for n := range many {
-		w := newWidget(name(fmt.Sprint(n)), n)
-		w.Labels["long"] = strings.Repeat("x", 50<<10)
-		all = append(all, w)
+		all = append(all, longWidget(fmt.Sprint(n), n, 50<<10))
 	}
 	return all
 }
@@ -40,46 +37,42 @@ func large() []*Widget {
 // No client that does not read holds up the end of a Handler, nor that of Serve: not with the state
 // before the first event, and not with events.
 func TestEndsWithoutItsClients(t *testing.T) {
+	t.Parallel()
 	for _, tr := range transports {
-		for _, query := range []string{"resourceVersion=0", "resourceVersion=1", "sendInitialEvents=true&resourceVersionMatch=NotOlderThan"} {
-			t.Run(tr.name+"/"+query, func(t *testing.T) {
-				t.Parallel()
-				m := lw.NewMemory[*Widget]()
-				if query != "resourceVersion=1" {
-					m = lw.NewMemory(large()...)
-				}
-				h := serve.New(&serve.Options{
-					Authorize: serve.AllowAll, Limits: serve.Limits{WriteTimeout: time.Hour}, Logger: slog.New(slog.DiscardHandler),
-				})
-				ended := make(chan error, 1)
-				go func() { ended <- serve.ServeMemory(t.Context(), h, m, widgets) }()
-				rig.Met(t, patience, "it is not synced", func() bool { return len(h.Status()) > 0 && h.Status()[0].Synced })
-				srv := tr.start(h)
-				resp, err := srv.Client().Get(srv.URL + path + "?watch=1&" + query)
+		t.Run(tr.name, func(t *testing.T) {
+			t.Parallel()
+			m := lw.NewMemory[*Widget]()
+			run := handleMemory(t, serve.Options{Limits: serve.Limits{WriteTimeout: time.Hour}}, m, widgets).on(t, tr)
+			defer run.srv.Close()
+			bodies := map[string]io.ReadCloser{}
+			open := func(query string) {
+				t.Helper()
+				resp, err := run.srv.Client().Get(run.srv.URL + path + "?watch=1&" + query)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if query == "resourceVersion=1" {
-					for _, w := range large() {
-						if _, err := m.Create(t.Context(), w); err != nil {
-							t.Fatal(err)
-						}
-					}
-					rig.Met(t, patience, "not all objects are there", func() bool { return h.Status()[0].Objects == many })
+				bodies[query] = resp.Body
+			}
+			open("resourceVersion=1")
+			for _, w := range large() {
+				store(t, m.Create, w)
+			}
+			rig.Met(t, patience, "not all objects are there", func() bool { return run.h.Status()[0].Objects == many })
+			open("resourceVersion=0")
+			open("sendInitialEvents=true&resourceVersionMatch=NotOlderThan")
+			if err := run.h.Close(); err != nil { // it takes until then
+				t.Error(err)
+			}
+			if err := <-run.ended; !errors.Is(err, http.ErrServerClosed) {
+				t.Error(err)
+			}
+			for query, body := range bodies {
+				if n, err := io.Copy(io.Discard, body); err == nil {
+					t.Errorf("%s has ended cleanly after %d bytes", query, n)
 				}
-				if err := h.Close(); err != nil { // it takes until then
-					t.Error(err)
-				}
-				if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
-					t.Error(err)
-				}
-				if n, err := io.Copy(io.Discard, resp.Body); err == nil {
-					t.Errorf("the watch has ended cleanly after %d bytes", n)
-				}
-				_ = resp.Body.Close()
-				srv.Close()
-			})
-		}
+				_ = body.Close()
+			}
+		})
 	}
 }
 
@@ -207,9 +200,7 @@ func TestGoneWhileItWaits(t *testing.T) {
 		return nil
 	}}
 	for _, tr := range transports[:2] {
-		run := start(t, tr, opts, func(ctx context.Context, h *serve.Handler) error {
-			return serve.ServeMemory(ctx, h, lw.NewMemory(large()...), widgets)
-		})
+		run := handleMemory(t, opts, lw.NewMemory(large()...), widgets).on(t, tr)
 		for _, target := range []string{
 			path + "?resourceVersion=999", path + "?limit=1&resourceVersion=999&resourceVersionMatch=Exact",
 			path + "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=999",
@@ -257,9 +248,7 @@ func TestAnswersWhoSendsNothingMore(t *testing.T) {
 		return nil
 	}}
 	for _, tr := range transports[:2] {
-		run := start(t, tr, opts, func(ctx context.Context, h *serve.Handler) error {
-			return serve.ServeMemory(ctx, h, lw.NewMemory(newWidget(name("a"), 1)), widgets)
-		})
+		run := handleMemory(t, opts, lw.NewMemory(newWidget(name("a"), 1)), widgets).on(t, tr)
 		for target, want := range map[string]int{
 			in("n"): 200, in("n") + "/a": 200, in("n") + "/x": 404, "/none": 404, path + "?limit=x": 400,
 			path + "?watch=1&resourceVersion=x": 500, in("n") + "/refused": 403, in("n") + "/ended": 0,

@@ -22,7 +22,6 @@ import (
 func ExampleServe() {
 	quiet := slog.New(slog.DiscardHandler)
 	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
 
 	// The server that everybody would watch without the relay.
 	upstream := serve.New(&serve.Options{Authorize: serve.AllowAll, Logger: quiet})
@@ -30,7 +29,7 @@ func ExampleServe() {
 	go serve.ServeMemory(ctx, upstream, memory, widgets)
 	server := httptest.NewServer(upstream)
 	defer server.Close()
-	defer upstream.Close() // ends the watches first
+	defer upstream.Close()
 
 	inf := lw.NewInformer(serve.Raw(server.URL+path, nil), &lw.Options{Name: "widgets", Logger: quiet})
 	go inf.Run(ctx)
@@ -45,6 +44,7 @@ func ExampleServe() {
 	relay := httptest.NewServer(h)
 	defer relay.Close()
 	defer h.Close()
+	defer cancel() // ends the watches first, at once
 
 	// A client changes one URL, and nothing else.
 	client := lw.NewInformer(&lw.HTTP[*Widget]{URL: relay.URL + path + "?fieldSelector=size=3"}, &lw.Options{Logger: quiet})
@@ -62,7 +62,6 @@ func ExampleServe() {
 func ExampleServeMemory() {
 	quiet := slog.New(slog.DiscardHandler)
 	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
 	memory := lw.NewMemory(newWidget(lw.Key{Namespace: "shop", Name: "cart"}, 3))
 	h := serve.New(&serve.Options{Authorize: serve.AllowAll, Logger: quiet})
 	go serve.ServeMemory(ctx, h, memory, serve.Resource[*Widget]{
@@ -80,6 +79,7 @@ func ExampleServeMemory() {
 	server := httptest.NewServer(h) // kubectl -s http://… get widgets -A -w
 	defer server.Close()
 	defer h.Close()
+	defer cancel()
 
 	inf := lw.NewInformer(&lw.HTTP[*Widget]{URL: server.URL + path}, &lw.Options{Logger: quiet})
 	go inf.Run(ctx)

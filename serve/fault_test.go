@@ -2,7 +2,6 @@ package serve_test
 
 import (
 	"bufio"
-	"context"
 	"io"
 	"net"
 	"net/http"
@@ -28,8 +27,7 @@ func TestLargeEvent(t *testing.T) {
 			m := lw.NewMemory[*Widget]()
 			run := startMemory(t, tr, m)
 			defer run.stop()
-			large := newWidget(lw.Key{Namespace: "n", Name: "large"}, 1)
-			large.Labels["long"] = strings.Repeat("x", size)
+			large := longWidget("large", 1, size)
 			created, err := m.Create(t.Context(), large)
 			if err != nil {
 				t.Fatal(err)
@@ -44,12 +42,8 @@ func TestLargeEvent(t *testing.T) {
 			defer slow.Close()
 			large.Size = 2
 			small := newWidget(lw.Key{Namespace: "n", Name: "small"}, 3)
-			if _, err := m.Update(t.Context(), large); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := m.Create(t.Context(), small); err != nil {
-				t.Fatal(err)
-			}
+			store(t, m.Update, large)
+			store(t, m.Create, small)
 			resp, err := http.ReadResponse(bufio.NewReader(trickle{slow}), nil)
 			if err != nil {
 				t.Fatal(err)
@@ -83,9 +77,7 @@ func TestAuthorizeMisbehaves(t *testing.T) {
 				return nil
 			}
 			m := lw.NewMemory(newWidget(lw.Key{Namespace: "n", Name: "fine"}, 1))
-			run := start(t, tr, serve.Options{Authorize: authorize}, func(ctx context.Context, h *serve.Handler) error {
-				return serve.ServeMemory(ctx, h, m, widgets)
-			})
+			run := handleMemory(t, serve.Options{Authorize: authorize}, m, widgets).on(t, tr)
 			defer run.stop()
 			get := func(name string) (int, error) {
 				resp, err := run.srv.Client().Get(run.srv.URL + "/apis/example.io/v1/namespaces/n/widgets/" + name)

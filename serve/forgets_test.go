@@ -3,7 +3,6 @@ package serve_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -86,7 +85,7 @@ func TestForgets(t *testing.T) {
 // Of a client that has gone nothing is kept, not even its name.
 func TestForgetsClients(t *testing.T) {
 	var freed atomic.Int32
-	opts := serve.Options{Authorize: serve.AllowAll, Logger: slog.New(slog.DiscardHandler), Client: func(*http.Request) string {
+	opts := serve.Options{Authorize: serve.AllowAll, Logger: quiet, Client: func(*http.Request) string {
 		n := strings.Repeat("x", 1000) // each has its own
 		runtime.AddCleanup(unsafe.StringData(n), func(freed *atomic.Int32) { freed.Add(1) }, &freed)
 		return n

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"maps"
 	"net/http"
 	"net/url"
@@ -295,7 +294,7 @@ func TestForms(t *testing.T) {
 		{"Memory", false, none, func(b *bubble, m *lw.Memory[*Note], test func(*bubble)) { test(b) }},
 		{"relay", false, none, func(b *bubble, m *lw.Memory[*Note], test func(*bubble)) {
 			b.beside(func(r *bubble) {
-				inf := lw.NewInformer(m, &lw.Options{Logger: slog.New(slog.DiscardHandler)})
+				inf := lw.NewInformer(m, &lw.Options{Logger: quiet})
 				go func() { _ = inf.Run(r.ctx) }()
 				r.serve(func(ctx context.Context) error { return serve.Serve(ctx, r.h, inf, notes) })
 				test(r)
@@ -309,9 +308,9 @@ func TestForms(t *testing.T) {
 		}},
 		{"derived", true, none, func(b *bubble, m *lw.Memory[*Note], test func(*bubble)) {
 			b.beside(func(r *bubble) {
-				inf := lw.NewInformer(m, &lw.Options{Logger: slog.New(slog.DiscardHandler)})
+				inf := lw.NewInformer(m, &lw.Options{Logger: quiet})
 				go func() { _ = inf.Run(r.ctx) }()
-				g := lw.NewGraph(&lw.GraphOptions{Logger: slog.New(slog.DiscardHandler)})
+				g := lw.NewGraph(&lw.GraphOptions{Logger: quiet})
 				derived := lw.Derive(g, inf, func(n *Note) *Note {
 					out := newNote(n.Name, n.Annotations["text"])
 					out.ResourceVersion = n.ResourceVersion // which means nothing there
@@ -399,23 +398,17 @@ func testForms(b *bubble, m *lw.Memory[*Note], own bool, without map[string]bool
 	}
 	write := func(write func(context.Context, *Note) (*Note, error), n, text string) {
 		t.Helper()
-		if _, err := write(t.Context(), newNote(n, text)); err != nil {
-			t.Fatal(err)
-		}
+		store(t, write, newNote(n, text))
 		time.Sleep(time.Second) // each has a version of its own, wherever that is made
 	}
 	write(m.Create, "d", "fourth")
 	write(m.Update, "a", "y")      // begins to be short
 	write(m.Update, "b", "longer") // ceases to be
 	write(m.Update, "d", "again")  // neither
-	if _, err := m.Delete(t.Context(), name("d"), ""); err != nil {
-		t.Fatal(err)
-	}
+	remove(t, m, "d")
 	time.Sleep(time.Minute) // a bookmark is due
 	lists("after")
-	if _, err := m.Delete(t.Context(), name("a"), ""); err != nil {
-		t.Fatal(err)
-	}
+	remove(t, m, "a")
 	time.Sleep(time.Minute) // and the end
 	lists("late")
 	for _, f := range forms {
@@ -524,7 +517,7 @@ func number(t *testing.T, version string) uint64 {
 func (b *bubble) raw(accept string, client *http.Client) {
 	src := serve.Raw("http://server"+notesPath, client)
 	src.Accept = accept
-	inf := lw.NewInformer[*serve.Object](src, &lw.Options{Logger: slog.New(slog.DiscardHandler)})
+	inf := lw.NewInformer[*serve.Object](src, &lw.Options{Logger: quiet})
 	go func() { _ = inf.Run(b.ctx) }()
 	b.serve(func(ctx context.Context) error {
 		return serve.Serve(ctx, b.h, inf, serve.Resource[*serve.Object]{Group: "example.io", Name: "notes", Kind: "Note"})
@@ -533,7 +526,7 @@ func (b *bubble) raw(accept string, client *http.Client) {
 
 // beside runs another Handler than that of b, and returns a bubble of it.
 func (b *bubble) beside(test func(r *bubble)) {
-	h := serve.New(&serve.Options{Authorize: serve.AllowAll, Logger: slog.New(slog.DiscardHandler)})
+	h := serve.New(&serve.Options{Authorize: serve.AllowAll, Logger: quiet})
 	front := apiserver.New(apiserver.Options{Wrap: func(http.Handler) http.Handler { return h }})
 	ctx, cancel := context.WithCancel(b.ctx)
 	r := &bubble{b.t, h, front.Client(), ctx}

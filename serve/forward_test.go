@@ -21,9 +21,7 @@ func TestForwardToAnOlderServer(t *testing.T) {
 	inBubble(t, serve.Options{Forward: forwarded}, func(b *bubble) {
 		m := lw.NewMemory(newWidget(name("a"), 1))
 		b.relay(m, widgets)
-		if _, err := m.Create(t.Context(), newWidget(name("b"), 1)); err != nil {
-			b.t.Fatal(err)
-		}
+		put(t, m.Create, "b", 1)
 		synctest.Wait()
 		if err := m.Rewind("2"); err != nil {
 			b.t.Fatal(err)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -47,7 +46,7 @@ func FuzzRequest(f *testing.F) {
 	}
 	asked := 0
 	h := serve.New(&serve.Options{
-		Logger: slog.New(slog.DiscardHandler),
+		Logger: quiet,
 		Authorize: func(*http.Request, serve.Attributes) error {
 			asked++
 			return nil

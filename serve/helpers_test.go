@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -36,7 +35,7 @@ func inBubble(t *testing.T, opts serve.Options, test func(b *bubble)) {
 		if opts.Authorize == nil {
 			opts.Authorize = serve.AllowAll
 		}
-		opts.Logger = slog.New(slog.DiscardHandler)
+		opts.Logger = quiet
 		h := serve.New(&opts)
 		front := apiserver.New(apiserver.Options{Wrap: func(http.Handler) http.Handler { return h }})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -71,7 +70,7 @@ func (b *bubble) memory(m *lw.Memory[*Widget], r serve.Resource[*Widget]) {
 
 // relay serves an informer of a source.
 func (b *bubble) relay(src lw.Source[*Widget], r serve.Resource[*Widget]) *lw.Informer[*Widget] {
-	inf := lw.NewInformer(src, &lw.Options{Logger: slog.New(slog.DiscardHandler)})
+	inf := lw.NewInformer(src, &lw.Options{Logger: quiet})
 	go func() { _ = inf.Run(b.ctx) }()
 	b.serve(func(ctx context.Context) error { return serve.Serve(ctx, b.h, inf, r) })
 	return inf
@@ -183,11 +182,44 @@ func (s *stream) want(t *testing.T, want ...string) {
 
 func name(n string) lw.Key { return lw.Key{Namespace: "n", Name: n} }
 
-func put(t *testing.T, write func(context.Context, *Widget) (*Widget, error), n string, size int) *Widget {
+// A writing is a method of a Memory that writes an object.
+type writing[T lw.Object] = func(context.Context, T) (T, error)
+
+// store writes an object, or ends the test.
+func store[T lw.Object](t *testing.T, write writing[T], obj T) T {
 	t.Helper()
-	w, err := write(t.Context(), newWidget(name(n), size))
+	obj, err := write(t.Context(), obj)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return obj
+}
+
+func put(t *testing.T, write writing[*Widget], n string, size int) *Widget {
+	t.Helper()
+	return store(t, write, newWidget(name(n), size))
+}
+
+// resize stores w, which is not there yet, with n sizes, one after the other.
+func resize(t *testing.T, m *lw.Memory[*Widget], w *Widget, n int) {
+	t.Helper()
+	write := m.Create
+	for w.Size = range n {
+		store(t, write, w)
+		write = m.Update
+	}
+}
+
+// longWidget is a Widget that is so many bytes long.
+func longWidget(n string, size, bytes int) *Widget {
+	w := newWidget(name(n), size)
+	w.Labels["long"] = strings.Repeat("x", bytes)
 	return w
+}
+
+func remove[T lw.Object](t *testing.T, m *lw.Memory[T], n string) {
+	t.Helper()
+	if _, err := m.Delete(t.Context(), name(n), ""); err != nil {
+		t.Fatal(err)
+	}
 }

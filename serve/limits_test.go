@@ -53,9 +53,7 @@ func TestLimitsAfterEachEnd(t *testing.T) {
 			w.want(b.t, "ERROR 500", "END")
 			bad("", 500)(b, m)
 			bad("?watch=1", 200)(b, m)
-			if _, err := m.Delete(t.Context(), name("odd"), ""); err != nil {
-				b.t.Fatal(err)
-			}
+			remove(t, m, "odd")
 		}
 	}
 	for what, end := range map[string]func(*bubble, *lw.Memory[*Widget]){
@@ -92,9 +90,7 @@ func TestLimitsAfterEachEnd(t *testing.T) {
 			}
 			close(hold)
 			synctest.Wait()
-			if _, err := m.Delete(t.Context(), name("odd"), ""); err != nil {
-				b.t.Fatal(err)
-			}
+			remove(t, m, "odd")
 		},
 	} {
 		t.Run(what, func(t *testing.T) {

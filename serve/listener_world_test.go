@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -59,7 +58,7 @@ func newListenerWorld(t *rapid.T, secure, relays bool) *listenerWorld {
 	case 2:
 		limits.Watches, w.limited = 3, true
 	}
-	opts := serve.Options{Authorize: serve.AllowAll, Logger: slog.New(slog.DiscardHandler), Limits: limits}
+	opts := serve.Options{Authorize: serve.AllowAll, Logger: quiet, Limits: limits}
 	if rapid.Bool().Draw(t, "many bookmarks") {
 		opts.BookmarkEvery = time.Millisecond
 	}
@@ -70,7 +69,7 @@ func newListenerWorld(t *rapid.T, secure, relays bool) *listenerWorld {
 		w.valve = newValve(w.m)
 		r.Fresh = serve.FreshHere
 		inf := lw.NewInformer[*Widget](w.valve, &lw.Options{
-			Logger: slog.New(slog.DiscardHandler), Backoff: func(int) time.Duration { return time.Millisecond },
+			Logger: quiet, Backoff: func(int) time.Duration { return time.Millisecond },
 		})
 		go func() {
 			running, stop := context.WithCancel(context.Background())
@@ -92,14 +91,9 @@ func newListenerWorld(t *rapid.T, secure, relays bool) *listenerWorld {
 	})
 	// Smaller than what a loopback interface sends at once they would be slow, not small.
 	buffer := rapid.SampledFrom([]int{128 << 10, 1 << 20}).Draw(t, "socket buffer")
-	w.srv = unstarted(w.h, func(l net.Listener) net.Listener {
+	w.srv = listening("", secure, func(l net.Listener) net.Listener {
 		return serve.Listener(&countingListener{l, &w.conns, buffer})
-	})
-	if secure {
-		w.srv.StartTLS()
-	} else {
-		w.srv.Start()
-	}
+	}).start(w.h)
 	return w
 }
 

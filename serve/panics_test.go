@@ -51,9 +51,7 @@ func TestFieldsPanic(t *testing.T) {
 		healthy, sick := b.watch("fieldSelector=metadata.namespace=a&resourceVersion="+m.ResourceVersion()), b.watch("resourceVersion="+m.ResourceVersion())
 		b.watch("resourceVersion=0").want(t, "ADDED a 2", "ERROR 500", "END")
 		for _, s := range []*Widget{at("a", 2), at("a", 4)} {
-			if _, err := m.Update(t.Context(), s); err != nil {
-				t.Fatal(err)
-			}
+			store(t, m.Update, s)
 		}
 		// Now it is sick, then it was.
 		healthy.want(t, "ERROR 500", "END")

@@ -2,12 +2,10 @@ package serve_test
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"runtime"
 	"strings"
 	"sync"
@@ -68,23 +66,14 @@ func (l *watchedListener) Accept() (net.Conn, error) {
 }
 
 // startWatched runs a server whose connections tell what is done to them.
-func startWatched(t *testing.T, secure bool, opts serve.Options) (*lw.Memory[*Widget], *serve.Handler, running, *watchedListener) {
+func startWatched(t *testing.T, secure bool, opts serve.Options) (*lw.Memory[*Widget], running, *watchedListener) {
 	l := &watchedListener{freed: make(chan struct{}, 100)}
 	m := lw.NewMemory[*Widget]()
-	var h *serve.Handler
-	run := start(t, transport{"", func(h http.Handler) *httptest.Server {
-		srv := unstarted(h, func(under net.Listener) net.Listener { l.Listener = under; return serve.Listener(l) })
-		if secure {
-			srv.StartTLS()
-		} else {
-			srv.Start()
-		}
-		return srv
-	}}, opts, func(ctx context.Context, handler *serve.Handler) error {
-		h = handler
-		return serve.ServeMemory(ctx, h, m, widgets)
-	})
-	return m, h, run, l
+	run := handleMemory(t, opts, m, widgets).on(t, listening("", secure, func(under net.Listener) net.Listener {
+		l.Listener = under
+		return serve.Listener(l)
+	}))
+	return m, run, l
 }
 
 // answerOf reads the head of the answer to a watch.
@@ -109,7 +98,7 @@ func line(t *testing.T, r *bufio.Reader, want string) {
 func TestQuietWatches(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		t.Run(fmt.Sprintf("TLS %t", secure), func(t *testing.T) {
-			m, h, run, l := startWatched(t, secure, serve.Options{})
+			m, run, l := startWatched(t, secure, serve.Options{})
 			defer run.stop()
 			conns := make([]net.Conn, 4)
 			bodies := make([]*bufio.Reader, len(conns))
@@ -138,7 +127,7 @@ func TestQuietWatches(t *testing.T) {
 			for _, c := range conns {
 				_ = c.Close()
 			}
-			rig.Met(t, patience, "no watch is counted", func() bool { return h.Status()[0].Watches == 0 })
+			rig.Met(t, patience, "no watch is counted", func() bool { return run.h.Status()[0].Watches == 0 })
 			for range conns {
 				for late, free := time.Now().Add(patience), false; !free; {
 					runtime.GC()
@@ -159,7 +148,7 @@ func TestQuietWatches(t *testing.T) {
 // Of watches that one goroutine writes to, each has its own time: bookmarks and the end of one do not
 // wait for those of another.
 func TestEachHasItsTime(t *testing.T) {
-	_, _, run, _ := startWatched(t, false, serve.Options{BookmarkEvery: 20 * time.Millisecond, Limits: serve.Limits{WatchTimeout: 50 * time.Millisecond}})
+	_, run, _ := startWatched(t, false, serve.Options{BookmarkEvery: 20 * time.Millisecond, Limits: serve.Limits{WatchTimeout: 50 * time.Millisecond}})
 	defer run.stop()
 	open := func(query string) *bufio.Reader {
 		c := dial(t, run.srv, "resourceVersion=0&"+query)

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -55,13 +54,13 @@ const (
 // behind runs a relay of the Handler of b that passes protobuf on as it comes, and returns a bubble
 // of it. Its clients go through it to what b serves.
 func (b *bubble) behind(test func(r *bubble)) {
-	h := serve.New(&serve.Options{Authorize: serve.AllowAll, Logger: slog.New(slog.DiscardHandler)})
+	h := serve.New(&serve.Options{Authorize: serve.AllowAll, Logger: quiet})
 	front := apiserver.New(apiserver.Options{Wrap: func(http.Handler) http.Handler { return h }})
 	ctx, cancel := context.WithCancel(b.ctx)
 	r := &bubble{b.t, h, front.Client(), ctx}
 	src := serve.Raw("http://server"+notesPath, b.client)
 	src.Accept = proto
-	inf := lw.NewInformer[*serve.Object](src, &lw.Options{Logger: slog.New(slog.DiscardHandler)})
+	inf := lw.NewInformer[*serve.Object](src, &lw.Options{Logger: quiet})
 	go func() { _ = inf.Run(ctx) }()
 	r.serve(func(ctx context.Context) error {
 		return serve.Serve(ctx, h, inf, serve.Resource[*serve.Object]{Group: "example.io", Name: "notes", Kind: "Note"})
@@ -174,16 +173,12 @@ func TestProtobufPassesThrough(t *testing.T) {
 			selected := r.protoWatch("resourceVersion=0&labelSelector=short%3Dtrue")
 			write := func(write func(context.Context, *Note) (*Note, error), n, text string) {
 				t.Helper()
-				if _, err := write(t.Context(), newNote(n, text)); err != nil {
-					t.Fatal(err)
-				}
+				store(t, write, newNote(n, text))
 			}
 			write(m.Create, "b", "x")
 			write(m.Update, "a", "y")
 			write(m.Update, "b", strings.Repeat("long ", 1000))
-			if _, err := m.Delete(t.Context(), name("a"), ""); err != nil {
-				t.Fatal(err)
-			}
+			remove(t, m, "a")
 			want := []string{"ADDED a 2 first", "ADDED b 3 x", "MODIFIED a 4 y", "MODIFIED b 5 long ", "DELETED a 6 y"}
 			sent := near()
 			if diff := cmp.Diff(want, tellNotes(sent)); diff != "" {
@@ -248,9 +243,7 @@ func TestProtobufComesLate(t *testing.T) {
 				code, body = r.do("GET", notesPath+"?watch=1&resourceVersion=0&timeoutSeconds=30", "", "Accept", "application/json")
 			}()
 			synctest.Wait()
-			if _, err := m.Create(t.Context(), newNote("a", "text")); err != nil {
-				t.Fatal(err)
-			}
+			store(t, m.Create, newNote("a", "text"))
 			time.Sleep(time.Second)
 			synctest.Wait()
 			var ev metav1.WatchEvent

@@ -257,9 +257,7 @@ func TestStatus(t *testing.T) {
 		w := b.watch("resourceVersion=3")
 		other := b.watch("resourceVersion=0")
 		put(t, m.Update, "a", 5)
-		if _, err := m.Delete(t.Context(), name("b"), ""); err != nil {
-			t.Fatal(err)
-		}
+		remove(t, m, "b")
 		w.want(t, "MODIFIED a 4", "DELETED b 5")
 		other.want(t, "ADDED a 2", "ADDED b 3", "MODIFIED a 4", "DELETED b 5")
 		b.do("GET", path, "")

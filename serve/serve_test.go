@@ -1,6 +1,7 @@
 package serve_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -55,24 +56,24 @@ type transport struct {
 	start func(h http.Handler) *httptest.Server
 }
 
-func unstarted(h http.Handler, wrap func(net.Listener) net.Listener) *httptest.Server {
-	srv := httptest.NewUnstartedServer(h)
-	srv.Listener = wrap(srv.Listener)
-	return srv
+// listening is a transport whose servers accept at what wrap returns.
+func listening(name string, secure bool, wrap func(net.Listener) net.Listener) transport {
+	return transport{name, func(h http.Handler) *httptest.Server {
+		srv := httptest.NewUnstartedServer(h)
+		srv.Listener = wrap(srv.Listener)
+		if secure {
+			srv.StartTLS()
+		} else {
+			srv.Start()
+		}
+		return srv
+	}}
 }
 
 var transports = []transport{
 	{"net/http", httptest.NewServer},
-	{"direct", func(h http.Handler) *httptest.Server {
-		srv := unstarted(h, serve.Listener)
-		srv.Start()
-		return srv
-	}},
-	{"direct TLS", func(h http.Handler) *httptest.Server {
-		srv := unstarted(h, serve.Listener)
-		srv.StartTLS()
-		return srv
-	}},
+	listening("direct", false, serve.Listener),
+	listening("direct TLS", true, serve.Listener),
 	{"HTTP2", func(h http.Handler) *httptest.Server {
 		srv := httptest.NewUnstartedServer(h)
 		srv.EnableHTTP2 = true
@@ -103,54 +104,82 @@ type chain struct {
 
 const path = "/apis/example.io/v1/widgets"
 
-// running is a Handler with a server.
-type running struct {
-	srv  *httptest.Server
-	stop func()
+var quiet = slog.New(slog.DiscardHandler)
+
+// A serving is a Handler that serves something.
+type serving struct {
+	h     *serve.Handler
+	end   context.CancelFunc // of Serve
+	ended chan error         // gets what Serve has returned, and is closed then
 }
 
-// start runs a server of what serve serves.
-func start(t testing.TB, tr transport, opts serve.Options, serveOn func(ctx context.Context, h *serve.Handler) error) running {
+// handle runs a Handler of what serveOn serves until the end of the test, and returns when that has
+// synced.
+func handle(t testing.TB, opts serve.Options, serveOn func(ctx context.Context, h *serve.Handler) error) serving {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	opts.Logger = slog.New(slog.DiscardHandler)
+	opts.Logger = cmp.Or(opts.Logger, quiet)
 	if opts.Authorize == nil {
 		opts.Authorize = serve.AllowAll
 	}
-	h := serve.New(&opts)
-	ended := make(chan error, 1)
-	go func() { ended <- serveOn(ctx, h) }()
-	for len(h.Status()) == 0 {
+	s := serving{serve.New(&opts), cancel, make(chan error, 1)}
+	go func() {
+		defer close(s.ended)
+		s.ended <- serveOn(ctx, s.h)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		for range s.ended { // until it has ended
+		}
+	})
+	for len(s.h.Status()) == 0 {
 		select {
-		case err := <-ended:
+		case err := <-s.ended:
 			t.Fatal(err)
 		default:
 			runtime.Gosched()
 		}
 	}
-	if err := h.WaitForSync(ctx); err != nil {
+	if err := s.h.WaitForSync(ctx); err != nil {
 		t.Fatal(err)
 	}
-	srv := tr.start(h)
-	return running{srv, func() {
-		cancel()
+	return s
+}
+
+// handleMemory runs a Handler of a Memory.
+func handleMemory(t testing.TB, opts serve.Options, m *lw.Memory[*Widget], r serve.Resource[*Widget]) serving {
+	t.Helper()
+	return handle(t, opts, func(ctx context.Context, h *serve.Handler) error { return serve.ServeMemory(ctx, h, m, r) })
+}
+
+// running is a Handler with a server.
+type running struct {
+	serving
+	srv  *httptest.Server
+	stop func()
+}
+
+// on starts a server of what is served.
+func (s serving) on(t testing.TB, tr transport) running {
+	srv := tr.start(s.h)
+	return running{s, srv, func() {
+		s.end()
 		srv.CloseClientConnections()
 		srv.Close()
-		if err := <-ended; !errors.Is(err, context.Canceled) && !errors.Is(err, lw.ErrStopped) {
+		if err := <-s.ended; !errors.Is(err, context.Canceled) && !errors.Is(err, lw.ErrStopped) {
 			t.Errorf("Serve ended with %v", err)
 		}
 	}}
 }
 
 func startMemory(t testing.TB, tr transport, m *lw.Memory[*Widget]) running {
-	return start(t, tr, serve.Options{}, func(ctx context.Context, h *serve.Handler) error {
-		return serve.ServeMemory(ctx, h, m, widgets)
-	})
+	return handleMemory(t, serve.Options{}, m, widgets).on(t, tr)
 }
 
 // relay runs a relay of a server.
 func relay[T lw.Object](t testing.TB, tr transport, src lw.Source[T], r serve.Resource[T]) running {
-	return start(t, tr, serve.Options{}, func(ctx context.Context, h *serve.Handler) error {
-		inf := lw.NewInformer(src, &lw.Options{Logger: slog.New(slog.DiscardHandler)})
+	return handle(t, serve.Options{}, func(ctx context.Context, h *serve.Handler) error {
+		inf := lw.NewInformer(src, &lw.Options{Logger: quiet})
 		ctx, cancel := context.WithCancel(ctx)
 		ran := make(chan error, 1)
 		go func() { ran <- inf.Run(ctx) }()
@@ -158,7 +187,7 @@ func relay[T lw.Object](t testing.TB, tr transport, src lw.Source[T], r serve.Re
 		cancel()
 		<-ran
 		return err
-	})
+	}).on(t, tr)
 }
 
 func typed(r running) lw.Source[*Widget] {

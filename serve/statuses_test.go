@@ -173,9 +173,7 @@ func TestPages(t *testing.T) {
 		m := lw.NewMemory[*Widget]()
 		for i, key := range []string{"a/x", "n/a", "n/b", "n/c", "n-1/a", "n0/a", "o/b"} {
 			namespace, n, _ := strings.Cut(key, "/")
-			if _, err := m.Create(t.Context(), newWidget(lw.Key{Namespace: namespace, Name: n}, i)); err != nil {
-				t.Fatal(err)
-			}
+			store(t, m.Create, newWidget(lw.Key{Namespace: namespace, Name: n}, i))
 		}
 		b.memory(m, widgets)
 		in := strings.TrimSuffix(oneWidget, "/a")

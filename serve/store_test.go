@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -191,9 +190,7 @@ func TestDeleteCollection(t *testing.T) {
 			if i == 1 {
 				p.Finalizers = []string{"example.io/stay"}
 			}
-			if _, err := m.Create(t.Context(), p); err != nil {
-				t.Fatal(err)
-			}
+			store(t, m.Create, p)
 		}
 		left := func() (all []string) {
 			for p := range m.All() {
@@ -338,7 +335,7 @@ func FuzzWrite(f *testing.F) {
 	} {
 		f.Add(seed.method, seed.format, seed.path, seed.body)
 	}
-	h := serve.New(&serve.Options{Authorize: serve.AllowAll, Logger: slog.New(slog.DiscardHandler)})
+	h := serve.New(&serve.Options{Authorize: serve.AllowAll, Logger: quiet})
 	m := lw.NewMemory[*part]()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

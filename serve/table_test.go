@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -48,7 +47,7 @@ func TestTableIsStreamed(t *testing.T) {
 				for n := range objects {
 					all = append(all, newWidget(name(numbered(n)), n))
 				}
-				h := serve.New(&serve.Options{Authorize: serve.AllowAll, Logger: slog.New(slog.DiscardHandler)})
+				h := serve.New(&serve.Options{Authorize: serve.AllowAll, Logger: quiet})
 				ctx, cancel := context.WithCancel(t.Context())
 				defer func() { cancel(); synctest.Wait() }()
 				go func() { _ = serve.ServeMemory(ctx, h, lw.NewMemory(all...), r) }()

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -40,7 +39,7 @@ func (w *together) Header() http.Header {
 func TestCompressedAtOnce(t *testing.T) {
 	m := lw.NewMemory[*Widget]()
 	random := rand.New(rand.NewPCG(1, 2))
-	h := serve.New(&serve.Options{Authorize: serve.AllowAll, Logger: slog.New(slog.DiscardHandler)})
+	h := serve.New(&serve.Options{Authorize: serve.AllowAll, Logger: quiet})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	var long [3]string
@@ -57,9 +56,7 @@ func TestCompressedAtOnce(t *testing.T) {
 	for n := range 6 {
 		w := newWidget(lw.Key{Namespace: string(rune('a' + n/3)), Name: strconv.Itoa(n)}, n)
 		w.Labels["long"] = long[n%3]
-		if _, err := m.Create(t.Context(), w); err != nil {
-			t.Fatal(err)
-		}
+		store(t, m.Create, w)
 	}
 	do := func(w http.ResponseWriter, query, accept, encoding string) {
 		r := httptest.NewRequest("GET", query, nil)

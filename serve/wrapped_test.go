@@ -3,7 +3,6 @@ package serve_test
 import (
 	"bufio"
 	"compress/gzip"
-	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -14,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/rig"
@@ -125,67 +125,51 @@ func (l *meteredListener) Accept() (net.Conn, error) {
 // told of everything, also when they read late, and end when their time is over, when their clients go,
 // and when the Handler is closed.
 func TestWrappedListener(t *testing.T) {
+	t.Parallel()
 	for _, secure := range []bool{false, true} {
-		l := &meteredListener{}
-		tr := transport{"wrapped", func(h http.Handler) *httptest.Server {
-			srv := unstarted(h, func(inner net.Listener) net.Listener {
+		t.Run(fmt.Sprintf("TLS %t", secure), func(t *testing.T) {
+			t.Parallel()
+			l := &meteredListener{}
+			tr := listening("wrapped", secure, func(inner net.Listener) net.Listener {
 				l.Listener = serve.Listener(inner)
 				return l
 			})
-			if secure {
-				srv.StartTLS()
-			} else {
-				srv.Start()
+			m := lw.NewMemory(newWidget(name("first"), 1))
+			run := startMemory(t, tr, m)
+			h := run.h
+			reads, late, gone := dial(t, run.srv, "resourceVersion=0"), dial(t, run.srv, "resourceVersion=0"), dial(t, run.srv, "resourceVersion=0")
+			timed := dial(t, run.srv, "resourceVersion=0&timeoutSeconds=1")
+			rig.Met(t, patience, "four do not watch", func() bool { return h.Status()[0].Watches == 4 })
+			var all sync.WaitGroup
+			all.Go(func() {
+				if n, last, err := count(reads, 301, func(int) {}); n != 301 || err != nil {
+					t.Errorf("%d events, %v: %.200s", n, err, last)
+				}
+			})
+			resize(t, m, longWidget("a", 0, 20_000), 300)
+			all.Wait()
+			_ = gone.Close()
+			if n, _, err := count(timed, 1000, func(int) {}); err != io.EOF || n == 0 {
+				t.Errorf("a watch of a second has ended with %v after %d events", err, n)
 			}
-			return srv
-		}}
-		m := lw.NewMemory(newWidget(name("first"), 1))
-		var h *serve.Handler
-		run := start(t, tr, serve.Options{}, func(ctx context.Context, handler *serve.Handler) error {
-			h = handler
-			return serve.ServeMemory(ctx, handler, m, widgets)
+			if n, last, err := count(late, 301, func(int) {}); n != 301 || err != nil {
+				t.Errorf("a client that reads late: %d events, %v: %.200s", n, err, last)
+			}
+			rig.Met(t, patience, "two do not watch", func() bool { return h.Status()[0].Watches == 2 })
+			if err := h.Close(); err != nil {
+				t.Error(err)
+			}
+			if n := l.written.Load(); n < 2*300*20_000 {
+				t.Errorf("%d bytes were counted", n)
+			}
+			if n := l.closed.Load(); n != 4 {
+				t.Errorf("%d of 4 connections were closed", n)
+			}
+			for _, c := range []net.Conn{reads, late, timed} {
+				_ = c.Close()
+			}
+			run.srv.Close()
 		})
-		reads, late, gone := dial(t, run.srv, "resourceVersion=0"), dial(t, run.srv, "resourceVersion=0"), dial(t, run.srv, "resourceVersion=0")
-		timed := dial(t, run.srv, "resourceVersion=0&timeoutSeconds=1")
-		rig.Met(t, patience, "four do not watch", func() bool { return h.Status()[0].Watches == 4 })
-		var all sync.WaitGroup
-		all.Go(func() {
-			if n, last, err := count(reads, 301, func(int) {}); n != 301 || err != nil {
-				t.Errorf("%d events, %v: %.200s", n, err, last)
-			}
-		})
-		w := newWidget(name("a"), 0)
-		w.Labels["long"] = strings.Repeat("x", 20_000)
-		write := m.Create
-		for n := range 300 {
-			w.Size = n
-			if _, err := write(t.Context(), w); err != nil {
-				t.Fatal(err)
-			}
-			write = m.Update
-		}
-		all.Wait()
-		_ = gone.Close()
-		if n, _, err := count(timed, 1000, func(int) {}); err != io.EOF || n == 0 {
-			t.Errorf("a watch of a second has ended with %v after %d events", err, n)
-		}
-		if n, last, err := count(late, 301, func(int) {}); n != 301 || err != nil {
-			t.Errorf("a client that reads late: %d events, %v: %.200s", n, err, last)
-		}
-		rig.Met(t, patience, "two do not watch", func() bool { return h.Status()[0].Watches == 2 })
-		if err := h.Close(); err != nil {
-			t.Error(err)
-		}
-		if n := l.written.Load(); n < 2*300*20_000 {
-			t.Errorf("%d bytes were counted", n)
-		}
-		if n := l.closed.Load(); n != 4 {
-			t.Errorf("%d of 4 connections were closed", n)
-		}
-		for _, c := range []net.Conn{reads, late, timed} {
-			_ = c.Close()
-		}
-		run.srv.Close()
 	}
 }
 
@@ -237,13 +221,10 @@ func TestCompressingMiddleware(t *testing.T) {
 // the program.
 func TestWithoutFlush(t *testing.T) {
 	log := make(records, 100)
-	h := serve.New(&serve.Options{Authorize: serve.AllowAll, Logger: slog.New(slog.NewTextHandler(log, nil))})
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
 	m := lw.NewMemory(newWidget(name("a"), 1))
 	put(t, m.Update, "a", 3)
-	go func() { _ = serve.ServeMemory(ctx, h, m, widgets) }()
-	rig.Met(t, patience, "it is not synced", func() bool { return len(h.Status()) > 0 && h.Status()[0].Synced })
+	opts := serve.Options{Logger: slog.New(slog.NewTextHandler(log, nil)), Limits: serve.Limits{WatchTimeout: 50 * time.Millisecond}}
+	h := handleMemory(t, opts, m, widgets).h
 	for range 2 {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(struct{ http.ResponseWriter }{w}, httptest.NewRequest("GET", path+"?watch=1&resourceVersion=0", nil))
@@ -270,7 +251,7 @@ func TestWithoutFlush(t *testing.T) {
 	}
 	// One that leads to a writer with Flush is fine.
 	w := httptest.NewRecorder()
-	h.ServeHTTP(unwraps{w}, httptest.NewRequest("GET", path+"?watch=1&resourceVersion=0&timeoutSeconds=1", nil))
+	h.ServeHTTP(unwraps{w}, httptest.NewRequest("GET", path+"?watch=1&resourceVersion=0", nil))
 	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "ADDED") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -71,8 +70,7 @@ func (w *slowWriter) Write(data []byte) (int, error) {
 func TestSlowClients(t *testing.T) {
 	const timeout = 7 * time.Second
 	inBubble(t, serve.Options{Limits: serve.Limits{WriteTimeout: timeout, WatchTimeout: time.Minute, Lists: 1}}, func(b *bubble) {
-		large := newWidget(name("a"), 1)
-		large.Labels["long"] = strings.Repeat("x", 300<<10)
+		large := longWidget("a", 1, 300<<10)
 		m := lw.NewMemory(large)
 		b.memory(m, widgets)
 		for _, tt := range []struct {
@@ -117,9 +115,7 @@ func TestSlowClients(t *testing.T) {
 
 // A watch over TLS that ends says that nothing was cut off.
 func TestCleanEndOverTLS(t *testing.T) {
-	run := start(t, transports[2], serve.Options{Limits: serve.Limits{WatchTimeout: 20 * time.Millisecond}}, func(ctx context.Context, h *serve.Handler) error {
-		return serve.ServeMemory(ctx, h, lw.NewMemory[*Widget](), widgets)
-	})
+	run := handleMemory(t, serve.Options{Limits: serve.Limits{WatchTimeout: 20 * time.Millisecond}}, lw.NewMemory[*Widget](), widgets).on(t, transports[2])
 	defer run.stop()
 	under, err := net.Dial("tcp", run.srv.Listener.Addr().String())
 	if err != nil {
@@ -162,7 +158,7 @@ func TestForwardOfAClientThatIsGone(t *testing.T) {
 	var forwarded atomic.Int32
 	inBubble(t, serve.Options{Forward: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { forwarded.Add(1) })}, func(b *bubble) {
 		stuck := &stuckSource{Source: lw.NewMemory(newWidget(name("a"), 1))}
-		inf := lw.NewInformer[*Widget](stuck, &lw.Options{Logger: slog.New(slog.DiscardHandler)})
+		inf := lw.NewInformer[*Widget](stuck, &lw.Options{Logger: quiet})
 		go func() { _ = inf.Run(b.ctx) }()
 		b.serve(func(ctx context.Context) error { return serve.Serve(ctx, b.h, inf, widgets) })
 		stuck.now.Store(true)
