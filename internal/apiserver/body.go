@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/go-lw/lw/internal/wire"
@@ -27,6 +28,12 @@ const (
 	pieceSize     = 32 << 10
 )
 
+// gzips are writers that no body uses. One has a megabyte of tables, more than most answers.
+var gzips = sync.Pool{New: func() any {
+	w, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // fails only for an invalid level
+	return w
+}}
+
 func newBody(w http.ResponseWriter, r *http.Request, contentType string) *body {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Cache-Control", "no-cache, private")
@@ -43,7 +50,8 @@ func (b *body) start(compress bool) {
 	if compress && b.acceptsGzip {
 		b.w.Header().Set("Content-Encoding", "gzip")
 		b.w.Header().Add("Vary", "Accept-Encoding")
-		b.gz, _ = gzip.NewWriterLevel(b.w, gzip.BestSpeed) // fails only for an invalid level
+		b.gz = gzips.Get().(*gzip.Writer)
+		b.gz.Reset(b.w)
 	}
 	b.w.WriteHeader(http.StatusOK)
 }
@@ -104,7 +112,12 @@ func (b *body) close() error {
 	if err := b.writeBuffered(); err != nil || b.gz == nil {
 		return err
 	}
-	return b.gz.Close()
+	if err := b.gz.Close(); err != nil {
+		return err
+	}
+	gzips.Put(b.gz)
+	b.gz = nil
+	return nil
 }
 
 // sleep waits for d. It returns false as soon as ctx is done.

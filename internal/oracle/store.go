@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 )
 
@@ -139,7 +140,7 @@ func (l *Log) witness(r *Result, read *Read, from point, low lowerBound, own boo
 	}
 	top := l.truth.at(read.Ret)
 	for i := from.epoch; i <= top.epoch; i++ {
-		for _, v := range l.candidates(read, i, version, from) {
+		for v := range l.candidates(read, i, version, from) {
 			if p := (point{i, v}); !p.before(from) && l.truth.reached(p, read.Ret) && l.shows(r, read, p) {
 				return p, true
 			}
@@ -149,16 +150,23 @@ func (l *Log) witness(r *Result, read *Read, from point, low lowerBound, own boo
 	return point{}, false
 }
 
-// candidates returns the versions of an epoch that the read may show: its own, or all from its
-// lower bound on. From is a bound too, and may be of a version that wrote no object.
-func (l *Log) candidates(read *Read, epoch int, version uint64, from point) []uint64 {
-	if !read.Lower {
-		return []uint64{version}
+// candidates yields the versions of an epoch that the read may show: its own, or all from its
+// lower bound on. From is a bound too, and may be of a version that wrote no object. Nearly always
+// the first is the one, so the others are not looked for before.
+func (l *Log) candidates(read *Read, epoch int, version uint64, from point) iter.Seq[uint64] {
+	return func(yield func(uint64) bool) {
+		if read.Lower && epoch == from.epoch {
+			version = max(version, from.version)
+		}
+		if !yield(version) || !read.Lower {
+			return
+		}
+		for _, v := range l.truth.changes(epoch, version, l.truth.epochs[epoch].top) {
+			if !yield(v) {
+				return
+			}
+		}
 	}
-	if epoch == from.epoch {
-		version = max(version, from.version)
-	}
-	return append([]uint64{version}, l.truth.changes(epoch, version, l.truth.epochs[epoch].top)...)
 }
 
 // shows reports whether read shows the state of p, and what the copy was told beyond that.
