@@ -26,6 +26,7 @@ import (
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/clientgo"
 	"github.com/go-lw/lw/internal/apiserver"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // openBodies is a transport that counts the answers whose bodies are open.
@@ -95,33 +96,31 @@ func TestDecoderClosesEveryAnswer(t *testing.T) {
 		}},
 	} {
 		for _, mode := range []lw.ListMode{lw.ListAuto, lw.ListPages} {
-			t.Run(name+"/"+string(mode), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					s := newCaptureServer(t)
-					if tc.fault.Do != nil {
-						s.Inject(tc.fault)
-					}
-					config := &rest.Config{}
-					client := s.client(t, config)
-					bodies := &openBodies{RoundTripper: client.Transport}
-					client.Transport = bodies
-					lister := tc.lister(typedPods(t, config, clientgo.Capture(client), noTweak))
-					inf := lw.NewInformer(clientgo.Decoder{Trust: tc.trust}.Source(lister, &corev1.Pod{}), &lw.Options{List: mode, PageSize: 2, OnError: func(error) {}})
-					ctx, cancel := context.WithCancel(t.Context())
-					done := make(chan error, 1)
-					go func() { done <- inf.Run(ctx) }()
-					time.Sleep(10 * time.Minute)
-					synctest.Wait()
-					if got := bodies.open.Load(); !inf.Status().Synced || got != 1 {
-						t.Errorf("synced %t, %d answers are open", inf.Status().Synced, got)
-					}
-					cancel()
-					<-done
-					synctest.Wait()
-					if got := bodies.open.Load(); got != 0 {
-						t.Errorf("%d answers are open after the end", got)
-					}
-				})
+			rig.Bubble(t, name+"/"+string(mode), func(t *testing.T) {
+				s := newCaptureServer(t)
+				if tc.fault.Do != nil {
+					s.Inject(tc.fault)
+				}
+				config := &rest.Config{}
+				client := s.client(t, config)
+				bodies := &openBodies{RoundTripper: client.Transport}
+				client.Transport = bodies
+				lister := tc.lister(typedPods(t, config, clientgo.Capture(client), noTweak))
+				inf := lw.NewInformer(clientgo.Decoder{Trust: tc.trust}.Source(lister, &corev1.Pod{}), &lw.Options{List: mode, PageSize: 2, OnError: func(error) {}})
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan error, 1)
+				go func() { done <- inf.Run(ctx) }()
+				time.Sleep(10 * time.Minute)
+				synctest.Wait()
+				if got := bodies.open.Load(); !inf.Status().Synced || got != 1 {
+					t.Errorf("synced %t, %d answers are open", inf.Status().Synced, got)
+				}
+				cancel()
+				<-done
+				synctest.Wait()
+				if got := bodies.open.Load(); got != 0 {
+					t.Errorf("%d answers are open after the end", got)
+				}
 			})
 		}
 	}
@@ -181,10 +180,7 @@ func TestDecoderComparesOnce(t *testing.T) {
 				t.Fatal("the source does not tell what it had")
 			}
 			var first metav1.Object
-			meta, err := src.List(t.Context(), metav1.ListOptions{}, func(obj metav1.Object, err error) error { first = obj; return err })
-			if err != nil {
-				t.Fatal(err)
-			}
+			meta := rig.Must[metav1.ListMeta](t)(src.List(t.Context(), metav1.ListOptions{}, func(obj metav1.Object, err error) error { first = obj; return err }))
 			is, errIs := had(t.Context(), lw.MetaOf(first), meta.ResourceVersion)
 			other := pod("default", "never")
 			other.UID, other.ResourceVersion = "1", meta.ResourceVersion

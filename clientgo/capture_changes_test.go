@@ -22,6 +22,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/clientgo"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // mine reports whether the pod of this name belongs to the first of two shards.
@@ -132,60 +133,56 @@ func TestDecoderOfAListerWatcherThatChanges(t *testing.T) {
 		{"not captured", func(l *cache.ListWatch) *cache.ListWatch { return l }, false, lw.ListPages, false,
 			"client-go: no request that lw can decode came through a client of Capture, with the context of the call", false, []string{"list default", "watch default"}},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newCaptureServer(t)
-				config := &rest.Config{}
-				var client *http.Client = s.client(t, config)
-				if tt.capture {
-					client = clientgo.Capture(client)
-				}
-				lister := tt.change(typedPods(t, config, client, noTweak))
-				var board lw.Board
-				inf := lw.NewInformer(clientgo.Decoder{Drop: onlyByLW, Trust: tt.trust}.Source(lister, &corev1.Pod{}), &lw.Options{
-					List: tt.mode, Board: &board, OnError: func(err error) { t.Error(err) },
-				})
-				var book bytes.Buffer
-				ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&book)))))
-				done := make(chan error, 1)
-				go func() { done <- inf.Run(ctx) }()
-				defer func() { cancel(); <-done }()
-				if err := inf.WaitForSync(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-				for _, name := range []string{"a", "b", "c", "d"} {
-					s.create(t, name, nil)
-				}
-				synctest.Wait()
-				var got []string
-				for obj := range inf.Store().All() {
-					got = append(got, obj.GetName())
-				}
-				slices.Sort(got)
-				var want []string
-				for _, name := range []string{"a", "b", "c", "d", "pod-0", "pod-1", "pod-2"} {
-					created := len(name) == 1
-					if mine(name) || !tt.sharded && (!created || tt.decoder == "lw" || tt.decoder != watches) {
-						want = append(want, name)
-					}
-				}
-				if diff := cmp.Diff(want, got); diff != "" {
-					t.Errorf("names (-want +got):\n%s", diff)
-				}
-				if got := inf.Status().Decoder; got != tt.decoder {
-					t.Errorf("decoder %q, want %q", got, tt.decoder)
-				}
-				if diff := cmp.Diff(tt.wire, s.took()); diff != "" {
-					t.Errorf("requests (-want +got):\n%s", diff)
-				}
-				records := 1
-				if tt.decoder == "lw" {
-					records = 0
-				}
-				if n := strings.Count(book.String(), "client-go decodes the objects"); n != records || strings.Count(book.String(), "\n") != n {
-					t.Errorf("%d records, want %d:\n%s", n, records, &book)
-				}
+		rig.Bubble(t, tt.name, func(t *testing.T) {
+			s := newCaptureServer(t)
+			config := &rest.Config{}
+			var client *http.Client = s.client(t, config)
+			if tt.capture {
+				client = clientgo.Capture(client)
+			}
+			lister := tt.change(typedPods(t, config, client, noTweak))
+			var board lw.Board
+			inf := lw.NewInformer(clientgo.Decoder{Drop: onlyByLW, Trust: tt.trust}.Source(lister, &corev1.Pod{}), &lw.Options{
+				List: tt.mode, Board: &board, OnError: func(err error) { t.Error(err) },
 			})
+			var book bytes.Buffer
+			ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&book)))))
+			done := make(chan error, 1)
+			go func() { done <- inf.Run(ctx) }()
+			defer func() { cancel(); <-done }()
+			rig.OK(t, inf.WaitForSync(t.Context()))
+			for _, name := range []string{"a", "b", "c", "d"} {
+				s.create(t, name, nil)
+			}
+			synctest.Wait()
+			var got []string
+			for obj := range inf.Store().All() {
+				got = append(got, obj.GetName())
+			}
+			slices.Sort(got)
+			var want []string
+			for _, name := range []string{"a", "b", "c", "d", "pod-0", "pod-1", "pod-2"} {
+				created := len(name) == 1
+				if mine(name) || !tt.sharded && (!created || tt.decoder == "lw" || tt.decoder != watches) {
+					want = append(want, name)
+				}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("names (-want +got):\n%s", diff)
+			}
+			if got := inf.Status().Decoder; got != tt.decoder {
+				t.Errorf("decoder %q, want %q", got, tt.decoder)
+			}
+			if diff := cmp.Diff(tt.wire, s.took()); diff != "" {
+				t.Errorf("requests (-want +got):\n%s", diff)
+			}
+			records := 1
+			if tt.decoder == "lw" {
+				records = 0
+			}
+			if n := strings.Count(book.String(), "client-go decodes the objects"); n != records || strings.Count(book.String(), "\n") != n {
+				t.Errorf("%d records, want %d:\n%s", n, records, &book)
+			}
 		})
 	}
 	if !mine("pod-0") && !mine("pod-1") && !mine("pod-2") || mine("pod-0") && mine("pod-1") && mine("pod-2") {

@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/go-lw/lw/internal/rig"
 )
 
 type custom struct {
@@ -90,10 +92,7 @@ func TestIsCollection(t *testing.T) {
 }
 
 func TestCollectionURL(t *testing.T) {
-	u, err := url.Parse("https://host:6443/api/v1/pods?watch=true&allowWatchBookmarks=true&labelSelector=a%3Db&resourceVersion=7&timeout=5s&timeoutSeconds=300&tenant=x&limit=500&continue=c&sendInitialEvents=true&resourceVersionMatch=NotOlderThan")
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := rig.Must[*url.URL](t)(url.Parse("https://host:6443/api/v1/pods?watch=true&allowWatchBookmarks=true&labelSelector=a%3Db&resourceVersion=7&timeout=5s&timeoutSeconds=300&tenant=x&limit=500&continue=c&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"))
 	if got, want := collectionURL(u), "https://host:6443/api/v1/pods?labelSelector=a%3Db&tenant=x"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}

@@ -27,6 +27,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/clientgo"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // Every kind of k8s.io/api comes out of a captured list and watch as it comes out of client-go's,
@@ -59,39 +60,26 @@ func TestDecoderDecodesEveryKind(t *testing.T) {
 				captured := listerOf(t, gvk, contentType, clientgo.Capture(&http.Client{Transport: server}))
 				src := clientgo.Decoder{}.Source(captured, reflect.New(typ).Interface().(runtime.Object))
 
-				want, err := lister.ListWithContext(t.Context(), metav1.ListOptions{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				wantItems, err := meta.ExtractList(want)
-				if err != nil {
-					t.Fatal(err)
-				}
+				want := rig.Must[runtime.Object](t)(lister.ListWithContext(t.Context(), metav1.ListOptions{}))
+				wantItems := rig.Must[[]runtime.Object](t)(meta.ExtractList(want))
 				var items []runtime.Object
-				if _, err := src.List(t.Context(), metav1.ListOptions{}, func(obj metav1.Object, err error) error {
+				rig.Must[metav1.ListMeta](t)(src.List(t.Context(), metav1.ListOptions{}, func(obj metav1.Object, err error) error {
 					items = append(items, obj.(runtime.Object))
 					return err
-				}); err != nil {
-					t.Fatal(err)
-				}
+				}))
 				if !reflect.DeepEqual(wantItems, items) {
 					t.Errorf("other items (-client-go +lw):\n%s", cmp.Diff(wantItems, items))
 				}
 
-				w, err := lister.WatchWithContext(t.Context(), metav1.ListOptions{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				w := rig.Must[watch.Interface](t)(lister.WatchWithContext(t.Context(), metav1.ListOptions{}))
 				var wantEvents, events []watch.Event
 				for ev := range w.ResultChan() {
 					wantEvents = append(wantEvents, ev)
 				}
-				if err := src.Watch(t.Context(), metav1.ListOptions{}, func(ev lw.WatchEvent[metav1.Object]) error {
+				rig.OK(t, src.Watch(t.Context(), metav1.ListOptions{}, func(ev lw.WatchEvent[metav1.Object]) error {
 					events = append(events, watch.Event{Type: ev.Type, Object: ev.Object.(runtime.Object)})
 					return ev.Err
-				}); err != nil {
-					t.Fatal(err)
-				}
+				}))
 				if !reflect.DeepEqual(wantEvents, events) {
 					t.Errorf("other events (-client-go +lw):\n%s", cmp.Diff(wantEvents, events))
 				}
@@ -119,10 +107,7 @@ func listerOf(t *testing.T, gvk schema.GroupVersionKind, contentType string, cli
 	if gv.Group == "" {
 		config.APIPath = "/api"
 	}
-	c, err := rest.RESTClientForConfigAndClient(config, client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := rig.Must[*rest.RESTClient](t)(rest.RESTClientForConfigAndClient(config, client))
 	return cache.NewListWatchFromClient(c, strings.ToLower(gvk.Kind)+"s", "", fields.Everything())
 }
 
@@ -148,30 +133,20 @@ func (s *oneCollection) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	encode := func(obj runtime.Object) []byte {
 		var b bytes.Buffer
-		if err := scheme.Codecs.EncoderForVersion(info.Serializer, s.gvk.GroupVersion()).Encode(obj, &b); err != nil {
-			s.t.Fatal(err)
-		}
+		rig.OK(s.t, scheme.Codecs.EncoderForVersion(info.Serializer, s.gvk.GroupVersion()).Encode(obj, &b))
 		return b.Bytes()
 	}
 	var body bytes.Buffer
 	if r.URL.Query().Get("watch") == "" {
-		list, err := scheme.Scheme.New(s.gvk.GroupVersion().WithKind(s.gvk.Kind + "List"))
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		if err := meta.SetList(list, s.objs); err != nil {
-			s.t.Fatal(err)
-		}
+		list := rig.Must[runtime.Object](s.t)(scheme.Scheme.New(s.gvk.GroupVersion().WithKind(s.gvk.Kind + "List")))
+		rig.OK(s.t, meta.SetList(list, s.objs))
 		list.(metav1.ListInterface).SetResourceVersion("200")
 		body.Write(encode(list))
 	} else {
 		for _, obj := range s.objs {
 			ev := &metav1.WatchEvent{Type: string(watch.Modified), Object: runtime.RawExtension{Raw: encode(obj)}}
 			if s.want == runtime.ContentTypeProtobuf {
-				data, err := ev.Marshal()
-				if err != nil {
-					s.t.Fatal(err)
-				}
+				data := rig.Must[[]byte](s.t)(ev.Marshal())
 				body.Write(binary.BigEndian.AppendUint32(nil, uint32(len(data))))
 				body.Write(data)
 			} else if err := json.NewEncoder(&body).Encode(ev); err != nil {

@@ -25,6 +25,7 @@ import (
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/clientgo"
 	"github.com/go-lw/lw/internal/apiserver"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // What lw cannot decode is answered by the client.
@@ -104,35 +105,31 @@ func TestDecoderLeavesToClientGo(t *testing.T) {
 			[]string{"list of /api/v1", "list default", "watch default"},
 		},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newCaptureServer(t)
-				config := &rest.Config{}
-				lister := witnessOf(tt.lister(t, config, s.client(t, config)))
-				inf := lw.NewInformer(clientgo.Decoder{Drop: onlyByLW}.Source(lister, &corev1.Pod{}), &lw.Options{
-					List: lw.ListPages, OnError: func(err error) { t.Error(err) },
-				})
-				run(t, inf)
-				if err := inf.WaitForSync(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-				s.create(t, "new", nil)
-				synctest.Wait()
-				if got := inf.Store().Len(); got != 4 {
-					t.Errorf("%d pods, want 4", got)
-				}
-				for obj := range inf.Store().All() {
-					if byLW := obj.GetGeneration() == 0; byLW != tt.byLW {
-						t.Errorf("%s is decoded by lw: %t", obj.GetName(), byLW)
-					}
-				}
-				if diff := cmp.Diff(tt.calls, lister.calls); diff != "" {
-					t.Errorf("calls (-want +got):\n%s", diff)
-				}
-				if diff := cmp.Diff(tt.wire, s.took()); diff != "" {
-					t.Errorf("requests (-want +got):\n%s", diff)
-				}
+		rig.Bubble(t, tt.name, func(t *testing.T) {
+			s := newCaptureServer(t)
+			config := &rest.Config{}
+			lister := witnessOf(tt.lister(t, config, s.client(t, config)))
+			inf := lw.NewInformer(clientgo.Decoder{Drop: onlyByLW}.Source(lister, &corev1.Pod{}), &lw.Options{
+				List: lw.ListPages, OnError: func(err error) { t.Error(err) },
 			})
+			run(t, inf)
+			rig.OK(t, inf.WaitForSync(t.Context()))
+			s.create(t, "new", nil)
+			synctest.Wait()
+			if got := inf.Store().Len(); got != 4 {
+				t.Errorf("%d pods, want 4", got)
+			}
+			for obj := range inf.Store().All() {
+				if byLW := obj.GetGeneration() == 0; byLW != tt.byLW {
+					t.Errorf("%s is decoded by lw: %t", obj.GetName(), byLW)
+				}
+			}
+			if diff := cmp.Diff(tt.calls, lister.calls); diff != "" {
+				t.Errorf("calls (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tt.wire, s.took()); diff != "" {
+				t.Errorf("requests (-want +got):\n%s", diff)
+			}
 		})
 	}
 }
@@ -142,23 +139,21 @@ func TestDecoderInSeveralGoroutines(t *testing.T) {
 	for name, capture := range map[string]func(*http.Client) *http.Client{
 		"lw decodes": clientgo.Capture, "client-go decodes": func(c *http.Client) *http.Client { return c },
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s, config := newCaptureServer(t), &rest.Config{}
-				src := clientgo.Decoder{Trust: true}.Source(typedPods(t, config, capture(s.client(t, config)), noTweak), &corev1.Pod{})
-				var all sync.WaitGroup
-				for range 4 {
-					all.Go(func() {
-						n := 0
-						_, err := src.List(t.Context(), metav1.ListOptions{}, func(_ metav1.Object, err error) error { n++; return err })
-						if err != nil || n != 3 {
-							t.Errorf("%d objects, %v", n, err)
-						}
-					})
-					all.Go(func() { lw.HintsOf(src) })
-				}
-				all.Wait()
-			})
+		rig.Bubble(t, name, func(t *testing.T) {
+			s, config := newCaptureServer(t), &rest.Config{}
+			src := clientgo.Decoder{Trust: true}.Source(typedPods(t, config, capture(s.client(t, config)), noTweak), &corev1.Pod{})
+			var all sync.WaitGroup
+			for range 4 {
+				all.Go(func() {
+					n := 0
+					_, err := src.List(t.Context(), metav1.ListOptions{}, func(_ metav1.Object, err error) error { n++; return err })
+					if err != nil || n != 3 {
+						t.Errorf("%d objects, %v", n, err)
+					}
+				})
+				all.Go(func() { lw.HintsOf(src) })
+			}
+			all.Wait()
 		})
 	}
 }
@@ -193,9 +188,7 @@ func TestDecoderOfAFakeClient(t *testing.T) {
 		if err := inf.WaitForSync(t.Context()); err != nil || time.Since(began) > 0 {
 			t.Fatal(err, time.Since(began))
 		}
-		if _, err := api.Create(t.Context(), pod("default", "b"), metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		rig.Must[*corev1.Pod](t)(api.Create(t.Context(), pod("default", "b"), metav1.CreateOptions{}))
 		synctest.Wait()
 		if got := inf.Store().Len(); got != 2 {
 			t.Errorf("%d pods, want 2", got)
@@ -257,22 +250,20 @@ func TestDecoderRedirects(t *testing.T) {
 		"refused":      {func(*http.Request, []*http.Request) error { return errors.New("no redirect") }, "no redirect", 1},
 		"not followed": {func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, "302", 1},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newCaptureServer(t)
-				s.Inject(apiserver.Fault{Times: 1, Do: apiserver.All(apiserver.Header("Location", "/elsewhere"), apiserver.Reply(http.StatusFound, "text/plain", "there"))})
-				config := &rest.Config{}
-				client := s.client(t, config)
-				client.CheckRedirect = tt.check
-				src := clientgo.Decoder{}.Source(typedPods(t, config, clientgo.Capture(client), noTweak), &corev1.Pod{})
-				_, err := src.List(t.Context(), metav1.ListOptions{}, func(metav1.Object, error) error { return nil })
-				if err == nil || !strings.Contains(err.Error(), tt.want) {
-					t.Errorf("error %v, want %s", err, tt.want)
-				}
-				if got := s.took(); len(got) != tt.wire {
-					t.Errorf("requests %v, want %d", got, tt.wire)
-				}
-			})
+		rig.Bubble(t, name, func(t *testing.T) {
+			s := newCaptureServer(t)
+			s.Inject(apiserver.Fault{Times: 1, Do: apiserver.All(apiserver.Header("Location", "/elsewhere"), apiserver.Reply(http.StatusFound, "text/plain", "there"))})
+			config := &rest.Config{}
+			client := s.client(t, config)
+			client.CheckRedirect = tt.check
+			src := clientgo.Decoder{}.Source(typedPods(t, config, clientgo.Capture(client), noTweak), &corev1.Pod{})
+			_, err := src.List(t.Context(), metav1.ListOptions{}, func(metav1.Object, error) error { return nil })
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error %v, want %s", err, tt.want)
+			}
+			if got := s.took(); len(got) != tt.wire {
+				t.Errorf("requests %v, want %d", got, tt.wire)
+			}
 		})
 	}
 }

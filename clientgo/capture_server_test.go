@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/go-lw/lw/internal/apiserver"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // captureServer is a server of pods, in JSON and in protobuf, and a log of the requests that reach
@@ -47,9 +48,7 @@ func (s *captureServer) create(t *testing.T, name string, labels map[string]stri
 	p := pod("default", name)
 	p.Labels = labels
 	p.Spec.Containers = []corev1.Container{{Name: "main", Image: "image:" + name}}
-	if _, err := s.pods.Create(p); err != nil {
-		t.Fatal(err)
-	}
+	rig.Must[apiserver.Object](t)(s.pods.Create(p))
 }
 
 // client returns a client of config whose requests are logged.
@@ -64,10 +63,7 @@ func (s *captureServer) client(t *testing.T, config *rest.Config) *http.Client {
 		s.mu.Unlock()
 		return transport.RoundTrip(r)
 	})
-	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := rig.Must[*http.Client](t)(rest.HTTPClientFor(config))
 	return client
 }
 
@@ -152,10 +148,7 @@ var podResource = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 // typedPods returns a ListerWatcher of the generated client.
 func typedPods(t *testing.T, config *rest.Config, client *http.Client, tweak func(*metav1.ListOptions)) *cache.ListWatch {
 	t.Helper()
-	c, err := kubernetes.NewForConfigAndClient(config, client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := rig.Must[*kubernetes.Clientset](t)(kubernetes.NewForConfigAndClient(config, client))
 	return cache.NewFilteredListWatchFromClient(c.CoreV1().RESTClient(), "pods", "default", tweak)
 }
 

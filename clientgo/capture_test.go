@@ -23,6 +23,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/clientgo"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // Objects of all of client-go's clients come through lw's decoder as the client itself returns
@@ -47,10 +48,7 @@ func TestDecoderOverEveryClient(t *testing.T) {
 			}, "application/vnd.kubernetes.protobuf,application/json"},
 		{"dynamic", rest.Config{}, unstructuredPod,
 			func(t *testing.T, config *rest.Config, client *http.Client) cache.ListerWatcher {
-				c, err := dynamic.NewForConfigAndClient(config, client)
-				if err != nil {
-					t.Fatal(err)
-				}
+				c := rig.Must[*dynamic.DynamicClient](t)(dynamic.NewForConfigAndClient(config, client))
 				r := c.Resource(podResource).Namespace("default")
 				return &cache.ListWatch{
 					ListWithContextFunc:  func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) { return r.List(ctx, opts) },
@@ -59,10 +57,7 @@ func TestDecoderOverEveryClient(t *testing.T) {
 			}, "application/json"},
 		{"metadata", rest.Config{}, metadataPod,
 			func(t *testing.T, config *rest.Config, client *http.Client) cache.ListerWatcher {
-				c, err := metadata.NewForConfigAndClient(config, client)
-				if err != nil {
-					t.Fatal(err)
-				}
+				c := rig.Must[metadata.Interface](t)(metadata.NewForConfigAndClient(config, client))
 				r := c.Resource(podResource).Namespace("default")
 				return &cache.ListWatch{
 					ListWithContextFunc:  func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) { return r.List(ctx, opts) },
@@ -72,35 +67,28 @@ func TestDecoderOverEveryClient(t *testing.T) {
 				"application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"},
 	} {
 		for _, mode := range []lw.ListMode{lw.ListAuto, lw.ListPages} {
-			t.Run(tt.name+"/"+string(mode), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					s := newCaptureServer(t)
-					client := s.client(t, &tt.config)
-					direct := tt.lister(t, &tt.config, client)
-					lister := witnessOf(tt.lister(t, &tt.config, clientgo.Capture(client)))
-					src := clientgo.Decoder{Drop: onlyByLW}.Source(lister, tt.example)
-					if len(lister.calls) != 0 || len(s.requests) != 0 {
-						t.Fatalf("the constructor called %v", lister.calls)
-					}
-					inf := lw.NewInformer(src, &lw.Options{List: mode, PageSize: 2, OnError: func(err error) { t.Error(err) }})
-					run(t, inf)
-					if err := inf.WaitForSync(t.Context()); err != nil {
-						t.Fatal(err)
-					}
-					synctest.Wait()
-					if r := s.requests[0]; mode == lw.ListPages && r.Header.Get("Accept") != tt.accepts {
-						t.Errorf("Accept %q, want %q", r.Header.Get("Accept"), tt.accepts)
-					}
-					s.create(t, "new", nil)
-					synctest.Wait()
-					want, err := cache.ToListerWithContext(direct).ListWithContext(t.Context(), metav1.ListOptions{})
-					if err != nil {
-						t.Fatal(err)
-					}
-					if diff := cmp.Diff(byName(t, want, tt.example), byNameOf(inf.Store().List())); diff != "" {
-						t.Errorf("other objects (-client-go +lw):\n%s", diff)
-					}
-				})
+			rig.Bubble(t, tt.name+"/"+string(mode), func(t *testing.T) {
+				s := newCaptureServer(t)
+				client := s.client(t, &tt.config)
+				direct := tt.lister(t, &tt.config, client)
+				lister := witnessOf(tt.lister(t, &tt.config, clientgo.Capture(client)))
+				src := clientgo.Decoder{Drop: onlyByLW}.Source(lister, tt.example)
+				if len(lister.calls) != 0 || len(s.requests) != 0 {
+					t.Fatalf("the constructor called %v", lister.calls)
+				}
+				inf := lw.NewInformer(src, &lw.Options{List: mode, PageSize: 2, OnError: func(err error) { t.Error(err) }})
+				run(t, inf)
+				rig.OK(t, inf.WaitForSync(t.Context()))
+				synctest.Wait()
+				if r := s.requests[0]; mode == lw.ListPages && r.Header.Get("Accept") != tt.accepts {
+					t.Errorf("Accept %q, want %q", r.Header.Get("Accept"), tt.accepts)
+				}
+				s.create(t, "new", nil)
+				synctest.Wait()
+				want := rig.Must[runtime.Object](t)(cache.ToListerWithContext(direct).ListWithContext(t.Context(), metav1.ListOptions{}))
+				if diff := cmp.Diff(byName(t, want, tt.example), byNameOf(inf.Store().List())); diff != "" {
+					t.Errorf("other objects (-client-go +lw):\n%s", diff)
+				}
 			})
 		}
 	}
@@ -110,15 +98,13 @@ func TestDecoderOverEveryClient(t *testing.T) {
 func byName(t *testing.T, list, example runtime.Object) map[string]any {
 	t.Helper()
 	out := map[string]any{}
-	if err := eachItem(list, func(obj runtime.Object) {
+	rig.OK(t, eachItem(list, func(obj runtime.Object) {
 		if m, ok := obj.(*metav1.PartialObjectMetadata); ok {
 			m.TypeMeta = example.(*metav1.PartialObjectMetadata).TypeMeta
 		}
 		obj.(metav1.Object).SetGeneration(0)
 		out[obj.(metav1.Object).GetName()] = obj
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return out
 }
 
@@ -150,9 +136,7 @@ func TestDecoderAsksWhatTheListerWatcherAsks(t *testing.T) {
 		})
 		inf := lw.NewInformer(clientgo.Decoder{}.Source(lister, &corev1.Pod{}), nil)
 		run(t, inf)
-		if err := inf.WaitForSync(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, inf.WaitForSync(t.Context()))
 		names := func() []string {
 			var names []string
 			for obj := range inf.Store().All() {

@@ -67,9 +67,7 @@ func TestFakeClientset(t *testing.T) {
 		})
 		run(t, inf)
 		began := time.Now()
-		if err := inf.WaitForSync(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, inf.WaitForSync(t.Context()))
 		if took := time.Since(began); took > 0 {
 			t.Errorf("synced after %v", took)
 		}
@@ -80,21 +78,12 @@ func TestFakeClientset(t *testing.T) {
 		told = nil
 		ctx := t.Context()
 		api := c.CoreV1().Pods("default")
-		p, err := api.Create(ctx, pod("default", "new"), metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := rig.Must[*corev1.Pod](t)(api.Create(ctx, pod("default", "new"), metav1.CreateOptions{}))
 		p.Spec.NodeName = "n1"
-		if _, err := api.Update(ctx, p, metav1.UpdateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		rig.Must[*corev1.Pod](t)(api.Update(ctx, p, metav1.UpdateOptions{}))
 		p.Spec.NodeName = "n2"
-		if _, err := api.Update(ctx, p, metav1.UpdateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		if err := api.Delete(ctx, "new", metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		rig.Must[*corev1.Pod](t)(api.Update(ctx, p, metav1.UpdateOptions{}))
+		rig.OK(t, api.Delete(ctx, "new", metav1.DeleteOptions{}))
 		synctest.Wait()
 		if want := []string{"add new", "update new", "update new", "delete new"}; !slices.Equal(want, told) {
 			t.Errorf("told %v, want %v", told, want)
@@ -117,9 +106,7 @@ func TestFakeClientsetRace(t *testing.T) {
 		}
 		inf := lw.NewInformer(src, nil)
 		run(t, inf)
-		if err := inf.WaitForSync(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, inf.WaitForSync(t.Context()))
 		synctest.Wait()
 		if _, ok := inf.Store().Get(lw.Key{Namespace: "default", Name: "b"}); !ok {
 			t.Error("what was created between list and watch is lost")
@@ -139,15 +126,11 @@ func TestFakeDynamicClient(t *testing.T) {
 		inf := lw.NewInformer(&lw.ListWatch[*unstructured.Unstructured, *unstructured.UnstructuredList]{ListFunc: api.List, WatchFunc: api.Watch}, nil)
 		run(t, inf)
 		began := time.Now()
-		if err := inf.WaitForSync(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, inf.WaitForSync(t.Context()))
 		if took := time.Since(began); took > 0 {
 			t.Errorf("synced after %v", took)
 		}
-		if _, err := api.Namespace("default").Create(t.Context(), widget, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		rig.Must[*unstructured.Unstructured](t)(api.Namespace("default").Create(t.Context(), widget, metav1.CreateOptions{}))
 		synctest.Wait()
 		if got := inf.Store().Len(); got != 1 {
 			t.Errorf("%d widgets, want 1", got)
@@ -189,10 +172,7 @@ func TestRealClientset(t *testing.T) {
 	defer server.Close()
 	config := &rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json", AcceptContentTypes: "application/json"}}
 	clientset := kubernetes.NewForConfigOrDie(config)
-	viaHTTP, err := clientgo.HTTP[*corev1.Pod](config, corev1.SchemeGroupVersion.WithResource("pods"), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	viaHTTP := rig.Must[*lw.HTTP[*corev1.Pod]](t)(clientgo.HTTP[*corev1.Pod](config, corev1.SchemeGroupVersion.WithResource("pods"), ""))
 	viaHTTP.Accept = "application/json"
 	for name, src := range map[string]lw.Source[*corev1.Pod]{"clientset": lw.FromClient(clientset.CoreV1().Pods("")), "HTTP": viaHTTP} {
 		inf := lw.NewInformer(src, nil)
@@ -241,10 +221,7 @@ func TestHTTPNeedsAResource(t *testing.T) {
 			t.Errorf("%v: %v", resource, err)
 		}
 	}
-	src, err := clientgo.HTTP[*corev1.Pod](&rest.Config{Host: "http://127.0.0.1:8001/k8s/clusters/c1"}, schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, "ns")
-	if err != nil {
-		t.Fatal(err)
-	}
+	src := rig.Must[*lw.HTTP[*corev1.Pod]](t)(clientgo.HTTP[*corev1.Pod](&rest.Config{Host: "http://127.0.0.1:8001/k8s/clusters/c1"}, schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, "ns"))
 	if src.URL != "http://127.0.0.1:8001/k8s/clusters/c1/apis/apps/v1/namespaces/ns/deployments" {
 		t.Errorf("URL %q", src.URL)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/clientgo"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // client-go's interface has a derived collection as well: handlers, indexes and a factory's listers
@@ -27,9 +28,7 @@ func TestSharedIndexInformerOfAUnion(t *testing.T) {
 		factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
 		clientgo.Use(factory, union)
 		inf := factory.Core().V1().Pods().Informer()
-		if err := inf.AddIndexers(cache.Indexers{"labels": byLabels}); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, inf.AddIndexers(cache.Indexers{"labels": byLabels}))
 		var got calls
 		mustAdd(t, inf, &got)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -41,16 +40,10 @@ func TestSharedIndexInformerOfAUnion(t *testing.T) {
 		for _, run := range []func(context.Context) error{first.Run, second.Run, graph.Run} {
 			go func() { _ = run(ctx) }()
 		}
-		if err := factory.WaitForCacheSyncWithContext(ctx).AsError(); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, factory.WaitForCacheSyncWithContext(ctx).AsError())
 		got.want(t, "the first content", "add a initial", "add b initial")
-		if _, err := one.Update(t.Context(), labelled("a", "x")); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := two.Delete(t.Context(), lw.Key{Namespace: "other", Name: "b"}, ""); err != nil {
-			t.Fatal(err)
-		}
+		rig.Must[*corev1.Pod](t)(one.Update(t.Context(), labelled("a", "x")))
+		rig.Must[string](t)(two.Delete(t.Context(), lw.Key{Namespace: "other", Name: "b"}, ""))
 		got.want(t, "the changes", "update a from a", "delete b")
 		if objs, err := inf.GetIndexer().ByIndex("labels", "x"); err != nil || len(objs) != 1 {
 			t.Errorf("by label: %v, %v", objs, err)

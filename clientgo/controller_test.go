@@ -23,6 +23,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/clientgo"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // controllers are the ways to get a store and a controller. client-go's is the truth.
@@ -151,28 +152,26 @@ func TestNewController(t *testing.T) {
 // the store has it. Run waits for a call that runs.
 func TestControllerSyncs(t *testing.T) {
 	for name, new := range controllers {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				work := make(chan struct{})
-				_, c := new(cache.InformerOptions{
-					ListerWatcher: newPodMemory(labelled("a")), ObjectType: &corev1.Pod{},
-					Handler: cache.ResourceEventHandlerFuncs{AddFunc: func(any) { <-work }},
-				})
-				ctx, cancel := context.WithCancel(t.Context())
-				ended := make(chan struct{})
-				go func() { defer close(ended); c.RunWithContext(ctx) }()
-				synctest.Wait()
-				if c.HasSynced() {
-					t.Error("has synced while its handler works on the list")
-				}
-				cancel()
-				synctest.Wait()
-				if isClosed(ended) {
-					t.Error("Run has returned while the handler works")
-				}
-				close(work)
-				<-ended
+		rig.Bubble(t, name, func(t *testing.T) {
+			work := make(chan struct{})
+			_, c := new(cache.InformerOptions{
+				ListerWatcher: newPodMemory(labelled("a")), ObjectType: &corev1.Pod{},
+				Handler: cache.ResourceEventHandlerFuncs{AddFunc: func(any) { <-work }},
 			})
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			go func() { defer close(ended); c.RunWithContext(ctx) }()
+			synctest.Wait()
+			if c.HasSynced() {
+				t.Error("has synced while its handler works on the list")
+			}
+			cancel()
+			synctest.Wait()
+			if isClosed(ended) {
+				t.Error("Run has returned while the handler works")
+			}
+			close(work)
+			<-ended
 		})
 	}
 	synctest.Test(t, func(t *testing.T) {
@@ -188,10 +187,7 @@ func TestControllerSyncs(t *testing.T) {
 // A controller has the metrics and the log that its options say, and leaves their indexers alone.
 func TestControllerOptions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		name, err := cache.NewInformerName("the-controllers")
-		if err != nil {
-			t.Fatal(err)
-		}
+		name := rig.Must[*cache.InformerName](t)(cache.NewInformerName("the-controllers"))
 		defer name.Release()
 		p := &provider{values: map[string]float64{}}
 		var ours, others bytes.Buffer

@@ -13,6 +13,7 @@ import (
 	fcache "k8s.io/client-go/tools/cache/testing"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // client-go's own fake of a controller's source refuses a streamed list with an error of strconv: neither the API's nor the
@@ -44,9 +45,7 @@ func TestFakeControllerSource(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- inf.Run(ctx) }()
 		begin := time.Now()
-		if err := inf.WaitForSync(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, inf.WaitForSync(t.Context()))
 		if took := time.Since(begin); took > 2*time.Second || len(errs) != 2 {
 			t.Errorf("synced after %v and %v", took, errs)
 		}

@@ -11,6 +11,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // crashes are the ways in which a program crashes with client-go, and so must with lw. Each is a
@@ -58,10 +60,7 @@ func TestCrash(t *testing.T) {
 		})
 		return
 	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := rig.Must[string](t)(os.Executable())
 	for name, tc := range crashes {
 		for _, impl := range []string{"client-go", "NewInformer"} {
 			t.Run(name+", "+impl, func(t *testing.T) {

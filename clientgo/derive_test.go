@@ -22,6 +22,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/apiserver"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // readyPod is a pod of an app on a node, with an address.
@@ -55,14 +56,10 @@ func shop(t *testing.T, refused bool, do func(t *testing.T, clientset kubernetes
 			readyPod("cart-1", "cart", "node-1"), readyPod("cart-2", "cart", "node-2"),
 			readyPod("till-1", "till", "node-1"), readyPod("till-2", "till", "node-2"),
 		} {
-			if _, err := server.Collection("pods").Create(p); err != nil {
-				t.Fatal(err)
-			}
+			rig.Must[apiserver.Object](t)(server.Collection("pods").Create(p))
 		}
 		for _, name := range []string{"cart", "till", "none"} {
-			if _, err := server.Collection("services").Create(service(name)); err != nil {
-				t.Fatal(err)
-			}
+			rig.Must[apiserver.Object](t)(server.Collection("services").Create(service(name)))
 		}
 		if refused {
 			why := apierrors.NewForbidden(schema.GroupResource{Resource: "services"}, "", errors.New("no role allows it"))
@@ -71,13 +68,10 @@ func shop(t *testing.T, refused bool, do func(t *testing.T, clientset kubernetes
 				server.Inject(apiserver.Fault{Verb: verb, Times: -1, Match: match, Do: apiserver.Fail(why)})
 			}
 		}
-		clientset, err := kubernetes.NewForConfig(&rest.Config{
+		clientset := rig.Must[*kubernetes.Clientset](t)(kubernetes.NewForConfig(&rest.Config{
 			Host: "http://apiserver", Transport: client.Transport, QPS: -1,
 			ContentConfig: rest.ContentConfig{ContentType: "application/json", AcceptContentTypes: "application/json"},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 		do(t, clientset)
 	})
 }
@@ -311,10 +305,7 @@ func TestDerivePage(t *testing.T) {
 		queue := make(keys, 10)
 		sick := readyPod("cart-3", "cart", "node-1")
 		sick.Status.Conditions[1].Status = corev1.ConditionFalse
-		got, err := example(t.Context(), patience, clientset, queue, sick)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := rig.Must[found](t)(example(t.Context(), patience, clientset, queue, sick))
 		want := found{ips: []string{"ip of cart-1", "ip of cart-2"}, pods: 3, ready: 2, full: 1, served: 2}
 		if diff := cmp.Diff(want, got, cmp.AllowUnexported(found{})); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)

@@ -17,6 +17,7 @@ import (
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/clientgo"
 	"github.com/go-lw/lw/internal/apiserver"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/lwtest"
 )
 
@@ -70,9 +71,7 @@ func TestMemoryPage(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"},
 			Spec:       corev1.PodSpec{NodeName: "n1"}, Status: corev1.PodStatus{PodIP: "10.0.0.1", Phase: corev1.PodRunning},
 		}
-		if _, err := server.Collection("pods").Create(pod); err != nil {
-			t.Fatal(err)
-		}
+		rig.Must[apiserver.Object](t)(server.Collection("pods").Create(pod))
 		const url = "http://server/api/v1/pods"
 		for _, tc := range []struct {
 			informer func() (lw.AnyInformer, func() []string)
@@ -83,9 +82,7 @@ func TestMemoryPage(t *testing.T) {
 		} {
 			inf, kept := tc.informer()
 			go inf.Run(t.Context())
-			if err := inf.WaitForSync(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			rig.OK(t, inf.WaitForSync(t.Context()))
 			if diff := cmp.Diff(tc.want, kept()); diff != "" {
 				t.Errorf("kept (-want +got):\n%s", diff)
 			}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/clientgo"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 func owned(p *corev1.Pod, apiVersion, kind, name string, controller bool) *corev1.Pod {
@@ -76,35 +77,31 @@ func TestEnqueue(t *testing.T) {
 			[]*corev1.Pod{labelled("a", "x=1"), labelled("a", "x=2"), nil}, []lw.Key{key("x1"), key("x1"), key("x2"), key("x2")},
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server := lw.NewMemory(tc.pods[0])
-				inf := lw.NewInformer(server, nil)
-				queue := make(keys, 10)
-				inf.AddHandler(tc.handler(queue))
-				run(t, inf)
-				for _, p := range tc.pods[1:] {
-					synctest.Wait()
-					var err error
-					if p == nil {
-						_, err = server.Delete(t.Context(), key("a"), "")
-					} else {
-						_, err = server.Update(t.Context(), p)
-					}
-					if err != nil {
-						t.Fatal(err)
-					}
-				}
+		rig.Bubble(t, name, func(t *testing.T) {
+			server := lw.NewMemory(tc.pods[0])
+			inf := lw.NewInformer(server, nil)
+			queue := make(keys, 10)
+			inf.AddHandler(tc.handler(queue))
+			run(t, inf)
+			for _, p := range tc.pods[1:] {
 				synctest.Wait()
-				close(queue)
-				if diff := cmp.Diff(tc.want, slices.Collect(func(yield func(lw.Key) bool) {
-					for k := range queue {
-						yield(k)
-					}
-				})); diff != "" {
-					t.Errorf("keys (-want +got):\n%s", diff)
+				var err error
+				if p == nil {
+					_, err = server.Delete(t.Context(), key("a"), "")
+				} else {
+					_, err = server.Update(t.Context(), p)
 				}
-			})
+				rig.OK(t, err)
+			}
+			synctest.Wait()
+			close(queue)
+			if diff := cmp.Diff(tc.want, slices.Collect(func(yield func(lw.Key) bool) {
+				for k := range queue {
+					yield(k)
+				}
+			})); diff != "" {
+				t.Errorf("keys (-want +got):\n%s", diff)
+			}
 		})
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/clientgo"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // Everybody who asks a generated factory gets the informer that it was given: informers, typed
@@ -33,9 +34,7 @@ func TestUse(t *testing.T) {
 		services := factory.Core().V1().Services().Lister()
 		ctx, cancel := context.WithCancel(t.Context())
 		factory.StartWithContext(ctx)
-		if err := factory.WaitForCacheSyncWithContext(ctx).AsError(); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, factory.WaitForCacheSyncWithContext(ctx).AsError())
 		got.want(t, "the first list", "add a initial")
 		list, err := factory.Core().V1().Pods().Lister().Pods("ns").List(labels.Everything())
 		if err != nil || len(list) != 1 || list[0].Name != "a" {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/klog/v2/textlogger"
 
 	"github.com/go-lw/lw/clientgo"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // A handler is told of the first list, of each change and of what a relist shows, and a late one of
@@ -137,12 +138,9 @@ func TestHandlerPanics(t *testing.T) {
 			when = append(when, time.Since(began))
 			panic("no " + fmt.Sprint(len(when)))
 		}
-		reg, err := inf.AddEventHandlerWithOptions(cache.ResourceEventHandlerFuncs{
+		reg := rig.Must[cache.ResourceEventHandlerRegistration](t)(inf.AddEventHandlerWithOptions(cache.ResourceEventHandlerFuncs{
 			AddFunc: crash, UpdateFunc: func(_, obj any) { crash(obj) }, DeleteFunc: crash,
-		}, cache.HandlerOptions{Logger: &logger})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}, cache.HandlerOptions{Logger: &logger}))
 		mustAdd(t, inf, &others)
 		stop := runInformer(t, inf)
 		synctest.Wait()
@@ -192,29 +190,25 @@ func TestRemoveEventHandlerAfterAPanic(t *testing.T) {
 		"update": func(t *testing.T, server *podMemory) { server.update(t, labelled("a", "v=2")) },
 		"delete": func(t *testing.T, server *podMemory) { server.delete(t, "a") },
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server := newPodMemory(labelled("a"))
-				inf := clientgo.NewInformer(server, &corev1.Pod{}, 0, nil)
-				var got calls
-				crash := func(any) { got.note("call"); panic("of the handler") }
-				reg := mustAdd(t, inf, cache.ResourceEventHandlerFuncs{AddFunc: crash, UpdateFunc: func(_, obj any) { crash(obj) }, DeleteFunc: crash})
-				runInformer(t, inf)
-				synctest.Wait()
-				next(t, server)
-				synctest.Wait()
-				time.Sleep(500 * time.Millisecond)
-				removed := time.Now()
-				if err := inf.RemoveEventHandler(reg); err != nil {
-					t.Fatal(err)
-				}
-				<-reg.(interface{ ShutdownChan() <-chan struct{} }).ShutdownChan()
-				if took := time.Since(removed); took > 0 {
-					t.Errorf("the pause goes on for %v", took)
-				}
-				time.Sleep(time.Minute)
-				got.want(t, "calls", "call")
-			})
+		rig.Bubble(t, name, func(t *testing.T) {
+			server := newPodMemory(labelled("a"))
+			inf := clientgo.NewInformer(server, &corev1.Pod{}, 0, nil)
+			var got calls
+			crash := func(any) { got.note("call"); panic("of the handler") }
+			reg := mustAdd(t, inf, cache.ResourceEventHandlerFuncs{AddFunc: crash, UpdateFunc: func(_, obj any) { crash(obj) }, DeleteFunc: crash})
+			runInformer(t, inf)
+			synctest.Wait()
+			next(t, server)
+			synctest.Wait()
+			time.Sleep(500 * time.Millisecond)
+			removed := time.Now()
+			rig.OK(t, inf.RemoveEventHandler(reg))
+			<-reg.(interface{ ShutdownChan() <-chan struct{} }).ShutdownChan()
+			if took := time.Since(removed); took > 0 {
+				t.Errorf("the pause goes on for %v", took)
+			}
+			time.Sleep(time.Minute)
+			got.want(t, "calls", "call")
 		})
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/go-lw/lw/clientgo"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // byLabels indexes a pod by the keys of its labels.
@@ -295,9 +296,7 @@ func TestIndexerIsItsOwn(t *testing.T) {
 	overAll(t, func(t *testing.T, impl implementation, server *podMemory) {
 		x := impl.new(server, cache.SharedIndexInformerOptions{Indexers: cache.Indexers{"labels": byLabels}}).GetIndexer()
 		for _, name := range []string{"c", "a", "b"} {
-			if err := x.Add(labelled(name, "v=1")); err != nil {
-				t.Fatal(err)
-			}
+			rig.OK(t, x.Add(labelled(name, "v=1")))
 		}
 		if !impl.clientgo { // whose map is that of the store
 			x.GetIndexers()["mine"] = byLabels

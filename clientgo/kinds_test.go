@@ -30,6 +30,7 @@ import (
 
 	"github.com/go-lw/lw/internal/decode"
 	"github.com/go-lw/lw/internal/prune"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // Every kind of k8s.io/api, filled with random values, is decoded as apimachinery's decoders decode
@@ -61,10 +62,7 @@ func TestKinds(t *testing.T) {
 				case n == 5:
 					opts.Only = prune.Random(pick, typ, "a", "app", "cpu", "memory", "example.com/a")
 				}
-				d, err := decode.New(reflect.PointerTo(typ), opts)
-				if err != nil {
-					t.Fatal(err)
-				}
+				d := rig.Must[*decode.Decoder](t)(decode.New(reflect.PointerTo(typ), opts))
 				r := reader{Decoder: d, only: opts.Only}
 				if n >= 2 {
 					// Whatever the names are: a version may differ from the one before in all parts.
@@ -131,10 +129,7 @@ func (r *reader) fromJSON(t *testing.T, objs ...runtime.Object) {
 	t.Helper()
 	var data []byte
 	for i, obj := range objs {
-		one, err := json.Marshal(obj)
-		if err != nil {
-			t.Fatal(err)
-		}
+		one := rig.Must[[]byte](t)(json.Marshal(obj))
 		if i > 0 {
 			data[len(data)-1], one = ',', one[1:]
 		}
@@ -152,9 +147,7 @@ func (r *reader) fromProtobuf(t *testing.T, objs ...runtime.Object) {
 	var envelope runtime.Unknown
 	for _, obj := range objs {
 		var b bytes.Buffer
-		if err := protobuf.NewSerializer(scheme.Scheme, scheme.Scheme).Encode(obj, &b); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, protobuf.NewSerializer(scheme.Scheme, scheme.Scheme).Encode(obj, &b))
 		raw := envelope.Raw
 		if err := envelope.Unmarshal(b.Bytes()[4:]); err != nil { // after the magic bytes
 			t.Fatal(err)
@@ -163,14 +156,8 @@ func (r *reader) fromProtobuf(t *testing.T, objs ...runtime.Object) {
 	}
 	want := reflect.New(reflect.TypeOf(objs[0]).Elem()).Interface()
 	wantErr := want.(interface{ Unmarshal([]byte) error }).Unmarshal(envelope.Raw)
-	whole, err := envelope.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
-	event, err := (&metav1.WatchEvent{Type: "ADDED", Object: runtime.RawExtension{Raw: append([]byte("k8s\x00"), whole...)}}).Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := rig.Must[[]byte](t)(envelope.Marshal())
+	event := rig.Must[[]byte](t)((&metav1.WatchEvent{Type: "ADDED", Object: runtime.RawExtension{Raw: append([]byte("k8s\x00"), whole...)}}).Marshal())
 	r.same(t, append(binary.BigEndian.AppendUint32(nil, uint32(len(event))), event...), decode.Protobuf, want, wantErr)
 }
 
@@ -208,10 +195,7 @@ func TestMapEntriesOfTwoValues(t *testing.T) {
 		return append(binary.AppendUvarint([]byte{num<<3 | 2}, uint64(len(all))), all...)
 	}
 	marshal := func(m interface{ Marshal() ([]byte, error) }) []byte {
-		b, err := m.Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := rig.Must[[]byte](t)(m.Marshal())
 		return b
 	}
 	text, number := "text", int64(7)
@@ -238,9 +222,7 @@ func TestMapEntriesOfTwoValues(t *testing.T) {
 			raw = field(num, raw)
 		}
 		gvks, _, err := scheme.Scheme.ObjectKinds(tt.obj)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, err)
 		whole := marshal(&runtime.Unknown{TypeMeta: runtime.TypeMeta{Kind: gvks[0].Kind, APIVersion: gvks[0].GroupVersion().String()}, Raw: raw})
 		event := marshal(&metav1.WatchEvent{Type: "ADDED", Object: runtime.RawExtension{Raw: append([]byte("k8s\x00"), whole...)}})
 		wantErr := tt.obj.(interface{ Unmarshal([]byte) error }).Unmarshal(raw)
@@ -248,10 +230,7 @@ func TestMapEntriesOfTwoValues(t *testing.T) {
 			t.Errorf("%T: %v", tt.obj, wantErr)
 		}
 		for _, share := range []bool{false, true} {
-			d, err := decode.New(reflect.TypeOf(tt.obj), decode.Options{Share: share})
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := rig.Must[*decode.Decoder](t)(decode.New(reflect.TypeOf(tt.obj), decode.Options{Share: share}))
 			(&reader{Decoder: d}).same(t, append(binary.BigEndian.AppendUint32(nil, uint32(len(event))), event...), decode.Protobuf, tt.obj, wantErr)
 		}
 	}

@@ -26,6 +26,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/go-lw/lw/clientgo"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // A podFactory is what these tests need of a factory, whatever informer-gen it was made by.
@@ -263,62 +264,60 @@ func TestUseAllBeforeTheStart(t *testing.T) {
 // anybody wanted it. Its reads wait, and end with it.
 func TestUseAllWithoutAnAnswer(t *testing.T) {
 	for _, promised := range []bool{false, true} {
-		t.Run(fmt.Sprintf("promised=%t", promised), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				handleErrors(t)
-				client := fake.NewClientset()
-				client.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
-					return true, nil, apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("no"))
-				})
-				f := podFactories["generated"](client, true)
-				inf := podsOf(f)
-				ctx, cancel := context.WithCancel(t.Context())
-				defer f.Shutdown() // it reports errors until it has stopped
-				defer cancel()
-				f.Start(ctx.Done())
-				if promised && !f.WaitForCacheSync(ctx.Done())[reflect.TypeFor[*corev1.Pod]()] {
-					t.Error("the factory waits for what nobody wants")
-				}
-				for range 3 {
-					if inf.HasSynced() {
-						t.Error("HasSynced")
-					}
-				}
-				patience, enough := context.WithTimeout(ctx, time.Minute)
-				defer enough()
-				if cache.WaitFor(patience, "", inf.HasSyncedChecker()) || f.WaitForCacheSync(patience.Done())[reflect.TypeFor[*corev1.Pod]()] != promised {
-					t.Error("a wait was told that the informer has synced")
-				}
-				if !promised {
-					return
-				}
-				done := make(chan struct{})
-				go func() {
-					defer close(done)
-					store := inf.GetIndexer()
-					_ = store.List()
-					_, _, errGet := store.Get(pod("shop", "web"))
-					_, _, errKey := store.GetByKey("shop/web")
-					_, errIndex := store.Index(cache.NamespaceIndex, pod("shop", ""))
-					_, errBy := store.ByIndex(cache.NamespaceIndex, "shop")
-					_, errKeys := store.IndexKeys(cache.NamespaceIndex, "shop")
-					for _, err := range []error{errGet, errKey, errIndex, errBy, errKeys} {
-						if err == nil || !strings.HasPrefix(err.Error(), "clientgo: *v1.Pod: ") {
-							t.Errorf("a read of an informer that has never synced: %v", err)
-						}
-					}
-				}()
-				time.Sleep(time.Hour)
-				if isClosed(done) {
-					t.Error("a read has not waited")
-				}
-				cancel()
-				f.Shutdown()
-				<-done
-				if inf.HasSynced() || inf.LastSyncResourceVersion() != "" {
-					t.Error("it has synced after its end")
-				}
+		rig.Bubble(t, fmt.Sprintf("promised=%t", promised), func(t *testing.T) {
+			handleErrors(t)
+			client := fake.NewClientset()
+			client.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+				return true, nil, apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("no"))
 			})
+			f := podFactories["generated"](client, true)
+			inf := podsOf(f)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer f.Shutdown() // it reports errors until it has stopped
+			defer cancel()
+			f.Start(ctx.Done())
+			if promised && !f.WaitForCacheSync(ctx.Done())[reflect.TypeFor[*corev1.Pod]()] {
+				t.Error("the factory waits for what nobody wants")
+			}
+			for range 3 {
+				if inf.HasSynced() {
+					t.Error("HasSynced")
+				}
+			}
+			patience, enough := context.WithTimeout(ctx, time.Minute)
+			defer enough()
+			if cache.WaitFor(patience, "", inf.HasSyncedChecker()) || f.WaitForCacheSync(patience.Done())[reflect.TypeFor[*corev1.Pod]()] != promised {
+				t.Error("a wait was told that the informer has synced")
+			}
+			if !promised {
+				return
+			}
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				store := inf.GetIndexer()
+				_ = store.List()
+				_, _, errGet := store.Get(pod("shop", "web"))
+				_, _, errKey := store.GetByKey("shop/web")
+				_, errIndex := store.Index(cache.NamespaceIndex, pod("shop", ""))
+				_, errBy := store.ByIndex(cache.NamespaceIndex, "shop")
+				_, errKeys := store.IndexKeys(cache.NamespaceIndex, "shop")
+				for _, err := range []error{errGet, errKey, errIndex, errBy, errKeys} {
+					if err == nil || !strings.HasPrefix(err.Error(), "clientgo: *v1.Pod: ") {
+						t.Errorf("a read of an informer that has never synced: %v", err)
+					}
+				}
+			}()
+			time.Sleep(time.Hour)
+			if isClosed(done) {
+				t.Error("a read has not waited")
+			}
+			cancel()
+			f.Shutdown()
+			<-done
+			if inf.HasSynced() || inf.LastSyncResourceVersion() != "" {
+				t.Error("it has synced after its end")
+			}
 		})
 	}
 }
@@ -333,24 +332,20 @@ func TestUseAllWatchErrorHandler(t *testing.T) {
 			return inf.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) { to(err) })
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				client := fake.NewClientset()
-				client.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
-					return true, nil, errors.New("no pods")
-				})
-				f := podFactories["generated"](client, true)
-				var told calls
-				if err := set(podsOf(f), func(err error) { told.note("%t", strings.Contains(err.Error(), "no pods")) }); err != nil {
-					t.Fatal(err)
-				}
-				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-				defer cancel()
-				f.Start(ctx.Done())
-				f.WaitForCacheSync(ctx.Done())
-				f.Shutdown()
-				told.want(t, "its errors", "true")
+		rig.Bubble(t, name, func(t *testing.T) {
+			client := fake.NewClientset()
+			client.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+				return true, nil, errors.New("no pods")
 			})
+			f := podFactories["generated"](client, true)
+			var told calls
+			rig.OK(t, set(podsOf(f), func(err error) { told.note("%t", strings.Contains(err.Error(), "no pods")) }))
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			f.Start(ctx.Done())
+			f.WaitForCacheSync(ctx.Done())
+			f.Shutdown()
+			told.want(t, "its errors", "true")
 		})
 	}
 }

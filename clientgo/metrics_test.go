@@ -14,6 +14,7 @@ import (
 	fcache "k8s.io/client-go/tools/cache/testing"
 
 	"github.com/go-lw/lw/clientgo"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // provider is an InformerMetricsProvider that keeps the last value of each gauge, and the number of
@@ -76,10 +77,7 @@ func (p *provider) want(t *testing.T, when string, want map[string]float64) {
 // and how long they take.
 func TestMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		name, err := cache.NewInformerName("the-informers")
-		if err != nil {
-			t.Fatal(err)
-		}
+		name := rig.Must[*cache.InformerName](t)(cache.NewInformerName("the-informers"))
 		defer name.Release()
 		p := &provider{values: map[string]float64{}}
 		server := newPodMemory(labelled("a"), labelled("b"))
@@ -126,10 +124,7 @@ func TestMetricsOfTheProcess(t *testing.T) {
 	clear(p.values)
 	cache.SetInformerMetricsProvider(p)
 	synctest.Test(t, func(t *testing.T) {
-		name, err := cache.NewInformerName("of-the-process")
-		if err != nil {
-			t.Fatal(err)
-		}
+		name := rig.Must[*cache.InformerName](t)(cache.NewInformerName("of-the-process"))
 		defer name.Release()
 		server := fcache.NewFakeControllerSource() // which has no streamed lists
 		defer server.Shutdown()

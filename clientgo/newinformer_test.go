@@ -22,6 +22,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/clientgo"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // An object of another type or kind than the example's is reported, and hides no other.
@@ -45,38 +46,36 @@ func TestExample(t *testing.T) {
 		"none":         {nil, configMap, labelled("bad"), ""},
 		"only by name": {&metav1.PartialObjectMetadata{}, &metav1.PartialObjectMetadata{ObjectMeta: labelled("good").ObjectMeta}, labelled("bad"), "lw: PartialObjectMetadata: decode ns/bad: the object is a *v1.Pod, not a *v1.PartialObjectMetadata as the example"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				errs := handleErrors(t)
-				list := &internalversion.List{Items: []runtime.Object{tc.good, tc.bad}}
-				list.ResourceVersion = "10"
-				events := watch.NewFake()
-				inf := clientgo.NewInformer(&cache.ListWatch{
-					ListWithContextFunc:  func(context.Context, metav1.ListOptions) (runtime.Object, error) { return list.DeepCopyObject(), nil },
-					WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return events, nil },
-				}, tc.example, 0, nil)
-				stop := runInformer(t, inf)
-				synctest.Wait()
-				want := 2
-				if tc.err != "" {
-					want = 1
-					errs.want(t, tc.err)
-				}
-				if name == "a type" {
-					want = 1 // the names are the same
-				}
-				if got := inf.GetStore().List(); len(got) != want {
-					t.Errorf("the store has %v", got)
-				}
-				events.Modify(tc.bad.DeepCopyObject())
-				synctest.Wait()
-				stop()
-				if tc.err != "" {
-					errs.want(t, tc.err)
-				} else {
-					errs.want(t)
-				}
-			})
+		rig.Bubble(t, name, func(t *testing.T) {
+			errs := handleErrors(t)
+			list := &internalversion.List{Items: []runtime.Object{tc.good, tc.bad}}
+			list.ResourceVersion = "10"
+			events := watch.NewFake()
+			inf := clientgo.NewInformer(&cache.ListWatch{
+				ListWithContextFunc:  func(context.Context, metav1.ListOptions) (runtime.Object, error) { return list.DeepCopyObject(), nil },
+				WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return events, nil },
+			}, tc.example, 0, nil)
+			stop := runInformer(t, inf)
+			synctest.Wait()
+			want := 2
+			if tc.err != "" {
+				want = 1
+				errs.want(t, tc.err)
+			}
+			if name == "a type" {
+				want = 1 // the names are the same
+			}
+			if got := inf.GetStore().List(); len(got) != want {
+				t.Errorf("the store has %v", got)
+			}
+			events.Modify(tc.bad.DeepCopyObject())
+			synctest.Wait()
+			stop()
+			if tc.err != "" {
+				errs.want(t, tc.err)
+			} else {
+				errs.want(t)
+			}
 		})
 	}
 }
@@ -122,9 +121,7 @@ func TestPermanentError(t *testing.T) {
 			},
 		}, &corev1.Pod{}, 0, nil)
 		var errs []error
-		if err := inf.SetWatchErrorHandler(func(_ *cache.Reflector, err error) { errs = append(errs, err) }); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, inf.SetWatchErrorHandler(func(_ *cache.Reflector, err error) { errs = append(errs, err) }))
 		inf.Run(nil)
 		if len(errs) != 1 || !errors.Is(errs[0], lw.ErrPermanent) || !inf.IsStopped() {
 			t.Errorf("errors %v, stopped %t", errs, inf.IsStopped())

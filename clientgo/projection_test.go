@@ -28,6 +28,7 @@ import (
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/apiserver"
 	"github.com/go-lw/lw/internal/decode"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/lwtest"
 )
 
@@ -118,10 +119,7 @@ func checkProjection[P, T any](t *testing.T) {
 	const objects, seed = 60, 1
 	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), rand.NewSource(seed), serializer.NewCodecFactory(scheme.Scheme))
 	for n := range 4 {
-		d, err := decode.New(reflect.TypeFor[*P](), decode.Options{Share: n%2 == 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := rig.Must[*decode.Decoder](t)(decode.New(reflect.TypeFor[*P](), decode.Options{Share: n%2 == 1}))
 		r := reader{Decoder: d}
 		if n >= 2 {
 			d.ReuseFrom(func(string, string) any { return r.last })
@@ -129,31 +127,15 @@ func checkProjection[P, T any](t *testing.T) {
 		for range objects {
 			full := new(T)
 			fill.Fill(full)
-			raw, err := any(full).(message).Marshal()
-			if err != nil {
-				t.Fatal(err)
-			}
+			raw := rig.Must[[]byte](t)(any(full).(message).Marshal())
 			// An empty list is none in protobuf.
 			full = new(T)
-			if err := any(full).(message).Unmarshal(raw); err != nil {
-				t.Fatal(err)
-			}
-			text, err := json.Marshal(full)
-			if err != nil {
-				t.Fatal(err)
-			}
+			rig.OK(t, any(full).(message).Unmarshal(raw))
+			text := rig.Must[[]byte](t)(json.Marshal(full))
 			want := new(P)
-			if err := json.Unmarshal(text, want); err != nil {
-				t.Fatal(err)
-			}
-			envelope, err := (&runtime.Unknown{Raw: raw}).Marshal()
-			if err != nil {
-				t.Fatal(err)
-			}
-			event, err := (&metav1.WatchEvent{Type: "ADDED", Object: runtime.RawExtension{Raw: append([]byte("k8s\x00"), envelope...)}}).Marshal()
-			if err != nil {
-				t.Fatal(err)
-			}
+			rig.OK(t, json.Unmarshal(text, want))
+			envelope := rig.Must[[]byte](t)((&runtime.Unknown{Raw: raw}).Marshal())
+			event := rig.Must[[]byte](t)((&metav1.WatchEvent{Type: "ADDED", Object: runtime.RawExtension{Raw: append([]byte("k8s\x00"), envelope...)}}).Marshal())
 			r.same(t, append(binary.BigEndian.AppendUint32(nil, uint32(len(event))), event...), decode.Protobuf, want, nil)
 			r.same(t, []byte(`{"type":"ADDED","object":`+string(text)+"}\n"), decode.JSON, want, nil)
 			if t.Failed() {
@@ -177,21 +159,13 @@ func TestProjectionInformer(t *testing.T) {
 			p.Spec.NodeName, p.Status.Phase, p.Status.PodIP = node, phase, "10.0.0.1"
 			return p
 		}
-		if _, err := pods.Create(place("a", "n1", corev1.PodPending)); err != nil {
-			t.Fatal(err)
-		}
+		rig.Must[apiserver.Object](t)(pods.Create(place("a", "n1", corev1.PodPending)))
 		inf := lw.NewInformer(&lw.HTTP[*podPlace]{URL: "http://server/api/v1/pods", Client: client}, nil)
 		byNode := lw.NewIndex(inf, func(p *podPlace) string { return p.Spec.NodeName })
 		go inf.Run(t.Context())
-		if err := inf.WaitForSync(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := pods.Create(place("b", "n2", corev1.PodPending)); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := pods.Update(place("a", "n1", corev1.PodRunning)); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, inf.WaitForSync(t.Context()))
+		rig.Must[apiserver.Object](t)(pods.Create(place("b", "n2", corev1.PodPending)))
+		rig.Must[apiserver.Object](t)(pods.Update(place("a", "n1", corev1.PodRunning)))
 		time.Sleep(time.Minute)
 		var got []string
 		for p := range inf.Store().All() {

@@ -26,6 +26,7 @@ import (
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/clientgo"
 	"github.com/go-lw/lw/internal/apiserver"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // keys is a work queue, as far as a handler sees one.
@@ -59,39 +60,35 @@ func TestREADME(t *testing.T) {
 		return pods.WaitForResourceVersion(patience, p.ResourceVersion) // read your writes: from here on every read shows it
 	}
 	for name, refused := range map[string]bool{"as it should": false, "forbidden": true} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server := apiserver.New(apiserver.Options{Resources: []apiserver.Resource{{Resource: "pods", Kind: "Pod"}}})
-				client := server.Client()
-				t.Cleanup(func() { server.Close(); client.CloseIdleConnections() })
-				if refused {
-					why := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no role allows it"))
-					for _, verb := range []apiserver.Verb{apiserver.List, apiserver.Watch, apiserver.Stream} {
-						server.Inject(apiserver.Fault{Verb: verb, Times: -1, Do: apiserver.Fail(why)})
-					}
+		rig.Bubble(t, name, func(t *testing.T) {
+			server := apiserver.New(apiserver.Options{Resources: []apiserver.Resource{{Resource: "pods", Kind: "Pod"}}})
+			client := server.Client()
+			t.Cleanup(func() { server.Close(); client.CloseIdleConnections() })
+			if refused {
+				why := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no role allows it"))
+				for _, verb := range []apiserver.Verb{apiserver.List, apiserver.Watch, apiserver.Stream} {
+					server.Inject(apiserver.Fault{Verb: verb, Times: -1, Do: apiserver.Fail(why)})
 				}
-				config := &rest.Config{
-					Host: "http://apiserver", Transport: client.Transport, QPS: -1,
-					ContentConfig: rest.ContentConfig{ContentType: "application/json", AcceptContentTypes: "application/json"},
+			}
+			config := &rest.Config{
+				Host: "http://apiserver", Transport: client.Transport, QPS: -1,
+				ContentConfig: rest.ContentConfig{ContentType: "application/json", AcceptContentTypes: "application/json"},
+			}
+			clientset, err := kubernetes.NewForConfig(config)
+			rig.OK(t, err)
+			queue := make(keys, 10)
+			err = example(t.Context(), clientset, queue, pod("default", "new"))
+			synctest.Wait()
+			if refused {
+				want := regexp.MustCompile(`^lw: Pod: not synced \(.*\): (list|stream) \(failure \d+ in a row\): pods is forbidden: .*no role.*: context deadline exceeded$`)
+				if err == nil || !want.MatchString(err.Error()) || !apierrors.IsForbidden(err) || !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("got  %v\nwant %v", err, want)
 				}
-				clientset, err := kubernetes.NewForConfig(config)
-				if err != nil {
-					t.Fatal(err)
-				}
-				queue := make(keys, 10)
-				err = example(t.Context(), clientset, queue, pod("default", "new"))
-				synctest.Wait()
-				if refused {
-					want := regexp.MustCompile(`^lw: Pod: not synced \(.*\): (list|stream) \(failure \d+ in a row\): pods is forbidden: .*no role.*: context deadline exceeded$`)
-					if err == nil || !want.MatchString(err.Error()) || !apierrors.IsForbidden(err) || !errors.Is(err, context.DeadlineExceeded) {
-						t.Errorf("got  %v\nwant %v", err, want)
-					}
-					return
-				}
-				if err != nil || len(queue) != 1 || <-queue != (lw.Key{Namespace: "default", Name: "new"}) {
-					t.Errorf("%d keys, error %v", len(queue), err)
-				}
-			})
+				return
+			}
+			if err != nil || len(queue) != 1 || <-queue != (lw.Key{Namespace: "default", Name: "new"}) {
+				t.Errorf("%d keys, error %v", len(queue), err)
+			}
 		})
 	}
 }
@@ -140,9 +137,7 @@ func TestREADMEController(t *testing.T) {
 		synctest.Wait()
 		p := pod("default", "web-1")
 		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "uid-web", Controller: &yes}}
-		if _, err := clientset.CoreV1().Pods("default").Create(ctx, p, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		rig.Must[*corev1.Pod](t)(clientset.CoreV1().Pods("default").Create(ctx, p, metav1.CreateOptions{}))
 		synctest.Wait()
 		cancel()
 		if err := <-ended; err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/clientgo"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // BenchmarkReasons measures the way of an event from the bytes of a watch to the end of its key's
@@ -60,9 +61,7 @@ func BenchmarkReasons(b *testing.B) {
 				renumber(events[i], version)
 				at := bytes.Index(events[i], []byte(`"phase":"`)) + len(`"phase":"`)
 				copy(events[i][at:], []string{"Running", "Pending"}[n/objects%2])
-				if _, err := written.Write(events[i]); err != nil {
-					b.Fatal(err)
-				}
+				rig.Must[int](b)(written.Write(events[i]))
 				if got := <-ran; mode == "asked" && got != 1 {
 					b.Fatalf("%d reasons", got)
 				}

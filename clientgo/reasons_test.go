@@ -21,6 +21,7 @@ import (
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/clientgo"
 	"github.com/go-lw/lw/internal/board"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/lwdebug"
 )
 
@@ -80,17 +81,13 @@ func (b *reasonsBench) write(p *corev1.Pod) {
 	if err != nil {
 		_, err = b.server.Create(b.Context(), p)
 	}
-	if err != nil {
-		b.Fatal(err)
-	}
+	rig.OK(b, err)
 	synctest.Wait()
 }
 
 func (b *reasonsBench) delete(name string) {
 	b.Helper()
-	if _, err := b.server.Delete(b.Context(), lw.Key{Namespace: "ns", Name: name}, ""); err != nil {
-		b.Fatal(err)
-	}
+	rig.Must[string](b)(b.server.Delete(b.Context(), lw.Key{Namespace: "ns", Name: name}, ""))
 	synctest.Wait()
 }
 
@@ -161,21 +158,17 @@ func TestReasonsOfChanges(t *testing.T) {
 		"told": {func(b *reasonsBench) {
 			p := withPhase(labelled("a"), "Running")
 			p.UID, p.ResourceVersion = b.inf.Store().List()[0].UID, "1000"
-			if err := b.inf.Tell(p); err != nil {
-				b.Fatal(err)
-			}
+			rig.OK(b, b.inf.Tell(p))
 			synctest.Wait()
 		}, []string{"Pod ns/a updated (told): status.phase"}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				b := newReasonsBench(t, labelled("a"))
-				b.inf.AddHandler(clientgo.Enqueue[*corev1.Pod](b.queue))
-				run(t, b.inf)
-				b.want("Pod ns/a added (initial)")
-				tc.after(b)
-				b.want(tc.want...)
-			})
+		rig.Bubble(t, name, func(t *testing.T) {
+			b := newReasonsBench(t, labelled("a"))
+			b.inf.AddHandler(clientgo.Enqueue[*corev1.Pod](b.queue))
+			run(t, b.inf)
+			b.want("Pod ns/a added (initial)")
+			tc.after(b)
+			b.want(tc.want...)
 		})
 	}
 }
@@ -223,37 +216,35 @@ func TestReasonsOfRequeues(t *testing.T) {
 			}
 		}, nil},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				b := newReasonsBench(t, labelled("a"))
-				b.inf.AddHandler(clientgo.Enqueue[*corev1.Pod](b.queue))
-				run(t, b.inf)
-				b.reasons(func(lw.Key) {
-					if tc.run != nil {
-						tc.run(b)
-					}
-				})
-				if tc.then != nil {
-					tc.then(b)
-				}
-				for _, want := range tc.want {
-					b.want(want...)
-					time.Sleep(time.Minute)
-				}
-				if tc.want != nil {
-					return
-				}
-				for range 21 {
-					synctest.Wait()
-					key, _ := b.queue.Get()
-					if all := b.queue.Of(key); key.Name == "all" {
-						if last := all[len(all)-1]; len(all) != 17 || last.Requeue != clientgo.RequeueMore || last.Events != 4 {
-							t.Errorf("%d reasons, the last: %v", len(all), last)
-						}
-					}
-					b.queue.Done(key)
+		rig.Bubble(t, name, func(t *testing.T) {
+			b := newReasonsBench(t, labelled("a"))
+			b.inf.AddHandler(clientgo.Enqueue[*corev1.Pod](b.queue))
+			run(t, b.inf)
+			b.reasons(func(lw.Key) {
+				if tc.run != nil {
+					tc.run(b)
 				}
 			})
+			if tc.then != nil {
+				tc.then(b)
+			}
+			for _, want := range tc.want {
+				b.want(want...)
+				time.Sleep(time.Minute)
+			}
+			if tc.want != nil {
+				return
+			}
+			for range 21 {
+				synctest.Wait()
+				key, _ := b.queue.Get()
+				if all := b.queue.Of(key); key.Name == "all" {
+					if last := all[len(all)-1]; len(all) != 17 || last.Requeue != clientgo.RequeueMore || last.Events != 4 {
+						t.Errorf("%d reasons, the last: %v", len(all), last)
+					}
+				}
+				b.queue.Done(key)
+			}
 		})
 	}
 }
@@ -273,14 +264,12 @@ func TestReasonsOfHandlers(t *testing.T) {
 		release := make(chan struct{})
 		b.inf.AddHandler(lw.Handler[*corev1.Pod]{Add: func(*corev1.Pod) { <-release }})
 		shared := clientgo.SharedIndexInformer(b.inf)
-		if _, err := shared.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(obj any) {
+		rig.Must[cache.ResourceEventHandlerRegistration](t)(shared.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(obj any) {
 			key := lw.KeyOf(obj.(*corev1.Pod))
 			b.queue.Add(key)
 			b.queue.Add(key)
 			other.Add(key)
-		}}); err != nil {
-			t.Fatal(err)
-		}
+		}}))
 		run(t, b.inf)
 		run(t, nodeInf)
 		b.want("Node n1 added (initial)")
@@ -322,9 +311,7 @@ func TestReasonsOfAResync(t *testing.T) {
 		var out bytes.Buffer
 		slog.New(slog.NewJSONHandler(&out, nil)).Info("reconciling", "reasons", got)
 		var record struct{ Reasons []string }
-		if err := json.Unmarshal(out.Bytes(), &record); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, json.Unmarshal(out.Bytes(), &record))
 		want := []string{"Pod ns/a updated (watch): status.phase"}
 		if diff := cmp.Diff(want, record.Reasons); diff != "" {
 			t.Error(diff)
@@ -340,9 +327,7 @@ func TestReasonsOfAResync(t *testing.T) {
 func (b *reasonsBench) loopsOf() (texts []string) {
 	b.Helper()
 	var report board.Report
-	if err := json.Unmarshal([]byte(lwdebug.Var(&b.board).String()), &report); err != nil {
-		b.Fatal(err)
-	}
+	rig.OK(b, json.Unmarshal([]byte(lwdebug.Var(&b.board).String()), &report))
 	for _, c := range report.Controllers {
 		for _, l := range c.Loops {
 			texts = append(texts, fmt.Sprintf("%s: %s %s.%s by %s", l.Key, l.Kind, l.Name, l.Field, strings.Join(l.Managers, "+")))
@@ -396,39 +381,37 @@ func TestLoopOfOwnWrites(t *testing.T) {
 // queue that is not told of its own writes.
 func TestLoopOfTwoWriters(t *testing.T) {
 	for name, filter := range map[string]bool{"all events": false, "own writes are left out": true} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				b := newReasonsBench(t, labelled("a"))
-				b.inf.AddHandler(lw.Handler[*corev1.Pod]{
-					Add: func(p *corev1.Pod) { b.queue.Add(lw.KeyOf(p)) },
-					Update: func(_, p *corev1.Pod) {
-						if !filter || p.Labels["owner"] != "promise" {
-							b.queue.Add(lw.KeyOf(p))
-						}
-					},
-				})
-				run(t, b.inf)
-				b.reasons()
-				set := func(owner string) {
-					b.write(by(labelled("a", "owner="+owner), owner, `{"f:metadata":{"f:labels":{"f:owner":{}}}}`))
-					time.Sleep(20 * time.Second)
-				}
-				for range 10 {
-					set("promise")
-					if !filter {
-						b.reasons()
+		rig.Bubble(t, name, func(t *testing.T) {
+			b := newReasonsBench(t, labelled("a"))
+			b.inf.AddHandler(lw.Handler[*corev1.Pod]{
+				Add: func(p *corev1.Pod) { b.queue.Add(lw.KeyOf(p)) },
+				Update: func(_, p *corev1.Pod) {
+					if !filter || p.Labels["owner"] != "promise" {
+						b.queue.Add(lw.KeyOf(p))
 					}
-					set("resource")
+				},
+			})
+			run(t, b.inf)
+			b.reasons()
+			set := func(owner string) {
+				b.write(by(labelled("a", "owner="+owner), owner, `{"f:metadata":{"f:labels":{"f:owner":{}}}}`))
+				time.Sleep(20 * time.Second)
+			}
+			for range 10 {
+				set("promise")
+				if !filter {
 					b.reasons()
 				}
-				if diff := cmp.Diff([]string{"ns/a: undo a.metadata.labels.owner by promise+resource"}, b.loopsOf()); diff != "" {
-					t.Error(diff)
-				}
-				time.Sleep(11 * time.Minute)
-				if got := b.loopsOf(); got != nil {
-					t.Errorf("long after: %q", got)
-				}
-			})
+				set("resource")
+				b.reasons()
+			}
+			if diff := cmp.Diff([]string{"ns/a: undo a.metadata.labels.owner by promise+resource"}, b.loopsOf()); diff != "" {
+				t.Error(diff)
+			}
+			time.Sleep(11 * time.Minute)
+			if got := b.loopsOf(); got != nil {
+				t.Errorf("long after: %q", got)
+			}
 		})
 	}
 }
@@ -462,19 +445,17 @@ func TestNoLoops(t *testing.T) {
 			time.Sleep(time.Second)
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				b := newReasonsBench(t, labelled("a"))
-				b.inf.AddHandler(clientgo.Enqueue[*corev1.Pod](b.queue))
-				run(t, b.inf)
-				b.reasons()
-				for i := range 30 {
-					round(b, i)
-					if got := b.loopsOf(); got != nil {
-						t.Fatalf("round %d: %q", i, got)
-					}
+		rig.Bubble(t, name, func(t *testing.T) {
+			b := newReasonsBench(t, labelled("a"))
+			b.inf.AddHandler(clientgo.Enqueue[*corev1.Pod](b.queue))
+			run(t, b.inf)
+			b.reasons()
+			for i := range 30 {
+				round(b, i)
+				if got := b.loopsOf(); got != nil {
+					t.Fatalf("round %d: %q", i, got)
 				}
-			})
+			}
 		})
 	}
 }

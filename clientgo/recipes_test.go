@@ -22,15 +22,14 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/clientgo"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // started runs an informer of objs, and returns it when it has synced.
 func started[T lw.Object](t *testing.T, objs ...T) *lw.Informer[T] {
 	inf := lw.NewInformer(lw.NewMemory(objs...), nil)
 	go inf.Run(t.Context())
-	if err := inf.WaitForSync(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, inf.WaitForSync(t.Context()))
 	return inf
 }
 
@@ -144,16 +143,11 @@ func TestRecipeFinalizers(t *testing.T) {
 		return err
 	}
 	stored := func() *corev1.ConfigMap {
-		site, err := client.Get(ctx, "web", metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		site := rig.Must[*corev1.ConfigMap](t)(client.Get(ctx, "web", metav1.GetOptions{}))
 		return site
 	}
 	for range 2 {
-		if err := reconcile(stored()); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, reconcile(stored()))
 	}
 	site := stored()
 	if diff := cmp.Diff([]string{finalizer}, site.Finalizers); diff != "" || cleaned != nil {
@@ -161,9 +155,7 @@ func TestRecipeFinalizers(t *testing.T) {
 	}
 	now := metav1.Now()
 	site.DeletionTimestamp = &now
-	if err := reconcile(site); err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, reconcile(site))
 	if diff := cmp.Diff([]string{"web"}, cleaned); diff != "" || len(site.Finalizers) != 1 {
 		t.Error(diff, site.Finalizers)
 	}
@@ -188,9 +180,7 @@ func TestRecipeApply(t *testing.T) {
 		}
 		return configs.WaitForResourceVersion(ctx, got.ResourceVersion) // what is read from here on has it
 	}
-	if err := apply(); err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, apply())
 	if _, ok := configs.Store().Get(lw.Key{Namespace: "default", Name: "web"}); !ok {
 		t.Error("what was applied is not in the store")
 	}
@@ -218,9 +208,7 @@ func TestRecipeGarbage(t *testing.T) {
 		}
 		return err
 	}
-	if err := clean(); err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, clean())
 	if diff := cmp.Diff([]string{"delete old-1"}, done(clientset)); diff != "" {
 		t.Error(diff)
 	}

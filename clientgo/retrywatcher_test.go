@@ -18,6 +18,7 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 
 	"github.com/go-lw/lw/clientgo"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 type retrying interface {
@@ -63,10 +64,7 @@ func TestRetryWatcherStories(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 3))
 			server := newPodMemory(labelled("a"), labelled("b"))
 			server.update(t, labelled("a", "v=1"))
-			w, err := retryWatchers[kind](t.Context(), "2", server)
-			if err != nil {
-				t.Fatal(err)
-			}
+			w := rig.Must[retrying](t)(retryWatchers[kind](t.Context(), "2", server))
 			for i := range 20 {
 				if rnd.IntN(3) == 0 {
 					server.Disconnect()
@@ -116,53 +114,49 @@ func (s *forbidding) WatchWithContext(ctx context.Context, opts metav1.ListOptio
 // Where it cannot go on, the last event says why. No list is made in any case.
 func TestRetryWatcherEnds(t *testing.T) {
 	for kind, new := range retryWatchers {
-		t.Run(kind, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server := newPodMemory(labelled("a"))
-				for i := range 3 {
-					server.update(t, labelled("a", fmt.Sprintf("v=%d", i)))
-				}
-				server.Compact()
-				server.update(t, labelled("a", "v=4"))
-				w, err := new(t.Context(), "2", server)
-				if err != nil {
-					t.Fatal(err)
-				}
-				time.Sleep(time.Minute)
-				if diff := cmp.Diff([]string{"ERROR 410", "end"}, drained(w)); diff != "" {
-					t.Errorf("of a version that is forgotten:\n%s", diff)
-				}
-				<-w.Done()
+		rig.Bubble(t, kind, func(t *testing.T) {
+			server := newPodMemory(labelled("a"))
+			for i := range 3 {
+				server.update(t, labelled("a", fmt.Sprintf("v=%d", i)))
+			}
+			server.Compact()
+			server.update(t, labelled("a", "v=4"))
+			w, err := new(t.Context(), "2", server)
+			rig.OK(t, err)
+			time.Sleep(time.Minute)
+			if diff := cmp.Diff([]string{"ERROR 410", "end"}, drained(w)); diff != "" {
+				t.Errorf("of a version that is forgotten:\n%s", diff)
+			}
+			<-w.Done()
 
-				for want, refusal := range map[string]error{
-					"ERROR 403": apierrors.NewForbidden(corev1.Resource("pods"), "", nil), "ERROR 401": apierrors.NewUnauthorized("who?"),
-				} {
-					forbids := &forbidding{podMemory: newPodMemory(labelled("a")), err: refusal}
-					if w, err = new(t.Context(), "2", forbids); err != nil {
-						t.Fatal(err)
-					}
-					synctest.Wait()
-					forbids.Disconnect()
-					time.Sleep(time.Minute)
-					if diff := cmp.Diff([]string{want, "end"}, drained(w)); diff != "" {
-						t.Errorf("of a server that refuses:\n%s", diff)
-					}
-					if n := forbids.watches.Load(); n != 2 {
-						t.Errorf("%d watches at a server that permits the first only", n)
-					}
-				}
-				for _, version := range []string{"", "0"} {
-					if _, err := new(t.Context(), version, server); err == nil {
-						t.Errorf("no error for the version %q", version)
-					}
-				}
-				ctx, cancel := context.WithCancel(t.Context())
-				if w, err = new(ctx, server.ResourceVersion(), server); err != nil {
+			for want, refusal := range map[string]error{
+				"ERROR 403": apierrors.NewForbidden(corev1.Resource("pods"), "", nil), "ERROR 401": apierrors.NewUnauthorized("who?"),
+			} {
+				forbids := &forbidding{podMemory: newPodMemory(labelled("a")), err: refusal}
+				if w, err = new(t.Context(), "2", forbids); err != nil {
 					t.Fatal(err)
 				}
-				cancel()
-				<-w.Done()
-			})
+				synctest.Wait()
+				forbids.Disconnect()
+				time.Sleep(time.Minute)
+				if diff := cmp.Diff([]string{want, "end"}, drained(w)); diff != "" {
+					t.Errorf("of a server that refuses:\n%s", diff)
+				}
+				if n := forbids.watches.Load(); n != 2 {
+					t.Errorf("%d watches at a server that permits the first only", n)
+				}
+			}
+			for _, version := range []string{"", "0"} {
+				if _, err := new(t.Context(), version, server); err == nil {
+					t.Errorf("no error for the version %q", version)
+				}
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			if w, err = new(ctx, server.ResourceVersion(), server); err != nil {
+				t.Fatal(err)
+			}
+			cancel()
+			<-w.Done()
 		})
 	}
 }
@@ -188,24 +182,19 @@ func (s *bookmarking) WatchWithContext(_ context.Context, opts metav1.ListOption
 // not passed on.
 func TestRetryWatcherBookmark(t *testing.T) {
 	for kind, new := range retryWatchers {
-		t.Run(kind, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server := &bookmarking{}
-				w, err := new(t.Context(), "2", server)
-				if err != nil {
-					t.Fatal(err)
-				}
-				synctest.Wait()
-				want := []string{fmt.Sprintf("ADDED %s@8", describe(labelled("a")))}
-				if diff := cmp.Diff(want, drainedFor(w, time.Minute)); diff != "" {
-					t.Errorf("events:\n%s", diff)
-				}
-				w.Stop()
-				<-w.Done()
-				if diff := cmp.Diff([]string{"2", "7"}, server.from); diff != "" {
-					t.Errorf("watches from:\n%s", diff)
-				}
-			})
+		rig.Bubble(t, kind, func(t *testing.T) {
+			server := &bookmarking{}
+			w := rig.Must[retrying](t)(new(t.Context(), "2", server))
+			synctest.Wait()
+			want := []string{fmt.Sprintf("ADDED %s@8", describe(labelled("a")))}
+			if diff := cmp.Diff(want, drainedFor(w, time.Minute)); diff != "" {
+				t.Errorf("events:\n%s", diff)
+			}
+			w.Stop()
+			<-w.Done()
+			if diff := cmp.Diff([]string{"2", "7"}, server.from); diff != "" {
+				t.Errorf("watches from:\n%s", diff)
+			}
 		})
 	}
 }
@@ -242,10 +231,7 @@ func TestRetryWatcherTellsTheCause(t *testing.T) {
 		watcher := &cache.ListWatch{WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
 			return nil, apierrors.NewResourceExpired("the server has forgotten 5")
 		}}
-		w, err := clientgo.NewRetryWatcher(t.Context(), "5", watcher)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := rig.Must[*clientgo.RetryWatcher](t)(clientgo.NewRetryWatcher(t.Context(), "5", watcher))
 		ev := <-w.ResultChan()
 		if status, ok := ev.Object.(*metav1.Status); !ok || ev.Type != watch.Error || status.Message != "the server has forgotten 5" || status.Code != 410 {
 			t.Errorf("%s %v", ev.Type, ev.Object)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/clientgo"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // Behind a relay of a server that was restored, and is past its old version, whatever follows it has what the server has: client-go's
@@ -38,9 +39,7 @@ func TestRestoredBehindARelay(t *testing.T) {
 		} else {
 			_, err = m.Create(t.Context(), p)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, err)
 	}
 	clientset := kubernetes.NewForConfigOrDie(&rest.Config{Host: relayOf(t, lw.Source[*corev1.Pod](m), servedPods), QPS: -1})
 	listerWatcher := cache.NewListWatchFromClient(clientset.CoreV1().RESTClient(), "pods", "", fields.Everything())
@@ -107,9 +106,7 @@ func TestRestoredBehindARelay(t *testing.T) {
 
 	m.Fail(syscall.ECONNREFUSED)
 	time.Sleep(1500 * time.Millisecond) // no outage of less than a second is one in which a server is restored
-	if err := m.Rewind(backup); err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, m.Rewind(backup))
 	update(pod("a", "three")) // at the version that it had before
 	for n := range 10 {
 		update(pod("other", fmt.Sprint(n)))

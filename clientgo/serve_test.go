@@ -33,6 +33,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/serve"
 )
 
@@ -60,9 +61,7 @@ func serveOn(t *testing.T, serveOn func(ctx context.Context, h *serve.Handler) e
 		case <-time.After(time.Millisecond):
 		}
 	}
-	if err := h.WaitForSync(ctx); err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, h.WaitForSync(ctx))
 	srv := httptest.NewUnstartedServer(h)
 	srv.Listener = serve.Listener(srv.Listener)
 	srv.Start()
@@ -189,9 +188,7 @@ func TestServeInformers(t *testing.T) {
 			for name, inf := range informers {
 				s := &seen{content: map[string]string{}}
 				all[name] = s
-				if _, err := inf.AddEventHandler(s.handler()); err != nil {
-					t.Fatal(err)
-				}
+				rig.Must[cache.ResourceEventHandlerRegistration](t)(inf.AddEventHandler(s.handler()))
 				running.Go(func() { inf.Run(stop) })
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // for a busy machine
@@ -227,10 +224,7 @@ func TestServeInformers(t *testing.T) {
 				}
 				stored := map[string]string{}
 				for _, obj := range informers[name].GetStore().List() {
-					o, err := meta.Accessor(obj)
-					if err != nil {
-						t.Fatal(err)
-					}
+					o := rig.Must[metav1.Object](t)(meta.Accessor(obj))
 					stored[o.GetNamespace()+"/"+o.GetName()] = o.GetResourceVersion()
 				}
 				if diff := cmp.Diff(content, stored); diff != "" {
@@ -252,22 +246,13 @@ func clientInformers(t *testing.T, config *rest.Config) map[string]cache.SharedI
 	} {
 		c := rest.CopyConfig(config)
 		c.AcceptContentTypes = accept
-		clientset, err := kubernetes.NewForConfig(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		clientset := rig.Must[*kubernetes.Clientset](t)(kubernetes.NewForConfig(c))
 		lw := cache.NewListWatchFromClient(clientset.CoreV1().RESTClient(), "pods", "", fields.Everything())
 		all[name] = cache.NewSharedIndexInformer(lw, &corev1.Pod{}, 0, cache.Indexers{})
 	}
-	untyped, err := dynamic.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	untyped := rig.Must[*dynamic.DynamicClient](t)(dynamic.NewForConfig(config))
 	all["dynamic"] = dynamicinformer.NewDynamicSharedInformerFactory(untyped, 0).ForResource(pods).Informer()
-	partial, err := metadata.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	partial := rig.Must[metadata.Interface](t)(metadata.NewForConfig(config))
 	all["metadata"] = metadatainformer.NewSharedInformerFactory(partial, 0).ForResource(pods).Informer()
 	return all
 }
@@ -300,9 +285,7 @@ func randomWrites(t *testing.T, m *lw.Memory[*corev1.Pod], writes int) (counts [
 			kind = 2
 			_, err = m.Delete(t.Context(), key, "")
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, err)
 		counts[kind]++
 		if content["ns/"+name] = pod.ResourceVersion; kind == 2 {
 			delete(content, "ns/"+name)
@@ -334,26 +317,18 @@ func TestServeClients(t *testing.T) {
 
 func testDiscovery(t *testing.T, config *rest.Config, writes bool) {
 	t.Helper()
-	disco, err := discovery.NewDiscoveryClientForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	disco := rig.Must[*discovery.DiscoveryClient](t)(discovery.NewDiscoveryClientForConfig(config))
 	if v, err := disco.ServerVersion(); err != nil || v.Major != "1" {
 		t.Errorf("ServerVersion: %v, %v", v, err)
 	}
 	_, lists, err := disco.ServerGroupsAndResources()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, err)
 	verbs := metav1.Verbs{"get", "list", "watch"}
 	if writes {
 		verbs = metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
 	}
 	want := []metav1.APIResource{{Name: "pods", SingularName: "pod", Namespaced: true, Kind: "Pod", ShortNames: []string{"po"}, Verbs: verbs}}
-	legacy, err := disco.ServerResourcesForGroupVersion("v1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	legacy := rig.Must[*metav1.APIResourceList](t)(disco.ServerResourcesForGroupVersion("v1"))
 	if diff := cmp.Diff(want, legacy.APIResources); diff != "" {
 		t.Errorf("the resources of v1 (-want +got):\n%s", diff)
 	}
@@ -379,18 +354,9 @@ func testDiscovery(t *testing.T, config *rest.Config, writes bool) {
 
 func testReads(ctx context.Context, t *testing.T, config *rest.Config) {
 	t.Helper()
-	clientset, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	untyped, err := dynamic.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	partial, err := metadata.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	clientset := rig.Must[*kubernetes.Clientset](t)(kubernetes.NewForConfig(config))
+	untyped := rig.Must[*dynamic.DynamicClient](t)(dynamic.NewForConfig(config))
+	partial := rig.Must[metadata.Interface](t)(metadata.NewForConfig(config))
 	pods := corev1.SchemeGroupVersion.WithResource("pods")
 	for client, list := range map[string]func(namespace string, opts metav1.ListOptions) (runtime.Object, error){
 		"typed": func(ns string, opts metav1.ListOptions) (runtime.Object, error) {
@@ -426,17 +392,12 @@ func testReads(ctx context.Context, t *testing.T, config *rest.Config) {
 					if err != nil {
 						t.Fatalf("%s, %+v: %v", client, opts, err)
 					}
-					if err := meta.EachListItem(obj, func(item runtime.Object) error {
+					rig.OK(t, meta.EachListItem(obj, func(item runtime.Object) error {
 						m, err := meta.Accessor(item)
 						got = append(got, m.GetName())
 						return err
-					}); err != nil {
-						t.Fatal(err)
-					}
-					l, err := meta.ListAccessor(obj)
-					if err != nil {
-						t.Fatal(err)
-					}
+					}))
+					l := rig.Must[meta.List](t)(meta.ListAccessor(obj))
 					if opts.Continue = l.GetContinue(); opts.Continue == "" {
 						break
 					}
@@ -460,15 +421,10 @@ func testReads(ctx context.Context, t *testing.T, config *rest.Config) {
 
 func testServedWrites(ctx context.Context, t *testing.T, config *rest.Config) {
 	t.Helper()
-	clientset, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	clientset := rig.Must[*kubernetes.Clientset](t)(kubernetes.NewForConfig(config))
 	pods := clientset.CoreV1().Pods("ns")
 	pod, err := pods.Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "g-"}}, metav1.CreateOptions{FieldValidation: "Strict"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, err)
 	if _, err := pods.Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: pod.Name}}, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
 		t.Errorf("create again: %v", err)
 	}

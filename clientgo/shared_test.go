@@ -21,6 +21,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/clientgo"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // An implementation is one way to get client-go's interface. The tests run over all of them: what
@@ -145,24 +146,18 @@ func labelled(name string, labels ...string) *corev1.Pod {
 func (m *podMemory) create(t testing.TB, pods ...*corev1.Pod) {
 	t.Helper()
 	for _, p := range pods {
-		if _, err := m.Create(t.Context(), p); err != nil {
-			t.Fatal(err)
-		}
+		rig.Must[*corev1.Pod](t)(m.Create(t.Context(), p))
 	}
 }
 
 func (m *podMemory) update(t testing.TB, p *corev1.Pod) {
 	t.Helper()
-	if _, err := m.Update(t.Context(), p); err != nil {
-		t.Fatal(err)
-	}
+	rig.Must[*corev1.Pod](t)(m.Update(t.Context(), p))
 }
 
 func (m *podMemory) delete(t testing.TB, name string) {
 	t.Helper()
-	if _, err := m.Delete(t.Context(), lw.Key{Namespace: "ns", Name: name}, ""); err != nil {
-		t.Fatal(err)
-	}
+	rig.Must[string](t)(m.Delete(t.Context(), lw.Key{Namespace: "ns", Name: name}, ""))
 }
 
 // runInformer runs inf until the test ends, or until the function that it returns is called, which
@@ -242,10 +237,7 @@ func mustAdd(t testing.TB, inf cache.SharedIndexInformer, handler cache.Resource
 	for _, r := range resync {
 		o.ResyncPeriod = &r
 	}
-	reg, err := inf.AddEventHandlerWithOptions(handler, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	reg := rig.Must[cache.ResourceEventHandlerRegistration](t)(inf.AddEventHandlerWithOptions(handler, o))
 	return reg
 }
 

@@ -24,6 +24,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/clientgo"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // A ListerWatcher that nobody prepared for streamed lists is listed at once, without an error.
@@ -139,19 +140,17 @@ func TestStopDuringRequests(t *testing.T) {
 			}
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				release := make(chan struct{})
-				inf := clientgo.NewInformer(from(release), &corev1.Pod{}, 0, nil)
-				stop := runInformer(t, inf)
-				time.Sleep(time.Second)
-				began := time.Now()
-				stop()
-				if took := time.Since(began); took > 100*time.Millisecond {
-					t.Errorf("stopped after %v", took)
-				}
-				close(release)
-			})
+		rig.Bubble(t, name, func(t *testing.T) {
+			release := make(chan struct{})
+			inf := clientgo.NewInformer(from(release), &corev1.Pod{}, 0, nil)
+			stop := runInformer(t, inf)
+			time.Sleep(time.Second)
+			began := time.Now()
+			stop()
+			if took := time.Since(began); took > 100*time.Millisecond {
+				t.Errorf("stopped after %v", took)
+			}
+			close(release)
 		})
 	}
 	if !late.IsStopped() {
@@ -207,9 +206,7 @@ func TestOptOutOfStreams(t *testing.T) {
 		lister := cache.ToListWatcherWithWatchListSemantics(typedPods(t, config, s.client(t, config), noTweak), optsOut{})
 		inf := lw.NewInformer(clientgo.Source(lister, &corev1.Pod{}), &lw.Options{OnError: func(err error) { t.Error(err) }})
 		run(t, inf)
-		if err := inf.WaitForSync(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, inf.WaitForSync(t.Context()))
 		for range 3 {
 			time.Sleep(time.Minute)
 			s.pods.Disconnect()

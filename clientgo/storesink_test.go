@@ -23,6 +23,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/clientgo"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // A recordingStore is a cache.ReflectorStore with all optional methods, which notes its calls.
@@ -170,21 +171,19 @@ func TestReflectorRunsAgain(t *testing.T) {
 // A list that the store refuses is made again, and each refusal is reported. So is it with client-go.
 func TestReflectorOfAStoreThatRefuses(t *testing.T) {
 	for kind, new := range reflectors {
-		t.Run(kind, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				handleErrors(t)
-				store := &recordingStore{refuse: 2}
-				run, _ := new(newPodMemory(labelled("a")), store, 0)
-				ctx, cancel := context.WithCancel(t.Context())
-				var running sync.WaitGroup
-				running.Go(func() { run(ctx) })
-				time.Sleep(time.Minute)
-				if got := store.take(); len(got) != 3 {
-					t.Errorf("calls %q, want three lists", got)
-				}
-				cancel()
-				running.Wait()
-			})
+		rig.Bubble(t, kind, func(t *testing.T) {
+			handleErrors(t)
+			store := &recordingStore{refuse: 2}
+			run, _ := new(newPodMemory(labelled("a")), store, 0)
+			ctx, cancel := context.WithCancel(t.Context())
+			var running sync.WaitGroup
+			running.Go(func() { run(ctx) })
+			time.Sleep(time.Minute)
+			if got := store.take(); len(got) != 3 {
+				t.Errorf("calls %q, want three lists", got)
+			}
+			cancel()
+			running.Wait()
 		})
 	}
 }
@@ -315,9 +314,7 @@ func TestStoreSink(t *testing.T) {
 		defer cancel()
 		go func() { _ = r.Run(ctx) }()
 		synctest.Wait()
-		if _, err := memory.Create(t.Context(), labelled("b")); err != nil {
-			t.Fatal(err)
-		}
+		rig.Must[*corev1.Pod](t)(memory.Create(t.Context(), labelled("b")))
 		synctest.Wait()
 		if diff := cmp.Diff([][]string{{"a"}, {"a", "b"}}, sent); diff != "" {
 			t.Error(diff)

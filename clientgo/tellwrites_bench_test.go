@@ -19,6 +19,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/clientgo"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // benchPod is a pod of 2 KiB, in JSON.
@@ -50,10 +51,7 @@ func benchPods(b *testing.B, n, from int) (all [][]byte) {
 	for i := range n {
 		p := benchPod(i)
 		p.Kind, p.APIVersion, p.ResourceVersion = "Pod", "v1", strconv.Itoa(from+i)
-		data, err := json.Marshal(p)
-		if err != nil {
-			b.Fatal(err)
-		}
+		data := rig.Must[[]byte](b)(json.Marshal(p))
 		all = append(all, data)
 	}
 	return all
@@ -112,14 +110,9 @@ func BenchmarkTellWrites(b *testing.B) {
 			defer stop()
 			go inf.Run(ctx)
 			if followed == "pods" {
-				if err := inf.WaitForSync(ctx); err != nil {
-					b.Fatal(err)
-				}
+				rig.OK(b, inf.WaitForSync(ctx))
 			}
-			r, err := http.NewRequest(http.MethodPut, "https://server/api/v1/namespaces/default/pods/x", nil)
-			if err != nil {
-				b.Fatal(err)
-			}
+			r := rig.Must[*http.Request](b)(http.NewRequest(http.MethodPut, "https://server/api/v1/namespaces/default/pods/x", nil))
 			paths := make([]string, objects)
 			for i := range paths {
 				paths[i] = "/api/v1/namespaces/default/pods/" + benchPod(i).Name
@@ -133,10 +126,7 @@ func BenchmarkTellWrites(b *testing.B) {
 				version++
 				renumber(answers[i], version)
 				answer, r.URL.Path = answers[i], paths[i]
-				resp, err := client.Transport.RoundTrip(r)
-				if err != nil {
-					b.Fatal(err)
-				}
+				resp := rig.Must[*http.Response](b)(client.Transport.RoundTrip(r))
 				io.Copy(io.Discard, resp.Body)
 				resp.Body.Close()
 			}
@@ -152,9 +142,7 @@ func BenchmarkTellWrites(b *testing.B) {
 		ctx, stop := context.WithCancel(context.Background())
 		defer stop()
 		go inf.Run(ctx)
-		if err := inf.WaitForSync(ctx); err != nil {
-			b.Fatal(err)
-		}
+		rig.OK(b, inf.WaitForSync(ctx))
 		b.ReportAllocs()
 		b.SetBytes(int64(len(events[0])))
 		version, n := 2_000_000_000, 0
@@ -163,14 +151,10 @@ func BenchmarkTellWrites(b *testing.B) {
 			n++
 			version++
 			renumber(events[i], version)
-			if _, err := written.Write(events[i]); err != nil {
-				b.Fatal(err)
-			}
+			rig.Must[int](b)(written.Write(events[i]))
 		}
 		wait, done := context.WithTimeout(ctx, time.Minute)
 		defer done()
-		if err := inf.WaitForResourceVersion(wait, strconv.Itoa(version)); err != nil {
-			b.Fatal(err)
-		}
+		rig.OK(b, inf.WaitForResourceVersion(wait, strconv.Itoa(version)))
 	})
 }

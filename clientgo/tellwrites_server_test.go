@@ -24,6 +24,7 @@ import (
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/clientgo"
 	"github.com/go-lw/lw/internal/apiserver"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // lateWatches is a transport that tells watches everything late.
@@ -78,16 +79,12 @@ func newTellServer(t *testing.T, accept string) *tellServer {
 	s := &tellServer{server: server, late: lateWatches{RoundTripper: direct.Transport}}
 	s.config = &rest.Config{Host: "http://apiserver", Transport: &s.late, ContentConfig: rest.ContentConfig{ContentType: "application/json", AcceptContentTypes: accept}}
 	client, err := rest.HTTPClientFor(s.config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, err)
 	s.told = clientgo.TellWrites(clientgo.Capture(client))
 	if s.own, err = kubernetes.NewForConfigAndClient(s.config, s.told); err == nil {
 		s.foreign, err = kubernetes.NewForConfigAndClient(s.config, direct)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, err)
 	return s
 }
 
@@ -131,14 +128,8 @@ func (s *tellServer) informers(t *testing.T) map[string]content {
 	t.Helper()
 	url, gvr := "http://apiserver/api/v1/pods", corev1.SchemeGroupVersion.WithResource("pods")
 	kind := metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
-	untyped, err := dynamic.NewForConfigAndClient(s.config, s.told)
-	if err != nil {
-		t.Fatal(err)
-	}
-	partial, err := metadata.NewForConfigAndClient(s.config, s.told)
-	if err != nil {
-		t.Fatal(err)
-	}
+	untyped := rig.Must[*dynamic.DynamicClient](t)(dynamic.NewForConfigAndClient(s.config, s.told))
+	partial := rig.Must[metadata.Interface](t)(metadata.NewForConfigAndClient(s.config, s.told))
 	return map[string]content{
 		"HTTP":                 contentOf(&lw.HTTP[*corev1.Pod]{URL: url, Client: s.told}),
 		"HTTP of a namespace":  contentOf(&lw.HTTP[*corev1.Pod]{URL: "http://apiserver/api/v1/namespaces/default/pods", Client: s.told, Only: lw.Fields{"metadata.labels", "spec"}}),
@@ -183,94 +174,92 @@ func start(t *testing.T, all map[string]content) (stop func()) {
 // watch does, and what they show is what they would have listed.
 func TestTellWrites(t *testing.T) {
 	for name, accept := range map[string]string{"JSON": "application/json", "protobuf": "application/vnd.kubernetes.protobuf,application/json"} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newTellServer(t, accept)
-				pods := s.own.CoreV1().Pods("default")
-				all := s.informers(t)
-				stop := start(t, all)
-				defer stop()
-				p := pod("default", "a")
-				p.Spec.Containers = []corev1.Container{{Name: "main", Image: "image"}}
-				steps := []struct {
-					name string
-					do   func() error
-				}{
-					{"create", func() (err error) { p, err = pods.Create(t.Context(), p, metav1.CreateOptions{}); return err }},
-					{"update", func() (err error) {
-						p.Spec.NodeName, p.Labels = "n1", map[string]string{"v": "1"}
-						p, err = pods.Update(t.Context(), p, metav1.UpdateOptions{})
-						return err
-					}},
-					{"status", func() (err error) {
-						p.Status.Phase = corev1.PodRunning
-						p, err = pods.UpdateStatus(t.Context(), p, metav1.UpdateOptions{})
-						return err
-					}},
-					{"patch", func() (err error) {
-						p, err = pods.Patch(t.Context(), "a", types.MergePatchType, []byte(`{"metadata":{"labels":{"v":"2"},"finalizers":["example.com/stay"]}}`), metav1.PatchOptions{})
-						return err
-					}},
-					{"delete, with a finalizer", func() error { return pods.Delete(t.Context(), "a", metav1.DeleteOptions{}) }},
-					{"the last finalizer", func() error {
-						_, err := pods.Patch(t.Context(), "a", types.MergePatchType, []byte(`{"metadata":{"finalizers":null,"labels":{"v":"3"}}}`), metav1.PatchOptions{})
-						return err
-					}},
-					{"another", func() error {
-						_, err := pods.Create(t.Context(), pod("default", "b"), metav1.CreateOptions{})
-						return err
-					}},
-					{"delete", func() error { return pods.Delete(t.Context(), "b", metav1.DeleteOptions{}) }},
+		rig.Bubble(t, name, func(t *testing.T) {
+			s := newTellServer(t, accept)
+			pods := s.own.CoreV1().Pods("default")
+			all := s.informers(t)
+			stop := start(t, all)
+			defer stop()
+			p := pod("default", "a")
+			p.Spec.Containers = []corev1.Container{{Name: "main", Image: "image"}}
+			steps := []struct {
+				name string
+				do   func() error
+			}{
+				{"create", func() (err error) { p, err = pods.Create(t.Context(), p, metav1.CreateOptions{}); return err }},
+				{"update", func() (err error) {
+					p.Spec.NodeName, p.Labels = "n1", map[string]string{"v": "1"}
+					p, err = pods.Update(t.Context(), p, metav1.UpdateOptions{})
+					return err
+				}},
+				{"status", func() (err error) {
+					p.Status.Phase = corev1.PodRunning
+					p, err = pods.UpdateStatus(t.Context(), p, metav1.UpdateOptions{})
+					return err
+				}},
+				{"patch", func() (err error) {
+					p, err = pods.Patch(t.Context(), "a", types.MergePatchType, []byte(`{"metadata":{"labels":{"v":"2"},"finalizers":["example.com/stay"]}}`), metav1.PatchOptions{})
+					return err
+				}},
+				{"delete, with a finalizer", func() error { return pods.Delete(t.Context(), "a", metav1.DeleteOptions{}) }},
+				{"the last finalizer", func() error {
+					_, err := pods.Patch(t.Context(), "a", types.MergePatchType, []byte(`{"metadata":{"finalizers":null,"labels":{"v":"3"}}}`), metav1.PatchOptions{})
+					return err
+				}},
+				{"another", func() error {
+					_, err := pods.Create(t.Context(), pod("default", "b"), metav1.CreateOptions{})
+					return err
+				}},
+				{"delete", func() error { return pods.Delete(t.Context(), "b", metav1.DeleteOptions{}) }},
+			}
+			for i, step := range steps {
+				began := time.Now()
+				if err := step.do(); err != nil {
+					t.Fatalf("%s: %v", step.name, err)
 				}
-				for i, step := range steps {
-					began := time.Now()
-					if err := step.do(); err != nil {
-						t.Fatalf("%s: %v", step.name, err)
+				if took := time.Since(began); took > 0 {
+					t.Errorf("%s took %v", step.name, took)
+				}
+				shown := map[string]map[string]any{}
+				for name, c := range all {
+					shown[name] = c.objects()
+					if n := len(shown[name]); n != 1 && i < 5 || i == len(steps)-1 && n > 1 {
+						t.Errorf("%s: %s shows %d pods", step.name, name, n)
 					}
-					if took := time.Since(began); took > 0 {
-						t.Errorf("%s took %v", step.name, took)
+				}
+				if i == 4 || i == 5 { // what is deleted with its last finalizer is gone with the watch
+					continue
+				}
+				fresh := s.informers(t)
+				stopFresh := start(t, fresh)
+				for name, c := range fresh {
+					want := c.objects()
+					if i == len(steps)-1 {
+						delete(shown[name], "a")
+					} else if i == len(steps)-2 {
+						want, shown[name] = map[string]any{"b": want["b"]}, map[string]any{"b": shown[name]["b"]}
 					}
-					shown := map[string]map[string]any{}
-					for name, c := range all {
-						shown[name] = c.objects()
-						if n := len(shown[name]); n != 1 && i < 5 || i == len(steps)-1 && n > 1 {
-							t.Errorf("%s: %s shows %d pods", step.name, name, n)
-						}
-					}
-					if i == 4 || i == 5 { // what is deleted with its last finalizer is gone with the watch
-						continue
-					}
-					fresh := s.informers(t)
-					stopFresh := start(t, fresh)
-					for name, c := range fresh {
-						want := c.objects()
-						if i == len(steps)-1 {
-							delete(shown[name], "a")
-						} else if i == len(steps)-2 {
-							want, shown[name] = map[string]any{"b": want["b"]}, map[string]any{"b": shown[name]["b"]}
-						}
-						for key, obj := range shown[name] { // a server in memory does not fill in what is empty
-							if u, ok := obj.(*unstructured.Unstructured); ok {
-								if status, _, _ := unstructured.NestedMap(u.Object, "status"); len(status) == 0 {
-									u = u.DeepCopy() // readers share it
-									delete(u.Object, "status")
-									shown[name][key] = u
-								}
+					for key, obj := range shown[name] { // a server in memory does not fill in what is empty
+						if u, ok := obj.(*unstructured.Unstructured); ok {
+							if status, _, _ := unstructured.NestedMap(u.Object, "status"); len(status) == 0 {
+								u = u.DeepCopy() // readers share it
+								delete(u.Object, "status")
+								shown[name][key] = u
 							}
 						}
-						if diff := cmp.Diff(want, shown[name]); diff != "" {
-							t.Errorf("%s: %s (-listed +told):\n%s", step.name, name, diff)
-						}
 					}
-					stopFresh()
-				}
-				time.Sleep(3 * watchDelay)
-				for name, c := range all {
-					if n := len(c.objects()); n > 0 || c.Status().Ahead > 0 {
-						t.Errorf("at the end %s shows %d pods, %d ahead", name, n, c.Status().Ahead)
+					if diff := cmp.Diff(want, shown[name]); diff != "" {
+						t.Errorf("%s: %s (-listed +told):\n%s", step.name, name, diff)
 					}
 				}
-			})
+				stopFresh()
+			}
+			time.Sleep(3 * watchDelay)
+			for name, c := range all {
+				if n := len(c.objects()); n > 0 || c.Status().Ahead > 0 {
+					t.Errorf("at the end %s shows %d pods, %d ahead", name, n, c.Status().Ahead)
+				}
+			}
 		})
 	}
 }
@@ -287,9 +276,7 @@ func TestTellWritesDuringOtherRequests(t *testing.T) {
 		defer start(t, all)()
 		create := func(name string) {
 			t.Helper()
-			if _, err := s.own.CoreV1().Pods("default").Create(t.Context(), pod("default", name), metav1.CreateOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			rig.Must[*corev1.Pod](t)(s.own.CoreV1().Pods("default").Create(t.Context(), pod("default", name), metav1.CreateOptions{}))
 			for of, c := range all {
 				if c.objects()[name] == nil {
 					t.Errorf("%s does not show %s", of, name)

@@ -8,13 +8,13 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	gocmp "github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/go-lw/lw/clientgo"
 	"github.com/go-lw/lw/internal/request"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // podJSON is a pod as a server answers with it.
@@ -86,67 +86,59 @@ func TestTellWritesTells(t *testing.T) {
 		{name: "left out by name", follows: all + "?fieldSelector=metadata.name%3Db", want: "deleted default/a u-a 7"},
 		{name: "selected by what only the server knows", follows: all + "?fieldSelector=spec.nodeName%3Dn1"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var told, sent []string
-				code, answer := cmp.Or(tt.code, 201), cmp.Or(tt.answer, podJSON("default", "a", "7"))
-				server := roundTripper(func(r *http.Request) (*http.Response, error) {
-					if r.Body != nil {
-						body, _ := io.ReadAll(r.Body)
-						sent = append(sent, string(body))
-					}
-					return &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {cmp.Or(tt.header, "application/json")}}, Body: io.NopCloser(strings.NewReader(answer))}, nil
-				})
-				client := clientgo.TellWrites(&http.Client{Transport: server})
-				var tellers []*request.Teller
-				do := func(client *http.Client, ctx context.Context, method, url, sends string) {
-					r, err := http.NewRequestWithContext(ctx, method, url, io.NopCloser(strings.NewReader(sends)))
-					if err != nil {
-						t.Fatal(err)
-					}
-					resp, err := client.Do(r)
-					if err != nil {
-						t.Fatal(err)
-					}
-					body, err := io.ReadAll(resp.Body)
-					if resp.Body.Close(); err != nil || string(body) != answer {
-						t.Errorf("%s: the caller has %q, %v", method, body, err)
-					}
+		rig.Bubble(t, tt.name, func(t *testing.T) {
+			var told, sent []string
+			code, answer := cmp.Or(tt.code, 201), cmp.Or(tt.answer, podJSON("default", "a", "7"))
+			server := roundTripper(func(r *http.Request) (*http.Response, error) {
+				if r.Body != nil {
+					body, _ := io.ReadAll(r.Body)
+					sent = append(sent, string(body))
 				}
-				for _, url := range strings.Fields(cmp.Or(tt.follows, inDefault)) {
-					tellers = append(tellers, &request.Teller{
-						Tell: func(a *request.Answer) error {
-							told = append(told, fmt.Sprintf("tell %s/%s %s %s", a.Namespace, a.Name, a.UID, a.ResourceVersion))
-							return nil
-						},
-						TellDeleted: func(key types.NamespacedName, uid types.UID, version string) error {
-							told = append(told, fmt.Sprintf("deleted %s %s %s", key, uid, version))
-							return nil
-						},
-					})
-					do(client, request.WithTeller(t.Context(), tellers[len(tellers)-1]), "GET", url, "")
-				}
-				method, url := cmp.Or(tt.method, "POST"), cmp.Or(tt.url, inDefault)
-				do(client, t.Context(), method, url, tt.sends)
-				if diff := gocmp.Diff(tt.want, strings.Join(told, "; ")); diff != "" {
-					t.Errorf("told (-want +got):\n%s", diff)
-				}
-				if got := sent[len(sent)-1]; got != tt.sends {
-					t.Errorf("the server got %q", got)
-				}
-				do(clientgo.TellWrites(&http.Client{Transport: server}, clientgo.Capture(client)), t.Context(), method, url, tt.sends)
-				if n := len(strings.Split(tt.want, ";")); tt.want != "" && len(told) != 2*n {
-					t.Errorf("another client tells %d of %d", len(told)-n, n)
-				}
-				for _, teller := range tellers {
-					teller.End()
-				}
-				told = nil
-				do(client, t.Context(), method, url, tt.sends)
-				if len(told) > 0 {
-					t.Errorf("an informer that has stopped is told %q", told)
-				}
+				return &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {cmp.Or(tt.header, "application/json")}}, Body: io.NopCloser(strings.NewReader(answer))}, nil
 			})
+			client := clientgo.TellWrites(&http.Client{Transport: server})
+			var tellers []*request.Teller
+			do := func(client *http.Client, ctx context.Context, method, url, sends string) {
+				r := rig.Must[*http.Request](t)(http.NewRequestWithContext(ctx, method, url, io.NopCloser(strings.NewReader(sends))))
+				resp := rig.Must[*http.Response](t)(client.Do(r))
+				body, err := io.ReadAll(resp.Body)
+				if resp.Body.Close(); err != nil || string(body) != answer {
+					t.Errorf("%s: the caller has %q, %v", method, body, err)
+				}
+			}
+			for _, url := range strings.Fields(cmp.Or(tt.follows, inDefault)) {
+				tellers = append(tellers, &request.Teller{
+					Tell: func(a *request.Answer) error {
+						told = append(told, fmt.Sprintf("tell %s/%s %s %s", a.Namespace, a.Name, a.UID, a.ResourceVersion))
+						return nil
+					},
+					TellDeleted: func(key types.NamespacedName, uid types.UID, version string) error {
+						told = append(told, fmt.Sprintf("deleted %s %s %s", key, uid, version))
+						return nil
+					},
+				})
+				do(client, request.WithTeller(t.Context(), tellers[len(tellers)-1]), "GET", url, "")
+			}
+			method, url := cmp.Or(tt.method, "POST"), cmp.Or(tt.url, inDefault)
+			do(client, t.Context(), method, url, tt.sends)
+			if diff := gocmp.Diff(tt.want, strings.Join(told, "; ")); diff != "" {
+				t.Errorf("told (-want +got):\n%s", diff)
+			}
+			if got := sent[len(sent)-1]; got != tt.sends {
+				t.Errorf("the server got %q", got)
+			}
+			do(clientgo.TellWrites(&http.Client{Transport: server}, clientgo.Capture(client)), t.Context(), method, url, tt.sends)
+			if n := len(strings.Split(tt.want, ";")); tt.want != "" && len(told) != 2*n {
+				t.Errorf("another client tells %d of %d", len(told)-n, n)
+			}
+			for _, teller := range tellers {
+				teller.End()
+			}
+			told = nil
+			do(client, t.Context(), method, url, tt.sends)
+			if len(told) > 0 {
+				t.Errorf("an informer that has stopped is told %q", told)
+			}
 		})
 	}
 }

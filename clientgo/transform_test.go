@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/go-lw/lw/clientgo"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // A transform is set until Run, and sees every object once, from the first list on. Its result may
@@ -72,7 +73,7 @@ func TestTransformLeavesOut(t *testing.T) {
 		errs := handleErrors(t)
 		server := newPodMemory(labelled("a"), labelled("b"), labelled("nil"), labelled("typed-nil"), labelled("fails"), labelled("fails-whole"), labelled("no-object"))
 		inf := clientgo.NewInformer(server, &corev1.Pod{}, 0, nil)
-		if err := inf.SetTransform(func(obj any) (any, error) {
+		rig.OK(t, inf.SetTransform(func(obj any) (any, error) {
 			switch p := obj.(*corev1.Pod); p.Name {
 			case "nil":
 				return nil, nil
@@ -87,9 +88,7 @@ func TestTransformLeavesOut(t *testing.T) {
 			default:
 				return p, nil
 			}
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		stop := runInformer(t, inf)
 		synctest.Wait()
 		if diff := cmp.Diff([]string{"a", "b"}, names(inf.GetStore().List())); diff != "" || !inf.HasSynced() {
@@ -105,14 +104,12 @@ func TestTransformLeavesOut(t *testing.T) {
 func TestTransformNilOfClientGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inf := cache.NewSharedIndexInformer(newPodMemory(labelled("a"), labelled("nil")), &corev1.Pod{}, 0, nil)
-		if err := inf.SetTransform(func(obj any) (any, error) {
+		rig.OK(t, inf.SetTransform(func(obj any) (any, error) {
 			if p, ok := obj.(*corev1.Pod); ok && p.Name == "nil" {
 				return nil, nil
 			}
 			return obj, nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		runInformer(t, inf)
 		time.Sleep(time.Hour)
 		if got := inf.GetStore().ListKeys(); len(got) != 0 || !inf.HasSynced() {

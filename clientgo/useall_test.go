@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/go-lw/lw/clientgo"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // requests notes which resources a fake is asked to list, and where.
@@ -63,11 +64,9 @@ func TestUseAll(t *testing.T) {
 		clientgo.UseAll(factory, &clientgo.FactoryOptions{TweakListOptions: tweak})
 		pods := factory.Core().V1().Pods().Lister()
 		var told calls
-		if _, err := factory.Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		rig.Must[cache.ResourceEventHandlerRegistration](t)(factory.Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc: func(obj any) { told.note("node %s", obj.(*corev1.Node).Name) },
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		for _, obj := range []runtime.Object{&corev1.Pod{}, &corev1.Secret{}, &appsv1.Deployment{}, &networkingv1.Ingress{}, &rbacv1.ClusterRole{}} {
 			if inf := factory.InformerFor(obj, nil); inf == nil {
 				t.Errorf("no informer of %T", obj)

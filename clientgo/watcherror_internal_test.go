@@ -24,6 +24,7 @@ import (
 	"k8s.io/klog/v2/textlogger"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // A failed request after which there is a pause is told to the handler, as it is. One that is made
@@ -47,53 +48,51 @@ func TestErrorReporter(t *testing.T) {
 		"a list, after the end":    {&lw.Error{Op: "list", Failures: 1, Err: cause}, true, ""},
 		"an object, after the end": {&lw.Error{Op: "decode", Err: cause}, true, ""},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var got []string
-				note := func(err error, to string) {
-					if !errors.Is(err, cause) {
-						t.Errorf("%s gets %v", to, err)
-					}
-					got = append(got, to)
+		rig.Bubble(t, name, func(t *testing.T) {
+			var got []string
+			note := func(err error, to string) {
+				if !errors.Is(err, cause) {
+					t.Errorf("%s gets %v", to, err)
 				}
-				before := utilruntime.ErrorHandlers
-				defer func() { utilruntime.ErrorHandlers = before }()
-				utilruntime.ErrorHandlers = []utilruntime.ErrorHandler{func(_ context.Context, err error, _ string, _ ...any) { note(err, "ErrorHandlers") }}
-				r := newErrorReporter(&corev1.Pod{}, "")
-				r.handler = func(_ context.Context, of *cache.Reflector, err error) {
-					if err != cause || of == nil {
-						t.Errorf("the handler gets %#v of %v", err, of)
-					}
-					note(err, "handler")
+				got = append(got, to)
+			}
+			before := utilruntime.ErrorHandlers
+			defer func() { utilruntime.ErrorHandlers = before }()
+			utilruntime.ErrorHandlers = []utilruntime.ErrorHandler{func(_ context.Context, err error, _ string, _ ...any) { note(err, "ErrorHandlers") }}
+			r := newErrorReporter(&corev1.Pod{}, "")
+			r.handler = func(_ context.Context, of *cache.Reflector, err error) {
+				if err != cause || of == nil {
+					t.Errorf("the handler gets %#v of %v", err, of)
 				}
-				var brief, all bytes.Buffer
-				ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(4), textlogger.Output(&all)))))
-				if tc.want == "log" {
-					ctx = klog.NewContext(ctx, textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&brief))))
-				}
-				if tc.done {
-					cancel()
-				}
-				end := r.run(ctx)
-				for range 3 {
-					r.report(tc.err)
-				}
-				end()
+				note(err, "handler")
+			}
+			var brief, all bytes.Buffer
+			ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(4), textlogger.Output(&all)))))
+			if tc.want == "log" {
+				ctx = klog.NewContext(ctx, textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&brief))))
+			}
+			if tc.done {
 				cancel()
-				for range strings.Count(brief.String(), "cause") {
-					got = append(got, "log")
-				}
-				for range strings.Count(all.String(), "cause") {
-					got = append(got, "log at 4")
-				}
-				var want []string
-				if tc.want != "" {
-					want = []string{tc.want, tc.want, tc.want}
-				}
-				if diff := cmp.Diff(want, got); diff != "" {
-					t.Errorf("(-want +got):\n%s", diff)
-				}
-			})
+			}
+			end := r.run(ctx)
+			for range 3 {
+				r.report(tc.err)
+			}
+			end()
+			cancel()
+			for range strings.Count(brief.String(), "cause") {
+				got = append(got, "log")
+			}
+			for range strings.Count(all.String(), "cause") {
+				got = append(got, "log at 4")
+			}
+			var want []string
+			if tc.want != "" {
+				want = []string{tc.want, tc.want, tc.want}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
 		})
 	}
 	// A streamed list that became a whole one is no news at the usual level.

@@ -29,6 +29,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/clientgo"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/lwtest"
 )
 
@@ -179,9 +180,7 @@ func TestWatchErrorHandlerHangs(t *testing.T) {
 			inf := clientgo.NewInformer(server, &corev1.Pod{}, 0, nil)
 			release := make(chan struct{})
 			n := 0
-			if err := inf.SetWatchErrorHandler(func(*cache.Reflector, error) { n++; <-release }); err != nil {
-				t.Fatal(err)
-			}
+			rig.OK(t, inf.SetWatchErrorHandler(func(*cache.Reflector, error) { n++; <-release }))
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan struct{})
 			go func() { defer close(done); inf.RunWithContext(ctx) }()
@@ -217,47 +216,43 @@ func TestRecordsOfARefusal(t *testing.T) {
 	for name, newInformer := range map[string]func(cache.ListerWatcher, runtime.Object, time.Duration, cache.Indexers) cache.SharedIndexInformer{
 		"client-go": cache.NewSharedIndexInformer, "lw": clientgo.NewInformer,
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server := newPodMemory()
-				server.Fail(apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no role")))
-				inf := newInformer(server, &corev1.Pod{}, 0, nil)
-				var refused []error
-				var at []time.Time
-				if err := inf.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
-					refused, at = append(refused, err), append(at, time.Now())
-				}); err != nil {
-					t.Fatal(err)
+		rig.Bubble(t, name, func(t *testing.T) {
+			server := newPodMemory()
+			server.Fail(apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no role")))
+			inf := newInformer(server, &corev1.Pod{}, 0, nil)
+			var refused []error
+			var at []time.Time
+			rig.OK(t, inf.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
+				refused, at = append(refused, err), append(at, time.Now())
+			}))
+			var book bytes.Buffer
+			ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&book)))))
+			done := make(chan struct{})
+			go func() { defer close(done); inf.RunWithContext(ctx) }()
+			time.Sleep(15 * time.Second)
+			synctest.Wait()
+			t.Logf("%d failures and %d other records in 15 s", len(refused), strings.Count(book.String(), "\n"))
+			// A streamed list that is refused, and the list that follows at once, are one failure.
+			if n := len(slices.Compact(at)); n < 3 || n > 8 || n != len(refused) {
+				t.Errorf("%d failures in 15 s, at %d moments, want 3 to 8: %v", len(refused), n, refused)
+			}
+			for _, err := range refused {
+				if !apierrors.IsForbidden(err) {
+					t.Errorf("failure %v", err)
 				}
-				var book bytes.Buffer
-				ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&book)))))
-				done := make(chan struct{})
-				go func() { defer close(done); inf.RunWithContext(ctx) }()
-				time.Sleep(15 * time.Second)
-				synctest.Wait()
-				t.Logf("%d failures and %d other records in 15 s", len(refused), strings.Count(book.String(), "\n"))
-				// A streamed list that is refused, and the list that follows at once, are one failure.
-				if n := len(slices.Compact(at)); n < 3 || n > 8 || n != len(refused) {
-					t.Errorf("%d failures in 15 s, at %d moments, want 3 to 8: %v", len(refused), n, refused)
-				}
-				for _, err := range refused {
-					if !apierrors.IsForbidden(err) {
-						t.Errorf("failure %v", err)
-					}
-				}
-				server.Fail(nil)
-				time.Sleep(time.Minute)
-				synctest.Wait()
-				cancel()
-				<-done
-				if name != "lw" {
-					return
-				}
-				told := book.String()
-				if strings.Count(told, "\n") != 1 || !strings.Contains(told, `"lw: Pod: synced" informer="Pod"`) || !strings.Contains(told, `decoder="client-go"`) {
-					t.Errorf("records, want one, that it has synced after failures:\n%s", told)
-				}
-			})
+			}
+			server.Fail(nil)
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			cancel()
+			<-done
+			if name != "lw" {
+				return
+			}
+			told := book.String()
+			if strings.Count(told, "\n") != 1 || !strings.Contains(told, `"lw: Pod: synced" informer="Pod"`) || !strings.Contains(told, `decoder="client-go"`) {
+				t.Errorf("records, want one, that it has synced after failures:\n%s", told)
+			}
 		})
 	}
 }
@@ -335,15 +330,10 @@ func TestDecoderOptions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := lwtest.NewServer(t, lwtest.Resource{Plural: "pods", Kind: "Pod"})
 		pods := lwtest.Objects[*corev1.Pod](server, "pods")
-		if _, err := pods.Create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}); err != nil {
-			t.Fatal(err)
-		}
-		clientset, err := kubernetes.NewForConfigAndClient(&rest.Config{
+		rig.Must[*corev1.Pod](t)(pods.Create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}))
+		clientset := rig.Must[*kubernetes.Clientset](t)(kubernetes.NewForConfigAndClient(&rest.Config{
 			Host: server.URL(), ContentConfig: rest.ContentConfig{ContentType: "application/json"},
-		}, clientgo.Capture(server.Client()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		}, clientgo.Capture(server.Client())))
 		var board lw.Board
 		var found []string
 		decoder := clientgo.Decoder{Options: &lw.Options{Name: "mine", Board: &board, DetectMutation: true, OnError: func(err error) {
@@ -362,9 +352,7 @@ func TestDecoderOptions(t *testing.T) {
 			obj.(*corev1.Pod).Labels = map[string]string{"changed": "yes"}
 		}
 		// The write before the next look tells the race detector that the look comes after the mutation.
-		if _, err := pods.Create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "b"}}); err != nil {
-			t.Fatal(err)
-		}
+		rig.Must[*corev1.Pod](t)(pods.Create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "b"}}))
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
 		if diff := cmp.Diff([]string{"on the board: mine", "mine: mutation"}, found); diff != "" {

@@ -13,6 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/klog/v2"
+
+	"github.com/go-lw/lw/internal/rig"
 )
 
 var (
@@ -93,15 +95,10 @@ func TestHistories(t *testing.T) {
 		fmt.Print(got)
 	}
 	if *update {
-		if err := os.WriteFile(doc, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, os.WriteFile(doc, []byte(got), 0o644))
 		return
 	}
-	want, err := os.ReadFile(doc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := rig.Must[[]byte](t)(os.ReadFile(doc))
 	if diff := cmp.Diff(string(want), got); diff != "" && *randoms == 300 {
 		t.Errorf("%s does not say what happens; write it anew with -update (-it says +what happens):\n%s", doc, diff)
 	}

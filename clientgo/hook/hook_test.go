@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // The resource of a request is that of its collection, whatever stands before it in the path.
@@ -56,15 +57,9 @@ func TestWire(t *testing.T) {
 		total := 0
 		for name, body := range bodies {
 			total += len(body)
-			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://server/api/v1/pods?"+queries[name], nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := rig.Must[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodGet, "http://server/api/v1/pods?"+queries[name], nil))
 			r.Header.Set("X-Body", name)
-			resp, err := client.Do(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			resp := rig.Must[*http.Response](t)(client.Do(r))
 			var got bytes.Buffer
 			if _, err := io.CopyBuffer(struct{ io.Writer }{&got}, struct{ io.Reader }{resp.Body}, make([]byte, cut)); err != nil || got.String() != body {
 				t.Errorf("%v: %q", err, &got)
