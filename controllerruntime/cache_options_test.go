@@ -25,6 +25,7 @@ import (
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/controllerruntime"
 	"github.com/go-lw/lw/internal/apiserver"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 type roundTripper func(*http.Request) (*http.Response, error)
@@ -48,9 +49,7 @@ func TestNewCacheDecodes(t *testing.T) {
 			t.Fatal("not synced")
 		}
 		var pods corev1.PodList
-		if err := c.List(t.Context(), &pods); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, c.List(t.Context(), &pods))
 		if len(pods.Items) != 12 {
 			t.Fatalf("%d pods", len(pods.Items))
 		}
@@ -102,9 +101,7 @@ func TestNewCacheErrorsAndResync(t *testing.T) {
 			},
 		})
 		inf, err := c.GetInformer(t.Context(), &corev1.Pod{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, err)
 		synctest.Wait()
 		// The first request, of a streamed list, is followed by one of a page without a pause. The
 		// two are one failure.
@@ -112,16 +109,14 @@ func TestNewCacheErrorsAndResync(t *testing.T) {
 			t.Errorf("%d failures, want 1", got)
 		}
 		var updates atomic.Int64
-		if _, err := inf.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		rig.Must[toolscache.ResourceEventHandlerRegistration](t)(inf.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 			UpdateFunc: func(before, obj any) {
 				if before != obj {
 					t.Error("a resync with another object")
 				}
 				updates.Add(1)
 			},
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		time.Sleep(period + period/2) // controller-runtime changes the period by up to a tenth
 		if got := updates.Load(); got != 12 {
 			t.Errorf("%d updates, want one of each of 12 pods", got)
@@ -153,10 +148,7 @@ func TestNewCacheNeedsNoLeaderElection(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBench(t)
-			c, err := controllerruntime.NewCacheWith(options)(b.config, cache.Options{Mapper: b.mapper})
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := rig.Must[cache.Cache](t)(controllerruntime.NewCacheWith(options)(b.config, cache.Options{Mapper: b.mapper}))
 			if r, ok := c.(manager.LeaderElectionRunnable); !ok || r.NeedLeaderElection() {
 				t.Errorf("%s: a %T waits until the manager is the leader", name, c)
 			}

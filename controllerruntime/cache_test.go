@@ -31,6 +31,7 @@ import (
 	"github.com/go-lw/lw/controllerruntime"
 	"github.com/go-lw/lw/internal/apiserver"
 	"github.com/go-lw/lw/internal/prune"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 var (
@@ -91,19 +92,14 @@ func newPod(ns string, i int) *corev1.Pod {
 
 func (b *bench) write(f func(any) (apiserver.Object, error), obj any) {
 	b.Helper()
-	if _, err := f(obj); err != nil {
-		b.Fatal(err)
-	}
+	rig.Must[apiserver.Object](b)(f(obj))
 }
 
 // start returns a running cache that newCache makes.
 func (b *bench) start(newCache cache.NewCacheFunc, opts cache.Options) cache.Cache {
 	b.Helper()
 	opts.Mapper = b.mapper
-	c, err := newCache(b.config, opts)
-	if err != nil {
-		b.Fatal(err)
-	}
+	c := rig.Must[cache.Cache](b)(newCache(b.config, opts))
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -200,16 +196,12 @@ func (b *bench) watch(c cache.Cache) *watcher {
 	w := &watcher{bench: b, Cache: c, initial: map[string][]string{}, later: map[string][]string{}}
 	for what, example := range examples() {
 		inf, err := c.GetInformer(b.Context(), example)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if _, err := inf.AddEventHandler(toolscache.ResourceEventHandlerDetailedFuncs{
+		rig.OK(b, err)
+		rig.Must[toolscache.ResourceEventHandlerRegistration](b)(inf.AddEventHandler(toolscache.ResourceEventHandlerDetailedFuncs{
 			AddFunc:    func(obj any, initial bool) { w.log(what, initial, "add", obj) },
 			UpdateFunc: func(before, obj any) { w.log(what, false, "update", before, obj) },
 			DeleteFunc: func(obj any) { w.log(what, false, "delete", obj) },
-		}); err != nil {
-			b.Fatal(err)
-		}
+		}))
 	}
 	return w
 }
@@ -256,12 +248,10 @@ func (w *watcher) view() view {
 				continue
 			}
 			objs := map[string]runtime.Object{}
-			if err := meta.EachListItem(list, func(obj runtime.Object) error {
+			rig.OK(w, meta.EachListItem(list, func(obj runtime.Object) error {
 				objs[client.ObjectKeyFromObject(obj.(client.Object)).String()] = obj
 				return nil
-			}); err != nil {
-				w.Fatal(err)
-			}
+			}))
 			v.Lists[what+" list "+name] = objs
 		}
 		w.mu.Lock()
@@ -317,60 +307,52 @@ func TestNewCacheIsLikeTheDefault(t *testing.T) {
 		{name: "transform", opts: cache.Options{DefaultTransform: cache.TransformStripManagedFields()}, want: 12},
 		{name: "no deep copy", opts: cache.Options{DefaultUnsafeDisableDeepCopy: &yes}, want: 12},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				b := newBench(t)
-				if tt.config != nil {
-					tt.config(b.config)
+		rig.Bubble(t, tt.name, func(t *testing.T) {
+			b := newBench(t)
+			if tt.config != nil {
+				tt.config(b.config)
+			}
+			var watchers []*watcher
+			// A mask of all fields, each by its path, changes nothing either.
+			all := map[client.Object]lw.Fields{&corev1.Pod{}: prune.Leaves(reflect.TypeFor[corev1.Pod]()), &corev1.Node{}: prune.Leaves(reflect.TypeFor[corev1.Node]())}
+			for _, newCache := range []cache.NewCacheFunc{newDefault, controllerruntime.NewCache, controllerruntime.NewCacheWith(controllerruntime.Options{Share: true}), controllerruntime.NewCacheWith(controllerruntime.Options{Only: all})} {
+				c := b.start(newCache, tt.opts)
+				for _, example := range examples() {
+					rig.OK(t, c.IndexField(t.Context(), example, "node", node))
 				}
-				var watchers []*watcher
-				// A mask of all fields, each by its path, changes nothing either.
-				all := map[client.Object]lw.Fields{&corev1.Pod{}: prune.Leaves(reflect.TypeFor[corev1.Pod]()), &corev1.Node{}: prune.Leaves(reflect.TypeFor[corev1.Node]())}
-				for _, newCache := range []cache.NewCacheFunc{newDefault, controllerruntime.NewCache, controllerruntime.NewCacheWith(controllerruntime.Options{Share: true}), controllerruntime.NewCacheWith(controllerruntime.Options{Only: all})} {
-					c := b.start(newCache, tt.opts)
-					for _, example := range examples() {
-						if err := c.IndexField(t.Context(), example, "node", node); err != nil {
-							t.Fatal(err)
-						}
-					}
-					if !c.WaitForCacheSync(t.Context()) {
-						t.Fatal("not synced")
-					}
-					watchers = append(watchers, b.watch(c))
+				if !c.WaitForCacheSync(t.Context()) {
+					t.Fatal("not synced")
 				}
-				compare := func(when string) {
-					t.Helper()
-					synctest.Wait()
-					want := watchers[0].view()
-					if got := len(want.Lists["pods list all"]); got != tt.want && when == "first" {
-						t.Errorf("%d pods in the default cache, want %d; %s", got, tt.want, want.Gets["pods list all"])
-					}
-					for _, w := range watchers[1:] {
-						if diff := cmp.Diff(want, w.view()); diff != "" {
-							t.Errorf("%s (-default +lw):\n%s", when, diff)
-						}
-					}
-				}
-				compare("first")
-				p := newPod("a", 0)
-				p.Spec.NodeName, p.Labels["app"] = "n1", "db"
-				b.write(b.pods.Update, p)
-				compare("updated")
-				b.write(b.pods.Create, newPod("b", 7))
-				synctest.Wait() // two namespaces may have two watches
-				if _, err := b.pods.Delete(client.ObjectKey{Namespace: "a", Name: "pod-1"}); err != nil {
-					t.Fatal(err)
-				}
-				compare("created and deleted")
-				for _, w := range watchers {
-					if err := w.RemoveInformer(t.Context(), &corev1.Pod{}); err != nil {
-						t.Fatal(err)
-					}
-				}
+				watchers = append(watchers, b.watch(c))
+			}
+			compare := func(when string) {
+				t.Helper()
 				synctest.Wait()
-				b.write(b.pods.Create, newPod("c", 8))
-				compare("removed and got again")
-			})
+				want := watchers[0].view()
+				if got := len(want.Lists["pods list all"]); got != tt.want && when == "first" {
+					t.Errorf("%d pods in the default cache, want %d; %s", got, tt.want, want.Gets["pods list all"])
+				}
+				for _, w := range watchers[1:] {
+					if diff := cmp.Diff(want, w.view()); diff != "" {
+						t.Errorf("%s (-default +lw):\n%s", when, diff)
+					}
+				}
+			}
+			compare("first")
+			p := newPod("a", 0)
+			p.Spec.NodeName, p.Labels["app"] = "n1", "db"
+			b.write(b.pods.Update, p)
+			compare("updated")
+			b.write(b.pods.Create, newPod("b", 7))
+			synctest.Wait() // two namespaces may have two watches
+			rig.Must[apiserver.Object](t)(b.pods.Delete(client.ObjectKey{Namespace: "a", Name: "pod-1"}))
+			compare("created and deleted")
+			for _, w := range watchers {
+				rig.OK(t, w.RemoveInformer(t.Context(), &corev1.Pod{}))
+			}
+			synctest.Wait()
+			b.write(b.pods.Create, newPod("c", 8))
+			compare("removed and got again")
 		})
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/controllerruntime"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/lwtest"
 )
 
@@ -49,78 +49,70 @@ func TestReadYourWrites(t *testing.T) {
 	for name, newCache := range map[string]cache.NewCacheFunc{
 		"controller-runtime": cache.New, "NewCache": controllerruntime.NewCache, "Only": controllerruntime.NewCacheWith(only),
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server := lwtest.NewServer(t, lwtest.Resource{Plural: "pods", Kind: "Pod"})
-				config := &rest.Config{Host: server.URL(), Transport: lateWatches{server.Client().Transport}, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
-				ctx, cancel := context.WithCancel(t.Context())
-				c, err := newCache(config, cache.Options{})
+		rig.Bubble(t, name, func(t *testing.T) {
+			server := lwtest.NewServer(t, lwtest.Resource{Plural: "pods", Kind: "Pod"})
+			config := &rest.Config{Host: server.URL(), Transport: lateWatches{server.Client().Transport}, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
+			ctx, cancel := context.WithCancel(t.Context())
+			c := rig.Must[cache.Cache](t)(newCache(config, cache.Options{}))
+			ended := make(chan error, 1)
+			go func() { ended <- c.Start(ctx) }()
+			defer func() {
+				cancel()
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+				time.Sleep(2 * watchDelay) // client-go does not wait for its watches
+			}()
+			yes := true
+			cl := rig.Must[client.Client](t)(client.New(config, client.Options{Cache: &client.CacheOptions{Reader: c, EnableReadYourWritesConsistency: &yes}}))
+			pod := namedPod("web", "n1")
+			key := client.ObjectKeyFromObject(pod)
+			var got []string
+			read := func(what string) {
+				t.Helper()
+				start := time.Now()
+				var one corev1.Pod
+				err := cl.Get(ctx, key, &one)
+				waited := time.Since(start) > 0
+				var all corev1.PodList
+				if err := cl.List(ctx, &all); err != nil {
+					t.Error(err)
+				}
+				got = append(got, fmt.Sprintf("%s: label %q, %d in the list, gone %t, waited %t", what, one.Labels["v"], len(all.Items), apierrors.IsNotFound(err), waited))
+			}
+			write := func(err error) {
+				t.Helper()
 				if err != nil {
-					t.Fatal(err)
+					t.Error(err)
 				}
-				ended := make(chan error, 1)
-				go func() { ended <- c.Start(ctx) }()
-				defer func() {
-					cancel()
-					if err := <-ended; err != nil {
-						t.Error(err)
-					}
-					time.Sleep(2 * watchDelay) // client-go does not wait for its watches
-				}()
-				yes := true
-				cl, err := client.New(config, client.Options{Cache: &client.CacheOptions{Reader: c, EnableReadYourWritesConsistency: &yes}})
-				if err != nil {
-					t.Fatal(err)
-				}
-				pod := namedPod("web", "n1")
-				key := client.ObjectKeyFromObject(pod)
-				var got []string
-				read := func(what string) {
-					t.Helper()
-					start := time.Now()
-					var one corev1.Pod
-					err := cl.Get(ctx, key, &one)
-					waited := time.Since(start) > 0
-					var all corev1.PodList
-					if err := cl.List(ctx, &all); err != nil {
-						t.Error(err)
-					}
-					got = append(got, fmt.Sprintf("%s: label %q, %d in the list, gone %t, waited %t", what, one.Labels["v"], len(all.Items), apierrors.IsNotFound(err), waited))
-				}
-				write := func(err error) {
-					t.Helper()
-					if err != nil {
-						t.Error(err)
-					}
-				}
-				read("before")
-				pod.Finalizers = []string{"example.com/stay"}
-				write(cl.Create(ctx, pod))
-				read("created")
-				pod.Labels = map[string]string{"v": "1"}
-				write(cl.Update(ctx, pod))
-				read("updated")
-				write(cl.Delete(ctx, pod))
-				read("held by a finalizer")
-				write(cl.Get(ctx, key, pod))
-				pod.Finalizers = nil
-				write(cl.Update(ctx, pod))
-				pod = namedPod("other", "n1")
-				key = client.ObjectKeyFromObject(pod)
-				write(cl.Create(ctx, pod))
-				write(cl.Delete(ctx, pod))
-				read("deleted")
-				want := []string{
-					`before: label "", 0 in the list, gone true, waited true`,
-					`created: label "", 1 in the list, gone false, waited true`,
-					`updated: label "1", 1 in the list, gone false, waited true`,
-					`held by a finalizer: label "1", 1 in the list, gone false, waited true`,
-					`deleted: label "", 0 in the list, gone true, waited true`,
-				}
-				if diff := cmp.Diff(want, got); diff != "" {
-					t.Errorf("reads (-want +got):\n%s", diff)
-				}
-			})
+			}
+			read("before")
+			pod.Finalizers = []string{"example.com/stay"}
+			write(cl.Create(ctx, pod))
+			read("created")
+			pod.Labels = map[string]string{"v": "1"}
+			write(cl.Update(ctx, pod))
+			read("updated")
+			write(cl.Delete(ctx, pod))
+			read("held by a finalizer")
+			write(cl.Get(ctx, key, pod))
+			pod.Finalizers = nil
+			write(cl.Update(ctx, pod))
+			pod = namedPod("other", "n1")
+			key = client.ObjectKeyFromObject(pod)
+			write(cl.Create(ctx, pod))
+			write(cl.Delete(ctx, pod))
+			read("deleted")
+			want := []string{
+				`before: label "", 0 in the list, gone true, waited true`,
+				`created: label "", 1 in the list, gone false, waited true`,
+				`updated: label "1", 1 in the list, gone false, waited true`,
+				`held by a finalizer: label "1", 1 in the list, gone false, waited true`,
+				`deleted: label "", 0 in the list, gone true, waited true`,
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("reads (-want +got):\n%s", diff)
+			}
 		})
 	}
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/controllerruntime"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/lwtest"
 )
 
@@ -28,9 +29,7 @@ func TestMigrationPage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := lwtest.NewServer(t, lwtest.Resource{Plural: "pods", Kind: "Pod"})
 		pods := lwtest.Objects[*corev1.Pod](server, "pods")
-		if _, err := pods.Create(namedPod("web", "n1")); err != nil {
-			t.Fatal(err)
-		}
+		rig.Must[*corev1.Pod](t)(pods.Create(namedPod("web", "n1")))
 		type place struct {
 			lw.Meta
 			Node string
@@ -42,12 +41,8 @@ func TestMigrationPage(t *testing.T) {
 
 		config := &rest.Config{Host: server.URL(), Transport: server.Client().Transport, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
 		mgr, err := ctrl.NewManager(config, ctrl.Options{NewCache: controllerruntime.NewCache})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := mgr.Add(controllerruntime.Runnable(places)); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, err)
+		rig.OK(t, mgr.Add(controllerruntime.Runnable(places)))
 		var read []string
 		reconciler := reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
 			var pod corev1.Pod
@@ -58,9 +53,7 @@ func TestMigrationPage(t *testing.T) {
 		err = ctrl.NewControllerManagedBy(mgr).Named("places").
 			WatchesRawSource(controllerruntime.Source(places, enqueue)).
 			Complete(reconciler)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- mgr.Start(ctx) }()
@@ -85,9 +78,7 @@ func TestOwnWritesPage(t *testing.T) {
 		mgr, err := ctrl.NewManager(config, ctrl.Options{
 			NewCache: controllerruntime.NewCacheWith(options), NewClient: controllerruntime.NewClient(options),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // what does not come fails
 		ended := make(chan error, 1)
 		go func() { ended <- mgr.Start(ctx) }()
@@ -97,9 +88,7 @@ func TestOwnWritesPage(t *testing.T) {
 		}
 		pod := namedPod("a", "n1")
 		server.Stall() // the watch has nothing to say
-		if err := mgr.GetClient().Create(ctx, pod); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, mgr.GetClient().Create(ctx, pod))
 		if err := mgr.GetClient().Get(ctx, client.ObjectKeyFromObject(pod), new(corev1.Pod)); err != nil {
 			t.Errorf("right after the create: %v", err)
 		}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/controllerruntime"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // An orphan is a pod that no service selects. It has the name of the pod.
@@ -97,10 +98,7 @@ func TestSourceOfADerivedCollection(t *testing.T) {
 		pods, services := lw.NewInformer(podServer, nil), lw.NewInformer(serviceServer, nil)
 		graph := lw.NewGraph(nil)
 		got := map[string]bool{}
-		c, err := newOrphanController(orphansOf(graph, pods, services), func(pod lw.Key, alone bool) { got[pod.Name] = alone })
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := rig.Must[controller.Controller](t)(newOrphanController(orphansOf(graph, pods, services), func(pod lw.Key, alone bool) { got[pod.Name] = alone }))
 		runInBubble(t, pods, services, graph, runner(c.Start))
 		for _, step := range []struct {
 			name string
@@ -124,9 +122,7 @@ func TestSourceOfADerivedCollection(t *testing.T) {
 				return err
 			}, map[string]bool{"a": false}},
 		} {
-			if err := step.do(); err != nil {
-				t.Fatal(err)
-			}
+			rig.OK(t, step.do())
 			synctest.Wait()
 			if diff := cmp.Diff(step.want, got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", step.name, diff)
@@ -143,17 +139,13 @@ func TestReaderOfAUnion(t *testing.T) {
 		one, two := lw.NewInformer(lw.NewMemory(newPod("a", 0), newPod("a", 2)), nil), lw.NewInformer(lw.NewMemory(newPod("b", 2)), nil)
 		graph := lw.NewGraph(nil)
 		reader := controllerruntime.NewReader(nil)
-		if err := controllerruntime.Serve(reader, lw.NewUnion(graph, one, two), podFields); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, controllerruntime.Serve(reader, lw.NewUnion(graph, one, two), podFields))
 		if err := reader.Get(t.Context(), client.ObjectKey{Namespace: "b", Name: "pod-2"}, &corev1.Pod{}); err == nil {
 			t.Error("no error of a read before the graph runs")
 		}
 		runInBubble(t, one, two, graph)
 		var list corev1.PodList
-		if err := reader.List(t.Context(), &list, client.MatchingFields{"spec.nodeName": "n1"}); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, reader.List(t.Context(), &list, client.MatchingFields{"spec.nodeName": "n1"}))
 		got := map[string]string{}
 		for _, p := range list.Items {
 			got[p.Namespace] = p.Name

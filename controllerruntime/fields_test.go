@@ -19,6 +19,7 @@ import (
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/clientgo"
 	"github.com/go-lw/lw/controllerruntime"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/lwtest"
 )
 
@@ -31,9 +32,7 @@ func TestFieldsPage(t *testing.T) {
 		served := lwtest.Objects[*corev1.Pod](server, "pods")
 		pod := namedPod("web", "n1")
 		pod.Labels, pod.Spec.Hostname = map[string]string{"app": "web"}, "h"
-		if _, err := served.Create(pod); err != nil {
-			t.Fatal(err)
-		}
+		rig.Must[*corev1.Pod](t)(served.Create(pod))
 		var podFields = lw.Fields{
 			"metadata.labels",
 			"spec.nodeName",
@@ -43,9 +42,7 @@ func TestFieldsPage(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		pods := lw.NewInformer(&lw.HTTP[*corev1.Pod]{URL: url, Client: httpClient, Only: podFields}, nil)
 		go pods.Run(ctx)
-		if err := pods.WaitForSync(ctx); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, pods.WaitForSync(ctx))
 		key := client.ObjectKeyFromObject(pod)
 		check := func(what string, got *corev1.Pod) {
 			t.Helper()
@@ -62,9 +59,7 @@ func TestFieldsPage(t *testing.T) {
 			NewCache:  controllerruntime.NewCacheWith(options),
 			NewClient: controllerruntime.NewClient(options),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, err)
 		ended := make(chan error, 1)
 		go func() { ended <- mgr.Start(ctx) }()
 		time.Sleep(time.Minute)
@@ -72,9 +67,7 @@ func TestFieldsPage(t *testing.T) {
 			t.Fatal("not synced")
 		}
 		var read corev1.Pod
-		if err := mgr.GetClient().Get(ctx, key, &read); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, mgr.GetClient().Get(ctx, key, &read))
 		check("the manager", &read)
 		if err := mgr.GetClient().Update(ctx, &read); err == nil || !strings.Contains(err.Error(), "is refused") {
 			t.Errorf("Update of a pod of the cache: %v", err)
@@ -101,10 +94,7 @@ func TestFieldsPage(t *testing.T) {
 		_ = informer
 
 		clientset := fake.NewClientset(lwtest.Prune(pod, podFields))
-		faked, err := clientset.CoreV1().Pods(pod.Namespace).Get(ctx, "web", metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		faked := rig.Must[*corev1.Pod](t)(clientset.CoreV1().Pods(pod.Namespace).Get(ctx, "web", metav1.GetOptions{}))
 		check("the fake", faked)
 		cancel()
 		if err := <-ended; err != nil {

@@ -28,6 +28,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/controllerruntime"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/lwtest"
 )
 
@@ -41,9 +42,7 @@ func TestNewCacheOnly(t *testing.T) {
 		b := newBench(t)
 		c := b.start(controllerruntime.NewCacheWith(onlyPods), cache.Options{})
 		var pod corev1.Pod
-		if err := c.Get(t.Context(), client.ObjectKey{Namespace: "a", Name: "pod-2"}, &pod); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, c.Get(t.Context(), client.ObjectKey{Namespace: "a", Name: "pod-2"}, &pod))
 		whole := newPod("a", 2)
 		whole.TypeMeta, whole.UID, whole.ResourceVersion = pod.TypeMeta, pod.UID, pod.ResourceVersion
 		if diff := cmp.Diff(lwtest.Prune(whole, onlyPods.Only[keyOf(onlyPods)]), &pod); diff != "" || pod.Spec.NodeName != "n1" || len(pod.Spec.Containers) > 0 {
@@ -129,42 +128,37 @@ func TestOnlyWithoutTheClient(t *testing.T) {
 		"a cache without masks": {controllerruntime.Options{}, nil, ""},
 	} {
 		for _, own := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s/own=%t", name, own), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					b := newBench(t)
-					var log strings.Builder
-					if own {
-						tt.cache.Logger = slog.New(slog.NewTextHandler(&log, nil))
+			rig.Bubble(t, fmt.Sprintf("%s/own=%t", name, own), func(t *testing.T) {
+				b := newBench(t)
+				var log strings.Builder
+				if own {
+					tt.cache.Logger = slog.New(slog.NewTextHandler(&log, nil))
+				}
+				c := rig.Must[cluster.Cluster](t)(cluster.New(b.config, func(o *cluster.Options) {
+					o.NewCache, o.NewClient = controllerruntime.NewCacheWith(tt.cache), tt.client
+					o.MapperProvider = func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return b.mapper, nil }
+				}))
+				ctx, cancel := context.WithCancel(t.Context())
+				if !own {
+					ctx = klog.NewContext(ctx, funcr.New(func(_, args string) { log.WriteString(args) }, funcr.Options{}))
+				}
+				ended := make(chan error, 1)
+				go func() { ended <- c.Start(ctx) }()
+				synctest.Wait()
+				cancel()
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+				got := log.String()
+				warned := strings.Contains(got, "NewClient: controllerruntime.NewClient(options)")
+				if i := strings.Index(got, "*v1.Pod"); i >= 0 && i < strings.Index(got, "*v1.Node") {
+					t.Errorf("the kinds are not in their order: %s", got)
+				}
+				for _, kind := range []string{"*v1.Pod", "*v1.Node"} {
+					if strings.Contains(got, kind) != strings.Contains(tt.want, kind) || warned != (tt.want != "") {
+						t.Errorf("it says %q, want a warning of %s", got, tt.want)
 					}
-					c, err := cluster.New(b.config, func(o *cluster.Options) {
-						o.NewCache, o.NewClient = controllerruntime.NewCacheWith(tt.cache), tt.client
-						o.MapperProvider = func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return b.mapper, nil }
-					})
-					if err != nil {
-						t.Fatal(err)
-					}
-					ctx, cancel := context.WithCancel(t.Context())
-					if !own {
-						ctx = klog.NewContext(ctx, funcr.New(func(_, args string) { log.WriteString(args) }, funcr.Options{}))
-					}
-					ended := make(chan error, 1)
-					go func() { ended <- c.Start(ctx) }()
-					synctest.Wait()
-					cancel()
-					if err := <-ended; err != nil {
-						t.Error(err)
-					}
-					got := log.String()
-					warned := strings.Contains(got, "NewClient: controllerruntime.NewClient(options)")
-					if i := strings.Index(got, "*v1.Pod"); i >= 0 && i < strings.Index(got, "*v1.Node") {
-						t.Errorf("the kinds are not in their order: %s", got)
-					}
-					for _, kind := range []string{"*v1.Pod", "*v1.Node"} {
-						if strings.Contains(got, kind) != strings.Contains(tt.want, kind) || warned != (tt.want != "") {
-							t.Errorf("it says %q, want a warning of %s", got, tt.want)
-						}
-					}
-				})
+				}
 			})
 		}
 	}
@@ -192,10 +186,7 @@ func TestGuard(t *testing.T) {
 	mapper.Add(podKind, meta.RESTScopeNamespace)
 	mapper.Add(nodeKind, meta.RESTScopeRoot)
 	config := &rest.Config{Host: "http://apiserver", Transport: transport, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
-	c, err := controllerruntime.NewClient(onlyPods)(config, client.Options{Mapper: mapper, Scheme: scheme.Scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := rig.Must[client.Client](t)(controllerruntime.NewClient(onlyPods)(config, client.Options{Mapper: mapper, Scheme: scheme.Scheme}))
 	pod := func() *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "a", ResourceVersion: "5", Labels: map[string]string{"a": "b"}}}
 	}

@@ -23,6 +23,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/controllerruntime"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/lwtest"
 )
 
@@ -41,9 +42,7 @@ func newPartCache(t *testing.T, o controllerruntime.Options, opts cache.Options)
 	for _, key := range []string{"a/x", "a/y", "b/x"} {
 		c.write(key, "1")
 	}
-	if _, err := lwtest.Objects[*corev1.Node](server, "nodes").Create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}); err != nil {
-		t.Fatal(err)
-	}
+	rig.Must[*corev1.Node](t)(lwtest.Objects[*corev1.Node](server, "nodes").Create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}))
 	config := &rest.Config{Host: server.URL(), Transport: server.Client().Transport, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
 	var err error
 	if c.Cache, err = controllerruntime.NewCacheWith(o)(config, opts); err != nil {
@@ -62,18 +61,14 @@ func newPartCache(t *testing.T, o controllerruntime.Options, opts cache.Options)
 		}
 	})
 	inf, err := c.GetInformer(ctx, &corev1.Secret{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, err)
 	note := func(what string) func(any) {
 		return func(obj any) { c.told = append(c.told, what+" "+lw.KeyOf(obj.(*corev1.Secret)).String()) }
 	}
 	_, err = inf.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc: note("add"), DeleteFunc: note("delete"), UpdateFunc: func(_, obj any) { note("update")(obj) },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, err)
 	if !c.WaitForCacheSync(ctx) {
 		t.Fatal("not synced")
 	}
@@ -90,9 +85,7 @@ func (c *partCache) write(key, value string) {
 	if apierrors.IsAlreadyExists(err) {
 		_, err = secrets.Update(s)
 	}
-	if err != nil {
-		c.Fatal(err)
-	}
+	rig.OK(c, err)
 	synctest.Wait()
 }
 

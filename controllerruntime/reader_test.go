@@ -21,6 +21,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/controllerruntime"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 var podFields = controllerruntime.Fields[*corev1.Pod]{
@@ -40,16 +41,12 @@ func servedPods(t *testing.T) (*controllerruntime.Reader, *lw.Informer[*corev1.P
 	server := lw.NewMemory[*corev1.Pod]()
 	for _, ns := range []string{"a", "b"} {
 		for i := range 4 {
-			if _, err := server.Create(t.Context(), newPod(ns, i)); err != nil {
-				t.Fatal(err)
-			}
+			rig.Must[*corev1.Pod](t)(server.Create(t.Context(), newPod(ns, i)))
 		}
 	}
 	pods := lw.NewInformer(server, nil)
 	r := controllerruntime.NewReader(nil)
-	if err := controllerruntime.Serve(r, pods, podFields); err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, controllerruntime.Serve(r, pods, podFields))
 	return r, pods
 }
 
@@ -115,17 +112,11 @@ func TestReaderCopies(t *testing.T) {
 		runInBubble(t, pods)
 		key := client.ObjectKey{Namespace: "a", Name: "pod-0"}
 		var p corev1.Pod
-		if err := r.Get(t.Context(), key, &p); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, r.Get(t.Context(), key, &p))
 		var list corev1.PodList
-		if err := r.List(t.Context(), &list); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, r.List(t.Context(), &list))
 		var shared corev1.Pod
-		if err := r.Get(t.Context(), key, &shared, client.UnsafeDisableDeepCopy); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, r.Get(t.Context(), key, &shared, client.UnsafeDisableDeepCopy))
 		stored, _ := pods.Store().Get(key)
 		if &p.Spec.Containers[0] == &stored.Spec.Containers[0] || p.Kind != "Pod" {
 			t.Errorf("Get does not copy: kind %q", p.Kind)
@@ -139,9 +130,7 @@ func TestReaderCopies(t *testing.T) {
 				t.Error("List does not copy")
 			}
 		}
-		if err := r.List(t.Context(), &list, client.InNamespace("b"), client.UnsafeDisableDeepCopy); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, r.List(t.Context(), &list, client.InNamespace("b"), client.UnsafeDisableDeepCopy))
 		for _, item := range list.Items {
 			stored, _ := pods.Store().Get(client.ObjectKeyFromObject(&item))
 			if &item.Spec.Containers[0] != &stored.Spec.Containers[0] {
@@ -163,12 +152,8 @@ func TestReaderKinds(t *testing.T) {
 		m := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{"from": "metadata"}}}
 		objects := lw.NewInformer(lw.NewMemory(u), nil)
 		metadata := lw.NewInformer(lw.NewMemory(m), nil)
-		if err := controllerruntime.ServeKind(r, podKind, objects, nil); err != nil {
-			t.Fatal(err)
-		}
-		if err := controllerruntime.ServeKind(r, podKind, metadata, nil); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, controllerruntime.ServeKind(r, podKind, objects, nil))
+		rig.OK(t, controllerruntime.ServeKind(r, podKind, metadata, nil))
 		if err := controllerruntime.ServeKind(r, podKind, metadata, nil); err == nil || !strings.Contains(err.Error(), "served already") {
 			t.Errorf("error %v", err)
 		}
@@ -176,9 +161,7 @@ func TestReaderKinds(t *testing.T) {
 
 		var gotU unstructured.Unstructured
 		gotU.SetGroupVersionKind(podKind)
-		if err := r.Get(t.Context(), key, &gotU); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, r.Get(t.Context(), key, &gotU))
 		if node, _, _ := unstructured.NestedString(gotU.Object, "spec", "nodeName"); node != "from unstructured" {
 			t.Errorf("object %v", gotU.Object)
 		}
@@ -189,9 +172,7 @@ func TestReaderKinds(t *testing.T) {
 		}
 		for _, list := range []client.ObjectList{&unstructured.UnstructuredList{}, &metav1.PartialObjectMetadataList{}} {
 			list.GetObjectKind().SetGroupVersionKind(podKind.GroupVersion().WithKind("PodList"))
-			if err := r.List(t.Context(), list); err != nil {
-				t.Fatal(err)
-			}
+			rig.OK(t, r.List(t.Context(), list))
 			n := 0
 			switch list := list.(type) {
 			case *unstructured.UnstructuredList:
@@ -245,9 +226,7 @@ func TestReaderWaits(t *testing.T) {
 		server.Fail(errors.New("the server is away"))
 		pods := lw.NewInformer(server, &lw.Options{OnError: func(error) {}})
 		r := controllerruntime.NewReader(nil)
-		if err := controllerruntime.Serve(r, pods, nil); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, controllerruntime.Serve(r, pods, nil))
 		runInBubble(t, pods)
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -302,9 +281,7 @@ func TestReaderOfSeveralFields(t *testing.T) {
 		third.Spec.NodeName = "m"
 		pods := lw.NewInformer(lw.NewMemory(one, other, third), nil)
 		r := controllerruntime.NewReader(nil)
-		if err := controllerruntime.Serve(r, pods, podFields); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, controllerruntime.Serve(r, pods, podFields))
 		runInBubble(t, pods)
 		for selector, want := range map[string]string{
 			"image=i1,spec.nodeName=n": "p1", "spec.nodeName=n,image=i1": "p1", "spec.nodeName=m,image=i1": "", "image=i1,spec.nodeName=m": "",
@@ -329,9 +306,7 @@ func TestReaderOfSeveralFields(t *testing.T) {
 			if err := r.List(t.Context(), &list, client.InNamespace("b"), &client.ListOptions{UnsafeDisableDeepCopy: shared}); err != nil || len(list.Items) != 1 {
 				t.Fatal(err, len(list.Items))
 			}
-			if err := r.Get(t.Context(), client.ObjectKey{Namespace: "b", Name: "p2"}, &p, &client.GetOptions{UnsafeDisableDeepCopy: shared}); err != nil {
-				t.Fatal(err)
-			}
+			rig.OK(t, r.Get(t.Context(), client.ObjectKey{Namespace: "b", Name: "p2"}, &p, &client.GetOptions{UnsafeDisableDeepCopy: shared}))
 			list.Items[0].Spec.Containers[0].Image, p.Spec.Containers[0].Image = "mine", "mine"
 			if now, _ := pods.Store().Get(lw.Key{Namespace: "b", Name: "p2"}); now.Spec.Containers[0].Image != "shared" || p.Kind != "Pod" || list.Items[0].Kind != "Pod" {
 				t.Error("the reader has shared the object of the store, or has left out its kind")
@@ -340,9 +315,7 @@ func TestReaderOfSeveralFields(t *testing.T) {
 		// An informer of another type than that of the kind is an error of each read.
 		nodes := lw.NewInformer(lw.NewMemory[*corev1.Node](), nil)
 		wrong := controllerruntime.NewReader(nil)
-		if err := controllerruntime.ServeKind(wrong, podKind, nodes, nil); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, controllerruntime.ServeKind(wrong, podKind, nodes, nil))
 		runInBubble(t, nodes)
 		if err := wrong.Get(t.Context(), client.ObjectKey{Namespace: "b", Name: "p2"}, &corev1.Pod{}); err == nil || apierrors.IsNotFound(err) {
 			t.Errorf("a pod from nodes: %v", err)

@@ -27,6 +27,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/controllerruntime"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/lwtest"
 )
 
@@ -44,9 +45,7 @@ func newReasonsManager(t testing.TB, options controllerruntime.Options) (ctrl.Ma
 			return mapper, nil
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, err)
 	return mgr, server
 }
 
@@ -57,81 +56,71 @@ func TestReasons(t *testing.T) {
 		return workqueue.NewTypedRateLimitingQueue(limiter)
 	}
 	for name, queue := range map[string]func(string, workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request]{"priorities": nil, "plain": plain} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				options := controllerruntime.Options{Reasons: true}
-				mgr, server := newReasonsManager(t, options)
-				nodes := lw.NewInformer(lw.NewMemory(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}), &lw.Options{Name: "Node"})
-				var mu sync.Mutex // guards the variables below
-				var got []string
-				result, fails := reconcile.Result{}, error(nil)
-				set := func(r reconcile.Result, err error) {
-					mu.Lock()
-					defer mu.Unlock()
-					result, fails = r, err
-				}
-				explained := controllerruntime.Explain(options, reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
-					mu.Lock()
-					defer mu.Unlock()
-					got = append(got, r.Name+": "+controllerruntime.Reasons(ctx).String())
-					return result, fails
-				}))
-				explained.Queue = queue
-				err := ctrl.NewControllerManagedBy(mgr).For(&corev1.Pod{}).Owns(&corev1.ConfigMap{}).
-					WatchesRawSource(controllerruntime.Source(nodes, handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, n *corev1.Node) []reconcile.Request {
-						return []reconcile.Request{{NamespacedName: lw.Key{Name: n.Name}}}
-					}))).
-					WithOptions(controller.Options{NewQueue: explained.NewQueue}).Complete(explained)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := mgr.Add(controllerruntime.Runnable(nodes)); err != nil {
-					t.Fatal(err)
-				}
-				ctx, cancel := context.WithCancel(t.Context())
-				ended := make(chan error, 1)
-				go func() { ended <- mgr.Start(ctx) }()
-				expect := func(want ...string) {
-					t.Helper()
-					time.Sleep(time.Minute)
-					synctest.Wait()
-					mu.Lock()
-					defer mu.Unlock()
-					if diff := cmp.Diff(want, got); diff != "" {
-						t.Errorf("(-want +got):\n%s", diff)
-					}
-					got = nil
-				}
-				expect("n1: Node n1 added (initial)")
-				pods, maps := lwtest.Objects[*corev1.Pod](server, "pods"), lwtest.Objects[*corev1.ConfigMap](server, "configmaps")
-				web, err := pods.Create(namedPod("web", "n1"))
-				if err != nil {
-					t.Fatal(err)
-				}
-				expect("web: Pod default/web added (watch)")
-				owned := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "settings", OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "web", UID: web.UID, Controller: new(true)}}}}
-				if owned, err = maps.Create(owned); err != nil {
-					t.Fatal(err)
-				}
-				expect("web: ConfigMap default/settings added (watch)")
-				set(reconcile.Result{}, errors.New("no quota"))
-				owned = owned.DeepCopy()
-				owned.Data = map[string]string{"size": "2"}
-				if _, err := maps.Update(owned); err != nil {
-					t.Fatal(err)
-				}
-				time.Sleep(time.Millisecond)
+		rig.Bubble(t, name, func(t *testing.T) {
+			options := controllerruntime.Options{Reasons: true}
+			mgr, server := newReasonsManager(t, options)
+			nodes := lw.NewInformer(lw.NewMemory(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}), &lw.Options{Name: "Node"})
+			var mu sync.Mutex // guards the variables below
+			var got []string
+			result, fails := reconcile.Result{}, error(nil)
+			set := func(r reconcile.Result, err error) {
+				mu.Lock()
+				defer mu.Unlock()
+				result, fails = r, err
+			}
+			explained := controllerruntime.Explain(options, reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				got = append(got, r.Name+": "+controllerruntime.Reasons(ctx).String())
+				return result, fails
+			}))
+			explained.Queue = queue
+			err := ctrl.NewControllerManagedBy(mgr).For(&corev1.Pod{}).Owns(&corev1.ConfigMap{}).
+				WatchesRawSource(controllerruntime.Source(nodes, handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, n *corev1.Node) []reconcile.Request {
+					return []reconcile.Request{{NamespacedName: lw.Key{Name: n.Name}}}
+				}))).
+				WithOptions(controller.Options{NewQueue: explained.NewQueue}).Complete(explained)
+			rig.OK(t, err)
+			rig.OK(t, mgr.Add(controllerruntime.Runnable(nodes)))
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- mgr.Start(ctx) }()
+			expect := func(want ...string) {
+				t.Helper()
+				time.Sleep(time.Minute)
 				synctest.Wait()
-				set(reconcile.Result{RequeueAfter: 40 * time.Second}, nil)
-				time.Sleep(time.Second)
-				synctest.Wait()
-				set(reconcile.Result{}, nil)
-				expect("web: ConfigMap default/settings updated (watch): data.size", "web: added after an error: no quota", "web: added after 40s")
-				cancel()
-				if err := <-ended; err != nil {
-					t.Error(err)
+				mu.Lock()
+				defer mu.Unlock()
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
 				}
-			})
+				got = nil
+			}
+			expect("n1: Node n1 added (initial)")
+			pods, maps := lwtest.Objects[*corev1.Pod](server, "pods"), lwtest.Objects[*corev1.ConfigMap](server, "configmaps")
+			web, err := pods.Create(namedPod("web", "n1"))
+			rig.OK(t, err)
+			expect("web: Pod default/web added (watch)")
+			owned := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "settings", OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "web", UID: web.UID, Controller: new(true)}}}}
+			if owned, err = maps.Create(owned); err != nil {
+				t.Fatal(err)
+			}
+			expect("web: ConfigMap default/settings added (watch)")
+			set(reconcile.Result{}, errors.New("no quota"))
+			owned = owned.DeepCopy()
+			owned.Data = map[string]string{"size": "2"}
+			rig.Must[*corev1.ConfigMap](t)(maps.Update(owned))
+			time.Sleep(time.Millisecond)
+			synctest.Wait()
+			set(reconcile.Result{RequeueAfter: 40 * time.Second}, nil)
+			time.Sleep(time.Second)
+			synctest.Wait()
+			set(reconcile.Result{}, nil)
+			expect("web: ConfigMap default/settings updated (watch): data.size", "web: added after an error: no quota", "web: added after 40s")
+			cancel()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
 		})
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/controllerruntime"
 	"github.com/go-lw/lw/internal/apiserver"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/lwdebug"
 )
 
@@ -86,9 +87,7 @@ func TestOptionsMetrics(t *testing.T) {
 		objects := func() map[string]float64 {
 			t.Helper()
 			families, err := registry.Gather()
-			if err != nil {
-				t.Fatal(err)
-			}
+			rig.OK(t, err)
 			all := map[string]float64{}
 			for _, f := range families {
 				if f.GetName() == "lw_informer_objects" {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/controllerruntime"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 func namedPod(name, node string) *corev1.Pod {
@@ -72,18 +73,14 @@ func TestSource(t *testing.T) {
 		}
 		queue := newQueue(t)
 		ctx, cancel := context.WithCancel(t.Context())
-		if err := src.Start(ctx, queue); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, src.Start(ctx, queue))
 		short, stop := context.WithTimeout(ctx, time.Second)
 		defer stop()
 		if err := src.WaitForSync(short); err == nil || !strings.Contains(err.Error(), "lw source: Pod") {
 			t.Errorf("error %v of an informer that does not run", err)
 		}
 		runInBubble(t, pods)
-		if err := src.WaitForSync(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, src.WaitForSync(t.Context()))
 		expect := func(want ...string) {
 			t.Helper()
 			synctest.Wait()
@@ -100,21 +97,15 @@ func TestSource(t *testing.T) {
 		}
 		write := func(_ *corev1.Pod, err error) {
 			t.Helper()
-			if err != nil {
-				t.Fatal(err)
-			}
+			rig.OK(t, err)
 		}
 		write(server.Create(t.Context(), namedPod("c", "n3")))
 		write(server.Create(t.Context(), namedPod("d", "hidden")))
 		write(server.Update(t.Context(), namedPod("a", "n4")))
 		write(server.Update(t.Context(), namedPod("b", "hidden")))
 		expect("create c initial=false", "update n1 to n4")
-		if _, err := server.Delete(t.Context(), lw.Key{Namespace: "default", Name: "c"}, ""); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := server.Delete(t.Context(), lw.Key{Namespace: "default", Name: "d"}, ""); err != nil {
-			t.Fatal(err)
-		}
+		rig.Must[string](t)(server.Delete(t.Context(), lw.Key{Namespace: "default", Name: "c"}, ""))
+		rig.Must[string](t)(server.Delete(t.Context(), lw.Key{Namespace: "default", Name: "d"}, ""))
 		expect("delete c")
 
 		cancel()
@@ -140,25 +131,18 @@ func TestSourceInAController(t *testing.T) {
 			return &node{lw.MetaOf(p), p.Spec.NodeName}, nil
 		}), nil)
 		nodes := make(chan string, 10)
-		c, err := controller.NewTypedUnmanaged("pods", controller.TypedOptions[string]{
+		c := rig.Must[controller.TypedController[string]](t)(controller.NewTypedUnmanaged("pods", controller.TypedOptions[string]{
 			SkipNameValidation: new(bool),
 			Reconciler: reconcile.TypedFunc[string](func(_ context.Context, name string) (reconcile.Result, error) {
 				nodes <- name
 				return reconcile.Result{}, nil
 			}),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 		byNode := handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, n *node) []string { return []string{n.node} })
-		if err := c.Watch(controllerruntime.TypedSource(pods, byNode)); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, c.Watch(controllerruntime.TypedSource(pods, byNode)))
 		runInBubble(t, pods, runner(c.Start))
 		got := map[string]bool{<-nodes: true, <-nodes: true}
-		if _, err := server.Create(t.Context(), namedPod("c", "n3")); err != nil {
-			t.Fatal(err)
-		}
+		rig.Must[*corev1.Pod](t)(server.Create(t.Context(), namedPod("c", "n3")))
 		got[<-nodes] = true
 		if diff := cmp.Diff(map[string]bool{"n1": true, "n2": true, "n3": true}, got); diff != "" {
 			t.Error(diff)

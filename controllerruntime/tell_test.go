@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/go-lw/lw/controllerruntime"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/lwtest"
 )
 
@@ -54,16 +55,12 @@ func newToldCache(t *testing.T) *toldCache {
 	config := rest.CopyConfig(c.config)
 	config.Transport = c
 	httpClient, err := rest.HTTPClientFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, err)
 	options := controllerruntime.Options{TellWrites: true}
 	if c.Cache, err = controllerruntime.NewCacheWith(options)(config, cache.Options{HTTPClient: httpClient}); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.IndexField(t.Context(), &corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }); err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, c.IndexField(t.Context(), &corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }))
 	if c.client, err = controllerruntime.NewClient(options)(config, client.Options{HTTPClient: httpClient, Cache: &client.CacheOptions{Reader: c.Cache, Unstructured: true}}); err != nil {
 		t.Fatal(err)
 	}
@@ -300,42 +297,32 @@ func TestNotTold(t *testing.T) {
 			return s.client.Update(s.ctx, label(s.pod, "1"))
 		}, []string{"update 1", "update 2"}},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c := newToldCache(t)
-				pod := namedPod("a", "n1")
-				if err := c.foreign.Create(t.Context(), pod); err != nil {
-					t.Fatal(err)
-				}
-				var told []string
-				note := handler.Funcs{
-					CreateFunc: func(_ context.Context, e event.CreateEvent, _ queue) {
-						told = append(told, "create "+e.Object.GetName())
-					},
-					UpdateFunc: func(_ context.Context, e event.UpdateEvent, _ queue) {
-						told = append(told, "update "+e.ObjectNew.GetLabels()["v"])
-					},
-					DeleteFunc: func(context.Context, event.DeleteEvent, queue) { told = append(told, "delete") },
-				}
-				src := source.Kind(c.Cache, client.Object(&corev1.Pod{}), note, controllerruntime.NotTold())
-				if err := src.Start(t.Context(), newQueue(t)); err != nil {
-					t.Fatal(err)
-				}
-				if err := src.WaitForSync(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-				time.Sleep(3 * watchDelay)
-				synctest.Wait()
-				told = nil
-				if err := tt.do(steps{c, t.Context(), pod}); err != nil {
-					t.Fatal(err)
-				}
-				time.Sleep(5 * watchDelay)
-				synctest.Wait()
-				if diff := cmp.Diff(tt.want, told); diff != "" {
-					t.Errorf("events (-want +got):\n%s", diff)
-				}
-			})
+		rig.Bubble(t, tt.name, func(t *testing.T) {
+			c := newToldCache(t)
+			pod := namedPod("a", "n1")
+			rig.OK(t, c.foreign.Create(t.Context(), pod))
+			var told []string
+			note := handler.Funcs{
+				CreateFunc: func(_ context.Context, e event.CreateEvent, _ queue) {
+					told = append(told, "create "+e.Object.GetName())
+				},
+				UpdateFunc: func(_ context.Context, e event.UpdateEvent, _ queue) {
+					told = append(told, "update "+e.ObjectNew.GetLabels()["v"])
+				},
+				DeleteFunc: func(context.Context, event.DeleteEvent, queue) { told = append(told, "delete") },
+			}
+			src := source.Kind(c.Cache, client.Object(&corev1.Pod{}), note, controllerruntime.NotTold())
+			rig.OK(t, src.Start(t.Context(), newQueue(t)))
+			rig.OK(t, src.WaitForSync(t.Context()))
+			time.Sleep(3 * watchDelay)
+			synctest.Wait()
+			told = nil
+			rig.OK(t, tt.do(steps{c, t.Context(), pod}))
+			time.Sleep(5 * watchDelay)
+			synctest.Wait()
+			if diff := cmp.Diff(tt.want, told); diff != "" {
+				t.Errorf("events (-want +got):\n%s", diff)
+			}
 		})
 	}
 }
