@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // repeated is a connection that says the same over and over, one at a time, and then something
@@ -44,20 +46,15 @@ func TestAllocations(t *testing.T) {
 		frame  []byte
 	}{{jsonType, text("{1}\n")}, {protoType, bin("\na")}, {jsonType, text(strings.Repeat(" ", 20_000) + "\n")}} {
 		s := &script{run: func(net.Conn) {}}
-		resp, err := (&Transport{Base: roundTrip(func(req *http.Request) (*http.Response, error) {
+		resp := rig.Must[*http.Response](t)((&Transport{Base: roundTrip(func(req *http.Request) (*http.Response, error) {
 			resp, err := s.RoundTrip(req)
 			resp.Body.Close()
 			resp.Body = &repeated{data: test.frame, times: 1 << 20}
 			return resp, err
-		})}).RoundTrip(watchOf(t, test.accept))
-		if err != nil {
-			t.Fatal(err)
-		}
+		})}).RoundTrip(watchOf(t, test.accept)))
 		p := make([]byte, 8<<10)
 		read := func() {
-			if _, err := resp.Body.Read(p); err != nil {
-				t.Fatal(err)
-			}
+			rig.Must[int](t)(resp.Body.Read(p))
 		}
 		for range 10 {
 			read() // until the buffers are as large as they get

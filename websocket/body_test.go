@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/go-lw/lw/internal/rig"
 )
 
 const (
@@ -66,41 +68,39 @@ func TestMessages(t *testing.T) {
 		"too large":             {accept: jsonType, frames: [][]byte{{0x81, 127, 0, 0, 0, 0, 4, 16, 0, 1}}, text: "websocket: a message of 68157441 bytes, want at most 68157440"},
 		"a part without a head": {accept: jsonType, frames: [][]byte{part(true, 0, "{1}\n")}, text: "websocket: "},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				resp := open(t, test.accept, func(conn net.Conn) {
-					heard := make(chan struct{})
-					go func() { defer close(heard); hear(conn) }()
-					send(test.frames...)(conn)
-					if n := len(test.frames); n > 0 && test.frames[n-1][0] == 0x80|opcodeClose {
-						<-heard // the client closes the connection
-					}
-				})
-				got, err := io.ReadAll(resp.Body)
-				if diff := cmp.Diff(test.want, string(got)); diff != "" {
-					t.Errorf("body (-want +got):\n%.500s", diff)
-				}
-				if test.typ == "" {
-					test.typ = map[string]string{jsonType: jsonType}[test.accept]
-				}
-				if typ := resp.Header.Get("Content-Type"); test.typ != "" && typ != test.typ {
-					t.Errorf("content type %q, want %q", typ, test.typ)
-				}
-				if test.typ == "" && resp.Header.Get("Content-Type") != protobufForm.contentType {
-					t.Errorf("content type %q, want protobuf", resp.Header.Get("Content-Type"))
-				}
-				switch {
-				case test.err == nil && test.text == "" && err != nil:
-					t.Errorf("error %v, want a clean end", err)
-				case (test.err != nil || test.text != "") && err == nil:
-					t.Error("a clean end, want an error")
-				case !errors.Is(err, test.err) && test.err != nil, err != nil && !strings.Contains(err.Error(), test.text):
-					t.Errorf("error %v, want %v with %q", err, test.err, test.text)
-				}
-				if _, again := resp.Body.Read(make([]byte, 1)); again == nil || err != nil && again != err {
-					t.Errorf("after the end: %v, want %v", again, err)
+		rig.Bubble(t, name, func(t *testing.T) {
+			resp := open(t, test.accept, func(conn net.Conn) {
+				heard := make(chan struct{})
+				go func() { defer close(heard); hear(conn) }()
+				send(test.frames...)(conn)
+				if n := len(test.frames); n > 0 && test.frames[n-1][0] == 0x80|opcodeClose {
+					<-heard // the client closes the connection
 				}
 			})
+			got, err := io.ReadAll(resp.Body)
+			if diff := cmp.Diff(test.want, string(got)); diff != "" {
+				t.Errorf("body (-want +got):\n%.500s", diff)
+			}
+			if test.typ == "" {
+				test.typ = map[string]string{jsonType: jsonType}[test.accept]
+			}
+			if typ := resp.Header.Get("Content-Type"); test.typ != "" && typ != test.typ {
+				t.Errorf("content type %q, want %q", typ, test.typ)
+			}
+			if test.typ == "" && resp.Header.Get("Content-Type") != protobufForm.contentType {
+				t.Errorf("content type %q, want protobuf", resp.Header.Get("Content-Type"))
+			}
+			switch {
+			case test.err == nil && test.text == "" && err != nil:
+				t.Errorf("error %v, want a clean end", err)
+			case (test.err != nil || test.text != "") && err == nil:
+				t.Error("a clean end, want an error")
+			case !errors.Is(err, test.err) && test.err != nil, err != nil && !strings.Contains(err.Error(), test.text):
+				t.Errorf("error %v, want %v with %q", err, test.err, test.text)
+			}
+			if _, again := resp.Body.Read(make([]byte, 1)); again == nil || err != nil && again != err {
+				t.Errorf("after the end: %v, want %v", again, err)
+			}
 		})
 	}
 }
@@ -271,10 +271,7 @@ func TestEnds(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			gone := make(chan struct{})
 			s := &script{run: then(send(text("{1}\n")), hear, func(net.Conn) { close(gone) })}
-			resp, err := (&Transport{Base: s}).RoundTrip(watchOf(t, jsonType).WithContext(ctx))
-			if err != nil {
-				t.Fatal(err)
-			}
+			resp := rig.Must[*http.Response](t)((&Transport{Base: s}).RoundTrip(watchOf(t, jsonType).WithContext(ctx)))
 			read := make(chan error)
 			go func() {
 				_, err := io.Copy(io.Discard, resp.Body)

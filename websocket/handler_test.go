@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/apiserver"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // serveFor calls f with clients of Handler(h), in a bubble: one that watches over WebSockets, and
@@ -35,17 +36,11 @@ const watchURL = "http://apiserver/api/v1/pods?watch=true"
 // get returns the response to a watch, and its body with the error at its end.
 func get(t *testing.T, c *http.Client, header http.Header) (*http.Response, string, error) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, watchURL, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := rig.Must[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodGet, watchURL, nil))
 	if header != nil {
 		req.Header = header
 	}
-	resp, err := c.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := rig.Must[*http.Response](t)(c.Do(req))
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	return resp, string(body), err
@@ -183,19 +178,11 @@ func TestHandlerClientGone(t *testing.T) {
 		ended <- err
 	}, func(t *testing.T, over, _ *http.Client) {
 		ctx, cancel := context.WithCancel(t.Context())
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, watchURL, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp, err := over.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		req := rig.Must[*http.Request](t)(http.NewRequestWithContext(ctx, http.MethodGet, watchURL, nil))
+		resp := rig.Must[*http.Response](t)(over.Do(req))
 		defer resp.Body.Close()
 		// The handler waits for its context, and not in the write of a message that nobody reads.
-		if _, err := io.ReadFull(resp.Body, make([]byte, len("{1}\n"))); err != nil {
-			t.Fatal(err)
-		}
+		rig.Must[int](t)(io.ReadFull(resp.Body, make([]byte, len("{1}\n"))))
 		synctest.Wait()
 		if len(ended) > 0 {
 			t.Fatal("the handler has ended before the client")
@@ -219,10 +206,7 @@ func TestSlowReader(t *testing.T) {
 			}
 		}
 	}, func(t *testing.T, over, _ *http.Client) {
-		resp, err := over.Get(watchURL)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := rig.Must[*http.Response](t)(over.Get(watchURL))
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		// What fits into the buffers of both sides.
@@ -247,9 +231,7 @@ func TestEmbeddedServer(t *testing.T) {
 				defer s.Close()
 				defer client.CloseIdleConnections()
 				put := func(name string) {
-					if _, err := s.Collection("things").Create([]byte(`{"metadata":{"namespace":"a","name":"` + name + `"}}`)); err != nil {
-						t.Fatal(err)
-					}
+					rig.Must[apiserver.Object](t)(s.Collection("things").Create([]byte(`{"metadata":{"namespace":"a","name":"` + name + `"}}`)))
 				}
 				put("first")
 				src := &lw.HTTP[*metav1.PartialObjectMetadata]{
@@ -262,9 +244,7 @@ func TestEmbeddedServer(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				done := make(chan error)
 				go func() { done <- inf.Run(ctx) }()
-				if err := inf.WaitForSync(ctx); err != nil {
-					t.Fatal(err)
-				}
+				rig.OK(t, inf.WaitForSync(ctx))
 				for i := range 5 {
 					put(fmt.Sprint("more-", i))
 					time.Sleep(time.Duration(i) * 30 * time.Second) // through time-outs

@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http"
 	"testing"
+
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // A script is a transport whose server agrees to each WebSocket and then does what run says. It
@@ -73,10 +75,7 @@ const (
 
 // watchOf returns a watch with an Accept header.
 func watchOf(t *testing.T, accept string) *http.Request {
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://example.com/api/v1/pods?watch=true", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := rig.Must[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodGet, "https://example.com/api/v1/pods?watch=true", nil))
 	if accept != "" {
 		req.Header.Set("Accept", accept)
 	}
@@ -86,10 +85,7 @@ func watchOf(t *testing.T, accept string) *http.Request {
 // open sends a watch to a server that does what run says.
 func open(t *testing.T, accept string, run func(net.Conn)) *http.Response {
 	t.Helper()
-	resp, err := (&Transport{Base: &script{run: run}}).RoundTrip(watchOf(t, accept))
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := rig.Must[*http.Response](t)((&Transport{Base: &script{run: run}}).RoundTrip(watchOf(t, accept)))
 	t.Cleanup(func() { resp.Body.Close() })
 	return resp
 }

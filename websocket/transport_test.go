@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // roundTrip is a function as a transport.
@@ -72,13 +73,10 @@ func TestHandshakes(t *testing.T) {
 		}
 		before := req.Header.Clone()
 		var sent *http.Request
-		resp, err := (&Transport{Base: roundTrip(func(r *http.Request) (*http.Response, error) {
+		resp := rig.Must[*http.Response](t)((&Transport{Base: roundTrip(func(r *http.Request) (*http.Response, error) {
 			sent = r
 			return answer(http.StatusOK, nil, "")(r)
-		})}).RoundTrip(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		})}).RoundTrip(req))
 		if resp.Request != req {
 			t.Errorf("%s %s: the response is of another request", test.method, test.query)
 		}
@@ -124,10 +122,7 @@ func TestRefusals(t *testing.T) {
 	long := strings.Repeat("why not? ", 10_000)
 	for _, code := range []int{200, 301, 400, 401, 403, 404, 410, 426, 429, 500, 502, 503} {
 		header := http.Header{"Retry-After": {"7"}, "Content-Type": {jsonType}}
-		resp, err := (&Transport{Base: answer(code, header, long)}).RoundTrip(watchOf(t, jsonType))
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := rig.Must[*http.Response](t)((&Transport{Base: answer(code, header, long)}).RoundTrip(watchOf(t, jsonType)))
 		body, err := io.ReadAll(resp.Body)
 		if err != nil || string(body) != long || resp.StatusCode != code {
 			t.Errorf("%d: got %s, %d bytes, error %v", code, resp.Status, len(body), err)
