@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/prom"
 )
 
@@ -32,14 +33,10 @@ func format(t *testing.T, b *lw.Board) []byte {
 	r := prometheus.NewPedanticRegistry()
 	r.MustRegister(prom.Collector(b))
 	families, err := r.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, err)
 	var text bytes.Buffer
 	for _, f := range families {
-		if _, err := expfmt.MetricFamilyToText(&text, f); err != nil {
-			t.Fatal(err)
-		}
+		rig.Must[int](t)(expfmt.MetricFamilyToText(&text, f))
 	}
 	return text.Bytes()
 }
@@ -85,19 +82,13 @@ func scene(t *testing.T, block <-chan struct{}) (b *lw.Board, stop func()) {
 	stops := []func(){begin(t, inf), begin(t, other), begin(t, g), begin(t, held)}
 	for load := range 2 {
 		a, _ := m.Get(t.Context(), lw.Key{Name: "a"})
-		if _, err := m.Update(t.Context(), &node{Meta: lw.Meta{Name: "a", ResourceVersion: a.ResourceVersion, UID: a.UID}, Load: load + 1}); err != nil {
-			t.Fatal(err)
-		}
+		rig.Must[*node](t)(m.Update(t.Context(), &node{Meta: lw.Meta{Name: "a", ResourceVersion: a.ResourceVersion, UID: a.UID}, Load: load + 1}))
 		synctest.Wait()
 	}
-	if _, err := inf.CatchUp(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	rig.Must[string](t)(inf.CatchUp(t.Context()))
 	m.Fail(errors.New("away")) // so that no watch sends the deletion, nor ends in its midst
 	synctest.Wait()
-	if _, err := m.Delete(t.Context(), lw.Key{Name: "b"}, ""); err != nil {
-		t.Fatal(err)
-	}
+	rig.Must[string](t)(m.Delete(t.Context(), lw.Key{Name: "b"}, ""))
 	m.Compact()
 	m.Fail(nil)
 	time.Sleep(20 * time.Second)
@@ -117,14 +108,9 @@ func TestCollector(t *testing.T) {
 		b, stop := scene(t, block)
 		got := format(t, b)
 		if *update {
-			if err := os.WriteFile(golden, got, 0o666); err != nil {
-				t.Fatal(err)
-			}
+			rig.OK(t, os.WriteFile(golden, got, 0o666))
 		}
-		want, err := os.ReadFile(golden)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := rig.Must[[]byte](t)(os.ReadFile(golden))
 		if diff := cmp.Diff(string(want), string(got)); diff != "" {
 			t.Errorf("(-want +got; -update writes it anew):\n%s", diff)
 		}
@@ -142,10 +128,7 @@ func TestCollector(t *testing.T) {
 
 // No other label is there than those that are documented: none whose values have no bound.
 func TestLabels(t *testing.T) {
-	text, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := rig.Must[[]byte](t)(os.ReadFile(golden))
 	var got []string
 	for _, m := range regexp.MustCompile(`(\w+)="`).FindAllSubmatch(text, -1) {
 		got = append(got, string(m[1]))
@@ -159,14 +142,8 @@ func TestLabels(t *testing.T) {
 
 // The table of docs/operate.md has each series, with the labels and the help that it has.
 func TestDocs(t *testing.T) {
-	docs, err := os.ReadFile("../docs/operate.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
+	docs := rig.Must[[]byte](t)(os.ReadFile("../docs/operate.md"))
+	text := rig.Must[[]byte](t)(os.ReadFile(golden))
 	known := map[string]bool{}
 	for _, m := range regexp.MustCompile(`(?m)^# HELP (\w+) (.+)$`).FindAllSubmatch(text, -1) {
 		name, help := m[1], m[2]
@@ -202,9 +179,7 @@ func TestBlocked(t *testing.T) {
 		g := lw.NewGraph(&lw.GraphOptions{Board: &b})
 		lw.Derive(g, inf, func(n *node) *node { <-release; return newNode(n.Name) })
 		stops := []func(){begin(t, inf), begin(t, g)}
-		if _, err := m.Create(t.Context(), newNode("b")); err != nil {
-			t.Fatal(err)
-		}
+		rig.Must[*node](t)(m.Create(t.Context(), newNode("b")))
 		synctest.Wait()
 		text := string(format(t, &b))
 		for _, want := range []string{
@@ -313,9 +288,7 @@ func TestNamesWithNumbers(t *testing.T) {
 func TestRegistered(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	first := prom.Collector(new(lw.Board))
-	if err := registry.Register(first); err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, registry.Register(first))
 	there, ok := errors.AsType[prometheus.AlreadyRegisteredError](registry.Register(prom.Collector(new(lw.Board))))
 	if !ok || there.ExistingCollector != first {
 		t.Errorf("a second board: %v", there)

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/lwdebug"
 	"github.com/go-lw/lw/prom"
 )
@@ -142,9 +143,7 @@ func busyBoard(b *testing.B, informers int, src lw.Source[*node]) (scrapes map[s
 			inf.AddHandler(lw.Handler[*node]{Update: func(_, _ *node) {}})
 		}
 		running.Go(func() { _ = inf.Run(ctx) })
-		if err := inf.WaitForSync(ctx); err != nil {
-			b.Fatal(err)
-		}
+		rig.OK(b, inf.WaitForSync(ctx))
 	}
 	return scrapes, func() { cancel(); running.Wait() }
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // collected is a collector of what a function sends.
@@ -27,14 +28,10 @@ func series(t *testing.T, send collected) []string {
 	r := prometheus.NewPedanticRegistry()
 	r.MustRegister(send)
 	families, err := r.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, err)
 	var text bytes.Buffer
 	for _, f := range families {
-		if _, err := expfmt.MetricFamilyToText(&text, f); err != nil {
-			t.Fatal(err)
-		}
+		rig.Must[int](t)(expfmt.MetricFamilyToText(&text, f))
 	}
 	lines := slices.DeleteFunc(strings.Split(strings.TrimSpace(text.String()), "\n"), func(line string) bool {
 		return strings.HasPrefix(line, "#") || strings.Contains(line, "_lag_seconds")

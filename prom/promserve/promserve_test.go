@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/prom/promserve"
 	"github.com/go-lw/lw/serve"
 )
@@ -33,10 +34,7 @@ func TestCollector(t *testing.T) {
 	}()
 	srv := httptest.NewServer(h)
 	for {
-		resp, err := http.Get(srv.URL + "/apis/example.io/v1/widgets")
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := rig.Must[*http.Response](t)(http.Get(srv.URL + "/apis/example.io/v1/widgets"))
 		_, _ = io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
 		if resp.StatusCode == http.StatusOK {
@@ -46,9 +44,7 @@ func TestCollector(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(promserve.Collector(h))
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, err)
 	got := map[string]float64{}
 	for _, f := range families {
 		m := f.GetMetric()[0]

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
 
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/serve"
 )
 
@@ -30,17 +31,13 @@ func TestValues(t *testing.T) {
 	r := prometheus.NewPedanticRegistry()
 	r.MustRegister(collected(func(to chan<- prometheus.Metric) { collect(to, statuses) }))
 	families, err := r.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, err)
 	var text bytes.Buffer
 	for _, f := range families {
 		if f.GetHelp() == "" || !strings.HasSuffix(f.GetHelp(), ".") {
 			t.Errorf("the help of %s is %q", f.GetName(), f.GetHelp())
 		}
-		if _, err := expfmt.MetricFamilyToText(&text, f); err != nil {
-			t.Fatal(err)
-		}
+		rig.Must[int](t)(expfmt.MetricFamilyToText(&text, f))
 	}
 	const widgets, pods = `{resource="widgets.v2.example.io"} `, `{resource="pods.v1."} `
 	var want []string
