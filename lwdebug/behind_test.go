@@ -24,9 +24,7 @@ func TestBoardBehind(t *testing.T) {
 		if got := lwdebug.ReportOf(&b).Informers[0].Behind; got != nil {
 			t.Errorf("before it was measured: %v", got)
 		}
-		if _, err := inf.CatchUp(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		rig.Must[string](t)(inf.CatchUp(t.Context()))
 		none := board.Seconds(0)
 		for _, want := range []board.Delay{{By: "asked", Half: &none, Most: &none, Count: 1}, {By: "asked", Count: 1}} {
 			if diff := cmp.Diff([]board.Delay{want}, lwdebug.ReportOf(&b).Informers[0].Behind); diff != "" {

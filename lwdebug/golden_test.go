@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/go-lw/lw/internal/rig"
 )
 
 var rewriteBoard = flag.Bool("update", false, "write testdata/board.html and testdata/board.json")
@@ -17,14 +19,9 @@ func mustBeGolden(t *testing.T, file, got string) {
 	t.Helper()
 	file = filepath.Join("testdata", file)
 	if *rewriteBoard {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, os.WriteFile(file, []byte(got), 0o644))
 	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := rig.Must[[]byte](t)(os.ReadFile(file))
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", file, diff)
 	}
@@ -34,10 +31,7 @@ func mustBeGolden(t *testing.T, file, got string) {
 func TestBoardGolden(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newBoardScene(t).report()
-		out, err := r.JSON(true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := rig.Must[[]byte](t)(r.JSON(true))
 		mustBeGolden(t, "board.json", string(out)+"\n")
 		mustBeGolden(t, "board.html", r.Page(0, false))
 	})

@@ -35,10 +35,7 @@ func askBoard(b *lw.Board, method, target string, accept ...string) *http.Respon
 // body returns the body of r.
 func body(t *testing.T, r *http.Response) string {
 	t.Helper()
-	all, err := io.ReadAll(r.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := rig.Must[[]byte](t)(io.ReadAll(r.Body))
 	return string(all)
 }
 
@@ -135,9 +132,7 @@ func elements(t *testing.T, page string) (all []xml.StartElement) {
 		if err == io.EOF {
 			return all
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, err)
 		if e, ok := token.(xml.StartElement); ok {
 			all = append(all, e.Copy())
 		}

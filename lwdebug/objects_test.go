@@ -74,10 +74,7 @@ func TestObjects(t *testing.T) {
 				if err := json.Unmarshal([]byte(text), &got); err != nil {
 					t.Errorf("%s: %v", query, err)
 				}
-				short, err := json.Marshal(got)
-				if err != nil {
-					t.Fatal(err)
-				}
+				short := rig.Must[[]byte](t)(json.Marshal(got))
 				text, kind = string(short), strings.Replace(kind, "json", "text", 1)
 			}
 			if diff := cmp.Diff(want, fmt.Sprint(r.StatusCode, " ", text)); diff != "" {

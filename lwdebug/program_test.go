@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // boardProgram follows a collection and serves HTTP. Its informer is in an interface, so the linker
@@ -58,16 +60,11 @@ func TestProgramWithoutABoard(t *testing.T) {
 			}
 			dir := t.TempDir()
 			file, program := filepath.Join(dir, "main.go"), filepath.Join(dir, "program")
-			if err := os.WriteFile(file, []byte(source), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			rig.OK(t, os.WriteFile(file, []byte(source), 0o644))
 			if out, err := exec.Command("go", "build", "-ldflags=-w", "-o", program, file).CombinedOutput(); err != nil {
 				t.Fatalf("go build: %v\n%s", err, out)
 			}
-			symbols, err := exec.Command("go", "tool", "nm", program).Output()
-			if err != nil {
-				t.Fatal(err)
-			}
+			symbols := rig.Must[[]byte](t)(exec.Command("go", "tool", "nm", program).Output())
 			for _, symbol := range []string{"lw/lwdebug.page.ServeHTTP", "lw/internal/board.(*Report).Page", "lw/internal/markup.(*Writer).Text"} {
 				if got := strings.Contains(string(symbols), symbol); got != tt.want {
 					t.Errorf("%s in the program: %v, want %v", symbol, got, tt.want)

@@ -139,9 +139,7 @@ func touch(t *testing.T, m *lw.Memory[*rig.Widget], n int) {
 			return
 		}
 		w.Size++
-		if _, err := m.Update(t.Context(), w); err != nil {
-			t.Fatal(err)
-		}
+		rig.Must[*rig.Widget](t)(m.Update(t.Context(), w))
 		synctest.Wait()
 	}
 }
