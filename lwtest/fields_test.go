@@ -10,6 +10,7 @@ import (
 	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/lwtest"
 )
 
@@ -62,10 +63,7 @@ func TestMasked(t *testing.T) {
 			sent = true
 			return &http.Response{Body: http.NoBody}, nil
 		}), map[string]lw.Fields{"pods": {"spec.nodeName"}, "nodes": {}, "namespaces": {}, "deployments.apps": {"spec.replicas"}})
-		req, err := http.NewRequest(tt.method, "http://server"+tt.path, strings.NewReader("{}"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		req := rig.Must[*http.Request](t)(http.NewRequest(tt.method, "http://server"+tt.path, strings.NewReader("{}")))
 		resp, err := rt.RoundTrip(req)
 		if err == nil {
 			_ = resp.Body.Close()

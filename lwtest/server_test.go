@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/lwtest"
 )
 
@@ -74,9 +75,7 @@ type task struct {
 // What T is called does not matter: the source's objects are of the resource's kind.
 func TestSourceOfAnotherName(t *testing.T) {
 	c := lwtest.Objects[*task](lwtest.NewServer(t, jobs), "jobs")
-	if _, err := c.Create(&task{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}); err != nil {
-		t.Fatal(err)
-	}
+	rig.Must[*task](t)(c.Create(&task{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}))
 	n := 0
 	if _, err := c.Source().List(t.Context(), metav1.ListOptions{}, func(_ *task, err error) error { n++; return err }); err != nil || n != 1 {
 		t.Errorf("%d objects, error %v", n, err)
@@ -103,42 +102,40 @@ func controller(ctx context.Context, c *lwtest.Collection[*Job]) error {
 
 func TestOutages(t *testing.T) {
 	for _, outage := range lwtest.Outages() {
-		t.Run(outage.Name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server := lwtest.NewServer(t, jobs)
-				c := lwtest.Objects[*Job](server, "jobs")
-				must(t, c, "old", 1)
-				ctx, cancel := context.WithCancel(t.Context())
-				ended := make(chan error)
-				go func() { ended <- controller(ctx, c) }()
-				defer func() {
-					cancel()
-					if err := <-ended; err != nil {
-						t.Error(err)
-					}
-				}()
-				time.Sleep(time.Minute)
+		rig.Bubble(t, outage.Name, func(t *testing.T) {
+			server := lwtest.NewServer(t, jobs)
+			c := lwtest.Objects[*Job](server, "jobs")
+			must(t, c, "old", 1)
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error)
+			go func() { ended <- controller(ctx, c) }()
+			defer func() {
+				cancel()
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+			}()
+			time.Sleep(time.Minute)
 
-				before := len(server.Requests())
-				outage.Do(server)
-				synctest.Wait()
-				must(t, c, "new", 2)
-				must(t, c, "old", 3)
-				time.Sleep(outage.Lasts / 2)
-				must(t, c, "newer", 4)
-				time.Sleep(outage.Lasts + 5*time.Minute)
+			before := len(server.Requests())
+			outage.Do(server)
+			synctest.Wait()
+			must(t, c, "new", 2)
+			must(t, c, "old", 3)
+			time.Sleep(outage.Lasts / 2)
+			must(t, c, "newer", 4)
+			time.Sleep(outage.Lasts + 5*time.Minute)
 
-				got := map[string]int{}
-				for j := range c.All() {
-					got[j.Name] = j.Status.Done
-				}
-				if diff := cmp.Diff(map[string]int{"old": 3, "new": 2, "newer": 4}, got); diff != "" {
-					t.Errorf("done (-want +got):\n%s", diff)
-				}
-				if got := len(server.Requests()); got == before {
-					t.Error("the outage has not been noticed")
-				}
-			})
+			got := map[string]int{}
+			for j := range c.All() {
+				got[j.Name] = j.Status.Done
+			}
+			if diff := cmp.Diff(map[string]int{"old": 3, "new": 2, "newer": 4}, got); diff != "" {
+				t.Errorf("done (-want +got):\n%s", diff)
+			}
+			if got := len(server.Requests()); got == before {
+				t.Error("the outage has not been noticed")
+			}
 		})
 	}
 }
@@ -153,9 +150,7 @@ func must(t *testing.T, c *lwtest.Collection[*Job], name string, size int) *Job 
 		j.Spec.Size = size
 		j, err = c.Update(j)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, err)
 	return j
 }
 
@@ -225,24 +220,22 @@ func TestFaults(t *testing.T) {
 		"nothing":      {lwtest.Fault{}, "2 objects"},
 		"not for long": {lwtest.Fault{Times: 2, Effect: lwtest.Lag(1)}, "2 objects"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server := lwtest.NewServer(t, jobs)
-				c := lwtest.Objects[*Job](server, "jobs")
-				must(t, c, "a", 1)
-				must(t, c, "b", 2)
-				server.Inject(tc.fault)
-				if got := listed(t, c.Source()); got != tc.want {
-					t.Errorf("a list has %s, want %s", got, tc.want)
-				}
-				server.Clear()
-				if n := server.Armed(); n != 0 {
-					t.Errorf("%d faults after Clear", n)
-				}
-				if got := listed(t, c.Source()); got != "2 objects" {
-					t.Errorf("a list after Clear has %s", got)
-				}
-			})
+		rig.Bubble(t, name, func(t *testing.T) {
+			server := lwtest.NewServer(t, jobs)
+			c := lwtest.Objects[*Job](server, "jobs")
+			must(t, c, "a", 1)
+			must(t, c, "b", 2)
+			server.Inject(tc.fault)
+			if got := listed(t, c.Source()); got != tc.want {
+				t.Errorf("a list has %s, want %s", got, tc.want)
+			}
+			server.Clear()
+			if n := server.Armed(); n != 0 {
+				t.Errorf("%d faults after Clear", n)
+			}
+			if got := listed(t, c.Source()); got != "2 objects" {
+				t.Errorf("a list after Clear has %s", got)
+			}
 		})
 	}
 }
@@ -313,25 +306,13 @@ func TestFinalizersAndStatus(t *testing.T) {
 	c := lwtest.Objects[*Job](server, "jobs")
 	j := newJob(key("a"), 1)
 	j.Finalizers = []string{"example.com/held"}
-	j, err := c.Create(j)
-	if err != nil {
-		t.Fatal(err)
-	}
+	j = rig.Must[*Job](t)(c.Create(j))
 	put := func(path string, size, done int) *Job {
 		t.Helper()
 		j.Spec.Size, j.Status.Done = size, done
-		body, err := json.Marshal(j)
-		if err != nil {
-			t.Fatal(err)
-		}
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, c.URL("default")+"/a"+path, bytes.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp, err := server.Client().Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		body := rig.Must[[]byte](t)(json.Marshal(j))
+		req := rig.Must[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodPut, c.URL("default")+"/a"+path, bytes.NewReader(body)))
+		resp := rig.Must[*http.Response](t)(server.Client().Do(req))
 		defer resp.Body.Close()
 		var got Job
 		if err := json.NewDecoder(resp.Body).Decode(&got); err != nil || resp.StatusCode != 200 {
@@ -403,14 +384,8 @@ func TestListen(t *testing.T) {
 	server := lwtest.NewServer(t, jobs)
 	c := lwtest.Objects[*Job](server, "jobs")
 	must(t, c, "a", 1)
-	url, err := server.Listen()
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := http.Get(url + "/apis/example.com/v1/namespaces/default/jobs/a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	url := rig.Must[string](t)(server.Listen())
+	resp := rig.Must[*http.Response](t)(http.Get(url + "/apis/example.com/v1/namespaces/default/jobs/a"))
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		t.Errorf("GET: %s", resp.Status)

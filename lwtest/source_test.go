@@ -98,62 +98,56 @@ func TestWrapper(t *testing.T) {
 // An informer of a wrapped Transform, which leaves objects out, goes on as without the wrapper: no error, no second list.
 func TestInformerOfWrapper(t *testing.T) {
 	for _, mode := range []lw.ListMode{lw.ListPages, lw.ListStream} {
-		t.Run(string(mode), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				name := func(n string) lw.Key { return lw.Key{Namespace: "n", Name: n} }
-				m := lw.NewMemory(newWidget(name("a"), 0), newWidget(name("b"), 1))
-				even := func(w *Widget) (*Widget, error) {
-					if w.Size%2 != 0 {
-						return nil, nil
-					}
-					return w, nil
+		rig.Bubble(t, string(mode), func(t *testing.T) {
+			name := func(n string) lw.Key { return lw.Key{Namespace: "n", Name: n} }
+			m := lw.NewMemory(newWidget(name("a"), 0), newWidget(name("b"), 1))
+			even := func(w *Widget) (*Widget, error) {
+				if w.Size%2 != 0 {
+					return nil, nil
 				}
-				var errs []error
-				inf := lw.NewInformer[*Widget](&wrapper{lw.Transform(m, even)}, &lw.Options{List: mode, OnError: func(err error) { errs = append(errs, err) }})
-				var told []string
-				inf.AddHandler(lw.Handler[*Widget]{
-					Add:    func(w *Widget) { told = append(told, "add "+w.Name) },
-					Update: func(_, w *Widget) { told = append(told, "update "+w.Name) },
-					Delete: func(w *Widget) { told = append(told, "delete "+w.Name) },
-				})
-				ctx, cancel := context.WithCancel(t.Context())
-				ran := make(chan error, 1)
-				go func() { ran <- inf.Run(ctx) }()
-				synctest.Wait()
-				put := func(write func(context.Context, *Widget) (*Widget, error), n string, size int) {
-					t.Helper()
-					w := newWidget(name(n), size)
-					if old, err := m.Get(t.Context(), name(n)); err == nil {
-						w.Meta = old.Meta
-					}
-					if _, err := write(t.Context(), w); err != nil {
-						t.Fatal(err)
-					}
-					synctest.Wait()
-				}
-				put(m.Create, "c", 3) // is left out
-				put(m.Update, "b", 2) // comes in
-				put(m.Update, "a", 1) // goes out
-				put(m.Update, "c", 5) // stays out
-				for _, n := range []string{"a", "b", "c"} {
-					if _, err := m.Delete(t.Context(), name(n), ""); err != nil {
-						t.Fatal(err)
-					}
-				}
-				synctest.Wait()
-				if diff := cmp.Diff([]string{"add a", "add b", "delete a", "delete b"}, told); diff != "" {
-					t.Errorf("told (-want +got):\n%s", diff)
-				}
-				s := inf.Status()
-				if len(errs) > 0 || s.Requests["list"].Started+rig.Watches(s) != map[lw.ListMode]uint64{lw.ListPages: 2, lw.ListStream: 1}[mode] {
-					t.Errorf("%d lists, %d watches, errors %v", s.Requests["list"].Started, rig.Watches(s), errs)
-				}
-				if s.ResourceVersion != m.ResourceVersion() {
-					t.Errorf("the version is %s, the server's %s", s.ResourceVersion, m.ResourceVersion())
-				}
-				cancel()
-				<-ran
+				return w, nil
+			}
+			var errs []error
+			inf := lw.NewInformer[*Widget](&wrapper{lw.Transform(m, even)}, &lw.Options{List: mode, OnError: func(err error) { errs = append(errs, err) }})
+			var told []string
+			inf.AddHandler(lw.Handler[*Widget]{
+				Add:    func(w *Widget) { told = append(told, "add "+w.Name) },
+				Update: func(_, w *Widget) { told = append(told, "update "+w.Name) },
+				Delete: func(w *Widget) { told = append(told, "delete "+w.Name) },
 			})
+			ctx, cancel := context.WithCancel(t.Context())
+			ran := make(chan error, 1)
+			go func() { ran <- inf.Run(ctx) }()
+			synctest.Wait()
+			put := func(write func(context.Context, *Widget) (*Widget, error), n string, size int) {
+				t.Helper()
+				w := newWidget(name(n), size)
+				if old, err := m.Get(t.Context(), name(n)); err == nil {
+					w.Meta = old.Meta
+				}
+				rig.Must[*Widget](t)(write(t.Context(), w))
+				synctest.Wait()
+			}
+			put(m.Create, "c", 3) // is left out
+			put(m.Update, "b", 2) // comes in
+			put(m.Update, "a", 1) // goes out
+			put(m.Update, "c", 5) // stays out
+			for _, n := range []string{"a", "b", "c"} {
+				rig.Must[string](t)(m.Delete(t.Context(), name(n), ""))
+			}
+			synctest.Wait()
+			if diff := cmp.Diff([]string{"add a", "add b", "delete a", "delete b"}, told); diff != "" {
+				t.Errorf("told (-want +got):\n%s", diff)
+			}
+			s := inf.Status()
+			if len(errs) > 0 || s.Requests["list"].Started+rig.Watches(s) != map[lw.ListMode]uint64{lw.ListPages: 2, lw.ListStream: 1}[mode] {
+				t.Errorf("%d lists, %d watches, errors %v", s.Requests["list"].Started, rig.Watches(s), errs)
+			}
+			if s.ResourceVersion != m.ResourceVersion() {
+				t.Errorf("the version is %s, the server's %s", s.ResourceVersion, m.ResourceVersion())
+			}
+			cancel()
+			<-ran
 		})
 	}
 }

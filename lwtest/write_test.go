@@ -21,6 +21,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/apiserver"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/lwtest"
 )
 
@@ -67,24 +68,20 @@ func TestAnswersOfWrites(t *testing.T) {
 		"as usual":      {lwtest.Written(lwtest.Effect{}), 200, true},
 		"another reply": {lwtest.Written(lwtest.Reply(502, "text/html", "no")), 502, true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := lwtest.NewServer(t, jobs)
-				c := lwtest.Objects[*Job](s, "jobs")
-				if _, err := c.Create(newJob(key("a"), 1)); err != nil {
-					t.Fatal(err)
-				}
-				s.Inject(lwtest.Fault{Verb: lwtest.Patch, Effect: test.effect})
-				if code, body := sendWrite(s, "PATCH", "jobs/a", mergePatch, `{"spec":{"size":2}}`); code != test.code {
-					t.Errorf("the answer is %d %s, want %d", code, body, test.code)
-				}
-				if a, err := c.Get(key("a")); err != nil || (a.Spec.Size == 2) != test.written {
-					t.Errorf("the object is %+v, %v; want it written: %t", a, err, test.written)
-				}
-				if got := s.Requests(lwtest.Patch); len(got) != 1 || got[0].Name != "a" {
-					t.Errorf("the requests are %v", got)
-				}
-			})
+		rig.Bubble(t, name, func(t *testing.T) {
+			s := lwtest.NewServer(t, jobs)
+			c := lwtest.Objects[*Job](s, "jobs")
+			rig.Must[*Job](t)(c.Create(newJob(key("a"), 1)))
+			s.Inject(lwtest.Fault{Verb: lwtest.Patch, Effect: test.effect})
+			if code, body := sendWrite(s, "PATCH", "jobs/a", mergePatch, `{"spec":{"size":2}}`); code != test.code {
+				t.Errorf("the answer is %d %s, want %d", code, body, test.code)
+			}
+			if a, err := c.Get(key("a")); err != nil || (a.Spec.Size == 2) != test.written {
+				t.Errorf("the object is %+v, %v; want it written: %t", a, err, test.written)
+			}
+			if got := s.Requests(lwtest.Patch); len(got) != 1 || got[0].Name != "a" {
+				t.Errorf("the requests are %v", got)
+			}
 		})
 	}
 }
@@ -117,10 +114,7 @@ func TestTypeOfAResource(t *testing.T) {
 		typed := jobs
 		typed.Type = &metav1.PartialObjectMetadata{}
 		s := lwtest.NewServer(t, typed)
-		message, err := (&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "a", Finalizers: []string{"x.io/a"}}}).Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
+		message := rig.Must[[]byte](t)((&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "a", Finalizers: []string{"x.io/a"}}}).Marshal())
 		body := "k8s\x00\n\x00\x12" + string(rune(len(message))) + string(message)
 		if code, answer := sendWrite(s, "POST", "jobs", "application/vnd.kubernetes.protobuf", body); code != http.StatusCreated {
 			t.Fatalf("%d %s", code, answer)
@@ -128,10 +122,7 @@ func TestTypeOfAResource(t *testing.T) {
 		if code, answer := sendWrite(s, "PATCH", "jobs/a", "application/strategic-merge-patch+json", `{"metadata":{"finalizers":["x.io/b"]},"spec":{"size":1}}`); code != http.StatusOK {
 			t.Fatalf("%d %s", code, answer)
 		}
-		a, err := lwtest.Objects[*Job](s, "jobs").Get(key("a"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := rig.Must[*Job](t)(lwtest.Objects[*Job](s, "jobs").Get(key("a")))
 		if diff := cmp.Diff([]string{"x.io/b", "x.io/a"}, a.Finalizers); diff != "" || a.Spec.Size != 0 {
 			t.Errorf("size %d, finalizers (-want +got):\n%s", a.Spec.Size, diff)
 		}
@@ -156,9 +147,7 @@ func TestShareDecoded(t *testing.T) {
 	defer server.Close()
 	notes, key := lwtest.Objects[*unstructured.Unstructured](server, "notes"), lw.Key{Namespace: "default", Name: "a"}
 	note := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"namespace": "default", "name": "a"}, "text": "first"}}
-	if _, err := notes.Create(note); err != nil {
-		t.Fatal(err)
-	}
+	rig.Must[*unstructured.Unstructured](t)(notes.Create(note))
 	for _, text := range []string{"second", "third"} {
 		for range 3 {
 			got, err := notes.Get(key)
@@ -168,9 +157,7 @@ func TestShareDecoded(t *testing.T) {
 			got.Object["text"] = "changed"
 		}
 		note.Object["text"] = text
-		if _, err := notes.Update(note); err != nil {
-			t.Fatal(err)
-		}
+		rig.Must[*unstructured.Unstructured](t)(notes.Update(note))
 	}
 }
 
@@ -190,10 +177,7 @@ func TestCollect(t *testing.T) {
 	} {
 		t.Run(test.policy, func(t *testing.T) {
 			s := lwtest.NewServer(t, jobs, parts)
-			owner, err := lwtest.Objects[*Job](s, "jobs").Create(newJob(key("a"), 1))
-			if err != nil {
-				t.Fatal(err)
-			}
+			owner := rig.Must[*Job](t)(lwtest.Objects[*Job](s, "jobs").Create(newJob(key("a"), 1)))
 			c := lwtest.Objects[*Job](s, "parts")
 			for i, refs := range [][]metav1.OwnerReference{
 				{{APIVersion: "example.com/v1", Kind: "Job", Name: "a", UID: owner.UID, BlockOwnerDeletion: &test.block}},
@@ -203,9 +187,7 @@ func TestCollect(t *testing.T) {
 			} {
 				part := newJob(key(string("pqrs"[i])), 1)
 				part.OwnerReferences = refs
-				if _, err := c.Create(part); err != nil {
-					t.Fatal(err)
-				}
+				rig.Must[*Job](t)(c.Create(part))
 			}
 			if step := s.Collect(); step != "" {
 				t.Errorf("with its owner there: %s", step)
@@ -334,9 +316,7 @@ func TestCollectRefused(t *testing.T) {
 			for _, name := range []string{"p", "q"} {
 				job := newJob(key(name), 1)
 				job.OwnerReferences = []metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "Job", Name: "a", UID: "gone"}}
-				if _, err := lwtest.Objects[*Job](s, "jobs").Create(job); err != nil {
-					t.Fatal(err)
-				}
+				rig.Must[*Job](t)(lwtest.Objects[*Job](s, "jobs").Create(job))
 			}
 			if diff := cmp.Diff([]string{"delete jobs default/q", ""}, []string{s.Collect(), s.Collect()}); diff != "" {
 				t.Errorf("%v (-want +got):\n%s", refusal, diff)
