@@ -82,6 +82,13 @@ func messageOf(d *Decoder, data []byte) Object {
 	return o
 }
 
+// messageFor returns m, a message of that kind, as a server writes it.
+func messageFor(t fataler, kind, version string, m interface{ Marshal() ([]byte, error) }) []byte {
+	t.Helper()
+	u := &runtime.Unknown{TypeMeta: runtime.TypeMeta{Kind: kind, APIVersion: version}, Raw: mustMarshal(t, m)}
+	return append([]byte(magic), mustMarshal(t, u)...)
+}
+
 func mustMarshal(t fataler, m interface{ Marshal() ([]byte, error) }) []byte {
 	t.Helper()
 	b, err := m.Marshal()

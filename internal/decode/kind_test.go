@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // A projection is a type that does not say its kind.
@@ -98,19 +97,15 @@ func customList(kind, version string, items ...string) string {
 }
 
 func TestKinds(t *testing.T) {
-	message := func(kind, version string, m interface{ Marshal() ([]byte, error) }) []byte {
-		u := &runtime.Unknown{TypeMeta: runtime.TypeMeta{Kind: kind, APIVersion: version}, Raw: mustMarshal(t, m)}
-		return append([]byte(magic), mustMarshal(t, u)...)
-	}
 	meta := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "1"}}
 	wireEvent := func(kind, version string) string {
-		return string(frameOf(t, "ADDED", message(kind, version, meta)))
+		return string(frameOf(t, "ADDED", messageFor(t, kind, version, meta)))
 	}
 	wireBookmark := func(kind, version string) string {
-		return string(frameOf(t, "BOOKMARK", message(kind, version, meta)))
+		return string(frameOf(t, "BOOKMARK", messageFor(t, kind, version, meta)))
 	}
 	wireList := func(kind, version string) string {
-		return string(message(kind, version, &metav1.PartialObjectMetadataList{Items: []metav1.PartialObjectMetadata{*meta, *meta}}))
+		return string(messageFor(t, kind, version, &metav1.PartialObjectMetadataList{Items: []metav1.PartialObjectMetadata{*meta, *meta}}))
 	}
 	plain := kindObject("", "")
 	for name, tt := range map[string]struct {

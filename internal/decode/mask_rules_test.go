@@ -189,8 +189,7 @@ func TestMaskedParts(t *testing.T) {
 // The notes of an object of a few fields have short sizes. What is too large for one is decoded, and
 // so is merged if it comes twice, and is known as unchanged in a list.
 func TestLargeMaskedParts(t *testing.T) {
-	d, store := newDecoder[*carp.Carp](t, Options{Only: []string{"metadata.annotations", "spec.nodeName", "spec.hostname"}}), carpStore{}
-	d.ReuseFrom(store.lend)
+	d, store := newLender[*carp.Carp](t, Options{Only: []string{"metadata.annotations", "spec.nodeName", "spec.hostname"}})
 	text := func(version, annotations, specs string) []byte {
 		return []byte(`{"metadata":{"name":"a","uid":"u","resourceVersion":"` + version + `","annotations":{` + annotations + `}},` + specs + `}`)
 	}
@@ -210,7 +209,7 @@ func TestLargeMaskedParts(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Fatalf("%d bytes (-want +got):\n%s", n, diff)
 			}
-			store.set(got)
+			store.keep(got)
 			d.listing = true
 			if again, _ := decodeCarp(t, d, "JSON", data); again != got {
 				t.Errorf("%d bytes: an equal item is another object", n)
@@ -256,16 +255,10 @@ func FuzzMask(f *testing.F) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		opts := Options{Only: prune.Random(rng, reflect.TypeFor[carp.Carp](), maskKeys...), Share: seed%3 == 0}
 		masked, whole := newDecoder[*carp.Carp](t, opts), newDecoder[*carp.Carp](t, Options{})
-		decode := func(d *Decoder) (any, error) {
-			if protobuf {
-				o := messageOf(d, slices.Clone(data))
-				return o.Value, o.Err
-			}
-			return decodeOne(d, slices.Clone(data))
-		}
-		want, wantErr := decode(whole)
+		form := map[bool]string{false: "JSON", true: "protobuf"}[protobuf]
+		want, wantErr := decodeAs(whole, form, slices.Clone(data))
 		for range 2 {
-			got, err := decode(masked)
+			got, err := decodeAs(masked, form, slices.Clone(data))
 			syntax, _ := errors.AsType[*SyntaxError](wantErr)
 			switch {
 			case err != nil && wantErr == nil, err == nil && syntax != nil:

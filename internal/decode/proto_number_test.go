@@ -113,7 +113,8 @@ func TestProtobufNumbers(t *testing.T) {
 // A type whose tags cannot be compiled is decoded by its own Unmarshal.
 func TestProtobufNotCompiled(t *testing.T) {
 	for _, typ := range []reflect.Type{
-		reflect.TypeFor[badNumber](), reflect.TypeFor[badFormat](), reflect.TypeFor[badKeys](), reflect.TypeFor[badKind](), reflect.TypeFor[noTags](), reflect.TypeFor[largeNumber](),
+		tagged[int32]("varint,x,opt,name=f"), tagged[int32]("varint,1001,opt,name=f"), tagged[int32]("zigzag32,1,opt,name=f"), tagged[map[int32]string]("bytes,1,rep,name=f"),
+		tagged[complex128]("bytes,1,opt,name=f"), tagged[struct{ X int }]("bytes,1,opt,name=f"),
 	} {
 		if _, err := newWireCompiler(false, false).message(typ, mask{}); err == nil {
 			t.Errorf("%v is compiled", typ)
@@ -121,23 +122,7 @@ func TestProtobufNotCompiled(t *testing.T) {
 	}
 }
 
-type (
-	badNumber struct {
-		F int32 `protobuf:"varint,x,opt,name=f"`
-	}
-	largeNumber struct {
-		F int32 `protobuf:"varint,1001,opt,name=f"`
-	}
-	badFormat struct {
-		F int32 `protobuf:"zigzag32,1,opt,name=f"`
-	}
-	badKeys struct {
-		F map[int32]string `protobuf:"bytes,1,rep,name=f"`
-	}
-	badKind struct {
-		F complex128 `protobuf:"bytes,1,opt,name=f"`
-	}
-	noTags struct {
-		F struct{ X int } `protobuf:"bytes,1,opt,name=f"`
-	}
-)
+// tagged returns a struct with a field a of type T, which has the given protobuf tag.
+func tagged[T any](tag string) reflect.Type {
+	return reflect.StructOf([]reflect.StructField{{Name: "A", Type: reflect.TypeFor[T](), Tag: reflect.StructTag(fmt.Sprintf(`json:"a" protobuf:%q`, tag))}})
+}

@@ -2,13 +2,11 @@ package decode
 
 import (
 	"bytes"
-	"fmt"
 	"maps"
 	"reflect"
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -90,7 +88,6 @@ func TestProjections(t *testing.T) {
 }
 
 func checkProjection[P any](t *testing.T, name func(*P) string) {
-	fields := cmp.AllowUnexported(carpPlace{}, carpParts{}, carpLabels{}, someMeta{})
 	rapid.Check(t, func(t *rapid.T) {
 		opts := Options{Share: rapid.Bool().Draw(t, "share")}
 		var drop func(*carp.Carp)
@@ -126,19 +123,10 @@ func checkProjection[P any](t *testing.T, name func(*P) string) {
 				return nil
 			})
 		}
-		type version struct {
-			shown *P
-			json  []byte
-		}
-		var versions []version
-		now := []*carp.Carp{newCarp(0), newCarp(1)}
-		for i := range rapid.IntRange(1, 8).Draw(t, "versions") {
-			c := now[rapid.IntRange(0, 1).Draw(t, "object")]
-			c.ResourceVersion = fmt.Sprint(1000 + i)
-			for range rapid.IntRange(0, 3).Draw(t, "changes") {
-				changeCarp(t, c)
-			}
-			form := rapid.SampledFrom(slices.Sorted(maps.Keys(carpForms))).Draw(t, "form")
+		next := drawCarps(t)
+		keep := func(v any) { p := v.(*P); store[name(p)] = p }
+		checkVersions(t, d, 8, keep, func() (string, []byte, any) {
+			c, form := next(), rapid.SampledFrom(slices.Sorted(maps.Keys(carpForms))).Draw(t, "form")
 			data := carpForms[form](t, c)
 			full := &carp.Carp{}
 			if form == "protobuf" && rapid.IntRange(0, 3).Draw(t, "twice") == 0 {
@@ -160,28 +148,8 @@ func checkProjection[P any](t *testing.T, name func(*P) string) {
 			if err := unmarshal(mustJSON(t, full), want); err != nil {
 				t.Fatal(err)
 			}
-			d.listing = rapid.Bool().Draw(t, "listing")
-			var o Object
-			if form == "protobuf" {
-				o = messageOf(d, data)
-			} else {
-				o.Value, o.Err = decodeOne(d, data)
-			}
-			if o.Err != nil {
-				t.Fatal(o.Err)
-			}
-			got := o.Value.(*P)
-			if diff := cmp.Diff(want, got, fields); diff != "" {
-				t.Fatalf("%s (-want +got):\n%s", form, diff)
-			}
-			store[name(got)] = got
-			versions = append(versions, version{got, mustJSON(t, got)})
-			for n, v := range versions {
-				if diff := cmp.Diff(string(v.json), string(mustJSON(t, v.shown))); diff != "" {
-					t.Fatalf("version %d was changed (-was +is):\n%s", n, diff)
-				}
-			}
-		}
+			return form, data, want
+		})
 	})
 }
 

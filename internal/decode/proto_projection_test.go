@@ -72,55 +72,25 @@ func TestProjectionErrors(t *testing.T) {
 			A string `protobuf:"bytes,2"`
 			X string `protobuf:"-"`
 		}](),
-		`a: protobuf tag "bytes": want one like "bytes,1,opt", with a number from 1 to 1000`: reflect.TypeFor[struct {
-			A string `json:"a" protobuf:"bytes"`
-		}](),
-		`a: protobuf tag "bytes,x"`: reflect.TypeFor[struct {
-			A string `json:"a" protobuf:"bytes,x"`
-		}](),
-		`a: protobuf tag "bytes,0,opt"`: reflect.TypeFor[struct {
-			A string `json:"a" protobuf:"bytes,0,opt"`
-		}](),
-		`a: protobuf tag "bytes,1001"`: reflect.TypeFor[struct {
-			A string `json:"a" protobuf:"bytes,1001"`
-		}](),
+		`a: protobuf tag "bytes": want one like "bytes,1,opt", with a number from 1 to 1000`: tagged[string]("bytes"),
+		`a: protobuf tag "bytes,x"`:     tagged[string]("bytes,x"),
+		`a: protobuf tag "bytes,0,opt"`: tagged[string]("bytes,0,opt"),
+		`a: protobuf tag "bytes,1001"`:  tagged[string]("bytes,1001"),
 		"b: number 2 is that of a": reflect.TypeFor[struct {
 			A string `json:"a" protobuf:"bytes,2"`
 			B string `json:"b" protobuf:"bytes,2"`
 		}](),
-		"a: the protobuf tag says varint, and a string is bytes": reflect.TypeFor[struct {
-			A string `json:"a" protobuf:"varint,2"`
-		}](),
-		"a: the protobuf tag says varint, and a []string is bytes": reflect.TypeFor[struct {
-			A []string `json:"a" protobuf:"varint,2"`
-		}](),
-		"a: the protobuf tag says fixed64, and a *int32 is varint": reflect.TypeFor[struct {
-			A *int32 `json:"a" protobuf:"fixed64,2"`
-		}](),
-		"a: the protobuf tag says varint, and a v1.Time is bytes": reflect.TypeFor[struct {
-			A metav1.Time `json:"a" protobuf:"varint,2"`
-		}](),
-		"a: time.Time decodes itself from JSON, and not from protobuf": reflect.TypeFor[struct {
-			A time.Time `json:"a" protobuf:"bytes,2"`
-		}](),
-		"a: decode.textual decodes itself from JSON": reflect.TypeFor[struct {
-			A []textual `json:"a" protobuf:"bytes,2"`
-		}](),
-		"a: protobuf has no interface {}": reflect.TypeFor[struct {
-			A map[string]any `json:"a" protobuf:"bytes,2"`
-		}](),
-		"a: protobuf has no map[int32]string": reflect.TypeFor[struct {
-			A map[int32]string `json:"a" protobuf:"bytes,2"`
-		}](),
-		"a: protobuf has no [][]string": reflect.TypeFor[struct {
-			A [][]string `json:"a" protobuf:"bytes,2"`
-		}](),
-		"a: protobuf has no *[]string": reflect.TypeFor[struct {
-			A *[]string `json:"a" protobuf:"bytes,2"`
-		}](),
-		"a: protobuf has no complex64": reflect.TypeFor[struct {
-			A complex64 `json:"a" protobuf:"bytes,2"`
-		}](),
+		"a: the protobuf tag says varint, and a string is bytes":       tagged[string]("varint,2"),
+		"a: the protobuf tag says varint, and a []string is bytes":     tagged[[]string]("varint,2"),
+		"a: the protobuf tag says fixed64, and a *int32 is varint":     tagged[*int32]("fixed64,2"),
+		"a: the protobuf tag says varint, and a v1.Time is bytes":      tagged[metav1.Time]("varint,2"),
+		"a: time.Time decodes itself from JSON, and not from protobuf": tagged[time.Time]("bytes,2"),
+		"a: decode.textual decodes itself from JSON":                   tagged[[]textual]("bytes,2"),
+		"a: protobuf has no interface {}":                              tagged[map[string]any]("bytes,2"),
+		"a: protobuf has no map[int32]string":                          tagged[map[int32]string]("bytes,2"),
+		"a: protobuf has no [][]string":                                tagged[[][]string]("bytes,2"),
+		"a: protobuf has no *[]string":                                 tagged[*[]string]("bytes,2"),
+		"a: protobuf has no complex64":                                 tagged[complex64]("bytes,2"),
 		"a: a protobuf tag, but JSON does not decode the field": reflect.TypeFor[struct {
 			a string `protobuf:"bytes,2"`
 		}](),

@@ -12,13 +12,11 @@ import (
 
 // Of a part that has changed, the elements and members that have not are those of the last version.
 func TestElements(t *testing.T) {
-	var last any
-	d := newDecoder[*unstructured.Unstructured](t, Options{})
-	d.ReuseFrom(func(string, string) any { return last })
+	d, last := newLender[*unstructured.Unstructured](t, Options{})
 	const head = `{"kind":"K","metadata":{"managedFields":[{"f":{"f:a":{}},"manager":"a","n":1},{"manager":"b","time":"`
 	const middle = `"},{"manager":"c"}],"name":"n"},"status":{"conditions":[{"type":"A"},{"type":"B","status":"`
 	first := mustDecode[*unstructured.Unstructured](t, d, []byte(head+"10:00"+middle+`True"},{"type":"C","on":true,"none":null}],"parts":{"x":1,"y":[1]}}}`))
-	last = first
+	last.keep(first)
 	data := []byte(head + "11:00" + middle + `False"},{"type":"C","on":true,"none":null},{"type":"D"}],"parts":{"x":1,"y":[1]}}}`)
 	got := mustDecode[*unstructured.Unstructured](t, d, data)
 	if diff := cmp.Diff(untypedOf(t, data), got); diff != "" {

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
 )
@@ -22,8 +21,7 @@ func FuzzVersionsJSON(f *testing.F) {
 		f.Add(old, joined(form, carpForms[form](f, c), old), true)
 		f.Add(joined(form, old, []byte(`{"metadata":{"labels":null},"spec":null,"status":null}`)), old, true)
 	}
-	fuzzVersions(f, func(d *Decoder, data []byte) (any, error) { return decodeOne(d, data) },
-		func(data []byte, c *carp.Carp) error { return unmarshal(data, c) })
+	fuzzVersions(f, "JSON")
 }
 
 // FuzzVersionsUntyped is FuzzVersionsJSON for untyped objects.
@@ -70,13 +68,10 @@ func FuzzVersionsProtobuf(f *testing.F) {
 	c.Finalizers = append(c.Finalizers, "more")
 	f.Add(old, mustMarshal(f, c), false)
 	f.Add(old, joined("protobuf", mustMarshal(f, c), old), true)
-	fuzzVersions(f, func(d *Decoder, data []byte) (any, error) {
-		o := messageOf(d, data)
-		return o.Value, o.Err
-	}, func(data []byte, c *carp.Carp) error { return c.Unmarshal(data) })
+	fuzzVersions(f, "protobuf")
 }
 
-func fuzzVersions(f *testing.F, decode func(*Decoder, []byte) (any, error), apimachinery func([]byte, *carp.Carp) error) {
+func fuzzVersions(f *testing.F, form string) {
 	decoders := map[bool]*Decoder{}
 	var last any
 	for _, share := range []bool{false, true} {
@@ -91,10 +86,8 @@ func fuzzVersions(f *testing.F, decode func(*Decoder, []byte) (any, error), apim
 				if isNull(data) {
 					return
 				}
-				got, err := decode(d, data)
-				want := &carp.Carp{}
-				wantErr := apimachinery(data, want)
-				want.TypeMeta = metav1.TypeMeta{}
+				got, err := decodeAs(d, form, data)
+				want, wantErr := carpOf(form, data)
 				if (err == nil) != (wantErr == nil) {
 					t.Fatalf("share %v, %q: error %v, want %v", share, data, err, wantErr)
 				}

@@ -12,11 +12,8 @@ import (
 // the item is left in it.
 func TestSpareObject(t *testing.T) {
 	for form, encode := range carpForms {
-		d, store := newDecoder[*carp.Carp](t, Options{}), carpStore{}
-		d.ReuseFrom(store.lend)
+		d, _, old := newCarpLender(t, form, Options{})
 		d.listing = true
-		old, _ := decodeCarp(t, d, form, encode(t, newCarp(1)))
-		store.set(old)
 		var got, want []*carp.Carp
 		for range 3 {
 			// No part comes in bare. One that came would be found in the notes, and decoded into new
@@ -48,17 +45,12 @@ func TestSpareObject(t *testing.T) {
 // An item that is as it was needs no memory for an object, as an event does.
 func TestUnchangedItemAllocates(t *testing.T) {
 	for form, encode := range carpForms {
-		d, store := newDecoder[*carp.Carp](t, Options{}), carpStore{}
-		d.ReuseFrom(store.lend)
+		d, _, _ := newCarpLender(t, form, Options{})
 		data := encode(t, newCarp(1))
-		old, _ := decodeCarp(t, d, form, data)
-		store.set(old)
 		allocations := func(listing bool) float64 {
 			d.listing = listing
 			return testing.AllocsPerRun(100, func() {
-				if form == "protobuf" {
-					messageOf(d, data)
-				} else if _, err := decodeOne(d, data); err != nil {
+				if _, err := decodeAs(d, form, data); err != nil {
 					t.Fatal(err)
 				}
 			})

@@ -18,17 +18,31 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A carpStore lends the carps that a decoder has decoded, as an informer's store does.
-type carpStore map[string]*carp.Carp
+// A lender lends a decoder the last version of each object that it has decoded, as an informer's
+// store does.
+type lender map[string]any
 
-func (s carpStore) lend(namespace, name string) any {
-	if c, ok := s[namespace+"/"+name]; ok {
-		return c
-	}
-	return nil
+// newLender returns a decoder and what lends it the last versions.
+func newLender[T any](t fataler, opts Options) (*Decoder, lender) {
+	t.Helper()
+	d, l := newDecoder[T](t, opts), lender{}
+	d.ReuseFrom(func(namespace, name string) any { return l[namespace+"/"+name] })
+	return d, l
 }
 
-func (s carpStore) set(c *carp.Carp) { s[c.Namespace+"/"+c.Name] = c }
+func (l lender) keep(v any) {
+	obj := v.(metav1.Object)
+	l[obj.GetNamespace()+"/"+obj.GetName()] = v
+}
+
+// newCarpLender returns a decoder and what lends it carp 1, which it has decoded.
+func newCarpLender(t fataler, form string, opts Options) (d *Decoder, l lender, old *carp.Carp) {
+	t.Helper()
+	d, l = newLender[*carp.Carp](t, opts)
+	old, _ = decodeCarp(t, d, form, carpForms[form](t, newCarp(1)))
+	l.keep(old)
+	return d, l, old
+}
 
 // carpForms are the forms in which a server may write a carp: the encodings, and JSON with its names
 // in alphabetical order, as custom resources have it.
@@ -55,28 +69,36 @@ func alphabetical(t fataler, v any) []byte {
 	return mustJSON(t, m)
 }
 
-// decodeCarp decodes data, which is in the given form, and what apimachinery makes of it.
+// decodeAs decodes data, which is in the given form.
+func decodeAs(d *Decoder, form string, data []byte) (any, error) {
+	if form == "protobuf" {
+		o := messageOf(d, data)
+		return o.Value, o.Err
+	}
+	return decodeOne(d, data)
+}
+
+// carpOf returns what apimachinery makes of data, which is in the given form.
+func carpOf(form string, data []byte) (*carp.Carp, error) {
+	decode := (*carp.Carp).Unmarshal
+	if form != "protobuf" {
+		decode = func(c *carp.Carp, data []byte) error { return unmarshal(data, c) }
+	}
+	c := &carp.Carp{}
+	err := decode(c, data)
+	c.TypeMeta = metav1.TypeMeta{}
+	return c, err
+}
+
+// decodeCarp decodes data, which is in the given form, and returns what apimachinery makes of it too.
 func decodeCarp(t fataler, d *Decoder, form string, data []byte) (got, want *carp.Carp) {
 	t.Helper()
-	var o Object
-	var err error
-	want = &carp.Carp{}
-	if form == "protobuf" {
-		err = want.Unmarshal(data)
-		o = messageOf(d, data)
-	} else {
-		if err = unmarshal(data, want); err != nil {
-			t.Fatal(err)
-		}
-		var v any
-		v, err = decodeOne(d, data)
-		o.Value = v
+	want, wantErr := carpOf(form, data)
+	v, err := decodeAs(d, form, data)
+	if err != nil || wantErr != nil {
+		t.Fatalf("%s: error %v, of apimachinery %v", form, err, wantErr)
 	}
-	if err != nil || o.Err != nil {
-		t.Fatalf("%s: %v, %v", form, err, o.Err)
-	}
-	want.TypeMeta = metav1.TypeMeta{}
-	return o.Value.(*carp.Carp), want
+	return v.(*carp.Carp), want
 }
 
 // Of a part that has not changed the memory of the last version is used, in every form.
@@ -101,11 +123,8 @@ func TestPartsAreTaken(t *testing.T) {
 	for form, encode := range carpForms {
 		for changed, change := range changes {
 			for _, share := range []bool{false, true} {
-				d, store := newDecoder[*carp.Carp](t, Options{Share: share}), carpStore{}
-				d.ReuseFrom(store.lend)
+				d, _, old := newCarpLender(t, form, Options{Share: share})
 				c := newCarp(1)
-				old, _ := decodeCarp(t, d, form, encode(t, c))
-				store.set(old)
 				c.ResourceVersion = "200"
 				change(c)
 				got, want := decodeCarp(t, d, form, encode(t, c))
@@ -129,10 +148,7 @@ func TestPartsAreTaken(t *testing.T) {
 // A part that comes twice is merged into memory of its own, not into that of the last version.
 func TestPartsTwice(t *testing.T) {
 	for form, encode := range carpForms {
-		d, store := newDecoder[*carp.Carp](t, Options{}), carpStore{}
-		d.ReuseFrom(store.lend)
-		old, _ := decodeCarp(t, d, form, encode(t, newCarp(1)))
-		store.set(old)
+		d, _, old := newCarpLender(t, form, Options{})
 		was := old.DeepCopy()
 		more := newCarp(1)
 		more.Labels["more"], more.Spec.NodeSelector["more"] = "a", "b"
@@ -161,19 +177,10 @@ func TestPartsModel(t *testing.T) {
 				}
 			}
 		}
-		d := newDecoder[*carp.Carp](t, opts)
-		store := carpStore{}
-		d.ReuseFrom(store.lend)
-		now := []*carp.Carp{newCarp(0), newCarp(1)}
-		type version struct{ shown, copied *carp.Carp }
-		var versions []version
-		for i := range rapid.IntRange(2, 12).Draw(t, "versions") {
-			c := now[rapid.IntRange(0, 1).Draw(t, "object")]
-			c.ResourceVersion = fmt.Sprint(1000 + i)
-			for range rapid.IntRange(0, 3).Draw(t, "changes") {
-				changeCarp(t, c)
-			}
-			form := rapid.SampledFrom(slices.Sorted(maps.Keys(carpForms))).Draw(t, "form")
+		d, store := newLender[*carp.Carp](t, opts)
+		next := drawCarps(t)
+		checkVersions(t, d, 12, store.keep, func() (string, []byte, any) {
+			c, form := next(), rapid.SampledFrom(slices.Sorted(maps.Keys(carpForms))).Draw(t, "form")
 			data := carpForms[form](t, c)
 			if rapid.IntRange(0, 3).Draw(t, "twice") == 0 {
 				// What comes twice is merged.
@@ -181,23 +188,30 @@ func TestPartsModel(t *testing.T) {
 				changeCarp(t, other)
 				data = joined(form, data, carpForms[form](t, other))
 			}
-			d.listing = rapid.Bool().Draw(t, "listing")
-			got, want := decodeCarp(t, d, form, data)
+			want, err := carpOf(form, data)
+			if err != nil {
+				t.Fatal(err)
+			}
 			if keep != nil {
 				keep(want)
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Fatalf("%s %s (-want +got):\n%s", form, data, diff)
-			}
-			store.set(got)
-			versions = append(versions, version{got, got.DeepCopy()})
-			for n, v := range versions {
-				if diff := cmp.Diff(v.copied, v.shown); diff != "" {
-					t.Fatalf("version %d was changed (-was +is):\n%s", n, diff)
-				}
-			}
-		}
+			return form, data, want
+		})
 	})
+}
+
+// drawCarps returns a function that draws the next version of one of two carps.
+func drawCarps(t *rapid.T) func() *carp.Carp {
+	now, version := []*carp.Carp{newCarp(0), newCarp(1)}, 1000
+	return func() *carp.Carp {
+		c := now[rapid.IntRange(0, 1).Draw(t, "object")]
+		c.ResourceVersion = fmt.Sprint(version)
+		version++
+		for range rapid.IntRange(0, 3).Draw(t, "changes") {
+			changeCarp(t, c)
+		}
+		return c
+	}
 }
 
 // joined returns an object that has all fields of a, and then all of b.
@@ -242,12 +256,9 @@ func changeCarp(t *rapid.T, c *carp.Carp) {
 // anything is not.
 func TestUnchangedItem(t *testing.T) {
 	for form, encode := range carpForms {
-		d, store := newDecoder[*carp.Carp](t, Options{}), carpStore{}
-		d.ReuseFrom(store.lend)
+		d, _, old := newCarpLender(t, form, Options{})
 		d.listing = true
 		c := newCarp(1)
-		old, _ := decodeCarp(t, d, form, encode(t, c))
-		store.set(old)
 		if again, _ := decodeCarp(t, d, form, encode(t, c)); again != old {
 			t.Errorf("%s: an equal object is another one", form)
 		}
@@ -276,16 +287,13 @@ func TestUnchangedItem(t *testing.T) {
 // Nothing keeps the last version alive: not the decoder, and not the version that took parts of it.
 func TestPartsKeepNothing(t *testing.T) {
 	for form, encode := range carpForms {
-		d, store := newDecoder[*carp.Carp](t, Options{}), carpStore{}
-		d.ReuseFrom(store.lend)
+		d, store, old := newCarpLender(t, form, Options{})
 		c := newCarp(1)
-		old, _ := decodeCarp(t, d, form, encode(t, c))
-		store.set(old)
 		gone := weak.Make(old)
 		old = nil
 		c.ResourceVersion = "200"
 		got, _ := decodeCarp(t, d, form, encode(t, c))
-		store.set(got)
+		store.keep(got)
 		runtime.GC()
 		if gone.Value() != nil {
 			t.Errorf("%s: the last version is still in memory", form)

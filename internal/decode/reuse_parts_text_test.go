@@ -85,8 +85,8 @@ func drawMedley(t *rapid.T, names ...string) []byte {
 // the name of an untyped member that has the bytes of its value.
 func TestPartsThatComeAgain(t *testing.T) {
 	const first, again = `{"kind":"K","metadata":{"name":"n","uid":"u","resourceVersion":"1"},`, `{"kind":"K","metadata":{"name":"n","uid":"u","resourceVersion":"2"},`
-	typed := newDecoder[*medley](t, Options{})
-	untyped := newDecoder[*unstructured.Unstructured](t, Options{})
+	typed, last := newLender[*medley](t, Options{})
+	untyped, lastUntyped := newLender[*unstructured.Unstructured](t, Options{})
 	for _, versions := range [][]string{
 		{`{"kind":"K","metadata":{"name":"n","labels":{"a":"1"},"labels":null}}`, `{"kind":"K","metadata":{"name":"n","labels":{"a":"1"}}}`},
 		{first + `"map":{"a":"1"},"map":null}`, again + `"map":{"a":"1"}}`},
@@ -99,9 +99,8 @@ func TestPartsThatComeAgain(t *testing.T) {
 		{first + `"{}":{}}`, again + `"[]":[]}`},
 		{first + `"[]":[]}`, again + `"{}":{}}`},
 	} {
-		for _, d := range []*Decoder{typed, untyped} {
-			var last any
-			d.ReuseFrom(func(string, string) any { return last })
+		for d, last := range map[*Decoder]lender{typed: last, untyped: lastUntyped} {
+			clear(last)
 			d.listing = true
 			for _, data := range versions {
 				got, err := decodeOne(d, []byte(data))
@@ -118,7 +117,7 @@ func TestPartsThatComeAgain(t *testing.T) {
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Errorf("%s of %v (-want +got):\n%s", data, versions, diff)
 				}
-				last = got
+				last.keep(got)
 			}
 		}
 	}
@@ -161,25 +160,25 @@ func TestUntypedPartsAreBounded(t *testing.T) {
 // apimachinery decodes, and no version is changed by those that come later.
 func TestPartsOfAnyText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d := newDecoder[*medley](t, Options{Share: rapid.Bool().Draw(t, "share")})
-		checkVersions(t, d, func() ([]byte, any) {
+		d, last := newLender[*medley](t, Options{Share: rapid.Bool().Draw(t, "share")})
+		checkVersions(t, d, 5, last.keep, func() (string, []byte, any) {
 			data, want := drawMedley(t, "spec", "bytes", "raw", "map", "adds"), &medley{}
 			if err := unmarshal(data, want); err != nil {
 				t.Fatalf("%s: %v", data, err)
 			}
-			return data, want
-		}, func(data []byte) (any, error) { return decodeOne(d, data) })
+			return "JSON", data, want
+		})
 	})
 }
 
 // TestUntypedPartsOfAnyText is TestPartsOfAnyText for untyped objects.
 func TestUntypedPartsOfAnyText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d := newDecoder[*unstructured.Unstructured](t, Options{})
-		checkVersions(t, d, func() ([]byte, any) {
+		d, last := newLender[*unstructured.Unstructured](t, Options{})
+		checkVersions(t, d, 5, last.keep, func() (string, []byte, any) {
 			data := drawMedley(t, "spec", "raw", `{}`, `[]`, `{\"a\":\"1\"}`, "more", "yet more")
-			return data, untypedOf(t, data)
-		}, func(data []byte) (any, error) { return decodeOne(d, data) })
+			return "JSON", data, untypedOf(t, data)
+		})
 	})
 }
 
@@ -198,9 +197,7 @@ func TestPartsWithANumberBehind(t *testing.T) {
 	packed, behind := fieldOfBytes(2, []byte{1}), []byte{2<<3 | wireVarint, 2}
 	version := func(fields ...[]byte) []byte { return slices.Concat(append([][]byte{name}, fields...)...) }
 	for _, share := range []bool{false, true} {
-		d := newDecoder[*numbered](t, Options{Share: share})
-		var last any
-		d.ReuseFrom(func(string, string) any { return last })
+		d, last := newLender[*numbered](t, Options{Share: share})
 		for i, v := range []struct {
 			data []byte
 			want []int64
@@ -214,7 +211,7 @@ func TestPartsWithANumberBehind(t *testing.T) {
 			if o.Err != nil {
 				t.Fatal(o.Err)
 			}
-			last = o.Value
+			last.keep(o.Value)
 			if diff := cmp.Diff(v.want, o.Value.(*numbered).Numbers); diff != "" {
 				t.Errorf("share: %v, version %d (-want +got):\n%s", share, i, diff)
 			}
@@ -227,7 +224,8 @@ func TestPartsWithANumberBehind(t *testing.T) {
 func TestPartsOfAnyMessage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		opts := Options{Share: rapid.Bool().Draw(t, "share")}
-		d, alone := newDecoder[*numbered](t, opts), newDecoder[*numbered](t, opts)
+		d, last := newLender[*numbered](t, opts)
+		alone := newDecoder[*numbered](t, opts)
 		entry := func(value string) []byte {
 			return fieldOfBytes(4, fieldOfBytes(1, []byte("a")), fieldOfBytes(2, []byte(value)))
 		}
@@ -235,7 +233,7 @@ func TestPartsOfAnyMessage(t *testing.T) {
 			fieldOfBytes(1, fieldOfBytes(1, []byte("n"))), {2<<3 | wireVarint, 1}, {2<<3 | wireVarint, 2}, fieldOfBytes(2, []byte{1}),
 			fieldOfBytes(2, []byte{1, 2}), fieldOfBytes(2), fieldOfBytes(3, []byte{1}), fieldOfBytes(3), entry("1"), entry("2"), fieldOfBytes(4),
 		}
-		checkVersions(t, d, func() ([]byte, any) {
+		checkVersions(t, d, 5, last.keep, func() (string, []byte, any) {
 			var data []byte
 			for _, i := range append([]int{0}, rapid.SliceOfN(rapid.IntRange(0, len(pieces)-1), 0, 6).Draw(t, "fields")...) {
 				data = append(data, pieces[i]...)
@@ -244,37 +242,32 @@ func TestPartsOfAnyMessage(t *testing.T) {
 			if o.Err != nil {
 				t.Fatal(o.Err)
 			}
-			return data, o.Value
-		}, func(data []byte) (any, error) {
-			o := messageOf(d, data)
-			return o.Value, o.Err
+			return "protobuf", data, o.Value
 		})
 	})
 }
 
-// checkVersions decodes versions of an object, each with what d can take from the one before. draw
-// returns the bytes of a version and what they are.
-func checkVersions(t *rapid.T, d *Decoder, draw func() ([]byte, any), decode func([]byte) (any, error)) {
-	var last any
-	d.ReuseFrom(func(string, string) any { return last })
+// checkVersions decodes versions of objects, each with what d can take from the one before, which
+// keep keeps. draw returns the form and the bytes of a version, and what they are. No version is
+// changed by those that come later.
+func checkVersions(t *rapid.T, d *Decoder, most int, keep func(any), draw func() (form string, data []byte, want any)) {
 	type version struct {
 		data      []byte
 		want, got any
 	}
 	var versions []version
-	for range rapid.IntRange(2, 5).Draw(t, "versions") {
-		v := version{}
-		v.data, v.want = draw()
+	for range rapid.IntRange(2, most).Draw(t, "versions") {
+		form, data, want := draw()
 		d.listing = rapid.Bool().Draw(t, "listing")
-		var err error
-		if v.got, err = decode(v.data); err != nil {
-			t.Fatalf("%q: %v", v.data, err)
+		got, err := decodeAs(d, form, data)
+		if err != nil {
+			t.Fatalf("%s %q: %v", form, data, err)
 		}
-		last = v.got
-		versions = append(versions, v)
+		keep(got)
+		versions = append(versions, version{data, want, got})
 		for i, v := range versions {
 			if !reflect.DeepEqual(v.want, v.got) {
-				t.Fatalf("version %d of %d, %q (-want +got):\n%s", i, len(versions), v.data, cmp.Diff(v.want, v.got))
+				t.Fatalf("version %d of %d, %q (-want +got):\n%s", i, len(versions), v.data, cmp.Diff(v.want, v.got, cmp.Exporter(func(reflect.Type) bool { return true })))
 			}
 		}
 	}

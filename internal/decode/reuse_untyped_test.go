@@ -23,19 +23,12 @@ func untypedOf(t fataler, data []byte) *unstructured.Unstructured {
 
 // An untyped object takes the same parts from its last version as a typed one.
 func TestUntypedParts(t *testing.T) {
-	var last *unstructured.Unstructured
-	d := newDecoder[*unstructured.Unstructured](t, Options{})
-	d.ReuseFrom(func(namespace, name string) any {
-		if last == nil || namespace != "ns" || name != "carp-1" {
-			return nil
-		}
-		return last
-	})
+	d, last := newLender[*unstructured.Unstructured](t, Options{})
 	for _, form := range []string{"JSON", "alphabetical JSON"} {
-		last = nil
+		clear(last)
 		c := newCarp(1)
 		old := mustDecode[*unstructured.Unstructured](t, d, carpForms[form](t, c))
-		last = old
+		last.keep(old)
 		c.ResourceVersion, c.Status.Phase, c.Labels["a"] = "200", "Failed", "changed"
 		data := carpForms[form](t, c)
 		got := mustDecode[*unstructured.Unstructured](t, d, data)
@@ -63,9 +56,7 @@ func TestUntypedParts(t *testing.T) {
 
 // A member that has the bytes of another one is not taken for it.
 func TestUntypedPartsOfOtherNames(t *testing.T) {
-	var last any
-	d := newDecoder[*unstructured.Unstructured](t, Options{})
-	d.ReuseFrom(func(string, string) any { return last })
+	d, last := newLender[*unstructured.Unstructured](t, Options{})
 	for _, data := range []string{
 		`{"kind":"K","metadata":{"name":"n"},"a":{"x":1},"b":{"x":2}}`,
 		`{"kind":"K","metadata":{"name":"n"},"b":{"x":1}}`,
@@ -75,7 +66,7 @@ func TestUntypedPartsOfOtherNames(t *testing.T) {
 		if diff := cmp.Diff(untypedOf(t, []byte(data)), got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", data, diff)
 		}
-		last = got
+		last.keep(got)
 	}
 }
 
@@ -88,61 +79,33 @@ func TestUntypedPartsModel(t *testing.T) {
 		if drop {
 			opts.Drop = []string{"metadata.managedFields", "spec.nodeSelector"}
 		}
-		d := newDecoder[*unstructured.Unstructured](t, opts)
-		var last *unstructured.Unstructured
-		d.ReuseFrom(func(string, string) any {
-			if last == nil {
-				return nil
-			}
-			return last
-		})
-		type version struct{ shown, copied *unstructured.Unstructured }
-		var versions []version
-		c := newCarp(0)
-		for i := range rapid.IntRange(2, 12).Draw(t, "versions") {
-			c.ResourceVersion = fmt.Sprint(1000 + i)
-			for range rapid.IntRange(0, 3).Draw(t, "changes") {
-				changeCarp(t, c)
-			}
+		d, store := newLender[*unstructured.Unstructured](t, opts)
+		next := drawCarps(t)
+		checkVersions(t, d, 12, store.keep, func() (string, []byte, any) {
+			c := next()
 			form := rapid.SampledFrom([]string{"JSON", "alphabetical JSON"}).Draw(t, "form")
 			data := carpForms[form](t, c)
 			switch rapid.IntRange(0, 5).Draw(t, "twice") {
 			case 0:
 				data = joined(form, data, carpForms[form](t, newCarp(1)))
 			case 1:
-				data = joined(form, data, []byte(`{"spec":null,"metadata":{"name":"carp-0","labels":null,"labels":{}}}`))
+				data = joined(form, data, fmt.Appendf(nil, `{"spec":null,"metadata":{"name":%q,"labels":null,"labels":{}}}`, c.Name))
 			case 2:
 				data = joined(form, []byte(`{"other":{},"another":[1],"more":{"a":1},"status":{}}`), data)
 			}
-			d.listing = rapid.Bool().Draw(t, "listing")
-			v, err := decodeOne(d, data)
-			if err != nil {
-				t.Fatalf("%s: %v", data, err)
-			}
-			got, want := v.(*unstructured.Unstructured), untypedOf(t, data)
+			want := untypedOf(t, data)
 			if drop {
 				unstructured.RemoveNestedField(want.Object, "metadata", "managedFields")
 				unstructured.RemoveNestedField(want.Object, "spec", "nodeSelector")
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Fatalf("%s %s (-want +got):\n%s", form, data, diff)
-			}
-			last = got
-			versions = append(versions, version{got, got.DeepCopy()})
-			for n, v := range versions {
-				if diff := cmp.Diff(v.copied, v.shown); diff != "" {
-					t.Fatalf("version %d was changed (-was +is):\n%s", n, diff)
-				}
-			}
-		}
+			return form, data, want
+		})
 	})
 }
 
 // Names and values with escapes are the same in every version, whatever the versions have in common.
 func TestUntypedNamesWithEscapes(t *testing.T) {
-	var last any
-	d := newDecoder[*unstructured.Unstructured](t, Options{})
-	d.ReuseFrom(func(string, string) any { return last })
+	d, last := newLender[*unstructured.Unstructured](t, Options{})
 	long := strings.Repeat("long", maxIntern)
 	for i, spec := range []string{
 		`{"a\u0062c":"x\u0079z","\u00e9t\u00e9":{"\"":1},"n":[{"\\":"\n"}]}`, `{"a\u0062c":"xyz","\u00e9t\u00e9":{"\"":2},"n":[{"\\":"\n","more":1}]}`, `{"abc":"x\u0079z","été":{"\u0022":2},"n":[{"\u005c":"\u000a"}]}`,
@@ -156,17 +119,15 @@ func TestUntypedNamesWithEscapes(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("version %d (-want +got):\n%s", i, diff)
 			}
-			last = got
+			last.keep(got)
 		}
 	}
 }
 
 // The path of an error has memory of its own, as it may be kept for long.
 func TestUntypedErrorPath(t *testing.T) {
-	var last any
-	d := newDecoder[*unstructured.Unstructured](t, Options{})
-	d.ReuseFrom(func(string, string) any { return last })
-	last = mustDecode[*unstructured.Unstructured](t, d, []byte(`{"kind":"K","metadata":{"name":"n"},"spec":{"known":{"inner":[1]}}}`))
+	d, last := newLender[*unstructured.Unstructured](t, Options{})
+	last.keep(mustDecode[*unstructured.Unstructured](t, d, []byte(`{"kind":"K","metadata":{"name":"n"},"spec":{"known":{"inner":[1]}}}`)))
 	data := []byte(`{"kind":"K","metadata":{"name":"n"},"spec":{"known":{"inner":[1e400]}}}`)
 	_, err := decodeOne(d, data)
 	clear(data)

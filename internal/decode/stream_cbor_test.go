@@ -370,19 +370,6 @@ func TestCBORLimits(t *testing.T) {
 	}
 }
 
-// A body that is a Status in CBOR is one.
-func TestCBORStatus(t *testing.T) {
-	whole := cborOfJSON(t, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"m","code":409}`)
-	for data, want := range map[string]bool{
-		string(whole): true, string(whole[:len(whole)-3]): false, string(whole[:3]): false, string(cborOfJSON(t, `{"kind":"Pod"}`)): false, "\xf7": false, "<html>": false, "": false,
-	} {
-		s, ok := Status([]byte(data), CBOR)
-		if ok != want || ok && (s.Message != "m" || s.Code != 409) {
-			t.Errorf("%q: %+v, %v", data, s, ok)
-		}
-	}
-}
-
 func FuzzWatchCBOR(f *testing.F) {
 	f.Add(slices.Concat(cborEvent(f, "ADDED", json.RawMessage(sinkA)), cborEvent(f, "BOOKMARK", map[string]any{"metadata": map[string]any{"resourceVersion": "5"}})))
 	f.Add(cborEvent(f, "ADDED", map[string]any{"spec": map[string]any{"i8": 300}}))

@@ -102,7 +102,7 @@ func TestWorkerPoolHoldsNothingBack(t *testing.T) {
 					item = strings.ReplaceAll(item, ":{", ":\n{")
 				}
 				if i == end && watch {
-					item = `{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"5","annotations":{"k8s.io/initial-events-end":"true"}}}}`
+					item = strings.TrimSuffix(initialEventsEnd, "\n")
 				}
 				parts = append(parts, item)
 				return item

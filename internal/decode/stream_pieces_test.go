@@ -107,7 +107,7 @@ func TestEventsAreParsedOnce(t *testing.T) {
 			}
 			once += float64(d.p.ticks)
 		}
-		for _, read := range []func(*Decoder, io.Reader, Encoding, func(Event) error) error{(*Decoder).Watch, (*Decoder).WatchList} {
+		for _, read := range watches {
 			for _, workers := range []int{-1, 2} {
 				limit := 1.2 * once
 				if workers > 0 {

@@ -1,9 +1,7 @@
 package decode
 
 import (
-	"bytes"
 	"encoding/json"
-	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -14,30 +12,7 @@ import (
 	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
 )
 
-// Only a bookmark whose annotation has the value "true" ends the initial events.
-func TestEndAnnotation(t *testing.T) {
-	for value, end := range map[string]bool{"true": true, "false": false, "": false, "True": false, "1": false} {
-		meta := metav1.ObjectMeta{ResourceVersion: "5", Annotations: map[string]string{metav1.InitialEventsAnnotationKey: value}}
-		want := []Event{{Type: "BOOKMARK", ResourceVersion: "5", InitialEventsEnd: end}}
-		for enc, data := range map[Encoding][]byte{
-			JSON:     fmt.Appendf(nil, `{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"5","annotations":{%q:%q}}}}`, metav1.InitialEventsAnnotationKey, value),
-			Protobuf: frameOf(t, "BOOKMARK", protobufOf(t, &carp.Carp{ObjectMeta: meta})),
-		} {
-			for _, list := range []bool{false, true} {
-				d := newDecoder[*carp.Carp](t, Options{})
-				read := d.Watch
-				if list {
-					read = d.WatchList
-				}
-				var got []Event
-				err := read(bytes.NewReader(data), enc, func(e Event) error { got = append(got, e); return nil })
-				if diff := cmp.Diff(want, got); err != nil || diff != "" {
-					t.Errorf("%v, %q: %v (-want +got):\n%s", enc, value, err, diff)
-				}
-			}
-		}
-	}
-}
+var watches = map[string]func(*Decoder, io.Reader, Encoding, func(Event) error) error{"watch": (*Decoder).Watch, "list": (*Decoder).WatchList}
 
 // An event is yielded as soon as it has come, whatever follows it.
 func TestEventsAreNotHeldBack(t *testing.T) {
@@ -79,18 +54,13 @@ func TestInvalidLinesAreNotHeldBack(t *testing.T) {
 		`{"type":"ADDED","object":{"metadata":{[]}`, `{"type":"ADDED","object":{"metadata":{}] {}`, "{\"type\":\"ADDED\",\"object\":{\"spec\":{\"i8\":300},\"metadata\":{oops\n", "<html>", "{\"object\":{},\"type\":tru\n",
 	} {
 		for _, size := range []int{1, 7, 1 << 10} {
-			for _, list := range []bool{false, true} {
+			for name, watch := range watches {
 				synctest.Test(t, func(t *testing.T) {
 					r, w := io.Pipe()
 					var err error
 					yielded := 0
 					go func() {
-						d := newDecoder[*sink](t, Options{Workers: 2})
-						watch := d.Watch
-						if list {
-							watch = d.WatchList
-						}
-						err = watch(r, JSON, func(Event) error { yielded++; return nil })
+						err = watch(newDecoder[*sink](t, Options{Workers: 2}), r, JSON, func(Event) error { yielded++; return nil })
 						r.Close()
 					}()
 					for b := []byte(event + line); len(b) > 0; b = b[min(size, len(b)):] {
@@ -98,7 +68,7 @@ func TestInvalidLinesAreNotHeldBack(t *testing.T) {
 					}
 					synctest.Wait() // and nothing more comes
 					if _, ok := err.(*SyntaxError); !ok || yielded != 1 {
-						t.Errorf("%q in pieces of %d: %d events, error %v", line, size, yielded, err)
+						t.Errorf("%s, %q in pieces of %d: %d events, error %v", name, line, size, yielded, err)
 					}
 					w.Close()
 				})
@@ -110,22 +80,22 @@ func TestInvalidLinesAreNotHeldBack(t *testing.T) {
 // More is true for an event if the whole next event has come, but never among the initial events.
 func TestMore(t *testing.T) {
 	event := `{"type":"ADDED","object":` + sinkA + "}\n"
-	end := `{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"5","annotations":{"k8s.io/initial-events-end":"true"}}}}` + "\n"
+	end := initialEventsEnd
 	fish := string(frameOf(t, "ADDED", protobufOf(t, newCarp(1))))
 	for name, tc := range map[string]struct {
 		enc    Encoding
 		pieces []string
-		list   bool
+		watch  string
 		want   []bool
 	}{
-		"together":            {JSON, []string{event + event + event}, false, []bool{true, true, false}},
-		"apart":               {JSON, []string{event, event, event}, false, []bool{false, false, false}},
-		"half":                {JSON, []string{event + event[:50], event[50:] + event[:len(event)-1], "\n"}, false, []bool{false, false, false}},
-		"indented":            {JSON, []string{event + strings.ReplaceAll(event[:100], ",", ",\n"), event[100:]}, false, []bool{false, false}},
-		"initial":             {JSON, []string{event + event + end + event + event}, true, []bool{false, false, true, true, false}},
-		"protobuf":            {Protobuf, []string{fish + fish}, false, []bool{true, false}}, // more than idleBuffer has room for is not seen
-		"protobuf, half":      {Protobuf, []string{fish + fish[:50], fish[50:]}, false, []bool{false, false}},
-		"protobuf, no length": {Protobuf, []string{fish + fish[:4], fish[4:]}, false, []bool{false, false}},
+		"together":            {JSON, []string{event + event + event}, "watch", []bool{true, true, false}},
+		"apart":               {JSON, []string{event, event, event}, "watch", []bool{false, false, false}},
+		"half":                {JSON, []string{event + event[:50], event[50:] + event[:len(event)-1], "\n"}, "watch", []bool{false, false, false}},
+		"indented":            {JSON, []string{event + strings.ReplaceAll(event[:100], ",", ",\n"), event[100:]}, "watch", []bool{false, false}},
+		"initial":             {JSON, []string{event + event + end + event + event}, "list", []bool{false, false, true, true, false}},
+		"protobuf":            {Protobuf, []string{fish + fish}, "watch", []bool{true, false}}, // more than idleBuffer has room for is not seen
+		"protobuf, half":      {Protobuf, []string{fish + fish[:50], fish[50:]}, "watch", []bool{false, false}},
+		"protobuf, no length": {Protobuf, []string{fish + fish[:4], fish[4:]}, "watch", []bool{false, false}},
 	} {
 		r, w := io.Pipe()
 		go func() {
@@ -138,12 +108,8 @@ func TestMore(t *testing.T) {
 		if tc.enc == Protobuf {
 			d = newDecoder[*carp.Carp](t, Options{})
 		}
-		watch := d.Watch
-		if tc.list {
-			watch = d.WatchList
-		}
 		var got []bool
-		if err := watch(r, tc.enc, func(e Event) error { got = append(got, e.More); return nil }); err != nil {
+		if err := watches[tc.watch](d, r, tc.enc, func(e Event) error { got = append(got, e.More); return nil }); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		if d := cmp.Diff(tc.want, got); d != "" {
@@ -164,13 +130,15 @@ func TestBookmarks(t *testing.T) {
 	end := func(value string) map[string]string {
 		return map[string]string{metav1.InitialEventsAnnotationKey: value, "other": "true"}
 	}
-	for name, tt := range map[string]struct {
+	for how, tt := range map[string]struct {
 		meta metav1.ObjectMeta
 		want yielded
 	}{
 		"plain":                    {meta("5", nil), yielded{version: "5"}},
 		"the end":                  {meta("5", end("true")), yielded{version: "5", end: true}},
 		"not the end":              {meta("5", end("false")), yielded{version: "5"}},
+		"another case":             {meta("5", end("True")), yielded{version: "5"}},
+		"a number":                 {meta("5", end("1")), yielded{version: "5"}},
 		"no value":                 {meta("5", end("")), yielded{version: "5"}},
 		"another annotation":       {meta("5", map[string]string{"k8s.io/initial-events-begin": "true"}), yielded{version: "5"}},
 		"no version":               {meta("", nil), yielded{err: "a bookmark without a resource version"}},
@@ -182,17 +150,12 @@ func TestBookmarks(t *testing.T) {
 			t.Fatal(err)
 		}
 		for enc, stream := range map[Encoding]string{JSON: `{"type":"BOOKMARK","object":` + string(data) + "}\n", Protobuf: string(frameOf(t, "BOOKMARK", protobufOf(t, c)))} {
-			for _, list := range []bool{false, true} {
-				d := newDecoder[*carp.Carp](t, Options{})
-				watch := d.Watch
-				if list {
-					watch = d.WatchList
-				}
+			for name, watch := range watches {
 				var got yielded
-				err := watch(strings.NewReader(stream), enc, func(e Event) error {
+				err := watch(newDecoder[*carp.Carp](t, Options{}), strings.NewReader(stream), enc, func(e Event) error {
 					got.version, got.end = e.ResourceVersion, e.InitialEventsEnd
 					if e.Type != "BOOKMARK" || e.Object.Value != nil || e.Object.Err != nil {
-						t.Errorf("%s: %+v", name, e)
+						t.Errorf("%s: %+v", how, e)
 					}
 					return nil
 				})
@@ -200,7 +163,7 @@ func TestBookmarks(t *testing.T) {
 					got.err = err.Error()
 				}
 				if got != tt.want {
-					t.Errorf("%s, encoding %d, list %v: %+v, want %+v", name, enc, list, got, tt.want)
+					t.Errorf("%s, encoding %d, %s: %+v, want %+v", how, enc, name, got, tt.want)
 				}
 			}
 		}
