@@ -58,12 +58,16 @@ func frameOf(t fataler, typ string, object []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...)
 }
 
-func carpList(t fataler, n int) []byte {
-	l := &carp.CarpList{TypeMeta: metav1.TypeMeta{Kind: "CarpList", APIVersion: carpGV.String()}, ListMeta: metav1.ListMeta{ResourceVersion: "77", Continue: "c"}}
+// carpList returns a list of n carps in protobuf, and carpCBOR in CBOR.
+func carpList(t fataler, n int) []byte { return protobufOf(t, carps(n)) }
+func carpCBOR(t fataler, n int) []byte { return mustCBOR(t, carps(n)) }
+
+func carps(n int) *carp.CarpList {
+	l := &carp.CarpList{TypeMeta: metav1.TypeMeta{Kind: "CarpList", APIVersion: carpGV.String()}, ListMeta: metav1.ListMeta{ResourceVersion: "77", Continue: "c", RemainingItemCount: new(int64(9))}}
 	for i := range n {
-		l.Items = append(l.Items, *newCarp(i))
+		l.Items = append(l.Items, *wantCarp(i))
 	}
-	return protobufOf(t, l)
+	return l
 }
 
 // wantCarp returns carp i as it comes from a server.

@@ -62,6 +62,28 @@ func TestOnly(t *testing.T) {
 	}
 }
 
+// What Drop leaves out, in each form: parts, keys, and what lies in the elements of lists.
+func TestDrop(t *testing.T) {
+	c := newCarp(1)
+	c.Annotations = map[string]string{"example.com/a": "1", "other": "3"}
+	d := newDecoder[*carp.Carp](t, Options{Drop: []string{
+		"metadata.managedFields", "metadata.labels.app", "metadata.annotations.example.com/a", "spec.nodeSelector", "status.conditions.lastProbeTime", "status.infos.c",
+	}})
+	for form, encode := range carpForms {
+		got, want := decodeCarp(t, d, form, encode(t, c))
+		want.ManagedFields, want.Spec.NodeSelector = nil, nil
+		delete(want.Labels, "app")
+		delete(want.Annotations, "example.com/a")
+		for i := range want.Status.Conditions {
+			want.Status.Conditions[i].LastProbeTime = metav1.Time{}
+		}
+		want.Status.Infos[0].C = nil
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", form, diff)
+		}
+	}
+}
+
 // A map of which no key is kept is nil in every encoding, whether it is Drop or Only that leaves them
 // out. A map whose keys are counted is as it comes.
 func TestMapsWithoutKeys(t *testing.T) {
@@ -153,8 +175,10 @@ func TestWrongPaths(t *testing.T) {
 			t.Errorf("%q: %v", path, err)
 		}
 	}
-	if _, err := New(reflect.TypeFor[*pod](), Options{Drop: []string{"spec.nodeName?"}}); err == nil {
-		t.Error("Drop has taken a path of Only")
+	for _, path := range []string{"spec.nodeName?", "spec.containerz", "spec.nodeName.x", "x", "metadata.creationTimestamp.time", ""} {
+		if _, err := New(reflect.TypeFor[*pod](), Options{Drop: []string{path}}); err == nil {
+			t.Errorf("Drop has taken %q for a field", path)
+		}
 	}
 	// What decodes itself is whole or not at all.
 	if _, err := New(reflect.TypeFor[*textual](), Options{Only: []string{}}); err == nil {

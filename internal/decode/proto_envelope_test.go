@@ -9,6 +9,9 @@ import (
 	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
 )
 
+// unknownFields are fields that nobody knows.
+var unknownFields = map[string]message{"bytes": message{}.bytes(9, "x"), "varint": message{}.varint(9, 1), "fixed32": message{}.fixed32(9, 1), "fixed64": message{}.fixed64(9, 1)}
+
 // A broken field of the envelope is an error too, before the list and behind it.
 func TestBrokenEnvelopes(t *testing.T) {
 	whole := carpList(t, 2)
@@ -22,7 +25,7 @@ func TestBrokenEnvelopes(t *testing.T) {
 			t.Errorf("%s behind a list of %d items is no error", name, n)
 		}
 	}
-	for name, behind := range map[string]message{"bytes": message{}.bytes(9, "x"), "varint": message{}.varint(9, 1), "fixed32": message{}.fixed32(9, 1), "fixed64": message{}.fixed64(9, 1)} {
+	for name, behind := range unknownFields {
 		if n, err := list(append(slices.Clone(whole), behind...)); err != nil || n != 2 {
 			t.Errorf("%s behind a list: %d items, error %v", name, n, err)
 		}
@@ -37,7 +40,7 @@ func TestBrokenEnvelopes(t *testing.T) {
 func TestUnknownFieldsOfFrames(t *testing.T) {
 	d := newDecoder[*carp.Carp](t, Options{})
 	whole := frameOf(t, "ADDED", protobufOf(t, newCarp(1)))[4:]
-	for name, more := range map[string]message{"bytes": message{}.bytes(9, "x"), "varint": message{}.varint(9, 1), "fixed32": message{}.fixed32(9, 1), "fixed64": message{}.fixed64(9, 1)} {
+	for name, more := range unknownFields {
 		for _, frame := range [][]byte{append(slices.Clone(more), whole...), append(slices.Clone(whole), more...)} {
 			ev, err := d.decodeProtobufFrame(frame, 0)
 			if err != nil || ev.Object.Err != nil {

@@ -10,94 +10,95 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// numbers has a field for each sort of number that a tag can describe.
-type numbers struct {
-	Bool   bool      `protobuf:"varint,1,opt,name=bool"`
-	I32    int32     `protobuf:"varint,2,opt,name=i32"`
-	I64    int64     `protobuf:"varint,3,opt,name=i64"`
-	U32    uint32    `protobuf:"varint,4,opt,name=u32"`
-	U64    uint64    `protobuf:"varint,5,opt,name=u64"`
-	F64    float64   `protobuf:"fixed64,6,opt,name=f64"`
-	F32    float32   `protobuf:"fixed32,7,opt,name=f32"`
-	P      *int32    `protobuf:"varint,8,opt,name=p"`
-	B      *bool     `protobuf:"varint,9,opt,name=b"`
-	Bytes  []byte    `protobuf:"bytes,10,opt,name=bytes"`
-	Str    string    `protobuf:"bytes,11,opt,name=str"`
-	StrP   *string   `protobuf:"bytes,12,opt,name=strP"`
-	I32s   []int32   `protobuf:"varint,13,rep,name=i32s"`
-	Bools  []bool    `protobuf:"varint,14,rep,name=bools"`
-	F64s   []float64 `protobuf:"fixed64,15,rep,name=f64s"`
-	F32s   []float32 `json:"-" protobuf:"fixed32,16,rep,name=f32s"`
-	I8     int8      `protobuf:"varint,17,opt,name=i8"`
-	I16    uint16    `protobuf:"varint,18,opt,name=i16"`
-	Strs   []string  `protobuf:"bytes,19,rep,name=strs"`
-	Nobody int       // without a tag
+// figures has numbers of each format that protobuf has, single and packed, pointers, and maps.
+type figures struct {
+	metav1.TypeMeta
+	metav1.ObjectMeta `protobuf:"bytes,1,opt,name=metadata"`
+
+	F32    float32           `protobuf:"fixed32,2,opt,name=f32"`
+	F64    float64           `protobuf:"fixed64,3,opt,name=f64"`
+	B      bool              `protobuf:"varint,4,opt,name=b"`
+	I32    int32             `protobuf:"varint,5,opt,name=i32"`
+	U8     uint8             `protobuf:"varint,6,opt,name=u8"`
+	I16    int16             `protobuf:"varint,7,opt,name=i16"`
+	I64    int64             `protobuf:"varint,8,opt,name=i64"`
+	Ints   []int32           `protobuf:"varint,9,rep,packed,name=ints"`
+	Floats []float32         `json:"-" protobuf:"fixed32,10,rep,packed,name=floats"`
+	Wide   []float64         `protobuf:"fixed64,11,rep,name=wide"`
+	Texts  []string          `protobuf:"bytes,12,rep,name=texts"`
+	Blobs  map[string][]byte `protobuf:"bytes,13,rep,name=blobs"`
+	Words  map[string]string `protobuf:"bytes,14,rep,name=words"`
+	After  string            `protobuf:"bytes,15,opt,name=after"`
+	U32    uint32            `protobuf:"varint,16,opt,name=u32"`
+	U64    uint64            `protobuf:"varint,17,opt,name=u64"`
+	P      *int32            `protobuf:"varint,18,opt,name=p"`
+	BP     *bool             `protobuf:"varint,19,opt,name=bp"`
+	Bytes  []byte            `protobuf:"bytes,20,opt,name=bytes"`
+	StrP   *string           `protobuf:"bytes,21,opt,name=strP"`
+	Bools  []bool            `protobuf:"varint,22,rep,name=bools"`
+	I8     int8              `protobuf:"varint,23,opt,name=i8"`
+	U16    uint16            `protobuf:"varint,24,opt,name=u16"`
+	Nobody int               // without a tag
 }
 
-func (*numbers) Unmarshal([]byte) error { panic("the tags are there to be compiled") }
+// Unmarshal makes figures a protobuf type. It must not be called, because the tags can be compiled.
+func (*figures) Unmarshal([]byte) error { panic("a compiled type is decoded by its own Unmarshal") }
 
 func TestProtobufNumbers(t *testing.T) {
-	varint := func(num int, v uint64) []byte {
-		return binary.AppendUvarint(binary.AppendUvarint(nil, uint64(num)<<3|wireVarint), v)
+	f32, f64 := math.Float32bits(1.5), math.Float64bits(-2.25)
+	var packed, floats, wide []byte
+	for _, v := range []uint64{1, 300, 1 << 31, math.MaxUint64} {
+		packed = binary.AppendUvarint(packed, v)
 	}
-	bytesOf := func(num int, b string) []byte {
-		return append(binary.AppendUvarint(binary.AppendUvarint(nil, uint64(num)<<3|wireBytes), uint64(len(b))), b...)
+	for range 3 {
+		floats = binary.LittleEndian.AppendUint32(floats, f32)
+		wide = binary.LittleEndian.AppendUint64(wide, f64)
 	}
-	fixed64 := func(num int, f float64) []byte {
-		return binary.LittleEndian.AppendUint64(binary.AppendUvarint(nil, uint64(num)<<3|wire64), math.Float64bits(f))
-	}
-	fixed32 := func(num int, f float32) []byte {
-		return binary.LittleEndian.AppendUint32(binary.AppendUvarint(nil, uint64(num)<<3|wire32), math.Float32bits(f))
-	}
-	join := func(all ...[]byte) (b []byte) {
-		for _, a := range all {
-			b = append(b, a...)
-		}
-		return b
-	}
-	floats := func(all ...float64) string {
-		var b []byte
-		for _, f := range all {
-			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(f))
-		}
-		return string(b)
-	}
+	entry := func(m message) string { return string(m) }
+	var m message
 	const minus = math.MaxUint64 // -1
 	for name, tt := range map[string]struct {
-		data []byte
-		want *numbers
+		data message
+		want *figures
 		err  string
 	}{
-		"nothing":  {nil, &numbers{}, ""},
-		"integers": {join(varint(1, 1), varint(2, minus), varint(3, minus), varint(4, 1<<32-1), varint(5, minus)), &numbers{Bool: true, I32: -1, I64: -1, U32: math.MaxUint32, U64: minus}, ""},
-		"cut to their size": {join(varint(1, 2), varint(2, 1<<32|7), varint(4, 1<<40|8), varint(17, 0x180), varint(18, 0x30005)),
-			&numbers{Bool: true, I32: 7, U32: 8, I8: -128, I16: 5}, ""},
-		"the last one":     {join(varint(1, 1), varint(1, 0), varint(2, 5), varint(2, 6), bytesOf(11, "a"), bytesOf(11, "b"), bytesOf(10, "a"), bytesOf(10, "")), &numbers{I32: 6, Str: "b", Bytes: []byte{}}, ""},
-		"floats":           {join(fixed64(6, -1.5), fixed32(7, 2.25)), &numbers{F64: -1.5, F32: 2.25}, ""},
-		"pointers":         {join(varint(8, 0), varint(9, 0), bytesOf(12, "")), &numbers{P: new(int32), B: new(bool), StrP: new(string)}, ""},
-		"repeated":         {join(varint(13, 1), varint(13, 2), varint(14, 1), fixed64(15, 3), fixed32(16, 4), bytesOf(19, "a"), bytesOf(19, "")), &numbers{I32s: []int32{1, 2}, Bools: []bool{true}, F64s: []float64{3}, F32s: []float32{4}, Strs: []string{"a", ""}}, ""},
-		"packed":           {join(bytesOf(13, "\x01\xac\x02"), bytesOf(14, "\x01\x00"), bytesOf(15, floats(1, 2))), &numbers{I32s: []int32{1, 300}, Bools: []bool{true, false}, F64s: []float64{1, 2}}, ""},
-		"packed and not":   {join(varint(13, 1), bytesOf(13, "\x02\x03"), varint(13, 4), bytesOf(13, "\x05")), &numbers{I32s: []int32{1, 2, 3, 4, 5}}, ""},
-		"packed, long":     {join(bytesOf(13, strings.Repeat("\x07", minShare)), varint(13, 1)), &numbers{I32s: append(slices.Repeat([]int32{7}, minShare), 1)}, ""},
-		"unknown fields":   {join(varint(30, 1), fixed64(31, 1), fixed32(32, 1), bytesOf(33, "xx"), []byte{3<<3 | wireGroup | 0x80, 2}, varint(1, 1), []byte{3<<3 | wireEnd | 0x80, 2}, varint(2, 3)), &numbers{I32: 3}, ""},
-		"packed, cut":      {bytesOf(13, "\x01\xac"), nil, "I32s: unexpected EOF"},
-		"packed, no float": {bytesOf(15, floats(1)+"x"), nil, "F64s: unexpected EOF"},
-		"a float, cut":     {fixed64(6, 1)[:8], nil, "F64: unexpected EOF"},
-		"a small one, cut": {fixed32(7, 1)[:4], nil, "F32: unexpected EOF"},
-		"a float as int":   {varint(6, 1), nil, "F64: invalid protobuf: wire type 0, want a fixed number, at byte 1"},
-		"an int as float":  {fixed64(2, 1), nil, "I32: invalid protobuf: wire type 1, want a varint, at byte 1"},
-		"a string as int":  {varint(11, 1), nil, "Str: invalid protobuf: wire type 0, want bytes, at byte 1"},
-		"an int as string": {bytesOf(1, "x"), nil, "Bool: invalid protobuf: wire type 2, want a varint, at byte 1"},
-		"a long varint":    {append([]byte{3<<3 | wireVarint}, strings.Repeat("\x80", 10)+"\x01"...), nil, "I64: invalid protobuf: a varint of more than 64 bits at byte 11"},
-		"the longest":      {append([]byte{3<<3 | wireVarint}, strings.Repeat("\xff", 9)+"\x01"...), &numbers{I64: -1}, ""},
-		"the end of none":  {[]byte{30<<3&0x7f | wireEnd | 0x80, 1}, nil, "invalid protobuf: the end of no group at byte 2"},
-		"no wire type":     {[]byte{30<<3&0x7f | 7 | 0x80, 1}, nil, "invalid protobuf: wire type 7 at byte 2"},
-		"an open group":    {[]byte{30<<3&0x7f | wireGroup | 0x80, 1}, nil, "unexpected EOF"},
+		"nothing":  {nil, &figures{}, ""},
+		"integers": {m.varint(4, 1).varint(5, minus).varint(8, minus).varint(16, 1<<32-1).varint(17, minus), &figures{B: true, I32: -1, I64: -1, U32: math.MaxUint32, U64: minus}, ""},
+		"extremes": {m.varint(6, 255).varint(7, 0xffff).varint(8, 1<<63), &figures{U8: 255, I16: -1, I64: math.MinInt64}, ""},
+		"cut to their size": {m.varint(4, 2).varint(5, 1<<32|7).varint(6, 0x1ff).varint(7, 1<<16|2).varint(16, 1<<40|8).varint(23, 0x180).varint(24, 0x30005),
+			&figures{B: true, I32: 7, U8: 255, I16: 2, U32: 8, I8: -128, U16: 5}, ""},
+		"the last one": {m.varint(4, 1).varint(4, 0).varint(5, 5).varint(5, 6).bytes(15, "a").bytes(15, "b").bytes(20, "a").bytes(20, ""), &figures{I32: 6, After: "b", Bytes: []byte{}}, ""},
+		"floats":       {m.fixed32(2, f32).fixed64(3, f64), &figures{F32: 1.5, F64: -2.25}, ""},
+		"pointers":     {m.varint(18, 0).varint(19, 0).bytes(21, ""), &figures{P: new(int32), BP: new(bool), StrP: new(string)}, ""},
+		"repeated": {m.varint(9, 1).varint(9, 2).fixed32(10, f32).fixed64(11, f64).bytes(12, "a").bytes(12, "").bytes(12, "b").varint(22, 1).bytes(15, "z"),
+			&figures{Ints: []int32{1, 2}, Floats: []float32{1.5}, Wide: []float64{-2.25}, Texts: []string{"a", "", "b"}, Bools: []bool{true}, After: "z"}, ""},
+		"packed": {m.bytes(9, string(packed)).bytes(10, string(floats)).bytes(11, string(wide)).bytes(22, "\x01\x00"),
+			&figures{Ints: []int32{1, 300, math.MinInt32, -1}, Floats: []float32{1.5, 1.5, 1.5}, Wide: []float64{-2.25, -2.25, -2.25}, Bools: []bool{true, false}}, ""},
+		"packed and not": {m.varint(9, 1).bytes(9, "\x02\x03").varint(9, 4).bytes(9, "\x05").bytes(15, "z"), &figures{Ints: []int32{1, 2, 3, 4, 5}, After: "z"}, ""},
+		"packed, long":   {m.bytes(9, strings.Repeat("\x07", minShare)).varint(9, 1), &figures{Ints: append(slices.Repeat([]int32{7}, minShare), 1)}, ""},
+		"maps": {m.bytes(13, entry(m.bytes(1, "k").bytes(2, "v"))).bytes(14, entry(m.bytes(2, "v").bytes(1, "k"))),
+			&figures{Blobs: map[string][]byte{"k": []byte("v")}, Words: map[string]string{"k": "v"}}, ""},
+		"halves of entries": {m.bytes(13, entry(m.bytes(1, "k"))).bytes(14, "").bytes(14, entry(m.bytes(1, "k"))), &figures{Blobs: map[string][]byte{"k": {}}, Words: map[string]string{"": "", "k": ""}}, ""},
+		"unknown fields":    {m.varint(30, 1).fixed64(31, 1).fixed32(32, 1).bytes(33, "xx").tag(35, wireGroup).varint(4, 1).tag(35, wireEnd).varint(5, 3), &figures{I32: 3}, ""},
+		"packed, cut":       {m.bytes(9, "\x01\xac"), nil, "Ints: unexpected EOF"},
+		"packed, no float":  {m.bytes(11, string(wide[:8])+"x"), nil, "Wide: unexpected EOF"},
+		"a float, cut":      {m.fixed64(3, 1)[:8], nil, "F64: unexpected EOF"},
+		"a small one, cut":  {m.fixed32(2, 1)[:4], nil, "F32: unexpected EOF"},
+		"a float as int":    {m.varint(3, 1), nil, "F64: invalid protobuf: wire type 0, want a fixed number, at byte 1"},
+		"an int as float":   {m.fixed64(5, 1), nil, "I32: invalid protobuf: wire type 1, want a varint, at byte 1"},
+		"a string as int":   {m.varint(15, 1), nil, "After: invalid protobuf: wire type 0, want bytes, at byte 1"},
+		"an int as string":  {m.bytes(4, "x"), nil, "B: invalid protobuf: wire type 2, want a varint, at byte 1"},
+		"a long varint":     {append(m.tag(8, wireVarint), strings.Repeat("\x80", 10)+"\x01"...), nil, "I64: invalid protobuf: a varint of more than 64 bits at byte 11"},
+		"the longest":       {append(m.tag(8, wireVarint), strings.Repeat("\xff", 9)+"\x01"...), &figures{I64: -1}, ""},
+		"the end of none":   {m.tag(30, wireEnd), nil, "invalid protobuf: the end of no group at byte 2"},
+		"no wire type":      {m.tag(30, 7), nil, "invalid protobuf: wire type 7 at byte 2"},
+		"an open group":     {m.tag(30, wireGroup), nil, "unexpected EOF"},
 	} {
 		for _, share := range []bool{false, true} {
-			d := newDecoder[*numbers](t, Options{Share: share})
+			d := newDecoder[*figures](t, Options{Share: share})
 			for i := range 3 {
 				o := messageOf(d, tt.data)
 				if got := fmt.Sprint(o.Err); tt.want == nil && got != tt.err {

@@ -3,6 +3,7 @@ package decode
 import (
 	"encoding/json"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -22,30 +23,12 @@ func TestElements(t *testing.T) {
 	if diff := cmp.Diff(untypedOf(t, data), got); diff != "" {
 		t.Fatalf("(-want +got):\n%s", diff)
 	}
-	for _, c := range []struct {
-		path []any
-		same bool
-	}{
-		{[]any{"metadata", "managedFields", 0}, true},
-		{[]any{"metadata", "managedFields", 1}, false},
-		{[]any{"metadata", "managedFields", 2}, true},
-		{[]any{"status", "conditions"}, false},
-		{[]any{"status", "parts"}, true},
+	for path, want := range map[string]bool{
+		"metadata managedFields 0": true, "metadata managedFields 1": false, "metadata managedFields 2": true, "status conditions": false, "status parts": true,
 	} {
-		of := func(u *unstructured.Unstructured) uintptr {
-			v := any(u.Object)
-			for _, step := range c.path {
-				switch step := step.(type) {
-				case string:
-					v = v.(map[string]any)[step]
-				case int:
-					v = v.([]any)[step]
-				}
-			}
-			return reflect.ValueOf(v).Pointer()
-		}
-		if same := of(first) == of(got); same != c.same {
-			t.Errorf("the memory of %v is that of the last version: %v", c.path, same)
+		at := strings.Fields(path)
+		if same := addressOf(first, at...) == addressOf(got, at...); same != want {
+			t.Errorf("the memory of %v is that of the last version: %v", path, same)
 		}
 	}
 	if diff := cmp.Diff("True", first.Object["status"].(map[string]any)["conditions"].([]any)[1].(map[string]any)["status"]); diff != "" {

@@ -3,6 +3,7 @@ package decode
 import (
 	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -19,13 +20,16 @@ func gadget(batch, i int) []byte {
 		`"spec":{"image":"registry.example.com/web:v%[1]d","ports":[8080,9090]},"status":{"address":"10.96.12.%[2]d:5432","ready":true}}`, batch, i)
 }
 
-func addressOf(obj map[string]any, path ...string) uintptr {
-	var v any = obj
-	for _, name := range path {
+// addressOf returns where the map or slice is to which a path of names and numbers leads.
+func addressOf(u *unstructured.Unstructured, path ...string) uintptr {
+	var v any = u.Object
+	for _, step := range path {
 		if s, ok := v.([]any); ok {
-			v = s[0]
+			i, _ := strconv.Atoi(step)
+			v = s[i]
+		} else {
+			v = v.(map[string]any)[step]
 		}
-		v = v.(map[string]any)[name]
 	}
 	return reflect.ValueOf(v).Pointer()
 }
@@ -46,16 +50,16 @@ func TestShareUntyped(t *testing.T) {
 			}
 			all = append(all, got)
 		}
-		for _, path := range []string{"spec", "metadata labels", "metadata managedFields fieldsV1", "metadata", "metadata managedFields", "status"} {
+		for _, path := range []string{"spec", "metadata labels", "metadata managedFields 0 fieldsV1", "metadata", "metadata managedFields", "status"} {
 			at := strings.Fields(path)
-			if addressOf(all[2].Object, at...) == addressOf(all[3].Object, at...) {
+			if addressOf(all[2], at...) == addressOf(all[3], at...) {
 				if shared[path] = true; !share {
 					t.Errorf("%s is shared without Share", path)
 				}
 			}
 		}
 	}
-	want := map[string]bool{"spec": true, "metadata labels": true, "metadata managedFields fieldsV1": true}
+	want := map[string]bool{"spec": true, "metadata labels": true, "metadata managedFields 0 fieldsV1": true}
 	if diff := cmp.Diff(want, shared); diff != "" {
 		t.Errorf("what is shared (-want +got):\n%s", diff)
 	}

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/iotest"
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
@@ -43,35 +42,6 @@ func members(t fataler, pairs ...any) []byte {
 // array returns an array of items, which are CBOR.
 func array(items ...[]byte) []byte {
 	return append([]byte{cborArray<<5 | byte(len(items))}, bytes.Join(items, nil)...)
-}
-
-func carpCBOR(t fataler, n int) []byte {
-	l := &carp.CarpList{TypeMeta: metav1.TypeMeta{Kind: "CarpList", APIVersion: carpGV.String()}, ListMeta: metav1.ListMeta{ResourceVersion: "77", Continue: "c", RemainingItemCount: new(int64)}}
-	*l.RemainingItemCount = 9
-	for i := range n {
-		l.Items = append(l.Items, *wantCarp(i))
-	}
-	return mustCBOR(t, l)
-}
-
-func TestCBORList(t *testing.T) {
-	for _, d := range []*Decoder{newDecoder[*carp.Carp](t, Options{}), newDecoder[*carp.Carp](t, Options{Share: true}), newDecoder[*carp.Carp](t, Options{Workers: 2})} {
-		for how, r := range map[string]io.Reader{
-			"whole": bytes.NewReader(carpCBOR(t, 30)), "bytes": iotest.OneByteReader(bytes.NewReader(carpCBOR(t, 30))),
-		} {
-			n := 0
-			m, err := d.List(r, CBOR, func(o Object) error {
-				if diff := cmp.Diff(wantCarp(n), o.Value, sameJSON); o.Err != nil || diff != "" {
-					return fmt.Errorf("item %d: %v (-want +got):\n%s", n, o.Err, diff)
-				}
-				n++
-				return nil
-			})
-			if err != nil || n != 30 || m.ResourceVersion != "77" || m.Continue != "c" || *m.RemainingItemCount != 9 {
-				t.Errorf("%s: %d items, metadata %v, error %v", how, n, m, err)
-			}
-		}
-	}
 }
 
 // A list that is cut off is an error, never a shorter list.
@@ -165,22 +135,7 @@ func TestCBORItemsWithoutKind(t *testing.T) {
 		}
 		data := members(t, pairs...)
 		for _, workers := range []int{-1, 2} {
-			var got []string
-			d := newDecoder[*unstructured.Unstructured](t, Options{Workers: workers})
-			m, err := d.List(bytes.NewReader(data), CBOR, func(o Object) error {
-				u := o.Value.(*unstructured.Unstructured).Object
-				got = append(got, fmt.Sprint(u["apiVersion"], " ", u["kind"], " ", u["metadata"].(map[string]any)["name"]))
-				return o.Err
-			})
-			if diff := cmp.Diff(want, got); err != nil || diff != "" || m.ResourceVersion != "5" {
-				t.Errorf("from member %d: %v, %v (-want +got):\n%s", first, m, err, diff)
-			}
-		}
-		// An error of yield ends it.
-		stop, n := errors.New("enough"), 0
-		_, err := newDecoder[*unstructured.Unstructured](t, Options{}).List(bytes.NewReader(data), CBOR, func(Object) error { n++; return stop })
-		if err != stop || n != 1 {
-			t.Errorf("from member %d: %d items and %v", first, n, err)
+			checkItems(t, newDecoder[*unstructured.Unstructured](t, Options{Workers: workers}), data, CBOR, want)
 		}
 	}
 }

@@ -1,15 +1,43 @@
 package decode
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"reflect"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
 )
+
+// A list in protobuf or in CBOR is read as it was written, by every sort of decoder, however its bytes
+// come.
+func TestListsOfCarps(t *testing.T) {
+	for name, d := range map[string]*Decoder{
+		"compiled": newDecoder[*carp.Carp](t, Options{}), "shared": newDecoder[*carp.Carp](t, Options{Share: true}), "own": ownUnmarshal(t), "pool": newDecoder[*carp.Carp](t, Options{Workers: 2}),
+	} {
+		for enc, data := range map[Encoding][]byte{Protobuf: carpList(t, 30), CBOR: carpCBOR(t, 30)} {
+			for how, r := range map[string]io.Reader{"whole": bytes.NewReader(data), "bytes": iotest.OneByteReader(bytes.NewReader(data))} {
+				n := 0
+				m, err := d.List(r, enc, func(o Object) error {
+					if diff := cmp.Diff(wantCarp(n), o.Value, sameJSON); o.Err != nil || diff != "" {
+						return fmt.Errorf("item %d: %v (-want +got):\n%s", n, o.Err, diff)
+					}
+					n++
+					return nil
+				})
+				if err != nil || n != 30 || m.ResourceVersion != "77" || m.Continue != "c" || *m.RemainingItemCount != 9 {
+					t.Errorf("%s, encoding %d, %s: %d items, metadata %v, error %v", name, enc, how, n, m, err)
+				}
+			}
+		}
+	}
+}
 
 // A mistake around the objects of a list ends it, after the objects before the mistake.
 func TestListMembers(t *testing.T) {
@@ -107,22 +135,29 @@ func TestItemsWithoutKind(t *testing.T) {
 			for _, workers := range []int{-1, 2} {
 				d := newDecoder[*unstructured.Unstructured](t, Options{Workers: workers, Kinds: NewKinds(typ, tt.kind)})
 				d.batch = 1
-				for range 2 {
-					var got []string
-					m, err := d.List(strings.NewReader(list), JSON, func(o Object) error {
-						u := o.Value.(*unstructured.Unstructured).Object
-						got = append(got, fmt.Sprint(u["apiVersion"], " ", u["kind"], " ", u["metadata"].(map[string]any)["name"]))
-						return o.Err
-					})
-					if diff := cmp.Diff(want, got); err != nil || diff != "" || m.ResourceVersion != "5" {
-						t.Errorf("%d workers, %s: %v (-want +got):\n%s", workers, list, err, diff)
-					}
-				}
-				stop, n := errors.New("enough"), 0
-				if _, err := d.List(strings.NewReader(list), JSON, func(Object) error { n++; return stop }); err != stop || n != 1 {
-					t.Errorf("%s: %d items and %v", list, n, err)
-				}
+				checkItems(t, d, []byte(list), JSON, want)
 			}
 		}
+	}
+}
+
+// checkItems checks the version, kind and name of the untyped items of a list that is read twice, and
+// that an error of yield ends it.
+func checkItems(t *testing.T, d *Decoder, list []byte, enc Encoding, want []string) {
+	t.Helper()
+	for range 2 {
+		var got []string
+		m, err := d.List(bytes.NewReader(list), enc, func(o Object) error {
+			u := o.Value.(*unstructured.Unstructured).Object
+			got = append(got, fmt.Sprint(u["apiVersion"], " ", u["kind"], " ", u["metadata"].(map[string]any)["name"]))
+			return o.Err
+		})
+		if diff := cmp.Diff(want, got); err != nil || diff != "" || m.ResourceVersion != "5" {
+			t.Errorf("%d workers, %q: %v (-want +got):\n%s", d.opts.Workers, list, err, diff)
+		}
+	}
+	stop, n := errors.New("enough"), 0
+	if _, err := d.List(bytes.NewReader(list), enc, func(Object) error { n++; return stop }); err != stop || n != 1 {
+		t.Errorf("%q: %d items and %v", list, n, err)
 	}
 }

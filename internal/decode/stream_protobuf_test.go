@@ -18,30 +18,6 @@ import (
 
 var carpGV = schema.GroupVersion{Group: "testapigroup.apimachinery.k8s.io", Version: "v1"}
 
-func TestProtobufList(t *testing.T) {
-	for name, d := range map[string]*Decoder{
-		"compiled": newDecoder[*carp.Carp](t, Options{}),
-		"shared":   newDecoder[*carp.Carp](t, Options{Share: true}),
-		"own":      ownUnmarshal(t),
-	} {
-		for how, r := range map[string]io.Reader{
-			"whole": bytes.NewReader(carpList(t, 30)), "bytes": iotest.OneByteReader(bytes.NewReader(carpList(t, 30))),
-		} {
-			n := 0
-			m, err := d.List(r, Protobuf, func(o Object) error {
-				if diff := cmp.Diff(wantCarp(n), o.Value); o.Err != nil || diff != "" {
-					return fmt.Errorf("item %d: %v (-want +got):\n%s", n, o.Err, diff)
-				}
-				n++
-				return nil
-			})
-			if err != nil || n != 30 || m.ResourceVersion != "77" || m.Continue != "c" {
-				t.Errorf("%s, %s: %d items, metadata %v, error %v", name, how, n, m, err)
-			}
-		}
-	}
-}
-
 // ownUnmarshal returns a decoder that does not use the tags of its type.
 func ownUnmarshal(t fataler) *Decoder {
 	d := newDecoder[*carp.Carp](t, Options{})
