@@ -14,6 +14,11 @@ import (
 	"github.com/go-lw/lw"
 )
 
+// Subtest runs a subtest in a bubble.
+func Subtest(t *testing.T, name string, test func(t *testing.T)) {
+	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
+}
+
 // Start runs r, an informer or a reflector, in the bubble until the test ends.
 func Start(t *testing.T, r interface{ Run(context.Context) error }) {
 	t.Cleanup(begin(t, context.Background(), r))

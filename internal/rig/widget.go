@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,6 +27,19 @@ type Widget struct {
 // NewWidget returns a widget of the namespace "default".
 func NewWidget(name string, size int) *Widget {
 	return &Widget{Meta: lw.Meta{Namespace: "default", Name: name}, Size: size}
+}
+
+// Widgets returns widgets of such names and sizes: "a1 b2".
+func Widgets(text string) (all []*Widget) {
+	for word := range strings.FieldsSeq(text) {
+		name := strings.TrimRight(word, "0123456789")
+		size, err := strconv.Atoi(word[len(name):])
+		if err != nil {
+			panic(err)
+		}
+		all = append(all, NewWidget(name, size))
+	}
+	return all
 }
 
 // Key is the key of such a widget.
