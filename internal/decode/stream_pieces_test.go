@@ -95,7 +95,7 @@ func TestSharedInPieces(t *testing.T) {
 // ticks: one for each bracket, element and member. A decoder that has seen no event before has no
 // guess that would save any.
 func TestEventsAreParsedOnce(t *testing.T) {
-	frames, _ := podFrames(40)
+	frames, _ := podFrames(20)
 	for name, newDecoder := range map[string]func(fataler, Options) *Decoder{
 		"all": newDecoder[*pod], "a projection": newDecoder[*podPlace], "untyped": newDecoder[*unstructured.Unstructured],
 	} {
