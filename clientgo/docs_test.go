@@ -1,18 +1,30 @@
 package clientgo_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"net/http"
+	"regexp"
+	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
+	k8stesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/clientgo"
@@ -137,6 +149,138 @@ func TestTestingPage(t *testing.T) {
 		}
 		if pods, err := client.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{}); err != nil || len(pods.Items) != 1 {
 			t.Errorf("%v, %v", pods, err)
+		}
+	})
+}
+
+// keys is a work queue, as far as a handler sees one.
+type keys chan lw.Key
+
+func (k keys) Add(key lw.Key) { k <- key }
+
+// What README.md and docs/start.md begin with, from a clientset to a write that is read; and what it returns where the server says no.
+func TestREADME(t *testing.T) {
+	example := func(ctx context.Context, clientset kubernetes.Interface, queue keys, pod *corev1.Pod) error {
+		patience, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		pods := lw.NewInformer(lw.FromClient(clientset.CoreV1().Pods("")), nil) // every type is inferred
+		byNode := lw.NewIndex(pods, func(p *corev1.Pod) string { return p.Spec.NodeName })
+		pods.AddHandler(lw.Handler[*corev1.Pod]{
+			Add:    func(p *corev1.Pod) { queue.Add(lw.KeyOf(p)) },
+			Update: func(old, p *corev1.Pod) { queue.Add(lw.KeyOf(p)) },
+			Delete: func(last *corev1.Pod) { queue.Add(lw.KeyOf(last)) }, // never nil, never a tombstone
+		})
+		go pods.Run(ctx)
+		if err := pods.WaitForSync(patience); err != nil {
+			return err // "lw: Pod: not synced (…): list (failure 5 in a row): pods is forbidden: …: context deadline exceeded"
+		}
+		for p := range byNode.Lookup("node-1") {
+			fmt.Println(p.Name, p.Status.Phase)
+		}
+		p, err := clientset.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{})
+		if err != nil {
+			return err
+		}
+		return pods.WaitForResourceVersion(patience, p.ResourceVersion) // read your writes: from here on every read shows it
+	}
+	for name, refused := range map[string]bool{"as it should": false, "forbidden": true} {
+		rig.Bubble(t, name, func(t *testing.T) {
+			server := apiserver.New(apiserver.Options{Resources: []apiserver.Resource{{Resource: "pods", Kind: "Pod"}}})
+			client := server.Client()
+			t.Cleanup(func() { server.Close(); client.CloseIdleConnections() })
+			if refused {
+				why := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no role allows it"))
+				for _, verb := range []apiserver.Verb{apiserver.List, apiserver.Watch, apiserver.Stream} {
+					server.Inject(apiserver.Fault{Verb: verb, Times: -1, Do: apiserver.Fail(why)})
+				}
+			}
+			config := &rest.Config{
+				Host: "http://apiserver", Transport: client.Transport, QPS: -1,
+				ContentConfig: rest.ContentConfig{ContentType: "application/json", AcceptContentTypes: "application/json"},
+			}
+			clientset, err := kubernetes.NewForConfig(config)
+			rig.OK(t, err)
+			queue := make(keys, 10)
+			err = example(t.Context(), clientset, queue, pod("default", "new"))
+			synctest.Wait()
+			if refused {
+				want := regexp.MustCompile(`^lw: Pod: not synced \(.*\): (list|stream) \(failure \d+ in a row\): pods is forbidden: .*no role.*: context deadline exceeded$`)
+				if err == nil || !want.MatchString(err.Error()) || !apierrors.IsForbidden(err) || !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("got  %v\nwant %v", err, want)
+				}
+				return
+			}
+			if err != nil || len(queue) != 1 || <-queue != (lw.Key{Namespace: "default", Name: "new"}) {
+				t.Errorf("%d keys, error %v", len(queue), err)
+			}
+		})
+	}
+}
+
+// The controller of docs/start.md: it reconciles each replica set, also when one of its pods changes, and says what it waits for
+// where the server says no.
+func TestREADMEController(t *testing.T) {
+	example := func(ctx, patience context.Context, clientset kubernetes.Interface, reconcile func(*appsv1.ReplicaSet, []*corev1.Pod)) error {
+		replicaSet := schema.GroupKind{Group: "apps", Kind: "ReplicaSet"}
+		queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[lw.Key]())
+		sets := lw.NewInformer(lw.FromClient(clientset.AppsV1().ReplicaSets("")), nil)
+		pods := lw.NewInformer(lw.FromClient(clientset.CoreV1().Pods("")), nil)
+		podsOf := lw.NewMultiIndex(pods, lw.OwnerUIDs[*corev1.Pod]) // by the UID of the owner
+		sets.AddHandler(clientgo.Enqueue[*appsv1.ReplicaSet](queue))
+		pods.AddHandler(clientgo.EnqueueOwner[*corev1.Pod](queue, replicaSet)) // a pod's change concerns its set
+
+		var group lw.Group
+		group.Add(sets)
+		group.Add(pods)
+		go group.Run(ctx) // examples/cluster/controller ends it last, after what is being reconciled
+		context.AfterFunc(ctx, queue.ShutDown)
+		if err := group.WaitForSync(patience); err != nil {
+			return err // says of each informer what it waits for
+		}
+		for {
+			key, stopped := queue.Get()
+			if stopped {
+				return nil
+			}
+			if set, ok := sets.Store().Get(key); ok {
+				reconcile(set, podsOf.List(set.UID)) // and put the key back if it fails
+			}
+			queue.Done(key)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		yes := true
+		set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "uid-web"}}
+		clientset := fake.NewClientset(set)
+		ctx, cancel := context.WithCancel(t.Context())
+		var got []int
+		ended := make(chan error, 1)
+		go func() {
+			ended <- example(ctx, ctx, clientset, func(_ *appsv1.ReplicaSet, pods []*corev1.Pod) { got = append(got, len(pods)) })
+		}()
+		synctest.Wait()
+		p := pod("default", "web-1")
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "uid-web", Controller: &yes}}
+		rig.Must[*corev1.Pod](t)(clientset.CoreV1().Pods("default").Create(ctx, p, metav1.CreateOptions{}))
+		synctest.Wait()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if diff := cmp.Diff([]int{0, 1}, got); diff != "" {
+			t.Errorf("pods of the set at each reconciliation (-want +got):\n%s", diff)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		patience, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		clientset := fake.NewClientset()
+		clientset.PrependReactor("list", "pods", func(k8stesting.Action) (bool, runtime.Object, error) {
+			return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no role allows it"))
+		})
+		err := example(t.Context(), patience, clientset, nil)
+		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "lw: Pod: not synced") || strings.Contains(err.Error(), "ReplicaSet") {
+			t.Errorf("error %v, want one that names the informer of pods", err)
 		}
 	})
 }
