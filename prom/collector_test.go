@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"regexp"
 	"slices"
@@ -19,6 +20,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/history"
 	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/prom"
 )
@@ -302,4 +304,33 @@ func TestNilBoard(t *testing.T) {
 		}
 	}()
 	prom.Collector(nil)
+}
+
+func TestMain(m *testing.M) {
+	history.FromOne = true // tests name the versions of a Memory
+	os.Exit(m.Run())
+}
+
+// A board is registered once. What it lists may start and stop at any time.
+func ExampleCollector() {
+	ctx, cancel := context.WithCancel(context.Background())
+	board := new(lw.Board)
+	registry := prometheus.NewRegistry() // promhttp.HandlerFor(registry, …) serves it
+	registry.MustRegister(prom.Collector(board))
+
+	nodes := lw.NewInformer(lw.NewMemory(newNode("a")), &lw.Options{Name: "nodes", Board: board})
+	ran := make(chan error)
+	go func() { ran <- nodes.Run(ctx) }()
+	_ = nodes.WaitForSync(ctx)
+
+	families, _ := registry.Gather()
+	for _, f := range families {
+		if f.GetName() == "lw_informer_objects" {
+			m := f.GetMetric()[0]
+			fmt.Println(f.GetName(), m.GetLabel()[0].GetValue(), m.GetGauge().GetValue())
+		}
+	}
+	cancel()
+	<-ran
+	// Output: lw_informer_objects nodes 1
 }

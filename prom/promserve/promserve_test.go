@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/history"
 	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/prom/promserve"
 	"github.com/go-lw/lw/serve"
@@ -66,4 +68,9 @@ func TestCollector(t *testing.T) {
 	cancel()
 	<-ended
 	srv.Close()
+}
+
+func TestMain(m *testing.M) {
+	history.FromOne = true // tests name the versions of a Memory
+	os.Exit(m.Run())
 }
