@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/history"
 	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/lwdebug"
 )
@@ -346,4 +348,9 @@ func TestBoardShowsACall(t *testing.T) {
 			t.Errorf("after the step the call is %q, and the graph is %s", g.Call, g.State)
 		}
 	})
+}
+
+func TestMain(m *testing.M) {
+	history.FromOne = true // tests name the versions of a Memory
+	os.Exit(m.Run())
 }

@@ -3,11 +3,16 @@ package lwdebug_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -229,4 +234,54 @@ func (s *boardScene) graph(pods, services, nodes lw.Collection[*rig.Widget]) {
 	}, "nodes by zone")
 	lw.GroupBy(g, ready, func(s *rig.Sum) lw.Key { return lw.Key{Name: s.Namespace} }, rig.AddedUp, rig.TotalOf, "load by namespace")
 	rig.Start(s.t, g)
+}
+
+var rewriteBoard = flag.Bool("update", false, "write testdata/board.html and testdata/board.json")
+
+// mustBeGolden compares got with a file of testdata, or writes that with -update.
+func mustBeGolden(t *testing.T, file, got string) {
+	t.Helper()
+	file = filepath.Join("testdata", file)
+	if *rewriteBoard {
+		rig.OK(t, os.WriteFile(file, []byte(got), 0o644))
+	}
+	want := rig.Must[[]byte](t)(os.ReadFile(file))
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", file, diff)
+	}
+}
+
+// The JSON and the page of a program in which much is wrong. The screenshot in docs is of this page.
+func TestBoardGolden(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newBoardScene(t).report()
+		out := rig.Must[[]byte](t)(r.JSON(true))
+		mustBeGolden(t, "board.json", string(out)+"\n")
+		mustBeGolden(t, "board.html", r.Page(0, false))
+	})
+}
+
+// TestBoardBehind: the board says how late the server's writes come, as long as one came lately.
+func TestBoardBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b lw.Board
+		inf := lw.NewInformer(lw.NewMemory(rig.NewWidget("a", 1)), &lw.Options{Board: &b, OnError: func(error) {}})
+		rig.Start(t, inf)
+		synctest.Wait()
+		if got := lwdebug.ReportOf(&b).Informers[0].Behind; got != nil {
+			t.Errorf("before it was measured: %v", got)
+		}
+		rig.Must[string](t)(inf.CatchUp(t.Context()))
+		none := board.Seconds(0)
+		for _, want := range []board.Delay{{By: "asked", Half: &none, Most: &none, Count: 1}, {By: "asked", Count: 1}} {
+			if diff := cmp.Diff([]board.Delay{want}, lwdebug.ReportOf(&b).Informers[0].Behind); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			page := body(t, askBoard(&b, "GET", "/"))
+			if got := strings.Contains(page, "asked writes half within 0 s and 99 % within 0 s"); got != (want.Half != nil) {
+				t.Errorf("the page says so: %v, %+v", got, want)
+			}
+			rig.Sleep(11 * time.Minute)
+		}
+	})
 }
