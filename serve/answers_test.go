@@ -61,10 +61,7 @@ func TestIncludeObject(t *testing.T) {
 			}
 		}
 		for _, p := range []string{path + "?", oneWidget + "?", path + "?watch=1&"} {
-			code, body := b.do("GET", p+"includeObject=All", "", "Accept", asTable)
-			if code != http.StatusBadRequest || !strings.Contains(body, `Unable to convert to Table as requested: includeObject: Invalid value: \"All\"`) {
-				t.Errorf("%s: %d %s", p, code, body)
-			}
+			b.answers(http.StatusBadRequest, `Unable to convert to Table as requested: includeObject: Invalid value: \"All\"`, "GET", p+"includeObject=All", "", "Accept", asTable)
 		}
 	})
 }
@@ -252,9 +249,7 @@ func (s *stuckSource) List(ctx context.Context, opts metav1.ListOptions, yield f
 func TestDefaultsOfAResource(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
 		b.memory(lw.NewMemory(newWidget(name("a"), 1)), serve.Resource[*Widget]{Name: "widgets"})
-		if code, body := b.do("GET", "/api/v1/widgets", ""); code != http.StatusOK || !strings.Contains(body, `{"kind":"WidgetList","apiVersion":"v1"`) {
-			t.Errorf("%d %s", code, body)
-		}
+		b.answers(http.StatusOK, `{"kind":"WidgetList","apiVersion":"v1"`, "GET", "/api/v1/widgets", "")
 		code, body := b.do("GET", "/api/v1", "")
 		var found metav1.APIResourceList
 		if err := json.Unmarshal([]byte(body), &found); err != nil || code != http.StatusOK || len(found.APIResources) != 1 {

@@ -65,9 +65,7 @@ func TestAuthorize(t *testing.T) {
 		b.do("GET", "/apis/example.io/v1/namespaces/n/widgets?labelSelector=a&fieldSelector=size=1", "")
 		b.do("GET", one, "")
 		b.watch("timeoutSeconds=1").cancel()
-		if code, body := b.do("DELETE", one, ""); code != http.StatusUnauthorized || !strings.Contains(body, "who are you?") {
-			t.Errorf("delete: %d %s", code, body)
-		}
+		b.answers(http.StatusUnauthorized, "who are you?", "DELETE", one, "")
 		b.do("GET", "/version", "")
 	})
 	in := serve.Attributes{Group: "example.io", Version: "v1", Resource: "widgets"}
@@ -176,9 +174,7 @@ func TestUnseen(t *testing.T) {
 		}
 		// What was here, and what is here, goes on.
 		for _, version := range []string{before, m.ResourceVersion()} {
-			if code, body := b.do("GET", path+"?resourceVersionMatch=Exact&resourceVersion="+version, ""); code != http.StatusOK {
-				b.t.Errorf("%d %s", code, body)
-			}
+			b.answers(http.StatusOK, "", "GET", path+"?resourceVersionMatch=Exact&resourceVersion="+version, "")
 		}
 		put(b.t, m.Create, "other", 1)
 		other := m.ResourceVersion()
@@ -304,9 +300,7 @@ func TestEncodeFails(t *testing.T) {
 			put(b.t, m.Create, "b", 4)
 			all.want(b.t, "ERROR 500", "END")
 			some.want(b.t, "ADDED b 3")
-			if code, _ := b.do("GET", path, ""); code != http.StatusInternalServerError {
-				b.t.Errorf("a list has the code %d", code)
-			}
+			b.answers(http.StatusInternalServerError, "", "GET", path, "")
 			some.cancel()
 		})
 	}

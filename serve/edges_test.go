@@ -96,16 +96,12 @@ func TestServeRefuses(t *testing.T) {
 		for _, r := range []serve.Resource[*Widget]{{Group: "example.io", Name: "widgets", Version: "v2"}, {Group: "other.io", Name: "widgets"}, {Name: "widgets"}} {
 			b.memory(lw.NewMemory(newWidget(name("of."+r.Group), 1)), r)
 		}
-		if code, body := b.do("GET", "/apis/other.io/v1/widgets", ""); code != http.StatusOK || !strings.Contains(body, `"name":"of.other.io"`) {
-			t.Errorf("%d %s", code, body)
-		}
+		b.answers(http.StatusOK, `"name":"of.other.io"`, "GET", "/apis/other.io/v1/widgets", "")
 		for path, want := range map[string]int{
 			"/openapi/v3/": 200, "/openapi/v3/api/v1/": 200, "/apis/example.io/v1/widgets//x": 404, "/apis/example.io/v1//widgets": 404,
 			"/apis/example.io/v3/widgets": 404, "/apis/example.io/widgets": 404, "/api/v1/widgets/": 200,
 		} {
-			if code, body := b.do("GET", path, ""); code != want {
-				t.Errorf("%s: %d, want %d: %s", path, code, want, body)
-			}
+			b.answers(want, "", "GET", path, "")
 		}
 	})
 }
@@ -201,12 +197,8 @@ func TestEncodeOfDerivedFails(t *testing.T) {
 			return json.Marshal(w)
 		}
 		b.serve(func(ctx context.Context) error { return serve.Serve(ctx, b.h, derived, r) })
-		if code, body := b.do("GET", oneWidget, ""); code != http.StatusInternalServerError || !strings.Contains(body, "no encoding") {
-			t.Errorf("%d %s", code, body)
-		}
-		if code, body := b.do("GET", strings.TrimSuffix(oneWidget, "a")+"b", ""); code != http.StatusOK || !strings.Contains(body, `"size":2`) {
-			t.Errorf("%d %s", code, body)
-		}
+		b.answers(http.StatusInternalServerError, "no encoding", "GET", oneWidget, "")
+		b.answers(http.StatusOK, `"size":2`, "GET", strings.TrimSuffix(oneWidget, "a")+"b", "")
 	})
 }
 

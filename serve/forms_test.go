@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -21,11 +20,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
 	"k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 
 	"github.com/go-lw/lw"
-	"github.com/go-lw/lw/internal/apiserver"
 	"github.com/go-lw/lw/serve"
 )
 
@@ -39,17 +36,22 @@ type form struct {
 
 const asPartialList = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
+var protobufForm = form{"protobuf", proto, proto, []string{proto, proto + ";stream=watch"}, ""}
+
 var forms = []form{
 	{"JSON", "application/json", "application/json", []string{"application/json", "application/json"}, ""},
 	{"CBOR", "application/cbor", "application/cbor", []string{"application/cbor", "application/cbor-seq"}, ""},
-	{"protobuf", proto, proto, []string{proto, proto + ";stream=watch"}, ""},
+	protobufForm,
 	{"JSON metadata", "application/json" + asPartial, "application/json" + asPartialList, []string{"application/json", "application/json"}, partialKind},
 	{"CBOR metadata", "application/cbor" + asPartial, "application/cbor" + asPartialList, []string{"application/cbor", "application/cbor-seq"}, partialKind},
 	{"protobuf metadata", proto + asPartial, proto + asPartialList, []string{proto, proto + ";stream=watch"}, partialKind},
 	{"table", asTable, asTable, []string{"application/json", "application/json"}, "Table"},
 }
 
-const partialKind = "meta.k8s.io/v1 PartialObjectMetadata"
+const (
+	partialKind = "meta.k8s.io/v1 PartialObjectMetadata"
+	noteKind    = "example.io/v1 Note"
+)
 
 // An answer is an object, a list, a table or a Status, in whatever form it came.
 type answer struct {
@@ -154,20 +156,8 @@ func (a *answer) head() string {
 // get asks for something in a form, and checks what the headers say of the answer.
 func (b *bubble) get(f form, accept, path string) (code int, a answer) {
 	b.t.Helper()
-	req, err := http.NewRequestWithContext(b.ctx, "GET", "http://server"+path, nil)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	req.Header.Set("Accept", accept)
-	resp, err := b.client.Do(req)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	resp := b.send(b.ctx, "GET", path, "", "Accept", accept)
+	data := bodyOf(b.t, resp)
 	if resp.StatusCode != http.StatusOK { // see TestStatuses
 		return resp.StatusCode, a
 	}
@@ -177,107 +167,81 @@ func (b *bubble) get(f form, accept, path string) (code int, a answer) {
 	return resp.StatusCode, f.decode(b.t, data)
 }
 
-// open opens a watch in a form, and returns what tells the events of so far.
-func (b *bubble) open(f form, path string, kind string) func() []string {
+// An eventOf is an event of a watch, with its object as it came. An error has no object.
+type eventOf struct {
+	typ    string
+	object []byte
+}
+
+// events opens a watch in a form, and returns what returns the events of so far. The last one has no
+// type when the watch has ended.
+func (b *bubble) events(f form, path string) func() []eventOf {
 	b.t.Helper()
-	req, err := http.NewRequestWithContext(b.ctx, "GET", "http://server"+path, nil)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	req.Header.Set("Accept", f.accept)
-	resp, err := b.client.Do(req)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	resp := b.send(b.ctx, "GET", path, "", "Accept", f.accept)
 	if got := resp.Header.Get("Content-Type"); got != f.types[1] || resp.StatusCode != http.StatusOK {
 		b.t.Fatalf("%s: the watch has the code %d, and is %q, want %q", f.name, resp.StatusCode, got, f.types[1])
 	}
-	type event struct {
-		typ    string
-		object []byte
-	}
-	came := make(chan event, 100)
+	came := make(chan eventOf, 100)
 	go func() {
 		defer close(came)
 		defer resp.Body.Close()
-		body := bufio.NewReader(resp.Body)
-		frames := cbor.NewFramer().NewFrameReader(io.NopCloser(body))
+		next := eventReader(f.types[1], bufio.NewReader(resp.Body))
 		for {
-			var typ string
-			var object []byte
-			var err error
-			switch f.types[1] {
-			case "application/json":
-				var ev struct {
-					Type   string
-					Object json.RawMessage
-				}
-				var line []byte
-				if line, err = body.ReadBytes('\n'); err == nil {
-					err = json.Unmarshal(line, &ev)
-				}
-				typ, object = ev.Type, ev.Object
-			case "application/cbor-seq":
-				var ev map[string]any
-				frame := make([]byte, 64<<10)
-				var n int
-				if n, err = frames.Read(frame); err == nil {
-					err = direct.Unmarshal(frame[:n], &ev)
-				}
-				if err == nil {
-					typ = ev["type"].(string)
-					object, err = direct.Marshal(ev["object"])
-				}
-			default:
-				var size [4]byte
-				var ev metav1.WatchEvent
-				if _, err = io.ReadFull(body, size[:]); err == nil {
-					data := make([]byte, binary.BigEndian.Uint32(size[:]))
-					if _, err = io.ReadFull(body, data); err == nil {
-						err = ev.Unmarshal(data)
-					}
-				}
-				typ, object = ev.Type, ev.Object.Raw
-			}
+			ev, err := next()
 			if err != nil {
 				if err != io.EOF && b.ctx.Err() == nil {
-					came <- event{typ: err.Error()}
+					came <- eventOf{typ: err.Error()}
 				}
 				return
 			}
-			came <- event{typ, object}
+			came <- ev
 		}
 	}()
-	return func() (all []string) {
+	return func() (all []eventOf) {
 		synctest.Wait()
 		for {
 			select {
 			case ev, ok := <-came:
+				all = append(all, ev)
 				if !ok {
-					return append(all, "END")
+					return all
 				}
 				if ev.object == nil {
 					b.t.Fatalf("%s: %s", f.name, ev.typ)
-				}
-				a := f.decode(b.t, ev.object)
-				if ev.typ == "BOOKMARK" {
-					end := len(a.Metadata.Annotations)
-					for _, row := range a.Rows {
-						end += len(row.Object.Metadata.Annotations)
-					}
-					all = append(all, fmt.Sprintf("BOOKMARK %s %t", a.Metadata.ResourceVersion, end > 0))
-					continue
-				}
-				for _, told := range a.tell(b.t, kind) {
-					if version := `"resourceVersion":"` + a.Metadata.ResourceVersion + `"`; !strings.Contains(told, version) {
-						b.t.Errorf("%s: an event of an object has %s: %s", f.name, version, told)
-					}
-					all = append(all, ev.typ+" "+told)
 				}
 			default:
 				return all
 			}
 		}
+	}
+}
+
+// open opens a watch in a form, and returns what tells the events of so far.
+func (b *bubble) open(f form, path string, kind string) func() []string {
+	b.t.Helper()
+	events := b.events(f, path)
+	return func() (all []string) {
+		for _, ev := range events() {
+			if ev.typ == "" {
+				return append(all, "END")
+			}
+			a := f.decode(b.t, ev.object)
+			if ev.typ == "BOOKMARK" {
+				end := len(a.Metadata.Annotations)
+				for _, row := range a.Rows {
+					end += len(row.Object.Metadata.Annotations)
+				}
+				all = append(all, fmt.Sprintf("BOOKMARK %s %t", a.Metadata.ResourceVersion, end > 0))
+				continue
+			}
+			for _, told := range a.tell(b.t, kind) {
+				if version := `"resourceVersion":"` + a.Metadata.ResourceVersion + `"`; !strings.Contains(told, version) {
+					b.t.Errorf("%s: an event of an object has %s: %s", f.name, version, told)
+				}
+				all = append(all, ev.typ+" "+told)
+			}
+		}
+		return all
 	}
 }
 
@@ -294,9 +258,7 @@ func TestForms(t *testing.T) {
 		{"Memory", false, none, func(b *bubble, m *lw.Memory[*Note], test func(*bubble)) { test(b) }},
 		{"relay", false, none, func(b *bubble, m *lw.Memory[*Note], test func(*bubble)) {
 			b.beside(func(r *bubble) {
-				inf := lw.NewInformer(m, &lw.Options{Logger: quiet})
-				go func() { _ = inf.Run(r.ctx) }()
-				r.serve(func(ctx context.Context) error { return serve.Serve(ctx, r.h, inf, notes) })
+				collected(r, informer(r, m), notes)
 				test(r)
 			})
 		}},
@@ -308,16 +270,11 @@ func TestForms(t *testing.T) {
 		}},
 		{"derived", true, none, func(b *bubble, m *lw.Memory[*Note], test func(*bubble)) {
 			b.beside(func(r *bubble) {
-				inf := lw.NewInformer(m, &lw.Options{Logger: quiet})
-				go func() { _ = inf.Run(r.ctx) }()
-				g := lw.NewGraph(&lw.GraphOptions{Logger: quiet})
-				derived := lw.Derive(g, inf, func(n *Note) *Note {
+				collected(r, derived(r, m, func(n *Note) *Note {
 					out := newNote(n.Name, n.Annotations["text"])
 					out.ResourceVersion = n.ResourceVersion // which means nothing there
 					return out
-				})
-				go func() { _ = g.Run(r.ctx) }()
-				r.serve(func(ctx context.Context) error { return serve.Serve(ctx, r.h, derived, notes) })
+				}), notes)
 				test(r)
 			})
 		}},
@@ -335,7 +292,7 @@ func TestForms(t *testing.T) {
 
 func testForms(b *bubble, m *lw.Memory[*Note], own bool, without map[string]bool) {
 	t := b.t
-	const in, note = "/apis/example.io/v1/namespaces/n/notes", "example.io/v1 Note"
+	const in = "/apis/example.io/v1/namespaces/n/notes"
 	type watches struct{ all, selected, some func() []string }
 	open := map[string]watches{}
 	tells := map[string]map[string][]string{} // by what was asked for, and by form
@@ -350,7 +307,7 @@ func testForms(b *bubble, m *lw.Memory[*Note], own bool, without map[string]bool
 		for _, f := range forms {
 			kind := f.kind
 			if kind == "" {
-				kind = note
+				kind = noteKind
 			}
 			code, one := b.get(f, f.accept, in+"/a")
 			if unacceptable := code == http.StatusNotAcceptable; unacceptable != without[f.name] {
@@ -388,7 +345,7 @@ func testForms(b *bubble, m *lw.Memory[*Note], own bool, without map[string]bool
 		}
 		kind := f.kind
 		if kind == "" {
-			kind = note
+			kind = noteKind
 		}
 		open[f.name] = watches{
 			all:      b.open(f, notesPath+"?watch=1&sendInitialEvents=1&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=1&timeoutSeconds=90", kind),
@@ -517,25 +474,5 @@ func number(t *testing.T, version string) uint64 {
 func (b *bubble) raw(accept string, client *http.Client) {
 	src := serve.Raw("http://server"+notesPath, client)
 	src.Accept = accept
-	inf := lw.NewInformer[*serve.Object](src, &lw.Options{Logger: quiet})
-	go func() { _ = inf.Run(b.ctx) }()
-	b.serve(func(ctx context.Context) error {
-		return serve.Serve(ctx, b.h, inf, serve.Resource[*serve.Object]{Group: "example.io", Name: "notes", Kind: "Note"})
-	})
-}
-
-// beside runs another Handler than that of b, and returns a bubble of it.
-func (b *bubble) beside(test func(r *bubble)) {
-	h := serve.New(&serve.Options{Authorize: serve.AllowAll, Logger: quiet})
-	front := apiserver.New(apiserver.Options{Wrap: func(http.Handler) http.Handler { return h }})
-	ctx, cancel := context.WithCancel(b.ctx)
-	r := &bubble{b.t, h, front.Client(), ctx}
-	defer func() {
-		cancel()
-		synctest.Wait()
-		r.client.CloseIdleConnections()
-		front.Close()
-		synctest.Wait()
-	}()
-	test(r)
+	collected(b, informer[*serve.Object](b, src), serve.Resource[*serve.Object]{Group: "example.io", Name: "notes", Kind: "Note"})
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -36,19 +37,28 @@ func inBubble(t *testing.T, opts serve.Options, test func(b *bubble)) {
 			opts.Authorize = serve.AllowAll
 		}
 		opts.Logger = quiet
-		h := serve.New(&opts)
-		front := apiserver.New(apiserver.Options{Wrap: func(http.Handler) http.Handler { return h }})
-		ctx, cancel := context.WithCancel(t.Context())
-		b := &bubble{t, h, front.Client(), ctx}
-		defer func() { // also after a failure
-			cancel()
-			synctest.Wait()
-			b.client.CloseIdleConnections()
-			front.Close()
-			synctest.Wait()
-		}()
-		test(b)
+		bubbleOf(t, t.Context(), opts, test)
 	})
+}
+
+// beside runs another Handler than that of b, and test with a bubble of it.
+func (b *bubble) beside(test func(r *bubble)) {
+	bubbleOf(b.t, b.ctx, serve.Options{Authorize: serve.AllowAll, Logger: quiet}, test)
+}
+
+func bubbleOf(t *testing.T, ctx context.Context, opts serve.Options, test func(b *bubble)) {
+	h := serve.New(&opts)
+	front := apiserver.New(apiserver.Options{Wrap: func(http.Handler) http.Handler { return h }})
+	ctx, cancel := context.WithCancel(ctx)
+	b := &bubble{t, h, front.Client(), ctx}
+	defer func() { // also after a failure
+		cancel()
+		synctest.Wait()
+		b.client.CloseIdleConnections()
+		front.Close()
+		synctest.Wait()
+	}()
+	test(b)
 }
 
 // serve runs a Serve until the end of the test, and waits until it has synced.
@@ -68,18 +78,44 @@ func (b *bubble) memory(m *lw.Memory[*Widget], r serve.Resource[*Widget]) {
 	b.serve(func(ctx context.Context) error { return serve.ServeMemory(ctx, b.h, m, r) })
 }
 
-// relay serves an informer of a source.
-func (b *bubble) relay(src lw.Source[*Widget], r serve.Resource[*Widget]) *lw.Informer[*Widget] {
+// stored serves any store.
+func stored[T lw.Object](b *bubble, m lw.Writable[T], r serve.Resource[T]) {
+	b.t.Helper()
+	b.serve(func(ctx context.Context) error { return serve.ServeStore(ctx, b.h, m, r) })
+}
+
+// informer runs an informer of a source.
+func informer[T lw.Object](b *bubble, src lw.Source[T]) *lw.Informer[T] {
 	inf := lw.NewInformer(src, &lw.Options{Logger: quiet})
 	go func() { _ = inf.Run(b.ctx) }()
-	b.serve(func(ctx context.Context) error { return serve.Serve(ctx, b.h, inf, r) })
 	return inf
 }
 
-// do sends a request, and returns the code and the body of the answer.
-func (b *bubble) do(method, path, body string, header ...string) (int, string) {
+// collected serves a collection.
+func collected[T lw.Object](b *bubble, c lw.Collection[T], r serve.Resource[T]) {
 	b.t.Helper()
-	req, err := http.NewRequestWithContext(b.ctx, method, "http://server"+path, strings.NewReader(body))
+	b.serve(func(ctx context.Context) error { return serve.Serve(ctx, b.h, c, r) })
+}
+
+// relay serves an informer of a source.
+func (b *bubble) relay(src lw.Source[*Widget], r serve.Resource[*Widget]) {
+	b.t.Helper()
+	collected(b, informer(b, src), r)
+}
+
+// derived returns a collection of what change makes of the objects of m.
+func derived[T lw.Object](b *bubble, m *lw.Memory[T], change func(T) T) lw.Collection[T] {
+	g := lw.NewGraph(&lw.GraphOptions{Logger: quiet})
+	c := lw.Derive(g, informer(b, m), change)
+	go func() { _ = g.Run(b.ctx) }()
+	return c
+}
+
+// send sends a request, and returns the answer. ctx may end
+// before the bubble does.
+func (b *bubble) send(ctx context.Context, method, path, body string, header ...string) *http.Response {
+	b.t.Helper()
+	req, err := http.NewRequestWithContext(ctx, method, "http://server"+path, strings.NewReader(body))
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -90,12 +126,51 @@ func (b *bubble) do(method, path, body string, header ...string) (int, string) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
+	return resp
+}
+
+// do sends a request, and returns the code and the body of the answer.
+func (b *bubble) do(method, path, body string, header ...string) (int, string) {
+	b.t.Helper()
+	resp := b.send(b.ctx, method, path, body, header...)
+	return resp.StatusCode, string(bodyOf(b.t, resp))
+}
+
+func bodyOf(t *testing.T, resp *http.Response) []byte {
+	t.Helper()
 	defer resp.Body.Close()
 	data, err := io.ReadAll(resp.Body)
 	if err != nil {
-		b.t.Fatal(err)
+		t.Fatal(err)
 	}
-	return resp.StatusCode, string(data)
+	return data
+}
+
+// answers checks the code of the answer to a request, and that its body, which it returns, has text.
+func (b *bubble) answers(code int, text, method, path, body string, header ...string) string {
+	b.t.Helper()
+	got, answer := b.do(method, path, body, header...)
+	if got != code || !strings.Contains(answer, text) {
+		b.t.Errorf("%s %s %.300s %q: %d %s\nwant %d with %q", method, path, body, header, got, answer, code, text)
+	}
+	return answer
+}
+
+// read returns what is read at a path as JSON.
+func read[T any](b *bubble, path string, header ...string) (out T) {
+	b.t.Helper()
+	body := b.answers(http.StatusOK, "", "GET", path, "", header...)
+	if err := json.Unmarshal([]byte(body), &out); err != nil {
+		b.t.Fatalf("%s: %v: %s", path, err, body)
+	}
+	return out
+}
+
+// tokenOf returns with what the list goes on that a page is of.
+func tokenOf(page string) string {
+	_, token, _ := strings.Cut(page, `"continue":"`)
+	token, _, _ = strings.Cut(token, `"`)
+	return url.QueryEscape(token)
 }
 
 // A stream is an open watch.
@@ -108,14 +183,7 @@ type stream struct {
 func (b *bubble) watch(query string) *stream {
 	b.t.Helper()
 	ctx, cancel := context.WithCancel(b.ctx)
-	req, err := http.NewRequestWithContext(ctx, "GET", "http://server"+path+"?watch=1&"+query, nil)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	resp, err := b.client.Do(req)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	resp := b.send(ctx, "GET", path+"?watch=1&"+query, "")
 	s := &stream{make(chan string, 1000), cancel}
 	if resp.StatusCode != http.StatusOK {
 		data, _ := io.ReadAll(resp.Body)

@@ -16,7 +16,6 @@ import (
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
 	"k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 )
@@ -74,17 +73,16 @@ type told struct {
 	code    int    // of an ERROR
 }
 
-// An encoding is what a client asks for, and how it reads that.
+// An encoding is what a client asks for, and what it gets.
 type encoding struct {
-	accept  string
-	partial bool // metadata alone
-	read    func(body *bufio.Reader) func() (told, error)
+	accept, stream string
+	partial        bool // metadata alone
 }
 
 var encodings = []encoding{
-	{"application/json", false, readJSON},
-	{"application/cbor", false, readCBOR},
-	{"application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1", true, readProtobuf},
+	{"application/json", "application/json", false},
+	{"application/cbor", "application/cbor-seq", false},
+	{proto + asPartial, proto + ";stream=watch", true},
 }
 
 // widgetText is all that a client can see of a Widget at a version.
@@ -121,98 +119,100 @@ func metadataTold(typ string, m *metav1.ObjectMeta, size string) (told, error) {
 	return ev, nil
 }
 
-// jsonTold reads one event in JSON.
-func jsonTold(data []byte) (told, error) {
-	var ev struct {
-		Type   string
-		Object struct {
-			Kind     string
-			Code     int
-			Size     int
-			Metadata metav1.ObjectMeta
-		}
+// toldOf reads an event of a watch.
+func (e encoding) toldOf(ev eventOf) (told, error) {
+	var object struct {
+		Kind     string
+		Code     int
+		Size     int
+		Metadata metav1.ObjectMeta
 	}
-	if err := json.Unmarshal(data, &ev); err != nil {
-		return told{}, fmt.Errorf("%w: %.200q", err, data)
-	}
-	if ev.Type == "ERROR" {
-		return told{typ: ev.Type, code: ev.Object.Code}, nil
-	}
-	if ev.Object.Kind != "Widget" {
-		return told{}, fmt.Errorf("the kind is %q: %.200q", ev.Object.Kind, data)
-	}
-	return metadataTold(ev.Type, &ev.Object.Metadata, strconv.Itoa(ev.Object.Size))
-}
-
-func readJSON(body *bufio.Reader) func() (told, error) {
-	return func() (told, error) {
-		line, err := body.ReadBytes('\n')
-		if err == io.EOF && len(line) > 0 {
-			err = fmt.Errorf("the end is in the middle of an event: %.200q", line)
-		}
-		if err != nil {
-			return told{}, err
-		}
-		return jsonTold(line)
-	}
-}
-
-func readCBOR(body *bufio.Reader) func() (told, error) {
-	frames := cbor.NewFramer().NewFrameReader(io.NopCloser(body))
-	var frame []byte
-	buf := make([]byte, 64<<10)
-	return func() (told, error) {
-		for frame = frame[:0]; ; {
-			n, err := frames.Read(buf)
-			frame = append(frame, buf[:n]...)
-			if err == nil {
-				break
+	var err error
+	switch {
+	case !e.partial:
+		data := ev.object
+		if e.accept == "application/cbor" {
+			var content map[string]any
+			if err := direct.Unmarshal(data, &content); err != nil {
+				return told{}, err
 			}
-			if !errors.Is(err, io.ErrShortBuffer) {
+			if data, err = json.Marshal(content); err != nil {
 				return told{}, err
 			}
 		}
-		var ev map[string]any
-		if err := direct.Unmarshal(frame, &ev); err != nil {
-			return told{}, err
-		}
-		data, err := json.Marshal(ev)
-		if err != nil {
-			return told{}, err
-		}
-		return jsonTold(data)
+		err = json.Unmarshal(data, &object)
+	case ev.typ == "ERROR":
+		var status metav1.Status
+		err = status.Unmarshal([]byte(protoMessage(ev.object)))
+		object.Code = int(status.Code)
+	default:
+		var partial metav1.PartialObjectMetadata
+		err = partial.Unmarshal([]byte(protoMessage(ev.object)))
+		object.Metadata = partial.ObjectMeta
 	}
+	if err != nil {
+		return told{}, fmt.Errorf("%w: %.200q", err, ev.object)
+	}
+	switch {
+	case ev.typ == "ERROR":
+		return told{typ: ev.typ, code: object.Code}, nil
+	case e.partial:
+		return metadataTold(ev.typ, &object.Metadata, "-")
+	case object.Kind != "Widget":
+		return told{}, fmt.Errorf("the kind is %q: %.200q", object.Kind, ev.object)
+	}
+	return metadataTold(ev.typ, &object.Metadata, strconv.Itoa(object.Size))
 }
 
-func readProtobuf(body *bufio.Reader) func() (told, error) {
-	return func() (told, error) {
+// eventReader returns what reads the next event of the body of a watch of a media type. Its error is
+// io.EOF behind the last one alone.
+func eventReader(mediaType string, body *bufio.Reader) func() (eventOf, error) {
+	frames, buf := cbor.NewFramer().NewFrameReader(io.NopCloser(body)), make([]byte, 64<<10)
+	return func() (eventOf, error) {
+		switch mediaType {
+		case "application/json":
+			var ev struct {
+				Type   string
+				Object json.RawMessage
+			}
+			line, err := body.ReadBytes('\n')
+			if err == io.EOF && len(line) > 0 {
+				err = fmt.Errorf("the end is in the middle of an event: %.200q", line)
+			}
+			if err == nil {
+				err = json.Unmarshal(line, &ev)
+			}
+			return eventOf{ev.Type, ev.Object}, err
+		case "application/cbor-seq":
+			var frame []byte
+			for {
+				n, err := frames.Read(buf)
+				frame = append(frame, buf[:n]...)
+				if err == nil {
+					break
+				}
+				if !errors.Is(err, io.ErrShortBuffer) {
+					return eventOf{}, err
+				}
+			}
+			var ev map[string]any
+			if err := direct.Unmarshal(frame, &ev); err != nil {
+				return eventOf{}, err
+			}
+			object, err := direct.Marshal(ev["object"])
+			return eventOf{ev["type"].(string), object}, err
+		}
 		var size [4]byte
 		if _, err := io.ReadFull(body, size[:]); err != nil {
-			return told{}, err
+			return eventOf{}, err
 		}
 		data := make([]byte, binary.BigEndian.Uint32(size[:]))
 		if _, err := io.ReadFull(body, data); err != nil {
-			return told{}, fmt.Errorf("the end is in the middle of an event: %w", err)
+			return eventOf{}, fmt.Errorf("the end is in the middle of an event: %w", err)
 		}
 		var ev metav1.WatchEvent
-		if err := ev.Unmarshal(data); err != nil {
-			return told{}, err
-		}
-		const mark = 4 // "k8s" and a zero
-		var object runtime.Unknown
-		if err := object.Unmarshal(ev.Object.Raw[min(mark, len(ev.Object.Raw)):]); err != nil {
-			return told{}, err
-		}
-		if ev.Type == "ERROR" {
-			var status metav1.Status
-			err := status.Unmarshal(object.Raw)
-			return told{typ: ev.Type, code: int(status.Code)}, err
-		}
-		var partial metav1.PartialObjectMetadata
-		if err := partial.Unmarshal(object.Raw); err != nil {
-			return told{}, err
-		}
-		return metadataTold(ev.Type, &partial.ObjectMeta, "-")
+		err := ev.Unmarshal(data)
+		return eventOf{ev.Type, ev.Object.Raw}, err
 	}
 }
 
@@ -276,11 +276,15 @@ func (c *modelClient) readAnswer() (closes bool, err error) {
 		_, err := io.Copy(io.Discard, resp.Body)
 		return false, err
 	}
-	next := c.encoding.read(bufio.NewReader(resp.Body))
+	next := eventReader(c.encoding.stream, bufio.NewReader(resp.Body))
 	for {
-		ev, err := next()
+		came, err := next()
 		if err != nil {
 			return resp.Close, err
+		}
+		ev, err := c.encoding.toldOf(came)
+		if err != nil {
+			return false, err
 		}
 		c.mu.Lock()
 		c.told = append(c.told, ev)

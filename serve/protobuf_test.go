@@ -3,10 +3,8 @@ package serve_test
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -18,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/go-lw/lw"
-	"github.com/go-lw/lw/internal/apiserver"
 	"github.com/go-lw/lw/serve"
 )
 
@@ -51,28 +48,10 @@ const (
 	asPartial = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 )
 
-// behind runs a relay of the Handler of b that passes protobuf on as it comes, and returns a bubble
+// behind runs a relay of the Handler of b that passes protobuf on as it comes, and test with a bubble
 // of it. Its clients go through it to what b serves.
 func (b *bubble) behind(test func(r *bubble)) {
-	h := serve.New(&serve.Options{Authorize: serve.AllowAll, Logger: quiet})
-	front := apiserver.New(apiserver.Options{Wrap: func(http.Handler) http.Handler { return h }})
-	ctx, cancel := context.WithCancel(b.ctx)
-	r := &bubble{b.t, h, front.Client(), ctx}
-	src := serve.Raw("http://server"+notesPath, b.client)
-	src.Accept = proto
-	inf := lw.NewInformer[*serve.Object](src, &lw.Options{Logger: quiet})
-	go func() { _ = inf.Run(ctx) }()
-	r.serve(func(ctx context.Context) error {
-		return serve.Serve(ctx, h, inf, serve.Resource[*serve.Object]{Group: "example.io", Name: "notes", Kind: "Note"})
-	})
-	defer func() {
-		cancel()
-		synctest.Wait()
-		r.client.CloseIdleConnections()
-		front.Close()
-		synctest.Wait()
-	}()
-	test(r)
+	b.beside(func(r *bubble) { r.raw(proto, b.client); test(r) })
 }
 
 // A protoEvent is an event of a watch in protobuf.
@@ -85,52 +64,16 @@ type protoEvent struct {
 // protoWatch opens a watch in protobuf, and returns a function that returns the events of so far.
 func (b *bubble) protoWatch(query string) func() []protoEvent {
 	b.t.Helper()
-	req, err := http.NewRequestWithContext(b.ctx, "GET", "http://server"+notesPath+"?watch=1&"+query, nil)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	req.Header.Set("Accept", proto)
-	resp, err := b.client.Do(req)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		b.t.Fatalf("a watch in protobuf: %d", resp.StatusCode)
-	}
-	came := make(chan protoEvent, 100)
-	go func() {
-		defer resp.Body.Close()
-		var size [4]byte
-		for {
-			if _, err := io.ReadFull(resp.Body, size[:]); err != nil {
-				return
-			}
-			data := make([]byte, binary.BigEndian.Uint32(size[:]))
-			if _, err := io.ReadFull(resp.Body, data); err != nil {
-				return
-			}
-			var ev metav1.WatchEvent
-			if err := ev.Unmarshal(data); err != nil {
-				came <- protoEvent{typ: err.Error()}
-				return
-			}
-			out := protoEvent{typ: ev.Type, raw: protoMessage(ev.Object.Raw)}
-			if err := out.note.Unmarshal([]byte(out.raw)); err != nil {
-				out.typ = err.Error()
-			}
-			came <- out
-		}
-	}()
+	events := b.events(protobufForm, notesPath+"?watch=1&"+query)
 	return func() (all []protoEvent) {
-		synctest.Wait()
-		for {
-			select {
-			case ev := <-came:
-				all = append(all, ev)
-			default:
-				return all
+		for _, ev := range events() {
+			out := protoEvent{typ: ev.typ, raw: protoMessage(ev.object)}
+			if err := out.note.Unmarshal([]byte(out.raw)); err != nil {
+				b.t.Fatal(err)
 			}
+			all = append(all, out)
 		}
+		return all
 	}
 }
 
@@ -141,25 +84,6 @@ func protoMessage(data []byte) string {
 		return fmt.Sprintf("no envelope: %q", data)
 	}
 	return string(envelope.Raw)
-}
-
-// protoNotes are the notes of a list in protobuf, as messages.
-func (b *bubble) protoNotes(query string) (all map[string]string) {
-	b.t.Helper()
-	code, body := b.do("GET", notesPath+query, "", "Accept", proto)
-	var list metav1.PartialObjectMetadataList
-	if err := list.Unmarshal([]byte(protoMessage([]byte(body)))); err != nil || code != http.StatusOK {
-		b.t.Fatalf("a list in protobuf: %d %v", code, err)
-	}
-	all = map[string]string{}
-	for _, item := range list.Items {
-		data, err := item.Marshal()
-		if err != nil {
-			b.t.Fatal(err)
-		}
-		all[item.Name] = string(data)
-	}
-	return all
 }
 
 // S9: what a relay sends in protobuf is what its server has sent, byte for byte, but for the version
@@ -196,7 +120,9 @@ func TestProtobufPassesThrough(t *testing.T) {
 			if diff := cmp.Diff([]string{"ADDED b 3 x", "ADDED a 4 y", "DELETED b 5 x", "DELETED a 6 y"}, tellNotes(selected())); diff != "" {
 				t.Errorf("a watch with a selector: %s", diff)
 			}
-			if diff := cmp.Diff(b.protoNotes(""), r.protoNotes("")); diff != "" {
+			_, own := b.get(protobufForm, proto, notesPath)
+			_, passed := r.get(protobufForm, proto, notesPath)
+			if diff := cmp.Diff(own.tell(t, noteKind), passed.tell(t, noteKind)); diff != "" || len(own.Items) != 1 {
 				t.Errorf("a list: %s", diff)
 			}
 			if n := r.h.Status()[0].Encoded; n != 0 {
@@ -214,9 +140,9 @@ func TestProtobufPassesThrough(t *testing.T) {
 					t.Errorf("%s: %d, want %d: %.100q", accept, code, want, body)
 				}
 			}
-			_, own := b.do("GET", notesPath, "", "Accept", asTable)
-			if _, body := r.do("GET", notesPath, "", "Accept", asTable); body != own {
-				t.Errorf("a table: %s\nwant %s", body, own)
+			_, table := b.do("GET", notesPath, "", "Accept", asTable)
+			if _, body := r.do("GET", notesPath, "", "Accept", asTable); body != table {
+				t.Errorf("a table: %s\nwant %s", body, table)
 			}
 		})
 	})
@@ -250,9 +176,7 @@ func TestProtobufComesLate(t *testing.T) {
 			if err := json.Unmarshal([]byte(body), &ev); err != nil || code != http.StatusOK || ev.Type != "ERROR" || !strings.Contains(body, "another encoding") {
 				t.Errorf("a watch in JSON: %d %v %s", code, err, body)
 			}
-			if code, body := r.do("GET", notesPath, "", "Accept", "application/json"); code != http.StatusNotAcceptable {
-				t.Errorf("a list in JSON: %d %s", code, body)
-			}
+			r.answers(http.StatusNotAcceptable, "", "GET", notesPath, "", "Accept", "application/json")
 			// Who does not say what he accepts gets what there is.
 			if code, body := r.do("GET", notesPath, ""); code != http.StatusOK || !strings.Contains(protoMessage([]byte(body)), "text") {
 				t.Errorf("a list without an Accept header: %d %q", code, body)

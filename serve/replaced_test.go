@@ -84,9 +84,7 @@ func TestReplaced(t *testing.T) {
 		}
 		// What is too old in the new history as well was of the old one, as far as anybody knows; what is new is not.
 		now := m.ResourceVersion()
-		if code, body := b.do("GET", path+"?resourceVersion="+now+"&resourceVersionMatch=Exact", ""); code != http.StatusOK {
-			b.t.Errorf("%d %s", code, body)
-		}
+		b.answers(http.StatusOK, "", "GET", path+"?resourceVersion="+now+"&resourceVersionMatch=Exact", "")
 	})
 }
 
@@ -116,9 +114,7 @@ func TestReplacedAndBehind(t *testing.T) {
 			put(b.t, m.Create, strings.Repeat("c", n+1), n)
 		}
 		synctest.Wait()
-		if code, body := b.do("GET", path+"?resourceVersionMatch=Exact&resourceVersion="+before, ""); code != http.StatusOK {
-			b.t.Errorf("%d %s", code, body)
-		}
+		b.answers(http.StatusOK, "", "GET", path+"?resourceVersionMatch=Exact&resourceVersion="+before, "")
 	})
 }
 
@@ -172,9 +168,7 @@ func TestReplacedAndReached(t *testing.T) {
 		queries := []string{"?resourceVersionMatch=Exact&resourceVersion=", "?watch=1&timeoutSeconds=1&resourceVersion="}
 		for _, query := range queries {
 			src.older.Store(2) // a replica that lags is not believed at once
-			if code, body := b.do("GET", path+query+"4", ""); code != http.StatusGatewayTimeout || !strings.Contains(body, "ResourceVersionTooLarge") {
-				b.t.Errorf("%s4: %d %s", query, code, body)
-			}
+			b.answers(http.StatusGatewayTimeout, "ResourceVersionTooLarge", "GET", path+query+"4", "")
 			src.older.Store(3)
 			if _, body := b.do("GET", path+query+"4", ""); !strings.Contains(body, `"HistoryReplaced"`) {
 				b.t.Errorf("%s4, of a server that is older: %s", query, body)

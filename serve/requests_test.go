@@ -47,9 +47,7 @@ func TestListsWait(t *testing.T) {
 			t.Errorf("the first list: %d; the one that has waited for its turn: %d", first, third)
 		}
 		for range 3 { // each gives its turn back
-			if code, _ := b.do("GET", path, ""); code != http.StatusOK {
-				t.Errorf("a later list: %d", code)
-			}
+			b.answers(http.StatusOK, "", "GET", path, "")
 		}
 	})
 }
@@ -233,9 +231,7 @@ func TestWriteAdds(t *testing.T) {
 				t.Errorf("from CBOR: %+v", n)
 			}
 		}
-		if code, answer := b.do("POST", in, "{}", "Content-Type", "application/cbor"); code != http.StatusBadRequest {
-			t.Errorf("JSON as CBOR: %d %s", code, answer)
-		}
+		b.answers(http.StatusBadRequest, "", "POST", in, "{}", "Content-Type", "application/cbor")
 		for _, include := range []string{"", "None", "Object"} {
 			var table metav1.Table
 			_, answer := b.do("GET", in+"/a?includeObject="+include, "", "Accept", asTable)
@@ -311,16 +307,12 @@ func TestListsOfAClient(t *testing.T) {
 			synctest.Wait()
 			began := time.Now()
 			for range 3 {
-				if code, body := b.do("GET", fast, "", "Client", "modest"); code != http.StatusOK {
-					t.Errorf("%+v: beside them: %d %s", limits, code, body)
-				}
+				b.answers(http.StatusOK, "", "GET", fast, "", "Client", "modest")
 			}
 			if took := time.Since(began); took > 0 {
 				t.Errorf("%+v: another client has waited %v", limits, took)
 			}
-			if code, body := b.do("GET", fast, "", "Client", "greedy"); code != http.StatusTooManyRequests || !strings.Contains(body, "2 lists are in progress of this client") {
-				t.Errorf("%+v: one more: %d %s", limits, code, body)
-			}
+			b.answers(http.StatusTooManyRequests, "2 lists are in progress of this client", "GET", fast, "", "Client", "greedy")
 			synctest.Wait()
 			if n := len(codes); n != 18 {
 				t.Errorf("%+v: %d of 20 were answered, want all but two, with 429", limits, n)
@@ -332,9 +324,7 @@ func TestListsOfAClient(t *testing.T) {
 					t.Errorf("%+v: answer %d is %d, want %d", limits, n, code, want)
 				}
 			}
-			if code, _ := b.do("GET", path, "", "Client", "greedy"); code != http.StatusOK {
-				t.Errorf("%+v: afterwards: %d", limits, code)
-			}
+			b.answers(http.StatusOK, "", "GET", path, "", "Client", "greedy")
 		})
 	}
 }

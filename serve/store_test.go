@@ -167,9 +167,7 @@ func TestResourceFunctions(t *testing.T) {
 			{"PATCH", "/A/status", `{"status":{"replicas":2},"spec":{"color":"red"}}`, 200, `"status":{"replicas":2`},
 		} {
 			contentType := map[string]string{"PATCH": mergeJSON}[tt.method]
-			if code, body := b.do(tt.method, partsPath+tt.path, tt.body, "Content-Type", contentType); code != tt.code || !strings.Contains(body, tt.text) {
-				t.Errorf("%s %s %s: %d %s, want %d %s", tt.method, tt.path, tt.body, code, body, tt.code, tt.text)
-			}
+			b.answers(tt.code, tt.text, tt.method, partsPath+tt.path, tt.body, "Content-Type", contentType)
 		}
 		p, err := m.Get(t.Context(), name("A"))
 		if err != nil || p.Spec.Color != "white" || p.Spec.Replicas != 3 || p.Status.Replicas != 2 || p.Generation != 2 {
@@ -212,12 +210,8 @@ func TestDeleteCollection(t *testing.T) {
 		if p, _ := m.Get(t.Context(), name("p1")); p.DeletionTimestamp == nil {
 			t.Error("what has a finalizer is not marked")
 		}
-		if code, body := b.do("PATCH", partsPath+"/p1", `{"metadata":{"finalizers":null}}`, "Content-Type", mergeJSON); code != 200 {
-			t.Errorf("the last finalizer: %d %s", code, body)
-		}
-		if code, _ := b.do("DELETE", partsPath+"?fieldSelector=metadata.name=p3", ""); code != 200 {
-			t.Error(code)
-		}
+		b.answers(200, "", "PATCH", partsPath+"/p1", `{"metadata":{"finalizers":null}}`, "Content-Type", mergeJSON)
+		b.answers(200, "", "DELETE", partsPath+"?fieldSelector=metadata.name=p3", "")
 		if diff := cmp.Diff([]string{"p2"}, left()); diff != "" {
 			t.Error(diff)
 		}
@@ -295,9 +289,7 @@ properties:
 			{"PATCH", "/a?fieldManager=n", applyYAML, apply(`{"parts":[{"name":"p","size":2}]}`), 409, `.spec.parts[name=\"p\"].size`},
 			{"PATCH", "/a?fieldManager=n&fieldValidation=Strict", applyYAML, apply(`{"colour":"x"}`), 500, "colour"},
 		} {
-			if code, body := b.do(tt.method, path+tt.path, tt.body, "Content-Type", tt.contentType); code != tt.code || !strings.Contains(body, tt.text) {
-				t.Errorf("%s %s: %d %s\nwant %d %s", tt.method, tt.body, code, body, tt.code, tt.text)
-			}
+			b.answers(tt.code, tt.text, tt.method, path+tt.path, tt.body, "Content-Type", tt.contentType)
 		}
 		if _, body := b.do("GET", "/openapi/v3/apis/example.io/v1", ""); !strings.Contains(body, `"description":"its color"`) || !strings.Contains(body, `"ownerReferences"`) {
 			t.Error(body)

@@ -65,19 +65,11 @@ func TestWrites(t *testing.T) {
 			{"DELETE", in + "/a", ``, 404, `"details":{"name":"a","group":"example.io","kind":"widgets"}`},
 			{"POST", in, `{"metadata":{"generateName":"g-"},"size":1}`, 201, `"name":"g-`},
 		} {
-			if code, body := b.do(step.method, step.path, step.body, "Content-Type", "application/json"); code != step.code || !strings.Contains(body, step.text) {
-				b.t.Errorf("%s %s %s: %d %s, want %d with %q", step.method, step.path, step.body, code, body, step.code, step.text)
-			}
+			b.answers(step.code, step.text, step.method, step.path, step.body, "Content-Type", "application/json")
 		}
-		if code, _ := b.do("POST", in, "{}", "Content-Type", "application/json; charset"); code != http.StatusUnsupportedMediaType {
-			t.Errorf("a media type that is wrong: %d", code)
-		}
-		if code, _ := b.do("POST", in, "a: b", "Content-Type", "application/yaml"); code != http.StatusUnprocessableEntity {
-			b.t.Errorf("YAML: %d", code)
-		}
-		if code, _ := b.do("POST", in, strings.Repeat(" ", 4<<20), "Content-Type", "application/json"); code != http.StatusRequestEntityTooLarge {
-			b.t.Errorf("4 MiB: %d", code)
-		}
+		b.answers(http.StatusUnsupportedMediaType, "", "POST", in, "{}", "Content-Type", "application/json; charset")
+		b.answers(http.StatusUnprocessableEntity, "", "POST", in, "a: b", "Content-Type", "application/yaml")
+		b.answers(http.StatusRequestEntityTooLarge, "", "POST", in, strings.Repeat(" ", 4<<20), "Content-Type", "application/json")
 		got := w.take()
 		if diff := cmp.Diff([]string{"ADDED a 2", "MODIFIED a 3", "MODIFIED a 4", "MODIFIED a 5", "DELETED a 6"}, got[:5]); diff != "" {
 			b.t.Error(diff)

@@ -62,17 +62,14 @@ func TestValidateSeesWhatIsReplaced(t *testing.T) {
 			b.memory(m, r)
 			obj, _ := m.Get(t.Context(), name("a"))
 			before := obj.UID
-			code, answer := b.do(tt.method, oneWidget, strings.ReplaceAll(tt.body, "UID", string(before)))
-			if code != tt.code {
-				t.Errorf("%s %s, while it becomes %d: %d, want %d: %s", tt.method, tt.body, tt.size, code, tt.code, answer)
-			}
+			b.answers(tt.code, "", tt.method, oneWidget, strings.ReplaceAll(tt.body, "UID", string(before)))
 			obj, err := m.Get(t.Context(), name("a"))
 			switch {
-			case code == http.StatusOK && tt.method == "PUT":
+			case tt.code == http.StatusOK && tt.method == "PUT":
 				if err != nil || obj.Size != 5 || obj.UID != before || judged[len(judged)-1] != tt.size {
 					t.Errorf("%s %s: it is %+v, and was judged by %v", tt.method, tt.body, obj, judged)
 				}
-			case code == http.StatusOK || tt.size == 0:
+			case tt.code == http.StatusOK || tt.size == 0:
 				if err == nil {
 					t.Errorf("%s %s: it is left", tt.method, tt.body)
 				}
@@ -104,9 +101,7 @@ func TestWritesOfTheWrongPath(t *testing.T) {
 			if strings.HasSuffix(at, "/s") {
 				want = http.StatusNotFound
 			}
-			if code, answer := b.do(method, at, body); code != want {
-				t.Errorf("%s: %d, want %d: %s", request, code, want, answer)
-			}
+			b.answers(want, "", method, at, body)
 		}
 		if v := m.ResourceVersion(); v != "2" {
 			t.Errorf("something was written: version %s", v)
@@ -121,9 +116,7 @@ func TestClusterScope(t *testing.T) {
 		r := widgets
 		r.Cluster = true
 		b.memory(m, r)
-		if code, answer := b.do("POST", path, `{"metadata":{"name":"a"},"size":1}`); code != http.StatusCreated {
-			t.Errorf("%d %s", code, answer)
-		}
+		b.answers(http.StatusCreated, "", "POST", path, `{"metadata":{"name":"a"},"size":1}`)
 		// A namespace is refused, or forgotten, but never stored.
 		code, answer := b.do("POST", path, `{"metadata":{"name":"b","namespace":"n"},"size":1}`)
 		if w, err := m.Get(t.Context(), lw.Key{Name: "b"}); code != http.StatusBadRequest && !(code == http.StatusCreated && err == nil && w.Namespace == "") {
@@ -153,9 +146,7 @@ func TestClusterScope(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
 		b.memory(lw.NewMemory(newWidget(name("a"), 1), newWidget(lw.Key{Name: "a"}, 1), newWidget(lw.Key{Namespace: "other", Name: "b"}, 1)), widgets)
 		for at, want := range map[string]int{path + "/a": 404, oneWidget: 200, strings.Replace(oneWidget, "/n/", "/other/", 1): 404} {
-			if code, answer := b.do("GET", at, ""); code != want {
-				t.Errorf("%s: %d, want %d: %s", at, code, want, answer)
-			}
+			b.answers(want, "", "GET", at, "")
 		}
 	})
 }
