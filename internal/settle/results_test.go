@@ -3,6 +3,7 @@ package settle
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"testing"
@@ -50,10 +51,7 @@ func TestModel(t *testing.T) {
 		names := []string{"a", "b", "aa", "ab", "ba", "bb", "aaa", "aba"}[:rapid.SampledFrom([]int{1, 2, 8}).Draw(t, "keys")]
 		origins := rapid.SampledFrom([]int{4, 3 * few}).Draw(t, "origins")
 		for range rapid.IntRange(1, 12).Draw(t, "steps") {
-			before := map[Key]*result{}
-			for key, obj := range shown {
-				before[key] = obj
-			}
+			before := maps.Clone(shown)
 			for range rapid.IntRange(0, 60).Draw(t, "claims") {
 				c := claimOf{rapid.IntRange(0, origins).Draw(t, "origin"), Key{Name: rapid.SampledFrom(names).Draw(t, "key")}}
 				if rapid.Bool().Draw(t, "drop") {
@@ -128,7 +126,7 @@ func TestModel(t *testing.T) {
 					t.Fatalf("%d claims of %v wait, want %d", waiting, key, n-1)
 				}
 			}
-			if len(r.owners) > len(shown) || rules.Home != nil && slices.ContainsFunc(keys(shown), func(key Key) bool {
+			if len(r.owners) > len(shown) || rules.Home != nil && slices.ContainsFunc(slices.Collect(maps.Keys(shown)), func(key Key) bool {
 				o, ok := r.owners[key]
 				return ok && o == rules.Home(key)
 			}) {
@@ -136,13 +134,6 @@ func TestModel(t *testing.T) {
 			}
 		}
 	})
-}
-
-func keys(m map[Key]*result) (all []Key) {
-	for key := range m {
-		all = append(all, key)
-	}
-	return all
 }
 
 // TestNet changes many keys, so that the map is used, and drops what came to nothing.

@@ -170,11 +170,7 @@ func TestBatchRecovers(t *testing.T) {
 	b.Recover = func(key Key, v any) bool { told = append(told, key.Name, v); return false }
 	b.Put(numbered(1), &obj{numbered(1), 1, "", nil})
 	b.Put(numbered(2), &obj{numbered(2), 2, "", nil})
-	b.Compute()
-	owner.Lock()
-	b.CommitLocked(false)
-	owner.Unlock()
-	b.Release()
+	commit(b, &owner, false)
 	if s.Len() != 2 || g.Len("partly") != 1 {
 		t.Errorf("%d objects, %d in the index, want 2 and 1", s.Len(), g.Len("partly"))
 	}
@@ -183,11 +179,7 @@ func TestBatchRecovers(t *testing.T) {
 	}
 	// Its next version is in the index again.
 	b.Put(numbered(2), &obj{numbered(2), 3, "", nil})
-	b.Compute()
-	owner.Lock()
-	b.CommitLocked(false)
-	owner.Unlock()
-	b.Release()
+	commit(b, &owner, false)
 	if g.Len("partly") != 2 {
 		t.Errorf("%d in the index, want 2", g.Len("partly"))
 	}
@@ -238,9 +230,9 @@ func TestBatchLong(t *testing.T) {
 	var owner sync.Mutex
 	s := NewOwned(keyOf, versionIDOf, &owner)
 	b := s.NewBatch()
-	commit := func(writes int, write func() (Key, *obj)) (long bool) {
+	write := func(writes int, next func() (Key, *obj)) (long bool) {
 		for range writes {
-			b.Put(write())
+			b.Put(next())
 		}
 		b.Compute()
 		owner.Lock()
@@ -255,10 +247,10 @@ func TestBatchLong(t *testing.T) {
 	n, gone := 0, 0
 	add := func() (Key, *obj) { n++; return numbered(n), &obj{numbered(n), n, "", nil} }
 	remove := func() (Key, *obj) { gone++; return numbered(gone), nil }
-	if commit(Brief, add) || !commit(Brief+1, add) {
+	if write(Brief, add) || !write(Brief+1, add) {
 		t.Error("a commit is not long from one write more on")
 	}
-	commit(60000, add)
+	write(60000, add)
 	tables := func() (all [shards]*Table) {
 		for i := range all {
 			all[i] = s.tables.Load()[i].Load()
@@ -268,11 +260,11 @@ func TestBatchLong(t *testing.T) {
 	anew, long := 0, 0
 	for i := range 130000 {
 		before := tables()
-		write := add
+		next := add
 		if i >= 60000 && s.Len() > 40000 {
-			write = remove
+			next = remove
 		}
-		is := commit(1, write)
+		is := write(1, next)
 		if is {
 			long++
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"runtime"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -18,14 +17,8 @@ import (
 func TestChangedModel(t *testing.T) {
 	values := []string{"a", "b", "c", "d", "e", "f"}
 	rapid.Check(t, func(rt *rapid.T) {
-		m := &model{want: make(map[Key]*obj), keys: rapid.SampledFrom([]int{3, 40}).Draw(rt, "keys")}
-		if rapid.Bool().Draw(rt, "owned") {
-			m.store = NewOwned(keyOf, versionIDOf, new(sync.Mutex))
-		} else {
-			m.store = NewStore(keyOf)
-		}
-		one := NewGroupsOfOne(func(o *obj) string { return o.one })
-		many := NewGroups(func(o *obj, add func(string) bool) { slices.Values(o.many)(add) })
+		m := newModel(rt, 3, 40)
+		one, many := NewGroupsOfOne(byOne), NewGroups(byMany)
 		m.store.Add(one)
 		m.store.Add(many)
 

@@ -1,9 +1,13 @@
 package table
 
 import (
+	"cmp"
+	"maps"
 	"slices"
+	"strings"
+	"sync"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/go-lw/lw/internal/equal"
 )
@@ -36,6 +40,17 @@ func versionIDOf(o *obj) (version uint64, identity string) {
 		version = uint64(o.version)
 	}
 	return version, o.one
+}
+
+// commit commits a batch, to be shown apart or at once.
+func commit(b *Batch[*obj], owner *sync.Mutex, apart bool) {
+	b.Compute()
+	owner.Lock()
+	b.CommitLocked(apart)
+	b.ShowLocked()
+	b.SettleLocked()
+	owner.Unlock()
+	b.Release()
 }
 
 // check fails the test if the store breaks one of its invariants, or if an index differs from what
@@ -176,8 +191,8 @@ func checkVector(t tb, v *Vector[*obj]) {
 // diff compares objects as pointers, in any order.
 func diff[K comparable](t tb, what string, want, got map[K][]*obj) {
 	t.Helper()
-	if d := cmp.Diff(describe(want), describe(got)); d != "" {
-		t.Fatalf("%s (-want +got):\n%s", what, d)
+	if a, b := describe(want), describe(got); !maps.EqualFunc(a, b, slices.Equal) {
+		t.Fatalf("%s (-want +got):\n%s", what, gocmp.Diff(a, b))
 	}
 }
 
@@ -200,10 +215,7 @@ func versions(objs []*obj) []version {
 		vs = append(vs, version{o.key, o.version})
 	}
 	slices.SortFunc(vs, func(a, b version) int {
-		if c := slices.Compare([]string{a.Key.Namespace, a.Key.Name}, []string{b.Key.Namespace, b.Key.Name}); c != 0 {
-			return c
-		}
-		return a.Version - b.Version
+		return cmp.Or(strings.Compare(a.Key.Namespace, b.Key.Namespace), strings.Compare(a.Key.Name, b.Key.Name), a.Version-b.Version)
 	})
 	return vs
 }

@@ -59,13 +59,7 @@ func TestStoreKeepsNothingOfBefore(t *testing.T) {
 			for i := to; i < end; i++ {
 				batch.Put(numbered(i), nil)
 			}
-			batch.Compute()
-			owner.Lock()
-			batch.CommitLocked(apart)
-			batch.ShowLocked()
-			batch.SettleLocked()
-			owner.Unlock()
-			batch.Release()
+			commit(batch, owner, apart)
 		}
 		for step, change := range []func(){
 			func() { store.Replace(list(0, n), "1", Comparison[*obj]{}) },

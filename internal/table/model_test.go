@@ -16,15 +16,7 @@ import (
 // from snapshots that were taken long before.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		m := &model{
-			want: make(map[Key]*obj),
-			keys: rapid.SampledFrom([]int{3, 40, 400}).Draw(rt, "keys"),
-		}
-		if rapid.Bool().Draw(rt, "owned") {
-			m.store = NewOwned(keyOf, versionIDOf, new(sync.Mutex))
-		} else {
-			m.store = NewStore(keyOf)
-		}
+		m := newModel(rt, 3, 40, 400)
 		defer func() {
 			for _, h := range m.held {
 				h.check(rt)
@@ -57,6 +49,15 @@ type model struct {
 	version string
 	next    int
 	held    []held
+}
+
+// newModel returns a model of one of these numbers of keys.
+func newModel(t *rapid.T, keys ...int) *model {
+	m := &model{store: NewStore(keyOf), want: make(map[Key]*obj), keys: rapid.SampledFrom(keys).Draw(t, "keys")}
+	if rapid.Bool().Draw(t, "owned") {
+		m.store = NewOwned(keyOf, versionIDOf, new(sync.Mutex))
+	}
+	return m
 }
 
 type held struct {

@@ -382,11 +382,7 @@ func TestOrderOfAPanic(t *testing.T) {
 	var panicked []Key
 	b.Recover = func(key Key, _ any) bool { panicked = append(panicked, key); return false }
 	b.Put(numbered(1), &obj{key: numbered(1), version: 3, one: "a"})
-	b.Compute()
-	owner.Lock()
-	b.CommitLocked(false)
-	owner.Unlock()
-	b.Release()
+	commit(b, &owner, false)
 	if got := slices.Collect(o.Ordered().Up(0, 9)); len(got) != 1 || got[0].version != 2 || s.Len() != 2 {
 		t.Errorf("the index has %v, and the store %d objects", got, s.Len())
 	}
