@@ -43,13 +43,10 @@ func TestIncludeObject(t *testing.T) {
 			"?includeObject=None":     `null`,
 		} {
 			for _, p := range []string{path, oneWidget} {
-				code, body := b.do("GET", p+include, "", "Accept", asTable)
+				body := b.answers(http.StatusOK, `"object":`+want, "GET", p+include, "", "Accept", asTable)
 				var table metav1.Table
-				if err := json.Unmarshal([]byte(body), &table); err != nil || code != http.StatusOK || len(table.Rows) != 1 {
-					t.Fatalf("%s: %d %v %s", include, code, err, body)
-				}
-				if !strings.Contains(body, `"object":`+want) {
-					t.Errorf("%s: %s, want an object that begins %s", include, body, want)
+				if err := json.Unmarshal([]byte(body), &table); err != nil || len(table.Rows) != 1 {
+					t.Fatalf("%s: %v %s", include, err, body)
 				}
 				if diff := cmp.Diff([]any{"a", 3.0, false, "<unknown>"}, table.Rows[0].Cells); diff != "" {
 					t.Errorf("%s: %s", include, diff)
@@ -83,19 +80,10 @@ func TestListHeaders(t *testing.T) {
 					Got100Continue: func() { before++ },
 					Got1xxResponse: func(int, textproto.MIMEHeader) error { before++; return nil },
 				})
-				req, err := http.NewRequestWithContext(ctx, "GET", "http://server"+path, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				req.Header.Set("Accept-Encoding", encoding)
-				resp, err := b.client.Do(req)
-				if err != nil {
-					t.Fatal(err)
-				}
-				data, err := io.ReadAll(resp.Body)
-				resp.Body.Close()
-				if err != nil || resp.StatusCode != http.StatusOK || before > 0 {
-					t.Errorf("%v %s, after %d others", err, resp.Status, before)
+				resp := b.send(ctx, "GET", path, "", "Accept-Encoding", encoding)
+				data := bodyOf(t, resp)
+				if resp.StatusCode != http.StatusOK || before > 0 {
+					t.Errorf("%s, after %d others", resp.Status, before)
 				}
 				header := resp.Header.Clone()
 				header.Del("Date")
@@ -182,9 +170,7 @@ func TestPatience(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
 		m := lw.NewMemory(newWidget(name("a"), 1))
 		stuck := &stuckSource{Source: m}
-		inf := lw.NewInformer[*Widget](stuck, &lw.Options{OnError: func(error) {}})
-		go func() { _ = inf.Run(b.ctx) }()
-		b.serve(func(ctx context.Context) error { return serve.Serve(ctx, b.h, inf, widgets) })
+		b.relay(stuck, widgets)
 		// Of the server that answers, the relay asks whether the version is one that it will not see.
 		for _, query := range []string{"?resourceVersion=9", "?resourceVersion=9&resourceVersionMatch=Exact", "/a?resourceVersion=9"} {
 			for _, now := range []bool{false, true} {
@@ -250,10 +236,9 @@ func TestDefaultsOfAResource(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
 		b.memory(lw.NewMemory(newWidget(name("a"), 1)), serve.Resource[*Widget]{Name: "widgets"})
 		b.answers(http.StatusOK, `{"kind":"WidgetList","apiVersion":"v1"`, "GET", "/api/v1/widgets", "")
-		code, body := b.do("GET", "/api/v1", "")
-		var found metav1.APIResourceList
-		if err := json.Unmarshal([]byte(body), &found); err != nil || code != http.StatusOK || len(found.APIResources) != 1 {
-			t.Fatalf("%d %v %s", code, err, body)
+		found := read[metav1.APIResourceList](b, "/api/v1")
+		if len(found.APIResources) != 1 {
+			t.Fatalf("%+v", found)
 		}
 		want := metav1.APIResource{Name: "widgets", SingularName: "widget", Kind: "Widget", Namespaced: true}
 		got := found.APIResources[0]

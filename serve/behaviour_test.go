@@ -17,7 +17,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/go-lw/lw"
-	"github.com/go-lw/lw/internal/apiserver"
 	"github.com/go-lw/lw/serve"
 )
 
@@ -26,29 +25,21 @@ import (
 func TestAuthorize(t *testing.T) {
 	paths := []string{"/", "/api", "/apis", "/version", "/apis/example.io/v1", path, path + "?watch=1", path + "/x", "/nothing", path + "?limit=x", "/openapi/v3/apis/example.io/v1",
 		"/apis/example.io/v1/namespaces/n/widgets/x", "/openapi/v3"}
-	for name, authorize := range map[string]func(*http.Request, serve.Attributes) error{
+	for what, authorize := range map[string]func(*http.Request, serve.Attributes) error{
 		"nil":   nil,
 		"error": func(*http.Request, serve.Attributes) error { return errors.New("no") },
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			h := serve.New(&serve.Options{Authorize: authorize, Logger: quiet})
-			ctx, cancel := context.WithCancel(t.Context())
-			go func() {
-				_ = serve.ServeMemory(ctx, h, lw.NewMemory(newWidget(lw.Key{Namespace: "n", Name: "x"}, 1)), widgets)
-			}()
-			synctest.Wait()
-			front := apiserver.New(apiserver.Options{Wrap: func(http.Handler) http.Handler { return h }})
-			b := &bubble{t, h, front.Client(), ctx}
-			for _, p := range paths {
-				for _, method := range []string{"GET", "POST", "DELETE", "OPTIONS"} {
-					if code, body := b.do(method, p, ""); code != http.StatusForbidden || strings.Contains(body, "uid") {
-						t.Errorf("%s: %s %s: %d %s", name, method, p, code, body)
+			bubbleOf(t, t.Context(), serve.Options{Authorize: authorize, Logger: quiet}, func(b *bubble) {
+				b.memory(lw.NewMemory(newWidget(name("x"), 1)), widgets)
+				for _, p := range paths {
+					for _, method := range []string{"GET", "POST", "DELETE", "OPTIONS"} {
+						if code, body := b.do(method, p, ""); code != http.StatusForbidden || strings.Contains(body, "uid") {
+							t.Errorf("%s: %s %s: %d %s", what, method, p, code, body)
+						}
 					}
 				}
-			}
-			cancel()
-			b.client.CloseIdleConnections()
-			front.Close()
+			})
 		})
 	}
 	// What is asked of the authorizer.
@@ -335,17 +326,9 @@ func TestLimits(t *testing.T) {
 func TestDerived(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
 		m := lw.NewMemory(newWidget(name("a"), 1))
-		inf := lw.NewInformer(m, &lw.Options{Logger: quiet})
-		go func() { _ = inf.Run(b.ctx) }()
-		g := lw.NewGraph(&lw.GraphOptions{Logger: quiet})
-		doubled := lw.Derive(g, inf, func(w *Widget) *Widget {
-			out := newWidget(lw.KeyOf(w), w.Size*2)
-			return out
-		})
-		go func() { _ = g.Run(b.ctx) }()
 		r := widgets
 		r.Replica = 7
-		b.serve(func(ctx context.Context) error { return serve.Serve(ctx, b.h, doubled, r) })
+		collected(b, derived(b, m, func(w *Widget) *Widget { return newWidget(lw.KeyOf(w), w.Size*2) }), r)
 		var list struct {
 			Metadata metav1.ListMeta
 			Items    []Widget
@@ -405,8 +388,7 @@ func TestDerived(t *testing.T) {
 // What only the informer's server can answer is forwarded: reads of the newest state while it cannot
 // be asked, and what is not served here.
 func TestForward(t *testing.T) {
-	forwarded := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusTeapot) })
-	for _, forward := range []http.Handler{nil, forwarded} {
+	for _, forward := range []http.Handler{nil, teapot} {
 		code := func(otherwise int) int {
 			if forward != nil {
 				return http.StatusTeapot
@@ -424,13 +406,9 @@ func TestForward(t *testing.T) {
 				"/api/v1/pods":              code(http.StatusNotFound),
 				"/healthz":                  code(http.StatusNotFound),
 			} {
-				if got, body := b.do("GET", query, ""); got != want {
-					b.t.Errorf("GET %s: %d, want %d: %s", query, got, want, body)
-				}
+				b.answers(want, "", "GET", query, "")
 			}
-			if got, _ := b.do("POST", path, "{}"); got != code(http.StatusMethodNotAllowed) {
-				b.t.Errorf("a write: %d", got)
-			}
+			b.answers(code(http.StatusMethodNotAllowed), "", "POST", path, "{}")
 		})
 	}
 }

@@ -32,8 +32,8 @@ type garbage struct {
 
 func (b *bubble) garbage(r serve.Resource[*part]) *garbage {
 	g := &garbage{b, lw.NewMemory[*part](), lw.NewMemory[*part]()}
-	b.serve(func(ctx context.Context) error { return serve.ServeStore(ctx, b.h, g.parts, r) })
-	b.serve(func(ctx context.Context) error { return serve.ServeStore(ctx, b.h, g.boxes, boxes) })
+	stored(b, g.parts, r)
+	stored(b, g.boxes, boxes)
 	return g
 }
 
@@ -135,7 +135,7 @@ func TestCollectLate(t *testing.T) {
 		}
 		ctx, stop := context.WithCancel(b.ctx)
 		go b.h.Collect(ctx)
-		b.serve(func(ctx context.Context) error { return serve.ServeStore(ctx, b.h, g.parts, r) })
+		stored(b, g.parts, r)
 		if diff := cmp.Diff("a1 b1 box c1", g.left()); diff != "" {
 			t.Errorf("without the owners: %s", diff)
 		}
@@ -159,7 +159,7 @@ func TestCollectLate(t *testing.T) {
 		}
 		stop()
 		synctest.Wait()
-		b.serve(func(ctx context.Context) error { return serve.ServeStore(ctx, b.h, g.boxes, boxes) })
+		stored(b, g.boxes, boxes)
 		if diff := cmp.Diff("a1", g.left()); diff != "" {
 			t.Errorf("without a collector: %s", diff)
 		}

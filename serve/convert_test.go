@@ -53,7 +53,7 @@ func TestConverted(t *testing.T) {
 		}
 		v1 := parts
 		v1.Scale = nil
-		b.serve(func(ctx context.Context) error { return serve.ServeStore(ctx, b.h, m, v1) })
+		stored(b, m, v1)
 		b.serve(func(ctx context.Context) error {
 			return serve.ServeStore(ctx, b.h, serve.Converted(m, newer, older), serve.Resource[*newerPart]{Group: "example.io", Version: "v2", Name: "parts", Kind: "Part"})
 		})

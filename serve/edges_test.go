@@ -184,11 +184,6 @@ func TestFailuresAreReported(t *testing.T) {
 // The error of an encoding is the program's own, also where the versions are made here.
 func TestEncodeOfDerivedFails(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
-		inf := lw.NewInformer(lw.NewMemory(newWidget(name("a"), 1), newWidget(name("b"), 2)), &lw.Options{Logger: quiet})
-		go func() { _ = inf.Run(b.ctx) }()
-		g := lw.NewGraph(&lw.GraphOptions{Logger: quiet})
-		derived := lw.Derive(g, inf, func(w *Widget) *Widget { return newWidget(lw.KeyOf(w), w.Size) })
-		go func() { _ = g.Run(b.ctx) }()
 		r := widgets
 		r.Encode = func(w *Widget) ([]byte, error) {
 			if w.Size == 1 {
@@ -196,7 +191,8 @@ func TestEncodeOfDerivedFails(t *testing.T) {
 			}
 			return json.Marshal(w)
 		}
-		b.serve(func(ctx context.Context) error { return serve.Serve(ctx, b.h, derived, r) })
+		m := lw.NewMemory(newWidget(name("a"), 1), newWidget(name("b"), 2))
+		collected(b, derived(b, m, func(w *Widget) *Widget { return newWidget(lw.KeyOf(w), w.Size) }), r)
 		b.answers(http.StatusInternalServerError, "no encoding", "GET", oneWidget, "")
 		b.answers(http.StatusOK, `"size":2`, "GET", strings.TrimSuffix(oneWidget, "a")+"b", "")
 	})
@@ -209,20 +205,15 @@ func TestEncodeWithoutMetadata(t *testing.T) {
 			r := widgets
 			r.Encode = func(*Widget) ([]byte, error) { return []byte(sent), nil }
 			b.memory(lw.NewMemory(newWidget(name("a"), 1)), r)
-			code, body := b.do("GET", oneWidget, "", "Accept", "application/json"+asPartial)
-			var one metav1.PartialObjectMetadata
-			if err := json.Unmarshal([]byte(body), &one); err != nil || code != http.StatusOK || one.Namespace != "n" || one.Name != "a" || one.ResourceVersion != "2" {
-				t.Errorf("%s: %d %v %s", sent, code, err, body)
+			one := read[metav1.PartialObjectMetadata](b, oneWidget, "Accept", "application/json"+asPartial)
+			if one.Namespace != "n" || one.Name != "a" || one.ResourceVersion != "2" {
+				t.Errorf("%s: %+v", sent, one)
 			}
-			code, body = b.do("GET", path, "", "Accept", asTable)
-			var table metav1.Table
-			if err := json.Unmarshal([]byte(body), &table); err != nil || code != http.StatusOK || len(table.Rows) != 1 || !strings.Contains(string(table.Rows[0].Object.Raw), `"name":"a"`) {
-				t.Errorf("%s: %d %v %s", sent, code, err, body)
+			table := read[metav1.Table](b, path, "Accept", asTable)
+			if len(table.Rows) != 1 || !strings.Contains(string(table.Rows[0].Object.Raw), `"name":"a"`) {
+				t.Errorf("%s: %+v", sent, table)
 			}
-			code, body = b.do("GET", path, "", "Accept", proto+asPartialList)
-			if code != http.StatusOK || !strings.Contains(body, "\x0a\x01a") {
-				t.Errorf("%s: %d %q", sent, code, body)
-			}
+			b.answers(http.StatusOK, "\x0a\x01a", "GET", path, "", "Accept", proto+asPartialList)
 		})
 	}
 }

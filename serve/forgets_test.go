@@ -1,7 +1,6 @@
 package serve_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -85,22 +84,14 @@ func TestForgets(t *testing.T) {
 // Of a client that has gone nothing is kept, not even its name.
 func TestForgetsClients(t *testing.T) {
 	var freed atomic.Int32
-	opts := serve.Options{Authorize: serve.AllowAll, Logger: quiet, Client: func(*http.Request) string {
+	opts := serve.Options{Client: func(*http.Request) string {
 		n := strings.Repeat("x", 1000) // each has its own
 		runtime.AddCleanup(unsafe.StringData(n), func(freed *atomic.Int32) { freed.Add(1) }, &freed)
 		return n
 	}}
-	h := serve.New(&opts)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- serve.ServeMemory(ctx, h, lw.NewMemory[*Widget](), widgets) }()
-	rig.Met(t, patience, "it is synced", func() bool { return len(h.Status()) > 0 && h.Status()[0].Synced })
-	gone, leave := context.WithCancel(ctx)
-	leave()
+	h := handleMemory(t, opts, lw.NewMemory[*Widget](), widgets).h
 	for range 5 {
-		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(gone, "GET", path+"?watch=1&resourceVersion=1", nil))
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(rig.Canceled(t), "GET", path+"?watch=1&resourceVersion=1", nil))
 	}
 	rig.Met(t, patience, "the names of the clients are free", func() bool { runtime.GC(); return freed.Load() == 5 })
-	cancel()
-	<-ended
 }

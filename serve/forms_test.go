@@ -283,7 +283,7 @@ func TestForms(t *testing.T) {
 			inBubble(t, serve.Options{}, func(b *bubble) {
 				b.t = t
 				m := lw.NewMemory(newNote("a", "first"), newNote("b", "x"), newNote("c", "third"))
-				b.serve(func(ctx context.Context) error { return serve.ServeMemory(ctx, b.h, m, notes) })
+				stored(b, m, notes)
 				tt.serve(b, m, func(b *bubble) { testForms(b, m, tt.own, tt.without) })
 			})
 		})

@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/go-lw/lw"
-	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/serve"
 )
 
@@ -45,22 +44,12 @@ func FuzzRequest(f *testing.F) {
 		f.Add(seed[0], seed[1], seed[2], seed[3], seed[4])
 	}
 	asked := 0
-	h := serve.New(&serve.Options{
-		Logger: quiet,
-		Authorize: func(*http.Request, serve.Attributes) error {
-			asked++
-			return nil
-		},
-	})
+	opts := serve.Options{Authorize: func(*http.Request, serve.Attributes) error {
+		asked++
+		return nil
+	}}
 	m := lw.NewMemory(newWidget(name("a"), 1), newWidget(name("b"), 2), newWidget(lw.Key{Namespace: "o", Name: "a"}, 3))
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- serve.ServeMemory(ctx, h, m, widgets) }()
-	f.Cleanup(func() { cancel(); <-ended })
-	rig.Met(f, patience, "nothing is served", func() bool { return len(h.Status()) > 0 })
-	if err := h.WaitForSync(ctx); err != nil {
-		f.Fatal(err)
-	}
+	h := handleMemory(f, opts, m, widgets).h
 	f.Fuzz(func(t *testing.T, method, path, query, accept, body string) {
 		// A server gives a Handler what it has parsed.
 		u, err := url.ParseRequestURI("http://server" + path)

@@ -166,6 +166,9 @@ func read[T any](b *bubble, path string, header ...string) (out T) {
 	return out
 }
 
+// teapot is where requests are forwarded to.
+var teapot = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusTeapot) })
+
 // tokenOf returns with what the list goes on that a page is of.
 func tokenOf(page string) string {
 	_, token, _ := strings.Cut(page, `"continue":"`)

@@ -21,17 +21,12 @@ import (
 // While the informer's server does not answer, whoever asks for the newest state waits three seconds,
 // and then gets 504 or is sent there. Meanwhile he takes no turn from those who ask for what is here.
 func TestSilentServer(t *testing.T) {
-	forwarded := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusTeapot) })
-	for want, forward := range map[int]http.Handler{http.StatusGatewayTimeout: nil, http.StatusTeapot: forwarded} {
+	for want, forward := range map[int]http.Handler{http.StatusGatewayTimeout: nil, http.StatusTeapot: teapot} {
 		inBubble(t, serve.Options{Forward: forward, Limits: serve.Limits{Lists: 1}}, func(b *bubble) {
 			m := lw.NewMemory(newWidget(name("a"), 1), newWidget(name("b"), 1))
 			src := &stuckSource{Source: m}
-			inf := lw.NewInformer[*Widget](src, &lw.Options{OnError: func(error) {}})
-			go func() { _ = inf.Run(b.ctx) }()
-			b.serve(func(ctx context.Context) error { return serve.Serve(ctx, b.h, inf, widgets) })
-			_, page := b.do("GET", path+"?limit=1", "")
-			_, token, _ := strings.Cut(page, `"continue":"`)
-			token, _, _ = strings.Cut(token, `"`)
+			b.relay(src, widgets)
+			token := tokenOf(b.answers(http.StatusOK, "", "GET", path+"?limit=1", ""))
 			inconsistent := url.QueryEscape((listopts.Token{Version: listopts.Inconsistent, Start: "n/a"}).Encode())
 			src.now.Store(true)
 			queries := []string{path, path + "?limit=1", path + "?continue=" + inconsistent, oneWidget, path + "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"}
@@ -48,7 +43,7 @@ func TestSilentServer(t *testing.T) {
 				}()
 			}
 			synctest.Wait()
-			for _, query := range []string{path + "?resourceVersion=0", path + "?resourceVersion=3", path + "?resourceVersion=3&resourceVersionMatch=Exact", path + "?continue=" + url.QueryEscape(token)} {
+			for _, query := range []string{path + "?resourceVersion=0", path + "?resourceVersion=3", path + "?resourceVersion=3&resourceVersionMatch=Exact", path + "?continue=" + token} {
 				began := time.Now()
 				if code, body := b.do("GET", query, ""); code != http.StatusOK || time.Since(began) > 0 {
 					t.Errorf("%s: %d after %v: %s", query, code, time.Since(began), body)
@@ -151,14 +146,12 @@ func TestExpiredLists(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
 		m := lw.NewMemory(newWidget(name("a"), 1), newWidget(name("b"), 1))
 		b.memory(m, widgets)
-		_, page := b.do("GET", path+"?limit=1", "")
-		_, token, _ := strings.Cut(page, `"continue":"`)
-		token, _, _ = strings.Cut(token, `"`)
+		token := tokenOf(b.answers(http.StatusOK, "", "GET", path+"?limit=1", ""))
 		before := m.ResourceVersion()
 		put(t, m.Create, "c", 1)
 		synctest.Wait()
 		m.Compact()
-		for query, want := range map[string]bool{"resourceVersionMatch=Exact&resourceVersion=" + before: false, "continue=" + url.QueryEscape(token): true} {
+		for query, want := range map[string]bool{"resourceVersionMatch=Exact&resourceVersion=" + before: false, "continue=" + token: true} {
 			code, body := b.do("GET", path+"?"+query, "")
 			if code != http.StatusGone || strings.Contains(body, `"continue":"`) != want {
 				t.Errorf("%s: %d %s", query, code, body)
@@ -176,14 +169,7 @@ func TestAfterAList(t *testing.T) {
 			time.Sleep(time.Minute) // twice Limits.WriteTimeout
 			conns := 0
 			ctx := httptrace.WithClientTrace(b.ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { conns++ }})
-			req, err := http.NewRequestWithContext(ctx, "GET", "http://server"+oneWidget, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			resp, err := b.client.Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
+			resp := b.send(ctx, "GET", oneWidget, "")
 			resp.Body.Close()
 			if resp.StatusCode != http.StatusOK || conns != 1 {
 				t.Errorf("%s: %s on %d connections", accept, resp.Status, conns)

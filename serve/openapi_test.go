@@ -1,7 +1,6 @@
 package serve_test
 
 import (
-	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
@@ -35,9 +34,8 @@ func TestOpenAPI(t *testing.T) {
 			}
 		}
 		get := func(path string) (d document) {
-			code, body := b.do("GET", path, "")
-			if err := json.Unmarshal([]byte(body), &d); code != 200 || err != nil || d.OpenAPI != "3.0.0" || d.Info.Version == "" {
-				b.t.Fatalf("%s: %d %s, %v", path, code, body, err)
+			if d = read[document](b, path); d.OpenAPI != "3.0.0" || d.Info.Version == "" {
+				b.t.Fatalf("%s: %+v", path, d)
 			}
 			return d
 		}
@@ -74,8 +72,7 @@ func TestOpenAPI(t *testing.T) {
 			b.answers(tt.code, "", tt.method, tt.path, "", "Accept", tt.accept)
 		}
 	})
-	forward := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusTeapot) })
-	inBubble(t, serve.Options{Forward: forward}, func(b *bubble) {
+	inBubble(t, serve.Options{Forward: teapot}, func(b *bubble) {
 		b.memory(lw.NewMemory[*Widget](), widgets)
 		b.answers(http.StatusTeapot, "", "GET", "/openapi/v3", "")
 	})
@@ -102,18 +99,10 @@ func TestFieldValidation(t *testing.T) {
 			{"h", head + `"h"},"size":"x"}`, "Strict", 400, "string", ""},
 			{"i", head + `"i"},"size":1}`, "Loose", 422, `Unsupported value: \"Loose\"`, ""},
 		} {
-			req, err := http.NewRequestWithContext(b.ctx, "POST", "http://server"+in+"?fieldValidation="+tt.directive, strings.NewReader(tt.body))
-			if err != nil {
-				b.t.Fatal(err)
-			}
-			resp, err := b.client.Do(req)
-			if err != nil {
-				b.t.Fatal(err)
-			}
-			var body strings.Builder
-			_ = resp.Write(&body)
-			if resp.StatusCode != tt.code || !strings.Contains(body.String(), tt.text) || resp.Header.Get("Warning") != tt.warning {
-				b.t.Errorf("%s: %s\nwant %d, %s, warning %s", tt.name, body.String(), tt.code, tt.text, tt.warning)
+			resp := b.send(b.ctx, "POST", in+"?fieldValidation="+tt.directive, tt.body)
+			body := string(bodyOf(t, resp))
+			if resp.StatusCode != tt.code || !strings.Contains(body, tt.text) || resp.Header.Get("Warning") != tt.warning {
+				b.t.Errorf("%s: %d %v %s\nwant %d, %s, warning %s", tt.name, resp.StatusCode, resp.Header, body, tt.code, tt.text, tt.warning)
 			}
 			if code, _ := b.do("GET", in+"/"+tt.name, ""); (code == 200) != (tt.code == 201) {
 				b.t.Errorf("%s: %d after the answer %d", tt.name, code, tt.code)

@@ -91,7 +91,7 @@ func protoMessage(data []byte) string {
 func TestProtobufPassesThrough(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
 		m := lw.NewMemory(newNote("a", "first"))
-		b.serve(func(ctx context.Context) error { return serve.ServeMemory(ctx, b.h, m, notes) })
+		stored(b, m, notes)
 		b.behind(func(r *bubble) {
 			near, far := b.protoWatch("resourceVersion=0"), r.protoWatch("resourceVersion=0")
 			selected := r.protoWatch("resourceVersion=0&labelSelector=short%3Dtrue")
@@ -162,7 +162,7 @@ func tellNotes(all []protoEvent) (out []string) {
 func TestProtobufComesLate(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
 		m := lw.NewMemory[*Note]()
-		b.serve(func(ctx context.Context) error { return serve.ServeMemory(ctx, b.h, m, notes) })
+		stored(b, m, notes)
 		b.behind(func(r *bubble) {
 			code, body := 0, ""
 			go func() {

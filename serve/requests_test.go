@@ -1,7 +1,6 @@
 package serve_test
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -15,7 +14,6 @@ import (
 	cbor "k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 
 	"github.com/go-lw/lw"
-	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/serve"
 )
 
@@ -197,7 +195,7 @@ func TestWhatIsNotServed(t *testing.T) {
 func TestWriteAdds(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
 		m := lw.NewMemory[*Note]()
-		b.serve(func(ctx context.Context) error { return serve.ServeMemory(ctx, b.h, m, notes) })
+		stored(b, m, notes)
 		in := "/apis/example.io/v1/namespaces/n/notes"
 		write := func(method, path, body, contentType string) *Note {
 			t.Helper()
@@ -233,11 +231,7 @@ func TestWriteAdds(t *testing.T) {
 		}
 		b.answers(http.StatusBadRequest, "", "POST", in, "{}", "Content-Type", "application/cbor")
 		for _, include := range []string{"", "None", "Object"} {
-			var table metav1.Table
-			_, answer := b.do("GET", in+"/a?includeObject="+include, "", "Accept", asTable)
-			if err := json.Unmarshal([]byte(answer), &table); err != nil {
-				t.Fatal(err)
-			}
+			table := read[metav1.Table](b, in+"/a?includeObject="+include, "Accept", asTable)
 			if diff := cmp.Diff([]any{"a", "90m"}, table.Rows[0].Cells); diff != "" {
 				t.Errorf("a table with %q: %s", include, diff)
 			}
@@ -332,11 +326,8 @@ func TestListsOfAClient(t *testing.T) {
 // A request that is long costs nothing before it is refused. What clients send is not long.
 func TestLongRequests(t *testing.T) {
 	asked := 0
-	h := serve.New(&serve.Options{Authorize: func(*http.Request, serve.Attributes) error { asked++; return nil }})
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	go func() { _ = serve.ServeMemory(ctx, h, lw.NewMemory(newWidget(name("a"), 1)), widgets) }()
-	rig.Met(t, patience, "it is not synced", func() bool { return len(h.Status()) > 0 && h.Status()[0].Synced })
+	opts := serve.Options{Authorize: func(*http.Request, serve.Attributes) error { asked++; return nil }}
+	h := handleMemory(t, opts, lw.NewMemory(newWidget(name("a"), 1)), widgets).h
 	terms := func(n int) string { return strings.Repeat("even!=x,", n) + "even" }
 	for _, tt := range []struct {
 		what, target, accept string

@@ -78,9 +78,7 @@ func TestStatuses(t *testing.T) {
 	inBubble(t, serve.Options{Authorize: authorize}, func(b *bubble) {
 		m := lw.NewMemory(newWidget(name("a"), 1), newWidget(name("b"), 2), newWidget(name("c"), 3))
 		b.memory(m, r)
-		_, body := b.do("GET", path+"?limit=1", "")
-		_, token, _ := strings.Cut(body, `"continue":"`)
-		token, _, _ = strings.Cut(token, `"`)
+		token := tokenOf(b.answers(http.StatusOK, "", "GET", path+"?limit=1", ""))
 		put(t, m.Update, "a", 5)
 		m.Compact()
 		in := strings.TrimSuffix(oneWidget, "/a")
@@ -255,7 +253,7 @@ func TestEncodeIsNotPassedBy(t *testing.T) {
 	}
 	inBubble(t, serve.Options{}, func(b *bubble) {
 		m := lw.NewMemory(newNote("a", "secret"))
-		b.serve(func(ctx context.Context) error { return serve.ServeMemory(ctx, b.h, m, r) })
+		stored(b, m, r)
 		seen := map[string]bool{}
 		for _, f := range forms {
 			for _, accept := range []string{f.accept, f.list, f.accept + ", application/json"} {

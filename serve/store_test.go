@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -199,10 +198,10 @@ func TestDeleteCollection(t *testing.T) {
 		if code, body := b.do("DELETE", partsPath+"?labelSelector=a&dryRun=All", ""); code != 200 || len(left()) != 4 {
 			t.Errorf("a dry run: %d %s", code, body)
 		}
-		code, body := b.do("DELETE", partsPath+"?labelSelector=a=1", "")
+		body := b.answers(200, "", "DELETE", partsPath+"?labelSelector=a=1", "")
 		var list struct{ Items []part }
-		if err := json.Unmarshal([]byte(body), &list); code != 200 || err != nil || len(list.Items) != 2 {
-			t.Errorf("%d %s", code, body)
+		if err := json.Unmarshal([]byte(body), &list); err != nil || len(list.Items) != 2 {
+			t.Errorf("%v %s", err, body)
 		}
 		if diff := cmp.Diff([]string{"p1", "p2", "p3"}, left()); diff != "" {
 			t.Error(diff)
@@ -266,7 +265,7 @@ properties:
 `)}
 	inBubble(t, serve.Options{}, func(b *bubble) {
 		m := lw.NewMemory[*unstructured.Unstructured]()
-		b.serve(func(ctx context.Context) error { return serve.ServeStore(ctx, b.h, m, r) })
+		stored(b, m, r)
 		const path = "/apis/example.io/v1/namespaces/n/things"
 		apply := func(spec string) string {
 			return `{"apiVersion":"example.io/v1","kind":"Thing","metadata":{"name":"a"},"spec":` + spec + `}`
@@ -327,18 +326,8 @@ func FuzzWrite(f *testing.F) {
 	} {
 		f.Add(seed.method, seed.format, seed.path, seed.body)
 	}
-	h := serve.New(&serve.Options{Authorize: serve.AllowAll, Logger: quiet})
 	m := lw.NewMemory[*part]()
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- serve.ServeStore(ctx, h, m, parts) }()
-	f.Cleanup(func() { cancel(); <-ended })
-	for len(h.Status()) == 0 {
-		time.Sleep(time.Millisecond)
-	}
-	if err := h.WaitForSync(ctx); err != nil {
-		f.Fatal(err)
-	}
+	h := handle(f, serve.Options{}, func(ctx context.Context, h *serve.Handler) error { return serve.ServeStore(ctx, h, m, parts) }).h
 	f.Fuzz(func(t *testing.T, method, format uint8, path, body string) {
 		for _, key := range []lw.Key{name("a"), name("b"), {Namespace: "o", Name: "a"}} {
 			p := &part{}

@@ -2,7 +2,6 @@ package serve_test
 
 import (
 	"compress/gzip"
-	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -47,11 +46,7 @@ func TestTableIsStreamed(t *testing.T) {
 				for n := range objects {
 					all = append(all, newWidget(name(numbered(n)), n))
 				}
-				h := serve.New(&serve.Options{Authorize: serve.AllowAll, Logger: quiet})
-				ctx, cancel := context.WithCancel(t.Context())
-				defer func() { cancel(); synctest.Wait() }()
-				go func() { _ = serve.ServeMemory(ctx, h, lw.NewMemory(all...), r) }()
-				synctest.Wait()
+				h := handleMemory(t, serve.Options{}, lw.NewMemory(all...), r).h
 				w := &lazy{httptest.NewRecorder(), make(chan struct{})}
 				req := httptest.NewRequest("GET", path+"?includeObject="+include, nil)
 				req.Header.Set("Accept", asTable)
@@ -123,15 +118,7 @@ func TestTableFails(t *testing.T) {
 				all = append(all, newWidget(name(numbered(n)), n))
 			}
 			b.memory(lw.NewMemory(all...), r)
-			req, err := http.NewRequestWithContext(b.ctx, "GET", "http://server"+path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			req.Header.Set("Accept", asTable)
-			resp, err := b.client.Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
+			resp := b.send(b.ctx, "GET", path, "", "Accept", asTable)
 			data, err := io.ReadAll(resp.Body)
 			resp.Body.Close()
 			if objects == 3 && (resp.StatusCode != http.StatusInternalServerError || err != nil || !strings.Contains(string(data), "no cell")) {

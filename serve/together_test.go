@@ -3,7 +3,6 @@ package serve_test
 import (
 	"bytes"
 	"compress/gzip"
-	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -16,7 +15,6 @@ import (
 	"testing"
 
 	"github.com/go-lw/lw"
-	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/serve"
 )
 
@@ -39,9 +37,7 @@ func (w *together) Header() http.Header {
 func TestCompressedAtOnce(t *testing.T) {
 	m := lw.NewMemory[*Widget]()
 	random := rand.New(rand.NewPCG(1, 2))
-	h := serve.New(&serve.Options{Authorize: serve.AllowAll, Logger: quiet})
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
+	h := handleMemory(t, serve.Options{}, m, widgets).h
 	var long [3]string
 	for i := range long {
 		var text strings.Builder
@@ -50,9 +46,6 @@ func TestCompressedAtOnce(t *testing.T) {
 		}
 		long[i] = text.String()
 	}
-	go func() { ended <- serve.ServeMemory(ctx, h, m, widgets) }()
-	rig.Met(t, patience, "it is not synced", func() bool { return len(h.Status()) > 0 && h.WaitForSync(ctx) == nil })
-	defer func() { cancel(); <-ended }()
 	for n := range 6 {
 		w := newWidget(lw.Key{Namespace: string(rune('a' + n/3)), Name: strconv.Itoa(n)}, n)
 		w.Labels["long"] = long[n%3]
@@ -72,8 +65,7 @@ func TestCompressedAtOnce(t *testing.T) {
 		}
 		return w.Body.Bytes()
 	}
-	_, token, _ := strings.Cut(string(plain(path+"?limit=3", "application/json")), `"continue":"`)
-	token, _, _ = strings.Cut(token, `"`)
+	token := tokenOf(string(plain(path+"?limit=3", "application/json")))
 	asked := []struct{ query, accept string }{{path, "application/cbor"}, {path, "application/json" + asPartialList}, {path, proto + asPartialList}, {path, asTable}}
 	for _, query := range []string{
 		path, path + "?resourceVersion=0", path + "?labelSelector=even%3Dyes", path + "?fieldSelector=metadata.namespace%3Da",

@@ -3,7 +3,6 @@ package serve_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
@@ -106,11 +105,7 @@ func TestTable(t *testing.T) {
 	r.Columns = []serve.Column[*Widget]{{Name: "Size", Type: "integer", Value: func(w *Widget) serve.Cell { return serve.Int(w.Size) }}}
 	inBubble(t, serve.Options{}, func(b *bubble) {
 		b.memory(lw.NewMemory(newWidget(name("a"), 3)), r)
-		var table metav1.Table
-		code, body := b.do("GET", path, "", "Accept", "application/json;as=Table;v=v1;g=meta.k8s.io,application/json")
-		if err := json.Unmarshal([]byte(body), &table); err != nil || code != 200 {
-			b.t.Fatal(code, err, body)
-		}
+		table := read[metav1.Table](b, path, "Accept", "application/json;as=Table;v=v1;g=meta.k8s.io,application/json")
 		if len(table.ColumnDefinitions) != 3 || table.ColumnDefinitions[1].Name != "Size" || table.Kind != "Table" {
 			b.t.Errorf("%+v", table.ColumnDefinitions)
 		}

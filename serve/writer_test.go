@@ -2,7 +2,6 @@ package serve_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/tls"
 	"encoding/binary"
 	"errors"
@@ -156,9 +155,7 @@ func TestForwardOfAClientThatIsGone(t *testing.T) {
 	var forwarded atomic.Int32
 	inBubble(t, serve.Options{Forward: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { forwarded.Add(1) })}, func(b *bubble) {
 		stuck := &stuckSource{Source: lw.NewMemory(newWidget(name("a"), 1))}
-		inf := lw.NewInformer[*Widget](stuck, &lw.Options{Logger: quiet})
-		go func() { _ = inf.Run(b.ctx) }()
-		b.serve(func(ctx context.Context) error { return serve.Serve(ctx, b.h, inf, widgets) })
+		b.relay(stuck, widgets)
 		stuck.now.Store(true)
 		for _, p := range []string{path, oneWidget, path + "?watch=1"} {
 			b.leave(p)

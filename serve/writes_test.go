@@ -157,7 +157,7 @@ func TestUpdateKeepsTheDate(t *testing.T) {
 		dated := newNote("dated", "x")
 		dated.CreationTimestamp = metav1.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC)
 		m := lw.NewMemory(newNote("a", "x"), dated)
-		b.serve(func(ctx context.Context) error { return serve.ServeMemory(ctx, b.h, m, notes) })
+		stored(b, m, notes)
 		for _, n := range []string{"a", "dated"} {
 			was, _ := m.Get(t.Context(), name(n))
 			code, answer := b.do("PUT", "/apis/example.io/v1/namespaces/n/notes/"+n, fmt.Sprintf(`{"metadata":{"name":%q,"annotations":{"text":"y"}}}`, n))
