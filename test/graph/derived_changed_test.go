@@ -15,10 +15,8 @@ import (
 // The channels of Changed of a derived collection are closed by what is a change of it, when every
 // read shows that, before a handler is called; and by nothing else.
 func TestDerivedChanged(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, nil)
-		rig.Create(t, b.left, "a", 10)
-		rig.Create(t, b.left, "b", 20)
+	inGraph(t, nil, func(t *testing.T, b *graphBench) {
+		b.have("a10 b20", "")
 		tens := lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum {
 			if w.Size == 0 {
 				return nil

@@ -66,16 +66,14 @@ func (n *texts) GetResourceVersion() string { return (*n)[2] }
 // updatesOf derives a collection by f, which reads the tens of a size and the version. It returns how
 // many updates a handler is told of when only the version changes, and when the tens change too.
 func updatesOf[U lw.Object](t *testing.T, f func(*rig.Widget) U) (told []int) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, nil)
+	inGraph(t, nil, func(t *testing.T, b *graphBench) {
 		updates := 0
 		lw.Derive(b.g, b.l, f).AddHandler(lw.Handler[U]{Update: func(_, _ U) { updates++ }})
 		rig.Create(t, b.left, "a", 11)
 		b.start()
 		for _, size := range []int{12, 22} {
 			updates = 0
-			rig.Update(t, b.left, "a", size)
-			synctest.Wait()
+			b.update(b.left, "a", size)
 			told = append(told, updates)
 		}
 	})
@@ -152,8 +150,7 @@ func TestResultsWithoutIdentity(t *testing.T) {
 		rig.Create(t, b.left, "a", 0)
 		b.start()
 		for size, what := range hidden {
-			rig.Update(t, b.left, "a", size)
-			synctest.Wait()
+			b.update(b.left, "a", size)
 			var want []string
 			if what != "" {
 				want = []string{"function: no " + what}
@@ -173,14 +170,12 @@ func TestResultsWithoutIdentity(t *testing.T) {
 
 // A handler that was behind, and need not be told of what has become as it was, has nothing pending.
 func TestGraphPendingOfNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, nil)
+	inGraph(t, nil, func(t *testing.T, b *graphBench) {
 		sums := lw.Derive(b.g, b.l, rig.SumOf)
 		gate := make(chan struct{})
 		told := 0
 		h := sums.AddHandler(lw.Handler[*rig.Sum]{Update: func(_, _ *rig.Sum) { told++; <-gate }})
-		rig.Create(t, b.left, "a", 0)
-		rig.Create(t, b.left, "b", 0)
+		b.have("a0 b0", "")
 		b.start()
 		b.set(b.left, "b", 1)
 		synctest.Wait()

@@ -18,8 +18,7 @@ import (
 // A wait for a graph inside one of its functions could never end: it fails at once, and names the
 // function.
 func TestWaitInsideAFunction(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, nil)
+	inGraph(t, nil, func(t *testing.T, b *graphBench) {
 		rig.Create(t, b.left, "a", 1)
 		other := lw.Derive(b.g, b.r, rig.SumOf, "other")
 		var errs []error
@@ -48,8 +47,7 @@ func TestWaitInsideAFunction(t *testing.T) {
 			t.Error(err)
 		}
 		errs = nil
-		rig.Update(t, b.left, "a", 2)
-		synctest.Wait()
+		b.update(b.left, "a", 2)
 		for i, want := range []bool{true, true, false, false, true} {
 			if len(errs) != 5 || want != (errs[i] == nil) {
 				t.Fatalf("waits for a synced collection, and for changes of it: %v", errs)
@@ -63,12 +61,10 @@ func TestWaitInsideAFunction(t *testing.T) {
 
 // A function that does not return is named by the waits that it delays, and by the status.
 func TestFunctionThatHangs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, nil)
-		rig.Create(t, b.left, "a", 1)
-		rig.Create(t, b.right, "a", 1)
+	inGraph(t, nil, func(t *testing.T, b *graphBench) {
+		b.have("a1", "a1")
 		open := make(chan struct{})
-		on := byName()
+		on := byName[*rig.Widget, *rig.Widget]()
 		on.Where = func(l, _ *rig.Widget) bool {
 			if l.Size == evil {
 				<-open
@@ -76,15 +72,14 @@ func TestFunctionThatHangs(t *testing.T) {
 			return true
 		}
 		lw.Derive(b.g, b.l, rig.SumOf, "quick")
-		pairs := lw.Join(b.g, b.l, b.r, on, func(l, _ *rig.Widget) *rig.Sum { return rig.SumOf(l) }, "pairs")
+		pairs := lw.Join(b.g, b.l, b.r, on, leftOf[*rig.Widget], "pairs")
 		b.start()
 		if s := b.g.Status(); s.Call != "" || !s.StepBegan.IsZero() {
 			t.Errorf("between steps the call is %s, since %v", s.Call, s.StepBegan)
 		}
 		rig.Sleep(time.Second)
 		began := time.Now()
-		w := rig.Update(t, b.left, "a", evil)
-		synctest.Wait()
+		w := b.update(b.left, "a", evil)
 		if s := b.g.Status(); s.Call != "Where of pairs at default/a" || !s.StepBegan.Equal(began) {
 			t.Errorf("the call is %s, since %v; the step began at %v", s.Call, s.StepBegan, began)
 		}
@@ -141,8 +136,7 @@ func TestHandlerWaitsForItself(t *testing.T) {
 
 // Run does not return while a handler of a collection runs (contract, point 13).
 func TestGraphRunWaitsForHandlers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, nil)
+	inGraph(t, nil, func(t *testing.T, b *graphBench) {
 		rig.Create(t, b.left, "a", 1)
 		open, done := make(chan struct{}), false
 		lw.Derive(b.g, b.l, rig.SumOf).AddHandler(lw.Handler[*rig.Sum]{Add: func(*rig.Sum) { <-open; done = true }})
@@ -172,8 +166,7 @@ func TestGraphRunWaitsForHandlers(t *testing.T) {
 // A version that the informer had is lost again before the graph has shown it: the wait says so
 // (contract, point 15).
 func TestGraphWaitForALostVersion(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, nil)
+	inGraph(t, nil, func(t *testing.T, b *graphBench) {
 		rig.Create(t, b.left, "a", 1)
 		before := b.left.ResourceVersion()
 		rig.Create(t, b.right, "a", 1)
@@ -188,8 +181,7 @@ func TestGraphWaitForALostVersion(t *testing.T) {
 		b.start()
 		rig.Update(t, b.right, "a", evil)
 		synctest.Wait() // in a step
-		w := rig.Update(t, b.left, "a", 2)
-		synctest.Wait()
+		w := b.update(b.left, "a", 2)
 		waited := make(chan error, 1)
 		go func() { waited <- b.g.WaitForResourceVersion(t.Context(), b.l, w.ResourceVersion) }()
 		synctest.Wait()
@@ -210,8 +202,7 @@ func TestGraphWaitForALostVersion(t *testing.T) {
 // A member of a union that is removed twice, or was added twice, counts as often as it is there. A
 // union cannot be its own member, nor of what it is made of.
 func TestUnionMembersTwice(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, nil)
+	inGraph(t, nil, func(t *testing.T, b *graphBench) {
 		rig.Create(t, b.left, "a", 1)
 		u := lw.NewUnion[*rig.Widget](b.g)
 		behind := lw.NewUnion[*rig.Widget](b.g, u)
@@ -240,15 +231,8 @@ func TestUnionMembersTwice(t *testing.T) {
 		first()
 		u.Add(b.l)
 		show("it is added again", 1, 1)
-		for name, in := range map[string]lw.Collection[*rig.Widget]{"itself": u, "itself, embedded": u.Derived, "one behind": behind} {
-			func() {
-				defer func() {
-					if v := recover(); v == nil || !containsAll(fmt.Sprint(v), "Union.Add", "depends on the union") {
-						t.Errorf("Add of %s: panic %v", name, v)
-					}
-				}()
-				u.Add(in)
-			}()
+		for _, in := range []lw.Collection[*rig.Widget]{u, u.Derived, behind} {
+			rig.MustPanic(t, "lw: Union.Add: the collection depends on the union", func() { u.Add(in) })
 		}
 		show("after that", 1, 1)
 	})
@@ -265,10 +249,6 @@ func TestVerifyReportsOnce(t *testing.T) {
 		}
 		wrong := 0
 		lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum { return &rig.Sum{Meta: lw.MetaOf(w), Sum: w.Size + wrong} }, "impure")
-		most := lw.Aggregate[*rig.Widget, int]{
-			Add:    func(acc int, w *rig.Widget) int { return max(acc, w.Size) },
-			Remove: func(acc int, w *rig.Widget) int { return acc },
-		}
 		lw.GroupBy(b.g, b.l, func(*rig.Widget) lw.Key { return lw.Key{Name: "most"} }, most, rig.TotalOf, "most")
 		b.start()
 		mustReport := func(what string, want ...string) {
@@ -290,8 +270,7 @@ func TestVerifyReportsOnce(t *testing.T) {
 			"lw: graph/most: derive most: verify: a function is not pure, Remove does not undo Add, or a shared object was changed: a new computation makes another one: Sum: 11 is now 3")
 		rig.Update(t, b.left, "w0", 12)
 		wrong = 0
-		rig.Update(t, b.left, "w0", 13)
-		synctest.Wait()
+		b.update(b.left, "w0", 13)
 		rig.Update(t, b.left, "w0", 14)
 		mustReport("all is right")
 		wrong = 1

@@ -76,10 +76,7 @@ func TestConflictsOfStates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		errs := &rig.Errors{}
 		b := newGraphBench(t, &lw.GraphOptions{OnError: errs.Add})
-		rig.Create(t, b.left, "a", 1)
-		rig.Create(t, b.left, "b", 2)
-		rig.Create(t, b.left, "c", 3)
-		rig.Create(t, b.left, "d", 3)
+		b.have("a1 b2 c3 d3", "")
 		gate := make(chan struct{}, 1)
 		inside.AfterStep(b.g, func() { gate <- struct{}{}; <-gate })
 		d := lw.Derive(b.g, b.l, rig.BySize, "bySize")
@@ -114,31 +111,22 @@ func TestConflictsOfStates(t *testing.T) {
 
 // All operators decide conflicts by the key of the input; two of a join by that of the left first.
 func TestConflictsOfOperators(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, &lw.GraphOptions{OnError: func(error) {}})
+	inGraph(t, &lw.GraphOptions{OnError: func(error) {}}, func(t *testing.T, b *graphBench) {
 		same := func(names ...string) *rig.Sum {
 			return &rig.Sum{Meta: lw.Meta{Name: "same"}, Names: strings.Join(names, " ")}
 		}
-		all := lw.On[int, *rig.Widget, *rig.Widget]{
-			Left:  lw.SingleKey(func(*rig.Widget) int { return 0 }),
-			Right: lw.SingleKey(func(*rig.Widget) int { return 0 }),
-		}
 		byName := func(w *rig.Widget) lw.Key { return lw.Key{Name: "group " + w.Name} }
 		made := map[string]*lw.Derived[*rig.Sum]{
-			"derive": lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum { return same(w.Name) }),
-			"join":   lw.Join(b.g, b.l, b.r, all, func(l, r *rig.Widget) *rig.Sum { return same(l.Name, r.Name) }),
-			"left":   lw.LeftJoin(b.g, b.l, b.r, all, func(l *rig.Widget, _ []*rig.Widget) *rig.Sum { return same(l.Name) }),
-			"group":  lw.GroupAll(b.g, b.l, byName, func(key lw.Key, _ []*rig.Widget) *rig.Sum { return same(key.Name) }),
-			"groupby": lw.GroupBy(b.g, b.l, byName, lw.Aggregate[*rig.Widget, int]{
-				Add:    func(n int, _ *rig.Widget) int { return n + 1 },
-				Remove: func(n int, _ *rig.Widget) int { return n - 1 },
-			}, func(key lw.Key, _ int) *rig.Sum { return same(key.Name) }),
+			"derive":  lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum { return same(w.Name) }),
+			"join":    lw.Join(b.g, b.l, b.r, allPairs(), func(l, r *rig.Widget) *rig.Sum { return same(l.Name, r.Name) }),
+			"left":    lw.LeftJoin(b.g, b.l, b.r, allPairs(), func(l *rig.Widget, _ []*rig.Widget) *rig.Sum { return same(l.Name) }),
+			"group":   lw.GroupAll(b.g, b.l, byName, func(key lw.Key, _ []*rig.Widget) *rig.Sum { return same(key.Name) }),
+			"groupby": lw.GroupBy(b.g, b.l, byName, counted, func(key lw.Key, _ int) *rig.Sum { return same(key.Name) }),
 			"many": lw.DeriveMany(b.g, b.l, func(w *rig.Widget) iter.Seq[*rig.Sum] {
 				return slices.Values([]*rig.Sum{nil, same(w.Name), same("not the first")})
 			}),
 		}
-		rig.Create(t, b.left, "m", 1)
-		rig.Create(t, b.right, "m", 1)
+		b.have("m1", "m1")
 		b.start()
 		check := func(want map[string]string) {
 			t.Helper()

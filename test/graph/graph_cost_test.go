@@ -1,7 +1,6 @@
 package graph_test
 
 import (
-	"context"
 	"fmt"
 	"iter"
 	"slices"
@@ -16,67 +15,18 @@ import (
 	"github.com/go-lw/lw/test/internal/inside"
 )
 
-// costs is how often functions of collections were called since the last look.
-type costs map[string]int
-
-func (c costs) take() costs {
-	taken := costs{}
-	for what, n := range c {
-		taken[what] = n
-	}
-	clear(c)
-	return taken
-}
-
-// graphBench is a graph of two Memories of widgets, for tests that make one change after the other.
-type graphBench struct {
-	t           *testing.T
-	left, right *lw.Memory[*rig.Widget]
-	l, r        *lw.Informer[*rig.Widget]
-	g           *lw.Graph
-	calls       costs
-}
-
-func newGraphBench(t *testing.T, opts *lw.GraphOptions) *graphBench {
-	b := &graphBench{t: t, left: lw.NewMemory[*rig.Widget](), right: lw.NewMemory[*rig.Widget](), g: lw.NewGraph(opts), calls: costs{}}
-	b.l = lw.NewInformer(b.left, &lw.Options{Name: "left", OnError: func(error) {}})
-	b.r = lw.NewInformer(b.right, &lw.Options{Name: "right", OnError: func(error) {}})
-	return b
-}
-
-func (b *graphBench) start() {
-	b.t.Helper()
-	rig.Start(b.t, b.l)
-	rig.Start(b.t, b.r)
-	rig.Start(b.t, b.g)
-	if err := b.g.WaitForSync(b.t.Context()); err != nil {
-		b.t.Fatal(err)
-	}
-	synctest.Wait()
-}
-
-// set makes the size of a widget n, and creates the widget if there is none.
-func (b *graphBench) set(m *lw.Memory[*rig.Widget], name string, n int) {
-	b.t.Helper()
-	if _, err := m.Get(context.Background(), rig.Key(name)); err != nil {
-		rig.Create(b.t, m, name, n)
-		return
-	}
-	rig.Update(b.t, m, name, n)
-}
-
 // onTens joins the widgets whose sizes have the same tens. Sizes from 900 on have no key.
-func (b *graphBench) onTens() lw.On[int, *rig.Widget, *rig.Widget] {
-	tens := func(what string) func(*rig.Widget) iter.Seq[int] {
-		return func(w *rig.Widget) iter.Seq[int] {
+func (b *graphBench) onTens() lw.On[float64, *rig.Widget, *rig.Widget] {
+	tens := func(what string) func(*rig.Widget) iter.Seq[float64] {
+		return func(w *rig.Widget) iter.Seq[float64] {
 			b.calls[what]++
 			if w.Size >= 900 {
-				return slices.Values([]int(nil))
+				return slices.Values([]float64(nil))
 			}
-			return slices.Values([]int{w.Size / 10})
+			return slices.Values([]float64{float64(w.Size / 10)})
 		}
 	}
-	return lw.On[int, *rig.Widget, *rig.Widget]{
+	return lw.On[float64, *rig.Widget, *rig.Widget]{
 		Left: tens("left key"), Right: tens("right key"),
 		Where: func(l, r *rig.Widget) bool { b.calls["where"]++; return (l.Size+r.Size)%2 == 0 },
 	}
@@ -85,18 +35,12 @@ func (b *graphBench) onTens() lw.On[int, *rig.Widget, *rig.Widget] {
 // A change costs what shares a key with it. This counts calls, so it measures nothing else.
 func TestGraphCost(t *testing.T) {
 	const objects = 100 // on either side, ten with each key
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, nil)
-		for i := range objects {
-			rig.Create(t, b.left, fmt.Sprint("l", i), i)
-			rig.Create(t, b.right, fmt.Sprint("r", i), i)
-		}
-		b.call("join", func(f func()) {
-			lw.Join(b.g, b.l, b.r, b.onTens(), func(l, r *rig.Widget) *rig.Sum {
-				f()
-				return &rig.Sum{Meta: lw.Meta{Name: l.Name + r.Name}, Sum: l.Size + r.Size}
-			}, "join")
-		})
+	inGraph(t, nil, func(t *testing.T, b *graphBench) {
+		b.fill(objects)
+		lw.Join(b.g, b.l, b.r, b.onTens(), func(l, r *rig.Widget) *rig.Sum {
+			b.calls["join"]++
+			return pairOf(l, r)
+		}, "join")
 		b.start()
 		first := b.calls.take()
 		if diff := cmp.Diff(costs{"left key": 100, "right key": 100, "where": 1000, "join": 500}, first); diff != "" {
@@ -116,11 +60,6 @@ func TestGraphCost(t *testing.T) {
 	})
 }
 
-// call counts the calls of a function.
-func (b *graphBench) call(what string, build func(f func())) {
-	build(func() { b.calls[what]++ })
-}
-
 // step makes a change, and checks that it costs the function's calls exactly, and of keys and Where
 // no more than wanted. A key function may be called once more for what an object was before.
 func (b *graphBench) step(what string, change func(), want costs) {
@@ -138,20 +77,14 @@ func (b *graphBench) step(what string, change func(), want costs) {
 
 func TestGraphCostOfLeftJoin(t *testing.T) {
 	const objects = 100
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, nil)
-		for i := range objects {
-			rig.Create(t, b.left, fmt.Sprint("l", i), i)
-			rig.Create(t, b.right, fmt.Sprint("r", i), i)
-		}
-		b.call("leftjoin", func(f func()) {
-			d := lw.LeftJoin(b.g, b.l, b.r, b.onTens(), func(l *rig.Widget, rights []*rig.Widget) *rig.Sum {
-				f()
-				return &rig.Sum{Meta: lw.MetaOf(l), Sum: len(rights)}
-			})
-			// An input change whose result is equal reaches no collection behind it.
-			lw.Derive(b.g, d, func(s *rig.Sum) *rig.Sum { b.calls["behind"]++; return s })
+	inGraph(t, nil, func(t *testing.T, b *graphBench) {
+		b.fill(objects)
+		d := lw.LeftJoin(b.g, b.l, b.r, b.onTens(), func(l *rig.Widget, rights []*rig.Widget) *rig.Sum {
+			b.calls["leftjoin"]++
+			return &rig.Sum{Meta: lw.MetaOf(l), Sum: len(rights)}
 		})
+		// An input change whose result is equal reaches no collection behind it.
+		lw.Derive(b.g, d, func(s *rig.Sum) *rig.Sum { b.calls["behind"]++; return s })
 		b.start()
 		if first := b.calls.take(); first["leftjoin"] != objects || first["behind"] != objects || first["where"] > 2*objects*10 {
 			t.Errorf("the first step has called %v", first)
@@ -168,8 +101,7 @@ func TestGraphCostOfLeftJoin(t *testing.T) {
 
 func TestGraphCostOfGroups(t *testing.T) {
 	const objects = 1000
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, nil)
+	inGraph(t, nil, func(t *testing.T, b *graphBench) {
 		for i := range objects {
 			rig.Create(t, b.left, fmt.Sprint("l", i), i%2)
 		}
@@ -207,8 +139,7 @@ func TestGraphCostOfGroups(t *testing.T) {
 
 // A result that is equal to the one before is not told, and stays the same object.
 func TestGraphIsQuiet(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, nil)
+	inGraph(t, nil, func(t *testing.T, b *graphBench) {
 		rig.Create(t, b.left, "a", 1)
 		halves := lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum {
 			return &rig.Sum{Meta: lw.MetaOf(w), Sum: w.Size / 10} // the resource version does not count
@@ -217,7 +148,7 @@ func TestGraphIsQuiet(t *testing.T) {
 		lw.DeriveMany(b.g, b.l, func(w *rig.Widget) iter.Seq[*rig.Sum] {
 			return slices.Values([]*rig.Sum{{Meta: lw.MetaOf(w), Sum: w.Size / 10}, {Meta: lw.Meta{Name: "another"}}})
 		})
-		lw.Join(b.g, b.l, b.l, byName(), func(l, _ *rig.Widget) *rig.Sum { return &rig.Sum{Meta: lw.MetaOf(l), Sum: l.Size / 10} })
+		lw.Join(b.g, b.l, b.l, byName[*rig.Widget, *rig.Widget](), func(l, _ *rig.Widget) *rig.Sum { return &rig.Sum{Meta: lw.MetaOf(l), Sum: l.Size / 10} })
 		story := newSumStory(t)
 		halves.AddHandler(story.handler())
 		told, added := 0, 0
@@ -225,8 +156,7 @@ func TestGraphIsQuiet(t *testing.T) {
 		b.start()
 		before, _ := halves.Store().Get(rig.Key("a"))
 		for i := range 5 {
-			rig.Update(t, b.left, "a", 2+i)
-			synctest.Wait()
+			b.update(b.left, "a", 2+i)
 		}
 		after, _ := halves.Store().Get(rig.Key("a"))
 		if story.calls != 1 || told != 0 || before != after || b.g.Status().Steps != 1 {
@@ -241,15 +171,13 @@ func TestGraphIsQuiet(t *testing.T) {
 		if s := b.g.Status().Collections[3]; s.Computed != 6 || s.Unchanged != 5 {
 			t.Errorf("%d pairs computed, %d unchanged, want 6 and 5", s.Computed, s.Unchanged)
 		}
-		rig.Update(t, b.left, "a", 105)
-		synctest.Wait()
+		b.update(b.left, "a", 105)
 		if story.updates != 1 || told != 1 {
 			t.Errorf("told of %d updates and %d, want 1 each", story.updates, told)
 		}
 		// Another UID is another object, however equal.
 		rig.Remove(t, b.left, "a")
-		rig.Create(t, b.left, "a", 105)
-		synctest.Wait()
+		b.create(b.left, "a", 105)
 		if story.updates != 1 || story.calls != 4 || added != 2 {
 			t.Errorf("%d calls, %d of them updates, want 4 and 1; %d objects were added, want 2", story.calls, story.updates, added)
 		}
@@ -269,17 +197,13 @@ func (a *alike) Equal(b *alike) bool { return a.size/100 == b.size/100 }
 // through them looks at each input once or twice, and not at each way.
 func TestDiamondsInARow(t *testing.T) {
 	for _, depth := range []int{10, 24, 1000} {
-		synctest.Test(t, func(t *testing.T) {
-			b := newGraphBench(t, nil)
+		inGraph(t, nil, func(t *testing.T, b *graphBench) {
 			rig.Create(t, b.left, "a", 1)
 			b.left.Fail(refused)
-			on := lw.On[string, *rig.Sum, *rig.Sum]{
-				Left: lw.SingleKey(func(s *rig.Sum) string { return s.Name }), Right: lw.SingleKey(func(s *rig.Sum) string { return s.Name }),
-			}
 			first := lw.Derive(b.g, b.l, rig.SumOf, "first")
 			last := first
 			for i := range depth {
-				last = lw.Join(b.g, last, last, on, func(l, _ *rig.Sum) *rig.Sum { return l }, fmt.Sprint("level ", i))
+				last = lw.Join(b.g, last, last, byName[*rig.Sum, *rig.Sum](), func(l, _ *rig.Sum) *rig.Sum { return l }, fmt.Sprint("level ", i))
 			}
 			u := lw.NewUnion[*rig.Sum](b.g, last)
 			visited := func(what string, most int, f func()) {

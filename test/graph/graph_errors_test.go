@@ -15,13 +15,12 @@ import (
 
 // The errors of waits say what a derived collection does, and what it waits for.
 func TestGraphErrors(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, nil)
+	inGraph(t, nil, func(t *testing.T, b *graphBench) {
 		rig.Create(t, b.left, "a", 1)
 		b.right.Fail(refused)
 		good := lw.Derive(b.g, b.l, rig.SumOf, "good")
 		bad := lw.Derive(b.g, b.r, rig.SumOf, "bad")
-		behind := lw.Derive(b.g, bad, func(s *rig.Sum) *rig.Sum { return s }, "behind")
+		behind := lw.Derive(b.g, bad, same, "behind")
 		busy := good.AddHandler(lw.Handler[*rig.Sum]{Add: func(*rig.Sum) { time.Sleep(time.Hour) }})
 		enough, cancel := context.WithCancelCause(t.Context())
 		cancel(errors.New("out of patience"))
@@ -60,8 +59,7 @@ func TestGraphErrors(t *testing.T) {
 
 // A wait during the first step, when all inputs have synced, says which function the step is in.
 func TestGraphErrorInFirstStep(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, nil)
+	inGraph(t, nil, func(t *testing.T, b *graphBench) {
 		rig.Create(t, b.left, "a", 1)
 		slow := lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum {
 			time.Sleep(time.Hour)
@@ -80,8 +78,7 @@ func TestGraphErrorInFirstStep(t *testing.T) {
 
 // What is made of a graph that has stopped, or of a collection that was closed, is over at once.
 func TestMadeTooLate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, nil)
+	inGraph(t, nil, func(t *testing.T, b *graphBench) {
 		rig.Create(t, b.left, "a", 1)
 		closed := lw.Derive(b.g, b.l, rig.SumOf, "closed")
 		union := lw.NewUnion[*rig.Sum](b.g, lw.Derive(b.g, b.r, rig.SumOf))
@@ -95,11 +92,8 @@ func TestMadeTooLate(t *testing.T) {
 		}
 		closed.Close()
 		union.Add(closed)
-		rig.Create(t, b.right, "b", 2)
-		synctest.Wait()
-		if diff := cmp.Diff(map[lw.Key]int{rig.Key("b"): 2}, sumsOf(union)); diff != "" {
-			t.Errorf("a union that a closed collection was added to (-want +got):\n%s", diff)
-		}
+		b.create(b.right, "b", 2)
+		mustShow(t, union, "a union that a closed collection was added to", map[string]int{"b": 2})
 		stop()
 		<-over
 		if late := lw.Derive(b.g, b.l, rig.SumOf); !isOver(late) {
@@ -108,17 +102,9 @@ func TestMadeTooLate(t *testing.T) {
 	})
 }
 
-func sumsOf(c lw.Collection[*rig.Sum]) map[lw.Key]int {
-	all := map[lw.Key]int{}
-	for s := range c.Store().All() {
-		all[lw.KeyOf(s)] = s.Sum
-	}
-	return all
-}
-
 // A result without a name is an error of its input, whatever made it, until it has one.
 func TestNamelessResults(t *testing.T) {
-	one := lw.On[string, *rig.Widget, *rig.Widget]{Left: lw.SingleKey((*rig.Widget).GetName), Right: lw.SingleKey((*rig.Widget).GetName)}
+	one := byName[*rig.Widget, *rig.Widget]()
 	for name, derive := range map[string]func(b *graphBench, f func(size int) *rig.Sum) lw.Collection[*rig.Sum]{
 		"Derive": func(b *graphBench, f func(int) *rig.Sum) lw.Collection[*rig.Sum] {
 			return lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum { return f(w.Size) })
@@ -127,7 +113,7 @@ func TestNamelessResults(t *testing.T) {
 			return lw.GroupAll(b.g, b.l, lw.KeyOf[*rig.Widget], func(_ lw.Key, objs []*rig.Widget) *rig.Sum { return f(objs[0].Size) })
 		},
 		"GroupBy": func(b *graphBench, f func(int) *rig.Sum) lw.Collection[*rig.Sum] {
-			return lw.GroupBy(b.g, b.l, lw.KeyOf[*rig.Widget], lw.Aggregate[*rig.Widget, int]{Add: func(n int, w *rig.Widget) int { return n + w.Size }, Remove: func(n int, w *rig.Widget) int { return n - w.Size }}, func(_ lw.Key, n int) *rig.Sum { return f(n) })
+			return lw.GroupBy(b.g, b.l, lw.KeyOf[*rig.Widget], summedUp, func(_ lw.Key, n int) *rig.Sum { return f(n) })
 		},
 		"Join": func(b *graphBench, f func(int) *rig.Sum) lw.Collection[*rig.Sum] {
 			return lw.Join(b.g, b.l, b.r, one, func(l, _ *rig.Widget) *rig.Sum { return f(l.Size) })
@@ -136,35 +122,35 @@ func TestNamelessResults(t *testing.T) {
 			return lw.LeftJoin(b.g, b.l, b.r, one, func(l *rig.Widget, _ []*rig.Widget) *rig.Sum { return f(l.Size) })
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var errs rig.Errors
-				b := newGraphBench(t, &lw.GraphOptions{OnError: errs.Add})
-				rig.Create(t, b.left, "a", 1)
-				rig.Create(t, b.right, "a", 1)
-				c := derive(b, func(n int) *rig.Sum {
-					s := &rig.Sum{Meta: lw.Meta{Namespace: "default", Name: "a"}, Sum: n}
-					if n == 2 {
-						s.Name = ""
-					}
-					return s
-				})
-				b.start()
-				rig.Update(t, b.left, "a", 2)
-				synctest.Wait()
-				if diff := cmp.Diff(map[lw.Key]int{rig.Key("a"): 1}, sumsOf(c)); diff != "" {
-					t.Errorf("after a result without a name (-want +got):\n%s", diff)
+		rig.Subtest(t, name, func(t *testing.T) {
+			var errs rig.Errors
+			b := newGraphBench(t, &lw.GraphOptions{OnError: errs.Add})
+			for i, name := range []string{"a", "b"} {
+				rig.Create(t, b.left, name, 1+10*i)
+				rig.Create(t, b.right, name, 1)
+			}
+			c := derive(b, func(n int) *rig.Sum {
+				s := rig.SumOf(rig.NewWidget([]string{"a", "b"}[n/10], n))
+				if n == 2 {
+					s.Name = ""
 				}
-				errs.MustHave(t, "the result has no name")
-				if n := len(b.g.Status().Collections[0].SetAside); n != 1 {
-					t.Errorf("%d keys are set aside, want 1", n)
-				}
-				rig.Update(t, b.left, "a", 3)
-				synctest.Wait()
-				if diff := cmp.Diff(map[lw.Key]int{rig.Key("a"): 3}, sumsOf(c)); diff != "" || len(b.g.Status().Collections[0].SetAside) > 0 {
-					t.Errorf("after a result with a name (-want +got):\n%s\n%v", diff, b.g.Status().Collections[0].SetAside)
-				}
+				return s
 			})
+			b.start()
+			b.update(b.left, "a", 2)
+			b.update(b.left, "b", 12)
+			mustShow(t, c, "after a result without a name", map[string]int{"a": 1, "b": 12})
+			if got := errs.TakeSorted(); len(got) != 1 || !containsAll(got[0], "the result has no name", "default/a") {
+				t.Errorf("reported: %q", got)
+			}
+			if aside := b.g.Status().Collections[0].SetAside; len(aside) != 1 || aside[rig.Key("a")] == nil {
+				t.Errorf("set aside: %v, want a", aside)
+			}
+			b.update(b.left, "a", 3)
+			mustShow(t, c, "after a result with a name", map[string]int{"a": 3, "b": 12})
+			if aside := b.g.Status().Collections[0].SetAside; aside != nil {
+				t.Errorf("set aside: %v at the end", aside)
+			}
 		})
 	}
 }

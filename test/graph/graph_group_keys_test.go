@@ -18,10 +18,7 @@ import (
 // of members.
 func membersBy[K comparable](b *graphBench, key func(*rig.Widget) K) (count, all *lw.Derived[*rig.Sum]) {
 	result := func(k K, n int) *rig.Sum { return &rig.Sum{Meta: lw.Meta{Name: fmt.Sprintf("%v of %T", k, k)}, Sum: n} }
-	count = lw.GroupBy(b.g, b.l, key, lw.Aggregate[*rig.Widget, int]{
-		Add:    func(n int, _ *rig.Widget) int { return n + 1 },
-		Remove: func(n int, _ *rig.Widget) int { return n - 1 },
-	}, result, "count")
+	count = lw.GroupBy(b.g, b.l, key, counted, result, "count")
 	all = lw.GroupAll(b.g, b.l, key, func(k K, objs []*rig.Widget) *rig.Sum { return result(k, len(objs)) }, "all")
 	return count, all
 }
@@ -45,7 +42,7 @@ func TestGroupsByAnyKey(t *testing.T) {
 			return membersBy(b, func(w *rig.Widget) region { return region(w.Name) })
 		}, map[string]int{"a of graph_test.region": 1, "b of graph_test.region": 1, "c of graph_test.region": 1}, map[string]int{"a of graph_test.region": 1, "b of graph_test.region": 1}},
 		"number": {func(b *graphBench) (_, _ *lw.Derived[*rig.Sum]) {
-			return membersBy(b, func(w *rig.Widget) int { return w.Size % 2 })
+			return membersBy(b, func(w *rig.Widget) any { return w.Size % 2 })
 		}, map[string]int{"0 of int": 1, "1 of int": 2}, map[string]int{"0 of int": 1, "1 of int": 1}},
 		"struct": {func(b *graphBench) (_, _ *lw.Derived[*rig.Sum]) {
 			return membersBy(b, func(w *rig.Widget) zone { return zone{w.Namespace, "z", w.Size / 2} })
@@ -54,32 +51,24 @@ func TestGroupsByAnyKey(t *testing.T) {
 			return membersBy(b, func(w *rig.Widget) any { return []any{nil, 1, "1", int64(1)}[w.Size] })
 		}, map[string]int{"1 of int64": 1, "1 of int": 1, "1 of string": 1}, map[string]int{"1 of int": 1, "1 of string": 1}},
 		"not equal to itself": {func(b *graphBench) (_, _ *lw.Derived[*rig.Sum]) {
-			return membersBy(b, func(w *rig.Widget) float64 { return []float64{0, 1, math.NaN(), math.NaN()}[w.Size] })
+			return membersBy(b, func(w *rig.Widget) any { return []float64{0, 1, math.NaN(), math.NaN()}[w.Size] })
 		}, map[string]int{"1 of float64": 1}, map[string]int{"1 of float64": 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				b := newGraphBench(t, &lw.GraphOptions{Verify: true, OnError: func(err error) { t.Error(err) }})
-				rig.Create(t, b.left, "a", 1)
-				rig.Create(t, b.left, "b", 2)
-				rig.Create(t, b.left, "c", 3)
+			inGraph(t, &lw.GraphOptions{Verify: true}, func(t *testing.T, b *graphBench) {
+				b.have("a1 b2 c3", "")
 				count, all := tt.group(b)
 				rig.Start(t, b.l)
 				rig.Start(t, b.g)
 				expect := func(want map[string]int) {
 					t.Helper()
 					synctest.Wait()
-					for _, d := range []*lw.Derived[*rig.Sum]{count, all} {
-						if diff := cmp.Diff(want, contents(d.Store())); diff != "" {
-							t.Errorf("(-want +got):\n%s", diff)
-						}
-					}
+					mustShow(t, count, "count", want)
+					mustShow(t, all, "all", want)
 				}
 				expect(tt.want)
 				for range 3 {
-					if _, err := b.left.Delete(t.Context(), rig.Key("c"), ""); err != nil {
-						t.Fatal(err)
-					}
+					rig.Remove(t, b.left, "c")
 					expect(tt.later)
 					rig.Create(t, b.left, "c", 3)
 					expect(tt.want)
@@ -98,16 +87,11 @@ func TestGroupNames(t *testing.T) {
 			OnError: func(err error) { errs = append(errs, err.Error()) },
 			OnPanic: func(*lw.Panic) {},
 		})
-		rig.Create(t, b.left, "a", 0)
-		rig.Create(t, b.left, "c", 2)
-		rig.Create(t, b.left, "slice", 3)
+		b.have("a0 c2 slice3", "")
 		byAny := func(w *rig.Widget) any { return []any{1, "1", zone{"z", w.Name, 2}, []int{1}, int64(1)}[w.Size] }
 		fails := func(k any, _ int) *rig.Sum { panic("no result") }
 		lw.GroupAll(b.g, b.l, byAny, func(k any, objs []*rig.Widget) *rig.Sum { return fails(k, 0) }, "all")
-		lw.GroupBy(b.g, b.l, byAny, lw.Aggregate[*rig.Widget, int]{
-			Add:    func(n int, _ *rig.Widget) int { return n + 1 },
-			Remove: func(n int, _ *rig.Widget) int { return n - 1 },
-		}, fails, "count")
+		lw.GroupBy(b.g, b.l, byAny, counted, fails, "count")
 		lw.GroupAll(b.g, b.l, func(w *rig.Widget) zone { return zone{"z", w.Name, w.Size} }, func(zone, []*rig.Widget) *rig.Sum { return rig.SumOf(rig.NewWidget("one", 1)) }, "rivals")
 		rig.Start(t, b.l)
 		rig.Start(t, b.g)
@@ -130,9 +114,7 @@ func TestGroupNames(t *testing.T) {
 		for _, i := range []int{1, 4, 1} {
 			rig.Create(t, b.left, "b", i)
 			expect("/1", "/1#2", "/{z c 2}", "default/slice")
-			if _, err := b.left.Delete(t.Context(), rig.Key("b"), ""); err != nil {
-				t.Fatal(err)
-			}
+			rig.Remove(t, b.left, "b")
 			expect("/1", "/{z c 2}", "default/slice")
 		}
 		if all := strings.Join(errs, "\n"); !strings.Contains(all, "that of {z a 0} is shown, and not that of {z c 2}") {
@@ -142,22 +124,17 @@ func TestGroupNames(t *testing.T) {
 }
 
 // silent is a key whose text cannot be had.
-type silent int
+type silent string
 
 func (silent) String() string { panic("no text") }
 
 // TestGroupWithoutText: a group whose key panics in String is there, without a panic of the program.
 func TestGroupWithoutText(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, nil)
-		rig.Create(t, b.left, "a", 1)
-		rig.Create(t, b.left, "b", 2)
-		all := lw.GroupAll(b.g, b.l, func(w *rig.Widget) silent { return silent(w.Size) }, func(_ silent, objs []*rig.Widget) *rig.Sum { return rig.SumOf(objs[0]) })
+	inGraph(t, nil, func(t *testing.T, b *graphBench) {
+		b.have("a1 b2", "")
+		all := lw.GroupAll(b.g, b.l, func(w *rig.Widget) silent { return silent(w.Name) }, func(_ silent, objs []*rig.Widget) *rig.Sum { return rig.SumOf(objs[0]) })
 		rig.Start(t, b.l)
 		rig.Start(t, b.g)
-		synctest.Wait()
-		if diff := cmp.Diff(map[string]int{"a": 1, "b": 2}, contents(all.Store())); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		mustShow(t, all, "all", map[string]int{"a": 1, "b": 2})
 	})
 }

@@ -35,8 +35,7 @@ func isFreed[T any](p weak.Pointer[T]) bool {
 // Close frees what a collection holds, and what is derived from it, and leaves the informers that
 // nobody reads any more.
 func TestGraphLeaks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, nil)
+	inGraph(t, nil, func(t *testing.T, b *graphBench) {
 		for i := range 20 {
 			rig.Create(t, b.left, fmt.Sprint("w", i), i)
 			rig.Create(t, b.right, fmt.Sprint("w", i), i)
@@ -49,12 +48,10 @@ func TestGraphLeaks(t *testing.T) {
 		}{
 			{"derive", func() lw.Collection[*rig.Sum] { return lw.Derive(b.g, b.l, rig.SumOf) }},
 			{"join", func() lw.Collection[*rig.Sum] {
-				on := lw.On[int, *rig.Widget, *rig.Sum]{Left: lw.SingleKey(func(w *rig.Widget) int { return w.Size }), Right: lw.SingleKey(func(s *rig.Sum) int { return s.Sum })}
-				return lw.Join(b.g, b.l, kept, on, func(l *rig.Widget, r *rig.Sum) *rig.Sum { return rig.SumOf(l) })
+				return lw.Join(b.g, b.l, kept, byName[*rig.Widget, *rig.Sum](), leftOf[*rig.Sum])
 			}},
 			{"left join", func() lw.Collection[*rig.Sum] {
-				on := lw.On[int, *rig.Widget, *rig.Sum]{Left: lw.SingleKey(func(w *rig.Widget) int { return w.Size }), Right: lw.SingleKey(func(s *rig.Sum) int { return s.Sum })}
-				return lw.LeftJoin(b.g, b.l, kept, on, func(l *rig.Widget, r []*rig.Sum) *rig.Sum { return rig.SumOf(l) })
+				return lw.LeftJoin(b.g, b.l, kept, byName[*rig.Widget, *rig.Sum](), func(l *rig.Widget, _ []*rig.Sum) *rig.Sum { return rig.SumOf(l) })
 			}},
 			{"group", func() lw.Collection[*rig.Sum] {
 				return lw.GroupAll(b.g, b.l, lw.KeyOf, func(key lw.Key, all []*rig.Widget) *rig.Sum { return rig.SumOf(all[0]) })
@@ -119,9 +116,7 @@ func closeAgain(t *testing.T, b *graphBench, build func() lw.Collection[*rig.Sum
 	if err := behind.WaitForSync(t.Context()); err != nil {
 		t.Errorf("what had synced has not any more: %v", err)
 	}
-	select {
-	case <-reg.Done():
-	default:
+	if !isDone(reg.Done()) {
 		t.Error("the handler was not removed")
 	}
 	n := 0
@@ -135,28 +130,22 @@ func closeAgain(t *testing.T, b *graphBench, build func() lw.Collection[*rig.Sum
 
 // A graph without a collection of an informer does not read it.
 func TestGraphLeavesInformers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, nil)
+	inGraph(t, nil, func(t *testing.T, b *graphBench) {
 		d := lw.Derive(b.g, b.l, rig.SumOf)
 		u := lw.NewUnion[*rig.Widget](b.g)
 		remove := u.Add(b.l)
 		b.start()
-		if all, _ := inside.Followers(b.l); all != 1 {
-			t.Errorf("%d readers of the informer, want 1 for the graph", all)
-		}
+		b.mustBeRead(1, "want 1 for the graph")
 		d.Close()
 		synctest.Wait()
-		if all, _ := inside.Followers(b.l); all != 1 {
-			t.Errorf("%d readers of the informer, want 1 for the union", all)
-		}
+		b.mustBeRead(1, "want 1 for the union")
 		remove()
 		synctest.Wait()
 		if all, _ := inside.Followers(b.l); all != 0 || b.g.Snapshot().ResourceVersion(b.l) != "" {
 			t.Errorf("%d readers of the informer after the last one has gone, at %q", all, b.g.Snapshot().ResourceVersion(b.l))
 		}
 		again := lw.Derive(b.g, b.l, rig.SumOf)
-		rig.Create(t, b.left, "a", 1)
-		synctest.Wait()
+		b.create(b.left, "a", 1)
 		if again.Store().Len() != 1 {
 			t.Error("a new reader shows nothing")
 		}
@@ -165,8 +154,7 @@ func TestGraphLeavesInformers(t *testing.T) {
 
 // A union that was closed reads no informer, also one that is added at that moment or later.
 func TestUnionAfterClose(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, nil)
+	inGraph(t, nil, func(t *testing.T, b *graphBench) {
 		rig.Create(t, b.left, "a", 1)
 		lw.Derive(b.g, b.r, rig.SumOf, "other")
 		first, second, third := lw.NewUnion[*rig.Widget](b.g), lw.NewUnion[*rig.Widget](b.g), lw.NewUnion[*rig.Widget](b.g)
@@ -174,16 +162,12 @@ func TestUnionAfterClose(t *testing.T) {
 		first.Add(b.l)
 		first.Close()
 		synctest.Wait()
-		if all, _ := inside.Followers(b.l); all != 0 {
-			t.Errorf("Add and Close: %d readers of the informer", all)
-		}
+		b.mustBeRead(0, "Add and Close")
 		second.Close()
 		synctest.Wait()
 		remove := second.Add(b.l)
 		synctest.Wait()
-		if all, _ := inside.Followers(b.l); all != 0 {
-			t.Errorf("Add after Close: %d readers of the informer", all)
-		}
+		b.mustBeRead(0, "Add after Close")
 		remove()
 		third.Add(b.l)()
 		synctest.Wait()
@@ -196,8 +180,7 @@ func TestUnionAfterClose(t *testing.T) {
 // A member that is closed just after it was added is gone, and so is the union that it is in; what is
 // derived from a collection that is closed is closed.
 func TestCloseOfWhatIsAdded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, nil)
+	inGraph(t, nil, func(t *testing.T, b *graphBench) {
 		rig.Create(t, b.left, "a", 1)
 		d := lw.Derive(b.g, b.l, rig.SumOf, "d")
 		u := lw.NewUnion[*rig.Sum](b.g)
@@ -206,14 +189,13 @@ func TestCloseOfWhatIsAdded(t *testing.T) {
 		u.Add(d)
 		d.Close()
 		synctest.Wait()
-		rig.Update(t, b.left, "a", 2)
-		synctest.Wait()
+		b.update(b.left, "a", 2)
 		// Either the union is closed too, or the member is not in it. It does not show what nobody
 		// keeps in step.
 		if !isOver(u.Derived) && u.Store().Len() > 0 {
 			t.Errorf("the union shows %v of a member that was closed", contents(u.Store()))
 		}
-		late := lw.Derive(b.g, d, func(s *rig.Sum) *rig.Sum { return s }, "late")
+		late := lw.Derive(b.g, d, same, "late")
 		synctest.Wait()
 		if !isOver(late) {
 			t.Errorf("a collection of one that is closed is not; it shows %v", contents(late.Store()))
@@ -221,19 +203,9 @@ func TestCloseOfWhatIsAdded(t *testing.T) {
 	})
 }
 
-func isOver(d *lw.Derived[*rig.Sum]) bool {
-	select {
-	case <-d.Stopped():
-		return true
-	default:
-		return false
-	}
-}
-
 // Run returns at once, from any state; nothing is called after it.
 func TestGraphStops(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, nil)
+	inGraph(t, nil, func(t *testing.T, b *graphBench) {
 		rig.Create(t, b.left, "a", 1)
 		calls := 0
 		d := lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum { calls++; return rig.SumOf(w) })
@@ -262,14 +234,11 @@ func TestGraphStops(t *testing.T) {
 			}
 		}
 		before := calls
-		rig.Update(t, b.left, "a", 2)
-		synctest.Wait()
+		b.update(b.left, "a", 2)
 		if calls != before {
 			t.Errorf("%d calls after Run has returned", calls-before)
 		}
-		if all, _ := inside.Followers(b.l); all != 0 {
-			t.Errorf("%d readers of the informer after Run has returned", all)
-		}
+		b.mustBeRead(0, "after Run has returned")
 		if s, _ := d.Store().Get(rig.Key("a")); s == nil || s.Sum != 1 {
 			t.Errorf("after Run the store shows %+v", s)
 		}
@@ -283,13 +252,15 @@ func TestGraphStops(t *testing.T) {
 // A collection that is made while the graph runs shows what one does that was made before, and
 // shows it at once.
 func TestLateNode(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, &lw.GraphOptions{OnError: func(err error) { t.Error(err) }})
+	inGraph(t, nil, func(t *testing.T, b *graphBench) {
 		for i := range 100 {
 			rig.Create(t, b.left, fmt.Sprint("w", i), i)
 			rig.Create(t, b.right, fmt.Sprint("w", i), i%10)
 		}
-		on := lw.On[int, *rig.Widget, *rig.Sum]{Left: lw.SingleKey(func(w *rig.Widget) int { return w.Size % 10 }), Right: lw.SingleKey(func(s *rig.Sum) int { return s.Sum % 10 })}
+		on := lw.On[float64, *rig.Widget, *rig.Sum]{
+			Left:  lw.SingleKey(func(w *rig.Widget) float64 { return float64(w.Size % 10) }),
+			Right: lw.SingleKey(func(s *rig.Sum) float64 { return float64(s.Sum % 10) }),
+		}
 		var mu sync.Mutex // guards made
 		var made [][]lw.Collection[*rig.Sum]
 		build := func() {
@@ -297,9 +268,7 @@ func TestLateNode(t *testing.T) {
 			j := lw.Join(b.g, b.l, d, on, func(l *rig.Widget, r *rig.Sum) *rig.Sum {
 				return &rig.Sum{Meta: lw.Meta{Name: l.Name + r.Name}, Sum: l.Size}
 			})
-			l := lw.LeftJoin(b.g, b.l, d, on, func(l *rig.Widget, rights []*rig.Sum) *rig.Sum {
-				return &rig.Sum{Meta: lw.Meta{Name: l.Name}, Sum: len(rights)}
-			})
+			l := lw.LeftJoin(b.g, b.l, d, on, countOf[*rig.Sum])
 			k := lw.GroupBy(b.g, l, allInOne, rig.AddedUp, rig.TotalOf)
 			u := lw.NewUnion[*rig.Sum](b.g, j, k)
 			mu.Lock()
@@ -354,12 +323,8 @@ func TestLateNode(t *testing.T) {
 func TestUnionOutlivesMember(t *testing.T) {
 	for _, when := range []string{"before Run", "between steps", "during a step"} {
 		t.Run(when, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				b := newGraphBench(t, &lw.GraphOptions{Verify: true, OnError: func(err error) { t.Error(err) }})
-				rig.Create(t, b.left, "a", 1)
-				rig.Create(t, b.left, "b", 2)
-				rig.Create(t, b.right, "b", 7)
-				rig.Create(t, b.right, "c", 3)
+			inGraph(t, &lw.GraphOptions{Verify: true}, func(t *testing.T, b *graphBench) {
+				b.have("a1 b2", "b7 c3")
 				held := make(chan struct{})
 				retired := lw.Derive(b.g, b.l, rig.SumOf, "retired")
 				stays := lw.Derive(b.g, b.r, func(w *rig.Widget) *rig.Sum {
@@ -382,8 +347,7 @@ func TestUnionOutlivesMember(t *testing.T) {
 				}
 				if when == "during a step" {
 					rig.Update(t, b.left, "a", 50)
-					rig.Update(t, b.right, "c", 100)
-					synctest.Wait()
+					b.update(b.right, "c", 100)
 				}
 				remove()
 				if behind := retired.Close(); len(behind) > 0 {
@@ -394,21 +358,14 @@ func TestUnionOutlivesMember(t *testing.T) {
 				}
 				close(held)
 				synctest.Wait()
-				rig.Update(t, b.right, "c", 4)
-				synctest.Wait()
+				b.update(b.right, "c", 4)
 				if isOver(u.Derived) || isOver(total) || !isOver(retired) {
 					t.Errorf("closed: the union %t, what is behind it %t, the member %t", isOver(u.Derived), isOver(total), isOver(retired))
 				}
-				if diff := cmp.Diff(map[string]int{"b": 7, "c": 4}, contents(u.Store())); diff != "" {
-					t.Errorf("the union (-want +got):\n%s", diff)
-				}
-				if diff := cmp.Diff(map[string]int{"total": 11}, contents(total.Store())); diff != "" {
-					t.Errorf("behind the union (-want +got):\n%s", diff)
-				}
+				mustShow(t, u, "the union", map[string]int{"b": 7, "c": 4})
+				mustShow(t, total, "behind the union", map[string]int{"total": 11})
 				story.mustShow(t, total)
-				if all, _ := inside.Followers(b.l); all != 0 {
-					t.Errorf("%d readers of the informer of the member that has gone", all)
-				}
+				b.mustBeRead(0, "of the member that has gone")
 			})
 		})
 	}
@@ -416,13 +373,12 @@ func TestUnionOutlivesMember(t *testing.T) {
 
 // Close says what it takes along.
 func TestCloseNames(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, nil)
+	inGraph(t, nil, func(t *testing.T, b *graphBench) {
 		first := lw.Derive(b.g, b.l, rig.SumOf, "first")
-		second := lw.Derive(b.g, first, func(s *rig.Sum) *rig.Sum { return s }, "second")
+		second := lw.Derive(b.g, first, same, "second")
 		u := lw.NewUnion[*rig.Sum](b.g)
 		u.Add(second)
-		third := lw.Derive(b.g, u, func(s *rig.Sum) *rig.Sum { return s }, "third")
+		third := lw.Derive(b.g, u, same, "third")
 		other := lw.Derive(b.g, b.l, rig.SumOf, "other")
 		b.start()
 		if diff := cmp.Diff([]string{"second", "Union[Sum]", "third"}, first.Close()); diff != "" {
@@ -442,8 +398,7 @@ func TestCloseNames(t *testing.T) {
 // A union that is closed while a member leaves it takes nothing from the others that read the
 // member's informer.
 func TestCloseWhileMemberLeaves(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, nil)
+	inGraph(t, nil, func(t *testing.T, b *graphBench) {
 		rig.Create(t, b.left, "a", 1)
 		held := make(chan struct{})
 		u := lw.NewUnion[*rig.Widget](b.g)
@@ -456,40 +411,31 @@ func TestCloseWhileMemberLeaves(t *testing.T) {
 		}, "d")
 		b.start()
 		remove()
-		rig.Update(t, b.left, "a", 2)
-		synctest.Wait()
+		b.update(b.left, "a", 2)
 		u.Close()
 		remove()
 		close(held)
 		synctest.Wait()
-		rig.Update(t, b.left, "a", 3)
-		synctest.Wait()
+		b.update(b.left, "a", 3)
 		if s, _ := d.Store().Get(rig.Key("a")); s == nil || s.Sum != 3 {
 			t.Errorf("beside the union that was closed, a collection shows %+v, want 3", s)
 		}
-		if all, _ := inside.Followers(b.l); all != 1 {
-			t.Errorf("%d readers of the informer, want 1", all)
-		}
+		b.mustBeRead(1, "want 1")
 		d.Close()
 		synctest.Wait()
-		if all, _ := inside.Followers(b.l); all != 0 {
-			t.Errorf("%d readers of the informer at the end", all)
-		}
+		b.mustBeRead(0, "at the end")
 	})
 }
 
 // A member that leaves while something else is closed takes its objects along.
 func TestLeafOfMemberThatLeaves(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, nil)
+	inGraph(t, nil, func(t *testing.T, b *graphBench) {
 		rig.Create(t, b.left, "a", 1)
-		held := make(chan struct{})
 		u := lw.NewUnion[*rig.Widget](b.g)
 		remove := u.Add(b.l)
-		other := lw.Derive(b.g, b.r, func(w *rig.Widget) *rig.Sum { <-held; return rig.SumOf(w) }, "other")
+		other, held := b.hold(b.r)
 		b.start()
-		rig.Create(t, b.right, "b", 1)
-		synctest.Wait() // a step is going on
+		b.create(b.right, "b", slow) // a step is going on
 		remove()
 		other.Close()
 		close(held)
@@ -497,23 +443,18 @@ func TestLeafOfMemberThatLeaves(t *testing.T) {
 		if n := u.Store().Len(); n > 0 {
 			t.Errorf("%d objects are left of a member that has gone", n)
 		}
-		if all, _ := inside.Followers(b.l); all != 0 {
-			t.Errorf("%d readers of its informer", all)
-		}
+		b.mustBeRead(0, "")
 	})
 }
 
 // A member is read from the return of Add on, and not from the return of remove on.
 func TestUnionWaitsForNewMember(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, nil)
+	inGraph(t, nil, func(t *testing.T, b *graphBench) {
 		rig.Create(t, b.left, "a", 1)
-		held := make(chan struct{})
-		lw.Derive(b.g, b.r, func(w *rig.Widget) *rig.Sum { <-held; return rig.SumOf(w) }, "other")
+		_, held := b.hold(b.r)
 		u := lw.NewUnion[*rig.Widget](b.g)
 		b.start()
-		rig.Create(t, b.right, "b", 1)
-		synctest.Wait() // a step is going on
+		b.create(b.right, "b", slow) // a step is going on
 		remove := u.Add(b.l)
 		version := rig.Create(t, b.left, "c", 2).ResourceVersion
 		waited := make(chan error, 1)
@@ -539,14 +480,12 @@ func TestUnionWaitsForNewMember(t *testing.T) {
 // A relist that finds no difference moves the version alone. The graph shows it, also if the
 // informer relists while the graph is in a step.
 func TestVersionMovesDuringStep(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, nil)
-		rig.Create(t, b.left, "a", 1)
-		rig.Create(t, b.left, "b", 1)
+	inGraph(t, nil, func(t *testing.T, b *graphBench) {
+		rig.Create(t, b.left, "a", slow)
+		rig.Create(t, b.left, "b", slow)
 		lw.Derive(b.g, b.l, rig.SumOf, "first")
 		b.start()
-		held := make(chan struct{})
-		lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum { <-held; return rig.SumOf(w) }, "late")
+		_, held := b.hold(b.l)
 		synctest.Wait() // it is held in a step
 		b.left.Fail(errors.New("away"))
 		rig.Create(t, b.left, "c", 1)

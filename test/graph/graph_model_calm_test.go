@@ -1,7 +1,6 @@
 package graph_test
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing/synctest"
@@ -49,16 +48,16 @@ func (w *graphWorld) checkCalmLocked() {
 			continue
 		}
 		now := n.d.At(s)
-		if !samePointers(now, n.d.Store().List()) || n.d.Store().ResourceVersion() != now.ResourceVersion() {
+		if !sameObjects(now.List(), n.d.Store().List()) || n.d.Store().ResourceVersion() != now.ResourceVersion() {
 			w.failLocked("the store of %s has not what the snapshot has", n.name)
 		}
 		for k := range 3 {
 			want := slices.DeleteFunc(now.List(), func(a *atom) bool { return a.N%3 != k })
-			if n.lateByN != nil && !slices.Equal(pointersOf(want), pointersOf(n.lateByN.List(k))) {
+			if n.lateByN != nil && !sameObjects(want, n.lateByN.List(k)) {
 				w.failLocked("a late index of %s has %d objects with %d, want %d", n.name, n.lateByN.Len(k), k, len(want))
 			}
 			want = slices.DeleteFunc(want, func(a *atom) bool { return w.panics.skips(n, a, false) })
-			if !slices.Equal(pointersOf(want), pointersOf(n.byN.List(k))) {
+			if !sameObjects(want, n.byN.List(k)) {
 				w.failLocked("the index of %s has %d objects with %d, want %d", n.name, n.byN.Len(k), k, len(want))
 			}
 		}
@@ -128,7 +127,7 @@ func (w *graphWorld) settle(t *rapid.T) {
 		in.mem.Fail(nil)
 	}
 	rig.Sleep(10 * time.Minute)
-	if err := w.g.WaitForSync(canceledContext()); err != nil {
+	if err := w.g.WaitForSync(rig.Canceled(t)); err != nil {
 		t.Fatal(err)
 	}
 	w.Check(t)
@@ -138,12 +137,6 @@ func (w *graphWorld) settle(t *rapid.T) {
 		}
 	}
 	w.compareFresh(t)
-}
-
-func canceledContext() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return ctx
 }
 
 // compareFresh compares all collections with those of a new graph, which has not seen how they came
@@ -176,7 +169,9 @@ func (w *graphWorld) compareFresh(t *rapid.T) {
 	}
 	synctest.Wait()
 	for _, n := range nodes {
-		mustBeWhole(t, "a fresh graph's "+n.name, wholeOf(n.d.Store()), wholeOf(fresh[n].d.Store()))
+		if diff := diffOfWhole("a fresh graph's "+n.name, wholeOf(n.d.Store()), wholeOf(fresh[n].d.Store())); diff != "" {
+			t.Fatal(diff)
+		}
 	}
 	again := conflictsOf(g)
 	for name, keys := range conflicts {

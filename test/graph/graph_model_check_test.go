@@ -1,6 +1,7 @@
 package graph_test
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"runtime"
@@ -9,7 +10,7 @@ import (
 	"sync"
 	"testing/synctest"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"pgregory.net/rapid"
 
@@ -229,15 +230,6 @@ func (w *graphWorld) modelLocked(inputs map[*graphInput]whole, absent map[*graph
 	return all
 }
 
-func isDone(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
-}
-
 func (w *graphWorld) vectorLocked(s *lw.GraphSnapshot) (vector []string) {
 	for _, in := range w.ins {
 		vector = append(vector, s.ResourceVersion(in.inf))
@@ -249,13 +241,7 @@ func diffOfWhole(what string, want, got whole) string {
 	if maps.Equal(want, got) {
 		return ""
 	}
-	return fmt.Sprintf("%s (-want +got):\n%s", what, cmp.Diff(want, got))
-}
-
-func mustBeWhole(t *rapid.T, what string, want, got whole) {
-	if diff := diffOfWhole(what, want, got); diff != "" {
-		t.Fatal(diff)
-	}
+	return fmt.Sprintf("%s (-want +got):\n%s", what, gocmp.Diff(want, got))
 }
 
 // An atomRead is what one read has shown.
@@ -307,17 +293,17 @@ func (w *graphWorld) readAtom(n *graphNode, how int) atomRead {
 					return false
 				}
 			}
-			return n.d.At(s).ResourceVersion() == n.d.At(got).ResourceVersion() && samePointers(n.d.At(s), n.d.At(got).List())
+			return n.d.At(s).ResourceVersion() == n.d.At(got).ResourceVersion() && sameObjects(n.d.At(s).List(), n.d.At(got).List())
 		}}
 	case 1:
 		got := n.d.Store().List()
-		return atomRead{"List", n, func(s *lw.GraphSnapshot) bool { return samePointers(n.d.At(s), got) }}
+		return atomRead{"List", n, func(s *lw.GraphSnapshot) bool { return sameObjects(n.d.At(s).List(), got) }}
 	case 2:
 		got := n.byN.List(how % 3)
 		return atomRead{"Index.List", n, func(s *lw.GraphSnapshot) bool {
 			skipped := func(a *atom) bool { return w.panics.skips(n, a, true) }
 			want := slices.DeleteFunc(n.d.At(s).List(), func(a *atom) bool { return a.N%3 != how%3 || skipped(a) })
-			return slices.Equal(pointersOf(want), pointersOf(slices.DeleteFunc(slices.Clone(got), skipped)))
+			return sameObjects(want, slices.DeleteFunc(slices.Clone(got), skipped))
 		}}
 	}
 	keys := []lw.Key{
@@ -336,17 +322,21 @@ func readOf(what string, n *graphNode, key lw.Key, got *atom) atomRead {
 	}}
 }
 
-func pointersOf(objs []*atom) []string {
-	var all []string
-	for _, a := range objs {
-		all = append(all, fmt.Sprintf("%p", a))
+// sameObjects reports whether two lists are of the same objects, in whatever order.
+func sameObjects(a, b []*atom) bool {
+	in := make(map[*atom]int, len(a))
+	for _, x := range a {
+		in[x]++
 	}
-	slices.Sort(all)
-	return all
-}
-
-func samePointers(s *lw.Snapshot[*atom], objs []*atom) bool {
-	return slices.Equal(pointersOf(s.List()), pointersOf(objs))
+	for _, x := range b {
+		in[x]--
+	}
+	for _, n := range in {
+		if n != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // checkReadsLocked checks that each goroutine's reads are of steps that never go back.
@@ -388,7 +378,7 @@ func (w *graphWorld) newStory(n *graphNode, blocked bool) *atomStory {
 			<-w.opened
 			return
 		}
-		key := lw.KeyOf(cmpOr(obj, old))
+		key := lw.KeyOf(cmp.Or(obj, old))
 		s.mu.Lock()
 		last := s.present[key]
 		s.present[key] = obj
@@ -418,13 +408,6 @@ func (w *graphWorld) newStory(n *graphNode, blocked bool) *atomStory {
 		return nil
 	}
 	return s
-}
-
-func cmpOr(a, b *atom) *atom {
-	if a != nil {
-		return a
-	}
-	return b
 }
 
 // conflictsOf returns the keys of which the status of g names a conflict, by collection.

@@ -138,18 +138,27 @@ func (k kit) many(x *atom) iter.Seq[*atom] {
 }
 
 // on has several keys a left, one of them twice, and up to one a right.
-func (k kit) on() lw.On[int, *atom, *atom] {
-	on := lw.On[int, *atom, *atom]{
-		Left: func(l *atom) iter.Seq[int] {
+func (k kit) on() lw.On[float64, *atom, *atom] {
+	keys := func(all ...int) iter.Seq[float64] {
+		return func(yield func(float64) bool) {
+			for _, n := range all {
+				if !yield(float64(n)) {
+					return
+				}
+			}
+		}
+	}
+	on := lw.On[float64, *atom, *atom]{
+		Left: func(l *atom) iter.Seq[float64] {
 			k.keyed("left", 0, l)
-			return slices.Values([]int{l.N % (2 + k.a), (l.N + k.b) % 4, l.N % (2 + k.a)})
+			return keys(l.N%(2+k.a), (l.N+k.b)%4, l.N%(2+k.a))
 		},
-		Right: func(r *atom) iter.Seq[int] {
+		Right: func(r *atom) iter.Seq[float64] {
 			k.keyed("right", 1, r)
 			if r.N%5 == 4 {
-				return slices.Values([]int(nil))
+				return keys()
 			}
-			return slices.Values([]int{r.N % (2 + k.a), r.N % 3})
+			return keys(r.N%(2+k.a), r.N%3)
 		},
 	}
 	if k.c > 0 {

@@ -60,15 +60,14 @@ func TestGraphPanicsOfMethods(t *testing.T) {
 				Add:    func(_, w *rig.Widget) *rig.Widget { return w },
 				Remove: func(_, w *rig.Widget) *rig.Widget { return nil },
 			}, func(_ lw.Key, w *rig.Widget) *picky { return pick(w) }),
-			lw.Join(b.g, b.l, b.r, byName(), func(l, _ *rig.Widget) *picky { return pick(l) }),
-			lw.LeftJoin(b.g, b.l, b.r, byName(), func(l *rig.Widget, _ []*rig.Widget) *picky { return pick(l) }),
+			lw.Join(b.g, b.l, b.r, byName[*rig.Widget, *rig.Widget](), func(l, _ *rig.Widget) *picky { return pick(l) }),
+			lw.LeftJoin(b.g, b.l, b.r, byName[*rig.Widget, *rig.Widget](), func(l *rig.Widget, _ []*rig.Widget) *picky { return pick(l) }),
 		}
 		updates := make([][]int, len(all))
 		for i, d := range all {
 			d.AddHandler(lw.Handler[*picky]{Update: func(_, p *picky) { updates[i] = append(updates[i], p.size) }})
 		}
-		rig.Create(t, b.left, "a", 1)
-		rig.Create(t, b.right, "a", 1)
+		b.have("a1", "a1")
 		b.start()
 		check := func(what string, size, calls int, text string) {
 			t.Helper()
@@ -107,11 +106,9 @@ func TestGraphPanicsOfMethods(t *testing.T) {
 		}})
 		synctest.Wait()
 		for i := range 3000 {
-			rig.Update(t, b.left, "a", 1000+i)
-			synctest.Wait()
+			b.update(b.left, "a", 1000+i)
 		}
-		rig.Update(t, b.left, "a", evil)
-		synctest.Wait()
+		b.update(b.left, "a", evil)
 		take()
 		close(open)
 		synctest.Wait()
@@ -122,12 +119,6 @@ func TestGraphPanicsOfMethods(t *testing.T) {
 			t.Errorf("a blocked handler was told (-want +got):\n%s", diff)
 		}
 	})
-}
-
-// byName joins widgets of one name.
-func byName() lw.On[string, *rig.Widget, *rig.Widget] {
-	name := lw.SingleKey(func(w *rig.Widget) string { return w.Name })
-	return lw.On[string, *rig.Widget, *rig.Widget]{Left: name, Right: name}
 }
 
 // A guest is a result whose Equal reads and registers, as all functions of a graph may.
@@ -202,23 +193,18 @@ func TestGraphCallsHoldNoLock(t *testing.T) {
 				Add: func(*guest) { call("handler") }, Filter: func(*guest) bool { call("Filter"); return true },
 			})
 		}
-		for _, name := range []string{"a", "b"} {
-			rig.Create(t, b.left, name, 1)
-			rig.Create(t, b.right, name, 1)
-		}
+		b.have("a1 b1", "a1 b1")
 		b.start()
 		for _, size := range []int{1, 2, evil, 3} {
 			rig.Update(t, b.left, "a", size)
-			rig.Update(t, b.right, "a", size)
-			synctest.Wait()
+			b.update(b.right, "a", size)
 		}
 		// What a blocked handler missed is compared in its own goroutine.
 		open := make(chan struct{})
 		all[0].AddHandler(lw.Handler[*guest]{Add: func(g *guest) { <-open }})
 		few = false
 		for i := range 1500 {
-			rig.Update(t, b.left, "a", 100+i)
-			synctest.Wait()
+			b.update(b.left, "a", 100+i)
 		}
 		few = true
 		before := calls["Equal"]
@@ -234,58 +220,6 @@ func TestGraphCallsHoldNoLock(t *testing.T) {
 			if calls[what] == 0 {
 				t.Errorf("%s was not called", what)
 			}
-		}
-	})
-}
-
-// A widget at which Add panics after its Remove counts as before, also in the step of the panic: a
-// result that this step shows because of another widget of the group has it.
-func TestGraphPanicsOfAggregateBesideAnotherChange(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, &lw.GraphOptions{OnPanic: func(*lw.Panic) {}, OnError: func(err error) { t.Error(err) }})
-		const slow = 1000
-		released := make(chan struct{})
-		lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum {
-			if w.Size == slow {
-				<-released // the step waits, so that the next one has two changes
-			}
-			return nil
-		}, "slow")
-		all := func(*rig.Widget) lw.Key { return lw.Key{Name: "all"} }
-		sums := lw.GroupBy(b.g, b.l, all, lw.Aggregate[*rig.Widget, map[string]int]{
-			Add: func(acc map[string]int, w *rig.Widget) map[string]int {
-				mind(w.Size)
-				if acc == nil {
-					acc = map[string]int{}
-				}
-				acc[w.Name] = w.Size
-				return acc
-			},
-			Remove: func(acc map[string]int, w *rig.Widget) map[string]int {
-				delete(acc, w.Name)
-				return acc
-			},
-		}, func(key lw.Key, acc map[string]int) *rig.Sum {
-			total := &rig.Sum{Meta: lw.Meta{Name: key.Name}}
-			for _, n := range acc {
-				total.Sum += n
-			}
-			return total
-		})
-		rig.Create(t, b.left, "a", 1)
-		rig.Create(t, b.left, "b", 2)
-		b.start()
-		var shown []int
-		sums.AddHandler(lw.Handler[*rig.Sum]{EveryUpdate: true, Update: func(_, now *rig.Sum) { shown = append(shown, now.Sum) }})
-		rig.Create(t, b.left, "c", slow)
-		synctest.Wait()
-		rig.Update(t, b.left, "a", evil)
-		rig.Update(t, b.left, "b", 20)
-		synctest.Wait()
-		close(released)
-		synctest.Wait()
-		if diff := cmp.Diff([]int{slow + 1 + 2, slow + 1 + 20}, shown); diff != "" {
-			t.Errorf("sums (-want +got):\n%s", diff)
 		}
 	})
 }

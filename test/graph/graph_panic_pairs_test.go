@@ -17,40 +17,19 @@ func TestGraphPanicsOfRights(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0
 		b := newGraphBench(t, &lw.GraphOptions{OnPanic: func(*lw.Panic) { calls++ }, OnError: func(err error) { t.Error(err) }})
-		tens := func(w *rig.Widget) int { mind(w.Size); return w.Size / 10 }
-		on := lw.On[int, *rig.Widget, *rig.Widget]{Left: lw.SingleKey(func(w *rig.Widget) int { return w.Size / 10 }), Right: lw.SingleKey(tens)}
-		pairs := lw.Join(b.g, b.l, b.r, on, func(l, r *rig.Widget) *rig.Sum {
-			return &rig.Sum{Meta: lw.Meta{Name: l.Name + r.Name}, Sum: r.Size}
-		}, "pairs")
-		counts := lw.LeftJoin(b.g, b.l, b.r, on, func(l *rig.Widget, rights []*rig.Widget) *rig.Sum {
-			return &rig.Sum{Meta: lw.Meta{Name: l.Name}, Sum: len(rights)}
-		}, "counts")
-		either := lw.Join(b.g, b.l, b.r, lw.On[int, *rig.Widget, *rig.Widget]{
-			Left: lw.SingleKey(func(w *rig.Widget) int { return w.Size / 10 }), Right: lw.SingleKey(func(w *rig.Widget) int { return w.Size / 10 }),
-		}, func(l, r *rig.Widget) *rig.Sum {
-			mind(r.Size)
-			return &rig.Sum{Meta: lw.Meta{Name: l.Name + r.Name}, Sum: r.Size}
-		}, "either")
-		rig.Create(t, b.left, "a", 15)
-		rig.Create(t, b.right, "a", 11)
-		rig.Create(t, b.right, "b", 12)
-		rig.Create(t, b.right, "c", 14)
+		on := by(tensOf, func(w *rig.Widget) int { mind(w.Size); return w.Size / 10 })
+		pair := func(l, r *rig.Widget) *rig.Sum { return &rig.Sum{Meta: lw.Meta{Name: l.Name + r.Name}, Sum: r.Size} }
+		pairs := lw.Join(b.g, b.l, b.r, on, pair, "pairs")
+		counts := lw.LeftJoin(b.g, b.l, b.r, on, countOf[*rig.Widget], "counts")
+		either := lw.Join(b.g, b.l, b.r, by(tensOf, tensOf), func(l, r *rig.Widget) *rig.Sum { mind(r.Size); return pair(l, r) }, "either")
+		b.have("a15", "a11 b12 c14")
 		b.start()
-		rig.Update(t, b.right, "a", evil)
-		synctest.Wait()
-		rig.Update(t, b.right, "b", 14)
-		synctest.Wait()
-		rig.Update(t, b.left, "a", 16)
-		synctest.Wait()
-		if diff := cmp.Diff(map[string]int{"aa": 11, "ab": 14, "ac": 14}, contents(pairs.Store())); diff != "" {
-			t.Errorf("pairs (-want +got):\n%s", diff)
-		}
-		if diff := cmp.Diff(map[string]int{"a": 3}, contents(counts.Store())); diff != "" {
-			t.Errorf("counts (-want +got):\n%s", diff)
-		}
-		if diff := cmp.Diff(map[string]int{"aa": 11, "ab": 14, "ac": 14}, contents(either.Store())); diff != "" {
-			t.Errorf("either (-want +got):\n%s", diff)
-		}
+		b.update(b.right, "a", evil)
+		b.update(b.right, "b", 14)
+		b.update(b.left, "a", 16)
+		mustShow(t, pairs, "pairs", map[string]int{"aa": 11, "ab": 14, "ac": 14})
+		mustShow(t, counts, "counts", map[string]int{"a": 3})
+		mustShow(t, either, "either", map[string]int{"aa": 11, "ab": 14, "ac": 14})
 		for _, c := range b.g.Status().Collections {
 			if len(c.SetAside) != 1 {
 				t.Errorf("%s: set aside are %v, want one", c.Name, c.SetAside)
@@ -67,8 +46,7 @@ func TestGraphPanicsOfRights(t *testing.T) {
 		}
 		rig.Update(t, b.right, "a", 17)
 		mustBeCured("the next version of the evil right")
-		rig.Update(t, b.right, "a", evil)
-		synctest.Wait()
+		b.update(b.right, "a", evil)
 		rig.Remove(t, b.right, "a")
 		mustBeCured("the evil right has gone")
 		if pairs.Store().Len() != 2 || either.Store().Len() != 2 {
@@ -82,19 +60,16 @@ func TestGraphPanicsOfWhereAtARight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		panics := 0
 		b := newGraphBench(t, &lw.GraphOptions{OnPanic: func(*lw.Panic) { panics++ }, OnError: func(err error) { t.Error(err) }})
-		all := lw.SingleKey(func(*rig.Widget) int { return 0 })
-		totals := lw.LeftJoin(b.g, b.l, b.r, lw.On[int, *rig.Widget, *rig.Widget]{
-			Left: all, Right: all, Where: func(_, r *rig.Widget) bool { mind(r.Size); return r.Size > 0 },
-		}, func(l *rig.Widget, rights []*rig.Widget) *rig.Sum {
+		on := allPairs()
+		on.Where = func(_, r *rig.Widget) bool { mind(r.Size); return r.Size > 0 }
+		totals := lw.LeftJoin(b.g, b.l, b.r, on, func(l *rig.Widget, rights []*rig.Widget) *rig.Sum {
 			total := rig.SumOf(l)
 			for _, r := range rights {
 				total.Sum += r.Size
 			}
 			return total
 		})
-		rig.Create(t, b.left, "a", 100)
-		rig.Create(t, b.right, "b", 1)
-		rig.Create(t, b.right, "c", 2)
+		b.have("a100", "b1 c2")
 		b.start()
 		check := func(what string, want, aside int) {
 			t.Helper()
@@ -125,16 +100,12 @@ func TestGraphPanicsOfWhereAtARight(t *testing.T) {
 
 // A left that is set aside for two of its pairs has the errors of both.
 func TestGraphPanicsOfTwoPairs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, &lw.GraphOptions{OnPanic: func(*lw.Panic) {}})
-		all := lw.SingleKey(func(*rig.Widget) int { return 0 })
+	inGraph(t, &lw.GraphOptions{OnPanic: func(*lw.Panic) {}}, func(t *testing.T, b *graphBench) {
 		first, second := errors.New("first"), errors.New("second")
-		lw.Join(b.g, b.l, b.r, lw.On[int, *rig.Widget, *rig.Widget]{Left: all, Right: all}, func(_, r *rig.Widget) *rig.Sum {
+		lw.Join(b.g, b.l, b.r, allPairs(), func(_, r *rig.Widget) *rig.Sum {
 			panic(map[string]error{"b": first, "c": second}[r.Name])
 		})
-		rig.Create(t, b.left, "a", 1)
-		rig.Create(t, b.right, "b", 1)
-		rig.Create(t, b.right, "c", 1)
+		b.have("a1", "b1 c1")
 		b.start()
 		synctest.Wait()
 		err := b.g.Status().Collections[0].SetAside[rig.Key("a")]
@@ -146,10 +117,9 @@ func TestGraphPanicsOfTwoPairs(t *testing.T) {
 
 // A left is no longer set aside for a pair that it has left, also if the pair never had a result.
 func TestGraphPanicsOfALeftPair(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, &lw.GraphOptions{OnPanic: func(*lw.Panic) {}, OnError: func(err error) { t.Error(err) }})
-		size := lw.SingleKey(func(w *rig.Widget) int { return w.Size })
-		lw.Join(b.g, b.l, b.r, lw.On[int, *rig.Widget, *rig.Widget]{Left: size, Right: size}, func(l, _ *rig.Widget) *rig.Sum {
+	inGraph(t, &lw.GraphOptions{OnPanic: func(*lw.Panic) {}}, func(t *testing.T, b *graphBench) {
+		size := func(w *rig.Widget) int { return w.Size }
+		lw.Join(b.g, b.l, b.r, by(size, size), func(l, _ *rig.Widget) *rig.Sum {
 			mind(l.Size)
 			return rig.SumOf(l)
 		})

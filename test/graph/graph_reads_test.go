@@ -152,8 +152,7 @@ func sumOfAll(m *lw.Memory[*rig.Widget]) (n int) {
 // A brief commit takes no snapshots before. So whoever reads in the midst of it waits for its end,
 // however it reads: it would see some collections as they were, and others as they will be.
 func TestReadsDuringABriefCommit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, nil)
+	inGraph(t, nil, func(t *testing.T, b *graphBench) {
 		rig.Create(t, b.left, "a", 1)
 		d := lw.Derive(b.g, b.l, rig.SumOf, "sums")
 		bySum := lw.NewIndex(d, func(s *rig.Sum) int { return s.Sum })

@@ -4,8 +4,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/test/internal/inside"
@@ -15,17 +13,14 @@ import (
 func totals(b *graphBench, add func(w *rig.Widget), result func(n int)) *lw.Derived[*rig.Sum] {
 	return lw.GroupBy(b.g, b.l, func(*rig.Widget) string { return "total" }, lw.Aggregate[*rig.Widget, int]{
 		Add:    func(n int, w *rig.Widget) int { add(w); return n + w.Size },
-		Remove: func(n int, w *rig.Widget) int { return n - w.Size },
+		Remove: summedUp.Remove,
 	}, func(name string, n int) *rig.Sum { result(n); return &rig.Sum{Meta: lw.Meta{Name: name}, Sum: n} })
 }
 
 // mustTotal expects that the total is want, and that so many objects are set aside.
 func mustTotal(t *testing.T, b *graphBench, d *lw.Derived[*rig.Sum], what string, want, aside int) {
 	t.Helper()
-	synctest.Wait()
-	if diff := cmp.Diff(map[string]int{"total": want}, contents(d.Store())); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", what, diff)
-	}
+	mustShow(t, d, what, map[string]int{"total": want})
 	if got := b.g.Status().Collections[0].SetAside; len(got) != aside {
 		t.Errorf("%s: set aside are %v, want %d", what, got, aside)
 	}
@@ -33,20 +28,16 @@ func mustTotal(t *testing.T, b *graphBench, d *lw.Derived[*rig.Sum], what string
 
 // After a panic of an aggregate the next step computes all groups anew. An object that has changed meanwhile counts as it is.
 func TestGroupByCountsTheNewest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, &lw.GraphOptions{OnPanic: func(*lw.Panic) {}, OnError: func(err error) { t.Error(err) }})
-		rig.Create(t, b.left, "a", 1)
-		rig.Create(t, b.left, "b", 1)
+	inGraph(t, &lw.GraphOptions{OnPanic: func(*lw.Panic) {}}, func(t *testing.T, b *graphBench) {
+		b.have("a1 b1", "")
 		gate := make(chan struct{}, 1)
 		inside.AfterStep(b.g, func() { gate <- struct{}{}; <-gate })
 		d := totals(b, func(w *rig.Widget) { mind(w.Size) }, func(int) {})
 		b.start()
 		mustTotal(t, b, d, "at first", 2, 0)
 		gate <- struct{}{} // the next step is held at its end
-		rig.Update(t, b.left, "a", evil)
-		synctest.Wait()
-		rig.Update(t, b.left, "a", 5)
-		synctest.Wait()
+		b.update(b.left, "a", evil)
+		b.update(b.left, "a", 5)
 		<-gate
 		mustTotal(t, b, d, "the next version, in the step that counts anew", 6, 0)
 		rig.Update(t, b.left, "a", 7)
@@ -66,8 +57,7 @@ func TestGroupByCountsNothing(t *testing.T) {
 			},
 			OnError: func(err error) { t.Error(err) },
 		})
-		rig.Create(t, b.left, "a", 1)
-		rig.Create(t, b.left, "b", 1)
+		b.have("a1 b1", "")
 		d := totals(b, func(w *rig.Widget) {
 			if broken && w.Name == "a" {
 				panic(errEvil)
@@ -91,8 +81,7 @@ func TestGroupByCountsNothing(t *testing.T) {
 
 // What is set aside is named until a call has made a result, also while that call runs.
 func TestSetAsideDuringTheNextCall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, &lw.GraphOptions{OnPanic: func(*lw.Panic) {}, OnError: func(err error) { t.Error(err) }})
+	inGraph(t, &lw.GraphOptions{OnPanic: func(*lw.Panic) {}}, func(t *testing.T, b *graphBench) {
 		rig.Create(t, b.left, "a", 1)
 		hold := make(chan struct{})
 		d := totals(b, func(*rig.Widget) {}, func(n int) {
@@ -113,10 +102,8 @@ func TestSetAsideDuringTheNextCall(t *testing.T) {
 
 // A function of a graph may wait for a handler of a collection that has synced: the handler needs no step.
 func TestWaitForAHandlerInAFunction(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, nil)
-		rig.Create(t, b.left, "a", 1)
-		rig.Create(t, b.right, "b", 1)
+	inGraph(t, nil, func(t *testing.T, b *graphBench) {
+		b.have("a1", "b1")
 		first := lw.Derive(b.g, b.l, rig.SumOf, "first")
 		var err error
 		added := 0
@@ -129,8 +116,7 @@ func TestWaitForAHandlerInAFunction(t *testing.T) {
 			return nil
 		}, "second")
 		b.start()
-		rig.Update(t, b.right, "b", 2)
-		synctest.Wait()
+		b.update(b.right, "b", 2)
 		if err != nil || added != 1 {
 			t.Errorf("%v after %d calls of Add", err, added)
 		}
@@ -139,19 +125,16 @@ func TestWaitForAHandlerInAFunction(t *testing.T) {
 
 // The status of a collection of groups counts a call for each group that has changed.
 func TestGroupAllCountsItsCalls(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, nil)
+	inGraph(t, nil, func(t *testing.T, b *graphBench) {
 		for i, name := range []string{"a", "b", "c"} {
 			rig.Create(t, b.left, name, i)
 		}
-		lw.GroupAll(b.g, b.l, func(w *rig.Widget) int { return w.Size % 2 }, func(k int, objs []*rig.Widget) *rig.Sum {
-			return &rig.Sum{Meta: lw.Meta{Name: []string{"even", "odd"}[k]}, Sum: len(objs)}
+		lw.GroupAll(b.g, b.l, func(w *rig.Widget) string { return []string{"even", "odd"}[w.Size%2] }, func(name string, objs []*rig.Widget) *rig.Sum {
+			return &rig.Sum{Meta: lw.Meta{Name: name}, Sum: len(objs)}
 		})
 		b.start()
-		rig.Update(t, b.left, "b", 3)
-		synctest.Wait()
-		rig.Remove(t, b.left, "b")
-		synctest.Wait()
+		b.update(b.left, "b", 3)
+		b.remove(b.left, "b")
 		if s := b.g.Status().Collections[0]; s.Computed != 3 || s.Unchanged != 1 {
 			t.Errorf("%d computed, %d unchanged, want 3 and 1", s.Computed, s.Unchanged)
 		}
@@ -160,8 +143,7 @@ func TestGroupAllCountsItsCalls(t *testing.T) {
 
 // A step waits with what it shows for an index that is being built, goes on when that is there, and keeps it in step.
 func TestIndexThatIsBuiltDuringAStep(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, nil)
+	inGraph(t, nil, func(t *testing.T, b *graphBench) {
 		rig.Create(t, b.left, "a", 1)
 		d := lw.Derive(b.g, b.l, rig.SumOf)
 		b.start()
@@ -175,8 +157,7 @@ func TestIndexThatIsBuiltDuringAStep(t *testing.T) {
 			})
 		}()
 		synctest.Wait()
-		rig.Update(t, b.left, "a", 2)
-		synctest.Wait()
+		b.update(b.left, "a", 2)
 		if got := contents(d.Store())["a"]; got != 1 {
 			t.Errorf("while an index is built the step shows %d", got)
 		}

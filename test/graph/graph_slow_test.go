@@ -62,13 +62,9 @@ func (f *flood) send(n int) {
 	<-f.done
 }
 
-// many is how many updates come while something is blocked.
-func many() int {
-	if testing.Short() {
-		return 100_000
-	}
-	return 1_000_000
-}
+// many is how many updates come while something is blocked. If they were kept, they would take several
+// times the memory that the tests allow.
+const many = 100_000
 
 // A function that blocks delays no informer, none of its handlers and no read, and what waits is
 // bounded by the number of objects.
@@ -98,11 +94,10 @@ func TestBlockedFunction(t *testing.T) {
 		src.send(1)
 		<-blocked
 		before, began := rig.Heap(), time.Now()
-		n := many()
-		src.send(n)
+		src.send(many)
 		synctest.Wait()
-		if w, _ := inf.Store().Get(rig.Key("w0")); w.Size <= n-objects || told.Load() != int64(n+1) {
-			t.Errorf("while the function is blocked, the store has size %d, and the handler was told of %d; want %d", w.Size, told.Load(), n+1)
+		if w, _ := inf.Store().Get(rig.Key("w0")); w.Size <= many-objects || told.Load() != many+1 {
+			t.Errorf("while the function is blocked, the store has size %d, and the handler was told of %d; want %d", w.Size, told.Load(), many+1)
 		}
 		// A read of the collection shows the state before.
 		s, _ := d.Store().Get(rig.Key("w0"))
@@ -114,7 +109,7 @@ func TestBlockedFunction(t *testing.T) {
 		}
 		// Each object may be there three times: as the graph shows it, as it waits, as the store has it.
 		if grown := rig.Heap() - before; grown > 4000*objects {
-			t.Errorf("%d updates of %d objects while the function is blocked: the heap has grown by %.0f bytes", n, objects, grown)
+			t.Errorf("%d updates of %d objects while the function is blocked: the heap has grown by %.0f bytes", many, objects, grown)
 		}
 		if time.Since(began) != 0 {
 			t.Errorf("something has waited %v", time.Since(began))
@@ -137,10 +132,9 @@ func TestBlockedFunction(t *testing.T) {
 func TestBlockedDerivedHandler(t *testing.T) {
 	const objects = 1000
 	synctest.Test(t, func(t *testing.T) {
-		n := many()
 		// At the end all widgets but w0 are of the size that they had when the handler blocked.
 		src := newFlood(objects, func(event int) int {
-			if event >= n-objects && event%objects != 0 {
+			if event >= many-objects && event%objects != 0 {
 				return 0
 			}
 			return event + 1
@@ -167,7 +161,7 @@ func TestBlockedDerivedHandler(t *testing.T) {
 		<-blocked
 		synctest.Wait()
 		before := rig.Heap()
-		src.send(n)
+		src.send(many)
 		synctest.Wait()
 		for w := range inf.Store().All() {
 			if s, _ := d.Store().Get(lw.KeyOf(w)); s.Sum != w.Size {
@@ -176,7 +170,7 @@ func TestBlockedDerivedHandler(t *testing.T) {
 		}
 		quick.mustShow(t, d)
 		if grown := rig.Heap() - before; grown > 4000*objects {
-			t.Errorf("%d updates of %d objects while a handler is blocked: the heap has grown by %.0f bytes", n, objects, grown)
+			t.Errorf("%d updates of %d objects while a handler is blocked: the heap has grown by %.0f bytes", many, objects, grown)
 		}
 		if c := g.Status().Collections[0]; c.Pending > objects+2048 || c.Pending == 0 {
 			t.Errorf("%d changes of %d objects wait", c.Pending, objects)

@@ -17,8 +17,6 @@ import (
 	"github.com/go-lw/lw/test/internal/inside"
 )
 
-func allInOne(*rig.Sum) lw.Key { return lw.Key{Name: "total"} }
-
 // listHook is a Memory that calls listed at the end of each list.
 type listHook struct {
 	*lw.Memory[*rig.Widget]
@@ -61,9 +59,7 @@ func TestGraphTimes(t *testing.T) {
 func TestTwoNames(t *testing.T) {
 	g := lw.NewGraph(nil)
 	inf := lw.NewInformer(lw.NewMemory[*rig.Widget](), nil)
-	on := lw.On[int, *rig.Widget, *rig.Widget]{
-		Left: lw.SingleKey(func(w *rig.Widget) int { return w.Size }), Right: lw.SingleKey(func(w *rig.Widget) int { return w.Size }),
-	}
+	on := allPairs()
 	group := func(*rig.Widget) lw.Key { return rig.Key("all") }
 	for name, f := range map[string]func(){
 		"Derive":     func() { lw.Derive(g, inf, rig.SumOf, "a", "b") },
@@ -73,9 +69,7 @@ func TestTwoNames(t *testing.T) {
 			lw.LeftJoin(g, inf, inf, on, func(l *rig.Widget, _ []*rig.Widget) *rig.Widget { return l }, "a", "b")
 		},
 		"GroupBy": func() {
-			lw.GroupBy(g, inf, group, lw.Aggregate[*rig.Widget, int]{
-				Add: func(n int, _ *rig.Widget) int { return n }, Remove: func(n int, _ *rig.Widget) int { return n },
-			}, rig.TotalOf, "a", "b")
+			lw.GroupBy(g, inf, group, counted, rig.TotalOf, "a", "b")
 		},
 		"GroupAll": func() {
 			lw.GroupAll(g, inf, group, func(k lw.Key, _ []*rig.Widget) *rig.Sum { return rig.TotalOf(k, 0) }, "a", "b")
@@ -187,10 +181,7 @@ func TestDiamond(t *testing.T) {
 			s.Sum = -s.Sum
 			return s
 		}, "minus")
-		on := lw.On[string, *rig.Sum, *rig.Sum]{
-			Left:  lw.SingleKey(func(s *rig.Sum) string { return s.Name }),
-			Right: lw.SingleKey(func(s *rig.Sum) string { return s.Name }),
-		}
+		on := byName[*rig.Sum, *rig.Sum]()
 		both := lw.Join(g, plus, minus, on, func(l, r *rig.Sum) *rig.Sum {
 			return &rig.Sum{Meta: lw.Meta{Name: l.Name}, Sum: l.Sum + r.Sum, Names: fmt.Sprint(l.Sum)}
 		}, "both")
@@ -274,27 +265,25 @@ func TestGetsOfOneState(t *testing.T) {
 }
 
 func testGetsOfOneState(t *testing.T, brief int) {
-	const collections, objects = 4, 500 // so that a commit takes a while
-	moves := 300
-	if testing.Short() {
-		moves = 50
-	}
+	const collections, objects, moves = 4, 500, 100 // a commit takes a while
 	synctest.Test(t, func(t *testing.T) {
 		m := lw.NewMemory(rig.NewWidget("a", 0))
 		inf := lw.NewInformer(m, rig.Quiet())
 		g := lw.NewGraph(nil)
 		inside.SetBrief(g, brief)
+		var names [objects]string
+		for j := range names {
+			names[j] = fmt.Sprint("a", j)
+		}
+		names[0] = "a"
 		last := 0
 		var reads [][]func() int // of each collection, in the order in which a commit writes them
 		for i := range collections {
 			d := lw.DeriveMany(g, inf, func(w *rig.Widget) iter.Seq[*rig.Sum] {
 				return func(yield func(*rig.Sum) bool) {
-					for j := range objects {
+					for _, name := range names {
 						s := rig.SumOf(w)
-						if j > 0 {
-							s.Name = fmt.Sprint("a", j)
-						}
-						if !yield(s) {
+						if s.Name = name; !yield(s) {
 							return
 						}
 					}

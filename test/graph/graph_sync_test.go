@@ -11,35 +11,21 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/test/internal/inside"
 )
 
-// refused is the error of a server that lists nothing.
-var refused = apierrors.NewForbidden(schema.GroupResource{Resource: "widgets"}, "", errors.New("not for you"))
-
-// within returns a context that ends after d.
-func within(t *testing.T, d time.Duration) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), d)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 // Synced means that every input had synced. What an input refuses shows in the error, and blocks only
 // what is derived from it.
 func TestGraphSync(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, nil)
-		rig.Create(t, b.left, "a", 1)
-		rig.Create(t, b.right, "a", 1)
+	inGraph(t, nil, func(t *testing.T, b *graphBench) {
+		b.have("a1", "a1")
 		b.right.Fail(refused)
 		good := lw.Derive(b.g, b.l, rig.SumOf, "good")
 		bad := lw.Derive(b.g, b.r, rig.SumOf, "bad")
-		on := lw.On[string, *rig.Widget, *rig.Sum]{Left: lw.SingleKey(func(w *rig.Widget) string { return w.Name }), Right: lw.SingleKey(func(s *rig.Sum) string { return s.Name })}
-		both := lw.LeftJoin(b.g, b.l, bad, on, func(w *rig.Widget, rights []*rig.Sum) *rig.Sum {
+		both := lw.LeftJoin(b.g, b.l, bad, byName[*rig.Widget, *rig.Sum](), func(w *rig.Widget, rights []*rig.Sum) *rig.Sum {
 			return &rig.Sum{Meta: lw.MetaOf(w), Sum: len(rights)}
 		}, "both")
 		all := lw.NewUnion[*rig.Sum](b.g, good, bad)
@@ -57,9 +43,7 @@ func TestGraphSync(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "Run") {
 			t.Errorf("before Run: %v", err)
 		}
-		rig.Start(t, b.l)
-		rig.Start(t, b.r)
-		rig.Start(t, b.g)
+		b.run()
 		if err := good.WaitForSync(within(t, time.Minute)); err != nil {
 			t.Errorf("what is not derived from the input that fails: %v", err)
 		}
@@ -75,8 +59,7 @@ func TestGraphSync(t *testing.T) {
 			}
 		}
 		for i := range 5 {
-			rig.Update(t, b.left, "a", 2+i)
-			synctest.Wait()
+			b.update(b.left, "a", 2+i)
 		}
 		if s, _ := good.Store().Get(rig.Key("a")); s == nil || s.Sum != 6 {
 			t.Errorf("beside an input that fails, a collection shows %+v", s)
@@ -106,19 +89,14 @@ func TestGraphSync(t *testing.T) {
 // nothing.
 func TestGraphSyncOfUnion(t *testing.T) {
 	for _, late := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			b := newGraphBench(t, nil)
-			rig.Create(t, b.left, "a", 1)
-			rig.Create(t, b.right, "b", 1)
+		inGraph(t, nil, func(t *testing.T, b *graphBench) {
+			b.have("a1", "b1")
 			b.right.Fail(refused)
 			all := lw.NewUnion[*rig.Widget](b.g, b.l)
 			if !late {
 				all.Add(b.r)
 			}
-			rig.Start(t, b.l)
-			rig.Start(t, b.r)
-			rig.Start(t, b.g)
-			synctest.Wait()
+			b.run()
 			if late {
 				all.Add(b.r)
 			}
@@ -140,8 +118,7 @@ func TestGraphSyncOfUnion(t *testing.T) {
 
 // After a wait for the version of a write, every read shows it.
 func TestGraphReadYourWrites(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, nil)
+	inGraph(t, nil, func(t *testing.T, b *graphBench) {
 		rig.Create(t, b.left, "a", 0)
 		d := lw.Derive(b.g, b.l, rig.SumOf)
 		total := lw.GroupBy(b.g, d, allInOne, rig.AddedUp, rig.TotalOf)
@@ -197,8 +174,7 @@ func TestGraphReadYourWrites(t *testing.T) {
 
 // A wait that goes on while the graph is busy or stops.
 func TestGraphWaitEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, nil)
+	inGraph(t, nil, func(t *testing.T, b *graphBench) {
 		rig.Create(t, b.left, "a", 0)
 		block := make(chan struct{})
 		lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum {
@@ -274,8 +250,7 @@ func TestGraphEpoch(t *testing.T) {
 			t.Fatal(err)
 		}
 		rig.Sleep(time.Hour)
-		rig.Update(t, b.left, "w5", 50)
-		synctest.Wait()
+		b.update(b.left, "w5", 50)
 		errs.MustBe(t, lw.ErrRewound)
 		falls := 0
 		for i := 1; i < len(vector); i++ {
@@ -299,19 +274,15 @@ func TestGraphEpoch(t *testing.T) {
 // An informer that has stopped before its first list ends the waits for all that is derived from it,
 // also in another graph, and with its own error. The others sync.
 func TestGraphSyncOfStoppedInformer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, nil)
+	inGraph(t, nil, func(t *testing.T, b *graphBench) {
 		rig.Create(t, b.left, "a", 1)
 		broken := lw.NewInformer[*rig.Widget](&lw.HTTP[*rig.Widget]{URL: "::"}, &lw.Options{Name: "broken", OnError: func(error) {}})
 		good := lw.Derive(b.g, b.l, rig.SumOf, "good")
 		bad := lw.Derive(b.g, broken, rig.SumOf, "bad")
-		on := lw.On[string, *rig.Sum, *rig.Sum]{
-			Left: lw.SingleKey(func(s *rig.Sum) string { return s.Name }), Right: lw.SingleKey(func(s *rig.Sum) string { return s.Name }),
-		}
-		both := lw.Join(b.g, good, bad, on, func(l, _ *rig.Sum) *rig.Sum { return l }, "both")
+		both := lw.Join(b.g, good, bad, byName[*rig.Sum, *rig.Sum](), func(l, _ *rig.Sum) *rig.Sum { return l }, "both")
 		reg := both.AddHandler(lw.Handler[*rig.Sum]{Add: func(*rig.Sum) {}})
 		next := lw.NewGraph(&lw.GraphOptions{Name: "next"})
-		behind := lw.Derive(next, both, func(s *rig.Sum) *rig.Sum { return s }, "behind")
+		behind := lw.Derive(next, both, same, "behind")
 		rig.Start(t, b.l)
 		rig.Start(t, b.g)
 		rig.Start(t, next)
@@ -346,24 +317,16 @@ func TestGraphSyncOfStoppedInformer(t *testing.T) {
 // An informer that stops after it has synced leaves what is derived from it as it is, and nobody
 // waits for it.
 func TestGraphOfStoppedInformer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, nil)
-		rig.Create(t, b.left, "a", 1)
-		rig.Create(t, b.right, "b", 1)
+	inGraph(t, nil, func(t *testing.T, b *graphBench) {
+		b.have("a1", "b1")
 		first := lw.Derive(b.g, b.l, rig.SumOf, "first")
 		u := lw.NewUnion[*rig.Sum](b.g, first)
-		ctx, stop := context.WithCancel(t.Context())
-		ran := make(chan error)
-		go func() { ran <- b.l.Run(ctx) }()
+		stop := rig.Begin(t, b.l)
 		rig.Start(t, b.r)
 		rig.Start(t, b.g)
 		synctest.Wait()
-		rig.Update(t, b.left, "a", 2)
-		synctest.Wait()
+		b.update(b.left, "a", 2)
 		stop()
-		if err := <-ran; err != nil {
-			t.Fatal(err)
-		}
 		rig.Update(t, b.left, "a", 3)
 		late := lw.Derive(b.g, b.l, rig.SumOf, "late")
 		u.Add(lw.Derive(b.g, b.r, rig.SumOf, "other"))
@@ -373,13 +336,8 @@ func TestGraphOfStoppedInformer(t *testing.T) {
 		if err := lw.WaitForSync(t.Context(), late, u); err != nil {
 			t.Error(err)
 		}
-		synctest.Wait()
-		if diff := cmp.Diff(map[string]int{"a": 2, "b": 1}, contents(u.Store())); diff != "" {
-			t.Errorf("the union (-want +got):\n%s", diff)
-		}
-		if diff := cmp.Diff(map[string]int{"a": 2}, contents(late.Store())); diff != "" {
-			t.Errorf("a collection that was made after the informer's end (-want +got):\n%s", diff)
-		}
+		mustShow(t, u, "the union", map[string]int{"a": 2, "b": 1})
+		mustShow(t, late, "a collection that was made after the informer's end", map[string]int{"a": 2})
 		if err := b.g.WaitForResourceVersion(t.Context(), b.l, b.left.ResourceVersion()); !errors.Is(err, lw.ErrStopped) {
 			t.Errorf("a wait for a version that cannot come: %v", err)
 		}
@@ -395,13 +353,10 @@ func TestGraphOfStoppedInformer(t *testing.T) {
 
 // Informers of one name are told apart.
 func TestGraphVersionsOfOneName(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, nil)
+	inGraph(t, nil, func(t *testing.T, b *graphBench) {
 		b.l = lw.NewInformer(b.left, &lw.Options{Name: "Pod", OnError: func(error) {}})
 		b.r = lw.NewInformer(b.right, &lw.Options{Name: "Pod", OnError: func(error) {}})
-		rig.Create(t, b.left, "a", 1)
-		rig.Create(t, b.right, "b", 1)
-		rig.Create(t, b.right, "c", 1)
+		b.have("a1", "b1 c1")
 		first := lw.NewUnion(b.g, b.l, b.r)
 		b.right.Fail(refused)
 		err := first.WaitForSync(rig.Canceled(t))

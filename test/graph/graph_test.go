@@ -13,15 +13,6 @@ import (
 	"github.com/go-lw/lw/internal/rig"
 )
 
-// contents returns the sums of a collection by their names.
-func contents(r lw.Reader[*rig.Sum]) map[string]int {
-	all := map[string]int{}
-	for s := range r.All() {
-		all[s.Name] = s.Sum
-	}
-	return all
-}
-
 func TestGraph(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 2))
@@ -128,8 +119,7 @@ func TestGraphStarts(t *testing.T) {
 
 // The version of a collection is the number of the step that it shows, as a decimal.
 func TestGraphVersionsAreSteps(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, nil)
+	inGraph(t, nil, func(t *testing.T, b *graphBench) {
 		rig.Create(t, b.left, "a", 1)
 		d := lw.Derive(b.g, b.l, rig.SumOf)
 		b.start()
@@ -137,16 +127,14 @@ func TestGraphVersionsAreSteps(t *testing.T) {
 			if got := d.Store().ResourceVersion(); got != fmt.Sprint(want) || b.g.Status().Steps != uint64(want) {
 				t.Errorf("version %s after %d steps, want %d", got, b.g.Status().Steps, want)
 			}
-			rig.Update(t, b.left, "a", 1+want)
-			synctest.Wait()
+			b.update(b.left, "a", 1+want)
 		}
 	})
 }
 
 // A loop over the events of a derived collection is told where each comes from.
 func TestGraphEventsHaveTheirCause(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, nil)
+	inGraph(t, nil, func(t *testing.T, b *graphBench) {
 		rig.Create(t, b.left, "a", 1)
 		d := lw.Derive(b.g, b.l, rig.SumOf)
 		b.start()
@@ -160,12 +148,9 @@ func TestGraphEventsHaveTheirCause(t *testing.T) {
 			}
 		}()
 		synctest.Wait()
-		rig.Update(t, b.left, "a", 2)
-		synctest.Wait()
-		rig.Create(t, b.left, "b", 1)
-		synctest.Wait()
-		rig.Remove(t, b.left, "a")
-		synctest.Wait()
+		b.update(b.left, "a", 2)
+		b.create(b.left, "b", 1)
+		b.remove(b.left, "a")
 		cancel()
 		<-done
 		want := []string{

@@ -5,26 +5,14 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/test/internal/inside"
 )
 
-// mustShow expects that u shows the sizes want.
-func mustShow(t *testing.T, u *lw.Union[*rig.Sum], what string, want map[string]int) {
-	t.Helper()
-	synctest.Wait()
-	if diff := cmp.Diff(want, contents(u.Store())); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", what, diff)
-	}
-}
-
 // Add does nothing with a collection of the graph that was closed. One of another graph is a member as an informer is.
 func TestUnionAddOfOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, nil)
+	inGraph(t, nil, func(t *testing.T, b *graphBench) {
 		rig.Create(t, b.left, "a", 1)
 		closed, u := lw.Derive(b.g, b.l, rig.SumOf, "closed"), lw.NewUnion[*rig.Sum](b.g)
 		other := lw.NewGraph(nil)
@@ -47,11 +35,8 @@ func TestUnionAddOfOthers(t *testing.T) {
 
 // A member that leaves while the objects of another are taken out is taken out by the next step. Nothing is kept of either.
 func TestUnionMembersLeaveOneByOne(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, nil)
-		for _, name := range []string{"a", "b", "c"} {
-			rig.Create(t, b.left, name, 1)
-		}
+	inGraph(t, nil, func(t *testing.T, b *graphBench) {
+		b.have("a1 b1 c1", "")
 		rig.Create(t, b.right, "busy", 1)
 		only := func(name string) *lw.Derived[*rig.Sum] {
 			return lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum {
@@ -62,27 +47,20 @@ func TestUnionMembersLeaveOneByOne(t *testing.T) {
 			}, "only "+name)
 		}
 		u := lw.NewUnion[*rig.Sum](b.g)
-		hold := make(chan struct{})
-		lw.Derive(b.g, b.r, func(w *rig.Widget) *rig.Sum {
-			if w.Size > 1 {
-				<-hold
-			}
-			return nil
-		}, "held")
+		_, held := b.hold(b.r)
 		b.start()
 		first, second, third := u.Add(only("a")), u.Add(only("b")), u.Add(only("c"))
 		mustShow(t, u, "all members", map[string]int{"a": 1, "b": 1, "c": 1})
 		for i, leave := range []func(){func() {}, first, second} {
 			// The step that is held now has begun after the one before has left, and before this one leaves.
-			rig.Update(t, b.right, "busy", 2+i)
-			synctest.Wait()
+			b.update(b.right, "busy", slow+i)
 			leave()
 			if i > 0 {
-				hold <- struct{}{}
+				held <- struct{}{}
 				synctest.Wait()
 			}
 		}
-		hold <- struct{}{}
+		held <- struct{}{}
 		mustShow(t, u, "two have left", map[string]int{"c": 1})
 		third()
 		mustShow(t, u, "all have left", map[string]int{})
@@ -100,8 +78,7 @@ func TestUnionMembersLeaveOneByOne(t *testing.T) {
 
 // Of an object that has gone no collection keeps under which key its result was shown.
 func TestGraphForgetsKeys(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, nil)
+	inGraph(t, nil, func(t *testing.T, b *graphBench) {
 		d := lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum {
 			if w.Size == 0 {
 				return nil
@@ -130,10 +107,8 @@ func TestGraphForgetsKeys(t *testing.T) {
 // Members that have one key are in conflict as long as both have it, and the status names both of them. With keys of their own
 // both are shown.
 func TestUnionOfClusters(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, nil)
-		rig.Create(t, b.left, "a", 1)
-		rig.Create(t, b.right, "a", 2)
+	inGraph(t, nil, func(t *testing.T, b *graphBench) {
+		b.have("a1", "a2")
 		both := lw.NewUnion[*rig.Sum](b.g, lw.Derive(b.g, b.l, rig.SumOf, "east"), lw.Derive(b.g, b.r, rig.SumOf, "west"))
 		g, east, west := b.g, b.l, b.r
 		type Widget = rig.Widget // as docs/derive.md writes it
@@ -174,8 +149,7 @@ func TestUnionOfClusters(t *testing.T) {
 
 // A union that is made with a member that never answers says so, and how to go on without it.
 func TestUnionOfAMemberThatHangs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, nil)
+	inGraph(t, nil, func(t *testing.T, b *graphBench) {
 		rig.Create(t, b.left, "a", 1)
 		hangs := lw.NewInformer[*rig.Widget](&rig.Script{OnList: func() rig.Reply { return rig.Reply{Hang: true} }}, &lw.Options{Name: "far", List: lw.ListPages})
 		rig.Start(t, hangs)
@@ -197,28 +171,17 @@ func TestUnionOfAMemberThatHangs(t *testing.T) {
 
 // What a member has deleted in the step in which it leaves is gone.
 func TestUnionMemberLeavesWithADeletion(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, nil)
-		rig.Create(t, b.left, "a", 1)
-		rig.Create(t, b.left, "b", 1)
-		rig.Create(t, b.right, "busy", 1)
-		hold := make(chan struct{})
-		lw.Derive(b.g, b.r, func(w *rig.Widget) *rig.Sum {
-			if w.Size > 1 {
-				<-hold
-			}
-			return nil
-		}, "held")
+	inGraph(t, nil, func(t *testing.T, b *graphBench) {
+		b.have("a1 b1", "busy1")
+		_, held := b.hold(b.r)
 		u := lw.NewUnion[*rig.Sum](b.g)
 		leave := u.Add(lw.Derive(b.g, b.l, rig.SumOf))
 		b.start()
 		mustShow(t, u, "before", map[string]int{"a": 1, "b": 1})
-		rig.Update(t, b.right, "busy", 2)
-		synctest.Wait()
-		rig.Remove(t, b.left, "a")
-		synctest.Wait()
+		b.update(b.right, "busy", slow)
+		b.remove(b.left, "a")
 		leave()
-		close(hold)
+		close(held)
 		mustShow(t, u, "after", map[string]int{})
 	})
 }

@@ -20,8 +20,7 @@ import (
 
 // Status says how large each index is: how many values it has, or how many objects if it is sorted.
 func TestStatusOfIndexes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newGraphBench(t, nil)
+	inGraph(t, nil, func(t *testing.T, b *graphBench) {
 		for i, name := range []string{"a", "b", "c", "d"} {
 			rig.Create(t, b.left, name, i/2*10)
 		}
@@ -65,19 +64,20 @@ func mustSort(t *rapid.T, ix *lw.SortedIndex[int, *rig.Widget], list []*rig.Widg
 	if ix.Len() != n {
 		t.Fatalf("Len() = %d, want %d", ix.Len(), n)
 	}
+	same := func(what string, want []*rig.Widget, seq iter.Seq[*rig.Widget]) {
+		if got := slices.Collect(seq); !slices.Equal(want, got) {
+			t.Fatalf("%s (-want +got):\n%s", what, gocmp.Diff(sizesOf(want), sizesOf(got)))
+		}
+	}
 	down := slices.Clone(list)
 	slices.Reverse(down)
 	for _, p := range [][2]int{{0, n}, {0, 3}, {n / 2, 4}, {n - 1, 1}, {n, 1}, {n + 5, 2}, {-1, 2}, {1, -1}, {0, 0}, {1, math.MaxInt}, {math.MaxInt, math.MaxInt}, {math.MinInt, math.MinInt}} {
 		part := func(all []*rig.Widget) []*rig.Widget {
 			all = all[min(max(p[0], 0), n):]
-			return slices.Clone(all[:min(max(p[1], 0), len(all))])
+			return all[:min(max(p[1], 0), len(all))]
 		}
-		if d := gocmp.Diff(sizesOf(part(list)), sizesOf(slices.Collect(ix.Up(p[0], p[1])))); d != "" {
-			t.Fatalf("Up%v (-want +got):\n%s", p, d)
-		}
-		if d := gocmp.Diff(sizesOf(part(down)), sizesOf(slices.Collect(ix.Down(p[0], p[1])))); d != "" {
-			t.Fatalf("Down%v (-want +got):\n%s", p, d)
-		}
+		same(fmt.Sprint("Up", p), part(list), ix.Up(p[0], p[1]))
+		same(fmt.Sprint("Down", p), part(down), ix.Down(p[0], p[1]))
 	}
 	for _, r := range [][2]int{{0, 5}, {3, 4}, {4, 3}, {-1, 100}, {5, math.MaxInt}} {
 		var want []*rig.Widget
@@ -90,9 +90,7 @@ func mustSort(t *rapid.T, ix *lw.SortedIndex[int, *rig.Widget], list []*rig.Widg
 				below++
 			}
 		}
-		if d := gocmp.Diff(sizesOf(want), sizesOf(slices.Collect(ix.Between(r[0], r[1])))); d != "" {
-			t.Fatalf("Between%v (-want +got):\n%s", r, d)
-		}
+		same(fmt.Sprint("Between", r), want, ix.Between(r[0], r[1]))
 		if got := ix.Before(r[0]); got != below {
 			t.Fatalf("Before(%d) = %d, want %d", r[0], got, below)
 		}
