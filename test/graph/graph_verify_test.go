@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/rig"
