@@ -57,12 +57,10 @@ func TestBehindTold(t *testing.T) {
 		{"long ago", "tell a@12, sleep 3s, M a@12, sleep 11m", 1, 3 * time.Second, -1, 0},
 		{"almost as long", "tell a@12, sleep 3s, M a@12, sleep 8m", 1, 3 * time.Second, 3 * time.Second, 3 * time.Second},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				d := dictate(t, false, nil)
-				d.run(t, "list 10 a@5, start, "+tt.script)
-				mustBeBehind(t, d.inf.Status(), "told", tt.count, tt.sum, tt.half, tt.most)
-			})
+		rig.Subtest(t, tt.name, func(t *testing.T) {
+			d := dictate(t, false, nil)
+			d.run(t, "list 10 a@5, start, "+tt.script)
+			mustBeBehind(t, d.inf.Status(), "told", tt.count, tt.sum, tt.half, tt.most)
 		})
 	}
 }
@@ -177,9 +175,7 @@ func behindWritten[T lw.Object](t *testing.T, obj func(name, version string, at 
 
 // TestBehindNothing: what has no managed fields is not measured, and a deletion is not either.
 func TestBehindNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(rig.NewWidget("a", 1))
-		inf := rig.Run(t, m, rig.Quiet())
+	inMemory(t, "a1", rig.Quiet(), func(t *testing.T, m memory, inf informer) {
 		rig.Update(t, m, "a", 2)
 		rig.Remove(t, m, "a")
 		synctest.Wait()

@@ -1,6 +1,7 @@
 package handlers_test
 
 import (
+	"context"
 	"errors"
 	"iter"
 	"slices"
@@ -30,6 +31,13 @@ func mustList(t *testing.T, b *lw.Board, informers, graphs []string) {
 	if diff := cmp.Diff(graphs, namesOn(b.Graphs())); diff != "" {
 		t.Errorf("graphs (-want +got):\n%s", diff)
 	}
+}
+
+// begin runs an informer of one widget, which is on b.
+func begin(t *testing.T, b *lw.Board, name string) (stop func()) {
+	t.Helper()
+	_, inf := ofMemory("a1", &lw.Options{Name: name, Board: b, OnError: func(error) {}})
+	return rig.Begin(t, inf)
 }
 
 // An informer, a reflector and a graph are on their board while they run, and neither before nor
@@ -66,14 +74,10 @@ func TestBoardListsWhatRuns(t *testing.T) {
 		}
 
 		// A second Run changes nothing.
-		if err := inf.Run(t.Context()); !errors.Is(err, lw.ErrStarted) {
-			t.Error(err)
-		}
-		if err := g.Run(t.Context()); !errors.Is(err, lw.ErrStarted) {
-			t.Error(err)
-		}
-		if err := r.Run(t.Context()); !errors.Is(err, lw.ErrStarted) {
-			t.Error(err)
+		for _, again := range []interface{ Run(context.Context) error }{inf, g, r} {
+			if err := again.Run(t.Context()); !errors.Is(err, lw.ErrStarted) {
+				t.Error(err)
+			}
 		}
 		mustList(t, &b, []string{"Widget", "plain"}, []string{"graph"})
 
@@ -126,9 +130,7 @@ func TestBoardAfterAPermanentError(t *testing.T) {
 func TestBoardOfEqualNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b lw.Board
-		run := func(name string) (stop func()) {
-			return rig.Begin(t, lw.NewInformer(lw.NewMemory(rig.NewWidget("a", 1)), &lw.Options{Name: name, Board: &b, OnError: func(error) {}}))
-		}
+		run := func(name string) (stop func()) { return begin(t, &b, name) }
 		stops := []func(){run("b"), run("a"), run("b"), run("c")}
 		mustList(t, &b, []string{"a", "b", "b#2", "c"}, nil)
 		for name, s := range b.Informers() {
@@ -171,17 +173,14 @@ func TestBoardOfEqualNames(t *testing.T) {
 func TestBoardChangesInALoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b lw.Board
-		var stops []func()
-		for _, name := range []string{"a", "b", "c"} {
-			stops = append(stops, rig.Begin(t, lw.NewInformer(lw.NewMemory(rig.NewWidget("a", 1)), &lw.Options{Name: name, Board: &b, OnError: func(error) {}})))
-		}
+		stops := []func(){begin(t, &b, "a"), begin(t, &b, "b"), begin(t, &b, "c")}
 		var phases []string
 		for name, s := range b.Informers() {
 			phases = append(phases, s.Phase)
 			if name == "a" {
 				stops[0]()
 				stops[1]()
-				stops[0] = rig.Begin(t, lw.NewInformer(lw.NewMemory(rig.NewWidget("a", 1)), &lw.Options{Name: "0", Board: &b, OnError: func(error) {}}))
+				stops[0] = begin(t, &b, "0")
 			}
 		}
 		if want := []string{"watching", "stopped", "watching"}; !slices.Equal(phases, want) {

@@ -230,105 +230,89 @@ func TestCatchUpFails(t *testing.T) {
 	because := errors.New("because")
 	boom := errors.New("boom")
 	for name, tc := range map[string]struct {
-		src  func(m *lw.Memory[*rig.Widget]) lw.Source[*rig.Widget]
+		src  func(m memory) lw.Source[*rig.Widget]
 		ctx  time.Duration // until it is done, with the cause because
-		do   func(t *testing.T, m *lw.Memory[*rig.Widget], stop func())
+		do   func(t *testing.T, m memory, stop func())
 		is   error
 		want string
 	}{
 		"the server refuses": {
-			src:  func(m *lw.Memory[*rig.Widget]) lw.Source[*rig.Widget] { return &lateSource{Source: m, fail: boom} },
+			src:  func(m memory) lw.Source[*rig.Widget] { return &lateSource{Source: m, fail: boom} },
 			is:   boom,
 			want: "lw: Widget: catching up with the server: list: boom",
 		},
 		"the context is done": {
-			src:  func(m *lw.Memory[*rig.Widget]) lw.Source[*rig.Widget] { return &lateSource{Source: m} },
+			src:  func(m memory) lw.Source[*rig.Widget] { return &lateSource{Source: m} },
 			ctx:  time.Second / 2,
 			is:   because,
 			want: "lw: Widget: catching up with the server: because",
 		},
 		"and no bookmark has come": {
-			src:  func(m *lw.Memory[*rig.Widget]) lw.Source[*rig.Widget] { return but(m, "b") },
+			src:  func(m memory) lw.Source[*rig.Widget] { return but(m, "b") },
 			ctx:  time.Second / 2,
-			do:   func(t *testing.T, m *lw.Memory[*rig.Widget], _ func()) { rig.Create(t, m, "b", 1) },
+			do:   func(t *testing.T, m memory, _ func()) { rig.Create(t, m, "b", 1) },
 			is:   because,
 			want: "lw: Widget: waiting for resource version 3 at 2, until an object of this collection or a bookmark has it (watching): because",
 		},
 		"the context was done": {
-			src:  func(m *lw.Memory[*rig.Widget]) lw.Source[*rig.Widget] { return m },
-			do:   func(*testing.T, *lw.Memory[*rig.Widget], func()) { time.Sleep(time.Hour) },
+			src:  func(m memory) lw.Source[*rig.Widget] { return m },
+			do:   func(*testing.T, memory, func()) { time.Sleep(time.Hour) },
 			ctx:  time.Minute,
 			is:   because,
 			want: "lw: Widget: catching up with the server: because",
 		},
 		"the informer stops": {
-			src: func(m *lw.Memory[*rig.Widget]) lw.Source[*rig.Widget] { return &lateSource{Source: m} },
-			do: func(t *testing.T, _ *lw.Memory[*rig.Widget], stop func()) {
-				time.AfterFunc(time.Second/2, stop)
-			},
+			src:  func(m memory) lw.Source[*rig.Widget] { return &lateSource{Source: m} },
+			do:   func(t *testing.T, _ memory, stop func()) { time.AfterFunc(time.Second/2, stop) },
 			is:   lw.ErrStopped,
 			want: "lw: Widget: catching up with the server: list: stopped",
 		},
 		"the informer has stopped": {
-			src: func(m *lw.Memory[*rig.Widget]) lw.Source[*rig.Widget] { return m },
-			do: func(t *testing.T, _ *lw.Memory[*rig.Widget], stop func()) {
-				stop()
-				synctest.Wait()
-			},
+			src:  func(m memory) lw.Source[*rig.Widget] { return m },
+			do:   func(t *testing.T, _ memory, stop func()) { stop() },
 			is:   lw.ErrStopped,
 			want: "lw: Widget: catching up with the server: stopped",
 		},
 		"the source has no versions": {
-			src: func(m *lw.Memory[*rig.Widget]) lw.Source[*rig.Widget] {
+			src: func(m memory) lw.Source[*rig.Widget] {
 				return &hintedSource{m, lw.SourceHints{Unversioned: true}}
 			},
 			is:   errors.ErrUnsupported,
 			want: "lw: Widget: catching up with the server: the versions of the source mean nothing: unsupported operation",
 		},
 		"an object is set aside": {
-			src:  func(m *lw.Memory[*rig.Widget]) lw.Source[*rig.Widget] { return choosy(m) },
-			do:   func(t *testing.T, m *lw.Memory[*rig.Widget], _ func()) { rig.Create(t, m, "b", -1) },
+			src:  func(m memory) lw.Source[*rig.Widget] { return choosy(m) },
+			do:   func(t *testing.T, m memory, _ func()) { rig.Create(t, m, "b", -1) },
 			want: "lw: Widget: waiting for resource version 3 at 2, until an object of this collection or a bookmark has it (watching): it has come, but an object that it covers is set aside\nlw: transform default/b: a negative size",
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				m := lw.NewMemory(rig.NewWidget("a", 1))
-				var errs rig.Errors
-				inf := lw.NewInformer(tc.src(m), &lw.Options{OnError: errs.Add})
-				running, stop := context.WithCancel(t.Context())
-				ended := make(chan error, 1)
-				go func() { ended <- inf.Run(running) }()
-				if err := inf.WaitForSync(t.Context()); err != nil {
-					t.Fatal(err)
+		rig.Subtest(t, name, func(t *testing.T) {
+			m := lw.NewMemory(rig.NewWidget("a", 1))
+			var errs rig.Errors
+			inf := lw.NewInformer(tc.src(m), &lw.Options{OnError: errs.Add})
+			stop := sync.OnceFunc(rig.Begin(t, inf))
+			ctx := t.Context()
+			if tc.ctx > 0 {
+				var cancel func()
+				ctx, cancel = context.WithTimeoutCause(ctx, tc.ctx, because)
+				defer cancel()
+			}
+			if tc.do != nil {
+				tc.do(t, m, stop)
+			}
+			version, err := inf.CatchUp(ctx)
+			if tc.is != nil && !errors.Is(err, tc.is) {
+				t.Errorf("the error is not %v", tc.is)
+			}
+			if got := fmt.Sprint(err); strings.Replace(got, "lw: Widget: transform", "lw: transform", 1) != tc.want {
+				t.Errorf("CatchUp returned %q and\n%s\nwant\n%s", version, got, tc.want)
+			}
+			for _, err := range errs.All() {
+				if errors.Is(err, boom) {
+					t.Error("OnError is told of an error that was returned")
 				}
-				synctest.Wait()
-				ctx := t.Context()
-				if tc.ctx > 0 {
-					var cancel func()
-					ctx, cancel = context.WithTimeoutCause(ctx, tc.ctx, because)
-					defer cancel()
-				}
-				if tc.do != nil {
-					tc.do(t, m, stop)
-				}
-				version, err := inf.CatchUp(ctx)
-				if tc.is != nil && !errors.Is(err, tc.is) {
-					t.Errorf("the error is not %v", tc.is)
-				}
-				if got := fmt.Sprint(err); strings.Replace(got, "lw: Widget: transform", "lw: transform", 1) != tc.want {
-					t.Errorf("CatchUp returned %q and\n%s\nwant\n%s", version, got, tc.want)
-				}
-				for _, err := range errs.All() {
-					if errors.Is(err, boom) {
-						t.Error("OnError is told of an error that was returned")
-					}
-				}
-				stop()
-				if err := <-ended; err != nil {
-					t.Error(err)
-				}
-			})
+			}
+			stop()
 		})
 	}
 }

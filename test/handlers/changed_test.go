@@ -72,27 +72,25 @@ func TestChanged(t *testing.T) {
 		"a bookmark":          {rig.Bookmark("11"), nil},
 		"what cannot be read": {rig.BadEvent("a", "11"), nil},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				src := &rig.Fed{Events: make(chan lw.WatchEvent[*rig.Widget]), Version: "10", Objs: []*rig.Widget{a, b}}
-				inf := rig.Run(t, src, &lw.Options{List: lw.ListWhole, OnError: func(error) {}})
-				bySize := lw.NewIndex(inf, func(w *rig.Widget) int { return w.Size })
-				ctx, cancel := context.WithCancel(t.Context())
-				c := newChannels(ctx, inf, bySize)
-				src.Send(tc.event)
-				c.mustBeClosed(t, tc.want...)
-				if want := len(c) - len(tc.want); inside.Signals(inf)+inside.IndexSignals(bySize) != want {
-					t.Errorf("%d and %d channels are left, want %d", inside.Signals(inf), inside.IndexSignals(bySize), want)
-				}
-				cancel()
-				synctest.Wait()
-				if inside.Signals(inf) != 0 || inside.IndexSignals(bySize) != 0 {
-					t.Errorf("%d and %d channels are left after the context", inside.Signals(inf), inside.IndexSignals(bySize))
-				}
-				src.Send(rig.Modified(rig.Stamped("a", 1, "50")))
-				src.Send(rig.Modified(rig.Stamped("b", 1, "51")))
-				c.mustBeClosed(t, tc.want...) // and not those whose context is done
-			})
+		rig.Subtest(t, name, func(t *testing.T) {
+			src := &rig.Fed{Events: make(chan lw.WatchEvent[*rig.Widget]), Version: "10", Objs: []*rig.Widget{a, b}}
+			inf := rig.Run(t, src, &lw.Options{List: lw.ListWhole, OnError: func(error) {}})
+			bySize := lw.NewIndex(inf, func(w *rig.Widget) int { return w.Size })
+			ctx, cancel := context.WithCancel(t.Context())
+			c := newChannels(ctx, inf, bySize)
+			src.Send(tc.event)
+			c.mustBeClosed(t, tc.want...)
+			if want := len(c) - len(tc.want); inside.Signals(inf)+inside.IndexSignals(bySize) != want {
+				t.Errorf("%d and %d channels are left, want %d", inside.Signals(inf), inside.IndexSignals(bySize), want)
+			}
+			cancel()
+			synctest.Wait()
+			if inside.Signals(inf) != 0 || inside.IndexSignals(bySize) != 0 {
+				t.Errorf("%d and %d channels are left after the context", inside.Signals(inf), inside.IndexSignals(bySize))
+			}
+			src.Send(rig.Modified(rig.Stamped("a", 1, "50")))
+			src.Send(rig.Modified(rig.Stamped("b", 1, "51")))
+			c.mustBeClosed(t, tc.want...) // and not those whose context is done
 		})
 	}
 }
@@ -116,26 +114,24 @@ func TestChangedByLists(t *testing.T) {
 		"one is another": {[]*rig.Widget{a, b}, []*rig.Widget{another, b}, []string{"a", "any", "b", "size 1", "size 2"}, []string{"a", "any", "size 1"}},
 	} {
 		for _, mode := range []lw.ListMode{lw.ListWhole, lw.ListPages} {
-			t.Run(fmt.Sprint(name, " ", mode), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					src := &rig.Script{
-						Lists:   []rig.Reply{rig.List("11", tc.first...), rig.List("20", tc.second...)},
-						Watches: []rig.Stream{rig.ExpiredAfter(time.Minute), rig.Forever()},
-					}
-					// The detector of mutations asks for all differences of the first list as well.
-					inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: mode, DetectMutation: mode == lw.ListWhole})
-					bySize := lw.NewIndex(inf, func(w *rig.Widget) int { return w.Size })
-					early := newChannels(t.Context(), inf, bySize)
-					rig.Start(t, inf)
-					early.mustBeClosed(t, tc.want...)
-					late := newChannels(t.Context(), inf, bySize)
-					late.mustBeClosed(t)
-					rig.Sleep(2 * time.Minute)
-					if got := inf.Store().ResourceVersion(); got != "20" {
-						t.Fatalf("the store is at %s", got)
-					}
-					late.mustBeClosed(t, tc.then...)
-				})
+			rig.Subtest(t, fmt.Sprint(name, " ", mode), func(t *testing.T) {
+				src := &rig.Script{
+					Lists:   []rig.Reply{rig.List("11", tc.first...), rig.List("20", tc.second...)},
+					Watches: []rig.Stream{rig.ExpiredAfter(time.Minute), rig.Forever()},
+				}
+				// The detector of mutations asks for all differences of the first list as well.
+				inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: mode, DetectMutation: mode == lw.ListWhole})
+				bySize := lw.NewIndex(inf, func(w *rig.Widget) int { return w.Size })
+				early := newChannels(t.Context(), inf, bySize)
+				rig.Start(t, inf)
+				early.mustBeClosed(t, tc.want...)
+				late := newChannels(t.Context(), inf, bySize)
+				late.mustBeClosed(t)
+				rig.Sleep(2 * time.Minute)
+				if got := inf.Store().ResourceVersion(); got != "20" {
+					t.Fatalf("the store is at %s", got)
+				}
+				late.mustBeClosed(t, tc.then...)
 			})
 		}
 	}
@@ -143,9 +139,7 @@ func TestChangedByLists(t *testing.T) {
 
 // A handler finds the channels of what it is called for closed, and so does a wait for the version.
 func TestChangedBeforeHandlers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(rig.NewWidget("a", 0))
-		inf := rig.Run(t, m, nil)
+	inMemory(t, "a0", nil, func(t *testing.T, m memory, inf informer) {
 		bySize := lw.NewIndex(inf, func(w *rig.Widget) int { return w.Size / 100 })
 		taken := make(chan (<-chan struct{}), 2)
 		calls := 0
@@ -222,9 +216,7 @@ func TestIndexChangedOfAnIndexer(t *testing.T) {
 
 // A channel of several keys is closed by the first change of one of them, and is then let go of.
 func TestChangedOfSeveralKeys(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("c", 1))
-		inf := rig.Run(t, m, nil)
+	inMemory(t, "a1 c1", nil, func(t *testing.T, m memory, inf informer) {
 		c := channels{"a or b": inf.Changed(t.Context(), rig.Key("a"), rig.Key("b"), rig.Key("b"))}
 		rig.Update(t, m, "c", 2)
 		c.mustBeClosed(t)
@@ -241,15 +233,9 @@ func TestChangedOfSeveralKeys(t *testing.T) {
 func TestChangedWhenTheInformerStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inf := lw.NewInformer(lw.NewMemory(rig.NewWidget("a", 1)), nil)
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() { done <- inf.Run(ctx) }()
-		synctest.Wait()
+		stop := rig.Begin(t, inf)
 		changed, any := inf.Changed(t.Context(), rig.Key("a")), inf.Changed(t.Context())
-		cancel()
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
+		stop()
 		late := inf.Changed(t.Context(), rig.Key("a"))
 		channels{"a": changed, "any": any, "late": late}.mustBeClosed(t)
 		if n := inside.Signals(inf); n != 0 {

@@ -19,49 +19,46 @@ import (
 
 // WaitFor returns as soon as its condition is met, and the object that meets it.
 func TestWaitFor(t *testing.T) {
-	type server = *lw.Memory[*rig.Widget]
 	gone := func(w *rig.Widget) bool { return w == nil }
 	for name, tc := range map[string]struct {
 		cond  func(w *rig.Widget) bool
-		steps []func(t *testing.T, m server) // one a minute
+		steps []func(t *testing.T, m memory) // one a minute
 		after int                            // minutes
 		want  string
 	}{
 		"at once":           {func(w *rig.Widget) bool { return w != nil }, nil, 0, "a1"},
 		"gone at once":      {func(w *rig.Widget) bool { return w == nil || w.Size == 1 }, nil, 0, "a1"},
-		"an update":         {func(w *rig.Widget) bool { return w.Size == 3 }, []func(*testing.T, server){resize("a", 2), resize("a", 3)}, 2, "a3"},
-		"others":            {func(w *rig.Widget) bool { return w.Size == 3 }, []func(*testing.T, server){resize("b", 3), resize("a", 3)}, 2, "a3"},
-		"it is gone":        {gone, []func(*testing.T, server){resize("a", 2), drop("b"), drop("a")}, 3, "-"},
-		"it comes back":     {func(w *rig.Widget) bool { return w != nil && w.Size == 7 }, []func(*testing.T, server){drop("a"), createSized("a", 7)}, 2, "a7"},
-		"it is another one": {func(w *rig.Widget) bool { return w == nil || w.UID != uidOfA }, []func(*testing.T, server){resize("a", 2), recreate("a", 5)}, 2, "a5 or -"},
+		"an update":         {func(w *rig.Widget) bool { return w.Size == 3 }, []func(*testing.T, memory){resize("a", 2), resize("a", 3)}, 2, "a3"},
+		"others":            {func(w *rig.Widget) bool { return w.Size == 3 }, []func(*testing.T, memory){resize("b", 3), resize("a", 3)}, 2, "a3"},
+		"it is gone":        {gone, []func(*testing.T, memory){resize("a", 2), drop("b"), drop("a")}, 3, "-"},
+		"it comes back":     {func(w *rig.Widget) bool { return w != nil && w.Size == 7 }, []func(*testing.T, memory){drop("a"), createSized("a", 7)}, 2, "a7"},
+		"it is another one": {func(w *rig.Widget) bool { return w == nil || w.UID != uidOfA }, []func(*testing.T, memory){resize("a", 2), recreate("a", 5)}, 2, "a5 or -"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				a := rig.NewWidget("a", 1)
-				a.UID = uidOfA
-				m := lw.NewMemory(a, rig.NewWidget("b", 1))
-				inf := rig.Run(t, m, nil)
-				go func() {
-					for _, step := range tc.steps {
-						time.Sleep(time.Minute)
-						step(t, m)
-					}
-				}()
-				begin := time.Now()
-				got, err := lw.WaitFor(t.Context(), inf, rig.Key("a"), tc.cond)
-				if err != nil {
-					t.Fatal(err)
+		rig.Subtest(t, name, func(t *testing.T) {
+			a := rig.NewWidget("a", 1)
+			a.UID = uidOfA
+			m := lw.NewMemory(a, rig.NewWidget("b", 1))
+			inf := rig.Run(t, m, nil)
+			go func() {
+				for _, step := range tc.steps {
+					time.Sleep(time.Minute)
+					step(t, m)
 				}
-				if !tc.cond(got) || !strings.Contains(tc.want, sized(got)) {
-					t.Errorf("it returned %s, want %s", sized(got), tc.want)
-				}
-				if took := time.Since(begin); took != time.Duration(tc.after)*time.Minute {
-					t.Errorf("it took %v, want %d minutes", took, tc.after)
-				}
-				if n := inside.Signals(inf); n != 0 {
-					t.Errorf("%d channels are left", n)
-				}
-			})
+			}()
+			begin := time.Now()
+			got, err := lw.WaitFor(t.Context(), inf, rig.Key("a"), tc.cond)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !tc.cond(got) || !strings.Contains(tc.want, sized(got)) {
+				t.Errorf("it returned %s, want %s", sized(got), tc.want)
+			}
+			if took := time.Since(begin); took != time.Duration(tc.after)*time.Minute {
+				t.Errorf("it took %v, want %d minutes", took, tc.after)
+			}
+			if n := inside.Signals(inf); n != 0 {
+				t.Errorf("%d channels are left", n)
+			}
 		})
 	}
 }
@@ -75,20 +72,20 @@ func sized(w *rig.Widget) string {
 	return fmt.Sprint(w.Name, w.Size)
 }
 
-func resize(name string, size int) func(*testing.T, *lw.Memory[*rig.Widget]) {
-	return func(t *testing.T, m *lw.Memory[*rig.Widget]) { rig.Update(t, m, name, size) }
+func resize(name string, size int) func(*testing.T, memory) {
+	return func(t *testing.T, m memory) { rig.Update(t, m, name, size) }
 }
 
-func drop(name string) func(*testing.T, *lw.Memory[*rig.Widget]) {
-	return func(t *testing.T, m *lw.Memory[*rig.Widget]) { rig.Remove(t, m, name) }
+func drop(name string) func(*testing.T, memory) {
+	return func(t *testing.T, m memory) { rig.Remove(t, m, name) }
 }
 
-func createSized(name string, size int) func(*testing.T, *lw.Memory[*rig.Widget]) {
-	return func(t *testing.T, m *lw.Memory[*rig.Widget]) { rig.Create(t, m, name, size) }
+func createSized(name string, size int) func(*testing.T, memory) {
+	return func(t *testing.T, m memory) { rig.Create(t, m, name, size) }
 }
 
-func recreate(name string, size int) func(*testing.T, *lw.Memory[*rig.Widget]) {
-	return func(t *testing.T, m *lw.Memory[*rig.Widget]) { rig.Remove(t, m, name); rig.Create(t, m, name, size) }
+func recreate(name string, size int) func(*testing.T, memory) {
+	return func(t *testing.T, m memory) { rig.Remove(t, m, name); rig.Create(t, m, name, size) }
 }
 
 // Before the first list nobody knows that there is no object, so a wait for its end waits for that.
@@ -118,72 +115,20 @@ func TestWaitForBeforeTheSync(t *testing.T) {
 	})
 }
 
-// A wait in vain says what it waits for and what the informer is doing, and what it wraps is found.
-func TestWaitForSaysWhy(t *testing.T) {
-	down, never := errors.New("connection refused"), errors.New("out of patience")
-	bad := rig.BadEvent("a", "11")
-	for name, tc := range map[string]struct {
-		src  *rig.Script
-		run  bool
-		want string
-		is   []error
-	}{
-		"before Run": {&rig.Script{}, false, "lw: Widget: not synced, since Run has not been called: out of patience", []error{never}},
-		"before the sync": {&rig.Script{Lists: []rig.Reply{{Err: down}}}, true,
-			"lw: Widget: not synced (waiting, mode pages): list: connection refused: out of patience", []error{never, down}},
-		"nothing happens": {&rig.Script{Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))}}, true,
-			"lw: Widget: waiting for a condition of default/a, which does not meet it at 10 (watching): out of patience", []error{never}},
-		"the server is gone": {&rig.Script{Lists: []rig.Reply{rig.List("10")}, Watches: []rig.Stream{{Err: down}}}, true,
-			"lw: Widget: waiting for a condition of default/a, which does not exist at 10 (waiting): watch: connection refused: out of patience", []error{never, down}},
-		"it cannot be read": {&rig.Script{Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))}, Watches: []rig.Stream{rig.Events(bad)}}, true,
-			"lw: Widget: waiting for a condition of default/a, which does not meet it at 10 (watching): out of patience\n" + bad.Err.Error(), []error{never, bad.Err}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				opts := &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: func(int) time.Duration { return time.Hour }}
-				inf := lw.NewInformer[*rig.Widget](tc.src, opts)
-				if tc.run {
-					rig.Start(t, inf)
-				}
-				ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, never)
-				defer cancel()
-				got, err := lw.WaitFor(ctx, inf, rig.Key("a"), func(w *rig.Widget) bool { return w != nil && w.Size > 1 })
-				if said := fmt.Sprint(err); said != tc.want || got != nil {
-					t.Errorf("it returned %v and said\n%s\nwant\n%s", got, said, tc.want)
-				}
-				for _, is := range tc.is {
-					if !errors.Is(err, is) {
-						t.Errorf("it is not %v", is)
-					}
-				}
-				if n := inside.Signals(inf); n != 0 {
-					t.Errorf("%d channels are left", n)
-				}
-			})
-		})
-	}
-}
-
 // A wait ends with ErrStopped when the informer stops, or has stopped. A state that meets the
 // condition counts all the same.
 func TestWaitForWhenTheInformerStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inf := lw.NewInformer(lw.NewMemory(rig.NewWidget("a", 1)), nil)
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() { done <- inf.Run(ctx) }()
-		synctest.Wait()
+		stop := rig.Begin(t, inf)
 		never := func(*rig.Widget) bool { return false }
 		ended := make(chan error)
 		go func() { _, err := lw.WaitFor(t.Context(), inf, rig.Key("a"), never); ended <- err }()
 		synctest.Wait()
-		cancel()
+		stop()
 		const want = "lw: Widget: waiting for a condition of default/a, which does not meet it at 2 (stopped): stopped"
 		if err := <-ended; !errors.Is(err, lw.ErrStopped) || err.Error() != want {
 			t.Errorf("it said\n%v\nwant\n%s", err, want)
-		}
-		if err := <-done; err != nil {
-			t.Fatal(err)
 		}
 		if _, err := lw.WaitFor(t.Context(), inf, rig.Key("a"), never); !errors.Is(err, lw.ErrStopped) {
 			t.Errorf("after the end: %v", err)
@@ -200,8 +145,7 @@ func TestWaitForWhenTheInformerStops(t *testing.T) {
 // A change that comes while the condition looks at the state before is not missed.
 func TestWaitForSeesWhatComesMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src := &rig.Fed{Events: make(chan lw.WatchEvent[*rig.Widget]), Version: "10", Objs: []*rig.Widget{rig.Stamped("a", 1, "9")}}
-		inf := rig.Run(t, src, &lw.Options{List: lw.ListWhole})
+		src, inf := fed(t)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		begin := time.Now()
@@ -221,8 +165,7 @@ func TestWaitForSeesWhatComesMeanwhile(t *testing.T) {
 func TestWaitForAtTheEndOfTheContext(t *testing.T) {
 	for range 20 {
 		synctest.Test(t, func(t *testing.T) {
-			src := &rig.Fed{Events: make(chan lw.WatchEvent[*rig.Widget]), Version: "10", Objs: []*rig.Widget{rig.Stamped("a", 1, "9")}}
-			inf := rig.Run(t, src, &lw.Options{List: lw.ListWhole})
+			src, inf := fed(t)
 			ctx, cancel := context.WithCancel(t.Context())
 			// The condition itself makes both happen, before the wait looks at either.
 			looked := 0
@@ -248,14 +191,7 @@ func TestWaitForPanics(t *testing.T) {
 			"oh no":                      func(*rig.Widget) bool { panic("oh no") },
 			"lw: WaitFor: nil condition": nil,
 		} {
-			func() {
-				defer func() {
-					if got := fmt.Sprint(recover()); got != want {
-						t.Errorf("panic %q, want %q", got, want)
-					}
-				}()
-				lw.WaitFor(t.Context(), inf, rig.Key("a"), cond)
-			}()
+			rig.MustPanic(t, want, func() { lw.WaitFor(t.Context(), inf, rig.Key("a"), cond) })
 		}
 		if n := inside.Signals(inf); n != 0 {
 			t.Errorf("%d channels are left", n)
@@ -265,9 +201,7 @@ func TestWaitForPanics(t *testing.T) {
 
 // However fast the changes come, a wait does not miss the last one.
 func TestWaitForNeverMissesTheLast(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(rig.NewWidget("a", 0))
-		inf := rig.Run(t, m, nil)
+	inMemory(t, "a0", nil, func(t *testing.T, m memory, inf informer) {
 		const rounds, changes = 100, 7
 		ended := make(chan error, 4)
 		for round := range rounds {

@@ -24,8 +24,7 @@ import (
 // relists, for a handler that is folded, one that filters, and a late one.
 func TestOneStoryPerObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory[*rig.Widget]()
-		inf := lw.NewInformer(m, nil)
+		m, inf := ofMemory("", nil)
 		stories := []*judge.Story[*rig.Widget]{rig.NewStory(t), rig.NewStory(t), rig.NewStory(t)}
 		slow := stories[1].Handler()
 		add := slow.Add
@@ -109,8 +108,7 @@ func TestIdentityIsTheUID(t *testing.T) {
 // Point 6: a relist says nothing of what did not change, and keeps the object; resync is for those who ask.
 func TestNoNoise(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 1))
-		inf := lw.NewInformer(m, &lw.Options{OnError: func(error) {}})
+		m, inf := ofMemory("a1 b1", &lw.Options{OnError: func(error) {}})
 		var mu sync.Mutex
 		var plain, resynced []string // guarded by mu
 		told := func(to *[]string, w *rig.Widget) {
@@ -165,8 +163,7 @@ func TestNoNoise(t *testing.T) {
 // Point 7: a deletion carries the last object that the handler was told of, also one that no watch has seen.
 func TestNoTombstones(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(rig.NewWidget("seen", 1), rig.NewWidget("unseen", 1))
-		inf := lw.NewInformer(m, &lw.Options{OnError: func(error) {}})
+		m, inf := ofMemory("seen1 unseen1", &lw.Options{OnError: func(error) {}})
 		told := map[string]*rig.Widget{}
 		var deleted []string
 		inf.AddHandler(lw.Handler[*rig.Widget]{
@@ -194,8 +191,7 @@ func TestNoTombstones(t *testing.T) {
 // change beyond; EveryUpdate opts out.
 func TestSlowHandlersHurtNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(rig.NewWidget("a", 0))
-		inf := lw.NewInformer(m, nil)
+		m, inf := ofMemory("a0", nil)
 		block := make(chan struct{})
 		var calls, every, fast int
 		inf.AddHandler(lw.Handler[*rig.Widget]{
@@ -239,33 +235,28 @@ func TestSlowHandlersHurtNobody(t *testing.T) {
 			t.Errorf("with EveryUpdate it was told %d updates, want %d", every, updates)
 		}
 	})
-	t.Run("up to 1024", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			m := lw.NewMemory(rig.NewWidget("a", 0))
-			inf := lw.NewInformer(m, nil)
-			block := make(chan struct{})
-			calls := 0
-			inf.AddHandler(lw.Handler[*rig.Widget]{Add: func(*rig.Widget) { <-block }, Update: func(_, _ *rig.Widget) { calls++ }})
-			rig.Start(t, inf)
-			rig.Sleep(time.Second)
-			for i := range 1024 {
-				rig.Update(t, m, "a", i+1)
-			}
-			synctest.Wait()
-			close(block)
-			synctest.Wait()
-			if calls != 1024 {
-				t.Errorf("told %d updates, want 1024", calls)
-			}
-		})
+	rig.Subtest(t, "up to 1024", func(t *testing.T) {
+		m, inf := ofMemory("a0", nil)
+		block := make(chan struct{})
+		calls := 0
+		inf.AddHandler(lw.Handler[*rig.Widget]{Add: func(*rig.Widget) { <-block }, Update: func(_, _ *rig.Widget) { calls++ }})
+		rig.Start(t, inf)
+		rig.Sleep(time.Second)
+		for i := range 1024 {
+			rig.Update(t, m, "a", i+1)
+		}
+		synctest.Wait()
+		close(block)
+		synctest.Wait()
+		if calls != 1024 {
+			t.Errorf("told %d updates, want 1024", calls)
+		}
 	})
 }
 
 // Point 9: a late handler gets one snapshot as Adds, is synced, then gets what changes after it; and nobody waits for it.
 func TestLateHandlers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 1))
-		inf := rig.Run(t, m, nil)
+	inMemory(t, "a1 b1", nil, func(t *testing.T, m memory, inf informer) {
 		rig.Update(t, m, "a", 2)
 		synctest.Wait()
 		var got []string

@@ -3,7 +3,6 @@ package handlers_test
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -34,8 +33,7 @@ func collect(seq func(func(lw.Delta[*rig.Widget]) bool), most int) []string {
 
 func TestEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(rig.NewWidget("a", 1))
-		inf := lw.NewInformer(m, &lw.Options{OnError: func(error) {}})
+		m, inf := ofMemory("a1", &lw.Options{OnError: func(error) {}})
 		events := inf.Events(t.Context())
 		go func() {
 			time.Sleep(time.Second)
@@ -62,87 +60,57 @@ func TestEvents(t *testing.T) {
 }
 
 func TestEventsEnd(t *testing.T) {
-	// Each case ends the sequence at some point of a loop over two objects; want is how many events the loop sees.
+	// Each case ends the sequence at some point of a loop over two objects, of which one is changed five times at the second event.
+	// The loop sees no event after the one at which it ends.
 	for name, tc := range map[string]struct {
-		want int
-		end  func(inf *lw.Informer[*rig.Widget], stop, cancel func(), seen int)
+		at      int  // the event at which it ends, or in the wait after it
+		waits   bool // there is no change
+		context bool // else the informer is stopped
 	}{
-		"its context, among the first events": {1, func(_ *lw.Informer[*rig.Widget], _, cancel func(), seen int) { cancel() }},
-		"its context, while it waits": {2, func(_ *lw.Informer[*rig.Widget], _, cancel func(), seen int) {
-			if seen == 2 {
-				time.AfterFunc(time.Second, cancel)
-			}
-		}},
-		"the informer, among the first events": {1, func(inf *lw.Informer[*rig.Widget], stop, _ func(), seen int) { stop() }},
-		"the informer, while it waits": {2, func(_ *lw.Informer[*rig.Widget], stop, _ func(), seen int) {
-			if seen == 2 {
-				time.AfterFunc(time.Second, stop)
-			}
-		}},
+		"its context, among the first events":   {1, true, true},
+		"its context, while it waits":           {2, true, true},
+		"its context, among changes that wait":  {3, false, true},
+		"the informer, among the first events":  {1, true, false},
+		"the informer, while it waits":          {2, true, false},
+		"the informer, among changes that wait": {3, false, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 1))
-				inf := lw.NewInformer(m, nil)
-				run, stopRun := context.WithCancel(t.Context())
-				ran := make(chan error, 1)
-				go func() { ran <- inf.Run(run) }()
-				stop := sync.OnceFunc(func() { stopRun(); <-ran })
-				ctx, cancel := context.WithCancel(t.Context())
-				seen := 0
-				for range inf.Events(ctx) {
-					seen++
-					tc.end(inf, stop, cancel, seen)
-				}
-				cancel()
-				if seen != tc.want {
-					t.Errorf("%d events, want %d", seen, tc.want)
-				}
-				stop()
-			})
-		})
-	}
-	for _, name := range []string{"its context, among changes that wait", "the informer, among changes that wait"} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 1))
-				inf := lw.NewInformer(m, nil)
-				run, stop := context.WithCancel(t.Context())
-				ran := make(chan error, 1)
-				go func() { ran <- inf.Run(run) }()
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				seen := 0
-				for range inf.Events(ctx) {
-					switch seen++; {
-					case seen == 2:
-						for i := range 5 {
-							rig.Update(t, m, "a", i+2)
-						}
-						synctest.Wait()
-					case seen == 3 && strings.HasPrefix(name, "its context"):
-						cancel()
-					case seen == 3:
-						stop()
-						<-ran
-					}
-				}
-				stop()
-				if seen != 3 {
-					t.Errorf("%d events, want 3: two of what was there, and one change", seen)
-				}
-			})
-		})
-	}
-	t.Run("never run", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			inf := lw.NewInformer(lw.NewMemory(rig.NewWidget("a", 1)), nil)
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		rig.Subtest(t, name, func(t *testing.T) {
+			m, inf := ofMemory("a1 b1", nil)
+			stop := sync.OnceFunc(rig.Begin(t, inf))
+			defer stop()
+			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			if got := collect(inf.Events(ctx), 1); len(got) != 0 {
-				t.Errorf("events of an informer that does not run: %v", got)
+			end := stop
+			if tc.context {
+				end = cancel
+			}
+			seen := 0
+			for range inf.Events(ctx) {
+				seen++
+				switch {
+				case seen == 2 && tc.waits:
+					time.AfterFunc(time.Second, end)
+				case seen == 2:
+					for i := range 5 {
+						rig.Update(t, m, "a", i+2)
+					}
+					synctest.Wait()
+				case seen == tc.at:
+					end()
+				}
+			}
+			if seen != tc.at {
+				t.Errorf("%d events, want %d", seen, tc.at)
 			}
 		})
+	}
+	rig.Subtest(t, "never run", func(t *testing.T) {
+		inf := lw.NewInformer(lw.NewMemory(rig.NewWidget("a", 1)), nil)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if got := collect(inf.Events(ctx), 1); len(got) != 0 {
+			t.Errorf("events of an informer that does not run: %v", got)
+		}
 	})
 	t.Run("after the stop", func(t *testing.T) {
 		for range 20 {
@@ -159,13 +127,11 @@ func TestEventsEnd(t *testing.T) {
 			})
 		}
 	})
-	t.Run("cancelled before", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			inf := rig.Run(t, lw.NewMemory(rig.NewWidget("a", 1)), nil)
-			if got := collect(inf.Events(rig.Canceled(t)), 1); len(got) != 0 {
-				t.Errorf("events under a context that is done: %v", got)
-			}
-		})
+	rig.Subtest(t, "cancelled before", func(t *testing.T) {
+		inf := rig.Run(t, lw.NewMemory(rig.NewWidget("a", 1)), nil)
+		if got := collect(inf.Events(rig.Canceled(t)), 1); len(got) != 0 {
+			t.Errorf("events under a context that is done: %v", got)
+		}
 	})
 }
 
@@ -213,9 +179,7 @@ func TestEventsLeaveNothing(t *testing.T) {
 
 // A loop that is far behind sees the net effect of what waits.
 func TestEventsOfASlowLoop(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(rig.NewWidget("a", 0))
-		inf := rig.Run(t, m, nil)
+	inMemory(t, "a0", nil, func(t *testing.T, m memory, inf informer) {
 		seen, last := 0, 0
 		for ev := range inf.Events(t.Context()) {
 			if ev.Initial {

@@ -349,19 +349,17 @@ func TestEmptyFirstAnswer(t *testing.T) {
 			return lw.Poll(func(context.Context) ([]*rig.Widget, error) { return []*rig.Widget{{}}, nil }, time.Second)
 		}, text: "Poll: object 1 of 1 has no name"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				errs := new(rig.Errors)
-				inf := lw.NewInformer(c.src(true), &lw.Options{OnError: errs.Add})
-				rig.Start(t, inf)
-				rig.Sleep(time.Minute)
-				if inf.Status().Synced != c.synced {
-					t.Errorf("synced: %v", inf.Status().Synced)
-				}
-				if c.text != "" {
-					errs.MustHave(t, c.text)
-				}
-			})
+		rig.Subtest(t, name, func(t *testing.T) {
+			errs := new(rig.Errors)
+			inf := lw.NewInformer(c.src(true), &lw.Options{OnError: errs.Add})
+			rig.Start(t, inf)
+			rig.Sleep(time.Minute)
+			if inf.Status().Synced != c.synced {
+				t.Errorf("synced: %v", inf.Status().Synced)
+			}
+			if c.text != "" {
+				errs.MustHave(t, c.text)
+			}
 		})
 	}
 }
@@ -385,20 +383,9 @@ func TestPollRefuses(t *testing.T) {
 	if err := lw.NewInformer(src, &lw.Options{OnError: func(error) {}}).Run(t.Context()); !errors.Is(err, lw.ErrPermanent) || !strings.Contains(err.Error(), "Transform") {
 		t.Errorf("a selector: %v", err)
 	}
-	for name, f := range map[string]func(){
-		"nil list": func() { lw.Poll[*rig.Widget](nil, time.Second) },
-		"no time":  func() { lw.Poll(e.list, 0) },
-		"nil feed": func() { lw.Feed[*rig.Widget](nil) },
-	} {
-		func() {
-			defer func() {
-				if v := recover(); v == nil || !strings.HasPrefix(fmt.Sprint(v), "lw: ") {
-					t.Errorf("%s: %v", name, v)
-				}
-			}()
-			f()
-		}()
-	}
+	rig.MustPanic(t, "lw: Poll", func() { lw.Poll[*rig.Widget](nil, time.Second) })
+	rig.MustPanic(t, "lw: Poll", func() { lw.Poll(e.list, 0) })
+	rig.MustPanic(t, "lw: Feed", func() { lw.Feed[*rig.Widget](nil) })
 }
 
 // A feed that says nothing for long is connected anew, without an error; one that says that it is

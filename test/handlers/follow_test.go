@@ -64,8 +64,7 @@ func following(t *testing.T, c lw.Collection[*rig.Widget], f lw.Follower[*rig.Wi
 
 func TestFollow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(rig.NewWidget("a", 1))
-		inf := lw.NewInformer[*rig.Widget](m, nil)
+		m, inf := ofMemory("a1", nil)
 		f := new(heard)
 		following(t, inf, f)
 		f.MustBe(t)
@@ -123,9 +122,7 @@ func (h *heardUnseen) Unseen() { h.add("unseen") }
 
 // TestFollowUnseen: whoever wants to know is told that a list shows no differences, since something may have come and gone.
 func TestFollowUnseen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(rig.NewWidget("a", 1))
-		inf := rig.Run(t, m, nil)
+	inMemory(t, "a1", nil, func(t *testing.T, m memory, inf informer) {
 		f := new(heardUnseen)
 		following(t, inf, f)
 		f.MustBe(t, "begin 2 a1", "progress 2")
@@ -140,9 +137,7 @@ func TestFollowUnseen(t *testing.T) {
 
 // TestFollowRelist: after a relist with differences another history begins, and nothing of the relist is passed on.
 func TestFollowRelist(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 1))
-		inf := rig.Run(t, m, nil)
+	inMemory(t, "a1 b1", nil, func(t *testing.T, m memory, inf informer) {
 		f := new(heard)
 		following(t, inf, f)
 		f.MustBe(t, "begin 3 a1 b1", "progress 3")
@@ -156,31 +151,28 @@ func TestFollowRelist(t *testing.T) {
 // TestFollowEpoch: a server that went back in time begins another history, also if no object differs.
 func TestFollowEpoch(t *testing.T) {
 	for _, differ := range []bool{false, true} {
-		t.Run(fmt.Sprint(differ), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				m := lw.NewMemory(rig.NewWidget("a", 1))
-				inf := rig.Run(t, lw.WithListOptions(lw.Source[*rig.Widget](m), func(o *metav1.ListOptions) { o.FieldSelector = "metadata.name!=other" }),
-					&lw.Options{OnError: func(error) {}})
-				rig.Create(t, m, "other", 1)
-				want := "begin epoch 2 a1"
-				if differ {
-					rig.Update(t, m, "a", 2)
-				}
-				m.Bookmark()
-				f := new(heard)
-				following(t, inf, f)
-				f.Take()
-				if err := m.Rewind("2"); err != nil {
-					t.Fatal(err)
-				}
-				rig.Sleep(10 * time.Minute)
-				f.MustBe(t, want, "progress 2")
-				rig.Create(t, m, "b", 1)
-				f.MustBe(t, "added b1", "progress 3")
-				// What follows is no new epoch.
-				rig.Relist(m, func() { rig.Remove(t, m, "b") })
-				f.MustBe(t, "begin 4 a1", "progress 4")
-			})
+		rig.Subtest(t, fmt.Sprint(differ), func(t *testing.T) {
+			m := lw.NewMemory(rig.NewWidget("a", 1))
+			inf := rig.Run(t, but(m, "other"), rig.Quiet())
+			rig.Create(t, m, "other", 1)
+			want := "begin epoch 2 a1"
+			if differ {
+				rig.Update(t, m, "a", 2)
+			}
+			m.Bookmark()
+			f := new(heard)
+			following(t, inf, f)
+			f.Take()
+			if err := m.Rewind("2"); err != nil {
+				t.Fatal(err)
+			}
+			rig.Sleep(10 * time.Minute)
+			f.MustBe(t, want, "progress 2")
+			rig.Create(t, m, "b", 1)
+			f.MustBe(t, "added b1", "progress 3")
+			// What follows is no new epoch.
+			rig.Relist(m, func() { rig.Remove(t, m, "b") })
+			f.MustBe(t, "begin 4 a1", "progress 4")
 		})
 	}
 }
@@ -189,8 +181,7 @@ func TestFollowEpoch(t *testing.T) {
 func TestFollowSlowly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := lw.NewMemory(rig.NewWidget("a", 1))
-		inf := rig.Run(t, lw.WithListOptions(lw.Source[*rig.Widget](m), func(o *metav1.ListOptions) { o.FieldSelector = "metadata.name!=other" }),
-			&lw.Options{OnError: func(error) {}})
+		inf := rig.Run(t, but(m, "other"), rig.Quiet())
 		rig.Create(t, m, "other", 1)
 		m.Bookmark()
 		synctest.Wait()
@@ -218,9 +209,7 @@ func TestFollowSlowly(t *testing.T) {
 
 // TestFollowBehind: a follower that is far behind is told of every change.
 func TestFollowBehind(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(rig.NewWidget("a", 0))
-		inf := rig.Run(t, m, nil)
+	inMemory(t, "a0", nil, func(t *testing.T, m memory, inf informer) {
 		f := &heard{then: func(what string) {
 			if what == "progress 2" {
 				time.Sleep(time.Hour)
@@ -315,9 +304,7 @@ func choosy(src lw.Source[*rig.Widget]) lw.Source[*rig.Widget] {
 
 // TestFollowDerived: the versions are the steps of the graph.
 func TestFollowDerived(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("odd", 1))
-		inf := rig.Run(t, m, nil)
+	inMemory(t, "a1 odd1", nil, func(t *testing.T, m memory, inf informer) {
 		g := lw.NewGraph(nil)
 		short := lw.Derive(g, inf, func(w *rig.Widget) *rig.Widget {
 			if len(w.Name) > 1 {
@@ -329,9 +316,7 @@ func TestFollowDerived(t *testing.T) {
 		f, u := new(heard), new(heard)
 		following(t, short, f)
 		following(t, lw.NewUnion[*rig.Widget](g, short), u)
-		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- g.Run(ctx) }()
+		stop := rig.Begin(t, g)
 		want := [][]string{
 			{"begin 1 a1", "progress 1"},
 			{"added b1", "progress 2"},
@@ -349,24 +334,14 @@ func TestFollowDerived(t *testing.T) {
 			u.MustBe(t, want[i]...)
 		}
 		stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
 	})
 }
 
 // TestFollowEnds: everything is passed on before ErrStopped, nothing after ctx is done, and a panic is the caller's.
 func TestFollowEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(rig.NewWidget("a", 1))
-		inf := lw.NewInformer[*rig.Widget](m, nil)
-		ctx, stop := context.WithCancel(t.Context())
-		ran := make(chan error, 1)
-		go func() { ran <- inf.Run(ctx) }()
-		if err := inf.WaitForSync(ctx); err != nil {
-			t.Fatal(err)
-		}
-
+		m, inf := ofMemory("a1", nil)
+		stop := rig.Begin(t, inf)
 		slow := &heard{then: func(string) { time.Sleep(time.Minute) }}
 		slowly := make(chan error, 1)
 		go func() { slowly <- lw.Follow(t.Context(), inf, slow) }()
@@ -400,9 +375,6 @@ func TestFollowEnds(t *testing.T) {
 			t.Errorf("the caller of Follow got the panic %v", v)
 		}
 		stop()
-		if err := <-ran; err != nil {
-			t.Error(err)
-		}
 		if err := <-slowly; err != lw.ErrStopped {
 			t.Errorf("Follow returned %v, want ErrStopped", err)
 		}
@@ -425,9 +397,7 @@ func TestFollowOfNothing(t *testing.T) {
 		m := lw.NewMemory[*rig.Widget]()
 		m.Fail(errors.New("away"))
 		inf := lw.NewInformer[*rig.Widget](m, &lw.Options{OnError: func(error) {}})
-		ctx, stop := context.WithCancel(t.Context())
-		defer stop()
-		go inf.Run(ctx)
+		stop := rig.Begin(t, inf)
 		f, ended := new(heard), make(chan error, 1)
 		go func() { ended <- lw.Follow(t.Context(), inf, f) }()
 		rig.Sleep(time.Second)
@@ -441,17 +411,6 @@ func TestFollowOfNothing(t *testing.T) {
 
 func TestFollowMisuse(t *testing.T) {
 	inf := lw.NewInformer[*rig.Widget](lw.NewMemory[*rig.Widget](), nil)
-	for _, misuse := range []func(){
-		func() { lw.Follow[*rig.Widget](t.Context(), nil, new(heard)) },
-		func() { lw.Follow(t.Context(), lw.Collection[*rig.Widget](inf), nil) },
-	} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Error("no panic")
-				}
-			}()
-			misuse()
-		}()
-	}
+	rig.MustPanic(t, "lw: Follow", func() { lw.Follow[*rig.Widget](t.Context(), nil, new(heard)) })
+	rig.MustPanic(t, "lw: Follow", func() { lw.Follow(t.Context(), lw.Collection[*rig.Widget](inf), nil) })
 }

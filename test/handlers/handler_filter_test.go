@@ -1,9 +1,9 @@
 package handlers_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,32 +33,30 @@ func TestFilterMatrix(t *testing.T) {
 		"again in after the border": {[]int{1, 2, 3, 0}, []string{"add a1", "delete a1", "add a3", "delete a3"}},
 	} {
 		for _, when := range []string{"listed", "watched"} {
-			t.Run(name+", "+when, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					m := lw.NewMemory[*rig.Widget]()
-					sizes := tc.sizes
-					if when == "listed" {
-						rig.Create(t, m, "a", sizes[0])
-						sizes = sizes[1:]
+			rig.Subtest(t, name+", "+when, func(t *testing.T) {
+				m := lw.NewMemory[*rig.Widget]()
+				sizes := tc.sizes
+				if when == "listed" {
+					rig.Create(t, m, "a", sizes[0])
+					sizes = sizes[1:]
+				}
+				inf := rig.Run(t, m, nil)
+				got := &rig.Calls{}
+				h := got.Handler()
+				h.Filter, h.Synced = odd, nil
+				inf.AddHandler(h)
+				synctest.Wait()
+				for _, size := range sizes {
+					if _, err := m.Get(t.Context(), rig.Key("a")); size == 0 {
+						rig.Remove(t, m, "a")
+					} else if err == nil {
+						rig.Update(t, m, "a", size)
+					} else {
+						rig.Create(t, m, "a", size)
 					}
-					inf := rig.Run(t, m, nil)
-					got := &rig.Calls{}
-					h := got.Handler()
-					h.Filter, h.Synced = odd, nil
-					inf.AddHandler(h)
 					synctest.Wait()
-					for _, size := range sizes {
-						if _, err := m.Get(t.Context(), rig.Key("a")); size == 0 {
-							rig.Remove(t, m, "a")
-						} else if err == nil {
-							rig.Update(t, m, "a", size)
-						} else {
-							rig.Create(t, m, "a", size)
-						}
-						synctest.Wait()
-					}
-					got.MustBe(t, tc.want...)
-				})
+				}
+				got.MustBe(t, tc.want...)
 			})
 		}
 	}
@@ -79,57 +77,50 @@ func TestRemoveInAFilter(t *testing.T) {
 			continue
 		}
 		for _, how := range []string{"by itself", "with OnPanic", "by another", "by the stop"} {
-			t.Run(fmt.Sprintf("%d %s %s", i, call, how), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					m := lw.NewMemory(rig.NewWidget("a", 1))
-					opts := &lw.Options{}
-					if how == "with OnPanic" {
-						opts.OnPanic = func(p *lw.Panic) { t.Error(p) }
-					}
-					inf := lw.NewInformer(m, opts)
-					ctx, cancel := context.WithCancel(t.Context())
-					ran := make(chan error, 1)
-					go func() { ran <- inf.Run(ctx) }()
-					synctest.Wait()
-
-					got := &rig.Calls{}
-					regs := make(chan *lw.Registration, 1)
-					h := got.Handler()
-					h.Resync = time.Minute
-					h.Filter = func(w *rig.Widget) bool {
-						if got.Note("filter", w); got.Len() != i+1 {
-							return true
-						}
-						switch how {
-						case "by another":
-							removed := make(chan struct{})
-							go func() { (<-regs).Remove(); close(removed) }()
-							<-removed
-						case "by the stop":
-							cancel()
-							time.Sleep(time.Second)
-						default:
-							(<-regs).Remove()
-						}
+			rig.Subtest(t, fmt.Sprintf("%d %s %s", i, call, how), func(t *testing.T) {
+				m := lw.NewMemory(rig.NewWidget("a", 1))
+				opts := &lw.Options{}
+				if how == "with OnPanic" {
+					opts.OnPanic = func(p *lw.Panic) { t.Error(p) }
+				}
+				inf := lw.NewInformer(m, opts)
+				stop := sync.OnceFunc(rig.Begin(t, inf))
+				got := &rig.Calls{}
+				regs := make(chan *lw.Registration, 1)
+				h := got.Handler()
+				h.Resync = time.Minute
+				h.Filter = func(w *rig.Widget) bool {
+					if got.Note("filter", w); got.Len() != i+1 {
 						return true
 					}
-					reg := inf.AddHandler(h)
-					regs <- reg
-					synctest.Wait()
-					rig.Update(t, m, "a", 2)
-					rig.Sleep(time.Minute + time.Second)
-					rig.Remove(t, m, "a")
-					rig.Create(t, m, "b", 1)
-					<-reg.Done()
-					if err := reg.WaitForSync(t.Context()); (err == nil) != (i > 2) {
-						t.Errorf("WaitForSync: %v", err)
+					switch how {
+					case "by another":
+						removed := make(chan struct{})
+						go func() { (<-regs).Remove(); close(removed) }()
+						<-removed
+					case "by the stop":
+						go stop() // Run waits for this call
+						time.Sleep(time.Second)
+					default:
+						(<-regs).Remove()
 					}
-					if diff := cmp.Diff(all[:i+1], got.Take()); diff != "" {
-						t.Errorf("calls (-want +got):\n%s", diff)
-					}
-					cancel()
-					<-ran
-				})
+					return true
+				}
+				reg := inf.AddHandler(h)
+				regs <- reg
+				synctest.Wait()
+				rig.Update(t, m, "a", 2)
+				rig.Sleep(time.Minute + time.Second)
+				rig.Remove(t, m, "a")
+				rig.Create(t, m, "b", 1)
+				<-reg.Done()
+				if err := reg.WaitForSync(t.Context()); (err == nil) != (i > 2) {
+					t.Errorf("WaitForSync: %v", err)
+				}
+				if diff := cmp.Diff(all[:i+1], got.Take()); diff != "" {
+					t.Errorf("calls (-want +got):\n%s", diff)
+				}
+				stop()
 			})
 		}
 	}

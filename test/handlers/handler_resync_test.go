@@ -19,9 +19,7 @@ import (
 
 // What changes while a resync is told is told as the change alone: the object of before is not told again.
 func TestResyncLeavesOutWhatHasChanged(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 1), rig.NewWidget("c", 1))
-		inf := rig.Run(t, m, nil)
+	inMemory(t, "a1 b1 c1", nil, func(t *testing.T, m memory, inf informer) {
 		gate := make(chan struct{})
 		var got []string
 		first := ""
@@ -55,9 +53,7 @@ func TestResyncLeavesOutWhatHasChanged(t *testing.T) {
 
 // A resync that is due while changes wait tells these first, and is of what they have led to; then the story goes on.
 func TestResyncAfterWhatWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(rig.NewWidget("a", 1))
-		inf := rig.Run(t, m, nil)
+	inMemory(t, "a1", nil, func(t *testing.T, m memory, inf informer) {
 		got := &rig.Calls{}
 		h := got.Handler()
 		h.Resync = time.Minute
@@ -95,8 +91,7 @@ func TestResyncAfterWhatWaits(t *testing.T) {
 // Each handler is told again in its own period, however busy it is in between, and nobody else with it.
 func TestResyncPeriods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(rig.NewWidget("a", 1))
-		inf := lw.NewInformer(m, nil)
+		m, inf := ofMemory("a1", nil)
 		begin := time.Now()
 		var mu sync.Mutex
 		at := map[string][]time.Duration{}
@@ -133,9 +128,7 @@ func TestResyncPeriods(t *testing.T) {
 
 // A resync tells of what is there: of no object that the handler's filter keeps out, has been deleted, or was never told.
 func TestResyncTellsWhatIsThere(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 2), rig.NewWidget("c", 3))
-		inf := rig.Run(t, m, nil)
+	inMemory(t, "a1 b2 c3", nil, func(t *testing.T, m memory, inf informer) {
 		got := &rig.Calls{}
 		h := got.Handler()
 		h.Resync = time.Minute
@@ -155,9 +148,7 @@ func TestResyncTellsWhatIsThere(t *testing.T) {
 
 // A handler that is blocked through several of its periods is told once when it comes back, after all that waited.
 func TestResyncOfABlockedHandler(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(rig.NewWidget("a", 1))
-		inf := rig.Run(t, m, nil)
+	inMemory(t, "a1", nil, func(t *testing.T, m memory, inf informer) {
 		got := &rig.Calls{}
 		h := got.Handler()
 		block := make(chan struct{})
@@ -176,9 +167,7 @@ func TestResyncOfABlockedHandler(t *testing.T) {
 
 // A handler that is never done with what waits is told again all the same.
 func TestResyncUnderSteadyChanges(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 1))
-		inf := rig.Run(t, m, nil)
+	inMemory(t, "a1 b1", nil, func(t *testing.T, m memory, inf informer) {
 		resyncs := 0
 		reg := inf.AddHandler(lw.Handler[*rig.Widget]{Resync: 10 * time.Second, Update: func(old, w *rig.Widget) {
 			switch {
@@ -203,9 +192,7 @@ func TestResyncUnderSteadyChanges(t *testing.T) {
 
 // All that waits when a resync comes due counts until the handler has been told of all of it, in however many pieces it was read.
 func TestPendingDuringResync(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(rig.NewWidget("a", 1))
-		inf := rig.Run(t, m, nil)
+	inMemory(t, "a1", nil, func(t *testing.T, m memory, inf informer) {
 		gate := make(chan struct{})
 		told := 0
 		reg := inf.AddHandler(lw.Handler[*rig.Widget]{Resync: time.Minute, Update: func(old, w *rig.Widget) {
@@ -241,9 +228,7 @@ func TestPendingDuringResync(t *testing.T) {
 
 // A resync is of the state up to which the handler has been told. What comes while it is told of what waits is no part of it.
 func TestResyncIsOfItsCut(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(rig.NewWidget("a", 1))
-		inf := rig.Run(t, m, nil)
+	inMemory(t, "a1", nil, func(t *testing.T, m memory, inf informer) {
 		got := &rig.Calls{}
 		h := got.Handler()
 		h.Resync = time.Minute

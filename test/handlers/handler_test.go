@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -19,9 +18,7 @@ import (
 )
 
 func TestHandlerWithoutSomeFunctions(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(rig.NewWidget("a", 1))
-		inf := rig.Run(t, m, nil)
+	inMemory(t, "a1", nil, func(t *testing.T, m memory, inf informer) {
 		only := &rig.Calls{}
 		all := only.Handler()
 		inf.AddHandler(lw.Handler[*rig.Widget]{Add: all.Add})
@@ -38,19 +35,12 @@ func TestHandlerWithoutSomeFunctions(t *testing.T) {
 
 func TestHandlerWithoutFunctions(t *testing.T) {
 	inf := lw.NewInformer(lw.NewMemory[*rig.Widget](), nil)
-	for name, h := range map[string]lw.Handler[*rig.Widget]{
-		"nothing":         {},
-		"filter only":     {Filter: func(*rig.Widget) bool { return true }},
-		"negative resync": {Add: func(*rig.Widget) {}, Resync: -1},
+	for _, h := range []lw.Handler[*rig.Widget]{
+		{},
+		{Filter: func(*rig.Widget) bool { return true }},
+		{Add: func(*rig.Widget) {}, Resync: -1},
 	} {
-		t.Run(name, func(t *testing.T) {
-			defer func() {
-				if p := fmt.Sprint(recover()); !strings.HasPrefix(p, "lw: AddHandler: ") {
-					t.Errorf("AddHandler panicked with %q", p)
-				}
-			}()
-			inf.AddHandler(h)
-		})
+		rig.MustPanic(t, "lw: AddHandler: ", func() { inf.AddHandler(h) })
 	}
 }
 
@@ -91,25 +81,23 @@ func TestStoryFollowsTheUID(t *testing.T) {
 		"never in": {[]lw.WatchEvent[*rig.Widget]{modified(rig.Stamped("a", -1, "12")), modified(rig.Stamped("a", -2, "13"))},
 			[]string{"add a1", "synced", "delete a1"}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				src := &rig.Script{
-					Lists:   []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))},
-					Watches: []rig.Stream{{After: time.Second}, {Events: tc.events, Open: true}},
+		rig.Subtest(t, name, func(t *testing.T) {
+			src := &rig.Script{
+				Lists:   []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))},
+				Watches: []rig.Stream{{After: time.Second}, {Events: tc.events, Open: true}},
+			}
+			positive := lw.Transform(src, func(w *rig.Widget) (*rig.Widget, error) {
+				if w.Size < 0 {
+					return nil, nil
 				}
-				positive := lw.Transform(src, func(w *rig.Widget) (*rig.Widget, error) {
-					if w.Size < 0 {
-						return nil, nil
-					}
-					return w, nil
-				})
-				inf := lw.NewInformer(positive, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
-				got := &rig.Calls{}
-				inf.AddHandler(got.Handler())
-				rig.Start(t, inf)
-				rig.Sleep(time.Minute)
-				got.MustBe(t, tc.want...)
+				return w, nil
 			})
+			inf := lw.NewInformer(positive, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
+			got := &rig.Calls{}
+			inf.AddHandler(got.Handler())
+			rig.Start(t, inf)
+			rig.Sleep(time.Minute)
+			got.MustBe(t, tc.want...)
 		})
 	}
 }
@@ -117,8 +105,7 @@ func TestStoryFollowsTheUID(t *testing.T) {
 // A callback may call everything that an informer has.
 func TestNestedCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(rig.NewWidget("a", 1))
-		inf := lw.NewInformer(m, nil)
+		m, inf := ofMemory("a1", nil)
 		inner, outer := &rig.Calls{}, &rig.Calls{}
 		h := outer.Handler()
 		h.Add = func(w *rig.Widget) {
@@ -161,8 +148,7 @@ func TestNestedCalls(t *testing.T) {
 // A filter, an index and a transform may read the store; a handler may end the informer and remove itself at that.
 func TestCallbackStopsTheInformer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 1))
-		inf := lw.NewInformer(m, nil)
+		_, inf := ofMemory("a1 b1", nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		n := 0
 		var reg *lw.Registration
@@ -222,34 +208,31 @@ func TestCallsFromTheReader(t *testing.T) {
 // EveryUpdate and a handler in time are told the same; the net effect of what a blocked one missed is told otherwise.
 func TestEveryUpdate(t *testing.T) {
 	for every, want := range map[bool]int{true: 3000, false: 0} {
-		t.Run(fmt.Sprint(every), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				m := lw.NewMemory[*rig.Widget]()
-				inf := rig.Run(t, m, nil)
-				block := make(chan struct{})
-				adds, deletes := 0, 0
-				reg := inf.AddHandler(lw.Handler[*rig.Widget]{
-					EveryUpdate: every,
-					Synced:      func() { <-block },
-					Add:         func(*rig.Widget) { adds++ },
-					Delete:      func(*rig.Widget) { deletes++ },
-				})
-				synctest.Wait()
-				for i := range 3000 {
-					rig.Create(t, m, "a", i)
-					rig.Remove(t, m, "a")
-					synctest.Wait()
-				}
-				close(block)
-				synctest.Wait()
-				// What has not been folded yet is told one by one: at most 1024 changes and a chunk.
-				if adds != deletes || adds < want || adds > max(want, 640) {
-					t.Errorf("%d Adds and %d Deletes of an object that came and went 3000 times, want about %d", adds, deletes, want)
-				}
-				if n := reg.Pending(); n != 0 {
-					t.Errorf("%d changes pending", n)
-				}
+		rig.Subtest(t, fmt.Sprint(every), func(t *testing.T) {
+			m, inf := runMemory(t, "", nil)
+			block := make(chan struct{})
+			adds, deletes := 0, 0
+			reg := inf.AddHandler(lw.Handler[*rig.Widget]{
+				EveryUpdate: every,
+				Synced:      func() { <-block },
+				Add:         func(*rig.Widget) { adds++ },
+				Delete:      func(*rig.Widget) { deletes++ },
 			})
+			synctest.Wait()
+			for i := range 3000 {
+				rig.Create(t, m, "a", i)
+				rig.Remove(t, m, "a")
+				synctest.Wait()
+			}
+			close(block)
+			synctest.Wait()
+			// What has not been folded yet is told one by one: at most 1024 changes and a chunk.
+			if adds != deletes || adds < want || adds > max(want, 640) {
+				t.Errorf("%d Adds and %d Deletes of an object that came and went 3000 times, want about %d", adds, deletes, want)
+			}
+			if n := reg.Pending(); n != 0 {
+				t.Errorf("%d changes pending", n)
+			}
 		})
 	}
 }
@@ -257,8 +240,7 @@ func TestEveryUpdate(t *testing.T) {
 // Pending counts what a handler has yet to be told, of its first list too.
 func TestPending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 1), rig.NewWidget("c", 1))
-		inf := lw.NewInformer(m, nil)
+		m, inf := ofMemory("a1 b1 c1", nil)
 		next := make(chan struct{})
 		reg := inf.AddHandler(lw.Handler[*rig.Widget]{Add: func(*rig.Widget) { <-next }, Update: func(_, _ *rig.Widget) { <-next }})
 		if n := reg.Pending(); n != 0 {
@@ -312,8 +294,7 @@ func TestPending(t *testing.T) {
 // Handlers that come and go while events flow and the informer stops: each story is whole, and nobody hangs.
 func TestHandlerAbuse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory[*rig.Widget]()
-		inf := lw.NewInformer(m, &lw.Options{OnError: func(error) {}})
+		m, inf := ofMemory("", &lw.Options{OnError: func(error) {}})
 		ctx, cancel := context.WithCancel(t.Context())
 		ran := make(chan error, 1)
 		go func() { ran <- inf.Run(ctx) }()
@@ -384,8 +365,7 @@ func TestRunCancelledBefore(t *testing.T) {
 func TestAddHandlerWhileStarting(t *testing.T) {
 	for range 50 {
 		synctest.Test(t, func(t *testing.T) {
-			m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 1))
-			inf := lw.NewInformer(m, nil)
+			_, inf := ofMemory("a1 b1", nil)
 			var handlers [8]rig.Calls
 			for i := range handlers {
 				go inf.AddHandler(handlers[i].Handler())

@@ -1,7 +1,6 @@
 package handlers_test
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -17,19 +16,18 @@ import (
 
 // Whoever changes a cached object is found, at the latest when it leaves the cache or the informer stops, and told once.
 func TestDetectMutation(t *testing.T) {
-	for name, after := range map[string]func(t *testing.T, m *lw.Memory[*rig.Widget]){
-		"while it is cached":      func(t *testing.T, m *lw.Memory[*rig.Widget]) { rig.Create(t, m, "c", 1); rig.Sleep(time.Minute) },
-		"when it is replaced":     func(t *testing.T, m *lw.Memory[*rig.Widget]) { rig.Update(t, m, "a", 7) },
-		"when it is deleted":      func(t *testing.T, m *lw.Memory[*rig.Widget]) { rig.Remove(t, m, "a") },
-		"when a list replaces it": func(t *testing.T, m *lw.Memory[*rig.Widget]) { rig.Relist(m, func() { rig.Update(t, m, "a", 7) }) },
-		"when a list lacks it":    func(t *testing.T, m *lw.Memory[*rig.Widget]) { rig.Relist(m, func() { rig.Remove(t, m, "a") }) },
-		"when the informer stops": func(t *testing.T, m *lw.Memory[*rig.Widget]) {},
+	for name, after := range map[string]func(t *testing.T, m memory){
+		"while it is cached":      func(t *testing.T, m memory) { rig.Create(t, m, "c", 1); rig.Sleep(time.Minute) },
+		"when it is replaced":     func(t *testing.T, m memory) { rig.Update(t, m, "a", 7) },
+		"when it is deleted":      func(t *testing.T, m memory) { rig.Remove(t, m, "a") },
+		"when a list replaces it": func(t *testing.T, m memory) { rig.Relist(m, func() { rig.Update(t, m, "a", 7) }) },
+		"when a list lacks it":    func(t *testing.T, m memory) { rig.Relist(m, func() { rig.Remove(t, m, "a") }) },
+		"when the informer stops": func(t *testing.T, m memory) {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			errs := &rig.Errors{}
 			synctest.Test(t, func(t *testing.T) {
-				m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 1))
-				inf := rig.Run(t, m, &lw.Options{
+				m, inf := runMemory(t, "a1 b1", &lw.Options{
 					Name: "widgets", DetectMutation: true, OnError: errs.Add,
 					// The list comes before the next look at the cache, which the race detector could not tell from a race.
 					Backoff: func(int) time.Duration { return time.Millisecond },
@@ -52,8 +50,7 @@ func TestDetectMutation(t *testing.T) {
 // There is a copy of each object in the cache, and of none that is not, whatever brought it in or took it out.
 func TestCopiesOfWhatIsCached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 1), rig.NewWidget("c", 5))
-		inf := lw.NewInformer(m, &lw.Options{
+		m, inf := ofMemory("a1 b1 c5", &lw.Options{
 			DetectMutation: true, OnError: func(error) {}, OnPanic: func(*lw.Panic) {}, Backoff: func(int) time.Duration { return time.Millisecond },
 		})
 		lw.NewIndex(inf, func(w *rig.Widget) int { return 10 / (w.Size - 5) })
@@ -140,16 +137,10 @@ func TestDetectMutationOfAPITypes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := lw.NewMemory(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "a", Labels: map[string]string{"app": "web"}}})
 		inf := lw.NewInformer(m, &lw.Options{DetectMutation: true, OnError: errs.Add})
-		ctx, cancel := context.WithCancel(t.Context())
-		ran := make(chan error, 1)
-		go func() { ran <- inf.Run(ctx) }()
-		synctest.Wait()
+		stop := rig.Begin(t, inf)
 		obj, _ := inf.Store().Get(lw.Key{Name: "a"})
 		obj.Labels["app"] = "changed"
-		cancel()
-		if err := <-ran; err != nil {
-			t.Error(err)
-		}
+		stop()
 	})
 	if found := errs.Mutations(); len(found) != 1 || !strings.Contains(found[0].Error(), `Labels["app"]: "web" is now "changed"`) {
 		t.Errorf("found %v", found)
@@ -158,23 +149,22 @@ func TestDetectMutationOfAPITypes(t *testing.T) {
 
 // An object that came by a watch is looked after as one of a list is.
 func TestDetectMutationOfWhatTheWatchBrought(t *testing.T) {
-	for name, bring := range map[string]func(t *testing.T, m *lw.Memory[*rig.Widget]){
-		"added":    func(t *testing.T, m *lw.Memory[*rig.Widget]) { rig.Create(t, m, "b", 2) },
-		"modified": func(t *testing.T, m *lw.Memory[*rig.Widget]) { rig.Update(t, m, "a", 2) },
+	for name, bring := range map[string]func(t *testing.T, m memory){
+		"added":    func(t *testing.T, m memory) { rig.Create(t, m, "b", 2) },
+		"modified": func(t *testing.T, m memory) { rig.Update(t, m, "a", 2) },
 	} {
-		for how, then := range map[string]func(t *testing.T, m *lw.Memory[*rig.Widget], name string){
+		for how, then := range map[string]func(t *testing.T, m memory, name string){
 			// The write before the next look tells the race detector that the look comes after the mutation.
-			"while it is cached": func(t *testing.T, m *lw.Memory[*rig.Widget], _ string) {
+			"while it is cached": func(t *testing.T, m memory, _ string) {
 				rig.Create(t, m, "c", 1)
 				rig.Sleep(time.Minute)
 			},
-			"when it is replaced": func(t *testing.T, m *lw.Memory[*rig.Widget], name string) { rig.Update(t, m, name, 7) },
-			"when it is deleted":  func(t *testing.T, m *lw.Memory[*rig.Widget], name string) { rig.Remove(t, m, name) },
+			"when it is replaced": func(t *testing.T, m memory, name string) { rig.Update(t, m, name, 7) },
+			"when it is deleted":  func(t *testing.T, m memory, name string) { rig.Remove(t, m, name) },
 		} {
 			errs := &rig.Errors{}
 			synctest.Test(t, func(t *testing.T) {
-				m := lw.NewMemory(rig.NewWidget("a", 1))
-				inf := rig.Run(t, m, &lw.Options{DetectMutation: true, OnError: errs.Add})
+				m, inf := runMemory(t, "a1", &lw.Options{DetectMutation: true, OnError: errs.Add})
 				bring(t, m)
 				synctest.Wait()
 				for w := range inf.Store().All() {

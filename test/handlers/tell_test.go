@@ -19,169 +19,120 @@ import (
 func TestTell(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		turns  bool // with a Transform
+		turns  bool   // with a Transform
+		begins string // the list that it begins with, which is shown and told; "": the script has it
 		script string
 	}{
-		{"not newer than the watch", false, `
-			list 10 a@5
-			start => [a@5]: +a@5 initial
+		{"not newer than the watch", false, "10 a@5", `
 			tell a@4 => [a@5]
 			tell a@10/w => [a@5]
 			B 12 => [a@5]
 			tell a@12 => [a@5]`},
-		{"not newer than what was told", false, `
-			list 10 a@5
-			start => [a@5]: +a@5 initial
+		{"not newer than what was told", false, "10 a@5", `
 			tell a@12 => [a@12] ahead 1: a@5>a@12 told
 			tell a@12 => [a@12] ahead 1
 			tell a@11/w => [a@12] ahead 1`},
-		{"an update, an event of before and its own event", false, `
-			list 10 a@5
-			start => [a@5]: +a@5 initial
+		{"an update, an event of before and its own event", false, "10 a@5", `
 			tell a@12 => [a@12] ahead 1: a@5>a@12 told
 			M a@11 => [a@12] ahead 1
 			M a@12 => [a@12]
 			M a@13 => [a@13]: a@12>a@13 watch`},
-		{"one more, before the first has come", false, `
-			list 10 a@5
-			start => [a@5]: +a@5 initial
+		{"one more, before the first has come", false, "10 a@5", `
 			tell a@12 => [a@12] ahead 1: a@5>a@12 told
 			tell a@14 => [a@14] ahead 1: a@12>a@14 told
 			M a@12 => [a@14] ahead 1
 			M a@13 => [a@14] ahead 1
 			M a@14 => [a@14]`},
-		{"a create", false, `
-			list 10
-			start => []
+		{"a create", false, "10", `
 			tell a@12 => [a@12] ahead 1: +a@12 told
 			A a@12 => [a@12]
 			D a@13 => []: -a@12 watch`},
-		{"a new UID", false, `
-			list 10 a@5
-			start => [a@5]: +a@5 initial
+		{"a new UID", false, "10 a@5", `
 			tell a@12/v => [a@12/v] ahead 1: -a@5 told, +a@12/v told
 			D a@11 => [a@12/v] ahead 1
 			A a@12/v => [a@12/v]`},
-		{"overwritten before the event", false, `
-			list 10 a@5
-			start => [a@5]: +a@5 initial
+		{"overwritten before the event", false, "10 a@5", `
 			tell a@12 => [a@12] ahead 1: a@5>a@12 told
 			M a@13 => [a@13]: a@12>a@13 watch`},
-		{"deleted before the event", false, `
-			list 10
-			start => []
+		{"deleted before the event", false, "10", `
 			tell a@12 => [a@12] ahead 1: +a@12 told
 			A a@12 => [a@12]
 			tell a@14 => [a@14] ahead 1: a@12>a@14 told
 			D a@15 => []: -a@14 watch`},
-		{"the write moves it out of the selection", false, `
-			list 10 a@5
-			start => [a@5]: +a@5 initial
+		{"the write moves it out of the selection", false, "10 a@5", `
 			tell a@12 => [a@12] ahead 1: a@5>a@12 told
 			D a@12 => []: -a@12 watch`},
-		{"created outside of the selection", false, `
-			list 10 b@3
-			start => [b@3]: +b@3 initial
+		{"created outside of the selection", false, "10 b@3", `
 			tell a@12 => [a@12 b@3] ahead 1: +a@12 told
 			M b@12 => [a@12 b@12] ahead 1: b@3>b@12 watch
 			M b@13 => [b@13]: b@12>b@13 watch, -a@12 watch`},
-		{"a bookmark passes it", false, `
-			list 10 a@5
-			start => [a@5]: +a@5 initial
+		{"a bookmark passes it", false, "10 a@5", `
 			tell a@12 => [a@12] ahead 1: a@5>a@12 told
 			B 11 => [a@12] ahead 1
 			B 12 => [a@5]: a@12>a@5 watch`},
-		{"a bookmark passes what was told of another object", false, `
-			list 10 a@5
-			start => [a@5]: +a@5 initial
+		{"a bookmark passes what was told of another object", false, "10 a@5", `
 			tell a@12/v => [a@12/v] ahead 1: -a@5 told, +a@12/v told
 			B 13 => [a@5]: -a@12/v watch, +a@5 watch`},
-		{"a transaction without the key", false, `
-			list 10 b@3 c@4
-			start => [b@3 c@4]: +b@3 initial, +c@4 initial
+		{"a transaction without the key", false, "10 b@3 c@4", `
 			tell a@12 => [a@12 b@3 c@4] ahead 1: +a@12 told
 			open M b@12 => [a@12 b@3 c@4] ahead 1
 			M c@12 => [b@12 c@12]: b@3>b@12 watch, c@4>c@12 watch, -a@12 watch`},
-		{"a transaction with the key", false, `
-			list 10 b@3
-			start => [b@3]: +b@3 initial
+		{"a transaction with the key", false, "10 b@3", `
 			tell a@12 => [a@12 b@3] ahead 1: +a@12 told
 			open M b@12 => [a@12 b@3] ahead 1
 			A a@12 => [a@12 b@12]: b@3>b@12 watch`},
-		{"the base moves under it", false, `
-			list 10 a@5 b@3
-			start => [a@5 b@3]: +a@5 initial, +b@3 initial
+		{"the base moves under it", false, "10 a@5 b@3", `
 			tell a@15 => [a@15 b@3] ahead 1: a@5>a@15 told
 			M a@12 => [a@15 b@3] ahead 1
 			M b@16 => [a@12 b@16]: b@3>b@16 watch, a@15>a@12 watch`},
-		{"the base goes under it", false, `
-			list 10 a@5 b@3
-			start => [a@5 b@3]: +a@5 initial, +b@3 initial
+		{"the base goes under it", false, "10 a@5 b@3", `
 			tell a@15 => [a@15 b@3] ahead 1: a@5>a@15 told
 			D a@12 => [a@15 b@3] ahead 1
 			M b@16 => [b@16]: b@3>b@16 watch, -a@15 watch`},
-		{"left out", true, `
-			list 10 a@5
-			start => [a@5]: +a@5 initial
+		{"left out", true, "10 a@5", `
 			tell a@12=70 => [] ahead 1: -a@5 told
 			M a@11 => [] ahead 1
 			M a@12=70 => []
 			M a@13 => [a@13]: +a@13 watch`},
-		{"left out, and passed", true, `
-			list 10 a@5
-			start => [a@5]: +a@5 initial
+		{"left out, and passed", true, "10 a@5", `
 			tell a@12=70 => [] ahead 1: -a@5 told
 			B 13 => [a@5]: +a@5 watch`},
-		{"kept by the Transform", true, `
-			list 10 a@5
-			start => [a@5]: +a@5 initial
+		{"kept by the Transform", true, "10 a@5", `
 			tell a@12=71 => [a@5]
 			tell a@13 => [a@13] ahead 1: a@5>a@13 told
 			M a@12=71 => [a@13] ahead 1
 			M a@13=71 => [a@13]
 			B 14 => [a@13]`},
-		{"the Transform fails", true, `
-			list 10 a@5
-			start => [a@5]: +a@5 initial
+		{"the Transform fails", true, "10 a@5", `
 			tell a@12=72 => [a@5]! lw: Widget: transform default/a: cannot turn it`},
-		{"before the first list", false, `
+		{"before the first list", false, "", `
 			tell a@12 => [] ahead 1
 			tell b@20 => [] ahead 2
 			list 15 a@14 c@3 => [] ahead 2
 			start => [a@14 b@20 c@3] ahead 1: +a@14 initial, +b@20 initial, +c@3 initial
 			A b@20 => [a@14 b@20 c@3]`},
-		{"an unreadable event of before", false, `
-			list 10 a@5
-			start => [a@5]: +a@5 initial
+		{"an unreadable event of before", false, "10 a@5", `
 			tell a@13 => [a@13] ahead 1: a@5>a@13 told
 			E a@12 => [a@13] ahead 1
 			M a@13 => [a@13]
 			M a@14 => [a@14]: a@13>a@14 watch`},
-		{"an unreadable event of before, and passed", false, `
-			list 10 a@5
-			start => [a@5]: +a@5 initial
+		{"an unreadable event of before, and passed", false, "10 a@5", `
 			tell a@13 => [a@13] ahead 1: a@5>a@13 told
 			E a@12 => [a@13] ahead 1
 			B 14 => [a@5]: a@13>a@5 watch`},
-		{"the same version of another object", false, `
-			list 10
-			start => []
+		{"the same version of another object", false, "10", `
 			tell a@12 => [a@12] ahead 1: +a@12 told
 			A a@12/v => [a@12/v]: -a@12 watch, +a@12/v watch`},
-		{"two events of one version", false, `
-			list 10 a@5 b@3
-			start => [a@5 b@3]: +a@5 initial, +b@3 initial
+		{"two events of one version", false, "10 a@5 b@3", `
 			tell a@12 => [a@12 b@3] ahead 1: a@5>a@12 told
 			M b@12 => [a@12 b@12] ahead 1: b@3>b@12 watch
 			M a@12 => [a@12 b@12]
 			M a@13 => [a@13 b@12]: a@12>a@13 watch`},
-		{"a list of before keeps it", true, `
-			list 10 a@5
-			start => [a@5]: +a@5 initial
+		{"a list of before keeps it", true, "10 a@5", `
 			tell a@20 => [a@20] ahead 1: a@5>a@20 told
 			list 15 a@14=71 => [a@20] ahead 1
 			B 21 => [a@5]: a@20>a@5 watch`},
-		{"told and deleted before the first list", false, `
+		{"told and deleted before the first list", false, "", `
 			tell a@12 => [] ahead 1
 			gone a => [] ahead 1
 			server 20 => [] ahead 1
@@ -189,102 +140,72 @@ func TestTell(t *testing.T) {
 			start => [] ahead 1
 			B 19 => [] ahead 1
 			B 20 => [a@11/t]: +a@11/t watch`},
-		{"told of in another order", false, `
-			list 10
-			start => []
+		{"told of in another order", false, "10", `
 			tell a@20 => [a@20] ahead 1: +a@20 told
 			tell b@12 => [a@20 b@12] ahead 2: +b@12 told
 			B 13 => [a@20] ahead 1: -b@12 watch`},
-		{"an event of the version is kept", true, `
-			list 10 b@3
-			start => [b@3]: +b@3 initial
+		{"an event of the version is kept", true, "10 b@3", `
 			tell a@12 => [a@12 b@3] ahead 1: +a@12 told
 			M b@12=71 => [a@12 b@3] ahead 1
 			A a@13 => [a@13 b@3]: a@12>a@13 watch`},
-		{"a deletion whose event is unreadable", false, `
-			list 10 a@5
-			start => [a@5]: +a@5 initial
+		{"a deletion whose event is unreadable", false, "10 a@5", `
 			gone a => [] ahead 1: -a@5 told
 			X a@12 => [] ahead 1
 			server 12 => [] ahead 1
 			sleep 31s => []`},
-		{"an unreadable event of it", false, `
-			list 10 a@5
-			start => [a@5]: +a@5 initial
+		{"an unreadable event of it", false, "10 a@5", `
 			tell a@13 => [a@13] ahead 1: a@5>a@13 told
 			E a@13 => [a@13]
 			B 14 => [a@13]`},
-		{"a list of before", false, `
-			list 10 a@5 b@3
-			start => [a@5 b@3]: +a@5 initial, +b@3 initial
+		{"a list of before", false, "10 a@5 b@3", `
 			tell a@20 => [a@20 b@3] ahead 1: a@5>a@20 told
 			tell b@21/v => [a@20 b@21/v] ahead 2: -b@3 told, +b@21/v told
 			list 15 a@14 c@12 => [a@20 b@21/v c@12] ahead 2: +c@12 relist
 			A b@21/v => [a@14 b@21/v c@12]: a@20>a@14 watch
 			D a@22 => [b@21/v c@12]: -a@14 watch`},
-		{"a list that has it", false, `
-			list 10 a@5
-			start => [a@5]: +a@5 initial
+		{"a list that has it", false, "10 a@5", `
 			tell a@12 => [a@12] ahead 1: a@5>a@12 told
 			list 12 a@12 => [a@12]`},
-		{"a list that has passed it", false, `
-			list 10
-			start => []
+		{"a list that has passed it", false, "10", `
 			tell a@12 => [a@12] ahead 1: +a@12 told
 			list 13 => []: -a@12 relist`},
-		{"a list that is refused", false, `
-			list 10 a@5
-			start => [a@5]: +a@5 initial
+		{"a list that is refused", false, "10 a@5", `
 			tell a@12 => [a@12] ahead 1: a@5>a@12 told
 			stale 8 a@5 => [a@12] ahead 1
 			list 11 a@5 => [a@12] ahead 1
 			M a@12 => [a@12]`},
-		{"a version of another server", false, `
-			list 10 a@5
-			start => [a@5]: +a@5 initial
+		{"a version of another server", false, "10 a@5", `
 			tell a@999 => [a@999] ahead 1: a@5>a@999 told
 			list 11 a@11 => [a@999] ahead 1
 			server 11
 			sleep 11m => [a@999] ahead 1
 			list 12 a@11 => [a@11]: a@999>a@11 relist`},
-		{"a new epoch", false, `
-			list 10 a@5
-			start => [a@5]: +a@5 initial
+		{"a new epoch", false, "10 a@5", `
 			tell a@12 => [a@12] ahead 1: a@5>a@12 told
 			list 7 a@5 => [a@5]: a@12>a@5 relist
 			tell a@9 => [a@9] ahead 1: a@5>a@9 told
 			M a@9 => [a@9]`},
-		{"a deletion at a version", false, `
-			list 10 a@5
-			start => [a@5]: +a@5 initial
+		{"a deletion at a version", false, "10 a@5", `
 			gone a@12 => [] ahead 1: -a@5 told
 			M a@11 => [] ahead 1
 			tell a@11 => [] ahead 1
 			tell a@13 => [] ahead 1
 			D a@12 => []`},
-		{"a deletion at a version, not seen yet", false, `
-			list 10
-			start => []
+		{"a deletion at a version, not seen yet", false, "10", `
 			gone a@12 => [] ahead 1
 			A a@11 => [] ahead 1
 			D a@12 => []`},
-		{"a deletion at a version that is old", false, `
-			list 10 a@5
-			start => [a@5]: +a@5 initial
+		{"a deletion at a version that is old", false, "10 a@5", `
 			gone a@9 => [a@5]`},
-		{"a deletion at a version, and created again", false, `
-			list 10 a@5
-			start => [a@5]: +a@5 initial
+		{"a deletion at a version, and created again", false, "10 a@5", `
 			gone a@12 => [] ahead 1: -a@5 told
 			tell a@14/v => [a@14/v] ahead 1: +a@14/v told
 			D a@12 => [a@14/v] ahead 1
 			A a@14/v => [a@14/v]`},
-		{"a deletion of another object", false, `
-			list 10 a@5
-			start => [a@5]: +a@5 initial
+		{"a deletion of another object", false, "10 a@5", `
 			gone a/v => [a@5]
 			gone b => [a@5]`},
-		{"a deletion, and the server's version is known first", false, `
+		{"a deletion, and the server's version is known first", false, "", `
 			list 10 a@5 b@3
 			server 14
 			start => [a@5 b@3]: +a@5 initial, +b@3 initial
@@ -293,37 +214,29 @@ func TestTell(t *testing.T) {
 			D a@12 => [b@3] ahead 1
 			M b@13 => [b@13] ahead 1: b@3>b@13 watch
 			M b@14 => [b@14]: b@13>b@14 watch`},
-		{"a deletion, and the events come first", false, `
-			list 10 a@5
-			start => [a@5]: +a@5 initial
+		{"a deletion, and the events come first", false, "10 a@5", `
 			gone a => [] ahead 1: -a@5 told
 			D a@12 => [] ahead 1
 			server 12 => [] ahead 1
 			sleep 31s => []`},
-		{"only marked for deletion", false, `
+		{"only marked for deletion", false, "", `
 			list 10 a@5
 			server 12
 			start => [a@5]: +a@5 initial
 			gone a => [] ahead 1: -a@5 told
 			M a@11 => [] ahead 1
 			B 12 => [a@11]: +a@11 watch`},
-		{"only marked for deletion, and the events come first", false, `
-			list 10 a@5
-			start => [a@5]: +a@5 initial
+		{"only marked for deletion, and the events come first", false, "10 a@5", `
 			gone a => [] ahead 1: -a@5 told
 			M a@11 => [] ahead 1
 			B 12 => [] ahead 1
 			server 12 => [] ahead 1
 			sleep 31s => [a@11]: +a@11 watch`},
-		{"a deletion, and another object", false, `
-			list 10 a@5
-			start => [a@5]: +a@5 initial
+		{"a deletion, and another object", false, "10 a@5", `
 			gone a => [] ahead 1: -a@5 told
 			D a@12 => [] ahead 1
 			A a@13/v => [a@13/v]: +a@13/v watch`},
-		{"a deletion of what was told, with late events", false, `
-			list 10 a@5/t
-			start => [a@5/t]: +a@5/t initial
+		{"a deletion of what was told, with late events", false, "10 a@5/t", `
 			tell a@14 => [a@14] ahead 1: -a@5/t told, +a@14 told
 			gone a => [] ahead 1: -a@14 told
 			D a@11/t => [] ahead 1
@@ -333,30 +246,22 @@ func TestTell(t *testing.T) {
 			D a@15 => [] ahead 1
 			server 15 => [] ahead 1
 			sleep 31s => []`},
-		{"a deletion, and told of another object", false, `
-			list 10 a@5
-			start => [a@5]: +a@5 initial
+		{"a deletion, and told of another object", false, "10 a@5", `
 			gone a => [] ahead 1: -a@5 told
 			tell a@11 => [] ahead 1
 			tell a@13/v => [a@13/v] ahead 1: +a@13/v told
 			D a@12 => [a@13/v] ahead 1
 			A a@13/v => [a@13/v]`},
-		{"a deletion, and a list of before that", false, `
-			list 10 a@5
-			start => [a@5]: +a@5 initial
+		{"a deletion, and a list of before that", false, "10 a@5", `
 			server 20
 			gone a => [] ahead 1: -a@5 told
 			list 12 a@11 => [] ahead 1
 			list 20 => []`},
-		{"a deletion, and nobody says the version", false, `
-			list 10 a@5
-			start => [a@5]: +a@5 initial
+		{"a deletion, and nobody says the version", false, "10 a@5", `
 			gone a => [] ahead 1: -a@5 told
 			sleep 1s => [] ahead 1
 			list 12 a@11 => [a@11]: +a@11 relist`},
-		{"a deletion during a list", false, `
-			list 10 a@5
-			start => [a@5]: +a@5 initial
+		{"a deletion during a list", false, "10 a@5", `
 			slow 30s
 			stale 12 a@11
 			sleep 10s
@@ -364,71 +269,76 @@ func TestTell(t *testing.T) {
 			sleep 1m => [] ahead 1
 			D a@13 => [] ahead 1
 			list 14 => []`},
-		{"a deletion, and a list with another object", false, `
+		{"a deletion, and a list with another object", false, "", `
 			list 10 a@5
 			server 20
 			start => [a@5]: +a@5 initial
 			gone a => [] ahead 1: -a@5 told
 			list 12 a@11/v => [a@11/v]: +a@11/v relist`},
-		{"a deletion, and a list with another object that is unreadable", true, `
-			list 10 a@5 b@3
-			start => [a@5 b@3]: +a@5 initial, +b@3 initial
+		{"a deletion, and a list with another object that is unreadable", true, "10 a@5 b@3", `
 			gone a => [b@3] ahead 1: -a@5 told
 			list 12 a@11/v=72 b@3 => [b@3] ahead 1
 			server 12 => [b@3] ahead 1
 			sleep 31s => [b@3]`},
-		{"a deletion, and a list in which the object is unreadable", true, `
-			list 10 a@5 b@3
-			start => [a@5 b@3]: +a@5 initial, +b@3 initial
+		{"a deletion, and a list in which the object is unreadable", true, "10 a@5 b@3", `
 			gone a => [b@3] ahead 1: -a@5 told
 			list 12 a@11=72 b@3 => [b@3] ahead 1
 			server 12 => [b@3] ahead 1
 			sleep 31s => [a@5 b@3]: +a@5 watch`},
-		{"a deletion of what is kept from before a restore", true, `
-			list 10 a@9 b@3
-			start => [a@9 b@3]: +a@9 initial, +b@3 initial
+		{"a deletion of what is kept from before a restore", true, "10 a@9 b@3", `
 			list 7 a@6=72 b@3 => [a@9 b@3]
 			gone a => [b@3] ahead 1: -a@9 told
 			D a@8 => [b@3] ahead 1
 			A a@9/v => [a@9/v b@3]: +a@9/v watch`},
-		{"a gap shows under what was told", false, `
-			list 10
-			start => []
+		{"a gap shows under what was told", false, "10", `
 			tell a@12 => [a@12] ahead 1: +a@12 told
 			M a@13 => [a@13]: a@12>a@13 watch
 			list 13 a@13 => [a@13]`},
-		{"an object that was told and set aside", false, `
-			list 10 a@5
-			start => [a@5]: +a@5 initial
+		{"an object that was told and set aside", false, "10 a@5", `
 			E b@11 => [a@5]
 			D a@12 => []: -a@5 watch
 			tell a@11 => []`},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				d := dictate(t, tt.turns, nil)
-				var got, want []string
-				for line := range strings.Lines(tt.script) {
-					if line = strings.TrimSpace(line); line == "" {
-						continue
-					}
-					do, shows, checked := strings.Cut(line, " => ")
-					err := d.step(do)
-					now := d.shows()
-					if err != nil {
-						now += "! " + err.Error()
-					}
-					if !checked {
-						shows = now
-					}
-					got, want = append(got, do+" => "+now), append(want, do+" => "+shows)
+		rig.Subtest(t, tt.name, func(t *testing.T) {
+			d := dictate(t, tt.turns, nil)
+			var got, want []string
+			script := tt.script
+			if tt.begins != "" {
+				script = "list " + tt.begins + "\nstart => " + asFirstShown(tt.begins) + script
+			}
+			for line := range strings.Lines(script) {
+				if line = strings.TrimSpace(line); line == "" {
+					continue
 				}
-				if diff := gocmp.Diff(want, got); diff != "" {
-					t.Errorf("(-want +got):\n%s", diff)
+				do, shows, checked := strings.Cut(line, " => ")
+				err := d.step(do)
+				now := d.shows()
+				if err != nil {
+					now += "! " + err.Error()
 				}
-			})
+				if !checked {
+					shows = now
+				}
+				got, want = append(got, do+" => "+now), append(want, do+" => "+shows)
+			}
+			if diff := gocmp.Diff(want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
 		})
 	}
+}
+
+// asFirstShown is what shows says of the first list: its version and objects.
+func asFirstShown(list string) string {
+	objs := strings.Fields(list)[1:]
+	for i, obj := range objs {
+		objs[i], _, _ = strings.Cut(obj, "=")
+	}
+	text := "[" + strings.Join(objs, " ") + "]"
+	for i, obj := range objs {
+		text += []string{": ", ", "}[min(i, 1)] + "+" + obj + " initial"
+	}
+	return text
 }
 
 // TestTellRefuses has who cannot be told, and why.
@@ -490,8 +400,7 @@ func TestTellRefuses(t *testing.T) {
 			}
 		}
 
-		m := lw.NewMemory[*rig.Widget]()
-		inf := lw.NewInformer[*rig.Widget](m, nil)
+		_, inf := ofMemory("", nil)
 		stop := rig.Begin(t, inf)
 		synctest.Wait()
 		stop()

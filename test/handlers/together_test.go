@@ -27,7 +27,7 @@ func open(ev lw.WatchEvent[*rig.Widget]) lw.WatchEvent[*rig.Widget] {
 	return ev
 }
 
-func mustTransact(t interface{ Fatal(...any) }, m *lw.Memory[*rig.Widget], puts []*rig.Widget, gone ...lw.Key) string {
+func mustTransact(t interface{ Fatal(...any) }, m memory, puts []*rig.Widget, gone ...lw.Key) string {
 	version, err := m.Transact(context.Background(), puts, gone...)
 	if err != nil {
 		t.Fatal(err)
@@ -281,55 +281,53 @@ func TestGroups(t *testing.T) {
 			opts: lw.Options{OnPanic: func(*lw.Panic) {}},
 			want: map[string]int{"a": 1, "b": 2}, version: "10", calls: []string{"update b1 b2"}, errors: 1, aside: 1},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				src := &rig.Script{Lists: append([]rig.Reply{base()}, c.lists...), Watches: append([]rig.Stream{{After: time.Second}}, c.watches...)}
-				errs := new(rig.Errors)
-				opts := c.opts
-				opts.List, opts.OnError, opts.DetectMutation = lw.ListWhole, errs.Add, true
-				inf := lw.NewInformer[*rig.Widget](src, &opts)
-				got := new(rig.Calls)
-				inf.AddHandler(got.Handler())
-				lw.NewIndex(inf, func(w *rig.Widget) int {
-					if w.Name == c.size && w.Size == 2 {
-						panic("no")
-					}
-					return w.Size
-				})
-				rig.Start(t, inf)
-				got.Sorted(t, "add a1", "add b1", "synced")
-				waited := make(chan error, 1)
-				go func() { waited <- inf.WaitForResourceVersion(t.Context(), "11") }()
-				rig.Sleep(8 * time.Second)
-				rig.MustHold(t, inf.Store(), c.version, c.want)
-				gotCalls := got.Take()
-				if c.lists != nil { // the order within a relist is nobody's business
-					slices.Sort(c.calls)
-					slices.Sort(gotCalls)
+		rig.Subtest(t, name, func(t *testing.T) {
+			src := &rig.Script{Lists: append([]rig.Reply{base()}, c.lists...), Watches: append([]rig.Stream{{After: time.Second}}, c.watches...)}
+			errs := new(rig.Errors)
+			opts := c.opts
+			opts.List, opts.OnError, opts.DetectMutation = lw.ListWhole, errs.Add, true
+			inf := lw.NewInformer[*rig.Widget](src, &opts)
+			got := new(rig.Calls)
+			inf.AddHandler(got.Handler())
+			lw.NewIndex(inf, func(w *rig.Widget) int {
+				if w.Name == c.size && w.Size == 2 {
+					panic("no")
 				}
-				if diff := cmp.Diff(c.calls, gotCalls); diff != "" {
-					t.Errorf("calls (-want +got):\n%s", diff)
-				}
-				var real []error
-				for _, err := range errs.All() {
-					if !errors.Is(err, context.Canceled) {
-						real = append(real, err)
-					}
-				}
-				if len(real) != c.errors || len(inf.Status().SetAside) != c.aside {
-					t.Errorf("%d errors, want %d: %v; set aside: %v", len(real), c.errors, real, inf.Status().SetAside)
-				}
-				select {
-				case err := <-waited:
-					if held := c.aside > 0 || name == "read again"; (err != nil) != held {
-						t.Errorf("a wait for 11 ended with %v", err)
-					}
-				default:
-					if name != "not closed" {
-						t.Error("a wait for 11 goes on")
-					}
-				}
+				return w.Size
 			})
+			rig.Start(t, inf)
+			got.Sorted(t, "add a1", "add b1", "synced")
+			waited := make(chan error, 1)
+			go func() { waited <- inf.WaitForResourceVersion(t.Context(), "11") }()
+			rig.Sleep(8 * time.Second)
+			rig.MustHold(t, inf.Store(), c.version, c.want)
+			gotCalls := got.Take()
+			if c.lists != nil { // the order within a relist is nobody's business
+				slices.Sort(c.calls)
+				slices.Sort(gotCalls)
+			}
+			if diff := cmp.Diff(c.calls, gotCalls); diff != "" {
+				t.Errorf("calls (-want +got):\n%s", diff)
+			}
+			var real []error
+			for _, err := range errs.All() {
+				if !errors.Is(err, context.Canceled) {
+					real = append(real, err)
+				}
+			}
+			if len(real) != c.errors || len(inf.Status().SetAside) != c.aside {
+				t.Errorf("%d errors, want %d: %v; set aside: %v", len(real), c.errors, real, inf.Status().SetAside)
+			}
+			select {
+			case err := <-waited:
+				if held := c.aside > 0 || name == "read again"; (err != nil) != held {
+					t.Errorf("a wait for 11 ended with %v", err)
+				}
+			default:
+				if name != "not closed" {
+					t.Error("a wait for 11 goes on")
+				}
+			}
 		})
 	}
 }
@@ -375,8 +373,8 @@ func (s *groupSink) Apply(ev lw.WatchEvent[*rig.Widget]) {
 
 // What wraps a source keeps its groups, also where it leaves objects out.
 func TestWrappersKeepGroups(t *testing.T) {
-	for name, wrap := range map[string]func(m *lw.Memory[*rig.Widget]) lw.Source[*rig.Widget]{
-		"Transform": func(m *lw.Memory[*rig.Widget]) lw.Source[*rig.Widget] {
+	for name, wrap := range map[string]func(m memory) lw.Source[*rig.Widget]{
+		"Transform": func(m memory) lw.Source[*rig.Widget] {
 			return lw.Transform(m, func(w *rig.Widget) (*rig.Widget, error) {
 				if w.Name == "c" {
 					return nil, nil
@@ -384,64 +382,62 @@ func TestWrappersKeepGroups(t *testing.T) {
 				return w, nil
 			})
 		},
-		"Shard": func(m *lw.Memory[*rig.Widget]) lw.Source[*rig.Widget] { return lw.Shard(m, 0, 2) },
-		"Shard of a server that does not select": func(m *lw.Memory[*rig.Widget]) lw.Source[*rig.Widget] {
+		"Shard": func(m memory) lw.Source[*rig.Widget] { return lw.Shard(m, 0, 2) },
+		"Shard of a server that does not select": func(m memory) lw.Source[*rig.Widget] {
 			return lw.Shard(lw.WithListOptions(m, func(o *metav1.ListOptions) { o.ShardSelector = "" }), 0, 2)
 		},
-		"WithListOptions": func(m *lw.Memory[*rig.Widget]) lw.Source[*rig.Widget] {
+		"WithListOptions": func(m memory) lw.Source[*rig.Widget] {
 			return lw.WithListOptions(m, func(o *metav1.ListOptions) { o.FieldSelector = "metadata.name!=c" })
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				m := lw.NewMemory[*rig.Widget]()
-				src := wrap(m)
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				shown, held := map[lw.Key]int{}, map[lw.Key]int{}
-				version, groups := "", 0
-				go func() {
-					_ = src.Watch(ctx, metav1.ListOptions{ResourceVersion: m.ResourceVersion()}, func(ev lw.WatchEvent[*rig.Widget]) error {
-						if version != "" && ev.ResourceVersion != version {
-							t.Errorf("an event of %s amid those of %s", ev.ResourceVersion, version)
+		rig.Subtest(t, name, func(t *testing.T) {
+			m := lw.NewMemory[*rig.Widget]()
+			src := wrap(m)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			shown, held := map[lw.Key]int{}, map[lw.Key]int{}
+			version, groups := "", 0
+			go func() {
+				_ = src.Watch(ctx, metav1.ListOptions{ResourceVersion: m.ResourceVersion()}, func(ev lw.WatchEvent[*rig.Widget]) error {
+					if version != "" && ev.ResourceVersion != version {
+						t.Errorf("an event of %s amid those of %s", ev.ResourceVersion, version)
+					}
+					if ev.Type == watch.Deleted {
+						delete(held, ev.Key())
+					} else {
+						held[ev.Key()] = ev.Object.Size
+					}
+					if version = ev.ResourceVersion; !ev.Open {
+						version = ""
+						groups++
+						clear(shown)
+						for k, n := range held {
+							shown[k] = n
 						}
-						if ev.Type == watch.Deleted {
-							delete(held, ev.Key())
-						} else {
-							held[ev.Key()] = ev.Object.Size
-						}
-						if version = ev.ResourceVersion; !ev.Open {
-							version = ""
-							groups++
-							clear(shown)
-							for k, n := range held {
-								shown[k] = n
-							}
-							for k, n := range shown {
-								if n != groups {
-									t.Errorf("after %d transactions %s is of %d", groups, k, n)
-								}
+						for k, n := range shown {
+							if n != groups {
+								t.Errorf("after %d transactions %s is of %d", groups, k, n)
 							}
 						}
-						return nil
-					})
-				}()
+					}
+					return nil
+				})
+			}()
+			synctest.Wait()
+			for n := 1; n <= 20; n++ {
+				var puts []*rig.Widget
+				for _, name := range []string{"a", "b", "c", "d", "e", "c"}[:5] {
+					puts = append(puts, rig.NewWidget(name, n))
+				}
+				mustTransact(t, m, puts)
 				synctest.Wait()
-				for n := 1; n <= 20; n++ {
-					var puts []*rig.Widget
-					for _, name := range []string{"a", "b", "c", "d", "e", "c"}[:5] {
-						puts = append(puts, rig.NewWidget(name, n))
-					}
-					mustTransact(t, m, puts)
-					synctest.Wait()
-					if groups != n || version != "" {
-						t.Errorf("after %d transactions %d were told, and %q is open", n, groups, version)
-					}
+				if groups != n || version != "" {
+					t.Errorf("after %d transactions %d were told, and %q is open", n, groups, version)
 				}
-				if len(shown) == 0 {
-					t.Error("nothing is shown")
-				}
-			})
+			}
+			if len(shown) == 0 {
+				t.Error("nothing is shown")
+			}
 		})
 	}
 }
@@ -479,30 +475,14 @@ func TestIndexerApplyOfAGroup(t *testing.T) {
 	rig.MustHold(t, x, "2", map[string]int{"a": 2})
 }
 
-// askable counts how often it is asked for progress.
-type askable struct {
-	lw.Source[*rig.Widget]
-	of    lw.SourceHints
-	asked *atomic.Int32
-}
-
-func (s askable) Hints() lw.SourceHints {
-	h := s.of
-	h.Progress = func() {
-		s.asked.Add(1)
-		s.of.Progress()
-	}
-	return h
-}
-
 // A wait for a version that the collection does not show asks the source, where it can be asked: it
 // takes a twentieth of a second, ends no watch, and many waits ask no more often than ten times in
 // a second.
 func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := lw.NewMemory(rig.NewWidget("a", 1))
-		src := askable{but(m, "other"), lw.SourceHints{Progress: m.Bookmark}, new(atomic.Int32)}
-		inf := rig.Run(t, lw.Source[*rig.Widget](src), nil)
+		var asked atomic.Int32
+		inf := rig.Run(t, &hintedSource{but(m, "other"), lw.SourceHints{Progress: func() { asked.Add(1); m.Bookmark() }}}, nil)
 		other := rig.Create(t, m, "other", 1)
 		began := time.Now()
 		if err := inf.WaitForResourceVersion(t.Context(), other.ResourceVersion); err != nil {
@@ -520,7 +500,7 @@ func TestProgress(t *testing.T) {
 			t.Errorf("CatchUp took %v and %d watches", took, rig.Watches(inf.Status()))
 		}
 		// The version never comes.
-		src.asked.Store(0)
+		asked.Store(0)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		var waits sync.WaitGroup
@@ -532,7 +512,7 @@ func TestProgress(t *testing.T) {
 			})
 		}
 		waits.Wait()
-		if n := src.asked.Load(); n < 4 || n > 101 {
+		if n := asked.Load(); n < 4 || n > 101 {
 			t.Errorf("the source was asked %d times in ten seconds", n)
 		}
 	})

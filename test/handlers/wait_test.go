@@ -19,45 +19,64 @@ import (
 	"github.com/go-lw/lw/test/internal/inside"
 )
 
-// A wait for a version that is in vain says what it waits for, and what the informer is doing instead.
-func TestWaitForResourceVersionSaysWhy(t *testing.T) {
-	down := errors.New("connection refused")
-	never := errors.New("out of patience")
+// A wait in vain, for a version or for a state of an object, says what it waits for and what the
+// informer is doing instead. What it wraps is found, and nothing is left of it.
+func TestWaitsSayWhy(t *testing.T) {
+	down, never := errors.New("connection refused"), errors.New("out of patience")
+	bad := rig.BadEvent("a", "11")
+	full := []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))}
+	const version, condition = "waiting for resource version 12", "waiting for a condition of default/a, which does not "
 	for name, tc := range map[string]struct {
-		src  *rig.Script
-		run  bool
-		want string
-		is   []error
+		src            *rig.Script
+		run            bool
+		version, state string // what the wait for each says
+		is             []error
 	}{
-		"before Run": {&rig.Script{}, false,
-			"lw: Widget: waiting for resource version 12: not synced, since Run has not been called: out of patience", []error{never}},
+		"before Run": {&rig.Script{}, false, version + ": not synced, since Run has not been called: out of patience",
+			"not synced, since Run has not been called: out of patience", []error{never}},
 		"before the sync": {&rig.Script{Lists: []rig.Reply{{Err: down}}}, true,
-			"lw: Widget: waiting for resource version 12: not synced (waiting, mode pages): list: connection refused: out of patience", []error{never, down}},
-		"nothing happens": {&rig.Script{Lists: []rig.Reply{rig.List("10")}}, true,
-			"lw: Widget: waiting for resource version 12 at 10, until an object of this collection or a bookmark has it (watching): out of patience", []error{never}},
+			version + ": not synced (waiting, mode pages): list: connection refused: out of patience",
+			"not synced (waiting, mode pages): list: connection refused: out of patience", []error{never, down}},
+		"nothing happens": {&rig.Script{Lists: full}, true,
+			version + " at 10, until an object of this collection or a bookmark has it (watching): out of patience",
+			condition + "meet it at 10 (watching): out of patience", []error{never}},
 		"the server is gone": {&rig.Script{Lists: []rig.Reply{rig.List("10")}, Watches: []rig.Stream{{Err: down}}}, true,
-			"lw: Widget: waiting for resource version 12 at 10, until an object of this collection or a bookmark has it (waiting): watch: connection refused: out of patience",
-			[]error{never, down}},
+			version + " at 10, until an object of this collection or a bookmark has it (waiting): watch: connection refused: out of patience",
+			condition + "exist at 10 (waiting): watch: connection refused: out of patience", []error{never, down}},
+		"it cannot be read": {&rig.Script{Lists: full, Watches: []rig.Stream{rig.Events(bad)}}, true, "",
+			condition + "meet it at 10 (watching): out of patience\n" + bad.Err.Error(), []error{never, bad.Err}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				opts := &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: func(int) time.Duration { return time.Hour }}
-				inf := lw.NewInformer[*rig.Widget](tc.src, opts)
-				if tc.run {
-					rig.Start(t, inf)
-				}
-				ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, never)
-				defer cancel()
-				err := inf.WaitForResourceVersion(ctx, "12")
-				if got := fmt.Sprint(err); got != tc.want {
-					t.Errorf("it said\n%s\nwant\n%s", got, tc.want)
+		rig.Subtest(t, name, func(t *testing.T) {
+			opts := &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: func(int) time.Duration { return time.Hour }}
+			inf := lw.NewInformer[*rig.Widget](tc.src, opts)
+			if tc.run {
+				rig.Start(t, inf)
+			}
+			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, never)
+			defer cancel()
+			mustSay := func(err error, want string) {
+				t.Helper()
+				if got := fmt.Sprint(err); got != "lw: Widget: "+want {
+					t.Errorf("it said\n%s\nwant\n%s", got, want)
 				}
 				for _, is := range tc.is {
 					if !errors.Is(err, is) {
 						t.Errorf("it is not %v", is)
 					}
 				}
-			})
+			}
+			waited := make(chan error, 1)
+			go func() { waited <- inf.WaitForResourceVersion(ctx, "12") }()
+			got, err := lw.WaitFor(ctx, inf, rig.Key("a"), func(w *rig.Widget) bool { return w != nil && w.Size > 1 })
+			if mustSay(err, tc.state); got != nil {
+				t.Errorf("it returned %v", got)
+			}
+			if err := <-waited; tc.version != "" {
+				mustSay(err, tc.version)
+			}
+			if n := inside.Signals(inf); n != 0 {
+				t.Errorf("%d channels are left", n)
+			}
 		})
 	}
 }
@@ -81,40 +100,38 @@ func TestWhatEndsAWaitForResourceVersion(t *testing.T) {
 		"a list":                {[]rig.Reply{full, rig.List("12", rig.Stamped("a", 1, "9"))}, rig.Expired()},
 		"a list with a bad one": {[]rig.Reply{full, {Obj: full.Obj, Bad: []error{&lw.Error{Op: "decode", Key: rig.Key("b"), Err: errors.New("bad")}}, Meta: metav1.ListMeta{ResourceVersion: "12"}}}, rig.Expired()},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				watches := 0
-				src := &rig.Script{Lists: tc.lists, OnWatch: func() rig.Stream {
-					switch watches++; watches {
-					case 1:
-						return rig.Stream{After: time.Minute}
-					case 2:
-						return tc.then
-					}
-					return rig.Forever()
-				}}
-				inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
-				rig.Start(t, inf)
-				synctest.Wait()
-				before := time.Now()
-				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-				defer cancel()
-				if err := inf.WaitForResourceVersion(ctx, "12"); err != nil {
-					t.Fatal(err)
+		rig.Subtest(t, name, func(t *testing.T) {
+			watches := 0
+			src := &rig.Script{Lists: tc.lists, OnWatch: func() rig.Stream {
+				switch watches++; watches {
+				case 1:
+					return rig.Stream{After: time.Minute}
+				case 2:
+					return tc.then
 				}
-				if took := time.Since(before); took != 200*time.Millisecond { // then the wait has the next watch begin
-					t.Errorf("it took %v", took)
-				}
-				if err := inf.WaitForResourceVersion(rig.Canceled(t), "12"); err != nil {
-					t.Errorf("a second wait: %v", err)
-				}
-				if err := inf.WaitForResourceVersion(rig.Canceled(t), "101"); !errors.Is(err, context.Canceled) {
-					t.Errorf("a wait for more: %v", err)
-				}
-				if n, _ := inside.VersionWaits(inf); n != 0 {
-					t.Errorf("%d waits are left", n)
-				}
-			})
+				return rig.Forever()
+			}}
+			inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
+			rig.Start(t, inf)
+			synctest.Wait()
+			before := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			if err := inf.WaitForResourceVersion(ctx, "12"); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(before); took != 200*time.Millisecond { // then the wait has the next watch begin
+				t.Errorf("it took %v", took)
+			}
+			if err := inf.WaitForResourceVersion(rig.Canceled(t), "12"); err != nil {
+				t.Errorf("a second wait: %v", err)
+			}
+			if err := inf.WaitForResourceVersion(rig.Canceled(t), "101"); !errors.Is(err, context.Canceled) {
+				t.Errorf("a wait for more: %v", err)
+			}
+			if n, _ := inside.VersionWaits(inf); n != 0 {
+				t.Errorf("%d waits are left", n)
+			}
 		})
 	}
 }
@@ -132,33 +149,31 @@ func TestStatusAfterWaitForSync(t *testing.T) {
 		"at first":         {&rig.Script{Lists: []rig.Reply{{Err: errors.New("connection refused")}, last}}, 0},
 		"in another epoch": {&rig.Script{Lists: []rig.Reply{rig.List("20", twice), last}, Watches: []rig.Stream{rig.Expired(), rig.Forever()}}, 1},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var inf *lw.Informer[*rig.Widget]
-				looked := 0
-				inf = lw.NewInformer[*rig.Widget](tc.src, &lw.Options{List: lw.ListPages, OnError: func(err error) {
-					if !strings.Contains(err.Error(), "twice") {
-						return
-					}
-					looked++
-					if err := inf.WaitForSync(rig.Canceled(t)); err != nil {
-						t.Errorf("WaitForSync: %v", err)
-					}
-					want := lw.Status{
-						StoreStatus: lw.StoreStatus{Name: "Widget", Synced: true, Objects: 1, SetAside: map[lw.Key]error{rig.Key("b"): broken}, Handlers: []lw.HandlerStatus{}},
-						Phase:       "watching", ResourceVersion: "10", Mode: lw.ListPages, Epoch: tc.epoch,
-					}
-					ignored := cmpopts.IgnoreFields(lw.Status{}, "LastList", "Failed", "Requests", "ListCauses", "Events", "Undecoded", "Backoff")
-					if diff := cmp.Diff(want, inf.Status(), ignored, cmpopts.EquateErrors()); diff != "" {
-						t.Errorf("status (-want +got):\n%s", diff)
-					}
-				}})
-				rig.Start(t, inf)
-				rig.Sleep(time.Hour)
-				if looked != 1 {
-					t.Errorf("looked %d times", looked)
+		rig.Subtest(t, name, func(t *testing.T) {
+			var inf *lw.Informer[*rig.Widget]
+			looked := 0
+			inf = lw.NewInformer[*rig.Widget](tc.src, &lw.Options{List: lw.ListPages, OnError: func(err error) {
+				if !strings.Contains(err.Error(), "twice") {
+					return
 				}
-			})
+				looked++
+				if err := inf.WaitForSync(rig.Canceled(t)); err != nil {
+					t.Errorf("WaitForSync: %v", err)
+				}
+				want := lw.Status{
+					StoreStatus: lw.StoreStatus{Name: "Widget", Synced: true, Objects: 1, SetAside: map[lw.Key]error{rig.Key("b"): broken}, Handlers: []lw.HandlerStatus{}},
+					Phase:       "watching", ResourceVersion: "10", Mode: lw.ListPages, Epoch: tc.epoch,
+				}
+				ignored := cmpopts.IgnoreFields(lw.Status{}, "LastList", "Failed", "Requests", "ListCauses", "Events", "Undecoded", "Backoff")
+				if diff := cmp.Diff(want, inf.Status(), ignored, cmpopts.EquateErrors()); diff != "" {
+					t.Errorf("status (-want +got):\n%s", diff)
+				}
+			}})
+			rig.Start(t, inf)
+			rig.Sleep(time.Hour)
+			if looked != 1 {
+				t.Errorf("looked %d times", looked)
+			}
 		})
 	}
 }
@@ -228,25 +243,23 @@ func TestVersionOfAListWithABadObject(t *testing.T) {
 		"it is gone":           {[]rig.Reply{rig.List("10", a, b), bad("20", a), rig.List("30", a)}, []string{"10", "10", "30"}},
 		"in another epoch":     {[]rig.Reply{rig.List("30", a, b), bad("20", a), bad("20", a), bad("20", a), bad("20", a)}, []string{"30", "30", "30", "30", "20"}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				src := &rig.Script{Lists: tc.lists, OnWatch: func() rig.Stream { return rig.ExpiredAfter(time.Hour) }}
-				inf := lw.NewInformer[*rig.Widget](src, &lw.Options{
-					List: lw.ListWhole, OnError: func(error) {}, WatchTimeout: 3 * time.Hour, Backoff: func(int) time.Duration { return time.Hour },
-				})
-				rig.Start(t, inf)
-				var got []string
-				for n := range tc.want {
-					for src.Listed() <= n {
-						rig.Sleep(time.Minute)
-					}
-					synctest.Wait()
-					got = append(got, inf.Store().ResourceVersion())
-				}
-				if diff := cmp.Diff(tc.want, got); diff != "" {
-					t.Errorf("versions (-want +got):\n%s", diff)
-				}
+		rig.Subtest(t, name, func(t *testing.T) {
+			src := &rig.Script{Lists: tc.lists, OnWatch: func() rig.Stream { return rig.ExpiredAfter(time.Hour) }}
+			inf := lw.NewInformer[*rig.Widget](src, &lw.Options{
+				List: lw.ListWhole, OnError: func(error) {}, WatchTimeout: 3 * time.Hour, Backoff: func(int) time.Duration { return time.Hour },
 			})
+			rig.Start(t, inf)
+			var got []string
+			for n := range tc.want {
+				for src.Listed() <= n {
+					rig.Sleep(time.Minute)
+				}
+				synctest.Wait()
+				got = append(got, inf.Store().ResourceVersion())
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("versions (-want +got):\n%s", diff)
+			}
 		})
 	}
 }
@@ -288,8 +301,7 @@ func TestWaitSaysWhatIsSetAside(t *testing.T) {
 // A bookmark is as good as an event to those who wait for its version.
 func TestBookmarkEndsAWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src := &rig.Fed{Events: make(chan lw.WatchEvent[*rig.Widget]), Version: "10", Objs: []*rig.Widget{rig.Stamped("a", 1, "9")}}
-		inf := rig.Run(t, src, &lw.Options{List: lw.ListWhole})
+		src, inf := fed(t)
 		ended := make(chan error, 2)
 		for _, version := range []string{"15", "20"} {
 			go func() { ended <- inf.WaitForResourceVersion(t.Context(), version) }()
@@ -319,8 +331,7 @@ func TestBookmarkEndsAWait(t *testing.T) {
 // While an object is set aside a bookmark moves neither the version nor those who wait, but tells them why.
 func TestBookmarkPastWhatIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src := &rig.Fed{Events: make(chan lw.WatchEvent[*rig.Widget]), Version: "10", Objs: []*rig.Widget{rig.Stamped("a", 1, "9")}}
-		inf := rig.Run(t, src, &lw.Options{List: lw.ListWhole, OnError: func(error) {}})
+		src, inf := fed(t)
 		src.Send(rig.BadEvent("b", "11"))
 		ended := make(chan error, 1)
 		go func() { ended <- inf.WaitForResourceVersion(t.Context(), "20") }()
@@ -340,8 +351,7 @@ func TestBookmarkPastWhatIsHeld(t *testing.T) {
 // An object that is set aside ends no wait for what the store has reported before it.
 func TestWaitForWhatWasReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src := &rig.Fed{Events: make(chan lw.WatchEvent[*rig.Widget]), Version: "10", Objs: []*rig.Widget{rig.Stamped("a", 1, "9")}}
-		inf := rig.Run(t, src, &lw.Options{List: lw.ListWhole, OnError: func(error) {}})
+		src, inf := fed(t)
 		src.Send(rig.BadEvent("b", "11"))
 		for version, want := range map[string]bool{"9": true, "10": true, "11": false} {
 			if err := inf.WaitForResourceVersion(t.Context(), version); (err == nil) != want {
