@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/go-lw/lw/internal/apiserver"
+	"github.com/google/go-cmp/cmp"
 )
 
 // The test's server has one kind of each sort. PartialObjectMetadata serves as the generated type.
@@ -39,9 +40,17 @@ type bench struct {
 
 // inBubble runs a test in a bubble, which fails if a goroutine is left when the server is closed.
 func inBubble(t *testing.T, f func(b *bench)) {
+	inBubbleOf(t, resources, func(b *bench) {
+		b.pods = b.Collection("pods")
+		f(b)
+	})
+}
+
+// inBubbleOf is inBubble with other resources.
+func inBubbleOf(t *testing.T, resources []apiserver.Resource, f func(b *bench)) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := apiserver.New(apiserver.Options{Resources: resources})
-		b := &bench{T: t, Server: srv, client: srv.Client(), pods: srv.Collection("pods")}
+		b := &bench{T: t, Server: srv, client: srv.Client()}
 		defer srv.Close()
 		defer b.client.CloseIdleConnections()
 		f(b)
@@ -67,9 +76,7 @@ func key(name string) types.NamespacedName { return types.NamespacedName{Namespa
 func (b *bench) create(names ...string) {
 	b.Helper()
 	for _, name := range names {
-		if _, err := b.pods.Create(pod(name)); err != nil {
-			b.Fatal(err)
-		}
+		b.put("pods", pod(name))
 	}
 }
 
@@ -88,6 +95,24 @@ func (b *bench) remove(name string) {
 	}
 }
 
+// put stores an object by the server's own program.
+func (b *bench) put(resource string, object any) apiserver.Object {
+	b.Helper()
+	obj, err := b.Collection(resource).Create(object)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return obj
+}
+
+// same compares what is wanted with what is there.
+func same[T any](b *bench, what string, want, got T) {
+	b.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		b.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
 // do sends a request for the pods of all namespaces, with a query.
 func (b *bench) do(query string, header ...string) (*http.Response, error) {
 	return b.request(http.MethodGet, b.URL("pods", "")+"?"+query, nil, header...)
@@ -103,6 +128,33 @@ func (b *bench) request(method, url string, body io.Reader, header ...string) (*
 		req.Header.Set(header[i], header[i+1])
 	}
 	return b.client.Do(req)
+}
+
+// must returns an answer that there has to be.
+func (b *bench) must(resp *http.Response, err error) *http.Response {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+	return resp
+}
+
+// body returns all of an answer's body.
+func (b *bench) body(resp *http.Response) []byte {
+	b.Helper()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return data
+}
+
+// code returns what a request for a path is answered with.
+func (b *bench) code(method, path, body string, header ...string) int {
+	b.Helper()
+	resp := b.must(b.request(method, "http://apiserver"+path, strings.NewReader(body), header...))
+	_ = resp.Body.Close()
+	return resp.StatusCode
 }
 
 // list says what a list shows: "200 rv=4 a@2 b@4", or the status that was answered: "410 Expired:

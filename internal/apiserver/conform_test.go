@@ -28,11 +28,7 @@ func conforming(t testing.TB, managed bool) (all []Resource) {
 // The server answers writes as kube-apiserver does.
 func TestConform(t *testing.T) {
 	for _, managed := range []bool{false, true} {
-		inBubble(t, func(b *bench) {
-			srv := New(Options{Resources: conforming(b, managed)})
-			defer srv.Close()
-			b.client = srv.Client()
-			defer b.client.CloseIdleConnections()
+		inBubbleOf(t, conforming(t, managed), func(b *bench) {
 			conform.Play(b, conform.Server{Client: b.client, URL: "http://apiserver"}, true)
 		})
 	}

@@ -3,7 +3,6 @@ package apiserver_test
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -20,10 +19,7 @@ func discovered[T any](b *bench, path string, into *T) string {
 	if err != nil {
 		b.Fatal(err)
 	}
-	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		b.Fatal(err)
-	}
+	data := b.body(resp)
 	if got := resp.Header.Get("Content-Type"); resp.StatusCode != 200 || got != "application/json" {
 		b.Fatalf("%s: %s, %s: %s", path, resp.Status, got, data)
 	}
@@ -41,9 +37,7 @@ func TestDiscovery(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		var core metav1.APIVersions
 		kind := discovered(b, "/api", &core)
-		if diff := cmp.Diff("v1 APIVersions [v1]", fmt.Sprint(kind, " ", core.Versions)); diff != "" {
-			b.Errorf("/api (-want +got):\n%s", diff)
-		}
+		same(b, "/api", "v1 APIVersions [v1]", fmt.Sprint(kind, " ", core.Versions))
 
 		var groups metav1.APIGroupList
 		kind = discovered(b, "/apis", &groups)
@@ -58,9 +52,7 @@ func TestDiscovery(t *testing.T) {
 
 		var group metav1.APIGroup
 		kind = discovered(b, "/apis/apps", &group)
-		if diff := cmp.Diff("v1 APIGroup apps {apps/v1 v1}", fmt.Sprint(kind, " ", group.Name, " ", group.PreferredVersion)); diff != "" {
-			b.Errorf("/apis/apps (-want +got):\n%s", diff)
-		}
+		same(b, "/apis/apps", "v1 APIGroup apps {apps/v1 v1}", fmt.Sprint(kind, " ", group.Name, " ", group.PreferredVersion))
 
 		for path, want := range map[string][]string{
 			"/api/v1":                   {"v1 APIResourceList v1", "pods/Pod/pod ns=true", "pods/eviction/Eviction/ ns=true create", "nodes/Node/node ns=false", "namespaces/Namespace/namespace ns=false"},
@@ -79,9 +71,7 @@ func TestDiscovery(t *testing.T) {
 				}
 				got = append(got, line)
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				b.Errorf("%s (-want +got):\n%s", path, diff)
-			}
+			same(b, path, want, got)
 		}
 	})
 }
@@ -103,13 +93,8 @@ func TestDiscoveryRefuses(t *testing.T) {
 			{"GET", "/apis", "application/yaml", 406},
 			{"GET", "/apis", "application/vnd.kubernetes.protobuf, */*", 200},
 		} {
-			resp, err := b.request(c.method, "http://apiserver"+c.path, nil, "Accept", c.accept)
-			if err != nil {
-				b.Fatal(err)
-			}
-			_ = resp.Body.Close()
-			if resp.StatusCode != c.want {
-				b.Errorf("%s %s: %d, want %d", c.method, c.path, resp.StatusCode, c.want)
+			if got := b.code(c.method, c.path, "", "Accept", c.accept); got != c.want {
+				b.Errorf("%s %s: %d, want %d", c.method, c.path, got, c.want)
 			}
 		}
 		if n := len(b.Requests()); n != 0 {

@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -60,12 +59,8 @@ func TestRequestFaults(t *testing.T) {
 				// reset.
 				b.client.Transport.(*http.Transport).DisableKeepAlives = true
 				b.Inject(c.fault)
-				if diff := cmp.Diff(c.want, b.list("")); diff != "" {
-					b.Errorf("with the fault (-want +got):\n%s", diff)
-				}
-				if diff := cmp.Diff("200 rv=4 a@2 b@3 c@4", b.list("")); diff != "" {
-					b.Errorf("after it (-want +got):\n%s", diff)
-				}
+				same(b, "with the fault", c.want, b.list(""))
+				same(b, "after it", "200 rv=4 a@2 b@3 c@4", b.list(""))
 				if n := b.Armed(); n != 0 {
 					b.Errorf("%d faults are left", n)
 				}
@@ -125,9 +120,7 @@ func TestStreamFaults(t *testing.T) {
 				s := b.watch(streamed)
 				time.Sleep(time.Millisecond)
 				b.create("d")
-				if diff := cmp.Diff(c.want, s.all()); diff != "" {
-					b.Errorf("(-want +got):\n%s", diff)
-				}
+				same(b, "stream", c.want, s.all())
 				s.close()
 			})
 		})
@@ -141,24 +134,17 @@ func TestFaultsTakeTurns(t *testing.T) {
 		b.Inject(Fault{Match: func(r Request) bool { return r.Options.Limit == 5 }, Do: Reply(200, "", "five")})
 		var got []string
 		for _, query := range []string{"", "", "limit=5", "limit=5", ""} {
-			resp, err := b.do(query)
-			if err != nil {
-				b.Fatal(err)
-			}
+			resp := b.must(b.do(query))
 			_ = resp.Body.Close()
 			got = append(got, resp.Status+resp.Header.Get("Retry-After"))
 		}
 		want := []string{"200 OK", "429 Too Many Requests3", "429 Too Many Requests3", "200 OK", "200 OK"}
-		if diff := cmp.Diff(want, got); diff != "" {
-			b.Errorf("lists (-want +got):\n%s", diff)
-		}
+		same(b, "lists", want, got)
 		if n := b.Armed(); n != 1 {
 			b.Errorf("%d faults are left, want the watches'", n)
 		}
 		for range 2 {
-			if diff := cmp.Diff([]string{"EOF"}, b.watch("").all()); diff != "" {
-				b.Errorf("watch (-want +got):\n%s", diff)
-			}
+			same(b, "watch", []string{"EOF"}, b.watch("").all())
 		}
 		b.Clear()
 		s := b.watch("")
@@ -227,12 +213,8 @@ func TestInterrupt(t *testing.T) {
 				}
 				s.all()
 				b.create("c")
-				if diff := cmp.Diff(c.want, s.all()); diff != "" {
-					b.Errorf("(-want +got):\n%s", diff)
-				}
-				if diff := cmp.Diff([]string{"ADDED b@3", "ADDED c@4"}, other.all()); diff != "" {
-					b.Errorf("the other stream (-want +got):\n%s", diff)
-				}
+				same(b, "events", c.want, s.all())
+				same(b, "the other stream", []string{"ADDED b@3", "ADDED c@4"}, other.all())
 				s.close()
 				other.close()
 				if n := b.Interrupt(nil, Cut); n != 0 {
@@ -249,9 +231,7 @@ func TestDownAndRewind(t *testing.T) {
 		s := b.watch("resourceVersion=3")
 		s.all()
 		b.SetDown(true)
-		if diff := cmp.Diff([]string{"broken"}, s.all()); diff != "" {
-			b.Errorf("open watch (-want +got):\n%s", diff)
-		}
+		same(b, "open watch", []string{"broken"}, s.all())
 		if _, err := b.do(""); !errors.Is(err, syscall.ECONNREFUSED) {
 			b.Errorf("got %v, want a refused connection", err)
 		}
@@ -259,18 +239,12 @@ func TestDownAndRewind(t *testing.T) {
 			b.Fatal(err)
 		}
 		b.SetDown(false)
-		if diff := cmp.Diff("200 rv=2 a@2", b.list("")); diff != "" {
-			b.Errorf("after the restore (-want +got):\n%s", diff)
-		}
+		same(b, "after the restore", "200 rv=2 a@2", b.list(""))
 		s = b.watch("resourceVersion=2")
 		s.all()
 		b.Line.Wipe()
-		if diff := cmp.Diff([]string{"EOF"}, s.all()); diff != "" {
-			b.Errorf("watch (-want +got):\n%s", diff)
-		}
-		if diff := cmp.Diff("200 rv=1", b.list("")); diff != "" {
-			b.Errorf("after the wipe (-want +got):\n%s", diff)
-		}
+		same(b, "watch", []string{"EOF"}, s.all())
+		same(b, "after the wipe", "200 rv=1", b.list(""))
 	})
 }
 
@@ -315,10 +289,7 @@ func TestLog(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		b.create("a")
 		b.list("limit=5&labelSelector=app")
-		resp, err := b.request(http.MethodGet, b.URL("pods", "ns")+"/b", nil, "Accept", "application/json")
-		if err != nil {
-			b.Fatal(err)
-		}
+		resp := b.must(b.request(http.MethodGet, b.URL("pods", "ns")+"/b", nil, "Accept", "application/json"))
 		_ = resp.Body.Close()
 		s := b.watch("sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=7")
 		s.all()
@@ -332,12 +303,8 @@ func TestLog(t *testing.T) {
 				Options: metav1.ListOptions{Watch: true, SendInitialEvents: &yes, TimeoutSeconds: &seven,
 					ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan}},
 		}
-		if diff := cmp.Diff(want, b.Requests()); diff != "" {
-			b.Errorf("(-want +got):\n%s", diff)
-		}
-		if diff := cmp.Diff(want[1:2], b.Requests(Get)); diff != "" {
-			b.Errorf("gets (-want +got):\n%s", diff)
-		}
+		same(b, "log", want, b.Requests())
+		same(b, "gets", want[1:2], b.Requests(Get))
 		s.close()
 		synctest.Wait()
 	})

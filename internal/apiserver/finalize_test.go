@@ -2,10 +2,8 @@ package apiserver_test
 
 import (
 	"encoding/json"
-	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -14,9 +12,7 @@ import (
 func TestFinalizers(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		s := b.watch("resourceVersion=1")
-		if _, err := b.pods.Create([]byte(`{"metadata":{"namespace":"ns","name":"a","uid":"u","finalizers":["x","y"],"deletionTimestamp":"2020-01-01T00:00:00Z"}}`)); err != nil {
-			b.Fatal(err)
-		}
+		b.put("pods", []byte(`{"metadata":{"namespace":"ns","name":"a","uid":"u","finalizers":["x","y"],"deletionTimestamp":"2020-01-01T00:00:00Z"}}`))
 		for _, c := range []struct{ method, path, body, want string }{
 			{"POST", "", `{"metadata":{"name":"a","finalizers":["x","y"],"deletionTimestamp":"2020-01-01T00:00:00Z"}}`, "409 AlreadyExists"},
 			{"PUT", "/a", `{"metadata":{"name":"a","finalizers":["x","y"],"deletionTimestamp":"2020-01-01T00:00:00Z"}}`, "422 Invalid"},
@@ -37,14 +33,10 @@ func TestFinalizers(t *testing.T) {
 			{"PUT", "/a", `{"metadata":{"name":"a","finalizers":["x"]}}`, "200 a@7 gen=1"},
 			{"PUT", "/a", `{"metadata":{"name":"a"}}`, "200 a@8 gen=1"},
 		} {
-			if diff := cmp.Diff(c.want, b.send(c.method, c.path, c.body)); diff != "" {
-				b.Errorf("%s %s %s (-want +got):\n%s", c.method, c.path, c.body, diff)
-			}
+			same(b, c.method+" "+c.path+" "+c.body, c.want, b.send(c.method, c.path, c.body))
 		}
 		want := []string{"ADDED a@2", "MODIFIED a@3", "MODIFIED a@4", "DELETED a@5", "ADDED a@6", "MODIFIED a@7", "MODIFIED a@8"}
-		if diff := cmp.Diff(want, s.all()); diff != "" {
-			b.Errorf("watch (-want +got):\n%s", diff)
-		}
+		same(b, "watch", want, s.all())
 		s.close()
 	})
 }
@@ -53,9 +45,7 @@ func TestFinalizers(t *testing.T) {
 func TestFinalizersWithoutHTTP(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		held := func(p *metav1.PartialObjectMetadata) { p.Finalizers = []string{"x"} }
-		if _, err := b.pods.Create(pod("a", held)); err != nil {
-			b.Fatal(err)
-		}
+		b.put("pods", pod("a", held))
 		obj, err := b.pods.Delete(key("a"))
 		if err != nil {
 			b.Fatal(err)
@@ -79,9 +69,7 @@ func TestFinalizersWithoutHTTP(t *testing.T) {
 // An eviction deletes a Pod as its options say.
 func TestEviction(t *testing.T) {
 	inBubble(t, func(b *bench) {
-		if _, err := b.pods.Create([]byte(`{"metadata":{"namespace":"ns","name":"a","uid":"u"}}`)); err != nil {
-			b.Fatal(err)
-		}
+		b.put("pods", []byte(`{"metadata":{"namespace":"ns","name":"a","uid":"u"}}`))
 		for _, c := range []struct {
 			method, path, body string
 			code               int
@@ -98,12 +86,8 @@ func TestEviction(t *testing.T) {
 			{"POST", "/a/eviction", `{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"a"}}`, 201},
 			{"GET", "/a", "", 404},
 		} {
-			resp, err := b.request(c.method, "http://apiserver/api/v1/namespaces/ns/pods"+c.path, strings.NewReader(c.body), "Content-Type", "application/json")
-			if err != nil {
-				b.Fatal(err)
-			}
-			if resp.StatusCode != c.code {
-				b.Errorf("%s %s %s: %s, want %d", c.method, c.path, c.body, resp.Status, c.code)
+			if got := b.code(c.method, "/api/v1/namespaces/ns/pods"+c.path, c.body, "Content-Type", "application/json"); got != c.code {
+				b.Errorf("%s %s %s: %d, want %d", c.method, c.path, c.body, got, c.code)
 			}
 		}
 	})

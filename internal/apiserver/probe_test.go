@@ -1,12 +1,11 @@
 package apiserver_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // TestProbes expects what was measured on a real API server. The names are numbers in the catalogue
@@ -15,18 +14,14 @@ func TestProbes(t *testing.T) {
 	const streamed = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&"
 	expectList := func(b *bench, query, want string) {
 		b.Helper()
-		if diff := cmp.Diff(want, b.list(query)); diff != "" {
-			b.Errorf("list %q (-want +got):\n%s", query, diff)
-		}
+		same(b, fmt.Sprintf("list %q", query), want, b.list(query))
 	}
 	expectWatch := func(b *bench, query string, f func(), want ...string) {
 		b.Helper()
 		s := b.watch(query)
 		s.all()
 		f()
-		if diff := cmp.Diff(want, s.all()); diff != "" {
-			b.Errorf("watch %q (-want +got):\n%s", query, diff)
-		}
+		same(b, fmt.Sprintf("watch %q", query), want, s.all())
 		s.close()
 	}
 	nothing := func() {}
@@ -36,9 +31,7 @@ func TestProbes(t *testing.T) {
 	}{
 		{"P1 one counter for all resources", func(b *bench) {
 			b.create("a")
-			if _, err := b.Collection("nodes").Create([]byte(`{"metadata":{"name":"n"}}`)); err != nil {
-				b.Fatal(err)
-			}
+			b.put("nodes", []byte(`{"metadata":{"name":"n"}}`))
 			expectList(b, "", "200 rv=3 a@2")
 		}},
 		{"P2 too old is an ERROR event over 200", func(b *bench) {
@@ -80,10 +73,7 @@ func TestProbes(t *testing.T) {
 		}},
 		{"P8 pages of one state", func(b *bench) {
 			b.create("a", "b", "c")
-			resp, err := b.do("limit=2")
-			if err != nil {
-				b.Fatal(err)
-			}
+			resp := b.must(b.do("limit=2"))
 			first := b.page(resp)
 			if n := first.RemainingItemCount; n == nil || *n != 1 {
 				b.Errorf("remainingItemCount: got %v, want 1", n)
@@ -151,13 +141,8 @@ func TestProbes(t *testing.T) {
 				"resourceVersion=1&resourceVersionMatch=Exact":  200,
 				"resourceVersion=1&limit=1&fieldSelector=a%3Db": 400,
 			} {
-				resp, err := b.do(query)
-				if err != nil {
-					b.Fatal(err)
-				}
-				_ = resp.Body.Close()
-				if resp.StatusCode != want {
-					b.Errorf("%s: got %d, want %d", query, resp.StatusCode, want)
+				if got := b.code(http.MethodGet, "/api/v1/pods?"+query, ""); got != want {
+					b.Errorf("%s: got %d, want %d", query, got, want)
 				}
 			}
 		}},
@@ -181,13 +166,8 @@ func TestProbes(t *testing.T) {
 				"/api/v1/namespaces/other/pods/a":            404,
 				"/apis/example.com/v1/namespaces/ns/widgets/w?x=1&y=%20": 404,
 			} {
-				resp, err := b.request(http.MethodGet, "http://any"+path, nil)
-				if err != nil {
-					b.Fatal(err)
-				}
-				_ = resp.Body.Close()
-				if resp.StatusCode != want {
-					b.Errorf("%s: got %d, want %d", path, resp.StatusCode, want)
+				if got := b.code(http.MethodGet, path, ""); got != want {
+					b.Errorf("%s: got %d, want %d", path, got, want)
 				}
 			}
 		}},

@@ -4,44 +4,29 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // A collection that is not served any more is empty, its watches have ended, and it is not found.
 func TestSetServed(t *testing.T) {
 	inBubble(t, func(b *bench) {
-		code := func(path string) int {
-			resp, err := b.request(http.MethodGet, "http://apiserver"+path, nil)
-			if err != nil {
-				b.Fatal(err)
-			}
-			_ = resp.Body.Close()
-			return resp.StatusCode
-		}
 		held := func(p *metav1.PartialObjectMetadata) { p.Finalizers = []string{"x"} }
 		b.create("a")
-		if _, err := b.pods.Create(pod("b", held)); err != nil {
-			b.Fatal(err)
-		}
+		b.put("pods", pod("b", held))
 		s := b.watch("resourceVersion=3")
 		s.all()
 		b.pods.SetServed(true) // nothing changes
-		if diff := cmp.Diff([]string(nil), s.all()); diff != "" {
-			b.Errorf("served twice (-want +got):\n%s", diff)
-		}
+		same(b, "served twice", []string(nil), s.all())
 		b.pods.SetServed(false)
-		if diff := cmp.Diff([]string{"DELETED a@4", "DELETED b@5", "EOF"}, s.all()); diff != "" {
-			b.Errorf("watch (-want +got):\n%s", diff)
-		}
+		same(b, "watch", []string{"DELETED a@4", "DELETED b@5", "EOF"}, s.all())
 		for path, want := range map[string]int{"/api/v1/pods": 404, "/api/v1/namespaces/ns/pods/a": 404, "/api/v1/nodes": 200, "/apis/example.com/v1": 200} {
-			if got := code(path); got != want {
+			if got := b.code(http.MethodGet, path, ""); got != want {
 				b.Errorf("%s: %d, want %d", path, got, want)
 			}
 		}
 		b.Collection("tools").SetServed(false)
 		for _, path := range []string{"/apis/apps", "/apis/apps/v1"} {
-			if got := code(path); got != 404 {
+			if got := b.code(http.MethodGet, path, ""); got != 404 {
 				b.Errorf("%s: %d, want 404", path, got)
 			}
 		}

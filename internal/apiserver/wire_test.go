@@ -10,7 +10,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -72,10 +71,7 @@ func TestStreamFrames(t *testing.T) {
 			inBubble(t, func(b *bench) {
 				b.create("a")
 				b.Inject(Fault{Do: At(4, Error(fmt.Errorf("oops")))})
-				resp, err := b.do("watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", "Accept", c.accept)
-				if err != nil {
-					b.Fatal(err)
-				}
+				resp := b.must(b.do("watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", "Accept", c.accept))
 				defer func() { _ = resp.Body.Close() }()
 				if got := resp.Header.Get("Content-Type"); got != c.contentType {
 					b.Errorf("Content-Type: got %q, want %q", got, c.contentType)
@@ -115,9 +111,7 @@ func TestStreamFrames(t *testing.T) {
 					"DELETED " + c.kind + " uid-a a@4 map[app:x] map[]",
 					"ERROR /v1, Kind=Status 500",
 				}
-				if diff := cmp.Diff(want, got); diff != "" {
-					b.Errorf("(-want +got):\n%s", diff)
-				}
+				same(b, "events", want, got)
 			})
 		})
 	}
@@ -149,14 +143,8 @@ func TestAnswers(t *testing.T) {
 		t.Run(c.accept+c.path, func(t *testing.T) {
 			inBubble(t, func(b *bench) {
 				b.create("a", "b")
-				resp, err := b.request(http.MethodGet, b.URL("pods", "ns")+c.path, nil, "Accept", c.accept)
-				if err != nil {
-					b.Fatal(err)
-				}
-				body, err := io.ReadAll(resp.Body)
-				if err != nil {
-					b.Fatal(err)
-				}
+				resp := b.must(b.request(http.MethodGet, b.URL("pods", "ns")+c.path, nil, "Accept", c.accept))
+				body := b.body(resp)
 				if got := resp.Header.Get("Content-Type"); got != c.contentType {
 					b.Errorf("Content-Type: got %q, want %q", got, c.contentType)
 				}
@@ -183,9 +171,7 @@ func TestAnswers(t *testing.T) {
 						b.Errorf("the answer's code is %d", resp.StatusCode)
 					}
 				}
-				if diff := cmp.Diff(c.want, got); diff != "" {
-					b.Errorf("(-want +got):\n%s", diff)
-				}
+				same(b, "answer", c.want, got)
 			})
 		})
 	}
@@ -206,21 +192,11 @@ func TestJSON(t *testing.T) {
 				b.Fatal(err)
 			}
 			object := fmt.Sprintf(out, i+2)
-			if diff := cmp.Diff(c.head+object, string(obj.JSON)); diff != "" {
-				b.Errorf("object (-want +got):\n%s", diff)
-			}
-			resp, err := b.request(http.MethodGet, b.URL(c.resource, ""), nil)
-			if err != nil {
-				b.Fatal(err)
-			}
-			list, err := io.ReadAll(resp.Body)
-			if err != nil {
-				b.Fatal(err)
-			}
+			same(b, "object", c.head+object, string(obj.JSON))
+			resp := b.must(b.request(http.MethodGet, b.URL(c.resource, ""), nil))
+			list := b.body(resp)
 			want := strings.Replace(c.head, `",`, `List",`, 1) + fmt.Sprintf(`"metadata":{"resourceVersion":"%d"},"items":[`, i+2) + c.item + object + "]}\n"
-			if diff := cmp.Diff(want, string(list)); diff != "" {
-				b.Errorf("list (-want +got):\n%s", diff)
-			}
+			same(b, "list", want, string(list))
 		}
 	})
 }
@@ -234,14 +210,8 @@ func TestGzip(t *testing.T) {
 			if offer == "gzip" {
 				header = nil // net/http offers it by itself, and then unpacks it
 			}
-			resp, err := b.do(query, header...)
-			if err != nil {
-				b.Fatal(err)
-			}
-			body, err = io.ReadAll(resp.Body)
-			if err != nil {
-				b.Fatal(err)
-			}
+			resp := b.must(b.do(query, header...))
+			body = b.body(resp)
 			if resp.Uncompressed {
 				return "gzip", int(resp.ContentLength), body
 			}
@@ -253,9 +223,7 @@ func TestGzip(t *testing.T) {
 					b.Errorf("a short list: got %q, length %d of %d", encoding, size, len(body))
 				}
 			}
-			if _, err := b.pods.Create(pod(fmt.Sprint("pod-", i), label(strings.Repeat("x", 1000)))); err != nil {
-				b.Fatal(err)
-			}
+			b.put("pods", pod(fmt.Sprint("pod-", i), label(strings.Repeat("x", 1000))))
 		}
 		for _, query := range []string{"", streamed} {
 			encoding, _, packed := get(query, "gzip")
@@ -298,10 +266,7 @@ func TestProtoListFaults(t *testing.T) {
 			inBubble(t, func(b *bench) {
 				b.create("a", "b")
 				b.Inject(Fault{Do: c.do})
-				resp, err := b.do("", "Accept", acceptProto)
-				if err != nil {
-					b.Fatal(err)
-				}
+				resp := b.must(b.do("", "Accept", acceptProto))
 				body, err := io.ReadAll(resp.Body)
 				if (err != nil) != (name == "broken") {
 					b.Errorf("read: %v", err)
@@ -319,9 +284,7 @@ func TestProtoListFaults(t *testing.T) {
 					}
 					got = strings.Join(names, " ")
 				}
-				if diff := cmp.Diff(c.want, got); diff != "" {
-					b.Errorf("(-want +got):\n%s", diff)
-				}
+				same(b, "names", c.want, got)
 			})
 		})
 	}
@@ -330,26 +293,14 @@ func TestProtoListFaults(t *testing.T) {
 // TestUnencodable uses a type that cannot encode what was stored. To the client that must not look
 // like an empty collection or a lost connection.
 func TestUnencodable(t *testing.T) {
-	inBubble(t, func(b *bench) {
-		broken := func([]byte) ([]byte, error) { return nil, fmt.Errorf("no such field") }
-		b.Server = New(Options{Resources: []Resource{{Resource: "pods", Kind: "Pod", Proto: broken}}})
-		b.client = b.Client()
-		defer b.Close()
-		defer b.client.CloseIdleConnections()
-		if _, err := b.Collection("pods").Create(pod("a")); err != nil {
-			b.Fatal(err)
-		}
-		resp, err := b.do("", "Accept", acceptProto)
-		if err != nil {
-			b.Fatal(err)
-		}
+	broken := func([]byte) ([]byte, error) { return nil, fmt.Errorf("no such field") }
+	inBubbleOf(t, []Resource{{Resource: "pods", Kind: "Pod", Proto: broken}}, func(b *bench) {
+		b.create("a")
+		resp := b.must(b.do("", "Accept", acceptProto))
 		if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != 500 {
 			b.Errorf("list: got %d, %v, want 500", resp.StatusCode, err)
 		}
-		resp, err = b.do("watch=1", "Accept", acceptProto)
-		if err != nil {
-			b.Fatal(err)
-		}
+		resp = b.must(b.do("watch=1", "Accept", acceptProto))
 		body, err := io.ReadAll(resp.Body)
 		if err != nil || !strings.Contains(string(body), "ERROR") || !strings.Contains(string(body), "no such field") {
 			b.Errorf("watch: got %q, %v, want an ERROR event", body, err)

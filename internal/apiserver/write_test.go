@@ -3,7 +3,6 @@ package apiserver_test
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -25,14 +24,8 @@ func (b *bench) send(method, path, body string, header ...string) string {
 // sendTo is send for any URL.
 func (b *bench) sendTo(method, url, body string, header ...string) string {
 	b.Helper()
-	resp, err := b.request(method, url, strings.NewReader(body), header...)
-	if err != nil {
-		b.Fatal(err)
-	}
-	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		b.Fatal(err)
-	}
+	resp := b.must(b.request(method, url, strings.NewReader(body), header...))
+	data := b.body(resp)
 	var status metav1.Status
 	if err := json.Unmarshal(data, &status); err == nil && status.Kind == "Status" {
 		if status.Status == metav1.StatusSuccess {
@@ -49,9 +42,7 @@ func (b *bench) sendTo(method, url, body string, header ...string) string {
 
 func TestWrites(t *testing.T) {
 	inBubble(t, func(b *bench) {
-		if _, err := b.pods.Create([]byte(`{"metadata":{"namespace":"ns","name":"a","uid":"u"}}`)); err != nil {
-			b.Fatal(err)
-		}
+		b.put("pods", []byte(`{"metadata":{"namespace":"ns","name":"a","uid":"u"}}`))
 		for _, c := range []struct{ method, path, body, want string }{
 			{"POST", "", `{"metadata":{"name":"a"}}`, "409 AlreadyExists"},
 			{"POST", "", `{"metadata":{}}`, "422 Invalid"},
@@ -84,9 +75,7 @@ func TestWrites(t *testing.T) {
 			{"DELETE", "/a", `{"preconditions":{"resourceVersion":"5","uid":"u"}}`, "200 Success u"},
 			{"GET", "/a", "", "404 NotFound"},
 		} {
-			if diff := cmp.Diff(c.want, b.send(c.method, c.path, c.body, "Content-Type", "application/json; charset=utf-8")); diff != "" {
-				b.Errorf("%s %s %s (-want +got):\n%s", c.method, c.path, c.body, diff)
-			}
+			same(b, c.method+" "+c.path+" "+c.body, c.want, b.send(c.method, c.path, c.body, "Content-Type", "application/json; charset=utf-8"))
 		}
 		if got, want := b.send("POST", "", "x", "Content-Type", "text/plain"), "415 UnsupportedMediaType"; got != want {
 			b.Errorf("text: got %q, want %q", got, want)
@@ -135,14 +124,9 @@ func TestGenerateName(t *testing.T) {
 func TestFieldSelector(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		for name, node := range map[string]string{"a": "n1", "b": "n2"} {
-			if _, err := b.pods.Create(fmt.Appendf(nil, `{"metadata":{"namespace":"ns","name":%q},"spec":{"nodeName":%q}}`, name, node)); err != nil {
-				b.Fatal(err)
-			}
+			b.put("pods", fmt.Appendf(nil, `{"metadata":{"namespace":"ns","name":%q},"spec":{"nodeName":%q}}`, name, node))
 		}
-		resp, err := b.do("fieldSelector=spec.nodeName%3Dn2")
-		if err != nil {
-			b.Fatal(err)
-		}
+		resp := b.must(b.do("fieldSelector=spec.nodeName%3Dn2"))
 		if list := b.page(resp); len(list.Items) != 1 || list.Items[0].Name != "b" {
 			b.Errorf("got %v, want b", list.Items)
 		}
@@ -171,16 +155,12 @@ func TestExactListOfAName(t *testing.T) {
 			"200 rv=2 a@2", "200 rv=3 a@2", "200 rv=4 a@4", "200 rv=5", "200 rv=6 a@6", "504 Timeout: Timeout: Too large resource version: 7, current: 6",
 			"200 rv=2", "200 rv=3 b@3", "200 rv=6",
 		}
-		if diff := cmp.Diff(want, look()); diff != "" {
-			b.Errorf("(-want +got):\n%s", diff)
-		}
+		same(b, "lists", want, look())
 		b.Line.Compact(4)
 		for i, version := range map[int]int{0: 2, 1: 3, 6: 2, 7: 3} {
 			want[i] = fmt.Sprintf("410 Expired: too old resource version: %d (4)", version)
 		}
-		if diff := cmp.Diff(want, look()); diff != "" {
-			b.Errorf("compacted (-want +got):\n%s", diff)
-		}
+		same(b, "compacted", want, look())
 	})
 }
 

@@ -18,14 +18,7 @@ func (r *run) atRest(version string, shown, own []*Item) {
 func (r *run) story(calls ...[2]*Item) *GraphHandler {
 	h := r.GraphHandlers("a handler")
 	for _, c := range calls {
-		switch {
-		case c[0] == nil:
-			h.Calls(Add, nil, c[1])
-		case c[1] == nil:
-			h.Calls(Delete, c[0], nil)
-		default:
-			h.Calls(Update, c[0], c[1])
-		}
+		h.Calls(kindOf(c), c[0], c[1])
 	}
 	return h
 }
@@ -35,13 +28,13 @@ func TestGraphChecks(t *testing.T) {
 	a2, a3, again, b4 := item("a", 2), item("a", 3), item("a", 5, "uid-again"), item("b", 4)
 	number := func(all []Item) string { return string(rune('0' + len(all))) }
 	every := func(Item) bool { return true }
-	both := func(r *run) { r.write(a2); r.write(a3) }
+	both := func(r *run) { r.write(a2, a3) }
 	checks(t, []check{
 		{"D3a", "a view", func(r *run) { r.views(View{Shows: "0", Of: number}) }, func(r *run) { r.views(View{Shows: "1", Of: number}) }},
 		{"D3b", "content", func(r *run) { both(r); r.graph("s", "3", a3) }, func(r *run) { both(r); r.graph("s", "3", a2) }},
 		{"D3b", "the future", func(r *run) { r.write(a2); r.graph("s", "2", a2) }, func(r *run) { r.write(a2); r.graph("s", "3", a2) }},
 		{"D3b", "what is bad stays as it was", func(r *run) { r.write(a2); r.spoil("a", 3); r.graph("s", "3", a2) },
-			func(r *run) { r.write(a2); r.write(b4); r.spoil("a", 5); r.graph("s", "5", a2) }},
+			func(r *run) { r.write(a2, b4); r.spoil("a", 5); r.graph("s", "5", a2) }},
 		{"D3b", "no version", func(r *run) { r.graph("s", "") }, func(r *run) { r.write(a2); r.graph("s", "", a2) }},
 		{"D4", "lags behind the copy, not behind itself", func(r *run) { both(r); r.read("s", "3", a3); r.graph("g", "2", a2) },
 			func(r *run) { both(r); r.graph("g", "3", a3); r.graph("h", "2", a2) }},

@@ -13,15 +13,11 @@ func TestHandlerChecks(t *testing.T) {
 		{"H1", "two adds", func(r *run) { r.write(a2); r.tell(r.handler(Handler{}), Add, nil, a2) },
 			func(r *run) { r.write(a2); h := r.handler(Handler{}); r.tell(h, Add, nil, a2); r.tell(h, Add, nil, a2) }},
 		{"H1", "update before add", func(r *run) {
-			r.write(a2)
-			r.write(a3)
-			h := r.handler(Handler{})
-			r.tell(h, Add, nil, a2)
-			r.tell(h, Update, a2, a3)
-		}, func(r *run) { r.write(a2); r.write(a3); r.tell(r.handler(Handler{}), Update, a2, a3) }},
+			r.write(a2, a3)
+			r.told(Handler{}, [2]*Item{nil, a2}, [2]*Item{a2, a3})
+		}, func(r *run) { r.write(a2, a3); r.tell(r.handler(Handler{}), Update, a2, a3) }},
 		{"H1", "two at once", nil, func(r *run) {
-			r.write(a2)
-			r.write(b4)
+			r.write(a2, b4)
 			h := r.handler(Handler{})
 			end := h.Calls(Call{Kind: Add, New: a2})
 			r.tell(h, Add, nil, b4)
@@ -29,40 +25,27 @@ func TestHandlerChecks(t *testing.T) {
 		}},
 		{"H1", "no object", nil, func(r *run) { r.tell(r.handler(Handler{}), Add, nil, nil) }},
 		{"H2", "versions fall", nil, func(r *run) {
-			r.write(a2)
-			r.write(a3)
-			h := r.handler(Handler{})
-			r.tell(h, Add, nil, a3)
-			r.tell(h, Update, a3, a2)
+			r.write(a2, a3)
+			r.told(Handler{}, [2]*Item{nil, a3}, [2]*Item{a3, a2})
 		}},
 		{"H3", "two UIDs", func(r *run) {
 			r.write(a2)
 			r.remove("a", 3)
 			r.write(again)
-			h := r.handler(Handler{})
-			r.tell(h, Add, nil, a2)
-			r.tell(h, Delete, a2, nil)
-			r.tell(h, Add, nil, again)
+			r.told(Handler{}, [2]*Item{nil, a2}, [2]*Item{a2, nil}, [2]*Item{nil, again})
 		}, func(r *run) {
 			r.write(a2)
 			r.remove("a", 3)
 			r.write(again)
-			h := r.handler(Handler{})
-			r.tell(h, Add, nil, a2)
-			r.tell(h, Update, a2, again)
+			r.told(Handler{}, [2]*Item{nil, a2}, [2]*Item{a2, again})
 		}},
 		{"H4", "another old", nil, func(r *run) {
-			r.write(a2)
-			r.write(a3)
-			h := r.handler(Handler{})
-			r.tell(h, Add, nil, a2)
-			r.tell(h, Update, item("a", 2), a3)
+			r.write(a2, a3)
+			r.told(Handler{}, [2]*Item{nil, a2}, [2]*Item{item("a", 2), a3})
 		}},
 		{"H5", "another last", nil, func(r *run) {
 			r.write(a2)
-			h := r.handler(Handler{})
-			r.tell(h, Add, nil, a2)
-			r.tell(h, Delete, item("a", 2), nil)
+			r.told(Handler{}, [2]*Item{nil, a2}, [2]*Item{item("a", 2), nil})
 		}},
 		{"H6", "fabrication", nil, func(r *run) { r.tell(r.handler(Handler{}), Add, nil, a2) }},
 		{"H7", "the store is behind", func(r *run) {
@@ -79,31 +62,26 @@ func TestHandlerChecks(t *testing.T) {
 			r.rewind(2)
 			end()
 		}, func(r *run) {
-			r.write(a2)
-			r.write(item("b", 3))
+			r.write(a2, item("b", 3))
 			end := r.handler(Handler{}).Calls(Call{Kind: Add, New: a2, Read: true, Grouped: true})
 			r.rewind(2)
 			end()
 		}},
 		{"H13", "a call sees a part of what was written at once", func(r *run) {
 			b2 := item("b", 2)
-			r.write(a2)
-			r.write(b2)
+			r.write(a2, b2)
 			r.read("s", "2", a2, b2)
 			r.handler(Handler{}).Calls(Call{Kind: Add, New: a2, Snapshot: true, Version: "2"})()
 		}, func(r *run) {
-			r.write(a2)
-			r.write(item("b", 2))
+			r.write(a2, item("b", 2))
 			r.handler(Handler{}).Calls(Call{Kind: Add, New: a2, Snapshot: true, Version: "1"})()
 		}},
 		{"H13", "a call sees a part, at a version that is held back", func(r *run) {
-			r.write(a2)
-			r.write(item("b", 2))
+			r.write(a2, item("b", 2))
 			r.spoil("c", 2)
 			r.handler(Handler{}).Calls(Call{Kind: Add, New: a2, Snapshot: true, Version: "1"})()
 		}, func(r *run) {
-			r.write(a2)
-			r.write(item("b", 2))
+			r.write(a2, item("b", 2))
 			r.handler(Handler{}).Calls(Call{Kind: Add, New: a2, Snapshot: true, Version: "none"})()
 		}},
 		{"H7", "the index is behind", nil, func(r *run) {
@@ -121,8 +99,7 @@ func TestHandlerChecks(t *testing.T) {
 			func(r *run) { r.write(a2); h := r.handler(Handler{}); h.Removed(false); r.tell(h, Add, nil, a2) }},
 		{"H9", "a second call after Remove", func(r *run) { r.write(a2); h := r.handler(Handler{}); h.Removed(true); r.tell(h, Add, nil, a2) },
 			func(r *run) {
-				r.write(a2)
-				r.write(b4)
+				r.write(a2, b4)
 				h := r.handler(Handler{})
 				h.Removed(true)
 				r.tell(h, Add, nil, a2)
@@ -144,14 +121,10 @@ func TestHandlerChecks(t *testing.T) {
 			func(r *run) { r.handler(Handler{}).Panics() }},
 		{"Z1", "no resync was asked for", func(r *run) {
 			r.write(a2)
-			h := r.handler(Handler{Resync: time.Second})
-			r.tell(h, Add, nil, a2)
-			r.tell(h, Update, a2, a2)
+			r.told(Handler{Resync: time.Second}, [2]*Item{nil, a2}, [2]*Item{a2, a2})
 		}, func(r *run) {
 			r.write(a2)
-			h := r.handler(Handler{})
-			r.tell(h, Add, nil, a2)
-			r.tell(h, Update, a2, a2)
+			r.told(Handler{}, [2]*Item{nil, a2}, [2]*Item{a2, a2})
 		}},
 		{"Z2", "too often", nil, func(r *run) {
 			r.write(a2)
@@ -162,10 +135,9 @@ func TestHandlerChecks(t *testing.T) {
 			}
 		}},
 		{"A1", "begins with no state", func(r *run) { r.write(a2); h := r.handler(Handler{}); r.tell(h, Add, nil, a2); h.Syncs() },
-			func(r *run) { r.write(a2); r.write(b4); h := r.handler(Handler{}); r.tell(h, Add, nil, b4); h.Syncs() }},
+			func(r *run) { r.write(a2, b4); h := r.handler(Handler{}); r.tell(h, Add, nil, b4); h.Syncs() }},
 		{"A1", "begins with an older state", nil, func(r *run) {
-			r.write(a2)
-			r.write(b4)
+			r.write(a2, b4)
 			h := r.handler(Handler{Before: "4"})
 			r.tell(h, Add, nil, a2)
 			h.Syncs()

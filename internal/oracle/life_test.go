@@ -12,7 +12,7 @@ func TestLifeChecks(t *testing.T) {
 		{"G4", "after the end", func(r *run) { r.write(a2); r.tell(r.handler(Handler{}), Add, nil, a2); r.Stops(Stop{Copy: 1}) },
 			func(r *run) { r.write(a2); h := r.handler(Handler{}); r.Stops(Stop{Copy: 1}); r.tell(h, Add, nil, a2) }},
 		{"L1", "behind", func(r *run) { r.write(a2); r.quiet("2", a2) }, func(r *run) { r.write(a2); r.quiet("1") }},
-		{"L1", "an old version", func(r *run) { r.write(a2); r.quiet("2", a2) }, func(r *run) { r.write(a2); r.write(b4); r.remove("b", 5); r.quiet("4", a2) }},
+		{"L1", "an old version", func(r *run) { r.write(a2); r.quiet("2", a2) }, func(r *run) { r.write(a2, b4); r.remove("b", 5); r.quiet("4", a2) }},
 		{"L2", "not synced", nil, func(r *run) { r.Quiets(Quiet{Copy: 1, Version: "1"}) }},
 		{"L4", "a handler is not synced", nil, func(r *run) { r.handler(Handler{}); r.quiet("1") }},
 		{"L5", "something waits", nil, func(r *run) { r.Quiets(Quiet{Copy: 1, Version: "1", Synced: true, Pending: 1}) }},

@@ -36,10 +36,13 @@ type run struct {
 	at time.Time
 }
 
-func (r *run) write(i *Item) {
-	w := *i
-	w.Ref = nil
-	r.Writes(func() []Write { return []Write{{Version: i.Version, Key: i.Key, Item: &w}} })
+// write records that versions were written, one after another.
+func (r *run) write(all ...*Item) {
+	for _, i := range all {
+		w := *i
+		w.Ref = nil
+		r.Writes(func() []Write { return []Write{{Version: i.Version, Key: i.Key, Item: &w}} })
+	}
 }
 
 func (r *run) spoil(name string, version uint64) {
@@ -85,6 +88,25 @@ func (r *run) handler(h Handler) *Handler {
 
 func (r *run) tell(h *Handler, kind Kind, old, now *Item) {
 	h.Calls(Call{Kind: kind, Old: old, New: now, At: r.at})()
+}
+
+// told returns a new handler that is told of changes, each from one version to the next; nil is none.
+func (r *run) told(h Handler, calls ...[2]*Item) *Handler {
+	out := r.handler(h)
+	for _, c := range calls {
+		r.tell(out, kindOf(c), c[0], c[1])
+	}
+	return out
+}
+
+func kindOf(c [2]*Item) Kind {
+	switch {
+	case c[0] == nil:
+		return Add
+	case c[1] == nil:
+		return Delete
+	}
+	return Update
 }
 
 func (r *run) request(q Request, err error, events ...Event) {

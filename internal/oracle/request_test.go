@@ -76,8 +76,7 @@ func TestRequestChecks(t *testing.T) {
 			r.list("2")
 			r.watch("2", nil)
 		}, func(r *run) {
-			r.write(a2)
-			r.write(a3)
+			r.write(a2, a3)
 			r.list("3")
 			r.rewind(2)
 			r.list("2")
