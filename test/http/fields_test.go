@@ -133,9 +133,7 @@ func basketJSON(t *testing.T, keys []string) string {
 		"metadata": map[string]any{"name": "x", "labels": strings, "annotations": strings}, "data": strings,
 		"spec": map[string]any{"a": "x", "nested": nested, "within": map[string]any{"strings": strings, "any": nested}, "list": []any{map[string]any{"strings": strings}, nested}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, err)
 	return string(data)
 }
 
@@ -243,9 +241,7 @@ func TestHTTPOnly(t *testing.T) {
 			got = append(got, o)
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, err)
 		src.Client, _, _ = rig.Answer(200, rig.ContentType("application/json"), `{"type":"MODIFIED","object":`+obj+`}`)
 		if err := src.Watch(t.Context(), metav1.ListOptions{}, func(ev lw.WatchEvent[*carp.Carp]) error {
 			got = append(got, ev.Object)

@@ -199,38 +199,36 @@ func TestShareWaitsForSource(t *testing.T) {
 // called, also if it waits already.
 func TestShareOfPanickingSource(t *testing.T) {
 	for name, fail := range map[string]func(){"panic": func() { panic("no source") }, "Goexit": runtime.Goexit} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var g lw.Group
-				runGroup(t, &g)
-				var failed any
+		rig.Bubble(t, name, func(t *testing.T) {
+			var g lw.Group
+			runGroup(t, &g)
+			var failed any
+			go func() {
+				defer func() { failed = recover() }()
+				lw.Share(&g, "a", func() lw.Source[*rig.Widget] {
+					time.Sleep(time.Minute)
+					fail()
+					return nil
+				}, nil)
+			}()
+			synctest.Wait()
+			got := make(chan *lw.Informer[*rig.Widget], 2)
+			source, calls := counted[*rig.Widget](lw.NewMemory(rig.NewWidget("a", 1)))
+			for range cap(got) {
 				go func() {
-					defer func() { failed = recover() }()
-					lw.Share(&g, "a", func() lw.Source[*rig.Widget] {
-						time.Sleep(time.Minute)
-						fail()
-						return nil
-					}, nil)
+					inf, _ := lw.Share(&g, "a", source, nil)
+					got <- inf
 				}()
-				synctest.Wait()
-				got := make(chan *lw.Informer[*rig.Widget], 2)
-				source, calls := counted[*rig.Widget](lw.NewMemory(rig.NewWidget("a", 1)))
-				for range cap(got) {
-					go func() {
-						inf, _ := lw.Share(&g, "a", source, nil)
-						got <- inf
-					}()
-				}
-				first, second := <-got, <-got
-				if first != second || calls.Load() != 1 || first.WaitForSync(t.Context()) != nil {
-					t.Errorf("%p and %p after %d calls", first, second, calls.Load())
-				}
-				synctest.Wait()
-				if name == "panic" && failed != "no source" {
-					t.Errorf("the user of that source has met %v", failed)
-				}
-				mustKeep(t, &g, 1, 1)
-			})
+			}
+			first, second := <-got, <-got
+			if first != second || calls.Load() != 1 || first.WaitForSync(t.Context()) != nil {
+				t.Errorf("%p and %p after %d calls", first, second, calls.Load())
+			}
+			synctest.Wait()
+			if name == "panic" && failed != "no source" {
+				t.Errorf("the user of that source has met %v", failed)
+			}
+			mustKeep(t, &g, 1, 1)
 		})
 	}
 }
@@ -240,59 +238,57 @@ func TestShareOfPanickingSource(t *testing.T) {
 func TestShareLeavesNothing(t *testing.T) {
 	const cycles, users, keys = 1000, 10, 3
 	for name, at := range map[string]int{"one after the other": 1, "at the same time": users} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server := lwtest.NewServer(t, lwtest.Resource{Group: "lw.test", Plural: "gadgets", Kind: "Gadget"})
-				gadgets := lwtest.Objects[*rig.Gadget](server, "gadgets")
-				var g lw.Group
-				runGroup(t, &g)
-				before := len(bubbled())
+		rig.Bubble(t, name, func(t *testing.T) {
+			server := lwtest.NewServer(t, lwtest.Resource{Group: "lw.test", Plural: "gadgets", Kind: "Gadget"})
+			gadgets := lwtest.Objects[*rig.Gadget](server, "gadgets")
+			var g lw.Group
+			runGroup(t, &g)
+			before := len(bubbled())
 
-				var made atomic.Int32
-				use := func(key int) {
-					inf, release := lw.Share(&g, key, func() lw.Source[*rig.Gadget] {
-						made.Add(1)
-						return gadgets.Source()
-					}, nil)
-					defer release()
-					if rand.N(2) == 0 { // else it is released before it has synced
-						if err := inf.WaitForSync(t.Context()); err != nil {
-							t.Error(err)
-						}
-					}
-					if closed(inf.Stopped()) {
-						t.Error("the informer has stopped before its last release")
+			var made atomic.Int32
+			use := func(key int) {
+				inf, release := lw.Share(&g, key, func() lw.Source[*rig.Gadget] {
+					made.Add(1)
+					return gadgets.Source()
+				}, nil)
+				defer release()
+				if rand.N(2) == 0 { // else it is released before it has synced
+					if err := inf.WaitForSync(t.Context()); err != nil {
+						t.Error(err)
 					}
 				}
-				var running sync.WaitGroup
-				for range at {
-					running.Go(func() {
-						for range cycles / at {
-							use(rand.N(keys))
-						}
-					})
+				if closed(inf.Stopped()) {
+					t.Error("the informer has stopped before its last release")
 				}
-				running.Wait()
+			}
+			var running sync.WaitGroup
+			for range at {
+				running.Go(func() {
+					for range cycles / at {
+						use(rand.N(keys))
+					}
+				})
+			}
+			running.Wait()
 
-				mustKeep(t, &g, 0, 0)
-				synctest.Wait()
-				if open := server.Cut(); open > 0 {
-					t.Errorf("%d watches are open", open)
-				}
-				asked := len(server.Requests())
-				server.Client().CloseIdleConnections()
-				if left := bubbled(); len(left) != before {
-					t.Errorf("%d goroutines, and %d before:\n%s", len(left), before, strings.Join(left, "\n\n"))
-				}
-				time.Sleep(time.Hour)
-				if n := len(server.Requests()); n != asked {
-					t.Errorf("%d requests an hour later", n-asked)
-				}
-				if n := made.Load(); at == 1 && n != cycles || n == 0 || asked == 0 {
-					t.Errorf("%d informers made, %d requests", n, asked)
-				}
-				t.Logf("%d informers made, %d requests", made.Load(), asked)
-			})
+			mustKeep(t, &g, 0, 0)
+			synctest.Wait()
+			if open := server.Cut(); open > 0 {
+				t.Errorf("%d watches are open", open)
+			}
+			asked := len(server.Requests())
+			server.Client().CloseIdleConnections()
+			if left := bubbled(); len(left) != before {
+				t.Errorf("%d goroutines, and %d before:\n%s", len(left), before, strings.Join(left, "\n\n"))
+			}
+			time.Sleep(time.Hour)
+			if n := len(server.Requests()); n != asked {
+				t.Errorf("%d requests an hour later", n-asked)
+			}
+			if n := made.Load(); at == 1 && n != cycles || n == 0 || asked == 0 {
+				t.Errorf("%d informers made, %d requests", n, asked)
+			}
+			t.Logf("%d informers made, %d requests", made.Load(), asked)
 		})
 	}
 }

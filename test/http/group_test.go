@@ -244,21 +244,19 @@ func (f syncerFunc) WaitForSync(ctx context.Context) error { return f(ctx) }
 // A wait does not wait for an informer that was removed meanwhile, whether it ran or not.
 func TestGroupWaitForRemoved(t *testing.T) {
 	for _, runs := range []bool{true, false} {
-		t.Run(fmt.Sprint("runs ", runs), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				failing := lw.NewMemory[*rig.Widget]()
-				failing.Fail(syscall.ECONNREFUSED)
-				var g lw.Group
-				remove := g.Add(lw.NewInformer(failing, named("bad")))
-				if runs {
-					runGroup(t, &g)
-				}
-				time.AfterFunc(time.Hour, remove)
-				before := time.Now()
-				if err := g.WaitForSync(t.Context()); err != nil || time.Since(before) != time.Hour {
-					t.Errorf("after %v: %v", time.Since(before), err)
-				}
-			})
+		rig.Bubble(t, fmt.Sprint("runs ", runs), func(t *testing.T) {
+			failing := lw.NewMemory[*rig.Widget]()
+			failing.Fail(syscall.ECONNREFUSED)
+			var g lw.Group
+			remove := g.Add(lw.NewInformer(failing, named("bad")))
+			if runs {
+				runGroup(t, &g)
+			}
+			time.AfterFunc(time.Hour, remove)
+			before := time.Now()
+			if err := g.WaitForSync(t.Context()); err != nil || time.Since(before) != time.Hour {
+				t.Errorf("after %v: %v", time.Since(before), err)
+			}
 		})
 	}
 }

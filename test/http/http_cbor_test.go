@@ -22,9 +22,7 @@ import (
 func cborOf(t testing.TB, v any) string {
 	t.Helper()
 	b, err := direct.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, err)
 	return "\xd9\xd9\xf7" + string(b)
 }
 

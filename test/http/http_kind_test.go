@@ -114,9 +114,7 @@ func followed[T lw.Object](t *testing.T, src lw.Source[T], list, item string) {
 	t.Helper()
 	errs := &rig.Errors{}
 	inf := lw.NewInformer(src, &lw.Options{List: lw.ListPages, OnError: errs.Add})
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- inf.Run(ctx) }()
+	rig.Start(t, inf)
 	time.Sleep(time.Minute)
 	want := 1
 	if item != "" {
@@ -124,10 +122,6 @@ func followed[T lw.Object](t *testing.T, src lw.Source[T], list, item string) {
 	}
 	if n := inf.Store().Len(); n != want || len(errs.All()) > 0 {
 		t.Errorf("%T of %s: %d objects, errors %v", src, list, n, errs.All())
-	}
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
 	}
 }
 
@@ -159,10 +153,8 @@ func TestInformerOfAnotherKind(t *testing.T) {
 			for name, server := range map[string]*talk{"empty": {list: strings.Split(configMaps, "[")[0] + "[]}", watch: end}, "not empty": {list: configMaps, watch: configMapAdded + end}} {
 				errs := &rig.Errors{}
 				inf := lw.NewInformer(&lw.HTTP[*rig.Gadget]{URL: "http://server/configmaps", Client: server.client()}, &lw.Options{List: mode, OnError: errs.Add})
-				ctx, cancel := context.WithCancel(t.Context())
-				done := make(chan error, 1)
-				go func() { done <- inf.Run(ctx) }()
-				wait, give := context.WithTimeout(ctx, 10*time.Minute)
+				rig.Start(t, inf)
+				wait, give := context.WithTimeout(t.Context(), 10*time.Minute)
 				err := inf.WaitForSync(wait)
 				give()
 				if err == nil || !strings.Contains(err.Error(), "http://server/configmaps: want ") || !strings.Contains(err.Error(), "got ConfigMap") {
@@ -173,10 +165,6 @@ func TestInformerOfAnotherKind(t *testing.T) {
 				}
 				if n := len(server.asked); n != len(errs.All()) || n < 10 || n > 60 {
 					t.Errorf("mode %v, %s: %d requests in ten minutes, %d errors", mode, name, n, len(errs.All()))
-				}
-				cancel()
-				if err := <-done; err != nil {
-					t.Error(err)
 				}
 			}
 		})
@@ -189,12 +177,8 @@ func TestWatchOfAnotherKind(t *testing.T) {
 		server := &talk{list: gadgetListAt("9", gadgetA), watch: configMapAdded}
 		errs := &rig.Errors{}
 		inf := lw.NewInformer(&lw.HTTP[*rig.Gadget]{URL: "http://server/gadgets", Client: server.client()}, &lw.Options{List: lw.ListPages, OnError: errs.Add})
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- inf.Run(ctx) }()
-		if err := inf.WaitForSync(ctx); err != nil {
-			t.Fatal(err)
-		}
+		rig.Start(t, inf)
+		rig.OK(t, inf.WaitForSync(t.Context()))
 		rig.Sleep(10 * time.Minute)
 		if n := len(server.asked); n < 10 || n > 120 {
 			t.Errorf("%d requests in ten minutes", n)
@@ -213,10 +197,6 @@ func TestWatchOfAnotherKind(t *testing.T) {
 		}
 		if s := inf.Status(); s.Failures == 0 || s.Err == nil {
 			t.Errorf("status %+v", s)
-		}
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
 		}
 	})
 }

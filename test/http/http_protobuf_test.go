@@ -17,9 +17,7 @@ func TestHTTPProtobuf(t *testing.T) {
 	marshal := func(m interface{ Marshal() ([]byte, error) }) []byte {
 		t.Helper()
 		b, err := m.Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, err)
 		return b
 	}
 	object := func(kind string, m interface{ Marshal() ([]byte, error) }) []byte {

@@ -32,9 +32,7 @@ func TestHTTPRequest(t *testing.T) {
 	query := func() url.Values {
 		asked.URL.Host = "server"
 		q, err := url.ParseQuery(asked.URL.RawQuery)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, err)
 		return q
 	}
 	want := url.Values{
@@ -78,9 +76,7 @@ func TestHTTPAccept(t *testing.T) {
 	c, asked, _ := rig.Answer(200, rig.ContentType("application/json"), gadgetList(""))
 	both := func(list func() error, watch func()) [2]string {
 		t.Helper()
-		if err := list(); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, list())
 		first := asked.Header.Get("Accept")
 		watch()
 		return [2]string{first, asked.Header.Get("Accept")}

@@ -119,9 +119,7 @@ func TestHTTPListMeta(t *testing.T) {
 		first = g
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, err)
 	if diff := cmp.Diff(metav1.ListMeta{ResourceVersion: "9", Continue: "c", RemainingItemCount: &two}, got); diff != "" {
 		t.Errorf("metadata (-want +got):\n%s", diff)
 	}

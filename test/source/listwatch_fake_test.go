@@ -28,22 +28,14 @@ func TestLooseVersions(t *testing.T) {
 			return &applianceList{ListMeta: version10, Items: []appliance{*newAppliance("a", "7", size)}}
 		}, fake)
 		inf := lw.NewInformer[*appliance](src, &lw.Options{OnError: func(err error) { t.Error(err) }})
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- inf.Run(ctx) }()
-		if err := inf.WaitForSync(ctx); err != nil {
-			t.Fatal(err)
-		}
+		rig.Start(t, inf)
+		rig.OK(t, inf.WaitForSync(t.Context()))
 		for _, w := range []*appliance{newAppliance("a", "3", 2), newAppliance("a", "3", 3), newAppliance("a", "99", 4), newAppliance("a", "5", 5)} {
 			fake.Modify(w)
 			time.Sleep(time.Second)
 			if got, _ := inf.Store().Get(rig.Key("a")); got.Size != w.Size || inf.Store().ResourceVersion() != "10" {
 				t.Errorf("the store has %d at %s, want %d", got.Size, inf.Store().ResourceVersion(), w.Size)
 			}
-		}
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
 		}
 	})
 }
@@ -64,52 +56,43 @@ func TestFakeWatchers(t *testing.T) {
 	}
 	for kind, newFake := range kinds {
 		for _, shared := range []bool{true, false} {
-			t.Run(fmt.Sprintf("%s, shared %v", kind, shared), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					var made []fake
-					src := &lw.ListWatch[*appliance, *applianceList]{
-						ListFunc: func(context.Context, metav1.ListOptions) (*applianceList, error) {
-							return &applianceList{Items: []appliance{*newAppliance("a", "", 1)}}, nil // a fake clientset has no versions
-						},
-						WatchFunc: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
-							if len(made) == 0 || !shared {
-								made = append(made, newFake())
-							}
-							return made[len(made)-1], nil
-						},
-					}
-					errs := &rig.Errors{}
-					inf := lw.NewInformer(src, &lw.Options{OnError: errs.Add})
-					ctx, cancel := context.WithCancel(t.Context())
-					ran := make(chan error, 1)
-					go func() { ran <- inf.Run(ctx) }()
-					before := time.Now()
-					if err := inf.WaitForSync(t.Context()); err != nil {
-						t.Fatal(err)
-					}
-					if took := time.Since(before); took != 0 {
-						t.Errorf("the sync took %v", took)
-					}
-					synctest.Wait()
-					w := made[len(made)-1]
-					w.Add(newAppliance("b", "", 1))
-					w.Modify(newAppliance("b", "", 2))
-					w.Delete(newAppliance("a", "", 1))
-					synctest.Wait()
-					if b, ok := inf.Store().Get(rig.Key("b")); !ok || b.Size != 2 || inf.Store().Len() != 1 {
-						t.Errorf("the store holds %v", inf.Store().List())
-					}
-					if len(errs.All()) != 0 {
-						t.Errorf("errors: %v", errs.All())
-					}
-					cancel()
-					<-ran
-					for i, w := range made {
-						if !w.IsStopped() {
-							t.Errorf("watch %d of %d was not stopped", i, len(made))
+			rig.Bubble(t, fmt.Sprintf("%s, shared %v", kind, shared), func(t *testing.T) {
+				var made []fake
+				src := &lw.ListWatch[*appliance, *applianceList]{
+					ListFunc: func(context.Context, metav1.ListOptions) (*applianceList, error) {
+						return &applianceList{Items: []appliance{*newAppliance("a", "", 1)}}, nil // a fake clientset has no versions
+					},
+					WatchFunc: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
+						if len(made) == 0 || !shared {
+							made = append(made, newFake())
 						}
+						return made[len(made)-1], nil
+					},
+				}
+				errs := &rig.Errors{}
+				inf := lw.NewInformer(src, &lw.Options{OnError: errs.Add})
+				stop := rig.Begin(t, inf)
+				before := time.Now()
+				rig.OK(t, inf.WaitForSync(t.Context()))
+				if took := time.Since(before); took != 0 {
+					t.Errorf("the sync took %v", took)
+				}
+				synctest.Wait()
+				w := made[len(made)-1]
+				w.Add(newAppliance("b", "", 1))
+				w.Modify(newAppliance("b", "", 2))
+				w.Delete(newAppliance("a", "", 1))
+				synctest.Wait()
+				if b, ok := inf.Store().Get(rig.Key("b")); !ok || b.Size != 2 || inf.Store().Len() != 1 {
+					t.Errorf("the store holds %v", inf.Store().List())
+				}
+				errs.MustBeNone(t)
+				stop()
+				for i, w := range made {
+					if !w.IsStopped() {
+						t.Errorf("watch %d of %d was not stopped", i, len(made))
 					}
-				})
+				}
 			})
 		}
 	}
@@ -147,15 +130,10 @@ func TestFromFakeClient(t *testing.T) {
 		same := func(g *appliance) (*appliance, error) { return g, nil }
 		src := lw.Transform(lw.WithListOptions(lw.Source[*appliance](lw.FromClient(c))), same)
 		inf := lw.NewInformer(src, nil)
-		ctx, cancel := context.WithCancel(t.Context())
-		ran := make(chan error, 1)
-		go func() { ran <- inf.Run(ctx) }()
-		if err := inf.WaitForSync(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		stop := rig.Begin(t, inf)
+		rig.OK(t, inf.WaitForSync(t.Context()))
 		synctest.Wait()
-		cancel()
-		<-ran
+		stop()
 		for i, o := range c.options {
 			if o.SendInitialEvents != nil {
 				t.Errorf("request %d asked for a stream", i)
@@ -180,9 +158,7 @@ func TestUnnamedObjectsOfFakes(t *testing.T) {
 			return a, nil
 		})
 		inf := lw.NewInformer(src, &lw.Options{OnError: errs.Add})
-		ctx, cancel := context.WithCancel(t.Context())
-		ran := make(chan error, 1)
-		go func() { ran <- inf.Run(ctx) }()
+		rig.Start(t, inf)
 		expect := func(name string, size int) {
 			t.Helper()
 			synctest.Wait()
@@ -202,17 +178,13 @@ func TestUnnamedObjectsOfFakes(t *testing.T) {
 		expect("", 0)
 		fake.Add(newAppliance("", "", 3))
 		expect("", 3)
-		if len(errs.All()) != 0 {
-			t.Errorf("errors: %v", errs.All())
-		}
+		errs.MustBeNone(t)
 		// A transform must still not take away a name.
 		fake.Modify(newAppliance("a", "", 9))
 		expect("a", 1)
 		if got := len(errs.All()); got != 1 {
 			t.Errorf("%d errors, want one of the transform", got)
 		}
-		cancel()
-		<-ran
 	})
 }
 
@@ -296,15 +268,11 @@ func TestUnnamedInTheFirstList(t *testing.T) {
 		c := &optedOut{applianceClient{list: &applianceList{Items: []appliance{{Size: 1}}}, w: watch.NewRaceFreeFake()}}
 		errs := &rig.Errors{}
 		inf := lw.NewInformer(lw.FromClient(c), &lw.Options{OnError: errs.Add})
-		ctx, cancel := context.WithCancel(t.Context())
-		ran := make(chan error, 1)
-		go func() { ran <- inf.Run(ctx) }()
+		rig.Start(t, inf)
 		synctest.Wait()
 		if obj, ok := inf.Store().Get(lw.Key{}); !ok || obj.Size != 1 || !inf.Status().Synced || len(errs.All()) != 0 {
 			t.Errorf("%v, %v, synced %v, errors %v", obj, ok, inf.Status().Synced, errs.All())
 		}
-		cancel()
-		<-ran
 	})
 }
 
@@ -323,50 +291,48 @@ func TestProxyWatcher(t *testing.T) {
 		"nothing, versions":     {nil, []*appliance{newAppliance("b", "11", 1), newAppliance("b", "12", 2)}, map[string]int{"b": 2}, ""},
 		"a version is left out": {nil, []*appliance{newAppliance("b", "11", 1), newAppliance("b", "", 2)}, map[string]int{}, "lw: appliance: watch: protocol error: MODIFIED event of default/b without a resource version"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				changes := make(chan watch.Event, len(tc.events))
-				for i, obj := range tc.events {
-					typ := watch.Modified
-					if i == 0 {
-						typ = watch.Added
-					}
-					changes <- watch.Event{Type: typ, Object: obj}
+		rig.Bubble(t, name, func(t *testing.T) {
+			changes := make(chan watch.Event, len(tc.events))
+			for i, obj := range tc.events {
+				typ := watch.Modified
+				if i == 0 {
+					typ = watch.Added
 				}
-				src := &lw.ListWatch[*appliance, *applianceList]{
-					ListFunc: func(context.Context, metav1.ListOptions) (*applianceList, error) {
-						return &applianceList{ListMeta: version10, Items: tc.list}, nil
-					},
-					WatchFunc: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
-						return watch.NewProxyWatcher(changes), nil
-					},
-				}
-				errs := &rig.Errors{}
-				inf := lw.NewInformer(src, &lw.Options{OnError: errs.Add})
-				rig.Start(t, inf)
-				begun := time.Now()
-				if err := inf.WaitForSync(t.Context()); err != nil || time.Since(begun) > 0 {
-					t.Errorf("synced after %v, error %v", time.Since(begun), err)
-				}
-				rig.Sleep(time.Minute)
-				got := map[string]int{}
-				for _, obj := range inf.Store().List() {
-					got[obj.Name] = obj.Size
-				}
-				if diff := cmp.Diff(tc.want, got); diff != "" {
-					t.Errorf("sizes (-want +got):\n%s", diff)
-				}
-				if want := strings.HasSuffix(name, "no versions"); src.Hints().Unversioned != want {
-					t.Errorf("the hints say Unversioned %t, want %t", !want, want)
-				}
-				first := ""
-				if all := errs.All(); len(all) > 0 {
-					first = all[0].Error()
-				}
-				if first != tc.err {
-					t.Errorf("error %q, want %q", first, tc.err)
-				}
-			})
+				changes <- watch.Event{Type: typ, Object: obj}
+			}
+			src := &lw.ListWatch[*appliance, *applianceList]{
+				ListFunc: func(context.Context, metav1.ListOptions) (*applianceList, error) {
+					return &applianceList{ListMeta: version10, Items: tc.list}, nil
+				},
+				WatchFunc: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
+					return watch.NewProxyWatcher(changes), nil
+				},
+			}
+			errs := &rig.Errors{}
+			inf := lw.NewInformer(src, &lw.Options{OnError: errs.Add})
+			rig.Start(t, inf)
+			begun := time.Now()
+			if err := inf.WaitForSync(t.Context()); err != nil || time.Since(begun) > 0 {
+				t.Errorf("synced after %v, error %v", time.Since(begun), err)
+			}
+			rig.Sleep(time.Minute)
+			got := map[string]int{}
+			for _, obj := range inf.Store().List() {
+				got[obj.Name] = obj.Size
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("sizes (-want +got):\n%s", diff)
+			}
+			if want := strings.HasSuffix(name, "no versions"); src.Hints().Unversioned != want {
+				t.Errorf("the hints say Unversioned %t, want %t", !want, want)
+			}
+			first := ""
+			if all := errs.All(); len(all) > 0 {
+				first = all[0].Error()
+			}
+			if first != tc.err {
+				t.Errorf("error %q, want %q", first, tc.err)
+			}
 		})
 	}
 }
@@ -385,9 +351,7 @@ func TestProxyWatcherThatStreams(t *testing.T) {
 			},
 		}
 		errs := &rig.Errors{}
-		inf := lw.NewInformer(src, &lw.Options{List: lw.ListStream, OnError: errs.Add})
-		rig.Start(t, inf)
-		rig.Sleep(time.Minute)
+		inf := rig.RunFor(t, src, &lw.Options{List: lw.ListStream, OnError: errs.Add}, time.Minute)
 		if s := inf.Status(); s.Objects != 1 || len(errs.All()) != 1 {
 			t.Errorf("%d objects, errors %v", s.Objects, errs.All())
 		}

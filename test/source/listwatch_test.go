@@ -227,9 +227,7 @@ func TestListWatchEvents(t *testing.T) {
 		// A bookmark may be of any type that has metadata.
 		watch.Event{Type: watch.Bookmark, Object: &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "14"}}},
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, err)
 	want := []lw.WatchEvent[*appliance]{
 		{Type: watch.Added, Object: g, ResourceVersion: "11"}, {Type: watch.Modified, Object: g, ResourceVersion: "11"},
 		{Type: watch.Deleted, Object: g, ResourceVersion: "11"},
@@ -355,15 +353,10 @@ func TestFromClient(t *testing.T) {
 		src := lw.FromClient(c, func(o *metav1.ListOptions) { o.LabelSelector = "app=web" }, func(o *metav1.ListOptions) { o.LabelSelector += ",tier=1" })
 		narrowed := lw.WithListOptions(lw.Source[*appliance](src), func(o *metav1.ListOptions) { o.FieldSelector = "metadata.name=a" })
 		inf := lw.NewInformer(narrowed, &lw.Options{List: lw.ListPages})
-		ctx, cancel := context.WithCancel(t.Context())
-		ran := make(chan error, 1)
-		go func() { ran <- inf.Run(ctx) }()
-		if err := inf.WaitForSync(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		stop := rig.Begin(t, inf)
+		rig.OK(t, inf.WaitForSync(t.Context()))
 		synctest.Wait()
-		cancel()
-		<-ran
+		stop()
 		if len(c.options) != 2 {
 			t.Fatalf("%d requests, want a list and a watch", len(c.options))
 		}

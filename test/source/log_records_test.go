@@ -40,10 +40,9 @@ func TestLogRecords(t *testing.T) {
 				}, Open: true},
 			},
 		}
-		rig.Start(t, lw.NewInformer[*rig.Widget](src, &lw.Options{
+		rig.RunFor(t, src, &lw.Options{
 			Name: "parts", Logger: logger, List: lw.ListPages, PageSize: -1, WatchTimeout: 3 * time.Hour, Backoff: func(int) time.Duration { return time.Second },
-		}))
-		rig.Sleep(10 * time.Minute)
+		}, 10*time.Minute)
 
 		server := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 1))
 		inf := lw.NewInformer(server, &lw.Options{Name: "mutated", Logger: logger, DetectMutation: true})
@@ -72,9 +71,7 @@ func TestLogRecords(t *testing.T) {
 		t.Errorf("records (-want +got):\n%s", diff)
 	}
 	page, err := os.ReadFile("../../docs/operate.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, err)
 	var rows []string
 	for _, m := range regexp.MustCompile("(?m)^\\| (INFO|WARN) \\| `(.*?)` \\| (.*) \\|$").FindAllStringSubmatch(string(page), -1) {
 		rows = append(rows, m[1]+"|"+m[2]+"|"+strings.NewReplacer("`", "", ",", "").Replace(m[3]))
@@ -93,9 +90,7 @@ func records(t *testing.T, book *bytes.Buffer) []string {
 	var sorts []string
 	for line := range bytes.Lines(book.Bytes()) {
 		var record struct{ Level, Msg string }
-		if err := json.Unmarshal(line, &record); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, json.Unmarshal(line, &record))
 		sorts = append(sorts, fmt.Sprintf("%s|%s|%s", record.Level, general.Replace(record.Msg), strings.Join(attributes(t, line), " ")))
 	}
 	slices.Sort(sorts)
@@ -111,9 +106,7 @@ func attributes(t *testing.T, line []byte) (names []string) {
 		if err == io.EOF {
 			return names
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, err)
 		switch delim, ok := token.(json.Delim); {
 		case ok && (delim == '{' || delim == '['):
 			depth++

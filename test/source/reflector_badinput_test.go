@@ -154,43 +154,41 @@ func TestBadInput(t *testing.T) {
 			errs: []string{"watch: protocol error: MODIFIED event of an object without a name: lw: decode: not a widget"}, log: relisted, want: a2,
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				src := &rig.Script{Lists: tc.lists, Watches: tc.watches}
-				errs := &rig.Errors{}
-				inf := lw.NewInformer[*rig.Widget](src, &lw.Options{Name: "widgets", List: lw.ListPages, OnError: errs.Add})
-				s := rig.NewStory(t)
-				inf.AddHandler(s.Handler())
-				rig.Start(t, inf)
-				rig.Sleep(time.Minute)
-				var got []string
-				for _, err := range errs.All() {
-					var e *lw.Error
-					if !errors.As(err, &e) || e.Informer != "widgets" {
-						t.Fatalf("%v is not an *Error of this informer", err)
-					}
-					got = append(got, e.Error()[len("lw: widgets: "):])
+		rig.Bubble(t, name, func(t *testing.T) {
+			src := &rig.Script{Lists: tc.lists, Watches: tc.watches}
+			errs := &rig.Errors{}
+			inf := lw.NewInformer[*rig.Widget](src, &lw.Options{Name: "widgets", List: lw.ListPages, OnError: errs.Add})
+			s := rig.NewStory(t)
+			inf.AddHandler(s.Handler())
+			rig.Start(t, inf)
+			rig.Sleep(time.Minute)
+			var got []string
+			for _, err := range errs.All() {
+				var e *lw.Error
+				if !errors.As(err, &e) || e.Informer != "widgets" {
+					t.Fatalf("%v is not an *Error of this informer", err)
 				}
-				if diff := cmp.Diff(tc.errs, got); diff != "" {
-					t.Errorf("errors (-want +got):\n%s", diff)
+				got = append(got, e.Error()[len("lw: widgets: "):])
+			}
+			if diff := cmp.Diff(tc.errs, got); diff != "" {
+				t.Errorf("errors (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.log, src.Log()); diff != "" {
+				t.Errorf("requests (-want +got):\n%s", diff)
+			}
+			status := inf.Status()
+			for _, key := range tc.aside {
+				if status.SetAside[key] == nil {
+					t.Errorf("%q is not set aside", key)
 				}
-				if diff := cmp.Diff(tc.log, src.Log()); diff != "" {
-					t.Errorf("requests (-want +got):\n%s", diff)
-				}
-				status := inf.Status()
-				for _, key := range tc.aside {
-					if status.SetAside[key] == nil {
-						t.Errorf("%q is not set aside", key)
-					}
-				}
-				if len(status.SetAside) != len(tc.aside) || !status.Synced || status.Phase != "watching" || status.Err != nil {
-					t.Errorf("status: %+v", status)
-				}
-				if diff := cmp.Diff(tc.want, rig.Sizes(inf.Store())); diff != "" {
-					t.Errorf("store (-want +got):\n%s", diff)
-				}
-				rig.MustAddUp(t, s, tc.want)
-			})
+			}
+			if len(status.SetAside) != len(tc.aside) || !status.Synced || status.Phase != "watching" || status.Err != nil {
+				t.Errorf("status: %+v", status)
+			}
+			if diff := cmp.Diff(tc.want, rig.Sizes(inf.Store())); diff != "" {
+				t.Errorf("store (-want +got):\n%s", diff)
+			}
+			rig.MustAddUp(t, s, tc.want)
 		})
 	}
 }
@@ -242,43 +240,37 @@ func TestBadInitialEvents(t *testing.T) {
 			nil, 0, map[lw.Key]int{rig.Key("a"): 5},
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				errs := &rig.Errors{}
-				src := &rig.Script{OnStream: func() rig.Stream { return tc.stream }}
-				inf := rig.Run(t, src, &lw.Options{Name: "widgets", OnError: errs.Add})
-				var got []string
-				for _, err := range errs.All() {
-					got = append(got, fmt.Sprint(err)[len("lw: widgets: "):])
-				}
-				if diff := cmp.Diff(tc.errs, got); diff != "" {
-					t.Errorf("errors (-want +got):\n%s", diff)
-				}
-				if diff := cmp.Diff(tc.want, rig.Sizes(inf.Store())); diff != "" {
-					t.Errorf("store (-want +got):\n%s", diff)
-				}
-				if s := inf.Status(); len(s.SetAside) != tc.aside || s.ResourceVersion != "20" || s.Phase != "watching" {
-					t.Errorf("status: %+v", s)
-				}
-			})
-		})
-	}
-	t.Run("an event of an unknown type", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+		rig.Bubble(t, name, func(t *testing.T) {
 			errs := &rig.Errors{}
-			weird := rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{{Type: "WEIRD", Object: rig.Stamped("a", 1, "9"), ResourceVersion: "9"}}}
-			src := &rig.Script{Lists: []rig.Reply{rig.List("20", rig.Stamped("a", 2, "19"))}, OnStream: func() rig.Stream { return weird }}
-			inf := lw.NewInformer[*rig.Widget](src, &lw.Options{OnError: errs.Add})
-			rig.Start(t, inf)
-			rig.Sleep(10 * time.Minute)
-			if diff := cmp.Diff(map[lw.Key]int{rig.Key("a"): 2}, rig.Sizes(inf.Store())); diff != "" {
+			src := &rig.Script{OnStream: func() rig.Stream { return tc.stream }}
+			inf := rig.Run(t, src, &lw.Options{Name: "widgets", OnError: errs.Add})
+			var got []string
+			for _, err := range errs.All() {
+				got = append(got, fmt.Sprint(err)[len("lw: widgets: "):])
+			}
+			if diff := cmp.Diff(tc.errs, got); diff != "" {
+				t.Errorf("errors (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.want, rig.Sizes(inf.Store())); diff != "" {
 				t.Errorf("store (-want +got):\n%s", diff)
 			}
-			errs.MustHave(t, `unknown type "WEIRD"`)
-			if n := len(src.Requests()); n > 10 {
-				t.Errorf("%d requests: %v", n, src.Log())
+			if s := inf.Status(); len(s.SetAside) != tc.aside || s.ResourceVersion != "20" || s.Phase != "watching" {
+				t.Errorf("status: %+v", s)
 			}
 		})
+	}
+	rig.Bubble(t, "an event of an unknown type", func(t *testing.T) {
+		errs := &rig.Errors{}
+		weird := rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{{Type: "WEIRD", Object: rig.Stamped("a", 1, "9"), ResourceVersion: "9"}}}
+		src := &rig.Script{Lists: []rig.Reply{rig.List("20", rig.Stamped("a", 2, "19"))}, OnStream: func() rig.Stream { return weird }}
+		inf := rig.RunFor(t, src, &lw.Options{OnError: errs.Add}, 10*time.Minute)
+		if diff := cmp.Diff(map[lw.Key]int{rig.Key("a"): 2}, rig.Sizes(inf.Store())); diff != "" {
+			t.Errorf("store (-want +got):\n%s", diff)
+		}
+		errs.MustHave(t, `unknown type "WEIRD"`)
+		if n := len(src.Requests()); n > 10 {
+			t.Errorf("%d requests: %v", n, src.Log())
+		}
 	})
 }
 
@@ -407,20 +399,18 @@ func TestDeletionThatCannotBeDecoded(t *testing.T) {
 		"which ends the watch": {gone("a", ""), []string{"list limit 500", "watch 10", "watch 10"}, map[string]int{"a": 1, "b": 1}, "10", 1},
 		"without a name":       {gone("", "11"), []string{"list limit 500", "watch 10", "list limit 500", "watch 30"}, map[string]int{"b": 2}, "30", 0},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				src := &rig.Script{Lists: []rig.Reply{first, second}, Watches: []rig.Stream{rig.Events(tc.event), rig.Forever()}}
-				src.Watches[0].Open = name != "which ends the watch"
-				inf, errs := rig.Paged(t, src, 5*time.Second)
-				rig.MustLog(t, src, tc.log...)
-				rig.MustHold(t, inf.Store(), tc.rv, tc.want)
-				if name != "with key and version" {
-					errs.MustHave(t, "not a widget")
-				}
-				if n := len(inf.Status().SetAside); n != tc.aside {
-					t.Errorf("%d are set aside", n)
-				}
-			})
+		rig.Bubble(t, name, func(t *testing.T) {
+			src := &rig.Script{Lists: []rig.Reply{first, second}, Watches: []rig.Stream{rig.Events(tc.event), rig.Forever()}}
+			src.Watches[0].Open = name != "which ends the watch"
+			inf, errs := rig.Paged(t, src, 5*time.Second)
+			rig.MustLog(t, src, tc.log...)
+			rig.MustHold(t, inf.Store(), tc.rv, tc.want)
+			if name != "with key and version" {
+				errs.MustHave(t, "not a widget")
+			}
+			if n := len(inf.Status().SetAside); n != tc.aside {
+				t.Errorf("%d are set aside", n)
+			}
 		})
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -28,117 +27,103 @@ func TestWatchWithoutTheRightToList(t *testing.T) {
 		"no such method":    apierrors.NewMethodNotSupported(widgets, "list"),
 		"an internal error": apierrors.NewInternalError(errors.New("no webhook")),
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := 0
-				src := &rig.Script{
-					OnList: func() rig.Reply { return rig.Reply{Err: err} },
-					OnStream: func() rig.Stream {
-						return rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{rig.Added("a", "9"), rig.End("10")}, After: 20 * time.Second}
-					},
-					OnWatch: func() rig.Stream {
-						if n++; n == 1 {
-							return rig.Stream{After: 15 * time.Second} // early, and it was quiet
-						}
-						return rig.Stream{After: 7 * time.Minute}
-					},
-				}
-				var errs rig.Errors
-				inf := rig.Run(t, src, &lw.Options{OnError: errs.Add, WatchTimeout: 7 * time.Minute})
-				healthy := 0
-				for range 360 {
-					rig.Sleep(10 * time.Second)
-					if s := inf.Status(); s.Failures == 0 && s.Err == nil && s.Phase == "watching" {
-						healthy++
+		rig.Bubble(t, name, func(t *testing.T) {
+			n := 0
+			src := &rig.Script{
+				OnList: func() rig.Reply { return rig.Reply{Err: err} },
+				OnStream: func() rig.Stream {
+					return rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{rig.Added("a", "9"), rig.End("10")}, After: 20 * time.Second}
+				},
+				OnWatch: func() rig.Stream {
+					if n++; n == 1 {
+						return rig.Stream{After: 15 * time.Second} // early, and it was quiet
 					}
+					return rig.Stream{After: 7 * time.Minute}
+				},
+			}
+			var errs rig.Errors
+			inf := rig.Run(t, src, &lw.Options{OnError: errs.Add, WatchTimeout: 7 * time.Minute})
+			healthy := 0
+			for range 360 {
+				rig.Sleep(10 * time.Second)
+				if s := inf.Status(); s.Failures == 0 && s.Err == nil && s.Phase == "watching" {
+					healthy++
 				}
-				s := inf.Status()
-				if s.Requests["list"].Started != 0 || s.Requests["probe"].Started < 10 || s.Requests["probe"].Started > 16 || rig.Watches(s) > 20 {
-					t.Errorf("in an hour: %d lists, %d probes, %d watches", s.Requests["list"].Started, s.Requests["probe"].Started, rig.Watches(s))
-				}
-				if n := len(errs.All()); n != int(s.Requests["probe"].Started) {
-					t.Errorf("%d errors of %d probes", n, s.Requests["probe"].Started)
-				}
-				if healthy < 330 {
-					t.Errorf("it was well %d times of 360", healthy)
-				}
-			})
+			}
+			s := inf.Status()
+			if s.Requests["list"].Started != 0 || s.Requests["probe"].Started < 10 || s.Requests["probe"].Started > 16 || rig.Watches(s) > 20 {
+				t.Errorf("in an hour: %d lists, %d probes, %d watches", s.Requests["list"].Started, s.Requests["probe"].Started, rig.Watches(s))
+			}
+			if n := len(errs.All()); n != int(s.Requests["probe"].Started) {
+				t.Errorf("%d errors of %d probes", n, s.Requests["probe"].Started)
+			}
+			if healthy < 330 {
+				t.Errorf("it was well %d times of 360", healthy)
+			}
 		})
 	}
 	// A refusal does not hide for long that the server went back in time.
-	t.Run("for a while", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			src := &rig.Script{
-				Lists:   []rig.Reply{rig.List("100", rig.Stamped("a", 1, "99")), {Err: apierrors.NewForbidden(widgets, "", errors.New("no role"))}, rig.List("10", rig.Stamped("a", 2, "9"))},
-				Watches: []rig.Stream{{After: 15 * time.Second}, rig.Forever()},
-			}
-			inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
-			rig.Start(t, inf)
-			rig.Sleep(2 * time.Minute)
-			if s := inf.Status(); s.Epoch != 1 || s.ResourceVersion != "10" || s.Requests["probe"].Started != 2 {
-				t.Errorf("status: %+v", s)
-			}
-		})
+	rig.Bubble(t, "for a while", func(t *testing.T) {
+		src := &rig.Script{
+			Lists:   []rig.Reply{rig.List("100", rig.Stamped("a", 1, "99")), {Err: apierrors.NewForbidden(widgets, "", errors.New("no role"))}, rig.List("10", rig.Stamped("a", 2, "9"))},
+			Watches: []rig.Stream{{After: 15 * time.Second}, rig.Forever()},
+		}
+		inf, _ := rig.Paged(t, src, 2*time.Minute)
+		if s := inf.Status(); s.Epoch != 1 || s.ResourceVersion != "10" || s.Requests["probe"].Started != 2 {
+			t.Errorf("status: %+v", s)
+		}
 	})
 	// A quiet watch that ends before the time to ask again leaves a doubt: the next one is interrupted when that time has come.
-	t.Run("when the time has come", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			denied := rig.Reply{Err: apierrors.NewForbidden(widgets, "", errors.New("no role"))}
-			quiet := rig.Stream{After: 20 * time.Second} // never less than was asked for
-			lively := rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{rig.Bookmark("20")}, After: 20 * time.Second}
-			src := &rig.Script{
-				Lists:   []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), denied, denied, rig.List("20")},
-				Watches: []rig.Stream{quiet, lively, quiet, lively, quiet, rig.Forever()},
-			}
-			inf := lw.NewInformer[*rig.Widget](src, &lw.Options{
-				List: lw.ListPages, WatchTimeout: 10 * time.Second, OnError: func(error) {}, Backoff: func(int) time.Duration { return time.Millisecond },
-			})
-			rig.Start(t, inf)
-			// It asks after 20 s, after 60 s, and 60 s after that.
-			rig.Sleep(130 * time.Second)
-			if s := inf.Status(); s.Requests["probe"].Started != 3 || rig.Watches(s) != 7 {
-				t.Errorf("status: %+v", s)
-			}
+	rig.Bubble(t, "when the time has come", func(t *testing.T) {
+		denied := rig.Reply{Err: apierrors.NewForbidden(widgets, "", errors.New("no role"))}
+		quiet := rig.Stream{After: 20 * time.Second} // never less than was asked for
+		lively := rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{rig.Bookmark("20")}, After: 20 * time.Second}
+		src := &rig.Script{
+			Lists:   []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), denied, denied, rig.List("20")},
+			Watches: []rig.Stream{quiet, lively, quiet, lively, quiet, rig.Forever()},
+		}
+		inf := lw.NewInformer[*rig.Widget](src, &lw.Options{
+			List: lw.ListPages, WatchTimeout: 10 * time.Second, OnError: func(error) {}, Backoff: func(int) time.Duration { return time.Millisecond },
 		})
+		rig.Start(t, inf)
+		// It asks after 20 s, after 60 s, and 60 s after that.
+		rig.Sleep(130 * time.Second)
+		if s := inf.Status(); s.Requests["probe"].Started != 3 || rig.Watches(s) != 7 {
+			t.Errorf("status: %+v", s)
+		}
 	})
 	// An answer ends the row of refusals: after the next one the server is asked again as soon as after the first.
-	t.Run("an answer in between", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			denied := rig.Reply{Err: apierrors.NewForbidden(widgets, "", errors.New("no role"))}
-			src := &rig.Script{
-				Lists:   []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), denied, denied, denied, rig.List("10"), denied, rig.List("10")},
-				OnWatch: func() rig.Stream { return rig.Stream{After: 20 * time.Second} }, // quiet, and never less than was asked for
-			}
-			inf := lw.NewInformer[*rig.Widget](src, &lw.Options{
-				List: lw.ListPages, WatchTimeout: 10 * time.Second, OnError: func(error) {}, Backoff: func(int) time.Duration { return time.Millisecond },
-			})
-			rig.Start(t, inf)
-			// Refusals after 20 s, 50 s, and 60 s later; an answer 120 s after that; a refusal 20 s later, and an answer 30 s after it.
-			for _, at := range []struct {
-				after  time.Duration
-				probes uint64
-			}{{40 * time.Second, 1}, {20 * time.Second, 2}, {60 * time.Second, 3}, {120 * time.Second, 4}, {20 * time.Second, 5}, {30 * time.Second, 6}} {
-				rig.Sleep(at.after)
-				if s := inf.Status(); s.Requests["probe"].Started != at.probes {
-					t.Errorf("%v after the last: %d probes, want %d", at.after, s.Requests["probe"].Started, at.probes)
-				}
-			}
+	rig.Bubble(t, "an answer in between", func(t *testing.T) {
+		denied := rig.Reply{Err: apierrors.NewForbidden(widgets, "", errors.New("no role"))}
+		src := &rig.Script{
+			Lists:   []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), denied, denied, denied, rig.List("10"), denied, rig.List("10")},
+			OnWatch: func() rig.Stream { return rig.Stream{After: 20 * time.Second} }, // quiet, and never less than was asked for
+		}
+		inf := lw.NewInformer[*rig.Widget](src, &lw.Options{
+			List: lw.ListPages, WatchTimeout: 10 * time.Second, OnError: func(error) {}, Backoff: func(int) time.Duration { return time.Millisecond },
 		})
+		rig.Start(t, inf)
+		// Refusals after 20 s, 50 s, and 60 s later; an answer 120 s after that; a refusal 20 s later, and an answer 30 s after it.
+		for _, at := range []struct {
+			after  time.Duration
+			probes uint64
+		}{{40 * time.Second, 1}, {20 * time.Second, 2}, {60 * time.Second, 3}, {120 * time.Second, 4}, {20 * time.Second, 5}, {30 * time.Second, 6}} {
+			rig.Sleep(at.after)
+			if s := inf.Status(); s.Requests["probe"].Started != at.probes {
+				t.Errorf("%v after the last: %d probes, want %d", at.after, s.Requests["probe"].Started, at.probes)
+			}
+		}
 	})
 	// Nothing is asked, or interrupted, where the watch has shown life before the time has come to ask again.
-	t.Run("and then it is lively", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			src := &rig.Script{
-				Lists:   []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), {Err: apierrors.NewForbidden(widgets, "", errors.New("no role"))}},
-				Watches: []rig.Stream{{After: 15 * time.Second}, rig.Events(rig.Bookmark("20"))},
-			}
-			inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
-			rig.Start(t, inf)
-			rig.Sleep(5 * time.Minute)
-			if s := inf.Status(); s.Requests["probe"].Started != 1 || rig.Watches(s) != 2 || s.ResourceVersion != "20" {
-				t.Errorf("status: %+v", s)
-			}
-		})
+	rig.Bubble(t, "and then it is lively", func(t *testing.T) {
+		src := &rig.Script{
+			Lists:   []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), {Err: apierrors.NewForbidden(widgets, "", errors.New("no role"))}},
+			Watches: []rig.Stream{{After: 15 * time.Second}, rig.Events(rig.Bookmark("20"))},
+		}
+		inf, _ := rig.Paged(t, src, 5*time.Minute)
+		if s := inf.Status(); s.Requests["probe"].Started != 1 || rig.Watches(s) != 2 || s.ResourceVersion != "20" {
+			t.Errorf("status: %+v", s)
+		}
 	})
 }
 
@@ -235,29 +220,25 @@ func TestBusyStreamWithoutAnEnd(t *testing.T) {
 			return rig.Added(fmt.Sprint("x", n), version(n))
 		}, 11 * time.Minute},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				src := &sprinkler{Script: rig.Script{Lists: []rig.Reply{rig.List("1000000000")}}, gap: 100 * time.Millisecond, event: tc.event}
-				var errs rig.Errors
-				inf := lw.NewInformer[*rig.Widget](src, &lw.Options{OnError: errs.Add})
-				rig.Start(t, inf)
-				rig.Sleep(time.Hour)
-				if len(src.Requests()) < 2 {
-					t.Fatal("it has no list after an hour")
-				}
-				if took := src.Requests()[1].Sub(src.Requests()[0]); took > tc.most {
-					t.Errorf("it was asked for in pages after %v, want at most %v", took, tc.most)
-				}
-				if diff := cmp.Diff([]string{"stream", "list limit 500", "watch 1000000000"}, src.Log()[:3]); diff != "" {
-					t.Errorf("requests (-want +got):\n%s", diff)
-				}
-				if s := inf.Status(); !s.Synced || s.Mode != lw.ListPages || s.Requests["list"].Started != 1 {
-					t.Errorf("status: %+v", s)
-				}
-				if got := errs.All()[0].Error(); got != "lw: Widget: stream: the server did not end the initial events of the streamed list" {
-					t.Errorf("error %q", got)
-				}
-			})
+		rig.Bubble(t, name, func(t *testing.T) {
+			src := &sprinkler{Script: rig.Script{Lists: []rig.Reply{rig.List("1000000000")}}, gap: 100 * time.Millisecond, event: tc.event}
+			var errs rig.Errors
+			inf := rig.RunFor(t, src, &lw.Options{OnError: errs.Add}, time.Hour)
+			if len(src.Requests()) < 2 {
+				t.Fatal("it has no list after an hour")
+			}
+			if took := src.Requests()[1].Sub(src.Requests()[0]); took > tc.most {
+				t.Errorf("it was asked for in pages after %v, want at most %v", took, tc.most)
+			}
+			if diff := cmp.Diff([]string{"stream", "list limit 500", "watch 1000000000"}, src.Log()[:3]); diff != "" {
+				t.Errorf("requests (-want +got):\n%s", diff)
+			}
+			if s := inf.Status(); !s.Synced || s.Mode != lw.ListPages || s.Requests["list"].Started != 1 {
+				t.Errorf("status: %+v", s)
+			}
+			if got := errs.All()[0].Error(); got != "lw: Widget: stream: the server did not end the initial events of the streamed list" {
+				t.Errorf("error %q", got)
+			}
 		})
 	}
 }
@@ -280,24 +261,20 @@ func TestLongStream(t *testing.T) {
 		}},
 		"in the order of versions": {lw.ListStream, func(n int) lw.WatchEvent[*rig.Widget] { return rig.Added(fmt.Sprint("w", n), strconv.Itoa(1000+n)) }},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				src := &sprinkler{gap: 100 * time.Millisecond, event: func(n int) lw.WatchEvent[*rig.Widget] {
-					switch {
-					case n == objects:
-						return last
-					case n > objects:
-						return rig.End("1000000")
-					}
-					return tc.event(n)
-				}}
-				inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: tc.mode, OnError: func(err error) { t.Error(err) }})
-				rig.Start(t, inf)
-				rig.Sleep(objects*100*time.Millisecond + 200*time.Millisecond)
-				if s := inf.Status(); !s.Synced || s.Objects < objects*98/100 {
-					t.Errorf("status: %+v", s)
+		rig.Bubble(t, name, func(t *testing.T) {
+			src := &sprinkler{gap: 100 * time.Millisecond, event: func(n int) lw.WatchEvent[*rig.Widget] {
+				switch {
+				case n == objects:
+					return last
+				case n > objects:
+					return rig.End("1000000")
 				}
-			})
+				return tc.event(n)
+			}}
+			inf := rig.RunFor(t, src, &lw.Options{List: tc.mode, OnError: func(err error) { t.Error(err) }}, objects*100*time.Millisecond+200*time.Millisecond)
+			if s := inf.Status(); !s.Synced || s.Objects < objects*98/100 {
+				t.Errorf("status: %+v", s)
+			}
 		})
 	}
 }
@@ -312,9 +289,7 @@ func TestLongStreamThatIsLeftOut(t *testing.T) {
 			return rig.Added(fmt.Sprint("w", n), strconv.Itoa(5000-n))
 		}}
 		none := lw.Transform[*rig.Widget](src, func(*rig.Widget) (*rig.Widget, error) { return nil, nil })
-		inf := lw.NewInformer(none, &lw.Options{OnError: func(err error) { t.Error(err) }})
-		rig.Start(t, inf)
-		rig.Sleep(201*time.Second + 500*time.Millisecond)
+		inf := rig.RunFor(t, none, &lw.Options{OnError: func(err error) { t.Error(err) }}, 201*time.Second+500*time.Millisecond)
 		if s := inf.Status(); !s.Synced || s.Objects != 0 || s.Mode != lw.ListStream {
 			t.Errorf("status: %+v", s)
 		}
@@ -333,22 +308,16 @@ func TestBusyStreamKeepsLittle(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			heap := func() uint64 {
-				var m runtime.MemStats
-				runtime.GC()
-				runtime.ReadMemStats(&m)
-				return m.HeapAlloc
-			}
 			const changes = 300_000
-			var before, after uint64
+			var before, after float64
 			src := &sprinkler{event: func(n int) lw.WatchEvent[*rig.Widget] {
 				switch n {
 				case 0, 1, 2, 3:
 					return rig.Added(fmt.Sprint("w", n), strconv.Itoa(10-n))
 				case 1000:
-					before = heap()
+					before = rig.Heap()
 				case changes:
-					after = heap()
+					after = rig.Heap()
 				case changes + 1:
 					return rig.End(strconv.Itoa(100 + changes))
 				}
@@ -356,17 +325,11 @@ func TestBusyStreamKeepsLittle(t *testing.T) {
 			}}
 			// No bubble, since the heap is measured: a busy machine must not make the stream too slow.
 			inf := lw.NewInformer[*rig.Widget](src, &lw.Options{SyncBudget: time.Hour})
-			ctx, cancel := context.WithCancel(t.Context())
-			done := make(chan error, 1)
-			go func() { done <- inf.Run(ctx) }()
-			if err := inf.WaitForSync(ctx); err != nil {
-				t.Error(err)
-			}
-			cancel()
-			<-done
+			rig.Start(t, inf)
+			rig.OK(t, inf.WaitForSync(t.Context()))
 			// A slot for each change would be 2.4 MB.
 			if after > before+1<<20 {
-				t.Errorf("the heap grew from %d to %d bytes", before, after)
+				t.Errorf("the heap grew from %.0f to %.0f bytes", before, after)
 			}
 			if n := inf.Store().Len(); n != 3+changes%2 && n != 4 {
 				t.Errorf("%d objects", n)

@@ -38,28 +38,26 @@ func (c *cutter) Watch(ctx context.Context, opts metav1.ListOptions, yield func(
 // for its version now and then.
 func TestIdleWatchesAreCut(t *testing.T) {
 	for _, after := range []time.Duration{1500 * time.Millisecond, 5 * time.Second, 9 * time.Second, 15 * time.Second, 50 * time.Second} {
-		t.Run(after.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				m := lw.NewMemory(rig.NewWidget("a", 1))
-				errs := new(rig.Errors)
-				inf := rig.Run(t, &cutter{m, func() time.Duration { return after }}, &lw.Options{List: lw.ListPages, OnError: errs.Add})
-				rig.Sleep(after / 2)
-				for size := 2; size < 12; size++ {
-					rig.Sleep(7 * time.Minute)
-					rig.Update(t, m, "a", size)
-					rig.Sleep(50 * time.Millisecond)
-					if got, _ := inf.Store().Get(rig.Key("a")); got.Size != size {
-						t.Errorf("a change after %v is not shown", 7*time.Minute)
-					}
+		rig.Bubble(t, after.String(), func(t *testing.T) {
+			m := lw.NewMemory(rig.NewWidget("a", 1))
+			errs := new(rig.Errors)
+			inf := rig.Run(t, &cutter{m, func() time.Duration { return after }}, &lw.Options{List: lw.ListPages, OnError: errs.Add})
+			rig.Sleep(after / 2)
+			for size := 2; size < 12; size++ {
+				rig.Sleep(7 * time.Minute)
+				rig.Update(t, m, "a", size)
+				rig.Sleep(50 * time.Millisecond)
+				if got, _ := inf.Store().Get(rig.Key("a")); got.Size != size {
+					t.Errorf("a change after %v is not shown", 7*time.Minute)
 				}
-				s := inf.Status()
-				if s.Requests["list"].Started != 1 || s.Failures != 0 || s.Healthy() != nil || len(errs.All()) > 0 {
-					t.Errorf("%d lists, %d failures, errors: %v", s.Requests["list"].Started, s.Failures, errs.All())
-				}
-				if s.Requests["probe"].Started < 10 || s.Requests["probe"].Started > 25 {
-					t.Errorf("%d probes in 70 minutes", s.Requests["probe"].Started)
-				}
-			})
+			}
+			s := inf.Status()
+			if s.Requests["list"].Started != 1 || s.Failures != 0 || s.Healthy() != nil || len(errs.All()) > 0 {
+				t.Errorf("%d lists, %d failures, errors: %v", s.Requests["list"].Started, s.Failures, errs.All())
+			}
+			if s.Requests["probe"].Started < 10 || s.Requests["probe"].Started > 25 {
+				t.Errorf("%d probes in 70 minutes", s.Requests["probe"].Started)
+			}
 		})
 	}
 }
@@ -126,35 +124,33 @@ func TestWatchIsRefused(t *testing.T) {
 		"forbidden": apierrors.NewForbidden(gr, "", errors.New("no")), "no such method": apierrors.NewMethodNotSupported(gr, "watch"),
 		"no such path": status(404), "not implemented": status(501),
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var mu sync.Mutex
-				size := 1
-				src := &rig.Script{
-					OnList: func() rig.Reply {
-						mu.Lock()
-						defer mu.Unlock()
-						return rig.List(fmt.Sprint(10*size), rig.Stamped("a", size, fmt.Sprint(10*size-1)))
-					},
-					OnWatch: func() rig.Stream { return rig.Stream{Err: refusal} },
-				}
-				inf, errs := rig.Paged(t, src, 5*time.Minute)
-				for range 20 {
+		rig.Bubble(t, name, func(t *testing.T) {
+			var mu sync.Mutex
+			size := 1
+			src := &rig.Script{
+				OnList: func() rig.Reply {
 					mu.Lock()
-					size++
-					want := size
-					mu.Unlock()
-					rig.Sleep(31 * time.Second)
-					if got, _ := inf.Store().Get(rig.Key("a")); got.Size != want {
-						t.Errorf("a change is not seen after half a minute")
-					}
+					defer mu.Unlock()
+					return rig.List(fmt.Sprint(10*size), rig.Stamped("a", size, fmt.Sprint(10*size-1)))
+				},
+				OnWatch: func() rig.Stream { return rig.Stream{Err: refusal} },
+			}
+			inf, errs := rig.Paged(t, src, 5*time.Minute)
+			for range 20 {
+				mu.Lock()
+				size++
+				want := size
+				mu.Unlock()
+				rig.Sleep(31 * time.Second)
+				if got, _ := inf.Store().Get(rig.Key("a")); got.Size != want {
+					t.Errorf("a change is not seen after half a minute")
 				}
-				if s := inf.Status(); s.Requests["list"].Started < 30 || s.Requests["list"].Started > 100 || s.Failures == 0 || s.Healthy() != nil {
-					t.Errorf("%d lists, %d failures, %v", s.Requests["list"].Started, s.Failures, s.Healthy())
-				}
-				errs.MustBe(t, refusal)
-				errs.MustHave(t, "the list is answered, but the watch is refused")
-			})
+			}
+			if s := inf.Status(); s.Requests["list"].Started < 30 || s.Requests["list"].Started > 100 || s.Failures == 0 || s.Healthy() != nil {
+				t.Errorf("%d lists, %d failures, %v", s.Requests["list"].Started, s.Failures, s.Healthy())
+			}
+			errs.MustBe(t, refusal)
+			errs.MustHave(t, "the list is answered, but the watch is refused")
 		})
 	}
 }

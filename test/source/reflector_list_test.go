@@ -66,31 +66,27 @@ func TestListPatience(t *testing.T) {
 		"nothing for three of it":  {[]time.Duration{3 * minute, 0}, 0},
 		"nothing after three more": {[]time.Duration{minute, minute, 3 * minute}, 0},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				src := &slowList{pauses: tc.pauses}
-				errs := &rig.Errors{}
-				inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListWhole, OnError: errs.Add})
-				rig.Start(t, inf)
-				if tc.synced == 0 {
-					rig.Sleep(10 * time.Second)
-					for _, d := range tc.pauses {
-						rig.Sleep(d)
-					}
-					if len(errs.All()) == 0 || len(src.requests) < 2 {
-						t.Errorf("%d requests, errors %v: the list was not given up", len(src.requests), errs.All())
-					}
-					errs.MustHave(t, "made no progress")
-					return
+		rig.Bubble(t, name, func(t *testing.T) {
+			src := &slowList{pauses: tc.pauses}
+			errs := &rig.Errors{}
+			inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListWhole, OnError: errs.Add})
+			rig.Start(t, inf)
+			if tc.synced == 0 {
+				rig.Sleep(10 * time.Second)
+				for _, d := range tc.pauses {
+					rig.Sleep(d)
 				}
-				began := time.Now()
-				if err := inf.WaitForSync(t.Context()); err != nil {
-					t.Fatal(err)
+				if len(errs.All()) == 0 || len(src.requests) < 2 {
+					t.Errorf("%d requests, errors %v: the list was not given up", len(src.requests), errs.All())
 				}
-				if took := time.Since(began); took > tc.synced+time.Second || len(errs.All()) != 0 {
-					t.Errorf("synced after %v, want %v; errors %v", took, tc.synced, errs.All())
-				}
-			})
+				errs.MustHave(t, "made no progress")
+				return
+			}
+			began := time.Now()
+			rig.OK(t, inf.WaitForSync(t.Context()))
+			if took := time.Since(began); took > tc.synced+time.Second || len(errs.All()) != 0 {
+				t.Errorf("synced after %v, want %v; errors %v", took, tc.synced, errs.All())
+			}
 		})
 	}
 }
@@ -99,9 +95,7 @@ func TestListPatience(t *testing.T) {
 func TestRequestsAreOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &slowList{pauses: []time.Duration{0, 0}}
-		inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListWhole, OnError: func(error) {}})
-		rig.Start(t, inf)
-		rig.Sleep(3 * time.Hour)
+		rig.RunFor(t, src, &lw.Options{List: lw.ListWhole, OnError: func(error) {}}, 3*time.Hour)
 		if len(src.requests) < 4 {
 			t.Fatalf("%d requests", len(src.requests))
 		}
@@ -111,14 +105,6 @@ func TestRequestsAreOver(t *testing.T) {
 			}
 		}
 	})
-}
-
-// streamed runs an informer of src that chooses how it lists, for so long.
-func streamed(t *testing.T, src *rig.Script, d time.Duration) {
-	t.Helper()
-	inf := lw.NewInformer[*rig.Widget](src, &lw.Options{OnError: func(error) {}, Backoff: func(int) time.Duration { return 20 * time.Second }})
-	rig.Start(t, inf)
-	rig.Sleep(d)
 }
 
 func mustBegin(t *testing.T, got, want []string) {
@@ -154,9 +140,7 @@ func TestDefaultSyncBudget(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			src := &lateStream{pause: pause, Script: rig.Script{Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))}}}
 			src.OnStream = func() rig.Stream { return rig.Events(rig.Added("a", "9"), rig.End("10")) }
-			inf := lw.NewInformer[*rig.Widget](src, &lw.Options{OnError: func(error) {}})
-			rig.Start(t, inf)
-			rig.Sleep(10 * time.Second)
+			inf := rig.RunFor(t, src, &lw.Options{OnError: func(error) {}}, 10*time.Second)
 			rig.MustLog(t, &src.Script, want...)
 			rig.MustHold(t, inf.Store(), "10", map[string]int{"a": 1})
 		})
@@ -173,8 +157,7 @@ func TestSyncBudgetSinceTheLastObject(t *testing.T) {
 			return rig.Bookmark("") // says nothing
 		}}
 		began := time.Now()
-		rig.Start(t, lw.NewInformer[*rig.Widget](src, &lw.Options{OnError: func(error) {}}))
-		rig.Sleep(time.Minute)
+		rig.RunFor(t, src, &lw.Options{OnError: func(error) {}}, time.Minute)
 		rig.MustLog(t, &src.Script, "stream", "list limit 500", "watch 10")
 		if got := src.Requests()[1].Sub(began); got != 31*time.Second {
 			t.Errorf("pages were asked for %v after the beginning, want 31 s: the last object came after 21 s", got)
@@ -191,9 +174,7 @@ func TestProvedStreamIsWaitedFor(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			src := &overloaded{pause: pause, Script: rig.Script{Lists: []rig.Reply{rig.List("30", rig.Stamped("a", 1, "9"), rig.Stamped("b", 1, "8"))}}}
-			inf := lw.NewInformer[*rig.Widget](src, &lw.Options{SyncBudget: time.Second, OnError: func(error) {}})
-			rig.Start(t, inf)
-			rig.Sleep(pause + 10*time.Second)
+			inf := rig.RunFor(t, src, &lw.Options{SyncBudget: time.Second, OnError: func(error) {}}, pause+10*time.Second)
 			rig.MustLog(t, &src.Script, want...)
 			rig.MustHold(t, inf.Store(), map[bool]string{true: "20", false: "30"}[len(want) == 2], map[string]int{"a": 1, "b": 1})
 		})
@@ -255,25 +236,23 @@ func TestOlderStateIsRefused(t *testing.T) {
 		"three times, and once again": {[]rig.Reply{full, older, older, older, rig.List("12", rig.Stamped("a", 2, "11")), older, rig.List("13", rig.Stamped("a", 3, "13"))}, 0, "13"},
 	} {
 		for _, probe := range []bool{false, true} {
-			t.Run(name+map[bool]string{true: ", found by a question"}[probe], func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					first := rig.Expired()
-					if probe {
-						first = rig.Stream{After: 20 * time.Second} // silent, and early
-					}
-					src := &rig.Script{Lists: tc.lists, Watches: []rig.Stream{first, rig.Forever()}}
-					if name == "three times, and once again" {
-						src.Watches = []rig.Stream{first, rig.ExpiredAfter(time.Minute), rig.Forever()}
-					}
-					inf, _ := rig.Paged(t, src, 5*time.Minute)
-					if s := inf.Status(); s.Epoch != tc.epochs || s.ResourceVersion != tc.rv {
-						t.Errorf("status: %+v", s)
-					}
-					asked := slices.Contains(src.Log(), "list limit 1")
-					if asked != probe && name != "three times, and once again" {
-						t.Errorf("requests: %v", src.Log())
-					}
-				})
+			rig.Bubble(t, name+map[bool]string{true: ", found by a question"}[probe], func(t *testing.T) {
+				first := rig.Expired()
+				if probe {
+					first = rig.Stream{After: 20 * time.Second} // silent, and early
+				}
+				src := &rig.Script{Lists: tc.lists, Watches: []rig.Stream{first, rig.Forever()}}
+				if name == "three times, and once again" {
+					src.Watches = []rig.Stream{first, rig.ExpiredAfter(time.Minute), rig.Forever()}
+				}
+				inf, _ := rig.Paged(t, src, 5*time.Minute)
+				if s := inf.Status(); s.Epoch != tc.epochs || s.ResourceVersion != tc.rv {
+					t.Errorf("status: %+v", s)
+				}
+				asked := slices.Contains(src.Log(), "list limit 1")
+				if asked != probe && name != "three times, and once again" {
+					t.Errorf("requests: %v", src.Log())
+				}
 			})
 		}
 	}

@@ -56,10 +56,9 @@ func TestLog(t *testing.T) {
 			},
 		}
 		var book logbook
-		rig.Start(t, lw.NewInformer[*rig.Widget](src, &lw.Options{
+		rig.RunFor(t, src, &lw.Options{
 			Name: "parts", Logger: book.logger(), List: lw.ListPages, Backoff: func(int) time.Duration { return time.Second },
-		}))
-		rig.Sleep(5 * time.Minute)
+		}, 5*time.Minute)
 		want := []string{
 			`level=WARN msg="lw: parts: list failed" informer=parts op=list error="connection refused" failures=1 for=0s`,
 			`level=INFO msg="lw: parts: synced" informer=parts op=list objects=1 version=10 failures=2 took=2s`,
@@ -107,17 +106,13 @@ func TestLogOfLastingFailures(t *testing.T) {
 		"and at once":     {synced(&rig.Script{OnWatch: func() rig.Stream { n++; return cutAfter(rig.Bookmark(fmt.Sprint(10+n)), time.Second) }}), lw.ListPages, 4, 15, 500},
 		"each is another": {fail(func() error { n++; return errors.New(strings.Repeat("x", n%200+1)) }), lw.ListPages, 8, 15, 100},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var book logbook
-				inf := lw.NewInformer[*rig.Widget](tc.src, &lw.Options{Logger: book.logger(), List: tc.mode})
-				rig.Start(t, inf)
-				rig.Sleep(time.Hour)
-				failed := int(inf.Status().Failed)
-				if lines := book.lines(); len(lines) < tc.least || len(lines) > tc.most || failed < tc.errors {
-					t.Errorf("%d lines for %d failed requests, want %d to %d for %d:\n%s", len(lines), failed, tc.least, tc.most, tc.errors, &book)
-				}
-			})
+		rig.Bubble(t, name, func(t *testing.T) {
+			var book logbook
+			inf := rig.RunFor(t, tc.src, &lw.Options{Logger: book.logger(), List: tc.mode}, time.Hour)
+			failed := int(inf.Status().Failed)
+			if lines := book.lines(); len(lines) < tc.least || len(lines) > tc.most || failed < tc.errors {
+				t.Errorf("%d lines for %d failed requests, want %d to %d for %d:\n%s", len(lines), failed, tc.least, tc.most, tc.errors, &book)
+			}
 		})
 	}
 }
@@ -131,8 +126,7 @@ func TestLogOfDays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var book logbook
 		src := &rig.Script{OnList: func() rig.Reply { return rig.Reply{Err: syscall.ECONNREFUSED} }}
-		rig.Start(t, lw.NewInformer[*rig.Widget](src, &lw.Options{Logger: book.logger(), List: lw.ListPages}))
-		rig.Sleep(48 * time.Hour)
+		rig.RunFor(t, src, &lw.Options{Logger: book.logger(), List: lw.ListPages}, 48*time.Hour)
 		if n := len(book.lines()); n < 45 || n > 55 {
 			t.Errorf("%d lines in two days:\n%s", n, &book)
 		}
@@ -163,8 +157,7 @@ func TestLogIntervals(t *testing.T) {
 		logger := slog.New(&timed{handler, func(msg string) {
 			at = append(at, fmt.Sprint(time.Since(begin).Round(time.Second), " ", msg))
 		}})
-		rig.Start(t, lw.NewInformer[*rig.Widget](src, &lw.Options{Logger: logger, List: lw.ListPages, WatchTimeout: time.Hour, Backoff: func(int) time.Duration { return 10 * time.Second }}))
-		rig.Sleep(31 * time.Minute)
+		rig.RunFor(t, src, &lw.Options{Logger: logger, List: lw.ListPages, WatchTimeout: time.Hour, Backoff: func(int) time.Duration { return 10 * time.Second }}, 31*time.Minute)
 		want := []string{
 			"0s lw: Widget: synced",
 			"0s lw: Widget: watch failed",
@@ -195,18 +188,16 @@ func (t *timed) Handle(ctx context.Context, r slog.Record) error {
 // Of objects that cannot be read, such as all of a resource whose schema has changed, the first few are logged.
 func TestLogOfBadObjects(t *testing.T) {
 	for n, most := range map[int]int{3: 3, 5000: 8} {
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := rig.Reply{Obj: []*rig.Widget{rig.Stamped("a", 1, "9")}, Meta: metav1.ListMeta{ResourceVersion: "10"}}
-				for i := range n {
-					r.Bad = append(r.Bad, &lw.Error{Op: "decode", Key: rig.Key(fmt.Sprint("bad-", i)), Err: errors.New("the size is a text")})
-				}
-				var book logbook
-				inf := rig.Run(t, &rig.Script{Lists: []rig.Reply{r}}, &lw.Options{Logger: book.logger(), List: lw.ListPages})
-				if got := book.count("level=WARN"); got != most || len(inf.Status().SetAside) != n {
-					t.Errorf("%d lines for %d objects:\n%s", got, n, &book)
-				}
-			})
+		rig.Bubble(t, fmt.Sprint(n), func(t *testing.T) {
+			r := rig.Reply{Obj: []*rig.Widget{rig.Stamped("a", 1, "9")}, Meta: metav1.ListMeta{ResourceVersion: "10"}}
+			for i := range n {
+				r.Bad = append(r.Bad, &lw.Error{Op: "decode", Key: rig.Key(fmt.Sprint("bad-", i)), Err: errors.New("the size is a text")})
+			}
+			var book logbook
+			inf := rig.Run(t, &rig.Script{Lists: []rig.Reply{r}}, &lw.Options{Logger: book.logger(), List: lw.ListPages})
+			if got := book.count("level=WARN"); got != most || len(inf.Status().SetAside) != n {
+				t.Errorf("%d lines for %d objects:\n%s", got, n, &book)
+			}
 		})
 	}
 }
@@ -214,33 +205,31 @@ func TestLogOfBadObjects(t *testing.T) {
 // Who has an OnError is told of each failure once, and logs what he likes; to a Logger of his go syncs and recoveries.
 func TestLogBesideOnError(t *testing.T) {
 	for _, own := range []bool{true, false} {
-		t.Run(fmt.Sprint("a logger ", own), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var book logbook
-				var errs rig.Errors
-				opts := &lw.Options{List: lw.ListPages, OnError: errs.Add}
-				if own {
-					opts.Logger = book.logger()
-				} else {
-					before := slog.Default()
-					slog.SetDefault(book.logger())
-					defer slog.SetDefault(before)
-				}
-				src := &rig.Script{Lists: []rig.Reply{{Err: errors.New("down")}, {Err: errors.New("down")}, rig.List("10")},
-					Watches: []rig.Stream{{Err: errors.New("down")}, {Err: errors.New("down")}, rig.Forever()}}
-				rig.Start(t, lw.NewInformer[*rig.Widget](src, opts))
-				rig.Sleep(time.Minute)
-				if n := len(errs.All()); n != 4 {
-					t.Errorf("OnError was told of %d failures: %v", n, errs.All())
-				}
-				want := 0
-				if own {
-					want = 2 // synced, and works again
-				}
-				if book.count("level=INFO") != want || book.count("level=WARN") != 0 {
-					t.Errorf("log:\n%s", &book)
-				}
-			})
+		rig.Bubble(t, fmt.Sprint("a logger ", own), func(t *testing.T) {
+			var book logbook
+			var errs rig.Errors
+			opts := &lw.Options{List: lw.ListPages, OnError: errs.Add}
+			if own {
+				opts.Logger = book.logger()
+			} else {
+				before := slog.Default()
+				slog.SetDefault(book.logger())
+				defer slog.SetDefault(before)
+			}
+			src := &rig.Script{Lists: []rig.Reply{{Err: errors.New("down")}, {Err: errors.New("down")}, rig.List("10")},
+				Watches: []rig.Stream{{Err: errors.New("down")}, {Err: errors.New("down")}, rig.Forever()}}
+			rig.Start(t, lw.NewInformer[*rig.Widget](src, opts))
+			rig.Sleep(time.Minute)
+			if n := len(errs.All()); n != 4 {
+				t.Errorf("OnError was told of %d failures: %v", n, errs.All())
+			}
+			want := 0
+			if own {
+				want = 2 // synced, and works again
+			}
+			if book.count("level=INFO") != want || book.count("level=WARN") != 0 {
+				t.Errorf("log:\n%s", &book)
+			}
 		})
 	}
 }
@@ -251,9 +240,7 @@ func TestLogOfEpochs(t *testing.T) {
 		version := 1000
 		src := &rig.Script{OnList: func() rig.Reply { version--; return rig.List(fmt.Sprint(version / 10)) }, OnWatch: func() rig.Stream { return rig.ExpiredAfter(time.Minute) }}
 		var book logbook
-		inf := lw.NewInformer[*rig.Widget](src, &lw.Options{Logger: book.logger(), List: lw.ListPages})
-		rig.Start(t, inf)
-		rig.Sleep(30 * time.Minute)
+		inf := rig.RunFor(t, src, &lw.Options{Logger: book.logger(), List: lw.ListPages}, 30*time.Minute)
 		if n := inf.Status().Epoch; n < 2 || book.count("went back in time") != n {
 			t.Errorf("%d epochs, log:\n%s", n, &book)
 		}
@@ -266,14 +253,9 @@ func TestNoLogAfterTheEnd(t *testing.T) {
 		var book logbook
 		src := &rig.Script{Lists: []rig.Reply{rig.List("10")}, Watches: []rig.Stream{{Err: errors.New("down")}, rig.Forever()}}
 		inf := lw.NewInformer[*rig.Widget](src, &lw.Options{Logger: book.logger(), List: lw.ListPages})
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- inf.Run(ctx) }()
+		stop := rig.Begin(t, inf)
 		rig.Sleep(5 * time.Second)
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		stop()
 		before := book.Len()
 		rig.Sleep(time.Hour)
 		if book.Len() != before || book.count("works again") != 0 {

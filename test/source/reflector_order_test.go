@@ -37,9 +37,7 @@ func TestLongVersions(t *testing.T) {
 		if err := waitFor(t, inf, "100000000000000000001", time.Second); err == nil {
 			t.Error("a wait for a version to come has ended")
 		}
-		if n := len(errs.All()); n != 0 {
-			t.Errorf("errors: %v", errs.All())
-		}
+		errs.MustBeNone(t)
 		src.Send(rig.Modified(rig.Stamped("a", 3, next))) // of before
 		errs.MustHave(t, "came after")
 		got.MustBe(t, "add a1", "synced", "update a1 a2")
@@ -88,9 +86,7 @@ func TestWatchesWithoutAnOrder(t *testing.T) {
 		inf, errs := rig.Paged(t, src, 10*time.Minute)
 		rig.MustHold(t, inf.Store(), "aaa", map[string]int{"a": 2})
 		rig.MustLog(t, src, "list limit 500", "watch abc", "watch abc", "watch abc", "watch aaa", "watch aaa")
-		if n := len(errs.All()); n != 0 {
-			t.Errorf("errors: %v", errs.All())
-		}
+		errs.MustBeNone(t)
 		if err := waitFor(t, inf, "10", time.Second); err == nil || !strings.Contains(err.Error(), "aaa") {
 			t.Errorf("a wait for a number ends with %v", err)
 		}
@@ -109,9 +105,7 @@ func TestBookmarksOfBefore(t *testing.T) {
 		}
 		src.Send(rig.Modified(rig.Stamped("a", 2, "11")))
 		rig.MustHold(t, inf.Store(), "11", map[string]int{"a": 2})
-		if n := len(errs.All()); n != 0 {
-			t.Errorf("errors: %v", errs.All())
-		}
+		errs.MustBeNone(t)
 	})
 }
 
@@ -160,15 +154,13 @@ func TestVersionsWithoutAnOrder(t *testing.T) {
 		"none, and each watch is short": {&rig.Script{Lists: []rig.Reply{rig.List("", unversioned("a", 1))}, Watches: []rig.Stream{{}, rig.Forever()}},
 			map[string]int{"a": 1}, "", []string{"list limit 500", "watch", "list limit 500", "watch"}, 0},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				inf, errs := rig.Paged(t, tc.src, time.Minute)
-				rig.MustHold(t, inf.Store(), tc.rv, tc.want)
-				rig.MustLog(t, tc.src, tc.log...)
-				if len(errs.All()) != tc.errs {
-					t.Errorf("errors: %v", errs.All())
-				}
-			})
+		rig.Bubble(t, name, func(t *testing.T) {
+			inf, errs := rig.Paged(t, tc.src, time.Minute)
+			rig.MustHold(t, inf.Store(), tc.rv, tc.want)
+			rig.MustLog(t, tc.src, tc.log...)
+			if len(errs.All()) != tc.errs {
+				t.Errorf("errors: %v", errs.All())
+			}
 		})
 	}
 }
@@ -183,18 +175,16 @@ func TestTwoObjectsCreatedAtOneVersion(t *testing.T) {
 		"three":       {rig.Added("d", "11"), []string{"list limit 500", "watch 10"}},
 		"one of them": {rig.Added("c", "11"), []string{"list limit 500", "watch 10", "list limit 500", "watch 20"}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				src := &rig.Script{
-					Lists:   []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), rig.List("20", rig.Stamped("a", 1, "9"))},
-					Watches: []rig.Stream{rig.Events(rig.Added("b", "11"), rig.Added("c", "11"), tc.last), rig.Forever()},
-				}
-				inf, errs := rig.Paged(t, src, time.Second)
-				rig.MustLog(t, src, tc.log...)
-				if relisted := len(tc.log) > 2; relisted != (len(errs.All()) > 0) || !relisted && inf.Store().Len() < 3 {
-					t.Errorf("%d objects, errors %v", inf.Store().Len(), errs.All())
-				}
-			})
+		rig.Bubble(t, name, func(t *testing.T) {
+			src := &rig.Script{
+				Lists:   []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), rig.List("20", rig.Stamped("a", 1, "9"))},
+				Watches: []rig.Stream{rig.Events(rig.Added("b", "11"), rig.Added("c", "11"), tc.last), rig.Forever()},
+			}
+			inf, errs := rig.Paged(t, src, time.Second)
+			rig.MustLog(t, src, tc.log...)
+			if relisted := len(tc.log) > 2; relisted != (len(errs.All()) > 0) || !relisted && inf.Store().Len() < 3 {
+				t.Errorf("%d objects, errors %v", inf.Store().Len(), errs.All())
+			}
 		})
 	}
 }

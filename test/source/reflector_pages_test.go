@@ -35,31 +35,27 @@ func TestEndlessPages(t *testing.T) {
 		"empty pages":    {func(n int) rig.Reply { return page(fmt.Sprint(n)) }, "the server made no progress", 3600},
 		"the same items": {func(n int) rig.Reply { return page(fmt.Sprint(n), "a", "b") }, "protocol error: two pages begin with default/a", 450},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := 0
-				src := &rig.Script{OnList: func() rig.Reply {
-					if n++; n > 2*tc.most { // no clock moves while pages follow one another at once
-						return rig.Reply{Err: errors.New("the test ends here")}
-					}
-					return tc.page(n)
-				}}
-				var errs rig.Errors
-				inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: errs.Add})
-				rig.Start(t, inf)
-				rig.Sleep(time.Hour)
-				at := src.Requests()
-				if len(at) > tc.most || len(at) < 60 {
-					t.Errorf("%d requests in an hour, want at most %d", len(at), tc.most)
+		rig.Bubble(t, name, func(t *testing.T) {
+			n := 0
+			src := &rig.Script{OnList: func() rig.Reply {
+				if n++; n > 2*tc.most { // no clock moves while pages follow one another at once
+					return rig.Reply{Err: errors.New("the test ends here")}
 				}
-				if tc.page(0).Obj == nil {
-					rig.MustBeBounded(t, at)
-				}
-				errs.MustHave(t, tc.err)
-				if s := inf.Status(); s.Synced || s.Err == nil || s.Failures < 10 {
-					t.Errorf("status: %+v", s)
-				}
-			})
+				return tc.page(n)
+			}}
+			var errs rig.Errors
+			inf := rig.RunFor(t, src, &lw.Options{List: lw.ListPages, OnError: errs.Add}, time.Hour)
+			at := src.Requests()
+			if len(at) > tc.most || len(at) < 60 {
+				t.Errorf("%d requests in an hour, want at most %d", len(at), tc.most)
+			}
+			if tc.page(0).Obj == nil {
+				rig.MustBeBounded(t, at)
+			}
+			errs.MustHave(t, tc.err)
+			if s := inf.Status(); s.Synced || s.Err == nil || s.Failures < 10 {
+				t.Errorf("status: %+v", s)
+			}
 		})
 	}
 }
@@ -105,86 +101,74 @@ func TestEmptyPages(t *testing.T) {
 		}
 		return src
 	}
-	t.Run("a few", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			src := sparse(16, 16, false)
-			inf := rig.Run(t, src, &lw.Options{List: lw.ListPages, OnError: func(err error) { t.Error(err) }})
-			rig.MustHold(t, inf.Store(), "10", map[string]int{"w16": 1})
-			rig.MustBeBounded(t, src.Requests())
-		})
+	rig.Bubble(t, "a few", func(t *testing.T) {
+		src := sparse(16, 16, false)
+		inf := rig.Run(t, src, &lw.Options{List: lw.ListPages, OnError: func(err error) { t.Error(err) }})
+		rig.MustHold(t, inf.Store(), "10", map[string]int{"w16": 1})
+		rig.MustBeBounded(t, src.Requests())
 	})
-	t.Run("many, with items in between", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			src := sparse(1000, 10, false)
-			inf := rig.Run(t, src, &lw.Options{List: lw.ListPages, OnError: func(err error) { t.Error(err) }})
-			if n := inf.Store().Len(); n != 100 {
-				t.Errorf("%d objects", n)
-			}
-		})
+	rig.Bubble(t, "many, with items in between", func(t *testing.T) {
+		src := sparse(1000, 10, false)
+		inf := rig.Run(t, src, &lw.Options{List: lw.ListPages, OnError: func(err error) { t.Error(err) }})
+		if n := inf.Store().Len(); n != 100 {
+			t.Errorf("%d objects", n)
+		}
 	})
 	// The server need not stop where it is asked for all at once, and is asked so from then on.
-	t.Run("many", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			src := sparse(100_000, 100_000, true)
-			src.Watches = []rig.Stream{rig.ExpiredAfter(time.Minute), rig.Forever()}
-			var errs rig.Errors
-			inf := rig.Run(t, src, &lw.Options{List: lw.ListPages, OnError: errs.Add})
-			rig.MustHold(t, inf.Store(), "10", map[string]int{"all": 1})
-			errs.MustHave(t, "lw: Widget: list: 20 pages in a row were empty")
-			n := len(src.Requests())
-			if took := src.Requests()[n-1].Sub(src.Requests()[0]); n != 21 || took > 20*time.Second {
-				t.Errorf("%d requests in %v", n, took)
-			}
-			rig.Sleep(2 * time.Minute)
-			if diff := cmp.Diff([]string{"list", "watch 10", "list", "watch 10"}, src.Log()[n-1:]); diff != "" {
-				t.Errorf("requests after (-want +got):\n%s", diff)
-			}
-		})
+	rig.Bubble(t, "many", func(t *testing.T) {
+		src := sparse(100_000, 100_000, true)
+		src.Watches = []rig.Stream{rig.ExpiredAfter(time.Minute), rig.Forever()}
+		var errs rig.Errors
+		inf := rig.Run(t, src, &lw.Options{List: lw.ListPages, OnError: errs.Add})
+		rig.MustHold(t, inf.Store(), "10", map[string]int{"all": 1})
+		errs.MustHave(t, "lw: Widget: list: 20 pages in a row were empty")
+		n := len(src.Requests())
+		if took := src.Requests()[n-1].Sub(src.Requests()[0]); n != 21 || took > 20*time.Second {
+			t.Errorf("%d requests in %v", n, took)
+		}
+		rig.Sleep(2 * time.Minute)
+		if diff := cmp.Diff([]string{"list", "watch 10", "list", "watch 10"}, src.Log()[n-1:]); diff != "" {
+			t.Errorf("requests after (-want +got):\n%s", diff)
+		}
 	})
 	// Until that does not work either.
-	t.Run("many, and all at once fails", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			src := sparse(100_000, 100_000, true)
-			paged, whole := src.OnList, 0
-			src.OnList = func() rig.Reply {
-				if src.Options[len(src.Options)-1].Limit == 0 {
-					if whole++; whole == 1 {
-						return rig.Reply{Err: errors.New("too much")}
-					}
+	rig.Bubble(t, "many, and all at once fails", func(t *testing.T) {
+		src := sparse(100_000, 100_000, true)
+		paged, whole := src.OnList, 0
+		src.OnList = func() rig.Reply {
+			if src.Options[len(src.Options)-1].Limit == 0 {
+				if whole++; whole == 1 {
+					return rig.Reply{Err: errors.New("too much")}
 				}
-				return paged()
 			}
-			inf := rig.Run(t, src, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
-			rig.MustHold(t, inf.Store(), "10", map[string]int{"all": 1})
-			if log := src.Log(); len(log) < 42 || log[20] != "list" || log[21] != "list limit 500" || log[41] != "list" {
-				t.Errorf("requests: %v", log)
-			}
-		})
+			return paged()
+		}
+		inf := rig.Run(t, src, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
+		rig.MustHold(t, inf.Store(), "10", map[string]int{"all": 1})
+		if log := src.Log(); len(log) < 42 || log[20] != "list" || log[21] != "list limit 500" || log[41] != "list" {
+			t.Errorf("requests: %v", log)
+		}
 	})
 	// A server that does not give more at once is waited for, as for any list that makes no progress.
-	t.Run("many, whatever is asked for", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			inf := rig.Run(t, sparse(70, 70, false), &lw.Options{List: lw.ListPages, OnError: func(error) {}})
-			rig.MustHold(t, inf.Store(), "10", map[string]int{"w70": 1})
-		})
+	rig.Bubble(t, "many, whatever is asked for", func(t *testing.T) {
+		inf := rig.Run(t, sparse(70, 70, false), &lw.Options{List: lw.ListPages, OnError: func(error) {}})
+		rig.MustHold(t, inf.Store(), "10", map[string]int{"w70": 1})
 	})
 	// Pages whose items a Transform leaves out are not empty.
-	t.Run("left out", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			src := sparse(200, 1, false)
-			some := lw.Transform[*rig.Widget](src, func(w *rig.Widget) (*rig.Widget, error) {
-				if w.Name != "w200" {
-					return nil, nil
-				}
-				return w, nil
-			})
-			begin := time.Now()
-			inf := rig.Run(t, some, &lw.Options{List: lw.ListPages, OnError: func(err error) { t.Error(err) }})
-			rig.MustHold(t, inf.Store(), "10", map[string]int{"w200": 1})
-			if took := time.Since(begin); took > 0 {
-				t.Errorf("it took %v", took)
+	rig.Bubble(t, "left out", func(t *testing.T) {
+		src := sparse(200, 1, false)
+		some := lw.Transform[*rig.Widget](src, func(w *rig.Widget) (*rig.Widget, error) {
+			if w.Name != "w200" {
+				return nil, nil
 			}
+			return w, nil
 		})
+		begin := time.Now()
+		inf := rig.Run(t, some, &lw.Options{List: lw.ListPages, OnError: func(err error) { t.Error(err) }})
+		rig.MustHold(t, inf.Store(), "10", map[string]int{"w200": 1})
+		if took := time.Since(begin); took > 0 {
+			t.Errorf("it took %v", took)
+		}
 	})
 }
 
@@ -232,27 +216,23 @@ func TestSlowLists(t *testing.T) {
 		"the server works on it":     {&trickle{first: 85 * time.Second, gap: 85 * time.Second, items: 5}, nil, 5, false},
 		"nothing comes for too long": {&trickle{first: 4 * time.Minute, gap: 0, items: 3}, nil, 0, true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var src lw.Source[*rig.Widget] = tc.src
-				if tc.wrap != nil {
-					src = tc.wrap(src)
+		rig.Bubble(t, name, func(t *testing.T) {
+			var src lw.Source[*rig.Widget] = tc.src
+			if tc.wrap != nil {
+				src = tc.wrap(src)
+			}
+			var errs rig.Errors
+			inf := rig.RunFor(t, src, &lw.Options{List: lw.ListWhole, OnError: errs.Add}, 9*time.Minute+2*time.Second)
+			if tc.fails {
+				errs.MustHave(t, "the server made no progress")
+				if at := tc.src.Requests(); len(at) < 5 || at[1].Sub(at[0]) < 90*time.Second || at[1].Sub(at[0]) > 3*time.Minute {
+					t.Errorf("requests at %v", at)
 				}
-				var errs rig.Errors
-				inf := lw.NewInformer(src, &lw.Options{List: lw.ListWhole, OnError: errs.Add})
-				rig.Start(t, inf)
-				rig.Sleep(9*time.Minute + 2*time.Second)
-				if tc.fails {
-					errs.MustHave(t, "the server made no progress")
-					if at := tc.src.Requests(); len(at) < 5 || at[1].Sub(at[0]) < 90*time.Second || at[1].Sub(at[0]) > 3*time.Minute {
-						t.Errorf("requests at %v", at)
-					}
-					return
-				}
-				if s := inf.Status(); !s.Synced || s.Objects != tc.want || s.Requests["list"].Started != 1 || len(errs.All()) != 0 {
-					t.Errorf("status %+v, errors %v", s, errs.All())
-				}
-			})
+				return
+			}
+			if s := inf.Status(); !s.Synced || s.Objects != tc.want || s.Requests["list"].Started != 1 || len(errs.All()) != 0 {
+				t.Errorf("status %+v, errors %v", s, errs.All())
+			}
 		})
 	}
 }

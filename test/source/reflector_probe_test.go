@@ -34,9 +34,7 @@ func TestDoubtIsLifted(t *testing.T) {
 				rig.Forever(),
 			},
 		}
-		inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, WatchTimeout: time.Second, OnError: func(error) {}})
-		rig.Start(t, inf)
-		rig.Sleep(45 * time.Second)
+		rig.RunFor(t, src, &lw.Options{List: lw.ListPages, WatchTimeout: time.Second, OnError: func(error) {}}, 45*time.Second)
 		rig.MustLog(t, src, "list limit 500", "watch 10", "watch 10", "watch 20")
 	})
 }
@@ -51,19 +49,15 @@ func TestQuestionsThatFail(t *testing.T) {
 		"a broken network":  {rig.Reply{Err: syscall.ECONNRESET}, 20 * time.Second},
 		"no answer":         {rig.Reply{Hang: true}, 4 * time.Minute},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				src := &rig.Script{
-					Lists:   []rig.Reply{rig.List("100", rig.Stamped("a", 1, "99")), tc.answer, rig.List("10", rig.Stamped("a", 2, "9"))},
-					Watches: []rig.Stream{{After: 15 * time.Second}, rig.Forever()},
-				}
-				inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: func(int) time.Duration { return time.Second }})
-				rig.Start(t, inf)
-				rig.Sleep(15*time.Second + tc.most)
-				if s := inf.Status(); s.Epoch != 1 || s.Requests["probe"].Started < 2 {
-					t.Errorf("status: %+v, requests %v", s, src.Log())
-				}
-			})
+		rig.Bubble(t, name, func(t *testing.T) {
+			src := &rig.Script{
+				Lists:   []rig.Reply{rig.List("100", rig.Stamped("a", 1, "99")), tc.answer, rig.List("10", rig.Stamped("a", 2, "9"))},
+				Watches: []rig.Stream{{After: 15 * time.Second}, rig.Forever()},
+			}
+			inf := rig.RunFor(t, src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: func(int) time.Duration { return time.Second }}, 15*time.Second+tc.most)
+			if s := inf.Status(); s.Epoch != 1 || s.Requests["probe"].Started < 2 {
+				t.Errorf("status: %+v, requests %v", s, src.Log())
+			}
 		})
 	}
 }
@@ -161,9 +155,7 @@ func rewindDuring(t *testing.T, m *lw.Memory[*rig.Widget], version string, outag
 	t.Helper()
 	m.Fail(syscall.ECONNREFUSED)
 	rig.Sleep(outage)
-	if err := m.Rewind(version); err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, m.Rewind(version))
 	then(t, m)
 	m.Fail(nil)
 	rig.Sleep(10 * time.Minute)
@@ -195,40 +187,38 @@ func TestRestoredServer(t *testing.T) {
 	}
 	for name, r := range restores {
 		for by, over := range sources {
-			t.Run(name+"/"+by, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					m := lw.NewMemory[*rig.Widget]()
-					createAll("common", 50, 1)(t, m)
-					backup := m.ResourceVersion()
-					errs := &rig.Errors{}
-					inf := rig.Run(t, over(m), &lw.Options{OnError: errs.Add})
-					told := map[lw.Key]int{}
-					inf.AddHandler(lw.Handler[*rig.Widget]{
-						Add:    func(w *rig.Widget) { told[lw.KeyOf(w)] = w.Size },
-						Update: func(_, w *rig.Widget) { told[lw.KeyOf(w)] = w.Size },
-						Delete: func(w *rig.Widget) { delete(told, lw.KeyOf(w)) },
-					})
-					r.before(t, m)
-					rig.Sleep(time.Minute)
-					rewindDuring(t, m, backup, time.Minute, r.after)
-					want := allSizes(m)
-					if diff := gocmp.Diff(want, rig.Sizes(inf.Store())); diff != "" {
-						t.Errorf("store (-want +got):\n%s", diff)
-					}
-					if diff := gocmp.Diff(want, told); diff != "" {
-						t.Errorf("what a handler was told adds up to (-want +got):\n%s", diff)
-					}
-					if s := inf.Status(); s.Epoch != 1 || rig.Relists(s) != 1 {
-						t.Errorf("epoch %d and %d relists, want 1 and 1", s.Epoch, rig.Relists(s))
-					}
-					errs.MustBe(t, lw.ErrRewound)
-					// What comes after that is followed.
-					rig.Create(t, m, "last", 7)
-					synctest.Wait()
-					if w, ok := inf.Store().Get(rig.Key("last")); !ok || w.Size != 7 {
-						t.Errorf("what was written since is %v", w)
-					}
+			rig.Bubble(t, name+"/"+by, func(t *testing.T) {
+				m := lw.NewMemory[*rig.Widget]()
+				createAll("common", 50, 1)(t, m)
+				backup := m.ResourceVersion()
+				errs := &rig.Errors{}
+				inf := rig.Run(t, over(m), &lw.Options{OnError: errs.Add})
+				told := map[lw.Key]int{}
+				inf.AddHandler(lw.Handler[*rig.Widget]{
+					Add:    func(w *rig.Widget) { told[lw.KeyOf(w)] = w.Size },
+					Update: func(_, w *rig.Widget) { told[lw.KeyOf(w)] = w.Size },
+					Delete: func(w *rig.Widget) { delete(told, lw.KeyOf(w)) },
 				})
+				r.before(t, m)
+				rig.Sleep(time.Minute)
+				rewindDuring(t, m, backup, time.Minute, r.after)
+				want := allSizes(m)
+				if diff := gocmp.Diff(want, rig.Sizes(inf.Store())); diff != "" {
+					t.Errorf("store (-want +got):\n%s", diff)
+				}
+				if diff := gocmp.Diff(want, told); diff != "" {
+					t.Errorf("what a handler was told adds up to (-want +got):\n%s", diff)
+				}
+				if s := inf.Status(); s.Epoch != 1 || rig.Relists(s) != 1 {
+					t.Errorf("epoch %d and %d relists, want 1 and 1", s.Epoch, rig.Relists(s))
+				}
+				errs.MustBe(t, lw.ErrRewound)
+				// What comes after that is followed.
+				rig.Create(t, m, "last", 7)
+				synctest.Wait()
+				if w, ok := inf.Store().Get(rig.Key("last")); !ok || w.Size != 7 {
+					t.Errorf("what was written since is %v", w)
+				}
 			})
 		}
 	}
@@ -316,54 +306,50 @@ func TestWitness(t *testing.T) {
 			return false, nil
 		}, questions: 6, epoch: 1, relists: 1, reports: "later"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				if tc.first.Meta.ResourceVersion == "" {
-					tc.first = objects
+		rig.Bubble(t, name, func(t *testing.T) {
+			if tc.first.Meta.ResourceVersion == "" {
+				tc.first = objects
+			}
+			src := &questioned{Script: &rig.Script{Lists: []rig.Reply{tc.first, again}, Watches: tc.watches}, had: tc.had}
+			if tc.epoch == 0 && tc.relists == 0 {
+				src.Lists[1].Meta.ResourceVersion = "10" // of a probe
+			}
+			errs := &rig.Errors{}
+			inf := rig.RunFor(t, src, &lw.Options{List: lw.ListPages, OnError: errs.Add, Backoff: func(int) time.Duration { return 2 * time.Second }}, 4*time.Minute)
+			if n := len(src.questions); n != tc.questions {
+				t.Errorf("%d questions, want %d; requests %q, errors %v", n, tc.questions, src.Log(), errs.All())
+			}
+			for _, q := range src.questions {
+				if want := cmp.Or(tc.asked, "b"); q.Name != want || q.UID != types.UID("uid-"+want) {
+					t.Errorf("asked about %+v, want %s", q, want)
 				}
-				src := &questioned{Script: &rig.Script{Lists: []rig.Reply{tc.first, again}, Watches: tc.watches}, had: tc.had}
-				if tc.epoch == 0 && tc.relists == 0 {
-					src.Lists[1].Meta.ResourceVersion = "10" // of a probe
-				}
-				errs := &rig.Errors{}
-				inf := lw.NewInformer(src, &lw.Options{List: lw.ListPages, OnError: errs.Add, Backoff: func(int) time.Duration { return 2 * time.Second }})
-				rig.Start(t, inf)
-				rig.Sleep(4 * time.Minute)
-				if n := len(src.questions); n != tc.questions {
-					t.Errorf("%d questions, want %d; requests %q, errors %v", n, tc.questions, src.Log(), errs.All())
-				}
-				for _, q := range src.questions {
-					if want := cmp.Or(tc.asked, "b"); q.Name != want || q.UID != types.UID("uid-"+want) {
-						t.Errorf("asked about %+v, want %s", q, want)
+			}
+			s := inf.Status()
+			if s.Epoch != tc.epoch || rig.Relists(s) != tc.relists || s.Phase != "watching" || s.Failures != 0 {
+				t.Errorf("status %+v, want epoch %d, %d relists", s, tc.epoch, tc.relists)
+			}
+			probes := uint64(0)
+			for _, n := range s.Requests["probe"].Ended {
+				probes += n
+			}
+			if probes != s.Requests["probe"].Started || s.Requests["probe"].Started < uint64(tc.questions) {
+				t.Errorf("%d probes of %+v, want %d or more", s.Requests["probe"].Started, s.Requests, tc.questions)
+			}
+			if tc.reports != "" {
+				errs.MustHave(t, tc.reports)
+			} else {
+				for _, err := range errs.All() {
+					if !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+						t.Errorf("reported: %v", err)
 					}
 				}
-				s := inf.Status()
-				if s.Epoch != tc.epoch || rig.Relists(s) != tc.relists || s.Phase != "watching" || s.Failures != 0 {
-					t.Errorf("status %+v, want epoch %d, %d relists", s, tc.epoch, tc.relists)
+			}
+			if tc.epoch == 1 {
+				if w, _ := inf.Store().Get(rig.Key("b")); w == nil || w.Size != 2 {
+					t.Errorf("b is %v: its version was believed in a new epoch", w)
 				}
-				probes := uint64(0)
-				for _, n := range s.Requests["probe"].Ended {
-					probes += n
-				}
-				if probes != s.Requests["probe"].Started || s.Requests["probe"].Started < uint64(tc.questions) {
-					t.Errorf("%d probes of %+v, want %d or more", s.Requests["probe"].Started, s.Requests, tc.questions)
-				}
-				if tc.reports != "" {
-					errs.MustHave(t, tc.reports)
-				} else {
-					for _, err := range errs.All() {
-						if !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-							t.Errorf("reported: %v", err)
-						}
-					}
-				}
-				if tc.epoch == 1 {
-					if w, _ := inf.Store().Get(rig.Key("b")); w == nil || w.Size != 2 {
-						t.Errorf("b is %v: its version was believed in a new epoch", w)
-					}
-				}
-				rig.MustBeBounded(t, src.Requests())
-			})
+			}
+			rig.MustBeBounded(t, src.Requests())
 		})
 	}
 }
@@ -376,9 +362,7 @@ func TestWitnessAfterAShortOutage(t *testing.T) {
 			src := &questioned{Script: &rig.Script{Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "8"))}, Watches: []rig.Stream{
 				{Err: syscall.ECONNREFUSED}, rig.Events(rig.Bookmark("10")),
 			}}, had: func(int) (bool, error) { return true, nil }}
-			inf := lw.NewInformer(src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: func(int) time.Duration { return pause }})
-			rig.Start(t, inf)
-			rig.Sleep(time.Minute)
+			rig.RunFor(t, src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: func(int) time.Duration { return pause }}, time.Minute)
 			if n := len(src.questions); n != want {
 				t.Errorf("%d questions after an outage of %v, want %d; requests %q", n, pause, want, src.Log())
 			}
@@ -401,8 +385,7 @@ func TestWitnessThatIsForbidden(t *testing.T) {
 			}
 			return rig.Stream{Err: syscall.ECONNREFUSED}
 		}
-		rig.Start(t, lw.NewInformer(src, &lw.Options{List: lw.ListPages, OnError: func(error) {}}))
-		rig.Sleep(time.Hour)
+		rig.RunFor(t, src, &lw.Options{List: lw.ListPages, OnError: func(error) {}}, time.Hour)
 		if q := len(src.questions); q < 8 || q > 12 {
 			t.Errorf("%d questions in an hour", q)
 		}
@@ -422,22 +405,20 @@ func TestSourceSaysRewound(t *testing.T) {
 		"by a watch, older": {[]rig.Reply{rig.List("9", rig.Stamped("a", 2, "8"))}, []rig.Stream{{Err: rewound}, rig.Forever()}},
 		"by a list":         {[]rig.Reply{{Err: rewound}, rig.List("12", rig.Stamped("a", 2, "8"))}, []rig.Stream{rig.Expired(), rig.Forever()}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				src := &rig.Script{Lists: append([]rig.Reply{rig.List("10", rig.Stamped("a", 1, "8"), rig.Stamped("b", 1, "9"))}, tc.lists...), Watches: tc.watches}
-				inf, errs := rig.Paged(t, src, 10*time.Minute)
-				last := tc.lists[len(tc.lists)-1]
-				rig.MustHold(t, inf.Store(), last.Meta.ResourceVersion, map[string]int{"a": 2})
-				told := 0
-				for _, err := range errs.All() {
-					if errors.Is(err, lw.ErrRewound) {
-						told++
-					}
+		rig.Bubble(t, name, func(t *testing.T) {
+			src := &rig.Script{Lists: append([]rig.Reply{rig.List("10", rig.Stamped("a", 1, "8"), rig.Stamped("b", 1, "9"))}, tc.lists...), Watches: tc.watches}
+			inf, errs := rig.Paged(t, src, 10*time.Minute)
+			last := tc.lists[len(tc.lists)-1]
+			rig.MustHold(t, inf.Store(), last.Meta.ResourceVersion, map[string]int{"a": 2})
+			told := 0
+			for _, err := range errs.All() {
+				if errors.Is(err, lw.ErrRewound) {
+					told++
 				}
-				if s := inf.Status(); s.Epoch != 1 || told != 1 || s.ListCauses["older"]+s.ListCauses["expired"] != 1 {
-					t.Errorf("told %d times, status %+v", told, s)
-				}
-			})
+			}
+			if s := inf.Status(); s.Epoch != 1 || told != 1 || s.ListCauses["older"]+s.ListCauses["expired"] != 1 {
+				t.Errorf("told %d times, status %+v", told, s)
+			}
 		})
 	}
 }
@@ -453,23 +434,21 @@ func TestWitnessOfASink(t *testing.T) {
 		"a change and a delete":  {[]lw.WatchEvent[*rig.Widget]{rig.Modified(rig.Stamped("a", 2, "9")), rig.Deleted(rig.Stamped("a", 2, "10"))}, nil},
 		"another one is deleted": {[]lw.WatchEvent[*rig.Widget]{rig.Deleted(rig.Stamped("a", 1, "10"))}, []string{"b"}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				src := &questioned{Script: &rig.Script{
-					Lists:   []rig.Reply{rig.List("8", rig.Stamped("a", 1, "6"), rig.Stamped("b", 1, "8"), rig.Stamped("c", 1, "7"))},
-					Watches: append([]rig.Stream{{Events: append(tc.says, rig.Bookmark("10")), Err: io.EOF}}, away(1)...),
-				}, had: func(int) (bool, error) { return true, nil }}
-				opts := &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: func(int) time.Duration { return 2 * time.Second }}
-				rig.Start(t, lw.NewReflector(src, lw.Sink[*rig.Widget](lw.NewIndexer[*rig.Widget]()), opts))
-				rig.Sleep(time.Minute)
-				var got []string
-				for _, q := range src.questions {
-					got = append(got, q.Name)
-				}
-				if diff := gocmp.Diff(tc.want, got); diff != "" {
-					t.Errorf("asked about (-want +got):\n%s", diff)
-				}
-			})
+		rig.Bubble(t, name, func(t *testing.T) {
+			src := &questioned{Script: &rig.Script{
+				Lists:   []rig.Reply{rig.List("8", rig.Stamped("a", 1, "6"), rig.Stamped("b", 1, "8"), rig.Stamped("c", 1, "7"))},
+				Watches: append([]rig.Stream{{Events: append(tc.says, rig.Bookmark("10")), Err: io.EOF}}, away(1)...),
+			}, had: func(int) (bool, error) { return true, nil }}
+			opts := &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: func(int) time.Duration { return 2 * time.Second }}
+			rig.Start(t, lw.NewReflector(src, lw.Sink[*rig.Widget](lw.NewIndexer[*rig.Widget]()), opts))
+			rig.Sleep(time.Minute)
+			var got []string
+			for _, q := range src.questions {
+				got = append(got, q.Name)
+			}
+			if diff := gocmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("asked about (-want +got):\n%s", diff)
+			}
 		})
 	}
 }

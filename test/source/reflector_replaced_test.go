@@ -36,29 +36,25 @@ func TestReplacedHistory(t *testing.T) {
 			"a witness's":       {lists: []rig.Reply{before, after}, watches: away(1), had: replaced},
 			"a source's answer": {lists: []rig.Reply{before, after}, watches: []rig.Stream{{Err: lw.ErrRewound}, rig.Forever()}},
 		} {
-			t.Run(name+" at "+version, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					src := &questioned{Script: &rig.Script{Lists: tc.lists, Watches: tc.watches}, had: func(int) (bool, error) { return false, tc.had }}
-					errs := &rig.Errors{}
-					inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: errs.Add, Backoff: func(int) time.Duration { return 2 * time.Second }})
-					rig.Start(t, inf)
-					rig.Sleep(5 * time.Minute)
-					rig.MustHold(t, inf.Store(), version, map[string]int{"a": 2, "b": 2})
-					if s := inf.Status(); s.Epoch != 1 || rig.Relists(s) != 1 || s.Failures != 0 {
-						t.Errorf("status %+v, want epoch 1, 1 relist", s)
+			rig.Bubble(t, name+" at "+version, func(t *testing.T) {
+				src := &questioned{Script: &rig.Script{Lists: tc.lists, Watches: tc.watches}, had: func(int) (bool, error) { return false, tc.had }}
+				errs := &rig.Errors{}
+				inf := rig.RunFor(t, src, &lw.Options{List: lw.ListPages, OnError: errs.Add, Backoff: func(int) time.Duration { return 2 * time.Second }}, 5*time.Minute)
+				rig.MustHold(t, inf.Store(), version, map[string]int{"a": 2, "b": 2})
+				if s := inf.Status(); s.Epoch != 1 || rig.Relists(s) != 1 || s.Failures != 0 {
+					t.Errorf("status %+v, want epoch 1, 1 relist", s)
+				}
+				errs.MustBe(t, lw.ErrRewound)
+				told := 0
+				for _, err := range errs.All() {
+					if errors.Is(err, lw.ErrRewound) {
+						told++
 					}
-					errs.MustBe(t, lw.ErrRewound)
-					told := 0
-					for _, err := range errs.All() {
-						if errors.Is(err, lw.ErrRewound) {
-							told++
-						}
-					}
-					if told != 1 {
-						t.Errorf("told %d times that the server went back in time: %v", told, errs.All())
-					}
-					rig.MustBeBounded(t, src.Requests())
-				})
+				}
+				if told != 1 {
+					t.Errorf("told %d times that the server went back in time: %v", told, errs.All())
+				}
+				rig.MustBeBounded(t, src.Requests())
 			})
 		}
 	}
@@ -108,48 +104,46 @@ func TestListAfterAnOutage(t *testing.T) {
 		"no outage":                {after: rig.List("20", before.Obj[0], rig.Stamped("b", 2, "9"), before.Obj[2]), watches: []rig.Stream{rig.Expired(), rig.Forever()}, want: map[string]int{"a": 1, "b": 1, "c": 1}},
 		"an outage that is proved": {after: rig.List("20", before.Obj[0], rig.Stamped("b", 2, "9"), before.Obj[2]), had: errWitnessSaysYes, watches: append(away(1)[:1], rig.Expired(), rig.Forever()), want: map[string]int{"a": 1, "b": 1, "c": 1}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				if tc.watches == nil {
-					tc.watches = away(1)
+		rig.Bubble(t, name, func(t *testing.T) {
+			if tc.watches == nil {
+				tc.watches = away(1)
+			}
+			scripted := &rig.Script{Lists: append(append([]rig.Reply{before}, tc.lists...), tc.after), Watches: tc.watches}
+			var src lw.Source[*rig.Widget] = &questioned{Script: scripted, had: func(int) (bool, error) {
+				switch tc.had {
+				case nil:
+					return false, tooOld
+				case errWitnessSaysYes:
+					return true, nil
 				}
-				scripted := &rig.Script{Lists: append(append([]rig.Reply{before}, tc.lists...), tc.after), Watches: tc.watches}
-				var src lw.Source[*rig.Widget] = &questioned{Script: scripted, had: func(int) (bool, error) {
-					switch tc.had {
-					case nil:
-						return false, tooOld
-					case errWitnessSaysYes:
-						return true, nil
-					}
-					return false, tc.had
-				}}
-				if tc.had == errNoWitness {
-					src = scripted
+				return false, tc.had
+			}}
+			if tc.had == errNoWitness {
+				src = scripted
+			}
+			errs := &rig.Errors{}
+			inf := lw.NewInformer(src, &lw.Options{List: lw.ListPages, OnError: errs.Add, Backoff: func(int) time.Duration { return 2 * time.Second }})
+			told := &rig.Calls{}
+			rig.Start(t, inf)
+			synctest.Wait()
+			inf.AddHandler(told.Handler())
+			synctest.Wait()
+			told.Take()
+			rig.Sleep(5 * time.Minute)
+			rig.MustHold(t, inf.Store(), "20", tc.want)
+			if s := inf.Status(); s.Epoch != tc.epoch || rig.Relists(s) != 1 {
+				t.Errorf("status %+v, want epoch %d, 1 relist; requests %q", s, tc.epoch, scripted.Log())
+			}
+			told.Sorted(t, tc.told...)
+			rewound := 0
+			for _, err := range errs.All() {
+				if errors.Is(err, lw.ErrRewound) {
+					rewound++
 				}
-				errs := &rig.Errors{}
-				inf := lw.NewInformer(src, &lw.Options{List: lw.ListPages, OnError: errs.Add, Backoff: func(int) time.Duration { return 2 * time.Second }})
-				told := &rig.Calls{}
-				rig.Start(t, inf)
-				synctest.Wait()
-				inf.AddHandler(told.Handler())
-				synctest.Wait()
-				told.Take()
-				rig.Sleep(5 * time.Minute)
-				rig.MustHold(t, inf.Store(), "20", tc.want)
-				if s := inf.Status(); s.Epoch != tc.epoch || rig.Relists(s) != 1 {
-					t.Errorf("status %+v, want epoch %d, 1 relist; requests %q", s, tc.epoch, scripted.Log())
-				}
-				told.Sorted(t, tc.told...)
-				rewound := 0
-				for _, err := range errs.All() {
-					if errors.Is(err, lw.ErrRewound) {
-						rewound++
-					}
-				}
-				if rewound != tc.epoch {
-					t.Errorf("told %d times that the server went back in time, want %d", rewound, tc.epoch)
-				}
-			})
+			}
+			if rewound != tc.epoch {
+				t.Errorf("told %d times that the server went back in time, want %d", rewound, tc.epoch)
+			}
 		})
 	}
 }
@@ -163,19 +157,17 @@ var (
 // told if an object shows it.
 func TestRestoredServerThatForgot(t *testing.T) {
 	for name, r := range restores {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				m := lw.NewMemory[*rig.Widget]()
-				createAll("common", 50, 1)(t, m)
-				backup := m.ResourceVersion()
-				inf := rig.Run(t, m, &lw.Options{OnError: func(error) {}})
-				r.before(t, m)
-				rig.Sleep(time.Minute)
-				rewindDuring(t, m, backup, time.Minute, inTurn(r.after, createAll("past", 60, 4), func(_ *testing.T, m *lw.Memory[*rig.Widget]) { m.Compact() }))
-				if diff := gocmp.Diff(allSizes(m), rig.Sizes(inf.Store())); diff != "" {
-					t.Errorf("store (-want +got):\n%s", diff)
-				}
-			})
+		rig.Bubble(t, name, func(t *testing.T) {
+			m := lw.NewMemory[*rig.Widget]()
+			createAll("common", 50, 1)(t, m)
+			backup := m.ResourceVersion()
+			inf := rig.Run(t, m, &lw.Options{OnError: func(error) {}})
+			r.before(t, m)
+			rig.Sleep(time.Minute)
+			rewindDuring(t, m, backup, time.Minute, inTurn(r.after, createAll("past", 60, 4), func(_ *testing.T, m *lw.Memory[*rig.Widget]) { m.Compact() }))
+			if diff := gocmp.Diff(allSizes(m), rig.Sizes(inf.Store())); diff != "" {
+				t.Errorf("store (-want +got):\n%s", diff)
+			}
 		})
 	}
 }

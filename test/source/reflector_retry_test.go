@@ -35,35 +35,33 @@ func TestNoProgress(t *testing.T) {
 		"a bookmark of before":           {rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{rig.Bookmark("5")}, After: time.Second}, 0, false},
 		"an event":                       {rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{rig.Modified(rig.Stamped("a", 2, "20"))}, After: time.Second}, 0, true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				src := &rig.Script{Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))}, Watches: []rig.Stream{tc.watch, tc.watch, rig.Forever()}}
-				var asked []int
-				inf := lw.NewInformer[*rig.Widget](src, &lw.Options{
-					List: lw.ListPages, WatchTimeout: tc.timeout, OnError: func(error) {},
-					Backoff: func(n int) time.Duration { asked = append(asked, n); return 10 * time.Second },
-				})
-				if !tc.progress {
-					rig.Start(t, inf)
-					rig.Sleep(45 * time.Second)
-					if diff := cmp.Diff([]int{1, 2}, asked); diff != "" {
-						t.Errorf("backoffs (-want +got):\n%s", diff)
-					}
-					return
-				}
-				src.Watches = src.Watches[:1]
-				if src.Watches[0].Events != nil {
-					src.Watches = []rig.Stream{tc.watch, rig.Forever()} // what it says is news once
-				}
-				rig.Start(t, inf)
-				rig.Sleep(8 * time.Second)
-				if len(src.Watches) == 1 {
-					rig.Sleep(5 * time.Minute)
-				}
-				if len(asked) != 0 || inf.Status().Failures != 0 {
-					t.Errorf("backoffs %v, status %+v", asked, inf.Status())
-				}
+		rig.Bubble(t, name, func(t *testing.T) {
+			src := &rig.Script{Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))}, Watches: []rig.Stream{tc.watch, tc.watch, rig.Forever()}}
+			var asked []int
+			inf := lw.NewInformer[*rig.Widget](src, &lw.Options{
+				List: lw.ListPages, WatchTimeout: tc.timeout, OnError: func(error) {},
+				Backoff: func(n int) time.Duration { asked = append(asked, n); return 10 * time.Second },
 			})
+			if !tc.progress {
+				rig.Start(t, inf)
+				rig.Sleep(45 * time.Second)
+				if diff := cmp.Diff([]int{1, 2}, asked); diff != "" {
+					t.Errorf("backoffs (-want +got):\n%s", diff)
+				}
+				return
+			}
+			src.Watches = src.Watches[:1]
+			if src.Watches[0].Events != nil {
+				src.Watches = []rig.Stream{tc.watch, rig.Forever()} // what it says is news once
+			}
+			rig.Start(t, inf)
+			rig.Sleep(8 * time.Second)
+			if len(src.Watches) == 1 {
+				rig.Sleep(5 * time.Minute)
+			}
+			if len(asked) != 0 || inf.Status().Failures != 0 {
+				t.Errorf("backoffs %v, status %+v", asked, inf.Status())
+			}
 		})
 	}
 }
@@ -81,19 +79,16 @@ func TestNoBackoffIsBounded(t *testing.T) {
 			return rig.Stream{After: 11 * time.Second, Err: down}
 		}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				mode := lw.ListPages
-				if src.OnStream != nil {
-					mode = lw.ListAuto
-				}
-				rig.Start(t, lw.NewInformer[*rig.Widget](src, &lw.Options{List: mode, OnError: func(error) {}, Backoff: func(int) time.Duration { return 0 }}))
-				rig.Sleep(10 * time.Minute)
-				rig.MustBeBounded(t, src.Requests())
-				if len(src.Requests()) < 50 {
-					t.Errorf("only %d requests", len(src.Requests()))
-				}
-			})
+		rig.Bubble(t, name, func(t *testing.T) {
+			mode := lw.ListPages
+			if src.OnStream != nil {
+				mode = lw.ListAuto
+			}
+			rig.RunFor(t, src, &lw.Options{List: mode, OnError: func(error) {}, Backoff: func(int) time.Duration { return 0 }}, 10*time.Minute)
+			rig.MustBeBounded(t, src.Requests())
+			if len(src.Requests()) < 50 {
+				t.Errorf("only %d requests", len(src.Requests()))
+			}
 		})
 	}
 }
@@ -176,32 +171,30 @@ func TestPollingSource(t *testing.T) {
 		"each minute":       {time.Minute, false, 60, time.Minute},
 		"with a hint":       {5 * time.Second, true, 720, 5 * time.Second},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				version := ""
-				if tc.hint {
-					version = "10"
+		rig.Bubble(t, name, func(t *testing.T) {
+			version := ""
+			if tc.hint {
+				version = "10"
+			}
+			src := &rig.Script{OnList: func() rig.Reply { return rig.List(version, rig.Stamped("a", 1, "9")) }, OnWatch: func() rig.Stream { return rig.Stream{After: tc.every} }}
+			inf := lw.NewInformer[*rig.Widget](&hinted{src, lw.SourceHints{Unversioned: tc.hint}},
+				&lw.Options{List: lw.ListPages, OnError: func(err error) { t.Error(err) }})
+			rig.Start(t, inf)
+			synctest.Wait()
+			for range 3600 {
+				rig.Sleep(time.Second)
+				s := inf.Status()
+				if err := s.Healthy(); err != nil || time.Since(s.LastList) > tc.stale || s.Failures != 0 {
+					t.Fatalf("the last list came %v ago: %v, %+v", time.Since(s.LastList), err, s)
 				}
-				src := &rig.Script{OnList: func() rig.Reply { return rig.List(version, rig.Stamped("a", 1, "9")) }, OnWatch: func() rig.Stream { return rig.Stream{After: tc.every} }}
-				inf := lw.NewInformer[*rig.Widget](&hinted{src, lw.SourceHints{Unversioned: tc.hint}},
-					&lw.Options{List: lw.ListPages, OnError: func(err error) { t.Error(err) }})
-				rig.Start(t, inf)
-				synctest.Wait()
-				for range 3600 {
-					rig.Sleep(time.Second)
-					s := inf.Status()
-					if err := s.Healthy(); err != nil || time.Since(s.LastList) > tc.stale || s.Failures != 0 {
-						t.Fatalf("the last list came %v ago: %v, %+v", time.Since(s.LastList), err, s)
-					}
-				}
-				if n := src.Listed(); n < tc.lists || n > tc.lists+10 {
-					t.Errorf("%d lists in an hour, want about %d", n, tc.lists)
-				}
-				rig.MustBeBounded(t, src.Requests())
-				if s := inf.Status(); s.ListCauses["unversioned"] != rig.Relists(s) {
-					t.Errorf("causes of %d relists: %+v", rig.Relists(s), s.ListCauses)
-				}
-			})
+			}
+			if n := src.Listed(); n < tc.lists || n > tc.lists+10 {
+				t.Errorf("%d lists in an hour, want about %d", n, tc.lists)
+			}
+			rig.MustBeBounded(t, src.Requests())
+			if s := inf.Status(); s.ListCauses["unversioned"] != rig.Relists(s) {
+				t.Errorf("causes of %d relists: %+v", rig.Relists(s), s.ListCauses)
+			}
 		})
 	}
 }
@@ -263,8 +256,7 @@ func TestBusyServerAfterAnOutage(t *testing.T) {
 				return rig.Forever()
 			},
 		}
-		rig.Start(t, lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}}))
-		rig.Sleep(4 * time.Minute)
+		rig.Paged(t, src, 4*time.Minute)
 		at := src.Requests()[1:] // the first one is the list
 		refusals, answers := 0, 0
 		for i := range at[1:] {
@@ -303,8 +295,7 @@ func TestProgressEndsAnOutage(t *testing.T) {
 				return rig.Stream{Err: errors.New("down")}
 			},
 		}
-		rig.Start(t, lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}}))
-		rig.Sleep(time.Hour)
+		rig.Paged(t, src, time.Hour)
 		at := src.Requests()
 		if len(at) < 200 { // each six take 15 s and at most 2 + 2.4 + 4.8 + 9.6 + 19.2 s
 			t.Errorf("%d requests in an hour", len(at))

@@ -41,9 +41,7 @@ func checkReuse[T interface {
 			prepare(inf)
 		}
 		rig.Start(t, inf)
-		if err := inf.WaitForSync(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, inf.WaitForSync(t.Context()))
 		before, _ := inf.Store().Get(rig.Key("a"))
 		g.Spec.Size = 2
 		g = done(gadgets.Update(g))
@@ -175,9 +173,7 @@ func TestReuseKeepsMutationsVisible(t *testing.T) {
 			Backoff: func(int) time.Duration { return time.Millisecond },
 		})
 		rig.Start(t, inf)
-		if err := inf.WaitForSync(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, inf.WaitForSync(t.Context()))
 		w, _ := inf.Store().Get(rig.Key("1"))
 		w.Spec.Size = 66
 		mustRelist(server, func() { done(gadgets.Create(newGadget("b", 1))) })

@@ -134,27 +134,25 @@ func TestHeldVersion(t *testing.T) {
 		"events of that": {[]rig.Reply{first, broken("5", rig.Stamped("a", 3, "4")), broken("5", rig.Stamped("a", 3, "4")), broken("5", rig.Stamped("a", 3, "4")), broken("5", rig.Stamped("a", 3, "4"))},
 			[]lw.WatchEvent[*rig.Widget]{rig.Modified(rig.Stamped("a", 4, "6"))}, "6", map[string]int{"a": 4, "b": 1}, 1, 1},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				src := &rig.Script{Lists: tc.lists, Watches: []rig.Stream{spoiled(), rig.Events(tc.last...)}}
-				if name == "only a list could not read it" {
-					src.Watches[0].Events = nil
+		rig.Bubble(t, name, func(t *testing.T) {
+			src := &rig.Script{Lists: tc.lists, Watches: []rig.Stream{spoiled(), rig.Events(tc.last...)}}
+			if name == "only a list could not read it" {
+				src.Watches[0].Events = nil
+			}
+			inf, errs := rig.Paged(t, src, 2*time.Minute)
+			rig.MustHold(t, inf.Store(), tc.rv, tc.want)
+			if n := len(inf.Status().SetAside); n != tc.aside {
+				t.Errorf("%d objects are set aside", n)
+			}
+			n := 0
+			for _, err := range errs.All() {
+				if e, ok := errors.AsType[*lw.Error](err); ok && e.Op == "decode" {
+					n++
 				}
-				inf, errs := rig.Paged(t, src, 2*time.Minute)
-				rig.MustHold(t, inf.Store(), tc.rv, tc.want)
-				if n := len(inf.Status().SetAside); n != tc.aside {
-					t.Errorf("%d objects are set aside", n)
-				}
-				n := 0
-				for _, err := range errs.All() {
-					if e, ok := errors.AsType[*lw.Error](err); ok && e.Op == "decode" {
-						n++
-					}
-				}
-				if n != tc.errs {
-					t.Errorf("%d errors of objects: %v", n, errs.All())
-				}
-			})
+			}
+			if n != tc.errs {
+				t.Errorf("%d errors of objects: %v", n, errs.All())
+			}
 		})
 	}
 }

@@ -148,27 +148,19 @@ func TestSinkThatCanBeAsked(t *testing.T) {
 		"one version of one object":            {[]lw.WatchEvent[*rig.Widget]{rig.Modified(rig.Stamped("a", 2, "11")), rig.Modified(rig.Stamped("a", 3, "11"))}, []string{"list", "watch 10", "list", "watch 30"}},
 		"a bookmark, and then a change by one": {[]lw.WatchEvent[*rig.Widget]{rig.Bookmark("20"), rig.Modified(rig.Stamped("a", 2, "21"))}, []string{"list", "watch 10"}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				src := &rig.Script{
-					Lists:   []rig.Reply{rig.List("10", rig.Stamped("a", 1, "8"), rig.Stamped("b", 1, "9")), rig.List("30", rig.Stamped("a", 3, "20"))},
-					Watches: []rig.Stream{rig.Events(tc.events...), rig.Forever()},
-				}
-				store := lw.NewIndexer[*rig.Widget]()
-				r := lw.NewReflector[*rig.Widget](src, store, &lw.Options{List: lw.ListWhole, OnError: func(error) {}})
-				ctx, cancel := context.WithCancel(t.Context())
-				done := make(chan error, 1)
-				go func() { done <- r.Run(ctx) }()
-				rig.Sleep(5 * time.Second)
-				rig.MustLog(t, src, tc.log...)
-				if want := store.ResourceVersion(); r.Status().ResourceVersion != want {
-					t.Errorf("the reflector reports %s, the store %s", r.Status().ResourceVersion, want)
-				}
-				cancel()
-				if err := <-done; err != nil {
-					t.Error(err)
-				}
-			})
+		rig.Bubble(t, name, func(t *testing.T) {
+			src := &rig.Script{
+				Lists:   []rig.Reply{rig.List("10", rig.Stamped("a", 1, "8"), rig.Stamped("b", 1, "9")), rig.List("30", rig.Stamped("a", 3, "20"))},
+				Watches: []rig.Stream{rig.Events(tc.events...), rig.Forever()},
+			}
+			store := lw.NewIndexer[*rig.Widget]()
+			r := lw.NewReflector[*rig.Widget](src, store, &lw.Options{List: lw.ListWhole, OnError: func(error) {}})
+			rig.Start(t, r)
+			rig.Sleep(5 * time.Second)
+			rig.MustLog(t, src, tc.log...)
+			if want := store.ResourceVersion(); r.Status().ResourceVersion != want {
+				t.Errorf("the reflector reports %s, the store %s", r.Status().ResourceVersion, want)
+			}
 		})
 	}
 }
@@ -193,15 +185,9 @@ func TestAsideBehindASink(t *testing.T) {
 	follow := func(t *testing.T, sink lw.Sink[*rig.Widget], look func(r *lw.Reflector[*rig.Widget])) {
 		synctest.Test(t, func(t *testing.T) {
 			r := lw.NewReflector[*rig.Widget](spoiled(), sink, &lw.Options{List: lw.ListWhole, OnError: func(error) {}})
-			ctx, cancel := context.WithCancel(t.Context())
-			done := make(chan error, 1)
-			go func() { done <- r.Run(ctx) }()
+			rig.Start(t, r)
 			rig.Sleep(time.Minute)
 			look(r)
-			cancel()
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
 		})
 	}
 	t.Run("that can be asked", func(t *testing.T) {

@@ -56,36 +56,34 @@ func TestStreamedList(t *testing.T) {
 		"nothing at all":             {[]rig.Stream{rig.Forever()}, paged("stream"), lw.ListPages},
 		"expired":                    {[]rig.Stream{rig.Expired(), whole}, []string{"stream", "stream"}, lw.ListStream},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := 0
-				src := &rig.Script{Lists: []rig.Reply{full}, OnStream: func() rig.Stream { n++; return tc.streams[min(n, len(tc.streams))-1] }}
-				inf := lw.NewInformer[*rig.Widget](src, &lw.Options{OnError: func(error) {}})
-				got := &rig.Calls{}
-				inf.AddHandler(got.Handler())
-				rig.Start(t, inf)
-				rig.Sleep(2 * time.Minute)
-				rig.MustLog(t, src, tc.log...)
-				s := inf.Status()
-				if !s.Synced || s.Mode != tc.mode || s.Phase != "watching" || s.Failures != 0 || s.ResourceVersion != "20" {
-					t.Errorf("status: %+v", s)
+		rig.Bubble(t, name, func(t *testing.T) {
+			n := 0
+			src := &rig.Script{Lists: []rig.Reply{full}, OnStream: func() rig.Stream { n++; return tc.streams[min(n, len(tc.streams))-1] }}
+			inf := lw.NewInformer[*rig.Widget](src, &lw.Options{OnError: func(error) {}})
+			got := &rig.Calls{}
+			inf.AddHandler(got.Handler())
+			rig.Start(t, inf)
+			rig.Sleep(2 * time.Minute)
+			rig.MustLog(t, src, tc.log...)
+			s := inf.Status()
+			if !s.Synced || s.Mode != tc.mode || s.Phase != "watching" || s.Failures != 0 || s.ResourceVersion != "20" {
+				t.Errorf("status: %+v", s)
+			}
+			if told := got.Take(); len(told) == 0 || told[len(told)-1] != "synced" {
+				t.Errorf("calls: %v", told)
+			}
+			for _, o := range src.Options {
+				if o.SendInitialEvents == nil {
+					continue
 				}
-				if told := got.Take(); len(told) == 0 || told[len(told)-1] != "synced" {
-					t.Errorf("calls: %v", told)
+				want := metav1.ListOptions{
+					AllowWatchBookmarks: true, SendInitialEvents: o.SendInitialEvents,
+					ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, TimeoutSeconds: o.TimeoutSeconds,
 				}
-				for _, o := range src.Options {
-					if o.SendInitialEvents == nil {
-						continue
-					}
-					want := metav1.ListOptions{
-						AllowWatchBookmarks: true, SendInitialEvents: o.SendInitialEvents,
-						ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, TimeoutSeconds: o.TimeoutSeconds,
-					}
-					if diff := cmp.Diff(want, o); diff != "" || !*o.SendInitialEvents {
-						t.Errorf("options of the stream (-want +got):\n%s", diff)
-					}
+				if diff := cmp.Diff(want, o); diff != "" || !*o.SendInitialEvents {
+					t.Errorf("options of the stream (-want +got):\n%s", diff)
 				}
-			})
+			}
 		})
 	}
 }
@@ -105,19 +103,16 @@ func TestStreamIsRemembered(t *testing.T) {
 		// Two cuts are too many in a row, not in a life.
 		"cut now and then": {[]rig.Stream{{}, whole, {}, rig.Events(rig.Added("a", "39"), rig.End("40"))}, []string{"stream", "stream", "stream", "stream"}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := 0
-				src := &rig.Script{
-					Lists: []rig.Reply{rig.List("20"), rig.List("30")},
-					// The script counts the stream as the first.
-					Watches:  []rig.Stream{{}, rig.ExpiredAfter(time.Minute), rig.Forever()},
-					OnStream: func() rig.Stream { n++; return tc.streams[min(n, len(tc.streams))-1] },
-				}
-				rig.Start(t, lw.NewInformer[*rig.Widget](src, &lw.Options{OnError: func(error) {}}))
-				rig.Sleep(2 * time.Minute)
-				rig.MustLog(t, src, tc.log...)
-			})
+		rig.Bubble(t, name, func(t *testing.T) {
+			n := 0
+			src := &rig.Script{
+				Lists: []rig.Reply{rig.List("20"), rig.List("30")},
+				// The script counts the stream as the first.
+				Watches:  []rig.Stream{{}, rig.ExpiredAfter(time.Minute), rig.Forever()},
+				OnStream: func() rig.Stream { n++; return tc.streams[min(n, len(tc.streams))-1] },
+			}
+			rig.RunFor(t, src, &lw.Options{OnError: func(error) {}}, 2*time.Minute)
+			rig.MustLog(t, src, tc.log...)
 		})
 	}
 }
@@ -172,23 +167,21 @@ func TestStreamOnly(t *testing.T) {
 		"broken":  {Events: []lw.WatchEvent[*rig.Widget]{rig.Added("a", "9")}, Err: errors.New("reset")},
 		"refused": {Err: apierrors.NewBadRequest("no streams")},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				src := &rig.Script{OnStream: func() rig.Stream { return s }}
-				var asked []int
-				inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListStream, OnError: func(error) {}, Backoff: func(n int) time.Duration {
-					asked = append(asked, n)
-					return time.Duration(n) * time.Minute
-				}})
-				rig.Start(t, inf)
-				rig.Sleep(16 * time.Minute)
-				if diff := cmp.Diff([]int{1, 2, 3, 4, 5, 6}, asked); diff != "" {
-					t.Errorf("backoffs (-want +got):\n%s", diff)
-				}
-				if s := inf.Status(); s.Synced || s.Requests["list"].Started != 0 || s.Failures != 6 {
-					t.Errorf("status: %+v", s)
-				}
-			})
+		rig.Bubble(t, name, func(t *testing.T) {
+			src := &rig.Script{OnStream: func() rig.Stream { return s }}
+			var asked []int
+			inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListStream, OnError: func(error) {}, Backoff: func(n int) time.Duration {
+				asked = append(asked, n)
+				return time.Duration(n) * time.Minute
+			}})
+			rig.Start(t, inf)
+			rig.Sleep(16 * time.Minute)
+			if diff := cmp.Diff([]int{1, 2, 3, 4, 5, 6}, asked); diff != "" {
+				t.Errorf("backoffs (-want +got):\n%s", diff)
+			}
+			if s := inf.Status(); s.Synced || s.Requests["list"].Started != 0 || s.Failures != 6 {
+				t.Errorf("status: %+v", s)
+			}
 		})
 	}
 }
@@ -199,20 +192,18 @@ func TestCancelDuringStream(t *testing.T) {
 		"backoff":        {Err: apierrors.NewTooManyRequests("later", 60)},
 		"initial events": rig.Events(rig.Added("a", "9")),
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				src := &rig.Script{OnStream: func() rig.Stream { return s }}
-				inf := lw.NewInformer[*rig.Widget](src, &lw.Options{OnError: func(error) {}})
-				ctx, cancel := context.WithCancel(t.Context())
-				done := make(chan error, 1)
-				go func() { done <- inf.Run(ctx) }()
-				rig.Sleep(5 * time.Second)
-				cancel()
-				before := time.Now()
-				if err := <-done; err != nil || time.Since(before) != 0 {
-					t.Errorf("Run: %v after %v", err, time.Since(before))
-				}
-			})
+		rig.Bubble(t, name, func(t *testing.T) {
+			src := &rig.Script{OnStream: func() rig.Stream { return s }}
+			inf := lw.NewInformer[*rig.Widget](src, &lw.Options{OnError: func(error) {}})
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() { done <- inf.Run(ctx) }()
+			rig.Sleep(5 * time.Second)
+			cancel()
+			before := time.Now()
+			if err := <-done; err != nil || time.Since(before) != 0 {
+				t.Errorf("Run: %v after %v", err, time.Since(before))
+			}
 		})
 	}
 }
@@ -232,9 +223,7 @@ func TestTimeoutOfAStream(t *testing.T) {
 				}
 			}}
 			ended := &closing{sprinkler: src, after: 42 * time.Second}
-			inf := lw.NewInformer[*rig.Widget](ended, &lw.Options{WatchTimeout: 20 * time.Second, OnError: func(err error) { t.Error(err) }})
-			rig.Start(t, inf)
-			rig.Sleep(58 * time.Second)
+			inf := rig.RunFor(t, ended, &lw.Options{WatchTimeout: 20 * time.Second, OnError: func(err error) { t.Error(err) }}, 58*time.Second)
 			if s := inf.Status(); s.Requests["probe"].Started != 0 || rig.Watches(s) != 2 || s.Phase != "watching" {
 				t.Errorf("status: %+v", s)
 			}
@@ -246,23 +235,19 @@ func TestTimeoutOfAStream(t *testing.T) {
 // streams.
 func TestStreamIsTriedAgainWherePagesFail(t *testing.T) {
 	for name, err := range map[string]error{"an unknown error": errors.New("what"), "an internal error": apierrors.NewInternalError(errors.New("etcd"))} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := 0
-				src := &rig.Script{Lists: []rig.Reply{{Err: errors.New("down")}}, OnStream: func() rig.Stream {
-					if n++; n <= 2 {
-						return rig.Stream{Err: err}
-					}
-					return rig.Events(rig.Added("a", "19"), rig.End("20"))
-				}}
-				inf := lw.NewInformer[*rig.Widget](src, &lw.Options{OnError: func(error) {}})
-				rig.Start(t, inf)
-				rig.Sleep(time.Minute)
-				rig.MustLog(t, src, "stream", "stream", "list limit 500", "stream")
-				if s := inf.Status(); !s.Synced || s.Mode != lw.ListStream {
-					t.Errorf("status: %+v", s)
+		rig.Bubble(t, name, func(t *testing.T) {
+			n := 0
+			src := &rig.Script{Lists: []rig.Reply{{Err: errors.New("down")}}, OnStream: func() rig.Stream {
+				if n++; n <= 2 {
+					return rig.Stream{Err: err}
 				}
-			})
+				return rig.Events(rig.Added("a", "19"), rig.End("20"))
+			}}
+			inf := rig.RunFor(t, src, &lw.Options{OnError: func(error) {}}, time.Minute)
+			rig.MustLog(t, src, "stream", "stream", "list limit 500", "stream")
+			if s := inf.Status(); !s.Synced || s.Mode != lw.ListStream {
+				t.Errorf("status: %+v", s)
+			}
 		})
 	}
 }
@@ -315,9 +300,7 @@ func TestStreamBecomesAWatch(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) {
 		src := &rig.Script{Lists: []rig.Reply{rig.List("10")}, OnStream: func() rig.Stream { return rig.Events(rig.Added("a", "9"), rig.End("10")) }}
-		inf := lw.NewInformer[*rig.Widget](src, &lw.Options{OnError: func(error) {}})
-		rig.Start(t, inf)
-		rig.Sleep(11 * time.Minute)
+		inf := rig.RunFor(t, src, &lw.Options{OnError: func(error) {}}, 11*time.Minute)
 		if s := inf.Status(); rig.Watches(s) < 2 || rig.Watches(s) > 4 {
 			t.Errorf("status: %+v", s)
 		}
@@ -348,21 +331,19 @@ func TestCutStreamsAreCountedInARow(t *testing.T) {
 			[]string{"stream", "stream", "list limit 500", "stream", "stream"},
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := 0
-				src := &rig.Script{Lists: tc.lists, Watches: []rig.Stream{rig.Forever()}}
-				src.OnStream = func() rig.Stream { n++; return tc.streams[min(n, len(tc.streams))-1] }
-				streamed(t, src, 4*time.Minute)
-				got := src.Log()
-				mustBegin(t, got, tc.want)
-				at := src.Requests()
-				for i, what := range got[:len(tc.want)] {
-					if i > 0 && what == "list limit 500" && at[i].Sub(at[i-1]) > 5*time.Second {
-						t.Errorf("pages were asked for %v after the stream was cut, want at once", at[i].Sub(at[i-1]))
-					}
+		rig.Bubble(t, name, func(t *testing.T) {
+			n := 0
+			src := &rig.Script{Lists: tc.lists, Watches: []rig.Stream{rig.Forever()}}
+			src.OnStream = func() rig.Stream { n++; return tc.streams[min(n, len(tc.streams))-1] }
+			rig.RunFor(t, src, &lw.Options{OnError: func(error) {}, Backoff: func(int) time.Duration { return 20 * time.Second }}, 4*time.Minute)
+			got := src.Log()
+			mustBegin(t, got, tc.want)
+			at := src.Requests()
+			for i, what := range got[:len(tc.want)] {
+				if i > 0 && what == "list limit 500" && at[i].Sub(at[i-1]) > 5*time.Second {
+					t.Errorf("pages were asked for %v after the stream was cut, want at once", at[i].Sub(at[i-1]))
 				}
-			})
+			}
 		})
 	}
 }
@@ -381,9 +362,7 @@ func TestStreamEndsBeforeItsEvents(t *testing.T) {
 			OnWatch: rig.Forever,
 		}
 		var errs rig.Errors
-		inf := lw.NewInformer[*rig.Widget](src, &lw.Options{OnError: errs.Add, Backoff: func(int) time.Duration { return time.Second }})
-		rig.Start(t, inf)
-		rig.Sleep(time.Minute)
+		inf := rig.RunFor(t, src, &lw.Options{OnError: errs.Add, Backoff: func(int) time.Duration { return time.Second }}, time.Minute)
 		errs.MustHave(t, "the initial events end at resource version 5, but 9 came before")
 		rig.MustHold(t, inf.Store(), "9", map[string]int{"a": 1})
 	})

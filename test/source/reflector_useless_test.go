@@ -45,31 +45,29 @@ func TestUselessList(t *testing.T) {
 			"pages":  {OnList: func() rig.Reply { return pages }},
 			"stream": {OnList: func() rig.Reply { return pages }, OnStream: func() rig.Stream { return streams }},
 		} {
-			t.Run(name+" in a "+mode, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					var errs rig.Errors
-					opts := &lw.Options{Name: "widgets", OnError: errs.Add}
-					if mode == "pages" {
-						opts.List = lw.ListPages
-					}
-					inf := lw.NewInformer[*rig.Widget](src, opts)
-					rig.Start(t, inf)
-					rig.Sleep(time.Minute)
-					s := inf.Status()
-					if s.Synced || len(s.SetAside) != 0 || s.Failures < 3 {
-						t.Errorf("status: %+v", s)
-					}
-					if s.Err == nil || !strings.HasSuffix(s.Err.Error(), ": "+tc.want) {
-						t.Errorf("error %v, want %q", s.Err, tc.want)
-					}
-					var e *lw.Error
-					if !errors.As(errors.Unwrap(s.Err), &e) || e.Key != rig.Key("w0") {
-						t.Errorf("the error does not unwrap to the object's: %v", e)
-					}
-					if n := len(errs.All()); n < s.Failures || n > s.Failures+2 { // with the streams that pages followed at once
-						t.Errorf("%d errors for %d failures", n, s.Failures)
-					}
-				})
+			rig.Bubble(t, name+" in a "+mode, func(t *testing.T) {
+				var errs rig.Errors
+				opts := &lw.Options{Name: "widgets", OnError: errs.Add}
+				if mode == "pages" {
+					opts.List = lw.ListPages
+				}
+				inf := lw.NewInformer[*rig.Widget](src, opts)
+				rig.Start(t, inf)
+				rig.Sleep(time.Minute)
+				s := inf.Status()
+				if s.Synced || len(s.SetAside) != 0 || s.Failures < 3 {
+					t.Errorf("status: %+v", s)
+				}
+				if s.Err == nil || !strings.HasSuffix(s.Err.Error(), ": "+tc.want) {
+					t.Errorf("error %v, want %q", s.Err, tc.want)
+				}
+				var e *lw.Error
+				if !errors.As(errors.Unwrap(s.Err), &e) || e.Key != rig.Key("w0") {
+					t.Errorf("the error does not unwrap to the object's: %v", e)
+				}
+				if n := len(errs.All()); n < s.Failures || n > s.Failures+2 { // with the streams that pages followed at once
+					t.Errorf("%d errors for %d failures", n, s.Failures)
+				}
 			})
 		}
 	}
@@ -120,24 +118,22 @@ func TestUsableLists(t *testing.T) {
 		"good in pages":        {Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "8"), rig.Stamped("b", 9, "9"))}},
 		"good in a stream":     {OnStream: func() rig.Stream { return rig.Events(sized("a", 1), sized("b", 9), rig.End("10")) }},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				mode := lw.ListPages
-				if src.OnStream != nil {
-					mode = lw.ListStream
-				}
-				inf := rig.Run(t, drop(drop(src)), &lw.Options{List: mode, OnError: func(error) {}})
-				want := map[lw.Key]int{}
-				if strings.HasPrefix(name, "good") {
-					want[rig.Key("a")] = 1
-				}
-				if diff := cmp.Diff(want, rig.Sizes(inf.Store())); diff != "" {
-					t.Errorf("store (-want +got):\n%s", diff)
-				}
-				if s := inf.Status(); len(s.SetAside) != 1 || s.Failures != 0 {
-					t.Errorf("status: %+v", s)
-				}
-			})
+		rig.Bubble(t, name, func(t *testing.T) {
+			mode := lw.ListPages
+			if src.OnStream != nil {
+				mode = lw.ListStream
+			}
+			inf := rig.Run(t, drop(drop(src)), &lw.Options{List: mode, OnError: func(error) {}})
+			want := map[lw.Key]int{}
+			if strings.HasPrefix(name, "good") {
+				want[rig.Key("a")] = 1
+			}
+			if diff := cmp.Diff(want, rig.Sizes(inf.Store())); diff != "" {
+				t.Errorf("store (-want +got):\n%s", diff)
+			}
+			if s := inf.Status(); len(s.SetAside) != 1 || s.Failures != 0 {
+				t.Errorf("status: %+v", s)
+			}
 		})
 	}
 }
@@ -157,26 +153,24 @@ func TestObjectsWithoutAKey(t *testing.T) {
 		"one; two; three (and 3 more without a key)": bad("one", "two", "one", "three", "four", "five"),
 		strings.Repeat("x", 300) + "...; two":        bad(strings.Repeat("x", 100_000), "two"),
 	} {
-		t.Run(want[:3], func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				src := &rig.Script{Lists: []rig.Reply{{Obj: []*rig.Widget{rig.Stamped("a", 1, "9")}, Bad: errs, Meta: metav1.ListMeta{ResourceVersion: "10"}}}}
-				inf, log := rig.Paged(t, src, time.Second)
-				if len(errs) == 1 {
-					want = "lw: Widget: decode: one"
-				} else {
-					want = "lw: Widget: decode: " + want
-				}
-				if len(log.All()) != 1 || log.All()[0].Error() != want {
-					t.Errorf("errors %v, want %q", log.All(), want)
-				}
-				if strings.Contains(want, ";") {
-					for _, err := range errs[:2] {
-						if !errors.Is(inf.Status().SetAside[lw.Key{}], err) {
-							t.Errorf("%.20v is not in %v", err, inf.Status().SetAside)
-						}
+		rig.Bubble(t, want[:3], func(t *testing.T) {
+			src := &rig.Script{Lists: []rig.Reply{{Obj: []*rig.Widget{rig.Stamped("a", 1, "9")}, Bad: errs, Meta: metav1.ListMeta{ResourceVersion: "10"}}}}
+			inf, log := rig.Paged(t, src, time.Second)
+			if len(errs) == 1 {
+				want = "lw: Widget: decode: one"
+			} else {
+				want = "lw: Widget: decode: " + want
+			}
+			if len(log.All()) != 1 || log.All()[0].Error() != want {
+				t.Errorf("errors %v, want %q", log.All(), want)
+			}
+			if strings.Contains(want, ";") {
+				for _, err := range errs[:2] {
+					if !errors.Is(inf.Status().SetAside[lw.Key{}], err) {
+						t.Errorf("%.20v is not in %v", err, inf.Status().SetAside)
 					}
 				}
-			})
+			}
 		})
 	}
 }

@@ -67,36 +67,34 @@ func TestMore(t *testing.T) {
 		"long apart":      {5000, time.Second, 33, map[int]int{16: 16, 32: 32}},
 		"a few in a time": {5000, 10 * time.Microsecond, 100, map[int]int{64: 64}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var got atomic.Int64
-				h := &hose{run: tc.run, gap: tc.gap, events: make(chan int)}
-				inf := lw.NewInformer(h, &lw.Options{List: lw.ListWhole})
-				inf.AddHandler(lw.Handler[*rig.Widget]{Add: func(*rig.Widget) { got.Add(1) }})
-				want := 0
-				h.told = func(n int) {
-					synctest.Wait()
-					if told, ok := tc.after[n]; ok {
-						want = told
-					}
-					if got.Load() != int64(want) || inf.Store().Len() != n || inf.Store().ResourceVersion() != strconv.Itoa(n+1) {
-						t.Errorf("after %d events the handler was told %d, want %d, and the store has %d at %s", n, got.Load(), want,
-							inf.Store().Len(), inf.Store().ResourceVersion())
-					}
-				}
-				go func() { _ = inf.Run(t.Context()) }()
+		rig.Bubble(t, name, func(t *testing.T) {
+			var got atomic.Int64
+			h := &hose{run: tc.run, gap: tc.gap, events: make(chan int)}
+			inf := lw.NewInformer(h, &lw.Options{List: lw.ListWhole})
+			inf.AddHandler(lw.Handler[*rig.Widget]{Add: func(*rig.Widget) { got.Add(1) }})
+			want := 0
+			h.told = func(n int) {
 				synctest.Wait()
-				h.events <- tc.send
-				// The end of a watch breaks a promise of more, and wakes them all the same.
-				h.events <- 0
-				synctest.Wait()
-				if got.Load() != int64(tc.send) {
-					t.Errorf("at the end the handler was told %d events of %d", got.Load(), tc.send)
+				if told, ok := tc.after[n]; ok {
+					want = told
 				}
-				if s := inf.Status(); rig.Heard(s) != uint64(tc.send) {
-					t.Errorf("Status.Events = %d, want %d", rig.Heard(s), tc.send)
+				if got.Load() != int64(want) || inf.Store().Len() != n || inf.Store().ResourceVersion() != strconv.Itoa(n+1) {
+					t.Errorf("after %d events the handler was told %d, want %d, and the store has %d at %s", n, got.Load(), want,
+						inf.Store().Len(), inf.Store().ResourceVersion())
 				}
-			})
+			}
+			go func() { _ = inf.Run(t.Context()) }()
+			synctest.Wait()
+			h.events <- tc.send
+			// The end of a watch breaks a promise of more, and wakes them all the same.
+			h.events <- 0
+			synctest.Wait()
+			if got.Load() != int64(tc.send) {
+				t.Errorf("at the end the handler was told %d events of %d", got.Load(), tc.send)
+			}
+			if s := inf.Status(); rig.Heard(s) != uint64(tc.send) {
+				t.Errorf("Status.Events = %d, want %d", rig.Heard(s), tc.send)
+			}
 		})
 	}
 }

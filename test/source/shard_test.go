@@ -74,9 +74,7 @@ func TestShardSelector(t *testing.T) {
 		if _, err := part.List(t.Context(), opts, nil); err != nil {
 			t.Fatal(err)
 		}
-		if err := part.Watch(t.Context(), opts, nil); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, part.Watch(t.Context(), opts, nil))
 		opts.ShardSelector = sharding.NewSelector(want).String()
 		if diff := cmp.Diff([]metav1.ListOptions{opts, opts}, src.Options); diff != "" {
 			t.Errorf("options of part %d (-want +got):\n%s", i, diff)
@@ -157,9 +155,7 @@ func TestBadShardSelector(t *testing.T) {
 func listMeta[T lw.Object](t *testing.T, src lw.Source[T]) metav1.ListMeta {
 	t.Helper()
 	m, err := src.List(t.Context(), metav1.ListOptions{}, func(T, error) error { return nil })
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, err)
 	return m
 }
 
@@ -167,35 +163,33 @@ func listMeta[T lw.Object](t *testing.T, src lw.Source[T]) metav1.ListMeta {
 // move the version.
 func TestShardOfServerThatIgnoresIt(t *testing.T) {
 	for _, mode := range []lw.ListMode{lw.ListStream, lw.ListPages} {
-		t.Run(string(mode), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				ours, foreign := inPart(0, "a", 1, "1"), inPart(1, "b", 1, "2")
-				m := lw.NewMemory(ours, foreign)
-				ignores := lw.WithListOptions(m, func(o *metav1.ListOptions) { o.ShardSelector = "" })
-				var log rig.Calls
-				errs := &rig.Errors{}
-				inf := lw.NewInformer(lw.Shard(ignores, 0, 2), &lw.Options{List: mode, OnError: errs.Add})
-				inf.AddHandler(log.Handler())
-				rig.Start(t, inf)
-				log.MustBe(t, "add a1", "synced")
-				rig.Update(t, m, "b", 2)
-				rig.Update(t, m, "a", 2)
-				rig.Remove(t, m, "b")
-				rig.Create(t, m, "c", 3) // its UID is Memory's
-				synctest.Wait()
-				if err := inf.WaitForResourceVersion(t.Context(), m.ResourceVersion()); err != nil {
-					t.Error(err)
-				}
-				c, _ := m.Get(t.Context(), rig.Key("c"))
-				want := []string{"update a1 a2"}
-				if partOf(c.UID, 2) == 0 {
-					want = append(want, "add c3")
-				}
-				log.MustBe(t, want...)
-				if s := inf.Status(); len(errs.All()) > 0 || rig.Relists(s) > 0 {
-					t.Errorf("%d relists, errors %v", rig.Relists(s), errs.All())
-				}
-			})
+		rig.Bubble(t, string(mode), func(t *testing.T) {
+			ours, foreign := inPart(0, "a", 1, "1"), inPart(1, "b", 1, "2")
+			m := lw.NewMemory(ours, foreign)
+			ignores := lw.WithListOptions(m, func(o *metav1.ListOptions) { o.ShardSelector = "" })
+			var log rig.Calls
+			errs := &rig.Errors{}
+			inf := lw.NewInformer(lw.Shard(ignores, 0, 2), &lw.Options{List: mode, OnError: errs.Add})
+			inf.AddHandler(log.Handler())
+			rig.Start(t, inf)
+			log.MustBe(t, "add a1", "synced")
+			rig.Update(t, m, "b", 2)
+			rig.Update(t, m, "a", 2)
+			rig.Remove(t, m, "b")
+			rig.Create(t, m, "c", 3) // its UID is Memory's
+			synctest.Wait()
+			if err := inf.WaitForResourceVersion(t.Context(), m.ResourceVersion()); err != nil {
+				t.Error(err)
+			}
+			c, _ := m.Get(t.Context(), rig.Key("c"))
+			want := []string{"update a1 a2"}
+			if partOf(c.UID, 2) == 0 {
+				want = append(want, "add c3")
+			}
+			log.MustBe(t, want...)
+			if s := inf.Status(); len(errs.All()) > 0 || rig.Relists(s) > 0 {
+				t.Errorf("%d relists, errors %v", rig.Relists(s), errs.All())
+			}
 		})
 	}
 }
@@ -220,16 +214,12 @@ func TestShardLosesKeyToAnotherPart(t *testing.T) {
 		Err: &lw.Error{Op: "decode", Key: lw.KeyOf(other), UID: other.UID, Err: errors.New("odd")},
 	}
 	for name, ev := range map[string]lw.WatchEvent[*rig.Widget]{"decoded": rig.Modified(other), "not decoded": undecoded} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var log rig.Calls
-				inf, errs := shardOf(t, &rig.Script{Lists: []rig.Reply{rig.List("5", inPart(0, "a", 1, "5"))}, Watches: []rig.Stream{rig.Events(ev)}}, &log)
-				log.MustBe(t, "add a1", "synced", "delete a1")
-				rig.MustHold(t, inf.Store(), "6", map[string]int{})
-				if len(errs.All()) > 0 {
-					t.Errorf("errors %v", errs.All())
-				}
-			})
+		rig.Bubble(t, name, func(t *testing.T) {
+			var log rig.Calls
+			inf, errs := shardOf(t, &rig.Script{Lists: []rig.Reply{rig.List("5", inPart(0, "a", 1, "5"))}, Watches: []rig.Stream{rig.Events(ev)}}, &log)
+			log.MustBe(t, "add a1", "synced", "delete a1")
+			rig.MustHold(t, inf.Store(), "6", map[string]int{})
+			errs.MustBeNone(t)
 		})
 	}
 }
@@ -238,30 +228,26 @@ func TestShardLosesKeyToAnotherPart(t *testing.T) {
 // was sent twice.
 func TestShardOfOneVersion(t *testing.T) {
 	for _, mode := range []lw.ListMode{lw.ListStream, lw.ListPages} {
-		t.Run(string(mode), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				ours := inPart(0, "a", 1, "6")
-				changes := []lw.WatchEvent[*rig.Widget]{
-					rig.Modified(inPart(0, "a", 2, "7")), rig.Modified(inPart(1, "b", 2, "7")), rig.Modified(inPart(1, "c", 2, "7")),
-				}
-				initial := []lw.WatchEvent[*rig.Widget]{
-					{Type: watch.Added, Object: ours, ResourceVersion: "6"},
-					{Type: watch.Added, Object: inPart(1, "b", 1, "6"), ResourceVersion: "6"},
-					{Type: watch.Added, Object: inPart(1, "c", 1, "6"), ResourceVersion: "6"},
-				}
-				src := &rig.Script{
-					Lists:   []rig.Reply{rig.List("6", ours, inPart(1, "b", 1, "6"), inPart(1, "c", 1, "6"))},
-					Watches: []rig.Stream{rig.Events(changes...)},
-					// The changes come before the initial events end.
-					OnStream: func() rig.Stream { return rig.Events(append(append(initial, changes...), rig.End("7"))...) },
-				}
-				errs := &rig.Errors{}
-				inf := rig.Run(t, lw.Shard[*rig.Widget](src, 0, 2), &lw.Options{List: mode, OnError: errs.Add})
-				rig.MustHold(t, inf.Store(), "7", map[string]int{"a": 2})
-				if len(errs.All()) > 0 {
-					t.Errorf("errors %v", errs.All())
-				}
-			})
+		rig.Bubble(t, string(mode), func(t *testing.T) {
+			ours := inPart(0, "a", 1, "6")
+			changes := []lw.WatchEvent[*rig.Widget]{
+				rig.Modified(inPart(0, "a", 2, "7")), rig.Modified(inPart(1, "b", 2, "7")), rig.Modified(inPart(1, "c", 2, "7")),
+			}
+			initial := []lw.WatchEvent[*rig.Widget]{
+				{Type: watch.Added, Object: ours, ResourceVersion: "6"},
+				{Type: watch.Added, Object: inPart(1, "b", 1, "6"), ResourceVersion: "6"},
+				{Type: watch.Added, Object: inPart(1, "c", 1, "6"), ResourceVersion: "6"},
+			}
+			src := &rig.Script{
+				Lists:   []rig.Reply{rig.List("6", ours, inPart(1, "b", 1, "6"), inPart(1, "c", 1, "6"))},
+				Watches: []rig.Stream{rig.Events(changes...)},
+				// The changes come before the initial events end.
+				OnStream: func() rig.Stream { return rig.Events(append(append(initial, changes...), rig.End("7"))...) },
+			}
+			errs := &rig.Errors{}
+			inf := rig.Run(t, lw.Shard[*rig.Widget](src, 0, 2), &lw.Options{List: mode, OnError: errs.Add})
+			rig.MustHold(t, inf.Store(), "7", map[string]int{"a": 2})
+			errs.MustBeNone(t)
 		})
 	}
 }

@@ -62,9 +62,7 @@ func TestKeepModel(t *testing.T) {
 			put("a", 1)
 			put("b", 2)
 			rig.Start(t, inf)
-			if err := inf.WaitForSync(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			rig.OK(t, inf.WaitForSync(t.Context()))
 			for range rapid.IntRange(1, 20).Draw(rt, "steps") {
 				name := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "name")
 				size := rapid.IntRange(0, 4).Draw(rt, "size")

@@ -40,9 +40,7 @@ func TestTransformProjects(t *testing.T) {
 			Update: func(old, s *sticker) { got = append(got, fmt.Sprint("update ", s.Name, old.Odd, s.Odd)) },
 			Delete: func(s *sticker) { got = append(got, fmt.Sprint("delete ", s.Name, s.Odd)) },
 		})
-		ctx, cancel := context.WithCancel(t.Context())
-		ran := make(chan error, 1)
-		go func() { ran <- inf.Run(ctx) }()
+		rig.Start(t, inf)
 		synctest.Wait()
 		rig.Update(t, m, "a", 2)
 		synctest.Wait()
@@ -54,8 +52,6 @@ func TestTransformProjects(t *testing.T) {
 		if diff := cmp.Diff([]string{"add atrue", "update atrue false", "delete afalse"}, got); diff != "" {
 			t.Errorf("calls (-want +got):\n%s", diff)
 		}
-		cancel()
-		<-ran
 	})
 }
 
@@ -68,29 +64,25 @@ func TestTransformLeavesOut(t *testing.T) {
 		return w, nil
 	}
 	for _, mode := range []lw.ListMode{lw.ListStream, lw.ListPages} {
-		t.Run(string(mode), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				m := lw.NewMemory(rig.NewWidget("in", 1), rig.NewWidget("out", 2))
-				errs := &rig.Errors{}
-				inf := rig.Run(t, lw.Transform(m, odd), &lw.Options{List: mode, OnError: errs.Add})
-				got := &rig.Calls{}
-				inf.AddHandler(got.Handler())
-				got.MustBe(t, "add in1", "synced")
-				rig.Update(t, m, "out", 3)
-				rig.Update(t, m, "in", 2)
-				got.MustBe(t, "add out3", "delete in1")
-				rig.Update(t, m, "in", 4)
-				rig.Remove(t, m, "in")
-				rig.Create(t, m, "new", 2)
-				rig.Remove(t, m, "new")
-				got.MustBe(t)
-				if rv := inf.Store().ResourceVersion(); rv != m.ResourceVersion() {
-					t.Errorf("the store is at %s, want %s: an event that is left out moves the version", rv, m.ResourceVersion())
-				}
-				if len(errs.All()) != 0 {
-					t.Errorf("errors: %v", errs.All())
-				}
-			})
+		rig.Bubble(t, string(mode), func(t *testing.T) {
+			m := lw.NewMemory(rig.NewWidget("in", 1), rig.NewWidget("out", 2))
+			errs := &rig.Errors{}
+			inf := rig.Run(t, lw.Transform(m, odd), &lw.Options{List: mode, OnError: errs.Add})
+			got := &rig.Calls{}
+			inf.AddHandler(got.Handler())
+			got.MustBe(t, "add in1", "synced")
+			rig.Update(t, m, "out", 3)
+			rig.Update(t, m, "in", 2)
+			got.MustBe(t, "add out3", "delete in1")
+			rig.Update(t, m, "in", 4)
+			rig.Remove(t, m, "in")
+			rig.Create(t, m, "new", 2)
+			rig.Remove(t, m, "new")
+			got.MustBe(t)
+			if rv := inf.Store().ResourceVersion(); rv != m.ResourceVersion() {
+				t.Errorf("the store is at %s, want %s: an event that is left out moves the version", rv, m.ResourceVersion())
+			}
+			errs.MustBeNone(t)
 		})
 	}
 }
@@ -131,39 +123,37 @@ func TestTransformFails(t *testing.T) {
 		"another name":      func(w *rig.Widget) (*rig.Widget, error) { w.Name = "good"; return w, nil },
 		"another namespace": func(w *rig.Widget) (*rig.Widget, error) { w.Namespace = "other"; return w, nil },
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				m := lw.NewMemory(rig.NewWidget("bad", 1), rig.NewWidget("good", 1))
-				errs := &rig.Errors{}
-				inf := rig.Run(t, lw.Transform(m, func(w *rig.Widget) (*rig.Widget, error) {
-					if w.Name == "bad" {
-						return f(w)
-					}
-					return w, nil
-				}), &lw.Options{OnError: errs.Add})
-				rig.MustHold(t, inf.Store(), m.ResourceVersion(), map[string]int{"good": 1})
-				rig.Update(t, m, "bad", 2)
-				synctest.Wait()
-				rig.Remove(t, m, "bad")
-				synctest.Wait()
-				// The deletion puts it right.
-				rig.MustHold(t, inf.Store(), m.ResourceVersion(), map[string]int{"good": 1})
-				if n := len(inf.Status().SetAside); n != 0 {
-					t.Errorf("%d objects are set aside", n)
+		rig.Bubble(t, name, func(t *testing.T) {
+			m := lw.NewMemory(rig.NewWidget("bad", 1), rig.NewWidget("good", 1))
+			errs := &rig.Errors{}
+			inf := rig.Run(t, lw.Transform(m, func(w *rig.Widget) (*rig.Widget, error) {
+				if w.Name == "bad" {
+					return f(w)
 				}
-				if n := len(errs.All()); n != 2 {
-					t.Errorf("%d errors, want one for each bad version: %v", n, errs.All())
+				return w, nil
+			}), &lw.Options{OnError: errs.Add})
+			rig.MustHold(t, inf.Store(), m.ResourceVersion(), map[string]int{"good": 1})
+			rig.Update(t, m, "bad", 2)
+			synctest.Wait()
+			rig.Remove(t, m, "bad")
+			synctest.Wait()
+			// The deletion puts it right.
+			rig.MustHold(t, inf.Store(), m.ResourceVersion(), map[string]int{"good": 1})
+			if n := len(inf.Status().SetAside); n != 0 {
+				t.Errorf("%d objects are set aside", n)
+			}
+			if n := len(errs.All()); n != 2 {
+				t.Errorf("%d errors, want one for each bad version: %v", n, errs.All())
+			}
+			for _, err := range errs.All() {
+				var e *lw.Error
+				if !errors.As(err, &e) || e.Op != "transform" || e.Key != rig.Key("bad") || e.Informer != "Widget" {
+					t.Errorf("%v", err)
 				}
-				for _, err := range errs.All() {
-					var e *lw.Error
-					if !errors.As(err, &e) || e.Op != "transform" || e.Key != rig.Key("bad") || e.Informer != "Widget" {
-						t.Errorf("%v", err)
-					}
-					if name == "error" && !errors.Is(err, sick) {
-						t.Errorf("%v does not unwrap to its cause", err)
-					}
+				if name == "error" && !errors.Is(err, sick) {
+					t.Errorf("%v does not unwrap to its cause", err)
 				}
-			})
+			}
 		})
 	}
 }
@@ -206,9 +196,7 @@ func TestTransformRemembersThroughABrokenStream(t *testing.T) {
 	}
 	initial := metav1.ListOptions{SendInitialEvents: new(bool)}
 	*initial.SendInitialEvents = true
-	if err := src.Watch(t.Context(), initial, func(lw.WatchEvent[*rig.Widget]) error { return nil }); err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, src.Watch(t.Context(), initial, func(lw.WatchEvent[*rig.Widget]) error { return nil }))
 	if _, err := lw.HintsOf(src).StillHas(t.Context(), lw.MetaOf(rig.NewWidget("a", 1)), "10"); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("what is kept is a witness: %v", err)
 	}
@@ -285,9 +273,7 @@ func TestTransformOfAWitness(t *testing.T) {
 			src := lw.Transform(m, func(w *rig.Widget) (*rig.Widget, error) { tc.f(w); return w, nil })
 			var id lw.Meta
 			meta, err := src.List(t.Context(), metav1.ListOptions{}, func(w *rig.Widget, err error) error { id = lw.MetaOf(w); return err })
-			if err != nil {
-				t.Fatal(err)
-			}
+			rig.OK(t, err)
 			tc.ask(&id)
 			got := "none"
 			if ask := lw.HintsOf(src).StillHas; ask != nil {

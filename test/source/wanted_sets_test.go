@@ -1,12 +1,10 @@
 package source_test
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -140,22 +138,14 @@ func TestWantedHeap(t *testing.T) {
 		io.WriteString(w, `]}`)
 	}))
 	defer server.Close()
-	heap := func() int64 {
-		runtime.GC()
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc)
-	}
+	heap := func() int64 { rig.Heap(); return int64(rig.Heap()) } // collects twice
 	empty := heap()
 	var keys lw.KeySet
 	for i := range 20 {
 		keys.Set(fmt.Sprint(i), rig.Key(fmt.Sprint("s", i*200)))
 	}
 	inf := lw.NewInformer(lw.Wanted[*secret](&lw.HTTP[*secret]{URL: server.URL, Client: server.Client()}, &keys), &lw.Options{List: lw.ListWhole})
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- inf.Run(ctx) }()
+	rig.Start(t, inf)
 	peak := int64(0)
 	for !inf.Status().Synced {
 		peak = max(peak, heap()-empty)
@@ -165,8 +155,4 @@ func TestWantedHeap(t *testing.T) {
 		t.Errorf("%d Secrets, %d KB of the heap, and %d while it listed", n, kept>>10, peak>>10)
 	}
 	t.Logf("%d KB of the heap, and %d while it listed", kept>>10, peak>>10)
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
 }

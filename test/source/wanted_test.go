@@ -277,32 +277,30 @@ func TestWanted(t *testing.T) {
 			is(w, "a:unwanted b:unwanted c:unwanted")
 		}, []string{"added a wanted", "updated a told", "deleted a wanted"}, 1, 1},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := &world{t: t, src: newDistant("a", "b"), keys: &lw.KeySet{}, errs: &rig.Errors{}}
-				w.inf = lw.NewInformer(lw.Wanted[*rig.Widget](w.src, w.keys), &lw.Options{List: lw.ListWhole, OnError: w.errs.Add})
-				var mu sync.Mutex
-				var calls []string
-				go func() {
-					for ev := range w.inf.Events(context.Background()) {
-						mu.Lock()
-						calls = append(calls, fmt.Sprint(ev.Type, " ", ev.Key().Name, " ", ev.Cause))
-						mu.Unlock()
-					}
-				}()
-				tt.do(w)
-				synctest.Wait()
-				mu.Lock()
-				defer mu.Unlock()
-				slices.Sort(calls) // reads end in any order
-				slices.Sort(tt.calls)
-				if diff := cmp.Diff(tt.calls, calls); diff != "" && tt.lists >= 0 {
-					t.Errorf("calls (-want +got):\n%s", diff)
+		rig.Bubble(t, tt.name, func(t *testing.T) {
+			w := &world{t: t, src: newDistant("a", "b"), keys: &lw.KeySet{}, errs: &rig.Errors{}}
+			w.inf = lw.NewInformer(lw.Wanted[*rig.Widget](w.src, w.keys), &lw.Options{List: lw.ListWhole, OnError: w.errs.Add})
+			var mu sync.Mutex
+			var calls []string
+			go func() {
+				for ev := range w.inf.Events(context.Background()) {
+					mu.Lock()
+					calls = append(calls, fmt.Sprint(ev.Type, " ", ev.Key().Name, " ", ev.Cause))
+					mu.Unlock()
 				}
-				if tt.parts >= 0 && len(w.src.parts) != tt.parts || tt.lists >= 0 && w.src.lists != tt.lists {
-					t.Errorf("%d lists and the reads %q, want %d and %d", w.src.lists, w.src.parts, tt.lists, tt.parts)
-				}
-			})
+			}()
+			tt.do(w)
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			slices.Sort(calls) // reads end in any order
+			slices.Sort(tt.calls)
+			if diff := cmp.Diff(tt.calls, calls); diff != "" && tt.lists >= 0 {
+				t.Errorf("calls (-want +got):\n%s", diff)
+			}
+			if tt.parts >= 0 && len(w.src.parts) != tt.parts || tt.lists >= 0 && w.src.lists != tt.lists {
+				t.Errorf("%d lists and the reads %q, want %d and %d", w.src.lists, w.src.parts, tt.lists, tt.parts)
+			}
 		})
 	}
 }
@@ -331,9 +329,7 @@ func TestWantedMany(t *testing.T) {
 				}
 			})
 			for _, key := range wanted {
-				if err := inf.WaitForKey(t.Context(), key); err != nil {
-					t.Fatal(err)
-				}
+				rig.OK(t, inf.WaitForKey(t.Context(), key))
 			}
 			src.set(func() {
 				if len(src.parts) != tt.parts || inf.Store().Len() != tt.n {

@@ -70,62 +70,56 @@ func TestOneSnapshot(t *testing.T) {
 
 // Point 2: an older list is refused, until it proves to be the truth; then it is a new epoch, which is reported.
 func TestNeverBack(t *testing.T) {
-	t.Run("lagging replica", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			old := rig.List("10", rig.Stamped("a", 1, "9"))
-			now := rig.List("20", rig.Stamped("a", 2, "19"))
-			src := &rig.Script{Lists: []rig.Reply{now, old, old, now}, Watches: []rig.Stream{rig.Expired(), rig.Forever()}}
-			errs := &rig.Errors{}
-			inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListWhole, OnError: errs.Add})
-			rig.Start(t, inf)
-			seen := ""
-			for range 300 {
-				rig.Sleep(100 * time.Millisecond)
-				rv := inf.Store().ResourceVersion()
-				if rv != "" && rv != "20" || rv < seen {
-					t.Fatalf("the store went from version %q to %q", seen, rv)
-				}
-				seen = rv
+	rig.Bubble(t, "lagging replica", func(t *testing.T) {
+		old := rig.List("10", rig.Stamped("a", 1, "9"))
+		now := rig.List("20", rig.Stamped("a", 2, "19"))
+		src := &rig.Script{Lists: []rig.Reply{now, old, old, now}, Watches: []rig.Stream{rig.Expired(), rig.Forever()}}
+		errs := &rig.Errors{}
+		inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListWhole, OnError: errs.Add})
+		rig.Start(t, inf)
+		seen := ""
+		for range 300 {
+			rig.Sleep(100 * time.Millisecond)
+			rv := inf.Store().ResourceVersion()
+			if rv != "" && rv != "20" || rv < seen {
+				t.Fatalf("the store went from version %q to %q", seen, rv)
 			}
-			if got := src.Listed(); got != 4 {
-				t.Errorf("%d lists, want 4: two older ones refused", got)
-			}
-			if inf.Status().Epoch != 0 {
-				t.Errorf("a lagging replica made an epoch")
-			}
-			errs.MustHave(t, "older than 20")
-		})
+			seen = rv
+		}
+		if got := src.Listed(); got != 4 {
+			t.Errorf("%d lists, want 4: two older ones refused", got)
+		}
+		if inf.Status().Epoch != 0 {
+			t.Errorf("a lagging replica made an epoch")
+		}
+		errs.MustHave(t, "older than 20")
 	})
-	t.Run("restored backup", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			m := lw.NewMemory(rig.NewWidget("a", 1))
-			errs := &rig.Errors{}
-			inf := rig.Run(t, m, &lw.Options{OnError: errs.Add})
-			before := m.ResourceVersion()
-			rig.Update(t, m, "a", 2)
-			rig.Create(t, m, "b", 2)
-			synctest.Wait()
-			after := m.ResourceVersion()
-			pending := make(chan error, 1)
-			go func() { pending <- inf.WaitForResourceVersion(t.Context(), "1000000") }()
-			if err := m.Rewind(before); err != nil {
-				t.Fatal(err)
-			}
-			rig.Sleep(2 * time.Minute)
-			if diff := cmp.Diff(map[lw.Key]int{rig.Key("a"): 1}, rig.Sizes(inf.Store())); diff != "" {
-				t.Errorf("store (-server +store):\n%s", diff)
-			}
-			if rv := inf.Store().ResourceVersion(); rv == after {
-				t.Errorf("the store still says version %s", rv)
-			}
-			if got := inf.Status().Epoch; got != 1 {
-				t.Errorf("epoch %d, want 1", got)
-			}
-			errs.MustBe(t, lw.ErrRewound)
-			if err := <-pending; !errors.Is(err, lw.ErrRewound) {
-				t.Errorf("wait ended with %v, want ErrRewound", err)
-			}
-		})
+	rig.Bubble(t, "restored backup", func(t *testing.T) {
+		m := lw.NewMemory(rig.NewWidget("a", 1))
+		errs := &rig.Errors{}
+		inf := rig.Run(t, m, &lw.Options{OnError: errs.Add})
+		before := m.ResourceVersion()
+		rig.Update(t, m, "a", 2)
+		rig.Create(t, m, "b", 2)
+		synctest.Wait()
+		after := m.ResourceVersion()
+		pending := make(chan error, 1)
+		go func() { pending <- inf.WaitForResourceVersion(t.Context(), "1000000") }()
+		rig.OK(t, m.Rewind(before))
+		rig.Sleep(2 * time.Minute)
+		if diff := cmp.Diff(map[lw.Key]int{rig.Key("a"): 1}, rig.Sizes(inf.Store())); diff != "" {
+			t.Errorf("store (-server +store):\n%s", diff)
+		}
+		if rv := inf.Store().ResourceVersion(); rv == after {
+			t.Errorf("the store still says version %s", rv)
+		}
+		if got := inf.Status().Epoch; got != 1 {
+			t.Errorf("epoch %d, want 1", got)
+		}
+		errs.MustBe(t, lw.ErrRewound)
+		if err := <-pending; !errors.Is(err, lw.ErrRewound) {
+			t.Errorf("wait ended with %v, want ErrRewound", err)
+		}
 	})
 }
 
@@ -176,32 +170,30 @@ func TestStoreBeforeHandler(t *testing.T) {
 // Point 12: exactly once per version, whatever the way it came in.
 func TestTransformExactlyOnce(t *testing.T) {
 	for _, mode := range []lw.ListMode{lw.ListStream, lw.ListPages, lw.ListWhole} {
-		t.Run(string(mode), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 1), rig.NewWidget("c", 1))
-				calls := map[string]int{}
-				src := lw.Transform(m, func(w *rig.Widget) (*rig.Widget, error) {
-					calls[w.Name+"@"+w.ResourceVersion]++
-					return w, nil
-				})
-				inf := lw.NewInformer(src, &lw.Options{List: mode, PageSize: 2})
-				inf.AddHandler(lw.Handler[*rig.Widget]{Update: func(_, _ *rig.Widget) {}, Resync: time.Second})
-				rig.Start(t, inf)
-				rig.Sleep(10 * time.Second)
-				rig.Update(t, m, "a", 2)
-				rig.Remove(t, m, "b")
-				rig.Sleep(10 * time.Second)
-				inf.AddHandler(lw.Handler[*rig.Widget]{Add: func(*rig.Widget) {}})
-				rig.Sleep(10 * time.Second)
-				if len(calls) != 4 {
-					t.Errorf("transformed %v, want 4 versions", calls)
-				}
-				for version, n := range calls {
-					if n != 1 {
-						t.Errorf("%s was transformed %d times", version, n)
-					}
-				}
+		rig.Bubble(t, string(mode), func(t *testing.T) {
+			m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 1), rig.NewWidget("c", 1))
+			calls := map[string]int{}
+			src := lw.Transform(m, func(w *rig.Widget) (*rig.Widget, error) {
+				calls[w.Name+"@"+w.ResourceVersion]++
+				return w, nil
 			})
+			inf := lw.NewInformer(src, &lw.Options{List: mode, PageSize: 2})
+			inf.AddHandler(lw.Handler[*rig.Widget]{Update: func(_, _ *rig.Widget) {}, Resync: time.Second})
+			rig.Start(t, inf)
+			rig.Sleep(10 * time.Second)
+			rig.Update(t, m, "a", 2)
+			rig.Remove(t, m, "b")
+			rig.Sleep(10 * time.Second)
+			inf.AddHandler(lw.Handler[*rig.Widget]{Add: func(*rig.Widget) {}})
+			rig.Sleep(10 * time.Second)
+			if len(calls) != 4 {
+				t.Errorf("transformed %v, want 4 versions", calls)
+			}
+			for version, n := range calls {
+				if n != 1 {
+					t.Errorf("%s was transformed %d times", version, n)
+				}
+			}
 		})
 	}
 }
@@ -217,17 +209,13 @@ func TestReadYourWrites(t *testing.T) {
 				m.Disconnect()
 				m.Compact()
 			}
-			if err := inf.WaitForResourceVersion(t.Context(), w.ResourceVersion); err != nil {
-				t.Fatal(err)
-			}
+			rig.OK(t, inf.WaitForResourceVersion(t.Context(), w.ResourceVersion))
 			if got, _ := inf.Store().Get(rig.Key("a")); got.Size != i {
 				t.Fatalf("after the wait the store holds %d, want %d", got.Size, i)
 			}
 		}
 		rig.Remove(t, m, "a")
-		if err := inf.WaitForResourceVersion(t.Context(), m.ResourceVersion()); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, inf.WaitForResourceVersion(t.Context(), m.ResourceVersion()))
 		if _, ok := inf.Store().Get(rig.Key("a")); ok {
 			t.Error("after the wait for its deletion the object is there")
 		}
@@ -242,16 +230,12 @@ func TestReadYourWrites(t *testing.T) {
 			t.Errorf("a wait for the far future: %v", err)
 		}
 	})
-	t.Run("opaque", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			src := &rig.Script{OnList: func() rig.Reply { return rig.List("v-one", rig.Stamped("a", 1, "v-zero")) }, OnWatch: rig.Forever}
-			inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListWhole})
-			rig.Start(t, inf)
-			rig.Sleep(time.Second)
-			if err := inf.WaitForResourceVersion(t.Context(), "5"); err == nil {
-				t.Error("a wait on versions without an order ended well")
-			}
-		})
+	rig.Bubble(t, "opaque", func(t *testing.T) {
+		src := &rig.Script{OnList: func() rig.Reply { return rig.List("v-one", rig.Stamped("a", 1, "v-zero")) }, OnWatch: rig.Forever}
+		inf := rig.RunFor(t, src, &lw.Options{List: lw.ListWhole}, time.Second)
+		if err := inf.WaitForResourceVersion(t.Context(), "5"); err == nil {
+			t.Error("a wait on versions without an order ended well")
+		}
 	})
 }
 
@@ -276,9 +260,7 @@ func TestChangesWithinAStreamedList(t *testing.T) {
 		}}
 		inf := lw.NewInformer[*rig.Widget](src, nil)
 		rig.Start(t, inf)
-		if err := inf.WaitForSync(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, inf.WaitForSync(t.Context()))
 		want := map[lw.Key]int{rig.Key("changed"): 2, rig.Key("back"): 3, rig.Key("late"): 1}
 		if diff := cmp.Diff(want, rig.Sizes(inf.Store())); diff != "" {
 			t.Errorf("store (-want +got):\n%s", diff)

@@ -91,9 +91,7 @@ func TestSink(t *testing.T) {
 			if len(tt.want) == 0 && errors.Is(err, lw.ErrStopped) {
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			rig.OK(t, err)
 			if diff := cmp.Diff(tt.want, append(deltas(nil), got...), sameBall); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -114,9 +112,7 @@ func TestReplaceDeletesInOrder(t *testing.T) {
 	c := q.Subscribe()
 	q.Replace(nil, "2")
 	deltas, err := c.Next(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, err)
 	var got []string
 	for _, d := range deltas {
 		got = append(got, d.Old.Name)

@@ -203,29 +203,27 @@ func TestOnPanicInIndex(t *testing.T) {
 // Without OnPanic a panic of an index's function is nobody's but the program's: it comes out as it was.
 func TestPanicOfAnIndexWithoutOnPanic(t *testing.T) {
 	for name, objs := range map[string][]*rig.Widget{"list": {rig.NewWidget("a", -1)}, "event": nil} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				m := lw.NewMemory(objs...)
-				inf := lw.NewInformer(m, nil)
-				lw.NewIndex(inf, func(w *rig.Widget) int {
-					if w.Size < 0 {
-						panic("negative")
-					}
-					return w.Size
-				})
-				came := make(chan any, 1)
-				go func() {
-					defer func() { came <- recover() }()
-					_ = inf.Run(t.Context())
-				}()
-				synctest.Wait()
-				if name == "event" {
-					rig.Create(t, m, "a", -1)
+		rig.Bubble(t, name, func(t *testing.T) {
+			m := lw.NewMemory(objs...)
+			inf := lw.NewInformer(m, nil)
+			lw.NewIndex(inf, func(w *rig.Widget) int {
+				if w.Size < 0 {
+					panic("negative")
 				}
-				if v := <-came; v != "negative" {
-					t.Errorf("Run panicked with %v", v)
-				}
+				return w.Size
 			})
+			came := make(chan any, 1)
+			go func() {
+				defer func() { came <- recover() }()
+				_ = inf.Run(t.Context())
+			}()
+			synctest.Wait()
+			if name == "event" {
+				rig.Create(t, m, "a", -1)
+			}
+			if v := <-came; v != "negative" {
+				t.Errorf("Run panicked with %v", v)
+			}
 		})
 	}
 }

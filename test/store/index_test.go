@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // row is an object of the tests of the store.
@@ -271,44 +272,42 @@ func TestReadersDoNotWait(t *testing.T) {
 			x.Replace([]*row{newRow("new", "2", "n")}, "2")
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				x := lw.NewIndexer(newRow("old", "1", "n"))
-				gate := make(chan struct{})
-				block := func(r *row) string {
-					if r.Name == "new" {
-						<-gate
-					}
-					return r.Node
+		rig.Bubble(t, name, func(t *testing.T) {
+			x := lw.NewIndexer(newRow("old", "1", "n"))
+			gate := make(chan struct{})
+			block := func(r *row) string {
+				if r.Name == "new" {
+					<-gate
 				}
-				nodes := lw.NewIndex(x, (*row).node)
-				if name != "NewIndex" {
-					lw.NewIndex(x, block)
+				return r.Node
+			}
+			nodes := lw.NewIndex(x, (*row).node)
+			if name != "NewIndex" {
+				lw.NewIndex(x, block)
+			}
+			go write(x, block)
+			synctest.Wait()
+			read := func(want string) {
+				wantRows(t, "List", slices.Values(x.List()), want)
+				wantRows(t, "All", x.All(), want)
+				wantRows(t, "Lookup", nodes.Lookup("n"), want)
+				if nodes.Len("n") != 1 || x.Len() != 1 || x.ResourceVersion() != x.Snapshot().ResourceVersion() {
+					t.Error("not one state")
 				}
-				go write(x, block)
-				synctest.Wait()
-				read := func(want string) {
-					wantRows(t, "List", slices.Values(x.List()), want)
-					wantRows(t, "All", x.All(), want)
-					wantRows(t, "Lookup", nodes.Lookup("n"), want)
-					if nodes.Len("n") != 1 || x.Len() != 1 || x.ResourceVersion() != x.Snapshot().ResourceVersion() {
-						t.Error("not one state")
-					}
+			}
+			read("old@1")
+			deleted := false
+			go func() { x.Delete(lw.Key{Namespace: "ns", Name: "old"}); deleted = true }()
+			synctest.Wait()
+			if name != "Set" {
+				if deleted {
+					t.Error("a writer has not waited")
 				}
 				read("old@1")
-				deleted := false
-				go func() { x.Delete(lw.Key{Namespace: "ns", Name: "old"}); deleted = true }()
-				synctest.Wait()
-				if name != "Set" {
-					if deleted {
-						t.Error("a writer has not waited")
-					}
-					read("old@1")
-				}
-				close(gate)
-				synctest.Wait()
-				read("new@2")
-			})
+			}
+			close(gate)
+			synctest.Wait()
+			read("new@2")
 		})
 	}
 }

@@ -309,37 +309,33 @@ func TestKeepsWhatIsShown(t *testing.T) {
 			return c.Close
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				k := &keeper{t: t, left: lw.NewMemory[*heavy](), right: lw.NewMemory[*heavy](), g: lw.NewGraph(nil)}
-				quiet := &lw.Options{OnError: func(error) {}}
-				k.l, k.r = lw.NewInformer(k.left, quiet), lw.NewInformer(k.right, quiet)
-				k.shown = append(k.shown, k.left.All, k.right.All)
-				k.show(k.l)
-				k.show(k.r)
-				k.put(k.left, 0, 40)
-				k.put(k.right, 0, 40)
-				leave := build(k)
-				rig.Start(t, k.l)
-				rig.Start(t, k.r)
-				rig.Start(t, k.g)
-				if err := k.g.WaitForSync(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-				k.live()
-				if kept := k.kept(k.shown); len(kept) > 0 {
-					t.Errorf("%d objects are kept that nothing shows: %.300s", len(kept), fmt.Sprint(kept))
-				}
-				if leave == nil {
-					return
-				}
-				leave()
-				k.settle()
-				if kept := k.kept(k.shown); len(kept) > 0 {
-					t.Errorf("%d objects are kept after the end: %.300s", len(kept), fmt.Sprint(kept))
-				}
-				runtime.KeepAlive(k)
-			})
+		rig.Bubble(t, name, func(t *testing.T) {
+			k := &keeper{t: t, left: lw.NewMemory[*heavy](), right: lw.NewMemory[*heavy](), g: lw.NewGraph(nil)}
+			quiet := &lw.Options{OnError: func(error) {}}
+			k.l, k.r = lw.NewInformer(k.left, quiet), lw.NewInformer(k.right, quiet)
+			k.shown = append(k.shown, k.left.All, k.right.All)
+			k.show(k.l)
+			k.show(k.r)
+			k.put(k.left, 0, 40)
+			k.put(k.right, 0, 40)
+			leave := build(k)
+			rig.Start(t, k.l)
+			rig.Start(t, k.r)
+			rig.Start(t, k.g)
+			rig.OK(t, k.g.WaitForSync(t.Context()))
+			k.live()
+			if kept := k.kept(k.shown); len(kept) > 0 {
+				t.Errorf("%d objects are kept that nothing shows: %.300s", len(kept), fmt.Sprint(kept))
+			}
+			if leave == nil {
+				return
+			}
+			leave()
+			k.settle()
+			if kept := k.kept(k.shown); len(kept) > 0 {
+				t.Errorf("%d objects are kept after the end: %.300s", len(kept), fmt.Sprint(kept))
+			}
+			runtime.KeepAlive(k)
 		})
 	}
 }

@@ -68,9 +68,7 @@ func TestMemoryTypes(t *testing.T) {
 func testMemoryType[T lw.Object](t *testing.T, obj T) {
 	m := lw.NewMemory[T]()
 	created, err := m.Create(t.Context(), obj)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, err)
 	if obj.GetUID() != "" || obj.GetResourceVersion() != "" {
 		t.Errorf("Create wrote to its argument: %v", lw.MetaOf(obj))
 	}
@@ -332,22 +330,18 @@ func TestMemoryEnds(t *testing.T) {
 		{"end a failure", func(m *lw.Memory[*rig.Widget]) error { m.Fail(nil); return nil }, context.Canceled},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 2))
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				_, end := startWatch(ctx, m, metav1.ListOptions{ResourceVersion: "3", TimeoutSeconds: new(int64(600))})
-				synctest.Wait()
-				if err := tt.do(m); err != nil {
-					t.Fatal(err)
-				}
-				synctest.Wait()
-				cancel()
-				if err := <-end; !errors.Is(err, tt.want) {
-					t.Errorf("the watch ended with %v, want %v", err, tt.want)
-				}
-			})
+		rig.Bubble(t, tt.name, func(t *testing.T) {
+			m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 2))
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			_, end := startWatch(ctx, m, metav1.ListOptions{ResourceVersion: "3", TimeoutSeconds: new(int64(600))})
+			synctest.Wait()
+			rig.OK(t, tt.do(m))
+			synctest.Wait()
+			cancel()
+			if err := <-end; !errors.Is(err, tt.want) {
+				t.Errorf("the watch ended with %v, want %v", err, tt.want)
+			}
 		})
 	}
 }
@@ -548,9 +542,7 @@ func TestMemoryOfALaterProcess(t *testing.T) {
 		var all [2]*rig.Widget
 		for i := range all {
 			m := lw.NewMemory[*rig.Widget]()
-			if err := m.Rewind("1"); err != nil {
-				t.Fatal(err)
-			}
+			rig.OK(t, m.Rewind("1"))
 			all[i] = rig.Create(t, m, "a", 1)
 		}
 		if diff := cmp.Diff(all[0], all[1]); diff != "" || all[0].ResourceVersion != "2" {

@@ -70,21 +70,19 @@ func TestStatusListCauses(t *testing.T) {
 		"ended at once":         {ends(), counts{"first": 1, "failing": 1}},
 		"refused":               {rig.Stream{Err: apierrors.NewBadRequest("no")}, counts{"first": 1, "failing": 1}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				src := &rig.Script{Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), rig.List("20", rig.Stamped("a", 1, "9"))}}
-				src.OnWatch = func() rig.Stream {
-					if src.NList > 1 {
-						return rig.Forever()
-					}
-					return tc.watch
+		rig.Bubble(t, name, func(t *testing.T) {
+			src := &rig.Script{Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), rig.List("20", rig.Stamped("a", 1, "9"))}}
+			src.OnWatch = func() rig.Stream {
+				if src.NList > 1 {
+					return rig.Forever()
 				}
-				inf := rig.Run(t, src, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
-				rig.Sleep(4 * time.Minute)
-				if diff := cmp.Diff(tc.want, inf.Status().ListCauses, missingIsZero); diff != "" {
-					t.Errorf("(-want +got):\n%s", diff)
-				}
-			})
+				return tc.watch
+			}
+			inf := rig.Run(t, src, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
+			rig.Sleep(4 * time.Minute)
+			if diff := cmp.Diff(tc.want, inf.Status().ListCauses, missingIsZero); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
 		})
 	}
 }
@@ -97,9 +95,7 @@ func TestStatusListCausesOfSources(t *testing.T) {
 		before := inf.Status().ResourceVersion
 		rig.Update(t, m, "a", 2)
 		synctest.Wait()
-		if err := m.Rewind(before); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, m.Rewind(before))
 		m.Disconnect()
 		rig.Sleep(30 * time.Minute)
 		if got, want := inf.Status().ListCauses, (counts{"first": 1, "older": 1}); !sameCounts(want, got) {

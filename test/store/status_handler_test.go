@@ -109,29 +109,27 @@ func TestHandlerStatusLag(t *testing.T) {
 		"every update":  {1280, true, time.Second, 21, (21 + 64*210) * time.Second},
 		"of net effect": {1280, false, time.Second, 2, (1 + 2) * time.Second},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				m := lw.NewMemory(rig.NewWidget("a", 0), rig.NewWidget("b", 0))
-				inf := lw.NewInformer(m, rig.Quiet())
-				inf.AddHandler(lw.Handler[*rig.Widget]{
-					Add:         func(*rig.Widget) { time.Sleep(time.Hour) }, // is not timed
-					Update:      func(_, _ *rig.Widget) { time.Sleep(tc.call) },
-					EveryUpdate: tc.every,
-				})
-				stop := rig.Begin(t, inf)
-				defer stop()
-				rig.Sleep(3 * time.Hour)
-				rig.Update(t, m, "b", 1) // at position 0
-				synctest.Wait()
-				for i := range tc.changes {
-					rig.Update(t, m, "a", i+1)
-				}
-				rig.Sleep(10 * time.Hour)
-				got := inf.Status().Handlers[0]
-				if got.LagCount != tc.count || got.LagSum != tc.sum {
-					t.Errorf("%d timed, with %v in all; want %d, %v", got.LagCount, got.LagSum, tc.count, tc.sum)
-				}
+		rig.Bubble(t, name, func(t *testing.T) {
+			m := lw.NewMemory(rig.NewWidget("a", 0), rig.NewWidget("b", 0))
+			inf := lw.NewInformer(m, rig.Quiet())
+			inf.AddHandler(lw.Handler[*rig.Widget]{
+				Add:         func(*rig.Widget) { time.Sleep(time.Hour) }, // is not timed
+				Update:      func(_, _ *rig.Widget) { time.Sleep(tc.call) },
+				EveryUpdate: tc.every,
 			})
+			stop := rig.Begin(t, inf)
+			defer stop()
+			rig.Sleep(3 * time.Hour)
+			rig.Update(t, m, "b", 1) // at position 0
+			synctest.Wait()
+			for i := range tc.changes {
+				rig.Update(t, m, "a", i+1)
+			}
+			rig.Sleep(10 * time.Hour)
+			got := inf.Status().Handlers[0]
+			if got.LagCount != tc.count || got.LagSum != tc.sum {
+				t.Errorf("%d timed, with %v in all; want %d, %v", got.LagCount, got.LagSum, tc.count, tc.sum)
+			}
 		})
 	}
 }

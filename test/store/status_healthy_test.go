@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -32,9 +31,7 @@ func TestStatusHealthy(t *testing.T) {
 			}
 		}
 		healthy("before Run", "lw: Widget: not synced, since Run has not been called", nil)
-		ctx, cancel := context.WithCancel(t.Context())
-		ran := make(chan error, 1)
-		go func() { ran <- inf.Run(ctx) }()
+		stop := rig.Begin(t, inf)
 		healthy("never synced", "lw: Widget: not synced (waiting, mode pages): list: connection refused", down)
 		m.Fail(nil)
 		rig.Sleep(8 * time.Second)
@@ -54,8 +51,7 @@ func TestStatusHealthy(t *testing.T) {
 		m.Fail(nil)
 		rig.Sleep(20 * time.Second)
 		healthy("after it", "<nil>", nil)
-		cancel()
-		<-ran
+		stop()
 		healthy("stopped", "lw: Widget: stopped", lw.ErrStopped)
 	})
 }
@@ -105,44 +101,40 @@ func TestStatusHealthyWhileAListIsDue(t *testing.T) {
 // A whole list is progress: what failed before is over. The pauses go on to grow where watches fail after each list.
 func TestListEndsFailures(t *testing.T) {
 	for _, mode := range []lw.ListMode{lw.ListPages, lw.ListStream} {
-		t.Run(string(mode), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				refused := 0
-				var pauses []int
-				fails := func() bool { refused++; return refused <= 3 }
-				end := lw.WatchEvent[*rig.Widget]{Type: watch.Bookmark, ResourceVersion: "10", InitialEventsEnd: true}
-				src := &rig.Script{
-					OnList: func() rig.Reply {
-						if fails() {
-							return rig.Reply{Err: errors.New("connection refused")}
-						}
-						return rig.List("10", rig.Stamped("a", 1, "9"))
-					},
-					OnStream: func() rig.Stream {
-						if fails() {
-							return rig.Stream{Err: errors.New("connection refused")}
-						}
-						return rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{end}, After: 5 * time.Second, Err: apierrors.NewResourceExpired("too old")}
-					},
-					OnWatch: func() rig.Stream { return rig.ExpiredAfter(5 * time.Second) },
-				}
-				inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: mode, OnError: func(error) {}, Backoff: func(n int) time.Duration {
-					pauses = append(pauses, n)
-					return time.Second
-				}})
-				rig.Start(t, inf)
-				if err := inf.WaitForSync(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-				synctest.Wait()
-				if s := inf.Status(); s.Failures != 0 || s.Err != nil || !s.FailingSince.IsZero() || s.Healthy() != nil {
-					t.Errorf("status after a whole list: %+v, %v", s, s.Healthy())
-				}
-				rig.Sleep(20 * time.Second)
-				if len(pauses) < 5 || !slices.IsSorted(pauses) || pauses[0] != 1 || pauses[4] < 5 {
-					t.Errorf("pauses after so many failures: %v", pauses)
-				}
-			})
+		rig.Bubble(t, string(mode), func(t *testing.T) {
+			refused := 0
+			var pauses []int
+			fails := func() bool { refused++; return refused <= 3 }
+			end := lw.WatchEvent[*rig.Widget]{Type: watch.Bookmark, ResourceVersion: "10", InitialEventsEnd: true}
+			src := &rig.Script{
+				OnList: func() rig.Reply {
+					if fails() {
+						return rig.Reply{Err: errors.New("connection refused")}
+					}
+					return rig.List("10", rig.Stamped("a", 1, "9"))
+				},
+				OnStream: func() rig.Stream {
+					if fails() {
+						return rig.Stream{Err: errors.New("connection refused")}
+					}
+					return rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{end}, After: 5 * time.Second, Err: apierrors.NewResourceExpired("too old")}
+				},
+				OnWatch: func() rig.Stream { return rig.ExpiredAfter(5 * time.Second) },
+			}
+			inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: mode, OnError: func(error) {}, Backoff: func(n int) time.Duration {
+				pauses = append(pauses, n)
+				return time.Second
+			}})
+			rig.Start(t, inf)
+			rig.OK(t, inf.WaitForSync(t.Context()))
+			synctest.Wait()
+			if s := inf.Status(); s.Failures != 0 || s.Err != nil || !s.FailingSince.IsZero() || s.Healthy() != nil {
+				t.Errorf("status after a whole list: %+v, %v", s, s.Healthy())
+			}
+			rig.Sleep(20 * time.Second)
+			if len(pauses) < 5 || !slices.IsSorted(pauses) || pauses[0] != 1 || pauses[4] < 5 {
+				t.Errorf("pauses after so many failures: %v", pauses)
+			}
 		})
 	}
 }

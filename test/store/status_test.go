@@ -50,32 +50,30 @@ func TestStatusOfEachPhase(t *testing.T) {
 		"stopped": {&rig.Script{Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))}, Watches: []rig.Stream{rig.Forever()}}, lw.ListPages, true, true,
 			lw.Status{Phase: "stopped", Mode: lw.ListPages, StoreStatus: one, ResourceVersion: "10", LastList: born, Requests: requests{"list": ended(200), "watch": ended(0)}, ListCauses: counts{"first": 1}}, nil},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				inf := lw.NewInformer[*rig.Widget](tc.src, &lw.Options{List: tc.mode, OnError: func(error) {}, Backoff: func(int) time.Duration { return time.Minute }})
-				ctx, cancel := context.WithCancel(t.Context())
-				ran := make(chan error, 1)
-				if tc.run {
-					go func() { ran <- inf.Run(ctx) }()
-					synctest.Wait()
-				}
-				if tc.stop {
-					cancel()
-					synctest.Wait()
-				}
-				got := inf.Status()
-				tc.want.Name, tc.want.Handlers = "Widget", []lw.HandlerStatus{} // a reflector has none at all
-				if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(lw.Status{}, "Err"), missingIsZero, cmpopts.EquateApproxTime(time.Millisecond)); diff != "" {
-					t.Errorf("status (-want +got):\n%s", diff)
-				}
-				if !errors.Is(got.Err, tc.err) || (tc.err == nil) != (got.Err == nil) {
-					t.Errorf("error %v, want %v", got.Err, tc.err)
-				}
+		rig.Bubble(t, name, func(t *testing.T) {
+			inf := lw.NewInformer[*rig.Widget](tc.src, &lw.Options{List: tc.mode, OnError: func(error) {}, Backoff: func(int) time.Duration { return time.Minute }})
+			ctx, cancel := context.WithCancel(t.Context())
+			ran := make(chan error, 1)
+			if tc.run {
+				go func() { ran <- inf.Run(ctx) }()
+				synctest.Wait()
+			}
+			if tc.stop {
 				cancel()
-				if tc.run {
-					<-ran
-				}
-			})
+				synctest.Wait()
+			}
+			got := inf.Status()
+			tc.want.Name, tc.want.Handlers = "Widget", []lw.HandlerStatus{} // a reflector has none at all
+			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(lw.Status{}, "Err"), missingIsZero, cmpopts.EquateApproxTime(time.Millisecond)); diff != "" {
+				t.Errorf("status (-want +got):\n%s", diff)
+			}
+			if !errors.Is(got.Err, tc.err) || (tc.err == nil) != (got.Err == nil) {
+				t.Errorf("error %v, want %v", got.Err, tc.err)
+			}
+			cancel()
+			if tc.run {
+				<-ran
+			}
 		})
 	}
 }
@@ -95,9 +93,7 @@ func TestStatusCounts(t *testing.T) {
 				return rig.Stream{After: 3 * time.Second, Err: apierrors.NewBadRequest("no streams")}
 			},
 		}
-		inf := lw.NewInformer[*rig.Widget](src, &lw.Options{OnError: func(error) {}, Backoff: func(int) time.Duration { return time.Second }})
-		rig.Start(t, inf)
-		rig.Sleep(3 * time.Minute)
+		inf := rig.RunFor(t, src, &lw.Options{OnError: func(error) {}, Backoff: func(int) time.Duration { return time.Second }}, 3*time.Minute)
 		got := inf.Status()
 		want := map[string]uint64{
 			"list": 3, "relists": 1, // refused, the first, and after the 410
@@ -118,26 +114,24 @@ func TestStatusCounts(t *testing.T) {
 // Without OnError failures and the sync are logged, by Options.Logger if there is one, else by slog's default.
 func TestLogger(t *testing.T) {
 	for _, own := range []bool{true, false} {
-		t.Run(fmt.Sprint("own ", own), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var out bytes.Buffer
-				logger := slog.New(slog.NewTextHandler(&out, nil))
-				opts := &lw.Options{Name: "parts", List: lw.ListPages}
-				if own {
-					opts.Logger = logger
-				} else {
-					before := slog.Default()
-					slog.SetDefault(logger)
-					defer slog.SetDefault(before)
-				}
-				src := &rig.Script{Lists: []rig.Reply{{Err: errors.New("connection refused")}, rig.List("10")}}
-				rig.Start(t, lw.NewInformer[*rig.Widget](src, opts))
-				rig.Sleep(time.Minute)
-				if got := out.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, "level=WARN") || !strings.Contains(got, "level=INFO") ||
-					!strings.Contains(got, `error="connection refused"`) {
-					t.Errorf("logged %q", got)
-				}
-			})
+		rig.Bubble(t, fmt.Sprint("own ", own), func(t *testing.T) {
+			var out bytes.Buffer
+			logger := slog.New(slog.NewTextHandler(&out, nil))
+			opts := &lw.Options{Name: "parts", List: lw.ListPages}
+			if own {
+				opts.Logger = logger
+			} else {
+				before := slog.Default()
+				slog.SetDefault(logger)
+				defer slog.SetDefault(before)
+			}
+			src := &rig.Script{Lists: []rig.Reply{{Err: errors.New("connection refused")}, rig.List("10")}}
+			rig.Start(t, lw.NewInformer[*rig.Widget](src, opts))
+			rig.Sleep(time.Minute)
+			if got := out.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, "level=WARN") || !strings.Contains(got, "level=INFO") ||
+				!strings.Contains(got, `error="connection refused"`) {
+				t.Errorf("logged %q", got)
+			}
 		})
 	}
 }
