@@ -3,6 +3,8 @@ package rig
 import (
 	"testing"
 	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // OK ends the test at an error.
@@ -26,4 +28,19 @@ func Must[V any](t testing.TB) func(V, error) V {
 func Bubble(t *testing.T, name string, f func(t *testing.T)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
+}
+
+// Same compares what a test wants with what it got; what says of what.
+func Same[V any](t testing.TB, what string, want, got V, opts ...cmp.Option) {
+	t.Helper()
+	if diff := cmp.Diff(want, got, opts...); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// Swap has the variable at hold a value until the test ends.
+func Swap[V any](t testing.TB, at *V, v V) {
+	before := *at
+	*at = v
+	t.Cleanup(func() { *at = before })
 }
