@@ -265,20 +265,8 @@ func (m *model) Compact(t *rapid.T) {
 
 func (m *model) Rewind(t *rapid.T) {
 	to := rapid.Uint64Range(1, m.now+1).Draw(t, "to")
-	err := m.line.Rewind(to)
-	switch {
-	case to > m.now:
-		if !apierrors.IsTimeout(err) {
-			t.Fatalf("rewind from %d to %d: %v", m.now, to, err)
-		}
+	if !m.has(t, to, m.line.Rewind(to)) {
 		return
-	case to < m.oldest:
-		if !apierrors.IsResourceExpired(err) {
-			t.Fatalf("rewind to %d before %d: %v", to, m.oldest, err)
-		}
-		return
-	case err != nil:
-		t.Fatal(err)
 	}
 	for v := range m.states {
 		if v > to {
@@ -356,25 +344,32 @@ func (m *model) Check(t *rapid.T) {
 func (m *model) checkState(t *rapid.T, v uint64) {
 	m.checkEach(t, v)
 	objs, err := m.c.StateAt(v)
+	if !m.has(t, v, err) {
+		return
+	}
+	if !inOrder(objs) {
+		t.Fatalf("state at %d is out of order", v)
+	}
+	if diff := gocmp.Diff(m.states[v], fold(objs)); diff != "" {
+		t.Fatalf("state at %d (-want +got):\n%s", v, diff)
+	}
+}
+
+// has reports whether version v is kept. It checks that err is what it has to be.
+func (m *model) has(t *rapid.T, v uint64, err error) bool {
 	switch {
 	case v > m.now:
 		if !apierrors.IsTimeout(err) {
-			t.Fatalf("state at %d of %d: %v", v, m.now, err)
+			t.Fatalf("version %d of %d: %v", v, m.now, err)
 		}
 	case v < m.oldest:
 		if !apierrors.IsResourceExpired(err) {
-			t.Fatalf("state at %d, compacted to %d: %v", v, m.oldest, err)
+			t.Fatalf("version %d, compacted to %d: %v", v, m.oldest, err)
 		}
 	case err != nil:
 		t.Fatal(err)
-	default:
-		if !inOrder(objs) {
-			t.Fatalf("state at %d is out of order", v)
-		}
-		if diff := gocmp.Diff(m.states[v], fold(objs)); diff != "" {
-			t.Fatalf("state at %d (-want +got):\n%s", v, diff)
-		}
 	}
+	return m.oldest <= v && v <= m.now
 }
 
 // checkEach looks at each key at v, one by one.
@@ -388,18 +383,7 @@ func (m *model) checkEach(t *rapid.T, v uint64) {
 	for key := range keys {
 		obj, err := m.c.At(key, v)
 		want, there := m.states[v][key]
-		switch {
-		case v > m.now:
-			if !apierrors.IsTimeout(err) {
-				t.Fatalf("%s at %d of %d: %v", key, v, m.now, err)
-			}
-		case v < m.oldest:
-			if !apierrors.IsResourceExpired(err) {
-				t.Fatalf("%s at %d, compacted to %d: %v", key, v, m.oldest, err)
-			}
-		case err != nil:
-			t.Fatal(err)
-		case there != (obj != nil) || there && (obj.Key != key || contentOf(obj) != want):
+		if m.has(t, v, err) && (there != (obj != nil) || there && (obj.Key != key || contentOf(obj) != want)) {
 			t.Fatalf("%s at %d is %v, want %v", key, v, obj, want)
 		}
 	}

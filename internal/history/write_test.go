@@ -22,44 +22,19 @@ func TestWriteErrors(t *testing.T) {
 		code   int32
 		reason metav1.StatusReason
 	}{
-		{"create one that is there", func(c *Collection[string]) error {
-			_, err := c.Create(thing("b", ""))
-			return err
-		}, http.StatusConflict, metav1.StatusReasonAlreadyExists},
-		{"update one that was deleted", func(c *Collection[string]) error {
-			_, err := c.Update(thing("a", ""), Preconditions{})
-			return err
-		}, http.StatusNotFound, metav1.StatusReasonNotFound},
-		{"update an older version", func(c *Collection[string]) error {
-			_, err := c.Update(thing("b", ""), Preconditions{Version: 4})
-			return err
-		}, http.StatusConflict, metav1.StatusReasonConflict},
-		{"update the current version", func(c *Collection[string]) error {
-			_, err := c.Update(thing("b", ""), Preconditions{Version: 5})
-			return err
-		}, 0, ""},
+		{"create one that is there", func(c *Collection[string]) error { return second(c.Create(thing("b", ""))) }, http.StatusConflict, metav1.StatusReasonAlreadyExists},
+		{"update one that was deleted", func(c *Collection[string]) error { return second(c.Update(thing("a", ""), Preconditions{})) }, http.StatusNotFound, metav1.StatusReasonNotFound},
+		{"update an older version", func(c *Collection[string]) error { return second(c.Update(thing("b", ""), Preconditions{Version: 4})) }, http.StatusConflict, metav1.StatusReasonConflict},
+		{"update the current version", func(c *Collection[string]) error { return second(c.Update(thing("b", ""), Preconditions{Version: 5})) }, 0, ""},
 		{"update another of the name", func(c *Collection[string]) error {
 			obj := thing("b", "")
 			obj.UID = "another"
-			_, err := c.Update(obj, Preconditions{})
-			return err
+			return second(c.Update(obj, Preconditions{}))
 		}, http.StatusConflict, metav1.StatusReasonConflict},
-		{"delete one that was deleted", func(c *Collection[string]) error {
-			_, _, err := c.Delete(key("a"), Preconditions{})
-			return err
-		}, http.StatusNotFound, metav1.StatusReasonNotFound},
-		{"delete an older version", func(c *Collection[string]) error {
-			_, _, err := c.Delete(key("b"), Preconditions{Version: 4})
-			return err
-		}, http.StatusConflict, metav1.StatusReasonConflict},
-		{"delete another of the name", func(c *Collection[string]) error {
-			_, _, err := c.Delete(key("b"), Preconditions{UID: "another"})
-			return err
-		}, http.StatusConflict, metav1.StatusReasonConflict},
-		{"get one that was deleted", func(c *Collection[string]) error {
-			_, err := c.Get(key("a"))
-			return err
-		}, http.StatusNotFound, metav1.StatusReasonNotFound},
+		{"delete one that was deleted", func(c *Collection[string]) error { return third(c.Delete(key("a"), Preconditions{})) }, http.StatusNotFound, metav1.StatusReasonNotFound},
+		{"delete an older version", func(c *Collection[string]) error { return third(c.Delete(key("b"), Preconditions{Version: 4})) }, http.StatusConflict, metav1.StatusReasonConflict},
+		{"delete another of the name", func(c *Collection[string]) error { return third(c.Delete(key("b"), Preconditions{UID: "another"})) }, http.StatusConflict, metav1.StatusReasonConflict},
+		{"get one that was deleted", func(c *Collection[string]) error { return second(c.Get(key("a"))) }, http.StatusNotFound, metav1.StatusReasonNotFound},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -78,6 +53,9 @@ func TestWriteErrors(t *testing.T) {
 		})
 	}
 }
+
+func second[T any](_ T, err error) error        { return err }
+func third[T, V any](_ T, _ V, err error) error { return err }
 
 // TestUID: an object keeps its UID; one that is created anew has another, also after the line went
 // back.
@@ -104,23 +82,29 @@ func TestUID(t *testing.T) {
 	}
 }
 
-// TestUpdateRace: an update notices a write that happens while Same compares the object.
-func TestUpdateRace(t *testing.T) {
-	var c *Collection[string]
-	interfere := "one"
+// newRaced returns a collection in which another one updates a as said, once, while Same compares.
+func newRaced(t *testing.T) (c *Collection[string], interfere *string) {
+	interfere = new(string)
 	c = NewCollection(NewLine(), Options[string]{Same: func(old, new *Object[string]) bool {
-		if by := interfere; by != "" {
-			interfere = ""
+		if by := *interfere; by != "" {
+			*interfere = ""
 			update(t, c, "a", by)
 		}
 		return old.Value == new.Value
 	}})
+	return c, interfere
+}
+
+// TestUpdateRace: an update notices a write that happens while Same compares the object.
+func TestUpdateRace(t *testing.T) {
+	c, interfere := newRaced(t)
+	*interfere = "one"
 	obj := create(t, c, "a", "old")
 	_, err := c.Update(thing("a", "new"), Preconditions{Version: obj.Version})
 	if got, _ := code(err); got != http.StatusConflict {
 		t.Errorf("an update of a version that is no longer current: %v", err)
 	}
-	interfere = "another"
+	*interfere = "another"
 	if got := update(t, c, "a", "new"); got.Version != 5 {
 		t.Errorf("an update of whatever is current made version %d, want 5", got.Version)
 	}
@@ -129,21 +113,13 @@ func TestUpdateRace(t *testing.T) {
 // TestTransactRace: a transaction notices a write of one of its objects that happens while Same
 // compares them, and leaves none of its own writes then.
 func TestTransactRace(t *testing.T) {
-	var c *Collection[string]
-	interfere := ""
-	c = NewCollection(NewLine(), Options[string]{Same: func(old, new *Object[string]) bool {
-		if by := interfere; by != "" {
-			interfere = ""
-			update(t, c, "a", by)
-		}
-		return old.Value == new.Value
-	}})
+	c, interfere := newRaced(t)
 	obj := create(t, c, "a", "old") // 2
 	create(t, c, "b", "old")        // 3
 	both := func(pre Preconditions) []Write[string] {
 		return []Write[string]{{Object: thing("a", "new"), Pre: pre}, {Object: thing("b", "new")}}
 	}
-	interfere = "one" // 4
+	*interfere = "one" // 4
 	_, err := c.Transact(both(Preconditions{Version: obj.Version})...)
 	if got, _ := code(err); got != http.StatusConflict {
 		t.Errorf("a transaction with a version that is no longer current: %v", err)
@@ -153,7 +129,7 @@ func TestTransactRace(t *testing.T) {
 			t.Errorf("%s: %v, %v, want %q", name, got, err, want)
 		}
 	}
-	interfere = "another" // 5
+	*interfere = "another" // 5
 	version, err := c.Transact(both(Preconditions{})...)
 	if err != nil || version != 6 {
 		t.Errorf("a transaction of whatever is current: version %d, %v, want 6", version, err)
@@ -162,7 +138,7 @@ func TestTransactRace(t *testing.T) {
 	if _, _, err := c.Delete(types.NamespacedName{Namespace: "ns", Name: "b"}, Preconditions{}); err != nil { // 7
 		t.Fatal(err)
 	}
-	interfere = "third" // 8
+	*interfere = "third" // 8
 	if version, err := c.Transact(both(Preconditions{})...); err != nil || version != 9 {
 		t.Errorf("an update and a creation: version %d, %v, want 9", version, err)
 	}
@@ -180,6 +156,18 @@ func TestWindow(t *testing.T) {
 	}
 }
 
+// transact stores objects with these keys at version 2.
+func transact(t *testing.T, c *Collection[int], keys ...types.NamespacedName) {
+	t.Helper()
+	var writes []Write[int]
+	for _, key := range keys {
+		writes = append(writes, Write[int]{Object: Object[int]{Key: key}})
+	}
+	if version, err := c.Transact(writes...); version != 2 || err != nil {
+		t.Fatalf("version %d, %v", version, err)
+	}
+}
+
 // TestTransactInPart expects that the last event which a watch sends of a transaction closes it, whatever follows in other namespaces.
 func TestTransactInPart(t *testing.T) {
 	line := NewLine()
@@ -188,13 +176,7 @@ func TestTransactInPart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var writes []Write[int]
-	for _, key := range []types.NamespacedName{{Namespace: "out", Name: "a"}, {Namespace: "in", Name: "b"}, {Namespace: "in", Name: "c"}, {Namespace: "out", Name: "d"}} {
-		writes = append(writes, Write[int]{Object: Object[int]{Key: key}})
-	}
-	if _, err := c.Transact(writes...); err != nil {
-		t.Fatal(err)
-	}
+	transact(t, c, types.NamespacedName{Namespace: "out", Name: "a"}, types.NamespacedName{Namespace: "in", Name: "b"}, types.NamespacedName{Namespace: "in", Name: "c"}, types.NamespacedName{Namespace: "out", Name: "d"})
 	var told []string
 	for range 2 {
 		ev, err := w.Next(t.Context())
@@ -216,13 +198,7 @@ func TestTransact(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var writes []Write[int]
-	for _, name := range []string{"a", "b", "c"} {
-		writes = append(writes, Write[int]{Object: Object[int]{Key: types.NamespacedName{Name: name}}})
-	}
-	if version, err := c.Transact(writes...); version != 2 || err != nil {
-		t.Fatalf("version %d, %v", version, err)
-	}
+	transact(t, c, types.NamespacedName{Name: "a"}, types.NamespacedName{Name: "b"}, types.NamespacedName{Name: "c"})
 	var told []string
 	for {
 		ev, err := w.Next(t.Context())

@@ -52,15 +52,11 @@ func BenchmarkWrites(b *testing.B) {
 		} {
 			b.Run(kindName+"/"+w.name, func(b *testing.B) {
 				m := newMemory(k)
-				if _, _, err := do(m, Request{Verb: Create, Body: []byte(two[0])}); err != nil {
-					b.Fatal(err)
-				}
+				mustCreate(b, m, two[0])
 				b.ReportAllocs()
 				b.SetBytes(int64(len(two[0])))
 				for i := 0; b.Loop(); i++ {
-					if _, _, err := do(m, w.req(i+1)); err != nil {
-						b.Fatal(err)
-					}
+					must(b, m, w.req(i+1))
 				}
 			})
 		}

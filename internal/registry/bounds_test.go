@@ -70,9 +70,7 @@ func TestBounds(t *testing.T) {
 				}
 			}
 			m := newMemory(k)
-			if _, _, err := do(m, Request{Verb: Create, Body: []byte(head + `"size":1,"spec":[]}`)}); err != nil {
-				t.Fatal(err)
-			}
+			mustCreate(t, m, head+`"size":1,"spec":[]}`)
 			c.req.Query = url.Values{"fieldManager": {"m"}}
 			if c.req.ContentType == apply {
 				c.req.Query.Set("force", "true")

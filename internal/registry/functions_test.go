@@ -100,11 +100,7 @@ func TestMayCreate(t *testing.T) {
 		t.Errorf("%v, stored %v", err, m.objects)
 	}
 	req.MayCreate = nil
-	if _, _, err := do(m, req); err != nil {
-		t.Error(err)
-	}
+	must(t, m, req)
 	req.MayCreate = func(context.Context) error { return errors.New("nobody asks") }
-	if _, _, err := do(m, req); err != nil {
-		t.Error(err)
-	}
+	must(t, m, req)
 }

@@ -45,9 +45,7 @@ func FuzzWrites(f *testing.F) {
 			k.Type = typeOf[*metav1.PartialObjectMetadata](t)
 		}
 		m := newMemory(k)
-		if _, _, err := do(m, Request{Verb: Create, Body: []byte(`{"metadata":{"name":"a"},"size":1,"spec":{"replicas":1}}`)}); err != nil {
-			t.Fatal(err)
-		}
+		mustCreate(t, m, `{"metadata":{"name":"a"},"size":1,"spec":{"replicas":1}}`)
 		req := verbs[int(verb)%len(verbs)]
 		req.Query, _ = url.ParseQuery(query)
 		req.Body = []byte(body)

@@ -20,9 +20,7 @@ func TestGrace(t *testing.T) {
 		return *asked
 	}}
 	m := newMemory(k)
-	if _, _, err := do(m, Request{Verb: Create, Body: []byte(`{"metadata":{"name":"a"}}`)}); err != nil {
-		t.Fatal(err)
-	}
+	mustCreate(t, m, `{"metadata":{"name":"a"}}`)
 	for _, c := range []struct {
 		seconds, want string
 	}{{"", "30"}, {"60", "30"}, {"", "30"}, {"10", "10"}, {"-5", "1"}, {"0", "gone"}} {
@@ -30,10 +28,7 @@ func TestGrace(t *testing.T) {
 		if c.seconds != "" {
 			query.Set("gracePeriodSeconds", c.seconds)
 		}
-		out, _, err := do(m, Request{Verb: Delete, Key: named("a"), Query: query})
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must(t, m, Request{Verb: Delete, Key: named("a"), Query: query})
 		got := "gone"
 		if !out.Gone {
 			got = fmt.Sprint(*m.objects[named("a")].Meta.DeletionGracePeriodSeconds)
@@ -52,9 +47,7 @@ func TestGraceIsOver(t *testing.T) {
 	m.objects[named("a")] = &Object{Meta: metav1.ObjectMeta{Name: "a", Namespace: "ns", DeletionTimestamp: &past, DeletionGracePeriodSeconds: &thirty}, Body: []byte("{}")}
 	m.objects[named("b")] = &Object{Meta: metav1.ObjectMeta{Name: "b", Namespace: "ns"}, Body: []byte("{}")}
 	for _, name := range []string{"a", "b"} { // of b a negative number of seconds is wanted
-		if _, _, err := do(m, Request{Verb: Delete, Key: named(name), Query: url.Values{"gracePeriodSeconds": {"10"}}}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, m, Request{Verb: Delete, Key: named(name), Query: url.Values{"gracePeriodSeconds": {"10"}}})
 		meta := m.objects[named(name)].Meta
 		if s := meta.DeletionGracePeriodSeconds; s == nil || *s != 1 || time.Since(meta.DeletionTimestamp.Time) > time.Minute {
 			t.Errorf("%s: %v", name, meta)
@@ -72,9 +65,7 @@ func TestGraceOfNone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMemory(&Kind{Group: "example.io", Version: "v1", Plural: "things", Kind: "Thing", Grace: func(*Object, *int64) int64 { return 0 }})
-			if _, _, err := do(m, Request{Verb: Create, Body: []byte(`{"metadata":{"name":"a"}}`)}); err != nil {
-				t.Fatal(err)
-			}
+			mustCreate(t, m, `{"metadata":{"name":"a"}}`)
 			var seen *Object
 			m.before = func() { // the mark
 				m.before = func() { // the removal

@@ -101,6 +101,22 @@ func do(m *memory, req Request) (Outcome, *Write, error) {
 	return out, w, err
 }
 
+// must makes a write that has to succeed.
+func must(t testing.TB, m *memory, req Request) Outcome {
+	t.Helper()
+	out, _, err := do(m, req)
+	if err != nil {
+		t.Fatalf("%s %s: %v", req.Verb, req.Body, err)
+	}
+	return out
+}
+
+// mustCreate is must for an object of JSON.
+func mustCreate(t testing.TB, m *memory, body string) {
+	t.Helper()
+	must(t, m, Request{Verb: Create, Body: []byte(body)})
+}
+
 func named(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: "ns", Name: name}
 }

@@ -43,15 +43,11 @@ func TestTypes(t *testing.T) {
 	if out, _, err = do(m, Request{Verb: Create, Body: []byte(`{"metadata":{"name":"a"},"size":1,"status":"up"}`)}); err != nil || out.Object.Value.(*Full).Status != "" {
 		t.Errorf("created: %+v, %v", out.Object, err)
 	}
-	if out, _, err = do(m, Request{Verb: Patch, Subresource: SubStatus, Key: named("a"), ContentType: string(types.MergePatchType), Body: []byte(`{"size":9,"status":"up"}`)}); err != nil {
-		t.Fatal(err)
-	}
+	out = must(t, m, Request{Verb: Patch, Subresource: SubStatus, Key: named("a"), ContentType: string(types.MergePatchType), Body: []byte(`{"size":9,"status":"up"}`)})
 	if f := out.Object.Value.(*Full); f.Status != "up" || f.Size != 1 || f.Kind != "" || f.Name != "a" {
 		t.Errorf("status: %+v", f)
 	}
-	if out, _, err = do(m, Request{Verb: Update, Key: named("a"), Body: []byte(`{"metadata":{"name":"a"},"tags":["x"],"status":"down"}`)}); err != nil {
-		t.Fatal(err)
-	}
+	out = must(t, m, Request{Verb: Update, Key: named("a"), Body: []byte(`{"metadata":{"name":"a"},"tags":["x"],"status":"down"}`)})
 	if f := out.Object.Value.(*Full); f.Status != "up" || f.Size != 0 || f.Generation != 2 || !reflect.DeepEqual(f.Tags, []string{"x"}) {
 		t.Errorf("updated: %+v", f)
 	}

@@ -19,14 +19,10 @@ func TestRaces(t *testing.T) {
 	k := &Kind{Group: "example.io", Version: "v1", Plural: "things", Kind: "Thing"}
 	merge, apply := string(types.MergePatchType), string(types.ApplyYAMLPatchType)
 	other := func(m *memory, body string) {
-		if _, _, err := do(m, Request{Verb: Patch, Key: named("a"), ContentType: merge, Body: []byte(body)}); err != nil {
-			t.Error(err)
-		}
+		must(t, m, Request{Verb: Patch, Key: named("a"), ContentType: merge, Body: []byte(body)})
 	}
 	remove := func(m *memory) {
-		if _, _, err := do(m, Request{Verb: Delete, Key: named("a")}); err != nil {
-			t.Error(err)
-		}
+		must(t, m, Request{Verb: Delete, Key: named("a")})
 	}
 	for name, c := range map[string]struct {
 		req  Request
@@ -45,9 +41,7 @@ func TestRaces(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMemory(k)
-			if _, _, err := do(m, Request{Verb: Create, Body: []byte(`{"metadata":{"name":"a"}}`)}); err != nil {
-				t.Fatal(err)
-			}
+			mustCreate(t, m, `{"metadata":{"name":"a"}}`)
 			m.before, c.req.Key = func() { c.race(m) }, named("a")
 			out, _, err := do(m, c.req)
 			got := said(k, out, err)

@@ -1,12 +1,7 @@
 package rest
 
 import (
-	"reflect"
 	"testing"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/go-lw/lw/internal/decode"
 )
 
 // CBOR is asked for only where Accept names it. For metadata, the parameters of the request are
@@ -16,10 +11,7 @@ func TestAcceptCBOR(t *testing.T) {
 		list  = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 		watch = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 	)
-	d, err := decode.New(reflect.TypeFor[*metav1.PartialObjectMetadata](), decode.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := answering(t, nil)
 	for _, tt := range []struct{ accept, list, watch string }{
 		{"application/cbor,application/json", "application/cbor" + list + ",application/json" + list + ",application/json", "application/cbor" + watch + ",application/json" + watch + ",application/json"},
 		{"application/cbor", "application/cbor" + list, "application/cbor" + watch},
@@ -28,7 +20,7 @@ func TestAcceptCBOR(t *testing.T) {
 		{"application/json", "application/json", "application/json"},
 		{"application/vnd.kubernetes.protobuf,application/json", "application/vnd.kubernetes.protobuf,application/json", "application/vnd.kubernetes.protobuf,application/json"},
 	} {
-		c := &Collection{Accept: tt.accept, Decoder: d, Metadata: true}
+		c.Accept, c.Metadata = tt.accept, true
 		if got := c.accept(false); got != tt.list {
 			t.Errorf("a list asks for %q, want %q", got, tt.list)
 		}

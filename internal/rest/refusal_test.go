@@ -5,32 +5,18 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"reflect"
 	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/go-lw/lw/internal/decode"
 )
 
 // answered returns the error of a list that is answered with these.
 func answered(t *testing.T, code int, contentType string, body []byte) error {
-	d, err := decode.New(reflect.TypeFor[*metav1.PartialObjectMetadata](), decode.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &Collection{URL: "http://server/x", Objects: "X", Decoder: d, Client: &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
-		return &http.Response{
-			StatusCode: code, Status: "said so", Request: r, Header: http.Header{"Content-Type": {contentType}}, Body: io.NopCloser(bytes.NewReader(body)),
-		}, nil
-	})}}
-	req, err := c.Request(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err = req.Send(); err == nil {
+	_, err := send(t, t.Context(), answering(t, func(*http.Request) (*http.Response, error) {
+		return response(code, contentType, io.NopCloser(bytes.NewReader(body))), nil
+	}), false)
+	if err == nil {
 		t.Fatal("no error")
 	}
 	return err

@@ -4,16 +4,11 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/go-lw/lw/internal/decode"
 )
 
 // slowBody is a body whose first Close takes a second.
@@ -32,24 +27,13 @@ func (b *slowBody) Close() error {
 // TestFinishLeavesNoGoroutine checks that Finish waits for the goroutine that closes the body because the context is done, and closes
 // the body itself otherwise.
 func TestFinishLeavesNoGoroutine(t *testing.T) {
-	d, err := decode.New(reflect.TypeFor[*metav1.PartialObjectMetadata](), decode.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	for name, cancelled := range map[string]bool{"cancelled": true, "ended": false} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				body := &slowBody{}
-				c := &Collection{URL: "http://server/x", Objects: "X", Decoder: d, Client: &http.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
-					return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: body}, nil
-				})}}
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				req, err := c.Request(ctx, metav1.ListOptions{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				resp, err := req.Send()
+				resp, err := send(t, ctx, answering(t, func(*http.Request) (*http.Response, error) { return response(200, "application/json", body), nil }), false)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -68,20 +52,12 @@ func TestFinishLeavesNoGoroutine(t *testing.T) {
 
 // A body that has begun as what was asked for is kept in no part, and is never taken for something else.
 func TestExpected(t *testing.T) {
-	d, err := decode.New(reflect.TypeFor[*metav1.PartialObjectMetadata](), decode.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	const pod = `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"}}`
-	c := &Collection{URL: "http://server/x", Objects: "X", Decoder: d, Client: &http.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
-		return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(strings.Repeat(pod, 20)))}, nil
-	})}}
+	c := answering(t, func(*http.Request) (*http.Response, error) {
+		return response(200, "application/json", io.NopCloser(strings.NewReader(strings.Repeat(pod, 20)))), nil
+	})
 	for _, expected := range []bool{false, true} {
-		req, err := c.Request(t.Context(), metav1.ListOptions{Watch: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp, err := req.Send()
+		resp, err := send(t, t.Context(), c, true)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 package wire_test
 
 import (
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -31,6 +32,14 @@ func served() *wire.Discovery {
 }
 
 const aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+// ask sends a request to d.
+func ask(d *wire.Discovery, method, path, accept string) (*http.Request, *httptest.ResponseRecorder) {
+	w, r := httptest.NewRecorder(), httptest.NewRequest(method, path, nil)
+	r.Header.Set("Accept", accept)
+	d.ServeHTTP(w, r)
+	return r, w
+}
 
 // TestDiscoveryBytes pins what is sent to the byte. The forms are those of a kube-apiserver.
 func TestDiscoveryBytes(t *testing.T) {
@@ -70,10 +79,7 @@ func TestDiscoveryBytes(t *testing.T) {
 				`"singularResource":"tool",` + verbs + `}],"freshness":"Current"}]},` +
 				`{"metadata":{"name":"b.io"},"versions":[` + site("v2") + "," + site("v1") + `]}]}`},
 	} {
-		w := httptest.NewRecorder()
-		r := httptest.NewRequest("GET", tt.path, nil)
-		r.Header.Set("Accept", tt.accept)
-		served().ServeHTTP(w, r)
+		_, w := ask(served(), "GET", tt.path, tt.accept)
 		if got := w.Header().Get("Content-Type"); w.Code != 200 || got != tt.contentType {
 			t.Errorf("%s: %d, %s; want %s", tt.path, w.Code, got, tt.contentType)
 		}
@@ -91,10 +97,7 @@ func TestDiscoveryBytes(t *testing.T) {
 
 // TestDiscoveryProtobuf reads an answer with apimachinery's decoder.
 func TestDiscoveryProtobuf(t *testing.T) {
-	w := httptest.NewRecorder()
-	r := httptest.NewRequest("GET", "/apis/a.io/v1", nil)
-	r.Header.Set("Accept", typeProto)
-	served().ServeHTTP(w, r)
+	_, w := ask(served(), "GET", "/apis/a.io/v1", typeProto)
 	got, _, err := encodings["protobuf"].object.Decode(w.Body.Bytes(), nil, &metav1.APIResourceList{})
 	if err != nil || w.Code != 200 || w.Header().Get("Content-Type") != typeProto {
 		t.Fatalf("%s: %v", w.Header(), err)
@@ -138,10 +141,7 @@ func TestDiscoveryRefuses(t *testing.T) {
 		{empty, "GET", "/apis", "", 200},
 		{empty, "GET", "/api", aggregated, 200},
 	} {
-		w := httptest.NewRecorder()
-		r := httptest.NewRequest(tt.method, tt.path, nil)
-		r.Header.Set("Accept", tt.accept)
-		tt.discovery.ServeHTTP(w, r)
+		r, w := ask(tt.discovery, tt.method, tt.path, tt.accept)
 		if w.Code != tt.want {
 			t.Errorf("%s %s for %q: %d, want %d", tt.method, tt.path, tt.accept, w.Code, tt.want)
 		}
