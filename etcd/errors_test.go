@@ -90,9 +90,7 @@ func TestErrors(t *testing.T) {
 // write2 puts a value past the transactions.
 func (f *fake) write2(key, value string) {
 	f.t.Helper()
-	if _, err := f.Client.Put(f.t.Context(), key, value); err != nil {
-		f.t.Fatal(err)
-	}
+	noErr(f.t, second(f.Client.Put(f.t.Context(), key, value)))
 }
 
 // is reports whether target, an error of gRPC, is what err says or one of its causes.

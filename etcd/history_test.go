@@ -50,248 +50,151 @@ func (w *follower) follows(version string, opts metav1.ListOptions, yield func(n
 	return got, err
 }
 
+// A historian follows a script, and has a position in the end.
+type historian struct {
+	follower
+	one      fakeetcd.Backup // a state with something in it, at revision 2
+	position string
+	written  string // the version of the last write
+	token    string // of the first page
+}
+
+// does makes one step of a script:
+//
+//	a=1        writes a value below ns/, or, with a slash, at that key; "a=" deletes it, "a,b=1" writes both at once
+//	restore    puts back what was there in the beginning
+//	elsewhere  writes past the collection
+//	list       lists all, and takes the position
+//	page       lists the first page, and takes the position; next and rest list the next one, and all behind it
+//	probe      asks for the version of the server, which is no list
+//	watch      watches from the position for a second, and takes that of the last write
+//	start      is watch, from the beginning
+//	select     is watch, of another key than those that are written
+//	peek       is watch, and takes no position
+//	marks      is watch, until a bookmark, and takes that
+//	fail1      is watch, and fails at the first event
+//	fail2      is watch, and fails at the second event, and takes the position of the first
+func (h *historian) does(step string) {
+	h.t.Helper()
+	watch := func(from string, opts metav1.ListOptions) []string {
+		got, _ := h.follows(from, opts, nil)
+		return got
+	}
+	fails := func(at int) []string {
+		got, err := h.follows(h.position, metav1.ListOptions{}, func(n int) error {
+			if n == at {
+				return errEnough
+			}
+			return nil
+		})
+		if err != errEnough || len(got) != at {
+			h.t.Errorf("%s: %v, %v", step, got, err)
+		}
+		return got
+	}
+	version := func(told string) string { return strings.Fields(told)[2] }
+	switch step {
+	case "restore":
+		h.Restore(h.one)
+	case "elsewhere":
+		h.write2("/elsewhere", "x")
+	case "list":
+		h.position = h.sees(metav1.ListOptions{}).ResourceVersion
+	case "page":
+		page := h.sees(metav1.ListOptions{Limit: 1})
+		h.position, h.token = page.ResourceVersion, page.Continue
+	case "next":
+		h.sees(metav1.ListOptions{Limit: 1, Continue: h.token})
+	case "rest":
+		h.sees(metav1.ListOptions{Continue: h.token})
+	case "probe":
+		if _, err := h.c.List(request.AsProbe(h.ctx), metav1.ListOptions{Limit: 1}, func(*item, error) error { return nil }); err != nil {
+			h.t.Error(err)
+		}
+	case "watch", "start", "select":
+		from, opts := h.position, metav1.ListOptions{}
+		if step == "start" {
+			from = ""
+		} else if step == "select" {
+			opts.FieldSelector = "metadata.name=z"
+		}
+		watch(from, opts)
+		h.position = h.written
+	case "peek":
+		watch(h.position, metav1.ListOptions{})
+	case "marks":
+		time.AfterFunc(time.Millisecond, func() { h.c.Hints().Progress() })
+		got := watch(h.position, metav1.ListOptions{AllowWatchBookmarks: true})
+		if len(got) != 2 {
+			h.t.Fatalf("want an event and a bookmark: %v", got)
+		}
+		h.position = version(got[1])
+	case "fail1":
+		fails(1)
+	case "fail2":
+		h.position = version(fails(2)[0])
+	default:
+		keys, value, _ := strings.Cut(step, "=")
+		var pairs []string
+		for _, key := range strings.Split(keys, ",") {
+			if !strings.Contains(key, "/") {
+				key = "ns/" + key
+			}
+			pairs = append(pairs, key, value)
+		}
+		h.written = h.write(pairs...)
+	}
+}
+
 // TestHistory: whether a watch from a position is told that the server has another history.
 func TestHistory(t *testing.T) {
-	all := metav1.ListOptions{}
-	marks := metav1.ListOptions{AllowWatchBookmarks: true}
-	// one is a state with something in it, at revision 2; restored is that state again.
-	type server struct {
-		*follower
-		one fakeetcd.Backup
-	}
 	for _, tt := range []struct {
-		name string
-		do   func(s *server) (position string)
-		want bool
+		name, script string
+		of           string // what the watch selects; "": all
+		want         bool
 	}{
-		{"nothing has happened", func(s *server) string { return s.sees(all).ResourceVersion }, false},
-		{"it is behind", func(s *server) string {
-			s.write("ns/a", "1")
-			at := s.sees(all).ResourceVersion
-			s.Restore(s.one)
-			return at
-		}, true},
-		{"a list, and another value", func(s *server) string {
-			s.write("ns/a", "1")
-			at := s.sees(all).ResourceVersion
-			s.Restore(s.one)
-			s.write("ns/a", "2")
-			return at
-		}, true},
-		{"a list, and the same value", func(s *server) string {
-			s.write("ns/a", "1")
-			at := s.sees(all).ResourceVersion
-			s.Restore(s.one)
-			s.write("ns/a", "1")
-			return at
-		}, false},
-		{"a list, and the key at another revision", func(s *server) string {
-			s.write("ns/a", "1")
-			s.write("ns/b", "1")
-			at := s.sees(all).ResourceVersion
-			s.Restore(s.one)
-			s.write("ns/b", "1")
-			s.write("ns/a", "1")
-			return at
-		}, true},
-		{"a list without objects", func(s *server) string {
-			s.write("ns/z", "")
-			at := s.sees(all).ResourceVersion
-			s.Restore(s.one)
-			s.write("ns/z", "2")
-			return at
-		}, false},
-		{"an event, and the key is not there", func(s *server) string {
-			from := s.sees(all).ResourceVersion
-			at := s.write("ns/b", "1")
-			_, _ = s.follows(from, all, nil)
-			s.Restore(s.one)
-			s.write("ns/c", "1")
-			return at
-		}, true},
-		{"an event of a watch with a selector", func(s *server) string {
-			from := s.sees(all).ResourceVersion
-			at := s.write("ns/b", "1")
-			_, _ = s.follows(from, metav1.ListOptions{FieldSelector: "metadata.name=z"}, nil)
-			s.Restore(s.one)
-			s.write("ns/c", "1")
-			return at
-		}, true},
-		{"a bookmark behind it", func(s *server) string {
-			from := s.sees(all).ResourceVersion
-			s.write("ns/b", "1")
-			s.write2("/elsewhere", "x")
-			time.AfterFunc(time.Millisecond, func() { s.c.Hints().Progress() })
-			got, _ := s.follows(from, marks, nil)
-			s.Restore(s.one)
-			s.write("ns/c", "1")
-			s.write2("/elsewhere", "x")
-			if len(got) != 2 {
-				s.t.Errorf("want an event and a bookmark: %v", got)
-			}
-			return "4"
-		}, true},
-		{"a watch from the beginning", func(s *server) string {
-			at := s.write("ns/a", "1")
-			_, _ = s.follows("", all, nil)
-			s.Restore(s.one)
-			s.write("ns/a", "2")
-			return at
-		}, true},
-		{"a watch in which nothing happened", func(s *server) string {
-			at := s.write("ns/a", "1")
-			_, _ = s.follows(s.sees(all).ResourceVersion, all, nil)
-			s.Restore(s.one)
-			s.write("ns/a", "2")
-			return at
-		}, true},
-		{"a page before, the newest key in it", func(s *server) string {
-			s.write("ns/b", "1")
-			s.write("ns/a", "1")
-			page := s.sees(metav1.ListOptions{Limit: 1})
-			s.sees(metav1.ListOptions{Limit: 1, Continue: page.Continue})
-			s.Restore(s.one)
-			s.write("ns/b", "1")
-			s.write("ns/c", "1")
-			return page.ResourceVersion
-		}, true},
-		{"the last page, the newest key in it", func(s *server) string {
-			s.write("ns/a", "1")
-			s.write("ns/b", "1")
-			page := s.sees(metav1.ListOptions{Limit: 1})
-			s.sees(metav1.ListOptions{Continue: page.Continue})
-			s.Restore(s.one)
-			s.write("ns/a", "1")
-			s.write("ns/c", "1")
-			return page.ResourceVersion
-		}, true},
-		{"a list at the same revision in the new history", func(s *server) string {
-			at := s.write("ns/a", "1")
-			s.sees(all)
-			s.Restore(s.one)
-			s.write("ns/a", "2")
-			s.sees(all)
-			return at
-		}, false},
-		{"a question in the new history is no list", func(s *server) string {
-			at := s.write("ns/a", "1")
-			s.sees(all)
-			s.Restore(s.one)
-			s.write("ns/a", "2")
-			if _, err := s.c.List(request.AsProbe(s.ctx), metav1.ListOptions{Limit: 1}, func(*item, error) error { return nil }); err != nil {
-				s.t.Error(err)
-			}
-			return at
-		}, true},
-		{"the newest key was deleted", func(s *server) string {
-			s.write("ns/a", "1")
-			from := s.sees(all).ResourceVersion
-			at := s.write("ns/a", "")
-			_, _ = s.follows(from, all, nil)
-			return at
-		}, false},
-		{"the newest key was deleted, and another was not made", func(s *server) string {
-			s.write("ns/b", "1")
-			s.write("ns/a", "1")
-			from := s.sees(all).ResourceVersion
-			at := s.write("ns/a", "")
-			_, _ = s.follows(from, all, nil)
-			s.Restore(s.one)
-			s.write("ns/c", "1")
-			s.write("ns/d", "1")
-			s.write("ns/e", "1")
-			return at
-		}, true},
-		{"all keys were deleted, and one was not", func(s *server) string {
-			from := s.sees(all).ResourceVersion
-			at := s.write("ns/z", "")
-			_, _ = s.follows(from, all, nil)
-			s.Restore(s.one)
-			s.write("ns/a", "1")
-			return at
-		}, true},
-		{"all keys were deleted", func(s *server) string {
-			from := s.sees(all).ResourceVersion
-			at := s.write("ns/z", "")
-			_, _ = s.follows(from, all, nil)
-			return at
-		}, false},
-		{"the last page was read twice, and the newest key deleted", func(s *server) string {
-			s.write("ns/a", "1")
-			s.write("ns/b", "1")
-			page := s.sees(metav1.ListOptions{Limit: 1})
-			s.sees(metav1.ListOptions{Continue: page.Continue})
-			s.sees(metav1.ListOptions{Continue: page.Continue})
-			at := s.write("ns/b", "")
-			_, _ = s.follows(page.ResourceVersion, all, nil)
-			return at
-		}, false},
-		{"another watch has seen more since", func(s *server) string {
-			s.write("ns/a", "1", "ns/b", "1", "ns/c", "1", "ns/d", "1")
-			from := s.sees(all).ResourceVersion
-			s.write("ns/e", "1", "ns/f", "1", "ns/g", "1", "ns/h", "1")
-			_, _ = s.follows(from, all, nil)
-			return from
-		}, false},
-		{"yield has failed before the last event", func(s *server) string {
-			from := s.sees(all).ResourceVersion
-			s.write("ns/a", "1")
-			s.write("ns/b", "1")
-			if _, err := s.follows(from, all, func(int) error { return errEnough }); err != errEnough {
-				s.t.Errorf("%v", err)
-			}
-			return from
-		}, false},
-		{"yield has failed at the second event", func(s *server) string {
-			from := s.sees(all).ResourceVersion
-			at := s.write("ns/a", "1")
-			s.write("ns/a", "2")
-			s.write("ns/a", "3")
-			if _, err := s.follows(from, all, func(n int) error { return []error{nil, nil, errEnough}[n] }); err != errEnough {
-				s.t.Errorf("%v", err)
-			}
-			return at
-		}, false},
-		{"the one key that is selected is another", func(s *server) string {
-			s.write("ns/a", "1")
-			s.write("ns/b", "1")
-			at := s.sees(all).ResourceVersion
-			s.Restore(s.one)
-			s.write("ns/a", "2")
-			s.write("ns/b", "1")
-			return at + " of ns/a"
-		}, true},
-		{"a selected key is as it was", func(s *server) string {
-			s.write("ns/a", "1")
-			s.write("other/a", "1")
-			at := s.sees(all).ResourceVersion
-			s.Restore(s.one)
-			s.write("ns/a", "1")
-			s.write("other/b", "1")
-			return at + " of ns"
-		}, false},
+		{"nothing has happened", "list", "", false},
+		{"it is behind", "a=1 list restore", "", true},
+		{"a list, and another value", "a=1 list restore a=2", "", true},
+		{"a list, and the same value", "a=1 list restore a=1", "", false},
+		{"a list, and the key at another revision", "a=1 b=1 list restore b=1 a=1", "", true},
+		{"a list without objects", "z= list restore z=2", "", false},
+		{"an event, and the key is not there", "list b=1 watch restore c=1", "", true},
+		{"an event of a watch with a selector", "list b=1 select restore c=1", "", true},
+		{"a bookmark behind it", "list b=1 elsewhere marks restore c=1 elsewhere", "", true},
+		{"a watch from the beginning", "a=1 start restore a=2", "", true},
+		{"a watch in which nothing happened", "a=1 list watch restore a=2", "", true},
+		{"a page before, the newest key in it", "b=1 a=1 page next restore b=1 c=1", "", true},
+		{"the last page, the newest key in it", "a=1 b=1 page rest restore a=1 c=1", "", true},
+		{"a list at the same revision in the new history", "a=1 list restore a=2 list", "", false},
+		{"a question in the new history is no list", "a=1 list restore a=2 probe", "", true},
+		{"the newest key was deleted", "a=1 list a= watch", "", false},
+		{"the newest key was deleted, and another was not made", "b=1 a=1 list a= watch restore c=1 d=1 e=1", "", true},
+		{"all keys were deleted, and one was not", "list z= watch restore a=1", "", true},
+		{"all keys were deleted", "list z= watch", "", false},
+		{"the last page was read twice, and the newest key deleted", "a=1 b=1 page rest rest b= watch", "", false},
+		{"another watch has seen more since", "a,b,c,d=1 list e,f,g,h=1 peek", "", false},
+		{"yield has failed before the last event", "list a=1 b=1 fail1", "", false},
+		{"yield has failed at the second event", "list a=1 a=2 a=3 fail2", "", false},
+		{"the one key that is selected is another", "a=1 b=1 list restore a=2 b=1", "metadata.namespace=ns,metadata.name=a", true},
+		{"a selected key is as it was", "a=1 other/a=1 list restore a=1 other/b=1", "metadata.namespace=ns", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for _, reflector := range []bool{false, true} {
 				bubble(t, func(t *testing.T, f *fake) {
-					s := &server{follower: &follower{f, f.collection(0), t.Context()}}
+					h := &historian{follower: follower{f, f.collection(0), t.Context()}}
 					if reflector {
-						s.ctx = request.WithMemo(s.ctx)
+						h.ctx = request.WithMemo(h.ctx)
 					}
 					f.write("ns/z", "0")
-					s.one = f.Save()
-					position, opts := tt.do(s), all
-					if at, namespace, ok := strings.Cut(position, " of "); ok {
-						namespace, name, one := strings.Cut(namespace, "/")
-						position, opts.FieldSelector = at, "metadata.namespace="+namespace
-						if one {
-							opts.FieldSelector += ",metadata.name=" + name
-						}
+					h.one = f.Save()
+					for _, step := range strings.Fields(tt.script) {
+						h.does(step)
 					}
 					f.write("later/x", "1")
-					got, err := s.follows(position, opts, nil)
+					got, err := h.follows(h.position, metav1.ListOptions{FieldSelector: tt.of}, nil)
 					if rewound(err) != tt.want || !tt.want && err != nil || tt.want && len(got) > 0 {
-						t.Errorf("with a reflector %v, from %s: %v, %v", reflector, position, got, err)
+						t.Errorf("with a reflector %v, from %s: %v, %v", reflector, h.position, got, err)
 					}
 				})
 			}
@@ -363,9 +266,7 @@ func TestTransaction(t *testing.T) {
 				pairs = append(pairs, fmt.Sprintf("ns/a%02d", i), text)
 			}
 			version := f.write(pairs...)
-			if err := inf.WaitForResourceVersion(within(t), version); err != nil {
-				t.Fatal(err)
-			}
+			noErr(t, inf.WaitForResourceVersion(within(t), version))
 			time.Sleep(time.Millisecond)
 			synctest.Wait() // after this the race detector knows that the handler's calls came before
 			want[what] = 40
@@ -387,9 +288,7 @@ func TestInformerRestore(t *testing.T) {
 		f.write("ns/a", `{}`)
 		backup := f.Save()
 		go inf.Run(t.Context())
-		if err := inf.WaitForResourceVersion(within(t), f.write("ns/b", `{}`)); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, inf.WaitForResourceVersion(within(t), f.write("ns/b", `{}`)))
 		f.Restore(backup)
 		f.write("ns/c", `{}`)
 		time.Sleep(time.Minute)

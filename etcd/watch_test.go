@@ -338,9 +338,7 @@ func TestRequestProgress(t *testing.T) {
 			return marks
 		}
 		one, other := watch(), watch()
-		if _, err := f.Client.Put(t.Context(), "/elsewhere", "x"); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, second(f.Client.Put(t.Context(), "/elsewhere", "x")))
 		time.Sleep(20 * time.Second)
 		c.WithLease(0).Hints().Progress() // it shares the watches
 		time.Sleep(time.Millisecond)
@@ -349,9 +347,7 @@ func TestRequestProgress(t *testing.T) {
 				t.Errorf("%d bookmarks", len(marks))
 			}
 		}
-		if _, err := f.Client.Put(t.Context(), "/elsewhere", "x"); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, second(f.Client.Put(t.Context(), "/elsewhere", "x")))
 		if time.Sleep(39 * time.Second); len(one) > 0 {
 			t.Error("a bookmark before its time")
 		}

@@ -277,14 +277,10 @@ func TestLease(t *testing.T) {
 		leased(1, obj, err)
 		obj, err = c.WithLease(clientv3.NoLease).Update(ctx, newItem("a", 2))
 		leased(0, obj, err)
-		if _, err := c.Delete(ctx, keyA, ""); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, second(c.Delete(ctx, keyA, "")))
 		obj, err = c.WithLease(lease.ID).Create(ctx, newItem("a", 1))
 		leased(1, obj, err)
-		if _, err := f.Client.Revoke(ctx, lease.ID); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, second(f.Client.Revoke(ctx, lease.ID)))
 		if _, err := c.Get(ctx, keyA); !apierrors.IsNotFound(err) {
 			t.Errorf("the lease has ended: %v", err)
 		}
@@ -351,6 +347,14 @@ func TestInvalid(t *testing.T) {
 }
 
 func second[T any](_ T, err error) error { return err }
+
+// noErr ends the test if there is an error.
+func noErr(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
 
 // A codec fails.
 type failing struct{ etcd.Codec[*item] }

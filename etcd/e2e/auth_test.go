@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"testing"
@@ -18,21 +19,14 @@ import (
 // dialAs returns a client with a name and a password.
 func dialAs(t testing.TB, endpoint, name, password string) *clientv3.Client {
 	t.Helper()
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, Username: name, Password: password, DialTimeout: 10 * time.Second, Logger: silent})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { client.Close() })
-	return client
+	return dialWith(t, clientv3.Config{Endpoints: []string{endpoint}, Username: name, Password: password, DialTimeout: 10 * time.Second})
 }
 
-func must[T any](t testing.TB) func(T, error) {
-	return func(_ T, err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+// addUser adds a user with a role of the same name.
+func addUser(ctx context.Context, t testing.TB, client *clientv3.Client, name, password string) {
+	t.Helper()
+	noErr(t, second(client.UserAdd(ctx, name, password)))
+	noErr(t, second(client.UserGrantRole(ctx, name, name)))
 }
 
 // TestAuth: auth is switched on while informers follow, one with credentials, one without and one
@@ -46,17 +40,15 @@ func TestAuth(t *testing.T) {
 	w := &writer{t, collect(t, plain, prefix, nil)}
 	w.put("a", 5, 1)
 
-	must[*clientv3.AuthUserAddResponse](t)(plain.UserAdd(ctx, "root", "r"))
-	must[*clientv3.AuthUserGrantRoleResponse](t)(plain.UserGrantRole(ctx, "root", "root"))
+	addUser(ctx, t, plain, "root", "r")
 	for user, from := range map[string]string{"reader": prefix, "stranger": "/elsewhere/"} {
-		must[*clientv3.AuthUserAddResponse](t)(plain.UserAdd(ctx, user, "p"))
-		must[*clientv3.AuthRoleAddResponse](t)(plain.RoleAdd(ctx, user))
-		must[*clientv3.AuthRoleGrantPermissionResponse](t)(plain.RoleGrantPermission(ctx, user, from, clientv3.GetPrefixRangeEnd(from), clientv3.PermissionType(clientv3.PermReadWrite)))
-		must[*clientv3.AuthUserGrantRoleResponse](t)(plain.UserGrantRole(ctx, user, user))
+		noErr(t, second(plain.RoleAdd(ctx, user)))
+		noErr(t, second(plain.RoleGrantPermission(ctx, user, from, clientv3.GetPrefixRangeEnd(from), clientv3.PermissionType(clientv3.PermReadWrite))))
+		addUser(ctx, t, plain, user, "p")
 	}
 	p := newProxy(t, s.endpoint)
 	anonymous := follow(t, collect(t, dial(t, p.addr()), prefix, nil), prefix)
-	must[*clientv3.AuthEnableResponse](t)(plain.AuthEnable(ctx))
+	noErr(t, second(plain.AuthEnable(ctx)))
 	root := dialAs(t, s.endpoint, "root", "r")
 	reader := dialAs(t, p.addr(), "reader", "p")
 	allowed := follow(t, collect(t, reader, prefix, nil), prefix)
@@ -91,7 +83,7 @@ func TestAuth(t *testing.T) {
 		}
 	}
 
-	must[*clientv3.AuthDisableResponse](t)(root.AuthDisable(ctx))
+	noErr(t, second(root.AuthDisable(ctx)))
 	w = &writer{t, collect(t, plain, prefix, nil)}
 	w.put("d", 5, 1)
 	for _, f := range []*follower{anonymous, allowed} {
@@ -107,16 +99,14 @@ func TestStream403(t *testing.T) {
 	prefix := newPrefix()
 	w := &writer{t, collect(t, plain, prefix, nil)}
 	w.put("a", 1, 1)
-	must[*clientv3.AuthUserAddResponse](t)(plain.UserAdd(ctx, "root", "r"))
-	must[*clientv3.AuthUserGrantRoleResponse](t)(plain.UserGrantRole(ctx, "root", "root"))
-	must[*clientv3.AuthUserAddResponse](t)(plain.UserAdd(ctx, "one", "p"))
-	must[*clientv3.AuthRoleAddResponse](t)(plain.RoleAdd(ctx, "one"))
-	must[*clientv3.AuthUserGrantRoleResponse](t)(plain.UserGrantRole(ctx, "one", "one"))
+	addUser(ctx, t, plain, "root", "r")
+	noErr(t, second(plain.RoleAdd(ctx, "one")))
+	addUser(ctx, t, plain, "one", "p")
 	// One key may be read, which is the one of which the witness is; the prefix may not.
-	must[*clientv3.AuthRoleGrantPermissionResponse](t)(plain.RoleGrantPermission(ctx, "one", prefix+"ns/a0", "", clientv3.PermissionType(clientv3.PermRead)))
+	noErr(t, second(plain.RoleGrantPermission(ctx, "one", prefix+"ns/a0", "", clientv3.PermissionType(clientv3.PermRead))))
 	things := collect(t, dialAs(t, s.endpoint, "one", "p"), prefix, nil)
 	version := listVersion(t, things)
-	must[*clientv3.AuthEnableResponse](t)(plain.AuthEnable(ctx))
+	noErr(t, second(plain.AuthEnable(ctx)))
 	err := things.Watch(ctx, metav1.ListOptions{ResourceVersion: version}, func(lw.WatchEvent[*thing]) error { return nil })
 	if !apierrors.IsForbidden(err) {
 		t.Errorf("the watch: %v, want Forbidden", err)

@@ -109,9 +109,7 @@ func BenchmarkBurst(b *testing.B) {
 	c.start(m)
 	b.Cleanup(func() { c.kill(m) })
 	c.healthy()
-	if err := benchProcess(b, benchEnv+"="+m.endpoint()).Run(); err != nil {
-		b.Fatal(err)
-	}
+	noErr(b, benchProcess(b, benchEnv+"="+m.endpoint()).Run())
 	for _, f := range []struct {
 		name  string
 		start func(b *testing.B, client *clientv3.Client) (objects func() int, reached func() int64, stop func())
@@ -139,9 +137,7 @@ func burst(b *testing.B, m *member, start func(*testing.B, *clientv3.Client) (fu
 	}
 	b.ReportMetric(float64(heapNow()-heap)/benchRecords, "B/object")
 	cpu = cpuNow()
-	if err := benchProcess(b, benchEnv+"="+m.endpoint()).Run(); err != nil {
-		b.Fatal(err)
-	}
+	noErr(b, benchProcess(b, benchEnv+"="+m.endpoint()).Run())
 	now, err := client.Get(context.Background(), "x")
 	if err != nil {
 		b.Fatal(err)
@@ -306,9 +302,7 @@ func followLW(b *testing.B, client *clientv3.Client) (objects func() int, reache
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = inf.Run(ctx) }()
-	if err := inf.WaitForSync(within(b, time.Minute)); err != nil {
-		b.Fatal(err)
-	}
+	noErr(b, inf.WaitForSync(within(b, time.Minute)))
 	return func() int { return inf.Store().Len() }, func() int64 {
 		var n int64
 		_, _ = fmt.Sscan(inf.Store().ResourceVersion(), &n)

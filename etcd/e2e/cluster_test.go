@@ -72,12 +72,8 @@ func (c *cluster) start(m *member) {
 	m.cmd = exec.Command(os.Args[0])
 	m.cmd.Env = append(os.Environ(), memberEnv+"="+string(text))
 	m.cmd.Stderr = os.Stderr
-	if _, err := m.cmd.StdinPipe(); err != nil { // its end closes with this process
-		c.t.Fatal(err)
-	}
-	if err := m.cmd.Start(); err != nil {
-		c.t.Fatal(err)
-	}
+	noErr(c.t, second(m.cmd.StdinPipe())) // its end closes with this process
+	noErr(c.t, m.cmd.Start())
 }
 
 // kill is kill -9.
@@ -91,9 +87,7 @@ func (c *cluster) kill(m *member) {
 
 func (c *cluster) signal(m *member, s syscall.Signal) {
 	c.t.Helper()
-	if err := m.cmd.Process.Signal(s); err != nil {
-		c.t.Fatal(err)
-	}
+	noErr(c.t, m.cmd.Process.Signal(s))
 }
 
 // healthy waits until each member that runs answers a read that needs a quorum.

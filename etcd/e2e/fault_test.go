@@ -170,9 +170,7 @@ func TestLaggingMember(t *testing.T) {
 			ops = append(ops, putOp(prefix, newThing("ns", fmt.Sprint("n", j), i)))
 		}
 		for _, op := range ops {
-			if _, err := c.client.Do(ctx, op); err != nil {
-				t.Fatal(err)
-			}
+			noErr(t, second(c.client.Do(ctx, op)))
 		}
 	}
 	f.caughtUp(t, client)
@@ -180,12 +178,8 @@ func TestLaggingMember(t *testing.T) {
 	c.start(late)
 	p.set(func() { p.target = late.endpoint() })
 	p.cut() // the next connection is to the one that lags
-	if _, err := c.client.Do(ctx, putOp(prefix, newThing("ns", "last", 1))); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := lw.WaitFor(ctx, f.Informer, lw.Key{Namespace: "ns", Name: "last"}, func(o *thing) bool { return o != nil }); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, second(c.client.Do(ctx, putOp(prefix, newThing("ns", "last", 1)))))
+	noErr(t, second(lw.WaitFor(ctx, f.Informer, lw.Key{Namespace: "ns", Name: "last"}, func(o *thing) bool { return o != nil })))
 	f.caughtUp(t, client)
 	if s := f.Status(); s.Epoch != 0 || rig.Relists(s) != 0 || f.rewound() > 0 {
 		t.Errorf("from %s: epoch %d, %d relists: %v", before, s.Epoch, rig.Relists(s), f.errors())

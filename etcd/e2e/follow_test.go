@@ -61,9 +61,7 @@ func follow(t testing.TB, src lw.Source[*thing], prefix string) *follower {
 			t.Error(w)
 		}
 	})
-	if err := f.WaitForSync(within(t, time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, f.WaitForSync(within(t, time.Minute)))
 	return f
 }
 
@@ -156,9 +154,7 @@ func (f *follower) compare(t testing.TB, client *clientv3.Client) {
 func readState(t testing.TB, client *clientv3.Client, prefix, version string) state {
 	t.Helper()
 	var revision int64
-	if _, err := fmt.Sscan(version, &revision); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, second(fmt.Sscan(version, &revision)))
 	resp, err := client.Get(within(t, time.Minute), prefix, clientv3.WithPrefix(), clientv3.WithRev(revision))
 	if err != nil {
 		t.Fatalf("the state at %s: %v", version, err)
@@ -166,9 +162,7 @@ func readState(t testing.TB, client *clientv3.Client, prefix, version string) st
 	out := state{}
 	for _, kv := range resp.Kvs {
 		var obj thing
-		if err := json.Unmarshal(kv.Value, &obj); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, json.Unmarshal(kv.Value, &obj))
 		namespace, name, _ := strings.Cut(strings.TrimPrefix(string(kv.Key), prefix), "/")
 		obj.Meta = lw.Meta{Namespace: namespace, Name: name, ResourceVersion: fmt.Sprint(kv.ModRevision), UID: obj.UID}
 		if obj.UID == "" {

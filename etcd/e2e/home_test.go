@@ -52,27 +52,10 @@ func freeURL(t testing.TB) url.URL {
 
 func (h *home) start() {
 	h.t.Helper()
-	cfg := embed.NewConfig()
-	cfg.Dir, cfg.UnsafeNoFsync, cfg.TickMs, cfg.ElectionMs = h.dir, true, 20, 200
-	cfg.LogLevel, cfg.LogOutputs = "fatal", []string{"/dev/null"}
-	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{h.client}, []url.URL{h.client}
-	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{h.peer}, []url.URL{h.peer}
-	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
-	e, err := embed.StartEtcd(cfg)
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	h.etcd = e
-	select {
-	case <-e.Server.ReadyNotify():
-	case <-time.After(time.Minute):
-		h.t.Fatal("etcd is not ready after a minute")
-	}
+	h.etcd = runEtcd(h.t, h.dir, h.client, h.peer)
 	if h.direct != nil {
 		// This waits until the client has its connection again.
-		if _, err := h.direct.Get(within(h.t, time.Minute), "x"); err != nil {
-			h.t.Fatal(err)
-		}
+		noErr(h.t, second(h.direct.Get(within(h.t, time.Minute), "x")))
 	}
 }
 
@@ -87,24 +70,24 @@ func (h *home) stop() {
 func (h *home) save() {
 	h.t.Helper()
 	h.stop()
-	if err := os.CopyFS(h.backup, os.DirFS(h.dir)); err != nil {
-		h.t.Fatal(err)
-	}
+	noErr(h.t, os.CopyFS(h.backup, os.DirFS(h.dir)))
 	h.start()
 }
 
-// restore puts the backup in the place of the data directory. Clients do not reach the server until
-// the network is up again.
-func (h *home) restore() {
+// lose stops the server and removes its data directory. Clients do not reach it until the network is
+// up again.
+func (h *home) lose() {
 	h.t.Helper()
 	h.proxy.set(func() { h.proxy.down = true })
 	h.stop()
-	if err := os.RemoveAll(h.dir); err != nil {
-		h.t.Fatal(err)
-	}
-	if err := os.CopyFS(h.dir, os.DirFS(h.backup)); err != nil {
-		h.t.Fatal(err)
-	}
+	noErr(h.t, os.RemoveAll(h.dir))
+}
+
+// restore puts the backup in the place of the data directory.
+func (h *home) restore() {
+	h.t.Helper()
+	h.lose()
+	noErr(h.t, os.CopyFS(h.dir, os.DirFS(h.backup)))
 	h.start()
 }
 
@@ -113,26 +96,17 @@ func (h *home) restore() {
 func (h *home) saveSnapshot() {
 	h.t.Helper()
 	cfg := clientv3.Config{Endpoints: []string{h.client.Host}, DialTimeout: 10 * time.Second, Logger: silent}
-	if _, err := clientsnapshot.SaveWithVersion(within(h.t, time.Minute), silent, cfg, h.backup); err != nil {
-		h.t.Fatal(err)
-	}
+	noErr(h.t, second(clientsnapshot.SaveWithVersion(within(h.t, time.Minute), silent, cfg, h.backup)))
 }
 
 func (h *home) restoreSnapshot(bump uint64) {
 	h.t.Helper()
-	h.proxy.set(func() { h.proxy.down = true })
-	h.stop()
-	if err := os.RemoveAll(h.dir); err != nil {
-		h.t.Fatal(err)
-	}
-	err := snapshot.NewV3(silent).Restore(snapshot.RestoreConfig{
+	h.lose()
+	noErr(h.t, snapshot.NewV3(silent).Restore(snapshot.RestoreConfig{
 		SnapshotPath: h.backup, Name: "default", OutputDataDir: h.dir, PeerURLs: []string{h.peer.String()},
 		InitialCluster: "default=" + h.peer.String(), InitialClusterToken: "etcd-cluster",
 		RevisionBump: bump, MarkCompacted: bump > 0,
-	})
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	}))
 	h.start()
 }
 

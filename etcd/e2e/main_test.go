@@ -25,19 +25,14 @@ type memberConfig struct {
 }
 
 func TestMain(m *testing.M) {
-	if text := os.Getenv(memberEnv); text != "" {
-		if err := runMember(text); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+	for env, run := range map[string]func(string) error{memberEnv: runMember, benchEnv: writeAll} {
+		if text := os.Getenv(env); text != "" {
+			if err := run(text); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+			return
 		}
-		return
-	}
-	if endpoint := os.Getenv(benchEnv); endpoint != "" {
-		if err := writeAll(endpoint); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
 	}
 	os.Exit(m.Run())
 }
@@ -56,12 +51,8 @@ func runMember(text string) error {
 	if err != nil {
 		return err
 	}
-	cfg := embed.NewConfig()
-	cfg.Name, cfg.Dir, cfg.InitialCluster, cfg.ClusterState = m.Name, m.Dir, m.Cluster, m.State
-	cfg.LogLevel, cfg.LogOutputs = "fatal", []string{"/dev/null"}
-	cfg.UnsafeNoFsync = true // no power is lost here
-	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{*client}, []url.URL{*client}
-	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{*peer}, []url.URL{*peer}
+	cfg := config(m.Dir, *client, *peer)
+	cfg.Name, cfg.InitialCluster, cfg.ClusterState = m.Name, m.Cluster, m.State
 	e, err := embed.StartEtcd(cfg)
 	if err != nil {
 		return err

@@ -57,9 +57,7 @@ func TestPages(t *testing.T) {
 	ctx := within(t, time.Minute)
 	for _, name := range []string{"a", "b", "c"} {
 		for _, namespace := range []string{"one", "two"} {
-			if _, err := c.Create(ctx, newThing(namespace, name, 1)); err != nil {
-				t.Fatal(err)
-			}
+			noErr(t, second(c.Create(ctx, newThing(namespace, name, 1))))
 		}
 	}
 	for _, test := range []struct {

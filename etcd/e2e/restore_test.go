@@ -46,9 +46,7 @@ func (w *writer) put(name string, n, number int) {
 
 func (w *writer) remove(name string) {
 	w.t.Helper()
-	if _, err := w.to.Delete(within(w.t, time.Minute), lw.Key{Namespace: "ns", Name: name}, ""); err != nil {
-		w.t.Fatal(err)
-	}
+	noErr(w.t, second(w.to.Delete(within(w.t, time.Minute), lw.Key{Namespace: "ns", Name: name}, "")))
 }
 
 var restorations = []restoration{
@@ -61,18 +59,31 @@ var restorations = []restoration{
 	{"past, and nothing was written after the backup", func(w *writer) {}, func(w *writer) { w.put("x", 50, 2) }, false},
 }
 
+// underway is a home with 30 things in its backup, what writes to it, and the things as its followers
+// reach them.
+type underway struct {
+	*home
+	w      *writer
+	prefix string
+	things *etcd.Collection[*thing]
+}
+
+func getUnderway(t testing.TB, save func(*home)) *underway {
+	h, prefix := newHome(t), newPrefix()
+	w := &writer{t, collect(t, h.direct, prefix, nil)}
+	w.put("common", 30, 0)
+	save(h)
+	return &underway{h, w, prefix, collect(t, dial(t, h.proxy.addr()), prefix, nil)}
+}
+
 // TestRestore puts back a backup while two informers of one collection, and one of a part of it,
 // follow it: none shows what the server does not have, and a history that is another one is
 // reported.
 func TestRestore(t *testing.T) {
 	for _, r := range restorations {
 		t.Run(r.name, func(t *testing.T) {
-			h := newHome(t)
-			prefix := newPrefix()
-			w := &writer{t, collect(t, h.direct, prefix, nil)}
-			w.put("common", 30, 0)
-			h.save()
-			things := collect(t, dial(t, h.proxy.addr()), prefix, nil)
+			h := getUnderway(t, (*home).save)
+			w, prefix, things := h.w, h.prefix, h.things
 			followers := []*follower{follow(t, things, prefix), follow(t, things, prefix)}
 			part := follow(t, lw.WithListOptions[*thing](things, func(o *metav1.ListOptions) { o.FieldSelector = "metadata.namespace=ns" }), prefix)
 			followers = append(followers, part)
@@ -103,12 +114,8 @@ func TestRestore(t *testing.T) {
 func TestRestoreWatch(t *testing.T) {
 	for _, r := range restorations {
 		t.Run(r.name, func(t *testing.T) {
-			h := newHome(t)
-			prefix := newPrefix()
-			w := &writer{t, collect(t, h.direct, prefix, nil)}
-			w.put("common", 30, 0)
-			h.save()
-			things := collect(t, dial(t, h.proxy.addr()), prefix, nil)
+			h := getUnderway(t, (*home).save)
+			w, things := h.w, h.things
 			position, _ := watchFor(t, things, listVersion(t, things), 0)
 			r.before(w)
 			now := listVersion(t, w.to) // by another collection: things sees it in the watch alone
@@ -144,12 +151,9 @@ func TestRestoreWatch(t *testing.T) {
 // TestRestoreMarked restores with what etcd has for it: all revisions before are marked as
 // compacted, and every watch lists again.
 func TestRestoreMarked(t *testing.T) {
-	h := newHome(t)
-	prefix := newPrefix()
-	w := &writer{t, collect(t, h.direct, prefix, nil)}
-	w.put("common", 30, 0)
-	h.saveSnapshot()
-	f := follow(t, collect(t, dial(t, h.proxy.addr()), prefix, nil), prefix)
+	h := getUnderway(t, (*home).saveSnapshot)
+	w := h.w
+	f := follow(t, h.things, h.prefix)
 	w.put("n", 60, 1)
 	f.caughtUp(t, h.direct)
 	h.restoreSnapshot(1000)

@@ -24,37 +24,59 @@ type server struct {
 // startServer starts a server with an empty store, and stops it when the test ends.
 func startServer(t testing.TB, tweak ...func(*embed.Config)) *server {
 	t.Helper()
+	anywhere := url.URL{Scheme: "http", Host: "127.0.0.1:0"}
+	e := runEtcd(t, t.TempDir(), anywhere, anywhere, tweak...)
+	t.Cleanup(e.Close)
+	return &server{e, e.Clients[0].Addr().String()}
+}
+
+// config returns that of an etcd with a directory and its addresses, for a test: no power is lost.
+func config(dir string, client, peer url.URL) *embed.Config {
 	cfg := embed.NewConfig()
-	cfg.Dir = t.TempDir()
+	cfg.Dir, cfg.UnsafeNoFsync = dir, true
 	cfg.LogLevel, cfg.LogOutputs = "fatal", []string{"/dev/null"}
-	cfg.UnsafeNoFsync, cfg.TickMs, cfg.ElectionMs = true, 20, 200
-	any := url.URL{Scheme: "http", Host: "127.0.0.1:0"}
-	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{any}, []url.URL{any}
-	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{any}, []url.URL{any}
+	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
+	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
+	return cfg
+}
+
+// runEtcd starts an etcd of one member, and returns when it is ready.
+func runEtcd(t testing.TB, dir string, client, peer url.URL, tweak ...func(*embed.Config)) *embed.Etcd {
+	t.Helper()
+	cfg := config(dir, client, peer)
+	cfg.TickMs, cfg.ElectionMs = 20, 200
 	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
 	for _, f := range tweak {
 		f(cfg)
 	}
 	e, err := embed.StartEtcd(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(e.Close)
+	noErr(t, err)
 	select {
 	case <-e.Server.ReadyNotify():
 	case <-time.After(time.Minute):
 		t.Fatal("etcd is not ready after a minute")
 	}
-	return &server{e, e.Clients[0].Addr().String()}
+	return e
+}
+
+// begin starts a server, and returns a client of it, a prefix, and the things below that.
+func begin(t testing.TB) (*clientv3.Client, string, *etcd.Collection[*thing]) {
+	t.Helper()
+	client, prefix := dial(t, startServer(t).endpoint), newPrefix()
+	return client, prefix, collect(t, client, prefix, nil)
 }
 
 // dial returns a client of endpoints, which is closed when the test ends.
 func dial(t testing.TB, endpoints ...string) *clientv3.Client {
 	t.Helper()
-	client, err := newClient(endpoints...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	return dialWith(t, clientv3.Config{Endpoints: endpoints, DialTimeout: 10 * time.Second})
+}
+
+func dialWith(t testing.TB, cfg clientv3.Config) *clientv3.Client {
+	t.Helper()
+	cfg.Logger = silent
+	client, err := clientv3.New(cfg)
+	noErr(t, err)
 	t.Cleanup(func() { client.Close() })
 	return client
 }
@@ -66,12 +88,7 @@ func newClient(endpoints ...string) (*clientv3.Client, error) {
 // dialLarge is dial, for writes of up to 64 MB.
 func dialLarge(t testing.TB, endpoint string) *clientv3.Client {
 	t.Helper()
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, MaxCallSendMsgSize: 64 << 20, MaxCallRecvMsgSize: 1 << 30, Logger: silent})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { client.Close() })
-	return client
+	return dialWith(t, clientv3.Config{Endpoints: []string{endpoint}, MaxCallSendMsgSize: 64 << 20, MaxCallRecvMsgSize: 1 << 30})
 }
 
 // A thing is an object of a user's own, without an API server.
@@ -92,9 +109,7 @@ func newThing(namespace, name string, n int) *thing {
 func collect(t testing.TB, client *clientv3.Client, prefix string, opts *etcd.Options[*thing]) *etcd.Collection[*thing] {
 	t.Helper()
 	c, err := etcd.New(client, prefix, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	return c
 }
 

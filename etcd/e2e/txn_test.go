@@ -37,9 +37,7 @@ func TestTransactions(t *testing.T) {
 	if n, err := strconv.ParseInt(os.Getenv("LW_TXN_SNAPSHOTS"), 10, 64); err == nil {
 		want = n
 	}
-	client := dial(t, startServer(t).endpoint)
-	prefix := newPrefix()
-	things := collect(t, client, prefix, nil)
+	client, prefix, things := begin(t)
 	f := follow(t, things, prefix)
 	byNumber := lw.NewIndex(f.Informer, func(o *thing) int { return o.N })
 	var looks, halves, written atomic.Int64
@@ -107,10 +105,8 @@ func TestTransactions(t *testing.T) {
 // TestTransactionEvents looks at the groups themselves: with a selector, with one that a transaction
 // leaves in part, with a key of another shape among them.
 func TestTransactionEvents(t *testing.T) {
-	client := dial(t, startServer(t).endpoint)
+	client, prefix, things := begin(t)
 	ctx := within(t, time.Minute)
-	prefix := newPrefix()
-	things := collect(t, client, prefix, nil)
 	labeled := func(name string, n int, on bool) *thing {
 		o := newThing("ns", name, n)
 		o.Labels = map[string]string{"on": fmt.Sprint(on)}
@@ -119,9 +115,7 @@ func TestTransactionEvents(t *testing.T) {
 	start := listVersion(t, things)
 	commit := func(ops ...clientv3.Op) {
 		t.Helper()
-		if _, err := client.Txn(ctx).Then(ops...).Commit(); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, second(client.Txn(ctx).Then(ops...).Commit()))
 	}
 	commit(putOp(prefix, labeled("a", 1, true)), putOp(prefix, labeled("b", 1, true)), putOp(prefix, labeled("c", 1, false)))
 	commit(putOp(prefix, labeled("a", 2, false)), putOp(prefix, labeled("b", 2, true)), putOp(prefix, labeled("c", 2, true)))
@@ -173,13 +167,9 @@ func TestLargeTransaction(t *testing.T) {
 		obj.Text = fmt.Sprintf("%01000d", i)
 		ops = append(ops, putOp(prefix, obj))
 	}
-	if _, err := client.Txn(within(t, time.Minute)).Then(ops...).Commit(); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, second(client.Txn(within(t, time.Minute)).Then(ops...).Commit()))
 	f.caughtUp(t, client)
-	if _, err := client.Delete(within(t, time.Minute), prefix, clientv3.WithPrefix()); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, second(client.Delete(within(t, time.Minute), prefix, clientv3.WithPrefix())))
 	f.caughtUp(t, client)
 	cancel()
 	looking.Wait()

@@ -46,9 +46,8 @@ func compact(t testing.TB, client *clientv3.Client, version string) {
 // TestCompaction compacts at the worst places: right before and at the position of a watch, between
 // two pages, and the object before a deletion that a watch with a selector needs.
 func TestCompaction(t *testing.T) {
-	client := dial(t, startServer(t).endpoint)
+	client, _, things := begin(t)
 	ctx := within(t, time.Minute)
-	things := collect(t, client, newPrefix(), nil)
 	w := &writer{t, things}
 	w.put("a", 5, 1)
 	v5 := listVersion(t, things)
@@ -94,9 +93,7 @@ func TestCompaction(t *testing.T) {
 // TestCompactedBehind holds a watch with a selector back while objects that it has to know are
 // changed, deleted and compacted: it ends with 410, or tells of each.
 func TestCompactedBehind(t *testing.T) {
-	client := dial(t, startServer(t).endpoint)
-	prefix := newPrefix()
-	things := collect(t, client, prefix, nil)
+	client, prefix, things := begin(t)
 	ctx := within(t, time.Minute)
 	const n = 3000 // more than the server and the network hold back
 	text := strings.Repeat("x", 10_000)
@@ -104,9 +101,7 @@ func TestCompactedBehind(t *testing.T) {
 		t.Helper()
 		obj := newThing("ns", name, 1)
 		obj.Labels, obj.Text = map[string]string{"on": "true"}, text
-		if _, err := client.Do(ctx, putOp(prefix, obj)); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, second(client.Do(ctx, putOp(prefix, obj))))
 	}
 	put("first")
 	start := listVersion(t, things)
@@ -126,9 +121,7 @@ func TestCompactedBehind(t *testing.T) {
 	for i := range n {
 		put(fmt.Sprint(i))
 	}
-	if _, err := client.Delete(ctx, prefix+"ns/first"); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, second(client.Delete(ctx, prefix+"ns/first")))
 	put("last")
 	compact(t, client, listVersion(t, things))
 	close(blocked)
@@ -140,10 +133,8 @@ func TestCompactedBehind(t *testing.T) {
 // TestOddKeys: a key of another shape and a value that cannot be read are errors of their objects,
 // and hide no other; they go when the keys do.
 func TestOddKeys(t *testing.T) {
-	client := dial(t, startServer(t).endpoint)
+	client, prefix, things := begin(t)
 	ctx := within(t, time.Minute)
-	prefix := newPrefix()
-	things := collect(t, client, prefix, nil)
 	w := &writer{t, things}
 	w.put("good", 3, 1)
 	odd := map[string]string{
@@ -151,11 +142,12 @@ func TestOddKeys(t *testing.T) {
 		prefix + "ns/bad": "no JSON", prefix + "ns/empty": "", prefix + "ns/null": "null",
 		prefix + "ns/other": `{"metadata":{"namespace":"ns","name":"good0"}}`, prefix + "ns/type": `{"n":"x"}`,
 	}
-	for key, value := range odd {
-		if _, err := client.Put(ctx, key, value); err != nil {
-			t.Fatal(err)
+	putOdd := func() {
+		for key, value := range odd {
+			noErr(t, second(client.Put(ctx, key, value)))
 		}
 	}
+	putOdd()
 	for _, limit := range []int64{0, 1, 3} {
 		good, bad, next := 0, map[lw.Key]bool{}, ""
 		for pages := 0; ; pages++ {
@@ -189,9 +181,7 @@ func TestOddKeys(t *testing.T) {
 	w.put("good", 4, 2)
 	rig.Met(t, time.Minute, "an object is behind a bad one", func() bool { return f.Store().Len() == 4 })
 	for key := range odd {
-		if _, err := client.Delete(ctx, key); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, second(client.Delete(ctx, key)))
 	}
 	rig.Met(t, time.Minute, "bad objects that are gone are still set aside", func() bool { return len(f.Status().SetAside) == 0 })
 	f.caughtUp(t, client)
@@ -199,11 +189,7 @@ func TestOddKeys(t *testing.T) {
 		t.Errorf("%d relists", rig.Relists(s))
 	}
 	// And in a watch.
-	for key, value := range odd {
-		if _, err := client.Put(ctx, key, value); err != nil {
-			t.Fatal(err)
-		}
-	}
+	putOdd()
 	rig.Met(t, time.Minute, "bad objects are not set aside", func() bool { return len(f.Status().SetAside) == len(odd) })
 	if s := f.Status(); rig.Relists(s) != 0 {
 		t.Errorf("%d relists", rig.Relists(s))
@@ -212,25 +198,18 @@ func TestOddKeys(t *testing.T) {
 
 // TestLargeValue has values of nearly as much as etcd takes, in a list and in a watch.
 func TestLargeValue(t *testing.T) {
-	client := dial(t, startServer(t).endpoint)
-	prefix := newPrefix()
-	things := collect(t, client, prefix, nil)
+	client, prefix, things := begin(t)
 	text := strings.Repeat("0123456789", 140_000)
-	for i := range 5 {
-		obj := newThing("ns", fmt.Sprint("before", i), 1)
-		obj.Text = text
-		if _, err := things.Create(within(t, time.Minute), obj); err != nil {
-			t.Fatal(err)
+	create := func(when string) {
+		for i := range 5 {
+			obj := newThing("ns", fmt.Sprint(when, i), 1)
+			obj.Text = text
+			noErr(t, second(things.Create(within(t, time.Minute), obj)))
 		}
 	}
+	create("before")
 	f := follow(t, things, prefix)
-	for i := range 5 {
-		obj := newThing("ns", fmt.Sprint("after", i), 1)
-		obj.Text = text
-		if _, err := things.Create(within(t, time.Minute), obj); err != nil {
-			t.Fatal(err)
-		}
-	}
+	create("after")
 	f.caughtUp(t, client)
 }
 
@@ -312,8 +291,7 @@ func watchers(t testing.TB, url string) string {
 
 // TestInitial: a watch without a version begins with what there is.
 func TestInitial(t *testing.T) {
-	client := dial(t, startServer(t).endpoint)
-	things := collect(t, client, newPrefix(), nil)
+	_, _, things := begin(t)
 	w := &writer{t, things}
 	w.put("a", 3, 1)
 	for _, version := range []string{"", "0"} {

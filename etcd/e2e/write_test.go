@@ -175,9 +175,7 @@ func (p *pair) both(op string, key lw.Key, do func(lw.Writable[*thing]) (*thing,
 // TestWaitForWrites waits for each own write on a prefix where nothing else happens, and for a
 // write elsewhere: a round trip and 100 ms at most.
 func TestWaitForWrites(t *testing.T) {
-	client := dial(t, startServer(t).endpoint)
-	prefix := newPrefix()
-	things := collect(t, client, prefix, nil)
+	client, prefix, things := begin(t)
 	f := follow(t, things, prefix)
 	ctx := within(t, time.Minute)
 	wait := func(what, version string, err error) {
@@ -291,13 +289,19 @@ func TestWriteErrors(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
+// noErr ends the test if there is an error.
+func noErr(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestUIDs: a value that has a UID keeps it, also if an update has none; one without gets that of
 // its key's creation, which is not stored.
 func TestUIDs(t *testing.T) {
-	client := dial(t, startServer(t).endpoint)
+	client, prefix, things := begin(t)
 	ctx := within(t, time.Minute)
-	prefix := newPrefix()
-	things := collect(t, client, prefix, nil)
 	own := newThing("ns", "own", 1)
 	own.UID = "mine"
 	own, err := things.Create(ctx, own)
@@ -321,9 +325,7 @@ func TestUIDs(t *testing.T) {
 	if err != nil || strings.Contains(string(resp.Kvs[0].Value), "uid") || strings.Contains(string(resp.Kvs[0].Value), "resourceVersion") {
 		t.Errorf("what is stored: %s, %v", resp.Kvs[0].Value, err)
 	}
-	if _, err := things.Delete(ctx, lw.KeyOf(made), updated.ResourceVersion); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, second(things.Delete(ctx, lw.KeyOf(made), updated.ResourceVersion)))
 	other, err := things.Create(ctx, newThing("ns", "made", 1))
 	if err != nil || other.UID == made.UID {
 		t.Errorf("created again: %v, %v; before %v", other, err, made.UID)
@@ -336,34 +338,24 @@ func TestUIDs(t *testing.T) {
 
 // TestLease: an object goes with its lease, which an update keeps unless it is told otherwise.
 func TestLease(t *testing.T) {
-	client := dial(t, startServer(t).endpoint)
+	client, prefix, things := begin(t)
 	ctx := within(t, time.Minute)
-	prefix := newPrefix()
-	things := collect(t, client, prefix, nil)
 	f := follow(t, things, prefix)
 	lease, err := client.Grant(ctx, 60)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"kept", "free"} {
-		if _, err := things.WithLease(lease.ID).Create(ctx, newThing("ns", name, 1)); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := things.Update(ctx, newThing("ns", name, 2)); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, second(things.WithLease(lease.ID).Create(ctx, newThing("ns", name, 1))))
+		noErr(t, second(things.Update(ctx, newThing("ns", name, 2))))
 	}
 	// The same value: only the lease changes.
-	if _, err := things.WithLease(clientv3.NoLease).Update(ctx, newThing("ns", "free", 2)); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, second(things.WithLease(clientv3.NoLease).Update(ctx, newThing("ns", "free", 2))))
 	f.caughtUp(t, client)
 	if f.Store().Len() != 2 {
 		t.Fatalf("%d objects, want 2", f.Store().Len())
 	}
-	if _, err := client.Revoke(ctx, lease.ID); err != nil { // what the server does when it runs out
-		t.Fatal(err)
-	}
+	noErr(t, second(client.Revoke(ctx, lease.ID))) // what the server does when it runs out
 	f.caughtUp(t, client)
 	if _, ok := f.Store().Get(lw.Key{Namespace: "ns", Name: "free"}); !ok || f.Store().Len() != 1 {
 		t.Errorf("after the lease there are %d objects", f.Store().Len())
@@ -372,17 +364,13 @@ func TestLease(t *testing.T) {
 
 // TestLeaseRunsOut is a lease that nobody renews.
 func TestLeaseRunsOut(t *testing.T) {
-	client := dial(t, startServer(t).endpoint)
-	prefix := newPrefix()
-	things := collect(t, client, prefix, nil)
+	client, prefix, things := begin(t)
 	f := follow(t, things, prefix)
 	lease, err := client.Grant(within(t, time.Minute), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := things.WithLease(lease.ID).Create(within(t, time.Minute), newThing("ns", "a", 1)); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, second(things.WithLease(lease.ID).Create(within(t, time.Minute), newThing("ns", "a", 1))))
 	f.caughtUp(t, client)
 	rig.Met(t, time.Minute, "the object is still there", func() bool { return f.Store().Len() == 0 })
 	f.caughtUp(t, client)
