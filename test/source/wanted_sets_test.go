@@ -137,7 +137,7 @@ func TestWantedHeap(t *testing.T) {
 		}
 		io.WriteString(w, `]}`)
 	}))
-	defer server.Close()
+	t.Cleanup(server.Close) // after the informer has stopped
 	heap := func() int64 { rig.Heap(); return int64(rig.Heap()) } // collects twice
 	empty := heap()
 	var keys lw.KeySet
