@@ -326,12 +326,8 @@ func (h *hub[T]) drop(units []Key) error {
 // layWantedLocked takes out of a list what nobody wants, and what it does not have whole, and lays
 // over it what was read at a later version.
 func (h *hub[T]) layWantedLocked(l *wholeList[T], objs []T) []T {
-	w, at := h.demand, decimal(l.version)
-	for unit, told := range w.told {
-		if l.epoch || at == 0 || at >= told.version || l.began.Sub(told.since) > longest {
-			delete(w.told, unit)
-		}
-	}
+	w := h.demand
+	w.reachedLocked(l)
 	laid := make([]T, 0, len(objs))
 	for _, obj := range objs {
 		unit := w.UnitOf(KeyOf(obj))
@@ -355,6 +351,28 @@ func (h *hub[T]) layWantedLocked(l *wholeList[T], objs []T) []T {
 	return laid
 }
 
+// reachedLocked forgets at which version a unit was read, if a whole list has had that.
+func (w *wantedUnits[T]) reachedLocked(l *wholeList[T]) {
+	at := decimal(l.version)
+	for unit, told := range w.told {
+		if l.epoch || at == 0 || at >= told.version || l.began.Sub(told.since) > longest {
+			delete(w.told, unit)
+		}
+	}
+}
+
+// takenLocked notes that what was read of a unit is shown, while the copy is at a position.
+func (w *wantedUnits[T]) takenLocked(r demand.Read, read readAt, position uint64) {
+	delete(w.since, r.Key)
+	if read.version > position {
+		if len(w.told) == 0 || read.version < w.next {
+			w.next = read.version
+		}
+		w.told[r.Key] = read
+	}
+	w.Done(r, nil)
+}
+
 // admit shows what was read of units, and what events have brought since then.
 func (h *hub[T]) admit(reads []demand.Read, got *listBuilder[T]) error {
 	w, at, objs := h.demand, decimal(got.version), map[Key]T{}
@@ -368,14 +386,7 @@ func (h *hub[T]) admit(reads []demand.Read, got *listBuilder[T]) error {
 	var taken []demand.Read
 	take := func() {
 		for _, r := range taken {
-			delete(w.since, r.Key)
-			if at > h.marks.at {
-				if len(w.told) == 0 || at < w.next {
-					w.next = at
-				}
-				w.told[r.Key] = readAt{at, now}
-			}
-			w.Done(r, nil)
+			w.takenLocked(r, readAt{at, now}, h.marks.at)
 		}
 	}
 	return h.commitTold(CauseWanted, func(plan []toldWrite[T]) ([]toldWrite[T], error) {

@@ -184,6 +184,19 @@ func (s *markSet[T]) settleLocked(at uint64, fates []fate[T]) {
 	s.shrunkLocked()
 }
 
+// amongLocked returns the objects of a list whose keys have marks: the newest, if a key is there
+// twice.
+func (s *markSet[T]) amongLocked(objs []T) map[Key]T {
+	has := map[Key]T{}
+	for _, obj := range objs {
+		key := KeyOf(obj)
+		if other, twice := has[key]; s.of[key] != nil && (!twice || notOlder(other, obj)) {
+			has[key] = obj
+		}
+	}
+	return has
+}
+
 // shrunkLocked notes that marks may have ended.
 func (s *markSet[T]) shrunkLocked() {
 	s.count.Store(int32(len(s.of)))

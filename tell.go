@@ -159,36 +159,7 @@ func (t *informerTarget[T]) plan(g *eventGroup[T]) {
 	g.unplan()
 	whole := g.whole || len(g.events)+len(g.kept) == 0
 	for i := range g.events {
-		e := &g.events[i]
-		if w := t.hub.demand; w != nil && w.hidesLocked(e.key, at) {
-			e.way, e.told, e.existed = wayNone, true, true
-			if e.ev.Err == nil {
-				t.move.fates = append(t.move.fates, fate[T]{key: e.key, waits: true, base: e.object()})
-			}
-			continue
-		}
-		m := marks.of[e.key]
-		if m == nil {
-			continue
-		}
-		f := fate[T]{key: e.key}
-		if at == m.version && !m.loose {
-			f.since = m.since
-		}
-		e.told, e.existed = true, !equal.IsZero(m.base)
-		switch hidden := m.hides(at, e.uid()); {
-		case hidden && e.ev.Err != nil:
-			f.base = m.base
-		case hidden:
-			e.way, f.base = wayNone, e.object()
-		case m.confirmedBy(at, e.ev.Object) && e.ev.Type != watch.Deleted:
-			e.way, f.ends = wayNone, true
-		case m.loose && e.ev.Err != nil: // the object is there, but cannot be used: as before
-			e.way, e.back, f.ends = wayBack, m.base, true
-		default:
-			f.ends = true
-		}
-		t.move.fates = append(t.move.fates, f)
+		t.planEventLocked(&g.events[i], at)
 	}
 	for _, key := range g.kept {
 		if m := marks.of[key]; m != nil && !m.loose && !m.hides(at, "") {
@@ -201,6 +172,40 @@ func (t *informerTarget[T]) plan(g *eventGroup[T]) {
 			g.addBack(key, m.base)
 		}
 	})
+}
+
+// planEventLocked plans the event of a group up to version at, if the program was told of its key or
+// wants it and has not read it yet.
+func (t *informerTarget[T]) planEventLocked(e *groupEvent[T], at uint64) {
+	if w := t.hub.demand; w != nil && w.hidesLocked(e.key, at) {
+		e.way, e.told, e.existed = wayNone, true, true
+		if e.ev.Err == nil {
+			t.move.fates = append(t.move.fates, fate[T]{key: e.key, waits: true, base: e.object()})
+		}
+		return
+	}
+	m := t.hub.marks.of[e.key]
+	if m == nil {
+		return
+	}
+	f := fate[T]{key: e.key}
+	if at == m.version && !m.loose {
+		f.since = m.since
+	}
+	e.told, e.existed = true, !equal.IsZero(m.base)
+	switch hidden := m.hides(at, e.uid()); {
+	case hidden && e.ev.Err != nil:
+		f.base = m.base
+	case hidden:
+		e.way, f.base = wayNone, e.object()
+	case m.confirmedBy(at, e.ev.Object) && e.ev.Type != watch.Deleted:
+		e.way, f.ends = wayNone, true
+	case m.loose && e.ev.Err != nil: // the object is there, but cannot be used: as before
+		e.way, e.back, f.ends = wayBack, m.base, true
+	default:
+		f.ends = true
+	}
+	t.move.fates = append(t.move.fates, f)
 }
 
 // lay lays what the program was told over a list that is older, and returns what is to be compared
@@ -216,14 +221,7 @@ func (t *informerTarget[T]) lay(l *wholeList[T], objs []T) []T {
 	if len(h.marks.of) == 0 {
 		return objs
 	}
-	has := map[Key]T{}
-	for _, obj := range objs {
-		key := KeyOf(obj)
-		if other, twice := has[key]; h.marks.of[key] != nil && (!twice || notOlder(other, obj)) {
-			has[key] = obj
-		}
-	}
-	laid := map[Key]T{}
+	has, laid := h.marks.amongLocked(objs), map[Key]T{}
 	for key, m := range h.marks.of {
 		_, kept := l.keep[key]
 		stays, strange := m.outlasts(decimal(l.version), has[key], l.began)
@@ -244,6 +242,12 @@ func (t *informerTarget[T]) lay(l *wholeList[T], objs []T) []T {
 		}
 		t.move.fates = append(t.move.fates, f)
 	}
+	return overlaid(objs, laid)
+}
+
+// overlaid returns objs with what is laid over them: an object, or a zero one that hides what objs
+// have.
+func overlaid[T Identified](objs []T, laid map[Key]T) []T {
 	if len(laid) == 0 {
 		return objs
 	}

@@ -173,7 +173,7 @@ var rootBugs = []bug{
 	{"tell: who cannot ask yet says that it asks", "TestTellDeletedBeforeRun", "./test/handlers", []edit{
 		{". Informer.ask", `inf.hub.endAsking()`, ``}}},
 	{"tell: a told version that comes is no measurement", "TestBehindTold", "./test/handlers", []edit{
-		{". informerTarget.plan", `f.since = m.since`, ``}}},
+		{". informerTarget.planEventLocked", `f.since = m.since`, ``}}},
 	{"byname: what nobody wants any more is followed", "TestByName$", "./test/graph", []edit{
 		{". ByName.begin", `cancel(); remove()`, `_ = cancel; remove()`}}},
 	{"wanted: an older list undoes a read", "TestWanted$", "./test/source", []edit{
