@@ -1,9 +1,20 @@
 package decode
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
+	"reflect"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
+	"testing/iotest"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
 )
 
 // An error of yield ends a list and a watch, and is returned as it is.
@@ -34,4 +45,274 @@ func countdown(n *int, err error) error {
 	}
 	*n--
 	return nil
+}
+
+// An item of an unstructured list gets the kind that follows from the list, unless it has one of
+// its own.
+func TestUnstructuredItems(t *testing.T) {
+	const list = `{"kind":"FishList","apiVersion":"v1","items":[
+		{"metadata":{"name":"a","namespace":"ns","uid":"u","resourceVersion":"5"}}, {"kind":"Fish","apiVersion":"v2","metadata":{"name":"b"}},
+		{"kind":"Fish","metadata":{"name":"c"}}, {"apiVersion":"v3","metadata":{"name":"d"}}, {"n":12345678901,"f":1.5,"big":12345678901234567890,"small":7}]}`
+	d := newDecoder[*unstructured.Unstructured](t, Options{})
+	var got []string
+	var last map[string]any
+	if _, err := d.List(strings.NewReader(list), JSON, func(o Object) error {
+		line := "a " + o.Ident.Kind + " of " + o.Ident.APIVersion
+		if o.Err != nil {
+			line += " " + o.Ident.Name + ": " + o.Err.Error()
+		} else {
+			u := o.Value.(*unstructured.Unstructured)
+			last = u.Object
+			line += " says " + strconv.Quote(u.GetKind()) + " " + u.GetName()
+		}
+		got = append(got, line)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		`a Fish of v1 says "Fish" a`, `a Fish of v2 says "Fish" b`, `a Fish of  says "Fish" c`, `a  of v3 d: the object has no kind`, `a Fish of v1 says "Fish" `,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("items (-want +got):\n%s", diff)
+	}
+	numbers := map[string]any{"kind": "Fish", "apiVersion": "v1", "n": int64(12345678901), "f": 1.5, "big": 12345678901234567890.0, "small": int64(7)}
+	if diff := cmp.Diff(numbers, last); diff != "" {
+		t.Errorf("numbers (-want +got):\n%s", diff)
+	}
+}
+
+func TestProtobufIsCompiled(t *testing.T) {
+	for _, d := range []*Decoder{newDecoder[*carp.Carp](t, Options{}), newDecoder[*metav1.PartialObjectMetadata](t, Options{}), newDecoder[*metav1.Status](t, Options{})} {
+		if err := d.root.compileMessage(); err != nil || d.root.message == nil {
+			t.Errorf("%v is not compiled: %v", d.root.typ, err)
+		}
+	}
+}
+
+func TestOnlyOneEncodingIsCompiled(t *testing.T) {
+	d := newDecoder[*carp.Carp](t, Options{})
+	if o := messageOf(d, mustMarshal(t, newCarp(1))); o.Err != nil || d.root.json != nil || d.root.message == nil {
+		t.Errorf("error %v; JSON is compiled: %v, protobuf: %v", o.Err, d.root.json != nil, d.root.message != nil)
+	}
+	d = newDecoder[*carp.Carp](t, Options{})
+	if _, err := decodeOne(d, []byte(`{"metadata":{"name":"a"}}`)); err != nil || d.root.json == nil || d.root.messageCompiled {
+		t.Errorf("error %v; JSON is compiled: %v, protobuf: %v", err, d.root.json != nil, d.root.messageCompiled)
+	}
+}
+
+// A body that is a whole Status is one, in each encoding.
+func TestWholeStatus(t *testing.T) {
+	whole := &metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure", Message: "m", Code: 409}
+	wire, other, cbor := string(messageFor(t, "Status", "v1", whole)), string(messageFor(t, "Pod", "v1", whole)), string(mustCBOR(t, whole))
+	for enc, bodies := range map[Encoding]map[string]bool{
+		JSON:     {`{"kind":"Status","status":"Failure","message":"m","code":409}`: true, `{"kind":"Pod","message":"m"}`: false, `{"kind":"Status"`: false, `[]`: false},
+		Protobuf: {wire: true, other: false, wire[:len(wire)-3]: false, wire[:3]: false, "k9s" + wire[3:]: false},
+		CBOR:     {cbor: true, cbor[:len(cbor)-3]: false, cbor[:3]: false, string(cborOfJSON(t, `{"kind":"Pod"}`)): false, "\xf7": false, "<html>": false, "": false},
+	} {
+		for data, want := range bodies {
+			if s, ok := Status([]byte(data), enc); ok != want || ok && (s.Message != "m" || s.Code != 409) {
+				t.Errorf("encoding %d, %q: %+v, %v", enc, data, s, ok)
+			}
+		}
+	}
+}
+
+// A decoding that is stopped ends soon, whatever the object is made of. The error is not the
+// object's.
+func TestStopWhen(t *testing.T) {
+	const n = 20 * tickEvery
+	list := func(item string) []byte { return []byte(`{"kind":"SinkList","items":[` + item + `]}`) }
+	spec := func(spec string) []byte { return list(`{"metadata":{"name":"a"},"spec":` + spec + `}`) }
+	many := func(one string) string { return strings.TrimSuffix(strings.Repeat(one+",", n), ",") }
+	big := newCarp(1)
+	for i := range n {
+		big.Finalizers = append(big.Finalizers, "x")
+		big.Labels[fmt.Sprint(i)] = "y"
+	}
+	sinks, carps := reflect.TypeFor[*sink](), reflect.TypeFor[*carp.Carp]()
+	labels := &carp.Carp{ObjectMeta: metav1.ObjectMeta{Labels: big.Labels}}
+	finalizers := &carp.Carp{ObjectMeta: metav1.ObjectMeta{Finalizers: big.Finalizers}}
+	whole := func(c *carp.Carp) []byte {
+		return protobufOf(t, &carp.CarpList{TypeMeta: metav1.TypeMeta{Kind: "CarpList", APIVersion: carpGV.String()}, Items: []carp.Carp{*c}})
+	}
+	var keys strings.Builder
+	for i := range n {
+		fmt.Fprintf(&keys, `"%d":"x",`, i)
+	}
+	pairs := strings.TrimSuffix(keys.String(), ",")
+	for name, tt := range map[string]struct {
+		typ  reflect.Type
+		data []byte
+	}{
+		"elements": {sinks, spec(`{"deep":[[` + many("1") + `]]}`)}, "strings": {sinks, spec(`{"strs":[` + many(`"x"`) + `]}`)}, "structs": {sinks, spec(`{"structs":[` + many("{}") + `]}`)},
+		"a map of strings": {sinks, spec(`{"m":{` + pairs + `}}`)}, "a map": {sinks, spec(`{"mb":{` + strings.ReplaceAll(pairs, `"x"`, `"eHg="`) + `}}`)}, "anything": {sinks, spec(`{"any":[` + many("1") + `]}`)},
+		"members of anything": {sinks, spec(`{"any":{` + pairs + `}}`)}, "what is not wanted": {sinks, spec(`{"unknown":[` + many("[]") + `]}`)},
+		"untyped":                 {reflect.TypeFor[*unstructured.Unstructured](), list(`{"kind":"Sink","x":[` + many("1") + `]}`)},
+		"after what does not fit": {sinks, spec(`{"i8":300,"any":[` + many("1") + `],"unknown":[` + many("[]") + `]}`)},
+		"fields":                  {carps, whole(finalizers)}, "entries": {carps, whole(labels)},
+		"messages": {reflect.TypeFor[*nest](), append(enveloped(t, "NestList", uint64(n*4+4)), fieldOfBytes(2, bytes.Repeat([]byte{3<<3 | wireBytes, 2, 1<<3 | wireBytes, 0}, n))...)},
+	} {
+		enc := JSON
+		if bytes.HasPrefix(tt.data, []byte(magic)) {
+			enc = Protobuf
+		}
+		for _, opts := range []Options{{Workers: -1}, {Workers: -1, Share: true}, {Workers: 2}} {
+			d := decoderOf(t, tt.typ, opts)
+			enough := errors.New("enough")
+			var asked int
+			d.StopWhen(func() error { asked++; return enough })
+			yielded := 0
+			_, err := d.List(bytes.NewReader(tt.data), enc, func(Object) error { yielded++; return nil })
+			if !errors.Is(err, enough) || yielded > 0 || asked > 6 && opts.Workers < 0 {
+				t.Errorf("%s, %+v: error %v, asked %d times, %d objects", name, opts, err, asked, yielded)
+			}
+			d.StopWhen(nil)
+			if _, err := d.List(bytes.NewReader(tt.data), enc, func(Object) error { yielded++; return nil }); err != nil || yielded != 1 {
+				t.Errorf("%s, %+v: %d objects when it may go on, error %v", name, opts, yielded, err)
+			}
+		}
+	}
+}
+
+// A value that may be shared is parsed once more than others, but not again at each level around
+// it. The lines of an event that comes in small pieces are parsed a few times each. So the work
+// grows with the bytes, not with their square.
+func TestLooksAreLinear(t *testing.T) {
+	nest := func(levels int) []byte {
+		return []byte(strings.Repeat(`{"next":{"spec":{"strs":["a","b"]},"x":`, levels) + "1" + strings.Repeat("}}", levels))
+	}
+	deeper := func(levels int) []byte {
+		return []byte(strings.Repeat(`{"spec":{"self":{"a":{"list":[{"ptrs":[{}]}]}}},"next":`, levels) + "{}" + strings.Repeat("}", levels))
+	}
+	lines := func(n int) []byte {
+		return []byte(`{"type":"ADDED","object":{"kind":"Sink","metadata":{},"x":[` + strings.Repeat("\n[],", n) + "\n[]]}}\n")
+	}
+	ticks := func(d *Decoder, read func(*Decoder) error) uint64 {
+		if err := read(d); err != nil {
+			t.Error(err)
+		}
+		return d.p.ticks
+	}
+	for how, read := range map[string]func(n int) uint64{
+		"unknown members": func(n int) uint64 {
+			return ticks(newDecoder[*sink](t, Options{Share: true}), func(d *Decoder) error { _, err := decodeOne(d, nest(n)); return err })
+		},
+		"values": func(n int) uint64 {
+			return ticks(newDecoder[*sink](t, Options{Share: true}), func(d *Decoder) error { _, err := decodeOne(d, deeper(n)); return err })
+		},
+		"lines": func(n int) uint64 {
+			return ticks(newDecoder[*sink](t, Options{}), func(d *Decoder) error {
+				return d.Watch(iotest.OneByteReader(bytes.NewReader(lines(n))), JSON, func(Event) error { return nil })
+			})
+		},
+	} {
+		if few, many := read(1000), read(4000); many > 6*few {
+			t.Errorf("%s: %d brackets are looked at, and %d of a fourth of it", how, many, few)
+		}
+	}
+}
+
+// allocated returns how many bytes f allocates.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// An error deep inside an object costs no more than the object's bytes. It is short, and its path
+// has both ends.
+func TestDeepErrors(t *testing.T) {
+	name := func(i int) string { return fmt.Sprintf("name-%d-%s", i, strings.Repeat("x", 200)) }
+	deep := func(levels int, last string) []byte {
+		var b strings.Builder
+		for i := range levels {
+			fmt.Fprintf(&b, `{%q:`, name(i))
+		}
+		return []byte(b.String() + last + strings.Repeat("}", levels))
+	}
+	const levels = 4000
+	for how, tt := range map[string]struct {
+		d    *Decoder
+		data func(levels int) []byte
+		// The parts that the error must have.
+		ends []string
+	}{
+		"anything": {
+			newDecoder[*sink](t, Options{}), func(levels int) []byte { return []byte(`{"spec":{"any":` + string(deep(levels, "1e400")) + `}}`) },
+			[]string{"spec.any.name-0-", "strconv.ParseFloat: parsing \"1e400\": value out of range"},
+		},
+		"untyped": {newDecoder[*unstructured.Unstructured](t, Options{}), func(levels int) []byte { return deep(levels, "[0,1e400]") }, []string{"name-0-", "value out of range"}},
+		"a large name": {
+			newDecoder[*sink](t, Options{}), func(levels int) []byte {
+				return []byte(`{"spec":{"any":{"` + strings.Repeat("é", levels*100) + `":1e400}}}`)
+			}, []string{"spec.any.éé", "value out of range"},
+		},
+		"a large value": {
+			newDecoder[*sink](t, Options{}), func(levels int) []byte { return []byte(`{"spec":{"any":` + strings.Repeat("9", levels*200) + `}}`) }, []string{"spec.any: at byte ", ellipsis},
+		},
+		"protobuf": {
+			newDecoder[*nest](t, Options{Share: true}), func(levels int) []byte { return nested(2*levels, 4, []byte{4<<3 | wireBytes, 9}) }, []string{"named.named.", "unexpected EOF"},
+		},
+	} {
+		read := func(levels int) (o Object, bytes uint64) {
+			data := tt.data(levels)
+			bytes = allocated(func() {
+				if tt.d.root.typ == reflect.TypeFor[*nest]() {
+					o = messageOf(tt.d, data)
+				} else if _, err := decodeOne(tt.d, data); err != nil {
+					o.Err = err
+				}
+			})
+			return o, bytes
+		}
+		_, few := read(levels / 4)
+		o, many := read(levels)
+		if _, ok := o.Err.(*FieldError); !ok {
+			t.Errorf("%s: %T %.200v", how, o.Err, o.Err)
+			continue
+		}
+		text := o.Err.Error()
+		if len(text) > 6<<10 || !strings.HasPrefix(text, tt.ends[0]) || !strings.HasSuffix(text, tt.ends[1]) && !strings.Contains(text, tt.ends[1]) {
+			t.Errorf("%s: %d bytes of error: %.300s … %s", how, len(text), text, text[max(0, len(text)-200):])
+		}
+		if many > 8*few+1<<20 {
+			t.Errorf("%s: %d bytes are allocated, and %d for a fourth of it", how, many, few)
+		}
+	}
+}
+
+func TestPath(t *testing.T) {
+	for want, names := range map[string][]string{
+		"": nil, "a": {"a"}, "spec.containers[0].image": {"spec", "containers", "[0]", "image"}, "[0][1]": {"[0]", "[1]"}, "[0].a": {"[0]", "a"},
+		"a." + strings.Repeat("x", maxName) + ellipsis: {"a", strings.Repeat("x", maxName+1)}, strings.Repeat("y", maxName): {strings.Repeat("y", maxName)},
+		strings.Repeat("z", maxName-1) + ellipsis: {strings.Repeat("z", maxName-1) + "éé"},
+	} {
+		var e error = &FieldError{}
+		for i := len(names) - 1; i >= 0; i-- {
+			e = in(names[i], e)
+		}
+		if got := e.(*FieldError).Path(); got != want {
+			t.Errorf("%q: %s", names, got)
+		}
+	}
+	// Of a long path both ends are shown, without the middle.
+	e := &FieldError{}
+	for i := 999; i >= 0; i-- {
+		_ = in(fmt.Sprint(i), e)
+	}
+	path := e.Path()
+	if !strings.HasPrefix(path, "0.1.2.3.") || !strings.HasSuffix(path, ".997.998.999") || !strings.Contains(path, "."+ellipsis+".") || len(path) < maxPath*2/3 || len(path) > 2*maxPath {
+		t.Errorf("%d bytes: %s", len(path), path)
+	}
+	// A path that just fits is shown as a whole.
+	e = &FieldError{}
+	for range 2 * maxPath / maxName / 2 {
+		_ = in(strings.Repeat("n", maxName), e)
+	}
+	if path := e.Path(); strings.Contains(path, ellipsis) || strings.Count(path, "n") != maxPath {
+		t.Errorf("%d bytes: %s", len(path), path)
+	}
 }

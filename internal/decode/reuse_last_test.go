@@ -1,11 +1,16 @@
 package decode
 
 import (
+	"encoding/json"
+	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
+	"pgregory.net/rapid"
 )
 
 // The memory of an item that is as it was is used for the next object, and for one only. Nothing of
@@ -59,4 +64,178 @@ func TestUnchangedItemAllocates(t *testing.T) {
 			t.Errorf("%s: %v allocations for an unchanged item, %v for an event", form, item, event)
 		}
 	}
+}
+
+// Of a part that has changed, the elements and members that have not are those of the last version.
+func TestElements(t *testing.T) {
+	d, last := newLender[*unstructured.Unstructured](t, Options{})
+	const head = `{"kind":"K","metadata":{"managedFields":[{"f":{"f:a":{}},"manager":"a","n":1},{"manager":"b","time":"`
+	const middle = `"},{"manager":"c"}],"name":"n"},"status":{"conditions":[{"type":"A"},{"type":"B","status":"`
+	first := mustDecode[*unstructured.Unstructured](t, d, []byte(head+"10:00"+middle+`True"},{"type":"C","on":true,"none":null}],"parts":{"x":1,"y":[1]}}}`))
+	last.keep(first)
+	data := []byte(head + "11:00" + middle + `False"},{"type":"C","on":true,"none":null},{"type":"D"}],"parts":{"x":1,"y":[1]}}}`)
+	got := mustDecode[*unstructured.Unstructured](t, d, data)
+	if diff := cmp.Diff(untypedOf(t, data), got); diff != "" {
+		t.Fatalf("(-want +got):\n%s", diff)
+	}
+	for path, want := range map[string]bool{
+		"metadata managedFields 0": true, "metadata managedFields 1": false, "metadata managedFields 2": true, "status conditions": false, "status parts": true,
+	} {
+		at := strings.Fields(path)
+		if same := addressOf(first, at...) == addressOf(got, at...); same != want {
+			t.Errorf("the memory of %v is that of the last version: %v", path, same)
+		}
+	}
+	if diff := cmp.Diff("True", first.Object["status"].(map[string]any)["conditions"].([]any)[1].(map[string]any)["status"]); diff != "" {
+		t.Errorf("the last version has changed (-want +got):\n%s", diff)
+	}
+}
+
+// near decodes data near old, and reports whether it is the same memory.
+func near(d *Decoder, old any, data string) (v any, same bool, err error) {
+	d.p.reset([]byte(data), 0)
+	v, same, err = d.decodeNear(old, mask{})
+	if err == nil {
+		err = d.p.end()
+	}
+	return v, same, err
+}
+
+// A value that equals that of the last version is that one, whatever it looks like.
+func TestEquals(t *testing.T) {
+	for _, c := range []struct {
+		old, data string
+		want      bool
+	}{
+		{`{"a":1,"b":2}`, `{"a":1,"b":2}`, true},
+		{`{"a":1,"b":2}`, ` { "a" : 1 , "b" : 2 } `, true},
+		{`{"a":1,"b":2}`, `{"b":2,"a":1}`, true},
+		{`{"a":1,"b":2}`, `{"a":1,"a":1}`, false},
+		{`{"a":1,"b":2,"c":3}`, `{"a":1,"c":3,"c":3}`, false},
+		{`{"a":1,"b":2}`, `{"a":1}`, false},
+		{`{"a":1}`, `{"a":1,"b":2}`, false},
+		{`{"a":null}`, `{"b":null}`, false},
+		{`{"a":1}`, `{"\u0061":1}`, true},
+		{`{"":1}`, `{"":1}`, true},
+		{`[1,"a",true,false,null,{}]`, `[1,"a",true,false,null,{}]`, true},
+		{`[1,2]`, `[1]`, false},
+		{`[1]`, `[1,2]`, false},
+		{`[null]`, `[null,null]`, false},
+		{`[]`, `{}`, false},
+		{`{}`, `[]`, false},
+		{`{}`, `{}`, true},
+		{`[]`, `[]`, true},
+		{`[1]`, `["1"]`, false},
+		{`["1"]`, `[1]`, false},
+		{`[1]`, `[1.0]`, false},
+		{`[1.0]`, `[1]`, false},
+		{`[1.5]`, `[1.50]`, true},
+		{`[0.0]`, `[-0.0]`, false},
+		{`[null]`, `[false]`, false},
+		{`[true]`, `[false]`, false},
+		{`["a\u00e9"]`, `["aé"]`, true},
+		{`["a"]`, `["ab"]`, false},
+	} {
+		var d Decoder
+		old, _, err := near(&d, nil, c.old)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, same, err := near(&d, old, c.data)
+		if err != nil || same != c.want || same && reflect.ValueOf(v).Pointer() != reflect.ValueOf(old).Pointer() {
+			t.Errorf("%s is %s: %v, want %v; error %v", c.data, c.old, same, c.want, err)
+		}
+	}
+}
+
+// Of an object that has changed, what has not is that of the last version, and so are the names: the
+// new ones are parts of the bytes that are read.
+func TestChangedMembers(t *testing.T) {
+	var d Decoder
+	for _, data := range []string{
+		`{"a":1,"b":"2","c":{"x":1}}`, `{"a":1,"b":"3","c":{"x":1}}`, `{"b":"3","a":2,"c":{"x":1}}`, `{"a":1,"b":"3","c":{"x":1},"d":null}`,
+		`{"a":1,"c":{"x":1}}`, `{"a":1,"c":{"x":1},"c":{"x":2}}`,
+	} {
+		old, _, err := near(&d, nil, `{"a":1,"b":"2","c":{"x":1}}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw := []byte(data)
+		d.p.reset(raw, 0)
+		got, same, err := d.decodeNear(old, mask{})
+		clear(raw)
+		var want any
+		if err := unmarshal([]byte(data), &want); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" || err != nil || same != reflect.DeepEqual(want, old) {
+			t.Errorf("%s: same %v, error %v (-want +got):\n%s", data, same, err, diff)
+		}
+		if diff := cmp.Diff(map[string]any{"a": int64(1), "b": "2", "c": map[string]any{"x": int64(1)}}, old); diff != "" {
+			t.Errorf("%s has changed the last version (-want +got):\n%s", data, diff)
+		}
+	}
+}
+
+// What is decoded near a value is what is decoded alone, and it is that value if it equals it.
+func TestNearModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var d Decoder
+		text := genValue(t, 3)
+		old, _, err := near(&d, nil, text)
+		if err != nil {
+			t.Fatalf("%s is no JSON", text)
+		}
+		// As a server writes it, and whatever is near that.
+		canonical, err := json.Marshal(old)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts := []string{text, string(canonical)}
+		for range 3 {
+			near := texts[rapid.IntRange(0, 1).Draw(t, "which")]
+			at := rapid.IntRange(0, len(near)-1).Draw(t, "at")
+			to := min(len(near), at+rapid.IntRange(0, 2).Draw(t, "length"))
+			texts = append(texts, near[:at]+rapid.SampledFrom([]string{"", "0", "1", `"a"`, "null", "true", "{}", "[]", `"":1,`, ",1", " ", "x", "}"}).Draw(t, "in")+near[to:])
+		}
+		for _, data := range append(texts, genValue(t, 3)) {
+			want, _, wrong := near(&d, nil, data)
+			got, same, err := near(&d, old, data)
+			if (err == nil) != (wrong == nil) {
+				t.Fatalf("%s near %s: error %v; alone: %v", data, text, err, wrong)
+			}
+			if err != nil {
+				continue
+			}
+			if !reflect.DeepEqual(want, got) {
+				t.Fatalf("%s near %s (-want +got):\n%s", data, text, cmp.Diff(want, got))
+			}
+			if equal := reflect.DeepEqual(want, old); same != equal && !hasFloat(old) {
+				t.Fatalf("%s near %s: same %v, equal %v", data, text, same, equal)
+			}
+		}
+		if again, err := json.Marshal(old); err != nil || string(again) != string(canonical) {
+			t.Fatalf("%s has become %s, error %v", text, again, err)
+		}
+	})
+}
+
+func hasFloat(v any) bool {
+	switch v := v.(type) {
+	case float64:
+		return true
+	case []any:
+		for _, e := range v {
+			if hasFloat(e) {
+				return true
+			}
+		}
+	case map[string]any:
+		for _, e := range v {
+			if hasFloat(e) {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
+	"pgregory.net/rapid"
 )
 
 func TestShare(t *testing.T) {
@@ -32,23 +35,6 @@ func TestShare(t *testing.T) {
 		if a.Status.PodIPs[0] == b.Status.PodIPs[0] || a == b {
 			t.Errorf("share %v: what differs is shared", share)
 		}
-	}
-}
-
-func TestShareMessages(t *testing.T) {
-	d := newDecoder[*carp.Carp](t, Options{Share: true})
-	var carps []*carp.Carp
-	for i := range 4 {
-		c := newCarp(i)
-		o := messageOf(d, mustMarshal(t, c))
-		c.TypeMeta = metav1.TypeMeta{}
-		if diff := cmp.Diff(c, o.Value); o.Err != nil || diff != "" {
-			t.Fatalf("error %v (-want +got):\n%s", o.Err, diff)
-		}
-		carps = append(carps, o.Value.(*carp.Carp))
-	}
-	if carps[2].ManagedFields[0].FieldsV1 != carps[3].ManagedFields[0].FieldsV1 {
-		t.Error("equal fields are not shared")
 	}
 }
 
@@ -87,38 +73,6 @@ func TestShareIsBounded(t *testing.T) {
 	}
 }
 
-// Elements that come later in an object's message are added to no other object's map or slice.
-func TestSharedRunGoesOn(t *testing.T) {
-	base := &carp.Carp{ObjectMeta: metav1.ObjectMeta{
-		Labels: map[string]string{"app": "a label to share", "b": "c"}, Finalizers: []string{"example.com/first", "example.com/second"},
-	}}
-	more := &carp.Carp{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"more": "x"}, Finalizers: []string{"example.com/third"}}}
-	plain := mustMarshal(t, base)
-	longer := append(mustMarshal(t, base), mustMarshal(t, more)...)
-	d := newDecoder[*carp.Carp](t, Options{Share: true})
-	var all []*carp.Carp
-	for i, data := range [][]byte{plain, plain, plain, longer, longer, plain} {
-		var want carp.Carp
-		if err := want.Unmarshal(data); err != nil {
-			t.Fatal(err)
-		}
-		o := messageOf(d, data)
-		if diff := cmp.Diff(&want, o.Value); o.Err != nil || diff != "" {
-			t.Errorf("object %d: error %v (-want +got):\n%s", i, o.Err, diff)
-		}
-		all = append(all, o.Value.(*carp.Carp))
-	}
-	for _, i := range []int{1, 2, 5} {
-		if diff := cmp.Diff(base, all[i]); diff != "" {
-			t.Errorf("object %d afterwards (-want +got):\n%s", i, diff)
-		}
-	}
-	a, b := all[2].ObjectMeta, all[5].ObjectMeta
-	if reflect.ValueOf(a.Labels).Pointer() != reflect.ValueOf(b.Labels).Pointer() || &a.Finalizers[0] != &b.Finalizers[0] {
-		t.Error("equal labels and finalizers are not shared")
-	}
-}
-
 // A shared value is guessed from the one before it in its field.
 func TestGuessShared(t *testing.T) {
 	d := newDecoder[*sink](t, Options{Share: true})
@@ -135,7 +89,7 @@ func TestGuessShared(t *testing.T) {
 }
 
 // A message that comes twice is merged as it is without Share, and the objects that share values
-// with it do not change.
+// with it do not change: elements that come later are added to no other object's map or slice.
 func TestShareMerges(t *testing.T) {
 	var first, second carp.Carp
 	grace, yes := int64(30), true
@@ -148,18 +102,18 @@ func TestShareMerges(t *testing.T) {
 	second.Spec = carp.CarpSpec{NodeSelector: map[string]string{"arch": "amd64"}, HostPID: true}
 	a, b := mustMarshal(t, &first), mustMarshal(t, &second)
 	d := newDecoder[*carp.Carp](t, Options{Share: true})
-	for i, data := range [][]byte{a, a, a, append(bytes.Clone(a), b...), a, append(bytes.Clone(b), a...), append(bytes.Clone(a), a...), a, b} {
-		var want carp.Carp
-		if err := want.Unmarshal(data); err != nil {
-			t.Fatal(err)
-		}
-		if o := messageOf(d, data); o.Err != nil || !reflect.DeepEqual(&want, o.Value) {
-			t.Errorf("object %d: error %v (-want +got):\n%s", i, o.Err, cmp.Diff(&want, o.Value))
+	var all, wants []*carp.Carp
+	for _, data := range [][]byte{a, a, a, append(bytes.Clone(a), b...), append(bytes.Clone(a), b...), a, append(bytes.Clone(b), a...), append(bytes.Clone(a), a...), a, b, a} {
+		got, want := decodeCarp(t, d, "protobuf", data)
+		all, wants = append(all, got), append(wants, want)
+		if diff := cmp.Diff(wants, all); diff != "" {
+			t.Fatalf("%d objects (-want +got):\n%s", len(all), diff)
 		}
 	}
-	o := messageOf(d, a)
-	if again := messageOf(d, a); reflect.ValueOf(o.Value.(*carp.Carp).Labels).Pointer() != reflect.ValueOf(again.Value.(*carp.Carp).Labels).Pointer() {
-		t.Error("labels are not shared any more")
+	one, other := all[2].ObjectMeta, all[len(all)-1].ObjectMeta
+	if reflect.ValueOf(one.Labels).Pointer() != reflect.ValueOf(other.Labels).Pointer() || &one.Finalizers[0] != &other.Finalizers[0] ||
+		one.ManagedFields[0].FieldsV1 != other.ManagedFields[0].FieldsV1 {
+		t.Error("equal labels, finalizers or fields are not shared")
 	}
 }
 
@@ -176,5 +130,154 @@ func TestMessageTwice(t *testing.T) {
 				t.Errorf("share %v, object %d: error %v (-want +got):\n%s", share, i, o.Err, cmp.Diff(want, o.Value))
 			}
 		}
+	}
+}
+
+// gadget is an untyped object. Its labels, managed fields and spec are those of its batch, and its
+// status is its own.
+func gadget(batch, i int) []byte {
+	return fmt.Appendf(nil, `{"kind":"Gadget","apiVersion":"v1","metadata":{"labels":{"app":"web","team":"platform-%[1]d"},"name":"gadget-%[2]d",`+
+		`"managedFields":[{"manager":"kubectl","time":"2026-03-05T11:%02[2]d:33Z","fieldsV1":{"f:spec":{".":{},"f:replicas":{},"f:image-%[1]d":{}}}}]},`+
+		`"spec":{"image":"registry.example.com/web:v%[1]d","ports":[8080,9090]},"status":{"address":"10.96.12.%[2]d:5432","ready":true}}`, batch, i)
+}
+
+// addressOf returns where the map or slice is to which a path of names and numbers leads.
+func addressOf(u *unstructured.Unstructured, path ...string) uintptr {
+	var v any = u.Object
+	for _, step := range path {
+		if s, ok := v.([]any); ok {
+			i, _ := strconv.Atoi(step)
+			v = s[i]
+		} else {
+			v = v.(map[string]any)[step]
+		}
+	}
+	return reflect.ValueOf(v).Pointer()
+}
+
+// With Share, the equal objects and arrays of untyped objects are one map or slice from the third
+// object on, and without it none are. Two values whose hashes share a place are not: so one batch of
+// several, each of values of its own, must share each.
+func TestShareUntyped(t *testing.T) {
+	shared := map[string]bool{}
+	for n := range 16 {
+		share := n%2 == 0
+		d := newDecoder[*unstructured.Unstructured](t, Options{Share: share})
+		var all []*unstructured.Unstructured
+		for i := range 4 {
+			got := mustDecode[*unstructured.Unstructured](t, d, gadget(n, i))
+			if diff := cmp.Diff(untypedOf(t, gadget(n, i)), got); diff != "" {
+				t.Fatalf("share %v, object %d (-want +got):\n%s", share, i, diff)
+			}
+			all = append(all, got)
+		}
+		for _, path := range []string{"spec", "metadata labels", "metadata managedFields 0 fieldsV1", "metadata", "metadata managedFields", "status"} {
+			at := strings.Fields(path)
+			if addressOf(all[2], at...) == addressOf(all[3], at...) {
+				if shared[path] = true; !share {
+					t.Errorf("%s is shared without Share", path)
+				}
+			}
+		}
+	}
+	want := map[string]bool{"spec": true, "metadata labels": true, "metadata managedFields 0 fieldsV1": true}
+	if diff := cmp.Diff(want, shared); diff != "" {
+		t.Errorf("what is shared (-want +got):\n%s", diff)
+	}
+}
+
+// A value whose bytes mean something else, since a part of it is dropped, is not taken from the
+// memory of one of which nothing is, nor the other way round.
+func TestShareUntypedAndDrop(t *testing.T) {
+	d := newDecoder[*unstructured.Unstructured](t, Options{Share: true, Drop: []string{"spec.secret"}})
+	data := []byte(`{"kind":"Gadget","copy":{"public":"one and all","secret":2},"metadata":{"name":"n"},"spec":{"public":"one and all","secret":2}}`)
+	want := untypedOf(t, data)
+	unstructured.RemoveNestedField(want.Object, "spec", "secret")
+	for range 5 {
+		if diff := cmp.Diff(want, mustDecode[*unstructured.Unstructured](t, d, data)); diff != "" {
+			t.Fatalf("(-want +got):\n%s", diff)
+		}
+	}
+}
+
+// Whatever repeats in whatever objects, and whatever names it has, each object is what apimachinery
+// decodes, and stays so when others have come.
+func TestShareUntypedModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := newDecoder[*unstructured.Unstructured](t, Options{Share: true})
+		var draw func(depth int) string
+		draw = func(depth int) string {
+			scalars := []string{`"a string of some length"`, `"aé\n"`, "12", "1.5", "true", "null", "{}", "[]"}
+			if depth == 0 {
+				return rapid.SampledFrom(scalars).Draw(t, "scalar")
+			}
+			values := make([]string, rapid.IntRange(0, 3).Draw(t, "members"))
+			for i := range values {
+				values[i] = draw(rapid.IntRange(0, depth-1).Draw(t, "depth"))
+			}
+			if rapid.Bool().Draw(t, "array") {
+				return "[" + strings.Join(values, ", ") + "]"
+			}
+			for i, v := range values {
+				values[i] = rapid.SampledFrom([]string{`"a":`, `"b" : `, `"metadata":`}).Draw(t, "name") + v
+			}
+			return "{" + strings.Join(values, ",") + "}"
+		}
+		pieces := []string{draw(1), draw(2), draw(3)}
+		var all []any
+		var from []string
+		for range rapid.IntRange(1, 12).Draw(t, "objects") {
+			piece := func() string { return rapid.SampledFrom(pieces).Draw(t, "piece") }
+			data := fmt.Sprintf(`{"kind":"K","metadata":{"name":"n","labels":{"a":"b"}},"a":%s,"spec":{"a":[%s],"b":%s}}`, piece(), piece(), piece())
+			got, err := decodeOne(d, []byte(data))
+			if err != nil {
+				t.Fatal(data, err)
+			}
+			all, from = append(all, got), append(from, data)
+		}
+		for i, got := range all {
+			want := &unstructured.Unstructured{}
+			if err := want.UnmarshalJSON([]byte(from[i])); err != nil {
+				t.Fatal(from[i], err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Fatalf("%s (-want +got):\n%s", from[i], diff)
+			}
+		}
+	})
+}
+
+// Neither many names, nor many values, nor names whose values never repeat take much memory or time.
+func TestShareUntypedIsBounded(t *testing.T) {
+	d := newDecoder[*unstructured.Unstructured](t, Options{Share: true})
+	value := strings.Repeat("x", 1000)
+	for i := range 4 * sharedMaps {
+		data := fmt.Sprintf(`{"kind":"K","metadata":{"name":"n"},"f:%d":{"value":"%s"},"spec":{"value":"%d %[2]s"},"status":{"only":"%[1]d %[2]s"}}`, i, value, i/2)
+		mustDecode[*unstructured.Unstructured](t, d, []byte(data))
+		if n := len(d.maps.rates); n > maxRates {
+			t.Fatalf("%d names", n)
+		}
+		if n := len(d.maps.kept); n > sharedMaps || d.maps.size > sharedMapBytes {
+			t.Fatalf("%d values of %d bytes", n, d.maps.size)
+		}
+	}
+	if !d.maps.rates["status"].gaveUp {
+		t.Error("status has not been given up")
+	}
+}
+
+// A value that is valid JSON here may nest too deep elsewhere.
+func TestShareUntypedDepth(t *testing.T) {
+	d := newDecoder[*unstructured.Unstructured](t, Options{Share: true})
+	deep := strings.Repeat("[", 5000) + strings.Repeat("]", 5000)
+	for range 4 {
+		mustDecode[*unstructured.Unstructured](t, d, []byte(`{"kind":"K","metadata":{"name":"n"},"a":`+deep+`}`))
+	}
+	if len(d.maps.kept) != 1 {
+		t.Fatalf("%d values are kept, want 1", len(d.maps.kept))
+	}
+	data := `{"kind":"K","metadata":{"name":"n"},"b":` + strings.Repeat(`[`, 6000) + `{"a":` + deep + "}" + strings.Repeat("]", 6000) + `}`
+	if got, err := decodeOne(d, []byte(data)); err == nil {
+		t.Errorf("a value %d deep is %T", 11000, got)
 	}
 }
