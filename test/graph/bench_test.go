@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -132,6 +134,29 @@ func (b *graphBench) mustBeRead(readers int, when string) {
 	}
 }
 
+// mustSetAside expects that each collection has set aside the objects of these names.
+func (b *graphBench) mustSetAside(what string, names ...string) {
+	b.t.Helper()
+	synctest.Wait()
+	for _, c := range b.g.Status().Collections {
+		var got []string
+		for key := range c.SetAside {
+			got = append(got, key.Name)
+		}
+		if slices.Sort(got); !slices.Equal(got, names) || len(names) == 0 && c.SetAside != nil {
+			b.t.Errorf("%s: %s has set aside %v, want %q", what, c.Name, c.SetAside, names)
+		}
+	}
+}
+
+// shown begins a wait until the graph shows the left at version, and returns how it ends.
+func (b *graphBench) shown(version string) <-chan error {
+	ended := make(chan error, 1)
+	go func() { ended <- b.g.WaitForResourceVersion(b.t.Context(), b.l, version) }()
+	synctest.Wait()
+	return ended
+}
+
 // slow is the size of the widgets at which a step waits, if a collection holds it.
 const slow = 1000
 
@@ -170,6 +195,23 @@ func tensOf(w *rig.Widget) int { return w.Size / 10 }
 func allPairs() lw.On[float64, *rig.Widget, *rig.Widget] {
 	all := func(*rig.Widget) int { return 0 }
 	return by(all, all)
+}
+
+// byEachOperator makes a collection with each operator. It shows f of each widget of the left.
+func byEachOperator[U lw.Object](b *graphBench, f func(*rig.Widget) U) []*lw.Derived[U] {
+	newest := lw.Aggregate[*rig.Widget, *rig.Widget]{
+		Add:    func(_, w *rig.Widget) *rig.Widget { return w },
+		Remove: func(_, _ *rig.Widget) *rig.Widget { return nil },
+	}
+	on := byName[*rig.Widget, *rig.Widget]()
+	return []*lw.Derived[U]{
+		lw.Derive(b.g, b.l, f),
+		lw.DeriveMany(b.g, b.l, func(w *rig.Widget) iter.Seq[U] { return slices.Values([]U{f(w)}) }),
+		lw.GroupAll(b.g, b.l, lw.KeyOf, func(_ lw.Key, all []*rig.Widget) U { return f(all[0]) }),
+		lw.GroupBy(b.g, b.l, lw.KeyOf, newest, func(_ lw.Key, w *rig.Widget) U { return f(w) }),
+		lw.Join(b.g, b.l, b.r, on, func(l, _ *rig.Widget) U { return f(l) }),
+		lw.LeftJoin(b.g, b.l, b.r, on, func(l *rig.Widget, _ []*rig.Widget) U { return f(l) }),
+	}
 }
 
 func allInOne(*rig.Sum) lw.Key { return lw.Key{Name: "total"} }

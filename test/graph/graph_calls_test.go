@@ -182,9 +182,7 @@ func TestGraphWaitForALostVersion(t *testing.T) {
 		rig.Update(t, b.right, "a", evil)
 		synctest.Wait() // in a step
 		w := b.update(b.left, "a", 2)
-		waited := make(chan error, 1)
-		go func() { waited <- b.g.WaitForResourceVersion(t.Context(), b.l, w.ResourceVersion) }()
-		synctest.Wait()
+		waited := b.shown(w.ResourceVersion)
 		if err := b.left.Rewind(before); err != nil {
 			t.Fatal(err)
 		}

@@ -3,6 +3,10 @@ package graph_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +15,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/test/internal/inside"
 )
 
 // The errors of waits say what a derived collection does, and what it waits for.
@@ -30,10 +35,7 @@ func TestGraphErrors(t *testing.T) {
 		say(behind.WaitForSync(enough))
 		rig.Start(t, b.l)
 		rig.Start(t, b.r)
-		ctx, stop := context.WithCancel(t.Context())
-		over := make(chan error)
-		go func() { over <- b.g.Run(ctx) }()
-		synctest.Wait()
+		stop := rig.Begin(t, b.g)
 		unmet := func(ctx context.Context) error {
 			_, err := lw.WaitFor(ctx, good, rig.Key("b"), func(s *rig.Sum) bool { return s != nil })
 			return err
@@ -42,7 +44,6 @@ func TestGraphErrors(t *testing.T) {
 		say(behind.WaitForSync(enough))
 		say(busy.WaitForSync(enough))
 		stop()
-		<-over
 		say(unmet(t.Context()))
 		want := []string{
 			"lw: graph/behind: not synced, since the Run of the graph has not been called: right: not synced, since Run has not been called: out of patience",
@@ -82,20 +83,16 @@ func TestMadeTooLate(t *testing.T) {
 		rig.Create(t, b.left, "a", 1)
 		closed := lw.Derive(b.g, b.l, rig.SumOf, "closed")
 		union := lw.NewUnion[*rig.Sum](b.g, lw.Derive(b.g, b.r, rig.SumOf))
-		ctx, stop := context.WithCancel(t.Context())
-		over := make(chan error)
-		go func() { over <- b.g.Run(ctx) }()
 		rig.Start(t, b.l)
 		rig.Start(t, b.r)
-		if err := b.g.WaitForSync(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		stop := rig.Begin(t, b.g)
 		closed.Close()
-		union.Add(closed)
+		remove := union.Add(closed)
 		b.create(b.right, "b", 2)
 		mustShow(t, union, "a union that a closed collection was added to", map[string]int{"b": 2})
+		remove()
+		mustShow(t, union, "after its removal", map[string]int{"b": 2})
 		stop()
-		<-over
 		if late := lw.Derive(b.g, b.l, rig.SumOf); !isOver(late) {
 			t.Error("a collection of a graph that has stopped is not over")
 		}
@@ -104,52 +101,255 @@ func TestMadeTooLate(t *testing.T) {
 
 // A result without a name is an error of its input, whatever made it, until it has one.
 func TestNamelessResults(t *testing.T) {
-	one := byName[*rig.Widget, *rig.Widget]()
-	for name, derive := range map[string]func(b *graphBench, f func(size int) *rig.Sum) lw.Collection[*rig.Sum]{
-		"Derive": func(b *graphBench, f func(int) *rig.Sum) lw.Collection[*rig.Sum] {
-			return lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum { return f(w.Size) })
-		},
-		"GroupAll": func(b *graphBench, f func(int) *rig.Sum) lw.Collection[*rig.Sum] {
-			return lw.GroupAll(b.g, b.l, lw.KeyOf[*rig.Widget], func(_ lw.Key, objs []*rig.Widget) *rig.Sum { return f(objs[0].Size) })
-		},
-		"GroupBy": func(b *graphBench, f func(int) *rig.Sum) lw.Collection[*rig.Sum] {
-			return lw.GroupBy(b.g, b.l, lw.KeyOf[*rig.Widget], summedUp, func(_ lw.Key, n int) *rig.Sum { return f(n) })
-		},
-		"Join": func(b *graphBench, f func(int) *rig.Sum) lw.Collection[*rig.Sum] {
-			return lw.Join(b.g, b.l, b.r, one, func(l, _ *rig.Widget) *rig.Sum { return f(l.Size) })
-		},
-		"LeftJoin": func(b *graphBench, f func(int) *rig.Sum) lw.Collection[*rig.Sum] {
-			return lw.LeftJoin(b.g, b.l, b.r, one, func(l *rig.Widget, _ []*rig.Widget) *rig.Sum { return f(l.Size) })
-		},
-	} {
-		rig.Subtest(t, name, func(t *testing.T) {
-			var errs rig.Errors
-			b := newGraphBench(t, &lw.GraphOptions{OnError: errs.Add})
-			for i, name := range []string{"a", "b"} {
-				rig.Create(t, b.left, name, 1+10*i)
-				rig.Create(t, b.right, name, 1)
+	var errs rig.Errors
+	inGraph(t, &lw.GraphOptions{OnError: errs.Add}, func(t *testing.T, b *graphBench) {
+		b.have("a1 b11", "a1 b1")
+		all := byEachOperator(b, func(w *rig.Widget) *rig.Sum {
+			s := rig.SumOf(w)
+			if w.Size == 2 {
+				s.Name = ""
 			}
-			c := derive(b, func(n int) *rig.Sum {
-				s := rig.SumOf(rig.NewWidget([]string{"a", "b"}[n/10], n))
-				if n == 2 {
-					s.Name = ""
+			return s
+		})
+		b.start()
+		b.update(b.left, "a", 2)
+		b.update(b.left, "b", 12)
+		for _, d := range all {
+			mustShow(t, d, "after a result without a name", map[string]int{"a": 1, "b": 12})
+		}
+		got := errs.TakeSorted()
+		if len(got) != len(all) {
+			t.Errorf("%d reports, want one of each collection: %q", len(got), got)
+		}
+		for _, text := range got {
+			if !containsAll(text, "the result has no name", "default/a") {
+				t.Errorf("reported: %q", text)
+			}
+		}
+		b.mustSetAside("after a result without a name", "a")
+		b.update(b.left, "a", 3)
+		for _, d := range all {
+			mustShow(t, d, "after a result with a name", map[string]int{"a": 3, "b": 12})
+		}
+		b.mustSetAside("after a result with a name")
+	})
+}
+
+// Of several inputs that make one key the smallest is shown, the next one takes over, and the status
+// names them.
+func TestConflicts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		errs := &rig.Errors{}
+		b := newGraphBench(t, &lw.GraphOptions{OnError: errs.Add})
+		d := lw.Derive(b.g, b.l, rig.BySize, "bySize")
+		story := newSumStory(t)
+		d.AddHandler(story.handler())
+		b.start()
+		check := func(what string, shown string, rivals string, reports int) {
+			t.Helper()
+			synctest.Wait()
+			s, _ := d.Store().Get(rig.Key("size1"))
+			if s == nil && shown != "" || s != nil && s.Names != shown {
+				t.Errorf("%s: %+v is shown, want that of %q", what, s, shown)
+			}
+			status := b.g.Status().Collections[0]
+			if (rivals == "") != (status.Conflicts == nil) {
+				t.Errorf("%s: the conflicts are %v", what, status.Conflicts)
+			}
+			if err := status.Conflicts[rig.Key("size1")]; rivals != "" && (err == nil || !containsAll(err.Error(), strings.Fields(rivals)...)) {
+				t.Errorf("%s: the conflict is %q, want it to name %s", what, err, rivals)
+			}
+			if got := errs.All(); len(got) != reports {
+				t.Errorf("%s: %d reports, want %d: %v", what, len(got), reports, got)
+			}
+			for _, err := range errs.All() {
+				var e *lw.Error
+				if !errors.As(err, &e) || e.Op != "derive" || e.Key != rig.Key("size1") || !strings.Contains(e.Informer, "bySize") {
+					t.Errorf("%s: the report %v has not the collection and the key", what, err)
 				}
-				return s
-			})
+			}
+			errs.TakeSorted()
+			story.mustShow(t, d)
+		}
+		rig.Create(t, b.left, "m", 1)
+		check("one input", "m", "", 0)
+		rig.Create(t, b.left, "z", 1)
+		check("a larger one", "m", "default/m default/z", 1)
+		rig.Create(t, b.left, "a", 1)
+		check("a smaller one", "a", "default/a", 0)
+		rig.Update(t, b.left, "a", 2)
+		check("the smallest makes another key", "m", "default/m default/z", 0)
+		rig.Remove(t, b.left, "m")
+		check("the others go", "z", "", 0)
+		rig.Update(t, b.left, "a", 1)
+		check("a new conflict", "a", "default/a default/z", 1)
+		rig.Update(t, b.left, "a", 0)
+		check("the smallest makes nothing", "z", "", 0)
+		rig.Remove(t, b.left, "z")
+		check("nobody", "", "", 0)
+	})
+}
+
+// A conflict that is only between two changes of one step, or is there before and after it, is not
+// reported.
+func TestConflictsOfStates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		errs := &rig.Errors{}
+		b := newGraphBench(t, &lw.GraphOptions{OnError: errs.Add})
+		b.have("a1 b2 c3 d3", "")
+		gate := make(chan struct{}, 1)
+		inside.AfterStep(b.g, func() { gate <- struct{}{}; <-gate })
+		d := lw.Derive(b.g, b.l, rig.BySize, "bySize")
+		lw.Derive(b.g, b.r, rig.SumOf, "busy")
+		b.start()
+		if got := errs.TakeSorted(); len(got) != 1 {
+			t.Errorf("at first there is one conflict, and %q are reported", got)
+		}
+		// together has one step take all changes of f: the step before it waits for f.
+		busy := 0
+		together := func(f func()) {
+			gate <- struct{}{}
+			busy++
+			b.set(b.right, "busy", busy)
+			synctest.Wait()
+			f()
+			synctest.Wait()
+			<-gate
+			synctest.Wait()
+		}
+		together(func() { rig.Update(t, b.left, "a", 2); rig.Update(t, b.left, "b", 1) })
+		together(func() { rig.Update(t, b.left, "b", 2); rig.Update(t, b.left, "a", 1) })
+		together(func() { rig.Update(t, b.left, "c", 4); rig.Update(t, b.left, "c", 3) })
+		if got := errs.TakeSorted(); len(got) != 0 {
+			t.Errorf("no step has a new conflict, and %q are reported", got)
+		}
+		if d.Store().Len() != 3 || len(b.g.Status().Collections[0].Conflicts) != 1 {
+			t.Errorf("%d objects, conflicts %v", d.Store().Len(), b.g.Status().Collections[0].Conflicts)
+		}
+	})
+}
+
+// All operators decide conflicts by the key of the input; two of a join by that of the left first.
+func TestConflictsOfOperators(t *testing.T) {
+	inGraph(t, &lw.GraphOptions{OnError: func(error) {}}, func(t *testing.T, b *graphBench) {
+		same := func(names ...string) *rig.Sum {
+			return &rig.Sum{Meta: lw.Meta{Name: "same"}, Names: strings.Join(names, " ")}
+		}
+		byName := func(w *rig.Widget) lw.Key { return lw.Key{Name: "group " + w.Name} }
+		made := map[string]*lw.Derived[*rig.Sum]{
+			"derive":  lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum { return same(w.Name) }),
+			"join":    lw.Join(b.g, b.l, b.r, allPairs(), func(l, r *rig.Widget) *rig.Sum { return same(l.Name, r.Name) }),
+			"left":    lw.LeftJoin(b.g, b.l, b.r, allPairs(), func(l *rig.Widget, _ []*rig.Widget) *rig.Sum { return same(l.Name) }),
+			"group":   lw.GroupAll(b.g, b.l, byName, func(key lw.Key, _ []*rig.Widget) *rig.Sum { return same(key.Name) }),
+			"groupby": lw.GroupBy(b.g, b.l, byName, counted, func(key lw.Key, _ int) *rig.Sum { return same(key.Name) }),
+			"many": lw.DeriveMany(b.g, b.l, func(w *rig.Widget) iter.Seq[*rig.Sum] {
+				return slices.Values([]*rig.Sum{nil, same(w.Name), same("not the first")})
+			}),
+		}
+		b.have("m1", "m1")
+		b.start()
+		check := func(want map[string]string) {
+			t.Helper()
+			synctest.Wait()
+			got := map[string]string{}
+			for name, d := range made {
+				if s, _ := d.Store().Get(lw.Key{Name: "same"}); s != nil {
+					got[name] = s.Names
+				}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("shown (-want +got):\n%s", diff)
+			}
+		}
+		by := func(l, pair string) map[string]string {
+			return map[string]string{"derive": l, "join": pair, "left": l, "group": "group " + l, "groupby": "group " + l, "many": l}
+		}
+		check(by("m", "m m"))
+		rig.Create(t, b.right, "a", 1)
+		check(by("m", "m a"))
+		rig.Create(t, b.left, "z", 1)
+		check(by("m", "m a"))
+		rig.Create(t, b.left, "b", 1)
+		check(by("b", "b a"))
+		rig.Remove(t, b.right, "a")
+		check(by("b", "b m"))
+		rig.Remove(t, b.left, "b")
+		check(by("m", "m m"))
+		rig.Remove(t, b.left, "m")
+		check(by("z", "z m"))
+		rig.Remove(t, b.left, "z")
+		check(map[string]string{})
+	})
+}
+
+// Verify reports functions that break their promises, and nothing else.
+func TestVerify(t *testing.T) {
+	calls := 0
+	byName := byName[*rig.Widget, *rig.Widget]()
+	changing := func() string { calls++; return fmt.Sprint(calls) }
+	tests := []struct {
+		name  string
+		build func(b *graphBench) *lw.Derived[*rig.Sum]
+		want  string // in each error; "": there is none
+	}{
+		{"a good derive", func(b *graphBench) *lw.Derived[*rig.Sum] { return lw.Derive(b.g, b.l, rig.SumOf, "it") }, ""},
+		{"a good join", func(b *graphBench) *lw.Derived[*rig.Sum] {
+			return lw.Join(b.g, b.l, b.r, byName, func(l, r *rig.Widget) *rig.Sum { return &rig.Sum{Meta: lw.MetaOf(l), Sum: l.Size + r.Size} }, "it")
+		}, ""},
+		{"conflicts", func(b *graphBench) *lw.Derived[*rig.Sum] { return lw.Derive(b.g, b.l, rig.BySize, "it") }, "several inputs"},
+		{"a good aggregate", func(b *graphBench) *lw.Derived[*rig.Sum] {
+			return lw.GroupBy(b.g, lw.Derive(b.g, b.l, rig.SumOf), allInOne, rig.AddedUp, rig.TotalOf, "it")
+		}, ""},
+		{"resource versions do not count", func(b *graphBench) *lw.Derived[*rig.Sum] {
+			return lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum {
+				return &rig.Sum{Meta: lw.Meta{Name: w.Name, ResourceVersion: changing()}}
+			}, "it")
+		}, ""},
+		{"a derive that counts", func(b *graphBench) *lw.Derived[*rig.Sum] {
+			return lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum { return &rig.Sum{Meta: lw.Meta{Name: w.Name}, Names: changing()} }, "it")
+		}, "Names"},
+		{"a derive whose keys change", func(b *graphBench) *lw.Derived[*rig.Sum] {
+			return lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum { return &rig.Sum{Meta: lw.Meta{Name: changing()}} }, "it")
+		}, "new computation"},
+		{"a many that counts", func(b *graphBench) *lw.Derived[*rig.Sum] {
+			return lw.DeriveMany(b.g, b.l, func(w *rig.Widget) iter.Seq[*rig.Sum] {
+				return slices.Values([]*rig.Sum{{Meta: lw.Meta{Name: w.Name}, Names: changing()}})
+			}, "it")
+		}, "Names"},
+		{"a where that changes its mind", func(b *graphBench) *lw.Derived[*rig.Sum] {
+			on, asked := byName, 0
+			on.Where = func(l, r *rig.Widget) bool { asked++; return asked <= 2 }
+			return lw.Join(b.g, b.l, b.r, on, func(l, r *rig.Widget) *rig.Sum { return rig.SumOf(l) }, "it")
+		}, "new computation"},
+		{"an aggregate that cannot remove", func(b *graphBench) *lw.Derived[*rig.Sum] {
+			return lw.GroupBy(b.g, b.l, func(*rig.Widget) lw.Key { return lw.Key{Name: "most"} }, most, rig.TotalOf, "it")
+		}, "Sum"},
+		{"a collection that changes what it has got", func(b *graphBench) *lw.Derived[*rig.Sum] {
+			d := lw.Derive(b.g, b.l, rig.SumOf, "it")
+			lw.Derive(b.g, d, func(s *rig.Sum) *rig.Sum { s.Sum++; return s }, "behind")
+			return d
+		}, "Sum"},
+	}
+	for _, tt := range tests {
+		rig.Subtest(t, tt.name, func(t *testing.T) {
+			errs := &rig.Errors{}
+			b := newGraphBench(t, &lw.GraphOptions{Verify: true, OnError: errs.Add})
+			tt.build(b)
+			b.have("a5 b5", "a5 b5")
 			b.start()
-			b.update(b.left, "a", 2)
-			b.update(b.left, "b", 12)
-			mustShow(t, c, "after a result without a name", map[string]int{"a": 1, "b": 12})
-			if got := errs.TakeSorted(); len(got) != 1 || !containsAll(got[0], "the result has no name", "default/a") {
-				t.Errorf("reported: %q", got)
-			}
-			if aside := b.g.Status().Collections[0].SetAside; len(aside) != 1 || aside[rig.Key("a")] == nil {
-				t.Errorf("set aside: %v, want a", aside)
-			}
+			b.update(b.left, "a", 9)
 			b.update(b.left, "a", 3)
-			mustShow(t, c, "after a result with a name", map[string]int{"a": 3, "b": 12})
-			if aside := b.g.Status().Collections[0].SetAside; aside != nil {
-				t.Errorf("set aside: %v at the end", aside)
+			b.remove(b.left, "b")
+			b.update(b.left, "a", 2)
+			got := errs.All()
+			if (len(got) > 0) != (tt.want != "") {
+				t.Fatalf("reported are %v, want %q", got, tt.want)
+			}
+			for _, err := range got {
+				var e *lw.Error
+				if !errors.As(err, &e) || e.Op != "derive" || !strings.Contains(e.Informer, "it") && !strings.Contains(e.Informer, "behind") || !strings.Contains(err.Error(), tt.want) {
+					t.Errorf("reported is %v, want the collection and %q", err, tt.want)
+				}
 			}
 		})
 	}

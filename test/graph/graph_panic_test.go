@@ -110,26 +110,19 @@ func TestGraphPanics(t *testing.T) {
 		b.start()
 		check := func(what string, want map[string]int, aside ...string) {
 			t.Helper()
-			synctest.Wait()
 			for name, d := range all {
-				if diff := cmp.Diff(want, contents(d.Store())); diff != "" {
-					t.Errorf("%s: %s (-want +got):\n%s", what, name, diff)
-				}
+				mustShow(t, d, what+": "+name, want)
 				stories[name].mustShow(t, d)
 			}
 			if at := b.g.Snapshot().ResourceVersion(b.l); at != b.left.ResourceVersion() {
 				t.Errorf("%s: the graph is at %s, want %s", what, at, b.left.ResourceVersion())
 			}
+			b.mustSetAside(what, aside...)
 			for _, c := range b.g.Status().Collections {
-				var got []string
 				for key, err := range c.SetAside {
 					if !errors.Is(err, errEvil) {
 						t.Errorf("%s: %s is set aside for %v", what, key, err)
 					}
-					got = append(got, key.Name)
-				}
-				if slices.Sort(got); !slices.Equal(got, aside) {
-					t.Errorf("%s: %s has set aside %v, want %v", what, c.Name, got, aside)
 				}
 			}
 		}
@@ -257,10 +250,7 @@ func TestGraphPanicsOfAggregate(t *testing.T) {
 		}, totalOfAll)
 		check := func(what string, want map[string]int) {
 			t.Helper()
-			synctest.Wait()
-			if diff := cmp.Diff(want, contents(sums.Store())); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", what, diff)
-			}
+			mustShow(t, sums, what, want)
 		}
 		b.have("a1 b2", "")
 		b.start()
@@ -285,15 +275,11 @@ func TestGraphPanicsOfAggregate(t *testing.T) {
 		check("neither can be counted", map[string]int{"odd": 20})
 		rig.Update(t, b.left, "a", 5)
 		check("another one of its group", map[string]int{"odd": 22})
-		if aside := b.g.Status().Collections[0].SetAside; len(aside) != 1 || aside[rig.Key("b")] == nil {
-			t.Errorf("set aside: %v, want b", aside)
-		}
+		b.mustSetAside("another one of its group", "b")
 		released = true
 		rig.Update(t, b.left, "b", 6)
 		check("it can be removed", map[string]int{"odd": 5, "even": 6})
-		if aside := b.g.Status().Collections[0].SetAside; aside != nil {
-			t.Errorf("set aside: %v at the end", aside)
-		}
+		b.mustSetAside("at the end")
 	})
 }
 
@@ -383,15 +369,9 @@ func TestGraphPanicsOfKeysBefore(t *testing.T) {
 				}
 			}
 			for i, d := range []*lw.Derived[*rig.Sum]{pairs, counts, all, sums} {
-				if diff := cmp.Diff(want[i], contents(d.Store())); diff != "" {
-					t.Errorf("%s: collection %d (-want +got):\n%s", what, i, diff)
-				}
+				mustShow(t, d, fmt.Sprint(what, ": collection ", i), want[i])
 			}
-			for _, c := range b.g.Status().Collections {
-				if c.SetAside != nil {
-					t.Errorf("%s: set aside: %v", what, c.SetAside)
-				}
-			}
+			b.mustSetAside(what)
 		}
 		check("at first")
 		for _, tt := range []struct {

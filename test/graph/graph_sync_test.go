@@ -156,9 +156,7 @@ func TestGraphReadYourWrites(t *testing.T) {
 		}
 		// A new epoch ends the wait.
 		now := b.left.ResourceVersion()
-		waited := make(chan error)
-		go func() { waited <- b.g.WaitForResourceVersion(t.Context(), b.l, "99999") }()
-		synctest.Wait()
+		waited := b.shown("99999")
 		if err := b.left.Rewind("100"); err != nil {
 			t.Fatal(err)
 		}
@@ -195,9 +193,7 @@ func TestGraphWaitEnds(t *testing.T) {
 		if err := b.g.WaitForResourceVersion(within(t, time.Second), b.l, w.ResourceVersion); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("while a function is blocked: %v", err)
 		}
-		waited := make(chan error)
-		go func() { waited <- b.g.WaitForResourceVersion(t.Context(), b.l, w.ResourceVersion) }()
-		synctest.Wait()
+		waited := b.shown(w.ResourceVersion)
 		cancel()
 		synctest.Wait()
 		close(block)

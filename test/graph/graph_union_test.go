@@ -10,21 +10,16 @@ import (
 	"github.com/go-lw/lw/test/internal/inside"
 )
 
-// Add does nothing with a collection of the graph that was closed. One of another graph is a member as an informer is.
+// A collection of another graph is a member of a union as an informer is.
 func TestUnionAddOfOthers(t *testing.T) {
 	inGraph(t, nil, func(t *testing.T, b *graphBench) {
 		rig.Create(t, b.left, "a", 1)
-		closed, u := lw.Derive(b.g, b.l, rig.SumOf, "closed"), lw.NewUnion[*rig.Sum](b.g)
+		u := lw.NewUnion[*rig.Sum](b.g)
 		other := lw.NewGraph(nil)
 		foreign := lw.Derive(other, b.l, rig.SumOf, "foreign")
 		b.start()
 		rig.Start(t, other)
-		synctest.Wait()
-		closed.Close()
-		remove := u.Add(closed)
-		mustShow(t, u, "a member that is closed", map[string]int{})
-		remove()
-		remove = u.Add(foreign)
+		remove := u.Add(foreign)
 		mustShow(t, u, "a member of another graph", map[string]int{"a": 1})
 		rig.Update(t, b.left, "a", 2)
 		mustShow(t, u, "after a change", map[string]int{"a": 2})
@@ -169,19 +164,49 @@ func TestUnionOfAMemberThatHangs(t *testing.T) {
 	})
 }
 
-// What a member has deleted in the step in which it leaves is gone.
-func TestUnionMemberLeavesWithADeletion(t *testing.T) {
-	inGraph(t, nil, func(t *testing.T, b *graphBench) {
-		b.have("a1 b1", "busy1")
-		_, held := b.hold(b.r)
-		u := lw.NewUnion[*rig.Sum](b.g)
-		leave := u.Add(lw.Derive(b.g, b.l, rig.SumOf))
-		b.start()
-		mustShow(t, u, "before", map[string]int{"a": 1, "b": 1})
-		b.update(b.right, "busy", slow)
-		b.remove(b.left, "a")
-		leave()
-		close(held)
-		mustShow(t, u, "after", map[string]int{})
-	})
+// A member that leaves during a step takes its objects along, also those that the step deletes, and
+// also if something else is closed meanwhile.
+func TestUnionMemberLeavesDuringAStep(t *testing.T) {
+	for name, tt := range map[string]struct{ derived, deletes, closes bool }{
+		"informer":                      {false, false, false},
+		"informer, and a deletion":      {false, true, false},
+		"informer, and another's end":   {false, false, true},
+		"collection":                    {true, false, false},
+		"collection, and a deletion":    {true, true, false},
+		"collection, and another's end": {true, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inGraph(t, nil, func(t *testing.T, b *graphBench) {
+				b.have("a1 b1", "")
+				other, held := b.hold(b.r)
+				u := lw.NewUnion[*rig.Widget](b.g)
+				var member lw.Collection[*rig.Widget] = b.l
+				if tt.derived {
+					member = lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Widget { return w })
+				}
+				leave := u.Add(member)
+				b.start()
+				if n := u.Store().Len(); n != 2 {
+					t.Errorf("%d objects before, want 2", n)
+				}
+				b.create(b.right, "busy", slow)
+				if tt.deletes {
+					b.remove(b.left, "a")
+				}
+				leave()
+				if tt.closes {
+					other.Close()
+				}
+				close(held)
+				synctest.Wait()
+				if n := u.Store().Len(); n > 0 {
+					t.Errorf("%d objects are left of a member that has gone", n)
+				}
+				if d, ok := member.(*lw.Derived[*rig.Widget]); ok {
+					d.Close()
+				}
+				b.mustBeRead(0, "after that")
+			})
+		})
+	}
 }
