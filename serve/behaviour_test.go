@@ -203,12 +203,18 @@ func TestRewind(t *testing.T) {
 	})
 }
 
-// S11: Close ends watches cleanly, over two seconds, and nothing is left.
+// S11: Close ends watches cleanly, over two seconds, and nothing is left. Who allows it is told how far
+// he has come, so that he goes on elsewhere from there.
 func TestClose(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
 		m := lw.NewMemory(newWidget(name("a"), 1))
 		b.memory(m, widgets)
 		with, without := b.watch("resourceVersion=2&allowWatchBookmarks=1"), b.watch("resourceVersion=2")
+		selects := b.watch("resourceVersion=2&allowWatchBookmarks=1&labelSelector=even=yes")
+		put(t, m.Update, "a", 3)
+		with.want(t, "MODIFIED a 3")
+		without.want(t, "MODIFIED a 3")
+		selects.want(t)
 		begun := time.Now()
 		if err := b.h.Close(); err != nil {
 			b.t.Fatal(err)
@@ -216,7 +222,8 @@ func TestClose(t *testing.T) {
 		if d := time.Since(begun); d > 2*time.Second {
 			b.t.Errorf("Close took %v", d)
 		}
-		with.want(b.t, "BOOKMARK 2", "END")
+		with.want(b.t, "BOOKMARK 3", "END")
+		selects.want(t, "BOOKMARK 3", "END")
 		without.want(b.t, "END")
 		if code, _ := b.do("GET", path, ""); code == http.StatusOK {
 			b.t.Error("a closed Handler answers")
@@ -270,7 +277,8 @@ func TestShared(t *testing.T) {
 	})
 }
 
-// What cannot be encoded ends the watch that wants it, and no other.
+// What cannot be encoded ends the watches that want it, and no other. It is reported once for all of
+// them, and says what it is of.
 func TestEncodeFails(t *testing.T) {
 	r := widgets
 	r.Encode = func(w *Widget) ([]byte, error) {
@@ -283,13 +291,19 @@ func TestEncodeFails(t *testing.T) {
 		return json.Marshal(w)
 	}
 	for size := 1; size <= 2; size++ {
-		inBubble(t, serve.Options{}, func(b *bubble) {
+		var reported []string
+		inBubble(t, serve.Options{OnError: func(err error) { reported = append(reported, err.Error()) }}, func(b *bubble) {
 			m := lw.NewMemory[*Widget]()
 			b.memory(m, r)
 			all, some := b.watch("resourceVersion=1"), b.watch("resourceVersion=1&fieldSelector=size=4")
+			other := b.watch("resourceVersion=1")
 			put(b.t, m.Create, "a", size)
 			put(b.t, m.Create, "b", 4)
 			all.want(b.t, "ERROR 500", "END")
+			other.want(b.t, "ERROR 500", "END")
+			if len(reported) != 1 || !strings.Contains(reported[0], "widgets") || !strings.Contains(reported[0], "n/a") || !strings.Contains(reported[0], "no encoding") {
+				t.Errorf("reported: %q", reported)
+			}
 			some.want(b.t, "ADDED b 3")
 			b.answers(http.StatusInternalServerError, "", "GET", path, "")
 			some.cancel()

@@ -26,8 +26,15 @@ import (
 // dial opens a watch, and does not read the answer.
 func dial(t testing.TB, srv *httptest.Server, query string) net.Conn {
 	t.Helper()
+	return ask(t, srv, path+"?watch=1&"+query)
+}
+
+// ask sends a request on a connection of its own, and does not read the answer.
+func ask(t testing.TB, srv *httptest.Server, target string, header ...string) net.Conn {
+	t.Helper()
 	c := dialServer(t, srv)
-	if _, err := fmt.Fprintf(c, "GET %s?watch=1&%s HTTP/1.1\r\nHost: example.com\r\n\r\n", path, query); err != nil {
+	lines := append([]string{"GET " + target + " HTTP/1.1", "Host: example.com"}, header...)
+	if _, err := io.WriteString(c, strings.Join(lines, "\r\n")+"\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -276,37 +283,8 @@ func TestWriteTimeoutOverHTTP2(t *testing.T) {
 	})
 }
 
-// A column that panics ends the watches that show it, also those whose goroutine serves others.
-func TestColumnPanics(t *testing.T) {
-	m := lw.NewMemory[*Widget]()
-	r := widgets
-	r.Columns = []serve.Column[*Widget]{{Name: "Size", Value: func(w *Widget) serve.Cell {
-		if w.Size == 2 {
-			panic("no cell")
-		}
-		return serve.Int(w.Size)
-	}}}
-	for _, tr := range transports[:2] {
-		run := handleMemory(t, serve.Options{}, m, r).on(t, tr)
-		c := dialServer(t, run.srv)
-		_, err := fmt.Fprintf(c, "GET %s?watch=1&resourceVersion=%s HTTP/1.1\r\nHost: example.com\r\nAccept: application/json;as=Table;g=meta.k8s.io;v=v1\r\n\r\n",
-			path, m.ResourceVersion())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, size := range []int{1, 2} {
-			put(t, m.Create, fmt.Sprintf("%s-%d", strings.ReplaceAll(tr.name, "/", "-"), size), size)
-		}
-		n, last, err := count(c, 3, func(int) {})
-		if n != 1 || err != io.EOF || !strings.Contains(last, `"code":500`) || !strings.Contains(last, "no cell") {
-			t.Errorf("%s: %d events, %v, %.300s", tr.name, n, err, last)
-		}
-		_ = c.Close()
-		run.stop()
-	}
-}
-
-// A watch that waits among others is told why it ends.
+// A watch that waits among others is told why it ends: of an object that cannot be encoded, and of a
+// column that panics.
 func TestParkedWatchesFail(t *testing.T) {
 	r := widgets
 	r.Encode = func(w *Widget) ([]byte, error) {
@@ -315,27 +293,34 @@ func TestParkedWatchesFail(t *testing.T) {
 		}
 		return json.Marshal(w)
 	}
+	r.Columns = []serve.Column[*Widget]{{Name: "Size", Value: func(w *Widget) serve.Cell {
+		if w.Name == "panics" {
+			panic("no cell")
+		}
+		return serve.Int(w.Size)
+	}}}
 	for _, tr := range transports[:3] {
-		m := lw.NewMemory[*Widget]()
-		run := handleMemory(t, serve.Options{Logger: quiet}, m, r).on(t, tr)
-		c := dial(t, run.srv, "resourceVersion=1")
-		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines := bufio.NewScanner(resp.Body)
-		for _, n := range []string{"a", "b", "odd"} {
-			put(t, m.Create, n, 1)
-			want := map[bool]string{true: `{"type":"ERROR"`, false: `{"type":"ADDED"`}[n == "odd"]
-			if !lines.Scan() || !strings.HasPrefix(lines.Text(), want) {
-				t.Errorf("%s, %s: %s %v", tr.name, n, lines.Text(), lines.Err())
+		for odd, tt := range map[string]struct{ accept, why string }{"odd": {"application/json", "no encoding"}, "panics": {asTable, "no cell"}} {
+			m := lw.NewMemory[*Widget]()
+			run := handleMemory(t, serve.Options{}, m, r).on(t, tr)
+			c := ask(t, run.srv, path+"?watch=1&resourceVersion=1", "Accept: "+tt.accept)
+			lines := bufio.NewScanner(answerOf(t, c))
+			for _, n := range []string{"a", "b", odd} {
+				put(t, m.Create, n, 1)
+				want, code, why := `{"type":"ADDED"`, "", ""
+				if n == odd {
+					want, code, why = `{"type":"ERROR"`, `"code":500`, tt.why
+				}
+				if !lines.Scan() || !strings.HasPrefix(lines.Text(), want) || !strings.Contains(lines.Text(), code) || !strings.Contains(lines.Text(), why) {
+					t.Errorf("%s, %s: %s %v", tr.name, n, lines.Text(), lines.Err())
+				}
 			}
+			if lines.Scan() || lines.Err() != nil {
+				t.Errorf("%s: it goes on with %s %v", tr.name, lines.Text(), lines.Err())
+			}
+			_ = c.Close()
+			run.stop()
 		}
-		if lines.Scan() || lines.Err() != nil {
-			t.Errorf("%s: it goes on with %s %v", tr.name, lines.Text(), lines.Err())
-		}
-		_ = c.Close()
-		run.stop()
 	}
 }
 

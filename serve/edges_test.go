@@ -76,21 +76,33 @@ func TestFieldOfAnObject(t *testing.T) {
 	}
 }
 
-// A collection has a name, a kind and a version that no other one of the Handler has.
+// A collection has a name, a kind and a version that no other one of the Handler has, and errors name
+// what is wrong.
 func TestServeRefuses(t *testing.T) {
-	type unnamed = *struct{ lw.Meta }
 	inBubble(t, serve.Options{}, func(b *bubble) {
 		ctx := b.ctx
 		b.memory(lw.NewMemory[*Widget](), widgets)
 		for what, err := range map[string]error{
-			"a Kind":  serve.ServeMemory(ctx, b.h, lw.NewMemory[unnamed](), serve.Resource[unnamed]{Name: "things"}),
+			"a Kind":  serve.ServeMemory(ctx, b.h, lw.NewMemory[plain](), serve.Resource[plain]{Name: "things"}),
 			"Kind":    serve.Serve(ctx, b.h, lw.NewInformer[*serve.Object](serve.Raw("http://none", nil), nil), serve.Resource[*serve.Object]{Name: "things"}),
 			"Widget":  serve.ServeMemory(ctx, b.h, lw.NewMemory[*Widget](), serve.Resource[*Widget]{Group: "example.io", Name: "gadgets"}),
 			"widgets": serve.ServeMemory(ctx, b.h, lw.NewMemory[*Widget](), serve.Resource[*Widget]{Group: "example.io", Name: "widgets", Kind: "Gadget"}),
 			"Name":    serve.ServeMemory(ctx, b.h, lw.NewMemory[*Widget](), serve.Resource[*Widget]{Name: "a/b"}),
+			"already": serve.ServeMemory(ctx, b.h, lw.NewMemory[*Widget](), widgets),
 		} {
 			if err == nil || errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), what) {
 				t.Errorf("%v, want one of %s", err, what)
+			}
+		}
+		for want, r := range map[string]serve.Resource[*Widget]{
+			"without a Name": {Kind: "Widget"},
+			"lower case":     {Name: "Widgets"},
+			"Replica":        {Name: "widgets", Replica: 1024},
+			"no function":    {Name: "widgets", Fields: map[string]func(*Widget) string{"a": nil}},
+			"a Column":       {Name: "widgets", Columns: []serve.Column[*Widget]{{Name: "X"}}},
+		} {
+			if err := serve.ServeMemory(ctx, serve.New(nil), lw.NewMemory[*Widget](), r); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want %q", err, want)
 			}
 		}
 		for _, r := range []serve.Resource[*Widget]{{Group: "example.io", Name: "widgets", Version: "v2"}, {Group: "other.io", Name: "widgets"}, {Name: "widgets"}} {
@@ -160,25 +172,6 @@ func TestAnotherUID(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A failure of the program's own functions is reported once for all watches that wanted the event, and
-// says what it is of.
-func TestFailuresAreReported(t *testing.T) {
-	var reported []string
-	r := widgets
-	r.Encode = func(w *Widget) ([]byte, error) { return nil, errors.New("no encoding") }
-	inBubble(t, serve.Options{OnError: func(err error) { reported = append(reported, err.Error()) }}, func(b *bubble) {
-		m := lw.NewMemory[*Widget]()
-		b.memory(m, r)
-		one, two := b.watch("resourceVersion=1"), b.watch("resourceVersion=1")
-		put(t, m.Create, "a", 1)
-		one.want(t, "ERROR 500", "END")
-		two.want(t, "ERROR 500", "END")
-		if len(reported) != 1 || !strings.Contains(reported[0], "widgets") || !strings.Contains(reported[0], "n/a") || !strings.Contains(reported[0], "no encoding") {
-			t.Errorf("reported: %q", reported)
-		}
-	})
 }
 
 // The error of an encoding is the program's own, also where the versions are made here.

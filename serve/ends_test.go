@@ -206,10 +206,7 @@ func TestGoneWhileItWaits(t *testing.T) {
 			path + "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=999",
 			"/apis/example.io/v1/namespaces/n/widgets/1?resourceVersion=999", "/apis/example.io/v1/namespaces/n/widgets/asks",
 		} {
-			c := dialServer(t, run.srv)
-			if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: example.com\r\n\r\n", target); err != nil {
-				t.Fatal(err)
-			}
+			c := ask(t, run.srv, target)
 			<-asking
 			if err := c.(*net.TCPConn).CloseWrite(); err != nil {
 				t.Fatal(err)
@@ -253,10 +250,7 @@ func TestAnswersWhoSendsNothingMore(t *testing.T) {
 			in("n"): 200, in("n") + "/a": 200, in("n") + "/x": 404, "/none": 404, path + "?limit=x": 400,
 			path + "?watch=1&resourceVersion=x": 500, in("n") + "/refused": 403, in("n") + "/ended": 0,
 		} {
-			c := dialServer(t, run.srv)
-			if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: example.com\r\n\r\n", target); err != nil {
-				t.Fatal(err)
-			}
+			c := ask(t, run.srv, target)
 			if err := c.(*net.TCPConn).CloseWrite(); err != nil {
 				t.Fatal(err)
 			}

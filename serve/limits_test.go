@@ -172,23 +172,6 @@ func TestNoBookmarkBeforeTheBeginning(t *testing.T) {
 	})
 }
 
-// At the end who allows it is told how far it has come, so that it goes on elsewhere from there.
-func TestBookmarkAtTheEnd(t *testing.T) {
-	inBubble(t, serve.Options{}, func(b *bubble) {
-		m := lw.NewMemory(newWidget(name("a"), 1))
-		b.memory(m, widgets)
-		with, without := b.watch("allowWatchBookmarks=true&labelSelector=even=yes&resourceVersion=2"), b.watch("resourceVersion=2")
-		put(t, m.Update, "a", 3)
-		without.want(t, "MODIFIED a 3")
-		with.want(t)
-		if err := b.h.Close(); err != nil {
-			t.Error(err)
-		}
-		with.want(t, "BOOKMARK 3", "END")
-		without.want(t, "END")
-	})
-}
-
 // What ends ServeMemory is its context, not what it runs with it.
 func TestServeMemoryEnds(t *testing.T) {
 	cause := errors.New("that is enough")

@@ -220,18 +220,20 @@ func TestPages(t *testing.T) {
 	})
 }
 
-// A Plain has neither labels nor an encoding of its own in protobuf.
-type Plain struct {
+// A plain is an object with neither labels nor an encoding of its own in protobuf, nor a name of its
+// type.
+type plain = *struct {
 	lw.Meta `json:"metadata"`
 }
 
 // What objects do not have cannot select them: that is an error, and not an empty list.
 func TestSelectorsWithoutLabels(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
-		p := &Plain{lw.Meta{Namespace: "n", Name: "a"}}
-		b.serve(func(ctx context.Context) error {
-			return serve.ServeMemory(ctx, b.h, lw.NewMemory(p), serve.Resource[*Plain]{Name: "plains"})
-		})
+		p := plain(new(struct {
+			lw.Meta `json:"metadata"`
+		}))
+		p.Namespace, p.Name = "n", "a"
+		stored(b, lw.NewMemory(p), serve.Resource[plain]{Name: "plains", Kind: "Plain"})
 		for query, want := range map[string]int{
 			"": 200, "?labelSelector=": 200, "?labelSelector=a": 400, "?watch=1&labelSelector=a": 400, "?labelSelector=!a": 400,
 			"?fieldSelector=metadata.name=a": 200, "?fieldSelector=size=1": 400,

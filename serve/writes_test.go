@@ -18,7 +18,8 @@ import (
 )
 
 // Nothing is stored or deleted that Validate has not judged against the object that it replaces, also
-// if that changes meanwhile. An update without a version is of whatever object there is.
+// if that changes meanwhile. An update without a version is of whatever object there is, and so is a
+// deletion, unless the client wants another version or another object.
 func TestValidateSeesWhatIsReplaced(t *testing.T) {
 	const frozen = 99 // a size that no write may replace
 	for _, tt := range []struct {
@@ -37,7 +38,9 @@ func TestValidateSeesWhatIsReplaced(t *testing.T) {
 		{"DELETE", ``, frozen, http.StatusUnprocessableEntity},
 		{"DELETE", ``, 3, http.StatusOK},
 		{"DELETE", `{"preconditions":{"uid":"UID"}}`, frozen, http.StatusUnprocessableEntity},
+		{"DELETE", `{"preconditions":{"uid":"UID"}}`, 3, http.StatusOK},
 		{"DELETE", `{"preconditions":{"uid":"another"}}`, frozen, http.StatusConflict},
+		{"DELETE", `{"preconditions":{"uid":"another"}}`, 3, http.StatusConflict},
 		{"DELETE", `{"preconditions":{"resourceVersion":"2"}}`, 3, http.StatusConflict},
 		{"DELETE", ``, 0, http.StatusNotFound},
 	} {
@@ -78,35 +81,6 @@ func TestValidateSeesWhatIsReplaced(t *testing.T) {
 			}
 		})
 	}
-}
-
-// An update is of one object and a creation of a collection: the other ones are no requests that an
-// API server knows.
-func TestWritesOfTheWrongPath(t *testing.T) {
-	inBubble(t, serve.Options{}, func(b *bubble) {
-		m := lw.NewMemory(newWidget(name("a"), 1))
-		b.memory(m, widgets)
-		in := strings.TrimSuffix(oneWidget, "/a")
-		for request, body := range map[string]string{
-			"PUT " + in:           `{"metadata":{"name":"a"},"size":5}`,
-			"PUT " + path:         `{"metadata":{"name":"a","namespace":"n"},"size":5}`,
-			"POST " + in + "/b":   `{"metadata":{"name":"b"},"size":5}`,
-			"DELETE " + path:      ``,
-			"PATCH " + in:         `{}`,
-			"PUT " + in + "/a/s":  `{"metadata":{"name":"a"},"size":5}`,
-			"POST " + in + "/a/s": `{"metadata":{"name":"a"},"size":5}`,
-		} {
-			method, at, _ := strings.Cut(request, " ")
-			want := http.StatusMethodNotAllowed
-			if strings.HasSuffix(at, "/s") {
-				want = http.StatusNotFound
-			}
-			b.answers(want, "", method, at, body)
-		}
-		if v := m.ResourceVersion(); v != "2" {
-			t.Errorf("something was written: version %s", v)
-		}
-	})
 }
 
 // Objects without a namespace are found where they are, and nowhere else.
