@@ -361,6 +361,24 @@ func (w *wantedUnits[T]) reachedLocked(l *wholeList[T]) {
 	}
 }
 
+// readLocked adds to plan the objs of units that were read at a version, and what events have brought
+// of them since.
+func (w *wantedUnits[T]) readLocked(plan []toldWrite[T], units map[Key]bool, objs map[Key]T, at uint64) []toldWrite[T] {
+	for key, obj := range objs {
+		if unit := w.UnitOf(key); units[unit] && w.since[unit][key].at <= at {
+			plan = append(plan, toldWrite[T]{key, obj})
+		}
+	}
+	for unit := range units {
+		for key, last := range w.since[unit] {
+			if last.at > at && !equal.IsZero(last.obj) {
+				plan = append(plan, toldWrite[T]{key, last.obj})
+			}
+		}
+	}
+	return plan
+}
+
 // takenLocked notes that what was read of a unit is shown, while the copy is at a position.
 func (w *wantedUnits[T]) takenLocked(r demand.Read, read readAt, position uint64) {
 	delete(w.since, r.Key)
@@ -403,18 +421,7 @@ func (h *hub[T]) admit(reads []demand.Read, got *listBuilder[T]) error {
 				taken, units[r.Key] = append(taken, r), true
 			}
 		}
-		for key, obj := range objs {
-			if unit := w.UnitOf(key); units[unit] && w.since[unit][key].at <= at {
-				plan = append(plan, toldWrite[T]{key, obj})
-			}
-		}
-		for unit := range units {
-			for key, last := range w.since[unit] {
-				if last.at > at && !equal.IsZero(last.obj) {
-					plan = append(plan, toldWrite[T]{key, last.obj})
-				}
-			}
-		}
+		plan = w.readLocked(plan, units, objs, at)
 		if len(plan) == 0 {
 			take()
 		}

@@ -100,7 +100,7 @@ func count() ([]row, error) {
 			}
 		}
 	}
-	names, err := names(".")
+	names, branchy, err := names(".")
 	return []row{
 		{"lines of Go", lines, limits.lines},
 		{"of them no tests", product, limits.product},
@@ -112,6 +112,7 @@ func count() ([]row, error) {
 		{"entries of the root folder", len(root), limits.root},
 		{"lines of the longest Go file", longest, limits.longest},
 		{"exported names of package lw, with fields and methods", names, limits.names},
+		{"functions of package lw above a cyclomatic complexity of 15", branchy, limits.branchy},
 	}, err
 }
 
@@ -122,11 +123,12 @@ func ofTests(file string) bool {
 }
 
 // names counts the exported names of the package in dir: constants, variables, functions, types, and
-// the fields and methods of these types.
-func names(dir string) (n int, err error) {
+// the fields and methods of these types. And it counts the functions, exported or not, that are above
+// a cyclomatic complexity of 15.
+func names(dir string) (n, branchy int, err error) {
 	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	fset := token.NewFileSet()
 	var files []*ast.File
@@ -136,13 +138,18 @@ func names(dir string) (n int, err error) {
 		}
 		file, err := parser.ParseFile(fset, path, nil, parser.SkipObjectResolution)
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		files = append(files, file)
+		for _, decl := range file.Decls {
+			if f, ok := decl.(*ast.FuncDecl); ok && complexity(f) > 15 {
+				branchy++
+			}
+		}
 	}
 	pkg, err := doc.NewFromFiles(fset, files, "lw")
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	values := func(all []*doc.Value) {
 		for _, v := range all {
@@ -160,7 +167,32 @@ func names(dir string) (n int, err error) {
 			n += members(spec.(*ast.TypeSpec).Type)
 		}
 	}
-	return n, nil
+	return n, branchy, nil
+}
+
+// complexity returns 1 and the number of places at which a function branches.
+func complexity(f *ast.FuncDecl) (n int) {
+	n = 1
+	ast.Inspect(f, func(node ast.Node) bool {
+		switch node := node.(type) {
+		case *ast.IfStmt, *ast.ForStmt, *ast.RangeStmt:
+			n++
+		case *ast.CaseClause:
+			if node.List != nil {
+				n++
+			}
+		case *ast.CommClause:
+			if node.Comm != nil {
+				n++
+			}
+		case *ast.BinaryExpr:
+			if node.Op == token.LAND || node.Op == token.LOR {
+				n++
+			}
+		}
+		return true
+	})
+	return n
 }
 
 // members counts the exported fields of a struct, or methods of an interface.
