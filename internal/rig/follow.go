@@ -53,6 +53,14 @@ func (p *Pacer) MustBe(t *testing.T, want ...int) {
 	}
 }
 
+// MustBegin checks the first of them.
+func (p *Pacer) MustBegin(t *testing.T, want ...int) {
+	t.Helper()
+	if diff := cmp.Diff(want, p.asked[:min(len(want), len(p.asked))]); diff != "" {
+		t.Errorf("the first backoffs (-want +got):\n%s", diff)
+	}
+}
+
 // Texts returns the texts of the errors in their order.
 func (l *Errors) Texts() (texts []string) {
 	for _, err := range l.All() {

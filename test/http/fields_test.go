@@ -83,9 +83,7 @@ func TestFieldsUnion(t *testing.T) {
 		{lw.Fields{"metadata.labels"}, lw.Fields{"metadata.labels.a.b", "metadata.name"}, lw.Fields{"metadata.labels", "metadata.name"}},
 		{lw.Fields{"metadata.labels.a"}, lw.Fields{"metadata.labels.a.b"}, lw.Fields{"metadata.labels.a", "metadata.labels.a.b"}},
 	} {
-		if diff := cmp.Diff(tt.want, tt.f.Union(tt.g)); diff != "" {
-			t.Errorf("%q and %q (-want +got):\n%s", tt.f, tt.g, diff)
-		}
+		rig.Same(t, fmt.Sprintf("%q and %q", tt.f, tt.g), tt.want, tt.f.Union(tt.g))
 	}
 	paths := rapid.SliceOf(rapid.SampledFrom([]string{"a", "a.b", "a.b?", "a?", "a.*", "a.b*", "a.bc", "a.b*?", "c"}))
 	rapid.Check(t, func(t *rapid.T) {
@@ -224,9 +222,7 @@ func TestFieldsUnionOfMany(t *testing.T) {
 	f, g := many(50000)
 	union := f.Union(g)
 	slices.Sort(f)
-	if diff := cmp.Diff(f, union); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	rig.Same(t, "", f, union)
 }
 
 // A source yields of each object what lwtest.Prune leaves of it, from lists and from events.

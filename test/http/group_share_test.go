@@ -116,9 +116,7 @@ func TestShareWhileStopping(t *testing.T) {
 		if took := time.Since(begin); took != time.Hour || !closed(first.Stopped()) {
 			t.Errorf("release took %v", took)
 		}
-		if err := second.Status().Healthy(); err != nil {
-			t.Error(err)
-		}
+		rig.OK(t, second.Status().Healthy())
 		release2()
 		mustKeep(t, &g, 0, 0)
 	})
@@ -140,9 +138,7 @@ func TestShareWithoutRun(t *testing.T) {
 		}
 		_, releaseRunning := lw.Share(&g, 0, source, nil)
 		stop := runGroup(t, &g)
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
+		rig.OK(t, stop())
 		releaseRunning()
 		late, releaseLate := lw.Share(&g, 0, source, nil)
 		if err := late.WaitForSync(t.Context()); !errors.Is(err, lw.ErrStopped) {

@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/go-lw/lw"
@@ -78,9 +77,7 @@ func TestGroupRun(t *testing.T) {
 		removeLate := g.Add(late)
 		patience, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		if err := g.WaitForSync(patience); err != nil {
-			t.Error(err)
-		}
+		rig.OK(t, g.WaitForSync(patience))
 		mustBePhases(t, &g, "early watching late watching")
 		if err := g.Run(t.Context()); err != lw.ErrStarted {
 			t.Errorf("a second Run: %v", err)
@@ -163,9 +160,7 @@ func TestGroupRemoveIdle(t *testing.T) {
 		runGroup(t, &g)
 		mustKeep(t, &g, 0, 0)
 		rig.Start(t, inf)
-		if err := inf.WaitForSync(t.Context()); err != nil {
-			t.Error(err)
-		}
+		rig.OK(t, inf.WaitForSync(t.Context()))
 	})
 }
 
@@ -228,9 +223,7 @@ func TestWaitForSyncOfSeveral(t *testing.T) {
 		for _, s := range []lw.Syncer{reg, bad, worse, foreign} {
 			lines = append(lines, s.WaitForSync(ctx).Error())
 		}
-		if diff := cmp.Diff("start: "+strings.Join(lines, "\n"), err.Error()); diff != "" {
-			t.Errorf("not synced (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "not synced", "start: "+strings.Join(lines, "\n"), err.Error())
 		if !errors.Is(err, cause) || !errors.Is(err, syscall.ECONNREFUSED) || !errors.Is(err, errForeign) {
 			t.Errorf("it wraps too little: %v", err)
 		}
@@ -344,13 +337,9 @@ func TestGroupCallsItself(t *testing.T) {
 		inf.AddHandler(lw.Handler[*rig.Widget]{Add: func(*rig.Widget) { use() }})
 		g.Add(&selfish{use: use})
 		stop := runGroup(t, &g)
-		if err := g.WaitForSync(t.Context()); err != nil {
-			t.Error(err)
-		}
+		rig.OK(t, g.WaitForSync(t.Context()))
 		release()
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
+		rig.OK(t, stop())
 		if n := calls.Load(); n != 6 {
 			t.Errorf("%d calls, want one of the source, its Transform, the handler, and of three methods", n)
 		}

@@ -187,9 +187,7 @@ func TestWatchOfAnotherKind(t *testing.T) {
 		for g := range inf.Store().All() {
 			got[g.Name] = true
 		}
-		if diff := cmp.Diff(map[string]bool{"a": true}, got); diff != "" {
-			t.Errorf("the store (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "the store", map[string]bool{"a": true}, got)
 		for _, err := range errs.All() {
 			if !strings.Contains(err.Error(), "http://server/gadgets: want Gadget (the kind of *rig.Gadget; set HTTP.Kind if it is called otherwise), got ConfigMap") {
 				t.Errorf("reported: %v", err)
@@ -259,9 +257,10 @@ func TestHTTPType(t *testing.T) {
 		list string
 		err  string
 	}{
-		"http://server/other":  {reflect.TypeFor[*rig.Gadget](), configMaps, "want a list of Gadget (the kind of *rig.Gadget;"},
-		"http://server/struct": {reflect.TypeFor[rig.Gadget](), "", "cannot decode into rig.Gadget: want a pointer to a struct"},
-		"http://server/no-t":   {reflect.TypeFor[*struct{}](), "", "cannot decode into *struct {}: Type is not a v1.Object"},
+		"http://server/other":   {reflect.TypeFor[*rig.Gadget](), configMaps, "want a list of Gadget (the kind of *rig.Gadget;"},
+		"http://server/struct":  {reflect.TypeFor[rig.Gadget](), "", "cannot decode into rig.Gadget: want a pointer to a struct"},
+		"http://server/no-type": {nil, "", "cannot decode into v1.Object: want a pointer to a struct"},
+		"http://server/no-t":    {reflect.TypeFor[*struct{}](), "", "cannot decode into *struct {}: Type is not a v1.Object"},
 	} {
 		src := &lw.HTTP[metav1.Object]{URL: url, Client: (&talk{list: tc.list}).client(), Type: tc.typ}
 		_, _, err := rig.ListAll(t.Context(), src, metav1.ListOptions{})

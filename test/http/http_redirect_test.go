@@ -66,9 +66,7 @@ func TestHTTPHeaderStaysAtHome(t *testing.T) {
 			if got, _, err := rig.ListAll(t.Context(), src, metav1.ListOptions{}); err != nil || len(got.What) != 1 {
 				t.Fatalf("%d objects, error %v", len(got.What), err)
 			}
-			if diff := cmp.Diff(tt.want, *sent); diff != "" {
-				t.Errorf("sent (-want +got):\n%s", diff)
-			}
+			rig.Same(t, "sent", tt.want, *sent)
 			if c.CheckRedirect != nil || len(header) != 4 {
 				t.Error("the client or the header was changed")
 			}

@@ -43,9 +43,7 @@ func TestHTTPRequest(t *testing.T) {
 	if _, _, err := rig.ListAll(t.Context(), src, opts); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, query()); diff != "" {
-		t.Errorf("list (-want +got):\n%s", diff)
-	}
+	rig.Same(t, "list", want, query())
 	if got := asked.Header.Get("Accept") + " " + asked.Header.Get("X-Other"); got != "application/json o" {
 		t.Errorf("headers %q", got)
 	}
@@ -56,9 +54,7 @@ func TestHTTPRequest(t *testing.T) {
 	}
 	want.Set("watch", "true")
 	_, _ = watchAll(t.Context(), src, opts)
-	if diff := cmp.Diff(want, query()); diff != "" {
-		t.Errorf("watch (-want +got):\n%s", diff)
-	}
+	rig.Same(t, "watch", want, query())
 	if diff := cmp.Diff(http.Header{"x-Own": {"h"}, "X-Other": {"o"}}, src.Header); diff != "" {
 		t.Errorf("the source's header changed: %s", diff)
 	}
@@ -66,9 +62,7 @@ func TestHTTPRequest(t *testing.T) {
 	if _, _, err := rig.ListAll(t.Context(), src, metav1.ListOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(url.Values{"limit": {"7"}, "own": {"1"}}, query()); diff != "" {
-		t.Errorf("list (-want +got):\n%s", diff)
-	}
+	rig.Same(t, "list", url.Values{"limit": {"7"}, "own": {"1"}}, query())
 }
 
 func TestHTTPAccept(t *testing.T) {
@@ -87,13 +81,9 @@ func TestHTTPAccept(t *testing.T) {
 			func() { _, _ = watchAll(t.Context(), src, metav1.ListOptions{}) })
 	}
 	want := [2]string{"application/json", "application/json;stream=watch,application/json"}
-	if diff := cmp.Diff(want, accepts(&lw.HTTP[*rig.Gadget]{URL: "http://server/", Client: c})); diff != "" {
-		t.Errorf("a type without protobuf (-want +got):\n%s", diff)
-	}
+	rig.Same(t, "a type without protobuf", want, accepts(&lw.HTTP[*rig.Gadget]{URL: "http://server/", Client: c}))
 	want = [2]string{"application/x", "application/x"}
-	if diff := cmp.Diff(want, accepts(&lw.HTTP[*rig.Gadget]{URL: "http://server/", Client: c, Accept: "application/x"})); diff != "" {
-		t.Errorf("a header of one's own (-want +got):\n%s", diff)
-	}
+	rig.Same(t, "a header of one's own", want, accepts(&lw.HTTP[*rig.Gadget]{URL: "http://server/", Client: c, Accept: "application/x"}))
 	src := &lw.HTTP[*metav1.PartialObjectMetadata]{URL: "http://server/", Client: c}
 	want = [2]string{
 		"application/vnd.kubernetes.protobuf" + asList + ",application/json" + asList + ",application/json",
@@ -102,9 +92,7 @@ func TestHTTPAccept(t *testing.T) {
 	got := both(
 		func() error { _, _, err := rig.ListAll(t.Context(), src, metav1.ListOptions{}); return err },
 		func() { _, _ = watchAll(t.Context(), src, metav1.ListOptions{}) })
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("metadata (-want +got):\n%s", diff)
-	}
+	rig.Same(t, "metadata", want, got)
 }
 
 func TestHTTPRefusals(t *testing.T) {

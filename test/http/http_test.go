@@ -90,9 +90,7 @@ func TestHTTPList(t *testing.T) {
 			if _, api := errors.AsType[*apierrors.StatusError](err); err != nil && !api && !strings.HasPrefix(err.Error(), "lw: HTTP: ") {
 				t.Errorf("error %v has no prefix", err)
 			}
-			if diff := cmp.Diff(tt.want, got.What); diff != "" {
-				t.Errorf("objects (-want +got):\n%s", diff)
-			}
+			rig.Same(t, "objects", tt.want, got.What)
 			if err == nil && m.ResourceVersion != tt.version {
 				t.Errorf("resource version %q, want %q", m.ResourceVersion, tt.version)
 			}
@@ -120,14 +118,10 @@ func TestHTTPListMeta(t *testing.T) {
 		return nil
 	})
 	rig.OK(t, err)
-	if diff := cmp.Diff(metav1.ListMeta{ResourceVersion: "9", Continue: "c", RemainingItemCount: &two}, got); diff != "" {
-		t.Errorf("metadata (-want +got):\n%s", diff)
-	}
+	rig.Same(t, "metadata", metav1.ListMeta{ResourceVersion: "9", Continue: "c", RemainingItemCount: &two}, got)
 	want := &rig.Gadget{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "ua", ResourceVersion: "5"}}
 	want.Spec.Size = 3
-	if diff := cmp.Diff(want, first); diff != "" {
-		t.Errorf("object (-want +got):\n%s", diff)
-	}
+	rig.Same(t, "object", want, first)
 }
 
 func TestHTTPWatch(t *testing.T) {
@@ -195,9 +189,7 @@ func TestHTTPWatch(t *testing.T) {
 			if !rig.Matches(err, tt.err) {
 				t.Errorf("error %v, want %q", err, tt.err)
 			}
-			if diff := cmp.Diff(tt.want, got.What); diff != "" {
-				t.Errorf("events (-want +got):\n%s", diff)
-			}
+			rig.Same(t, "events", tt.want, got.What)
 			if len(got.Errs) != len(tt.errs) {
 				t.Fatalf("set aside %v, want %q", got.Errs, tt.errs)
 			}

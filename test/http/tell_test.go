@@ -4,11 +4,11 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // A meter is what the program writes, and a dial what it reads of it.
@@ -94,9 +94,7 @@ func TestHTTPTold(t *testing.T) {
 			if m, ok := tt.obj.(*meter); ok {
 				m.Labels["app"], m.Spec.Size = "changed", 99
 			}
-			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			rig.Same(t, "", tt.want, got)
 		})
 	}
 	if _, _, err := (&lw.HTTP[*unstructured.Unstructured]{URL: all}).Told(newMeter()); err == nil {

@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -140,9 +139,7 @@ func TestNothingIsSwallowed(t *testing.T) {
 			}
 			ops = append(ops, e.Op)
 		}
-		if diff := cmp.Diff([]string{"list", "watch", "watch", "watch"}, ops); diff != "" {
-			t.Errorf("reported (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "reported", []string{"list", "watch", "watch", "watch"}, ops)
 		if s := inf.Status(); s.Failures != 0 || s.Err != nil {
 			t.Errorf("a healthy informer says %d failures, %v", s.Failures, s.Err)
 		}

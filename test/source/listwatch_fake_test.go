@@ -234,9 +234,7 @@ func TestOptOutOfStreams(t *testing.T) {
 			if !tc.before.Unversioned {
 				tc.before.Decoder, tc.after.Decoder = "client-go", "client-go"
 			}
-			if diff := cmp.Diff(tc.before, src.Hints(), facts); diff != "" {
-				t.Errorf("before the list (-want +got):\n%s", diff)
-			}
+			rig.Same(t, "before the list", tc.before, src.Hints(), facts)
 			list := func() {
 				t.Helper()
 				if _, err := src.List(t.Context(), metav1.ListOptions{}, func(*appliance, error) error { return nil }); err != nil {
@@ -245,17 +243,13 @@ func TestOptOutOfStreams(t *testing.T) {
 			}
 			tc.client.holds(tc.items...)
 			list()
-			if diff := cmp.Diff(tc.after, src.Hints(), facts); diff != "" {
-				t.Errorf("after the list (-want +got):\n%s", diff)
-			}
+			rig.Same(t, "after the list", tc.after, src.Hints(), facts)
 			tc.client.holds() // an empty list says nothing
 			list()
 			if got := unnamed(src.Hints()); got != tc.unnamed {
 				t.Errorf("objects may be unnamed: %t, want %t", got, tc.unnamed)
 			}
-			if diff := cmp.Diff(tc.after, src.Hints(), facts); diff != "" {
-				t.Errorf("after an empty list (-want +got):\n%s", diff)
-			}
+			rig.Same(t, "after an empty list", tc.after, src.Hints(), facts)
 		})
 	}
 }
@@ -320,9 +314,7 @@ func TestProxyWatcher(t *testing.T) {
 			for _, obj := range inf.Store().List() {
 				got[obj.Name] = obj.Size
 			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("sizes (-want +got):\n%s", diff)
-			}
+			rig.Same(t, "sizes", tc.want, got)
 			if want := strings.HasSuffix(name, "no versions"); src.Hints().Unversioned != want {
 				t.Errorf("the hints say Unversioned %t, want %t", !want, want)
 			}

@@ -87,11 +87,11 @@ func sourceOf[T lw.Object, L kruntime.Object](f func() L, w watch.Interface) *lw
 	}
 }
 
-// listOnce returns what a list yields, as "name" or "error: text".
-func listOnce[T lw.Object, L kruntime.Object](t *testing.T, f func() L) []string {
+// listOnce returns what a source of list yields, as "name" or "error: text".
+func listOnce[T lw.Object, L kruntime.Object](t *testing.T, list L) []string {
 	t.Helper()
 	var got []string
-	m, err := sourceOf[T](f, nil).List(t.Context(), metav1.ListOptions{}, func(obj T, err error) error {
+	m, err := sourceOf[T](func() L { return list }, nil).List(t.Context(), metav1.ListOptions{}, func(obj T, err error) error {
 		if err != nil {
 			got = append(got, "error: "+err.Error())
 		} else {
@@ -115,59 +115,43 @@ func TestListTypes(t *testing.T) {
 	loose := func(name string) unstructured.Unstructured {
 		return unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": name}}}
 	}
+	untyped := &unstructured.UnstructuredList{Items: []unstructured.Unstructured{loose("a"), loose("b")}}
+	untyped.SetResourceVersion("10")
+	a, b := newAppliance("a", "1", 1), newAppliance("b", "2", 2)
 	for name, tc := range map[string]struct{ got, want []string }{
-		"values": {listOnce[*appliance](t, func() *applianceList {
-			return &applianceList{ListMeta: version10, Items: []appliance{*newAppliance("a", "1", 1), *newAppliance("b", "2", 2)}}
-		}), ab},
-		"pointers": {listOnce[*appliance](t, func() *listOf[*appliance] {
-			return &listOf[*appliance]{ListMeta: version10, Items: []*appliance{newAppliance("a", "1", 1), newAppliance("b", "2", 2)}}
-		}), ab},
-		"interfaces": {listOnce[*appliance](t, func() *objectList {
-			return &objectList{ListMeta: version10, Items: []kruntime.Object{newAppliance("a", "1", 1), newAppliance("b", "2", 2)}}
-		}), ab},
-		"unstructured": {listOnce[*unstructured.Unstructured](t, func() *unstructured.UnstructuredList {
-			l := &unstructured.UnstructuredList{Items: []unstructured.Unstructured{loose("a"), loose("b")}}
-			l.SetResourceVersion("10")
-			return l
-		}), ab},
-		"metadata": {listOnce[*metav1.PartialObjectMetadata](t, func() *metav1.PartialObjectMetadataList {
-			return &metav1.PartialObjectMetadataList{ListMeta: version10, Items: []metav1.PartialObjectMetadata{partial("a"), partial("b")}}
-		}), ab},
-		"none": {listOnce[*appliance](t, func() *applianceList { return &applianceList{ListMeta: version10} }), nil},
+		"values":       {listOnce[*appliance](t, &applianceList{ListMeta: version10, Items: []appliance{*a, *b}}), ab},
+		"pointers":     {listOnce[*appliance](t, &listOf[*appliance]{ListMeta: version10, Items: []*appliance{a, b}}), ab},
+		"interfaces":   {listOnce[*appliance](t, &objectList{ListMeta: version10, Items: []kruntime.Object{a, b}}), ab},
+		"unstructured": {listOnce[*unstructured.Unstructured](t, untyped), ab},
+		"metadata":     {listOnce[*metav1.PartialObjectMetadata](t, &metav1.PartialObjectMetadataList{ListMeta: version10, Items: []metav1.PartialObjectMetadata{partial("a"), partial("b")}}), ab},
+		"none":         {listOnce[*appliance](t, &applianceList{ListMeta: version10}), nil},
 
 		// Wrong ones: the error names both types, and the object where it has a name.
-		"a list of something else": {listOnce[*appliance](t, func() *metav1.PartialObjectMetadataList {
-			return &metav1.PartialObjectMetadataList{ListMeta: version10, Items: []metav1.PartialObjectMetadata{partial("a")}}
-		}), []string{"error: lw: decode a: list *v1.PartialObjectMetadataList holds a *v1.PartialObjectMetadata, not a *source_test.appliance"}},
-		"one of something else": {listOnce[*appliance](t, func() *objectList {
-			return &objectList{ListMeta: version10, Items: []kruntime.Object{newAppliance("a", "1", 1), &metav1.PartialObjectMetadata{}, newAppliance("b", "2", 2)}}
-		}), []string{"a", "error: lw: decode: list *source_test.objectList holds a *v1.PartialObjectMetadata, not a *source_test.appliance", "b"}},
-		"a nil pointer": {listOnce[*appliance](t, func() *listOf[*appliance] {
-			return &listOf[*appliance]{ListMeta: version10, Items: []*appliance{nil, newAppliance("b", "2", 2)}}
-		}), []string{"error: lw: decode: item 0 of *source_test.listOf[*github.com/go-lw/lw/test/source_test.appliance] is nil", "b"}},
-		"a nil interface": {listOnce[*appliance](t, func() *objectList {
-			return &objectList{ListMeta: version10, Items: []kruntime.Object{nil, newAppliance("b", "2", 2)}}
-		}), []string{"error: lw: decode: list *source_test.objectList holds a nil object, not a *source_test.appliance", "b"}},
-		"a nil pointer in an interface": {listOnce[*appliance](t, func() *objectList {
-			return &objectList{ListMeta: version10, Items: []kruntime.Object{(*appliance)(nil), newAppliance("b", "2", 2)}}
-		}), []string{"error: lw: decode: list *source_test.objectList holds a nil *source_test.appliance, not a *source_test.appliance", "b"}},
-		"an object": {listOnce[*appliance](t, func() *appliance { return newAppliance("a", "1", 1) }),
+		"a list of something else": {listOnce[*appliance](t, &metav1.PartialObjectMetadataList{ListMeta: version10, Items: []metav1.PartialObjectMetadata{partial("a")}}),
+			[]string{"error: lw: decode a: list *v1.PartialObjectMetadataList holds a *v1.PartialObjectMetadata, not a *source_test.appliance"}},
+		"one of something else": {listOnce[*appliance](t, &objectList{ListMeta: version10, Items: []kruntime.Object{a, &metav1.PartialObjectMetadata{}, b}}),
+			[]string{"a", "error: lw: decode: list *source_test.objectList holds a *v1.PartialObjectMetadata, not a *source_test.appliance", "b"}},
+		"a nil pointer": {listOnce[*appliance](t, &listOf[*appliance]{ListMeta: version10, Items: []*appliance{nil, b}}),
+			[]string{"error: lw: decode: item 0 of *source_test.listOf[*github.com/go-lw/lw/test/source_test.appliance] is nil", "b"}},
+		"a nil interface": {listOnce[*appliance](t, &objectList{ListMeta: version10, Items: []kruntime.Object{nil, b}}),
+			[]string{"error: lw: decode: list *source_test.objectList holds a nil object, not a *source_test.appliance", "b"}},
+		"a nil pointer in an interface": {listOnce[*appliance](t, &objectList{ListMeta: version10, Items: []kruntime.Object{(*appliance)(nil), b}}),
+			[]string{"error: lw: decode: list *source_test.objectList holds a nil *source_test.appliance, not a *source_test.appliance", "b"}},
+		"an object": {listOnce[*appliance](t, a),
 			[]string{"failed: lw: ListWatch: ListFunc returned a *source_test.appliance: object does not implement the List interfaces"}},
-		"nil": {listOnce[*appliance](t, func() kruntime.Object { return nil }), []string{"failed: lw: ListWatch: ListFunc returned a nil object"}},
-		"no items": {listOnce[*appliance](t, func() *noList { return &noList{ListMeta: version10} }),
+		"nil": {listOnce[*appliance](t, kruntime.Object(nil)), []string{"failed: lw: ListWatch: ListFunc returned a nil object"}},
+		"no items": {listOnce[*appliance](t, &noList{ListMeta: version10}),
 			[]string{"failed: lw: ListWatch: *source_test.noList has no items: expected pointer, but got invalid kind"}},
-		"a table": {listOnce[*appliance](t, func() *metav1.Table { return &metav1.Table{ListMeta: version10} }),
+		"a table": {listOnce[*appliance](t, &metav1.Table{ListMeta: version10}),
 			[]string{"failed: lw: ListWatch: *v1.Table has no items: expected pointer, but got invalid kind"}},
-		"a nil list": {listOnce[*appliance](t, func() *applianceList { return nil }),
+		"a nil list": {listOnce[*appliance](t, (*applianceList)(nil)),
 			[]string{"failed: lw: ListWatch: ListFunc returned a nil *source_test.applianceList"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if len(tc.want) == 1 && strings.Contains(tc.want[0], "has no items") && len(tc.got) == 1 && strings.HasPrefix(tc.got[0], tc.want[0][:40]) {
 				return // the rest is apimachinery's
 			}
-			if diff := cmp.Diff(tc.want, tc.got); diff != "" {
-				t.Errorf("list (-want +got):\n%s", diff)
-			}
+			rig.Same(t, "list", tc.want, tc.got)
 		})
 	}
 }
@@ -424,9 +408,7 @@ func TestStillHasByList(t *testing.T) {
 			want := metav1.ListOptions{
 				FieldSelector: "metadata.name=a,metadata.namespace=default", ResourceVersion: "10", ResourceVersionMatch: "Exact", Limit: 1,
 			}
-			if diff := cmp.Diff([]metav1.ListOptions{want}, src.Options); diff != "" {
-				t.Errorf("requests (-want +got):\n%s", diff)
-			}
+			rig.Same(t, "requests", []metav1.ListOptions{want}, src.Options)
 		})
 	}
 }
@@ -493,9 +475,7 @@ func TestListWatchTold(t *testing.T) {
 			if a, ok := tt.obj.(*appliance); ok {
 				a.Labels["app"], a.Size = "changed", 99
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			rig.Same(t, "", want, got)
 		})
 	}
 	_, _, err := (&lw.ListWatch[fridge, *applianceList]{}).Told(other)

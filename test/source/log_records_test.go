@@ -16,7 +16,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw"
@@ -67,9 +66,7 @@ func TestLogRecords(t *testing.T) {
 		"WARN|lw: NAME: mutation of KEY failed|informer op key error",
 		"WARN|lw: informer NAME: OPTION MISTAKE|value",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("records (-want +got):\n%s", diff)
-	}
+	rig.Same(t, "records", want, got)
 	page, err := os.ReadFile("../../docs/operate.md")
 	rig.OK(t, err)
 	var rows []string
@@ -77,9 +74,7 @@ func TestLogRecords(t *testing.T) {
 		rows = append(rows, m[1]+"|"+m[2]+"|"+strings.NewReplacer("`", "", ",", "").Replace(m[3]))
 	}
 	slices.Sort(rows)
-	if diff := cmp.Diff(want, rows); diff != "" {
-		t.Errorf("the table of docs/operate.md (-want +got):\n%s", diff)
-	}
+	rig.Same(t, "the table of docs/operate.md", want, rows)
 }
 
 // records returns the sorts of records in book, sorted: level, message and attributes in order.

@@ -4,10 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -31,128 +29,87 @@ func TestBadInput(t *testing.T) {
 		return lw.WatchEvent[*rig.Widget]{Type: watch.Modified, ResourceVersion: rv, Err: err}
 	}
 	nameless := rig.Stamped("", 9, "15")
-	relisted := []string{"list limit 500", "watch 10", "list limit 500", "watch 20"}
 	a1, a2 := map[lw.Key]int{rig.Key("a"): 1}, map[lw.Key]int{rig.Key("a"): 2}
 
-	for name, tc := range map[string]struct {
+	before := rig.List("10", rig.Stamped("a", 1, "9"))
+	type badInput struct {
 		lists   []rig.Reply
 		watches []rig.Stream
 		errs    []string // "op key: text" of each
 		aside   []lw.Key
 		log     []string
 		want    map[lw.Key]int
-	}{
-		"a list is forbidden": {
-			lists: []rig.Reply{{Err: apierrors.NewForbidden(widgets, "", errors.New("no role"))}, good},
-			errs:  []string{`list: widgets.example.com is forbidden: no role`},
-			log:   []string{"list limit 500", "list limit 500", "watch 20"}, want: a2,
-		},
-		"the collection is not found": {
-			lists: []rig.Reply{{Err: apierrors.NewNotFound(widgets, "")}, good},
-			errs:  []string{`list: widgets.example.com "" not found`},
-			log:   []string{"list limit 500", "list limit 500", "watch 20"}, want: a2,
-		},
-		"the server is unreachable": {
-			lists: []rig.Reply{{Err: refused}, good},
-			errs:  []string{"list: dial tcp: connection refused"},
-			log:   []string{"list limit 500", "list limit 500", "watch 20"}, want: a2,
-		},
+	}
+	// A watch that breaks the protocol after the first list is followed by another list.
+	relist := func(first rig.Reply, watch rig.Stream, err string) badInput {
+		return badInput{
+			lists: []rig.Reply{first, good}, watches: []rig.Stream{watch, rig.Forever()}, errs: []string{"watch: protocol error: " + err},
+			log: []string{"list limit 500", "watch 10", "list limit 500", "watch 20"}, want: a2,
+		}
+	}
+	// A list that is as good as can be is believed.
+	listed := func(list rig.Reply, err string, aside ...lw.Key) badInput {
+		return badInput{lists: []rig.Reply{list}, errs: []string{err}, aside: aside, log: []string{"list limit 500", "watch 20"}, want: a2}
+	}
+	with := func(bad ...error) rig.Reply { return rig.Reply{Obj: good.Obj, Meta: good.Meta, Bad: bad} }
+	// A request that fails is made again.
+	failed := func(err error, text string) badInput {
+		return badInput{
+			lists: []rig.Reply{{Err: err}, good}, errs: []string{"list: " + text}, log: []string{"list limit 500", "list limit 500", "watch 20"}, want: a2,
+		}
+	}
+	for name, tc := range map[string]badInput{
+		"a list is forbidden":         failed(apierrors.NewForbidden(widgets, "", errors.New("no role")), `widgets.example.com is forbidden: no role`),
+		"the collection is not found": failed(apierrors.NewNotFound(widgets, ""), `widgets.example.com "" not found`),
+		"the server is unreachable":   failed(refused, `dial tcp: connection refused`),
 		"a watch is forbidden": {
 			lists: []rig.Reply{good}, watches: []rig.Stream{{Err: apierrors.NewForbidden(widgets, "", errors.New("no role"))}, rig.Forever()},
 			errs: []string{`watch: the list is answered, but the watch is refused, so that only lists show changes: widgets.example.com is forbidden: no role`},
 			log:  []string{"list limit 500", "watch 20", "watch 20", "list limit 1", "watch 20"}, want: a2,
 		},
-		"an object without a name in a list": {
-			lists: []rig.Reply{rig.List("20", rig.Stamped("a", 2, "19"), nameless)}, errs: []string{"decode default/: the object has no name"},
-			aside: []lw.Key{{Namespace: "default"}}, log: []string{"list limit 500", "watch 20"}, want: a2,
-		},
-		"a nil object in a list": {
-			lists: []rig.Reply{rig.List("20", nil, rig.Stamped("a", 2, "19"), nil)}, errs: []string{"decode: the object is nil (and 1 more without a key)"},
-			aside: []lw.Key{{}}, log: []string{"list limit 500", "watch 20"}, want: a2,
-		},
-		"objects of a list that nobody can name": {
-			lists: []rig.Reply{{Obj: good.Obj, Meta: good.Meta, Bad: []error{errors.New("bad one"), errors.New("bad two")}}},
-			errs:  []string{"decode: bad one; bad two"},
-			aside: []lw.Key{{}}, log: []string{"list limit 500", "watch 20"}, want: a2,
-		},
-		"an object of a list that cannot be decoded": {
-			lists: []rig.Reply{{Obj: good.Obj, Meta: good.Meta, Bad: []error{broken(rig.Key("b"), "").Err}}},
-			errs:  []string{"decode default/b: not a widget"},
-			aside: []lw.Key{rig.Key("b")}, log: []string{"list limit 500", "watch 20"}, want: a2,
-		},
-		"two items of a list with one key": {
-			lists: []rig.Reply{rig.List("20", rig.Stamped("a", 2, "19"), rig.Stamped("a", 1, "18"))},
-			errs:  []string{"list default/a: protocol error: the list holds this key twice"},
-			log:   []string{"list limit 500", "watch 20"}, want: a2,
-		},
+		"an object without a name in a list": listed(rig.List("20", rig.Stamped("a", 2, "19"), nameless),
+			"decode default/: the object has no name", lw.Key{Namespace: "default"}),
+		"a nil object in a list": listed(rig.List("20", nil, rig.Stamped("a", 2, "19"), nil),
+			"decode: the object is nil (and 1 more without a key)", lw.Key{}),
+		"objects of a list that nobody can name":     listed(with(errors.New("bad one"), errors.New("bad two")), "decode: bad one; bad two", lw.Key{}),
+		"an object of a list that cannot be decoded": listed(with(broken(rig.Key("b"), "").Err), "decode default/b: not a widget", rig.Key("b")),
+		"two items of a list with one key": listed(rig.List("20", rig.Stamped("a", 2, "19"), rig.Stamped("a", 1, "18")),
+			"list default/a: protocol error: the list holds this key twice"),
 		"a page that continues with itself": {
 			lists: []rig.Reply{{Obj: good.Obj, Meta: metav1.ListMeta{ResourceVersion: "20", Continue: "x"}}, {Meta: metav1.ListMeta{ResourceVersion: "20", Continue: "x"}}, good},
 			errs:  []string{"list: protocol error: a page continues with itself"},
 			log:   []string{"list limit 500", "list limit 500 continue x", "list limit 500", "watch 20"}, want: a2,
 		},
-		"an event of an unknown type": {
-			lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), good}, watches: []rig.Stream{event("WEIRD", rig.Stamped("a", 9, "15"), "15"), rig.Forever()},
-			errs: []string{`watch: protocol error: event of unknown type "WEIRD"`}, log: relisted, want: a2,
-		},
-		"an event that names its object, and has none": {
-			lists:   []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), good},
-			watches: []rig.Stream{{Events: []lw.WatchEvent[*rig.Widget]{{Type: watch.Modified, Identity: &lw.Meta{Namespace: "default", Name: "a"}, ResourceVersion: "15"}}, Open: true}, rig.Forever()},
-			errs:    []string{"watch: protocol error: MODIFIED event of default/a without an object"}, log: relisted, want: a2,
-		},
-		"an event of an object without a name": {
-			lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), good}, watches: []rig.Stream{event(watch.Added, nameless, "15"), rig.Forever()},
-			errs: []string{"watch: protocol error: ADDED event of an object without a name"}, log: relisted, want: a2,
-		},
-		"an event without an object": {
-			lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), good}, watches: []rig.Stream{event(watch.Modified, nil, "15"), rig.Forever()},
-			errs: []string{"watch: protocol error: MODIFIED event of an object without a name"}, log: relisted, want: a2,
-		},
-		"a deletion of nobody knows what": {
-			lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), good}, watches: []rig.Stream{event(watch.Deleted, nil, "15"), rig.Forever()},
-			errs: []string{"watch: protocol error: DELETED event of an object without a name"}, log: relisted, want: a2,
-		},
-		"an event without a version": {
-			lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), good}, watches: []rig.Stream{event(watch.Modified, rig.Stamped("a", 9, ""), ""), rig.Forever()},
-			errs: []string{"watch: protocol error: MODIFIED event of default/a without a resource version"}, log: relisted, want: a2,
-		},
-		"an event of an older version": {
-			lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), good}, watches: []rig.Stream{event(watch.Modified, rig.Stamped("a", 9, "8"), "8"), rig.Forever()},
-			errs: []string{"watch: protocol error: MODIFIED event of default/a at resource version 8 came after 10"}, log: relisted, want: a2,
-		},
-		"an update of what was never there": {
-			lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), good}, watches: []rig.Stream{event(watch.Modified, rig.Stamped("x", 9, "15"), "15"), rig.Forever()},
-			errs: []string{"watch: protocol error: MODIFIED event of default/x, which was not there"}, log: relisted, want: a2,
-		},
-		"an object that is added twice": {
-			lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), good}, watches: []rig.Stream{event(watch.Added, rig.Stamped("a", 9, "15"), "15"), rig.Forever()},
-			errs: []string{"watch: protocol error: ADDED event of default/a, which was there already"}, log: relisted, want: a2,
-		},
-		"a change of the version that the object has": {
-			lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "10")), good}, watches: []rig.Stream{event(watch.Modified, rig.Stamped("a", 9, "10"), "10"), rig.Forever()},
-			errs: []string{"watch: protocol error: MODIFIED event of default/a at resource version 10 came after 10"}, log: relisted, want: a2,
-		},
-		"a change of the list's version, of an object that is not there": {
-			lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), good}, watches: []rig.Stream{event(watch.Modified, rig.Stamped("x", 9, "10"), "10"), rig.Forever()},
-			errs: []string{"watch: protocol error: MODIFIED event of default/x at resource version 10 came after 10"}, log: relisted, want: a2,
-		},
-		"an event of an older version that cannot be decoded": {
-			lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), good}, watches: []rig.Stream{{Events: []lw.WatchEvent[*rig.Widget]{broken(rig.Key("a"), "8")}, Open: true}, rig.Forever()},
-			errs: []string{"watch: protocol error: MODIFIED event of default/a at resource version 8 came after 10"}, log: relisted, want: a2,
-		},
-		"a deletion of what was never there": {
-			lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), good}, watches: []rig.Stream{event(watch.Deleted, rig.Stamped("x", 9, "15"), "15"), rig.Forever()},
-			errs: []string{"watch: protocol error: DELETED event of default/x, which was not there"}, log: relisted, want: a2,
-		},
+		"an event of an unknown type": relist(before, event("WEIRD", rig.Stamped("a", 9, "15"), "15"), `event of unknown type "WEIRD"`),
+		"an event that names its object, and has none": relist(before, rig.Events(lw.WatchEvent[*rig.Widget]{Type: watch.Modified, Identity: &lw.Meta{Namespace: "default", Name: "a"}, ResourceVersion: "15"}),
+			"MODIFIED event of default/a without an object"),
+		"an event of an object without a name": relist(before, event(watch.Added, nameless, "15"), "ADDED event of an object without a name"),
+		"an event without an object":           relist(before, event(watch.Modified, nil, "15"), "MODIFIED event of an object without a name"),
+		"a deletion of nobody knows what":      relist(before, event(watch.Deleted, nil, "15"), "DELETED event of an object without a name"),
+		"an event without a version": relist(before, event(watch.Modified, rig.Stamped("a", 9, ""), ""),
+			"MODIFIED event of default/a without a resource version"),
+		"an event of an older version": relist(before, event(watch.Modified, rig.Stamped("a", 9, "8"), "8"),
+			"MODIFIED event of default/a at resource version 8 came after 10"),
+		"an update of what was never there": relist(before, event(watch.Modified, rig.Stamped("x", 9, "15"), "15"),
+			"MODIFIED event of default/x, which was not there"),
+		"an object that is added twice": relist(before, event(watch.Added, rig.Stamped("a", 9, "15"), "15"),
+			"ADDED event of default/a, which was there already"),
+		"a change of the version that the object has": relist(rig.List("10", rig.Stamped("a", 1, "10")), event(watch.Modified, rig.Stamped("a", 9, "10"), "10"),
+			"MODIFIED event of default/a at resource version 10 came after 10"),
+		"a change of the list's version, of an object that is not there": relist(before, event(watch.Modified, rig.Stamped("x", 9, "10"), "10"),
+			"MODIFIED event of default/x at resource version 10 came after 10"),
+		"an event of an older version that cannot be decoded": relist(before, rig.Events(broken(rig.Key("a"), "8")),
+			"MODIFIED event of default/a at resource version 8 came after 10"),
+		"a deletion of what was never there": relist(before, event(watch.Deleted, rig.Stamped("x", 9, "15"), "15"),
+			"DELETED event of default/x, which was not there"),
 		"an event of an object that cannot be decoded": {
-			lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))}, watches: []rig.Stream{{Events: []lw.WatchEvent[*rig.Widget]{broken(rig.Key("b"), "15")}, Open: true}},
+			lists: []rig.Reply{before}, watches: []rig.Stream{{Events: []lw.WatchEvent[*rig.Widget]{broken(rig.Key("b"), "15")}, Open: true}},
 			errs: []string{"decode default/b: not a widget"}, aside: []lw.Key{rig.Key("b")},
 			log: []string{"list limit 500", "watch 10"}, want: a1,
 		},
 		// Only a list can say what it was about.
-		"an event of an object that nobody can name": {
-			lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), good}, watches: []rig.Stream{{Events: []lw.WatchEvent[*rig.Widget]{broken(lw.Key{}, "15")}, Open: true}, rig.Forever()},
-			errs: []string{"watch: protocol error: MODIFIED event of an object without a name: lw: decode: not a widget"}, log: relisted, want: a2,
-		},
+		"an event of an object that nobody can name": relist(before, rig.Events(broken(lw.Key{}, "15")),
+			"MODIFIED event of an object without a name: lw: decode: not a widget"),
 	} {
 		rig.Bubble(t, name, func(t *testing.T) {
 			src := &rig.Script{Lists: tc.lists, Watches: tc.watches}
@@ -170,12 +127,8 @@ func TestBadInput(t *testing.T) {
 				}
 				got = append(got, e.Error()[len("lw: widgets: "):])
 			}
-			if diff := cmp.Diff(tc.errs, got); diff != "" {
-				t.Errorf("errors (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(tc.log, src.Log()); diff != "" {
-				t.Errorf("requests (-want +got):\n%s", diff)
-			}
+			rig.Same(t, "errors", tc.errs, got)
+			rig.MustLog(t, src, tc.log...)
 			status := inf.Status()
 			for _, key := range tc.aside {
 				if status.SetAside[key] == nil {
@@ -185,9 +138,7 @@ func TestBadInput(t *testing.T) {
 			if len(status.SetAside) != len(tc.aside) || !status.Synced || status.Phase != "watching" || status.Err != nil {
 				t.Errorf("status: %+v", status)
 			}
-			if diff := cmp.Diff(tc.want, rig.Sizes(inf.Store())); diff != "" {
-				t.Errorf("store (-want +got):\n%s", diff)
-			}
+			rig.Same(t, "store", tc.want, rig.Sizes(inf.Store()))
 			rig.MustAddUp(t, s, tc.want)
 		})
 	}
@@ -195,9 +146,11 @@ func TestBadInput(t *testing.T) {
 
 // The same among the initial events of a streamed list.
 func TestBadInitialEvents(t *testing.T) {
-	end := lw.WatchEvent[*rig.Widget]{Type: watch.Bookmark, ResourceVersion: "20", InitialEventsEnd: true}
 	initial := func(events ...lw.WatchEvent[*rig.Widget]) rig.Stream {
-		return rig.Stream{Events: append(events, end), Open: true}
+		return rig.Events(append(events, rig.End("20"))...)
+	}
+	added := func(name string, size int, rv string) lw.WatchEvent[*rig.Widget] {
+		return lw.WatchEvent[*rig.Widget]{Type: watch.Added, Object: rig.Stamped(name, size, rv), ResourceVersion: rv}
 	}
 	bad := &lw.Error{Op: "decode", Key: rig.Key("b"), Err: errors.New("not a widget")}
 	for name, tc := range map[string]struct {
@@ -218,7 +171,7 @@ func TestBadInitialEvents(t *testing.T) {
 			[]string{"decode default/b: not a widget"}, 1, map[lw.Key]int{rig.Key("a"): 1},
 		},
 		"one that was bad and is good": {
-			initial(lw.WatchEvent[*rig.Widget]{Type: watch.Added, ResourceVersion: "15", Err: bad}, lw.WatchEvent[*rig.Widget]{Type: watch.Modified, Object: rig.Stamped("b", 3, "19"), ResourceVersion: "19"}),
+			initial(lw.WatchEvent[*rig.Widget]{Type: watch.Added, ResourceVersion: "15", Err: bad}, rig.Modified(rig.Stamped("b", 3, "19"))),
 			nil, 0, map[lw.Key]int{rig.Key("b"): 3},
 		},
 		"one that was good and is bad": {
@@ -232,12 +185,14 @@ func TestBadInitialEvents(t *testing.T) {
 		// It may be of the object that nobody can name.
 		"a change of what may have come": {
 			initial(rig.Added("a", "14"), lw.WatchEvent[*rig.Widget]{Type: watch.Added, ResourceVersion: "15", Err: errors.New("what is it")},
-				lw.WatchEvent[*rig.Widget]{Type: watch.Modified, Object: rig.Stamped("x", 3, "19"), ResourceVersion: "19"}),
+				rig.Modified(rig.Stamped("x", 3, "19"))),
 			[]string{"decode: what is it"}, 1, map[lw.Key]int{rig.Key("a"): 1, rig.Key("x"): 3},
 		},
+		// What changes while the list is being sent is in it, or is not, as the server says.
 		"changes among them": {
-			initial(rig.Added("a", "15"), rig.Added("b", "16"), lw.WatchEvent[*rig.Widget]{Type: watch.Modified, Object: rig.Stamped("a", 5, "17"), ResourceVersion: "17"}, lw.WatchEvent[*rig.Widget]{Type: watch.Deleted, Object: rig.Stamped("b", 1, "18"), ResourceVersion: "18"}),
-			nil, 0, map[lw.Key]int{rig.Key("a"): 5},
+			initial(rig.Added("gone", "3"), rig.Added("a", "5"), rig.Added("back", "4"), rig.Deleted(rig.Stamped("gone", 1, "7")), rig.Modified(rig.Stamped("a", 5, "8")),
+				rig.Deleted(rig.Stamped("back", 1, "9")), added("back", 3, "10"), rig.Added("late", "2")),
+			nil, 0, map[lw.Key]int{rig.Key("a"): 5, rig.Key("back"): 3, rig.Key("late"): 1},
 		},
 	} {
 		rig.Bubble(t, name, func(t *testing.T) {
@@ -248,12 +203,8 @@ func TestBadInitialEvents(t *testing.T) {
 			for _, err := range errs.All() {
 				got = append(got, fmt.Sprint(err)[len("lw: widgets: "):])
 			}
-			if diff := cmp.Diff(tc.errs, got); diff != "" {
-				t.Errorf("errors (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(tc.want, rig.Sizes(inf.Store())); diff != "" {
-				t.Errorf("store (-want +got):\n%s", diff)
-			}
+			rig.Same(t, "errors", tc.errs, got)
+			rig.Same(t, "store", tc.want, rig.Sizes(inf.Store()))
 			if s := inf.Status(); len(s.SetAside) != tc.aside || s.ResourceVersion != "20" || s.Phase != "watching" {
 				t.Errorf("status: %+v", s)
 			}
@@ -264,9 +215,7 @@ func TestBadInitialEvents(t *testing.T) {
 		weird := rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{{Type: "WEIRD", Object: rig.Stamped("a", 1, "9"), ResourceVersion: "9"}}}
 		src := &rig.Script{Lists: []rig.Reply{rig.List("20", rig.Stamped("a", 2, "19"))}, OnStream: func() rig.Stream { return weird }}
 		inf := rig.RunFor(t, src, &lw.Options{OnError: errs.Add}, 10*time.Minute)
-		if diff := cmp.Diff(map[lw.Key]int{rig.Key("a"): 2}, rig.Sizes(inf.Store())); diff != "" {
-			t.Errorf("store (-want +got):\n%s", diff)
-		}
+		rig.MustHold(t, inf.Store(), "20", map[string]int{"a": 2})
 		errs.MustHave(t, `unknown type "WEIRD"`)
 		if n := len(src.Requests()); n > 10 {
 			t.Errorf("%d requests: %v", n, src.Log())
@@ -278,106 +227,82 @@ func TestBadInitialEvents(t *testing.T) {
 // Transform leaves objects out the server may have changed an object that nobody behind it knows.
 func TestOldInitialEvents(t *testing.T) {
 	modified := func(name string, size int, rv string) lw.WatchEvent[*rig.Widget] {
-		return lw.WatchEvent[*rig.Widget]{Type: watch.Modified, Object: rig.Stamped(name, size, rv), ResourceVersion: rv}
+		return rig.Modified(rig.Stamped(name, size, rv))
 	}
-	deleted := func(name, rv string) lw.WatchEvent[*rig.Widget] {
-		return lw.WatchEvent[*rig.Widget]{Type: watch.Deleted, Object: rig.Stamped(name, 1, rv), ResourceVersion: rv}
-	}
-	end := lw.WatchEvent[*rig.Widget]{Type: watch.Bookmark, ResourceVersion: "20", InitialEventsEnd: true}
 	for name, tc := range map[string]struct {
 		events []lw.WatchEvent[*rig.Widget]
-		plain  string         // the error; "": nothing is wrong
-		behind string         // the same behind a transform that leaves out what has size 0
-		want   map[lw.Key]int // where nothing is wrong
+		err    string         // "": nothing is wrong
+		want   map[lw.Key]int // where nothing is wrong: with an error, behind a transform that leaves out what has size 0
 	}{
 		"before anything has come": {
 			[]lw.WatchEvent[*rig.Widget]{modified("x", 9, "1"), rig.Added("a", "15")},
-			"MODIFIED event of default/x, which was not there",
 			"MODIFIED event of default/x, which was not there", nil,
 		},
 		"of an object that has come": {
 			[]lw.WatchEvent[*rig.Widget]{rig.Added("a", "15"), modified("a", 9, "14")},
-			"MODIFIED event of default/a at resource version 14 came after 15",
 			"MODIFIED event of default/a at resource version 14 came after 15", nil,
 		},
 		"of the version that has come": {
 			[]lw.WatchEvent[*rig.Widget]{rig.Added("a", "15"), modified("a", 9, "15")},
-			"MODIFIED event of default/a at resource version 15 came after 15",
 			"MODIFIED event of default/a at resource version 15 came after 15", nil,
 		},
 		"of an object that is no more": {
 			[]lw.WatchEvent[*rig.Widget]{rig.Added("a", "15"), modified("x", 9, "14")},
-			"MODIFIED event of default/x at resource version 14 came after 15",
 			"MODIFIED event of default/x at resource version 14 came after 15", nil,
 		},
 		"a deletion": {
-			[]lw.WatchEvent[*rig.Widget]{rig.Added("a", "15"), rig.Added("b", "11"), deleted("b", "12")},
-			"DELETED event of default/b at resource version 12 came after 15",
+			[]lw.WatchEvent[*rig.Widget]{rig.Added("a", "15"), rig.Added("b", "11"), rig.Deleted(rig.Stamped("b", 1, "12"))},
 			"DELETED event of default/b at resource version 12 came after 15", nil,
 		},
 		"the object itself, after its change": {
 			[]lw.WatchEvent[*rig.Widget]{rig.Added("a", "15"), modified("a", 9, "16"), rig.Added("a", "15")},
-			"ADDED event of default/a at resource version 15 came after 16",
 			"ADDED event of default/a at resource version 15 came after 16", nil,
 		},
 		"of an object that is left out": {
 			[]lw.WatchEvent[*rig.Widget]{
 				{Type: watch.Added, Object: rig.Stamped("b", 0, "17"), ResourceVersion: "17"}, rig.Added("a", "15"), modified("b", 9, "18"),
 			},
-			"", "", map[lw.Key]int{rig.Key("a"): 1, rig.Key("b"): 9},
+			"", map[lw.Key]int{rig.Key("a"): 1, rig.Key("b"): 9},
 		},
 		"of an object that has not come": {
 			[]lw.WatchEvent[*rig.Widget]{rig.Added("a", "15"), modified("x", 9, "16")},
-			"MODIFIED event of default/x, which was not there", "", map[lw.Key]int{rig.Key("a"): 1, rig.Key("x"): 9},
+			"MODIFIED event of default/x, which was not there", map[lw.Key]int{rig.Key("a"): 1, rig.Key("x"): 9},
 		},
 		"of two objects at once": {
 			[]lw.WatchEvent[*rig.Widget]{rig.Added("a", "15"), rig.Added("b", "14"), modified("a", 3, "16"), modified("b", 4, "16")},
-			"", "", map[lw.Key]int{rig.Key("a"): 3, rig.Key("b"): 4},
+			"", map[lw.Key]int{rig.Key("a"): 3, rig.Key("b"): 4},
 		},
 	} {
-		check := func(t *testing.T, err string, wrap func(lw.Source[*rig.Widget]) lw.Source[*rig.Widget]) {
-			synctest.Test(t, func(t *testing.T) {
+		for _, behind := range []bool{false, true} {
+			rig.Bubble(t, fmt.Sprint(name, ", behind a transform ", behind), func(t *testing.T) {
 				var wantErrs []string
 				want := tc.want
-				streams := []rig.Stream{{Events: append(tc.events, end), Open: true}}
-				if err != "" {
-					wantErrs = []string{"lw: widgets: stream: protocol error: " + err}
+				streams := []rig.Stream{rig.Events(append(tc.events, rig.End("20"))...)}
+				if tc.err != "" && !(behind && tc.want != nil) {
+					wantErrs = []string{"lw: widgets: stream: protocol error: " + tc.err}
 					want = map[lw.Key]int{rig.Key("a"): 2}
 					again := lw.WatchEvent[*rig.Widget]{Type: watch.Added, Object: rig.Stamped("a", 2, "19"), ResourceVersion: "19"}
-					streams = append(streams, rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{again, end}, Open: true})
+					streams = append(streams, rig.Events(again, rig.End("20")))
 				}
-				src := &rig.Script{OnStream: func() rig.Stream {
+				var src lw.Source[*rig.Widget] = &rig.Script{OnStream: func() rig.Stream {
 					next := streams[0]
 					streams = streams[1:]
 					return next
 				}}
+				if behind {
+					src = lw.Transform(src, func(w *rig.Widget) (*rig.Widget, error) {
+						if w.Size == 0 {
+							return nil, nil
+						}
+						return w, nil
+					})
+				}
 				errs := &rig.Errors{}
-				inf := rig.Run(t, wrap(src), &lw.Options{Name: "widgets", OnError: errs.Add})
-				var got []string
-				for _, err := range errs.All() {
-					got = append(got, err.Error())
-				}
-				if diff := cmp.Diff(wantErrs, got); diff != "" {
-					t.Errorf("errors (-want +got):\n%s", diff)
-				}
-				if diff := cmp.Diff(want, rig.Sizes(inf.Store())); diff != "" {
-					t.Errorf("store (-want +got):\n%s", diff)
-				}
+				inf := rig.Run(t, src, &lw.Options{Name: "widgets", OnError: errs.Add})
+				rig.Same(t, "errors", wantErrs, errs.Texts())
+				rig.Same(t, "store", want, rig.Sizes(inf.Store()))
 			})
 		}
-		t.Run(name, func(t *testing.T) {
-			check(t, tc.plain, func(src lw.Source[*rig.Widget]) lw.Source[*rig.Widget] { return src })
-		})
-		t.Run(name+", behind a transform", func(t *testing.T) {
-			check(t, tc.behind, func(src lw.Source[*rig.Widget]) lw.Source[*rig.Widget] {
-				return lw.Transform(src, func(w *rig.Widget) (*rig.Widget, error) {
-					if w.Size == 0 {
-						return nil, nil
-					}
-					return w, nil
-				})
-			})
-		})
 	}
 }
 

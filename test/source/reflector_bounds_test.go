@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -62,36 +61,6 @@ func TestWatchWithoutTheRightToList(t *testing.T) {
 			}
 		})
 	}
-	// A refusal does not hide for long that the server went back in time.
-	rig.Bubble(t, "for a while", func(t *testing.T) {
-		src := &rig.Script{
-			Lists:   []rig.Reply{rig.List("100", rig.Stamped("a", 1, "99")), {Err: apierrors.NewForbidden(widgets, "", errors.New("no role"))}, rig.List("10", rig.Stamped("a", 2, "9"))},
-			Watches: []rig.Stream{{After: 15 * time.Second}, rig.Forever()},
-		}
-		inf, _ := rig.Paged(t, src, 2*time.Minute)
-		if s := inf.Status(); s.Epoch != 1 || s.ResourceVersion != "10" || s.Requests["probe"].Started != 2 {
-			t.Errorf("status: %+v", s)
-		}
-	})
-	// A quiet watch that ends before the time to ask again leaves a doubt: the next one is interrupted when that time has come.
-	rig.Bubble(t, "when the time has come", func(t *testing.T) {
-		denied := rig.Reply{Err: apierrors.NewForbidden(widgets, "", errors.New("no role"))}
-		quiet := rig.Stream{After: 20 * time.Second} // never less than was asked for
-		lively := rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{rig.Bookmark("20")}, After: 20 * time.Second}
-		src := &rig.Script{
-			Lists:   []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), denied, denied, rig.List("20")},
-			Watches: []rig.Stream{quiet, lively, quiet, lively, quiet, rig.Forever()},
-		}
-		inf := lw.NewInformer[*rig.Widget](src, &lw.Options{
-			List: lw.ListPages, WatchTimeout: 10 * time.Second, OnError: func(error) {}, Backoff: func(int) time.Duration { return time.Millisecond },
-		})
-		rig.Start(t, inf)
-		// It asks after 20 s, after 60 s, and 60 s after that.
-		rig.Sleep(130 * time.Second)
-		if s := inf.Status(); s.Requests["probe"].Started != 3 || rig.Watches(s) != 7 {
-			t.Errorf("status: %+v", s)
-		}
-	})
 	// An answer ends the row of refusals: after the next one the server is asked again as soon as after the first.
 	rig.Bubble(t, "an answer in between", func(t *testing.T) {
 		denied := rig.Reply{Err: apierrors.NewForbidden(widgets, "", errors.New("no role"))}
@@ -114,17 +83,47 @@ func TestWatchWithoutTheRightToList(t *testing.T) {
 			}
 		}
 	})
-	// Nothing is asked, or interrupted, where the watch has shown life before the time has come to ask again.
-	rig.Bubble(t, "and then it is lively", func(t *testing.T) {
-		src := &rig.Script{
-			Lists:   []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), {Err: apierrors.NewForbidden(widgets, "", errors.New("no role"))}},
-			Watches: []rig.Stream{{After: 15 * time.Second}, rig.Events(rig.Bookmark("20"))},
-		}
-		inf, _ := rig.Paged(t, src, 5*time.Minute)
-		if s := inf.Status(); s.Requests["probe"].Started != 1 || rig.Watches(s) != 2 || s.ResourceVersion != "20" {
-			t.Errorf("status: %+v", s)
-		}
-	})
+	denied := rig.Reply{Err: apierrors.NewForbidden(widgets, "", errors.New("no role"))}
+	quiet := rig.Stream{After: 20 * time.Second} // never less than is asked for
+	lively := rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{rig.Bookmark("20")}, After: 20 * time.Second}
+	for name, tc := range map[string]struct {
+		lists   []rig.Reply
+		watches []rig.Stream
+		timeout time.Duration
+		d       time.Duration
+		probes  uint64
+		watched uint64
+		epoch   int
+		rv      string
+	}{
+		// A refusal does not hide for long that the server went back in time.
+		"for a while": {
+			[]rig.Reply{rig.List("100", rig.Stamped("a", 1, "99")), denied, rig.List("10", rig.Stamped("a", 2, "9"))},
+			[]rig.Stream{{After: 15 * time.Second}, rig.Forever()}, 0, 2 * time.Minute, 2, 3, 1, "10",
+		},
+		// A quiet watch that ends before the time to ask again leaves a doubt: the next one is interrupted when that time has come.
+		// It asks after 20 s, after 60 s, and 60 s after that.
+		"when the time has come": {
+			[]rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), denied, denied, rig.List("20")},
+			[]rig.Stream{quiet, lively, quiet, lively, quiet, rig.Forever()}, 10 * time.Second, 130 * time.Second, 3, 7, 0, "20",
+		},
+		// Nothing is asked, or interrupted, where the watch has shown life before the time has come to ask again.
+		"and then it is lively": {
+			[]rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), denied},
+			[]rig.Stream{{After: 15 * time.Second}, rig.Events(rig.Bookmark("20"))}, 0, 5 * time.Minute, 1, 2, 0, "20",
+		},
+	} {
+		rig.Bubble(t, name, func(t *testing.T) {
+			opts := &lw.Options{List: lw.ListPages, WatchTimeout: tc.timeout, OnError: func(error) {}}
+			if tc.timeout > 0 {
+				opts.Backoff = func(int) time.Duration { return time.Millisecond }
+			}
+			s := rig.RunFor(t, &rig.Script{Lists: tc.lists, Watches: tc.watches}, opts, tc.d).Status()
+			if s.Requests["probe"].Started != tc.probes || rig.Watches(s) != tc.watched || s.Epoch != tc.epoch || s.ResourceVersion != tc.rv {
+				t.Errorf("status: %+v", s)
+			}
+		})
+	}
 }
 
 // sprinkler is a source whose stream sends what event returns, one each gap, and whose lists are empty.
@@ -157,53 +156,40 @@ func (s *sprinkler) Watch(ctx context.Context, opts metav1.ListOptions, yield fu
 // These are no progress of the list.
 func TestBusyStreamWithoutAnEnd(t *testing.T) {
 	version := func(n int) string { return strconv.Itoa(100 + n) }
-	there := func(n int) lw.WatchEvent[*rig.Widget] { return rig.Added(fmt.Sprint("w", n), strconv.Itoa(50-n)) }
+	created := func(n int) lw.WatchEvent[*rig.Widget] { return rig.Added(fmt.Sprint("x", n), version(n)) }
+	// Ten objects are there, and then comes the rest.
+	after := func(event func(n int) lw.WatchEvent[*rig.Widget]) func(n int) lw.WatchEvent[*rig.Widget] {
+		return func(n int) lw.WatchEvent[*rig.Widget] {
+			if n < 10 {
+				return rig.Added(fmt.Sprint("w", n), strconv.Itoa(50-n))
+			}
+			return event(n)
+		}
+	}
 	for name, tc := range map[string]struct {
 		event func(n int) lw.WatchEvent[*rig.Widget]
 		most  time.Duration // until the list is asked for in pages
 	}{
-		"an object is changed": {func(n int) lw.WatchEvent[*rig.Widget] {
-			if n < 10 {
-				return there(n)
-			}
-			return rig.Modified(rig.Stamped("w1", n, version(n)))
-		}, 22 * time.Second},
-		"an object comes and goes": {func(n int) lw.WatchEvent[*rig.Widget] {
-			switch {
-			case n < 10:
-				return there(n)
-			case n%2 == 0:
+		"an object is changed": {after(func(n int) lw.WatchEvent[*rig.Widget] { return rig.Modified(rig.Stamped("w1", n, version(n))) }), 22 * time.Second},
+		"an object comes and goes": {after(func(n int) lw.WatchEvent[*rig.Widget] {
+			if n%2 == 0 {
 				return rig.Added("x", version(n))
-			default:
-				return rig.Deleted(rig.Stamped("x", 1, version(n)))
 			}
-		}, 22 * time.Second},
-		"objects are made after a change": {func(n int) lw.WatchEvent[*rig.Widget] {
-			switch {
-			case n < 10:
-				return there(n)
-			case n == 10:
+			return rig.Deleted(rig.Stamped("x", 1, version(n)))
+		}), 22 * time.Second},
+		"objects are made after a change": {after(func(n int) lw.WatchEvent[*rig.Widget] {
+			if n == 10 {
 				return rig.Modified(rig.Stamped("w1", n, version(n)))
-			default:
-				return rig.Added(fmt.Sprint("x", n), version(n))
 			}
-		}, 22 * time.Second},
-		"objects are made after a bookmark": {func(n int) lw.WatchEvent[*rig.Widget] {
-			switch {
-			case n < 10:
-				return there(n)
-			case n == 10:
+			return created(n)
+		}), 22 * time.Second},
+		"objects are made after a bookmark": {after(func(n int) lw.WatchEvent[*rig.Widget] {
+			if n == 10 {
 				return rig.Bookmark(version(n))
-			default:
-				return rig.Added(fmt.Sprint("x", n), version(n))
 			}
-		}, 22 * time.Second},
-		"bookmarks come": {func(n int) lw.WatchEvent[*rig.Widget] {
-			if n < 10 {
-				return there(n)
-			}
-			return rig.Bookmark(version(n))
-		}, 22 * time.Second},
+			return created(n)
+		}), 22 * time.Second},
+		"bookmarks come": {after(func(n int) lw.WatchEvent[*rig.Widget] { return rig.Bookmark(version(n)) }), 22 * time.Second},
 		"one object is added again and again": {func(n int) lw.WatchEvent[*rig.Widget] {
 			if n == 1 {
 				return rig.Modified(rig.Stamped("w0", 1, version(n)))
@@ -211,13 +197,13 @@ func TestBusyStreamWithoutAnEnd(t *testing.T) {
 			return rig.Added("w0", version(n))
 		}, 22 * time.Second},
 		// These may be the list's, for all that can be told.
-		"objects are made": {func(n int) lw.WatchEvent[*rig.Widget] { return rig.Added(fmt.Sprint("x", n), version(n)) }, 82 * time.Second},
+		"objects are made": {created, 82 * time.Second},
 		// These are the list's, but no server sends a list for longer than a watch.
 		"the list has no end": {func(n int) lw.WatchEvent[*rig.Widget] {
 			if n == 0 {
 				return rig.Added("first", "999999999")
 			}
-			return rig.Added(fmt.Sprint("x", n), version(n))
+			return created(n)
 		}, 11 * time.Minute},
 	} {
 		rig.Bubble(t, name, func(t *testing.T) {
@@ -230,9 +216,7 @@ func TestBusyStreamWithoutAnEnd(t *testing.T) {
 			if took := src.Requests()[1].Sub(src.Requests()[0]); took > tc.most {
 				t.Errorf("it was asked for in pages after %v, want at most %v", took, tc.most)
 			}
-			if diff := cmp.Diff([]string{"stream", "list limit 500", "watch 1000000000"}, src.Log()[:3]); diff != "" {
-				t.Errorf("requests (-want +got):\n%s", diff)
-			}
+			rig.Same(t, "requests", []string{"stream", "list limit 500", "watch 1000000000"}, src.Log()[:3])
 			if s := inf.Status(); !s.Synced || s.Mode != lw.ListPages || s.Requests["list"].Started != 1 {
 				t.Errorf("status: %+v", s)
 			}

@@ -21,10 +21,11 @@ import (
 type slowList struct {
 	pauses   []time.Duration // one more than there are items
 	requests []context.Context
+	at       []time.Time
 }
 
 func (s *slowList) List(ctx context.Context, _ metav1.ListOptions, yield func(*rig.Widget, error) error) (metav1.ListMeta, error) {
-	s.requests = append(s.requests, ctx)
+	s.requests, s.at = append(s.requests, ctx), append(s.at, time.Now())
 	for i, d := range s.pauses {
 		select {
 		case <-time.After(d):
@@ -51,10 +52,10 @@ func (s *slowList) Watch(ctx context.Context, _ metav1.ListOptions, _ func(lw.Wa
 	}
 }
 
-// A list may take as long as it likes while items come: only one of which nothing is heard for 90 s is given up, and that
-// before three minutes have gone by.
+// A list may take as long as it likes while items come, which a Transform may leave out: only one of which nothing is heard for
+// 90 s is given up, and that before three minutes have gone by.
 func TestListPatience(t *testing.T) {
-	minute := time.Minute
+	minute, slow := time.Minute, 85*time.Second
 	for name, tc := range map[string]struct {
 		pauses []time.Duration
 		synced time.Duration // 0: it never is
@@ -63,31 +64,42 @@ func TestListPatience(t *testing.T) {
 		"nothing for a while":      {[]time.Duration{80 * time.Second, 0}, 80 * time.Second},
 		"slow at the end":          {[]time.Duration{0, 80 * time.Second}, 80 * time.Second},
 		"an item a minute":         {[]time.Duration{minute, minute, minute, minute, minute, minute}, 6 * minute},
+		"the server works on it":   {[]time.Duration{slow, slow, slow, slow, slow, 0}, 5 * slow},
 		"nothing for three of it":  {[]time.Duration{3 * minute, 0}, 0},
 		"nothing after three more": {[]time.Duration{minute, minute, 3 * minute}, 0},
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
-			src := &slowList{pauses: tc.pauses}
-			errs := &rig.Errors{}
-			inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListWhole, OnError: errs.Add})
-			rig.Start(t, inf)
-			if tc.synced == 0 {
-				rig.Sleep(10 * time.Second)
-				for _, d := range tc.pauses {
-					rig.Sleep(d)
+		for _, leaves := range []bool{false, true} {
+			rig.Bubble(t, fmt.Sprint(name, ", and leaves them out ", leaves), func(t *testing.T) {
+				slow := &slowList{pauses: tc.pauses}
+				errs := &rig.Errors{}
+				want := len(tc.pauses) - 1
+				var src lw.Source[*rig.Widget] = slow
+				if leaves {
+					want = 0
+					src = lw.Transform(src, func(*rig.Widget) (*rig.Widget, error) { return nil, nil })
 				}
-				if len(errs.All()) == 0 || len(src.requests) < 2 {
-					t.Errorf("%d requests, errors %v: the list was not given up", len(src.requests), errs.All())
+				inf := lw.NewInformer(src, &lw.Options{List: lw.ListWhole, OnError: errs.Add})
+				rig.Start(t, inf)
+				if tc.synced == 0 {
+					rig.Sleep(9 * time.Minute)
+					errs.MustHave(t, "the server made no progress")
+					heard := time.Duration(0) // of it for so long
+					for _, d := range tc.pauses {
+						heard += d % (3 * minute)
+					}
+					if at := slow.at; len(at) < 2 || at[1].Sub(at[0]) < heard+90*time.Second || at[1].Sub(at[0]) > heard+3*minute {
+						t.Errorf("requests at %v", at)
+					}
+					return
 				}
-				errs.MustHave(t, "made no progress")
-				return
-			}
-			began := time.Now()
-			rig.OK(t, inf.WaitForSync(t.Context()))
-			if took := time.Since(began); took > tc.synced+time.Second || len(errs.All()) != 0 {
-				t.Errorf("synced after %v, want %v; errors %v", took, tc.synced, errs.All())
-			}
-		})
+				began := time.Now()
+				rig.OK(t, inf.WaitForSync(t.Context()))
+				if took := time.Since(began); took > tc.synced+time.Second || inf.Store().Len() != want {
+					t.Errorf("synced after %v, want %v; %d objects, want %d", took, tc.synced, inf.Store().Len(), want)
+				}
+				errs.MustBeNone(t)
+			})
+		}
 	}
 }
 

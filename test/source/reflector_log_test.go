@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -66,9 +65,7 @@ func TestLog(t *testing.T) {
 			`level=WARN msg="lw: parts: decode of default/b failed" informer=parts op=decode key=default/b error="the size is a text" failures=1 for=0s`,
 			`level=INFO msg="lw: parts: works again" informer=parts failures=1 took=0s`,
 		}
-		if diff := cmp.Diff(want, book.lines()); diff != "" {
-			t.Errorf("log (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "log", want, book.lines())
 	})
 }
 
@@ -165,9 +162,7 @@ func TestLogIntervals(t *testing.T) {
 			"9m10s lw: Widget: works again",
 			"29m10s lw: Widget: watch failed", "29m10s lw: Widget: watch failed", "29m30s lw: Widget: works again",
 		}
-		if diff := cmp.Diff(want, at); diff != "" {
-			t.Errorf("log (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "log", want, at)
 		if got := book.count("failures=55"); got != 1 {
 			t.Errorf("the end does not say how many there were:\n%s", &book)
 		}

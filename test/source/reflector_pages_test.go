@@ -1,14 +1,12 @@
 package source_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/go-lw/lw"
@@ -127,9 +125,7 @@ func TestEmptyPages(t *testing.T) {
 			t.Errorf("%d requests in %v", n, took)
 		}
 		rig.Sleep(2 * time.Minute)
-		if diff := cmp.Diff([]string{"list", "watch 10", "list", "watch 10"}, src.Log()[n-1:]); diff != "" {
-			t.Errorf("requests after (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "requests after", []string{"list", "watch 10", "list", "watch 10"}, src.Log()[n-1:])
 	})
 	// Until that does not work either.
 	rig.Bubble(t, "many, and all at once fails", func(t *testing.T) {
@@ -170,69 +166,4 @@ func TestEmptyPages(t *testing.T) {
 			t.Errorf("it took %v", took)
 		}
 	})
-}
-
-// trickle is a source whose list yields an item each gap.
-type trickle struct {
-	rig.Script
-	first, gap time.Duration
-	items      int
-}
-
-func (t *trickle) List(ctx context.Context, opts metav1.ListOptions, yield func(*rig.Widget, error) error) (metav1.ListMeta, error) {
-	t.Mu.Lock()
-	t.At, t.Options = append(t.At, time.Now()), append(t.Options, opts)
-	t.Mu.Unlock()
-	for i := range t.items {
-		gap := t.gap
-		if i == 0 {
-			gap = t.first
-		}
-		select {
-		case <-time.After(gap):
-		case <-ctx.Done():
-			return metav1.ListMeta{}, ctx.Err()
-		}
-		if err := yield(rig.Stamped(fmt.Sprint("w", i), i%2, "9"), nil); err != nil {
-			return metav1.ListMeta{}, err
-		}
-	}
-	return metav1.ListMeta{ResourceVersion: "10"}, nil
-}
-
-// A list may take as long as it likes while items come, and a minute and a half without one.
-func TestSlowLists(t *testing.T) {
-	leaveOut := func(src lw.Source[*rig.Widget]) lw.Source[*rig.Widget] {
-		return lw.Transform(src, func(w *rig.Widget) (*rig.Widget, error) { return nil, nil })
-	}
-	for name, tc := range map[string]struct {
-		src   *trickle
-		wrap  func(lw.Source[*rig.Widget]) lw.Source[*rig.Widget]
-		want  int // objects
-		fails bool
-	}{
-		"items come":                 {&trickle{first: time.Second, gap: time.Minute, items: 10}, nil, 10, false},
-		"items come, and are left":   {&trickle{first: time.Second, gap: time.Minute, items: 10}, leaveOut, 0, false},
-		"the server works on it":     {&trickle{first: 85 * time.Second, gap: 85 * time.Second, items: 5}, nil, 5, false},
-		"nothing comes for too long": {&trickle{first: 4 * time.Minute, gap: 0, items: 3}, nil, 0, true},
-	} {
-		rig.Bubble(t, name, func(t *testing.T) {
-			var src lw.Source[*rig.Widget] = tc.src
-			if tc.wrap != nil {
-				src = tc.wrap(src)
-			}
-			var errs rig.Errors
-			inf := rig.RunFor(t, src, &lw.Options{List: lw.ListWhole, OnError: errs.Add}, 9*time.Minute+2*time.Second)
-			if tc.fails {
-				errs.MustHave(t, "the server made no progress")
-				if at := tc.src.Requests(); len(at) < 5 || at[1].Sub(at[0]) < 90*time.Second || at[1].Sub(at[0]) > 3*time.Minute {
-					t.Errorf("requests at %v", at)
-				}
-				return
-			}
-			if s := inf.Status(); !s.Synced || s.Objects != tc.want || s.Requests["list"].Started != 1 || len(errs.All()) != 0 {
-				t.Errorf("status %+v, errors %v", s, errs.All())
-			}
-		})
-	}
 }

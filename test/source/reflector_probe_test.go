@@ -6,13 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
+	"slices"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	gocmp "github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -85,38 +84,30 @@ func TestDoubtIsLiftedByLife(t *testing.T) {
 
 // A restore is a server that goes back to a backup during an outage, and what is written to it until it is back.
 type restore struct {
-	before func(t *testing.T, m *lw.Memory[*rig.Widget]) // after the backup
-	after  func(t *testing.T, m *lw.Memory[*rig.Widget]) // after the restore
+	before change // after the backup
+	after  change // after the restore
 }
 
-// numbered yields n names with a prefix.
-func numbered(prefix string, n int) iter.Seq[string] {
-	return func(yield func(string) bool) {
+type change = func(*testing.T, *lw.Memory[*rig.Widget])
+
+// each is do for n names with a prefix.
+func each(prefix string, n int, do func(t *testing.T, m *lw.Memory[*rig.Widget], name string)) change {
+	return func(t *testing.T, m *lw.Memory[*rig.Widget]) {
 		for i := range n {
-			if !yield(fmt.Sprint(prefix, i)) {
-				return
-			}
+			do(t, m, fmt.Sprint(prefix, i))
 		}
 	}
 }
 
-func createAll(prefix string, n, size int) func(*testing.T, *lw.Memory[*rig.Widget]) {
-	return func(t *testing.T, m *lw.Memory[*rig.Widget]) {
-		for name := range numbered(prefix, n) {
-			rig.Create(t, m, name, size)
-		}
-	}
+func createAll(prefix string, n, size int) change {
+	return each(prefix, n, func(t *testing.T, m *lw.Memory[*rig.Widget], name string) { rig.Create(t, m, name, size) })
 }
 
-func updateAll(prefix string, n, size int) func(*testing.T, *lw.Memory[*rig.Widget]) {
-	return func(t *testing.T, m *lw.Memory[*rig.Widget]) {
-		for name := range numbered(prefix, n) {
-			rig.Update(t, m, name, size)
-		}
-	}
+func updateAll(prefix string, n, size int) change {
+	return each(prefix, n, func(t *testing.T, m *lw.Memory[*rig.Widget], name string) { rig.Update(t, m, name, size) })
 }
 
-func inTurn(all ...func(*testing.T, *lw.Memory[*rig.Widget])) func(*testing.T, *lw.Memory[*rig.Widget]) {
+func inTurn(all ...change) change {
 	return func(t *testing.T, m *lw.Memory[*rig.Widget]) {
 		for _, f := range all {
 			f(t, m)
@@ -142,16 +133,12 @@ var restores = map[string]restore{
 		inTurn(createAll("old", 50, 1), func(t *testing.T, m *lw.Memory[*rig.Widget]) { rig.Remove(t, m, "old49") }), createAll("new", 60, 2),
 	},
 	"past, nothing but deletions after it": {
-		createAll("old", 10, 1), func(t *testing.T, m *lw.Memory[*rig.Widget]) {
-			for name := range numbered("common", 30) {
-				rig.Remove(t, m, name)
-			}
-		},
+		createAll("old", 10, 1), each("common", 30, rig.Remove),
 	},
 }
 
 // rewindDuring takes m back to version while it cannot be reached.
-func rewindDuring(t *testing.T, m *lw.Memory[*rig.Widget], version string, outage time.Duration, then func(*testing.T, *lw.Memory[*rig.Widget])) {
+func rewindDuring(t *testing.T, m *lw.Memory[*rig.Widget], version string, outage time.Duration, then change) {
 	t.Helper()
 	m.Fail(syscall.ECONNREFUSED)
 	rig.Sleep(outage)
@@ -203,12 +190,8 @@ func TestRestoredServer(t *testing.T) {
 				rig.Sleep(time.Minute)
 				rewindDuring(t, m, backup, time.Minute, r.after)
 				want := allSizes(m)
-				if diff := gocmp.Diff(want, rig.Sizes(inf.Store())); diff != "" {
-					t.Errorf("store (-want +got):\n%s", diff)
-				}
-				if diff := gocmp.Diff(want, told); diff != "" {
-					t.Errorf("what a handler was told adds up to (-want +got):\n%s", diff)
-				}
+				rig.Same(t, "store", want, rig.Sizes(inf.Store()))
+				rig.Same(t, "what a handler was told adds up to", want, told)
 				if s := inf.Status(); s.Epoch != 1 || rig.Relists(s) != 1 {
 					t.Errorf("epoch %d and %d relists, want 1 and 1", s.Epoch, rig.Relists(s))
 				}
@@ -246,16 +229,21 @@ func (q *questioned) ask(_ context.Context, obj lw.Meta, version string) (bool, 
 
 // away is a server that cannot be reached for so many requests, as watches of a script.
 func away(n int) (watches []rig.Stream) {
-	for range n {
-		watches = append(watches, rig.Stream{Err: syscall.ECONNREFUSED})
-	}
-	return append(watches, rig.Forever())
+	return append(slices.Repeat([]rig.Stream{{Err: syscall.ECONNREFUSED}}, n), rig.Forever())
 }
 
 // The witness is asked once after an outage, about the newest object, and what it says counts.
 func TestWitness(t *testing.T) {
 	yes := func(int) (bool, error) { return true, nil }
 	fails := func(err error) func(int) (bool, error) { return func(int) (bool, error) { return false, err } }
+	after := func(failures int, err error, had bool) func(int) (bool, error) {
+		return func(n int) (bool, error) {
+			if n <= failures {
+				return false, err
+			}
+			return had, nil
+		}
+	}
 	objects := rig.List("10", rig.Stamped("a", 1, "8"), rig.Stamped("b", 1, "9"), rig.Stamped("c", 1, "7"))
 	again := rig.List("12", rig.Stamped("a", 1, "8"), rig.Stamped("b", 2, "9"))
 	silence := time.Minute
@@ -270,41 +258,26 @@ func TestWitness(t *testing.T) {
 		relists   uint64
 		reports   string // what OnError must be told; "": nothing but of watches that were refused
 	}{
-		"a watch that breaks, and goes on":  {watches: []rig.Stream{{After: silence, Events: says, Err: io.ErrUnexpectedEOF}, rig.Events(says...)}},
-		"a watch that breaks, then silence": {watches: []rig.Stream{{After: silence, Events: says, Err: io.ErrUnexpectedEOF}, rig.Forever()}, had: yes, questions: 1},
-		"a watch that ends":                 {watches: []rig.Stream{{After: silence}, rig.Forever()}},
-		"an end that was a break":           {watches: []rig.Stream{{After: silence, Events: says}, rig.Forever()}, had: yes, questions: 1},
-		"an outage":                         {watches: append([]rig.Stream{{After: silence, Events: says, Err: io.EOF}}, away(1)...), had: yes, questions: 1},
-		"an outage after a silent watch":    {watches: append([]rig.Stream{{After: silence, Err: io.EOF}}, away(1)...), had: yes, questions: 2},
-		"an outage after a quiet end":       {watches: append([]rig.Stream{{After: silence}}, away(1)...), had: yes, questions: 1},
-		"two outages":                       {watches: append(append([]rig.Stream{{After: silence}}, away(1)[:1]...), append([]rig.Stream{{After: silence, Events: says, Err: io.EOF}}, away(1)...)...), had: yes, questions: 2},
-		"an empty collection":               {watches: away(1), first: rig.List("10")},
-		"no version has an order":           {watches: away(1), first: rig.List("10", rig.Stamped("a", 1, "x"))},
-		"the newest one cannot be read":     {watches: append([]rig.Stream{{Events: []lw.WatchEvent[*rig.Widget]{{Type: watch.Modified, ResourceVersion: "10", Err: &lw.Error{Op: "decode", Key: rig.Key("b"), Err: errors.New("sick")}}}, Err: io.EOF}}, away(1)...), first: rig.List("9", rig.Stamped("a", 1, "8"), rig.Stamped("b", 1, "9")), had: yes, questions: 1, asked: "a", reports: "sick"},
-		"no":                                {watches: away(1), had: fails(nil), questions: 1, epoch: 1, relists: 1, reports: "went back in time"},
-		"too old":                           {watches: away(1), had: fails(apierrors.NewResourceExpired("too old")), questions: 1, relists: 1, reports: "too old"},
-		"forbidden":                         {watches: away(4), had: fails(apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no"))), questions: 1, reports: "forbidden"},
-		"nonsense":                          {watches: away(4), had: fails(errors.New("an HTML page")), questions: 1, reports: "an HTML page"},
-		"it cannot tell":                    {watches: away(4), had: fails(fmt.Errorf("%w here", errors.ErrUnsupported)), questions: 1},
-		"the network is down, then it is yes": {watches: away(1), had: func(n int) (bool, error) {
-			if n < 3 {
-				return false, syscall.ECONNREFUSED
-			}
-			return true, nil
-		}, questions: 3},
-		"the network is down for long": {watches: away(1), had: func(n int) (bool, error) {
-			if n < 5 {
-				return false, syscall.ECONNREFUSED
-			}
-			return true, nil
-		}, questions: 5},
-		"only the question breaks": {watches: away(1), had: fails(syscall.ECONNRESET), questions: 6},
-		"busy for a while": {watches: away(1), had: func(n int) (bool, error) {
-			if n < 6 {
-				return false, apierrors.NewTooManyRequests("later", 1)
-			}
-			return false, nil
-		}, questions: 6, epoch: 1, relists: 1, reports: "later"},
+		"a watch that breaks, and goes on":    {watches: []rig.Stream{{After: silence, Events: says, Err: io.ErrUnexpectedEOF}, rig.Events(says...)}},
+		"a watch that breaks, then silence":   {watches: []rig.Stream{{After: silence, Events: says, Err: io.ErrUnexpectedEOF}, rig.Forever()}, had: yes, questions: 1},
+		"a watch that ends":                   {watches: []rig.Stream{{After: silence}, rig.Forever()}},
+		"an end that was a break":             {watches: []rig.Stream{{After: silence, Events: says}, rig.Forever()}, had: yes, questions: 1},
+		"an outage":                           {watches: append([]rig.Stream{{After: silence, Events: says, Err: io.EOF}}, away(1)...), had: yes, questions: 1},
+		"an outage after a silent watch":      {watches: append([]rig.Stream{{After: silence, Err: io.EOF}}, away(1)...), had: yes, questions: 2},
+		"an outage after a quiet end":         {watches: append([]rig.Stream{{After: silence}}, away(1)...), had: yes, questions: 1},
+		"two outages":                         {watches: append(append([]rig.Stream{{After: silence}}, away(1)[:1]...), append([]rig.Stream{{After: silence, Events: says, Err: io.EOF}}, away(1)...)...), had: yes, questions: 2},
+		"an empty collection":                 {watches: away(1), first: rig.List("10")},
+		"no version has an order":             {watches: away(1), first: rig.List("10", rig.Stamped("a", 1, "x"))},
+		"the newest one cannot be read":       {watches: append([]rig.Stream{{Events: []lw.WatchEvent[*rig.Widget]{{Type: watch.Modified, ResourceVersion: "10", Err: &lw.Error{Op: "decode", Key: rig.Key("b"), Err: errors.New("sick")}}}, Err: io.EOF}}, away(1)...), first: rig.List("9", rig.Stamped("a", 1, "8"), rig.Stamped("b", 1, "9")), had: yes, questions: 1, asked: "a", reports: "sick"},
+		"no":                                  {watches: away(1), had: fails(nil), questions: 1, epoch: 1, relists: 1, reports: "went back in time"},
+		"too old":                             {watches: away(1), had: fails(apierrors.NewResourceExpired("too old")), questions: 1, relists: 1, reports: "too old"},
+		"forbidden":                           {watches: away(4), had: fails(apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no"))), questions: 1, reports: "forbidden"},
+		"nonsense":                            {watches: away(4), had: fails(errors.New("an HTML page")), questions: 1, reports: "an HTML page"},
+		"it cannot tell":                      {watches: away(4), had: fails(fmt.Errorf("%w here", errors.ErrUnsupported)), questions: 1},
+		"the network is down, then it is yes": {watches: away(1), had: after(2, syscall.ECONNREFUSED, true), questions: 3},
+		"the network is down for long":        {watches: away(1), had: after(4, syscall.ECONNREFUSED, true), questions: 5},
+		"only the question breaks":            {watches: away(1), had: fails(syscall.ECONNRESET), questions: 6},
+		"busy for a while":                    {watches: away(1), had: after(5, apierrors.NewTooManyRequests("later", 1), false), questions: 6, epoch: 1, relists: 1, reports: "later"},
 	} {
 		rig.Bubble(t, name, func(t *testing.T) {
 			if tc.first.Meta.ResourceVersion == "" {
@@ -410,12 +383,7 @@ func TestSourceSaysRewound(t *testing.T) {
 			inf, errs := rig.Paged(t, src, 10*time.Minute)
 			last := tc.lists[len(tc.lists)-1]
 			rig.MustHold(t, inf.Store(), last.Meta.ResourceVersion, map[string]int{"a": 2})
-			told := 0
-			for _, err := range errs.All() {
-				if errors.Is(err, lw.ErrRewound) {
-					told++
-				}
-			}
+			told := errs.Count(lw.ErrRewound)
 			if s := inf.Status(); s.Epoch != 1 || told != 1 || s.ListCauses["older"]+s.ListCauses["expired"] != 1 {
 				t.Errorf("told %d times, status %+v", told, s)
 			}
@@ -446,23 +414,13 @@ func TestWitnessOfASink(t *testing.T) {
 			for _, q := range src.questions {
 				got = append(got, q.Name)
 			}
-			if diff := gocmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("asked about (-want +got):\n%s", diff)
-			}
+			rig.Same(t, "asked about", tc.want, got)
 		})
 	}
 }
 
 // byLists is a source that asks by lists, as one over an API server does.
-type byLists struct{ m *lw.Memory[*rig.Widget] }
-
-func (b byLists) List(ctx context.Context, opts metav1.ListOptions, yield func(*rig.Widget, error) error) (metav1.ListMeta, error) {
-	return b.m.List(ctx, opts, yield)
-}
-
-func (b byLists) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[*rig.Widget]) error) error {
-	return b.m.Watch(ctx, opts, yield)
-}
+type byLists struct{ lw.Source[*rig.Widget] }
 
 func (b byLists) Hints() lw.SourceHints {
 	return lw.SourceHints{StillHas: func(ctx context.Context, obj lw.Meta, version string) (bool, error) {

@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	gocmp "github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/go-lw/lw"
@@ -45,13 +44,7 @@ func TestReplacedHistory(t *testing.T) {
 					t.Errorf("status %+v, want epoch 1, 1 relist", s)
 				}
 				errs.MustBe(t, lw.ErrRewound)
-				told := 0
-				for _, err := range errs.All() {
-					if errors.Is(err, lw.ErrRewound) {
-						told++
-					}
-				}
-				if told != 1 {
+				if told := errs.Count(lw.ErrRewound); told != 1 {
 					t.Errorf("told %d times that the server went back in time: %v", told, errs.All())
 				}
 				rig.MustBeBounded(t, src.Requests())
@@ -135,13 +128,7 @@ func TestListAfterAnOutage(t *testing.T) {
 				t.Errorf("status %+v, want epoch %d, 1 relist; requests %q", s, tc.epoch, scripted.Log())
 			}
 			told.Sorted(t, tc.told...)
-			rewound := 0
-			for _, err := range errs.All() {
-				if errors.Is(err, lw.ErrRewound) {
-					rewound++
-				}
-			}
-			if rewound != tc.epoch {
+			if rewound := errs.Count(lw.ErrRewound); rewound != tc.epoch {
 				t.Errorf("told %d times that the server went back in time, want %d", rewound, tc.epoch)
 			}
 		})
@@ -165,9 +152,7 @@ func TestRestoredServerThatForgot(t *testing.T) {
 			r.before(t, m)
 			rig.Sleep(time.Minute)
 			rewindDuring(t, m, backup, time.Minute, inTurn(r.after, createAll("past", 60, 4), func(_ *testing.T, m *lw.Memory[*rig.Widget]) { m.Compact() }))
-			if diff := gocmp.Diff(allSizes(m), rig.Sizes(inf.Store())); diff != "" {
-				t.Errorf("store (-want +got):\n%s", diff)
-			}
+			rig.Same(t, "store", allSizes(m), rig.Sizes(inf.Store()))
 		})
 	}
 }

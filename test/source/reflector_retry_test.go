@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -37,17 +36,12 @@ func TestNoProgress(t *testing.T) {
 	} {
 		rig.Bubble(t, name, func(t *testing.T) {
 			src := &rig.Script{Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))}, Watches: []rig.Stream{tc.watch, tc.watch, rig.Forever()}}
-			var asked []int
-			inf := lw.NewInformer[*rig.Widget](src, &lw.Options{
-				List: lw.ListPages, WatchTimeout: tc.timeout, OnError: func(error) {},
-				Backoff: func(n int) time.Duration { asked = append(asked, n); return 10 * time.Second },
-			})
+			var asked rig.Pacer
+			inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, WatchTimeout: tc.timeout, OnError: func(error) {}, Backoff: asked.Pause(10 * time.Second)})
 			if !tc.progress {
 				rig.Start(t, inf)
 				rig.Sleep(45 * time.Second)
-				if diff := cmp.Diff([]int{1, 2}, asked); diff != "" {
-					t.Errorf("backoffs (-want +got):\n%s", diff)
-				}
+				asked.MustBe(t, 1, 2)
 				return
 			}
 			src.Watches = src.Watches[:1]
@@ -59,8 +53,9 @@ func TestNoProgress(t *testing.T) {
 			if len(src.Watches) == 1 {
 				rig.Sleep(5 * time.Minute)
 			}
-			if len(asked) != 0 || inf.Status().Failures != 0 {
-				t.Errorf("backoffs %v, status %+v", asked, inf.Status())
+			asked.MustBe(t)
+			if s := inf.Status(); s.Failures != 0 {
+				t.Errorf("status %+v", s)
 			}
 		})
 	}
@@ -108,16 +103,9 @@ func TestRelistAtOnce(t *testing.T) {
 				{Open: true}, rig.Forever(), // and well from then on
 			},
 		}
-		var asked []int
-		inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: func(n int) time.Duration {
-			asked = append(asked, n)
-			return 20 * time.Second
-		}})
-		rig.Start(t, inf)
-		rig.Sleep(2 * time.Minute)
-		if diff := cmp.Diff([]int{2}, asked); diff != "" {
-			t.Errorf("backoffs (-want +got):\n%s", diff)
-		}
+		var asked rig.Pacer
+		rig.RunFor(t, src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: asked.Pause(20 * time.Second)}, 2*time.Minute)
+		asked.MustBe(t, 2)
 		rig.MustLog(t, src, "list limit 500", "watch 10", "list limit 500", "watch 20", "list limit 500", "watch 30", "list limit 500", "watch 40")
 	})
 }
@@ -221,16 +209,9 @@ func TestPollEndsFailures(t *testing.T) {
 			},
 			OnWatch: func() rig.Stream { return rig.Stream{After: 5 * time.Second} },
 		}
-		var asked []int
-		inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: func(n int) time.Duration {
-			asked = append(asked, n)
-			return 3 * time.Second
-		}})
-		rig.Start(t, inf)
-		rig.Sleep(40 * time.Second)
-		if diff := cmp.Diff([]int{1, 2, 3, 1, 2, 3}, asked[:6]); diff != "" {
-			t.Errorf("backoffs (-want +got):\n%s", diff)
-		}
+		var asked rig.Pacer
+		rig.RunFor(t, src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: asked.Pause(3 * time.Second)}, 40*time.Second)
+		asked.MustBegin(t, 1, 2, 3, 1, 2, 3)
 	})
 }
 
@@ -331,23 +312,6 @@ func TestQuestionsAreSpread(t *testing.T) {
 			if after < 70*time.Second || after >= 80*time.Second || n > clients/4 {
 				t.Errorf("%d of %d clients ask %v after the beginning", n, clients, after)
 			}
-		}
-	})
-}
-
-// A Retry-After that is longer than what Options.Backoff says counts.
-func TestRetryAfterBeforeBackoff(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		src := &rig.Script{OnList: func() rig.Reply { return rig.Reply{Err: apierrors.NewTooManyRequests("later", 60)} }}
-		paged := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: func(int) time.Duration { return time.Second }})
-		rig.Start(t, paged)
-		rig.Sleep(50 * time.Second)
-		if n := paged.Status().Requests["list"].Started; n != 1 {
-			t.Errorf("%d lists in 50 s", n)
-		}
-		rig.Sleep(20 * time.Second)
-		if n := paged.Status().Requests["list"].Started; n != 2 {
-			t.Errorf("%d lists in 70 s", n)
 		}
 	})
 }

@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
@@ -198,9 +197,7 @@ func TestRelistDoesNotPassWhatIsHeld(t *testing.T) {
 		}
 		rig.Sleep(time.Minute)
 		rig.MustHold(t, inf.Store(), "30", map[string]int{"a": 2, "b": 3})
-		if err := waitFor(t, inf, "30", 0); err != nil {
-			t.Error(err)
-		}
+		rig.OK(t, waitFor(t, inf, "30", 0))
 	})
 }
 
@@ -214,17 +211,13 @@ func TestListWithABadObjectIsReported(t *testing.T) {
 		}
 		inf, _ := rig.Paged(t, src, time.Second)
 		mustBeHeld(t, inf, "11")
-		if err := waitFor(t, inf, "10", 0); err != nil {
-			t.Error(err)
-		}
+		rig.OK(t, waitFor(t, inf, "10", 0))
 		rig.Sleep(2 * time.Minute)
 		rig.MustHold(t, inf.Store(), "20", map[string]int{"a": 1})
 		if n := len(inf.Status().SetAside); n != 0 {
 			t.Errorf("%d objects are set aside, want none", n)
 		}
-		if err := waitFor(t, inf, "20", 0); err != nil {
-			t.Error(err)
-		}
+		rig.OK(t, waitFor(t, inf, "20", 0))
 	})
 }
 
@@ -328,16 +321,12 @@ func TestWhatIsNotHeldAnyMoreIsWaitedFor(t *testing.T) {
 		src.Send(rig.BadEvent("b", "50"))
 		mustBeHeld(t, inf, "50")
 		src.Send(rig.Modified(rig.Stamped("b", 2, "51")))
-		if err := waitFor(t, inf, "51", 0); err != nil {
-			t.Error(err)
-		}
+		rig.OK(t, waitFor(t, inf, "51", 0))
 		src.Send(rig.BadEvent("b", "60"))
 		mustBeHeld(t, inf, "60")
 		mustBeHeld(t, inf, "55")
 		src.Send(rig.Deleted(rig.Stamped("b", 2, "61")))
-		if err := waitFor(t, inf, "61", 0); err != nil {
-			t.Error(err)
-		}
+		rig.OK(t, waitFor(t, inf, "61", 0))
 	})
 }
 
@@ -364,9 +353,7 @@ func TestAddedAndNeverDecoded(t *testing.T) {
 		if err := inf.WaitForResourceVersion(t.Context(), "15"); !errors.Is(err, bad) {
 			t.Errorf("the wait for the version of its creation: %v", err)
 		}
-		if diff := cmp.Diff([]lw.Key{rig.Key("b")}, slices.Collect(maps.Keys(inf.Status().SetAside))); diff != "" {
-			t.Errorf("set aside (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "set aside", []lw.Key{rig.Key("b")}, slices.Collect(maps.Keys(inf.Status().SetAside)))
 		rig.Sleep(40 * time.Second) // after the third
 		rig.MustHold(t, inf.Store(), "30", map[string]int{"a": 2, "b": 1})
 	})

@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
@@ -65,9 +64,7 @@ func TestSinkKeepsWhatIsSetAside(t *testing.T) {
 		}
 		rig.Sleep(90 * time.Second)
 		want := []string{"replace a1 b1", "MODIFIED a2", "replace a2 b1", "MODIFIED b3"}
-		if diff := cmp.Diff(want, sink.got); diff != "" {
-			t.Errorf("calls of the sink (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "calls of the sink", want, sink.got)
 		if s := r.Status(); s.ResourceVersion != "21" || len(s.SetAside) != 0 || !s.Synced {
 			t.Errorf("in the end: %+v", s)
 		}
@@ -88,9 +85,7 @@ func TestSinkWithoutGet(t *testing.T) {
 		r := rig.ReflectInto(t, src, sink, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
 		rig.Sleep(2 * time.Minute)
 		// Nobody can tell that a was there, and z was not.
-		if diff := cmp.Diff([]string{"replace a1 b1", "ADDED a1", "DELETED z1", "replace a2"}, sink.got); diff != "" {
-			t.Errorf("calls of the sink (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "calls of the sink", []string{"replace a1 b1", "ADDED a1", "DELETED z1", "replace a2"}, sink.got)
 		if s := r.Status(); s.ResourceVersion != "20" || r.Status().SetAside[rig.Key("b")] == nil {
 			t.Errorf("status: %+v", s)
 		}
@@ -203,9 +198,7 @@ func TestAsideBehindASink(t *testing.T) {
 		sink := &recorder{}
 		follow(t, sink, func(r *lw.Reflector[*rig.Widget]) {
 			want := []string{"replace a1 b1", "MODIFIED a2", "replace a3", "MODIFIED a4"}
-			if diff := cmp.Diff(want, sink.got); diff != "" {
-				t.Errorf("calls of the sink (-want +got):\n%s", diff)
-			}
+			rig.Same(t, "calls of the sink", want, sink.got)
 		})
 	})
 }

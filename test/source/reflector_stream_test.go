@@ -1,7 +1,6 @@
 package source_test
 
 import (
-	"context"
 	"errors"
 	"strconv"
 	"syscall"
@@ -169,16 +168,9 @@ func TestStreamOnly(t *testing.T) {
 	} {
 		rig.Bubble(t, name, func(t *testing.T) {
 			src := &rig.Script{OnStream: func() rig.Stream { return s }}
-			var asked []int
-			inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListStream, OnError: func(error) {}, Backoff: func(n int) time.Duration {
-				asked = append(asked, n)
-				return time.Duration(n) * time.Minute
-			}})
-			rig.Start(t, inf)
-			rig.Sleep(16 * time.Minute)
-			if diff := cmp.Diff([]int{1, 2, 3, 4, 5, 6}, asked); diff != "" {
-				t.Errorf("backoffs (-want +got):\n%s", diff)
-			}
+			var asked rig.Pacer
+			inf := rig.RunFor(t, src, &lw.Options{List: lw.ListStream, OnError: func(error) {}, Backoff: asked.Grow(time.Minute)}, 16*time.Minute)
+			asked.MustBe(t, 1, 2, 3, 4, 5, 6)
 			if s := inf.Status(); s.Synced || s.Requests["list"].Started != 0 || s.Failures != 6 {
 				t.Errorf("status: %+v", s)
 			}
@@ -195,14 +187,11 @@ func TestCancelDuringStream(t *testing.T) {
 		rig.Bubble(t, name, func(t *testing.T) {
 			src := &rig.Script{OnStream: func() rig.Stream { return s }}
 			inf := lw.NewInformer[*rig.Widget](src, &lw.Options{OnError: func(error) {}})
-			ctx, cancel := context.WithCancel(t.Context())
-			done := make(chan error, 1)
-			go func() { done <- inf.Run(ctx) }()
+			stop := rig.Begin(t, inf)
 			rig.Sleep(5 * time.Second)
-			cancel()
 			before := time.Now()
-			if err := <-done; err != nil || time.Since(before) != 0 {
-				t.Errorf("Run: %v after %v", err, time.Since(before))
+			if stop(); time.Since(before) != 0 {
+				t.Errorf("Run ended after %v", time.Since(before))
 			}
 		})
 	}
@@ -261,16 +250,9 @@ func TestCutStreamsAreNoProgress(t *testing.T) {
 				return rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{rig.Added("a", "9")}, Err: syscall.ECONNRESET}
 			},
 		}
-		var asked []int
-		inf := lw.NewInformer[*rig.Widget](src, &lw.Options{OnError: func(error) {}, Backoff: func(n int) time.Duration {
-			asked = append(asked, n)
-			return time.Minute
-		}})
-		rig.Start(t, inf)
-		rig.Sleep(5*time.Minute + time.Second)
-		if diff := cmp.Diff([]int{1, 2, 3, 4, 5, 6}, asked); diff != "" {
-			t.Errorf("backoffs (-want +got):\n%s", diff)
-		}
+		var asked rig.Pacer
+		rig.RunFor(t, src, &lw.Options{OnError: func(error) {}, Backoff: asked.Pause(time.Minute)}, 5*time.Minute+time.Second)
+		asked.MustBe(t, 1, 2, 3, 4, 5, 6)
 	})
 }
 

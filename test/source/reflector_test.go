@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -25,14 +24,17 @@ func TestReflectorAppliesEvents(t *testing.T) {
 		rv     string
 		want   map[string]int
 	}{
-		"nothing":     {nil, "10", map[string]int{"a": 1, "b": 1}},
-		"added":       {[]lw.WatchEvent[*rig.Widget]{rig.Added("c", "11")}, "11", map[string]int{"a": 1, "b": 1, "c": 1}},
-		"modified":    {[]lw.WatchEvent[*rig.Widget]{rig.Modified(rig.Stamped("a", 2, "11"))}, "11", map[string]int{"a": 2, "b": 1}},
-		"deleted":     {[]lw.WatchEvent[*rig.Widget]{rig.Deleted(rig.Stamped("a", 1, "11"))}, "11", map[string]int{"b": 1}},
-		"a bookmark":  {[]lw.WatchEvent[*rig.Widget]{rig.Bookmark("40")}, "40", map[string]int{"a": 1, "b": 1}},
-		"an old one":  {[]lw.WatchEvent[*rig.Widget]{rig.Bookmark("5")}, "10", map[string]int{"a": 1, "b": 1}},
-		"one of none": {[]lw.WatchEvent[*rig.Widget]{rig.Bookmark("")}, "10", map[string]int{"a": 1, "b": 1}},
-		"all in turn": {[]lw.WatchEvent[*rig.Widget]{rig.Added("c", "11"), rig.Modified(rig.Stamped("a", 2, "20")), rig.Bookmark("30"), rig.Deleted(rig.Stamped("b", 1, "40"))}, "40", map[string]int{"a": 2, "c": 1}},
+		"nothing":    {nil, "10", map[string]int{"a": 1, "b": 1}},
+		"added":      {[]lw.WatchEvent[*rig.Widget]{rig.Added("c", "11")}, "11", map[string]int{"a": 1, "b": 1, "c": 1}},
+		"modified":   {[]lw.WatchEvent[*rig.Widget]{rig.Modified(rig.Stamped("a", 2, "11"))}, "11", map[string]int{"a": 2, "b": 1}},
+		"deleted":    {[]lw.WatchEvent[*rig.Widget]{rig.Deleted(rig.Stamped("a", 1, "11"))}, "11", map[string]int{"b": 1}},
+		"a bookmark": {[]lw.WatchEvent[*rig.Widget]{rig.Bookmark("40")}, "40", map[string]int{"a": 1, "b": 1}},
+		"an old one": {[]lw.WatchEvent[*rig.Widget]{rig.Bookmark("5")}, "10", map[string]int{"a": 1, "b": 1}},
+		"old ones, and then a change": {[]lw.WatchEvent[*rig.Widget]{rig.Bookmark(""), rig.Bookmark("5"), rig.Bookmark("10"), rig.Bookmark(""), rig.Modified(rig.Stamped("a", 2, "11"))},
+			"11", map[string]int{"a": 2, "b": 1}},
+		"one of its version": {[]lw.WatchEvent[*rig.Widget]{rig.Bookmark("10")}, "10", map[string]int{"a": 1, "b": 1}},
+		"one of none":        {[]lw.WatchEvent[*rig.Widget]{rig.Bookmark("")}, "10", map[string]int{"a": 1, "b": 1}},
+		"all in turn":        {[]lw.WatchEvent[*rig.Widget]{rig.Added("c", "11"), rig.Modified(rig.Stamped("a", 2, "20")), rig.Bookmark("30"), rig.Deleted(rig.Stamped("b", 1, "40"))}, "40", map[string]int{"a": 2, "c": 1}},
 		// A deletion of several objects in one transaction of the server's store has one version.
 		"one version twice": {[]lw.WatchEvent[*rig.Widget]{rig.Deleted(rig.Stamped("a", 1, "11")), rig.Deleted(rig.Stamped("b", 1, "11"))}, "11", map[string]int{}},
 		"long versions": {[]lw.WatchEvent[*rig.Widget]{rig.Modified(rig.Stamped("a", 2, "99999999999999999999")), rig.Modified(rig.Stamped("a", 3, "100000000000000000000"))},
@@ -67,9 +69,7 @@ func TestReflectorAlone(t *testing.T) {
 		synctest.Wait()
 		rig.MustHold(t, store, m.ResourceVersion(), map[string]int{"b": 1})
 		want := []string{"replace a1", "MODIFIED a2", "ADDED b1", "DELETED a2"}
-		if diff := cmp.Diff(want, sink.got); diff != "" {
-			t.Errorf("calls of the sink (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "calls of the sink", want, sink.got)
 		for _, r := range []*lw.Reflector[*rig.Widget]{first, second} {
 			if s := r.Status(); !s.Synced || s.Phase != "watching" || s.ResourceVersion != m.ResourceVersion() {
 				t.Errorf("status: %+v", s)
@@ -80,9 +80,7 @@ func TestReflectorAlone(t *testing.T) {
 		}
 		cancel()
 		for range 2 {
-			if err := <-ran; err != nil {
-				t.Error(err)
-			}
+			rig.OK(t, <-ran)
 		}
 	})
 }
@@ -121,14 +119,7 @@ func TestConstructorsRefuseNil(t *testing.T) {
 		"lw: FromClient: nil client":      {func() { lw.FromClient[*appliance, *applianceList](nil) }, func() { lw.FromClient(nobody) }},
 	} {
 		for i, f := range calls {
-			t.Run(fmt.Sprint(want, " ", i), func(t *testing.T) {
-				defer func() {
-					if got := recover(); got != want {
-						t.Errorf("panicked with %v", got)
-					}
-				}()
-				f()
-			})
+			t.Run(fmt.Sprint(want, " ", i), func(t *testing.T) { rig.PanicsWith(t, want, f) })
 		}
 	}
 }
@@ -162,9 +153,7 @@ func TestRelistTellsWhatWasMissed(t *testing.T) {
 		if len(told) > 0 {
 			slices.Sort(told[1:]) // what is gone comes first
 		}
-		if diff := cmp.Diff([]string{"delete gone1", "add new2", "update changed1 changed2"}, told); diff != "" {
-			t.Errorf("calls (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "calls", []string{"delete gone1", "add new2", "update changed1 changed2"}, told)
 		if s := inf.Status(); s.Failures != 0 || s.Err != nil {
 			t.Errorf("status after: %+v", s)
 		}
@@ -351,17 +340,10 @@ func TestBackoffIsOneForAnOutage(t *testing.T) {
 			Lists:   []rig.Reply{{Err: down}, {Err: down}, rig.List("10", rig.Stamped("a", 1, "9")), {Err: down}, rig.List("20", rig.Stamped("a", 1, "9"))},
 			Watches: []rig.Stream{failing, failing, rig.Expired(), failing, rig.Events(rig.Modified(rig.Stamped("a", 2, "21"))), failing},
 		}
-		var asked []int
-		inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: func(n int) time.Duration {
-			asked = append(asked, n)
-			return time.Duration(n) * 10 * time.Second
-		}})
-		rig.Start(t, inf)
-		rig.Sleep(5 * time.Minute)
+		var asked rig.Pacer
+		inf := rig.RunFor(t, src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: asked.Grow(10 * time.Second)}, 5*time.Minute)
 		// Two lists, two watches, the list after the expiry (the fifth failure, which need not wait), one more watch.
-		if diff := cmp.Diff([]int{1, 2, 3, 4, 6, 7}, asked); diff != "" {
-			t.Errorf("backoffs (-want +got):\n%s", diff)
-		}
+		asked.MustBe(t, 1, 2, 3, 4, 6, 7)
 		rig.MustHold(t, inf.Store(), "21", map[string]int{"a": 2})
 		if n := inf.Status().Failures; n != 0 {
 			t.Errorf("%d failures after progress", n)
@@ -369,25 +351,31 @@ func TestBackoffIsOneForAnOutage(t *testing.T) {
 	})
 }
 
-// Retry-After is waited for, on whatever request it comes, and up to 30 s longer; a server that asks for a day is not believed.
+// Retry-After is waited for, on whatever request it comes, and up to 30 s longer, though Options.Backoff says less; a server that asks for a day is not believed.
 func TestRetryAfter(t *testing.T) {
 	busy := func(seconds int) error { return apierrors.NewTooManyRequests("later", seconds) }
 	for name, tc := range map[string]struct {
 		src         *rig.Script
 		next        int // the request that waits
 		least, most time.Duration
+		backoff     time.Duration // of Options.Backoff, if not 0
 	}{
-		"list":   {&rig.Script{Lists: []rig.Reply{{Err: busy(40)}, rig.List("10")}}, 1, 40 * time.Second, 70 * time.Second},
-		"watch":  {&rig.Script{Lists: []rig.Reply{rig.List("10")}, Watches: []rig.Stream{{Err: busy(40)}, rig.Forever()}}, 2, 40 * time.Second, 70 * time.Second},
-		"stream": {&rig.Script{OnStream: func() rig.Stream { return rig.Stream{Err: busy(40)} }}, 1, 40 * time.Second, 70 * time.Second},
-		"a day":  {&rig.Script{Lists: []rig.Reply{{Err: busy(86400)}, rig.List("10")}}, 1, time.Minute, 330 * time.Second},
+		"list":                 {&rig.Script{Lists: []rig.Reply{{Err: busy(40)}, rig.List("10")}}, 1, 40 * time.Second, 70 * time.Second, 0},
+		"watch":                {&rig.Script{Lists: []rig.Reply{rig.List("10")}, Watches: []rig.Stream{{Err: busy(40)}, rig.Forever()}}, 2, 40 * time.Second, 70 * time.Second, 0},
+		"stream":               {&rig.Script{OnStream: func() rig.Stream { return rig.Stream{Err: busy(40)} }}, 1, 40 * time.Second, 70 * time.Second, 0},
+		"a day":                {&rig.Script{Lists: []rig.Reply{{Err: busy(86400)}, rig.List("10")}}, 1, time.Minute, 330 * time.Second, 0},
+		"list, before Backoff": {&rig.Script{Lists: []rig.Reply{{Err: busy(60)}, rig.List("10")}}, 1, time.Minute, 90 * time.Second, time.Second},
 	} {
 		rig.Bubble(t, name, func(t *testing.T) {
 			mode := lw.ListPages
 			if tc.src.OnStream != nil {
 				mode = lw.ListAuto
 			}
-			rig.RunFor(t, tc.src, &lw.Options{List: mode, OnError: func(error) {}}, 10*time.Minute)
+			opts := &lw.Options{List: mode, OnError: func(error) {}}
+			if tc.backoff > 0 {
+				opts.Backoff = func(int) time.Duration { return tc.backoff }
+			}
+			rig.RunFor(t, tc.src, opts, 10*time.Minute)
 			at := tc.src.Requests()
 			if pause := at[tc.next].Sub(at[tc.next-1]); pause < tc.least || pause > tc.most {
 				t.Errorf("the pause was %v", pause)

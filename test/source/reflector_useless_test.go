@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
@@ -128,9 +127,7 @@ func TestUsableLists(t *testing.T) {
 			if strings.HasPrefix(name, "good") {
 				want[rig.Key("a")] = 1
 			}
-			if diff := cmp.Diff(want, rig.Sizes(inf.Store())); diff != "" {
-				t.Errorf("store (-want +got):\n%s", diff)
-			}
+			rig.Same(t, "store", want, rig.Sizes(inf.Store()))
 			if s := inf.Status(); len(s.SetAside) != 1 || s.Failures != 0 {
 				t.Errorf("status: %+v", s)
 			}

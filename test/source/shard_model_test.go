@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -53,20 +54,11 @@ type shardServer interface {
 // fickle ignores the shard selectors of some requests: it forwards them without.
 type fickle struct {
 	lw.Source[*rig.Gadget]
-	mu      sync.Mutex
-	ignores bool
-}
-
-func (f *fickle) setIgnores(ignores bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.ignores = ignores
+	ignores atomic.Bool
 }
 
 func (f *fickle) asked(opts metav1.ListOptions) metav1.ListOptions {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.ignores {
+	if f.ignores.Load() {
 		opts.ShardSelector = ""
 	}
 	return opts
@@ -247,7 +239,7 @@ func TestShardsAreDisjointAndComplete(t *testing.T) {
 			f := &fickle{Source: m}
 			w := &shardWorld{
 				shardServer: rig.Plain[*rig.Gadget]{Memory: m}, disconnect: m.Disconnect, compact: m.Compact,
-				setSelects: func(on bool) { f.setIgnores(!on) },
+				setSelects: func(on bool) { f.ignores.Store(!on) },
 			}
 			return w, func() lw.Source[*rig.Gadget] { return f }, func() {}
 		},

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/sharding"
@@ -41,14 +40,7 @@ func TestShardPanics(t *testing.T) {
 		"lw: Shard: number -1 of 2": func() { lw.Shard(m, -1, 2) },
 		"lw: Shard: number -1 of 1": func() { lw.Shard(m, -1, 1) },
 	} {
-		t.Run(want, func(t *testing.T) {
-			defer func() {
-				if got := recover(); got != want {
-					t.Errorf("panic %v, want %q", got, want)
-				}
-			}()
-			f()
-		})
+		t.Run(want, func(t *testing.T) { rig.PanicsWith(t, want, f) })
 	}
 }
 
@@ -76,9 +68,7 @@ func TestShardSelector(t *testing.T) {
 		}
 		rig.OK(t, part.Watch(t.Context(), opts, nil))
 		opts.ShardSelector = sharding.NewSelector(want).String()
-		if diff := cmp.Diff([]metav1.ListOptions{opts, opts}, src.Options); diff != "" {
-			t.Errorf("options of part %d (-want +got):\n%s", i, diff)
-		}
+		rig.Same(t, fmt.Sprintf("options of part %d", i), []metav1.ListOptions{opts, opts}, src.Options)
 	}
 }
 
@@ -131,9 +121,7 @@ func TestShardInfo(t *testing.T) {
 			return listMeta(t, lw.Shard[*rig.Gadget](gadgets, 1, 2))
 		}, nil},
 	} {
-		if diff := cmp.Diff(tt.want, tt.get().ShardInfo); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
-		}
+		rig.Same(t, tt.name, tt.want, tt.get().ShardInfo)
 	}
 	if !strings.HasPrefix(contentType, "application/vnd.kubernetes.protobuf") {
 		t.Errorf("the list in protobuf came as %s", contentType)
@@ -178,9 +166,7 @@ func TestShardOfServerThatIgnoresIt(t *testing.T) {
 			rig.Remove(t, m, "b")
 			rig.Create(t, m, "c", 3) // its UID is Memory's
 			synctest.Wait()
-			if err := inf.WaitForResourceVersion(t.Context(), m.ResourceVersion()); err != nil {
-				t.Error(err)
-			}
+			rig.OK(t, inf.WaitForResourceVersion(t.Context(), m.ResourceVersion()))
 			c, _ := m.Get(t.Context(), rig.Key("c"))
 			want := []string{"update a1 a2"}
 			if partOf(c.UID, 2) == 0 {
@@ -287,9 +273,7 @@ func TestShardSetsAside(t *testing.T) {
 			"ours too": "decode: odd",
 			"bare too": "shard: the object has no UID, by which Shard divides",
 		}
-		if diff := cmp.Diff(want, aside); diff != "" {
-			t.Errorf("set aside (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "set aside", want, aside)
 		errs.MustHave(t, "lw: Widget: shard default/bare: the object has no UID, by which Shard divides")
 		// The objects that were set aside on the watch hold back the version of the list.
 		rig.MustHold(t, inf.Store(), "5", map[string]int{"a": 1})
@@ -303,9 +287,7 @@ func TestShardWithoutObjects(t *testing.T) {
 		r := rig.List("5", inPart(1, "b", 1, "5"))
 		r.Bad = []error{&lw.Error{Op: "decode", Key: rig.Key("c"), Err: errors.New("odd")}}
 		inf, _ := shardOf(t, &rig.Script{Lists: []rig.Reply{r}}, &rig.Calls{})
-		if err := inf.WaitForSync(t.Context()); err != nil {
-			t.Error(err)
-		}
+		rig.OK(t, inf.WaitForSync(t.Context()))
 		rig.MustHold(t, inf.Store(), "5", map[string]int{})
 	})
 }
@@ -325,9 +307,7 @@ func TestTransformOfShard(t *testing.T) {
 		rig.Update(t, m, "a", 2)
 		synctest.Wait()
 		rig.MustHold(t, inf.Store(), m.ResourceVersion(), map[string]int{"a": 2})
-		if diff := cmp.Diff([]string{"a", "a"}, names); diff != "" {
-			t.Errorf("transformed (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "transformed", []string{"a", "a"}, names)
 	})
 }
 
@@ -454,9 +434,7 @@ func TestErrorUID(t *testing.T) {
 		if err != nil {
 			t.Error(name, err)
 		}
-		if diff := cmp.Diff([]types.UID{"ua"}, uids); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+		rig.Same(t, name, []types.UID{"ua"}, uids)
 	}
 }
 

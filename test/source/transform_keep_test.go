@@ -108,9 +108,7 @@ func TestKeepModel(t *testing.T) {
 					t.Errorf("%s is there", k)
 				}
 			}
-			if err := inf.WaitForResourceVersion(t.Context(), m.ResourceVersion()); err != nil {
-				t.Error(err)
-			}
+			rig.OK(t, inf.WaitForResourceVersion(t.Context(), m.ResourceVersion()))
 			s := inf.Status()
 			if len(s.SetAside) > 0 || s.Undecoded > 0 || s.Epoch > 0 {
 				t.Errorf("set aside: %v; %d could not be decoded; epoch %d", s.SetAside, s.Undecoded, s.Epoch)

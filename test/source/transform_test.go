@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/go-lw/lw"
@@ -49,9 +48,7 @@ func TestTransformProjects(t *testing.T) {
 		}
 		rig.Remove(t, m, "a")
 		synctest.Wait()
-		if diff := cmp.Diff([]string{"add atrue", "update atrue false", "delete afalse"}, got); diff != "" {
-			t.Errorf("calls (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "calls", []string{"add atrue", "update atrue false", "delete afalse"}, got)
 	})
 }
 
@@ -244,12 +241,8 @@ func TestTransformOfAProbe(t *testing.T) {
 		if !created {
 			t.Fatal("there was no probe")
 		}
-		if diff := cmp.Diff(map[lw.Key]int{rig.Key("b"): 1}, rig.Sizes(inf.Store())); diff != "" {
-			t.Errorf("store (-want +got):\n%s", diff)
-		}
-		if diff := cmp.Diff(map[string]int{"a": 1, "b": 1}, transformed); diff != "" {
-			t.Errorf("transformed (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "store", map[lw.Key]int{rig.Key("b"): 1}, rig.Sizes(inf.Store()))
+		rig.Same(t, "transformed", map[string]int{"a": 1, "b": 1}, transformed)
 	})
 }
 

@@ -51,9 +51,7 @@ func TestWantedBy(t *testing.T) {
 			{"an update wants more", func() { rig.Update(t, two, "n", 3) }, "abc"},
 			{"and less", func() { rig.Update(t, two, "n", 0) }, "ab"},
 			{"a deletion lets go", func() {
-				if err := (rig.Plain[*rig.Widget]{Memory: one}).Delete(lw.Key{Namespace: "default", Name: "n"}); err != nil {
-					t.Error(err)
-				}
+				rig.OK(t, (rig.Plain[*rig.Widget]{Memory: one}).Delete(lw.Key{Namespace: "default", Name: "n"}))
 			}, "a"},
 			{"it comes again", func() { rig.Create(t, one, "n", 3) }, "abc"},
 			{"the registration is removed", func() { regs[0].Remove(); <-regs[0].Done() }, "a"},
@@ -137,7 +135,7 @@ func TestWantedHeap(t *testing.T) {
 		}
 		io.WriteString(w, `]}`)
 	}))
-	t.Cleanup(server.Close) // after the informer has stopped
+	t.Cleanup(server.Close)                                       // after the informer has stopped
 	heap := func() int64 { rig.Heap(); return int64(rig.Heap()) } // collects twice
 	empty := heap()
 	var keys lw.KeySet

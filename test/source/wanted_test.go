@@ -38,9 +38,7 @@ func TestWanted(t *testing.T) {
 	is := func(w *world, want string) {
 		w.t.Helper()
 		synctest.Wait()
-		if diff := cmp.Diff(want, shown(w.inf, "a", "b", "c")); diff != "" {
-			w.t.Errorf("(-want +got):\n%s", diff)
-		}
+		rig.Same(w.t, "", want, shown(w.inf, "a", "b", "c"))
 	}
 	run := func(w *world) {
 		rig.Start(w.t, w.inf)
@@ -184,9 +182,7 @@ func TestWanted(t *testing.T) {
 			w.src.set(func() { w.src.lag = 10 * time.Minute })
 			at := rig.Update(w.t, w.src.Memory, "b", 3).ResourceVersion
 			held, _ := w.inf.Store().Get(rig.Key("a"))
-			if err := errors.Join(w.inf.Tell(rig.Stamped("c", 5, at)), w.inf.TellDeleted(rig.Key("a"), held.UID, at)); err != nil {
-				w.t.Error(err)
-			}
+			rig.OK(w.t, errors.Join(w.inf.Tell(rig.Stamped("c", 5, at)), w.inf.TellDeleted(rig.Key("a"), held.UID, at)))
 			rig.Sleep(time.Minute)
 			is(w, "a:absent b:there=2 c:there=5")
 			w.src.set(func() { w.src.lag = 0 })
@@ -206,9 +202,7 @@ func TestWanted(t *testing.T) {
 			want(w, "a", "b")
 			is(w, "a:there=2 b:there=4 c:unwanted")
 			w.src.set(func() { w.src.lag = 0 })
-			if err := w.src.Rewind(before); err != nil { // nobody can see that the position is of another history
-				w.t.Error(err)
-			}
+			rig.OK(w.t, w.src.Rewind(before)) // nobody can see that the position is of another history
 			rig.Sleep(11 * time.Minute)
 			w.src.breakWatch(true)
 			rig.Sleep(time.Minute)
@@ -221,9 +215,7 @@ func TestWanted(t *testing.T) {
 			want(w, "a", "b")
 			is(w, "a:there=6 b:there=3 c:unwanted")
 			w.src.set(func() { w.src.lag = 0 })
-			if err := w.src.Rewind("3"); err != nil {
-				w.t.Error(err)
-			}
+			rig.OK(w.t, w.src.Rewind("3"))
 			w.src.breakWatch(false)
 			rig.Sleep(5 * time.Minute)
 			is(w, "a:there=1 b:there=1 c:unwanted")
@@ -249,29 +241,21 @@ func TestWanted(t *testing.T) {
 			run(w)
 			w.src.after, w.src.lag = time.Second, time.Hour
 			want(w, "a", "b")
-			if err := w.inf.Tell(rig.Update(w.t, w.src.Memory, "a", 2)); err != nil {
-				w.t.Error(err)
-			}
+			rig.OK(w.t, w.inf.Tell(rig.Update(w.t, w.src.Memory, "a", 2)))
 			gone := rig.Key("b")
 			rig.Remove(w.t, w.src.Memory, "b")
-			if err := w.inf.TellDeleted(gone, "uid", ""); err != nil {
-				w.t.Error(err)
-			}
+			rig.OK(w.t, w.inf.TellDeleted(gone, "uid", ""))
 			rig.Sleep(2 * time.Second)
 			is(w, "a:there=2 b:absent c:unwanted")
 		}, []string{"added a wanted"}, 4, 1},
 		{"told what nobody wants", func(w *world) {
 			run(w)
 			w.src.lag = time.Hour
-			if err := w.inf.Tell(rig.Update(w.t, w.src.Memory, "a", 2)); err != nil {
-				w.t.Error(err)
-			}
+			rig.OK(w.t, w.inf.Tell(rig.Update(w.t, w.src.Memory, "a", 2)))
 			is(w, "a:unwanted b:unwanted c:unwanted")
 			want(w, "a")
 			is(w, "a:there=2 b:unwanted c:unwanted")
-			if err := w.inf.Tell(rig.Update(w.t, w.src.Memory, "a", 3)); err != nil {
-				w.t.Error(err)
-			}
+			rig.OK(w.t, w.inf.Tell(rig.Update(w.t, w.src.Memory, "a", 3)))
 			is(w, "a:there=3 b:unwanted c:unwanted")
 			want(w)
 			is(w, "a:unwanted b:unwanted c:unwanted")
@@ -415,9 +399,7 @@ func TestWantedUnsupported(t *testing.T) {
 			t.Errorf("a second Informer at the same time: %v", err)
 		}
 		end()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		rig.OK(t, <-ended)
 		inf := rig.Run(t, src, rig.Quiet()) // one after the other
 		if err := lw.Follow(ctx, inf, lw.Follower[*rig.Widget](&blind{})); !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("Follow: %v", err)

@@ -92,9 +92,7 @@ func TestSink(t *testing.T) {
 				return
 			}
 			rig.OK(t, err)
-			if diff := cmp.Diff(tt.want, append(deltas(nil), got...), sameBall); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			rig.Same(t, "", tt.want, append(deltas(nil), got...), sameBall)
 		})
 	}
 }
@@ -117,9 +115,7 @@ func TestReplaceDeletesInOrder(t *testing.T) {
 	for _, d := range deltas {
 		got = append(got, d.Old.Name)
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	rig.Same(t, "", want, got)
 }
 
 // Of objects with one key and one version in a list the last one counts.
@@ -138,7 +134,5 @@ func TestFIFOReplaceTwice(t *testing.T) {
 			got[d.New.Name] = d.New.Size
 		}
 	}
-	if diff := cmp.Diff(map[string]int{"a": 2, "b": 1}, got); diff != "" {
-		t.Errorf("what is told (-want +got):\n%s", diff)
-	}
+	rig.Same(t, "what is told", map[string]int{"a": 2, "b": 1}, got)
 }

@@ -63,9 +63,7 @@ func TestPanicInIndexHoldsTheVersion(t *testing.T) {
 		mustStay("after a list", before, 1)
 		rig.Update(t, m, "a", 6)
 		got.MustBe(t, "update a1 a6")
-		if err := inf.WaitForResourceVersion(t.Context(), m.ResourceVersion()); err != nil {
-			t.Error(err)
-		}
+		rig.OK(t, inf.WaitForResourceVersion(t.Context(), m.ResourceVersion()))
 		if s := inf.Status(); s.ResourceVersion != m.ResourceVersion() || s.SetAside != nil {
 			t.Errorf("in the end: %+v", s)
 		}
@@ -138,12 +136,8 @@ func TestPanicInIndexWithinALaterList(t *testing.T) {
 		got.Take()
 		rig.Sleep(2 * time.Minute)
 		got.MustBe(t, "delete gone1", "update b1 b2")
-		if diff := cmp.Diff(map[lw.Key]int{rig.Key("a"): 1, rig.Key("b"): 2}, rig.Sizes(inf.Store())); diff != "" {
-			t.Errorf("store (-want +got):\n%s", diff)
-		}
-		if diff := cmp.Diff([]lw.Key{rig.Key("a"), rig.Key("c")}, panics); diff != "" {
-			t.Errorf("panicked at (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "store", map[lw.Key]int{rig.Key("a"): 1, rig.Key("b"): 2}, rig.Sizes(inf.Store()))
+		rig.Same(t, "panicked at", []lw.Key{rig.Key("a"), rig.Key("c")}, panics)
 		// The store still has the a of before: it must not say that it shows what was written at 18.
 		if got := inf.Store().ResourceVersion(); got != "10" {
 			t.Errorf("the version is %s, want 10", got)
@@ -176,9 +170,7 @@ func TestOnPanicInIndex(t *testing.T) {
 		inf.AddHandler(got.Handler())
 		rig.Start(t, inf)
 		got.MustBe(t, "add a1", "synced")
-		if diff := cmp.Diff([]lw.Key{rig.Key("bad")}, panics); diff != "" {
-			t.Errorf("panicked at (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "panicked at", []lw.Key{rig.Key("bad")}, panics)
 		var e *lw.Error
 		if err := inf.Status().SetAside[rig.Key("bad")]; !errors.As(err, &e) || e.Op != "index" {
 			t.Errorf("set aside: %v", err)
@@ -194,9 +186,7 @@ func TestOnPanicInIndex(t *testing.T) {
 		if n := len(inf.Status().SetAside); n != 0 || bySize.Len(1) != 0 || bySize.Len(2) != 1 || bySize.Len(3) != 1 {
 			t.Errorf("%d objects are set aside, index: %d, %d, %d", n, bySize.Len(1), bySize.Len(2), bySize.Len(3))
 		}
-		if err := inf.WaitForResourceVersion(t.Context(), m.ResourceVersion()); err != nil {
-			t.Error(err)
-		}
+		rig.OK(t, inf.WaitForResourceVersion(t.Context(), m.ResourceVersion()))
 	})
 }
 

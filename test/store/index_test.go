@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"weak"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
@@ -48,9 +47,7 @@ func rowNames(rows iter.Seq[*row]) []string {
 
 func wantRows(t *testing.T, what string, rows iter.Seq[*row], want ...string) {
 	t.Helper()
-	if d := cmp.Diff(want, rowNames(rows)); d != "" {
-		t.Errorf("%s (-want +got):\n%s", what, d)
-	}
+	rig.Same(t, what, want, rowNames(rows))
 }
 
 func TestIndexer(t *testing.T) {
@@ -256,9 +253,7 @@ func TestIndexFunctionIsCalledOnce(t *testing.T) {
 			"1 a@1": 1, "1 b@1": 1, "1 a@2": 1, "1 d@1": 1, "1 b@2": 1,
 			"2 a@1": 1, "2 b@1": 1, "2 a@2": 1, "2 d@1": 1, "2 b@2": 1,
 		}
-		if d := cmp.Diff(want, calls); d != "" {
-			t.Errorf("calls (-want +got):\n%s", d)
-		}
+		rig.Same(t, "calls", want, calls)
 	})
 }
 

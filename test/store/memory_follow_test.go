@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
@@ -152,8 +151,6 @@ func followMemory(t *testing.T, seed uint64) {
 		if i == 2 {
 			maps.DeleteFunc(want, func(k lw.Key, _ rig.Widget) bool { return k.Name == "w0" })
 		}
-		if diff := cmp.Diff(want, f.seen); diff != "" {
-			t.Errorf("follower %d (-want +got):\n%s", i, diff)
-		}
+		rig.Same(t, fmt.Sprintf("follower %d", i), want, f.seen)
 	}
 }

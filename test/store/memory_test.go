@@ -48,6 +48,9 @@ func (m byMap) GetName() string            { return m["name"] }
 func (m byMap) GetUID() types.UID          { return types.UID(m["uid"]) }
 func (m byMap) GetResourceVersion() string { return m["version"] }
 
+// A boxed object is no pointer to one.
+type boxed struct{ metav1.Object }
+
 func partial(name string, labels map[string]string) *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Labels: labels}}
 }
@@ -90,26 +93,20 @@ func testMemoryType[T lw.Object](t *testing.T, obj T) {
 }
 
 func TestNewMemoryPanics(t *testing.T) {
-	tests := []struct {
+	const neither = " has neither metav1.Object nor an embedded lw.Meta"
+	for _, tt := range []struct {
 		name string
 		f    func()
 		want string
 	}{
-		{"nothing to write to", func() { lw.NewMemory[*rig.ReadOnly]() }, "lw: NewMemory: ReadOnly has neither metav1.Object nor an embedded lw.Meta"},
-		{"a shared Meta", func() { lw.NewMemory[*byPointer]() }, "lw: NewMemory: byPointer has neither metav1.Object nor an embedded lw.Meta"},
-		{"what reflect cannot write to", func() { lw.NewMemory[*byBase]() }, "lw: NewMemory: byBase has neither metav1.Object nor an embedded lw.Meta"},
-		{"what is no struct", func() { lw.NewMemory[*byMap]() }, "lw: NewMemory: byMap has neither metav1.Object nor an embedded lw.Meta"},
-		{"two of a name", func() { lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("a", 2)) }, `lw: NewMemory: widgets "a" already exists`},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			defer func() {
-				if got := recover(); got != tt.want {
-					t.Errorf("panic %q, want %q", got, tt.want)
-				}
-			}()
-			tt.f()
-		})
+		{"nothing to write to", func() { lw.NewMemory[*rig.ReadOnly]() }, "ReadOnly" + neither},
+		{"a shared Meta", func() { lw.NewMemory[*byPointer]() }, "byPointer" + neither},
+		{"what reflect cannot write to", func() { lw.NewMemory[*byBase]() }, "byBase" + neither},
+		{"what is no struct", func() { lw.NewMemory[*byMap]() }, "byMap" + neither},
+		{"what is no pointer", func() { lw.NewMemory[boxed]() }, "boxed" + neither},
+		{"two of a name", func() { lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("a", 2)) }, `widgets "a" already exists`},
+	} {
+		t.Run(tt.name, func(t *testing.T) { rig.PanicsWith(t, "lw: NewMemory: "+tt.want, tt.f) })
 	}
 }
 
@@ -306,9 +303,7 @@ func TestMemoryWatch(t *testing.T) {
 		want := []string{
 			"ADDED@3 a=2@3", "ADDED@2 b=1@2", "BOOKMARK@3 end", "MODIFIED@4 a=3@4", "BOOKMARK@4", "DELETED@5 a=3@5", "BOOKMARK@5",
 		}
-		if diff := cmp.Diff(want, told()); diff != "" {
-			t.Errorf("events (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "events", want, told())
 		cancel()
 		if err := <-end; !errors.Is(err, context.Canceled) {
 			t.Errorf("the watch ended with %v", err)
@@ -420,9 +415,7 @@ func TestMemoryAllIsOneState(t *testing.T) {
 		for w := range all {
 			got = append(got, w.Name)
 		}
-		if diff := cmp.Diff([]string{"a", "b"}, got); diff != "" {
-			t.Errorf("all (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "all", []string{"a", "b"}, got)
 	}
 	for w := range all {
 		if w.Name != "a" {
@@ -445,19 +438,6 @@ func TestMemoryRequestsEnd(t *testing.T) {
 	if !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), "Widget has no GetLabels") {
 		t.Errorf("Watch with a label selector on a type without labels: %v", err)
 	}
-}
-
-// boxed is an object that is no pointer to one.
-type boxed struct{ metav1.Object }
-
-// A type of objects that a Memory cannot write to is refused with its name.
-func TestMemoryOfWhatCannotBeWritten(t *testing.T) {
-	defer func() {
-		if v, ok := recover().(string); !ok || !strings.Contains(v, "lw: NewMemory: ") || !strings.Contains(v, "neither metav1.Object nor an embedded lw.Meta") {
-			t.Errorf("NewMemory panicked with %v", v)
-		}
-	}()
-	lw.NewMemory[boxed]()
 }
 
 // What a Memory is as a Writable: its writes, with contexts, errors, and the versions of deletions.

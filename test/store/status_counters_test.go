@@ -41,12 +41,8 @@ func TestStatusHasEachCount(t *testing.T) {
 		ListCauses: counts{"first": 0, "expired": 0, "gap": 0, "older": 0, "protocol": 0, "unreadable": 0, "failing": 0, "unversioned": 0},
 		Events:     counts{"added": 0, "modified": 0, "deleted": 0, "bookmark": 0},
 	}
-	if diff := cmp.Diff(want, lw.Status{ListCauses: s.ListCauses, Events: s.Events}); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(map[lw.EventType]uint64{lw.Added: 0, lw.Updated: 0, lw.Deleted: 0}, s.Handlers[0].Calls); diff != "" {
-		t.Errorf("calls (-want +got):\n%s", diff)
-	}
+	rig.Same(t, "", want, lw.Status{ListCauses: s.ListCauses, Events: s.Events})
+	rig.Same(t, "calls", map[lw.EventType]uint64{lw.Added: 0, lw.Updated: 0, lw.Deleted: 0}, s.Handlers[0].Calls)
 }
 
 // Each list that becomes the content is counted by why it was asked for.
@@ -80,9 +76,7 @@ func TestStatusListCauses(t *testing.T) {
 			}
 			inf := rig.Run(t, src, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
 			rig.Sleep(4 * time.Minute)
-			if diff := cmp.Diff(tc.want, inf.Status().ListCauses, missingIsZero); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			rig.Same(t, "", tc.want, inf.Status().ListCauses, missingIsZero)
 		})
 	}
 }
@@ -148,9 +142,7 @@ func TestStatusCounters(t *testing.T) {
 		counters := lw.Status{
 			Requests: got.Requests, Events: got.Events, Undecoded: got.Undecoded, Backoff: got.Backoff, ListCauses: got.ListCauses,
 		}
-		if diff := cmp.Diff(want, counters, missingIsZero); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		rig.Same(t, "", want, counters, missingIsZero)
 		got.Requests["list"].Ended[0] = 99
 		if inf.Status().Requests["list"].Ended[0] == 99 {
 			t.Error("a Status is not its caller's own")

@@ -35,9 +35,7 @@ func TestHandlerStatusCounts(t *testing.T) {
 		inf.AddHandler(lw.Handler[*rig.Widget]{Name: "small", Add: none, Update: func(_, _ *rig.Widget) {}, Delete: none, Filter: func(w *rig.Widget) bool { return w.Size < 5 }})
 		inf.AddHandler(lw.Handler[*rig.Widget]{Delete: func(*rig.Widget) { panic("no") }})
 		want := []lw.HandlerStatus{{Name: "all"}, {Name: "small"}, {Name: "handler"}}
-		if diff := cmp.Diff(want, handlersOf(inf), missingIsZero); diff != "" {
-			t.Errorf("before Run (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "before Run", want, handlersOf(inf), missingIsZero)
 		stop := rig.Begin(t, inf)
 		rig.Update(t, m, "a", 2)  // small: an update
 		rig.Update(t, m, "c", 8)  // small: nothing
@@ -50,9 +48,7 @@ func TestHandlerStatusCounts(t *testing.T) {
 			{Name: "small", Synced: true, Calls: map[lw.EventType]uint64{lw.Added: 2 + 1, lw.Updated: 1, lw.Deleted: 2}},
 			{Name: "handler", Synced: true, Calls: map[lw.EventType]uint64{lw.Deleted: 1}, Panics: 1},
 		}
-		if diff := cmp.Diff(want, handlersOf(inf), missingIsZero); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		rig.Same(t, "", want, handlersOf(inf), missingIsZero)
 		stop()
 		if got := inf.Status().Handlers; len(got) != 0 {
 			t.Errorf("after Run: %v", got)
@@ -160,9 +156,7 @@ func TestHandlerStatusLagBounds(t *testing.T) {
 			got = append(got, fmt.Sprint(bound, " ", s.Lag[bound]))
 		}
 		want := []string{"50µs 0", "200µs 1", "1ms 2", "5ms 2", "20ms 2", "100ms 2", "500ms 2", "2s 2", "10s 2", "1m0s 2", "5m0s 3"}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("buckets (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "buckets", want, got)
 		if want := time.Hour + 5*time.Minute + 401*time.Microsecond; s.LagCount != 4 || s.LagSum != want {
 			t.Errorf("%d, %v; want 4, %v", s.LagCount, s.LagSum, want)
 		}
@@ -183,9 +177,7 @@ func TestHandlerStatusOfEqualNames(t *testing.T) {
 			for _, h := range inf.Status().Handlers {
 				got = append(got, h.Name)
 			}
-			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
-				t.Errorf("names (-want +got):\n%s", diff)
-			}
+			rig.Same(t, "names", want, got, cmpopts.EquateEmpty())
 		}
 		first := add("")
 		second := add("")

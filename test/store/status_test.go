@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -64,9 +63,7 @@ func TestStatusOfEachPhase(t *testing.T) {
 			}
 			got := inf.Status()
 			tc.want.Name, tc.want.Handlers = "Widget", []lw.HandlerStatus{} // a reflector has none at all
-			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(lw.Status{}, "Err"), missingIsZero, cmpopts.EquateApproxTime(time.Millisecond)); diff != "" {
-				t.Errorf("status (-want +got):\n%s", diff)
-			}
+			rig.Same(t, "status", tc.want, got, cmpopts.IgnoreFields(lw.Status{}, "Err"), missingIsZero, cmpopts.EquateApproxTime(time.Millisecond))
 			if !errors.Is(got.Err, tc.err) || (tc.err == nil) != (got.Err == nil) {
 				t.Errorf("error %v, want %v", got.Err, tc.err)
 			}
@@ -105,9 +102,7 @@ func TestStatusCounts(t *testing.T) {
 		for op, n := range got.Requests {
 			counted[op] = n.Started
 		}
-		if diff := cmp.Diff(want, counted); diff != "" {
-			t.Errorf("counts (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "counts", want, counted)
 	})
 }
 
@@ -157,7 +152,5 @@ func TestNameDefault(t *testing.T) {
 func TestOptionsAreNotChanged(t *testing.T) {
 	opts := &lw.Options{}
 	lw.NewInformer(lw.NewMemory[*rig.Widget](), opts)
-	if diff := cmp.Diff(&lw.Options{}, opts, cmpopts.EquateComparable()); diff != "" {
-		t.Errorf("options (-want +got):\n%s", diff)
-	}
+	rig.Same(t, "options", &lw.Options{}, opts, cmpopts.EquateComparable())
 }
