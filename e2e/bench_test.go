@@ -32,18 +32,12 @@ func BenchmarkWrites(b *testing.B) {
 		defineResource(b, r, conform.Resource{Plural: "things", Kind: "Thing"})
 		config := s.Config()
 		config.NextProtos = []string{"http/1.1"}
-		client, err := rest.HTTPClientFor(config)
-		if err != nil {
-			b.Fatal(err)
-		}
+		client := rig.Must[*http.Client](b)(rest.HTTPClientFor(config))
 		rig.BenchWrites(b, client, s.URL, cpuOf(b, s.APIProcess(), s.EtcdProcess()))
 	})
 	b.Run("lwtest", func(b *testing.B) {
 		s := lwtest.NewServer(b, lwtest.Resource{Group: "example.io", Plural: "things", Kind: "Thing"})
-		url, err := s.Listen()
-		if err != nil {
-			b.Fatal(err)
-		}
+		url := rig.Must[string](b)(s.Listen())
 		rig.BenchWrites(b, http.DefaultClient, url, cpuOf(b, os.Getpid()))
 	})
 	b.Run("serve", func(b *testing.B) {

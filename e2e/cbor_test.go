@@ -69,26 +69,20 @@ func seedAndWait(t *testing.T, s *servers.Server, r *servers.Reader, namespace s
 func TestCBOR(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace = "cbor"
-		s := startServer(t, kind, cborGate)
-		r := s.Reader("")
-		defer r.Close()
+		s, r := started(t, kind, cborGate)
 		seedAndWait(t, s, r, namespace, 50, 2_000)
 		var all []*follower[*corev1.ConfigMap]
 		for _, mode := range []lw.ListMode{lw.ListWhole, lw.ListPages, lw.ListStream} {
 			all = append(all, followConfigMaps(t, s, namespace, followOptions{Options: lw.Options{List: mode, PageSize: 20, WatchTimeout: 5 * time.Second}}, cborWires...)...)
 		}
-		for _, f := range all {
-			f.same(r)
-		}
+		inStep(t, r, all...)
 		writes := startChurn(t, s, namespace)
 		writes.more(t, 50)
 		s.KillAPI()
 		for _, f := range all {
 			f.told("the kill", func(error) bool { return true })
 		}
-		if err := s.StartAPI(within(t, patience)); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, s.StartAPI(within(t, patience)))
 		writes.more(t, 30)
 		writes.stop()
 		for _, f := range all {
@@ -130,42 +124,20 @@ func TestCBOR(t *testing.T) {
 func TestCBORCustomResource(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace, plural = "cbor", "wicks"
-		s := startServer(t, kind, cborGate)
-		r := s.Reader("")
-		defer r.Close()
+		s, r := started(t, kind, cborGate)
 		path := defineWidgets(t, r, plural, namespace)
 		for i := range 10 {
 			create(t, r, path, newWidget(plural, namespace, fmt.Sprintf("w-%d", i), i))
 		}
 		var all []watcher
 		for _, mode := range []lw.ListMode{lw.ListStream, lw.ListPages} {
-			opts := func(view func(map[string]any) map[string]any) followOptions {
-				return followOptions{Options: lw.Options{List: mode, PageSize: 4}, view: view}
-			}
-			connect := func(form string) *client {
-				c := newClient(t, s, wire{name: form + "-" + string(mode), cbor: true})
-				t.Cleanup(func() { answeredIn(t, c, "application/cbor", "application/cbor-seq") })
-				return c
-			}
-			c := connect("typed")
-			all = append(all, follow(t, c, path, &lw.HTTP[*widget]{URL: s.URL + path, Client: c.http, Accept: acceptCBOR, Kind: kindOf(plural)}, opts(nil)))
-			c = connect("unstructured")
-			all = append(all, follow(t, c, path, &lw.HTTP[*unstructured.Unstructured]{URL: s.URL + path, Client: c.http, Accept: acceptCBOR}, opts(nil)))
-			c = connect("metadata")
-			all = append(all, follow(t, c, path, &lw.HTTP[*metav1.PartialObjectMetadata]{URL: s.URL + path, Client: c.http, Accept: acceptCBOR}, opts(onlyMetadata)))
+			all = append(all, followForms(t, s, path, plural, mode, wire{cbor: true})...)
 		}
-		for _, f := range all {
-			f.synced()
-			f.same(r)
-		}
+		inStep(t, r, all...)
 		create(t, r, path, newWidget(plural, namespace, "new", 1))
-		if _, err := r.Do(within(t, patience), "PATCH", path+"/w-0", "application/merge-patch+json", object{"spec": object{"size": 100}}); err != nil {
-			t.Fatal(err)
-		}
+		merge(t, r, path+"/w-0", object{"spec": object{"size": 100}})
 		remove(t, r, path+"/w-1")
-		for _, f := range all {
-			f.same(r)
-		}
+		inStep(t, r, all...)
 		create(t, r, path, newWidget(plural, namespace, "odd", "large"))
 		all[0].told("the object that does not fit", func(err error) bool {
 			e, ok := errors.AsType[*lw.Error](err)
@@ -182,9 +154,7 @@ func TestCBORWithoutTheGate(t *testing.T) {
 			t.Skip("with -cbor, kube-apiserver has CBOR")
 		}
 		const namespace = "no-cbor"
-		s := sharedServer(t, kind)
-		r := s.Reader("")
-		defer r.Close()
+		s, r := shared(t, kind)
 		seedAndWait(t, s, r, namespace, 5, 100)
 		for _, f := range followConfigMaps(t, s, namespace, followOptions{}, cborWires...) {
 			f.same(r)

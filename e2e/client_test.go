@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/e2e/internal/servers"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/websocket"
 )
 
@@ -133,10 +134,7 @@ func (t *inTurn) RoundTrip(req *http.Request) (*http.Response, error) {
 // clientset returns a generated client on c's connections.
 func (c *client) clientset(t testing.TB) *kubernetes.Clientset {
 	t.Helper()
-	set, err := kubernetes.NewForConfigAndClient(c.config, c.http)
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := rig.Must[*kubernetes.Clientset](t)(kubernetes.NewForConfigAndClient(c.config, c.http))
 	return set
 }
 

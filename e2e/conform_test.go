@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -10,21 +9,18 @@ import (
 
 	"github.com/go-lw/lw/e2e/internal/servers"
 	"github.com/go-lw/lw/internal/registry/conform"
-	"github.com/go-lw/lw/internal/rig"
 )
 
 // TestConform plays on a real API server the table of writes that the tests of internal/apiserver play
 // on lw's. So what the table says is what Kubernetes answers.
 func TestConform(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
-		server := sharedServer(t, kind)
+		server, reader := shared(t, kind)
 		client, err := rest.HTTPClientFor(server.Config())
 		if err != nil {
 			t.Fatal(err)
 		}
 		client.Timeout = patience
-		reader := server.Reader("")
-		defer reader.Close()
 		for _, r := range conform.Resources {
 			if !r.Typed {
 				defineResource(t, reader, r)
@@ -64,10 +60,5 @@ func defineResource(t testing.TB, r *servers.Reader, res conform.Resource) {
 		"metadata": object{"name": res.Plural + ".example.io"},
 		"spec": object{"group": "example.io", "scope": scope, "versions": []object{version},
 			"names": object{"plural": res.Plural, "kind": res.Kind, "singular": strings.ToLower(res.Kind)}}})
-	rig.Until(t, patience, func() string {
-		if _, err := r.Get(within(t, patience), all); err != nil {
-			return fmt.Sprint("the CRD is not served: ", err)
-		}
-		return ""
-	})
+	mustBeServed(t, r, all)
 }

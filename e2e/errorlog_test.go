@@ -75,6 +75,14 @@ func lastLines(s fmt.Stringer) string {
 	return strings.Join(lines[max(0, len(lines)-20):], "")
 }
 
+// isOp reports whether an error is of an operation, such as a list.
+func isOp(op string) func(error) bool {
+	return func(err error) bool {
+		e, ok := errors.AsType[*lw.Error](err)
+		return ok && e.Op == op
+	}
+}
+
 func isExpired(err error) bool {
 	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
 }

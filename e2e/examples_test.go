@@ -3,7 +3,6 @@ package e2e_test
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/go-lw/lw/e2e/internal/servers"
@@ -36,42 +36,41 @@ func startExample(t testing.TB, s *servers.Server, name string, args ...string) 
 // startProgram is startExample of the program in a directory, with a cluster of the kubeconfig.
 func startProgram(t testing.TB, s *servers.Server, source, cluster string, args ...string) *exampleRun {
 	t.Helper()
-	dir := t.TempDir()
-	program, kubeconfig := filepath.Join(dir, "program"), filepath.Join(dir, "kubeconfig")
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	config := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"x","contexts":[{"name":"x","context":{"cluster":"x"}}],`+
+		`"clusters":[{"name":"x","cluster":%s}]}`, cluster)
+	rig.OK(t, os.WriteFile(kubeconfig, []byte(config), 0o600))
+	return startBuilt(t, s, source, append([]string{"-kubeconfig", kubeconfig}, args...)...)
+}
+
+// startBuilt builds the program in a directory, and runs it.
+func startBuilt(t testing.TB, s *servers.Server, source string, args ...string) *exampleRun {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "program")
 	build := exec.CommandContext(within(t, 5*time.Minute), "go", "build", "-o", program, ".")
 	build.Dir = source
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build in %s: %v\n%s", build.Dir, err, out)
 	}
-	config := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"x","contexts":[{"name":"x","context":{"cluster":"x"}}],`+
-		`"clusters":[{"name":"x","cluster":%s}]}`, cluster)
-	if err := os.WriteFile(kubeconfig, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	r := &exampleRun{TB: t, Reader: s.Reader(""), out: &lockedBuffer{}}
-	t.Cleanup(r.Close)
-	r.cmd = exec.Command(program, append([]string{"-kubeconfig", kubeconfig}, args...)...)
+	r := &exampleRun{TB: t, Reader: reader(t, s, ""), out: &lockedBuffer{}}
+	r.cmd = exec.Command(program, args...)
 	r.cmd.Stdout, r.cmd.Stderr = r.out, r.out
-	if err := r.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, r.cmd.Start())
 	t.Cleanup(func() { r.cmd.Process.Kill() })
 	return r
 }
 
-// stop stops the example as a kubelet does.
-func (r *exampleRun) stop() {
+// stop stops the example by a signal, such as SIGTERM, which is a kubelet's.
+func (r *exampleRun) stop(by os.Signal) {
 	r.Helper()
-	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		r.Fatal(err)
-	}
+	rig.OK(r, r.cmd.Process.Signal(by))
 	if err := r.cmd.Wait(); err != nil {
 		r.Errorf("the example ended with %v:\n%s", err, r.out)
 	}
 }
 
-// has waits until the object at path has the members of want, in JSON, among others. A nil want
-// waits until there is no object.
+// has waits until the object at path has the members of want, in JSON, among others. A dot is between
+// a member and one of it. A nil want waits until there is no object.
 func (r *exampleRun) has(path string, want map[string]string) {
 	r.Helper()
 	rig.Until(r, patience, func() string {
@@ -83,11 +82,10 @@ func (r *exampleRun) has(path string, want map[string]string) {
 			return fmt.Sprintf("%s: %v, and the example says:\n%s", path, err, r.out)
 		}
 		var have object
-		if err := json.Unmarshal(body, &have); err != nil {
-			r.Fatal(err)
-		}
+		rig.OK(r, json.Unmarshal(body, &have))
 		for field, value := range want {
-			if got, _ := json.Marshal(have[field]); string(got) != value {
+			member, _, _ := unstructured.NestedFieldNoCopy(have, strings.Split(field, ".")...)
+			if got, _ := json.Marshal(member); string(got) != value {
 				return fmt.Sprintf("%s of %s is %s, want %s, and the example says:\n%s", field, path, got, value, r.out)
 			}
 		}
@@ -118,24 +116,11 @@ func defineWebsites(t testing.TB, r *servers.Reader) {
 // define creates the custom resource of a file, and waits until it is served at path.
 func define(t testing.TB, r *servers.Reader, file, path string) {
 	t.Helper()
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if data, err = yaml.ToJSON(data); err != nil {
-		t.Fatal(err)
-	}
+	data := rig.Must[[]byte](t)(yaml.ToJSON(rig.Must[[]byte](t)(os.ReadFile(file))))
 	var crd object
-	if err := json.Unmarshal(data, &crd); err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, json.Unmarshal(data, &crd))
 	create(t, r, crds, crd)
-	rig.Until(t, patience, func() string {
-		if _, err := r.Get(within(t, patience), path); err != nil {
-			return fmt.Sprint("the CRD is not served: ", err)
-		}
-		return ""
-	})
+	mustBeServed(t, r, path)
 }
 
 func website(namespace, name string, pages object) object {
@@ -156,11 +141,7 @@ func TestExampleController(t *testing.T) {
 
 		remove(t, r.Reader, maps+"/zoo-map")
 		r.has(maps+"/zoo-map", map[string]string{"data": `{"index.html":"Here"}`})
-		_, err := r.Do(within(t, patience), http.MethodPatch, sites+"/zoo", "application/merge-patch+json",
-			object{"spec": object{"pages": object{"home": "Tigers", "map": nil}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		merge(t, r.Reader, sites+"/zoo", object{"spec": object{"pages": object{"home": "Tigers", "map": nil}}})
 		r.has(maps+"/zoo-home", map[string]string{"data": `{"index.html":"Tigers"}`})
 		r.has(maps+"/zoo-map", nil)
 		r.has(sites+"/zoo", map[string]string{"status": `{"observedGeneration":2,"pages":1}`})
@@ -168,7 +149,7 @@ func TestExampleController(t *testing.T) {
 		remove(t, r.Reader, sites+"/zoo")
 		r.has(sites+"/zoo", nil)
 		r.has(maps+"/zoo-home", nil)
-		r.stop()
+		r.stop(syscall.SIGTERM)
 		body, err := r.Get(within(t, patience), "/apis/coordination.k8s.io/v1/namespaces/default/leases/website-controller")
 		if err != nil || strings.Contains(string(body), `"holderIdentity":"`) && !strings.Contains(string(body), `"holderIdentity":""`) {
 			t.Errorf("the lease after the stop: %s, %v", body, err)
@@ -186,13 +167,9 @@ func TestExampleManager(t *testing.T) {
 		r.has(info, map[string]string{"data": `{"name":"red"}`})
 		remove(t, r.Reader, info)
 		r.has(info, map[string]string{"data": `{"name":"red"}`})
-		_, err := r.Do(within(t, patience), http.MethodPatch, "/api/v1/namespaces/a", "application/merge-patch+json",
-			object{"metadata": object{"labels": object{"example.dev/team": nil}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		merge(t, r.Reader, "/api/v1/namespaces/a", object{"metadata": object{"labels": object{"example.dev/team": nil}}})
 		r.has(info, nil)
-		r.stop()
+		r.stop(syscall.SIGTERM)
 	}, servers.Kube)
 }
 
@@ -215,7 +192,7 @@ func TestExampleDynamic(t *testing.T) {
 				defineWebsites(t, r.Reader)
 				create(t, r.Reader, sites, website("default", "school", nil))
 				r.says("added websites.v1.example.dev default/school")
-				r.stop()
+				r.stop(syscall.SIGTERM)
 			})
 		}
 	}, servers.Kube)

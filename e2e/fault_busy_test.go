@@ -21,9 +21,7 @@ import (
 func TestTooManyInFlight(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace = "in-flight"
-		s := startServer(t, kind, "--max-requests-inflight=2")
-		r := s.Reader("")
-		defer r.Close()
+		s, r := started(t, kind, "--max-requests-inflight=2")
 		path := collection("configmaps", namespace)
 		create(t, r, path, configMap(namespace, "o", "a"))
 		release := occupy(t, s, servers.AdminToken, collection("secrets", ""), 4)
@@ -110,16 +108,12 @@ func occupy(t testing.TB, s *servers.Server, token, path string, n int) (release
 func TestStorageInitializing(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace, objects = "initializing", 20_000
-		s := startServer(t, kind)
-		r := s.Reader("")
-		defer r.Close()
+		s, r := started(t, kind)
 		seed(t, s, namespace, objects, 300)
 		path := collection("configmaps", namespace)
 		for round := 1; ; round++ {
 			s.KillAPI()
-			if err := s.SpawnAPI(); err != nil {
-				t.Fatal(err)
-			}
+			rig.OK(t, s.SpawnAPI())
 			rig.Until(t, patience, func() string {
 				_, err := r.Get(within(t, patience), path+"?resourceVersion=0&limit=1&labelSelector=no%3Dsuch")
 				if hasCode(err, 429) || err == nil {
@@ -128,9 +122,7 @@ func TestStorageInitializing(t *testing.T) {
 				return fmt.Sprint("a plain list: ", err)
 			})
 			all := startConfigMaps(t, s, namespace, followOptions{}, faultWires...)
-			if err := s.AwaitAPI(within(t, patience)); err != nil {
-				t.Fatal(err)
-			}
+			rig.OK(t, s.AwaitAPI(within(t, patience)))
 			seen := 0
 			for _, f := range all {
 				f.synced()
@@ -147,9 +139,7 @@ func TestStorageInitializing(t *testing.T) {
 			}
 			if seen >= 2 {
 				create(t, r, path, configMap(namespace, "o", "a"))
-				for _, f := range all {
-					f.same(r)
-				}
+				inStep(t, r, all...)
 				return
 			}
 			if round == 5 {

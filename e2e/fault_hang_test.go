@@ -17,9 +17,7 @@ import (
 func TestFrozenDuringWatch(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace = "frozen-watch"
-		s := startServer(t, kind)
-		r := s.Reader("")
-		defer r.Close()
+		s, r := started(t, kind)
 		all := followConfigMaps(t, s, namespace, followOptions{}, faultWires...)
 		writes := startChurn(t, s, namespace)
 		writes.more(t, 30)
@@ -59,19 +57,14 @@ func stillFrozen(t testing.TB, r *servers.Reader) {
 func TestFrozenForLong(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace = "frozen-long"
-		s := startServer(t, kind)
-		r := s.Reader("")
-		defer r.Close()
+		s, r := started(t, kind)
 		path := collection("configmaps", namespace)
 		create(t, r, path, configMap(namespace, "o", "a"))
 		all := followConfigMaps(t, s, namespace, followOptions{Options: lw.Options{WatchTimeout: 2 * time.Second}}, faultWires...)
 		s.FreezeAPI()
 		stillFrozen(t, r)
 		for _, f := range all {
-			f.told("the silence", func(err error) bool {
-				e, ok := errors.AsType[*lw.Error](err)
-				return ok && e.Op == "watch"
-			})
+			f.told("the silence", isOp("watch"))
 			if _, ok := f.Store().Get(lw.Key{Namespace: namespace, Name: "o"}); !ok {
 				t.Errorf("%s: the store does not answer while the server is frozen", f.name())
 			}
@@ -89,9 +82,7 @@ func TestFrozenForLong(t *testing.T) {
 func TestFrozenDuringList(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace, objects = "frozen-list", 1000
-		s := startServer(t, kind)
-		r := s.Reader("")
-		defer r.Close()
+		s, r := started(t, kind)
 		seed(t, s, namespace, objects, 20_000)
 		for _, w := range faultWires {
 			client := newClient(t, s, w)
@@ -108,10 +99,7 @@ func TestFrozenDuringList(t *testing.T) {
 				t.Fatalf("%s: the server was not frozen", f.name())
 			}
 			stillFrozen(t, r)
-			f.told("the stream that makes no progress", func(err error) bool {
-				e, ok := errors.AsType[*lw.Error](err)
-				return ok && e.Op == "stream"
-			})
+			f.told("the stream that makes no progress", isOp("stream"))
 			if st := f.Status(); st.Synced || f.Store().Len() != 0 {
 				t.Errorf("%s: part of a list is in the store: %+v", f.name(), st)
 			}
@@ -132,9 +120,7 @@ func TestFrozenDuringList(t *testing.T) {
 func TestEtcdDown(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace = "etcd-down"
-		s := startServer(t, kind)
-		r := s.Reader("")
-		defer r.Close()
+		s, r := started(t, kind)
 		path := collection("configmaps", namespace)
 		create(t, r, path, configMap(namespace, "o", "a"))
 		all := followConfigMaps(t, s, namespace, followOptions{}, faultWires...)
@@ -156,9 +142,7 @@ func TestEtcdDown(t *testing.T) {
 				t.Errorf("%s: synced with a server that cannot read its own storage: %+v", f.name(), st)
 			}
 		}
-		if err := s.StartEtcd(within(t, patience)); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, s.StartEtcd(within(t, patience)))
 		rig.Until(t, patience, func() string {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 			defer cancel()
@@ -183,19 +167,14 @@ func TestEtcdDown(t *testing.T) {
 func TestEtcdWiped(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace = "etcd-wiped"
-		s := startServer(t, kind)
-		r := s.Reader("")
-		defer r.Close()
+		s, r := started(t, kind)
 		path := collection("configmaps", namespace)
 		for i := range 200 {
 			update(t, r, path+"/"+create(t, r, path, configMap(namespace, fmt.Sprintf("old-%03d", i), "a")).Name,
 				configMap(namespace, fmt.Sprintf("old-%03d", i), "b"))
 		}
 		all := followConfigMaps(t, s, namespace, followOptions{}, faultWires...)
-		before, err := s.Revision(within(t, patience))
-		if err != nil {
-			t.Fatal(err)
-		}
+		before := rig.Must[int64](t)(s.Revision(within(t, patience)))
 		waits := make(chan error, len(all))
 		for _, f := range all {
 			f.same(r)
@@ -206,18 +185,11 @@ func TestEtcdWiped(t *testing.T) {
 			}()
 		}
 		s.Stop()
-		if err := s.WipeEtcd(); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Start(within(t, patience)); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, s.WipeEtcd())
+		rig.OK(t, s.Start(within(t, patience)))
 		create(t, r, path, configMap(namespace, "new", "a"))
 		create(t, r, path, configMap(namespace, "old-007", "again"))
-		after, err := s.Revision(within(t, patience))
-		if err != nil {
-			t.Fatal(err)
-		}
+		after := rig.Must[int64](t)(s.Revision(within(t, patience)))
 		if after >= before {
 			t.Fatalf("the server's version did not go back: from %d to %d", before, after)
 		}
@@ -241,8 +213,6 @@ func TestEtcdWiped(t *testing.T) {
 			}
 		}
 		create(t, r, path, configMap(namespace, "newer", "a"))
-		for _, f := range all {
-			f.same(r)
-		}
+		inStep(t, r, all...)
 	}, servers.Generic)
 }

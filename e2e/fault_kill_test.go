@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/e2e/internal/servers"
 	"github.com/go-lw/lw/internal/rig"
@@ -17,9 +15,7 @@ import (
 func TestKillDuringWatch(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace = "kill-watch"
-		s := startServer(t, kind)
-		r := s.Reader("")
-		defer r.Close()
+		s, r := started(t, kind)
 		all := followConfigMaps(t, s, namespace, followOptions{}, faultWires...)
 		writes := startChurn(t, s, namespace)
 		outages := 3
@@ -45,9 +41,7 @@ func TestKillDuringWatch(t *testing.T) {
 					t.Errorf("%s: no request broke", f.name())
 				}
 			}
-			if err := s.StartAPI(within(t, patience)); err != nil {
-				t.Fatal(err)
-			}
+			rig.OK(t, s.StartAPI(within(t, patience)))
 			writes.more(t, 10)
 			for i, f := range all {
 				f.recovered()
@@ -85,9 +79,7 @@ func TestKillDuringFirstList(t *testing.T) {
 		} {
 			t.Run(string(c.mode), func(t *testing.T) {
 				t.Parallel()
-				s := startServer(t, kind)
-				r := s.Reader("")
-				defer r.Close()
+				s, r := started(t, kind)
 				seed(t, s, namespace, objects, 20_000)
 				for _, w := range faultWires {
 					client := newClient(t, s, w)
@@ -110,9 +102,7 @@ func TestKillDuringFirstList(t *testing.T) {
 					if client.count(broke) == 0 {
 						t.Errorf("%s: no request broke", f.name())
 					}
-					if err := s.StartAPI(within(t, patience)); err != nil {
-						t.Fatal(err)
-					}
+					rig.OK(t, s.StartAPI(within(t, patience)))
 					f.synced()
 					if got := f.Store().Len(); got != objects {
 						t.Errorf("%s: %d objects after the first sync, want %d", f.name(), got, objects)
@@ -137,36 +127,26 @@ func TestKillDuringFirstList(t *testing.T) {
 func TestMissedWhileDown(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace = "missed"
-		s := startServer(t, kind)
-		r := s.Reader("")
-		defer r.Close()
+		s, r := started(t, kind)
 		path := collection("configmaps", namespace)
 		for _, name := range []string{"stays", "changes", "goes", "again"} {
 			create(t, r, path, configMap(namespace, name, "before"))
 		}
 		all := followConfigMaps(t, s, namespace, followOptions{}, faultWires...)
-		for _, f := range all {
-			f.same(r)
-		}
+		inStep(t, r, all...)
 		before, version, err := r.List(within(t, patience), path)
 		if err != nil {
 			t.Fatal(err)
 		}
 		s.KillAPI()
 		key := func(name string) string { return "/registry/configmaps/" + namespace + "/" + name }
-		if err := s.Put(within(t, patience), map[string][]byte{
+		rig.OK(t, s.Put(within(t, patience), map[string][]byte{
 			key("changes"): stored(t, configMap(namespace, "changes", "after"), before[namespace+"/changes"].UID, ""),
 			key("again"):   stored(t, configMap(namespace, "again", "after"), "another", ""),
 			key("new"):     stored(t, configMap(namespace, "new", "after"), "new", ""),
-		}); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Delete(within(t, patience), key("goes")); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.StartAPI(within(t, patience)); err != nil {
-			t.Fatal(err)
-		}
+		}))
+		rig.OK(t, s.Delete(within(t, patience), key("goes")))
+		rig.OK(t, s.StartAPI(within(t, patience)))
 		if code := watchError(t, r, path+"?watch=1&resourceVersion="+version); code != 410 {
 			t.Errorf("a plain watch from version %s ended with %d, want 410", version, code)
 		}
@@ -174,10 +154,7 @@ func TestMissedWhileDown(t *testing.T) {
 			f.told("410", isExpired)
 			f.same(r)
 			// Each change is told once; what stayed is not told again.
-			adds, updates, deletes := f.calls()
-			if diff := cmp.Diff([]int{4 + 2, 1, 2}, []int{adds, updates, deletes}); diff != "" {
-				t.Errorf("%s: calls of Add, Update, Delete (-want +got):\n%s", f.name(), diff)
-			}
+			f.called(4+2, 1, 2)
 			f.paced()
 			f.bounded(1, 3+attempts(time.Since(f.start)))
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/e2e/internal/servers"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // TestRestored puts a backup in the place of etcd's data, while nobody can reach the servers. When
@@ -23,9 +24,7 @@ func TestRestoredWithoutWatchCache(t *testing.T) { testRestored(t, uncached) }
 
 func testRestored(t *testing.T, args ...string) {
 	on(t, func(t *testing.T, kind servers.Kind) {
-		s := startServer(t, kind, args...)
-		r := s.Reader("")
-		defer r.Close()
+		s, r := started(t, kind, args...)
 		for _, past := range []bool{false, true} {
 			for _, names := range []string{"same", "new"} {
 				where := "behind"
@@ -50,17 +49,11 @@ func restored(t *testing.T, s *servers.Server, r *servers.Reader, namespace stri
 	restart := func(between func() error) {
 		t.Helper()
 		s.Stop()
-		if err := between(); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.StartEtcd(within(t, patience)); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, between())
+		rig.OK(t, s.StartEtcd(within(t, patience)))
 	}
 	restart(func() error { return s.BackupEtcd(backup) })
-	if err := s.StartAPI(within(t, patience)); err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, s.StartAPI(within(t, patience)))
 
 	// What is lost. The last object that is written is one that nobody writes afterwards.
 	for i := range 2 * objects {
@@ -74,18 +67,12 @@ func restored(t *testing.T, s *servers.Server, r *servers.Reader, namespace stri
 		f.early.rewinds()
 		f.late.rewinds()
 	}
-	before, err := s.Revision(within(t, patience))
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := rig.Must[int64](t)(s.Revision(within(t, patience)))
 
 	// The API server does not run yet, so this goes into etcd.
 	restart(func() error { return s.RestoreEtcd(backup) })
 	for i := 0; ; i++ {
-		now, err := s.Revision(within(t, patience))
-		if err != nil {
-			t.Fatal(err)
-		}
+		now := rig.Must[int64](t)(s.Revision(within(t, patience)))
 		if !past && i == objects/2 || past && now > before+10 {
 			break
 		}
@@ -95,18 +82,11 @@ func restored(t *testing.T, s *servers.Server, r *servers.Reader, namespace stri
 			uid = uids[to]
 		}
 		value := stored(t, configMap(namespace, to, fmt.Sprint("new-", i)), uid, "")
-		if err := s.Put(within(t, patience), map[string][]byte{"/registry/configmaps/" + namespace + "/" + to: value}); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, s.Put(within(t, patience), map[string][]byte{"/registry/configmaps/" + namespace + "/" + to: value}))
 	}
 	time.Sleep(2 * time.Second) // an outage, and not one connection that broke
-	if err := s.StartAPI(within(t, patience)); err != nil {
-		t.Fatal(err)
-	}
-	now, err := s.Revision(within(t, patience))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, s.StartAPI(within(t, patience)))
+	now := rig.Must[int64](t)(s.Revision(within(t, patience)))
 	if past != (now > before) {
 		t.Fatalf("the server was at %d, and is at %d; past: %v", before, now, past)
 	}

@@ -40,14 +40,8 @@ func newTeller(t *testing.T, s *servers.Server, name, namespace string, writes *
 	options := controllerruntime.Options{TellWrites: true}
 	config := s.Config()
 	config.QPS = -1
-	c, err := controllerruntime.NewCacheWith(options)(config, cache.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := controllerruntime.NewClient(options)(config, crclient.Options{Cache: &crclient.CacheOptions{Reader: c}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := rig.Must[cache.Cache](t)(controllerruntime.NewCacheWith(options)(config, cache.Options{}))
+	client := rig.Must[crclient.Client](t)(controllerruntime.NewClient(options)(config, crclient.Options{Cache: &crclient.CacheOptions{Reader: c}}))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- c.Start(ctx) }()
@@ -137,9 +131,7 @@ func (p *teller) write(key crclient.ObjectKey, own bool) {
 func TestToldWrites(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace, writes = "told", 3000
-		s := startServer(t, kind)
-		r := s.Reader("")
-		defer r.Close()
+		s, r := started(t, kind)
 		var written atomic.Int64
 		var both sync.WaitGroup
 		tellers := []*teller{newTeller(t, s, "one", namespace, &written), newTeller(t, s, "another", namespace, &written)}
@@ -166,9 +158,7 @@ func TestToldWrites(t *testing.T) {
 				return ""
 			})
 			s.KillAPI()
-			if err := s.StartAPI(within(t, patience)); err != nil {
-				t.Fatal(err)
-			}
+			rig.OK(t, s.StartAPI(within(t, patience)))
 		}
 		both.Wait()
 		objs, _, err := r.List(within(t, patience), collection("configmaps", namespace))

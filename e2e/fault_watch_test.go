@@ -1,13 +1,11 @@
 package e2e_test
 
 import (
-	"errors"
 	"testing"
 	"time"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/e2e/internal/servers"
-	"github.com/go-lw/lw/internal/rig"
 )
 
 // TestWatchTimeout lets every watch end after a second or two, while somebody writes: each is
@@ -15,18 +13,11 @@ import (
 func TestWatchTimeout(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace = "watch-timeout"
-		s := sharedServer(t, kind)
-		r := s.Reader("")
-		defer r.Close()
+		s, r := shared(t, kind)
 		all := followConfigMaps(t, s, namespace, followOptions{Options: lw.Options{WatchTimeout: time.Second}}, faultWires...)
 		writes := startChurn(t, s, namespace)
 		for _, f := range all {
-			rig.Until(t, patience, func() string {
-				if f.client.count(isVerb(verbWatch)) < 5 {
-					return f.name() + ": fewer than 5 watches"
-				}
-				return ""
-			})
+			f.requested(5, "watches", isVerb(verbWatch))
 		}
 		writes.stop()
 		for _, f := range all {
@@ -42,7 +33,7 @@ func TestWatchTimeout(t *testing.T) {
 func watchesTimedOut[T lw.Object](t *testing.T, f *follower[T]) {
 	t.Helper()
 	for _, err := range f.errs.all() {
-		if e, ok := errors.AsType[*lw.Error](err); !ok || e.Op != "stream" {
+		if !isOp("stream")(err) {
 			t.Errorf("%s: a watch that timed out is told as an error: %v", f.name(), err)
 		}
 	}
@@ -53,17 +44,10 @@ func watchesTimedOut[T lw.Object](t *testing.T, f *follower[T]) {
 func TestQuietWatchTimeout(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace = "quiet"
-		s := sharedServer(t, kind)
-		r := s.Reader("")
-		defer r.Close()
+		s, r := shared(t, kind)
 		all := followConfigMaps(t, s, namespace, followOptions{Options: lw.Options{WatchTimeout: 2 * time.Second}}, faultWires...)
 		for _, f := range all {
-			rig.Until(t, patience, func() string {
-				if f.client.count(isVerb(verbWatch)) < 3 {
-					return f.name() + ": fewer than 3 watches"
-				}
-				return ""
-			})
+			f.requested(3, "watches", isVerb(verbWatch))
 			if st := f.Status(); st.Failures != 0 || st.Err != nil {
 				t.Errorf("%s: status after watches that timed out: %+v", f.name(), st)
 			}

@@ -173,6 +173,18 @@ func (f *follower[T]) same(r *servers.Reader) {
 	f.healthy(len(want))
 }
 
+// inStep waits until each has synced, and then is the same as what the reader sees.
+func inStep[F interface {
+	synced()
+	same(r *servers.Reader)
+}](t testing.TB, r *servers.Reader, all ...F) {
+	t.Helper()
+	for _, f := range all {
+		f.synced()
+		f.same(r)
+	}
+}
+
 // recovered waits until the status shows no failure. That may be a moment after the store has
 // caught up.
 func (f *follower[T]) recovered() {
@@ -218,6 +230,27 @@ func (f *follower[T]) view(object map[string]any) map[string]any {
 
 // calls returns how often each function of the handler that was there from the start was called.
 func (f *follower[T]) calls() (adds, updates, deletes int) { return f.early.calls() }
+
+// called checks what a handler that was there from the start was told. No change is far enough
+// behind to be folded.
+func (f *follower[T]) called(adds, updates, deletes int) {
+	f.t.Helper()
+	gotAdds, gotUpdates, gotDeletes := f.calls()
+	if diff := cmp.Diff([]int{adds, updates, deletes}, []int{gotAdds, gotUpdates, gotDeletes}); diff != "" {
+		f.t.Errorf("%s: calls of Add, Update, Delete (-want +got):\n%s", f.name(), diff)
+	}
+}
+
+// requested waits until n of its requests match. what names them.
+func (f *follower[T]) requested(n int, what string, match func(request) bool) {
+	f.t.Helper()
+	rig.Until(f.t, patience, func() string {
+		if got := f.client.count(match); got < n {
+			return fmt.Sprintf("%s: %d %s, want %d", f.name(), got, what, n)
+		}
+		return ""
+	})
+}
 
 // told waits until OnError has received an error that matches. what names that error.
 func (f *follower[T]) told(what string, match func(error) bool) {
@@ -284,14 +317,8 @@ func keyString[T lw.Object](obj T) string {
 // content returns obj as its JSON says it, without kind and apiVersion.
 func content[T lw.Object](t testing.TB, obj T) map[string]any {
 	t.Helper()
-	data, err := json.Marshal(obj)
-	if err != nil {
-		t.Fatal(err)
-	}
-	o, err := servers.ParseObject(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := rig.Must[[]byte](t)(json.Marshal(obj))
+	o := rig.Must[*servers.Object](t)(servers.ParseObject(data))
 	return o.Content
 }
 

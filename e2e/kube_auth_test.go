@@ -52,9 +52,7 @@ func TestPermission(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace = "permission"
 		s := sharedServer(t, kind)
-		r, user := s.Reader(""), s.Reader(servers.UserToken)
-		defer r.Close()
-		defer user.Close()
+		r, user := reader(t, s, ""), reader(t, s, servers.UserToken)
 		path := collection("configmaps", namespace)
 		create(t, r, path, configMap(namespace, "o", "a"))
 		allowed := func(want bool) {
@@ -75,10 +73,7 @@ func TestPermission(t *testing.T) {
 		}
 		revoke := allow(t, r, namespace)
 		allowed(true)
-		for _, f := range all {
-			f.synced()
-			f.same(r)
-		}
+		inStep(t, r, all...)
 		revoke()
 		allowed(false)
 		for _, f := range all {
@@ -107,9 +102,7 @@ func TestPermission(t *testing.T) {
 func TestByName(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace = "by-name"
-		s := sharedServer(t, kind)
-		r := s.Reader("")
-		defer r.Close()
+		s, r := shared(t, kind)
 		path := collection("configmaps", namespace)
 		for _, name := range []string{"a", "b", "c"} {
 			create(t, r, path, configMap(namespace, name, "1"))
@@ -190,9 +183,7 @@ func TestPriorityAndFairness(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace, flow = "fairness", "/apis/flowcontrol.apiserver.k8s.io/v1/"
 		s := sharedServer(t, kind)
-		r, user := s.Reader(""), s.Reader(servers.UserToken)
-		defer r.Close()
-		defer user.Close()
+		r, user := reader(t, s, ""), reader(t, s, servers.UserToken)
 		path := collection("configmaps", namespace)
 		create(t, r, path, configMap(namespace, "o", "a"))
 		allow(t, r, namespace)
@@ -229,12 +220,7 @@ func TestPriorityAndFairness(t *testing.T) {
 		var all []*follower[*corev1.ConfigMap]
 		all = append(append(all, following...), starting...)
 		for _, f := range all {
-			rig.Until(t, patience, func() string {
-				if n := f.client.count(isStatus(429)); n < 2 {
-					return fmt.Sprintf("%s: %d answers of 429, want 2", f.name(), n)
-				}
-				return ""
-			})
+			f.requested(2, "answers of 429", isStatus(429))
 			if !f.client.wire.clientset {
 				f.told("429", apierrors.IsTooManyRequests)
 			}

@@ -48,13 +48,19 @@ func defineWidgets(t testing.TB, r *servers.Reader, plural, namespace string) st
 				}}}}}}}},
 	})
 	path := "/apis/lw.test/v1/namespaces/" + namespace + "/" + plural
+	mustBeServed(t, r, path)
+	return path
+}
+
+// mustBeServed waits until there is an answer to a list of the custom resource at path.
+func mustBeServed(t testing.TB, r *servers.Reader, path string) {
+	t.Helper()
 	rig.Until(t, patience, func() string {
 		if _, err := r.Get(within(t, patience), path); err != nil {
 			return fmt.Sprint("the CRD is not served: ", err)
 		}
 		return ""
 	})
-	return path
 }
 
 // kindOf returns the kind of the CRD of plural.
@@ -80,6 +86,7 @@ type watcher interface {
 	name() string
 	Status() lw.Status
 	calls() (adds, updates, deletes int)
+	called(adds, updates, deletes int)
 }
 
 // followWidgets follows a custom resource in every form: typed, unstructured and metadata only,
@@ -89,42 +96,49 @@ func followWidgets(t *testing.T, s *servers.Server, path, plural, namespace stri
 	resource := schema.GroupVersionResource{Group: "lw.test", Version: "v1", Resource: plural}
 	var all []watcher
 	for _, mode := range []lw.ListMode{lw.ListStream, lw.ListPages} {
-		opts := func(view func(map[string]any) map[string]any) followOptions {
-			return followOptions{Options: lw.Options{List: mode, PageSize: 4}, view: view}
-		}
-		connect := func(form string, protobuf bool) *client {
-			return newClient(t, s, wire{name: form + "-" + string(mode), protobuf: protobuf})
-		}
-		c := connect("typed", false)
-		all = append(all, follow(t, c, path, &lw.HTTP[*widget]{URL: s.URL + path, Client: c.http, Kind: kindOf(plural)}, opts(nil)))
+		all = append(all, followForms(t, s, path, plural, mode, wire{})...)
 
-		c = connect("unstructured", false)
-		all = append(all, follow(t, c, path, &lw.HTTP[*unstructured.Unstructured]{URL: s.URL + path, Client: c.http}, opts(nil)))
-
-		for _, accept := range []string{"", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"} {
-			c = connect("metadata"+accept[:min(4, len(accept))], false)
-			all = append(all, follow(t, c, path, &lw.HTTP[*metav1.PartialObjectMetadata]{URL: s.URL + path, Client: c.http}, opts(onlyMetadata)))
-		}
-
-		c = connect("dynamic", false)
-		dyn, err := dynamic.NewForConfigAndClient(c.config, c.http)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := newClient(t, s, wire{name: "dynamic-" + string(mode)})
+		dyn := rig.Must[*dynamic.DynamicClient](t)(dynamic.NewForConfigAndClient(c.config, c.http))
 		widgets := dyn.Resource(resource).Namespace(namespace)
 		all = append(all, follow(t, c, path, &lw.ListWatch[*unstructured.Unstructured, *unstructured.UnstructuredList]{
-			ListFunc: widgets.List, WatchFunc: widgets.Watch}, opts(nil)))
+			ListFunc: widgets.List, WatchFunc: widgets.Watch}, inPages(mode, nil)))
 
-		c = connect("metadata-client", true)
-		meta, err := metadata.NewForConfigAndClient(c.config, c.http)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c = newClient(t, s, wire{name: "metadata-client-" + string(mode), protobuf: true})
+		meta := rig.Must[metadata.Interface](t)(metadata.NewForConfigAndClient(c.config, c.http))
 		metas := meta.Resource(resource).Namespace(namespace)
 		all = append(all, follow(t, c, path, &lw.ListWatch[*metav1.PartialObjectMetadata, *metav1.PartialObjectMetadataList]{
-			ListFunc: metas.List, WatchFunc: metas.Watch}, opts(onlyMetadata)))
+			ListFunc: metas.List, WatchFunc: metas.Watch}, inPages(mode, onlyMetadata)))
 	}
 	return all
+}
+
+// followForms follows a custom resource over lw.HTTP: typed, unstructured and metadata only.
+func followForms(t *testing.T, s *servers.Server, path, plural string, mode lw.ListMode, w wire) []watcher {
+	t.Helper()
+	accept := ""
+	if w.cbor {
+		accept = acceptCBOR
+	}
+	connect := func(form string) *client {
+		w.name = form + "-" + string(mode)
+		c := newClient(t, s, w)
+		if w.cbor {
+			t.Cleanup(func() { answeredIn(t, c, "application/cbor", "application/cbor-seq") })
+		}
+		return c
+	}
+	typed, untyped, meta := connect("typed"), connect("unstructured"), connect("metadata")
+	return []watcher{
+		follow(t, typed, path, &lw.HTTP[*widget]{URL: s.URL + path, Client: typed.http, Accept: accept, Kind: kindOf(plural)}, inPages(mode, nil)),
+		follow(t, untyped, path, &lw.HTTP[*unstructured.Unstructured]{URL: s.URL + path, Client: untyped.http, Accept: accept}, inPages(mode, nil)),
+		follow(t, meta, path, &lw.HTTP[*metav1.PartialObjectMetadata]{URL: s.URL + path, Client: meta.http, Accept: accept}, inPages(mode, onlyMetadata)),
+	}
+}
+
+// inPages are the options of a follower of custom resources: a list in pages has several.
+func inPages(mode lw.ListMode, view func(map[string]any) map[string]any) followOptions {
+	return followOptions{Options: lw.Options{List: mode, PageSize: 4}, view: view}
 }
 
 // TestCustomResource follows a custom resource in every form, while its objects are written, and
@@ -132,30 +146,19 @@ func followWidgets(t *testing.T, s *servers.Server, path, plural, namespace stri
 func TestCustomResource(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace, plural = "custom", "widgets"
-		s := sharedServer(t, kind)
-		r := s.Reader("")
-		defer r.Close()
+		s, r := shared(t, kind)
 		path := defineWidgets(t, r, plural, namespace)
 		for i := range 10 {
 			create(t, r, path, newWidget(plural, namespace, fmt.Sprintf("w-%d", i), i))
 		}
 		all := followWidgets(t, s, path, plural, namespace)
-		for _, f := range all {
-			f.synced()
-			f.same(r)
-		}
+		inStep(t, r, all...)
 		create(t, r, path, newWidget(plural, namespace, "new", 1))
-		if _, err := r.Do(within(t, patience), "PATCH", path+"/w-0", "application/merge-patch+json",
-			object{"spec": object{"size": 100}}); err != nil {
-			t.Fatal(err)
-		}
+		merge(t, r, path+"/w-0", object{"spec": object{"size": 100}})
 		remove(t, r, path+"/w-1")
 		for _, f := range all {
 			f.same(r)
-			adds, updates, deletes := f.calls()
-			if diff := cmp.Diff([]int{11, 1, 1}, []int{adds, updates, deletes}); diff != "" {
-				t.Errorf("%s: calls of Add, Update, Delete (-want +got):\n%s", f.name(), diff)
-			}
+			f.called(11, 1, 1)
 		}
 
 		remove(t, r, crds+"/"+plural+".lw.test")
@@ -200,9 +203,7 @@ func TestCustomResource(t *testing.T) {
 func TestObjectThatDoesNotFit(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace, plural = "misfit", "wonders"
-		s := sharedServer(t, kind)
-		r := s.Reader("")
-		defer r.Close()
+		s, r := shared(t, kind)
 		path := defineWidgets(t, r, plural, namespace)
 		for i := range 5 {
 			create(t, r, path, newWidget(plural, namespace, fmt.Sprintf("w-%d", i), i))
@@ -255,10 +256,7 @@ func TestObjectThatDoesNotFit(t *testing.T) {
 			}
 		}
 		for _, name := range []string{"bad-1", "bad-2"} {
-			if _, err := r.Do(within(t, patience), "PATCH", path+"/"+name, "application/merge-patch+json",
-				object{"spec": object{"size": 3}}); err != nil {
-				t.Fatal(err)
-			}
+			merge(t, r, path+"/"+name, object{"spec": object{"size": 3}})
 		}
 		for _, f := range all {
 			f.same(r)

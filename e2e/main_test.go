@@ -18,6 +18,7 @@ import (
 
 	"github.com/go-lw/lw/e2e/internal/relay"
 	"github.com/go-lw/lw/e2e/internal/servers"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 var cborFlag = flag.Bool("cbor", false, "kube-apiserver has CBOR, and the tests follow it in CBOR, too")
@@ -63,8 +64,8 @@ func on(t *testing.T, test func(t *testing.T, kind servers.Kind), kinds ...serve
 	}
 }
 
-// shared are the servers that the tests without faults use, each in namespaces of its own.
-var shared struct {
+// running are the servers that the tests without faults use, each in namespaces of its own.
+var running struct {
 	mu      sync.Mutex
 	servers map[string]*servers.Server // guarded by mu, as dirs
 	dirs    []string
@@ -73,26 +74,23 @@ var shared struct {
 // sharedServer returns the running server of the kind that all tests share.
 func sharedServer(t testing.TB, kind servers.Kind) *servers.Server {
 	t.Helper()
-	shared.mu.Lock()
-	defer shared.mu.Unlock()
-	if s := shared.servers[kind.Name]; s != nil {
+	running.mu.Lock()
+	defer running.mu.Unlock()
+	if s := running.servers[kind.Name]; s != nil {
 		return s
 	}
-	dir, err := os.MkdirTemp("", "lw-e2e-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	shared.dirs = append(shared.dirs, dir)
+	dir := rig.Must[string](t)(os.MkdirTemp("", "lw-e2e-"))
+	running.dirs = append(running.dirs, dir)
 	s, err := servers.New(kind, dir, withCBOR(kind, nil)...)
 	required(t, err)
 	if err := s.Start(within(t, patience)); err != nil {
 		s.Stop()
 		t.Fatal(err)
 	}
-	if shared.servers == nil {
-		shared.servers = map[string]*servers.Server{}
+	if running.servers == nil {
+		running.servers = map[string]*servers.Server{}
 	}
-	shared.servers[kind.Name] = s
+	running.servers[kind.Name] = s
 	return s
 }
 
@@ -105,12 +103,12 @@ func withCBOR(kind servers.Kind, args []string) []string {
 }
 
 func stopShared() {
-	shared.mu.Lock()
-	defer shared.mu.Unlock()
-	for _, s := range shared.servers {
+	running.mu.Lock()
+	defer running.mu.Unlock()
+	for _, s := range running.servers {
 		s.Stop()
 	}
-	for _, dir := range shared.dirs {
+	for _, dir := range running.dirs {
 		os.RemoveAll(dir)
 	}
 }
@@ -129,10 +127,29 @@ func newServer(t testing.TB, kind servers.Kind, args ...string) *servers.Server 
 func startServer(t testing.TB, kind servers.Kind, args ...string) *servers.Server {
 	t.Helper()
 	s := newServer(t, kind, args...)
-	if err := s.Start(within(t, patience)); err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, s.Start(within(t, patience)))
 	return s
+}
+
+// shared is sharedServer, and a reader of it as the admin.
+func shared(t testing.TB, kind servers.Kind) (*servers.Server, *servers.Reader) {
+	t.Helper()
+	s := sharedServer(t, kind)
+	return s, reader(t, s, "")
+}
+
+// started is startServer, and a reader of it as the admin.
+func started(t testing.TB, kind servers.Kind, args ...string) (*servers.Server, *servers.Reader) {
+	t.Helper()
+	s := startServer(t, kind, args...)
+	return s, reader(t, s, "")
+}
+
+// reader returns a reader of s, with a token or as the admin, until the end of the test.
+func reader(t testing.TB, s *servers.Server, token string) *servers.Reader {
+	r := s.Reader(token)
+	t.Cleanup(r.Close)
+	return r
 }
 
 // required ends the test if err is not nil. If the reason is a server that is not built, and need

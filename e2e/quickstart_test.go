@@ -10,12 +10,10 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/go-lw/lw/e2e/internal/servers"
 	"github.com/go-lw/lw/internal/rig"
@@ -26,52 +24,20 @@ import (
 func TestQuickstart(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace = "quickstart"
-		s := sharedServer(t, kind)
-		r := s.Reader("")
-		defer r.Close()
+		s, r := shared(t, kind)
 		path := collection("pods", namespace)
 		for i := range 5 {
 			create(t, r, path, pod(namespace, fmt.Sprintf("p-%d", i), "node", "a"))
 		}
-		program := filepath.Join(t.TempDir(), "quickstart")
-		build := exec.CommandContext(within(t, 3*time.Minute), "go", "build", "-o", program, "./examples/quickstart")
-		build.Dir = ".."
-		if out, err := build.CombinedOutput(); err != nil {
-			t.Fatalf("go build ./examples/quickstart: %v\n%s", err, out)
-		}
-		cmd := exec.CommandContext(within(t, patience), program, "-url", proxy(t, s)+path, "-for", "50s")
-		out := &lockedBuffer{}
-		cmd.Stdout, cmd.Stderr = out, out
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { cmd.Process.Kill() })
-		says := func(what string) {
-			t.Helper()
-			rig.Until(t, patience, func() string {
-				if !strings.Contains(strings.Join(strings.Fields(out.String()), " "), what) {
-					return fmt.Sprintf("quickstart does not say %q but:\n%s", what, out)
-				}
-				return ""
-			})
-		}
-		says("synced: 5 objects in 1 namespaces")
+		quickstart := startBuilt(t, s, filepath.Join("..", "examples", "quickstart"), "-url", proxy(t, s)+path, "-for", "50s")
+		quickstart.says("synced: 5 objects in 1 namespaces")
 		create(t, r, path, pod(namespace, "new", "node", "a"))
-		_, err := r.Do(within(t, patience), http.MethodPatch, path+"/p-0", "application/merge-patch+json",
-			object{"metadata": object{"labels": object{"value": "b"}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		says("6 objects +6 ~1 -0")
-		if err := cmd.Process.Signal(os.Interrupt); err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("quickstart ended with %v:\n%s", err, out)
-		}
+		merge(t, r, path+"/p-0", object{"metadata": object{"labels": object{"value": "b"}}})
+		quickstart.says("6 objects +6 ~1 -0")
+		quickstart.stop(os.Interrupt)
 		for _, want := range []string{"6 added, 1 updated, 0 deleted", "1 streamed, 0 pages"} {
-			if !strings.Contains(out.String(), want) {
-				t.Errorf("quickstart's report lacks %q:\n%s", want, out)
+			if !strings.Contains(quickstart.out.String(), want) {
+				t.Errorf("quickstart's report lacks %q:\n%s", want, quickstart.out)
 			}
 		}
 	}, servers.Kube)
@@ -81,10 +47,7 @@ func TestQuickstart(t *testing.T) {
 // its URL.
 func proxy(t testing.TB, s *servers.Server) string {
 	t.Helper()
-	target, err := url.Parse(s.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := rig.Must[*url.URL](t)(url.Parse(s.URL))
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(s.CA)
 	front := httptest.NewServer(&httputil.ReverseProxy{

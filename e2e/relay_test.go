@@ -84,9 +84,7 @@ var relayFaults = []relayFault{
 	{"etcd killed", false, false, false, func(t *testing.T, r *relays) {
 		r.server.KillEtcd()
 		time.Sleep(time.Second)
-		if err := r.server.StartEtcd(within(t, patience)); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, r.server.StartEtcd(within(t, patience)))
 	}},
 	{"first relay killed", true, false, false, func(t *testing.T, r *relays) { r.restart(t, r.first) }},
 	{"second relay killed", false, false, false, func(t *testing.T, r *relays) { r.restart(t, r.second) }},
@@ -107,15 +105,11 @@ var relayFaults = []relayFault{
 		r.server.KillAPI()
 		key := func(name string) string { return "/registry/configmaps/" + r.namespace + "/" + name }
 		for i := range 3 {
-			if err := r.server.Put(within(t, patience), map[string][]byte{
+			rig.OK(t, r.server.Put(within(t, patience), map[string][]byte{
 				key("unseen"): stored(t, configMap(r.namespace, "unseen", fmt.Sprint(i)), "uid-of-unseen", ""),
-			}); err != nil {
-				t.Fatal(err)
-			}
+			}))
 		}
-		if _, err := r.server.Compact(within(t, patience)); err != nil {
-			t.Fatal(err)
-		}
+		rig.Must[int64](t)(r.server.Compact(within(t, patience)))
 		r.startAPI(t)
 	}},
 	// The first relay begins anew at a server that answers lists with 429. kube-apiserver has
@@ -144,9 +138,7 @@ var relayFaults = []relayFault{
 		r.settle(t)
 		backup := filepath.Join(t.TempDir(), "backup")
 		r.server.Stop()
-		if err := r.server.BackupEtcd(backup); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, r.server.BackupEtcd(backup))
 		r.startServer(t)
 		path := collection("configmaps", r.namespace)
 		for i := range 30 {
@@ -155,9 +147,7 @@ var relayFaults = []relayFault{
 		r.same(t, "before the restore")
 		r.anotherHistory(t)
 		r.server.Stop()
-		if err := r.server.RestoreEtcd(backup); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, r.server.RestoreEtcd(backup))
 		time.Sleep(2 * time.Second) // an outage, and not one connection that broke
 		r.startServer(t)
 	}},
@@ -173,9 +163,7 @@ var relayFaults = []relayFault{
 		r.same(t, "before the wipe")
 		r.anotherHistory(t)
 		r.server.Stop()
-		if err := r.server.WipeEtcd(); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, r.server.WipeEtcd())
 		time.Sleep(2 * time.Second)
 		r.startServer(t)
 	}},
@@ -214,9 +202,7 @@ func startRelays(t *testing.T, kind servers.Kind, namespace string) *relays {
 
 func (r *relays) start(t *testing.T, relay *servers.Relay) {
 	t.Helper()
-	if err := relay.Start(within(t, patience)); err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, relay.Start(within(t, patience)))
 	t.Cleanup(relay.Kill)
 }
 
@@ -229,16 +215,12 @@ func (r *relays) restart(t *testing.T, relay *servers.Relay) {
 
 func (r *relays) startAPI(t *testing.T) {
 	t.Helper()
-	if err := r.server.StartAPI(within(t, patience)); err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, r.server.StartAPI(within(t, patience)))
 }
 
 func (r *relays) startServer(t *testing.T) {
 	t.Helper()
-	if err := r.server.Start(within(t, patience)); err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, r.server.Start(within(t, patience)))
 }
 
 // follow starts an informer of lw on these servers.

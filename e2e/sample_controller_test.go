@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/go-lw/lw/e2e/internal/servers"
@@ -20,27 +21,15 @@ const sampleController = "k8s.io/sample-controller@v0.37.0"
 func TestSampleController(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const foos, deployments = "/apis/samplecontroller.k8s.io/v1alpha1/namespaces/default/foos", "/apis/apps/v1/namespaces/default/deployments"
-		out, err := exec.CommandContext(within(t, patience), "go", "mod", "download", "-json", sampleController).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := rig.Must[[]byte](t)(exec.CommandContext(within(t, patience), "go", "mod", "download", "-json", sampleController).Output())
 		var module struct{ Dir string }
-		if err := json.Unmarshal(out, &module); err != nil {
-			t.Fatal(err)
-		}
-		s := startServer(t, kind)
-		reader := s.Reader("")
-		defer reader.Close()
+		rig.OK(t, json.Unmarshal(out, &module))
+		s, reader := started(t, kind)
 		define(t, reader, filepath.Join(module.Dir, "artifacts", "examples", "crd-status-subresource.yaml"), foos)
-		relay, err := s.NewRelay(s.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
+		relay := rig.Must[*servers.Relay](t)(s.NewRelay(s.URL))
 		start := func() {
 			t.Helper()
-			if err := relay.Start(within(t, patience)); err != nil {
-				t.Fatal(err)
-			}
+			rig.OK(t, relay.Start(within(t, patience)))
 		}
 		start()
 		t.Cleanup(relay.Kill)
@@ -54,46 +43,24 @@ func TestSampleController(t *testing.T) {
 			}
 		}
 		create(t, r.Reader, foos, foo(1))
-		r.hasReplicas(deployments+"/of-foo", 1)
+		r.has(deployments+"/of-foo", map[string]string{"spec.replicas": "1"})
 		scale(t, r, foos+"/foo", 2)
-		r.hasReplicas(deployments+"/of-foo", 2)
+		r.has(deployments+"/of-foo", map[string]string{"spec.replicas": "2"})
 		scale(t, r, deployments+"/of-foo", 7) // what nobody but the controller may do
-		r.hasReplicas(deployments+"/of-foo", 2)
+		r.has(deployments+"/of-foo", map[string]string{"spec.replicas": "2"})
 
 		relay.Kill()
 		scale(t, r, foos+"/foo", 3)
 		start()
-		r.hasReplicas(deployments+"/of-foo", 3)
+		r.has(deployments+"/of-foo", map[string]string{"spec.replicas": "3"})
 		remove(t, r.Reader, deployments+"/of-foo")
-		r.hasReplicas(deployments+"/of-foo", 3)
-		r.stop()
+		r.has(deployments+"/of-foo", map[string]string{"spec.replicas": "3"})
+		r.stop(syscall.SIGTERM)
 	}, servers.Kube)
 }
 
 // scale sets the replicas of an object.
 func scale(t testing.TB, r *exampleRun, path string, replicas int) {
 	t.Helper()
-	if _, err := r.Do(within(t, patience), "PATCH", path, "application/merge-patch+json",
-		object{"spec": object{"replicas": replicas}}); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// hasReplicas waits until the object at path has so many replicas.
-func (r *exampleRun) hasReplicas(path string, want int) {
-	r.Helper()
-	rig.Until(r, patience, func() string {
-		body, err := r.Get(within(r, patience), path)
-		if err != nil {
-			return fmt.Sprintf("%s: %v; the program says:\n%s", path, err, r.out)
-		}
-		var have struct{ Spec struct{ Replicas int } }
-		if err := json.Unmarshal(body, &have); err != nil {
-			r.Fatal(err)
-		}
-		if have.Spec.Replicas != want {
-			return fmt.Sprintf("%s has %d replicas, want %d; the program says:\n%s", path, have.Spec.Replicas, want, r.out)
-		}
-		return ""
-	})
+	merge(t, r.Reader, path, object{"spec": object{"replicas": replicas}})
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/e2e/internal/servers"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 const shardGate = "--feature-gates=ShardedListAndWatch="
@@ -76,9 +77,7 @@ func (s *sifter) Watch(ctx context.Context, opts metav1.ListOptions, yield func(
 func TestShards(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace, objects = "shards", 60
-		s := startServer(t, kind, shardGate+"true")
-		r := s.Reader("")
-		defer r.Close()
+		s, r := started(t, kind, shardGate+"true")
 		for i := range objects {
 			create(t, r, collection("configmaps", namespace), configMap(namespace, fmt.Sprintf("o-%02d", i), "a"))
 		}
@@ -105,9 +104,7 @@ func TestShards(t *testing.T) {
 			churn := startChurn(t, s, namespace)
 			churn.more(t, 150)
 			churn.stop()
-			for _, f := range parts {
-				f.same(r)
-			}
+			inStep(t, r, parts...)
 			mustBeComplete(t, r, namespace, parts)
 		}
 
@@ -121,9 +118,7 @@ func TestShards(t *testing.T) {
 
 		s.KillAPI()
 		s.Args = []string{shardGate + "false"}
-		if err := s.StartAPI(within(t, patience)); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, s.StartAPI(within(t, patience)))
 		comeAndGo()
 		for i, sift := range sifters {
 			if sift.foreign.Load() == 0 {
@@ -167,11 +162,8 @@ func mustBeComplete(t *testing.T, r *servers.Reader, namespace string, parts []*
 // if it does not.
 func mustEcho(t *testing.T, sift *sifter, selects bool) {
 	t.Helper()
-	_, err := lw.Shard[*corev1.ConfigMap](sift, sift.part, 3).List(within(t, patience), metav1.ListOptions{Limit: 1},
-		func(*corev1.ConfigMap, error) error { return nil })
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.Must[metav1.ListMeta](t)(lw.Shard[*corev1.ConfigMap](sift, sift.part, 3).List(within(t, patience), metav1.ListOptions{Limit: 1},
+		func(*corev1.ConfigMap, error) error { return nil }))
 	switch echoed := sift.echoed.Load(); {
 	case !selects && echoed != nil:
 		t.Errorf("a server that does not select says that it has selected by %s", echoed.Selector)

@@ -15,7 +15,6 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/e2e/internal/servers"
-	"github.com/go-lw/lw/internal/rig"
 )
 
 // TestEveryWire follows ConfigMaps and Pods over every wire with every way to list, through
@@ -23,9 +22,7 @@ import (
 func TestEveryWire(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace, objects, pageSize = "every-wire", 30, 7
-		s := sharedServer(t, kind)
-		r := s.Reader("")
-		defer r.Close()
+		s, r := shared(t, kind)
 		for i := range objects {
 			create(t, r, collection("configmaps", namespace), configMap(namespace, fmt.Sprintf("o-%02d", i), "a"))
 			create(t, r, collection("pods", namespace), pod(namespace, fmt.Sprintf("o-%02d", i), "node", "a"))
@@ -43,7 +40,8 @@ func TestEveryWire(t *testing.T) {
 				podFollowers = append(podFollowers, follow(t, c, path, podSrc, opts))
 			}
 		}
-		inStep(t, r, maps, podFollowers)
+		inStep(t, r, maps...)
+		inStep(t, r, podFollowers...)
 
 		for _, resource := range []string{"configmaps", "pods"} {
 			path := collection(resource, namespace)
@@ -55,48 +53,23 @@ func TestEveryWire(t *testing.T) {
 			}
 			create(t, r, path, made("new", "b"))
 			for i := range 5 {
-				_, err := r.Do(within(t, patience), "PATCH", fmt.Sprintf("%s/o-%02d", path, i), "application/merge-patch+json",
-					object{"metadata": object{"labels": object{"value": "c"}}})
-				if err != nil {
-					t.Fatal(err)
-				}
+				merge(t, r, fmt.Sprintf("%s/o-%02d", path, i), object{"metadata": object{"labels": object{"value": "c"}}})
 			}
 			remove(t, r, path+"/o-05")
 			remove(t, r, path+"/o-06")
 			create(t, r, path, made("o-06", "again"))
 		}
-		inStep(t, r, maps, podFollowers)
+		inStep(t, r, maps...)
+		inStep(t, r, podFollowers...)
 		for _, f := range maps {
 			checkWire(t, f, pageSize, objects)
-			checkCalls(t, f, objects+2, 5, 2)
+			f.called(objects+2, 5, 2)
 		}
 		for _, f := range podFollowers {
 			checkWire(t, f, pageSize, objects)
-			checkCalls(t, f, objects+2, 7, 2) // a pod is marked before it is deleted
+			f.called(objects+2, 7, 2) // a pod is marked before it is deleted
 		}
 	}, servers.Kinds...)
-}
-
-func inStep[T, U lw.Object](t *testing.T, r *servers.Reader, a []*follower[T], b []*follower[U]) {
-	t.Helper()
-	for _, f := range a {
-		f.synced()
-		f.same(r)
-	}
-	for _, f := range b {
-		f.synced()
-		f.same(r)
-	}
-}
-
-// checkCalls checks what a handler that was there from the start was told. No change is far enough
-// behind to be folded.
-func checkCalls[T lw.Object](t *testing.T, f *follower[T], adds, updates, deletes int) {
-	t.Helper()
-	gotAdds, gotUpdates, gotDeletes := f.calls()
-	if diff := cmp.Diff([]int{adds, updates, deletes}, []int{gotAdds, gotUpdates, gotDeletes}); diff != "" {
-		t.Errorf("%s: calls of Add, Update, Delete (-want +got):\n%s", f.name(), diff)
-	}
 }
 
 // checkWire checks that the requests were what the follower's wire and mode say: one list of the
@@ -139,9 +112,7 @@ func checkWire[T lw.Object](t *testing.T, f *follower[T], pageSize, objects int)
 func TestSelectors(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace, other = "selectors", "selectors-2"
-		s := sharedServer(t, kind)
-		r := s.Reader("")
-		defer r.Close()
+		s, r := shared(t, kind)
 		mine := func(node string) string { return "spec.nodeName=" + node }
 		for i := range 6 {
 			for _, ns := range []string{namespace, other} {
@@ -176,36 +147,18 @@ func TestSelectors(t *testing.T) {
 					whole, _ := pods(t, c, q.namespace)
 					all = append(all, follow(t, c, path, lw.WithListOptions(whole, narrow), followOptions{Options: lw.Options{List: lw.ListPages}}))
 				}
-				for _, f := range all {
-					f.synced()
-					f.same(r)
-				}
+				inStep(t, r, all...)
 				before := all[0].Store().Len()
 				if before == 0 {
 					t.Fatal("the selector lets nothing through")
 				}
-				// Out of sight, and back; the node of a pod cannot change.
-				label := func(value string) {
+				// Out of sight, and back as they were; the node of a pod cannot change.
+				for _, value := range []string{"elsewhere", "sel-1", "sel-0", "sel-%d"} {
 					for i := range 6 {
-						_, err := r.Do(within(t, patience), "PATCH", fmt.Sprintf("%s/p-%d", collection("pods", namespace), i),
-							"application/merge-patch+json", object{"metadata": object{"labels": object{"value": value}}})
-						if err != nil {
-							t.Fatal(err)
-						}
+						label := strings.Replace(value, "%d", fmt.Sprint(i%3), 1)
+						merge(t, r, fmt.Sprintf("%s/p-%d", collection("pods", namespace), i), object{"metadata": object{"labels": object{"value": label}}})
 					}
-				}
-				for _, value := range []string{"elsewhere", "sel-1", "sel-0"} {
-					label(value)
-					for _, f := range all {
-						f.same(r)
-					}
-				}
-				for i := range 6 {
-					_, err := r.Do(within(t, patience), "PATCH", fmt.Sprintf("%s/p-%d", collection("pods", namespace), i),
-						"application/merge-patch+json", object{"metadata": object{"labels": object{"value": fmt.Sprintf("sel-%d", i%3)}}})
-					if err != nil {
-						t.Fatal(err)
-					}
+					inStep(t, r, all...)
 				}
 				for _, f := range all {
 					f.same(r)
@@ -228,9 +181,7 @@ func TestSelectors(t *testing.T) {
 func TestReadYourWrites(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace = "read-your-writes"
-		s := sharedServer(t, kind)
-		r := s.Reader("")
-		defer r.Close()
+		s, r := shared(t, kind)
 		path := collection("configmaps", namespace)
 		all := followConfigMaps(t, s, namespace, followOptions{}, wires...)
 		key := lw.Key{Namespace: namespace, Name: "o"}
@@ -283,9 +234,7 @@ func TestReadYourWrites(t *testing.T) {
 func TestBookmarks(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace = "bookmarks"
-		s := sharedServer(t, kind)
-		r := s.Reader("")
-		defer r.Close()
+		s, r := shared(t, kind)
 		create(t, r, collection("configmaps", namespace), configMap(namespace, "o", "a"))
 		// A server sends a bookmark two seconds before the end of a watch.
 		all := followConfigMaps(t, s, namespace, followOptions{Options: lw.Options{WatchTimeout: 4 * time.Second}}, faultWires...)
@@ -294,20 +243,11 @@ func TestBookmarks(t *testing.T) {
 			if err := f.WaitForResourceVersion(within(t, patience), other.ResourceVersion); err != nil {
 				t.Fatalf("%s: %v", f.name(), err)
 			}
-			rig.Until(t, patience, func() string {
-				resumed := f.client.count(func(req request) bool {
-					return req.verb == verbWatch && !newer(other.ResourceVersion, req.query.Get("resourceVersion"))
-				})
-				if resumed == 0 {
-					return f.name() + ": no watch began at the bookmark"
-				}
-				return ""
+			f.requested(1, "watches that began at the bookmark", func(req request) bool {
+				return req.verb == verbWatch && !newer(other.ResourceVersion, req.query.Get("resourceVersion"))
 			})
 			f.same(r)
-			adds, updates, deletes := f.calls()
-			if diff := cmp.Diff([]int{1, 0, 0}, []int{adds, updates, deletes}); diff != "" {
-				t.Errorf("%s: calls of Add, Update, Delete (-want +got):\n%s", f.name(), diff)
-			}
+			f.called(1, 0, 0)
 			// A wait for a version that the watch does not tell ends it, at most once in two seconds.
 			f.bounded(0, 1+int(time.Since(f.start)/(2*time.Second))+1)
 		}

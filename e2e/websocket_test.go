@@ -2,7 +2,6 @@ package e2e_test
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -33,10 +32,7 @@ type cuttingProxy struct {
 
 func newCuttingProxy(t *testing.T, c *client) *cuttingProxy {
 	t.Helper()
-	to, err := url.Parse(c.url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	to := rig.Must[*url.URL](t)(url.Parse(c.url))
 	p := &cuttingProxy{}
 	reverse := &httputil.ReverseProxy{
 		Transport: c.http.Transport,
@@ -95,9 +91,7 @@ func (g *gathered) Close() error { return g.body.Close() }
 func TestWebSocket(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace = "websocket"
-		s := startServer(t, kind)
-		r := s.Reader("")
-		defer r.Close()
+		s, r := started(t, kind)
 		path := collection("configmaps", namespace)
 		create(t, r, path, configMap(namespace, "first", "a"))
 
@@ -126,12 +120,7 @@ func TestWebSocket(t *testing.T) {
 
 		writes := startChurn(t, s, namespace)
 		for i, f := range followers {
-			rig.Until(t, patience, func() string {
-				if n := f.client.count(endedWatch); n < 2 {
-					return fmt.Sprintf("%s: %d watches ended, want 2", f.name(), n)
-				}
-				return ""
-			})
+			f.requested(2, "watches that ended", endedWatch)
 			if n := proxies[i].passed.Load(); n < 2 {
 				t.Errorf("%s: %d WebSockets, want one for each watch", f.name(), n)
 			}
@@ -144,9 +133,7 @@ func TestWebSocket(t *testing.T) {
 				return errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &status) && status.Status().Code == http.StatusBadGateway
 			})
 		}
-		if err := s.StartAPI(within(t, patience)); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, s.StartAPI(within(t, patience)))
 		writes.more(t, 30)
 		writes.stop()
 		for i, f := range followers {

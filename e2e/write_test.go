@@ -57,6 +57,12 @@ func remove(t testing.TB, r *servers.Reader, path string) {
 	write(t, r, http.MethodDelete, path+"?gracePeriodSeconds=0", nil)
 }
 
+// merge merges patch into the object at path.
+func merge(t testing.TB, r *servers.Reader, path string, patch object) {
+	t.Helper()
+	rig.Must[[]byte](t)(r.Do(within(t, patience), http.MethodPatch, path, "application/merge-patch+json", patch))
+}
+
 func write(t testing.TB, r *servers.Reader, method, path string, obj object) *servers.Object {
 	t.Helper()
 	var in any
@@ -67,10 +73,7 @@ func write(t testing.TB, r *servers.Reader, method, path string, obj object) *se
 	if err != nil {
 		t.Fatalf("%s %s: %v", method, path, err)
 	}
-	o, err := servers.ParseObject(body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := rig.Must[*servers.Object](t)(servers.ParseObject(body))
 	return o
 }
 
@@ -172,9 +175,7 @@ func seed(t testing.TB, s *servers.Server, namespace string, n, size int) {
 		name := fmt.Sprintf("seed-%05d", i)
 		values["/registry/configmaps/"+namespace+"/"+name] = stored(t, configMap(namespace, name, "seed"), "uid-"+name, string(filler))
 	}
-	if err := s.Put(within(t, patience), values); err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, s.Put(within(t, patience), values))
 }
 
 // stored returns a ConfigMap as it may stand in etcd.
@@ -183,11 +184,7 @@ func stored(t testing.TB, obj object, uid, filler string) []byte {
 	obj["metadata"].(object)["uid"] = uid
 	obj["metadata"].(object)["creationTimestamp"] = "2026-01-02T03:04:05Z"
 	obj["data"].(object)["filler"] = filler
-	data, err := json.Marshal(obj)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
+	return rig.Must[[]byte](t)(json.Marshal(obj))
 }
 
 // watchError opens a watch of its own. It returns the code of the ERROR event that ends the watch,

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/go-lw/lw/e2e/internal/servers"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // TestMeasure measures a little of everything. Each way to read must have read every object, and
@@ -19,9 +20,7 @@ func TestMeasure(t *testing.T) {
 	mustBeBuilt(t, servers.Generic)
 	var out bytes.Buffer
 	cfg := config{out: &out, parts: "lists,ways,questions", rows: regexp.MustCompile("kube.*HTTP/2"), objects: 1200, clients: 3, questions: 2}
-	if err := cfg.run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, cfg.run(t.Context()))
 	for _, r := range reads {
 		m := regexp.MustCompile(`(?m)^\| ` + r.name + ` \| (\d+) `).FindStringSubmatch(out.String())
 		// One page of three would have a fraction of it.

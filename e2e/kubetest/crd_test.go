@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // TwoCRDs are the CustomResourceDefinitions of the tests, with what there is in such files.
@@ -55,14 +57,9 @@ func (f *fakeServer) Do(_ context.Context, method, path, _ string, in any) ([]by
 func TestInstall(t *testing.T) {
 	dir := t.TempDir()
 	for name, content := range map[string]string{"b.yaml": TwoCRDs, "a.json": crdJSON, "README.md": "# CRDs"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
-	crds, err := readCRDs([]string{dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	crds := rig.Must[[]crd](t)(readCRDs([]string{dir}))
 	var names []string
 	for _, c := range crds {
 		names = append(names, c.Metadata.Name)
@@ -71,9 +68,7 @@ func TestInstall(t *testing.T) {
 		t.Fatal(diff)
 	}
 	f := &fakeServer{asked: map[string]int{}}
-	if err := install(t.Context(), f, crds); err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, install(t.Context(), f, crds))
 	create := "POST " + crdPath
 	want := []string{create, create, create}
 	for _, path := range []string{"other.test/v1/others", "lw.test/v1/gizmos", "lw.test/v1/gadgets"} {

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // The manifests of examples/cluster/controller are what a kube-apiserver accepts, and give the controller's
@@ -37,10 +39,7 @@ echo == end
 	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Minute)
 	defer cancel()
 	desk := t.TempDir()
-	e2e, err := filepath.Abs("..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	e2e := rig.Must[string](t)(filepath.Abs(".."))
 	cmd := exec.CommandContext(ctx, "go", "run", "./cmd", "serve", "kube", "bash", "-c", script)
 	cmd.Dir, cmd.Env = e2e, append(cmd.Environ(), "DESK="+desk, "TMPDIR="+desk, "PWD="+e2e)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/go-lw/lw/internal/rig"
 )
 
 var run = flag.Bool("tutorial", false, "run the page, which takes minutes, and more where kube-apiserver is not built")
@@ -79,10 +81,7 @@ func TestScripts(t *testing.T) {
 }
 
 func read(t *testing.T) string {
-	page, err := os.ReadFile("../../docs/start.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := rig.Must[[]byte](t)(os.ReadFile("../../docs/start.md"))
 	_, tutorial, _ := strings.Cut(string(page), "\n## Tutorial")
 	tutorial, _, found := strings.Cut(tutorial, "\n## ")
 	if !found {
@@ -114,25 +113,15 @@ func TestTutorial(t *testing.T) {
 		t.Skip("SKIPPED, NOTHING WAS TESTED: it takes minutes: -tutorial")
 	}
 	main, other := scripts(t, steps(read(t)))
-	top, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	top := rig.Must[string](t)(filepath.Abs("../.."))
 	desk := t.TempDir()
-	if err := os.Symlink(top, filepath.Join(desk, "lw")); err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, os.Symlink(top, filepath.Join(desk, "lw")))
 	folder, tmp := filepath.Join(desk, "website"), filepath.Join(desk, "tmp")
 	for _, dir := range []string{folder, tmp} {
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, os.Mkdir(dir, 0o755))
 	}
 	// Somebody else may have the port.
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := rig.Must[net.Listener](t)(net.Listen("tcp", "127.0.0.1:0"))
 	main = strings.ReplaceAll(main, "127.0.0.1:8081", l.Addr().String())
 	l.Close()
 
@@ -143,9 +132,7 @@ func TestTutorial(t *testing.T) {
 		cmd.Dir, cmd.Stdout, cmd.Stderr = folder, out, out
 		cmd.Env = append(os.Environ(), "TMPDIR="+tmp, "PWD="+folder)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, cmd.Start())
 		return cmd, out
 	}
 	began := time.Now()
@@ -178,7 +165,7 @@ func TestTutorial(t *testing.T) {
 	began = time.Now()
 	cmd, out := terminal(main)
 	end := context.AfterFunc(ctx, func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
-	err = cmd.Wait()
+	err := cmd.Wait()
 	end()
 	syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // a controller that a failed script has left
 	t.Logf("the page took %v\n%s", time.Since(began).Round(time.Second), out)

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/go-lw/lw/internal/rig"
 )
 
 var update = flag.Bool("update", false, "copy the modules that build the servers")
@@ -16,34 +18,23 @@ var update = flag.Bool("update", false, "copy the modules that build the servers
 // go test -run TestModules ./internal/servers -update copies them.
 func TestModules(t *testing.T) {
 	for _, k := range Kinds {
-		files, err := filepath.Glob(filepath.Join("..", "..", k.module, "*.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		files := rig.Must[[]string](t)(filepath.Glob(filepath.Join("..", "..", k.module, "*.go")))
 		for _, name := range []string{"go.mod", "go.sum"} {
 			files = append(files, filepath.Join("..", "..", k.module, name))
 		}
 		slices.Sort(files)
 		var want []source
 		for _, file := range files {
-			content, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			content := rig.Must[[]byte](t)(os.ReadFile(file))
 			want = append(want, source{filepath.Base(file), content})
 			if *update {
-				if err := os.WriteFile(filepath.Join("modules", k.module, filepath.Base(file)+".txt"), content, 0o644); err != nil {
-					t.Fatal(err)
-				}
+				rig.OK(t, os.WriteFile(filepath.Join("modules", k.module, filepath.Base(file)+".txt"), content, 0o644))
 			}
 		}
 		if *update {
 			continue
 		}
-		got, err := k.sources()
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := rig.Must[[]source](t)(k.sources())
 		if diff := cmp.Diff(want, got, cmp.AllowUnexported(source{})); diff != "" {
 			t.Errorf("the copy of %s, which -update renews (-want +got):\n%s", k.module, diff)
 		}

@@ -4,15 +4,14 @@ import (
 	"fmt"
 	"net"
 	"testing"
+
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // TestFreePort: test binaries that run at the same time do not get the same port, although nobody
 // listens on it yet.
 func TestFreePort(t *testing.T) {
-	port, err := freePort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	port := rig.Must[int](t)(freePort())
 	if socket, err := net.ListenPacket("udp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
 		socket.Close()
 		t.Errorf("another process may take port %d", port)

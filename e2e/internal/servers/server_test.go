@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/go-lw/lw/e2e/internal/servers"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // TestDisturbances drives every way to disturb a server without lw, so that a fault test that fails
@@ -28,9 +29,7 @@ func TestDisturbances(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Stop)
-	if err := s.Start(ctx); err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, s.Start(ctx))
 	r := s.Reader("")
 	defer r.Close()
 	keys := func() map[string]bool {
@@ -48,13 +47,9 @@ func TestDisturbances(t *testing.T) {
 	configMap := func(name string) map[string]any {
 		return map[string]any{"kind": "ConfigMap", "apiVersion": "v1", "metadata": map[string]any{"name": name, "namespace": "n"}}
 	}
-	if _, err := r.Do(ctx, "POST", "/api/v1/namespaces/n/configmaps", "", configMap("a")); err != nil {
-		t.Fatal(err)
-	}
+	rig.Must[[]byte](t)(r.Do(ctx, "POST", "/api/v1/namespaces/n/configmaps", "", configMap("a")))
 	seed := []byte(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"b","namespace":"n","uid":"u"}}`)
-	if err := s.Put(ctx, map[string][]byte{"/registry/configmaps/n/b": seed}); err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, s.Put(ctx, map[string][]byte{"/registry/configmaps/n/b": seed}))
 	want := map[string]bool{"n/a": true, "n/b": true}
 	if diff := cmp.Diff(want, keys()); diff != "" {
 		t.Errorf("after two writes (-want +got):\n%s", diff)
@@ -64,9 +59,7 @@ func TestDisturbances(t *testing.T) {
 	if _, err := r.Get(ctx, "/api/v1/configmaps"); err == nil {
 		t.Error("a killed server answers")
 	}
-	if err := s.StartAPI(ctx); err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, s.StartAPI(ctx))
 	if diff := cmp.Diff(want, keys()); diff != "" {
 		t.Errorf("after a restart (-want +got):\n%s", diff)
 	}
@@ -84,29 +77,16 @@ func TestDisturbances(t *testing.T) {
 
 	s.Stop()
 	backup := filepath.Join(t.TempDir(), "backup")
-	if err := s.BackupEtcd(backup); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Start(ctx); err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, s.BackupEtcd(backup))
+	rig.OK(t, s.Start(ctx))
 	if err := s.BackupEtcd(backup + "2"); err == nil {
 		t.Error("a backup of an etcd that runs")
 	}
-	before, err := s.Revision(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.Do(ctx, "POST", "/api/v1/namespaces/n/configmaps", "", configMap("c")); err != nil {
-		t.Fatal(err)
-	}
+	before := rig.Must[int64](t)(s.Revision(ctx))
+	rig.Must[[]byte](t)(r.Do(ctx, "POST", "/api/v1/namespaces/n/configmaps", "", configMap("c")))
 	s.Stop()
-	if err := s.RestoreEtcd(backup); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Start(ctx); err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, s.RestoreEtcd(backup))
+	rig.OK(t, s.Start(ctx))
 	if diff := cmp.Diff(want, keys()); diff != "" {
 		t.Errorf("after it was restored (-want +got):\n%s", diff)
 	}
@@ -114,17 +94,10 @@ func TestDisturbances(t *testing.T) {
 		t.Errorf("the revision of the backup is %d, %v, want %d", after, err, before)
 	}
 
-	revision, err := s.Compact(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	revision := rig.Must[int64](t)(s.Compact(ctx))
 	s.Stop()
-	if err := s.WipeEtcd(); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Start(ctx); err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, s.WipeEtcd())
+	rig.OK(t, s.Start(ctx))
 	if diff := cmp.Diff(map[string]bool{}, keys()); diff != "" {
 		t.Errorf("after the wipe (-want +got):\n%s", diff)
 	}

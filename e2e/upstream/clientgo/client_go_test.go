@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // clientGo is the version whose tests lw's informers pass.
@@ -24,26 +26,16 @@ func TestClientGo(t *testing.T) {
 		"shared_informer_test.go": func(src string) (string, error) { return rewriteInformerTests(src, excludedTests) },
 		"typed_test.go":           rewriteTypedTests,
 	} {
-		src, err := os.ReadFile(filepath.Join(cacheDir, file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		p, err := newPatch(file, string(src))
-		if err != nil {
-			t.Fatal(err)
-		}
+		src := rig.Must[[]byte](t)(os.ReadFile(filepath.Join(cacheDir, file)))
+		p := rig.Must[*patch](t)(newPatch(file, string(src)))
 		tests = append(tests, p.tests()...)
-		if err := w.rewrite(filepath.Join("tools/cache", file), rewrite); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, w.rewrite(filepath.Join("tools/cache", file), rewrite))
 	}
 	for from, file := range map[string]string{
 		"testdata/cache/rewritten_test.go":     "lw_rewritten_test.go",
 		"testdata/cache/hook_external_test.go": "lw_hook_external_test.go",
 	} {
-		if err := w.add(from, filepath.Join("tools/cache", file)); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, w.add(from, filepath.Join("tools/cache", file)))
 	}
 	runSuites(t, w, []suite{
 		{

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/go-lw/lw/internal/rig"
 )
 
 var (
@@ -22,21 +24,11 @@ func workspaceFor(t *testing.T, clientGo, target module) *workspace {
 	dir := t.TempDir()
 	if *keep != "" {
 		dir = filepath.Join(*keep, t.Name())
-		if err := os.RemoveAll(dir); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, os.RemoveAll(dir))
+		rig.OK(t, os.MkdirAll(dir, 0o755))
 	}
-	checkout, err := filepath.Abs("../../..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := newWorkspace(t.Context(), dir, checkout, clientGo, target, raceEnabled)
-	if err != nil {
-		t.Fatal(err)
-	}
+	checkout := rig.Must[string](t)(filepath.Abs("../../.."))
+	w := rig.Must[*workspace](t)(newWorkspace(t.Context(), dir, checkout, clientGo, target, raceEnabled))
 	return w
 }
 
@@ -52,18 +44,12 @@ func runSuites(t *testing.T, w *workspace, suites []suite) {
 // the excluded ones, and with broken ones those of sees fail.
 func runSuite(t *testing.T, w *workspace, s suite) {
 	start := time.Now()
-	b, err := w.build(t.Context(), s.pkg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := rig.Must[*binary](t)(w.build(t.Context(), s.pkg))
 	t.Logf("built in %v", time.Since(start).Round(time.Second))
 	if s.timeout == 0 {
 		s.timeout = 5 * time.Minute
 	}
-	tests, err := b.list(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tests := rig.Must[[]string](t)(b.list(t.Context()))
 	if s.tests != nil {
 		if names := missing(s.tests, tests); len(names) > 0 {
 			t.Fatalf("%s has no test of the name %q", s.pkg, names)
@@ -85,10 +71,7 @@ func runSuite(t *testing.T, w *workspace, s suite) {
 // expectPass runs the tests with the informers. All that are not excluded must pass.
 func expectPass(t *testing.T, s suite, b *binary, informers string, tests []string, excluded map[string]string) *result {
 	skip := slices.Sorted(maps.Keys(excluded))
-	res, err := b.run(t.Context(), informers, tests, skip, s.timeout)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := rig.Must[*result](t)(b.run(t.Context(), informers, tests, skip, s.timeout))
 	for _, problem := range s.problems(res, tests, excluded) {
 		t.Error(problem)
 	}
@@ -108,10 +91,7 @@ func expectFailure(t *testing.T, s suite, b *binary, kind, name string) {
 	} else {
 		s.timeout = min(s.timeout, time.Minute) // some tests of the package wait for ever then
 	}
-	res, err := b.run(t.Context(), kind, run, nil, s.timeout)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := rig.Must[*result](t)(b.run(t.Context(), kind, run, nil, s.timeout))
 	if name == "" && len(res.failed) == 0 || name != "" && !slices.Contains(res.failed, name) {
 		t.Errorf("%s passes with %s informers", cmp.Or(name, s.pkg), kind)
 	}

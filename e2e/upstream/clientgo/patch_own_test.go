@@ -4,33 +4,23 @@ import (
 	"go/ast"
 	"strings"
 	"testing"
+
+	"github.com/go-lw/lw/internal/rig"
 )
 
 func mustPatch(t *testing.T, src string) *patch {
 	t.Helper()
-	p, err := newPatch("x.go", src)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := rig.Must[*patch](t)(newPatch("x.go", src))
 	return p
 }
 
 func TestPatch(t *testing.T) {
 	p := mustPatch(t, "package x\n\nfunc a() {\n}\n\nfunc b() {}\n")
-	b, err := p.function("b")
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := rig.Must[*ast.FuncDecl](t)(p.function("b"))
 	p.insert(b.Body.Lbrace+1, " c() ")
-	a, err := p.function("a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := rig.Must[*ast.FuncDecl](t)(p.function("a"))
 	p.replaceNode(a, "")
-	got, err := p.apply()
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := rig.Must[string](t)(p.apply())
 	if want := "package x\n\n\n\n\nfunc b() { c() }\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

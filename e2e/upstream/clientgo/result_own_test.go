@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/go-lw/lw/internal/rig"
 )
 
 const events = `{"Action":"start","Package":"p"}
@@ -23,10 +25,7 @@ const events = `{"Action":"start","Package":"p"}
 `
 
 func TestParse(t *testing.T) {
-	res, err := parse(strings.NewReader(events))
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := rig.Must[*result](t)(parse(strings.NewReader(events)))
 	res.exited("p", false, "killed\n")
 	for _, c := range []struct {
 		what      string

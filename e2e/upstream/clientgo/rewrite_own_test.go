@@ -3,18 +3,17 @@ package clientgo
 import (
 	"strings"
 	"testing"
+
+	"github.com/go-lw/lw/internal/rig"
 )
 
 func TestHookConstructor(t *testing.T) {
-	got, err := hookConstructor(`package cache
+	got := rig.Must[string](t)(hookConstructor(`package cache
 
 func NewSharedIndexInformerWithOptions(source Source, example any, o Options) Informer {
 	return nil
 }
-`)
-	if err != nil {
-		t.Fatal(err)
-	}
+`))
 	want := `package cache
 
 func NewSharedIndexInformerWithOptions(source Source, example any, o Options) Informer { if hook := NewSharedIndexInformerHook; hook != nil { if inf := hook(source, example, o, ); inf != nil { return inf } };
@@ -30,10 +29,7 @@ func NewSharedIndexInformerWithOptions(source Source, example any, o Options) In
 }
 
 func TestHookReflector(t *testing.T) {
-	got, err := hookReflector("package cache\n\nfunc (r *Reflector) RunWithContext(ctx context.Context) {\n}\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := rig.Must[string](t)(hookReflector("package cache\n\nfunc (r *Reflector) RunWithContext(ctx context.Context) {\n}\n"))
 	if want := "package cache\n\nfunc (r *Reflector) RunWithContext(ctx context.Context) { if r.ranByHook(ctx) { return };\n}\n"; got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
@@ -75,10 +71,7 @@ func TestPlain(t *testing.T) {
 
 func TestRewriteInformerTests(t *testing.T) {
 	private := map[string]string{"TestPrivate": "is private"}
-	got, err := rewriteInformerTests(informerTests, private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := rig.Must[string](t)(rewriteInformerTests(informerTests, private))
 	want := `package cache
 
 
@@ -126,10 +119,7 @@ func TestPlain(t *testing.T) {
 }
 
 func TestRewriteTypedTests(t *testing.T) {
-	got, err := rewriteTypedTests("package cache\n\nvar x = NewIndexer(f, NewIndexerOptions())\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := rig.Must[string](t)(rewriteTypedTests("package cache\n\nvar x = NewIndexer(f, NewIndexerOptions())\n"))
 	if want := "package cache\n\nvar x = newPodIndexer(f, NewIndexerOptions())\n"; got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}

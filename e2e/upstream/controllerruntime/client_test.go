@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // clientSpecs is the number of specs that the suite of controller-runtime's client v0.25.2 has.
@@ -44,9 +46,7 @@ func TestClientSuite(t *testing.T) {
 		content = bytes.ReplaceAll(content, []byte(from), []byte(to))
 	}
 	write(t, file, content)
-	if err := os.Remove(filepath.Join(copied, "lw_others_test.go")); err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, os.Remove(filepath.Join(copied, "lw_others_test.go")))
 	write(t, filepath.Join(copied, "lw_client_test.go"), read(t, filepath.Join("testdata", "lw_client_test.go.txt")))
 	report := filepath.Join(t.TempDir(), "report.json")
 	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-timeout=20m", "-modfile="+mod,

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/go-lw/lw/internal/rig"
 )
 
 const controllerRuntimeVersion = "v0.25.2"
@@ -139,9 +141,7 @@ func workspace(t *testing.T, p project) string {
 	t.Helper()
 	dir := t.TempDir()
 	copied := filepath.Join(dir, "controller-runtime")
-	if err := os.CopyFS(copied, os.DirFS(moduleDir(t, controllerRuntime+"@"+controllerRuntimeVersion))); err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, os.CopyFS(copied, os.DirFS(moduleDir(t, controllerRuntime+"@"+controllerRuntimeVersion))))
 	server := filepath.Join(copied, "pkg", "envtest", "server.go")
 	content := read(t, server)
 	for _, method := range []string{"Start", "Stop"} {
@@ -154,10 +154,7 @@ func workspace(t *testing.T, p project) string {
 	write(t, server, content)
 	write(t, filepath.Join(copied, "pkg", "envtest", "lw.go"), read(t, filepath.Join("testdata", "lw_envtest.go.txt")))
 
-	checkout, err := filepath.Abs(filepath.Join("..", "..", ".."))
-	if err != nil {
-		t.Fatal(err)
-	}
+	checkout := rig.Must[string](t)(filepath.Abs(filepath.Join("..", "..", "..")))
 	mod := "module projects\n\ngo 1.26.0\n"
 	sums := [][]byte{read(t, filepath.Join("..", "go.sum")), read(t, filepath.Join(checkout, "simulate", "go.sum"))}
 	for _, sub := range []string{"", "/clientgo", "/controllerruntime", "/prom", "/simulate"} {

@@ -16,6 +16,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/go-lw/lw/internal/rig"
 )
 
 const (
@@ -158,9 +160,7 @@ func ended(t *testing.T, cmd *exec.Cmd, report, focus string) (r result) {
 			Failure                 struct{ Message string }
 		}
 	}
-	if err := json.Unmarshal(content, &suites); err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, json.Unmarshal(content, &suites))
 	for _, suite := range suites {
 		for _, spec := range suite.SpecReports {
 			switch {
@@ -217,21 +217,13 @@ func relayProgram(t *testing.T) string {
 // files in the module cache.
 func module(t *testing.T) (modfile string) {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", controllerRuntime).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := rig.Must[[]byte](t)(exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", controllerRuntime).Output())
 	dir := t.TempDir()
 	copied := filepath.Join(dir, "controller-runtime")
-	if err := os.CopyFS(copied, os.DirFS(strings.TrimSpace(string(out)))); err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, os.CopyFS(copied, os.DirFS(strings.TrimSpace(string(out)))))
 	hookOthers(t, copied)
 	tests := filepath.Join(copied, "pkg", "cache")
-	files, err := filepath.Glob(filepath.Join(tests, "*_test.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := rig.Must[[]string](t)(filepath.Glob(filepath.Join(tests, "*_test.go")))
 	all := 0
 	for _, file := range files {
 		if content, n := edited(t, file); n > 0 {
@@ -251,18 +243,13 @@ func module(t *testing.T) (modfile string) {
 
 func read(t *testing.T, file string) []byte {
 	t.Helper()
-	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := rig.Must[[]byte](t)(os.ReadFile(file))
 	return content
 }
 
 func write(t *testing.T, file string, content []byte) {
 	t.Helper()
-	if err := os.WriteFile(file, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, os.WriteFile(file, content, 0o600))
 }
 
 // edited returns the content of a test file, with newCacheOfTest in the place of each cache.New and
@@ -271,10 +258,7 @@ func edited(t *testing.T, file string) ([]byte, int) {
 	t.Helper()
 	content := read(t, file)
 	files := token.NewFileSet()
-	parsed, err := parser.ParseFile(files, file, content, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
+	parsed := rig.Must[*ast.File](t)(parser.ParseFile(files, file, content, parser.SkipObjectResolution))
 	if parsed.Name.Name != "cache_test" {
 		return nil, 0
 	}

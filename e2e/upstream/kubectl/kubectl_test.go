@@ -21,6 +21,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/history"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/serve"
 )
 
@@ -158,13 +159,8 @@ func (b *bench) listen(h *serve.Handler, n int) (url string) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	if err := h.WaitForSync(ctx); err != nil {
-		b.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
+	rig.OK(b, h.WaitForSync(ctx))
+	l := rig.Must[net.Listener](b)(net.Listen("tcp", "127.0.0.1:0"))
 	srv := &http.Server{Handler: h}
 	go srv.Serve(serve.Listener(l))
 	b.Cleanup(func() {
@@ -177,10 +173,7 @@ func (b *bench) listen(h *serve.Handler, n int) (url string) {
 // command is kubectl with arguments, and with no configuration.
 func (b *bench) command(stdin string, args ...string) (cmd *exec.Cmd, out, errs *bytes.Buffer) {
 	b.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		b.Fatal(err)
-	}
+	self := rig.Must[string](b)(os.Executable())
 	ctx, cancel := context.WithTimeout(b.Context(), patience)
 	b.Cleanup(cancel)
 	cmd = exec.CommandContext(ctx, self, append([]string{"-s", b.url}, args...)...)

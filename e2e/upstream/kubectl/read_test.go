@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/go-lw/lw/internal/rig"
 )
 
 func lines(l ...string) string { return strings.Join(l, "\n") }
@@ -35,10 +37,7 @@ func TestRead(t *testing.T) {
 
 // The command that e2e/README.md builds says its version beside that of a server.
 func TestVersion(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	readme := rig.Must[[]byte](t)(os.ReadFile("../../README.md"))
 	build := regexp.MustCompile(`(?m)^ +go -C upstream build (-ldflags "?([^"]+)"?) -o \S+ (\S+)$`).FindSubmatch(readme)
 	if build == nil {
 		t.Fatal("README.md does not say how kubectl is built")
@@ -99,9 +98,7 @@ func (b *bench) reads(whole bool) {
 			Metadata                struct{ Namespace, Name string }
 		}
 	}
-	if err := json.Unmarshal([]byte(b.kubectl("", "get", "widgets", "-A", "-o", "json")), &list); err != nil {
-		b.Fatal(err)
-	}
+	rig.OK(b, json.Unmarshal([]byte(b.kubectl("", "get", "widgets", "-A", "-o", "json")), &list))
 	var got []string
 	for _, w := range list.Items {
 		got = append(got, fmt.Sprint(w.APIVersion, w.Kind, w.Metadata, w.Color, w.Size))
@@ -112,9 +109,7 @@ func (b *bench) reads(whole bool) {
 		b.Errorf("-o json (-want +got):\n%s", diff)
 	}
 	var one Widget
-	if err := json.Unmarshal([]byte(b.kubectl("", "get", "--raw", "/apis/example.io/v1/namespaces/zoo/widgets/cage")), &one); err != nil {
-		b.Fatal(err)
-	}
+	rig.OK(b, json.Unmarshal([]byte(b.kubectl("", "get", "--raw", "/apis/example.io/v1/namespaces/zoo/widgets/cage")), &one))
 	if one.Name != "cage" || one.Size != 3 {
 		b.Errorf("--raw: %+v", one)
 	}

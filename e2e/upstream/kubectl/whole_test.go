@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/etcd"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/serve"
 )
 
@@ -78,10 +79,7 @@ func TestWhole(t *testing.T) {
 	})
 	t.Run("etcd", func(t *testing.T) {
 		t.Parallel()
-		gadgets, err := etcd.New[*Gadget](testserver.RunEtcd(t, nil).Client, "/registry/gadgets/", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		gadgets := rig.Must[*etcd.Collection[*Gadget]](t)(etcd.New[*Gadget](testserver.RunEtcd(t, nil).Client, "/registry/gadgets/", nil))
 		whole(t, gadgets)
 	})
 }
@@ -90,9 +88,7 @@ func whole(t *testing.T, store lw.Writable[*Gadget]) {
 	b := gadgets(t, store)
 	dir := t.TempDir()
 	script := filepath.Join(dir, "edit.sh")
-	if err := os.WriteFile(script, []byte("#!/bin/sh\nsed -i s/color:.*/color:\\ edited/ \"$1\"\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, os.WriteFile(script, []byte("#!/bin/sh\nsed -i s/color:.*/color:\\ edited/ \"$1\"\n"), 0o755))
 	b.env = []string{"KUBE_EDITOR=" + script, "KUBECTL_EXTERNAL_DIFF=diff -u"}
 	const spec = "spec: {color: red, parts: [{name: p, size: 1}]}\n"
 	blue := strings.Replace(gadgetHead+spec, "red", "blue", 1)

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/serve"
 )
 
@@ -31,9 +32,7 @@ func (b *bench) watch(args ...string) *watcher {
 	if err != nil {
 		b.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
+	rig.OK(b, cmd.Start())
 	w := &watcher{b, make(chan string, 100), nil}
 	done := make(chan struct{})
 	go func() {
@@ -93,9 +92,7 @@ func (w *watcher) says(want ...string) {
 
 func (b *bench) put(write func(context.Context, *Widget) (*Widget, error), w *Widget) {
 	b.Helper()
-	if _, err := write(b.Context(), w); err != nil {
-		b.Fatal(err)
-	}
+	rig.Must[*Widget](b)(write(b.Context(), w))
 }
 
 // What kubectl watches and waits for, of the server itself and of a relay of a relay.
@@ -113,9 +110,7 @@ func TestWatch(t *testing.T) {
 			w.says("MODIFIED bag red 90m")
 			b.put(b.widgets.Update, widget("shop", "bag", "blue", 2)) // is not selected any more
 			w.says("DELETED bag red 90m")
-			if _, err := b.widgets.Delete(t.Context(), lw.Key{Namespace: "shop", Name: "cart"}, ""); err != nil {
-				t.Fatal(err)
-			}
+			rig.Must[string](t)(b.widgets.Delete(t.Context(), lw.Key{Namespace: "shop", Name: "cart"}, ""))
 			w.says("DELETED cart red 90m")
 			w.stop()
 
@@ -133,9 +128,7 @@ func TestWatch(t *testing.T) {
 			ready.says("widget.example.io/cage condition met")
 			ready.stop()
 			gone := b.watch("wait", "-n", "zoo", "widget/cage", "--for=delete", "--timeout=100s")
-			if _, err := b.widgets.Delete(t.Context(), lw.Key{Namespace: "zoo", Name: "cage"}, ""); err != nil {
-				t.Fatal(err)
-			}
+			rig.Must[string](t)(b.widgets.Delete(t.Context(), lw.Key{Namespace: "zoo", Name: "cage"}, ""))
 			gone.says("widget.example.io/cage condition met")
 			gone.stop()
 		})

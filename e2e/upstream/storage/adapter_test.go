@@ -26,6 +26,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/history"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/serve"
 )
 
@@ -151,9 +152,7 @@ func serveOn(t *testing.T, s setting, run func(ctx context.Context, h *serve.Han
 		case <-time.After(time.Millisecond):
 		}
 	}
-	if err := h.WaitForSync(ctx); err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, h.WaitForSync(ctx))
 	srv := httptest.NewUnstartedServer(h)
 	srv.Listener = serve.Listener(srv.Listener)
 	srv.Start()
@@ -169,13 +168,10 @@ func serveOn(t *testing.T, s setting, run func(ctx context.Context, h *serve.Han
 func client(t *testing.T, url string) rest.Interface {
 	t.Helper()
 	gv := examplev1.SchemeGroupVersion
-	c, err := rest.RESTClientFor(&rest.Config{
+	c := rig.Must[*rest.RESTClient](t)(rest.RESTClientFor(&rest.Config{
 		Host: url, APIPath: "/apis", QPS: -1,
 		ContentConfig: rest.ContentConfig{GroupVersion: &gv, NegotiatedSerializer: codecs.WithoutConversion(), ContentType: runtime.ContentTypeJSON},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return c
 }
 
@@ -551,10 +547,7 @@ func (s *store) increase(ctx context.Context, t *testing.T) int64 {
 func (s *store) compact(ctx context.Context, t *testing.T, version string) {
 	t.Helper()
 	s.increase(ctx, t)
-	oldest, err := strconv.ParseInt(version, 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	oldest := rig.Must[int64](t)(strconv.ParseInt(version, 10, 64))
 	s.line().Compact(uint64(oldest))
 	if s.setting.history == 0 {
 		for _, restart := range s.restart {

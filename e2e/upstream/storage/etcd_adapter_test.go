@@ -29,6 +29,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/etcd"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // An etcdStore is the store of kube-apiserver over an etcd, but for what it lists and watches: that
@@ -83,17 +84,12 @@ func newEtcdStore(t *testing.T, s setting) *etcdStore {
 		func() runtime.Object { return &example.Pod{} }, func() runtime.Object { return &example.PodList{} },
 		"", "/pods/", schema.GroupResource{Resource: "pods"}, identity.NewEncryptCheckTransformer(),
 		etcd3.NewDefaultLeaseManagerConfig(), etcd3.NewDefaultDecoder(codec, storage.APIObjectVersioner{}), storage.APIObjectVersioner{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, err)
 	t.Cleanup(inner.Close)
 	out := &etcdStore{Interface: inner, client: client, keys: &store{setting: s}}
-	out.pods, err = etcd.New(client.Client, "/pods/", &etcd.Options[*etcdPod]{
+	out.pods = rig.Must[*etcd.Collection[*etcdPod]](t)(etcd.New(client.Client, "/pods/", &etcd.Options[*etcdPod]{
 		Codec: etcdCodec{etcd.Kube[*examplev1.Pod]()}, ClusterScoped: s.cluster, Progress: time.Second / 4,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return out
 }
 
@@ -323,20 +319,14 @@ func (w *etcdWatch) send(ctx context.Context, ev watch.Event) error {
 // increase makes a revision at which no pod changes.
 func (s *etcdStore) increase(ctx context.Context, t *testing.T) int64 {
 	t.Helper()
-	got, err := s.client.KV.Put(ctx, "increaseRV", "ok")
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := rig.Must[*clientv3.PutResponse](t)(s.client.KV.Put(ctx, "increaseRV", "ok"))
 	return got.Header.Revision
 }
 
 // compact has the etcd forget the revisions before version, as kube-apiserver has it.
 func (s *etcdStore) compact(ctx context.Context, t *testing.T, version string) {
 	t.Helper()
-	revision, err := storage.APIObjectVersioner{}.ParseResourceVersion(version)
-	if err != nil {
-		t.Fatal(err)
-	}
+	revision := rig.Must[uint64](t)(storage.APIObjectVersioner{}.ParseResourceVersion(version))
 	current, _, _, err := etcd3.Compact(ctx, s.client.Client, 0, int64(revision))
 	if err != nil {
 		_, _, _, err = etcd3.Compact(ctx, s.client.Client, current, int64(revision))

@@ -23,6 +23,7 @@ import (
 	storagetesting "k8s.io/apiserver/pkg/storage/testing"
 
 	"github.com/go-lw/lw/internal/history"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 type suite func(ctx context.Context, t *testing.T, s *store)
@@ -170,16 +171,10 @@ func TestStorage(t *testing.T) {
 
 // TestAllSuites: each of the suites is run, or left out for a reason.
 func TestAllSuites(t *testing.T) {
-	dir, err := exec.CommandContext(t.Context(), "go", "list", "-f", "{{.Dir}}", "k8s.io/apiserver/pkg/storage/testing").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := rig.Must[[]byte](t)(exec.CommandContext(t.Context(), "go", "list", "-f", "{{.Dir}}", "k8s.io/apiserver/pkg/storage/testing").Output())
 	product := func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }
 	//lint:ignore SA1019 build tags do not matter here
-	packages, err := parser.ParseDir(token.NewFileSet(), strings.TrimSpace(string(dir)), product, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
+	packages := rig.Must[map[string]*ast.Package](t)(parser.ParseDir(token.NewFileSet(), strings.TrimSpace(string(dir)), product, parser.SkipObjectResolution))
 	var want []string
 	for _, p := range packages {
 		for _, file := range p.Files {
