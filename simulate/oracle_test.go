@@ -24,6 +24,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // surplus makes a child while its cache has none, and deletes what is too much: only for a while
@@ -346,10 +348,7 @@ func TestFlags(t *testing.T) {
 			*jsonFlag, *forFlag = file, c.long
 			s := begin(t, &World{Start: c.start, Histories: 2})
 			s.done(s.find())
-			b, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			b := rig.Must[[]byte](t)(os.ReadFile(file))
 			var got Result
 			if err := json.Unmarshal(b, &got); err != nil || strings.Count(string(b), "\n") != 1 {
 				t.Fatalf("the results are %q: %v", b, err)

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/lwtest"
 	"github.com/go-lw/lw/simulate/cluster"
 )
@@ -36,10 +37,7 @@ type bench struct {
 
 func newBench(t *testing.T, hooks ...cluster.Admission) *bench {
 	s := lwtest.NewServer(t, cluster.Admit(cluster.Resources(), hooks...)...)
-	c, err := kubernetes.NewForConfig(&rest.Config{Host: s.URL(), Transport: s.Client().Transport, QPS: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := rig.Must[*kubernetes.Clientset](t)(kubernetes.NewForConfig(&rest.Config{Host: s.URL(), Transport: s.Client().Transport, QPS: -1}))
 	return &bench{t: t, server: s, client: c}
 }
 
@@ -145,9 +143,7 @@ func TestJobs(t *testing.T) {
 				}
 				// Its deletion takes the Pods with it.
 				background := metav1.DeletePropagationBackground
-				if err := jobs.Delete(t.Context(), "j", metav1.DeleteOptions{PropagationPolicy: &background}); err != nil {
-					t.Fatal(err)
-				}
+				rig.OK(t, jobs.Delete(t.Context(), "j", metav1.DeleteOptions{PropagationPolicy: &background}))
 				if b.settle(cluster.Jobs, cluster.Pods); b.pods() != nil {
 					t.Errorf("pods are left: %v", b.pods())
 				}
@@ -187,9 +183,7 @@ func TestSets(t *testing.T) {
 		old := set.Status.CurrentRevision
 		set.Spec.Template.Spec.Containers[0].Image = "other"
 		set.Spec.Replicas = new(int32(1))
-		if _, err := sets.Update(t.Context(), set, metav1.UpdateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		rig.Must[*appsv1.StatefulSet](t)(sets.Update(t.Context(), set, metav1.UpdateOptions{}))
 		b.settle(every...)
 		pod, err := b.client.CoreV1().Pods("default").Get(t.Context(), "w-0", metav1.GetOptions{})
 		if must(t, pod, err).Spec.Containers[0].Image != "other" || pod.Labels[appsv1.StatefulSetRevisionLabel] == old || len(b.pods()) != 1 {
@@ -217,9 +211,7 @@ func TestSets(t *testing.T) {
 		b.settle(every...)
 		d, err = deployments.Get(t.Context(), "d", metav1.GetOptions{})
 		must(t, d, err).Spec.Template.Spec.Containers[0].Image = "other"
-		if _, err := deployments.Update(t.Context(), d, metav1.UpdateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		rig.Must[*appsv1.Deployment](t)(deployments.Update(t.Context(), d, metav1.UpdateOptions{}))
 		b.settle(every...)
 		d, err = deployments.Get(t.Context(), "d", metav1.GetOptions{})
 		if st := must(t, d, err).Status; st.ReadyReplicas != 3 || st.UpdatedReplicas != 3 || st.Replicas != 3 || len(b.pods()) != 3 {

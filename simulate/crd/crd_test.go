@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/lwtest"
 	"github.com/go-lw/lw/simulate/crd"
 )
@@ -79,20 +80,11 @@ func load(t *testing.T, files map[string]string) ([]*crd.Definition, error) {
 
 func send(t *testing.T, s *lwtest.Server, method, path, contentType, body string) (int, map[string]any) {
 	t.Helper()
-	r, err := http.NewRequest(method, s.URL()+"/apis/example.com/"+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := rig.Must[*http.Request](t)(http.NewRequest(method, s.URL()+"/apis/example.com/"+path, strings.NewReader(body)))
 	r.Header.Set("Content-Type", contentType)
-	resp, err := s.Client().Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := rig.Must[*http.Response](t)(s.Client().Do(r))
 	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := rig.Must[[]byte](t)(io.ReadAll(resp.Body))
 	u := &unstructured.Unstructured{}
 	if err := u.UnmarshalJSON(data); err != nil {
 		t.Fatalf("%v: %s", err, data)
@@ -102,10 +94,7 @@ func send(t *testing.T, s *lwtest.Server, method, path, contentType, body string
 
 // A resource of a definition takes and refuses what a cluster does.
 func TestResource(t *testing.T) {
-	all, err := load(t, map[string]string{"bases/crews.yaml": crews})
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := rig.Must[[]*crd.Definition](t)(load(t, map[string]string{"bases/crews.yaml": crews}))
 	const crew = "v1/namespaces/default/crews"
 	// Each step is made on what the steps before it have left.
 	steps := []struct {
@@ -156,10 +145,7 @@ func TestResource(t *testing.T) {
 
 // Lists that are sets or maps have no order.
 func TestShape(t *testing.T) {
-	all, err := load(t, map[string]string{"crews.yaml": crews})
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := rig.Must[[]*crd.Definition](t)(load(t, map[string]string{"crews.yaml": crews}))
 	normal := func(tags, steps []any, jobs ...any) map[string]string {
 		return all[0].Shape.Flatten(map[string]any{
 			"metadata": map[string]any{"name": "a", "uid": tags[0], "resourceVersion": "1", "finalizers": tags},
