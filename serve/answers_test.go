@@ -95,9 +95,7 @@ func TestListHeaders(t *testing.T) {
 				if large && encoding != "identity" {
 					want.Set("Content-Encoding", "gzip")
 					z, err := gzip.NewReader(bytes.NewReader(data))
-					if err != nil {
-						t.Fatal(err)
-					}
+					noErr(t, err)
 					if data, err = io.ReadAll(z); err != nil {
 						t.Fatal(err)
 					}
@@ -267,39 +265,17 @@ func TestObjectErrors(t *testing.T) {
 	}
 }
 
-// An opaque is a source whose versions are what they are.
-type opaque struct{ list, object, event string }
-
-func (o opaque) List(_ context.Context, _ metav1.ListOptions, yield func(*Widget, error) error) (metav1.ListMeta, error) {
-	w := newWidget(name("a"), 1)
-	w.ResourceVersion = o.object
-	return metav1.ListMeta{ResourceVersion: o.list}, yield(w, nil)
-}
-
-func (o opaque) Watch(ctx context.Context, _ metav1.ListOptions, yield func(lw.WatchEvent[*Widget]) error) error {
-	if o.event != "" {
-		w := newWidget(name("b"), 1)
-		w.ResourceVersion = o.event
-		if err := yield(lw.WatchEvent[*Widget]{Type: watch.Added, Object: w, ResourceVersion: o.event}); err != nil {
-			return err
-		}
-	}
-	<-ctx.Done()
-	return ctx.Err()
-}
-
 // Versions that are no numbers cannot be served: nobody could tell which is the newer one.
 func TestOpaqueVersions(t *testing.T) {
-	for src, want := range map[opaque]string{
-		{"x", "5", ""}:   `"x"`,
-		{"5", "x", ""}:   `"x"`,
-		{"5", "", ""}:    `""`,
-		{"", "5", ""}:    `""`,
-		{"5", "4", "y6"}: `"y6"`,
-		{"05", "4", ""}:  `"05"`,
-		{"5", "4", "6"}:  "",
+	for _, tt := range []struct{ list, object, event, want string }{
+		{"x", "5", "", `"x"`}, {"5", "x", "", `"x"`}, {"5", "", "", `""`}, {"", "5", "", `""`}, {"5", "4", "y6", `"y6"`}, {"05", "4", "", `"05"`},
+		{"5", "4", "6", ""},
 	} {
 		inBubble(t, serve.Options{}, func(b *bubble) {
+			src := &scripted{tt.list, []*Widget{at("a", tt.object, 1)}, make(chan lw.WatchEvent[*Widget], 1)}
+			if tt.event != "" {
+				src.events <- lw.WatchEvent[*Widget]{Type: watch.Added, Object: at("b", tt.event, 1), ResourceVersion: tt.event}
+			}
 			inf := lw.NewInformer[*Widget](src, &lw.Options{List: lw.ListWhole, OnError: func(error) {}})
 			go func() { _ = inf.Run(b.ctx) }()
 			ended := make(chan error, 1)
@@ -307,12 +283,12 @@ func TestOpaqueVersions(t *testing.T) {
 			time.Sleep(time.Second)
 			select {
 			case err := <-ended:
-				if want == "" || !strings.Contains(err.Error(), "widgets: the resource version "+want+" is not a decimal number") {
-					t.Errorf("%+v: Serve ended with %v", src, err)
+				if tt.want == "" || !strings.Contains(err.Error(), "widgets: the resource version "+tt.want+" is not a decimal number") {
+					t.Errorf("%+v: Serve ended with %v", tt, err)
 				}
 			default:
-				if want != "" {
-					t.Errorf("%+v is served", src)
+				if tt.want != "" {
+					t.Errorf("%+v is served", tt)
 				}
 			}
 		})

@@ -187,9 +187,7 @@ func TestRewind(t *testing.T) {
 		put(b.t, m.Create, "b", 1)
 		b.relay(m, widgets)
 		w := b.watch("resourceVersion=3")
-		if err := m.Rewind("2"); err != nil {
-			b.t.Fatal(err)
-		}
+		noErr(b.t, m.Rewind("2"))
 		time.Sleep(time.Minute)
 		w.want(b.t, "ERROR 410", "END")
 		for _, query := range []string{"?resourceVersion=3&resourceVersionMatch=Exact", "?resourceVersion=1&resourceVersionMatch=Exact"} {
@@ -216,9 +214,7 @@ func TestClose(t *testing.T) {
 		without.want(t, "MODIFIED a 3")
 		selects.want(t)
 		begun := time.Now()
-		if err := b.h.Close(); err != nil {
-			b.t.Fatal(err)
-		}
+		noErr(b.t, b.h.Close())
 		if d := time.Since(begun); d > 2*time.Second {
 			b.t.Errorf("Close took %v", d)
 		}
@@ -350,9 +346,7 @@ func TestDerived(t *testing.T) {
 		get := func(query string) int {
 			list.Items = nil
 			code, body := b.do("GET", path+query, "")
-			if err := json.Unmarshal([]byte(body), &list); err != nil {
-				b.t.Fatal(err)
-			}
+			noErr(b.t, json.Unmarshal([]byte(body), &list))
 			return code
 		}
 		if code := get(""); code != 200 || len(list.Items) != 1 || list.Items[0].Size != 2 || list.Items[0].UID == "" {
@@ -382,9 +376,7 @@ func TestDerived(t *testing.T) {
 		// A version of another replica or process, also of one with the same number, between two versions
 		// of this one.
 		number, err := strconv.ParseUint(first, 10, 64)
-		if err != nil {
-			b.t.Fatal(err)
-		}
+		noErr(b.t, err)
 		for _, version := range []string{"12345678901234567", strconv.FormatUint(number+1<<20, 10), strconv.FormatUint(number+1<<60, 10)} {
 			began := time.Now()
 			b.watch("resourceVersion="+version).want(b.t, "ERROR 410", "END")

@@ -53,9 +53,7 @@ func (g *garbage) own(in *lw.Memory[*part], name string, finalizer string, owner
 		p.OwnerReferences = append(p.OwnerReferences, metav1.OwnerReference{APIVersion: "example.io/v1", Kind: kind, Name: o.Name, UID: o.UID, BlockOwnerDeletion: new(true)})
 	}
 	p, err := in.Create(g.ctx, p)
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	noErr(g.t, err)
 	return p
 }
 
@@ -130,9 +128,7 @@ func TestCollectLate(t *testing.T) {
 		g.own(g.parts, "a", "", box)
 		g.own(g.parts, "b", "", lost)
 		g.own(g.parts, "c", "", lost)
-		if _, err := g.boxes.Delete(t.Context(), lw.KeyOf(lost), ""); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, second(g.boxes.Delete(t.Context(), lw.KeyOf(lost), "")))
 		ctx, stop := context.WithCancel(b.ctx)
 		go b.h.Collect(ctx)
 		stored(b, g.parts, r)
@@ -151,9 +147,7 @@ func TestCollectLate(t *testing.T) {
 		}
 		end() // what is served no more is not gone
 		synctest.Wait()
-		if _, err := g.boxes.Delete(t.Context(), lw.KeyOf(box), ""); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, second(g.boxes.Delete(t.Context(), lw.KeyOf(box), "")))
 		if diff := cmp.Diff("a1", g.left()); diff != "" {
 			t.Errorf("after the end: %s", diff)
 		}
@@ -187,15 +181,11 @@ func TestCollectPauses(t *testing.T) {
 			go b.h.Collect(b.ctx)
 			box := g.own(g.boxes, "box", "")
 			a := g.own(g.parts, "a", "", box)
-			if _, err := g.boxes.Delete(b.ctx, lw.KeyOf(box), ""); err != nil {
-				t.Fatal(err)
-			}
+			noErr(t, second(g.boxes.Delete(b.ctx, lw.KeyOf(box), "")))
 			for _, owners := range [][]metav1.OwnerReference{nil, a.OwnerReferences} {
 				rig.Sleep(5 * time.Minute)
 				errs = nil
-				if _, err := g.parts.Update(b.ctx, &part{ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: a.Name, OwnerReferences: owners}}); err != nil {
-					t.Fatal(err)
-				}
+				noErr(t, second(g.parts.Update(b.ctx, &part{ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: a.Name, OwnerReferences: owners}})))
 			}
 			rig.Sleep(5 * time.Second)
 			if len(errs) != 3 || !strings.Contains(errs[0].Error(), "not now") { // after 0, 1 and 3 seconds
@@ -286,16 +276,12 @@ func TestCollectVersions(t *testing.T) {
 		g.own(g.parts, "a", "", box)
 		g.own(g.parts, "b", "", other)
 		box.Spec.Color = "unknown"
-		if _, err := g.boxes.Update(b.ctx, box); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, second(g.boxes.Update(b.ctx, box)))
 		for _, gone := range []struct {
 			owner *part
 			want  string
 		}{{other, "a1 box"}, {box, ""}} {
-			if _, err := g.boxes.Delete(b.ctx, lw.KeyOf(gone.owner), ""); err != nil {
-				t.Fatal(err)
-			}
+			noErr(t, second(g.boxes.Delete(b.ctx, lw.KeyOf(gone.owner), "")))
 			time.Sleep(time.Minute)
 			if diff := cmp.Diff(gone.want, g.left()); diff != "" {
 				t.Errorf("without %s: %s", gone.owner.Name, diff)
@@ -320,33 +306,24 @@ func BenchmarkCollect(b *testing.B) {
 // collectAll deletes an owner of n objects, and waits until they are gone.
 func collectAll(b *testing.B, n int) {
 	b.StopTimer()
-	quiet := quiet
 	h := serve.New(&serve.Options{Authorize: serve.AllowAll, Logger: quiet})
 	ctx, cancel := context.WithCancel(b.Context())
 	defer cancel()
 	m := lw.NewMemory[*part]()
 	box, err := m.Create(ctx, &part{ObjectMeta: metav1.ObjectMeta{Name: "box", Namespace: "n"}})
-	if err != nil {
-		b.Fatal(err)
-	}
+	noErr(b, err)
 	ref := metav1.OwnerReference{APIVersion: "example.io/v1", Kind: "Part", Name: "box", UID: box.UID}
 	for i := range n {
 		p := &part{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("p", i), Namespace: "n", OwnerReferences: []metav1.OwnerReference{ref}}}
-		if _, err := m.Create(ctx, p); err != nil {
-			b.Fatal(err)
-		}
+		noErr(b, second(m.Create(ctx, p)))
 	}
 	inf := lw.NewInformer(m, &lw.Options{Logger: quiet})
 	go inf.Run(ctx)
 	go serve.ServeStore(ctx, h, m, parts)
 	go h.Collect(ctx)
-	if err := errors.Join(inf.WaitForSync(ctx), h.WaitForSync(ctx)); err != nil {
-		b.Fatal(err)
-	}
+	noErr(b, errors.Join(inf.WaitForSync(ctx), h.WaitForSync(ctx)))
 	b.StartTimer()
-	if _, err := m.Delete(ctx, lw.KeyOf(box), ""); err != nil {
-		b.Fatal(err)
-	}
+	noErr(b, second(m.Delete(ctx, lw.KeyOf(box), "")))
 	for changed := inf.Changed(ctx); inf.Store().Len() > 0; changed = inf.Changed(ctx) {
 		<-changed
 	}

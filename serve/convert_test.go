@@ -48,9 +48,7 @@ func older(n *newerPart) (*part, error) {
 func TestConverted(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
 		m := lw.NewMemory[*part]()
-		if err := m.Rewind("1"); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, m.Rewind("1"))
 		v1 := parts
 		v1.Scale = nil
 		stored(b, m, v1)

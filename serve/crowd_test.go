@@ -19,6 +19,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/apiserver"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/serve"
 )
 
@@ -39,9 +40,7 @@ func (p *pager) page(limit int) int {
 		Metadata metav1.ListMeta
 		Items    []struct{ Metadata metav1.ObjectMeta }
 	}
-	if err := json.Unmarshal([]byte(body), &got); err != nil {
-		p.b.t.Fatal(err)
-	}
+	noErr(p.b.t, json.Unmarshal([]byte(body), &got))
 	p.meta = got.Metadata
 	if code != http.StatusOK {
 		return code
@@ -171,7 +170,7 @@ func TestClientsMove(t *testing.T) {
 
 		var to atomic.Pointer[http.Client]
 		to.Store(b.client)
-		client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		client := &http.Client{Transport: rig.RoundTrip(func(r *http.Request) (*http.Response, error) {
 			return to.Load().Transport.RoundTrip(r)
 		})}
 		var informers []*lw.Informer[*Widget]
@@ -207,7 +206,3 @@ func TestClientsMove(t *testing.T) {
 		front.Client().CloseIdleConnections()
 	})
 }
-
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

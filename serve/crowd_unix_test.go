@@ -31,23 +31,15 @@ func TestMoreWatchersThanDescriptors(t *testing.T) {
 		return
 	}
 	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	child := exec.CommandContext(t.Context(), exe, "-test.run=^TestMoreWatchersThanDescriptors$")
 	child.Env = append(os.Environ(), inEnv+"=1")
 	child.Stderr = os.Stderr
 	command, err := child.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	output, err := child.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
+	noErr(t, child.Start())
 	said := bufio.NewScanner(output)
 	if !said.Scan() {
 		t.Fatal("the server does not say where it is")
@@ -64,9 +56,7 @@ func TestMoreWatchersThanDescriptors(t *testing.T) {
 	conns := make([]net.Conn, watchers)
 	for i := range conns {
 		c, err := net.Dial("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, err)
 		defer c.Close()
 		conns[i] = c
 		_ = c.SetDeadline(time.Now().Add(time.Minute))
@@ -141,9 +131,7 @@ func TestMoreWatchersThanDescriptors(t *testing.T) {
 // until there are no more.
 func serveWithFewDescriptors(t *testing.T) {
 	limit := syscall.Rlimit{Cur: descriptors, Max: descriptors}
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit))
 	m := lw.NewMemory(newWidget(name("old"), 1))
 	run := startMemory(t, transports[1], m)
 	fmt.Println(run.srv.Listener.Addr())

@@ -34,9 +34,7 @@ func ask(t testing.TB, srv *httptest.Server, target string, header ...string) ne
 	t.Helper()
 	c := dialServer(t, srv)
 	lines := append([]string{"GET " + target + " HTTP/1.1", "Host: example.com"}, header...)
-	if _, err := io.WriteString(c, strings.Join(lines, "\r\n")+"\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, second(io.WriteString(c, strings.Join(lines, "\r\n")+"\r\n\r\n")))
 	return c
 }
 
@@ -44,9 +42,7 @@ func ask(t testing.TB, srv *httptest.Server, target string, header ...string) ne
 func dialServer(t testing.TB, srv *httptest.Server) net.Conn {
 	t.Helper()
 	c, err := net.Dial("tcp", srv.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	if strings.HasPrefix(srv.URL, "https") {
 		config := srv.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
 		config.ServerName = "example.com"
@@ -196,9 +192,7 @@ func TestWriteTimeout(t *testing.T) {
 			c := dial(t, run.srv, "resourceVersion=1")
 			defer c.Close()
 			if conn, ok := c.(*tls.Conn); ok {
-				if err := conn.Handshake(); err != nil {
-					t.Fatal(err)
-				}
+				noErr(t, conn.Handshake())
 			}
 			rig.Met(t, patience, "no watch was opened", func() bool { return run.h.Status()[0].Opened == 1 })
 			resize(t, m, longWidget("a", 0, 1<<20), 32) // more than the buffers of a connection have room for
@@ -246,9 +240,7 @@ func TestWriteTimeoutOverHTTP2(t *testing.T) {
 			_ = srv.Close()
 		}()
 		resp, err := (&http.Client{Transport: tr}).Get("http://server" + path + "?watch=1&resourceVersion=1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, err)
 		defer resp.Body.Close()
 		if resp.ProtoMajor != 2 {
 			t.Fatalf("the protocol is %s", resp.Proto)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/serve"
 )
 
@@ -19,9 +20,7 @@ func TestDocsServe(t *testing.T) {
 	ran := make(chan error, 1)
 	go func() { ran <- widgets.Run(ctx) }()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	authorize := serve.AllowAll
 	// What docs/serve.md shows.
 	run := func() error {
@@ -39,24 +38,20 @@ func TestDocsServe(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- run() }()
-	for {
+	rig.Met(t, patience, "nothing is served", func() bool {
 		resp, err := http.Get("http://" + l.Addr().String() + path + "?fieldSelector=size=1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, err)
 		body, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, err)
 		if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusNotFound {
-			continue // Serve has not begun yet
+			return false // Serve has not begun yet
 		}
 		if resp.StatusCode != http.StatusOK || !strings.Contains(string(body), `"name":"a"`) {
 			t.Errorf("%d %s", resp.StatusCode, body)
 		}
-		break
-	}
+		return true
+	})
 	cancel()
 	<-ran
 	l.Close()

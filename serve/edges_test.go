@@ -46,9 +46,7 @@ func TestObjectBytes(t *testing.T) {
 	}
 	data := []byte(`{"metadata":{"name":"a","labels":{"b":"c"}}}`)
 	var o serve.Object
-	if err := o.UnmarshalJSON(data); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, o.UnmarshalJSON(data))
 	clear(data) // its owner may use it again
 	if got, _ := o.Bytes(); string(got) != `{"metadata":{"name":"a","labels":{"b":"c"}}}` || o.Name != "a" || o.Labels["b"] != "c" {
 		t.Errorf("%s %+v", got, o)
@@ -63,9 +61,7 @@ func TestObjectBytes(t *testing.T) {
 // A field of an Object is what a field selector compares.
 func TestFieldOfAnObject(t *testing.T) {
 	var o serve.Object
-	if err := o.UnmarshalJSON([]byte(`{"metadata":{"name":"a"},"s":"x","e":"\u0041","n":5,"t":true,"z":null,"l":[1, 2],"o":{"p":{"q":"deep"},"z":null},"":"empty"}`)); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, o.UnmarshalJSON([]byte(`{"metadata":{"name":"a"},"s":"x","e":"\u0041","n":5,"t":true,"z":null,"l":[1, 2],"o":{"p":{"q":"deep"},"z":null},"":"empty"}`)))
 	for path, want := range map[string]string{
 		"s": "x", "e": "A", "n": "5", "t": "true", "z": "", "l": "[1, 2]", "o.p.q": "deep", "o.z": "", "o.z.q": "", "o.p": `{"q":"deep"}`,
 		"none": "", "o.none": "", "s.x": "", "n.x": "", "o.p.q.r": "", "metadata.name": "a", "": "empty", "q": "",

@@ -48,9 +48,7 @@ func TestEndsWithoutItsClients(t *testing.T) {
 			open := func(query string) {
 				t.Helper()
 				resp, err := run.srv.Client().Get(run.srv.URL + path + "?watch=1&" + query)
-				if err != nil {
-					t.Fatal(err)
-				}
+				noErr(t, err)
 				bodies[query] = resp.Body
 			}
 			open("resourceVersion=1")
@@ -109,9 +107,7 @@ func TestSlowClientEnds(t *testing.T) {
 			})
 			began := time.Now()
 			resp, err := b.client.Get("http://server" + path + "?watch=1&resourceVersion=0" + tt.query)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noErr(t, err)
 			if tt.end != nil {
 				time.AfterFunc(10*time.Second, func() { tt.end(b.h, cancel) })
 			}
@@ -208,9 +204,7 @@ func TestGoneWhileItWaits(t *testing.T) {
 		} {
 			c := ask(t, run.srv, target)
 			<-asking
-			if err := c.(*net.TCPConn).CloseWrite(); err != nil {
-				t.Fatal(err)
-			}
+			noErr(t, c.(*net.TCPConn).CloseWrite())
 			if answer, err := io.ReadAll(c); len(answer) > 0 || err != nil {
 				t.Errorf("%s, %s: %v %.300q", tr.name, target, err, answer)
 			}
@@ -218,9 +212,7 @@ func TestGoneWhileItWaits(t *testing.T) {
 		}
 		// In the middle of the state, nothing is said of an error either.
 		c := dial(t, run.srv, "resourceVersion=0")
-		if err := c.(*net.TCPConn).CloseWrite(); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, c.(*net.TCPConn).CloseWrite())
 		<-asking
 		answer, _ := io.ReadAll(c)
 		if text := string(answer); strings.Contains(text, `"ERROR"`) || strings.Contains(text, "canceled") {
@@ -251,9 +243,7 @@ func TestAnswersWhoSendsNothingMore(t *testing.T) {
 			path + "?watch=1&resourceVersion=x": 500, in("n") + "/refused": 403, in("n") + "/ended": 0,
 		} {
 			c := ask(t, run.srv, target)
-			if err := c.(*net.TCPConn).CloseWrite(); err != nil {
-				t.Fatal(err)
-			}
+			noErr(t, c.(*net.TCPConn).CloseWrite())
 			code := 0
 			if resp, err := http.ReadResponse(bufio.NewReader(c), nil); err == nil {
 				code = resp.StatusCode

@@ -29,13 +29,9 @@ func TestLargeEvent(t *testing.T) {
 			defer run.stop()
 			large := longWidget("large", 1, size)
 			created, err := m.Create(t.Context(), large)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noErr(t, err)
 			gone := dial(t, run.srv, "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true")
-			if _, err := io.ReadFull(gone, make([]byte, 1000)); err != nil {
-				t.Fatal(err)
-			}
+			noErr(t, second(io.ReadFull(gone, make([]byte, 1000))))
 			_ = gone.Close()
 
 			slow := dial(t, run.srv, "resourceVersion="+created.ResourceVersion)
@@ -45,9 +41,7 @@ func TestLargeEvent(t *testing.T) {
 			store(t, m.Update, large)
 			store(t, m.Create, small)
 			resp, err := http.ReadResponse(bufio.NewReader(trickle{slow}), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noErr(t, err)
 			lines := bufio.NewReader(resp.Body)
 			for _, want := range []string{`"large"`, `"small"`} {
 				line, err := lines.ReadString('\n')

@@ -109,9 +109,7 @@ func (f form) decode(t *testing.T, data []byte) (a answer) {
 func mustJSON(t *testing.T, v any) []byte {
 	t.Helper()
 	data, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	return data
 }
 
@@ -464,9 +462,7 @@ func testForms(b *bubble, m *lw.Memory[*Note], own bool, without map[string]bool
 func number(t *testing.T, version string) uint64 {
 	t.Helper()
 	v, err := strconv.ParseUint(version, 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	return v
 }
 

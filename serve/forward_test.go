@@ -22,9 +22,7 @@ func TestForwardToAnOlderServer(t *testing.T) {
 		b.relay(m, widgets)
 		put(t, m.Create, "b", 1)
 		synctest.Wait()
-		if err := m.Rewind("2"); err != nil {
-			b.t.Fatal(err)
-		}
+		noErr(b.t, m.Rewind("2"))
 		synctest.Wait()
 		b.answers(http.StatusGatewayTimeout, "", "GET", path, "")
 		time.Sleep(time.Minute)

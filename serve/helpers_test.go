@@ -116,16 +116,12 @@ func derived[T lw.Object](b *bubble, m *lw.Memory[T], change func(T) T) lw.Colle
 func (b *bubble) send(ctx context.Context, method, path, body string, header ...string) *http.Response {
 	b.t.Helper()
 	req, err := http.NewRequestWithContext(ctx, method, "http://server"+path, strings.NewReader(body))
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	noErr(b.t, err)
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
 	resp, err := b.client.Do(req)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	noErr(b.t, err)
 	return resp
 }
 
@@ -140,9 +136,7 @@ func bodyOf(t *testing.T, resp *http.Response) []byte {
 	t.Helper()
 	defer resp.Body.Close()
 	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	return data
 }
 
@@ -251,6 +245,17 @@ func (s *stream) want(t *testing.T, want ...string) {
 	}
 }
 
+// noErr ends the test if there is an error.
+func noErr(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// second is the error of a call of which the result does not matter.
+func second[T any](_ T, err error) error { return err }
+
 func name(n string) lw.Key { return lw.Key{Namespace: "n", Name: n} }
 
 // A writing is a method of a Memory that writes an object.
@@ -260,9 +265,7 @@ type writing[T lw.Object] = func(context.Context, T) (T, error)
 func store[T lw.Object](t *testing.T, write writing[T], obj T) T {
 	t.Helper()
 	obj, err := write(t.Context(), obj)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	return obj
 }
 
@@ -290,7 +293,5 @@ func longWidget(n string, size, bytes int) *Widget {
 
 func remove[T lw.Object](t *testing.T, m *lw.Memory[T], n string) {
 	t.Helper()
-	if _, err := m.Delete(t.Context(), name(n), ""); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, second(m.Delete(t.Context(), name(n), "")))
 }

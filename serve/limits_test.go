@@ -134,9 +134,7 @@ func (b *bubble) leave(path string) {
 	b.t.Helper()
 	ctx, cancel := context.WithCancel(b.ctx)
 	req, err := http.NewRequestWithContext(ctx, "GET", "http://server"+path, nil)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	noErr(b.t, err)
 	ended := make(chan error, 1)
 	go func() {
 		resp, err := b.client.Do(req)

@@ -126,9 +126,7 @@ func TestSilentServerAfterARestore(t *testing.T) {
 		src := &stuckSource{Source: m}
 		b.relay(src, widgets)
 		before := m.ResourceVersion()
-		if err := m.Rewind("3"); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, m.Rewind("3"))
 		time.Sleep(time.Minute)
 		src.now.Store(true)
 		for _, query := range []string{"?resourceVersionMatch=Exact&resourceVersion=", "?watch=1&timeoutSeconds=1&resourceVersion="} {

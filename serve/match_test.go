@@ -98,7 +98,6 @@ func (f *filter) verdicts() *verdicts {
 func TestMatchingHoldsUpNobodyElse(t *testing.T) {
 	c, w, out := testWatcher(t, time.Hour)
 	i := testItem("n/a", 3)
-	i.obj = &Object{data: []byte(`{"metadata":{}}`)}
 	c.history.commit([]*event{{version: 3, new: i}}, 3)
 	var state order.List[*item]
 	state.Set("n/a", i)

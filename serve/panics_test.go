@@ -56,9 +56,7 @@ func TestFieldsPanic(t *testing.T) {
 		// Now it is sick, then it was.
 		healthy.want(t, "ERROR 500", "END")
 		sick.want(t, "ERROR 500", "END")
-		if _, err := m.Delete(t.Context(), lw.Key{Namespace: "b", Name: "b"}, ""); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, second(m.Delete(t.Context(), lw.Key{Namespace: "b", Name: "b"}, "")))
 		synctest.Wait()
 		if code, body := b.do("GET", path+"?fieldSelector=size=four", ""); code != 200 || strings.Count(body, `"namespace"`) != 1 {
 			t.Errorf("when all are well again: %d %s", code, body)

@@ -68,9 +68,7 @@ func (b *bubble) protoWatch(query string) func() []protoEvent {
 	return func() (all []protoEvent) {
 		for _, ev := range events() {
 			out := protoEvent{typ: ev.typ, raw: protoMessage(ev.object)}
-			if err := out.note.Unmarshal([]byte(out.raw)); err != nil {
-				b.t.Fatal(err)
-			}
+			noErr(b.t, out.note.Unmarshal([]byte(out.raw)))
 			all = append(all, out)
 		}
 		return all
@@ -190,14 +188,10 @@ func TestObjectInProtobuf(t *testing.T) {
 	note := newNote("a", "text")
 	note.UID, note.ResourceVersion = "u", "5"
 	data, err := note.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	sent := bytes.Clone(data)
 	var o serve.Object
-	if err := o.Unmarshal(data); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, o.Unmarshal(data))
 	clear(data) // its owner may use it again
 	got, mediaType := o.Bytes()
 	if mediaType != proto || !bytes.Equal(got, sent) {

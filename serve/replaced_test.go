@@ -17,7 +17,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/go-lw/lw"
-	"github.com/go-lw/lw/internal/apiserver"
 	"github.com/go-lw/lw/serve"
 )
 
@@ -41,9 +40,7 @@ func overtaken(t *testing.T, m *lw.Memory[*Widget]) (before string) {
 	before = m.ResourceVersion()
 	m.Fail(syscall.ECONNREFUSED)
 	time.Sleep(time.Minute)
-	if err := m.Rewind(backup); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, m.Rewind(backup))
 	write("a", 20)
 	for n := range 10 {
 		write("other", n)
@@ -91,9 +88,7 @@ func TestReplacedAndBehind(t *testing.T) {
 		}
 		b.relay(m, widgets)
 		before := m.ResourceVersion()
-		if err := m.Rewind("3"); err != nil {
-			b.t.Fatal(err)
-		}
+		noErr(b.t, m.Rewind("3"))
 		time.Sleep(time.Minute)
 		for _, query := range []string{"?resourceVersionMatch=Exact&resourceVersion=", "?watch=1&timeoutSeconds=1&resourceVersion="} {
 			if _, body := b.do("GET", path+query+before, ""); !strings.Contains(body, `"HistoryReplaced"`) {
@@ -152,9 +147,7 @@ func TestReplacedAndReached(t *testing.T) {
 		}
 		src := &late{Source: m}
 		b.relay(src, widgets)
-		if err := m.Rewind("3"); err != nil {
-			b.t.Fatal(err)
-		}
+		noErr(b.t, m.Rewind("3"))
 		time.Sleep(time.Minute)
 		hold := make(chan struct{})
 		src.until.Store(&hold)
@@ -188,46 +181,34 @@ func TestReplacedBehindRelays(t *testing.T) {
 				inBubble(t, serve.Options{}, func(b *bubble) {
 					m := lw.NewMemory(newWidget(name("a"), 1), newWidget(name("b"), 1))
 					b.relay(m, widgets)
-					// Of the second relay the first one is the server.
-					second := serve.New(&serve.Options{Authorize: serve.AllowAll})
-					front := apiserver.New(apiserver.Options{Wrap: func(http.Handler) http.Handler { return second }})
-					ctx, cancel := context.WithCancel(b.ctx)
-					middle := lw.NewInformer[*serve.Object](serve.Raw("http://server"+path, b.client), &lw.Options{OnError: func(error) {}})
-					go func() { _ = middle.Run(ctx) }()
-					go func() { _ = serve.Serve(ctx, second, middle, rawWidgets) }()
-					synctest.Wait()
-					client := front.Client()
-					defer func() {
-						cancel()
-						synctest.Wait()
-						client.CloseIdleConnections()
-						front.Close()
-					}()
-					rewound := 0
-					inf := lw.NewInformer[*Widget](&lw.HTTP[*Widget]{URL: "http://server" + path, Client: client, Accept: accept}, &lw.Options{
-						List: mode, OnError: func(err error) {
-							if errors.Is(err, lw.ErrRewound) {
-								rewound++
-							}
-						},
+					b.beside(func(second *bubble) { // of which the first relay is the server
+						collected(second, informer[*serve.Object](second, serve.Raw("http://server"+path, b.client)), rawWidgets)
+						rewound := 0
+						inf := lw.NewInformer[*Widget](&lw.HTTP[*Widget]{URL: "http://server" + path, Client: second.client, Accept: accept}, &lw.Options{
+							List: mode, OnError: func(err error) {
+								if errors.Is(err, lw.ErrRewound) {
+									rewound++
+								}
+							},
+						})
+						go func() { _ = inf.Run(second.ctx) }()
+						time.Sleep(time.Minute)
+						overtaken(b.t, m)
+						time.Sleep(time.Minute)
+						got, want := map[string]int{}, map[string]int{}
+						for w := range m.All() {
+							want[w.Name] = w.Size
+						}
+						for w := range inf.Store().All() {
+							got[w.Name] = w.Size
+						}
+						if diff := cmp.Diff(want, got); diff != "" {
+							t.Errorf("the store (-want +got):\n%s", diff)
+						}
+						if s := inf.Status(); s.Epoch != 1 || rewound != 1 {
+							t.Errorf("epoch %d, told %d times", s.Epoch, rewound)
+						}
 					})
-					go func() { _ = inf.Run(ctx) }()
-					time.Sleep(time.Minute)
-					overtaken(b.t, m)
-					time.Sleep(time.Minute)
-					got, want := map[string]int{}, map[string]int{}
-					for w := range m.All() {
-						want[w.Name] = w.Size
-					}
-					for w := range inf.Store().All() {
-						got[w.Name] = w.Size
-					}
-					if diff := cmp.Diff(want, got); diff != "" {
-						t.Errorf("the store (-want +got):\n%s", diff)
-					}
-					if s := inf.Status(); s.Epoch != 1 || rewound != 1 {
-						t.Errorf("epoch %d, told %d times", s.Epoch, rewound)
-					}
 				})
 			})
 		}

@@ -221,9 +221,7 @@ func TestWriteAdds(t *testing.T) {
 			t.Errorf("the client has said when it was created: %+v", forged)
 		}
 		body, err := cbor.Marshal(map[string]any{"metadata": map[string]any{"generateName": "from-cbor-", "labels": map[string]any{"a": "b"}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, err)
 		for range 2 {
 			if n := write("POST", in, string(body), "application/cbor"); len(n.Name) != len("from-cbor-xxxxx") || !strings.HasPrefix(n.Name, "from-cbor-") || n.Labels["a"] != "b" {
 				t.Errorf("from CBOR: %+v", n)

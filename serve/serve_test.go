@@ -87,12 +87,8 @@ func fewer(t *testing.T, by int) {
 	checks := flag.Lookup("rapid.checks").Value
 	was := checks.String()
 	n, err := strconv.Atoi(was)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := checks.Set(strconv.Itoa(max(1, n/by))); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
+	noErr(t, checks.Set(strconv.Itoa(max(1, n/by))))
 	t.Cleanup(func() { _ = checks.Set(was) })
 }
 
@@ -140,9 +136,7 @@ func handle(t testing.TB, opts serve.Options, serveOn func(ctx context.Context, 
 			runtime.Gosched()
 		}
 	}
-	if err := s.h.WaitForSync(ctx); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, s.h.WaitForSync(ctx))
 	return s
 }
 

@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/go-lw/lw"
-	"github.com/go-lw/lw/internal/listopts"
 	"github.com/go-lw/lw/internal/order"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/internal/wire"
 )
 
@@ -129,7 +129,7 @@ func TestHistoryWithoutWatchers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHistory(HistoryLimits{Bytes: limit})
-			before := heap()
+			before := rig.Heap()
 			fill(h)
 			if n := len(h.events); n < limit/size-2 || n > limit/size {
 				t.Errorf("%d events of %d bytes", n, size)
@@ -137,19 +137,12 @@ func TestHistoryWithoutWatchers(t *testing.T) {
 			if h.bytes > limit || h.bytes < limit-2*size {
 				t.Errorf("%d bytes, the limit is %d", h.bytes, limit)
 			}
-			if grown := heap() - before; grown > 2*limit {
-				t.Errorf("the history has %d bytes, the limit is %d", grown, limit)
+			if grown := rig.Heap() - before; grown > 2*limit {
+				t.Errorf("the history has %.0f bytes, the limit is %d", grown, limit)
 			}
 			runtime.KeepAlive(h)
 		})
 	}
-}
-
-func heap() int64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }
 
 // What the history counts is what its events, and the items that they have ended, have of encodings,
@@ -247,16 +240,10 @@ func TestPastStatesAreDropped(t *testing.T) {
 // A watch that has sent what it read keeps none of it, and reads no more at once than fits.
 func TestWatchKeepsNothing(t *testing.T) {
 	c, w, _ := testWatcher(t, time.Hour)
-	f, err := listopts.NewFilter("", metav1.ListOptions{}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.filter = &filter{f, c.resource, nil}
+	w.filter = everything(t)
 	var events []*event
 	for v := uint64(3); v < 13; v++ {
-		i := testItem("n/a", v)
-		i.obj = &Object{data: []byte(`{"metadata":{}}`)}
-		events = append(events, &event{version: v, new: i, bytes: maxReadBytes / 4})
+		events = append(events, &event{version: v, new: testItem("n/a", v), bytes: maxReadBytes / 4})
 	}
 	c.history.commit(events, 12)
 	r, err := c.history.read(w.place, nil)
@@ -283,20 +270,14 @@ func TestWatchKeepsNothing(t *testing.T) {
 func TestWatchThatWaitsKeepsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, w, out := testWatcher(t, time.Hour)
-		f, err := listopts.NewFilter("", metav1.ListOptions{}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.filter = &filter{f, c.resource, nil}
+		w.filter = everything(t)
 		sent := 0
 		out.put = func(frame) error { sent++; return nil }
 		out.flush = func() error { return nil }
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- w.run(ctx, out, initialEvents{}) }()
-		i := testItem("n/a", 3)
-		i.obj = &Object{data: []byte(`{"metadata":{}}`)}
-		e := &event{version: 3, new: i}
+		e := &event{version: 3, new: testItem("n/a", 3)}
 		kept := weak.Make(e)
 		c.history.commit([]*event{e}, 3)
 		synctest.Wait()

@@ -140,18 +140,12 @@ func TestStatuses(t *testing.T) {
 			t.Errorf("something was written: %+v at %s", obj, m.ResourceVersion())
 		}
 		// What is in the stream of a watch.
-		for query, want := range map[string]int32{"?watch=1&resourceVersion=2": 410} {
-			_, body := b.do("GET", path+query, "")
-			var ev struct {
-				Type   string
-				Object json.RawMessage
-			}
-			if err := json.Unmarshal([]byte(body), &ev); err != nil || ev.Type != "ERROR" {
-				t.Fatalf("%s: %v %s", query, err, body)
-			}
-			if code, reason, _ := status(t, query, string(ev.Object)); code != want || reason != metav1.StatusReasonExpired {
-				t.Errorf("%s: %s", query, body)
-			}
+		ev := read[struct {
+			Type   string
+			Object json.RawMessage
+		}](b, path+"?watch=1&resourceVersion=2")
+		if code, reason, _ := status(t, "a watch", string(ev.Object)); ev.Type != "ERROR" || code != 410 || reason != metav1.StatusReasonExpired {
+			t.Errorf("a watch: %s %s", ev.Type, ev.Object)
 		}
 		// An object that has no encoding is the program's fault, and is reported.
 		put(t, m.Create, "odd", 1)

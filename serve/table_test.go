@@ -65,15 +65,11 @@ func TestTableIsStreamed(t *testing.T) {
 				}
 				if encoding != "" {
 					z, err := gzip.NewReader(w.Body)
-					if err != nil {
-						t.Fatal(err)
-					}
+					noErr(t, err)
 					body = z
 				}
 				data, err := io.ReadAll(body)
-				if err != nil {
-					t.Fatal(err)
-				}
+				noErr(t, err)
 				var table metav1.Table
 				if err := json.Unmarshal(data, &table); err != nil || made.Load() != objects {
 					t.Fatalf("%v, %d rows were made", err, made.Load())

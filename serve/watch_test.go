@@ -84,16 +84,14 @@ func TestStaleWatchEndsWithItsServer(t *testing.T) {
 }
 
 func testItem(path string, version uint64) *item {
-	return &item{path: path, version: version, obj: &Object{}}
+	return &item{path: path, version: version, obj: &Object{data: []byte(`{"metadata":{}}`)}}
 }
 
 // commitItems commits items at one version.
 func commitItems(c *collection, version uint64, paths ...string) {
 	var events []*event
 	for _, path := range paths {
-		i := testItem(path, version)
-		i.obj = &Object{data: []byte(`{"metadata":{}}`)}
-		events = append(events, &event{version: version, new: i})
+		events = append(events, &event{version: version, new: testItem(path, version)})
 	}
 	c.history.commit(events, version)
 }

@@ -44,23 +44,17 @@ func TestBehindTheRequest(t *testing.T) {
 				defer run.stop() // which waits for all watches
 				c := dialServer(t, run.srv)
 				defer c.Close()
-				if _, err := io.WriteString(c, get+text[0]); err != nil {
-					t.Fatal(err)
-				}
+				noErr(t, second(io.WriteString(c, get+text[0])))
 				r := bufio.NewReader(c)
 				if text[1] != "" && !strings.Contains(name, "body") || name == "a body" { // net/http reads a body in chunks before it answers
 					resp, err := http.ReadResponse(r, nil)
-					if err != nil {
-						t.Fatal(err)
-					}
+					noErr(t, err)
 					if name == "a body" && resp.Close {
 						t.Error("a body, which net/http passes over, ends the connection")
 					}
 					r = bufio.NewReader(resp.Body)
 				}
-				if _, err := io.WriteString(c, text[1]); err != nil {
-					t.Fatal(err)
-				}
+				noErr(t, second(io.WriteString(c, text[1])))
 				for n := range 3 {
 					put(t, m.Create, fmt.Sprint(n), n)
 					for line := ""; !strings.Contains(line, fmt.Sprintf(`"name":"%d"`, n)); {
@@ -202,9 +196,7 @@ func TestCompressingMiddleware(t *testing.T) {
 		}}
 		run := startMemory(t, zips, m)
 		resp, err := run.srv.Client().Get(run.srv.URL + path + "?watch=1&resourceVersion=0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, err)
 		lines := bufio.NewScanner(resp.Body)
 		for n := range 3 {
 			if !lines.Scan() || !strings.Contains(lines.Text(), `"ADDED"`) {
@@ -275,9 +267,7 @@ func TestHeadersOfAMiddleware(t *testing.T) {
 		run := startMemory(t, around, lw.NewMemory[*Widget]())
 		c := dial(t, run.srv, "resourceVersion=1")
 		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, err)
 		header := <-returned
 		if resp.Header.Get("X-Before") != "yes" || resp.Header.Get("X-After-0") != "" || header.Get("Connection") != "" || len(header) != 101 {
 			t.Errorf("%s: the answer has %v, and the middleware %v", tr.name, resp.Header, header)

@@ -115,17 +115,13 @@ func TestCleanEndOverTLS(t *testing.T) {
 	run := handleMemory(t, serve.Options{Limits: serve.Limits{WatchTimeout: 20 * time.Millisecond}}, lw.NewMemory[*Widget](), widgets).on(t, transports[2])
 	defer run.stop()
 	under, err := net.Dial("tcp", run.srv.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	var raw bytes.Buffer
 	config := run.srv.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
 	config.ServerName, config.MaxVersion = "example.com", tls.VersionTLS12 // whose alerts can be seen
 	c := tls.Client(&copied{under, &raw}, config)
 	defer c.Close()
-	if _, err := fmt.Fprintf(c, "GET %s?watch=1&resourceVersion=1 HTTP/1.1\r\nHost: example.com\r\n\r\n", path); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, second(fmt.Fprintf(c, "GET %s?watch=1&resourceVersion=1 HTTP/1.1\r\nHost: example.com\r\n\r\n", path)))
 	if data, err := io.ReadAll(c); err != nil || !strings.HasSuffix(string(data), "0\r\n\r\n") {
 		t.Errorf("%v: %q", err, data)
 	}
