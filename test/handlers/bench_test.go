@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/test/internal/inside"
 )
 
 type (
@@ -40,4 +41,29 @@ func fed(t *testing.T) (*rig.Fed, informer) {
 	t.Helper()
 	src := &rig.Fed{Events: make(chan lw.WatchEvent[*rig.Widget]), Version: "10", Objs: []*rig.Widget{rig.Stamped("a", 1, "9")}}
 	return src, rig.Run(t, src, &lw.Options{List: lw.ListWhole, OnError: func(error) {}})
+}
+
+// mustLeaveNothing checks that inf has no channel of Changed or of WaitFor.
+func mustLeaveNothing(t *testing.T, inf informer) {
+	t.Helper()
+	if n := inside.Signals(inf); n != 0 {
+		t.Errorf("%d channels are left", n)
+	}
+}
+
+// mustBePending checks how many changes a handler has yet to be told, when all is calm.
+func mustBePending(t *testing.T, reg *lw.Registration, want int, when string) {
+	t.Helper()
+	synctest.Wait()
+	if n := reg.Pending(); n != want {
+		t.Errorf("%s: %d changes pending, want %d", when, n, want)
+	}
+}
+
+// mustBeWell checks that inf is healthy, and has listed once.
+func mustBeWell(t *testing.T, inf informer) {
+	t.Helper()
+	if s := inf.Status(); rig.Relists(s) > 0 || s.Healthy() != nil {
+		t.Errorf("%d relists, %v", rig.Relists(s), s.Healthy())
+	}
 }

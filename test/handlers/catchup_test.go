@@ -99,49 +99,43 @@ func TestCatchUpOverHTTP(t *testing.T) {
 	})
 }
 
-// A lateSource is a Source whose lists of one object take a second, after the server has answered.
+// A lateSource is a Source whose lists of one object take a second, after the server has answered. If
+// it stalls the server does not answer.
 type lateSource struct {
 	lw.Source[*rig.Widget]
-	mu    sync.Mutex
-	lists int
-	fail  error
+	stalls bool
+	fail   error
+	mu     sync.Mutex
+	lists  int
 }
 
 func (s *lateSource) Hints() lw.SourceHints { return lw.HintsOf(s.Source) }
 
 func (s *lateSource) List(ctx context.Context, opts metav1.ListOptions, yield func(*rig.Widget, error) error) (metav1.ListMeta, error) {
+	if opts.Limit == 1 && s.stalls {
+		<-ctx.Done()
+		return metav1.ListMeta{}, context.Cause(ctx)
+	}
 	meta, err := s.Source.List(ctx, opts, yield)
 	if opts.Limit != 1 {
 		return meta, err
 	}
 	s.mu.Lock()
 	s.lists++
-	fail := s.fail
 	s.mu.Unlock()
 	select {
 	case <-time.After(time.Second):
-		return meta, errors.Join(err, fail)
+		return meta, errors.Join(err, s.fail)
 	case <-ctx.Done():
 		return meta, ctx.Err()
 	}
-}
-
-// A stalledSource is a Source whose lists of one object are not answered.
-type stalledSource struct{ lw.Source[*rig.Widget] }
-
-func (s stalledSource) List(ctx context.Context, opts metav1.ListOptions, yield func(*rig.Widget, error) error) (metav1.ListMeta, error) {
-	if opts.Limit == 1 {
-		<-ctx.Done()
-		return metav1.ListMeta{}, context.Cause(ctx)
-	}
-	return s.Source.List(ctx, opts, yield)
 }
 
 // TestCatchUpStalls: a server that takes the question and does not answer is given up after as long
 // as a list may take.
 func TestCatchUpStalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		inf := rig.Run(t, stalledSource{lw.NewMemory(rig.NewWidget("a", 1))}, &lw.Options{OnError: func(error) {}})
+		inf := rig.Run(t, &lateSource{Source: lw.NewMemory(rig.NewWidget("a", 1)), stalls: true}, rig.Quiet())
 		began := time.Now()
 		version, err := inf.CatchUp(t.Context())
 		if err == nil || !strings.Contains(err.Error(), "the server made no progress") {
@@ -230,8 +224,8 @@ func TestCatchUpFails(t *testing.T) {
 	because := errors.New("because")
 	boom := errors.New("boom")
 	for name, tc := range map[string]struct {
-		src  func(m memory) lw.Source[*rig.Widget]
-		ctx  time.Duration // until it is done, with the cause because
+		src  func(m memory) lw.Source[*rig.Widget] // nil: m itself
+		ctx  time.Duration                         // until it is done, with the cause because
 		do   func(t *testing.T, m memory, stop func())
 		is   error
 		want string
@@ -255,7 +249,6 @@ func TestCatchUpFails(t *testing.T) {
 			want: "lw: Widget: waiting for resource version 3 at 2, until an object of this collection or a bookmark has it (watching): because",
 		},
 		"the context was done": {
-			src:  func(m memory) lw.Source[*rig.Widget] { return m },
 			do:   func(*testing.T, memory, func()) { time.Sleep(time.Hour) },
 			ctx:  time.Minute,
 			is:   because,
@@ -268,7 +261,6 @@ func TestCatchUpFails(t *testing.T) {
 			want: "lw: Widget: catching up with the server: list: stopped",
 		},
 		"the informer has stopped": {
-			src:  func(m memory) lw.Source[*rig.Widget] { return m },
 			do:   func(t *testing.T, _ memory, stop func()) { stop() },
 			is:   lw.ErrStopped,
 			want: "lw: Widget: catching up with the server: stopped",
@@ -289,7 +281,11 @@ func TestCatchUpFails(t *testing.T) {
 		rig.Subtest(t, name, func(t *testing.T) {
 			m := lw.NewMemory(rig.NewWidget("a", 1))
 			var errs rig.Errors
-			inf := lw.NewInformer(tc.src(m), &lw.Options{OnError: errs.Add})
+			var src lw.Source[*rig.Widget] = m
+			if tc.src != nil {
+				src = tc.src(m)
+			}
+			inf := lw.NewInformer(src, &lw.Options{OnError: errs.Add})
 			stop := sync.OnceFunc(rig.Begin(t, inf))
 			ctx := t.Context()
 			if tc.ctx > 0 {

@@ -222,9 +222,7 @@ func TestChangedOfSeveralKeys(t *testing.T) {
 		c.mustBeClosed(t)
 		rig.Create(t, m, "b", 1)
 		c.mustBeClosed(t, "a or b")
-		if n := inside.Signals(inf); n != 0 {
-			t.Errorf("%d channels are left", n)
-		}
+		mustLeaveNothing(t, inf)
 		rig.Update(t, m, "a", 2)
 	})
 }
@@ -238,8 +236,6 @@ func TestChangedWhenTheInformerStops(t *testing.T) {
 		stop()
 		late := inf.Changed(t.Context(), rig.Key("a"))
 		channels{"a": changed, "any": any, "late": late}.mustBeClosed(t)
-		if n := inside.Signals(inf); n != 0 {
-			t.Errorf("%d channels are left", n)
-		}
+		mustLeaveNothing(t, inf)
 	})
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/rig"
-	"github.com/go-lw/lw/test/internal/inside"
 )
 
 // WaitFor returns as soon as its condition is met, and the object that meets it.
@@ -56,9 +55,7 @@ func TestWaitFor(t *testing.T) {
 			if took := time.Since(begin); took != time.Duration(tc.after)*time.Minute {
 				t.Errorf("it took %v, want %d minutes", took, tc.after)
 			}
-			if n := inside.Signals(inf); n != 0 {
-				t.Errorf("%d channels are left", n)
-			}
+			mustLeaveNothing(t, inf)
 		})
 	}
 }
@@ -193,9 +190,7 @@ func TestWaitForPanics(t *testing.T) {
 		} {
 			rig.MustPanic(t, want, func() { lw.WaitFor(t.Context(), inf, rig.Key("a"), cond) })
 		}
-		if n := inside.Signals(inf); n != 0 {
-			t.Errorf("%d channels are left", n)
-		}
+		mustLeaveNothing(t, inf)
 	})
 }
 
@@ -226,8 +221,6 @@ func TestWaitForNeverMissesTheLast(t *testing.T) {
 				}
 			}
 		}
-		if n := inside.Signals(inf); n != 0 {
-			t.Errorf("%d channels are left", n)
-		}
+		mustLeaveNothing(t, inf)
 	})
 }

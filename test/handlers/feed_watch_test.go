@@ -67,9 +67,7 @@ func TestFeedGoesOn(t *testing.T) {
 		if diff := cmp.Diff(want, told); diff != "" {
 			t.Errorf("told (-want +got):\n%s", diff)
 		}
-		if s := inf.Status(); rig.Relists(s) != 0 || s.Healthy() != nil {
-			t.Errorf("%d relists, %v", rig.Relists(s), s.Healthy())
-		}
+		mustBeWell(t, inf)
 	})
 }
 
@@ -91,15 +89,12 @@ func TestPollTellsAgain(t *testing.T) {
 			}
 			return all, nil
 		}, time.Second)
-		list, err := src.List(t.Context(), metav1.ListOptions{}, func(*rig.Widget, error) error { return nil })
-		if err != nil {
-			t.Fatal(err)
-		}
+		version := versionOf(t, src)
 		second = true
 		full := errors.New("full")
 		for round := range 4 {
 			var told []string
-			err := src.Watch(t.Context(), metav1.ListOptions{ResourceVersion: list.ResourceVersion}, func(ev lw.WatchEvent[*rig.Widget]) error {
+			err := src.Watch(t.Context(), metav1.ListOptions{ResourceVersion: version}, func(ev lw.WatchEvent[*rig.Widget]) error {
 				text := fmt.Sprint(ev.Type, " ", ev.Key().Name, " ", ev.Object != nil, " ", ev.Err != nil)
 				if ev.Identity != nil {
 					text += " " + string(ev.Identity.UID)
@@ -121,21 +116,8 @@ func TestPollTellsAgain(t *testing.T) {
 // source has made.
 func TestFeedIsAliveWithoutBookmarks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src := lw.Feed(func(ctx context.Context, to *lw.Feeder[*rig.Widget]) error {
-			if err := to.Snapshot([]*rig.Widget{rig.NewWidget("a", 1)}); err != nil {
-				return err
-			}
-			for ctx.Err() == nil {
-				select {
-				case <-time.After(time.Minute):
-					if err := to.Change(nil); err != nil {
-						return err
-					}
-				case <-ctx.Done():
-				}
-			}
-			return nil
-		})
+		runs := 0
+		src := idle(true, &runs)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 		defer cancel()
 		streamed, seconds := true, int64(90)
@@ -160,10 +142,7 @@ func TestPollIsWantedOnce(t *testing.T) {
 			time.Sleep(3 * time.Second)
 			return []*rig.Widget{rig.NewWidget("a", calls)}, nil
 		}, time.Hour)
-		list, err := src.List(t.Context(), metav1.ListOptions{}, func(*rig.Widget, error) error { return nil })
-		if err != nil {
-			t.Fatal(err)
-		}
+		version := versionOf(t, src)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		ask := src.(interface{ Hints() lw.SourceHints }).Hints().Progress
@@ -172,7 +151,7 @@ func TestPollIsWantedOnce(t *testing.T) {
 			time.AfterFunc(11*time.Second, ask)
 		}
 		told := 0
-		_ = src.Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion}, func(lw.WatchEvent[*rig.Widget]) error {
+		_ = src.Watch(ctx, metav1.ListOptions{ResourceVersion: version}, func(lw.WatchEvent[*rig.Widget]) error {
 			told++
 			return nil
 		})
@@ -283,8 +262,6 @@ func TestPollOfACache(t *testing.T) {
 				t.Errorf("the cache has %+v", w)
 			}
 		}
-		if s := inf.Status(); rig.Relists(s) > 0 || s.Healthy() != nil {
-			t.Errorf("%d relists, %v", rig.Relists(s), s.Healthy())
-		}
+		mustBeWell(t, inf)
 	})
 }

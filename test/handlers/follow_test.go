@@ -89,62 +89,51 @@ func TestFollow(t *testing.T) {
 	})
 }
 
-// TestFollowProgress: versions that come without a change are told, too.
-func TestFollowProgress(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(rig.NewWidget("a", 1))
-		inf := rig.Run(t, lw.WithListOptions(lw.Source[*rig.Widget](m), func(o *metav1.ListOptions) { o.FieldSelector = "metadata.name=a" }), nil)
-		f := new(heard)
-		following(t, inf, f)
-		f.MustBe(t, "begin 2 a1", "progress 2")
-		rig.Create(t, m, "other", 1)
-		f.MustBe(t)
-		m.Bookmark()
-		f.MustBe(t, "progress 3")
-		m.Bookmark() // the same version
-		f.MustBe(t)
-
-		rig.Update(t, m, "other", 2)
-		m.Compact()
-		m.Disconnect()
-		rig.Sleep(time.Minute)
-		if lists := inf.Status().Requests["stream"].Started; lists != 2 {
-			t.Errorf("%d lists, want a second one", lists)
-		}
-		f.MustBe(t, "progress 4")
-	})
-}
-
 // A heardUnseen is a heard that is told of relists without differences.
 type heardUnseen struct{ heard }
 
 func (h *heardUnseen) Unseen() { h.add("unseen") }
 
-// TestFollowUnseen: whoever wants to know is told that a list shows no differences, since something may have come and gone.
-func TestFollowUnseen(t *testing.T) {
-	inMemory(t, "a1", nil, func(t *testing.T, m memory, inf informer) {
-		f := new(heardUnseen)
+// TestFollowVersions: versions that come without a change are told, too. After a relist with
+// differences another history begins, and nothing of the relist is passed on. Without differences,
+// whoever wants to know is told of it, since something may have come and gone.
+func TestFollowVersions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(rig.Widgets("a1")...)
+		inf := rig.Run(t, but(m, "other"), nil)
+		f, u := new(heard), new(heardUnseen)
 		following(t, inf, f)
-		f.MustBe(t, "begin 2 a1", "progress 2")
+		following(t, inf, u)
+		told := func(want ...string) {
+			t.Helper()
+			f.MustBe(t, want...)
+			u.MustBe(t, want...)
+		}
+		told("begin 2 a1", "progress 2")
+		rig.Create(t, m, "other", 1)
+		told()
+		m.Bookmark()
+		told("progress 3")
+		m.Bookmark() // the same version
+		told()
 		rig.Relist(m, func() { rig.Create(t, m, "b", 1); rig.Remove(t, m, "b") })
-		f.MustBe(t, "unseen", "progress 4")
+		f.MustBe(t, "progress 5")
+		u.MustBe(t, "unseen", "progress 5")
 		rig.Create(t, m, "c", 1)
-		f.MustBe(t, "added c1", "progress 5")
-		rig.Relist(m, func() { rig.Remove(t, m, "c") })
-		f.MustBe(t, "begin 6 a1", "progress 6")
-	})
-}
-
-// TestFollowRelist: after a relist with differences another history begins, and nothing of the relist is passed on.
-func TestFollowRelist(t *testing.T) {
-	inMemory(t, "a1 b1", nil, func(t *testing.T, m memory, inf informer) {
-		f := new(heard)
-		following(t, inf, f)
-		f.MustBe(t, "begin 3 a1 b1", "progress 3")
-		rig.Relist(m, func() { rig.Update(t, m, "a", 2); rig.Remove(t, m, "b"); rig.Create(t, m, "c", 1) })
-		f.MustBe(t, "begin 6 a2 c1", "progress 6")
-		rig.Create(t, m, "d", 1)
-		f.MustBe(t, "added d1", "progress 7")
+		told("added c1", "progress 6")
+		rig.Relist(m, func() { rig.Update(t, m, "a", 2); rig.Remove(t, m, "c"); rig.Create(t, m, "d", 1) })
+		told("begin 9 a2 d1", "progress 9")
+		rig.Create(t, m, "e", 1)
+		told("added e1", "progress 10")
+		rig.Update(t, m, "other", 2)
+		m.Compact()
+		m.Disconnect()
+		rig.Sleep(time.Minute)
+		if lists := inf.Status().Requests["stream"].Started; lists != 4 {
+			t.Errorf("%d lists, want a fourth one", lists)
+		}
+		f.MustBe(t, "progress 11")
+		u.MustBe(t, "unseen", "progress 11")
 	})
 }
 

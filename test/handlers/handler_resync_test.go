@@ -208,9 +208,7 @@ func TestPendingDuringResync(t *testing.T) {
 			rig.Update(t, m, "a", 3+i)
 		}
 		rig.Sleep(2 * time.Minute)
-		if got := reg.Pending(); got != 1+n {
-			t.Errorf("before the resync: %d, want %d", got, 1+n)
-		}
+		mustBePending(t, reg, 1+n, "before the resync")
 		for i := range 3 {
 			gate <- struct{}{}
 			synctest.Wait()

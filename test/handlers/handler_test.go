@@ -230,9 +230,7 @@ func TestEveryUpdate(t *testing.T) {
 			if adds != deletes || adds < want || adds > max(want, 640) {
 				t.Errorf("%d Adds and %d Deletes of an object that came and went 3000 times, want about %d", adds, deletes, want)
 			}
-			if n := reg.Pending(); n != 0 {
-				t.Errorf("%d changes pending", n)
-			}
+			mustBePending(t, reg, 0, "at the end")
 		})
 	}
 }
@@ -243,9 +241,7 @@ func TestPending(t *testing.T) {
 		m, inf := ofMemory("a1 b1 c1", nil)
 		next := make(chan struct{})
 		reg := inf.AddHandler(lw.Handler[*rig.Widget]{Add: func(*rig.Widget) { <-next }, Update: func(_, _ *rig.Widget) { <-next }})
-		if n := reg.Pending(); n != 0 {
-			t.Errorf("%d changes pending before Run", n)
-		}
+		mustBePending(t, reg, 0, "before Run")
 		rig.Start(t, inf)
 		synctest.Wait()
 		rig.Update(t, m, "a", 2)
@@ -260,10 +256,7 @@ func TestPending(t *testing.T) {
 			}
 			next <- struct{}{}
 		}
-		synctest.Wait()
-		if n := reg.Pending(); n != 0 {
-			t.Errorf("%d changes pending at the end", n)
-		}
+		mustBePending(t, reg, 0, "at the end")
 
 		// What comes while a call runs is handed over together, and none of it is forgotten before it is told.
 		for size := range 4 {
@@ -276,18 +269,13 @@ func TestPending(t *testing.T) {
 			}
 			next <- struct{}{}
 		}
-		synctest.Wait()
-		if n := reg.Pending(); n != 0 {
-			t.Errorf("%d changes pending at the end", n)
-		}
+		mustBePending(t, reg, 0, "at the end")
 
 		var leaves *lw.Registration
 		leaves = inf.AddHandler(lw.Handler[*rig.Widget]{Add: func(*rig.Widget) { <-next; leaves.Remove() }})
 		next <- struct{}{}
 		<-leaves.Done()
-		if n := leaves.Pending(); n != 0 {
-			t.Errorf("%d changes pending for a handler that was removed", n)
-		}
+		mustBePending(t, leaves, 0, "for a handler that was removed")
 	})
 }
 

@@ -1,6 +1,7 @@
 package handlers_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -14,36 +15,49 @@ import (
 	"github.com/go-lw/lw/test/internal/inside"
 )
 
-// Whoever changes a cached object is found, at the latest when it leaves the cache or the informer stops, and told once.
+// Whoever changes a cached object is found, at the latest when it leaves the cache or the informer
+// stops, and told once, whatever has brought the object.
 func TestDetectMutation(t *testing.T) {
-	for name, after := range map[string]func(t *testing.T, m memory){
-		"while it is cached":      func(t *testing.T, m memory) { rig.Create(t, m, "c", 1); rig.Sleep(time.Minute) },
-		"when it is replaced":     func(t *testing.T, m memory) { rig.Update(t, m, "a", 7) },
-		"when it is deleted":      func(t *testing.T, m memory) { rig.Remove(t, m, "a") },
-		"when a list replaces it": func(t *testing.T, m memory) { rig.Relist(m, func() { rig.Update(t, m, "a", 7) }) },
-		"when a list lacks it":    func(t *testing.T, m memory) { rig.Relist(m, func() { rig.Remove(t, m, "a") }) },
-		"when the informer stops": func(t *testing.T, m memory) {},
+	for brought, bring := range map[string]func(t *testing.T, m memory) (name string){
+		"by the list":       func(*testing.T, memory) string { return "a" },
+		"by an addition":    func(t *testing.T, m memory) string { return rig.Create(t, m, "c", 2).Name },
+		"by a modification": func(t *testing.T, m memory) string { return rig.Update(t, m, "a", 2).Name },
 	} {
-		t.Run(name, func(t *testing.T) {
-			errs := &rig.Errors{}
-			synctest.Test(t, func(t *testing.T) {
-				m, inf := runMemory(t, "a1 b1", &lw.Options{
-					Name: "widgets", DetectMutation: true, OnError: errs.Add,
-					// The list comes before the next look at the cache, which the race detector could not tell from a race.
-					Backoff: func(int) time.Duration { return time.Millisecond },
+		for found, after := range map[string]func(t *testing.T, m memory, name string){
+			// The write before the next look tells the race detector that the look comes after the mutation.
+			"while it is cached":      func(t *testing.T, m memory, _ string) { rig.Create(t, m, "d", 1); rig.Sleep(time.Minute) },
+			"when it is replaced":     func(t *testing.T, m memory, name string) { rig.Update(t, m, name, 7) },
+			"when it is deleted":      func(t *testing.T, m memory, name string) { rig.Remove(t, m, name) },
+			"when a list replaces it": func(t *testing.T, m memory, name string) { rig.Relist(m, func() { rig.Update(t, m, name, 7) }) },
+			"when a list lacks it":    func(t *testing.T, m memory, name string) { rig.Relist(m, func() { rig.Remove(t, m, name) }) },
+			"when the informer stops": func(*testing.T, memory, string) {},
+		} {
+			t.Run(brought+", "+found, func(t *testing.T) {
+				errs := &rig.Errors{}
+				size, key := 0, lw.Key{}
+				synctest.Test(t, func(t *testing.T) {
+					m, inf := runMemory(t, "a1 b1", &lw.Options{
+						Name: "widgets", DetectMutation: true, OnError: errs.Add,
+						// The list comes before the next look at the cache, which the race detector could not tell from a race.
+						Backoff: func(int) time.Duration { return time.Millisecond },
+					})
+					name := bring(t, m)
+					synctest.Wait()
+					key = rig.Key(name)
+					w, _ := inf.Store().Get(key)
+					size, w.Size = w.Size, 66
+					after(t, m, name)
 				})
-				w, _ := inf.Store().Get(rig.Key("a"))
-				w.Size = 66
-				after(t, m)
+				all := errs.Mutations()
+				if len(all) != 1 {
+					t.Fatalf("found %v, want one", all)
+				}
+				want := fmt.Sprintf("a cached object was changed: Size: %d is now 66", size)
+				if e := all[0]; e.Informer != "widgets" || e.Key != key || !strings.Contains(e.Error(), want) {
+					t.Errorf("found %v, want %s", e, want)
+				}
 			})
-			found := errs.Mutations()
-			if len(found) != 1 {
-				t.Fatalf("found %v, want one", found)
-			}
-			if e := found[0]; e.Informer != "widgets" || e.Key != rig.Key("a") || !strings.Contains(e.Error(), "a cached object was changed: Size: 1 is now 66") {
-				t.Errorf("found %v", e)
-			}
-		})
+		}
 	}
 }
 
@@ -144,41 +158,5 @@ func TestDetectMutationOfAPITypes(t *testing.T) {
 	})
 	if found := errs.Mutations(); len(found) != 1 || !strings.Contains(found[0].Error(), `Labels["app"]: "web" is now "changed"`) {
 		t.Errorf("found %v", found)
-	}
-}
-
-// An object that came by a watch is looked after as one of a list is.
-func TestDetectMutationOfWhatTheWatchBrought(t *testing.T) {
-	for name, bring := range map[string]func(t *testing.T, m memory){
-		"added":    func(t *testing.T, m memory) { rig.Create(t, m, "b", 2) },
-		"modified": func(t *testing.T, m memory) { rig.Update(t, m, "a", 2) },
-	} {
-		for how, then := range map[string]func(t *testing.T, m memory, name string){
-			// The write before the next look tells the race detector that the look comes after the mutation.
-			"while it is cached": func(t *testing.T, m memory, _ string) {
-				rig.Create(t, m, "c", 1)
-				rig.Sleep(time.Minute)
-			},
-			"when it is replaced": func(t *testing.T, m memory, name string) { rig.Update(t, m, name, 7) },
-			"when it is deleted":  func(t *testing.T, m memory, name string) { rig.Remove(t, m, name) },
-		} {
-			errs := &rig.Errors{}
-			synctest.Test(t, func(t *testing.T) {
-				m, inf := runMemory(t, "a1", &lw.Options{DetectMutation: true, OnError: errs.Add})
-				bring(t, m)
-				synctest.Wait()
-				for w := range inf.Store().All() {
-					if w.Size == 2 {
-						w.Size = 66
-						then(t, m, w.Name)
-						return
-					}
-				}
-				t.Error("the watch has brought nothing")
-			})
-			if found := errs.Mutations(); len(found) != 1 {
-				t.Errorf("%s, %s: found %v, want one", name, how, found)
-			}
-		}
 	}
 }

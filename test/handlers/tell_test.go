@@ -365,8 +365,7 @@ func TestTellRefuses(t *testing.T) {
 		}
 
 		opaque := dictate(t, false, nil)
-		opaque.step("list abc a@5")
-		opaque.step("start")
+		opaque.run(t, "list abc a@5, start")
 		check("a collection of such a version", opaque.inf.Tell(told), errors.ErrUnsupported)
 
 		ctx, cancel := context.WithCancel(t.Context())

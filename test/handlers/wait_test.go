@@ -74,9 +74,7 @@ func TestWaitsSayWhy(t *testing.T) {
 			if err := <-waited; tc.version != "" {
 				mustSay(err, tc.version)
 			}
-			if n := inside.Signals(inf); n != 0 {
-				t.Errorf("%d channels are left", n)
-			}
+			mustLeaveNothing(t, inf)
 		})
 	}
 }
