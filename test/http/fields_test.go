@@ -233,18 +233,12 @@ func TestHTTPOnly(t *testing.T) {
 	read := func(only lw.Fields) (got []*carp.Carp) {
 		c, _, _ := rig.Answer(200, rig.ContentType("application/json"), `{"kind":"CarpList","apiVersion":"v1","items":[`+obj+`]}`)
 		src := &lw.HTTP[*carp.Carp]{URL: "http://server/", Client: c, Only: only}
-		_, err := src.List(t.Context(), metav1.ListOptions{}, func(o *carp.Carp, err error) error {
-			got = append(got, o)
-			return err
-		})
-		rig.OK(t, err)
+		got = listed(t, src)
 		src.Client, _, _ = rig.Answer(200, rig.ContentType("application/json"), `{"type":"MODIFIED","object":`+obj+`}`)
-		if err := src.Watch(t.Context(), metav1.ListOptions{}, func(ev lw.WatchEvent[*carp.Carp]) error {
+		rig.OK(t, src.Watch(t.Context(), metav1.ListOptions{}, func(ev lw.WatchEvent[*carp.Carp]) error {
 			got = append(got, ev.Object)
 			return ev.Err
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		return got
 	}
 	whole := read(nil)

@@ -58,6 +58,13 @@ func named(name string) *lw.Options {
 	return &lw.Options{Name: name, OnError: func(error) {}}
 }
 
+// refused is a server that cannot be reached.
+func refused() *lw.Memory[*rig.Widget] {
+	m := lw.NewMemory[*rig.Widget]()
+	m.Fail(syscall.ECONNREFUSED)
+	return m
+}
+
 // permanent is a source that no retry can mend.
 func permanent() lw.Source[*rig.Widget] { return &lw.HTTP[*rig.Widget]{URL: "ftp://server"} }
 
@@ -107,39 +114,32 @@ func TestGroupRun(t *testing.T) {
 	})
 }
 
-// remove waits for the informer to end: for a call of a handler that is running.
-func TestGroupRemoveWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var g lw.Group
-		runGroup(t, &g)
-		inf := lw.NewInformer(lw.NewMemory(rig.NewWidget("a", 1)), nil)
-		inf.AddHandler(lw.Handler[*rig.Widget]{Add: func(*rig.Widget) { time.Sleep(time.Minute) }})
-		remove := g.Add(inf)
-		synctest.Wait()
-		before := time.Now()
-		go remove() // the second call waits too
-		remove()
-		if took := time.Since(before); took != time.Minute || !closed(inf.Stopped()) {
-			t.Errorf("remove took %v, and the informer is %s", took, inf.Status().Phase)
-		}
-		mustKeep(t, &g, 0, 0)
-	})
-}
-
-// Run waits as well.
-func TestGroupRunWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var g lw.Group
-		stop := runGroup(t, &g)
-		inf := lw.NewInformer(lw.NewMemory(rig.NewWidget("a", 1)), named("slow"))
-		inf.AddHandler(lw.Handler[*rig.Widget]{Add: func(*rig.Widget) { time.Sleep(time.Minute) }})
-		g.Add(inf)
-		synctest.Wait()
-		before := time.Now()
-		if err := stop(); err != nil || time.Since(before) != time.Minute || !closed(inf.Stopped()) {
-			t.Errorf("Run returned %v after %v, and the informer is %s", err, time.Since(before), inf.Status().Phase)
-		}
-	})
+// Both remove and Run wait for the informer to end: for a call of a handler that is running.
+func TestGroupWaits(t *testing.T) {
+	for what, ends := range map[string]func(remove func(), stop func() error) error{
+		"remove": func(remove func(), _ func() error) error {
+			go remove() // the second call waits too
+			remove()
+			return nil
+		},
+		"Run": func(_ func(), stop func() error) error { return stop() },
+	} {
+		rig.Bubble(t, what, func(t *testing.T) {
+			var g lw.Group
+			stop := runGroup(t, &g)
+			inf := lw.NewInformer(lw.NewMemory(rig.NewWidget("a", 1)), nil)
+			inf.AddHandler(lw.Handler[*rig.Widget]{Add: func(*rig.Widget) { time.Sleep(time.Minute) }})
+			remove := g.Add(inf)
+			synctest.Wait()
+			before := time.Now()
+			if err := ends(remove, stop); err != nil || time.Since(before) != time.Minute || !closed(inf.Stopped()) {
+				t.Errorf("it took %v: %v, and the informer is %s", time.Since(before), err, inf.Status().Phase)
+			}
+			if what == "remove" {
+				mustKeep(t, &g, 0, 0)
+			}
+		})
+	}
 }
 
 func closed(c <-chan struct{}) bool {
@@ -201,8 +201,7 @@ func TestGroupWithPermanentError(t *testing.T) {
 // A wait for a group says of each informer that has not synced which it is, and why.
 func TestWaitForSyncOfSeveral(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		failing := lw.NewMemory[*rig.Widget]()
-		failing.Fail(syscall.ECONNREFUSED)
+		failing := refused()
 		var g lw.Group
 		good := lw.NewInformer(lw.NewMemory[*rig.Widget](), named("good"))
 		bad := lw.NewInformer(failing, named("bad"))
@@ -238,8 +237,7 @@ func (f syncerFunc) WaitForSync(ctx context.Context) error { return f(ctx) }
 func TestGroupWaitForRemoved(t *testing.T) {
 	for _, runs := range []bool{true, false} {
 		rig.Bubble(t, fmt.Sprint("runs ", runs), func(t *testing.T) {
-			failing := lw.NewMemory[*rig.Widget]()
-			failing.Fail(syscall.ECONNREFUSED)
+			failing := refused()
 			var g lw.Group
 			remove := g.Add(lw.NewInformer(failing, named("bad")))
 			if runs {
@@ -257,9 +255,7 @@ func TestGroupWaitForRemoved(t *testing.T) {
 // A wait goes on with those that are in the group behind one that leaves meanwhile.
 func TestGroupWaitGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		failing, late := lw.NewMemory[*rig.Widget](), lw.NewMemory[*rig.Widget]()
-		failing.Fail(syscall.ECONNREFUSED)
-		late.Fail(syscall.ECONNREFUSED)
+		failing, late := refused(), refused()
 		var g lw.Group
 		remove := g.Add(lw.NewInformer(failing, named("bad")))
 		second := lw.NewInformer(late, named("late"))

@@ -99,24 +99,19 @@ func TestHTTPCBORIsAskedFor(t *testing.T) {
 	})
 	read := func(accept string, watch bool) (all []*rig.Sprocket) {
 		h := &lw.HTTP[*rig.Sprocket]{URL: server.URL() + "/apis/example.com/v1/sprockets", Client: &client, Accept: accept}
-		var err error
-		if watch {
-			yes := true
-			err = h.Watch(t.Context(), metav1.ListOptions{SendInitialEvents: &yes, ResourceVersionMatch: "NotOlderThan", AllowWatchBookmarks: true, TimeoutSeconds: new(int64)},
-				func(e lw.WatchEvent[*rig.Sprocket]) error {
-					if e.InitialEventsEnd {
-						return errStop
-					}
-					all = append(all, e.Object)
-					return e.Err
-				})
-			if err == errStop {
-				err = nil
-			}
-		} else {
-			_, err = h.List(t.Context(), metav1.ListOptions{}, func(s *rig.Sprocket, err error) error { all = append(all, s); return err })
+		if !watch {
+			return listed(t, h)
 		}
-		if err != nil {
+		yes := true
+		err := h.Watch(t.Context(), metav1.ListOptions{SendInitialEvents: &yes, ResourceVersionMatch: "NotOlderThan", AllowWatchBookmarks: true, TimeoutSeconds: new(int64)},
+			func(e lw.WatchEvent[*rig.Sprocket]) error {
+				if e.InitialEventsEnd {
+					return errStop
+				}
+				all = append(all, e.Object)
+				return e.Err
+			})
+		if err != errStop {
 			t.Fatalf("%q: %v", accept, err)
 		}
 		return all

@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -147,27 +146,27 @@ func TestHTTPKindOfProjection(t *testing.T) {
 
 // An informer of another collection never syncs: it reports each failure, waits, and says so to those who wait.
 func TestInformerOfAnotherKind(t *testing.T) {
+	end := `{"type":"BOOKMARK","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}}}` + "\n"
 	for _, mode := range []lw.ListMode{lw.ListAuto, lw.ListStream, lw.ListPages, lw.ListWhole} {
-		synctest.Test(t, func(t *testing.T) {
-			end := `{"type":"BOOKMARK","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}}}` + "\n"
-			for name, server := range map[string]*talk{"empty": {list: strings.Split(configMaps, "[")[0] + "[]}", watch: end}, "not empty": {list: configMaps, watch: configMapAdded + end}} {
+		for name, server := range map[string]*talk{"empty": {list: strings.Split(configMaps, "[")[0] + "[]}", watch: end}, "not empty": {list: configMaps, watch: configMapAdded + end}} {
+			rig.Bubble(t, fmt.Sprintf("mode %v, %s", mode, name), func(t *testing.T) {
 				errs := &rig.Errors{}
 				inf := lw.NewInformer(&lw.HTTP[*rig.Gadget]{URL: "http://server/configmaps", Client: server.client()}, &lw.Options{List: mode, OnError: errs.Add})
 				rig.Start(t, inf)
 				wait, give := context.WithTimeout(t.Context(), 10*time.Minute)
+				defer give()
 				err := inf.WaitForSync(wait)
-				give()
 				if err == nil || !strings.Contains(err.Error(), "http://server/configmaps: want ") || !strings.Contains(err.Error(), "got ConfigMap") {
-					t.Errorf("mode %v, %s: the wait: %v", mode, name, err)
+					t.Errorf("the wait: %v", err)
 				}
 				if s := inf.Status(); s.Synced || len(s.SetAside) > 0 || s.Err == nil || inf.Store().Len() > 0 {
-					t.Errorf("mode %v, %s: status %+v with %d objects", mode, name, s, inf.Store().Len())
+					t.Errorf("status %+v with %d objects", s, inf.Store().Len())
 				}
 				if n := len(server.asked); n != len(errs.All()) || n < 10 || n > 60 {
-					t.Errorf("mode %v, %s: %d requests in ten minutes, %d errors", mode, name, n, len(errs.All()))
+					t.Errorf("%d requests in ten minutes, %d errors", n, len(errs.All()))
 				}
-			}
-		})
+			})
+		}
 	}
 }
 
@@ -183,11 +182,9 @@ func TestWatchOfAnotherKind(t *testing.T) {
 		if n := len(server.asked); n < 10 || n > 120 {
 			t.Errorf("%d requests in ten minutes", n)
 		}
-		got := map[string]bool{}
-		for g := range inf.Store().All() {
-			got[g.Name] = true
+		if _, ok := inf.Store().Get(lw.Key{Namespace: "ns", Name: "a"}); !ok || inf.Store().Len() != 1 {
+			t.Errorf("the store has %v, want a", inf.Store().List())
 		}
-		rig.Same(t, "the store", map[string]bool{"a": true}, got)
 		for _, err := range errs.All() {
 			if !strings.Contains(err.Error(), "http://server/gadgets: want Gadget (the kind of *rig.Gadget; set HTTP.Kind if it is called otherwise), got ConfigMap") {
 				t.Errorf("reported: %v", err)
@@ -235,16 +232,9 @@ func TestHTTPStatusWithoutWords(t *testing.T) {
 func TestHTTPType(t *testing.T) {
 	gadgets := &talk{list: gadgetList(gadgetA), watch: `{"type":"ADDED","object":` + gadgetA + "}\n"}
 	src := &lw.HTTP[metav1.Object]{URL: "http://server/gadgets", Client: gadgets.client(), Type: reflect.TypeFor[*rig.Gadget]()}
-	var got []any
-	_, err := src.List(t.Context(), metav1.ListOptions{}, func(obj metav1.Object, err error) error {
-		got = append(got, obj)
-		return err
-	})
 	want := &rig.Gadget{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "ua", ResourceVersion: "5"}}
 	want.Spec.Size = 3
-	if diff := cmp.Diff([]any{want}, got); diff != "" || err != nil {
-		t.Errorf("list: %v (-want +got):\n%s", err, diff)
-	}
+	rig.Same(t, "list", []metav1.Object{want}, listed(t, src))
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -278,15 +268,8 @@ func TestHTTPMeta(t *testing.T) {
 			Size int `json:"size"`
 		} `json:"spec"`
 	}
-	src := &lw.HTTP[*slim]{URL: "http://server/gadgets", Client: (&talk{list: gadgetList(gadgetA)}).client()}
-	var got []*slim
-	_, err := src.List(t.Context(), metav1.ListOptions{}, func(obj *slim, err error) error {
-		got = append(got, obj)
-		return err
-	})
+	src := lw.Source[*slim](&lw.HTTP[*slim]{URL: "http://server/gadgets", Client: (&talk{list: gadgetList(gadgetA)}).client()})
 	want := []*slim{{Meta: lw.Meta{Namespace: "ns", Name: "a", UID: "ua", ResourceVersion: "5"}}}
 	want[0].Spec.Size = 3
-	if diff := cmp.Diff(want, got); diff != "" || err != nil {
-		t.Errorf("list: %v (-want +got):\n%s", err, diff)
-	}
+	rig.Same(t, "list", want, listed(t, src))
 }

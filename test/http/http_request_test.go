@@ -68,31 +68,28 @@ func TestHTTPRequest(t *testing.T) {
 func TestHTTPAccept(t *testing.T) {
 	const asList, as = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 	c, asked, _ := rig.Answer(200, rig.ContentType("application/json"), gadgetList(""))
-	both := func(list func() error, watch func()) [2]string {
-		t.Helper()
-		rig.OK(t, list())
-		first := asked.Header.Get("Accept")
-		watch()
-		return [2]string{first, asked.Header.Get("Accept")}
+	for name, tt := range map[string]struct{ got, want [2]string }{
+		"a type without protobuf": {accepts(t, &lw.HTTP[*rig.Gadget]{URL: "http://server/", Client: c}, asked),
+			[2]string{"application/json", "application/json;stream=watch,application/json"}},
+		"a header of one's own": {accepts(t, &lw.HTTP[*rig.Gadget]{URL: "http://server/", Client: c, Accept: "application/x"}, asked),
+			[2]string{"application/x", "application/x"}},
+		"metadata": {accepts(t, &lw.HTTP[*metav1.PartialObjectMetadata]{URL: "http://server/", Client: c}, asked), [2]string{
+			"application/vnd.kubernetes.protobuf" + asList + ",application/json" + asList + ",application/json",
+			"application/vnd.kubernetes.protobuf" + as + ";stream=watch,application/json" + as + ";stream=watch,application/json",
+		}},
+	} {
+		rig.Same(t, name, tt.want, tt.got)
 	}
-	accepts := func(src lw.Source[*rig.Gadget]) [2]string {
-		return both(
-			func() error { _, _, err := rig.ListAll(t.Context(), src, metav1.ListOptions{}); return err },
-			func() { _, _ = watchAll(t.Context(), src, metav1.ListOptions{}) })
-	}
-	want := [2]string{"application/json", "application/json;stream=watch,application/json"}
-	rig.Same(t, "a type without protobuf", want, accepts(&lw.HTTP[*rig.Gadget]{URL: "http://server/", Client: c}))
-	want = [2]string{"application/x", "application/x"}
-	rig.Same(t, "a header of one's own", want, accepts(&lw.HTTP[*rig.Gadget]{URL: "http://server/", Client: c, Accept: "application/x"}))
-	src := &lw.HTTP[*metav1.PartialObjectMetadata]{URL: "http://server/", Client: c}
-	want = [2]string{
-		"application/vnd.kubernetes.protobuf" + asList + ",application/json" + asList + ",application/json",
-		"application/vnd.kubernetes.protobuf" + as + ";stream=watch,application/json" + as + ";stream=watch,application/json",
-	}
-	got := both(
-		func() error { _, _, err := rig.ListAll(t.Context(), src, metav1.ListOptions{}); return err },
-		func() { _, _ = watchAll(t.Context(), src, metav1.ListOptions{}) })
-	rig.Same(t, "metadata", want, got)
+}
+
+// accepts returns what a list and a watch of src ask for.
+func accepts[T lw.Object](t *testing.T, src lw.Source[T], asked *http.Request) [2]string {
+	t.Helper()
+	_, _, err := rig.ListAll(t.Context(), src, metav1.ListOptions{})
+	rig.OK(t, err)
+	first := asked.Header.Get("Accept")
+	_, _ = watchAll(t.Context(), src, metav1.ListOptions{})
+	return [2]string{first, asked.Header.Get("Accept")}
 }
 
 func TestHTTPRefusals(t *testing.T) {

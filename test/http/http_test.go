@@ -23,6 +23,43 @@ func gadgetList(items string) string {
 	return `{"kind":"GadgetList","apiVersion":"lw.test/v1","metadata":{"resourceVersion":"9","continue":"c","remainingItemCount":2},"items":[` + items + `]}`
 }
 
+// answering returns a source of gadgets whose server gives one answer in JSON, and whether its body was closed.
+func answering(body string) (src *lw.HTTP[*rig.Gadget], closed *bool) {
+	c, _, closed := rig.Answer(200, rig.ContentType("application/json"), body)
+	return &lw.HTTP[*rig.Gadget]{URL: "http://server/gadgets", Client: c}, closed
+}
+
+// listed returns what a list of src yields, none of which may be bad.
+func listed[T lw.Object](t *testing.T, src lw.Source[T]) (all []T) {
+	t.Helper()
+	_, err := src.List(t.Context(), metav1.ListOptions{}, func(obj T, err error) error {
+		all = append(all, obj)
+		return err
+	})
+	rig.OK(t, err)
+	return all
+}
+
+// mustTell checks what a request has yielded, what it has set aside, and what it ended with.
+func mustTell(t *testing.T, got rig.Told, err error, closed *bool, want, aside []string, end string) {
+	t.Helper()
+	if !rig.Matches(err, end) {
+		t.Errorf("error %v, want %q", err, end)
+	}
+	rig.Same(t, "objects or events", want, got.What)
+	if len(got.Errs) != len(aside) {
+		t.Fatalf("set aside %v, want %q", got.Errs, aside)
+	}
+	for i, want := range aside {
+		if _, ok := errors.AsType[*lw.Error](got.Errs[i]); !ok || !rig.Matches(got.Errs[i], want) {
+			t.Errorf("set aside %v, want %q", got.Errs[i], want)
+		}
+	}
+	if !*closed {
+		t.Error("the body is open")
+	}
+}
+
 func watchAll[T lw.Object](ctx context.Context, src lw.Source[T], opts metav1.ListOptions) (rig.Told, error) {
 	var t rig.Told
 	err := src.Watch(ctx, opts, func(ev lw.WatchEvent[T]) error {
@@ -82,46 +119,28 @@ func TestHTTPList(t *testing.T) {
 		"a Table":                 {body: `{"kind":"Table","apiVersion":"meta.k8s.io/v1","rows":[]}`, err: "a Table"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, _, closed := rig.Answer(200, rig.ContentType("application/json"), tt.body)
-			got, m, err := rig.ListAll(t.Context(), &lw.HTTP[*rig.Gadget]{URL: "http://server/gadgets", Client: c}, metav1.ListOptions{})
-			if !rig.Matches(err, tt.err) {
-				t.Errorf("error %v, want %q", err, tt.err)
-			}
+			src, closed := answering(tt.body)
+			got, m, err := rig.ListAll(t.Context(), src, metav1.ListOptions{})
+			mustTell(t, got, err, closed, tt.want, tt.errs, tt.err)
 			if _, api := errors.AsType[*apierrors.StatusError](err); err != nil && !api && !strings.HasPrefix(err.Error(), "lw: HTTP: ") {
 				t.Errorf("error %v has no prefix", err)
 			}
-			rig.Same(t, "objects", tt.want, got.What)
 			if err == nil && m.ResourceVersion != tt.version {
 				t.Errorf("resource version %q, want %q", m.ResourceVersion, tt.version)
-			}
-			if len(got.Errs) != len(tt.errs) {
-				t.Fatalf("set aside %v, want %q", got.Errs, tt.errs)
-			}
-			for i, want := range tt.errs {
-				if _, ok := errors.AsType[*lw.Error](got.Errs[i]); !ok || !rig.Matches(got.Errs[i], want) {
-					t.Errorf("set aside %v, want %q", got.Errs[i], want)
-				}
-			}
-			if !*closed {
-				t.Error("the body is open")
 			}
 		})
 	}
 }
 
 func TestHTTPListMeta(t *testing.T) {
-	c, _, _ := rig.Answer(200, rig.ContentType("application/json"), gadgetList(gadgetA))
+	src, _ := answering(gadgetList(gadgetA))
 	two := int64(2)
-	var first *rig.Gadget
-	got, err := (&lw.HTTP[*rig.Gadget]{URL: "http://server/gadgets", Client: c}).List(t.Context(), metav1.ListOptions{}, func(g *rig.Gadget, _ error) error {
-		first = g
-		return nil
-	})
+	_, got, err := rig.ListAll(t.Context(), src, metav1.ListOptions{})
 	rig.OK(t, err)
 	rig.Same(t, "metadata", metav1.ListMeta{ResourceVersion: "9", Continue: "c", RemainingItemCount: &two}, got)
 	want := &rig.Gadget{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "ua", ResourceVersion: "5"}}
 	want.Spec.Size = 3
-	rig.Same(t, "object", want, first)
+	rig.Same(t, "objects", []*rig.Gadget{want}, listed(t, src))
 }
 
 func TestHTTPWatch(t *testing.T) {
@@ -186,60 +205,32 @@ func TestHTTPWatch(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c, _, closed := rig.Answer(200, rig.ContentType("application/json;stream=watch"), tt.body)
 			got, err := watchAll(t.Context(), &lw.HTTP[*rig.Gadget]{URL: "http://server/gadgets", Client: c}, metav1.ListOptions{})
-			if !rig.Matches(err, tt.err) {
-				t.Errorf("error %v, want %q", err, tt.err)
-			}
-			rig.Same(t, "events", tt.want, got.What)
-			if len(got.Errs) != len(tt.errs) {
-				t.Fatalf("set aside %v, want %q", got.Errs, tt.errs)
-			}
-			for i, want := range tt.errs {
-				if !rig.Matches(got.Errs[i], want) {
-					t.Errorf("set aside %v, want %q", got.Errs[i], want)
-				}
-			}
-			if !*closed {
-				t.Error("the body is open")
+			mustTell(t, got, err, closed, tt.want, tt.errs, tt.err)
+			if apierrors.IsResourceExpired(err) != (tt.err == "too old") {
+				t.Errorf("error %#v: an error that is a status is the API's", err)
 			}
 		})
-	}
-}
-
-func TestHTTPErrorEventIsAStatus(t *testing.T) {
-	c, _, _ := rig.Answer(200, rig.ContentType("application/json"), `{"type":"ERROR","object":{"kind":"Status","status":"Failure","reason":"Expired","code":410}}`)
-	_, err := watchAll(t.Context(), &lw.HTTP[*rig.Gadget]{URL: "http://server/", Client: c}, metav1.ListOptions{})
-	if !apierrors.IsResourceExpired(err) {
-		t.Errorf("got %v, want an expired resource version", err)
 	}
 }
 
 func TestHTTPUnstructured(t *testing.T) {
 	c, _, _ := rig.Answer(200, rig.ContentType("application/json"), `{"kind":"GadgetList","apiVersion":"lw.test/v1","items":[`+gadgetA+`,{"metadata":{"name":"bare"}}]}`)
-	var got []map[string]any
-	_, err := (&lw.HTTP[*unstructured.Unstructured]{URL: "http://server/", Client: c, Drop: []string{"spec.size", "metadata.uid"}}).List(t.Context(), metav1.ListOptions{},
-		func(u *unstructured.Unstructured, err error) error {
-			got = append(got, u.Object)
-			return err
-		})
-	want := []map[string]any{
-		{"kind": "Gadget", "apiVersion": "lw.test/v1", "metadata": map[string]any{"namespace": "ns", "name": "a", "resourceVersion": "5"}, "spec": map[string]any{}},
-		{"kind": "Gadget", "apiVersion": "lw.test/v1", "metadata": map[string]any{"name": "bare"}},
-	}
-	if diff := cmp.Diff(want, got); err != nil || diff != "" {
-		t.Errorf("error %v (-want +got):\n%s", err, diff)
-	}
+	got := listed(t, &lw.HTTP[*unstructured.Unstructured]{URL: "http://server/", Client: c, Drop: []string{"spec.size", "metadata.uid"}})
+	rig.Same(t, "objects", []*unstructured.Unstructured{
+		{Object: map[string]any{"kind": "Gadget", "apiVersion": "lw.test/v1", "metadata": map[string]any{"namespace": "ns", "name": "a", "resourceVersion": "5"}, "spec": map[string]any{}}},
+		{Object: map[string]any{"kind": "Gadget", "apiVersion": "lw.test/v1", "metadata": map[string]any{"name": "bare"}}},
+	}, got)
 }
 
 func TestHTTPYieldStops(t *testing.T) {
 	stop := errors.New("stop")
-	c, _, closed := rig.Answer(200, rig.ContentType("application/json"), gadgetList(gadgetA+","+gadgetA))
 	calls := 0
-	src := &lw.HTTP[*rig.Gadget]{URL: "http://server/", Client: c}
+	src, closed := answering(gadgetList(gadgetA + "," + gadgetA))
 	_, err := src.List(t.Context(), metav1.ListOptions{}, func(*rig.Gadget, error) error { calls++; return stop })
 	if err != stop || calls != 1 || !*closed {
 		t.Errorf("list: error %v after %d calls, closed %v", err, calls, *closed)
 	}
-	src.Client, _, closed = rig.Answer(200, rig.ContentType("application/json"), `{"type":"ADDED","object":`+gadgetA+`}{"type":"ADDED","object":`+gadgetA+`}`)
+	src, closed = answering(`{"type":"ADDED","object":` + gadgetA + `}{"type":"ADDED","object":` + gadgetA + `}`)
 	calls = 0
 	err = src.Watch(t.Context(), metav1.ListOptions{}, func(lw.WatchEvent[*rig.Gadget]) error { calls++; return stop })
 	if err != stop || calls != 1 || !*closed {
@@ -291,17 +282,14 @@ func TestHTTPShare(t *testing.T) {
 	labelled := strings.ReplaceAll(gadgetA, `"namespace"`, `"labels":{"app":"web","tier":"the one in front"},"namespace"`)
 	list := gadgetList(strings.Repeat(labelled+",", 3) + labelled) // what is seen for the second time is kept
 	for _, share := range []bool{true, false} {
-		c, _, _ := rig.Answer(200, rig.ContentType("application/json"), list)
-		var got []map[string]string
-		_, err := (&lw.HTTP[*rig.Gadget]{URL: "http://server/", Client: c, Share: share}).List(t.Context(), metav1.ListOptions{}, func(g *rig.Gadget, err error) error {
-			got = append(got, g.Labels)
-			return err
-		})
-		if err != nil || len(got) != 4 || got[3]["app"] != "web" {
-			t.Fatalf("labels %v, error %v", got, err)
+		src, _ := answering(list)
+		src.Share = share
+		got := listed(t, src)
+		if len(got) != 4 || got[3].Labels["app"] != "web" {
+			t.Fatalf("objects %v", got)
 		}
-		got[2]["app"] = "changed"
-		if shared := got[3]["app"] == "changed"; shared != share {
+		got[2].Labels["app"] = "changed"
+		if shared := got[3].Labels["app"] == "changed"; shared != share {
 			t.Errorf("with Share %v the objects share their labels: %v", share, shared)
 		}
 	}
@@ -310,9 +298,9 @@ func TestHTTPShare(t *testing.T) {
 // A source that has the next event at hand says so: the frames of one read but for the last.
 func TestHTTPSaysMore(t *testing.T) {
 	event := `{"type":"ADDED","object":` + gadgetA + "}\n"
-	c, _, _ := rig.Answer(200, rig.ContentType("application/json"), event+event+event)
+	src, _ := answering(event + event + event)
 	var more []bool
-	err := (&lw.HTTP[*rig.Gadget]{URL: "http://server/", Client: c}).Watch(t.Context(), metav1.ListOptions{}, func(ev lw.WatchEvent[*rig.Gadget]) error {
+	err := src.Watch(t.Context(), metav1.ListOptions{}, func(ev lw.WatchEvent[*rig.Gadget]) error {
 		more = append(more, ev.More)
 		return nil
 	})
