@@ -239,26 +239,11 @@ func TestShareUntypedModel(t *testing.T) {
 			return "{" + strings.Join(values, ",") + "}"
 		}
 		pieces := []string{draw(1), draw(2), draw(3)}
-		var all []any
-		var from []string
-		for range rapid.IntRange(1, 12).Draw(t, "objects") {
+		checkVersions(t, d, 12, func(any) {}, func() (string, []byte, any) {
 			piece := func() string { return rapid.SampledFrom(pieces).Draw(t, "piece") }
-			data := fmt.Sprintf(`{"kind":"K","metadata":{"name":"n","labels":{"a":"b"}},"a":%s,"spec":{"a":[%s],"b":%s}}`, piece(), piece(), piece())
-			got, err := decodeOne(d, []byte(data))
-			if err != nil {
-				t.Fatal(data, err)
-			}
-			all, from = append(all, got), append(from, data)
-		}
-		for i, got := range all {
-			want := &unstructured.Unstructured{}
-			if err := want.UnmarshalJSON([]byte(from[i])); err != nil {
-				t.Fatal(from[i], err)
-			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Fatalf("%s (-want +got):\n%s", from[i], diff)
-			}
-		}
+			data := fmt.Appendf(nil, `{"kind":"K","metadata":{"name":"n","labels":{"a":"b"}},"a":%s,"spec":{"a":[%s],"b":%s}}`, piece(), piece(), piece())
+			return "JSON", data, untypedOf(t, data)
+		})
 	})
 }
 
