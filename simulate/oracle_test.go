@@ -31,58 +31,46 @@ import (
 // surplus makes a child while its cache has none, and deletes what is too much: only for a while
 // there are two.
 func surplus(c client.Client) reconcile.Func {
-	return func(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-		m, err := parent(ctx, c, req)
-		if m == nil || err != nil {
-			return ctrl.Result{}, err
-		}
+	return each(c, func(ctx context.Context, m *corev1.ConfigMap) error {
 		var all corev1.SecretList
 		if err := c.List(ctx, &all); err != nil {
-			return ctrl.Result{}, err
+			return err
 		}
 		if len(all.Items) == 0 {
 			child := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, GenerateName: m.Name + "-", OwnerReferences: owner(m)}}
 			if err := c.Create(ctx, child); err != nil {
-				return ctrl.Result{}, err
+				return err
 			}
 			all.Items = append(all.Items, *child)
 		}
 		for _, child := range all.Items[1:] {
 			if err := c.Delete(ctx, &child); client.IgnoreNotFound(err) != nil {
-				return ctrl.Result{}, err
+				return err
 			}
 		}
 		if m.Data["made"] == m.Data["want"] {
-			return ctrl.Result{}, nil
+			return nil
 		}
 		m.Data["made"] = m.Data["want"]
-		return ctrl.Result{}, c.Update(ctx, m)
-	}
+		return c.Update(ctx, m)
+	})
 }
 
 // kept makes a child with a finalizer that nobody removes.
 func kept(c client.Client) reconcile.Func {
-	return func(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-		m, err := parent(ctx, c, req)
-		if m == nil || err != nil {
-			return ctrl.Result{}, err
-		}
+	return each(c, func(ctx context.Context, m *corev1.ConfigMap) error {
 		child := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name, OwnerReferences: owner(m), Finalizers: []string{"example.com/kept"}}}
-		return ctrl.Result{}, client.IgnoreAlreadyExists(c.Create(ctx, child))
-	}
+		return client.IgnoreAlreadyExists(c.Create(ctx, child))
+	})
 }
 
 // mends writes the UID of the child in the parent when it makes the child, and looks at it again
 // only when it starts.
 func mends(c client.Client) reconcile.Func {
 	first := true
-	return func(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-		m, err := parent(ctx, c, req)
-		if m == nil || err != nil {
-			return ctrl.Result{}, err
-		}
+	return each(c, func(ctx context.Context, m *corev1.ConfigMap) error {
 		child := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name}}
-		err = c.Get(ctx, client.ObjectKeyFromObject(child), child)
+		err := c.Get(ctx, client.ObjectKeyFromObject(child), child)
 		made := apierrors.IsNotFound(err)
 		if made {
 			child.OwnerReferences = owner(m)
@@ -93,8 +81,8 @@ func mends(c client.Client) reconcile.Func {
 			err = c.Update(ctx, m)
 		}
 		first = false
-		return ctrl.Result{}, err
-	}
+		return err
+	})
 }
 
 // TestOracles finds what only one oracle can see.
@@ -134,55 +122,49 @@ func TestOracles(t *testing.T) {
 // start can be too old.
 func remembers(c client.Client) reconcile.Func {
 	made := false
-	return func(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-		m, err := parent(ctx, c, req)
-		if m == nil || err != nil || made {
-			return ctrl.Result{}, err
+	return each(c, func(ctx context.Context, m *corev1.ConfigMap) error {
+		if made {
+			return nil
 		}
 		var all corev1.SecretList
 		if err := c.List(ctx, &all); err != nil {
-			return ctrl.Result{}, err
+			return err
 		}
 		if made = true; len(all.Items) == 0 {
-			err = c.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, GenerateName: m.Name + "-", OwnerReferences: owner(m)}})
+			return c.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, GenerateName: m.Name + "-", OwnerReferences: owner(m)}})
 		}
-		return ctrl.Result{}, err
-	}
+		return nil
+	})
 }
 
 // fills makes two children, less those that its cache has.
 func fills(c client.Client) reconcile.Func {
-	return func(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-		m, err := parent(ctx, c, req)
-		if m == nil || err != nil {
-			return ctrl.Result{}, err
-		}
+	return each(c, func(ctx context.Context, m *corev1.ConfigMap) error {
 		var all corev1.SecretList
 		if err := c.List(ctx, &all); err != nil {
-			return ctrl.Result{}, err
+			return err
 		}
 		for range 2 - len(all.Items) {
 			child := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, GenerateName: m.Name + "-", OwnerReferences: owner(m)}}
 			if err := c.Create(ctx, child); err != nil {
-				return ctrl.Result{}, err
+				return err
 			}
 		}
-		return ctrl.Result{}, nil
-	}
+		return nil
+	})
 }
 
 // told makes a child until it is told that it has one, and never looks.
 func told(c client.Client) reconcile.Func {
 	done := false
-	return func(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-		m, err := parent(ctx, c, req)
-		if m == nil || err != nil || done {
-			return ctrl.Result{}, err
+	return each(c, func(ctx context.Context, m *corev1.ConfigMap) error {
+		if done {
+			return nil
 		}
-		err = c.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, GenerateName: m.Name + "-", OwnerReferences: owner(m)}})
+		err := c.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, GenerateName: m.Name + "-", OwnerReferences: owner(m)}})
 		done = err == nil
-		return ctrl.Result{}, err
-	}
+		return err
+	})
 }
 
 // TestTwice blames no program that can't know: the calm run shows it each write before its answer,

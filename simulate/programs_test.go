@@ -76,26 +76,23 @@ func owner(m *corev1.ConfigMap) []metav1.OwnerReference {
 	return []metav1.OwnerReference{*metav1.NewControllerRef(m, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}
 }
 
-// parent gets the ConfigMap of a request; nil: it is gone.
-func parent(ctx context.Context, c client.Client, req ctrl.Request) (*corev1.ConfigMap, error) {
-	m := &corev1.ConfigMap{}
-	err := c.Get(ctx, req.NamespacedName, m)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
+// each is a reconciler that does work for each ConfigMap that is there.
+func each(c client.Client, work func(ctx context.Context, m *corev1.ConfigMap) error) reconcile.Func {
+	return func(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+		m := &corev1.ConfigMap{}
+		if err := c.Get(ctx, req.NamespacedName, m); err != nil {
+			return ctrl.Result{}, client.IgnoreNotFound(err)
+		}
+		return ctrl.Result{}, work(ctx, m)
 	}
-	return m, err
 }
 
 // clean makes a child by a name that follows from its parent's, and then says so in the parent. It
 // drops a conflict: what it is told of then has it try again.
 func clean(c client.Client) reconcile.Func {
-	return func(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-		m, err := parent(ctx, c, req)
-		if m == nil || err != nil {
-			return ctrl.Result{}, err
-		}
+	return each(c, func(ctx context.Context, m *corev1.ConfigMap) error {
 		child := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name + "-child"}}
-		err = c.Get(ctx, client.ObjectKeyFromObject(child), child)
+		err := c.Get(ctx, client.ObjectKeyFromObject(child), child)
 		switch {
 		case apierrors.IsNotFound(err):
 			child.OwnerReferences = owner(m)
@@ -114,8 +111,8 @@ func clean(c client.Client) reconcile.Func {
 		if apierrors.IsConflict(err) {
 			err = nil
 		}
-		return ctrl.Result{}, err
-	}
+		return err
+	})
 }
 
 // random makes a child by a random name while the parent, as the cache has it, names none.
@@ -129,50 +126,44 @@ func worded(c client.Client) reconcile.Func {
 }
 
 func randomBy(c client.Client, name func(child *corev1.Secret)) reconcile.Func {
-	return func(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-		m, err := parent(ctx, c, req)
-		if m == nil || err != nil || m.Data["child"] != "" {
-			return ctrl.Result{}, err
+	return each(c, func(ctx context.Context, m *corev1.ConfigMap) error {
+		if m.Data["child"] != "" {
+			return nil
 		}
 		child := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, OwnerReferences: owner(m)}}
 		name(child)
 		if err := c.Create(ctx, child); err != nil {
-			return ctrl.Result{}, err
+			return err
 		}
 		m.Data["child"] = "name: " + child.Name
-		return ctrl.Result{}, c.Update(ctx, m)
-	}
+		return c.Update(ctx, m)
+	})
 }
 
 // between says that it is done before it is.
 func between(c client.Client) reconcile.Func {
-	return func(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-		m, err := parent(ctx, c, req)
-		if m == nil || err != nil || m.Data["done"] != "" {
-			return ctrl.Result{}, err
+	return each(c, func(ctx context.Context, m *corev1.ConfigMap) error {
+		if m.Data["done"] != "" {
+			return nil
 		}
 		m.Data["done"] = "yes"
 		if err := c.Update(ctx, m); err != nil {
-			return ctrl.Result{}, err
+			return err
 		}
 		child := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name, OwnerReferences: owner(m)}}
-		return ctrl.Result{}, client.IgnoreAlreadyExists(c.Create(ctx, child))
-	}
+		return client.IgnoreAlreadyExists(c.Create(ctx, child))
+	})
 }
 
 // endless writes what it has written, and is told of it.
 func endless(c client.Client) reconcile.Func {
-	return func(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-		m, err := parent(ctx, c, req)
-		if m == nil || err != nil {
-			return ctrl.Result{}, err
-		}
+	return each(c, func(ctx context.Context, m *corev1.ConfigMap) error {
 		m.Data["beat"] += "x"
 		if len(m.Data["beat"]) > 3 {
 			m.Data["beat"] = ""
 		}
-		return ctrl.Result{}, c.Update(ctx, m)
-	}
+		return c.Update(ctx, m)
+	})
 }
 
 func TestClean(t *testing.T) {
@@ -281,13 +272,9 @@ func TestPlanted(t *testing.T) {
 
 // namesake takes a child for its own by its name, whoever owns it.
 func namesake(c client.Client) reconcile.Func {
-	return func(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-		m, err := parent(ctx, c, req)
-		if m == nil || err != nil {
-			return ctrl.Result{}, err
-		}
+	return each(c, func(ctx context.Context, m *corev1.ConfigMap) error {
 		child := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name}}
-		err = c.Get(ctx, client.ObjectKeyFromObject(child), child)
+		err := c.Get(ctx, client.ObjectKeyFromObject(child), child)
 		if apierrors.IsNotFound(err) {
 			child.OwnerReferences = owner(m)
 			err = c.Create(ctx, child)
@@ -299,8 +286,8 @@ func namesake(c client.Client) reconcile.Func {
 			}
 			err = c.Update(ctx, m)
 		}
-		return ctrl.Result{}, err
-	}
+		return err
+	})
 }
 
 // stuck does its work, and says for ever that it once could not.
@@ -327,17 +314,13 @@ func again(w *W) {
 
 // whole writes the whole child as it wants it, over what it has not seen.
 func whole(c client.Client) reconcile.Func {
-	return func(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-		m, err := parent(ctx, c, req)
-		if m == nil || err != nil {
-			return ctrl.Result{}, err
-		}
+	return each(c, func(ctx context.Context, m *corev1.ConfigMap) error {
 		if m.Data["seen"] == m.Data["want"] {
-			return ctrl.Result{}, nil
+			return nil
 		}
 		m.Data["seen"], m.ResourceVersion = m.Data["want"], ""
-		return ctrl.Result{}, c.Update(ctx, m)
-	}
+		return c.Update(ctx, m)
+	})
 }
 
 // annotated has a user annotate what the program writes.

@@ -71,14 +71,6 @@ func (b *bench) settle(actors ...act) {
 	}
 }
 
-func must[T any](t *testing.T, v T, err error) T {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
-}
-
 // pods are those of a server: name, phase, and whether they are ready.
 func (b *bench) pods() (out []string) {
 	for pod := range lwtest.Objects[*corev1.Pod](b.server, "pods").All() {
@@ -125,12 +117,11 @@ func TestJobs(t *testing.T) {
 				jobs := b.client.BatchV1().Jobs("default")
 				job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j"}, Spec: test.spec}
 				job.Spec.Template = template(nil, test.fate)
-				_, err := jobs.Create(t.Context(), job, metav1.CreateOptions{})
-				must(t, job, err)
+				rig.Must[*batchv1.Job](t)(jobs.Create(t.Context(), job, metav1.CreateOptions{}))
 				b.settle(cluster.Jobs, cluster.Pods)
-				job, err = jobs.Get(t.Context(), "j", metav1.GetOptions{})
+				job = rig.Must[*batchv1.Job](t)(jobs.Get(t.Context(), "j", metav1.GetOptions{}))
 				var conditions []string
-				for _, c := range must(t, job, err).Status.Conditions {
+				for _, c := range job.Status.Conditions {
 					if c.Status == corev1.ConditionTrue {
 						conditions = append(conditions, string(c.Type))
 					}
@@ -160,15 +151,13 @@ func TestSets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: corev1.ServiceSpec{Selector: labels, Ports: []corev1.ServicePort{{Port: 80}}}}
-		_, err := b.client.CoreV1().Services("default").Create(t.Context(), svc, metav1.CreateOptions{})
-		must(t, svc, err)
+		rig.Must[*corev1.Service](t)(b.client.CoreV1().Services("default").Create(t.Context(), svc, metav1.CreateOptions{}))
 		sets := b.client.AppsV1().StatefulSets("default")
 		set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "w"}, Spec: appsv1.StatefulSetSpec{
 			Replicas: new(int32(2)), Selector: selector, Template: template(labels, "Running"), VolumeClaimTemplates: []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"}}},
 		}}
 		set.Spec.Template.Spec.RestartPolicy = ""
-		_, err = sets.Create(t.Context(), set, metav1.CreateOptions{})
-		must(t, set, err)
+		rig.Must[*appsv1.StatefulSet](t)(sets.Create(t.Context(), set, metav1.CreateOptions{}))
 		b.settle(every...)
 		if diff := cmp.Diff([]string{"w-0 Running ready", "w-1 Running ready"}, b.pods()); diff != "" {
 			t.Errorf("pods: (-want +got)\n%s", diff)
@@ -176,8 +165,8 @@ func TestSets(t *testing.T) {
 		if first, second := slices.Index(b.did, "pod default/w-0 is ready"), slices.Index(b.did, "StatefulSet w makes pod w-1"); first < 0 || second < first {
 			t.Errorf("the second pod does not wait for the first: %v", b.did)
 		}
-		set, err = sets.Get(t.Context(), "w", metav1.GetOptions{})
-		if st := must(t, set, err).Status; st.ReadyReplicas != 2 || st.UpdatedReplicas != 2 || st.CurrentRevision != st.UpdateRevision || st.CurrentRevision == "" {
+		set = rig.Must[*appsv1.StatefulSet](t)(sets.Get(t.Context(), "w", metav1.GetOptions{}))
+		if st := set.Status; st.ReadyReplicas != 2 || st.UpdatedReplicas != 2 || st.CurrentRevision != st.UpdateRevision || st.CurrentRevision == "" {
 			t.Errorf("the status is %+v", st)
 		}
 		old := set.Status.CurrentRevision
@@ -185,18 +174,17 @@ func TestSets(t *testing.T) {
 		set.Spec.Replicas = new(int32(1))
 		rig.Must[*appsv1.StatefulSet](t)(sets.Update(t.Context(), set, metav1.UpdateOptions{}))
 		b.settle(every...)
-		pod, err := b.client.CoreV1().Pods("default").Get(t.Context(), "w-0", metav1.GetOptions{})
-		if must(t, pod, err).Spec.Containers[0].Image != "other" || pod.Labels[appsv1.StatefulSetRevisionLabel] == old || len(b.pods()) != 1 {
+		pod := rig.Must[*corev1.Pod](t)(b.client.CoreV1().Pods("default").Get(t.Context(), "w-0", metav1.GetOptions{}))
+		if pod.Spec.Containers[0].Image != "other" || pod.Labels[appsv1.StatefulSetRevisionLabel] == old || len(b.pods()) != 1 {
 			t.Errorf("the pods are %v, of %v", b.pods(), pod.Labels)
 		}
-		slices := must(t, lwtest.Objects[*discoveryv1.EndpointSlice](b.server, "endpointslices"), nil)
-		for slice := range slices.All() {
+		for slice := range lwtest.Objects[*discoveryv1.EndpointSlice](b.server, "endpointslices").All() {
 			if len(slice.Endpoints) != 1 || !*slice.Endpoints[0].Conditions.Ready || *slice.Ports[0].Port != 80 {
 				t.Errorf("the slice is %+v", slice)
 			}
 		}
-		set, err = sets.Get(t.Context(), "w", metav1.GetOptions{})
-		must(t, set, err).Spec.ServiceName = "other"
+		set = rig.Must[*appsv1.StatefulSet](t)(sets.Get(t.Context(), "w", metav1.GetOptions{}))
+		set.Spec.ServiceName = "other"
 		if _, err := sets.Update(t.Context(), set, metav1.UpdateOptions{}); err == nil || !strings.Contains(err.Error(), "immutable") {
 			t.Errorf("another serviceName: %v", err)
 		}
@@ -206,15 +194,14 @@ func TestSets(t *testing.T) {
 		deployments := b.client.AppsV1().Deployments("default")
 		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "d"}, Spec: appsv1.DeploymentSpec{Replicas: new(int32(3)), Selector: selector, Template: template(labels, "Running")}}
 		d.Spec.Template.Spec.RestartPolicy = ""
-		_, err := deployments.Create(t.Context(), d, metav1.CreateOptions{})
-		must(t, d, err)
+		rig.Must[*appsv1.Deployment](t)(deployments.Create(t.Context(), d, metav1.CreateOptions{}))
 		b.settle(every...)
-		d, err = deployments.Get(t.Context(), "d", metav1.GetOptions{})
-		must(t, d, err).Spec.Template.Spec.Containers[0].Image = "other"
+		d = rig.Must[*appsv1.Deployment](t)(deployments.Get(t.Context(), "d", metav1.GetOptions{}))
+		d.Spec.Template.Spec.Containers[0].Image = "other"
 		rig.Must[*appsv1.Deployment](t)(deployments.Update(t.Context(), d, metav1.UpdateOptions{}))
 		b.settle(every...)
-		d, err = deployments.Get(t.Context(), "d", metav1.GetOptions{})
-		if st := must(t, d, err).Status; st.ReadyReplicas != 3 || st.UpdatedReplicas != 3 || st.Replicas != 3 || len(b.pods()) != 3 {
+		d = rig.Must[*appsv1.Deployment](t)(deployments.Get(t.Context(), "d", metav1.GetOptions{}))
+		if st := d.Status; st.ReadyReplicas != 3 || st.UpdatedReplicas != 3 || st.Replicas != 3 || len(b.pods()) != 3 {
 			t.Errorf("the status is %+v, the pods %v", st, b.pods())
 		}
 		for pod := range lwtest.Objects[*corev1.Pod](b.server, "pods").All() {
@@ -244,11 +231,9 @@ func TestAdmit(t *testing.T) {
 			},
 		})
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"zone": "b"}}}
-		_, err := b.client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
-		must(t, node, err)
+		rig.Must[*corev1.Node](t)(b.client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}))
 		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j"}, Spec: batchv1.JobSpec{Template: template(nil, "")}}
-		_, err = b.client.BatchV1().Jobs("default").Create(t.Context(), job, metav1.CreateOptions{})
-		must(t, job, err)
+		rig.Must[*batchv1.Job](t)(b.client.BatchV1().Jobs("default").Create(t.Context(), job, metav1.CreateOptions{}))
 		if b.settle(cluster.Jobs, cluster.Pods, cluster.Nodes); b.pods() != nil {
 			t.Errorf("the webhook has refused %v", b.pods())
 		}
@@ -263,10 +248,10 @@ func TestAdmit(t *testing.T) {
 					t.Errorf("the conditions are %+v, want that the Pod is unschedulable", c)
 				}
 			}
-			n, err := lwtest.Objects[*corev1.Node](b.server, "nodes").Get(lw.Key{Name: "n"})
-			must(t, n, err).Labels["zone"], n.Spec.Taints = "a", taints
-			_, err = lwtest.Objects[*corev1.Node](b.server, "nodes").Update(n)
-			must(t, n, err)
+			nodes := lwtest.Objects[*corev1.Node](b.server, "nodes")
+			n := rig.Must[*corev1.Node](t)(nodes.Get(lw.Key{Name: "n"}))
+			n.Labels["zone"], n.Spec.Taints = "a", taints
+			rig.Must[*corev1.Node](t)(nodes.Update(n))
 			b.settle(cluster.Jobs, cluster.Pods)
 		}
 		if diff := cmp.Diff([]string{"j Succeeded"}, b.pods()); diff != "" {
