@@ -13,7 +13,6 @@ package main
 import (
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -34,14 +33,12 @@ func main() {
 }
 
 func run() (err error) {
-	short := flag.Bool("short", false, "measure less: fewer rounds and pods")
-	rounds := flag.Int("rounds", 0, "how often each side is measured, or more often where that is quick; default: 3, with -short 2")
-	flag.Parse()
-	cfg := compare.Config{Rounds: *rounds, Short: *short}
-	if cfg.Rounds == 0 {
-		cfg.Rounds = cfg.N(3, 2)
+	cfg, err := compare.ParseFlags()
+	if err != nil {
+		return err
 	}
-	bench, err := moduleDir()
+	cfg.Log = nil // the program has its own
+	bench, err := filepath.Abs(".")
 	if err != nil {
 		return err
 	}
@@ -67,20 +64,7 @@ func run() (err error) {
 	if err := command(program, "go", "build", "-o", "krt", "."); err != nil {
 		return err
 	}
-	return command(program, filepath.Join(program, "krt"), string(config))
-}
-
-// moduleDir returns the directory of the module of benchmarks, which is the present one.
-func moduleDir() (string, error) {
-	out, err := exec.Command("go", "env", "GOMOD").Output()
-	if err != nil {
-		return "", err
-	}
-	dir := filepath.Dir(strings.TrimSpace(string(out)))
-	if _, err := os.Stat(filepath.Join(dir, "cmd", "krt")); err != nil {
-		return "", fmt.Errorf("run it in the module of benchmarks: %w", err)
-	}
-	return dir, nil
+	return command(bench, filepath.Join(program, "krt"), string(config)) // where -profile is relative to
 }
 
 // prune makes a module of krt and what it needs in dir.
@@ -136,7 +120,7 @@ func copyPackage(from, to string) error {
 func writeProgram(dir, bench string) error {
 	main, err := os.ReadFile(filepath.Join(bench, "cmd", "krt", "testdata", "program", "main.go"))
 	if err != nil {
-		return err
+		return fmt.Errorf("run it in bench: %w", err)
 	}
 	mod, err := os.ReadFile(filepath.Join(bench, "go.mod"))
 	if err != nil {

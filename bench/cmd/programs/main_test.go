@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/go-lw/lw/internal/rig"
 )
 
 func TestOutcomes(t *testing.T) {
@@ -77,12 +79,8 @@ func TestChanged(t *testing.T) {
 	before, after := t.TempDir(), t.TempDir()
 	for dir, files := range map[string]map[string]string{before: {"same": "1", "other": "1", "sub/gone": "1"}, after: {"same": "1", "other": "2", "new": ""}} {
 		for name, text := range files {
-			if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o777); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
-				t.Fatal(err)
-			}
+			rig.OK(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o777))
+			rig.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666))
 		}
 	}
 	got, err := changed(before, after)

@@ -10,20 +10,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/go-lw/lw/bench/internal/simulate"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // TestProgram runs the whole program with few clients. All of them must follow in the end, and
 // bench/results/scale.md must have the tables that the program prints, with the same rows.
 func TestProgram(t *testing.T) {
 	simulate.Silence()
-	doc, err := os.ReadFile("../../results/scale.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := rig.Must[[]byte](t)(os.ReadFile("../../results/scale.md"))
 	var out bytes.Buffer
-	if err := (program{out: &out, log: io.Discard, divide: 100}).run(t); err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, (program{out: &out, log: io.Discard, divide: 100}).run(t))
 	tables := strings.Split(strings.TrimSpace(out.String()), "\n\n")
 	if len(tables) != 3 {
 		t.Fatalf("%d tables", len(tables))

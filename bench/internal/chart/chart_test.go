@@ -7,18 +7,16 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // The images are XML, and name what they show to readers who cannot see it.
 func TestCharts(t *testing.T) {
 	var bars, panels bytes.Buffer
-	if err := Bars(&bars, "Better", "note", []Bar{{"a<b", 3, 2, "3 → 1"}, {"c", .5, 0, ""}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := Panels(&panels, "Growth", 2, []Panel{{Title: "One", X: "objects", Steps: []string{"1", "2"}, Lines: []Line{
-		{Name: "lw", Values: []float64{10, 2e6}}, {Name: "client-go", Second: true, Dashed: true, Values: []float64{5, 50}}}}}); err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, Bars(&bars, "Better", "note", []Bar{{"a<b", 3, 2, "3 → 1"}, {"c", .5, 0, ""}}))
+	rig.OK(t, Panels(&panels, "Growth", 2, []Panel{{Title: "One", X: "objects", Steps: []string{"1", "2"}, Lines: []Line{
+		{Name: "lw", Values: []float64{10, 2e6}}, {Name: "client-go", Second: true, Dashed: true, Values: []float64{5, 50}}}}}))
 	for svg, title := range map[*bytes.Buffer]string{&bars: "<title>Better: a&lt;b 3.0x, c 0.50x</title>", &panels: "<title>Growth: One</title>"} {
 		if !strings.Contains(svg.String(), title) {
 			t.Errorf("no %s in %.300s", title, svg)

@@ -3,6 +3,7 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -222,7 +223,7 @@ func (l Line) result(samples map[string][]Sample) Result {
 		}
 		return values
 	}
-	base, side := values(or(l.Base, ClientGo)), values(or(l.Side, LW))
+	base, side := values(cmp.Or(l.Base, ClientGo)), values(cmp.Or(l.Side, LW))
 	// Take the ratio within each round: the machine may be slower in one round than in another.
 	ratios := make([]float64, len(side))
 	for i := range side {
@@ -256,11 +257,4 @@ func finite(v float64) *float64 {
 		return nil
 	}
 	return &v
-}
-
-func or(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // constant is a side that costs the values of each key in turn.
@@ -125,12 +127,8 @@ func TestTableNamesEveryResult(t *testing.T) {
 		{Row: 2, What: "two", Base: 10, Side: 2, Unit: Bytes},
 	})
 	var table, markdown strings.Builder
-	if err := r.Table(&table); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Markdown(&markdown); err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, r.Table(&table))
+	rig.OK(t, r.Markdown(&markdown))
 	if want, got := 3, strings.Count(table.String(), "\n"); got != want {
 		t.Errorf("the table has %d lines, want %d:\n%s", got, want, table.String())
 	}

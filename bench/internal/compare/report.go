@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"runtime"
@@ -40,7 +41,7 @@ func NewReport(cfg Config, results []Result) *Report {
 // Table writes the results as a table for a terminal.
 func (r *Report) Table(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(tw, "row\twhat\t%s\tlw\tratio\t(rounds)\tgoal\tmet\t\n", or(r.Base, ClientGo))
+	fmt.Fprintf(tw, "row\twhat\t%s\tlw\tratio\t(rounds)\tgoal\tmet\t\n", cmp.Or(r.Base, ClientGo))
 	for i := range r.Results {
 		fmt.Fprintln(tw, strings.Join(r.Results[i].cells(), "\t")+"\t")
 	}
@@ -49,7 +50,7 @@ func (r *Report) Table(w io.Writer) error {
 
 // Markdown writes the results as a table for a document.
 func (r *Report) Markdown(w io.Writer) error {
-	fmt.Fprintf(w, "| row | what | %s | lw | ratio | (rounds) | goal | met |\n", or(r.Base, ClientGo))
+	fmt.Fprintf(w, "| row | what | %s | lw | ratio | (rounds) | goal | met |\n", cmp.Or(r.Base, ClientGo))
 	_, err := fmt.Fprintln(w, "| --- | --- | --- | --- | --- | --- | --- | --- |")
 	for i := range r.Results {
 		fmt.Fprintln(w, "| "+strings.Join(r.Results[i].cells(), " | ")+" |")

@@ -30,39 +30,16 @@ var others = map[string]Start{}
 // hand. plain derives from the pods, and is compared with the graph; projected has a projection of
 // them first, and is compared with slim. Only one library can be compared in a process.
 func Against(name string, plain, projected Start) []compare.Case {
-	names := map[string]string{graph: name, slim: name + ", slim"}
-	others[names[graph]], others[names[slim]] = plain, projected
-	// The goals are those of the specification.
-	type goal = map[string]compare.Goal
-	makeCase := func(row int, what, key string, unit compare.Unit, g goal, measure func(compare.Config) func(string) compare.Sample) compare.Case {
-		c := compare.Case{Name: what}
-		for _, side := range []string{graph, slim} {
-			c.Lines = append(c.Lines, compare.Line{
-				Row: row, What: what + ", " + side + " beside " + names[side], Unit: unit, Key: key, Base: names[side], Side: side, Goal: g[side],
-			})
-			if key == "cpu" {
-				c.Lines = append(c.Lines, compare.Line{
-					Row: row, What: what + ", " + side + " beside " + names[side] + ": allocations", Unit: compare.Count, Key: "allocs",
-					Base: names[side], Side: side,
-				})
-			}
-		}
-		c.Setup = func(cfg compare.Config) ([]compare.Side, func()) {
-			return sidesOf(measure(cfg), names[graph], names[slim], graph, slim), nil
-		}
-		return c
-	}
-	burstOf := func(c change) func(compare.Config) func(string) compare.Sample {
-		return func(cfg compare.Config) func(string) compare.Sample { return measureBurst(cfg, c) }
-	}
-	return []compare.Case{
-		makeCase(rowFlips, "burst of readiness flips", "cpu", compare.Nanoseconds, goal{graph: compare.Times(6)}, burstOf(flip)),
-		makeCase(rowHeartbeats, "burst of heartbeats", "cpu", compare.Nanoseconds, goal{graph: compare.Times(6), slim: compare.Times(3)}, burstOf(heartbeat)),
-		makeCase(rowMoves, "burst of label moves", "cpu", compare.Nanoseconds, goal{graph: compare.Times(6)}, burstOf(move)),
-		makeCase(rowOne, "one readiness flip at a time", "cpu", compare.Nanoseconds, goal{graph: compare.Times(3)}, measureOne),
-		makeCase(rowSync, "first sync", "cpu", compare.Nanoseconds, goal{graph: compare.Times(1), slim: compare.Times(1.8)}, measureSync),
-		makeCase(rowHeap, "heap a pod", "heap", compare.Bytes, goal{graph: compare.Times(1 / 0.7), slim: compare.Times(1 / 0.7)}, measureHeap),
-	}
+	base := map[string]string{graph: name, slim: name + ", slim"}
+	others[base[graph]], others[base[slim]] = plain, projected
+	return cases(name, base, map[int]goals{ // those of the specification
+		rowFlips:      {graph: {value: compare.Times(6)}},
+		rowHeartbeats: {graph: {value: compare.Times(6)}, slim: {value: compare.Times(3)}},
+		rowMoves:      {graph: {value: compare.Times(6)}},
+		rowOne:        {graph: {value: compare.Times(3)}},
+		rowSync:       {graph: {value: compare.Times(1)}, slim: {value: compare.Times(1.8)}},
+		rowHeap:       {graph: {value: compare.Times(1 / 0.7)}, slim: {value: compare.Times(1 / 0.7)}},
+	})
 }
 
 // startOther starts a side of [Against].

@@ -8,6 +8,7 @@ package derive
 
 import (
 	"runtime"
+	"slices"
 
 	"github.com/go-lw/lw/bench/internal/compare"
 	"github.com/go-lw/lw/bench/internal/measure"
@@ -26,42 +27,58 @@ const (
 	FirstRow, LastRow = rowFlips, rowHeap
 )
 
-// Cases returns all cases.
+// Cases returns all cases, beside maps by hand.
 func Cases() []compare.Case {
-	return []compare.Case{
-		burst(rowFlips, "readiness flips", flip, goals{graph: limits{cpu: compare.Times(1), allocs: compare.Most(6)}}),
-		burst(rowHeartbeats, "heartbeats", heartbeat, goals{slim: limits{allocs: compare.Most(1.05)}}), // a backend; the rest is of a whole burst
-		burst(rowMoves, "label moves", move, goals{graph: limits{cpu: compare.Times(1 / 0.7)}}),
-		OneAtATime(), FirstSync(), Heap(),
-	}
+	return cases("maps by hand", map[string]string{graph: byHand, slim: byHand}, map[int]goals{
+		rowFlips:      {graph: {value: compare.Times(1), allocs: compare.Most(6)}},
+		rowHeartbeats: {slim: {allocs: compare.Most(1.05)}}, // a backend; the rest is of a whole burst
+		rowMoves:      {graph: {value: compare.Times(1 / 0.7)}},
+		rowOne:        {graph: {value: compare.Times(1 / 1.3), allocs: compare.Most(8)}},
+		rowSync:       {graph: {value: compare.Times(1)}},
+	})
 }
 
-// limits are the goals of a side.
-type limits struct{ cpu, allocs compare.Goal }
+// goals are those of each side.
+type goals map[string]struct{ value, allocs compare.Goal }
 
-type goals map[string]limits
-
-// lines returns the lines of the CPU and the allocations that a change costs the graph and slim.
-func (g goals) lines(row int, what string) (lines []compare.Line) {
-	for _, side := range []string{graph, slim} {
-		lines = append(lines,
-			compare.Line{Row: row, What: what + ", " + side + " beside maps by hand: CPU", Unit: compare.Nanoseconds, Key: "cpu", Base: byHand, Side: side, Goal: g[side].cpu},
-			compare.Line{Row: row, What: what + ", " + side + " beside maps by hand: allocations", Unit: compare.Count, Key: "allocs", Base: byHand, Side: side, Goal: g[side].allocs},
-		)
+// cases returns the cases of all rows. graph and slim are compared with the sides that base names,
+// which are called beside.
+func cases(beside string, base map[string]string, want map[int]goals) (all []compare.Case) {
+	for _, row := range []struct {
+		number  int
+		what    string
+		value   string // what is measured, and allocations in the rows of each change
+		key     string
+		unit    compare.Unit
+		measure func(compare.Config) func(side string) compare.Sample
+	}{
+		{rowFlips, "burst of readiness flips, ", "CPU", "cpu", compare.Nanoseconds, burst(flip)},
+		{rowHeartbeats, "burst of heartbeats, ", "CPU", "cpu", compare.Nanoseconds, burst(heartbeat)},
+		{rowMoves, "burst of label moves, ", "CPU", "cpu", compare.Nanoseconds, burst(move)},
+		{rowOne, "one readiness flip at a time, ", "CPU", "cpu", compare.Nanoseconds, oneAtATime},
+		{rowSync, "first sync, ", "CPU a pod", "cpu", compare.Nanoseconds, firstSync},
+		{rowHeap, "", "heap a pod", "heap", compare.Bytes, heap},
+	} {
+		c := compare.Case{Name: "endpoints and loads, " + row.what + row.value}
+		for _, side := range []string{graph, slim} {
+			what, goal := "endpoints and loads, "+row.what+side+" beside "+beside+": ", want[row.number][side]
+			line := compare.Line{Row: row.number, What: what + row.value, Unit: row.unit, Key: row.key, Base: base[side], Side: side, Goal: goal.value}
+			c.Lines = append(c.Lines, line)
+			if row.number <= rowOne {
+				line.What, line.Unit, line.Key, line.Goal = what+"allocations", compare.Count, "allocs", goal.allocs
+				c.Lines = append(c.Lines, line)
+			}
+		}
+		c.Setup = func(cfg compare.Config) (sides []compare.Side, done func()) {
+			measure := row.measure(cfg)
+			for _, name := range slices.Compact([]string{base[graph], base[slim], graph, slim}) {
+				sides = append(sides, compare.Side{Name: name, Measure: func() compare.Sample { return measure(name) }})
+			}
+			return sides, nil
+		}
+		all = append(all, c)
 	}
-	return lines
-}
-
-// sides returns all sides, which all call measure.
-func sides(measure func(side string) compare.Sample) []compare.Side {
-	return sidesOf(measure, byHand, graph, slim)
-}
-
-func sidesOf(measure func(side string) compare.Sample, names ...string) (sides []compare.Side) {
-	for _, side := range names {
-		sides = append(sides, compare.Side{Name: side, Measure: func() compare.Sample { return measure(side) }})
-	}
-	return sides
+	return all
 }
 
 func size(c compare.Config) int { return c.N(10_000, 2_000) }
@@ -71,19 +88,13 @@ func size(c compare.Config) int { return c.N(10_000, 2_000) }
 // handlers have been told of all results, with those results, for each change. No pod is changed
 // twice in a burst, since a graph that is behind leaves out what cancels out. It computes a service
 // of which several pods have changed in one step once.
-func burst(row int, name string, c change, g goals) compare.Case {
-	return compare.Case{
-		Name:  "endpoints and loads, burst of " + name,
-		Lines: g.lines(row, "endpoints and loads, burst of "+name),
-		Setup: func(cfg compare.Config) ([]compare.Side, func()) { return sides(measureBurst(cfg, c)), nil },
-	}
-}
-
-func measureBurst(cfg compare.Config, c change) func(side string) compare.Sample {
-	return func(side string) compare.Sample {
-		p := newPlayer(newWorld(size(cfg)), side, false)
-		defer p.follower.stop()
-		return p.bursts(3, len(p.pods), c).Sample(3 * len(p.pods))
+func burst(c change) func(compare.Config) func(side string) compare.Sample {
+	return func(cfg compare.Config) func(side string) compare.Sample {
+		return func(side string) compare.Sample {
+			p := newPlayer(newWorld(size(cfg)), side, false)
+			defer p.follower.stop()
+			return p.bursts(3, len(p.pods), c).Sample(3 * len(p.pods))
+		}
 	}
 }
 
@@ -100,18 +111,9 @@ func (p *player) bursts(n, changes int, c change) (sum measure.Usage) {
 	return sum
 }
 
-// OneAtATime measures readiness flips, of which each is sent when both handlers have been told of
+// oneAtATime measures readiness flips, of which each is sent when both handlers have been told of
 // the one before. Most of what it costs are threads that wake up.
-func OneAtATime() compare.Case {
-	const what = "endpoints and loads, one readiness flip at a time"
-	g := goals{graph: limits{cpu: compare.Times(1 / 1.3), allocs: compare.Most(8)}}
-	return compare.Case{
-		Name: what, Lines: g.lines(rowOne, what),
-		Setup: func(cfg compare.Config) ([]compare.Side, func()) { return sides(measureOne(cfg)), nil },
-	}
-}
-
-func measureOne(cfg compare.Config) func(side string) compare.Sample {
+func oneAtATime(cfg compare.Config) func(side string) compare.Sample {
 	return func(side string) compare.Sample {
 		p := newPlayer(newWorld(size(cfg)), side, true)
 		defer p.follower.stop()
@@ -127,23 +129,9 @@ func measureOne(cfg compare.Config) func(side string) compare.Sample {
 	}
 }
 
-// FirstSync measures from the start of the informers until the handlers have been told of all
+// firstSync measures from the start of the informers until the handlers have been told of all
 // endpoints and loads, a pod.
-func FirstSync() compare.Case {
-	line := func(side string, goal compare.Goal) compare.Line {
-		return compare.Line{
-			Row: rowSync, What: "endpoints and loads, first sync, " + side + " beside maps by hand: CPU a pod",
-			Unit: compare.Nanoseconds, Key: "cpu", Base: byHand, Side: side, Goal: goal,
-		}
-	}
-	return compare.Case{
-		Name:  "endpoints and loads, first sync",
-		Lines: []compare.Line{line(graph, compare.Times(1)), line(slim, compare.Goal{})},
-		Setup: func(cfg compare.Config) ([]compare.Side, func()) { return sides(measureSync(cfg)), nil },
-	}
-}
-
-func measureSync(cfg compare.Config) func(side string) compare.Sample {
+func firstSync(cfg compare.Config) func(side string) compare.Sample {
 	return func(side string) compare.Sample {
 		w := newWorld(size(cfg))
 		var p *player
@@ -153,22 +141,9 @@ func measureSync(cfg compare.Config) func(side string) compare.Sample {
 	}
 }
 
-// Heap measures the heap in use after the first sync and a collection, beside that of the pods and
+// heap measures the heap in use after the first sync and a collection, beside that of the pods and
 // the services: the stores of the informers, what a side keeps to follow changes, and the results.
-func Heap() compare.Case {
-	line := func(side string) compare.Line {
-		return compare.Line{
-			Row: rowHeap, What: "endpoints and loads, " + side + " beside maps by hand: heap a pod",
-			Unit: compare.Bytes, Key: "heap", Base: byHand, Side: side,
-		}
-	}
-	return compare.Case{
-		Name: "endpoints and loads, heap", Lines: []compare.Line{line(graph), line(slim)},
-		Setup: func(cfg compare.Config) ([]compare.Side, func()) { return sides(measureHeap(cfg)), nil },
-	}
-}
-
-func measureHeap(cfg compare.Config) func(side string) compare.Sample {
+func heap(cfg compare.Config) func(side string) compare.Sample {
 	return func(side string) compare.Sample {
 		w := newWorld(size(cfg))
 		before, _ := measure.Live()

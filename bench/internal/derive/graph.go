@@ -49,7 +49,7 @@ func startGraph(src sources, slim bool, r results) *follower {
 func derive(g *lw.Graph, services lw.Collection[*corev1.Service], pods lw.Collection[*corev1.Pod], slim bool) (*lw.Derived[*Endpoints], *lw.Derived[*NodeLoad]) {
 	if !slim {
 		endpoints := leftJoin(g, services, pods, func(s *corev1.Service, pods []*corev1.Pod) *Endpoints {
-			return endpointsOf(s, pods, addressOf)
+			return endpointsOf(s, pods, AddressOf)
 		})
 		return endpoints, lw.GroupBy(g, pods,
 			func(p *corev1.Pod) lw.Key { return lw.Key{Name: p.Spec.NodeName} },
@@ -87,18 +87,5 @@ func endpointsOf[T any](s *corev1.Service, of []T, address func(T) Address) *End
 
 func loadOf(node lw.Key, l load) *NodeLoad { return newNodeLoad(node.Name, l) }
 
-func addBackend(l load, b *backend) load {
-	l.Pods++
-	if b.ready {
-		l.Ready++
-	}
-	return l
-}
-
-func removeBackend(l load, b *backend) load {
-	l.Pods--
-	if b.ready {
-		l.Ready--
-	}
-	return l
-}
+func addBackend(l load, b *backend) load    { return l.plus(1, b.ready) }
+func removeBackend(l load, b *backend) load { return l.plus(-1, b.ready) }

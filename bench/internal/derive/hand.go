@@ -74,7 +74,7 @@ func (h *hand) setPod(old, p *corev1.Pod) {
 		}
 		of[p.Name] = p
 	}
-	if old == nil || p == nil || addressOf(old) != addressOf(p) || !maps.Equal(old.Labels, p.Labels) {
+	if old == nil || p == nil || AddressOf(old) != AddressOf(p) || !maps.Equal(old.Labels, p.Labels) {
 		h.count(old, p)
 	}
 	if old != nil {
@@ -114,12 +114,12 @@ func (h *hand) place(s *corev1.Service, name string, p *corev1.Pod) {
 	default:
 		last := members[i]
 		members[i] = p
-		if addressOf(last) == addressOf(p) {
+		if AddressOf(last) == AddressOf(p) {
 			return
 		}
 	}
 	h.members[key] = members
-	h.setEndpoints(old, endpointsOf(s, members, addressOf))
+	h.setEndpoints(old, endpointsOf(s, members, AddressOf))
 }
 
 func (h *hand) setEndpoints(old, e *Endpoints) {
@@ -154,7 +154,7 @@ func (h *hand) setService(old, s *corev1.Service) {
 		}
 	}
 	slices.SortFunc(members, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
-	e := endpointsOf(s, members, addressOf)
+	e := endpointsOf(s, members, AddressOf)
 	h.members[lw.KeyOf(e)] = members
 	if last := h.endpoints[lw.KeyOf(e)]; last == nil || !last.Equal(e) {
 		h.setEndpoints(last, e)
@@ -195,18 +195,5 @@ func (h *hand) setLoad(node string, change func(load) load) {
 	}
 }
 
-func addPod(l load, p *corev1.Pod) load {
-	l.Pods++
-	if isReady(p) {
-		l.Ready++
-	}
-	return l
-}
-
-func removePod(l load, p *corev1.Pod) load {
-	l.Pods--
-	if isReady(p) {
-		l.Ready--
-	}
-	return l
-}
+func addPod(l load, p *corev1.Pod) load    { return l.plus(1, isReady(p)) }
+func removePod(l load, p *corev1.Pod) load { return l.plus(-1, isReady(p)) }

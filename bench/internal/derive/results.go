@@ -36,6 +36,15 @@ type NodeLoad struct {
 // load is how many pods there are, and how many of them are ready.
 type load struct{ Pods, Ready int }
 
+// plus returns l with n more pods, which are ready or not.
+func (l load) plus(n int, ready bool) load {
+	l.Pods += n
+	if ready {
+		l.Ready += n
+	}
+	return l
+}
+
 // Equal reports whether l and o say the same of the same node.
 func (l *NodeLoad) Equal(o *NodeLoad) bool { return *l == *o }
 
@@ -64,7 +73,8 @@ func (b *backend) address() Address {
 	return Address{Pod: b.Name, Node: b.node, IP: b.ip, Ready: b.ready}
 }
 
-func addressOf(p *corev1.Pod) Address {
+// AddressOf returns the address of a pod.
+func AddressOf(p *corev1.Pod) Address {
 	return Address{Pod: p.Name, Node: p.Spec.NodeName, IP: p.Status.PodIP, Ready: isReady(p)}
 }
 

@@ -63,7 +63,7 @@ func (w *world) results() (map[lw.Key]*Endpoints, map[string]*NodeLoad) {
 		var addresses []Address
 		for _, pod := range pods {
 			if pod.Namespace == s.Namespace && pod.Labels["app"] == s.Spec.Selector["app"] && pod.Labels["tier"] == s.Spec.Selector["tier"] {
-				addresses = append(addresses, addressOf(pod))
+				addresses = append(addresses, AddressOf(pod))
 			}
 		}
 		endpoints[lw.KeyOf(s)] = newEndpoints(s, addresses)

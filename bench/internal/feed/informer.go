@@ -17,7 +17,6 @@ import (
 type Handler struct {
 	Add    func(pod *corev1.Pod)
 	Update func(old, new *corev1.Pod)
-	Resync time.Duration
 	// EveryUpdate is lw's. client-go's handlers always receive every update.
 	EveryUpdate bool
 }
@@ -51,7 +50,7 @@ type lwInformer struct {
 
 func (i *lwInformer) AddHandler(h Handler) (synced func()) {
 	reg := i.Informer.AddHandler(lw.Handler[*corev1.Pod]{
-		Add: h.Add, Update: h.Update, Delete: func(*corev1.Pod) {}, Resync: h.Resync, EveryUpdate: h.EveryUpdate,
+		Add: h.Add, Update: h.Update, Delete: func(*corev1.Pod) {}, EveryUpdate: h.EveryUpdate,
 	})
 	return func() { must(reg.WaitForSync(i.ctx)) }
 }
@@ -62,25 +61,19 @@ func (i *lwInformer) WaitForSync() { must(i.Informer.WaitForSync(i.ctx)) }
 func (i *lwInformer) Stop()        { i.stop() }
 
 // ClientGo starts a SharedIndexInformer on f, with the default feature gates. It is like one of an
-// API group's factory, but without the index by namespace. resync is how often it checks for
-// handlers that want a resync; 0 means never.
-func ClientGo(f *Feed, resync time.Duration) Informer {
-	inf := NewSharedInformer(f, resync)
-	i := &clientGo{SharedIndexInformer: inf}
-	i.ctx, i.stop = start(inf.RunWithContext)
-	return i
-}
-
-// NewSharedInformer returns a SharedIndexInformer on f. It does not start it.
-func NewSharedInformer(f *Feed, resync time.Duration) cache.SharedIndexInformer {
-	return cache.NewSharedIndexInformer(&cache.ListWatch{
+// API group's factory, but without the index by namespace.
+func ClientGo(f *Feed) Informer {
+	inf := cache.NewSharedIndexInformer(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 			return f.listPods(ctx, opts)
 		},
 		WatchFuncWithContext: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 			return f.watchPods(ctx, opts)
 		},
-	}, &corev1.Pod{}, resync, cache.Indexers{})
+	}, &corev1.Pod{}, 0, cache.Indexers{})
+	i := &clientGo{SharedIndexInformer: inf}
+	i.ctx, i.stop = start(inf.RunWithContext)
+	return i
 }
 
 type clientGo struct {
@@ -90,7 +83,7 @@ type clientGo struct {
 }
 
 func (c *clientGo) AddHandler(h Handler) (synced func()) {
-	reg, err := c.AddEventHandlerWithResyncPeriod(cache.ResourceEventHandlerFuncs{
+	reg, err := c.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {
 			if h.Add != nil {
 				h.Add(obj.(*corev1.Pod))
@@ -102,7 +95,7 @@ func (c *clientGo) AddHandler(h Handler) (synced func()) {
 			}
 		},
 		DeleteFunc: func(any) {},
-	}, h.Resync)
+	})
 	must(err)
 	return func() { c.wait(reg.HasSynced) }
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // The goals are stated for a pod of this size; an object of another one would move every ratio of
@@ -13,14 +15,8 @@ import (
 func TestFullSize(t *testing.T) {
 	for _, i := range []int{0, 17, 4711} {
 		pod := Full(i)
-		asJSON, err := json.Marshal(pod)
-		if err != nil {
-			t.Fatal(err)
-		}
-		fields, err := json.Marshal(pod.ManagedFields)
-		if err != nil {
-			t.Fatal(err)
-		}
+		asJSON := rig.Must[[]byte](t)(json.Marshal(pod))
+		fields := rig.Must[[]byte](t)(json.Marshal(pod.ManagedFields))
 		t.Logf("pod %d: %d bytes of JSON, %d of protobuf, %d of managed fields", i, len(asJSON), pod.Size(), len(fields))
 		if n := len(asJSON); n < 8200 || n > 9200 {
 			t.Errorf("pod %d has %d bytes of JSON, want about 8.5 KiB", i, n)
@@ -42,15 +38,9 @@ func TestMixed(t *testing.T) {
 	names := regexp.MustCompile(`:("[^"]*"|[0-9]+|true|false)`)
 	for i := range n {
 		pod := Mixed(i)
-		asJSON, err := json.Marshal(pod)
-		if err != nil {
-			t.Fatal(err)
-		}
+		asJSON := rig.Must[[]byte](t)(json.Marshal(pod))
 		size, message = size+len(asJSON), message+pod.Size()
-		spec, err := json.Marshal(pod.Spec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		spec := rig.Must[[]byte](t)(json.Marshal(pod.Spec))
 		shapes[names.ReplaceAllString(string(spec), ":0")] = true
 		if diff := cmp.Diff(Mixed(i), pod); diff != "" {
 			t.Fatal("pod", i, "is drawn by chance", diff)

@@ -22,23 +22,28 @@ func LateHandler() compare.Case {
 			{Row: 15, What: "late handler, 100k objects: CPU an object", Unit: compare.Nanoseconds, Key: "cpu"},
 		},
 		Setup: func(compare.Config) ([]compare.Side, func()) {
-			list := pods.Light(100_000)
-			return both(func(side string) compare.Sample {
-				f := feed.New(list, pods.Version(len(list)), true)
-				inf := synced(f, side, feed.Handler{Update: func(_, _ *corev1.Pod) {}})
-				defer inf.Stop()
-				var call time.Duration
-				sample := measure.Do(func() {
-					start := time.Now()
-					synced := inf.AddHandler(feed.Handler{Add: func(*corev1.Pod) {}})
-					call = time.Since(start)
-					synced()
-				}).Sample(len(list))
-				sample["call"] = float64(call)
-				return sample
-			}), nil
+			return lateSides(100_000), nil
 		},
 	}
+}
+
+// lateSides are those of [LateHandler].
+func lateSides(n int) []compare.Side {
+	list := pods.Light(n)
+	return both(func(side string) compare.Sample {
+		f := feed.New(list, pods.Version(len(list)), true)
+		inf := synced(f, side, feed.Handler{Update: func(_, _ *corev1.Pod) {}})
+		defer inf.Stop()
+		var call time.Duration
+		sample := measure.Do(func() {
+			start := time.Now()
+			synced := inf.AddHandler(feed.Handler{Add: func(*corev1.Pod) {}})
+			call = time.Since(start)
+			synced()
+		}).Sample(len(list))
+		sample["call"] = float64(call)
+		return sample
+	})
 }
 
 // Relist measures a relist that changes nothing. The watch ends with 410 Gone, and the list has the

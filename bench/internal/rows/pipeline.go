@@ -49,21 +49,24 @@ func Pipeline(handlers int) compare.Case {
 			{Row: 11, What: what("allocations"), Unit: compare.Count, Key: "allocs", Goal: compare.Most(0.05)},
 			{Row: 11, What: what("bytes"), Unit: compare.Bytes, Key: "bytes", Goal: compare.Most(64)},
 		},
-		Setup: func(c compare.Config) ([]compare.Side, func()) {
-			list := pods.Light(10_000)
-			events := pods.Next(list, c.N(100_000, 40_000), len(list))
-			side := func(name string, every bool, start func(*feed.Feed) feed.Informer) compare.Side {
-				return compare.Side{Name: name, Measure: func() compare.Sample {
-					return pipeline(list, events, handlers, every, start)
-				}}
-			}
-			return []compare.Side{
-				side(compare.ClientGo, false, func(f *feed.Feed) feed.Informer { return feed.ClientGo(f, 0) }),
-				side(everyUpdate, true, func(f *feed.Feed) feed.Informer { return feed.LW(f) }),
-				side(netChanges, false, func(f *feed.Feed) feed.Informer { return feed.LW(f) }),
-				side(overChannel, true, func(f *feed.Feed) feed.Informer { return feed.LW(f.PodListWatch()) }),
-			}, nil
-		},
+		Setup: func(c compare.Config) ([]compare.Side, func()) { return eventSides(c, handlers), nil },
+	}
+}
+
+// eventSides are those of [Pipeline]; the first two are client-go and lw that do the same.
+func eventSides(c compare.Config, handlers int) []compare.Side {
+	list := pods.Light(10_000)
+	events := pods.Next(list, c.N(100_000, 40_000), len(list))
+	side := func(name string, every bool, start func(*feed.Feed) feed.Informer) compare.Side {
+		return compare.Side{Name: name, Measure: func() compare.Sample {
+			return pipeline(list, events, handlers, every, start)
+		}}
+	}
+	return []compare.Side{
+		side(compare.ClientGo, false, feed.ClientGo),
+		side(everyUpdate, true, func(f *feed.Feed) feed.Informer { return feed.LW(f) }),
+		side(netChanges, false, func(f *feed.Feed) feed.Informer { return feed.LW(f) }),
+		side(overChannel, true, func(f *feed.Feed) feed.Informer { return feed.LW(f.PodListWatch()) }),
 	}
 }
 

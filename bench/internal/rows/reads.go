@@ -27,23 +27,28 @@ func Get(n int) compare.Case {
 			{Row: 20, What: what("against Lister.Pods(ns).Get, allocations"), Unit: compare.Count, Key: "allocs", Base: lister, Goal: compare.Most(0.0001)},
 		},
 		Setup: func(compare.Config) ([]compare.Side, func()) {
-			s := newStores(pods.Light(n), 1)
-			return []compare.Side{
-				timed(compare.ClientGo, func(i int) {
-					obj, ok, err := s.clientGo.GetByKey(s.strings[i%n])
-					check(ok && err == nil && obj.(*corev1.Pod) != nil, "GetByKey")
-				}),
-				timed(lister, func(i int) {
-					key := &s.keys[i%n]
-					_, err := s.lister.Pods(key.Namespace).Get(key.Name)
-					check(err == nil, "Lister.Get")
-				}),
-				timed(compare.LW, func(i int) {
-					_, ok := s.lw.Get(s.keys[i%n])
-					check(ok, "Get")
-				}),
-			}, nil
+			return getSides(n), nil
 		},
+	}
+}
+
+// getSides are those of [Get].
+func getSides(n int) []compare.Side {
+	s := newStores(pods.Light(n), 1)
+	return []compare.Side{
+		timed(compare.ClientGo, func(i int) {
+			obj, ok, err := s.clientGo.GetByKey(s.strings[i%n])
+			check(ok && err == nil && obj.(*corev1.Pod) != nil, "GetByKey")
+		}),
+		timed(lister, func(i int) {
+			key := &s.keys[i%n]
+			_, err := s.lister.Pods(key.Namespace).Get(key.Name)
+			check(err == nil, "Lister.Get")
+		}),
+		timed(compare.LW, func(i int) {
+			_, ok := s.lw.Get(s.keys[i%n])
+			check(ok, "Get")
+		}),
 	}
 }
 
@@ -64,13 +69,11 @@ func List() compare.Case {
 		Setup: func(compare.Config) ([]compare.Side, func()) {
 			s := newStores(pods.Light(n), 1)
 			snap := s.lw.Snapshot()
-			return []compare.Side{
-				timed(compare.ClientGo, func(int) { check(len(s.clientGo.List()) == n, "Indexer.List") }),
+			return append(listSides(s),
 				timed(lister, func(int) {
 					all, err := s.lister.List(labels.Everything())
 					check(err == nil && len(all) == n, "Lister.List")
 				}),
-				timed(compare.LW, func(int) { check(len(s.lw.List()) == n, "List") }),
 				timed(iterate, func(int) {
 					found := 0
 					for pod := range snap.All() {
@@ -80,9 +83,18 @@ func List() compare.Case {
 					}
 					check(found == n, "All")
 				}),
-				timed(snapshot, func(int) { check(s.lw.Snapshot() != nil, "Snapshot") }),
-			}, nil
+			), nil
 		},
+	}
+}
+
+// listSides are those of [List] that read all objects, whatever their number.
+func listSides(s *stores) []compare.Side {
+	n := len(s.pods)
+	return []compare.Side{
+		timed(compare.ClientGo, func(int) { check(len(s.clientGo.List()) == n, "Indexer.List") }),
+		timed(compare.LW, func(int) { check(len(s.lw.List()) == n, "List") }),
+		timed(snapshot, func(int) { check(s.lw.Snapshot() != nil, "Snapshot") }),
 	}
 }
 

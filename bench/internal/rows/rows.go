@@ -26,7 +26,7 @@ func startOn(f *feed.Feed, side string) feed.Informer {
 	if side == compare.LW {
 		return feed.LW(f)
 	}
-	return feed.ClientGo(f, 0)
+	return feed.ClientGo(f)
 }
 
 // synced starts an informer of the side on f, and waits until each of the handlers has received the

@@ -6,16 +6,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // The goals are stated for a custom resource of this size.
 func TestSize(t *testing.T) {
 	for _, i := range []int{0, 17, 4711} {
 		for name, w := range map[string]*unstructured.Unstructured{"new": New(i), "reconciled": Reconciled(i)} {
-			b, err := json.Marshal(w)
-			if err != nil {
-				t.Fatal(err)
-			}
+			b := rig.Must[[]byte](t)(json.Marshal(w))
 			t.Logf("widget %d, %s: %d bytes of JSON", i, name, len(b))
 			if n := len(b); n < 2250 || n > 2450 {
 				t.Errorf("widget %d, %s, has %d bytes of JSON, want about 2.3 KiB", i, name, n)

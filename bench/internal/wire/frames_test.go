@@ -15,6 +15,7 @@ import (
 	restwatch "k8s.io/client-go/rest/watch"
 
 	"github.com/go-lw/lw/bench/internal/pods"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // The frames are made by hand; client-go's own decoders must see in them what was meant.
@@ -23,14 +24,8 @@ func TestFramesAreWhatClientGoReads(t *testing.T) {
 		t.Run(string(format), func(t *testing.T) {
 			types := scheme.Codecs.SupportedMediaTypes()
 			decoder := scheme.Codecs.UniversalDeserializer()
-			c, err := newCollection(podKind, format, 3, 3)
-			if err != nil {
-				t.Fatal(err)
-			}
-			end, err := c.bookmark()
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := rig.Must[*collection](t)(newCollection(podKind, format, 3, 3))
+			end := rig.Must[[]byte](t)(c.bookmark())
 			stream := bytes.Join([][]byte{c.frames[0].bytes, c.frames[1].bytes, end, c.modified(1, state{}, 77), c.modified(1, state{restarted: true}, 78),
 				c.modified(1, state{restarted: true, moved: true}, 79)}, nil)
 
@@ -78,14 +73,8 @@ func TestFramesAreWhatClientGoReads(t *testing.T) {
 				t.Errorf("another label is %s (-want +got):\n%s", typ, diff)
 			}
 
-			body2, err := c.list(1, 3, "more")
-			if err != nil {
-				t.Fatal(err)
-			}
-			list, err := runtime.Decode(decoder, body2)
-			if err != nil {
-				t.Fatal(err)
-			}
+			body2 := rig.Must[[]byte](t)(c.list(1, 3, "more"))
+			list := rig.Must[runtime.Object](t)(runtime.Decode(decoder, body2))
 			got := list.(*corev1.PodList)
 			wantItems := []corev1.Pod{*pods.Full(1), *pods.Full(2)}
 			if diff := cmp.Diff(wantItems, got.Items); diff != "" || got.Continue != "more" || got.ResourceVersion != c.version() {

@@ -12,14 +12,12 @@ import (
 
 	"github.com/go-lw/lw/bench/internal/pods"
 	"github.com/go-lw/lw/bench/internal/widgets"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // Custom resources have kind and apiVersion in lists, too, and only once in an event.
 func TestFramesOfCustomResources(t *testing.T) {
-	c, err := newCollection(widgetKind, JSON, 3, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := rig.Must[*collection](t)(newCollection(widgetKind, JSON, 3, 2))
 	want := widgets.Reconciled(1)
 	want.SetResourceVersion(pods.Version(78))
 	labels := want.GetLabels()
@@ -29,21 +27,14 @@ func TestFramesOfCustomResources(t *testing.T) {
 		Type   string
 		Object *unstructured.Unstructured
 	}
-	if err := json.Unmarshal(c.modified(1, state{restarted: true, moved: true}, 78), &event); err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, json.Unmarshal(c.modified(1, state{restarted: true, moved: true}, 78), &event))
 	if d := cmp.Diff(want, event.Object); d != "" || event.Type != "MODIFIED" {
 		t.Errorf("%s event (-want +got):\n%s", event.Type, d)
 	}
 
-	body, err := c.list(1, 3, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := rig.Must[[]byte](t)(c.list(1, 3, ""))
 	var list unstructured.UnstructuredList
-	if err := json.Unmarshal(body, &list); err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, json.Unmarshal(body, &list))
 	if d := cmp.Diff([]unstructured.Unstructured{*widgets.New(1), *widgets.New(2)}, list.Items); d != "" || list.GetKind() != "WidgetList" {
 		t.Errorf("%s (-want +got):\n%s", list.GetKind(), d)
 	}
@@ -51,19 +42,11 @@ func TestFramesOfCustomResources(t *testing.T) {
 
 // The metadata of a pod is all of it, and nothing else.
 func TestFramesOfMetadata(t *testing.T) {
-	c, err := newCollection(metadataOf(podKind), Protobuf, 2, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	body, err := c.list(0, 2, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := rig.Must[*collection](t)(newCollection(metadataOf(podKind), Protobuf, 2, 2))
+	body := rig.Must[[]byte](t)(c.list(0, 2, ""))
 	var unknown runtime.Unknown
 	var list metav1.PartialObjectMetadataList
-	if err := errors.Join(unknown.Unmarshal(body[len("k8s\x00"):]), list.Unmarshal(unknown.Raw)); err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, errors.Join(unknown.Unmarshal(body[len("k8s\x00"):]), list.Unmarshal(unknown.Raw)))
 	want := []metav1.PartialObjectMetadata{{ObjectMeta: pods.Full(0).ObjectMeta}, {ObjectMeta: pods.Full(1).ObjectMeta}}
 	if d := cmp.Diff(want, list.Items); d != "" || unknown.Kind != "PartialObjectMetadataList" || unknown.APIVersion != "meta.k8s.io/v1" {
 		t.Errorf("%v (-want +got):\n%s", unknown.TypeMeta, d)

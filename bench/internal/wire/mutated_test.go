@@ -19,6 +19,7 @@ import (
 
 	"github.com/go-lw/lw/bench/internal/pods"
 	"github.com/go-lw/lw/internal/decode"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // Pods that have much in common, and differ in every way, are what apimachinery decodes, although
@@ -27,10 +28,7 @@ func TestMutatedPods(t *testing.T) {
 	const n = 1500
 	rng := rand.New(rand.NewPCG(7, 1))
 	for _, enc := range []decode.Encoding{decode.JSON, decode.Protobuf} {
-		d, err := decode.New(reflect.TypeFor[*corev1.Pod](), decode.Options{Workers: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := rig.Must[*decode.Decoder](t)(decode.New(reflect.TypeFor[*corev1.Pod](), decode.Options{Workers: -1}))
 		d.ReuseFrom(func(string, string) any { return nil })
 		type result struct {
 			pod *corev1.Pod
@@ -93,20 +91,14 @@ func listOf(t *testing.T, enc decode.Encoding, items [][]byte) []byte {
 	for _, data := range items {
 		list = append(binary.AppendUvarint(append(list, 0x12), uint64(len(data))), data...)
 	}
-	raw, err := (&runtime.Unknown{TypeMeta: runtime.TypeMeta{Kind: "PodList", APIVersion: "v1"}, Raw: list}).Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := rig.Must[[]byte](t)((&runtime.Unknown{TypeMeta: runtime.TypeMeta{Kind: "PodList", APIVersion: "v1"}, Raw: list}).Marshal())
 	return append([]byte("k8s\x00"), raw...)
 }
 
 // mutatedJSON returns the JSON of a pod with a few changes, in the order of the type or of the
 // alphabet.
 func mutatedJSON(t *testing.T, rng *rand.Rand, pod *corev1.Pod) []byte {
-	data, err := json.Marshal(pod)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := rig.Must[[]byte](t)(json.Marshal(pod))
 	for range rng.IntN(4) {
 		switch rng.IntN(6) {
 		case 0: // values of one sort for others
@@ -159,14 +151,8 @@ func mutatedProtobuf(t *testing.T, rng *rand.Rand, pod *corev1.Pod) []byte {
 	case 7:
 		pod.Spec.SecurityContext = &corev1.PodSecurityContext{SupplementalGroups: []int64{1, 2, int64(rng.IntN(1000))}}
 	}
-	data, err := pod.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
-	other, err := pods.Full(rng.IntN(100)).Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := rig.Must[[]byte](t)(pod.Marshal())
+	other := rig.Must[[]byte](t)(pods.Full(rng.IntN(100)).Marshal())
 	switch rng.IntN(8) {
 	case 0: // all fields again, which are merged
 		data = append(data, other...)

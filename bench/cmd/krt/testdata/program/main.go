@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"os"
 	"slices"
@@ -44,7 +43,7 @@ type view[T any] struct {
 func plain(p derive.Program) func(context.Context) error {
 	pods, synced := podsOf(p)
 	return start(p, pods, synced, view[*corev1.Pod]{
-		namespace: (*corev1.Pod).GetNamespace, labels: (*corev1.Pod).GetLabels, address: addressOf,
+		namespace: (*corev1.Pod).GetNamespace, labels: (*corev1.Pod).GetLabels, address: derive.AddressOf,
 	})
 }
 
@@ -64,7 +63,7 @@ func (b *backend) Equals(o *backend) bool {
 func projected(p derive.Program) func(context.Context) error {
 	pods, synced := podsOf(p)
 	backends := krt.NewCollection(pods, func(_ krt.HandlerContext, p *corev1.Pod) **backend {
-		b := &backend{Named: krt.NewNamed(p), labels: p.Labels, address: addressOf(p)}
+		b := &backend{Named: krt.NewNamed(p), labels: p.Labels, address: derive.AddressOf(p)}
 		return &b
 	}, krt.WithStop(p.Context.Done()), krt.WithName("backends"))
 	return start(p, backends, synced, view[*backend]{
@@ -156,26 +155,8 @@ func start[T any](p derive.Program, pods krt.Collection[T], podsSynced func(cont
 	}, stop, krt.WithName("loads"))
 
 	registered := []krt.HandlerRegistration{
-		es.Register(func(e krt.Event[endpoints]) {
-			var old, now *derive.Endpoints
-			if e.Old != nil {
-				old = e.Old.Endpoints
-			}
-			if e.New != nil {
-				now = e.New.Endpoints
-			}
-			p.Endpoints(old, now)
-		}),
-		loads.Register(func(e krt.Event[load]) {
-			var old, now *derive.NodeLoad
-			if e.Old != nil {
-				old = e.Old.NodeLoad
-			}
-			if e.New != nil {
-				now = e.New.NodeLoad
-			}
-			p.Load(old, now)
-		}),
+		es.Register(told(func(e endpoints) *derive.Endpoints { return e.Endpoints }, p.Endpoints)),
+		loads.Register(told(func(l load) *derive.NodeLoad { return l.NodeLoad }, p.Load)),
 	}
 	return func(ctx context.Context) error {
 		if err := podsSynced(ctx); err != nil {
@@ -190,12 +171,13 @@ func start[T any](p derive.Program, pods krt.Collection[T], podsSynced func(cont
 	}
 }
 
-func addressOf(p *corev1.Pod) derive.Address {
-	a := derive.Address{Pod: p.Name, Node: p.Spec.NodeName, IP: p.Status.PodIP}
-	for i := range p.Status.Conditions {
-		if c := &p.Status.Conditions[i]; c.Type == corev1.PodReady {
-			a.Ready = c.Status == corev1.ConditionTrue
+// told returns a handler of krt that tells f of the results.
+func told[W, T any](result func(W) *T, f func(old, now *T)) func(krt.Event[W]) {
+	of := func(w *W) *T {
+		if w == nil {
+			return nil
 		}
+		return result(*w)
 	}
-	return a
+	return func(e krt.Event[W]) { f(of(e.Old), of(e.New)) }
 }
