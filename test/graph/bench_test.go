@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,10 +55,38 @@ func newGraphBench(t *testing.T, opts *lw.GraphOptions) *graphBench {
 	return b
 }
 
-// inGraph runs a test with a bench in a bubble.
-func inGraph(t *testing.T, opts *lw.GraphOptions, test func(t *testing.T, b *graphBench)) {
+// inGraph runs a test with a bench in a bubble. Left and right have widgets of such names and sizes
+// as "a1 b2".
+func inGraph(t *testing.T, opts *lw.GraphOptions, left, right string, test func(t *testing.T, b *graphBench)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { test(t, newGraphBench(t, opts)) })
+	synctest.Test(t, func(t *testing.T) {
+		b := newGraphBench(t, opts)
+		b.have(left, right)
+		test(t, b)
+	})
+}
+
+// A panicLog is an OnPanic.
+type panicLog struct {
+	mu  sync.Mutex
+	all []*lw.Panic
+}
+
+func (l *panicLog) add(p *lw.Panic) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, p)
+}
+
+// take returns what say says of the panics since the last time.
+func (l *panicLog) take(say func(p *lw.Panic) string) (texts []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range l.all {
+		texts = append(texts, say(p))
+	}
+	l.all = nil
+	return texts
 }
 
 // run runs all until the test ends. start also waits until the graph has synced.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -18,8 +17,7 @@ import (
 // The channels of Changed of a derived collection are closed by what is a change of it, when every
 // read shows that, before a handler is called; and by nothing else.
 func TestDerivedChanged(t *testing.T) {
-	inGraph(t, nil, func(t *testing.T, b *graphBench) {
-		b.have("a10 b20", "")
+	inGraph(t, nil, "a10 b20", "", func(t *testing.T, b *graphBench) {
 		tens := lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum {
 			if w.Size == 0 {
 				return nil
@@ -97,10 +95,8 @@ func TestDerivedChanged(t *testing.T) {
 
 // Whoever takes a channel of a derived collection and then reads misses no change.
 func TestDerivedChangedMissesNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const last = 200
-		b := newGraphBench(t, nil)
-		rig.Create(t, b.left, "a", 0)
+	const last = 200
+	inGraph(t, nil, "a0", "", func(t *testing.T, b *graphBench) {
 		d := lw.Derive(b.g, b.l, rig.SumOf)
 		b.start()
 		seen := make(chan int)
@@ -174,10 +170,9 @@ func (n *texts) GetResourceVersion() string { return (*n)[2] }
 // updatesOf derives a collection by f, which reads the tens of a size and the version. It returns how
 // many updates a handler is told of when only the version changes, and when the tens change too.
 func updatesOf[U lw.Object](t *testing.T, f func(*rig.Widget) U) (told []int) {
-	inGraph(t, nil, func(t *testing.T, b *graphBench) {
+	inGraph(t, nil, "a11", "", func(t *testing.T, b *graphBench) {
 		updates := 0
 		lw.Derive(b.g, b.l, f).AddHandler(lw.Handler[U]{Update: func(_, _ U) { updates++ }})
-		rig.Create(t, b.left, "a", 11)
 		b.start()
 		for _, size := range []int{12, 22} {
 			updates = 0
@@ -246,16 +241,9 @@ func (s *shy) GetResourceVersion() string { return s.or("version", s.ResourceVer
 // panicked. The goroutine of Run goes on.
 func TestResultsWithoutIdentity(t *testing.T) {
 	hidden := []string{"", "namespace", "name", "uid", "version", ""}
-	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		var panics []string
-		b := newGraphBench(t, &lw.GraphOptions{OnPanic: func(p *lw.Panic) {
-			mu.Lock()
-			defer mu.Unlock()
-			panics = append(panics, fmt.Sprint(p.Handler, ": ", p.Value))
-		}})
+	var panics panicLog
+	inGraph(t, &lw.GraphOptions{OnPanic: panics.add}, "a0", "", func(t *testing.T, b *graphBench) {
 		d := lw.Derive(b.g, b.l, func(w *rig.Widget) *shy { return &shy{lw.MetaOf(w), hidden[w.Size]} })
-		rig.Create(t, b.left, "a", 0)
 		b.start()
 		for size, what := range hidden {
 			b.update(b.left, "a", size)
@@ -263,12 +251,10 @@ func TestResultsWithoutIdentity(t *testing.T) {
 			if what != "" {
 				want = []string{"function: no " + what}
 			}
-			mu.Lock()
-			if diff := cmp.Diff(want, panics); diff != "" {
+			got := panics.take(func(p *lw.Panic) string { return fmt.Sprint(p.Handler, ": ", p.Value) })
+			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("a result without its %q (-want +got):\n%s", what, diff)
 			}
-			panics = nil
-			mu.Unlock()
 			if got, ok := d.Store().Get(rig.Key("a")); !ok || got.hides != "" {
 				t.Errorf("a result without its %q is shown: %+v", what, got)
 			}
@@ -278,12 +264,11 @@ func TestResultsWithoutIdentity(t *testing.T) {
 
 // A handler that was behind, and need not be told of what has become as it was, has nothing pending.
 func TestGraphPendingOfNothing(t *testing.T) {
-	inGraph(t, nil, func(t *testing.T, b *graphBench) {
+	inGraph(t, nil, "a0 b0", "", func(t *testing.T, b *graphBench) {
 		sums := lw.Derive(b.g, b.l, rig.SumOf)
 		gate := make(chan struct{})
 		told := 0
 		h := sums.AddHandler(lw.Handler[*rig.Sum]{Update: func(_, _ *rig.Sum) { told++; <-gate }})
-		b.have("a0 b0", "")
 		b.start()
 		b.set(b.left, "b", 1)
 		synctest.Wait()

@@ -18,8 +18,7 @@ import (
 // A wait for a graph inside one of its functions could never end: it fails at once, and names the
 // function.
 func TestWaitInsideAFunction(t *testing.T) {
-	inGraph(t, nil, func(t *testing.T, b *graphBench) {
-		rig.Create(t, b.left, "a", 1)
+	inGraph(t, nil, "a1", "", func(t *testing.T, b *graphBench) {
 		other := lw.Derive(b.g, b.r, rig.SumOf, "other")
 		var errs []error
 		var d *lw.Derived[*rig.Sum]
@@ -61,8 +60,7 @@ func TestWaitInsideAFunction(t *testing.T) {
 
 // A function that does not return is named by the waits that it delays, and by the status.
 func TestFunctionThatHangs(t *testing.T) {
-	inGraph(t, nil, func(t *testing.T, b *graphBench) {
-		b.have("a1", "a1")
+	inGraph(t, nil, "a1", "a1", func(t *testing.T, b *graphBench) {
 		open := make(chan struct{})
 		on := byName[*rig.Widget, *rig.Widget]()
 		on.Where = func(l, _ *rig.Widget) bool {
@@ -136,8 +134,7 @@ func TestHandlerWaitsForItself(t *testing.T) {
 
 // Run does not return while a handler of a collection runs (contract, point 13).
 func TestGraphRunWaitsForHandlers(t *testing.T) {
-	inGraph(t, nil, func(t *testing.T, b *graphBench) {
-		rig.Create(t, b.left, "a", 1)
+	inGraph(t, nil, "a1", "", func(t *testing.T, b *graphBench) {
 		open, done := make(chan struct{}), false
 		lw.Derive(b.g, b.l, rig.SumOf).AddHandler(lw.Handler[*rig.Sum]{Add: func(*rig.Sum) { <-open; done = true }})
 		rig.Start(t, b.l)
@@ -166,10 +163,8 @@ func TestGraphRunWaitsForHandlers(t *testing.T) {
 // A version that the informer had is lost again before the graph has shown it: the wait says so
 // (contract, point 15).
 func TestGraphWaitForALostVersion(t *testing.T) {
-	inGraph(t, nil, func(t *testing.T, b *graphBench) {
-		rig.Create(t, b.left, "a", 1)
+	inGraph(t, nil, "a1", "a1", func(t *testing.T, b *graphBench) {
 		before := b.left.ResourceVersion()
-		rig.Create(t, b.right, "a", 1)
 		open := make(chan struct{})
 		lw.Derive(b.g, b.l, rig.SumOf)
 		lw.Derive(b.g, b.r, func(w *rig.Widget) *rig.Sum {
@@ -200,8 +195,7 @@ func TestGraphWaitForALostVersion(t *testing.T) {
 // A member of a union that is removed twice, or was added twice, counts as often as it is there. A
 // union cannot be its own member, nor of what it is made of.
 func TestUnionMembersTwice(t *testing.T) {
-	inGraph(t, nil, func(t *testing.T, b *graphBench) {
-		rig.Create(t, b.left, "a", 1)
+	inGraph(t, nil, "a1", "", func(t *testing.T, b *graphBench) {
 		u := lw.NewUnion[*rig.Widget](b.g)
 		behind := lw.NewUnion[*rig.Widget](b.g, u)
 		lw.Derive(b.g, b.r, rig.SumOf)
@@ -239,9 +233,8 @@ func TestUnionMembersTwice(t *testing.T) {
 // Verify reports a collection once, however many objects differ in however many steps, and again if
 // it was right meanwhile. It says what to look for.
 func TestVerifyReportsOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		errs := &rig.Errors{}
-		b := newGraphBench(t, &lw.GraphOptions{Verify: true, OnError: errs.Add})
+	errs := &rig.Errors{}
+	inGraph(t, &lw.GraphOptions{Verify: true, OnError: errs.Add}, "", "", func(t *testing.T, b *graphBench) {
 		for i := range 3 {
 			rig.Create(t, b.left, fmt.Sprint("w", i), i)
 		}

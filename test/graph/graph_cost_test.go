@@ -35,7 +35,7 @@ func (b *graphBench) onTens() lw.On[float64, *rig.Widget, *rig.Widget] {
 // A change costs what shares a key with it. This counts calls, so it measures nothing else.
 func TestGraphCost(t *testing.T) {
 	const objects = 100 // on either side, ten with each key
-	inGraph(t, nil, func(t *testing.T, b *graphBench) {
+	inGraph(t, nil, "", "", func(t *testing.T, b *graphBench) {
 		b.fill(objects)
 		lw.Join(b.g, b.l, b.r, b.onTens(), func(l, r *rig.Widget) *rig.Sum {
 			b.calls["join"]++
@@ -77,7 +77,7 @@ func (b *graphBench) step(what string, change func(), want costs) {
 
 func TestGraphCostOfLeftJoin(t *testing.T) {
 	const objects = 100
-	inGraph(t, nil, func(t *testing.T, b *graphBench) {
+	inGraph(t, nil, "", "", func(t *testing.T, b *graphBench) {
 		b.fill(objects)
 		d := lw.LeftJoin(b.g, b.l, b.r, b.onTens(), func(l *rig.Widget, rights []*rig.Widget) *rig.Sum {
 			b.calls["leftjoin"]++
@@ -101,7 +101,7 @@ func TestGraphCostOfLeftJoin(t *testing.T) {
 
 func TestGraphCostOfGroups(t *testing.T) {
 	const objects = 1000
-	inGraph(t, nil, func(t *testing.T, b *graphBench) {
+	inGraph(t, nil, "", "", func(t *testing.T, b *graphBench) {
 		for i := range objects {
 			rig.Create(t, b.left, fmt.Sprint("l", i), i%2)
 		}
@@ -139,8 +139,7 @@ func TestGraphCostOfGroups(t *testing.T) {
 
 // A result that is equal to the one before is not told, and stays the same object.
 func TestGraphIsQuiet(t *testing.T) {
-	inGraph(t, nil, func(t *testing.T, b *graphBench) {
-		rig.Create(t, b.left, "a", 1)
+	inGraph(t, nil, "a1", "", func(t *testing.T, b *graphBench) {
 		halves := lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum {
 			return &rig.Sum{Meta: lw.MetaOf(w), Sum: w.Size / 10} // the resource version does not count
 		})
@@ -197,8 +196,7 @@ func (a *alike) Equal(b *alike) bool { return a.size/100 == b.size/100 }
 // through them looks at each input once or twice, and not at each way.
 func TestDiamondsInARow(t *testing.T) {
 	for _, depth := range []int{10, 24, 1000} {
-		inGraph(t, nil, func(t *testing.T, b *graphBench) {
-			rig.Create(t, b.left, "a", 1)
+		inGraph(t, nil, "a1", "", func(t *testing.T, b *graphBench) {
 			b.left.Fail(refused)
 			first := lw.Derive(b.g, b.l, rig.SumOf, "first")
 			last := first

@@ -20,8 +20,7 @@ import (
 
 // The errors of waits say what a derived collection does, and what it waits for.
 func TestGraphErrors(t *testing.T) {
-	inGraph(t, nil, func(t *testing.T, b *graphBench) {
-		rig.Create(t, b.left, "a", 1)
+	inGraph(t, nil, "a1", "", func(t *testing.T, b *graphBench) {
 		b.right.Fail(refused)
 		good := lw.Derive(b.g, b.l, rig.SumOf, "good")
 		bad := lw.Derive(b.g, b.r, rig.SumOf, "bad")
@@ -60,8 +59,7 @@ func TestGraphErrors(t *testing.T) {
 
 // A wait during the first step, when all inputs have synced, says which function the step is in.
 func TestGraphErrorInFirstStep(t *testing.T) {
-	inGraph(t, nil, func(t *testing.T, b *graphBench) {
-		rig.Create(t, b.left, "a", 1)
+	inGraph(t, nil, "a1", "", func(t *testing.T, b *graphBench) {
 		slow := lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum {
 			time.Sleep(time.Hour)
 			return rig.SumOf(w)
@@ -79,8 +77,7 @@ func TestGraphErrorInFirstStep(t *testing.T) {
 
 // What is made of a graph that has stopped, or of a collection that was closed, is over at once.
 func TestMadeTooLate(t *testing.T) {
-	inGraph(t, nil, func(t *testing.T, b *graphBench) {
-		rig.Create(t, b.left, "a", 1)
+	inGraph(t, nil, "a1", "", func(t *testing.T, b *graphBench) {
 		closed := lw.Derive(b.g, b.l, rig.SumOf, "closed")
 		union := lw.NewUnion[*rig.Sum](b.g, lw.Derive(b.g, b.r, rig.SumOf))
 		rig.Start(t, b.l)
@@ -102,8 +99,7 @@ func TestMadeTooLate(t *testing.T) {
 // A result without a name is an error of its input, whatever made it, until it has one.
 func TestNamelessResults(t *testing.T) {
 	var errs rig.Errors
-	inGraph(t, &lw.GraphOptions{OnError: errs.Add}, func(t *testing.T, b *graphBench) {
-		b.have("a1 b11", "a1 b1")
+	inGraph(t, &lw.GraphOptions{OnError: errs.Add}, "a1 b11", "a1 b1", func(t *testing.T, b *graphBench) {
 		all := byEachOperator(b, func(w *rig.Widget) *rig.Sum {
 			s := rig.SumOf(w)
 			if w.Size == 2 {
@@ -138,9 +134,8 @@ func TestNamelessResults(t *testing.T) {
 // Of several inputs that make one key the smallest is shown, the next one takes over, and the status
 // names them.
 func TestConflicts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		errs := &rig.Errors{}
-		b := newGraphBench(t, &lw.GraphOptions{OnError: errs.Add})
+	errs := &rig.Errors{}
+	inGraph(t, &lw.GraphOptions{OnError: errs.Add}, "", "", func(t *testing.T, b *graphBench) {
 		d := lw.Derive(b.g, b.l, rig.BySize, "bySize")
 		story := newSumStory(t)
 		d.AddHandler(story.handler())
@@ -193,10 +188,8 @@ func TestConflicts(t *testing.T) {
 // A conflict that is only between two changes of one step, or is there before and after it, is not
 // reported.
 func TestConflictsOfStates(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		errs := &rig.Errors{}
-		b := newGraphBench(t, &lw.GraphOptions{OnError: errs.Add})
-		b.have("a1 b2 c3 d3", "")
+	errs := &rig.Errors{}
+	inGraph(t, &lw.GraphOptions{OnError: errs.Add}, "a1 b2 c3 d3", "", func(t *testing.T, b *graphBench) {
 		gate := make(chan struct{}, 1)
 		inside.AfterStep(b.g, func() { gate <- struct{}{}; <-gate })
 		d := lw.Derive(b.g, b.l, rig.BySize, "bySize")
@@ -226,59 +219,6 @@ func TestConflictsOfStates(t *testing.T) {
 		if d.Store().Len() != 3 || len(b.g.Status().Collections[0].Conflicts) != 1 {
 			t.Errorf("%d objects, conflicts %v", d.Store().Len(), b.g.Status().Collections[0].Conflicts)
 		}
-	})
-}
-
-// All operators decide conflicts by the key of the input; two of a join by that of the left first.
-func TestConflictsOfOperators(t *testing.T) {
-	inGraph(t, &lw.GraphOptions{OnError: func(error) {}}, func(t *testing.T, b *graphBench) {
-		same := func(names ...string) *rig.Sum {
-			return &rig.Sum{Meta: lw.Meta{Name: "same"}, Names: strings.Join(names, " ")}
-		}
-		byName := func(w *rig.Widget) lw.Key { return lw.Key{Name: "group " + w.Name} }
-		made := map[string]*lw.Derived[*rig.Sum]{
-			"derive":  lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum { return same(w.Name) }),
-			"join":    lw.Join(b.g, b.l, b.r, allPairs(), func(l, r *rig.Widget) *rig.Sum { return same(l.Name, r.Name) }),
-			"left":    lw.LeftJoin(b.g, b.l, b.r, allPairs(), func(l *rig.Widget, _ []*rig.Widget) *rig.Sum { return same(l.Name) }),
-			"group":   lw.GroupAll(b.g, b.l, byName, func(key lw.Key, _ []*rig.Widget) *rig.Sum { return same(key.Name) }),
-			"groupby": lw.GroupBy(b.g, b.l, byName, counted, func(key lw.Key, _ int) *rig.Sum { return same(key.Name) }),
-			"many": lw.DeriveMany(b.g, b.l, func(w *rig.Widget) iter.Seq[*rig.Sum] {
-				return slices.Values([]*rig.Sum{nil, same(w.Name), same("not the first")})
-			}),
-		}
-		b.have("m1", "m1")
-		b.start()
-		check := func(want map[string]string) {
-			t.Helper()
-			synctest.Wait()
-			got := map[string]string{}
-			for name, d := range made {
-				if s, _ := d.Store().Get(lw.Key{Name: "same"}); s != nil {
-					got[name] = s.Names
-				}
-			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("shown (-want +got):\n%s", diff)
-			}
-		}
-		by := func(l, pair string) map[string]string {
-			return map[string]string{"derive": l, "join": pair, "left": l, "group": "group " + l, "groupby": "group " + l, "many": l}
-		}
-		check(by("m", "m m"))
-		rig.Create(t, b.right, "a", 1)
-		check(by("m", "m a"))
-		rig.Create(t, b.left, "z", 1)
-		check(by("m", "m a"))
-		rig.Create(t, b.left, "b", 1)
-		check(by("b", "b a"))
-		rig.Remove(t, b.right, "a")
-		check(by("b", "b m"))
-		rig.Remove(t, b.left, "b")
-		check(by("m", "m m"))
-		rig.Remove(t, b.left, "m")
-		check(by("z", "z m"))
-		rig.Remove(t, b.left, "z")
-		check(map[string]string{})
 	})
 }
 

@@ -51,8 +51,7 @@ func TestGroupsByAnyKey(t *testing.T) {
 			map[string]int{"1 of float64": 1}, map[string]int{"1 of float64": 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inGraph(t, &lw.GraphOptions{Verify: true}, func(t *testing.T, b *graphBench) {
-				b.have("a1 b2 c3", "")
+			inGraph(t, &lw.GraphOptions{Verify: true}, "a1 b2 c3", "", func(t *testing.T, b *graphBench) {
 				count, all := tt.group(b)
 				rig.Start(t, b.l)
 				rig.Start(t, b.g)
@@ -126,8 +125,7 @@ func (silent) String() string { panic("no text") }
 
 // TestGroupWithoutText: a group whose key panics in String is there, without a panic of the program.
 func TestGroupWithoutText(t *testing.T) {
-	inGraph(t, nil, func(t *testing.T, b *graphBench) {
-		b.have("a1 b2", "")
+	inGraph(t, nil, "a1 b2", "", func(t *testing.T, b *graphBench) {
 		all := lw.GroupAll(b.g, b.l, func(w *rig.Widget) silent { return silent(w.Name) }, func(_ silent, objs []*rig.Widget) *rig.Sum { return rig.SumOf(objs[0]) })
 		rig.Start(t, b.l)
 		rig.Start(t, b.g)
@@ -154,8 +152,7 @@ func mustTotal(t *testing.T, b *graphBench, d *lw.Derived[*rig.Sum], what string
 
 // After a panic of an aggregate the next step computes all groups anew. An object that has changed meanwhile counts as it is.
 func TestGroupByCountsTheNewest(t *testing.T) {
-	inGraph(t, &lw.GraphOptions{OnPanic: func(*lw.Panic) {}}, func(t *testing.T, b *graphBench) {
-		b.have("a1 b1", "")
+	inGraph(t, &lw.GraphOptions{OnPanic: func(*lw.Panic) {}}, "a1 b1", "", func(t *testing.T, b *graphBench) {
 		gate := make(chan struct{}, 1)
 		inside.AfterStep(b.g, func() { gate <- struct{}{}; <-gate })
 		d := totals(b, func(w *rig.Widget) { mind(w.Size) }, func(int) {})
@@ -207,8 +204,7 @@ func TestGroupByCountsNothing(t *testing.T) {
 
 // What is set aside is named until a call has made a result, also while that call runs.
 func TestSetAsideDuringTheNextCall(t *testing.T) {
-	inGraph(t, &lw.GraphOptions{OnPanic: func(*lw.Panic) {}}, func(t *testing.T, b *graphBench) {
-		rig.Create(t, b.left, "a", 1)
+	inGraph(t, &lw.GraphOptions{OnPanic: func(*lw.Panic) {}}, "a1", "", func(t *testing.T, b *graphBench) {
 		hold := make(chan struct{})
 		d := totals(b, func(*rig.Widget) {}, func(n int) {
 			if mind(n); n > evil {
@@ -228,8 +224,7 @@ func TestSetAsideDuringTheNextCall(t *testing.T) {
 
 // A function of a graph may wait for a handler of a collection that has synced: the handler needs no step.
 func TestWaitForAHandlerInAFunction(t *testing.T) {
-	inGraph(t, nil, func(t *testing.T, b *graphBench) {
-		b.have("a1", "b1")
+	inGraph(t, nil, "a1", "b1", func(t *testing.T, b *graphBench) {
 		first := lw.Derive(b.g, b.l, rig.SumOf, "first")
 		var err error
 		added := 0
@@ -251,7 +246,7 @@ func TestWaitForAHandlerInAFunction(t *testing.T) {
 
 // The status of a collection of groups counts a call for each group that has changed.
 func TestGroupAllCountsItsCalls(t *testing.T) {
-	inGraph(t, nil, func(t *testing.T, b *graphBench) {
+	inGraph(t, nil, "", "", func(t *testing.T, b *graphBench) {
 		for i, name := range []string{"a", "b", "c"} {
 			rig.Create(t, b.left, name, i)
 		}
@@ -269,8 +264,7 @@ func TestGroupAllCountsItsCalls(t *testing.T) {
 
 // A step waits with what it shows for an index that is being built, goes on when that is there, and keeps it in step.
 func TestIndexThatIsBuiltDuringAStep(t *testing.T) {
-	inGraph(t, nil, func(t *testing.T, b *graphBench) {
-		rig.Create(t, b.left, "a", 1)
+	inGraph(t, nil, "a1", "", func(t *testing.T, b *graphBench) {
 		d := lw.Derive(b.g, b.l, rig.SumOf)
 		b.start()
 		hold, built := make(chan struct{}), make(chan *lw.Index[int, *rig.Sum])

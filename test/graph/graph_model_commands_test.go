@@ -34,6 +34,15 @@ func (w *graphWorld) change(in *graphInput, f func() error) error {
 	return nil
 }
 
+// put updates an object, or creates it.
+func (in *graphInput) put(a *atom) error {
+	_, err := in.mem.Update(a)
+	if err != nil {
+		_, err = in.mem.Create(a)
+	}
+	return err
+}
+
 func (w *graphWorld) input(t *rapid.T) *graphInput {
 	return w.ins[rapid.IntRange(0, len(w.ins)-1).Draw(t, "input")]
 }
@@ -43,10 +52,10 @@ func (w *graphWorld) write(t *rapid.T, in *graphInput) {
 	a := newAtom(rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "name"), rapid.IntRange(0, 6).Draw(t, "n"))
 	action := rapid.SampledFrom([]string{"set", "set", "set", "recreate", "delete"}).Draw(t, "action")
 	if action != "set" {
-		w.change(in, func() error { _, err := in.mem.Delete(context.Background(), lw.KeyOf(a), ""); return err })
+		w.change(in, func() error { return in.mem.Delete(lw.KeyOf(a)) })
 	}
-	if action != "delete" && w.change(in, func() error { _, err := in.mem.Update(context.Background(), a); return err }) != nil {
-		w.change(in, func() error { _, err := in.mem.Create(context.Background(), a); return err })
+	if action != "delete" {
+		w.change(in, func() error { return in.put(a) })
 	}
 }
 
@@ -174,14 +183,7 @@ func (w *graphWorld) Flood(t *rapid.T) {
 	in := w.input(t)
 	w.tick()
 	for i := range 2200 {
-		w.change(in, func() error {
-			a := newAtom([]string{"a", "b", "c"}[i%3], i%7)
-			if _, err := in.mem.Update(context.Background(), a); err != nil {
-				_, err = in.mem.Create(context.Background(), a)
-				return err
-			}
-			return nil
-		})
+		w.change(in, func() error { return in.put(newAtom([]string{"a", "b", "c"}[i%3], i%7)) })
 	}
 	w.seen["flood"]++
 }
@@ -406,18 +408,10 @@ func (w *graphWorld) Crowd(t *rapid.T) {
 		in.mem.Fail(nil)
 		rig.Sleep(2 * time.Minute)
 	}
-	list(func(i int) error {
-		_, err := in.mem.Create(context.Background(), newAtom(fmt.Sprint("crowd", i), i%7))
-		return err
-	})
-	list(func(i int) error {
-		_, err := in.mem.Update(context.Background(), newAtom(fmt.Sprint("crowd", i), i%5))
-		return err
-	})
-	list(func(i int) error {
-		_, err := in.mem.Delete(context.Background(), lw.Key{Namespace: "ns", Name: fmt.Sprint("crowd", i)}, "")
-		return err
-	})
+	for _, n := range []int{7, 5} { // they come, and they change
+		list(func(i int) error { return in.put(newAtom(fmt.Sprint("crowd", i), i%n)) })
+	}
+	list(func(i int) error { return in.mem.Delete(lw.KeyOf(newAtom(fmt.Sprint("crowd", i), 0))) })
 	w.seen["crowd"]++
 }
 

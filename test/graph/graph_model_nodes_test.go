@@ -121,7 +121,8 @@ func (k kit) derive(x *atom) *atom {
 	return y
 }
 
-// many makes up to three objects, mostly of keys that others make too, and one of them twice.
+// many makes up to three objects, mostly of keys that others make too, and one of them twice. Before
+// one of them it yields none.
 func (k kit) many(x *atom) iter.Seq[*atom] {
 	return func(yield func(*atom) bool) {
 		k.called()
@@ -130,7 +131,7 @@ func (k kit) many(x *atom) iter.Seq[*atom] {
 			if k.c == 2 {
 				y.Name += x.Name
 			}
-			if !yield(y) {
+			if i == 1 && !yield(nil) || !yield(y) {
 				return
 			}
 		}
@@ -307,7 +308,7 @@ var operations = []operation{
 		for x := range ins[0].sorted {
 			seen := map[lw.Key]bool{}
 			for y := range k.many(x) {
-				if !seen[lw.KeyOf(y)] {
+				if y != nil && !seen[lw.KeyOf(y)] {
 					seen[lw.KeyOf(y)] = true
 					m.claim(origin(x), y)
 				}

@@ -1,7 +1,6 @@
 package graph_test
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"sync"
@@ -86,10 +85,7 @@ func (w *graphWorld) Fuse(t *rapid.T) {
 	for range rapid.IntRange(1, 6).Draw(t, "deletions") {
 		w.write(t, w.input(t))
 		in, name := w.input(t), rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "name")
-		w.change(in, func() error {
-			_, err := in.mem.Delete(context.Background(), lw.Key{Namespace: "ns", Name: name}, "")
-			return err
-		})
+		w.change(in, func() error { return in.mem.Delete(lw.KeyOf(newAtom(name, 0))) })
 	}
 }
 

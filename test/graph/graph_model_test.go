@@ -59,7 +59,7 @@ type graphWorld struct {
 // A graphInput is a server and its informer.
 type graphInput struct {
 	name    string
-	mem     *lw.Memory[*atom]
+	mem     rig.Plain[*atom]
 	inf     *lw.Informer[*atom]
 	states  map[string][]whole // all that the server ever had, by version
 	failing bool
@@ -121,8 +121,8 @@ func newGraphWorld(t *rapid.T, seen map[string]int) *graphWorld {
 		inside.MidCommit(w.g, w.inCommit)
 	}
 	for i := range rapid.IntRange(2, 3).Draw(t, "inputs") {
-		in := &graphInput{name: fmt.Sprint("in", i), mem: lw.NewMemory[*atom](), states: map[string][]whole{}}
-		in.inf = lw.NewInformer(in.mem, &lw.Options{Name: in.name, OnError: func(error) {}})
+		in := &graphInput{name: fmt.Sprint("in", i), mem: rig.Plain[*atom]{Memory: lw.NewMemory[*atom]()}, states: map[string][]whole{}}
+		in.inf = lw.NewInformer(in.mem.Memory, &lw.Options{Name: in.name, OnError: func(error) {}})
 		w.change(in, func() error { return nil })
 		w.ins = append(w.ins, in)
 	}

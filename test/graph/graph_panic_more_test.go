@@ -28,24 +28,11 @@ func (p *picky) Equal(other *picky) bool {
 // A result at which Equal panics is shown, and told as an update, whoever compares it. One that does
 // not know who it is makes its function fail.
 func TestGraphPanicsOfMethods(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		var panics []string
-		take := func() []string {
-			mu.Lock()
-			defer mu.Unlock()
-			taken := panics
-			panics = nil
-			return taken
-		}
-		b := newGraphBench(t, &lw.GraphOptions{
-			OnPanic: func(p *lw.Panic) {
-				mu.Lock()
-				defer mu.Unlock()
-				panics = append(panics, fmt.Sprintf("%s at %s", p.Handler, p.Key.Name))
-			},
-			OnError: func(err error) { t.Error(err) },
-		})
+	var panics panicLog
+	take := func() []string {
+		return panics.take(func(p *lw.Panic) string { return fmt.Sprintf("%s at %s", p.Handler, p.Key.Name) })
+	}
+	inGraph(t, &lw.GraphOptions{OnPanic: panics.add}, "a1", "a1", func(t *testing.T, b *graphBench) {
 		pick := func(w *rig.Widget) *picky {
 			if w.Size == 99 {
 				return &picky{} // without a Meta
@@ -57,7 +44,6 @@ func TestGraphPanicsOfMethods(t *testing.T) {
 		for i, d := range all {
 			d.AddHandler(lw.Handler[*picky]{Update: func(_, p *picky) { updates[i] = append(updates[i], p.size) }})
 		}
-		b.have("a1", "a1")
 		b.start()
 		check := func(what string, size, calls int, text string) {
 			t.Helper()
@@ -217,15 +203,13 @@ func TestGraphCallsHoldNoLock(t *testing.T) {
 // A right at which a key function panics stays as it was in all joins. One left with several rights
 // stays set aside as long as it cannot be joined with one of them.
 func TestGraphPanicsOfRights(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		calls := 0
-		b := newGraphBench(t, &lw.GraphOptions{OnPanic: func(*lw.Panic) { calls++ }, OnError: func(err error) { t.Error(err) }})
+	calls := 0
+	inGraph(t, &lw.GraphOptions{OnPanic: func(*lw.Panic) { calls++ }}, "a15", "a11 b12 c14", func(t *testing.T, b *graphBench) {
 		on := by(tensOf, func(w *rig.Widget) int { mind(w.Size); return w.Size / 10 })
 		pair := func(l, r *rig.Widget) *rig.Sum { return &rig.Sum{Meta: lw.Meta{Name: l.Name + r.Name}, Sum: r.Size} }
 		pairs := lw.Join(b.g, b.l, b.r, on, pair, "pairs")
 		counts := lw.LeftJoin(b.g, b.l, b.r, on, countOf[*rig.Widget], "counts")
 		either := lw.Join(b.g, b.l, b.r, by(tensOf, tensOf), func(l, r *rig.Widget) *rig.Sum { mind(r.Size); return pair(l, r) }, "either")
-		b.have("a15", "a11 b12 c14")
 		b.start()
 		b.update(b.right, "a", evil)
 		b.update(b.right, "b", 14)
@@ -247,9 +231,8 @@ func TestGraphPanicsOfRights(t *testing.T) {
 
 // A left for which Where panics at a right stays as it was, until Where can be asked again.
 func TestGraphPanicsOfWhereAtARight(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		panics := 0
-		b := newGraphBench(t, &lw.GraphOptions{OnPanic: func(*lw.Panic) { panics++ }, OnError: func(err error) { t.Error(err) }})
+	panics := 0
+	inGraph(t, &lw.GraphOptions{OnPanic: func(*lw.Panic) { panics++ }}, "a100", "b1 c2", func(t *testing.T, b *graphBench) {
 		on := allPairs()
 		on.Where = func(_, r *rig.Widget) bool { mind(r.Size); return r.Size > 0 }
 		totals := lw.LeftJoin(b.g, b.l, b.r, on, func(l *rig.Widget, rights []*rig.Widget) *rig.Sum {
@@ -259,7 +242,6 @@ func TestGraphPanicsOfWhereAtARight(t *testing.T) {
 			}
 			return total
 		})
-		b.have("a100", "b1 c2")
 		b.start()
 		check := func(what string, want, aside int) {
 			t.Helper()
@@ -290,12 +272,11 @@ func TestGraphPanicsOfWhereAtARight(t *testing.T) {
 
 // A left that is set aside for two of its pairs has the errors of both.
 func TestGraphPanicsOfTwoPairs(t *testing.T) {
-	inGraph(t, &lw.GraphOptions{OnPanic: func(*lw.Panic) {}}, func(t *testing.T, b *graphBench) {
+	inGraph(t, &lw.GraphOptions{OnPanic: func(*lw.Panic) {}}, "a1", "b1 c1", func(t *testing.T, b *graphBench) {
 		first, second := errors.New("first"), errors.New("second")
 		lw.Join(b.g, b.l, b.r, allPairs(), func(_, r *rig.Widget) *rig.Sum {
 			panic(map[string]error{"b": first, "c": second}[r.Name])
 		})
-		b.have("a1", "b1 c1")
 		b.start()
 		synctest.Wait()
 		err := b.g.Status().Collections[0].SetAside[rig.Key("a")]
@@ -307,7 +288,7 @@ func TestGraphPanicsOfTwoPairs(t *testing.T) {
 
 // A left is no longer set aside for a pair that it has left, also if the pair never had a result.
 func TestGraphPanicsOfALeftPair(t *testing.T) {
-	inGraph(t, &lw.GraphOptions{OnPanic: func(*lw.Panic) {}}, func(t *testing.T, b *graphBench) {
+	inGraph(t, &lw.GraphOptions{OnPanic: func(*lw.Panic) {}}, "", "", func(t *testing.T, b *graphBench) {
 		size := func(w *rig.Widget) int { return w.Size }
 		lw.Join(b.g, b.l, b.r, by(size, size), func(l, _ *rig.Widget) *rig.Sum {
 			mind(l.Size)

@@ -6,7 +6,6 @@ import (
 	"iter"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -89,18 +88,14 @@ func panicking(b *graphBench) map[string]*lw.Derived[*rig.Sum] {
 // A function that panics at a widget leaves what the widget has made as it was, until its next
 // version, and touches nothing else.
 func TestGraphPanics(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		panics := map[string][]string{}
-		b := newGraphBench(t, &lw.GraphOptions{OnPanic: func(p *lw.Panic) {
-			mu.Lock()
-			defer mu.Unlock()
-			if !errors.Is(p, errEvil) || len(p.Stack) == 0 || p.Handler == "" {
-				t.Errorf("OnPanic got %+v", p)
-			}
-			panics[p.Informer] = append(panics[p.Informer], p.Key.Name)
-		}, OnError: func(err error) { t.Error(err) }})
-		b.have("a1 b1 c1", "a1 b1 c1")
+	panics := map[string][]string{}
+	note := func(p *lw.Panic) {
+		if !errors.Is(p, errEvil) || len(p.Stack) == 0 || p.Handler == "" {
+			t.Errorf("OnPanic got %+v", p)
+		}
+		panics[p.Informer] = append(panics[p.Informer], p.Key.Name)
+	}
+	inGraph(t, &lw.GraphOptions{OnPanic: note}, "a1 b1 c1", "a1 b1 c1", func(t *testing.T, b *graphBench) {
 		all := panicking(b)
 		stories := map[string]*sumStory{}
 		for name, d := range all {
@@ -157,8 +152,7 @@ func TestGraphPanics(t *testing.T) {
 
 // Without OnPanic a panic comes out of Run, as any panic of the user's does.
 func TestGraphPanicIsPassedOn(t *testing.T) {
-	inGraph(t, nil, func(t *testing.T, b *graphBench) {
-		rig.Create(t, b.left, "a", 1)
+	inGraph(t, nil, "a1", "", func(t *testing.T, b *graphBench) {
 		lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum { mind(w.Size); return rig.SumOf(w) })
 		rig.Start(t, b.l)
 		got := make(chan any)
@@ -176,20 +170,13 @@ func TestGraphPanicIsPassedOn(t *testing.T) {
 
 // A function of an index, and a handler, that panic are reported, and the graph goes on.
 func TestGraphPanicsOfIndexAndHandler(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		var got []string
-		b := newGraphBench(t, &lw.GraphOptions{OnPanic: func(p *lw.Panic) {
-			mu.Lock()
-			defer mu.Unlock()
-			got = append(got, fmt.Sprint(p.Informer, " ", p.Key.Name))
-		}})
+	var panics panicLog
+	inGraph(t, &lw.GraphOptions{OnPanic: panics.add}, "a11 b12", "", func(t *testing.T, b *graphBench) {
 		d := lw.Derive(b.g, b.l, rig.SumOf, "d")
 		byTen := lw.NewIndex(d, func(s *rig.Sum) int { mind(s.Sum); return s.Sum / 10 })
 		story := newSumStory(t)
 		d.AddHandler(story.handler())
 		d.AddHandler(lw.Handler[*rig.Sum]{Update: func(_, s *rig.Sum) { mind(s.Sum) }})
-		b.have("a11 b12", "")
 		b.start()
 		b.update(b.left, "a", evil)
 		b.update(b.left, "b", 14)
@@ -197,7 +184,7 @@ func TestGraphPanicsOfIndexAndHandler(t *testing.T) {
 			t.Errorf("%d in the index (-want +got):\n%s", byTen.Len(1), diff)
 		}
 		story.mustShow(t, d)
-		slices.Sort(got)
+		got := panics.take(func(p *lw.Panic) string { return fmt.Sprint(p.Informer, " ", p.Key.Name) })
 		if diff := cmp.Diff([]string{"graph/d a", "graph/d a"}, got); diff != "" {
 			t.Errorf("panics (-want +got):\n%s", diff)
 		}
@@ -234,7 +221,7 @@ func totalOfAll(key lw.Key, acc map[string]int) *rig.Sum {
 // one of them has panicked: at an evil size Add panics, and at a stuck one Remove does.
 func TestGraphPanicsOfAggregate(t *testing.T) {
 	const stuck = 17
-	inGraph(t, &lw.GraphOptions{OnPanic: func(*lw.Panic) {}}, func(t *testing.T, b *graphBench) {
+	inGraph(t, &lw.GraphOptions{OnPanic: func(*lw.Panic) {}}, "a1 b2", "", func(t *testing.T, b *graphBench) {
 		released := false
 		even := func(w *rig.Widget) lw.Key {
 			return lw.Key{Name: map[bool]string{true: "even", false: "odd"}[w.Size%2 == 0]}
@@ -252,7 +239,6 @@ func TestGraphPanicsOfAggregate(t *testing.T) {
 			t.Helper()
 			mustShow(t, sums, what, want)
 		}
-		b.have("a1 b2", "")
 		b.start()
 		check("at first", map[string]int{"odd": 1, "even": 2})
 		rig.Update(t, b.left, "a", evil)
@@ -286,10 +272,9 @@ func TestGraphPanicsOfAggregate(t *testing.T) {
 // A widget at which Add panics after its Remove counts as before, also in the step of the panic: a
 // result that this step shows because of another widget of the group has it.
 func TestGraphPanicsOfAggregateBesideAnotherChange(t *testing.T) {
-	inGraph(t, &lw.GraphOptions{OnPanic: func(*lw.Panic) {}}, func(t *testing.T, b *graphBench) {
+	inGraph(t, &lw.GraphOptions{OnPanic: func(*lw.Panic) {}}, "a1 b2", "", func(t *testing.T, b *graphBench) {
 		_, held := b.hold(b.l) // so that the next step has two changes
 		sums := lw.GroupBy(b.g, b.l, func(*rig.Widget) lw.Key { return lw.Key{Name: "all"} }, inPlace, totalOfAll)
-		b.have("a1 b2", "")
 		b.start()
 		var shown []int
 		sums.AddHandler(lw.Handler[*rig.Sum]{EveryUpdate: true, Update: func(_, now *rig.Sum) { shown = append(shown, now.Sum) }})
@@ -321,12 +306,9 @@ func (f *fuse) mind(what string, w *rig.Widget) {
 // A function that says where an object belongs may panic when it is called for what the object was,
 // or for the second time. The object moves, or goes, all the same, and nothing is set aside.
 func TestGraphPanicsOfKeysBefore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var panics []string
-		b := newGraphBench(t, &lw.GraphOptions{
-			OnPanic: func(p *lw.Panic) { panics = append(panics, p.Handler+" "+p.Key.Name) },
-			OnError: func(err error) { t.Error(err) },
-		})
+	var panics []string
+	note := func(p *lw.Panic) { panics = append(panics, p.Handler+" "+p.Key.Name) }
+	inGraph(t, &lw.GraphOptions{OnPanic: note}, "a10 b20 c30", "a10 b20 c30", func(t *testing.T, b *graphBench) {
 		var burning fuse
 		tens := func(what string) func(*rig.Widget) int {
 			return func(w *rig.Widget) int {
@@ -348,10 +330,6 @@ func TestGraphPanicsOfKeysBefore(t *testing.T) {
 			Add:    summedUp.Add,
 			Remove: func(n int, w *rig.Widget) int { burning.mind("remove", w); return n - w.Size },
 		}, rig.TotalOf)
-		for i, name := range []string{"a", "b", "c"} {
-			rig.Create(t, b.left, name, 10+10*i)
-			rig.Create(t, b.right, name, 10+10*i)
-		}
 		b.start()
 		check := func(what string) {
 			t.Helper()

@@ -21,9 +21,8 @@ import (
 // waited would wait for ever here: it is made by the goroutine that commits.
 func TestReadsDuringALongCommit(t *testing.T) {
 	const objects = 1000
-	synctest.Test(t, func(t *testing.T) {
-		board := &lw.Board{}
-		b := newGraphBench(t, &lw.GraphOptions{Board: board, OnError: func(err error) { t.Error(err) }})
+	board := &lw.Board{}
+	inGraph(t, &lw.GraphOptions{Board: board}, "", "", func(t *testing.T, b *graphBench) {
 		for i := range objects {
 			rig.Create(t, b.left, fmt.Sprint("w", i), 1)
 		}
@@ -152,8 +151,7 @@ func sumOfAll(m *lw.Memory[*rig.Widget]) (n int) {
 // A brief commit takes no snapshots before. So whoever reads in the midst of it waits for its end,
 // however it reads: it would see some collections as they were, and others as they will be.
 func TestReadsDuringABriefCommit(t *testing.T) {
-	inGraph(t, nil, func(t *testing.T, b *graphBench) {
-		rig.Create(t, b.left, "a", 1)
+	inGraph(t, nil, "a1", "", func(t *testing.T, b *graphBench) {
 		d := lw.Derive(b.g, b.l, rig.SumOf, "sums")
 		bySum := lw.NewIndex(d, func(s *rig.Sum) int { return s.Sum })
 		sorted := lw.NewSortedIndex(d, func(s *rig.Sum) int { return s.Sum })

@@ -20,8 +20,7 @@ import (
 // Synced means that every input had synced. What an input refuses shows in the error, and blocks only
 // what is derived from it.
 func TestGraphSync(t *testing.T) {
-	inGraph(t, nil, func(t *testing.T, b *graphBench) {
-		b.have("a1", "a1")
+	inGraph(t, nil, "a1", "a1", func(t *testing.T, b *graphBench) {
 		b.right.Fail(refused)
 		good := lw.Derive(b.g, b.l, rig.SumOf, "good")
 		bad := lw.Derive(b.g, b.r, rig.SumOf, "bad")
@@ -89,8 +88,7 @@ func TestGraphSync(t *testing.T) {
 // nothing.
 func TestGraphSyncOfUnion(t *testing.T) {
 	for _, late := range []bool{false, true} {
-		inGraph(t, nil, func(t *testing.T, b *graphBench) {
-			b.have("a1", "b1")
+		inGraph(t, nil, "a1", "b1", func(t *testing.T, b *graphBench) {
 			b.right.Fail(refused)
 			all := lw.NewUnion[*rig.Widget](b.g, b.l)
 			if !late {
@@ -118,8 +116,7 @@ func TestGraphSyncOfUnion(t *testing.T) {
 
 // After a wait for the version of a write, every read shows it.
 func TestGraphReadYourWrites(t *testing.T) {
-	inGraph(t, nil, func(t *testing.T, b *graphBench) {
-		rig.Create(t, b.left, "a", 0)
+	inGraph(t, nil, "a0", "", func(t *testing.T, b *graphBench) {
 		d := lw.Derive(b.g, b.l, rig.SumOf)
 		total := lw.GroupBy(b.g, d, allInOne, rig.AddedUp, rig.TotalOf)
 		other := lw.Derive(b.g, b.r, rig.SumOf, "other")
@@ -172,8 +169,7 @@ func TestGraphReadYourWrites(t *testing.T) {
 
 // A wait that goes on while the graph is busy or stops.
 func TestGraphWaitEnds(t *testing.T) {
-	inGraph(t, nil, func(t *testing.T, b *graphBench) {
-		rig.Create(t, b.left, "a", 0)
+	inGraph(t, nil, "a0", "", func(t *testing.T, b *graphBench) {
 		block := make(chan struct{})
 		lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum {
 			if w.Size > 0 {
@@ -211,9 +207,8 @@ func TestGraphWaitEnds(t *testing.T) {
 
 // A server that goes back gives one step to the older state, and the stories of handlers go on.
 func TestGraphEpoch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		errs := &rig.Errors{}
-		b := newGraphBench(t, &lw.GraphOptions{Verify: true, OnError: func(err error) { t.Error(err) }})
+	errs := &rig.Errors{}
+	inGraph(t, &lw.GraphOptions{Verify: true}, "", "", func(t *testing.T, b *graphBench) {
 		b.l = lw.NewInformer(b.left, &lw.Options{Name: "left", OnError: errs.Add})
 		for i := range 10 {
 			rig.Create(t, b.left, fmt.Sprint("w", i), i)
@@ -270,8 +265,7 @@ func TestGraphEpoch(t *testing.T) {
 // An informer that has stopped before its first list ends the waits for all that is derived from it,
 // also in another graph, and with its own error. The others sync.
 func TestGraphSyncOfStoppedInformer(t *testing.T) {
-	inGraph(t, nil, func(t *testing.T, b *graphBench) {
-		rig.Create(t, b.left, "a", 1)
+	inGraph(t, nil, "a1", "", func(t *testing.T, b *graphBench) {
 		broken := lw.NewInformer[*rig.Widget](&lw.HTTP[*rig.Widget]{URL: "::"}, &lw.Options{Name: "broken", OnError: func(error) {}})
 		good := lw.Derive(b.g, b.l, rig.SumOf, "good")
 		bad := lw.Derive(b.g, broken, rig.SumOf, "bad")
@@ -313,8 +307,7 @@ func TestGraphSyncOfStoppedInformer(t *testing.T) {
 // An informer that stops after it has synced leaves what is derived from it as it is, and nobody
 // waits for it.
 func TestGraphOfStoppedInformer(t *testing.T) {
-	inGraph(t, nil, func(t *testing.T, b *graphBench) {
-		b.have("a1", "b1")
+	inGraph(t, nil, "a1", "b1", func(t *testing.T, b *graphBench) {
 		first := lw.Derive(b.g, b.l, rig.SumOf, "first")
 		u := lw.NewUnion[*rig.Sum](b.g, first)
 		stop := rig.Begin(t, b.l)
@@ -349,10 +342,9 @@ func TestGraphOfStoppedInformer(t *testing.T) {
 
 // Informers of one name are told apart.
 func TestGraphVersionsOfOneName(t *testing.T) {
-	inGraph(t, nil, func(t *testing.T, b *graphBench) {
+	inGraph(t, nil, "a1", "b1 c1", func(t *testing.T, b *graphBench) {
 		b.l = lw.NewInformer(b.left, &lw.Options{Name: "Pod", OnError: func(error) {}})
 		b.r = lw.NewInformer(b.right, &lw.Options{Name: "Pod", OnError: func(error) {}})
-		b.have("a1", "b1 c1")
 		first := lw.NewUnion(b.g, b.l, b.r)
 		b.right.Fail(refused)
 		err := first.WaitForSync(rig.Canceled(t))

@@ -12,8 +12,7 @@ import (
 
 // A collection of another graph is a member of a union as an informer is.
 func TestUnionAddOfOthers(t *testing.T) {
-	inGraph(t, nil, func(t *testing.T, b *graphBench) {
-		rig.Create(t, b.left, "a", 1)
+	inGraph(t, nil, "a1", "", func(t *testing.T, b *graphBench) {
 		u := lw.NewUnion[*rig.Sum](b.g)
 		other := lw.NewGraph(nil)
 		foreign := lw.Derive(other, b.l, rig.SumOf, "foreign")
@@ -30,9 +29,7 @@ func TestUnionAddOfOthers(t *testing.T) {
 
 // A member that leaves while the objects of another are taken out is taken out by the next step. Nothing is kept of either.
 func TestUnionMembersLeaveOneByOne(t *testing.T) {
-	inGraph(t, nil, func(t *testing.T, b *graphBench) {
-		b.have("a1 b1 c1", "")
-		rig.Create(t, b.right, "busy", 1)
+	inGraph(t, nil, "a1 b1 c1", "busy1", func(t *testing.T, b *graphBench) {
 		only := func(name string) *lw.Derived[*rig.Sum] {
 			return lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum {
 				if w.Name != name {
@@ -73,7 +70,7 @@ func TestUnionMembersLeaveOneByOne(t *testing.T) {
 
 // Of an object that has gone no collection keeps under which key its result was shown.
 func TestGraphForgetsKeys(t *testing.T) {
-	inGraph(t, nil, func(t *testing.T, b *graphBench) {
+	inGraph(t, nil, "", "", func(t *testing.T, b *graphBench) {
 		d := lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum {
 			if w.Size == 0 {
 				return nil
@@ -102,8 +99,7 @@ func TestGraphForgetsKeys(t *testing.T) {
 // Members that have one key are in conflict as long as both have it, and the status names both of them. With keys of their own
 // both are shown.
 func TestUnionOfClusters(t *testing.T) {
-	inGraph(t, nil, func(t *testing.T, b *graphBench) {
-		b.have("a1", "a2")
+	inGraph(t, nil, "a1", "a2", func(t *testing.T, b *graphBench) {
 		both := lw.NewUnion[*rig.Sum](b.g, lw.Derive(b.g, b.l, rig.SumOf, "east"), lw.Derive(b.g, b.r, rig.SumOf, "west"))
 		g, east, west := b.g, b.l, b.r
 		type Widget = rig.Widget // as docs/derive.md writes it
@@ -144,8 +140,7 @@ func TestUnionOfClusters(t *testing.T) {
 
 // A union that is made with a member that never answers says so, and how to go on without it.
 func TestUnionOfAMemberThatHangs(t *testing.T) {
-	inGraph(t, nil, func(t *testing.T, b *graphBench) {
-		rig.Create(t, b.left, "a", 1)
+	inGraph(t, nil, "a1", "", func(t *testing.T, b *graphBench) {
 		hangs := lw.NewInformer[*rig.Widget](&rig.Script{OnList: func() rig.Reply { return rig.Reply{Hang: true} }}, &lw.Options{Name: "far", List: lw.ListPages})
 		rig.Start(t, hangs)
 		far, near := lw.Derive(b.g, hangs, rig.SumOf), lw.Derive(b.g, b.l, rig.SumOf)
@@ -176,8 +171,7 @@ func TestUnionMemberLeavesDuringAStep(t *testing.T) {
 		"collection, and another's end": {true, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inGraph(t, nil, func(t *testing.T, b *graphBench) {
-				b.have("a1 b1", "")
+			inGraph(t, nil, "a1 b1", "", func(t *testing.T, b *graphBench) {
 				other, held := b.hold(b.r)
 				u := lw.NewUnion[*rig.Widget](b.g)
 				var member lw.Collection[*rig.Widget] = b.l

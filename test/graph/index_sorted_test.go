@@ -20,7 +20,7 @@ import (
 
 // Status says how large each index is: how many values it has, or how many objects if it is sorted.
 func TestStatusOfIndexes(t *testing.T) {
-	inGraph(t, nil, func(t *testing.T, b *graphBench) {
+	inGraph(t, nil, "", "", func(t *testing.T, b *graphBench) {
 		for i, name := range []string{"a", "b", "c", "d"} {
 			rig.Create(t, b.left, name, i/2*10)
 		}

@@ -113,8 +113,7 @@ func TestJoinKeys(t *testing.T) {
 
 // Rights come in the order of their keys, by namespace first, whatever the order in which they came.
 func TestLeftJoinOrder(t *testing.T) {
-	inGraph(t, nil, func(t *testing.T, b *graphBench) {
-		rig.Create(t, b.left, "l", 1)
+	inGraph(t, nil, "l1", "", func(t *testing.T, b *graphBench) {
 		on := allPairs()
 		on.Right = func(w *rig.Widget) iter.Seq[float64] { return slices.Values([]float64{float64(w.Size), 0}) }
 		d := lw.LeftJoin(b.g, b.l, b.r, on, func(l *rig.Widget, rights []*rig.Widget) *rig.Sum {
@@ -152,7 +151,7 @@ func TestLeftJoinOrder(t *testing.T) {
 // A MultiIndex of a union is that of a store: it may be made at any time, and shows what the store
 // shows. TestGraphs has the same of an Index of each kind of collection.
 func TestIndexOfDerived(t *testing.T) {
-	inGraph(t, nil, func(t *testing.T, b *graphBench) {
+	inGraph(t, nil, "", "", func(t *testing.T, b *graphBench) {
 		b.fill(30)
 		u := lw.NewUnion[*rig.Widget](b.g, b.l, b.r)
 		digits := func(w *rig.Widget) iter.Seq[int] { return slices.Values([]int{w.Size % 10, w.Size % 10, 100}) }
