@@ -24,6 +24,15 @@ func inMemory(t *testing.T, widgets string, opts *lw.Options, test func(t *testi
 	})
 }
 
+// beforeRun does the same with an informer that has yet to run.
+func beforeRun(t *testing.T, widgets string, opts *lw.Options, test func(t *testing.T, m memory, inf informer)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		m, inf := ofMemory(widgets, opts)
+		test(t, m, inf)
+	})
+}
+
 // runMemory makes the same in a bubble, and ofMemory an informer that has yet to run.
 func runMemory(t *testing.T, widgets string, opts *lw.Options) (memory, informer) {
 	t.Helper()

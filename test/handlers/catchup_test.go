@@ -207,8 +207,7 @@ func TestCatchUpOften(t *testing.T) {
 
 // TestCatchUpAgain: a caller that asks again at once waits a little, so that there are ten requests in a second at most.
 func TestCatchUpAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		inf := rig.Run(t, lw.NewMemory(rig.NewWidget("a", 1)), nil)
+	inMemory(t, "a1", nil, func(t *testing.T, _ memory, inf informer) {
 		for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
 			if took := mustCatchUp(t, inf, "2"); took > 100*time.Millisecond {
 				t.Errorf("it took %v", took)
@@ -221,62 +220,36 @@ func TestCatchUpAgain(t *testing.T) {
 }
 
 func TestCatchUpFails(t *testing.T) {
-	because := errors.New("because")
-	boom := errors.New("boom")
+	because, boom := errors.New("because"), errors.New("boom")
+	type source = lw.Source[*rig.Widget]
+	late := func(fail error) func(memory) source {
+		return func(m memory) source { return &lateSource{Source: m, fail: fail} }
+	}
+	createB := func(size int) func(*testing.T, memory, func()) {
+		return func(t *testing.T, m memory, _ func()) { rig.Create(t, m, "b", size) }
+	}
+	const catching = "lw: Widget: catching up with the server: "
+	const waiting = "lw: Widget: waiting for resource version 3 at 2, until an object of this collection or a bookmark has it (watching): "
 	for name, tc := range map[string]struct {
-		src  func(m memory) lw.Source[*rig.Widget] // nil: m itself
-		ctx  time.Duration                         // until it is done, with the cause because
+		src  func(m memory) source // nil: m itself
+		ctx  time.Duration         // until it is done, with the cause because
 		do   func(t *testing.T, m memory, stop func())
 		is   error
 		want string
 	}{
-		"the server refuses": {
-			src:  func(m memory) lw.Source[*rig.Widget] { return &lateSource{Source: m, fail: boom} },
-			is:   boom,
-			want: "lw: Widget: catching up with the server: list: boom",
-		},
-		"the context is done": {
-			src:  func(m memory) lw.Source[*rig.Widget] { return &lateSource{Source: m} },
-			ctx:  time.Second / 2,
-			is:   because,
-			want: "lw: Widget: catching up with the server: because",
-		},
-		"and no bookmark has come": {
-			src:  func(m memory) lw.Source[*rig.Widget] { return but(m, "b") },
-			ctx:  time.Second / 2,
-			do:   func(t *testing.T, m memory, _ func()) { rig.Create(t, m, "b", 1) },
-			is:   because,
-			want: "lw: Widget: waiting for resource version 3 at 2, until an object of this collection or a bookmark has it (watching): because",
-		},
-		"the context was done": {
-			do:   func(*testing.T, memory, func()) { time.Sleep(time.Hour) },
-			ctx:  time.Minute,
-			is:   because,
-			want: "lw: Widget: catching up with the server: because",
-		},
-		"the informer stops": {
-			src:  func(m memory) lw.Source[*rig.Widget] { return &lateSource{Source: m} },
-			do:   func(t *testing.T, _ memory, stop func()) { time.AfterFunc(time.Second/2, stop) },
-			is:   lw.ErrStopped,
-			want: "lw: Widget: catching up with the server: list: stopped",
-		},
-		"the informer has stopped": {
-			do:   func(t *testing.T, _ memory, stop func()) { stop() },
-			is:   lw.ErrStopped,
-			want: "lw: Widget: catching up with the server: stopped",
-		},
-		"the source has no versions": {
-			src: func(m memory) lw.Source[*rig.Widget] {
-				return &hintedSource{m, lw.SourceHints{Unversioned: true}}
-			},
-			is:   errors.ErrUnsupported,
-			want: "lw: Widget: catching up with the server: the versions of the source mean nothing: unsupported operation",
-		},
-		"an object is set aside": {
-			src:  func(m memory) lw.Source[*rig.Widget] { return choosy(m) },
-			do:   func(t *testing.T, m memory, _ func()) { rig.Create(t, m, "b", -1) },
-			want: "lw: Widget: waiting for resource version 3 at 2, until an object of this collection or a bookmark has it (watching): it has come, but an object that it covers is set aside\nlw: transform default/b: a negative size",
-		},
+		"the server refuses":  {src: late(boom), is: boom, want: catching + "list: boom"},
+		"the context is done": {src: late(nil), ctx: time.Second / 2, is: because, want: catching + "because"},
+		"and no bookmark has come": {src: func(m memory) source { return but(m, "b") }, ctx: time.Second / 2, do: createB(1),
+			is: because, want: waiting + "because"},
+		"the context was done": {do: func(*testing.T, memory, func()) { time.Sleep(time.Hour) }, ctx: time.Minute,
+			is: because, want: catching + "because"},
+		"the informer stops": {src: late(nil), do: func(_ *testing.T, _ memory, stop func()) { time.AfterFunc(time.Second/2, stop) },
+			is: lw.ErrStopped, want: catching + "list: stopped"},
+		"the informer has stopped": {do: func(_ *testing.T, _ memory, stop func()) { stop() }, is: lw.ErrStopped, want: catching + "stopped"},
+		"the source has no versions": {src: func(m memory) source { return &hintedSource{m, lw.SourceHints{Unversioned: true}} },
+			is: errors.ErrUnsupported, want: catching + "the versions of the source mean nothing: unsupported operation"},
+		"an object is set aside": {src: func(m memory) source { return choosy(m) }, do: createB(-1),
+			want: waiting + "it has come, but an object that it covers is set aside\nlw: transform default/b: a negative size"},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
 			m := lw.NewMemory(rig.NewWidget("a", 1))

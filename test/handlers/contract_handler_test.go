@@ -22,8 +22,7 @@ import (
 // Point 4: per handler and object (Add Update* Delete)*, old is the object of the call before, versions rise; also over
 // relists, for a handler that is folded, one that filters, and a late one.
 func TestOneStoryPerObject(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m, inf := ofMemory("", nil)
+	beforeRun(t, "", nil, func(t *testing.T, m memory, inf informer) {
 		stories := []*judge.Story[*rig.Widget]{rig.NewStory(t), rig.NewStory(t), rig.NewStory(t)}
 		slow := stories[1].Handler()
 		add := slow.Add
@@ -106,8 +105,7 @@ func TestIdentityIsTheUID(t *testing.T) {
 
 // Point 6: a relist says nothing of what did not change, and keeps the object; resync is for those who ask.
 func TestNoNoise(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m, inf := ofMemory("a1 b1", &lw.Options{OnError: func(error) {}})
+	beforeRun(t, "a1 b1", &lw.Options{OnError: func(error) {}}, func(t *testing.T, m memory, inf informer) {
 		var plain, resynced []string
 		inf.AddHandler(lw.Handler[*rig.Widget]{Update: func(_, new *rig.Widget) { plain = append(plain, new.Name) }})
 		inf.AddHandler(lw.Handler[*rig.Widget]{
@@ -149,8 +147,7 @@ func TestNoNoise(t *testing.T) {
 
 // Point 7: a deletion carries the last object that the handler was told of, also one that no watch has seen.
 func TestNoTombstones(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m, inf := ofMemory("seen1 unseen1", &lw.Options{OnError: func(error) {}})
+	beforeRun(t, "seen1 unseen1", &lw.Options{OnError: func(error) {}}, func(t *testing.T, m memory, inf informer) {
 		told := map[string]*rig.Widget{}
 		var deleted []string
 		inf.AddHandler(lw.Handler[*rig.Widget]{
@@ -177,8 +174,7 @@ func TestNoTombstones(t *testing.T) {
 // Point 8: a blocked handler delays neither the store nor others; it is told every change up to 1024 behind, and the net
 // change beyond; EveryUpdate opts out.
 func TestSlowHandlersHurtNobody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m, inf := ofMemory("a0", nil)
+	beforeRun(t, "a0", nil, func(t *testing.T, m memory, inf informer) {
 		block := make(chan struct{})
 		var calls, every, fast int
 		inf.AddHandler(lw.Handler[*rig.Widget]{

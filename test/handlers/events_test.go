@@ -32,8 +32,7 @@ func collect(seq func(func(lw.Delta[*rig.Widget]) bool), most int) []string {
 }
 
 func TestEvents(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m, inf := ofMemory("a1", &lw.Options{OnError: func(error) {}})
+	beforeRun(t, "a1", &lw.Options{OnError: func(error) {}}, func(t *testing.T, m memory, inf informer) {
 		events := inf.Events(t.Context())
 		go func() {
 			time.Sleep(time.Second)
@@ -114,8 +113,7 @@ func TestEventsEnd(t *testing.T) {
 	})
 	t.Run("after the stop", func(t *testing.T) {
 		for range 20 {
-			synctest.Test(t, func(t *testing.T) {
-				inf := lw.NewInformer(lw.NewMemory(rig.NewWidget("a", 1)), nil)
+			beforeRun(t, "a1", nil, func(t *testing.T, _ memory, inf informer) {
 				ctx, cancel := context.WithCancel(t.Context())
 				time.AfterFunc(time.Second, cancel)
 				if err := inf.Run(ctx); err != nil {
@@ -137,8 +135,7 @@ func TestEventsEnd(t *testing.T) {
 
 // What a loop or a handler has had goes with it, whenever it ends.
 func TestEventsLeaveNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		inf := lw.NewInformer(lw.NewMemory(rig.NewWidget("a", 1)), nil)
+	beforeRun(t, "a1", nil, func(t *testing.T, _ memory, inf informer) {
 		mustBe := func(when string, all, waiting int) {
 			t.Helper()
 			synctest.Wait()

@@ -63,8 +63,7 @@ func following(t *testing.T, c lw.Collection[*rig.Widget], f lw.Follower[*rig.Wi
 }
 
 func TestFollow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m, inf := ofMemory("a1", nil)
+	beforeRun(t, "a1", nil, func(t *testing.T, m memory, inf informer) {
 		f := new(heard)
 		following(t, inf, f)
 		f.MustBe(t)
@@ -328,8 +327,7 @@ func TestFollowDerived(t *testing.T) {
 
 // TestFollowEnds: everything is passed on before ErrStopped, nothing after ctx is done, and a panic is the caller's.
 func TestFollowEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m, inf := ofMemory("a1", nil)
+	beforeRun(t, "a1", nil, func(t *testing.T, m memory, inf informer) {
 		stop := rig.Begin(t, inf)
 		slow := &heard{then: func(string) { time.Sleep(time.Minute) }}
 		slowly := make(chan error, 1)

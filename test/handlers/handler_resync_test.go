@@ -90,8 +90,7 @@ func TestResyncAfterWhatWaits(t *testing.T) {
 
 // Each handler is told again in its own period, however busy it is in between, and nobody else with it.
 func TestResyncPeriods(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m, inf := ofMemory("a1", nil)
+	beforeRun(t, "a1", nil, func(t *testing.T, m memory, inf informer) {
 		begin := time.Now()
 		var mu sync.Mutex
 		at := map[string][]time.Duration{}

@@ -46,8 +46,7 @@ func TestHandlerWithoutFunctions(t *testing.T) {
 
 // A handler that removes itself in the call of the last object is not synced: the call that says so does not come.
 func TestRemoveInTheLastAdd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		inf := rig.Run(t, lw.NewMemory(rig.NewWidget("a", 1)), nil)
+	inMemory(t, "a1", nil, func(t *testing.T, _ memory, inf informer) {
 		got := &rig.Calls{}
 		h := got.Handler()
 		regs := make(chan *lw.Registration, 1)
@@ -104,8 +103,7 @@ func TestStoryFollowsTheUID(t *testing.T) {
 
 // A callback may call everything that an informer has.
 func TestNestedCalls(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m, inf := ofMemory("a1", nil)
+	beforeRun(t, "a1", nil, func(t *testing.T, m memory, inf informer) {
 		inner, outer := &rig.Calls{}, &rig.Calls{}
 		h := outer.Handler()
 		h.Add = func(w *rig.Widget) {
@@ -147,8 +145,7 @@ func TestNestedCalls(t *testing.T) {
 
 // A filter, an index and a transform may read the store; a handler may end the informer and remove itself at that.
 func TestCallbackStopsTheInformer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, inf := ofMemory("a1 b1", nil)
+	beforeRun(t, "a1 b1", nil, func(t *testing.T, _ memory, inf informer) {
 		ctx, cancel := context.WithCancel(t.Context())
 		n := 0
 		var reg *lw.Registration
@@ -237,8 +234,7 @@ func TestEveryUpdate(t *testing.T) {
 
 // Pending counts what a handler has yet to be told, of its first list too.
 func TestPending(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m, inf := ofMemory("a1 b1 c1", nil)
+	beforeRun(t, "a1 b1 c1", nil, func(t *testing.T, m memory, inf informer) {
 		next := make(chan struct{})
 		reg := inf.AddHandler(lw.Handler[*rig.Widget]{Add: func(*rig.Widget) { <-next }, Update: func(_, _ *rig.Widget) { <-next }})
 		mustBePending(t, reg, 0, "before Run")
@@ -281,8 +277,7 @@ func TestPending(t *testing.T) {
 
 // Handlers that come and go while events flow and the informer stops: each story is whole, and nobody hangs.
 func TestHandlerAbuse(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m, inf := ofMemory("", &lw.Options{OnError: func(error) {}})
+	beforeRun(t, "", &lw.Options{OnError: func(error) {}}, func(t *testing.T, m memory, inf informer) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ran := make(chan error, 1)
 		go func() { ran <- inf.Run(ctx) }()
@@ -352,8 +347,7 @@ func TestRunCancelledBefore(t *testing.T) {
 // AddHandler at the same time as Run, for each of many interleavings: no call is missed and none comes twice.
 func TestAddHandlerWhileStarting(t *testing.T) {
 	for range 50 {
-		synctest.Test(t, func(t *testing.T) {
-			_, inf := ofMemory("a1 b1", nil)
+		beforeRun(t, "a1 b1", nil, func(t *testing.T, _ memory, inf informer) {
 			var handlers [8]rig.Calls
 			for i := range handlers {
 				go inf.AddHandler(handlers[i].Handler())

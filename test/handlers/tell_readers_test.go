@@ -196,8 +196,7 @@ func (l late) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.
 // not: who hears of what was told also hears that it is gone.
 func TestTellInAGap(t *testing.T) {
 	for _, tells := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
-			m, inf := ofMemory("", rig.Quiet())
+		beforeRun(t, "", rig.Quiet(), func(t *testing.T, m memory, inf informer) {
 			g := lw.NewGraph(nil)
 			derived := lw.Derive(g, lw.Collection[*rig.Widget](inf), rig.SumOf, "state")
 			byHand := map[string]bool{}

@@ -361,8 +361,7 @@ func TestWaitForWhatWasReported(t *testing.T) {
 
 // A wait that has ended leaves nothing behind.
 func TestWaitsAreForgotten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		inf := rig.Run(t, lw.NewMemory(rig.NewWidget("a", 1)), nil)
+	inMemory(t, "a1", nil, func(t *testing.T, _ memory, inf informer) {
 		for i := range 10 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			version := "1"
