@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/go-lw/lw/internal/apiserver"
-	"github.com/google/go-cmp/cmp"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // The test's server has one kind of each sort. PartialObjectMetadata serves as the generated type.
@@ -98,19 +98,7 @@ func (b *bench) remove(name string) {
 // put stores an object by the server's own program.
 func (b *bench) put(resource string, object any) apiserver.Object {
 	b.Helper()
-	obj, err := b.Collection(resource).Create(object)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return obj
-}
-
-// same compares what is wanted with what is there.
-func same[T any](b *bench, what string, want, got T) {
-	b.Helper()
-	if diff := cmp.Diff(want, got); diff != "" {
-		b.Errorf("%s (-want +got):\n%s", what, diff)
-	}
+	return rig.Must[apiserver.Object](b)(b.Collection(resource).Create(object))
 }
 
 // do sends a request for the pods of all namespaces, with a query.
@@ -133,20 +121,13 @@ func (b *bench) request(method, url string, body io.Reader, header ...string) (*
 // must returns an answer that there has to be.
 func (b *bench) must(resp *http.Response, err error) *http.Response {
 	b.Helper()
-	if err != nil {
-		b.Fatal(err)
-	}
-	return resp
+	return rig.Must[*http.Response](b)(resp, err)
 }
 
 // body returns all of an answer's body.
 func (b *bench) body(resp *http.Response) []byte {
 	b.Helper()
-	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return data
+	return rig.Must[[]byte](b)(io.ReadAll(resp.Body))
 }
 
 // code returns what a request for a path is answered with.
@@ -190,9 +171,7 @@ type page struct {
 func (b *bench) page(resp *http.Response) (out page) {
 	b.Helper()
 	body, err := io.ReadAll(resp.Body)
-	if err := resp.Body.Close(); err != nil {
-		b.Fatal(err)
-	}
+	rig.OK(b, resp.Body.Close())
 	out.text = string(body)
 	var status metav1.Status
 	switch {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	. "github.com/go-lw/lw/internal/apiserver"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -26,12 +27,8 @@ func discovered[T any](b *bench, path string, into *T) string {
 		b.Fatalf("%s: %s, %s: %s", path, resp.Status, got, data)
 	}
 	var meta metav1.TypeMeta
-	if err := json.Unmarshal(data, &meta); err != nil {
-		b.Fatal(err)
-	}
-	if err := json.Unmarshal(data, into); err != nil {
-		b.Fatal(err)
-	}
+	rig.OK(b, json.Unmarshal(data, &meta))
+	rig.OK(b, json.Unmarshal(data, into))
 	return meta.APIVersion + " " + meta.Kind
 }
 
@@ -39,7 +36,7 @@ func TestDiscovery(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		var core metav1.APIVersions
 		kind := discovered(b, "/api", &core)
-		same(b, "/api", "v1 APIVersions [v1]", fmt.Sprint(kind, " ", core.Versions))
+		rig.Same(b, "/api", "v1 APIVersions [v1]", fmt.Sprint(kind, " ", core.Versions))
 
 		var groups metav1.APIGroupList
 		kind = discovered(b, "/apis", &groups)
@@ -54,7 +51,7 @@ func TestDiscovery(t *testing.T) {
 
 		var group metav1.APIGroup
 		kind = discovered(b, "/apis/apps", &group)
-		same(b, "/apis/apps", "v1 APIGroup apps {apps/v1 v1}", fmt.Sprint(kind, " ", group.Name, " ", group.PreferredVersion))
+		rig.Same(b, "/apis/apps", "v1 APIGroup apps {apps/v1 v1}", fmt.Sprint(kind, " ", group.Name, " ", group.PreferredVersion))
 
 		for path, want := range map[string][]string{
 			"/api/v1":                   {"v1 APIResourceList v1", "pods/Pod/pod ns=true", "pods/eviction/Eviction/ ns=true create", "nodes/Node/node ns=false", "namespaces/Namespace/namespace ns=false"},
@@ -73,7 +70,7 @@ func TestDiscovery(t *testing.T) {
 				}
 				got = append(got, line)
 			}
-			same(b, path, want, got)
+			rig.Same(b, path, want, got)
 		}
 	})
 }
@@ -114,9 +111,9 @@ func TestSetServed(t *testing.T) {
 		s := b.watch("resourceVersion=3")
 		s.all()
 		b.pods.SetServed(true) // nothing changes
-		same(b, "served twice", []string(nil), s.all())
+		rig.Same(b, "served twice", []string(nil), s.all())
 		b.pods.SetServed(false)
-		same(b, "watch", []string{"DELETED a@4", "DELETED b@5", "EOF"}, s.all())
+		rig.Same(b, "watch", []string{"DELETED a@4", "DELETED b@5", "EOF"}, s.all())
 		for path, want := range map[string]int{"/api/v1/pods": 404, "/api/v1/namespaces/ns/pods/a": 404, "/api/v1/nodes": 200, "/apis/example.com/v1": 200} {
 			if got := b.code(http.MethodGet, path, ""); got != want {
 				b.Errorf("%s: %d, want %d", path, got, want)
@@ -154,7 +151,7 @@ func TestStatusSubresource(t *testing.T) {
 			{"DELETE", "/a/status", "", "405 MethodNotAllowed", "3"},
 			{"PUT", "/b/status", `{"metadata":{"name":"b"}}`, "404 NotFound", "3"},
 		} {
-			same(b, c.method+" "+c.path+" "+c.body, c.want, b.sendTo(c.method, sites+c.path, c.body))
+			rig.Same(b, c.method+" "+c.path+" "+c.body, c.want, b.sendTo(c.method, sites+c.path, c.body))
 			if got := b.named(sites + "?labelSelector=l%3D1"); got != "" {
 				b.Errorf("%s %s has written the labels", c.method, c.path)
 			}
@@ -173,8 +170,8 @@ func TestStatusSubresource(t *testing.T) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		same(b, "GET", string(obj.JSON), string(data))
-		same(b, "spec and status", `"spec":{"x":2},"status":{"ready":"3"}}`, string(data[len(data)-38:]))
+		rig.Same(b, "GET", string(obj.JSON), string(data))
+		rig.Same(b, "spec and status", `"spec":{"x":2},"status":{"ready":"3"}}`, string(data[len(data)-38:]))
 		requests := b.Requests(Get)
 		if len(requests) < 2 || requests[0].Subresource != "status" || requests[0].Name != "a" || requests[len(requests)-1].Subresource != "" {
 			b.Errorf("requests: %+v", requests)
@@ -201,7 +198,7 @@ func TestStatusOfANamespace(t *testing.T) {
 			{"POST", "", `{"metadata":{"name":"a"}}`, "201 a@2 gen=1"},
 			{"PUT", "/a/status", `{"metadata":{"name":"a"},"status":{"phase":"Active"}}`, "200 a@3 gen=1"},
 		} {
-			same(b, c.method+" "+c.path, c.want, b.sendTo(c.method, url+c.path, c.body))
+			rig.Same(b, c.method+" "+c.path, c.want, b.sendTo(c.method, url+c.path, c.body))
 		}
 	})
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	. "github.com/go-lw/lw/internal/apiserver"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 var podsResource = schema.GroupResource{Resource: "pods"}
@@ -59,8 +60,8 @@ func TestRequestFaults(t *testing.T) {
 				// reset.
 				b.client.Transport.(*http.Transport).DisableKeepAlives = true
 				b.Inject(c.fault)
-				same(b, "with the fault", c.want, b.list(""))
-				same(b, "after it", "200 rv=4 a@2 b@3 c@4", b.list(""))
+				rig.Same(b, "with the fault", c.want, b.list(""))
+				rig.Same(b, "after it", "200 rv=4 a@2 b@3 c@4", b.list(""))
 				if n := b.Armed(); n != 0 {
 					b.Errorf("%d faults are left", n)
 				}
@@ -120,7 +121,7 @@ func TestStreamFaults(t *testing.T) {
 				s := b.watch(streamed)
 				time.Sleep(time.Millisecond)
 				b.create("d")
-				same(b, "stream", c.want, s.all())
+				rig.Same(b, "stream", c.want, s.all())
 				s.close()
 			})
 		})
@@ -139,12 +140,12 @@ func TestFaultsTakeTurns(t *testing.T) {
 			got = append(got, resp.Status+resp.Header.Get("Retry-After"))
 		}
 		want := []string{"200 OK", "429 Too Many Requests3", "429 Too Many Requests3", "200 OK", "200 OK"}
-		same(b, "lists", want, got)
+		rig.Same(b, "lists", want, got)
 		if n := b.Armed(); n != 1 {
 			b.Errorf("%d faults are left, want the watches'", n)
 		}
 		for range 2 {
-			same(b, "watch", []string{"EOF"}, b.watch("").all())
+			rig.Same(b, "watch", []string{"EOF"}, b.watch("").all())
 		}
 		b.Clear()
 		s := b.watch("")
@@ -213,8 +214,8 @@ func TestInterrupt(t *testing.T) {
 				}
 				s.all()
 				b.create("c")
-				same(b, "events", c.want, s.all())
-				same(b, "the other stream", []string{"ADDED b@3", "ADDED c@4"}, other.all())
+				rig.Same(b, "events", c.want, s.all())
+				rig.Same(b, "the other stream", []string{"ADDED b@3", "ADDED c@4"}, other.all())
 				s.close()
 				other.close()
 				if n := b.Interrupt(nil, Cut); n != 0 {
@@ -231,20 +232,18 @@ func TestDownAndRewind(t *testing.T) {
 		s := b.watch("resourceVersion=3")
 		s.all()
 		b.SetDown(true)
-		same(b, "open watch", []string{"broken"}, s.all())
+		rig.Same(b, "open watch", []string{"broken"}, s.all())
 		if _, err := b.do(""); !errors.Is(err, syscall.ECONNREFUSED) {
 			b.Errorf("got %v, want a refused connection", err)
 		}
-		if err := b.Line.Rewind(2); err != nil {
-			b.Fatal(err)
-		}
+		rig.OK(b, b.Line.Rewind(2))
 		b.SetDown(false)
-		same(b, "after the restore", "200 rv=2 a@2", b.list(""))
+		rig.Same(b, "after the restore", "200 rv=2 a@2", b.list(""))
 		s = b.watch("resourceVersion=2")
 		s.all()
 		b.Line.Wipe()
-		same(b, "watch", []string{"EOF"}, s.all())
-		same(b, "after the wipe", "200 rv=1", b.list(""))
+		rig.Same(b, "watch", []string{"EOF"}, s.all())
+		rig.Same(b, "after the wipe", "200 rv=1", b.list(""))
 	})
 }
 
@@ -303,8 +302,8 @@ func TestLog(t *testing.T) {
 				Options: metav1.ListOptions{Watch: true, SendInitialEvents: &yes, TimeoutSeconds: &seven,
 					ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan}},
 		}
-		same(b, "log", want, b.Requests())
-		same(b, "gets", want[1:2], b.Requests(Get))
+		rig.Same(b, "log", want, b.Requests())
+		rig.Same(b, "gets", want[1:2], b.Requests(Get))
 		s.close()
 		synctest.Wait()
 	})

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // TestProbes expects what was measured on a real API server. The names are numbers in the catalogue
@@ -14,14 +16,14 @@ func TestProbes(t *testing.T) {
 	const streamed = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&"
 	expectList := func(b *bench, query, want string) {
 		b.Helper()
-		same(b, fmt.Sprintf("list %q", query), want, b.list(query))
+		rig.Same(b, fmt.Sprintf("list %q", query), want, b.list(query))
 	}
 	expectWatch := func(b *bench, query string, f func(), want ...string) {
 		b.Helper()
 		s := b.watch(query)
 		s.all()
 		f()
-		same(b, fmt.Sprintf("watch %q", query), want, s.all())
+		rig.Same(b, fmt.Sprintf("watch %q", query), want, s.all())
 		s.close()
 	}
 	nothing := func() {}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/framer"
 
 	. "github.com/go-lw/lw/internal/apiserver"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // scheme knows the test's kinds by the only generated types that there are here.
@@ -111,7 +112,7 @@ func TestStreamFrames(t *testing.T) {
 					"DELETED " + c.kind + " uid-a a@4 map[app:x] map[]",
 					"ERROR /v1, Kind=Status 500",
 				}
-				same(b, "events", want, got)
+				rig.Same(b, "events", want, got)
 			})
 		})
 	}
@@ -171,7 +172,7 @@ func TestAnswers(t *testing.T) {
 						b.Errorf("the answer's code is %d", resp.StatusCode)
 					}
 				}
-				same(b, "answer", c.want, got)
+				rig.Same(b, "answer", c.want, got)
 			})
 		})
 	}
@@ -192,11 +193,11 @@ func TestJSON(t *testing.T) {
 				b.Fatal(err)
 			}
 			object := fmt.Sprintf(out, i+2)
-			same(b, "object", c.head+object, string(obj.JSON))
+			rig.Same(b, "object", c.head+object, string(obj.JSON))
 			resp := b.must(b.request(http.MethodGet, b.URL(c.resource, ""), nil))
 			list := b.body(resp)
 			want := strings.Replace(c.head, `",`, `List",`, 1) + fmt.Sprintf(`"metadata":{"resourceVersion":"%d"},"items":[`, i+2) + c.item + object + "]}\n"
-			same(b, "list", want, string(list))
+			rig.Same(b, "list", want, string(list))
 		}
 	})
 }
@@ -284,7 +285,7 @@ func TestProtoListFaults(t *testing.T) {
 					}
 					got = strings.Join(names, " ")
 				}
-				same(b, "names", c.want, got)
+				rig.Same(b, "names", c.want, got)
 			})
 		})
 	}

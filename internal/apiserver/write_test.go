@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 
 	. "github.com/go-lw/lw/internal/apiserver"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -75,7 +76,7 @@ func TestWrites(t *testing.T) {
 			{"DELETE", "/a", `{"preconditions":{"resourceVersion":"5","uid":"u"}}`, "200 Success u"},
 			{"GET", "/a", "", "404 NotFound"},
 		} {
-			same(b, c.method+" "+c.path+" "+c.body, c.want, b.send(c.method, c.path, c.body, "Content-Type", "application/json; charset=utf-8"))
+			rig.Same(b, c.method+" "+c.path+" "+c.body, c.want, b.send(c.method, c.path, c.body, "Content-Type", "application/json; charset=utf-8"))
 		}
 		if got, want := b.send("POST", "", "x", "Content-Type", "text/plain"), "415 UnsupportedMediaType"; got != want {
 			b.Errorf("text: got %q, want %q", got, want)
@@ -155,12 +156,12 @@ func TestExactListOfAName(t *testing.T) {
 			"200 rv=2 a@2", "200 rv=3 a@2", "200 rv=4 a@4", "200 rv=5", "200 rv=6 a@6", "504 Timeout: Timeout: Too large resource version: 7, current: 6",
 			"200 rv=2", "200 rv=3 b@3", "200 rv=6",
 		}
-		same(b, "lists", want, look())
+		rig.Same(b, "lists", want, look())
 		b.Line.Compact(4)
 		for i, version := range map[int]int{0: 2, 1: 3, 6: 2, 7: 3} {
 			want[i] = fmt.Sprintf("410 Expired: too old resource version: %d (4)", version)
 		}
-		same(b, "compacted", want, look())
+		rig.Same(b, "compacted", want, look())
 	})
 }
 
@@ -301,9 +302,7 @@ func BenchmarkWatch(b *testing.B) {
 				b.Fatal(err)
 			}
 			for dec, ev := json.NewDecoder(resp.Body), (struct{ Type string }{}); ev.Type != "BOOKMARK"; {
-				if err := dec.Decode(&ev); err != nil {
-					b.Fatal(err)
-				}
+				rig.OK(b, dec.Decode(&ev))
 			}
 			_ = resp.Body.Close()
 		}
@@ -344,10 +343,10 @@ func TestFinalizers(t *testing.T) {
 			{"PUT", "/a", `{"metadata":{"name":"a","finalizers":["x"]}}`, "200 a@7 gen=1"},
 			{"PUT", "/a", `{"metadata":{"name":"a"}}`, "200 a@8 gen=1"},
 		} {
-			same(b, c.method+" "+c.path+" "+c.body, c.want, b.send(c.method, c.path, c.body))
+			rig.Same(b, c.method+" "+c.path+" "+c.body, c.want, b.send(c.method, c.path, c.body))
 		}
 		want := []string{"ADDED a@2", "MODIFIED a@3", "MODIFIED a@4", "DELETED a@5", "ADDED a@6", "MODIFIED a@7", "MODIFIED a@8"}
-		same(b, "watch", want, s.all())
+		rig.Same(b, "watch", want, s.all())
 		s.close()
 	})
 }
@@ -362,9 +361,7 @@ func TestFinalizersWithoutHTTP(t *testing.T) {
 			b.Fatal(err)
 		}
 		var marked metav1.PartialObjectMetadata
-		if err := json.Unmarshal(obj.JSON, &marked); err != nil {
-			b.Fatal(err)
-		}
+		rig.OK(b, json.Unmarshal(obj.JSON, &marked))
 		if marked.DeletionTimestamp.IsZero() || marked.DeletionGracePeriodSeconds == nil || marked.ResourceVersion != "3" {
 			b.Errorf("deleted: %s", obj.JSON)
 		}

@@ -195,9 +195,7 @@ func TestCBOREqualsJSON(t *testing.T) {
 			encode = apimachinery.EncodeNondeterministic
 		}
 		var b bytes.Buffer
-		if err := encode(obj, &b); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, encode(obj, &b))
 		inCBOR := b.Bytes()
 		stream := map[Encoding]string{JSON: fmt.Sprintf("{\"type\":\"ADDED\",\"object\":%s}\n", inJSON), CBOR: "\xd9\xd9\xf7\xa2\x44type\x45ADDED\x46object" + string(inCBOR)}
 		list := map[Encoding]string{

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
@@ -73,13 +72,9 @@ func TestUnstructuredItems(t *testing.T) {
 	want := []string{
 		`a Fish of v1 says "Fish" a`, `a Fish of v2 says "Fish" b`, `a Fish of  says "Fish" c`, `a  of v3 d: the object has no kind`, `a Fish of v1 says "Fish" `,
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("items (-want +got):\n%s", diff)
-	}
+	checkDiff(t, "items", want, got)
 	numbers := map[string]any{"kind": "Fish", "apiVersion": "v1", "n": int64(12345678901), "f": 1.5, "big": 12345678901234567890.0, "small": int64(7)}
-	if diff := cmp.Diff(numbers, last); diff != "" {
-		t.Errorf("numbers (-want +got):\n%s", diff)
-	}
+	checkDiff(t, "numbers", numbers, last)
 }
 
 func TestProtobufIsCompiled(t *testing.T) {

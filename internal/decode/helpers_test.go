@@ -24,6 +24,26 @@ type fataler interface {
 	Fatalf(string, ...any)
 }
 
+// checkDiff compares what a test wants with what it got; what says of what.
+func checkDiff[V any](t interface {
+	Helper()
+	Errorf(string, ...any)
+}, what string, want, got V, opts ...cmp.Option,
+) {
+	t.Helper()
+	if diff := cmp.Diff(want, got, opts...); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// ok ends the test at an error.
+func ok(t fataler, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // mustDecode decodes data as one object of type T.
 func mustDecode[T any](t fataler, d *Decoder, data []byte) T {
 	t.Helper()
@@ -121,9 +141,7 @@ func protobufOf(t fataler, o runtime.Object) []byte {
 	scheme.AddKnownTypes(carpGV, &carp.Carp{}, &carp.CarpList{})
 	metav1.AddToGroupVersion(scheme, carpGV)
 	var b bytes.Buffer
-	if err := protobuf.NewSerializer(scheme, scheme).Encode(o, &b); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, protobuf.NewSerializer(scheme, scheme).Encode(o, &b))
 	return b.Bytes()
 }
 

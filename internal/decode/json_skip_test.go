@@ -134,9 +134,7 @@ func TestSkipDepth(t *testing.T) {
 			var s skipPattern
 			learnt := &Decoder{}
 			learnt.p.reset(data, 0)
-			if err := learnt.skipLike(&s); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, learnt.skipLike(&s))
 			model := say(func(d *Decoder) error { return d.p.skipAny() })
 			want = append(want, model, model)
 			got = append(got, say(func(d *Decoder) error { return d.p.skip() }), say(func(d *Decoder) error { return d.skipLike(&s) }))
@@ -154,9 +152,7 @@ func TestPatternFits(t *testing.T) {
 	var d Decoder
 	var s skipPattern
 	d.p.reset([]byte(first), 0)
-	if err := d.skipLike(&s); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, d.skipLike(&s))
 	for _, c := range []struct {
 		value string
 		fits  bool
@@ -216,9 +212,7 @@ func TestPatternPauses(t *testing.T) {
 			compared++
 		}
 		d.p.reset(value, 0)
-		if err := d.skipLike(&s); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, d.skipLike(&s))
 	}
 	if compared == 0 || compared > n/10 {
 		t.Errorf("%d of %d values were compared", compared, n)

@@ -159,9 +159,7 @@ func TestNoTemplateWithShare(t *testing.T) {
 func TestNoTemplateOfCBOR(t *testing.T) {
 	d := newTemplater[*sink](t, Options{})
 	var one map[string]any
-	if err := unmarshal(spec(bigSpec), &one); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, unmarshal(spec(bigSpec), &one))
 	list := map[string]any{"kind": "SinkList", "items": []any{one, one, one}}
 	text, err := json.Marshal(list)
 	if err != nil {

@@ -3,6 +3,7 @@ package decode
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"reflect"
@@ -53,9 +54,7 @@ func TestOnly(t *testing.T) {
 		if diff := cmp.Diff(want, o.Value); o.Err != nil || diff != "" {
 			t.Errorf("%s, protobuf: error %v (-want +got):\n%s", name, o.Err, diff)
 		}
-		if diff := cmp.Diff(want, mustDecode[*carp.Carp](t, d, mustJSON(t, c))); diff != "" {
-			t.Errorf("%s, JSON (-want +got):\n%s", name, diff)
-		}
+		checkDiff(t, fmt.Sprintf("%s, JSON", name), want, mustDecode[*carp.Carp](t, d, mustJSON(t, c)))
 		if d.kind != "Carp" || d.apiVersion == "" {
 			t.Errorf("%s: the kind is %q of %q", name, d.kind, d.apiVersion)
 		}
@@ -78,9 +77,7 @@ func TestDrop(t *testing.T) {
 			want.Status.Conditions[i].LastProbeTime = metav1.Time{}
 		}
 		want.Status.Infos[0].C = nil
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", form, diff)
-		}
+		checkDiff(t, form, want, got)
 	}
 }
 
@@ -128,9 +125,7 @@ func TestEmbeddedMessage(t *testing.T) {
 		if o.Err != nil {
 			t.Fatal(o.Err)
 		}
-		if diff := cmp.Diff(tt.want, o.Value.(*hosted).OnHost); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+		checkDiff(t, name, tt.want, o.Value.(*hosted).OnHost)
 	}
 }
 
@@ -311,14 +306,10 @@ func TestMaskedNamesTwice(t *testing.T) {
 				t.Fatal(text)
 			}
 			want := &carp.Carp{}
-			if err := unmarshal([]byte(text), want); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, unmarshal([]byte(text), want))
 			prune.Object(want, nil, strings.Fields(only))
 			d := newDecoder[*carp.Carp](t, Options{Only: strings.Fields(only)})
-			if diff := cmp.Diff(want, mustDecode[*carp.Carp](t, d, []byte(text))); diff != "" {
-				t.Errorf("only %s of %s (-want +got):\n%s", only, text, diff)
-			}
+			checkDiff(t, fmt.Sprintf("only %s of %s", only, text), want, mustDecode[*carp.Carp](t, d, []byte(text)))
 		}
 	}
 }

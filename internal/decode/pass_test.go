@@ -84,9 +84,7 @@ func TestPassOver(t *testing.T) {
 			if err := read(d); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
-			if diff := cmp.Diff(want, got, cmp.AllowUnexported(seen{})); diff != "" {
-				t.Errorf("%s, %d workers (-want +got):\n%s", name, workers, diff)
-			}
+			checkDiff(t, fmt.Sprintf("%s, %d workers", name, workers), want, got, cmp.AllowUnexported(seen{}))
 			d.PassOver(func(string, string) bool { return false })
 			for enc, data := range map[Encoding][]byte{JSON: lines, Protobuf: frames, CBOR: cbor} {
 				once := testing.AllocsPerRun(5, func() { _ = d.Watch(bytes.NewReader(data), enc, func(Event) error { return nil }) })

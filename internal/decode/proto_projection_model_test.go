@@ -134,9 +134,7 @@ func checkProjection[P any](t *testing.T, name func(*P) string) {
 				other := c.DeepCopy()
 				changeCarp(t, other)
 				data = joined(form, data, mustMarshal(t, other))
-				if err := full.Unmarshal(data); err != nil {
-					t.Fatal(err)
-				}
+				ok(t, full.Unmarshal(data))
 			} else {
 				full = c.DeepCopy()
 			}
@@ -145,9 +143,7 @@ func checkProjection[P any](t *testing.T, name func(*P) string) {
 			}
 			full.TypeMeta = metav1.TypeMeta{}
 			want := new(P)
-			if err := unmarshal(mustJSON(t, full), want); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, unmarshal(mustJSON(t, full), want))
 			return form, data, want
 		})
 	})

@@ -31,9 +31,7 @@ func TestBatches(t *testing.T) {
 			}
 			checkFull(t, reflect.ValueOf(v))
 			w := &sink{}
-			if err := unmarshal(data, w); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, unmarshal(data, w))
 			w.TypeMeta = metav1.TypeMeta{}
 			got, want = append(got, v), append(want, w)
 		}
@@ -57,9 +55,7 @@ func TestBatchesOfMessages(t *testing.T) {
 			c.Status.Infos = slices.Repeat(c.Status.Infos, few%6)
 			data := mustMarshal(t, c)
 			w := &carp.Carp{}
-			if err := w.Unmarshal(data); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, w.Unmarshal(data))
 			o := messageOf(d, data)
 			if o.Err != nil {
 				t.Fatal(o.Err)
@@ -274,9 +270,7 @@ func TestPoolGrows(t *testing.T) {
 		p.get(fmt.Append(nil, i))
 		boxed.get(fmt.Append(nil, i))
 	}
-	if diff := cmp.Diff([]int{mostSlots, mostSlots}, []int{len(p.table), len(boxed.table)}); diff != "" {
-		t.Errorf("slots of busy pools (-want +got):\n%s", diff)
-	}
+	checkDiff(t, "slots of busy pools", []int{mostSlots, mostSlots}, []int{len(p.table), len(boxed.table)})
 }
 
 // A pool that has been doubled has every string that it had before.

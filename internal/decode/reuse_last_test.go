@@ -2,6 +2,7 @@ package decode
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -33,9 +34,7 @@ func TestSpareObject(t *testing.T) {
 				got, want = append(got, g), append(want, w)
 			}
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", form, diff)
-		}
+		checkDiff(t, form, want, got)
 		for i, c := range got {
 			if i%3 == 0 != (c == old) {
 				t.Errorf("%s: object %d is that of the store: %v", form, i, c == old)
@@ -86,9 +85,7 @@ func TestElements(t *testing.T) {
 			t.Errorf("the memory of %v is that of the last version: %v", path, same)
 		}
 	}
-	if diff := cmp.Diff("True", first.Object["status"].(map[string]any)["conditions"].([]any)[1].(map[string]any)["status"]); diff != "" {
-		t.Errorf("the last version has changed (-want +got):\n%s", diff)
-	}
+	checkDiff(t, "the last version has changed", "True", first.Object["status"].(map[string]any)["conditions"].([]any)[1].(map[string]any)["status"])
 }
 
 // near decodes data near old, and reports whether it is the same memory.
@@ -165,15 +162,11 @@ func TestChangedMembers(t *testing.T) {
 		got, same, err := d.decodeNear(old, mask{})
 		clear(raw)
 		var want any
-		if err := unmarshal([]byte(data), &want); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, unmarshal([]byte(data), &want))
 		if diff := cmp.Diff(want, got); diff != "" || err != nil || same != reflect.DeepEqual(want, old) {
 			t.Errorf("%s: same %v, error %v (-want +got):\n%s", data, same, err, diff)
 		}
-		if diff := cmp.Diff(map[string]any{"a": int64(1), "b": "2", "c": map[string]any{"x": int64(1)}}, old); diff != "" {
-			t.Errorf("%s has changed the last version (-want +got):\n%s", data, diff)
-		}
+		checkDiff[any](t, fmt.Sprintf("%s has changed the last version", data), map[string]any{"a": int64(1), "b": "2", "c": map[string]any{"x": int64(1)}}, old)
 	}
 }
 

@@ -63,9 +63,7 @@ func mustJSON(t fataler, v any) []byte {
 func alphabetical(t fataler, v any) []byte {
 	t.Helper()
 	var m map[string]any
-	if err := json.Unmarshal(mustJSON(t, v), &m); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, json.Unmarshal(mustJSON(t, v), &m))
 	return mustJSON(t, m)
 }
 
@@ -153,9 +151,7 @@ func TestPartsTwice(t *testing.T) {
 		more := newCarp(1)
 		more.Labels["more"], more.Spec.NodeSelector["more"] = "a", "b"
 		got, want := decodeCarp(t, d, form, joined(form, encode(t, newCarp(1)), encode(t, more)))
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", form, diff)
-		}
+		checkDiff(t, form, want, got)
 		if diff := cmp.Diff(was, old); diff != "" {
 			t.Errorf("%s: the last version was changed (-was +is):\n%s", form, diff)
 		}

@@ -112,13 +112,9 @@ func TestPartsThatComeAgain(t *testing.T) {
 				want := any(untypedOf(t, []byte(data)))
 				if d == typed {
 					want = &medley{}
-					if err := unmarshal([]byte(data), want); err != nil {
-						t.Fatal(err)
-					}
+					ok(t, unmarshal([]byte(data), want))
 				}
-				if diff := cmp.Diff(want, got); diff != "" {
-					t.Errorf("%s of %v (-want +got):\n%s", data, versions, diff)
-				}
+				checkDiff(t, fmt.Sprintf("%s of %v", data, versions), want, got)
 				last.keep(got)
 			}
 		}
@@ -214,9 +210,7 @@ func TestPartsWithANumberBehind(t *testing.T) {
 				t.Fatal(o.Err)
 			}
 			last.keep(o.Value)
-			if diff := cmp.Diff(v.want, o.Value.(*numbered).Numbers); diff != "" {
-				t.Errorf("share: %v, version %d (-want +got):\n%s", share, i, diff)
-			}
+			checkDiff(t, fmt.Sprintf("share: %v, version %d", share, i), v.want, o.Value.(*numbered).Numbers)
 		}
 	}
 }

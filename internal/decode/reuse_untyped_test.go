@@ -17,9 +17,7 @@ import (
 func untypedOf(t fataler, data []byte) *unstructured.Unstructured {
 	t.Helper()
 	u := &unstructured.Unstructured{}
-	if err := u.UnmarshalJSON(data); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, u.UnmarshalJSON(data))
 	return u
 }
 
@@ -97,9 +95,7 @@ func TestUntypedNamesWithEscapes(t *testing.T) {
 			want := untypedOf(t, data)
 			got := mustDecode[*unstructured.Unstructured](t, d, data)
 			clear(data) // nothing may point into it
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("version %d (-want +got):\n%s", i, diff)
-			}
+			checkDiff(t, fmt.Sprintf("version %d", i), want, got)
 			last.keep(got)
 		}
 	}

@@ -196,9 +196,7 @@ func TestShareUntyped(t *testing.T) {
 		}
 	}
 	want := map[string]bool{"spec": true, "metadata labels": true, "metadata managedFields 0 fieldsV1": true}
-	if diff := cmp.Diff(want, shared); diff != "" {
-		t.Errorf("what is shared (-want +got):\n%s", diff)
-	}
+	checkDiff(t, "what is shared", want, shared)
 }
 
 // A value whose bytes mean something else, since a part of it is dropped, is not taken from the

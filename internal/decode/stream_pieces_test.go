@@ -88,9 +88,7 @@ func TestSharedInPieces(t *testing.T) {
 	}
 	want := read(cuts["all together"])
 	for how, cut := range cuts {
-		if diff := cmp.Diff(want, read(cut)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", how, diff)
-		}
+		checkDiff(t, how, want, read(cut))
 	}
 }
 

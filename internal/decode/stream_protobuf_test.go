@@ -9,7 +9,6 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -62,9 +61,7 @@ func TestProtobufWatch(t *testing.T) {
 			{Type: "ADDED", Object: Object{Value: wantCarp(1), Ident: kind}}, {Type: "MODIFIED", Object: Object{Value: wantCarp(2), Ident: kind}},
 			{Type: "BOOKMARK", Object: Object{Ident: kind}, ResourceVersion: "9", InitialEventsEnd: true}, {Type: "DELETED", Object: Object{Value: wantCarp(1), Ident: kind}},
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", how, diff)
-		}
+		checkDiff(t, how, want, got)
 	}
 }
 
@@ -130,9 +127,7 @@ func TestProtobufWithoutFrames(t *testing.T) {
 func TestProtobufListEndsInField(t *testing.T) {
 	whole := carpList(t, 3)
 	var u runtime.Unknown
-	if err := u.Unmarshal(whole[4:]); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, u.Unmarshal(whole[4:]))
 	ends := map[int]bool{len(u.Raw): true} // where fields of the list end
 	w := &wire{data: u.Raw}
 	for !w.done() {

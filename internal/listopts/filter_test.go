@@ -5,11 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/go-lw/lw/internal/listopts"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/internal/shard"
 )
 
@@ -83,9 +83,7 @@ func TestFilter(t *testing.T) {
 					got = append(got, pods[i].namespace+"/"+pods[i].name)
 				}
 			}
-			if diff := cmp.Diff(tt.want, strings.Join(got, " ")); diff != "" {
-				t.Errorf("selected (-want +got):\n%s", diff)
-			}
+			rig.Same(t, "selected", tt.want, strings.Join(got, " "))
 			if f.Selects() != tt.selects || f.Name() != tt.exactName || f.Namespace() != tt.exactNamespaces {
 				t.Errorf("Selects, Name, Namespace = %v, %q, %q; want %v, %q, %q",
 					f.Selects(), f.Name(), f.Namespace(), tt.selects, tt.exactName, tt.exactNamespaces)
@@ -94,9 +92,7 @@ func TestFilter(t *testing.T) {
 			if s := tt.opts.ShardSelector; s != "" {
 				echo = &metav1.ShardInfo{Selector: s}
 			}
-			if diff := cmp.Diff(echo, f.Shard()); diff != "" {
-				t.Errorf("Shard (-want +got):\n%s", diff)
-			}
+			rig.Same(t, "Shard", echo, f.Shard())
 		})
 	}
 }

@@ -2,11 +2,13 @@ package listopts_test
 
 import (
 	"encoding/base64"
+	"fmt"
 	"net/url"
 	"strings"
 	"testing"
 
 	"github.com/go-lw/lw/internal/listopts"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
@@ -73,9 +75,7 @@ func TestParse(t *testing.T) {
 		if !apierrors.IsBadRequest(err) || err.Error() != want {
 			t.Errorf("Parse(%s): %v, want %s", query, err, want)
 		}
-		if diff := cmp.Diff(metav1.ListOptions{Watch: true}, got); diff != "" {
-			t.Errorf("Parse(%s) with its error (-want +got):\n%s", query, diff)
-		}
+		rig.Same(t, fmt.Sprintf("Parse(%s) with its error", query), metav1.ListOptions{Watch: true}, got)
 	}
 }
 
@@ -203,22 +203,16 @@ func TestExactAndLimit(t *testing.T) {
 // TestTokenFormat pins that a token looks as a real server's does.
 func TestTokenFormat(t *testing.T) {
 	const want = "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6ODQsInN0YXJ0IjoiYzJcdTAwMDAifQ" // {"v":"meta.k8s.io/v1","rv":84,"start":"c2\u0000"}
-	if diff := cmp.Diff(want, listopts.After(84, "", "c2").Encode()); diff != "" {
-		t.Errorf("token (-want +got):\n%s", diff)
-	}
+	rig.Same(t, "token", want, listopts.After(84, "", "c2").Encode())
 }
 
 // TestTokenIsRelative checks that a token says nothing about the namespace of its request.
 func TestTokenIsRelative(t *testing.T) {
 	path := listopts.Path(types.NamespacedName{Namespace: "ns", Name: "a"})
 	of := listopts.After(7, "ns", path)
-	if diff := cmp.Diff(listopts.Token{Version: 7, Start: "a\x00"}, of); diff != "" {
-		t.Errorf("token of a namespace (-want +got):\n%s", diff)
-	}
+	rig.Same(t, "token of a namespace", listopts.Token{Version: 7, Start: "a\x00"}, of)
 	all := listopts.After(7, "", path)
-	if diff := cmp.Diff(listopts.Token{Version: 7, Start: "ns/a\x00"}, all); diff != "" {
-		t.Errorf("token of all namespaces (-want +got):\n%s", diff)
-	}
+	rig.Same(t, "token of all namespaces", listopts.Token{Version: 7, Start: "ns/a\x00"}, all)
 	if of.From("ns") != path+"\x00" || all.From("") != path+"\x00" || of.From("other") != "other/a\x00" {
 		t.Errorf("From: %q, %q, %q", of.From("ns"), all.From(""), of.From("other"))
 	}

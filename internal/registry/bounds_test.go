@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	. "github.com/go-lw/lw/internal/registry"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // bound is how much the engine may allocate for a body, most of it one after the other.
@@ -65,9 +66,7 @@ func TestBounds(t *testing.T) {
 			case "a type":
 				k.Type = typeOf[*Full](t)
 			case "a schema":
-				if err := k.SetSchema([]byte(`{"type":"object","properties":{"spec":{},"size":{}}}`)); err != nil {
-					t.Fatal(err)
-				}
+				rig.OK(t, k.SetSchema([]byte(`{"type":"object","properties":{"spec":{},"size":{}}}`)))
 			}
 			m := newMemory(k)
 			mustCreate(t, m, head+`"size":1,"spec":[]}`)

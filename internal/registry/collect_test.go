@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	. "github.com/go-lw/lw/internal/registry"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // owned is an object as a word: its name, its finalizer after a !, which also says that it is being
@@ -156,9 +157,7 @@ func TestDeleteOptions(t *testing.T) {
 		if o, err := ParseDeleteOptions(query, c.contentType, []byte(c.body)); err == nil {
 			got = fmt.Sprint(*o.PropagationPolicy, " ", o.DryRun)
 		}
-		if diff := cmp.Diff(c.want, got); diff != "" {
-			t.Errorf("%s %q (-want +got):\n%s", c.contentType, c.body, diff)
-		}
+		rig.Same(t, fmt.Sprintf("%s %q", c.contentType, c.body), c.want, got)
 	}
 }
 

@@ -7,12 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	. "github.com/go-lw/lw/internal/registry"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // A typed object is what its type keeps, and its value is what the pieces say.
@@ -25,9 +25,7 @@ func TestTypes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{`unknown field "metadata.labels"`, `unknown field "odd"`}, w.Warnings); diff != "" {
-		t.Errorf("warnings (-want +got):\n%s", diff)
-	}
+	rig.Same(t, "warnings", []string{`unknown field "metadata.labels"`, `unknown field "odd"`}, w.Warnings)
 	if b := out.Object.Value.(*Bare); b.Size != 3 || b.Metadata.Name != "a" || b.Metadata.Namespace != "ns" || b.Metadata.UID == "forged" {
 		t.Errorf("the value is %+v", b)
 	}

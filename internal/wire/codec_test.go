@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/streaming"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/internal/wire"
 )
 
@@ -85,9 +87,7 @@ func TestPartialEvents(t *testing.T) {
 		stream := c.AppendEvent(nil, watch.Added, e.bytesOf(t, obj))
 		stream = c.AppendEvent(stream, watch.Bookmark, c.Bookmark(9, true))
 		want := []string{"ADDED meta.k8s.io/v1 PartialObjectMetadata a@7 1", "BOOKMARK meta.k8s.io/v1 PartialObjectMetadata @9 end"}
-		if diff := cmp.Diff(want, e.read(t, stream)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+		rig.Same(t, name, want, e.read(t, stream))
 	}
 }
 
@@ -113,9 +113,7 @@ func TestProtobufBytes(t *testing.T) {
 	for _, n := range sizes {
 		obj := pod("a", n)
 		var want bytes.Buffer
-		if err := e.object.Encode(obj, &want); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, e.object.Encode(obj, &want))
 		got := c.AppendObject([]byte("before"), e.bytesOf(t, obj))
 		if !bytes.Equal(got, append([]byte("before"), want.Bytes()...)) {
 			t.Errorf("size %d: %d bytes differ from apimachinery's %d", n, len(got), want.Len())
@@ -191,9 +189,7 @@ func TestTable(t *testing.T) {
 		if diff := cmp.Diff(want, table.TypeMeta); diff != "" || table.ResourceVersion != tt.rv || len(table.Rows) != tt.rows {
 			t.Errorf("%s: version %q, %d rows, kind (-want +got):\n%s", tt.name, table.ResourceVersion, len(table.Rows), diff)
 		}
-		if diff := cmp.Diff(tt.columns, table.ColumnDefinitions); diff != "" {
-			t.Errorf("%s: columns (-want +got):\n%s", tt.name, diff)
-		}
+		rig.Same(t, fmt.Sprintf("%s: columns", tt.name), tt.columns, table.ColumnDefinitions)
 		if !strings.Contains(string(table.Rows[0].Object.Raw), "PartialObjectMetadata") {
 			t.Errorf("%s: the row's object is %s", tt.name, table.Rows[0].Object.Raw)
 		}

@@ -1,6 +1,7 @@
 package wire_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/version"
 
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/internal/wire"
 )
 
@@ -89,9 +91,7 @@ func TestDiscoveryBytes(t *testing.T) {
 		// The members that a version of apimachinery leaves out if they are empty are left out.
 		got := strings.ReplaceAll(w.Body.String(), `,"creationTimestamp":null`, "")
 		got = strings.ReplaceAll(got, `"creationTimestamp":null`, "")
-		if diff := cmp.Diff(tt.want+"\n", got); diff != "" {
-			t.Errorf("%s for %s (-want +got):\n%s", tt.path, tt.accept, diff)
-		}
+		rig.Same(t, fmt.Sprintf("%s for %s", tt.path, tt.accept), tt.want+"\n", got)
 	}
 }
 

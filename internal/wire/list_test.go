@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/internal/wire"
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -62,9 +63,7 @@ func TestLists(t *testing.T) {
 				}
 				if e.Encoding == wire.Protobuf {
 					var bytesWanted bytes.Buffer
-					if err := e.object.Encode(want, &bytesWanted); err != nil {
-						t.Fatal(err)
-					}
+					rig.OK(t, e.object.Encode(want, &bytesWanted))
 					if !bytes.Equal(list, bytesWanted.Bytes()) {
 						t.Errorf("%d items: %d bytes differ from apimachinery's %d", n, len(list), bytesWanted.Len())
 					}

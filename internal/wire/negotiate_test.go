@@ -1,12 +1,14 @@
 package wire_test
 
 import (
+	"fmt"
 	"net/http"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/internal/wire"
 )
 
@@ -131,9 +133,7 @@ func TestContentType(t *testing.T) {
 		{Encoding: wire.Protobuf}: {typeProto, typeProto + ";stream=watch"},
 		{Encoding: wire.CBOR}:     {typeCBOR, "application/cbor-seq"},
 	} {
-		if diff := cmp.Diff(want, [2]string{f.ContentType(false), f.ContentType(true)}); diff != "" {
-			t.Errorf("%+v (-want +got):\n%s", f, diff)
-		}
+		rig.Same(t, fmt.Sprintf("%+v", f), want, [2]string{f.ContentType(false), f.ContentType(true)})
 	}
 	seen := map[int]bool{}
 	for e := wire.JSON; e <= wire.CBOR; e++ {

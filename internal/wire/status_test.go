@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/go-lw/lw/internal/listopts"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/internal/wire"
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -63,9 +64,7 @@ func TestWriteStatus(t *testing.T) {
 			continue
 		}
 		got.GetObjectKind().SetGroupVersionKind(*kind)
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+		rig.Same[any](t, name, want, got)
 	}
 }
 
