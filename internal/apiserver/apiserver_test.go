@@ -108,10 +108,7 @@ func (b *bench) do(query string, header ...string) (*http.Response, error) {
 
 func (b *bench) request(method, url string, body io.Reader, header ...string) (*http.Response, error) {
 	b.Helper()
-	req, err := http.NewRequestWithContext(b.Context(), method, url, body)
-	if err != nil {
-		b.Fatal(err)
-	}
+	req := rig.Must[*http.Request](b)(http.NewRequestWithContext(b.Context(), method, url, body))
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}

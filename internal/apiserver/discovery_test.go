@@ -166,10 +166,7 @@ func TestStatusSubresource(t *testing.T) {
 		}
 		resp := b.must(b.request(http.MethodGet, sites+"/a", nil))
 		data := b.body(resp)
-		obj, err := b.Collection("sites").Get(key("a"))
-		if err != nil {
-			b.Fatal(err)
-		}
+		obj := rig.Must[Object](b)(b.Collection("sites").Get(key("a")))
 		rig.Same(b, "GET", string(obj.JSON), string(data))
 		rig.Same(b, "spec and status", `"spec":{"x":2},"status":{"ready":"3"}}`, string(data[len(data)-38:]))
 		requests := b.Requests(Get)
@@ -222,10 +219,7 @@ func TestCreateWithStatus(t *testing.T) {
 		inBubbleOf(t, []Resource{r}, func(b *bench) {
 			b.sendTo("POST", b.URL(r.Resource, ""), `{"metadata":{"name":"a"},"status":{"ready":"1"}}`)
 			b.sendTo("PUT", b.URL(r.Resource, "")+"/a", `{"metadata":{"name":"a","labels":{"l":"1"}},"status":{"ready":"2"}}`)
-			obj, err := b.Collection(r.Resource).Get(types.NamespacedName{Name: "a"})
-			if err != nil {
-				b.Fatal(err)
-			}
+			obj := rig.Must[Object](b)(b.Collection(r.Resource).Get(types.NamespacedName{Name: "a"}))
 			var got struct{ Status json.RawMessage }
 			if err := json.Unmarshal(obj.JSON, &got); err != nil || string(got.Status) != c.want || obj.Labels["l"] != "1" {
 				b.Errorf("%s.%s: %v, the status is %q, want %q", r.Resource, r.Group, err, got.Status, c.want)

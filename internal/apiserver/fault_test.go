@@ -166,18 +166,12 @@ func TestHangAndDelay(t *testing.T) {
 		b.Inject(Fault{Do: Hang})
 		ctx, cancel := context.WithTimeout(b.Context(), time.Hour)
 		defer cancel()
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, b.URL("pods", ""), nil)
-		if err != nil {
-			b.Fatal(err)
-		}
+		req := rig.Must[*http.Request](b)(http.NewRequestWithContext(ctx, http.MethodGet, b.URL("pods", ""), nil))
 		if _, err := b.client.Do(req); !errors.Is(err, context.DeadlineExceeded) {
 			b.Errorf("got %v, want the deadline", err)
 		}
 		b.Inject(Fault{Do: At(Start, Stall)})
-		resp, err := b.client.Do(req.WithContext(b.Context()))
-		if err != nil {
-			b.Fatal(err)
-		}
+		resp := b.must(b.client.Do(req.WithContext(b.Context())))
 		b.client.Timeout = time.Hour
 		time.AfterFunc(time.Hour, func() { _ = resp.Body.Close() })
 		if page := b.page(resp); page.end != " broken" || time.Since(start) < 2*time.Hour {

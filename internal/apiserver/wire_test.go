@@ -188,10 +188,7 @@ func TestJSON(t *testing.T) {
 			{"pods", `{"kind":"Pod","apiVersion":"v1",`, "{"},
 			{"widgets", `{"kind":"Widget","apiVersion":"example.com/v1",`, `{"kind":"Widget","apiVersion":"example.com/v1",`},
 		} {
-			obj, err := b.Collection(c.resource).Create([]byte(in))
-			if err != nil {
-				b.Fatal(err)
-			}
+			obj := b.put(c.resource, []byte(in))
 			object := fmt.Sprintf(out, i+2)
 			rig.Same(b, "object", c.head+object, string(obj.JSON))
 			resp := b.must(b.request(http.MethodGet, b.URL(c.resource, ""), nil))

@@ -90,11 +90,8 @@ func TestWrites(t *testing.T) {
 // The server's own program stores what it likes: a UID, managedFields, labels that no client may write.
 func TestWritesWithoutHTTP(t *testing.T) {
 	inBubble(t, func(b *bench) {
-		obj, err := b.pods.Create([]byte(`{"metadata":{"namespace":"ns","name":"A_b","uid":"u","labels":{"a b":"c d"},"managedFields":[{"manager":"m"}]}}`))
-		if err != nil {
-			b.Fatal(err)
-		}
-		obj, err = b.pods.Update(obj.JSON)
+		obj := b.put("pods", []byte(`{"metadata":{"namespace":"ns","name":"A_b","uid":"u","labels":{"a b":"c d"},"managedFields":[{"manager":"m"}]}}`))
+		obj, err := b.pods.Update(obj.JSON)
 		if want := `"name":"A_b","namespace":"ns","uid":"u","resourceVersion":"2","generation":1`; err != nil || !strings.Contains(string(obj.JSON), want) || !strings.Contains(string(obj.JSON), `"managedFields":[{"manager":"m"}]`) {
 			b.Errorf("%s, %v", obj.JSON, err)
 		}
@@ -110,10 +107,7 @@ func TestGenerateName(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		names := map[string]bool{}
 		for range 100 {
-			obj, err := b.pods.Create([]byte(`{"metadata":{"generateName":"x-","namespace":"ns"}}`))
-			if err != nil {
-				b.Fatal(err)
-			}
+			obj := b.put("pods", []byte(`{"metadata":{"generateName":"x-","namespace":"ns"}}`))
 			if name := obj.Key.Name; !strings.HasPrefix(name, "x-") || len(name) != len("x-")+5 || names[name] {
 				b.Fatalf("name %q", name)
 			}
@@ -356,10 +350,7 @@ func TestFinalizersWithoutHTTP(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		held := func(p *metav1.PartialObjectMetadata) { p.Finalizers = []string{"x"} }
 		b.put("pods", pod("a", held))
-		obj, err := b.pods.Delete(key("a"))
-		if err != nil {
-			b.Fatal(err)
-		}
+		obj := rig.Must[Object](b)(b.pods.Delete(key("a")))
 		var marked metav1.PartialObjectMetadata
 		rig.OK(b, json.Unmarshal(obj.JSON, &marked))
 		if marked.DeletionTimestamp.IsZero() || marked.DeletionGracePeriodSeconds == nil || marked.ResourceVersion != "3" {

@@ -140,10 +140,7 @@ func drawSpec(t *rapid.T, depth int) mixedSpec {
 		Time: maybe(t, "time", func() metav1.Time { return metav1.NewTime(at()) }), Micro: maybe(t, "micro", func() metav1.MicroTime { return metav1.NewMicroTime(at().Add(123 * time.Microsecond)) }),
 		Dur: maybe(t, "dur", func() metav1.Duration { return metav1.Duration{Duration: time.Duration(rapid.Int64().Draw(t, "dur"))} }), Any: drawAny(t, 2),
 		Ext: maybe(t, "ext", func() runtime.RawExtension {
-			raw, err := json.Marshal(drawMap(t, 2))
-			if err != nil {
-				t.Fatal(err)
-			}
+			raw := mustJSON(t, drawMap(t, 2))
 			return runtime.RawExtension{Raw: raw}
 		}),
 		Sel: maybe(t, "sel", func() metav1.LabelSelector { return metav1.LabelSelector{MatchLabels: map[string]string{"a": text()}} }),
@@ -186,10 +183,7 @@ func TestCBOREqualsJSON(t *testing.T) {
 	apimachinery := cbor.NewSerializer(scheme, scheme)
 	rapid.Check(t, func(t *rapid.T) {
 		obj := drawMixed(t)
-		inJSON, err := json.Marshal(obj)
-		if err != nil {
-			t.Fatal(err)
-		}
+		inJSON := mustJSON(t, obj)
 		encode := apimachinery.Encode
 		if rapid.Bool().Draw(t, "shuffled") {
 			encode = apimachinery.EncodeNondeterministic
@@ -229,14 +223,8 @@ func TestCBOREqualsJSON(t *testing.T) {
 				t.Fatal(err)
 			}
 			theirs.TypeMeta = metav1.TypeMeta{}
-			a, err := json.Marshal(theirs)
-			if err != nil {
-				t.Fatal(err)
-			}
-			b, err := json.Marshal(got[CBOR][0])
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := mustJSON(t, theirs)
+			b := mustJSON(t, got[CBOR][0])
 			if !meansSame(a, b) {
 				t.Fatalf("(-apimachinery +CBOR):\n%s", cmp.Diff(string(a), string(b)))
 			}

@@ -204,10 +204,7 @@ func FuzzCBORItem(f *testing.F) {
 			t.Fatalf("%x: %v, apimachinery decodes %v", data, err, want)
 		}
 		// As a server writes it that has this value.
-		theirs, err := json.Marshal(want)
-		if err != nil {
-			t.Fatal(err)
-		}
+		theirs := mustJSON(t, want)
 		var a, b any
 		if err := errors.Join(unmarshal([]byte(strict), &a), unmarshal(theirs, &b)); err != nil {
 			t.Fatalf("%x: %v", data, err)

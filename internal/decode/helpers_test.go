@@ -148,10 +148,7 @@ func protobufOf(t fataler, o runtime.Object) []byte {
 // frameOf returns a watch event as a server writes it.
 func frameOf(t fataler, typ string, object []byte) []byte {
 	t.Helper()
-	b, err := (&metav1.WatchEvent{Type: typ, Object: runtime.RawExtension{Raw: object}}).Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := mustMarshal(t, &metav1.WatchEvent{Type: typ, Object: runtime.RawExtension{Raw: object}})
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...)
 }
 

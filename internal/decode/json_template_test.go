@@ -2,7 +2,6 @@ package decode
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
@@ -161,10 +160,7 @@ func TestNoTemplateOfCBOR(t *testing.T) {
 	var one map[string]any
 	ok(t, unmarshal(spec(bigSpec), &one))
 	list := map[string]any{"kind": "SinkList", "items": []any{one, one, one}}
-	text, err := json.Marshal(list)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := mustJSON(t, list)
 	for _, c := range []struct {
 		enc  Encoding
 		data []byte

@@ -2,7 +2,6 @@ package decode
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"reflect"
 	"strings"
@@ -26,10 +25,7 @@ func TestPassOver(t *testing.T) {
 		c := wantCarp(i)
 		object := map[string]any{"kind": "Carp", "apiVersion": "testapigroup.apimachinery.k8s.io/v1", "metadata": map[string]any{
 			"name": c.Name, "namespace": c.Namespace, "resourceVersion": fmt.Sprint(100 + i), "labels": map[string]any{"a": "\"}"}}}
-		text, err := json.Marshal(object)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := mustJSON(t, object)
 		jsonItems = append(jsonItems, string(text))
 		lines = append(lines, fmt.Sprintf(`{"type":"MODIFIED","object":%s}`+"\n", text)...)
 		cbor = append(cbor, cborEvent(t, "MODIFIED", object)...)

@@ -180,10 +180,7 @@ func TestNearModel(t *testing.T) {
 			t.Fatalf("%s is no JSON", text)
 		}
 		// As a server writes it, and whatever is near that.
-		canonical, err := json.Marshal(old)
-		if err != nil {
-			t.Fatal(err)
-		}
+		canonical := mustJSON(t, old)
 		texts := []string{text, string(canonical)}
 		for range 3 {
 			near := texts[rapid.IntRange(0, 1).Draw(t, "which")]

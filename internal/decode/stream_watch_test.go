@@ -1,7 +1,6 @@
 package decode
 
 import (
-	"encoding/json"
 	"io"
 	"strings"
 	"testing"
@@ -145,10 +144,7 @@ func TestBookmarks(t *testing.T) {
 		"an end without a version": {meta("", end("true")), yielded{err: "a bookmark without a resource version"}},
 	} {
 		c := &carp.Carp{TypeMeta: newCarp(0).TypeMeta, ObjectMeta: tt.meta}
-		data, err := json.Marshal(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := mustJSON(t, c)
 		for enc, stream := range map[Encoding]string{JSON: `{"type":"BOOKMARK","object":` + string(data) + "}\n", Protobuf: string(frameOf(t, "BOOKMARK", protobufOf(t, c)))} {
 			for name, watch := range watches {
 				var got yielded
