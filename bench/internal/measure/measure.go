@@ -4,10 +4,12 @@ package measure
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"runtime"
 	"runtime/metrics"
 	"runtime/pprof"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -119,4 +121,10 @@ func Peak(work func()) uint64 {
 	close(stop)
 	<-stopped
 	return peak - base
+}
+
+// Quantile returns the q-quantile of values, which it sorts; q is from 0 to 1.
+func Quantile[T float64 | time.Duration](values []T, q float64) T {
+	slices.Sort(values)
+	return values[max(0, int(math.Ceil(q*float64(len(values))))-1)]
 }

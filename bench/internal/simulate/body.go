@@ -136,7 +136,7 @@ func (b *body) list() error {
 		return err
 	}
 	bytes := int64(objects * m.Bytes)
-	b.s.rec.sent(bytes)
+	b.s.rec.note(func(r *Record) { r.Bytes += bytes })
 	if err := b.until(b.s.link.done(time.Duration(float64(bytes) / m.Link * float64(time.Second)))); err != nil {
 		return err
 	}

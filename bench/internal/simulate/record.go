@@ -96,16 +96,11 @@ func (r *recorder) arrived(k Kind) {
 	r.r.Arrivals[k][bin]++
 }
 
-func (r *recorder) busy() {
+// note changes the record.
+func (r *recorder) note(change func(r *Record)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.r.Busy++
-}
-
-func (r *recorder) expired() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.r.Expired++
+	change(&r.r)
 }
 
 // listing counts the lists that are being served. It is called with 1 and then with -1.
@@ -114,12 +109,6 @@ func (r *recorder) listing(d int) {
 	defer r.mu.Unlock()
 	r.lists += d
 	r.r.Lists = max(r.r.Lists, r.lists)
-}
-
-func (r *recorder) sent(bytes int64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.r.Bytes += bytes
 }
 
 // watching notes that a client began to watch, and whether all do now.

@@ -59,7 +59,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		expired := from < s.oldest
 		s.mu.Unlock()
 		if expired {
-			s.rec.expired()
+			s.rec.note(func(r *Record) { r.Expired++ })
 			b.buf = append(b.buf, expiredEvent...)
 			b.err = io.EOF
 			return answer(req, http.StatusOK, b), nil
@@ -76,7 +76,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			expired := at < s.oldest
 			s.mu.Unlock()
 			if err != nil || expired {
-				s.rec.expired()
+				s.rec.note(func(r *Record) { r.Expired++ })
 				return answer(req, http.StatusGone, io.NopCloser(strings.NewReader(expiredStatus))), nil
 			}
 			b.version, item = at, itemAt(selector, at)
@@ -113,7 +113,7 @@ func kindOf(query url.Values) Kind {
 
 // busy returns an answer that the server has no room.
 func (s *Server) busy(req *http.Request) *http.Response {
-	s.rec.busy()
+	s.rec.note(func(r *Record) { r.Busy++ })
 	resp := answer(req, http.StatusTooManyRequests, io.NopCloser(strings.NewReader(busyStatus)))
 	resp.Header.Set("Retry-After", "1")
 	return resp
