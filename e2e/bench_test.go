@@ -1,11 +1,9 @@
 package e2e_test
 
 import (
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -26,9 +24,7 @@ import (
 //	go test -run '^$' -bench Writes -benchtime 1000x .
 func BenchmarkWrites(b *testing.B) {
 	b.Run("generic", func(b *testing.B) {
-		s := sharedServer(b, servers.Generic)
-		r := s.Reader("")
-		defer r.Close()
+		s, r := shared(b, servers.Generic)
 		defineResource(b, r, conform.Resource{Plural: "things", Kind: "Thing"})
 		config := s.Config()
 		config.NextProtos = []string{"http/1.1"}
@@ -53,19 +49,10 @@ func BenchmarkWrites(b *testing.B) {
 
 // cpuOf returns a clock of the time that the threads of the processes have run.
 func cpuOf(b *testing.B, pids ...int) func() time.Duration {
-	return func() (all time.Duration) {
-		for _, pid := range pids {
-			threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
-			for _, file := range threads {
-				var ns int64
-				if stat, err := os.ReadFile(file); err == nil {
-					_, _ = fmt.Sscan(string(stat), &ns)
-				}
-				all += time.Duration(ns)
-			}
-		}
-		if all == 0 {
-			b.Skip("there is no /proc with schedstat")
+	return func() time.Duration {
+		all, err := servers.CPU(pids...)
+		if err != nil {
+			b.Skip("there is no /proc with schedstat: ", err)
 		}
 		return all
 	}

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -92,33 +91,9 @@ func (s *server) put(ctx context.Context, i int) error {
 	return s.up.Put(ctx, map[string][]byte{podKey(i % 100): largePod(i%100, i+1)})
 }
 
-// cpu returns the time that the threads of the server have run. It leaves out a thread that ends,
-// which those of Go programs do not do.
-func (s *server) cpu() (all time.Duration, err error) {
-	for _, pid := range s.pids {
-		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
-		if err != nil || len(threads) == 0 {
-			return 0, fmt.Errorf("the server has no threads any more (%v)", err)
-		}
-		for _, file := range threads {
-			stat, err := os.ReadFile(file)
-			if err != nil {
-				continue // it has ended
-			}
-			text, _, _ := strings.Cut(string(stat), " ")
-			ns, err := strconv.ParseInt(text, 10, 64)
-			if err != nil {
-				return 0, fmt.Errorf("%s: %w", file, err)
-			}
-			all += time.Duration(ns)
-		}
-	}
-	return all, nil
-}
-
 // during returns the CPU time of the server, and the time, that f takes.
 func (s *server) during(f func() error) (cpu, took time.Duration, err error) {
-	from, err := s.cpu()
+	from, err := servers.CPU(s.pids...)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -127,7 +102,7 @@ func (s *server) during(f func() error) (cpu, took time.Duration, err error) {
 		return 0, 0, err
 	}
 	took = time.Since(began)
-	to, err := s.cpu()
+	to, err := servers.CPU(s.pids...)
 	return to - from, took, err
 }
 

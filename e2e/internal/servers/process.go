@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -101,6 +102,30 @@ func (p *process) stopped() bool {
 		}
 	}
 	return true
+}
+
+// CPU returns the time that the threads of processes have run. It leaves out a thread that ends, which
+// those of Go programs do not do.
+func CPU(pids ...int) (all time.Duration, err error) {
+	for _, pid := range pids {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
+		if err != nil || len(threads) == 0 {
+			return 0, fmt.Errorf("servers: process %d has no threads any more (%v)", pid, err)
+		}
+		for _, file := range threads {
+			stat, err := os.ReadFile(file)
+			if err != nil {
+				continue // it has ended
+			}
+			text, _, _ := strings.Cut(string(stat), " ")
+			ns, err := strconv.ParseInt(text, 10, 64)
+			if err != nil {
+				return 0, fmt.Errorf("%s: %w", file, err)
+			}
+			all += time.Duration(ns)
+		}
+	}
+	return all, nil
 }
 
 // await calls ready every 20 ms until it returns nil. It fails when p or ctx ends.

@@ -32,6 +32,7 @@ import (
 	"k8s.io/client-go/scale"
 	"k8s.io/client-go/util/retry"
 
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/lwtest"
 )
 
@@ -95,19 +96,14 @@ func clients(t *testing.T, contentType string) {
 	)
 	config := &rest.Config{Host: s.URL(), Transport: s.Client().Transport, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: contentType}}
 	ctx := context.Background()
-	typed, err := kubernetes.NewForConfig(config)
-	must(t, err)
+	typed := rig.Must[*kubernetes.Clientset](t)(kubernetes.NewForConfig(config))
 	plain := rest.CopyConfig(config)
 	plain.ContentType = ""
-	dyn, err := dynamic.NewForConfig(plain)
-	must(t, err)
-	meta, err := metadata.NewForConfig(plain)
-	must(t, err)
-	disco, err := discovery.NewDiscoveryClientForConfig(plain)
-	must(t, err)
+	dyn := rig.Must[*dynamic.DynamicClient](t)(dynamic.NewForConfig(plain))
+	meta := rig.Must[metadata.Interface](t)(metadata.NewForConfig(plain))
+	disco := rig.Must[*discovery.DiscoveryClient](t)(discovery.NewDiscoveryClientForConfig(plain))
 	cached := memory.NewMemCacheClient(disco)
-	scales, err := scale.NewForConfig(plain, restmapper.NewDeferredDiscoveryRESTMapper(cached), dynamic.LegacyAPIPathResolverFunc, scale.NewDiscoveryScaleKindResolver(cached))
-	must(t, err)
+	scales := rig.Must[scale.ScalesGetter](t)(scale.NewForConfig(plain, restmapper.NewDeferredDiscoveryRESTMapper(cached), dynamic.LegacyAPIPathResolverFunc, scale.NewDiscoveryScaleKindResolver(cached)))
 	apps, pods := typed.AppsV1().Deployments("ns"), typed.CoreV1().Pods("ns")
 	things, old := dyn.Resource(widgets).Namespace("ns"), dyn.Resource(widgets.GroupResource().WithVersion("v1beta1")).Namespace("ns")
 	replicas := func(n int32) *appsapply.DeploymentApplyConfiguration {
@@ -194,11 +190,9 @@ func clients(t *testing.T, contentType string) {
 		{"apply of another", func() string { d, err := apps.Apply(ctx, replicas(2), other); return says(d, err) }, "Conflict"},
 		{"apply by force", func() string { d, err := apps.Apply(ctx, replicas(2), force); return says(d, err, "spec.replicas") }, "2"},
 		{"extract and apply", func() string {
-			d, err := apps.Get(ctx, "b", metav1.GetOptions{})
-			must(t, err)
-			mine, err := appsapply.ExtractDeployment(d, "other")
-			must(t, err)
-			d, err = apps.Apply(ctx, mine.WithLabels(map[string]string{"l": "m"}), other)
+			d := rig.Must[*appsv1.Deployment](t)(apps.Get(ctx, "b", metav1.GetOptions{}))
+			mine := rig.Must[*appsapply.DeploymentApplyConfiguration](t)(appsapply.ExtractDeployment(d, "other"))
+			d, err := apps.Apply(ctx, mine.WithLabels(map[string]string{"l": "m"}), other)
 			return says(d, err, "spec.replicas", "metadata.labels")
 		}, `2 {"l":"m"}`},
 		{"apply of the status", func() string {
@@ -257,11 +251,10 @@ func clients(t *testing.T, contentType string) {
 		{"eviction", func() string {
 			p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}}
 			p.Spec.Containers = []corev1.Container{{Name: "c"}}
-			_, err := pods.Create(ctx, p, metav1.CreateOptions{})
-			must(t, err)
+			rig.Must[*corev1.Pod](t)(pods.Create(ctx, p, metav1.CreateOptions{}))
 			evict := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "ns"}, DeleteOptions: &metav1.DeleteOptions{DryRun: dryRun}}
 			out := fmt.Sprint(pods.EvictV1(ctx, evict))
-			_, err = pods.Get(ctx, "p", metav1.GetOptions{})
+			_, err := pods.Get(ctx, "p", metav1.GetOptions{})
 			out += fmt.Sprint(" ", err)
 			evict.DeleteOptions = nil
 			out += fmt.Sprint(" ", pods.EvictV1(ctx, evict))
@@ -270,7 +263,7 @@ func clients(t *testing.T, contentType string) {
 		}, "<nil> <nil> <nil> NotFound"},
 		{"watch", func() string {
 			w, err := typed.CoreV1().ConfigMaps("ns").Watch(ctx, metav1.ListOptions{ResourceVersion: s.ResourceVersion()})
-			must(t, err)
+			rig.OK(t, err)
 			defer w.Stop()
 			_, err = typed.CoreV1().ConfigMaps("ns").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "m"}, Data: map[string]string{"k": "v"}}, metav1.CreateOptions{})
 			ev := <-w.ResultChan()
@@ -284,12 +277,5 @@ func clients(t *testing.T, contentType string) {
 		if diff := cmp.Diff(c.want, c.do()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.call, diff)
 		}
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

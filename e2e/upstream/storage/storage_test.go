@@ -26,76 +26,83 @@ import (
 	"github.com/go-lw/lw/internal/rig"
 )
 
-type suite func(ctx context.Context, t *testing.T, s *store)
+type suite func(ctx context.Context, t *testing.T, s subject)
+
+// A subject is a store, and what is done to it beside its calls.
+type subject interface {
+	storage.Interface
+	increase(ctx context.Context, t *testing.T) int64
+	compact(ctx context.Context, t *testing.T, version string)
+}
 
 // plain returns a suite that needs no more than the storage.
-func plain[S storage.Interface](run func(context.Context, *testing.T, storage.Interface)) func(context.Context, *testing.T, S) {
-	return func(ctx context.Context, t *testing.T, s S) { run(ctx, t, s) }
+func plain(run func(context.Context, *testing.T, storage.Interface)) suite {
+	return func(ctx context.Context, t *testing.T, s subject) { run(ctx, t, s) }
 }
 
 // suites are the tests that can run over HTTP.
 var suites = map[string]suite{
-	"RunSendInitialEventsBackwardCompatibility": plain[*store](storagetesting.RunSendInitialEventsBackwardCompatibility),
-	"RunTestClusterScopedWatch":                 plain[*store](storagetesting.RunTestClusterScopedWatch),
-	"RunTestCompactRevision": func(ctx context.Context, t *testing.T, s *store) {
+	"RunSendInitialEventsBackwardCompatibility": plain(storagetesting.RunSendInitialEventsBackwardCompatibility),
+	"RunTestClusterScopedWatch":                 plain(storagetesting.RunTestClusterScopedWatch),
+	"RunTestCompactRevision": func(ctx context.Context, t *testing.T, s subject) {
 		storagetesting.RunTestCompactRevision(ctx, t, s, s.increase, s.compact)
 	},
-	"RunTestConditionalDelete": plain[*store](storagetesting.RunTestConditionalDelete),
-	"RunTestConsistentList": func(ctx context.Context, t *testing.T, s *store) {
-		storagetesting.RunTestConsistentList(ctx, t, s, s.increase, s.setting.relays > 0, true, true)
+	"RunTestConditionalDelete": plain(storagetesting.RunTestConditionalDelete),
+	"RunTestConsistentList": func(ctx context.Context, t *testing.T, s subject) {
+		storagetesting.RunTestConsistentList(ctx, t, s, s.increase, s.(*store).setting.relays > 0, true, true)
 	},
-	"RunTestCreate": func(ctx context.Context, t *testing.T, s *store) {
+	"RunTestCreate": func(ctx context.Context, t *testing.T, s subject) {
 		storagetesting.RunTestCreate(ctx, t, s, noCheck)
 	},
-	"RunTestCreateWithKeyExist":                  plain[*store](storagetesting.RunTestCreateWithKeyExist),
-	"RunTestDelayedWatchDelivery":                plain[*store](storagetesting.RunTestDelayedWatchDelivery),
-	"RunTestDeleteTriggerWatch":                  plain[*store](storagetesting.RunTestDeleteTriggerWatch),
-	"RunTestDeleteWithConflict":                  plain[*store](storagetesting.RunTestDeleteWithConflict),
-	"RunTestDeleteWithSuggestion":                plain[*store](storagetesting.RunTestDeleteWithSuggestion),
-	"RunTestDeleteWithSuggestionAndConflict":     plain[*store](storagetesting.RunTestDeleteWithSuggestionAndConflict),
-	"RunTestDeleteWithSuggestionOfDeletedObject": plain[*store](storagetesting.RunTestDeleteWithSuggestionOfDeletedObject),
-	"RunTestGet": plain[*store](storagetesting.RunTestGet),
-	"RunTestGetListNonRecursive": func(ctx context.Context, t *testing.T, s *store) {
+	"RunTestCreateWithKeyExist":                  plain(storagetesting.RunTestCreateWithKeyExist),
+	"RunTestDelayedWatchDelivery":                plain(storagetesting.RunTestDelayedWatchDelivery),
+	"RunTestDeleteTriggerWatch":                  plain(storagetesting.RunTestDeleteTriggerWatch),
+	"RunTestDeleteWithConflict":                  plain(storagetesting.RunTestDeleteWithConflict),
+	"RunTestDeleteWithSuggestion":                plain(storagetesting.RunTestDeleteWithSuggestion),
+	"RunTestDeleteWithSuggestionAndConflict":     plain(storagetesting.RunTestDeleteWithSuggestionAndConflict),
+	"RunTestDeleteWithSuggestionOfDeletedObject": plain(storagetesting.RunTestDeleteWithSuggestionOfDeletedObject),
+	"RunTestGet": plain(storagetesting.RunTestGet),
+	"RunTestGetListNonRecursive": func(ctx context.Context, t *testing.T, s subject) {
 		storagetesting.RunTestGetListNonRecursive(ctx, t, s.increase, s)
 	},
-	"RunTestGetListRecursivePrefix":                    plain[*store](storagetesting.RunTestGetListRecursivePrefix),
-	"RunTestGuaranteedUpdateWithSuggestionAndConflict": plain[*store](storagetesting.RunTestGuaranteedUpdateWithSuggestionAndConflict),
-	"RunTestList": func(ctx context.Context, t *testing.T, s *store) {
+	"RunTestGetListRecursivePrefix":                    plain(storagetesting.RunTestGetListRecursivePrefix),
+	"RunTestGuaranteedUpdateWithSuggestionAndConflict": plain(storagetesting.RunTestGuaranteedUpdateWithSuggestionAndConflict),
+	"RunTestList": func(ctx context.Context, t *testing.T, s subject) {
 		// The recorder has no requests to etcd, and the test expects none of a server with snapshots.
 		storagetesting.RunTestList(ctx, t, s, s.compact, true, storagetesting.NewKubernetesRecorder(nil))
 	},
-	"RunTestListContinuation": func(ctx context.Context, t *testing.T, s *store) {
+	"RunTestListContinuation": func(ctx context.Context, t *testing.T, s subject) {
 		storagetesting.RunTestListContinuation(ctx, t, s, noCalls)
 	},
-	"RunTestListContinuationWithFilter": func(ctx context.Context, t *testing.T, s *store) {
+	"RunTestListContinuationWithFilter": func(ctx context.Context, t *testing.T, s subject) {
 		storagetesting.RunTestListContinuationWithFilter(ctx, t, s, noCalls)
 	},
-	"RunTestListInconsistentContinuation": func(ctx context.Context, t *testing.T, s *store) {
+	"RunTestListInconsistentContinuation": func(ctx context.Context, t *testing.T, s subject) {
 		storagetesting.RunTestListInconsistentContinuation(ctx, t, s, s.compact)
 	},
-	"RunTestListPaginationRareObject": func(ctx context.Context, t *testing.T, s *store) {
+	"RunTestListPaginationRareObject": func(ctx context.Context, t *testing.T, s subject) {
 		storagetesting.RunTestListPaginationRareObject(ctx, t, s, noCalls)
 	},
-	"RunTestListPaging":                                       plain[*store](storagetesting.RunTestListPaging),
-	"RunTestNamespaceScopedList":                              plain[*store](storagetesting.RunTestNamespaceScopedList),
-	"RunTestNamespaceScopedWatch":                             plain[*store](storagetesting.RunTestNamespaceScopedWatch),
-	"RunTestOptionalWatchBookmarksWithCorrectResourceVersion": plain[*store](storagetesting.RunTestOptionalWatchBookmarksWithCorrectResourceVersion),
-	"RunTestUnconditionalDelete":                              plain[*store](storagetesting.RunTestUnconditionalDelete),
-	"RunTestValidateDeletionWithOnlySuggestionValid":          plain[*store](storagetesting.RunTestValidateDeletionWithOnlySuggestionValid),
-	"RunTestValidateDeletionWithSuggestion":                   plain[*store](storagetesting.RunTestValidateDeletionWithSuggestion),
-	"RunTestWatch":                                            plain[*store](storagetesting.RunTestWatch),
-	"RunTestWatchDeleteEventObjectHaveLatestRV":               plain[*store](storagetesting.RunTestWatchDeleteEventObjectHaveLatestRV),
-	"RunTestWatchDispatchBookmarkEvents": func(ctx context.Context, t *testing.T, s *store) {
+	"RunTestListPaging":                                       plain(storagetesting.RunTestListPaging),
+	"RunTestNamespaceScopedList":                              plain(storagetesting.RunTestNamespaceScopedList),
+	"RunTestNamespaceScopedWatch":                             plain(storagetesting.RunTestNamespaceScopedWatch),
+	"RunTestOptionalWatchBookmarksWithCorrectResourceVersion": plain(storagetesting.RunTestOptionalWatchBookmarksWithCorrectResourceVersion),
+	"RunTestUnconditionalDelete":                              plain(storagetesting.RunTestUnconditionalDelete),
+	"RunTestValidateDeletionWithOnlySuggestionValid":          plain(storagetesting.RunTestValidateDeletionWithOnlySuggestionValid),
+	"RunTestValidateDeletionWithSuggestion":                   plain(storagetesting.RunTestValidateDeletionWithSuggestion),
+	"RunTestWatch":                                            plain(storagetesting.RunTestWatch),
+	"RunTestWatchDeleteEventObjectHaveLatestRV":               plain(storagetesting.RunTestWatchDeleteEventObjectHaveLatestRV),
+	"RunTestWatchDispatchBookmarkEvents": func(ctx context.Context, t *testing.T, s subject) {
 		storagetesting.RunTestWatchDispatchBookmarkEvents(ctx, t, s, true)
 	},
-	"RunTestWatchFromNonZero": plain[*store](storagetesting.RunTestWatchFromNonZero),
-	"RunTestWatchFromZero": func(ctx context.Context, t *testing.T, s *store) {
+	"RunTestWatchFromNonZero": plain(storagetesting.RunTestWatchFromNonZero),
+	"RunTestWatchFromZero": func(ctx context.Context, t *testing.T, s subject) {
 		storagetesting.RunTestWatchFromZero(ctx, t, s, s.compact)
 	},
-	"RunTestWatcherTimeout":                 plain[*store](storagetesting.RunTestWatcherTimeout),
-	"RunWatchListMatchSingle":               plain[*store](storagetesting.RunWatchListMatchSingle),
-	"RunWatchSemanticInitialEventsExtended": plain[*store](storagetesting.RunWatchSemanticInitialEventsExtended),
-	"RunWatchSemantics":                     plain[*store](storagetesting.RunWatchSemantics),
+	"RunTestWatcherTimeout":                 plain(storagetesting.RunTestWatcherTimeout),
+	"RunWatchListMatchSingle":               plain(storagetesting.RunWatchListMatchSingle),
+	"RunWatchSemanticInitialEventsExtended": plain(storagetesting.RunWatchSemanticInitialEventsExtended),
+	"RunWatchSemantics":                     plain(storagetesting.RunWatchSemantics),
 }
 
 // leftOut are the others, and why.
