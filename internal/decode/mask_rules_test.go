@@ -122,9 +122,7 @@ func TestEmbeddedMessage(t *testing.T) {
 		"nothing": {Options{Only: []string{}}, nil}, "without a field": {Options{Drop: []string{"nodeName"}}, &OnHost{Hostname: c.Spec.Hostname}}, "without any": {Options{Drop: []string{"nodeName", "hostname"}}, nil},
 	} {
 		o := messageOf(newDecoder[*hosted](t, tt.opts), mustMarshal(t, c))
-		if o.Err != nil {
-			t.Fatal(o.Err)
-		}
+		ok(t, o.Err)
 		checkDiff(t, name, tt.want, o.Value.(*hosted).OnHost)
 	}
 }

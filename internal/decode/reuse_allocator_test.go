@@ -54,14 +54,9 @@ func TestBatchesOfMessages(t *testing.T) {
 			c.Status.Conditions = slices.Repeat(c.Status.Conditions, few%4)
 			c.Status.Infos = slices.Repeat(c.Status.Infos, few%6)
 			data := mustMarshal(t, c)
-			w := &carp.Carp{}
-			ok(t, w.Unmarshal(data))
-			o := messageOf(d, data)
-			if o.Err != nil {
-				t.Fatal(o.Err)
-			}
-			checkFull(t, reflect.ValueOf(o.Value))
-			got, want = append(got, o.Value), append(want, w)
+			g, w := decodeCarp(t, d, "protobuf", data)
+			checkFull(t, reflect.ValueOf(g))
+			got, want = append(got, g), append(want, w)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("share %v: (-want +got):\n%s", share, diff)

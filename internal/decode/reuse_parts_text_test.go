@@ -206,9 +206,7 @@ func TestPartsWithANumberBehind(t *testing.T) {
 			{version(packed), []int64{1}},
 		} {
 			o := messageOf(d, v.data)
-			if o.Err != nil {
-				t.Fatal(o.Err)
-			}
+			ok(t, o.Err)
 			last.keep(o.Value)
 			checkDiff(t, fmt.Sprintf("share: %v, version %d", share, i), v.want, o.Value.(*numbered).Numbers)
 		}
@@ -235,9 +233,7 @@ func TestPartsOfAnyMessage(t *testing.T) {
 				data = append(data, pieces[i]...)
 			}
 			o := messageOf(alone, data)
-			if o.Err != nil {
-				t.Fatal(o.Err)
-			}
+			ok(t, o.Err)
 			return "protobuf", data, o.Value
 		})
 	})

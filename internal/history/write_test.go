@@ -57,31 +57,6 @@ func TestWriteErrors(t *testing.T) {
 func second[T any](_ T, err error) error        { return err }
 func third[T, V any](_ T, _ V, err error) error { return err }
 
-// TestUID: an object keeps its UID; one that is created anew has another, also after the line went
-// back.
-func TestUID(t *testing.T) {
-	line, c := newThings(t)
-	before := line.Version()
-	first := create(t, c, "x", "")
-	if got := update(t, c, "x", "new"); got.UID != first.UID {
-		t.Errorf("an update made UID %s of %s", got.UID, first.UID)
-	}
-	remove(t, c, "x")
-	second := create(t, c, "x", "")
-	if err := line.Rewind(before); err != nil {
-		t.Fatal(err)
-	}
-	third := create(t, c, "x", "")
-	if first.UID == "" || second.UID == first.UID || third.UID == first.UID || third.UID == second.UID {
-		t.Errorf("UIDs %s, %s, %s, want three", first.UID, second.UID, third.UID)
-	}
-	given := thing("y", "")
-	given.UID = "given"
-	if obj, err := c.Create(given); err != nil || obj.UID != "given" {
-		t.Errorf("Create = %v, %v, want the UID that was given", obj, err)
-	}
-}
-
 // newRaced returns a collection in which another one updates a as said, once, while Same compares.
 func newRaced(t *testing.T) (c *Collection[string], interfere *string) {
 	interfere = new(string)
@@ -302,7 +277,8 @@ func TestChangesStay(t *testing.T) {
 	}
 }
 
-// No UID comes twice, whichever way the objects are made.
+// No UID comes twice, whichever way the objects are made, also after the line went back. An update
+// keeps the UID, and one that is given stays.
 func TestUIDsDiffer(t *testing.T) {
 	line := NewLine()
 	c := NewCollection(line, Options[string]{})
@@ -337,8 +313,18 @@ func TestUIDsDiffer(t *testing.T) {
 	if err := line.Rewind(2); err != nil {
 		t.Fatal(err)
 	}
+	create(t, c, "e", "")
+	note("e")
 	together("b", "c", "d")
 	remove(t, c, "a")
 	create(t, c, "a", "")
 	note("a")
+	if by := seen[update(t, c, "a", "new").UID]; by != "a" {
+		t.Errorf("an update of a has the UID of %q", by)
+	}
+	given := thing("y", "")
+	given.UID = "given"
+	if obj, err := c.Create(given); err != nil || obj.UID != "given" {
+		t.Errorf("Create = %v, %v, want the UID that was given", obj, err)
+	}
 }
