@@ -307,6 +307,9 @@ func TestUIDsDiffer(t *testing.T) {
 	}
 	create(t, c, "a", "")
 	note("a")
+	remove(t, c, "a")
+	create(t, c, "a", "")
+	note("a")
 	together("b", "c")
 	remove(t, c, "b")
 	together("b", "d")
