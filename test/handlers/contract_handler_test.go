@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -106,13 +107,19 @@ func TestIdentityIsTheUID(t *testing.T) {
 // Point 6: a relist says nothing of what did not change, and keeps the object; resync is for those who ask.
 func TestNoNoise(t *testing.T) {
 	beforeRun(t, "a1 b1", &lw.Options{OnError: func(error) {}}, func(t *testing.T, m memory, inf informer) {
-		var plain, resynced []string
-		inf.AddHandler(lw.Handler[*rig.Widget]{Update: func(_, new *rig.Widget) { plain = append(plain, new.Name) }})
+		var mu sync.Mutex
+		var plain, resynced []string // guarded by mu
+		told := func(to *[]string, w *rig.Widget) {
+			mu.Lock()
+			defer mu.Unlock()
+			*to = append(*to, w.Name)
+		}
+		inf.AddHandler(lw.Handler[*rig.Widget]{Update: func(_, new *rig.Widget) { told(&plain, new) }})
 		inf.AddHandler(lw.Handler[*rig.Widget]{
 			Resync: time.Hour,
 			Update: func(old, new *rig.Widget) {
 				if old == new {
-					resynced = append(resynced, new.Name)
+					told(&resynced, new)
 				}
 			},
 		})
@@ -128,13 +135,17 @@ func TestNoNoise(t *testing.T) {
 		if after, _ := inf.Store().Get(rig.Key("a")); after != before {
 			t.Error("a relist replaced an object that did not change")
 		}
+		mu.Lock()
 		if slices.Contains(plain, "a") {
 			t.Error("a relist told of an object that did not change")
 		}
 		if len(resynced) != 0 {
 			t.Errorf("resync after two minutes: %v", resynced)
 		}
+		mu.Unlock()
 		rig.Sleep(time.Hour)
+		mu.Lock()
+		defer mu.Unlock()
 		slices.Sort(resynced)
 		if diff := cmp.Diff([]string{"a", "b"}, resynced); diff != "" {
 			t.Errorf("resync (-want +got):\n%s", diff)
