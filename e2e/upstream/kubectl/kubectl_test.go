@@ -203,6 +203,14 @@ func (b *bench) fails(stdin string, args ...string) string {
 	return words(errs.String())
 }
 
+// refused runs kubectl, which fails with an error that has want in it.
+func (b *bench) refused(want, stdin string, args ...string) {
+	b.Helper()
+	if got := b.fails(stdin, args...); !strings.Contains(got, want) {
+		b.Errorf("kubectl %s: %s, want %s in it\n%s", strings.Join(args, " "), got, want, stdin)
+	}
+}
+
 // says runs kubectl, and compares what it says.
 func (b *bench) says(want string, args ...string) {
 	b.Helper()

@@ -118,9 +118,7 @@ func TestWatch(t *testing.T) {
 			if !strings.Contains(raw, `"type":"ADDED"`) || !strings.Contains(raw, `"name":"bag"`) || strings.Contains(raw, "pond") {
 				t.Errorf("--raw of a watch: %s", raw)
 			}
-			if got := b.fails("", "wait", "-n", "zoo", "widget/cage", "--for=condition=Ready", "--timeout=1s"); !strings.Contains(got, "timed out") {
-				t.Errorf("wait: %s", got)
-			}
+			b.refused("timed out", "", "wait", "-n", "zoo", "widget/cage", "--for=condition=Ready", "--timeout=1s")
 			ready := b.watch("wait", "-n", "zoo", "widget/cage", "--for=condition=Ready", "--timeout=100s")
 			cage := widget("zoo", "cage", "red", 3)
 			cage.Status.Conditions = []Condition{{"Ready", "True"}}
@@ -155,24 +153,17 @@ func TestWrite(t *testing.T) {
 		"color: red\ncolour: 1\n": `unknown field "colour"`,
 		"color: 1\n":              "color",
 	} {
-		if got := b.fails(strings.Replace(cart, "cart", "other", 1)+body, "create", "-f", "-"); !strings.Contains(got, want) {
-			t.Errorf("%q: %s", body, got)
-		}
+		b.refused(want, strings.Replace(cart, "cart", "other", 1)+body, "create", "-f", "-")
 	}
 	is("widget.example.io/cart replaced", b.kubectl(cart+"color: blue\n", "replace", "-f", "-"))
 	object := b.kubectl("", "get", "widget", "-n", "shop", "cart", "-o", "json")
 	is("widget.example.io/cart replaced", b.kubectl(strings.Replace(object, "blue", "green", 1), "replace", "-f", "-"))
-	if got := b.fails(object, "replace", "-f", "-"); !strings.Contains(got, "(Conflict)") {
-		t.Errorf("a replace at an old version: %s", got)
-	}
+	b.refused("(Conflict)", object, "replace", "-f", "-") // it is of an old version
 	b.says("green", "get", "widget", "-n", "shop", "cart", "-o", "jsonpath={.color}")
-	if got := b.fails(`{"apiVersion":"example.io/v1","kind":"Count","metadata":{"namespace":"shop","name":"x"}}`, "create", "-f", "-"); !strings.Contains(got, "(MethodNotAllowed)") {
-		t.Errorf("a collection that cannot be written: %s", got)
-	}
+	// A collection that is derived cannot be written.
+	b.refused("(MethodNotAllowed)", `{"apiVersion":"example.io/v1","kind":"Count","metadata":{"namespace":"shop","name":"x"}}`, "create", "-f", "-")
 	// A type without annotations cannot keep what kubectl has applied.
-	if got := b.fails(cart+"color: red\n", "apply", "-f", "-"); !strings.Contains(got, `unknown field "metadata.annotations"`) {
-		t.Errorf("apply without annotations: %s", got)
-	}
+	b.refused(`unknown field "metadata.annotations"`, cart+"color: red\n", "apply", "-f", "-")
 	is(`widget.example.io "cart" deleted from shop namespace`, b.kubectl("", "delete", "widget", "-n", "shop", "cart"))
 	is(`Error from server (NotFound): widgets.example.io "cart" not found`, b.fails("", "delete", "widget", "-n", "shop", "cart"))
 }
