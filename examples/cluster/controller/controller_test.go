@@ -50,6 +50,14 @@ func start(t *testing.T, w *world) (current func() *Controller, stop func()) {
 	return c.Load, func() { cancel(); <-ended }
 }
 
+// write creates a Website, or replaces its pages.
+func write(t *testing.T, w *world, name string, pages map[string]string) {
+	t.Helper()
+	if err := w.write(name, pages); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // The controller does its work, whatever befalls its server. This is the test that a controller
 // needs most.
 func TestOutages(t *testing.T) {
@@ -58,12 +66,7 @@ func TestOutages(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld()
 				defer w.Close()
-				write := func(name string, pages map[string]string) {
-					if err := w.write(name, pages); err != nil {
-						t.Fatal(err)
-					}
-				}
-				write("old", map[string]string{"home": "1"})
+				write(t, w, "old", map[string]string{"home": "1"})
 				current, stop := start(t, w)
 				defer stop()
 				time.Sleep(time.Minute)
@@ -73,10 +76,10 @@ func TestOutages(t *testing.T) {
 
 				outage.Do(w.Server)
 				synctest.Wait()
-				write("old", map[string]string{"home": "2", "more": "3"})
-				write("new", map[string]string{"home": "4"})
+				write(t, w, "old", map[string]string{"home": "2", "more": "3"})
+				write(t, w, "new", map[string]string{"home": "4"})
 				time.Sleep(outage.Lasts / 2)
-				write("old", map[string]string{"more": "3"})
+				write(t, w, "old", map[string]string{"more": "3"})
 				time.Sleep(outage.Lasts + 5*time.Minute)
 				if err := w.check(current()); err != nil {
 					t.Error(err)
@@ -95,18 +98,14 @@ func TestTakeover(t *testing.T) {
 		time.Sleep(time.Second)
 		second, stopSecond := start(t, w)
 		defer stopSecond()
-		if err := w.write("a", map[string]string{"home": "1"}); err != nil {
-			t.Fatal(err)
-		}
+		write(t, w, "a", map[string]string{"home": "1"})
 		time.Sleep(time.Minute)
 		before := len(w.Requests(lwtest.Create))
 		if err := w.check(second()); err != nil || before != 2 {
 			t.Errorf("%d objects were created, want a lease and a page: %v", before, err)
 		}
 		stopFirst()
-		if err := w.write("a", map[string]string{"home": "2"}); err != nil {
-			t.Fatal(err)
-		}
+		write(t, w, "a", map[string]string{"home": "2"})
 		time.Sleep(5 * time.Second)
 		if err := w.check(second()); err != nil {
 			t.Error(err)
@@ -127,9 +126,7 @@ func TestReadsItsWrites(t *testing.T) {
 		time.Sleep(time.Minute)
 		pages := map[string]string{"a": "1", "b": "2", "c": "3"}
 		for range 3 {
-			if err := w.write("site", pages); err != nil {
-				t.Fatal(err)
-			}
+			write(t, w, "site", pages)
 			time.Sleep(100 * time.Millisecond)
 			delete(pages, "a")
 		}

@@ -57,9 +57,7 @@ func TestDebug(t *testing.T) {
 		w := newWorld()
 		defer w.Close()
 		for name, pages := range map[string]map[string]string{"a": {"home": "1", "more": "2"}, "b": {"home": "3"}} {
-			if err := w.write(name, pages); err != nil {
-				t.Fatal(err)
-			}
+			write(t, w, name, pages)
 		}
 		current, stop := start(t, w)
 		time.Sleep(time.Minute)
@@ -224,9 +222,7 @@ func TestNoLoops(t *testing.T) {
 		current, stop := start(t, w)
 		defer stop()
 		for i := range 600 {
-			if err := w.write(fmt.Sprint("site-", i%3), map[string]string{"home": fmt.Sprint(i), fmt.Sprint(i % 5): "more"}); err != nil {
-				t.Fatal(err)
-			}
+			write(t, w, fmt.Sprint("site-", i%3), map[string]string{"home": fmt.Sprint(i), fmt.Sprint(i % 5): "more"})
 			time.Sleep(time.Duration(i%12) * time.Second)
 		}
 		var report struct {
