@@ -113,9 +113,7 @@ func (f *fake) write(pairs ...string) string {
 		}
 	}
 	resp, err := f.Client.Txn(f.t.Context()).Then(ops...).Commit()
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	noErr(f.t, err)
 	return strconv.FormatInt(resp.Header.Revision, 10)
 }
 
@@ -175,9 +173,7 @@ func value(i *item) string {
 func collection[T lw.Object](t testing.TB, f *fake, opts *etcd.Options[T]) *etcd.Collection[T] {
 	t.Helper()
 	c, err := etcd.New(f.Client, "/w/", opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	return c
 }
 

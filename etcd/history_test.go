@@ -30,9 +30,7 @@ type follower struct {
 func (w *follower) sees(opts metav1.ListOptions) metav1.ListMeta {
 	w.t.Helper()
 	meta, err := w.c.List(w.ctx, opts, func(*item, error) error { return nil })
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	noErr(w.t, err)
 	return meta
 }
 

@@ -43,8 +43,6 @@ func TestServed(t *testing.T) {
 
 func serveEtcd[T lw.Object](ctx context.Context, t *testing.T, s *fake, h *serve.Handler, r serve.Resource[T]) {
 	c, err := etcd.New[T](s.Client, "/registry/"+r.Name+"/", &etcd.Options[T]{ClusterScoped: r.Cluster})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	go func() { _ = serve.ServeStore(ctx, h, c, r) }()
 }

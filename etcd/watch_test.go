@@ -401,33 +401,33 @@ func TestWithoutPrevious(t *testing.T) {
 
 // TestEnds: the ways in which a server ends a watch.
 func TestEnds(t *testing.T) {
-	cancels := func(reason string) *pb.WatchResponse {
-		return &pb.WatchResponse{Header: header(60), Created: true, Canceled: true, CancelReason: reason}
+	type end = func(s pb.Watch_WatchServer) error
+	cancels := func(reason string) end {
+		return func(s pb.Watch_WatchServer) error {
+			return s.Send(&pb.WatchResponse{Header: header(60), Created: true, Canceled: true, CancelReason: reason})
+		}
 	}
+	fails := func(err error) end { return func(pb.Watch_WatchServer) error { return err } }
 	for _, tt := range []struct {
 		name string
-		end  func(s pb.Watch_WatchServer) error
+		end  end
 		want func(error) bool
 	}{
-		{"the end", func(pb.Watch_WatchServer) error { return nil }, func(err error) bool { return err == nil }},
+		{"the end", fails(nil), func(err error) bool { return err == nil }},
 		{"compacted", func(s pb.Watch_WatchServer) error {
 			return s.Send(&pb.WatchResponse{Header: header(60), Canceled: true, CompactRevision: 55})
 		}, apierrors.IsResourceExpired},
-		{"no leader", func(pb.Watch_WatchServer) error { return rpctypes.ErrGRPCNoLeader }, caused(rpctypes.ErrNoLeader)},
-		{"busy", func(pb.Watch_WatchServer) error { return rpctypes.ErrGRPCRequestTooManyRequests }, busy},
-		{"nothing known", func(s pb.Watch_WatchServer) error { return s.Send(cancels("something")) }, network},
-		{"nothing said", func(s pb.Watch_WatchServer) error { return s.Send(cancels("")) }, network},
-		{"403", func(s pb.Watch_WatchServer) error {
-			return s.Send(cancels("rpc error: " + rpctypes.ErrGRPCPermissionDenied.Error()))
-		}, apierrors.IsForbidden},
-		{"nobody", func(s pb.Watch_WatchServer) error { return s.Send(cancels(rpctypes.ErrGRPCUserEmpty.Error())) }, apierrors.IsUnauthorized},
-		{"an old token", func(s pb.Watch_WatchServer) error { return s.Send(cancels(rpctypes.ErrGRPCInvalidAuthToken.Error())) }, apierrors.IsUnauthorized},
-		{"an old state of users", func(s pb.Watch_WatchServer) error { return s.Send(cancels(rpctypes.ErrGRPCAuthOldRevision.Error())) }, apierrors.IsUnauthorized},
-		{"compacted, it says", func(s pb.Watch_WatchServer) error { return s.Send(cancels(rpctypes.ErrGRPCCompacted.Error())) }, apierrors.IsResourceExpired},
-		{"no leader, it says", func(s pb.Watch_WatchServer) error { return s.Send(cancels(rpctypes.ErrGRPCNoLeader.Error())) }, caused(rpctypes.ErrNoLeader)},
-		{"busy, it says", func(s pb.Watch_WatchServer) error {
-			return s.Send(cancels(rpctypes.ErrGRPCRequestTooManyRequests.Error()))
-		}, busy},
+		{"no leader", fails(rpctypes.ErrGRPCNoLeader), caused(rpctypes.ErrNoLeader)},
+		{"busy", fails(rpctypes.ErrGRPCRequestTooManyRequests), busy},
+		{"nothing known", cancels("something"), network},
+		{"nothing said", cancels(""), network},
+		{"403", cancels("rpc error: " + rpctypes.ErrGRPCPermissionDenied.Error()), apierrors.IsForbidden},
+		{"nobody", cancels(rpctypes.ErrGRPCUserEmpty.Error()), apierrors.IsUnauthorized},
+		{"an old token", cancels(rpctypes.ErrGRPCInvalidAuthToken.Error()), apierrors.IsUnauthorized},
+		{"an old state of users", cancels(rpctypes.ErrGRPCAuthOldRevision.Error()), apierrors.IsUnauthorized},
+		{"compacted, it says", cancels(rpctypes.ErrGRPCCompacted.Error()), apierrors.IsResourceExpired},
+		{"no leader, it says", cancels(rpctypes.ErrGRPCNoLeader.Error()), caused(rpctypes.ErrNoLeader)},
+		{"busy, it says", cancels(rpctypes.ErrGRPCRequestTooManyRequests.Error()), busy},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, f *fake) {
@@ -458,9 +458,7 @@ func TestRefused(t *testing.T) {
 				return s, err
 			}))
 			c, err := etcd.New[*item](client, "/w/", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noErr(t, err)
 			if _, err := f.watch(c, metav1.ListOptions{ResourceVersion: "50"}, 1); !apierrors.IsForbidden(err) {
 				t.Errorf("after %v: %v", slow, err)
 			}

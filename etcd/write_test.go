@@ -27,9 +27,7 @@ var keyA = lw.Key{Namespace: "ns", Name: "a"}
 func (f *fake) stored() string {
 	f.t.Helper()
 	resp, err := f.Client.Get(f.t.Context(), "/w/ns/a")
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	noErr(f.t, err)
 	if len(resp.Kvs) == 0 {
 		return "nothing"
 	}
@@ -130,9 +128,7 @@ func TestUpdateAfterGet(t *testing.T) {
 		f.asked()
 		for range 3 {
 			obj, err := c.Get(t.Context(), keyA)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noErr(t, err)
 			obj.N++
 			if obj, err = c.Update(t.Context(), obj); err != nil || obj.UID != "mine" {
 				t.Fatal(obj, err)
@@ -246,15 +242,11 @@ func TestLease(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fake) {
 		ctx := t.Context()
 		lease, err := f.Client.Grant(ctx, 60)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, err)
 		c := f.collection(0)
 		leased := func(n int, obj *item, err error) *item {
 			t.Helper()
-			if err != nil {
-				t.Fatal(err)
-			}
+			noErr(t, err)
 			resp, err := f.Client.Get(ctx, "/w/ns/a")
 			want := int64(0)
 			if n > 0 {

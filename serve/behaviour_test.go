@@ -307,31 +307,6 @@ func TestEncodeFails(t *testing.T) {
 	}
 }
 
-// Limits refuse, and say when to come again.
-func TestLimits(t *testing.T) {
-	inBubble(t, serve.Options{
-		Limits: serve.Limits{Watches: 3, WatchesPerClient: 2},
-		Client: func(r *http.Request) string { return r.URL.Query().Get("client") },
-	}, func(b *bubble) {
-		b.memory(lw.NewMemory[*Widget](), widgets)
-		one, two := b.watch("resourceVersion=1&client=a"), b.watch("resourceVersion=1&client=a")
-		if got := b.watch("client=a").take(); !strings.HasPrefix(got[0], "429") || !strings.Contains(got[0], "2 watches of this client") {
-			b.t.Error(got)
-		}
-		three := b.watch("resourceVersion=1&client=b")
-		if got := b.watch("client=b").take(); !strings.HasPrefix(got[0], "429") {
-			b.t.Error(got)
-		}
-		one.cancel()
-		synctest.Wait()
-		four := b.watch("resourceVersion=1&client=b")
-		four.want(b.t)
-		for _, w := range []*stream{two, three, four} {
-			w.cancel()
-		}
-	})
-}
-
 // Derived collections have versions of their own, which rise, and which a later process refuses.
 func TestDerived(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {

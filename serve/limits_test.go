@@ -111,14 +111,13 @@ func TestLimitsAfterEachEnd(t *testing.T) {
 					t.Errorf("a list has the code %d after %v", code, time.Since(began))
 				}
 				var open []*stream
-				for _, client := range []string{"", "", "other"} {
-					w := b.watch("timeoutSeconds=60&resourceVersion=" + m.ResourceVersion() + "&client=" + client)
-					w.want(t)
-					open = append(open, w)
-				}
-				for _, client := range []string{"", "third"} {
-					if got := b.watch("client=" + client).take(); !strings.HasPrefix(got[0], "429") {
-						t.Errorf("one more watch of client %q: %s", client, got)
+				for _, next := range []struct{ client, refused string }{{"", ""}, {"", ""}, {"", "2 watches of this client"}, {"other", ""}, {"third", "3 watches"}} {
+					w := b.watch("timeoutSeconds=60&resourceVersion=" + m.ResourceVersion() + "&client=" + next.client)
+					if next.refused == "" {
+						w.want(t)
+						open = append(open, w)
+					} else if got := w.take(); !strings.HasPrefix(got[0], "429") || !strings.Contains(got[0], next.refused) {
+						t.Errorf("one more watch of client %q: %s, want %s", next.client, got, next.refused)
 					}
 				}
 				for _, w := range open {

@@ -245,14 +245,14 @@ func (w *listenerWorld) misbehave(t *rapid.T) {
 	w.drop(t, c) // the server must end it
 }
 
+// wait waits for the end of the answer to a client.
+func (c *modelClient) wait(t *rapid.T) {
+	rig.Met(t, patience, c.name+" has not ended", func() bool { _, _, ended, _ := c.state(); return ended })
+}
+
 // drop waits for the end of a client, and judges it.
 func (w *listenerWorld) drop(t *rapid.T, c *modelClient) {
-	rig.Until(t, patience, func() string {
-		if _, _, ended, _ := c.state(); !ended {
-			return c.name + " has not ended"
-		}
-		return ""
-	})
+	c.wait(t)
 	_ = c.conn.Close()
 	w.judgeOne(t, c)
 	for i := range w.clients {
@@ -417,12 +417,7 @@ func (w *listenerWorld) endAll(t *rapid.T, slowly bool) {
 		c.gate.set(false, 0)
 	}
 	for _, c := range w.clients {
-		rig.Until(t, patience, func() string {
-			if _, _, ended, _ := c.state(); !ended {
-				return c.name + " has not ended"
-			}
-			return ""
-		})
+		c.wait(t)
 		w.judgeOne(t, c)
 		// Its time was not over, and it was not cut off: it was told of everything.
 		code, all, _, err := c.state()

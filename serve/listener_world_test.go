@@ -83,12 +83,7 @@ func newListenerWorld(t *rapid.T, secure, relays bool) *listenerWorld {
 	} else {
 		go func() { w.ended <- serve.ServeMemory(ctx, w.h, w.m, r) }()
 	}
-	rig.Until(t, patience, func() string {
-		if s := w.h.Status(); len(s) == 0 || !s[0].Synced {
-			return "it is not served"
-		}
-		return ""
-	})
+	rig.Met(t, patience, "it is not served", func() bool { s := w.h.Status(); return len(s) > 0 && s[0].Synced })
 	// Smaller than what a loopback interface sends at once they would be slow, not small.
 	buffer := rapid.SampledFrom([]int{128 << 10, 1 << 20}).Draw(t, "socket buffer")
 	w.srv = listening("", secure, func(l net.Listener) net.Listener {

@@ -356,9 +356,12 @@ func TestFeedForgets(t *testing.T) {
 	h := newHistory(HistoryLimits{})
 	f := &feed[*Object]{resource: &resource{name: "things"}, history: h}
 	h.begin(order.List[*item]{}, 1, false)
-	f.pending = []*event{{version: 2, new: &item{path: "a", version: 2}}}
-	f.Progress("2")
-	if cap(f.pending) != 0 {
+	all := []*event{{version: 2, new: &item{path: "a", version: 2}}, {version: 3, new: &item{path: "b", version: 3}}}
+	f.pending = all
+	if f.Progress("2"); len(f.pending) != 1 || &f.pending[0] == &all[1] {
+		t.Errorf("%d events are left, in the array that has what was passed on", len(f.pending))
+	}
+	if f.Progress("3"); cap(f.pending) != 0 {
 		t.Errorf("%d events are kept", cap(f.pending))
 	}
 }

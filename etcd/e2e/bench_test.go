@@ -124,9 +124,7 @@ func BenchmarkBurst(b *testing.B) {
 
 func burst(b *testing.B, m *member, start func(*testing.B, *clientv3.Client) (func() int, func() int64, func())) {
 	client, err := newClient(m.endpoint())
-	if err != nil {
-		b.Fatal(err)
-	}
+	noErr(b, err)
 	defer client.Close()
 	heap, cpu := heapNow(), cpuNow()
 	objects, reached, stop := start(b, client)
@@ -139,9 +137,7 @@ func burst(b *testing.B, m *member, start func(*testing.B, *clientv3.Client) (fu
 	cpu = cpuNow()
 	noErr(b, benchProcess(b, benchEnv+"="+m.endpoint()).Run())
 	now, err := client.Get(context.Background(), "x")
-	if err != nil {
-		b.Fatal(err)
-	}
+	noErr(b, err)
 	for reached() < now.Header.Revision {
 		time.Sleep(time.Millisecond)
 	}
@@ -210,9 +206,7 @@ func newStateTable(b *testing.B) *stateTable {
 	}
 	records, err := statedb.NewTableAny(db, "records", func() []string { return []string{"Name"} },
 		func(r *record) []string { return []string{r.Name} }, byName)
-	if err != nil {
-		b.Fatal(err)
-	}
+	noErr(b, err)
 	return &stateTable{db: db, records: records}
 }
 
@@ -259,9 +253,7 @@ func followLoop(b *testing.B, client *clientv3.Client, store kept) (objects func
 	from := benchPrefix
 	for revision := int64(0); ; {
 		resp, err := client.Get(ctx, from, clientv3.WithRange(clientv3.GetPrefixRangeEnd(benchPrefix)), clientv3.WithLimit(500), clientv3.WithRev(revision))
-		if err != nil {
-			b.Fatal(err)
-		}
+		noErr(b, err)
 		if revision == 0 {
 			revision = resp.Header.Revision
 		}
@@ -293,9 +285,7 @@ func followLoop(b *testing.B, client *clientv3.Client, store kept) (objects func
 
 func followLW(b *testing.B, client *clientv3.Client) (objects func() int, reached func() int64, stop func()) {
 	records, err := etcd.New[*record](client, benchPrefix, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	noErr(b, err)
 	inf := lw.NewInformer(records, nil)
 	called := 0
 	inf.AddHandler(lw.Handler[*record]{Add: func(*record) { called++ }, Update: func(_, _ *record) { called++ }})

@@ -66,9 +66,7 @@ func (c *cluster) endpoints() (all []string) {
 func (c *cluster) start(m *member) {
 	c.t.Helper()
 	text, err := json.Marshal(m.memberConfig)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	noErr(c.t, err)
 	m.cmd = exec.Command(os.Args[0])
 	m.cmd.Env = append(os.Environ(), memberEnv+"="+string(text))
 	m.cmd.Stderr = os.Stderr

@@ -26,9 +26,7 @@ func TestFake(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		begin, err := real.Put(ctx, "begin", "")
-		if err != nil {
-			rt.Fatal(err)
-		}
+		noErr(rt, err)
 		p := &servers{ctx: ctx, at: 1, sides: [2]side{
 			{fakeetcd.New(rt).Client, "/fake/", 0},
 			{real, newPrefix(), begin.Header.Revision - 1},

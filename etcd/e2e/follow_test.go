@@ -112,17 +112,13 @@ func (f *follower) caughtUp(t testing.TB, client *clientv3.Client) {
 	t.Helper()
 	ctx := within(t, time.Minute)
 	now, err := client.Get(ctx, f.prefix, clientv3.WithCountOnly())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	if err := f.WaitForResourceVersion(ctx, fmt.Sprint(now.Header.Revision)); err != nil {
 		// A new epoch ends the wait.
 		if !errors.Is(err, lw.ErrRewound) {
 			t.Fatalf("%v; errors: %v", err, f.errors())
 		}
-		if err := f.WaitForResourceVersion(ctx, fmt.Sprint(now.Header.Revision)); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, f.WaitForResourceVersion(ctx, fmt.Sprint(now.Header.Revision)))
 	}
 	f.compare(t, client)
 }

@@ -43,9 +43,7 @@ func newHome(t testing.TB) *home {
 // freeURL returns a URL at which nobody listens.
 func freeURL(t testing.TB) url.URL {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	defer l.Close()
 	return url.URL{Scheme: "http", Host: l.Addr().String()}
 }

@@ -70,9 +70,7 @@ func TestPages(t *testing.T) {
 		{metav1.ListOptions{Limit: 1, FieldSelector: "metadata.name!=a"}, "none"}, // of which it knows nothing
 	} {
 		meta, err := c.List(ctx, test.opts, func(_ *thing, err error) error { return err })
-		if err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, err)
 		got := "none"
 		if n := meta.RemainingItemCount; n != nil {
 			got = fmt.Sprint(*n)

@@ -24,9 +24,7 @@ type proxy struct {
 func newProxy(t testing.TB, target string) *proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	p := &proxy{listener: l, target: target, conns: map[net.Conn]bool{}}
 	var all sync.WaitGroup
 	all.Go(func() {

@@ -38,9 +38,7 @@ func (w *writer) put(name string, n, number int) {
 		if err != nil {
 			_, err = w.to.Create(ctx, obj)
 		}
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		noErr(w.t, err)
 	}
 }
 

@@ -20,9 +20,7 @@ func BenchmarkServed(b *testing.B) {
 	h := serve.New(&serve.Options{Authorize: serve.AllowAll, Logger: slog.New(slog.DiscardHandler)})
 	defer h.Close()
 	things, err := etcd.New[*rig.Thing](dial(b, startServer(b).endpoint), "/things/", nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	noErr(b, err)
 	go serve.ServeStore(b.Context(), h, things, serve.Resource[*rig.Thing]{Group: "example.io", Name: "things", Kind: "Thing"})
 	server := httptest.NewServer(h)
 	defer server.Close()

@@ -14,7 +14,6 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/rig"
@@ -100,47 +99,6 @@ func TestTransactions(t *testing.T) {
 	if n := halves.Load(); n > 0 {
 		t.Errorf("%d of %d snapshots show a part of a transaction", n, looks.Load())
 	}
-}
-
-// TestTransactionEvents looks at the groups themselves: with a selector, with one that a transaction
-// leaves in part, with a key of another shape among them.
-func TestTransactionEvents(t *testing.T) {
-	client, prefix, things := begin(t)
-	ctx := within(t, time.Minute)
-	labeled := func(name string, n int, on bool) *thing {
-		o := newThing("ns", name, n)
-		o.Labels = map[string]string{"on": fmt.Sprint(on)}
-		return o
-	}
-	start := listVersion(t, things)
-	commit := func(ops ...clientv3.Op) {
-		t.Helper()
-		noErr(t, second(client.Txn(ctx).Then(ops...).Commit()))
-	}
-	commit(putOp(prefix, labeled("a", 1, true)), putOp(prefix, labeled("b", 1, true)), putOp(prefix, labeled("c", 1, false)))
-	commit(putOp(prefix, labeled("a", 2, false)), putOp(prefix, labeled("b", 2, true)), putOp(prefix, labeled("c", 2, true)))
-	commit(clientv3.OpDelete(prefix+"ns/a"), clientv3.OpDelete(prefix+"ns/b"), clientv3.OpPut(prefix+"x/y/z", "{}"))
-	commit(putOp(prefix, labeled("d", 1, true)))
-	collectEvents := func(src lw.Source[*thing], n int) (out []string) {
-		_, events := watchFor(t, src, start, n)
-		for _, ev := range events {
-			out = append(out, fmt.Sprintf("%s %s open=%v bad=%v", ev.Type, ev.Key(), ev.Open, ev.Err != nil))
-		}
-		return out
-	}
-	compareLines(t, "all", []string{
-		"ADDED ns/a open=true bad=false", "ADDED ns/b open=true bad=false", "ADDED ns/c open=false bad=false",
-		"MODIFIED ns/a open=true bad=false", "MODIFIED ns/b open=true bad=false", "MODIFIED ns/c open=false bad=false",
-		"DELETED ns/a open=true bad=false", "DELETED ns/b open=true bad=false", "ADDED /x/y/z open=false bad=true",
-		"ADDED ns/d open=false bad=false",
-	}, collectEvents(things, 10))
-	selected := lw.WithListOptions[*thing](things, func(o *metav1.ListOptions) { o.LabelSelector = "on=true" })
-	compareLines(t, "selected", []string{
-		"ADDED ns/a open=true bad=false", "ADDED ns/b open=false bad=false",
-		"DELETED ns/a open=true bad=false", "MODIFIED ns/b open=true bad=false", "ADDED ns/c open=false bad=false",
-		"DELETED ns/b open=true bad=false", "ADDED /x/y/z open=false bad=true",
-		"ADDED ns/d open=false bad=false",
-	}, collectEvents(selected, 8))
 }
 
 // TestLargeTransaction has 10,000 changes at one revision: one message, and one change of the

@@ -18,9 +18,7 @@ var errEnough = errors.New("enough")
 func listVersion(t testing.TB, src lw.Source[*thing]) string {
 	t.Helper()
 	meta, err := src.List(within(t, time.Minute), metav1.ListOptions{}, func(*thing, error) error { return nil })
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	return meta.ResourceVersion
 }
 

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,13 +23,6 @@ import (
 	"github.com/go-lw/lw/internal/rig"
 )
 
-func compareLines(t testing.TB, what string, want, got []string) {
-	t.Helper()
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", what, diff)
-	}
-}
-
 // compact compacts everything before that version.
 func compact(t testing.TB, client *clientv3.Client, version string) {
 	t.Helper()
@@ -38,9 +30,7 @@ func compact(t testing.TB, client *clientv3.Client, version string) {
 	if err == nil {
 		_, err = client.Compact(within(t, time.Minute), revision, clientv3.WithCompactPhysical())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 }
 
 // TestCompaction compacts at the worst places: right before and at the position of a watch, between
@@ -272,14 +262,10 @@ func stacks() string {
 func watchers(t testing.TB, url string) string {
 	t.Helper()
 	resp, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	for line := range strings.Lines(string(body)) {
 		if n, ok := strings.CutPrefix(line, "etcd_debugging_mvcc_watcher_total "); ok {
 			return n

@@ -9,10 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	clientv3 "go.etcd.io/etcd/client/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
 	"github.com/go-lw/lw"
@@ -28,9 +26,7 @@ func TestWritesAsMemory(t *testing.T) {
 	ctx := context.Background()
 	rapid.Check(t, func(rt *rapid.T) {
 		real, err := etcd.New[*thing](client, newPrefix(), nil)
-		if err != nil {
-			rt.Fatal(err)
-		}
+		noErr(rt, err)
 		w := &pair{rt: rt, stores: [2]lw.Writable[*thing]{lw.NewMemory[*thing](), real}}
 		rt.Repeat(map[string]func(*rapid.T){
 			"create": func(rt *rapid.T) {
@@ -180,9 +176,7 @@ func TestWaitForWrites(t *testing.T) {
 	ctx := within(t, time.Minute)
 	wait := func(what, version string, err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, err)
 		begun := time.Now()
 		if err := f.WaitForResourceVersion(ctx, version); err != nil {
 			t.Fatalf("%s: %v", what, err)
@@ -219,35 +213,15 @@ func TestWaitForWrites(t *testing.T) {
 	}
 }
 
-// TestWriteErrors has the errors that only an etcd has.
+// TestWriteErrors has the errors that only an etcd has. TestInvalid of package etcd has those for which
+// nobody is asked.
 func TestWriteErrors(t *testing.T) {
 	s := startServer(t)
 	client := dial(t, s.endpoint)
 	ctx := within(t, time.Minute)
 	prefix := newPrefix()
 	things := collect(t, client, prefix, nil)
-	cluster := collect(t, client, newPrefix(), &etcd.Options[*thing]{ClusterScoped: true})
 	named := func(namespace, name string) *thing { return newThing(namespace, name, 1) }
-	for what, err := range map[string]error{
-		"no name":                  second(things.Create(ctx, named("ns", ""))),
-		"a slash in the name":      second(things.Create(ctx, named("ns", "a/b"))),
-		"a slash in the namespace": second(things.Update(ctx, named("n/s", "a"))),
-		"no namespace":             second(things.Create(ctx, named("", "a"))),
-		"a namespace":              second(cluster.Create(ctx, named("ns", "a"))),
-	} {
-		if !apierrors.IsInvalid(err) {
-			t.Errorf("%s: %v, want Invalid", what, err)
-		}
-	}
-	if _, err := things.Create(ctx, nil); !apierrors.IsBadRequest(err) {
-		t.Errorf("nil: %v, want BadRequest", err)
-	}
-	if _, err := things.Update(ctx, &thing{Meta: lw.Meta{Namespace: "ns", Name: "a", ResourceVersion: "x"}}); !apierrors.IsBadRequest(err) {
-		t.Errorf("a version that is none: %v, want BadRequest", err)
-	}
-	if _, err := things.Delete(ctx, lw.Key{Namespace: "ns", Name: "a"}, "x"); !apierrors.IsBadRequest(err) {
-		t.Errorf("a version that is none: %v, want BadRequest", err)
-	}
 	large := named("ns", "large")
 	large.Text = strings.Repeat("x", 1_800_000)
 	huge := named("ns", "huge")
@@ -264,15 +238,11 @@ func TestWriteErrors(t *testing.T) {
 	}
 	// The conflict names the version that is there.
 	obj, err := things.Create(ctx, named("ns", "a"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	old := *obj
 	obj.N = 5
 	obj, err = things.Update(ctx, obj)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	_, err = things.Update(ctx, &old)
 	if !apierrors.IsConflict(err) || !strings.Contains(err.Error(), obj.ResourceVersion) {
 		t.Errorf("an old version: %v, want a Conflict that names %s", err, obj.ResourceVersion)
@@ -290,75 +260,10 @@ func TestWriteErrors(t *testing.T) {
 func second[T any](_ T, err error) error { return err }
 
 // noErr ends the test if there is an error.
-func noErr(t testing.TB, err error) {
+func noErr(t rig.T, err error) {
 	t.Helper()
 	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// TestUIDs: a value that has a UID keeps it, also if an update has none; one without gets that of
-// its key's creation, which is not stored.
-func TestUIDs(t *testing.T) {
-	client, prefix, things := begin(t)
-	ctx := within(t, time.Minute)
-	own := newThing("ns", "own", 1)
-	own.UID = "mine"
-	own, err := things.Create(ctx, own)
-	if err != nil || own.UID != "mine" {
-		t.Fatalf("%v, %v", own, err)
-	}
-	again, err := things.Update(ctx, newThing("ns", "own", 2))
-	if err != nil || again.UID != "mine" {
-		t.Errorf("an update without a UID: %v, %v", again, err)
-	}
-	made, err := things.Create(ctx, newThing("ns", "made", 1))
-	if err != nil || made.UID != types.UID(made.ResourceVersion) {
-		t.Fatalf("%v, %v", made, err)
-	}
-	made.N = 2
-	updated, err := things.Update(ctx, made)
-	if err != nil || updated.UID != made.UID || updated.ResourceVersion == made.ResourceVersion {
-		t.Errorf("an update: %v, %v", updated, err)
-	}
-	resp, err := client.Get(ctx, prefix+"ns/made")
-	if err != nil || strings.Contains(string(resp.Kvs[0].Value), "uid") || strings.Contains(string(resp.Kvs[0].Value), "resourceVersion") {
-		t.Errorf("what is stored: %s, %v", resp.Kvs[0].Value, err)
-	}
-	noErr(t, second(things.Delete(ctx, lw.KeyOf(made), updated.ResourceVersion)))
-	other, err := things.Create(ctx, newThing("ns", "made", 1))
-	if err != nil || other.UID == made.UID {
-		t.Errorf("created again: %v, %v; before %v", other, err, made.UID)
-	}
-	_, err = things.Update(ctx, &thing{Meta: lw.Meta{Namespace: "ns", Name: "made", UID: made.UID}})
-	if !apierrors.IsConflict(err) {
-		t.Errorf("an update of the object before: %v, want Conflict", err)
-	}
-}
-
-// TestLease: an object goes with its lease, which an update keeps unless it is told otherwise.
-func TestLease(t *testing.T) {
-	client, prefix, things := begin(t)
-	ctx := within(t, time.Minute)
-	f := follow(t, things, prefix)
-	lease, err := client.Grant(ctx, 60)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"kept", "free"} {
-		noErr(t, second(things.WithLease(lease.ID).Create(ctx, newThing("ns", name, 1))))
-		noErr(t, second(things.Update(ctx, newThing("ns", name, 2))))
-	}
-	// The same value: only the lease changes.
-	noErr(t, second(things.WithLease(clientv3.NoLease).Update(ctx, newThing("ns", "free", 2))))
-	f.caughtUp(t, client)
-	if f.Store().Len() != 2 {
-		t.Fatalf("%d objects, want 2", f.Store().Len())
-	}
-	noErr(t, second(client.Revoke(ctx, lease.ID))) // what the server does when it runs out
-	f.caughtUp(t, client)
-	if _, ok := f.Store().Get(lw.Key{Namespace: "ns", Name: "free"}); !ok || f.Store().Len() != 1 {
-		t.Errorf("after the lease there are %d objects", f.Store().Len())
+		t.Fatalf("%v", err)
 	}
 }
 
@@ -367,9 +272,7 @@ func TestLeaseRunsOut(t *testing.T) {
 	client, prefix, things := begin(t)
 	f := follow(t, things, prefix)
 	lease, err := client.Grant(within(t, time.Minute), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	noErr(t, second(things.WithLease(lease.ID).Create(within(t, time.Minute), newThing("ns", "a", 1))))
 	f.caughtUp(t, client)
 	rig.Met(t, time.Minute, "the object is still there", func() bool { return f.Store().Len() == 0 })
