@@ -76,13 +76,9 @@ func TestGroupsByAnyKey(t *testing.T) {
 // TestGroupNames: errors and conflicts name a group by its key as fmt prints it. Of two keys that
 // print alike one has a number, which is given back with the group.
 func TestGroupNames(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var errs []string
-		b := newGraphBench(t, &lw.GraphOptions{
-			OnError: func(err error) { errs = append(errs, err.Error()) },
-			OnPanic: func(*lw.Panic) {},
-		})
-		b.have("a0 c2 slice3", "")
+	var errs []string
+	opts := &lw.GraphOptions{OnError: func(err error) { errs = append(errs, err.Error()) }, OnPanic: func(*lw.Panic) {}}
+	inGraph(t, opts, "a0 c2 slice3", "", func(t *testing.T, b *graphBench) {
 		byAny := func(w *rig.Widget) any { return []any{1, "1", zone{"z", w.Name, 2}, []int{1}, int64(1)}[w.Size] }
 		fails := func(k any, _ int) *rig.Sum { panic("no result") }
 		lw.GroupAll(b.g, b.l, byAny, func(k any, objs []*rig.Widget) *rig.Sum { return fails(k, 0) }, "all")
@@ -170,17 +166,13 @@ func TestGroupByCountsTheNewest(t *testing.T) {
 
 // If neither the new version of an object nor the old one can be added, the object counts as nothing until its next version.
 func TestGroupByCountsNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		broken, panics := false, 0
-		b := newGraphBench(t, &lw.GraphOptions{
-			OnPanic: func(*lw.Panic) {
-				if panics++; panics > 10 {
-					broken = false // else the steps would have no end
-				}
-			},
-			OnError: func(err error) { t.Error(err) },
-		})
-		b.have("a1 b1", "")
+	broken, panics := false, 0
+	note := func(*lw.Panic) {
+		if panics++; panics > 10 {
+			broken = false // else the steps would have no end
+		}
+	}
+	inGraph(t, &lw.GraphOptions{OnPanic: note}, "a1 b1", "", func(t *testing.T, b *graphBench) {
 		d := totals(b, func(w *rig.Widget) {
 			if broken && w.Name == "a" {
 				panic(errEvil)

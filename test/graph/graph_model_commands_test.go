@@ -417,7 +417,32 @@ func (w *graphWorld) Crowd(t *rapid.T) {
 
 // reads reports whether n was ever derived from in.
 func (n *graphNode) reads(in *graphInput) bool {
-	return slices.ContainsFunc(n.ins, func(s *graphSource) bool { return s.input == in || s.node != nil && s.node.reads(in) })
+	for o := range n.everMadeOf() {
+		if slices.ContainsFunc(o.ins, func(s *graphSource) bool { return s.input == in }) {
+			return true
+		}
+	}
+	return false
+}
+
+// everMadeOf returns n and all nodes that it is or was made of. Two unions may have had each other, one
+// after the other.
+func (n *graphNode) everMadeOf() map[*graphNode]bool {
+	all := map[*graphNode]bool{}
+	var visit func(n *graphNode)
+	visit = func(n *graphNode) {
+		if all[n] {
+			return
+		}
+		all[n] = true
+		for _, s := range n.ins {
+			if s.node != nil {
+				visit(s.node)
+			}
+		}
+	}
+	visit(n)
+	return all
 }
 
 // derivedFrom reports whether n is derived from in now.

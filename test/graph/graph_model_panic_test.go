@@ -161,7 +161,7 @@ func (p *graphPanics) steppedLocked(w *graphWorld) {
 
 // spoils reports whether n shows in this step what the next one mends.
 func (p *graphPanics) spoils(n *graphNode) bool {
-	return p.spoilt != nil && (n == p.spoilt || slices.ContainsFunc(n.ins, func(s *graphSource) bool { return s.node != nil && p.spoils(s.node) }))
+	return p.spoilt != nil && n.everMadeOf()[p.spoilt]
 }
 
 // equal is called with the new one of two results that are compared.

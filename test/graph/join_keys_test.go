@@ -175,8 +175,11 @@ func TestIndexOfDerived(t *testing.T) {
 			for name, ix := range map[string]*lw.Index[int, *rig.Widget]{"early": early, "late": late} {
 				got := map[int]int{}
 				for k := range ix.Keys() {
-					if got[k] = ix.Len(k); len(ix.List(k)) != got[k] {
-						t.Errorf("%s: Len %d of %d", name, got[k], len(ix.List(k)))
+					for range ix.Lookup(k) {
+						got[k]++
+					}
+					if n, list := ix.Len(k), ix.List(k); n != got[k] || len(list) != n {
+						t.Errorf("%s: Lookup yields %d, Len is %d, and List has %d", name, got[k], n, len(list))
 					}
 				}
 				if diff := cmp.Diff(want, got); diff != "" {
