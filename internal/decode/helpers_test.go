@@ -81,8 +81,7 @@ func decoderOf(t fataler, typ reflect.Type, opts Options) *Decoder {
 	return d
 }
 
-// checkSame checks that d decodes data as a sink as apimachinery does, or refuses it as apimachinery
-// does.
+// checkSame checks that d decodes data as a sink as apimachinery does, or refuses it as that does.
 func checkSame(t fataler, d *Decoder, data []byte) {
 	t.Helper()
 	checkSameAs[sink](t, d, data)
