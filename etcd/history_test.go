@@ -59,11 +59,13 @@ type historian struct {
 
 // does makes one step of a script:
 //
-//	a=1        writes a value below ns/, or, with a slash, at that key; "a=" deletes it, "a,b=1" writes both at once
+//	a=1        writes a value below ns/, or, with a slash, at that key
+//	a=         deletes it; a,b=1 writes both at one revision
 //	restore    puts back what was there in the beginning
 //	elsewhere  writes past the collection
 //	list       lists all, and takes the position
-//	page       lists the first page, and takes the position; next and rest list the next one, and all behind it
+//	page       lists the first page, and takes the position
+//	next       lists the page behind it, and rest all that is behind it
 //	probe      asks for the version of the server, which is no list
 //	watch      watches from the position for a second, and takes that of the last write
 //	start      is watch, from the beginning
