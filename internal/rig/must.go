@@ -1,10 +1,13 @@
 package rig
 
 import (
+	"os"
 	"testing"
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/go-lw/lw/internal/history"
 )
 
 // OK ends the test at an error.
@@ -43,4 +46,10 @@ func Swap[V any](t testing.TB, at *V, v V) {
 	before := *at
 	*at = v
 	t.Cleanup(func() { *at = before })
+}
+
+// Main runs the tests of a package that name the versions of a Memory.
+func Main(m *testing.M) {
+	history.FromOne = true
+	os.Exit(m.Run())
 }
