@@ -126,7 +126,7 @@ func modified(pods [][]byte) (events [][]byte) {
 // podStream is a client of a server that lists pods, and whose watch says what is written.
 func podStream(pods [][]byte) (client *http.Client, watch *io.PipeWriter) {
 	send, watch := io.Pipe()
-	return &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+	return &http.Client{Transport: rig.RoundTrip(func(r *http.Request) (*http.Response, error) {
 		resp := &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: send}
 		if r.URL.Query().Get("watch") == "" {
 			list := `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1000000000"},"items":[` + string(bytes.Join(pods, []byte(","))) + "]}"
@@ -150,7 +150,7 @@ func BenchmarkTellWrites(b *testing.B) {
 		b.Run("a write, followed: "+followed, func(b *testing.B) {
 			answers := benchPods(b, objects, 1_000_000_000)
 			var answer []byte
-			server := roundTripper(func(r *http.Request) (*http.Response, error) {
+			server := rig.RoundTrip(func(r *http.Request) (*http.Response, error) {
 				resp := &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(answer))}
 				switch {
 				case r.URL.Query().Get("watch") != "":

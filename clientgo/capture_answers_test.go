@@ -110,8 +110,7 @@ func TestDecoderClosesEveryAnswer(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				done := make(chan error, 1)
 				go func() { done <- inf.Run(ctx) }()
-				time.Sleep(10 * time.Minute)
-				synctest.Wait()
+				rig.Sleep(10 * time.Minute)
 				if got := bodies.open.Load(); !inf.Status().Synced || got != 1 {
 					t.Errorf("synced %t, %d answers are open", inf.Status().Synced, got)
 				}
@@ -132,7 +131,7 @@ func TestDecoderOfABrokenBody(t *testing.T) {
 		s, broken := newCaptureServer(t), errors.New("broken")
 		config := &rest.Config{}
 		client := s.client(t, config)
-		bodies := &openBodies{RoundTripper: roundTripper(func(*http.Request) (*http.Response, error) {
+		bodies := &openBodies{RoundTripper: rig.RoundTrip(func(*http.Request) (*http.Response, error) {
 			body := io.MultiReader(strings.NewReader(`{"kind":"PodList","items":[]`), iotest.ErrReader(broken))
 			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(body)}, nil
 		})}

@@ -11,15 +11,12 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
-	"k8s.io/klog/v2/textlogger"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/clientgo"
@@ -147,20 +144,12 @@ func TestDecoderOfAListerWatcherThatChanges(t *testing.T) {
 				List: tt.mode, Board: &board, OnError: func(err error) { t.Error(err) },
 			})
 			var book bytes.Buffer
-			ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&book)))))
-			done := make(chan error, 1)
-			go func() { done <- inf.Run(ctx) }()
-			defer func() { cancel(); <-done }()
+			go inf.Run(loggedTo(t, &book))
 			rig.OK(t, inf.WaitForSync(t.Context()))
 			for _, name := range []string{"a", "b", "c", "d"} {
 				s.create(t, name, nil)
 			}
 			synctest.Wait()
-			var got []string
-			for obj := range inf.Store().All() {
-				got = append(got, obj.GetName())
-			}
-			slices.Sort(got)
 			var want []string
 			for _, name := range []string{"a", "b", "c", "d", "pod-0", "pod-1", "pod-2"} {
 				created := len(name) == 1
@@ -168,15 +157,11 @@ func TestDecoderOfAListerWatcherThatChanges(t *testing.T) {
 					want = append(want, name)
 				}
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("names (-want +got):\n%s", diff)
-			}
+			rig.Same(t, "names", want, storedNames(inf))
 			if got := inf.Status().Decoder; got != tt.decoder {
 				t.Errorf("decoder %q, want %q", got, tt.decoder)
 			}
-			if diff := cmp.Diff(tt.wire, s.took()); diff != "" {
-				t.Errorf("requests (-want +got):\n%s", diff)
-			}
+			rig.Same(t, "requests", tt.wire, s.took())
 			records := 1
 			if tt.decoder == "lw" {
 				records = 0
@@ -213,9 +198,9 @@ func TestDecoderReuse(t *testing.T) {
 				plain := typedPods(t, config, client, noTweak)
 				pods = &cache.ListWatch{ListWithContextFunc: plain.ListWithContextFunc, WatchFuncWithContext: pods.WatchFuncWithContext}
 			}
-			inf := lw.NewInformer(tt.decoder.Source(pods, &corev1.Pod{}), &lw.Options{List: lw.ListWhole, OnError: func(err error) { t.Error(err) }})
-			run(t, inf)
-			rig.OK(t, inf.WaitForSync(t.Context()))
+			opts := strict(t)
+			opts.List = lw.ListWhole
+			inf := synced(t, tt.decoder.Source(pods, &corev1.Pod{}), opts)
 			version := func(phase corev1.PodPhase) metav1.Object {
 				p := pod("default", "pod-1")
 				p.Labels = map[string]string{"app": "web"}

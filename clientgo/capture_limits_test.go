@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -109,11 +108,9 @@ func TestDecoderLeavesToClientGo(t *testing.T) {
 			s := newCaptureServer(t)
 			config := &rest.Config{}
 			lister := witnessOf(tt.lister(t, config, s.client(t, config)))
-			inf := lw.NewInformer(clientgo.Decoder{Drop: onlyByLW}.Source(lister, &corev1.Pod{}), &lw.Options{
-				List: lw.ListPages, OnError: func(err error) { t.Error(err) },
-			})
-			run(t, inf)
-			rig.OK(t, inf.WaitForSync(t.Context()))
+			opts := strict(t)
+			opts.List = lw.ListPages
+			inf := synced(t, clientgo.Decoder{Drop: onlyByLW}.Source(lister, &corev1.Pod{}), opts)
 			s.create(t, "new", nil)
 			synctest.Wait()
 			if got := inf.Store().Len(); got != 4 {
@@ -124,12 +121,8 @@ func TestDecoderLeavesToClientGo(t *testing.T) {
 					t.Errorf("%s is decoded by lw: %t", obj.GetName(), byLW)
 				}
 			}
-			if diff := cmp.Diff(tt.calls, lister.calls); diff != "" {
-				t.Errorf("calls (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(tt.wire, s.took()); diff != "" {
-				t.Errorf("requests (-want +got):\n%s", diff)
-			}
+			rig.Same(t, "calls", tt.calls, lister.calls)
+			rig.Same(t, "requests", tt.wire, s.took())
 		})
 	}
 }
@@ -160,7 +153,7 @@ func TestDecoderInSeveralGoroutines(t *testing.T) {
 
 // withHeader returns a transport that sets a header.
 func withHeader(next http.RoundTripper, name, value string) http.RoundTripper {
-	return roundTripper(func(r *http.Request) (*http.Response, error) {
+	return rig.RoundTrip(func(r *http.Request) (*http.Response, error) {
 		r = r.Clone(r.Context())
 		r.Header.Set(name, value)
 		return next.RoundTrip(r)
@@ -172,22 +165,12 @@ func TestDecoderOfAFakeClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := fake.NewClientset(pod("default", "a"))
 		api := c.CoreV1().Pods("default")
-		lister := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
-			ListWithContextFunc:  func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) { return api.List(ctx, opts) },
-			WatchFuncWithContext: api.Watch,
-		}, c)
+		lister := cache.ToListWatcherWithWatchListSemantics(listWatchOf(api), c)
 		src := clientgo.Decoder{}.Source(lister, &corev1.Pod{})
 		want := lw.HintsOf(clientgo.Source(lister, &corev1.Pod{}))
 		want.Decoder = "" // nobody knows before the first answer
-		if diff := cmp.Diff(want, lw.HintsOf(src), cmpopts.IgnoreFields(lw.SourceHints{}, "StillHas", "unnamed", "polled")); diff != "" {
-			t.Errorf("hints: %s", diff)
-		}
-		inf := lw.NewInformer(src, &lw.Options{OnError: func(err error) { t.Error(err) }})
-		run(t, inf)
-		began := time.Now()
-		if err := inf.WaitForSync(t.Context()); err != nil || time.Since(began) > 0 {
-			t.Fatal(err, time.Since(began))
-		}
+		rig.Same(t, "hints", want, lw.HintsOf(src), cmpopts.IgnoreFields(lw.SourceHints{}, "StillHas", "unnamed", "polled"))
+		inf := syncedAtOnce(t, src, strict(t))
 		rig.Must[*corev1.Pod](t)(api.Create(t.Context(), pod("default", "b"), metav1.CreateOptions{}))
 		synctest.Wait()
 		if got := inf.Store().Len(); got != 2 {
@@ -222,12 +205,8 @@ func TestDecoderErrors(t *testing.T) {
 		if time.Since(began) > 0 {
 			t.Errorf("client-go has waited for %v", time.Since(began))
 		}
-		if diff := cmp.Diff([]string{"429"}, codes); diff != "" {
-			t.Errorf("metrics: %s", diff)
-		}
-		if diff := cmp.Diff([]string{"old"}, warnings); diff != "" {
-			t.Errorf("warnings: %s", diff)
-		}
+		rig.Same(t, "metrics", []string{"429"}, codes)
+		rig.Same(t, "warnings", []string{"old"}, warnings)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := list(ctx); err == nil || !strings.Contains(err.Error(), "rate") {
@@ -239,27 +218,31 @@ func TestDecoderErrors(t *testing.T) {
 	})
 }
 
-// The client decides which redirects are followed.
+// The client decides which redirects are followed. A request that fails is not made again by
+// client-go, and its error arrives, with the URL once.
 func TestDecoderRedirects(t *testing.T) {
+	elsewhere := apiserver.All(apiserver.Header("Location", "/elsewhere"), apiserver.Reply(http.StatusFound, "text/plain", "there"))
 	for name, tt := range map[string]struct {
+		fault apiserver.Effect
 		check func(*http.Request, []*http.Request) error
 		want  string
 		wire  int
 	}{
-		"followed":     {nil, "404", 2},
-		"refused":      {func(*http.Request, []*http.Request) error { return errors.New("no redirect") }, "no redirect", 1},
-		"not followed": {func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, "302", 1},
+		"followed":     {elsewhere, nil, "404", 2},
+		"refused":      {elsewhere, func(*http.Request, []*http.Request) error { return errors.New("no redirect") }, "no redirect", 1},
+		"not followed": {elsewhere, func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, "302", 1},
+		"a broken one": {apiserver.Reset, nil, "/api/v1/namespaces/default/pods", 1},
 	} {
 		rig.Bubble(t, name, func(t *testing.T) {
 			s := newCaptureServer(t)
-			s.Inject(apiserver.Fault{Times: 1, Do: apiserver.All(apiserver.Header("Location", "/elsewhere"), apiserver.Reply(http.StatusFound, "text/plain", "there"))})
+			s.Inject(apiserver.Fault{Times: 1, Do: tt.fault})
 			config := &rest.Config{}
 			client := s.client(t, config)
 			client.CheckRedirect = tt.check
 			src := clientgo.Decoder{}.Source(typedPods(t, config, clientgo.Capture(client), noTweak), &corev1.Pod{})
 			_, err := src.List(t.Context(), metav1.ListOptions{}, func(metav1.Object, error) error { return nil })
-			if err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("error %v, want %s", err, tt.want)
+			if err == nil || strings.Contains(err.Error(), "itself") || strings.Count(err.Error(), tt.want) != 1 {
+				t.Errorf("error %v, want %s once", err, tt.want)
 			}
 			if got := s.took(); len(got) != tt.wire {
 				t.Errorf("requests %v, want %d", got, tt.wire)
@@ -275,23 +258,6 @@ func (f resultMetric) Increment(_ context.Context, code, _, _ string) { f(code) 
 type warningHandler func(text string)
 
 func (f warningHandler) HandleWarningHeader(_ int, _, text string) { f(text) }
-
-// A request that fails is not made again by client-go, and its error arrives.
-func TestDecoderOfABrokenConnection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newCaptureServer(t)
-		s.Inject(apiserver.Fault{Times: 1, Do: apiserver.Reset})
-		config := &rest.Config{}
-		src := clientgo.Decoder{}.Source(typedPods(t, config, clientgo.Capture(s.client(t, config)), noTweak), &corev1.Pod{})
-		_, err := src.List(t.Context(), metav1.ListOptions{}, func(metav1.Object, error) error { return nil })
-		if err == nil || strings.Contains(err.Error(), "itself") || strings.Count(err.Error(), "/api/v1/namespaces/default/pods") != 1 {
-			t.Errorf("error %v, want that of the connection, with the URL once", err)
-		}
-		if got := s.took(); len(got) != 1 {
-			t.Errorf("requests %v", got)
-		}
-	})
-}
 
 // Capture leaves its argument alone, and captures a client once.
 func TestCapture(t *testing.T) {

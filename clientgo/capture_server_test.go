@@ -2,6 +2,7 @@ package clientgo_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -57,7 +58,7 @@ func (s *captureServer) client(t *testing.T, config *rest.Config) *http.Client {
 	transport := s.Server.Client().Transport
 	t.Cleanup(transport.(*http.Transport).CloseIdleConnections)
 	config.Host = "http://apiserver"
-	config.Transport = roundTripper(func(r *http.Request) (*http.Response, error) {
+	config.Transport = rig.RoundTrip(func(r *http.Request) (*http.Response, error) {
 		s.mu.Lock()
 		s.requests = append(s.requests, r.Clone(context.Background()))
 		s.mu.Unlock()
@@ -96,10 +97,6 @@ func (s *captureServer) took() []string {
 	s.requests = nil
 	return out
 }
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // A witness is a ListerWatcher that logs how the calls of another one end.
 type witness struct {
@@ -153,6 +150,22 @@ func typedPods(t *testing.T, config *rest.Config, client *http.Client, tweak fun
 }
 
 func noTweak(*metav1.ListOptions) {}
+
+// listWatchOf returns a ListerWatcher of a client of one resource.
+func listWatchOf[L runtime.Object](c interface {
+	List(context.Context, metav1.ListOptions) (L, error)
+	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
+}) *cache.ListWatch {
+	return &cache.ListWatch{
+		ListWithContextFunc:  func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) { return c.List(ctx, opts) },
+		WatchFuncWithContext: c.Watch,
+	}
+}
+
+// noStreams is the function of a ListerWatcher that has no watches.
+func noStreams(context.Context, metav1.ListOptions) (watch.Interface, error) {
+	return nil, errors.New("no streams")
+}
 
 // onlyByLW is what a Decoder drops so that a test sees who has decoded an object. The server gives
 // each object a generation.

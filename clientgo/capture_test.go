@@ -2,7 +2,6 @@ package clientgo_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"net/http/cookiejar"
 	"net/url"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -63,20 +61,12 @@ func TestDecoderOverEveryClient(t *testing.T) {
 		{"dynamic", rest.Config{}, unstructuredPod,
 			func(t *testing.T, config *rest.Config, client *http.Client) cache.ListerWatcher {
 				c := rig.Must[*dynamic.DynamicClient](t)(dynamic.NewForConfigAndClient(config, client))
-				r := c.Resource(podResource).Namespace("default")
-				return &cache.ListWatch{
-					ListWithContextFunc:  func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) { return r.List(ctx, opts) },
-					WatchFuncWithContext: r.Watch,
-				}
+				return listWatchOf(c.Resource(podResource).Namespace("default"))
 			}, "application/json"},
 		{"metadata", rest.Config{}, metadataPod,
 			func(t *testing.T, config *rest.Config, client *http.Client) cache.ListerWatcher {
 				c := rig.Must[metadata.Interface](t)(metadata.NewForConfigAndClient(config, client))
-				r := c.Resource(podResource).Namespace("default")
-				return &cache.ListWatch{
-					ListWithContextFunc:  func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) { return r.List(ctx, opts) },
-					WatchFuncWithContext: r.Watch,
-				}
+				return listWatchOf(c.Resource(podResource).Namespace("default"))
 			}, "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1," +
 				"application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"},
 	} {
@@ -90,9 +80,9 @@ func TestDecoderOverEveryClient(t *testing.T) {
 				if len(lister.calls) != 0 || len(s.requests) != 0 {
 					t.Fatalf("the constructor called %v", lister.calls)
 				}
-				inf := lw.NewInformer(src, &lw.Options{List: mode, PageSize: 2, OnError: func(err error) { t.Error(err) }})
-				run(t, inf)
-				rig.OK(t, inf.WaitForSync(t.Context()))
+				opts := strict(t)
+				opts.List, opts.PageSize = mode, 2
+				inf := synced(t, src, opts)
 				synctest.Wait()
 				if r := s.requests[0]; mode == lw.ListPages && r.Header.Get("Accept") != tt.accepts {
 					t.Errorf("Accept %q, want %q", r.Header.Get("Accept"), tt.accepts)
@@ -148,20 +138,8 @@ func TestDecoderAsksWhatTheListerWatcherAsks(t *testing.T) {
 		lister := typedPods(t, config, clientgo.Capture(client), func(opts *metav1.ListOptions) {
 			opts.LabelSelector, opts.FieldSelector = "app="+app, "metadata.name!=pod-0"
 		})
-		inf := lw.NewInformer(clientgo.Decoder{}.Source(lister, &corev1.Pod{}), nil)
-		run(t, inf)
-		rig.OK(t, inf.WaitForSync(t.Context()))
-		names := func() []string {
-			var names []string
-			for obj := range inf.Store().All() {
-				names = append(names, obj.GetName())
-			}
-			slices.Sort(names)
-			return names
-		}
-		if diff := cmp.Diff([]string{"pod-1", "pod-2"}, names()); diff != "" {
-			t.Error(diff)
-		}
+		inf := synced(t, clientgo.Decoder{}.Source(lister, &corev1.Pod{}), nil)
+		rig.Same(t, "", []string{"pod-1", "pod-2"}, storedNames(inf))
 		synctest.Wait()
 		for _, r := range s.requests {
 			for name, want := range map[string]string{"Cookie": "session=1", "User-Agent": "agent", "Authorization": "Bearer token"} {
@@ -173,9 +151,7 @@ func TestDecoderAsksWhatTheListerWatcherAsks(t *testing.T) {
 		// The client's timeout of 5 s ends no watch.
 		time.Sleep(time.Minute)
 		synctest.Wait() // a bookmark of this moment has the version of before the next write
-		if diff := cmp.Diff([]string{"stream default app=web metadata.name!=pod-0"}, s.took()); diff != "" {
-			t.Error(diff)
-		}
+		rig.Same(t, "", []string{"stream default app=web metadata.name!=pod-0"}, s.took())
 
 		// A later list asks what the ListerWatcher asks then.
 		app = "db"
@@ -183,9 +159,7 @@ func TestDecoderAsksWhatTheListerWatcherAsks(t *testing.T) {
 		s.pods.Compact(s.Line.Version())
 		s.pods.Disconnect()
 		time.Sleep(time.Minute)
-		if diff := cmp.Diff([]string{"other"}, names()); diff != "" {
-			t.Error(diff)
-		}
+		rig.Same(t, "", []string{"other"}, storedNames(inf))
 	})
 }
 

@@ -58,14 +58,14 @@ func TestFakeClientset(t *testing.T) {
 			pods = append(pods, pod("default", fmt.Sprintf("pod-%03d", i)))
 		}
 		c := fake.NewClientset(pods...)
-		inf := lw.NewInformer(lw.FromClient(c.CoreV1().Pods("")), &lw.Options{OnError: func(err error) { t.Error(err) }})
+		inf := lw.NewInformer(lw.FromClient(c.CoreV1().Pods("")), strict(t))
 		var told []string
 		inf.AddHandler(lw.Handler[*corev1.Pod]{
 			Add:    func(p *corev1.Pod) { told = append(told, "add "+p.Name) },
 			Update: func(_, p *corev1.Pod) { told = append(told, "update "+p.Name) },
 			Delete: func(p *corev1.Pod) { told = append(told, "delete "+p.Name) },
 		})
-		run(t, inf)
+		rig.Start(t, inf)
 		began := time.Now()
 		rig.OK(t, inf.WaitForSync(t.Context()))
 		if took := time.Since(began); took > 0 {
@@ -104,9 +104,7 @@ func TestFakeClientsetRace(t *testing.T) {
 			}
 			return l, err
 		}
-		inf := lw.NewInformer(src, nil)
-		run(t, inf)
-		rig.OK(t, inf.WaitForSync(t.Context()))
+		inf := synced(t, src, nil)
 		synctest.Wait()
 		if _, ok := inf.Store().Get(lw.Key{Namespace: "default", Name: "b"}); !ok {
 			t.Error("what was created between list and watch is lost")
@@ -123,13 +121,7 @@ func TestFakeDynamicClient(t *testing.T) {
 			"apiVersion": "example.org/v1", "kind": "Widget", "metadata": map[string]any{"namespace": "default", "name": "a"},
 		}}
 		api := c.Resource(gvr)
-		inf := lw.NewInformer(&lw.ListWatch[*unstructured.Unstructured, *unstructured.UnstructuredList]{ListFunc: api.List, WatchFunc: api.Watch}, nil)
-		run(t, inf)
-		began := time.Now()
-		rig.OK(t, inf.WaitForSync(t.Context()))
-		if took := time.Since(began); took > 0 {
-			t.Errorf("synced after %v", took)
-		}
+		inf := syncedAtOnce(t, &lw.ListWatch[*unstructured.Unstructured, *unstructured.UnstructuredList]{ListFunc: api.List, WatchFunc: api.Watch}, nil)
 		rig.Must[*unstructured.Unstructured](t)(api.Namespace("default").Create(t.Context(), widget, metav1.CreateOptions{}))
 		synctest.Wait()
 		if got := inf.Store().Len(); got != 1 {
@@ -225,13 +217,6 @@ func TestHTTPNeedsAResource(t *testing.T) {
 	if src.URL != "http://127.0.0.1:8001/k8s/clusters/c1/apis/apps/v1/namespaces/ns/deployments" {
 		t.Errorf("URL %q", src.URL)
 	}
-}
-
-func run[T lw.Object](t *testing.T, inf *lw.Informer[T]) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() { defer close(done); inf.Run(ctx) }()
-	t.Cleanup(func() { cancel(); <-done })
 }
 
 func ExampleHTTP() {

@@ -18,8 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
-	"k8s.io/klog/v2/textlogger"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/clientgo"
@@ -35,15 +33,6 @@ var controllers = map[string]func(cache.InformerOptions) (cache.Store, cache.Con
 	"Decoder": func(o cache.InformerOptions) (cache.Store, cache.Controller) {
 		return clientgo.Decoder{}.NewController(o)
 	},
-}
-
-func runController(t testing.TB, c cache.Controller) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() { defer close(done); c.RunWithContext(ctx) }()
-	stop = func() { cancel(); <-done }
-	t.Cleanup(stop)
-	return stop
 }
 
 // A story is a random history of a server, as a controller told it: after each step the calls of the
@@ -77,7 +66,7 @@ func story(t *testing.T, seed uint64, new func(cache.InformerOptions) (cache.Sto
 			told = append(told, lines)
 		}
 		note("before Run")
-		stop := runController(t, controller)
+		stop := runInformer(t, controller)
 		note("after Run")
 		there := map[string]bool{"a": true, "b": true}
 		for i := range 30 {
@@ -129,12 +118,10 @@ func TestNewController(t *testing.T) {
 		var plain, indexed cache.Controller
 		store, plain = clientgo.NewController(server, &corev1.Pod{}, 0, &handler)
 		indexer, indexed := clientgo.NewController(server, &corev1.Pod{}, 0, cache.ResourceEventHandlerFuncs{}, byV, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
-		defer runController(t, plain)()
-		defer runController(t, indexed)()
+		defer runInformer(t, plain)()
+		defer runInformer(t, indexed)()
 		handler.want(t, "the first list", "add a1 initial")
-		if diff := cmp.Diff([]string{"a"}, names(store.List())); diff != "" {
-			t.Error(diff)
-		}
+		rig.Same(t, "", []string{"a"}, names(store.List()))
 		for index, value := range map[string]string{"v": "1", cache.NamespaceIndex: "ns"} {
 			if found, err := indexer.ByIndex(index, value); err != nil || len(found) != 1 {
 				t.Errorf("index %s: %v %v", index, found, err)
@@ -176,7 +163,7 @@ func TestControllerSyncs(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		_, c := clientgo.NewController(newPodMemory(labelled("a")), &corev1.Pod{}, 0, nil)
-		defer runController(t, c)()
+		defer runInformer(t, c)()
 		synctest.Wait()
 		if !c.HasSynced() || c.LastSyncResourceVersion() != "2" && c.LastSyncResourceVersion() != "1" {
 			t.Errorf("synced %v, version %q", c.HasSynced(), c.LastSyncResourceVersion())
@@ -191,10 +178,7 @@ func TestControllerOptions(t *testing.T) {
 		defer name.Release()
 		p := &provider{values: map[string]float64{}}
 		var ours, others bytes.Buffer
-		logger := func(to *bytes.Buffer) klog.Logger {
-			return textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(to)))
-		}
-		own := logger(&ours)
+		own := loggerTo(&ours)
 		server := newPodMemory(labelled("a"))
 		options := cache.InformerOptions{
 			ListerWatcher: server, ObjectType: &corev1.Pod{}, Logger: &own, ResyncPeriod: -time.Second, Handler: &calls{},
@@ -205,7 +189,7 @@ func TestControllerOptions(t *testing.T) {
 		if err := indexer.AddIndexers(cache.Indexers{"w": byLabels}); err != nil || len(options.Indexers) != 1 {
 			t.Errorf("the options have %d indexers: %v", len(options.Indexers), err)
 		}
-		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logger(&others)))
+		ctx, cancel := context.WithCancel(loggedTo(t, &others))
 		done := make(chan struct{})
 		go func() { defer close(done); c.RunWithContext(ctx) }()
 		time.Sleep(time.Minute)
@@ -249,7 +233,7 @@ func TestControllerWatchTimeout(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			server := &timeouts{podMemory: newPodMemory()}
 			_, c := clientgo.NewControllerWithOptions(cache.InformerOptions{ListerWatcher: server, ObjectType: &corev1.Pod{}, MinWatchTimeout: asked})
-			defer runController(t, c)()
+			defer runInformer(t, c)()
 			synctest.Wait()
 			if got := server.last(); got < least || got > 2*least {
 				t.Errorf("asked for %v: a watch of %v", asked, got)

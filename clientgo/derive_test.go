@@ -16,9 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/apiserver"
@@ -47,11 +45,7 @@ func service(name string) *corev1.Service {
 // refuses lists of services if refused is true.
 func shop(t *testing.T, refused bool, do func(t *testing.T, clientset kubernetes.Interface)) {
 	synctest.Test(t, func(t *testing.T) {
-		server := apiserver.New(apiserver.Options{Resources: []apiserver.Resource{
-			{Resource: "pods", Kind: "Pod"}, {Resource: "services", Kind: "Service"},
-		}})
-		client := server.Client()
-		t.Cleanup(func() { server.Close(); client.CloseIdleConnections() })
+		server, client := served(t, apiserver.Resource{Resource: "pods", Kind: "Pod"}, apiserver.Resource{Resource: "services", Kind: "Service"})
 		for _, p := range []*corev1.Pod{
 			readyPod("cart-1", "cart", "node-1"), readyPod("cart-2", "cart", "node-2"),
 			readyPod("till-1", "till", "node-1"), readyPod("till-2", "till", "node-2"),
@@ -62,17 +56,9 @@ func shop(t *testing.T, refused bool, do func(t *testing.T, clientset kubernetes
 			rig.Must[apiserver.Object](t)(server.Collection("services").Create(service(name)))
 		}
 		if refused {
-			why := apierrors.NewForbidden(schema.GroupResource{Resource: "services"}, "", errors.New("no role allows it"))
-			match := func(r apiserver.Request) bool { return r.Resource == "services" }
-			for _, verb := range []apiserver.Verb{apiserver.List, apiserver.Watch, apiserver.Stream} {
-				server.Inject(apiserver.Fault{Verb: verb, Times: -1, Match: match, Do: apiserver.Fail(why)})
-			}
+			refuse(server, "services")
 		}
-		clientset := rig.Must[*kubernetes.Clientset](t)(kubernetes.NewForConfig(&rest.Config{
-			Host: "http://apiserver", Transport: client.Transport, QPS: -1,
-			ContentConfig: rest.ContentConfig{ContentType: "application/json", AcceptContentTypes: "application/json"},
-		}))
-		do(t, clientset)
+		do(t, clientsetOf(t, client))
 	})
 }
 
@@ -307,9 +293,7 @@ func TestDerivePage(t *testing.T) {
 		sick.Status.Conditions[1].Status = corev1.ConditionFalse
 		got := rig.Must[found](t)(example(t.Context(), patience, clientset, queue, sick))
 		want := found{ips: []string{"ip of cart-1", "ip of cart-2"}, pods: 3, ready: 2, full: 1, served: 2}
-		if diff := cmp.Diff(want, got, cmp.AllowUnexported(found{})); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		rig.Same(t, "", want, got, cmp.AllowUnexported(found{}))
 		synctest.Wait()
 		if len(queue) != 3 {
 			t.Errorf("%d keys, want that of each service once: no endpoints have changed", len(queue))

@@ -4,25 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
-	k8stesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 
@@ -33,72 +29,39 @@ import (
 	"github.com/go-lw/lw/lwtest"
 )
 
-// What docs/memory.md keeps of a pod.
+// What docs/memory.md keeps of a pod, by a podPlace and by a function.
 func TestMemoryPage(t *testing.T) {
 	type place struct {
 		lw.Meta
 		Node string
 	}
-	projected := func(url string, client *http.Client) func() (lw.AnyInformer, func() []string) {
-		return func() (lw.AnyInformer, func() []string) {
-			type podPlace struct {
-				lw.Meta `json:"metadata" protobuf:"bytes,1,opt,name=metadata"`
-				Spec    struct {
-					NodeName string `json:"nodeName" protobuf:"bytes,10,opt,name=nodeName"`
-				} `json:"spec" protobuf:"bytes,2,opt,name=spec"`
-				Status struct {
-					Phase corev1.PodPhase `json:"phase" protobuf:"bytes,1,opt,name=phase"`
-					PodIP string          `json:"podIP" protobuf:"bytes,6,opt,name=podIP"`
-				} `json:"status" protobuf:"bytes,3,opt,name=status"`
-			}
-			places := lw.NewInformer(&lw.HTTP[*podPlace]{URL: url, Client: client}, nil)
-			lwtest.Projection[*podPlace, *corev1.Pod](t)
-			return places, func() (got []string) {
-				for p := range places.Store().All() {
-					got = append(got, lw.KeyOf(p).String(), p.Spec.NodeName, p.Status.PodIP, string(p.Status.Phase))
-				}
-				return got
-			}
-		}
-	}
-	transformed := func(src lw.Source[*corev1.Pod]) func() (lw.AnyInformer, func() []string) {
-		return func() (lw.AnyInformer, func() []string) {
-			toPlace := func(p *corev1.Pod) (*place, error) {
-				return &place{Meta: lw.MetaOf(p), Node: p.Spec.NodeName}, nil
-			}
-			byNode := lw.NewInformer(lw.Transform(src, toPlace), nil)
-			return byNode, func() (got []string) {
-				for p := range byNode.Store().All() {
-					got = append(got, lw.KeyOf(p).String(), p.Node)
-				}
-				return got
-			}
-		}
-	}
 	synctest.Test(t, func(t *testing.T) {
-		server := apiserver.New(apiserver.Options{Resources: []apiserver.Resource{{Resource: "pods", Kind: "Pod", Proto: apiserver.Proto[corev1.Pod]()}}})
-		client := server.Client()
-		t.Cleanup(func() { server.Close(); client.CloseIdleConnections() })
-		pod := &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"},
-			Spec:       corev1.PodSpec{NodeName: "n1"}, Status: corev1.PodStatus{PodIP: "10.0.0.1", Phase: corev1.PodRunning},
-		}
-		rig.Must[apiserver.Object](t)(server.Collection("pods").Create(pod))
+		server, client := served(t, protoPods)
+		p := pod("default", "a")
+		p.Spec.NodeName, p.Status = "n1", corev1.PodStatus{PodIP: "10.0.0.1", Phase: corev1.PodRunning}
+		rig.Must[apiserver.Object](t)(server.Collection("pods").Create(p))
 		const url = "http://server/api/v1/pods"
-		for _, tc := range []struct {
-			informer func() (lw.AnyInformer, func() []string)
-			want     []string
-		}{
-			{projected(url, client), []string{"default/a", "n1", "10.0.0.1", "Running"}},
-			{transformed(&lw.HTTP[*corev1.Pod]{URL: url, Client: client}), []string{"default/a", "n1"}},
-		} {
-			inf, kept := tc.informer()
-			go inf.Run(t.Context())
-			rig.OK(t, inf.WaitForSync(t.Context()))
-			if diff := cmp.Diff(tc.want, kept()); diff != "" {
-				t.Errorf("kept (-want +got):\n%s", diff)
-			}
+		places := lw.NewInformer(&lw.HTTP[*podPlace]{URL: url, Client: client}, nil)
+		lwtest.Projection[*podPlace, *corev1.Pod](t)
+
+		src := lw.Source[*corev1.Pod](&lw.HTTP[*corev1.Pod]{URL: url, Client: client})
+		toPlace := func(p *corev1.Pod) (*place, error) {
+			return &place{Meta: lw.MetaOf(p), Node: p.Spec.NodeName}, nil
 		}
+		byNode := lw.NewInformer(lw.Transform(src, toPlace), nil)
+
+		for _, inf := range []lw.AnyInformer{places, byNode} {
+			rig.Start(t, inf)
+			rig.OK(t, inf.WaitForSync(t.Context()))
+		}
+		var got []string
+		for p := range places.Store().All() {
+			got = append(got, lw.KeyOf(p).String(), p.Spec.NodeName, p.Status.PodIP, string(p.Status.Phase))
+		}
+		for p := range byNode.Store().All() {
+			got = append(got, lw.KeyOf(p).String(), p.Node)
+		}
+		rig.Same(t, "kept", []string{"default/a", "n1", "10.0.0.1", "Running", "default/a", "n1"}, got)
 	})
 }
 
@@ -185,23 +148,12 @@ func TestREADME(t *testing.T) {
 	}
 	for name, refused := range map[string]bool{"as it should": false, "forbidden": true} {
 		rig.Bubble(t, name, func(t *testing.T) {
-			server := apiserver.New(apiserver.Options{Resources: []apiserver.Resource{{Resource: "pods", Kind: "Pod"}}})
-			client := server.Client()
-			t.Cleanup(func() { server.Close(); client.CloseIdleConnections() })
+			server, client := served(t, apiserver.Resource{Resource: "pods", Kind: "Pod"})
 			if refused {
-				why := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no role allows it"))
-				for _, verb := range []apiserver.Verb{apiserver.List, apiserver.Watch, apiserver.Stream} {
-					server.Inject(apiserver.Fault{Verb: verb, Times: -1, Do: apiserver.Fail(why)})
-				}
+				refuse(server, "pods")
 			}
-			config := &rest.Config{
-				Host: "http://apiserver", Transport: client.Transport, QPS: -1,
-				ContentConfig: rest.ContentConfig{ContentType: "application/json", AcceptContentTypes: "application/json"},
-			}
-			clientset, err := kubernetes.NewForConfig(config)
-			rig.OK(t, err)
 			queue := make(keys, 10)
-			err = example(t.Context(), clientset, queue, pod("default", "new"))
+			err := example(t.Context(), clientsetOf(t, client), queue, pod("default", "new"))
 			synctest.Wait()
 			if refused {
 				want := regexp.MustCompile(`^lw: Pod: not synced \(.*\): (list|stream) \(failure \d+ in a row\): pods is forbidden: .*no role.*: context deadline exceeded$`)
@@ -264,20 +216,14 @@ func TestREADMEController(t *testing.T) {
 		rig.Must[*corev1.Pod](t)(clientset.CoreV1().Pods("default").Create(ctx, p, metav1.CreateOptions{}))
 		synctest.Wait()
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-		if diff := cmp.Diff([]int{0, 1}, got); diff != "" {
-			t.Errorf("pods of the set at each reconciliation (-want +got):\n%s", diff)
-		}
+		rig.OK(t, <-ended)
+		rig.Same(t, "pods of the set at each reconciliation", []int{0, 1}, got)
 	})
 	synctest.Test(t, func(t *testing.T) {
 		patience, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		clientset := fake.NewClientset()
-		clientset.PrependReactor("list", "pods", func(k8stesting.Action) (bool, runtime.Object, error) {
-			return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no role allows it"))
-		})
+		failLists(clientset, refusal("pods"))
 		err := example(t.Context(), patience, clientset, nil)
 		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "lw: Pod: not synced") || strings.Contains(err.Error(), "ReplicaSet") {
 			t.Errorf("error %v, want one that names the informer of pods", err)

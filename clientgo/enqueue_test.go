@@ -6,7 +6,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -82,7 +81,7 @@ func TestEnqueue(t *testing.T) {
 			inf := lw.NewInformer(server, nil)
 			queue := make(keys, 10)
 			inf.AddHandler(tc.handler(queue))
-			run(t, inf)
+			rig.Start(t, inf)
 			for _, p := range tc.pods[1:] {
 				synctest.Wait()
 				var err error
@@ -95,13 +94,11 @@ func TestEnqueue(t *testing.T) {
 			}
 			synctest.Wait()
 			close(queue)
-			if diff := cmp.Diff(tc.want, slices.Collect(func(yield func(lw.Key) bool) {
+			rig.Same(t, "keys", tc.want, slices.Collect(func(yield func(lw.Key) bool) {
 				for k := range queue {
 					yield(k)
 				}
-			})); diff != "" {
-				t.Errorf("keys (-want +got):\n%s", diff)
-			}
+			}))
 		})
 	}
 }

@@ -105,13 +105,9 @@ func TestRemoveEventHandler(t *testing.T) {
 		goes.want(t, "after a foreign informer was to remove it", "add c")
 		within.want(t, "a handler that removed itself")
 		for range 2 {
-			if err := inf.RemoveEventHandler(reg); err != nil {
-				t.Error(err)
-			}
+			rig.OK(t, inf.RemoveEventHandler(reg))
 		}
-		if err := shutDownHandler(inf, reg); err != nil {
-			t.Error(err)
-		}
+		rig.OK(t, shutDownHandler(inf, reg))
 		server.create(t, labelled("d"))
 		stays.want(t, "others go on", "add c", "add d")
 		goes.want(t, "a removed handler")
@@ -125,8 +121,7 @@ func TestRemoveEventHandler(t *testing.T) {
 // With ReallyCrash false a panic is logged with its line, the handler pauses for a second, and goes
 // on. Others notice nothing.
 func TestHandlerPanics(t *testing.T) {
-	defer func(before bool) { utilruntime.ReallyCrash = before }(utilruntime.ReallyCrash)
-	utilruntime.ReallyCrash = false
+	rig.Swap(t, &utilruntime.ReallyCrash, false)
 	overAll(t, func(t *testing.T, impl implementation, server *podMemory) {
 		inf := impl.new(server, cache.SharedIndexInformerOptions{})
 		var log logBuffer
@@ -149,8 +144,7 @@ func TestHandlerPanics(t *testing.T) {
 		server.delete(t, "a")
 		server.create(t, labelled("b"))
 		others.want(t, "another handler", "add a", "update a2 from a", "delete a2", "add b")
-		time.Sleep(3500 * time.Millisecond)
-		synctest.Wait()
+		rig.Sleep(3500 * time.Millisecond)
 		if got := fmt.Sprint(when); got != "[0s 1s 2s 3s]" {
 			t.Errorf("the handler was called at %v", got)
 		}
@@ -182,8 +176,7 @@ func TestHandlerPanics(t *testing.T) {
 // A handler that is removed while it pauses after a panic is not called again, whatever waits for it,
 // and its pause is over.
 func TestRemoveEventHandlerAfterAPanic(t *testing.T) {
-	defer func(before bool) { utilruntime.ReallyCrash = before }(utilruntime.ReallyCrash)
-	utilruntime.ReallyCrash = false
+	rig.Swap(t, &utilruntime.ReallyCrash, false)
 	handleErrors(t)
 	for name, next := range map[string]func(*testing.T, *podMemory){
 		"add":    func(t *testing.T, server *podMemory) { server.create(t, labelled("b")) },

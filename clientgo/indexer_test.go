@@ -15,7 +15,6 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/go-lw/lw/clientgo"
 	"github.com/go-lw/lw/internal/rig"
 )
 
@@ -36,31 +35,21 @@ func TestFixtures(t *testing.T) {
 			cache.NamespaceIndex: cache.MetaNamespaceIndexFunc, "labels": byLabels,
 		}})
 		x := inf.GetIndexer()
-		must := func(err error) {
-			t.Helper()
-			if err != nil {
-				t.Error(err)
-			}
-		}
-		must(x.Add(labelled("a", "x=1")))
-		must(x.Add(labelled("b", "x=1", "y=1")))
-		must(x.Update(labelled("c", "y=1")))
-		must(x.Update(labelled("a", "x=2")))
-		must(x.Add(pod("", "cluster")))
-		must(x.Add(pod("other", "a")))
-		must(x.Delete(labelled("c")))
-		must(x.Delete(labelled("never")))
-		must(x.Delete(cache.DeletedFinalStateUnknown{Key: "other/a"}))
-		must(x.Resync())
+		rig.OK(t, x.Add(labelled("a", "x=1")))
+		rig.OK(t, x.Add(labelled("b", "x=1", "y=1")))
+		rig.OK(t, x.Update(labelled("c", "y=1")))
+		rig.OK(t, x.Update(labelled("a", "x=2")))
+		rig.OK(t, x.Add(pod("", "cluster")))
+		rig.OK(t, x.Add(pod("other", "a")))
+		rig.OK(t, x.Delete(labelled("c")))
+		rig.OK(t, x.Delete(labelled("never")))
+		rig.OK(t, x.Delete(cache.DeletedFinalStateUnknown{Key: "other/a"}))
+		rig.OK(t, x.Resync())
 
 		keys := x.ListKeys()
 		slices.Sort(keys)
-		if diff := cmp.Diff([]string{"cluster", "ns/a", "ns/b"}, keys); diff != "" {
-			t.Errorf("keys (-want +got):\n%s", diff)
-		}
-		if diff := cmp.Diff([]string{"a", "b", "cluster"}, names(x.List())); diff != "" {
-			t.Errorf("objects (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "keys", []string{"cluster", "ns/a", "ns/b"}, keys)
+		rig.Same(t, "objects", []string{"a", "b", "cluster"}, names(x.List()))
 		for key, want := range map[string]bool{
 			"ns/a": true, "cluster": true, "/cluster": false, "a": false, "ns/c": false, "ns/a/": false, "ns/a/b": false, "": false, "/": false, "ns/": false,
 		} {
@@ -87,32 +76,26 @@ func TestFixtures(t *testing.T) {
 		by := func(value string) []string {
 			t.Helper()
 			objs, err := x.ByIndex("labels", value)
-			must(err)
+			rig.OK(t, err)
 			return names(objs)
 		}
-		if diff := cmp.Diff([][]string{{"a", "b"}, {"b"}, {}}, [][]string{by("x"), by("y"), by("z")}); diff != "" {
-			t.Errorf("by index (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "by index", [][]string{{"a", "b"}, {"b"}, {}}, [][]string{by("x"), by("y"), by("z")})
 		indexKeys, err := x.IndexKeys("labels", "x")
-		must(err)
-		if diff := cmp.Diff([]string{"ns/a", "ns/b"}, indexKeys); diff != "" {
-			t.Errorf("index keys (-want +got):\n%s", diff)
-		}
+		rig.OK(t, err)
+		rig.Same(t, "index keys", []string{"ns/a", "ns/b"}, indexKeys)
 		for _, tc := range []struct {
 			of   *corev1.Pod
 			want []string
 		}{{labelled("?", "x=0", "y=0"), []string{"a", "b"}}, {labelled("?", "y=0"), []string{"b"}}, {labelled("?"), []string{}}, {labelled("?", "z=0"), []string{}}} {
 			objs, err := x.Index("labels", tc.of)
-			must(err)
+			rig.OK(t, err)
 			if diff := cmp.Diff(tc.want, names(objs)); diff != "" {
 				t.Errorf("Index(%v) (-want +got):\n%s", tc.of.Labels, diff)
 			}
 		}
 		values := x.ListIndexFuncValues("labels")
 		slices.Sort(values)
-		if diff := cmp.Diff([]string{"x", "y"}, values); diff != "" {
-			t.Errorf("values (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "values", []string{"x", "y"}, values)
 		if got := x.ListIndexFuncValues("none"); got == nil || len(got) > 0 {
 			t.Errorf("values of no index: %#v", got)
 		}
@@ -134,18 +117,14 @@ func TestFixtures(t *testing.T) {
 		if p, err := lister.Pods("ns").Get("b"); err != nil || p.Name != "b" {
 			t.Errorf("the lister gets %v, %v", p, err)
 		}
-		must(x.Replace([]any{labelled("new", "z=1"), labelled("b", "z=1")}, "7"))
-		if diff := cmp.Diff([]string{"b", "new"}, names(x.List())); diff != "" {
-			t.Errorf("objects after Replace (-want +got):\n%s", diff)
-		}
-		if diff := cmp.Diff([][]string{{}, {"b", "new"}}, [][]string{by("x"), by("z")}); diff != "" {
-			t.Errorf("by index after Replace (-want +got):\n%s", diff)
-		}
+		rig.OK(t, x.Replace([]any{labelled("new", "z=1"), labelled("b", "z=1")}, "7"))
+		rig.Same(t, "objects after Replace", []string{"b", "new"}, names(x.List()))
+		rig.Same(t, "by index after Replace", [][]string{{}, {"b", "new"}}, [][]string{by("x"), by("z")})
 		if got := inf.GetStore().ListKeys(); len(got) != 2 {
 			t.Errorf("the store has %v", got)
 		}
 		for i := range 50 {
-			must(x.Add(labelled(fmt.Sprint("pod-", i*7%50), "many=1")))
+			rig.OK(t, x.Add(labelled(fmt.Sprint("pod-", i*7%50), "many=1")))
 		}
 		if keys, err := x.IndexKeys("labels", "many"); err != nil || len(keys) != 50 || !slices.IsSorted(keys) {
 			t.Errorf("the keys of many objects: %v, %v", keys, err)
@@ -183,22 +162,20 @@ func TestStoreResourceVersion(t *testing.T) {
 		}
 		want("empty", "")
 		p := labelled("a")
+		p.ResourceVersion = "6"
+		rig.OK(t, x.Add(p))
+		want("Add", "6")
+		p = p.DeepCopy()
 		p.ResourceVersion = "7"
-		if err := x.Add(p); err != nil {
-			t.Error(err)
-		}
-		want("Add", "7")
+		rig.OK(t, x.Update(p))
+		want("Update", "7")
 		p = labelled("a")
 		p.ResourceVersion = "8"
-		if err := x.Delete(p); err != nil {
-			t.Error(err)
-		}
+		rig.OK(t, x.Delete(p))
 		want("Delete", "8")
 		x.Bookmark("9")
 		want("Bookmark", "9")
-		if err := x.Replace(nil, "10"); err != nil {
-			t.Error(err)
-		}
+		rig.OK(t, x.Replace(nil, "10"))
 		want("Replace", "10")
 		if got := inf.LastSyncResourceVersion() + inf.GetController().LastSyncResourceVersion(); got != "" {
 			t.Errorf("LastSyncResourceVersion before Run: %s", got)
@@ -279,9 +256,7 @@ func TestIndexError(t *testing.T) {
 			t.Errorf("Index: %v", err)
 		}
 		inf := impl.new(server, cache.SharedIndexInformerOptions{})
-		if err := inf.GetIndexer().Add(labelled("a")); err != nil {
-			t.Error(err)
-		}
+		rig.OK(t, inf.GetIndexer().Add(labelled("a")))
 		panics("AddIndexers", func() { _ = inf.AddIndexers(fails) })
 		if !impl.clientgo { // whose index is there all the same, and panics at the next write
 			if err := inf.GetIndexer().Add(labelled("b")); err != nil || len(inf.GetIndexer().GetIndexers()) > 0 {
@@ -333,9 +308,7 @@ func TestIndexerIsItsOwn(t *testing.T) {
 		if err := x.AddIndexers(more); err == nil || len(x.GetIndexers()) != 1 {
 			t.Errorf("error %v, %d indexes, want the first one", err, len(x.GetIndexers()))
 		}
-		if err := x.AddIndexers(nil); err != nil {
-			t.Error(err)
-		}
+		rig.OK(t, x.AddIndexers(nil))
 		// A list with one object that is none changes nothing.
 		if err := x.Replace([]any{labelled("new"), nil}, "9"); err == nil || len(x.List()) != 3 || x.LastStoreSyncResourceVersion() == "9" {
 			t.Errorf("Replace: %v, %v at %q", err, names(x.List()), x.LastStoreSyncResourceVersion())
@@ -356,25 +329,4 @@ func TestIndexerIsItsOwn(t *testing.T) {
 			}
 		}
 	})
-}
-
-// What a fixture deletes moves the version as what it adds does, as with client-go.
-func TestFixtureVersion(t *testing.T) {
-	for name, store := range map[string]cache.Store{
-		"client-go": cache.NewSharedIndexInformer(newPodMemory(), &corev1.Pod{}, 0, nil).GetStore(),
-		"lw":        clientgo.NewInformer(newPodMemory(), &corev1.Pod{}, 0, nil).GetStore(),
-	} {
-		p := pod("shop", "web")
-		for version, change := range map[string]func(any) error{"7": store.Add, "8": store.Update, "9": store.Delete} {
-			_ = store.Add(p)
-			p = p.DeepCopy()
-			p.ResourceVersion = version
-			if err := change(p); err != nil {
-				t.Error(err)
-			}
-			if got := store.LastStoreSyncResourceVersion(); got != version {
-				t.Errorf("%s: version %q after %s", name, got, version)
-			}
-		}
-	}
 }

@@ -174,8 +174,7 @@ func TestNoObjectIsKept(t *testing.T) {
 		server.delete(t, "a")
 		server.update(t, labelled("b", "v=2"))
 		server.create(t, labelled("last")) // the last event is that of another object
-		time.Sleep(5 * time.Minute)
-		synctest.Wait()
+		rig.Sleep(5 * time.Minute)
 		for range 3 {
 			runtime.GC()
 		}
@@ -219,9 +218,7 @@ func TestSetTransform(t *testing.T) {
 				return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace, UID: p.UID, ResourceVersion: p.ResourceVersion}}, nil
 			},
 		} {
-			if err := inf.SetTransform(f); err != nil {
-				t.Error(err)
-			}
+			rig.OK(t, inf.SetTransform(f))
 		}
 		var got calls
 		mustAdd(t, inf, &got)
@@ -232,12 +229,8 @@ func TestSetTransform(t *testing.T) {
 		}
 		server.create(t, labelled("b", "v=1"))
 		got.want(t, "all", "add *v1.PartialObjectMetadata initial", "add *v1.PartialObjectMetadata")
-		if diff := cmp.Diff([]string{"a1", "b1"}, seen); diff != "" {
-			t.Errorf("the transform saw (-want +got):\n%s", diff)
-		}
-		if diff := cmp.Diff([]string{"a", "b"}, names(inf.GetStore().List())); diff != "" {
-			t.Errorf("the store has (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "the transform saw", []string{"a1", "b1"}, seen)
+		rig.Same(t, "the store has", []string{"a", "b"}, names(inf.GetStore().List()))
 	})
 }
 

@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -245,9 +244,7 @@ func TestDecodedType(t *testing.T) {
 		if want.Kind == "" {
 			want = decoded
 		}
-		if diff := cmp.Diff(want, obj.TypeMeta); diff != "" {
-			t.Errorf("kind of metadata (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "kind of metadata", want, obj.TypeMeta)
 		s.finish(nil)
 	}
 }
@@ -277,9 +274,7 @@ func TestResourcesOf(t *testing.T) {
 	for _, r := range resourcesOf(reflect.TypeFor[clientset]()) {
 		got = append(got, fmt.Sprint(r.group, " ", r.name, " ", r.resource, " ", r.namespaced, " ", r.object))
 	}
-	if diff := cmp.Diff([]string{"A Nodes nodes false *v1.Node", "A Pods pods true *v1.Pod"}, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	rig.Same(t, "", []string{"A Nodes nodes false *v1.Node", "A Pods pods true *v1.Pod"}, got)
 	if got := resourcesOf(reflect.TypeFor[*corev1.Pod]()); got != nil {
 		t.Errorf("of no interface: %v", got)
 	}

@@ -179,8 +179,7 @@ var uses = map[string]func(inf cache.SharedIndexInformer) any{
 		return fmt.Sprint(len(got), err)
 	},
 	"IndexKeys": func(inf cache.SharedIndexInformer) any {
-		got, err := inf.GetIndexer().IndexKeys(cache.NamespaceIndex, "shop")
-		return fmt.Sprint(got, err)
+		return fmt.Sprint(inf.GetIndexer().IndexKeys(cache.NamespaceIndex, "shop"))
 	},
 	"ListIndexFuncValues": func(inf cache.SharedIndexInformer) any {
 		return inf.GetIndexer().ListIndexFuncValues(cache.NamespaceIndex)
@@ -240,6 +239,11 @@ func TestUseAllAfterAWait(t *testing.T) {
 	}
 }
 
+// failLists has client fail to list pods.
+func failLists(client *fake.Clientset, err error) {
+	client.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, err })
+}
+
 // Before the factory runs an informer is as empty as client-go's, and a test may fill it.
 func TestUseAllBeforeTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -250,9 +254,7 @@ func TestUseAllBeforeTheStart(t *testing.T) {
 			if inf.HasSynced() || isClosed(inf.HasSyncedChecker().Done()) || len(inf.GetStore().List()) != 0 {
 				t.Errorf("UseAll %t: it has synced before it runs", useAll)
 			}
-			if err := inf.GetStore().Add(pod("test", "fixture")); err != nil {
-				t.Error(err)
-			}
+			rig.OK(t, inf.GetStore().Add(pod("test", "fixture")))
 			if got := inf.GetStore().ListKeys(); len(got) != 1 || got[0] != "test/fixture" {
 				t.Errorf("UseAll %t: it has %q", useAll, got)
 			}
@@ -267,9 +269,7 @@ func TestUseAllWithoutAnAnswer(t *testing.T) {
 		rig.Bubble(t, fmt.Sprintf("promised=%t", promised), func(t *testing.T) {
 			handleErrors(t)
 			client := fake.NewClientset()
-			client.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
-				return true, nil, apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("no"))
-			})
+			failLists(client, apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("no")))
 			f := podFactories["generated"](client, true)
 			inf := podsOf(f)
 			ctx, cancel := context.WithCancel(t.Context())
@@ -334,9 +334,7 @@ func TestUseAllWatchErrorHandler(t *testing.T) {
 	} {
 		rig.Bubble(t, name, func(t *testing.T) {
 			client := fake.NewClientset()
-			client.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
-				return true, nil, errors.New("no pods")
-			})
+			failLists(client, errors.New("no pods"))
 			f := podFactories["generated"](client, true)
 			var told calls
 			rig.OK(t, set(podsOf(f), func(err error) { told.note("%t", strings.Contains(err.Error(), "no pods")) }))

@@ -1,21 +1,15 @@
 package clientgo_test
 
 import (
-	"os"
 	"testing"
 
-	"github.com/go-lw/lw/internal/history"
 	"github.com/go-lw/lw/internal/layers"
+	"github.com/go-lw/lw/internal/rig"
 )
 
-func TestMain(m *testing.M) {
-	history.FromOne = true // tests name the versions of a Memory
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { rig.Main(m) }
 
 // No file uses one of a room above its own.
 func TestRooms(t *testing.T) {
-	if err := layers.HoldModule("..", "clientgo"); err != nil {
-		t.Error(err)
-	}
+	rig.OK(t, layers.HoldModule("..", "clientgo"))
 }

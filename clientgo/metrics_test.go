@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 	fcache "k8s.io/client-go/tools/cache/testing"
@@ -68,9 +67,7 @@ func (p *provider) want(t *testing.T, when string, want map[string]float64) {
 	synctest.Wait()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if diff := cmp.Diff(want, maps.Clone(p.values)); diff != "" {
-		t.Errorf("%s: metrics (-want +got):\n%s", when, diff)
-	}
+	rig.Same(t, when+": metrics", want, maps.Clone(p.values))
 }
 
 // An informer with an identifier publishes the version of its store, what waits for its handlers

@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -86,11 +85,9 @@ func TestExample(t *testing.T) {
 // An index whose function panics crashes the program, as any panic; unless ReallyCrash is false,
 // when only the object is set aside.
 func TestIndexPanicWhileRunning(t *testing.T) {
-	defer func(before bool) { utilruntime.ReallyCrash = before }(utilruntime.ReallyCrash)
-	utilruntime.ReallyCrash = false
-	defer func(before []func(context.Context, any)) { utilruntime.PanicHandlers = before }(utilruntime.PanicHandlers)
+	rig.Swap(t, &utilruntime.ReallyCrash, false)
 	var panics []any
-	utilruntime.PanicHandlers = []func(context.Context, any){func(_ context.Context, v any) { panics = append(panics, v) }}
+	rig.Swap(t, &utilruntime.PanicHandlers, []func(context.Context, any){func(_ context.Context, v any) { panics = append(panics, v) }})
 	synctest.Test(t, func(t *testing.T) {
 		handleErrors(t)
 		server := newPodMemory(labelled("a"), labelled("b"))
@@ -102,9 +99,7 @@ func TestIndexPanicWhileRunning(t *testing.T) {
 		}})
 		stop := runInformer(t, inf)
 		synctest.Wait()
-		if diff := cmp.Diff([]string{"a"}, names(inf.GetStore().List())); diff != "" {
-			t.Errorf("the store has (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "the store has", []string{"a"}, names(inf.GetStore().List()))
 		stop()
 		if got, want := fmt.Sprint(panics), `[unable to calculate an index entry for key "ns/b" on index "x": no value]`; got != want {
 			t.Errorf("panics %s, want %s", got, want)
@@ -119,9 +114,7 @@ func TestPermanentError(t *testing.T) {
 			ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
 				return nil, fmt.Errorf("no such field: %w", lw.ErrPermanent)
 			},
-			WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
-				return nil, errors.New("no streams")
-			},
+			WatchFuncWithContext: noStreams,
 		}, &corev1.Pod{}, 0, nil)
 		var errs []error
 		rig.OK(t, inf.SetWatchErrorHandler(func(_ *cache.Reflector, err error) { errs = append(errs, err) }))

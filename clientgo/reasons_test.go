@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
@@ -39,6 +38,14 @@ func newReasonsBench(t *testing.T, pods ...*corev1.Pod) *reasonsBench {
 	b.inf = lw.NewInformer(b.server, &lw.Options{Name: "Pod"})
 	b.queue = clientgo.Reasons(newLimited(), &clientgo.ReasonsOptions{Name: "pods", Board: &b.board})
 	t.Cleanup(b.queue.ShutDown)
+	return b
+}
+
+// enqueueing returns one whose informer runs, and enqueues the keys of what it is told.
+func enqueueing(t *testing.T, pods ...*corev1.Pod) *reasonsBench {
+	b := newReasonsBench(t, pods...)
+	b.inf.AddHandler(clientgo.Enqueue[*corev1.Pod](b.queue))
+	rig.Start(t, b.inf)
 	return b
 }
 
@@ -69,9 +76,7 @@ func (b *reasonsBench) reasons(f ...func(key lw.Key)) []string {
 
 func (b *reasonsBench) want(want ...string) {
 	b.Helper()
-	if diff := cmp.Diff(append([]string{}, want...), b.reasons()); diff != "" {
-		b.Errorf("reasons (-want +got):\n%s", diff)
-	}
+	rig.Same(b, "reasons", append([]string{}, want...), b.reasons())
 }
 
 // write creates or updates p as manager, who gets the fields; nil fields: there are no managers.
@@ -163,9 +168,7 @@ func TestReasonsOfChanges(t *testing.T) {
 		}, []string{"Pod ns/a updated (told): status.phase"}},
 	} {
 		rig.Bubble(t, name, func(t *testing.T) {
-			b := newReasonsBench(t, labelled("a"))
-			b.inf.AddHandler(clientgo.Enqueue[*corev1.Pod](b.queue))
-			run(t, b.inf)
+			b := enqueueing(t, labelled("a"))
 			b.want("Pod ns/a added (initial)")
 			tc.after(b)
 			b.want(tc.want...)
@@ -217,9 +220,7 @@ func TestReasonsOfRequeues(t *testing.T) {
 		}, nil},
 	} {
 		rig.Bubble(t, name, func(t *testing.T) {
-			b := newReasonsBench(t, labelled("a"))
-			b.inf.AddHandler(clientgo.Enqueue[*corev1.Pod](b.queue))
-			run(t, b.inf)
+			b := enqueueing(t, labelled("a"))
 			b.reasons(func(lw.Key) {
 				if tc.run != nil {
 					tc.run(b)
@@ -270,8 +271,8 @@ func TestReasonsOfHandlers(t *testing.T) {
 			b.queue.Add(key)
 			other.Add(key)
 		}}))
-		run(t, b.inf)
-		run(t, nodeInf)
+		rig.Start(t, b.inf)
+		rig.Start(t, nodeInf)
 		b.want("Node n1 added (initial)")
 		b.write(labelled("a"))
 		b.queue.Add(lw.Key{Name: "mine"})
@@ -296,13 +297,12 @@ func TestReasonsOfAResync(t *testing.T) {
 		h := clientgo.Enqueue[*corev1.Pod](b.queue)
 		h.Resync = time.Minute
 		b.inf.AddHandler(h)
-		run(t, b.inf)
+		rig.Start(t, b.inf)
 		b.reasons()
 		time.Sleep(time.Minute)
 		b.want("Pod ns/a: no net change (resync)")
 		b.write(withPhase(labelled("a"), "Running"))
-		time.Sleep(80 * time.Second)
-		synctest.Wait()
+		rig.Sleep(80 * time.Second)
 		key, _ := b.queue.Get()
 		got := b.queue.Of(key)
 		if len(got) != 1 || got[0].Late != 80*time.Second || got[0].Cause != lw.CauseWatch || got[0].Events != 2 {
@@ -313,12 +313,8 @@ func TestReasonsOfAResync(t *testing.T) {
 		var record struct{ Reasons []string }
 		rig.OK(t, json.Unmarshal(out.Bytes(), &record))
 		want := []string{"Pod ns/a updated (watch): status.phase"}
-		if diff := cmp.Diff(want, record.Reasons); diff != "" {
-			t.Error(diff)
-		}
-		if diff := cmp.Diff(any(want), got.MarshalLog()); diff != "" {
-			t.Error(diff)
-		}
+		rig.Same(t, "", want, record.Reasons)
+		rig.Same(t, "", any(want), got.MarshalLog())
 		b.queue.Done(key)
 	})
 }
@@ -340,9 +336,7 @@ func (b *reasonsBench) loopsOf() (texts []string) {
 // Within ten rounds the board names the key and the field, and when it ends, no more.
 func TestLoopOfOwnWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newReasonsBench(t, labelled("a"), labelled("quiet"))
-		b.inf.AddHandler(clientgo.Enqueue[*corev1.Pod](b.queue))
-		run(t, b.inf)
+		b := enqueueing(t, labelled("a"), labelled("quiet"))
 		round := 0
 		rewrite := func(key lw.Key) {
 			if key.Name != "a" {
@@ -366,9 +360,7 @@ func TestLoopOfOwnWrites(t *testing.T) {
 			b.reasons(rewrite)
 		}
 		b.reasons()
-		if diff := cmp.Diff([]string{"ns/a: answers a.status.message by crossplane"}, b.loopsOf()); diff != "" {
-			t.Error(diff)
-		}
+		rig.Same(t, "", []string{"ns/a: answers a.status.message by crossplane"}, b.loopsOf())
 		b.queue.Add(lw.Key{Namespace: "ns", Name: "a"})
 		b.reasons()
 		if got := b.loopsOf(); got != nil {
@@ -391,7 +383,7 @@ func TestLoopOfTwoWriters(t *testing.T) {
 					}
 				},
 			})
-			run(t, b.inf)
+			rig.Start(t, b.inf)
 			b.reasons()
 			set := func(owner string) {
 				b.write(by(labelled("a", "owner="+owner), owner, `{"f:metadata":{"f:labels":{"f:owner":{}}}}`))
@@ -405,9 +397,7 @@ func TestLoopOfTwoWriters(t *testing.T) {
 				set("resource")
 				b.reasons()
 			}
-			if diff := cmp.Diff([]string{"ns/a: undo a.metadata.labels.owner by promise+resource"}, b.loopsOf()); diff != "" {
-				t.Error(diff)
-			}
+			rig.Same(t, "", []string{"ns/a: undo a.metadata.labels.owner by promise+resource"}, b.loopsOf())
 			time.Sleep(11 * time.Minute)
 			if got := b.loopsOf(); got != nil {
 				t.Errorf("long after: %q", got)
@@ -446,9 +436,7 @@ func TestNoLoops(t *testing.T) {
 		},
 	} {
 		rig.Bubble(t, name, func(t *testing.T) {
-			b := newReasonsBench(t, labelled("a"))
-			b.inf.AddHandler(clientgo.Enqueue[*corev1.Pod](b.queue))
-			run(t, b.inf)
+			b := enqueueing(t, labelled("a"))
 			b.reasons()
 			for i := range 30 {
 				round(b, i)

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	corev1apply "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/kubernetes/fake"
-	clientgotesting "k8s.io/client-go/testing"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/go-lw/lw"
@@ -27,10 +27,7 @@ import (
 
 // started runs an informer of objs, and returns it when it has synced.
 func started[T lw.Object](t *testing.T, objs ...T) *lw.Informer[T] {
-	inf := lw.NewInformer(lw.NewMemory(objs...), nil)
-	go inf.Run(t.Context())
-	rig.OK(t, inf.WaitForSync(t.Context()))
-	return inf
+	return synced(t, lw.Source[T](lw.NewMemory(objs...)), nil)
 }
 
 // taken returns what waits in queue.
@@ -60,7 +57,7 @@ func configMap(name string, about map[string]string) *corev1.ConfigMap {
 func done(client *fake.Clientset) (verbs []string) {
 	for _, a := range client.Actions() {
 		text := a.GetVerb()
-		if d, ok := a.(clientgotesting.DeleteAction); ok {
+		if d, ok := a.(clienttesting.DeleteAction); ok {
 			text += " " + d.GetName()
 		}
 		verbs = append(verbs, text)
@@ -87,9 +84,7 @@ func TestRecipeRelations(t *testing.T) {
 			}
 		}))
 		go nodes.Run(t.Context())
-		if diff := cmp.Diff([]string{"a", "c"}, taken(queue)); diff != "" {
-			t.Error(diff)
-		}
+		rig.Same(t, "", []string{"a", "c"}, taken(queue))
 	})
 }
 
@@ -165,8 +160,8 @@ func TestRecipeFinalizers(t *testing.T) {
 func TestRecipeApply(t *testing.T) {
 	ctx, server := t.Context(), lw.NewMemory[*corev1.ConfigMap]()
 	clientset := fake.NewClientset()
-	clientset.PrependReactor("patch", "configmaps", func(a clientgotesting.Action) (bool, runtime.Object, error) {
-		c, err := server.Create(t.Context(), configMap(a.(clientgotesting.PatchAction).GetName(), nil))
+	clientset.PrependReactor("patch", "configmaps", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		c, err := server.Create(t.Context(), configMap(a.(clienttesting.PatchAction).GetName(), nil))
 		return true, c, err
 	})
 	client := clientset.CoreV1().ConfigMaps("default")
@@ -209,9 +204,7 @@ func TestRecipeGarbage(t *testing.T) {
 		return err
 	}
 	rig.OK(t, clean())
-	if diff := cmp.Diff([]string{"delete old-1"}, done(clientset)); diff != "" {
-		t.Error(diff)
-	}
+	rig.Same(t, "", []string{"delete old-1"}, done(clientset))
 }
 
 // What docs/start.md shows of upgrades.
@@ -230,9 +223,7 @@ func TestRecipeUpgrades(t *testing.T) {
 				}
 			}
 		}
-		if diff := cmp.Diff([]string{"a", "c"}, taken(queue)); diff != "" {
-			t.Error(diff)
-		}
+		rig.Same(t, "", []string{"a", "c"}, taken(queue))
 		if left := fmt.Sprint(madeBy.Len("v1")+madeBy.Len("v2"), " of ", pages.Store().Len()); left != "2 of 3" {
 			t.Error(left)
 		}

@@ -124,24 +124,19 @@ func TestRetryWatcherEnds(t *testing.T) {
 			w, err := new(t.Context(), "2", server)
 			rig.OK(t, err)
 			time.Sleep(time.Minute)
-			if diff := cmp.Diff([]string{"ERROR 410", "end"}, drained(w)); diff != "" {
-				t.Errorf("of a version that is forgotten:\n%s", diff)
-			}
+			rig.Same(t, "of a version that is forgotten", []string{"ERROR 410", "end"}, drained(w))
 			<-w.Done()
 
 			for want, refusal := range map[string]error{
 				"ERROR 403": apierrors.NewForbidden(corev1.Resource("pods"), "", nil), "ERROR 401": apierrors.NewUnauthorized("who?"),
 			} {
 				forbids := &forbidding{podMemory: newPodMemory(labelled("a")), err: refusal}
-				if w, err = new(t.Context(), "2", forbids); err != nil {
-					t.Fatal(err)
-				}
+				w, err = new(t.Context(), "2", forbids)
+				rig.OK(t, err)
 				synctest.Wait()
 				forbids.Disconnect()
 				time.Sleep(time.Minute)
-				if diff := cmp.Diff([]string{want, "end"}, drained(w)); diff != "" {
-					t.Errorf("of a server that refuses:\n%s", diff)
-				}
+				rig.Same(t, "of a server that refuses", []string{want, "end"}, drained(w))
 				if n := forbids.watches.Load(); n != 2 {
 					t.Errorf("%d watches at a server that permits the first only", n)
 				}
@@ -152,9 +147,8 @@ func TestRetryWatcherEnds(t *testing.T) {
 				}
 			}
 			ctx, cancel := context.WithCancel(t.Context())
-			if w, err = new(ctx, server.ResourceVersion(), server); err != nil {
-				t.Fatal(err)
-			}
+			w, err = new(ctx, server.ResourceVersion(), server)
+			rig.OK(t, err)
 			cancel()
 			<-w.Done()
 		})
@@ -187,14 +181,10 @@ func TestRetryWatcherBookmark(t *testing.T) {
 			w := rig.Must[retrying](t)(new(t.Context(), "2", server))
 			synctest.Wait()
 			want := []string{fmt.Sprintf("ADDED %s@8", describe(labelled("a")))}
-			if diff := cmp.Diff(want, drainedFor(w, time.Minute)); diff != "" {
-				t.Errorf("events:\n%s", diff)
-			}
+			rig.Same(t, "events", want, drainedFor(w, time.Minute))
 			w.Stop()
 			<-w.Done()
-			if diff := cmp.Diff([]string{"2", "7"}, server.from); diff != "" {
-				t.Errorf("watches from:\n%s", diff)
-			}
+			rig.Same(t, "watches from", []string{"2", "7"}, server.from)
 		})
 	}
 }

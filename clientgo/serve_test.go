@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -109,10 +111,10 @@ func serveMemoryOfPods(t *testing.T, m *lw.Memory[*corev1.Pod]) string {
 
 // seen is what the handler of an informer was told.
 type seen struct {
-	mu                     sync.Mutex
-	adds, updates, deletes int
-	content                map[string]string // name to resource version
-	faults                 []string
+	mu      sync.Mutex
+	counts  [3]int            // of adds, updates and deletes
+	content map[string]string // name to resource version
+	faults  []string
 }
 
 func (s *seen) handler() cache.ResourceEventHandlerFuncs {
@@ -126,48 +128,37 @@ func (s *seen) handler() cache.ResourceEventHandlerFuncs {
 		}
 		return m.GetNamespace() + "/" + m.GetName(), m.GetResourceVersion()
 	}
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			name, version := id(obj)
-			if _, ok := s.content[name]; ok {
-				s.faults = append(s.faults, "a second add of "+name)
+	told := func(kind int, old, obj any) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		name, version := id(obj)
+		at, there := s.content[name]
+		switch {
+		case kind == 0 && there:
+			s.faults = append(s.faults, "a second add of "+name)
+		case kind == 1:
+			if _, before := id(old); at != before {
+				s.faults = append(s.faults, fmt.Sprintf("%s was at %s, and an update begins at %s", name, at, before))
 			}
-			s.adds++
-			s.content[name] = version
-		},
-		UpdateFunc: func(old, obj any) {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			name, version := id(obj)
-			if _, before := id(old); s.content[name] != before {
-				s.faults = append(s.faults, fmt.Sprintf("%s was at %s, and an update begins at %s", name, s.content[name], before))
-			}
-			s.updates++
-			s.content[name] = version
-		},
-		DeleteFunc: func(obj any) {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			name, _ := id(obj)
-			if _, ok := s.content[name]; !ok {
-				s.faults = append(s.faults, "a delete of "+name+", which is not there")
-			}
-			s.deletes++
+		case kind == 2 && !there:
+			s.faults = append(s.faults, "a delete of "+name+", which is not there")
+		}
+		s.counts[kind]++
+		if s.content[name] = version; kind == 2 {
 			delete(s.content, name)
-		},
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { told(0, nil, obj) },
+		UpdateFunc: func(old, obj any) { told(1, old, obj) },
+		DeleteFunc: func(obj any) { told(2, nil, obj) },
 	}
 }
 
 func (s *seen) snapshot() (counts [3]int, content map[string]string, faults []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	content = make(map[string]string, len(s.content))
-	for name, version := range s.content {
-		content[name] = version
-	}
-	return [3]int{s.adds, s.updates, s.deletes}, content, append([]string(nil), s.faults...)
+	return s.counts, maps.Clone(s.content), slices.Clone(s.faults)
 }
 
 // client-go's informers follow what package serve serves: they have the objects that were written,
@@ -216,20 +207,14 @@ func TestServeInformers(t *testing.T) {
 				if len(faults) > 0 {
 					t.Errorf("%s: %q", name, faults)
 				}
-				if diff := cmp.Diff(content, has); diff != "" {
-					t.Errorf("%s: what its handler has (-want +got):\n%s", name, diff)
-				}
-				if diff := cmp.Diff(want, counts); diff != "" {
-					t.Errorf("%s: adds, updates and deletes (-want +got):\n%s", name, diff)
-				}
+				rig.Same(t, name+": what its handler has", content, has)
+				rig.Same(t, name+": adds, updates and deletes", want, counts)
 				stored := map[string]string{}
 				for _, obj := range informers[name].GetStore().List() {
 					o := rig.Must[metav1.Object](t)(meta.Accessor(obj))
 					stored[o.GetNamespace()+"/"+o.GetName()] = o.GetResourceVersion()
 				}
-				if diff := cmp.Diff(content, stored); diff != "" {
-					t.Errorf("%s: its store (-want +got):\n%s", name, diff)
-				}
+				rig.Same(t, name+": its store", content, stored)
 			}
 		})
 	}
@@ -329,9 +314,7 @@ func testDiscovery(t *testing.T, config *rest.Config, writes bool) {
 	}
 	want := []metav1.APIResource{{Name: "pods", SingularName: "pod", Namespaced: true, Kind: "Pod", ShortNames: []string{"po"}, Verbs: verbs}}
 	legacy := rig.Must[*metav1.APIResourceList](t)(disco.ServerResourcesForGroupVersion("v1"))
-	if diff := cmp.Diff(want, legacy.APIResources); diff != "" {
-		t.Errorf("the resources of v1 (-want +got):\n%s", diff)
-	}
+	rig.Same(t, "the resources of v1", want, legacy.APIResources)
 	want[0].Version = "v1" // aggregated discovery says it
 	if len(lists) != 1 || cmp.Diff(want, lists[0].APIResources) != "" {
 		t.Errorf("aggregated discovery: %+v", lists)
@@ -437,9 +420,7 @@ func testServedWrites(ctx context.Context, t *testing.T, config *rest.Config) {
 		t.Errorf("update of an old version: %v", err)
 	}
 	uid := pod.UID
-	if err := pods.Delete(ctx, pod.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}); err != nil {
-		t.Error(err)
-	}
+	rig.OK(t, pods.Delete(ctx, pod.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}))
 	if _, err := pods.Get(ctx, pod.Name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("get after delete: %v", err)
 	}

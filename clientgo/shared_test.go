@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -11,16 +13,21 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/clientgo"
+	"github.com/go-lw/lw/internal/apiserver"
 	"github.com/go-lw/lw/internal/rig"
 )
 
@@ -160,15 +167,95 @@ func (m *podMemory) delete(t testing.TB, name string) {
 	rig.Must[string](t)(m.Delete(t.Context(), lw.Key{Namespace: "ns", Name: name}, ""))
 }
 
-// runInformer runs inf until the test ends, or until the function that it returns is called, which
-// waits for Run.
-func runInformer(t testing.TB, inf cache.SharedIndexInformer) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
+// runInformer runs r, also a controller or a reflector, until the test ends, or until the function
+// that it returns is called, which waits for Run.
+func runInformer(t testing.TB, r interface{ RunWithContext(context.Context) }) (stop func()) {
+	return runIn(t, context.Background(), r)
+}
+
+func runIn(t testing.TB, ctx context.Context, r interface{ RunWithContext(context.Context) }) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
-	go func() { defer close(done); inf.RunWithContext(ctx) }()
+	go func() { defer close(done); r.RunWithContext(ctx) }()
 	stop = func() { cancel(); <-done }
 	t.Cleanup(stop)
 	return stop
+}
+
+// synced runs an informer of src until the test ends, and returns it when it has synced.
+func synced[T lw.Object](t *testing.T, src lw.Source[T], opts *lw.Options) *lw.Informer[T] {
+	t.Helper()
+	inf := lw.NewInformer(src, opts)
+	rig.Start(t, inf)
+	rig.OK(t, inf.WaitForSync(t.Context()))
+	return inf
+}
+
+// served returns a server of resources, which ends with the test, and a client of it.
+func served(t *testing.T, resources ...apiserver.Resource) (*apiserver.Server, *http.Client) {
+	server := apiserver.New(apiserver.Options{Resources: resources})
+	client := server.Client()
+	t.Cleanup(func() { server.Close(); client.CloseIdleConnections() })
+	return server, client
+}
+
+// protoPods are pods of a server, also in protobuf.
+var protoPods = apiserver.Resource{Resource: "pods", Kind: "Pod", Proto: apiserver.Proto[corev1.Pod]()}
+
+// clientsetOf returns a clientset over client that asks for JSON, as often as it likes.
+func clientsetOf(t *testing.T, client *http.Client) kubernetes.Interface {
+	t.Helper()
+	return rig.Must[*kubernetes.Clientset](t)(kubernetes.NewForConfig(&rest.Config{
+		Host: "http://apiserver", Transport: client.Transport, QPS: -1,
+		ContentConfig: rest.ContentConfig{ContentType: "application/json", AcceptContentTypes: "application/json"},
+	}))
+}
+
+// refusal is the answer to who may not see a resource.
+func refusal(resource string) error {
+	return apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "", errors.New("no role allows it"))
+}
+
+// refuse has server answer to what match finds, each way to follow, that nobody may see resource.
+func refuse(server *apiserver.Server, resource string) {
+	match := func(r apiserver.Request) bool { return r.Resource == resource }
+	for _, verb := range []apiserver.Verb{apiserver.List, apiserver.Watch, apiserver.Stream} {
+		server.Inject(apiserver.Fault{Verb: verb, Times: -1, Match: match, Do: apiserver.Fail(refusal(resource))})
+	}
+}
+
+// syncedAtOnce fails if that takes time.
+func syncedAtOnce[T lw.Object](t *testing.T, src lw.Source[T], opts *lw.Options) *lw.Informer[T] {
+	t.Helper()
+	began := time.Now()
+	inf := synced(t, src, opts)
+	if took := time.Since(began); took > 0 {
+		t.Errorf("synced after %v", took)
+	}
+	return inf
+}
+
+// storedNames returns the sorted names of what inf has.
+func storedNames(inf *lw.Informer[metav1.Object]) (names []string) {
+	for obj := range inf.Store().All() {
+		names = append(names, obj.GetName())
+	}
+	slices.Sort(names)
+	return names
+}
+
+// strict are options of an informer whose errors fail the test.
+func strict(t *testing.T) *lw.Options {
+	return &lw.Options{OnError: func(err error) { t.Error(err) }}
+}
+
+// loggedTo is the test's context, with a logger that writes to book.
+func loggedTo(t *testing.T, book io.Writer) context.Context {
+	return klog.NewContext(t.Context(), loggerTo(book))
+}
+
+func loggerTo(book io.Writer) klog.Logger {
+	return textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(book)))
 }
 
 // calls records what a handler is called with. Each call is a line such as "add ns/a", "add ns/a
@@ -226,9 +313,7 @@ func (c *calls) want(t testing.TB, when string, want ...string) {
 	got := c.take()
 	slices.Sort(got)
 	slices.Sort(want)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%s: calls (-want +got):\n%s", when, diff)
-	}
+	rig.Same(t, when+": calls", want, got)
 }
 
 func mustAdd(t testing.TB, inf cache.SharedIndexInformer, handler cache.ResourceEventHandler, resync ...time.Duration) cache.ResourceEventHandlerRegistration {

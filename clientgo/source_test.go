@@ -2,7 +2,6 @@ package clientgo_test
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -59,14 +58,12 @@ func TestSourceOf(t *testing.T) {
 			ListWithContextFunc:  func(context.Context, metav1.ListOptions) (runtime.Object, error) { return list, nil },
 			WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil },
 		}), &lw.Options{OnError: func(err error) { errs = append(errs, err.Error()) }})
-		run(t, inf)
+		rig.Start(t, inf)
 		synctest.Wait()
 		if _, ok := inf.Store().Get(lw.Key{Namespace: "ns", Name: "a"}); !ok || inf.Store().Len() != 1 {
 			t.Errorf("the store has %v", inf.Store().List())
 		}
-		if diff := cmp.Diff([]string{"lw: Pod: decode s: list *internalversion.List holds a *v1.Secret, not a *v1.Pod"}, errs); diff != "" {
-			t.Errorf("errors (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "errors", []string{"lw: Pod: decode s: list *internalversion.List holds a *v1.Secret, not a *v1.Pod"}, errs)
 	})
 }
 
@@ -111,9 +108,7 @@ func TestLists(t *testing.T) {
 				t.Errorf("error %v, objects (-want +got):\n%s", err, diff)
 			}
 			want := metav1.ListMeta{ResourceVersion: "5", Continue: "c", RemainingItemCount: &left}
-			if diff := cmp.Diff(want, meta); diff != "" {
-				t.Errorf("metadata (-want +got):\n%s", diff)
-			}
+			rig.Same(t, "metadata", want, meta)
 		})
 	}
 }
@@ -129,9 +124,7 @@ func TestStopDuringRequests(t *testing.T) {
 					<-release
 					return &corev1.PodList{}, nil
 				},
-				WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
-					return nil, errors.New("no streams")
-				},
+				WatchFuncWithContext: noStreams,
 			}
 		},
 		"a watch": func(release <-chan struct{}) cache.ListerWatcher {
@@ -170,9 +163,7 @@ func TestStopWaitsForRequests(t *testing.T) {
 				ended = true
 				return nil, ctx.Err()
 			},
-			WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
-				return nil, errors.New("no streams")
-			},
+			WatchFuncWithContext: noStreams,
 		}, &corev1.Pod{}, 0, nil)
 		stop := runInformer(t, inf)
 		synctest.Wait()
@@ -205,9 +196,7 @@ func TestOptOutOfStreams(t *testing.T) {
 		s := newCaptureServer(t)
 		config := &rest.Config{}
 		lister := cache.ToListWatcherWithWatchListSemantics(typedPods(t, config, s.client(t, config), noTweak), optsOut{})
-		inf := lw.NewInformer(clientgo.Source(lister, &corev1.Pod{}), &lw.Options{OnError: func(err error) { t.Error(err) }})
-		run(t, inf)
-		rig.OK(t, inf.WaitForSync(t.Context()))
+		inf := synced(t, clientgo.Source(lister, &corev1.Pod{}), strict(t))
 		for range 3 {
 			time.Sleep(time.Minute)
 			s.pods.Disconnect()
@@ -216,9 +205,7 @@ func TestOptOutOfStreams(t *testing.T) {
 		if s := inf.Status(); s.Requests["list"].Started != 1 || s.Requests["watch"].Started < 4 {
 			t.Errorf("%d lists and %d watches, want 1 and 4 or more", s.Requests["list"].Started, s.Requests["watch"].Started)
 		}
-		if diff := cmp.Diff(lw.SourceHints{NoStream: true, Decoder: "client-go"}, lw.HintsOf(clientgo.Source(lister, &corev1.Pod{})), cmpopts.IgnoreFields(lw.SourceHints{}, "StillHas", "unnamed", "polled")); diff != "" {
-			t.Errorf("hints (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "hints", lw.SourceHints{NoStream: true, Decoder: "client-go"}, lw.HintsOf(clientgo.Source(lister, &corev1.Pod{})), cmpopts.IgnoreFields(lw.SourceHints{}, "StillHas", "unnamed", "polled"))
 	})
 }
 
@@ -247,12 +234,9 @@ func TestOptOutNeverBack(t *testing.T) {
 			Add:    func(obj metav1.Object) { shown = append(shown, obj.GetResourceVersion()) },
 			Update: func(_, obj metav1.Object) { shown = append(shown, obj.GetResourceVersion()) },
 		})
-		run(t, inf)
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if diff := cmp.Diff([]string{"120", "130"}, shown); diff != "" {
-			t.Errorf("versions (-want +got):\n%s", diff)
-		}
+		rig.Start(t, inf)
+		rig.Sleep(time.Minute)
+		rig.Same(t, "versions", []string{"120", "130"}, shown)
 	})
 }
 
@@ -261,30 +245,6 @@ type silentWatch struct{}
 
 func (*silentWatch) Stop()                          {}
 func (*silentWatch) ResultChan() <-chan watch.Event { return nil }
-
-// A watch that a ListerWatcher returns after the informer has ended is stopped: nobody reads it.
-func TestSourceStopsALateWatch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		late, release := watch.NewFake(), make(chan struct{})
-		inf := clientgo.NewInformer(&cache.ListWatch{
-			ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
-				return &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "5"}}, nil
-			},
-			WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
-				<-release
-				return late, nil
-			},
-		}, &corev1.Pod{}, 0, nil)
-		stop := runInformer(t, inf)
-		time.Sleep(time.Minute)
-		stop()
-		close(release)
-		synctest.Wait()
-		if !late.IsStopped() {
-			t.Error("the watch goes on")
-		}
-	})
-}
 
 // client-go's own fake of a controller's source refuses a streamed list with an error of strconv: neither the API's nor the
 // network's. It is listed then, within a backoff.
@@ -311,10 +271,8 @@ func TestFakeControllerSource(t *testing.T) {
 			Update: func(_, p *corev1.Pod) { told = append(told, "update "+p.Name) },
 			Delete: func(p *corev1.Pod) { told = append(told, "delete "+p.Name) },
 		})
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- inf.Run(ctx) }()
 		begin := time.Now()
+		stop := rig.Begin(t, inf)
 		rig.OK(t, inf.WaitForSync(t.Context()))
 		if took := time.Since(begin); took > 2*time.Second || len(errs) != 2 {
 			t.Errorf("synced after %v and %v", took, errs)
@@ -322,8 +280,7 @@ func TestFakeControllerSource(t *testing.T) {
 		fake.Add(pod("default", "c"))
 		fake.Modify(pod("default", "a"))
 		fake.Delete(pod("default", "b"))
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		rig.Sleep(time.Minute)
 		slices.Sort(told[:2])
 		if want := []string{"add a", "add b", "add c", "update a", "delete b"}; !slices.Equal(want, told) {
 			t.Errorf("told %v, want %v", told, want)
@@ -331,10 +288,7 @@ func TestFakeControllerSource(t *testing.T) {
 		if s := inf.Status(); s.Mode != lw.ListPages || s.Failures != 0 || s.Objects != 2 {
 			t.Errorf("status: %+v", s)
 		}
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		stop()
 		fake.Shutdown()
 	})
 }

@@ -18,8 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
-	"k8s.io/klog/v2/textlogger"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/clientgo"
@@ -229,9 +227,7 @@ func TestStoreSinkCalls(t *testing.T) {
 			got := append(store.calls.lines, store.version)
 			store.calls.lines = nil
 			store.mu.Unlock()
-			if diff := cmp.Diff([]string{tc.call, tc.version}, got); diff != "" {
-				t.Errorf("call and version (-want +got):\n%s", diff)
-			}
+			rig.Same(t, "call and version", []string{tc.call, tc.version}, got)
 			want := 0
 			if refusal != nil && tc.of != "" {
 				want = 1
@@ -283,16 +279,13 @@ func TestReflectorOptions(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			errs := handleErrors(t)
 			var book, other bytes.Buffer
-			logger := func(to *bytes.Buffer) klog.Logger {
-				return textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(to)))
-			}
 			options, in := cache.ReflectorOptions{Name: "mine"}, &other
-			if ours := logger(&book); own {
+			if ours := loggerTo(&book); own {
 				options.Logger, in = &ours, &book
 			}
 			server := newPodMemory()
 			server.Fail(fmt.Errorf("no such field: %w", lw.ErrPermanent))
-			clientgo.NewReflectorWithOptions(server, &corev1.Pod{}, &recordingStore{}, options).RunWithContext(klog.NewContext(t.Context(), logger(&other)))
+			clientgo.NewReflectorWithOptions(server, &corev1.Pod{}, &recordingStore{}, options).RunWithContext(loggedTo(t, &other))
 			if !strings.Contains(in.String(), "no such field") || !strings.Contains(in.String(), `reflector="mine"`) || own && other.Len() > 0 {
 				t.Errorf("log of the options: %s\nof the context: %s", &book, &other)
 			}
@@ -316,9 +309,7 @@ func TestStoreSink(t *testing.T) {
 		synctest.Wait()
 		rig.Must[*corev1.Pod](t)(memory.Create(t.Context(), labelled("b")))
 		synctest.Wait()
-		if diff := cmp.Diff([][]string{{"a"}, {"a", "b"}}, sent); diff != "" {
-			t.Error(diff)
-		}
+		rig.Same(t, "", [][]string{{"a"}, {"a", "b"}}, sent)
 	})
 }
 

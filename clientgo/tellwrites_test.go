@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
@@ -103,7 +102,7 @@ func TestTellWritesTells(t *testing.T) {
 		rig.Bubble(t, tt.name, func(t *testing.T) {
 			var told, sent []string
 			code, answer := cmp.Or(tt.code, 201), cmp.Or(tt.answer, podJSON("default", "a", "7"))
-			server := roundTripper(func(r *http.Request) (*http.Response, error) {
+			server := rig.RoundTrip(func(r *http.Request) (*http.Response, error) {
 				if r.Body != nil {
 					body, _ := io.ReadAll(r.Body)
 					sent = append(sent, string(body))
@@ -135,9 +134,7 @@ func TestTellWritesTells(t *testing.T) {
 			}
 			method, url := cmp.Or(tt.method, "POST"), cmp.Or(tt.url, inDefault)
 			do(client, t.Context(), method, url, tt.sends)
-			if diff := gocmp.Diff(tt.want, strings.Join(told, "; ")); diff != "" {
-				t.Errorf("told (-want +got):\n%s", diff)
-			}
+			rig.Same(t, "told", tt.want, strings.Join(told, "; "))
 			if got := sent[len(sent)-1]; got != tt.sends {
 				t.Errorf("the server got %q", got)
 			}
@@ -200,12 +197,9 @@ type tellServer struct {
 
 func newTellServer(t *testing.T, accept string) *tellServer {
 	t.Helper()
-	server := apiserver.New(apiserver.Options{Resources: []apiserver.Resource{
-		{Resource: "pods", Kind: "Pod", Status: true, Proto: apiserver.Proto[corev1.Pod]()},
-	}})
-	t.Cleanup(server.Close)
-	direct := server.Client()
-	t.Cleanup(direct.CloseIdleConnections)
+	pods := protoPods
+	pods.Status = true
+	server, direct := served(t, pods)
 	s := &tellServer{server: server, late: lateWatches{RoundTripper: direct.Transport}}
 	s.config = &rest.Config{Host: "http://apiserver", Transport: &s.late, ContentConfig: rest.ContentConfig{ContentType: "application/json", AcceptContentTypes: accept}}
 	client, err := rest.HTTPClientFor(s.config)
@@ -243,14 +237,8 @@ func contentOf[T lw.Object](src lw.Source[T]) content {
 	}}
 }
 
-func fromDecoder[L runtime.Object](example runtime.Object, c interface {
-	List(context.Context, metav1.ListOptions) (L, error)
-	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
-}) content {
-	return contentOf(clientgo.Decoder{Trust: true}.Source(&cache.ListWatch{
-		ListWithContextFunc:  func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) { return c.List(ctx, opts) },
-		WatchFuncWithContext: c.Watch,
-	}, example))
+func fromDecoder(example runtime.Object, lister cache.ListerWatcher) content {
+	return contentOf(clientgo.Decoder{Trust: true}.Source(lister, example))
 }
 
 // informers returns one of each kind.
@@ -271,9 +259,9 @@ func (s *tellServer) informers(t *testing.T) map[string]content {
 			p.ManagedFields = nil
 			return p, nil
 		})),
-		"Decoder":           fromDecoder(&corev1.Pod{}, s.own.CoreV1().Pods("")),
-		"Decoder, dynamic":  fromDecoder(&unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod"}}, untyped.Resource(gvr)),
-		"Decoder, metadata": fromDecoder(&metav1.PartialObjectMetadata{TypeMeta: kind}, partial.Resource(gvr)),
+		"Decoder":           fromDecoder(&corev1.Pod{}, listWatchOf(s.own.CoreV1().Pods(""))),
+		"Decoder, dynamic":  fromDecoder(&unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod"}}, listWatchOf(untyped.Resource(gvr))),
+		"Decoder, metadata": fromDecoder(&metav1.PartialObjectMetadata{TypeMeta: kind}, listWatchOf(partial.Resource(gvr))),
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -56,9 +55,7 @@ func TestErrorReporter(t *testing.T) {
 				}
 				got = append(got, to)
 			}
-			before := utilruntime.ErrorHandlers
-			defer func() { utilruntime.ErrorHandlers = before }()
-			utilruntime.ErrorHandlers = []utilruntime.ErrorHandler{func(_ context.Context, err error, _ string, _ ...any) { note(err, "ErrorHandlers") }}
+			rig.Swap(t, &utilruntime.ErrorHandlers, []utilruntime.ErrorHandler{func(_ context.Context, err error, _ string, _ ...any) { note(err, "ErrorHandlers") }})
 			r := newErrorReporter(&corev1.Pod{}, "")
 			r.handler = func(_ context.Context, of *cache.Reflector, err error) {
 				if err != cause || of == nil {
@@ -90,9 +87,7 @@ func TestErrorReporter(t *testing.T) {
 			if tc.want != "" {
 				want = []string{tc.want, tc.want, tc.want}
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			rig.Same(t, "", want, got)
 		})
 	}
 	// A streamed list that became a whole one is no news at the usual level.
@@ -115,11 +110,9 @@ func TestErrorReporterPanics(t *testing.T) {
 		}()
 		newErrorReporter(nil, "").report(changed)
 	}()
-	defer func(before bool) { utilruntime.ReallyCrash = before }(utilruntime.ReallyCrash)
-	utilruntime.ReallyCrash = false
-	defer func(before []func(context.Context, any)) { utilruntime.PanicHandlers = before }(utilruntime.PanicHandlers)
+	rig.Swap(t, &utilruntime.ReallyCrash, false)
 	var panics []any
-	utilruntime.PanicHandlers = []func(context.Context, any){func(_ context.Context, v any) { panics = append(panics, v) }}
+	rig.Swap(t, &utilruntime.PanicHandlers, []func(context.Context, any){func(_ context.Context, v any) { panics = append(panics, v) }})
 	r := newErrorReporter(nil, "")
 	r.handler = func(_ context.Context, _ *cache.Reflector, err error) { panic(err.Error()) }
 	end := r.run(t.Context())
@@ -127,9 +120,7 @@ func TestErrorReporterPanics(t *testing.T) {
 		r.report(&lw.Error{Op: "list", Failures: 1, Err: errors.New(text)})
 	}
 	end()
-	if diff := cmp.Diff([]any{"one", "two"}, panics); diff != "" {
-		t.Errorf("panics (-want +got):\n%s", diff)
-	}
+	rig.Same(t, "panics", []any{"one", "two"}, panics)
 }
 
 // A streamed list that fails in the client is told as a bad request, so that lw lists at once. What

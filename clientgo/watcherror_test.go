@@ -13,7 +13,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,8 +23,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
-	"k8s.io/klog/v2/textlogger"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/clientgo"
@@ -37,15 +34,13 @@ import (
 // clock that all bubbles share.
 func handleErrors(t *testing.T) *reported {
 	r := &reported{}
-	before := utilruntime.ErrorHandlers
-	utilruntime.ErrorHandlers = []utilruntime.ErrorHandler{func(_ context.Context, err error, msg string, _ ...any) {
+	rig.Swap(t, &utilruntime.ErrorHandlers, []utilruntime.ErrorHandler{func(_ context.Context, err error, msg string, _ ...any) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.errs = append(r.errs, fmt.Sprint(err))
 		r.raw = append(r.raw, err)
 		r.msgs = append(r.msgs, msg)
-	}}
-	t.Cleanup(func() { utilruntime.ErrorHandlers = before })
+	}})
 	return r
 }
 
@@ -75,9 +70,7 @@ func (r *reported) want(t *testing.T, errs ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	slices.Sort(r.errs)
-	if diff := cmp.Diff(errs, r.errs); diff != "" {
-		t.Errorf("errors (-want +got):\n%s", diff)
-	}
+	rig.Same(t, "errors", errs, r.errs)
 	r.errs = nil
 }
 
@@ -105,18 +98,11 @@ func TestWatchErrorHandler(t *testing.T) {
 			errs = append(errs, err)
 			time.Sleep(time.Millisecond)
 		}
-		if err := inf.SetWatchErrorHandler(func(*cache.Reflector, error) { t.Error("the handler that was replaced") }); err != nil {
-			t.Error(err)
-		}
-		if err := inf.SetWatchErrorHandlerWithContext(handler); err != nil {
-			t.Error(err)
-		}
+		rig.OK(t, inf.SetWatchErrorHandler(func(*cache.Reflector, error) { t.Error("the handler that was replaced") }))
+		rig.OK(t, inf.SetWatchErrorHandlerWithContext(handler))
 		server.Fail(apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no role")))
-		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "of Run"))
-		done := make(chan struct{})
-		go func() { defer close(done); inf.RunWithContext(ctx) }()
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		runIn(t, context.WithValue(t.Context(), key{}, "of Run"), inf)
+		rig.Sleep(time.Minute)
 		if err := inf.SetWatchErrorHandler(nil); err == nil || !strings.HasSuffix(err.Error(), "informer has already started") {
 			t.Errorf("after Run: %v", err)
 		}
@@ -130,21 +116,17 @@ func TestWatchErrorHandler(t *testing.T) {
 		}
 		server.Fail(nil)
 		server.create(t, labelled("a"))
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		rig.Sleep(time.Minute)
 		errs = nil
 		if !inf.HasSynced() {
 			t.Error("not synced after the failures")
 		}
 		// An error that nobody wraps can be compared.
 		server.Fail(io.ErrUnexpectedEOF)
-		time.Sleep(10 * time.Minute)
-		synctest.Wait()
+		rig.Sleep(10 * time.Minute)
 		if !slices.ContainsFunc(errs, func(err error) bool { return errors.Is(err, io.ErrUnexpectedEOF) }) {
 			t.Errorf("errors of a broken network: %v", errs)
 		}
-		cancel()
-		<-done
 	})
 }
 
@@ -157,9 +139,7 @@ func TestDefaultWatchErrorHandler(t *testing.T) {
 		}
 		server.Fail(apierrors.NewServiceUnavailable("down"))
 		inf := impl.new(server, cache.SharedIndexInformerOptions{})
-		if err := inf.SetWatchErrorHandlerWithContext(nil); err != nil {
-			t.Error(err)
-		}
+		rig.OK(t, inf.SetWatchErrorHandlerWithContext(nil))
 		stop := runInformer(t, inf)
 		time.Sleep(300 * time.Millisecond) // less than the first pause
 		stop()
@@ -182,8 +162,7 @@ func TestWatchErrorHandlerHangs(t *testing.T) {
 			n := 0
 			rig.OK(t, inf.SetWatchErrorHandler(func(*cache.Reflector, error) { n++; <-release }))
 			ctx, cancel := context.WithCancel(t.Context())
-			done := make(chan struct{})
-			go func() { defer close(done); inf.RunWithContext(ctx) }()
+			defer runIn(t, ctx, inf)()
 			server.Fail(errors.New("down"))
 			time.Sleep(24 * time.Hour)
 			server.Fail(nil)
@@ -205,7 +184,6 @@ func TestWatchErrorHandlerHangs(t *testing.T) {
 				t.Errorf("stopped %t: %d calls in the end", stopped, n)
 			}
 			cancel()
-			<-done
 		})
 	}
 }
@@ -226,11 +204,8 @@ func TestRecordsOfARefusal(t *testing.T) {
 				refused, at = append(refused, err), append(at, time.Now())
 			}))
 			var book bytes.Buffer
-			ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&book)))))
-			done := make(chan struct{})
-			go func() { defer close(done); inf.RunWithContext(ctx) }()
-			time.Sleep(15 * time.Second)
-			synctest.Wait()
+			stop := runIn(t, loggedTo(t, &book), inf)
+			rig.Sleep(15 * time.Second)
 			t.Logf("%d failures and %d other records in 15 s", len(refused), strings.Count(book.String(), "\n"))
 			// A streamed list that is refused, and the list that follows at once, are one failure.
 			if n := len(slices.Compact(at)); n < 3 || n > 8 || n != len(refused) {
@@ -242,10 +217,8 @@ func TestRecordsOfARefusal(t *testing.T) {
 				}
 			}
 			server.Fail(nil)
-			time.Sleep(time.Minute)
-			synctest.Wait()
-			cancel()
-			<-done
+			rig.Sleep(time.Minute)
+			stop()
 			if name != "lw" {
 				return
 			}
@@ -265,21 +238,16 @@ func TestRecordsOfARecovery(t *testing.T) {
 		server.create(t, labelled("a"))
 		inf := clientgo.NewInformer(server, &corev1.Pod{}, 0, nil)
 		var book bytes.Buffer
-		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&book)))))
-		done := make(chan struct{})
-		go func() { defer close(done); inf.RunWithContext(ctx) }()
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		stop := runIn(t, loggedTo(t, &book), inf)
+		rig.Sleep(time.Minute)
 		if book.Len() > 0 {
 			t.Errorf("records without a failure:\n%s", &book)
 		}
 		server.Fail(io.ErrUnexpectedEOF)
 		time.Sleep(time.Minute)
 		server.Fail(nil)
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		cancel()
-		<-done
+		rig.Sleep(time.Minute)
+		stop()
 		if n := strings.Count(book.String(), `"lw: Pod: works again" informer="Pod"`); n != 1 {
 			t.Errorf("%d records that it works again, want 1:\n%s", n, &book)
 		}
@@ -309,9 +277,7 @@ func TestDecoderOptionsOfAll(t *testing.T) {
 		for name, status := range board.Informers() {
 			got[name] = status.Decoder
 		}
-		if diff := cmp.Diff(map[string]string{"Pod": "lw", "mine": "lw"}, got); diff != "" {
-			t.Errorf("on the board (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "on the board", map[string]string{"Pod": "lw", "mine": "lw"}, got)
 		if len(store.ListKeys()) != 3 || reflector.LastSyncResourceVersion() == "" {
 			t.Errorf("the store has %v at %q", store.ListKeys(), reflector.LastSyncResourceVersion())
 		}
@@ -353,10 +319,7 @@ func TestDecoderOptions(t *testing.T) {
 		}
 		// The write before the next look tells the race detector that the look comes after the mutation.
 		rig.Must[*corev1.Pod](t)(pods.Create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "b"}}))
-		time.Sleep(10 * time.Minute)
-		synctest.Wait()
-		if diff := cmp.Diff([]string{"on the board: mine", "mine: mutation"}, found); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		rig.Sleep(10 * time.Minute)
+		rig.Same(t, "", []string{"on the board: mine", "mine: mutation"}, found)
 	})
 }

@@ -20,6 +20,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/go-lw/lw/clientgo/delegate"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/serve"
 )
 
@@ -118,31 +119,29 @@ func TestAuthorizer(t *testing.T) {
 			return authorize(r, serve.Attributes{Verb: verb, Version: "v1", Resource: "pods", Namespace: namespace, Path: r.URL.Path})
 		}
 		for range 3 {
-			if err := ask("ann's", "list", "shop"); err != nil {
-				t.Error(err)
-			}
+			rig.OK(t, ask("ann's", "list", "shop"))
 		}
 		want := &authorizationv1.SubjectAccessReviewSpec{
 			User: "ann", Groups: []string{"staff"},
 			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: "shop", Verb: "list", Version: "v1", Resource: "pods"},
 		}
-		if diff := cmp.Diff(want, last); diff != "" {
-			t.Error(diff)
-		}
+		rig.Same(t, "", want, last)
 		if tokens != 1 || reviews != 1 {
 			t.Errorf("%d token reviews and %d access reviews", tokens, reviews)
 		}
-		if err := ask("ann's", "watch", "shop"); !apierrors.IsForbidden(err) {
-			t.Error(err)
+		for _, tt := range []struct {
+			token, verb, namespace string
+			is                     func(error) bool
+		}{
+			{"ann's", "watch", "shop", apierrors.IsForbidden}, {"ann's", "list", "", apierrors.IsForbidden},
+			{"another", "list", "shop", apierrors.IsUnauthorized}, {"", "list", "shop", apierrors.IsForbidden},
+		} {
+			if err := ask(tt.token, tt.verb, tt.namespace); !tt.is(err) {
+				t.Errorf("%+v: %v", tt, err)
+			}
 		}
-		if err := ask("ann's", "list", ""); !apierrors.IsForbidden(err) {
-			t.Error(err)
-		}
-		if err := ask("another", "list", "shop"); !apierrors.IsUnauthorized(err) {
-			t.Error(err)
-		}
-		if err := ask("", "list", "shop"); !apierrors.IsForbidden(err) || last.User != "system:anonymous" {
-			t.Error(err, last)
+		if last.User != "system:anonymous" {
+			t.Error(last)
 		}
 		r := httptest.NewRequest(http.MethodGet, "/version", nil)
 		if err := authorize(r, serve.Attributes{Verb: "get", Path: "/version"}); !apierrors.IsForbidden(err) || last.NonResourceAttributes == nil {

@@ -3,7 +3,6 @@ package histories_test
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync"
 	"time"
 
@@ -40,16 +39,14 @@ type script struct {
 	watches [][]step
 	streams []step // what a streamed list sends; nil: it is refused
 
-	mu       sync.Mutex
-	listed   int
-	watched  int
-	requests []string
+	mu      sync.Mutex
+	listed  int
+	watched int
 }
 
 type answer struct {
 	version string
 	objs    []*corev1.ConfigMap
-	err     error
 }
 
 // A step is an event, or a pause, or the end.
@@ -76,15 +73,11 @@ func expire() step {
 
 var end = step{end: true}
 
-func (s *script) list(_ context.Context, opts metav1.ListOptions) (*corev1.ConfigMapList, error) {
+func (s *script) list(context.Context, metav1.ListOptions) (*corev1.ConfigMapList, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.requests = append(s.requests, strings.TrimSpace("list "+opts.ResourceVersion))
 	a := s.lists[min(s.listed, len(s.lists)-1)]
 	s.listed++
-	if a.err != nil {
-		return nil, a.err
-	}
 	list := &corev1.ConfigMapList{ListMeta: metav1.ListMeta{ResourceVersion: a.version}}
 	for _, c := range a.objs {
 		list.Items = append(list.Items, *c.DeepCopy())
@@ -100,10 +93,8 @@ func (s *script) watch(ctx context.Context, opts metav1.ListOptions) (watch.Inte
 	case opts.SendInitialEvents != nil && s.streams == nil:
 		return nil, apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("ListOptions").GroupKind(), "", nil)
 	case opts.SendInitialEvents != nil:
-		s.requests = append(s.requests, "stream")
 		steps = s.streams
 	default:
-		s.requests = append(s.requests, strings.TrimSpace("watch "+opts.ResourceVersion))
 		if len(s.watches) > 0 {
 			steps = s.watches[min(s.watched, len(s.watches)-1)]
 		}

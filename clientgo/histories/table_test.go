@@ -1,19 +1,27 @@
 package histories_test
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"io"
 	"maps"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/rig"
 )
 
@@ -143,4 +151,142 @@ func share(n int) string {
 	}
 	// How many exactly depends on the moment at which goroutines run.
 	return "some"
+}
+
+// head and tail are the text before and after the tables.
+const (
+	head = `# What did client-go's informer and lw's do under the same histories?
+
+Both informers have their default options. They follow the same servers, one after the other or at the
+same time, and the same code judges both: the calls of their one handler, what the store shows, and
+what is still wrong an hour later. The rules are in the last table. A cell names the rules that were
+broken, each with the first way in which it was. This page is written by
+
+    cd clientgo && go test ./histories -update
+
+The same test without -update fails if the page differs from what happens.
+
+client-go is good software: with a correct server it never loses an object, and its store equals the
+server. Some of the differences are its contract: an Update may lead from one object to another of the
+same name, and a relist updates everything. Over its own REST client some of the broken streams below
+cannot reach it, because its decoder refuses them first.
+`
+	tail = `
+H12 is in the first table only. Two things are not judged here. Whether each read shows one state of the
+server cannot be tested with client-go, because its reads have no version. For the costs see bench.
+`
+)
+
+// panics are what goes wrong in a user's own functions. Each is run in a process of its own, which
+// prints "goes on" if the informer has told of the object that comes after the one at fault.
+var panics = []struct {
+	name         string
+	clientGo, lw func(ctx context.Context, m *lw.Memory[*corev1.ConfigMap], told func(name string))
+}{{
+	name: "a handler panics, and panics are to be reported",
+	clientGo: func(ctx context.Context, m *lw.Memory[*corev1.ConfigMap], told func(string)) {
+		inf := sharedInformer(m, nil)
+		_, _ = inf.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(obj any) { fails(obj.(*corev1.ConfigMap), told) }})
+		inf.RunWithContext(ctx)
+	},
+	lw: func(ctx context.Context, m *lw.Memory[*corev1.ConfigMap], told func(string)) {
+		inf := lw.NewInformer(m, &lw.Options{OnPanic: func(*lw.Panic) {}})
+		inf.AddHandler(lw.Handler[*corev1.ConfigMap]{Add: func(c *corev1.ConfigMap) { fails(c, told) }})
+		_ = inf.Run(ctx)
+	},
+}, {
+	name: "an index function fails for one object",
+	clientGo: func(ctx context.Context, m *lw.Memory[*corev1.ConfigMap], told func(string)) {
+		inf := sharedInformer(m, cache.Indexers{"size": func(obj any) ([]string, error) {
+			if obj.(*corev1.ConfigMap).Name == "bad" {
+				return nil, fmt.Errorf("no size")
+			}
+			return nil, nil
+		}})
+		_, _ = inf.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(obj any) { told(obj.(*corev1.ConfigMap).Name) }})
+		inf.RunWithContext(ctx)
+	},
+	lw: func(ctx context.Context, m *lw.Memory[*corev1.ConfigMap], told func(string)) {
+		inf := lw.NewInformer(m, &lw.Options{OnPanic: func(*lw.Panic) {}, OnError: func(error) {}})
+		lw.NewIndex(inf, func(c *corev1.ConfigMap) string {
+			fails(c, func(string) {}) // an index function has no error to return
+			return ""
+		})
+		inf.AddHandler(lw.Handler[*corev1.ConfigMap]{Add: func(c *corev1.ConfigMap) { told(c.Name) }})
+		_ = inf.Run(ctx)
+	},
+}}
+
+func fails(c *corev1.ConfigMap, told func(string)) {
+	if c.Name == "bad" {
+		panic("no use for it")
+	}
+	told(c.Name)
+}
+
+func sharedInformer(m *lw.Memory[*corev1.ConfigMap], indexers cache.Indexers) cache.SharedIndexInformer {
+	s := memory{m}
+	return cache.NewSharedIndexInformer(&cache.ListWatch{
+		ListWithContextFunc:  func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) { return s.list(ctx, opts) },
+		WatchFuncWithContext: s.watch,
+	}, &corev1.ConfigMap{}, 0, indexers)
+}
+
+// childEnv names the case of a process that is such a one.
+const childEnv = "LW_HISTORY"
+
+// child runs the case that the environment names, if it does.
+func child() {
+	of := os.Getenv(childEnv)
+	if of == "" {
+		return
+	}
+	for _, p := range panics {
+		run := p.lw
+		switch of {
+		case p.name + "/client-go":
+			run = p.clientGo
+		case p.name + "/lw":
+		default:
+			continue
+		}
+		m := lw.NewMemory(config("bad", "", ""))
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		went := make(chan struct{})
+		go run(ctx, m, func(name string) {
+			if name == "good" {
+				close(went)
+			}
+		})
+		time.Sleep(time.Second) // a process that dies does so now
+		if _, err := m.Create(ctx, config("good", "", "")); err != nil {
+			panic(err)
+		}
+		select {
+		case <-went:
+			fmt.Println("goes on")
+		case <-ctx.Done():
+			fmt.Println("hangs")
+		}
+		cancel()
+		os.Exit(0)
+	}
+	panic("no case " + of)
+}
+
+// inProcess returns what becomes of the process in which name happens to an informer.
+func inProcess(t *testing.T, name, informer string) string {
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), childEnv+"="+name+"/"+informer)
+	out, err := cmd.CombinedOutput()
+	switch {
+	case strings.Contains(string(out), "goes on"):
+		return ""
+	case strings.Contains(string(out), "hangs"):
+		return "H12: nothing is told any more"
+	case err != nil:
+		return "H12: the process ends"
+	}
+	t.Fatalf("%s: %s", cmd.Env[len(cmd.Env)-1], out)
+	return ""
 }

@@ -31,10 +31,6 @@ func TestCollectionOf(t *testing.T) {
 	}
 }
 
-type transport func(*http.Request) (*http.Response, error)
-
-func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
 // Lists, watches, events and bytes are counted, however the body is cut when it is read.
 func TestWire(t *testing.T) {
 	bodies := map[string]string{
@@ -43,7 +39,7 @@ func TestWire(t *testing.T) {
 	queries := map[string]string{"list": "limit=500", "page": "limit=500&continue=x", "json": "watch=true", "proto": "watch=1&sendInitialEvents=true"}
 	for _, cut := range []int{1, 3, 1000} {
 		var w wire
-		client := w.counted(&http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {
+		client := w.counted(&http.Client{Transport: rig.RoundTrip(func(r *http.Request) (*http.Response, error) {
 			name := r.Header.Get("X-Body")
 			contentType := "application/json"
 			if name == "proto" {
