@@ -13,7 +13,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -33,17 +32,13 @@ import (
 	"github.com/go-lw/lw/lwdebug"
 )
 
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
 // lw's decoder is the one that makes the objects: only it shares their parts and drops fields. It
 // works through the caller's own client, and asks for the encoding that controller-runtime prefers.
 func TestNewCacheDecodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		var accepts []string
-		client := &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		client := &http.Client{Transport: rig.RoundTrip(func(r *http.Request) (*http.Response, error) {
 			accepts = append(accepts, r.Header.Get("Accept"))
 			return b.config.Transport.RoundTrip(r)
 		})}
@@ -69,9 +64,7 @@ func TestNewCacheDecodes(t *testing.T) {
 			t.Errorf("%d copies of equal tolerations", len(own))
 		}
 		synctest.Wait()
-		if diff := cmp.Diff([]string{"application/vnd.kubernetes.protobuf,application/json"}, accepts); diff != "" {
-			t.Error(diff)
-		}
+		rig.Same(t, "", []string{"application/vnd.kubernetes.protobuf,application/json"}, accepts)
 	})
 }
 
@@ -223,9 +216,7 @@ func (l *lightPodList) DeepCopyObject() runtime.Object {
 func (b *bench) want(c cache.Cache, objs ...client.Object) {
 	b.Helper()
 	for _, obj := range objs {
-		if _, err := c.GetInformer(b.Context(), obj); err != nil {
-			b.Fatal(err)
-		}
+		rig.Must[cache.Informer](b)(c.GetInformer(b.Context(), obj))
 	}
 }
 
@@ -255,12 +246,8 @@ func TestOptionsBoard(t *testing.T) {
 			ByObject: map[client.Object]lw.Options{&corev1.Node{}: {Name: "machines", Board: &other}},
 		}), cache.Options{})
 		b.want(c, &corev1.Pod{}, podMetadata(), &corev1.Node{})
-		if diff := cmp.Diff(map[string]int{"tenant/Pod": 12, "tenant/Pod metadata": 12}, names(&board)); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
-		if diff := cmp.Diff(map[string]int{"tenant/machines": 1}, names(&other)); diff != "" {
-			t.Errorf("of its own (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "", map[string]int{"tenant/Pod": 12, "tenant/Pod metadata": 12}, names(&board))
+		rig.Same(t, "of its own", map[string]int{"tenant/machines": 1}, names(&other))
 		w := httptest.NewRecorder()
 		lwdebug.Handler(&board).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 		if !strings.Contains(w.Body.String(), "tenant/Pod metadata") {
@@ -292,9 +279,7 @@ func TestOptionsMetrics(t *testing.T) {
 			c := b.start(controllerruntime.NewCacheWith(controllerruntime.Options{Metrics: registry, Name: name}), cache.Options{})
 			b.want(c, &corev1.Pod{})
 		}
-		if diff := cmp.Diff(map[string]float64{"a/Pod": 12, "b/Pod": 12}, objects()); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		rig.Same(t, "", map[string]float64{"a/Pod": 12, "b/Pod": 12}, objects())
 		_, err := controllerruntime.NewCacheWith(controllerruntime.Options{Metrics: registry, Board: new(lw.Board)})(b.config, cache.Options{Mapper: b.mapper})
 		if err == nil || !strings.Contains(err.Error(), "one Board") {
 			t.Errorf("a second board in one registry: %v", err)

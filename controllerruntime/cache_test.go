@@ -26,6 +26,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/controllerruntime"
@@ -100,15 +101,7 @@ func (b *bench) start(newCache cache.NewCacheFunc, opts cache.Options) cache.Cac
 	b.Helper()
 	opts.Mapper = b.mapper
 	c := rig.Must[cache.Cache](b)(newCache(b.config, opts))
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := c.Start(ctx); err != nil {
-			b.Error(err)
-		}
-	}()
-	b.Cleanup(func() { cancel(); <-done })
+	rig.Start(b.T, runner(c.Start))
 	synctest.Wait() // until it has started
 	return c
 }
@@ -355,4 +348,9 @@ func TestNewCacheIsLikeTheDefault(t *testing.T) {
 			compare("removed and got again")
 		})
 	}
+}
+
+func TestMain(m *testing.M) {
+	metricsserver.DefaultBindAddress = "0" // no port: a bubble does not know when a socket waits
+	rig.Main(m)
 }

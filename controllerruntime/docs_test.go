@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
@@ -59,18 +58,9 @@ func TestMigrationPage(t *testing.T) {
 			WatchesRawSource(controllerruntime.Source(places, enqueue)).
 			Complete(reconciler)
 		rig.OK(t, err)
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- mgr.Start(ctx) }()
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if diff := cmp.Diff([]string{"default/web n1"}, read); diff != "" {
-			t.Errorf("reconciled (-want +got):\n%s", diff)
-		}
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		rig.Start(t, runner(mgr.Start))
+		rig.Sleep(time.Minute)
+		rig.Same(t, "reconciled", []string{"default/web n1"}, read)
 	})
 }
 
@@ -85,8 +75,8 @@ func TestOwnWritesPage(t *testing.T) {
 		})
 		rig.OK(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // what does not come fails
-		ended := make(chan error, 1)
-		go func() { ended <- mgr.Start(ctx) }()
+		defer cancel()
+		rig.Start(t, runner(mgr.Start))
 		time.Sleep(time.Minute) // a manager that is ended while it starts does not end
 		if _, err := mgr.GetCache().GetInformer(ctx, &corev1.Pod{}); err != nil {
 			t.Fatal(err)
@@ -96,10 +86,6 @@ func TestOwnWritesPage(t *testing.T) {
 		rig.OK(t, mgr.GetClient().Create(ctx, pod))
 		if err := mgr.GetClient().Get(ctx, client.ObjectKeyFromObject(pod), new(corev1.Pod)); err != nil {
 			t.Errorf("right after the create: %v", err)
-		}
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
 		}
 	})
 }
@@ -125,7 +111,7 @@ func TestFieldsPage(t *testing.T) {
 			"status.conditions.type",
 		}
 		url, httpClient := served.URL(""), server.Client()
-		ctx, cancel := context.WithCancel(t.Context())
+		ctx := t.Context()
 		pods := lw.NewInformer(&lw.HTTP[*corev1.Pod]{URL: url, Client: httpClient, Only: podFields}, nil)
 		go pods.Run(ctx)
 		rig.OK(t, pods.WaitForSync(ctx))
@@ -146,8 +132,7 @@ func TestFieldsPage(t *testing.T) {
 			NewClient: controllerruntime.NewClient(options),
 		})
 		rig.OK(t, err)
-		ended := make(chan error, 1)
-		go func() { ended <- mgr.Start(ctx) }()
+		rig.Start(t, runner(mgr.Start))
 		time.Sleep(time.Minute)
 		if !mgr.GetCache().WaitForCacheSync(ctx) {
 			t.Fatal("not synced")
@@ -166,9 +151,7 @@ func TestFieldsPage(t *testing.T) {
 			whole.Finalizers = append(whole.Finalizers, "example.com/mine")
 			return controllerruntime.Unguarded(mgr.GetClient()).Update(ctx, &whole)
 		}
-		if err := write(); err != nil {
-			t.Error(err)
-		}
+		rig.OK(t, write())
 		synctest.Wait()
 		if now, err := served.Get(lw.KeyOf(pod)); err != nil || now.Spec.Hostname != "h" || len(now.Finalizers) != 1 {
 			t.Errorf("the server has %+v, %v", now, err)
@@ -182,9 +165,5 @@ func TestFieldsPage(t *testing.T) {
 		clientset := fake.NewClientset(lwtest.Prune(pod, podFields))
 		faked := rig.Must[*corev1.Pod](t)(clientset.CoreV1().Pods(pod.Namespace).Get(ctx, "web", metav1.GetOptions{}))
 		check("the fake", faked)
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
 	})
 }

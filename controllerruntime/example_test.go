@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 
 	"github.com/go-logr/logr"
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -274,9 +273,7 @@ func TestSourceOfADerivedCollection(t *testing.T) {
 		} {
 			rig.OK(t, step.do())
 			synctest.Wait()
-			if diff := cmp.Diff(step.want, got); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", step.name, diff)
-			}
+			rig.Same(t, step.name, step.want, got)
 			clear(got)
 		}
 	})
@@ -300,8 +297,6 @@ func TestReaderOfAUnion(t *testing.T) {
 		for _, p := range list.Items {
 			got[p.Namespace] = p.Name
 		}
-		if diff := cmp.Diff(map[string]string{"a": "pod-2", "b": "pod-2"}, got); diff != "" {
-			t.Error(diff)
-		}
+		rig.Same(t, "", map[string]string{"a": "pod-2", "b": "pod-2"}, got)
 	})
 }

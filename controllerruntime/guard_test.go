@@ -146,9 +146,7 @@ func TestOnlyWithoutTheClient(t *testing.T) {
 				go func() { ended <- c.Start(ctx) }()
 				synctest.Wait()
 				cancel()
-				if err := <-ended; err != nil {
-					t.Error(err)
-				}
+				rig.OK(t, <-ended)
 				got := log.String()
 				warned := strings.Contains(got, "NewClient: controllerruntime.NewClient(options)")
 				if i := strings.Index(got, "*v1.Pod"); i >= 0 && i < strings.Index(got, "*v1.Node") {
@@ -168,7 +166,7 @@ func TestOnlyWithoutTheClient(t *testing.T) {
 // What cannot delete anything is sent, and so is everything of other kinds.
 func TestGuard(t *testing.T) {
 	var sent []string
-	transport := roundTripper(func(r *http.Request) (*http.Response, error) {
+	transport := rig.RoundTrip(func(r *http.Request) (*http.Response, error) {
 		body := ""
 		if r.Body != nil {
 			data, err := io.ReadAll(r.Body)

@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,21 +44,13 @@ func newPartCache(t *testing.T, o controllerruntime.Options, opts cache.Options)
 	rig.Must[*corev1.Node](t)(lwtest.Objects[*corev1.Node](server, "nodes").Create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}))
 	config := &rest.Config{Host: server.URL(), Transport: server.Client().Transport, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
 	var err error
-	if c.Cache, err = controllerruntime.NewCacheWith(o)(config, opts); err != nil {
-		t.Fatal(err)
-	}
+	c.Cache, err = controllerruntime.NewCacheWith(o)(config, opts)
+	rig.OK(t, err)
 	if err, ok := errors.AsType[*cache.ErrCacheNotStarted](c.Get(t.Context(), lw.Key{Namespace: "a", Name: "y"}, &corev1.Secret{})); !ok {
 		t.Errorf("before the start: %v", err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- c.Start(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
+	rig.Start(t, runner(c.Start))
+	ctx := t.Context()
 	inf, err := c.GetInformer(ctx, &corev1.Secret{})
 	rig.OK(t, err)
 	note := func(what string) func(any) {
@@ -110,9 +101,7 @@ func (c *partCache) saw(want ...string) {
 	c.Helper()
 	synctest.Wait()
 	slices.Sort(c.told)
-	if diff := cmp.Diff(want, c.told); diff != "" {
-		c.Errorf("handler (-want +got):\n%s", diff)
-	}
+	rig.Same(c, "handler", want, c.told)
 	c.told = nil
 }
 
@@ -223,9 +212,7 @@ func TestNamespaces(t *testing.T) {
 		namespaces.Set("test", "a")
 		c.is("1, 1 requests", "a/x")
 		unknown := "unable to list: %s because of unknown namespace for the cache"
-		if diff := cmp.Diff([]string{"2", fmt.Sprintf(unknown, "b"), "2", "1", "3", fmt.Sprintf(unknown, "a"), "1"}, got); diff != "" {
-			t.Errorf("lists (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "lists", []string{"2", fmt.Sprintf(unknown, "b"), "2", "1", "3", fmt.Sprintf(unknown, "a"), "1"}, got)
 		if err := c.Get(t.Context(), lw.Key{Name: "n"}, &corev1.Node{}); err != nil {
 			t.Errorf("an object without a namespace: %v", err)
 		}

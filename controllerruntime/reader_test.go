@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -81,9 +80,7 @@ func TestReaderList(t *testing.T) {
 				}
 			}
 			slices.Sort(names)
-			if diff := cmp.Diff(tt.want, strings.Join(names, " ")); diff != "" {
-				t.Errorf("%s: %s", tt.name, diff)
-			}
+			rig.Same(t, tt.name, tt.want, strings.Join(names, " "))
 			if list.Items == nil {
 				t.Errorf("%s: Items is nil", tt.name)
 			}
@@ -236,9 +233,7 @@ func TestReaderWaits(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 		server.Fail(nil)
-		if err := r.Get(t.Context(), key, &corev1.Pod{}); err != nil {
-			t.Error(err)
-		}
+		rig.OK(t, r.Get(t.Context(), key, &corev1.Pod{}))
 	})
 }
 
@@ -288,9 +283,7 @@ func TestReaderOfSeveralFields(t *testing.T) {
 			"image=shared,spec.nodeName=n": "p0 p1", "spec.nodeName=n,image=shared,image=i0": "p0", "image=none,image=shared": "",
 		} {
 			var list corev1.PodList
-			if err := r.List(t.Context(), &list, client.MatchingFieldsSelector{Selector: fields.ParseSelectorOrDie(selector)}); err != nil {
-				t.Error(err)
-			}
+			rig.OK(t, r.List(t.Context(), &list, client.MatchingFieldsSelector{Selector: fields.ParseSelectorOrDie(selector)}))
 			var got []string
 			for _, p := range list.Items {
 				got = append(got, p.Name)

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -82,18 +81,13 @@ func TestReasons(t *testing.T) {
 				WithOptions(controller.Options{NewQueue: explained.NewQueue}).Complete(explained)
 			rig.OK(t, err)
 			rig.OK(t, mgr.Add(controllerruntime.Runnable(nodes)))
-			ctx, cancel := context.WithCancel(t.Context())
-			ended := make(chan error, 1)
-			go func() { ended <- mgr.Start(ctx) }()
+			rig.Start(t, runner(mgr.Start))
 			expect := func(want ...string) {
 				t.Helper()
-				time.Sleep(time.Minute)
-				synctest.Wait()
+				rig.Sleep(time.Minute)
 				mu.Lock()
 				defer mu.Unlock()
-				if diff := cmp.Diff(want, got); diff != "" {
-					t.Errorf("(-want +got):\n%s", diff)
-				}
+				rig.Same(t, "", want, got)
 				got = nil
 			}
 			expect("n1: Node n1 added (initial)")
@@ -102,25 +96,18 @@ func TestReasons(t *testing.T) {
 			rig.OK(t, err)
 			expect("web: Pod default/web added (watch)")
 			owned := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "settings", OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "web", UID: web.UID, Controller: new(true)}}}}
-			if owned, err = maps.Create(owned); err != nil {
-				t.Fatal(err)
-			}
+			owned, err = maps.Create(owned)
+			rig.OK(t, err)
 			expect("web: ConfigMap default/settings added (watch)")
 			set(reconcile.Result{}, errors.New("no quota"))
 			owned = owned.DeepCopy()
 			owned.Data = map[string]string{"size": "2"}
 			rig.Must[*corev1.ConfigMap](t)(maps.Update(owned))
-			time.Sleep(time.Millisecond)
-			synctest.Wait()
+			rig.Sleep(time.Millisecond)
 			set(reconcile.Result{RequeueAfter: 40 * time.Second}, nil)
-			time.Sleep(time.Second)
-			synctest.Wait()
+			rig.Sleep(time.Second)
 			set(reconcile.Result{}, nil)
 			expect("web: ConfigMap default/settings updated (watch): data.size", "web: added after an error: no quota", "web: added after 40s")
-			cancel()
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
 		})
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
@@ -30,15 +29,7 @@ func namedPod(name, node string) *corev1.Pod {
 
 // runInBubble runs inf until the test ends.
 func runInBubble(t *testing.T, runners ...controllerruntime.Runner) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := controllerruntime.Runnable(runners...).Start(ctx); err != nil {
-			t.Error(err)
-		}
-	}()
-	t.Cleanup(func() { cancel(); <-done })
+	rig.Start(t, runner(controllerruntime.Runnable(runners...).Start))
 	synctest.Wait() // until they have started
 }
 
@@ -84,9 +75,7 @@ func TestSource(t *testing.T) {
 		expect := func(want ...string) {
 			t.Helper()
 			synctest.Wait()
-			if diff := cmp.Diff(want, told); diff != "" {
-				t.Error(diff)
-			}
+			rig.Same(t, "", want, told)
 			told = nil
 		}
 		synctest.Wait()
@@ -144,9 +133,7 @@ func TestSourceInAController(t *testing.T) {
 		got := map[string]bool{<-nodes: true, <-nodes: true}
 		rig.Must[*corev1.Pod](t)(server.Create(t.Context(), namedPod("c", "n3")))
 		got[<-nodes] = true
-		if diff := cmp.Diff(map[string]bool{"n1": true, "n2": true, "n3": true}, got); diff != "" {
-			t.Error(diff)
-		}
+		rig.Same(t, "", map[string]bool{"n1": true, "n2": true, "n3": true}, got)
 	})
 }
 

@@ -3,6 +3,7 @@ package controllerruntime_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -10,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/controllerruntime"
 	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/lwtest"
@@ -57,29 +58,18 @@ func newToldCache(t *testing.T) *toldCache {
 	httpClient, err := rest.HTTPClientFor(config)
 	rig.OK(t, err)
 	options := controllerruntime.Options{TellWrites: true}
-	if c.Cache, err = controllerruntime.NewCacheWith(options)(config, cache.Options{HTTPClient: httpClient}); err != nil {
-		t.Fatal(err)
-	}
+	c.Cache, err = controllerruntime.NewCacheWith(options)(config, cache.Options{HTTPClient: httpClient})
+	rig.OK(t, err)
 	rig.OK(t, c.IndexField(t.Context(), &corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }))
-	if c.client, err = controllerruntime.NewClient(options)(config, client.Options{HTTPClient: httpClient, Cache: &client.CacheOptions{Reader: c.Cache, Unstructured: true}}); err != nil {
-		t.Fatal(err)
-	}
-	if c.foreign, err = client.New(c.config, client.Options{}); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- c.Start(ctx) }()
-	if !c.WaitForCacheSync(ctx) {
+	c.client, err = controllerruntime.NewClient(options)(config, client.Options{HTTPClient: httpClient, Cache: &client.CacheOptions{Reader: c.Cache, Unstructured: true}})
+	rig.OK(t, err)
+	c.foreign, err = client.New(c.config, client.Options{})
+	rig.OK(t, err)
+	t.Cleanup(func() { time.Sleep(2 * watchDelay) }) // client-go does not wait for its watches
+	rig.Start(t, runner(c.Start))
+	if !c.WaitForCacheSync(t.Context()) {
 		t.Fatal("the cache does not start")
 	}
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-		time.Sleep(2 * watchDelay) // client-go does not wait for its watches
-	})
 	return c
 }
 
@@ -107,12 +97,8 @@ func TestTellWrites(t *testing.T) {
 			goneToo := apierrors.IsNotFound(c.client.Get(ctx, key, untyped))
 			partial := &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}}
 			var onNode corev1.PodList
-			if err := c.client.List(ctx, partial); err != nil {
-				t.Error(err)
-			}
-			if err := c.client.List(ctx, &onNode, client.MatchingFields{"spec.nodeName": "n1"}); err != nil {
-				t.Error(err)
-			}
+			rig.OK(t, c.client.List(ctx, partial))
+			rig.OK(t, c.client.List(ctx, &onNode, client.MatchingFields{"spec.nodeName": "n1"}))
 			line := fmt.Sprintf("%s: v=%q phase=%q gone=%t metadata=%d n1=%d", what, one.Labels["v"], one.Status.Phase, gone, len(partial.Items), len(onNode.Items))
 			if gone != goneToo || untyped.GetLabels()["v"] != one.Labels["v"] {
 				line += " untyped differs"
@@ -152,9 +138,7 @@ func TestTellWrites(t *testing.T) {
 			`dry run: v="3" phase="Running" gone=false metadata=1 n1=0`,
 			`delete: v="" phase="" gone=true metadata=0 n1=0`,
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("reads (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "reads", want, got)
 		time.Sleep(5 * watchDelay)
 		got, want = nil, []string{`at last: v="" phase="" gone=true metadata=0 n1=0`}
 		if read("at last"); !slices.Equal(got, want) {
@@ -177,6 +161,7 @@ func TestTellWritesNeedsItsCache(t *testing.T) {
 // first and however they meet.
 func TestNotTold(t *testing.T) {
 	type steps struct {
+		*testing.T
 		*toldCache
 		ctx context.Context
 		pod *corev1.Pod
@@ -187,114 +172,84 @@ func TestNotTold(t *testing.T) {
 		return p
 	}
 	us := client.FieldOwner("us")
-	foreign := func(s steps, value string) error { return s.foreign.Update(s.ctx, label(s.pod, value)) }
-	apply := func(s steps, value string) error {
-		return s.client.Apply(s.ctx, client.ApplyConfigurationFromUnstructured(applied("a", value)), us, client.ForceOwnership)
+	foreign := func(s steps, value string) { rig.OK(s, s.foreign.Update(s.ctx, label(s.pod, value))) }
+	apply := func(s steps, value string) {
+		rig.OK(s, s.client.Apply(s.ctx, client.ApplyConfigurationFromUnstructured(applied("a", value)), us, client.ForceOwnership))
 	}
 	for _, tt := range []struct {
 		name string
-		do   func(s steps) error
+		do   func(s steps)
 		want []string
 	}{
-		{"an update", func(s steps) error { return s.client.Update(s.ctx, label(s.pod, "1")) }, nil},
-		{"two updates", func(s steps) error {
+		{"an update", func(s steps) { rig.OK(s, s.client.Update(s.ctx, label(s.pod, "1"))) }, nil},
+		{"two updates", func(s steps) {
 			p := label(s.pod, "1")
-			if err := s.client.Update(s.ctx, p); err != nil {
-				return err
-			}
-			return s.client.Update(s.ctx, label(p, "2"))
+			rig.OK(s, s.client.Update(s.ctx, p))
+			rig.OK(s, s.client.Update(s.ctx, label(p, "2")))
 		}, nil},
-		{"a patch with a lock", func(s steps) error {
-			return s.client.Patch(s.ctx, label(s.pod, "1"), client.MergeFromWithOptions(s.pod, client.MergeFromWithOptimisticLock{}), us)
+		{"a patch with a lock", func(s steps) {
+			rig.OK(s, s.client.Patch(s.ctx, label(s.pod, "1"), client.MergeFromWithOptions(s.pod, client.MergeFromWithOptimisticLock{}), us))
 		}, nil},
-		{"a patch of an object without managed fields", func(s steps) error { return s.client.Patch(s.ctx, label(s.pod, "1"), client.MergeFrom(s.pod), us) }, []string{"update 1"}},
-		{"applies, of which the server in memory manages the fields after the first", func(s steps) error {
-			if err := apply(s, "1"); err != nil {
-				return err
-			}
+		{"a patch of an object without managed fields", func(s steps) { rig.OK(s, s.client.Patch(s.ctx, label(s.pod, "1"), client.MergeFrom(s.pod), us)) }, []string{"update 1"}},
+		{"applies, of which the server in memory manages the fields after the first", func(s steps) {
+			apply(s, "1")
 			time.Sleep(time.Second)
-			if err := apply(s, "2"); err != nil {
-				return err
-			}
+			apply(s, "2")
 			time.Sleep(time.Second)
-			return s.client.Patch(s.ctx, s.pod.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"w":"2"}}}`)), us)
+			rig.OK(s, s.client.Patch(s.ctx, s.pod.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"w":"2"}}}`)), us))
 		}, []string{"update 1"}},
-		{"an apply over what nobody has seen here", func(s steps) error {
-			if err := apply(s, "1"); err != nil {
-				return err
-			}
+		{"an apply over what nobody has seen here", func(s steps) {
+			apply(s, "1")
 			time.Sleep(time.Second)
 			p := &corev1.Pod{}
-			if err := s.foreign.Get(s.ctx, client.ObjectKeyFromObject(s.pod), p); err != nil {
-				return err
-			}
+			rig.OK(s, s.foreign.Get(s.ctx, client.ObjectKeyFromObject(s.pod), p))
 			p.Spec.NodeName = "n2"
-			if err := s.foreign.Update(s.ctx, p); err != nil {
-				return err
-			}
-			return apply(s, "2")
+			rig.OK(s, s.foreign.Update(s.ctx, p))
+			apply(s, "2")
 		}, []string{"update 1", "update 2"}},
-		{"a create", func(s steps) error { return s.client.Create(s.ctx, namedPod("b", "n1")) }, nil},
-		{"a delete", func(s steps) error { return s.client.Delete(s.ctx, s.pod) }, nil},
-		{"somebody's update", func(s steps) error { return foreign(s, "1") }, []string{"update 1"}},
-		{"somebody's create", func(s steps) error { return s.foreign.Create(s.ctx, namedPod("b", "n1")) }, []string{"create b"}},
-		{"somebody's delete", func(s steps) error { return s.foreign.Delete(s.ctx, s.pod) }, []string{"delete"}},
-		{"an update of what somebody has written", func(s steps) error {
-			if err := foreign(s, "1"); err != nil {
-				return err
-			}
+		{"a create", func(s steps) { rig.OK(s, s.client.Create(s.ctx, namedPod("b", "n1"))) }, nil},
+		{"a delete", func(s steps) { rig.OK(s, s.client.Delete(s.ctx, s.pod)) }, nil},
+		{"somebody's update", func(s steps) { foreign(s, "1") }, []string{"update 1"}},
+		{"somebody's create", func(s steps) { rig.OK(s, s.foreign.Create(s.ctx, namedPod("b", "n1"))) }, []string{"create b"}},
+		{"somebody's delete", func(s steps) { rig.OK(s, s.foreign.Delete(s.ctx, s.pod)) }, []string{"delete"}},
+		{"an update of what somebody has written", func(s steps) {
+			foreign(s, "1")
 			time.Sleep(2 * watchDelay)
 			var p corev1.Pod
-			if err := s.client.Get(s.ctx, client.ObjectKeyFromObject(s.pod), &p); err != nil {
-				return err
-			}
-			return s.client.Update(s.ctx, label(&p, "2"))
+			rig.OK(s, s.client.Get(s.ctx, client.ObjectKeyFromObject(s.pod), &p))
+			rig.OK(s, s.client.Update(s.ctx, label(&p, "2")))
 		}, []string{"update 1"}},
-		{"an update that changes nothing, and then somebody's", func(s steps) error {
-			if err := s.client.Update(s.ctx, s.pod.DeepCopy()); err != nil {
-				return err
-			}
-			return foreign(s, "1")
+		{"an update that changes nothing, and then somebody's", func(s steps) {
+			rig.OK(s, s.client.Update(s.ctx, s.pod.DeepCopy()))
+			foreign(s, "1")
 		}, []string{"update 1"}},
-		{"a patch that changes nothing, and then somebody's", func(s steps) error {
-			if err := s.client.Patch(s.ctx, s.pod.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"nodeName":"n1"}}`)), us); err != nil {
-				return err
-			}
-			return foreign(s, "1")
+		{"a patch that changes nothing, and then somebody's", func(s steps) {
+			rig.OK(s, s.client.Patch(s.ctx, s.pod.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"nodeName":"n1"}}`)), us))
+			foreign(s, "1")
 		}, []string{"update 1"}},
-		{"a patch that changes nothing of what nobody has seen here", func(s steps) error {
-			if err := foreign(s, "1"); err != nil {
-				return err
-			}
-			return s.client.Patch(s.ctx, s.pod.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"nodeName":"n1"}}`)), us)
+		{"a patch that changes nothing of what nobody has seen here", func(s steps) {
+			foreign(s, "1")
+			rig.OK(s, s.client.Patch(s.ctx, s.pod.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"nodeName":"n1"}}`)), us))
 		}, []string{"update 1"}},
-		{"a patch over what nobody has seen here", func(s steps) error {
-			if err := foreign(s, "1"); err != nil {
-				return err
-			}
-			return s.client.Patch(s.ctx, s.pod.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"w":"2"}}}`)), us)
+		{"a patch over what nobody has seen here", func(s steps) {
+			foreign(s, "1")
+			rig.OK(s, s.client.Patch(s.ctx, s.pod.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"w":"2"}}}`)), us))
 		}, []string{"update 1"}},
-		{"a write, and somebody's before the watch has it", func(s steps) error {
+		{"a write, and somebody's before the watch has it", func(s steps) {
 			p := label(s.pod, "1")
-			if err := s.client.Update(s.ctx, p); err != nil {
-				return err
-			}
+			rig.OK(s, s.client.Update(s.ctx, p))
 			s.pod = p
-			return foreign(s, "2")
+			foreign(s, "2")
 		}, []string{"update 2"}},
-		{"an answer that comes after its event and somebody's", func(s steps) error {
+		{"an answer that comes after its event and somebody's", func(s steps) {
 			s.answered = func() {
 				s.answered = nil
 				p := &corev1.Pod{}
-				if err := s.foreign.Get(s.ctx, client.ObjectKeyFromObject(s.pod), p); err != nil {
-					t.Error(err)
-				}
-				if err := s.foreign.Update(s.ctx, label(p, "2")); err != nil {
-					t.Error(err)
-				}
+				rig.OK(s, s.foreign.Get(s.ctx, client.ObjectKeyFromObject(s.pod), p))
+				rig.OK(s, s.foreign.Update(s.ctx, label(p, "2")))
 				time.Sleep(3 * watchDelay)
 			}
-			return s.client.Update(s.ctx, label(s.pod, "1"))
+			rig.OK(s, s.client.Update(s.ctx, label(s.pod, "1")))
 		}, []string{"update 1", "update 2"}},
 	} {
 		rig.Bubble(t, tt.name, func(t *testing.T) {
@@ -314,17 +269,92 @@ func TestNotTold(t *testing.T) {
 			src := source.Kind(c.Cache, client.Object(&corev1.Pod{}), note, controllerruntime.NotTold())
 			rig.OK(t, src.Start(t.Context(), newQueue(t)))
 			rig.OK(t, src.WaitForSync(t.Context()))
-			time.Sleep(3 * watchDelay)
-			synctest.Wait()
+			rig.Sleep(3 * watchDelay)
 			told = nil
-			rig.OK(t, tt.do(steps{c, t.Context(), pod}))
-			time.Sleep(5 * watchDelay)
-			synctest.Wait()
-			if diff := cmp.Diff(tt.want, told); diff != "" {
-				t.Errorf("events (-want +got):\n%s", diff)
-			}
+			tt.do(steps{t, c, t.Context(), pod})
+			rig.Sleep(5 * watchDelay)
+			rig.Same(t, "events", tt.want, told)
 		})
 	}
 }
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// lateWatches delays what a server tells its watches.
+type lateWatches struct{ http.RoundTripper }
+
+const watchDelay = 3 * time.Second
+
+func (l lateWatches) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := l.RoundTripper.RoundTrip(r)
+	if err == nil && r.URL.Query().Get("watch") != "" {
+		resp.Body = lateBody{resp.Body}
+	}
+	return resp, err
+}
+
+type lateBody struct{ io.ReadCloser }
+
+func (b lateBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	time.Sleep(watchDelay)
+	return n, err
+}
+
+// A client with EnableReadYourWritesConsistency reads what it has written, from NewCache as from
+// controller-runtime's own cache, and also where the objects lack fields. Each read waits for the watch.
+func TestReadYourWrites(t *testing.T) {
+	only := controllerruntime.Options{Only: map[client.Object]lw.Fields{&corev1.Pod{}: {"metadata.labels", "metadata.finalizers"}}}
+	for name, newCache := range map[string]cache.NewCacheFunc{
+		"controller-runtime": cache.New, "NewCache": controllerruntime.NewCache, "Only": controllerruntime.NewCacheWith(only),
+	} {
+		rig.Bubble(t, name, func(t *testing.T) {
+			server := lwtest.NewServer(t, lwtest.Resource{Plural: "pods", Kind: "Pod"})
+			config := &rest.Config{Host: server.URL(), Transport: lateWatches{server.Client().Transport}, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
+			ctx := t.Context()
+			c := rig.Must[cache.Cache](t)(newCache(config, cache.Options{}))
+			t.Cleanup(func() { time.Sleep(2 * watchDelay) }) // client-go does not wait for its watches
+			rig.Start(t, runner(c.Start))
+			yes := true
+			cl := rig.Must[client.Client](t)(client.New(config, client.Options{Cache: &client.CacheOptions{Reader: c, EnableReadYourWritesConsistency: &yes}}))
+			pod := namedPod("web", "n1")
+			key := client.ObjectKeyFromObject(pod)
+			var got []string
+			read := func(what string) {
+				t.Helper()
+				start := time.Now()
+				var one corev1.Pod
+				err := cl.Get(ctx, key, &one)
+				waited := time.Since(start) > 0
+				var all corev1.PodList
+				rig.OK(t, cl.List(ctx, &all))
+				got = append(got, fmt.Sprintf("%s: label %q, %d in the list, gone %t, waited %t", what, one.Labels["v"], len(all.Items), apierrors.IsNotFound(err), waited))
+			}
+			read("before")
+			pod.Finalizers = []string{"example.com/stay"}
+			rig.OK(t, cl.Create(ctx, pod))
+			read("created")
+			pod.Labels = map[string]string{"v": "1"}
+			rig.OK(t, cl.Update(ctx, pod))
+			read("updated")
+			rig.OK(t, cl.Delete(ctx, pod))
+			read("held by a finalizer")
+			rig.OK(t, cl.Get(ctx, key, pod))
+			pod.Finalizers = nil
+			rig.OK(t, cl.Update(ctx, pod))
+			pod = namedPod("other", "n1")
+			key = client.ObjectKeyFromObject(pod)
+			rig.OK(t, cl.Create(ctx, pod))
+			rig.OK(t, cl.Delete(ctx, pod))
+			read("deleted")
+			want := []string{
+				`before: label "", 0 in the list, gone true, waited true`,
+				`created: label "", 1 in the list, gone false, waited true`,
+				`updated: label "1", 1 in the list, gone false, waited true`,
+				`held by a finalizer: label "1", 1 in the list, gone false, waited true`,
+				`deleted: label "", 0 in the list, gone true, waited true`,
+			}
+			rig.Same(t, "reads", want, got)
+		})
+	}
+}
