@@ -406,7 +406,7 @@ func TestAllocations(t *testing.T) {
 		frame  []byte
 	}{{jsonType, text("{1}\n")}, {protoType, bin("\na")}, {jsonType, text(strings.Repeat(" ", 20_000) + "\n")}} {
 		s := &script{run: func(net.Conn) {}}
-		resp := rig.Must[*http.Response](t)((&Transport{Base: roundTrip(func(req *http.Request) (*http.Response, error) {
+		resp := rig.Must[*http.Response](t)((&Transport{Base: rig.RoundTrip(func(req *http.Request) (*http.Response, error) {
 			resp, err := s.RoundTrip(req)
 			resp.Body.Close()
 			resp.Body = &repeated{data: test.frame, times: 1 << 20}

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/lwtest"
 	"github.com/go-lw/lw/websocket"
 )
@@ -106,9 +107,7 @@ func TestWebSocketPage(t *testing.T) {
 	go func() { done <- pods.Run(ctx) }()
 	<-upgrades
 	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	rig.OK(t, <-done)
 
 	config := &wrapped{http.DefaultTransport}
 	config.Wrap(func(base http.RoundTripper) http.RoundTripper { return &websocket.Transport{Base: base} })

@@ -207,8 +207,7 @@ func TestSlowReader(t *testing.T) {
 		}
 	}, func(t *testing.T, over, _ *http.Client) {
 		resp := rig.Must[*http.Response](t)(over.Get(watchURL))
-		time.Sleep(time.Hour)
-		synctest.Wait()
+		rig.Sleep(time.Hour)
 		// What fits into the buffers of both sides.
 		if sent > 40 {
 			t.Errorf("%d messages of 1 kB were taken from the server, and none of them was read", sent)
@@ -241,10 +240,8 @@ func TestEmbeddedServer(t *testing.T) {
 				inf := lw.NewInformer(lw.Source[*metav1.PartialObjectMetadata](src), &lw.Options{
 					List: mode, WatchTimeout: time.Minute, OnError: func(err error) { reported = append(reported, err) },
 				})
-				ctx, cancel := context.WithCancel(t.Context())
-				done := make(chan error)
-				go func() { done <- inf.Run(ctx) }()
-				rig.OK(t, inf.WaitForSync(ctx))
+				defer rig.Begin(t, inf)()
+				rig.OK(t, inf.WaitForSync(t.Context()))
 				for i := range 5 {
 					put(fmt.Sprint("more-", i))
 					time.Sleep(time.Duration(i) * 30 * time.Second) // through time-outs
@@ -252,10 +249,6 @@ func TestEmbeddedServer(t *testing.T) {
 				synctest.Wait()
 				if n := inf.Store().Len(); n != 6 || reported != nil {
 					t.Errorf("Accept %q, %v: %d objects, want 6; errors %v", accept, mode, n, reported)
-				}
-				cancel()
-				if err := <-done; err != nil {
-					t.Error(err)
 				}
 			})
 		}

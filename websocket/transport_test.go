@@ -22,13 +22,8 @@ import (
 	"github.com/go-lw/lw/internal/rig"
 )
 
-// roundTrip is a function as a transport.
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
-
 // answer is a response of net/http's server.
-func answer(code int, header http.Header, body string) roundTrip {
+func answer(code int, header http.Header, body string) rig.RoundTrip {
 	return func(req *http.Request) (*http.Response, error) {
 		w := httptest.NewRecorder()
 		for name, values := range header {
@@ -75,7 +70,7 @@ func TestHandshakes(t *testing.T) {
 		}
 		before := req.Header.Clone()
 		var sent *http.Request
-		resp := rig.Must[*http.Response](t)((&Transport{Base: roundTrip(func(r *http.Request) (*http.Response, error) {
+		resp := rig.Must[*http.Response](t)((&Transport{Base: rig.RoundTrip(func(r *http.Request) (*http.Response, error) {
 			sent = r
 			return answer(http.StatusOK, nil, "")(r)
 		})}).RoundTrip(req))
@@ -110,7 +105,7 @@ func TestOrigin(t *testing.T) {
 	req := watchOf(t, jsonType)
 	req.Header.Set("Origin", "https://console.example.com")
 	var got string
-	resp, err := (&Transport{Base: roundTrip(func(r *http.Request) (*http.Response, error) {
+	resp, err := (&Transport{Base: rig.RoundTrip(func(r *http.Request) (*http.Response, error) {
 		got = r.Header.Get("Origin")
 		return answer(http.StatusForbidden, nil, "")(r)
 	})}).RoundTrip(req)
@@ -138,7 +133,7 @@ func TestRefusals(t *testing.T) {
 // TestErrors are those of the transport below, and of servers that do not keep to the protocol.
 func TestErrors(t *testing.T) {
 	refused := &net.OpError{Op: "dial", Err: errors.New("connection refused")}
-	_, err := (&Transport{Base: roundTrip(func(*http.Request) (*http.Response, error) { return nil, refused })}).RoundTrip(watchOf(t, ""))
+	_, err := (&Transport{Base: rig.RoundTrip(func(*http.Request) (*http.Response, error) { return nil, refused })}).RoundTrip(watchOf(t, ""))
 	if err != error(refused) {
 		t.Errorf("error %v, want that of the transport", err)
 	}
@@ -148,7 +143,7 @@ func TestErrors(t *testing.T) {
 			"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Accept": {"of somebody else"},
 		}},
 	} {
-		_, err := (&Transport{Base: roundTrip(func(*http.Request) (*http.Response, error) { return resp, nil })}).RoundTrip(watchOf(t, ""))
+		_, err := (&Transport{Base: rig.RoundTrip(func(*http.Request) (*http.Response, error) { return resp, nil })}).RoundTrip(watchOf(t, ""))
 		if err == nil || !strings.HasPrefix(err.Error(), "websocket: ") || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}
@@ -216,7 +211,7 @@ func TestResponseAtOnce(t *testing.T) {
 func TestClient(t *testing.T) {
 	var hosts []string
 	base := &http.Client{
-		Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		Transport: rig.RoundTrip(func(r *http.Request) (*http.Response, error) {
 			hosts = append(hosts, r.URL.Host+" "+r.Header.Get("Upgrade")+" "+r.Header.Get("Authorization"))
 			if r.URL.Host == "a.example" {
 				return answer(http.StatusTemporaryRedirect, http.Header{"Location": {"https://b.example/pods?watch=true"}}, "")(r)
@@ -228,13 +223,9 @@ func TestClient(t *testing.T) {
 	src := &lw.HTTP[*metav1.PartialObjectMetadata]{
 		URL: "https://a.example/pods", Client: Client(base), Accept: jsonType, Header: http.Header{"Authorization": {"Bearer x"}},
 	}
-	if err := src.Watch(t.Context(), metav1.ListOptions{}, nil); err != nil {
-		t.Error(err)
-	}
+	rig.OK(t, src.Watch(t.Context(), metav1.ListOptions{}, nil))
 	// The header stays with the server that it was given for, as without WebSockets.
-	if diff := cmp.Diff([]string{"a.example websocket Bearer x", "b.example websocket "}, hosts); diff != "" {
-		t.Errorf("requests (-want +got):\n%s", diff)
-	}
+	rig.Same(t, "requests", []string{"a.example websocket Bearer x", "b.example websocket "}, hosts)
 	if fmt.Sprint(*base) != fmt.Sprint(before) {
 		t.Error("the client was changed")
 	}
