@@ -20,7 +20,6 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/go-lw/lw"
-	"github.com/go-lw/lw/internal/history"
 	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/prom"
 )
@@ -41,21 +40,6 @@ func format(t *testing.T, b *lw.Board) []byte {
 		rig.Must[int](t)(expfmt.MetricFamilyToText(&text, f))
 	}
 	return text.Bytes()
-}
-
-// begin runs r in the bubble until the function that it returns is called.
-func begin(t *testing.T, r interface{ Run(context.Context) error }) (stop func()) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	ran := make(chan error, 1)
-	go func() { ran <- r.Run(ctx) }()
-	synctest.Wait()
-	return func() {
-		cancel()
-		if err := <-ran; err != nil {
-			t.Error(err)
-		}
-	}
 }
 
 type node struct {
@@ -81,7 +65,7 @@ func scene(t *testing.T, block <-chan struct{}) (b *lw.Board, stop func()) {
 	derived.AddHandler(lw.Handler[*node]{Name: "names", Delete: none})
 	held := lw.NewGraph(&lw.GraphOptions{Name: "held", Board: b})
 	lw.Derive(held, other, func(n *node) *node { <-block; return n }, "held")
-	stops := []func(){begin(t, inf), begin(t, other), begin(t, g), begin(t, held)}
+	stops := []func(){rig.Begin(t, inf), rig.Begin(t, other), rig.Begin(t, g), rig.Begin(t, held)}
 	for load := range 2 {
 		a, _ := m.Get(t.Context(), lw.Key{Name: "a"})
 		rig.Must[*node](t)(m.Update(t.Context(), &node{Meta: lw.Meta{Name: "a", ResourceVersion: a.ResourceVersion, UID: a.UID}, Load: load + 1}))
@@ -93,8 +77,7 @@ func scene(t *testing.T, block <-chan struct{}) (b *lw.Board, stop func()) {
 	rig.Must[string](t)(m.Delete(t.Context(), lw.Key{Name: "b"}, ""))
 	m.Compact()
 	m.Fail(nil)
-	time.Sleep(20 * time.Second)
-	synctest.Wait()
+	rig.Sleep(20 * time.Second)
 	return b, func() {
 		for _, stop := range stops {
 			stop()
@@ -137,9 +120,7 @@ func TestLabels(t *testing.T) {
 	}
 	slices.Sort(got)
 	want := []string{"by", "cause", "code", "collection", "graph", "handler", "informer", "le", "op", "quantile", "type"}
-	if diff := cmp.Diff(want, slices.Compact(got)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	rig.Same(t, "", want, slices.Compact(got))
 }
 
 // The table of docs/operate.md has each series, with the labels and the help that it has.
@@ -180,7 +161,7 @@ func TestBlocked(t *testing.T) {
 		inf.AddHandler(lw.Handler[*node]{Add: func(*node) { <-release }})
 		g := lw.NewGraph(&lw.GraphOptions{Board: &b})
 		lw.Derive(g, inf, func(n *node) *node { <-release; return newNode(n.Name) })
-		stops := []func(){begin(t, inf), begin(t, g)}
+		stops := []func(){rig.Begin(t, inf), rig.Begin(t, g)}
 		rig.Must[*node](t)(m.Create(t.Context(), newNode("b")))
 		synctest.Wait()
 		text := string(format(t, &b))
@@ -210,7 +191,7 @@ func TestSeriesEnd(t *testing.T) {
 			handler := inf.AddHandler(lw.Handler[*node]{Add: func(*node) {}})
 			g := lw.NewGraph(&lw.GraphOptions{Board: &b})
 			derived := lw.Derive(g, inf, func(n *node) *node { return newNode(n.Name) })
-			stopInformer, stopGraph := begin(t, inf), begin(t, g)
+			stopInformer, stopGraph := rig.Begin(t, inf), rig.Begin(t, g)
 			has := func(name string, want int) {
 				t.Helper()
 				if got := count(t, &b, name); got != want {
@@ -244,13 +225,13 @@ func TestNames(t *testing.T) {
 			last = lw.NewInformer(lw.NewMemory(newNode("a")), &lw.Options{Name: name, Board: &b, OnError: func(error) {}})
 			last.AddHandler(lw.Handler[*node]{Name: "h\xff", Add: func(*node) {}})
 			last.AddHandler(lw.Handler[*node]{Name: "h\xfe", Add: func(*node) {}})
-			defer begin(t, last)()
+			defer rig.Begin(t, last)()
 		}
 		g := lw.NewGraph(&lw.GraphOptions{Name: "g\xff", Board: &b})
 		for range 2 {
 			lw.Derive(g, last, func(n *node) *node { return newNode(n.Name) }, "c\xff").AddHandler(lw.Handler[*node]{Add: func(*node) {}})
 		}
-		defer begin(t, g)()
+		defer rig.Begin(t, g)()
 		for name, want := range map[string]int{"lw_informer_synced": 5, "lw_handler_pending": 12, "lw_collection_objects": 2} {
 			if got := count(t, &b, name); got != want {
 				t.Errorf("%d series of %s, want %d", got, name, want)
@@ -275,8 +256,8 @@ func TestNamesWithNumbers(t *testing.T) {
 				inf.AddHandler(lw.Handler[*node]{Name: name, Add: func(*node) {}})
 				lw.Derive(g, inf, func(n *node) *node { return n }, name)
 			}
-			defer begin(t, inf)()
-			defer begin(t, g)()
+			defer rig.Begin(t, inf)()
+			defer rig.Begin(t, g)()
 			for _, series := range []string{"lw_handler_pending", "lw_collection_objects"} {
 				if got := count(t, &b, series); got != len(names) {
 					t.Errorf("%d series of %s for %q", got, series, names)
@@ -298,18 +279,10 @@ func TestRegistered(t *testing.T) {
 }
 
 func TestNilBoard(t *testing.T) {
-	defer func() {
-		if recover() == nil {
-			t.Error("no panic")
-		}
-	}()
-	prom.Collector(nil)
+	rig.MustPanic(t, "nil board", func() { prom.Collector(nil) })
 }
 
-func TestMain(m *testing.M) {
-	history.FromOne = true // tests name the versions of a Memory
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { rig.Main(m) }
 
 // A board is registered once. What it lists may start and stop at any time.
 func ExampleCollector() {

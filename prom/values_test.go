@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
 
@@ -108,9 +107,7 @@ func TestValuesOfAnInformer(t *testing.T) {
 		`lw_informer_set_aside{informer="i"} 3`,
 		`lw_informer_synced{informer="i"} 1`,
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	rig.Same(t, "", want, got)
 }
 
 // What is not known is not there, rather than 0.
@@ -154,7 +151,5 @@ func TestValuesOfAGraph(t *testing.T) {
 		`lw_handler_told_total{collection="c",graph="g",handler="h",informer="",type="deleted"} 53`,
 		`lw_handler_told_total{collection="c",graph="g",handler="h",informer="",type="updated"} 52`,
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	rig.Same(t, "", want, got)
 }

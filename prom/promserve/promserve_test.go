@@ -6,16 +6,13 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/go-lw/lw"
-	"github.com/go-lw/lw/internal/history"
 	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/prom/promserve"
 	"github.com/go-lw/lw/serve"
@@ -59,9 +56,7 @@ func TestCollector(t *testing.T) {
 		"synced": 1, "objects": 1, "resource_version": 2, "history_events": 0, "history_bytes": 0, "watches": 0, "watches_total": 0,
 		"lists_total": 1, "events_sent_total": 0, "encoded_total": 1, "expired_total": 0,
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	rig.Same(t, "", want, got)
 	if problems, err := testutil.GatherAndLint(registry); err != nil || len(problems) > 0 {
 		t.Error(problems, err)
 	}
@@ -70,7 +65,4 @@ func TestCollector(t *testing.T) {
 	srv.Close()
 }
 
-func TestMain(m *testing.M) {
-	history.FromOne = true // tests name the versions of a Memory
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { rig.Main(m) }

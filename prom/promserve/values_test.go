@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
 
@@ -55,21 +54,12 @@ func TestValues(t *testing.T) {
 	got := slices.DeleteFunc(strings.Split(strings.TrimSpace(text.String()), "\n"), func(line string) bool { return strings.HasPrefix(line, "# HELP") })
 	slices.Sort(got)
 	slices.Sort(want)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	rig.Same(t, "", want, got)
 }
 
 // A handler is needed; and what is described is what is sent.
 func TestDescribe(t *testing.T) {
-	func() {
-		defer func() {
-			if text, _ := recover().(string); !strings.Contains(text, "nil Handler") {
-				t.Errorf("Collector(nil): %q", text)
-			}
-		}()
-		Collector(nil)
-	}()
+	rig.MustPanic(t, "nil Handler", func() { Collector(nil) })
 	descs := make(chan *prometheus.Desc, 100)
 	Collector(serve.New(nil)).Describe(descs)
 	if len(descs) != len(all) {
