@@ -22,14 +22,17 @@ import (
 // broken is a source that is right but for what its functions do.
 type broken struct {
 	lw.Source[*Widget]
-	list  func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldObject) (metav1.ListMeta, error)
-	watch func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldEvent) error
-	had   func(src lw.Source[*Widget], ctx context.Context, obj lw.Meta, version string) (bool, error)
+	list  listFunc
+	watch watchFunc
+	had   hadFunc
 }
 
 type (
 	yieldObject = func(*Widget, error) error
 	yieldEvent  = func(lw.WatchEvent[*Widget]) error
+	listFunc    = func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldObject) (metav1.ListMeta, error)
+	watchFunc   = func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldEvent) error
+	hadFunc     = func(src lw.Source[*Widget], ctx context.Context, obj lw.Meta, version string) (bool, error)
 )
 
 func (b broken) List(ctx context.Context, opts metav1.ListOptions, yield yieldObject) (metav1.ListMeta, error) {
@@ -68,6 +71,14 @@ func events(f func(n int, ev lw.WatchEvent[*Widget], yield yieldEvent) error) br
 	}}
 }
 
+// ofEvents, ofWatches, ofLists and ofMemory make such sources anew, of functions that keep nothing.
+func ofEvents(f func(n int, ev lw.WatchEvent[*Widget], yield yieldEvent) error) func() broken {
+	return func() broken { return events(f) }
+}
+func ofWatches(f watchFunc) func() broken { return func() broken { return broken{watch: f} } }
+func ofLists(f listFunc) func() broken    { return func() broken { return broken{list: f} } }
+func ofMemory(f hadFunc) func() broken    { return func() broken { return broken{had: f} } }
+
 func plus(version string, n int) string {
 	v, err := strconv.ParseInt(version, 10, 64)
 	if err != nil {
@@ -93,36 +104,28 @@ func TestBrokenSources(t *testing.T) {
 		new  func() broken
 		says string
 	}{
-		"drops an event": {func() broken {
-			return events(func(n int, ev lw.WatchEvent[*Widget], yield yieldEvent) error {
-				if n == 1 {
-					return nil
-				}
-				return yield(ev)
-			})
-		}, `want (ADDED|MODIFIED|DELETED) of the|nothing tells of the|should be|no bookmark has ended`},
-		"tells an event twice": {func() broken {
-			return events(func(_ int, ev lw.WatchEvent[*Widget], yield yieldEvent) error {
-				if err := yield(ev); err != nil || ev.Type == watch.Bookmark {
-					return err
-				}
-				return yield(ev)
-			})
-		}, `, after \d+|twice`},
-		"shows the events of a transaction one by one": {func() broken {
-			return events(func(_ int, ev lw.WatchEvent[*Widget], yield yieldEvent) error {
-				ev.Open = false
-				return yield(ev)
-			})
-		}, `is not Open, but`},
-		"ends amid a transaction": {func() broken {
-			return events(func(_ int, ev lw.WatchEvent[*Widget], yield yieldEvent) error {
-				if err := yield(ev); err != nil || !ev.Open {
-					return err
-				}
-				return fmt.Errorf("the connection broke")
-			})
-		}, `has ended amid the events of version`},
+		"drops an event": {ofEvents(func(n int, ev lw.WatchEvent[*Widget], yield yieldEvent) error {
+			if n == 1 {
+				return nil
+			}
+			return yield(ev)
+		}), `want (ADDED|MODIFIED|DELETED) of the|nothing tells of the|should be|no bookmark has ended`},
+		"tells an event twice": {ofEvents(func(_ int, ev lw.WatchEvent[*Widget], yield yieldEvent) error {
+			if err := yield(ev); err != nil || ev.Type == watch.Bookmark {
+				return err
+			}
+			return yield(ev)
+		}), `, after \d+|twice`},
+		"shows the events of a transaction one by one": {ofEvents(func(_ int, ev lw.WatchEvent[*Widget], yield yieldEvent) error {
+			ev.Open = false
+			return yield(ev)
+		}), `is not Open, but`},
+		"ends amid a transaction": {ofEvents(func(_ int, ev lw.WatchEvent[*Widget], yield yieldEvent) error {
+			if err := yield(ev); err != nil || !ev.Open {
+				return err
+			}
+			return fmt.Errorf("the connection broke")
+		}), `has ended amid the events of version`},
 		"leaves a transaction open": {func() broken {
 			open := false
 			return events(func(_ int, ev lw.WatchEvent[*Widget], yield yieldEvent) error {
@@ -133,14 +136,12 @@ func TestBrokenSources(t *testing.T) {
 				return yield(ev)
 			})
 		}, `amid the events of|more at hand|nothing tells of`},
-		"gives an event a version of its own": {func() broken {
-			return events(func(_ int, ev lw.WatchEvent[*Widget], yield yieldEvent) error {
-				if ev.Type == watch.Modified {
-					ev.ResourceVersion = plus(ev.ResourceVersion, 100)
-				}
-				return yield(ev)
-			})
-		}, `want it of the update`},
+		"gives an event a version of its own": {ofEvents(func(_ int, ev lw.WatchEvent[*Widget], yield yieldEvent) error {
+			if ev.Type == watch.Modified {
+				ev.ResourceVersion = plus(ev.ResourceVersion, 100)
+			}
+			return yield(ev)
+		}), `want it of the update`},
 		"gives a deletion the version of the object": {func() broken {
 			last := map[lw.Key]string{}
 			return events(func(_ int, ev lw.WatchEvent[*Widget], yield yieldEvent) error {
@@ -178,83 +179,71 @@ func TestBrokenSources(t *testing.T) {
 				return yield(ev)
 			})
 		}, `want|nothing tells|ahead of the deletion`},
-		"watches from now": {func() broken {
-			return broken{watch: func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldEvent) error {
-				if !streams(opts) {
-					opts.ResourceVersion = newest(src)
+		"watches from now": {ofWatches(func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldEvent) error {
+			if !streams(opts) {
+				opts.ResourceVersion = newest(src)
+			}
+			return src.Watch(ctx, opts, yield)
+		}), `want|nothing tells|ahead of|has not returned`},
+		"watches from the version before": {ofWatches(func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldEvent) error {
+			if !streams(opts) && opts.ResourceVersion != "1" {
+				opts.ResourceVersion = plus(opts.ResourceVersion, -1)
+			}
+			return src.Watch(ctx, opts, yield)
+		}), `, after|not compacted`},
+		"skips what has expired": {ofWatches(func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldEvent) error {
+			err := src.Watch(ctx, opts, yield)
+			if apierrors.IsResourceExpired(err) {
+				opts.ResourceVersion = newest(src)
+				err = src.Watch(ctx, opts, yield)
+			}
+			return err
+		}), `want|nothing tells|ahead of|has not returned`},
+		"expires without reason": {ofWatches(func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldEvent) error {
+			if !streams(opts) && opts.ResourceVersion != newest(src) {
+				return apierrors.NewResourceExpired("too old")
+			}
+			return src.Watch(ctx, opts, yield)
+		}), `410 for a version that was not compacted`},
+		"mixes pages": {ofLists(func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldObject) (metav1.ListMeta, error) {
+			if opts.Limit == 0 {
+				return src.List(ctx, opts, yield)
+			}
+			// The token is how many were listed, and the version of the first page.
+			var from int
+			var version string
+			fmt.Sscan(opts.Continue, &from, &version)
+			limit, n := int(opts.Limit), 0
+			opts.Continue, opts.Limit = "", 0
+			meta, err := src.List(ctx, opts, func(w *Widget, err error) error {
+				n++
+				if n <= from || n > from+limit {
+					return nil
 				}
-				return src.Watch(ctx, opts, yield)
-			}}
-		}, `want|nothing tells|ahead of|has not returned`},
-		"watches from the version before": {func() broken {
-			return broken{watch: func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldEvent) error {
-				if !streams(opts) && opts.ResourceVersion != "1" {
-					opts.ResourceVersion = plus(opts.ResourceVersion, -1)
+				return yield(w, err)
+			})
+			if version == "" {
+				version = meta.ResourceVersion
+			}
+			meta.ResourceVersion = version
+			if n > from+limit {
+				meta.Continue = fmt.Sprint(from+limit, " ", version)
+			}
+			return meta, err
+		}), `the pages at \d+: `},
+		"lists at the version of the newest object": {ofLists(func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldObject) (metav1.ListMeta, error) {
+			var most string
+			meta, err := src.List(ctx, opts, func(w *Widget, err error) error {
+				if len(w.ResourceVersion) > len(most) || len(w.ResourceVersion) == len(most) && w.ResourceVersion > most {
+					most = w.ResourceVersion
 				}
-				return src.Watch(ctx, opts, yield)
-			}}
-		}, `, after|not compacted`},
-		"skips what has expired": {func() broken {
-			return broken{watch: func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldEvent) error {
-				err := src.Watch(ctx, opts, yield)
-				if apierrors.IsResourceExpired(err) {
-					opts.ResourceVersion = newest(src)
-					err = src.Watch(ctx, opts, yield)
-				}
-				return err
-			}}
-		}, `want|nothing tells|ahead of|has not returned`},
-		"expires without reason": {func() broken {
-			return broken{watch: func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldEvent) error {
-				if !streams(opts) && opts.ResourceVersion != newest(src) {
-					return apierrors.NewResourceExpired("too old")
-				}
-				return src.Watch(ctx, opts, yield)
-			}}
-		}, `410 for a version that was not compacted`},
-		"mixes pages": {func() broken {
-			return broken{list: func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldObject) (metav1.ListMeta, error) {
-				if opts.Limit == 0 {
-					return src.List(ctx, opts, yield)
-				}
-				// The token is how many were listed, and the version of the first page.
-				var from int
-				var version string
-				fmt.Sscan(opts.Continue, &from, &version)
-				limit, n := int(opts.Limit), 0
-				opts.Continue, opts.Limit = "", 0
-				meta, err := src.List(ctx, opts, func(w *Widget, err error) error {
-					n++
-					if n <= from || n > from+limit {
-						return nil
-					}
-					return yield(w, err)
-				})
-				if version == "" {
-					version = meta.ResourceVersion
-				}
-				meta.ResourceVersion = version
-				if n > from+limit {
-					meta.Continue = fmt.Sprint(from+limit, " ", version)
-				}
-				return meta, err
-			}}
-		}, `the pages at \d+: `},
-		"lists at the version of the newest object": {func() broken {
-			return broken{list: func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldObject) (metav1.ListMeta, error) {
-				var most string
-				meta, err := src.List(ctx, opts, func(w *Widget, err error) error {
-					if len(w.ResourceVersion) > len(most) || len(w.ResourceVersion) == len(most) && w.ResourceVersion > most {
-						most = w.ResourceVersion
-					}
-					return yield(w, err)
-				})
-				if most != "" {
-					meta.ResourceVersion = most
-				}
-				return meta, err
-			}}
-		}, `at \d+`},
+				return yield(w, err)
+			})
+			if most != "" {
+				meta.ResourceVersion = most
+			}
+			return meta, err
+		}), `at \d+`},
 		"lists what it listed before": {func() broken {
 			var mu sync.Mutex
 			var kept []*Widget
@@ -283,111 +272,79 @@ func TestBrokenSources(t *testing.T) {
 				return keptMeta, nil
 			}}
 		}, `which is older|Exact is at`},
-		"does not end the initial events": {func() broken {
-			return events(func(_ int, ev lw.WatchEvent[*Widget], yield yieldEvent) error {
-				if ev.InitialEventsEnd {
-					return nil
+		"does not end the initial events": {ofEvents(func(_ int, ev lw.WatchEvent[*Widget], yield yieldEvent) error {
+			if ev.InitialEventsEnd {
+				return nil
+			}
+			return yield(ev)
+		}), `no bookmark has ended the initial events`},
+		"ends the initial events too early": {ofEvents(func(n int, ev lw.WatchEvent[*Widget], yield yieldEvent) error {
+			if n == 0 && ev.Type == watch.Added {
+				end := lw.WatchEvent[*Widget]{Type: watch.Bookmark, ResourceVersion: ev.ResourceVersion, InitialEventsEnd: true}
+				if err := yield(end); err != nil {
+					return err
 				}
-				return yield(ev)
-			})
-		}, `no bookmark has ended the initial events`},
-		"ends the initial events too early": {func() broken {
-			return events(func(n int, ev lw.WatchEvent[*Widget], yield yieldEvent) error {
-				if n == 0 && ev.Type == watch.Added {
-					end := lw.WatchEvent[*Widget]{Type: watch.Bookmark, ResourceVersion: ev.ResourceVersion, InitialEventsEnd: true}
-					if err := yield(end); err != nil {
-						return err
-					}
+			}
+			return yield(ev)
+		}), `initial events|a bookmark at`},
+		"sends bookmarks ahead of events": {ofEvents(func(_ int, ev lw.WatchEvent[*Widget], yield yieldEvent) error {
+			if ev.Type != watch.Bookmark {
+				ahead := lw.WatchEvent[*Widget]{Type: watch.Bookmark, ResourceVersion: ev.ResourceVersion}
+				if err := yield(ahead); err != nil {
+					return err
 				}
-				return yield(ev)
+			}
+			return yield(ev)
+		}), `bookmark`},
+		"watches more than is selected": {ofWatches(func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldEvent) error {
+			opts.LabelSelector, opts.FieldSelector = "", ""
+			return src.Watch(ctx, opts, yield)
+		}), `want|of which nothing was written|is not selected`},
+		"hands out what was not written": {ofEvents(func(_ int, ev lw.WatchEvent[*Widget], yield yieldEvent) error {
+			if ev.Type == watch.Modified {
+				ev.Object.Size = 0
+			}
+			return yield(ev)
+		}), `is not what was written`},
+		"does not listen to yield": {ofLists(func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldObject) (metav1.ListMeta, error) {
+			return src.List(ctx, opts, func(w *Widget, err error) error {
+				_ = yield(w, err)
+				return nil
 			})
-		}, `initial events|a bookmark at`},
-		"sends bookmarks ahead of events": {func() broken {
-			return events(func(_ int, ev lw.WatchEvent[*Widget], yield yieldEvent) error {
-				if ev.Type != watch.Bookmark {
-					ahead := lw.WatchEvent[*Widget]{Type: watch.Bookmark, ResourceVersion: ev.ResourceVersion}
-					if err := yield(ahead); err != nil {
-						return err
-					}
-				}
-				return yield(ev)
-			})
-		}, `bookmark`},
-		"watches more than is selected": {func() broken {
-			return broken{watch: func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldEvent) error {
-				opts.LabelSelector, opts.FieldSelector = "", ""
-				return src.Watch(ctx, opts, yield)
-			}}
-		}, `want|of which nothing was written|is not selected`},
-		"hands out what was not written": {func() broken {
-			return events(func(_ int, ev lw.WatchEvent[*Widget], yield yieldEvent) error {
-				if ev.Type == watch.Modified {
-					ev.Object.Size = 0
-				}
-				return yield(ev)
-			})
-		}, `is not what was written`},
-		"does not listen to yield": {func() broken {
-			return broken{list: func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldObject) (metav1.ListMeta, error) {
-				return src.List(ctx, opts, func(w *Widget, err error) error {
-					_ = yield(w, err)
-					return nil
-				})
-			}}
-		}, `List returned <nil>|has yielded`},
-		"does not listen to the context": {func() broken {
-			return broken{watch: func(src lw.Source[*Widget], _ context.Context, opts metav1.ListOptions, yield yieldEvent) error {
-				ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-				defer cancel()
-				return src.Watch(ctx, opts, yield)
-			}}
-		}, `goes on after its context|has not returned`},
-		"never returns": {func() broken {
-			return broken{list: func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldObject) (metav1.ListMeta, error) {
-				if opts.Limit > 0 {
-					<-ctx.Done()
-				}
-				return src.List(ctx, opts, yield)
-			}}
-		}, `List has not returned after`},
-		"promises more": {func() broken {
-			return events(func(_ int, ev lw.WatchEvent[*Widget], yield yieldEvent) error {
-				ev.More = true
-				return yield(ev)
-			})
-		}, `more at hand, of which none has come`},
-		"closes every watch": {func() broken {
-			return broken{watch: func(lw.Source[*Widget], context.Context, metav1.ListOptions, yieldEvent) error { return nil }}
-		}, `has ended \d+ times in a row|yield has seen enough`},
-		"has versions without order": {func() broken {
-			return broken{list: func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldObject) (metav1.ListMeta, error) {
-				meta, err := src.List(ctx, opts, yield)
-				meta.ResourceVersion = "v" + meta.ResourceVersion
-				return meta, err
-			}}
-		}, `resource version "v`},
-		"says that it had what it has": {func() broken {
-			return broken{had: func(src lw.Source[*Widget], ctx context.Context, obj lw.Meta, _ string) (bool, error) {
-				return lw.HintsOf(src).StillHas(ctx, obj, newest(src))
-			}}
-		}, `StillHas of .*, want (true|false)`},
-		"had all": {func() broken {
-			return broken{had: func(lw.Source[*Widget], context.Context, lw.Meta, string) (bool, error) { return true, nil }}
-		}, `StillHas of .*: true, want false`},
-		"had nothing": {func() broken {
-			return broken{had: func(lw.Source[*Widget], context.Context, lw.Meta, string) (bool, error) { return false, nil }}
-		}, `StillHas of .*: false, want true`},
-		"had any UID": {func() broken {
-			return broken{had: func(src lw.Source[*Widget], ctx context.Context, obj lw.Meta, version string) (bool, error) {
-				obj.UID = ""
-				return lw.HintsOf(src).StillHas(ctx, obj, version)
-			}}
-		}, `StillHas of .* UID "lwtest-another", .*: true, want false`},
-		"forgets what it had": {func() broken {
-			return broken{had: func(lw.Source[*Widget], context.Context, lw.Meta, string) (bool, error) {
-				return false, apierrors.NewResourceExpired("too old")
-			}}
-		}, `StillHas at .* 410 for a version that was not compacted`},
+		}), `List returned <nil>|has yielded`},
+		"does not listen to the context": {ofWatches(func(src lw.Source[*Widget], _ context.Context, opts metav1.ListOptions, yield yieldEvent) error {
+			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+			defer cancel()
+			return src.Watch(ctx, opts, yield)
+		}), `goes on after its context|has not returned`},
+		"never returns": {ofLists(func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldObject) (metav1.ListMeta, error) {
+			if opts.Limit > 0 {
+				<-ctx.Done()
+			}
+			return src.List(ctx, opts, yield)
+		}), `List has not returned after`},
+		"promises more": {ofEvents(func(_ int, ev lw.WatchEvent[*Widget], yield yieldEvent) error {
+			ev.More = true
+			return yield(ev)
+		}), `more at hand, of which none has come`},
+		"closes every watch": {ofWatches(func(lw.Source[*Widget], context.Context, metav1.ListOptions, yieldEvent) error { return nil }), `has ended \d+ times in a row|yield has seen enough`},
+		"has versions without order": {ofLists(func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldObject) (metav1.ListMeta, error) {
+			meta, err := src.List(ctx, opts, yield)
+			meta.ResourceVersion = "v" + meta.ResourceVersion
+			return meta, err
+		}), `resource version "v`},
+		"says that it had what it has": {ofMemory(func(src lw.Source[*Widget], ctx context.Context, obj lw.Meta, _ string) (bool, error) {
+			return lw.HintsOf(src).StillHas(ctx, obj, newest(src))
+		}), `StillHas of .*, want (true|false)`},
+		"had all":     {ofMemory(func(lw.Source[*Widget], context.Context, lw.Meta, string) (bool, error) { return true, nil }), `StillHas of .*: true, want false`},
+		"had nothing": {ofMemory(func(lw.Source[*Widget], context.Context, lw.Meta, string) (bool, error) { return false, nil }), `StillHas of .*: false, want true`},
+		"had any UID": {ofMemory(func(src lw.Source[*Widget], ctx context.Context, obj lw.Meta, version string) (bool, error) {
+			obj.UID = ""
+			return lw.HintsOf(src).StillHas(ctx, obj, version)
+		}), `StillHas of .* UID "lwtest-another", .*: true, want false`},
+		"forgets what it had": {ofMemory(func(lw.Source[*Widget], context.Context, lw.Meta, string) (bool, error) {
+			return false, apierrors.NewResourceExpired("too old")
+		}), `StillHas at .* 410 for a version that was not compacted`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -80,18 +80,22 @@ func TestCollections(t *testing.T) {
 		go inf.Run(ctx)
 		return m, inf
 	}
-	itself := func(w *Widget) *Widget { return w }
+	ofOne := func(of func(context.Context, *lw.Informer[*Widget]) lw.Collection[*Widget]) func(context.Context) lwtest.CollectionSubject[*Widget] {
+		return func(ctx context.Context) lwtest.CollectionSubject[*Widget] {
+			m, inf := follow(ctx)
+			return over(of(ctx, inf), func(string) *lw.Memory[*Widget] { return m })
+		}
+	}
 	for name, subject := range map[string]func(ctx context.Context) lwtest.CollectionSubject[*Widget]{
-		"Informer": func(ctx context.Context) lwtest.CollectionSubject[*Widget] {
-			m, inf := follow(ctx)
-			return over(inf, func(string) *lw.Memory[*Widget] { return m })
-		},
-		"Derived": func(ctx context.Context) lwtest.CollectionSubject[*Widget] {
-			m, inf := follow(ctx)
+		"Informer": ofOne(func(_ context.Context, inf *lw.Informer[*Widget]) lw.Collection[*Widget] { return inf }),
+		"a wrapper": ofOne(func(_ context.Context, inf *lw.Informer[*Widget]) lw.Collection[*Widget] {
+			return &counting{Collection: inf}
+		}),
+		"Derived": ofOne(func(ctx context.Context, inf *lw.Informer[*Widget]) lw.Collection[*Widget] {
 			g := lw.NewGraph(nil)
 			go g.Run(ctx)
-			return over(lw.Derive(g, inf, itself), func(string) *lw.Memory[*Widget] { return m })
-		},
+			return lw.Derive(g, inf, func(w *Widget) *Widget { return w })
+		}),
 		"Union": func(ctx context.Context) lwtest.CollectionSubject[*Widget] {
 			a, first := follow(ctx)
 			b, second := follow(ctx)
@@ -113,10 +117,6 @@ func TestCollections(t *testing.T) {
 			s := over(nil, func(string) *lw.Memory[*Widget] { return m })
 			s.Reader, s.Compare = remembered{m}, byNames
 			return s
-		},
-		"a wrapper": func(ctx context.Context) lwtest.CollectionSubject[*Widget] {
-			m, inf := follow(ctx)
-			return over(&counting{Collection: inf}, func(string) *lw.Memory[*Widget] { return m })
 		},
 	} {
 		t.Run(name, func(t *testing.T) { lwtest.TestCollection(t, subject) })

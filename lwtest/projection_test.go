@@ -202,10 +202,6 @@ type told struct {
 
 func (e *told) Error(args ...any) { e.got = append(e.got, fmt.Sprint(args...)) }
 
-type send func(*http.Request) (*http.Response, error)
-
-func (f send) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
 func TestMasked(t *testing.T) {
 	for _, tt := range []struct {
 		method, path string
@@ -229,7 +225,7 @@ func TestMasked(t *testing.T) {
 		{"GET", "/api/v1/namespaces/n/pods/a", false},
 	} {
 		e, sent := &told{TB: t}, false
-		rt := lwtest.Masked(e, send(func(*http.Request) (*http.Response, error) {
+		rt := lwtest.Masked(e, rig.RoundTrip(func(*http.Request) (*http.Response, error) {
 			sent = true
 			return &http.Response{Body: http.NoBody}, nil
 		}), map[string]lw.Fields{"pods": {"spec.nodeName"}, "nodes": {}, "namespaces": {}, "deployments.apps": {"spec.replicas"}})

@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -34,6 +33,12 @@ type Job struct {
 
 var jobs = lwtest.Resource{Group: "example.com", Plural: "jobs", Kind: "Job", Fields: []string{"spec.size"}}
 
+// newJobs returns a server of jobs, and its collection.
+func newJobs(t *testing.T) (*lwtest.Server, *lwtest.Collection[*Job]) {
+	server := lwtest.NewServer(t, jobs)
+	return server, lwtest.Objects[*Job](server, "jobs")
+}
+
 func newJob(key lw.Key, size int) *Job {
 	j := &Job{}
 	j.Namespace, j.Name, j.Spec.Size = key.Namespace, key.Name, size
@@ -46,8 +51,7 @@ func key(name string) lw.Key { return lw.Key{Namespace: "default", Name: name} }
 // The source over HTTP keeps its promises, as does the server behind it.
 func TestHTTP(t *testing.T) {
 	lwtest.Source(t, func() lwtest.Subject[*Job] {
-		server := lwtest.NewServer(t, jobs)
-		c := lwtest.Objects[*Job](server, "jobs")
+		server, c := newJobs(t)
 		return lwtest.Subject[*Job]{
 			Source:     func() lw.Source[*Job] { return c.Source() },
 			Object:     newJob,
@@ -103,8 +107,7 @@ func controller(ctx context.Context, c *lwtest.Collection[*Job]) error {
 func TestOutages(t *testing.T) {
 	for _, outage := range lwtest.Outages() {
 		rig.Bubble(t, outage.Name, func(t *testing.T) {
-			server := lwtest.NewServer(t, jobs)
-			c := lwtest.Objects[*Job](server, "jobs")
+			server, c := newJobs(t)
 			must(t, c, "old", 1)
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan error)
@@ -130,9 +133,7 @@ func TestOutages(t *testing.T) {
 			for j := range c.All() {
 				got[j.Name] = j.Status.Done
 			}
-			if diff := cmp.Diff(map[string]int{"old": 3, "new": 2, "newer": 4}, got); diff != "" {
-				t.Errorf("done (-want +got):\n%s", diff)
-			}
+			rig.Same(t, "done", map[string]int{"old": 3, "new": 2, "newer": 4}, got)
 			if got := len(server.Requests()); got == before {
 				t.Error("the outage has not been noticed")
 			}
@@ -155,8 +156,7 @@ func must(t *testing.T, c *lwtest.Collection[*Job], name string, size int) *Job 
 }
 
 func TestCollection(t *testing.T) {
-	server := lwtest.NewServer(t, jobs)
-	c := lwtest.Objects[*Job](server, "jobs")
+	server, c := newJobs(t)
 	j := must(t, c, "a", 1)
 	if j.UID == "" || j.ResourceVersion != server.ResourceVersion() || j.Kind != "" {
 		t.Errorf("created %+v at %s", j, server.ResourceVersion())
@@ -169,9 +169,7 @@ func TestCollection(t *testing.T) {
 		t.Errorf("Update of an old version: %v", err)
 	}
 	must(t, c, "b", 3)
-	if err := c.Delete(key("a")); err != nil {
-		t.Error(err)
-	}
+	rig.OK(t, c.Delete(key("a")))
 	if err := c.Delete(key("a")); !apierrors.IsNotFound(err) {
 		t.Errorf("Delete again: %v", err)
 	}
@@ -182,12 +180,8 @@ func TestCollection(t *testing.T) {
 	for j := range c.All() {
 		names = append(names, j.Name)
 	}
-	if diff := cmp.Diff([]string{"b"}, names); diff != "" {
-		t.Errorf("All (-want +got):\n%s", diff)
-	}
-	if err := server.Restore(1); err != nil {
-		t.Error(err)
-	}
+	rig.Same(t, "All", []string{"b"}, names)
+	rig.OK(t, server.Restore(1))
 	if _, err := c.Get(key("a")); err != nil {
 		t.Errorf("Get from the backup: %v", err)
 	}
@@ -221,8 +215,7 @@ func TestFaults(t *testing.T) {
 		"not for long": {lwtest.Fault{Times: 2, Effect: lwtest.Lag(1)}, "2 objects"},
 	} {
 		rig.Bubble(t, name, func(t *testing.T) {
-			server := lwtest.NewServer(t, jobs)
-			c := lwtest.Objects[*Job](server, "jobs")
+			server, c := newJobs(t)
 			must(t, c, "a", 1)
 			must(t, c, "b", 2)
 			server.Inject(tc.fault)
@@ -330,9 +323,7 @@ func TestFinalizersAndStatus(t *testing.T) {
 	if r := server.Requests(lwtest.Update); len(r) != 2 || r[0].Subresource != "" || r[1].Subresource != "status" {
 		t.Errorf("requests: %+v", r)
 	}
-	if err := c.Delete(key("a")); err != nil {
-		t.Error(err)
-	}
+	rig.OK(t, c.Delete(key("a")))
 	if got, err := c.Get(key("a")); err != nil || got.DeletionTimestamp.IsZero() {
 		t.Errorf("deleted: %+v, %v", got, err)
 	}
@@ -347,8 +338,7 @@ func TestFinalizersAndStatus(t *testing.T) {
 // objects.
 func TestSetServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := lwtest.NewServer(t, jobs)
-		c := lwtest.Objects[*Job](server, "jobs")
+		server, c := newJobs(t)
 		old := must(t, c, "a", 1)
 		inf := lw.NewInformer(c.Source(), &lw.Options{OnError: func(error) {}})
 		var told []string
@@ -356,9 +346,7 @@ func TestSetServed(t *testing.T) {
 			Add:    func(j *Job) { told = append(told, "add "+string(j.UID)) },
 			Delete: func(j *Job) { told = append(told, "delete "+string(j.UID)) },
 		})
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error)
-		go func() { ended <- inf.Run(ctx) }()
+		stop := rig.Begin(t, inf)
 		time.Sleep(time.Minute)
 
 		server.SetServed("jobs", false)
@@ -370,19 +358,13 @@ func TestSetServed(t *testing.T) {
 		again := must(t, c, "a", 1)
 		time.Sleep(5 * time.Minute)
 		want := []string{"add " + string(old.UID), "delete " + string(old.UID), "add " + string(again.UID)}
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-		if diff := cmp.Diff(want, told); diff != "" {
-			t.Errorf("told (-want +got):\n%s", diff)
-		}
+		stop()
+		rig.Same(t, "told", want, told)
 	})
 }
 
 func TestListen(t *testing.T) {
-	server := lwtest.NewServer(t, jobs)
-	c := lwtest.Objects[*Job](server, "jobs")
+	server, c := newJobs(t)
 	must(t, c, "a", 1)
 	url := rig.Must[string](t)(server.Listen())
 	resp := rig.Must[*http.Response](t)(http.Get(url + "/apis/example.com/v1/namespaces/default/jobs/a"))

@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/go-lw/lw"
@@ -117,10 +116,7 @@ func TestInformerOfWrapper(t *testing.T) {
 				Update: func(_, w *Widget) { told = append(told, "update "+w.Name) },
 				Delete: func(w *Widget) { told = append(told, "delete "+w.Name) },
 			})
-			ctx, cancel := context.WithCancel(t.Context())
-			ran := make(chan error, 1)
-			go func() { ran <- inf.Run(ctx) }()
-			synctest.Wait()
+			defer rig.Begin(t, inf)()
 			put := func(write func(context.Context, *Widget) (*Widget, error), n string, size int) {
 				t.Helper()
 				w := newWidget(name(n), size)
@@ -138,9 +134,7 @@ func TestInformerOfWrapper(t *testing.T) {
 				rig.Must[string](t)(m.Delete(t.Context(), name(n), ""))
 			}
 			synctest.Wait()
-			if diff := cmp.Diff([]string{"add a", "add b", "delete a", "delete b"}, told); diff != "" {
-				t.Errorf("told (-want +got):\n%s", diff)
-			}
+			rig.Same(t, "told", []string{"add a", "add b", "delete a", "delete b"}, told)
 			s := inf.Status()
 			if len(errs) > 0 || s.Requests["list"].Started+rig.Watches(s) != map[lw.ListMode]uint64{lw.ListPages: 2, lw.ListStream: 1}[mode] {
 				t.Errorf("%d lists, %d watches, errors %v", s.Requests["list"].Started, rig.Watches(s), errs)
@@ -148,8 +142,6 @@ func TestInformerOfWrapper(t *testing.T) {
 			if s.ResourceVersion != m.ResourceVersion() {
 				t.Errorf("the version is %s, the server's %s", s.ResourceVersion, m.ResourceVersion())
 			}
-			cancel()
-			<-ran
 		})
 	}
 }
@@ -278,16 +270,10 @@ func TestMutationDiff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := lw.NewMemory(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "a", Labels: map[string]string{"app": "web"}}})
 		inf := lw.NewInformer(m, &lw.Options{DetectMutation: true, OnError: func(err error) { found = append(found, err) }})
-		ctx, cancel := context.WithCancel(t.Context())
-		ran := make(chan error, 1)
-		go func() { ran <- inf.Run(ctx) }()
-		synctest.Wait()
+		stop := rig.Begin(t, inf)
 		obj, _ := inf.Store().Get(lw.Key{Name: "a"})
 		obj.Labels["app"] = "changed"
-		cancel()
-		if err := <-ran; err != nil {
-			t.Error(err)
-		}
+		stop()
 		obj.Labels["app"] = "changed again" // what was found is not what becomes of the object
 	})
 	if len(found) != 1 {

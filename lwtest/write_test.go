@@ -69,8 +69,7 @@ func TestAnswersOfWrites(t *testing.T) {
 		"another reply": {lwtest.Written(lwtest.Reply(502, "text/html", "no")), 502, true},
 	} {
 		rig.Bubble(t, name, func(t *testing.T) {
-			s := lwtest.NewServer(t, jobs)
-			c := lwtest.Objects[*Job](s, "jobs")
+			s, c := newJobs(t)
 			rig.Must[*Job](t)(c.Create(newJob(key("a"), 1)))
 			s.Inject(lwtest.Fault{Verb: lwtest.Patch, Effect: test.effect})
 			if code, body := sendWrite(s, "PATCH", "jobs/a", mergePatch, `{"spec":{"size":2}}`); code != test.code {
@@ -89,8 +88,7 @@ func TestAnswersOfWrites(t *testing.T) {
 // An answer waits until the test lets it go, and the write is done before.
 func TestAnswerOnDemand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := lwtest.NewServer(t, jobs)
-		c := lwtest.Objects[*Job](s, "jobs")
+		s, c := newJobs(t)
 		released, answered := make(chan struct{}), make(chan int, 1)
 		s.Inject(lwtest.Fault{Verb: lwtest.Create, Effect: lwtest.Written(lwtest.Until(released))})
 		go func() {
@@ -127,12 +125,7 @@ func TestTypeOfAResource(t *testing.T) {
 			t.Errorf("size %d, finalizers (-want +got):\n%s", a.Spec.Size, diff)
 		}
 	})
-	defer func() {
-		if recover() == nil {
-			t.Error("a type that is no pointer to a struct: no panic")
-		}
-	}()
-	lwtest.StartServer(lwtest.Resource{Plural: "x", Kind: "X", Type: notAStruct(0)})
+	rig.MustPanic(t, "notAStruct", func() { lwtest.StartServer(lwtest.Resource{Plural: "x", Kind: "X", Type: notAStruct(0)}) })
 }
 
 type notAStruct int
@@ -199,9 +192,7 @@ func TestCollect(t *testing.T) {
 			for step := s.Collect(); step != ""; step = s.Collect() {
 				got = append(got, step)
 			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			rig.Same(t, "", test.want, got)
 			var left []string
 			for o := range c.All() {
 				left = append(left, fmt.Sprint(o.Name, len(o.OwnerReferences)))
@@ -210,9 +201,7 @@ func TestCollect(t *testing.T) {
 			if test.policy == "Orphan" {
 				want = []string{"p0", "q0", "r1", "s0"}
 			}
-			if diff := cmp.Diff(want, left); diff != "" {
-				t.Errorf("left (-want +got):\n%s", diff)
-			}
+			rig.Same(t, "left", want, left)
 			if _, err := lwtest.Objects[*Job](s, "jobs").Get(key("a")); !apierrors.IsNotFound(err) {
 				t.Errorf("the owner: %v", err)
 			}
