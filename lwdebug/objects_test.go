@@ -77,9 +77,7 @@ func TestObjects(t *testing.T) {
 				short := rig.Must[[]byte](t)(json.Marshal(got))
 				text, kind = string(short), strings.Replace(kind, "json", "text", 1)
 			}
-			if diff := cmp.Diff(want, fmt.Sprint(r.StatusCode, " ", text)); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", query, diff)
-			}
+			rig.Same(t, query, want, fmt.Sprint(r.StatusCode, " ", text))
 			if kind != "application/text" && kind != "text/plain; charset=utf-8" || r.Header.Get("X-Content-Type-Options") != "nosniff" || r.Header.Get("Cache-Control") != "no-store" {
 				t.Errorf("%s: header %v", query, r.Header)
 			}

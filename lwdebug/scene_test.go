@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -77,8 +76,7 @@ func newBoardScene(t *testing.T) *boardScene {
 	rig.Sleep(9 * time.Second)
 	touch(t, podServer, 3)
 	synctest.Wait()
-	time.Sleep(412 * time.Millisecond)
-	synctest.Wait()
+	rig.Sleep(412 * time.Millisecond)
 	return s
 }
 
@@ -246,9 +244,7 @@ func mustBeGolden(t *testing.T, file, got string) {
 		rig.OK(t, os.WriteFile(file, []byte(got), 0o644))
 	}
 	want := rig.Must[[]byte](t)(os.ReadFile(file))
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", file, diff)
-	}
+	rig.Same(t, file, string(want), got)
 }
 
 // The JSON and the page of a program in which much is wrong. The screenshot in docs is of this page.
@@ -274,9 +270,7 @@ func TestBoardBehind(t *testing.T) {
 		rig.Must[string](t)(inf.CatchUp(t.Context()))
 		none := board.Seconds(0)
 		for _, want := range []board.Delay{{By: "asked", Half: &none, Most: &none, Count: 1}, {By: "asked", Count: 1}} {
-			if diff := cmp.Diff([]board.Delay{want}, lwdebug.ReportOf(&b).Informers[0].Behind); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			rig.Same(t, "", []board.Delay{want}, lwdebug.ReportOf(&b).Informers[0].Behind)
 			page := body(t, askBoard(&b, "GET", "/"))
 			if got := strings.Contains(page, "asked writes half within 0 s and 99 % within 0 s"); got != (want.Half != nil) {
 				t.Errorf("the page says so: %v, %+v", got, want)
