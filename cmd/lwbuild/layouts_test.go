@@ -64,16 +64,14 @@ func goMod(name, version string) string {
 func tree(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	if err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	check(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
 		data, err := os.ReadFile(path)
 		all[path] = string(data)
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return all
 }
 
@@ -82,10 +80,7 @@ func goRun(t *testing.T, dir string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command("go", args...)
 	cmd.Dir = dir
-	out, err := output(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must[[]byte](t)(output(cmd))
 	return string(out)
 }
 
@@ -123,12 +118,8 @@ func TestLayouts(t *testing.T) {
 			make: func(t *testing.T, dir string) {
 				fork := filepath.Join(dir, "fork")
 				original := strings.TrimSpace(goRun(t, dir, "list", "-m", "-f", "{{.Dir}}", clientGoPath))
-				if err := os.CopyFS(fork, os.DirFS(original)); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(filepath.Join(fork, "tools", "cache", "mark.go"), []byte(changed), 0o666); err != nil {
-					t.Fatal(err)
-				}
+				check(t, os.CopyFS(fork, os.DirFS(original)))
+				check(t, os.WriteFile(filepath.Join(fork, "tools", "cache", "mark.go"), []byte(changed), 0o666))
 				goRun(t, dir, "mod", "edit", "-replace="+clientGoPath+"=./fork")
 			},
 			says: []string{"is replaced by ./fork: a copy of that is patched", "kept k8s.io/client-go (./fork "},
@@ -139,9 +130,7 @@ func TestLayouts(t *testing.T) {
 			files: kept("cache.Mark"),
 			make: func(t *testing.T, dir string) {
 				goRun(t, dir, "mod", "vendor", "-e")
-				if err := os.WriteFile(filepath.Join(dir, "vendor", clientGoPath, "tools", "cache", "mark.go"), []byte(changed), 0o666); err != nil {
-					t.Fatal(err)
-				}
+				check(t, os.WriteFile(filepath.Join(dir, "vendor", clientGoPath, "tools", "cache", "mark.go"), []byte(changed), 0o666))
 			},
 			says: []string{"1 files of vendor/k8s.io/client-go differ from v0.36.0: they are used", "kept k8s.io/client-go v0.36.0"},
 			want: "changed",
@@ -167,10 +156,7 @@ func TestLayouts(t *testing.T) {
 			}
 			before := tree(t, dir)
 			bin := filepath.Join(t.TempDir(), "program")
-			said, err := build(t, filepath.Join(dir, tt.in), "-o", bin, ".")
-			if err != nil {
-				t.Fatalf("%v: %s", err, said)
-			}
+			said := mustBuild(t, filepath.Join(dir, tt.in), "-o", bin, ".")
 			for _, want := range tt.says {
 				if !strings.Contains(said, want) {
 					t.Errorf("lwbuild says %q, want %q in it", said, want)
@@ -197,23 +183,13 @@ func TestRunning(t *testing.T) {
 	own := files(t, "testdata/program")
 	dir := write(t, map[string]string{"go.mod": own["go.mod"], "go.sum": own["go.sum"], "main.go": small("", `"up"`)})
 	bin, report := filepath.Join(dir, "program"), filepath.Join(dir, "report")
-	if said, err := build(t, dir, "-o", bin, "."); err != nil {
-		t.Fatalf("%v: %s", err, said)
-	}
+	mustBuild(t, dir, "-o", bin, ".")
 	cmd := exec.Command(bin)
 	// Only the signal collects garbage here: until then no heap is known.
 	cmd.Env = append(os.Environ(), "LW=", "LW_REPORT="+report, "LW_BOARD=localhost:0", "GOGC=off")
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	stdin := must[io.WriteCloser](t)(cmd.StdinPipe())
+	stderr := must[io.ReadCloser](t)(cmd.StderrPipe())
+	check(t, cmd.Start())
 	defer func() {
 		stdin.Close()
 		if err := cmd.Wait(); err != nil {
@@ -234,10 +210,7 @@ func TestRunning(t *testing.T) {
 		}
 	}
 	until("the board does not show the informer", func() bool {
-		answer, err := http.Get(url)
-		if err != nil {
-			t.Fatal(err)
-		}
+		answer := must[*http.Response](t)(http.Get(url))
 		defer answer.Body.Close()
 		page, err := io.ReadAll(answer.Body)
 		return err == nil && answer.StatusCode == http.StatusOK && bytes.Contains(page, []byte("PartialObjectMetadata"))
@@ -250,9 +223,7 @@ func TestRunning(t *testing.T) {
 	}
 	const unknown = "live heap: 0.0 MB"
 	until("the report does not tell that no heap is known", has(unknown, true))
-	if err := cmd.Process.Signal(syscall.SIGUSR1); err != nil {
-		t.Fatal(err)
-	}
+	check(t, cmd.Process.Signal(syscall.SIGUSR1))
 	until("a report that was asked for has no heap", has(unknown, false))
 }
 
@@ -263,10 +234,7 @@ func TestBench(t *testing.T) {
 	dir := write(t, map[string]string{"go.mod": own["go.mod"], "go.sum": own["go.sum"], "main.go": small("", `"benched"`)})
 	svg := filepath.Join(t.TempDir(), "bench.svg")
 	for _, args := range [][]string{{"-bench=1h", "."}, {"-bench=100ms", "-svg=" + svg, ".", "-args", "stay"}} {
-		said, err := build(t, dir, args...)
-		if err != nil {
-			t.Fatalf("%v: %s", err, said)
-		}
+		said := mustBuild(t, dir, args...)
 		for _, m := range measures {
 			if !strings.Contains(said, "\n| "+m.name+" | ") {
 				t.Errorf("%q: there is no row %q: %s", args, m.name, said)

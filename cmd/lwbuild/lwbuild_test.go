@@ -14,6 +14,23 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// check ends the test at an error.
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// must is check for a call that returns a value as well, which it returns.
+func must[V any](t *testing.T) func(V, error) V {
+	return func(v V, err error) V {
+		t.Helper()
+		check(t, err)
+		return v
+	}
+}
+
 // build runs lwbuild in dir, and returns what it prints.
 func build(t *testing.T, dir string, args ...string) (out string, err error) {
 	t.Helper()
@@ -28,19 +45,23 @@ func build(t *testing.T, dir string, args ...string) (out string, err error) {
 	return text.String(), err
 }
 
+// mustBuild is build for what succeeds.
+func mustBuild(t *testing.T, dir string, args ...string) (out string) {
+	t.Helper()
+	out, err := build(t, dir, args...)
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return out
+}
+
 // files returns the content of each file in dir.
 func files(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must[[]os.DirEntry](t)(os.ReadDir(dir))
 	for _, e := range entries {
-		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must[[]byte](t)(os.ReadFile(filepath.Join(dir, e.Name())))
 		all[e.Name()] = string(data)
 	}
 	return all
@@ -51,12 +72,8 @@ func write(t *testing.T, files map[string]string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	for name, text := range files {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o777); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o777))
+		check(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666))
 	}
 	return dir
 }
@@ -76,16 +93,10 @@ func TestProgram(t *testing.T) {
 	server := exec.Command("go", "run", "./internal/cmd/pods")
 	server.Dir = filepath.Join("..", "..")
 	stop, err := server.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	printed, err := server.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
+	check(t, server.Start())
 	defer func() {
 		stop.Close()
 		if err := server.Wait(); err != nil {
@@ -93,9 +104,7 @@ func TestProgram(t *testing.T) {
 		}
 	}()
 	var url string
-	if _, err := fmt.Fscanln(printed, &url); err != nil {
-		t.Fatal(err)
-	}
+	must[int](t)(fmt.Fscanln(printed, &url))
 	run := func(side, url string) (out, report string, err error) {
 		t.Helper()
 		file := filepath.Join(t.TempDir(), "report")
@@ -112,13 +121,9 @@ func TestProgram(t *testing.T) {
 		return string(text), string(page), err
 	}
 	with, report, err := run("on", url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	without, plain, err := run("off", url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var want string
 	for _, line := range []string{"typed *v1.Pod", "dynamic *unstructured.Unstructured", "metadata *v1.PartialObjectMetadata", "reflector *v1.Pod", "controller *v1.Pod", "without context *v1.Pod"} {
 		at := strings.LastIndex(line, " ")
@@ -150,9 +155,7 @@ func TestProgram(t *testing.T) {
 func TestTests(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "report")
 	t.Setenv("LW_REPORT", file)
-	if said, err := build(t, "testdata/program", "-test", "-count=1", "./..."); err != nil {
-		t.Fatalf("%v: %s", err, said)
-	}
+	mustBuild(t, "testdata/program", "-test", "-count=1", "./...")
 	data, err := os.ReadFile(file)
 	if err != nil || string(data) != "program.test\tinformer\tv1.Pod\tlw\n" {
 		t.Errorf("%v: %q", err, data)
