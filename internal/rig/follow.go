@@ -20,6 +20,14 @@ func RunFor[T lw.Object](t *testing.T, src lw.Source[T], opts *lw.Options, d tim
 	return inf
 }
 
+// Positive is the size of w, for an index. It panics with "negative".
+func Positive(w *Widget) int {
+	if w.Size < 0 {
+		panic("negative")
+	}
+	return w.Size
+}
+
 // PanicsWith checks that f panics with this text, and no other.
 func PanicsWith(t *testing.T, want string, f func()) {
 	t.Helper()

@@ -69,14 +69,14 @@ func (d *distant) List(ctx context.Context, opts metav1.ListOptions, yield func(
 	if err != nil {
 		return metav1.ListMeta{}, err
 	}
-	rest(ctx, before)
+	_ = rest(ctx, before)
 	var got []*rig.Widget
 	meta, err := d.Memory.List(ctx, opts, func(w *rig.Widget, _ error) error {
 		got = append(got, w)
 		return nil
 	})
-	if rest(ctx, after); ctx.Err() != nil {
-		return meta, ctx.Err()
+	if err := rest(ctx, after); err != nil {
+		return meta, err
 	}
 	for _, w := range got {
 		if err == nil {
@@ -110,20 +110,20 @@ func (d *distant) Watch(ctx context.Context, opts metav1.ListOptions, yield func
 		d.mu.Lock()
 		lag := d.lag
 		d.mu.Unlock()
-		rest(ctx, lag)
-		if ctx.Err() != nil {
-			return ctx.Err()
+		if err := rest(ctx, lag); err != nil {
+			return err
 		}
 		return yield(ev)
 	})
 }
 
-// rest sleeps, at most until ctx is done.
-func rest(ctx context.Context, d time.Duration) {
+// rest sleeps, at most until ctx is done, which it returns.
+func rest(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
 	case <-ctx.Done():
 	}
+	return ctx.Err()
 }
 
 func (d *distant) breakWatch(gone bool) {

@@ -141,10 +141,8 @@ func (s *sprinkler) Watch(ctx context.Context, opts metav1.ListOptions, yield fu
 	s.At, s.Options = append(s.At, time.Now()), append(s.Options, opts)
 	s.Mu.Unlock()
 	for n := 0; ; n++ {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(s.gap):
+		if err := rest(ctx, s.gap); err != nil {
+			return err
 		}
 		if err := yield(s.event(n)); err != nil {
 			return err

@@ -27,10 +27,8 @@ type slowList struct {
 func (s *slowList) List(ctx context.Context, _ metav1.ListOptions, yield func(*rig.Widget, error) error) (metav1.ListMeta, error) {
 	s.requests, s.at = append(s.requests, ctx), append(s.at, time.Now())
 	for i, d := range s.pauses {
-		select {
-		case <-time.After(d):
-		case <-ctx.Done():
-			return metav1.ListMeta{}, ctx.Err()
+		if err := rest(ctx, d); err != nil {
+			return metav1.ListMeta{}, err
 		}
 		if i == len(s.pauses)-1 {
 			break
@@ -134,10 +132,8 @@ type lateStream struct {
 
 func (s *lateStream) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[*rig.Widget]) error) error {
 	if opts.SendInitialEvents != nil {
-		select {
-		case <-time.After(s.pause):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := rest(ctx, s.pause); err != nil {
+			return err
 		}
 	}
 	return s.Script.Watch(ctx, opts, yield)
@@ -215,10 +211,8 @@ func (o *overloaded) Watch(ctx context.Context, opts metav1.ListOptions, yield f
 	if err := yield(rig.Added("a", "9")); err != nil {
 		return err
 	}
-	select {
-	case <-time.After(pause):
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := rest(ctx, pause); err != nil {
+		return err
 	}
 	for _, ev := range []lw.WatchEvent[*rig.Widget]{rig.Added("b", "8"), rig.End(version)} {
 		if err := yield(ev); err != nil {

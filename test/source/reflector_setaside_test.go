@@ -232,12 +232,7 @@ func TestPanicOfAnIndexHoldsTheVersion(t *testing.T) {
 			},
 		}
 		inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, OnPanic: func(*lw.Panic) {}})
-		lw.NewIndex(inf, func(w *rig.Widget) int {
-			if w.Size < 0 {
-				panic("negative")
-			}
-			return w.Size
-		})
+		lw.NewIndex(inf, rig.Positive)
 		rig.Start(t, inf)
 		rig.Sleep(time.Second)
 		rig.MustHold(t, inf.Store(), "10", map[string]int{"a": 1, "b": 1, "c": 1})
@@ -272,12 +267,7 @@ func TestPanicOfAnIndexAtAnObjectThatIsHeld(t *testing.T) {
 			},
 		}
 		inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, OnPanic: func(*lw.Panic) {}})
-		lw.NewIndex(inf, func(w *rig.Widget) int {
-			if w.Size < 0 {
-				panic("negative")
-			}
-			return w.Size
-		})
+		lw.NewIndex(inf, rig.Positive)
 		rig.Start(t, inf)
 		rig.Sleep(90 * time.Second)
 		rig.MustLog(t, src, "list limit 500", "watch 10", "list limit 500", "watch 20")

@@ -37,7 +37,7 @@ func TestSink(t *testing.T) {
 	first := func(b *ball, rv string) lw.Delta[*ball] {
 		return lw.Delta[*ball]{Type: lw.Added, Cause: lw.CauseInitial, Initial: true, New: b, ResourceVersion: rv}
 	}
-	tests := []struct {
+	for _, tt := range []struct {
 		name   string
 		before func(*lw.FIFO[*ball]) // the cursor comes after it
 		do     func(*lw.FIFO[*ball])
@@ -77,8 +77,7 @@ func TestSink(t *testing.T) {
 		}, nil},
 		{"versions that are not stamped are news", replace("", bare), replace("", bareAgain),
 			deltas{{Type: lw.Updated, Cause: lw.CauseRelist, Old: bare, New: bareAgain}}},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			q := lw.NewFIFO[*ball]()
 			if tt.before != nil {

@@ -160,12 +160,7 @@ func TestOnPanicInIndex(t *testing.T) {
 		var panics []lw.Key
 		errs := &rig.Errors{}
 		inf := lw.NewInformer(m, &lw.Options{OnError: errs.Add, OnPanic: func(p *lw.Panic) { panics = append(panics, p.Key) }})
-		bySize := lw.NewIndex(inf, func(w *rig.Widget) int {
-			if w.Size < 0 {
-				panic("negative")
-			}
-			return w.Size
-		})
+		bySize := lw.NewIndex(inf, rig.Positive)
 		got := &rig.Calls{}
 		inf.AddHandler(got.Handler())
 		rig.Start(t, inf)
@@ -196,12 +191,7 @@ func TestPanicOfAnIndexWithoutOnPanic(t *testing.T) {
 		rig.Bubble(t, name, func(t *testing.T) {
 			m := lw.NewMemory(objs...)
 			inf := lw.NewInformer(m, nil)
-			lw.NewIndex(inf, func(w *rig.Widget) int {
-				if w.Size < 0 {
-					panic("negative")
-				}
-				return w.Size
-			})
+			lw.NewIndex(inf, rig.Positive)
 			came := make(chan any, 1)
 			go func() {
 				defer func() { came <- recover() }()

@@ -74,12 +74,20 @@ type keeper struct {
 	size        int                       // of what was made last
 	shown       []func() iter.Seq[*heavy] // all that may be in memory
 	each        []func()                  // called after each change
+	leave       func()                    // ends what the case has begun, if it can end before the informers
 }
 
 // show has all that c shows be in memory, and its snapshots be taken now and then.
 func (k *keeper) show(c lw.Collection[*heavy]) {
 	k.shown = append(k.shown, c.Store().All)
 	k.each = append(k.each, func() { c.Store().Snapshot().List() })
+}
+
+// follow runs an informer of src, and shows what it has.
+func (k *keeper) follow(src lw.Source[*heavy]) {
+	inf := lw.NewInformer(src, rig.Quiet())
+	k.show(inf)
+	rig.Start(k.t, inf)
 }
 
 // result returns what a collection derives from objects whose sizes add up to size.
@@ -94,10 +102,7 @@ func (k *keeper) put(m *lw.Memory[*heavy], from, to int) {
 		k.size++
 		puts = append(puts, k.heavy(fmt.Sprint("w", i), k.size))
 	}
-	if _, err := m.Transact(context.Background(), puts); err != nil {
-		k.t.Fatal(err)
-	}
-	k.settle()
+	k.transact(m, puts)
 }
 
 func (k *keeper) remove(m *lw.Memory[*heavy], from, to int) {
@@ -106,9 +111,13 @@ func (k *keeper) remove(m *lw.Memory[*heavy], from, to int) {
 	for i := from; i < to; i++ {
 		gone = append(gone, rig.Key(fmt.Sprint("w", i)))
 	}
-	if _, err := m.Transact(context.Background(), nil, gone...); err != nil {
-		k.t.Fatal(err)
-	}
+	k.transact(m, nil, gone...)
+}
+
+func (k *keeper) transact(m *lw.Memory[*heavy], puts []*heavy, gone ...lw.Key) {
+	k.t.Helper()
+	_, err := m.Transact(context.Background(), puts, gone...)
+	rig.OK(k.t, err)
 	k.settle()
 }
 
@@ -173,9 +182,9 @@ func TestKeepsWhatIsShown(t *testing.T) {
 	pairOf := func(k *keeper) func(l, r *heavy) *heavy {
 		return func(l, r *heavy) *heavy { return k.result(l.Name, l.Size+r.Size) }
 	}
-	for name, build := range map[string]func(k *keeper) (leave func()){
-		"an informer": func(k *keeper) func() { return nil },
-		"indexes": func(k *keeper) func() {
+	for name, build := range map[string]func(k *keeper){
+		"an informer": func(*keeper) {},
+		"indexes": func(k *keeper) {
 			byLength := lw.NewIndex(k.l, length)
 			byNames := lw.NewMultiIndex(k.l, byName.Left)
 			bySize := lw.NewSortedIndex(k.l, func(w *heavy) int { return w.Size })
@@ -185,28 +194,27 @@ func TestKeepsWhatIsShown(t *testing.T) {
 				for range bySize.Up(0, 3) {
 				}
 			})
-			return nil
 		},
-		"handlers": func(k *keeper) func() {
+		"handlers": func(k *keeper) {
 			slow := k.l.AddHandler(lw.Handler[*heavy]{Add: func(*heavy) { time.Sleep(time.Second) }})
 			filtered := k.l.AddHandler(lw.Handler[*heavy]{
 				Filter: func(w *heavy) bool { return w.Size%2 == 0 }, Update: func(_, _ *heavy) { time.Sleep(time.Millisecond) }, EveryUpdate: true,
 			})
 			k.each = append(k.each, func() { rig.Sleep(time.Hour) })
-			return func() { slow.Remove(); filtered.Remove() }
+			k.leave = func() { slow.Remove(); filtered.Remove() }
 		},
-		"events and followers": func(k *keeper) func() {
+		"events and followers": func(k *keeper) {
 			ctx, cancel := context.WithCancel(k.t.Context())
 			go func() {
 				for range k.l.Events(ctx) {
 				}
 			}()
 			go lw.Follow(ctx, k.l, emptyFollower{})
-			return cancel
+			k.leave = cancel
 		},
 		// What was kept as it was and set aside is forgotten with its object.
-		"transform": func(k *keeper) func() {
-			inf := lw.NewInformer(lw.Transform(k.left, func(w *heavy) (*heavy, error) {
+		"transform": func(k *keeper) {
+			k.follow(lw.Transform(k.left, func(w *heavy) (*heavy, error) {
 				switch w.Size % 4 {
 				case 0:
 					return nil, nil
@@ -216,25 +224,19 @@ func TestKeepsWhatIsShown(t *testing.T) {
 					return nil, errors.New("bad")
 				}
 				return k.result(w.Name, w.Size), nil
-			}), &lw.Options{OnError: func(error) {}})
-			k.show(inf)
-			rig.Start(k.t, inf)
-			return nil
+			}))
 		},
-		"poll": func(k *keeper) func() {
-			inf := lw.NewInformer(lw.Poll(func(context.Context) ([]*heavy, error) {
+		"poll": func(k *keeper) {
+			k.follow(lw.Poll(func(context.Context) ([]*heavy, error) {
 				all := []*heavy{}
 				for w := range k.left.All() {
 					all = append(all, k.result(w.Name, w.Size))
 				}
 				return all, nil
-			}, time.Second), &lw.Options{OnError: func(error) {}})
-			k.show(inf)
-			rig.Start(k.t, inf)
-			return nil
+			}, time.Second))
 		},
-		"feed": func(k *keeper) func() {
-			inf := lw.NewInformer(lw.Feed(func(ctx context.Context, to *lw.Feeder[*heavy]) error {
+		"feed": func(k *keeper) {
+			k.follow(lw.Feed(func(ctx context.Context, to *lw.Feeder[*heavy]) error {
 				if err := to.Snapshot([]*heavy{}); err != nil {
 					return err
 				}
@@ -250,12 +252,9 @@ func TestKeepsWhatIsShown(t *testing.T) {
 					}
 				}
 				return context.Cause(ctx)
-			}), &lw.Options{OnError: func(error) {}})
-			k.show(inf)
-			rig.Start(k.t, inf)
-			return nil
+			}))
 		},
-		"derive": func(k *keeper) func() {
+		"derive": func(k *keeper) {
 			k.show(lw.Derive(k.g, k.l, ofOne(k)))
 			many := lw.DeriveMany(k.g, k.l, func(w *heavy) iter.Seq[*heavy] {
 				return func(yield func(*heavy) bool) {
@@ -267,37 +266,33 @@ func TestKeepsWhatIsShown(t *testing.T) {
 				}
 			})
 			k.show(many)
-			return func() { many.Close() }
+			k.leave = func() { many.Close() }
 		},
-		"join": func(k *keeper) func() {
+		"join": func(k *keeper) {
 			k.show(lw.Join(k.g, k.l, k.r, byName, pairOf(k)))
-			return nil
 		},
-		"left join": func(k *keeper) func() {
+		"left join": func(k *keeper) {
 			k.show(lw.LeftJoin(k.g, k.l, k.r, byName, func(l *heavy, all []*heavy) *heavy { return k.result(l.Name, l.Size+len(all)) }))
-			return nil
 		},
-		"group by": func(k *keeper) func() {
+		"group by": func(k *keeper) {
 			k.show(lw.GroupBy(k.g, k.l, length, lw.Aggregate[*heavy, int]{
 				Add:    func(acc int, w *heavy) int { return acc + w.Size },
 				Remove: func(acc int, w *heavy) int { return acc - w.Size },
 			}, func(n, acc int) *heavy { return k.result(fmt.Sprint(n), acc) }))
-			return nil
 		},
-		"group all": func(k *keeper) func() {
+		"group all": func(k *keeper) {
 			k.show(lw.GroupAll(k.g, k.l, length, func(n int, all []*heavy) *heavy { return k.result(fmt.Sprint(n), all[0].Size) }))
 			k.show(lw.GroupAll(k.g, k.l, lw.KeyOf, ofAll(k)))
-			return nil
 		},
-		"union": func(k *keeper) func() {
+		"union": func(k *keeper) {
 			d := lw.Derive(k.g, k.r, ofOne(k))
 			u := lw.NewUnion[*heavy](k.g, k.l)
 			k.show(u)
 			remove := u.Add(d)
 			k.each = append(k.each, func() { u.Derived.At(k.g.Snapshot()) })
-			return func() { remove(); d.Close() }
+			k.leave = func() { remove(); d.Close() }
 		},
-		"a log that is read": func(k *keeper) func() {
+		"a log that is read": func(k *keeper) {
 			q := lw.NewFIFO[*heavy]()
 			c := q.Subscribe()
 			rig.Start(k.t, lw.NewReflector(k.left, q, nil))
@@ -306,19 +301,18 @@ func TestKeepsWhatIsShown(t *testing.T) {
 					_, err = c.Next(k.t.Context())
 				}
 			}()
-			return c.Close
+			k.leave = c.Close
 		},
 	} {
 		rig.Bubble(t, name, func(t *testing.T) {
 			k := &keeper{t: t, left: lw.NewMemory[*heavy](), right: lw.NewMemory[*heavy](), g: lw.NewGraph(nil)}
-			quiet := &lw.Options{OnError: func(error) {}}
-			k.l, k.r = lw.NewInformer(k.left, quiet), lw.NewInformer(k.right, quiet)
+			k.l, k.r = lw.NewInformer(k.left, rig.Quiet()), lw.NewInformer(k.right, rig.Quiet())
 			k.shown = append(k.shown, k.left.All, k.right.All)
 			k.show(k.l)
 			k.show(k.r)
 			k.put(k.left, 0, 40)
 			k.put(k.right, 0, 40)
-			leave := build(k)
+			build(k)
 			rig.Start(t, k.l)
 			rig.Start(t, k.r)
 			rig.Start(t, k.g)
@@ -327,10 +321,11 @@ func TestKeepsWhatIsShown(t *testing.T) {
 			if kept := k.kept(k.shown); len(kept) > 0 {
 				t.Errorf("%d objects are kept that nothing shows: %.300s", len(kept), fmt.Sprint(kept))
 			}
-			if leave == nil {
+			if k.leave == nil {
 				return
 			}
-			leave()
+			k.leave()
+			k.leave = nil // it has what the case has made
 			k.settle()
 			if kept := k.kept(k.shown); len(kept) > 0 {
 				t.Errorf("%d objects are kept after the end: %.300s", len(kept), fmt.Sprint(kept))

@@ -115,25 +115,17 @@ func TestMemoryWriteErrors(t *testing.T) {
 	other.UID = "other"
 	stale, odd := rig.NewWidget("a", 2), rig.NewWidget("a", 2)
 	stale.ResourceVersion, odd.ResourceVersion = "2", "v3"
-	update := func(w *rig.Widget) func(*lw.Memory[*rig.Widget]) error {
-		return func(m *lw.Memory[*rig.Widget]) error {
-			_, err := m.Update(t.Context(), w)
-			return err
-		}
+	type write = func(*lw.Memory[*rig.Widget]) error
+	update := func(w *rig.Widget) write {
+		return func(m *lw.Memory[*rig.Widget]) error { return second(m.Update(t.Context(), w)) }
 	}
-	create := func(w *rig.Widget) func(*lw.Memory[*rig.Widget]) error {
-		return func(m *lw.Memory[*rig.Widget]) error {
-			_, err := m.Create(t.Context(), w)
-			return err
-		}
+	create := func(w *rig.Widget) write {
+		return func(m *lw.Memory[*rig.Widget]) error { return second(m.Create(t.Context(), w)) }
 	}
-	transact := func(objs ...*rig.Widget) func(*lw.Memory[*rig.Widget]) error {
-		return func(m *lw.Memory[*rig.Widget]) error {
-			_, err := m.Transact(t.Context(), objs)
-			return err
-		}
+	transact := func(objs ...*rig.Widget) write {
+		return func(m *lw.Memory[*rig.Widget]) error { return second(m.Transact(t.Context(), objs)) }
 	}
-	tests := []struct {
+	for _, tt := range []struct {
 		name string
 		do   func(*lw.Memory[*rig.Widget]) error
 		is   func(error) bool
@@ -150,17 +142,11 @@ func TestMemoryWriteErrors(t *testing.T) {
 		{"transact another object", transact(rig.NewWidget("new", 1), other), apierrors.IsConflict, "not other"},
 		{"transact no version", transact(rig.NewWidget("new", 1), odd), apierrors.IsBadRequest, `transact default/a: invalid resource version "v3"`},
 		{"transact nil", transact(rig.NewWidget("new", 1), nil), apierrors.IsBadRequest, "transact: nil Widget"},
-		{"delete one that is not there", func(m *lw.Memory[*rig.Widget]) error {
-			_, err := m.Delete(t.Context(), lw.Key{Name: "a"}, "")
-			return err
-		}, apierrors.IsNotFound, `"a"`},
-	}
-	for _, tt := range tests {
+		{"delete one that is not there", func(m *lw.Memory[*rig.Widget]) error { return second(m.Delete(t.Context(), lw.Key{Name: "a"}, "")) }, apierrors.IsNotFound, `"a"`},
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m := lw.NewMemory(rig.NewWidget("a", 0))
-			if _, err := m.Update(t.Context(), rig.NewWidget("a", 1)); err != nil {
-				t.Fatal(err)
-			}
+			rig.Update(t, m, "a", 1)
 			err := tt.do(m)
 			if !tt.is(err) || !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("got %v, want %q", err, tt.says)
@@ -212,7 +198,7 @@ func TestMemoryCopies(t *testing.T) {
 
 func TestMemorySelectors(t *testing.T) {
 	m := lw.NewMemory(partial("a", map[string]string{"l": "1"}), partial("b", nil))
-	tests := []struct {
+	for _, tt := range []struct {
 		opts metav1.ListOptions
 		want []string
 		is   func(error) bool
@@ -222,8 +208,7 @@ func TestMemorySelectors(t *testing.T) {
 		{opts: metav1.ListOptions{FieldSelector: "metadata.name=b"}, want: []string{"b"}},
 		{opts: metav1.ListOptions{FieldSelector: "metadata.namespace!=ns"}},
 		{opts: metav1.ListOptions{FieldSelector: "spec.nodeName=n"}, is: apierrors.IsBadRequest},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.opts.LabelSelector+tt.opts.FieldSelector, func(t *testing.T) {
 			var got []string
 			_, err := m.List(t.Context(), tt.opts, func(obj *metav1.PartialObjectMetadata, err error) error {
@@ -290,15 +275,11 @@ func TestMemoryWatch(t *testing.T) {
 			SendInitialEvents: new(true), ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, AllowWatchBookmarks: true,
 		})
 		synctest.Wait()
-		if _, err := m.Update(t.Context(), rig.NewWidget("a", 3)); err != nil {
-			t.Fatal(err)
-		}
+		rig.Update(t, m, "a", 3)
 		synctest.Wait()
 		m.Bookmark()
 		synctest.Wait()
-		if _, err := m.Delete(t.Context(), lw.Key{Namespace: "default", Name: "a"}, ""); err != nil {
-			t.Fatal(err)
-		}
+		rig.Remove(t, m, "a")
 		time.Sleep(time.Minute)
 		want := []string{
 			"ADDED@3 a=2@3", "ADDED@2 b=1@2", "BOOKMARK@3 end", "MODIFIED@4 a=3@4", "BOOKMARK@4", "DELETED@5 a=3@5", "BOOKMARK@5",
@@ -312,7 +293,7 @@ func TestMemoryWatch(t *testing.T) {
 }
 
 func TestMemoryEnds(t *testing.T) {
-	tests := []struct {
+	for _, tt := range []struct {
 		name string
 		do   func(*lw.Memory[*rig.Widget]) error
 		want error
@@ -323,8 +304,7 @@ func TestMemoryEnds(t *testing.T) {
 		{"time", func(*lw.Memory[*rig.Widget]) error { time.Sleep(time.Hour); return nil }, nil},
 		{"compact what was told", func(m *lw.Memory[*rig.Widget]) error { m.Compact(); return nil }, context.Canceled},
 		{"end a failure", func(m *lw.Memory[*rig.Widget]) error { m.Fail(nil); return nil }, context.Canceled},
-	}
-	for _, tt := range tests {
+	} {
 		rig.Bubble(t, tt.name, func(t *testing.T) {
 			m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 2))
 			ctx, cancel := context.WithCancel(t.Context())
@@ -370,9 +350,7 @@ func TestMemoryExpired(t *testing.T) {
 	if err != nil || list.Continue == "" || *list.RemainingItemCount != 1 {
 		t.Fatalf("page = %+v, %v", list, err)
 	}
-	if _, err := m.Update(t.Context(), rig.NewWidget("a", 2)); err != nil {
-		t.Fatal(err)
-	}
+	rig.Update(t, m, "a", 2)
 	m.Compact()
 	if _, err := m.List(t.Context(), metav1.ListOptions{Continue: list.Continue}, nil); !apierrors.IsResourceExpired(err) {
 		t.Errorf("List = %v, want Expired", err)
@@ -406,9 +384,7 @@ func TestMemoryKeepsUIDs(t *testing.T) {
 func TestMemoryAllIsOneState(t *testing.T) {
 	m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 1))
 	all := m.All()
-	if _, err := m.Delete(t.Context(), rig.Key("b"), ""); err != nil {
-		t.Fatal(err)
-	}
+	rig.Remove(t, m, "b")
 	m.Compact()
 	for range 2 {
 		var got []string

@@ -92,21 +92,15 @@ func TestStatusListCausesOfSources(t *testing.T) {
 		rig.OK(t, m.Rewind(before))
 		m.Disconnect()
 		rig.Sleep(30 * time.Minute)
-		if got, want := inf.Status().ListCauses, (counts{"first": 1, "older": 1}); !sameCounts(want, got) {
-			t.Errorf("back in time: %+v, want %+v", got, want)
-		}
+		rig.Same(t, "back in time", counts{"first": 1, "older": 1}, inf.Status().ListCauses, missingIsZero)
 		old := &rig.Script{Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "8")), rig.List("5", rig.Stamped("a", 1, "3"))}, Watches: []rig.Stream{{After: 20 * time.Second}, rig.Forever()}}
 		probed := rig.Run(t, old, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
 		rig.Sleep(30 * time.Minute)
-		if got, want := probed.Status().ListCauses, (counts{"first": 1, "older": 1}); !sameCounts(want, got) {
-			t.Errorf("an older answer to a question: %+v, want %+v", got, want)
-		}
+		rig.Same(t, "an older answer to a question", counts{"first": 1, "older": 1}, probed.Status().ListCauses, missingIsZero)
 		src := &rig.Script{Lists: []rig.Reply{rig.List("", rig.Stamped("a", 1, ""))}, Watches: []rig.Stream{{After: 20 * time.Second}, rig.Forever()}}
 		unversioned := rig.Run(t, src, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
 		rig.Sleep(time.Minute)
-		if got, want := unversioned.Status().ListCauses, (counts{"first": 1, "unversioned": 1}); !sameCounts(want, got) {
-			t.Errorf("no versions: %+v, want %+v", got, want)
-		}
+		rig.Same(t, "no versions", counts{"first": 1, "unversioned": 1}, unversioned.Status().ListCauses, missingIsZero)
 	})
 }
 

@@ -64,8 +64,7 @@ func TestHandlerStatusOfABlockedHandler(t *testing.T) {
 		inf := lw.NewInformer(m, rig.Quiet())
 		release := make(chan struct{})
 		inf.AddHandler(lw.Handler[*rig.Widget]{Name: "stuck", Update: func(_, _ *rig.Widget) { <-release }})
-		stop := rig.Begin(t, inf)
-		defer stop()
+		defer rig.Begin(t, inf)()
 		rig.Update(t, m, "b", 1)
 		synctest.Wait()
 		const changes = 5000
@@ -113,8 +112,7 @@ func TestHandlerStatusLag(t *testing.T) {
 				Update:      func(_, _ *rig.Widget) { time.Sleep(tc.call) },
 				EveryUpdate: tc.every,
 			})
-			stop := rig.Begin(t, inf)
-			defer stop()
+			defer rig.Begin(t, inf)()
 			rig.Sleep(3 * time.Hour)
 			rig.Update(t, m, "b", 1) // at position 0
 			synctest.Wait()
@@ -144,8 +142,7 @@ func TestHandlerStatusLagBounds(t *testing.T) {
 			}
 			calls++
 		}})
-		stop := rig.Begin(t, inf)
-		defer stop()
+		defer rig.Begin(t, inf)()
 		for i := range 64*3 + 1 {
 			rig.Update(t, m, "a", i+1)
 			rig.Sleep(2 * time.Hour)
@@ -184,8 +181,7 @@ func TestHandlerStatusOfEqualNames(t *testing.T) {
 		add("b#2")
 		add("b")
 		mustBe("handler", "handler#2", "b#2", "b")
-		stop := rig.Begin(t, inf)
-		defer stop()
+		defer rig.Begin(t, inf)()
 		add("b")
 		first.Remove()
 		mustBe("handler#2", "b#2", "b", "b#3")

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -106,29 +105,20 @@ func TestStatusCounts(t *testing.T) {
 	})
 }
 
-// Without OnError failures and the sync are logged, by Options.Logger if there is one, else by slog's default.
+// Without OnError and a Logger failures and the sync are logged by slog's default.
 func TestLogger(t *testing.T) {
-	for _, own := range []bool{true, false} {
-		rig.Bubble(t, fmt.Sprint("own ", own), func(t *testing.T) {
-			var out bytes.Buffer
-			logger := slog.New(slog.NewTextHandler(&out, nil))
-			opts := &lw.Options{Name: "parts", List: lw.ListPages}
-			if own {
-				opts.Logger = logger
-			} else {
-				before := slog.Default()
-				slog.SetDefault(logger)
-				defer slog.SetDefault(before)
-			}
-			src := &rig.Script{Lists: []rig.Reply{{Err: errors.New("connection refused")}, rig.List("10")}}
-			rig.Start(t, lw.NewInformer[*rig.Widget](src, opts))
-			rig.Sleep(time.Minute)
-			if got := out.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, "level=WARN") || !strings.Contains(got, "level=INFO") ||
-				!strings.Contains(got, `error="connection refused"`) {
-				t.Errorf("logged %q", got)
-			}
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		before := slog.Default()
+		slog.SetDefault(slog.New(slog.NewTextHandler(&out, nil)))
+		defer slog.SetDefault(before)
+		rig.Run(t, &rig.Script{Lists: []rig.Reply{{Err: errors.New("connection refused")}, rig.List("10")}}, &lw.Options{Name: "parts", List: lw.ListPages})
+		rig.Sleep(time.Minute)
+		if got := out.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, "level=WARN") || !strings.Contains(got, "level=INFO") ||
+			!strings.Contains(got, `error="connection refused"`) {
+			t.Errorf("logged %q", got)
+		}
+	})
 }
 
 // An informer without a name is called as its type is.
