@@ -96,7 +96,7 @@ func TestDecoderClosesEveryAnswer(t *testing.T) {
 		}},
 	} {
 		for _, mode := range []lw.ListMode{lw.ListAuto, lw.ListPages} {
-			rig.Bubble(t, name+"/"+string(mode), func(t *testing.T) {
+			rig.Subtest(t, name+"/"+string(mode), func(t *testing.T) {
 				s := newCaptureServer(t)
 				if tc.fault.Do != nil {
 					s.Inject(tc.fault)

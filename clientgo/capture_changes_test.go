@@ -131,7 +131,7 @@ func TestDecoderOfAListerWatcherThatChanges(t *testing.T) {
 		{"not captured", func(l *cache.ListWatch) *cache.ListWatch { return l }, false, lw.ListPages, false,
 			"client-go: no request that lw can decode came through a client of Capture, with the context of the call", false, []string{"list default", "watch default"}},
 	} {
-		rig.Bubble(t, tt.name, func(t *testing.T) {
+		rig.Subtest(t, tt.name, func(t *testing.T) {
 			s := newCaptureServer(t)
 			config := &rest.Config{}
 			var client *http.Client = s.client(t, config)
@@ -189,7 +189,7 @@ func TestDecoderReuse(t *testing.T) {
 		{"Whole", clientgo.Decoder{Whole: true}, false, false},
 		{"lists of client-go", clientgo.Decoder{}, true, false},
 	} {
-		rig.Bubble(t, tt.name, func(t *testing.T) {
+		rig.Subtest(t, tt.name, func(t *testing.T) {
 			s := newCaptureServer(t)
 			config := &rest.Config{}
 			client := s.client(t, config)

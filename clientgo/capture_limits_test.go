@@ -104,7 +104,7 @@ func TestDecoderLeavesToClientGo(t *testing.T) {
 			[]string{"list of /api/v1", "list default", "watch default"},
 		},
 	} {
-		rig.Bubble(t, tt.name, func(t *testing.T) {
+		rig.Subtest(t, tt.name, func(t *testing.T) {
 			s := newCaptureServer(t)
 			config := &rest.Config{}
 			lister := witnessOf(tt.lister(t, config, s.client(t, config)))
@@ -132,7 +132,7 @@ func TestDecoderInSeveralGoroutines(t *testing.T) {
 	for name, capture := range map[string]func(*http.Client) *http.Client{
 		"lw decodes": clientgo.Capture, "client-go decodes": func(c *http.Client) *http.Client { return c },
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			s, config := newCaptureServer(t), &rest.Config{}
 			src := clientgo.Decoder{Trust: true}.Source(typedPods(t, config, capture(s.client(t, config)), noTweak), &corev1.Pod{})
 			var all sync.WaitGroup
@@ -233,7 +233,7 @@ func TestDecoderRedirects(t *testing.T) {
 		"not followed": {elsewhere, func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, "302", 1},
 		"a broken one": {apiserver.Reset, nil, "/api/v1/namespaces/default/pods", 1},
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			s := newCaptureServer(t)
 			s.Inject(apiserver.Fault{Times: 1, Do: tt.fault})
 			config := &rest.Config{}

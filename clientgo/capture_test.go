@@ -71,7 +71,7 @@ func TestDecoderOverEveryClient(t *testing.T) {
 				"application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"},
 	} {
 		for _, mode := range []lw.ListMode{lw.ListAuto, lw.ListPages} {
-			rig.Bubble(t, tt.name+"/"+string(mode), func(t *testing.T) {
+			rig.Subtest(t, tt.name+"/"+string(mode), func(t *testing.T) {
 				s := newCaptureServer(t)
 				client := s.client(t, &tt.config)
 				direct := tt.lister(t, &tt.config, client)

@@ -139,7 +139,7 @@ func TestNewController(t *testing.T) {
 // the store has it. Run waits for a call that runs.
 func TestControllerSyncs(t *testing.T) {
 	for name, new := range controllers {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			work := make(chan struct{})
 			_, c := new(cache.InformerOptions{
 				ListerWatcher: newPodMemory(labelled("a")), ObjectType: &corev1.Pod{},

@@ -147,7 +147,7 @@ func TestREADME(t *testing.T) {
 		return pods.WaitForResourceVersion(patience, p.ResourceVersion) // read your writes: from here on every read shows it
 	}
 	for name, refused := range map[string]bool{"as it should": false, "forbidden": true} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			server, client := served(t, apiserver.Resource{Resource: "pods", Kind: "Pod"})
 			if refused {
 				refuse(server, "pods")

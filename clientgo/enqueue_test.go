@@ -76,7 +76,7 @@ func TestEnqueue(t *testing.T) {
 			[]*corev1.Pod{labelled("a", "x=1"), labelled("a", "x=2"), nil}, []lw.Key{key("x1"), key("x1"), key("x2"), key("x2")},
 		},
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			server := lw.NewMemory(tc.pods[0])
 			inf := lw.NewInformer(server, nil)
 			queue := make(keys, 10)

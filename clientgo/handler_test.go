@@ -183,7 +183,7 @@ func TestRemoveEventHandlerAfterAPanic(t *testing.T) {
 		"update": func(t *testing.T, server *podMemory) { server.update(t, labelled("a", "v=2")) },
 		"delete": func(t *testing.T, server *podMemory) { server.delete(t, "a") },
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			server := newPodMemory(labelled("a"))
 			inf := clientgo.NewInformer(server, &corev1.Pod{}, 0, nil)
 			var got calls

@@ -266,7 +266,7 @@ func TestUseAllBeforeTheStart(t *testing.T) {
 // anybody wanted it. Its reads wait, and end with it.
 func TestUseAllWithoutAnAnswer(t *testing.T) {
 	for _, promised := range []bool{false, true} {
-		rig.Bubble(t, fmt.Sprintf("promised=%t", promised), func(t *testing.T) {
+		rig.Subtest(t, fmt.Sprintf("promised=%t", promised), func(t *testing.T) {
 			handleErrors(t)
 			client := fake.NewClientset()
 			failLists(client, apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("no")))
@@ -332,7 +332,7 @@ func TestUseAllWatchErrorHandler(t *testing.T) {
 			return inf.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) { to(err) })
 		},
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			client := fake.NewClientset()
 			failLists(client, errors.New("no pods"))
 			f := podFactories["generated"](client, true)

@@ -48,7 +48,7 @@ func TestExample(t *testing.T) {
 		"none":         {nil, configMap, labelled("bad"), ""},
 		"only by name": {&metav1.PartialObjectMetadata{}, &metav1.PartialObjectMetadata{ObjectMeta: labelled("good").ObjectMeta}, labelled("bad"), "lw: PartialObjectMetadata: decode ns/bad: the object is a *v1.Pod, not a *v1.PartialObjectMetadata as the example"},
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			errs := handleErrors(t)
 			list := &internalversion.List{Items: []runtime.Object{tc.good, tc.bad}}
 			list.ResourceVersion = "10"

@@ -167,7 +167,7 @@ func TestReasonsOfChanges(t *testing.T) {
 			synctest.Wait()
 		}, []string{"Pod ns/a updated (told): status.phase"}},
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			b := enqueueing(t, labelled("a"))
 			b.want("Pod ns/a added (initial)")
 			tc.after(b)
@@ -219,7 +219,7 @@ func TestReasonsOfRequeues(t *testing.T) {
 			}
 		}, nil},
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			b := enqueueing(t, labelled("a"))
 			b.reasons(func(lw.Key) {
 				if tc.run != nil {
@@ -373,7 +373,7 @@ func TestLoopOfOwnWrites(t *testing.T) {
 // queue that is not told of its own writes.
 func TestLoopOfTwoWriters(t *testing.T) {
 	for name, filter := range map[string]bool{"all events": false, "own writes are left out": true} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			b := newReasonsBench(t, labelled("a"))
 			b.inf.AddHandler(lw.Handler[*corev1.Pod]{
 				Add: func(p *corev1.Pod) { b.queue.Add(lw.KeyOf(p)) },
@@ -435,7 +435,7 @@ func TestNoLoops(t *testing.T) {
 			time.Sleep(time.Second)
 		},
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			b := enqueueing(t, labelled("a"))
 			b.reasons()
 			for i := range 30 {

@@ -114,7 +114,7 @@ func (s *forbidding) WatchWithContext(ctx context.Context, opts metav1.ListOptio
 // Where it cannot go on, the last event says why. No list is made in any case.
 func TestRetryWatcherEnds(t *testing.T) {
 	for kind, new := range retryWatchers {
-		rig.Bubble(t, kind, func(t *testing.T) {
+		rig.Subtest(t, kind, func(t *testing.T) {
 			server := newPodMemory(labelled("a"))
 			for i := range 3 {
 				server.update(t, labelled("a", fmt.Sprintf("v=%d", i)))
@@ -176,7 +176,7 @@ func (s *bookmarking) WatchWithContext(_ context.Context, opts metav1.ListOption
 // not passed on.
 func TestRetryWatcherBookmark(t *testing.T) {
 	for kind, new := range retryWatchers {
-		rig.Bubble(t, kind, func(t *testing.T) {
+		rig.Subtest(t, kind, func(t *testing.T) {
 			server := &bookmarking{}
 			w := rig.Must[retrying](t)(new(t.Context(), "2", server))
 			synctest.Wait()

@@ -134,7 +134,7 @@ func TestStopDuringRequests(t *testing.T) {
 			}
 		},
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			release := make(chan struct{})
 			inf := clientgo.NewInformer(from(release), &corev1.Pod{}, 0, nil)
 			stop := runInformer(t, inf)

@@ -169,7 +169,7 @@ func TestReflectorRunsAgain(t *testing.T) {
 // A list that the store refuses is made again, and each refusal is reported. So is it with client-go.
 func TestReflectorOfAStoreThatRefuses(t *testing.T) {
 	for kind, new := range reflectors {
-		rig.Bubble(t, kind, func(t *testing.T) {
+		rig.Subtest(t, kind, func(t *testing.T) {
 			handleErrors(t)
 			store := &recordingStore{refuse: 2}
 			run, _ := new(newPodMemory(labelled("a")), store, 0)

@@ -99,7 +99,7 @@ func TestTellWritesTells(t *testing.T) {
 		{name: "left out by name", follows: all + "?fieldSelector=metadata.name%3Db", want: "deleted default/a u-a 7"},
 		{name: "selected by what only the server knows", follows: all + "?fieldSelector=spec.nodeName%3Dn1"},
 	} {
-		rig.Bubble(t, tt.name, func(t *testing.T) {
+		rig.Subtest(t, tt.name, func(t *testing.T) {
 			var told, sent []string
 			code, answer := cmp.Or(tt.code, 201), cmp.Or(tt.answer, podJSON("default", "a", "7"))
 			server := rig.RoundTrip(func(r *http.Request) (*http.Response, error) {
@@ -292,7 +292,7 @@ func start(t *testing.T, all map[string]content) (stop func()) {
 // watch does, and what they show is what they would have listed.
 func TestTellWrites(t *testing.T) {
 	for name, accept := range map[string]string{"JSON": "application/json", "protobuf": "application/vnd.kubernetes.protobuf,application/json"} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			s := newTellServer(t, accept)
 			pods := s.own.CoreV1().Pods("default")
 			all := s.informers(t)

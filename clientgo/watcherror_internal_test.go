@@ -47,7 +47,7 @@ func TestErrorReporter(t *testing.T) {
 		"a list, after the end":    {&lw.Error{Op: "list", Failures: 1, Err: cause}, true, ""},
 		"an object, after the end": {&lw.Error{Op: "decode", Err: cause}, true, ""},
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			var got []string
 			note := func(err error, to string) {
 				if !errors.Is(err, cause) {

@@ -194,7 +194,7 @@ func TestRecordsOfARefusal(t *testing.T) {
 	for name, newInformer := range map[string]func(cache.ListerWatcher, runtime.Object, time.Duration, cache.Indexers) cache.SharedIndexInformer{
 		"client-go": cache.NewSharedIndexInformer, "lw": clientgo.NewInformer,
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			server := newPodMemory()
 			server.Fail(apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no role")))
 			inf := newInformer(server, &corev1.Pod{}, 0, nil)

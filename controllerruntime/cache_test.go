@@ -300,7 +300,7 @@ func TestNewCacheIsLikeTheDefault(t *testing.T) {
 		{name: "transform", opts: cache.Options{DefaultTransform: cache.TransformStripManagedFields()}, want: 12},
 		{name: "no deep copy", opts: cache.Options{DefaultUnsafeDisableDeepCopy: &yes}, want: 12},
 	} {
-		rig.Bubble(t, tt.name, func(t *testing.T) {
+		rig.Subtest(t, tt.name, func(t *testing.T) {
 			b := newBench(t)
 			if tt.config != nil {
 				tt.config(b.config)

@@ -128,7 +128,7 @@ func TestOnlyWithoutTheClient(t *testing.T) {
 		"a cache without masks": {controllerruntime.Options{}, nil, ""},
 	} {
 		for _, own := range []bool{false, true} {
-			rig.Bubble(t, fmt.Sprintf("%s/own=%t", name, own), func(t *testing.T) {
+			rig.Subtest(t, fmt.Sprintf("%s/own=%t", name, own), func(t *testing.T) {
 				b := newBench(t)
 				var log strings.Builder
 				if own {

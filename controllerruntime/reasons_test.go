@@ -55,7 +55,7 @@ func TestReasons(t *testing.T) {
 		return workqueue.NewTypedRateLimitingQueue(limiter)
 	}
 	for name, queue := range map[string]func(string, workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request]{"priorities": nil, "plain": plain} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			options := controllerruntime.Options{Reasons: true}
 			mgr, server := newReasonsManager(t, options)
 			nodes := lw.NewInformer(lw.NewMemory(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}), &lw.Options{Name: "Node"})

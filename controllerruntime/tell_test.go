@@ -252,7 +252,7 @@ func TestNotTold(t *testing.T) {
 			rig.OK(s, s.client.Update(s.ctx, label(s.pod, "1")))
 		}, []string{"update 1", "update 2"}},
 	} {
-		rig.Bubble(t, tt.name, func(t *testing.T) {
+		rig.Subtest(t, tt.name, func(t *testing.T) {
 			c := newToldCache(t)
 			pod := namedPod("a", "n1")
 			rig.OK(t, c.foreign.Create(t.Context(), pod))
@@ -308,7 +308,7 @@ func TestReadYourWrites(t *testing.T) {
 	for name, newCache := range map[string]cache.NewCacheFunc{
 		"controller-runtime": cache.New, "NewCache": controllerruntime.NewCache, "Only": controllerruntime.NewCacheWith(only),
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			server := lwtest.NewServer(t, lwtest.Resource{Plural: "pods", Kind: "Pod"})
 			config := &rest.Config{Host: server.URL(), Transport: lateWatches{server.Client().Transport}, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
 			ctx := t.Context()

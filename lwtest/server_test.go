@@ -106,7 +106,7 @@ func controller(ctx context.Context, c *lwtest.Collection[*Job]) error {
 
 func TestOutages(t *testing.T) {
 	for _, outage := range lwtest.Outages() {
-		rig.Bubble(t, outage.Name, func(t *testing.T) {
+		rig.Subtest(t, outage.Name, func(t *testing.T) {
 			server, c := newJobs(t)
 			must(t, c, "old", 1)
 			ctx, cancel := context.WithCancel(t.Context())
@@ -214,7 +214,7 @@ func TestFaults(t *testing.T) {
 		"nothing":      {lwtest.Fault{}, "2 objects"},
 		"not for long": {lwtest.Fault{Times: 2, Effect: lwtest.Lag(1)}, "2 objects"},
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			server, c := newJobs(t)
 			must(t, c, "a", 1)
 			must(t, c, "b", 2)

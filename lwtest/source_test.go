@@ -99,7 +99,7 @@ func TestWrapper(t *testing.T) {
 // An informer of a wrapped Transform, which leaves objects out, goes on as without the wrapper: no error, no second list.
 func TestInformerOfWrapper(t *testing.T) {
 	for _, mode := range []lw.ListMode{lw.ListPages, lw.ListStream} {
-		rig.Bubble(t, string(mode), func(t *testing.T) {
+		rig.Subtest(t, string(mode), func(t *testing.T) {
 			name := func(n string) lw.Key { return lw.Key{Namespace: "n", Name: n} }
 			m := lw.NewMemory(newWidget(name("a"), 0), newWidget(name("b"), 1))
 			even := func(w *Widget) (*Widget, error) {

@@ -68,7 +68,7 @@ func TestAnswersOfWrites(t *testing.T) {
 		"as usual":      {lwtest.Written(lwtest.Effect{}), 200, true},
 		"another reply": {lwtest.Written(lwtest.Reply(502, "text/html", "no")), 502, true},
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			s, c := newJobs(t)
 			rig.Must[*Job](t)(c.Create(newJob(key("a"), 1)))
 			s.Inject(lwtest.Fault{Verb: lwtest.Patch, Effect: test.effect})

@@ -68,7 +68,7 @@ func TestMessages(t *testing.T) {
 		"too large":             {accept: jsonType, frames: [][]byte{{0x81, 127, 0, 0, 0, 0, 4, 16, 0, 1}}, text: "websocket: a message of 68157441 bytes, want at most 68157440"},
 		"a part without a head": {accept: jsonType, frames: [][]byte{part(true, 0, "{1}\n")}, text: "websocket: "},
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			resp := open(t, test.accept, func(conn net.Conn) {
 				heard := make(chan struct{})
 				go func() { defer close(heard); hear(conn) }()

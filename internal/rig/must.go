@@ -3,7 +3,6 @@ package rig
 import (
 	"os"
 	"testing"
-	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -25,12 +24,6 @@ func Must[V any](t testing.TB) func(V, error) V {
 		OK(t, err)
 		return v
 	}
-}
-
-// Bubble runs f as a part of the test that has a name, in a bubble of its own.
-func Bubble(t *testing.T, name string, f func(t *testing.T)) {
-	t.Helper()
-	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
 }
 
 // Same compares what a test wants with what it got; what says of what.

@@ -195,7 +195,7 @@ func TestShareWaitsForSource(t *testing.T) {
 // called, also if it waits already.
 func TestShareOfPanickingSource(t *testing.T) {
 	for name, fail := range map[string]func(){"panic": func() { panic("no source") }, "Goexit": runtime.Goexit} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			var g lw.Group
 			runGroup(t, &g)
 			var failed any
@@ -234,7 +234,7 @@ func TestShareOfPanickingSource(t *testing.T) {
 func TestShareLeavesNothing(t *testing.T) {
 	const cycles, users, keys = 1000, 10, 3
 	for name, at := range map[string]int{"one after the other": 1, "at the same time": users} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			server := lwtest.NewServer(t, lwtest.Resource{Group: "lw.test", Plural: "gadgets", Kind: "Gadget"})
 			gadgets := lwtest.Objects[*rig.Gadget](server, "gadgets")
 			var g lw.Group

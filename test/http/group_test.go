@@ -124,7 +124,7 @@ func TestGroupWaits(t *testing.T) {
 		},
 		"Run": func(_ func(), stop func() error) error { return stop() },
 	} {
-		rig.Bubble(t, what, func(t *testing.T) {
+		rig.Subtest(t, what, func(t *testing.T) {
 			var g lw.Group
 			stop := runGroup(t, &g)
 			inf := lw.NewInformer(lw.NewMemory(rig.NewWidget("a", 1)), nil)
@@ -236,7 +236,7 @@ func (f syncerFunc) WaitForSync(ctx context.Context) error { return f(ctx) }
 // A wait does not wait for an informer that was removed meanwhile, whether it ran or not.
 func TestGroupWaitForRemoved(t *testing.T) {
 	for _, runs := range []bool{true, false} {
-		rig.Bubble(t, fmt.Sprint("runs ", runs), func(t *testing.T) {
+		rig.Subtest(t, fmt.Sprint("runs ", runs), func(t *testing.T) {
 			failing := refused()
 			var g lw.Group
 			remove := g.Add(lw.NewInformer(failing, named("bad")))

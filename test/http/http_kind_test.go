@@ -149,7 +149,7 @@ func TestInformerOfAnotherKind(t *testing.T) {
 	end := `{"type":"BOOKMARK","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}}}` + "\n"
 	for _, mode := range []lw.ListMode{lw.ListAuto, lw.ListStream, lw.ListPages, lw.ListWhole} {
 		for name, server := range map[string]*talk{"empty": {list: strings.Split(configMaps, "[")[0] + "[]}", watch: end}, "not empty": {list: configMaps, watch: configMapAdded + end}} {
-			rig.Bubble(t, fmt.Sprintf("mode %v, %s", mode, name), func(t *testing.T) {
+			rig.Subtest(t, fmt.Sprintf("mode %v, %s", mode, name), func(t *testing.T) {
 				errs := &rig.Errors{}
 				inf := lw.NewInformer(&lw.HTTP[*rig.Gadget]{URL: "http://server/configmaps", Client: server.client()}, &lw.Options{List: mode, OnError: errs.Add})
 				rig.Start(t, inf)

@@ -33,7 +33,7 @@ func TestSyncTellsTheTruth(t *testing.T) {
 		"throttled":    {apierrors.NewTooManyRequests("later", 1), apierrors.IsTooManyRequests},
 		"internal":     {apierrors.NewInternalError(errors.New("etcd")), apierrors.IsInternalError},
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			m := lw.NewMemory[*rig.Widget]()
 			m.Fail(tc.err)
 			inf := lw.NewInformer(m, &lw.Options{Name: "widgets", OnError: func(error) {}})
@@ -53,7 +53,7 @@ func TestSyncTellsTheTruth(t *testing.T) {
 			}
 		})
 	}
-	rig.Bubble(t, "never run", func(t *testing.T) {
+	rig.Subtest(t, "never run", func(t *testing.T) {
 		inf := lw.NewInformer(lw.NewMemory[*rig.Widget](), nil)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -61,7 +61,7 @@ func TestSyncTellsTheTruth(t *testing.T) {
 			t.Errorf("WaitForSync: %v", err)
 		}
 	})
-	rig.Bubble(t, "stopped", func(t *testing.T) {
+	rig.Subtest(t, "stopped", func(t *testing.T) {
 		m := lw.NewMemory[*rig.Widget]()
 		m.Fail(errors.New("down"))
 		inf := lw.NewInformer(m, &lw.Options{OnError: func(error) {}})
@@ -123,7 +123,7 @@ func TestNothingIsSwallowed(t *testing.T) {
 		rig.OK(t, inf.WaitForResourceVersion(t.Context(), m.ResourceVersion()))
 		rig.MustHold(t, inf.Store(), m.ResourceVersion(), map[string]int{"a": 3, "bad": 4})
 	})
-	rig.Bubble(t, "failed requests", func(t *testing.T) {
+	rig.Subtest(t, "failed requests", func(t *testing.T) {
 		down := errors.New("connection refused")
 		src := &rig.Script{
 			Lists:   []rig.Reply{{Err: down}, rig.List("10", rig.Stamped("a", 1, "9"))},
@@ -156,7 +156,7 @@ func TestStopIsPromptAndComplete(t *testing.T) {
 		"watch is quiet": {Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))}, Watches: []rig.Stream{hang}},
 		"watch fails":    {Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))}, Watches: []rig.Stream{{Err: errors.New("refused")}}},
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
 			calls := 0
 			inf.AddHandler(lw.Handler[*rig.Widget]{Add: func(*rig.Widget) { calls++ }, Resync: time.Second, Update: func(_, _ *rig.Widget) { calls++ }})
@@ -182,7 +182,7 @@ func TestStopIsPromptAndComplete(t *testing.T) {
 			}
 		})
 	}
-	rig.Bubble(t, "remove", func(t *testing.T) {
+	rig.Subtest(t, "remove", func(t *testing.T) {
 		m := lw.NewMemory(rig.NewWidget("a", 1))
 		inf := rig.Run(t, m, nil)
 		calls := 0
@@ -239,7 +239,7 @@ func TestBoundedRetries(t *testing.T) {
 		"streams are cut": {full, nil, always(rig.Stream{Events: some}), 100},
 		"streams break":   {full, nil, always(rig.Stream{Events: some, Err: errors.New("reset")}), 100},
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			src := &rig.Script{Lists: []rig.Reply{tc.list}, OnWatch: tc.watch, OnStream: tc.stream}
 			mode := lw.ListWhole
 			if src.OnStream != nil {
@@ -256,7 +256,7 @@ func TestBoundedRetries(t *testing.T) {
 			}
 		})
 	}
-	rig.Bubble(t, "Retry-After", func(t *testing.T) {
+	rig.Subtest(t, "Retry-After", func(t *testing.T) {
 		src := &rig.Script{OnList: func() rig.Reply { return rig.Reply{Err: apierrors.NewTooManyRequests("later", 45)} }}
 		rig.Paged(t, src, 10*time.Minute)
 		at := src.Requests()

@@ -56,7 +56,7 @@ func TestFakeWatchers(t *testing.T) {
 	}
 	for kind, newFake := range kinds {
 		for _, shared := range []bool{true, false} {
-			rig.Bubble(t, fmt.Sprintf("%s, shared %v", kind, shared), func(t *testing.T) {
+			rig.Subtest(t, fmt.Sprintf("%s, shared %v", kind, shared), func(t *testing.T) {
 				var made []fake
 				src := &lw.ListWatch[*appliance, *applianceList]{
 					ListFunc: func(context.Context, metav1.ListOptions) (*applianceList, error) {
@@ -285,7 +285,7 @@ func TestProxyWatcher(t *testing.T) {
 		"nothing, versions":     {nil, []*appliance{newAppliance("b", "11", 1), newAppliance("b", "12", 2)}, map[string]int{"b": 2}, ""},
 		"a version is left out": {nil, []*appliance{newAppliance("b", "11", 1), newAppliance("b", "", 2)}, map[string]int{}, "lw: appliance: watch: protocol error: MODIFIED event of default/b without a resource version"},
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			changes := make(chan watch.Event, len(tc.events))
 			for i, obj := range tc.events {
 				typ := watch.Modified

@@ -111,7 +111,7 @@ func TestBadInput(t *testing.T) {
 		"an event of an object that nobody can name": relist(before, rig.Events(broken(lw.Key{}, "15")),
 			"MODIFIED event of an object without a name: lw: decode: not a widget"),
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			src := &rig.Script{Lists: tc.lists, Watches: tc.watches}
 			errs := &rig.Errors{}
 			inf := lw.NewInformer[*rig.Widget](src, &lw.Options{Name: "widgets", List: lw.ListPages, OnError: errs.Add})
@@ -195,7 +195,7 @@ func TestBadInitialEvents(t *testing.T) {
 			nil, 0, map[lw.Key]int{rig.Key("a"): 5, rig.Key("back"): 3, rig.Key("late"): 1},
 		},
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			errs := &rig.Errors{}
 			src := &rig.Script{OnStream: func() rig.Stream { return tc.stream }}
 			inf := rig.Run(t, src, &lw.Options{Name: "widgets", OnError: errs.Add})
@@ -210,7 +210,7 @@ func TestBadInitialEvents(t *testing.T) {
 			}
 		})
 	}
-	rig.Bubble(t, "an event of an unknown type", func(t *testing.T) {
+	rig.Subtest(t, "an event of an unknown type", func(t *testing.T) {
 		errs := &rig.Errors{}
 		weird := rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{{Type: "WEIRD", Object: rig.Stamped("a", 1, "9"), ResourceVersion: "9"}}}
 		src := &rig.Script{Lists: []rig.Reply{rig.List("20", rig.Stamped("a", 2, "19"))}, OnStream: func() rig.Stream { return weird }}
@@ -274,7 +274,7 @@ func TestOldInitialEvents(t *testing.T) {
 		},
 	} {
 		for _, behind := range []bool{false, true} {
-			rig.Bubble(t, fmt.Sprint(name, ", behind a transform ", behind), func(t *testing.T) {
+			rig.Subtest(t, fmt.Sprint(name, ", behind a transform ", behind), func(t *testing.T) {
 				var wantErrs []string
 				want := tc.want
 				streams := []rig.Stream{rig.Events(append(tc.events, rig.End("20"))...)}
@@ -324,7 +324,7 @@ func TestDeletionThatCannotBeDecoded(t *testing.T) {
 		"which ends the watch": {gone("a", ""), []string{"list limit 500", "watch 10", "watch 10"}, map[string]int{"a": 1, "b": 1}, "10", 1},
 		"without a name":       {gone("", "11"), []string{"list limit 500", "watch 10", "list limit 500", "watch 30"}, map[string]int{"b": 2}, "30", 0},
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			src := &rig.Script{Lists: []rig.Reply{first, second}, Watches: []rig.Stream{rig.Events(tc.event), rig.Forever()}}
 			src.Watches[0].Open = name != "which ends the watch"
 			inf, errs := rig.Paged(t, src, 5*time.Second)

@@ -26,7 +26,7 @@ func TestWatchWithoutTheRightToList(t *testing.T) {
 		"no such method":    apierrors.NewMethodNotSupported(widgets, "list"),
 		"an internal error": apierrors.NewInternalError(errors.New("no webhook")),
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			n := 0
 			src := &rig.Script{
 				OnList: func() rig.Reply { return rig.Reply{Err: err} },
@@ -62,7 +62,7 @@ func TestWatchWithoutTheRightToList(t *testing.T) {
 		})
 	}
 	// An answer ends the row of refusals: after the next one the server is asked again as soon as after the first.
-	rig.Bubble(t, "an answer in between", func(t *testing.T) {
+	rig.Subtest(t, "an answer in between", func(t *testing.T) {
 		denied := rig.Reply{Err: apierrors.NewForbidden(widgets, "", errors.New("no role"))}
 		src := &rig.Script{
 			Lists:   []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), denied, denied, denied, rig.List("10"), denied, rig.List("10")},
@@ -113,7 +113,7 @@ func TestWatchWithoutTheRightToList(t *testing.T) {
 			[]rig.Stream{{After: 15 * time.Second}, rig.Events(rig.Bookmark("20"))}, 0, 5 * time.Minute, 1, 2, 0, "20",
 		},
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			opts := &lw.Options{List: lw.ListPages, WatchTimeout: tc.timeout, OnError: func(error) {}}
 			if tc.timeout > 0 {
 				opts.Backoff = func(int) time.Duration { return time.Millisecond }
@@ -204,7 +204,7 @@ func TestBusyStreamWithoutAnEnd(t *testing.T) {
 			return created(n)
 		}, 11 * time.Minute},
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			src := &sprinkler{Script: rig.Script{Lists: []rig.Reply{rig.List("1000000000")}}, gap: 100 * time.Millisecond, event: tc.event}
 			var errs rig.Errors
 			inf := rig.RunFor(t, src, &lw.Options{OnError: errs.Add}, time.Hour)
@@ -243,7 +243,7 @@ func TestLongStream(t *testing.T) {
 		}},
 		"in the order of versions": {lw.ListStream, func(n int) lw.WatchEvent[*rig.Widget] { return rig.Added(fmt.Sprint("w", n), strconv.Itoa(1000+n)) }},
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			src := &sprinkler{gap: 100 * time.Millisecond, event: func(n int) lw.WatchEvent[*rig.Widget] {
 				switch {
 				case n == objects:

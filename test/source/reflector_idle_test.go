@@ -38,7 +38,7 @@ func (c *cutter) Watch(ctx context.Context, opts metav1.ListOptions, yield func(
 // for its version now and then.
 func TestIdleWatchesAreCut(t *testing.T) {
 	for _, after := range []time.Duration{1500 * time.Millisecond, 5 * time.Second, 9 * time.Second, 15 * time.Second, 50 * time.Second} {
-		rig.Bubble(t, after.String(), func(t *testing.T) {
+		rig.Subtest(t, after.String(), func(t *testing.T) {
 			m := lw.NewMemory(rig.NewWidget("a", 1))
 			errs := new(rig.Errors)
 			inf := rig.Run(t, &cutter{m, func() time.Duration { return after }}, &lw.Options{List: lw.ListPages, OnError: errs.Add})
@@ -124,7 +124,7 @@ func TestWatchIsRefused(t *testing.T) {
 		"forbidden": apierrors.NewForbidden(gr, "", errors.New("no")), "no such method": apierrors.NewMethodNotSupported(gr, "watch"),
 		"no such path": status(404), "not implemented": status(501),
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			var mu sync.Mutex
 			size := 1
 			src := &rig.Script{

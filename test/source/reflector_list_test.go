@@ -67,7 +67,7 @@ func TestListPatience(t *testing.T) {
 		"nothing after three more": {[]time.Duration{minute, minute, 3 * minute}, 0},
 	} {
 		for _, leaves := range []bool{false, true} {
-			rig.Bubble(t, fmt.Sprint(name, ", and leaves them out ", leaves), func(t *testing.T) {
+			rig.Subtest(t, fmt.Sprint(name, ", and leaves them out ", leaves), func(t *testing.T) {
 				slow := &slowList{pauses: tc.pauses}
 				errs := &rig.Errors{}
 				want := len(tc.pauses) - 1
@@ -242,7 +242,7 @@ func TestOlderStateIsRefused(t *testing.T) {
 		"three times, and once again": {[]rig.Reply{full, older, older, older, rig.List("12", rig.Stamped("a", 2, "11")), older, rig.List("13", rig.Stamped("a", 3, "13"))}, 0, "13"},
 	} {
 		for _, probe := range []bool{false, true} {
-			rig.Bubble(t, name+map[bool]string{true: ", found by a question"}[probe], func(t *testing.T) {
+			rig.Subtest(t, name+map[bool]string{true: ", found by a question"}[probe], func(t *testing.T) {
 				first := rig.Expired()
 				if probe {
 					first = rig.Stream{After: 20 * time.Second} // silent, and early

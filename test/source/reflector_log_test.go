@@ -103,7 +103,7 @@ func TestLogOfLastingFailures(t *testing.T) {
 		"and at once":     {synced(&rig.Script{OnWatch: func() rig.Stream { n++; return cutAfter(rig.Bookmark(fmt.Sprint(10+n)), time.Second) }}), lw.ListPages, 4, 15, 500},
 		"each is another": {fail(func() error { n++; return errors.New(strings.Repeat("x", n%200+1)) }), lw.ListPages, 8, 15, 100},
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			var book logbook
 			inf := rig.RunFor(t, tc.src, &lw.Options{Logger: book.logger(), List: tc.mode}, time.Hour)
 			failed := int(inf.Status().Failed)
@@ -183,7 +183,7 @@ func (t *timed) Handle(ctx context.Context, r slog.Record) error {
 // Of objects that cannot be read, such as all of a resource whose schema has changed, the first few are logged.
 func TestLogOfBadObjects(t *testing.T) {
 	for n, most := range map[int]int{3: 3, 5000: 8} {
-		rig.Bubble(t, fmt.Sprint(n), func(t *testing.T) {
+		rig.Subtest(t, fmt.Sprint(n), func(t *testing.T) {
 			r := rig.Reply{Obj: []*rig.Widget{rig.Stamped("a", 1, "9")}, Meta: metav1.ListMeta{ResourceVersion: "10"}}
 			for i := range n {
 				r.Bad = append(r.Bad, &lw.Error{Op: "decode", Key: rig.Key(fmt.Sprint("bad-", i)), Err: errors.New("the size is a text")})
@@ -200,7 +200,7 @@ func TestLogOfBadObjects(t *testing.T) {
 // Who has an OnError is told of each failure once, and logs what he likes; to a Logger of his go syncs and recoveries.
 func TestLogBesideOnError(t *testing.T) {
 	for _, own := range []bool{true, false} {
-		rig.Bubble(t, fmt.Sprint("a logger ", own), func(t *testing.T) {
+		rig.Subtest(t, fmt.Sprint("a logger ", own), func(t *testing.T) {
 			var book logbook
 			var errs rig.Errors
 			opts := &lw.Options{List: lw.ListPages, OnError: errs.Add}

@@ -115,7 +115,7 @@ func TestVersionsWithoutAnOrder(t *testing.T) {
 		"none, and each watch is short": {&rig.Script{Lists: []rig.Reply{rig.List("", unversioned("a", 1))}, Watches: []rig.Stream{{}, rig.Forever()}},
 			map[string]int{"a": 1}, "", []string{"list limit 500", "watch", "list limit 500", "watch"}, time.Minute},
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			inf, errs := rig.Paged(t, tc.src, tc.d)
 			rig.MustHold(t, inf.Store(), tc.rv, tc.want)
 			rig.MustLog(t, tc.src, tc.log...)
@@ -137,7 +137,7 @@ func TestTwoObjectsCreatedAtOneVersion(t *testing.T) {
 		"three":       {rig.Added("d", "11"), []string{"list limit 500", "watch 10"}},
 		"one of them": {rig.Added("c", "11"), []string{"list limit 500", "watch 10", "list limit 500", "watch 20"}},
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			src := &rig.Script{
 				Lists:   []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), rig.List("20", rig.Stamped("a", 1, "9"))},
 				Watches: []rig.Stream{rig.Events(rig.Added("b", "11"), rig.Added("c", "11"), tc.last), rig.Forever()},

@@ -33,7 +33,7 @@ func TestEndlessPages(t *testing.T) {
 		"empty pages":    {func(n int) rig.Reply { return page(fmt.Sprint(n)) }, "the server made no progress", 3600},
 		"the same items": {func(n int) rig.Reply { return page(fmt.Sprint(n), "a", "b") }, "protocol error: two pages begin with default/a", 450},
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			n := 0
 			src := &rig.Script{OnList: func() rig.Reply {
 				if n++; n > 2*tc.most { // no clock moves while pages follow one another at once
@@ -99,13 +99,13 @@ func TestEmptyPages(t *testing.T) {
 		}
 		return src
 	}
-	rig.Bubble(t, "a few", func(t *testing.T) {
+	rig.Subtest(t, "a few", func(t *testing.T) {
 		src := sparse(16, 16, false)
 		inf := rig.Run(t, src, &lw.Options{List: lw.ListPages, OnError: func(err error) { t.Error(err) }})
 		rig.MustHold(t, inf.Store(), "10", map[string]int{"w16": 1})
 		rig.MustBeBounded(t, src.Requests())
 	})
-	rig.Bubble(t, "many, with items in between", func(t *testing.T) {
+	rig.Subtest(t, "many, with items in between", func(t *testing.T) {
 		src := sparse(1000, 10, false)
 		inf := rig.Run(t, src, &lw.Options{List: lw.ListPages, OnError: func(err error) { t.Error(err) }})
 		if n := inf.Store().Len(); n != 100 {
@@ -113,7 +113,7 @@ func TestEmptyPages(t *testing.T) {
 		}
 	})
 	// The server need not stop where it is asked for all at once, and is asked so from then on.
-	rig.Bubble(t, "many", func(t *testing.T) {
+	rig.Subtest(t, "many", func(t *testing.T) {
 		src := sparse(100_000, 100_000, true)
 		src.Watches = []rig.Stream{rig.ExpiredAfter(time.Minute), rig.Forever()}
 		var errs rig.Errors
@@ -128,7 +128,7 @@ func TestEmptyPages(t *testing.T) {
 		rig.Same(t, "requests after", []string{"list", "watch 10", "list", "watch 10"}, src.Log()[n-1:])
 	})
 	// Until that does not work either.
-	rig.Bubble(t, "many, and all at once fails", func(t *testing.T) {
+	rig.Subtest(t, "many, and all at once fails", func(t *testing.T) {
 		src := sparse(100_000, 100_000, true)
 		paged, whole := src.OnList, 0
 		src.OnList = func() rig.Reply {
@@ -146,12 +146,12 @@ func TestEmptyPages(t *testing.T) {
 		}
 	})
 	// A server that does not give more at once is waited for, as for any list that makes no progress.
-	rig.Bubble(t, "many, whatever is asked for", func(t *testing.T) {
+	rig.Subtest(t, "many, whatever is asked for", func(t *testing.T) {
 		inf := rig.Run(t, sparse(70, 70, false), &lw.Options{List: lw.ListPages, OnError: func(error) {}})
 		rig.MustHold(t, inf.Store(), "10", map[string]int{"w70": 1})
 	})
 	// Pages whose items a Transform leaves out are not empty.
-	rig.Bubble(t, "left out", func(t *testing.T) {
+	rig.Subtest(t, "left out", func(t *testing.T) {
 		src := sparse(200, 1, false)
 		some := lw.Transform[*rig.Widget](src, func(w *rig.Widget) (*rig.Widget, error) {
 			if w.Name != "w200" {

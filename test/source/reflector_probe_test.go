@@ -48,7 +48,7 @@ func TestQuestionsThatFail(t *testing.T) {
 		"a broken network":  {rig.Reply{Err: syscall.ECONNRESET}, 20 * time.Second},
 		"no answer":         {rig.Reply{Hang: true}, 4 * time.Minute},
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			src := &rig.Script{
 				Lists:   []rig.Reply{rig.List("100", rig.Stamped("a", 1, "99")), tc.answer, rig.List("10", rig.Stamped("a", 2, "9"))},
 				Watches: []rig.Stream{{After: 15 * time.Second}, rig.Forever()},
@@ -174,7 +174,7 @@ func TestRestoredServer(t *testing.T) {
 	}
 	for name, r := range restores {
 		for by, over := range sources {
-			rig.Bubble(t, name+"/"+by, func(t *testing.T) {
+			rig.Subtest(t, name+"/"+by, func(t *testing.T) {
 				m := lw.NewMemory[*rig.Widget]()
 				createAll("common", 50, 1)(t, m)
 				backup := m.ResourceVersion()
@@ -279,7 +279,7 @@ func TestWitness(t *testing.T) {
 		"only the question breaks":            {watches: away(1), had: fails(syscall.ECONNRESET), questions: 6},
 		"busy for a while":                    {watches: away(1), had: after(5, apierrors.NewTooManyRequests("later", 1), false), questions: 6, epoch: 1, relists: 1, reports: "later"},
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			if tc.first.Meta.ResourceVersion == "" {
 				tc.first = objects
 			}
@@ -378,7 +378,7 @@ func TestSourceSaysRewound(t *testing.T) {
 		"by a watch, older": {[]rig.Reply{rig.List("9", rig.Stamped("a", 2, "8"))}, []rig.Stream{{Err: rewound}, rig.Forever()}},
 		"by a list":         {[]rig.Reply{{Err: rewound}, rig.List("12", rig.Stamped("a", 2, "8"))}, []rig.Stream{rig.Expired(), rig.Forever()}},
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			src := &rig.Script{Lists: append([]rig.Reply{rig.List("10", rig.Stamped("a", 1, "8"), rig.Stamped("b", 1, "9"))}, tc.lists...), Watches: tc.watches}
 			inf, errs := rig.Paged(t, src, 10*time.Minute)
 			last := tc.lists[len(tc.lists)-1]
@@ -402,7 +402,7 @@ func TestWitnessOfASink(t *testing.T) {
 		"a change and a delete":  {[]lw.WatchEvent[*rig.Widget]{rig.Modified(rig.Stamped("a", 2, "9")), rig.Deleted(rig.Stamped("a", 2, "10"))}, nil},
 		"another one is deleted": {[]lw.WatchEvent[*rig.Widget]{rig.Deleted(rig.Stamped("a", 1, "10"))}, []string{"b"}},
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			src := &questioned{Script: &rig.Script{
 				Lists:   []rig.Reply{rig.List("8", rig.Stamped("a", 1, "6"), rig.Stamped("b", 1, "8"), rig.Stamped("c", 1, "7"))},
 				Watches: append([]rig.Stream{{Events: append(tc.says, rig.Bookmark("10")), Err: io.EOF}}, away(1)...),

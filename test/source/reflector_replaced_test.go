@@ -35,7 +35,7 @@ func TestReplacedHistory(t *testing.T) {
 			"a witness's":       {lists: []rig.Reply{before, after}, watches: away(1), had: replaced},
 			"a source's answer": {lists: []rig.Reply{before, after}, watches: []rig.Stream{{Err: lw.ErrRewound}, rig.Forever()}},
 		} {
-			rig.Bubble(t, name+" at "+version, func(t *testing.T) {
+			rig.Subtest(t, name+" at "+version, func(t *testing.T) {
 				src := &questioned{Script: &rig.Script{Lists: tc.lists, Watches: tc.watches}, had: func(int) (bool, error) { return false, tc.had }}
 				errs := &rig.Errors{}
 				inf := rig.RunFor(t, src, &lw.Options{List: lw.ListPages, OnError: errs.Add, Backoff: func(int) time.Duration { return 2 * time.Second }}, 5*time.Minute)
@@ -97,7 +97,7 @@ func TestListAfterAnOutage(t *testing.T) {
 		"no outage":                {after: rig.List("20", before.Obj[0], rig.Stamped("b", 2, "9"), before.Obj[2]), watches: []rig.Stream{rig.Expired(), rig.Forever()}, want: map[string]int{"a": 1, "b": 1, "c": 1}},
 		"an outage that is proved": {after: rig.List("20", before.Obj[0], rig.Stamped("b", 2, "9"), before.Obj[2]), had: errWitnessSaysYes, watches: append(away(1)[:1], rig.Expired(), rig.Forever()), want: map[string]int{"a": 1, "b": 1, "c": 1}},
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			if tc.watches == nil {
 				tc.watches = away(1)
 			}
@@ -144,7 +144,7 @@ var (
 // told if an object shows it.
 func TestRestoredServerThatForgot(t *testing.T) {
 	for name, r := range restores {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			m := lw.NewMemory[*rig.Widget]()
 			createAll("common", 50, 1)(t, m)
 			backup := m.ResourceVersion()

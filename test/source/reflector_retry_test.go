@@ -34,7 +34,7 @@ func TestNoProgress(t *testing.T) {
 		"a bookmark of before":           {rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{rig.Bookmark("5")}, After: time.Second}, 0, false},
 		"an event":                       {rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{rig.Modified(rig.Stamped("a", 2, "20"))}, After: time.Second}, 0, true},
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			src := &rig.Script{Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))}, Watches: []rig.Stream{tc.watch, tc.watch, rig.Forever()}}
 			var asked rig.Pacer
 			inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, WatchTimeout: tc.timeout, OnError: func(error) {}, Backoff: asked.Pause(10 * time.Second)})
@@ -74,7 +74,7 @@ func TestNoBackoffIsBounded(t *testing.T) {
 			return rig.Stream{After: 11 * time.Second, Err: down}
 		}},
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			mode := lw.ListPages
 			if src.OnStream != nil {
 				mode = lw.ListAuto
@@ -159,7 +159,7 @@ func TestPollingSource(t *testing.T) {
 		"each minute":       {time.Minute, false, 60, time.Minute},
 		"with a hint":       {5 * time.Second, true, 720, 5 * time.Second},
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			version := ""
 			if tc.hint {
 				version = "10"

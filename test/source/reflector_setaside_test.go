@@ -133,7 +133,7 @@ func TestHeldVersion(t *testing.T) {
 		"events of that": {[]rig.Reply{first, broken("5", rig.Stamped("a", 3, "4")), broken("5", rig.Stamped("a", 3, "4")), broken("5", rig.Stamped("a", 3, "4")), broken("5", rig.Stamped("a", 3, "4"))},
 			[]lw.WatchEvent[*rig.Widget]{rig.Modified(rig.Stamped("a", 4, "6"))}, "6", map[string]int{"a": 4, "b": 1}, 1, 1},
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			src := &rig.Script{Lists: tc.lists, Watches: []rig.Stream{spoiled(), rig.Events(tc.last...)}}
 			if name == "only a list could not read it" {
 				src.Watches[0].Events = nil

@@ -141,7 +141,7 @@ func TestSinkThatCanBeAsked(t *testing.T) {
 		"one version of one object":            {[]lw.WatchEvent[*rig.Widget]{rig.Modified(rig.Stamped("a", 2, "11")), rig.Modified(rig.Stamped("a", 3, "11"))}, []string{"list", "watch 10", "list", "watch 30"}},
 		"a bookmark, and then a change by one": {[]lw.WatchEvent[*rig.Widget]{rig.Bookmark("20"), rig.Modified(rig.Stamped("a", 2, "21"))}, []string{"list", "watch 10"}},
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			src := &rig.Script{
 				Lists:   []rig.Reply{rig.List("10", rig.Stamped("a", 1, "8"), rig.Stamped("b", 1, "9")), rig.List("30", rig.Stamped("a", 3, "20"))},
 				Watches: []rig.Stream{rig.Events(tc.events...), rig.Forever()},

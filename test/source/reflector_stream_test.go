@@ -55,7 +55,7 @@ func TestStreamedList(t *testing.T) {
 		"nothing at all":             {[]rig.Stream{rig.Forever()}, paged("stream"), lw.ListPages},
 		"expired":                    {[]rig.Stream{rig.Expired(), whole}, []string{"stream", "stream"}, lw.ListStream},
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			n := 0
 			src := &rig.Script{Lists: []rig.Reply{full}, OnStream: func() rig.Stream { n++; return tc.streams[min(n, len(tc.streams))-1] }}
 			inf := lw.NewInformer[*rig.Widget](src, &lw.Options{OnError: func(error) {}})
@@ -102,7 +102,7 @@ func TestStreamIsRemembered(t *testing.T) {
 		// Two cuts are too many in a row, not in a life.
 		"cut now and then": {[]rig.Stream{{}, whole, {}, rig.Events(rig.Added("a", "39"), rig.End("40"))}, []string{"stream", "stream", "stream", "stream"}},
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			n := 0
 			src := &rig.Script{
 				Lists: []rig.Reply{rig.List("20"), rig.List("30")},
@@ -166,7 +166,7 @@ func TestStreamOnly(t *testing.T) {
 		"broken":  {Events: []lw.WatchEvent[*rig.Widget]{rig.Added("a", "9")}, Err: errors.New("reset")},
 		"refused": {Err: apierrors.NewBadRequest("no streams")},
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			src := &rig.Script{OnStream: func() rig.Stream { return s }}
 			var asked rig.Pacer
 			inf := rig.RunFor(t, src, &lw.Options{List: lw.ListStream, OnError: func(error) {}, Backoff: asked.Grow(time.Minute)}, 16*time.Minute)
@@ -184,7 +184,7 @@ func TestCancelDuringStream(t *testing.T) {
 		"backoff":        {Err: apierrors.NewTooManyRequests("later", 60)},
 		"initial events": rig.Events(rig.Added("a", "9")),
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			src := &rig.Script{OnStream: func() rig.Stream { return s }}
 			inf := lw.NewInformer[*rig.Widget](src, &lw.Options{OnError: func(error) {}})
 			stop := rig.Begin(t, inf)
@@ -224,7 +224,7 @@ func TestTimeoutOfAStream(t *testing.T) {
 // streams.
 func TestStreamIsTriedAgainWherePagesFail(t *testing.T) {
 	for name, err := range map[string]error{"an unknown error": errors.New("what"), "an internal error": apierrors.NewInternalError(errors.New("etcd"))} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			n := 0
 			src := &rig.Script{Lists: []rig.Reply{{Err: errors.New("down")}}, OnStream: func() rig.Stream {
 				if n++; n <= 2 {
@@ -313,7 +313,7 @@ func TestCutStreamsAreCountedInARow(t *testing.T) {
 			[]string{"stream", "stream", "list limit 500", "stream", "stream"},
 		},
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			n := 0
 			src := &rig.Script{Lists: tc.lists, Watches: []rig.Stream{rig.Forever()}}
 			src.OnStream = func() rig.Stream { n++; return tc.streams[min(n, len(tc.streams))-1] }

@@ -40,7 +40,7 @@ func TestReflectorAppliesEvents(t *testing.T) {
 		"long versions": {[]lw.WatchEvent[*rig.Widget]{rig.Modified(rig.Stamped("a", 2, "99999999999999999999")), rig.Modified(rig.Stamped("a", 3, "100000000000000000000"))},
 			"100000000000000000000", map[string]int{"a": 3, "b": 1}},
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			src := &rig.Script{Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "8"), rig.Stamped("b", 1, "9"))}, Watches: []rig.Stream{rig.Events(tc.events...)}}
 			inf, errs := rig.Paged(t, src, time.Second)
 			rig.MustHold(t, inf.Store(), tc.rv, tc.want)
@@ -194,7 +194,7 @@ func TestAfterAWatch(t *testing.T) {
 		"an object that the server cannot read": {[]rig.Stream{{Err: unreadable}, rig.Forever()}, []string{"list limit 500", "watch 30"}, 1},
 		"a version from the future":             {[]rig.Stream{{Err: tooLarge()}, rig.Forever()}, []string{"list limit 500", "watch 30"}, 1},
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			src := &rig.Script{Lists: []rig.Reply{full, again}, Watches: tc.watches}
 			_, errs := rig.Paged(t, src, 2*time.Minute)
 			rig.MustLog(t, src, append([]string{"list limit 500", "watch 10"}, tc.log...)...)
@@ -256,7 +256,7 @@ func TestPages(t *testing.T) {
 			[]string{"list limit 2", "list limit 2 continue x", "list limit 2", "watch 20"}, 1,
 		},
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			src := &rig.Script{Lists: tc.lists}
 			errs := &rig.Errors{}
 			inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, PageSize: 2, OnError: errs.Add})
@@ -286,7 +286,7 @@ func TestWatchTimeout(t *testing.T) {
 		{time.Minute, time.Minute, 2 * time.Minute},
 		{time.Millisecond, time.Second, time.Second},
 	} {
-		rig.Bubble(t, tc.option.String(), func(t *testing.T) {
+		rig.Subtest(t, tc.option.String(), func(t *testing.T) {
 			src := &rig.Script{Lists: []rig.Reply{rig.List("10")}, OnWatch: func() rig.Stream {
 				return rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{rig.Bookmark("10")}, After: 15 * time.Second}
 			}}
@@ -366,7 +366,7 @@ func TestRetryAfter(t *testing.T) {
 		"a day":                {&rig.Script{Lists: []rig.Reply{{Err: busy(86400)}, rig.List("10")}}, 1, time.Minute, 330 * time.Second, 0},
 		"list, before Backoff": {&rig.Script{Lists: []rig.Reply{{Err: busy(60)}, rig.List("10")}}, 1, time.Minute, 90 * time.Second, time.Second},
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			mode := lw.ListPages
 			if tc.src.OnStream != nil {
 				mode = lw.ListAuto

@@ -44,7 +44,7 @@ func TestUselessList(t *testing.T) {
 			"pages":  {OnList: func() rig.Reply { return pages }},
 			"stream": {OnList: func() rig.Reply { return pages }, OnStream: func() rig.Stream { return streams }},
 		} {
-			rig.Bubble(t, name+" in a "+mode, func(t *testing.T) {
+			rig.Subtest(t, name+" in a "+mode, func(t *testing.T) {
 				var errs rig.Errors
 				opts := &lw.Options{Name: "widgets", OnError: errs.Add}
 				if mode == "pages" {
@@ -117,7 +117,7 @@ func TestUsableLists(t *testing.T) {
 		"good in pages":        {Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "8"), rig.Stamped("b", 9, "9"))}},
 		"good in a stream":     {OnStream: func() rig.Stream { return rig.Events(sized("a", 1), sized("b", 9), rig.End("10")) }},
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			mode := lw.ListPages
 			if src.OnStream != nil {
 				mode = lw.ListStream
@@ -150,7 +150,7 @@ func TestObjectsWithoutAKey(t *testing.T) {
 		"one; two; three (and 3 more without a key)": bad("one", "two", "one", "three", "four", "five"),
 		strings.Repeat("x", 300) + "...; two":        bad(strings.Repeat("x", 100_000), "two"),
 	} {
-		rig.Bubble(t, want[:3], func(t *testing.T) {
+		rig.Subtest(t, want[:3], func(t *testing.T) {
 			src := &rig.Script{Lists: []rig.Reply{{Obj: []*rig.Widget{rig.Stamped("a", 1, "9")}, Bad: errs, Meta: metav1.ListMeta{ResourceVersion: "10"}}}}
 			inf, log := rig.Paged(t, src, time.Second)
 			if len(errs) == 1 {

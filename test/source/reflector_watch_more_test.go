@@ -67,7 +67,7 @@ func TestMore(t *testing.T) {
 		"long apart":      {5000, time.Second, 33, map[int]int{16: 16, 32: 32}},
 		"a few in a time": {5000, 10 * time.Microsecond, 100, map[int]int{64: 64}},
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			var got atomic.Int64
 			h := &hose{run: tc.run, gap: tc.gap, events: make(chan int)}
 			inf := lw.NewInformer(h, &lw.Options{List: lw.ListWhole})

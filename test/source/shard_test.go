@@ -151,7 +151,7 @@ func listMeta[T lw.Object](t *testing.T, src lw.Source[T]) metav1.ListMeta {
 // move the version.
 func TestShardOfServerThatIgnoresIt(t *testing.T) {
 	for _, mode := range []lw.ListMode{lw.ListStream, lw.ListPages} {
-		rig.Bubble(t, string(mode), func(t *testing.T) {
+		rig.Subtest(t, string(mode), func(t *testing.T) {
 			ours, foreign := inPart(0, "a", 1, "1"), inPart(1, "b", 1, "2")
 			m := lw.NewMemory(ours, foreign)
 			ignores := lw.WithListOptions(m, func(o *metav1.ListOptions) { o.ShardSelector = "" })
@@ -200,7 +200,7 @@ func TestShardLosesKeyToAnotherPart(t *testing.T) {
 		Err: &lw.Error{Op: "decode", Key: lw.KeyOf(other), UID: other.UID, Err: errors.New("odd")},
 	}
 	for name, ev := range map[string]lw.WatchEvent[*rig.Widget]{"decoded": rig.Modified(other), "not decoded": undecoded} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			var log rig.Calls
 			inf, errs := shardOf(t, &rig.Script{Lists: []rig.Reply{rig.List("5", inPart(0, "a", 1, "5"))}, Watches: []rig.Stream{rig.Events(ev)}}, &log)
 			log.MustBe(t, "add a1", "synced", "delete a1")
@@ -214,7 +214,7 @@ func TestShardLosesKeyToAnotherPart(t *testing.T) {
 // was sent twice.
 func TestShardOfOneVersion(t *testing.T) {
 	for _, mode := range []lw.ListMode{lw.ListStream, lw.ListPages} {
-		rig.Bubble(t, string(mode), func(t *testing.T) {
+		rig.Subtest(t, string(mode), func(t *testing.T) {
 			ours := inPart(0, "a", 1, "6")
 			changes := []lw.WatchEvent[*rig.Widget]{
 				rig.Modified(inPart(0, "a", 2, "7")), rig.Modified(inPart(1, "b", 2, "7")), rig.Modified(inPart(1, "c", 2, "7")),

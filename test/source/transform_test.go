@@ -61,7 +61,7 @@ func TestTransformLeavesOut(t *testing.T) {
 		return w, nil
 	}
 	for _, mode := range []lw.ListMode{lw.ListStream, lw.ListPages} {
-		rig.Bubble(t, string(mode), func(t *testing.T) {
+		rig.Subtest(t, string(mode), func(t *testing.T) {
 			m := lw.NewMemory(rig.NewWidget("in", 1), rig.NewWidget("out", 2))
 			errs := &rig.Errors{}
 			inf := rig.Run(t, lw.Transform(m, odd), &lw.Options{List: mode, OnError: errs.Add})
@@ -120,7 +120,7 @@ func TestTransformFails(t *testing.T) {
 		"another name":      func(w *rig.Widget) (*rig.Widget, error) { w.Name = "good"; return w, nil },
 		"another namespace": func(w *rig.Widget) (*rig.Widget, error) { w.Namespace = "other"; return w, nil },
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			m := lw.NewMemory(rig.NewWidget("bad", 1), rig.NewWidget("good", 1))
 			errs := &rig.Errors{}
 			inf := rig.Run(t, lw.Transform(m, func(w *rig.Widget) (*rig.Widget, error) {

@@ -261,7 +261,7 @@ func TestWanted(t *testing.T) {
 			is(w, "a:unwanted b:unwanted c:unwanted")
 		}, []string{"added a wanted", "updated a told", "deleted a wanted"}, 1, 1},
 	} {
-		rig.Bubble(t, tt.name, func(t *testing.T) {
+		rig.Subtest(t, tt.name, func(t *testing.T) {
 			w := &world{t: t, src: newDistant("a", "b"), keys: &lw.KeySet{}, errs: &rig.Errors{}}
 			w.inf = lw.NewInformer(lw.Wanted[*rig.Widget](w.src, w.keys), &lw.Options{List: lw.ListWhole, OnError: w.errs.Add})
 			var mu sync.Mutex

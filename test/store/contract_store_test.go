@@ -67,7 +67,7 @@ func TestOneSnapshot(t *testing.T) {
 
 // Point 2: an older list is refused, until it proves to be the truth; then it is a new epoch, which is reported.
 func TestNeverBack(t *testing.T) {
-	rig.Bubble(t, "lagging replica", func(t *testing.T) {
+	rig.Subtest(t, "lagging replica", func(t *testing.T) {
 		old := rig.List("10", rig.Stamped("a", 1, "9"))
 		now := rig.List("20", rig.Stamped("a", 2, "19"))
 		src := &rig.Script{Lists: []rig.Reply{now, old, old, now}, Watches: []rig.Stream{rig.Expired(), rig.Forever()}}
@@ -91,7 +91,7 @@ func TestNeverBack(t *testing.T) {
 		}
 		errs.MustHave(t, "older than 20")
 	})
-	rig.Bubble(t, "restored backup", func(t *testing.T) {
+	rig.Subtest(t, "restored backup", func(t *testing.T) {
 		m := lw.NewMemory(rig.NewWidget("a", 1))
 		errs := &rig.Errors{}
 		inf := rig.Run(t, m, &lw.Options{OnError: errs.Add})
@@ -165,7 +165,7 @@ func TestStoreBeforeHandler(t *testing.T) {
 // Point 12: exactly once per version, whatever the way it came in.
 func TestTransformExactlyOnce(t *testing.T) {
 	for _, mode := range []lw.ListMode{lw.ListStream, lw.ListPages, lw.ListWhole} {
-		rig.Bubble(t, string(mode), func(t *testing.T) {
+		rig.Subtest(t, string(mode), func(t *testing.T) {
 			m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 1), rig.NewWidget("c", 1))
 			calls := map[string]int{}
 			src := lw.Transform(m, func(w *rig.Widget) (*rig.Widget, error) {
@@ -225,7 +225,7 @@ func TestReadYourWrites(t *testing.T) {
 			t.Errorf("a wait for the far future: %v", err)
 		}
 	})
-	rig.Bubble(t, "opaque", func(t *testing.T) {
+	rig.Subtest(t, "opaque", func(t *testing.T) {
 		src := &rig.Script{OnList: func() rig.Reply { return rig.List("v-one", rig.Stamped("a", 1, "v-zero")) }, OnWatch: rig.Forever}
 		inf := rig.RunFor(t, src, &lw.Options{List: lw.ListWhole}, time.Second)
 		if err := inf.WaitForResourceVersion(t.Context(), "5"); err == nil {

@@ -188,7 +188,7 @@ func TestOnPanicInIndex(t *testing.T) {
 // Without OnPanic a panic of an index's function is nobody's but the program's: it comes out as it was.
 func TestPanicOfAnIndexWithoutOnPanic(t *testing.T) {
 	for name, objs := range map[string][]*rig.Widget{"list": {rig.NewWidget("a", -1)}, "event": nil} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			m := lw.NewMemory(objs...)
 			inf := lw.NewInformer(m, nil)
 			lw.NewIndex(inf, rig.Positive)

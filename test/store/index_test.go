@@ -267,7 +267,7 @@ func TestReadersDoNotWait(t *testing.T) {
 			x.Replace([]*row{newRow("new", "2", "n")}, "2")
 		},
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			x := lw.NewIndexer(newRow("old", "1", "n"))
 			gate := make(chan struct{})
 			block := func(r *row) string {

@@ -304,7 +304,7 @@ func TestKeepsWhatIsShown(t *testing.T) {
 			k.leave = c.Close
 		},
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			k := &keeper{t: t, left: lw.NewMemory[*heavy](), right: lw.NewMemory[*heavy](), g: lw.NewGraph(nil)}
 			k.l, k.r = lw.NewInformer(k.left, rig.Quiet()), lw.NewInformer(k.right, rig.Quiet())
 			k.shown = append(k.shown, k.left.All, k.right.All)

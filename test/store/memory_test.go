@@ -305,7 +305,7 @@ func TestMemoryEnds(t *testing.T) {
 		{"compact what was told", func(m *lw.Memory[*rig.Widget]) error { m.Compact(); return nil }, context.Canceled},
 		{"end a failure", func(m *lw.Memory[*rig.Widget]) error { m.Fail(nil); return nil }, context.Canceled},
 	} {
-		rig.Bubble(t, tt.name, func(t *testing.T) {
+		rig.Subtest(t, tt.name, func(t *testing.T) {
 			m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 2))
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()

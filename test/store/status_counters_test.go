@@ -66,7 +66,7 @@ func TestStatusListCauses(t *testing.T) {
 		"ended at once":         {ends(), counts{"first": 1, "failing": 1}},
 		"refused":               {rig.Stream{Err: apierrors.NewBadRequest("no")}, counts{"first": 1, "failing": 1}},
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			src := &rig.Script{Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), rig.List("20", rig.Stamped("a", 1, "9"))}}
 			src.OnWatch = func() rig.Stream {
 				if src.NList > 1 {

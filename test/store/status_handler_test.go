@@ -104,7 +104,7 @@ func TestHandlerStatusLag(t *testing.T) {
 		"every update":  {1280, true, time.Second, 21, (21 + 64*210) * time.Second},
 		"of net effect": {1280, false, time.Second, 2, (1 + 2) * time.Second},
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			m := lw.NewMemory(rig.NewWidget("a", 0), rig.NewWidget("b", 0))
 			inf := lw.NewInformer(m, rig.Quiet())
 			inf.AddHandler(lw.Handler[*rig.Widget]{

@@ -101,7 +101,7 @@ func TestStatusHealthyWhileAListIsDue(t *testing.T) {
 // A whole list is progress: what failed before is over. The pauses go on to grow where watches fail after each list.
 func TestListEndsFailures(t *testing.T) {
 	for _, mode := range []lw.ListMode{lw.ListPages, lw.ListStream} {
-		rig.Bubble(t, string(mode), func(t *testing.T) {
+		rig.Subtest(t, string(mode), func(t *testing.T) {
 			refused := 0
 			var pauses []int
 			fails := func() bool { refused++; return refused <= 3 }

@@ -48,7 +48,7 @@ func TestStatusOfEachPhase(t *testing.T) {
 		"stopped": {&rig.Script{Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))}, Watches: []rig.Stream{rig.Forever()}}, lw.ListPages, true, true,
 			lw.Status{Phase: "stopped", Mode: lw.ListPages, StoreStatus: one, ResourceVersion: "10", LastList: born, Requests: requests{"list": ended(200), "watch": ended(0)}, ListCauses: counts{"first": 1}}, nil},
 	} {
-		rig.Bubble(t, name, func(t *testing.T) {
+		rig.Subtest(t, name, func(t *testing.T) {
 			inf := lw.NewInformer[*rig.Widget](tc.src, &lw.Options{List: tc.mode, OnError: func(error) {}, Backoff: func(int) time.Duration { return time.Minute }})
 			ctx, cancel := context.WithCancel(t.Context())
 			ran := make(chan error, 1)
