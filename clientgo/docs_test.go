@@ -41,6 +41,16 @@ func TestMemoryPage(t *testing.T) {
 		p.Spec.NodeName, p.Status = "n1", corev1.PodStatus{PodIP: "10.0.0.1", Phase: corev1.PodRunning}
 		rig.Must[apiserver.Object](t)(server.Collection("pods").Create(p))
 		const url = "http://server/api/v1/pods"
+		type podPlace struct {
+			lw.Meta `json:"metadata" protobuf:"bytes,1,opt,name=metadata"`
+			Spec    struct {
+				NodeName string `json:"nodeName" protobuf:"bytes,10,opt,name=nodeName"`
+			} `json:"spec" protobuf:"bytes,2,opt,name=spec"`
+			Status struct {
+				Phase corev1.PodPhase `json:"phase" protobuf:"bytes,1,opt,name=phase"`
+				PodIP string          `json:"podIP" protobuf:"bytes,6,opt,name=podIP"`
+			} `json:"status" protobuf:"bytes,3,opt,name=status"`
+		}
 		places := lw.NewInformer(&lw.HTTP[*podPlace]{URL: url, Client: client}, nil)
 		lwtest.Projection[*podPlace, *corev1.Pod](t)
 
