@@ -97,13 +97,7 @@ func (h *HTTP[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func
 		if initial {
 			read = d.WatchList
 		}
-		// passed is the version of the last event if that was passed over, and its bookmark is due.
-		var passed, run uint64
-		pass := func(more bool) error {
-			version := strconv.FormatUint(passed, 10)
-			passed, run = 0, 0
-			return stop(yield(WatchEvent[T]{Type: watch.Bookmark, ResourceVersion: version, Filtered: true, More: more}))
-		}
+		passed := passedOver[T]{yield: yield}
 		err := read(resp, resp.Encoding(), func(e decode.Event) error {
 			switch at := e.Object.Passed; {
 			case at != 0 && initial:
@@ -111,12 +105,13 @@ func (h *HTTP[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func
 			case at != 0:
 				resp.Expected()
 				// One bookmark for all that has come, so that what nobody wants makes no string.
-				if passed, run = at, run+1; e.More && run < defaultLimit {
+				passed.last, passed.run = at, passed.run+1
+				if e.More && passed.run < defaultLimit {
 					return nil
 				}
-				return pass(e.More)
+				return passed.bookmark(e.More)
 			}
-			passed, run, initial = 0, 0, initial && !e.InitialEventsEnd
+			passed.last, passed.run, initial = 0, 0, initial && !e.InitialEventsEnd
 			ev := WatchEvent[T]{
 				Type:             watch.EventType(e.Type),
 				ResourceVersion:  e.ResourceVersion,
@@ -138,11 +133,28 @@ func (h *HTTP[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func
 			}
 			return stop(yield(ev))
 		})
-		if _, own := err.(stopped); !own && passed != 0 {
-			err = cmp.Or(pass(false), err)
+		if _, own := err.(stopped); !own && passed.last != 0 {
+			err = cmp.Or(passed.bookmark(false), err)
 		}
 		return err
 	})
+}
+
+// passedOver counts the events in a row that were passed over, and have no bookmark yet.
+type passedOver[T Identified] struct {
+	yield func(WatchEvent[T]) error
+	last  uint64 // version of the last one; 0: none
+	run   int    // how many
+}
+
+// bookmark yields the version of the last one. It is not inlined: an informer that waits for an
+// event has the frame of Watch on its stack, which is 8 KiB as long as a quarter is in use.
+//
+//go:noinline
+func (p *passedOver[T]) bookmark(more bool) error {
+	version := strconv.FormatUint(p.last, 10)
+	p.last, p.run = 0, 0
+	return stop(p.yield(WatchEvent[T]{Type: watch.Bookmark, ResourceVersion: version, Filtered: true, More: more}))
 }
 
 // Told is part of [Teller]. It encodes obj, in protobuf if it can, and decodes it as what List and
@@ -249,13 +261,10 @@ func (h *HTTP[T]) do(ctx context.Context, opts *metav1.ListOptions, read func(*d
 	defer h.put(&h.idle, d)
 	// The decoder asks ctx now and then, so it also stops in the middle of a large object.
 	d.StopWhen(ctx.Err)
-	defer d.StopWhen(nil)
 	if !h.Whole {
 		d.ReuseFrom(request.LenderOf(ctx))
-		defer d.ReuseFrom(nil)
 	}
 	d.PassOver(request.WantedOf(ctx))
-	defer d.PassOver(nil)
 	resp, err := h.send(ctx, opts, d)
 	if err != nil {
 		return err
@@ -345,9 +354,12 @@ func (h *HTTP[T]) take(idle **decode.Decoder) (*decode.Decoder, error) {
 	return d, err
 }
 
-// put keeps d for the next request. Of two decoders that are put one after the other, the last one
+// put keeps d for the next request, and makes it forget what this one asked of it. Of two decoders that are put one after the other, the last one
 // stays.
 func (h *HTTP[T]) put(idle **decode.Decoder, d *decode.Decoder) {
+	d.StopWhen(nil)
+	d.ReuseFrom(nil)
+	d.PassOver(nil)
 	h.mu.Lock()
 	*idle = d
 	h.mu.Unlock()
