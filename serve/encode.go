@@ -67,20 +67,24 @@ func (enc *encoder) body(i *item, f wire.Format) ([]byte, error) {
 	mu := enc.lockOf(i)
 	mu.Lock()
 	defer mu.Unlock()
-	return enc.bodyLocked(i, f)
+	data, err := enc.bodyLocked(i, f)
+	if err != nil {
+		return nil, fmt.Errorf("serve: %s: encode %s: %w", enc.resource.name, i.path, err)
+	}
+	return data, nil
 }
 
-// bodyLocked is body for whoever has the item's lock of encoder.locks
+// bodyLocked is body for whoever has the item's lock of encoder.locks. Its error does not name the
+// object, since one form is made of another.
 func (enc *encoder) bodyLocked(i *item, f wire.Format) ([]byte, error) {
 	if data := i.encoded(f); data != nil {
 		return data, nil
 	}
 	data, err := enc.encodeLocked(i, f)
-	if err != nil {
-		return nil, fmt.Errorf("serve: %s: encode %s: %w", enc.resource.name, i.path, err)
+	if err == nil {
+		enc.history.keep(i, f, data)
 	}
-	enc.history.keep(i, f, data)
-	return data, nil
+	return data, err
 }
 
 func (enc *encoder) encodeLocked(i *item, f wire.Format) ([]byte, error) {

@@ -147,12 +147,14 @@ func TestStatuses(t *testing.T) {
 		if code, reason, _ := status(t, "a watch", string(ev.Object)); ev.Type != "ERROR" || code != 410 || reason != metav1.StatusReasonExpired {
 			t.Errorf("a watch: %s %s", ev.Type, ev.Object)
 		}
-		// An object that has no encoding is the program's fault, and is reported.
+		// An object that has no encoding is the program's fault, and is reported, once.
 		put(t, m.Create, "odd", 1)
-		for _, p := range []string{path, in + "/odd", path + "?watch=1"} {
-			_, body := b.do("GET", p, "")
-			if !strings.Contains(body, `"code":500`) || !strings.Contains(body, "no encoding") || !strings.Contains(body, "n/odd") {
-				t.Errorf("%s: %s", p, body)
+		for p, partial := range map[string]string{path: asPartialList, in + "/odd": asPartial, path + "?watch=1": asPartial} {
+			for _, accept := range []string{"application/json", "application/json" + partial, asTable} {
+				_, body := b.do("GET", p, "", "Accept", accept)
+				if !strings.Contains(body, `"code":500`) || !strings.Contains(body, "serve: widgets: encode n/odd: no encoding") || strings.Contains(body, "odd: serve") {
+					t.Errorf("%s as %s: %s", p, accept, body)
+				}
 			}
 		}
 	})
