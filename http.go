@@ -147,8 +147,8 @@ type passedOver[T Identified] struct {
 	run   int    // how many
 }
 
-// bookmark yields the version of the last one. It is not inlined: an informer that waits for an
-// event has the frame of Watch on its stack, which is 8 KiB as long as a quarter is in use.
+// bookmark yields the version of the last one. It is not inlined, since its event would then be on
+// the stack of each informer that waits, which TestIdleStack bounds.
 //
 //go:noinline
 func (p *passedOver[T]) bookmark(more bool) error {
@@ -354,8 +354,8 @@ func (h *HTTP[T]) take(idle **decode.Decoder) (*decode.Decoder, error) {
 	return d, err
 }
 
-// put keeps d for the next request, and makes it forget what this one asked of it. Of two decoders that are put one after the other, the last one
-// stays.
+// put keeps d for the next request, and makes it forget what this one asked of it. Of two decoders
+// that are put one after the other, the last one stays.
 func (h *HTTP[T]) put(idle **decode.Decoder, d *decode.Decoder) {
 	d.StopWhen(nil)
 	d.ReuseFrom(nil)

@@ -35,12 +35,12 @@ func large() []*Widget {
 }
 
 // No client that does not read holds up the end of a Handler, nor that of Serve: not with the state
-// before the first event, and not with events.
+// before the first event, and not with events. One transport
+// after the other, since Close waits in real time, and 40 MB a client keep a machine busy.
 func TestEndsWithoutItsClients(t *testing.T) {
 	t.Parallel()
 	for _, tr := range transports {
 		t.Run(tr.name, func(t *testing.T) {
-			t.Parallel()
 			m := lw.NewMemory[*Widget]()
 			run := handleMemory(t, serve.Options{Limits: serve.Limits{WriteTimeout: time.Hour}}, m, widgets).on(t, tr)
 			defer run.srv.Close()
@@ -58,8 +58,9 @@ func TestEndsWithoutItsClients(t *testing.T) {
 			rig.Met(t, patience, "not all objects are there", func() bool { return run.h.Status()[0].Objects == many })
 			open("resourceVersion=0")
 			open("sendInitialEvents=true&resourceVersionMatch=NotOlderThan")
-			// On a busy machine this may take longer than one Close waits.
-			rig.Met(t, patience, "watches go on", func() bool { return run.h.Close() == nil })
+			if err := run.h.Close(); err != nil { // it takes until then
+				t.Error(err)
+			}
 			if err := <-run.ended; !errors.Is(err, http.ErrServerClosed) {
 				t.Error(err)
 			}
