@@ -253,6 +253,7 @@ func TestWitness(t *testing.T) {
 		first     rig.Reply // instead of objects
 		had       func(n int) (bool, error)
 		questions int
+		asks      int    // how often the server is asked for its version: never beside a yes
 		asked     string // about which object; "": b
 		epoch     int
 		relists   uint64
@@ -260,23 +261,23 @@ func TestWitness(t *testing.T) {
 	}{
 		"a watch that breaks, and goes on":    {watches: []rig.Stream{{After: silence, Events: says, Err: io.ErrUnexpectedEOF}, rig.Events(says...)}},
 		"a watch that breaks, then silence":   {watches: []rig.Stream{{After: silence, Events: says, Err: io.ErrUnexpectedEOF}, rig.Forever()}, had: yes, questions: 1},
-		"a watch that ends":                   {watches: []rig.Stream{{After: silence}, rig.Forever()}},
+		"a watch that ends":                   {watches: []rig.Stream{{After: silence}, rig.Forever()}, asks: 1},
 		"an end that was a break":             {watches: []rig.Stream{{After: silence, Events: says}, rig.Forever()}, had: yes, questions: 1},
 		"an outage":                           {watches: append([]rig.Stream{{After: silence, Events: says, Err: io.EOF}}, away(1)...), had: yes, questions: 1},
 		"an outage after a silent watch":      {watches: append([]rig.Stream{{After: silence, Err: io.EOF}}, away(1)...), had: yes, questions: 2},
-		"an outage after a quiet end":         {watches: append([]rig.Stream{{After: silence}}, away(1)...), had: yes, questions: 1},
-		"two outages":                         {watches: append(append([]rig.Stream{{After: silence}}, away(1)[:1]...), append([]rig.Stream{{After: silence, Events: says, Err: io.EOF}}, away(1)...)...), had: yes, questions: 2},
-		"an empty collection":                 {watches: away(1), first: rig.List("10")},
-		"no version has an order":             {watches: away(1), first: rig.List("10", rig.Stamped("a", 1, "x"))},
+		"an outage after a quiet end":         {watches: append([]rig.Stream{{After: silence}}, away(1)...), had: yes, questions: 1, asks: 1},
+		"two outages":                         {watches: append(append([]rig.Stream{{After: silence}}, away(1)[:1]...), append([]rig.Stream{{After: silence, Events: says, Err: io.EOF}}, away(1)...)...), had: yes, questions: 2, asks: 1},
+		"an empty collection":                 {watches: away(1), first: rig.List("10"), asks: 1},
+		"no version has an order":             {watches: away(1), first: rig.List("10", rig.Stamped("a", 1, "x")), asks: 1},
 		"the newest one cannot be read":       {watches: append([]rig.Stream{{Events: []lw.WatchEvent[*rig.Widget]{{Type: watch.Modified, ResourceVersion: "10", Err: &lw.Error{Op: "decode", Key: rig.Key("b"), Err: errors.New("sick")}}}, Err: io.EOF}}, away(1)...), first: rig.List("9", rig.Stamped("a", 1, "8"), rig.Stamped("b", 1, "9")), had: yes, questions: 1, asked: "a", reports: "sick"},
 		"no":                                  {watches: away(1), had: fails(nil), questions: 1, epoch: 1, relists: 1, reports: "went back in time"},
 		"too old":                             {watches: away(1), had: fails(apierrors.NewResourceExpired("too old")), questions: 1, relists: 1, reports: "too old"},
-		"forbidden":                           {watches: away(4), had: fails(apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no"))), questions: 1, reports: "forbidden"},
-		"nonsense":                            {watches: away(4), had: fails(errors.New("an HTML page")), questions: 1, reports: "an HTML page"},
-		"it cannot tell":                      {watches: away(4), had: fails(fmt.Errorf("%w here", errors.ErrUnsupported)), questions: 1},
+		"forbidden":                           {watches: away(4), had: fails(apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no"))), questions: 1, reports: "forbidden", asks: 1},
+		"nonsense":                            {watches: away(4), had: fails(errors.New("an HTML page")), questions: 1, reports: "an HTML page", asks: 1},
+		"it cannot tell":                      {watches: away(4), had: fails(fmt.Errorf("%w here", errors.ErrUnsupported)), questions: 1, asks: 1},
 		"the network is down, then it is yes": {watches: away(1), had: after(2, syscall.ECONNREFUSED, true), questions: 3},
-		"the network is down for long":        {watches: away(1), had: after(4, syscall.ECONNREFUSED, true), questions: 5},
-		"only the question breaks":            {watches: away(1), had: fails(syscall.ECONNRESET), questions: 6},
+		"the network is down for long":        {watches: away(1), had: after(4, syscall.ECONNREFUSED, true), questions: 5, asks: 1},
+		"only the question breaks":            {watches: away(1), had: fails(syscall.ECONNRESET), questions: 6, asks: 1},
 		"busy for a while":                    {watches: away(1), had: after(5, apierrors.NewTooManyRequests("later", 1), false), questions: 6, epoch: 1, relists: 1, reports: "later"},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
@@ -305,8 +306,8 @@ func TestWitness(t *testing.T) {
 			for _, n := range s.Requests["probe"].Ended {
 				probes += n
 			}
-			if probes != s.Requests["probe"].Started || s.Requests["probe"].Started < uint64(tc.questions) {
-				t.Errorf("%d probes of %+v, want %d or more", s.Requests["probe"].Started, s.Requests, tc.questions)
+			if probes != s.Requests["probe"].Started || s.Requests["probe"].Started != uint64(tc.questions+tc.asks) {
+				t.Errorf("%d probes of %+v, want %d questions and %d asks", s.Requests["probe"].Started, s.Requests, tc.questions, tc.asks)
 			}
 			if tc.reports != "" {
 				errs.MustHave(t, tc.reports)
