@@ -337,8 +337,8 @@ func (o *groupOperator[T, K, U]) compute(key K) {
 }
 
 // groupNames has the key by which a collection knows each of its groups: that of the origin of a
-// result, and in errors. It is the key of the group, if that is a Key or a string. Of other types it
-// is the text that fmt prints, with a number where two keys have the same text.
+// result, and in errors. It is the key of the group, if that is a Key or a string. Of other types
+// it is the text that fmt prints, with a number where two keys have the same text.
 type groupNames[K comparable] struct {
 	direct func(K) Key // nil: names has them
 	names  names.Set

@@ -11,8 +11,9 @@ import (
 )
 
 // A Collection is objects in memory that change: an [*Informer], of which its methods are
-// described, a [*Derived] or a [*Union]. It can be derived from, have indexes and drive controllers,
-// and [WaitFor] waits for the state of one of its objects. No other type can implement it.
+// described, a [*Derived] or a [*Union]. It can be derived from, have indexes and drive
+// controllers, and [WaitFor] waits for the state of one of its objects. No other type can implement
+// it.
 type Collection[T Identified] interface {
 	Syncer
 	Indexed[T]
@@ -154,8 +155,8 @@ func Follow[T Identified](ctx context.Context, c Collection[T], f Follower[T]) e
 	return follow(ctx, c.collection(), f)
 }
 
-// follow is long because it is one loop: what comes next depends on one look at the log and the hub,
-// and each case goes on from the point that it has reached.
+// follow is long because it is one loop: what comes next depends on one look at the log and the
+// hub, and each case goes on from the point that it has reached.
 func follow[T Identified](ctx context.Context, h *hub[T], f Follower[T]) error {
 	if err := h.cannotWait(); err != nil {
 		return err

@@ -252,8 +252,8 @@ func (c *Cursor[T]) dropSame(part []Delta[T]) []Delta[T] {
 	return kept
 }
 
-// take is pollTo before it looks whether anything differs. folded says that part is of a net change,
-// and in memory of the cursor's.
+// take is pollTo before it looks whether anything differs. folded says that part is of a net
+// change, and in memory of the cursor's.
 func (c *Cursor[T]) take(bound uint64, done bool) (part []Delta[T], folded bool, delivered uint64, err error) {
 	if c.parked.Load() {
 		c.log.mu.Lock()

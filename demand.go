@@ -361,8 +361,8 @@ func (w *wantedUnits[T]) reachedLocked(l *wholeList[T]) {
 	}
 }
 
-// readLocked adds to plan the objs of units that were read at a version, and what events have brought
-// of them since.
+// readLocked adds to plan the objs of units that were read at a version, and what events have
+// brought of them since.
 func (w *wantedUnits[T]) readLocked(plan []toldWrite[T], units map[Key]bool, objs map[Key]T, at uint64) []toldWrite[T] {
 	for key, obj := range objs {
 		if unit := w.UnitOf(key); units[unit] && w.since[unit][key].at <= at {

@@ -10,8 +10,8 @@
 //
 // # Reading
 //
-// [Informer.Store] returns a [Reader], and [Reader.Snapshot] a state that never changes. [NewIndex],
-// [NewMultiIndex] and [NewSortedIndex] find objects by a value of theirs.
+// [Informer.Store] returns a [Reader], and [Reader.Snapshot] a state that never changes.
+// [NewIndex], [NewMultiIndex] and [NewSortedIndex] find objects by a value of theirs.
 //
 // # Learning of changes
 //
@@ -26,15 +26,15 @@
 //
 // # Waiting
 //
-// [Informer.WaitForSync], [Informer.WaitForResourceVersion], [Informer.CatchUp] and [WaitFor] return
-// the reason if a wait fails.
+// [Informer.WaitForSync], [Informer.WaitForResourceVersion], [Informer.CatchUp] and [WaitFor]
+// return the reason if a wait fails.
 //
 // # Sources of your own
 //
 // [WithListOptions] narrows a Source, [Transform] changes or projects its objects, and [Shard]
-// divides them among replicas. [Poll] and [Feed] make Sources of what has no watch. The parts can be
-// used alone: an [Indexer] is the store, a [FIFO] is the log of changes, and a [Reflector] keeps any
-// [Sink] in step with a Source. See docs/how-it-works.md.
+// divides them among replicas. [Poll] and [Feed] make Sources of what has no watch. The parts can
+// be used alone: an [Indexer] is the store, a [FIFO] is the log of changes, and a [Reflector] keeps
+// any [Sink] in step with a Source. See docs/how-it-works.md.
 //
 // # Tests
 //
@@ -51,8 +51,8 @@
 //
 // # Contract
 //
-// Each point has the test that it names, and TestProof of internal/proof holds all of them together.
-// The exceptions are below, by number.
+// Each point has the test that it names, and TestProof of internal/proof holds all of them
+// together. The exceptions are below, by number.
 //
 //  1. One snapshot: a read (one Get, one List, one lookup in an index) shows one state that the
 //     server really had, after transform and filter, and reports its resource version.
@@ -63,8 +63,8 @@
 //     indexes show the change. (TestStoreBeforeHandler)
 //  4. One story per object: the calls of a handler for one key are (Add Update* Delete)*, each with
 //     the object of the call before as old, and with versions that rise. (TestOneStoryPerObject)
-//  5. Identity is the UID: an object that was deleted and created again is a Delete and then an Add.
-//     (TestIdentityIsTheUID)
+//  5. Identity is the UID: an object that was deleted and created again is a Delete and then an
+//     Add. (TestIdentityIsTheUID)
 //  6. No noise: a relist calls no handler for an object whose resource version did not change.
 //     (TestNoNoise)
 //  7. No tombstones: Delete gets the last object that the handler was called with.
@@ -94,32 +94,32 @@
 //     older, and the version never passes an event that was not applied.
 //   - To 1, for transactions: the events of one version are shown together if the source says which
 //     they are ([WatchEvent.Open]).
-//   - To 1, for what was told (16): above the one state, single objects are newer. Their versions are
-//     not reported.
+//   - To 1, for what was told (16): above the one state, single objects are newer. Their versions
+//     are not reported.
 //   - To 1, for [Wanted]: each wanted object that was read is as at the reported version, or newer;
 //     the others are not shown. To 14: each read of what becomes wanted is one request more.
 //   - To 2 and 4, for what was told of an object that the collection turns out not to have: the key
 //     goes back to what lists and watches have told. To 4: with [Handler.SkipTold] there is no call
 //     for what was told.
-//   - To 2, in a new epoch: a server that gives an older answer four times in a row is believed, and
-//     the epoch is reported as [ErrRewound]. After an outage of more than a second the server is
-//     asked about the newest object of the copy ([SourceHints]), which shows a restore even where the
-//     server is past the position again. A restore goes unnoticed if the backup has this object, too,
-//     or if the server does not answer. Where a list follows instead, an older object in it shows the
-//     restore, and in any case the copy then has what the list has.
+//   - To 2, in a new epoch: a server that gives an older answer four times in a row is believed,
+//     and the epoch is reported as [ErrRewound]. After an outage of more than a second the server
+//     is asked about the newest object of the copy ([SourceHints]), which shows a restore even
+//     where the server is past the position again. A restore goes unnoticed if the backup has this
+//     object, too, or if the server does not answer. Where a list follows instead, an older object
+//     in it shows the restore, and in any case the copy then has what the list has.
 //   - To 4, in a new epoch: versions may fall.
 //   - To 6: [Handler.Resync] asks for calls without a change.
-//   - To 8, beyond 1024 waiting changes: a handler is called for the net change of each object. With
-//     EveryUpdate it is called for every change, and its backlog has no bound.
+//   - To 8, beyond 1024 waiting changes: a handler is called for the net change of each object.
+//     With EveryUpdate it is called for every change, and its backlog has no bound.
 //   - To 10: a list of which no object can be used has failed.
 //   - To 11: an object that cannot be used stays as it was. It is retried with its next version or
 //     with a relist.
 //   - To 12: again if a watch ended amid the events of that version, and once for each Tell.
 //   - To 13: Run waits for calls of handlers that are running. Remove may be called in a handler.
 //   - To 14: pages of one list that bring items count as one request, and while CatchUp or
-//     TellDeleted is called there are at most ten lists of one object more in a second. Pauses are random and grow to 45 s;
-//     where no connection can be made, to 12 s. Where watches are refused and lists are answered, a
-//     list comes every 10 to 30 s. Only progress resets the pauses.
+//     TellDeleted is called there are at most ten lists of one object more in a second. Pauses are
+//     random and grow to 45 s; where no connection can be made, to 12 s. Where watches are refused
+//     and lists are answered, a list comes every 10 to 30 s. Only progress resets the pauses.
 //   - To 15: versions are compared as unbounded decimals (https://kep.k8s.io/5504). Opaque versions
 //     have no order, so the wait is an error.
 package lw

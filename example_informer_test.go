@@ -18,7 +18,8 @@ import (
 	"github.com/go-lw/lw"
 )
 
-// An informer with an index and a handler, on the source of a unit test. With a server, only the source is another.
+// An informer with an index and a handler, on the source of a unit test. With a server, only the
+// source is another.
 func ExampleNewInformer() {
 	server := lw.NewMemory(widget("a", 1), widget("b", 2), widget("c", 2))
 	ctx, cancel := context.WithCancel(context.Background())

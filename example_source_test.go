@@ -19,7 +19,8 @@ import (
 	"github.com/go-lw/lw"
 )
 
-// A Sprocket is an API type as it is written for a custom resource, with the fields that matter here.
+// A Sprocket is an API type as it is written for a custom resource, with the fields that matter
+// here.
 type Sprocket struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -125,8 +126,9 @@ func sprocketsInCBOR(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(append([]byte{0xd9, 0xd9, 0xf7}, body...)) // the tag that marks CBOR
 }
 
-// A projection has the fields that a program reads, with the tags that they have in the API's type. lw finds them in JSON by their
-// names and in protobuf by their numbers, and skips the bytes of all others.
+// A projection has the fields that a program reads, with the tags that they have in the API's type.
+// lw finds them in JSON by their names and in protobuf by their numbers, and skips the bytes of all
+// others.
 func ExampleHTTP_projection() {
 	type Place struct {
 		lw.Meta `json:"metadata" protobuf:"bytes,1,opt,name=metadata"`
@@ -220,7 +222,8 @@ func widget(name string, size int) *Widget {
 	return &Widget{Meta: lw.Meta{Namespace: "default", Name: name}, Size: size}
 }
 
-// A Memory is the server of a unit test: whatever is written between the list and the watch is told by the watch.
+// A Memory is the server of a unit test: whatever is written between the list and the watch is told
+// by the watch.
 func ExampleNewMemory() {
 	m := lw.NewMemory(widget("a", 1), widget("b", 2))
 	ctx := context.Background()
@@ -254,7 +257,8 @@ func ExampleNewMemory() {
 	// DELETED b 2
 }
 
-// An update of an object that somebody else has written since is refused, as a real server refuses it.
+// An update of an object that somebody else has written since is refused, as a real server refuses
+// it.
 func ExampleMemory_Update() {
 	m := lw.NewMemory(widget("a", 1))
 	mine, _ := m.Get(context.Background(), lw.Key{Namespace: "default", Name: "a"})
@@ -305,7 +309,8 @@ func ExampleShard() {
 	// Output: 300 widgets are seen, 0 of them by two replicas
 }
 
-// What can only be listed is followed like any other collection. The version tells when it was listed.
+// What can only be listed is followed like any other collection. The version tells when it was
+// listed.
 func ExamplePoll() {
 	var names atomic.Pointer[[]string]
 	names.Store(&[]string{"one", "two"})
@@ -344,7 +349,8 @@ func ExamplePoll() {
 	// two is gone
 }
 
-// What sends a snapshot and then its changes, such as Server-Sent Events or a database's change feed.
+// What sends a snapshot and then its changes, such as Server-Sent Events or a database's change
+// feed.
 func ExampleFeed() {
 	changes := make(chan *Widget)
 	src := lw.Feed(func(ctx context.Context, to *lw.Feeder[*Widget]) error {

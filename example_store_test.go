@@ -338,7 +338,8 @@ func ExampleOptions_detectMutation() {
 	// lw: Widget: mutation default/a: a cached object was changed: Size: 1 is now 66
 }
 
-// A journal is a Follower: it has every change since its beginning, and the version up to which it is complete.
+// A journal is a Follower: it has every change since its beginning, and the version up to which it
+// is complete.
 type journal struct{ lines chan string }
 
 func (j *journal) Begin(snap *lw.Snapshot[*Widget], epoch bool) {
@@ -378,7 +379,8 @@ func ExampleFollow() {
 	// complete up to 4
 }
 
-// A read that is as new as a list of the server would be, for any number of callers at the price of a few requests.
+// A read that is as new as a list of the server would be, for any number of callers at the price of
+// a few requests.
 func ExampleInformer_CatchUp() {
 	server := lw.NewMemory(widget("a", 1))
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

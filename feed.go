@@ -138,9 +138,9 @@ func (f *Feeder[T]) Change(puts []T, gone ...Key) error {
 	return nil
 }
 
-// end has all calls from now on return an error. It waits for the one that runs, and returns why the
-// watch has ended, if a call was told so. What another goroutine tells later would be told beside a
-// newer run, and might be older.
+// end has all calls from now on return an error. It waits for the one that runs, and returns why
+// the watch has ended, if a call was told so. What another goroutine tells later would be told
+// beside a newer run, and might be older.
 func (f *Feeder[T]) end() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -191,8 +191,8 @@ func (f *Feeder[T]) give(ev WatchEvent[T]) error {
 	return f.err
 }
 
-// A feedSource is the Source of Poll and of Feed. It runs run anew for each list and each watch, of which
-// there is one at a time.
+// A feedSource is the Source of Poll and of Feed. It runs run anew for each list and each watch, of
+// which there is one at a time.
 type feedSource[T Identified] struct {
 	name  string
 	run   func(ctx context.Context, to *Feeder[T]) error
@@ -213,7 +213,8 @@ type feedSource[T Identified] struct {
 	listed, due time.Time // when the last poll that was good began, and when the next is due
 }
 
-// A sentState is what was last sent of a key. The object itself is not kept, since a Transform may change it.
+// A sentState is what was last sent of a key. The object itself is not kept, since a Transform may
+// change it.
 type sentState struct {
 	there   bool
 	twice   bool // several objects had the key, so what is there is that of before
@@ -249,8 +250,8 @@ type eventBatch[T Identified] struct {
 	whole   bool // all objects are told, as new ones
 }
 
-// compare returns the events of version that lead to objs, or those of all objs if whole is true. It
-// also returns what is shown then.
+// compare returns the events of version that lead to objs, or those of all objs if whole is true.
+// It also returns what is shown then.
 func (s *feedSource[T]) compare(objs []T, version string, whole bool) (events []WatchEvent[T], next map[Key]sentState) {
 	at := eventBatch[T]{version: version, whole: whole}
 	twice := map[Key]bool{}
@@ -276,8 +277,8 @@ func (s *feedSource[T]) compare(objs []T, version string, whole bool) (events []
 	return at.events, next
 }
 
-// changed appends to batch the event that turns the last sent state of key into obj, if they differ;
-// a zero obj is none. It returns the new state.
+// changed appends to batch the event that turns the last sent state of key into obj, if they
+// differ; a zero obj is none. It returns the new state.
 func (s *feedSource[T]) changed(batch *eventBatch[T], key Key, obj T, twice bool) sentState {
 	was := s.was[key]
 	ev := WatchEvent[T]{Type: watch.Modified, Object: obj, ResourceVersion: batch.version}

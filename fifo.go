@@ -19,8 +19,8 @@ import (
 // A consumer gets every delta as long as at most 1024 come while it works on the ones that it has.
 // If more come, they are folded into their net effect: one change for each object, in the order of
 // each object's latest change; none if it was added and deleted meanwhile, and a Deleted and an
-// Added if it has another UID. So memory is bounded by the number of objects, and no consumer delays
-// another one or the writer.
+// Added if it has another UID. So memory is bounded by the number of objects, and no consumer
+// delays another one or the writer.
 type FIFO[T Identified] struct {
 	log log[T]
 	// write makes Replace and Apply take turns as the log's appender. It comes before log.mu in the
@@ -175,7 +175,8 @@ func (l *log[T]) subscribe(opts cursorOptions) *Cursor[T] {
 // the same time.
 func (l *log[T]) position() uint64 { return l.end.Load() }
 
-// endWithin returns the end, or bound if that comes first. last says that nothing will come after it.
+// endWithin returns the end, or bound if that comes first. last says that nothing will come after
+// it.
 func (l *log[T]) endWithin(bound uint64) (end uint64, last bool) {
 	end, closedAt := l.end.Load(), l.closedAt.Load()
 	if bound < end {

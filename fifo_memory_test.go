@@ -37,7 +37,8 @@ func TestPushAllocates(t *testing.T) {
 	}
 }
 
-// TestCalmLogStaysSmall: a log whose deltas come one by one has one small chunk, and takes no memory for them.
+// TestCalmLogStaysSmall: a log whose deltas come one by one has one small chunk, and takes no
+// memory for them.
 func TestCalmLogStaysSmall(t *testing.T) {
 	q := NewFIFO[*ball]()
 	c, other := q.Subscribe(), q.Subscribe()
@@ -97,7 +98,8 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestBlockedCursorCostsObjects: 1M updates of 10k objects cost a cursor that does not read some 10k entries, not 1M.
+// TestBlockedCursorCostsObjects: 1M updates of 10k objects cost a cursor that does not read some
+// 10k entries, not 1M.
 func TestBlockedCursorCostsObjects(t *testing.T) {
 	const objects, updates = 10_000, 1_000_000
 	current := make([]*ball, objects)
@@ -235,8 +237,8 @@ func readDry(t *testing.T, c *Cursor[*ball]) {
 	c.poll() // the part before is not needed any more
 }
 
-// TestBlockedCursorKeepsNetChange: a cursor that is not read holds the first and the last version of an object, and lets go of
-// the chunks and versions between.
+// TestBlockedCursorKeepsNetChange: a cursor that is not read holds the first and the last version
+// of an object, and lets go of the chunks and versions between.
 func TestBlockedCursorKeepsNetChange(t *testing.T) {
 	// The chunks before the last delta are full: small ones, each of twice the size, and then others.
 	const n = chunkSize - firstChunk + 19*chunkSize
@@ -272,7 +274,8 @@ func TestBlockedCursorKeepsNetChange(t *testing.T) {
 	runtime.KeepAlive(q)
 }
 
-// TestBatchIsFreedAsItIsTold: a large net change does not keep the objects that it has told until the last one is.
+// TestBatchIsFreedAsItIsTold: a large net change does not keep the objects that it has told until
+// the last one is.
 func TestBatchIsFreedAsItIsTold(t *testing.T) {
 	q := NewFIFO[*ball]()
 	c := q.Subscribe()
@@ -301,8 +304,9 @@ func TestBatchIsFreedAsItIsTold(t *testing.T) {
 	runtime.KeepAlive(c)
 }
 
-// What has come since a consumer parked is not cleared before it has read it, although another one is done with it; and is cleared
-// when nobody will read it. The log may have gone on to another chunk by then.
+// What has come since a consumer parked is not cleared before it has read it, although another one
+// is done with it; and is cleared when nobody will read it. The log may have gone on to another
+// chunk by then.
 func TestSweepBesideAParkedCursor(t *testing.T) {
 	for _, n := range []int{1, firstChunk, 3 * firstChunk} {
 		q := NewFIFO[*ball]()
@@ -351,7 +355,8 @@ func TestSweepBesideAConsumerThatPolls(t *testing.T) {
 	}
 }
 
-// A calm log clears its chunk again each time that it begins anew with it, and keeps no cursor that has left.
+// A calm log clears its chunk again each time that it begins anew with it, and keeps no cursor that
+// has left.
 func TestCalmLogClears(t *testing.T) {
 	q := NewFIFO[*ball]()
 	c := q.Subscribe()

@@ -142,7 +142,8 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// TestPositionPassesWhatCancelsOut: who waits for a position must not wait for a delta that will not come.
+// TestPositionPassesWhatCancelsOut: who waits for a position must not wait for a delta that will
+// not come.
 func TestPositionPassesWhatCancelsOut(t *testing.T) {
 	q := NewFIFO[*ball]()
 	c := q.log.subscribe(cursorOptions{limit: 1})
@@ -155,7 +156,8 @@ func TestPositionPassesWhatCancelsOut(t *testing.T) {
 	}
 }
 
-// TestNextReturnsSomething: what cancels out is not worth a return of Next, which has no position to tell.
+// TestNextReturnsSomething: what cancels out is not worth a return of Next, which has no position
+// to tell.
 func TestNextReturnsSomething(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := NewFIFO[*ball]()
@@ -263,8 +265,9 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// A consumer that looks at the end of the log, and then at whether the log is closed, is not told that nothing will come although
-// deltas have come in between: at that moment the log is closed at an end that it has not seen.
+// A consumer that looks at the end of the log, and then at whether the log is closed, is not told
+// that nothing will come although deltas have come in between: at that moment the log is closed at
+// an end that it has not seen.
 func TestClosedAtALaterEnd(t *testing.T) {
 	q := NewFIFO[*ball]()
 	c := q.Subscribe()
@@ -283,7 +286,8 @@ func TestClosedAtALaterEnd(t *testing.T) {
 	}
 }
 
-// TestNoLostWakeUp parks cursors and pushes in every relation of time. A wake-up that is lost leaves the bubble deadlocked.
+// TestNoLostWakeUp parks cursors and pushes in every relation of time. A wake-up that is lost
+// leaves the bubble deadlocked.
 func TestNoLostWakeUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n, cursors = 2000, 8
@@ -317,7 +321,8 @@ func TestNoLostWakeUp(t *testing.T) {
 	})
 }
 
-// TestWaitBesideTimer: a consumer that has been woken by something else polls, waits again, and still misses nothing.
+// TestWaitBesideTimer: a consumer that has been woken by something else polls, waits again, and
+// still misses nothing.
 func TestWaitBesideTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := NewFIFO[*ball]()
@@ -354,8 +359,8 @@ func TestWaitBesideTimer(t *testing.T) {
 	})
 }
 
-// TestRace runs an appender past readers of all speeds that come and go, with the real scheduler, for the race detector and for
-// what only real interleavings show.
+// TestRace runs an appender past readers of all speeds that come and go, with the real scheduler,
+// for the race detector and for what only real interleavings show.
 func TestRace(t *testing.T) {
 	const keys = 50
 	q := NewFIFO[*ball]()
@@ -432,8 +437,8 @@ func TestRace(t *testing.T) {
 	readers.Wait()
 }
 
-// TestCloseWhileReading: deltas that were handed out stay what they are while their consumer works on them, although the cursor
-// is closed under it and the others have moved on.
+// TestCloseWhileReading: deltas that were handed out stay what they are while their consumer works
+// on them, although the cursor is closed under it and the others have moved on.
 func TestCloseWhileReading(t *testing.T) {
 	q := NewFIFO[*ball]()
 	c, other := q.Subscribe(), q.Subscribe()
@@ -458,7 +463,8 @@ func TestCloseWhileReading(t *testing.T) {
 	}
 }
 
-// A consumer that is never behind is given every delta, however many there are, without a pause between them.
+// A consumer that is never behind is given every delta, however many there are, without a pause
+// between them.
 func TestSteadyConsumerGetsAll(t *testing.T) {
 	q := NewFIFO[*ball]()
 	q.log.push(numbered(-1))
@@ -514,7 +520,8 @@ func TestBoundOfAClosedLog(t *testing.T) {
 	}
 }
 
-// The appender may find that a cursor is too slow, and fold it when it has been closed or has caught up.
+// The appender may find that a cursor is too slow, and fold it when it has been closed or has
+// caught up.
 func TestFoldACursorTooLate(t *testing.T) {
 	q := NewFIFO[*ball]()
 	c := q.log.subscribe(cursorOptions{limit: 1})

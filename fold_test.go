@@ -148,7 +148,8 @@ type reader struct {
 	read    uint64
 }
 
-// learn applies deltas to what the consumer knows, and returns the first way in which they break the contract.
+// learn applies deltas to what the consumer knows, and returns the first way in which they break
+// the contract.
 func (r *reader) learn(deltas []Delta[*ball]) error {
 	for _, d := range deltas {
 		was := r.known[d.Key()]
@@ -200,7 +201,8 @@ func checkFIFO(t interface{ Fatalf(string, ...any) }, q *FIFO[*ball]) {
 	}
 }
 
-// TestCursorModel runs random histories past cursors that start anywhere, read whenever, and fall behind at will.
+// TestCursorModel runs random histories past cursors that start anywhere, read whenever, and fall
+// behind at will.
 func TestCursorModel(t *testing.T) {
 	ctx := context.Background()
 	var told, folded, woken, passed int // so that the test cannot be green without having seen all
@@ -379,7 +381,8 @@ func TestCursorModel(t *testing.T) {
 			}
 		}
 	}
-	// A round with -short is twenty histories, of which now and then none wakes a cursor that has fallen behind.
+	// A round with -short is twenty histories, of which now and then none wakes a cursor that has
+	// fallen behind.
 	for range 20 {
 		if rapid.Check(t, history); t.Failed() || told > 0 && folded > 0 && woken > 0 && passed > 0 {
 			return
@@ -389,7 +392,8 @@ func TestCursorModel(t *testing.T) {
 		told, folded, woken, passed)
 }
 
-// TestSinkModel: whatever lists and events come in, what a cursor tells adds up to the content and obeys the contract.
+// TestSinkModel: whatever lists and events come in, what a cursor tells adds up to the content and
+// obeys the contract.
 func TestSinkModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		q := NewFIFO[*ball]()
@@ -454,8 +458,8 @@ func TestSinkModel(t *testing.T) {
 	})
 }
 
-// Each change of a net change keeps the arrival of its first timed delta, wherever the change is and in however many parts it is
-// given. That of a change that came to nothing is forgotten.
+// Each change of a net change keeps the arrival of its first timed delta, wherever the change is
+// and in however many parts it is given. That of a change that came to nothing is forgotten.
 func TestArrivalsOfANetChange(t *testing.T) {
 	n := newNetChange[*ball]()
 	want := map[string]time.Duration{}

@@ -54,8 +54,8 @@ func (g *Graph) object(collection string, key Key) (obj Identified, ok bool) {
 	return obj, ok
 }
 
-// healthy returns nil if the collections can be relied on: all have synced, the graph has not stopped,
-// and it has not been in one step for as long as grace.
+// healthy returns nil if the collections can be relied on: all have synced, the graph has not
+// stopped, and it has not been in one step for as long as grace.
 func (g *Graph) healthy(grace time.Duration) error {
 	s := g.Status()
 	switch {

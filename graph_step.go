@@ -224,8 +224,8 @@ type anyInput interface {
 	stage() stage
 }
 
-// A stage is how far an input of a step, or a node, is on its way into what the graph shows. It goes
-// forward only, when a step begins and when it ends. Only the goroutine of Run knows it.
+// A stage is how far an input of a step, or a node, is on its way into what the graph shows. It
+// goes forward only, when a step begins and when it ends. Only the goroutine of Run knows it.
 type stage int
 
 const (

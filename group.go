@@ -12,9 +12,9 @@ import (
 
 var _ Runner = (*Group)(nil)
 
-// A Group runs informers and graphs together: those that are given to [Group.Add], and informers that
-// [Share] makes for it, also while it runs. The zero value is an empty group, which must not be
-// copied. All methods are safe for concurrent use.
+// A Group runs informers and graphs together: those that are given to [Group.Add], and informers
+// that [Share] makes for it, also while it runs. The zero value is an empty group, which must not
+// be copied. All methods are safe for concurrent use.
 type Group struct {
 	// mu guards the fields below, and those fields of members that say so. It is held for a few
 	// loads and stores: no lock of lw is taken under it, and no code of the user runs under it.
@@ -189,8 +189,8 @@ func (g *Group) present() []*member {
 }
 
 // WaitForSync waits until all informers and graphs have synced that are in the group now, as the
-// function [WaitForSync] does. It does not wait for one that leaves the group, and it fails if one has
-// stopped.
+// function [WaitForSync] does. It does not wait for one that leaves the group, and it fails if one
+// has stopped.
 func (g *Group) WaitForSync(ctx context.Context) error {
 	var errs []error
 	for _, m := range g.present() {
@@ -221,9 +221,9 @@ func (g *Group) Status() []Status {
 	return all
 }
 
-// Healthy returns nil if all that the group shows can be relied on: the informers as [Status.Healthy]
-// says it, with grace in the place of its minute, and the graphs have synced and have been in no step
-// for longer than grace. Otherwise the error joins what is wrong with each.
+// Healthy returns nil if all that the group shows can be relied on: the informers as
+// [Status.Healthy] says it, with grace in the place of its minute, and the graphs have synced and
+// have been in no step for longer than grace. Otherwise the error joins what is wrong with each.
 func (g *Group) Healthy(grace time.Duration) error {
 	var errs []error
 	for _, m := range g.present() {
@@ -247,9 +247,9 @@ func (g *Group) Healthy(grace time.Duration) error {
 // Each user calls release after it has removed its handlers. The last release is as the remove of
 // Group.Add. A Share that begins after it makes a new informer.
 //
-// While source runs, others that ask for the same key wait, so source must not. If it panics, nothing
-// is shared. Share panics if g or source is nil, if source returns nil, and if key is not equal to
-// itself.
+// While source runs, others that ask for the same key wait, so source must not. If it panics,
+// nothing is shared. Share panics if g or source is nil, if source returns nil, and if key is not
+// equal to itself.
 func Share[T Object, K comparable](g *Group, key K, source func() Source[T], opts *Options) (inf *Informer[T], release func()) {
 	if g == nil {
 		panic("lw: Share: nil group")

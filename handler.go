@@ -383,8 +383,8 @@ func (r *handlerRunner[T]) status() HandlerStatus {
 	return s
 }
 
-// validate sets the default of Name, and a Resync that is too short to the least one. It panics on a
-// Handler without a function, and on a negative Resync.
+// validate sets the default of Name, and a Resync that is too short to the least one. It panics on
+// a Handler without a function, and on a negative Resync.
 func (h *Handler[T]) validate(logger *slog.Logger) {
 	if h.Add == nil && h.Update == nil && h.Delete == nil && h.Synced == nil {
 		panic("lw: AddHandler: a Handler without a function")

@@ -369,8 +369,9 @@ func (h *HTTP[T]) put(idle **decode.Decoder, d *decode.Decoder) {
 // tool lwfields finds it. nil is all. Any other keeps name, namespace, UID and version as well.
 //
 // A path keeps all that is below it, and goes through lists, such as "status.conditions.type".
-// Behind a map the rest is one key, dots included, or with a "*" at its end all that begin so. A "?"
-// at the end keeps whether the field is there and how many elements it has. docs/memory.md says more.
+// Behind a map the rest is one key, dots included, or with a "*" at its end all that begin so. A
+// "?" at the end keeps whether the field is there and how many elements it has. docs/memory.md says
+// more.
 //
 // Objects that lack fields must not be written back: an Update would delete these on the server.
 type Fields []string
@@ -401,8 +402,8 @@ func (f Fields) Union(g Fields) Fields {
 	return union
 }
 
-// keptByOther reports whether one of all, which are sorted, keeps path and is not path. It looks for
-// the few that could, since a program may have thousands of paths.
+// keptByOther reports whether one of all, which are sorted, keeps path and is not path. It looks
+// for the few that could, since a program may have thousands of paths.
 func keptByOther(path string, all []string, begins map[string]bool) bool {
 	p := parsePath(path)
 	has := func(kept string) bool {

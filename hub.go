@@ -12,12 +12,14 @@ import (
 
 // A hub ties a collection's content to its changes. It has the store, the log of changes, and the
 // subscriptions: consumers that begin with a snapshot of the store and go on with the log. It knows
-// nothing of sources. One goroutine at a time, its writer, calls write, commit and notify; but see tell.go. An [Informer] is a hub and a [Reflector] that writes to it.
+// nothing of sources. One goroutine at a time, its writer, calls write, commit and notify; but see
+// tell.go. An [Informer] is a hub and a [Reflector] that writes to it.
 //
 // mu keeps store and log together. The writer changes the store and appends to the log in one
 // critical section of mu, so a goroutine that holds mu sees both at the same point. Only this file
-// takes and releases mu, apart from the store, and the gate of a graph, whose hubs share its mu. The
-// store takes it for each write, and calls the function that appends to the log while it holds it.
+// takes and releases mu, apart from the store, and the gate of a graph, whose hubs share its mu.
+// The store takes it for each write, and calls the function that appends to the log while it holds
+// it.
 //
 // No user code runs under mu but the methods of a T that say who it is (GetName, GetUID): the store
 // calls the functions of its indexes before it takes mu. A change of one object holds mu for a few
@@ -82,10 +84,11 @@ type move[T Identified] struct {
 	fates   []fate[T]
 }
 
-// write makes the writes of batch and does what m says, at one point, and appends the changes to the
-// log, in their order. Consumers that wait are not woken until notify. made is false, and nothing has
-// changed, if the marks may be others than those that batch and m were planned with. A panic of an
-// index's function that batch does not recover comes out of write, which then has changed nothing.
+// write makes the writes of batch and does what m says, at one point, and appends the changes to
+// the log, in their order. Consumers that wait are not woken until notify. made is false, and
+// nothing has changed, if the marks may be others than those that batch and m were planned with. A
+// panic of an index's function that batch does not recover comes out of write, which then has
+// changed nothing.
 func (h *hub[T]) write(batch *table.Batch[T], m *move[T]) (made bool) {
 	for {
 		batch.Compute()

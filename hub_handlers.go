@@ -74,8 +74,8 @@ func (c *hubCore) runs() bool {
 	return c.phase == started
 }
 
-// spawn runs f in a goroutine that close waits for. It returns false, and does not run f, unless the
-// hub has started and has not stopped.
+// spawn runs f in a goroutine that close waits for. It returns false, and does not run f, unless
+// the hub has started and has not stopped.
 func (c *hubCore) spawn(f func()) bool {
 	c.regMu.Lock()
 	defer c.regMu.Unlock()

@@ -57,8 +57,8 @@ func contentOf(s *Snapshot[*ball]) replica {
 	return all
 }
 
-// TestSubscriptions expects that a subscription begins with the first content, whether it was there before or came later, and that
-// one which has ended before holds nothing.
+// TestSubscriptions expects that a subscription begins with the first content, whether it was there
+// before or came later, and that one which has ended before holds nothing.
 func TestSubscriptions(t *testing.T) {
 	h := newHub[*ball]((&Options{}).withDefaults("ball"), new(sync.Mutex))
 	early, gone := &subscription[*ball]{}, &subscription[*ball]{}
@@ -92,8 +92,8 @@ func TestSubscriptions(t *testing.T) {
 	}
 }
 
-// TestHubsOfOneLock expects that who holds the lock of two hubs sees both at one point: a writer that writes to one after the
-// other is never seen to be further with the second.
+// TestHubsOfOneLock expects that who holds the lock of two hubs sees both at one point: a writer
+// that writes to one after the other is never seen to be further with the second.
 func TestHubsOfOneLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -142,8 +142,8 @@ func TestVersionsOfDeltas(t *testing.T) {
 	}
 }
 
-// Who makes a commit learns that the store has the content before any consumer or wait does, and a consumer that has waited for
-// the first content has it in its snapshot alone.
+// Who makes a commit learns that the store has the content before any consumer or wait does, and a
+// consumer that has waited for the first content has it in its snapshot alone.
 func TestOrderOfTheFirstContent(t *testing.T) {
 	h := newHub[*ball]((&Options{}).withDefaults("ball"), new(sync.Mutex))
 	starting := false
@@ -197,8 +197,8 @@ func TestPendingOfTheSlowest(t *testing.T) {
 	}
 }
 
-// A handler that was told of all objects of its snapshot has let go of it, and its counts are shown before Synced is called.
-// Nothing waits for one that was removed.
+// A handler that was told of all objects of its snapshot has let go of it, and its counts are shown
+// before Synced is called. Nothing waits for one that was removed.
 func TestHandlerAfterItsSnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newTestHub(new(sync.Mutex), newBall("a", 1, 1), newBall("b", 2, 1))
@@ -275,8 +275,8 @@ func (c *mirror) Change(d Delta[*ball]) {
 
 func (c *mirror) Progress(version string) { c.progress(version) }
 
-// TestFollowWaits expects that a follower first asks to be woken and then looks, or it would miss what comes in between: while the
-// test keeps it from looking, it has asked.
+// TestFollowWaits expects that a follower first asks to be woken and then looks, or it would miss
+// what comes in between: while the test keeps it from looking, it has asked.
 func TestFollowWaits(t *testing.T) {
 	h := newTestHub(new(sync.Mutex))
 	told, goOn := make(chan string), make(chan struct{})
@@ -317,8 +317,8 @@ func TestFollowWaits(t *testing.T) {
 	}
 }
 
-// TestFollowHub expects that what a follower was told adds up to the content at each version that it is told, while a writer
-// writes and lists, with and without differences, and in new epochs.
+// TestFollowHub expects that what a follower was told adds up to the content at each version that
+// it is told, while a writer writes and lists, with and without differences, and in new epochs.
 func TestFollowHub(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newTestHub(new(sync.Mutex))
@@ -384,8 +384,8 @@ func TestFollowHub(t *testing.T) {
 	})
 }
 
-// TestTogetherWhileItIsCommitted reads an informer's store in the middle of a long commit: it is answered at once, from the state
-// before, and by what needs store and log when the commit is over.
+// TestTogetherWhileItIsCommitted reads an informer's store in the middle of a long commit: it is
+// answered at once, from the state before, and by what needs store and log when the commit is over.
 func TestTogetherWhileItIsCommitted(t *testing.T) {
 	for _, n := range []int{2, table.Brief + 1} {
 		synctest.Test(t, func(t *testing.T) {
@@ -449,7 +449,8 @@ func TestTogetherWhileItIsCommitted(t *testing.T) {
 	}
 }
 
-// TestReadThatMeetsABriefCommit reads an informer's store at a moment at which a brief commit is going on, and gets what is there.
+// TestReadThatMeetsABriefCommit reads an informer's store at a moment at which a brief commit is
+// going on, and gets what is there.
 func TestReadThatMeetsABriefCommit(t *testing.T) {
 	inf := NewInformer(NewMemory[*ball](), nil)
 	inf.hub.replace([]*ball{newBall("0", 0, 1)}, "1", "1")
@@ -461,7 +462,8 @@ func TestReadThatMeetsABriefCommit(t *testing.T) {
 	}
 }
 
-// TestUnsubscribeKeepsNothing: whoever leaves in the middle of what it was given leaves no object behind.
+// TestUnsubscribeKeepsNothing: whoever leaves in the middle of what it was given leaves no object
+// behind.
 func TestUnsubscribeKeepsNothing(t *testing.T) {
 	h := newTestHub(new(sync.Mutex))
 	s := &subscription[*ball]{}

@@ -18,9 +18,9 @@ import (
 
 // What the program tells an informer ([Informer.Tell]) is in the store at once, and its key is
 // marked: it is ahead of what lists and watches have told. That is in the hub, below handlers and
-// graphs, so there is one state, and one story of an object. A mark remembers what lists and watches
-// say meanwhile, the base of its key. It ends when they say what was told, and when they have passed
-// that version without the key, which then goes back to the base.
+// graphs, so there is one state, and one story of an object. A mark remembers what lists and
+// watches say meanwhile, the base of its key. It ends when they say what was told, and when they
+// have passed that version without the key, which then goes back to the base.
 //
 // What becomes of one mark is decided by the methods of mark, which know nothing of locks. The
 // hub's writer asks them before it makes the writes of an event or compares a list. It computes
@@ -75,9 +75,9 @@ func (m *mark[T]) passedBy(at uint64, whole bool) bool {
 	return at > m.version || whole && at == m.version
 }
 
-// outlasts reports whether the mark stays when a list of that version, which began then, becomes the
-// base. obj is what the list has of the key. strange says that the mark ends because its version
-// cannot be one of this server.
+// outlasts reports whether the mark stays when a list of that version, which began then, becomes
+// the base. obj is what the list has of the key. strange says that the mark ends because its
+// version cannot be one of this server.
 func (m *mark[T]) outlasts(at uint64, obj T, began time.Time) (stays, strange bool) {
 	switch {
 	case at == 0 || !m.loose && at >= m.version:
@@ -310,7 +310,8 @@ var (
 	errUnordered = fmt.Errorf("the resource version is no decimal number: %w", errors.ErrUnsupported)
 )
 
-// newsLocked reports whether m says more of key than is shown. An error says why nothing can be told.
+// newsLocked reports whether m says more of key than is shown. An error says why nothing can be
+// told.
 func (h *hub[T]) newsLocked(key Key, m *mark[T]) (bool, error) {
 	s := &h.marks
 	switch {
@@ -406,10 +407,11 @@ func (h *hub[T]) bind(keys []Key, at uint64) error {
 	})
 }
 
-// commitTold makes the writes that plan appends to its argument, at one point and with that cause, and
-// calls mark, which changes the marks, at the same point. Both are called under mu, plan at least
-// twice: the functions of indexes, which are called in between without a lock, may take long. If one
-// panics, nothing has changed, and the error says so. Before the first list only mark is called.
+// commitTold makes the writes that plan appends to its argument, at one point and with that cause,
+// and calls mark, which changes the marks, at the same point. Both are called under mu, plan at
+// least twice: the functions of indexes, which are called in between without a lock, may take long.
+// If one panics, nothing has changed, and the error says so. Before the first list only mark is
+// called.
 func (h *hub[T]) commitTold(cause Cause, plan func([]toldWrite[T]) ([]toldWrite[T], error), mark func()) (err error) {
 	batch := h.store.store.NewBatch()
 	defer batch.Release()

@@ -189,9 +189,9 @@ func (inf *Informer[T]) Status() Status {
 }
 
 // Changed returns a channel that is closed at the next change of an object of keys: when it is
-// stored, and when it is removed. Without keys it is closed at the next change of any object, and at
-// the first list even if that is empty; a bookmark is no change. Take the channel before you read.
-// Then what you have read is as it was, or the channel is closed.
+// stored, and when it is removed. Without keys it is closed at the next change of any object, and
+// at the first list even if that is empty; a bookmark is no change. Take the channel before you
+// read. Then what you have read is as it was, or the channel is closed.
 //
 // Every read that begins after that shows the change. A list is a change of each object that
 // differs. The channel stays open, and is let go of, if ctx is done or the informer stops before
@@ -223,8 +223,8 @@ type informerTarget[T Identified] struct {
 	distrusted map[Key]error
 }
 
-// apply makes the changes of g in the hub, which shows them to every read. It then decides the waits
-// for a version. Handlers are woken by notify.
+// apply makes the changes of g in the hub, which shows them to every read. It then decides the
+// waits for a version. Handlers are woken by notify.
 func (t *informerTarget[T]) apply(g *eventGroup[T], report string) {
 	if t.batch == nil {
 		t.batch = t.hub.store.store.NewBatch()

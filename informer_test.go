@@ -23,11 +23,14 @@ func TestMain(m *testing.M) {
 	leak.Main(m)
 }
 
-// The other tests of the public API are in test/. These are what one would ask of an informer first.
+// The other tests of the public API are in test/. These are what one would ask of an informer
+// first.
 
-// A bubble does not end while a goroutine of it is left, so each test of this file also proves that Run leaves none.
+// A bubble does not end while a goroutine of it is left, so each test of this file also proves that
+// Run leaves none.
 
-// A handler may come and go at any time of an informer's life; Done is closed as soon as no call can come any more.
+// A handler may come and go at any time of an informer's life; Done is closed as soon as no call
+// can come any more.
 func TestHandlerLifetimes(t *testing.T) {
 	times := []string{"before Run", "before the sync", "while running", "after the stop"}
 	for from := range times {
@@ -96,7 +99,8 @@ func TestHandlerLifetimes(t *testing.T) {
 	}
 }
 
-// After Remove no call comes; the one that runs is not waited for, and Done says when it has returned.
+// After Remove no call comes; the one that runs is not waited for, and Done says when it has
+// returned.
 func TestRemoveWhileACallRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 1))

@@ -424,8 +424,8 @@ func (s *sides[K, L, R, A, B]) removeLeft(key Key) (l *arrange.Entry[L, leftStat
 }
 
 // leftKeys returns the keys with which l was arranged, in list if that is possible. They are valid
-// until the next use of list. If the key function panics now (it did not when l was added), the keys
-// come from the groups, and nothing is set aside.
+// until the next use of list. If the key function panics now (it did not when l was added), the
+// keys come from the groups, and nothing is set aside.
 func (s *sides[K, L, R, A, B]) leftKeys(l *arrange.Entry[L, leftState[A]], list *keyList[K]) (keys []K) {
 	if p := s.faults.attempt(fault{function: "Left", key: l.Key}, func() { keys = list.of(s.on.Left(l.Object)) }); p != nil {
 		return s.lefts.ValuesOf(l)

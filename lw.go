@@ -101,10 +101,10 @@ type Source[T Identified] interface {
 	Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[T]) error) error
 }
 
-// A Teller is a [Source] that makes of an object which the server has told otherwise, in the answer to
-// a write or a get, what List and Watch would have yielded. [*HTTP], [*ListWatch] and [*Memory] are
-// Tellers, and so are the results of [Transform], [Shard] and [WithListOptions] if their source is.
-// See [Informer.Tell].
+// A Teller is a [Source] that makes of an object which the server has told otherwise, in the answer
+// to a write or a get, what List and Watch would have yielded. [*HTTP], [*ListWatch] and [*Memory]
+// are Tellers, and so are the results of [Transform], [Shard] and [WithListOptions] if their source
+// is. See [Informer.Tell].
 type Teller[T Identified] interface {
 	Source[T]
 	// Told returns an object that shares nothing with obj, whatever type that has. stays is false if

@@ -59,8 +59,8 @@ const (
 )
 
 // withDefaults returns a copy of o, which may be nil, with the defaults filled in. name is the
-// default of Name. OnPanic may be nil in it, and so may one of Logger and OnError: newFailureLog sets
-// OnError later if it is nil. A nil Backoff means the default; see pauseAfter.
+// default of Name. OnPanic may be nil in it, and so may one of Logger and OnError: newFailureLog
+// sets OnError later if it is nil. A nil Backoff means the default; see pauseAfter.
 func (o *Options) withDefaults(name string) *Options {
 	s := &Options{}
 	if o != nil {

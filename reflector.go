@@ -44,8 +44,8 @@ type Reflector[T Identified] struct {
 	refresher pace.Refresher
 }
 
-// A step is what a reflector does next. Whatever wants a step sets next to the later one of both, in
-// the order of the constants. The step itself goes back to stepWatch when it has succeeded.
+// A step is what a reflector does next. Whatever wants a step sets next to the later one of both,
+// in the order of the constants. The step itself goes back to stepWatch when it has succeeded.
 type step int
 
 const (
@@ -162,8 +162,8 @@ func (r *Reflector[T]) report(err *Error) {
 	r.opts.OnError(err)
 }
 
-// hasten has the position reach version soon: the source's Progress does that, or else refresher. It
-// does nothing if the versions mean nothing. It returns as Refresher.Hasten does.
+// hasten has the position reach version soon: the source's Progress does that, or else refresher.
+// It does nothing if the versions mean nothing. It returns as Refresher.Hasten does.
 func (r *Reflector[T]) hasten(version string) (again time.Duration) {
 	hints := HintsOf(r.src)
 	switch {

@@ -191,8 +191,8 @@ func (b *listBuilder[T]) applyEvent(ev *WatchEvent[T], h SourceHints) (made prog
 	return made, nil
 }
 
-// progressOf returns what ev shows, if its key has not come before. older says that it is older than
-// an earlier event.
+// progressOf returns what ev shows, if its key has not come before. older says that it is older
+// than an earlier event.
 func (b *listBuilder[T]) progressOf(ev *WatchEvent[T], older bool) progress {
 	switch listed := ev.Type == watch.Added || ev.Filtered; {
 	case !listed:

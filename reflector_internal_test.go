@@ -173,8 +173,8 @@ func TestErrorKinds(t *testing.T) {
 	}
 }
 
-// What a server has answered stands, though the reflector was about to leave; what only says that it
-// has left, or that Run is to end, does not.
+// What a server has answered stands, though the reflector was about to leave; what only says that
+// it has left, or that Run is to end, does not.
 func TestAnswersStand(t *testing.T) {
 	gone := apierrors.NewResourceExpired("too old")
 	garbled := &Error{Op: opWatch, Err: &decode.SyntaxError{}}
@@ -236,7 +236,8 @@ func TestRetryAfterSeconds(t *testing.T) {
 	}
 }
 
-// What is set aside is told once for what is known, and always for an event; while one is held the version is.
+// What is set aside is told once for what is known, and always for an event; while one is held the
+// version is.
 func TestAside(t *testing.T) {
 	a := setAsideObjects{recorder: &statusRecorder{}}
 	var told []string

@@ -71,9 +71,9 @@ func (r *Reflector[T]) wayToList() (stream bool, limit int64) {
 	return false, r.opts.PageSize
 }
 
-// failed notes that a streamed list has ended with err before its initial events did; came says that
-// objects had come. It decides whether later lists are streamed. If fallback is true, this one is
-// asked for in pages at once.
+// failed notes that a streamed list has ended with err before its initial events did; came says
+// that objects had come. It decides whether later lists are streamed. If fallback is true, this one
+// is asked for in pages at once.
 func (s *streamSupport) failed(err error, came bool) (fallback bool) {
 	var older *olderError
 	refused, sure := pace.IsRefusal(err)
@@ -260,8 +260,8 @@ func (r *Reflector[T]) takeOver(op string, got *listBuilder[T]) error {
 	return nil
 }
 
-// reallyBad returns those of bad that no Transform keeps as they are. It takes out of bad what cannot
-// be kept, because the target has an object with another UID.
+// reallyBad returns those of bad that no Transform keeps as they are. It takes out of bad what
+// cannot be kept, because the target has an object with another UID.
 func (r *Reflector[T]) reallyBad(bad map[Key]error) map[Key]error {
 	others := maps.Clone(bad)
 	for key, err := range bad {
@@ -281,8 +281,8 @@ func (r *Reflector[T]) reallyBad(bad map[Key]error) map[Key]error {
 // before.
 //
 // The target may have an older version of an object that stays as it was than the list has. So the
-// version before the list stays the reported one. Two exceptions: a key that the target never had and
-// that held nothing back; and a new epoch, where older versions mean nothing.
+// version before the list stays the reported one. Two exceptions: a key that the target never had
+// and that held nothing back; and a new epoch, where older versions mean nothing.
 func (r *Reflector[T]) reportable(l *wholeList[T], held map[Key]struct{}) string {
 	for key, err := range l.keep {
 		if isKeep(err) {

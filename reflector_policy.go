@@ -53,8 +53,8 @@ type verdict struct {
 const relistAfter = 5
 
 // decide returns what to do after a request that ended with o. failures is how many requests in a
-// row had failed before. It is long because it is the whole table: the first case that holds counts,
-// and no case can be read without those above it.
+// row had failed before. It is long because it is the whole table: the first case that holds
+// counts, and no case can be read without those above it.
 func decide(o outcome, failures int) verdict {
 	switch {
 	case o.fallback:

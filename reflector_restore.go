@@ -12,12 +12,13 @@ import (
 	"github.com/go-lw/lw/internal/request"
 )
 
-// This file is how a reflector notices that its server has gone back in time: it was restored from a
-// backup, or another server answers in its place. Such a server answers a watch from the position
+// This file is how a reflector notices that its server has gone back in time: it was restored from
+// a backup, or another server answers in its place. Such a server answers a watch from the position
 // with silence, as a quiet one does. Once it has passed the position, it sends events of another
 // history. Then the target shows what the server never had.
 //
-// What a reflector knows of that is one of these states. Each is a field of server, or the next step.
+// What a reflector knows of that is one of these states. Each is a field of server, or the next
+// step.
 //
 //	state        it begins                          while it lasts               it ends
 //	verified     with an event of the watch, a      the server is not asked      with the connection
@@ -27,9 +28,9 @@ import (
 //	stepAsk      a watch was silent to its end,     the server is asked for      the version is not
 //	             or an unverified one was           its version: a list of at    older; the server
 //	                                                most one object              refuses to say it
-//	doubt        the server was out of touch for    a witness is asked, since    as pace.Downtime says;
-//	             more than a second                 the server may have passed   at the latest with
-//	                                                the position: stepTestify    a list
+//	doubt        the server was out of touch for    a witness is asked, since    as pace.Downtime
+//	             more than a second                 the server may have passed   says, and always
+//	                                                the position: stepTestify    with a list
 //	rewound      the witness's answer is no, or     the next step is a list,     with that list
 //	             the source says so                 whatever its version
 //
@@ -37,10 +38,10 @@ import (
 // the target has? A yes also verifies the server. A server that refuses an answer is asked again
 // after askNext, and its watches go on.
 //
-// A list ends all of them. If it is older than the position it is refused, up to maxRefused times: it
-// may be of a replica that lags. After that it is the truth. A new epoch begins with it, or with the
-// list after rewound, or with one that contradicts what the target has, if nobody could lift a doubt.
-// If a doubt remains, equal versions are not believed in that list; see checkpoint.distrust.
+// A list ends all of them. If it is older than the position it is refused, up to maxRefused times:
+// it may be of a replica that lags. After that it is the truth. A new epoch begins with it, or with
+// the list after rewound, or with one that contradicts what the target has, if nobody could lift a
+// doubt. If a doubt remains, equal versions are not believed in that list; see checkpoint.distrust.
 
 const (
 	// healthyAfter is how long a watch must stay open to count as progress without an event. It is
@@ -115,8 +116,8 @@ func (s *server) watched(o *outcome, requested time.Time) {
 	}
 }
 
-// suspect decides what silence and an early end of a watch say about the server. The watch took that
-// long, apart from its initial events.
+// suspect decides what silence and an early end of a watch say about the server. The watch took
+// that long, apart from its initial events.
 func (r *Reflector[T]) suspect(o *outcome, took time.Duration) {
 	// A position without an order, which cannot even be compared with itself, gives no answer.
 	if o.noVersions || !r.at.position.ordered() {

@@ -319,8 +319,8 @@ func (g *eventGroup[T]) reset() {
 }
 
 // lend returns ctx with a memo for the source, and with the last versions of the objects: a source
-// decodes less of an object whose last version it knows; see internal/decode/reuse_parts.go. It lends
-// them only if the target has what the source has decoded: a user's Sink may have anything.
+// decodes less of an object whose last version it knows; see internal/decode/reuse_parts.go. It
+// lends them only if the target has what the source has decoded: a user's Sink may have anything.
 func (r *Reflector[T]) lend(ctx context.Context) context.Context {
 	ctx = request.WithMemo(ctx)
 	to, ok := r.target.(interface {

@@ -32,8 +32,8 @@ type StoreStatus struct {
 // an informer never.
 type Status struct {
 	StoreStatus
-	// Phase is what is going on now: "idle" before Run, "listing", "streaming" while the initial events
-	// of a streamed list come in, "watching", "waiting" after a failure, or "stopped".
+	// Phase is what is going on now: "idle" before Run, "listing", "streaming" while the initial
+	// events of a streamed list come in, "watching", "waiting" after a failure, or "stopped".
 	Phase           string
 	ResourceVersion string    // the version of the store; every event up to it has been applied
 	Ahead           int       // how many keys are ahead of lists and watches; see [Informer.Tell]

@@ -13,19 +13,19 @@ import (
 )
 
 // Tell shows obj at once: what the server has answered to a write, a get or a patch. Every read,
-// index and handler has it before the watch does, and derived collections with the next step of their
-// graph; see [Graph.WaitForStep]. The key is then ahead: when lists and watches reach the version,
-// nobody is told again, and if they pass it without the object, it goes back to what they say. What
-// is older than they are changes nothing. Status.ResourceVersion and the waits for a version do not
-// count what was told; [WaitFor] and Changed do.
+// index and handler has it before the watch does, and derived collections with the next step of
+// their graph; see [Graph.WaitForStep]. The key is then ahead: when lists and watches reach the
+// version, nobody is told again, and if they pass it without the object, it goes back to what they
+// say. What is older than they are changes nothing. Status.ResourceVersion and the waits for a
+// version do not count what was told; [WaitFor] and Changed do.
 //
 // obj may be of any type that encodes to what T is decoded from. It is copied, and goes through the
-// source's transforms and the functions of indexes, in the goroutine of the caller. Do not call Tell
-// in one of these. Before the first list obj waits for that, and is in it.
+// source's transforms and the functions of indexes, in the goroutine of the caller. Do not call
+// Tell in one of these. Before the first list obj waits for that, and is in it.
 //
-// The error wraps [ErrStopped]; errors.ErrUnsupported if the source is no [Teller], its versions are
-// no decimal numbers or the collection is followed ([Follow], package serve); or the failure of a
-// transform or an index. Then nothing has changed.
+// The error wraps [ErrStopped]; errors.ErrUnsupported if the source is no [Teller], its versions
+// are no decimal numbers or the collection is followed ([Follow], package serve); or the failure of
+// a transform or an index. Then nothing has changed.
 func (inf *Informer[T]) Tell(obj Identified) error {
 	if isNil(obj) {
 		return inf.untold(Key{}, errors.New("the object is nil"))
@@ -61,11 +61,11 @@ func (inf *Informer[T]) Tell(obj Identified) error {
 	return inf.untold(key, err)
 }
 
-// TellDeleted hides the object of key that has that UID: the server has answered that it is deleted,
-// not only marked for it (then it answers the object, for Tell). version is that of the deletion, ""
-// if it is not known. Then the object is hidden until the copy has what the server, which is asked
-// for its version as by CatchUp, has had since. An object with another UID is not hidden. Otherwise
-// it is as Tell.
+// TellDeleted hides the object of key that has that UID: the server has answered that it is
+// deleted, not only marked for it (then it answers the object, for Tell). version is that of the
+// deletion, "" if it is not known. Then the object is hidden until the copy has what the server,
+// which is asked for its version as by CatchUp, has had since. An object with another UID is not
+// hidden. Otherwise it is as Tell.
 func (inf *Informer[T]) TellDeleted(key Key, uid types.UID, version string) error {
 	m := &mark[T]{version: decimal(version), gone: uid, since: time.Now(), loose: version == ""}
 	_, err := inf.teller()
@@ -148,8 +148,8 @@ func (inf *Informer[T]) askBounds() {
 }
 
 // plan works out what g does where the program was told of keys. What the server had before that is
-// not shown, but becomes the base. A key that g has passed without an event goes back to its base, as
-// one more event of g. So all of it is shown at one point.
+// not shown, but becomes the base. A key that g has passed without an event goes back to its base,
+// as one more event of g. So all of it is shown at one point.
 func (t *informerTarget[T]) plan(g *eventGroup[T]) {
 	marks, at := &t.hub.marks, g.to.number
 	t.hub.mu.Lock()
@@ -174,8 +174,8 @@ func (t *informerTarget[T]) plan(g *eventGroup[T]) {
 	})
 }
 
-// planEventLocked plans the event of a group up to version at, if the program was told of its key or
-// wants it and has not read it yet.
+// planEventLocked plans the event of a group up to version at, if the program was told of its key
+// or wants it and has not read it yet.
 func (t *informerTarget[T]) planEventLocked(e *groupEvent[T], at uint64) {
 	if w := t.hub.demand; w != nil && w.hidesLocked(e.key, at) {
 		e.way, e.told, e.existed = wayNone, true, true

@@ -28,9 +28,10 @@ import (
 // says when the object was written.
 //
 // f runs exactly once per version of an object that is added or modified, and not for a deletion,
-// in the goroutine that reads from the server; and once for each [Informer.Tell], in its goroutine. It may change obj, which nobody else has unless
-// HTTP.Share is set, and return it. It must keep namespace and name (see [Derive] for other names),
-// and should keep the UID, and the resource version, with which relists are cheap.
+// in the goroutine that reads from the server; and once for each [Informer.Tell], in its goroutine.
+// It may change obj, which nobody else has unless HTTP.Share is set, and return it. It must keep
+// namespace and name (see [Derive] for other names), and should keep the UID, and the resource
+// version, with which relists are cheap.
 func Transform[T, U Object](src Source[T], f func(T) (U, error)) Source[U] {
 	if isNil(src) {
 		panic("lw: Transform: nil source")

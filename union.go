@@ -26,8 +26,8 @@ type Union[T Identified] struct {
 }
 
 // NewUnion returns the union of ins, which may be none. It syncs when all of these have: one that
-// may never answer is better added by Add, which the union does not wait for. NewUnion panics if one
-// of ins is nil.
+// may never answer is better added by Add, which the union does not wait for. NewUnion panics if
+// one of ins is nil.
 func NewUnion[T Object](g *Graph, ins ...Collection[T]) *Union[T] {
 	all := new(members[T])
 	for _, in := range ins {

@@ -97,9 +97,9 @@ func goroutineNumber() (n uint64) {
 	return n
 }
 
-// eachUnsynced calls visit once for each hub that the hub waits for and that has not synced, and for
-// those that this one waits for if visit returns true. Several ways may lead to a hub: it counts
-// once, or a chain of joins would cost two to the power of its length.
+// eachUnsynced calls visit once for each hub that the hub waits for and that has not synced, and
+// for those that this one waits for if visit returns true. Several ways may lead to a hub: it
+// counts once, or a chain of joins would cost two to the power of its length.
 func (c *hubCore) eachUnsynced(visit func(before *hubCore) (deeper bool)) {
 	seen := map[*hubCore]bool{}
 	var walk func(c *hubCore)

@@ -142,8 +142,8 @@ func renumber(data []byte, version int) {
 	copy(data[at:], strconv.Itoa(version))
 }
 
-// BenchmarkTellWrites compares a write that an informer is told of with an event of its watch, and with
-// a write of what nobody follows. The server answers at once with bytes that it has.
+// BenchmarkTellWrites compares a write that an informer is told of with an event of its watch, and
+// with a write of what nobody follows. The server answers at once with bytes that it has.
 func BenchmarkTellWrites(b *testing.B) {
 	const objects = 1000
 	for _, followed := range []string{"pods", "nodes"} {

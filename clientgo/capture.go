@@ -59,11 +59,11 @@ type Decoder struct {
 	// is the name of the type.
 	Scheme *runtime.Scheme
 	// Options are the settings of the informers, nil those of [NewInformer]. OnError is called beside
-	// the WatchErrorHandler, and alone for what DetectMutation finds. Logger gets the records that else
-	// go to klog: of the first sync and of recoveries.
+	// the WatchErrorHandler, and alone for what DetectMutation finds. Logger gets the records that
+	// else go to klog: of the first sync and of recoveries.
 	Options *lw.Options
-	// Wanted are the objects of the informers, as [lw.Wanted] says. The informers then have the methods
-	// KeyState and WaitForKey of [lw.Informer]. Nil: all.
+	// Wanted are the objects of the informers, as [lw.Wanted] says. The informers then have the
+	// methods KeyState and WaitForKey of [lw.Informer]. Nil: all.
 	Wanted lw.WantedSet
 	// Trust says that the ListerWatchers return what the server sends, or change nothing but the
 	// kinds of metadata objects. Then nothing is compared.

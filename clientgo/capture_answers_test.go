@@ -144,8 +144,8 @@ func TestDecoderOfABrokenBody(t *testing.T) {
 	})
 }
 
-// client-go decodes lists as well until one had objects to compare, and none if the ListerWatcher is
-// trusted. Lists and their objects are the same.
+// client-go decodes lists as well until one had objects to compare, and none if the ListerWatcher
+// is trusted. Lists and their objects are the same.
 func TestDecoderComparesOnce(t *testing.T) {
 	const content, none = "list answered", "list without content"
 	for _, tc := range []struct {

@@ -18,8 +18,8 @@ import (
 //
 // The controller is an informer of lw with one handler, and differs from client-go's as the package
 // says of informers. Beside that:
-//   - handler is called by a goroutine of its own, so the store may be ahead of it. client-go calls it
-//     in between the changes of the store.
+//   - handler is called by a goroutine of its own, so the store may be ahead of it. client-go calls
+//     it in between the changes of the store.
 //   - HasSynced is true when handler was called for the whole first list.
 //   - RunWithContext returns when no call of handler is running any more.
 //

@@ -35,8 +35,8 @@ var controllers = map[string]func(cache.InformerOptions) (cache.Store, cache.Con
 	},
 }
 
-// A story is a random history of a server, as a controller told it: after each step the calls of the
-// handler, the store, its indexes and its version.
+// A story is a random history of a server, as a controller told it: after each step the calls of
+// the handler, the store, its indexes and its version.
 func story(t *testing.T, seed uint64, new func(cache.InformerOptions) (cache.Store, cache.Controller)) (told []string) {
 	synctest.Test(t, func(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
@@ -107,8 +107,8 @@ func TestControllerStories(t *testing.T) {
 	}
 }
 
-// The two older constructors are replaced by the name alone, also where their results are assigned to
-// variables of other types.
+// The two older constructors are replaced by the name alone, also where their results are assigned
+// to variables of other types.
 func TestNewController(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newPodMemory(labelled("a", "v=1"))
@@ -135,8 +135,8 @@ func TestNewController(t *testing.T) {
 	})
 }
 
-// A controller has synced when its handler was told of the whole list. One without a handler has when
-// the store has it. Run waits for a call that runs.
+// A controller has synced when its handler was told of the whole list. One without a handler has
+// when the store has it. Run waits for a call that runs.
 func TestControllerSyncs(t *testing.T) {
 	for name, new := range controllers {
 		rig.Subtest(t, name, func(t *testing.T) {

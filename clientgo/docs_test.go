@@ -131,7 +131,8 @@ type keys chan lw.Key
 
 func (k keys) Add(key lw.Key) { k <- key }
 
-// What README.md and docs/start.md begin with, from a clientset to a write that is read; and what it returns where the server says no.
+// What README.md and docs/start.md begin with, from a clientset to a write that is read; and what
+// it returns where the server says no.
 func TestREADME(t *testing.T) {
 	example := func(ctx context.Context, clientset kubernetes.Interface, queue keys, pod *corev1.Pod) error {
 		patience, cancel := context.WithTimeout(ctx, time.Minute)
@@ -179,8 +180,8 @@ func TestREADME(t *testing.T) {
 	}
 }
 
-// The controller of docs/start.md: it reconciles each replica set, also when one of its pods changes, and says what it waits for
-// where the server says no.
+// The controller of docs/start.md: it reconciles each replica set, also when one of its pods
+// changes, and says what it waits for where the server says no.
 func TestREADMEController(t *testing.T) {
 	example := func(ctx, patience context.Context, clientset kubernetes.Interface, reconcile func(*appsv1.ReplicaSet, []*corev1.Pod)) error {
 		replicaSet := schema.GroupKind{Group: "apps", Kind: "ReplicaSet"}

@@ -301,9 +301,9 @@ func ExampleDecoder() {
 }
 
 // What a ListerWatcher does to an answer before it returns it is lost when lw decodes. So the first
-// list with objects is compared with what the server sent, and client-go goes on decoding where they
-// differ. Trust says that nothing is lost: here lw drops the managed fields itself. Status.Decoder
-// tells who decodes.
+// list with objects is compared with what the server sent, and client-go goes on decoding where
+// they differ. Trust says that nothing is lost: here lw drops the managed fields itself.
+// Status.Decoder tells who decodes.
 func ExampleDecoder_trust() {
 	server := lwtest.StartServer(lwtest.Resource{Plural: "pods", Kind: "Pod"})
 	defer server.Close()

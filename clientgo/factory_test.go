@@ -126,7 +126,8 @@ func TestRunOfALentInformer(t *testing.T) {
 }
 
 // client-go's interface has a derived collection as well: handlers, indexes and a factory's listers
-// read a union of two namespaces. Its store refuses writes, and Run waits for the owner of the graph.
+// read a union of two namespaces. Its store refuses writes, and Run waits for the owner of the
+// graph.
 func TestSharedIndexInformerOfAUnion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one, two := lw.NewMemory(labelled("a")), lw.NewMemory(pod("other", "b"))
@@ -200,7 +201,8 @@ func requests(client *fake.Clientset) func() map[string]bool {
 	}
 }
 
-// All informers of the factory are lw's. Those that nobody wants make no request, and hold up nobody.
+// All informers of the factory are lw's. Those that nobody wants make no request, and hold up
+// nobody.
 func TestUseAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset(pod("shop", "web"), pod("other", "dns"), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}})
@@ -292,8 +294,8 @@ func TestUseAllRefuses(t *testing.T) {
 	panics("no generated factory", func() { clientgo.UseAll(otherFactory{}, nil) })
 }
 
-// A type of FactoryOptions.Except is client-go's, or what the program makes it, whether its informer
-// is there before UseAll or comes later. The other types are lw's.
+// A type of FactoryOptions.Except is client-go's, or what the program makes it, whether its
+// informer is there before UseAll or comes later. The other types are lw's.
 func TestUseAllExcept(t *testing.T) {
 	for _, before := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {

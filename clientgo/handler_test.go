@@ -173,8 +173,8 @@ func TestHandlerPanics(t *testing.T) {
 	})
 }
 
-// A handler that is removed while it pauses after a panic is not called again, whatever waits for it,
-// and its pause is over.
+// A handler that is removed while it pauses after a panic is not called again, whatever waits for
+// it, and its pause is over.
 func TestRemoveEventHandlerAfterAPanic(t *testing.T) {
 	rig.Swap(t, &utilruntime.ReallyCrash, false)
 	handleErrors(t)

@@ -300,9 +300,9 @@ func lookup[T lw.Object](index *lw.Index[string, T], value string) []any {
 
 // lookupAny returns the objects that lookup has for any of values. Each lookup is answered from a
 // state of its own, so an object whose value changes in between could be missed. The channels of
-// changed tell: if none is closed after the last lookup, no object has left or joined one of values.
-// The version of the store would not: it stays while an object is set aside. Only objects that
-// change as fast as they are read need more than a few passes; then the last one must do.
+// changed tell: if none is closed after the last lookup, no object has left or joined one of
+// values. The version of the store would not: it stays while an object is set aside. Only objects
+// that change as fast as they are read need more than a few passes; then the last one must do.
 func lookupAny[T lw.Object](changed func(ctx context.Context, value string) <-chan struct{}, lookup func(value string) iter.Seq[T], values []string) []any {
 	const maxPasses = 8
 	var found map[lw.Key]T

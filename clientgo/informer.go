@@ -16,14 +16,14 @@ import (
 )
 
 // SharedIndexInformer returns c, an informer or a derived collection, as client-go's interface, for
-// code that expects it. Both are used side by side: c's own methods go on to work, and one collection
-// may have several adapters. The indexes of an adapter are its own.
+// code that expects it. Both are used side by side: c's own methods go on to work, and one
+// collection may have several adapters. The indexes of an adapter are its own.
 //
-// Run of the adapter runs an informer. If its owner runs it already, and of a derived collection, Run
-// waits until c stops or its context is done. A transform and a handler of errors belong to the
-// source and the options of c: SetTransform and SetWatchErrorHandler return an error that says so. An
-// adapter has no resync period of its own, but honours that of each handler. The store of a derived
-// collection refuses writes.
+// Run of the adapter runs an informer. If its owner runs it already, and of a derived collection,
+// Run waits until c stops or its context is done. A transform and a handler of errors belong to the
+// source and the options of c: SetTransform and SetWatchErrorHandler return an error that says so.
+// An adapter has no resync period of its own, but honours that of each handler. The store of a
+// derived collection refuses writes.
 func SharedIndexInformer[T lw.Object](c lw.Collection[T]) cache.SharedIndexInformer {
 	if isNil(c) {
 		panic("clientgo: SharedIndexInformer: nil collection")

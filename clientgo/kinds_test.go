@@ -56,14 +56,15 @@ func TestKinds(t *testing.T) {
 		}
 		kinds++
 		t.Run(strings.ReplaceAll(gvk.String(), ", Kind=", "/"), func(t *testing.T) {
-			// Only what is compiled can leave out fields. DeleteOptions, in an Eviction, have a string whose tag says varint.
+			// Only what is compiled can leave out fields. DeleteOptions, in an Eviction, have a string whose
+			// tag says varint.
 			if d, err := decode.New(reflect.PointerTo(typ), decode.Options{Drop: []string{"metadata.managedFields"}}); err != nil || !d.Protobuf() && gvk.Kind != "Eviction" {
 				t.Errorf("its tags are not compiled: %v", err)
 			}
 			for n := range 6 {
 				opts := decode.Options{Share: n%2 == 1}
-				// What keeps each field by its own path keeps everything. An Eviction's DeleteOptions, see above,
-				// would not be read from protobuf.
+				// What keeps each field by its own path keeps everything. An Eviction's DeleteOptions, see
+				// above, would not be read from protobuf.
 				switch {
 				case gvk.Kind == "Eviction":
 				case n == 4:
@@ -90,7 +91,8 @@ func TestKinds(t *testing.T) {
 					obj.GetObjectKind().SetGroupVersionKind(gvk)
 					r.fromJSON(t, obj)
 					r.fromProtobuf(t, obj)
-					// All that two objects have, one behind the other, in one: the second is merged into the first.
+					// All that two objects have, one behind the other, in one: the second is merged into the
+					// first.
 					if before != nil {
 						r.fromJSON(t, before, obj)
 						r.fromProtobuf(t, before, obj)
@@ -327,8 +329,8 @@ type message interface {
 	Unmarshal([]byte) error
 }
 
-// checkProjection compares what lw decodes of random objects into P, from protobuf and from JSON, with what apimachinery decodes of
-// their JSON.
+// checkProjection compares what lw decodes of random objects into P, from protobuf and from JSON,
+// with what apimachinery decodes of their JSON.
 func checkProjection[P, T any](t *testing.T) {
 	lwtest.Projection[P, T](t)
 	const objects, seed = 60, 1

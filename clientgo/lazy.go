@@ -15,12 +15,12 @@ import (
 	"github.com/go-lw/lw"
 )
 
-// A lazyInformer is an informer of a factory that runs once somebody wants it. The factory has one of
-// every type, and does not tell it who has asked for it. Only the calls of its own methods do.
+// A lazyInformer is an informer of a factory that runs once somebody wants it. The factory has one
+// of every type, and does not tell it who has asked for it. Only the calls of its own methods do.
 //
-// The waits of the factory ask all informers whether they have synced. They are not made to wait for
-// one that nobody wants. But the program may have been given it before, and read its store next. So
-// what such a wait was told is a promise, which the store keeps: see [promisedStore].
+// The waits of the factory ask all informers whether they have synced. They are not made to wait
+// for one that nobody wants. But the program may have been given it before, and read its store
+// next. So what such a wait was told is a promise, which the store keeps: see [promisedStore].
 type lazyInformer struct {
 	*owned
 	waits  string        // how the names of the factory's waits begin
@@ -67,7 +67,8 @@ func waitsOf(factory any) string {
 	return strings.TrimSuffix(runtime.FuncForPC(m.Func.Pointer()).Name(), known) + "WaitForCacheSync"
 }
 
-// calledBy reports whether the name of a function that waits for the caller's caller begins with prefix.
+// calledBy reports whether the name of a function that waits for the caller's caller begins with
+// prefix.
 func calledBy(prefix string) bool {
 	var callers [64]uintptr
 	frames := runtime.CallersFrames(callers[:runtime.Callers(3, callers[:])])
@@ -112,8 +113,8 @@ func (l *lazyInformer) AddIndexers(indexers cache.Indexers) error {
 	return l.want().AddIndexers(indexers)
 }
 
-// HasSynced reports whether the store has a whole list. A wait of the factory is promised that it will
-// have one. After a promise the program is told what has become of the first request.
+// HasSynced reports whether the store has a whole list. A wait of the factory is promised that it
+// will have one. After a promise the program is told what has become of the first request.
 func (l *lazyInformer) HasSynced() bool {
 	if l.owned.HasSynced() {
 		return true

@@ -262,8 +262,8 @@ func TestUseAllBeforeTheStart(t *testing.T) {
 	})
 }
 
-// An informer whose server refuses has not synced, whatever a wait of the factory was promised before
-// anybody wanted it. Its reads wait, and end with it.
+// An informer whose server refuses has not synced, whatever a wait of the factory was promised
+// before anybody wanted it. Its reads wait, and end with it.
 func TestUseAllWithoutAnAnswer(t *testing.T) {
 	for _, promised := range []bool{false, true} {
 		rig.Subtest(t, fmt.Sprintf("promised=%t", promised), func(t *testing.T) {

@@ -40,8 +40,8 @@ func NewInformerWithOptions(listerWatcher cache.ListerWatcher, example runtime.O
 	return newSharedInformer(newSource[metav1.Object](listerWatcher, example), example, options, nil, nil)
 }
 
-// newSharedInformer returns an informer of src with the settings given, which may be nil, of what is
-// wanted; nil: all. Its transform and its handler of errors may be set until it runs.
+// newSharedInformer returns an informer of src with the settings given, which may be nil, of what
+// is wanted; nil: all. Its transform and its handler of errors may be set until it runs.
 func newSharedInformer(src lw.Source[metav1.Object], example runtime.Object, options cache.SharedIndexInformerOptions, given *lw.Options, wanted lw.WantedSet) *owned {
 	m := newMetrics(options)
 	o := &owned{source: &lateSource{src: src}, errors: newErrorReporter(example, options.ObjectDescription)}

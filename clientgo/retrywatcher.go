@@ -18,8 +18,8 @@ import (
 	"github.com/go-lw/lw/internal/request"
 )
 
-// A RetryWatcher is a watch.Interface that goes on when its connection ends: a watch from a version,
-// without a list. [NewRetryWatcher] makes it.
+// A RetryWatcher is a watch.Interface that goes on when its connection ends: a watch from a
+// version, without a list. [NewRetryWatcher] makes it.
 type RetryWatcher struct {
 	cancel context.CancelFunc
 	events chan watch.Event
@@ -27,13 +27,13 @@ type RetryWatcher struct {
 }
 
 // NewRetryWatcher returns the events of watcher since resourceVersion, in place of
-// watch.NewRetryWatcherWithContext of client-go's tools/watch. It never lists. A connection that ends
-// is followed by another one, from the version of the last event or bookmark, with the pauses of a
-// lw.Reflector, so that no event is lost and none comes twice.
+// watch.NewRetryWatcherWithContext of client-go's tools/watch. It never lists. A connection that
+// ends is followed by another one, from the version of the last event or bookmark, with the pauses
+// of a lw.Reflector, so that no event is lost and none comes twice.
 //
-// The watch ends with an event of type watch.Error, which has a *metav1.Status, where the server has
-// forgotten the version (410), or does not permit to watch (401, 403). Without such an event it ends
-// when ctx is done or Stop is called. Then ResultChan and Done are closed.
+// The watch ends with an event of type watch.Error, which has a *metav1.Status, where the server
+// has forgotten the version (410), or does not permit to watch (401, 403). Without such an event it
+// ends when ctx is done or Stop is called. Then ResultChan and Done are closed.
 //
 // NewRetryWatcher returns an error if resourceVersion is "" or "0", which are no versions to begin
 // at, and panics if watcher is nil.

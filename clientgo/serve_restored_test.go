@@ -22,8 +22,9 @@ import (
 	"github.com/go-lw/lw/internal/rig"
 )
 
-// Behind a relay of a server that was restored, and is past its old version, whatever follows it has what the server has: client-go's
-// own informers, and lw over client-go's clients, which is also told that the server went back in time.
+// Behind a relay of a server that was restored, and is past its old version, whatever follows it
+// has what the server has: client-go's own informers, and lw over client-go's clients, which is
+// also told that the server went back in time.
 func TestRestoredBehindARelay(t *testing.T) {
 	t.Parallel()
 	pod := func(name, node string) *corev1.Pod {

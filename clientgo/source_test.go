@@ -246,8 +246,8 @@ type silentWatch struct{}
 func (*silentWatch) Stop()                          {}
 func (*silentWatch) ResultChan() <-chan watch.Event { return nil }
 
-// client-go's own fake of a controller's source refuses a streamed list with an error of strconv: neither the API's nor the
-// network's. It is listed then, within a backoff.
+// client-go's own fake of a controller's source refuses a streamed list with an error of strconv:
+// neither the API's nor the network's. It is listed then, within a backoff.
 func TestFakeControllerSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fake := fcache.NewFakeControllerSource()

@@ -20,14 +20,15 @@ import (
 )
 
 // StoreSink returns store, which may be any cache.Store, cache.UndeltaStore or Queue or one of your
-// own, as a sink for lw.NewReflector. Its methods are called as client-go's reflector calls them, in
-// one goroutine: Replace with each list, Add, Update and Delete with each event, Bookmark if it is a
-// cache.ReflectorBookmarkStore, and UpdateResourceVersion if it is a cache.ResourceVersionUpdater.
-// Several reflectors may write to it, one after the other; see [Reflector].
+// own, as a sink for lw.NewReflector. Its methods are called as client-go's reflector calls them,
+// in one goroutine: Replace with each list, Add, Update and Delete with each event, Bookmark if it
+// is a cache.ReflectorBookmarkStore, and UpdateResourceVersion if it is a
+// cache.ResourceVersionUpdater. Several reflectors may write to it, one after the other; see
+// [Reflector].
 //
-// An error of the store goes to runtime.ErrorHandlers of apimachinery. The sink does not read from the
-// store, which may have keys of its own. So an object that cannot be decoded when a list is read is
-// missing in that list, and an event that does not fit the store is not noticed.
+// An error of the store goes to runtime.ErrorHandlers of apimachinery. The sink does not read from
+// the store, which may have keys of its own. So an object that cannot be decoded when a list is
+// read is missing in that list, and an event that does not fit the store is not noticed.
 //
 // StoreSink panics if store is nil.
 func StoreSink[T lw.Object](store cache.ReflectorStore) lw.Sink[T] {
@@ -97,8 +98,8 @@ type Reflector struct {
 }
 
 // NewReflector returns a Reflector in place of cache.NewReflector: it fills store with objects like
-// example, and calls the store's Resync each resync period, unless that is 0. See [StoreSink] for how
-// it calls store, and [Source] for example, which may be nil.
+// example, and calls the store's Resync each resync period, unless that is 0. See [StoreSink] for
+// how it calls store, and [Source] for example, which may be nil.
 //
 // NewReflector panics if listerWatcher or store is nil.
 func NewReflector(listerWatcher cache.ListerWatcher, example runtime.Object, store cache.ReflectorStore, resync time.Duration) *Reflector {
@@ -157,8 +158,8 @@ func (s *relisted) Watch(ctx context.Context, opts metav1.ListOptions, yield fun
 // Run runs the reflector until stop is closed.
 func (r *Reflector) Run(stop <-chan struct{}) { r.RunWithContext(wait.ContextForChannel(stop)) }
 
-// RunWithContext keeps the store in step until ctx is done. It may be called again, which begins with
-// a list. If another call is running still it waits for its end.
+// RunWithContext keeps the store in step until ctx is done. It may be called again, which begins
+// with a list. If another call is running still it waits for its end.
 func (r *Reflector) RunWithContext(ctx context.Context) {
 	select {
 	case r.running <- struct{}{}:
@@ -226,6 +227,6 @@ func (r *Reflector) Status() lw.Status {
 	return r.current.Status()
 }
 
-// LastSyncResourceVersion returns the resource version of what the store has, or "" before the first
-// list of the last Run.
+// LastSyncResourceVersion returns the resource version of what the store has, or "" before the
+// first list of the last Run.
 func (r *Reflector) LastSyncResourceVersion() string { return r.Status().ResourceVersion }

@@ -166,7 +166,8 @@ func TestReflectorRunsAgain(t *testing.T) {
 	})
 }
 
-// A list that the store refuses is made again, and each refusal is reported. So is it with client-go.
+// A list that the store refuses is made again, and each refusal is reported. So is it with
+// client-go.
 func TestReflectorOfAStoreThatRefuses(t *testing.T) {
 	for kind, new := range reflectors {
 		rig.Subtest(t, kind, func(t *testing.T) {
@@ -203,8 +204,8 @@ func TestReflectorOfAStoreThatRefusesAList(t *testing.T) {
 	}
 }
 
-// Each list and each event reaches the store as it is, with its version if it has one. What the store
-// says to it is reported, with the key of the object and the cause.
+// Each list and each event reaches the store as it is, with its version if it has one. What the
+// store says to it is reported, with the key of the object and the cause.
 func TestStoreSinkCalls(t *testing.T) {
 	c := labelled("c", "v=1")
 	for _, refusal := range []error{nil, errors.New("no room")} {
@@ -242,8 +243,8 @@ func TestStoreSinkCalls(t *testing.T) {
 	clientgo.StoreSink[*corev1.Pod](plain).Apply(lw.WatchEvent[*corev1.Pod]{Type: watch.Bookmark, ResourceVersion: "9"})
 }
 
-// A reflector heeds its options, and says in the log of the options, or else of the context, that it
-// cannot go on. A second call of Run waits for the first, but not longer than for its context.
+// A reflector heeds its options, and says in the log of the options, or else of the context, that
+// it cannot go on. A second call of Run waits for the first, but not longer than for its context.
 func TestReflectorOptions(t *testing.T) {
 	for asked, least := range map[time.Duration]time.Duration{0: 5 * time.Minute, time.Second: 5 * time.Minute, time.Hour: time.Hour} {
 		synctest.Test(t, func(t *testing.T) {

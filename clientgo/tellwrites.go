@@ -21,24 +21,24 @@ import (
 	"github.com/go-lw/lw/internal/request"
 )
 
-// TellWrites returns a client that does what client does, and tells informers what the server answers
-// to the writes made through it, as lw.Informer.Tell and TellDeleted do: when a create, an update, a
-// patch or a delete returns, every read of the informers shows it, and so do indexes. Give the client
-// to a constructor of client-go, as that of [Capture]; both may be used together. TellWrites does not
-// change client; nil is http.DefaultClient.
+// TellWrites returns a client that does what client does, and tells informers what the server
+// answers to the writes made through it, as lw.Informer.Tell and TellDeleted do: when a create, an
+// update, a patch or a delete returns, every read of the informers shows it, and so do indexes.
+// Give the client to a constructor of client-go, as that of [Capture]; both may be used together.
+// TellWrites does not change client; nil is http.DefaultClient.
 //
 // The informers are those of lw whose lists and watches are made through it, or through one of
-// others, which are clients of TellWrites as well: of an lw.HTTP, lw.FromClient or a [Decoder], typed
-// ones, unstructured ones, metadata and projections. Not those of [NewInformer] and [Source], whose
-// ListerWatchers might change what the server sends; a [Decoder] without Trust has seen that its one
-// does not when a list has brought objects. An informer is told of its own resource, in the version and
-// the namespaces that it asks for. An object that its selectors leave out goes. It is told of no object
-// if it selects by fields other than metadata.name and metadata.namespace.
+// others, which are clients of TellWrites as well: of an lw.HTTP, lw.FromClient or a [Decoder],
+// typed ones, unstructured ones, metadata and projections. Not those of [NewInformer] and [Source],
+// whose ListerWatchers might change what the server sends; a [Decoder] without Trust has seen that
+// its one does not when a list has brought objects. An informer is told of its own resource, in the
+// version and the namespaces that it asks for. An object that its selectors leave out goes. It is
+// told of no object if it selects by fields other than metadata.name and metadata.namespace.
 //
-// Told are writes of objects and of their status, ephemeralcontainers, resize, approval and finalize;
-// not those of other subresources, of many objects at once, or as a dry run. What fails, or has no
-// resource version, tells nothing. An informer that cannot be told, or an answer that it cannot
-// decode, is logged once; then the watch brings the change.
+// Told are writes of objects and of their status, ephemeralcontainers, resize, approval and
+// finalize; not those of other subresources, of many objects at once, or as a dry run. What fails,
+// or has no resource version, tells nothing. An informer that cannot be told, or an answer that it
+// cannot decode, is logged once; then the watch brings the change.
 func TellWrites(client *http.Client, others ...*http.Client) *http.Client {
 	if client == nil {
 		client = http.DefaultClient

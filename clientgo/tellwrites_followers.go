@@ -23,8 +23,8 @@ type place struct {
 	group, version, resource string
 }
 
-// placeOf returns the place of a URL, and what else its path names. ok is false if it is the path of
-// no resource.
+// placeOf returns the place of a URL, and what else its path names. ok is false if it is the path
+// of no resource.
 func placeOf(u *url.URL) (at place, t wire.Target, ok bool) {
 	for i := 0; i < len(u.Path); i++ {
 		if rest := u.Path[i:]; strings.HasPrefix(rest, "/api/") || strings.HasPrefix(rest, "/apis/") {
@@ -42,8 +42,8 @@ type followers struct {
 	of map[place][]*follower // guarded by mu; the slices are replaced and never changed
 }
 
-// A follower is an informer that follows a place, in one namespace or in all, and with selectors. It
-// is not changed once it is noted.
+// A follower is an informer that follows a place, in one namespace or in all, and with selectors.
+// It is not changed once it is noted.
 type follower struct {
 	teller         *request.Teller
 	namespace      string // "": all
@@ -116,7 +116,8 @@ func (f *follower) parse() {
 	}
 }
 
-// selects reports whether the informer selects the object; known is false if only the server can say.
+// selects reports whether the informer selects the object; known is false if only the server can
+// say.
 func (f *follower) selects(a *request.Answer) (selected, known bool) {
 	if f.unknown {
 		return false, false

@@ -288,8 +288,8 @@ func start(t *testing.T, all map[string]content) (stop func()) {
 	return stop
 }
 
-// Informers of every kind show what the server has answered when the client returns, long before the
-// watch does, and what they show is what they would have listed.
+// Informers of every kind show what the server has answered when the client returns, long before
+// the watch does, and what they show is what they would have listed.
 func TestTellWrites(t *testing.T) {
 	for name, accept := range map[string]string{"JSON": "application/json", "protobuf": "application/vnd.kubernetes.protobuf,application/json"} {
 		rig.Subtest(t, name, func(t *testing.T) {

@@ -35,8 +35,8 @@ type FactoryOptions struct {
 // UseAll makes factory, a generated SharedInformerFactory, use informers of lw for all types of its
 // client. Call it before anybody asks the factory for an informer. Namespace, resync periods and
 // transform are those of the factory. So is the InformerName, for metrics. See [NewInformer] for
-// what the informers are, and [Use] for one type with a source of its own. UseAll logs how many types
-// have informers of lw, and which do not.
+// what the informers are, and [Use] for one type with a source of its own. UseAll logs how many
+// types have informers of lw, and which do not.
 //
 // The factory starts all of them, but an informer sends no request before somebody wants it: has
 // asked it for its store or whether it has synced, or has added a handler. A factory does not tell
@@ -44,9 +44,9 @@ type FactoryOptions struct {
 // it as synced; who reads its store after that waits for the first list, or for the end of the
 // informer. Unlike client-go's, an informer that is asked for later needs no second Start.
 //
-// UseAll panics if the factory has informers already, but for those of Except, if it has list options
-// that opts lacks, if Except has a type that the client lacks, or if it was not made by client-gen's
-// informer-gen.
+// UseAll panics if the factory has informers already, but for those of Except, if it has list
+// options that opts lacks, if Except has a type that the client lacks, or if it was not made by
+// client-gen's informer-gen.
 func UseAll[F ~func(C, time.Duration) cache.SharedIndexInformer, C any](factory InformerFactory[F, C], opts *FactoryOptions) {
 	var o FactoryOptions
 	if opts != nil {
@@ -130,7 +130,8 @@ type resourceOf struct {
 	object      reflect.Type // a pointer to a struct
 }
 
-// resourcesOf returns what can be listed and watched with a clientset, one for each type of objects.
+// resourcesOf returns what can be listed and watched with a clientset, one for each type of
+// objects.
 func resourcesOf(clientset reflect.Type) []resourceOf {
 	var out []resourceOf
 	seen := map[reflect.Type]bool{}
@@ -165,8 +166,8 @@ var (
 	runtimeType     = reflect.TypeFor[runtime.Object]()
 )
 
-// listedBy returns the type of the objects of a client that a method of the type m returns, as those
-// of a generated client of a group do. ok is false if it is another method.
+// listedBy returns the type of the objects of a client that a method of the type m returns, as
+// those of a generated client of a group do. ok is false if it is another method.
 func listedBy(m reflect.Type) (object reflect.Type, ok bool) {
 	if m.NumIn() > 1 || m.NumIn() == 1 && m.In(0).Kind() != reflect.String || m.NumOut() != 1 || m.Out(0).Kind() != reflect.Interface {
 		return nil, false

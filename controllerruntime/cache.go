@@ -89,8 +89,8 @@ type Options struct {
 	// Namespaces are those whose objects the cache has, of all kinds that have namespaces but those of
 	// OnDemand. The set may change while the manager runs: one that is added is listed alone, and the
 	// objects of one that is removed are Deleted. One watch of each kind follows all namespaces, which
-	// the program must be allowed to read. A Get or a List in another namespace is an error, and one in
-	// a new namespace waits until that has been read. It is in the place of the namespaces of
+	// the program must be allowed to read. A Get or a List in another namespace is an error, and one
+	// in a new namespace waits until that has been read. It is in the place of the namespaces of
 	// cache.Options.
 	Namespaces *lw.NamespaceSet
 

@@ -287,8 +287,8 @@ func TestOptionsMetrics(t *testing.T) {
 	})
 }
 
-// Failures reach OnError and the cache's own handler, and a kind may have an OnError and settings of
-// its own.
+// Failures reach OnError and the cache's own handler, and a kind may have an OnError and settings
+// of its own.
 func TestOptionsByObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)

@@ -27,7 +27,8 @@ import (
 	"github.com/go-lw/lw/lwtest"
 )
 
-// What README.md and docs/migrate.md say of a manager: it runs on lw by one line, and watches a projection by another.
+// What README.md and docs/migrate.md say of a manager: it runs on lw by one line, and watches a
+// projection by another.
 func TestMigrationPage(t *testing.T) {
 	ctrl.SetLogger(logr.Discard())
 	synctest.Test(t, func(t *testing.T) {

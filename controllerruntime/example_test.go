@@ -86,7 +86,8 @@ func ExampleNewCacheWith() {
 	}
 }
 
-// The manager's own server shows what the cache does: /metrics has its series, and /debug/lw its page.
+// The manager's own server shows what the cache does: /metrics has its series, and /debug/lw its
+// page.
 func ExampleOptions() {
 	_ = func(config *rest.Config) (ctrl.Manager, error) {
 		var board lw.Board
@@ -218,8 +219,8 @@ func appPod(name, app string) *corev1.Pod {
 	return p
 }
 
-// A controller watches what a graph derives of two informers: the pods that no service selects. With
-// a manager: mgr.Add(controllerruntime.Runnable(pods, services, graph)).
+// A controller watches what a graph derives of two informers: the pods that no service selects.
+// With a manager: mgr.Add(controllerruntime.Runnable(pods, services, graph)).
 func ExampleSource_derived() {
 	pods := lw.NewInformer(lw.NewMemory(appPod("a", "web"), appPod("b", "db")), nil)
 	services := lw.NewInformer(lw.NewMemory(selecting("web", "web")), nil)
@@ -239,8 +240,8 @@ func ExampleSource_derived() {
 	// Output: default/b true
 }
 
-// The controller of the example learns of each pod that becomes an orphan or stops to be one, whether
-// a pod or a service has changed, and of nothing else.
+// The controller of the example learns of each pod that becomes an orphan or stops to be one,
+// whether a pod or a service has changed, and of nothing else.
 func TestSourceOfADerivedCollection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		podServer, serviceServer := lw.NewMemory(appPod("a", "web"), appPod("b", "db")), lw.NewMemory(selecting("web", "web"))
@@ -279,8 +280,8 @@ func TestSourceOfADerivedCollection(t *testing.T) {
 	})
 }
 
-// A Reader reads a union as it reads an informer, with its fields, and says at once that nobody runs
-// the graph.
+// A Reader reads a union as it reads an informer, with its fields, and says at once that nobody
+// runs the graph.
 func TestReaderOfAUnion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one, two := lw.NewInformer(lw.NewMemory(newPod("a", 0), newPod("a", 2)), nil), lw.NewInformer(lw.NewMemory(newPod("b", 2)), nil)

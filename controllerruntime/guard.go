@@ -26,14 +26,17 @@ import (
 // NewClient returns a function that makes the client of a manager whose cache has the Options o. It
 // fits the NewClient of manager.Options and of cluster.Options:
 //
-//	ctrl.Options{NewCache: controllerruntime.NewCacheWith(o), NewClient: controllerruntime.NewClient(o)}
+//	ctrl.Options{
+//		NewCache:  controllerruntime.NewCacheWith(o),
+//		NewClient: controllerruntime.NewClient(o),
+//	}
 //
-// The client is controller-runtime's own, but for o.TellWrites and the kinds in o.Only. The cache has only some fields
-// of these, and to write such an object would delete the others on the server. So Update, Patch and
-// Apply of such a kind, and those of its subresources, return an error before anything is sent. A
-// merge patch is sent if the mask keeps whole what it changes: that of client.MergeFrom is, where a
-// program changes no more than it reads. A subresource with a body of its own is sent, too. Objects
-// that are whole are written by the client of [Unguarded].
+// The client is controller-runtime's own, but for o.TellWrites and the kinds in o.Only. The cache
+// has only some fields of these, and to write such an object would delete the others on the server.
+// So Update, Patch and Apply of such a kind, and those of its subresources, return an error before
+// anything is sent. A merge patch is sent if the mask keeps whole what it changes: that of
+// client.MergeFrom is, where a program changes no more than it reads. A subresource with a body of
+// its own is sent, too. Objects that are whole are written by the client of [Unguarded].
 func NewClient(o Options) client.NewClientFunc {
 	return func(config *rest.Config, opts client.Options) (client.Client, error) {
 		m, err := masksOf(o.Only)
@@ -114,7 +117,8 @@ func (c *ownCache) unguarded() []string {
 	return names
 }
 
-// NeedLeaderElection tells a manager to which the cache is added not to wait until it is the leader.
+// NeedLeaderElection tells a manager to which the cache is added not to wait until it is the
+// leader.
 func (c *ownCache) NeedLeaderElection() bool { return false }
 
 // Start runs the cache until ctx is done.

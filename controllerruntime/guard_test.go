@@ -108,8 +108,8 @@ func TestOnlyOfWhatIsRefused(t *testing.T) {
 	})
 }
 
-// A manager whose cache has Only, and whose client does not refuse what that would delete, says so when
-// it starts: in Options.Logger or in klog.
+// A manager whose cache has Only, and whose client does not refuse what that would delete, says so
+// when it starts: in Options.Logger or in klog.
 func TestOnlyWithoutTheClient(t *testing.T) {
 	other := controllerruntime.Options{Only: map[client.Object]lw.Fields{&corev1.Pod{}: {"spec"}, &corev1.Node{}: {"spec"}}}
 	both := controllerruntime.Options{Only: map[client.Object]lw.Fields{&corev1.Pod{}: onlyPods.Only[keyOf(onlyPods)], &corev1.Node{}: {"spec"}}}
@@ -162,8 +162,8 @@ func TestOnlyWithoutTheClient(t *testing.T) {
 	}
 }
 
-// Writes of a kind that has a mask are refused before anything is sent, and the error says what to do.
-// What cannot delete anything is sent, and so is everything of other kinds.
+// Writes of a kind that has a mask are refused before anything is sent, and the error says what to
+// do. What cannot delete anything is sent, and so is everything of other kinds.
 func TestGuard(t *testing.T) {
 	var sent []string
 	transport := rig.RoundTrip(func(r *http.Request) (*http.Response, error) {

@@ -13,8 +13,8 @@ import (
 	"github.com/go-lw/lw/internal/decode"
 )
 
-// A form is how objects of one kind are cached: in a Go type of their own, or in one that is for all
-// kinds, which then say what they are.
+// A form is how objects of one kind are cached: in a Go type of their own, or in one that is for
+// all kinds, which then say what they are.
 type form struct {
 	typ  reflect.Type
 	kind schema.GroupVersionKind
@@ -56,8 +56,8 @@ func (f form) String() string {
 // masks are the fields that are kept of some forms of objects; all is kept of any other.
 type masks map[form]lw.Fields
 
-// masksOf returns the masks of Options.Only. It is an error if an example has no kind, or if its type
-// has no such fields.
+// masksOf returns the masks of Options.Only. It is an error if an example has no kind, or if its
+// type has no such fields.
 func masksOf(only map[client.Object]lw.Fields) (masks, error) {
 	m := masks{}
 	for example, fields := range only {

@@ -25,10 +25,10 @@ import (
 	"github.com/go-lw/lw"
 )
 
-// A Reader is a client.Reader over informers and derived collections of lw. [Serve] adds one for each
-// type that it shall read. So a reconciler that reads through client.Reader runs on typed informers that the
-// program also uses directly, and makes no informer unawares: a read of a type that is not served
-// fails with a *cache.ErrResourceNotCached.
+// A Reader is a client.Reader over informers and derived collections of lw. [Serve] adds one for
+// each type that it shall read. So a reconciler that reads through client.Reader runs on typed
+// informers that the program also uses directly, and makes no informer unawares: a read of a type
+// that is not served fails with a *cache.ErrResourceNotCached.
 //
 // It is also the cache of a client that writes to the server and reads from lw:
 //
@@ -81,8 +81,9 @@ type Object interface {
 // must not change it; see [lw.NewMultiIndex].
 type Fields[T lw.Object] map[string]func(T) []string
 
-// Serve makes r read the objects of type T from c, an informer or a derived collection. Each of fields gets an index. If T is
-// *unstructured.Unstructured or *metav1.PartialObjectMetadata, use [ServeKind].
+// Serve makes r read the objects of type T from c, an informer or a derived collection. Each of
+// fields gets an index. If T is *unstructured.Unstructured or *metav1.PartialObjectMetadata, use
+// [ServeKind].
 //
 // It returns an error if r's scheme does not know T, or if T is served already. It panics if c or
 // a function is nil. It does not run c: see [Runnable].

@@ -19,15 +19,16 @@ import (
 )
 
 // Source returns a source of the changes of c, an informer or a derived collection, for
-// builder.WatchesRawSource and for controller.Watch. The handler and the predicates are typed, and T
-// may be any type that c has: an API type, the projection that an lw.Transform makes, or what a graph
-// derives.
+// builder.WatchesRawSource and for controller.Watch. The handler and the predicates are typed, and
+// T may be any type that c has: an API type, the projection that an lw.Transform makes, or what a
+// graph derives.
 //
-// The source does not run c: add the informer, or the informers and their graph, to the manager with
-// [Runnable]. The controller starts its workers when the handler was called for all objects that c
-// has first; see [lw.Registration.WaitForSync]. Handler and predicates are called one at a time, in a goroutine of
-// the source's own, and must not change the objects. An object that was created again under its old
-// name is a Delete and a Create. The source ends when its controller stops.
+// The source does not run c: add the informer, or the informers and their graph, to the manager
+// with [Runnable]. The controller starts its workers when the handler was called for all objects
+// that c has first; see [lw.Registration.WaitForSync]. Handler and predicates are called one at a
+// time, in a goroutine of the source's own, and must not change the objects. An object that was
+// created again under its old name is a Delete and a Create. The source ends when its controller
+// stops.
 //
 // Source panics if c, h or one of predicates is nil.
 func Source[T lw.Object](c lw.Collection[T], h handler.TypedEventHandler[T, reconcile.Request], predicates ...predicate.TypedPredicate[T]) source.SyncingSource {
@@ -112,8 +113,8 @@ func (s *collectionSource[T, R]) Start(ctx context.Context, queue workqueue.Type
 	return nil
 }
 
-// WaitForSync waits until the handler was called for all objects that the collection has first.
-// If that does not happen before ctx's deadline, the error says what the collection is doing. As with
+// WaitForSync waits until the handler was called for all objects that the collection has first. If
+// that does not happen before ctx's deadline, the error says what the collection is doing. As with
 // controller-runtime's sources, it is nil if ctx is cancelled: the controller stops then.
 func (s *collectionSource[T, R]) WaitForSync(ctx context.Context) error {
 	s.mu.Lock()

@@ -35,13 +35,14 @@ func tellingClient(config *rest.Config, opts client.Options) (*http.Client, erro
 }
 
 // NotTold returns a predicate that leaves out the events of the program's own writes, which it was
-// told with Options.TellWrites or [clientgo.TellWrites]. A change of somebody else is never left out
-// with them. So an event must be a single write of the program: it has created or deleted the object; or
-// written a version that it names, as Update and an optimistic lock do; or, of any other patch, the
-// managed fields of both versions say that only its field manager has changed something. What cannot be
-// shown to be so is let through, as is what waits behind 16,384 other writes.
+// told with Options.TellWrites or [clientgo.TellWrites]. A change of somebody else is never left
+// out with them. So an event must be a single write of the program: it has created or deleted the
+// object; or written a version that it names, as Update and an optimistic lock do; or, of any other
+// patch, the managed fields of both versions say that only its field manager has changed something.
+// What cannot be shown to be so is let through, as is what waits behind 16,384 other writes.
 //
-//	builder.ControllerManagedBy(mgr).Owns(&corev1.ConfigMap{}, builder.WithPredicates(controllerruntime.NotTold()))
+//	builder.ControllerManagedBy(mgr).
+//		Owns(&corev1.ConfigMap{}, builder.WithPredicates(controllerruntime.NotTold()))
 func NotTold() predicate.Predicate { return TypedNotTold[client.Object]() }
 
 // TypedNotTold is like [NotTold], for a [Source] of objects of the type T.
@@ -79,8 +80,8 @@ func isOwn[T lw.Object](before, after T) bool {
 	return false
 }
 
-// changedBy reports whether the managed fields of two versions say that manager has changed something,
-// and nobody else.
+// changedBy reports whether the managed fields of two versions say that manager has changed
+// something, and nobody else.
 func changedBy(manager string, before, after any) bool {
 	type managed interface {
 		GetManagedFields() []metav1.ManagedFieldsEntry

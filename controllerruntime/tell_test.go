@@ -81,7 +81,8 @@ func applied(name, label string) *unstructured.Unstructured {
 }
 
 // Every read of a manager's cache shows the writes of its client when they return, without a wait:
-// typed, unstructured and metadata, by key, in lists and by fields. The page of the managers says so.
+// typed, unstructured and metadata, by key, in lists and by fields. The page of the managers says
+// so.
 func TestTellWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newToldCache(t)
@@ -302,7 +303,8 @@ func (b lateBody) Read(p []byte) (int, error) {
 }
 
 // A client with EnableReadYourWritesConsistency reads what it has written, from NewCache as from
-// controller-runtime's own cache, and also where the objects lack fields. Each read waits for the watch.
+// controller-runtime's own cache, and also where the objects lack fields. Each read waits for the
+// watch.
 func TestReadYourWrites(t *testing.T) {
 	only := controllerruntime.Options{Only: map[client.Object]lw.Fields{&corev1.Pod{}: {"metadata.labels", "metadata.finalizers"}}}
 	for name, newCache := range map[string]cache.NewCacheFunc{

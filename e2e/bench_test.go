@@ -17,9 +17,9 @@ import (
 	"github.com/go-lw/lw/serve"
 )
 
-// BenchmarkWrites is the CPU time of a write of 2 KiB over HTTP/1.1, as cpu-µs/op: of the generic server
-// and its etcd without the client, beside lwtest.Server and a served Memory with the client, which
-// runs in the same process. A custom resource is written.
+// BenchmarkWrites is the CPU time of a write of 2 KiB over HTTP/1.1, as cpu-µs/op: of the generic
+// server and its etcd without the client, beside lwtest.Server and a served Memory with the client,
+// which runs in the same process. A custom resource is written.
 //
 //	go test -run '^$' -bench Writes -benchtime 1000x .
 func BenchmarkWrites(b *testing.B) {

@@ -11,8 +11,8 @@ import (
 	"github.com/go-lw/lw/internal/registry/conform"
 )
 
-// TestConform plays on a real API server the table of writes that the tests of internal/apiserver play
-// on lw's. So what the table says is what Kubernetes answers.
+// TestConform plays on a real API server the table of writes that the tests of internal/apiserver
+// play on lw's. So what the table says is what Kubernetes answers.
 func TestConform(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		server, reader := shared(t, kind)

@@ -26,8 +26,8 @@ type exampleRun struct {
 	cmd *exec.Cmd
 }
 
-// startExample builds examples/cluster/<name> and runs it with a kubeconfig and args. It is stopped at the
-// end of the test, and must then exit with 0.
+// startExample builds examples/cluster/<name> and runs it with a kubeconfig and args. It is stopped
+// at the end of the test, and must then exit with 0.
 func startExample(t testing.TB, s *servers.Server, name string, args ...string) *exampleRun {
 	t.Helper()
 	return startProgram(t, s, filepath.Join("..", "examples", "cluster", name), fmt.Sprintf(`{"server":%q}`, proxy(t, s)), args...)
@@ -69,8 +69,8 @@ func (r *exampleRun) stop(by os.Signal) {
 	}
 }
 
-// has waits until the object at path has the members of want, in JSON, among others. A dot is between
-// a member and one of it. A nil want waits until there is no object.
+// has waits until the object at path has the members of want, in JSON, among others. A dot is
+// between a member and one of it. A nil want waits until there is no object.
 func (r *exampleRun) has(path string, want map[string]string) {
 	r.Helper()
 	rig.Until(r, patience, func() string {

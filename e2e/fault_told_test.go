@@ -59,7 +59,8 @@ func newTeller(t *testing.T, s *servers.Server, name, namespace string, writes *
 		rng: rand.New(rand.NewPCG(uint64(len(name)), uint64(name[0])))}
 }
 
-// read reads a key from the cache, and fails if it has gone back behind what was read or told of it.
+// read reads a key from the cache, and fails if it has gone back behind what was read or told of
+// it.
 func (p *teller) read(key crclient.ObjectKey) *corev1.ConfigMap {
 	obj := &corev1.ConfigMap{}
 	if err := p.client.Get(within(p.t, patience), key, obj); apierrors.IsNotFound(err) {
@@ -125,9 +126,9 @@ func (p *teller) write(key crclient.ObjectKey, own bool) {
 	}
 }
 
-// TestToldWrites has two managers write 3,000 times, to keys of their own and to those of both, while
-// the server is killed. None reads of a key what is older than what it was told or has read, and in
-// the end both have what the server has.
+// TestToldWrites has two managers write 3,000 times, to keys of their own and to those of both,
+// while the server is killed. None reads of a key what is older than what it was told or has read,
+// and in the end both have what the server has.
 func TestToldWrites(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace, writes = "told", 3000

@@ -98,7 +98,8 @@ func TestPermission(t *testing.T) {
 	}, servers.Kube)
 }
 
-// TestByName has a user that may get, list and watch two ConfigMaps by their names, and nothing else.
+// TestByName has a user that may get, list and watch two ConfigMaps by their names, and nothing
+// else.
 func TestByName(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace = "by-name"

@@ -78,8 +78,8 @@ func (r *replay[T]) handler() lw.Handler[T] {
 	}
 }
 
-// rewinds notes that the server is about to go back in time: what was told so far may be followed by
-// an older version, once for each object.
+// rewinds notes that the server is about to go back in time: what was told so far may be followed
+// by an older version, once for each object.
 func (r *replay[T]) rewinds() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

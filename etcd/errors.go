@@ -66,8 +66,8 @@ func text(err error) string {
 	return err.Error()
 }
 
-// tooLargeToSend reports whether gRPC has refused a message, at the client, which is larger than its
-// MaxCallSendMsgSize allows, or at the server.
+// tooLargeToSend reports whether gRPC has refused a message, at the client, which is larger than
+// its MaxCallSendMsgSize allows, or at the server.
 func tooLargeToSend(err error) bool {
 	return status.Code(err) == codes.ResourceExhausted && strings.Contains(err.Error(), "message larger than max")
 }

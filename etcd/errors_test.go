@@ -163,8 +163,8 @@ func TestCanceled(t *testing.T) {
 	})
 }
 
-// TestDial: a server that is not there is a dial that has failed, for which pauses stay short. It is
-// not waited for.
+// TestDial: a server that is not there is a dial that has failed, for which pauses stay short. It
+// is not waited for.
 func TestDial(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fake) {
 		f.Down()
@@ -196,8 +196,8 @@ func TestDial(t *testing.T) {
 	})
 }
 
-// TestAway: a server that was away for a minute is followed within seconds: no request waits for the
-// pauses of gRPC, which are two minutes long by then.
+// TestAway: a server that was away for a minute is followed within seconds: no request waits for
+// the pauses of gRPC, which are two minutes long by then.
 func TestAway(t *testing.T) {
 	for _, away := range []time.Duration{10 * time.Second, time.Minute, 10 * time.Minute} {
 		bubble(t, func(t *testing.T, f *fake) {

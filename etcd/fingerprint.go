@@ -22,9 +22,9 @@ func (f *keyState) set(e *entry) {
 }
 
 // lastSeen is the state of the keys that changed last up to a position, the newest first. It tells
-// whether a server has the history that was read. Revisions alone do not: a server that was restored
-// from a backup soon has them again. There are several keys because the newest may be deleted. That a
-// key is gone tells little, since it also is where it never was.
+// whether a server has the history that was read. Revisions alone do not: a server that was
+// restored from a backup soon has them again. There are several keys because the newest may be
+// deleted. That a key is gone tells little, since it also is where it never was.
 type lastSeen struct {
 	keys [4]keyState
 	n    int // of facts
@@ -97,15 +97,16 @@ func (l *lastSeen) among(s *selection) (out lastSeen) {
 	return out
 }
 
-// A fingerprint is of the history at a position where a watch may begin: at the end of a list, or of
-// a watch.
+// A fingerprint is of the history at a position where a watch may begin: at the end of a list, or
+// of a watch.
 type fingerprint struct {
 	position int64
 	lastSeen
 }
 
 // maxFingerprints is how many are kept of those who list and watch by themselves, without a
-// reflector. Who watches from a position is not known then: a fingerprint holds for whoever is at it.
+// reflector. Who watches from a position is not known then: a fingerprint holds for whoever is at
+// it.
 const maxFingerprints = 256
 
 // A reflectorState is the fingerprint of one reflector, which is at one position.

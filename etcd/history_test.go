@@ -280,7 +280,8 @@ func TestTransaction(t *testing.T) {
 	})
 }
 
-// TestInformerRestore: an informer over a server that was restored reports it, and has what is there.
+// TestInformerRestore: an informer over a server that was restored reports it, and has what is
+// there.
 func TestInformerRestore(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fake) {
 		var errs []error

@@ -111,8 +111,8 @@ func (id identity[T]) complete(obj T, namespace, name string, e *entry) error {
 // is another object.
 func madeUID(created int64) types.UID { return types.UID(strconv.FormatInt(created, 10)) }
 
-// storedUID returns what is stored of a UID. One that the collection has made is not: the key has it
-// again.
+// storedUID returns what is stored of a UID. One that the collection has made is not: the key has
+// it again.
 func storedUID(uid types.UID, created int64) types.UID {
 	if uid == madeUID(created) {
 		return ""
@@ -163,12 +163,12 @@ func parseVersion(version string) (int64, error) {
 
 var seed = maphash.MakeSeed()
 
-// recent has who objects were when they were last read. An Update that follows, as servers make it, then
-// does not read once more. Keys that meet in a place take it from each other.
+// recent has who objects were when they were last read. An Update that follows, as servers make it,
+// then does not read once more. Keys that meet in a place take it from each other.
 type recent [256]atomic.Pointer[seen]
 
-// seen is believed for a second: a server that was restored from a backup in between may have another
-// object at the same revisions.
+// seen is believed for a second: a server that was restored from a backup in between may have
+// another object at the same revisions.
 type seen struct {
 	at                time.Time
 	path              string

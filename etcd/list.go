@@ -109,9 +109,9 @@ func (l *listing[T]) token(next string) string {
 	return base64.RawURLEncoding.EncodeToString(data)
 }
 
-// run reads until the list or the page is whole. It returns the token of the next page, and how many
-// objects are behind this one if the server knows that. A page of which a selector takes too little
-// is filled up from the ones behind it.
+// run reads until the list or the page is whole. It returns the token of the next page, and how
+// many objects are behind this one if the server knows that. A page of which a selector takes too
+// little is filled up from the ones behind it.
 func (l *listing[T]) run(ctx context.Context) (next string, remaining *int64, err error) {
 	for left := l.limit; ; {
 		if l.over() {

@@ -216,7 +216,8 @@ func TestPages(t *testing.T) {
 	})
 }
 
-// TestTokens: a token that is none, or one of another list. It never leads out of the selected keys.
+// TestTokens: a token that is none, or one of another list. It never leads out of the selected
+// keys.
 func TestTokens(t *testing.T) {
 	token := func(revision, next string) string {
 		return base64.RawURLEncoding.EncodeToString([]byte(`{"rev":` + revision + `,"next":"` + base64.StdEncoding.EncodeToString([]byte(next)) + `"}`))

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// A heartbeat asks the server of one watch for its revision, now and then, and ends the watch if nothing
-// comes. The answer is a response without events, which the watch yields as a bookmark. Servers
-// send such responses by themselves too, but only every ten minutes, and a kube-apiserver's etcd is
-// compacted every five.
+// A heartbeat asks the server of one watch for its revision, now and then, and ends the watch if
+// nothing comes. The answer is a response without events, which the watch yields as a bookmark.
+// Servers send such responses by themselves too, but only every ten minutes, and a kube-apiserver's
+// etcd is compacted every five.
 type heartbeat struct {
 	every time.Duration
 	now   chan struct{} // has a value if somebody asks for a bookmark

@@ -175,8 +175,8 @@ func (w *watcher[T]) failed(ctx context.Context, err error) error {
 }
 
 // open begins a stream with one watch. It begins at the position, whose events are passed over, and
-// not behind it: a server that has not reached the beginning of a watch does not answer requests for
-// progress, and where nobody writes it never does.
+// not behind it: a server that has not reached the beginning of a watch does not answer requests
+// for progress, and where nobody writes it never does.
 func (w *watcher[T]) open(ctx context.Context) (pb.Watch_WatchClient, error) {
 	stream, err := w.c.reads.watch(ctx)
 	if err != nil {
@@ -247,10 +247,10 @@ func (w *watcher[T]) progress(now int64) error {
 	return nil
 }
 
-// testify asks the cluster whether it has the history in which position was read: whether the newest
-// key of seen is as it was. Without one it is asked whether it has reached the position. The read is
-// linearizable, so a member that lags catches up first. The error is rewound, Expired if the
-// position was compacted, or that of the request.
+// testify asks the cluster whether it has the history in which position was read: whether the
+// newest key of seen is as it was. Without one it is asked whether it has reached the position. The
+// read is linearizable, so a member that lags catches up first. The error is rewound, Expired if
+// the position was compacted, or that of the request.
 func (c *Collection[T]) testify(ctx context.Context, position int64, seen *lastSeen) error {
 	var was keyState
 	var opts []clientv3.OpOption

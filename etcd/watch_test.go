@@ -146,8 +146,8 @@ func TestCreatedOlder(t *testing.T) {
 	})
 }
 
-// TestRevisions: the revisions that a server says on one watch, in which no event is, and what comes
-// of them.
+// TestRevisions: the revisions that a server says on one watch, in which no event is, and what
+// comes of them.
 func TestRevisions(t *testing.T) {
 	a55 := events(60, put("/w/ns/a", `{}`, 55, 55))
 	for _, tt := range []struct {
@@ -306,8 +306,8 @@ func TestSilence(t *testing.T) {
 	})
 }
 
-// TestIdle: a server answers on a watch only if it has reached its beginning. It is not called silent
-// for that where nobody writes, and what the position has is not told again.
+// TestIdle: a server answers on a watch only if it has reached its beginning. It is not called
+// silent for that where nobody writes, and what the position has is not told again.
 func TestIdle(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fake) {
 		position := f.write("ns/a", `{}`, "ns/b", `{}`)

@@ -55,8 +55,8 @@ func (c *Collection[T]) get(ctx context.Context, key lw.Key) (obj T, e *entry, e
 	return obj, &is, err
 }
 
-// unread returns the entry that obj, which has a version, is to replace, and the new value, if that is
-// known without a read and is another value. Whether it is still true the write finds out.
+// unread returns the entry that obj, which has a version, is to replace, and the new value, if that
+// is known without a read and is another value. Whether it is still true the write finds out.
 func (c *Collection[T]) unread(obj T) (*entry, []byte) {
 	path := c.path(lw.KeyOf(obj))
 	s := c.recent.at(path).Load()

@@ -23,7 +23,8 @@ import (
 
 var keyA = lw.Key{Namespace: "ns", Name: "a"}
 
-// stored returns what the server has at the key of a: the value, and the revision of its last change.
+// stored returns what the server has at the key of a: the value, and the revision of its last
+// change.
 func (f *fake) stored() string {
 	f.t.Helper()
 	resp, err := f.Client.Get(f.t.Context(), "/w/ns/a")
@@ -282,7 +283,8 @@ func TestLease(t *testing.T) {
 	})
 }
 
-// TestInvalid: objects that have no key of their own are not written, and the error names the field.
+// TestInvalid: objects that have no key of their own are not written, and the error names the
+// field.
 func TestInvalid(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fake) {
 		scoped := collection(t, f, &etcd.Options[*item]{ClusterScoped: true, Resource: "items"})

@@ -36,10 +36,10 @@ import (
 // blocked does not block it.
 func Handler(b *lw.Board) http.Handler { return page{b: b} }
 
-// HandlerWithObjects is as [Handler], and also shows objects: who may see the page may then see each
-// object of each collection on it, a Secret too. The page asks for a collection and a key. The query
-// collection=Pod&key=default/web is answered with the object that readers see at this moment, as
-// JSON, or with 404. A collection of a graph is "graph/collection". A MarshalJSON method of the
+// HandlerWithObjects is as [Handler], and also shows objects: who may see the page may then see
+// each object of each collection on it, a Secret too. The page asks for a collection and a key. The
+// query collection=Pod&key=default/web is answered with the object that readers see at this moment,
+// as JSON, or with 404. A collection of a graph is "graph/collection". A MarshalJSON method of the
 // object is called.
 func HandlerWithObjects(b *lw.Board) http.Handler { return page{b: b, objects: true} }
 
@@ -48,8 +48,8 @@ func HandlerWithObjects(b *lw.Board) http.Handler { return page{b: b, objects: t
 func Var(b *lw.Board) fmt.Stringer { return page{b: b} }
 
 // Healthy returns a handler for a readiness probe. It answers with 200 while g is healthy, as
-// [lw.Group.Healthy] says, and else with 503 and what is wrong: names and texts of errors, for those
-// who may see these.
+// [lw.Group.Healthy] says, and else with 503 and what is wrong: names and texts of errors, for
+// those who may see these.
 func Healthy(g *lw.Group, grace time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")

@@ -247,7 +247,8 @@ func mustBeGolden(t *testing.T, file, got string) {
 	rig.Same(t, file, string(want), got)
 }
 
-// The JSON and the page of a program in which much is wrong. The screenshot in docs is of this page.
+// The JSON and the page of a program in which much is wrong. The screenshot in docs is of this
+// page.
 func TestBoardGolden(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newBoardScene(t).report()

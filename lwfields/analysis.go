@@ -100,8 +100,8 @@ type refinedKey struct {
 	key string
 }
 
-// An assertion is a type assertion whose result is looked at: in the blocks below yes the value is of
-// the type, in those below no it is not.
+// An assertion is a type assertion whose result is looked at: in the blocks below yes the value is
+// of the type, in those below no it is not.
 type assertion struct {
 	typ     types.Type
 	yes, no *ssa.BasicBlock

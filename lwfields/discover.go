@@ -9,8 +9,8 @@ import (
 	"golang.org/x/tools/go/ssa"
 )
 
-// cached returns the API types that a program gets from caches: by lw's sources, listers, clients of
-// controller-runtime, and the kinds that its controllers watch.
+// cached returns the API types that a program gets from caches: by lw's sources, listers, clients
+// of controller-runtime, and the kinds that its controllers watch.
 func (p *program) cached() []*types.Named {
 	found := map[*types.Named]bool{}
 	add := func(t types.Type) {

@@ -104,9 +104,9 @@ func (a *analysis) findScopes() {
 	a.helperScopes(callers, used)
 }
 
-// helperScopes adds the functions that nobody but functions of a scope calls: what they look at comes
-// from these. Only a function that no other package can name, and that is no value, has callers that
-// are all known.
+// helperScopes adds the functions that nobody but functions of a scope calls: what they look at
+// comes from these. Only a function that no other package can name, and that is no value, has
+// callers that are all known.
 func (a *analysis) helperScopes(callers map[*ssa.Function][]*ssa.Function, used map[*ssa.Function]int) {
 	for again := true; again; {
 		again = false
@@ -129,8 +129,8 @@ func (a *analysis) helperScopes(callers map[*ssa.Function][]*ssa.Function, used 
 	}
 }
 
-// scopeOf returns the types of the objects that a library gives to a function, or to the one that it
-// is in; not ok if they are not known.
+// scopeOf returns the types of the objects that a library gives to a function, or to the one that
+// it is in; not ok if they are not known.
 func (a *analysis) scopeOf(fn *ssa.Function) (apis []*apiType, ok bool) {
 	for ; fn != nil; fn = fn.Parent() {
 		if apis, ok = a.scopes[fn]; ok {

@@ -324,7 +324,8 @@ func (a *analysis) hasMethods(t types.Type, names []string) bool {
 	return !slices.ContainsFunc(names, func(n string) bool { return !have[n] })
 }
 
-// libraryInterfaces are those of the libraries that may make objects, by the names of their methods.
+// libraryInterfaces are those of the libraries that may make objects, by the names of their
+// methods.
 func (a *analysis) libraryInterfaces() map[string][]libraryInterface {
 	if a.libInterfaces != nil {
 		return a.libInterfaces

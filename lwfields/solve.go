@@ -145,8 +145,9 @@ func (a *analysis) arrivePart(s *sink, n *node, anyType bool, at state) {
 	a.recordAs(n, s.use, anyType, at, s.fn)
 }
 
-// readable reports whether a package may be read from source in the next round. The standard library
-// and those that make objects themselves are too large, and know objects by interfaces alone.
+// readable reports whether a package may be read from source in the next round. The standard
+// library and those that make objects themselves are too large, and know objects by interfaces
+// alone.
 func (p *pkg) readable() bool { return p != nil && !p.source && p.module != "" && !p.caching }
 
 // resolve finds the part at a path of an object, also where n is its metadata.

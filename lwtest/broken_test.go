@@ -363,8 +363,9 @@ func TestBrokenSources(t *testing.T) {
 				})
 				return tb
 			}
-			// A run draws a hundred histories, with -short twenty: whether one of these meets what is broken, and by what that is
-			// found, is up to chance. Of some runs one must find what the source is named for, which most do.
+			// A run draws a hundred histories, with -short twenty: whether one of these meets what is
+			// broken, and by what that is found, is up to chance. Of some runs one must find what the source
+			// is named for, which most do.
 			says := regexp.MustCompile("lwtest: .*(" + tc.says + ")")
 			var out string
 			found := false

@@ -39,9 +39,9 @@ var collectionKeys = []lw.Key{{Namespace: "a", Name: "one"}, {Namespace: "a", Na
 //
 // Whenever all goroutines wait, TestCollection checks that
 //   - all ways to read show what was written, in the order of Compare, and snapshots never change;
-//   - each handler, early or late, was called with one story for each object, which ends with what is
-//     read: Adds, then Synced, and each change with the object of the call before as old; Events tells
-//     the same; a handler that was removed is not called;
+//   - each handler, early or late, was called with one story for each object, which ends with what
+//     is read: Adds, then Synced, and each change with the object of the call before as old; Events
+//     tells the same; a handler that was removed is not called;
 //   - the channels of Changed are closed if there was a change, and open if there was none;
 //   - WaitFor returns an object that meets the condition, and the cause of a context that is done.
 func TestCollection[T lw.Object](t *testing.T, subject func(ctx context.Context) CollectionSubject[T]) {

@@ -11,8 +11,8 @@
 // and compares what the source yields with what was written. If a history fails, Source shrinks it,
 // prints it step by step, and says how to run it again.
 //
-// [TestCollection] checks a collection in memory, such as a type that wraps an informer, in the same
-// way: reads, handlers and waits must agree with what was written.
+// [TestCollection] checks a collection in memory, such as a type that wraps an informer, in the
+// same way: reads, handlers and waits must agree with what was written.
 //
 // [Projection] compares a type with a few fields of an API type, of which [lw.HTTP] decodes nothing
 // else, with that API type: name by name, and number by number.

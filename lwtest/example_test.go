@@ -118,8 +118,8 @@ type exampleT struct {
 func (t *exampleT) Cleanup(f func()) { t.cleanup = f }
 func (t *exampleT) end()             { t.cleanup() }
 
-// A write is done and its answer is lost, as when a connection breaks at the wrong moment: the client
-// tries again, and must not take what is there for somebody else's.
+// A write is done and its answer is lost, as when a connection breaks at the wrong moment: the
+// client tries again, and must not take what is there for somebody else's.
 func ExampleWritten() {
 	server := lwtest.StartServer(lwtest.Resource{Group: "example.com", Plural: "jobs", Kind: "Job"})
 	defer server.Close()

@@ -77,8 +77,8 @@ func Until(released <-chan struct{}) Effect { return Effect{apiserver.Until(rele
 
 // Written lets e happen after the write that the request wants, where e alone happens before it.
 // Written(Reset()) loses the answer of a write that is done, Written(Fail(err)) replaces it, and
-// Written(Delay(d)) and Written(Until(ch)) hold it back. A request that writes nothing is answered as
-// usual.
+// Written(Delay(d)) and Written(Until(ch)) hold it back. A request that writes nothing is answered
+// as usual.
 func Written(e Effect) Effect { return Effect{apiserver.Written(e.do)} }
 
 // Slow waits for d before each object of a list and before each event of a watch.

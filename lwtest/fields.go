@@ -25,12 +25,12 @@ func Prune[T lw.Identified](obj T, f lw.Fields) T {
 
 // Masked returns a RoundTripper for the client of a program whose informers have masks: it fails t,
 // and sends nothing, where an object that may lack fields is written whole, by a PUT. That would
-// delete on the server what the object lacks. resources has the masks, by the names that kubectl has
-// for the resources: "pods", "deployments.apps". next sends all other requests; nil:
+// delete on the server what the object lacks. resources has the masks, by the names that kubectl
+// has for the resources: "pods", "deployments.apps". next sends all other requests; nil:
 // http.DefaultTransport.
 //
-// A scale is an object of its own, and is written. So is all that comes by a PATCH, of which the type
-// and the content would have to be judged: controllerruntime.NewClient does that.
+// A scale is an object of its own, and is written. So is all that comes by a PATCH, of which the
+// type and the content would have to be judged: controllerruntime.NewClient does that.
 func Masked(t testing.TB, next http.RoundTripper, resources map[string]lw.Fields) http.RoundTripper {
 	if next == nil {
 		next = http.DefaultTransport
@@ -74,7 +74,8 @@ func resourceOf(path string) (resource, part string) {
 	if len(words) > 0 {
 		words = words[1:] // behind the version
 	}
-	// A namespace is an object, too: with a subresource its path is as long as that of an object in it.
+	// A namespace is an object, too: with a subresource its path is as long as that of an object in
+	// it.
 	if len(words) > 3 && words[0] == "namespaces" {
 		words = words[2:]
 	}

@@ -377,8 +377,8 @@ func (h *history[T]) checkEvent(f *follower[T], ev lw.WatchEvent[T]) error {
 	return nil
 }
 
-// together returns the changes of one version, from f.next on, that f must be told of, and the index
-// of the first change after that version.
+// together returns the changes of one version, from f.next on, that f must be told of, and the
+// index of the first change after that version.
 func (h *history[T]) together(f *follower[T]) (all []*change[T], next int) {
 	next = f.next
 	for version := h.changes[next].version; next < len(h.changes) && h.changes[next].version == version && (version != "" || next == f.next); next++ {

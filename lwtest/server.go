@@ -44,9 +44,9 @@ type Resource struct {
 	// apiVersion alone, as those of a custom resource with the strategy None.
 	Versions []string
 	Convert  func(obj *unstructured.Unstructured, version string) error
-	// Type is a value of the objects' Go type, such as &corev1.Pod{}. Then clients may use protobuf and
-	// strategic merge patches, and fields that the type does not have are pruned and warned of, as on
-	// a real server. Nil: objects are any JSON, as those of a custom resource without a schema.
+	// Type is a value of the objects' Go type, such as &corev1.Pod{}. Then clients may use protobuf
+	// and strategic merge patches, and fields that the type does not have are pruned and warned of, as
+	// on a real server. Nil: objects are any JSON, as those of a custom resource without a schema.
 	Type runtime.Object
 	// Grace is for Pods: a deleted one that is on a node and has not ended stays for its kubelet until
 	// a deletion with gracePeriodSeconds=0, as on a real server. Without it a Pod is gone at once.
@@ -70,16 +70,16 @@ type Resource struct {
 	Validate func(ctx context.Context, a Admission) error
 }
 
-// A Server is an API server in memory. It lists, watches, reads and writes objects over HTTP, in JSON,
-// YAML and CBOR, and in protobuf where a Resource has a Type. It has the resource versions, history,
-// pages, bookmarks, streamed lists, selectors, discovery and errors of a real server, and its writes:
-// patches in four forms, server-side apply with its conflicts, finalizers, the subresource status,
-// dry runs and field validation. It has no admission, and no validation and no defaults beyond the
-// metadata; garbage is collected when a test says so, by [Server.Collect].
+// A Server is an API server in memory. It lists, watches, reads and writes objects over HTTP, in
+// JSON, YAML and CBOR, and in protobuf where a Resource has a Type. It has the resource versions,
+// history, pages, bookmarks, streamed lists, selectors, discovery and errors of a real server, and
+// its writes: patches in four forms, server-side apply with its conflicts, finalizers, the
+// subresource status, dry runs and field validation. It has no admission, and no validation and no
+// defaults beyond the metadata; garbage is collected when a test says so, by [Server.Collect].
 //
 // The clients of client-go and controller-runtime can use a Server, as can whatever else takes a
-// rest.Config. They send built-in types as protobuf unless the config says otherwise, so it must for
-// a Resource without a Type:
+// rest.Config. They send built-in types as protobuf unless the config says otherwise, so it must
+// for a Resource without a Type:
 //
 //	&rest.Config{
 //		Host:          server.URL(),

@@ -28,8 +28,8 @@ import (
 //     events before it add up to the state of the bookmark's version; a source that cannot stream
 //     lists refuses with a 4xx status;
 //   - a bookmark does not pass over an event that has not been yielded;
-//   - events of one version, if there is a [Subject.Transact], come one after the other, all but the
-//     last of them Open; no watch ends, and none yields another version, between them;
+//   - events of one version, if there is a [Subject.Transact], come one after the other, all but
+//     the last of them Open; no watch ends, and none yields another version, between them;
 //   - 410 Expired comes only for versions before a call of [Subject.Compact];
 //   - List and Watch return soon after their context is done; if yield returns an error they return
 //     that error and do not call yield again;

@@ -67,7 +67,8 @@ func transactOf(m *lw.Memory[*Widget]) func(puts []*Widget, gone []lw.Key) ([]*W
 	}
 }
 
-// wrapper is a source as somebody else may write one: it makes each event anew, of what can be seen from outside.
+// wrapper is a source as somebody else may write one: it makes each event anew, of what can be seen
+// from outside.
 type wrapper struct{ src lw.Source[*Widget] }
 
 func (w *wrapper) Hints() lw.SourceHints { return lw.HintsOf(w.src) }
@@ -96,7 +97,8 @@ func TestWrapper(t *testing.T) {
 	})
 }
 
-// An informer of a wrapped Transform, which leaves objects out, goes on as without the wrapper: no error, no second list.
+// An informer of a wrapped Transform, which leaves objects out, goes on as without the wrapper: no
+// error, no second list.
 func TestInformerOfWrapper(t *testing.T) {
 	for _, mode := range []lw.ListMode{lw.ListPages, lw.ListStream} {
 		rig.Subtest(t, string(mode), func(t *testing.T) {

@@ -15,7 +15,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Writable checks the writes of a [lw.Writable] by random sequences, each of which it also makes of a
+// Writable checks the writes of a [lw.Writable] by random sequences, each of which it also makes of
+// a
 // [lw.Memory]: the answers must be the same, errors as well, apart from versions and UIDs. It calls
 // open for each sequence, which returns an empty collection that nobody else writes, and a function
 // that closes it or nil.

@@ -25,8 +25,8 @@ import (
 	"github.com/go-lw/lw/lwtest"
 )
 
-// sendWrite sends a write to a path within the namespace default, and returns the status, 0 if there is no
-// answer, and the body.
+// sendWrite sends a write to a path within the namespace default, and returns the status, 0 if
+// there is no answer, and the body.
 func sendWrite(s *lwtest.Server, method, path, contentType, body string) (int, string) {
 	if path[0] != '/' {
 		path = "/apis/example.com/v1/namespaces/default/" + path

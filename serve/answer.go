@@ -117,8 +117,8 @@ func (q *request) listHeader() http.Header {
 }
 
 // writeTable answers with a page as a table. Its rows are made for the request, so only a buffer of
-// them is there at a time. If they fit into one, the answer has a length, and an error its own code;
-// else an error that comes late breaks the answer off.
+// them is there at a time. If they fit into one, the answer has a length, and an error its own
+// code; else an error that comes late breaks the answer off.
 func (q *request) writeTable(p *page) error {
 	codec, now := q.format.codec, time.Now()
 	buf := codec.AppendListHead(make([]byte, 0, minGzip), &p.meta, wire.Total{})

@@ -64,8 +64,8 @@ func TestIncludeObject(t *testing.T) {
 	})
 }
 
-// A list has one answer, whose headers say what it is. A large one is compressed for those who accept
-// that.
+// A list has one answer, whose headers say what it is. A large one is compressed for those who
+// accept that.
 func TestListHeaders(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
 		m := lw.NewMemory(newWidget(name("a"), 1))

@@ -74,8 +74,8 @@ func (b *bubble) scripted(s *scripted, r serve.Resource[*Widget]) {
 	b.serve(func(ctx context.Context) error { return serve.Serve(ctx, b.h, inf, r) })
 }
 
-// A list may have objects that are newer than it is. What is served begins when everything up to the
-// newest of them has come, and not before: a state between would be that of no version.
+// A list may have objects that are newer than it is. What is served begins when everything up to
+// the newest of them has come, and not before: a state between would be that of no version.
 func TestBeginsLate(t *testing.T) {
 	for what, script := range map[string]func(t *testing.T, b *bubble, s *scripted, refused func()){
 		"a bookmark": func(t *testing.T, b *bubble, s *scripted, refused func()) {

@@ -141,8 +141,8 @@ func TestRelist(t *testing.T) {
 	})
 }
 
-// TestUnseen: a relay lists anew and finds no difference. A client that is ahead of it, since it has come from the server, may have
-// seen what came and went.
+// TestUnseen: a relay lists anew and finds no difference. A client that is ahead of it, since it
+// has come from the server, may have seen what came and went.
 func TestUnseen(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
 		m := lw.NewMemory(newWidget(name("a"), 1))
@@ -201,8 +201,8 @@ func TestRewind(t *testing.T) {
 	})
 }
 
-// S11: Close ends watches cleanly, over two seconds, and nothing is left. Who allows it is told how far
-// he has come, so that he goes on elsewhere from there.
+// S11: Close ends watches cleanly, over two seconds, and nothing is left. Who allows it is told how
+// far he has come, so that he goes on elsewhere from there.
 func TestClose(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
 		m := lw.NewMemory(newWidget(name("a"), 1))
@@ -273,8 +273,8 @@ func TestShared(t *testing.T) {
 	})
 }
 
-// What cannot be encoded ends the watches that want it, and no other. It is reported once for all of
-// them, and says what it is of.
+// What cannot be encoded ends the watches that want it, and no other. It is reported once for all
+// of them, and says what it is of.
 func TestEncodeFails(t *testing.T) {
 	r := widgets
 	r.Encode = func(w *Widget) ([]byte, error) {
@@ -366,8 +366,8 @@ func TestDerived(t *testing.T) {
 	})
 }
 
-// What only the informer's server can answer is forwarded: reads of the newest state while it cannot
-// be asked, and what is not served here.
+// What only the informer's server can answer is forwarded: reads of the newest state while it
+// cannot be asked, and what is not served here.
 func TestForward(t *testing.T) {
 	for _, forward := range []http.Handler{nil, teapot} {
 		code := func(otherwise int) int {

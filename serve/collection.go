@@ -27,8 +27,8 @@ import (
 // the format of the answer (dispatch.go). Then get and list (list.go) wait until the collection is
 // as new as the request wants (fresh.go), and take the state from the history (history.go). The
 // encoder returns the bytes of each item, which it makes once for all clients (encode.go, table.go,
-// frame.go), and answer.go sends them. internal/registry decides about a write (write.go), and a store
-// takes it (store.go), from where it comes back as a change.
+// frame.go), and answer.go sends them. internal/registry decides about a write (write.go), and a
+// store takes it (store.go), from where it comes back as a change.
 //
 // # A watch
 //

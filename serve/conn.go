@@ -19,10 +19,10 @@ import (
 //
 // Over HTTP/2 the watches stay with net/http, which costs several times as much CPU and memory. So
 // a server of many watches offers HTTP/1.1 alone, as above. Where the system has no such writes,
-// the listener is l itself. Another listener may be around this one: its connections are then written
-// to by goroutines that block. A connection of l that has the SyscallConn of a socket is written to as
-// one, past a Write of its own: a listener whose connections embed a net.TCPConn and change or count
-// what is written belongs around this one.
+// the listener is l itself. Another listener may be around this one: its connections are then
+// written to by goroutines that block. A connection of l that has the SyscallConn of a socket is
+// written to as one, past a Write of its own: a listener whose connections embed a net.TCPConn and
+// change or count what is written belongs around this one.
 func Listener(l net.Listener) net.Listener {
 	if !canTry {
 		return l
@@ -132,9 +132,9 @@ func directOf(c net.Conn) *direct {
 	return d
 }
 
-// own returns conn as a connection that can be written to without blocking. It is nil if the program
-// has put something between the Listener and net/http, such as a counter of bytes. What is written to
-// such a connection goes through it, by a goroutine that blocks.
+// own returns conn as a connection that can be written to without blocking. It is nil if the
+// program has put something between the Listener and net/http, such as a counter of bytes. What is
+// written to such a connection goes through it, by a goroutine that blocks.
 func (d *direct) own() *conn {
 	own, _ := d.conn.(*conn)
 	return own
@@ -201,9 +201,9 @@ func (d *direct) sendPiece(to net.Conn, piece []byte, timeout time.Duration) err
 // maxIgnored is how much a client may send behind the request for a watch.
 const maxIgnored = 1 << 20
 
-// wait blocks until the client has closed the connection, or says that it sends nothing more. It may
-// have sent an empty line or its next request already. That is not answered: the answer to the watch
-// says that the connection ends with it.
+// wait blocks until the client has closed the connection, or says that it sends nothing more. It
+// may have sent an empty line or its next request already. That is not answered: the answer to the
+// watch says that the connection ends with it.
 func (d *direct) wait() {
 	from := d.conn
 	if d.tls != nil {

@@ -21,9 +21,9 @@ import (
 // descriptors is how many files and sockets the server of TestMoreWatchersThanDescriptors may open.
 const descriptors = 64
 
-// TestMoreWatchersThanDescriptors: of 100 clients that watch a process with 64 descriptors some wait
-// until it has one for them. Those that it has get all events meanwhile, and those that wait get
-// all when others have left.
+// TestMoreWatchersThanDescriptors: of 100 clients that watch a process with 64 descriptors some
+// wait until it has one for them. Those that it has get all events meanwhile, and those that wait
+// get all when others have left.
 func TestMoreWatchersThanDescriptors(t *testing.T) {
 	const inEnv = "LW_TEST_FEW_DESCRIPTORS"
 	if os.Getenv(inEnv) != "" {
@@ -127,8 +127,8 @@ func TestMoreWatchersThanDescriptors(t *testing.T) {
 	}
 }
 
-// serveWithFewDescriptors serves a Memory, to which it writes an object for each name that it reads,
-// until there are no more.
+// serveWithFewDescriptors serves a Memory, to which it writes an object for each name that it
+// reads, until there are no more.
 func serveWithFewDescriptors(t *testing.T) {
 	limit := syscall.Rlimit{Cur: descriptors, Max: descriptors}
 	noErr(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit))

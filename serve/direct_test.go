@@ -214,8 +214,8 @@ func (l pipeListener) Accept() (net.Conn, error) {
 func (l pipeListener) Close() error   { close(l); return nil }
 func (l pipeListener) Addr() net.Addr { return &net.IPAddr{} }
 
-// Over HTTP/2 net/http ends a stream whose deadline is past, also if nothing waits to be written. So a
-// watch without events must have none. The one whose client takes nothing must be cut off.
+// Over HTTP/2 net/http ends a stream whose deadline is past, also if nothing waits to be written.
+// So a watch without events must have none. The one whose client takes nothing must be cut off.
 func TestWriteTimeoutOverHTTP2(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := serve.New(&serve.Options{Authorize: serve.AllowAll, Logger: quiet})
@@ -275,8 +275,8 @@ func TestWriteTimeoutOverHTTP2(t *testing.T) {
 	})
 }
 
-// A watch that waits among others is told why it ends: of an object that cannot be encoded, and of a
-// column that panics.
+// A watch that waits among others is told why it ends: of an object that cannot be encoded, and of
+// a column that panics.
 func TestParkedWatchesFail(t *testing.T) {
 	r := widgets
 	r.Encode = func(w *Widget) ([]byte, error) {
@@ -316,8 +316,8 @@ func TestParkedWatchesFail(t *testing.T) {
 	}
 }
 
-// A watch whose selectors take long to match stays with net/http, where it holds up no other, and gets
-// what it selects.
+// A watch whose selectors take long to match stays with net/http, where it holds up no other, and
+// gets what it selects.
 func TestLongSelectorOverListener(t *testing.T) {
 	m := lw.NewMemory[*Widget]()
 	run := handleMemory(t, serve.Options{}, m, widgets).on(t, transports[1])

@@ -37,9 +37,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// refuse answers with an error, unless what went wrong is that the client has gone, or has said that
-// it sends nothing more, which net/http takes for the same. It is owed no answer then: the connection
-// ends without one.
+// refuse answers with an error, unless what went wrong is that the client has gone, or has said
+// that it sends nothing more, which net/http takes for the same. It is owed no answer then: the
+// connection ends without one.
 func (q *request) refuse(err error) {
 	switch ended := q.r.Context().Err(); {
 	case errors.Is(ended, context.Canceled) && (errors.Is(err, context.Canceled) || !isStatus(err)):

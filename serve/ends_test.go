@@ -84,8 +84,8 @@ func readSlowly(body io.Reader) (n int, err error) {
 	return n, err
 }
 
-// A client that reads slowly is told of the end of its watch when its time is over, also if it has not
-// come to the end of the state, and cut off when the Handler or Serve end before that.
+// A client that reads slowly is told of the end of its watch when its time is over, also if it has
+// not come to the end of the state, and cut off when the Handler or Serve end before that.
 func TestSlowClientEnds(t *testing.T) {
 	for _, tt := range []struct {
 		name, query string
@@ -182,8 +182,8 @@ func TestCloseReturns(t *testing.T) {
 	})
 }
 
-// A client that has said that it sends nothing more is gone. It gets no answer to what it waited for,
-// and above all none that calls its going an error of the server.
+// A client that has said that it sends nothing more is gone. It gets no answer to what it waited
+// for, and above all none that calls its going an error of the server.
 func TestGoneWhileItWaits(t *testing.T) {
 	asking := make(chan struct{}, 1)
 	opts := serve.Options{Authorize: func(r *http.Request, a serve.Attributes) error {
@@ -223,8 +223,8 @@ func TestGoneWhileItWaits(t *testing.T) {
 	}
 }
 
-// Who says that he sends nothing more is answered where that is not what went wrong, however long the
-// authorizer takes. What its requests fail with when he goes is no refusal.
+// Who says that he sends nothing more is answered where that is not what went wrong, however long
+// the authorizer takes. What its requests fail with when he goes is no refusal.
 func TestAnswersWhoSendsNothingMore(t *testing.T) {
 	opts := serve.Options{Authorize: func(r *http.Request, a serve.Attributes) error {
 		<-r.Context().Done()

@@ -146,13 +146,13 @@ func ExampleServeStore() {
 		fmt.Println(resp.StatusCode, answer.Message, string(answer.Spec), err)
 	}
 	const path = "v1/namespaces/shop/parts"
-	send("POST", path, "application/json", `{"metadata":{"name":"bolt"}}`)
-	send("PATCH", path+"/bolt", "application/merge-patch+json", `{"spec":{"replicas":10}}`)
-	send("PATCH", path+"/bolt?fieldManager=me", "application/apply-patch+yaml", "apiVersion: example.io/v1\nkind: Part\nspec: {replicas: 3}")
-	send("GET", "v2/namespaces/shop/parts/bolt", "", "")
+	send("POST", path, "application/json", `{"metadata":{"name":"nut"}}`)
+	send("PATCH", path+"/nut", "application/merge-patch+json", `{"spec":{"replicas":10}}`)
+	send("PATCH", path+"/nut?fieldManager=me", "application/apply-patch+yaml", "apiVersion: example.io/v1\nkind: Part\nspec: {replicas: 3}")
+	send("GET", "v2/namespaces/shop/parts/nut", "", "")
 	// Output:
 	// 201  {"color":"white"} <nil>
-	// 422 Part.example.io "bolt" is invalid: spec.replicas: Invalid value: 10: must be at most 9  <nil>
+	// 422 Part.example.io "nut" is invalid: spec.replicas: Invalid value: 10: must be at most 9  <nil>
 	// 200  {"color":"white","replicas":3} <nil>
 	// 200  {"paint":"white","count":3} <nil>
 }

@@ -74,8 +74,8 @@ func (f *feed[T]) begin(version uint64) {
 	f.pending, f.beginAt, f.broken, f.unseen = nil, 0, false, false
 }
 
-// Unseen is part of [lw.Follower]. Clients go on where they are, since nothing differs. But one that
-// has come from another server, and is ahead of this one, may have seen what came and went.
+// Unseen is part of [lw.Follower]. Clients go on where they are, since nothing differs. But one
+// that has come from another server, and is ahead of this one, may have seen what came and went.
 func (f *feed[T]) Unseen() { f.unseen = true }
 
 // Change is part of [lw.Follower].

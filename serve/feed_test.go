@@ -165,8 +165,8 @@ func TestFeedForgetsWhatIsUnseen(t *testing.T) {
 	}
 }
 
-// An object that takes the place of another one is told of by two events, and what the other one keeps
-// counts once.
+// An object that takes the place of another one is told of by two events, and what the other one
+// keeps counts once.
 func TestFeedTellsOfTwoObjects(t *testing.T) {
 	f, h := newFeed(t)
 	old, now := object("4"), object("6")
@@ -231,8 +231,8 @@ func TestNoBeginning(t *testing.T) {
 	})
 }
 
-// A collection that has forgotten more than what is here makes the present state no older: whoever is
-// there goes on.
+// A collection that has forgotten more than what is here makes the present state no older: whoever
+// is there goes on.
 func TestFloorAhead(t *testing.T) {
 	h := newHistory(HistoryLimits{})
 	floor := uint64(20)

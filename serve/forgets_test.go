@@ -21,8 +21,8 @@ import (
 	"github.com/go-lw/lw/serve"
 )
 
-// What a history has dropped is not kept: not by the history, nor by the states of the past that were
-// asked for, nor by a watch that has sent it, nor by what is there after a new beginning.
+// What a history has dropped is not kept: not by the history, nor by the states of the past that
+// were asked for, nor by a watch that has sent it, nor by what is there after a new beginning.
 func TestForgets(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
 		s := &scripted{"5", nil, make(chan lw.WatchEvent[*Widget])}

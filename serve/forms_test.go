@@ -171,8 +171,8 @@ type eventOf struct {
 	object []byte
 }
 
-// events opens a watch in a form, and returns what returns the events of so far. The last one has no
-// type when the watch has ended.
+// events opens a watch in a form, and returns what returns the events of so far. The last one has
+// no type when the watch has ended.
 func (b *bubble) events(f form, path string) func() []eventOf {
 	b.t.Helper()
 	resp := b.send(b.ctx, "GET", path, "", "Accept", f.accept)
@@ -243,8 +243,8 @@ func (b *bubble) open(f form, path string, kind string) func() []string {
 	}
 }
 
-// Whatever is served, in whatever form a client wants it, each answer says the same: of one object, of
-// a list, of each page of a list, and of each event of a watch.
+// Whatever is served, in whatever form a client wants it, each answer says the same: of one object,
+// of a list, of each page of a list, and of each event of a watch.
 func TestForms(t *testing.T) {
 	none := map[string]bool{}
 	for _, tt := range []struct {

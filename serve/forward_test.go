@@ -30,8 +30,8 @@ func TestForwardToAnOlderServer(t *testing.T) {
 	})
 }
 
-// What is forwarded was allowed as what the server there does with it. A path that names nothing, or
-// that may mean something else to a proxy in between, is not forwarded.
+// What is forwarded was allowed as what the server there does with it. A path that names nothing,
+// or that may mean something else to a proxy in between, is not forwarded.
 func TestForwardAsAuthorized(t *testing.T) {
 	var asked []serve.Attributes
 	forwarded := 0

@@ -89,13 +89,13 @@ func (c *collection) reach(ctx context.Context, version uint64) error {
 	return c.history.waitFor(ctx, version, patience/30)
 }
 
-// maxOlder is how often the server must say that it is older than a version for that to be believed.
-// One of its replicas may lag. An informer believes an older list as late.
+// maxOlder is how often the server must say that it is older than a version for that to be
+// believed. One of its replicas may lag. An informer believes an older list as late.
 const maxOlder = 3
 
 // resolve returns when no doubt is left to which history version belongs: it is here, or the server
-// has not come to it since its history was replaced. That takes no longer than other requests wait. A
-// client that was told of a replaced history without need would go back to what is here.
+// has not come to it since its history was replaced. That takes no longer than other requests wait.
+// A client that was told of a replaced history without need would go back to what is here.
 func (c *collection) resolve(ctx context.Context, version uint64) error {
 	asked, cancel := withPatience(ctx)
 	defer cancel()
@@ -116,8 +116,8 @@ func (c *collection) resolve(ctx context.Context, version uint64) error {
 	return nil
 }
 
-// reachExactly is reach for a request that wants the state at version itself. One that cannot come is
-// not waited for.
+// reachExactly is reach for a request that wants the state at version itself. One that cannot come
+// is not waited for.
 func (c *collection) reachExactly(ctx context.Context, version uint64) error {
 	if err := c.resolve(ctx, version); err != nil || !c.history.isAhead(version) {
 		return err

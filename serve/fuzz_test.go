@@ -18,8 +18,9 @@ import (
 	"github.com/go-lw/lw/serve"
 )
 
-// FuzzRequest sends requests that no client sends to a Memory. Each is authorized once and answered, an error with a Status that a
-// client can read and whose fault is the client's; what is read changes nothing, and a list of a namespace has nothing of another.
+// FuzzRequest sends requests that no client sends to a Memory. Each is authorized once and
+// answered, an error with a Status that a client can read and whose fault is the client's; what is
+// read changes nothing, and a list of a namespace has nothing of another.
 func FuzzRequest(f *testing.F) {
 	const all, one = "/apis/example.io/v1/widgets", "/apis/example.io/v1/namespaces/n/widgets"
 	for _, seed := range [][5]string{

@@ -140,7 +140,8 @@ func bodyOf(t *testing.T, resp *http.Response) []byte {
 	return data
 }
 
-// answers checks the code of the answer to a request, and that its body, which it returns, has text.
+// answers checks the code of the answer to a request, and that its body, which it returns, has
+// text.
 func (b *bubble) answers(code int, text, method, path, body string, header ...string) string {
 	b.t.Helper()
 	got, answer := b.do(method, path, body, header...)

@@ -130,8 +130,8 @@ func (h *history) commit(events []*event, version uint64) {
 }
 
 // leap is commit where others may have come before events that have left nothing behind, of objects
-// that were created and deleted. The versions from the present one to version are a gap then: a client
-// that is at one of them may have such an object.
+// that were created and deleted. The versions from the present one to version are a gap then: a
+// client that is at one of them may have such an object.
 func (h *history) leap(events []*event, version uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -291,8 +291,8 @@ func (h *history) afterLocked(version uint64) int {
 }
 
 // foreignLocked reports whether version is none that this history has given out and still knows. It
-// is looked up, because a process whose clock is ahead, or that drew the same number of a replica, may
-// have given out any number between two versions of this one.
+// is looked up, because a process whose clock is ahead, or that drew the same number of a replica,
+// may have given out any number between two versions of this one.
 func (h *history) foreignLocked(version uint64) bool {
 	if h.own == nil || version == h.oldest {
 		return false
@@ -301,8 +301,8 @@ func (h *history) foreignLocked(version uint64) bool {
 	return i == 0 || h.events[i-1].version != version
 }
 
-// doubts reports whether version, which is not here, may be of a history that was replaced, or may be
-// one to which the server has come again since.
+// doubts reports whether version, which is not here, may be of a history that was replaced, or may
+// be one to which the server has come again since.
 func (h *history) doubts(version uint64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -489,8 +489,8 @@ func (h *history) openNow() (place, order.List[*item]) {
 	return place{h.era, h.dropped + uint64(len(h.events)), h.here}, h.state.Copy()
 }
 
-// A watch takes so many events at a time, and no more after so many bytes: as long as it sends them,
-// it keeps what the history may have dropped.
+// A watch takes so many events at a time, and no more after so many bytes: as long as it sends
+// them, it keeps what the history may have dropped.
 const (
 	maxRead      = 128
 	maxReadBytes = 256 << 10
@@ -506,8 +506,8 @@ type reading struct {
 	endWithin time.Duration
 }
 
-// read appends the events at p to buf, at most maxRead. The caller moves p on, and clears buf when the
-// events are sent. The error is 410: events that p has not reached are gone.
+// read appends the events at p to buf, at most maxRead. The caller moves p on, and clears buf when
+// the events are sent. The error is 410: events that p has not reached are gone.
 func (h *history) read(p place, buf []*event) (reading, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -181,7 +181,8 @@ func (m *historyModel) state(t *rapid.T) {
 	}
 }
 
-// isReplaced reports whether a version is not one of this history, and may be one of a history before.
+// isReplaced reports whether a version is not one of this history, and may be one of a history
+// before.
 func (m *historyModel) isReplaced(version uint64) bool {
 	return version <= m.replaced && (version < m.h.oldestKnown() || version > m.version || m.unseen(version))
 }

@@ -118,8 +118,8 @@ type frame struct {
 	from, to int    // the place of the event in chunk
 }
 
-// An eventFrame is a frame of an event, with what it is for. Of an event there may be several: a watch
-// with a selector may see a change as a creation.
+// An eventFrame is a frame of an event, with what it is for. Of an event there may be several: a
+// watch with a selector may see a change as a creation.
 type eventFrame struct {
 	format format
 	typ    watch.EventType

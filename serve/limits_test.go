@@ -17,8 +17,8 @@ import (
 	"github.com/go-lw/lw/serve"
 )
 
-// However a watch or a list ends, its place in the limits is free then: as many as before can begin,
-// at once, and one more is refused.
+// However a watch or a list ends, its place in the limits is free then: as many as before can
+// begin, at once, and one more is refused.
 func TestLimitsAfterEachEnd(t *testing.T) {
 	var hold chan struct{} // closed when an encoding is to go on
 	r := widgets
@@ -233,8 +233,8 @@ func TestEndWhileAWatchEncodes(t *testing.T) {
 	})
 }
 
-// While a Handler closes, it refuses all requests for what it serves, and the watches end one after the
-// other, over two seconds. Then each Serve has ended with http.ErrServerClosed.
+// While a Handler closes, it refuses all requests for what it serves, and the watches end one after
+// the other, over two seconds. Then each Serve has ended with http.ErrServerClosed.
 func TestClosing(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
 		var ends []chan error

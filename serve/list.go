@@ -15,7 +15,8 @@ import (
 )
 
 // list answers with a list, or with one page of a list. It waits for the state before it takes its
-// turn: while the server is silent, who asks for what is here must not wait behind those who do not.
+// turn: while the server is silent, who asks for what is here must not wait behind those who do
+// not.
 func (q *request) list() error {
 	if err := listopts.ValidateList(q.opts); err != nil {
 		return err

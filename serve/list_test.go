@@ -18,8 +18,9 @@ import (
 	"github.com/go-lw/lw/serve"
 )
 
-// While the informer's server does not answer, whoever asks for the newest state waits three seconds,
-// and then gets 504 or is sent there. Meanwhile he takes no turn from those who ask for what is here.
+// While the informer's server does not answer, whoever asks for the newest state waits three
+// seconds, and then gets 504 or is sent there. Meanwhile he takes no turn from those who ask for
+// what is here.
 func TestSilentServer(t *testing.T) {
 	for want, forward := range map[int]http.Handler{http.StatusGatewayTimeout: nil, http.StatusTeapot: teapot} {
 		inBubble(t, serve.Options{Forward: forward, Limits: serve.Limits{Lists: 1}}, func(b *bubble) {
@@ -115,8 +116,8 @@ func TestLateServer(t *testing.T) {
 	}
 }
 
-// A server that is asked whether it has come to a version since it was restored, and does not answer,
-// is waited for as long.
+// A server that is asked whether it has come to a version since it was restored, and does not
+// answer, is waited for as long.
 func TestSilentServerAfterARestore(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
 		m := lw.NewMemory(newWidget(name("a"), 1))

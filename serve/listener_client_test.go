@@ -164,8 +164,8 @@ func (e encoding) toldOf(ev eventOf) (told, error) {
 	return metadataTold(ev.typ, &object.Metadata, strconv.Itoa(object.Size))
 }
 
-// eventReader returns what reads the next event of the body of a watch of a media type. Its error is
-// io.EOF behind the last one alone.
+// eventReader returns what reads the next event of the body of a watch of a media type. Its error
+// is io.EOF behind the last one alone.
 func eventReader(mediaType string, body *bufio.Reader) func() (eventOf, error) {
 	frames, buf := cbor.NewFramer().NewFrameReader(io.NopCloser(body)), make([]byte, 64<<10)
 	return func() (eventOf, error) {

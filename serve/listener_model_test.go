@@ -17,10 +17,10 @@ import (
 	"github.com/go-lw/lw/internal/rig"
 )
 
-// TestListenerModel drives watches over real sockets: random writes, while clients come, stall, read
-// a few bytes at a time, send what they must not, and go. Each client is judged by what was written:
-// it was told of every change that it asked for, once, in order, as it was; and if not, it was told
-// so. Nothing is waited for by time.
+// TestListenerModel drives watches over real sockets: random writes, while clients come, stall,
+// read a few bytes at a time, send what they must not, and go. Each client is judged by what was
+// written: it was told of every change that it asked for, once, in order, as it was; and if not, it
+// was told so. Nothing is waited for by time.
 func TestListenerModel(t *testing.T) {
 	fewer(t, 12)
 	for _, secure := range []bool{false, true} {

@@ -84,7 +84,8 @@ func (f *filter) selects(i *item) bool {
 	return f.matches(i)
 }
 
-// change returns whether the filter selects the old and the new item of an event, which is before at.
+// change returns whether the filter selects the old and the new item of an event, which is before
+// at.
 func (f *filter) change(at place, e *event) (was, is bool) {
 	c := f.shared
 	if c == nil {

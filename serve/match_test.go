@@ -26,8 +26,8 @@ func longSelector(bytes int, on string) metav1.ListOptions {
 
 func client(name string) func() string { return func() string { return name } }
 
-// Long selectors that are equal are one, for all clients, and match each event once; short ones cost
-// nothing else.
+// Long selectors that are equal are one, for all clients, and match each event once; short ones
+// cost nothing else.
 func TestEqualSelectorsMatchOnce(t *testing.T) {
 	c, _, _ := testWatcher(t, time.Hour)
 	parse := func(namespace string, opts metav1.ListOptions, name string) *filter {

@@ -17,8 +17,8 @@ import (
 	"github.com/go-lw/lw"
 )
 
-// objectOf decodes an object as encoding/json decodes its parts: this is what an Object is, however it
-// is decoded.
+// objectOf decodes an object as encoding/json decodes its parts: this is what an Object is, however
+// it is decoded.
 func objectOf(data []byte) (*Object, error) {
 	o := &Object{}
 	err := o.anyJSON(data)

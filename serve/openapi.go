@@ -12,17 +12,17 @@ import (
 	"github.com/go-lw/lw/internal/wire"
 )
 
-// openAPIRoot is the path of the OpenAPI documents: one that names those of all groups and versions,
-// and one for each of them below it.
+// openAPIRoot is the path of the OpenAPI documents: one that names those of all groups and
+// versions, and one for each of them below it.
 const openAPIRoot = "/openapi/v3"
 
-// openAPI answers a request for an OpenAPI document. It returns false, and does nothing, if there is
-// no such document.
+// openAPI answers a request for an OpenAPI document. It returns false, and does nothing, if there
+// is no such document.
 //
 // The documents describe the kinds, for kubectl explain, and name the operation patch of each, of
 // which kubectl wants to know which formats it takes, and that writes may have the parameters
-// fieldValidation and dryRun. A collection that clients only read has it, too, and answers it with 405.
-// With Options.Forward the documents are the other server's.
+// fieldValidation and dryRun. A collection that clients only read has it, too, and answers it with
+// 405. With Options.Forward the documents are the other server's.
 func (q *request) openAPI() bool {
 	rest, ok := strings.CutPrefix(strings.TrimSuffix(q.r.URL.Path, "/"), openAPIRoot)
 	if !ok || q.h.opts.Forward != nil {

@@ -74,8 +74,8 @@ func (o *Options) complete() {
 // kube-apiserver would authorize the same request.
 type Attributes struct {
 	// Verb is get, list, watch, create, update, patch, delete or deletecollection, watch or proxy also
-	// where the path says so, or empty for another method; for a request that is about no resource, the
-	// method in lower case.
+	// where the path says so, or empty for another method; for a request that is about no resource,
+	// the method in lower case.
 	Verb                         string
 	Group, Version, Resource     string // empty if the request is about no resource
 	Subresource, Namespace, Name string // Name is also that which the field selector of a list or a watch requires

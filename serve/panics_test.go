@@ -11,8 +11,8 @@ import (
 	"github.com/go-lw/lw/serve"
 )
 
-// A function that says what selectors see of an object may panic: for that object alone. Whoever would
-// get it, or may have asked for it, gets an error; the others do not notice.
+// A function that says what selectors see of an object may panic: for that object alone. Whoever
+// would get it, or may have asked for it, gets an error; the others do not notice.
 func TestFieldsPanic(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
 		at := func(n string, size int) *Widget { return newWidget(lw.Key{Namespace: n, Name: n}, size) }

@@ -93,8 +93,8 @@ func line(t *testing.T, r *bufio.Reader, want string) {
 	}
 }
 
-// A watch that has nothing to write has no deadline, which would cut it off at its next event; and of a
-// client that has gone nothing is left, though nothing changes.
+// A watch that has nothing to write has no deadline, which would cut it off at its next event; and
+// of a client that has gone nothing is left, though nothing changes.
 func TestQuietWatches(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		t.Run(fmt.Sprintf("TLS %t", secure), func(t *testing.T) {
@@ -136,8 +136,8 @@ func TestQuietWatches(t *testing.T) {
 	}
 }
 
-// Of watches that one goroutine writes to, each has its own time: bookmarks and the end of one do not
-// wait for those of another.
+// Of watches that one goroutine writes to, each has its own time: bookmarks and the end of one do
+// not wait for those of another.
 func TestEachHasItsTime(t *testing.T) {
 	_, run, _ := startWatched(t, false, serve.Options{BookmarkEvery: 20 * time.Millisecond, Limits: serve.Limits{WatchTimeout: 50 * time.Millisecond}})
 	defer run.stop()

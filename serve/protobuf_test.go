@@ -48,8 +48,8 @@ const (
 	asPartial = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 )
 
-// behind runs a relay of the Handler of b that passes protobuf on as it comes, and test with a bubble
-// of it. Its clients go through it to what b serves.
+// behind runs a relay of the Handler of b that passes protobuf on as it comes, and test with a
+// bubble of it. Its clients go through it to what b serves.
 func (b *bubble) behind(test func(r *bubble)) {
 	b.beside(func(r *bubble) { r.raw(proto, b.client); test(r) })
 }
@@ -84,8 +84,8 @@ func protoMessage(data []byte) string {
 	return string(envelope.Raw)
 }
 
-// S9: what a relay sends in protobuf is what its server has sent, byte for byte, but for the version
-// of a deletion. A client that asks for something that it cannot have there is told so.
+// S9: what a relay sends in protobuf is what its server has sent, byte for byte, but for the
+// version of a deletion. A client that asks for something that it cannot have there is told so.
 func TestProtobufPassesThrough(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
 		m := lw.NewMemory(newNote("a", "first"))

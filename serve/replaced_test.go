@@ -20,8 +20,9 @@ import (
 	"github.com/go-lw/lw/serve"
 )
 
-// overtaken restores m from a backup while nobody reaches it, and writes until it is past the version that it had. It has an object
-// then whose UID and version are those of before, and which has other content.
+// overtaken restores m from a backup while nobody reaches it, and writes until it is past the
+// version that it had. It has an object then whose UID and version are those of before, and which
+// has other content.
 func overtaken(t *testing.T, m *lw.Memory[*Widget]) (before string) {
 	t.Helper()
 	w, _ := m.Get(t.Context(), name("a"))
@@ -53,8 +54,9 @@ func overtaken(t *testing.T, m *lw.Memory[*Widget]) (before string) {
 	return before
 }
 
-// A server that was restored, and is past its old version when its relay finds it again, is told of to clients as a 410 with a cause:
-// on open watches, for versions of before, and for lists that began before.
+// A server that was restored, and is past its old version when its relay finds it again, is told of
+// to clients as a 410 with a cause: on open watches, for versions of before, and for lists that
+// began before.
 func TestReplaced(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
 		m := lw.NewMemory(newWidget(name("a"), 1), newWidget(name("b"), 1))
@@ -73,13 +75,15 @@ func TestReplaced(t *testing.T) {
 				b.t.Errorf("%s: %s", query, body)
 			}
 		}
-		// What is too old in the new history as well was of the old one, as far as anybody knows; what is new is not.
+		// What is too old in the new history as well was of the old one, as far as anybody knows; what is
+		// new is not.
 		now := m.ResourceVersion()
 		b.answers(http.StatusOK, "", "GET", path+"?resourceVersion="+now+"&resourceVersionMatch=Exact", "")
 	})
 }
 
-// A server that is behind the version that it had: a version of before is not one that is still to come.
+// A server that is behind the version that it had: a version of before is not one that is still to
+// come.
 func TestReplacedAndBehind(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
 		m := lw.NewMemory(newWidget(name("a"), 1))
@@ -107,8 +111,8 @@ func TestReplacedAndBehind(t *testing.T) {
 	})
 }
 
-// A late source brings the events of its watches when the channel is closed. Its next older lists of one object say that the server is
-// at version 3.
+// A late source brings the events of its watches when the channel is closed. Its next older lists
+// of one object say that the server is at version 3.
 type late struct {
 	lw.Source[*Widget]
 	until atomic.Pointer[chan struct{}]
@@ -137,8 +141,9 @@ func (l *late) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw
 	})
 }
 
-// A restored server comes to versions that it had before. A client that has one of these from another relay is not told here that its
-// history was replaced, though this relay has not heard of it yet: an informer would believe an older list then.
+// A restored server comes to versions that it had before. A client that has one of these from
+// another relay is not told here that its history was replaced, though this relay has not heard of
+// it yet: an informer would believe an older list then.
 func TestReplacedAndReached(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
 		m := lw.NewMemory(newWidget(name("a"), 1))
@@ -173,7 +178,8 @@ func TestReplacedAndReached(t *testing.T) {
 	})
 }
 
-// An informer behind relays, in each encoding, is told of the other history, and takes no object of it for one that it has.
+// An informer behind relays, in each encoding, is told of the other history, and takes no object of
+// it for one that it has.
 func TestReplacedBehindRelays(t *testing.T) {
 	for _, accept := range []string{"application/json", "application/cbor"} {
 		for _, mode := range []lw.ListMode{lw.ListStream, lw.ListPages} {

@@ -125,8 +125,8 @@ func (q *request) parseList() error {
 	return err
 }
 
-// parseOldWatch reads the options of a watch whose path says that it is one. As on kube-apiserver the
-// authorizer is not told of its selectors, and beside a name in the path there is no other one.
+// parseOldWatch reads the options of a watch whose path says that it is one. As on kube-apiserver
+// the authorizer is not told of its selectors, and beside a name in the path there is no other one.
 func (q *request) parseOldWatch() error {
 	err := q.parseOptions()
 	q.attributes.LabelSelector, q.attributes.FieldSelector = "", ""

@@ -151,8 +151,8 @@ func TestVerbs(t *testing.T) {
 	})
 }
 
-// The subresources of a namespace are not collections in it, and what is not served here is named to
-// the authorizer as well.
+// The subresources of a namespace are not collections in it, and what is not served here is named
+// to the authorizer as well.
 func TestWhatIsNotServed(t *testing.T) {
 	var asked serve.Attributes
 	inBubble(t, serve.Options{Authorize: func(_ *http.Request, a serve.Attributes) error {

@@ -7,8 +7,8 @@ import (
 
 // sizeOf estimates how many bytes an object keeps in memory, so that a history can be bounded by
 // what it holds. What came as bytes is measured by them, and a message of protobuf by what it would
-// have. All else is gone over as encoding/json would: it reads exported fields alone, because others
-// may be guarded by a lock.
+// have. All else is gone over as encoding/json would: it reads exported fields alone, because
+// others may be guarded by a lock.
 func sizeOf(obj any) int64 {
 	switch o := obj.(type) {
 	case nil:
@@ -127,7 +127,8 @@ func (m *measure) elements(v reflect.Value) {
 // pointers are the results of pointing. A type is looked at once, because that allocates.
 var pointers sync.Map // from reflect.Type to []int
 
-// pointing returns the fields of a struct that may point to something, and that encoding/json reads.
+// pointing returns the fields of a struct that may point to something, and that encoding/json
+// reads.
 func pointing(t reflect.Type) []int {
 	if known, ok := pointers.Load(t); ok {
 		return known.([]int)

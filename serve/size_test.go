@@ -145,8 +145,8 @@ func TestHistoryWithoutWatchers(t *testing.T) {
 	}
 }
 
-// What the history counts is what its events, and the items that they have ended, have of encodings,
-// whenever these were made; what is dropped counts no more.
+// What the history counts is what its events, and the items that they have ended, have of
+// encodings, whenever these were made; what is dropped counts no more.
 func TestHistoryCountsEncodings(t *testing.T) {
 	c := newCollection(New(nil), &resource{name: "things", kind: "Thing"}, HistoryLimits{})
 	raw := func(version uint64) *item {

@@ -12,8 +12,8 @@ import (
 )
 
 // withKind returns a JSON object with the members kind and apiVersion. It replaces one that says
-// nothing where it stands, since decoders take the last member of a name; it puts what is missing in
-// front, and changes no other byte.
+// nothing where it stands, since decoders take the last member of a name; it puts what is missing
+// in front, and changes no other byte.
 func withKind(data []byte, kind, apiVersion string) ([]byte, error) {
 	var hasKind, hasVersion, empty = false, false, true
 	var out []byte // data up to at, with what was replaced
@@ -61,9 +61,9 @@ func withKind(data []byte, kind, apiVersion string) ([]byte, error) {
 // hasText reports whether a JSON value is a string that is not empty.
 func hasText(value []byte) bool { return value[0] == '"' && len(value) > len(`""`) }
 
-// withVersion returns a JSON object with another metadata.resourceVersion, and with a
-// metadata.uid if it has none and uid is not empty. An object without metadata, or whose metadata is
-// no object, gets those of id.
+// withVersion returns a JSON object with another metadata.resourceVersion, and with a metadata.uid
+// if it has none and uid is not empty. An object without metadata, or whose metadata is no object,
+// gets those of id.
 func withVersion(data []byte, version uint64, id identity) ([]byte, error) {
 	from, to, err := wire.FindMember(data, 0, "metadata")
 	if err != nil {

@@ -160,8 +160,8 @@ func TestStatuses(t *testing.T) {
 	})
 }
 
-// Pages are of what is asked for, in its order, and say how much of that remains; with a selector that
-// is not known.
+// Pages are of what is asked for, in its order, and say how much of that remains; with a selector
+// that is not known.
 func TestPages(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
 		m := lw.NewMemory[*Widget]()
@@ -216,8 +216,8 @@ func TestPages(t *testing.T) {
 	})
 }
 
-// A plain is an object with neither labels nor an encoding of its own in protobuf, nor a name of its
-// type.
+// A plain is an object with neither labels nor an encoding of its own in protobuf, nor a name of
+// its type.
 type plain = *struct {
 	lw.Meta `json:"metadata"`
 }

@@ -20,8 +20,8 @@ func ServeMemory[T lw.Object](ctx context.Context, h *Handler, m *lw.Memory[T], 
 }
 
 // ServeStore serves w as r, until ctx is done: an API server over that store. Beside what [Serve]
-// answers, clients can create, replace, patch, apply and delete objects, as on kube-apiserver. T is a
-// pointer to a struct.
+// answers, clients can create, replace, patch, apply and delete objects, as on kube-apiserver. T is
+// a pointer to a struct.
 //
 // The resource versions are those of w. A write is answered when w has it, and a list of the newest
 // state that is asked for after it shows it. If w has a method Oldest() string, as a Memory has,

@@ -60,7 +60,8 @@ var parts = serve.Resource[*part]{
 	Scale: &serve.Scale{Replicas: ".spec.replicas", StatusReplicas: ".status.replicas"},
 }
 
-// parts serves a Memory of parts as a store of which nothing but the methods of a Writable is known.
+// parts serves a Memory of parts as a store of which nothing but the methods of a Writable is
+// known.
 func (b *bubble) parts(r serve.Resource[*part]) (*lw.Memory[*part], *atomic.Int32) {
 	m, reads := lw.NewMemory[*part](), new(atomic.Int32)
 	b.serve(func(ctx context.Context) error { return serve.ServeStore(ctx, b.h, plainStore[*part]{m, reads}, r) })

@@ -109,8 +109,8 @@ func (sw *sweeper) run() {
 	}
 }
 
-// A handoff is a watch that leaves its sweeper, because it is gone, has ended, or its socket does not
-// take all.
+// A handoff is a watch that leaves its sweeper, because it is gone, has ended, or its socket does
+// not take all.
 type handoff struct {
 	w    *directWatch
 	next func() // a goroutine of its own goes on with it; nil: it is gone

@@ -29,8 +29,8 @@ func (l *lazy) Write(data []byte) (int, error) {
 	return l.ResponseRecorder.Write(data)
 }
 
-// The rows of a table are made as the client takes them, in whatever way they are sent, and the table
-// has all of them.
+// The rows of a table are made as the client takes them, in whatever way they are sent, and the
+// table has all of them.
 func TestTableIsStreamed(t *testing.T) {
 	const objects, size = 2000, 1000
 	for _, encoding := range []string{"", "gzip"} {

@@ -31,9 +31,9 @@ func (w *together) Header() http.Header {
 	return w.ResponseRecorder.Header()
 }
 
-// Lists that are compressed at once may share their bytes if they are the same, and only then: whoever
-// asks for a namespace, for what a selector selects, for a page, for an older state or in another form
-// never gets what another one has asked for.
+// Lists that are compressed at once may share their bytes if they are the same, and only then:
+// whoever asks for a namespace, for what a selector selects, for a page, for an older state or in
+// another form never gets what another one has asked for.
 func TestCompressedAtOnce(t *testing.T) {
 	m := lw.NewMemory[*Widget]()
 	random := rand.New(rand.NewPCG(1, 2))

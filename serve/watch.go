@@ -154,8 +154,9 @@ func (q *request) stream() *stream {
 	}
 }
 
-// takeOver answers a watch past net/http, if it can. The request must be of HTTP/1.1, and its filter
-// one that a sweeper need not wait for. If it returns true, done is called at the end of the watch.
+// takeOver answers a watch past net/http, if it can. The request must be of HTTP/1.1, and its
+// filter one that a sweeper need not wait for. If it returns true, done is called at the end of the
+// watch.
 func (q *request) takeOver(w *watcher, initial initialEvents, done func()) bool {
 	if q.r.ProtoMajor != 1 || q.r.ProtoMinor != 1 || w.filter.shared != nil {
 		return false

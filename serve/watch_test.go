@@ -57,8 +57,9 @@ func TestStaleWatchSleeps(t *testing.T) {
 	})
 }
 
-// A watch that must end, because the history has begun anew, does not hold up the end of its server:
-// it is told of a 410 as soon as the others end. It used to wait for its turn, up to five seconds.
+// A watch that must end, because the history has begun anew, does not hold up the end of its
+// server: it is told of a 410 as soon as the others end. It used to wait for its turn, up to five
+// seconds.
 func TestStaleWatchEndsWithItsServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for range 20 { // each would end at another time
@@ -221,7 +222,8 @@ func TestFrameBatchCut(t *testing.T) {
 	}
 }
 
-// For a watch with a selector an object that stops to match is deleted, at the version of the change.
+// For a watch with a selector an object that stops to match is deleted, at the version of the
+// change.
 func TestStopsToMatch(t *testing.T) {
 	c, w, out := testWatcher(t, time.Hour)
 	f, err := listopts.NewFilter("", metav1.ListOptions{LabelSelector: "on=yes"}, func(string) bool { return false })
@@ -243,8 +245,8 @@ func TestStopsToMatch(t *testing.T) {
 	}
 }
 
-// A list that is compressed is shared by those who ask for one state: after a new beginning the same
-// version may be another one's.
+// A list that is compressed is shared by those who ask for one state: after a new beginning the
+// same version may be another one's.
 func TestCompressedOfOneEra(t *testing.T) {
 	c := newCollection(New(nil), &resource{name: "widgets"}, HistoryLimits{})
 	f := format{codec: c.encoder.codecs[0]}
@@ -318,8 +320,8 @@ func TestKeptComesFirst(t *testing.T) {
 	}
 }
 
-// An object whose labels cannot be had is in the way of those who may have asked for it, and of nobody
-// else.
+// An object whose labels cannot be had is in the way of those who may have asked for it, and of
+// nobody else.
 func TestLabelsPanic(t *testing.T) {
 	r := &resource{
 		name: "things", fieldNames: []string{"size"}, fields: []func(any) string{func(any) string { return "1" }},
@@ -366,7 +368,8 @@ func TestFeedForgets(t *testing.T) {
 	}
 }
 
-// A client is known for as long as it has lists, and those that were refused or given up hold no turn.
+// A client is known for as long as it has lists, and those that were refused or given up hold no
+// turn.
 func TestListsLeaveNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, limits := &limiter{lists: make(chan struct{}, 1)}, &Limits{ListsPerClient: 1}
@@ -403,8 +406,8 @@ type deadlines struct {
 
 func (d *deadlines) SetWriteDeadline(time.Time) error { d.set++; return nil }
 
-// A guard cuts off a client whose write takes too long, and does nothing before the first write, between
-// two, or after the request, when the ResponseWriter is somebody else's.
+// A guard cuts off a client whose write takes too long, and does nothing before the first write,
+// between two, or after the request, when the ResponseWriter is somebody else's.
 func TestGuard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &deadlines{}

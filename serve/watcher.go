@@ -118,9 +118,9 @@ func (w *watcher) sendInitial(ctx context.Context, out *stream, initial initialE
 	return out.flush()
 }
 
-// halted returns why the state is not sent to its end: the client has gone, or its time is over. When
-// the history ends, the client gets the rest if it is fast enough, else the connection breaks: it must
-// not take a part of the state for all of it.
+// halted returns why the state is not sent to its end: the client has gone, or its time is over.
+// When the history ends, the client gets the rest if it is fast enough, else the connection breaks:
+// it must not take a part of the state for all of it.
 func (w *watcher) halted(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return gone(err)

@@ -115,9 +115,9 @@ func (l *meteredListener) Accept() (net.Conn, error) {
 	return metered{c, l}, nil
 }
 
-// What is around a Listener sees all that is written, and its watches are as those of others: they are
-// told of everything, also when they read late, and end when their time is over, when their clients go,
-// and when the Handler is closed.
+// What is around a Listener sees all that is written, and its watches are as those of others: they
+// are told of everything, also when they read late, and end when their time is over, when their
+// clients go, and when the Handler is closed.
 func TestWrappedListener(t *testing.T) {
 	t.Parallel()
 	for _, secure := range []bool{false, true} {
@@ -209,8 +209,8 @@ func TestCompressingMiddleware(t *testing.T) {
 	}
 }
 
-// Where answers cannot be flushed there are no watches, and that is said: to each client, and once to
-// the program.
+// Where answers cannot be flushed there are no watches, and that is said: to each client, and once
+// to the program.
 func TestWithoutFlush(t *testing.T) {
 	log := make(records, 100)
 	m := lw.NewMemory(newWidget(name("a"), 1))
@@ -249,8 +249,8 @@ func TestWithoutFlush(t *testing.T) {
 	}
 }
 
-// The headers of a middleware that were set before the watch began go with it. They stay the middleware's:
-// it finds no others among them, and may set more when the Handler has returned.
+// The headers of a middleware that were set before the watch began go with it. They stay the
+// middleware's: it finds no others among them, and may set more when the Handler has returned.
 func TestHeadersOfAMiddleware(t *testing.T) {
 	for _, tr := range transports[1:3] {
 		returned := make(chan http.Header, 1)

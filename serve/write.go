@@ -18,8 +18,8 @@ import (
 // uses it, too.
 const warnCode = 299
 
-// write does what a write to one object wants, and answers. The format of the answer is known before
-// anything is stored.
+// write does what a write to one object wants, and answers. The format of the answer is known
+// before anything is stored.
 func (q *request) write() error {
 	body, err := wire.ReadBody(q.w, q.r)
 	if err != nil {
@@ -82,8 +82,8 @@ func (q *request) writeScale(scale []byte) error {
 	return nil
 }
 
-// removeAll deletes the objects that a list would show, each as a DELETE of it would, and answers with
-// that list.
+// removeAll deletes the objects that a list would show, each as a DELETE of it would, and answers
+// with that list.
 func (q *request) removeAll() error {
 	c := q.collection
 	if c.cluster == q.target.Namespaced {

@@ -64,8 +64,8 @@ func (w *slowWriter) Write(data []byte) (int, error) {
 }
 
 // A client that takes nothing for Limits.WriteTimeout is cut off, whatever it has asked for: its
-// connection is broken, not ended as if that were all. Of one that takes everything the connection is
-// as it was, for its next request.
+// connection is broken, not ended as if that were all. Of one that takes everything the connection
+// is as it was, for its next request.
 func TestSlowClients(t *testing.T) {
 	const timeout = 7 * time.Second
 	inBubble(t, serve.Options{Limits: serve.Limits{WriteTimeout: timeout, WatchTimeout: time.Minute, Lists: 1}}, func(b *bubble) {

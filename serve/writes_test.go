@@ -17,9 +17,9 @@ import (
 	"github.com/go-lw/lw/serve"
 )
 
-// Nothing is stored or deleted that Validate has not judged against the object that it replaces, also
-// if that changes meanwhile. An update without a version is of whatever object there is, and so is a
-// deletion, unless the client wants another version or another object.
+// Nothing is stored or deleted that Validate has not judged against the object that it replaces,
+// also if that changes meanwhile. An update without a version is of whatever object there is, and
+// so is a deletion, unless the client wants another version or another object.
 func TestValidateSeesWhatIsReplaced(t *testing.T) {
 	const frozen = 99 // a size that no write may replace
 	for _, tt := range []struct {
@@ -125,7 +125,8 @@ func TestClusterScope(t *testing.T) {
 	})
 }
 
-// The time of creation is that of the object that is stored: an update neither dates nor forgets it.
+// The time of creation is that of the object that is stored: an update neither dates nor forgets
+// it.
 func TestUpdateKeepsTheDate(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
 		dated := newNote("dated", "x")

@@ -29,8 +29,8 @@ var (
 	jsonFlag      = flag.String("simulate.json", "", "add the results to a `file`, a line of JSON for each World")
 )
 
-// NewCache is for ctrl.Options.NewCache: it makes the cache that -simulate.cache says. What holds on
-// one cache and fails on the other depends on more than caches promise.
+// NewCache is for ctrl.Options.NewCache: it makes the cache that -simulate.cache says. What holds
+// on one cache and fails on the other depends on more than caches promise.
 func NewCache(c *rest.Config, opts cache.Options) (cache.Cache, error) {
 	switch *cacheFlag {
 	case "lw":

@@ -147,8 +147,8 @@ func (k *worker) search(of task) {
 	}
 }
 
-// A history begins in the middle of a second. The times of objects have whole seconds, and hardly any
-// object of a cluster is exactly that old: kube-controller-manager divides by the age of a Pod.
+// A history begins in the middle of a second. The times of objects have whole seconds, and hardly
+// any object of a cluster is exactly that old: kube-controller-manager divides by the age of a Pod.
 const fraction = 500 * time.Millisecond
 
 // bubble makes one history, which begins after some time.

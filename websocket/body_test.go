@@ -298,7 +298,8 @@ func masked(s string) []byte {
 	return frame
 }
 
-// The header of a frame, byte by byte: it is complete when all of its length and its mask are there.
+// The header of a frame, byte by byte: it is complete when all of its length and its mask are
+// there.
 func TestParseFrame(t *testing.T) {
 	for _, test := range []struct {
 		header []byte

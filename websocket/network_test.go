@@ -214,8 +214,8 @@ func (n *network) transport() proof.Transport {
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// The proofs of package lw (internal/proof/README.md) over WebSockets: the server behind Handler, the
-// informer's client from Client, and between both a network that cuts connections anywhere.
+// The proofs of package lw (internal/proof/README.md) over WebSockets: the server behind Handler,
+// the informer's client from Client, and between both a network that cuts connections anywhere.
 
 func TestProof(t *testing.T) { prove(t, proof.Random, manners{}) }
 

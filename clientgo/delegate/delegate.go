@@ -201,8 +201,8 @@ func reviewOf(user *authenticationv1.UserInfo, a serve.Attributes) authorization
 	return spec
 }
 
-// fieldTerms returns the requirements of a field selector as a review has them. A selector that cannot
-// be parsed has none: without it the question is whether the user may do more.
+// fieldTerms returns the requirements of a field selector as a review has them. A selector that
+// cannot be parsed has none: without it the question is whether the user may do more.
 func fieldTerms(selector string) (terms []metav1.FieldSelectorRequirement) {
 	sel, err := fields.ParseSelector(selector)
 	if err != nil {
@@ -224,8 +224,8 @@ var labelOperators = map[selection.Operator]metav1.LabelSelectorOperator{
 	selection.Exists: metav1.LabelSelectorOpExists, selection.DoesNotExist: metav1.LabelSelectorOpDoesNotExist,
 }
 
-// labelTerms is fieldTerms for a label selector. A review knows no comparison of numbers, so these are
-// left out, which asks for more.
+// labelTerms is fieldTerms for a label selector. A review knows no comparison of numbers, so these
+// are left out, which asks for more.
 func labelTerms(selector string) (terms []metav1.LabelSelectorRequirement) {
 	sel, err := labels.Parse(selector)
 	if err != nil {

@@ -24,8 +24,9 @@ import (
 	"github.com/go-lw/lw/serve"
 )
 
-// A review is about what kube-apiserver's own would be about: with the name, the subresource and the
-// selectors of the request. What a review cannot say of a selector is left out, which asks for more.
+// A review is about what kube-apiserver's own would be about: with the name, the subresource and
+// the selectors of the request. What a review cannot say of a selector is left out, which asks for
+// more.
 func TestReviewHasTheRequest(t *testing.T) {
 	client := fake.NewClientset()
 	var last *authorizationv1.SubjectAccessReviewSpec
@@ -85,8 +86,8 @@ func TestReviewHasTheRequest(t *testing.T) {
 	}
 }
 
-// Who may do something at the API server may do it here, and nobody else. Answers are remembered for
-// ten seconds, and errors are not.
+// Who may do something at the API server may do it here, and nobody else. Answers are remembered
+// for ten seconds, and errors are not.
 func TestAuthorizer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()

@@ -37,8 +37,8 @@ type Options struct {
 }
 
 // Dynamic returns a factory in place of dynamicinformer.NewDynamicSharedInformerFactory, and of
-// NewFilteredDynamicSharedInformerFactory. Its informers are those of clientgo.NewInformer. It panics
-// if client is nil.
+// NewFilteredDynamicSharedInformerFactory. Its informers are those of clientgo.NewInformer. It
+// panics if client is nil.
 func Dynamic(client dynamic.Interface, resync time.Duration, opts *Options) dynamicinformer.DynamicSharedInformerFactory {
 	if client == nil {
 		panic("lw/clientgo/factories: Dynamic: nil client")
@@ -53,8 +53,8 @@ func Dynamic(client dynamic.Interface, resync time.Duration, opts *Options) dyna
 }
 
 // Metadata returns a factory in place of metadatainformer.NewSharedInformerFactory, and of
-// NewFilteredSharedInformerFactory and NewSharedInformerFactoryWithOptions. Its informers are those of
-// clientgo.NewInformer. It panics if client is nil.
+// NewFilteredSharedInformerFactory and NewSharedInformerFactoryWithOptions. Its informers are those
+// of clientgo.NewInformer. It panics if client is nil.
 func Metadata(client metadata.Interface, resync time.Duration, opts *Options) metadatainformer.SharedInformerFactory {
 	if client == nil {
 		panic("lw/clientgo/factories: Metadata: nil client")

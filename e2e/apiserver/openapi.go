@@ -25,8 +25,8 @@ func definitions(common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 	return all
 }
 
-// schemaOf returns the schema of a Go type without its documentation. A type that has its own form in
-// JSON, such as a quantity, may be anything.
+// schemaOf returns the schema of a Go type without its documentation. A type that has its own form
+// in JSON, such as a quantity, may be anything.
 func schemaOf(t reflect.Type) (s spec.Schema) {
 	if _, ok := reflect.New(t).Interface().(json.Unmarshaler); ok {
 		return s
@@ -59,8 +59,8 @@ func schemaOf(t reflect.Type) (s spec.Schema) {
 	return s
 }
 
-// addFields adds the fields of a struct, and those of what it embeds. A list that a strategic merge patch
-// merges is one that apply merges.
+// addFields adds the fields of a struct, and those of what it embeds. A list that a strategic merge
+// patch merges is one that apply merges.
 func addFields(t reflect.Type, s *spec.Schema) {
 	for f := range t.Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")

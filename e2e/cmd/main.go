@@ -1,7 +1,7 @@
 // This command builds, runs and measures the servers that the tests of this module follow.
 //
 //	go run ./cmd build [generic|kube]      builds API servers and etcd, from Go modules alone
-//	go run ./cmd serve kube [command...]   a cluster on loopback, until Ctrl-C or as long as the command runs
+//	go run ./cmd serve kube [command...]   a cluster on loopback, until Ctrl-C or the command's end
 //	go run ./cmd relay -upstream URL       a relay of a whole API server
 //	go run ./cmd measure                   what watchers and lists cost a server, and a relay of it
 //

@@ -267,9 +267,9 @@ func (cfg *config) ways(ctx context.Context, s *server) error {
 	return nil
 }
 
-// ask measures what it costs to be asked, after an outage, whether an object was there at a version:
-// a list of one object by its name. A server that was restarted does not have that version in
-// memory, and asks etcd.
+// ask measures what it costs to be asked, after an outage, whether an object was there at a
+// version: a list of one object by its name. A server that was restarted does not have that version
+// in memory, and asks etcd.
 func (cfg *config) ask(ctx context.Context, s *server) error {
 	version, err := s.up.Revision(ctx)
 	if err != nil {

@@ -71,8 +71,8 @@ func (c *cluster) run(ctx context.Context, args []string) (err error) {
 	return nil
 }
 
-// command runs a command on the cluster of the kubeconfig. A Ctrl-C of the terminal reaches it, too;
-// it gets ten seconds to end by itself.
+// command runs a command on the cluster of the kubeconfig. A Ctrl-C of the terminal reaches it,
+// too; it gets ten seconds to end by itself.
 func (c *cluster) command(ctx context.Context, kubeconfig string, args []string) error {
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = c.in, os.Stdin, c.out, c.log

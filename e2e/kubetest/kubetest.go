@@ -1,12 +1,12 @@
 // Package kubetest runs a real API server and its etcd for the tests of any project. Both are built
-// once, from Go modules alone, and kept in the user's cache directory: there is no container, and no
-// binary is downloaded. It needs the go command and Linux.
+// once, from Go modules alone, and kept in the user's cache directory: there is no container, and
+// no binary is downloaded. It needs the go command and Linux.
 //
 //	server := kubetest.New(t, kubetest.Options{CRDs: []string{"config/crd"}})
 //	client, err := kubernetes.NewForConfig(server.RESTConfig())
 //
-// The first build takes about five minutes of two CPUs for each [Kind], of which every ten seconds a
-// line is written to [Options.Log]. A test that should not wait for it asks [Built] first. Test
+// The first build takes about five minutes of two CPUs for each [Kind], of which every ten seconds
+// a line is written to [Options.Log]. A test that should not wait for it asks [Built] first. Test
 // binaries that run at the same time, as those of go test ./..., build once.
 //
 // A whole package shares a server that TestMain starts with [Start]; tests then use namespaces of
@@ -183,8 +183,8 @@ func (s *Server) Token() string { return servers.AdminToken }
 // USE_EXISTING_CLUSTER is true.
 func (s *Server) Kubeconfig() string { return s.kubeconfig }
 
-// RESTConfig returns the configuration of a client of the admin, which is the caller's own. As that of
-// envtest, it is hardly ever slowed down by the client.
+// RESTConfig returns the configuration of a client of the admin, which is the caller's own. As that
+// of envtest, it is hardly ever slowed down by the client.
 func (s *Server) RESTConfig() *rest.Config {
 	return &rest.Config{
 		Host: s.URL(), BearerToken: s.Token(), TLSClientConfig: rest.TLSClientConfig{CAData: s.CA()},

@@ -12,8 +12,8 @@ import (
 	"github.com/go-lw/lw/internal/rig"
 )
 
-// The manifests of examples/cluster/controller are what a kube-apiserver accepts, and give the controller's
-// account the rights that it needs, and no more.
+// The manifests of examples/cluster/controller are what a kube-apiserver accepts, and give the
+// controller's account the rights that it needs, and no more.
 func TestExampleManifests(t *testing.T) {
 	if !*run {
 		t.Skip("SKIPPED, NOTHING WAS TESTED: it takes minutes where kube-apiserver is not built: -tutorial")

@@ -54,8 +54,8 @@ func startWriters(t testing.TB, client *clientv3.Client, prefix string, n int) *
 }
 
 // TestFaults: members are killed and frozen, the network breaks, all is compacted, while three
-// writers go on. After each fault the store is what the cluster has, and so is the sum of the calls.
-// No fault but a compaction makes an informer list again.
+// writers go on. After each fault the store is what the cluster has, and so is the sum of the
+// calls. No fault but a compaction makes an informer list again.
 func TestFaults(t *testing.T) {
 	c := startCluster(t)
 	prefix := newPrefix()

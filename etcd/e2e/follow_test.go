@@ -123,7 +123,8 @@ func (f *follower) caughtUp(t testing.TB, client *clientv3.Client) {
 	f.compare(t, client)
 }
 
-// compare compares the store, and the sum of the calls, with what client had at the store's version.
+// compare compares the store, and the sum of the calls, with what client had at the store's
+// version.
 func (f *follower) compare(t testing.TB, client *clientv3.Client) {
 	t.Helper()
 	snapshot := f.Store().Snapshot()

@@ -72,8 +72,8 @@ func (h *home) save() {
 	h.start()
 }
 
-// lose stops the server and removes its data directory. Clients do not reach it until the network is
-// up again.
+// lose stops the server and removes its data directory. Clients do not reach it until the network
+// is up again.
 func (h *home) lose() {
 	h.t.Helper()
 	h.proxy.set(func() { h.proxy.down = true })

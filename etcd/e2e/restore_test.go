@@ -57,8 +57,8 @@ var restorations = []restoration{
 	{"past, and nothing was written after the backup", func(w *writer) {}, func(w *writer) { w.put("x", 50, 2) }, false},
 }
 
-// underway is a home with 30 things in its backup, what writes to it, and the things as its followers
-// reach them.
+// underway is a home with 30 things in its backup, what writes to it, and the things as its
+// followers reach them.
 type underway struct {
 	*home
 	w      *writer

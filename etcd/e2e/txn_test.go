@@ -28,9 +28,9 @@ func putOp(prefix string, obj *thing) clientv3.Op {
 	return clientv3.OpPut(prefix+obj.Namespace+"/"+obj.Name, string(value))
 }
 
-// TestTransactions changes two or more objects at one revision, so that all have the same number, and
-// looks at snapshots, at an index and at what a graph derives meanwhile: none shows a part. With
-// LW_TXN_SNAPSHOTS=10000000 it looks at so many.
+// TestTransactions changes two or more objects at one revision, so that all have the same number,
+// and looks at snapshots, at an index and at what a graph derives meanwhile: none shows a part.
+// With LW_TXN_SNAPSHOTS=10000000 it looks at so many.
 func TestTransactions(t *testing.T) {
 	want := int64(300_000)
 	if n, err := strconv.ParseInt(os.Getenv("LW_TXN_SNAPSHOTS"), 10, 64); err == nil {

@@ -213,8 +213,8 @@ func TestWaitForWrites(t *testing.T) {
 	}
 }
 
-// TestWriteErrors has the errors that only an etcd has. TestInvalid of package etcd has those for which
-// nobody is asked.
+// TestWriteErrors has the errors that only an etcd has. TestInvalid of package etcd has those for
+// which nobody is asked.
 func TestWriteErrors(t *testing.T) {
 	s := startServer(t)
 	client := dial(t, s.endpoint)

@@ -1,5 +1,5 @@
-// Command apiserver is an API server without etcd: it serves widgets that are in its memory, and the
-// number of them in each namespace, which is derived. kubectl reads and writes the widgets:
+// Command apiserver is an API server without etcd: it serves widgets that are in its memory, and
+// the number of them in each namespace, which is derived. kubectl reads and writes the widgets:
 //
 //	go run ./examples/apiserver -listen 127.0.0.1:8080 &
 //	kubectl -s http://127.0.0.1:8080 get widgets -A -w
@@ -28,8 +28,8 @@ import (
 	"github.com/go-lw/lw/serve"
 )
 
-// A Widget is an object of one's own. A struct that embeds lw.Meta is enough, too, but keeps neither
-// labels nor finalizers.
+// A Widget is an object of one's own. A struct that embeds lw.Meta is enough, too, but keeps
+// neither labels nor finalizers.
 type Widget struct {
 	metav1.ObjectMeta `json:"metadata"`
 	Color             string `json:"color"`
@@ -161,8 +161,8 @@ func demo(ctx context.Context, url string) error {
 	return nil
 }
 
-// send sends a write, and returns the status of the answer. A collection that is not served yet is not
-// found; one that begins answers with 429 and a Retry-After of a second, as an API server does.
+// send sends a write, and returns the status of the answer. A collection that is not served yet is
+// not found; one that begins answers with 429 and a Retry-After of a second, as an API server does.
 func send(ctx context.Context, method, url, format, body string) (status string, err error) {
 	for {
 		req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))

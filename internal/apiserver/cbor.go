@@ -16,9 +16,9 @@ const selfDescribed = "\xd9\xd9\xf7"
 // cborSerializer encodes objects without a type, for which it needs no scheme.
 var cborSerializer = cbor.NewSerializer(nil, nil)
 
-// cborOf returns the CBOR of an object that is given as JSON, without the mark of CBOR. As on a real
-// server, the members come in another order each time. What is no JSON becomes CBOR that no decoder
-// accepts: no item begins with 0x1c.
+// cborOf returns the CBOR of an object that is given as JSON, without the mark of CBOR. As on a
+// real server, the members come in another order each time. What is no JSON becomes CBOR that no
+// decoder accepts: no item begins with 0x1c.
 func cborOf(object []byte) []byte {
 	var v any
 	if utiljson.Unmarshal(object, &v) != nil {

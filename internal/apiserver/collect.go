@@ -11,9 +11,9 @@ import (
 	"github.com/go-lw/lw/internal/registry"
 )
 
-// Collect makes the next write of the garbage collector: it deletes one object whose owners are gone,
-// or lets one owner go that was waiting for its dependents. It says what it has done, and "" if there
-// is nothing to do. An object stays whose write is refused.
+// Collect makes the next write of the garbage collector: it deletes one object whose owners are
+// gone, or lets one owner go that was waiting for its dependents. It says what it has done, and ""
+// if there is nothing to do. An object stays whose write is refused.
 func (s *Server) Collect(ctx context.Context) (step string, err error) {
 	tried := map[types.UID]registry.Step{}
 	for raced := true; raced; {

@@ -38,13 +38,13 @@ func (c *Collection) URL(namespace string) string {
 }
 
 // Create adds an object, which is JSON ([]byte) or can be encoded as JSON. The server sets
-// resourceVersion, creationTimestamp and generation, a UID unless there is one, and makes a name from
-// generateName. Errors are those of an API server: AlreadyExists, Invalid, BadRequest.
+// resourceVersion, creationTimestamp and generation, a UID unless there is one, and makes a name
+// from generateName. Errors are those of an API server: AlreadyExists, Invalid, BadRequest.
 func (c *Collection) Create(obj any) (Object, error) { return c.write(registry.Create, obj) }
 
-// Update replaces an object, with its status. It fails with NotFound, and with Conflict if obj has a
-// resourceVersion or a UID that is not that of the server's object. An update that changes nothing
-// makes no version.
+// Update replaces an object, with its status. It fails with NotFound, and with Conflict if obj has
+// a resourceVersion or a UID that is not that of the server's object. An update that changes
+// nothing makes no version.
 func (c *Collection) Update(obj any) (Object, error) { return c.write(registry.Update, obj) }
 
 // Delete removes an object. It returns the object with the version of the deletion. An object with

@@ -200,8 +200,8 @@ func TestStatusOfANamespace(t *testing.T) {
 	})
 }
 
-// Of the built-in kinds, nodes and service CIDRs keep the status that they are created with. An update
-// of any leaves it alone.
+// Of the built-in kinds, nodes and service CIDRs keep the status that they are created with. An
+// update of any leaves it alone.
 func TestCreateWithStatus(t *testing.T) {
 	kept := `{"ready":"1"}`
 	for _, c := range []struct {

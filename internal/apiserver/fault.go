@@ -192,7 +192,8 @@ func Written(do Effect) Effect {
 	return func(x *exchange) { x.written = do }
 }
 
-// Until answers when the channel is closed. If the client goes away before that, there is no answer.
+// Until answers when the channel is closed. If the client goes away before that, there is no
+// answer.
 func Until(released <-chan struct{}) Effect {
 	return func(x *exchange) {
 		x.wait = func(ctx context.Context) bool {

@@ -82,8 +82,8 @@ const eviction = "eviction"
 var pods = schema.GroupResource{Resource: "pods"}
 
 // createdWithStatus are the resources whose objects keep the status that they are created with,
-// although it is a subresource: kubelets register their nodes so. kube-apiserver empties that of all
-// others, as it does for custom resources.
+// although it is a subresource: kubelets register their nodes so. kube-apiserver empties that of
+// all others, as it does for custom resources.
 var createdWithStatus = map[schema.GroupResource]bool{
 	{Resource: "nodes"}: true,
 	{Group: "networking.k8s.io", Resource: "servicecidrs"}: true,
@@ -113,8 +113,8 @@ func (r *Resource) kind() *registry.Kind {
 	return k
 }
 
-// podGrace leaves a Pod to its kubelet, as kube-apiserver does: one that is on a node and has not ended
-// stays until a deletion with gracePeriodSeconds=0.
+// podGrace leaves a Pod to its kubelet, as kube-apiserver does: one that is on a node and has not
+// ended stays until a deletion with gracePeriodSeconds=0.
 func podGrace(pod *registry.Object, asked *int64) int64 {
 	phase := pod.Field("status.phase")
 	if pod.Field("spec.nodeName") == "" || phase == "Succeeded" || phase == "Failed" {

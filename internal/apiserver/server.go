@@ -1,8 +1,8 @@
 // Package apiserver is an API server for tests and examples: package history behind HTTP, with
 // faults on demand. It lists, watches, reads and writes objects of any kind, in JSON and protobuf,
-// as https://kubernetes.io/docs/reference/using-api/api-concepts/ describes. Package registry decides
-// about writes. There is no admission and no webhook, and the garbage collector acts when it is told
-// to; see [Server.Collect].
+// as https://kubernetes.io/docs/reference/using-api/api-concepts/ describes. Package registry
+// decides about writes. There is no admission and no webhook, and the garbage collector acts when
+// it is told to; see [Server.Collect].
 //
 // A [Server] is an http.Handler. [Server.Start] gives it a port. [Server.Client] returns a client
 // over connections in memory, which work within a synctest bubble and its time. [Server.Inject]
@@ -133,8 +133,8 @@ type target struct {
 }
 
 // find parses a path: /api/v1/… or /apis/<group>/<version>/…, and after that
-// [namespaces/<namespace>/]<plural>[/<name>[/status]]. t has the collection although ok is false if the
-// subresource alone is unknown.
+// [namespaces/<namespace>/]<plural>[/<name>[/status]]. t has the collection although ok is false if
+// the subresource alone is unknown.
 func (s *Server) find(path string) (t target, ok bool) {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	var group string

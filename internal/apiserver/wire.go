@@ -63,8 +63,8 @@ func (c codec) json(u Unit) ([]byte, error) {
 	return wire.NewCodec(f, c.res.typeMeta(), nil).Bookmark(u.Version, u.End), nil
 }
 
-// object returns the unit's object as package wire wants it, and the codec for it: that of its kind,
-// which a fault may have changed.
+// object returns the unit's object as package wire wants it, and the codec for it: that of its
+// kind, which a fault may have changed.
 func (c codec) object(u Unit) ([]byte, *wire.Codec, error) {
 	switch c.format.Encoding {
 	case wire.JSON:

@@ -145,8 +145,8 @@ func (x *exchange) success(status *metav1.Status) error {
 	return nil
 }
 
-// removeAll deletes the objects that a list would show, each as a DELETE of it would, and answers with
-// that list.
+// removeAll deletes the objects that a list would show, each as a DELETE of it would, and answers
+// with that list.
 func (x *exchange) removeAll() error {
 	body, err := wire.ReadBody(x.w, x.r)
 	if err != nil {

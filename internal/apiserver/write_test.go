@@ -87,7 +87,8 @@ func TestWrites(t *testing.T) {
 	})
 }
 
-// The server's own program stores what it likes: a UID, managedFields, labels that no client may write.
+// The server's own program stores what it likes: a UID, managedFields, labels that no client may
+// write.
 func TestWritesWithoutHTTP(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		obj := b.put("pods", []byte(`{"metadata":{"namespace":"ns","name":"A_b","uid":"u","labels":{"a b":"c d"},"managedFields":[{"manager":"m"}]}}`))

@@ -110,9 +110,9 @@ func TestGroupGivesMemoryBack(t *testing.T) {
 	}
 }
 
-// An object with many values costs in proportion to their number. The cost of a map says how fast the
-// machine is at the moment. That of the values is less than ten times as much, and would be some
-// hundred times as much if each were searched in a list of all.
+// An object with many values costs in proportion to their number. The cost of a map says how fast
+// the machine is at the moment. That of the values is less than ten times as much, and would be
+// some hundred times as much if each were searched in a list of all.
 func TestManyValues(t *testing.T) {
 	const values = 200000
 	all := make([]int, values+1)

@@ -24,7 +24,8 @@
 //
 // The other files do not depend on the encoding: decode.go is the public face, root.go the object
 // itself, kind.go the check that all objects are of one kind, mask.go the fields to leave out,
-// path.go the position of an error in an object, abort.go its early end.
+// path.go the position of an error in an object, one.go an object outside of a stream, pass.go the
+// objects that nobody wants, status.go the errors of a server.
 package decode
 
 import (
@@ -171,8 +172,8 @@ type Decoder struct {
 
 	// templates are those of the parts, nil while there are few objects; see templatesOf.
 	// templateBytes is their memory, and changes and grown are working memory for them. rec is set
-	// while one is made. rotated says that the input is an item of CBOR, of which a server writes the members of
-	// a struct from another one on each time: templates would hardly ever fit.
+	// while one is made. rotated says that the input is an item of CBOR, of which a server writes the
+	// members of a struct from another one on each time: templates would hardly ever fit.
 	templates     *[maxParts]templates
 	templateBytes int
 	changes       []change

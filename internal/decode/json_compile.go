@@ -91,7 +91,8 @@ func (c *compiler) compile(t reflect.Type, keep mask) decoder {
 // isAny reports whether t is any. For an interface with methods nobody knows the type to make.
 func isAny(t reflect.Type) bool { return t.Kind() == reflect.Interface && t.NumMethod() == 0 }
 
-// skippedValue returns the decoder of a value of which nothing is kept. It leaves the Go value zero.
+// skippedValue returns the decoder of a value of which nothing is kept. It leaves the Go value
+// zero.
 func skippedValue() decoder {
 	pattern := &skipPattern{}
 	return func(d *Decoder, _ pointer) error { return d.skipLike(pattern) }

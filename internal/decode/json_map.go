@@ -85,8 +85,8 @@ func (c *compiler) mapping(t reflect.Type, keep mask) decoder {
 }
 
 // begin consumes the opening brace, and reports whether members follow. If none do, it has set the
-// map: to nil for a null, to an empty map for {}, unless one without keys is to be nil. A map that is
-// already there is kept, and members are added to it.
+// map: to nil for a null, to an empty map for {}, unless one without keys is to be nil. A map that
+// is already there is kept, and members are added to it.
 func (m *mapType) begin(d *Decoder, p pointer) (bool, error) {
 	if d.p.next() != '{' {
 		if null, err := d.p.null(); null {
@@ -104,8 +104,8 @@ func (m *mapType) begin(d *Decoder, p pointer) (bool, error) {
 	return !empty && err == nil, err
 }
 
-// name consumes the next name and its colon, and returns the decoder of its value. That is nil for a
-// name that is left out, whose value has been consumed.
+// name consumes the next name and its colon, and returns the decoder of its value. That is nil for
+// a name that is left out, whose value has been consumed.
 func (m *mapType) name(d *Decoder) (string, decoder, error) {
 	if d.p.next() != '"' {
 		return "", nil, d.p.unexpected("a name")

@@ -208,9 +208,9 @@ func (m *member) index(i int) {
 	m.successor = i + 1
 }
 
-// structure returns the decoder of struct t. If nothing is left out it is one for the whole compiler,
-// because a type may contain itself, and because what it learns from one field is of use in the
-// others.
+// structure returns the decoder of struct t. If nothing is left out it is one for the whole
+// compiler, because a type may contain itself, and because what it learns from one field is of use
+// in the others.
 func (c *compiler) structure(t reflect.Type, keep mask) decoder {
 	switch {
 	case keep.noFields():

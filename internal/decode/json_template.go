@@ -30,10 +30,10 @@ func isScalar(t reflect.Type) bool {
 	return t.Kind() == reflect.String || t.Kind() >= reflect.Bool && t.Kind() <= reflect.Float64
 }
 
-// matchJSON compares the value that is next with the template, and returns its end. It sets d.changes
-// to the leaves to decode. As skipPattern does it, it accepts nothing that is no JSON: up to the
-// first difference the bytes are those of a right value, and behind a leaf in which the two differ,
-// both are in the same place of the grammar again.
+// matchJSON compares the value that is next with the template, and returns its end. It sets
+// d.changes to the leaves to decode. As skipPattern does it, it accepts nothing that is no JSON: up
+// to the first difference the bytes are those of a right value, and behind a leaf in which the two
+// differ, both are in the same place of the grammar again.
 func (t *template) matchJSON(d *Decoder) (end int, ok bool) {
 	p, data := &d.p, d.p.data
 	d.changes = d.changes[:0]
@@ -117,8 +117,8 @@ func (l *templateLeaf) decodeJSON(d *Decoder, c change, depth int, p pointer) bo
 	return err == nil && d.p.pos == c.end
 }
 
-// decodeLeaf decodes the value that is next into p, and notes it. A value that is none, because l is
-// nil, notes its leaves itself.
+// decodeLeaf decodes the value that is next into p, and notes it. A value that is none, because l
+// is nil, notes its leaves itself.
 func (r *recorder) decodeLeaf(d *Decoder, dec decoder, l *leaf, p pointer) error {
 	if l == nil {
 		return dec(d, p)
@@ -168,8 +168,8 @@ func (s *structType) record(d *Decoder, p pointer) error {
 	return err
 }
 
-// record is decode while a template is made. The opening bracket has been consumed, and the array is
-// not empty. The elements are decoded into the rest of the template's array. If that has no room
+// record is decode while a template is made. The opening bracket has been consumed, and the array
+// is not empty. The elements are decoded into the rest of the template's array. If that has no room
 // for all, they are counted.
 func (s *sliceType) record(d *Decoder, p pointer) error {
 	r := d.rec

@@ -112,7 +112,8 @@ func TestTemplateFits(t *testing.T) {
 // arrays returns arrays in arrays, n levels deep.
 func arrays(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
 
-// The error of an object is the same as without templates, although part of it has been made by one.
+// The error of an object is the same as without templates, although part of it has been made by
+// one.
 func TestTemplateErrors(t *testing.T) {
 	plain := newDecoder[*sink](t, Options{})
 	for _, change := range [][2]string{
@@ -340,8 +341,8 @@ func TestTemplatesMustPay(t *testing.T) {
 	}
 }
 
-// Templates that fit earn another one, which takes the place of the one that fitted the longest time
-// ago.
+// Templates that fit earn another one, which takes the place of the one that fitted the longest
+// time ago.
 func TestTemplatesEarnOthers(t *testing.T) {
 	d := newTemplater[*sink](t, Options{})
 	ts := specOf(t, d)

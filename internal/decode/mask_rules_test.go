@@ -81,8 +81,8 @@ func TestDrop(t *testing.T) {
 	}
 }
 
-// A map of which no key is kept is nil in every encoding, whether it is Drop or Only that leaves them
-// out. A map whose keys are counted is as it comes.
+// A map of which no key is kept is nil in every encoding, whether it is Drop or Only that leaves
+// them out. A map whose keys are counted is as it comes.
 func TestMapsWithoutKeys(t *testing.T) {
 	c := newCarp(1)
 	for name, opts := range map[string]Options{
@@ -190,8 +190,8 @@ func TestWrongPaths(t *testing.T) {
 	}
 }
 
-// A struct of which something is kept is a part: to hash all of its bytes costs less than to pass over
-// what is left out.
+// A struct of which something is kept is a part: to hash all of its bytes costs less than to pass
+// over what is left out.
 func TestMaskedParts(t *testing.T) {
 	for only, want := range map[string]string{
 		"spec.nodeName": "spec", "spec": "spec", "spec.nodeName status.phase metadata.labels": "labels spec status", "status.conditions.type": "status",
@@ -203,8 +203,8 @@ func TestMaskedParts(t *testing.T) {
 	}
 }
 
-// The notes of an object of a few fields have short sizes. What is too large for one is decoded, and
-// so is merged if it comes twice, and is known as unchanged in a list.
+// The notes of an object of a few fields have short sizes. What is too large for one is decoded,
+// and so is merged if it comes twice, and is known as unchanged in a list.
 func TestLargeMaskedParts(t *testing.T) {
 	d, store := newLender[*carp.Carp](t, Options{Only: []string{"metadata.annotations", "spec.nodeName", "spec.hostname"}})
 	text := func(version, annotations, specs string) []byte {
@@ -254,8 +254,8 @@ func TestOnlyAllocates(t *testing.T) {
 	}
 }
 
-// With any mask, an object of any bytes is what is left of the whole one. There is no error where the
-// whole object has none, and a syntax error wherever it has one.
+// With any mask, an object of any bytes is what is left of the whole one. There is no error where
+// the whole object has none, and a syntax error wherever it has one.
 func FuzzMask(f *testing.F) {
 	c := mustJSON(f, newCarp(1))
 	more := newCarp(2)
@@ -358,8 +358,8 @@ func TestOnlyOfOwnMetadata(t *testing.T) {
 	}
 }
 
-// What is kept of a part of an object is what a decoder keeps of it: below a map the rest of a path is
-// one key, and in an object without a type it may be that, or names behind names.
+// What is kept of a part of an object is what a decoder keeps of it: below a map the rest of a path
+// is one key, and in an object without a type it may be that, or names behind names.
 func TestKept(t *testing.T) {
 	type nested struct {
 		metav1.ObjectMeta `json:"metadata"`

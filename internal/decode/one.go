@@ -20,8 +20,8 @@ func Envelope(m Message) ([]byte, error) {
 }
 
 // One decodes data, which is one object and nothing else. With Protobuf, data begins with the magic
-// and the envelope of an object. Data that is no JSON or no protobuf is the object's Err, as is what
-// does not fit its type. One keeps nothing of data.
+// and the envelope of an object. Data that is no JSON or no protobuf is the object's Err, as is
+// what does not fit its type. One keeps nothing of data.
 //
 // The kind is not checked: a store of single objects has no list that could be of another kind.
 func (d *Decoder) One(data []byte, enc Encoding) Object {

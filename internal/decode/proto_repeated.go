@@ -154,8 +154,8 @@ func (m *wireMap) entry(d *Decoder, w *wire, typ int, elem pointer) (name string
 	return name, class, nil
 }
 
-// class returns what is kept of the entry in data. The value of one that is left out is not decoded,
-// and may be large.
+// class returns what is kept of the entry in data. The value of one that is left out is not
+// decoded, and may be large.
 func (m *wireMap) class(data []byte) (keyClass, error) {
 	var name []byte
 	for w := (wire{data: data}); !w.done(); {

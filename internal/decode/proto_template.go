@@ -16,8 +16,8 @@ type wireToken struct {
 	length int32 // of a message
 }
 
-// wireLeafOf returns what templates know of values of type t, which dec decodes; nil: they look into
-// them. tag is that of a field, without its wire type.
+// wireLeafOf returns what templates know of values of type t, which dec decodes; nil: they look
+// into them. tag is that of a field, without its wire type.
 func wireLeafOf(t reflect.Type, dec wireDecoder, num int) *leaf {
 	l := &leaf{typ: t, wireDec: dec, fresh: true}
 	switch {
@@ -207,8 +207,8 @@ func (r *recorder) repeated(d *Decoder, w *wire, typ int, l *lazyLeaf, of *alloc
 	return nil
 }
 
-// record is rest while a template is made. A field that comes twice makes none, nor does one that is
-// skipped.
+// record is rest while a template is made. A field that comes twice makes none, nor does one that
+// is skipped.
 func (m *messageType) record(d *Decoder, w *wire, p pointer) error {
 	r := d.rec
 	if m.leaves == nil {
@@ -250,8 +250,8 @@ func (m *messageType) findLeaves() {
 	}
 }
 
-// beginMessage notes the length of a message of n bytes, which stands from start to end, and returns
-// what endMessage needs.
+// beginMessage notes the length of a message of n bytes, which stands from start to end, and
+// returns what endMessage needs.
 func (r *recorder) beginMessage(start, end, n int) (outer int) {
 	if r == nil {
 		return 0

@@ -101,8 +101,8 @@ func TestWireTemplateFits(t *testing.T) {
 	}
 }
 
-// Messages with lengths that do not fit, and fields in another order, are what apimachinery makes of
-// them.
+// Messages with lengths that do not fit, and fields in another order, are what apimachinery makes
+// of them.
 func TestWireTemplateLengths(t *testing.T) {
 	d := newTemplater[*carp.Carp](t, Options{})
 	whole := mustMarshal(t, largeCarp())

@@ -31,9 +31,9 @@ func (d *Decoder) releaseScratch() {
 	}
 }
 
-// await lets go of what the next events soon make again. It is called when the wait for the first of
-// them begins, since a program may have hundreds of watches on which hardly anything comes. Strings
-// of many objects stay.
+// await lets go of what the next events soon make again. It is called when the wait for the first
+// of them begins, since a program may have hundreds of watches on which hardly anything comes.
+// Strings of many objects stay.
 func (d *Decoder) await() {
 	if len(d.strings.table) <= firstSlots {
 		d.strings.table = nil

@@ -145,8 +145,8 @@ func TestEquals(t *testing.T) {
 	}
 }
 
-// Of an object that has changed, what has not is that of the last version, and so are the names: the
-// new ones are parts of the bytes that are read.
+// Of an object that has changed, what has not is that of the last version, and so are the names:
+// the new ones are parts of the bytes that are read.
 func TestChangedMembers(t *testing.T) {
 	var d Decoder
 	for _, data := range []string{

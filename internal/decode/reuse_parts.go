@@ -58,11 +58,11 @@ type partField struct {
 // newPartLayout returns the layout of objects of struct t, or nil if t has no ObjectMeta named
 // metadata, or no parts. What keep leaves out is no part.
 //
-// A struct of a projection is no part unless it has memory of its own, beside that of strings. There
-// is nothing to take from one with a few strings, and the notes may be as large as the fields. Where
-// only a few fields of an API type are kept, the notes are small beside the type: then such a struct
-// is a part all the same, since to hash its bytes costs less than to pass over what is left out. The
-// sizes are short there, which keeps a pod of a few fields in 1,280 bytes.
+// A struct of a projection is no part unless it has memory of its own, beside that of strings.
+// There is nothing to take from one with a few strings, and the notes may be as large as the
+// fields. Where only a few fields of an API type are kept, the notes are small beside the type:
+// then such a struct is a part all the same, since to hash its bytes costs less than to pass over
+// what is left out. The sizes are short there, which keeps a pod of a few fields in 1,280 bytes.
 func newPartLayout(t reflect.Type, keep mask, projection bool) *partLayout {
 	l := partLayout{short: keep.chosen}
 	add := func(f partField, keep mask) {

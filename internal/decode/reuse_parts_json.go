@@ -5,7 +5,8 @@ import (
 	"reflect"
 )
 
-// jsonPart returns the decoder of part i in JSON. inner decodes it. share says that it shares memory.
+// jsonPart returns the decoder of part i in JSON. inner decodes it. share says that it shares
+// memory.
 func (l *partLayout) jsonPart(i int, inner decoder, share bool) decoder {
 	meta := l.parts[i].meta
 	part := &partDecoder{typ: l.parts[i].typ, decode: func(d *Decoder, _ *wire, p pointer) error { return inner(d, p) }}

@@ -44,8 +44,8 @@ func newCarpLender(t fataler, form string, opts Options) (d *Decoder, l lender, 
 	return d, l, old
 }
 
-// carpForms are the forms in which a server may write a carp: the encodings, and JSON with its names
-// in alphabetical order, as custom resources have it.
+// carpForms are the forms in which a server may write a carp: the encodings, and JSON with its
+// names in alphabetical order, as custom resources have it.
 var carpForms = map[string]func(t fataler, c any) []byte{
 	"JSON": mustJSON, "alphabetical JSON": alphabetical, "protobuf": func(t fataler, c any) []byte { return mustMarshal(t, c.(*carp.Carp)) },
 }
@@ -88,7 +88,8 @@ func carpOf(form string, data []byte) (*carp.Carp, error) {
 	return c, err
 }
 
-// decodeCarp decodes data, which is in the given form, and returns what apimachinery makes of it too.
+// decodeCarp decodes data, which is in the given form, and returns what apimachinery makes of it
+// too.
 func decodeCarp(t fataler, d *Decoder, form string, data []byte) (got, want *carp.Carp) {
 	t.Helper()
 	want, wantErr := carpOf(form, data)

@@ -32,8 +32,8 @@ type adding []string
 
 func (a *adding) UnmarshalJSON(b []byte) error { *a = append(*a, string(b)); return nil }
 
-// medleyValues are values of a medley's members, and of those of its metadata. The bytes of some are
-// those of another member's name.
+// medleyValues are values of a medley's members, and of those of its metadata. The bytes of some
+// are those of another member's name.
 var medleyValues = map[string][]string{
 	"spec":          {`null`, `{}`, `{"a":"1"}`, `{"m":{"a":"1"}}`},
 	"bytes":         {`null`, `""`, `"AAAA"`, `[1,2]`},
@@ -188,8 +188,8 @@ type numbered struct {
 	Map               map[string]string `json:"map" protobuf:"bytes,4,rep,name=map"`
 }
 
-// A number that comes behind packed ones belongs to the part as well, but not to what is noted of it.
-// The next version has only the packed ones.
+// A number that comes behind packed ones belongs to the part as well, but not to what is noted of
+// it. The next version has only the packed ones.
 func TestPartsWithANumberBehind(t *testing.T) {
 	name := fieldOfBytes(1, fieldOfBytes(1, []byte("n")))
 	packed, behind := fieldOfBytes(2, []byte{1}), []byte{2<<3 | wireVarint, 2}
@@ -213,8 +213,8 @@ func TestPartsWithANumberBehind(t *testing.T) {
 	}
 }
 
-// TestPartsOfAnyMessage is TestPartsOfAnyText in protobuf. Each version is what a decoder makes of it
-// that knows no other version.
+// TestPartsOfAnyMessage is TestPartsOfAnyText in protobuf. Each version is what a decoder makes of
+// it that knows no other version.
 func TestPartsOfAnyMessage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		opts := Options{Share: rapid.Bool().Draw(t, "share")}

@@ -21,9 +21,9 @@ import "reflect"
 // An error is left to the part's decoder, which then begins anew.
 //
 // A value that fits no template becomes one as it is decoded: it is decoded into the memory of a
-// template, by the part's decoder, and the object gets a copy. That costs hardly more than to decode
-// it, since the memory of templates is used again. So the second of three pods of a workload fits,
-// whatever the pods around them are.
+// template, by the part's decoder, and the object gets a copy. That costs hardly more than to
+// decode it, since the memory of templates is used again. So the second of three pods of a workload
+// fits, whatever the pods around them are.
 type template struct {
 	wire   bool // of protobuf, not JSON
 	raw    []byte
@@ -42,7 +42,8 @@ type template struct {
 	size   int // its part of Decoder.templateBytes
 }
 
-// A leaf is what a template knows of a type of values that it does not look into, and their decoder.
+// A leaf is what a template knows of a type of values that it does not look into, and their
+// decoder.
 type leaf struct {
 	typ reflect.Type
 	// dec decodes them from JSON, and wireDec from protobuf.
@@ -148,8 +149,8 @@ func (t *template) copy(p pointer, to *regions) {
 	}
 }
 
-// build makes the part at p, which is zero, as the template is but for d.changes. If a leaf does not
-// fit its type, p is zero again. w is the input in protobuf; nil: it is JSON.
+// build makes the part at p, which is zero, as the template is but for d.changes. If a leaf does
+// not fit its type, p is zero again. w is the input in protobuf; nil: it is JSON.
 func (t *template) build(d *Decoder, w *wire, p pointer) bool {
 	var to regions
 	t.copy(p, &to)

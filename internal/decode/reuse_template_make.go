@@ -60,8 +60,8 @@ var errNoTemplate error = abort{errors.New("no template")}
 // least one that is too small, and makes it twice as large.
 const recordTries = 12
 
-// record makes t the template of the value that is next, and consumes it. If that fails, it consumes
-// nothing and reports false.
+// record makes t the template of the value that is next, and consumes it. If that fails, it
+// consumes nothing and reports false.
 func (t *template) record(d *Decoder, w *wire, part *partDecoder) bool {
 	r := &recorder{t: t}
 	defer func() { d.rec = nil }()

@@ -49,8 +49,8 @@ func TestUntypedParts(t *testing.T) {
 	}
 }
 
-// Whatever an untyped object's history is, each version is what apimachinery decodes, and no version
-// is changed by those that come later.
+// Whatever an untyped object's history is, each version is what apimachinery decodes, and no
+// version is changed by those that come later.
 func TestUntypedPartsModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		opts := Options{Share: rapid.Bool().Draw(t, "share")}
@@ -82,7 +82,8 @@ func TestUntypedPartsModel(t *testing.T) {
 	})
 }
 
-// Names and values with escapes are the same in every version, whatever the versions have in common.
+// Names and values with escapes are the same in every version, whatever the versions have in
+// common.
 func TestUntypedNamesWithEscapes(t *testing.T) {
 	d, last := newLender[*unstructured.Unstructured](t, Options{})
 	long := strings.Repeat("long", maxIntern)
@@ -203,8 +204,8 @@ func FuzzVersionsProtobuf(f *testing.F) {
 	fuzzVersions[*carp.Carp](f, "protobuf", func(data []byte) (any, error) { return carpOf("protobuf", data) })
 }
 
-// fuzzVersions compares what is decoded as a T with what apimachinery makes of the same bytes. A null
-// is an object for apimachinery alone.
+// fuzzVersions compares what is decoded as a T with what apimachinery makes of the same bytes. A
+// null is an object for apimachinery alone.
 func fuzzVersions[T any](f *testing.F, form string, apimachinery func(data []byte) (any, error)) {
 	decoders := map[bool]*Decoder{}
 	var last any

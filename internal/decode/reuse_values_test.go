@@ -171,8 +171,8 @@ func addressOf(u *unstructured.Unstructured, path ...string) uintptr {
 }
 
 // With Share, the equal objects and arrays of untyped objects are one map or slice from the third
-// object on, and without it none are. Two values whose hashes share a place are not: so one batch of
-// several, each of values of its own, must share each.
+// object on, and without it none are. Two values whose hashes share a place are not: so one batch
+// of several, each of values of its own, must share each.
 func TestShareUntyped(t *testing.T) {
 	shared := map[string]bool{}
 	for n := range 16 {
@@ -245,7 +245,8 @@ func TestShareUntypedModel(t *testing.T) {
 	})
 }
 
-// Neither many names, nor many values, nor names whose values never repeat take much memory or time.
+// Neither many names, nor many values, nor names whose values never repeat take much memory or
+// time.
 func TestShareUntypedIsBounded(t *testing.T) {
 	d := newDecoder[*unstructured.Unstructured](t, Options{Share: true})
 	value := strings.Repeat("x", 1000)

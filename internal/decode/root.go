@@ -57,8 +57,8 @@ type protobufUnmarshaler interface{ Unmarshal(data []byte) error }
 var wireUnmarshaler = reflect.TypeFor[protobufUnmarshaler]()
 
 // compile sets what is known from the type alone. It compiles the messages of a projection, whose
-// tags may be wrong, and all messages if something is left out, since that decides whether there may
-// be protobuf. It leaves the rest to the first object.
+// tags may be wrong, and all messages if something is left out, since that decides whether there
+// may be protobuf. It leaves the rest to the first object.
 func (r *root) compile(typ reflect.Type, opts Options) (err error) {
 	if typ.Kind() != reflect.Pointer {
 		return fmt.Errorf("cannot decode into %v: want a pointer", typ)

@@ -293,8 +293,8 @@ func (b *buffer) line() []byte {
 	}
 }
 
-// extend reads until more bytes have come behind the unread ones, and these end with a line break or
-// may be the end of a value, as for line. It reports false if the stream ends before. The unread
+// extend reads until more bytes have come behind the unread ones, and these end with a line break
+// or may be the end of a value, as for line. It reports false if the stream ends before. The unread
 // bytes must begin at the start of the memory: see moveToStart. Then they are not overwritten.
 func (b *buffer) extend() bool {
 	had := len(b.data)

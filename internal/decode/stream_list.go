@@ -18,9 +18,9 @@ import (
 // that of custom resources behind the items. So the items of a response that is something else are
 // yielded before its kind is known, and it is the error at the end that says so.
 //
-// What a list is called need not follow from the kind of its items: a CustomResourceDefinition names
-// both. So a list is what has items and is no Status, and the kinds that count are those of the items.
-// The name of the list stands in for those that items do not say; see checkName.
+// What a list is called need not follow from the kind of its items: a CustomResourceDefinition
+// names both. So a list is what has items and is no Status, and the kinds that count are those of
+// the items. The name of the list stands in for those that items do not say; see checkName.
 type jsonList struct {
 	d                *Decoder
 	pool             *workerPool
@@ -387,9 +387,9 @@ func (l *jsonList) deliver(ev Event) error {
 
 // needsKind reports whether o cannot be yielded before the kind and the API version of the list are
 // known: it has no type, and says neither. In JSON servers write both first, where items say
-// neither, and the files of mocks may have them behind. In CBOR a server writes the members of a list
-// in another order each time. So such items are held until the end of the list, and those behind
-// them, to keep their order.
+// neither, and the files of mocks may have them behind. In CBOR a server writes the members of a
+// list in another order each time. So such items are held until the end of the list, and those
+// behind them, to keep their order.
 func (l *jsonList) needsKind(o *Object) bool {
 	return l.d.root.untyped && o.Value != nil && o.Ident.Kind == "" && o.Ident.APIVersion == "" && (l.kind == "" || l.apiVersion == "")
 }

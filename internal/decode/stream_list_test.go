@@ -15,8 +15,8 @@ import (
 	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
 )
 
-// A list in protobuf or in CBOR is read as it was written, by every sort of decoder, however its bytes
-// come.
+// A list in protobuf or in CBOR is read as it was written, by every sort of decoder, however its
+// bytes come.
 func TestListsOfCarps(t *testing.T) {
 	for name, d := range map[string]*Decoder{
 		"compiled": newDecoder[*carp.Carp](t, Options{}), "shared": newDecoder[*carp.Carp](t, Options{Share: true}), "own": ownUnmarshal(t), "pool": newDecoder[*carp.Carp](t, Options{Workers: 2}),
@@ -112,8 +112,8 @@ func TestUnknownMembersOfLists(t *testing.T) {
 	}
 }
 
-// The items of a list that do not say their kind have the one that the list tells, in whatever order
-// its members come; with HTTP.Kind that one, if the list is called otherwise.
+// The items of a list that do not say their kind have the one that the list tells, in whatever
+// order its members come; with HTTP.Kind that one, if the list is called otherwise.
 func TestItemsWithoutKind(t *testing.T) {
 	typ := reflect.TypeFor[*unstructured.Unstructured]()
 	for _, tt := range []struct{ kind, list, want string }{
@@ -141,8 +141,8 @@ func TestItemsWithoutKind(t *testing.T) {
 	}
 }
 
-// checkItems checks the version, kind and name of the untyped items of a list that is read twice, and
-// that an error of yield ends it.
+// checkItems checks the version, kind and name of the untyped items of a list that is read twice,
+// and that an error of yield ends it.
 func checkItems(t *testing.T, d *Decoder, list []byte, enc Encoding, want []string) {
 	t.Helper()
 	for range 2 {

@@ -56,8 +56,8 @@ func behind(s string) func(data []byte) int {
 	}
 }
 
-// cuts are ways in which events may come in pieces: a server may write them so, its HTTP, TLS and TCP
-// may cut them, and a buffer may be full.
+// cuts are ways in which events may come in pieces: a server may write them so, its HTTP, TLS and
+// TCP may cut them, and a buffer may be full.
 var cuts = map[string]func(data []byte) int{
 	"all together":              func(data []byte) int { return len(data) },
 	"one by one":                behind("\n"),
@@ -92,10 +92,10 @@ func TestSharedInPieces(t *testing.T) {
 	}
 }
 
-// Each byte of an event is parsed once, in whatever pieces the event comes, and a second time to find
-// its end if a pool decodes it and no line break shows that. What parsers do is counted by their
-// ticks: one for each bracket, element and member. A decoder that has seen no event before has no
-// guess that would save any.
+// Each byte of an event is parsed once, in whatever pieces the event comes, and a second time to
+// find its end if a pool decodes it and no line break shows that. What parsers do is counted by
+// their ticks: one for each bracket, element and member. A decoder that has seen no event before
+// has no guess that would save any.
 func TestEventsAreParsedOnce(t *testing.T) {
 	frames, _ := podFrames(20)
 	for name, newDecoder := range map[string]func(fataler, Options) *Decoder{

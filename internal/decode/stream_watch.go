@@ -217,8 +217,8 @@ func (w *watchStream) readEvent(c byte) (more bool, err error) {
 }
 
 // passEvent finds the end of the event that is next, for the pool, where no line break shows it. It
-// returns the number of its bytes, or 0 if they are no event or the stream ends in it. The Decoder's
-// own parser is left alone: while this one waits, the pool may need that.
+// returns the number of its bytes, or 0 if they are no event or the stream ends in it. The
+// Decoder's own parser is left alone: while this one waits, the pool may need that.
 func (w *watchStream) passEvent() int {
 	b := &w.d.buf
 	b.moveToStart()

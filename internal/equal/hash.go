@@ -13,8 +13,8 @@ var seed = maphash.MakeSeed()
 // apart too; others have different ones but for a chance of one in 2^64. A NaN is equal to itself,
 // and functions and channels are equal if they are the same.
 //
-// Each part is looked at once, however many ways lead to it, and a few dozen times if one leads back
-// to it.
+// Each part is looked at once, however many ways lead to it, and a few dozen times if one leads
+// back to it.
 func Hash(v any) uint64 {
 	w := walk{sums: map[part]uint64{}, open: map[part]bool{}}
 	sum := w.sum(reflect.ValueOf(v))
@@ -105,10 +105,10 @@ const (
 	manyParts = 1 << 20
 )
 
-// rounds returns the hash of a value with a ring. At first all parts count as alike. Each round gives
-// a part a hash of what is in it, and of the hashes that the round before gave to the parts that it
-// leads to. The rounds end when one tells no more parts apart than the one before. How many parts
-// have a hash means nothing: a ring of two parts that are alike is a ring of one.
+// rounds returns the hash of a value with a ring. At first all parts count as alike. Each round
+// gives a part a hash of what is in it, and of the hashes that the round before gave to the parts
+// that it leads to. The rounds end when one tells no more parts apart than the one before. How many
+// parts have a hash means nothing: a ring of two parts that are alike is a ring of one.
 func (w *walk) rounds(v reflect.Value) uint64 {
 	w.sums = nil
 	var sum uint64

@@ -105,8 +105,8 @@ func (c *Collection[V]) currentLocked(key types.NamespacedName) *Object[V] {
 	return r.revisions[len(r.revisions)-1].obj
 }
 
-// At returns the object that key had at a version, or nil if there was none. Its errors are those of
-// StateAt.
+// At returns the object that key had at a version, or nil if there was none. Its errors are those
+// of StateAt.
 func (c *Collection[V]) At(key types.NamespacedName, version uint64) (*Object[V], error) {
 	c.line.mu.Lock()
 	defer c.line.mu.Unlock()

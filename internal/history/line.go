@@ -42,8 +42,8 @@ var FromOne bool
 // perMicrosecond is how many versions a microsecond has: more than there can be writes.
 const perMicrosecond = 1 << 10
 
-// NewLineNow returns a line whose versions and UIDs come again in no later process: it begins at the
-// time, in microseconds times 1024, and UIDs are random.
+// NewLineNow returns a line whose versions and UIDs come again in no later process: it begins at
+// the time, in microseconds times 1024, and UIDs are random.
 func NewLineNow() *Line {
 	if FromOne {
 		return NewLine()
@@ -80,9 +80,9 @@ func (l *Line) Compact(version uint64) {
 
 // Rewind goes back to the state at version and ends all watches, as when a server is restored from
 // a backup. Later writes take the same versions a second time. Rewind fails with Expired if a
-// collection has compacted that state, and as StateAt does if the line has not reached version. A line
-// at which nothing was written yet can begin at any version before it, and then makes the same UIDs
-// each time.
+// collection has compacted that state, and as StateAt does if the line has not reached version. A
+// line at which nothing was written yet can begin at any version before it, and then makes the same
+// UIDs each time.
 func (l *Line) Rewind(version uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -188,8 +188,9 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestTokenOfANamespace checks that a token is relative to the namespace of its request, as that of kube-apiserver is. So it looks the
-// same in each namespace, and in another one it goes on behind the same name there.
+// TestTokenOfANamespace checks that a token is relative to the namespace of its request, as that of
+// kube-apiserver is. So it looks the same in each namespace, and in another one it goes on behind
+// the same name there.
 func TestTokenOfANamespace(t *testing.T) {
 	_, c := newThings(t) // b and c of ns
 	for _, name := range []string{"a", "b", "d"} {

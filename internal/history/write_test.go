@@ -143,7 +143,8 @@ func transact(t *testing.T, c *Collection[int], keys ...types.NamespacedName) {
 	}
 }
 
-// TestTransactInPart expects that the last event which a watch sends of a transaction closes it, whatever follows in other namespaces.
+// TestTransactInPart expects that the last event which a watch sends of a transaction closes it,
+// whatever follows in other namespaces.
 func TestTransactInPart(t *testing.T) {
 	line := NewLine()
 	c := NewCollection(line, Options[int]{})
@@ -165,7 +166,8 @@ func TestTransactInPart(t *testing.T) {
 	}
 }
 
-// TestTransact expects that a watch which has begun to tell of a transaction tells all of it, unless its context is done.
+// TestTransact expects that a watch which has begun to tell of a transaction tells all of it,
+// unless its context is done.
 func TestTransact(t *testing.T) {
 	line := NewLine()
 	c := NewCollection(line, Options[int]{})
@@ -252,8 +254,8 @@ func TestHistoryForgets(t *testing.T) {
 	}
 }
 
-// What Changes has returned stays, whatever becomes of the history. A line without collections has its
-// first version, too.
+// What Changes has returned stays, whatever becomes of the history. A line without collections has
+// its first version, too.
 func TestChangesStay(t *testing.T) {
 	line := NewLine()
 	c := NewCollection(line, Options[string]{})

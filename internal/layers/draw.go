@@ -44,8 +44,8 @@ text { font-family: system-ui, sans-serif; fill: #1c2b39; }
 }
 
 // drawPart draws rooms from y on, and returns where it ends: one below the other, the lowest at the
-// bottom, with their files. A column for each room has a dot in the rows of those that may use it. No
-// dot is above the squares, which are where a room's row meets its own column.
+// bottom, with their files. A column for each room has a dot in the rows of those that may use it.
+// No dot is above the squares, which are where a room's row meets its own column.
 func drawPart(b *strings.Builder, y int, title string, rooms []Room) int {
 	y += drawHead
 	fmt.Fprintf(b, `<text x="%d" y="%d" class="h">%s</text>`+"\n", drawMargin, y-16, html.EscapeString(title))

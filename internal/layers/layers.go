@@ -33,8 +33,8 @@ type Loaded struct {
 	Files  []string
 }
 
-// Load returns the packages in folders of dir, in their order. The text of a file that changed has is
-// taken from there.
+// Load returns the packages in folders of dir, in their order. The text of a file that changed has
+// is taken from there.
 func Load(dir string, folders []string, changed map[string]string) (all []Loaded, err error) {
 	args := []string{"-export", "-deps"}
 	for _, folder := range folders {

@@ -128,7 +128,8 @@ func TestPictureOfTheRooms(t *testing.T) {
 	}
 }
 
-// The files of the picture of an object's way are there, and are of the rooms that the object passes.
+// The files of the picture of an object's way are there, and are of the rooms that the object
+// passes.
 func TestPictureOfTheWay(t *testing.T) {
 	text, err := os.ReadFile(root + "/docs/how-it-works.svg")
 	if err != nil {

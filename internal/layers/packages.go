@@ -111,8 +111,8 @@ var Packages = []Package{
 	}},
 }
 
-// Hold returns an error that names each line of the packages in root that uses a room above its own.
-// Those of other modules are held by HoldModule.
+// Hold returns an error that names each line of the packages in root that uses a room above its
+// own. Those of other modules are held by HoldModule.
 func Hold(root string) error {
 	var held []Package
 	for _, p := range Packages {
@@ -174,8 +174,8 @@ func (p *Package) check(l Loaded) error {
 	return nil
 }
 
-// HoldProduct returns an error that names each import, by a package of the module in root, of a folder
-// that its own may not use.
+// HoldProduct returns an error that names each import, by a package of the module in root, of a
+// folder that its own may not use.
 func HoldProduct(root string) error {
 	packages, err := golist.List(root, "./...")
 	if err != nil {

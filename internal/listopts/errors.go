@@ -16,13 +16,13 @@ func TooOld(version, oldest uint64) error {
 	return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", version, oldest))
 }
 
-// CauseReplaced is the type of a cause in the details of a 410: the version was of a history that the
-// server no longer has, since it was restored from a backup. Versions of now may be equal to those of
-// before, and mean something else.
+// CauseReplaced is the type of a cause in the details of a 410: the version was of a history that
+// the server no longer has, since it was restored from a backup. Versions of now may be equal to
+// those of before, and mean something else.
 const CauseReplaced metav1.CauseType = "HistoryReplaced"
 
-// Replaced is the answer for a version of a history that the server no longer has. To clients that do
-// not know CauseReplaced it is a 410 like that of TooOld.
+// Replaced is the answer for a version of a history that the server no longer has. To clients that
+// do not know CauseReplaced it is a 410 like that of TooOld.
 func Replaced(version, oldest uint64) error {
 	err := apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d): the server's history was replaced since", version, oldest))
 	err.ErrStatus.Details = &metav1.StatusDetails{Causes: []metav1.StatusCause{{

@@ -75,8 +75,8 @@ func NewFilter(namespace string, opts metav1.ListOptions, known func(field strin
 	return f, nil
 }
 
-// RequiredName returns the name that the field selector of a request requires, as kube-apiserver tells
-// its authorizer. It is "" if there is no such name, or if a selector cannot be parsed.
+// RequiredName returns the name that the field selector of a request requires, as kube-apiserver
+// tells its authorizer. It is "" if there is no such name, or if a selector cannot be parsed.
 func RequiredName(opts metav1.ListOptions) string {
 	if !strings.Contains(opts.FieldSelector, fieldName) {
 		return ""

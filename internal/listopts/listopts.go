@@ -33,11 +33,11 @@ func ParseVersion(resourceVersion string) (uint64, error) {
 // FormatVersion returns a version as a string, as metadata.resourceVersion has it.
 func FormatVersion(version uint64) string { return strconv.FormatUint(version, 10) }
 
-// Parse returns the options that the query of a list or a watch has. It reads them as kube-apiserver
-// does: of a parameter that is given twice it takes the first, it ignores those that it does not
-// know, and a flag without a value is true. A number that is none is a BadRequest; the other options
-// are returned with it, for a log. Whether the options may be combined is for [ValidateList] and
-// [ValidateWatch].
+// Parse returns the options that the query of a list or a watch has. It reads them as
+// kube-apiserver does: of a parameter that is given twice it takes the first, it ignores those that
+// it does not know, and a flag without a value is true. A number that is none is a BadRequest; the
+// other options are returned with it, for a log. Whether the options may be combined is for
+// [ValidateList] and [ValidateWatch].
 func Parse(query url.Values) (metav1.ListOptions, error) {
 	opts := metav1.ListOptions{
 		LabelSelector:        query.Get("labelSelector"),

@@ -266,7 +266,8 @@ func TestContinued(t *testing.T) {
 	}
 }
 
-// FuzzToken checks that what is decoded of a request's token encodes to a token of the same meaning.
+// FuzzToken checks that what is decoded of a request's token encodes to a token of the same
+// meaning.
 func FuzzToken(f *testing.F) {
 	f.Add(listopts.After(84, "ns", "ns/c2").Encode())
 	f.Add(listopts.Token{Version: listopts.Inconsistent, Start: "ns/a\x00"}.Encode())

@@ -362,8 +362,9 @@ func (s *story) checkVisible(c *Call) {
 	}
 }
 
-// checkTogether checks that during the call the copy showed all that the server wrote at the version
-// of the change: H13. That the snapshot is one state of the server is checked with the other reads.
+// checkTogether checks that during the call the copy showed all that the server wrote at the
+// version of the change: H13. That the snapshot is one state of the server is checked with the
+// other reads.
 func (s *story) checkTogether(c *Call) {
 	if !c.Snapshot || c.New == nil || s.l.truth.at(c.call).epoch > 0 || !s.l.truth.together(c.New.Version) {
 		return

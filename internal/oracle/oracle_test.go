@@ -90,7 +90,8 @@ func (r *run) tell(h *Handler, kind Kind, old, now *Item) {
 	h.Calls(Call{Kind: kind, Old: old, New: now, At: r.at})()
 }
 
-// told returns a new handler that is told of changes, each from one version to the next; nil is none.
+// told returns a new handler that is told of changes, each from one version to the next; nil is
+// none.
 func (r *run) told(h Handler, calls ...[2]*Item) *Handler {
 	out := r.handler(h)
 	for _, c := range calls {

@@ -31,8 +31,8 @@ func (l *Log) Tells(t Tell) (end func()) {
 	}
 }
 
-// toldBeyond returns what a read at p may show of key because the copy was told of it. must is false
-// if it may as well show the server's state.
+// toldBeyond returns what a read at p may show of key because the copy was told of it. must is
+// false if it may as well show the server's state.
 func (l *Log) toldBeyond(read *Read, p point, key Key) (all []*Tell, must bool) {
 	least := uint64(0)
 	for _, t := range l.tells {
@@ -52,8 +52,8 @@ func (l *Log) toldBeyond(read *Read, p point, key Key) (all []*Tell, must bool) 
 	return newest, must
 }
 
-// mayShow reports whether a read at p may show got, or nothing, of key, where lax says that the copy
-// may hold back its version. want is the server's state.
+// mayShow reports whether a read at p may show got, or nothing, of key, where lax says that the
+// copy may hold back its version. want is the server's state.
 func (l *Log) mayShow(r *Result, read *Read, p point, key Key, got, want *Item, lax bool) bool {
 	is := func(want *Item) bool {
 		there := want != nil && (read.Of == nil || read.Of(*want))

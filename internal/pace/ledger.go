@@ -37,9 +37,9 @@ type Ledger struct {
 	Watch  bool      // one of them was of a watch
 }
 
-// Note counts a failure of that kind. It returns whether to log it, and whether its kind was logged before. A failure
-// that comes and goes is logged no more often than one that lasts: known kinds are forgotten after
-// some calm, not at a recovery.
+// Note counts a failure of that kind. It returns whether to log it, and whether its kind was logged
+// before. A failure that comes and goes is logged no more often than one that lasts: known kinds
+// are forgotten after some calm, not at a recovery.
 func (l *Ledger) Note(kind string, now time.Time) (log, again bool) {
 	if !l.last.IsZero() && now.Sub(l.last) >= logForget {
 		l.known = nil

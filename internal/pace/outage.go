@@ -37,9 +37,9 @@ func (o *Outage) Failed(sort Failure, now time.Time) {
 	o.counts[sort]++
 }
 
-// Pause returns how long to wait after the last failure, which is of that sort. The server has asked
-// for a pause of asked; 0: it has not. When a server fails, all its informers fail at the same
-// moment. The random part of the pause keeps them from coming back at the same moment.
+// Pause returns how long to wait after the last failure, which is of that sort. The server has
+// asked for a pause of asked; 0: it has not. When a server fails, all its informers fail at the
+// same moment. The random part of the pause keeps them from coming back at the same moment.
 func (o *Outage) Pause(sort Failure, asked time.Duration, now time.Time) time.Duration {
 	least, most := pauseAfter(sort, o.counts[sort], now.Sub(o.since), asked)
 	return least + rand.N(most-least)

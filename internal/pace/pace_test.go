@@ -13,8 +13,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A stall timer ends a request when its patience has gone by since the last sign of life, with its cause. Zero signs are none. The
-// time of a sign that was only noted is that of the next look, which comes every 1.25 s here.
+// A stall timer ends a request when its patience has gone by since the last sign of life, with its
+// cause. Zero signs are none. The time of a sign that was only noted is that of the next look,
+// which comes every 1.25 s here.
 func TestStallTimer(t *testing.T) {
 	late, later := errors.New("late"), errors.New("later")
 	for name, tc := range map[string]struct {
@@ -69,7 +70,8 @@ func TestStallTimer(t *testing.T) {
 	}
 }
 
-// A stall timer whose time was up in the moment in which it was given more has not waited for that long, and does not say so.
+// A stall timer whose time was up in the moment in which it was given more has not waited for that
+// long, and does not say so.
 func TestStallTimerGivenMoreInTheLastMoment(t *testing.T) {
 	for range 200 { // which of both comes first is a matter of chance
 		synctest.Test(t, func(t *testing.T) {
@@ -93,8 +95,8 @@ func TestStallTimerGivenMoreInTheLastMoment(t *testing.T) {
 	}
 }
 
-// An outage began when the server was last in touch: not at a later failure, and not before what has
-// ended the doubt.
+// An outage began when the server was last in touch: not at a later failure, and not before what
+// has ended the doubt.
 func TestDowntimeBegins(t *testing.T) {
 	at := time.Now()
 	before, after := at.Add(-time.Minute), at.Add(time.Minute)
@@ -145,7 +147,8 @@ func TestKindOf(t *testing.T) {
 	}
 }
 
-// However fast it is asked, the limiter lets through 5 at once and then one each 1.1 s; time that nobody used is not saved up.
+// However fast it is asked, the limiter lets through 5 at once and then one each 1.1 s; time that
+// nobody used is not saved up.
 func TestLimiter(t *testing.T) {
 	var p Limiter
 	begin := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -169,7 +172,8 @@ func TestLimiter(t *testing.T) {
 	}
 }
 
-// Between what bounds a pause is, for each sort of failure. Two pauses of the same bounds are not the same.
+// Between what bounds a pause is, for each sort of failure. Two pauses of the same bounds are not
+// the same.
 func TestPauseAfter(t *testing.T) {
 	const ms, s = time.Millisecond, time.Second
 	for name, tc := range map[string]struct {

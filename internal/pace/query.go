@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// An SharedQuery asks a server for its version, on behalf of many. Those that come while a request is
-// under way share the next one: its answer may be older than they are. Any goroutine may call its
-// methods.
+// An SharedQuery asks a server for its version, on behalf of many. Those that come while a request
+// is under way share the next one: its answer may be older than they are. Any goroutine may call
+// its methods.
 type SharedQuery struct {
 	mu     sync.Mutex
 	next   *Answer   // that of the request that has not begun; nil: nobody waits for one

@@ -18,9 +18,9 @@ const (
 	progressGap = 100 * time.Millisecond
 )
 
-// A Refresher is what waits want of a reflector: that it learns soon of a version that the collection's
-// events do not show. Then the watch is ended, and resumed as a brief one. Any goroutine may call
-// its methods.
+// A Refresher is what waits want of a reflector: that it learns soon of a version that the
+// collection's events do not show. Then the watch is ended, and resumed as a brief one. Any
+// goroutine may call its methods.
 type Refresher struct {
 	mu     sync.Mutex
 	wanted string                  // the newest version that somebody waits for; "": nobody does
@@ -42,9 +42,9 @@ func (h *Refresher) MayAsk() (again time.Duration) {
 	return 0
 }
 
-// Hasten has the position reach version soon, if the server has: the open watch is ended with cause,
-// and the next one is brief. If the last one began not long ago, Hasten does nothing and returns
-// after how long it may be called again.
+// Hasten has the position reach version soon, if the server has: the open watch is ended with
+// cause, and the next one is brief. If the last one began not long ago, Hasten does nothing and
+// returns after how long it may be called again.
 func (h *Refresher) Hasten(version string, cause error) (again time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

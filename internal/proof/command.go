@@ -208,8 +208,8 @@ func (w *world) doOvertake(rt *rapid.T) {
 }
 
 // rewind takes the server back by so many versions, if it still has that state. A copy that roams
-// reaches nobody then until the relays have found out. One that has not would send it the changes of
-// the history before, from a version that both histories have, and nobody could tell.
+// reaches nobody then until the relays have found out. One that has not would send it the changes
+// of the history before, from a version that both histories have, and nobody could tell.
 func (w *world) rewind(back uint64) {
 	if r := roamerOf(w.server); r != nil {
 		r.cutOff()

@@ -7,8 +7,8 @@ import (
 	"github.com/go-lw/lw/internal/leak"
 )
 
-// checks is how many random histories each test runs, unless -rapid.checks says otherwise. The tests
-// are for whoever changes the library; .ci/run and .ci/nightly look for what is rare.
+// checks is how many random histories each test runs, unless -rapid.checks says otherwise. The
+// tests are for whoever changes the library; .ci/run and .ci/nightly look for what is rare.
 const checks = "40"
 
 func TestMain(m *testing.M) {

@@ -55,7 +55,7 @@ func TestSmallScopeHTTP(t *testing.T) { SmallScope(t, plain) }
 // TestSmallScopeCBOR is the same in CBOR.
 func TestSmallScopeCBOR(t *testing.T) { SmallScope(t, cbor) }
 
-// TestSmallScopeRelay is the same behind a relay, TestSmallScopeRelays behind two in a row that keep
-// little.
+// TestSmallScopeRelay is the same behind a relay, TestSmallScopeRelays behind two in a row that
+// keep little.
 func TestSmallScopeRelay(t *testing.T)  { SmallScope(t, relayed) }
 func TestSmallScopeRelays(t *testing.T) { SmallScope(t, relayedTwice) }

@@ -78,7 +78,8 @@ func (w *world) answers(name string) *answer {
 	return a
 }
 
-// tell tells the copy of an answer. What it was told of belongs to the client, which changes it then.
+// tell tells the copy of an answer. What it was told of belongs to the client, which changes it
+// then.
 func (w *world) tell(a *answer, phantom bool) {
 	own := *a.part
 	is := w.expect(&own, a.version)
@@ -131,8 +132,8 @@ func (w *world) doTellLate(rt *rapid.T) {
 	}
 }
 
-// doTellPhantom tells the copy of a write by which an object comes into no collection of the copy's:
-// the server selects by what the copy does not know.
+// doTellPhantom tells the copy of a write by which an object comes into no collection of the
+// copy's: the server selects by what the copy does not know.
 func (w *world) doTellPhantom(rt *rapid.T) {
 	w.tellPhantom(drawPart(rt), drawGroup(rt), rapid.IntRange(0, 3).Draw(rt, "size"))
 }

@@ -1,6 +1,6 @@
-// Package prune cuts objects to some of their fields, as the decoder does with the paths of Drop and
-// Only. It knows nothing of the decoder: it goes over the Go values and their JSON tags. So the tests
-// of the decoder compare the two.
+// Package prune cuts objects to some of their fields, as the decoder does with the paths of Drop
+// and Only. It knows nothing of the decoder: it goes over the Go values and their JSON tags. So the
+// tests of the decoder compare the two.
 package prune
 
 import (
@@ -13,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Object leaves of obj, a pointer to an API's type or to a struct like one, what only keeps and drop
-// does not leave out. nil in the place of only keeps all. What identifies obj is kept in any case.
-// A path to nothing is ignored. The parts of obj must be its own: they are changed in place.
+// Object leaves of obj, a pointer to an API's type or to a struct like one, what only keeps and
+// drop does not leave out. nil in the place of only keeps all. What identifies obj is kept in any
+// case. A path to nothing is ignored. The parts of obj must be its own: they are changed in place.
 func Object(obj any, drop, only []string) {
 	w := wanted{drop: drop, all: only == nil}
 	if only != nil {

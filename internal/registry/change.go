@@ -230,7 +230,8 @@ func (w *Write) replace(ctx context.Context, o, old *Object) (Outcome, error) {
 }
 
 // checkMeta returns what is wrong with the metadata of an object that is to replace one with the
-// metadata old, or nil. The server's own program may use any name that a path can hold, and any label.
+// metadata old, or nil. The server's own program may use any name that a path can hold, and any
+// label.
 func (w *Write) checkMeta(m, old *metav1.ObjectMeta) (errs field.ErrorList) {
 	at, names := field.NewPath("metadata"), w.kind.nameErrors
 	if old != nil {

@@ -21,8 +21,8 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// mediaType returns the media type of a Content-Type, without its parameters. It is JSON if there is
-// none.
+// mediaType returns the media type of a Content-Type, without its parameters. It is JSON if there
+// is none.
 func mediaType(contentType string) string {
 	if contentType == "" {
 		return runtime.ContentTypeJSON
@@ -99,8 +99,8 @@ func (k *Kind) undecodable(body []byte, err error) error {
 	return badRequest("%s in version %q cannot be handled as a %s: %v", k.Kind, k.Version, k.Kind, err)
 }
 
-// toJSON returns a body as JSON. twice are the errors of names that come twice, where JSON cannot show
-// them any more.
+// toJSON returns a body as JSON. twice are the errors of names that come twice, where JSON cannot
+// show them any more.
 func (k *Kind) toJSON(contentType string, body []byte, strict bool) (data []byte, twice []error, err error) {
 	switch mediaType(contentType) {
 	case runtime.ContentTypeJSON:

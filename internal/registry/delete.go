@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// remove decides about a DELETE. An object that has finalizers, or is to have one for its dependents,
-// is marked; so is one that stays for a while. All others are gone at once.
+// remove decides about a DELETE. An object that has finalizers, or is to have one for its
+// dependents, is marked; so is one that stays for a while. All others are gone at once.
 func (w *Write) remove(ctx context.Context, old *Object) (Outcome, error) {
 	if old == nil {
 		return Outcome{}, apierrors.NewNotFound(w.kind.GroupResource(), w.req.Key.Name)
@@ -77,8 +77,8 @@ func (w *Write) checkPreconditions(old *Object) error {
 	return nil
 }
 
-// finalizers returns those that the object has while it is deleted: one of the two that stand for the
-// dependents comes and goes as the options say.
+// finalizers returns those that the object has while it is deleted: one of the two that stand for
+// the dependents comes and goes as the options say.
 func (w *Write) finalizers(old *Object) []string {
 	const orphan, foreground = metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents
 	finalizers := old.Meta.Finalizers
@@ -102,8 +102,8 @@ func (w *Write) finalizers(old *Object) []string {
 	return out
 }
 
-// policyOf returns what the options say about the dependents; nil: nothing. older says that they say
-// it by the field that came before.
+// policyOf returns what the options say about the dependents; nil: nothing. older says that they
+// say it by the field that came before.
 func policyOf(o *metav1.DeleteOptions) (policy *metav1.DeletionPropagation, older bool) {
 	//lint:ignore SA1019 older clients send it
 	orphan := o.OrphanDependents

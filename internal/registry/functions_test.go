@@ -150,8 +150,8 @@ func TestGraceIsOver(t *testing.T) {
 	}
 }
 
-// An object that stays for no second is seen as one that is being deleted before it is gone, also if
-// somebody else changes or removes it in between.
+// An object that stays for no second is seen as one that is being deleted before it is gone, also
+// if somebody else changes or removes it in between.
 func TestGraceOfNone(t *testing.T) {
 	for name, meanwhile := range map[string]func(m *memory){
 		"alone":   func(*memory) {},

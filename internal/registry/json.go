@@ -10,9 +10,9 @@ import (
 )
 
 // tidy returns JSON without white space, in which all decoders see the same: no object has a name
-// twice, no name is escaped, numbers are whole and short or as encoding/json writes them. Most JSON is so,
-// with few members in an object, and is copied. All else is decoded and encoded again. It returns an
-// error for each name that comes twice; the last one counts.
+// twice, no name is escaped, numbers are whole and short or as encoding/json writes them. Most JSON
+// is so, with few members in an object, and is copied. All else is decoded and encoded again. It
+// returns an error for each name that comes twice; the last one counts.
 func tidy(data []byte) (out []byte, twice []error, err error) {
 	if json.Valid(data) && utf8.Valid(data) {
 		s := scan{in: data, out: make([]byte, 0, len(data))}

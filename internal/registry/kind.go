@@ -1,6 +1,6 @@
 // Package registry is the engine of writes: a [Request] and the stored object, or its absence, give
-// the object to store, the deletion, or the error that kube-apiserver answers with. It knows no HTTP
-// and no store. A [Kind] says what the objects are, [Kind.Prepare] reads a request once, and
+// the object to store, the deletion, or the error that kube-apiserver answers with. It knows no
+// HTTP and no store. A [Kind] says what the objects are, [Kind.Prepare] reads a request once, and
 // [Write.Next] decides about it for one state of the store. [Write.Run] repeats that until a
 // [Store] takes the decision.
 //

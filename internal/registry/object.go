@@ -81,8 +81,8 @@ func AppendObject(b []byte, apiVersion, kind string, m *metav1.ObjectMeta, o *Ob
 	return append(b, '}')
 }
 
-// Field returns what a field selector finds at a path such as spec.nodeName: a string as it is, another
-// value as its JSON, and "" if there is nothing. Paths into the metadata find nothing.
+// Field returns what a field selector finds at a path such as spec.nodeName: a string as it is,
+// another value as its JSON, and "" if there is nothing. Paths into the metadata find nothing.
 func (o *Object) Field(path string) string {
 	value, _ := o.find(path)
 	var s string
@@ -115,8 +115,8 @@ func (o *Object) find(path string) (value []byte, err error) {
 	return value, nil
 }
 
-// split takes the JSON of an object, which is tidy, to pieces. The metadata is left out unless meta is
-// set. With strict the names in it that are not known are returned.
+// split takes the JSON of an object, which is tidy, to pieces. The metadata is left out unless meta
+// is set. With strict the names in it that are not known are returned.
 func (k *Kind) split(data []byte, meta, strict bool) (o *Object, unknown []error, err error) {
 	o = &Object{}
 	if data[0] != '{' {
@@ -321,9 +321,9 @@ func (t *Type) decode(data []byte, strict bool) (value any, unknown []error, err
 	return value, unknown, err
 }
 
-// object returns the object in JSON, which is tidy: what the Kind's Type keeps of it, in the form in
-// which the Type writes it. With strict the names that are lost are returned, of those that a client may
-// set.
+// object returns the object in JSON, which is tidy: what the Kind's Type keeps of it, in the form
+// in which the Type writes it. With strict the names that are lost are returned, of those that a
+// client may set.
 func (k *Kind) object(data []byte, strict bool) (o *Object, lost []error, err error) {
 	all := k.Type == nil || k.Type.opaque
 	var pruned []error

@@ -10,8 +10,8 @@ import (
 // A document is a piece of an OpenAPI document.
 type document = map[string]any
 
-// OpenAPI returns the schema of the Kind's objects, as a member of an OpenAPI document of version 3:
-// what the fields of the Go type are called, their types, and which lists merge by which keys.
+// OpenAPI returns the schema of the Kind's objects, as a member of an OpenAPI document of version
+// 3: what the fields of the Go type are called, their types, and which lists merge by which keys.
 func (k *Kind) OpenAPI() map[string]any {
 	if k.schema != nil {
 		return maps.Clone(k.schema.root)

@@ -76,8 +76,8 @@ func managerOf(userAgent string) string {
 	return b.String()
 }
 
-// ParseDeleteOptions reads the options of a deletion: those of the body, or, if there is none, those
-// of the query. A dry run may be asked for in either.
+// ParseDeleteOptions reads the options of a deletion: those of the body, or, if there is none,
+// those of the query. A dry run may be asked for in either.
 func ParseDeleteOptions(query url.Values, contentType string, body []byte) (*metav1.DeleteOptions, error) {
 	o := &metav1.DeleteOptions{}
 	if len(body) > 0 {

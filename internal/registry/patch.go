@@ -24,8 +24,8 @@ import (
 // maxOperations is how many operations a JSON patch may have, as with kube-apiserver.
 const maxOperations = 10000
 
-// A JSON patch can copy what it has copied, and so grow without a bound. The library has its limit in
-// a variable, which kube-apiserver sets to the same.
+// A JSON patch can copy what it has copied, and so grow without a bound. The library has its limit
+// in a variable, which kube-apiserver sets to the same.
 func init() { jsonpatch.AccumulatedCopySizeLimit = wire.MaxBody }
 
 func (w *Write) patchType() types.PatchType { return types.PatchType(mediaType(w.req.ContentType)) }

@@ -25,8 +25,8 @@ func (k *Kind) scaleKind() *Kind {
 
 func splitPath(path string) []string { return strings.Split(strings.TrimPrefix(path, "."), ".") }
 
-// ScaleOf returns the scale of an object as JSON. It fails if a custom resource does not say how many
-// replicas are wanted.
+// ScaleOf returns the scale of an object as JSON. It fails if a custom resource does not say how
+// many replicas are wanted.
 func (k *Kind) ScaleOf(o *Object) ([]byte, error) {
 	scale, found, err := k.scaleOf(o)
 	if err != nil {
@@ -41,8 +41,8 @@ func (k *Kind) ScaleOf(o *Object) ([]byte, error) {
 // unsaid is the number of replicas in the scale of an object that does not say one.
 const unsaid = math.MinInt32
 
-// scaleOf returns the scale of an object. found says that the object has a number of replicas, or has
-// none that is written: the zero of a Go type, or a kind that is built in.
+// scaleOf returns the scale of an object. found says that the object has a number of replicas, or
+// has none that is written: the zero of a Go type, or a kind that is built in.
 func (k *Kind) scaleOf(o *Object) (scale *Object, found bool, err error) {
 	u, err := k.content(o)
 	if err != nil {

@@ -111,7 +111,8 @@ func add(m *schema.Map, name string, ref schema.TypeRef) {
 	}
 }
 
-// secondKey has the second key of lists of Kubernetes' own types that have two: their tags have one alone.
+// secondKey has the second key of lists of Kubernetes' own types that have two: their tags have one
+// alone.
 var secondKey = map[string]string{"containerPort": "protocol", "port": "protocol", "topologyKey": "whenUnsatisfiable"}
 
 // has reports whether a struct has a field.

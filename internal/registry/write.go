@@ -157,8 +157,8 @@ func (w *Write) checkNamespace(o *Object) error {
 	return nil
 }
 
-// Next decides about the write, if old is what is stored; nil: nothing. Both it and the Object that is
-// returned are in the version of the Kind.
+// Next decides about the write, if old is what is stored; nil: nothing. Both it and the Object that
+// is returned are in the version of the Kind.
 func (w *Write) Next(ctx context.Context, old *Object) (out Outcome, err error) {
 	defer recovered(&err)
 	w.attempts++
@@ -181,7 +181,8 @@ func (w *Write) Next(ctx context.Context, old *Object) (out Outcome, err error) 
 	return out, nil
 }
 
-// Remove does what a DELETE of the object would, for who deletes many. One that is gone is no error.
+// Remove does what a DELETE of the object would, for who deletes many. One that is gone is no
+// error.
 func (k *Kind) Remove(ctx context.Context, store Store, key types.NamespacedName, options *metav1.DeleteOptions) error {
 	w, err := k.Prepare(Request{Verb: Delete, Key: key, Options: options.DeepCopy()})
 	if err == nil {

@@ -40,8 +40,8 @@ func RememberOwn() { own.wanted.Store(true) }
 // OwnRemembered reports whether RememberOwn was called.
 func OwnRemembered() bool { return own.wanted.Load() }
 
-// Note notes that the program has made that version of an object, and tells by of it; "": that it has
-// deleted it.
+// Note notes that the program has made that version of an object, and tells by of it; "": that it
+// has deleted it.
 func (o Own) Note(uid types.UID, v string, by []*Teller) {
 	if v != "" && v == o.Base {
 		return // what changes nothing is somebody else's version

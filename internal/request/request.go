@@ -10,8 +10,8 @@
 // type [Mark] that it hands on what it gets.
 //
 // [LeftOut] is called by a Transform or a Shard for each object of a list that it leaves out. These
-// objects are not yielded, so without it a long list of them would look to the reflector like a list
-// that makes no progress.
+// objects are not yielded, so without it a long list of them would look to the reflector like a
+// list that makes no progress.
 //
 // A [Memo] has what a source remembers of the reflector that asks: the same source may have many,
 // each at a position and with a history of its own.
@@ -92,9 +92,9 @@ func WithMemo(ctx context.Context) context.Context {
 	return context.WithValue(ctx, memoKey{}, new(Memo))
 }
 
-// Recall returns what source remembers of the reflector that asks, which is what fresh returned when
-// there was nothing; or the zero M if ctx has no Memo, because no reflector asks. A source of sources
-// has one for each.
+// Recall returns what source remembers of the reflector that asks, which is what fresh returned
+// when there was nothing; or the zero M if ctx has no Memo, because no reflector asks. A source of
+// sources has one for each.
 func Recall[M any](ctx context.Context, source any, fresh func() M) (m M) {
 	memo, _ := ctx.Value(memoKey{}).(*Memo)
 	if memo == nil {

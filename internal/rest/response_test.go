@@ -29,8 +29,8 @@ func (b *slowBody) Close() error {
 	return nil
 }
 
-// TestFinishLeavesNoGoroutine checks that Finish waits for the goroutine that closes the body because the context is done, and closes
-// the body itself otherwise.
+// TestFinishLeavesNoGoroutine checks that Finish waits for the goroutine that closes the body
+// because the context is done, and closes the body itself otherwise.
 func TestFinishLeavesNoGoroutine(t *testing.T) {
 	for name, cancelled := range map[string]bool{"cancelled": true, "ended": false} {
 		t.Run(name, func(t *testing.T) {
@@ -55,7 +55,8 @@ func TestFinishLeavesNoGoroutine(t *testing.T) {
 	}
 }
 
-// A body that has begun as what was asked for is kept in no part, and is never taken for something else.
+// A body that has begun as what was asked for is kept in no part, and is never taken for something
+// else.
 func TestExpected(t *testing.T) {
 	const pod = `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"}}`
 	c := answering(t, func(*http.Request) (*http.Response, error) {
@@ -123,7 +124,8 @@ func TestWhatIsQuoted(t *testing.T) {
 	}
 }
 
-// A port that speaks TLS answers plain HTTP with a hint, which the error passes on as a hint of ours.
+// A port that speaks TLS answers plain HTTP with a hint, which the error passes on as a hint of
+// ours.
 func TestSpeaksTLS(t *testing.T) {
 	err := answered(t, 400, "text/plain", []byte("Client sent an HTTP request to an HTTPS server.\n"))
 	if !strings.Contains(err.Error(), speaksTLS) {

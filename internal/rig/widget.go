@@ -1,6 +1,6 @@
 // Package rig is what the tests of package lw share: a type of objects and a source that follows a
-// script, records of what handlers and OnError are told, and the running of informers in a bubble of
-// testing/synctest.
+// script, records of what handlers and OnError are told, and the running of informers in a bubble
+// of testing/synctest.
 package rig
 
 import (

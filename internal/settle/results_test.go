@@ -192,8 +192,8 @@ func TestNetGivesMemoryBack(t *testing.T) {
 	}
 }
 
-// Each of the rivals of a key costs the logarithm of their number, whatever their order. The cost of
-// a map says how fast the machine is at the moment. That of the rivals is some fifty times as
+// Each of the rivals of a key costs the logarithm of their number, whatever their order. The cost
+// of a map says how fast the machine is at the moment. That of the rivals is some fifty times as
 // much, and would be some thousand times as much if each moved all others.
 func TestManyRivals(t *testing.T) {
 	const rivals = 40000

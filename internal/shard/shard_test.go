@@ -45,8 +45,8 @@ func TestPart(t *testing.T) {
 	})
 }
 
-// The first hash and the last one of a range are in it, and those beside it are not: no object is in
-// two parts, or in none.
+// The first hash and the last one of a range are in it, and those beside it are not: no object is
+// in two parts, or in none.
 func TestContains(t *testing.T) {
 	for _, r := range []Range{{5, 5}, {5, 9}, {0, math.MaxUint64}, Part(1, 3)} {
 		if !r.Contains(r.First) || !r.Contains(r.Last) || r.First > 0 && r.Contains(r.First-1) || r.Last < math.MaxUint64 && r.Contains(r.Last+1) {

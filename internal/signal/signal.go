@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 )
 
-// A Set has the channels that wait for a change of some keys, or of any key. A channel is closed by the
-// first change after it was asked for, and then the Set has let go of it. It also lets go of a
+// A Set has the channels that wait for a change of some keys, or of any key. A channel is closed by
+// the first change after it was asked for, and then the Set has let go of it. It also lets go of a
 // channel whose context is done; such a channel stays open. The zero value is ready. All methods
 // are safe for concurrent use.
 //
@@ -53,11 +53,11 @@ func (f Fired) Release() {
 
 // Wait returns a channel that is closed by the next change of one of keys, or of any key if there
 // are none. If guard is not nil, the channel is added while guard is held: then a writer that holds
-// guard has all channels that it concerns from then on until it releases guard. No lock is held when
-// ctx is used.
+// guard has all channels that it concerns from then on until it releases guard. No lock is held
+// when ctx is used.
 //
-// A key that is not equal to itself (NaN) counts for nothing, since there is nothing that it could be
-// about.
+// A key that is not equal to itself (NaN) counts for nothing, since there is nothing that it could
+// be about.
 func (s *Set[K]) Wait(ctx context.Context, guard sync.Locker, keys ...K) <-chan struct{} {
 	sig := newSignal(keys)
 	// ctx may be done before the signal is added. Then over says so.

@@ -234,8 +234,8 @@ type guard struct {
 func (g *guard) Lock()   { g.seen = append(g.seen, g.len()) }
 func (g *guard) Unlock() { g.seen = append(g.seen, g.len()) }
 
-// TestContextThatIsOver expects that nothing is kept for a context that is done before the channel is
-// added.
+// TestContextThatIsOver expects that nothing is kept for a context that is done before the channel
+// is added.
 func TestContextThatIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s Set[string]

@@ -211,8 +211,8 @@ func (b *Batch[T]) All(changed func(old, new T, same bool)) {
 // the write was left out.
 func (b *Batch[T]) Old(i int) T { return b.writes[i].old }
 
-// Release empties the batch, and lets go of the channels of the indexes' Changed that the commit has
-// closed. The caller holds no lock.
+// Release empties the batch, and lets go of the channels of the indexes' Changed that the commit
+// has closed. The caller holds no lock.
 func (b *Batch[T]) Release() {
 	b.dropped = false
 	b.reset()

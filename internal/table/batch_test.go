@@ -154,7 +154,8 @@ func byKey(objs map[Key]*obj) map[Key][]*obj {
 	return all
 }
 
-// An object at which an index panics is stored without a value of that index, if there is a Recover.
+// An object at which an index panics is stored without a value of that index, if there is a
+// Recover.
 func TestBatchRecovers(t *testing.T) {
 	var owner sync.Mutex
 	s := NewOwned(keyOf, versionIDOf, &owner)

@@ -11,8 +11,8 @@ const width = 32
 
 // A btree has objects in the order of their marks. It can be captured at any time at the same small
 // cost, as a [Vector] can be viewed, and by the same means: it is copied on write, and a node of an
-// earlier era may be shared and is never changed. Every node knows how many objects are below it, so
-// an object is found by its place as fast as by its mark.
+// earlier era may be shared and is never changed. Every node knows how many objects are below it,
+// so an object is found by its place as fast as by its mark.
 //
 // A btree may be used by one goroutine at a time. What was captured may be used by any number, also
 // while the btree is changed.
@@ -43,8 +43,8 @@ type marked[K cmp.Ordered, T any] struct {
 	obj T
 }
 
-// A bnode is a leaf, which has objects, or has nodes below it. Below a root there is no node without
-// an object.
+// A bnode is a leaf, which has objects, or has nodes below it. Below a root there is no node
+// without an object.
 type bnode[K cmp.Ordered, T any] struct {
 	era  uint64 // in which the node was made
 	n    int    // the objects of the node and below it
@@ -133,8 +133,8 @@ func (t *btree[K, T]) insert(nd *bnode[K, T], one marked[K, T]) (right *bnode[K,
 	return right, right.lows[0]
 }
 
-// middle returns where to divide a node that something was inserted into at i. Marks that rise, such
-// as times, are always inserted at the end. Then the lower part stays full.
+// middle returns where to divide a node that something was inserted into at i. Marks that rise,
+// such as times, are always inserted at the end. Then the lower part stays full.
 func middle(i int) int {
 	if i == width {
 		return width

@@ -128,8 +128,8 @@ func TestDuplicateOfOneBatch(t *testing.T) {
 	}
 }
 
-// A list at whose objects indexes panic is compared without them, or not at all. Each index is asked
-// about all objects, so that one more comparison is enough for one index.
+// A list at whose objects indexes panic is compared without them, or not at all. Each index is
+// asked about all objects, so that one more comparison is enough for one index.
 func TestCompareRecovers(t *testing.T) {
 	s := NewStore(keyOf)
 	groups := NewGroups(func(o *obj, add func(string) bool) {

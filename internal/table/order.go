@@ -89,7 +89,8 @@ func (s Ordered[K, T]) Len() int { return s.root.len() }
 // Place returns how many objects have a value below value.
 func (s Ordered[K, T]) Place(value K) int { return s.root.place(mark[K]{value: value}) }
 
-// Up yields the objects at the places from, from+1 … to-1. Places that there are not are passed over.
+// Up yields the objects at the places from, from+1 … to-1. Places that there are not are passed
+// over.
 func (s Ordered[K, T]) Up(from, to int) iter.Seq[T] {
 	return func(yield func(T) bool) {
 		if s.root != nil {

@@ -281,8 +281,8 @@ func TestOrderIsShallow(t *testing.T) {
 		tree.remove(mark[float64]{value: float64(i)})
 		checkNode(t, tree.root, tree.era)
 	}
-	// A node whose first two leaves have gone gets an object from before its new first leaf. Then it is
-	// joined with the node on its left, which has one leaf.
+	// A node whose first two leaves have gone gets an object from before its new first leaf. Then it
+	// is joined with the node on its left, which has one leaf.
 	tree = btree[float64, int]{}
 	for i := range 4 * width * width {
 		tree.put(marked[float64, int]{mark[float64]{value: float64(i)}, i})
@@ -364,8 +364,8 @@ func TestSnapshotOfANewOrder(t *testing.T) {
 	}
 }
 
-// TestOrderOfAPanic commits a batch with an object at which the function panics. The object is in the
-// store, and not in the index any more.
+// TestOrderOfAPanic commits a batch with an object at which the function panics. The object is in
+// the store, and not in the index any more.
 func TestOrderOfAPanic(t *testing.T) {
 	var owner sync.Mutex
 	s := NewOwned(keyOf, versionIDOf, &owner)

@@ -69,8 +69,8 @@ type lockedShard[T any] struct {
 	_ [64]byte
 }
 
-// An ownedShards has the shards of a store with an owner. They share its lock, and need no padding: a
-// program may have hundreds of such stores, of a few objects each.
+// An ownedShards has the shards of a store with an owner. They share its lock, and need no padding:
+// a program may have hundreds of such stores, of a few objects each.
 type ownedShards[T any] struct {
 	shards [shards]shard[T]
 	gate   claims
@@ -96,10 +96,10 @@ func NewStore[T any](keyOf func(T) Key) *Store[T] {
 	return s
 }
 
-// NewOwned returns an empty store that has one lock, its owner's, for all shards. Set and Remove take
-// it after the functions of the indexes have returned, and a [Batch] and a [Replacement] are
-// committed under it. So whoever holds the lock sees both a change and what the owner made of it, or
-// neither.
+// NewOwned returns an empty store that has one lock, its owner's, for all shards. Set and Remove
+// take it after the functions of the indexes have returned, and a [Batch] and a [Replacement] are
+// committed under it. So whoever holds the lock sees both a change and what the owner made of it,
+// or neither.
 //
 // The store is for one writer at a time. That writer is faster with this one lock than with those
 // of a shard and the version, and the owner's besides.

@@ -5,8 +5,8 @@ import "encoding/binary"
 // selfDescribed is the tag that is before each answer and each event in CBOR, and marks it as such.
 const selfDescribed = "\xd9\xd9\xf7"
 
-// The major types of CBOR that a server writes around objects. Strings are byte strings, as those of
-// apimachinery are.
+// The major types of CBOR that a server writes around objects. Strings are byte strings, as those
+// of apimachinery are.
 const (
 	cborBytes = 2
 	cborArray = 4

@@ -19,8 +19,8 @@ type Codec struct {
 	object, list string
 }
 
-// NewCodec returns the codec of a resource whose whole objects have a kind. columns are those of its
-// tables; only the codec of a table needs them.
+// NewCodec returns the codec of a resource whose whole objects have a kind. columns are those of
+// its tables; only the codec of a table needs them.
 func NewCodec(f Format, kind metav1.TypeMeta, columns []metav1.TableColumnDefinition) *Codec {
 	c := &Codec{format: f, kind: kind}
 	switch f.Shape {

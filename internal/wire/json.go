@@ -25,8 +25,8 @@ func Members(data []byte, at int, member func(name []byte, from, to int) bool) e
 // Stop is what ends a Walk.
 const Stop = -2
 
-// Walk is Members for who finds the end of a value himself: member returns the index after it, -1 if
-// it has none, or Stop.
+// Walk is Members for who finds the end of a value himself: member returns the index after it, -1
+// if it has none, or Stop.
 func Walk(data []byte, at int, member func(name []byte, from int) (to int)) error {
 	at = SkipSpace(data, at)
 	if at == len(data) || data[at] != '{' {
@@ -146,8 +146,8 @@ func after(start, end int) int {
 	return end
 }
 
-// FindMember returns the place of a member's value in the JSON object at data[at]. from is 0 if there is
-// none.
+// FindMember returns the place of a member's value in the JSON object at data[at]. from is 0 if
+// there is none.
 func FindMember(data []byte, at int, name string) (from, to int, err error) {
 	err = Members(data, at, func(n []byte, f, t int) bool {
 		if string(n) == name {

@@ -43,8 +43,8 @@ func (c *Codec) ListLength(head int, t Total) int64 {
 	return int64(head) + t.Bytes + int64(len(c.ListTail()))
 }
 
-// AppendListHead appends what is before the items of a list. The items of a table are its rows: that
-// of an object, and the object in the form that the request wants.
+// AppendListHead appends what is before the items of a list. The items of a table are its rows:
+// that of an object, and the object in the form that the request wants.
 func (c *Codec) AppendListHead(dst []byte, meta *metav1.ListMeta, t Total) []byte {
 	switch c.format.Encoding {
 	case Protobuf:
@@ -118,8 +118,8 @@ func (c *Codec) appendTableHead(dst []byte, meta *metav1.ListMeta, columns bool)
 }
 
 // An object, a list or a Status in protobuf is in an envelope: four magic bytes and a message
-// runtime.Unknown. That has the TypeMeta in field 1 and the bytes of the object in field 2. Fields 3
-// and 4 say how these are encoded, and are empty.
+// runtime.Unknown. That has the TypeMeta in field 1 and the bytes of the object in field 2. Fields
+// 3 and 4 say how these are encoded, and are empty.
 const (
 	magic        = "k8s\x00"
 	envelopeTail = "\x1a\x00\x22\x00"

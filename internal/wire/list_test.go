@@ -77,7 +77,8 @@ func TestLists(t *testing.T) {
 	}
 }
 
-// TestCBORNumber compares how a list in CBOR says how many items follow with what apimachinery does.
+// TestCBORNumber compares how a list in CBOR says how many items follow with what apimachinery
+// does.
 func TestCBORNumber(t *testing.T) {
 	c := wire.NewCodec(wire.Format{Encoding: wire.CBOR}, podKind, nil)
 	for _, n := range []int{0, 23, 24, 255, 256, 65535, 65536} {

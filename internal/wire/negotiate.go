@@ -123,13 +123,13 @@ func (c *clause) aggregated() bool {
 	return c.group == discoveryGroup && c.version == discoveryVersion && c.as == discoveryKind
 }
 
-// maxAccept is how long an Accept header may be. The header is read before it is known who sends it.
-// Those of clients have some hundred bytes.
+// maxAccept is how long an Accept header may be. The header is read before it is known who sends
+// it. Those of clients have some hundred bytes.
 const maxAccept = 8 << 10
 
 // parseAccept returns the clauses of an Accept header, the preferred ones first. It forgives what
-// kube-apiserver forgives: clauses and parameters that it cannot read are as if they were not there.
-// Of a header that is too long there is none.
+// kube-apiserver forgives: clauses and parameters that it cannot read are as if they were not
+// there. Of a header that is too long there is none.
 func parseAccept(header string) []clause {
 	if len(header) > maxAccept {
 		return nil

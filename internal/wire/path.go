@@ -2,8 +2,8 @@ package wire
 
 import "strings"
 
-// A Target is what the path of a request names. Name is empty for a collection, and Namespace for all
-// namespaces.
+// A Target is what the path of a request names. Name is empty for a collection, and Namespace for
+// all namespaces.
 type Target struct {
 	Verb                     string // watch or proxy, if the path begins with that
 	Group, Version, Resource string

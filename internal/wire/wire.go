@@ -2,17 +2,17 @@
 // objects, lists, watch events and errors look in that format, and what it says of its resources.
 // It follows https://kubernetes.io/docs/reference/using-api/api-concepts/.
 //
-// Objects are bytes that somebody else has encoded. So a server encodes an object once, and the same
-// bytes go into lists, events and answers: a [Codec] has what goes before and after them. The bytes
-// are, without anything around them:
+// Objects are bytes that somebody else has encoded. So a server encodes an object once, and the
+// same bytes go into lists, events and answers: a [Codec] has what goes before and after them. The
+// bytes are, without anything around them:
 //
 //   - in JSON one object, with kind and apiVersion if it is not only for lists;
 //   - in protobuf the message of the object, without the envelope of four magic bytes and a
 //     runtime.Unknown, which a Codec adds where an answer has one;
 //   - in CBOR one item, without the tag that marks it as CBOR, which a Codec adds as well.
 //
-// Functions that append never keep what they are given. What a server reads is here as far as several
-// do: the path of a request ([ParsePath]), and the members of an object ([Members]).
+// Functions that append never keep what they are given. What a server reads is here as far as
+// several do: the path of a request ([ParsePath]), and the members of an object ([Members]).
 package wire
 
 import (

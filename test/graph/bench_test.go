@@ -145,7 +145,8 @@ func (b *graphBench) have(left, right string) {
 	}
 }
 
-// fill creates widgets l0, l1 and so on at the left, of the sizes 0, 1 and so on, and such at the right.
+// fill creates widgets l0, l1 and so on at the left, of the sizes 0, 1 and so on, and such at the
+// right.
 func (b *graphBench) fill(n int) {
 	b.t.Helper()
 	for i := range n {

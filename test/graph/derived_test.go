@@ -167,8 +167,9 @@ func (n *texts) GetName() string            { return (*n)[1] }
 func (n *texts) GetUID() types.UID          { return "" }
 func (n *texts) GetResourceVersion() string { return (*n)[2] }
 
-// updatesOf derives a collection by f, which reads the tens of a size and the version. It returns how
-// many updates a handler is told of when only the version changes, and when the tens change too.
+// updatesOf derives a collection by f, which reads the tens of a size and the version. It returns
+// how many updates a handler is told of when only the version changes, and when the tens change
+// too.
 func updatesOf[U lw.Object](t *testing.T, f func(*rig.Widget) U) (told []int) {
 	inGraph(t, nil, "a11", "", func(t *testing.T, b *graphBench) {
 		updates := 0
@@ -262,7 +263,8 @@ func TestResultsWithoutIdentity(t *testing.T) {
 	})
 }
 
-// A handler that was behind, and need not be told of what has become as it was, has nothing pending.
+// A handler that was behind, and need not be told of what has become as it was, has nothing
+// pending.
 func TestGraphPendingOfNothing(t *testing.T) {
 	inGraph(t, nil, "a0 b0", "", func(t *testing.T, b *graphBench) {
 		sums := lw.Derive(b.g, b.l, rig.SumOf)

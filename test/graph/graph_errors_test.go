@@ -131,8 +131,8 @@ func TestNamelessResults(t *testing.T) {
 	})
 }
 
-// Of several inputs that make one key the smallest is shown, the next one takes over, and the status
-// names them.
+// Of several inputs that make one key the smallest is shown, the next one takes over, and the
+// status names them.
 func TestConflicts(t *testing.T) {
 	errs := &rig.Errors{}
 	inGraph(t, &lw.GraphOptions{OnError: errs.Add}, "", "", func(t *testing.T, b *graphBench) {

@@ -15,8 +15,8 @@ import (
 	"github.com/go-lw/lw/test/internal/inside"
 )
 
-// membersBy groups the objects of b.l by key, with GroupBy and with GroupAll. A result is the number
-// of members.
+// membersBy groups the objects of b.l by key, with GroupBy and with GroupAll. A result is the
+// number of members.
 func membersBy[K comparable](key func(*rig.Widget) K) func(b *graphBench) (count, all *lw.Derived[*rig.Sum]) {
 	result := func(k K, n int) *rig.Sum { return &rig.Sum{Meta: lw.Meta{Name: fmt.Sprintf("%v of %T", k, k)}, Sum: n} }
 	return func(b *graphBench) (count, all *lw.Derived[*rig.Sum]) {
@@ -28,8 +28,8 @@ func membersBy[K comparable](key func(*rig.Widget) K) func(b *graphBench) (count
 
 type region string
 
-// TestGroupsByAnyKey: a group's key is of any comparable type. Three objects of the sizes 1, 2 and 3
-// are grouped; the third leaves, and comes again.
+// TestGroupsByAnyKey: a group's key is of any comparable type. Three objects of the sizes 1, 2 and
+// 3 are grouped; the third leaves, and comes again.
 func TestGroupsByAnyKey(t *testing.T) {
 	for name, tt := range map[string]struct {
 		group       func(b *graphBench) (count, all *lw.Derived[*rig.Sum])
@@ -119,7 +119,8 @@ type silent string
 
 func (silent) String() string { panic("no text") }
 
-// TestGroupWithoutText: a group whose key panics in String is there, without a panic of the program.
+// TestGroupWithoutText: a group whose key panics in String is there, without a panic of the
+// program.
 func TestGroupWithoutText(t *testing.T) {
 	inGraph(t, nil, "a1 b2", "", func(t *testing.T, b *graphBench) {
 		all := lw.GroupAll(b.g, b.l, func(w *rig.Widget) silent { return silent(w.Name) }, func(_ silent, objs []*rig.Widget) *rig.Sum { return rig.SumOf(objs[0]) })
@@ -146,7 +147,8 @@ func mustTotal(t *testing.T, b *graphBench, d *lw.Derived[*rig.Sum], what string
 	}
 }
 
-// After a panic of an aggregate the next step computes all groups anew. An object that has changed meanwhile counts as it is.
+// After a panic of an aggregate the next step computes all groups anew. An object that has changed
+// meanwhile counts as it is.
 func TestGroupByCountsTheNewest(t *testing.T) {
 	inGraph(t, &lw.GraphOptions{OnPanic: func(*lw.Panic) {}}, "a1 b1", "", func(t *testing.T, b *graphBench) {
 		gate := make(chan struct{}, 1)
@@ -164,7 +166,8 @@ func TestGroupByCountsTheNewest(t *testing.T) {
 	})
 }
 
-// If neither the new version of an object nor the old one can be added, the object counts as nothing until its next version.
+// If neither the new version of an object nor the old one can be added, the object counts as
+// nothing until its next version.
 func TestGroupByCountsNothing(t *testing.T) {
 	broken, panics := false, 0
 	note := func(*lw.Panic) {
@@ -214,7 +217,8 @@ func TestSetAsideDuringTheNextCall(t *testing.T) {
 	})
 }
 
-// A function of a graph may wait for a handler of a collection that has synced: the handler needs no step.
+// A function of a graph may wait for a handler of a collection that has synced: the handler needs
+// no step.
 func TestWaitForAHandlerInAFunction(t *testing.T) {
 	inGraph(t, nil, "a1", "b1", func(t *testing.T, b *graphBench) {
 		first := lw.Derive(b.g, b.l, rig.SumOf, "first")
@@ -254,7 +258,8 @@ func TestGroupAllCountsItsCalls(t *testing.T) {
 	})
 }
 
-// A step waits with what it shows for an index that is being built, goes on when that is there, and keeps it in step.
+// A step waits with what it shows for an index that is being built, goes on when that is there, and
+// keeps it in step.
 func TestIndexThatIsBuiltDuringAStep(t *testing.T) {
 	inGraph(t, nil, "a1", "", func(t *testing.T, b *graphBench) {
 		d := lw.Derive(b.g, b.l, rig.SumOf)

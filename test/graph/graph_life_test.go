@@ -173,8 +173,8 @@ func TestUnionAfterClose(t *testing.T) {
 	})
 }
 
-// A member that is closed just after it was added is gone, and so is the union that it is in; what is
-// derived from a collection that is closed is closed.
+// A member that is closed just after it was added is gone, and so is the union that it is in; what
+// is derived from a collection that is closed is closed.
 func TestCloseOfWhatIsAdded(t *testing.T) {
 	inGraph(t, nil, "a1", "", func(t *testing.T, b *graphBench) {
 		d := lw.Derive(b.g, b.l, rig.SumOf, "d")

@@ -125,8 +125,8 @@ func (w *graphWorld) checkStep(s *lw.GraphSnapshot) {
 	}
 }
 
-// shownLocked returns the nodes that a step may show, or what a step shows may be made of: those that
-// are open, and what may still be a member of one of them.
+// shownLocked returns the nodes that a step may show, or what a step shows may be made of: those
+// that are open, and what may still be a member of one of them.
 func (w *graphWorld) shownLocked() map[*graphNode]bool {
 	shown := map[*graphNode]bool{}
 	var visit func(n *graphNode)
@@ -187,8 +187,8 @@ func (w *graphWorld) explainLocked(s *lw.GraphSnapshot, inputs map[*graphInput]w
 	return ""
 }
 
-// modelLocked computes all nodes whose inputs have synced. absent has the members of unions that are
-// not there yet, or any more.
+// modelLocked computes all nodes whose inputs have synced. absent has the members of unions that
+// are not there yet, or any more.
 func (w *graphWorld) modelLocked(inputs map[*graphInput]whole, absent map[*graphSource]bool) map[*graphNode]*made {
 	all := map[*graphNode]*made{}
 	begun := map[*graphNode]bool{}

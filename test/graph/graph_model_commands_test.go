@@ -425,8 +425,8 @@ func (n *graphNode) reads(in *graphInput) bool {
 	return false
 }
 
-// everMadeOf returns n and all nodes that it is or was made of. Two unions may have had each other, one
-// after the other.
+// everMadeOf returns n and all nodes that it is or was made of. Two unions may have had each other,
+// one after the other.
 func (n *graphNode) everMadeOf() map[*graphNode]bool {
 	all := map[*graphNode]bool{}
 	var visit func(n *graphNode)

@@ -121,8 +121,8 @@ func (k kit) derive(x *atom) *atom {
 	return y
 }
 
-// many makes up to three objects, mostly of keys that others make too, and one of them twice. Before
-// one of them it yields none.
+// many makes up to three objects, mostly of keys that others make too, and one of them twice.
+// Before one of them it yields none.
 func (k kit) many(x *atom) iter.Seq[*atom] {
 	return func(yield func(*atom) bool) {
 		k.called()

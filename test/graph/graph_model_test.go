@@ -247,8 +247,8 @@ const (
 	enoughGraphs = 300
 )
 
-// checkCalmLocked checks that the graph has taken all that its informers have, that stores, stories,
-// indexes and the status agree with its last step, and which conflicts there are.
+// checkCalmLocked checks that the graph has taken all that its informers have, that stores,
+// stories, indexes and the status agree with its last step, and which conflicts there are.
 func (w *graphWorld) checkCalmLocked() {
 	s := w.g.Snapshot()
 	// What was added or removed before is there, or gone.

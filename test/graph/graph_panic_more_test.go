@@ -25,8 +25,8 @@ func (p *picky) Equal(other *picky) bool {
 	return p.size == other.size
 }
 
-// A result at which Equal panics is shown, and told as an update, whoever compares it. One that does
-// not know who it is makes its function fail.
+// A result at which Equal panics is shown, and told as an update, whoever compares it. One that
+// does not know who it is makes its function fail.
 func TestGraphPanicsOfMethods(t *testing.T) {
 	var panics panicLog
 	take := func() []string {

@@ -26,8 +26,8 @@ func mind(size int) {
 	}
 }
 
-// panicking are collections of left and right, each of which has one function that panics at an evil
-// widget. They show the size of each left widget under its name.
+// panicking are collections of left and right, each of which has one function that panics at an
+// evil widget. They show the size of each left widget under its name.
 func panicking(b *graphBench) map[string]*lw.Derived[*rig.Sum] {
 	on := func(left, right, where bool) lw.On[string, *rig.Widget, *rig.Widget] {
 		key := func(mindful bool) func(*rig.Widget) iter.Seq[string] {
@@ -195,8 +195,8 @@ func TestGraphPanicsOfIndexAndHandler(t *testing.T) {
 	})
 }
 
-// inPlace is an Aggregate of the sizes of widgets by their names. It changes the accumulator, and its
-// Add panics at an evil widget.
+// inPlace is an Aggregate of the sizes of widgets by their names. It changes the accumulator, and
+// its Add panics at an evil widget.
 var inPlace = lw.Aggregate[*rig.Widget, map[string]int]{
 	Add: func(acc map[string]int, w *rig.Widget) map[string]int {
 		mind(w.Size)

@@ -17,8 +17,8 @@ import (
 	"github.com/go-lw/lw/test/internal/inside"
 )
 
-// Synced means that every input had synced. What an input refuses shows in the error, and blocks only
-// what is derived from it.
+// Synced means that every input had synced. What an input refuses shows in the error, and blocks
+// only what is derived from it.
 func TestGraphSync(t *testing.T) {
 	inGraph(t, nil, "a1", "a1", func(t *testing.T, b *graphBench) {
 		b.right.Fail(refused)
@@ -262,8 +262,8 @@ func TestGraphEpoch(t *testing.T) {
 	})
 }
 
-// An informer that has stopped before its first list ends the waits for all that is derived from it,
-// also in another graph, and with its own error. The others sync.
+// An informer that has stopped before its first list ends the waits for all that is derived from
+// it, also in another graph, and with its own error. The others sync.
 func TestGraphSyncOfStoppedInformer(t *testing.T) {
 	inGraph(t, nil, "a1", "", func(t *testing.T, b *graphBench) {
 		broken := lw.NewInformer[*rig.Widget](&lw.HTTP[*rig.Widget]{URL: "::"}, &lw.Options{Name: "broken", OnError: func(error) {}})
@@ -374,7 +374,8 @@ func TestGraphVersionsOfOneName(t *testing.T) {
 // A foreign informer has the methods of an Informer, and is none.
 type foreign struct{ lw.AnyInformer }
 
-// A graph shows versions of what it reads. Of an AnyInformer of another type it has none, and says so.
+// A graph shows versions of what it reads. Of an AnyInformer of another type it has none, and says
+// so.
 func TestGraphVersionOfAForeignInformer(t *testing.T) {
 	inf := lw.NewInformer(lw.NewMemory[*rig.Widget](), nil)
 	g := lw.NewGraph(&lw.GraphOptions{Name: "sums"})

@@ -126,8 +126,8 @@ func (f *flood) send(n int) {
 	<-f.done
 }
 
-// many is how many updates come while something is blocked. If they were kept, they would take several
-// times the memory that the tests allow.
+// many is how many updates come while something is blocked. If they were kept, they would take
+// several times the memory that the tests allow.
 const many = 100_000
 
 // A function that blocks delays no informer, none of its handlers and no read, and what waits is

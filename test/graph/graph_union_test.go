@@ -27,7 +27,8 @@ func TestUnionAddOfOthers(t *testing.T) {
 	})
 }
 
-// A member that leaves while the objects of another are taken out is taken out by the next step. Nothing is kept of either.
+// A member that leaves while the objects of another are taken out is taken out by the next step.
+// Nothing is kept of either.
 func TestUnionMembersLeaveOneByOne(t *testing.T) {
 	inGraph(t, nil, "a1 b1 c1", "busy1", func(t *testing.T, b *graphBench) {
 		only := func(name string) *lw.Derived[*rig.Sum] {
@@ -96,8 +97,8 @@ func TestGraphForgetsKeys(t *testing.T) {
 	})
 }
 
-// Members that have one key are in conflict as long as both have it, and the status names both of them. With keys of their own
-// both are shown.
+// Members that have one key are in conflict as long as both have it, and the status names both of
+// them. With keys of their own both are shown.
 func TestUnionOfClusters(t *testing.T) {
 	inGraph(t, nil, "a1", "a2", func(t *testing.T, b *graphBench) {
 		both := lw.NewUnion[*rig.Sum](b.g, lw.Derive(b.g, b.l, rig.SumOf, "east"), lw.Derive(b.g, b.r, rig.SumOf, "west"))

@@ -15,8 +15,8 @@ import (
 	"github.com/go-lw/lw/lwdebug"
 )
 
-// A group runs graphs beside their informers, and a group of a group. Its readiness is that of all of
-// them, and the handler of a probe answers it.
+// A group runs graphs beside their informers, and a group of a group. Its readiness is that of all
+// of them, and the handler of a probe answers it.
 func TestGroupOfGraphs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := lw.NewMemory(rig.NewWidget("a", 1))

@@ -17,8 +17,8 @@ import (
 	"github.com/go-lw/lw/internal/rig"
 )
 
-// keySets are what key functions of the tests yield for the sizes of widgets: nothing, keys that come
-// twice, that are not equal to themselves, and that are equal though they differ.
+// keySets are what key functions of the tests yield for the sizes of widgets: nothing, keys that
+// come twice, that are not equal to themselves, and that are equal though they differ.
 var keySets = [][]float64{
 	{}, {1}, {2}, {1, 1}, {1, 2, 1}, {math.NaN()}, {math.NaN(), 1}, {math.NaN(), math.NaN()}, {0}, {math.Copysign(0, -1)},
 	{math.Inf(1)}, {2, 1}, {3, 2, 1, 0, 3}, manyKeys(40),
@@ -111,7 +111,8 @@ func TestJoinKeys(t *testing.T) {
 	})
 }
 
-// Rights come in the order of their keys, by namespace first, whatever the order in which they came.
+// Rights come in the order of their keys, by namespace first, whatever the order in which they
+// came.
 func TestLeftJoinOrder(t *testing.T) {
 	inGraph(t, nil, "l1", "", func(t *testing.T, b *graphBench) {
 		on := allPairs()

@@ -14,8 +14,8 @@ type (
 	informer = *lw.Informer[*rig.Widget]
 )
 
-// inMemory runs a test in a bubble, with a Memory of widgets of such names and sizes as "a1 b2", and
-// an informer of it that has synced.
+// inMemory runs a test in a bubble, with a Memory of widgets of such names and sizes as "a1 b2",
+// and an informer of it that has synced.
 func inMemory(t *testing.T, widgets string, opts *lw.Options, test func(t *testing.T, m memory, inf informer)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

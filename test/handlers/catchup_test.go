@@ -99,8 +99,8 @@ func TestCatchUpOverHTTP(t *testing.T) {
 	})
 }
 
-// A lateSource is a Source whose lists of one object take a second, after the server has answered. If
-// it stalls the server does not answer.
+// A lateSource is a Source whose lists of one object take a second, after the server has answered.
+// If it stalls the server does not answer.
 type lateSource struct {
 	lw.Source[*rig.Widget]
 	stalls bool
@@ -205,7 +205,8 @@ func TestCatchUpOften(t *testing.T) {
 	})
 }
 
-// TestCatchUpAgain: a caller that asks again at once waits a little, so that there are ten requests in a second at most.
+// TestCatchUpAgain: a caller that asks again at once waits a little, so that there are ten requests
+// in a second at most.
 func TestCatchUpAgain(t *testing.T) {
 	inMemory(t, "a1", nil, func(t *testing.T, _ memory, inf informer) {
 		for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
@@ -317,7 +318,8 @@ func TestCatchUpWithAnOlderServer(t *testing.T) {
 	})
 }
 
-// TestCatchUpLooksInto: an older server is looked into at once, although its watch is as silent as that of a good one.
+// TestCatchUpLooksInto: an older server is looked into at once, although its watch is as silent as
+// that of a good one.
 func TestCatchUpLooksInto(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &rig.Script{Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), rig.List("8", rig.Stamped("a", 1, "7"))}, Watches: []rig.Stream{rig.Forever()}}
@@ -336,7 +338,8 @@ func TestCatchUpLooksInto(t *testing.T) {
 	})
 }
 
-// TestWaitForForeignVersion: a version that the collection does not show takes seconds, and few requests however many wait.
+// TestWaitForForeignVersion: a version that the collection does not show takes seconds, and few
+// requests however many wait.
 func TestWaitForForeignVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := lw.NewMemory(rig.NewWidget("a", 1))
@@ -373,8 +376,9 @@ func TestWaitForForeignVersion(t *testing.T) {
 	})
 }
 
-// TestHastenedIsNoOutage: a watch that is ended because a wait is in a hurry says nothing against the server, also if no bookmark
-// comes on the next one. The server then is asked for its version, but not as after an outage.
+// TestHastenedIsNoOutage: a watch that is ended because a wait is in a hurry says nothing against
+// the server, also if no bookmark comes on the next one. The server then is asked for its version,
+// but not as after an outage.
 func TestHastenedIsNoOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := lw.NewMemory(rig.NewWidget("a", 1))

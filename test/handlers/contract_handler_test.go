@@ -20,8 +20,8 @@ import (
 
 // What the contract says of handlers.
 
-// Point 4: per handler and object (Add Update* Delete)*, old is the object of the call before, versions rise; also over
-// relists, for a handler that is folded, one that filters, and a late one.
+// Point 4: per handler and object (Add Update* Delete)*, old is the object of the call before,
+// versions rise; also over relists, for a handler that is folded, one that filters, and a late one.
 func TestOneStoryPerObject(t *testing.T) {
 	beforeRun(t, "", nil, func(t *testing.T, m memory, inf informer) {
 		stories := []*judge.Story[*rig.Widget]{rig.NewStory(t), rig.NewStory(t), rig.NewStory(t)}
@@ -76,8 +76,8 @@ func TestOneStoryPerObject(t *testing.T) {
 	})
 }
 
-// Point 5: an object that was deleted and created again is Delete, then Add, in the watch and across a gap; no reader sees it
-// missing across the gap.
+// Point 5: an object that was deleted and created again is Delete, then Add, in the watch and
+// across a gap; no reader sees it missing across the gap.
 func TestIdentityIsTheUID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &rig.Script{
@@ -104,7 +104,8 @@ func TestIdentityIsTheUID(t *testing.T) {
 	})
 }
 
-// Point 6: a relist says nothing of what did not change, and keeps the object; resync is for those who ask.
+// Point 6: a relist says nothing of what did not change, and keeps the object; resync is for those
+// who ask.
 func TestNoNoise(t *testing.T) {
 	beforeRun(t, "a1 b1", &lw.Options{OnError: func(error) {}}, func(t *testing.T, m memory, inf informer) {
 		var mu sync.Mutex
@@ -156,7 +157,8 @@ func TestNoNoise(t *testing.T) {
 	})
 }
 
-// Point 7: a deletion carries the last object that the handler was told of, also one that no watch has seen.
+// Point 7: a deletion carries the last object that the handler was told of, also one that no watch
+// has seen.
 func TestNoTombstones(t *testing.T) {
 	beforeRun(t, "seen1 unseen1", &lw.Options{OnError: func(error) {}}, func(t *testing.T, m memory, inf informer) {
 		told := map[string]*rig.Widget{}
@@ -182,8 +184,8 @@ func TestNoTombstones(t *testing.T) {
 	})
 }
 
-// Point 8: a blocked handler delays neither the store nor others; it is told every change up to 1024 behind, and the net
-// change beyond; EveryUpdate opts out.
+// Point 8: a blocked handler delays neither the store nor others; it is told every change up to
+// 1024 behind, and the net change beyond; EveryUpdate opts out.
 func TestSlowHandlersHurtNobody(t *testing.T) {
 	beforeRun(t, "a0", nil, func(t *testing.T, m memory, inf informer) {
 		block := make(chan struct{})
@@ -248,7 +250,8 @@ func TestSlowHandlersHurtNobody(t *testing.T) {
 	})
 }
 
-// Point 9: a late handler gets one snapshot as Adds, is synced, then gets what changes after it; and nobody waits for it.
+// Point 9: a late handler gets one snapshot as Adds, is synced, then gets what changes after it;
+// and nobody waits for it.
 func TestLateHandlers(t *testing.T) {
 	inMemory(t, "a1 b1", nil, func(t *testing.T, m memory, inf informer) {
 		rig.Update(t, m, "a", 2)

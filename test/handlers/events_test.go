@@ -59,8 +59,8 @@ func TestEvents(t *testing.T) {
 }
 
 func TestEventsEnd(t *testing.T) {
-	// Each case ends the sequence at some point of a loop over two objects, of which one is changed five times at the second event.
-	// The loop sees no event after the one at which it ends.
+	// Each case ends the sequence at some point of a loop over two objects, of which one is changed
+	// five times at the second event. The loop sees no event after the one at which it ends.
 	for name, tc := range map[string]struct {
 		at      int  // the event at which it ends, or in the wait after it
 		waits   bool // there is no change

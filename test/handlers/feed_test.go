@@ -122,8 +122,8 @@ func (e *endpoint) feed(ctx context.Context, to *lw.Feeder[*rig.Widget]) error {
 	}
 }
 
-// The programs of a newcomer, which poll at these intervals, are never staler than one of them, show
-// only states that the endpoint had, and tell handlers of each object what has become of it.
+// The programs of a newcomer, which poll at these intervals, are never staler than one of them,
+// show only states that the endpoint had, and tell handlers of each object what has become of it.
 func TestPollModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		synctest.Test(t, func(t *testing.T) {

@@ -19,7 +19,8 @@ import (
 	"github.com/go-lw/lw/internal/rig"
 )
 
-// The interval of a Poll is from the beginning of a call to that of the next one, however long a call takes.
+// The interval of a Poll is from the beginning of a call to that of the next one, however long a
+// call takes.
 func TestPollInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls []time.Duration
@@ -37,7 +38,8 @@ func TestPollInterval(t *testing.T) {
 	})
 }
 
-// A feed that is connected anew goes on after its last change: of the next snapshot, what differs is told, without a relist.
+// A feed that is connected anew goes on after its last change: of the next snapshot, what differs
+// is told, without a relist.
 func TestFeedGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		size := 1
@@ -71,8 +73,8 @@ func TestFeedGoesOn(t *testing.T) {
 	})
 }
 
-// What nobody has taken from a watch is told again by the next one. A deletion says which object it is of; a key that comes
-// twice has an error in the place of an object.
+// What nobody has taken from a watch is told again by the next one. A deletion says which object it
+// is of; a key that comes twice has an error in the place of an object.
 func TestPollTellsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		second := false
@@ -112,8 +114,8 @@ func TestPollTellsAgain(t *testing.T) {
 	})
 }
 
-// A sign of life puts off the end of a watch that wants no bookmarks as well. The end of its context is no end that the
-// source has made.
+// A sign of life puts off the end of a watch that wants no bookmarks as well. The end of its
+// context is no end that the source has made.
 func TestFeedIsAliveWithoutBookmarks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		runs := 0
@@ -161,8 +163,9 @@ func TestPollIsWantedOnce(t *testing.T) {
 	})
 }
 
-// What a connection of before tells late, from a goroutine of its own, is refused: when its function has returned after a
-// list, after an error and at the end of the informer. Until then it counts.
+// What a connection of before tells late, from a goroutine of its own, is refused: when its
+// function has returned after a list, after an error and at the end of the informer. Until then it
+// counts.
 func TestFeederHasEnded(t *testing.T) {
 	for _, mode := range []lw.ListMode{lw.ListPages, lw.ListStream} {
 		synctest.Test(t, func(t *testing.T) {
@@ -215,8 +218,8 @@ func TestFeederHasEnded(t *testing.T) {
 	}
 }
 
-// The function of a Poll may return objects of a cache of its own, or change copies of what is shown: each change is told
-// once, with a newer version, and the cache is never written.
+// The function of a Poll may return objects of a cache of its own, or change copies of what is
+// shown: each change is told once, with a newer version, and the cache is never written.
 func TestPollOfACache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one, two := rig.NewWidget("a", 1), rig.NewWidget("a", 2)

@@ -18,8 +18,9 @@ import (
 	"github.com/go-lw/lw/internal/rig"
 )
 
-// A followWorld is a server whose history the test knows, an informer of it, and its followers. The widget "other" is not shown,
-// so its writes move the version on without a change. A widget of a negative size cannot be used.
+// A followWorld is a server whose history the test knows, an informer of it, and its followers. The
+// widget "other" is not shown, so its writes move the version on without a change. A widget of a
+// negative size cannot be used.
 type followWorld struct {
 	memory *lw.Memory[*rig.Widget]
 	inf    *lw.Informer[*rig.Widget]
@@ -249,7 +250,8 @@ func (w *followWorld) Bookmark(*rapid.T) { w.memory.Bookmark() }
 
 func (w *followWorld) Disconnect(*rapid.T) { w.memory.Disconnect() }
 
-// Relist has the informer list anew: with differences, or without, where something may have come and gone.
+// Relist has the informer list anew: with differences, or without, where something may have come
+// and gone.
 func (w *followWorld) Relist(t *rapid.T) {
 	w.memory.Fail(errors.New("away"))
 	if rapid.Bool().Draw(t, "differences") {
@@ -430,7 +432,8 @@ func (w *followWorld) end(t *rapid.T) {
 	}
 }
 
-// TestFollowModel: whatever the server does, at each version that a follower is told it has what the server had.
+// TestFollowModel: whatever the server does, at each version that a follower is told it has what
+// the server had.
 func TestFollowModel(t *testing.T) {
 	seen := map[string]int{}
 	histories := 0

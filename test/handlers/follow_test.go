@@ -16,7 +16,8 @@ import (
 	"github.com/go-lw/lw/internal/rig"
 )
 
-// A heard is a Follower that writes down what it is told: "begin 3 a1 b2", "begin epoch 2", "added a1", "progress 3".
+// A heard is a Follower that writes down what it is told: "begin 3 a1 b2", "begin epoch 2", "added
+// a1", "progress 3".
 type heard struct {
 	rig.Calls
 	then func(what string) // called with each line
@@ -136,7 +137,8 @@ func TestFollowVersions(t *testing.T) {
 	})
 }
 
-// TestFollowEpoch: a server that went back in time begins another history, also if no object differs.
+// TestFollowEpoch: a server that went back in time begins another history, also if no object
+// differs.
 func TestFollowEpoch(t *testing.T) {
 	for _, differ := range []bool{false, true} {
 		rig.Subtest(t, fmt.Sprint(differ), func(t *testing.T) {
@@ -165,7 +167,8 @@ func TestFollowEpoch(t *testing.T) {
 	}
 }
 
-// TestFollowSlowly: a follower that was busy when the server went back in time gets no change of the new epoch before it is told.
+// TestFollowSlowly: a follower that was busy when the server went back in time gets no change of
+// the new epoch before it is told.
 func TestFollowSlowly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := lw.NewMemory(rig.NewWidget("a", 1))
@@ -215,7 +218,8 @@ func TestFollowBehind(t *testing.T) {
 	})
 }
 
-// A transaction is a source whose watch yields two events of one version, and takes its time between them.
+// A transaction is a source whose watch yields two events of one version, and takes its time
+// between them.
 type transaction struct {
 	rig.Script
 	begin chan struct{}
@@ -240,7 +244,8 @@ func (s *transaction) Watch(ctx context.Context, _ metav1.ListOptions, yield fun
 	return ctx.Err()
 }
 
-// TestFollowTransaction: a version is told when all changes of it have been, as far as the source knows them.
+// TestFollowTransaction: a version is told when all changes of it have been, as far as the source
+// knows them.
 func TestFollowTransaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &transaction{rig.Script{Lists: []rig.Reply{rig.List("3", rig.Stamped("a", 1, "3"))}}, make(chan struct{})}
@@ -261,7 +266,8 @@ func TestFollowTransaction(t *testing.T) {
 	})
 }
 
-// TestFollowSetAside: while an object is set aside the version stays before it, and later changes are told.
+// TestFollowSetAside: while an object is set aside the version stays before it, and later changes
+// are told.
 func TestFollowSetAside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := lw.NewMemory(rig.NewWidget("a", 1))
@@ -325,7 +331,8 @@ func TestFollowDerived(t *testing.T) {
 	})
 }
 
-// TestFollowEnds: everything is passed on before ErrStopped, nothing after ctx is done, and a panic is the caller's.
+// TestFollowEnds: everything is passed on before ErrStopped, nothing after ctx is done, and a panic
+// is the caller's.
 func TestFollowEnds(t *testing.T) {
 	beforeRun(t, "a1", nil, func(t *testing.T, m memory, inf informer) {
 		stop := rig.Begin(t, inf)

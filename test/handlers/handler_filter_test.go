@@ -63,8 +63,8 @@ func TestFilterMatrix(t *testing.T) {
 	}
 }
 
-// No call starts after Remove: what a Filter that has removed its handler returns is of no consequence, nor is what one that is
-// slow returns after somebody else has.
+// No call starts after Remove: what a Filter that has removed its handler returns is of no
+// consequence, nor is what one that is slow returns after somebody else has.
 func TestRemoveInAFilter(t *testing.T) {
 	all := []string{
 		"filter a1", "add a1", "synced",
@@ -127,7 +127,8 @@ func TestRemoveInAFilter(t *testing.T) {
 	}
 }
 
-// With OnPanic a panic costs the one call in which it happened: neither the handler nor its sync waits for it.
+// With OnPanic a panic costs the one call in which it happened: neither the handler nor its sync
+// waits for it.
 func TestOnPanic(t *testing.T) {
 	cause := errors.New("no good")
 	synctest.Test(t, func(t *testing.T) {

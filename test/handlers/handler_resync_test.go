@@ -17,7 +17,8 @@ import (
 	"github.com/go-lw/lw/internal/rig"
 )
 
-// What changes while a resync is told is told as the change alone: the object of before is not told again.
+// What changes while a resync is told is told as the change alone: the object of before is not told
+// again.
 func TestResyncLeavesOutWhatHasChanged(t *testing.T) {
 	inMemory(t, "a1 b1 c1", nil, func(t *testing.T, m memory, inf informer) {
 		gate := make(chan struct{})
@@ -51,7 +52,8 @@ func TestResyncLeavesOutWhatHasChanged(t *testing.T) {
 	})
 }
 
-// A resync that is due while changes wait tells these first, and is of what they have led to; then the story goes on.
+// A resync that is due while changes wait tells these first, and is of what they have led to; then
+// the story goes on.
 func TestResyncAfterWhatWaits(t *testing.T) {
 	inMemory(t, "a1", nil, func(t *testing.T, m memory, inf informer) {
 		got := &rig.Calls{}
@@ -88,7 +90,8 @@ func TestResyncAfterWhatWaits(t *testing.T) {
 	})
 }
 
-// Each handler is told again in its own period, however busy it is in between, and nobody else with it.
+// Each handler is told again in its own period, however busy it is in between, and nobody else with
+// it.
 func TestResyncPeriods(t *testing.T) {
 	beforeRun(t, "a1", nil, func(t *testing.T, m memory, inf informer) {
 		begin := time.Now()
@@ -125,7 +128,8 @@ func TestResyncPeriods(t *testing.T) {
 	})
 }
 
-// A resync tells of what is there: of no object that the handler's filter keeps out, has been deleted, or was never told.
+// A resync tells of what is there: of no object that the handler's filter keeps out, has been
+// deleted, or was never told.
 func TestResyncTellsWhatIsThere(t *testing.T) {
 	inMemory(t, "a1 b2 c3", nil, func(t *testing.T, m memory, inf informer) {
 		got := &rig.Calls{}
@@ -145,7 +149,8 @@ func TestResyncTellsWhatIsThere(t *testing.T) {
 	})
 }
 
-// A handler that is blocked through several of its periods is told once when it comes back, after all that waited.
+// A handler that is blocked through several of its periods is told once when it comes back, after
+// all that waited.
 func TestResyncOfABlockedHandler(t *testing.T) {
 	inMemory(t, "a1", nil, func(t *testing.T, m memory, inf informer) {
 		got := &rig.Calls{}
@@ -189,7 +194,8 @@ func TestResyncUnderSteadyChanges(t *testing.T) {
 	})
 }
 
-// All that waits when a resync comes due counts until the handler has been told of all of it, in however many pieces it was read.
+// All that waits when a resync comes due counts until the handler has been told of all of it, in
+// however many pieces it was read.
 func TestPendingDuringResync(t *testing.T) {
 	inMemory(t, "a1", nil, func(t *testing.T, m memory, inf informer) {
 		gate := make(chan struct{})
@@ -223,7 +229,8 @@ func TestPendingDuringResync(t *testing.T) {
 	})
 }
 
-// A resync is of the state up to which the handler has been told. What comes while it is told of what waits is no part of it.
+// A resync is of the state up to which the handler has been told. What comes while it is told of
+// what waits is no part of it.
 func TestResyncIsOfItsCut(t *testing.T) {
 	inMemory(t, "a1", nil, func(t *testing.T, m memory, inf informer) {
 		got := &rig.Calls{}
@@ -251,7 +258,8 @@ func TestResyncIsOfItsCut(t *testing.T) {
 	})
 }
 
-// A Resync of less than a second is one of a second, and is warned of. So are options that cannot be meant.
+// A Resync of less than a second is one of a second, and is warned of. So are options that cannot
+// be meant.
 func TestOptionsThatCannotBeMeant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logged warningCount

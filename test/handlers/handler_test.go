@@ -44,7 +44,8 @@ func TestHandlerWithoutFunctions(t *testing.T) {
 	}
 }
 
-// A handler that removes itself in the call of the last object is not synced: the call that says so does not come.
+// A handler that removes itself in the call of the last object is not synced: the call that says so
+// does not come.
 func TestRemoveInTheLastAdd(t *testing.T) {
 	inMemory(t, "a1", nil, func(t *testing.T, _ memory, inf informer) {
 		got := &rig.Calls{}
@@ -62,8 +63,9 @@ func TestRemoveInTheLastAdd(t *testing.T) {
 	})
 }
 
-// Objects are told apart by their UID, not by what was there before them: one in the place of another, without a deletion in
-// between, is two calls; one that went out of the collection and comes back is added.
+// Objects are told apart by their UID, not by what was there before them: one in the place of
+// another, without a deletion in between, is two calls; one that went out of the collection and
+// comes back is added.
 func TestStoryFollowsTheUID(t *testing.T) {
 	other := rig.Stamped("a", 2, "12")
 	other.UID = "another"
@@ -143,7 +145,8 @@ func TestNestedCalls(t *testing.T) {
 	})
 }
 
-// A filter, an index and a transform may read the store; a handler may end the informer and remove itself at that.
+// A filter, an index and a transform may read the store; a handler may end the informer and remove
+// itself at that.
 func TestCallbackStopsTheInformer(t *testing.T) {
 	beforeRun(t, "a1 b1", nil, func(t *testing.T, _ memory, inf informer) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -169,8 +172,8 @@ func TestCallbackStopsTheInformer(t *testing.T) {
 	})
 }
 
-// The functions that run in the goroutine that reads from the server may read the informer, too: an index's, a transform's and
-// OnError.
+// The functions that run in the goroutine that reads from the server may read the informer, too: an
+// index's, a transform's and OnError.
 func TestCallsFromTheReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := lw.NewMemory(rig.NewWidget("a", 1))
@@ -202,7 +205,8 @@ func TestCallsFromTheReader(t *testing.T) {
 	})
 }
 
-// EveryUpdate and a handler in time are told the same; the net effect of what a blocked one missed is told otherwise.
+// EveryUpdate and a handler in time are told the same; the net effect of what a blocked one missed
+// is told otherwise.
 func TestEveryUpdate(t *testing.T) {
 	for every, want := range map[bool]int{true: 3000, false: 0} {
 		rig.Subtest(t, fmt.Sprint(every), func(t *testing.T) {
@@ -254,7 +258,8 @@ func TestPending(t *testing.T) {
 		}
 		mustBePending(t, reg, 0, "at the end")
 
-		// What comes while a call runs is handed over together, and none of it is forgotten before it is told.
+		// What comes while a call runs is handed over together, and none of it is forgotten before it is
+		// told.
 		for size := range 4 {
 			rig.Update(t, m, "b", 10+size)
 		}
@@ -275,7 +280,8 @@ func TestPending(t *testing.T) {
 	})
 }
 
-// Handlers that come and go while events flow and the informer stops: each story is whole, and nobody hangs.
+// Handlers that come and go while events flow and the informer stops: each story is whole, and
+// nobody hangs.
 func TestHandlerAbuse(t *testing.T) {
 	beforeRun(t, "", &lw.Options{OnError: func(error) {}}, func(t *testing.T, m memory, inf informer) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -344,7 +350,8 @@ func TestRunCancelledBefore(t *testing.T) {
 	})
 }
 
-// AddHandler at the same time as Run, for each of many interleavings: no call is missed and none comes twice.
+// AddHandler at the same time as Run, for each of many interleavings: no call is missed and none
+// comes twice.
 func TestAddHandlerWhileStarting(t *testing.T) {
 	for range 50 {
 		beforeRun(t, "a1 b1", nil, func(t *testing.T, _ memory, inf informer) {

@@ -38,7 +38,8 @@ func TestDetectMutation(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					m, inf := runMemory(t, "a1 b1", &lw.Options{
 						Name: "widgets", DetectMutation: true, OnError: errs.Add,
-						// The list comes before the next look at the cache, which the race detector could not tell from a race.
+						// The list comes before the next look at the cache, which the race detector could not tell
+						// from a race.
 						Backoff: func(int) time.Duration { return time.Millisecond },
 					})
 					name := bring(t, m)
@@ -61,7 +62,8 @@ func TestDetectMutation(t *testing.T) {
 	}
 }
 
-// There is a copy of each object in the cache, and of none that is not, whatever brought it in or took it out.
+// There is a copy of each object in the cache, and of none that is not, whatever brought it in or
+// took it out.
 func TestCopiesOfWhatIsCached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, inf := ofMemory("a1 b1 c5", &lw.Options{
@@ -99,7 +101,8 @@ func TestCopiesOfWhatIsCached(t *testing.T) {
 	})
 }
 
-// Nothing is found where nobody changed anything, whatever came in; what a transform changes is no mutation.
+// Nothing is found where nobody changed anything, whatever came in; what a transform changes is no
+// mutation.
 func TestDetectMutationFindsNothing(t *testing.T) {
 	errs := &rig.Errors{}
 	synctest.Test(t, func(t *testing.T) {
@@ -120,7 +123,8 @@ func TestDetectMutationFindsNothing(t *testing.T) {
 	}
 }
 
-// An object that a relist brought again without news is not the one in the store, and nothing is kept of it.
+// An object that a relist brought again without news is not the one in the store, and nothing is
+// kept of it.
 func TestDetectMutationForgets(t *testing.T) {
 	errs := &rig.Errors{}
 	var brought []*rig.Widget

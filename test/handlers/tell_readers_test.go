@@ -190,10 +190,10 @@ func (l late) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.
 	}
 }
 
-// TestTellInAGap is the story of karpenter#3176: an object is created and deleted while the watch is
-// away. A map that merges what is written with what handlers are told keeps it for ever, since no
-// handler is ever told that it is gone. An informer that was told, and what is derived from it, do
-// not: who hears of what was told also hears that it is gone.
+// TestTellInAGap is the story of karpenter#3176: an object is created and deleted while the watch
+// is away. A map that merges what is written with what handlers are told keeps it for ever, since
+// no handler is ever told that it is gone. An informer that was told, and what is derived from it,
+// do not: who hears of what was told also hears that it is gone.
 func TestTellInAGap(t *testing.T) {
 	for _, tells := range []bool{true, false} {
 		beforeRun(t, "", rig.Quiet(), func(t *testing.T, m memory, inf informer) {
@@ -245,8 +245,8 @@ func TestTellInAGap(t *testing.T) {
 	}
 }
 
-// TestTellController is a controller of 1,000 children, one more with each tick, behind a watch that
-// is five seconds late. It counts its children in the informer.
+// TestTellController is a controller of 1,000 children, one more with each tick, behind a watch
+// that is five seconds late. It counts its children in the informer.
 func TestTellController(t *testing.T) {
 	const children = 1000
 	type result struct {

@@ -14,8 +14,8 @@ import (
 	"github.com/go-lw/lw/internal/rig"
 )
 
-// TestTell has each rule of what becomes of what an informer is told, as a line of what is done, and
-// after => what is shown then, how many keys are ahead, and what handlers are told.
+// TestTell has each rule of what becomes of what an informer is told, as a line of what is done,
+// and after => what is shown then, how many keys are ahead, and what handlers are told.
 func TestTell(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

@@ -79,7 +79,8 @@ func TestWaitsSayWhy(t *testing.T) {
 	}
 }
 
-// Whatever brings the version ends the wait: an event, one that changes nothing here, a bookmark, or a later list.
+// Whatever brings the version ends the wait: an event, one that changes nothing here, a bookmark,
+// or a later list.
 func TestWhatEndsAWaitForResourceVersion(t *testing.T) {
 	at := func(rv string, ev lw.WatchEvent[*rig.Widget]) rig.Stream {
 		ev.ResourceVersion = rv
@@ -134,8 +135,8 @@ func TestWhatEndsAWaitForResourceVersion(t *testing.T) {
 	}
 }
 
-// What a wait promises, Status shows, however early it is asked. OnError is called at the worst moments: when the list that makes
-// the sync is in the store, and has been told of.
+// What a wait promises, Status shows, however early it is asked. OnError is called at the worst
+// moments: when the list that makes the sync is in the store, and has been told of.
 func TestStatusAfterWaitForSync(t *testing.T) {
 	broken := &lw.Error{Op: "decode", Key: rig.Key("b"), Err: errors.New("not a widget")}
 	twice := rig.Stamped("a", 1, "9")
@@ -176,8 +177,8 @@ func TestStatusAfterWaitForSync(t *testing.T) {
 	}
 }
 
-// The same of a wait for a version: an object that it covers is not set aside any more, and the server makes progress.
-// DetectMutation calls OnError between the change of the store and all else.
+// The same of a wait for a version: an object that it covers is not set aside any more, and the
+// server makes progress. DetectMutation calls OnError between the change of the store and all else.
 func TestStatusAfterWaitForResourceVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := lw.WatchEvent[*rig.Widget]{Type: watch.Modified, ResourceVersion: "11", Err: &lw.Error{Op: "decode", Key: rig.Key("a"), Err: errors.New("not a widget")}}
@@ -221,8 +222,9 @@ func TestStatusAfterWaitForResourceVersion(t *testing.T) {
 	})
 }
 
-// A list with an object that nobody can read does not end waits for its writing while the store shows what it was before, in
-// the same epoch. Where there was nothing before, nobody can have waited.
+// A list with an object that nobody can read does not end waits for its writing while the store
+// shows what it was before, in the same epoch. Where there was nothing before, nobody can have
+// waited.
 func TestVersionOfAListWithABadObject(t *testing.T) {
 	bad := func(rv string, objs ...*rig.Widget) rig.Reply {
 		r := rig.List(rv, objs...)
@@ -262,7 +264,8 @@ func TestVersionOfAListWithABadObject(t *testing.T) {
 	}
 }
 
-// A wait that ends because of an object that is set aside names why, however early: also where an index panicked at it.
+// A wait that ends because of an object that is set aside names why, however early: also where an
+// index panicked at it.
 func TestWaitSaysWhatIsSetAside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := lw.NewMemory(rig.NewWidget("a", 1))
@@ -326,7 +329,8 @@ func TestBookmarkEndsAWait(t *testing.T) {
 	})
 }
 
-// While an object is set aside a bookmark moves neither the version nor those who wait, but tells them why.
+// While an object is set aside a bookmark moves neither the version nor those who wait, but tells
+// them why.
 func TestBookmarkPastWhatIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src, inf := fed(t)

@@ -154,9 +154,9 @@ func includes(more, some any) bool {
 	return some == nil || some == "" || some == more
 }
 
-// What is decoded with a union is what is decoded with all paths of both, and with what Keeps says of
-// a mask that has all that is decoded with the path: of objects with and without a type, whose keys
-// have dots.
+// What is decoded with a union is what is decoded with all paths of both, and with what Keeps says
+// of a mask that has all that is decoded with the path: of objects with and without a type, whose
+// keys have dots.
 func TestFieldsOfDecodedObjects(t *testing.T) {
 	keys := []string{"a", "a.b", "a.b.c", "ab", "b", "b*"}
 	line := `{"type":"ADDED","object":` + basketJSON(t, keys) + "}\n"

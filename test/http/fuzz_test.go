@@ -20,7 +20,8 @@ import (
 	"github.com/go-lw/lw/internal/rig"
 )
 
-// FuzzContinue lists on from tokens that nobody handed out. Each is refused with a status, or shows a part of one state, in order.
+// FuzzContinue lists on from tokens that nobody handed out. Each is refused with a status, or shows
+// a part of one state, in order.
 func FuzzContinue(f *testing.F) {
 	m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 2), rig.NewWidget("c", 3))
 	states := map[string][]string{}
@@ -81,8 +82,8 @@ func FuzzContinue(f *testing.F) {
 	})
 }
 
-// FuzzHTTPResponse reads whatever a server or a proxy may answer. Nothing panics; what is refused is an error, an API's where it
-// is one; what is yielded can be kept.
+// FuzzHTTPResponse reads whatever a server or a proxy may answer. Nothing panics; what is refused
+// is an error, an API's where it is one; what is yielded can be kept.
 func FuzzHTTPResponse(f *testing.F) {
 	const list = `{"kind":"SprocketList","metadata":{"resourceVersion":"2"},"items":[{"metadata":{"name":"a","resourceVersion":"1"}}]}`
 	const added = `{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"1"}}}`
@@ -151,7 +152,8 @@ func FuzzHTTPResponse(f *testing.F) {
 // decimal is a resource version with an order (https://kep.k8s.io/5504).
 var decimal = regexp.MustCompile(`^[1-9][0-9]*$`)
 
-// FuzzVersions compares the order of resource versions, as a list with one object twice and a wait see it, with that of math/big.
+// FuzzVersions compares the order of resource versions, as a list with one object twice and a wait
+// see it, with that of math/big.
 func FuzzVersions(f *testing.F) {
 	for _, pair := range [][2]string{
 		{"1", "2"}, {"9", "10"}, {"10", "9"}, {"18446744073709551616", "18446744073709551615"},

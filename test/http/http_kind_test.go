@@ -25,7 +25,8 @@ type part struct {
 	metav1.ObjectMeta `json:"metadata"`
 }
 
-// A talk is a server that answers a list and a watch with what was last said to be the answer; a watch then stays open.
+// A talk is a server that answers a list and a watch with what was last said to be the answer; a
+// watch then stays open.
 type talk struct {
 	list, watch string
 	asked       []string
@@ -89,7 +90,8 @@ func TestHTTPKind(t *testing.T) {
 	})
 }
 
-// A custom resource's list is called as its definition likes, also where it is empty, and in a probe.
+// A custom resource's list is called as its definition likes, also where it is empty, and in a
+// probe.
 func TestInformerOfAnotherListKind(t *testing.T) {
 	const added = `{"type":"ADDED","object":{"kind":"Gadget","apiVersion":"g.example/v1","metadata":{"namespace":"ns","name":"b","resourceVersion":"10"}}}` + "\n"
 	for _, name := range []string{"GadgetsList", "Gadgets"} {
@@ -124,7 +126,8 @@ func followed[T lw.Object](t *testing.T, src lw.Source[T], list, item string) {
 	}
 }
 
-// What a list of a projection's source told is what its watches must be about, in this and in later requests.
+// What a list of a projection's source told is what its watches must be about, in this and in later
+// requests.
 func TestHTTPKindOfProjection(t *testing.T) {
 	server := &talk{list: configMaps, watch: strings.ReplaceAll(configMapAdded, "ConfigMap", "Secret")}
 	src := &lw.HTTP[*part]{URL: "http://server/configmaps", Client: server.client()}
@@ -144,7 +147,8 @@ func TestHTTPKindOfProjection(t *testing.T) {
 	}
 }
 
-// An informer of another collection never syncs: it reports each failure, waits, and says so to those who wait.
+// An informer of another collection never syncs: it reports each failure, waits, and says so to
+// those who wait.
 func TestInformerOfAnotherKind(t *testing.T) {
 	end := `{"type":"BOOKMARK","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}}}` + "\n"
 	for _, mode := range []lw.ListMode{lw.ListAuto, lw.ListStream, lw.ListPages, lw.ListWhole} {
@@ -200,7 +204,8 @@ func gadgetListAt(version, items string) string {
 	return fmt.Sprintf(`{"kind":"GadgetList","apiVersion":"lw.test/v1","metadata":{"resourceVersion":%q},"items":[%s]}`, version, items)
 }
 
-// A Status where a list or an event was expected is an error with words, and with the response's code where it has none.
+// A Status where a list or an event was expected is an error with words, and with the response's
+// code where it has none.
 func TestHTTPStatusWithoutWords(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"kind":"Status"}`: "the server answered with a Status, without a message",
@@ -228,7 +233,8 @@ func TestHTTPStatusWithoutWords(t *testing.T) {
 	}
 }
 
-// Where T is an interface, Type is decoded into, and its kind is checked. A Type that is no T can never work.
+// Where T is an interface, Type is decoded into, and its kind is checked. A Type that is no T can
+// never work.
 func TestHTTPType(t *testing.T) {
 	gadgets := &talk{list: gadgetList(gadgetA), watch: `{"type":"ADDED","object":` + gadgetA + "}\n"}
 	src := &lw.HTTP[metav1.Object]{URL: "http://server/gadgets", Client: gadgets.client(), Type: reflect.TypeFor[*rig.Gadget]()}

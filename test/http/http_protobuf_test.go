@@ -57,8 +57,8 @@ func TestHTTPProtobuf(t *testing.T) {
 	}
 }
 
-// A projection asks for protobuf by its tags. A struct without tags of its own asks for JSON, as does one whose source has an Accept
-// of JSON alone; then it does not matter what tags there are.
+// A projection asks for protobuf by its tags. A struct without tags of its own asks for JSON, as
+// does one whose source has an Accept of JSON alone; then it does not matter what tags there are.
 func TestHTTPProjectionAccept(t *testing.T) {
 	type tagged struct {
 		lw.Meta `json:"metadata" protobuf:"bytes,1,opt,name=metadata"`

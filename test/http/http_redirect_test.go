@@ -14,8 +14,8 @@ import (
 	"github.com/go-lw/lw/internal/rig"
 )
 
-// redirects returns a client of servers that lead each request on to the next of the URLs, from the last of which the list comes,
-// and what each was sent: "host: keys".
+// redirects returns a client of servers that lead each request on to the next of the URLs, from the
+// last of which the list comes, and what each was sent: "host: keys".
 func redirects(urls ...string) (*http.Client, *[]string) {
 	var sent []string
 	n := 0
@@ -38,7 +38,8 @@ func redirects(urls ...string) (*http.Client, *[]string) {
 	})}, &sent
 }
 
-// What Header holds may be a key. It is sent to the URL's own server, and to no other that this one, or the one after it, names.
+// What Header holds may be a key. It is sent to the URL's own server, and to no other that this
+// one, or the one after it, names.
 func TestHTTPHeaderStaysAtHome(t *testing.T) {
 	const keys = " Authorization=Bearer t X-Api-Key=k x-raw=r"
 	for name, tt := range map[string]struct {
@@ -96,7 +97,8 @@ func TestHTTPHeaderBetweenServers(t *testing.T) {
 	}
 }
 
-// The client's own policy is asked all the same; without one, as without headers, ten redirects are followed.
+// The client's own policy is asked all the same; without one, as without headers, ten redirects are
+// followed.
 func TestHTTPRedirectPolicy(t *testing.T) {
 	header := http.Header{"X-Api-Key": {"k"}}
 	list := func(c *http.Client, header http.Header) error {

@@ -12,8 +12,8 @@ import (
 )
 
 // TestIdleStack: an informer that waits for an event keeps a stack of 8 KiB. The runtime gives a
-// goroutine half its stack back if less than a quarter is in use, so the frames from Run down to the
-// body of the response must fit 3 KiB.
+// goroutine half its stack back if less than a quarter is in use, so the frames from Run down to
+// the body of the response must fit 3 KiB.
 func TestIdleStack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const informers = 50

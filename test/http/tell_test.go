@@ -37,7 +37,8 @@ func newMeter() *meter {
 	return m
 }
 
-// TestHTTPTold: an object that was told becomes what a list would have yielded, in memory of its own.
+// TestHTTPTold: an object that was told becomes what a list would have yielded, in memory of its
+// own.
 func TestHTTPTold(t *testing.T) {
 	all := "http://host/apis/lw.test/v1/meters"
 	in := "http://host/prefix/apis/lw.test/v1/namespaces/"

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// A program that imports lw builds apimachinery, and nothing of the tests, of client-go or of k8s.io/api.
+// A program that imports lw builds apimachinery, and nothing of the tests, of client-go or of
+// k8s.io/api.
 func TestDependencies(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", "github.com/go-lw/lw").CombinedOutput()
 	if err != nil {

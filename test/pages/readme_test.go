@@ -19,8 +19,8 @@ import (
 	"github.com/go-lw/lw/lwtest"
 )
 
-// Each block of Go in README.md and docs stands, to the letter, in a test that runs: so it compiles, and does what it says. Where
-// it needs client-go, that test is in the nested module.
+// Each block of Go in README.md and docs stands, to the letter, in a test that runs: so it
+// compiles, and does what it says. Where it needs client-go, that test is in the nested module.
 func TestREADME(t *testing.T) {
 	t.Chdir("../..")
 	pages, err := filepath.Glob("docs/*.md")

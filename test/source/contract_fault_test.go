@@ -19,7 +19,8 @@ import (
 
 // What the contract says of waits, failures and the end.
 
-// Point 10: a wait for sync that fails says what the informer was doing, and unwraps to the API's error and the context's.
+// Point 10: a wait for sync that fails says what the informer was doing, and unwraps to the API's
+// error and the context's.
 func TestSyncTellsTheTruth(t *testing.T) {
 	pods := schema.GroupResource{Resource: "widgets"}
 	for name, tc := range map[string]struct {
@@ -74,7 +75,8 @@ func TestSyncTellsTheTruth(t *testing.T) {
 	})
 }
 
-// Point 11: every failure reaches OnError once; one bad object hides no other; the version that is reported does not pass it.
+// Point 11: every failure reaches OnError once; one bad object hides no other; the version that is
+// reported does not pass it.
 func TestNothingIsSwallowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("bad", -1))
@@ -214,8 +216,8 @@ func TestStopIsPromptAndComplete(t *testing.T) {
 	})
 }
 
-// Point 14: whatever the server does, requests are few: at most 10 in any second and 60 in any minute,
-// and the pauses grow, for which TestCustomBackoff has the numbers.
+// Point 14: whatever the server does, requests are few: at most 10 in any second and 60 in any
+// minute, and the pauses grow, for which TestCustomBackoff has the numbers.
 func TestBoundedRetries(t *testing.T) {
 	full := rig.List("10", rig.Stamped("a", 1, "9"))
 	always := func(s rig.Stream) func() rig.Stream { return func() rig.Stream { return s } }

@@ -27,7 +27,8 @@ func (m *mapped) GetName() string            { return (*m)["name"] }
 func (m *mapped) GetUID() types.UID          { return "" }
 func (m *mapped) GetResourceVersion() string { return "" }
 
-// What can never work ends Run at once, with an error that says why, as do the waits, Status and OnError.
+// What can never work ends Run at once, with an error that says why, as do the waits, Status and
+// OnError.
 func TestRunEndsWithWhatCanNeverWork(t *testing.T) {
 	t.Run("no URL", func(t *testing.T) { rig.EndsAtOnce(t, &lw.HTTP[*rig.Gadget]{}, "stream", "HTTP: no URL") })
 	for name, tt := range map[string]struct {
@@ -109,7 +110,8 @@ func (h hopeless) Watch(context.Context, metav1.ListOptions, func(lw.WatchEvent[
 	return h.err
 }
 
-// A Reflector ends as an Informer does, also long after it has synced, and what is no ErrPermanent is tried for as long as it takes.
+// A Reflector ends as an Informer does, also long after it has synced, and what is no ErrPermanent
+// is tried for as long as it takes.
 func TestReflectorEndsWithWhatCanNeverWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := lw.NewMemory(rig.NewWidget("a", 1))

@@ -19,7 +19,8 @@ import (
 	"github.com/go-lw/lw/internal/rig"
 )
 
-// A fake's objects carry versions that mean nothing: its events are believed as they come, and its versions are not the store's.
+// A fake's objects carry versions that mean nothing: its events are believed as they come, and its
+// versions are not the store's.
 func TestLooseVersions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fake := watch.NewFakeWithOptions(watch.FakeOptions{ChannelSize: 10})
@@ -40,8 +41,8 @@ func TestLooseVersions(t *testing.T) {
 	})
 }
 
-// apimachinery's fake watchers never end a streamed list. They are found out at once, also one that a test hands out again and
-// again, and loses no event by that.
+// apimachinery's fake watchers never end a streamed list. They are found out at once, also one that
+// a test hands out again and again, and loses no event by that.
 func TestFakeWatchers(t *testing.T) {
 	type fake interface {
 		watch.Interface
@@ -98,7 +99,8 @@ func TestFakeWatchers(t *testing.T) {
 	}
 }
 
-// Only a streamed list is refused by a fake, which knows of none: its other watches are as they are.
+// Only a streamed list is refused by a fake, which knows of none: its other watches are as they
+// are.
 func TestFakeWatchWithoutInitialEvents(t *testing.T) {
 	for initial, want := range map[*bool]bool{nil: true, new(false): true, new(true): false} {
 		fake := watch.NewFakeWithOptions(watch.FakeOptions{ChannelSize: 1})
@@ -123,7 +125,8 @@ type recordingClient struct{ applianceClient }
 
 func (c *recordingClient) ClearActions() {}
 
-// A fake clientset is not asked for a stream at all, and a hint of it passes through what is wrapped around.
+// A fake clientset is not asked for a stream at all, and a hint of it passes through what is
+// wrapped around.
 func TestFromFakeClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &recordingClient{applianceClient{list: &applianceList{Items: []appliance{*newAppliance("a", "", 1)}}, w: watch.NewRaceFreeFake()}}
@@ -145,7 +148,8 @@ func TestFromFakeClient(t *testing.T) {
 	})
 }
 
-// A fake clientset keeps an object that was created with a generateName under no name. A controller's test finds it there.
+// A fake clientset keeps an object that was created with a generateName under no name. A
+// controller's test finds it there.
 func TestUnnamedObjectsOfFakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fake := watch.NewRaceFreeFake()
@@ -198,7 +202,8 @@ type streamingFake struct{ recordingClient }
 
 func (s *streamingFake) IsWatchListSemanticsUnSupported() bool { return false }
 
-// A client that opts out of streamed lists by client-go's method is no fake by that. What its lists say decides.
+// A client that opts out of streamed lists by client-go's method is no fake by that. What its lists
+// say decides.
 func TestOptOutOfStreams(t *testing.T) {
 	noStream, fake := lw.SourceHints{NoStream: true}, lw.SourceHints{NoStream: true, Unversioned: true}
 	facts := cmp.Options{cmpopts.IgnoreFields(lw.SourceHints{}, "StillHas"), cmpopts.IgnoreUnexported(lw.SourceHints{})}
@@ -270,8 +275,9 @@ func TestUnnamedInTheFirstList(t *testing.T) {
 	})
 }
 
-// A watch.ProxyWatcher is a channel in a test, which knows no streamed lists. It syncs at once and loses nothing, whether its
-// objects have versions or not. After an object with a version, one without is a mistake.
+// A watch.ProxyWatcher is a channel in a test, which knows no streamed lists. It syncs at once and
+// loses nothing, whether its objects have versions or not. After an object with a version, one
+// without is a mistake.
 func TestProxyWatcher(t *testing.T) {
 	for name, tc := range map[string]struct {
 		list   []appliance

@@ -372,7 +372,8 @@ func TestListWatchMeta(t *testing.T) {
 	}
 }
 
-// An answer proves something only if it is of the version that was asked for, and of nothing but the object.
+// An answer proves something only if it is of the version that was asked for, and of nothing but
+// the object.
 func TestStillHasByList(t *testing.T) {
 	id := lw.Meta{Namespace: "default", Name: "a", UID: "uid-a", ResourceVersion: "7"}
 	const no, useless = "false <nil>", "unsupported"
@@ -413,7 +414,8 @@ func TestStillHasByList(t *testing.T) {
 	}
 }
 
-// A namespacedClient is of one namespace, as those of client-go are, and a namespacedFake as its fakes.
+// A namespacedClient is of one namespace, as those of client-go are, and a namespacedFake as its
+// fakes.
 type namespacedClient struct{ applianceClient }
 
 func (*namespacedClient) GetNamespace() string { return "blue" }
@@ -430,8 +432,8 @@ type plate struct {
 
 type fridge struct{ *appliance }
 
-// TestListWatchTold: what a ListWatch is told becomes one of its objects, in memory of its own, if the
-// options and the client's namespace select it.
+// TestListWatchTold: what a ListWatch is told becomes one of its objects, in memory of its own, if
+// the options and the client's namespace select it.
 func TestListWatchTold(t *testing.T) {
 	by := func(label, field string) func(*metav1.ListOptions) {
 		return func(o *metav1.ListOptions) { o.LabelSelector, o.FieldSelector = label, field }

@@ -15,8 +15,9 @@ import (
 	"github.com/go-lw/lw/internal/rig"
 )
 
-// What no server and no source should send: each case says what is reported, what is set aside, and which requests follow. In
-// all of them the informer ends with what the last list holds, and pauses between its attempts.
+// What no server and no source should send: each case says what is reported, what is set aside, and
+// which requests follow. In all of them the informer ends with what the last list holds, and pauses
+// between its attempts.
 func TestBadInput(t *testing.T) {
 	widgets := schema.GroupResource{Group: "example.com", Resource: "widgets"}
 	refused := errors.New("dial tcp: connection refused")
@@ -223,8 +224,9 @@ func TestBadInitialEvents(t *testing.T) {
 	})
 }
 
-// A change of before among the initial events ends the stream. It used to be taken for the object that it shows, and where a
-// Transform leaves objects out the server may have changed an object that nobody behind it knows.
+// A change of before among the initial events ends the stream. It used to be taken for the object
+// that it shows, and where a Transform leaves objects out the server may have changed an object
+// that nobody behind it knows.
 func TestOldInitialEvents(t *testing.T) {
 	modified := func(name string, size int, rv string) lw.WatchEvent[*rig.Widget] {
 		return rig.Modified(rig.Stamped(name, size, rv))
@@ -306,7 +308,8 @@ func TestOldInitialEvents(t *testing.T) {
 	}
 }
 
-// What is gone need not be read, if it is told what it is and when; otherwise it is a bad object as any, or a reason to list.
+// What is gone need not be read, if it is told what it is and when; otherwise it is a bad object as
+// any, or a reason to list.
 func TestDeletionThatCannotBeDecoded(t *testing.T) {
 	gone := func(name, rv string) lw.WatchEvent[*rig.Widget] {
 		return lw.WatchEvent[*rig.Widget]{Type: "DELETED", ResourceVersion: rv, Err: &lw.Error{Op: "decode", Key: lw.Key{Namespace: "default", Name: name}, Err: errors.New("not a widget")}}

@@ -17,8 +17,9 @@ import (
 	"github.com/go-lw/lw/internal/rig"
 )
 
-// A client that may watch but not list gets its list by a stream. A quiet watch of it that is closed early leads to a question for
-// the server's version, which is refused, and is asked again later and later: not after each ten seconds of quiet.
+// A client that may watch but not list gets its list by a stream. A quiet watch of it that is
+// closed early leads to a question for the server's version, which is refused, and is asked again
+// later and later: not after each ten seconds of quiet.
 func TestWatchWithoutTheRightToList(t *testing.T) {
 	widgets := schema.GroupResource{Resource: "widgets"}
 	for name, err := range map[string]error{
@@ -61,7 +62,8 @@ func TestWatchWithoutTheRightToList(t *testing.T) {
 			}
 		})
 	}
-	// An answer ends the row of refusals: after the next one the server is asked again as soon as after the first.
+	// An answer ends the row of refusals: after the next one the server is asked again as soon as
+	// after the first.
 	rig.Subtest(t, "an answer in between", func(t *testing.T) {
 		denied := rig.Reply{Err: apierrors.NewForbidden(widgets, "", errors.New("no role"))}
 		src := &rig.Script{
@@ -72,7 +74,8 @@ func TestWatchWithoutTheRightToList(t *testing.T) {
 			List: lw.ListPages, WatchTimeout: 10 * time.Second, OnError: func(error) {}, Backoff: func(int) time.Duration { return time.Millisecond },
 		})
 		rig.Start(t, inf)
-		// Refusals after 20 s, 50 s, and 60 s later; an answer 120 s after that; a refusal 20 s later, and an answer 30 s after it.
+		// Refusals after 20 s, 50 s, and 60 s later; an answer 120 s after that; a refusal 20 s later,
+		// and an answer 30 s after it.
 		for _, at := range []struct {
 			after  time.Duration
 			probes uint64
@@ -101,13 +104,14 @@ func TestWatchWithoutTheRightToList(t *testing.T) {
 			[]rig.Reply{rig.List("100", rig.Stamped("a", 1, "99")), denied, rig.List("10", rig.Stamped("a", 2, "9"))},
 			[]rig.Stream{{After: 15 * time.Second}, rig.Forever()}, 0, 2 * time.Minute, 2, 3, 1, "10",
 		},
-		// A quiet watch that ends before the time to ask again leaves a doubt: the next one is interrupted when that time has come.
-		// It asks after 20 s, after 60 s, and 60 s after that.
+		// A quiet watch that ends before the time to ask again leaves a doubt: the next one is
+		// interrupted when that time has come. It asks after 20 s, after 60 s, and 60 s after that.
 		"when the time has come": {
 			[]rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), denied, denied, rig.List("20")},
 			[]rig.Stream{quiet, lively, quiet, lively, quiet, rig.Forever()}, 10 * time.Second, 130 * time.Second, 3, 7, 0, "20",
 		},
-		// Nothing is asked, or interrupted, where the watch has shown life before the time has come to ask again.
+		// Nothing is asked, or interrupted, where the watch has shown life before the time has come to
+		// ask again.
 		"and then it is lively": {
 			[]rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), denied},
 			[]rig.Stream{{After: 15 * time.Second}, rig.Events(rig.Bookmark("20"))}, 0, 5 * time.Minute, 1, 2, 0, "20",
@@ -126,7 +130,8 @@ func TestWatchWithoutTheRightToList(t *testing.T) {
 	}
 }
 
-// sprinkler is a source whose stream sends what event returns, one each gap, and whose lists are empty.
+// sprinkler is a source whose stream sends what event returns, one each gap, and whose lists are
+// empty.
 type sprinkler struct {
 	rig.Script
 	gap   time.Duration
@@ -150,8 +155,8 @@ func (s *sprinkler) Watch(ctx context.Context, opts metav1.ListOptions, yield fu
 	}
 }
 
-// A server that does not know of streamed lists sends what is there and then changes, for as long as the collection is in use.
-// These are no progress of the list.
+// A server that does not know of streamed lists sends what is there and then changes, for as long
+// as the collection is in use. These are no progress of the list.
 func TestBusyStreamWithoutAnEnd(t *testing.T) {
 	version := func(n int) string { return strconv.Itoa(100 + n) }
 	created := func(n int) lw.WatchEvent[*rig.Widget] { return rig.Added(fmt.Sprint("x", n), version(n)) }
@@ -225,8 +230,8 @@ func TestBusyStreamWithoutAnEnd(t *testing.T) {
 	}
 }
 
-// A list that is streamed for longer than any budget is waited for, though changes come in between, or though there is no other
-// way to get it.
+// A list that is streamed for longer than any budget is waited for, though changes come in between,
+// or though there is no other way to get it.
 func TestLongStream(t *testing.T) {
 	const objects = 3000 // five minutes
 	last := rig.Added("last", "999999")

@@ -13,8 +13,8 @@ import (
 	"github.com/go-lw/lw/internal/rig"
 )
 
-// A server that was restored and written to again may give a version that was seen to another object: in a new epoch versions
-// are not believed, only what an object holds.
+// A server that was restored and written to again may give a version that was seen to another
+// object: in a new epoch versions are not believed, only what an object holds.
 func TestVersionsOfAnotherEpoch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &rig.Script{
@@ -42,7 +42,8 @@ func TestVersionsOfAnotherEpoch(t *testing.T) {
 	})
 }
 
-// The same for an object that was kept because nobody could read what the new epoch's first list had in its place.
+// The same for an object that was kept because nobody could read what the new epoch's first list
+// had in its place.
 func TestVersionsOfAnotherEpochOfWhatWasKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := rig.Reply{

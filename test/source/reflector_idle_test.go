@@ -17,7 +17,8 @@ import (
 	"github.com/go-lw/lw/internal/rig"
 )
 
-// A cutter is a source that ends each watch after so long, as a proxy does with a connection that is idle.
+// A cutter is a source that ends each watch after so long, as a proxy does with a connection that
+// is idle.
 type cutter struct {
 	lw.Source[*rig.Widget]
 	after func() time.Duration
@@ -34,8 +35,8 @@ func (c *cutter) Watch(ctx context.Context, opts metav1.ListOptions, yield func(
 	return err
 }
 
-// Watches that a proxy cuts while they are idle are healthy: a change is seen at once, without a list, and the server is asked
-// for its version now and then.
+// Watches that a proxy cuts while they are idle are healthy: a change is seen at once, without a
+// list, and the server is asked for its version now and then.
 func TestIdleWatchesAreCut(t *testing.T) {
 	for _, after := range []time.Duration{1500 * time.Millisecond, 5 * time.Second, 9 * time.Second, 15 * time.Second, 50 * time.Second} {
 		rig.Subtest(t, after.String(), func(t *testing.T) {
@@ -62,8 +63,9 @@ func TestIdleWatchesAreCut(t *testing.T) {
 	}
 }
 
-// Cuts end the failures of before, once the server has said that it has the position. A server that is older is found out by
-// the first cut; one that was restored later by one of those in the next minutes.
+// Cuts end the failures of before, once the server has said that it has the position. A server that
+// is older is found out by the first cut; one that was restored later by one of those in the next
+// minutes.
 func TestCutsAfterAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		watches := 0
@@ -114,7 +116,8 @@ func TestWatchesThatEndAtOnce(t *testing.T) {
 	})
 }
 
-// Where lists are allowed and watches are not, a change is seen after 10 to 30 s, and the error says so of both.
+// Where lists are allowed and watches are not, a change is seen after 10 to 30 s, and the error
+// says so of both.
 func TestWatchIsRefused(t *testing.T) {
 	gr := schema.GroupResource{Resource: "widgets"}
 	status := func(code int32) error {
@@ -155,8 +158,8 @@ func TestWatchIsRefused(t *testing.T) {
 	}
 }
 
-// A server that gives one version to every state is found out by the first change that it tells. From then on what it lists is
-// compared whole. A newer version ends that.
+// A server that gives one version to every state is found out by the first change that it tells.
+// From then on what it lists is compared whole. A newer version ends that.
 func TestOneVersionForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex

@@ -17,7 +17,8 @@ import (
 	"github.com/go-lw/lw/internal/rig"
 )
 
-// slowList is a source whose list takes its time before each item and before its end. Its watches are silent.
+// slowList is a source whose list takes its time before each item and before its end. Its watches
+// are silent.
 type slowList struct {
 	pauses   []time.Duration // one more than there are items
 	requests []context.Context
@@ -50,8 +51,8 @@ func (s *slowList) Watch(ctx context.Context, _ metav1.ListOptions, _ func(lw.Wa
 	}
 }
 
-// A list may take as long as it likes while items come, which a Transform may leave out: only one of which nothing is heard for
-// 90 s is given up, and that before three minutes have gone by.
+// A list may take as long as it likes while items come, which a Transform may leave out: only one
+// of which nothing is heard for 90 s is given up, and that before three minutes have gone by.
 func TestListPatience(t *testing.T) {
 	minute, slow := time.Minute, 85*time.Second
 	for name, tc := range map[string]struct {
@@ -173,8 +174,8 @@ func TestSyncBudgetSinceTheLastObject(t *testing.T) {
 	})
 }
 
-// A server that has streamed a whole list is known to. If a later one is silent for long, the server is overloaded: what it has sent
-// is not thrown away.
+// A server that has streamed a whole list is known to. If a later one is silent for long, the
+// server is overloaded: what it has sent is not thrown away.
 func TestProvedStreamIsWaitedFor(t *testing.T) {
 	for pause, want := range map[time.Duration][]string{
 		89 * time.Second: {"stream", "stream"},
@@ -189,8 +190,8 @@ func TestProvedStreamIsWaitedFor(t *testing.T) {
 	}
 }
 
-// overloaded is a source whose first stream is whole at once, and ends with a 410 after a while. The next ones are silent for pause
-// after their first object.
+// overloaded is a source whose first stream is whole at once, and ends with a 410 after a while.
+// The next ones are silent for pause after their first object.
 type overloaded struct {
 	rig.Script
 	pause time.Duration

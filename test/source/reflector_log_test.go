@@ -69,8 +69,8 @@ func TestLog(t *testing.T) {
 	})
 }
 
-// A failure that lasts is logged when it begins, when it becomes another one, at growing intervals and when it has ended; however
-// often it is tried, and whatever numbers are in its text.
+// A failure that lasts is logged when it begins, when it becomes another one, at growing intervals
+// and when it has ended; however often it is tried, and whatever numbers are in its text.
 func TestLogOfLastingFailures(t *testing.T) {
 	widgets := schema.GroupResource{Group: "example.com", Resource: "widgets"}
 	forbidden := apierrors.NewForbidden(widgets, "", errors.New("no role"))
@@ -130,8 +130,8 @@ func TestLogOfDays(t *testing.T) {
 	})
 }
 
-// The intervals grow from a minute on, each line says how many there were, and the last that it is over. After some calm a
-// failure is a new one.
+// The intervals grow from a minute on, each line says how many there were, and the last that it is
+// over. After some calm a failure is a new one.
 func TestLogIntervals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0
@@ -180,7 +180,8 @@ func (t *timed) Handle(ctx context.Context, r slog.Record) error {
 	return t.Handler.Handle(ctx, r)
 }
 
-// Of objects that cannot be read, such as all of a resource whose schema has changed, the first few are logged.
+// Of objects that cannot be read, such as all of a resource whose schema has changed, the first few
+// are logged.
 func TestLogOfBadObjects(t *testing.T) {
 	for n, most := range map[int]int{3: 3, 5000: 8} {
 		rig.Subtest(t, fmt.Sprint(n), func(t *testing.T) {
@@ -197,7 +198,8 @@ func TestLogOfBadObjects(t *testing.T) {
 	}
 }
 
-// Who has an OnError is told of each failure once, and logs what he likes; to a Logger of his go syncs and recoveries.
+// Who has an OnError is told of each failure once, and logs what he likes; to a Logger of his go
+// syncs and recoveries.
 func TestLogBesideOnError(t *testing.T) {
 	for _, own := range []bool{true, false} {
 		rig.Subtest(t, fmt.Sprint("a logger ", own), func(t *testing.T) {

@@ -14,7 +14,8 @@ import (
 	"github.com/go-lw/lw/internal/rig"
 )
 
-// Versions are numbers of any length: those of 20 digits and more do not fit a word, and are ordered all the same.
+// Versions are numbers of any length: those of 20 digits and more do not fit a word, and are
+// ordered all the same.
 func TestLongVersions(t *testing.T) {
 	const before, first, next, last = "18446744073709551609", "18446744073709551610", "18446744073709551617", "100000000000000000000"
 	synctest.Test(t, func(t *testing.T) {
@@ -41,8 +42,8 @@ func TestLongVersions(t *testing.T) {
 	})
 }
 
-// Versions of 20 digits in lists: what a list has in an older version than the store is of a server that has gone back, and is
-// refused; what it has in the same version is no news.
+// Versions of 20 digits in lists: what a list has in an older version than the store is of a server
+// that has gone back, and is refused; what it has in the same version is no news.
 func TestLongVersionsOfLists(t *testing.T) {
 	const first, older, next = "18446744073709551617", "9446744073709551618", "18446744073709551618"
 	synctest.Test(t, func(t *testing.T) {
@@ -88,8 +89,8 @@ func TestBadEventWithoutAName(t *testing.T) {
 	}
 }
 
-// Versions without an order are resumed from as any, but nobody can be asked what they mean. Without a version a watch cannot be
-// resumed, and each is followed by a list.
+// Versions without an order are resumed from as any, but nobody can be asked what they mean.
+// Without a version a watch cannot be resumed, and each is followed by a list.
 func TestVersionsWithoutAnOrder(t *testing.T) {
 	unversioned := func(name string, size int) *rig.Widget { return rig.Stamped(name, size, "") }
 	for name, tc := range map[string]struct {
@@ -127,7 +128,8 @@ func TestVersionsWithoutAnOrder(t *testing.T) {
 	}
 }
 
-// A transaction of the server's store may create several objects at one version. The same object twice is no such thing.
+// A transaction of the server's store may create several objects at one version. The same object
+// twice is no such thing.
 func TestTwoObjectsCreatedAtOneVersion(t *testing.T) {
 	for name, tc := range map[string]struct {
 		last lw.WatchEvent[*rig.Widget]

@@ -58,7 +58,8 @@ func TestEndlessPages(t *testing.T) {
 	}
 }
 
-// Pages may begin with objects of one name where a Transform makes it so, and with what is no object.
+// Pages may begin with objects of one name where a Transform makes it so, and with what is no
+// object.
 func TestPagesThatBeginAlike(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		other := rig.Stamped("a", 2, "9")
@@ -76,7 +77,8 @@ func TestPagesThatBeginAlike(t *testing.T) {
 	})
 }
 
-// A page may be empty and go on: a server may look at so many objects a page, of which a selector takes none.
+// A page may be empty and go on: a server may look at so many objects a page, of which a selector
+// takes none.
 func TestEmptyPages(t *testing.T) {
 	sparse := func(pages, each int, whole bool) *rig.Script {
 		src := &rig.Script{}

@@ -38,7 +38,8 @@ func TestDoubtIsLifted(t *testing.T) {
 	})
 }
 
-// A question that the server is too busy for is asked again soon; one on which it hangs is given up.
+// A question that the server is too busy for is asked again soon; one on which it hangs is given
+// up.
 func TestQuestionsThatFail(t *testing.T) {
 	for name, tc := range map[string]struct {
 		answer rig.Reply
@@ -61,8 +62,8 @@ func TestQuestionsThatFail(t *testing.T) {
 	}
 }
 
-// After a watch that ended early the next one is on trial: one that says something is left alone from then on, and so is the one
-// after it.
+// After a watch that ended early the next one is on trial: one that says something is left alone
+// from then on, and so is the one after it.
 func TestDoubtIsLiftedByLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &rig.Script{
@@ -82,7 +83,8 @@ func TestDoubtIsLiftedByLife(t *testing.T) {
 	})
 }
 
-// A restore is a server that goes back to a backup during an outage, and what is written to it until it is back.
+// A restore is a server that goes back to a backup during an outage, and what is written to it
+// until it is back.
 type restore struct {
 	before change // after the backup
 	after  change // after the restore
@@ -117,7 +119,8 @@ func inTurn(all ...change) change {
 
 func nothing(*testing.T, *lw.Memory[*rig.Widget]) {}
 
-// restores are restores that an informer must notice. Each begins with the backup of 50 objects, common0 to common49.
+// restores are restores that an informer must notice. Each begins with the backup of 50 objects,
+// common0 to common49.
 var restores = map[string]restore{
 	"behind":                        {createAll("old", 50, 1), nothing},
 	"behind, written to":            {createAll("old", 50, 1), createAll("new", 10, 2)},
@@ -157,8 +160,8 @@ func allSizes(m *lw.Memory[*rig.Widget]) map[lw.Key]int {
 	return out
 }
 
-// A server that was restored during an outage is noticed, however much was written to it since, and whatever stands between it
-// and the informer.
+// A server that was restored during an outage is noticed, however much was written to it since, and
+// whatever stands between it and the informer.
 func TestRestoredServer(t *testing.T) {
 	sources := map[string]func(m *lw.Memory[*rig.Widget]) lw.Source[*rig.Widget]{
 		"Memory":   func(m *lw.Memory[*rig.Widget]) lw.Source[*rig.Widget] { return m },
@@ -344,7 +347,8 @@ func TestWitnessAfterAShortOutage(t *testing.T) {
 	}
 }
 
-// A witness that does not answer is asked again after five minutes at the earliest, however many outages there are.
+// A witness that does not answer is asked again after five minutes at the earliest, however many
+// outages there are.
 func TestWitnessThatIsForbidden(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &questioned{Script: &rig.Script{Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "8"))}}}
@@ -367,8 +371,8 @@ func TestWitnessThatIsForbidden(t *testing.T) {
 	})
 }
 
-// A source may know by itself that its server was restored: the next list is believed, whatever its version, and the versions
-// of its objects are not.
+// A source may know by itself that its server was restored: the next list is believed, whatever its
+// version, and the versions of its objects are not.
 func TestSourceSaysRewound(t *testing.T) {
 	rewound := fmt.Errorf("another cluster: %w", lw.ErrRewound)
 	for name, tc := range map[string]struct {

@@ -14,8 +14,8 @@ import (
 	"github.com/go-lw/lw/internal/rig"
 )
 
-// A 410 that says that the history was replaced begins a new epoch, whichever request it answers: equal versions are not believed,
-// and an older list is.
+// A 410 that says that the history was replaced begins a new epoch, whichever request it answers:
+// equal versions are not believed, and an older list is.
 func TestReplacedHistory(t *testing.T) {
 	replaced := listopts.Replaced(10, 20)
 	before := rig.List("10", rig.Stamped("a", 1, "8"), rig.Stamped("b", 1, "9"))
@@ -71,8 +71,8 @@ func TestReplacedHistoryOnce(t *testing.T) {
 	})
 }
 
-// After an outage of which nobody can tell whether the server is the same, its list is looked at: it may show that it is another
-// one, and equal versions are not believed.
+// After an outage of which nobody can tell whether the server is the same, its list is looked at:
+// it may show that it is another one, and equal versions are not believed.
 func TestListAfterAnOutage(t *testing.T) {
 	before := rig.List("10", rig.Stamped("a", 1, "8"), rig.Stamped("b", 1, "9"), rig.Stamped("c", 1, "7"))
 	tooOld := apierrors.NewResourceExpired("too old")
@@ -140,8 +140,8 @@ var (
 	errWitnessSaysYes = errors.New("yes")
 )
 
-// A Memory that was restored, is past the position, and has forgotten what it had there: the copy is right all the same, and is
-// told if an object shows it.
+// A Memory that was restored, is past the position, and has forgotten what it had there: the copy
+// is right all the same, and is told if an object shows it.
 func TestRestoredServerThatForgot(t *testing.T) {
 	for name, r := range restores {
 		rig.Subtest(t, name, func(t *testing.T) {

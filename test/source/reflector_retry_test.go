@@ -144,8 +144,8 @@ func (c *closing) Watch(ctx context.Context, opts metav1.ListOptions, yield func
 	return nil
 }
 
-// A source that polls: its watch waits until the next list is due, and ends. That is no failure, however short the wait is. The pace
-// is the source's, as far as the bound on requests permits.
+// A source that polls: its watch waits until the next list is due, and ends. That is no failure,
+// however short the wait is. The pace is the source's, as far as the bound on requests permits.
 func TestPollingSource(t *testing.T) {
 	for name, tc := range map[string]struct {
 		every time.Duration
@@ -195,7 +195,8 @@ type hinted struct {
 
 func (h *hinted) Hints() lw.SourceHints { return h.hints }
 
-// Where the watch ends without an error the failures before it are over: the next one is the first of its row.
+// Where the watch ends without an error the failures before it are over: the next one is the first
+// of its row.
 func TestPollEndsFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		down := errors.New("down")
@@ -215,8 +216,8 @@ func TestPollEndsFailures(t *testing.T) {
 	})
 }
 
-// A server that was away, and is busy when it comes back, is asked again when it has said. How long it was away does not matter. Only
-// progress lets the count of either failure begin anew.
+// A server that was away, and is busy when it comes back, is asked again when it has said. How long
+// it was away does not matter. Only progress lets the count of either failure begin anew.
 func TestBusyServerAfterAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
@@ -284,8 +285,8 @@ func TestProgressEndsAnOutage(t *testing.T) {
 	})
 }
 
-// The clients of a server that was away resume at the same moment. If they hear nothing they ask for its version, each at a moment of
-// its own.
+// The clients of a server that was away resume at the same moment. If they hear nothing they ask
+// for its version, each at a moment of its own.
 func TestQuestionsAreSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const clients = 200

@@ -20,7 +20,8 @@ import (
 	"github.com/go-lw/lw/internal/rig"
 )
 
-// drift is a source of which so many objects cannot be read. Its watch sends changes of them, and measures what they cost.
+// drift is a source of which so many objects cannot be read. Its watch sends changes of them, and
+// measures what they cost.
 type drift struct {
 	aside  int
 	good   bool // each second change can be read
@@ -62,7 +63,8 @@ func (d *drift) Watch(ctx context.Context, _ metav1.ListOptions, yield func(lw.W
 	return ctx.Err()
 }
 
-// What an event of a bad object costs does not depend on how many are set aside. It copied them all.
+// What an event of a bad object costs does not depend on how many are set aside. It copied them
+// all.
 func TestAsideCostsNoMoreWhenThereIsMore(t *testing.T) {
 	for _, good := range []bool{false, true} {
 		t.Run(fmt.Sprint("some are good again ", good), func(t *testing.T) {
@@ -88,8 +90,9 @@ func TestAsideCostsNoMoreWhenThereIsMore(t *testing.T) {
 	}
 }
 
-// The version that is reported does not pass an event that was not applied, whatever comes after it, a relist included; once the
-// object can be read, or is gone, or the server went back in time, it goes on.
+// The version that is reported does not pass an event that was not applied, whatever comes after
+// it, a relist included; once the object can be read, or is gone, or the server went back in time,
+// it goes on.
 func TestHeldVersion(t *testing.T) {
 	bad := func(name, rv string) lw.WatchEvent[*rig.Widget] {
 		return lw.WatchEvent[*rig.Widget]{
@@ -177,8 +180,8 @@ func mustBeHeld(t *testing.T, inf *lw.Informer[*rig.Widget], version string) {
 	}
 }
 
-// A list that still lacks what an event before it could not apply does not move the reported version: the object in the store is
-// older than the list. The next list that has it does.
+// A list that still lacks what an event before it could not apply does not move the reported
+// version: the object in the store is older than the list. The next list that has it does.
 func TestRelistDoesNotPassWhatIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &rig.Script{
@@ -201,8 +204,8 @@ func TestRelistDoesNotPassWhatIsHeld(t *testing.T) {
 	})
 }
 
-// A bad object that only a list has does not hold the version of that list: nothing in the store is older than it says, but for
-// that object. Nor does one that was held and is gone.
+// A bad object that only a list has does not hold the version of that list: nothing in the store is
+// older than it says, but for that object. Nor does one that was held and is gone.
 func TestListWithABadObjectIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &rig.Script{
@@ -221,8 +224,8 @@ func TestListWithABadObjectIsReported(t *testing.T) {
 	})
 }
 
-// An object at which an index panics, in an event, is one of those: it holds the version, and a list that has the same version
-// of it leaves it as it was.
+// An object at which an index panics, in an event, is one of those: it holds the version, and a
+// list that has the same version of it leaves it as it was.
 func TestPanicOfAnIndexHoldsTheVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &rig.Script{
@@ -257,7 +260,8 @@ func TestPanicOfAnIndexHoldsTheVersion(t *testing.T) {
 	})
 }
 
-// So is one that the store does not have: an event of it could not be read, and a list has a version at which an index panics.
+// So is one that the store does not have: an event of it could not be read, and a list has a
+// version at which an index panics.
 func TestPanicOfAnIndexAtAnObjectThatIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &rig.Script{
@@ -281,7 +285,8 @@ func TestPanicOfAnIndexAtAnObjectThatIsHeld(t *testing.T) {
 	})
 }
 
-// A version that was held means nothing in a new epoch: who waits for one below it waits until it comes.
+// A version that was held means nothing in a new epoch: who waits for one below it waits until it
+// comes.
 func TestNewEpochForgetsWhatWasHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		old := rig.List("5", rig.Stamped("a", 2, "4"))
@@ -320,8 +325,8 @@ func TestWhatIsNotHeldAnyMoreIsWaitedFor(t *testing.T) {
 	})
 }
 
-// An object that was added, and could never be decoded, holds the reported version back: also past a list in which it still cannot
-// be. Otherwise a read would seem to have seen its creation.
+// An object that was added, and could never be decoded, holds the reported version back: also past
+// a list in which it still cannot be. Otherwise a read would seem to have seen its creation.
 func TestAddedAndNeverDecoded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bad := &lw.Error{Op: "decode", Key: rig.Key("b"), Err: errors.New("not a widget")}

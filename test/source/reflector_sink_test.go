@@ -43,8 +43,8 @@ func (h *holder) Apply(ev lw.WatchEvent[*rig.Widget]) {
 	}
 }
 
-// Behind a user's Sink a bad object stays as it was too, also through a list, where the Sink can be asked for it; the version
-// waits for it, and the Sink is never handed an error.
+// Behind a user's Sink a bad object stays as it was too, also through a list, where the Sink can be
+// asked for it; the version waits for it, and the Sink is never handed an error.
 func TestSinkKeepsWhatIsSetAside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &rig.Script{
@@ -90,8 +90,9 @@ func TestSinkWithoutGet(t *testing.T) {
 	})
 }
 
-// What a Sink that can be asked knows better is a protocol error: an ADDED of what is there, a change of what is not. Both are
-// applied, since they are true, and a list finds out what else was missed.
+// What a Sink that can be asked knows better is a protocol error: an ADDED of what is there, a
+// change of what is not. Both are applied, since they are true, and a list finds out what else was
+// missed.
 func TestChangesThatWereNotToCome(t *testing.T) {
 	for _, tc := range map[string]struct {
 		ev   lw.WatchEvent[*rig.Widget]
@@ -158,8 +159,8 @@ func TestSinkThatCanBeAsked(t *testing.T) {
 	}
 }
 
-// An Indexer of the user's own keeps what it had of what could not be read, over a relist too, and events after that do not move
-// the version.
+// An Indexer of the user's own keeps what it had of what could not be read, over a relist too, and
+// events after that do not move the version.
 func TestAsideBehindAnIndexer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &rig.Script{

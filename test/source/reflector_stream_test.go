@@ -17,8 +17,8 @@ import (
 	"github.com/go-lw/lw/internal/rig"
 )
 
-// What follows a streamed list, by how the server answers. client-go falls back for one cycle and then tries again, or never;
-// this remembers what the server cannot do.
+// What follows a streamed list, by how the server answers. client-go falls back for one cycle and
+// then tries again, or never; this remembers what the server cannot do.
 func TestStreamedList(t *testing.T) {
 	full := rig.List("20", rig.Stamped("a", 2, "19"))
 	whole := rig.Events(rig.Added("a", "19"), rig.End("20"))
@@ -87,7 +87,8 @@ func TestStreamedList(t *testing.T) {
 	}
 }
 
-// What a server cannot do is not tried again on a relist; what it could not do once, because it was cut, is not held against it.
+// What a server cannot do is not tried again on a relist; what it could not do once, because it was
+// cut, is not held against it.
 func TestStreamIsRemembered(t *testing.T) {
 	whole := rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{rig.Added("a", "19"), rig.End("20")}, After: time.Minute, Err: apierrors.NewResourceExpired("x")}
 	for name, tc := range map[string]struct {
@@ -116,7 +117,8 @@ func TestStreamIsRemembered(t *testing.T) {
 	}
 }
 
-// What is streamed is seen as one state, not before its end; the watch goes on from there on the same stream.
+// What is streamed is seen as one state, not before its end; the watch goes on from there on the
+// same stream.
 func TestStreamIsOneState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &rig.Script{OnStream: func() rig.Stream {
@@ -137,7 +139,8 @@ func TestStreamIsOneState(t *testing.T) {
 	})
 }
 
-// A stream that was cut leaves nothing behind: what the store had stays, and is replaced by the next whole list.
+// A stream that was cut leaves nothing behind: what the store had stays, and is replaced by the
+// next whole list.
 func TestCutStreamLeavesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		streams := []rig.Stream{
@@ -159,7 +162,8 @@ func TestCutStreamLeavesNothing(t *testing.T) {
 	})
 }
 
-// Where only streams are allowed there is no other way, and the pauses grow for as long as they are cut.
+// Where only streams are allowed there is no other way, and the pauses grow for as long as they are
+// cut.
 func TestStreamOnly(t *testing.T) {
 	for name, s := range map[string]rig.Stream{
 		"cut":     {Events: []lw.WatchEvent[*rig.Widget]{rig.Added("a", "9")}},
@@ -197,7 +201,8 @@ func TestCancelDuringStream(t *testing.T) {
 	}
 }
 
-// The server counts a watch's timeout from the request on: one that has streamed its list for a while ends no earlier for that.
+// The server counts a watch's timeout from the request on: one that has streamed its list for a
+// while ends no earlier for that.
 func TestTimeoutOfAStream(t *testing.T) {
 	for range 20 { // the timeout is drawn
 		synctest.Test(t, func(t *testing.T) {
@@ -220,8 +225,8 @@ func TestTimeoutOfAStream(t *testing.T) {
 	}
 }
 
-// What follows a stream that failed for no known reason is believed only if it works: pages that fail as well say nothing of
-// streams.
+// What follows a stream that failed for no known reason is believed only if it works: pages that
+// fail as well say nothing of streams.
 func TestStreamIsTriedAgainWherePagesFail(t *testing.T) {
 	for name, err := range map[string]error{"an unknown error": errors.New("what"), "an internal error": apierrors.NewInternalError(errors.New("etcd"))} {
 		rig.Subtest(t, name, func(t *testing.T) {
@@ -256,7 +261,8 @@ func TestCutStreamsAreNoProgress(t *testing.T) {
 	})
 }
 
-// After its list a stream is a watch as any: counted once, and ended when it outlives its time in silence.
+// After its list a stream is a watch as any: counted once, and ended when it outlives its time in
+// silence.
 func TestStreamBecomesAWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &sprinkler{Script: rig.Script{Lists: []rig.Reply{rig.List("10")}}, gap: 3 * time.Second, event: func(n int) lw.WatchEvent[*rig.Widget] {
@@ -289,8 +295,8 @@ func TestStreamBecomesAWatch(t *testing.T) {
 	})
 }
 
-// Two cut streams in a row are enough to ask for pages, and at once; but one cut does not count any more once a stream was
-// whole.
+// Two cut streams in a row are enough to ask for pages, and at once; but one cut does not count any
+// more once a stream was whole.
 func TestCutStreamsAreCountedInARow(t *testing.T) {
 	cut := rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{rig.Added("a", "9")}}
 	whole := rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{rig.Added("a", "9"), rig.End("10")}, After: time.Minute, Err: rig.Expired().Err}
@@ -330,7 +336,8 @@ func TestCutStreamsAreCountedInARow(t *testing.T) {
 	}
 }
 
-// A streamed list that ends at a version before one of its events is refused: the store would report less than it shows.
+// A streamed list that ends at a version before one of its events is refused: the store would
+// report less than it shows.
 func TestStreamEndsBeforeItsEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		streams := 0

@@ -17,7 +17,8 @@ import (
 	"github.com/go-lw/lw/internal/rig"
 )
 
-// What comes in is applied, and the version that is reported is that of the last event, bookmark or list.
+// What comes in is applied, and the version that is reported is that of the last event, bookmark or
+// list.
 func TestReflectorAppliesEvents(t *testing.T) {
 	for name, tc := range map[string]struct {
 		events []lw.WatchEvent[*rig.Widget]
@@ -124,7 +125,8 @@ func TestConstructorsRefuseNil(t *testing.T) {
 	}
 }
 
-// A relist after a gap tells what was missed, as changes and not as a first list; while the server is away the store stays.
+// A relist after a gap tells what was missed, as changes and not as a first list; while the server
+// is away the store stays.
 func TestRelistTellsWhatWasMissed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := lw.NewMemory(rig.NewWidget("same", 1), rig.NewWidget("changed", 1), rig.NewWidget("gone", 1))
@@ -164,8 +166,9 @@ func TestRelistTellsWhatWasMissed(t *testing.T) {
 	})
 }
 
-// What follows a watch that ended or failed: client-go lists again after most failures, this resumes wherever that is safe. A
-// watch that came back to what may be another server, and is silent, is interrupted to ask for the server's version ("limit 1").
+// What follows a watch that ended or failed: client-go lists again after most failures, this
+// resumes wherever that is safe. A watch that came back to what may be another server, and is
+// silent, is interrupted to ask for the server's version ("limit 1").
 func TestAfterAWatch(t *testing.T) {
 	full := rig.List("10", rig.Stamped("a", 1, "9"))
 	again := rig.List("30", rig.Stamped("a", 3, "30"))
@@ -211,7 +214,8 @@ func tooLarge() error {
 	return err
 }
 
-// Pages share one version. If it expires on the way the list begins again, the second time as a whole.
+// Pages share one version. If it expires on the way the list begins again, the second time as a
+// whole.
 func TestPages(t *testing.T) {
 	page := func(rv, more string, names ...string) rig.Reply {
 		r := rig.Reply{Meta: metav1.ListMeta{ResourceVersion: rv, Continue: more}}
@@ -308,8 +312,8 @@ func TestWatchTimeout(t *testing.T) {
 	}
 }
 
-// A watch that its server forgets to end is ended half a minute after its time, at the latest when it was asked for twice; what
-// answers then is asked for its version, and nothing is listed again.
+// A watch that its server forgets to end is ended half a minute after its time, at the latest when
+// it was asked for twice; what answers then is asked for its version, and nothing is listed again.
 func TestWatchThatNeverEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &rig.Script{Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))}, Watches: []rig.Stream{rig.Forever()}}
@@ -331,7 +335,8 @@ func TestWatchThatNeverEnds(t *testing.T) {
 	})
 }
 
-// The pauses of an outage grow as Backoff says, across kinds of requests, and start anew once the server makes progress.
+// The pauses of an outage grow as Backoff says, across kinds of requests, and start anew once the
+// server makes progress.
 func TestBackoffIsOneForAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		down := errors.New("connection refused")
@@ -342,7 +347,8 @@ func TestBackoffIsOneForAnOutage(t *testing.T) {
 		}
 		var asked rig.Pacer
 		inf := rig.RunFor(t, src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: asked.Grow(10 * time.Second)}, 5*time.Minute)
-		// Two lists, two watches, the list after the expiry (the fifth failure, which need not wait), one more watch.
+		// Two lists, two watches, the list after the expiry (the fifth failure, which need not wait), one
+		// more watch.
 		asked.MustBe(t, 1, 2, 3, 4, 6, 7)
 		rig.MustHold(t, inf.Store(), "21", map[string]int{"a": 2})
 		if n := inf.Status().Failures; n != 0 {
@@ -351,7 +357,8 @@ func TestBackoffIsOneForAnOutage(t *testing.T) {
 	})
 }
 
-// Retry-After is waited for, on whatever request it comes, and up to 30 s longer, though Options.Backoff says less; a server that asks for a day is not believed.
+// Retry-After is waited for, on whatever request it comes, and up to 30 s longer, though
+// Options.Backoff says less; a server that asks for a day is not believed.
 func TestRetryAfter(t *testing.T) {
 	busy := func(seconds int) error { return apierrors.NewTooManyRequests("later", seconds) }
 	for name, tc := range map[string]struct {
@@ -384,7 +391,8 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// Options.Backoff is asked with the number of failures, and its answer is kept to, however many there are.
+// Options.Backoff is asked with the number of failures, and its answer is kept to, however many
+// there are.
 func TestCustomBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &rig.Script{OnList: func() rig.Reply { return rig.Reply{Err: syscall.ECONNREFUSED} }}

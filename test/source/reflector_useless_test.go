@@ -15,8 +15,8 @@ import (
 	"github.com/go-lw/lw/internal/rig"
 )
 
-// A list that has objects, but none that can be used, is no sync and no reason to forget what there was: it is of something
-// else, or of a version of it that nobody here can read.
+// A list that has objects, but none that can be used, is no sync and no reason to forget what there
+// was: it is of something else, or of a version of it that nobody here can read.
 func TestUselessList(t *testing.T) {
 	broken := func(name string) error {
 		return &lw.Error{Op: "decode", Key: rig.Key(name), Err: errors.New("the size of " + name + " is a text")}

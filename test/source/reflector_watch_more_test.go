@@ -16,7 +16,8 @@ import (
 	"github.com/go-lw/lw/internal/rig"
 )
 
-// hose is a source of which each event is one of a run of so many that are at hand, and takes so long.
+// hose is a source of which each event is one of a run of so many that are at hand, and takes so
+// long.
 type hose struct {
 	run  int
 	gap  time.Duration

@@ -231,8 +231,9 @@ func TestKeptIsNoWitness(t *testing.T) {
 	}
 }
 
-// An object that is kept stays at a relist, also if the Transform makes UIDs of its own. Once it has another version, what is
-// shown is the server's again: then a restored server is noticed by it.
+// An object that is kept stays at a relist, also if the Transform makes UIDs of its own. Once it
+// has another version, what is shown is the server's again: then a restored server is noticed by
+// it.
 func TestKeptAtARelist(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := lw.NewMemory(rig.NewWidget("a", 2), rig.NewWidget("b", 2))

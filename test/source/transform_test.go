@@ -24,7 +24,8 @@ func stick(w *rig.Widget) (*sticker, error) {
 	return &sticker{Meta: lw.MetaOf(w), Odd: w.Size%2 == 1}, nil
 }
 
-// A projection's store, handlers and indexes hold what it returns, and old is what it returned before.
+// A projection's store, handlers and indexes hold what it returns, and old is what it returned
+// before.
 func TestTransformProjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := lw.NewMemory(rig.NewWidget("a", 1))
@@ -52,7 +53,8 @@ func TestTransformProjects(t *testing.T) {
 	})
 }
 
-// What f leaves out is not there: an object that it left out and takes in is an Add, the other way round a Delete.
+// What f leaves out is not there: an object that it left out and takes in is an Add, the other way
+// round a Delete.
 func TestTransformLeavesOut(t *testing.T) {
 	odd := func(w *rig.Widget) (*rig.Widget, error) {
 		if w.Size%2 == 0 {
@@ -84,7 +86,8 @@ func TestTransformLeavesOut(t *testing.T) {
 	}
 }
 
-// Where f clears the resource version updates are told all the same, and a relist compares the objects.
+// Where f clears the resource version updates are told all the same, and a relist compares the
+// objects.
 func TestTransformStripsVersions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 1))
@@ -111,7 +114,8 @@ func TestTransformStripsVersions(t *testing.T) {
 	})
 }
 
-// An error, and a result with another name or none, set the object aside under its own name; the others are there.
+// An error, and a result with another name or none, set the object aside under its own name; the
+// others are there.
 func TestTransformFails(t *testing.T) {
 	sick := errors.New("sick")
 	for name, f := range map[string]func(*rig.Widget) (*rig.Widget, error){
@@ -174,7 +178,8 @@ func TestTransformTwice(t *testing.T) {
 	})
 }
 
-// What is kept is forgotten at the end of a whole list only: not at a bookmark in the middle of a stream that breaks later.
+// What is kept is forgotten at the end of a whole list only: not at a bookmark in the middle of a
+// stream that breaks later.
 func TestTransformRemembersThroughABrokenStream(t *testing.T) {
 	inner := &rig.Script{
 		Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"), rig.Stamped("b", 2, "8"))},
@@ -219,7 +224,8 @@ func (b beforeProbe) List(ctx context.Context, opts metav1.ListOptions, yield fu
 	return b.Source.List(ctx, opts, yield)
 }
 
-// A probe is no list of the collection: nothing is forgotten, though it may look whole, and nothing is transformed.
+// A probe is no list of the collection: nothing is forgotten, though it may look whole, and nothing
+// is transformed.
 func TestTransformOfAProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := lw.NewMemory(rig.NewWidget("a", 1))
@@ -246,7 +252,8 @@ func TestTransformOfAProbe(t *testing.T) {
 	})
 }
 
-// A Transform passes the question of a witness on as far as its objects keep the identity that the source knows.
+// A Transform passes the question of a witness on as far as its objects keep the identity that the
+// source knows.
 func TestTransformOfAWitness(t *testing.T) {
 	m := lw.NewMemory(rig.NewWidget("a", 1))
 	w := rig.Update(t, m, "a", 2)

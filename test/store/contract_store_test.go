@@ -15,10 +15,12 @@ import (
 	"github.com/go-lw/lw/internal/rig"
 )
 
-// The contract_*_test.go files prove the contract in doc.go, point by point; here what it says of the store.
+// The contract_*_test.go files prove the contract in doc.go, point by point; here what it says of
+// the store.
 
-// Point 1: every read is one state of the server, and says which. Writers keep two objects equal in one version each; no
-// snapshot ever shows them apart from what the server had at the snapshot's version.
+// Point 1: every read is one state of the server, and says which. Writers keep two objects equal in
+// one version each; no snapshot ever shows them apart from what the server had at the snapshot's
+// version.
 func TestOneSnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		truth := map[string]map[lw.Key]int{}
@@ -65,7 +67,8 @@ func TestOneSnapshot(t *testing.T) {
 	})
 }
 
-// Point 2: an older list is refused, until it proves to be the truth; then it is a new epoch, which is reported.
+// Point 2: an older list is refused, until it proves to be the truth; then it is a new epoch, which
+// is reported.
 func TestNeverBack(t *testing.T) {
 	rig.Subtest(t, "lagging replica", func(t *testing.T) {
 		old := rig.List("10", rig.Stamped("a", 1, "9"))
@@ -193,7 +196,8 @@ func TestTransformExactlyOnce(t *testing.T) {
 	}
 }
 
-// Point 15: after WaitForResourceVersion every read shows at least that version; where versions have no order it says so.
+// Point 15: after WaitForResourceVersion every read shows at least that version; where versions
+// have no order it says so.
 func TestReadYourWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := lw.NewMemory(rig.NewWidget("a", 1))

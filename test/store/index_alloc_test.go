@@ -50,7 +50,8 @@ func TestIndexerAllocations(t *testing.T) {
 	}
 }
 
-// TestLoadAllocations is another: what a load allocates grows with the logarithm of the objects, and their memory.
+// TestLoadAllocations is another: what a load allocates grows with the logarithm of the objects,
+// and their memory.
 func TestLoadAllocations(t *testing.T) {
 	var rows []*row
 	for i := range 5000 {

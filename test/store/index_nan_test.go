@@ -12,8 +12,8 @@ import (
 	"github.com/go-lw/lw"
 )
 
-// A NaN among the keys of a multi index is not found, and in nobody's way: neither where there are few keys nor where there are
-// many, nor when the object changes or goes.
+// A NaN among the keys of a multi index is not found, and in nobody's way: neither where there are
+// few keys nor where there are many, nor when the object changes or goes.
 func TestMultiIndexNaN(t *testing.T) {
 	for _, others := range []int{0, 1, 5, 40} {
 		x := lw.NewIndexer(newRow("a", "1", "", "NaN"))
@@ -56,8 +56,8 @@ func TestMultiIndexNaN(t *testing.T) {
 	}
 }
 
-// An object is not found under a value that is not equal to itself, but is under its others. Nothing is kept of such a value, by
-// whatever way it came.
+// An object is not found under a value that is not equal to itself, but is under its others.
+// Nothing is kept of such a value, by whatever way it came.
 func TestIndexOfNaN(t *testing.T) {
 	type spot struct{ x, y float64 }
 	value := func(s string) float64 {

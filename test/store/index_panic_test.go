@@ -13,8 +13,9 @@ import (
 	"github.com/go-lw/lw/internal/rig"
 )
 
-// An object that an index panicked at holds back the version, as any that is set aside does, until a later version of it comes
-// in; and no list takes it away meanwhile, or shows another version of it.
+// An object that an index panicked at holds back the version, as any that is set aside does, until
+// a later version of it comes in; and no list takes it away meanwhile, or shows another version of
+// it.
 func TestPanicInIndexHoldsTheVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 1))
@@ -70,8 +71,8 @@ func TestPanicInIndexHoldsTheVersion(t *testing.T) {
 	})
 }
 
-// The watch goes on behind an event at which an index has panicked: the event does not come again with the next watch, and so is
-// reported once.
+// The watch goes on behind an event at which an index has panicked: the event does not come again
+// with the next watch, and so is reported once.
 func TestPanicInIndexIsReportedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := lw.NewMemory(rig.NewWidget("a", 1))
@@ -115,8 +116,8 @@ func TestPanicInIndexMovesThePosition(t *testing.T) {
 	})
 }
 
-// The same of an object at which an index panics only in a list: what the store has of it stays, and nothing that it has not
-// comes in.
+// The same of an object at which an index panics only in a list: what the store has of it stays,
+// and nothing that it has not comes in.
 func TestPanicInIndexWithinALaterList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &rig.Script{
@@ -153,7 +154,8 @@ func TestPanicInIndexWithinALaterList(t *testing.T) {
 	})
 }
 
-// With OnPanic an object that an index panics at is set aside, by a list and by an event; store and indexes stay consistent.
+// With OnPanic an object that an index panics at is set aside, by a list and by an event; store and
+// indexes stay consistent.
 func TestOnPanicInIndex(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("bad", -1))
@@ -185,7 +187,8 @@ func TestOnPanicInIndex(t *testing.T) {
 	})
 }
 
-// Without OnPanic a panic of an index's function is nobody's but the program's: it comes out as it was.
+// Without OnPanic a panic of an index's function is nobody's but the program's: it comes out as it
+// was.
 func TestPanicOfAnIndexWithoutOnPanic(t *testing.T) {
 	for name, objs := range map[string][]*rig.Widget{"list": {rig.NewWidget("a", -1)}, "event": nil} {
 		rig.Subtest(t, name, func(t *testing.T) {

@@ -307,7 +307,8 @@ func TestReadersDoNotWait(t *testing.T) {
 	}
 }
 
-// TestIndexerKeepsNothing deletes all objects in each way that there is, and expects that the garbage collector takes them.
+// TestIndexerKeepsNothing deletes all objects in each way that there is, and expects that the
+// garbage collector takes them.
 func TestIndexerKeepsNothing(t *testing.T) {
 	x := lw.NewIndexer[*row]()
 	nodes := lw.NewIndex(x, (*row).node)

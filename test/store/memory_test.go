@@ -467,8 +467,8 @@ func second[A any](_ A, err error) error { return err }
 
 func isCanceled(err error) bool { return errors.Is(err, context.Canceled) }
 
-// The versions of a Memory are later than those of a process before, and UIDs do not come again. Who
-// goes on with a version of that process is told to list.
+// The versions of a Memory are later than those of a process before, and UIDs do not come again.
+// Who goes on with a version of that process is told to list.
 func TestMemoryOfALaterProcess(t *testing.T) {
 	history.FromOne = false
 	defer func() { history.FromOne = true }()

@@ -18,7 +18,8 @@ import (
 
 type counts = map[string]uint64
 
-// missingIsZero compares counts, or the calls of a handler: one that is missing in what is wanted is 0.
+// missingIsZero compares counts, or the calls of a handler: one that is missing in what is wanted
+// is 0.
 var missingIsZero = cmp.Options{cmp.Comparer(sameCounts[string]), cmp.Comparer(sameCounts[int]), cmp.Comparer(sameCounts[lw.EventType])}
 
 func sameCounts[K comparable](a, b map[K]uint64) bool {

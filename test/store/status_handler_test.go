@@ -88,8 +88,8 @@ func TestHandlerStatusOfABlockedHandler(t *testing.T) {
 	})
 }
 
-// The lag of a change is counted from the moment when it is in the store to the end of the call, for
-// one change in 64. Of changes that were folded together the first one counts.
+// The lag of a change is counted from the moment when it is in the store to the end of the call,
+// for one change in 64. Of changes that were folded together the first one counts.
 func TestHandlerStatusLag(t *testing.T) {
 	for name, tc := range map[string]struct {
 		changes int // at once, after the first one
@@ -160,8 +160,8 @@ func TestHandlerStatusLagBounds(t *testing.T) {
 	})
 }
 
-// Names are told apart by numbers. A name stays as long as its handler is registered, and its number
-// is free after that.
+// Names are told apart by numbers. A name stays as long as its handler is registered, and its
+// number is free after that.
 func TestHandlerStatusOfEqualNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inf := lw.NewInformer(lw.NewMemory(rig.NewWidget("a", 1)), rig.Quiet())

@@ -56,7 +56,8 @@ func TestStatusHealthy(t *testing.T) {
 	})
 }
 
-// A list that is due and does not come is no failure yet. A store that waits for it for a minute is out of date all the same.
+// A list that is due and does not come is no failure yet. A store that waits for it for a minute is
+// out of date all the same.
 func TestStatusHealthyWhileAListIsDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0
@@ -98,7 +99,8 @@ func TestStatusHealthyWhileAListIsDue(t *testing.T) {
 	})
 }
 
-// A whole list is progress: what failed before is over. The pauses go on to grow where watches fail after each list.
+// A whole list is progress: what failed before is over. The pauses go on to grow where watches fail
+// after each list.
 func TestListEndsFailures(t *testing.T) {
 	for _, mode := range []lw.ListMode{lw.ListPages, lw.ListStream} {
 		rig.Subtest(t, string(mode), func(t *testing.T) {

@@ -1,5 +1,6 @@
 // Command simulate shows what happens when thousands of clients follow one API server: all of them
-// start, or the server restarts, or is away for long. It prints the tables of bench/results/scale.md.
+// start, or the server restarts, or is away for long. It prints the tables of
+// bench/results/scale.md.
 //
 //	go run ./cmd/simulate
 //

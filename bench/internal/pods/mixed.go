@@ -17,10 +17,10 @@ import (
 const mixedReplicas = 3
 
 // Mixed returns pod i of a cluster of many small workloads. The three pods of one have the same
-// spec, as those of [Full] have, and each workload has another: other containers, variables, volumes, probes,
-// and other fields that are left out. The statuses differ from pod to pod. So no pod has the names
-// and brackets of the one before but by chance, and its elements have those of other elements. The
-// size is about that of Full, on average.
+// spec, as those of [Full] have, and each workload has another: other containers, variables,
+// volumes, probes, and other fields that are left out. The statuses differ from pod to pod. So no
+// pod has the names and brackets of the one before but by chance, and its elements have those of
+// other elements. The size is about that of Full, on average.
 func Mixed(i int) *corev1.Pod {
 	pod := full(i, mixedReplicas)
 	rng := rand.New(rand.NewPCG(4, uint64(i/mixedReplicas)))
@@ -190,8 +190,8 @@ func (m mixer) container(c corev1.Container, volumes []corev1.Volume) corev1.Con
 	return c
 }
 
-// status draws the status of a pod whose last change was at at. One container of six has been restarted,
-// and one pod of eight is not ready.
+// status draws the status of a pod whose last change was at at. One container of six has been
+// restarted, and one pod of eight is not ready.
 func (m mixer) status(pod *corev1.Pod, at metav1.Time) {
 	s := &pod.Status
 	image := s.ContainerStatuses[0].ImageID

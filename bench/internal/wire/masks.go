@@ -74,8 +74,8 @@ type maskedMeta struct {
 	Labels map[string]string `json:"labels" protobuf:"bytes,11,rep,name=labels"`
 }
 
-// streamMasked measures what a program pays that reads six fields of pods, with client-go's informer
-// and a transform that keeps these, and with lw's HTTP.Only.
+// streamMasked measures what a program pays that reads six fields of pods, with client-go's
+// informer and a transform that keeps these, and with lw's HTTP.Only.
 func streamMasked(n int, format Format) compare.Case {
 	name := map[Format]string{JSON: "JSON", Protobuf: "protobuf"}[format]
 	most := func(json, protobuf float64) float64 {

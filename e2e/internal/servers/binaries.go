@@ -74,10 +74,10 @@ func (k Kind) Binaries() (string, error) {
 	return dir, nil
 }
 
-// Build builds the binaries of k that are missing, and returns their directory. It works in whatever
-// directory it is called. A build of another process is waited for. parallel is the largest number of
-// compilations at once; 0 means the default of the go command. Build needs the go command, and
-// minutes of CPU time when the build cache is empty.
+// Build builds the binaries of k that are missing, and returns their directory. It works in
+// whatever directory it is called. A build of another process is waited for. parallel is the
+// largest number of compilations at once; 0 means the default of the go command. Build needs the go
+// command, and minutes of CPU time when the build cache is empty.
 func (k Kind) Build(ctx context.Context, parallel int, log io.Writer) (string, error) {
 	files, dir, err := k.dirs()
 	if err != nil {

@@ -104,8 +104,8 @@ func (p *process) stopped() bool {
 	return true
 }
 
-// CPU returns the time that the threads of processes have run. It leaves out a thread that ends, which
-// those of Go programs do not do.
+// CPU returns the time that the threads of processes have run. It leaves out a thread that ends,
+// which those of Go programs do not do.
 func CPU(pids ...int) (all time.Duration, err error) {
 	for _, pid := range pids {
 		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))

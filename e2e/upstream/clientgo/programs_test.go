@@ -2,17 +2,17 @@ package clientgo
 
 import "testing"
 
-// These are the tests of programs, nightly: each takes minutes to build. What they have of client-go
-// is shared informers, factories, or reflectors over queues and stores of their own.
+// These are the tests of programs, nightly: each takes minutes to build. What they have of
+// client-go is shared informers, factories, or reflectors over queues and stores of their own.
 
-// TestCoreDNS runs the tests of coredns' plugin kubernetes. Its informers are reflectors of client-go
-// over queues and stores of its own.
+// TestCoreDNS runs the tests of coredns' plugin kubernetes. Its informers are reflectors of
+// client-go over queues and stores of its own.
 func TestCoreDNS(t *testing.T) {
 	program(t, clientGo, module{"github.com/coredns/coredns", "v1.15.0"}, []suite{{pkg: "github.com/coredns/coredns/plugin/kubernetes", sees: blind}})
 }
 
-// TestKubeStateMetrics runs the tests of kube-state-metrics that have informers. Its reflectors fill
-// stores that make the text of metrics.
+// TestKubeStateMetrics runs the tests of kube-state-metrics that have informers. Its reflectors
+// fill stores that make the text of metrics.
 func TestKubeStateMetrics(t *testing.T) {
 	const all = "k8s.io/kube-state-metrics/v2/"
 	program(t, clientGo, module{"k8s.io/kube-state-metrics/v2", "v2.20.0"}, []suite{
@@ -34,8 +34,8 @@ func TestCertManager(t *testing.T) {
 	})
 }
 
-// TestScheduler, TestKubeProxy and TestKubelet run the tests of what follows the API server in other
-// programs of Kubernetes.
+// TestScheduler, TestKubeProxy and TestKubelet run the tests of what follows the API server in
+// other programs of Kubernetes.
 func TestScheduler(t *testing.T) {
 	program(t, kubernetesClientGo, kubernetes, []suite{{pkg: "k8s.io/kubernetes/pkg/scheduler", sees: blind}})
 }

@@ -79,8 +79,8 @@ func (w *workspace) download(ctx context.Context, m module) (string, error) {
 	return found.Dir, nil
 }
 
-// staging returns the modules that the module in dir replaces by directories of its own, or requires
-// in the version of clientGo: these are of one release, and lw asks for a newer one.
+// staging returns the modules that the module in dir replaces by directories of its own, or
+// requires in the version of clientGo: these are of one release, and lw asks for a newer one.
 func (w *workspace) staging(ctx context.Context, dir string, clientGo module) ([]string, error) {
 	out, err := w.command(ctx, dir, "mod", "edit", "-json")
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package controllerruntime runs controller-runtime's own tests of its cache on lw. It has none of their
-// files: it reads them from the module cache.
+// Package controllerruntime runs controller-runtime's own tests of its cache on lw. It has none of
+// their files: it reads them from the module cache.
 package controllerruntime
 
 import (

@@ -132,7 +132,8 @@ func run(t *testing.T, on, focus string) result {
 	cmd := exec.CommandContext(t.Context(), "go", args...)
 	cmd.Env = append(os.Environ(), "KUBEBUILDER_ASSETS="+assets, "LW_CACHE="+on, "GOWORK=off")
 	if strings.HasSuffix(on, "behind a relay") {
-		// kube-apiserver waits for a minute for the relay's watches, which are open until after the suite.
+		// kube-apiserver waits for a minute for the relay's watches, which are open until after the
+		// suite.
 		cmd.Env = append(cmd.Env, "LW_RELAY="+relayProgram(t), "KUBEBUILDER_CONTROLPLANE_STOP_TIMEOUT=3m")
 	}
 	r := ended(t, cmd, report, focus)
@@ -213,8 +214,8 @@ func relayProgram(t *testing.T) string {
 
 // module copies controller-runtime to a temporary directory, and returns a go.mod that replaces the
 // module by the copy. In the copy the suite's tests make their caches with newCacheOfTest and their
-// clients with newClientOfTest, and have the file that declares them. An overlay of the go command would do, if it were not refused for
-// files in the module cache.
+// clients with newClientOfTest, and have the file that declares them. An overlay of the go command
+// would do, if it were not refused for files in the module cache.
 func module(t *testing.T) (modfile string) {
 	t.Helper()
 	out := rig.Must[[]byte](t)(exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", controllerRuntime).Output())

@@ -121,7 +121,8 @@ func (b *bench) reads(whole bool) {
 	}
 	described := b.kubectl("", "describe", "widgets", "-n", "shop", "cart")
 	b.hasLines(described, "Name: cart", "Namespace: shop", "Labels: color=red", "Color: red", "Size: 1", "Events: <none>")
-	// In another namespace than default, kubectl asks for the namespace next, and says that it is not there.
+	// In another namespace than default, kubectl asks for the namespace next, and says that it is not
+	// there.
 	for namespace, want := range map[string]string{
 		"default": `Error from server (NotFound): widgets.example.io "nothing" not found`,
 		"shop":    "Error from server (NotFound): the server could not find the requested resource (get namespaces shop)",

@@ -471,8 +471,8 @@ func (s *store) Watch(ctx context.Context, key string, opts storage.ListOptions)
 }
 
 // A buffer is a watch whose events are received before they are asked for, as far as they fit: a
-// store's watch has some at hand, and gives them out also when it was stopped. client-go's watch may
-// call its own end an error, which a store's does not.
+// store's watch has some at hand, and gives them out also when it was stopped. client-go's watch
+// may call its own end an error, which a store's does not.
 type buffer struct {
 	watch.Interface
 	events  chan watch.Event

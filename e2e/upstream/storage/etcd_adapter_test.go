@@ -41,8 +41,8 @@ type etcdStore struct {
 	pods   *etcd.Collection[*etcdPod]
 }
 
-// An etcdPod is a pod as it is selected: a Collection selects by labels, so the fields that pods are
-// selected by are among them.
+// An etcdPod is a pod as it is selected: a Collection selects by labels, so the fields that pods
+// are selected by are among them.
 type etcdPod struct {
 	examplev1.Pod
 	namespace string // that is stored: a Collection fills in what is not
@@ -130,8 +130,8 @@ type position struct {
 	Next     []byte `json:"next"`
 }
 
-// Create writes where the Collection has an object: some tests have pods without a namespace, with an
-// empty part in the key.
+// Create writes where the Collection has an object: some tests have pods without a namespace, with
+// an empty part in the key.
 func (s *etcdStore) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
 	return s.Interface.Create(ctx, path.Clean(key), obj, out, ttl)
 }

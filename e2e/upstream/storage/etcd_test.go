@@ -18,7 +18,8 @@ var etcdSuites = []string{
 	"RunTestWatchFromZero", "RunTestWatcherTimeout",
 }
 
-// etcdOwn are those that expect something else of it than of package serve, or cannot run over HTTP.
+// etcdOwn are those that expect something else of it than of package serve, or cannot run over
+// HTTP.
 var etcdOwn = map[string]suite{
 	"RunTestConsistentList": func(ctx context.Context, t *testing.T, s subject) {
 		storagetesting.RunTestConsistentList(ctx, t, s, s.increase, false, true, false)

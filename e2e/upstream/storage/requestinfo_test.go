@@ -14,8 +14,8 @@ import (
 	"github.com/go-lw/lw/serve"
 )
 
-// TestRequestInfo asks kube-apiserver's own parser what requests are about. Package serve authorizes
-// each request as the same, or answers with 404 and forwards nothing.
+// TestRequestInfo asks kube-apiserver's own parser what requests are about. Package serve
+// authorizes each request as the same, or answers with 404 and forwards nothing.
 func TestRequestInfo(t *testing.T) {
 	var asked serve.Attributes
 	forwarded := false

@@ -1,5 +1,5 @@
-// Package storage_test runs the tests that k8s.io/apiserver has for its stores, with its etcd and its
-// watch cache, on what package serve serves, and those of lists and watches on module etcd.
+// Package storage_test runs the tests that k8s.io/apiserver has for its stores, with its etcd and
+// its watch cache, on what package serve serves, and those of lists and watches on module etcd.
 package storage_test
 
 import (
@@ -143,8 +143,8 @@ var settings = map[string]setting{
 }
 
 // differences are parts of suites that expect what package serve does not do: after a page that is
-// full, a continue token also if a selector selects nothing more. Package serve looks ahead, so that
-// no client gets an empty page.
+// full, a continue token also if a selector selects nothing more. Package serve looks ahead, so
+// that no client gets an empty page.
 const differences = "^TestStorage$/^RunTestList$/relays/" +
 	"^test_List_with_filter_returning_(only_one_item,_ensure_only_a_single_page_returned|two_items,_more_pages_possible)" +
 	"(_with_current_resource_version_and_match=NotOlderThan)?$"

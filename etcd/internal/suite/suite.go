@@ -1,5 +1,5 @@
-// Package suite has what the tests of package etcd, on a server in memory, and those of etcd/e2e, on
-// a real one, have in common.
+// Package suite has what the tests of package etcd, on a server in memory, and those of etcd/e2e,
+// on a real one, have in common.
 package suite
 
 import (
@@ -24,8 +24,8 @@ type Object interface {
 }
 
 // Subject returns a collection for [lwtest.Source] below a prefix that nobody else uses. object
-// returns an object of key with the label parity, which is n modulo 2. connect returns a new client.
-// Everything that fails panics.
+// returns an object of key with the label parity, which is n modulo 2. connect returns a new
+// client. Everything that fails panics.
 func Subject[T Object](connect func() *clientv3.Client, prefix string, scoped bool, object func(key lw.Key, n int) T) lwtest.Subject[T] {
 	ctx := context.Background()
 	var mu sync.Mutex

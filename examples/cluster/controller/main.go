@@ -15,8 +15,8 @@
 //	go run . -kubeconfig ~/.kube/config
 //
 // runs it on a cluster until Ctrl-C or SIGTERM, and serves /healthz and /livez for probes. In the
-// cluster, use -in-cluster; deploy.yaml has the account, its rights and the Deployment. On a cluster,
-// -debug serves the same page, and /metrics for Prometheus.
+// cluster, use -in-cluster; deploy.yaml has the account, its rights and the Deployment. On a
+// cluster, -debug serves the same page, and /metrics for Prometheus.
 //
 // To make it yours: copy the directory, run go mod init and go mod tidy, put
 // your types into website.go and your work into reconcile.go, and test it as controller_test.go

@@ -84,8 +84,8 @@ func (s *stores) scenario(ctx context.Context, listen string) error {
 	return <-ended
 }
 
-// waitForJobs waits until the jobs, as they are served, are at workers in those numbers. A collection
-// that is not served yet is not found, which is no failure.
+// waitForJobs waits until the jobs, as they are served, are at workers in those numbers. A
+// collection that is not served yet is not found, which is no failure.
 func waitForJobs(ctx context.Context, url string, want map[string]int) error {
 	for {
 		got, err := countJobs(ctx, url)

@@ -33,8 +33,8 @@ import (
 	"github.com/go-lw/lw/lwdebug"
 )
 
-// newManager returns a manager with the reconciler of this example. board shows what its cache does,
-// and registry gets the series of that.
+// newManager returns a manager with the reconciler of this example. board shows what its cache
+// does, and registry gets the series of that.
 func newManager(config *rest.Config, opts ctrl.Options, board *lw.Board, registry prometheus.Registerer) (ctrl.Manager, error) {
 	// Without this line the cache is controller-runtime's own. With NewCache alone nobody sees what
 	// it does.

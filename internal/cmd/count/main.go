@@ -1,8 +1,8 @@
 // Command count prints what a stranger has to carry: lines, words, modules and names. It fails if
 // one of them is above its limit. A change that needs more raises the limit, and says why.
 //
-// Tests are the files named *_test.go, what only they import (test/, internal/rig), and the programs
-// in testdata that only they read. The rest is product, and some of it tools.
+// Tests are the files named *_test.go, what only they import (test/, internal/rig), and the
+// programs in testdata that only they read. The rest is product, and some of it tools.
 //
 //	go run ./internal/cmd/count
 package main
@@ -20,6 +20,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"unicode/utf8"
 )
 
 // apparatus are the folders whose product code is tools.
@@ -62,7 +63,7 @@ func count() ([]row, error) {
 	if err != nil {
 		return nil, fmt.Errorf("git ls-files: %w", err)
 	}
-	var lines, longest, product, tools, words, pages, performance, modules int
+	var lines, longest, wide, product, tools, words, pages, performance, modules int
 	root := map[string]bool{}
 	for _, file := range strings.Fields(string(list)) {
 		text, err := os.ReadFile(file)
@@ -79,7 +80,7 @@ func count() ([]row, error) {
 			modules++
 		case filepath.Ext(file) == ".go":
 			n := bytes.Count(text, []byte("\n"))
-			lines, longest = lines+n, max(longest, n)
+			lines, longest, wide = lines+n, max(longest, n), wide+wideComments(text)
 			if ofTests(file) {
 				break
 			}
@@ -111,9 +112,20 @@ func count() ([]row, error) {
 		{"modules", modules, limits.modules},
 		{"entries of the root folder", len(root), limits.root},
 		{"lines of the longest Go file", longest, limits.longest},
+		{"comments wider than 100 columns", wide, limits.wide},
 		{"exported names of package lw, with fields and methods", names, limits.names},
 		{"functions of package lw above a cyclomatic complexity of 15", branchy, limits.branchy},
 	}, err
+}
+
+// wideComments counts the lines of a Go file that are a comment of more than 100 characters.
+func wideComments(text []byte) (n int) {
+	for line := range bytes.Lines(text) {
+		if bytes.HasPrefix(bytes.TrimLeft(line, "\t"), []byte("//")) && utf8.RuneCount(bytes.TrimRight(line, "\n")) > 100 {
+			n++
+		}
+	}
+	return n
 }
 
 // ofTests reports whether a Go file belongs to the tests.
@@ -122,9 +134,9 @@ func ofTests(file string) bool {
 		slices.ContainsFunc(testsOnly, func(dir string) bool { return strings.HasPrefix(file, dir) })
 }
 
-// names counts the exported names of the package in dir: constants, variables, functions, types, and
-// the fields and methods of these types. And it counts the functions, exported or not, that are above
-// a cyclomatic complexity of 15.
+// names counts the exported names of the package in dir: constants, variables, functions, types,
+// and the fields and methods of these types. And it counts the functions, exported or not, that are
+// above a cyclomatic complexity of 15.
 func names(dir string) (n, branchy int, err error) {
 	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {

@@ -4,9 +4,9 @@
 //
 // It packs the files that git knows as the version to be released, into a module proxy on disk, and
 // does with that what users do: an empty module gets each published module and uses it, the program
-// of lwfields is installed, the quickstart runs from the proxy, and the examples are copied and lose
-// their replace directives. All other modules come from the module cache, and what is not there from
-// GOPROXY. The module cache does not change.
+// of lwfields is installed, the quickstart runs from the proxy, and the examples are copied and
+// lose their replace directives. All other modules come from the module cache, and what is not
+// there from GOPROXY. The module cache does not change.
 //
 // CONTRIBUTING.md says what to do next.
 package main

@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Each bug finds its one place, what it makes of it is Go, and its tests are there. That it compiles
-// and that they catch it is for the command to show.
+// Each bug finds its one place, what it makes of it is Go, and its tests are there. That it
+// compiles and that they catch it is for the command to show.
 func TestBugs(t *testing.T) {
 	root := filepath.Join("..", "..", "..")
 	names := map[string]bool{}

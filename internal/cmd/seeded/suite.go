@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// A suite is the tests of a folder that should catch a bug. The compiler takes most of the time of a
-// trial, so the test files that they do not need are left out.
+// A suite is the tests of a folder that should catch a bug. The compiler takes most of the time of
+// a trial, so the test files that they do not need are left out.
 type suite struct {
 	folder   string
 	unneeded []string // paths

@@ -1,5 +1,5 @@
-// Package conform is a table of writes and of what kube-apiserver answers. Tests play it against each
-// server that takes writes.
+// Package conform is a table of writes and of what kube-apiserver answers. Tests play it against
+// each server that takes writes.
 //
 // A line is a request, " => ", and what is expected: the status, or several of which one must be
 // answered, the reason of a Status, members of the answer, and after " ~ " a part of the message.
@@ -8,9 +8,9 @@
 //
 // A path is that of a resource in the namespace of the section, unless it begins with a slash. The
 // format of the body follows it; JSON is the default. <W a> is the beginning of a Widget up to the
-// name in its metadata. $NS is the namespace, $UID and $RV are those of the object that was answered
-// last. path=value compares a string, or the JSON of another value; path= says that there is none,
-// path!=value that there is another one. warning= is about the header Warning.
+// name in its metadata. $NS is the namespace, $UID and $RV are those of the object that was
+// answered last. path=value compares a string, or the JSON of another value; path= says that there
+// is none, path!=value that there is another one. warning= is about the header Warning.
 package conform
 
 import (
@@ -33,7 +33,8 @@ import (
 //go:embed requests.txt
 var requests string
 
-// A Resource is what a server must serve for the table: example.io/v1 and, for pods, the core group.
+// A Resource is what a server must serve for the table: example.io/v1 and, for pods, the core
+// group.
 type Resource struct {
 	Plural, Kind    string
 	Cluster, Status bool
@@ -95,7 +96,8 @@ type Section struct {
 	Cases []Case
 }
 
-// Sections returns the table. It panics if it cannot be read, which a test of this package would show.
+// Sections returns the table. It panics if it cannot be read, which a test of this package would
+// show.
 func Sections() []Section {
 	var out []Section
 	for i, line := range strings.Split(requests, "\n") {

@@ -1,10 +1,13 @@
 // Programs runs the foreign controllers of testdata/programs: each in its faulty version, of which
-// a search must find the fault, and in the mended one, of which there must be no alarm.
+// a search must find the fault, and in the mended one, of which there must be no alarm. A controller
+// of a package main is put beside its test by an overlay, from its module.
 //
 //	go run ./internal/programs -for 2m
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -26,6 +29,7 @@ func main() {
 		dir := filepath.Dir(module)
 		test := func(mended bool, more ...string) {
 			args := append([]string{"test", "-count=1", "-timeout=0", "-v", "-run=" + *run}, more...)
+			args = append(args, overlay(dir)...)
 			args = append(args, ".")
 			if *long > 0 {
 				args = append(args, "-simulate.for="+long.String())
@@ -48,5 +52,37 @@ func main() {
 	}
 	if wrong > 0 {
 		os.Exit(1)
+	}
+}
+
+// overlay returns the flag of go test that puts the controller.go of sample-controller into dir, if
+// the test there is of it: a package main cannot be imported.
+func overlay(dir string) []string {
+	name := filepath.Base(dir)
+	if name != "samplecontroller" {
+		return nil
+	}
+	list := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/sample-controller")
+	list.Dir, list.Stderr = dir, os.Stderr
+	module, err := list.Output()
+	check(err)
+	source, err := os.ReadFile(filepath.Join(string(bytes.TrimSpace(module)), "controller.go"))
+	check(err)
+	temp, err := os.MkdirTemp("", name)
+	check(err)
+	file := filepath.Join(temp, "controller.go")
+	check(os.WriteFile(file, bytes.Replace(source, []byte("package main"), []byte("package "+name), 1), 0o600))
+	at, err := filepath.Abs(filepath.Join(dir, "controller.go"))
+	check(err)
+	replace, err := json.Marshal(map[string]map[string]string{"Replace": {at: file}})
+	check(err)
+	check(os.WriteFile(filepath.Join(temp, "overlay.json"), replace, 0o600))
+	return []string{"-overlay=" + filepath.Join(temp, "overlay.json")}
+}
+
+func check(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "programs:", err)
+		os.Exit(2)
 	}
 }

@@ -1,6 +1,6 @@
-// Package inside asks what the library holds for a consumer that has gone, and stops a graph between its
-// steps. There is no public name for that: field reads what is not exported, and a name that no longer
-// exists panics.
+// Package inside asks what the library holds for a consumer that has gone, and stops a graph
+// between its steps. There is no public name for that: field reads what is not exported, and a name
+// that no longer exists panics.
 package inside
 
 import (
@@ -84,7 +84,8 @@ func Visits(g *lw.Graph) int {
 // JoinedMembers returns how many members of u, also such as have left, its operator knows.
 func JoinedMembers[T lw.Object](u *lw.Union[T]) int { return field(u, "Derived", "op", "joined").Len() }
 
-// MovedResults returns of how many inputs d, which is made by Derive, keeps that their results have another key.
+// MovedResults returns of how many inputs d, which is made by Derive, keeps that their results have
+// another key.
 func MovedResults[T lw.Object](d *lw.Derived[T]) int { return field(d, "op", "elsewhere").Len() }
 
 // AfterStep has the goroutine of g's Run call f after each step. It must be called before Run.
@@ -92,8 +93,8 @@ func AfterStep(g *lw.Graph, f func()) {
 	*(*func())(field(g, "afterStep").Addr().UnsafePointer()) = f
 }
 
-// MidCommit has the goroutine of g's Run call f in each long commit, when all stores are changed and
-// before reads show it. It must be called before Run.
+// MidCommit has the goroutine of g's Run call f in each long commit, when all stores are changed
+// and before reads show it. It must be called before Run.
 func MidCommit(g *lw.Graph, f func()) {
 	*(*func())(field(g, "midCommit").Addr().UnsafePointer()) = f
 }

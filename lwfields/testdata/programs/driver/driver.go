@@ -161,8 +161,8 @@ func Random(r *rand.Rand, v reflect.Value, depth int) {
 
 var identity = []string{"apiVersion", "kind", "metadata.name", "metadata.namespace", "metadata.uid", "metadata.resourceVersion"}
 
-// Prune leaves of an object what a mask keeps: what an informer with this mask holds. A mask with the
-// path "ALL" keeps everything.
+// Prune leaves of an object what a mask keeps: what an informer with this mask holds. A mask with
+// the path "ALL" keeps everything.
 func Prune(object any, mask []string) {
 	for _, path := range mask {
 		if path == "ALL" {

@@ -51,8 +51,8 @@ var admit = []cluster.Admission{
 	}},
 }
 
-// A set of two groups comes up. A revision is made before the leaders' StatefulSet is seen, and each
-// reconcile that does not see it makes one more.
+// A set of two groups comes up. A revision is made before the leaders' StatefulSet is seen, and
+// each reconcile that does not see it makes one more.
 func TestSet(t *testing.T) {
 	simulate.Run(t, simulate.World{
 		CRDs: simulate.ModuleDir("sigs.k8s.io/lws", "config/crd/bases"), Start: start, Admit: admit,

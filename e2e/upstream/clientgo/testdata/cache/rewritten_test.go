@@ -109,14 +109,14 @@ func isStarted(i SharedInformer) bool {
 	return i.SetTransform(identity) != nil
 }
 
-// newPodIndexer stands for NewIndexer with MetaNamespaceKeyFunc. It returns the store of an informer
-// that is not run.
+// newPodIndexer stands for NewIndexer with MetaNamespaceKeyFunc. It returns the store of an
+// informer that is not run.
 func newPodIndexer(_ KeyFunc, indexers Indexers) Indexer {
 	return NewSharedIndexInformer(&ListWatch{}, &v1.Pod{}, 0, indexers).GetIndexer()
 }
 
-// TestSharedInformerWatchDisruption runs upstream's test of that name in a bubble, since an informer
-// need not have a clock that can be set.
+// TestSharedInformerWatchDisruption runs upstream's test of that name in a bubble, since an
+// informer need not have a clock that can be set.
 func TestSharedInformerWatchDisruption(t *testing.T) {
 	synctest.Test(t, sharedInformerWatchDisruption)
 }

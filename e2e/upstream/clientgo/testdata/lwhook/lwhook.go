@@ -1,6 +1,6 @@
 // Package lwhook makes every shared informer and every reflector of a test binary one of lw. Tests
-// put it into a copy of client-go whose constructor asks cache.NewSharedIndexInformerHook first, and
-// whose reflector asks cache.RunReflectorHook.
+// put it into a copy of client-go whose constructor asks cache.NewSharedIndexInformerHook first,
+// and whose reflector asks cache.RunReflectorHook.
 package lwhook
 
 import (
