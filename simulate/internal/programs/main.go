@@ -1,6 +1,6 @@
 // Programs runs the foreign controllers of testdata/programs: each in its faulty version, of which
-// a search must find the fault, and in the mended one, of which there must be no alarm. A controller
-// of a package main is put beside its test by an overlay, from its module.
+// a search must find the fault, and in the mended one, of which there must be no alarm. A
+// controller of a package main is put beside its test by an overlay, from its module.
 //
 //	go run ./internal/programs -for 2m
 package main

@@ -1,5 +1,6 @@
 // Package samplecontroller runs k8s.io/sample-controller 0.37.0, a controller of client-go without
-// a manager. Its controller.go is of a package main, so internal/programs puts it here by an overlay.
+// a manager. Its controller.go is of a package main, so internal/programs puts it here by an
+// overlay.
 package samplecontroller
 
 import (
