@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/request"
 	"github.com/go-lw/lw/internal/rig"
 )
 
@@ -213,6 +214,17 @@ func TestStopIsPromptAndComplete(t *testing.T) {
 		<-reg.Done()
 		rig.Start(t, early)
 		rig.Sleep(time.Second)
+	})
+	rig.Subtest(t, "who tells it", func(t *testing.T) {
+		ended := false
+		stop := rig.Begin(t, lw.NewInformer(lw.Poll(func(ctx context.Context) ([]*rig.Widget, error) {
+			request.TellerOf(ctx).AfterRun(func() { ended = true })
+			return []*rig.Widget{}, nil
+		}, time.Hour), nil))
+		rig.Sleep(time.Second)
+		if stop(); !ended {
+			t.Error("whoever tells it of writes does not learn that it has stopped")
+		}
 	})
 }
 
