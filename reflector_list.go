@@ -115,12 +115,13 @@ func (r *Reflector[T]) pages(ctx context.Context, limit int64) outcome {
 	size := limit
 	for attempt := 1; ; attempt++ {
 		got := r.newListBuilder()
-		if err = r.collect(ctx, size, got); err == nil {
+		if err = r.collect(ctx, metav1.ListOptions{Limit: size}, got, &r.limiter); err == nil {
+			got.validate(HintsOf(r.src).unnamed)
 			err = r.takeOver(opList, got)
 			break
 		}
 		empty := errors.Is(err, errEmptyPages)
-		if size == 0 || ctx.Err() != nil || !empty && !got.lost(err) {
+		if size == 0 || ctx.Err() != nil || !got.lost(err) {
 			break
 		}
 		r.server.rewound = r.server.rewound || errors.Is(err, ErrRewound)
@@ -140,22 +141,21 @@ func (r *Reflector[T]) pages(ctx context.Context, limit int64) outcome {
 	return outcome{op: opList, err: err}
 }
 
-// lost reports whether the pages behind those that have come cannot be had any more.
+// lost reports whether the pages behind those that have come cannot be had, or bring nothing.
 func (b *listBuilder[T]) lost(err error) bool {
-	return b.pages > 0 && (pace.IsExpired(err) || errors.Is(err, errMixedPages))
+	return b.pages > 0 && (pace.IsExpired(err) || errors.Is(err, errMixedPages) || errors.Is(err, errEmptyPages))
 }
 
 // errMixedPages says that the pages of a list show different versions.
 var errMixedPages = &protocolError{msg: "pages of one list have different resource versions"}
 
-// collect adds all pages to got. It fails if no item comes for listPatience, however many pages
-// come.
-func (r *Reflector[T]) collect(ctx context.Context, limit int64, got *listBuilder[T]) error {
+// collect adds all pages of the list of opts to got. It fails if no item comes for listPatience,
+// however many pages come. limiter is for the pages after empty ones. Any goroutine may call it.
+func (r *Reflector[T]) collect(ctx context.Context, opts metav1.ListOptions, got *listBuilder[T], limiter *pace.Limiter) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	g := pace.NewStallTimer(cancel, listPatience, errStalled)
 	defer g.Stop()
-	opts := metav1.ListOptions{Limit: limit}
 	for empty := 0; ; {
 		items, from := got.items, len(got.objs)
 		meta, err := r.page(ctx, opList, opts, got, g)
@@ -170,7 +170,6 @@ func (r *Reflector[T]) collect(ctx context.Context, limit int64, got *listBuilde
 		}
 		got.pages++
 		if meta.Continue == "" {
-			got.validate(HintsOf(r.src).unnamed)
 			return nil
 		}
 		if meta.Continue == opts.Continue {
@@ -184,15 +183,15 @@ func (r *Reflector[T]) collect(ctx context.Context, limit int64, got *listBuilde
 			empty = 0
 			continue
 		}
-		if empty++; empty >= maxEmpty && limit > 0 {
+		if empty++; empty >= maxEmpty && opts.Limit > 0 {
 			return errEmptyPages
 		}
 		// An empty page counts against the request limit, as a server may send many.
-		pace.Sleep(ctx, r.limiter.Wait(time.Now()))
+		pace.Sleep(ctx, limiter.Wait(time.Now()))
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		r.limiter.Spend(time.Now())
+		limiter.Spend(time.Now())
 	}
 }
 
@@ -301,33 +300,19 @@ func (r *Reflector[T]) reportable(l *wholeList[T], held map[Key]struct{}) string
 
 // part lists some objects of the collection: those of the filter in ctx. Any goroutine may call it.
 func (r *Reflector[T]) part(ctx context.Context, opts metav1.ListOptions) (*listBuilder[T], error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	g := pace.NewStallTimer(cancel, listPatience, errStalled)
-	defer g.Stop()
-	seen, got := positionAt(r.target.version()), &listBuilder[T]{began: time.Now()}
 	for {
-		from := len(got.objs)
-		meta, err := r.page(ctx, opList, opts, got, g)
+		seen, got := positionAt(r.target.version()), &listBuilder[T]{began: time.Now()}
+		err := r.collect(ctx, opts, got, new(pace.Limiter))
 		switch {
-		case err != nil:
-			return nil, err
-		case got.pages == 0:
-			got.version = meta.ResourceVersion
-		case meta.ResourceVersion != got.version:
-			return nil, errMixedPages
-		}
-		if got.pages++; meta.Continue == "" {
-			break
-		}
-		if err := got.checkPage(meta.Continue, from); err != nil {
+		case err == nil && seen.after(got.version):
+			return nil, &olderError{got: got.version, seen: seen.version}
+		case err == nil:
+			got.validate(false)
+			return got, nil
+		case opts.Limit == 0 || !got.lost(err):
 			return nil, err
 		}
-		opts.Continue = meta.Continue
+		r.report(&Error{Op: opList, Err: err})
+		opts.Limit = 0 // as in pages
 	}
-	if seen.after(got.version) {
-		return nil, &olderError{got: got.version, seen: seen.version}
-	}
-	got.validate(false)
-	return got, nil
 }

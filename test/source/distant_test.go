@@ -21,14 +21,15 @@ type distant struct {
 	*lw.Memory[*rig.Widget]
 
 	mu     sync.Mutex
-	before time.Duration // guarded by mu, as all below: of a list, until the server sees it
-	after  time.Duration // until its answer comes
-	lag    time.Duration // of events
-	fails  int           // how many requests fail
-	parts  []string      // the field selectors of lists of parts
-	lists  int           // of all
-	cut    chan struct{} // ends the watch
-	gone   bool          // the next watch is refused as expired
+	before time.Duration                               // guarded by mu, as all below: of a list, until the server sees it
+	after  time.Duration                               // until its answer comes
+	lag    time.Duration                               // of events
+	fails  int                                         // how many requests fail
+	parts  []string                                    // the field selectors of lists of parts
+	lists  int                                         // of all
+	cut    chan struct{}                               // ends the watch
+	gone   bool                                        // the next watch is refused as expired
+	pages  func(token string) (metav1.ListMeta, error) // what a list of a part in pages gets; nil: what it asks for
 }
 
 func newDistant(names ...string) *distant {
@@ -59,7 +60,7 @@ func (d *distant) failing() error {
 
 func (d *distant) List(ctx context.Context, opts metav1.ListOptions, yield func(*rig.Widget, error) error) (metav1.ListMeta, error) {
 	d.mu.Lock()
-	before, after, err := d.before, d.after, d.failing()
+	before, after, pages, err := d.before, d.after, d.pages, d.failing()
 	if request.PartOf(ctx) != nil {
 		d.parts = append(d.parts, opts.FieldSelector)
 	} else if !request.IsProbe(ctx) {
@@ -68,6 +69,9 @@ func (d *distant) List(ctx context.Context, opts metav1.ListOptions, yield func(
 	d.mu.Unlock()
 	if err != nil {
 		return metav1.ListMeta{}, err
+	}
+	if pages != nil && request.PartOf(ctx) != nil && opts.Limit > 0 {
+		return pages(opts.Continue)
 	}
 	_ = rest(ctx, before)
 	var got []*rig.Widget

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/go-lw/lw"
@@ -290,9 +291,21 @@ func TestWanted(t *testing.T) {
 }
 
 // TestWantedMany: many keys at once are read by one list, here of two pages, and the others 16 at a
-// time.
+// time. If pages bring nothing, the list is asked for in one response.
 func TestWantedMany(t *testing.T) {
-	for _, tt := range []struct{ n, parts int }{{16, 16}, {20, 20}, {60, 2}, {501, 2}} {
+	empty := func(token string) (metav1.ListMeta, error) {
+		return metav1.ListMeta{ResourceVersion: "1001", Continue: token + "x"}, nil
+	}
+	expired := func(token string) (metav1.ListMeta, error) {
+		if token != "" {
+			return metav1.ListMeta{}, apierrors.NewResourceExpired("too old")
+		}
+		return empty(token)
+	}
+	for _, tt := range []struct {
+		n, parts int
+		pages    func(string) (metav1.ListMeta, error)
+	}{{16, 16, nil}, {20, 20, nil}, {60, 2, nil}, {501, 2, nil}, {60, 21, empty}, {60, 3, expired}} {
 		synctest.Test(t, func(t *testing.T) {
 			var names []string
 			for i := range 1000 {
@@ -300,7 +313,7 @@ func TestWantedMany(t *testing.T) {
 			}
 			src, keys := newDistant(names...), &lw.KeySet{}
 			inf := rig.Run(t, lw.Wanted[*rig.Widget](src, keys), nil)
-			src.set(func() { src.after = time.Second })
+			src.set(func() { src.after, src.pages = time.Second, tt.pages })
 			var wanted []lw.Key
 			for _, name := range names[:tt.n] {
 				wanted = append(wanted, rig.Key(name))
