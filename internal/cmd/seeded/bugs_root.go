@@ -11,7 +11,7 @@ var rootBugs = []bug{
 	{"handlers sleep until there is more", "", "", []edit{
 		{". watchSession.event", `!ev.More`, `ev.More`}}},
 	{"part of a list is shown", "", "", []edit{
-		{". Reflector.pages", `if err = __1; err == nil { err = __2; break }`, `if err = __1; err == nil || got.pages > 0 { err = __2; break }`}}},
+		{". Reflector.pages", `if err = __1; err == nil { got.validate(__2); err = __3; break }`, `if err = __1; err == nil || got.pages > 0 { got.validate(__2); err = __3; break }`}}},
 	{"no pause after empty watches", "TestDecide|TestEmptyPages", "", []edit{
 		{". decide", `verdict{verify: o.endedEarly, failed: true, wait: true, next: stepList.when(__)}`, `verdict{verify: o.endedEarly, failed: true, next: stepList.when((failures+1)%relistAfter == 0)}`},
 		{"internal/pace every", `1100 * __1`, `__1`}}},
