@@ -65,6 +65,7 @@ func encodeStatus(e Encoding, status *metav1.Status) []byte {
 func WriteBody(w http.ResponseWriter, contentType string, code int, body []byte) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.Header().Set("Cache-Control", "no-cache, private")
 	w.WriteHeader(code)
 	_, _ = w.Write(body)
 }

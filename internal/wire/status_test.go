@@ -50,7 +50,7 @@ func TestWriteStatus(t *testing.T) {
 		w := httptest.NewRecorder()
 		f := wire.Format{Encoding: e.Encoding, Shape: wire.Partial}
 		wire.WriteStatus(w, f, want)
-		header := http.Header{"Content-Type": {f.ContentType(false)}, "Content-Length": {strconv.Itoa(w.Body.Len())}, "Retry-After": {"1"}}
+		header := http.Header{"Content-Type": {f.ContentType(false)}, "Content-Length": {strconv.Itoa(w.Body.Len())}, "Cache-Control": {"no-cache, private"}, "Retry-After": {"1"}}
 		if diff := cmp.Diff(header, w.Header()); diff != "" || w.Code != 504 {
 			t.Errorf("%s: code %d, header (-want +got):\n%s", name, w.Code, diff)
 		}
