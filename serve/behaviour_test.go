@@ -386,6 +386,10 @@ func TestForward(t *testing.T) {
 				path + "?resourceVersion=2": http.StatusOK,
 				"/api/v1/pods":              code(http.StatusNotFound),
 				"/healthz":                  code(http.StatusNotFound),
+				"/apis":                     code(http.StatusOK), // it has more than what is relayed
+				"/apis/example.io/v1":       code(http.StatusOK),
+				"/openapi/v3":               code(http.StatusOK),
+				"/version":                  code(http.StatusOK),
 			} {
 				b.answers(want, "", "GET", query, "")
 			}

@@ -55,7 +55,7 @@ func (q *request) answer() error {
 	if q.h.isClosed() {
 		return tooSoon("the server is shutting down")
 	}
-	if !q.collection.history.synced() {
+	if !q.collection.history.extent().synced {
 		return q.collection.notSynced()
 	}
 	switch q.attributes.Verb {
@@ -92,11 +92,11 @@ func (q *request) answer() error {
 
 // other answers a request for what is not served as a collection.
 func (q *request) other() error {
-	if q.h.discovery.Serve(q.w, q.r) || q.openAPI() {
-		return nil
-	}
-	if q.h.opts.Forward != nil {
+	switch {
+	case q.h.opts.Forward != nil: // discovery, too: the server there has what clients may find here
 		return q.forward()
+	case q.h.discovery.Serve(q.w, q.r), q.openAPI():
+		return nil
 	}
 	return q.notFound()
 }

@@ -22,10 +22,10 @@ const openAPIRoot = "/openapi/v3"
 // The documents describe the kinds, for kubectl explain, and name the operation patch of each, of
 // which kubectl wants to know which formats it takes, and that writes may have the parameters
 // fieldValidation and dryRun. A collection that clients only read has it, too, and answers it with
-// 405. With Options.Forward the documents are the other server's.
+// 405.
 func (q *request) openAPI() bool {
 	rest, ok := strings.CutPrefix(strings.TrimSuffix(q.r.URL.Path, "/"), openAPIRoot)
-	if !ok || q.h.opts.Forward != nil {
+	if !ok {
 		return false
 	}
 	paths, schemas := map[string]any{}, map[string]any{}

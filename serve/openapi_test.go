@@ -1,7 +1,6 @@
 package serve_test
 
 import (
-	"net/http"
 	"strings"
 	"testing"
 
@@ -71,10 +70,6 @@ func TestOpenAPI(t *testing.T) {
 		} {
 			b.answers(tt.code, "", tt.method, tt.path, "", "Accept", tt.accept)
 		}
-	})
-	inBubble(t, serve.Options{Forward: teapot}, func(b *bubble) {
-		b.memory(lw.NewMemory[*Widget](), widgets)
-		b.answers(http.StatusTeapot, "", "GET", "/openapi/v3", "")
 	})
 }
 
