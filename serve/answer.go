@@ -174,7 +174,7 @@ func (q *request) beginTable() io.WriteCloser {
 	return deadlineWriter{q}
 }
 
-// A zipped compresses what it writes.
+// A gzipWriter compresses what it writes.
 type gzipWriter struct {
 	*gzip.Writer
 	under *bufio.Writer
@@ -182,7 +182,7 @@ type gzipWriter struct {
 
 func (z gzipWriter) Close() error { return errors.Join(z.Writer.Close(), z.under.Flush()) }
 
-// A deadlined writes the body of an answer. A client that takes nothing for Limits.WriteTimeout is
+// A deadlineWriter writes the body of an answer. A client that takes nothing for Limits.WriteTimeout is
 // cut off.
 type deadlineWriter struct{ q *request }
 

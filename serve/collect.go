@@ -144,7 +144,7 @@ func ownership(i *item) *metav1.ObjectMeta {
 // collect makes the writes that are due. Whoever seems to be gone, or to have no dependents, may
 // only not have come yet, so the collections catch up with their stores before.
 func (g *garbage) collect(ctx context.Context) {
-	if slices.ContainsFunc(g.stores, func(c *collection) bool { return !c.history.synced() }) {
+	if slices.ContainsFunc(g.stores, func(c *collection) bool { return !c.history.extent().synced }) {
 		return // a beginning wakes
 	}
 	g.mu.Lock()
@@ -160,7 +160,7 @@ func (g *garbage) collect(ctx context.Context) {
 		return
 	}
 	for _, c := range g.stores {
-		if err := c.catchesUp(ctx); err != nil {
+		if err := c.caughtUp(ctx, c.writes.catchUp); err != nil {
 			g.failed(ctx, fmt.Errorf("%s: %w", c.name, err), due...)
 			return
 		}
@@ -220,7 +220,7 @@ func (g *garbage) step(ctx context.Context, uid types.UID) error {
 	}
 	raced := apierrors.IsConflict(err) || apierrors.IsNotFound(err)
 	if raced { // or refused, if the same is to be done when the other write is here
-		if late := c.catchesUp(ctx); late != nil {
+		if late := c.caughtUp(ctx, c.writes.catchUp); late != nil {
 			return late
 		}
 	}
@@ -231,19 +231,4 @@ func (g *garbage) step(ctx context.Context, uid types.UID) error {
 	}
 	delete(g.pauses, uid)
 	return nil
-}
-
-// catchesUp returns when the history has what the store had when it was called.
-func (c *collection) catchesUp(ctx context.Context) error {
-	asked, cancel := withPatience(ctx)
-	defer cancel()
-	text, err := c.writes.catchUp(asked)
-	if err != nil {
-		return err
-	}
-	version, err := listopts.ParseVersion(text)
-	if err != nil {
-		return err
-	}
-	return c.history.waitFor(asked, version, patience)
 }

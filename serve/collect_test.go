@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -262,6 +263,21 @@ func TestCollectWaits(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A deletecollection deletes what was written before it, also where readers want what is here.
+func TestDeleteCollectionWaits(t *testing.T) {
+	inBubble(t, serve.Options{}, func(b *bubble) {
+		l, r := laggard{lw.NewMemory[*part](), make(chan struct{}, 1)}, parts
+		r.Fresh = serve.FreshHere
+		l.token <- struct{}{}
+		stored(b, lw.Writable[*part](l), r)
+		<-l.token
+		b.answers(http.StatusCreated, "", "POST", partsPath, `{"metadata":{"name":"a"}}`)
+		time.AfterFunc(time.Second, func() { l.token <- struct{}{} })
+		b.answers(http.StatusOK, `"name":"a"`, "DELETE", partsPath, "")
+		b.answers(http.StatusNotFound, "", "GET", partsPath+"/a/scale", "") // which the store answers
+	})
 }
 
 // An object that cannot be shown in one of its versions is there nevertheless, and holds up nobody.

@@ -99,11 +99,11 @@ func TestFeedRemembersABreak(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Begin(snapshot(t, "6", object("9")), true)
-	if h.synced() {
+	if h.extent().synced {
 		t.Error("it has begun before its object")
 	}
 	f.Begin(snapshot(t, "10", object("10")), false)
-	if _, err := h.read(at, nil); !h.synced() || !apierrors.HasStatusCause(err, listopts.CauseReplaced) {
+	if _, err := h.read(at, nil); !h.extent().synced || !apierrors.HasStatusCause(err, listopts.CauseReplaced) {
 		t.Errorf("a watch of before: %v", err)
 	}
 	// The next one breaks with nothing.
@@ -137,7 +137,7 @@ func TestFeedWaitsForWhatHasCome(t *testing.T) {
 	f.Change(lw.Delta[*plain]{Type: lw.Added, New: other, ResourceVersion: "12"})
 	f.Progress("8")
 	f.Progress("10")
-	if h.synced() {
+	if h.extent().synced {
 		t.Errorf("it has begun at %d, with an object of 12", h.here)
 	}
 	f.Progress("12")

@@ -52,9 +52,14 @@ func (c *collection) newest(ctx context.Context) error {
 	if c.catchUp == nil {
 		return nil
 	}
+	return c.caughtUp(ctx, c.catchUp)
+}
+
+// caughtUp is newest where catchUp asks the server.
+func (c *collection) caughtUp(ctx context.Context, catchUp func(context.Context) (string, error)) error {
 	asked, cancel := withPatience(ctx)
 	defer cancel()
-	version, err := c.serverVersion(asked)
+	version, err := versionOf(catchUp(asked))
 	if err == nil {
 		err = c.history.waitFor(asked, version, patience)
 	}
@@ -64,9 +69,8 @@ func (c *collection) newest(ctx context.Context) error {
 	return errNotFresh(err)
 }
 
-// serverVersion returns the version of the server when the collection is as new.
-func (c *collection) serverVersion(ctx context.Context) (uint64, error) {
-	text, err := c.catchUp(ctx)
+// versionOf returns the version of the server that a catchUp has returned.
+func versionOf(text string, err error) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
@@ -103,7 +107,7 @@ func (c *collection) resolve(ctx context.Context, version uint64) error {
 		if c.catchUp == nil || !c.history.doubts(version) {
 			return nil
 		}
-		now, err := c.serverVersion(asked)
+		now, err := versionOf(c.catchUp(asked))
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return err

@@ -418,13 +418,6 @@ func (h *history) waitFor(ctx context.Context, version uint64, patience time.Dur
 	}
 }
 
-// synced reports whether there is a state.
-func (h *history) synced() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.begun
-}
-
 // waitForBegin waits until there is a state.
 func (h *history) waitForBegin(ctx context.Context) error {
 	for {
@@ -544,13 +537,6 @@ func newHistory(limits HistoryLimits) *history {
 		Events: positive(limits.Events, 10_000),
 		Bytes:  positive(limits.Bytes, 64<<20),
 	}}
-}
-
-// oldestKnown returns the oldest version whose state a client may ask for.
-func (h *history) oldestKnown() uint64 {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.oldestLocked()
 }
 
 var errClosed = errors.New("serve: the server is shutting down")

@@ -153,7 +153,7 @@ func (m *historyModel) at(version uint64) map[string]*item {
 func (m *historyModel) state(t *rapid.T) {
 	version := m.version + 2 - min(m.version+1, uint64(rapid.IntRange(0, 12).Draw(t, "back")))
 	got, err := m.h.at(version)
-	switch oldest := m.h.oldestKnown(); {
+	switch oldest := m.h.extent().oldest; {
 	case m.isReplaced(version):
 		if !apierrors.HasStatusCause(err, listopts.CauseReplaced) || !apierrors.IsResourceExpired(err) {
 			t.Fatalf("at %d of %d, replaced up to %d: %v", version, m.version, m.replaced, err)
@@ -184,7 +184,7 @@ func (m *historyModel) state(t *rapid.T) {
 // isReplaced reports whether a version is not one of this history, and may be one of a history
 // before.
 func (m *historyModel) isReplaced(version uint64) bool {
-	return version <= m.replaced && (version < m.h.oldestKnown() || version > m.version || m.unseen(version))
+	return version <= m.replaced && (version < m.h.extent().oldest || version > m.version || m.unseen(version))
 }
 
 func (m *historyModel) open(t *rapid.T) {
@@ -198,7 +198,7 @@ func (m *historyModel) open(t *rapid.T) {
 	}
 	version := m.version + 2 - min(m.version+1, uint64(rapid.IntRange(0, 12).Draw(t, "back")))
 	p, err := m.h.open(version)
-	oldest, replaced := m.h.oldestKnown(), m.isReplaced(version)
+	oldest, replaced := m.h.extent().oldest, m.isReplaced(version)
 	if (version < oldest || replaced || m.unseen(version)) != (err != nil) || replaced != apierrors.HasStatusCause(err, listopts.CauseReplaced) {
 		t.Fatalf("open at %d, oldest %d, replaced up to %d: %v", version, oldest, m.replaced, err)
 	}
@@ -301,7 +301,7 @@ func TestGaps(t *testing.T) {
 	}
 	check := func() {
 		t.Helper()
-		if diff := cmp.Diff([]any{maxGaps, uint64(30)}, []any{len(h.gaps), h.oldestKnown()}); diff != "" {
+		if diff := cmp.Diff([]any{maxGaps, uint64(30)}, []any{len(h.gaps), h.extent().oldest}); diff != "" {
 			t.Error(diff)
 		}
 		for v, want := range map[uint64]bool{9: false, 10: false, 29: false, 30: true, 31: false, 40: true, 41: false, 190: true} {
@@ -346,8 +346,8 @@ func TestBytesAreBounded(t *testing.T) {
 		oldest uint64
 	}{{40, 1}, {80, 1}, {80, 2}, {40, 3}} { // of the third 40 bytes the first ones go, of the last two both events of version 3
 		h.grew(events[i], 40)
-		if h.bytes != want.bytes || h.oldestKnown() != want.oldest {
-			t.Errorf("after %d frames: %d bytes, oldest %d, want %+v", i+1, h.bytes, h.oldestKnown(), want)
+		if h.bytes != want.bytes || h.extent().oldest != want.oldest {
+			t.Errorf("after %d frames: %d bytes, oldest %d, want %+v", i+1, h.bytes, h.extent().oldest, want)
 		}
 	}
 	h.grew(events[0], 1000) // it is gone, and counts no more
@@ -358,8 +358,8 @@ func TestBytesAreBounded(t *testing.T) {
 		t.Errorf("a watch that has not read what is gone: %v", err)
 	}
 	h.grew(events[3], 61)
-	if h.bytes != 0 || len(h.events) != 0 || h.oldestKnown() != 4 {
-		t.Errorf("an event that is too large alone: %d bytes of %d events, oldest %d", h.bytes, len(h.events), h.oldestKnown())
+	if h.bytes != 0 || len(h.events) != 0 || h.extent().oldest != 4 {
+		t.Errorf("an event that is too large alone: %d bytes of %d events, oldest %d", h.bytes, len(h.events), h.extent().oldest)
 	}
 }
 

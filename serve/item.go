@@ -57,7 +57,7 @@ func (i *item) encoded(f wire.Format) []byte {
 }
 
 // keep keeps data as the item's encoding. The caller is the only one that encodes it; see
-// encoders, and [history.keep].
+// encoder.locks, and [history.keep].
 func (i *item) keep(f wire.Format, data []byte) {
 	i.encodings.Store(&encoding{f, data, i.encodings.Load()})
 }

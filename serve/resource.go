@@ -139,7 +139,7 @@ type column struct {
 	value                  func(obj any) any
 }
 
-// labeled is implemented by objects that have labels.
+// A labelGetter is an object that has labels.
 type labelGetter interface{ GetLabels() map[string]string }
 
 // resourceOf checks r and returns it without its type.

@@ -206,8 +206,8 @@ func TestHistoryCountsEncodings(t *testing.T) {
 	c.history.limits.Bytes = 150
 	want(n)
 	late = body(fifth, partial)
-	if len(c.history.events) != 1 || c.history.oldestKnown() != 8 {
-		t.Errorf("%d events after %d are left", len(c.history.events), c.history.oldestKnown())
+	if len(c.history.events) != 1 || c.history.extent().oldest != 8 {
+		t.Errorf("%d events after %d are left", len(c.history.events), c.history.extent().oldest)
 	}
 	want(late)
 }

@@ -148,7 +148,7 @@ func (w *watcher) step(out *stream, buf []*event) (reading, error) {
 			within = r.endWithin
 		}
 		if w.ending(now, within) {
-			return r, listopts.TooOld(w.place.after, w.collection.history.oldestKnown())
+			return r, listopts.TooOld(w.place.after, w.collection.history.extent().oldest)
 		}
 		w.bookmarks = false // there is no version that it could say; one that is due would keep it awake
 		return r, nil
