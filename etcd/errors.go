@@ -49,7 +49,9 @@ func explain(ctx context.Context, resource schema.GroupResource, err error) erro
 	case is(rpctypes.ErrTooManyRequests):
 		answer = apierrors.NewTooManyRequests(text(err), 1)
 	case is(rpctypes.ErrNoSpace):
-		answer = statusOf(http.StatusInsufficientStorage, text(err))
+		answer = &apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusInsufficientStorage, Message: text(err),
+		}}
 	case is(rpctypes.ErrRequestTooLarge), tooLargeToSend(err):
 		answer = apierrors.NewRequestEntityTooLargeError(text(err))
 	default:
@@ -143,11 +145,6 @@ func (e *rewoundError) Unwrap() []error { return []error{lw.ErrRewound, e.Status
 
 func badRequest(format string, args ...any) error {
 	return apierrors.NewBadRequest("etcd: " + fmt.Sprintf(format, args...))
-}
-
-// statusOf returns a Status that apimachinery has no function for.
-func statusOf(code int32, message string) *apierrors.StatusError {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Message: message}}
 }
 
 // readError explains the error of a read at a revision.

@@ -60,11 +60,11 @@ func (c *Collection[T]) Watch(ctx context.Context, opts metav1.ListOptions, yiel
 	if w.position >= w.seenAt {
 		c.fingerprints.afterWatch(ctx, w.position, &w.seen)
 	}
-	if err != nil && context.Cause(ctx) == errTimeout && !errors.Is(err, errYield) {
-		return nil
-	}
-	if y, ok := err.(*yieldError); ok {
+	switch y, ok := err.(*yieldError); {
+	case ok:
 		return y.err
+	case context.Cause(ctx) == errTimeout:
+		return nil
 	}
 	return err
 }
@@ -95,15 +95,10 @@ type watcher[T lw.Object] struct {
 	pending pendingEvent[T] // see watch_event.go
 }
 
-// errYield is in the error of a watch that yield has ended.
-var errYield = errors.New("etcd: yield has ended the watch")
-
 // A yieldError is the error of yield, on its way through functions that look at errors.
 type yieldError struct{ err error }
 
 func (e *yieldError) Error() string { return e.err.Error() }
-
-func (e *yieldError) Is(target error) bool { return target == errYield }
 
 // present yields what there is, for a watch without a version.
 func (w *watcher[T]) present(ctx context.Context, opts metav1.ListOptions) error {

@@ -101,7 +101,9 @@ func (w *watcher[T]) event(ev *mvccpb.Event, e *entry) (out lw.WatchEvent[T], se
 	if was {
 		out.Type = watch.Modified
 	}
-	out.ResourceVersion = formatVersionOf(obj, bad, e)
+	if bad != nil {
+		out.ResourceVersion = formatVersion(e.modified)
+	}
 	return out, true, nil
 }
 
@@ -123,14 +125,6 @@ func (w *watcher[T]) added(obj T, err error) lw.WatchEvent[T] {
 		ev.ResourceVersion = obj.GetResourceVersion()
 	}
 	return ev
-}
-
-// formatVersionOf returns the version of e. It mostly is a string that obj has already.
-func formatVersionOf[T lw.Object](obj T, err error, e *entry) string {
-	if err == nil {
-		return obj.GetResourceVersion()
-	}
-	return formatVersion(e.modified)
 }
 
 // deleted returns the event of an object that is gone, or no longer selected. It is told by its

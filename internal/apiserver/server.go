@@ -23,7 +23,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/go-lw/lw/internal/history"
-	"github.com/go-lw/lw/internal/registry"
 	"github.com/go-lw/lw/internal/wire"
 )
 
@@ -132,38 +131,17 @@ type target struct {
 	subresource string
 }
 
-// find parses a path: /api/v1/… or /apis/<group>/<version>/…, and after that
-// [namespaces/<namespace>/]<plural>[/<name>[/status]]. t has the collection although ok is false if
-// the subresource alone is unknown.
+// find returns what a path names. t has the collection although ok is false if the subresource
+// alone is unknown.
 func (s *Server) find(path string) (t target, ok bool) {
-	parts := strings.Split(strings.Trim(path, "/"), "/")
-	var group string
-	switch {
-	case len(parts) >= 3 && parts[0] == "api":
-		parts = parts[1:]
-	case len(parts) >= 4 && parts[0] == "apis":
-		group, parts = parts[1], parts[2:]
-	default:
+	p, ok := wire.ParsePath(path)
+	if !ok || p.Wrong || p.Longer || p.Verb != "" {
 		return t, false
 	}
-	version, parts := parts[0], parts[1:]
-	// /namespaces/<name>/status is the status of a namespace.
-	namespaced := len(parts) > 2 && parts[0] == "namespaces" && !(len(parts) == 3 && (parts[2] == registry.SubStatus || parts[2] == registry.SubScale))
-	if namespaced {
-		t.key.Namespace, parts = parts[1], parts[2:]
-	}
-	if len(parts) > 3 {
-		return t, false
-	}
-	if len(parts) > 1 {
-		t.key.Name = parts[1]
-	}
-	if len(parts) > 2 {
-		t.subresource = parts[2]
-	}
+	t.key, t.subresource = types.NamespacedName{Namespace: p.Namespace, Name: p.Name}, p.Subresource
 	for _, c := range s.collections {
 		r := &c.Resource
-		if r.Group == group && r.Version == version && r.Resource == parts[0] && c.served.Load() && !(r.Cluster && namespaced) {
+		if r.Group == p.Group && r.Version == p.Version && r.Resource == p.Resource && c.served.Load() && !(r.Cluster && p.Namespaced) {
 			t.collection = c
 			return t, t.subresource == "" || r.hasSub(t.subresource)
 		}
