@@ -182,8 +182,8 @@ type gzipWriter struct {
 
 func (z gzipWriter) Close() error { return errors.Join(z.Writer.Close(), z.under.Flush()) }
 
-// A deadlineWriter writes the body of an answer. A client that takes nothing for Limits.WriteTimeout is
-// cut off.
+// A deadlineWriter writes the body of an answer. A client that takes nothing for
+// Limits.WriteTimeout is cut off.
 type deadlineWriter struct{ q *request }
 
 func (d deadlineWriter) Write(data []byte) (int, error) {

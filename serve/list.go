@@ -66,8 +66,8 @@ func (q *request) await(ctx context.Context) (of moment, err error) {
 	switch {
 	case err != nil:
 		return of, apierrors.NewBadRequest(err.Error())
-	case q.opts.ResourceVersion == "" && q.attributes.Verb == "deletecollection": // also of what has come just now
-		return of, q.collection.caughtUp(ctx, q.collection.writes.catchUp)
+	case q.opts.ResourceVersion == "" && q.attributes.Verb == "deletecollection":
+		return of, q.collection.caughtUp(ctx, q.collection.writes.catchUp) // also with FreshHere
 	case q.opts.ResourceVersion == "":
 		return of, q.collection.newest(ctx)
 	case listopts.Exact(q.opts):

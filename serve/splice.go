@@ -5,134 +5,97 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strconv"
 
 	"github.com/go-lw/lw/internal/listopts"
 	"github.com/go-lw/lw/internal/wire"
 )
 
-// withKind returns a JSON object with the members kind and apiVersion. It replaces one that says
-// nothing where it stands, since decoders take the last member of a name; it puts what is missing
-// in front, and changes no other byte.
-func withKind(data []byte, kind, apiVersion string) ([]byte, error) {
-	var hasKind, hasVersion, empty = false, false, true
-	var out []byte // data up to at, with what was replaced
-	at := 0
-	err := wire.Members(data, 0, func(name []byte, from, to int) bool {
+// A member is one that a JSON object is to have.
+type member struct {
+	name, value string // the value is JSON
+	keep        bool   // one that is a text stays
+
+	from, to int // where the value is. from is 0 if there is none, -1 if it stays
+}
+
+// withMembers returns data, in which the JSON object at a place has the members. It replaces one
+// where it stands, since decoders take the last member of a name; it puts what is missing in front,
+// and changes no other byte.
+func withMembers(data []byte, at int, members ...member) ([]byte, error) {
+	empty, left := true, len(members)
+	err := wire.Members(data, at, func(name []byte, from, to int) bool {
 		empty = false
-		var value string
-		switch string(name) {
-		case "kind":
-			hasKind, value = true, kind
-		case "apiVersion":
-			hasVersion, value = true, apiVersion
-		default:
-			return true
+		for i := range members {
+			m := &members[i]
+			if m.from != 0 || string(name) != m.name {
+				continue
+			}
+			if m.from, m.to = from, to; m.keep && hasText(data[from:to]) {
+				m.from = -1
+			}
+			left--
 		}
-		if !hasText(data[from:to]) {
-			out = append(append(append(append(out, data[at:from]...), '"'), value...), '"')
-			at = to
-		}
-		return !hasKind || !hasVersion
+		return left > 0
 	})
-	if err != nil {
+	if err != nil || !slices.ContainsFunc(members, func(m member) bool { return m.from >= 0 }) {
 		return data, err
 	}
-	if at > 0 {
-		data = append(out, data[at:]...)
-	}
 	var front []byte // new members
-	if !hasKind {
-		front = append(append(append(front, `"kind":"`...), kind...), `",`...)
-	}
-	if !hasVersion {
-		front = append(append(append(front, `"apiVersion":"`...), apiVersion...), `",`...)
-	}
-	if len(front) == 0 {
-		return data, nil
+	for _, m := range members {
+		if m.from == 0 {
+			front = append(append(append(append(append(front, '"'), m.name...), `":`...), m.value...), ',')
+		}
 	}
 	if empty {
 		front = front[:len(front)-1]
 	}
-	first := bytes.IndexByte(data, '{') + 1
-	return concat(data[:first], front, data[first:]), nil
+	at = wire.SkipSpace(data, at) + 1
+	out := append(append(make([]byte, 0, len(data)+len(front)+64), data[:at]...), front...)
+	slices.SortFunc(members, func(a, b member) int { return a.from - b.from })
+	for _, m := range members {
+		if m.from > 0 {
+			out = append(append(out, data[at:m.from]...), m.value...)
+			at = m.to
+		}
+	}
+	return append(out, data[at:]...), nil
 }
 
 // hasText reports whether a JSON value is a string that is not empty.
 func hasText(value []byte) bool { return value[0] == '"' && len(value) > len(`""`) }
 
-// withVersion returns a JSON object with another metadata.resourceVersion, and with a metadata.uid
-// if it has none and uid is not empty. An object without metadata, or whose metadata is no object,
-// gets those of id.
+// withKind returns a JSON object with a kind and an apiVersion.
+func withKind(data []byte, kind, apiVersion string) ([]byte, error) {
+	return withMembers(data, 0, member{name: "kind", value: `"` + kind + `"`, keep: true},
+		member{name: "apiVersion", value: `"` + apiVersion + `"`, keep: true})
+}
+
+// withVersion returns a JSON object with another metadata.resourceVersion, and with a
+// metadata.uid if it has none and id has one. An object without metadata, or whose metadata is
+// no object, gets those of id.
 func withVersion(data []byte, version uint64, id identity) ([]byte, error) {
-	from, to, err := wire.FindMember(data, 0, "metadata")
+	at, _, err := wire.FindMember(data, 0, "metadata")
 	if err != nil {
 		return nil, err
 	}
-	if from == 0 || data[from] != '{' {
+	if at == 0 || data[at] != '{' {
 		meta, err := json.Marshal(id.metadata(version))
 		if err != nil {
 			return nil, err
 		}
-		if from > 0 {
-			return concat(data[:from], meta, data[to:]), nil
-		}
-		at := bytes.IndexByte(data, '{') + 1
-		comma := ","
-		if data[wire.SkipSpace(data, at)] == '}' {
-			comma = ""
-		}
-		return concat(data[:at], []byte(`"metadata":`), meta, []byte(comma), data[at:]), nil
+		return withMembers(data, 0, member{name: "metadata", value: string(meta)})
 	}
-	value := append(append([]byte{'"'}, shown(version)...), '"')
-	var vFrom, vTo, uFrom, uTo int
-	empty := true
-	err = wire.Members(data[:to], from, func(name []byte, f, t int) bool {
-		empty = false
-		switch string(name) {
-		case "resourceVersion":
-			vFrom, vTo = f, t
-		case "uid":
-			uFrom, uTo = f, t
-		}
-		return vFrom == 0 || uFrom == 0
-	})
+	shows := member{name: "resourceVersion", value: `"` + shown(version) + `"`}
+	if id.uid == "" {
+		return withMembers(data, at, shows)
+	}
+	uid, err := json.Marshal(id.uid)
 	if err != nil {
 		return nil, err
 	}
-	var front []byte // new members
-	if vFrom == 0 {
-		front = append(append(append(front, `"resourceVersion":`...), value...), ',')
-	}
-	uid := []byte(nil)
-	if id.uid != "" && (uFrom == 0 || !hasText(data[uFrom:uTo])) {
-		if uid, err = json.Marshal(id.uid); err != nil {
-			return nil, err
-		}
-		if uFrom == 0 {
-			front = append(append(append(front, `"uid":`...), uid...), ',')
-		}
-	}
-	if empty && len(front) > 0 {
-		front = front[:len(front)-1]
-	}
-	out := make([]byte, 0, len(data)+len(front)+len(value)+len(uid))
-	out = append(append(out, data[:from+1]...), front...)
-	at := from + 1
-	replace := func(f, t int, with []byte) {
-		if f != 0 && with != nil {
-			out = append(append(out, data[at:f]...), with...)
-			at = t
-		}
-	}
-	if uFrom != 0 && uFrom < vFrom {
-		replace(uFrom, uTo, uid)
-		replace(vFrom, vTo, value)
-	} else {
-		replace(vFrom, vTo, value)
-		replace(uFrom, uTo, uid)
-	}
-	return append(out, data[at:]...), nil
+	return withMembers(data, at, shows, member{name: "uid", value: string(uid), keep: true})
 }
 
 // identity is what an object whose encoding has no metadata, or no UID, is known by.
