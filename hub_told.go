@@ -212,7 +212,8 @@ func (s *markSet[T]) shrunkLocked() {
 	for passed < len(s.due) && s.due[passed].version < s.at {
 		passed++
 	}
-	s.due = slices.Delete(s.due, 0, passed)
+	clear(s.due[:passed]) // what is behind them does not move: that would be quadratic
+	s.due = s.due[passed:]
 }
 
 // base returns what lists and watches have told of key.
