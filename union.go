@@ -337,6 +337,7 @@ func (b *ByName[T]) follow(ctx context.Context, running *sync.WaitGroup) {
 		}
 		if len(b.of) >= b.opts.Limit {
 			if !b.refused {
+				b.refused = true
 				b.graph.opts.OnError(&Error{Informer: b.opts.Name, Op: opWatch, Key: key, Err: fmt.Errorf("%d objects are wanted by name, more than ByNameOptions.Limit: %d", len(keys), b.opts.Limit)})
 			}
 			break
@@ -347,7 +348,7 @@ func (b *ByName[T]) follow(ctx context.Context, running *sync.WaitGroup) {
 		m := b.begin(ctx, key, running)
 		b.update(func() { b.of[key] = m })
 	}
-	b.refused = len(keys) > b.opts.Limit
+	b.refused = b.refused && len(keys) > b.opts.Limit
 }
 
 // reads returns how many members are read for the first time.
@@ -382,7 +383,7 @@ func (b *ByName[T]) begin(ctx context.Context, key Key, running *sync.WaitGroup)
 // [ErrStopped], or [ErrUnwanted]; and the last failure to read the object.
 func (b *ByName[T]) WaitForKey(ctx context.Context, key Key) error {
 	for {
-		changed := b.change()
+		wanted, changed := b.set.wanted().Changed(), b.change()
 		b.mu.Lock()
 		m, ended := b.of[key], b.ended
 		b.mu.Unlock()
@@ -401,18 +402,19 @@ func (b *ByName[T]) WaitForKey(ctx context.Context, key Key) error {
 			if !left || ctx.Err() != nil {
 				return err
 			}
-			continue
 		case ended:
 			cause = ErrStopped
 		default:
 			select {
+			case <-wanted:
 			case <-changed:
-				continue
 			case <-ctx.Done():
 				cause = context.Cause(ctx)
 			}
 		}
-		return fmt.Errorf("lw: %s: waiting for %s: %w", b.opts.Name, keyString(key), cause)
+		if cause != nil {
+			return fmt.Errorf("lw: %s: waiting for %s: %w", b.opts.Name, keyString(key), cause)
+		}
 	}
 }
 

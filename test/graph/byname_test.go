@@ -195,22 +195,37 @@ func TestByName(t *testing.T) {
 	})
 }
 
-// There are at most so many informers, the error says so once, and what does not fit has its turn.
+// There are at most so many informers, the error says so once, and what does not fit has its turn. A
+// wait for it ends when nobody wants it.
 func TestByNameLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newNamesBench(t, 2, "a", "b", "c")
+		names := strings.Split("abcdefghijklmnopqr", "")
+		b := newNamesBench(t, 17, names...)
 		defer b.stop()
-		b.want("x", "a", "b", "c")
+		b.want("x", names...)
 		time.Sleep(time.Minute)
-		b.shows("a1", "b2")
-		b.want("y", "c")
+		if n := b.all.Store().Len(); n != 17 {
+			t.Errorf("%d objects", n)
+		}
+		b.want("y", "r")
 		time.Sleep(time.Minute)
-		if got := b.errs.All(); len(got) != 1 || got[0].Error() != "lw: Widget: watch default/c: 3 objects are wanted by name, more than ByNameOptions.Limit: 2" {
+		if got := b.errs.All(); len(got) != 1 || got[0].Error() != "lw: Widget: watch default/r: 18 objects are wanted by name, more than ByNameOptions.Limit: 17" {
 			t.Errorf("errors: %v", got)
 		}
+		done := make(chan error, 1)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		go func() { done <- b.all.WaitForKey(ctx, rig.Key("r")) }()
+		synctest.Wait()
+		b.want("x", names[:17]...)
+		b.want("y")
+		if err := <-done; !errors.Is(err, lw.ErrUnwanted) {
+			t.Errorf("what nobody wants any more: %v", err)
+		}
+		b.want("y", "r")
 		b.want("x", "b")
 		time.Sleep(time.Minute)
-		b.shows("b2", "c3")
+		b.shows("b2", "r18")
 	})
 }
 
