@@ -87,7 +87,7 @@ func newDerived[T Identified](g *Graph, name string, same func(x *faults) func(a
 	d.hub.store.gate = &g.gate
 	d.hub.log.same = same(d.faults)
 	d.hub.explain = d.explain
-	d.hub.status = d.Status
+	d.hub.status, d.hub.running = d.Status, &g.handlers
 	d.hub.refuses, d.hub.doing = g.calls.cannotWait, g.calls.text
 	d.op = newOperator(d.hub.store.store.Get, d.faults)
 	d.varies, _ = d.op.(variable)

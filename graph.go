@@ -33,6 +33,8 @@ type Graph struct {
 	gate  gate          // its mu is the lock of all hubs of the graph
 	woken chan struct{} // has room for one token: there is something to do
 	done  chan struct{} // closed when Run stops
+	// handlers counts the goroutines of handlers, and the collections that are being closed.
+	handlers sync.WaitGroup
 
 	// mu guards the fields below, and which members a union has: together they say which
 	// collections there are, and what each reads. A step takes all of that once, when it begins. So
@@ -141,9 +143,7 @@ func (g *Graph) end() {
 	for _, n := range nodes {
 		n.stop()
 	}
-	for _, n := range nodes {
-		n.core().running.Wait()
-	}
+	g.handlers.Wait()
 	for _, l := range leaves {
 		l.release()
 	}
@@ -308,6 +308,10 @@ func (g *Graph) remove(n node) (behind []string) {
 	}
 	g.nodes = slices.DeleteFunc(slices.Clone(g.nodes), func(n node) bool { return out[n] })
 	g.shrunk = true
+	if g.phase == started {
+		g.handlers.Add(1)
+		defer g.handlers.Done()
+	}
 	g.mu.Unlock()
 	for _, n := range gone {
 		n.stop()

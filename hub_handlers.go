@@ -33,8 +33,9 @@ type hubCore struct {
 	regs  map[*Registration]struct{} // those that were not removed
 	names names.Set                  // of regs
 	added int                        // how many were ever registered
-	// running counts these goroutines. They start under regMu, so none starts after stop.
-	running sync.WaitGroup
+	// running counts these goroutines, for a derived collection those of its graph. They start under
+	// regMu, so none starts after stop.
+	running *sync.WaitGroup
 }
 
 // A lifecycle is the phase of a hub. It only goes forward.
@@ -48,7 +49,7 @@ const (
 
 func newHubCore(opts *Options) *hubCore {
 	return &hubCore{
-		opts: opts, synced: make(chan struct{}), stopped: make(chan struct{}), regs: map[*Registration]struct{}{},
+		opts: opts, synced: make(chan struct{}), stopped: make(chan struct{}), regs: map[*Registration]struct{}{}, running: new(sync.WaitGroup),
 	}
 }
 

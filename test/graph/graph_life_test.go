@@ -198,12 +198,15 @@ func TestCloseOfWhatIsAdded(t *testing.T) {
 	})
 }
 
-// Run returns at once, from any state; nothing is called after it.
+// Run returns at once, from any state, but for calls of handlers, also of what was closed; nothing is
+// called after it.
 func TestGraphStops(t *testing.T) {
 	inGraph(t, nil, "a1", "", func(t *testing.T, b *graphBench) {
 		calls := 0
 		d := lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum { calls++; return rig.SumOf(w) })
 		never := lw.Derive(b.g, b.r, rig.SumOf, "never")
+		closed := lw.Derive(b.g, b.l, rig.SumOf, "closed")
+		closed.AddHandler(lw.Handler[*rig.Sum]{Add: func(*rig.Sum) { time.Sleep(time.Second) }})
 		d.AddHandler(lw.Handler[*rig.Sum]{Add: func(*rig.Sum) { calls++ }, Update: func(_, _ *rig.Sum) { calls++ }})
 		rig.Start(t, b.l)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -217,9 +220,10 @@ func TestGraphStops(t *testing.T) {
 		go func() { waited <- never.WaitForSync(t.Context()) }()
 		go func() { waited <- b.g.WaitForSync(t.Context()) }()
 		synctest.Wait()
+		closed.Close()
 		began := time.Now()
 		cancel()
-		if err := <-ran; err != nil || time.Since(began) != 0 {
+		if err := <-ran; err != nil || time.Since(began) != time.Second {
 			t.Errorf("Run returned %v after %v", err, time.Since(began))
 		}
 		for range 2 {
