@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"weak"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -13,7 +14,8 @@ type Own struct {
 	Base    string // the version that it has changed, for which the server has checked it; "": unknown
 	Manager string // the field manager
 	Create  bool
-	by      []*Teller // who was told; when none of them runs, nobody asks for it
+	// by is who was told. When none of them runs, nobody asks for the write. It keeps no store alive.
+	by []weak.Pointer[Teller]
 }
 
 type version struct {
@@ -47,7 +49,9 @@ func (o Own) Note(uid types.UID, v string, by []*Teller) {
 		return // what changes nothing is somebody else's version
 	}
 	at := version{uid, v}
-	o.by = by
+	for _, t := range by {
+		o.by = append(o.by, weak.Make(t))
+	}
 	own.mu.Lock()
 	defer own.mu.Unlock()
 	was, there := own.of[at]
@@ -78,5 +82,8 @@ func OwnOf(uid types.UID, v string) (o Own, ok bool) {
 }
 
 func (o *Own) lives() bool {
-	return slices.ContainsFunc(o.by, func(t *Teller) bool { return !t.ended.Load() })
+	return slices.ContainsFunc(o.by, func(by weak.Pointer[Teller]) bool {
+		t := by.Value()
+		return t != nil && !t.ended.Load()
+	})
 }

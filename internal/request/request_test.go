@@ -2,7 +2,9 @@ package request_test
 
 import (
 	"context"
+	"runtime"
 	"testing"
+	"weak"
 
 	"github.com/go-lw/lw/internal/request"
 )
@@ -25,5 +27,20 @@ func TestRecall(t *testing.T) {
 			t.Errorf("%s: %d, want %d", tt.source, got, tt.want)
 		}
 		cancel()
+	}
+}
+
+// TestOwnKeepsNobody: what is remembered of a write keeps no informer that was told of it.
+func TestOwnKeepsNobody(t *testing.T) {
+	teller := new(request.Teller)
+	request.Own{}.Note("uid", "1", []*request.Teller{teller})
+	if _, ok := request.OwnOf("uid", "1"); !ok {
+		t.Error("the write is not remembered")
+	}
+	runtime.KeepAlive(teller)
+	kept := weak.Make(teller)
+	teller = nil
+	if runtime.GC(); kept.Value() != nil {
+		t.Error("the informer is kept")
 	}
 }
