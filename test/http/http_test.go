@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/request"
 	"github.com/go-lw/lw/internal/rig"
 )
 
@@ -148,6 +149,9 @@ func TestHTTPWatch(t *testing.T) {
 	event := func(typ, object string) string { return `{"type":"` + typ + `","object":` + object + "}\n" }
 	bookmark := `{"kind":"Gadget","apiVersion":"lw.test/v1","metadata":{"resourceVersion":"7","annotations":{"k8s.io/initial-events-end":"true"}}}`
 	added := "ADDED ns/a@5 end=false"
+	other := func(version string) string {
+		return strings.NewReplacer(`"name":"a"`, `"name":"z"`, `"5"`, version).Replace(gadgetA)
+	}
 	for name, tt := range map[string]struct {
 		body string
 		want []string
@@ -159,6 +163,18 @@ func TestHTTPWatch(t *testing.T) {
 			want: []string{added, "MODIFIED ns/a@5 end=false", "DELETED ns/a@5 end=false", "BOOKMARK /@7 end=true"},
 		},
 		"none": {},
+		"objects that nobody wants": {
+			body: event("ADDED", other(`"4"`)) + event("ADDED", gadgetA) + event("MODIFIED", other(`"6"`)) + event("DELETED", other(`"7"`)),
+			want: []string{added, "BOOKMARK /@7 end=false"},
+		},
+		"objects of a streamed list that nobody wants": {
+			body: event("ADDED", other(`"4"`)) + event("ADDED", gadgetA) + event("BOOKMARK", bookmark) + event("MODIFIED", other(`"8"`)),
+			want: []string{"BOOKMARK /@ end=false", added, "BOOKMARK /@7 end=true", "BOOKMARK /@8 end=false"},
+		},
+		"nobody wants what is before an end": {
+			body: event("ADDED", other(`"6"`)) + event("MODIFIED", other(`"7"`)) + "<html>",
+			want: []string{"BOOKMARK /@7 end=false"}, err: "invalid JSON at byte",
+		},
 		"the object first": {
 			body: `{"object":` + gadgetA + `,"type":"ADDED"}{"object":` + bookmark + `, "more":[1], "type":"BOOKMARK"}`,
 			want: []string{added, "BOOKMARK /@7 end=true"},
@@ -205,7 +221,9 @@ func TestHTTPWatch(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, _, closed := rig.Answer(200, rig.ContentType("application/json;stream=watch"), tt.body)
-			got, err := watchAll(t.Context(), &lw.HTTP[*rig.Gadget]{URL: "http://server/gadgets", Client: c}, metav1.ListOptions{})
+			ctx := request.WithWanted(t.Context(), func(_, name string) bool { return name != "z" })
+			opts := metav1.ListOptions{SendInitialEvents: new(strings.Contains(name, "streamed"))}
+			got, err := watchAll(ctx, &lw.HTTP[*rig.Gadget]{URL: "http://server/gadgets", Client: c}, opts)
 			mustTell(t, got, err, closed, tt.want, tt.errs, tt.err)
 			if apierrors.IsResourceExpired(err) != (tt.err == "too old") {
 				t.Errorf("error %#v: an error that is a status is the API's", err)
