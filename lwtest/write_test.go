@@ -342,11 +342,11 @@ func TestAdmission(t *testing.T) {
 			code                            int
 			says                            string
 		}{
-			{"POST", "jobs", "application/json", `{"metadata":{"name":"a"}}`, 201, `"uid":"given"`},
+			{"POST", "jobs", "application/json", `{"apiVersion":"example.com/v1","kind":"Job","metadata":{"name":"a"}}`, 201, `"uid":"given"`},
 			{"PATCH", "jobs/a?dryRun=All", mergePatch, `{"spec":{"defaulted":"no"}}`, 200, `"defaulted":"yes"`},
 			{"PATCH", "jobs/a", mergePatch, `{"metadata":{"annotations":{"bad":"1"}}}`, 422, `"field":"metadata.annotations"`},
 			{"PATCH", "jobs/a/status", mergePatch, `{"status":{"n":1}}`, 200, `"n":1`},
-			{"PUT", "jobs/a", "application/json", `{"metadata":{"name":"a"}}`, 422, "must be specified for an update"},
+			{"PUT", "jobs/a", "application/json", `{"apiVersion":"example.com/v1","kind":"Job","metadata":{"name":"a"}}`, 422, "must be specified for an update"},
 			{"DELETE", "jobs/a", "", "", 200, ""},
 		} {
 			if code, body := sendWrite(s, step.method, step.path, step.contentType, step.body); code != step.code || !strings.Contains(body, step.says) {

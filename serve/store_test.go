@@ -282,6 +282,7 @@ properties:
 			{"POST", "?fieldValidation=Strict&dryRun=All", "", apply(`{"free":{"x":1},"port":80,"template":{"apiVersion":"v1","kind":"Pod","metadata":{"x":1}},"labels":{"x":{"a":"b"}}}`), 201, `"x":1`},
 			{"POST", "?fieldValidation=Strict", "", apply(`{"template":{"spec":{}},"labels":{"x":{"b":1}},"free":{"known":{"y":1}}}`), 400,
 				`unknown field \"spec.free.known.y\", unknown field \"spec.labels.x.b\", unknown field \"spec.template.spec\"`},
+			{"POST", "?dryRun=All", "", apply(`{"color":null,"free":{"x":null},"labels":{"x":null}}`), 201, `"spec":{"free":{"x":null},"labels":{}}`},
 			{"POST", "", "", apply(`{"color":"<red>","colour":"red"}`), 201, `"generation":1`},
 			{"PATCH", "/a", mergeJSON, `{"spec":{"colour":"red"},"status":{}}`, 200, `"generation":1`},
 			{"PATCH", "/a?fieldManager=m", applyYAML, apply(`{"parts":[{"name":"p","size":1}]}`), 200, `"name":"p"`},

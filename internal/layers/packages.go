@@ -90,9 +90,8 @@ var Packages = []Package{
 	}},
 	{Folder: "internal/registry", Rooms: []Room{
 		{"json", []string{"json.go"}, nil},
-		{"schema", []string{"schema.go"}, nil},
-		{"objects", []string{"kind.go", "object.go", "openapi.go", "given.go"}, []string{"json", "schema"}},
-		{"writes", []string{"write.go", "options.go", "decode.go", "change.go", "delete.go", "patch.go", "manage.go", "scale.go"}, []string{"json", "objects", "schema"}},
+		{"objects", []string{"kind.go", "object.go", "openapi.go", "given.go"}, []string{"json"}},
+		{"writes", []string{"write.go", "options.go", "decode.go", "change.go", "delete.go", "patch.go", "manage.go", "scale.go"}, []string{"json", "objects"}},
 		{"collector", []string{"collect.go"}, []string{"objects", "writes"}},
 	}},
 	{Folder: "internal/apiserver", Rooms: []Room{

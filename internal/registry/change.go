@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -149,12 +150,13 @@ var errOutdated = errors.New("the object has been modified; please apply your ch
 func (w *Write) checkVersion(o, old *Object) error {
 	at := field.NewPath("metadata").Child("resourceVersion")
 	version := o.Meta.ResourceVersion
-	if n, err := strconv.ParseUint(version, 10, 64); version != "" && err != nil {
+	n, err := strconv.ParseUint(version, 10, 64)
+	switch {
+	case version != "" && err != nil:
 		return w.kind.invalid(w.req.Key.Name, field.ErrorList{field.Invalid(at, version, err.Error())})
-	} else if n == 0 {
-		if w.kind.Versioned && !w.req.Whole {
-			return w.kind.invalid(w.req.Key.Name, field.ErrorList{field.Invalid(at, 0, "must be specified for an update")})
-		}
+	case n == 0 && w.kind.Versioned && !w.req.Whole:
+		return apierrors.NewInvalid(schema.GroupKind{Group: w.kind.Group, Kind: w.kind.Plural}, w.req.Key.Name, field.ErrorList{field.Invalid(at, 0, "must be specified for an update")})
+	case n == 0:
 		return nil
 	}
 	if version != old.Meta.ResourceVersion {

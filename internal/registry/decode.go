@@ -19,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	kjson "sigs.k8s.io/json"
+
+	"github.com/go-lw/lw/internal/wire"
 )
 
 // mediaType returns the media type of a Content-Type, without its parameters. It is JSON if there
@@ -63,7 +65,7 @@ func (w *Write) decode(body []byte) (*Object, error) {
 	if err != nil {
 		return nil, w.kind.undecodable(body, err)
 	}
-	o, unknown, err := w.kind.object(data, strict)
+	o, unknown, err := w.object(data, strict)
 	if err != nil {
 		return nil, w.kind.undecodable(body, err)
 	}
@@ -75,6 +77,14 @@ func (w *Write) decode(body []byte) (*Object, error) {
 	}
 	w.warn(lost)
 	return o, nil
+}
+
+// object is [Kind.object] for what a client has sent: a custom resource must say what it is.
+func (w *Write) object(data []byte, strict bool) (*Object, []error, error) {
+	if from, _, _ := wire.FindMember(data, 0, "kind"); from == 0 && w.kind.Versioned && !w.req.Whole {
+		return nil, nil, errNoKind
+	}
+	return w.kind.object(data, strict)
 }
 
 func (w *Write) warn(lost []error) {

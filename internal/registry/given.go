@@ -29,16 +29,25 @@ const (
 
 // SetSchema gives the Kind a schema of OpenAPI, of version 3, in JSON or YAML.
 func (k *Kind) SetSchema(data []byte) error {
-	s := &given{}
-	if err := yaml.Unmarshal(data, &s.root); err != nil {
+	var root document
+	err := yaml.Unmarshal(data, &root)
+	if err == nil {
+		k.schema, err = k.newGiven(root)
+	}
+	if err != nil {
 		return fmt.Errorf("the schema: %w", err)
 	}
-	if s.root["type"] != "object" {
-		return fmt.Errorf("the schema is of the type %v, and must be of an object", s.root["type"])
+	return nil
+}
+
+// newGiven returns the schema root, which it changes, with the members that every object has.
+func (k *Kind) newGiven(root document) (*given, error) {
+	if root["type"] != "object" {
+		return nil, fmt.Errorf("it is of the type %v, and must be of an object", root["type"])
 	}
-	properties, ok := s.root["properties"].(document)
-	if !ok && s.root["properties"] != nil {
-		return fmt.Errorf("the schema: its properties are %v", s.root["properties"])
+	properties, ok := root["properties"].(document)
+	if !ok && root["properties"] != nil {
+		return nil, fmt.Errorf("its properties are %v", root["properties"])
 	}
 	properties = maps.Clone(properties)
 	if properties == nil {
@@ -46,21 +55,18 @@ func (k *Kind) SetSchema(data []byte) error {
 	}
 	properties["metadata"] = openAPI(reflect.TypeFor[metav1.ObjectMeta](), nil)
 	properties["kind"], properties["apiVersion"] = document{"type": "string"}, document{"type": "string"}
-	s.root["properties"] = properties
-	s.root["x-kubernetes-group-version-kind"] = []any{map[string]any{"group": k.Group, "version": k.Version, "kind": k.Kind}}
-	encoded, err := json.Marshal(s.root)
+	root["properties"] = properties
+	root["x-kubernetes-group-version-kind"] = []any{map[string]any{"group": k.Group, "version": k.Version, "kind": k.Kind}}
+	encoded, err := json.Marshal(root)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var model spec.Schema
 	if err := json.Unmarshal(encoded, &model); err != nil {
-		return fmt.Errorf("the schema: %w", err)
+		return nil, err
 	}
-	if s.lists, err = managedfields.NewTypeConverter(map[string]*spec.Schema{"root": &model}, false); err != nil {
-		return fmt.Errorf("the schema: %w", err)
-	}
-	k.schema = s
-	return nil
+	lists, err := managedfields.NewTypeConverter(map[string]*spec.Schema{"root": &model}, false)
+	return &given{root, lists}, err
 }
 
 // prune returns the JSON of an object without what the schema does not have, and the errors about
@@ -78,9 +84,6 @@ func (s *given) prune(data []byte) ([]byte, []error, error) {
 	delete(object, "metadata")
 	var unknown []error
 	pruneValue(object, s.root, "", &unknown)
-	if len(unknown) == 0 {
-		return data, nil, nil
-	}
 	if metadata != nil {
 		object["metadata"] = metadata
 	}
@@ -108,11 +111,14 @@ func pruneValue(value any, schema document, path string, unknown *[]error) {
 				at = path + "." + name
 			}
 			property, known := properties[name].(document)
+			if !known && some && others != false {
+				property, known = all, true
+			}
 			switch {
+			case known && v[name] == nil && property != nil && property["nullable"] != true:
+				delete(v, name) // as what is not there
 			case known:
 				pruneValue(v[name], property, at, unknown)
-			case some && others != false:
-				pruneValue(v[name], all, at, unknown)
 			case schema[preserves] == true, schema[embeds] == true && (name == "apiVersion" || name == "kind" || name == "metadata"):
 			default:
 				delete(v, name)

@@ -37,31 +37,24 @@ func (k *Kind) fieldManager(subresource string) (*managedfields.FieldManager, er
 		if reset != nil {
 			filters = map[fieldpath.APIVersion]fieldpath.Filter{fieldpath.APIVersion(k.GroupVersion().String()): reset}
 		}
-		var converter managedfields.TypeConverter
-		switch {
-		case k.schema != nil:
-			converter = k.schema.lists
-		case k.Type != nil && !k.Type.opaque:
-			converter = listsOf(k.Type.elem)
-		default:
-			converter = managedfields.NewDeducedTypeConverter()
+		lists := k.schema
+		if lists == nil {
+			if lists, m.err = k.newGiven(k.OpenAPI()); m.err != nil {
+				return
+			}
 		}
-		m.value, m.err = managedfields.NewDefaultCRDFieldManager(converter, sameContent{}, sameContent{}, sameContent{}, k.gvk(), k.GroupVersion(), subresource, filters)
+		m.value, m.err = managedfields.NewDefaultCRDFieldManager(lists.lists, sameContent{k}, sameContent{k}, sameContent{k}, k.gvk(), k.GroupVersion(), subresource, filters)
 	})
 	return m.value, m.err
 }
 
 // sameContent is the conversion between versions for managedFields: only the version differs. The
 // Kind's own functions have filled in the defaults.
-type sameContent struct{}
+type sameContent struct{ k *Kind }
 
 func (sameContent) Default(runtime.Object) {}
 
-func (sameContent) New(kind schema.GroupVersionKind) (runtime.Object, error) {
-	u := &unstructured.Unstructured{}
-	u.SetGroupVersionKind(kind)
-	return u, nil
-}
+func (c sameContent) New(schema.GroupVersionKind) (runtime.Object, error) { return c.k.live(nil) }
 
 func (sameContent) Convert(_, _, _ any) error {
 	return fmt.Errorf("registry: no conversion into a value")
@@ -69,14 +62,7 @@ func (sameContent) Convert(_, _, _ any) error {
 
 func (sameContent) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
 	kind := in.GetObjectKind().GroupVersionKind()
-	to, ok := target.KindForGroupVersionKinds([]schema.GroupVersionKind{kind})
-	if !ok {
-		gv, isVersion := target.(schema.GroupVersion)
-		if !isVersion {
-			return nil, fmt.Errorf("registry: no version to convert %s to", kind)
-		}
-		to = gv.WithKind(kind.Kind)
-	}
+	to := target.(schema.GroupVersion).WithKind(kind.Kind) // a field manager asks for nothing else
 	if to == kind {
 		return in, nil
 	}
@@ -107,11 +93,9 @@ func (w *Write) manage(old, o *Object) error {
 	if err != nil {
 		return err
 	}
-	before := &unstructured.Unstructured{}
-	if before.SetGroupVersionKind(k.gvk()); old != nil {
-		if before, err = k.content(old); err != nil {
-			return err
-		}
+	before, err := k.live(old)
+	if err != nil {
+		return err
 	}
 	after, err := k.content(o)
 	if err != nil {
@@ -124,6 +108,18 @@ func (w *Write) manage(old, o *Object) error {
 	}
 	m.ManagedFields = out.(*unstructured.Unstructured).GetManagedFields()
 	return nil
+}
+
+// live returns old, or, if there is none, an object that has what the Kind's Type writes in any
+// case: nobody manages that.
+func (k *Kind) live(old *Object) (*unstructured.Unstructured, error) {
+	if old == nil {
+		old = &Object{Body: []byte("{}")}
+		if err := k.withoutStatus(old); err != nil {
+			return nil, err
+		}
+	}
+	return k.content(old)
 }
 
 // sameFields reports whether a write changes nothing that has a manager.
@@ -147,15 +143,14 @@ func (w *Write) applied(ctx context.Context, old *Object) (*Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	live := &unstructured.Unstructured{}
-	live.SetGroupVersionKind(k.gvk())
-	if old != nil {
-		if live, err = k.content(old); err != nil {
-			return nil, err
-		}
-	} else if w.req.Subresource != "" {
+	live, err := k.live(old)
+	if err != nil {
+		return nil, err
+	}
+	if old == nil && w.req.Subresource != "" {
 		return nil, apierrors.NewNotFound(k.GroupResource(), w.req.Key.Name)
-	} else if w.req.MayCreate != nil {
+	}
+	if old == nil && w.req.MayCreate != nil {
 		if err := w.req.MayCreate(ctx); err != nil {
 			return nil, err
 		}

@@ -161,10 +161,12 @@ func (k *Kind) split(data []byte, meta, strict bool) (o *Object, unknown []error
 	case apiVersion != "" && apiVersion != k.GroupVersion().String():
 		return nil, nil, &versionError{apiVersion, k.GroupVersion().String()}
 	case noMeta && kind == "":
-		return nil, nil, errors.New("Object 'Kind' is missing")
+		return nil, nil, errNoKind
 	}
 	return o, unknown, nil
 }
+
+var errNoKind = errors.New("Object 'Kind' is missing")
 
 // A versionError is the error of an object of another version than its path.
 type versionError struct{ got, want string }

@@ -89,7 +89,7 @@ func (w *Write) patched(ctx context.Context, old *Object) (*Object, error) {
 	var o *Object
 	var more []error
 	if err == nil {
-		o, more, err = w.kind.object(after, strict)
+		o, more, err = w.object(after, strict)
 	}
 	if err == nil && w.opts.validation == metav1.FieldValidationStrict && len(lost)+len(more) > 0 {
 		err = runtime.NewStrictDecodingError(append(lost, more...))

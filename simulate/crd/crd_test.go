@@ -103,15 +103,15 @@ func TestResource(t *testing.T) {
 		says                                  string         // of an error
 		want                                  map[string]any // the spec, or the status of a write to it
 	}{
-		{"rules", "POST", crew, "application/json", `{"metadata":{"name":"a"},"spec":{"replicas":10}}`, 422, "a crew has less than ten", nil},
-		{"values", "POST", crew, "application/json", `{"metadata":{"name":"a"},"spec":{"replicas":-1}}`, 422, "spec.replicas", nil},
-		{"sets", "POST", crew, "application/json", `{"metadata":{"name":"a"},"spec":{"tags":["x","x"]}}`, 422, "Duplicate value", nil},
-		{"types", "POST", crew, "application/json", `{"metadata":{"name":"a"},"spec":{"replicas":"x"}}`, 422, "must be of type integer", nil},
-		{"strict", "POST", crew + "?fieldValidation=Strict", "application/json", `{"metadata":{"name":"a"},"spec":{"other":1}}`, 400, "spec.other", nil},
-		{"defaults and pruning", "POST", crew, "application/json", `{"metadata":{"name":"a"},"spec":{"name":"a","other":1,"jobs":[{"name":"x"}]}}`, 201, "",
+		{"rules", "POST", crew, "application/json", `{"apiVersion":"example.com/v1","kind":"Crew","metadata":{"name":"a"},"spec":{"replicas":10}}`, 422, "a crew has less than ten", nil},
+		{"values", "POST", crew, "application/json", `{"apiVersion":"example.com/v1","kind":"Crew","metadata":{"name":"a"},"spec":{"replicas":-1}}`, 422, "spec.replicas", nil},
+		{"sets", "POST", crew, "application/json", `{"apiVersion":"example.com/v1","kind":"Crew","metadata":{"name":"a"},"spec":{"tags":["x","x"]}}`, 422, "Duplicate value", nil},
+		{"types", "POST", crew, "application/json", `{"apiVersion":"example.com/v1","kind":"Crew","metadata":{"name":"a"},"spec":{"replicas":"x"}}`, 422, "must be of type integer", nil},
+		{"strict", "POST", crew + "?fieldValidation=Strict", "application/json", `{"apiVersion":"example.com/v1","kind":"Crew","metadata":{"name":"a"},"spec":{"other":1}}`, 400, "spec.other", nil},
+		{"defaults and pruning", "POST", crew, "application/json", `{"apiVersion":"example.com/v1","kind":"Crew","metadata":{"name":"a"},"spec":{"name":"a","other":1,"jobs":[{"name":"x"}]}}`, 201, "",
 			map[string]any{"replicas": int64(3), "name": "a", "jobs": []any{map[string]any{"name": "x", "count": int64(1)}}}},
 		{"transitions", "PATCH", crew + "/a", "application/merge-patch+json", `{"spec":{"name":"b"}}`, 422, "the name stays", nil},
-		{"an update without a version", "PUT", crew + "/a", "application/json", `{"metadata":{"name":"a"}}`, 422, "must be specified for an update", nil},
+		{"an update without a version", "PUT", crew + "/a", "application/json", `{"apiVersion":"example.com/v1","kind":"Crew","metadata":{"name":"a"}}`, 422, "must be specified for an update", nil},
 		{"apply merges by key", "PATCH", crew + "/a?fieldManager=x", "application/apply-patch+yaml",
 			`{"apiVersion":"example.com/v1","kind":"Crew","metadata":{"name":"a"},"spec":{"jobs":[{"name":"y","count":2}]}}`, 200, "",
 			map[string]any{"replicas": int64(3), "name": "a", "jobs": []any{map[string]any{"name": "x", "count": int64(1)}, map[string]any{"name": "y", "count": int64(2)}}}},
