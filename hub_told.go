@@ -531,18 +531,17 @@ func (w *wantedUnits[T]) listedLocked() {
 	clear(w.since)
 }
 
-// toldLocked reports whether what the program is told of key at a version can be shown. Where its
-// unit is being read, it is read once more.
+// toldLocked reports whether what the program is told of key at a version can be shown. Before the
+// first list that is what is wanted. Where its unit is being read later, it is read once more.
 func (w *wantedUnits[T]) toldLocked(key Key, version uint64, synced bool) bool {
 	unit := w.UnitOf(key)
-	switch w.State(unit) {
-	case demand.Ready:
+	switch state := w.State(unit); {
+	case state == demand.Ready:
 		return version == 0 || version > w.told[unit].version
-	case demand.Coming:
-		if synced {
-			w.Again(unit)
-		}
-		return !synced
+	case !synced:
+		return w.Set.Wants(unit)
+	case state == demand.Coming:
+		w.Again(unit)
 	}
 	return false
 }

@@ -227,7 +227,7 @@ func (t *informerTarget[T]) lay(l *wholeList[T], objs []T) []T {
 		stays, strange := m.outlasts(decimal(l.version), has[key], l.began)
 		f := fate[T]{key: key, base: has[key]}
 		switch {
-		case l.epoch || !stays || kept && !isClosed(h.synced):
+		case l.epoch || !stays || kept && !isClosed(h.synced) || h.demand != nil && !h.demand.InList(h.demand.UnitOf(key)):
 			f = fate[T]{key: key, ends: true}
 			if strange && !l.epoch {
 				t.strange = append(t.strange, key)

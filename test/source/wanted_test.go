@@ -61,10 +61,17 @@ func TestWanted(t *testing.T) {
 			rig.Update(w.t, w.src.Memory, "b", 9)
 			is(w, "a:there=1 b:unwanted c:there=5")
 		}, []string{"added a initial", "added c watch"}, 0, 1},
+		{"told before the first list", func(w *world) {
+			want(w, "a")
+			rig.OK(w.t, errors.Join(w.inf.Tell(rig.Stamped("a", 5, "100")), w.inf.Tell(rig.Stamped("b", 5, "100"))))
+			run(w)
+			is(w, "a:there=5 b:unwanted c:unwanted")
+		}, []string{"added a initial"}, 0, 1},
 		{"during the first list", func(w *world) {
 			w.src.before = time.Second
 			run(w)
 			want(w, "a")
+			rig.OK(w.t, w.inf.Tell(rig.Stamped("a", 5, "100"))) // which the read will know
 			is(w, "a:coming b:unwanted c:unwanted")
 			rig.Sleep(1500 * time.Millisecond)
 			is(w, "a:coming b:unwanted c:unwanted")
