@@ -60,10 +60,18 @@ func (fs *faults) try(at fault, f func()) (ok bool) {
 // the panic, which OnPanic was called with; nil if there was none.
 func (fs *faults) attempt(at fault, f func()) (p *Panic) {
 	fs.enter(at.function, at.key)
+	return fs.recovering(at, f)
+}
+
+// recovering is attempt for any goroutine.
+func (fs *faults) recovering(at fault, f func()) (p *Panic) {
 	if fs.graph.opts.OnPanic != nil {
 		defer func() {
 			if v := recover(); v != nil {
-				p = fs.panicked(at, v)
+				p = fs.panic(at.function, at.key, v)
+				if !fs.silent {
+					fs.graph.opts.OnPanic(p)
+				}
 			}
 		}()
 	}
@@ -73,15 +81,6 @@ func (fs *faults) attempt(at fault, f func()) (p *Panic) {
 
 // enter notes that a function is about to be called for key.
 func (fs *faults) enter(function string, key Key) { fs.graph.calls.enter(fs, function, key) }
-
-// panicked reports that the call of at has panicked with v.
-func (fs *faults) panicked(at fault, v any) *Panic {
-	p := fs.panic(at.function, at.key, v)
-	if !fs.silent {
-		fs.graph.opts.OnPanic(p)
-	}
-	return p
-}
 
 // calls tells which function of the user's the goroutine of Run is in. Functions follow each other
 // closely, so none is noted to have returned before the step is done with them.
@@ -297,20 +296,14 @@ func (fs *faults) note(key Key, err error, several bool) (isNew bool) {
 // than to show what has changed.
 func sameResult[T Identified](x *faults) func(a, b T) bool {
 	return sameUnless(func(a, b T) (same bool) {
-		key := KeyOf(b)
-		if x.unequal[key] {
+		at := fault{function: functionEqual, key: KeyOf(b)}
+		if x.unequal[at.key] {
 			return false
 		}
-		x.enter(functionEqual, key)
-		if x.graph.opts.OnPanic != nil {
-			defer func() {
-				if v := recover(); v != nil {
-					same, x.unequal[key] = false, true
-					x.panicked(fault{function: functionEqual, key: key}, v)
-				}
-			}()
+		if x.attempt(at, func() { same = callEqual(a, b) }) != nil {
+			x.unequal[at.key] = true
 		}
-		return any(a).(interface{ Equal(T) bool }).Equal(b)
+		return same
 	})
 }
 
@@ -318,17 +311,12 @@ func sameResult[T Identified](x *faults) func(a, b T) bool {
 // of handlers.
 func sameForReaders[T Identified](x *faults) func(a, b T) bool {
 	return sameUnless(func(a, b T) (same bool) {
-		if x.graph.opts.OnPanic != nil {
-			defer func() {
-				if v := recover(); v != nil {
-					same = false
-					x.panicked(fault{function: functionEqual, key: KeyOf(b)}, v)
-				}
-			}()
-		}
-		return any(a).(interface{ Equal(T) bool }).Equal(b)
+		x.recovering(fault{function: functionEqual, key: KeyOf(b)}, func() { same = callEqual(a, b) })
+		return same
 	})
 }
+
+func callEqual[T any](a, b T) bool { return any(a).(interface{ Equal(T) bool }).Equal(b) }
 
 // What some functions are called in a [Panic] and in GraphStatus.Call.
 const (
@@ -336,9 +324,8 @@ const (
 	functionWhere = "Where" // of an On
 )
 
-// sameUnless compares results by callEqual if T has an Equal.
-func sameUnless[T Identified](callEqual func(a, b T) bool) func(a, b T) bool {
-	same := callEqual
+// sameUnless compares results by same if T has an Equal.
+func sameUnless[T Identified](same func(a, b T) bool) func(a, b T) bool {
 	var zero T
 	if _, ok := any(zero).(interface{ Equal(T) bool }); !ok {
 		same = sameDeeply[T]

@@ -154,7 +154,8 @@ func (d *Derived[T]) Status() Status {
 // explain returns the error of a wait for sync that cause has ended.
 func (d *Derived[T]) explain(cause error) error {
 	if isClosed(d.hub.synced) { // it was a handler that was waited for
-		return fmt.Errorf("lw: %s: handler not synced (%d changes pending): %w", d.hub.opts.Name, d.hub.pending(), cause)
+		_, slowest := d.hub.handlers()
+		return fmt.Errorf("lw: %s: handler not synced (%d changes pending): %w", d.hub.opts.Name, slowest, cause)
 	}
 	var names []string
 	var errs []error

@@ -167,14 +167,6 @@ func (c *hubCore) registrations() []*Registration {
 	return regs
 }
 
-// pending returns the number of changes that wait for the slowest handler.
-func (c *hubCore) pending() (most int) {
-	for _, reg := range c.registrations() {
-		most = max(most, reg.Pending())
-	}
-	return most
-}
-
 // addHandler implements [Informer.AddHandler].
 func (h *hub[T]) addHandler(handler Handler[T]) *Registration {
 	handler.validate(h.opts.Logger)

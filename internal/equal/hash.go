@@ -34,7 +34,7 @@ type part struct {
 // A walk goes through a value, from part to part.
 type walk struct {
 	sums map[part]uint64 // the hashes of the parts; in rounds, those of the round before
-	open map[part]bool   // the parts on the way to where it is
+	open map[part]bool   // the parts that it has come to
 	ring bool            // a part leads to itself
 
 	// The fields below are used by rounds only.
@@ -85,7 +85,6 @@ func (w *walk) part(v reflect.Value) uint64 {
 	}
 	w.open[p] = true
 	sum = w.content(v)
-	delete(w.open, p)
 	w.sums[p] = sum
 	return sum
 }

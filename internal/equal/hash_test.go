@@ -52,7 +52,7 @@ func TestHash(t *testing.T) {
 			b = a
 			n := *a.clone()
 			b = n
-			switch rapid.IntRange(0, 4).Draw(t, "but for") {
+			switch rapid.IntRange(0, 7).Draw(t, "but for") {
 			case 0:
 				b.b++
 			case 1:
@@ -65,6 +65,12 @@ func TestHash(t *testing.T) {
 				if len(b.I) > 0 {
 					b.I[0].A++
 				}
+			case 4:
+				b.C = math.Pi
+			case 5:
+				b.J += 1i
+			case 6:
+				b.H[1] = !b.H[1]
 			}
 		}
 		if same := reflect.DeepEqual(a, b); same != (Hash(&a) == Hash(&b)) {
