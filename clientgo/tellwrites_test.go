@@ -168,21 +168,13 @@ func (l *lateWatches) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch {
 	case err != nil:
 	case r.URL.Query().Get("watch") != "":
-		resp.Body = lateBody{resp.Body}
+		resp.Body = rig.LateBody{ReadCloser: resp.Body, By: watchDelay}
 	case r.URL.Query().Get("fieldSelector") != "":
 		time.Sleep(l.single)
 	case r.Method != http.MethodGet && l.answered != nil:
 		l.answered(r)
 	}
 	return resp, err
-}
-
-type lateBody struct{ io.ReadCloser }
-
-func (b lateBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	time.Sleep(watchDelay)
-	return n, err
 }
 
 // A tellServer is a server of pods whose watches are late.

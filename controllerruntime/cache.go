@@ -82,7 +82,9 @@ type Options struct {
 	// names, such as Secrets that users name: see lw.Wanted. The first Get of an object waits for one
 	// request, later ones read the copy, which a watch keeps new, and an absent one is NotFound at
 	// once. A List is an error. Controllers that watch the kind get the events of these objects. An
-	// example stands for the form that it has: typed, unstructured, or as metadata.
+	// example stands for the form that it has: typed, unstructured, or as metadata. A client with
+	// EnableReadYourWritesConsistency waits for an event of each write, which an object that nobody
+	// has read does not have: use TellWrites.
 	OnDemand []client.Object
 	// OnDemandFor is how long an object of OnDemand is kept that nobody reads. Default: 30 minutes.
 	OnDemandFor time.Duration
@@ -139,7 +141,7 @@ func newCache(o Options, config *rest.Config, opts cache.Options) (cache.Cache, 
 	if err != nil {
 		return nil, fmt.Errorf("controllerruntime: NewCache: %w", err)
 	}
-	if o.Namespaces != nil && opts.Mapper == nil {
+	if (o.Namespaces != nil || len(o.OnDemand) > 0) && opts.Mapper == nil {
 		if opts.Mapper, err = apiutil.NewDynamicRESTMapper(config, httpClient); err != nil {
 			return nil, fmt.Errorf("controllerruntime: NewCache: %w", err)
 		}
@@ -171,7 +173,7 @@ func newCache(o Options, config *rest.Config, opts cache.Options) (cache.Cache, 
 	if err != nil || len(masks) == 0 && told == nil && part == nil {
 		return c, err
 	}
-	return &ownCache{Cache: c, masks: masks, logger: o.Logger, told: told, part: part}, nil
+	return &ownCache{Cache: c, masks: masks, logger: o.Logger, told: told, part: part, guarded: map[form]lw.Fields{}}, nil
 }
 
 // newHTTPClient returns the client that cache.New makes where its options have none.

@@ -97,9 +97,6 @@ type ownCache struct {
 func (c *ownCache) guardedBy(m masks) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.guarded == nil {
-		c.guarded = masks{}
-	}
 	maps.Copy(c.guarded, m)
 }
 

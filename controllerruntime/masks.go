@@ -81,8 +81,5 @@ func masksOf(only map[client.Object]lw.Fields) (masks, error) {
 
 // of returns the fields that are kept of objects like obj; nil: all.
 func (m masks) of(obj runtime.Object) lw.Fields {
-	if len(m) == 0 || obj == nil {
-		return nil
-	}
 	return m[formOf(obj)]
 }

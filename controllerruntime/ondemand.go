@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"sync"
 	"time"
@@ -27,15 +28,15 @@ const defaultOnDemandFor = 30 * time.Minute
 type part struct {
 	scheme     *runtime.Scheme
 	onDemand   map[form]*readKeys
-	namespaces *lw.NamespaceSet                   // nil: all
-	namespaced func(runtime.Object) (bool, error) // called if there are namespaces
+	namespaces *lw.NamespaceSet // nil: all
+	namespaced func(runtime.Object) (bool, error)
 
 	mu        sync.Mutex
 	informers map[form]partInformer // guarded by mu
 }
 
 // partOf returns what o asks for; nil if the cache has all. opts are those of the cache, with their
-// scheme, and their mapper if there are namespaces.
+// scheme and their mapper.
 func partOf(o Options, opts cache.Options) (*part, error) {
 	if len(o.OnDemand) == 0 && o.Namespaces == nil {
 		return nil, nil
@@ -69,7 +70,7 @@ func partOf(o Options, opts cache.Options) (*part, error) {
 
 // setOf returns what the cache has of the objects like example; nil if it has all.
 func (p *part) setOf(example runtime.Object) lw.WantedSet {
-	if p == nil || example == nil {
+	if p == nil {
 		return nil
 	}
 	if keys := p.onDemand[formOf(example)]; keys != nil {
@@ -105,24 +106,21 @@ func (p *part) informer(f form) partInformer {
 	return p.informers[f]
 }
 
-// example returns an object like those of list.
-func (p *part) example(list client.ObjectList) (runtime.Object, error) {
+// formOfList returns the form of the objects of list.
+func (p *part) formOfList(list client.ObjectList) (form, error) {
 	gvk, err := apiutil.GVKForObject(list, p.scheme)
 	if err != nil {
-		return nil, err
+		return form{}, err
 	}
 	gvk.Kind = strings.TrimSuffix(gvk.Kind, "List")
-	var example runtime.Object
 	switch list.(type) {
 	case runtime.Unstructured:
-		example = &unstructured.Unstructured{}
+		return form{reflect.TypeFor[*unstructured.Unstructured](), gvk}, nil
 	case *metav1.PartialObjectMetadataList:
-		example = &metav1.PartialObjectMetadata{}
-	default:
-		return p.scheme.New(gvk)
+		return form{metadataType, gvk}, nil
 	}
-	example.GetObjectKind().SetGroupVersionKind(gvk)
-	return example, nil
+	example, err := p.scheme.New(gvk)
+	return form{typ: reflect.TypeOf(example)}, err
 }
 
 // Get reads an object. It waits for one of which the cache has not all, until that has been read.
@@ -132,6 +130,14 @@ func (c *ownCache) Get(ctx context.Context, key client.ObjectKey, obj client.Obj
 	}
 	f := formOf(obj)
 	keys := c.part.onDemand[f]
+	if keys != nil {
+		if key.Name == "" { // no object has that, and nobody can want it
+			return c.Cache.Get(ctx, key, obj, opts...)
+		}
+		if is, err := c.part.namespaced(obj); err == nil && !is {
+			key.Namespace = "" // as in controller-runtime
+		}
+	}
 	for {
 		if keys != nil {
 			keys.read(key)
@@ -171,11 +177,10 @@ func (c *ownCache) List(ctx context.Context, list client.ObjectList, opts ...cli
 	if c.part == nil {
 		return c.Cache.List(ctx, list, opts...)
 	}
-	example, err := c.part.example(list)
+	f, err := c.part.formOfList(list)
 	if err != nil {
 		return err
 	}
-	f := formOf(example)
 	if c.part.onDemand[f] != nil {
 		return fmt.Errorf("controllerruntime: List of %v is refused: the cache has only those objects of the kind that were read by their names, as Options.OnDemand says; "+
 			"Get each by its name, list with mgr.GetAPIReader(), or take the kind out of Options.OnDemand", f)
@@ -184,23 +189,24 @@ func (c *ownCache) List(ctx context.Context, list client.ObjectList, opts ...cli
 	all.ApplyOptions(opts)
 	space := lw.Key{Namespace: all.Namespace}
 	for {
+		inf := c.part.informer(f)
+		read := inf != nil && inf.KeyState(space) == lw.KeyAbsent // a namespace is no object
 		if err := c.Cache.List(ctx, list, opts...); err != nil {
 			return err
 		}
-		inf := c.part.informer(f)
-		if inf == nil || space.Namespace == "" {
+		if inf = c.part.informer(f); inf == nil || space.Namespace == "" {
 			return nil
 		}
-		switch inf.KeyState(space) {
-		case lw.KeyUnwanted:
+		switch state := inf.KeyState(space); {
+		case state == lw.KeyUnwanted:
 			return fmt.Errorf("unable to list: %v because of unknown namespace for the cache", space.Namespace)
-		case lw.KeyComing:
+		case state == lw.KeyComing:
 			if err := inf.WaitForKey(ctx, space); err != nil && !errors.Is(err, lw.ErrUnwanted) {
 				return fmt.Errorf("controllerruntime: List of %v in %s: %w", f, space.Namespace, err)
 			}
-		default:
+		case read:
 			return nil
-		}
+		} // else it has come since the list began
 	}
 }
 

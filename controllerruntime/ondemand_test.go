@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -14,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -42,7 +44,13 @@ func newPartCache(t *testing.T, o controllerruntime.Options, opts cache.Options)
 		c.write(key, "1")
 	}
 	rig.Must[*corev1.Node](t)(lwtest.Objects[*corev1.Node](server, "nodes").Create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}))
-	config := &rest.Config{Host: server.URL(), Transport: server.Client().Transport, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
+	transport := rig.RoundTrip(func(r *http.Request) (*http.Response, error) {
+		if r.UserAgent() != rest.DefaultKubernetesUserAgent() {
+			t.Errorf("%v is a request of %q", r.URL, r.UserAgent())
+		}
+		return server.Client().Transport.RoundTrip(r)
+	})
+	config := &rest.Config{Host: server.URL(), Transport: transport, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
 	var err error
 	c.Cache, err = controllerruntime.NewCacheWith(o)(config, opts)
 	rig.OK(t, err)
@@ -124,7 +132,7 @@ func TestOnDemand(t *testing.T) {
 			s.Data = map[string][]byte{"v": append([]byte("v"), s.Data["v"]...)}
 			return &s, nil
 		}
-		c := newPartCache(t, controllerruntime.Options{OnDemand: []client.Object{&corev1.Secret{}}}, cache.Options{DefaultTransform: transform})
+		c := newPartCache(t, controllerruntime.Options{OnDemand: []client.Object{&corev1.Secret{}, &corev1.Node{}}}, cache.Options{DefaultTransform: transform})
 		c.saw("add a/y") // it was read before the start
 		c.is("v1, 1 requests", "a/x")
 		c.is("v1, 0 requests", "a/x")
@@ -137,15 +145,14 @@ func TestOnDemand(t *testing.T) {
 		c.saw("add a/none", "update a/x")
 		c.is("v2, 0 requests", "a/x")
 
+		// No object has an empty name, and a namespace does not count where there is none.
+		c.is("absent, 0 requests", "a/")
+		rig.OK(t, c.Get(t.Context(), lw.Key{Namespace: "a", Name: "n"}, &corev1.Node{}))
+
 		err := c.List(t.Context(), &corev1.SecretList{})
 		if err == nil || !strings.Contains(err.Error(), "v1.Secret") || !strings.Contains(err.Error(), "Options.OnDemand") {
 			t.Errorf("List: %v", err)
 		}
-		var nodes corev1.NodeList
-		if err := c.List(t.Context(), &nodes); err != nil || len(nodes.Items) != 1 {
-			t.Errorf("%d nodes, %v", len(nodes.Items), err)
-		}
-
 		time.Sleep(20 * time.Minute)
 		c.is("v2, 0 requests", "a/x")
 		time.Sleep(11 * time.Minute)
@@ -216,8 +223,22 @@ func TestNamespaces(t *testing.T) {
 		if err := c.Get(t.Context(), lw.Key{Name: "n"}, &corev1.Node{}); err != nil {
 			t.Errorf("an object without a namespace: %v", err)
 		}
+		// A namespace that comes while a List reads the store.
+		late := &lateList{UnstructuredList: &unstructured.UnstructuredList{}}
+		late.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
+		for namespace, want := range map[string]int{"a": 2, "b": 1} {
+			namespaces.Set("test", namespace)
+			if err := c.List(t.Context(), late, client.InNamespace(namespace)); err != nil || len(late.Items) != want {
+				t.Errorf("List of %s: %d, %v", namespace, len(late.Items), err)
+			}
+		}
 	})
 }
+
+// A lateList is filled by a List that takes long.
+type lateList struct{ *unstructured.UnstructuredList }
+
+func (l lateList) SetContinue(string) { synctest.Wait() }
 
 // Options that contradict each other are errors.
 func TestPartOptions(t *testing.T) {

@@ -2,8 +2,8 @@ package controllerruntime
 
 import (
 	"context"
-	"sync"
 
+	"golang.org/x/sync/errgroup"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
@@ -27,21 +27,11 @@ type runnable []Runner
 
 // Start runs all runners until ctx is done.
 func (r runnable) Start(ctx context.Context) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var running sync.WaitGroup
-	var failed sync.Once
-	var first error
+	all, ctx := errgroup.WithContext(ctx)
 	for _, one := range r {
-		running.Go(func() {
-			if err := one.Run(ctx); err != nil {
-				failed.Do(func() { first = err })
-				cancel(err)
-			}
-		})
+		all.Go(func() error { return one.Run(ctx) })
 	}
-	running.Wait()
-	return first
+	return all.Wait()
 }
 
 // NeedLeaderElection tells the manager not to wait until it is the leader.

@@ -65,17 +65,13 @@ func (o Options) board() *lw.Board {
 
 // of returns the settings of the informer whose objects are like example.
 func (s settings) of(example runtime.Object) *lw.Options {
-	opts := s.all
-	if example == nil {
-		return &opts
-	}
 	f := formOf(example)
 	own := s.byForm[f]
 	own.Name = s.prefix + cmp.Or(own.Name, f.name())
-	own.Board = cmp.Or(own.Board, opts.Board)
-	own.Logger = cmp.Or(own.Logger, opts.Logger)
+	own.Board = cmp.Or(own.Board, s.all.Board)
+	own.Logger = cmp.Or(own.Logger, s.all.Logger)
 	if own.OnError == nil {
-		own.OnError = opts.OnError
+		own.OnError = s.all.OnError
 	}
 	return &own
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"reflect"
 	"sync"
-	"sync/atomic"
 
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -74,37 +73,28 @@ func (s *collectionSource[T, R]) String() string {
 // Start adds the handler to the collection. Each call adds it once more, for another queue. It is
 // removed when ctx is done.
 func (s *collectionSource[T, R]) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[R]) error {
-	var synced atomic.Bool
+	passes, synced := predicate.And(s.predicates...), false
 	r := s.collection.AddHandler(lw.Handler[T]{
 		Name: fmt.Sprintf("%T", s.handler),
 		Add: func(obj T) {
-			e := event.TypedCreateEvent[T]{Object: obj, IsInInitialList: !synced.Load()}
-			for _, p := range s.predicates {
-				if !p.Create(e) {
-					return
-				}
+			e := event.TypedCreateEvent[T]{Object: obj, IsInInitialList: !synced}
+			if passes.Create(e) {
+				s.handler.Create(ctx, e, queue)
 			}
-			s.handler.Create(ctx, e, queue)
 		},
 		Update: func(before, obj T) {
 			e := event.TypedUpdateEvent[T]{ObjectOld: before, ObjectNew: obj}
-			for _, p := range s.predicates {
-				if !p.Update(e) {
-					return
-				}
+			if passes.Update(e) {
+				s.handler.Update(ctx, e, queue)
 			}
-			s.handler.Update(ctx, e, queue)
 		},
 		Delete: func(last T) {
 			e := event.TypedDeleteEvent[T]{Object: last}
-			for _, p := range s.predicates {
-				if !p.Delete(e) {
-					return
-				}
+			if passes.Delete(e) {
+				s.handler.Delete(ctx, e, queue)
 			}
-			s.handler.Delete(ctx, e, queue)
 		},
-		Synced: func() { synced.Store(true) },
+		Synced: func() { synced = true },
 	})
 	context.AfterFunc(ctx, r.Remove)
 	s.mu.Lock()

@@ -3,7 +3,6 @@ package controllerruntime_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -289,17 +288,9 @@ const watchDelay = 3 * time.Second
 func (l lateWatches) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := l.RoundTripper.RoundTrip(r)
 	if err == nil && r.URL.Query().Get("watch") != "" {
-		resp.Body = lateBody{resp.Body}
+		resp.Body = rig.LateBody{ReadCloser: resp.Body, By: watchDelay}
 	}
 	return resp, err
-}
-
-type lateBody struct{ io.ReadCloser }
-
-func (b lateBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	time.Sleep(watchDelay)
-	return n, err
 }
 
 // A client with EnableReadYourWritesConsistency reads what it has written, from NewCache as from

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -45,6 +46,18 @@ type TestBody struct {
 }
 
 func (b TestBody) Close() error { *b.closed = true; return nil }
+
+// A LateBody is a response's body whose every part comes late.
+type LateBody struct {
+	io.ReadCloser
+	By time.Duration
+}
+
+func (b LateBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	time.Sleep(b.By)
+	return n, err
+}
 
 // Answer returns a client of a server that gives one answer, and what it was asked.
 func Answer(status int, header http.Header, body string) (c *http.Client, asked *http.Request, closed *bool) {
