@@ -11,8 +11,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
-
-	"github.com/go-lw/lw"
 )
 
 // A lazyInformer is an informer of a factory that runs once somebody wants it. The factory has one
@@ -187,8 +185,6 @@ func (l *lazyInformer) settle() error {
 	}
 	return nil
 }
-
-func (l *lazyInformer) status() lw.Status { return l.owned.status() }
 
 // A promisedStore is the store of an informer that was called synced before it made a request. Its
 // reads keep the promise: they wait for the first list, as the wait that was told so would have.

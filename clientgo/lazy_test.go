@@ -231,6 +231,11 @@ func TestUseAllAfterAWait(t *testing.T) {
 							if !inf.HasSynced() {
 								t.Errorf("UseAll %t, %s: HasSynced is false after the wait", useAll, use)
 							}
+							for _, a := range client.Actions() {
+								if a.GetResource().Resource != "pods" {
+									t.Errorf("UseAll %t, %s: a request for what nobody wants: %v", useAll, use, a)
+								}
+							}
 						})
 					}
 				}
