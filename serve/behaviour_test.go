@@ -386,13 +386,16 @@ func TestForward(t *testing.T) {
 				path + "?resourceVersion=2": http.StatusOK,
 				"/api/v1/pods":              code(http.StatusNotFound),
 				"/healthz":                  code(http.StatusNotFound),
-				"/apis":                     code(http.StatusOK), // it has more than what is relayed
+				path + "?limit=x":           http.StatusBadRequest,
+				path + "?fieldSelector=a=b": code(http.StatusBadRequest), // the server knows more fields
+				"/apis":                     code(http.StatusOK),         // and more kinds
 				"/apis/example.io/v1":       code(http.StatusOK),
 				"/openapi/v3":               code(http.StatusOK),
 				"/version":                  code(http.StatusOK),
 			} {
 				b.answers(want, "", "GET", query, "")
 			}
+			b.answers(code(http.StatusNotAcceptable), "", "GET", oneWidget, "", "Accept", "application/yaml")
 			b.answers(code(http.StatusMethodNotAllowed), "", "POST", path, "{}")
 		})
 	}

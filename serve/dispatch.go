@@ -23,18 +23,28 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	switch {
-	case err != nil:
+	case err != nil: // not all of the query was understood, and so Authorize was not asked about all
+		q.refuse(err)
+		return
 	case q.collection == nil:
 		err = q.other()
 	default:
 		err = q.answer()
 	}
-	if stale, ok := errors.AsType[*notFreshError](err); ok && !stale.older && h.opts.Forward != nil {
+	if h.opts.Forward != nil && q.elsewhere(err) {
 		err = q.forward()
 	}
 	if err != nil {
 		q.refuse(err)
 	}
+}
+
+// elsewhere reports whether the server of Options.Forward may answer what has failed here: it may be
+// reached where that of the informer is not, and knows fields and formats that a relay does not.
+func (q *request) elsewhere(err error) bool {
+	stale, ok := errors.AsType[*notFreshError](err)
+	relayed := q.collection != nil && q.collection.writes == nil && q.collection.history.own == nil
+	return ok && !stale.older || relayed && (apierrors.IsBadRequest(err) || apierrors.IsNotAcceptable(err))
 }
 
 // refuse answers with an error, unless what went wrong is that the client has gone, or has said

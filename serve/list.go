@@ -29,7 +29,7 @@ func (q *request) list() error {
 	if err != nil {
 		return err
 	}
-	done, err := q.beginList()
+	done, err := q.h.limiter.beginList(q.r.Context(), q.h.opts.Client(q.r), &q.h.opts.Limits)
 	if err != nil {
 		return err
 	}
@@ -149,11 +149,6 @@ func (q *request) get() error {
 		return apierrors.NewNotFound(c.groupResource(), q.target.Name)
 	}
 	return q.writeItem(http.StatusOK, i)
-}
-
-// beginList waits until the list may go on. The caller calls done at its end.
-func (q *request) beginList() (done func(), err error) {
-	return q.h.limiter.beginList(q.r.Context(), q.h.opts.Client(q.r), &q.h.opts.Limits)
 }
 
 // filter returns what the selectors of the request select.

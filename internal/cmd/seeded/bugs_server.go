@@ -47,7 +47,7 @@ var serverBugs = []bug{
 	{"serve: the version before a gap is in it", "TestUnseen|TestHistoryModel", "./serve", []edit{
 		{"serve history.gapLocked", `g.from < version`, `g.from <= version`}}},
 	{"a client is sent to a server that went back", "TestForwardToAnOlderServer", "./serve", []edit{
-		{"serve Handler.ServeHTTP", `!stale.older`, `(!stale.older || true)`}}},
+		{"serve request.elsewhere", `!stale.older`, `(!stale.older || true)`}}},
 	{"an object that stops to match is not deleted for a watch", "TestStopsToMatch", "./serve", []edit{
 		{"serve watcher.send", `switch { case was && is: return __1; case is: return __3; case was: return __2 }`, `switch { case was && is: return __1; case is: return __3; case was && e.new == nil: return __2 }`}}},
 	{"a connection sends what it has kept last", "TestKeptComesFirst", "./serve", []edit{
