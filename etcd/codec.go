@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/go-lw/lw"
@@ -49,12 +48,8 @@ func (c *jsonCodec[T]) Decode(data []byte) (T, error) { return c.decoders.decode
 
 func (c *jsonCodec[T]) decoder() string { return "lw" }
 
-// encodeJSON returns obj as JSON. An unstructured object, whose own method ends it with a line
-// break, has none.
+// encodeJSON returns obj as JSON.
 func encodeJSON(obj any) ([]byte, error) {
-	if u, ok := obj.(runtime.Unstructured); ok {
-		obj = u.UnstructuredContent()
-	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)

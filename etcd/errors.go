@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -31,12 +32,7 @@ func explain(ctx context.Context, resource schema.GroupResource, err error) erro
 	}
 	known := rpctypes.Error(err)
 	is := func(targets ...error) bool {
-		for _, t := range targets {
-			if errors.Is(known, t) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(targets, func(t error) bool { return errors.Is(known, t) })
 	}
 	var answer *apierrors.StatusError
 	switch {

@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -35,19 +34,13 @@ func (l *limiter) beginList(ctx context.Context, client string, limits *Limits) 
 	own := l.turnsOf(client, limits)
 	timer := time.NewTimer(listPatience)
 	defer timer.Stop()
-	if err := take(ctx, own.taken, timer); err != nil {
+	if err := take(ctx, own.taken, timer, " of this client alone"); err != nil {
 		l.leave(client, own)
-		if errors.Is(err, errNoTurn) {
-			err = tooSoon(fmt.Sprintf("%d lists are in progress of this client alone", cap(own.taken)))
-		}
 		return nil, err
 	}
-	if err := take(ctx, l.lists, timer); err != nil {
+	if err := take(ctx, l.lists, timer, ""); err != nil {
 		<-own.taken
 		l.leave(client, own)
-		if errors.Is(err, errNoTurn) {
-			err = tooSoon(fmt.Sprintf("%d lists are in progress", cap(l.lists)))
-		}
 		return nil, err
 	}
 	return func() {
@@ -57,10 +50,8 @@ func (l *limiter) beginList(ctx context.Context, client string, limits *Limits) 
 	}, nil
 }
 
-var errNoTurn = errors.New("serve: no turn came in time")
-
 // take puts a token into tokens, for which it waits until the timer fires.
-func take(ctx context.Context, tokens chan struct{}, timer *time.Timer) error {
+func take(ctx context.Context, tokens chan struct{}, timer *time.Timer, whose string) error {
 	select {
 	case tokens <- struct{}{}:
 		return nil
@@ -70,7 +61,7 @@ func take(ctx context.Context, tokens chan struct{}, timer *time.Timer) error {
 	case tokens <- struct{}{}:
 		return nil
 	case <-timer.C:
-		return errNoTurn
+		return tooSoon(fmt.Sprintf("%d lists are in progress%s", cap(tokens), whose))
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

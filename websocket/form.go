@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"mime"
+	"slices"
 	"strings"
 
 	coder "github.com/coder/websocket"
@@ -39,10 +40,8 @@ var (
 func formOf(mediaType string) *form {
 	if t, _, err := mime.ParseMediaType(mediaType); err == nil {
 		for _, f := range forms {
-			for _, name := range f.of {
-				if t == name {
-					return f
-				}
+			if slices.Contains(f.of, t) {
+				return f
 			}
 		}
 	}

@@ -38,10 +38,7 @@ func serve(h http.Handler, w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	plain := r.Clone(ctx)
-	for _, name := range handshakeHeaders {
-		plain.Header.Del(name)
-	}
-	for _, name := range []string{"Sec-Websocket-Extensions", "Sec-Websocket-Protocol", "Accept-Encoding"} {
+	for _, name := range append([]string{"Sec-Websocket-Extensions", "Sec-Websocket-Protocol", "Accept-Encoding"}, handshakeHeaders...) {
 		plain.Header.Del(name)
 	}
 	u := &upgrade{ResponseWriter: w, request: r, gone: cancel}
