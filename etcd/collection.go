@@ -144,11 +144,7 @@ func (c *Collection[T]) object(e *entry) (T, error) {
 	var zero T
 	namespace, name, ok := c.split(e.path)
 	if !ok {
-		want := "namespace/name"
-		if c.opts.ClusterScoped {
-			want = "name"
-		}
-		return zero, c.setAside(e, fmt.Errorf("the key %q is not %q and %s", e.path, c.prefix, want))
+		return zero, c.setAside(e, fmt.Errorf("the key %q is not of the form %q", e.path, c.path(lw.Key{Namespace: "namespace", Name: "name"})))
 	}
 	obj, err := c.opts.Codec.Decode(e.value)
 	if err != nil {

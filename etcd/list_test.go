@@ -99,6 +99,9 @@ func TestOddKeys(t *testing.T) {
 				if name := strings.TrimSuffix(seen[len(seen)-1], "*"); name != ev.Key().String() {
 					t.Errorf("the event of %s is of %s", name, ev.Key())
 				}
+				if ev.Err != nil && strings.Contains(ev.Err.Error(), "/namespace/name") == scoped {
+					t.Error(ev.Err)
+				}
 				if len(seen) == len(want) {
 					return errEnough
 				}

@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/go-lw/lw/internal/listopts"
 	"github.com/go-lw/lw/internal/registry"
 	"github.com/go-lw/lw/internal/wire"
 )
@@ -43,8 +44,16 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // reached where that of the informer is not, and knows fields and formats that a relay does not.
 func (q *request) elsewhere(err error) bool {
 	stale, ok := errors.AsType[*notFreshError](err)
-	relayed := q.collection != nil && q.collection.writes == nil && q.collection.history.own == nil
-	return ok && !stale.older || relayed && (apierrors.IsBadRequest(err) || apierrors.IsNotAcceptable(err))
+	switch c := q.collection; {
+	case ok:
+		return !stale.older
+	case c == nil || c.writes != nil || c.history.own != nil: // it is no relay
+		return false
+	case apierrors.IsBadRequest(err):
+		_, wrong := listopts.NewFilter("", q.opts, func(string) bool { return true })
+		return wrong == nil
+	}
+	return apierrors.IsNotAcceptable(err)
 }
 
 // refuse answers with an error, unless what went wrong is that the client has gone, or has said

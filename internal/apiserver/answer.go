@@ -174,24 +174,21 @@ func (a *answer) writeBytes(data []byte) error {
 // finish ends the answer. If err is nil it writes tail and ends properly. If err is an ending it
 // does what that says. It returns any other error.
 func (a *answer) finish(err error, tail []byte) error {
+	var list []byte // that is written as a whole
 	switch {
 	case a.stream:
 	case a.format.Encoding == wire.CBOR:
-		if tail = a.cborList(err == nil); err != nil {
-			if err := a.writeBytes(tail); err != nil {
-				return err
-			}
-		}
+		list = a.cborList(err == nil)
 	case a.format.Encoding == wire.Protobuf:
 		total := wire.Total{Items: a.items, Bytes: int64(len(a.message))}
 		if err != nil {
 			total.Bytes += 64 // The list was cut. Its envelope announces more bytes than will come.
 		}
-		list := append(a.frames.AppendListHead(nil, &a.meta, total), a.message...)
-		if err := a.writeBytes(list); err != nil {
-			return err
-		}
+		list = append(a.frames.AppendListHead(nil, &a.meta, total), a.message...)
 		tail = []byte(a.frames.ListTail())
+	}
+	if err := a.writeBytes(list); err != nil {
+		return err
 	}
 	switch err {
 	case nil:
