@@ -471,21 +471,15 @@ func (s *feedSource[T]) poll(ctx context.Context, to *Feeder[T], list func(conte
 		s.mu.Lock()
 		s.due = began.Add(s.every)
 		s.mu.Unlock()
-		if err := to.Snapshot(objs); err != nil {
-			if errors.Is(err, errListed) {
-				s.note(began)
-			}
+		if err = to.Snapshot(objs); err == nil || errors.Is(err, errListed) {
+			s.mu.Lock()
+			s.listed = began
+			s.mu.Unlock()
+		}
+		if err != nil {
 			return err
 		}
-		s.note(began)
 	}
-}
-
-// note says that a poll was told.
-func (s *feedSource[T]) note(began time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.listed = began
 }
 
 // wait waits until a poll is due or wanted.

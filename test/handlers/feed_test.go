@@ -228,8 +228,8 @@ func TestPoll(t *testing.T) {
 		inf.AddHandler(got.Handler())
 		got.Sorted(t, "add a1", "add b1", "synced")
 		began := time.Now()
-		if version := fmt.Sprint(began.UnixMilli()); inf.Store().ResourceVersion() != version || e.calls != 1 {
-			t.Errorf("version %s after %d calls, want %s", inf.Store().ResourceVersion(), e.calls, version)
+		if version := fmt.Sprint(began.UnixMilli()); inf.Store().ResourceVersion() != version || e.calls != 1 || !inf.Status().LastList.Equal(began) {
+			t.Errorf("version %s after %d calls, want %s; the last list was at %v", inf.Store().ResourceVersion(), e.calls, version, inf.Status().LastList)
 		}
 		// All differences of a poll are shown together.
 		var shown []map[lw.Key]int
