@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -65,7 +66,7 @@ func TestIdleWatchesAreCut(t *testing.T) {
 
 // Cuts end the failures of before, once the server has said that it has the position. A server that
 // is older is found out by the first cut; one that was restored later by one of those in the next
-// minutes.
+// minutes, and after a failure by the first again.
 func TestCutsAfterAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		watches := 0
@@ -83,7 +84,7 @@ func TestCutsAfterAnOutage(t *testing.T) {
 			t.Errorf("%d failures: %v", s.Failures, s.Err)
 		}
 	})
-	for _, healthy := range []time.Duration{0, 20 * time.Minute} {
+	for healthy, found := range map[time.Duration]time.Duration{0: 6 * time.Minute, 20 * time.Minute: 6 * time.Minute, 17 * time.Minute: 3 * time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now()
 			src := &rig.Script{
@@ -93,9 +94,14 @@ func TestCutsAfterAnOutage(t *testing.T) {
 					}
 					return rig.List("50", rig.Stamped("a", 2, "49"))
 				},
-				OnWatch: func() rig.Stream { return rig.Stream{After: 6 * time.Second} },
+				OnWatch: func() rig.Stream {
+					if since := time.Since(began); found == 3*time.Minute && since >= healthy && since < healthy+7*time.Second {
+						return rig.Stream{Err: io.EOF}
+					}
+					return rig.Stream{After: 6 * time.Second}
+				},
 			}
-			inf, errs := rig.Paged(t, src, healthy+6*time.Minute)
+			inf, errs := rig.Paged(t, src, healthy+found)
 			rig.MustHold(t, inf.Store(), "50", map[string]int{"a": 2})
 			errs.MustBe(t, lw.ErrRewound)
 		})
