@@ -210,6 +210,10 @@ func TestBoardJSON(t *testing.T) {
 		if strings.Contains(lwdebug.Var(&b).String(), "\n") {
 			t.Error("String has more than one line")
 		}
+		time.Sleep(1500 * time.Microsecond)
+		if want, got := time.Now().UTC().Truncate(time.Millisecond), lwdebug.ReportOf(&b).Time; got != want {
+			t.Errorf("it is of %v, want %v", got, want)
+		}
 		stop()
 		if got := decoded(t, lwdebug.Var(&b).String()); len(got.Informers) != 0 {
 			t.Errorf("after Run: %+v", got)

@@ -174,12 +174,7 @@ func faultText(err error, key lw.Key) string {
 }
 
 // moment returns t as a report has it: in UTC, to the millisecond.
-func moment(t time.Time) time.Time {
-	if t.IsZero() {
-		return t
-	}
-	return t.UTC().Truncate(time.Millisecond)
-}
+func moment(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
 func byNamespace(a, b lw.Key) int {
 	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
