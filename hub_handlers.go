@@ -3,6 +3,7 @@ package lw
 import (
 	"context"
 	"iter"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -92,10 +93,7 @@ func (c *hubCore) spawn(f func()) bool {
 func (c *hubCore) stop() {
 	c.regMu.Lock()
 	c.phase = ended
-	regs := make([]*Registration, 0, len(c.regs))
-	for reg := range c.regs {
-		regs = append(regs, reg)
-	}
+	regs := slices.Collect(maps.Keys(c.regs))
 	close(c.stopped)
 	c.regMu.Unlock()
 	// regMu is not held here, because Remove takes it.
@@ -144,27 +142,18 @@ func (c *hubCore) unregister(reg *Registration) {
 }
 
 // handlers returns the status of each handler, in the order in which they were registered, and the
-// number of changes that wait for the slowest of them.
+// number of changes that wait for the slowest of them. It asks each without regMu: that takes the
+// lock of its cursor, which may be folding for a while.
 func (c *hubCore) handlers() (_ []HandlerStatus, slowest int) {
-	regs, all := c.registrations(), []HandlerStatus{}
+	c.regMu.Lock()
+	regs, all := slices.Collect(maps.Keys(c.regs)), []HandlerStatus{}
+	c.regMu.Unlock()
 	slices.SortFunc(regs, func(a, b *Registration) int { return a.number - b.number })
 	for _, reg := range regs {
 		s := reg.status()
 		all, slowest = append(all, s), max(slowest, s.Pending)
 	}
 	return all, slowest
-}
-
-// registrations returns the registrations that were not removed. The caller asks each for what it
-// knows without regMu: that takes the lock of its cursor, which may be folding for a while.
-func (c *hubCore) registrations() []*Registration {
-	c.regMu.Lock()
-	defer c.regMu.Unlock()
-	regs := make([]*Registration, 0, len(c.regs))
-	for reg := range c.regs {
-		regs = append(regs, reg)
-	}
-	return regs
 }
 
 // addHandler implements [Informer.AddHandler].

@@ -243,8 +243,8 @@ func TestDoneAfterTheLogIsLeft(t *testing.T) {
 		}
 		cursor.mu.Unlock()
 		<-reg.Done()
-		if got := h.log.live.Load(); got != 0 || len(h.registrations()) != 0 {
-			t.Errorf("after Done the log has %d cursors, and the hub %d handlers", got, len(h.registrations()))
+		if got := h.log.live.Load(); got != 0 || len(h.regs) != 0 {
+			t.Errorf("after Done the log has %d cursors, and the hub %d handlers", got, len(h.regs))
 		}
 	})
 }

@@ -259,11 +259,11 @@ type ByName[T Object] struct {
 	source  func(Key) Source[T]
 	opts    ByNameOptions
 	started atomic.Bool
-	refused bool // that there are too many keys has been reported; of the goroutine of Run
+	refused bool         // that there are too many keys has been reported; of the goroutine of Run
+	reading atomic.Int32 // members that have not been read, for a while
 
 	mu      sync.Mutex
 	of      map[Key]*namedMember[T] // guarded by mu, as all below; only the goroutine of Run changes it
-	reading int                     // members that have not been read, for a while
 	ended   bool                    // Run has returned
 	changed chan struct{}           // closed by the next change of one of these
 }
@@ -342,20 +342,13 @@ func (b *ByName[T]) follow(ctx context.Context, running *sync.WaitGroup) {
 			}
 			break
 		}
-		if b.reads() >= maxReads {
+		if b.reading.Load() >= maxReads {
 			break // it has its turn when another one has been read
 		}
 		m := b.begin(ctx, key, running)
 		b.update(func() { b.of[key] = m })
 	}
 	b.refused = b.refused && len(keys) > b.opts.Limit
-}
-
-// reads returns how many members are read for the first time.
-func (b *ByName[T]) reads() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.reading
 }
 
 // begin begins the informer of key.
@@ -367,14 +360,14 @@ func (b *ByName[T]) begin(ctx context.Context, key Key, running *sync.WaitGroup)
 	}), &opts)
 	ctx, cancel := context.WithCancel(ctx)
 	remove := b.Add(inf)
-	b.update(func() { b.reading++ })
+	b.reading.Add(1)
 	running.Go(func() { _ = inf.Run(ctx) }) // OnError is told why it ends
 	running.Go(func() {
 		// An object that cannot be read does not keep the others waiting.
 		first, end := context.WithTimeout(ctx, 10*time.Second)
 		defer end()
 		_ = inf.WaitForSync(first)
-		b.update(func() { b.reading-- })
+		b.update(func() { b.reading.Add(-1) })
 	})
 	return &namedMember[T]{inf, func() { cancel(); remove() }}
 }

@@ -3,6 +3,7 @@
 package demand
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -103,11 +104,7 @@ func (s *Set) Wants(unit Key) bool {
 func (s *Set) All() []Key {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	keys := make([]Key, 0, len(s.count))
-	for key := range s.count {
-		keys = append(keys, key)
-	}
-	return keys
+	return slices.Collect(maps.Keys(s.count))
 }
 
 // follow has d be told of changes, until the function is called that it returns.
