@@ -87,7 +87,6 @@ func (p *probe) send(client *http.Client, r *http.Request) (*http.Response, erro
 	head.Header = resp.Header.Clone()
 	// lw waits as long as the server asks for, and client-go must not do so too.
 	head.Header.Del("Retry-After")
-	head.Header.Del("Content-Length")
 	head.Body, head.ContentLength, head.TransferEncoding = forClientGo, int64(len(p.data)), nil
 	head.Request = r
 	return &head, nil

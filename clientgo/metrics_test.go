@@ -82,7 +82,9 @@ func TestMetrics(t *testing.T) {
 			Identifier: name.WithResource(corev1.SchemeGroupVersion.WithResource("pods")), InformerMetricsProvider: p,
 		})
 		work := make(chan struct{})
-		mustAdd(t, inf, cache.ResourceEventHandlerFuncs{AddFunc: func(any) { <-work }, UpdateFunc: func(_, _ any) {}, DeleteFunc: func(any) {}})
+		mustAdd(t, inf, cache.ResourceEventHandlerFuncs{AddFunc: func(any) { <-work },
+			UpdateFunc: func(_, _ any) { time.Sleep(time.Second) }, DeleteFunc: func(any) { time.Sleep(time.Second) },
+		})
 		p.want(t, "before Run", map[string]float64{})
 		stop := runInformer(t, inf)
 		const version, queued, latency = "version of the-informers pods", "queued of the-informers pods", "latency of the-informers pods"
@@ -95,11 +97,11 @@ func TestMetrics(t *testing.T) {
 		p.want(t, "when all is done", map[string]float64{version: 3, queued: 0, latency: 2})
 		server.update(t, labelled("a", "v=2"))
 		server.delete(t, "b")
-		time.Sleep(2 * time.Second)
-		p.want(t, "two events", map[string]float64{version: 5, queued: 0, latency: 2002})
+		time.Sleep(4 * time.Second)
+		p.want(t, "two events", map[string]float64{version: 5, queued: 0, latency: 4})
 		server.create(t, labelled("c"))
 		time.Sleep(2 * time.Second)
-		p.want(t, "a handler that works", map[string]float64{version: 6, queued: 1, latency: 2002})
+		p.want(t, "a handler that works", map[string]float64{version: 6, queued: 1, latency: 4})
 		close(work)
 		server.update(t, labelled("c", "v=2"))
 		stop()

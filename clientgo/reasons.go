@@ -1,6 +1,7 @@
 package clientgo
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -38,14 +39,10 @@ func Reasons[K comparable](queue workqueue.TypedRateLimitingInterface[K], o *Rea
 	if o == nil {
 		o = &ReasonsOptions{}
 	}
-	name := o.Name
-	if name == "" {
-		name = "queue"
-	}
 	_, priorities := queue.(interface{ GetWithPriority() (K, int, bool) })
 	q := &ReasonsQueue[K]{TypedRateLimitingInterface: queue, why: why.New[K](priorities), remove: func() {}}
 	if o.Board != nil {
-		q.remove = why.Show(o.Board, name, q.why.Status)
+		q.remove = why.Show(o.Board, cmp.Or(o.Name, "queue"), q.why.Status)
 	}
 	return q
 }
