@@ -142,7 +142,10 @@ func yamlToJSON(body []byte, strict bool) (data []byte, twice []error, err error
 	}
 	if content, ok := v.(map[string]any); ok && strict {
 		if err := yaml.UnmarshalStrict(body, &content); err != nil {
-			twice = []error{err}
+			_, lines, _ := strings.Cut(err.Error(), "unmarshal errors:\n")
+			for line := range strings.Lines(lines) { // a warning is a header, and so has one
+				twice = append(twice, errors.New(strings.TrimSpace(line)))
+			}
 		}
 	}
 	data, err = json.Marshal(v)

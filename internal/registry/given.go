@@ -49,7 +49,6 @@ func (k *Kind) newGiven(root document) (*given, error) {
 	if !ok && root["properties"] != nil {
 		return nil, fmt.Errorf("its properties are %v", root["properties"])
 	}
-	properties = maps.Clone(properties)
 	if properties == nil {
 		properties = document{}
 	}

@@ -19,7 +19,7 @@ import (
 // options are those of a write that is no deletion.
 type options struct {
 	manager    string
-	validation string // of fields: Strict, Warn or Ignore
+	validation string // of fields: Strict, Ignore, or else Warn
 	force      bool   // of an apply
 }
 
@@ -46,9 +46,6 @@ func parseOptions(req *Request) (options, error) {
 	out := options{manager: o.FieldManager, validation: o.FieldValidation, force: o.Force != nil && *o.Force}
 	if out.manager == "" {
 		out.manager = managerOf(req.UserAgent)
-	}
-	if out.validation == "" {
-		out.validation = metav1.FieldValidationWarn
 	}
 	return out, nil
 }

@@ -100,7 +100,6 @@ func (k *Kind) checkScale(o *Object) (errs field.ErrorList) {
 func (w *Write) scale(ctx context.Context, old *Object) (Outcome, error) {
 	k := w.kind
 	inner := &Write{kind: k.scaleKind(), req: w.req, opts: w.opts, patch: w.patch, attempts: w.attempts}
-	inner.req.Subresource = ""
 	if w.req.Verb == Update {
 		sent, err := inner.decode(w.req.Body)
 		if err == nil {
