@@ -22,6 +22,7 @@ func FuzzWrites(f *testing.F) {
 		`{"meta\u0064ata":{"name":"b"}}`, `{"metadata":{"name":"a"},"metadata":{"name":"b"}}`, `{apiVersion: example.io/v1, kind: Thing, metadata: {name: a}}`,
 		`[{"op":"replace","path":"/metadata/name","value":"b"}]`, `[{"op":"copy","from":"","path":"/x"}]`, `{"metadata":{"finalizers":["x.io/y"]}}`, `{"status":{"a":[1e3,{}]}}`,
 		"\xa1\x68metadata\xa1\x64name\x61a", `{"spec":{"replicas":1}}`, `{"propagationPolicy":"Orphan"}`, "k8s\x00\n\x00\x12\x05\n\x03\n\x01a",
+		`[{"op":"add","path":"/x","value":{"a":1,  "a":2}}]`,
 	} {
 		for verb := range uint8(16) {
 			f.Add(verb, uint8(len(body)), body, "fieldManager=m")

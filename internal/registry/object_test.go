@@ -9,9 +9,12 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	cbor "k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 	"k8s.io/apimachinery/pkg/types"
 
 	. "github.com/go-lw/lw/internal/registry"
+	"github.com/go-lw/lw/internal/registry/conform"
 	"github.com/go-lw/lw/internal/rig"
 )
 
@@ -170,5 +173,26 @@ func TestBuiltIn(t *testing.T) {
 		if (o.Meta.Annotations != nil) != native || o.Meta.Labels != nil {
 			t.Errorf("native: %t; annotations %v, labels %v", native, o.Meta.Annotations, o.Meta.Labels)
 		}
+	}
+}
+
+// A body in protobuf says which kind it is of, or nothing, and an apply may come in CBOR.
+func TestBinaryBodies(t *testing.T) {
+	k := &Kind{Version: "v1", Plural: "pods", Kind: "Pod", Type: typeOf[*conform.Pod](t)}
+	for of, want := range map[runtime.TypeMeta]string{
+		{}: "201", {APIVersion: "v1", Kind: "Pod"}: "201", {APIVersion: "v1", Kind: "Node"}: "400", {APIVersion: "v2", Kind: "Pod"}: "400",
+	} {
+		body, err := (&runtime.Unknown{TypeMeta: of, Raw: []byte(`{"metadata":{"name":"a"}}`)}).Marshal()
+		rig.OK(t, err)
+		out, _, err := do(newMemory(k), Request{Verb: Create, ContentType: runtime.ContentTypeProtobuf, Body: append([]byte("k8s\x00"), body...)})
+		if got := said(k, out, err); !strings.HasPrefix(got, want) {
+			t.Errorf("%v: %s, want %s", of, got, want)
+		}
+	}
+	body, err := cbor.Marshal(map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "a"}, "spec": map[string]any{"nodeName": "n"}})
+	rig.OK(t, err)
+	out := must(t, newMemory(k), Request{Verb: Patch, Key: named("a"), ContentType: string(types.ApplyCBORPatchType), Query: url.Values{"fieldManager": {"m"}}, Body: body})
+	if got := said(k, out, nil); !strings.Contains(got, `"nodeName":"n"`) {
+		t.Error(got)
 	}
 }
