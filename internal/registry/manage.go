@@ -60,15 +60,10 @@ func (sameContent) Convert(_, _, _ any) error {
 	return fmt.Errorf("registry: no conversion into a value")
 }
 
-func (sameContent) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
-	kind := in.GetObjectKind().GroupVersionKind()
-	to := target.(schema.GroupVersion).WithKind(kind.Kind) // a field manager asks for nothing else
-	if to == kind {
-		return in, nil
-	}
-	out := in.DeepCopyObject()
-	out.GetObjectKind().SetGroupVersionKind(to)
-	return out, nil
+// ConvertToVersion leaves the version as well, since the schema knows no other: the manager of an
+// object whose version it does not know would be forgotten.
+func (sameContent) ConvertToVersion(in runtime.Object, _ runtime.GroupVersioner) (runtime.Object, error) {
+	return in, nil
 }
 
 func (sameContent) ConvertFieldLabel(_ schema.GroupVersionKind, label, value string) (string, string, error) {
