@@ -51,7 +51,7 @@ func TestSinkKeepsWhatIsSetAside(t *testing.T) {
 			Lists: []rig.Reply{badList("10", "c", rig.Stamped("a", 1, "9"), rig.Stamped("b", 1, "8")), badList("20", "b", rig.Stamped("a", 2, "15"))},
 			Watches: []rig.Stream{
 				{Events: []lw.WatchEvent[*rig.Widget]{rig.BadEvent("b", "11"), rig.Modified(rig.Stamped("a", 2, "15"))}, After: time.Minute, Err: rig.Expired().Err},
-				{Events: []lw.WatchEvent[*rig.Widget]{rig.Modified(rig.Stamped("b", 3, "21"))}, Open: true},
+				{Events: []lw.WatchEvent[*rig.Widget]{rig.Modified(rig.Stamped("b", 3, "21")), rig.Bookmark("22")}, Open: true},
 			},
 		}
 		sink := &holder{held: map[lw.Key]*rig.Widget{}}
@@ -61,9 +61,9 @@ func TestSinkKeepsWhatIsSetAside(t *testing.T) {
 			t.Errorf("after a bad event: %+v", s)
 		}
 		rig.Sleep(90 * time.Second)
-		want := []string{"replace a1 b1", "MODIFIED a2", "replace a2 b1", "MODIFIED b3"}
+		want := []string{"replace a1 b1", "MODIFIED a2", "replace a2 b1", "MODIFIED b3", "BOOKMARK"}
 		rig.Same(t, "calls of the sink", want, sink.got)
-		if s := r.Status(); s.ResourceVersion != "21" || len(s.SetAside) != 0 || !s.Synced {
+		if s := r.Status(); s.ResourceVersion != "22" || len(s.SetAside) != 0 || !s.Synced {
 			t.Errorf("in the end: %+v", s)
 		}
 		if sink.version != "10" {
