@@ -230,10 +230,7 @@ func (l *failureLog) stop() {
 
 // failed notes a failure, and logs it if it is due. It has the signature of Options.OnError.
 func (l *failureLog) failed(err error) {
-	e, ok := errors.AsType[*Error](err)
-	if !ok {
-		e = &Error{Informer: l.name, Op: opList, Err: err}
-	}
+	e := err.(*Error) // as all that lw tells
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {

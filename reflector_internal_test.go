@@ -290,16 +290,13 @@ func TestOptionsDefaults(t *testing.T) {
 		OnPanic: func(*Panic) {}, DetectMutation: true, Board: new(Board),
 	}
 	d := set.withDefaults("Pod")
-	if d.OnError(errors.New("a")); len(told) != 1 {
+	if d.OnError(new(Error)); len(told) != 1 {
 		t.Errorf("OnError was told %v", told)
 	}
 	if d.Name != "x" || d.Logger != set.Logger || d.List != ListWhole || d.PageSize != 1 || d.SyncBudget != 1 || d.WatchTimeout != 1 ||
 		d.Backoff(7) != 7 || d.OnPanic == nil || !d.DetectMutation || d.Board != set.Board {
 		t.Errorf("%+v", d)
 	}
-}
-
-func TestListModes(t *testing.T) {
 }
 
 // The order of positions is that of apimachinery, also where a version fits no word.
