@@ -159,6 +159,7 @@ func (r *Reader) List(ctx context.Context, list client.ObjectList, opts ...clien
 	if err != nil {
 		return err
 	}
+	list.SetContinue("continue-not-supported") // the same words as those of controller-runtime's cache
 	return meta.SetList(list, objs)
 }
 

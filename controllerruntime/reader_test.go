@@ -87,8 +87,8 @@ func TestReaderList(t *testing.T) {
 		}
 
 		var list corev1.PodList
-		if err := r.List(t.Context(), &list, client.MatchingLabels{"app": "db"}, client.Limit(3)); err != nil || len(list.Items) != 3 {
-			t.Errorf("limit: %d pods, %v", len(list.Items), err)
+		if err := r.List(t.Context(), &list, client.MatchingLabels{"app": "db"}, client.Limit(3)); err != nil || len(list.Items) != 3 || list.Continue != "continue-not-supported" {
+			t.Errorf("limit: %d pods, continue %q, %v", len(list.Items), list.Continue, err)
 		}
 		for want, opt := range map[string]client.ListOption{
 			`no field "status.phase"`: client.MatchingFields{"status.phase": "Running"},

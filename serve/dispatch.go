@@ -40,8 +40,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// elsewhere reports whether the server of Options.Forward may answer what has failed here: it may be
-// reached where that of the informer is not, and knows fields and formats that a relay does not.
+// elsewhere reports whether the server of Options.Forward may answer what has failed here: it may
+// be reached where that of the informer is not, and knows fields and formats that a relay does not.
 func (q *request) elsewhere(err error) bool {
 	stale, ok := errors.AsType[*notFreshError](err)
 	switch c := q.collection; {

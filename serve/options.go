@@ -23,9 +23,10 @@ type Options struct {
 	Limits Limits
 	// Forward answers the requests that a Handler cannot: discovery, unknown paths, fields and
 	// formats, writes, and reads of the newest state while the informer's server does not answer; not
-	// while it answers with an older one than is here. A reverse proxy to that server makes a relay a whole API server to its
-	// clients. It gets what Authorize has allowed, and nothing that names no resource where one is
-	// to be named. Headers are the client's, also those that impersonate. Default: 404, 405 and 504.
+	// while it answers with an older one than is here. A reverse proxy to that server makes a relay a
+	// whole API server to its clients. It gets what Authorize has allowed, and nothing that names no
+	// resource where one is to be named. Headers are the client's, also those that impersonate.
+	// Default: 404, 405 and 504.
 	Forward http.Handler
 	// BookmarkEvery is how often a watch that allows bookmarks gets one. Default: a minute.
 	BookmarkEvery time.Duration

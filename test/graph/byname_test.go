@@ -195,8 +195,8 @@ func TestByName(t *testing.T) {
 	})
 }
 
-// There are at most so many informers, the error says so once, and what does not fit has its turn. A
-// wait for it ends when nobody wants it.
+// There are at most so many informers, the error says so once, and what does not fit has its turn.
+// A wait for it ends when nobody wants it.
 func TestByNameLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		names := strings.Split("abcdefghijklmnopqr", "")

@@ -198,8 +198,8 @@ func TestCloseOfWhatIsAdded(t *testing.T) {
 	})
 }
 
-// Run returns at once, from any state, but for calls of handlers, also of what was closed; nothing is
-// called after it.
+// Run returns at once, from any state, but for calls of handlers, also of what was closed; nothing
+// is called after it.
 func TestGraphStops(t *testing.T) {
 	inGraph(t, nil, "a1", "", func(t *testing.T, b *graphBench) {
 		calls := 0
