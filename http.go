@@ -35,7 +35,7 @@ import (
 //
 // The fields must not be changed once the HTTP is in use. docs/sources.md says more of each.
 type HTTP[T Identified] struct {
-	URL    string       // of the collection, in all namespaces or in one; may have a query
+	URL    string       // of the collection, in all namespaces or in one; its query may have selectors
 	Client *http.Client // sends the requests, and should have no Timeout; default: http.DefaultClient
 	Accept string       // the header; default: protobuf if T can be read from it, else JSON
 	Kind   string       // of all objects; default: T's name if it has a TypeMeta, else the first one's

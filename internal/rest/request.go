@@ -62,7 +62,8 @@ func (c *Collection) Request(ctx context.Context, opts metav1.ListOptions) (*Req
 	return &Request{of: c, url: u, watching: opts.Watch, http: r}, nil
 }
 
-// url returns the URL of the collection with the query of opts.
+// url returns the URL of the collection with the query of opts. A selector of opts selects among
+// what that of the URL does: it may name one object, to ask whether the collection has it.
 func (c *Collection) url(opts metav1.ListOptions) (*url.URL, error) {
 	if c.URL == "" {
 		return nil, errors.New("lw: HTTP: no URL")
@@ -85,6 +86,11 @@ func (c *Collection) url(opts metav1.ListOptions) (*url.URL, error) {
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
 		return nil, fmt.Errorf("lw: HTTP: URL %q: its query: %w", Redacted(c.URL), err)
+	}
+	for _, name := range []string{"labelSelector", "fieldSelector"} {
+		if own := query.Get(name); own != "" && params.Has(name) {
+			params.Set(name, own+","+params.Get(name))
+		}
 	}
 	maps.Copy(query, params)
 	if err := CheckSelectors(query.Get("labelSelector"), query.Get("fieldSelector")); err != nil {

@@ -28,7 +28,7 @@ func TestHTTPRequest(t *testing.T) {
 		SendInitialEvents: &yes, ShardSelector: "s",
 	}
 	c, asked, _ := rig.Answer(200, rig.ContentType("application/json"), gadgetList(""))
-	src := &lw.HTTP[*rig.Gadget]{URL: "http://server/gadgets?limit=7&own=1", Client: c, Header: http.Header{"x-Own": {"h"}, "X-Other": {"o"}}}
+	src := &lw.HTTP[*rig.Gadget]{URL: "http://server/gadgets?limit=7&own=1&labelSelector=e&fieldSelector=f!%3Dg", Client: c, Header: http.Header{"x-Own": {"h"}, "X-Other": {"o"}}}
 	query := func() url.Values {
 		asked.URL.Host = "server"
 		q, err := url.ParseQuery(asked.URL.RawQuery)
@@ -36,7 +36,7 @@ func TestHTTPRequest(t *testing.T) {
 		return q
 	}
 	want := url.Values{
-		"labelSelector": {"a=b,c in (d)"}, "fieldSelector": {"metadata.name=x"}, "allowWatchBookmarks": {"true"}, "resourceVersion": {"5"},
+		"labelSelector": {"e,a=b,c in (d)"}, "fieldSelector": {"f!=g,metadata.name=x"}, "allowWatchBookmarks": {"true"}, "resourceVersion": {"5"},
 		"resourceVersionMatch": {"NotOlderThan"}, "timeoutSeconds": {"30"}, "limit": {"3"}, "continue": {"c/="}, "sendInitialEvents": {"true"},
 		"shardSelector": {"s"}, "own": {"1"},
 	}
@@ -62,7 +62,7 @@ func TestHTTPRequest(t *testing.T) {
 	if _, _, err := rig.ListAll(t.Context(), src, metav1.ListOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	rig.Same(t, "list", url.Values{"limit": {"7"}, "own": {"1"}}, query())
+	rig.Same(t, "list", url.Values{"limit": {"7"}, "own": {"1"}, "labelSelector": {"e"}, "fieldSelector": {"f!=g"}}, query())
 }
 
 func TestHTTPAccept(t *testing.T) {
