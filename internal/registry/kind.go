@@ -13,8 +13,8 @@ import (
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/api/validation"
-	"k8s.io/apimachinery/pkg/api/validation/path"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -130,9 +130,12 @@ func badRequest(format string, args ...any) error {
 
 // nameErrors says what is wrong with a name, in the way that apimachinery's validation wants.
 func (k *Kind) nameErrors(name string, prefix bool) []string {
-	valid := k.ValidateName
+	segment, valid := content.IsPathSegmentName, k.ValidateName
+	if prefix {
+		segment = content.IsPathSegmentPrefix
+	}
 	if valid == nil {
 		valid = validation.NameIsDNSSubdomain
 	}
-	return append(valid(name, prefix), path.ValidatePathSegmentName(name, prefix)...)
+	return append(valid(name, prefix), segment(name)...)
 }
