@@ -205,8 +205,8 @@ func (o *deriveOperator[T, U]) apply(key Key, obj T) {
 	o.set(key, result)
 }
 
-// DeriveMany is as [Derive], for all that f yields for each obj of in. Of what one obj makes with
-// one key, the first counts.
+// DeriveMany is as [Derive], for all that f yields for each obj of in; nil is nothing. Of what one
+// obj makes with one key, the first counts.
 func DeriveMany[T, U Object](g *Graph, in Collection[T], f func(T) iter.Seq[U], name ...string) *Derived[U] {
 	if f == nil {
 		panic("lw: DeriveMany: nil function")
@@ -238,7 +238,7 @@ func (o *manyOperator[T, U]) apply(key Key, obj T) {
 		o.faults.computed.Add(1)
 		ok := o.faults.try(at, func() {
 			seen := map[Key]bool{}
-			for result := range o.f(obj) {
+			for result := range orNone(o.f(obj)) {
 				if equal.IsZero(result) || seen[KeyOf(identify(result))] {
 					continue
 				}

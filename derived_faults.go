@@ -271,8 +271,8 @@ func (fs *faults) conflict(key Key, shown, rival string, several bool) {
 
 // overlap is conflict for the members of a union. They may have all keys in common, and on purpose:
 // the status says so, and nothing is reported.
-func (fs *faults) overlap(key Key, shown, rival string, several bool) {
-	fs.note(key, fmt.Errorf("several members have this object: that of %s is shown, and not that of %s", shown, rival), several)
+func (fs *faults) overlap(key Key, shown, rival string) {
+	fs.note(key, fmt.Errorf("several members have this object: that of %s is shown, and not that of %s", shown, rival), true)
 }
 
 // note notes the conflict err of key, or that it is over. It returns whether it is a new one.

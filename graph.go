@@ -40,16 +40,21 @@ type Graph struct {
 	// collections there are, and what each reads. A step takes all of that once, when it begins. So
 	// what comes or goes meanwhile is for the next step, and counts for everybody else at once.
 	//
-	// mu comes before the locks of hubs, and no callback runs under it. The slices are replaced
-	// and never changed, so that a step can use them without it.
+	// mu comes before the locks of hubs, and no callback runs under it. The slices are appended to
+	// or replaced, and what is in them never changed, so that a step can use them without it.
 	mu      sync.Mutex
 	phase   lifecycle
-	nodes   []node          // each comes after those that it reads
-	leaves  []anyLeaf       // one for each collection outside the graph that a node reads
+	nodes   []node // each comes after those that it reads, unless unsorted is set
+	has     map[node]bool
+	leaves  []anyLeaf // one for each collection outside the graph that a node reads
+	leafOf  map[*hubCore]anyLeaf
 	names   names.Set       // of leaves
 	shrunk  bool            // a node has gone, or reads less: perhaps nobody reads a leaf any more
 	waiters []chan struct{} // closed at the end of the next step that begins
-	visits  int             // how often an input was looked at for what depends on it; for tests
+	// unsorted says that a union may stand before a member that was added to it. Sorting at each Add
+	// would cost as much as there are members.
+	unsorted bool
+	visits   int // how often an input was looked at for what depends on it; for tests
 
 	// Guarded by gate.look.
 	steps    uint64                        // that have changed a collection
@@ -84,7 +89,7 @@ type GraphOptions struct {
 
 // NewGraph returns a graph, which does nothing until [Graph.Run].
 func NewGraph(opts *GraphOptions) *Graph {
-	g := &Graph{brief: table.Brief, woken: make(chan struct{}, 1), done: make(chan struct{}), vector: map[*hubCore]string{}}
+	g := &Graph{brief: table.Brief, woken: make(chan struct{}, 1), done: make(chan struct{}), has: map[node]bool{}, leafOf: map[*hubCore]anyLeaf{}, vector: map[*hubCore]string{}}
 	if opts != nil {
 		g.opts = *opts
 	}
@@ -261,7 +266,7 @@ func (g *Graph) nextStep() <-chan struct{} {
 // together. A leaf that is about to get a reader is claimed meanwhile.
 
 // hasLocked reports whether n is in the graph.
-func (g *Graph) hasLocked(n node) bool { return slices.Contains(g.nodes, n) }
+func (g *Graph) hasLocked(n node) bool { return g.has[n] }
 
 // add adds n, whose inputs are in the graph already. If one of them was closed, or if the graph has
 // stopped, n is stopped as well.
@@ -279,7 +284,7 @@ func (g *Graph) add(n node) {
 	if over {
 		g.shrunk = true
 	} else {
-		g.nodes = append(slices.Clip(g.nodes), n)
+		g.nodes, g.has[n] = append(g.nodes, n), true
 		if g.phase == started {
 			n.core().start()
 		}
@@ -302,11 +307,10 @@ func (g *Graph) remove(n node) (behind []string) {
 	for _, other := range g.behindLocked(n.core()) {
 		gone, behind = append(gone, other), append(behind, other.name())
 	}
-	out := make(map[node]bool, len(gone))
 	for _, n := range gone {
-		out[n] = true
+		delete(g.has, n)
 	}
-	g.nodes = slices.DeleteFunc(slices.Clone(g.nodes), func(n node) bool { return out[n] })
+	g.nodes = slices.DeleteFunc(slices.Clone(g.nodes), func(n node) bool { return !g.has[n] })
 	g.shrunk = true
 	if g.phase == started {
 		g.handlers.Add(1)
@@ -327,7 +331,7 @@ func (g *Graph) remove(n node) (behind []string) {
 // each input of each node once, however many ways lead from one collection to another.
 func (g *Graph) behindLocked(core *hubCore) (behind []node) {
 	reached := map[*hubCore]bool{core: true}
-	for _, n := range g.nodes { // each comes after those that it reads
+	for _, n := range g.sortedLocked() { // each comes after those that it reads
 		for in := range n.inputs {
 			g.visits++
 			if reached[in.core()] {
@@ -340,9 +344,31 @@ func (g *Graph) behindLocked(core *hubCore) (behind []node) {
 	return behind
 }
 
-// sortLocked puts each node after those that it reads, and changes the order no more than that
-// takes.
-func (g *Graph) sortLocked() {
+// readBy returns all that nodes read, and what these read in turn. It looks at each input once.
+func (g *Graph) readBy(nodes []node, inputs func(n node, yield func(anyInput) bool)) map[anyInput]bool {
+	read := map[anyInput]bool{}
+	for look := slices.Clone(nodes); len(look) > 0; {
+		n := look[len(look)-1]
+		look = look[:len(look)-1]
+		inputs(n, func(in anyInput) bool {
+			g.visits++
+			if before, ok := in.(node); ok && !read[in] {
+				look = append(look, before)
+			}
+			read[in] = true
+			return true
+		})
+	}
+	return read
+}
+
+// sortedLocked returns the nodes, each after those that it reads, and changes the order no more
+// than that takes.
+func (g *Graph) sortedLocked() []node {
+	if !g.unsorted {
+		return g.nodes
+	}
+	g.unsorted = false
 	sorted := make([]node, 0, len(g.nodes))
 	placed := make(map[anyInput]bool, len(g.nodes)) // false: not yet; only the nodes are in it
 	for _, n := range g.nodes {
@@ -365,6 +391,7 @@ func (g *Graph) sortLocked() {
 		}
 	}
 	g.nodes = sorted
+	return sorted
 }
 
 // prune leaves the collections that no node reads any more. Only the goroutine of Run calls it,
@@ -375,22 +402,13 @@ func (g *Graph) prune() {
 	if g.shrunk {
 		g.shrunk = false
 		// A union may show objects of a member that was closed, and so of what that has read.
-		read := map[anyInput]bool{}
-		for look := slices.Clone(g.nodes); len(look) > 0; {
-			n := look[len(look)-1]
-			look = look[:len(look)-1]
-			for in := range n.held {
-				if before, ok := in.(node); ok && !read[in] {
-					look = append(look, before)
-				}
-				read[in] = true
-			}
-		}
+		read := g.readBy(g.nodes, node.held)
 		g.leaves = slices.DeleteFunc(slices.Clone(g.leaves), func(l anyLeaf) bool {
 			if read[l] || l.claim(0) > 0 {
 				return false
 			}
 			unused = append(unused, l)
+			delete(g.leafOf, l.core())
 			g.names.Release(l.alike())
 			return true
 		})

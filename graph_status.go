@@ -13,7 +13,7 @@ import (
 // Status returns what the graph is doing.
 func (g *Graph) Status() GraphStatus {
 	g.mu.Lock()
-	nodes, leaves := g.nodes, g.leaves
+	nodes, leaves := g.sortedLocked(), g.leaves
 	g.mu.Unlock()
 	s := GraphStatus{Synced: true, Versions: map[string]string{}}
 	if now, began := g.calls.last(); !began.IsZero() {

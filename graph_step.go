@@ -62,7 +62,7 @@ func (g *Graph) step() {
 	start := time.Now()
 	g.calls.step(start)
 	g.mu.Lock()
-	nodes, leaves, waiters := g.nodes, g.leaves, g.waiters
+	nodes, leaves, waiters := g.sortedLocked(), g.leaves, g.waiters
 	g.waiters = nil
 	for _, n := range nodes {
 		n.takeLocked()
@@ -264,14 +264,12 @@ func inputLocked[T Identified](g *Graph, c Collection[T]) input[T] {
 		return d
 	}
 	h := c.collection()
-	for _, l := range g.leaves {
-		if l.core() == h.hubCore {
-			return l.(*leaf[T])
-		}
+	if l, ok := g.leafOf[h.hubCore]; ok {
+		return l.(*leaf[T])
 	}
 	l := &leaf[T]{graph: g, hub: h}
 	l.label, l.number = g.names.Take(h.opts.Name)
-	g.leaves = append(slices.Clip(g.leaves), l)
+	g.leaves, g.leafOf[h.hubCore] = append(g.leaves, l), l
 	return l
 }
 

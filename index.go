@@ -204,13 +204,13 @@ func NewIndex[K comparable, T Object](x Indexed[T], key func(T) K) *Index[K, T] 
 	return newIndex(x, table.NewGroupsOfOne(key))
 }
 
-// NewMultiIndex is like [NewIndex], for objects that have any number of values each. A value that
-// keys yields twice counts once.
+// NewMultiIndex is like [NewIndex], for objects that have any number of values each; nil is none. A
+// value that keys yields twice counts once.
 func NewMultiIndex[K comparable, T Object](x Indexed[T], keys func(T) iter.Seq[K]) *Index[K, T] {
 	if keys == nil {
 		panic("lw: NewMultiIndex: nil key function")
 	}
-	return newIndex(x, table.NewGroups(func(obj T, add func(K) bool) { keys(obj)(add) }))
+	return newIndex(x, table.NewGroups(func(obj T, add func(K) bool) { orNone(keys(obj))(add) }))
 }
 
 // newIndex adds groups to the store of x, which fills it with the objects and updates it at each

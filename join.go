@@ -13,7 +13,8 @@ import (
 // On says which objects of two collections belong together: those that have a key in common and
 // satisfy Where. A change costs what the objects cost that share a key with it. So keys should tell
 // much apart: for a selector one of its pairs, for a pod all its labels. A key that is not equal to
-// itself, such as a NaN, belongs to nothing. The functions must be pure, as [Derived] says.
+// itself, such as a NaN, belongs to nothing, and a nil sequence has no keys. The functions must be
+// pure, as [Derived] says.
 type On[K comparable, L, R Identified] struct {
 	Left  func(L) iter.Seq[K]
 	Right func(R) iter.Seq[K]
@@ -483,6 +484,6 @@ func (l *keyList[K]) init() {
 func (l *keyList[K]) of(seq iter.Seq[K]) []K {
 	clear(l.keys)
 	l.keys = l.keys[:0]
-	seq(l.add)
+	orNone(seq)(l.add)
 	return equal.Distinct(l.keys)
 }

@@ -341,6 +341,14 @@ func isNil(v any) bool {
 	return !r.IsValid() || r.Kind() == reflect.Pointer && r.IsNil()
 }
 
+// orNone returns what a function of the user's has returned; nil means that there is nothing.
+func orNone[T any](seq iter.Seq[T]) iter.Seq[T] {
+	if seq == nil {
+		return func(func(T) bool) {}
+	}
+	return seq
+}
+
 // without returns s without the first v in it. It changes s in place.
 func without[T comparable](s []T, v T) []T {
 	if i := slices.Index(s, v); i >= 0 {

@@ -37,15 +37,20 @@ func NewUnion[T Object](g *Graph, ins ...Collection[T]) *Union[T] {
 	// other.
 	u := &Union[T]{members: all}
 	u.Derived = newDerived(g, fmt.Sprintf("Union[%s]", typeName[T]()), func(*faults) func(a, b T) bool { return equal.Same[T] }, func(shown func(Key) (T, bool), faults *faults) operator[T] {
+		joined := map[int]*unionMember[T]{}
 		return &unionOperator[T]{
 			Results: settle.NewResults(settle.Rules[int, T]{
 				Compare: cmp.Compare[int], Same: equal.Same[T], Shown: shown,
 				Home: func(Key) int { return 0 },
 				Rivals: func(key Key, shown, rival int, several bool) {
-					faults.overlap(key, all.name(shown), all.name(rival), several)
+					if several {
+						faults.overlap(key, joined[shown].in.name(), joined[rival].in.name())
+					} else {
+						faults.note(key, nil, false)
+					}
 				},
 			}),
-			graph: g, members: all, joined: map[*unionMember[T]]bool{},
+			graph: g, members: all, joined: joined,
 		}
 	})
 	return u
@@ -74,7 +79,7 @@ func (u *Union[T]) add(in Collection[T]) (m *unionMember[T], circle bool) {
 	m = new(unionMember[T])
 	over := g.phase == ended || !g.hasLocked(u.Derived)
 	if d := in.derived(); d != nil && d.graph == g {
-		if d == u.Derived || slices.Contains(g.behindLocked(u.core()), node(d)) {
+		if d == u.Derived || g.readBy([]node{d}, node.inputs)[u.Derived] {
 			return nil, true
 		}
 		over = over || !g.hasLocked(d)
@@ -82,7 +87,8 @@ func (u *Union[T]) add(in Collection[T]) (m *unionMember[T], circle bool) {
 	if !over {
 		m.in = inputLocked(g, in)
 		u.members.add(m)
-		g.sortLocked()
+		_, derived := m.in.(node)
+		g.unsorted = g.unsorted || derived
 	}
 	return m, false
 }
@@ -101,8 +107,9 @@ func (u *Union[T]) remove(m *unionMember[T]) {
 // and mu.
 type members[T Identified] struct {
 	mu      sync.Mutex
-	present []*unionMember[T] // in the order in which they were added; replaced and never changed
-	leaving []*unionMember[T] // replaced and never changed
+	present []*unionMember[T] // in the order in which they were added; appended to or replaced
+	leaving []*unionMember[T] // appended to or replaced
+	gone    bool              // there are some in present that leave
 	last    int               // the number of the last one
 
 	// step and going are present and leaving as they were when the present step began. They belong
@@ -116,35 +123,26 @@ type unionMember[T Identified] struct {
 	number int // that of a member that was added later is larger
 	in     input[T]
 	first  bool // NewUnion was called with it, so that the union waits for it
+	here   bool // it is present; guarded by members.mu
 }
 
 func (ms *members[T]) add(m *unionMember[T]) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
-	m.number = ms.last
+	m.number, m.here = ms.last, true
 	ms.last++
-	ms.present = append(slices.Clip(ms.present), m)
+	ms.present = append(ms.present, m)
 }
 
-// remove has m leave, if it is present.
+// remove has m leave, if it is present. The next list takes it out of present, with all that have
+// left since the last one.
 func (ms *members[T]) remove(m *unionMember[T]) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
-	if slices.Contains(ms.present, m) {
-		ms.present = without(slices.Clone(ms.present), m)
-		ms.leaving = append(slices.Clip(ms.leaving), m)
+	if m.here {
+		m.here, ms.gone = false, true
+		ms.leaving = append(ms.leaving, m)
 	}
-}
-
-// name returns the name of the member of that number, which is in the union or leaves it.
-func (ms *members[T]) name(number int) string {
-	present, leaving := ms.list()
-	for _, m := range slices.Concat(present, leaving) {
-		if m.number == number {
-			return m.in.name()
-		}
-	}
-	return ""
 }
 
 // forget forgets the members that were leaving when the step began.
@@ -157,6 +155,10 @@ func (ms *members[T]) forget() {
 func (ms *members[T]) list() (present, leaving []*unionMember[T]) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
+	if ms.gone {
+		ms.gone = false
+		ms.present = slices.DeleteFunc(slices.Clone(ms.present), func(m *unionMember[T]) bool { return !m.here })
+	}
 	return ms.present, ms.leaving
 }
 
@@ -164,7 +166,7 @@ type unionOperator[T Identified] struct {
 	*settle.Results[int, T]
 	graph   *Graph
 	members *members[T]
-	joined  map[*unionMember[T]]bool // those whose objects are in the results
+	joined  map[int]*unionMember[T] // those whose objects are in the results, by their numbers
 }
 
 func (o *unionOperator[T]) takeLocked() { o.members.step, o.members.going = o.members.list() }
@@ -200,8 +202,8 @@ func (o *unionOperator[T]) needs(yield func(anyInput) bool) {
 
 // wantsContent reports whether a member joins or leaves in the step that has begun.
 func (o *unionOperator[T]) wantsContent() bool {
-	return slices.ContainsFunc(o.members.going, func(m *unionMember[T]) bool { return o.joined[m] }) ||
-		slices.ContainsFunc(o.members.step, func(m *unionMember[T]) bool { return !o.joined[m] && m.in.stage() != waiting })
+	return slices.ContainsFunc(o.members.going, func(m *unionMember[T]) bool { return o.joined[m.number] != nil }) ||
+		slices.ContainsFunc(o.members.step, func(m *unionMember[T]) bool { return o.joined[m.number] == nil && m.in.stage() != waiting })
 }
 
 func (o *unionOperator[T]) run(whole bool) {
@@ -209,18 +211,18 @@ func (o *unionOperator[T]) run(whole bool) {
 		if m.in.stage() == waiting {
 			continue // it joins later
 		}
-		o.feed(m, whole || !o.joined[m])
-		o.joined[m] = true
+		o.feed(m, whole || o.joined[m.number] == nil)
+		o.joined[m.number] = m
 	}
 	for _, m := range o.members.going {
-		if !o.joined[m] {
+		if o.joined[m.number] == nil {
 			continue
 		}
 		o.feed(m, false) // what this step takes out of the member is not in its contents
 		for obj := range m.in.contents() {
 			o.Drop(m.number, KeyOf(obj))
 		}
-		delete(o.joined, m)
+		delete(o.joined, m.number)
 	}
 }
 

@@ -3,6 +3,7 @@ package graph_test
 import (
 	"fmt"
 	"iter"
+	"runtime"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -230,12 +231,65 @@ func TestDiamondsInARow(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			visited("Union.Add", 4*depth+8, func() { u.Add(last) })
+			visited("Union.Add", 4*depth+8, func() { u.Add(last); synctest.Wait() })
 			visited("Close", 2*depth+4, func() {
 				if behind := first.Close(); len(behind) != depth+1 {
 					t.Errorf("Close has closed %d collections behind, want %d", len(behind), depth+1)
 				}
 			})
 		})
+	}
+}
+
+// memberKinds make a member of a union of g: a collection outside of it, or one of its own.
+var memberKinds = map[string]func(g *lw.Graph, inf *lw.Informer[*rig.Widget]) lw.Collection[*rig.Widget]{
+	"informers": func(_ *lw.Graph, inf *lw.Informer[*rig.Widget]) lw.Collection[*rig.Widget] { return inf },
+	"collections": func(g *lw.Graph, inf *lw.Informer[*rig.Widget]) lw.Collection[*rig.Widget] {
+		return lw.Derive(g, inf, func(w *rig.Widget) *rig.Widget { return w })
+	},
+}
+
+// comeAndGo adds n members of that kind to a union, and takes them out.
+func comeAndGo(kind string, n int) *lw.Graph {
+	g, memory := lw.NewGraph(nil), lw.NewMemory[*rig.Widget]()
+	u, leaves := lw.NewUnion[*rig.Widget](g), make([]func(), n)
+	for i := range n {
+		leaves[i] = u.Add(memberKinds[kind](g, lw.NewInformer(memory, rig.Quiet())))
+	}
+	for _, leave := range leaves {
+		leave()
+	}
+	return g
+}
+
+// A union takes a member and lets it go at a cost that does not depend on how many there are. This
+// counts bytes and looks at inputs. A copy of all members for each took 80 KB and more.
+func TestUnionMembersCost(t *testing.T) {
+	for kind := range memberKinds {
+		const n = 10_000
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		g := comeAndGo(kind, n)
+		runtime.ReadMemStats(&after)
+		if each := (after.TotalAlloc - before.TotalAlloc) / n; each > 30_000 {
+			t.Errorf("%s: a member of %d has taken %d bytes to come and go", kind, n, each)
+		}
+		if looks := inside.Visits(g); looks > 2*n {
+			t.Errorf("%s: %d looks at inputs for %d members", kind, looks, n)
+		}
+	}
+}
+
+// BenchmarkUnionMembers measures how long a member takes to come and go, among so many.
+func BenchmarkUnionMembers(b *testing.B) {
+	for _, n := range []int{10, 1000, 100_000} {
+		for kind := range memberKinds {
+			b.Run(fmt.Sprint(kind, "/", n), func(b *testing.B) {
+				for b.Loop() {
+					comeAndGo(kind, n)
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n*b.N), "ns/member")
+			})
+		}
 	}
 }

@@ -190,3 +190,22 @@ func TestIndexOfDerived(t *testing.T) {
 		}
 	})
 }
+
+// A nil sequence of a function of the user's has nothing in it.
+func TestNilSequences(t *testing.T) {
+	inGraph(t, nil, "a1", "a1", func(t *testing.T, b *graphBench) {
+		many := lw.DeriveMany(b.g, b.l, func(*rig.Widget) iter.Seq[*rig.Sum] { return nil })
+		none, all := func(*rig.Widget) iter.Seq[float64] { return nil }, allPairs().Left
+		lefts := lw.Join(b.g, b.l, b.r, lw.On[float64, *rig.Widget, *rig.Widget]{Left: none, Right: all}, pairOf)
+		rights := lw.LeftJoin(b.g, b.l, b.r, lw.On[float64, *rig.Widget, *rig.Widget]{Left: all, Right: none}, countOf)
+		index := lw.NewMultiIndex(b.l, none)
+		b.start()
+		b.update(b.left, "a", 2)
+		mustShow(t, many, "DeriveMany", map[string]int{})
+		mustShow(t, lefts, "Left", map[string]int{})
+		mustShow(t, rights, "Right", map[string]int{"a": 0})
+		if n := len(slices.Collect(index.Keys())); n != 0 {
+			t.Errorf("NewMultiIndex: %d keys", n)
+		}
+	})
+}
