@@ -29,6 +29,8 @@ func TestStoreChecks(t *testing.T) {
 			r.rewind(2)
 			r.write(item("b", 3))
 			r.read("s", "1", item("b", 3))
+			r.Tells(Tell{Copy: 1, Key: key("e"), Version: 4, Item: item("e", 4), Phantom: true})()
+			r.read("t", "1", a3, item("e", 4))
 		}, func(r *run) {
 			r.spoil("c", 2)
 			r.write(a3)

@@ -32,13 +32,14 @@ func (l *Log) Tells(t Tell) (end func()) {
 }
 
 // toldBeyond returns what a read at p may show of key because the copy was told of it. must is
-// false if it may as well show the server's state.
-func (l *Log) toldBeyond(read *Read, p point, key Key) (all []*Tell, must bool) {
+// false if it may as well show the server's state. lax says that the copy may hold back its
+// version, so that it may have been told by the server of a later epoch.
+func (l *Log) toldBeyond(read *Read, p point, key Key, lax bool) (all []*Tell, must bool) {
 	least := uint64(0)
 	for _, t := range l.tells {
-		if t.Copy == read.Copy && t.Key == key && t.epoch == p.epoch && t.Version > p.version && t.call < read.Ret {
+		if t.Copy == read.Copy && t.Key == key && (t.epoch == p.epoch || lax && t.epoch > p.epoch) && t.Version > p.version && t.call < read.Ret {
 			all = append(all, t)
-			if done := t.ret != 0 && t.ret < read.Call; done && !t.Loose && !read.Graph && !read.Held {
+			if done := t.ret != 0 && t.ret < read.Call; done && t.epoch == p.epoch && !t.Loose && !read.Graph && !read.Held {
 				must, least = true, max(least, t.Version)
 			}
 		}
@@ -59,7 +60,7 @@ func (l *Log) mayShow(r *Result, read *Read, p point, key Key, got, want *Item, 
 		there := want != nil && (read.Of == nil || read.Of(*want))
 		return there == (got != nil) && (!there || want.is(*got))
 	}
-	told, must := l.toldBeyond(read, p, key)
+	told, must := l.toldBeyond(read, p, key, lax)
 	if must && r != nil {
 		r.met("U1")
 	}
