@@ -235,7 +235,9 @@ func (m *positionModel) applyResult(q *Request) {
 		switch {
 		case err != nil:
 		case e.End && !live:
-			m.applyWhole(q, version)
+			if !e.Refused || version < m.at && !m.rewound { // any other refusal is of a list that is not whole
+				m.applyWhole(q, version)
+			}
 			live = true
 		case e.Refused || e.Open:
 		case !live: // an initial event moves nothing

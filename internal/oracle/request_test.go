@@ -101,6 +101,17 @@ func TestRequestChecks(t *testing.T) {
 			r.list("3")
 			r.watch("3", nil)
 		}},
+		{"R6", "the end of a list amid the events of one version is refused, and is no position", func(r *run) {
+			r.request(Request{Verb: Stream}, nil, Event{Version: "6", Open: true}, Event{Version: "6", End: true, Refused: true})
+			r.rewind(5)
+			r.request(Request{Verb: Stream}, nil, Event{Version: "5", End: true})
+			r.watch("5", nil)
+		}, func(r *run) {
+			r.request(Request{Verb: Stream}, nil, Event{Version: "6"}, Event{Version: "6", End: true})
+			r.rewind(5)
+			r.request(Request{Verb: Stream}, nil, Event{Version: "5", End: true})
+			r.watch("5", nil)
+		}},
 		{"R6", "an older list is believed", func(r *run) {
 			r.list("5")
 			for range 4 {

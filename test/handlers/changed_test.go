@@ -7,6 +7,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -263,12 +264,14 @@ func TestWaitFor(t *testing.T) {
 			a.UID = uidOfA
 			m := lw.NewMemory(a, rig.NewWidget("b", 1))
 			inf := rig.Run(t, m, nil)
-			go func() {
+			var writes sync.WaitGroup
+			defer writes.Wait()
+			writes.Go(func() {
 				for _, step := range tc.steps {
 					time.Sleep(time.Minute)
 					step(t, m)
 				}
-			}()
+			})
 			begin := time.Now()
 			got, err := lw.WaitFor(t.Context(), inf, rig.Key("a"), tc.cond)
 			if err != nil {

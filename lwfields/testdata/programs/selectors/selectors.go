@@ -29,5 +29,4 @@ func List(ctx context.Context, pods listers.PodLister, nodes listers.NodeLister,
 	return c.List(ctx, &maps, client.MatchingLabels{"a": "b"}) // want "ConfigMap metadata.labels"
 }
 
-// types: k8s.io/api/core/v1.Pod k8s.io/api/core/v1.Node k8s.io/api/core/v1.Service
-// k8s.io/api/core/v1.ConfigMap
+// types: k8s.io/api/core/v1.Pod k8s.io/api/core/v1.Node k8s.io/api/core/v1.Service k8s.io/api/core/v1.ConfigMap
