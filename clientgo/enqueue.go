@@ -58,15 +58,15 @@ func EnqueueOwner[T interface {
 	})
 }
 
-// EnqueueMapped is like [Enqueue], but adds what keys yields for the object. For an update these
-// are the keys of the old object and of the new one.
+// EnqueueMapped is like [Enqueue], but adds what keys yields for the object; nil yields nothing.
+// For an update these are the keys of the old object and of the new one.
 func EnqueueMapped[T lw.Object, K comparable](queue Queue[K], keys func(obj T) iter.Seq[K]) lw.Handler[T] {
 	if isNil(queue) || keys == nil {
 		panic("clientgo: EnqueueMapped: nil queue or function")
 	}
 	add := func(obj T) {
-		for key := range keys(obj) {
-			queue.Add(key)
+		if all := keys(obj); all != nil {
+			all(func(key K) bool { queue.Add(key); return true })
 		}
 	}
 	return lw.Handler[T]{

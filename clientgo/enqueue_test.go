@@ -64,6 +64,9 @@ func TestEnqueue(t *testing.T) {
 		"mapped": {
 			func(q clientgo.Queue[lw.Key]) lw.Handler[*corev1.Pod] {
 				return clientgo.EnqueueMapped(q, func(p *corev1.Pod) iter.Seq[lw.Key] {
+					if len(p.Labels) == 0 {
+						return nil
+					}
 					return func(yield func(lw.Key) bool) {
 						for k, v := range p.Labels {
 							if !yield(key(k + v)) {
@@ -73,12 +76,12 @@ func TestEnqueue(t *testing.T) {
 					}
 				})
 			},
-			[]*corev1.Pod{labelled("a", "x=1"), labelled("a", "x=2"), nil}, []lw.Key{key("x1"), key("x1"), key("x2"), key("x2")},
+			[]*corev1.Pod{labelled("a", "x=1"), labelled("a", "x=2"), labelled("a"), nil}, []lw.Key{key("x1"), key("x1"), key("x2"), key("x2")},
 		},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
 			server := lw.NewMemory(tc.pods[0])
-			inf := lw.NewInformer(server, nil)
+			inf := lw.NewInformer(server, &lw.Options{OnError: func(err error) { t.Error(err) }})
 			queue := make(keys, 10)
 			inf.AddHandler(tc.handler(queue))
 			rig.Start(t, inf)
