@@ -456,8 +456,9 @@ func (h *hub[T]) commitTold(cause Cause, plan func([]toldWrite[T]) ([]toldWrite[
 	}
 	mark()
 	h.marks.fence = true
-	if !isClosed(h.synced) {
+	if !isClosed(h.synced) { // the first list shows it
 		h.mu.Unlock()
+		h.leave(writes)
 		return nil
 	}
 	fired := h.commitLocked(batch, Delta[T]{Cause: cause, ResourceVersion: h.store.store.VersionLocked()}, "")

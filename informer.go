@@ -368,9 +368,7 @@ func (t *informerTarget[T]) rejected(obj T) {
 // compare works out what l changes in the store. Writers of the store wait until replace. If
 // indexes have panicked, nothing waits and nothing has changed.
 func (t *informerTarget[T]) compare(l *wholeList[T]) (failed []*Error) {
-	for _, obj := range l.objs {
-		t.enter(obj)
-	}
+	var laid []T
 	how := table.Comparison[T]{
 		Same: func(old, new T) bool {
 			_, doubted := t.distrusted[KeyOf(new)]
@@ -379,7 +377,13 @@ func (t *informerTarget[T]) compare(l *wholeList[T]) (failed []*Error) {
 		Distrust: l.distrust,
 		Newer:    notOlder[T],
 		Keep:     func(key Key) bool { _, ok := l.keep[key]; return ok },
-		Amend:    func(objs []T) []T { return t.lay(l, objs) },
+		Amend: func(objs []T) []T {
+			laid = t.lay(l, objs)
+			for _, obj := range laid {
+				t.enter(obj)
+			}
+			return laid
+		},
 	}
 	var panics []*Panic
 	if t.opts.OnPanic != nil {
@@ -390,7 +394,7 @@ func (t *informerTarget[T]) compare(l *wholeList[T]) (failed []*Error) {
 		failed = append(failed, t.panicked(p))
 	}
 	if l.staged == nil {
-		for _, obj := range l.objs {
+		for _, obj := range laid {
 			t.rejected(obj) // the next compare enters those that are left
 		}
 	}

@@ -19,8 +19,8 @@ import (
 const mutationPeriod = time.Second
 
 // A mutationDetector implements Options.DetectMutation. It keeps a copy of each cached object, and
-// reports the objects that no longer equal their copies. The reflector's goroutine calls add,
-// remove and forget; watch compares in a goroutine of its own.
+// reports the objects that no longer equal their copies. Whoever changes the cache calls add,
+// remove and forget: the reflector, or Tell. watch compares in a goroutine of its own.
 //
 // A change that is made while its object is compared is a data race. The race detector reports it,
 // which is as welcome as a report from here.

@@ -3,6 +3,7 @@ package handlers_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/test/internal/inside"
 )
 
 // TestTell has each rule of what becomes of what an informer is told, as a line of what is done,
@@ -300,7 +302,7 @@ func TestTell(t *testing.T) {
 			tell a@11 => []`},
 	} {
 		rig.Subtest(t, tt.name, func(t *testing.T) {
-			d := dictate(t, tt.turns, nil)
+			d := dictate(t, tt.turns, &lw.Options{DetectMutation: true})
 			var got, want []string
 			script := tt.script
 			if tt.begins != "" {
@@ -315,6 +317,9 @@ func TestTell(t *testing.T) {
 				now := d.shows()
 				if err != nil {
 					now += "! " + err.Error()
+				}
+				if copies, n := inside.Copies(d.inf), d.inf.Store().Len(); copies != n {
+					now += fmt.Sprintf("! the detector of mutations has %d copies of %d objects", copies, n)
 				}
 				if !checked {
 					shows = now
