@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/test/internal/inside"
 )
 
 // TestWantedHistories: in any history each wanted key that is ready is as the server had it at the
@@ -33,7 +34,7 @@ func wantedHistory(r *rapid.T) {
 	for _, name := range "abc" {
 		history[string(name)] = []state{{0, 1}}
 	}
-	inf := lw.NewInformer(lw.Wanted[*rig.Widget](src, keys), &lw.Options{List: rapid.SampledFrom([]lw.ListMode{lw.ListAuto, lw.ListPages, lw.ListWhole}).Draw(r, "list"), OnError: func(error) {}})
+	inf := lw.NewInformer(lw.Wanted[*rig.Widget](src, keys), &lw.Options{List: rapid.SampledFrom([]lw.ListMode{lw.ListAuto, lw.ListPages, lw.ListWhole}).Draw(r, "list"), OnError: func(error) {}, DetectMutation: true})
 	ctx, cancel := context.WithCancel(context.Background())
 	ran := make(chan error, 1)
 	go func() { ran <- inf.Run(ctx) }()
@@ -46,6 +47,9 @@ func wantedHistory(r *rapid.T) {
 	last := map[string]int{} // the place in history that was shown last, while the key is wanted
 	check := func() {
 		synctest.Wait()
+		if copies, n := inside.Copies(inf), inf.Store().Len(); copies != n {
+			r.Fatalf("the detector of mutations has %d copies of %d objects", copies, n)
+		}
 		reported, _ := fmt.Sscan(inf.Store().ResourceVersion(), new(int))
 		var at int
 		if reported == 1 {
