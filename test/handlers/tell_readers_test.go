@@ -17,6 +17,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/test/internal/inside"
 )
 
 // TestTellIndex: indexes, waits and derived collections have what was told, and a function that
@@ -67,31 +68,37 @@ func TestTellIndex(t *testing.T) {
 }
 
 // TestTellDuringAnEvent: what is told while the function of an index works on an older event of the
-// object is not overwritten by it.
+// object, or panics at it, is not overwritten by it.
 func TestTellDuringAnEvent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := dictate(t, false, nil)
-		held := make(chan struct{})
-		lw.NewIndex(d.inf, func(w *rig.Widget) int {
-			if w.ResourceVersion == "11" {
-				<-held
+	for _, panics := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			d := dictate(t, false, &lw.Options{DetectMutation: true, OnPanic: func(*lw.Panic) {}})
+			held := make(chan struct{})
+			lw.NewIndex(d.inf, func(w *rig.Widget) int {
+				if w.ResourceVersion == "11" {
+					<-held
+					if panics {
+						panic("unlucky")
+					}
+				}
+				return w.Size
+			})
+			check := func(want, version string) {
+				t.Helper()
+				if got, copies := d.shows(), inside.Copies(d.inf); got != want || copies != 1 {
+					t.Errorf("%s, and %d copies, want %s, and one", got, copies, want)
+				}
+				rig.Same(t, "the version", version, d.inf.Status().ResourceVersion)
 			}
-			return w.Size
+			d.run(t, "list 10 a@5, start, M a@11, tell a@12")
+			close(held)
+			synctest.Wait()
+			check("[a@12] ahead 1: +a@5 initial, a@5>a@12 told", "11")
+			d.run(t, "M a@12, M a@13")
+			check("[a@13]: a@12>a@13 watch", "13")
+			d.err.MustBeNone(t)
 		})
-		d.run(t, "list 10 a@5, start, M a@11")
-		if err := d.step("tell a@12"); err != nil {
-			t.Fatal(err)
-		}
-		close(held)
-		synctest.Wait()
-		if got, want := d.shows(), "[a@12] ahead 1: +a@5 initial, a@5>a@12 told"; got != want {
-			t.Errorf("%s, want %s", got, want)
-		}
-		d.run(t, "M a@12, M a@13")
-		if got, want := d.shows(), "[a@13]: a@12>a@13 watch"; got != want {
-			t.Errorf("%s, want %s", got, want)
-		}
-	})
+	}
 }
 
 // TestSkipTold: a handler that skips what was told is called for all other changes, and also if it
