@@ -117,7 +117,12 @@ func TestGraphSyncOfUnion(t *testing.T) {
 // After a wait for the version of a write, every read shows it.
 func TestGraphReadYourWrites(t *testing.T) {
 	inGraph(t, nil, "a0", "", func(t *testing.T, b *graphBench) {
-		d := lw.Derive(b.g, b.l, rig.SumOf)
+		d := lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum {
+			if w.Size%100 == 1 {
+				time.Sleep(time.Second) // a step that is not over by chance when the informer has the version
+			}
+			return rig.SumOf(w)
+		})
 		total := lw.GroupBy(b.g, d, allInOne, rig.AddedUp, rig.TotalOf)
 		other := lw.Derive(b.g, b.r, rig.SumOf, "other")
 		story := newSumStory(t)
