@@ -68,15 +68,15 @@ func TestTellIndex(t *testing.T) {
 }
 
 // TestTellDuringAnEvent: what is told while the function of an index works on an older event of the
-// object, or panics at it, is not overwritten by it.
+// object, or panics at it, is not overwritten by it; nor is an event by what was told before.
 func TestTellDuringAnEvent(t *testing.T) {
 	for _, panics := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			d := dictate(t, false, &lw.Options{DetectMutation: true, OnPanic: func(*lw.Panic) {}})
-			held := make(chan struct{})
+			held := map[string]chan struct{}{"11": make(chan struct{}), "14": make(chan struct{})}
 			lw.NewIndex(d.inf, func(w *rig.Widget) int {
-				if w.ResourceVersion == "11" {
-					<-held
+				if c := held[w.ResourceVersion]; c != nil {
+					<-c
 					if panics {
 						panic("unlucky")
 					}
@@ -91,11 +91,18 @@ func TestTellDuringAnEvent(t *testing.T) {
 				rig.Same(t, "the version", version, d.inf.Status().ResourceVersion)
 			}
 			d.run(t, "list 10 a@5, start, M a@11, tell a@12")
-			close(held)
+			close(held["11"])
 			synctest.Wait()
 			check("[a@12] ahead 1: +a@5 initial, a@5>a@12 told", "11")
 			d.run(t, "M a@12, M a@13")
 			check("[a@13]: a@12>a@13 watch", "13")
+			told := make(chan error, 1)
+			go func() { told <- d.inf.Tell(widgetOf("a@14")) }()
+			synctest.Wait()
+			d.run(t, "M a@15")
+			close(held["14"])
+			rig.Same(t, "Tell has failed", panics, <-told != nil)
+			check("[a@15]: a@13>a@15 watch", "15")
 			d.err.MustBeNone(t)
 		})
 	}
