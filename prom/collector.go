@@ -67,7 +67,9 @@ func counter(to chan<- prometheus.Metric, d *prometheus.Desc, v float64, labels 
 // informer sends the series of one informer, which the board calls name.
 func informer(to chan<- prometheus.Metric, name string, s lw.Status) {
 	gauge(to, informerSynced, one(s.Synced), name)
-	gauge(to, informerObjects, float64(s.Objects), name)
+	if s.Handlers != nil { // a reflector does not know
+		gauge(to, informerObjects, float64(s.Objects), name)
+	}
 	if v, err := strconv.ParseUint(s.ResourceVersion, 10, 64); err == nil {
 		gauge(to, informerVersion, float64(v), name)
 	}

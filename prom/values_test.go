@@ -113,7 +113,7 @@ func TestValuesOfAnInformer(t *testing.T) {
 // What is not known is not there, rather than 0.
 func TestValuesBeforeTheSync(t *testing.T) {
 	text := strings.Join(series(t, func(to chan<- prometheus.Metric) { informer(to, "i", lw.Status{ResourceVersion: "opaque"}) }), "\n")
-	for _, name := range []string{"lw_informer_resource_version", "lw_informer_last_event_timestamp_seconds", "lw_informer_last_list_timestamp_seconds"} {
+	for _, name := range []string{"lw_informer_objects", "lw_informer_resource_version", "lw_informer_last_event_timestamp_seconds", "lw_informer_last_list_timestamp_seconds"} {
 		if strings.Contains(text, name) {
 			t.Errorf("there is a series %s in\n%s", name, text)
 		}
