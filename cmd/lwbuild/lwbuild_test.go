@@ -199,7 +199,7 @@ func TestRefusals(t *testing.T) {
 			[]string{"."}, []string{"./fork", "does not know that client-go", "there is no ", "next: a newer lwbuild"}},
 		{"a flag of lwbuild's own", program, []string{"-mod=vendor", "."}, []string{"-mod", "leave it out"}},
 		{"a bench of no time", program, []string{"-bench=.", "."}, []string{"-bench=.", "next: -bench=30s"}},
-		{"a flag without value", program, []string{"-o"}, []string{"needs a value"}},
+		{"a flag without value", program, []string{"-buildvcs", "-o"}, []string{"flag -o needs a value"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := build(t, tt.dir, tt.args...)

@@ -63,7 +63,7 @@ type builder struct {
 }
 
 // switches are the flags of go build and go test that take no value.
-var switches = strings.Fields("a v x race msan asan cover work trimpath linkshared modcacherw json c failfast short benchmem fullpath artifacts i")
+var switches = strings.Fields("a v x buildvcs race msan asan cover work trimpath linkshared modcacherw json c failfast short benchmem fullpath artifacts i")
 
 // parse sorts the arguments.
 func (b *builder) parse(args []string) error {
