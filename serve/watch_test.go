@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -307,6 +308,9 @@ func TestKeptComesFirst(t *testing.T) {
 	}
 	if !c.kept() {
 		t.Error("nothing is kept of what the socket did not take")
+	}
+	if _, more, _ := (&direct{conn: c, tls: tls.Server(c, nil)}).offer(nil); !more {
+		t.Error("what is kept of what TLS has encrypted would wait for the next event")
 	}
 	if err := d.send([]byte("ef"), time.Minute); err != nil {
 		t.Fatal(err)

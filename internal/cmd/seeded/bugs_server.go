@@ -26,7 +26,7 @@ var serverBugs = []bug{
 		{"serve history.missingLocked", `version <= h.replaced`, `version <= h.replaced && version > h.here`}}},
 	{"a served bookmark comes before its events", "TestBookmarkFollowsEvents", "./serve", []edit{
 		{"serve watcher.step", `r.wait != nil`, `r.wait == nil && len(r.events) > 0`}}},
-	{"serve: what TLS has left over waits for the next event", "TestListenerModel", "./serve", []edit{
+	{"serve: what TLS has left over waits for the next event", "TestKeptComesFirst", "./serve", []edit{
 		{"serve direct.offer", `len(data) > 0 || own.kept()`, `len(data) > 0`}}},
 	{"serve: the version after a gap is in it", "TestUnseen|TestHistoryModel", "./serve", []edit{
 		{"serve history.gapLocked", `version < g.to`, `version <= g.to`}}},
