@@ -269,7 +269,7 @@ func (q *Queue[K]) changedLocked(p *pending, call *Call, of ref, now time.Time) 
 		return
 	}
 	c := change{ref: of, had: call.typ != Added, first: now}
-	if c.had && (q.old < mostOld || call.old == call.new) {
+	if c.had && (q.old < mostOld || call.cause == causeResync) {
 		c.kept, c.old = true, call.old
 		q.old++
 	}
