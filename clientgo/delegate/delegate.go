@@ -128,7 +128,11 @@ func (d *delegate) userOf(ctx context.Context, token string) (*authenticationv1.
 
 // allowed returns nil if the API server allows the request, else what it says about that.
 func (d *delegate) allowed(ctx context.Context, spec authorizationv1.SubjectAccessReviewSpec) (reason *string, err error) {
-	answer, err := d.ask(ctx, "access "+spec.String(), func(ctx context.Context) (any, error) {
+	question, err := spec.Marshal() // unlike its text, no two of them are the same
+	if err != nil {
+		return nil, apierrors.NewInternalError(fmt.Errorf("lw/clientgo/delegate: %w", err))
+	}
+	answer, err := d.ask(ctx, fmt.Sprintf("access %x", sha256.Sum256(question)), func(ctx context.Context) (any, error) {
 		review, err := d.client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
 		if err != nil {
 			return nil, err

@@ -97,8 +97,8 @@ func TestAuthorizer(t *testing.T) {
 		client.PrependReactor("create", "tokenreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
 			tokens++
 			review := a.(clienttesting.CreateAction).GetObject().(*authenticationv1.TokenReview).DeepCopy()
-			if review.Spec.Token == "ann's" {
-				review.Status = authenticationv1.TokenReviewStatus{Authenticated: true, User: authenticationv1.UserInfo{Username: "ann", Groups: []string{"staff"}}}
+			if groups := map[string][]string{"ann's": {"staff"}, "one group": {"a b"}, "two groups": {"a", "b"}}[review.Spec.Token]; groups != nil {
+				review.Status = authenticationv1.TokenReviewStatus{Authenticated: true, User: authenticationv1.UserInfo{Username: "ann", Groups: groups}}
 			}
 			return true, review, down
 		})
@@ -147,6 +147,13 @@ func TestAuthorizer(t *testing.T) {
 		r := httptest.NewRequest(http.MethodGet, "/version", nil)
 		if err := authorize(r, serve.Attributes{Verb: "get", Path: "/version"}); !apierrors.IsForbidden(err) || last.NonResourceAttributes == nil {
 			t.Error(err, last)
+		}
+
+		before := reviews
+		rig.OK(t, ask("one group", "list", "shop"))
+		rig.OK(t, ask("two groups", "list", "shop"))
+		if reviews != before+2 {
+			t.Error("who has one group and who has two share an answer")
 		}
 
 		time.Sleep(11 * time.Second)
