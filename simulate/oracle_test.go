@@ -326,8 +326,10 @@ func TestFlags(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "results")
-			defer func(file string, long time.Duration) { *jsonFlag, *forFlag = file, long }(*jsonFlag, *forFlag)
-			*jsonFlag, *forFlag = file, c.long
+			defer func(file string, long time.Duration, workers int) {
+				*jsonFlag, *forFlag, *workersFlag = file, long, workers
+			}(*jsonFlag, *forFlag, *workersFlag)
+			*jsonFlag, *forFlag, *workersFlag = file, c.long, 0 // one, since none would find nothing
 			s := begin(t, &World{Start: c.start, Histories: 2})
 			s.done(s.find())
 			b := rig.Must[[]byte](t)(os.ReadFile(file))

@@ -79,6 +79,7 @@ func begin(t *testing.T, w *World) *search {
 	if err := w.prepare(); err != nil {
 		t.Fatal(err)
 	}
+	*workersFlag = max(1, *workersFlag)
 	if os.Getenv(workerEnv) != "" {
 		work(t, w)
 	}
@@ -141,7 +142,7 @@ func (s *search) corpus() []string {
 func (s *search) run() {
 	s.t.Helper()
 	count := s.world.Histories
-	if count == 0 {
+	if count <= 0 {
 		count = 300
 	}
 	if *historiesFlag > 0 {
