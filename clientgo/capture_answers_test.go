@@ -139,7 +139,8 @@ func TestDecoderComparesOnce(t *testing.T) {
 			s := newCaptureServer(t)
 			config, app := &rest.Config{}, "none"
 			client := clientgo.Capture(s.client(t, config))
-			lister := &witness{ListWatch: typedPods(t, config, client, func(opts *metav1.ListOptions) { opts.LabelSelector = "app=" + app })}
+			ofApp := func(opts *metav1.ListOptions) { opts.LabelSelector = "app=" + app }
+			lister := &witness{ListWatch: typedPods(t, config, client, ofApp)}
 			src := clientgo.Decoder{Drop: onlyByLW, Trust: tc.trust}.Source(lister, &corev1.Pod{})
 			for i, want := range []int{0, 3, 3} {
 				n := 0
@@ -188,9 +189,13 @@ func TestDecoderCapturesOnlyLists(t *testing.T) {
 				{http.MethodGet, url + "/mine", ""},
 				{http.MethodDelete, url + "/mine", ""},
 			} {
-				r := rig.Must[*http.Request](t)(http.NewRequestWithContext(ctx, send.method, send.url, strings.NewReader(send.body)))
+				body := strings.NewReader(send.body)
+				r := rig.Must[*http.Request](t)(http.NewRequestWithContext(ctx, send.method, send.url, body))
 				r.Header.Set("Content-Type", "application/json")
-				resp := rig.Must[*http.Response](t)(client.Do(r))
+				resp, err := client.Do(r)
+				if err != nil {
+					return nil, err
+				}
 				answer, err := io.ReadAll(resp.Body)
 				resp.Body.Close()
 				if err != nil || resp.StatusCode >= 300 || !bytes.Contains(answer, []byte("mine")) {

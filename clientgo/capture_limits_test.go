@@ -169,7 +169,8 @@ func TestDecoderErrors(t *testing.T) {
 		busy := apierrors.NewTooManyRequests("too many", 3)
 		s.Inject(apiserver.Fault{Times: 1, Do: apiserver.All(apiserver.Header("Warning", `299 - "old"`), apiserver.Fail(busy))})
 		var codes []string
-		rig.Swap[metrics.ResultMetric](t, &metrics.RequestResult, resultMetric(func(code string) { codes = append(codes, code) }))
+		note := resultMetric(func(code string) { codes = append(codes, code) })
+		rig.Swap[metrics.ResultMetric](t, &metrics.RequestResult, note)
 		var warnings []string
 		limiter := flowcontrol.NewTokenBucketRateLimiter(0.001, 1)
 		config := &rest.Config{RateLimiter: limiter, WarningHandler: warningHandler(func(text string) { warnings = append(warnings, text) })}

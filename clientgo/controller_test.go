@@ -59,8 +59,8 @@ func story(t *testing.T, seed uint64, new func(cache.InformerOptions) (cache.Sto
 		}
 		store, controller := new(o)
 		note := func(step string) {
-			calls := slices.Sorted(slices.Values(handler.take()))
-			lines := fmt.Sprintf("%s: %q store %q synced %v version %s", step, calls, names(store.List()), controller.HasSynced(), controller.LastSyncResourceVersion())
+			calls, version := slices.Sorted(slices.Values(handler.take())), controller.LastSyncResourceVersion()
+			lines := fmt.Sprintf("%s: %q store %q synced %v version %s", step, calls, names(store.List()), controller.HasSynced(), version)
 			if indexer, ok := store.(cache.Indexer); ok && o.Indexers != nil {
 				found, err := indexer.ByIndex("v", "1")
 				lines += fmt.Sprintf(" index %q %v", names(found), err)

@@ -148,7 +148,8 @@ func TestSharedIndexInformerOfAUnion(t *testing.T) {
 func requests(client *fake.Clientset) (asked []string) {
 	for _, a := range client.Actions() {
 		if l, ok := a.(clienttesting.ListAction); ok {
-			asked = append(asked, strings.TrimSpace(a.GetResource().Resource+" "+a.GetNamespace()+" "+l.GetListRestrictions().Labels.String()))
+			selector := l.GetListRestrictions().Labels.String()
+			asked = append(asked, strings.TrimSpace(a.GetResource().Resource+" "+a.GetNamespace()+" "+selector))
 		}
 	}
 	slices.Sort(asked)

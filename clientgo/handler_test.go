@@ -223,7 +223,8 @@ func TestEnqueue(t *testing.T) {
 			return clientgo.EnqueueOwner[*corev1.Pod](q, kind)
 		}
 	}
-	replicaSets, nodes := owners(schema.GroupKind{Group: "apps", Kind: "ReplicaSet"}), owners(schema.GroupKind{Kind: "Node"})
+	replicaSets := owners(schema.GroupKind{Group: "apps", Kind: "ReplicaSet"})
+	nodes := owners(schema.GroupKind{Kind: "Node"})
 	byLabels := func(q clientgo.Queue[lw.Key]) lw.Handler[*corev1.Pod] {
 		return clientgo.EnqueueMapped(q, func(p *corev1.Pod) iter.Seq[lw.Key] {
 			if len(p.Labels) == 0 {

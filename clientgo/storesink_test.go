@@ -113,7 +113,7 @@ func TestReflectorStories(t *testing.T) {
 		return told
 	}
 	for seed := range uint64(20) {
-		rig.Same(t, fmt.Sprintf("seed %d: client-go and NewReflector", seed), tell(seed, "client-go"), tell(seed, "NewReflector"))
+		rig.Same(t, fmt.Sprintf("seed %d: client-go and lw", seed), tell(seed, "client-go"), tell(seed, "NewReflector"))
 	}
 }
 

@@ -23,7 +23,8 @@ func TestCollectionOf(t *testing.T) {
 	} {
 		rig.Same(t, path, want, collectionOf(&http.Request{Method: http.MethodGet, URL: &url.URL{Path: path}}))
 	}
-	rig.Same(t, "of a write", "", collectionOf(&http.Request{Method: http.MethodPost, URL: &url.URL{Path: "/api/v1/pods"}}))
+	write := &http.Request{Method: http.MethodPost, URL: &url.URL{Path: "/api/v1/pods"}}
+	rig.Same(t, "of a write", "", collectionOf(write))
 }
 
 // Lists, watches, events and bytes are counted, however the body is cut when it is read.
