@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/clientgo"
@@ -32,7 +31,7 @@ func BenchmarkReasons(b *testing.B) {
 		b.Run(mode, func(b *testing.B) {
 			events := modified(benchPods(b, objects, 1_000_000_000))
 			client, written := podStream(benchPods(b, objects, 1))
-			var queue workqueue.TypedRateLimitingInterface[lw.Key] = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[lw.Key]())
+			queue := recipeQueue()
 			of := func(lw.Key) clientgo.ReasonList { return nil }
 			if mode != "off" {
 				reasons := clientgo.Reasons(queue, nil)
@@ -62,20 +61,15 @@ func BenchmarkReasons(b *testing.B) {
 			for range objects {
 				<-ran
 			}
-			b.ReportAllocs()
-			version, n := 2_000_000_000, 0
-			for b.Loop() {
-				i := n % objects
-				n++
-				version++
-				renumber(events[i], version)
-				at := bytes.Index(events[i], []byte(`"phase":"`)) + len(`"phase":"`)
-				copy(events[i][at:], []string{"Running", "Pending"}[n/objects%2])
-				rig.Must[int](b)(written.Write(events[i]))
+			renumbered(b, events, func(i int) {
+				event := events[i%objects]
+				at := bytes.Index(event, []byte(`"phase":"`)) + len(`"phase":"`)
+				copy(event[at:], []string{"Running", "Pending"}[(i+1)/objects%2])
+				rig.Must[int](b)(written.Write(event))
 				if got := <-ran; mode == "asked" && got != 1 {
 					b.Fatalf("%d reasons", got)
 				}
-			}
+			})
 		})
 	}
 }
@@ -109,8 +103,7 @@ func benchPods(b *testing.B, n, from int) (all [][]byte) {
 	for i := range n {
 		p := benchPod(i)
 		p.Kind, p.APIVersion, p.ResourceVersion = "Pod", "v1", strconv.Itoa(from+i)
-		data := rig.Must[[]byte](b)(json.Marshal(p))
-		all = append(all, data)
+		all = append(all, rig.Must[[]byte](b)(json.Marshal(p)))
 	}
 	return all
 }
@@ -136,10 +129,19 @@ func podStream(pods [][]byte) (client *http.Client, watch *io.PipeWriter) {
 	})}, watch
 }
 
-// renumber replaces the version of a pod by one of as many digits.
-func renumber(data []byte, version int) {
-	at := bytes.Index(data, []byte(`"resourceVersion":"`)) + len(`"resourceVersion":"`)
-	copy(data[at:], strconv.Itoa(version))
+const firstVersion = 2_000_000_001
+
+// renumbered does f for one pod after the other, each with a new version of as many digits as it
+// has, and returns how often.
+func renumbered(b *testing.B, pods [][]byte, f func(i int)) (n int) {
+	b.ReportAllocs()
+	for ; b.Loop(); n++ {
+		data := pods[n%len(pods)]
+		at := bytes.Index(data, []byte(`"resourceVersion":"`)) + len(`"resourceVersion":"`)
+		copy(data[at:], strconv.Itoa(firstVersion+n))
+		f(n)
+	}
+	return n
 }
 
 // BenchmarkTellWrites compares a write that an informer is told of with an event of its watch, and
@@ -175,19 +177,13 @@ func BenchmarkTellWrites(b *testing.B) {
 			for i := range paths {
 				paths[i] = "/api/v1/namespaces/default/pods/" + benchPod(i).Name
 			}
-			b.ReportAllocs()
 			b.SetBytes(int64(len(answers[0])))
-			version, n := 2_000_000_000, 0
-			for b.Loop() {
-				i := n % objects
-				n++
-				version++
-				renumber(answers[i], version)
-				answer, r.URL.Path = answers[i], paths[i]
+			n := renumbered(b, answers, func(i int) {
+				answer, r.URL.Path = answers[i%objects], paths[i%objects]
 				resp := rig.Must[*http.Response](b)(client.Transport.RoundTrip(r))
 				io.Copy(io.Discard, resp.Body)
 				resp.Body.Close()
-			}
+			})
 			if have := inf.Store().Len(); followed == "pods" && have != min(n, objects) {
 				b.Fatalf("%d objects", have)
 			}
@@ -201,18 +197,10 @@ func BenchmarkTellWrites(b *testing.B) {
 		defer stop()
 		go inf.Run(ctx)
 		rig.OK(b, inf.WaitForSync(ctx))
-		b.ReportAllocs()
 		b.SetBytes(int64(len(events[0])))
-		version, n := 2_000_000_000, 0
-		for b.Loop() {
-			i := n % objects
-			n++
-			version++
-			renumber(events[i], version)
-			rig.Must[int](b)(written.Write(events[i]))
-		}
+		n := renumbered(b, events, func(i int) { rig.Must[int](b)(written.Write(events[i%objects])) })
 		wait, done := context.WithTimeout(ctx, time.Minute)
 		defer done()
-		rig.OK(b, inf.WaitForResourceVersion(wait, strconv.Itoa(version)))
+		rig.OK(b, inf.WaitForResourceVersion(wait, strconv.Itoa(firstVersion+n-1)))
 	})
 }

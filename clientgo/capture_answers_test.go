@@ -14,7 +14,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -60,40 +59,26 @@ func (b *countedBody) Close() error {
 // Whatever becomes of an answer, its connection is free when the informer has ended, and while it
 // runs only that of the watch is taken.
 func TestDecoderClosesEveryAnswer(t *testing.T) {
-	same := func(l *cache.ListWatch) cache.ListerWatcher { return l }
 	for name, tc := range map[string]struct {
-		lister func(*cache.ListWatch) cache.ListerWatcher
+		change func(*cache.ListWatch) // nil: there is none
 		fault  apiserver.Fault
 		trust  bool
 	}{
-		"as it is":           {lister: same},
-		"trusted":            {lister: same, trust: true},
-		"a refusal":          {lister: same, fault: apiserver.Fault{Times: 3, Do: apiserver.Fail(apierrors.NewTooManyRequests("too many", 3))}},
-		"no list":            {lister: same, fault: apiserver.Fault{Times: 3, Do: apiserver.Reply(http.StatusOK, "application/json", `{"kind":"PodList","it`)}},
-		"a broken network":   {lister: same, fault: apiserver.Fault{Times: 3, Do: apiserver.Reset}},
-		"lists are filtered": {lister: func(l *cache.ListWatch) cache.ListerWatcher { return filtered(l, true, false) }},
-		"watches are":        {lister: func(l *cache.ListWatch) cache.ListerWatcher { return filtered(l, false, true) }},
-		"nothing is returned": {lister: func(l *cache.ListWatch) cache.ListerWatcher {
+		"as it is":           {},
+		"trusted":            {trust: true},
+		"a refusal":          {fault: apiserver.Fault{Times: 3, Do: apiserver.Fail(apierrors.NewTooManyRequests("too many", 3))}},
+		"no list":            {fault: apiserver.Fault{Times: 3, Do: apiserver.Reply(http.StatusOK, "application/json", `{"kind":"PodList","it`)}},
+		"a broken network":   {fault: apiserver.Fault{Times: 3, Do: apiserver.Reset}},
+		"lists are filtered": {change: func(l *cache.ListWatch) { filtered(l, true, false) }},
+		"watches are":        {change: func(l *cache.ListWatch) { filtered(l, false, true) }},
+		"nothing is returned": {change: func(l *cache.ListWatch) {
 			list := l.ListWithContextFunc
 			l.ListWithContextFunc = func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 				_, err := list(ctx, opts)
 				return nil, err
 			}
-			return l
 		}},
-		"two collections": {lister: func(l *cache.ListWatch) cache.ListerWatcher {
-			list, first := l.ListWithContextFunc, true
-			l.ListWithContextFunc = func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-				if first {
-					first = false
-					other := opts
-					other.LabelSelector = "app=none"
-					_, _ = list(ctx, other)
-				}
-				return list(ctx, opts)
-			}
-			return l
-		}},
+		"two collections": {change: listingTwo},
 	} {
 		for _, mode := range []lw.ListMode{lw.ListAuto, lw.ListPages} {
 			rig.Subtest(t, name+"/"+string(mode), func(t *testing.T) {
@@ -105,21 +90,19 @@ func TestDecoderClosesEveryAnswer(t *testing.T) {
 				client := s.client(t, config)
 				bodies := &openBodies{RoundTripper: client.Transport}
 				client.Transport = bodies
-				lister := tc.lister(typedPods(t, config, clientgo.Capture(client), noTweak))
+				lister := typedPods(t, config, clientgo.Capture(client), noTweak)
+				if tc.change != nil {
+					tc.change(lister)
+				}
 				inf := lw.NewInformer(clientgo.Decoder{Trust: tc.trust}.Source(lister, &corev1.Pod{}), &lw.Options{List: mode, PageSize: 2, OnError: func(error) {}})
-				ctx, cancel := context.WithCancel(t.Context())
-				done := make(chan error, 1)
-				go func() { done <- inf.Run(ctx) }()
+				stop := rig.Begin(t, inf)
 				rig.Sleep(10 * time.Minute)
 				if got := bodies.open.Load(); !inf.Status().Synced || got != 1 {
 					t.Errorf("synced %t, %d answers are open", inf.Status().Synced, got)
 				}
-				cancel()
-				<-done
+				stop()
 				synctest.Wait()
-				if got := bodies.open.Load(); got != 0 {
-					t.Errorf("%d answers are open after the end", got)
-				}
+				rig.Same(t, "answers that are open after the end", 0, bodies.open.Load())
 			})
 		}
 	}
@@ -155,7 +138,9 @@ func TestDecoderComparesOnce(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newCaptureServer(t)
 			config, app := &rest.Config{}, "none"
-			lister := witnessOf(typedPods(t, config, clientgo.Capture(s.client(t, config)), func(opts *metav1.ListOptions) { opts.LabelSelector = "app=" + app }))
+			client := clientgo.Capture(s.client(t, config))
+			ofApp := func(opts *metav1.ListOptions) { opts.LabelSelector = "app=" + app }
+			lister := &witness{ListWatch: typedPods(t, config, client, ofApp)}
 			src := clientgo.Decoder{Drop: onlyByLW, Trust: tc.trust}.Source(lister, &corev1.Pod{})
 			for i, want := range []int{0, 3, 3} {
 				n := 0
@@ -170,14 +155,9 @@ func TestDecoderComparesOnce(t *testing.T) {
 				}
 				app = "web"
 			}
-			if diff := cmp.Diff(tc.want, lister.calls); diff != "" {
-				t.Errorf("trusted %t: calls (-want +got):\n%s", tc.trust, diff)
-			}
+			rig.Same(t, fmt.Sprintf("trusted %t: calls", tc.trust), tc.want, lister.calls)
 			// What the source tells of an object that it had is what the server tells.
 			had := lw.HintsOf(src).StillHas
-			if had == nil {
-				t.Fatal("the source does not tell what it had")
-			}
 			var first metav1.Object
 			meta := rig.Must[metav1.ListMeta](t)(src.List(t.Context(), metav1.ListOptions{}, func(obj metav1.Object, err error) error { first = obj; return err }))
 			is, errIs := had(t.Context(), lw.MetaOf(first), meta.ResourceVersion)
@@ -209,10 +189,8 @@ func TestDecoderCapturesOnlyLists(t *testing.T) {
 				{http.MethodGet, url + "/mine", ""},
 				{http.MethodDelete, url + "/mine", ""},
 			} {
-				r, err := http.NewRequestWithContext(ctx, send.method, send.url, strings.NewReader(send.body))
-				if err != nil {
-					return nil, err
-				}
+				body := strings.NewReader(send.body)
+				r := rig.Must[*http.Request](t)(http.NewRequestWithContext(ctx, send.method, send.url, body))
 				r.Header.Set("Content-Type", "application/json")
 				resp, err := client.Do(r)
 				if err != nil {
@@ -232,9 +210,8 @@ func TestDecoderCapturesOnlyLists(t *testing.T) {
 			got = append(got, fmt.Sprint(obj.GetName(), obj.GetGeneration()))
 			return err
 		})
-		if diff := cmp.Diff([]string{"pod-00", "pod-10", "pod-20"}, got); diff != "" || err != nil {
-			t.Errorf("error %v, objects (-want +got):\n%s", err, diff)
-		}
+		rig.OK(t, err)
+		rig.Same(t, "objects", []string{"pod-00", "pod-10", "pod-20"}, got)
 		if q := s.requests[len(s.requests)-1].URL.Query(); q.Get("limit") != "100" || q.Has("resourceVersion") || q.Has("resourceVersionMatch") {
 			t.Errorf("the query of the list is %v", q)
 		}
@@ -266,20 +243,13 @@ func TestDecoderSaysWhyNot(t *testing.T) {
 		"none": {&cache.ListWatch{ListFunc: plainList, WatchFunc: plainFollow}, noContext, noContext},
 	} {
 		src := clientgo.Decoder{}.Source(tc.lister, &corev1.Pod{})
-		if got := lw.HintsOf(src).Decoder; got != "" {
-			t.Errorf("%s: decoder %q before the first answer", name, got)
-		}
+		rig.Same(t, name+": decoder before the first answer", "", lw.HintsOf(src).Decoder)
 		_, err := src.List(t.Context(), metav1.ListOptions{}, func(metav1.Object, error) error { return nil })
-		if got := lw.HintsOf(src).Decoder; got != tc.listWhyNot || err != nil {
-			t.Errorf("%s: after a list %q, %v", name, got, err)
-		}
+		rig.OK(t, err)
+		rig.Same(t, name+": after a list", tc.listWhyNot, lw.HintsOf(src).Decoder)
 		_ = src.Watch(t.Context(), metav1.ListOptions{}, func(lw.WatchEvent[metav1.Object]) error { return nil })
-		if got := lw.HintsOf(src).Decoder; got != tc.followWhy {
-			t.Errorf("%s: after a watch %q", name, got)
-		}
+		rig.Same(t, name+": after a watch", tc.followWhy, lw.HintsOf(src).Decoder)
 	}
 	src := clientgo.Decoder{}.Source(newPodMemory(), nil)
-	if got := lw.HintsOf(src).Decoder; got != "client-go: lw does not decode objects like a <nil>" {
-		t.Errorf("without an example: %q", got)
-	}
+	rig.Same(t, "without an example", "client-go: lw does not decode objects like a <nil>", lw.HintsOf(src).Decoder)
 }

@@ -29,62 +29,45 @@ import (
 
 // What lw cannot decode is answered by the client.
 func TestDecoderLeavesToClientGo(t *testing.T) {
-	answered := []string{"list answered", "watch answered"}
+	answered, listAndWatch := []string{"list answered", "watch answered"}, []string{"list default", "watch default"}
+	none := func(*http.Client, *cache.ListWatch) {}
 	for _, tt := range []struct {
-		name   string
-		lister func(*testing.T, *rest.Config, *http.Client) cache.ListerWatcher
-		byLW   bool     // lw decodes
-		calls  []string // of the ListerWatcher
-		wire   []string // what reaches the server
+		name    string
+		capture func(*rest.Config, *http.Client) *http.Client // nil: it is captured
+		change  func(*http.Client, *cache.ListWatch)
+		byLW    bool     // lw decodes
+		calls   []string // of the ListerWatcher
+		wire    []string // what reaches the server
 	}{
 		{
 			"a client that is not captured",
-			func(t *testing.T, config *rest.Config, client *http.Client) cache.ListerWatcher {
-				return typedPods(t, config, client, noTweak)
-			},
-			false, answered, []string{"list default", "watch default"},
+			func(_ *rest.Config, client *http.Client) *http.Client { return client },
+			none, false, answered, listAndWatch,
 		},
 		{
-			"functions without a context",
-			func(t *testing.T, config *rest.Config, client *http.Client) cache.ListerWatcher {
-				l := typedPods(t, config, clientgo.Capture(client), noTweak)
-				l.ListWithContextFunc, l.WatchFuncWithContext = nil, nil
-				return l
-			},
-			false, answered, []string{"list default", "watch default"},
+			"functions without a context", nil,
+			func(_ *http.Client, l *cache.ListWatch) { l.ListWithContextFunc, l.WatchFuncWithContext = nil, nil },
+			false, answered, listAndWatch,
 		},
 		{
 			"an encoding that lw does not have",
-			func(t *testing.T, config *rest.Config, client *http.Client) cache.ListerWatcher {
+			func(config *rest.Config, client *http.Client) *http.Client {
 				client.Transport = withHeader(client.Transport, "Accept", "application/json")
 				config.AcceptContentTypes = "application/yaml"
-				return typedPods(t, config, clientgo.Capture(client), noTweak)
+				return clientgo.Capture(client)
 			},
-			false, answered, []string{"list default", "watch default"},
+			none, false, answered, listAndWatch,
 		},
 		{
-			"a list of two requests",
-			func(t *testing.T, config *rest.Config, client *http.Client) cache.ListerWatcher {
-				l := typedPods(t, config, clientgo.Capture(client), noTweak)
-				one, other := l.ListWithContextFunc, typedPods(t, config, clientgo.Capture(client), func(opts *metav1.ListOptions) {
-					opts.LabelSelector = "app=none"
-				})
-				l.ListWithContextFunc = func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-					_, err := other.ListWithContext(ctx, opts)
-					list, err2 := one(ctx, opts)
-					return list, errors.Join(err, err2)
-				}
-				return l
-			},
+			"a list of two requests", nil,
+			func(_ *http.Client, l *cache.ListWatch) { listingTwo(l) },
 			false, []string{"list without content", "list answered", "watch answered"},
 			// The first request was sent before the second one was seen.
 			[]string{"list default app=none", "list default app=none", "list default", "watch default"},
 		},
 		{
-			"a request before the list",
-			func(t *testing.T, config *rest.Config, client *http.Client) cache.ListerWatcher {
-				client = clientgo.Capture(client)
-				l := typedPods(t, config, client, noTweak)
+			"a request before the list", nil,
+			func(client *http.Client, l *cache.ListWatch) {
 				list := l.ListWithContextFunc
 				l.ListWithContextFunc = func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 					r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://apiserver/api/v1", nil)
@@ -98,28 +81,29 @@ func TestDecoderLeavesToClientGo(t *testing.T) {
 					resp.Body.Close()
 					return list(ctx, opts)
 				}
-				return l
 			},
-			true, []string{"list answered", "watch answered"},
-			[]string{"list of /api/v1", "list default", "watch default"},
+			true, answered, []string{"list of /api/v1", "list default", "watch default"},
 		},
 	} {
 		rig.Subtest(t, tt.name, func(t *testing.T) {
-			s := newCaptureServer(t)
-			config := &rest.Config{}
-			lister := witnessOf(tt.lister(t, config, s.client(t, config)))
+			s, config := newCaptureServer(t), &rest.Config{}
+			client := s.client(t, config)
+			if tt.capture == nil {
+				client = clientgo.Capture(client)
+			} else {
+				client = tt.capture(config, client)
+			}
+			l := typedPods(t, config, client, noTweak)
+			tt.change(client, l)
+			lister := &witness{ListWatch: l}
 			opts := strict(t)
 			opts.List = lw.ListPages
 			inf := synced(t, clientgo.Decoder{Drop: onlyByLW}.Source(lister, &corev1.Pod{}), opts)
 			s.create(t, "new", nil)
 			synctest.Wait()
-			if got := inf.Store().Len(); got != 4 {
-				t.Errorf("%d pods, want 4", got)
-			}
+			rig.Same(t, "pods", 4, inf.Store().Len())
 			for obj := range inf.Store().All() {
-				if byLW := obj.GetGeneration() == 0; byLW != tt.byLW {
-					t.Errorf("%s is decoded by lw: %t", obj.GetName(), byLW)
-				}
+				rig.Same(t, obj.GetName()+" is decoded by lw", tt.byLW, obj.GetGeneration() == 0)
 			}
 			rig.Same(t, "calls", tt.calls, lister.calls)
 			rig.Same(t, "requests", tt.wire, s.took())
@@ -173,9 +157,7 @@ func TestDecoderOfAFakeClient(t *testing.T) {
 		inf := syncedAtOnce(t, src, strict(t))
 		rig.Must[*corev1.Pod](t)(api.Create(t.Context(), pod("default", "b"), metav1.CreateOptions{}))
 		synctest.Wait()
-		if got := inf.Store().Len(); got != 2 {
-			t.Errorf("%d pods, want 2", got)
-		}
+		rig.Same(t, "pods", 2, inf.Store().Len())
 	})
 }
 
@@ -187,8 +169,8 @@ func TestDecoderErrors(t *testing.T) {
 		busy := apierrors.NewTooManyRequests("too many", 3)
 		s.Inject(apiserver.Fault{Times: 1, Do: apiserver.All(apiserver.Header("Warning", `299 - "old"`), apiserver.Fail(busy))})
 		var codes []string
-		defer func(m metrics.ResultMetric) { metrics.RequestResult = m }(metrics.RequestResult)
-		metrics.RequestResult = resultMetric(func(code string) { codes = append(codes, code) })
+		note := resultMetric(func(code string) { codes = append(codes, code) })
+		rig.Swap[metrics.ResultMetric](t, &metrics.RequestResult, note)
 		var warnings []string
 		limiter := flowcontrol.NewTokenBucketRateLimiter(0.001, 1)
 		config := &rest.Config{RateLimiter: limiter, WarningHandler: warningHandler(func(text string) { warnings = append(warnings, text) })}
@@ -202,19 +184,13 @@ func TestDecoderErrors(t *testing.T) {
 		if seconds, ok := apierrors.SuggestsClientDelay(err); !apierrors.IsTooManyRequests(err) || seconds != 3 || !ok || !strings.Contains(err.Error(), "/api/v1/namespaces/default/pods") {
 			t.Errorf("error %v, want 429 and the URL", err)
 		}
-		if time.Since(began) > 0 {
-			t.Errorf("client-go has waited for %v", time.Since(began))
-		}
+		rig.Same(t, "client-go has waited for", 0, time.Since(began))
 		rig.Same(t, "metrics", []string{"429"}, codes)
 		rig.Same(t, "warnings", []string{"old"}, warnings)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := list(ctx); err == nil || !strings.Contains(err.Error(), "rate") {
-			t.Errorf("error %v, want that of the rate limiter", err)
-		}
-		if got := s.took(); len(got) != 1 {
-			t.Errorf("requests %v", got)
-		}
+		fails(t, list(ctx), "rate") // that of the limiter
+		rig.Same(t, "requests", 1, len(s.took()))
 	})
 }
 
@@ -244,9 +220,7 @@ func TestDecoderRedirects(t *testing.T) {
 			if err == nil || strings.Contains(err.Error(), "itself") || strings.Count(err.Error(), tt.want) != 1 {
 				t.Errorf("error %v, want %s once", err, tt.want)
 			}
-			if got := s.took(); len(got) != tt.wire {
-				t.Errorf("requests %v, want %d", got, tt.wire)
-			}
+			rig.Same(t, "requests", tt.wire, len(s.took()))
 		})
 	}
 }
@@ -266,17 +240,10 @@ func TestCapture(t *testing.T) {
 	if base.Transport != nil || client.Timeout != time.Second || client.Transport == nil {
 		t.Errorf("client %+v of %+v", client, base)
 	}
-	if again := clientgo.Capture(client); again != client {
-		t.Error("captured twice")
-	}
+	rig.Same(t, "captured twice", false, clientgo.Capture(client) != client)
 	if http.DefaultClient.Transport != nil || clientgo.Capture(nil).Transport == nil {
 		t.Error("nil is not the default client")
 	}
-	if http.DefaultTransport != utilnet(client) {
-		t.Error("the transport below is not found")
-	}
-}
-
-func utilnet(client *http.Client) http.RoundTripper {
-	return client.Transport.(interface{ WrappedRoundTripper() http.RoundTripper }).WrappedRoundTripper()
+	wrapped := client.Transport.(interface{ WrappedRoundTripper() http.RoundTripper }).WrappedRoundTripper()
+	rig.Same(t, "the transport below is found", true, wrapped == http.DefaultTransport)
 }

@@ -43,28 +43,25 @@ import (
 func TestDecoderOverEveryClient(t *testing.T) {
 	unstructuredPod := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod"}}
 	metadataPod := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}}
+	typed := func(t *testing.T, config *rest.Config, client *http.Client) *cache.ListWatch {
+		return typedPods(t, config, client, noTweak)
+	}
 	for _, tt := range []struct {
 		name    string
-		config  rest.Config
+		content string // its type
 		example runtime.Object
-		lister  func(*testing.T, *rest.Config, *http.Client) cache.ListerWatcher
+		lister  func(*testing.T, *rest.Config, *http.Client) *cache.ListWatch
 		accepts string // of the list
 	}{
-		{"typed JSON", rest.Config{ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON}}, &corev1.Pod{},
-			func(t *testing.T, config *rest.Config, client *http.Client) cache.ListerWatcher {
-				return typedPods(t, config, client, noTweak)
-			}, "application/json"},
-		{"typed protobuf", rest.Config{ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeProtobuf}}, &corev1.Pod{},
-			func(t *testing.T, config *rest.Config, client *http.Client) cache.ListerWatcher {
-				return typedPods(t, config, client, noTweak)
-			}, "application/vnd.kubernetes.protobuf,application/json"},
-		{"dynamic", rest.Config{}, unstructuredPod,
-			func(t *testing.T, config *rest.Config, client *http.Client) cache.ListerWatcher {
+		{"typed JSON", runtime.ContentTypeJSON, &corev1.Pod{}, typed, "application/json"},
+		{"typed protobuf", runtime.ContentTypeProtobuf, &corev1.Pod{}, typed, "application/vnd.kubernetes.protobuf,application/json"},
+		{"dynamic", "", unstructuredPod,
+			func(t *testing.T, config *rest.Config, client *http.Client) *cache.ListWatch {
 				c := rig.Must[*dynamic.DynamicClient](t)(dynamic.NewForConfigAndClient(config, client))
 				return listWatchOf(c.Resource(podResource).Namespace("default"))
 			}, "application/json"},
-		{"metadata", rest.Config{}, metadataPod,
-			func(t *testing.T, config *rest.Config, client *http.Client) cache.ListerWatcher {
+		{"metadata", "", metadataPod,
+			func(t *testing.T, config *rest.Config, client *http.Client) *cache.ListWatch {
 				c := rig.Must[metadata.Interface](t)(metadata.NewForConfigAndClient(config, client))
 				return listWatchOf(c.Resource(podResource).Namespace("default"))
 			}, "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1," +
@@ -72,10 +69,10 @@ func TestDecoderOverEveryClient(t *testing.T) {
 	} {
 		for _, mode := range []lw.ListMode{lw.ListAuto, lw.ListPages} {
 			rig.Subtest(t, tt.name+"/"+string(mode), func(t *testing.T) {
-				s := newCaptureServer(t)
-				client := s.client(t, &tt.config)
-				direct := tt.lister(t, &tt.config, client)
-				lister := witnessOf(tt.lister(t, &tt.config, clientgo.Capture(client)))
+				s, config := newCaptureServer(t), &rest.Config{ContentConfig: rest.ContentConfig{ContentType: tt.content}}
+				client := s.client(t, config)
+				direct := tt.lister(t, config, client)
+				lister := &witness{ListWatch: tt.lister(t, config, clientgo.Capture(client))}
 				src := clientgo.Decoder{Drop: onlyByLW}.Source(lister, tt.example)
 				if len(lister.calls) != 0 || len(s.requests) != 0 {
 					t.Fatalf("the constructor called %v", lister.calls)
@@ -89,10 +86,8 @@ func TestDecoderOverEveryClient(t *testing.T) {
 				}
 				s.create(t, "new", nil)
 				synctest.Wait()
-				want := rig.Must[runtime.Object](t)(cache.ToListerWithContext(direct).ListWithContext(t.Context(), metav1.ListOptions{}))
-				if diff := cmp.Diff(byName(t, want, tt.example), byNameOf(inf.Store().List())); diff != "" {
-					t.Errorf("other objects (-client-go +lw):\n%s", diff)
-				}
+				want := rig.Must[runtime.Object](t)(direct.ListWithContext(t.Context(), metav1.ListOptions{}))
+				rig.Same(t, "objects of client-go and of lw", byName(t, want, tt.example), byNameOf(inf.Store().List()))
 			})
 		}
 	}
@@ -102,12 +97,13 @@ func TestDecoderOverEveryClient(t *testing.T) {
 func byName(t *testing.T, list, example runtime.Object) map[string]any {
 	t.Helper()
 	out := map[string]any{}
-	rig.OK(t, eachItem(list, func(obj runtime.Object) {
+	rig.OK(t, meta.EachListItem(list, func(obj runtime.Object) error {
 		if m, ok := obj.(*metav1.PartialObjectMetadata); ok {
 			m.TypeMeta = example.(*metav1.PartialObjectMetadata).TypeMeta
 		}
 		obj.(metav1.Object).SetGeneration(0)
 		out[obj.(metav1.Object).GetName()] = obj
+		return nil
 	}))
 	return out
 }
@@ -118,10 +114,6 @@ func byNameOf(objs []metav1.Object) map[string]any {
 		out[obj.GetName()] = obj
 	}
 	return out
-}
-
-func eachItem(list runtime.Object, f func(runtime.Object)) error {
-	return meta.EachListItem(list, func(obj runtime.Object) error { f(obj); return nil })
 }
 
 // What the ListerWatcher asks for at that moment is what lw asks for: namespace, selectors,
@@ -139,13 +131,11 @@ func TestDecoderAsksWhatTheListerWatcherAsks(t *testing.T) {
 			opts.LabelSelector, opts.FieldSelector = "app="+app, "metadata.name!=pod-0"
 		})
 		inf := synced(t, clientgo.Decoder{}.Source(lister, &corev1.Pod{}), nil)
-		rig.Same(t, "", []string{"pod-1", "pod-2"}, storedNames(inf))
+		rig.Same(t, "", []string{"pod-1", "pod-2"}, names(inf.Store().List()))
 		synctest.Wait()
 		for _, r := range s.requests {
 			for name, want := range map[string]string{"Cookie": "session=1", "User-Agent": "agent", "Authorization": "Bearer token"} {
-				if diff := cmp.Diff([]string{want}, r.Header[name]); diff != "" {
-					t.Errorf("header %s:\n%s", name, diff)
-				}
+				rig.Same(t, name, []string{want}, r.Header[name])
 			}
 		}
 		// The client's timeout of 5 s ends no watch.
@@ -159,7 +149,7 @@ func TestDecoderAsksWhatTheListerWatcherAsks(t *testing.T) {
 		s.pods.Compact(s.Line.Version())
 		s.pods.Disconnect()
 		time.Sleep(time.Minute)
-		rig.Same(t, "", []string{"other"}, storedNames(inf))
+		rig.Same(t, "", []string{"other"}, names(inf.Store().List()))
 	})
 }
 
@@ -220,9 +210,7 @@ func TestDecoderDecodesEveryKind(t *testing.T) {
 					t.Errorf("%d items and %d events of %d objects", len(items), len(events), len(objs))
 				}
 				// client-go adds */* to what it asks for, lw does not.
-				if got := fmt.Sprint(server.anything); got != "[true false true false]" {
-					t.Errorf("requests of client-go: %v", got)
-				}
+				rig.Same(t, "requests of client-go", []bool{true, false, true, false}, server.anything)
 			})
 		}
 	}

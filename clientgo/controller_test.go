@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
@@ -35,6 +34,8 @@ var controllers = map[string]func(cache.InformerOptions) (cache.Store, cache.Con
 	},
 }
 
+var byV = cache.Indexers{"v": func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Labels["v"]}, nil }}
+
 // A story is a random history of a server, as a controller told it: after each step the calls of
 // the handler, the store, its indexes and its version.
 func story(t *testing.T, seed uint64, new func(cache.InformerOptions) (cache.Store, cache.Controller)) (told []string) {
@@ -54,11 +55,12 @@ func story(t *testing.T, seed uint64, new func(cache.InformerOptions) (cache.Sto
 			}
 		}
 		if rnd.IntN(2) == 0 {
-			o.Indexers = cache.Indexers{"v": func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Labels["v"]}, nil }}
+			o.Indexers = byV
 		}
 		store, controller := new(o)
 		note := func(step string) {
-			lines := fmt.Sprintf("%s: %q store %q synced %v version %s", step, sorted(handler.take()), names(store.List()), controller.HasSynced(), controller.LastSyncResourceVersion())
+			calls, version := slices.Sorted(slices.Values(handler.take())), controller.LastSyncResourceVersion()
+			lines := fmt.Sprintf("%s: %q store %q synced %v version %s", step, calls, names(store.List()), controller.HasSynced(), version)
 			if indexer, ok := store.(cache.Indexer); ok && o.Indexers != nil {
 				found, err := indexer.ByIndex("v", "1")
 				lines += fmt.Sprintf(" index %q %v", names(found), err)
@@ -100,9 +102,7 @@ func TestControllerStories(t *testing.T) {
 	for seed := range uint64(20) {
 		want := story(t, seed, controllers["client-go"])
 		for name, new := range controllers {
-			if diff := cmp.Diff(want, story(t, seed, new)); diff != "" {
-				t.Errorf("%s, seed %d (-client-go +got):\n%s", name, seed, diff)
-			}
+			rig.Same(t, fmt.Sprintf("seed %d: client-go and %s", seed, name), want, story(t, seed, new))
 		}
 	}
 }
@@ -113,7 +113,6 @@ func TestNewController(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newPodMemory(labelled("a", "v=1"))
 		var handler calls
-		byV := cache.Indexers{"v": func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Labels["v"]}, nil }}
 		var store cache.Store
 		var plain, indexed cache.Controller
 		store, plain = clientgo.NewController(server, &corev1.Pod{}, 0, &handler)
@@ -122,11 +121,8 @@ func TestNewController(t *testing.T) {
 		defer runInformer(t, indexed)()
 		handler.want(t, "the first list", "add a1 initial")
 		rig.Same(t, "", []string{"a"}, names(store.List()))
-		for index, value := range map[string]string{"v": "1", cache.NamespaceIndex: "ns"} {
-			if found, err := indexer.ByIndex(index, value); err != nil || len(found) != 1 {
-				t.Errorf("index %s: %v %v", index, found, err)
-			}
-		}
+		rig.Same(t, "by label", []string{"a"}, byIndex(t, indexer, "v", "1"))
+		rig.Same(t, "by namespace", []string{"a"}, byIndex(t, indexer, cache.NamespaceIndex, "ns"))
 		if s, ok := clientgo.Status(plain); !ok || !s.Synced {
 			t.Errorf("Status is %v, %v", s, ok)
 		}
@@ -146,17 +142,12 @@ func TestControllerSyncs(t *testing.T) {
 				Handler: cache.ResourceEventHandlerFuncs{AddFunc: func(any) { <-work }},
 			})
 			ctx, cancel := context.WithCancel(t.Context())
-			ended := make(chan struct{})
-			go func() { defer close(ended); c.RunWithContext(ctx) }()
+			ended := running(ctx, c)
 			synctest.Wait()
-			if c.HasSynced() {
-				t.Error("has synced while its handler works on the list")
-			}
+			rig.Same(t, "synced while its handler works on the list", false, c.HasSynced())
 			cancel()
 			synctest.Wait()
-			if isClosed(ended) {
-				t.Error("Run has returned while the handler works")
-			}
+			rig.Same(t, "Run has returned while the handler works", false, isClosed(ended))
 			close(work)
 			<-ended
 		})
@@ -189,14 +180,11 @@ func TestControllerOptions(t *testing.T) {
 		if err := indexer.AddIndexers(cache.Indexers{"w": byLabels}); err != nil || len(options.Indexers) != 1 {
 			t.Errorf("the options have %d indexers: %v", len(options.Indexers), err)
 		}
-		ctx, cancel := context.WithCancel(loggedTo(t, &others))
-		done := make(chan struct{})
-		go func() { defer close(done); c.RunWithContext(ctx) }()
+		done := running(loggedTo(t, &others), c)
 		time.Sleep(time.Minute)
 		p.want(t, "after the list", map[string]float64{"version of the-controllers pods": 2, "queued of the-controllers pods": 0, "latency of the-controllers pods": 1000})
 		server.Fail(fmt.Errorf("no such field: %w", lw.ErrPermanent))
 		<-done
-		cancel()
 		if !strings.Contains(ours.String(), "no such field") || others.Len() > 0 {
 			t.Errorf("log of the options: %s\nof the context: %s", &ours, &others)
 		}
@@ -221,11 +209,6 @@ func (s *timeouts) WatchWithContext(ctx context.Context, opts metav1.ListOptions
 }
 
 func (s *timeouts) last() time.Duration { return time.Duration(s.seconds.Load()) * time.Second }
-
-func sorted(lines []string) []string {
-	slices.Sort(lines)
-	return lines
-}
 
 // The watches last as long as they are asked to, and never less than client-go's.
 func TestControllerWatchTimeout(t *testing.T) {
@@ -258,13 +241,4 @@ func ExampleNewController() {
 	// Output:
 	// added web
 	// 1 <nil>
-}
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
 }

@@ -3,7 +3,6 @@ package clientgo_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -11,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -41,9 +39,9 @@ func service(name string) *corev1.Service {
 	}
 }
 
-// shop runs do with the clientset of a server that has two services, and two pods of each. It
-// refuses lists of services if refused is true.
-func shop(t *testing.T, refused bool, do func(t *testing.T, clientset kubernetes.Interface)) {
+// shop runs do with a minute of patience and the clientset of a server that has two services, and
+// two pods of each. It refuses lists of services if refused is true.
+func shop(t *testing.T, refused bool, do func(t *testing.T, patience context.Context, clientset kubernetes.Interface)) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := served(t, apiserver.Resource{Resource: "pods", Kind: "Pod"}, apiserver.Resource{Resource: "services", Kind: "Service"})
 		for _, p := range []*corev1.Pod{
@@ -58,7 +56,9 @@ func shop(t *testing.T, refused bool, do func(t *testing.T, clientset kubernetes
 		if refused {
 			refuse(server, "services")
 		}
-		do(t, clientsetOf(t, client))
+		patience, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		do(t, patience, clientsetOf(t, client))
 	})
 }
 
@@ -78,7 +78,6 @@ func TestREADMEDerived(t *testing.T) {
 	selects := func(s *corev1.Service, p *corev1.Pod) bool {
 		return labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(p.Labels))
 	}
-	var ips []string
 	example := func(ctx, patience context.Context, clientset kubernetes.Interface, queue keys, pod *corev1.Pod) error {
 		pods := lw.NewInformer(lw.FromClient(clientset.CoreV1().Pods("")), nil)
 		services := lw.NewInformer(lw.FromClient(clientset.CoreV1().Services("")), nil)
@@ -120,35 +119,24 @@ func TestREADMEDerived(t *testing.T) {
 		}
 		e, ok := endpoints.Store().Get(lw.Key{Namespace: "shop", Name: "cart"}) // has p's IP
 
-		if ok {
-			ips = e.IPs
+		if want := []string{"ip of cart-1", "ip of cart-2", "ip of cart-3"}; !ok || !slices.Equal(e.IPs, want) {
+			t.Errorf("endpoints %v, want %q", e, want)
 		}
 		return nil
 	}
-	shop(t, false, func(t *testing.T, clientset kubernetes.Interface) {
-		patience, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
+	shop(t, false, func(t *testing.T, patience context.Context, clientset kubernetes.Interface) {
 		queue := make(keys, 10)
-		err := example(t.Context(), patience, clientset, queue, readyPod("cart-3", "cart", "node-1"))
+		rig.OK(t, example(t.Context(), patience, clientset, queue, readyPod("cart-3", "cart", "node-1")))
 		synctest.Wait()
-		want := []string{"ip of cart-1", "ip of cart-2", "ip of cart-3"}
-		if err != nil || !slices.Equal(ips, want) || len(queue) == 0 {
-			t.Errorf("endpoints %q, error %v, %d keys", ips, err, len(queue))
-		}
+		rig.Same(t, "there are no keys", false, len(queue) == 0)
 	})
 }
 
 // What docs/derive.md shows: the endpoints and the loads after a write, and why they are not there
 // if the server refuses the services.
 func TestDerivePage(t *testing.T) {
-	type found struct {
-		ips         []string
-		pods, ready int
-		version     string
-		full        int
-		served      int
-	}
-	example := func(ctx, patience context.Context, clientset kubernetes.Interface, queue keys, pod *corev1.Pod) (f found, _ error) {
+	example := func(t *testing.T, patience context.Context, clientset kubernetes.Interface, queue keys, pod *corev1.Pod) error {
+		ctx := t.Context()
 		pods := lw.NewInformer(lw.FromClient(clientset.CoreV1().Pods("")), nil)
 		services := lw.NewInformer(lw.FromClient(clientset.CoreV1().Services("")), nil)
 
@@ -225,52 +213,45 @@ func TestDerivePage(t *testing.T) {
 				return &NodeLoad{Meta: lw.Meta{Name: node}, Pods: l.pods, Ready: l.ready}
 			})
 
-		do := func() error {
-			endpoints.AddHandler(lw.Handler[*Endpoints]{
-				Add:    func(e *Endpoints) { queue.Add(lw.KeyOf(e)) },
-				Update: func(_, e *Endpoints) { queue.Add(lw.KeyOf(e)) },
-				Delete: func(e *Endpoints) { queue.Add(lw.KeyOf(e)) },
-			})
-			ready := lw.NewIndex(loads, func(l *NodeLoad) bool { return l.Ready == l.Pods })
+		endpoints.AddHandler(lw.Handler[*Endpoints]{
+			Add:    func(e *Endpoints) { queue.Add(lw.KeyOf(e)) },
+			Update: func(_, e *Endpoints) { queue.Add(lw.KeyOf(e)) },
+			Delete: func(e *Endpoints) { queue.Add(lw.KeyOf(e)) },
+		})
+		ready := lw.NewIndex(loads, func(l *NodeLoad) bool { return l.Ready == l.Pods })
 
-			go pods.Run(ctx)
-			go services.Run(ctx)
-			go g.Run(ctx)
-			if err := g.WaitForSync(patience); err != nil {
-				return err // names the informer that has not synced, and why
-			}
-
-			p, err := clientset.CoreV1().Pods("shop").Create(ctx, pod, metav1.CreateOptions{})
-			if err != nil {
-				return err
-			}
-			if err := g.WaitForResourceVersion(patience, pods, p.ResourceVersion); err != nil {
-				return err
-			}
-
-			cart := lw.Key{Namespace: "shop", Name: "cart"}
-			served, err := lw.WaitFor(patience, endpoints, cart, func(e *Endpoints) bool { return e != nil && len(e.IPs) > 1 })
-			if err != nil {
-				return err
-			}
-
-			f.full, f.served = ready.Len(true), len(served.IPs)
-			return nil
+		go pods.Run(ctx)
+		go services.Run(ctx)
+		go g.Run(ctx)
+		if err := g.WaitForSync(patience); err != nil {
+			return err // names the informer that has not synced, and why
 		}
-		if err := do(); err != nil {
-			return f, err
+
+		p, err := clientset.CoreV1().Pods("shop").Create(ctx, pod, metav1.CreateOptions{})
+		if err != nil {
+			return err
 		}
+		if err := g.WaitForResourceVersion(patience, pods, p.ResourceVersion); err != nil {
+			return err
+		}
+
+		cart := lw.Key{Namespace: "shop", Name: "cart"}
+		served, err := lw.WaitFor(patience, endpoints, cart, func(e *Endpoints) bool { return e != nil && len(e.IPs) > 1 })
+		if err != nil {
+			return err
+		}
+
+		rig.Same(t, "nodes on which all is ready", 1, ready.Len(true))
+		rig.Same(t, "addresses that are served", 2, len(served.IPs))
 
 		snap := g.Snapshot()
 		e, _ := endpoints.At(snap).Get(lw.Key{Namespace: "shop", Name: "cart"})
 		l, _ := loads.At(snap).Get(lw.Key{Name: "node-1"})
 		version := snap.ResourceVersion(pods) // of the state of the pods that both are made of
 
-		f.ips, f.pods, f.ready, f.version = e.IPs, l.Pods, l.Ready, version
-		if s := pods.Store().ResourceVersion(); s != version {
-			return f, errors.New("the pods are at " + s)
-		}
-		f.version = ""
+		rig.Same(t, "endpoints", []string{"ip of cart-1", "ip of cart-2"}, e.IPs)
+		rig.Same(t, "pods of node-1, and those that are ready", [2]int{3, 2}, [2]int{l.Pods, l.Ready})
+		rig.Same(t, "version of the pods", pods.Store().ResourceVersion(), version)
 
 		byPods := lw.NewSortedIndex(loads, func(l *NodeLoad) int { return l.Pods })
 		var top []string
@@ -280,29 +261,20 @@ func TestDerivePage(t *testing.T) {
 		now := byPods.At(loads.Store().Snapshot()) // one state, for what must agree
 		page, of := slices.Collect(now.Up(50, 25)), now.Len()
 		crowded := of - now.Before(110) // with 110 pods or more
-		if !slices.Equal(top, []string{"node-1", "node-2"}) || len(page) != 0 || of != 2 || crowded != 0 {
-			return f, fmt.Errorf("the top is %q, page three has %d of %d, and %d are crowded", top, len(page), of, crowded)
-		}
-		return f, nil
+		rig.Same(t, "the top", []string{"node-1", "node-2"}, top)
+		rig.Same(t, "nodes of page three, of all, and that are crowded", [3]int{0, 2, 0}, [3]int{len(page), of, crowded})
+		return nil
 	}
-	shop(t, false, func(t *testing.T, clientset kubernetes.Interface) {
-		patience, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
+	shop(t, false, func(t *testing.T, patience context.Context, clientset kubernetes.Interface) {
 		queue := make(keys, 10)
 		sick := readyPod("cart-3", "cart", "node-1")
 		sick.Status.Conditions[1].Status = corev1.ConditionFalse
-		got := rig.Must[found](t)(example(t.Context(), patience, clientset, queue, sick))
-		want := found{ips: []string{"ip of cart-1", "ip of cart-2"}, pods: 3, ready: 2, full: 1, served: 2}
-		rig.Same(t, "", want, got, cmp.AllowUnexported(found{}))
+		rig.OK(t, example(t, patience, clientset, queue, sick))
 		synctest.Wait()
-		if len(queue) != 3 {
-			t.Errorf("%d keys, want that of each service once: no endpoints have changed", len(queue))
-		}
+		rig.Same(t, "keys: that of each service once, since no endpoints have changed", 3, len(queue))
 	})
-	shop(t, true, func(t *testing.T, clientset kubernetes.Interface) {
-		patience, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		_, err := example(t.Context(), patience, clientset, make(keys, 10), readyPod("cart-3", "cart", "node-1"))
+	shop(t, true, func(t *testing.T, patience context.Context, clientset kubernetes.Interface) {
+		err := example(t, patience, clientset, make(keys, 10), readyPod("cart-3", "cart", "node-1"))
 		if !apierrors.IsForbidden(err) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("error %v, want that of the services", err)
 		}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,11 +16,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	corev1apply "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 
@@ -86,12 +92,8 @@ func TestMigrationPage(t *testing.T) {
 
 		factory.StartWithContext(t.Context())
 		factory.WaitForCacheSyncWithContext(t.Context())
-		if got, err := lister.Pods("default").Get("web"); err != nil || got.Name != "web" {
-			t.Errorf("the lister has %v, error %v", got, err)
-		}
-		if _, ok := pods.Store().Get(lw.Key{Namespace: "default", Name: "web"}); !ok {
-			t.Error("lw's own informer does not have it")
-		}
+		rig.Same(t, "the lister gets", "web", rig.Must[*corev1.Pod](t)(lister.Pods("default").Get("web")).Name)
+		rig.Same(t, "lw's own informer has", []string{"web"}, names(pods.Store().List()))
 	})
 	synctest.Test(t, func(t *testing.T) {
 		listerWatcher := listerWatcher(fake.NewClientset(pod("default", "web")))
@@ -99,9 +101,7 @@ func TestMigrationPage(t *testing.T) {
 
 		go pods.RunWithContext(t.Context())
 		cache.WaitFor(t.Context(), "", pods.HasSyncedChecker())
-		if got := pods.GetStore().ListKeys(); len(got) != 1 || got[0] != "default/web" {
-			t.Errorf("the store has %v", got)
-		}
+		rig.Same(t, "the store has", []string{"default/web"}, pods.GetStore().ListKeys())
 	})
 }
 
@@ -120,9 +120,8 @@ func TestTestingPage(t *testing.T) {
 		if _, err := client.CoreV1().Pods("default").Create(t.Context(), pod("default", "a"), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		if pods, err := client.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{}); err != nil || len(pods.Items) != 1 {
-			t.Errorf("%v, %v", pods, err)
-		}
+		pods := rig.Must[*corev1.PodList](t)(client.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{}))
+		rig.Same(t, "pods", 1, len(pods.Items))
 	})
 }
 
@@ -239,5 +238,203 @@ func TestREADMEController(t *testing.T) {
 		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "lw: Pod: not synced") || strings.Contains(err.Error(), "ReplicaSet") {
 			t.Errorf("error %v, want one that names the informer of pods", err)
 		}
+	})
+}
+
+// started runs an informer of objs, and returns it when it has synced.
+func started[T lw.Object](t *testing.T, objs ...T) *lw.Informer[T] {
+	return synced(t, lw.Source[T](lw.NewMemory(objs...)), nil)
+}
+
+// taken returns what waits in queue.
+func taken(queue workqueue.TypedRateLimitingInterface[lw.Key]) (keys []string) {
+	synctest.Wait()
+	for queue.Len() > 0 {
+		key, _ := queue.Get()
+		keys = append(keys, key.Name)
+		queue.Done(key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func recipeQueue() workqueue.TypedRateLimitingInterface[lw.Key] {
+	return workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[lw.Key]())
+}
+
+// configMap returns a config map with annotations, or nil for labels of the same.
+func configMap(name string, about map[string]string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: name, UID: types.UID("uid-" + name), Labels: about, Annotations: about,
+	}}
+}
+
+// done returns what was asked of a fake client.
+func done(client *fake.Clientset) (verbs []string) {
+	for _, a := range client.Actions() {
+		text := a.GetVerb()
+		if d, ok := a.(clienttesting.DeleteAction); ok {
+			text += " " + d.GetName()
+		}
+		verbs = append(verbs, text)
+	}
+	return verbs
+}
+
+// What docs/start.md shows of relations.
+func TestRecipeRelations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b, c := pod("default", "a"), pod("default", "b"), pod("default", "c")
+		a.Spec.NodeName, b.Spec.NodeName, c.Spec.NodeName = "node-1", "node-2", "node-1"
+		pods, queue := started(t, a, b, c), recipeQueue()
+		defer queue.ShutDown()
+		nodes := lw.NewInformer(lw.NewMemory(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}), nil)
+		byNode := lw.NewIndex(pods, func(p *corev1.Pod) string { return p.Spec.NodeName })
+		nodes.AddHandler(clientgo.EnqueueMapped(queue, func(n *corev1.Node) iter.Seq[lw.Key] {
+			return func(yield func(lw.Key) bool) {
+				for p := range byNode.Lookup(n.Name) {
+					if !yield(lw.KeyOf(p)) {
+						return
+					}
+				}
+			}
+		}))
+		go nodes.Run(t.Context())
+		rig.Same(t, "", []string{"a", "c"}, taken(queue))
+	})
+}
+
+// What docs/start.md shows of owners.
+func TestRecipeOwners(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set, yes := &metav1.ObjectMeta{Name: "web", UID: "uid-web"}, true
+		web := pod("default", "web-x7k2p")
+		web.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: set.Name, UID: set.UID, Controller: &yes}}
+		pods, queue := started(t, web, pod("default", "alone")), recipeQueue()
+		defer queue.ShutDown()
+		pods.AddHandler(clientgo.EnqueueOwner[*corev1.Pod](queue, schema.GroupKind{Group: "apps", Kind: "ReplicaSet"}))
+		ownedBy := lw.NewIndex(pods, func(p *corev1.Pod) types.UID {
+			if owner := metav1.GetControllerOf(p); owner != nil {
+				return owner.UID
+			}
+			return ""
+		})
+		mine := ownedBy.List(set.UID)
+		rig.Same(t, "keys", []string{"web"}, taken(queue))
+		rig.Same(t, "pods of the set", []string{web.Name}, names(mine))
+	})
+}
+
+// What docs/start.md shows of finalizers.
+func TestRecipeFinalizers(t *testing.T) {
+	const finalizer = "example.dev/bucket"
+	ctx := t.Context()
+	var cleaned []string
+	cleanUp := func(_ context.Context, c *corev1.ConfigMap) error {
+		cleaned = append(cleaned, c.Name)
+		return nil
+	}
+	clientset := fake.NewClientset(configMap("web", nil))
+	client := clientset.CoreV1().ConfigMaps("default")
+	reconcile := func(site *corev1.ConfigMap) error {
+		has := slices.Contains(site.Finalizers, finalizer)
+		switch site = site.DeepCopy(); { // the one of the store is not to be changed
+		case site.DeletionTimestamp == nil && !has: // before anything is made that has to be cleaned up
+			site.Finalizers = append(site.Finalizers, finalizer)
+		case site.DeletionTimestamp != nil && has:
+			if err := cleanUp(ctx, site); err != nil {
+				return err
+			}
+			site.Finalizers = slices.DeleteFunc(site.Finalizers, func(f string) bool { return f == finalizer })
+		default:
+			return nil
+		}
+		_, err := client.Update(ctx, site, metav1.UpdateOptions{}) // a conflict is tried again by the queue
+		return err
+	}
+	stored := func() *corev1.ConfigMap {
+		return rig.Must[*corev1.ConfigMap](t)(client.Get(ctx, "web", metav1.GetOptions{}))
+	}
+	for range 2 {
+		rig.OK(t, reconcile(stored()))
+	}
+	site := stored()
+	rig.Same(t, "finalizers", []string{finalizer}, site.Finalizers)
+	rig.Same(t, "cleaned", nil, cleaned)
+	now := metav1.Now()
+	site.DeletionTimestamp = &now
+	rig.OK(t, reconcile(site))
+	rig.Same(t, "cleaned", []string{"web"}, cleaned)
+	rig.Same(t, "finalizers of the object of the store", 1, len(site.Finalizers))
+}
+
+// What docs/start.md shows of server-side apply.
+func TestRecipeApply(t *testing.T) {
+	ctx, server := t.Context(), lw.NewMemory[*corev1.ConfigMap]()
+	clientset := fake.NewClientset()
+	clientset.PrependReactor("patch", "configmaps", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		c, err := server.Create(t.Context(), configMap(a.(clienttesting.PatchAction).GetName(), nil))
+		return true, c, err
+	})
+	client := clientset.CoreV1().ConfigMaps("default")
+	configs := lw.NewInformer(server, nil)
+	go configs.Run(ctx)
+	apply := func() error {
+		want := corev1apply.ConfigMap("web", "default").WithData(map[string]string{"index.html": "hello"})
+		got, err := client.Apply(ctx, want, metav1.ApplyOptions{FieldManager: "website", Force: true})
+		if err != nil {
+			return err
+		}
+		return configs.WaitForResourceVersion(ctx, got.ResourceVersion) // what is read from here on has it
+	}
+	rig.OK(t, apply())
+	rig.Same(t, "the store has", []string{"web"}, names(configs.Store().List()))
+}
+
+// What docs/start.md shows of garbage.
+func TestRecipeGarbage(t *testing.T) {
+	ctx := t.Context()
+	of := func(site string) map[string]string { return map[string]string{"example.dev/site": site} }
+	sites := started(t, configMap("web", nil))
+	pages := started(t, configMap("web-1", of("web")), configMap("old-1", of("old")), configMap("theirs", nil))
+	clientset := fake.NewClientset(configMap("web-1", of("web")), configMap("old-1", of("old")), configMap("theirs", nil))
+	client := clientset.CoreV1()
+	clean := func() (err error) {
+		made := pages.Store().Snapshot()
+		if _, err := sites.CatchUp(ctx); err != nil { // a site that was there before its pages is seen now
+			return err
+		}
+		for p := range made.All() {
+			site, ours := p.Labels["example.dev/site"]
+			if _, wanted := sites.Store().Get(lw.Key{Namespace: p.Namespace, Name: site}); ours && !wanted {
+				only := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(p.UID))} // not a new one of this name
+				err = errors.Join(err, client.ConfigMaps(p.Namespace).Delete(ctx, p.Name, only))
+			}
+		}
+		return err
+	}
+	rig.OK(t, clean())
+	rig.Same(t, "", []string{"delete old-1"}, done(clientset))
+}
+
+// What docs/start.md shows of upgrades.
+func TestRecipeUpgrades(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const current = "v3"
+		by := func(version string) map[string]string { return map[string]string{"example.dev/made-by": version} }
+		pages := started(t, configMap("a", by("v1")), configMap("b", by(current)), configMap("c", by("v2")))
+		queue := recipeQueue()
+		defer queue.ShutDown()
+		madeBy := lw.NewIndex(pages, func(p *corev1.ConfigMap) string { return p.Annotations["example.dev/made-by"] })
+		for version := range madeBy.Keys() {
+			if version != current {
+				for p := range madeBy.Lookup(version) {
+					queue.Add(lw.KeyOf(p))
+				}
+			}
+		}
+		rig.Same(t, "", []string{"a", "c"}, taken(queue))
+		left := madeBy.Len("v1") + madeBy.Len("v2")
+		rig.Same(t, "pages that are left, and all", [2]int{2, 3}, [2]int{left, pages.Store().Len()})
 	})
 }

@@ -55,14 +55,7 @@ func ExampleSharedIndexInformer() {
 
 // listerWatcher is what a program has that makes its informers with cache.NewSharedIndexInformer.
 func listerWatcher(clientset kubernetes.Interface) cache.ListerWatcher {
-	return &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-			return clientset.CoreV1().Pods("").List(ctx, opts)
-		},
-		WatchFuncWithContext: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-			return clientset.CoreV1().Pods("").Watch(ctx, opts)
-		},
-	}
+	return listWatchOf(clientset.CoreV1().Pods(""))
 }
 
 // NewInformer stands where cache.NewSharedIndexInformer stood.

@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -48,45 +47,18 @@ func TestUse(t *testing.T) {
 		factory.StartWithContext(ctx)
 		rig.OK(t, factory.WaitForCacheSyncWithContext(ctx).AsError())
 		got.want(t, "the first list", "add a initial")
-		list, err := factory.Core().V1().Pods().Lister().Pods("ns").List(labels.Everything())
-		if err != nil || len(list) != 1 || list[0].Name != "a" {
-			t.Errorf("the lister lists %v, %v", list, err)
-		}
-		if first, _ := pods.Store().Get(lw.Key{Namespace: "ns", Name: "a"}); first != list[0] {
-			t.Error("the lister has another object than lw's informer")
-		}
-		if s, err := services.Services("ns").Get("s"); err != nil || s.Name != "s" {
-			t.Errorf("services: %v, %v", s, err)
-		}
-		if !typed.HasSynced() {
-			t.Error("the typed informer has not synced")
-		}
+		list := rig.Must[[]*corev1.Pod](t)(factory.Core().V1().Pods().Lister().Pods("ns").List(labels.Everything()))
+		rig.Same(t, "the lister lists", []string{"a"}, names(list))
+		first, _ := pods.Store().Get(lw.Key{Namespace: "ns", Name: "a"})
+		rig.Same(t, "its object is that of lw's informer", true, first == list[0])
+		rig.Must[*corev1.Service](t)(services.Services("ns").Get("s"))
+		rig.Same(t, "the typed informer has synced", true, typed.HasSynced())
 		time.Sleep(10 * time.Second)
 		got.want(t, "the factory's resync period", "update a from a")
 		cancel()
 		factory.Shutdown()
-		if !inf.IsStopped() {
-			t.Error("not stopped after Shutdown")
-		}
+		rig.Same(t, "stopped after Shutdown", true, inf.IsStopped())
 	})
-}
-
-// What Use cannot do is a panic at the start of the program, not a surprise later.
-func TestUseTooLate(t *testing.T) {
-	clientset := fake.NewClientset()
-	pods := lw.NewInformer(lw.FromClient(clientset.CoreV1().Pods("")), nil)
-	asked := informers.NewSharedInformerFactory(clientset, 0)
-	asked.Core().V1().Pods().Informer()
-	transforming := informers.NewSharedInformerFactoryWithOptions(clientset, 0, informers.WithTransform(func(obj any) (any, error) { return obj, nil }))
-	for want, f := range map[string]func(){
-		"clientgo: Use: the factory has an informer of *v1.Pod already": func() { clientgo.Use(asked, pods) },
-		"clientgo: Use: the factory has a transform":                    func() { clientgo.Use(transforming, pods) },
-		"clientgo: Use: nil collection": func() {
-			clientgo.Use[*corev1.Pod](informers.NewSharedInformerFactory(clientset, 0), nil)
-		},
-	} {
-		rig.MustPanic(t, want, f)
-	}
 }
 
 // An adapter may be started beside its informer's owner, and beside other adapters: whoever is
@@ -101,9 +73,7 @@ func TestRunOfALentInformer(t *testing.T) {
 		reg := mustAdd(t, one, &got)
 		mustAdd(t, two, &got)
 		rig.OK(t, one.AddIndexers(cache.Indexers{"x": byLabels}))
-		if err := two.AddIndexers(cache.Indexers{"x": cache.MetaNamespaceIndexFunc}); err != nil {
-			t.Errorf("the indexes of one adapter are not its own: %v", err)
-		}
+		rig.OK(t, two.AddIndexers(cache.Indexers{"x": cache.MetaNamespaceIndexFunc})) // each adapter has its own
 		go func() { _ = inf.Run(ctx); ended <- "owner" }()
 		synctest.Wait()
 		short, stopShort := context.WithCancel(t.Context())
@@ -154,51 +124,36 @@ func TestSharedIndexInformerOfAUnion(t *testing.T) {
 		rig.Must[*corev1.Pod](t)(one.Update(t.Context(), labelled("a", "x")))
 		rig.Must[string](t)(two.Delete(t.Context(), lw.Key{Namespace: "other", Name: "b"}, ""))
 		got.want(t, "the changes", "update a from a", "delete b")
-		if objs, err := inf.GetIndexer().ByIndex("labels", "x"); err != nil || len(objs) != 1 {
-			t.Errorf("by label: %v, %v", objs, err)
-		}
-		if list, err := factory.Core().V1().Pods().Lister().Pods("ns").List(labels.Everything()); err != nil || len(list) != 1 {
-			t.Errorf("the lister has %v, %v", list, err)
-		}
+		rig.Same(t, "by label", []string{"a"}, byIndex(t, inf.GetIndexer(), "labels", "x"))
+		list := rig.Must[[]*corev1.Pod](t)(factory.Core().V1().Pods().Lister().Pods("ns").List(labels.Everything()))
+		rig.Same(t, "the lister lists", []string{"a"}, names(list))
 		store := inf.GetStore()
 		for what, err := range map[string]error{
 			"Add": store.Add(labelled("c")), "Delete": store.Delete(labelled("a")), "Replace": store.Replace([]any{labelled("c")}, "9"),
 		} {
-			if !errors.Is(err, errors.ErrUnsupported) {
-				t.Errorf("%s of a derived store: %v", what, err)
-			}
+			rig.Same(t, what+" of a derived store is not supported", true, errors.Is(err, errors.ErrUnsupported))
 		}
-		if keys := store.ListKeys(); len(keys) != 1 || keys[0] != "ns/a" {
-			t.Errorf("the store has %v", keys)
-		}
+		rig.Same(t, "the store has", []string{"ns/a"}, store.ListKeys())
 		if s, ok := clientgo.Status(clientgo.SharedIndexInformer(union)); !ok || !s.Synced || s.Phase != "watching" {
 			t.Errorf("status %+v, %t", s, ok)
 		}
 		cancel()
 		factory.Shutdown()
 		synctest.Wait()
-		if !inf.IsStopped() {
-			t.Error("not stopped with the graph")
-		}
+		rig.Same(t, "stopped with the graph", true, inf.IsStopped())
 	})
 }
 
-// requests notes which resources a fake is asked to list, and where.
-func requests(client *fake.Clientset) func() map[string]bool {
-	var mu sync.Mutex
-	asked := map[string]bool{}
-	client.PrependReactor("list", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		l := a.(clienttesting.ListAction).GetListRestrictions()
-		asked[strings.TrimSuffix(a.GetResource().Resource+" "+a.GetNamespace()+" "+l.Labels.String(), " ")] = true
-		return false, nil, nil
-	})
-	return func() map[string]bool {
-		mu.Lock()
-		defer mu.Unlock()
-		return asked
+// requests returns which resources a fake was asked to list, and where.
+func requests(client *fake.Clientset) (asked []string) {
+	for _, a := range client.Actions() {
+		if l, ok := a.(clienttesting.ListAction); ok {
+			selector := l.GetListRestrictions().Labels.String()
+			asked = append(asked, strings.TrimSpace(a.GetResource().Resource+" "+a.GetNamespace()+" "+selector))
+		}
 	}
+	slices.Sort(asked)
+	return slices.Compact(asked)
 }
 
 // All informers of the factory are lw's. Those that nobody wants make no request, and hold up
@@ -206,7 +161,6 @@ func requests(client *fake.Clientset) func() map[string]bool {
 func TestUseAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset(pod("shop", "web"), pod("other", "dns"), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}})
-		asked := requests(client)
 		tweak := func(o *metav1.ListOptions) { o.LabelSelector = "!hidden" }
 		factory := informers.NewSharedInformerFactoryWithOptions(client, 0,
 			informers.WithNamespace("shop"), informers.WithTweakListOptions(tweak), informers.WithTransform(func(obj any) (any, error) {
@@ -242,28 +196,20 @@ func TestUseAll(t *testing.T) {
 			}
 		}
 		told.want(t, "nodes", "node n")
-		all, err := pods.List(labels.Everything())
-		if err != nil || len(all) != 1 || all[0].Spec.NodeName != "transformed" {
-			t.Errorf("pods %v %v", all, err)
+		all := rig.Must[[]*corev1.Pod](t)(pods.List(labels.Everything()))
+		if len(all) != 1 || all[0].Spec.NodeName != "transformed" {
+			t.Errorf("pods %v", all)
 		}
-		if got := fmt.Sprint(asked()); got != "map[nodes  !hidden:true pods shop !hidden:true]" {
-			t.Errorf("requests %s", got)
-		}
+		rig.Same(t, "requests", []string{"nodes  !hidden", "pods shop !hidden"}, requests(client))
 		// One more is wanted later, and needs no second Start.
 		secrets := factory.Core().V1().Secrets()
 		_ = secrets.Lister()
-		if !cache.WaitForCacheSync(ctx.Done(), secrets.Informer().HasSynced) {
-			t.Error("secrets have not synced")
-		}
-		if got := len(asked()); got != 3 {
-			t.Errorf("requests %v", asked())
-		}
+		rig.Same(t, "secrets have synced", true, cache.WaitForCacheSync(ctx.Done(), secrets.Informer().HasSynced))
+		rig.Same(t, "resources that were asked for", 3, len(requests(client)))
 		cancel()
 		factory.Shutdown()
 		for _, inf := range []cache.SharedIndexInformer{factory.Core().V1().Pods().Informer(), factory.Core().V1().Events().Informer()} {
-			if !inf.IsStopped() {
-				t.Error("an informer has not stopped")
-			}
+			rig.Same(t, "stopped", true, inf.IsStopped())
 		}
 	})
 }
@@ -271,36 +217,29 @@ func TestUseAll(t *testing.T) {
 // What would list other objects than the factory's is refused.
 func TestUseAllRefuses(t *testing.T) {
 	client := fake.NewClientset()
-	panics := func(want string, f func()) { t.Helper(); rig.MustPanic(t, want, f) }
-	panics("has list options", func() {
-		clientgo.UseAll(informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTweakListOptions(func(*metav1.ListOptions) {})), nil)
-	})
-	panics("already", func() {
+	tweaked := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTweakListOptions(func(*metav1.ListOptions) {}))
+	except := func(obj runtime.Object) *clientgo.FactoryOptions {
+		return &clientgo.FactoryOptions{Except: []runtime.Object{obj}}
+	}
+	rig.MustPanic(t, "has list options", func() { clientgo.UseAll(tweaked, nil) })
+	asked := func() informers.SharedInformerFactory {
 		factory := informers.NewSharedInformerFactory(client, 0)
 		factory.Core().V1().Pods().Informer()
-		clientgo.UseAll(factory, nil)
-	})
-	panics("*v1.Pod already", func() {
-		factory := informers.NewSharedInformerFactory(client, 0)
-		factory.Core().V1().Pods().Informer()
-		clientgo.UseAll(factory, &clientgo.FactoryOptions{Except: []runtime.Object{&corev1.Node{}}})
-	})
-	panics("*v1.PodList", func() {
-		clientgo.UseAll(informers.NewSharedInformerFactory(client, 0), &clientgo.FactoryOptions{Except: []runtime.Object{&corev1.PodList{}}})
-	})
-	panics("<nil>", func() {
-		clientgo.UseAll(informers.NewSharedInformerFactory(client, 0), &clientgo.FactoryOptions{Except: []runtime.Object{nil}})
-	})
-	panics("no generated factory", func() { clientgo.UseAll(otherFactory{}, nil) })
+		return factory
+	}
+	rig.MustPanic(t, "*v1.Pod already", func() { clientgo.UseAll(asked(), nil) })
+	rig.MustPanic(t, "*v1.Pod already", func() { clientgo.UseAll(asked(), except(&corev1.Node{})) })
+	rig.MustPanic(t, "*v1.PodList", func() { clientgo.UseAll(asked(), except(&corev1.PodList{})) })
+	rig.MustPanic(t, "<nil>", func() { clientgo.UseAll(asked(), except(nil)) })
+	rig.MustPanic(t, "no generated factory", func() { clientgo.UseAll(otherFactory{}, nil) })
 }
 
 // A type of FactoryOptions.Except is client-go's, or what the program makes it, whether its
 // informer is there before UseAll or comes later. The other types are lw's.
 func TestUseAllExcept(t *testing.T) {
 	for _, before := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
+		rig.Subtest(t, fmt.Sprintf("before=%t", before), func(t *testing.T) {
 			client := fake.NewClientset(pod("shop", "web"), pod("other", "dns"))
-			asked := requests(client)
 			factory := informers.NewSharedInformerFactory(client, 0)
 			calls := 0
 			own := func() cache.SharedIndexInformer {
@@ -316,19 +255,15 @@ func TestUseAllExcept(t *testing.T) {
 			pods, secrets := own(), factory.Core().V1().Secrets()
 			for obj, want := range map[runtime.Object]bool{&corev1.Pod{}: false, &corev1.Secret{}: false, &corev1.Node{}: true} {
 				_ = secrets.Lister()
-				if _, got := clientgo.Status(factory.InformerFor(obj, nil)); got != want {
-					t.Errorf("the informer of %T is lw's: %t", obj, got)
-				}
+				_, got := clientgo.Status(factory.InformerFor(obj, nil))
+				rig.Same(t, fmt.Sprintf("the informer of %T is lw's", obj), want, got)
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			factory.StartWithContext(ctx)
 			factory.WaitForCacheSync(ctx.Done())
-			if got := pods.GetStore().ListKeys(); calls != 1 || fmt.Sprint(got) != "[shop/web]" {
-				t.Errorf("before %t: the function is called %d times, and has %q", before, calls, got)
-			}
-			if diff := cmp.Diff(map[string]bool{"pods shop !done": true, "secrets ": true}, asked()); diff != "" {
-				t.Errorf("before %t: requests (-want +got):\n%s", before, diff)
-			}
+			rig.Same(t, "calls of the function", 1, calls)
+			rig.Same(t, "it has", []string{"shop/web"}, pods.GetStore().ListKeys())
+			rig.Same(t, "requests", []string{"pods shop !done", "secrets"}, requests(client))
 			cancel()
 			factory.Shutdown()
 		})

@@ -4,18 +4,24 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"iter"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
 
+	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/clientgo"
 	"github.com/go-lw/lw/internal/rig"
 )
@@ -29,23 +35,17 @@ func TestHandlerCalls(t *testing.T) {
 		var early, late calls
 		reg := mustAdd(t, inf, &early)
 		early.want(t, "before Run")
-		if inf.HasSynced() || reg.HasSynced() {
-			t.Error("synced before Run")
-		}
+		rig.Same(t, "synced before Run", false, inf.HasSynced() || reg.HasSynced())
 		runInformer(t, inf)
 		early.want(t, "the first list", "add a1 initial", "add b1 initial")
-		if !inf.HasSynced() || !reg.HasSynced() {
-			t.Error("not synced after the first list")
-		}
+		rig.Same(t, "synced after the first list", true, inf.HasSynced() && reg.HasSynced())
 		server.create(t, labelled("c", "v=1"))
 		server.update(t, labelled("a", "v=2"))
 		server.delete(t, "b")
 		early.want(t, "the watch", "add c1", "update a2 from a1", "delete b1")
 		lateReg := mustAdd(t, inf, &late)
 		late.want(t, "a late handler", "add a2 initial", "add c1 initial")
-		if !lateReg.HasSynced() {
-			t.Error("the late handler has not synced")
-		}
+		rig.Same(t, "the late handler has synced", true, lateReg.HasSynced())
 		server.create(t, labelled("d", "v=1"))
 		early.want(t, "the watch, early", "add d1")
 		late.want(t, "the watch, late", "add d1")
@@ -84,9 +84,7 @@ func TestRemoveEventHandler(t *testing.T) {
 		}})
 		unstarted := mustAdd(t, inf, &never)
 		for range 2 {
-			if err := shutDownHandler(inf, unstarted); err != nil {
-				t.Errorf("before Run: %v", err)
-			}
+			rig.OK(t, shutDownHandler(inf, unstarted))
 		}
 		runInformer(t, inf)
 		synctest.Wait()
@@ -98,9 +96,7 @@ func TestRemoveEventHandler(t *testing.T) {
 		} else {
 			within.want(t, "a handler that removed itself", "add a")
 		}
-		if err := other.RemoveEventHandler(reg); err != nil {
-			t.Errorf("foreign handle: %v", err)
-		}
+		rig.OK(t, other.RemoveEventHandler(reg))
 		server.create(t, labelled("c"))
 		goes.want(t, "after a foreign informer was to remove it", "add c")
 		within.want(t, "a handler that removed itself")
@@ -112,9 +108,7 @@ func TestRemoveEventHandler(t *testing.T) {
 		stays.want(t, "others go on", "add c", "add d")
 		goes.want(t, "a removed handler")
 		never.want(t, "a handler removed before Run")
-		if err := inf.RemoveEventHandler(nil); err == nil {
-			t.Error("no error for a nil handle")
-		}
+		fails(t, inf.RemoveEventHandler(nil), "")
 	})
 }
 
@@ -145,21 +139,15 @@ func TestHandlerPanics(t *testing.T) {
 		server.create(t, labelled("b"))
 		others.want(t, "another handler", "add a", "update a2 from a", "delete a2", "add b")
 		rig.Sleep(3500 * time.Millisecond)
-		if got := fmt.Sprint(when); got != "[0s 1s 2s 3s]" {
-			t.Errorf("the handler was called at %v", got)
-		}
+		rig.Same(t, "the handler was called at", "[0s 1s 2s 3s]", fmt.Sprint(when))
 		for i := range 4 {
 			want := fmt.Sprintf(`"Observed a panic" logger="the-handler" panic="no %d"`, i+1)
-			if n := strings.Count(log.String(), want); n != 1 {
-				t.Errorf("%d times %s in the log:\n%s", n, want, log.String())
-			}
+			rig.Same(t, want+" in the log", 1, strings.Count(log.String(), want))
 		}
 		if want := "handler_test.go:"; strings.Count(log.String(), want) < 4 {
 			t.Errorf("the log does not name the lines of %s:\n%s", want, log.String())
 		}
-		if !reg.HasSynced() {
-			t.Error("not synced")
-		}
+		rig.Same(t, "synced", true, reg.HasSynced())
 		// A pause ends with the informer, unless it is client-go's.
 		server.create(t, labelled("c"))
 		synctest.Wait()
@@ -192,14 +180,11 @@ func TestRemoveEventHandlerAfterAPanic(t *testing.T) {
 			runInformer(t, inf)
 			synctest.Wait()
 			next(t, server)
-			synctest.Wait()
 			time.Sleep(500 * time.Millisecond)
 			removed := time.Now()
 			rig.OK(t, inf.RemoveEventHandler(reg))
 			<-reg.(interface{ ShutdownChan() <-chan struct{} }).ShutdownChan()
-			if took := time.Since(removed); took > 0 {
-				t.Errorf("the pause goes on for %v", took)
-			}
+			rig.Same(t, "the pause goes on for", 0, time.Since(removed))
 			time.Sleep(time.Minute)
 			got.want(t, "calls", "call")
 		})
@@ -222,3 +207,100 @@ func (l *logBuffer) String() string {
 	defer l.mu.Unlock()
 	return l.b.String()
 }
+
+func owned(p *corev1.Pod, apiVersion, kind, name string, controller bool) *corev1.Pod {
+	p = p.DeepCopy()
+	p.OwnerReferences = append(p.OwnerReferences, metav1.OwnerReference{APIVersion: apiVersion, Kind: kind, Name: name, UID: "uid", Controller: &controller})
+	return p
+}
+
+// Each handler adds its keys for what is there, for what is added, changed and deleted; those of
+// the old and of the new object.
+func TestEnqueue(t *testing.T) {
+	type handlerOf = func(clientgo.Queue[lw.Key]) lw.Handler[*corev1.Pod]
+	owners := func(kind schema.GroupKind) handlerOf {
+		return func(q clientgo.Queue[lw.Key]) lw.Handler[*corev1.Pod] {
+			return clientgo.EnqueueOwner[*corev1.Pod](q, kind)
+		}
+	}
+	replicaSets := owners(schema.GroupKind{Group: "apps", Kind: "ReplicaSet"})
+	nodes := owners(schema.GroupKind{Kind: "Node"})
+	byLabels := func(q clientgo.Queue[lw.Key]) lw.Handler[*corev1.Pod] {
+		return clientgo.EnqueueMapped(q, func(p *corev1.Pod) iter.Seq[lw.Key] {
+			if len(p.Labels) == 0 {
+				return nil
+			}
+			return func(yield func(lw.Key) bool) {
+				for k, v := range p.Labels {
+					if !yield(lw.Key{Namespace: "ns", Name: k + v}) {
+						return
+					}
+				}
+			}
+		})
+	}
+	plain := labelled("a")
+	const apps = "apps/v1"
+	for name, tc := range map[string]struct {
+		handler handlerOf
+		pods    []*corev1.Pod // the versions of one pod; nil: deleted
+		want    string        // the keys of all versions, in order
+	}{
+		"keys": {clientgo.Enqueue[*corev1.Pod], []*corev1.Pod{plain, labelled("a", "v=1"), nil}, "ns/a ns/a ns/a"},
+		"owners": {replicaSets, []*corev1.Pod{
+			plain, owned(plain, apps, "ReplicaSet", "x", true), owned(plain, "apps/v2beta1", "ReplicaSet", "y", true), nil,
+		}, "ns/x ns/x ns/y ns/y"},
+		"no owners": {replicaSets, []*corev1.Pod{
+			owned(plain, apps, "ReplicaSet", "x", false), owned(plain, "other/v1", "ReplicaSet", "x", true),
+			owned(plain, apps, "Deployment", "x", true), owned(plain, "a/b/c", "ReplicaSet", "x", true), nil,
+		}, ""},
+		"no owners of a group without a name": {nodes, []*corev1.Pod{
+			owned(plain, "v1", "Node", "x", true), owned(plain, "a/b/c", "Node", "y", true), nil,
+		}, "ns/x ns/x"},
+		"mapped": {byLabels, []*corev1.Pod{labelled("a", "x=1"), labelled("a", "x=2"), plain, nil}, "ns/x1 ns/x1 ns/x2 ns/x2"},
+	} {
+		rig.Subtest(t, name, func(t *testing.T) {
+			server := newPodMemory(tc.pods[0])
+			queue := make(keys, 10)
+			inf := lw.NewInformer[*corev1.Pod](server.Memory, strict(t))
+			inf.AddHandler(tc.handler(queue))
+			rig.Start(t, inf)
+			for _, p := range tc.pods[1:] {
+				synctest.Wait()
+				if p == nil {
+					server.delete(t, "a")
+				} else {
+					server.update(t, p)
+				}
+			}
+			synctest.Wait()
+			close(queue)
+			var got []string
+			for key := range queue {
+				got = append(got, key.String())
+			}
+			rig.Same(t, "keys", tc.want, strings.Join(got, " "))
+		})
+	}
+}
+
+// A resync adds each key once.
+func TestEnqueueResync(t *testing.T) {
+	queue := make(keys, 10)
+	p := owned(labelled("a", "x=1"), "apps/v1", "ReplicaSet", "set", true)
+	clientgo.Enqueue[*corev1.Pod](queue).Update(p, p)
+	clientgo.EnqueueOwner[*corev1.Pod](queue, schema.GroupKind{Group: "apps", Kind: "ReplicaSet"}).Update(p, p)
+	rig.Same(t, "keys", 2, len(queue))
+}
+
+// That this compiles is the test: the queues of client-go fit, whatever their items are.
+var (
+	_ = func(q workqueue.TypedRateLimitingInterface[lw.Key]) lw.Handler[*appsv1.Deployment] {
+		return clientgo.Enqueue[*appsv1.Deployment](q)
+	}
+	_ = func(q workqueue.TypedInterface[string]) lw.Handler[*corev1.Pod] {
+		return clientgo.EnqueueMapped(q, func(p *corev1.Pod) iter.Seq[string] {
+			return func(yield func(string) bool) { yield(p.Spec.NodeName) }
+		})
+	}
+)

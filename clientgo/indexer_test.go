@@ -4,11 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -73,25 +71,14 @@ func TestFixtures(t *testing.T) {
 			}
 		}
 
-		by := func(value string) []string {
-			t.Helper()
-			objs, err := x.ByIndex("labels", value)
-			rig.OK(t, err)
-			return names(objs)
-		}
+		by := func(value string) []string { return byIndex(t, x, "labels", value) }
 		rig.Same(t, "by index", [][]string{{"a", "b"}, {"b"}, {}}, [][]string{by("x"), by("y"), by("z")})
-		indexKeys, err := x.IndexKeys("labels", "x")
-		rig.OK(t, err)
-		rig.Same(t, "index keys", []string{"ns/a", "ns/b"}, indexKeys)
+		rig.Same(t, "index keys", []string{"ns/a", "ns/b"}, rig.Must[[]string](t)(x.IndexKeys("labels", "x")))
 		for _, tc := range []struct {
 			of   *corev1.Pod
 			want []string
 		}{{labelled("?", "x=0", "y=0"), []string{"a", "b"}}, {labelled("?", "y=0"), []string{"b"}}, {labelled("?"), []string{}}, {labelled("?", "z=0"), []string{}}} {
-			objs, err := x.Index("labels", tc.of)
-			rig.OK(t, err)
-			if diff := cmp.Diff(tc.want, names(objs)); diff != "" {
-				t.Errorf("Index(%v) (-want +got):\n%s", tc.of.Labels, diff)
-			}
+			rig.Same(t, fmt.Sprint("Index of ", tc.of.Labels), tc.want, names(rig.Must[[]any](t)(x.Index("labels", tc.of))))
 		}
 		values := x.ListIndexFuncValues("labels")
 		slices.Sort(values)
@@ -99,35 +86,26 @@ func TestFixtures(t *testing.T) {
 		if got := x.ListIndexFuncValues("none"); got == nil || len(got) > 0 {
 			t.Errorf("values of no index: %#v", got)
 		}
-		for name, err := range map[string]error{
-			"ByIndex":   func() error { _, err := x.ByIndex("none", "x"); return err }(),
-			"Index":     func() error { _, err := x.Index("none", labelled("a")); return err }(),
-			"IndexKeys": func() error { _, err := x.IndexKeys("none", "x"); return err }(),
-		} {
-			if err == nil || !strings.HasSuffix(err.Error(), "Index with name none does not exist") {
-				t.Errorf("%s of no index: %v", name, err)
-			}
-		}
+		_, err := x.ByIndex("none", "x")
+		fails(t, err, "Index with name none does not exist$")
+		_, err = x.Index("none", labelled("a"))
+		fails(t, err, "Index with name none does not exist$")
+		_, err = x.IndexKeys("none", "x")
+		fails(t, err, "Index with name none does not exist$")
 
 		lister := corelisters.NewPodLister(x)
-		pods, err := lister.Pods("ns").List(labels.SelectorFromSet(labels.Set{"x": "2"}))
-		if err != nil || len(pods) != 1 || pods[0].Name != "a" {
-			t.Errorf("the lister lists %v, %v", pods, err)
-		}
-		if p, err := lister.Pods("ns").Get("b"); err != nil || p.Name != "b" {
-			t.Errorf("the lister gets %v, %v", p, err)
-		}
+		pods := rig.Must[[]*corev1.Pod](t)(lister.Pods("ns").List(labels.SelectorFromSet(labels.Set{"x": "2"})))
+		rig.Same(t, "the lister lists", []string{"a"}, names(pods))
+		rig.Same(t, "the lister gets", "b", rig.Must[*corev1.Pod](t)(lister.Pods("ns").Get("b")).Name)
 		rig.OK(t, x.Replace([]any{labelled("new", "z=1"), labelled("b", "z=1")}, "7"))
 		rig.Same(t, "objects after Replace", []string{"b", "new"}, names(x.List()))
 		rig.Same(t, "by index after Replace", [][]string{{}, {"b", "new"}}, [][]string{by("x"), by("z")})
-		if got := inf.GetStore().ListKeys(); len(got) != 2 {
-			t.Errorf("the store has %v", got)
-		}
+		rig.Same(t, "keys of the store", 2, len(inf.GetStore().ListKeys()))
 		for i := range 50 {
 			rig.OK(t, x.Add(labelled(fmt.Sprint("pod-", i*7%50), "many=1")))
 		}
-		if keys, err := x.IndexKeys("labels", "many"); err != nil || len(keys) != 50 || !slices.IsSorted(keys) {
-			t.Errorf("the keys of many objects: %v, %v", keys, err)
+		if keys := rig.Must[[]string](t)(x.IndexKeys("labels", "many")); len(keys) != 50 || !slices.IsSorted(keys) {
+			t.Errorf("the keys of many objects: %v", keys)
 		}
 	})
 }
@@ -139,13 +117,9 @@ func TestFixtureOfAnotherType(t *testing.T) {
 		"clientgo: a *v1.Secret is no object of this informer": &corev1.Secret{},
 		"clientgo: a *v1.Pod is no object of this informer":    (*corev1.Pod)(nil),
 	} {
-		if err := x.Add(obj); err == nil || err.Error() != want {
-			t.Errorf("error %v, want %s", err, want)
-		}
+		rig.Same(t, "error", want, fmt.Sprint(x.Add(obj)))
 	}
-	if n := len(x.List()); n > 0 {
-		t.Errorf("%d objects", n)
-	}
+	rig.Same(t, "objects", 0, len(x.List()))
 }
 
 // The version of a store that a test has seeded is that of the last write; of a store that an
@@ -156,42 +130,35 @@ func TestStoreResourceVersion(t *testing.T) {
 		x := inf.GetIndexer()
 		want := func(when, version string) {
 			t.Helper()
-			if got := x.LastStoreSyncResourceVersion(); got != version {
-				t.Errorf("%s: version %q, want %q", when, got, version)
-			}
+			rig.Same(t, when+": version", version, x.LastStoreSyncResourceVersion())
+		}
+		at := func(version string) *corev1.Pod {
+			p := labelled("a")
+			p.ResourceVersion = version
+			return p
 		}
 		want("empty", "")
-		p := labelled("a")
-		p.ResourceVersion = "6"
-		rig.OK(t, x.Add(p))
+		rig.OK(t, x.Add(at("6")))
 		want("Add", "6")
-		p = p.DeepCopy()
-		p.ResourceVersion = "7"
-		rig.OK(t, x.Update(p))
+		rig.OK(t, x.Update(at("7")))
 		want("Update", "7")
-		p = labelled("a")
-		p.ResourceVersion = "8"
-		rig.OK(t, x.Delete(p))
+		rig.OK(t, x.Delete(at("8")))
 		want("Delete", "8")
 		x.Bookmark("9")
 		want("Bookmark", "9")
 		rig.OK(t, x.Replace(nil, "10"))
 		want("Replace", "10")
-		if got := inf.LastSyncResourceVersion() + inf.GetController().LastSyncResourceVersion(); got != "" {
-			t.Errorf("LastSyncResourceVersion before Run: %s", got)
-		}
+		rig.Same(t, "LastSyncResourceVersion before Run", "", inf.LastSyncResourceVersion()+inf.GetController().LastSyncResourceVersion())
 		server.create(t, labelled("b"), labelled("c"))
 		runInformer(t, inf)
 		synctest.Wait()
 		version := server.ResourceVersion()
 		want("the first list", version)
-		if a, b := inf.LastSyncResourceVersion(), inf.GetController().LastSyncResourceVersion(); a != version || b != version {
-			t.Errorf("LastSyncResourceVersion %s, %s; want %s", a, b, version)
-		}
+		rig.Same(t, "LastSyncResourceVersion", version, inf.LastSyncResourceVersion())
+		rig.Same(t, "LastSyncResourceVersion of the controller", version, inf.GetController().LastSyncResourceVersion())
 		server.create(t, labelled("d"))
 		synctest.Wait()
 		want("an event", server.ResourceVersion())
-		server.Bookmark()
 	})
 }
 
@@ -200,22 +167,14 @@ func TestAddIndexers(t *testing.T) {
 	overAll(t, func(t *testing.T, impl implementation, server *podMemory) {
 		server.create(t, labelled("a", "x=1"), labelled("b", "x=1", "y=1"))
 		inf := impl.new(server, cache.SharedIndexInformerOptions{Indexers: cache.Indexers{"0": byLabels}})
-		add := func(name string, by func(cache.Indexers) error) {
-			t.Helper()
-			if err := by(cache.Indexers{name: byLabels}); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
-		}
-		add("1", inf.AddIndexers)
-		add("2", inf.GetIndexer().AddIndexers)
+		rig.OK(t, inf.AddIndexers(cache.Indexers{"1": byLabels}))
+		rig.OK(t, inf.GetIndexer().AddIndexers(cache.Indexers{"2": byLabels}))
 		runInformer(t, inf)
 		synctest.Wait()
-		add("3", inf.AddIndexers)
-		add("4", inf.GetIndexer().AddIndexers)
+		rig.OK(t, inf.AddIndexers(cache.Indexers{"3": byLabels}))
+		rig.OK(t, inf.GetIndexer().AddIndexers(cache.Indexers{"4": byLabels}))
 		err := inf.AddIndexers(cache.Indexers{"3": byLabels, "5": byLabels})
-		if err == nil || !strings.Contains(err.Error(), "indexer conflict: ") || !strings.Contains(err.Error(), "3") {
-			t.Errorf("a name that is taken: %v", err)
-		}
+		fails(t, err, "indexer conflict: .*3")
 		if got := inf.GetIndexer().GetIndexers(); len(got) != 5 || got["4"] == nil {
 			t.Errorf("GetIndexers has %d", len(got))
 		}
@@ -223,14 +182,9 @@ func TestAddIndexers(t *testing.T) {
 		server.delete(t, "a")
 		synctest.Wait()
 		for i := range 5 {
-			objs, err := inf.GetIndexer().ByIndex(fmt.Sprint(i), "y")
-			if diff := cmp.Diff([]string{"b", "c"}, names(objs)); diff != "" || err != nil {
-				t.Errorf("index %d: %v (-want +got):\n%s", i, err, diff)
-			}
-			objs, err = inf.GetIndexer().ByIndex(fmt.Sprint(i), "x")
-			if diff := cmp.Diff([]string{"b"}, names(objs)); diff != "" || err != nil {
-				t.Errorf("index %d: %v (-want +got):\n%s", i, err, diff)
-			}
+			index := fmt.Sprint(i)
+			rig.Same(t, index+": y", []string{"b", "c"}, byIndex(t, inf.GetIndexer(), index, "y"))
+			rig.Same(t, index+": x", []string{"b"}, byIndex(t, inf.GetIndexer(), index, "x"))
 		}
 	})
 }
@@ -252,9 +206,8 @@ func TestIndexError(t *testing.T) {
 		x := impl.new(server, cache.SharedIndexInformerOptions{Indexers: fails}).GetIndexer()
 		panics("Add", func() { _ = x.Add(labelled("a")) })
 		panics("Replace", func() { _ = x.Replace([]any{labelled("a")}, "1") })
-		if _, err := x.Index("fails", labelled("a")); err == nil || err.Error() != "no value" {
-			t.Errorf("Index: %v", err)
-		}
+		_, err := x.Index("fails", labelled("a"))
+		rig.Same(t, "error of Index", "no value", fmt.Sprint(err))
 		inf := impl.new(server, cache.SharedIndexInformerOptions{})
 		rig.OK(t, inf.GetIndexer().Add(labelled("a")))
 		panics("AddIndexers", func() { _ = inf.AddIndexers(fails) })
@@ -276,19 +229,17 @@ func TestIndexerIsItsOwn(t *testing.T) {
 		if !impl.clientgo { // whose map is that of the store
 			x.GetIndexers()["mine"] = byLabels
 		}
-		byIndex, _ := x.ByIndex("labels", "v")
+		found, _ := x.ByIndex("labels", "v")
 		byKeys, _ := x.IndexKeys("labels", "v")
 		of, _ := x.Index("labels", labelled("?", "v=2"))
 		all, keys := x.List(), x.ListKeys()
-		clear(byIndex)
+		clear(found)
 		clear(of)
 		clear(all)
 		clear(keys)
 		clear(byKeys)
-		again, err := x.ByIndex("labels", "v")
-		if diff := cmp.Diff([]string{"a", "b", "c"}, names(again)); diff != "" || err != nil || len(x.GetIndexers()) != 1 {
-			t.Errorf("%d indexes, error %v, objects (-want +got):\n%s", len(x.GetIndexers()), err, diff)
-		}
+		rig.Same(t, "by label", []string{"a", "b", "c"}, byIndex(t, x, "labels", "v"))
+		rig.Same(t, "indexes", 1, len(x.GetIndexers()))
 		if impl.clientgo { // which adds what comes before the failure
 			return
 		}
@@ -296,14 +247,7 @@ func TestIndexerIsItsOwn(t *testing.T) {
 		for i := range 20 {
 			more[fmt.Sprint(i)] = byLabels
 		}
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Error("an index of an error was added")
-				}
-			}()
-			_ = x.AddIndexers(more)
-		}()
+		rig.MustPanic(t, "no value", func() { _ = x.AddIndexers(more) })
 		more["labels"], more["0"] = byLabels, byLabels
 		if err := x.AddIndexers(more); err == nil || len(x.GetIndexers()) != 1 {
 			t.Errorf("error %v, %d indexes, want the first one", err, len(x.GetIndexers()))
@@ -321,12 +265,8 @@ func TestIndexerIsItsOwn(t *testing.T) {
 			t.Errorf("Add of a number: %#v", err)
 		}
 		for _, none := range []any{nil, (*corev1.Pod)(nil)} {
-			if _, _, err := x.Get(none); err == nil {
-				t.Errorf("Get(%#v): no error", none)
-			}
-			if err := x.Delete(none); err == nil {
-				t.Errorf("Delete(%#v): no error", none)
-			}
+			_, _, err := x.Get(none)
+			rig.Same(t, fmt.Sprintf("errors of Get and Delete of a nil %T", none), true, err != nil && x.Delete(none) != nil)
 		}
 	})
 }

@@ -3,17 +3,21 @@ package clientgo_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"runtime"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 	"weak"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
+	fcache "k8s.io/client-go/tools/cache/testing"
 
 	"github.com/go-lw/lw/clientgo"
 	"github.com/go-lw/lw/internal/rig"
@@ -28,9 +32,7 @@ func TestStopped(t *testing.T) {
 		reg := mustAdd(t, inf, &got)
 		stop := runInformer(t, inf)
 		got.want(t, "the first list", "add a initial")
-		if inf.IsStopped() {
-			t.Error("stopped before it is")
-		}
+		rig.Same(t, "stopped before it is", false, inf.IsStopped())
 		// A second Run returns at once.
 		inf.RunWithContext(context.Background())
 		inf.Run(nil)
@@ -39,21 +41,12 @@ func TestStopped(t *testing.T) {
 			t.Error("not stopped, or not synced any more")
 		}
 		_, err := inf.AddEventHandler(&got)
-		if err == nil || !strings.HasSuffix(err.Error(), "was not added to shared informer because it has stopped already") {
-			t.Errorf("AddEventHandler: %v", err)
-		}
-		if err := inf.AddIndexers(cache.Indexers{"x": cache.MetaNamespaceIndexFunc}); err == nil || !strings.HasSuffix(err.Error(), "indexer was not added because it has stopped already") {
-			t.Errorf("AddIndexers: %v", err)
-		}
-		if err := inf.RemoveEventHandler(reg); err != nil {
-			t.Errorf("RemoveEventHandler: %v", err)
-		}
-		if err := shutDownHandler(inf, reg); err != nil {
-			t.Errorf("shutDownHandler: %v", err)
-		}
-		if got := names(inf.GetStore().List()); len(got) != 1 {
-			t.Errorf("the store of a stopped informer has %v", got)
-		}
+		fails(t, err, "was not added to shared informer because it has stopped already$")
+		err = inf.AddIndexers(cache.Indexers{"x": cache.MetaNamespaceIndexFunc})
+		fails(t, err, "indexer was not added because it has stopped already$")
+		rig.OK(t, inf.RemoveEventHandler(reg))
+		rig.OK(t, shutDownHandler(inf, reg))
+		rig.Same(t, "the store of a stopped informer has", []string{"a"}, names(inf.GetStore().List()))
 		inf.RunWithContext(context.Background())
 	})
 }
@@ -64,9 +57,7 @@ func TestSyncedCheckers(t *testing.T) {
 		inf := impl.new(server, cache.SharedIndexInformerOptions{})
 		reg := mustAdd(t, inf, &calls{})
 		ofFuncs := mustAdd(t, inf, cache.ResourceEventHandlerFuncs{AddFunc: func(any) {}})
-		if got, want := inf.HasSyncedChecker().Name(), "SharedIndexInformer *v1.Pod"; got != want {
-			t.Errorf("name %q, want %q", got, want)
-		}
+		rig.Same(t, "name", "SharedIndexInformer *v1.Pod", inf.HasSyncedChecker().Name())
 		if got, want := reg.HasSyncedChecker().Name(), "SharedIndexInformer *v1.Pod + event handler "; !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "calls") {
 			t.Errorf("name %q, want %q and the type", got, want)
 		}
@@ -75,9 +66,7 @@ func TestSyncedCheckers(t *testing.T) {
 		}
 		checkers := []cache.DoneChecker{inf.HasSyncedChecker(), inf.GetController().HasSyncedChecker(), reg.HasSyncedChecker()}
 		for _, c := range checkers {
-			if cache.IsDone(c) {
-				t.Errorf("%s is done before Run", c.Name())
-			}
+			rig.Same(t, c.Name()+" is done before Run", false, cache.IsDone(c))
 		}
 		runInformer(t, inf)
 		if !cache.WaitFor(t.Context(), "", checkers...) || !cache.WaitForCacheSync(nil, inf.HasSynced, reg.HasSynced, inf.GetController().HasSynced) {
@@ -121,13 +110,13 @@ func TestResync(t *testing.T) {
 				if tc.other > 0 {
 					mustAdd(t, inf, &calls{}, tc.other)
 				}
-				if !tc.late {
-					mustAdd(t, inf, &got, resync...)
-				}
-				runInformer(t, inf)
-				synctest.Wait()
 				if tc.late {
-					mustAdd(t, inf, &got, resync...)
+					runInformer(t, inf)
+					synctest.Wait()
+				}
+				mustAdd(t, inf, &got, resync...)
+				if !tc.late {
+					runInformer(t, inf)
 				}
 				got.want(t, "the first list", "add a initial")
 				want := tc.want
@@ -136,9 +125,7 @@ func TestResync(t *testing.T) {
 				}
 				var lines []string
 				if want > 0 {
-					for range 60 * s / want {
-						lines = append(lines, "update a from a")
-					}
+					lines = slices.Repeat([]string{"update a from a"}, int(60*s/want))
 				}
 				time.Sleep(60*s + s/4)
 				got.want(t, "a minute", lines...)
@@ -163,11 +150,9 @@ func TestNoObjectIsKept(t *testing.T) {
 		server.create(t, labelled("a", "v=1"), labelled("b", "v=1"), labelled("c", "v=1"))
 		synctest.Wait()
 		weakly := func(name string) weak.Pointer[corev1.Pod] {
-			obj, ok, err := inf.GetStore().GetByKey("ns/" + name)
-			if !ok || err != nil {
-				t.Fatalf("no %s: %v", name, err)
-			}
-			return weak.Make(obj.(*corev1.Pod))
+			obj, _, err := inf.GetStore().GetByKey("ns/" + name)
+			rig.OK(t, err)
+			return weak.Make(obj.(*corev1.Pod)) // panics unless it is there
 		}
 		gone := map[string]weak.Pointer[corev1.Pod]{"the deleted one": weakly("a"), "the version before": weakly("b")}
 		kept := weakly("c")
@@ -179,9 +164,7 @@ func TestNoObjectIsKept(t *testing.T) {
 			runtime.GC()
 		}
 		for what, obj := range gone {
-			if obj.Value() != nil {
-				t.Errorf("%s is kept", what)
-			}
+			rig.Same(t, what+" is kept", nil, obj.Value())
 		}
 		if got := kept.Value(); got == nil || got.Name != "c" {
 			t.Errorf("the store has lost an object: %v", got)
@@ -196,13 +179,8 @@ func TestSetTransform(t *testing.T) {
 	overAll(t, func(t *testing.T, impl implementation, server *podMemory) {
 		inf := impl.new(server, cache.SharedIndexInformerOptions{})
 		if impl.lent {
-			err := inf.SetTransform(func(obj any) (any, error) { return obj, nil })
-			if err == nil || !strings.Contains(err.Error(), "lw.Transform") {
-				t.Errorf("error %v", err)
-			}
-			if err := inf.SetTransform(nil); err != nil {
-				t.Errorf("no transform: %v", err)
-			}
+			fails(t, inf.SetTransform(func(obj any) (any, error) { return obj, nil }), "lw.Transform")
+			rig.OK(t, inf.SetTransform(nil))
 			return
 		}
 		server.create(t, labelled("a", "v=1"))
@@ -224,9 +202,7 @@ func TestSetTransform(t *testing.T) {
 		mustAdd(t, inf, &got)
 		runInformer(t, inf)
 		synctest.Wait()
-		if err := inf.SetTransform(nil); err == nil || !strings.HasSuffix(err.Error(), "informer has already started") {
-			t.Errorf("after Run: %v", err)
-		}
+		fails(t, inf.SetTransform(nil), "informer has already started$")
 		server.create(t, labelled("b", "v=1"))
 		got.want(t, "all", "add *v1.PartialObjectMetadata initial", "add *v1.PartialObjectMetadata")
 		rig.Same(t, "the transform saw", []string{"a1", "b1"}, seen)
@@ -259,9 +235,8 @@ func TestTransformLeavesOut(t *testing.T) {
 		}))
 		stop := runInformer(t, inf)
 		synctest.Wait()
-		if diff := cmp.Diff([]string{"a", "b"}, names(inf.GetStore().List())); diff != "" || !inf.HasSynced() {
-			t.Errorf("the store has (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "the store has", []string{"a", "b"}, names(inf.GetStore().List()))
+		rig.Same(t, "synced", true, inf.HasSynced())
 		stop()
 		errs.want(t, "lw: Pod: transform ns/fails-whole: it is broken", "lw: Pod: transform ns/fails: it is broken", "lw: Pod: transform ns/no-object: the transform returned a string, which has no metadata")
 	})
@@ -283,5 +258,155 @@ func TestTransformNilOfClientGo(t *testing.T) {
 		if got := inf.GetStore().ListKeys(); len(got) != 0 || !inf.HasSynced() {
 			t.Errorf("it has synced: %t, with %q: say so in docs/migrate.md", inf.HasSynced(), got)
 		}
+	})
+}
+
+// provider is an InformerMetricsProvider that keeps the last value of each gauge, and the number of
+// observations.
+type provider struct {
+	mu     sync.Mutex
+	values map[string]float64
+}
+
+func (p *provider) metric(name string, id cache.InformerNameAndResource) metric {
+	return metric{p, fmt.Sprintf("%s of %s %s", name, id.Name(), id.GroupVersionResource().Resource)}
+}
+
+func (p *provider) NewQueuedItemMetric(id cache.InformerNameAndResource) cache.GaugeMetric {
+	return p.metric("queued", id)
+}
+
+func (p *provider) NewProcessingLatencyMetric(id cache.InformerNameAndResource) cache.HistogramMetric {
+	return p.metric("latency", id)
+}
+
+func (p *provider) NewStoreResourceVersionMetric(id cache.InformerNameAndResource) cache.GaugeMetric {
+	return p.metric("version", id)
+}
+
+type metric struct {
+	p    *provider
+	name string
+}
+
+func (m metric) Set(v float64) {
+	m.p.mu.Lock()
+	defer m.p.mu.Unlock()
+	m.p.values[m.name] = v
+}
+
+// Observe adds 1 for an observation of at least a second, as the handler of the test takes, and
+// 1000 for a shorter one.
+func (m metric) Observe(v float64) {
+	m.p.mu.Lock()
+	defer m.p.mu.Unlock()
+	if v >= 1 {
+		m.p.values[m.name]++
+	} else {
+		m.p.values[m.name] += 1000
+	}
+}
+
+func (p *provider) want(t *testing.T, when string, want map[string]float64) {
+	t.Helper()
+	synctest.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	rig.Same(t, when+": metrics", want, maps.Clone(p.values))
+}
+
+// An informer with an identifier publishes the version of its store, what waits for its handlers
+// and how long they take.
+func TestMetrics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		name := rig.Must[*cache.InformerName](t)(cache.NewInformerName("the-informers"))
+		defer name.Release()
+		p := &provider{values: map[string]float64{}}
+		server := newPodMemory(labelled("a"), labelled("b"))
+		inf := clientgo.NewInformerWithOptions(server, &corev1.Pod{}, cache.SharedIndexInformerOptions{
+			Identifier: name.WithResource(corev1.SchemeGroupVersion.WithResource("pods")), InformerMetricsProvider: p,
+		})
+		work := make(chan struct{})
+		mustAdd(t, inf, cache.ResourceEventHandlerFuncs{AddFunc: func(any) { <-work },
+			UpdateFunc: func(_, _ any) { time.Sleep(time.Second) }, DeleteFunc: func(any) { time.Sleep(time.Second) },
+		})
+		p.want(t, "before Run", map[string]float64{})
+		stop := runInformer(t, inf)
+		const version, queued, latency = "version of the-informers pods", "queued of the-informers pods", "latency of the-informers pods"
+		p.want(t, "the first list", map[string]float64{version: 3, queued: 2})
+		for range 2 {
+			time.Sleep(time.Second)
+			work <- struct{}{}
+		}
+		time.Sleep(2 * time.Second)
+		p.want(t, "when all is done", map[string]float64{version: 3, queued: 0, latency: 2})
+		server.update(t, labelled("a", "v=2"))
+		server.delete(t, "b")
+		time.Sleep(4 * time.Second)
+		p.want(t, "two events", map[string]float64{version: 5, queued: 0, latency: 4})
+		server.create(t, labelled("c"))
+		time.Sleep(2 * time.Second)
+		p.want(t, "a handler that works", map[string]float64{version: 6, queued: 1, latency: 4})
+		close(work)
+		server.update(t, labelled("c", "v=2"))
+		stop()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.values[version] < 6 || p.values[queued] != 0 {
+			t.Errorf("metrics after the stop: %v", p.values)
+		}
+	})
+}
+
+// client-go takes the first provider of the process and no other.
+var ofTheProcess = &provider{values: map[string]float64{}}
+
+// Without an identifier nothing is published. With one, but without a provider, the process's
+// provider gets the version and what is queued.
+func TestMetricsOfTheProcess(t *testing.T) {
+	p := ofTheProcess
+	clear(p.values)
+	cache.SetInformerMetricsProvider(p)
+	synctest.Test(t, func(t *testing.T) {
+		name := rig.Must[*cache.InformerName](t)(cache.NewInformerName("of-the-process"))
+		defer name.Release()
+		server := fcache.NewFakeControllerSource() // which has no streamed lists
+		defer server.Shutdown()
+		const many = 1100 // more than a queue of client-go gives at once
+		for i := range many {
+			server.Add(labelled(fmt.Sprintf("p%d", i)))
+		}
+		pods := corev1.SchemeGroupVersion.WithResource("pods")
+		id, second := name.WithResource(pods), name.WithResource(pods) // only the first counts
+		var working cache.SharedIndexInformer
+		for _, o := range []cache.SharedIndexInformerOptions{
+			{InformerMetricsProvider: p},
+			{InformerMetricsProvider: p, Identifier: second},
+			{Identifier: id},
+		} {
+			working = clientgo.NewInformerWithOptions(server, &corev1.Pod{}, o)
+			defer runInformer(t, working)()
+		}
+		const version, queued = "version of of-the-process pods", "queued of of-the-process pods"
+		want := func(what string, v, q float64) {
+			t.Helper()
+			values := map[string]float64{version: v, queued: q}
+			if !publishesVersions {
+				delete(values, version)
+			}
+			p.want(t, what, values)
+		}
+		want("all", many, 0)
+		work := make(chan struct{})
+		mustAdd(t, working, cache.ResourceEventHandlerFuncs{AddFunc: func(any) { <-work }})
+		server.Modify(labelled("p0", "v=2")) // or nobody would look
+		time.Sleep(2 * time.Second)
+		want("a handler that works", many+1, many+1)
+		work <- struct{}{}
+		time.Sleep(2 * time.Second)
+		want("a handler that works on", many+1, many)
+		close(work)
+		time.Sleep(2 * time.Second)
+		want("when all is done", many+1, 0)
 	})
 }

@@ -1,18 +1,31 @@
 package clientgo
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"iter"
+	"net"
 	"net/url"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/rig"
@@ -64,9 +77,7 @@ func TestAcceptFor(t *testing.T) {
 			if !ok {
 				got = no
 			}
-			if got != want {
-				t.Errorf("%q for %T: %q, want %q", tt.header, object, got, want)
-			}
+			rig.Same(t, fmt.Sprintf("%q for %T", tt.header, object), want, got)
 		}
 	}
 }
@@ -91,17 +102,13 @@ func TestIsCollection(t *testing.T) {
 		"/apis/apps/v1/namespaces/default/deployments/": false,
 		"": false,
 	} {
-		if got := isCollection(path); got != want {
-			t.Errorf("%s: %t, want %t", path, got, want)
-		}
+		rig.Same(t, path, want, isCollection(path))
 	}
 }
 
 func TestCollectionURL(t *testing.T) {
 	u := rig.Must[*url.URL](t)(url.Parse("https://host:6443/api/v1/pods?watch=true&allowWatchBookmarks=true&labelSelector=a%3Db&resourceVersion=7&timeout=5s&timeoutSeconds=300&tenant=x&limit=500&continue=c&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"))
-	if got, want := collectionURL(u), "https://host:6443/api/v1/pods?labelSelector=a%3Db&tenant=x"; got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
+	rig.Same(t, "URL", "https://host:6443/api/v1/pods?labelSelector=a%3Db&tenant=x", collectionURL(u))
 }
 
 // A clientOf is a client as client-gen makes it, with an answer L of List and W of Watch.
@@ -109,6 +116,16 @@ type clientOf[L, W any] interface {
 	List(context.Context, metav1.ListOptions) (L, error)
 	Watch(context.Context, metav1.ListOptions) (W, error)
 }
+
+// A lister and a watcher are a client's halves, with parameters C and O.
+type (
+	lister[C, O any] interface {
+		List(C, O) (*corev1.PodList, error)
+	}
+	watcher[C, O any] interface {
+		Watch(C, O) (watch.Interface, error)
+	}
+)
 
 // Lists that are none of client-gen: each lacks one thing.
 type (
@@ -154,19 +171,15 @@ func TestListedBy(t *testing.T) {
 		{(func())(nil), nil},
 		{(func() (podClient, error))(nil), nil},
 		{(func() *corev1.Pod)(nil), nil},
+		{(func() lister[context.Context, metav1.ListOptions])(nil), nil},
+		{(func() watcher[context.Context, metav1.ListOptions])(nil), nil},
 		{(func() interface {
-			List(context.Context, metav1.ListOptions) (*corev1.PodList, error)
+			lister[context.Context, metav1.GetOptions]
+			watcher[context.Context, metav1.ListOptions]
 		})(nil), nil},
 		{(func() interface {
-			Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
-		})(nil), nil},
-		{(func() interface {
-			List(context.Context, metav1.GetOptions) (*corev1.PodList, error)
-			Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
-		})(nil), nil},
-		{(func() interface {
-			List(context.Context, metav1.ListOptions) (*corev1.PodList, error)
-			Watch(string, metav1.ListOptions) (watch.Interface, error)
+			lister[context.Context, metav1.ListOptions]
+			watcher[string, metav1.ListOptions]
 		})(nil), nil},
 		{(func() clientOf[*corev1.PodList, *watch.FakeWatcher])(nil), nil},
 		{(func() clientOf[corev1.PodList, watch.Interface])(nil), nil},
@@ -198,9 +211,7 @@ func TestListedBy(t *testing.T) {
 		{(func(context.Context, metav1.ListOptions) (string, string))(nil), false},
 		{(func(context.Context, metav1.ListOptions) (string, error, error))(nil), false},
 	} {
-		if got := isRequest(reflect.TypeOf(tc.f)); got != tc.want {
-			t.Errorf("%T: %t", tc.f, got)
-		}
+		rig.Same(t, fmt.Sprintf("%T", tc.f), tc.want, isRequest(reflect.TypeOf(tc.f)))
 	}
 }
 
@@ -231,9 +242,7 @@ func TestDecodedType(t *testing.T) {
 		scheme *runtime.Scheme
 		want   string
 	}{{nil, ""}, {scheme(), ""}, {scheme("Machine"), "Machine"}, {scheme("Machine", "Pod"), ""}} {
-		if got := (Decoder{Scheme: tc.scheme}).kindOf(&corev1.Pod{}); got != tc.want {
-			t.Errorf("kind %q, want %q", got, tc.want)
-		}
+		rig.Same(t, "kind", tc.want, Decoder{Scheme: tc.scheme}.kindOf(&corev1.Pod{}))
 	}
 	decoded := metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"}
 	for _, want := range []metav1.TypeMeta{{}, {APIVersion: "v1", Kind: "Pod"}} {
@@ -275,9 +284,7 @@ func TestResourcesOf(t *testing.T) {
 		got = append(got, fmt.Sprint(r.group, " ", r.name, " ", r.resource, " ", r.namespaced, " ", r.object))
 	}
 	rig.Same(t, "", []string{"A Nodes nodes false *v1.Node", "A Pods pods true *v1.Pod"}, got)
-	if got := resourcesOf(reflect.TypeFor[*corev1.Pod]()); got != nil {
-		t.Errorf("of no interface: %v", got)
-	}
+	rig.Same(t, "of no interface", 0, len(resourcesOf(reflect.TypeFor[*corev1.Pod]())))
 }
 
 // A query for several values finds an object that has one of them all the time, also if the object
@@ -306,9 +313,145 @@ func TestLookupAny(t *testing.T) {
 			}
 		}
 		// The version of the store stays "", as it does while an object is set aside.
-		got := lookupAny(index.Changed, lookup, []string{"a", "b"})
-		if len(got) != want {
-			t.Errorf("%d moves: found %d objects, want %d", moves, len(got), want)
+		found := lookupAny(index.Changed, lookup, []string{"a", "b"})
+		rig.Same(t, fmt.Sprintf("objects found during %d moves", moves), want, len(found))
+	}
+}
+
+// A failed request after which there is a pause is told to the handler, as it is. One that is made
+// again at once is only logged, and what is wrong with an object goes to client-go's ErrorHandlers.
+// Nothing is told after the end of the context, and all that waits before that of the informer.
+func TestErrorReporter(t *testing.T) {
+	cause := errors.New("cause")
+	for name, tc := range map[string]struct {
+		err  error
+		done bool // the context
+		want string
+	}{
+		"a list":                   {&lw.Error{Op: "list", Failures: 1, Err: cause}, false, "handler"},
+		"a stream":                 {&lw.Error{Op: "stream", Failures: 2, Err: cause}, false, "handler"},
+		"a watch":                  {&lw.Error{Op: "watch", Failures: 1, Err: cause}, false, "handler"},
+		"a watch that is resumed":  {&lw.Error{Op: "watch", Err: cause}, false, "log"},
+		"a stream that is a list":  {&lw.Error{Op: "stream", Err: cause}, false, "log at 4"},
+		"an object":                {&lw.Error{Op: "decode", Failures: 1, Err: cause}, false, "ErrorHandlers"},
+		"wrapped":                  {fmt.Errorf("more: %w", &lw.Error{Op: "list", Failures: 1, Err: cause}), false, "handler"},
+		"another error":            {cause, false, "ErrorHandlers"},
+		"a list, after the end":    {&lw.Error{Op: "list", Failures: 1, Err: cause}, true, ""},
+		"an object, after the end": {&lw.Error{Op: "decode", Err: cause}, true, ""},
+	} {
+		rig.Subtest(t, name, func(t *testing.T) {
+			var got []string
+			note := func(err error, to string) {
+				if !errors.Is(err, cause) {
+					t.Errorf("%s gets %v", to, err)
+				}
+				got = append(got, to)
+			}
+			rig.Swap(t, &utilruntime.ErrorHandlers, []utilruntime.ErrorHandler{func(_ context.Context, err error, _ string, _ ...any) { note(err, "ErrorHandlers") }})
+			r := newErrorReporter(&corev1.Pod{}, "")
+			r.handler = func(_ context.Context, of *cache.Reflector, err error) {
+				if err != cause || of == nil {
+					t.Errorf("the handler gets %#v of %v", err, of)
+				}
+				note(err, "handler")
+			}
+			var brief, all bytes.Buffer
+			ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(4), textlogger.Output(&all)))))
+			if tc.want == "log" {
+				ctx = klog.NewContext(ctx, textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&brief))))
+			}
+			if tc.done {
+				cancel()
+			}
+			end := r.run(ctx)
+			for range 3 {
+				r.report(tc.err)
+			}
+			end()
+			cancel()
+			got = append(got, slices.Repeat([]string{"log"}, strings.Count(brief.String(), "cause"))...)
+			got = append(got, slices.Repeat([]string{"log at 4"}, strings.Count(all.String(), "cause"))...)
+			var want []string
+			if tc.want != "" {
+				want = []string{tc.want, tc.want, tc.want}
+			}
+			rig.Same(t, "told to", want, got)
+		})
+	}
+	// A streamed list that became a whole one is no news at the usual level.
+	var book bytes.Buffer
+	newErrorReporter(nil, "pods").handle(klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&book)))), &lw.Error{Op: "stream", Err: cause})
+	rig.Same(t, "log", "", book.String())
+}
+
+// A changed object crashes the program where it is found. A handler that panics crashes it as
+// client-go's panics do: where that is off, later errors are told.
+func TestErrorReporterPanics(t *testing.T) {
+	changed := &lw.Error{Op: "mutation", Err: errors.New("changed")}
+	func() {
+		defer func() {
+			if p := recover(); p != any(changed) {
+				t.Errorf("panic %v", p)
+			}
+		}()
+		newErrorReporter(nil, "").report(changed)
+	}()
+	rig.Swap(t, &utilruntime.ReallyCrash, false)
+	var panics []any
+	rig.Swap(t, &utilruntime.PanicHandlers, []func(context.Context, any){func(_ context.Context, v any) { panics = append(panics, v) }})
+	r := newErrorReporter(nil, "")
+	r.handler = func(_ context.Context, _ *cache.Reflector, err error) { panic(err.Error()) }
+	end := r.run(t.Context())
+	for _, text := range []string{"one", "two"} {
+		r.report(&lw.Error{Op: "list", Failures: 1, Err: errors.New(text)})
+	}
+	end()
+	rig.Same(t, "panics", []any{"one", "two"}, panics)
+}
+
+// A streamed list that fails in the client is told as a bad request, so that lw lists at once. What
+// the server or the network says stays what it is, and so does the failure of another watch.
+func TestNoStreamError(t *testing.T) {
+	yes, no := true, false
+	for name, tc := range map[string]struct {
+		err    error
+		stream *bool
+		want   bool
+	}{
+		"the client, streamed":      {errors.New("not a number"), &yes, true},
+		"the client, not streamed":  {errors.New("not a number"), &no, false},
+		"the client, a plain watch": {errors.New("not a number"), nil, false},
+		"the server":                {fmt.Errorf("watch: %w", apierrors.NewServiceUnavailable("down")), &yes, false},
+		"the network":               {fmt.Errorf("watch: %w", &net.OpError{Op: "dial", Err: errors.New("refused")}), &yes, false},
+		"EOF":                       {fmt.Errorf("watch: %w", io.EOF), &yes, false},
+		"half an answer":            {fmt.Errorf("watch: %w", io.ErrUnexpectedEOF), &yes, false},
+	} {
+		src := SourceOf[*corev1.Pod](&cache.ListWatch{WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return nil, tc.err }})
+		err := src.Watch(t.Context(), metav1.ListOptions{SendInitialEvents: tc.stream}, func(lw.WatchEvent[*corev1.Pod]) error { return nil })
+		if got := apierrors.IsBadRequest(err); got != tc.want || !errors.Is(err, tc.err) {
+			t.Errorf("%s: a bad request %t, error %v", name, got, err)
 		}
+	}
+}
+
+// A request whose context ends for a reason fails with the reason, or with what it says itself soon
+// after that. One that comes later is over for everybody, also if it has failed.
+func TestRequestsAfterTheEnd(t *testing.T) {
+	reason, own := errors.New("the reason"), errors.New("its own")
+	for wait, want := range map[time.Duration]error{patience / 2: own, time.Minute: reason} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			cancel(reason)
+			src := SourceOf[*corev1.Pod](&cache.ListWatch{
+				ListWithContextFunc:  func(context.Context, metav1.ListOptions) (runtime.Object, error) { time.Sleep(wait); return nil, own },
+				WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { time.Sleep(wait); return nil, own },
+			})
+			_, listed := src.List(ctx, metav1.ListOptions{}, nil)
+			watched := src.Watch(ctx, metav1.ListOptions{}, nil)
+			if !errors.Is(listed, want) || !errors.Is(watched, want) {
+				t.Errorf("after %v: a list says %v, a watch %v, want %v", wait, listed, watched, want)
+			}
+			time.Sleep(2 * wait)
+		})
 	}
 }

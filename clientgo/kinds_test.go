@@ -11,7 +11,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -160,13 +159,11 @@ func (r *reader) fromProtobuf(t *testing.T, objs ...runtime.Object) {
 		var b bytes.Buffer
 		rig.OK(t, protobuf.NewSerializer(scheme.Scheme, scheme.Scheme).Encode(obj, &b))
 		raw := envelope.Raw
-		if err := envelope.Unmarshal(b.Bytes()[4:]); err != nil { // after the magic bytes
-			t.Fatal(err)
-		}
+		rig.OK(t, envelope.Unmarshal(b.Bytes()[4:])) // after the magic bytes
 		envelope.Raw = append(raw, envelope.Raw...)
 	}
 	want := reflect.New(reflect.TypeOf(objs[0]).Elem()).Interface()
-	wantErr := want.(interface{ Unmarshal([]byte) error }).Unmarshal(envelope.Raw)
+	wantErr := want.(message).Unmarshal(envelope.Raw)
 	r.same(t, protoFrame(t, &envelope), decode.Protobuf, want, wantErr)
 }
 
@@ -238,13 +235,10 @@ func TestMapEntriesOfTwoValues(t *testing.T) {
 		gvks, _, err := scheme.Scheme.ObjectKinds(tt.obj)
 		rig.OK(t, err)
 		frame := protoFrame(t, &runtime.Unknown{TypeMeta: runtime.TypeMeta{Kind: gvks[0].Kind, APIVersion: gvks[0].GroupVersion().String()}, Raw: raw})
-		wantErr := tt.obj.(interface{ Unmarshal([]byte) error }).Unmarshal(raw)
-		if wantErr != nil {
-			t.Errorf("%T: %v", tt.obj, wantErr)
-		}
+		rig.OK(t, tt.obj.(message).Unmarshal(raw))
 		for _, share := range []bool{false, true} {
 			d := rig.Must[*decode.Decoder](t)(decode.New(reflect.TypeOf(tt.obj), decode.Options{Share: share}))
-			(&reader{Decoder: d}).same(t, frame, decode.Protobuf, tt.obj, wantErr)
+			(&reader{Decoder: d}).same(t, frame, decode.Protobuf, tt.obj, nil)
 		}
 	}
 }
@@ -364,8 +358,15 @@ func checkProjection[P, T any](t *testing.T) {
 func TestProjectionInformer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := served(t, protoPods)
-		types := &contentTypes{next: client.Transport}
-		client.Transport = types
+		var types calls // of the answers
+		direct := client.Transport
+		client.Transport = rig.RoundTrip(func(r *http.Request) (*http.Response, error) {
+			resp, err := direct.RoundTrip(r)
+			if err == nil {
+				types.note("%s", resp.Header.Get("Content-Type"))
+			}
+			return resp, err
+		})
 		pods := server.Collection("pods")
 		place := func(name, node string, phase corev1.PodPhase) *corev1.Pod {
 			p := pod("default", name)
@@ -385,34 +386,10 @@ func TestProjectionInformer(t *testing.T) {
 			got = append(got, strings.Join([]string{lw.KeyOf(p).String(), p.Spec.NodeName, string(p.Status.Phase), p.Status.PodIP}, " "))
 		}
 		slices.Sort(got)
-		if diff := cmp.Diff([]string{"default/a n1 Running 10.0.0.1", "default/b n2 Pending 10.0.0.1"}, got); diff != "" || byNode.Len("n1") != 1 {
-			t.Errorf("%d pods on n1 (-want +got):\n%s", byNode.Len("n1"), diff)
-		}
-		if all := types.seen(); len(all) == 0 || slices.ContainsFunc(all, func(s string) bool { return !strings.HasPrefix(s, "application/vnd.kubernetes.protobuf") }) {
+		rig.Same(t, "pods", []string{"default/a n1 Running 10.0.0.1", "default/b n2 Pending 10.0.0.1"}, got)
+		rig.Same(t, "pods on n1", 1, byNode.Len("n1"))
+		if all := types.take(); len(all) == 0 || slices.ContainsFunc(all, func(s string) bool { return !strings.HasPrefix(s, "application/vnd.kubernetes.protobuf") }) {
 			t.Errorf("the server answered in %q", all)
 		}
 	})
-}
-
-// contentTypes notes the content types of all responses.
-type contentTypes struct {
-	next http.RoundTripper
-	mu   sync.Mutex
-	all  []string
-}
-
-func (c *contentTypes) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := c.next.RoundTrip(r)
-	if err == nil {
-		c.mu.Lock()
-		c.all = append(c.all, resp.Header.Get("Content-Type"))
-		c.mu.Unlock()
-	}
-	return resp, err
-}
-
-func (c *contentTypes) seen() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Clone(c.all)
 }

@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -218,23 +217,16 @@ func TestUseAllAfterAWait(t *testing.T) {
 							defer f.Shutdown()
 							defer cancel()
 							f.Start(ctx.Done())
-							if !waitFor(ctx, f, inf) {
-								t.Errorf("UseAll %t, %s: the wait ends in vain", useAll, use)
+							what := fmt.Sprintf("UseAll %t, %s: ", useAll, use)
+							rig.Same(t, what+"the wait ends well", true, waitFor(ctx, f, inf))
+							if got := read(inf); useAll {
+								rig.Same(t, what+"client-go and lw", want, got)
+							} else {
+								want = got
 							}
-							got := read(inf)
-							if useAll {
-								if diff := cmp.Diff(want, got); diff != "" {
-									t.Errorf("%s (-client-go +lw):\n%s", use, diff)
-								}
-							}
-							want = got
-							if !inf.HasSynced() {
-								t.Errorf("UseAll %t, %s: HasSynced is false after the wait", useAll, use)
-							}
+							rig.Same(t, what+"HasSynced after the wait", true, inf.HasSynced())
 							for _, a := range client.Actions() {
-								if a.GetResource().Resource != "pods" {
-									t.Errorf("UseAll %t, %s: a request for what nobody wants: %v", useAll, use, a)
-								}
+								rig.Same(t, what+"a request", "pods", a.GetResource().Resource)
 							}
 						})
 					}
@@ -260,9 +252,7 @@ func TestUseAllBeforeTheStart(t *testing.T) {
 				t.Errorf("UseAll %t: it has synced before it runs", useAll)
 			}
 			rig.OK(t, inf.GetStore().Add(pod("test", "fixture")))
-			if got := inf.GetStore().ListKeys(); len(got) != 1 || got[0] != "test/fixture" {
-				t.Errorf("UseAll %t: it has %q", useAll, got)
-			}
+			rig.Same(t, "it has", []string{"test/fixture"}, inf.GetStore().ListKeys())
 		}
 	})
 }
@@ -285,9 +275,7 @@ func TestUseAllWithoutAnAnswer(t *testing.T) {
 				t.Error("the factory waits for what nobody wants")
 			}
 			for range 3 {
-				if inf.HasSynced() {
-					t.Error("HasSynced")
-				}
+				rig.Same(t, "HasSynced", false, inf.HasSynced())
 			}
 			patience, enough := context.WithTimeout(ctx, time.Minute)
 			defer enough()
@@ -308,15 +296,11 @@ func TestUseAllWithoutAnAnswer(t *testing.T) {
 				_, errBy := store.ByIndex(cache.NamespaceIndex, "shop")
 				_, errKeys := store.IndexKeys(cache.NamespaceIndex, "shop")
 				for _, err := range []error{errGet, errKey, errIndex, errBy, errKeys} {
-					if err == nil || !strings.HasPrefix(err.Error(), "clientgo: *v1.Pod: ") {
-						t.Errorf("a read of an informer that has never synced: %v", err)
-					}
+					fails(t, err, `^clientgo: \*v1\.Pod: `)
 				}
 			}()
 			time.Sleep(time.Hour)
-			if isClosed(done) {
-				t.Error("a read has not waited")
-			}
+			rig.Same(t, "a read has not waited", false, isClosed(done))
 			cancel()
 			f.Shutdown()
 			<-done
@@ -366,9 +350,7 @@ func TestUseAllWantedDuringAWait(t *testing.T) {
 			all.Go(func() { f.Start(ctx.Done()) })
 			all.Go(func() {
 				for _, ok := range f.WaitForCacheSync(ctx.Done()) {
-					if !ok {
-						t.Error("the wait ends in vain")
-					}
+					rig.Same(t, "the wait ends well", true, ok)
 				}
 			})
 			all.Go(func() {
@@ -377,9 +359,7 @@ func TestUseAllWantedDuringAWait(t *testing.T) {
 				}
 			})
 			all.Wait()
-			if got := len(inf.GetStore().List()); got != 1 {
-				t.Errorf("%d pods", got)
-			}
+			rig.Same(t, "pods", 1, len(inf.GetStore().List()))
 		})
 	}
 }

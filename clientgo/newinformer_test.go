@@ -20,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/go-lw/lw"
@@ -53,31 +55,21 @@ func TestExample(t *testing.T) {
 			list := &internalversion.List{Items: []runtime.Object{tc.good, tc.bad}}
 			list.ResourceVersion = "10"
 			events := watch.NewFake()
-			inf := clientgo.NewInformer(&cache.ListWatch{
-				ListWithContextFunc:  func(context.Context, metav1.ListOptions) (runtime.Object, error) { return list.DeepCopyObject(), nil },
-				WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return events, nil },
-			}, tc.example, 0, nil)
+			from := lists(list.DeepCopyObject())
+			from.WatchFuncWithContext = func(context.Context, metav1.ListOptions) (watch.Interface, error) { return events, nil }
+			inf := clientgo.NewInformer(from, tc.example, 0, nil)
 			stop := runInformer(t, inf)
 			synctest.Wait()
-			want := 2
+			kept, reported := []string{"bad", "good"}, []string(nil)
 			if tc.err != "" {
-				want = 1
+				kept, reported = []string{"good"}, []string{tc.err}
 				errs.want(t, tc.err)
 			}
-			if name == "a type" {
-				want = 1 // the names are the same
-			}
-			if got := inf.GetStore().List(); len(got) != want {
-				t.Errorf("the store has %v", got)
-			}
+			rig.Same(t, "the store has", kept, names(inf.GetStore().List()))
 			events.Modify(tc.bad.DeepCopyObject())
 			synctest.Wait()
 			stop()
-			if tc.err != "" {
-				errs.want(t, tc.err)
-			} else {
-				errs.want(t)
-			}
+			errs.want(t, reported...)
 		})
 	}
 }
@@ -101,9 +93,7 @@ func TestIndexPanicWhileRunning(t *testing.T) {
 		synctest.Wait()
 		rig.Same(t, "the store has", []string{"a"}, names(inf.GetStore().List()))
 		stop()
-		if got, want := fmt.Sprint(panics), `[unable to calculate an index entry for key "ns/b" on index "x": no value]`; got != want {
-			t.Errorf("panics %s, want %s", got, want)
-		}
+		rig.Same(t, "panics", `[unable to calculate an index entry for key "ns/b" on index "x": no value]`, fmt.Sprint(panics))
 	})
 }
 
@@ -134,7 +124,22 @@ func TestPermanentError(t *testing.T) {
 // The constructors say what is wrong with their parameters.
 func TestMisuse(t *testing.T) {
 	var none *cache.ListWatch
+	clientset := fake.NewClientset()
+	pods := lw.NewInformer(lw.FromClient(clientset.CoreV1().Pods("")), nil)
+	factory := func(o ...informers.SharedInformerOption) informers.SharedInformerFactory {
+		return informers.NewSharedInformerFactoryWithOptions(clientset, 0, o...)
+	}
+	asked := factory()
+	asked.Core().V1().Pods().Informer()
+	transforming := factory(informers.WithTransform(func(obj any) (any, error) { return obj, nil }))
 	for want, f := range map[string]func(){
+		"clientgo: Use: the factory has an informer of *v1.Pod already: call Use before anybody asks for it": func() {
+			clientgo.Use(asked, pods)
+		},
+		"clientgo: Use: the factory has a transform: set it on the source of the informer of *v1.Pod, with lw.Transform": func() {
+			clientgo.Use(transforming, pods)
+		},
+		"clientgo: Use: nil collection":                        func() { clientgo.Use[*corev1.Pod](factory(), nil) },
 		"clientgo: NewInformer: nil lister-watcher":            func() { clientgo.NewInformer(nil, &corev1.Pod{}, 0, nil) },
 		"clientgo: NewInformerWithOptions: nil lister-watcher": func() { clientgo.NewInformerWithOptions(none, nil, cache.SharedIndexInformerOptions{}) },
 		"clientgo: Source: nil lister-watcher":                 func() { clientgo.Source(nil, nil) },
@@ -144,19 +149,10 @@ func TestMisuse(t *testing.T) {
 		"clientgo: EnqueueOwner: nil queue":                    func() { clientgo.EnqueueOwner[*corev1.Pod](nil, schema.GroupKind{}) },
 		"clientgo: EnqueueMapped: nil queue or function":       func() { clientgo.EnqueueMapped[*corev1.Pod](make(keys), nil) },
 	} {
-		func() {
-			defer func() {
-				if got := recover(); got != want {
-					t.Errorf("panic %v, want %s", got, want)
-				}
-			}()
-			f()
-		}()
+		rig.PanicsWith(t, want, f)
 	}
-	inf := clientgo.NewInformer(newPodMemory(), &corev1.Pod{}, 0, nil)
-	if _, err := inf.AddEventHandler(nil); err == nil || err.Error() != "clientgo: *v1.Pod: AddEventHandler: nil handler" {
-		t.Errorf("a nil handler: %v", err)
-	}
+	_, err := clientgo.NewInformer(newPodMemory(), &corev1.Pod{}, 0, nil).AddEventHandler(nil)
+	rig.Same(t, "of a nil handler", "clientgo: *v1.Pod: AddEventHandler: nil handler", fmt.Sprint(err))
 }
 
 // All methods may be called at any time, by any goroutine. Run it with -race.
@@ -168,57 +164,48 @@ func TestConcurrentUse(t *testing.T) {
 		inf := impl.new(server, cache.SharedIndexInformerOptions{ResyncPeriod: time.Second})
 		const rounds = 50
 		var users sync.WaitGroup
-		each := func(f func(i int)) {
+		each := func(f func(i int) error) {
 			users.Go(func() {
 				for i := range rounds {
-					f(i)
+					if err := f(i); err != nil {
+						t.Error(err)
+					}
 				}
 			})
 		}
-		each(func(i int) { server.create(t, labelled(fmt.Sprint("pod-", i), "v=1")) })
-		each(func(i int) {
+		each(func(i int) error { server.create(t, labelled(fmt.Sprint("pod-", i), "v=1")); return nil })
+		each(func(i int) error {
 			_ = inf.SetTransform(func(obj any) (any, error) { return obj, nil })
 			_ = inf.SetWatchErrorHandler(func(*cache.Reflector, error) {})
+			return nil
 		})
-		each(func(i int) {
-			if err := inf.AddIndexers(cache.Indexers{fmt.Sprint(i): byLabels}); err != nil {
-				t.Error(err)
-			}
-		})
-		each(func(i int) {
+		each(func(i int) error { return inf.AddIndexers(cache.Indexers{fmt.Sprint(i): byLabels}) })
+		each(func(i int) (err error) {
 			x := inf.GetIndexer()
 			for name := range x.GetIndexers() {
-				if _, err := x.ByIndex(name, "v"); err != nil {
-					t.Error(err)
-				}
-				if _, err := x.Index(name, labelled("?", "v=1", "w=1")); err != nil {
-					t.Error(err)
-				}
+				_, failed := x.ByIndex(name, "v")
+				_, failedToo := x.Index(name, labelled("?", "v=1", "w=1"))
+				err = errors.Join(err, failed, failedToo)
 			}
 			x.List()
 			_ = x.LastStoreSyncResourceVersion() + inf.LastSyncResourceVersion()
+			return err
 		})
 		var got calls
 		for range 3 {
-			each(func(i int) {
+			each(func(i int) error {
 				reg := mustAdd(t, inf, &got, time.Duration(i)*time.Second)
 				_ = reg.HasSynced()
-				if err := inf.RemoveEventHandler(reg); err != nil {
-					t.Error(err)
-				}
+				return inf.RemoveEventHandler(reg)
 			})
 		}
 		var last calls
 		mustAdd(t, inf, &last, 0)
 		runInformer(t, inf)
 		users.Wait()
-		if n := len(last.take()); n != rounds {
-			t.Errorf("%d calls, want %d", n, rounds)
-		}
+		rig.Same(t, "calls", rounds, len(last.take()))
 		for i := range rounds {
-			if objs, err := inf.GetIndexer().ByIndex(fmt.Sprint(i), "v"); err != nil || len(objs) != rounds {
-				t.Errorf("index %d: %d objects, %v", i, len(objs), err)
-			}
+			rig.Same(t, "objects by an index", rounds, len(byIndex(t, inf.GetIndexer(), fmt.Sprint(i), "v")))
 		}
 	})
 }

@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -91,9 +90,7 @@ func TestRetryWatcherStories(t *testing.T) {
 		if len(want) < 20 {
 			t.Fatalf("client-go tells %q", want)
 		}
-		if diff := cmp.Diff(want, tell(seed, "lw")); diff != "" {
-			t.Errorf("seed %d (-client-go +lw):\n%s", seed, diff)
-		}
+		rig.Same(t, fmt.Sprintf("seed %d: client-go and lw", seed), want, tell(seed, "lw"))
 	}
 }
 
@@ -121,8 +118,7 @@ func TestRetryWatcherEnds(t *testing.T) {
 			}
 			server.Compact()
 			server.update(t, labelled("a", "v=4"))
-			w, err := new(t.Context(), "2", server)
-			rig.OK(t, err)
+			w := rig.Must[retrying](t)(new(t.Context(), "2", server))
 			time.Sleep(time.Minute)
 			rig.Same(t, "of a version that is forgotten", []string{"ERROR 410", "end"}, drained(w))
 			<-w.Done()
@@ -131,24 +127,19 @@ func TestRetryWatcherEnds(t *testing.T) {
 				"ERROR 403": apierrors.NewForbidden(corev1.Resource("pods"), "", nil), "ERROR 401": apierrors.NewUnauthorized("who?"),
 			} {
 				forbids := &forbidding{podMemory: newPodMemory(labelled("a")), err: refusal}
-				w, err = new(t.Context(), "2", forbids)
-				rig.OK(t, err)
+				w := rig.Must[retrying](t)(new(t.Context(), "2", forbids))
 				synctest.Wait()
 				forbids.Disconnect()
 				time.Sleep(time.Minute)
 				rig.Same(t, "of a server that refuses", []string{want, "end"}, drained(w))
-				if n := forbids.watches.Load(); n != 2 {
-					t.Errorf("%d watches at a server that permits the first only", n)
-				}
+				rig.Same(t, "watches at a server that permits the first only", 2, forbids.watches.Load())
 			}
 			for _, version := range []string{"", "0"} {
-				if _, err := new(t.Context(), version, server); err == nil {
-					t.Errorf("no error for the version %q", version)
-				}
+				_, err := new(t.Context(), version, server)
+				fails(t, err, "")
 			}
 			ctx, cancel := context.WithCancel(t.Context())
-			w, err = new(ctx, server.ResourceVersion(), server)
-			rig.OK(t, err)
+			w = rig.Must[retrying](t)(new(ctx, server.ResourceVersion(), server))
 			cancel()
 			<-w.Done()
 		})
@@ -160,15 +151,15 @@ type bookmarking struct{ from []string }
 
 func (s *bookmarking) WatchWithContext(_ context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	s.from = append(s.from, opts.ResourceVersion)
-	w := watch.NewFakeWithChanSize(2, false)
-	send := labelled("a")
+	w, p := watch.NewFakeWithChanSize(2, false), labelled("a")
 	if len(s.from) == 1 {
-		w.Action(watch.Bookmark, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "7"}})
+		p.ResourceVersion = "7"
+		w.Action(watch.Bookmark, p)
 		w.Stop()
-		return w, nil
+	} else {
+		p.ResourceVersion = "8"
+		w.Add(p)
 	}
-	send.ResourceVersion = "8"
-	w.Add(send)
 	return w, nil
 }
 
@@ -179,21 +170,13 @@ func TestRetryWatcherBookmark(t *testing.T) {
 		rig.Subtest(t, kind, func(t *testing.T) {
 			server := &bookmarking{}
 			w := rig.Must[retrying](t)(new(t.Context(), "2", server))
-			synctest.Wait()
-			want := []string{fmt.Sprintf("ADDED %s@8", describe(labelled("a")))}
-			rig.Same(t, "events", want, drainedFor(w, time.Minute))
+			time.Sleep(time.Minute)
+			rig.Same(t, "events", []string{"ADDED a@8"}, drained(w))
 			w.Stop()
 			<-w.Done()
 			rig.Same(t, "watches from", []string{"2", "7"}, server.from)
 		})
 	}
-}
-
-// drainedFor is drained, and again after d.
-func drainedFor(w watch.Interface, d time.Duration) []string {
-	got := drained(w)
-	time.Sleep(d)
-	return append(got, drained(w)...)
 }
 
 // A watch from the version of a list that was made before, as gitops-engine does.

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -35,6 +36,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/clientgo"
 	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/serve"
 )
@@ -56,13 +58,7 @@ func serveOn(t *testing.T, serveOn func(ctx context.Context, h *serve.Handler) e
 	h := serve.New(&serve.Options{Authorize: serve.AllowAll, Logger: slog.New(slog.DiscardHandler)})
 	ended := make(chan error, 1)
 	go func() { ended <- serveOn(ctx, h) }()
-	for len(h.Status()) == 0 {
-		select {
-		case err := <-ended:
-			t.Fatal(err)
-		case <-time.After(time.Millisecond):
-		}
-	}
+	rig.Met(t, time.Minute, "nothing is served", func() bool { return len(h.Status()) > 0 })
 	rig.OK(t, h.WaitForSync(ctx))
 	srv := httptest.NewUnstartedServer(h)
 	srv.Listener = serve.Listener(srv.Listener)
@@ -122,10 +118,7 @@ func (s *seen) handler() cache.ResourceEventHandlerFuncs {
 		if d, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 			obj = d.Obj
 		}
-		m, err := meta.Accessor(obj)
-		if err != nil {
-			panic(err)
-		}
+		m := obj.(metav1.Object)
 		return m.GetNamespace() + "/" + m.GetName(), m.GetResourceVersion()
 	}
 	told := func(kind int, old, obj any) {
@@ -172,46 +165,29 @@ func TestServeInformers(t *testing.T) {
 			config := &rest.Config{Host: start(t, m), QPS: -1}
 			informers := clientInformers(t, config)
 			all := map[string]*seen{}
-			stop := make(chan struct{})
-			var running sync.WaitGroup
-			defer running.Wait()
-			defer close(stop)
 			for name, inf := range informers {
 				s := &seen{content: map[string]string{}}
 				all[name] = s
-				rig.Must[cache.ResourceEventHandlerRegistration](t)(inf.AddEventHandler(s.handler()))
-				running.Go(func() { inf.Run(stop) })
+				mustAdd(t, inf, s.handler())
+				runInformer(t, inf)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // for a busy machine
-			defer cancel()
 			for name, inf := range informers {
-				if !cache.WaitForCacheSync(ctx.Done(), inf.HasSynced) {
-					t.Fatalf("%s has not synced", name)
-				}
+				rig.Met(t, time.Minute, name+" has not synced", inf.HasSynced)
 			}
 			want, content := randomWrites(t, m, writes)
 			// The last write is of an object of its own: who has it has seen all.
 			for name, s := range all {
-				for {
+				rig.Met(t, time.Minute, name+" has not seen the last write", func() bool {
 					_, has, _ := s.snapshot()
-					if _, last := has["ns/last"]; last {
-						break
-					}
-					select {
-					case <-ctx.Done():
-						t.Fatalf("%s has %d pods, want %d, and not the last one", name, len(has), len(content))
-					case <-time.After(time.Millisecond):
-					}
-				}
+					return has["ns/last"] != ""
+				})
 				counts, has, faults := s.snapshot()
-				if len(faults) > 0 {
-					t.Errorf("%s: %q", name, faults)
-				}
+				rig.Same(t, name+": faults", nil, faults)
 				rig.Same(t, name+": what its handler has", content, has)
 				rig.Same(t, name+": adds, updates and deletes", want, counts)
 				stored := map[string]string{}
 				for _, obj := range informers[name].GetStore().List() {
-					o := rig.Must[metav1.Object](t)(meta.Accessor(obj))
+					o := obj.(metav1.Object)
 					stored[o.GetNamespace()+"/"+o.GetName()] = o.GetResourceVersion()
 				}
 				rig.Same(t, name+": its store", content, stored)
@@ -370,42 +346,30 @@ func testReads(ctx context.Context, t *testing.T, config *rest.Config) {
 				if opts.Limit = limit; limit > 0 {
 					opts.ResourceVersion = ""
 				}
-				for {
-					obj, err := list(tt.namespace, opts)
-					if err != nil {
-						t.Fatalf("%s, %+v: %v", client, opts, err)
+				for more := true; more; more = opts.Continue != "" {
+					obj := rig.Must[runtime.Object](t)(list(tt.namespace, opts))
+					for _, item := range rig.Must[[]runtime.Object](t)(meta.ExtractList(obj)) {
+						got = append(got, item.(metav1.Object).GetName())
 					}
-					rig.OK(t, meta.EachListItem(obj, func(item runtime.Object) error {
-						m, err := meta.Accessor(item)
-						got = append(got, m.GetName())
-						return err
-					}))
-					l := rig.Must[meta.List](t)(meta.ListAccessor(obj))
-					if opts.Continue = l.GetContinue(); opts.Continue == "" {
-						break
-					}
+					opts.Continue = rig.Must[meta.List](t)(meta.ListAccessor(obj)).GetContinue()
 				}
-				if diff := cmp.Diff(tt.want, got); diff != "" {
-					t.Errorf("%s in %q, %+v (-want +got):\n%s", client, tt.namespace, opts, diff)
-				}
+				rig.Same(t, fmt.Sprintf("%s in %q, %+v", client, tt.namespace, opts), tt.want, got)
 			}
 		}
 	}
-	if pod, err := clientset.CoreV1().Pods("other").Get(ctx, "c", metav1.GetOptions{}); err != nil || pod.Spec.NodeName != "n1" {
-		t.Errorf("get: %+v, %v", pod, err)
-	}
+	pod := rig.Must[*corev1.Pod](t)(clientset.CoreV1().Pods("other").Get(ctx, "c", metav1.GetOptions{}))
+	rig.Same(t, "node", "n1", pod.Spec.NodeName)
 	if u, err := untyped.Resource(pods).Namespace("ns").Get(ctx, "a", metav1.GetOptions{}); err != nil || u.GetKind() != "Pod" || u.GetLabels()["x"] != "1" {
 		t.Errorf("dynamic get: %+v, %v", u, err)
 	}
-	if p, err := partial.Resource(pods).Namespace("ns").Get(ctx, "a", metav1.GetOptions{}); err != nil || p.Labels["x"] != "1" {
-		t.Errorf("metadata get: %+v, %v", p, err)
-	}
+	p, err := partial.Resource(pods).Namespace("ns").Get(ctx, "a", metav1.GetOptions{})
+	rig.OK(t, err)
+	rig.Same(t, "label in the metadata", "1", p.Labels["x"])
 }
 
 func testServedWrites(ctx context.Context, t *testing.T, config *rest.Config) {
 	t.Helper()
-	clientset := rig.Must[*kubernetes.Clientset](t)(kubernetes.NewForConfig(config))
-	pods := clientset.CoreV1().Pods("ns")
+	pods := rig.Must[*kubernetes.Clientset](t)(kubernetes.NewForConfig(config)).CoreV1().Pods("ns")
 	pod, err := pods.Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "g-"}}, metav1.CreateOptions{FieldValidation: "Strict"})
 	rig.OK(t, err)
 	if _, err := pods.Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: pod.Name}}, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
@@ -419,8 +383,7 @@ func testServedWrites(ctx context.Context, t *testing.T, config *rest.Config) {
 	if _, err := pods.Update(ctx, pod, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
 		t.Errorf("update of an old version: %v", err)
 	}
-	uid := pod.UID
-	rig.OK(t, pods.Delete(ctx, pod.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}))
+	rig.OK(t, pods.Delete(ctx, pod.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))}))
 	if _, err := pods.Get(ctx, pod.Name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("get after delete: %v", err)
 	}
@@ -429,5 +392,81 @@ func testServedWrites(ctx context.Context, t *testing.T, config *rest.Config) {
 		if err != nil || patched.Labels["form"] != label || patched.Labels["x"] != "1" {
 			t.Errorf("%s: %+v, %v", form, patched, err)
 		}
+	}
+}
+
+// Behind a relay of a server that was restored, and is past its old version, whatever follows it
+// has what the server has: client-go's own informers, and lw over client-go's clients, which is
+// also told that the server went back in time.
+func TestRestoredBehindARelay(t *testing.T) {
+	t.Parallel()
+	pod := func(name, node string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.PodSpec{NodeName: node}}
+	}
+	m := lw.NewMemory(pod("a", "one"), pod("b", "one"))
+	write := func(p *corev1.Pod) {
+		_, err := m.Update(t.Context(), p)
+		if err != nil {
+			_, err = m.Create(t.Context(), p)
+		}
+		rig.OK(t, err)
+	}
+	clientset := kubernetes.NewForConfigOrDie(&rest.Config{Host: relayOf(t, lw.Source[*corev1.Pod](m), servedPods), QPS: -1})
+	listerWatcher := cache.NewListWatchFromClient(clientset.CoreV1().RESTClient(), "pods", "", fields.Everything())
+	told := map[string]*rig.Errors{}
+	stores := map[string]func() []*corev1.Pod{}
+	for name, src := range map[string]lw.Source[*corev1.Pod]{
+		"FromClient": lw.FromClient(clientset.CoreV1().Pods("")),
+		"SourceOf":   clientgo.SourceOf[*corev1.Pod](listerWatcher),
+	} {
+		told[name] = &rig.Errors{}
+		inf := lw.NewInformer(src, &lw.Options{OnError: told[name].Add})
+		rig.Start(t, inf)
+		stores[name] = inf.Store().List
+	}
+	theirs := cache.NewSharedIndexInformer(listerWatcher, &corev1.Pod{}, 0, nil)
+	runInformer(t, theirs)
+	stores["client-go"] = func() (pods []*corev1.Pod) {
+		for _, obj := range theirs.GetStore().List() {
+			pods = append(pods, obj.(*corev1.Pod))
+		}
+		return pods
+	}
+	versions := func(pods []*corev1.Pod) map[string]string {
+		all := map[string]string{}
+		for _, p := range pods {
+			all[p.Name] = p.ResourceVersion + " " + p.Spec.NodeName
+		}
+		return all
+	}
+	eventually := func(when string) {
+		t.Helper()
+		want := versions(slices.Collect(m.All()))
+		for name, list := range stores {
+			rig.Until(t, time.Minute, func() string {
+				if diff := cmp.Diff(want, versions(list())); diff != "" {
+					return fmt.Sprintf("%s: %s has (-want +got):\n%s", when, name, diff)
+				}
+				return ""
+			})
+		}
+	}
+	eventually("at first")
+	backup := m.ResourceVersion()
+	write(pod("a", "two"))
+	write(pod("newest", "two"))
+	eventually("before the restore")
+
+	m.Fail(syscall.ECONNREFUSED)
+	time.Sleep(1500 * time.Millisecond) // no outage of less than a second is one in which a server is restored
+	rig.OK(t, m.Rewind(backup))
+	write(pod("a", "three")) // at the version that it had before
+	for n := range 10 {
+		write(pod("other", fmt.Sprint(n)))
+	}
+	m.Fail(nil)
+	eventually("after the restore")
+	for name, errs := range told {
+		rig.Same(t, name+" was told that the server went back in time", 1, errs.Count(lw.ErrRewound))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -28,6 +29,7 @@ import (
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/clientgo"
 	"github.com/go-lw/lw/internal/apiserver"
+	"github.com/go-lw/lw/internal/layers"
 	"github.com/go-lw/lw/internal/rig"
 )
 
@@ -175,11 +177,26 @@ func runInformer(t testing.TB, r interface{ RunWithContext(context.Context) }) (
 
 func runIn(t testing.TB, ctx context.Context, r interface{ RunWithContext(context.Context) }) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() { defer close(done); r.RunWithContext(ctx) }()
-	stop = func() { cancel(); <-done }
+	ended := running(ctx, r)
+	stop = func() { cancel(); <-ended }
 	t.Cleanup(stop)
 	return stop
+}
+
+// running runs r, and says when that has ended.
+func running(ctx context.Context, r interface{ RunWithContext(context.Context) }) (ended chan struct{}) {
+	ended = make(chan struct{})
+	go func() { defer close(ended); r.RunWithContext(ctx) }()
+	return ended
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // synced runs an informer of src until the test ends, and returns it when it has synced.
@@ -229,19 +246,8 @@ func syncedAtOnce[T lw.Object](t *testing.T, src lw.Source[T], opts *lw.Options)
 	t.Helper()
 	began := time.Now()
 	inf := synced(t, src, opts)
-	if took := time.Since(began); took > 0 {
-		t.Errorf("synced after %v", took)
-	}
+	rig.Same(t, "time until it has synced", 0, time.Since(began))
 	return inf
-}
-
-// storedNames returns the sorted names of what inf has.
-func storedNames(inf *lw.Informer[metav1.Object]) (names []string) {
-	for obj := range inf.Store().All() {
-		names = append(names, obj.GetName())
-	}
-	slices.Sort(names)
-	return names
 }
 
 // strict are options of an informer whose errors fail the test.
@@ -285,6 +291,15 @@ func (c *calls) OnUpdate(old, obj any) {
 
 func (c *calls) OnDelete(obj any) { c.note("delete %s", describe(obj)) }
 
+// handler is c as one of lw, which does not say what is initial.
+func (c *calls) handler() lw.Handler[*corev1.Pod] {
+	return lw.Handler[*corev1.Pod]{
+		Add:    func(p *corev1.Pod) { c.OnAdd(p, false) },
+		Update: func(old, p *corev1.Pod) { c.OnUpdate(old, p) },
+		Delete: func(p *corev1.Pod) { c.OnDelete(p) },
+	}
+}
+
 func describe(obj any) string {
 	switch obj := obj.(type) {
 	case *corev1.Pod:
@@ -316,22 +331,42 @@ func (c *calls) want(t testing.TB, when string, want ...string) {
 	rig.Same(t, when+": calls", want, got)
 }
 
+// fails checks that err says what a regular expression matches.
+func fails(t testing.TB, err error, pattern string) {
+	t.Helper()
+	if err == nil || !regexp.MustCompile(pattern).MatchString(err.Error()) {
+		t.Errorf("error %v, want %s", err, pattern)
+	}
+}
+
 func mustAdd(t testing.TB, inf cache.SharedIndexInformer, handler cache.ResourceEventHandler, resync ...time.Duration) cache.ResourceEventHandlerRegistration {
 	t.Helper()
 	var o cache.HandlerOptions
 	for _, r := range resync {
 		o.ResyncPeriod = &r
 	}
-	reg := rig.Must[cache.ResourceEventHandlerRegistration](t)(inf.AddEventHandlerWithOptions(handler, o))
-	return reg
+	return rig.Must[cache.ResourceEventHandlerRegistration](t)(inf.AddEventHandlerWithOptions(handler, o))
 }
 
 // names returns the sorted names of objs.
-func names(objs []any) []string {
+func names[T any](objs []T) []string {
 	out := []string{}
 	for _, obj := range objs {
-		out = append(out, obj.(metav1.Object).GetName())
+		out = append(out, any(obj).(metav1.Object).GetName())
 	}
 	slices.Sort(out)
 	return out
+}
+
+// byIndex returns the sorted names of what x has of a value.
+func byIndex(t testing.TB, x cache.Indexer, index, value string) []string {
+	t.Helper()
+	return names(rig.Must[[]any](t)(x.ByIndex(index, value)))
+}
+
+func TestMain(m *testing.M) { rig.Main(m) }
+
+// No file uses one of a room above its own.
+func TestRooms(t *testing.T) {
+	rig.OK(t, layers.HoldModule("..", "clientgo"))
 }

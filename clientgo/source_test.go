@@ -2,22 +2,32 @@ package clientgo_test
 
 import (
 	"context"
-	"slices"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clientfeatures "k8s.io/client-go/features"
 	clientfeaturestesting "k8s.io/client-go/features/testing"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	fcache "k8s.io/client-go/tools/cache/testing"
@@ -53,18 +63,19 @@ func TestSourceOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		list := &internalversion.List{Items: []runtime.Object{labelled("a"), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}}}}
 		list.ResourceVersion = "1"
-		var errs []string
-		inf := lw.NewInformer(clientgo.SourceOf[*corev1.Pod](&cache.ListWatch{
-			ListWithContextFunc:  func(context.Context, metav1.ListOptions) (runtime.Object, error) { return list, nil },
-			WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil },
-		}), &lw.Options{OnError: func(err error) { errs = append(errs, err.Error()) }})
-		rig.Start(t, inf)
-		synctest.Wait()
-		if _, ok := inf.Store().Get(lw.Key{Namespace: "ns", Name: "a"}); !ok || inf.Store().Len() != 1 {
-			t.Errorf("the store has %v", inf.Store().List())
-		}
-		rig.Same(t, "errors", []string{"lw: Pod: decode s: list *internalversion.List holds a *v1.Secret, not a *v1.Pod"}, errs)
+		var errs rig.Errors
+		inf := synced(t, clientgo.SourceOf[*corev1.Pod](lists(list)), &lw.Options{OnError: errs.Add})
+		rig.Same(t, "the store has", []string{"a"}, names(inf.Store().List()))
+		rig.Same(t, "errors", []string{"lw: Pod: decode s: list *internalversion.List holds a *v1.Secret, not a *v1.Pod"}, errs.Texts())
 	})
+}
+
+// lists returns a ListerWatcher that has one list, and whose watches are silent.
+func lists(list runtime.Object) *cache.ListWatch {
+	return &cache.ListWatch{
+		ListWithContextFunc:  func(context.Context, metav1.ListOptions) (runtime.Object, error) { return list, nil },
+		WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil },
+	}
 }
 
 // accessed is a list whose metadata is not its own method set, and whose items are not of one type.
@@ -92,23 +103,18 @@ func TestLists(t *testing.T) {
 		"an object":        {&corev1.Pod{}, nil, "lw: ListWatch: ListFunc returned a *v1.Pod: object does not implement the List interfaces"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			src := clientgo.Source(&cache.ListWatch{ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) { return tc.list, nil }}, nil)
-			var got []any
-			meta, err := src.List(t.Context(), metav1.ListOptions{}, func(obj metav1.Object, err error) error {
+			var got []metav1.Object
+			meta, err := clientgo.Source(lists(tc.list), nil).List(t.Context(), metav1.ListOptions{}, func(obj metav1.Object, err error) error {
 				got = append(got, obj)
 				return err
 			})
 			if tc.err != "" {
-				if err == nil || err.Error() != tc.err {
-					t.Errorf("error %v, want %s", err, tc.err)
-				}
+				rig.Same(t, "error", tc.err, fmt.Sprint(err))
 				return
 			}
-			if diff := cmp.Diff(tc.want, names(got)); diff != "" || err != nil {
-				t.Errorf("error %v, objects (-want +got):\n%s", err, diff)
-			}
-			want := metav1.ListMeta{ResourceVersion: "5", Continue: "c", RemainingItemCount: &left}
-			rig.Same(t, "metadata", want, meta)
+			rig.OK(t, err)
+			rig.Same(t, "objects", tc.want, names(got))
+			rig.Same(t, "metadata", metav1.ListMeta{ResourceVersion: "5", Continue: "c", RemainingItemCount: &left}, meta)
 		})
 	}
 }
@@ -117,27 +123,22 @@ func TestLists(t *testing.T) {
 // is stopped.
 func TestStopDuringRequests(t *testing.T) {
 	late := watch.NewFake()
-	for name, from := range map[string]func(release <-chan struct{}) cache.ListerWatcher{
-		"a list": func(release <-chan struct{}) cache.ListerWatcher {
-			return &cache.ListWatch{
-				ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
-					<-release
-					return &corev1.PodList{}, nil
-				},
-				WatchFuncWithContext: noStreams,
+	for name, hang := range map[string]func(release <-chan struct{}, from *cache.ListWatch){
+		"a list": func(release <-chan struct{}, from *cache.ListWatch) {
+			from.ListWithContextFunc = func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+				<-release
+				return &corev1.PodList{}, nil
 			}
+			from.WatchFuncWithContext = noStreams
 		},
-		"a watch": func(release <-chan struct{}) cache.ListerWatcher {
-			return &cache.ListWatch{
-				ListWithContextFunc:  func(context.Context, metav1.ListOptions) (runtime.Object, error) { return &corev1.PodList{}, nil },
-				WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { <-release; return late, nil },
-			}
+		"a watch": func(release <-chan struct{}, from *cache.ListWatch) {
+			from.WatchFuncWithContext = func(context.Context, metav1.ListOptions) (watch.Interface, error) { <-release; return late, nil }
 		},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
-			release := make(chan struct{})
-			inf := clientgo.NewInformer(from(release), &corev1.Pod{}, 0, nil)
-			stop := runInformer(t, inf)
+			release, from := make(chan struct{}), lists(&corev1.PodList{})
+			hang(release, from)
+			stop := runInformer(t, clientgo.NewInformer(from, &corev1.Pod{}, 0, nil))
 			time.Sleep(time.Second)
 			began := time.Now()
 			stop()
@@ -147,9 +148,7 @@ func TestStopDuringRequests(t *testing.T) {
 			close(release)
 		})
 	}
-	if !late.IsStopped() {
-		t.Error("the late watch is open")
-	}
+	rig.Same(t, "the late watch is stopped", true, late.IsStopped())
 }
 
 // A request that heeds its context is over when Run returns.
@@ -168,9 +167,7 @@ func TestStopWaitsForRequests(t *testing.T) {
 		stop := runInformer(t, inf)
 		synctest.Wait()
 		stop()
-		if !ended {
-			t.Error("Run has returned before its request")
-		}
+		rig.Same(t, "the request has ended before Run has", true, ended)
 	})
 }
 
@@ -256,39 +253,204 @@ func TestFakeControllerSource(t *testing.T) {
 		src := &lw.ListWatch[*corev1.Pod, *corev1.List]{
 			ListFunc: func(_ context.Context, opts metav1.ListOptions) (*corev1.List, error) {
 				l, err := fake.List(opts)
-				if err != nil {
-					return nil, err
-				}
-				return l.(*corev1.List), nil
+				list, _ := l.(*corev1.List)
+				return list, err
 			},
 			WatchFunc: func(_ context.Context, opts metav1.ListOptions) (watch.Interface, error) { return fake.Watch(opts) },
 		}
-		var errs []error
-		inf := lw.NewInformer(src, &lw.Options{OnError: func(err error) { errs = append(errs, err) }})
-		var told []string
-		inf.AddHandler(lw.Handler[*corev1.Pod]{
-			Add:    func(p *corev1.Pod) { told = append(told, "add "+p.Name) },
-			Update: func(_, p *corev1.Pod) { told = append(told, "update "+p.Name) },
-			Delete: func(p *corev1.Pod) { told = append(told, "delete "+p.Name) },
-		})
+		var errs rig.Errors
+		inf := lw.NewInformer(src, &lw.Options{OnError: errs.Add})
+		var told calls
+		inf.AddHandler(told.handler())
 		begin := time.Now()
 		stop := rig.Begin(t, inf)
 		rig.OK(t, inf.WaitForSync(t.Context()))
-		if took := time.Since(begin); took > 2*time.Second || len(errs) != 2 {
-			t.Errorf("synced after %v and %v", took, errs)
+		if took := time.Since(begin); took > 2*time.Second || len(errs.All()) != 2 {
+			t.Errorf("synced after %v and %v", took, errs.All())
 		}
+		told.want(t, "the list", "add a", "add b")
 		fake.Add(pod("default", "c"))
 		fake.Modify(pod("default", "a"))
 		fake.Delete(pod("default", "b"))
 		rig.Sleep(time.Minute)
-		slices.Sort(told[:2])
-		if want := []string{"add a", "add b", "add c", "update a", "delete b"}; !slices.Equal(want, told) {
-			t.Errorf("told %v, want %v", told, want)
-		}
+		rig.Same(t, "told", []string{"add c", "update a from a", "delete b"}, told.take())
 		if s := inf.Status(); s.Mode != lw.ListPages || s.Failures != 0 || s.Objects != 2 {
 			t.Errorf("status: %+v", s)
 		}
 		stop()
 		fake.Shutdown()
 	})
+}
+
+// That these compile is the test: every type is inferred, and all kinds of clients fit.
+var (
+	_ = func(c *kubernetes.Clientset) *lw.Informer[*corev1.Pod] {
+		return lw.NewInformer(lw.FromClient(c.CoreV1().Pods("")), nil)
+	}
+	_ = func(c kubernetes.Interface) *lw.Informer[*corev1.Node] {
+		return lw.NewInformer(lw.FromClient(c.CoreV1().Nodes()), nil)
+	}
+	_ = func(c dynamic.ResourceInterface) *lw.Informer[*unstructured.Unstructured] {
+		return lw.NewInformer(&lw.ListWatch[*unstructured.Unstructured, *unstructured.UnstructuredList]{ListFunc: c.List, WatchFunc: c.Watch}, nil)
+	}
+	_ = func(c metadata.ResourceInterface) *lw.Informer[*metav1.PartialObjectMetadata] {
+		return lw.NewInformer(&lw.ListWatch[*metav1.PartialObjectMetadata, *metav1.PartialObjectMetadataList]{ListFunc: c.List, WatchFunc: c.Watch}, nil)
+	}
+)
+
+func pod(namespace, name string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+}
+
+// A fake clientset streams no lists and stamps no versions. It syncs at once all the same, and what
+// is written to it arrives.
+func TestFakeClientset(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var pods []runtime.Object
+		for i := range 150 { // more than its watches can hold
+			pods = append(pods, pod("default", fmt.Sprintf("pod-%03d", i)))
+		}
+		c := fake.NewClientset(pods...)
+		inf := lw.NewInformer(lw.FromClient(c.CoreV1().Pods("")), strict(t))
+		var told calls
+		inf.AddHandler(told.handler())
+		rig.Start(t, inf)
+		began := time.Now()
+		rig.OK(t, inf.WaitForSync(t.Context()))
+		rig.Same(t, "time until it has synced", 0, time.Since(began))
+		rig.Same(t, "pods", 150, inf.Store().Len())
+		told.take()
+		ctx := t.Context()
+		api := c.CoreV1().Pods("default")
+		p := rig.Must[*corev1.Pod](t)(api.Create(ctx, pod("default", "new"), metav1.CreateOptions{}))
+		p.Spec.NodeName = "n1"
+		rig.Must[*corev1.Pod](t)(api.Update(ctx, p, metav1.UpdateOptions{}))
+		p.Spec.NodeName = "n2"
+		rig.Must[*corev1.Pod](t)(api.Update(ctx, p, metav1.UpdateOptions{}))
+		rig.OK(t, api.Delete(ctx, "new", metav1.DeleteOptions{}))
+		rig.Same(t, "told", []string{"add new", "update new from new", "update new from new", "delete new"}, told.take())
+	})
+}
+
+// What is written between the list and the watch of a fake clientset must not be lost.
+func TestFakeClientsetRace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := fake.NewClientset(pod("default", "a"))
+		src := lw.FromClient(c.CoreV1().Pods(""))
+		list := src.ListFunc
+		src.ListFunc = func(ctx context.Context, opts metav1.ListOptions) (*corev1.PodList, error) {
+			l, err := list(ctx, opts)
+			_, failed := c.CoreV1().Pods("default").Create(ctx, pod("default", "b"), metav1.CreateOptions{})
+			return l, errors.Join(err, failed)
+		}
+		inf := synced(t, src, strict(t))
+		synctest.Wait()
+		rig.Same(t, "pods", []string{"a", "b"}, names(inf.Store().List()))
+	})
+}
+
+func TestFakeDynamicClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		scheme := runtime.NewScheme()
+		gvr := schema.GroupVersionResource{Group: "example.org", Version: "v1", Resource: "widgets"}
+		c := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(scheme, map[schema.GroupVersionResource]string{gvr: "WidgetList"})
+		widget := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "example.org/v1", "kind": "Widget", "metadata": map[string]any{"namespace": "default", "name": "a"},
+		}}
+		api := c.Resource(gvr)
+		inf := syncedAtOnce(t, &lw.ListWatch[*unstructured.Unstructured, *unstructured.UnstructuredList]{ListFunc: api.List, WatchFunc: api.Watch}, nil)
+		rig.Must[*unstructured.Unstructured](t)(api.Namespace("default").Create(t.Context(), widget, metav1.CreateOptions{}))
+		synctest.Wait()
+		rig.Same(t, "widgets", 1, inf.Store().Len())
+	})
+}
+
+// A client of one namespace is told of no object of another one.
+func TestFromClientTold(t *testing.T) {
+	for name, c := range map[string]kubernetes.Interface{"real": kubernetes.NewForConfigOrDie(&rest.Config{}), "fake": fake.NewClientset()} {
+		for namespace, want := range map[string]bool{"": true, "blue": true, "green": false} {
+			if _, stays, err := lw.FromClient(c.CoreV1().Pods(namespace)).Told(pod("blue", "a")); stays != want || err != nil {
+				t.Errorf("%s client of %q: stays %v, %v", name, namespace, stays, err)
+			}
+		}
+	}
+}
+
+// A real clientset and the source of this package see what a server says, and their errors unwrap.
+func TestRealClientset(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if strings.Contains(r.URL.Path, "secrets") {
+			w.WriteHeader(http.StatusForbidden)
+			fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"secrets is forbidden"}`)
+			return
+		}
+		if r.URL.Query().Get("watch") == "" {
+			fmt.Fprint(w, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[{"metadata":{"namespace":"d","name":"a","uid":"u","resourceVersion":"5"}}]}`)
+			return
+		}
+		if r.URL.Query().Get("sendInitialEvents") == "true" {
+			fmt.Fprintln(w, `{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"namespace":"d","name":"a","uid":"u","resourceVersion":"5"}}}`)
+			fmt.Fprintln(w, `{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"7","annotations":{"k8s.io/initial-events-end":"true"}}}}`)
+		}
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	config := &rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json", AcceptContentTypes: "application/json"}}
+	clientset := kubernetes.NewForConfigOrDie(config)
+	viaHTTP := rig.Must[*lw.HTTP[*corev1.Pod]](t)(clientgo.HTTP[*corev1.Pod](config, corev1.SchemeGroupVersion.WithResource("pods"), ""))
+	viaHTTP.Accept = "application/json"
+	for name, src := range map[string]lw.Source[*corev1.Pod]{"clientset": lw.FromClient(clientset.CoreV1().Pods("")), "HTTP": viaHTTP} {
+		t.Run(name, func(t *testing.T) {
+			inf := synced(t, src, nil)
+			if _, ok := inf.Store().Get(lw.Key{Namespace: "d", Name: "a"}); !ok || inf.Store().ResourceVersion() != "7" {
+				t.Errorf("%d objects at %s", inf.Store().Len(), inf.Store().ResourceVersion())
+			}
+		})
+	}
+	secrets := lw.NewInformer(lw.FromClient(clientset.CoreV1().Secrets("")), &lw.Options{OnError: func(error) {}})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go secrets.Run(ctx)
+	rig.Met(t, time.Minute, "no error is reported", func() bool { return secrets.Status().Err != nil })
+	cancel()
+	err := secrets.WaitForSync(ctx)
+	fails(t, err, "secrets is forbidden")
+	rig.Same(t, "it is an Error", true, errors.As(err, new(*lw.Error)))
+}
+
+func TestHTTPNeedsAResource(t *testing.T) {
+	pods, good := corev1.SchemeGroupVersion.WithResource("pods"), &rest.Config{Host: "http://h"}
+	badCA := rest.TLSClientConfig{CAFile: "/no/such/file"}
+	for _, tt := range []struct {
+		config   *rest.Config
+		resource schema.GroupVersionResource
+		want     string
+	}{
+		{nil, pods, "^clientgo: HTTP: nil config$"},
+		{&rest.Config{Host: "http://[::1"}, pods, "^clientgo: HTTP: "},
+		{&rest.Config{Host: "https://h", TLSClientConfig: badCA}, pods, "^clientgo: HTTP: "},
+		{good, schema.GroupVersionResource{}, "needs a version and a resource"},
+		{good, schema.GroupVersionResource{Version: "v1"}, "needs a version and a resource"},
+		{good, schema.GroupVersionResource{Resource: "pods"}, "needs a version and a resource"},
+	} {
+		_, err := clientgo.HTTP[*corev1.Pod](tt.config, tt.resource, "")
+		fails(t, err, tt.want)
+	}
+	config := &rest.Config{Host: "http://127.0.0.1:8001/k8s/clusters/c1"}
+	src, err := clientgo.HTTP[*corev1.Pod](config, appsv1.SchemeGroupVersion.WithResource("deployments"), "ns")
+	rig.OK(t, err)
+	rig.Same(t, "URL", "http://127.0.0.1:8001/k8s/clusters/c1/apis/apps/v1/namespaces/ns/deployments", src.URL)
+}
+
+func ExampleHTTP() {
+	config := &rest.Config{Host: "http://127.0.0.1:8001"}
+	src, err := clientgo.HTTP[*corev1.Pod](config, corev1.SchemeGroupVersion.WithResource("pods"), "kube-system")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(src.URL)
+	// Output: http://127.0.0.1:8001/api/v1/namespaces/kube-system/pods
 }

@@ -7,13 +7,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
@@ -27,7 +24,6 @@ import (
 // A recordingStore is a cache.ReflectorStore with all optional methods, which notes its calls.
 type recordingStore struct {
 	calls
-	mu      sync.Mutex
 	version string
 	refuse  int   // how many lists are refused
 	err     error // of all other calls
@@ -67,15 +63,18 @@ type bookmarkStore struct{ recordingStore }
 func (s *bookmarkStore) Bookmark(version string) error { s.note("bookmark %s", version); return s.err }
 
 // reflectors are the ways to fill a store. client-go's is the truth.
-var reflectors = map[string]func(cache.ListerWatcher, cache.ReflectorStore, time.Duration) (run func(context.Context), version func() string){
-	"client-go": func(from cache.ListerWatcher, store cache.ReflectorStore, resync time.Duration) (func(context.Context), func() string) {
-		r := cache.NewReflector(from, &corev1.Pod{}, store, resync)
-		return r.RunWithContext, r.LastSyncResourceVersion
+var reflectors = map[string]func(cache.ListerWatcher, cache.ReflectorStore, time.Duration) reflector{
+	"client-go": func(from cache.ListerWatcher, store cache.ReflectorStore, resync time.Duration) reflector {
+		return cache.NewReflector(from, &corev1.Pod{}, store, resync)
 	},
-	"NewReflector": func(from cache.ListerWatcher, store cache.ReflectorStore, resync time.Duration) (func(context.Context), func() string) {
-		r := clientgo.NewReflector(from, &corev1.Pod{}, store, resync)
-		return r.RunWithContext, r.LastSyncResourceVersion
+	"NewReflector": func(from cache.ListerWatcher, store cache.ReflectorStore, resync time.Duration) reflector {
+		return clientgo.NewReflector(from, &corev1.Pod{}, store, resync)
 	},
+}
+
+type reflector interface {
+	RunWithContext(context.Context)
+	LastSyncResourceVersion() string
 }
 
 // A reflector calls a store as client-go's does, history by history. Bookmarks are left out: lw's
@@ -86,12 +85,10 @@ func TestReflectorStories(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 2))
 			server := newPodMemory(labelled("a"), labelled("b"))
 			store := &recordingStore{}
-			run, version := reflectors[kind](server, store, time.Duration(rnd.IntN(2))*time.Minute)
-			ctx, cancel := context.WithCancel(t.Context())
-			var running sync.WaitGroup
-			running.Go(func() { run(ctx) })
+			r := reflectors[kind](server, store, time.Duration(rnd.IntN(2))*time.Minute)
+			stop := runInformer(t, r)
 			note := func(step string) {
-				told = append(told, fmt.Sprintf("%s: %q version %s, told %s", step, store.take(), version(), store.last()))
+				told = append(told, fmt.Sprintf("%s: %q version %s, told %s", step, store.take(), r.LastSyncResourceVersion(), store.last()))
 			}
 			note("the first list")
 			there := map[string]bool{"a": true, "b": true}
@@ -111,27 +108,13 @@ func TestReflectorStories(t *testing.T) {
 			}
 			time.Sleep(90 * time.Second)
 			note("later")
-			cancel()
-			running.Wait()
+			stop()
 		})
 		return told
 	}
 	for seed := range uint64(20) {
-		if diff := cmp.Diff(tell(seed, "client-go"), tell(seed, "NewReflector")); diff != "" {
-			t.Errorf("seed %d (-client-go +NewReflector):\n%s", seed, diff)
-		}
+		rig.Same(t, fmt.Sprintf("seed %d: client-go and lw", seed), tell(seed, "client-go"), tell(seed, "NewReflector"))
 	}
-}
-
-// A countingStore counts the lists.
-type countingStore struct {
-	cache.Store
-	lists atomic.Int64
-}
-
-func (s *countingStore) Replace(objs []any, version string) error {
-	s.lists.Add(1)
-	return s.Store.Replace(objs, version)
 }
 
 // A reflector may run again, over the same store, as often as one likes; two runs at the same time
@@ -139,68 +122,50 @@ func (s *countingStore) Replace(objs []any, version string) error {
 func TestReflectorRunsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := newPodMemory(labelled("a"))
-		store := &countingStore{Store: cache.NewStore(cache.MetaNamespaceKeyFunc)}
+		store := &recordingStore{}
 		r := clientgo.NewReflector(server, &corev1.Pod{}, store, 0)
 		if v := r.LastSyncResourceVersion(); v != "" || r.Status().Synced {
 			t.Errorf("before the first run: version %q, %+v", v, r.Status())
 		}
+		pods := "a"
 		for i := range 3 {
 			ctx, cancel := context.WithCancel(t.Context())
-			ended := make(chan struct{}, 2)
-			for range 2 {
-				go func() { r.RunWithContext(ctx); ended <- struct{}{} }()
-			}
-			synctest.Wait()
-			if got, lists := len(store.List()), store.lists.Load(); got != i+1 || lists != int64(i+1) || !r.Status().Synced {
-				t.Errorf("run %d: %d objects, %d lists, %+v", i, got, lists, r.Status())
-			}
+			one, two := running(ctx, r), running(ctx, r)
+			rig.Same(t, "calls", []string{fmt.Sprintf("replace %s at %s", pods, server.ResourceVersion())}, store.take())
+			rig.Same(t, "synced", true, r.Status().Synced)
 			cancel()
-			<-ended
-			<-ended
+			<-one
+			<-two
 			server.create(t, labelled(fmt.Sprint("new", i)))
-			synctest.Wait()
-			if got := len(store.List()); got != i+1 {
-				t.Errorf("after run %d: %d objects", i, got)
-			}
+			rig.Same(t, "calls after the run", nil, store.take())
+			pods += fmt.Sprint(" new", i)
 		}
 	})
 }
 
-// A list that the store refuses is made again, and each refusal is reported. So is it with
-// client-go.
+// A list that the store refuses is made again, streamed or not, as with client-go, and each refusal
+// is reported. A list that the store takes is not made again.
 func TestReflectorOfAStoreThatRefuses(t *testing.T) {
 	for kind, new := range reflectors {
-		rig.Subtest(t, kind, func(t *testing.T) {
-			handleErrors(t)
-			store := &recordingStore{refuse: 2}
-			run, _ := new(newPodMemory(labelled("a")), store, 0)
-			ctx, cancel := context.WithCancel(t.Context())
-			var running sync.WaitGroup
-			running.Go(func() { run(ctx) })
-			time.Sleep(time.Minute)
-			if got := store.take(); len(got) != 3 {
-				t.Errorf("calls %q, want three lists", got)
-			}
-			cancel()
-			running.Wait()
-		})
-	}
-}
-
-// So is a list that is not streamed, and none that the store takes.
-func TestReflectorOfAStoreThatRefusesAList(t *testing.T) {
-	for refuse := range 3 {
-		synctest.Test(t, func(t *testing.T) {
-			errs := handleErrors(t)
-			store := &recordingStore{refuse: refuse}
-			run, _ := reflectors["NewReflector"](cache.ToListWatcherWithWatchListSemantics(newPodMemory(labelled("a")).listWatch(), optsOut{}), store, 0)
-			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-			defer cancel()
-			run(ctx)
-			if got := store.take(); len(got) != refuse+1 || len(errs.refused("no room")) != refuse {
-				t.Errorf("%d lists refused: calls %q, errors %q", refuse, got, errs.errs)
-			}
-		})
+		for i := range 6 {
+			streamed, refuse := i < 3, i%3
+			rig.Subtest(t, fmt.Sprintf("%s, streamed %t, %d", kind, streamed, refuse), func(t *testing.T) {
+				errs := handleErrors(t)
+				store := &recordingStore{refuse: refuse}
+				server := newPodMemory(labelled("a"))
+				from := cache.ListerWatcher(server)
+				if !streamed {
+					from = cache.ToListWatcherWithWatchListSemantics(server.listWatch(), optsOut{})
+				}
+				stop := runInformer(t, new(from, store, 0))
+				time.Sleep(time.Hour)
+				stop()
+				rig.Same(t, "lists", refuse+1, len(store.take()))
+				if kind != "client-go" { // which does not report the first refusal of a streamed list
+					rig.Same(t, "errors", refuse, len(errs.refused("no room")))
+				}
+			})
+		}
 	}
 }
 
@@ -254,8 +219,7 @@ func TestReflectorOptions(t *testing.T) {
 				Name: "mine", MinWatchTimeout: asked, ResyncPeriod: time.Minute,
 			})
 			ctx, cancel := context.WithCancel(t.Context())
-			ended := make(chan struct{})
-			go func() { defer close(ended); r.RunWithContext(ctx) }()
+			ended := running(ctx, r)
 			time.Sleep(90 * time.Second)
 			if got := server.last(); got < least || got > 2*least {
 				t.Errorf("asked for %v: a watch of %v", asked, got)
@@ -263,9 +227,7 @@ func TestReflectorOptions(t *testing.T) {
 			if got := errs.refused("resync"); len(got) != 1 || !errors.Is(got[0], store.err) {
 				t.Errorf("reported %v, want the error of one Resync", got)
 			}
-			if got := r.Status().Name; got != "mine" {
-				t.Errorf("its name is %s", got)
-			}
+			rig.Same(t, "its name", "mine", r.Status().Name)
 			impatient, giveUp := context.WithTimeout(t.Context(), time.Second)
 			defer giveUp()
 			r.RunWithContext(impatient)
@@ -290,9 +252,7 @@ func TestReflectorOptions(t *testing.T) {
 			if !strings.Contains(in.String(), "no such field") || !strings.Contains(in.String(), `reflector="mine"`) || own && other.Len() > 0 {
 				t.Errorf("log of the options: %s\nof the context: %s", &book, &other)
 			}
-			if got := errs.refused("no such field"); len(got) != 1 {
-				t.Errorf("reported %v", got)
-			}
+			rig.Same(t, "errors that were reported", 1, len(errs.refused("no such field")))
 		})
 	}
 }
@@ -303,10 +263,7 @@ func TestStoreSink(t *testing.T) {
 		memory := lw.NewMemory(labelled("a"))
 		var sent [][]string
 		undelta := cache.NewUndeltaStore(func(objs []any) { sent = append(sent, names(objs)) }, cache.MetaNamespaceKeyFunc)
-		r := lw.NewReflector(memory, clientgo.StoreSink[*corev1.Pod](undelta), nil)
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		go func() { _ = r.Run(ctx) }()
+		rig.Start(t, lw.NewReflector(memory, clientgo.StoreSink[*corev1.Pod](undelta), nil))
 		synctest.Wait()
 		rig.Must[*corev1.Pod](t)(memory.Create(t.Context(), labelled("b")))
 		synctest.Wait()
@@ -372,14 +329,11 @@ func TestReflectorWaitsForAResync(t *testing.T) {
 		store := slowStore{cache.NewStore(cache.MetaNamespaceKeyFunc), make(chan struct{})}
 		r := clientgo.NewReflector(newPodMemory(labelled("a")), &corev1.Pod{}, store, time.Minute)
 		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan struct{})
-		go func() { defer close(ended); r.RunWithContext(ctx) }()
+		ended := running(ctx, r)
 		time.Sleep(90 * time.Second)
 		cancel()
 		time.Sleep(time.Minute)
-		if isClosed(ended) {
-			t.Error("Run has returned during a Resync")
-		}
+		rig.Same(t, "Run has returned during a Resync", false, isClosed(ended))
 		close(store.resyncs)
 		<-ended
 	})

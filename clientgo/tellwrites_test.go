@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	gocmp "github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -135,9 +134,7 @@ func TestTellWritesTells(t *testing.T) {
 			method, url := cmp.Or(tt.method, "POST"), cmp.Or(tt.url, inDefault)
 			do(client, t.Context(), method, url, tt.sends)
 			rig.Same(t, "told", tt.want, strings.Join(told, "; "))
-			if got := sent[len(sent)-1]; got != tt.sends {
-				t.Errorf("the server got %q", got)
-			}
+			rig.Same(t, "the server got", tt.sends, sent[len(sent)-1])
 			do(clientgo.TellWrites(&http.Client{Transport: server}, clientgo.Capture(client)), t.Context(), method, url, tt.sends)
 			if n := len(strings.Split(tt.want, ";")); tt.want != "" && len(told) != 2*n {
 				t.Errorf("another client tells %d of %d", len(told)-n, n)
@@ -147,9 +144,7 @@ func TestTellWritesTells(t *testing.T) {
 			}
 			told = nil
 			do(client, t.Context(), method, url, tt.sends)
-			if len(told) > 0 {
-				t.Errorf("an informer that has stopped is told %q", told)
-			}
+			rig.Same(t, "an informer that has stopped is told", nil, told)
 		})
 	}
 }
@@ -157,8 +152,7 @@ func TestTellWritesTells(t *testing.T) {
 // lateWatches is a transport that tells watches everything late.
 type lateWatches struct {
 	http.RoundTripper
-	answered func(*http.Request) // is called before a client gets the answer to a write; may be nil
-	single   time.Duration       // by which lists of single objects are late
+	single time.Duration // by which lists of single objects are late
 }
 
 const watchDelay = 5 * time.Second
@@ -171,8 +165,6 @@ func (l *lateWatches) RoundTrip(r *http.Request) (*http.Response, error) {
 		resp.Body = rig.LateBody{ReadCloser: resp.Body, By: watchDelay}
 	case r.URL.Query().Get("fieldSelector") != "":
 		time.Sleep(l.single)
-	case r.Method != http.MethodGet && l.answered != nil:
-		l.answered(r)
 	}
 	return resp, err
 }
@@ -182,9 +174,8 @@ type tellServer struct {
 	server *apiserver.Server
 	late   lateWatches
 	config *rest.Config
-	told   *http.Client // of TellWrites
-	// own writes through told, and foreign through a client that nobody sees.
-	own, foreign kubernetes.Interface
+	told   *http.Client         // of TellWrites
+	own    kubernetes.Interface // writes through told
 }
 
 func newTellServer(t *testing.T, accept string) *tellServer {
@@ -194,22 +185,9 @@ func newTellServer(t *testing.T, accept string) *tellServer {
 	server, direct := served(t, pods)
 	s := &tellServer{server: server, late: lateWatches{RoundTripper: direct.Transport}}
 	s.config = &rest.Config{Host: "http://apiserver", Transport: &s.late, ContentConfig: rest.ContentConfig{ContentType: "application/json", AcceptContentTypes: accept}}
-	client, err := rest.HTTPClientFor(s.config)
-	rig.OK(t, err)
-	s.told = clientgo.TellWrites(clientgo.Capture(client))
-	if s.own, err = kubernetes.NewForConfigAndClient(s.config, s.told); err == nil {
-		s.foreign, err = kubernetes.NewForConfigAndClient(s.config, direct)
-	}
-	rig.OK(t, err)
+	s.told = clientgo.TellWrites(clientgo.Capture(rig.Must[*http.Client](t)(rest.HTTPClientFor(s.config))))
+	s.own = rig.Must[*kubernetes.Clientset](t)(kubernetes.NewForConfigAndClient(s.config, s.told))
 	return s
-}
-
-// A slimPod is a projection.
-type slimPod struct {
-	lw.Meta `json:"metadata" protobuf:"bytes,1,opt,name=metadata"`
-	Spec    struct {
-		NodeName string `json:"nodeName" protobuf:"bytes,10,opt,name=nodeName"`
-	} `json:"spec" protobuf:"bytes,2,opt,name=spec"`
 }
 
 // A content is an informer of pods, and what it shows.
@@ -243,7 +221,7 @@ func (s *tellServer) informers(t *testing.T) map[string]content {
 	return map[string]content{
 		"HTTP":                 contentOf(&lw.HTTP[*corev1.Pod]{URL: url, Client: s.told}),
 		"HTTP of a namespace":  contentOf(&lw.HTTP[*corev1.Pod]{URL: "http://apiserver/api/v1/namespaces/default/pods", Client: s.told, Only: lw.Fields{"metadata.labels", "spec"}}),
-		"projection":           contentOf(&lw.HTTP[*slimPod]{URL: url, Client: s.told}),
+		"projection":           contentOf(&lw.HTTP[*podPlace]{URL: url, Client: s.told}),
 		"HTTP of unstructured": contentOf(&lw.HTTP[*unstructured.Unstructured]{URL: url, Client: s.told}),
 		"HTTP of metadata":     contentOf(&lw.HTTP[*metav1.PartialObjectMetadata]{URL: url, Client: s.told}),
 		"FromClient":           contentOf(lw.FromClient(s.own.CoreV1().Pods(""))),
@@ -272,10 +250,8 @@ func start(t *testing.T, all map[string]content) (stop func()) {
 		}
 		time.Sleep(2 * watchDelay) // client-go does not wait for its watches
 	}
-	for name, c := range all {
-		if err := c.WaitForSync(ctx); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+	for _, c := range all {
+		rig.OK(t, c.WaitForSync(ctx))
 	}
 	return stop
 }
@@ -292,44 +268,35 @@ func TestTellWrites(t *testing.T) {
 			defer stop()
 			p := pod("default", "a")
 			p.Spec.Containers = []corev1.Container{{Name: "main", Image: "image"}}
+			ctx := t.Context()
+			patch := func(text string) (*corev1.Pod, error) {
+				return pods.Patch(ctx, "a", types.MergePatchType, []byte(text), metav1.PatchOptions{})
+			}
 			steps := []struct {
 				name string
-				do   func() error
+				do   func() (*corev1.Pod, error)
 			}{
-				{"create", func() (err error) { p, err = pods.Create(t.Context(), p, metav1.CreateOptions{}); return err }},
-				{"update", func() (err error) {
+				{"create", func() (*corev1.Pod, error) { return pods.Create(ctx, p, metav1.CreateOptions{}) }},
+				{"update", func() (*corev1.Pod, error) {
 					p.Spec.NodeName, p.Labels = "n1", map[string]string{"v": "1"}
-					p, err = pods.Update(t.Context(), p, metav1.UpdateOptions{})
-					return err
+					return pods.Update(ctx, p, metav1.UpdateOptions{})
 				}},
-				{"status", func() (err error) {
+				{"status", func() (*corev1.Pod, error) {
 					p.Status.Phase = corev1.PodRunning
-					p, err = pods.UpdateStatus(t.Context(), p, metav1.UpdateOptions{})
-					return err
+					return pods.UpdateStatus(ctx, p, metav1.UpdateOptions{})
 				}},
-				{"patch", func() (err error) {
-					p, err = pods.Patch(t.Context(), "a", types.MergePatchType, []byte(`{"metadata":{"labels":{"v":"2"},"finalizers":["example.com/stay"]}}`), metav1.PatchOptions{})
-					return err
+				{"patch", func() (*corev1.Pod, error) {
+					return patch(`{"metadata":{"labels":{"v":"2"},"finalizers":["example.com/stay"]}}`)
 				}},
-				{"delete, with a finalizer", func() error { return pods.Delete(t.Context(), "a", metav1.DeleteOptions{}) }},
-				{"the last finalizer", func() error {
-					_, err := pods.Patch(t.Context(), "a", types.MergePatchType, []byte(`{"metadata":{"finalizers":null,"labels":{"v":"3"}}}`), metav1.PatchOptions{})
-					return err
-				}},
-				{"another", func() error {
-					_, err := pods.Create(t.Context(), pod("default", "b"), metav1.CreateOptions{})
-					return err
-				}},
-				{"delete", func() error { return pods.Delete(t.Context(), "b", metav1.DeleteOptions{}) }},
+				{"delete, with a finalizer", func() (*corev1.Pod, error) { return p, pods.Delete(ctx, "a", metav1.DeleteOptions{}) }},
+				{"the last finalizer", func() (*corev1.Pod, error) { return patch(`{"metadata":{"finalizers":null,"labels":{"v":"3"}}}`) }},
+				{"another", func() (*corev1.Pod, error) { return pods.Create(ctx, pod("default", "b"), metav1.CreateOptions{}) }},
+				{"delete", func() (*corev1.Pod, error) { return p, pods.Delete(ctx, "b", metav1.DeleteOptions{}) }},
 			}
 			for i, step := range steps {
 				began := time.Now()
-				if err := step.do(); err != nil {
-					t.Fatalf("%s: %v", step.name, err)
-				}
-				if took := time.Since(began); took > 0 {
-					t.Errorf("%s took %v", step.name, took)
-				}
+				p = rig.Must[*corev1.Pod](t)(step.do())
+				rig.Same(t, step.name+" took", 0, time.Since(began))
 				shown := map[string]map[string]any{}
 				for name, c := range all {
 					shown[name] = c.objects()
@@ -358,9 +325,7 @@ func TestTellWrites(t *testing.T) {
 							}
 						}
 					}
-					if diff := gocmp.Diff(want, shown[name]); diff != "" {
-						t.Errorf("%s: %s (-listed +told):\n%s", step.name, name, diff)
-					}
+					rig.Same(t, step.name+": "+name+", listed and told", want, shown[name])
 				}
 				stopFresh()
 			}
@@ -388,9 +353,7 @@ func TestTellWritesDuringOtherRequests(t *testing.T) {
 			t.Helper()
 			rig.Must[*corev1.Pod](t)(s.own.CoreV1().Pods("default").Create(t.Context(), pod("default", name), metav1.CreateOptions{}))
 			for of, c := range all {
-				if c.objects()[name] == nil {
-					t.Errorf("%s does not show %s", of, name)
-				}
+				rig.Same(t, of+" shows "+name, true, c.objects()[name] != nil)
 			}
 		}
 		create("a")

@@ -2,9 +2,9 @@ package clientgo_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -35,31 +35,25 @@ import (
 func handleErrors(t *testing.T) *reported {
 	r := &reported{}
 	rig.Swap(t, &utilruntime.ErrorHandlers, []utilruntime.ErrorHandler{func(_ context.Context, err error, msg string, _ ...any) {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.errs = append(r.errs, fmt.Sprint(err))
-		r.raw = append(r.raw, err)
-		r.msgs = append(r.msgs, msg)
+		r.Add(cmp.Or(err, errors.New("no error")))
+		r.messages.note("%s", msg)
 	}})
 	return r
 }
 
 type reported struct {
-	mu         sync.Mutex
-	errs, msgs []string
-	raw        []error
+	rig.Errors
+	messages calls
 }
 
 // refused returns the errors with this text since its last call.
 func (r *reported) refused(text string) (errs []error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, err := range r.raw {
-		if strings.Contains(fmt.Sprint(err), text) {
+	for _, err := range r.All() {
+		if strings.Contains(err.Error(), text) {
 			errs = append(errs, err)
 		}
 	}
-	r.raw = nil
+	r.TakeSorted()
 	return errs
 }
 
@@ -67,11 +61,7 @@ func (r *reported) refused(text string) (errs []error) {
 func (r *reported) want(t *testing.T, errs ...string) {
 	t.Helper()
 	synctest.Wait()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	slices.Sort(r.errs)
-	rig.Same(t, "errors", errs, r.errs)
-	r.errs = nil
+	rig.Same(t, "errors", errs, r.TakeSorted())
 }
 
 // The handler of watch errors gets the failures of requests as they are, with the context of Run.
@@ -79,14 +69,8 @@ func TestWatchErrorHandler(t *testing.T) {
 	overAll(t, func(t *testing.T, impl implementation, server *podMemory) {
 		inf := impl.new(server, cache.SharedIndexInformerOptions{ObjectDescription: "the pods"})
 		if impl.lent {
-			for name, err := range map[string]error{
-				"SetWatchErrorHandler":            inf.SetWatchErrorHandler(func(*cache.Reflector, error) {}),
-				"SetWatchErrorHandlerWithContext": inf.SetWatchErrorHandlerWithContext(cache.DefaultWatchErrorHandler),
-			} {
-				if err == nil || !strings.Contains(err.Error(), "lw.Options.OnError") {
-					t.Errorf("%s: %v", name, err)
-				}
-			}
+			fails(t, inf.SetWatchErrorHandler(func(*cache.Reflector, error) {}), "lw.Options.OnError")
+			fails(t, inf.SetWatchErrorHandlerWithContext(cache.DefaultWatchErrorHandler), "lw.Options.OnError")
 			return
 		}
 		type key struct{}
@@ -103,9 +87,7 @@ func TestWatchErrorHandler(t *testing.T) {
 		server.Fail(apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no role")))
 		runIn(t, context.WithValue(t.Context(), key{}, "of Run"), inf)
 		rig.Sleep(time.Minute)
-		if err := inf.SetWatchErrorHandler(nil); err == nil || !strings.HasSuffix(err.Error(), "informer has already started") {
-			t.Errorf("after Run: %v", err)
-		}
+		fails(t, inf.SetWatchErrorHandler(nil), "informer has already started$")
 		if len(errs) < 3 {
 			t.Errorf("%d errors in a minute of failures", len(errs))
 		}
@@ -118,9 +100,7 @@ func TestWatchErrorHandler(t *testing.T) {
 		server.create(t, labelled("a"))
 		rig.Sleep(time.Minute)
 		errs = nil
-		if !inf.HasSynced() {
-			t.Error("not synced after the failures")
-		}
+		rig.Same(t, "synced after the failures", true, inf.HasSynced())
 		// An error that nobody wraps can be compared.
 		server.Fail(io.ErrUnexpectedEOF)
 		rig.Sleep(10 * time.Minute)
@@ -143,10 +123,9 @@ func TestDefaultWatchErrorHandler(t *testing.T) {
 		stop := runInformer(t, inf)
 		time.Sleep(300 * time.Millisecond) // less than the first pause
 		stop()
-		errs.mu.Lock()
-		defer errs.mu.Unlock()
-		if len(errs.errs) == 0 || !strings.Contains(errs.errs[0], "down") || errs.msgs[0] != "Failed to watch" {
-			t.Errorf("reported %q: %q", errs.msgs, errs.errs)
+		msgs, texts := errs.messages.take(), errs.Texts()
+		if len(texts) == 0 || !strings.Contains(texts[0], "down") || msgs[0] != "Failed to watch" {
+			t.Errorf("reported %q: %q", msgs, texts)
 		}
 	})
 }
@@ -171,9 +150,7 @@ func TestWatchErrorHandlerHangs(t *testing.T) {
 			if !inf.HasSynced() || len(inf.GetStore().List()) != 1 {
 				t.Error("the informer waits for a handler of errors")
 			}
-			if n != 1 {
-				t.Errorf("%d calls at a time", n)
-			}
+			rig.Same(t, "calls at a time", 1, n)
 			if stopped {
 				cancel()
 				synctest.Wait()
@@ -211,10 +188,8 @@ func TestRecordsOfARefusal(t *testing.T) {
 			if n := len(slices.Compact(at)); n < 3 || n > 8 || n != len(refused) {
 				t.Errorf("%d failures in 15 s, at %d moments, want 3 to 8: %v", len(refused), n, refused)
 			}
-			for _, err := range refused {
-				if !apierrors.IsForbidden(err) {
-					t.Errorf("failure %v", err)
-				}
+			if i := slices.IndexFunc(refused, func(err error) bool { return !apierrors.IsForbidden(err) }); i >= 0 {
+				t.Errorf("failure %v", refused[i])
 			}
 			server.Fail(nil)
 			rig.Sleep(time.Minute)
@@ -234,15 +209,12 @@ func TestRecordsOfARefusal(t *testing.T) {
 func TestRecordsOfARecovery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		handleErrors(t)
-		server := newPodMemory()
-		server.create(t, labelled("a"))
+		server := newPodMemory(labelled("a"))
 		inf := clientgo.NewInformer(server, &corev1.Pod{}, 0, nil)
 		var book bytes.Buffer
 		stop := runIn(t, loggedTo(t, &book), inf)
 		rig.Sleep(time.Minute)
-		if book.Len() > 0 {
-			t.Errorf("records without a failure:\n%s", &book)
-		}
+		rig.Same(t, "records without a failure", "", book.String())
 		server.Fail(io.ErrUnexpectedEOF)
 		time.Sleep(time.Minute)
 		server.Fail(nil)
@@ -284,9 +256,8 @@ func TestDecoderOptionsOfAll(t *testing.T) {
 		s.SetDown(true)
 		synctest.Wait()
 		for _, name := range []string{"Pod", "mine"} {
-			if _, told := failed.Load(name); !told {
-				t.Errorf("OnError was not told of %s", name)
-			}
+			_, told := failed.Load(name)
+			rig.Same(t, "OnError was told of "+name, true, told)
 		}
 	})
 }

@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -73,9 +72,7 @@ func TestReviewHasTheRequest(t *testing.T) {
 		if tt.labels != nil {
 			tt.want.LabelSelector = &authorizationv1.LabelSelectorAttributes{Requirements: tt.labels}
 		}
-		if diff := cmp.Diff(&tt.want, last.ResourceAttributes, cmpopts.EquateEmpty()); diff != "" {
-			t.Errorf("%s %s (-want +asked):\n%s", tt.method, tt.url, diff)
-		}
+		rig.Same(t, tt.method+" "+tt.url, &tt.want, last.ResourceAttributes, cmpopts.EquateEmpty())
 	}
 	// With the program's credentials an impersonation could be more than was asked about.
 	last = nil
@@ -141,9 +138,7 @@ func TestAuthorizer(t *testing.T) {
 				t.Errorf("%+v: %v", tt, err)
 			}
 		}
-		if last.User != "system:anonymous" {
-			t.Error(last)
-		}
+		rig.Same(t, "user", "system:anonymous", last.User)
 		r := httptest.NewRequest(http.MethodGet, "/version", nil)
 		if err := authorize(r, serve.Attributes{Verb: "get", Path: "/version"}); !apierrors.IsForbidden(err) || last.NonResourceAttributes == nil {
 			t.Error(err, last)
@@ -162,8 +157,6 @@ func TestAuthorizer(t *testing.T) {
 			t.Error(err)
 		}
 		down = nil
-		if err := ask("ann's", "list", "shop"); err != nil {
-			t.Errorf("an error is remembered: %v", err)
-		}
+		rig.OK(t, ask("ann's", "list", "shop")) // no error is remembered
 	})
 }

@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -25,6 +24,7 @@ import (
 
 	"github.com/go-lw/lw/clientgo"
 	"github.com/go-lw/lw/clientgo/factories"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 var pods, nodes = corev1.SchemeGroupVersion.WithResource("pods"), corev1.SchemeGroupVersion.WithResource("nodes")
@@ -61,22 +61,19 @@ func dynamicClient() dynamic.Interface {
 
 // What a factory shows is what client-go's shows.
 func TestFactories(t *testing.T) {
+	shop := &factories.Options{Namespace: "shop"}
 	for name, f := range map[string]struct{ theirs, ours func() anyFactory }{
 		"dynamic": {
 			func() anyFactory {
 				return dynamicinformer.NewFilteredDynamicSharedInformerFactory(dynamicClient(), 0, "shop", nil)
 			},
-			func() anyFactory {
-				return factories.Dynamic(dynamicClient(), 0, &factories.Options{Namespace: "shop"})
-			},
+			func() anyFactory { return factories.Dynamic(dynamicClient(), 0, shop) },
 		},
 		"metadata": {
 			func() anyFactory {
 				return metadatainformer.NewFilteredSharedInformerFactory(metadataClient(), 0, "shop", nil)
 			},
-			func() anyFactory {
-				return factories.Metadata(metadataClient(), 0, &factories.Options{Namespace: "shop"})
-			},
+			func() anyFactory { return factories.Metadata(metadataClient(), 0, shop) },
 		},
 		"all namespaces": {
 			func() anyFactory { return dynamicinformer.NewDynamicSharedInformerFactory(dynamicClient(), 0) },
@@ -88,9 +85,7 @@ func TestFactories(t *testing.T) {
 			if len(want) < 4 {
 				t.Fatalf("client-go shows %q", want)
 			}
-			if diff := cmp.Diff(want, show(t, f.ours)); diff != "" {
-				t.Errorf("(-client-go +lw):\n%s", diff)
-			}
+			rig.Same(t, "client-go and lw", want, show(t, f.ours))
 		})
 	}
 }
@@ -147,17 +142,13 @@ func TestOptions(t *testing.T) {
 		g.Start(ctx.Done())
 		f.WaitForCacheSync(ctx.Done())
 		g.WaitForCacheSync(ctx.Done())
-		if len(none.GetStore().List()) != 0 {
-			t.Error("the list options are ignored")
-		}
+		rig.Same(t, "objects with the list options", 0, len(none.GetStore().List()))
+		rig.Same(t, "objects with the transform", 3, len(some.GetStore().List()))
 		for _, obj := range some.GetStore().List() {
-			if obj.(metav1.Object).GetLabels()["transformed"] != "yes" {
-				t.Error("the transform is ignored")
-			}
+			rig.Same(t, "transformed", "yes", obj.(metav1.Object).GetLabels()["transformed"])
 		}
-		if _, ok := clientgo.Status(none); !ok || len(some.GetStore().List()) != 3 {
-			t.Error("the informers are not lw's, or are empty")
-		}
+		_, ok := clientgo.Status(none)
+		rig.Same(t, "the informers are lw's", true, ok)
 		cancel()
 		f.Shutdown()
 		g.Shutdown()

@@ -31,9 +31,8 @@ type follower struct {
 	told     map[string]*corev1.ConfigMap
 	gone     map[string]string // the version of the last object of a name
 	broken   map[string]string // by the rule that was broken, the first time it was; guarded by mu
-	errors   int
-	reported string // the version shown last
-	rewound  bool   // the server went back in time
+	reported string            // the version shown last
+	rewound  bool              // the server went back in time
 }
 
 func newFollower() *follower {
@@ -94,12 +93,6 @@ func (f *follower) delete(c *corev1.ConfigMap) {
 	f.gone[c.Name] = c.ResourceVersion
 }
 
-func (f *follower) failed() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.errors++
-}
-
 func rises(from, to string) bool {
 	a, errA := strconv.Atoi(from)
 	b, errB := strconv.Atoi(to)
@@ -131,20 +124,17 @@ func (f *follower) settle(truth map[string]string) {
 		f.breaks("L2", "it has not synced after an hour")
 		return
 	}
-	want := maps.Clone(truth)
-	for key := range aside { // it says so itself
-		delete(want, key.Name)
-		delete(got, key.Name)
-	}
-	if !maps.Equal(want, got) {
-		f.breaks("L1", "it shows %s for good, the server has %s", list(got), list(want))
-	}
-	told := map[string]string{}
+	want, told := maps.Clone(truth), map[string]string{}
 	for name, c := range f.told {
 		told[name] = id(c)
 	}
-	for key := range aside {
+	for key := range aside { // it says so itself
+		delete(want, key.Name)
+		delete(got, key.Name)
 		delete(told, key.Name)
+	}
+	if !maps.Equal(want, got) {
+		f.breaks("L1", "it shows %s for good, the server has %s", list(got), list(want))
 	}
 	if !maps.Equal(got, told) {
 		f.breaks("H8", "the handler was told of %s, and it shows %s", list(told), list(got))
@@ -165,18 +155,21 @@ func list(objs map[string]string) string {
 // follows are the two informers, at their defaults. f transforms objects, where it is not nil.
 var follows = []func(s server, f func(*corev1.ConfigMap) error) *follower{followClientGo, followLW}
 
-func followClientGo(s server, transform func(*corev1.ConfigMap) error) *follower {
-	inf := cache.NewSharedIndexInformer(&cache.ListWatch{
+func sharedInformer(s server, indexers cache.Indexers) cache.SharedIndexInformer {
+	return cache.NewSharedIndexInformer(&cache.ListWatch{
 		ListWithContextFunc:  func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) { return s.list(ctx, opts) },
 		WatchFuncWithContext: s.watch,
-	}, &corev1.ConfigMap{}, 0, nil)
-	f := newFollower()
+	}, &corev1.ConfigMap{}, 0, indexers)
+}
+
+func followClientGo(s server, transform func(*corev1.ConfigMap) error) *follower {
+	inf, f := sharedInformer(s, nil), newFollower()
 	must := func(err error) {
 		if err != nil {
 			panic(err)
 		}
 	}
-	must(inf.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) { f.failed() }))
+	must(inf.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}))
 	if transform != nil {
 		must(inf.SetTransform(func(obj any) (any, error) {
 			if c, ok := obj.(*corev1.ConfigMap); ok {
@@ -215,7 +208,7 @@ func followLW(s server, transform func(*corev1.ConfigMap) error) *follower {
 	if transform != nil {
 		src = lw.Transform(src, func(c *corev1.ConfigMap) (*corev1.ConfigMap, error) { return c, transform(c) })
 	}
-	inf := lw.NewInformer(src, &lw.Options{OnError: func(error) { f.failed() }})
+	inf := lw.NewInformer(src, &lw.Options{OnError: func(error) {}})
 	inf.AddHandler(lw.Handler[*corev1.ConfigMap]{Add: f.add, Update: f.update, Delete: f.delete})
 	f.objects, f.version = inf.Store().List, inf.Store().ResourceVersion
 	f.synced = func() bool { return inf.Status().Synced }

@@ -15,8 +15,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -60,19 +58,15 @@ func TestHistories(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(head)
 	for _, legal := range []bool{true, false} {
+		title := "What only a broken server, proxy or replica does"
 		if legal {
-			b.WriteString("\n## What a server that is right may do\n")
-		} else {
-			b.WriteString("\n## What only a broken server, proxy or replica does\n")
+			title = "What a server that is right may do"
 		}
-		b.WriteString("\n| history | client-go v0.37.2 | lw |\n|---|---|---|\n")
+		fmt.Fprintf(&b, "\n## %s\n\n| history | client-go v0.37.2 | lw |\n|---|---|---|\n", title)
 		for _, h := range histories {
-			if h.legal != legal {
-				continue
+			if h.legal == legal {
+				fmt.Fprintf(&b, "| %s | %s | %s |\n", h.name, verdict(always(t, h)), verdict(h.judge(t, followLW)))
 			}
-			row := "| " + h.name
-			row += " | " + verdict(always(t, h)) + " | " + verdict(h.judge(t, followLW))
-			b.WriteString(row + " |\n")
 		}
 		for _, p := range panics {
 			if legal {
@@ -185,7 +179,7 @@ var panics = []struct {
 }{{
 	name: "a handler panics, and panics are to be reported",
 	clientGo: func(ctx context.Context, m *lw.Memory[*corev1.ConfigMap], told func(string)) {
-		inf := sharedInformer(m, nil)
+		inf := sharedInformer(memory{m}, nil)
 		_, _ = inf.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(obj any) { fails(obj.(*corev1.ConfigMap), told) }})
 		inf.RunWithContext(ctx)
 	},
@@ -197,7 +191,7 @@ var panics = []struct {
 }, {
 	name: "an index function fails for one object",
 	clientGo: func(ctx context.Context, m *lw.Memory[*corev1.ConfigMap], told func(string)) {
-		inf := sharedInformer(m, cache.Indexers{"size": func(obj any) ([]string, error) {
+		inf := sharedInformer(memory{m}, cache.Indexers{"size": func(obj any) ([]string, error) {
 			if obj.(*corev1.ConfigMap).Name == "bad" {
 				return nil, fmt.Errorf("no size")
 			}
@@ -222,14 +216,6 @@ func fails(c *corev1.ConfigMap, told func(string)) {
 		panic("no use for it")
 	}
 	told(c.Name)
-}
-
-func sharedInformer(m *lw.Memory[*corev1.ConfigMap], indexers cache.Indexers) cache.SharedIndexInformer {
-	s := memory{m}
-	return cache.NewSharedIndexInformer(&cache.ListWatch{
-		ListWithContextFunc:  func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) { return s.list(ctx, opts) },
-		WatchFuncWithContext: s.watch,
-	}, &corev1.ConfigMap{}, 0, indexers)
 }
 
 // childEnv names the case of a process that is such a one.

@@ -3,13 +3,12 @@ package hook
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/rig"
@@ -22,13 +21,10 @@ func TestCollectionOf(t *testing.T) {
 		"/api/v1/namespaces/default/pods/a": "", "/apis/apps/v1/deployments": "deployments.apps", "/apis/apps/v1/namespaces/x/deployments": "deployments.apps",
 		"/k8s/clusters/c/api/v1/pods": "pods", "/apis/apps/v1": "", "/healthz": "", "/api": "",
 	} {
-		if got := collectionOf(&http.Request{Method: http.MethodGet, URL: &url.URL{Path: path}}); got != want {
-			t.Errorf("%s: %q, want %q", path, got, want)
-		}
+		rig.Same(t, path, want, collectionOf(&http.Request{Method: http.MethodGet, URL: &url.URL{Path: path}}))
 	}
-	if got := collectionOf(&http.Request{Method: http.MethodPost, URL: &url.URL{Path: "/api/v1/pods"}}); got != "" {
-		t.Errorf("a write is of %s", got)
-	}
+	write := &http.Request{Method: http.MethodPost, URL: &url.URL{Path: "/api/v1/pods"}}
+	rig.Same(t, "of a write", "", collectionOf(write))
 }
 
 // Lists, watches, events and bytes are counted, however the body is cut when it is read.
@@ -47,9 +43,7 @@ func TestWire(t *testing.T) {
 			}
 			return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {contentType}}, Body: io.NopCloser(strings.NewReader(bodies[name]))}, nil
 		})})
-		if again := w.counted(client); again != client {
-			t.Error("what is counted is counted twice")
-		}
+		rig.Same(t, "what is counted is counted twice", false, w.counted(client) != client)
 		total := 0
 		for name, body := range bodies {
 			total += len(body)
@@ -66,9 +60,7 @@ func TestWire(t *testing.T) {
 		for _, row := range w.rows() {
 			got = append(got, row.lists.Load(), row.watches.Load(), row.events.Load(), row.bytes.Load())
 		}
-		if diff := cmp.Diff([]uint64{2, 2, 5, uint64(total)}, got); diff != "" {
-			t.Errorf("read by %d: lists, watches, events, bytes (-want +got):\n%s", cut, diff)
-		}
+		rig.Same(t, fmt.Sprintf("read by %d: lists, watches, events, bytes", cut), []uint64{2, 2, 5, uint64(total)}, got)
 	}
 }
 
@@ -107,9 +99,7 @@ func TestAllSynced(t *testing.T) {
 	has("after it has synced", true)
 	first := s.all.after
 	has("later", true)
-	if s.all.after != first {
-		t.Errorf("the time of the sync moves from %v to %v", first, s.all.after)
-	}
+	rig.Same(t, "the time of the sync", first, s.all.after)
 	make("late")
 	has("with one that has not synced", false)
 	synced["late"] = true
@@ -117,11 +107,8 @@ func TestAllSynced(t *testing.T) {
 	if s.all.after <= first {
 		t.Errorf("the late one synced at %v, the first at %v", s.all.after, first)
 	}
-	if strings.Contains(s.page(), heap) {
-		t.Error("nobody has asked for the report")
-	}
-	s.asked = true
-	if !strings.Contains(s.page(), heap) {
-		t.Error("the report does not say that its heap is of a collection for it")
+	for _, asked := range []bool{false, true} { // for the report, which says that its heap is of a collection for it
+		s.asked = asked
+		rig.Same(t, "of a collection for it", asked, strings.Contains(s.page(), heap))
 	}
 }
