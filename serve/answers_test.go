@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptrace"
@@ -16,11 +17,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/serve"
 )
 
@@ -49,13 +50,9 @@ func TestIncludeObject(t *testing.T) {
 				if err := json.Unmarshal([]byte(body), &table); err != nil || len(table.Rows) != 1 || table.Kind != "Table" || len(table.ColumnDefinitions) != 4 {
 					t.Fatalf("%s: %v %s", include, err, body)
 				}
-				if diff := cmp.Diff([]any{"a", 3.0, false, "<unknown>"}, table.Rows[0].Cells); diff != "" {
-					t.Errorf("%s: %s", include, diff)
-				}
+				rig.Same(t, include, []any{"a", 3.0, false, "<unknown>"}, table.Rows[0].Cells)
 				columns := []metav1.TableColumnDefinition{{Name: "Size", Type: "string"}, {Name: "Even", Type: "boolean", Description: "whether it is", Priority: 1}}
-				if diff := cmp.Diff(columns, table.ColumnDefinitions[1:3]); diff != "" {
-					t.Errorf("%s: %s", include, diff)
-				}
+				rig.Same(t, include, columns, table.ColumnDefinitions[1:3])
 			}
 		}
 		for _, p := range []string{path + "?", oneWidget + "?", path + "?watch=1&"} {
@@ -68,8 +65,7 @@ func TestIncludeObject(t *testing.T) {
 // accept that.
 func TestListHeaders(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
-		m := lw.NewMemory(newWidget(name("a"), 1))
-		b.memory(m, widgets)
+		m := b.memory(lw.NewMemory(newWidget(name("a"), 1)), widgets)
 		for _, large := range []bool{false, true} {
 			if large {
 				w := longWidget("b", 2, 128<<10)
@@ -100,9 +96,7 @@ func TestListHeaders(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				if diff := cmp.Diff(want, header); diff != "" {
-					t.Errorf("large %t, %s (-want +got):\n%s", large, encoding, diff)
-				}
+				rig.Same(t, fmt.Sprintf("large %t, %s", large, encoding), want, header)
 				var list struct{ Items []Widget }
 				if err := json.Unmarshal(data, &list); err != nil || len(list.Items) != map[bool]int{false: 1, true: 2}[large] {
 					t.Errorf("%d items, %v", len(list.Items), err)
@@ -115,8 +109,7 @@ func TestListHeaders(t *testing.T) {
 // A deletion that is refused deletes nothing.
 func TestDeleteRefused(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
-		m := lw.NewMemory(newWidget(name("a"), 1))
-		b.memory(m, widgets)
+		m := b.memory(lw.NewMemory(newWidget(name("a"), 1)), widgets)
 		for _, tt := range []struct {
 			body string
 			code int
@@ -138,8 +131,7 @@ func TestDeleteRefused(t *testing.T) {
 // An error is in the encoding that the client accepts.
 func TestErrorsAreNegotiated(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
-		m := lw.NewMemory(newWidget(name("a"), 1))
-		b.memory(m, widgets)
+		b.memory(lw.NewMemory(newWidget(name("a"), 1)), widgets)
 		text := func(method, path, accept string) (int, string) {
 			code, body := b.do(method, path, "", "Accept", accept)
 			var status metav1.Status
@@ -242,9 +234,7 @@ func TestDefaultsOfAResource(t *testing.T) {
 		want := metav1.APIResource{Name: "widgets", SingularName: "widget", Kind: "Widget", Namespaced: true}
 		got := found.APIResources[0]
 		got.Verbs, got.StorageVersionHash = nil, ""
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Error(diff)
-		}
+		rig.Same(t, "the resource", want, got)
 	})
 }
 

@@ -12,11 +12,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/serve"
 )
 
@@ -74,17 +74,14 @@ func TestAuthorize(t *testing.T) {
 		of("delete", "n", "x", "/apis/example.io/v1/namespaces/n/widgets/x", ""),
 		{Verb: "get", Path: "/version"},
 	}
-	if diff := cmp.Diff(want, asked); diff != "" {
-		t.Error(diff)
-	}
+	rig.Same(t, "asked", want, asked)
 }
 
 // S2: while a thousand watch, a relist with differences ends all watches with 410, over five
 // seconds; one without ends none.
 func TestRelist(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
-		m := lw.NewMemory(newWidget(name("a"), 1))
-		b.relay(m, widgets)
+		m := b.relayed(lw.NewMemory(newWidget(name("a"), 1)))
 		var all []*stream
 		for range 1000 {
 			all = append(all, b.watch("resourceVersion=2"))
@@ -205,8 +202,7 @@ func TestRewind(t *testing.T) {
 // far he has come, so that he goes on elsewhere from there.
 func TestClose(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
-		m := lw.NewMemory(newWidget(name("a"), 1))
-		b.memory(m, widgets)
+		m := b.memory(lw.NewMemory(newWidget(name("a"), 1)), widgets)
 		with, without := b.watch("resourceVersion=2&allowWatchBookmarks=1"), b.watch("resourceVersion=2")
 		selects := b.watch("resourceVersion=2&allowWatchBookmarks=1&labelSelector=even=yes")
 		put(t, m.Update, "a", 3)
@@ -239,8 +235,7 @@ func TestShared(t *testing.T) {
 		return json.Marshal(w)
 	}
 	inBubble(t, serve.Options{}, func(b *bubble) {
-		m := lw.NewMemory(newWidget(name("a"), 1))
-		b.memory(m, r)
+		m := b.memory(lw.NewMemory(newWidget(name("a"), 1)), r)
 		var all []*stream
 		for range 10 {
 			all = append(all, b.watch("sendInitialEvents=1&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=1&timeoutSeconds=300"))
@@ -253,9 +248,7 @@ func TestShared(t *testing.T) {
 		for _, w := range all {
 			w.want(b.t, "ADDED a 2", "BOOKMARK 2 end", "MODIFIED a 3", "DELETED a 4")
 		}
-		if diff := cmp.Diff(map[string]int{"a 2": 1, "a 3": 1}, encoded); diff != "" {
-			b.t.Error(diff)
-		}
+		rig.Same(b.t, "encoded", map[string]int{"a 2": 1, "a 3": 1}, encoded)
 		if s := b.h.Status()[0]; s.Encoded != 2 || s.Watches != 10 || s.Opened != 10 || s.Lists != 30 {
 			b.t.Errorf("%+v", s)
 		}
@@ -289,8 +282,7 @@ func TestEncodeFails(t *testing.T) {
 	for size := 1; size <= 2; size++ {
 		var reported []string
 		inBubble(t, serve.Options{OnError: func(err error) { reported = append(reported, err.Error()) }}, func(b *bubble) {
-			m := lw.NewMemory[*Widget]()
-			b.memory(m, r)
+			m := b.memory(lw.NewMemory[*Widget](), r)
 			all, some := b.watch("resourceVersion=1"), b.watch("resourceVersion=1&fieldSelector=size=4")
 			other := b.watch("resourceVersion=1")
 			put(b.t, m.Create, "a", size)
@@ -364,39 +356,4 @@ func TestDerived(t *testing.T) {
 		}
 		w.cancel()
 	})
-}
-
-// What only the informer's server can answer is forwarded: reads of the newest state while it
-// cannot be asked, and what is not served here.
-func TestForward(t *testing.T) {
-	for _, forward := range []http.Handler{nil, teapot} {
-		code := func(otherwise int) int {
-			if forward != nil {
-				return http.StatusTeapot
-			}
-			return otherwise
-		}
-		inBubble(t, serve.Options{Forward: forward}, func(b *bubble) {
-			m := lw.NewMemory(newWidget(name("a"), 1))
-			b.relay(m, widgets)
-			m.Fail(errors.New("away"))
-			for query, want := range map[string]int{
-				path:                        code(http.StatusGatewayTimeout),
-				path + "?resourceVersion=0": http.StatusOK,
-				path + "?resourceVersion=2": http.StatusOK,
-				"/api/v1/pods":              code(http.StatusNotFound),
-				"/healthz":                  code(http.StatusNotFound),
-				path + "?limit=x":           http.StatusBadRequest,
-				path + "?fieldSelector=a=b": code(http.StatusBadRequest), // the server knows more fields
-				"/apis":                     code(http.StatusOK),         // and more kinds
-				"/apis/example.io/v1":       code(http.StatusOK),
-				"/openapi/v3":               code(http.StatusOK),
-				"/version":                  code(http.StatusOK),
-			} {
-				b.answers(want, "", "GET", query, "")
-			}
-			b.answers(code(http.StatusNotAcceptable), "", "GET", oneWidget, "", "Accept", "application/yaml")
-			b.answers(code(http.StatusMethodNotAllowed), "", "POST", path, "{}")
-		})
-	}
 }

@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
@@ -17,6 +16,7 @@ import (
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/listopts"
 	"github.com/go-lw/lw/internal/order"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // A listing is a source that lists objects at a version, and has no changes.
@@ -262,9 +262,7 @@ func TestLateFrame(t *testing.T) {
 	h.commit([]*event{e}, 2)
 	h.begin(order.List[*item]{}, 3, false)
 	h.grew(e, 100)
-	if diff := cmp.Diff(int64(0), h.bytes); diff != "" {
-		t.Error(diff)
-	}
+	rig.Same(t, "bytes", int64(0), h.bytes)
 }
 
 // An object has its own version in an event, and a deletion that of the event.
@@ -281,8 +279,6 @@ func TestVersionInFrames(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want+"\n", string(f.event())); diff != "" {
-			t.Errorf("%s: %s", typ, diff)
-		}
+		rig.Same(t, string(typ), want+"\n", string(f.event()))
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/serve"
 )
 
@@ -280,8 +281,7 @@ func TestForms(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			inBubble(t, serve.Options{}, func(b *bubble) {
 				b.t = t
-				m := lw.NewMemory(newNote("a", "first"), newNote("b", "x"), newNote("c", "third"))
-				stored(b, m, notes)
+				m := stored(b, lw.NewMemory(newNote("a", "first"), newNote("b", "x"), newNote("c", "third")), notes)
 				tt.serve(b, m, func(b *bubble) { testForms(b, m, tt.own, tt.without) })
 			})
 		})
@@ -453,9 +453,7 @@ func testForms(b *bubble, m *lw.Memory[*Note], own bool, without map[string]bool
 				want[i] = strings.NewReplacer("a 2", "a 4", "b 3", "b 4", "version 2", "version 4").Replace(want[i])
 			}
 		}
-		if diff := cmp.Diff(want, short(tells[what][first])); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", what, diff)
-		}
+		rig.Same(t, what, want, short(tells[what][first]))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,8 +19,7 @@ import (
 // another history would be told of what that history does not have.
 func TestForwardToAnOlderServer(t *testing.T) {
 	inBubble(t, serve.Options{Forward: teapot}, func(b *bubble) {
-		m := lw.NewMemory(newWidget(name("a"), 1))
-		b.relay(m, widgets)
+		m := b.relayed(lw.NewMemory(newWidget(name("a"), 1)))
 		put(t, m.Create, "b", 1)
 		synctest.Wait()
 		noErr(b.t, m.Rewind("2"))
@@ -126,6 +126,57 @@ func TestForwardOfConnections(t *testing.T) {
 		refused = "create"
 		if b.do("GET", "/api/v1/namespaces/n/pods/p/log", ""); forwarded != 1 {
 			t.Error("the log of a pod is not forwarded")
+		}
+	})
+}
+
+// What only the informer's server can answer is forwarded: reads of the newest state while it
+// cannot be asked, and what is not served here.
+func TestForward(t *testing.T) {
+	for _, forward := range []http.Handler{nil, teapot} {
+		code := func(otherwise int) int {
+			if forward != nil {
+				return http.StatusTeapot
+			}
+			return otherwise
+		}
+		inBubble(t, serve.Options{Forward: forward}, func(b *bubble) {
+			m := b.relayed(lw.NewMemory(newWidget(name("a"), 1)))
+			m.Fail(errors.New("away"))
+			for query, want := range map[string]int{
+				path:                        code(http.StatusGatewayTimeout),
+				path + "?resourceVersion=0": http.StatusOK,
+				path + "?resourceVersion=2": http.StatusOK,
+				"/api/v1/pods":              code(http.StatusNotFound),
+				"/healthz":                  code(http.StatusNotFound),
+				path + "?limit=x":           http.StatusBadRequest,
+				path + "?fieldSelector=a=b": code(http.StatusBadRequest), // the server knows more fields
+				"/apis":                     code(http.StatusOK),         // and more kinds
+				"/apis/example.io/v1":       code(http.StatusOK),
+				"/openapi/v3":               code(http.StatusOK),
+				"/version":                  code(http.StatusOK),
+			} {
+				b.answers(want, "", "GET", query, "")
+			}
+			b.answers(code(http.StatusNotAcceptable), "", "GET", oneWidget, "", "Accept", "application/yaml")
+			b.answers(code(http.StatusMethodNotAllowed), "", "POST", path, "{}")
+		})
+	}
+}
+
+// A client that goes while the informer's server does not answer is forwarded to nobody.
+func TestForwardOfAClientThatIsGone(t *testing.T) {
+	var forwarded atomic.Int32
+	inBubble(t, serve.Options{Forward: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { forwarded.Add(1) })}, func(b *bubble) {
+		stuck := &stuckSource{Source: lw.NewMemory(newWidget(name("a"), 1))}
+		b.relay(stuck, widgets)
+		stuck.now.Store(true)
+		for _, p := range []string{path, oneWidget, path + "?watch=1"} {
+			b.leave(p)
+		}
+		time.Sleep(time.Minute)
+		if n := forwarded.Load(); n != 0 {
+			t.Errorf("%d requests were forwarded", n)
 		}
 	})
 }

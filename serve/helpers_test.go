@@ -73,15 +73,17 @@ func (b *bubble) serve(run func(ctx context.Context) error) {
 	synctest.Wait()
 }
 
-// memory serves a Memory.
-func (b *bubble) memory(m *lw.Memory[*Widget], r serve.Resource[*Widget]) {
+// memory serves m, and returns it.
+func (b *bubble) memory(m *lw.Memory[*Widget], r serve.Resource[*Widget]) *lw.Memory[*Widget] {
 	b.serve(func(ctx context.Context) error { return serve.ServeMemory(ctx, b.h, m, r) })
+	return m
 }
 
-// stored serves any store.
-func stored[T lw.Object](b *bubble, m lw.Writable[T], r serve.Resource[T]) {
+// stored serves any store, and returns it.
+func stored[T lw.Object, S lw.Writable[T]](b *bubble, m S, r serve.Resource[T]) S {
 	b.t.Helper()
 	b.serve(func(ctx context.Context) error { return serve.ServeStore(ctx, b.h, m, r) })
+	return m
 }
 
 // informer runs an informer of a source.
@@ -101,6 +103,12 @@ func collected[T lw.Object](b *bubble, c lw.Collection[T], r serve.Resource[T]) 
 func (b *bubble) relay(src lw.Source[*Widget], r serve.Resource[*Widget]) {
 	b.t.Helper()
 	collected(b, informer(b, src), r)
+}
+
+// relayed serves an informer of m, which it returns.
+func (b *bubble) relayed(m *lw.Memory[*Widget]) *lw.Memory[*Widget] {
+	b.relay(m, widgets)
+	return m
 }
 
 // derived returns a collection of what change makes of the objects of m.
@@ -296,3 +304,5 @@ func remove[T lw.Object](t *testing.T, m *lw.Memory[T], n string) {
 	t.Helper()
 	noErr(t, second(m.Delete(t.Context(), name(n), "")))
 }
+
+func in(namespace string) string { return "/apis/example.io/v1/namespaces/" + namespace + "/widgets" }

@@ -7,13 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
 	"github.com/go-lw/lw/internal/listopts"
 	"github.com/go-lw/lw/internal/order"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // What a history answers is what a model answers that keeps the state of each version.
@@ -283,9 +283,7 @@ func TestOpenAhead(t *testing.T) {
 			got = append(got, e.version)
 		}
 	}
-	if diff := cmp.Diff([]uint64{9, 10}, got); diff != "" {
-		t.Error(diff)
-	}
+	rig.Same(t, "versions", []uint64{9, 10}, got)
 }
 
 // Of many gaps the oldest are too old, and none is kept of versions that are too old anyway.
@@ -301,9 +299,7 @@ func TestGaps(t *testing.T) {
 	}
 	check := func() {
 		t.Helper()
-		if diff := cmp.Diff([]any{maxGaps, uint64(30)}, []any{len(h.gaps), h.extent().oldest}); diff != "" {
-			t.Error(diff)
-		}
+		rig.Same(t, "gaps, and the oldest version", []any{maxGaps, uint64(30)}, []any{len(h.gaps), h.extent().oldest})
 		for v, want := range map[uint64]bool{9: false, 10: false, 29: false, 30: true, 31: false, 40: true, 41: false, 190: true} {
 			if _, err := h.open(v); (err == nil) != want || err != nil && !apierrors.IsResourceExpired(err) {
 				t.Errorf("a watch from %d: %v", v, err)

@@ -11,9 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/serve"
 )
 
@@ -154,8 +153,7 @@ func (b *bubble) leave(path string) {
 // A watch from a version that is not here yet is told of no version before that.
 func TestNoBookmarkBeforeTheBeginning(t *testing.T) {
 	inBubble(t, serve.Options{BookmarkEvery: time.Second}, func(b *bubble) {
-		m := lw.NewMemory(newWidget(name("a"), 1))
-		b.memory(m, widgets)
+		m := b.memory(lw.NewMemory(newWidget(name("a"), 1)), widgets)
 		w := b.watch("resourceVersion=4&allowWatchBookmarks=true")
 		time.Sleep(10 * time.Second)
 		w.want(t)
@@ -287,8 +285,6 @@ func TestClosing(t *testing.T) {
 				t.Errorf("Serve: %v", err)
 			}
 		}
-		if diff := cmp.Diff([]serve.Status(nil), b.h.Status()); diff != "" {
-			t.Errorf("what is served afterwards: %s", diff)
-		}
+		rig.Same(t, "what is served afterwards", []serve.Status(nil), b.h.Status())
 	})
 }

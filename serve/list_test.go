@@ -1,11 +1,22 @@
 package serve_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httptrace"
 	"net/url"
+	"runtime"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +26,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/listopts"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/serve"
 )
 
@@ -143,8 +155,7 @@ func TestSilentServerAfterARestore(t *testing.T) {
 // Only who goes on with a list whose state is gone is told how to go on.
 func TestExpiredLists(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
-		m := lw.NewMemory(newWidget(name("a"), 1), newWidget(name("b"), 1))
-		b.memory(m, widgets)
+		m := b.memory(lw.NewMemory(newWidget(name("a"), 1), newWidget(name("b"), 1)), widgets)
 		token := tokenOf(b.answers(http.StatusOK, "", "GET", path+"?limit=1", ""))
 		before := m.ResourceVersion()
 		put(t, m.Create, "c", 1)
@@ -175,4 +186,191 @@ func TestAfterAList(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A together is the answer to one of several requests that are to be answered at once: all of them
+// have come as far as their headers before any goes on.
+type together struct {
+	*httptest.ResponseRecorder
+	once sync.Once
+	all  *sync.WaitGroup
+}
+
+func (w *together) Header() http.Header {
+	w.once.Do(func() { w.all.Done(); w.all.Wait() })
+	return w.ResponseRecorder.Header()
+}
+
+// Lists that are compressed at once may share their bytes if they are the same, and only then:
+// whoever asks for a namespace, for what a selector selects, for a page, for an older state or in
+// another form never gets what another one has asked for.
+func TestCompressedAtOnce(t *testing.T) {
+	m := lw.NewMemory[*Widget]()
+	random := rand.New(rand.NewPCG(1, 2))
+	h := handleMemory(t, serve.Options{}, m, widgets).h
+	var long [3]string
+	for i := range long {
+		var text strings.Builder
+		for text.Len() < 150<<10 {
+			fmt.Fprintf(&text, "%016x", random.Uint64())
+		}
+		long[i] = text.String()
+	}
+	for n := range 6 {
+		w := newWidget(lw.Key{Namespace: string(rune('a' + n/3)), Name: strconv.Itoa(n)}, n)
+		w.Labels["long"] = long[n%3]
+		store(t, m.Create, w)
+	}
+	do := func(w http.ResponseWriter, query, accept, encoding string) {
+		r := httptest.NewRequest("GET", query, nil)
+		r.Header.Set("Accept", accept)
+		r.Header.Set("Accept-Encoding", encoding)
+		h.ServeHTTP(w, r)
+	}
+	plain := func(query, accept string) []byte {
+		t.Helper()
+		w := httptest.NewRecorder()
+		if do(w, query, accept, "identity"); w.Code != http.StatusOK || w.Body.Len() < 128<<10 {
+			t.Fatalf("%s: %d, %d bytes", query, w.Code, w.Body.Len())
+		}
+		return w.Body.Bytes()
+	}
+	token := tokenOf(string(plain(path+"?limit=3", "application/json")))
+	asked := []struct{ query, accept string }{{path, "application/cbor"}, {path, "application/json" + asPartialList}, {path, proto + asPartialList}, {path, asTable}}
+	for _, query := range []string{
+		path, path + "?resourceVersion=0", path + "?labelSelector=even%3Dyes", path + "?fieldSelector=metadata.namespace%3Da",
+		path + "?fieldSelector=size%3D1", path + "?limit=3", path + "?limit=5", path + "?limit=6", path + "?limit=3&continue=" + token,
+		"/apis/example.io/v1/namespaces/a/widgets", "/apis/example.io/v1/namespaces/b/widgets",
+		path + "?resourceVersionMatch=Exact&resourceVersion=5",
+	} {
+		asked = append(asked, struct{ query, accept string }{query, "application/json"})
+	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2 * len(asked))) // they are compressed at once also on one processor
+	var all, ready sync.WaitGroup
+	ready.Add(len(asked))
+	for _, a := range asked {
+		want := plain(a.query, a.accept)
+		all.Go(func() {
+			w := &together{ResponseRecorder: httptest.NewRecorder(), all: &ready}
+			do(w, a.query, a.accept, "gzip")
+			length, body := strconv.Itoa(w.Body.Len()), w.Body.Bytes()
+			z, err := gzip.NewReader(w.Body)
+			if err != nil {
+				t.Errorf("%s: %d %v: %v", a.query, w.Code, err, w.Result().Header)
+				return
+			}
+			got, err := io.ReadAll(z)
+			if says := w.Result().Header.Get("Content-Length"); err != nil || !bytes.Equal(got, want) || says != length && (says != "" || a.accept != asTable) {
+				t.Errorf("%s as %s: %v: %d bytes of %s compressed, want %d: %.200q", a.query, a.accept, err, len(got), length, len(want), body[:10])
+			}
+		})
+	}
+	all.Wait()
+}
+
+// A lazy is a client that takes nothing before go is closed.
+type lazy struct {
+	*httptest.ResponseRecorder
+	begin chan struct{}
+}
+
+func (l *lazy) Write(data []byte) (int, error) {
+	<-l.begin
+	return l.ResponseRecorder.Write(data)
+}
+
+// The rows of a table are made as the client takes them, in whatever way they are sent, and the
+// table has all of them.
+func TestTableIsStreamed(t *testing.T) {
+	const objects, size = 2000, 1000
+	for _, encoding := range []string{"", "gzip"} {
+		for _, include := range []string{"None", "Metadata", "Object"} {
+			synctest.Test(t, func(t *testing.T) {
+				var made atomic.Int64
+				r := widgets
+				r.Columns = []serve.Column[*Widget]{{Name: "Long", Value: func(w *Widget) serve.Cell {
+					made.Add(1)
+					return serve.Text(strings.Repeat("x", size) + w.Name)
+				}}}
+				var all []*Widget
+				for n := range objects {
+					all = append(all, newWidget(name(numbered(n)), n))
+				}
+				h := handleMemory(t, serve.Options{}, lw.NewMemory(all...), r).h
+				w := &lazy{httptest.NewRecorder(), make(chan struct{})}
+				req := httptest.NewRequest("GET", path+"?includeObject="+include, nil)
+				req.Header.Set("Accept", asTable)
+				req.Header.Set("Accept-Encoding", encoding)
+				go h.ServeHTTP(w, req)
+				synctest.Wait()
+				// What is compressed comes to the client later.
+				if n := made.Load(); n == 0 || n > 300 && encoding == "" {
+					t.Errorf("%s: %d rows are made for a client that takes nothing", include, n)
+				}
+				close(w.begin)
+				synctest.Wait()
+				var body io.Reader = w.Body
+				if w.Header().Get("Content-Encoding") != encoding || w.Header().Get("Content-Length") != "" {
+					t.Errorf("the headers %v", w.Header())
+				}
+				if encoding != "" {
+					z, err := gzip.NewReader(w.Body)
+					noErr(t, err)
+					body = z
+				}
+				data, err := io.ReadAll(body)
+				noErr(t, err)
+				var table metav1.Table
+				if err := json.Unmarshal(data, &table); err != nil || made.Load() != objects {
+					t.Fatalf("%v, %d rows were made", err, made.Load())
+				}
+				var got, want []string
+				for _, row := range table.Rows {
+					got = append(got, row.Cells[0].(string)+" "+strings.TrimLeft(row.Cells[1].(string), "x"))
+				}
+				for n := range objects {
+					want = append(want, numbered(n)+" "+strings.TrimLeft(numbered(n), "x"))
+				}
+				rig.Same(t, "rows", want, got)
+				if s := h.Status()[0]; s.Lists != 1 {
+					t.Errorf("%d lists", s.Lists)
+				}
+			})
+		}
+	}
+}
+
+// A row that cannot be made is an error of the list as long as nothing is sent. Later it breaks the
+// answer off, and the program is told.
+func TestTableFails(t *testing.T) {
+	for _, objects := range []int{3, 3000} {
+		told := 0
+		r := widgets
+		r.Columns = []serve.Column[*Widget]{{Name: "Size", Value: func(w *Widget) serve.Cell {
+			if w.Size == objects-1 {
+				panic("no cell")
+			}
+			return serve.Text(strings.Repeat("x", 100))
+		}}}
+		inBubble(t, serve.Options{OnError: func(err error) {
+			if strings.Contains(err.Error(), "no cell") {
+				told++
+			}
+		}}, func(b *bubble) {
+			var all []*Widget
+			for n := range objects {
+				all = append(all, newWidget(name(numbered(n)), n))
+			}
+			b.memory(lw.NewMemory(all...), r)
+			resp := b.send(b.ctx, "GET", path, "", "Accept", asTable)
+			data, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if objects == 3 && (resp.StatusCode != http.StatusInternalServerError || err != nil || !strings.Contains(string(data), "no cell")) {
+				t.Errorf("%d objects: %s %v %s", objects, resp.Status, err, data)
+			}
+			if objects != 3 && (resp.StatusCode != http.StatusOK || err == nil || told != 1) {
+				t.Errorf("%d objects: %s %v, told %d times", objects, resp.Status, err, told)
+			}
+		})
+	}
 }

@@ -29,7 +29,7 @@ const patience = 30 * time.Second
 type listenerWorld struct {
 	truth
 	m       *lw.Memory[*Widget]
-	valve   *valve // before a relay; else nil
+	valve   *valve[*Widget] // before a relay; else nil
 	h       *serve.Handler
 	srv     *httptest.Server
 	end     context.CancelFunc // of Serve
@@ -122,27 +122,34 @@ func (c *countedConn) Close() error {
 }
 
 // A valve is a Source that tells nothing while it is shut.
-type valve struct {
-	*lw.Memory[*Widget]
+type valve[T lw.Object] struct {
+	*lw.Memory[T]
 	mu    sync.Mutex // guards the fields below
 	open  chan struct{}
 	watch context.CancelFunc // of the open watch
 }
 
-func newValve(m *lw.Memory[*Widget]) *valve {
-	v := &valve{Memory: m, open: make(chan struct{})}
+func newValve[T lw.Object](m *lw.Memory[T]) *valve[T] {
+	v := &valve[T]{Memory: m, open: make(chan struct{})}
 	close(v.open)
 	return v
 }
 
-func (v *valve) shut() {
+func (v *valve[T]) shut() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.open = make(chan struct{})
 }
 
+// goOn opens the valve.
+func (v *valve[T]) goOn() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	close(v.open)
+}
+
 // expire opens the valve, and ends the watch: its events are not known any more.
-func (v *valve) expire() {
+func (v *valve[T]) expire() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.watch != nil {
@@ -151,13 +158,13 @@ func (v *valve) expire() {
 	close(v.open)
 }
 
-func (v *valve) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[*Widget]) error) error {
+func (v *valve[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[T]) error) error {
 	v.mu.Lock()
 	watching, cancel := context.WithCancel(ctx)
 	v.watch = cancel
 	v.mu.Unlock()
 	defer cancel()
-	err := v.Memory.Watch(watching, opts, func(ev lw.WatchEvent[*Widget]) error {
+	err := v.Memory.Watch(watching, opts, func(ev lw.WatchEvent[T]) error {
 		v.mu.Lock()
 		open := v.open
 		v.mu.Unlock()

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/serve"
 )
 
@@ -88,8 +89,7 @@ func protoMessage(data []byte) string {
 // version of a deletion. A client that asks for something that it cannot have there is told so.
 func TestProtobufPassesThrough(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
-		m := lw.NewMemory(newNote("a", "first"))
-		stored(b, m, notes)
+		m := stored(b, lw.NewMemory(newNote("a", "first")), notes)
 		b.behind(func(r *bubble) {
 			near, far := b.protoWatch("resourceVersion=0"), r.protoWatch("resourceVersion=0")
 			selected := r.protoWatch("resourceVersion=0&labelSelector=short%3Dtrue")
@@ -103,21 +103,15 @@ func TestProtobufPassesThrough(t *testing.T) {
 			remove(t, m, "a")
 			want := []string{"ADDED a 2 first", "ADDED b 3 x", "MODIFIED a 4 y", "MODIFIED b 5 long ", "DELETED a 6 y"}
 			sent := near()
-			if diff := cmp.Diff(want, tellNotes(sent)); diff != "" {
-				t.Errorf("the server: %s", diff)
-			}
+			rig.Same(t, "the server", want, tellNotes(sent))
 			got := far()
-			if diff := cmp.Diff(want, tellNotes(got)); diff != "" {
-				t.Errorf("the relay: %s", diff)
-			}
+			rig.Same(t, "the relay", want, tellNotes(got))
 			for i, ev := range got {
 				if ev.raw != sent[i].raw {
 					t.Errorf("%s is %q, and was %q", ev.typ, ev.raw, sent[i].raw)
 				}
 			}
-			if diff := cmp.Diff([]string{"ADDED b 3 x", "ADDED a 4 y", "DELETED b 5 x", "DELETED a 6 y"}, tellNotes(selected())); diff != "" {
-				t.Errorf("a watch with a selector: %s", diff)
-			}
+			rig.Same(t, "a watch with a selector", []string{"ADDED b 3 x", "ADDED a 4 y", "DELETED b 5 x", "DELETED a 6 y"}, tellNotes(selected()))
 			_, own := b.get(protobufForm, proto, notesPath)
 			_, passed := r.get(protobufForm, proto, notesPath)
 			if diff := cmp.Diff(own.tell(t, noteKind), passed.tell(t, noteKind)); diff != "" || len(own.Items) != 1 {
@@ -159,8 +153,7 @@ func tellNotes(all []protoEvent) (out []string) {
 // not expect.
 func TestProtobufComesLate(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
-		m := lw.NewMemory[*Note]()
-		stored(b, m, notes)
+		m := stored(b, lw.NewMemory[*Note](), notes)
 		b.behind(func(r *bubble) {
 			code, body := 0, ""
 			go func() {
@@ -197,12 +190,8 @@ func TestObjectInProtobuf(t *testing.T) {
 	if mediaType != proto || !bytes.Equal(got, sent) {
 		t.Errorf("%s %q, want %q", mediaType, got, sent)
 	}
-	if diff := cmp.Diff(lw.MetaOf(note), o.Meta); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff(note.Labels, o.GetLabels()); diff != "" {
-		t.Error(diff)
-	}
+	rig.Same(t, "metadata", lw.MetaOf(note), o.Meta)
+	rig.Same(t, "labels", note.Labels, o.GetLabels())
 	if data, err := json.Marshal(&o); err == nil || !strings.Contains(err.Error(), "n/a") || !strings.Contains(err.Error(), "protobuf") {
 		t.Errorf("as JSON: %s %v", data, err)
 	}

@@ -11,12 +11,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/serve"
 )
 
@@ -27,25 +25,15 @@ func overtaken(t *testing.T, m *lw.Memory[*Widget]) (before string) {
 	t.Helper()
 	w, _ := m.Get(t.Context(), name("a"))
 	backup := m.ResourceVersion()
-	write := func(n string, size int) {
-		t.Helper()
-		if _, err := m.Update(t.Context(), newWidget(name(n), size)); apierrors.IsNotFound(err) {
-			put(t, m.Create, n, size)
-		} else if err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("a", 10)
-	write("newest", 10)
+	put(t, m.Update, "a", 10)
+	put(t, m.Create, "newest", 10)
 	synctest.Wait()
 	before = m.ResourceVersion()
 	m.Fail(syscall.ECONNREFUSED)
 	time.Sleep(time.Minute)
 	noErr(t, m.Rewind(backup))
-	write("a", 20)
-	for n := range 10 {
-		write("other", n)
-	}
+	put(t, m.Update, "a", 20)
+	resize(t, m, newWidget(name("other"), 0), 10)
 	m.Fail(nil)
 	if now, _ := m.Get(t.Context(), name("a")); now.UID != w.UID || now.Size != 20 {
 		t.Fatalf("%+v", now)
@@ -59,8 +47,7 @@ func overtaken(t *testing.T, m *lw.Memory[*Widget]) (before string) {
 // began before.
 func TestReplaced(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
-		m := lw.NewMemory(newWidget(name("a"), 1), newWidget(name("b"), 1))
-		b.relay(m, widgets)
+		m := b.relayed(lw.NewMemory(newWidget(name("a"), 1), newWidget(name("b"), 1)))
 		token := tokenOf(b.answers(http.StatusOK, "", "GET", path+"?limit=1", ""))
 		open := b.watch("resourceVersion=" + m.ResourceVersion())
 		before := overtaken(b.t, m)
@@ -86,59 +73,49 @@ func TestReplaced(t *testing.T) {
 // come.
 func TestReplacedAndBehind(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
-		m := lw.NewMemory(newWidget(name("a"), 1))
-		for n := range 8 {
-			put(b.t, m.Create, strings.Repeat("b", n+1), n)
-		}
-		b.relay(m, widgets)
-		before := m.ResourceVersion()
-		noErr(b.t, m.Rewind("3"))
-		time.Sleep(time.Minute)
-		for _, query := range []string{"?resourceVersionMatch=Exact&resourceVersion=", "?watch=1&timeoutSeconds=1&resourceVersion="} {
-			if _, body := b.do("GET", path+query+before, ""); !strings.Contains(body, `"HistoryReplaced"`) {
-				b.t.Errorf("%s: %s", query+before, body)
-			}
-			if code, body := b.do("GET", path+query+"3", ""); code != http.StatusOK || strings.Contains(body, "HistoryReplaced") {
+		m, _, before := b.behindBefore()
+		for _, query := range fromVersion {
+			b.replaced(query + before)
+			if body := b.answers(http.StatusOK, "", "GET", path+query+"3", ""); strings.Contains(body, "HistoryReplaced") {
 				b.t.Errorf("%s3: %s", query, body)
 			}
 		}
 		// It comes to that version in its own time.
-		for n := range 8 {
-			put(b.t, m.Create, strings.Repeat("c", n+1), n)
-		}
+		resize(t, m, newWidget(name("c"), 0), 8)
 		synctest.Wait()
 		b.answers(http.StatusOK, "", "GET", path+"?resourceVersionMatch=Exact&resourceVersion="+before, "")
 	})
 }
 
-// A late source brings the events of its watches when the channel is closed. Its next older lists
-// of one object say that the server is at version 3.
+// A late source brings the events of its watches when its valve is open. Its next older lists of
+// one object say that the server is at version 3.
 type late struct {
-	lw.Source[*Widget]
-	until atomic.Pointer[chan struct{}]
+	*valve[*Widget]
 	older atomic.Int32
 }
-
-func (l *late) Hints() lw.SourceHints { return lw.HintsOf(l.Source) }
 
 func (l *late) List(ctx context.Context, opts metav1.ListOptions, yield func(*Widget, error) error) (metav1.ListMeta, error) {
 	if opts.Limit == 1 && l.older.Add(-1) >= 0 {
 		return metav1.ListMeta{ResourceVersion: "3"}, nil
 	}
-	return l.Source.List(ctx, opts, yield)
+	return l.valve.List(ctx, opts, yield)
 }
 
-func (l *late) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[*Widget]) error) error {
-	return l.Source.Watch(ctx, opts, func(ev lw.WatchEvent[*Widget]) error {
-		if until := l.until.Load(); until != nil {
-			select {
-			case <-*until:
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
-		return yield(ev)
-	})
+// fromVersion are requests for a version that stands behind them.
+var fromVersion = []string{"?resourceVersionMatch=Exact&resourceVersion=", "?watch=1&timeoutSeconds=1&resourceVersion="}
+
+// behindBefore serves an informer of a Memory that has gone back to version 3, from the version
+// before.
+func (b *bubble) behindBefore() (m *lw.Memory[*Widget], src *late, before string) {
+	b.t.Helper()
+	m = lw.NewMemory(newWidget(name("a"), 1))
+	resize(b.t, m, newWidget(name("b"), 0), 8)
+	src = &late{valve: newValve(m)}
+	b.relay(src, widgets)
+	before = m.ResourceVersion()
+	noErr(b.t, m.Rewind("3"))
+	time.Sleep(time.Minute)
+	return m, src, before
 }
 
 // A restored server comes to versions that it had before. A client that has one of these from
@@ -146,36 +123,31 @@ func (l *late) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw
 // it yet: an informer would believe an older list then.
 func TestReplacedAndReached(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
-		m := lw.NewMemory(newWidget(name("a"), 1))
-		for n := range 8 {
-			put(b.t, m.Create, strings.Repeat("b", n+1), n)
-		}
-		src := &late{Source: m}
-		b.relay(src, widgets)
-		noErr(b.t, m.Rewind("3"))
-		time.Sleep(time.Minute)
-		hold := make(chan struct{})
-		src.until.Store(&hold)
+		m, src, _ := b.behindBefore()
+		src.shut()
 		put(b.t, m.Create, "new", 1)
-		queries := []string{"?resourceVersionMatch=Exact&resourceVersion=", "?watch=1&timeoutSeconds=1&resourceVersion="}
-		for _, query := range queries {
+		for _, query := range fromVersion {
 			src.older.Store(2) // a replica that lags is not believed at once
 			b.answers(http.StatusGatewayTimeout, "ResourceVersionTooLarge", "GET", path+query+"4", "")
 			src.older.Store(3)
-			if _, body := b.do("GET", path+query+"4", ""); !strings.Contains(body, `"HistoryReplaced"`) {
-				b.t.Errorf("%s4, of a server that is older: %s", query, body)
-			}
+			b.replaced(query + "4")
 		}
-		time.AfterFunc(time.Second, func() { close(hold) })
+		time.AfterFunc(time.Second, src.goOn)
 		open := b.watch("resourceVersion=4")
 		put(b.t, m.Create, "newer", 1)
 		open.want(b.t, "ADDED newer 5")
-		for _, query := range queries {
-			if _, body := b.do("GET", path+query+"6", ""); !strings.Contains(body, `"HistoryReplaced"`) {
-				b.t.Errorf("%s6: %s", query, body)
-			}
+		for _, query := range fromVersion {
+			b.replaced(query + "6")
 		}
 	})
+}
+
+// replaced checks that what is asked for is of another history.
+func (b *bubble) replaced(query string) {
+	b.t.Helper()
+	if _, body := b.do("GET", path+query, ""); !strings.Contains(body, `"HistoryReplaced"`) {
+		b.t.Errorf("%s: %s", query, body)
+	}
 }
 
 // An informer behind relays, in each encoding, is told of the other history, and takes no object of
@@ -185,8 +157,7 @@ func TestReplacedBehindRelays(t *testing.T) {
 		for _, mode := range []lw.ListMode{lw.ListStream, lw.ListPages} {
 			t.Run(accept+"/"+string(mode), func(t *testing.T) {
 				inBubble(t, serve.Options{}, func(b *bubble) {
-					m := lw.NewMemory(newWidget(name("a"), 1), newWidget(name("b"), 1))
-					b.relay(m, widgets)
+					m := b.relayed(lw.NewMemory(newWidget(name("a"), 1), newWidget(name("b"), 1)))
 					b.beside(func(second *bubble) { // of which the first relay is the server
 						collected(second, informer[*serve.Object](second, serve.Raw("http://server"+path, b.client)), rawWidgets)
 						rewound := 0
@@ -208,9 +179,7 @@ func TestReplacedBehindRelays(t *testing.T) {
 						for w := range inf.Store().All() {
 							got[w.Name] = w.Size
 						}
-						if diff := cmp.Diff(want, got); diff != "" {
-							t.Errorf("the store (-want +got):\n%s", diff)
-						}
+						rig.Same(t, "the store", want, got)
 						if s := inf.Status(); s.Epoch != 1 || rewound != 1 {
 							t.Errorf("epoch %d, told %d times", s.Epoch, rewound)
 						}

@@ -2,6 +2,7 @@ package serve_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	cbor "k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/serve"
 )
 
@@ -144,9 +146,7 @@ func TestVerbs(t *testing.T) {
 			}
 			tt.want.Group, tt.want.Version, tt.want.Resource = "example.io", "v1", "widgets"
 			tt.want.Path, tt.want.Query, _ = strings.Cut(tt.path, "?")
-			if diff := cmp.Diff(tt.want, asked); diff != "" {
-				t.Errorf("%s %s (-want +asked):\n%s", tt.method, tt.path, diff)
-			}
+			rig.Same(t, tt.method+" "+tt.path, tt.want, asked)
 		}
 	})
 }
@@ -183,9 +183,7 @@ func TestWhatIsNotServed(t *testing.T) {
 			}
 			got := asked
 			got.Path, got.Query, got.Verb = "", "", ""
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("%s (-want +asked):\n%s", path, diff)
-			}
+			rig.Same(t, path, want, got)
 		}
 	})
 }
@@ -194,8 +192,7 @@ func TestWhatIsNotServed(t *testing.T) {
 // leaves as it is. A table shows the age.
 func TestWriteAdds(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
-		m := lw.NewMemory[*Note]()
-		stored(b, m, notes)
+		stored(b, lw.NewMemory[*Note](), notes)
 		in := "/apis/example.io/v1/namespaces/n/notes"
 		write := func(method, path, body, contentType string) *Note {
 			t.Helper()
@@ -230,9 +227,7 @@ func TestWriteAdds(t *testing.T) {
 		b.answers(http.StatusBadRequest, "", "POST", in, "{}", "Content-Type", "application/cbor")
 		for _, include := range []string{"", "None", "Object"} {
 			table := read[metav1.Table](b, in+"/a?includeObject="+include, "Accept", asTable)
-			if diff := cmp.Diff([]any{"a", "90m"}, table.Rows[0].Cells); diff != "" {
-				t.Errorf("a table with %q: %s", include, diff)
-			}
+			rig.Same(t, fmt.Sprintf("a table with %q", include), []any{"a", "90m"}, table.Rows[0].Cells)
 		}
 	})
 }
@@ -240,8 +235,7 @@ func TestWriteAdds(t *testing.T) {
 // Status says what there is, and counts what was done for clients.
 func TestStatus(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
-		m := lw.NewMemory(newWidget(name("a"), 1), newWidget(name("b"), 2))
-		b.memory(m, widgets)
+		m := b.memory(lw.NewMemory(newWidget(name("a"), 1), newWidget(name("b"), 2)), widgets)
 		w := b.watch("resourceVersion=3")
 		other := b.watch("resourceVersion=0")
 		put(t, m.Update, "a", 5)
@@ -286,8 +280,7 @@ func TestListsOfAClient(t *testing.T) {
 				}
 				return serve.Text("")
 			}}}
-			m := lw.NewMemory(newWidget(lw.Key{Namespace: "n", Name: "slow"}, 1), newWidget(lw.Key{Namespace: "fast", Name: "a"}, 1))
-			b.memory(m, r)
+			b.memory(lw.NewMemory(newWidget(lw.Key{Namespace: "n", Name: "slow"}, 1), newWidget(lw.Key{Namespace: "fast", Name: "a"}, 1)), r)
 			fast := "/apis/example.io/v1/namespaces/fast/widgets"
 			codes := make(chan int, 100)
 			for range 20 {

@@ -12,7 +12,6 @@ import (
 	"time"
 	"weak"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -165,9 +164,7 @@ func TestHistoryCountsEncodings(t *testing.T) {
 	}
 	want := func(bytes int64) {
 		t.Helper()
-		if diff := cmp.Diff(bytes, c.history.bytes); diff != "" {
-			t.Error(diff)
-		}
+		rig.Same(t, "bytes", bytes, c.history.bytes)
 	}
 	partial, cbor := wire.Format{Shape: wire.Partial}, wire.Format{Encoding: wire.CBOR}
 	first, second, third := raw(2), raw(3), raw(4)
