@@ -3,7 +3,6 @@ package serve_test
 import (
 	"bytes"
 	"compress/gzip"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,9 +11,7 @@ import (
 	"net/textproto"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -106,51 +103,31 @@ func TestListHeaders(t *testing.T) {
 	})
 }
 
-// A deletion that is refused deletes nothing.
-func TestDeleteRefused(t *testing.T) {
-	inBubble(t, serve.Options{}, func(b *bubble) {
-		m := b.memory(lw.NewMemory(newWidget(name("a"), 1)), widgets)
-		for _, tt := range []struct {
-			body string
-			code int
-			text string
-		}{
-			{`{"dryRun":["All"]}`, http.StatusOK, "Success"},
-			{`{"preconditions":`, http.StatusBadRequest, "JSON"},
-			{`[]`, http.StatusBadRequest, "DeleteOptions"},
-			{strings.Repeat(" ", 4<<20), http.StatusRequestEntityTooLarge, "limit is 3145728"},
-		} {
-			code, body := b.do("DELETE", oneWidget, tt.body)
-			if _, err := m.Get(t.Context(), name("a")); code != tt.code || !strings.Contains(body, tt.text) || err != nil {
-				t.Errorf("%.40q: %d %s, want %d with %q; left: %t", tt.body, code, body, tt.code, tt.text, err == nil)
-			}
-		}
-	})
-}
-
 // An error is in the encoding that the client accepts.
 func TestErrorsAreNegotiated(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
 		b.memory(lw.NewMemory(newWidget(name("a"), 1)), widgets)
-		text := func(method, path, accept string) (int, string) {
-			code, body := b.do(method, path, "", "Accept", accept)
+		bad := path + "?resourceVersion=x"
+		for _, tt := range []struct {
+			method, path, accept string
+			code                 int
+			want                 string
+		}{
+			{"GET", bad, proto, 406, "Failure "},
+			{"GET", bad, "application/json", 400, "Failure "},
+			{"GET", bad, asTable + ",application/json", 400, "Failure "},
+			{"GET", bad, "application/yaml", 406, "Failure "},
+			{"DELETE", oneWidget, proto, 200, "Success "},
+		} {
+			body := b.answers(tt.code, "", tt.method, tt.path, "", "Accept", tt.accept)
 			var status metav1.Status
 			err := json.Unmarshal([]byte(body), &status)
-			if accept == proto {
+			if tt.accept == proto {
 				err = status.Unmarshal([]byte(protoMessage([]byte(body))))
 			}
-			if err != nil {
-				t.Fatalf("%s %s: %v: %q", method, accept, err, body)
+			if got := status.Status + " " + status.Message; err != nil || !strings.HasPrefix(got, tt.want) {
+				t.Errorf("%s %s: %v: %q", tt.method, tt.accept, err, body)
 			}
-			return code, status.Status + " " + status.Message
-		}
-		for _, accept := range []string{proto, "application/json", asTable + ",application/json", "application/yaml"} {
-			if code, got := text("GET", path+"?resourceVersion=x", accept); code != http.StatusBadRequest && code != http.StatusNotAcceptable || !strings.HasPrefix(got, "Failure ") {
-				t.Errorf("%s: %d %s", accept, code, got)
-			}
-		}
-		if code, got := text("DELETE", oneWidget, proto); code != http.StatusOK || got != "Success " {
-			t.Errorf("a deletion: %d %s", code, got)
 		}
 	})
 }
@@ -160,39 +137,31 @@ func TestErrorsAreNegotiated(t *testing.T) {
 func TestPatience(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
 		m := lw.NewMemory(newWidget(name("a"), 1))
-		stuck := &stuckSource{Source: m}
+		stuck := &late{valve: newValve(m)}
 		b.relay(stuck, widgets)
 		// Of the server that answers, the relay asks whether the version is one that it will not see.
-		for _, query := range []string{"?resourceVersion=9", "?resourceVersion=9&resourceVersionMatch=Exact", "/a?resourceVersion=9"} {
+		for _, query := range []string{path + "?resourceVersion=9", path + "?resourceVersion=9&resourceVersionMatch=Exact", oneWidget + "?resourceVersion=9"} {
 			for _, now := range []bool{false, true} {
-				stuck.now.Store(now)
-				from := path
-				if strings.HasPrefix(query, "/") {
-					from = strings.TrimSuffix(oneWidget, "/a")
-				}
-				began := time.Now()
-				code, body := b.do("GET", from+query, "")
-				if code != http.StatusGatewayTimeout || !strings.Contains(body, "ResourceVersionTooLarge") || !strings.Contains(body, `"retryAfterSeconds":1`) {
-					t.Errorf("%s: %d %s", query, code, body)
+				stuck.silent.Store(now)
+				got := <-b.begin(query)
+				if got.code != http.StatusGatewayTimeout || !strings.Contains(got.body, "ResourceVersionTooLarge") || !strings.Contains(got.body, `"retryAfterSeconds":1`) {
+					t.Errorf("%s: %+v", query, got)
 				}
 				// Before and after the server is asked, the relay waits for a tenth of a second.
-				if took := time.Since(began); took < 200*time.Millisecond || took > 3200*time.Millisecond || now && took != 3200*time.Millisecond {
-					t.Errorf("%s, stuck %t: the answer took %v", query, now, took)
+				if got.took < 200*time.Millisecond || got.took > 3200*time.Millisecond || now && got.took != 3200*time.Millisecond {
+					t.Errorf("%s, stuck %t: the answer took %v", query, now, got.took)
 				}
 			}
 		}
-		stuck.now.Store(false)
+		stuck.silent.Store(false)
 		// One that comes in time is answered.
 		for _, tt := range []struct{ query, with string }{{"?resourceVersion=4", "b"}, {"?resourceVersion=6&resourceVersionMatch=Exact", "c"}} {
-			code, body := 0, ""
-			go func() { code, body = b.do("GET", path+tt.query, "") }()
-			synctest.Wait()
+			answer := b.begin(path + tt.query)
 			put(t, m.Update, "a", len(tt.query))
 			put(t, m.Create, tt.with, 1)
-			time.Sleep(200 * time.Millisecond)
-			synctest.Wait()
-			if code != http.StatusOK || !strings.Contains(body, `"name":"`+tt.with+`"`) {
-				t.Errorf("%s: %d %s", tt.query, code, body)
+			got := <-answer
+			if got.code != http.StatusOK || got.took > 200*time.Millisecond || !strings.Contains(got.body, `"name":"`+tt.with+`"`) {
+				t.Errorf("%s: %+v", tt.query, got)
 			}
 		}
 	})
@@ -201,25 +170,8 @@ func TestPatience(t *testing.T) {
 		r := widgets
 		r.Fresh = serve.FreshHere
 		b.relay(lw.NewMemory(newWidget(name("a"), 1)), r)
-		began := time.Now()
-		if code, body := b.do("GET", path+"?resourceVersion=9", ""); code != http.StatusGatewayTimeout || time.Since(began) != 3*time.Second {
-			t.Errorf("%d after %v: %s", code, time.Since(began), body)
-		}
+		b.answersAfter(3*time.Second, http.StatusGatewayTimeout, "", path+"?resourceVersion=9")
 	})
-}
-
-// A stuckSource is a source whose server, now, answers no list.
-type stuckSource struct {
-	lw.Source[*Widget]
-	now atomic.Bool
-}
-
-func (s *stuckSource) List(ctx context.Context, opts metav1.ListOptions, yield func(*Widget, error) error) (metav1.ListMeta, error) {
-	if s.now.Load() {
-		<-ctx.Done()
-		return metav1.ListMeta{}, context.Cause(ctx)
-	}
-	return s.Source.List(ctx, opts, yield)
 }
 
 // The kind is the name of the type, and what else follows from it, unless the Resource says it.
@@ -236,23 +188,6 @@ func TestDefaultsOfAResource(t *testing.T) {
 		got.Verbs, got.StorageVersionHash = nil, ""
 		rig.Same(t, "the resource", want, got)
 	})
-}
-
-// An error of an object's bytes names the field.
-func TestObjectErrors(t *testing.T) {
-	for data, want := range map[string]string{
-		`{}`:                                 "without metadata",
-		`{"metadata":{"name":5}}`:            "metadata.name",
-		`{"metadata":{"namespace":[]}}`:      "metadata.namespace",
-		`{"metadata":{"uid":{}}}`:            "metadata.uid",
-		`{"metadata":{"resourceVersion":7}}`: "metadata.resourceVersion",
-		`{"metadata":{"labels":{"a":1}}}`:    "metadata.labels",
-		`{"metadata":[]}`:                    "not a JSON object",
-	} {
-		if err := new(serve.Object).UnmarshalJSON([]byte(data)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", data, err, want)
-		}
-	}
 }
 
 // Versions that are no numbers cannot be served: nobody could tell which is the newer one.

@@ -19,30 +19,34 @@ import (
 	"github.com/go-lw/lw/serve"
 )
 
-// Bytes that are no object are refused, and what is taken from others is as encoding/json has it.
+// Bytes that are no object are refused, by an error that names the field, and what is taken from
+// others is as encoding/json has it.
 func TestObjectBytes(t *testing.T) {
-	for data, want := range map[string]string{
-		`{"metadata":{"name":"a","namespace":"é"}}`:           "é/a",
-		"{\"metadata\":{\"name\":\"a\xff\"}}":                 "a\ufffd",
-		`{"metadata":{"name":"\u0061\n"}}`:                    "a\n",
-		` { "metadata" : { "labels" : {} , "name" : "b" } } `: "b",
-		"{\"metadata\":{\"name\":\"a\x01\"}}":                 "error",
-		`{"metadata":null}`:                                   "error",
-		`{"metadata":{"name":"a"}`:                            "a", // the decoder of the list has found its end
-		`{"metadata":{"name":null}}`:                          "",
-		`[]`:                                                  "error",
-		``:                                                    "error",
-		`{"metadata":{"name":"a" "b"}}`:                       "error",
+	for _, tt := range []struct{ data, want, err string }{
+		{`{"metadata":{"name":"a","namespace":"é"}}`, "é/a", ""},
+		{"{\"metadata\":{\"name\":\"a\xff\"}}", "/a\ufffd", ""},
+		{`{"metadata":{"name":"\u0061\n"}}`, "/a\n", ""},
+		{` { "metadata" : { "labels" : {} , "name" : "b" } } `, "/b", ""},
+		{`{"metadata":{"name":"a"}`, "/a", ""}, // the decoder of the list has found its end
+		{`{"metadata":{"name":null}}`, "/", ""},
+		{"{\"metadata\":{\"name\":\"a\x01\"}}", "", "metadata"},
+		{`{"metadata":null}`, "", "not a JSON object"},
+		{`[]`, "", "JSON"},
+		{``, "", "JSON"},
+		{`{"metadata":{"name":"a" "b"}}`, "", "not a JSON object"},
+		{`{}`, "", "without metadata"},
+		{`{"metadata":{"name":5}}`, "", "metadata.name"},
+		{`{"metadata":{"namespace":[]}}`, "", "metadata.namespace"},
+		{`{"metadata":{"uid":{}}}`, "", "metadata.uid"},
+		{`{"metadata":{"resourceVersion":7}}`, "", "metadata.resourceVersion"},
+		{`{"metadata":{"labels":{"a":1}}}`, "", "metadata.labels"},
+		{`{"metadata":[]}`, "", "not a JSON object"},
 	} {
 		var o serve.Object
-		got := ""
-		if err := o.UnmarshalJSON([]byte(data)); err != nil {
-			got = "error"
-		} else if got = o.Name; o.Namespace != "" {
-			got = o.Namespace + "/" + o.Name
-		}
-		if got != want {
-			t.Errorf("%s: %q, want %q", data, got, want)
+		if err := o.UnmarshalJSON([]byte(tt.data)); !rig.Matches(err, tt.err) {
+			t.Errorf("%s: %v, want %q", tt.data, err, tt.err)
+		} else if got := o.Namespace + "/" + o.Name; err == nil && got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.data, got, tt.want)
 		}
 	}
 	data := []byte(`{"metadata":{"name":"a","labels":{"b":"c"}}}`)

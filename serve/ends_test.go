@@ -45,8 +45,8 @@ func TestEndsWithoutItsClients(t *testing.T) {
 	t.Parallel()
 	for _, tr := range transports {
 		t.Run(tr.name, func(t *testing.T) {
-			m := lw.NewMemory[*Widget]()
-			run := handleMemory(t, serve.Options{Limits: serve.Limits{WriteTimeout: time.Hour}}, m, widgets).on(t, tr)
+			opts := serve.Options{Limits: serve.Limits{WriteTimeout: time.Hour}}
+			run := handleMemory(t, opts, lw.NewMemory[*Widget](), widgets).on(t, tr)
 			defer run.srv.Close()
 			bodies := map[string]io.ReadCloser{}
 			open := func(query string) {
@@ -57,7 +57,7 @@ func TestEndsWithoutItsClients(t *testing.T) {
 			}
 			open("resourceVersion=1")
 			for _, w := range large() {
-				store(t, m.Create, w)
+				store(t, run.m.Create, w)
 			}
 			rig.Met(t, patience, "not all objects are there", func() bool { return run.h.Status()[0].Objects == many })
 			open("resourceVersion=0")
@@ -130,60 +130,36 @@ func TestSlowClientEnds(t *testing.T) {
 	}
 }
 
-// A stuck is a ResponseWriter without deadlines whose client takes nothing.
-type stuck struct {
-	*httptest.ResponseRecorder
-	release chan struct{}
-}
-
-func (s stuck) Write([]byte) (int, error) { <-s.release; return 0, io.ErrClosedPipe }
-
 // Close does not wait for ever for a connection that it cannot cut off: the program closes it after
-// Close. A watch that waits for its beginning is refused.
+// Close. A watch that waits for its beginning is refused; alone it is nothing to wait for.
 func TestCloseReturns(t *testing.T) {
-	inBubble(t, serve.Options{}, func(b *bubble) {
-		b.memory(lw.NewMemory(newWidget(name("a"), 1)), widgets)
-		waits := make(chan string, 1)
-		go func() {
-			code, body := b.do("GET", path+"?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=99", "")
-			waits <- fmt.Sprint(code, body)
-		}()
-		synctest.Wait()
-		w := stuck{httptest.NewRecorder(), make(chan struct{})}
-		ended := make(chan any, 1)
-		go func() {
-			defer func() { ended <- recover() }()
-			b.h.ServeHTTP(w, httptest.NewRequest("GET", path+"?watch=1&resourceVersion=0", nil))
-		}()
-		synctest.Wait()
-		began := time.Now()
-		if err := b.h.Close(); err == nil || time.Since(began) != 7*time.Second {
-			t.Errorf("after %v: %v", time.Since(began), err)
-		}
-		if answer := <-waits; !strings.HasPrefix(answer, "429") {
-			t.Errorf("a watch that waited: %s", answer)
-		}
-		close(w.release)
-		if v := <-ended; v != http.ErrAbortHandler {
-			t.Errorf("the watch has ended with %v", v)
-		}
-	})
-	inBubble(t, serve.Options{}, func(b *bubble) { // a wait alone is over at once
-		b.memory(lw.NewMemory(newWidget(name("a"), 1)), widgets)
-		answered := make(chan int, 1)
-		go func() {
-			code, _ := b.do("GET", path+"?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=99", "")
-			answered <- code
-		}()
-		synctest.Wait()
-		began := time.Now()
-		if err := b.h.Close(); err != nil || time.Since(began) > 0 {
-			t.Errorf("after %v: %v", time.Since(began), err)
-		}
-		if code := <-answered; code != http.StatusTooManyRequests {
-			t.Errorf("the watch: %d", code)
-		}
-	})
+	for _, isStuck := range []bool{false, true} {
+		inBubble(t, serve.Options{}, func(b *bubble) {
+			b.memory(lw.NewMemory(newWidget(name("a"), 1)), widgets)
+			waits := b.begin(path + "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=99")
+			w := &lazy{httptest.NewRecorder(), make(chan struct{}), io.ErrClosedPipe}
+			ended := make(chan any, 1)
+			if isStuck {
+				go func() {
+					defer func() { ended <- recover() }()
+					b.h.ServeHTTP(w, httptest.NewRequest("GET", path+"?watch=1&resourceVersion=0", nil))
+				}()
+			}
+			synctest.Wait()
+			began := time.Now()
+			err := b.h.Close()
+			if took := time.Since(began); (err != nil) != isStuck || isStuck && took != 7*time.Second || !isStuck && took > 0 {
+				t.Errorf("stuck %t: after %v: %v", isStuck, took, err)
+			}
+			if answer := <-waits; answer.code != http.StatusTooManyRequests {
+				t.Errorf("a watch that waited: %+v", answer)
+			}
+			close(w.begin)
+			if isStuck && <-ended != http.ErrAbortHandler {
+				t.Error("the watch has ended as if it were whole")
+			}
+		})
+	}
 }
 
 // A client that has said that it sends nothing more is gone. It gets no answer to what it waited
@@ -199,8 +175,7 @@ func TestGoneWhileItWaits(t *testing.T) {
 		asking <- struct{}{}
 		return nil
 	}}
-	for _, tr := range transports[:2] {
-		run := handleMemory(t, opts, lw.NewMemory(large()...), widgets).on(t, tr)
+	over(t, transports[:2], opts, widgets, func(t *testing.T, run running) {
 		for _, target := range []string{
 			path + "?resourceVersion=999", path + "?limit=1&resourceVersion=999&resourceVersionMatch=Exact",
 			path + "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=999",
@@ -210,7 +185,7 @@ func TestGoneWhileItWaits(t *testing.T) {
 			<-asking
 			noErr(t, c.(*net.TCPConn).CloseWrite())
 			if answer, err := io.ReadAll(c); len(answer) > 0 || err != nil {
-				t.Errorf("%s, %s: %v %.300q", tr.name, target, err, answer)
+				t.Errorf("%s: %v %.300q", target, err, answer)
 			}
 			_ = c.Close()
 		}
@@ -220,11 +195,10 @@ func TestGoneWhileItWaits(t *testing.T) {
 		<-asking
 		answer, _ := io.ReadAll(c)
 		if text := string(answer); strings.Contains(text, `"ERROR"`) || strings.Contains(text, "canceled") {
-			t.Errorf("%s: %.300q", tr.name, text[strings.LastIndex(text, "{"):])
+			t.Errorf("%.300q", text[strings.LastIndex(text, "{"):])
 		}
 		_ = c.Close()
-		run.stop()
-	}
+	}, large()...)
 }
 
 // Who says that he sends nothing more is answered where that is not what went wrong, however long
@@ -240,8 +214,7 @@ func TestAnswersWhoSendsNothingMore(t *testing.T) {
 		}
 		return nil
 	}}
-	for _, tr := range transports[:2] {
-		run := handleMemory(t, opts, lw.NewMemory(newWidget(name("a"), 1)), widgets).on(t, tr)
+	over(t, transports[:2], opts, widgets, func(t *testing.T, run running) {
 		for target, want := range map[string]int{
 			in("n"): 200, in("n") + "/a": 200, in("n") + "/x": 404, "/none": 404, path + "?limit=x": 400,
 			path + "?watch=1&resourceVersion=x": 500, in("n") + "/refused": 403, in("n") + "/ended": 0,
@@ -253,12 +226,11 @@ func TestAnswersWhoSendsNothingMore(t *testing.T) {
 				code = resp.StatusCode
 			}
 			if code != want {
-				t.Errorf("%s, %s: %d, want %d", tr.name, target, code, want)
+				t.Errorf("%s: %d, want %d", target, code, want)
 			}
 			_ = c.Close()
 		}
-		run.stop()
-	}
+	}, newWidget(name("a"), 1))
 }
 
 // A deadline that a middleware gives a request is a timeout.

@@ -168,9 +168,9 @@ func TestForward(t *testing.T) {
 func TestForwardOfAClientThatIsGone(t *testing.T) {
 	var forwarded atomic.Int32
 	inBubble(t, serve.Options{Forward: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { forwarded.Add(1) })}, func(b *bubble) {
-		stuck := &stuckSource{Source: lw.NewMemory(newWidget(name("a"), 1))}
+		stuck := &late{valve: newValve(lw.NewMemory(newWidget(name("a"), 1)))}
 		b.relay(stuck, widgets)
-		stuck.now.Store(true)
+		stuck.silent.Store(true)
 		for _, p := range []string{path, oneWidget, path + "?watch=1"} {
 			b.leave(p)
 		}

@@ -12,12 +12,14 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/apiserver"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/serve"
 )
 
@@ -157,6 +159,32 @@ func (b *bubble) answers(code int, text, method, path, body string, header ...st
 		b.t.Errorf("%s %s %.300s %q: %d %s\nwant %d with %q", method, path, body, header, got, answer, code, text)
 	}
 	return answer
+}
+
+// answersAfter is answers to a GET, and checks how long the answer takes.
+func (b *bubble) answersAfter(d time.Duration, code int, text, path string, header ...string) {
+	b.t.Helper()
+	began := time.Now()
+	b.answers(code, text, "GET", path, "", header...)
+	rig.Same(b.t, "time of "+path, d, time.Since(began))
+}
+
+// A reply is the answer to a request that is not waited for.
+type reply struct {
+	code int
+	body string
+	took time.Duration
+}
+
+// begin sends a GET, and returns what gets the answer.
+func (b *bubble) begin(path string, header ...string) <-chan reply {
+	answered, began := make(chan reply, 1), time.Now()
+	go func() {
+		code, body := b.do("GET", path, "", header...)
+		answered <- reply{code, body, time.Since(began)}
+	}()
+	synctest.Wait()
+	return answered
 }
 
 // read returns what is read at a path as JSON.

@@ -36,42 +36,29 @@ import (
 func TestSilentServer(t *testing.T) {
 	for want, forward := range map[int]http.Handler{http.StatusGatewayTimeout: nil, http.StatusTeapot: teapot} {
 		inBubble(t, serve.Options{Forward: forward, Limits: serve.Limits{Lists: 1}}, func(b *bubble) {
-			m := lw.NewMemory(newWidget(name("a"), 1), newWidget(name("b"), 1))
-			src := &stuckSource{Source: m}
+			src := &late{valve: newValve(lw.NewMemory(newWidget(name("a"), 1), newWidget(name("b"), 1)))}
 			b.relay(src, widgets)
 			token := tokenOf(b.answers(http.StatusOK, "", "GET", path+"?limit=1", ""))
 			inconsistent := url.QueryEscape((listopts.Token{Version: listopts.Inconsistent, Start: "n/a"}).Encode())
-			src.now.Store(true)
-			queries := []string{path, path + "?limit=1", path + "?continue=" + inconsistent, oneWidget, path + "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"}
-			codes := make([]int, len(queries))
-			took := make([]time.Duration, len(queries))
-			for i, query := range queries {
-				go func() {
-					began := time.Now()
-					var body string
-					codes[i], body = b.do("GET", query, "")
-					if took[i] = time.Since(began); forward == nil && !strings.Contains(body, "has not answered in 3s") {
-						t.Errorf("%s: %s", query, body)
-					}
-				}()
+			src.silent.Store(true)
+			answers := map[string]<-chan reply{}
+			for _, query := range []string{
+				path, path + "?limit=1", path + "?continue=" + inconsistent, oneWidget,
+				path + "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan",
+			} {
+				answers[query] = b.begin(query)
 			}
-			synctest.Wait()
-			for _, query := range []string{path + "?resourceVersion=0", path + "?resourceVersion=3", path + "?resourceVersion=3&resourceVersionMatch=Exact", path + "?continue=" + token} {
-				began := time.Now()
-				if code, body := b.do("GET", query, ""); code != http.StatusOK || time.Since(began) > 0 {
-					t.Errorf("%s: %d after %v: %s", query, code, time.Since(began), body)
-				}
+			for _, query := range []string{
+				"resourceVersion=0", "resourceVersion=3", "resourceVersion=3&resourceVersionMatch=Exact", "continue=" + token,
+			} {
+				b.answersAfter(0, http.StatusOK, "", path+"?"+query)
 			}
-			// What is wrong is so at once.
-			began := time.Now()
-			if code, body := b.do("GET", path+"?labelSelector=!", ""); code != http.StatusBadRequest || time.Since(began) > 0 {
-				t.Errorf("%d after %v: %s", code, time.Since(began), body)
-			}
-			time.Sleep(10 * time.Second)
-			synctest.Wait()
-			for i, query := range queries {
-				if codes[i] != want || took[i] != 3*time.Second {
-					t.Errorf("%s: %d after %v, want %d", query, codes[i], took[i], want)
+			b.answersAfter(0, http.StatusBadRequest, "", path+"?labelSelector=!") // what is wrong is so at once
+			for query, answer := range answers {
+				got := <-answer
+				said := forward != nil || strings.Contains(got.body, "has not answered in 3s")
+				if got.code != want || got.took != 3*time.Second || !said {
+					t.Errorf("%s: %+v, want %d", query, got, want)
 				}
 			}
 		})
@@ -116,13 +103,10 @@ func TestLateServer(t *testing.T) {
 			src := &lateSource{Source: lw.NewMemory(newWidget(name("a"), 1))}
 			b.relay(src, widgets)
 			src.version, src.silent = "7", silent
-			began := time.Now()
-			code, body := b.do("GET", path, "")
-			if took := time.Since(began); code != want || took > 9*time.Second || silent > 1 && took <= 3*time.Second {
-				t.Errorf("%d silent watches: %d after %v: %s", silent, code, took, body)
-			}
-			if told := strings.Contains(body, "its watch has not told it in 9s"); told != (code == http.StatusGatewayTimeout) {
-				t.Errorf("%d silent watches: %s", silent, body)
+			got := <-b.begin(path)
+			told := strings.Contains(got.body, "its watch has not told it in 9s")
+			if got.code != want || got.took > 9*time.Second || silent > 1 && got.took <= 3*time.Second || told != (want == 504) {
+				t.Errorf("%d silent watches: %+v", silent, got)
 			}
 		})
 	}
@@ -132,22 +116,10 @@ func TestLateServer(t *testing.T) {
 // answer, is waited for as long.
 func TestSilentServerAfterARestore(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
-		m := lw.NewMemory(newWidget(name("a"), 1))
-		for n := range 8 {
-			put(t, m.Create, strings.Repeat("b", n+1), n)
-		}
-		src := &stuckSource{Source: m}
-		b.relay(src, widgets)
-		before := m.ResourceVersion()
-		noErr(t, m.Rewind("3"))
-		time.Sleep(time.Minute)
-		src.now.Store(true)
-		for _, query := range []string{"?resourceVersionMatch=Exact&resourceVersion=", "?watch=1&timeoutSeconds=1&resourceVersion="} {
-			began := time.Now()
-			code, body := b.do("GET", path+query+before, "")
-			if took := time.Since(began); code != http.StatusGatewayTimeout || took != 3*time.Second {
-				t.Errorf("%s: %d after %v: %s", query, code, took, body)
-			}
+		_, src, before := b.behindBefore()
+		src.silent.Store(true)
+		for _, query := range fromVersion {
+			b.answersAfter(3*time.Second, http.StatusGatewayTimeout, "", path+query+before)
 		}
 	})
 }
@@ -268,14 +240,18 @@ func TestCompressedAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-// A lazy is a client that takes nothing before go is closed.
+// A lazy is a client that takes nothing before begin is closed, and then all, or fails. It has no
+// deadlines.
 type lazy struct {
 	*httptest.ResponseRecorder
 	begin chan struct{}
+	err   error
 }
 
 func (l *lazy) Write(data []byte) (int, error) {
-	<-l.begin
+	if <-l.begin; l.err != nil {
+		return 0, l.err
+	}
 	return l.ResponseRecorder.Write(data)
 }
 
@@ -297,7 +273,7 @@ func TestTableIsStreamed(t *testing.T) {
 					all = append(all, newWidget(name(numbered(n)), n))
 				}
 				h := handleMemory(t, serve.Options{}, lw.NewMemory(all...), r).h
-				w := &lazy{httptest.NewRecorder(), make(chan struct{})}
+				w := &lazy{httptest.NewRecorder(), make(chan struct{}), nil}
 				req := httptest.NewRequest("GET", path+"?includeObject="+include, nil)
 				req.Header.Set("Accept", asTable)
 				req.Header.Set("Accept-Encoding", encoding)

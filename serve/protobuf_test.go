@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -155,17 +154,13 @@ func TestProtobufComesLate(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
 		m := stored(b, lw.NewMemory[*Note](), notes)
 		b.behind(func(r *bubble) {
-			code, body := 0, ""
-			go func() {
-				code, body = r.do("GET", notesPath+"?watch=1&resourceVersion=0&timeoutSeconds=30", "", "Accept", "application/json")
-			}()
-			synctest.Wait()
+			watch := r.begin(notesPath+"?watch=1&resourceVersion=0&timeoutSeconds=30", "Accept", "application/json")
 			store(t, m.Create, newNote("a", "text"))
-			time.Sleep(time.Second)
-			synctest.Wait()
+			got := <-watch
 			var ev metav1.WatchEvent
-			if err := json.Unmarshal([]byte(body), &ev); err != nil || code != http.StatusOK || ev.Type != "ERROR" || !strings.Contains(body, "another encoding") {
-				t.Errorf("a watch in JSON: %d %v %s", code, err, body)
+			noErr(t, json.Unmarshal([]byte(got.body), &ev))
+			if got.code != http.StatusOK || got.took > time.Second || ev.Type != "ERROR" || !strings.Contains(got.body, "another encoding") {
+				t.Errorf("a watch in JSON: %+v", got)
 			}
 			r.answers(http.StatusNotAcceptable, "", "GET", notesPath, "", "Accept", "application/json")
 			// Who does not say what he accepts gets what there is.

@@ -87,14 +87,19 @@ func TestReplacedAndBehind(t *testing.T) {
 	})
 }
 
-// A late source brings the events of its watches when its valve is open. Its next older lists of
-// one object say that the server is at version 3.
+// A late source brings the events of its watches when its valve is open. While it is silent it
+// answers no list; its next older lists of one object say that the server is at version 3.
 type late struct {
 	*valve[*Widget]
-	older atomic.Int32
+	silent atomic.Bool
+	older  atomic.Int32
 }
 
 func (l *late) List(ctx context.Context, opts metav1.ListOptions, yield func(*Widget, error) error) (metav1.ListMeta, error) {
+	if l.silent.Load() {
+		<-ctx.Done()
+		return metav1.ListMeta{}, context.Cause(ctx)
+	}
 	if opts.Limit == 1 && l.older.Add(-1) >= 0 {
 		return metav1.ListMeta{ResourceVersion: "3"}, nil
 	}

@@ -29,22 +29,19 @@ func TestListsWait(t *testing.T) {
 			return json.Marshal(w)
 		}
 		b.memory(lw.NewMemory(newWidget(name("a"), 1)), r)
-		first, third := 0, 0
-		go func() { first, _ = b.do("GET", path, "") }()
-		synctest.Wait()
-		began := time.Now()
-		if code, body := b.do("GET", path, ""); code != http.StatusTooManyRequests || !strings.Contains(body, "1 lists are in progress") || !strings.Contains(body, `"retryAfterSeconds":1`) {
-			t.Errorf("a second list: %d %s", code, body)
+		first := b.begin(path)
+		second := <-b.begin(path)
+		if second.code != http.StatusTooManyRequests || !strings.Contains(second.body, "1 lists are in progress") ||
+			!strings.Contains(second.body, `"retryAfterSeconds":1`) || second.took != 5*time.Second {
+			t.Errorf("a second list: %+v", second)
 		}
-		if took := time.Since(began); took != 5*time.Second {
-			t.Errorf("it has waited %v", took)
-		}
-		go func() { third, _ = b.do("GET", path, "") }()
+		third := b.begin(path)
 		time.Sleep(4 * time.Second)
 		close(release)
-		synctest.Wait()
-		if first != http.StatusOK || third != http.StatusOK {
-			t.Errorf("the first list: %d; the one that has waited for its turn: %d", first, third)
+		for what, answer := range map[string]<-chan reply{"the first list": first, "the one that has waited for its turn": third} {
+			if got := <-answer; got.code != http.StatusOK {
+				t.Errorf("%s: %+v", what, got)
+			}
 		}
 		for range 3 { // each gives its turn back
 			b.answers(http.StatusOK, "", "GET", path, "")
@@ -282,33 +279,25 @@ func TestListsOfAClient(t *testing.T) {
 			}}}
 			b.memory(lw.NewMemory(newWidget(lw.Key{Namespace: "n", Name: "slow"}, 1), newWidget(lw.Key{Namespace: "fast", Name: "a"}, 1)), r)
 			fast := "/apis/example.io/v1/namespaces/fast/widgets"
-			codes := make(chan int, 100)
+			var answers []<-chan reply
 			for range 20 {
-				go func() {
-					code, _ := b.do("GET", path, "", "Client", "greedy", "Accept", asTable)
-					codes <- code
-				}()
+				answers = append(answers, b.begin(path, "Client", "greedy", "Accept", asTable))
 			}
-			synctest.Wait()
-			began := time.Now()
 			for range 3 {
-				b.answers(http.StatusOK, "", "GET", fast, "", "Client", "modest")
-			}
-			if took := time.Since(began); took > 0 {
-				t.Errorf("%+v: another client has waited %v", limits, took)
+				b.answersAfter(0, http.StatusOK, "", fast, "Client", "modest")
 			}
 			b.answers(http.StatusTooManyRequests, "2 lists are in progress of this client", "GET", fast, "", "Client", "greedy")
 			synctest.Wait()
-			if n := len(codes); n != 18 {
-				t.Errorf("%+v: %d of 20 were answered, want all but two, with 429", limits, n)
+			var answered []int // before the slow ones go on
+			for _, answer := range answers {
+				answered = append(answered, len(answer))
 			}
 			close(release)
-			synctest.Wait()
-			for n := range 20 {
-				if code, want := <-codes, map[bool]int{true: 429, false: 200}[n < 18]; code != want {
-					t.Errorf("%+v: answer %d is %d, want %d", limits, n, code, want)
-				}
+			codes := map[int]int{}
+			for i, answer := range answers {
+				codes[(<-answer).code*10+answered[i]]++
 			}
+			rig.Same(t, fmt.Sprintf("%+v: answers, all but two at once", limits), map[int]int{4291: 18, 2000: 2}, codes)
 			b.answers(http.StatusOK, "", "GET", path, "", "Client", "greedy")
 		})
 	}
@@ -358,24 +347,13 @@ func TestRefusedListsHoldNoTurn(t *testing.T) {
 		r := widgets
 		r.Columns = []serve.Column[*Widget]{{Name: "Slow", Value: func(*Widget) serve.Cell { <-release; return serve.Text("") }}}
 		b.memory(lw.NewMemory(newWidget(name("a"), 1)), r)
-		list := func(client string) <-chan int {
-			code := make(chan int, 1)
-			go func() {
-				c, _ := b.do("GET", path, "", "Client", client, "Accept", asTable)
-				code <- c
-			}()
-			synctest.Wait()
-			return code
-		}
+		list := func(client string) <-chan reply { return b.begin(path, "Client", client, "Accept", asTable) }
 		slow, first := list("slow"), list("other")
 		time.Sleep(4 * time.Second)
 		second := list("other") // waits for the turn of the first
-		if code := <-first; code != http.StatusTooManyRequests {
-			t.Errorf("the first: %d", code)
-		}
+		got := []int{(<-first).code}
 		close(release)
-		if a, b := <-slow, <-second; a != http.StatusOK || b != http.StatusOK {
-			t.Errorf("the slow one %d, the second %d", a, b)
-		}
+		got = append(got, (<-slow).code, (<-second).code)
+		rig.Same(t, "the first of the other, the slow one, the second", []int{429, 200, 200}, got)
 	})
 }

@@ -112,8 +112,9 @@ var quiet = slog.New(slog.DiscardHandler)
 // A serving is a Handler that serves something.
 type serving struct {
 	h     *serve.Handler
-	end   context.CancelFunc // of Serve
-	ended chan error         // gets what Serve has returned, and is closed then
+	m     *lw.Memory[*Widget] // what it serves, if it is that
+	end   context.CancelFunc  // of Serve
+	ended chan error          // gets what Serve has returned, and is closed then
 }
 
 // handle runs a Handler of what serveOn serves until the end of the test, and returns when that has
@@ -125,7 +126,7 @@ func handle(t testing.TB, opts serve.Options, serveOn func(ctx context.Context, 
 	if opts.Authorize == nil {
 		opts.Authorize = serve.AllowAll
 	}
-	s := serving{serve.New(&opts), cancel, make(chan error, 1)}
+	s := serving{serve.New(&opts), nil, cancel, make(chan error, 1)}
 	go func() {
 		defer close(s.ended)
 		s.ended <- serveOn(ctx, s.h)
@@ -150,7 +151,9 @@ func handle(t testing.TB, opts serve.Options, serveOn func(ctx context.Context, 
 // handleMemory runs a Handler of a Memory.
 func handleMemory(t testing.TB, opts serve.Options, m *lw.Memory[*Widget], r serve.Resource[*Widget]) serving {
 	t.Helper()
-	return handle(t, opts, func(ctx context.Context, h *serve.Handler) error { return serve.ServeMemory(ctx, h, m, r) })
+	s := handle(t, opts, func(ctx context.Context, h *serve.Handler) error { return serve.ServeMemory(ctx, h, m, r) })
+	s.m = m
+	return s
 }
 
 // running is a Handler with a server.
@@ -175,6 +178,17 @@ func (s serving) on(t testing.TB, tr transport) running {
 
 func startMemory(t testing.TB, tr transport, m *lw.Memory[*Widget]) running {
 	return handleMemory(t, serve.Options{}, m, widgets).on(t, tr)
+}
+
+// over runs test with a server of a Memory over some of the ways to it, each in a subtest.
+func over(t *testing.T, ways []transport, opts serve.Options, r serve.Resource[*Widget], test func(t *testing.T, run running), objs ...*Widget) {
+	for _, tr := range ways {
+		t.Run(tr.name, func(t *testing.T) {
+			run := handleMemory(t, opts, lw.NewMemory(objs...), r).on(t, tr)
+			defer run.stop()
+			test(t, run)
+		})
+	}
 }
 
 // relay runs a relay of a server.
