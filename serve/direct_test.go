@@ -44,11 +44,16 @@ func dialServer(t testing.TB, srv *httptest.Server) net.Conn {
 	c, err := net.Dial("tcp", srv.Listener.Addr().String())
 	noErr(t, err)
 	if strings.HasPrefix(srv.URL, "https") {
-		config := srv.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
-		config.ServerName = "example.com"
-		c = tls.Client(c, config)
+		c = tls.Client(c, configOf(srv))
 	}
 	return c
+}
+
+// configOf is that of a client of a server.
+func configOf(srv *httptest.Server) *tls.Config {
+	config := srv.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	config.ServerName = "example.com"
+	return config
 }
 
 // count reads a watch until it has n events, or to its end, and returns the last line.

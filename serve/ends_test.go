@@ -360,8 +360,8 @@ func TestCleanEndOverTLS(t *testing.T) {
 	under, err := net.Dial("tcp", run.srv.Listener.Addr().String())
 	noErr(t, err)
 	var raw bytes.Buffer
-	config := run.srv.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
-	config.ServerName, config.MaxVersion = "example.com", tls.VersionTLS12 // whose alerts can be seen
+	config := configOf(run.srv)
+	config.MaxVersion = tls.VersionTLS12 // whose alerts can be seen
 	c := tls.Client(&copied{under, &raw}, config)
 	defer c.Close()
 	noErr(t, second(fmt.Fprintf(c, "GET %s?watch=1&resourceVersion=1 HTTP/1.1\r\nHost: example.com\r\n\r\n", path)))

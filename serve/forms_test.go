@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -62,56 +63,53 @@ type answer struct {
 		Continue           string
 		RemainingItemCount *int64
 	}
-	Code  int
-	Items []answer
-	Rows  []struct{ Object answer }
+	Code, Size int
+	Items      []answer
+	Rows       []struct{ Object answer }
 }
 
 // decode reads an answer.
-func (f form) decode(t *testing.T, data []byte) (a answer) {
-	t.Helper()
-	if strings.HasPrefix(f.name, "protobuf") {
+func (f form) decode(data []byte) (a answer, err error) {
+	switch {
+	case strings.HasPrefix(f.name, "protobuf"):
 		rest, ok := bytes.CutPrefix(data, []byte("k8s\x00"))
 		var envelope runtime.Unknown
 		if err := envelope.Unmarshal(rest); err != nil || !ok {
-			t.Fatalf("%s: no envelope: %v: %q", f.name, err, data)
+			return a, fmt.Errorf("no envelope: %v: %.200q", err, data)
 		}
-		var object any
-		var err error
+		var object interface{ Unmarshal([]byte) error } = new(metav1.PartialObjectMetadata)
 		switch kind := envelope.Kind; {
 		case kind == "Status":
-			status := new(metav1.Status)
-			object, err = status, status.Unmarshal(envelope.Raw)
+			object = new(metav1.Status)
 		case strings.HasSuffix(kind, "List"):
-			list := new(metav1.PartialObjectMetadataList)
-			object, err = list, list.Unmarshal(envelope.Raw)
-		default:
-			one := new(metav1.PartialObjectMetadata)
-			object, err = one, one.Unmarshal(envelope.Raw)
+			object = new(metav1.PartialObjectMetadataList)
 		}
-		if err != nil {
-			t.Fatalf("%s: %v", f.name, err)
+		if err := object.Unmarshal(envelope.Raw); err != nil {
+			return a, err
 		}
-		data = mustJSON(t, object)
+		data, err = json.Marshal(object)
 		defer func() { a.Kind, a.APIVersion = envelope.Kind, envelope.APIVersion }()
-	} else if strings.HasPrefix(f.name, "CBOR") {
+	case strings.HasPrefix(f.name, "CBOR"):
 		var content map[string]any
 		if err := direct.Unmarshal(data, &content); err != nil {
-			t.Fatalf("%s: %v: %q", f.name, err, data)
+			return a, fmt.Errorf("%w: %.200q", err, data)
 		}
-		data = mustJSON(t, content)
+		data, err = json.Marshal(content)
 	}
-	if err := json.Unmarshal(data, &a); err != nil {
-		t.Fatalf("%s: %v: %.300q", f.name, err, data)
+	if err = errors.Join(err, json.Unmarshal(data, &a)); err != nil {
+		err = fmt.Errorf("%w: %.200q", err, data)
 	}
-	return a
+	return a, err
 }
 
-func mustJSON(t *testing.T, v any) []byte {
+// must is decode of what has no error.
+func (f form) must(t *testing.T, data []byte) answer {
 	t.Helper()
-	data, err := json.Marshal(v)
-	noErr(t, err)
-	return data
+	a, err := f.decode(data)
+	if err != nil {
+		t.Fatalf("%s: %v", f.name, err)
+	}
+	return a
 }
 
 // tell says all that an answer says of objects, without the kind; that it wants to be kind.
@@ -139,7 +137,7 @@ func (a *answer) tell(t *testing.T, kind string) []string {
 	if got := a.APIVersion + " " + a.Kind; got != kind {
 		t.Errorf("an object is a %s, want a %s", got, kind)
 	}
-	return []string{string(mustJSON(t, &m.ObjectMeta))}
+	return []string{string(rig.Must[[]byte](t)(json.Marshal(&m.ObjectMeta)))}
 }
 
 // head says what an answer says of itself.
@@ -163,7 +161,7 @@ func (b *bubble) get(f form, accept, path string) (code int, a answer) {
 	if got := resp.Header.Get("Content-Type"); got != f.types[0] || resp.ContentLength != int64(len(data)) {
 		b.t.Errorf("%s: %s: the answer is %q of %d bytes, want %q of %d", f.name, path, got, resp.ContentLength, f.types[0], len(data))
 	}
-	return resp.StatusCode, f.decode(b.t, data)
+	return resp.StatusCode, f.must(b.t, data)
 }
 
 // An eventOf is an event of a watch, with its object as it came. An error has no object.
@@ -224,7 +222,7 @@ func (b *bubble) open(f form, path string, kind string) func() []string {
 			if ev.typ == "" {
 				return append(all, "END")
 			}
-			a := f.decode(b.t, ev.object)
+			a := f.must(b.t, ev.object)
 			if ev.typ == "BOOKMARK" {
 				end := len(a.Metadata.Annotations)
 				for _, row := range a.Rows {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/apiserver"
@@ -283,7 +284,7 @@ func (s *stream) want(t *testing.T, want ...string) {
 }
 
 // noErr ends the test if there is an error.
-func noErr(t testing.TB, err error) {
+func noErr(t rapid.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -185,27 +185,19 @@ func (v *valve[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield fun
 
 func request(t *rapid.T, c net.Conn, target, accept string) {
 	t.Helper()
-	if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: example.com\r\nAccept: %s\r\n\r\n", target, accept); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, second(fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: example.com\r\nAccept: %s\r\n\r\n", target, accept)))
 }
 
 func (w *listenerWorld) dial(t *rapid.T) (*gate, net.Conn) {
 	c, err := net.Dial("tcp", w.srv.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	_ = c.(*net.TCPConn).SetReadBuffer(256 << 10)
 	g := newGate(c.(*net.TCPConn))
 	if w.srv.TLS == nil {
 		return g, g
 	}
-	config := w.srv.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
-	config.ServerName = "example.com"
-	secure := tls.Client(g, config)
-	if err := secure.Handshake(); err != nil {
-		t.Fatal(err)
-	}
+	secure := tls.Client(g, configOf(w.srv))
+	noErr(t, secure.Handshake())
 	return g, secure
 }
 
