@@ -46,9 +46,7 @@ func snapshot(t *testing.T, version string, objects ...*plain) (snap *lw.Snapsho
 		ctx, cancel := context.WithCancel(t.Context())
 		inf := lw.NewInformer[*plain](listing{version, objects}, &lw.Options{List: lw.ListWhole, Logger: slog.New(slog.DiscardHandler)})
 		go func() { _ = inf.Run(ctx) }()
-		if err := inf.WaitForSync(ctx); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, inf.WaitForSync(ctx))
 		snap = inf.Store().Snapshot()
 		cancel()
 	})
@@ -94,10 +92,7 @@ func TestFeedStampsWhatBegins(t *testing.T) {
 func TestFeedRemembersABreak(t *testing.T) {
 	f, h := newFeed(t)
 	f.Begin(snapshot(t, "5"), false)
-	at, err := h.open(5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	at := opened(t, h, 5)
 	f.Begin(snapshot(t, "6", object("9")), true)
 	if h.extent().synced {
 		t.Error("it has begun before its object")
@@ -107,9 +102,7 @@ func TestFeedRemembersABreak(t *testing.T) {
 		t.Errorf("a watch of before: %v", err)
 	}
 	// The next one breaks with nothing.
-	if at, err = h.open(10); err != nil {
-		t.Fatal(err)
-	}
+	at = opened(t, h, 10)
 	f.Begin(snapshot(t, "12", object("12")), false)
 	if r, err := h.read(at, nil); err != nil || !r.stale {
 		t.Errorf("a watch of before: %v", err)
@@ -154,9 +147,7 @@ func TestFeedForgetsWhatIsUnseen(t *testing.T) {
 	f.Begin(snapshot(t, "7"), false)
 	f.Progress("9")
 	for v := uint64(7); v <= 9; v++ {
-		if _, err := h.open(v); err != nil {
-			t.Errorf("a watch from %d: %v", v, err)
-		}
+		opened(t, h, v)
 	}
 	f.Unseen()
 	f.Progress("11")
@@ -183,9 +174,7 @@ func TestFeedTellsOfTwoObjects(t *testing.T) {
 func TestPageOfAnEra(t *testing.T) {
 	c := newCollection(New(nil), &resource{name: "things"}, HistoryLimits{})
 	f, err := c.filters.parse(c.resource, "", metav1.ListOptions{}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, err)
 	q := &request{collection: c}
 	for era := 1; era < 4; era++ {
 		c.history.begin(order.List[*item]{}, 5, true)
@@ -239,14 +228,9 @@ func TestFloorAhead(t *testing.T) {
 	h.floor = func() uint64 { return floor }
 	h.begin(order.List[*item]{}, 8, false)
 	h.commit(nil, 10)
-	if _, err := h.at(10); err != nil {
-		t.Error(err)
-	}
-	p, err := h.open(10)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r, err := h.read(p, nil); err != nil || r.wait == nil {
+	_, err := h.at(10)
+	rig.OK(t, err)
+	if r, err := h.read(opened(t, h, 10), nil); err != nil || r.wait == nil {
 		t.Errorf("a watch of what is here: %v", err)
 	}
 	if _, err := h.open(9); !apierrors.IsResourceExpired(err) {
@@ -256,8 +240,7 @@ func TestFloorAhead(t *testing.T) {
 
 // A frame that is made of an event that the history has no more counts for nothing.
 func TestLateFrame(t *testing.T) {
-	h := newHistory(HistoryLimits{})
-	h.begin(order.List[*item]{}, 1, false)
+	h := begun(HistoryLimits{}, 1)
 	e := &event{version: 2, new: &item{path: "a", version: 2}}
 	h.commit([]*event{e}, 2)
 	h.begin(order.List[*item]{}, 3, false)
@@ -276,9 +259,7 @@ func TestVersionInFrames(t *testing.T) {
 		watch.Deleted:  `{"type":"DELETED","object":{"kind":"Thing","apiVersion":"v1","metadata":{"resourceVersion":"9"}}}`,
 	} {
 		f, err := c.encoder.frameOf(&event{version: 9, old: i, new: i}, typ, format{codec: c.encoder.codecs[0]})
-		if err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, err)
 		rig.Same(t, string(typ), want+"\n", string(f.event()))
 	}
 }

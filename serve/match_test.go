@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/go-lw/lw/internal/order"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // longSelector returns a selector of about so many bytes, which selects what has the label on.
@@ -33,9 +34,7 @@ func TestEqualSelectorsMatchOnce(t *testing.T) {
 	parse := func(namespace string, opts metav1.ListOptions, name string) *filter {
 		t.Helper()
 		f, err := c.filters.parse(c.resource, namespace, opts, client(name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, err)
 		return f
 	}
 	long := longSelector(longSelectors, "yes")
@@ -102,9 +101,7 @@ func TestMatchingHoldsUpNobodyElse(t *testing.T) {
 	var state order.List[*item]
 	state.Set("n/a", i)
 	f, err := c.filters.parse(c.resource, "", longSelector(2000, "a"), client("a"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, err)
 	f.shared.turn.Lock()
 	var waiting sync.WaitGroup
 	var own atomic.Int32 // of the client's matches are done
@@ -117,9 +114,7 @@ func TestMatchingHoldsUpNobodyElse(t *testing.T) {
 		{"b", longSelector(2000, "a"), false}, {"b", longSelector(2000, "c"), false}, {"a", metav1.ListOptions{}, false},
 	} {
 		f, err := c.filters.parse(c.resource, "", tt.opts, client(tt.client))
-		if err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, err)
 		watch := *w
 		watch.filter = f
 		for _, match := range []func(){
@@ -154,9 +149,7 @@ func TestInterned(t *testing.T) {
 	made := 0
 	get := func(key string) *turn {
 		v, err := all.get(key, func() (*turn, error) { made++; return &turn{client: key}, nil })
-		if err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, err)
 		return v
 	}
 	a := get("a")

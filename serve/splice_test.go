@@ -26,6 +26,14 @@ func objectOf(data []byte) (*Object, error) {
 	return o, err
 }
 
+// must ends a test at an error.
+func must(t rapid.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // sameObject checks that data is decoded as an object of any form is.
 func sameObject(t rapid.TB, data []byte) {
 	t.Helper()
@@ -90,13 +98,9 @@ func TestObjectAllocates(t *testing.T) {
 	data := []byte(`{"kind":"K","metadata":{"name":"a","uid":"u","resourceVersion":"1","labels":{"a":"b","c":"d"},"managedFields":[` +
 		strings.Repeat(`{"manager":"m","fieldsV1":{"f:a":{"f:b":{}}}},`, 50) + `{}]},"spec":{}}`)
 	meta := metav1.PartialObjectMetadata{}
-	if err := json.Unmarshal(data, &meta); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(data, &meta))
 	message, err := meta.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var o Object
 	for what, decode := range map[string]func() error{
 		"JSON":     func() error { return o.UnmarshalJSON(data) },
@@ -104,9 +108,7 @@ func TestObjectAllocates(t *testing.T) {
 	} {
 		// Three names, the map, its labels, and the bytes.
 		if n := testing.AllocsPerRun(100, func() {
-			if err := decode(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, decode())
 		}); n > 11 {
 			t.Errorf("%s: %v allocations", what, n)
 		}
@@ -152,9 +154,7 @@ func message(t testing.TB) []byte {
 		}},
 	}}
 	data, err := meta.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return data
 }
 
@@ -237,9 +237,7 @@ func drawJSON(t *rapid.T, object any) []byte {
 	if rapid.Bool().Draw(t, "spaces") {
 		data, err = json.MarshalIndent(object, " ", "\t")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return data
 }
 
@@ -293,9 +291,7 @@ func TestWithKind(t *testing.T) {
 		}
 		data := drawJSON(t, object)
 		got, err := withKind(data, "Pod", "v1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		want := decodeObject(t, data)
 		for name, otherwise := range map[string]string{"kind": "Pod", "apiVersion": "v1"} {
 			if own, _ := want[name].(string); own == "" {
@@ -388,22 +384,16 @@ func TestWithVersionProto(t *testing.T) {
 			obj.Generation = 300
 		}
 		data, err := obj.Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got, err := withVersionProto(data, 77, identity{uid: "made"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		want := obj.DeepCopy()
 		want.ResourceVersion = "77"
 		if want.UID == "" {
 			want.UID = "made"
 		}
 		back := &metav1.PartialObjectMetadata{}
-		if err := back.Unmarshal(got); err != nil {
-			t.Fatal(err)
-		}
+		must(t, back.Unmarshal(got))
 		if diff := cmp.Diff(want, back); diff != "" {
 			t.Fatal(diff)
 		}
