@@ -2,10 +2,8 @@ package serve_test
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
@@ -65,8 +63,7 @@ func TestListHeaders(t *testing.T) {
 		m := b.memory(lw.NewMemory(newWidget(name("a"), 1)), widgets)
 		for _, large := range []bool{false, true} {
 			if large {
-				w := longWidget("b", 2, 128<<10)
-				store(t, m.Create, w)
+				store(t, m.Create, longWidget("b", 2, 128<<10))
 			}
 			for _, encoding := range []string{"identity", "gzip;q=1, br"} {
 				before := 0
@@ -87,11 +84,7 @@ func TestListHeaders(t *testing.T) {
 				}
 				if large && encoding != "identity" {
 					want.Set("Content-Encoding", "gzip")
-					z, err := gzip.NewReader(bytes.NewReader(data))
-					noErr(t, err)
-					if data, err = io.ReadAll(z); err != nil {
-						t.Fatal(err)
-					}
+					data = unzipped(t, bytes.NewReader(data))
 				}
 				rig.Same(t, fmt.Sprintf("large %t, %s", large, encoding), want, header)
 				var list struct{ Items []Widget }

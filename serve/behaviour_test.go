@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/go-lw/lw"
@@ -42,39 +41,6 @@ func TestAuthorize(t *testing.T) {
 			})
 		})
 	}
-	// What is asked of the authorizer.
-	var asked []serve.Attributes
-	inBubble(t, serve.Options{Authorize: func(_ *http.Request, a serve.Attributes) error {
-		asked = append(asked, a)
-		if a.Verb == "delete" {
-			return apierrors.NewUnauthorized("who are you?")
-		}
-		return nil
-	}}, func(b *bubble) {
-		b.memory(lw.NewMemory(newWidget(name("x"), 1)), widgets)
-		one := "/apis/example.io/v1/namespaces/n/widgets/x"
-		b.do("GET", "/apis/example.io/v1/namespaces/n/widgets?labelSelector=a&fieldSelector=size=1", "")
-		b.do("GET", one, "")
-		b.watch("timeoutSeconds=1").cancel()
-		b.answers(http.StatusUnauthorized, "who are you?", "DELETE", one, "")
-		b.do("GET", "/version", "")
-	})
-	in := serve.Attributes{Group: "example.io", Version: "v1", Resource: "widgets"}
-	of := func(verb, namespace, name, path, query string) serve.Attributes {
-		a := in
-		a.Verb, a.Namespace, a.Name, a.Path, a.Query = verb, namespace, name, path, query
-		return a
-	}
-	list := of("list", "n", "", "/apis/example.io/v1/namespaces/n/widgets", "labelSelector=a&fieldSelector=size=1")
-	list.LabelSelector, list.FieldSelector = "a", "size=1"
-	want := []serve.Attributes{
-		list,
-		of("get", "n", "x", "/apis/example.io/v1/namespaces/n/widgets/x", ""),
-		of("watch", "", "", path, "watch=1&timeoutSeconds=1"),
-		of("delete", "n", "x", "/apis/example.io/v1/namespaces/n/widgets/x", ""),
-		{Verb: "get", Path: "/version"},
-	}
-	rig.Same(t, "asked", want, asked)
 }
 
 // S2: while a thousand watch, a relist with differences ends all watches with 410, over five

@@ -324,8 +324,7 @@ func TestSlowClients(t *testing.T) {
 		} {
 			for _, takes := range []int{0, 100, 1 << 30} {
 				w := &slowWriter{ResponseRecorder: httptest.NewRecorder(), takes: takes, moved: make(chan struct{})}
-				r := httptest.NewRequestWithContext(b.ctx, "GET", path+tt.query, nil)
-				r.Header.Set("Accept-Encoding", tt.encoding)
+				r := getOf(path+tt.query, "", tt.encoding).WithContext(b.ctx)
 				began, broken := time.Now(), any(nil)
 				func() {
 					defer func() { broken = recover() }()

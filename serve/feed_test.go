@@ -238,16 +238,6 @@ func TestFloorAhead(t *testing.T) {
 	}
 }
 
-// A frame that is made of an event that the history has no more counts for nothing.
-func TestLateFrame(t *testing.T) {
-	h := begun(HistoryLimits{}, 1)
-	e := &event{version: 2, new: &item{path: "a", version: 2}}
-	h.commit([]*event{e}, 2)
-	h.begin(order.List[*item]{}, 3, false)
-	h.grew(e, 100)
-	rig.Same(t, "bytes", int64(0), h.bytes)
-}
-
 // An object has its own version in an event, and a deletion that of the event.
 func TestVersionInFrames(t *testing.T) {
 	c, _, _ := testWatcher(t, time.Hour)

@@ -2,6 +2,7 @@ package serve_test
 
 import (
 	"bufio"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,7 +16,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
 	"github.com/go-lw/lw"
@@ -177,6 +177,32 @@ type reply struct {
 	took time.Duration
 }
 
+// A call is a request, and what its answer must have.
+type call struct {
+	method, path, contentType, body string
+	code                            int
+	text                            string
+}
+
+// calls makes requests one after the other, each when all has come of the one before.
+func (b *bubble) calls(at string, all ...call) {
+	b.t.Helper()
+	for _, c := range all {
+		b.answers(c.code, c.text, c.method, at+c.path, c.body, "Content-Type", c.contentType)
+		synctest.Wait()
+	}
+}
+
+// unzipped returns what was compressed.
+func unzipped(t rapid.TB, r io.Reader) []byte {
+	t.Helper()
+	z, err := gzip.NewReader(r)
+	noErr(t, err)
+	data, err := io.ReadAll(z)
+	noErr(t, err)
+	return data
+}
+
 // begin sends a GET, and returns what gets the answer.
 func (b *bubble) begin(path string, header ...string) <-chan reply {
 	answered, began := make(chan reply, 1), time.Now()
@@ -221,39 +247,28 @@ func (b *bubble) watch(query string) *stream {
 	resp := b.send(ctx, "GET", path+"?watch=1&"+query, "")
 	s := &stream{make(chan string, 1000), cancel}
 	if resp.StatusCode != http.StatusOK {
-		data, _ := io.ReadAll(resp.Body)
-		s.events <- fmt.Sprintf("%d %s", resp.StatusCode, data)
+		s.events <- fmt.Sprintf("%d %s", resp.StatusCode, bodyOf(b.t, resp))
 		close(s.events)
 		return s
 	}
 	go func() {
 		defer close(s.events)
 		defer resp.Body.Close()
-		lines := bufio.NewScanner(resp.Body)
-		for lines.Scan() {
-			var ev struct {
-				Type   string
-				Object struct {
-					Code     int
-					Metadata metav1.ObjectMeta
-				}
-			}
-			if err := json.Unmarshal(lines.Bytes(), &ev); err != nil {
-				s.events <- err.Error()
-				return
-			}
-			m := &ev.Object.Metadata
+		next := eventReader("application/json", bufio.NewReader(resp.Body))
+		for ev, err := next(); err != io.EOF; ev, err = next() {
+			a, bad := forms[0].decode(ev.object)
+			m := &a.Metadata
 			switch {
-			case ev.Type == "ERROR":
-				s.events <- fmt.Sprint("ERROR ", ev.Object.Code)
-			case ev.Type == "BOOKMARK":
+			case err != nil || bad != nil:
+				s.events <- "broken"
+				return
+			case ev.typ == "ERROR":
+				s.events <- fmt.Sprint("ERROR ", a.Code)
+			case ev.typ == "BOOKMARK":
 				s.events <- fmt.Sprint("BOOKMARK ", m.ResourceVersion, strings.Repeat(" end", len(m.Annotations)))
 			default:
-				s.events <- fmt.Sprint(ev.Type, " ", m.Name, " ", m.ResourceVersion)
+				s.events <- fmt.Sprint(ev.typ, " ", m.Name, " ", m.ResourceVersion)
 			}
-		}
-		if lines.Err() != nil {
-			s.events <- "broken"
 		}
 	}()
 	synctest.Wait()

@@ -354,6 +354,11 @@ func TestBytesAreBounded(t *testing.T) {
 	if h.bytes != 0 || len(h.events) != 0 || h.extent().oldest != 4 {
 		t.Errorf("an event that is too large alone: %d bytes of %d events, oldest %d", h.bytes, len(h.events), h.extent().oldest)
 	}
+	late := added(5)
+	h.commit([]*event{late}, 5)
+	h.begin(order.List[*item]{}, 6, false)
+	h.grew(late, 10)
+	rig.Same(t, "bytes of a history before", 0, h.bytes)
 }
 
 // A state of the past that is asked for again is not made again, and one that nobody may ask for

@@ -43,6 +43,7 @@ var notes = serve.Resource[*Note]{Group: "example.io", Name: "notes", Kind: "Not
 
 const (
 	notesPath = "/apis/example.io/v1/notes"
+	notesOfN  = "/apis/example.io/v1/namespaces/n/notes"
 	proto     = "application/vnd.kubernetes.protobuf"
 	asTable   = "application/json;as=Table;g=meta.k8s.io;v=v1"
 	asPartial = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"

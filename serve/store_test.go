@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -88,36 +87,30 @@ func TestRights(t *testing.T) {
 	}
 	inBubble(t, serve.Options{Authorize: authorize}, func(b *bubble) {
 		m, reads := b.parts(parts)
-		for _, tt := range []struct{ method, path, contentType, body, asked string }{
-			{"PATCH", "/a?fieldManager=m", applyYAML, partA, "patch a, create a"},
-			{"PATCH", "/a?fieldManager=m", applyYAML, partA, "patch a"},
-			{"PATCH", "/a", mergeJSON, `{}`, "patch a"},
-			{"PUT", "/a/status", "", `{"metadata":{"name":"a"}}`, "update a/status"},
-			{"PATCH", "/a/status", mergeJSON, `{}`, "patch a/status"},
-			{"GET", "/a/status", "", "", "get a/status"},
-			{"PATCH", "/a/scale", mergeJSON, `{"spec":{"replicas":2}}`, "patch a/scale"},
-			{"GET", "/a/scale", "", "", "get a/scale"},
-			{"POST", "", "", `{"metadata":{"name":"b"}}`, "create"},
-			{"DELETE", "/b", "", "", "delete b"},
-			{"DELETE", "?labelSelector=a=b", "", "", "deletecollection"},
+		for _, tt := range []call{ // the text is what is asked for
+			{"PATCH", "/a?fieldManager=m", applyYAML, partA, 201, "patch a, create a"},
+			{"PATCH", "/a?fieldManager=m", applyYAML, partA, 200, "patch a"},
+			{"PATCH", "/a", mergeJSON, `{}`, 200, "patch a"},
+			{"PUT", "/a/status", "", `{"metadata":{"name":"a"}}`, 200, "update a/status"},
+			{"PATCH", "/a/status", mergeJSON, `{}`, 200, "patch a/status"},
+			{"GET", "/a/status", "", "", 200, "get a/status"},
+			{"PATCH", "/a/scale", mergeJSON, `{"spec":{"replicas":2}}`, 200, "patch a/scale"},
+			{"GET", "/a/scale", "", "", 200, "get a/scale"},
+			{"POST", "", "", `{"metadata":{"name":"b"}}`, 201, "create"},
+			{"DELETE", "/b", "", "", 200, "delete b"},
+			{"DELETE", "?labelSelector=a=b", "", "", 200, "deletecollection"},
 		} {
-			asked, deny = nil, ""
 			before := m.ResourceVersion()
-			for _, right := range strings.Split(tt.asked, ", ") {
-				deny = right
+			for _, deny = range strings.Split(tt.text, ", ") {
 				reads.Store(0)
-				code, body := b.do(tt.method, partsPath+tt.path, tt.body, "Content-Type", tt.contentType)
-				if code != http.StatusForbidden || m.ResourceVersion() != before || reads.Load() != 0 && !strings.HasPrefix(right, "create a") {
-					t.Errorf("%s %s without %s: %d %s; %d reads", tt.method, tt.path, right, code, body, reads.Load())
+				b.answers(http.StatusForbidden, "", tt.method, partsPath+tt.path, tt.body, "Content-Type", tt.contentType)
+				if m.ResourceVersion() != before || reads.Load() != 0 && !strings.HasPrefix(deny, "create a") {
+					t.Errorf("%s %s without %s: %d reads", tt.method, tt.path, deny, reads.Load())
 				}
 			}
 			asked, deny = nil, ""
-			if code, body := b.do(tt.method, partsPath+tt.path, tt.body, "Content-Type", tt.contentType); code/100 != 2 {
-				t.Errorf("%s %s: %d %s", tt.method, tt.path, code, body)
-			}
-			if got := strings.Join(asked, ", "); got != tt.asked {
-				t.Errorf("%s %s: asked for %s, want %s", tt.method, tt.path, got, tt.asked)
-			}
+			b.answers(tt.code, "", tt.method, partsPath+tt.path, tt.body, "Content-Type", tt.contentType)
+			rig.Same(t, tt.method+" "+tt.path, tt.text, strings.Join(asked, ", "))
 		}
 	})
 }
@@ -138,6 +131,9 @@ func TestResourceFunctions(t *testing.T) {
 		if p != nil && p.Spec.Replicas > 9 {
 			return field.ErrorList{field.Invalid(field.NewPath("spec", "replicas"), p.Spec.Replicas, "too many")}.ToAggregate()
 		}
+		if p != nil && p.Spec.Color == "odd" {
+			panic("no judgement")
+		}
 		if p != nil && old != nil && p.Spec.Color != old.Spec.Color {
 			return errors.New("the color stays")
 		}
@@ -151,24 +147,19 @@ func TestResourceFunctions(t *testing.T) {
 	}
 	inBubble(t, serve.Options{}, func(b *bubble) {
 		m, _ := b.parts(r)
-		for _, tt := range []struct {
-			method, path, body string
-			code               int
-			text               string
-		}{
-			{"POST", "", `{"metadata":{"name":"A"}}`, 201, `"color":"white"`},
-			{"POST", "", `{"metadata":{"name":"xa"}}`, 422, "begins with x"},
-			{"POST", "", `{"metadata":{"name":"b"},"spec":{"replicas":10}}`, 422, `"field":"spec.replicas"`},
-			{"POST", "", `{"metadata":{"name":"b"},"spec":{"color":"panic"}}`, 500, "no color"},
-			{"PUT", "/A", `{"metadata":{"name":"A"},"spec":{"color":"red"}}`, 422, `"message":"the color stays"`},
-			{"PATCH", "/A", `{"spec":{"replicas":11}}`, 422, "too many"},
-			{"PATCH", "/A/scale", `{"spec":{"replicas":11}}`, 422, "too many"},
-			{"PATCH", "/A/scale", `{"spec":{"replicas":3}}`, 200, `"replicas":3`},
-			{"PATCH", "/A/status", `{"status":{"replicas":2},"spec":{"color":"red"}}`, 200, `"status":{"replicas":2`},
-		} {
-			contentType := map[string]string{"PATCH": mergeJSON}[tt.method]
-			b.answers(tt.code, tt.text, tt.method, partsPath+tt.path, tt.body, "Content-Type", contentType)
-		}
+		b.calls(partsPath, []call{
+			{"POST", "", "", `{"metadata":{"name":"A"}}`, 201, `"color":"white"`},
+			{"POST", "", "", `{"metadata":{"name":"xa"}}`, 422, "begins with x"},
+			{"POST", "", "", `{"metadata":{"name":"b"},"spec":{"replicas":10}}`, 422, `"field":"spec.replicas"`},
+			{"POST", "", "", `{"metadata":{"name":"b"},"spec":{"color":"panic"}}`, 500, "no color"},
+			{"POST", "", "", `{"metadata":{"name":"b"},"spec":{"color":"odd"}}`, 500, "no judgement"},
+			{"GET", "/b", "", "", 404, ""}, // nothing was written
+			{"PUT", "/A", "", `{"metadata":{"name":"A"},"spec":{"color":"red"}}`, 422, `"message":"the color stays"`},
+			{"PATCH", "/A", mergeJSON, `{"spec":{"replicas":11}}`, 422, "too many"},
+			{"PATCH", "/A/scale", mergeJSON, `{"spec":{"replicas":11}}`, 422, "too many"},
+			{"PATCH", "/A/scale", mergeJSON, `{"spec":{"replicas":3}}`, 200, `"replicas":3`},
+			{"PATCH", "/A/status", mergeJSON, `{"status":{"replicas":2},"spec":{"color":"red"}}`, 200, `"status":{"replicas":2`},
+		}...)
 		p, err := m.Get(t.Context(), name("A"))
 		if err != nil || p.Spec.Color != "white" || p.Spec.Replicas != 3 || p.Status.Replicas != 2 || p.Generation != 2 {
 			t.Errorf("stored: %+v, %v", p, err)
@@ -326,11 +317,7 @@ func TestConverted(t *testing.T) {
 		stored(b, serve.Converted(m, newer, older), newerParts("parts", "Part"))
 		go b.h.Collect(b.ctx)
 		v2 := strings.Replace(partsPath, "v1", "v2", 1)
-		for _, tt := range []struct {
-			method, path, contentType, body string
-			code                            int
-			text                            string
-		}{
+		b.calls("", []call{
 			{"POST", partsPath, "", `{"metadata":{"name":"a"},"spec":{"color":"red","replicas":2}}`, 201, `"color":"red"`},
 			{"GET", v2 + "/a", "", "", 200, `"spec":{"paint":"red","count":2}`},
 			{"GET", v2, "", "", 200, `"apiVersion":"example.io/v2"`},
@@ -354,9 +341,6 @@ func TestConverted(t *testing.T) {
 			{"PATCH", partsPath + "/a", mergeJSON, `{"spec":{"color":"unknown"}}`, 200, ""},
 			{"GET", v2 + "/a?resourceVersion=0", "", "", 200, "blue"}, // as it was
 			{"PUT", v2 + "/a", "", `{"metadata":{"name":"a"}}`, 500, "no such paint"},
-		} {
-			b.answers(tt.code, tt.text, tt.method, tt.path, tt.body, "Content-Type", tt.contentType)
-			synctest.Wait()
-		}
+		}...)
 	})
 }

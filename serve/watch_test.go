@@ -110,15 +110,6 @@ func commitItems(c *collection, version uint64, paths ...string) {
 	c.history.commit(events, version)
 }
 
-// What a watch leaves out is what is not after its start. Events of one version are all sent.
-func TestEventsOfOneVersion(t *testing.T) {
-	c, w, out := testWatcher(t, time.Hour)
-	sent := out.events()
-	commitItems(c, 2, "n/a", "n/b", "n/c")
-	w.stepped(t, out)
-	rig.Same(t, "events that were sent", 3, len(*sent))
-}
-
 // A bookmark follows the events that it is after, also if it is due before they are sent.
 func TestBookmarkFollowsEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
