@@ -30,8 +30,7 @@ func TestIncludeObject(t *testing.T) {
 		{Name: "Size", Value: func(w *Widget) serve.Cell { return serve.Int(w.Size) }},
 		{Name: "Even", Type: "boolean", Description: "whether it is", Wide: true, Value: func(w *Widget) serve.Cell { return serve.Bool(w.Size%2 == 0) }},
 	}
-	inBubble(t, serve.Options{}, func(b *bubble) {
-		b.memory(lw.NewMemory(newWidget(name("a"), 3)), r)
+	served(t, serve.Options{}, r, func(b *bubble, _ *lw.Memory[*Widget]) {
 		for include, want := range map[string]string{
 			"":                        `{"kind":"PartialObjectMetadata"`,
 			"?includeObject=Metadata": `{"kind":"PartialObjectMetadata"`,
@@ -53,14 +52,12 @@ func TestIncludeObject(t *testing.T) {
 		for _, p := range []string{path + "?", oneWidget + "?", path + "?watch=1&"} {
 			b.answers(http.StatusBadRequest, `Unable to convert to Table as requested: includeObject: Invalid value: \"All\"`, "GET", p+"includeObject=All", "", "Accept", asTable)
 		}
-	})
+	}, newWidget(name("a"), 3))
 }
 
-// A list has one answer, whose headers say what it is. A large one is compressed for those who
-// accept that.
+// A list has one answer, whose headers say what it is. A large one is compressed on demand.
 func TestListHeaders(t *testing.T) {
-	inBubble(t, serve.Options{}, func(b *bubble) {
-		m := b.memory(lw.NewMemory(newWidget(name("a"), 1)), widgets)
+	served(t, serve.Options{}, widgets, func(b *bubble, m *lw.Memory[*Widget]) {
 		for _, large := range []bool{false, true} {
 			if large {
 				store(t, m.Create, longWidget("b", 2, 128<<10))
@@ -93,13 +90,12 @@ func TestListHeaders(t *testing.T) {
 				}
 			}
 		}
-	})
+	}, newWidget(name("a"), 1))
 }
 
 // An error is in the encoding that the client accepts.
 func TestErrorsAreNegotiated(t *testing.T) {
-	inBubble(t, serve.Options{}, func(b *bubble) {
-		b.memory(lw.NewMemory(newWidget(name("a"), 1)), widgets)
+	served(t, serve.Options{}, widgets, func(b *bubble, _ *lw.Memory[*Widget]) {
 		bad := path + "?resourceVersion=x"
 		for _, tt := range []struct {
 			method, path, accept string
@@ -122,7 +118,7 @@ func TestErrorsAreNegotiated(t *testing.T) {
 				t.Errorf("%s %s: %v: %q", tt.method, tt.accept, err, body)
 			}
 		}
-	})
+	}, newWidget(name("a"), 1))
 }
 
 // A version that does not come is waited for three seconds, as on kube-apiserver, also if the

@@ -19,8 +19,7 @@ import (
 	"github.com/go-lw/lw/serve"
 )
 
-// S10: without an authorizer nothing is answered, and whatever is asked for is refused before
-// anything is said of it.
+// S10: without an authorizer nothing is answered; what is refused is refused before all else.
 func TestAuthorize(t *testing.T) {
 	paths := []string{"/", "/api", "/apis", "/version", "/apis/example.io/v1", path, path + "?watch=1", path + "/x", "/nothing", path + "?limit=x", "/openapi/v3/apis/example.io/v1",
 		"/apis/example.io/v1/namespaces/n/widgets/x", "/openapi/v3"}
@@ -167,8 +166,7 @@ func TestRewind(t *testing.T) {
 // S11: Close ends watches cleanly, over two seconds, and nothing is left. Who allows it is told how
 // far he has come, so that he goes on elsewhere from there.
 func TestClose(t *testing.T) {
-	inBubble(t, serve.Options{}, func(b *bubble) {
-		m := b.memory(lw.NewMemory(newWidget(name("a"), 1)), widgets)
+	served(t, serve.Options{}, widgets, func(b *bubble, m *lw.Memory[*Widget]) {
 		with, without := b.watch("resourceVersion=2&allowWatchBookmarks=1"), b.watch("resourceVersion=2")
 		selects := b.watch("resourceVersion=2&allowWatchBookmarks=1&labelSelector=even=yes")
 		put(t, m.Update, "a", 3)
@@ -189,7 +187,7 @@ func TestClose(t *testing.T) {
 		if err := serve.ServeMemory(b.ctx, b.h, m, widgets); !errors.Is(err, http.ErrServerClosed) {
 			b.t.Errorf("Serve on a closed Handler: %v", err)
 		}
-	})
+	}, newWidget(name("a"), 1))
 }
 
 // S8: an object is encoded once, however many clients ask. S5: bookmarks.
@@ -200,8 +198,7 @@ func TestShared(t *testing.T) {
 		encoded[w.Name+" "+w.ResourceVersion]++
 		return json.Marshal(w)
 	}
-	inBubble(t, serve.Options{}, func(b *bubble) {
-		m := b.memory(lw.NewMemory(newWidget(name("a"), 1)), r)
+	served(t, serve.Options{}, r, func(b *bubble, m *lw.Memory[*Widget]) {
 		var all []*stream
 		for range 10 {
 			all = append(all, b.watch("sendInitialEvents=1&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=1&timeoutSeconds=300"))
@@ -229,7 +226,7 @@ func TestShared(t *testing.T) {
 				b.t.Errorf("%v", got)
 			}
 		}
-	})
+	}, newWidget(name("a"), 1))
 }
 
 // What cannot be encoded ends the watches that want it, and no other. It is reported once for all
@@ -306,8 +303,7 @@ func TestDerived(t *testing.T) {
 		if get(""); list.Items[0].UID == firstUID {
 			b.t.Error("a new object has the UID of the old one")
 		}
-		// A version of another replica or process, also of one with the same number, between two versions
-		// of this one.
+		// A version of another replica or process, also between two versions of this one.
 		number, err := strconv.ParseUint(first, 10, 64)
 		noErr(b.t, err)
 		for _, version := range []string{"12345678901234567", strconv.FormatUint(number+1<<20, 10), strconv.FormatUint(number+1<<60, 10)} {

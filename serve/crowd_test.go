@@ -137,8 +137,7 @@ func TestPagesOfOne(t *testing.T) {
 	})
 }
 
-// S3: a thousand clients move from a relay that ends to another one of the same server, without a
-// list, and miss nothing.
+// S3: a thousand clients move from one relay of a server to another, without a list or a loss.
 func TestClientsMove(t *testing.T) {
 	const clients, objects = 1000, 20
 	inBubble(t, serve.Options{}, func(b *bubble) {

@@ -132,8 +132,7 @@ func TestStalledClients(t *testing.T) {
 	})
 }
 
-// S11: nothing is left of watches whose clients have gone, or whose server ends: no goroutine, and
-// no connection.
+// S11: nothing is left of watches whose clients have gone, or whose server ends.
 func TestDirectLeavesNothing(t *testing.T) {
 	t.Parallel()
 	for _, tr := range transports[1:3] {
@@ -242,8 +241,7 @@ func TestWriteTimeoutOverHTTP2(t *testing.T) {
 	})
 }
 
-// A watch that waits among others is told why it ends: of an object that cannot be encoded, and of
-// a column that panics.
+// A watch that waits among others is told why it ends: no encoding, or a column that panics.
 func TestParkedWatchesFail(t *testing.T) {
 	r := widgets
 	r.Encode = func(w *Widget) ([]byte, error) {
@@ -274,8 +272,7 @@ func TestParkedWatchesFail(t *testing.T) {
 	}
 }
 
-// A watch whose selectors take long to match stays with net/http, where it holds up no other, and
-// gets what it selects.
+// A watch whose selectors take long stays with net/http, and gets what it selects.
 func TestLongSelectorOverListener(t *testing.T) {
 	run := startMemory(t, transports[1], lw.NewMemory[*Widget]())
 	defer run.stop()

@@ -77,8 +77,7 @@ func TestFieldOfAnObject(t *testing.T) {
 	}
 }
 
-// A collection has a name, a kind and a version that no other one of the Handler has, and errors
-// name what is wrong.
+// A collection has a name, a kind and a version of its own, and errors name what is wrong.
 func TestServeRefuses(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
 		ctx := b.ctx

@@ -134,8 +134,7 @@ func TestSlowClientEnds(t *testing.T) {
 // Close. A watch that waits for its beginning is refused; alone it is nothing to wait for.
 func TestCloseReturns(t *testing.T) {
 	for _, isStuck := range []bool{false, true} {
-		inBubble(t, serve.Options{}, func(b *bubble) {
-			b.memory(lw.NewMemory(newWidget(name("a"), 1)), widgets)
+		served(t, serve.Options{}, widgets, func(b *bubble, _ *lw.Memory[*Widget]) {
 			waits := b.begin(path + "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=99")
 			w := &lazy{httptest.NewRecorder(), make(chan struct{}), io.ErrClosedPipe}
 			ended := make(chan any, 1)
@@ -158,7 +157,7 @@ func TestCloseReturns(t *testing.T) {
 			if isStuck && <-ended != http.ErrAbortHandler {
 				t.Error("the watch has ended as if it were whole")
 			}
-		})
+		}, newWidget(name("a"), 1))
 	}
 }
 
@@ -235,8 +234,7 @@ func TestAnswersWhoSendsNothingMore(t *testing.T) {
 
 // A deadline that a middleware gives a request is a timeout.
 func TestDeadlineOfARequest(t *testing.T) {
-	inBubble(t, serve.Options{}, func(b *bubble) {
-		b.memory(lw.NewMemory[*Widget](), widgets)
+	served(t, serve.Options{}, widgets, func(b *bubble, _ *lw.Memory[*Widget]) {
 		ctx, cancel := context.WithTimeout(b.ctx, time.Second)
 		defer cancel()
 		w := httptest.NewRecorder()

@@ -87,8 +87,7 @@ func TestFeedStampsWhatBegins(t *testing.T) {
 	}
 }
 
-// Of several beginnings before the history can begin, none is forgotten that has broken with the
-// versions of before.
+// Of several beginnings before the history can begin, none that is a break is forgotten.
 func TestFeedRemembersABreak(t *testing.T) {
 	f, h := newFeed(t)
 	f.Begin(snapshot(t, "5"), false)
@@ -156,8 +155,7 @@ func TestFeedForgetsWhatIsUnseen(t *testing.T) {
 	}
 }
 
-// An object that takes the place of another one is told of by two events, and what the other one
-// keeps counts once.
+// One object in place of another makes two events, and what the other one keeps counts once.
 func TestFeedTellsOfTwoObjects(t *testing.T) {
 	f, h := newFeed(t)
 	old, now := object("4"), object("6")
@@ -220,8 +218,7 @@ func TestNoBeginning(t *testing.T) {
 	})
 }
 
-// A collection that has forgotten more than what is here makes the present state no older: whoever
-// is there goes on.
+// A collection that has forgotten more than what is here: whoever is there goes on.
 func TestFloorAhead(t *testing.T) {
 	h := newHistory(HistoryLimits{})
 	floor := uint64(20)

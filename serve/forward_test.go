@@ -39,8 +39,7 @@ func TestForwardAsAuthorized(t *testing.T) {
 		Authorize: func(_ *http.Request, a serve.Attributes) error { asked = append(asked, a); return nil },
 		Forward:   http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { forwarded++; w.WriteHeader(http.StatusTeapot) }),
 	}
-	inBubble(t, opts, func(b *bubble) {
-		b.memory(lw.NewMemory[*Widget](), widgets)
+	served(t, opts, widgets, func(b *bubble, _ *lw.Memory[*Widget]) {
 		pod := serve.Attributes{Verb: "get", Version: "v1", Resource: "pods", Namespace: "n", Name: "p"}
 		with := func(a serve.Attributes, verb, subresource string) serve.Attributes {
 			a.Verb, a.Subresource = verb, subresource

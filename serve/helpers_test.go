@@ -44,6 +44,14 @@ func inBubble(t *testing.T, opts serve.Options, test func(b *bubble)) {
 	})
 }
 
+// served is inBubble with a Memory of these objects, which is served.
+func served(
+	t *testing.T, opts serve.Options, r serve.Resource[*Widget], test func(*bubble, *lw.Memory[*Widget]), objs ...*Widget,
+) {
+	t.Helper()
+	inBubble(t, opts, func(b *bubble) { test(b, b.memory(lw.NewMemory(objs...), r)) })
+}
+
 // beside runs another Handler than that of b, and test with a bubble of it.
 func (b *bubble) beside(test func(r *bubble)) {
 	bubbleOf(b.t, b.ctx, serve.Options{Authorize: serve.AllowAll, Logger: quiet}, test)
@@ -122,8 +130,7 @@ func derived[T lw.Object](b *bubble, m *lw.Memory[T], change func(T) T) lw.Colle
 	return c
 }
 
-// send sends a request, and returns the answer. ctx may end
-// before the bubble does.
+// send sends a request, and returns the answer. ctx may end before the bubble.
 func (b *bubble) send(ctx context.Context, method, path, body string, header ...string) *http.Response {
 	b.t.Helper()
 	req, err := http.NewRequestWithContext(ctx, method, "http://server"+path, strings.NewReader(body))
@@ -151,8 +158,7 @@ func bodyOf(t *testing.T, resp *http.Response) []byte {
 	return data
 }
 
-// answers checks the code of the answer to a request, and that its body, which it returns, has
-// text.
+// answers checks the code of an answer, and that its body, which it returns, has text.
 func (b *bubble) answers(code int, text, method, path, body string, header ...string) string {
 	b.t.Helper()
 	got, answer := b.do(method, path, body, header...)

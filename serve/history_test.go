@@ -199,8 +199,7 @@ func (m *historyModel) state(t *rapid.T) {
 	}
 }
 
-// isReplaced reports whether a version is not one of this history, and may be one of a history
-// before.
+// isReplaced reports whether a version may be one of a history before, and is none of this.
 func (m *historyModel) isReplaced(version uint64) bool {
 	return version <= m.replaced && (version < m.h.extent().oldest || version > m.version || m.unseen(version))
 }
@@ -361,8 +360,7 @@ func TestBytesAreBounded(t *testing.T) {
 	rig.Same(t, "bytes of a history before", 0, h.bytes)
 }
 
-// A state of the past that is asked for again is not made again, and one that nobody may ask for
-// any more is not kept.
+// A state of the past is not made twice, and is dropped when nobody may ask for it any more.
 func TestPastStates(t *testing.T) {
 	h := begun(HistoryLimits{}, 1)
 	for v := uint64(2); v < 200; v++ {

@@ -152,8 +152,7 @@ func (b *bubble) leave(path string) {
 
 // A watch from a version that is not here yet is told of no version before that.
 func TestNoBookmarkBeforeTheBeginning(t *testing.T) {
-	inBubble(t, serve.Options{BookmarkEvery: time.Second}, func(b *bubble) {
-		m := b.memory(lw.NewMemory(newWidget(name("a"), 1)), widgets)
+	served(t, serve.Options{BookmarkEvery: time.Second}, widgets, func(b *bubble, m *lw.Memory[*Widget]) {
 		w := b.watch("resourceVersion=4&allowWatchBookmarks=true")
 		time.Sleep(10 * time.Second)
 		w.want(t)
@@ -164,7 +163,7 @@ func TestNoBookmarkBeforeTheBeginning(t *testing.T) {
 		time.Sleep(time.Second)
 		w.want(t, "BOOKMARK 5")
 		w.cancel()
-	})
+	}, newWidget(name("a"), 1))
 }
 
 // What ends ServeMemory is its context, not what it runs with it.

@@ -112,8 +112,7 @@ func TestLateServer(t *testing.T) {
 	}
 }
 
-// A server that is asked whether it has come to a version since it was restored, and does not
-// answer, is waited for as long.
+// So is one that is asked whether it has come to a version since it was restored.
 func TestSilentServerAfterARestore(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
 		_, src, before := b.behindBefore()
@@ -126,8 +125,7 @@ func TestSilentServerAfterARestore(t *testing.T) {
 
 // Only who goes on with a list whose state is gone is told how to go on.
 func TestExpiredLists(t *testing.T) {
-	inBubble(t, serve.Options{}, func(b *bubble) {
-		m := b.memory(lw.NewMemory(newWidget(name("a"), 1), newWidget(name("b"), 1)), widgets)
+	served(t, serve.Options{}, widgets, func(b *bubble, m *lw.Memory[*Widget]) {
 		token := tokenOf(b.answers(http.StatusOK, "", "GET", path+"?limit=1", ""))
 		before := m.ResourceVersion()
 		put(t, m.Create, "c", 1)
@@ -139,13 +137,12 @@ func TestExpiredLists(t *testing.T) {
 				t.Errorf("%s: %d %s", query, code, body)
 			}
 		}
-	})
+	}, newWidget(name("a"), 1), newWidget(name("b"), 1))
 }
 
 // A connection on which a list was answered has no deadline after it.
 func TestAfterAList(t *testing.T) {
-	inBubble(t, serve.Options{}, func(b *bubble) {
-		b.memory(lw.NewMemory(newWidget(name("a"), 1)), widgets)
+	served(t, serve.Options{}, widgets, func(b *bubble, _ *lw.Memory[*Widget]) {
 		for _, accept := range []string{"application/json", asTable} {
 			b.do("GET", path, "", "Accept", accept)
 			time.Sleep(time.Minute) // twice Limits.WriteTimeout
@@ -157,7 +154,7 @@ func TestAfterAList(t *testing.T) {
 				t.Errorf("%s: %s on %d connections", accept, resp.Status, conns)
 			}
 		}
-	})
+	}, newWidget(name("a"), 1))
 }
 
 // A together is the answer to one of several requests that are to be answered at once: all of them
@@ -237,8 +234,7 @@ func TestCompressedAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-// A lazy is a client that takes nothing before begin is closed, and then all, or fails. It has no
-// deadlines.
+// A lazy is a client without deadlines that takes all, or fails, when begin is closed.
 type lazy struct {
 	*httptest.ResponseRecorder
 	begin chan struct{}
@@ -268,8 +264,7 @@ func sized(n int) (all []*Widget) {
 	return all
 }
 
-// The rows of a table are made as the client takes them, in whatever way they are sent, and the
-// table has all of them.
+// The rows of a table are made as the client takes them, and none is missing.
 func TestTableIsStreamed(t *testing.T) {
 	const objects, size = 2000, 1000
 	for _, encoding := range []string{"", "gzip"} {

@@ -132,8 +132,7 @@ func (tr *truth) behind(version uint64) int {
 	return i
 }
 
-// judge returns what is wrong with what a client was told, and whether it was told everything that
-// it must be told.
+// judge returns what is wrong with what a client was told, and whether that is everything.
 func (tr *truth) judge(c *modelClient) (wrong string, done bool) {
 	code, all, ended, err := c.state()
 	switch code {
@@ -164,8 +163,7 @@ func (tr *truth) judge(c *modelClient) (wrong string, done bool) {
 	return tr.judgeEnd(c, all, ended, err), done || ended
 }
 
-// begins are the versions at which a watch may begin. A client that wants the state does not say of
-// which version.
+// begins are the versions at which a watch may begin: one that wants the state names none.
 func (tr *truth) begins(c *modelClient) []uint64 {
 	all := []uint64{c.version}
 	for version := c.version + 1; c.initial && version <= tr.version; version++ {

@@ -27,8 +27,7 @@ func longSelector(bytes int, on string) metav1.ListOptions {
 
 func client(name string) func() string { return func() string { return name } }
 
-// Long selectors that are equal are one, for all clients, and match each event once; short ones
-// cost nothing else.
+// Long selectors that are equal are one, and match each event once; short ones cost nothing.
 func TestEqualSelectorsMatchOnce(t *testing.T) {
 	c, _, _ := testWatcher(t, time.Hour)
 	parse := func(namespace string, opts metav1.ListOptions, name string) *filter {
@@ -92,8 +91,7 @@ func (f *filter) verdicts() *verdicts {
 	return f.shared.verdicts
 }
 
-// As long as one client's selectors are matched, those of the same client wait, in watches and in
-// lists, and no other does.
+// While the selectors of a client are matched, its others wait, and those of no other client.
 func TestMatchingHoldsUpNobodyElse(t *testing.T) {
 	c, w, out := testWatcher(t, time.Hour)
 	i := testItem("n/a", 3)

@@ -76,8 +76,7 @@ func TestOpenAPI(t *testing.T) {
 func TestFieldValidation(t *testing.T) {
 	const in = "/apis/example.io/v1/namespaces/n/widgets"
 	const head = `{"apiVersion":"example.io/v1","kind":"Widget","metadata":{"creationTimestamp":null,"labels":{"a":"b"},"name":`
-	inBubble(t, serve.Options{}, func(b *bubble) {
-		b.memory(lw.NewMemory[*Widget](), widgets)
+	served(t, serve.Options{}, widgets, func(b *bubble, _ *lw.Memory[*Widget]) {
 		for _, tt := range []struct {
 			name, body, directive string
 			code                  int

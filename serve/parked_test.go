@@ -148,8 +148,7 @@ func TestQuietWatches(t *testing.T) {
 	}
 }
 
-// Of watches that one goroutine writes to, each has its own time: bookmarks and the end of one do
-// not wait for those of another.
+// Watches that one goroutine writes to have each its own bookmarks, and its own end.
 func TestEachHasItsTime(t *testing.T) {
 	run, _ := startWatched(t, false, serve.Options{BookmarkEvery: 20 * time.Millisecond, Limits: serve.Limits{WatchTimeout: 50 * time.Millisecond}})
 	defer run.stop()

@@ -151,8 +151,7 @@ func TestVerbs(t *testing.T) {
 	})
 }
 
-// The subresources of a namespace are not collections in it, and what is not served here is named
-// to the authorizer as well.
+// Subresources of a namespace are no collections; the authorizer is told of all that is asked.
 func TestWhatIsNotServed(t *testing.T) {
 	var asked serve.Attributes
 	inBubble(t, serve.Options{Authorize: func(_ *http.Request, a serve.Attributes) error {
@@ -237,8 +236,7 @@ func TestWriteAdds(t *testing.T) {
 
 // Status says what there is, and counts what was done for clients.
 func TestStatus(t *testing.T) {
-	inBubble(t, serve.Options{}, func(b *bubble) {
-		m := b.memory(lw.NewMemory(newWidget(name("a"), 1), newWidget(name("b"), 2)), widgets)
+	served(t, serve.Options{}, widgets, func(b *bubble, m *lw.Memory[*Widget]) {
 		w := b.watch("resourceVersion=3")
 		other := b.watch("resourceVersion=0")
 		put(t, m.Update, "a", 5)
@@ -267,7 +265,7 @@ func TestStatus(t *testing.T) {
 			t.Errorf("after a compaction: %+v", s)
 		}
 		other.cancel()
-	})
+	}, newWidget(name("a"), 1), newWidget(name("b"), 2))
 }
 
 // A client with many slow lists takes no turns of others, and gives its own back.

@@ -117,8 +117,7 @@ type serving struct {
 	ended chan error          // gets what Serve has returned, and is closed then
 }
 
-// handle runs a Handler of what serveOn serves until the end of the test, and returns when that has
-// synced.
+// handle runs a Handler of what serveOn serves until the test ends, and waits until it is synced.
 func handle(t testing.TB, opts serve.Options, serveOn func(ctx context.Context, h *serve.Handler) error) serving {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -181,7 +180,9 @@ func startMemory(t testing.TB, tr transport, m *lw.Memory[*Widget]) running {
 }
 
 // over runs test with a server of a Memory over some of the ways to it, each in a subtest.
-func over(t *testing.T, ways []transport, opts serve.Options, r serve.Resource[*Widget], test func(t *testing.T, run running), objs ...*Widget) {
+func over(
+	t *testing.T, ways []transport, opts serve.Options, r serve.Resource[*Widget], test func(*testing.T, running), objs ...*Widget,
+) {
 	for _, tr := range ways {
 		t.Run(tr.name, func(t *testing.T) {
 			run := handleMemory(t, opts, lw.NewMemory(objs...), r).on(t, tr)

@@ -18,8 +18,7 @@ import (
 	"github.com/go-lw/lw/internal/wire"
 )
 
-// objectOf decodes an object as encoding/json decodes its parts: this is what an Object is, however
-// it is decoded.
+// objectOf decodes an object as encoding/json decodes its parts, which is what an Object is.
 func objectOf(data []byte) (*Object, error) {
 	o := &Object{}
 	err := o.anyJSON(data)
@@ -62,8 +61,7 @@ var oddObjects = []string{
 	`{"Metadata":{"Name":"a"},"metadata":{"NAME":"b"}}`, `{"metadata":{"name":tr"ue"}}`, `{"a":"metadata","metadata":{"":"","labels":{"":""}}}`,
 }
 
-// An object is what it is without a fast way for what servers write, in whatever form it comes, and
-// wherever its bytes end.
+// An object is what it is without a fast way, whatever its form and wherever its bytes end.
 func TestObjectOfJSON(t *testing.T) {
 	for _, data := range oddObjects {
 		for n := range len(data) + 1 {
@@ -278,8 +276,7 @@ func TestWithVersion(t *testing.T) {
 	})
 }
 
-// The kind is put in front if it is not there, and in the place of one that says nothing; nothing
-// else changes.
+// The kind is put in front, or in the place of one that says nothing; nothing else changes.
 func TestWithKind(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		object := drawObject(t, 2)

@@ -214,8 +214,7 @@ func TestPages(t *testing.T) {
 	})
 }
 
-// A plain is an object with neither labels nor an encoding of its own in protobuf, nor a name of
-// its type.
+// A plain is an object without labels, an encoding in protobuf, and a name of its type.
 type plain = *struct {
 	lw.Meta `json:"metadata"`
 }

@@ -59,8 +59,7 @@ var parts = serve.Resource[*part]{
 	Scale: &serve.Scale{Replicas: ".spec.replicas", StatusReplicas: ".status.replicas"},
 }
 
-// parts serves a Memory of parts as a store of which nothing but the methods of a Writable is
-// known.
+// parts serves a Memory of parts as a store that is known to be a Writable, and nothing more.
 func (b *bubble) parts(r serve.Resource[*part]) (*lw.Memory[*part], *atomic.Int32) {
 	m, reads := lw.NewMemory[*part](), new(atomic.Int32)
 	b.serve(func(ctx context.Context) error { return serve.ServeStore(ctx, b.h, plainStore[*part]{m, reads}, r) })
@@ -73,8 +72,7 @@ const (
 	partA     = "apiVersion: example.io/v1\nkind: Part\nmetadata: {name: a}\nspec: {color: red}\n"
 )
 
-// The authorizer is asked for each verb and subresource before anything is read, and for a creation
-// where an apply creates.
+// The authorizer is asked before anything is read, and for a creation where an apply creates.
 func TestRights(t *testing.T) {
 	var asked []string
 	var deny string
@@ -205,8 +203,7 @@ func TestDeleteCollection(t *testing.T) {
 	})
 }
 
-// FuzzWrite sends writes to a store. What is stored has the key of the request, and no other object
-// changes.
+// FuzzWrite sends writes. What is stored has the key of the request; nothing else changes.
 func FuzzWrite(f *testing.F) {
 	methods := []string{"POST", "PUT", "PATCH", "DELETE"}
 	formats := []string{"application/json", mergeJSON, "application/json-patch+json", "application/strategic-merge-patch+json", applyYAML, "application/yaml", "application/cbor"}

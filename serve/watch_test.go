@@ -196,8 +196,7 @@ func TestFrameBatchCut(t *testing.T) {
 	}
 }
 
-// For a watch with a selector an object that stops to match is deleted, at the version of the
-// change.
+// For a selector an object that stops to match is deleted, at the version of the change.
 func TestStopsToMatch(t *testing.T) {
 	c, w, out := testWatcher(t, time.Hour)
 	w.filter = filterOf(t, &resource{}, "", metav1.ListOptions{LabelSelector: "on=yes"})
@@ -253,8 +252,7 @@ func TestCompressedOfOneEra(t *testing.T) {
 	}
 }
 
-// A connection sends what it has kept before anything else, whoever writes: TLS may answer a client
-// while nobody expects it.
+// A connection sends first what it has kept: TLS may write while nobody expects it.
 func TestKeptComesFirst(t *testing.T) {
 	under, other := net.Pipe()
 	got := make(chan []byte, 1)
@@ -286,8 +284,7 @@ func TestKeptComesFirst(t *testing.T) {
 	}
 }
 
-// An object whose labels cannot be had is in the way of those who may have asked for it, and of
-// nobody else.
+// An object without labels to be had is in the way of those alone who may have asked for it.
 func TestLabelsPanic(t *testing.T) {
 	r := &resource{
 		name: "things", fieldNames: []string{"size"}, fields: []func(any) string{func(any) string { return "1" }},
@@ -332,8 +329,7 @@ func TestFeedForgets(t *testing.T) {
 	}
 }
 
-// A client is known for as long as it has lists, and those that were refused or given up hold no
-// turn.
+// A client is known while it has lists; those refused or given up hold no turn.
 func TestListsLeaveNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, limits := &limiter{lists: make(chan struct{}, 1)}, &Limits{ListsPerClient: 1}

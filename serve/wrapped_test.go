@@ -20,8 +20,7 @@ import (
 	"github.com/go-lw/lw/serve"
 )
 
-// What a client sends behind its request for a watch, at once or later, does not take the answer
-// from it.
+// What a client sends behind its request for a watch does not take the answer from it.
 func TestBehindTheRequest(t *testing.T) {
 	get := "GET " + path + "?watch=1&resourceVersion=1 HTTP/1.1\r\nHost: example.com\r\n"
 	for _, tr := range transports[:3] {

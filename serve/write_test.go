@@ -31,8 +31,7 @@ func TestWrites(t *testing.T) {
 		}
 		return nil
 	}
-	inBubble(t, serve.Options{}, func(b *bubble) {
-		b.memory(lw.NewMemory[*Widget](), r)
+	served(t, serve.Options{}, r, func(b *bubble, _ *lw.Memory[*Widget]) {
 		in, asJSON := in("n"), "application/json"
 		w := b.watch("resourceVersion=1")
 		b.calls("", []call{
@@ -192,8 +191,7 @@ func TestClusterScope(t *testing.T) {
 	})
 }
 
-// The time of creation is that of the object that is stored: an update neither dates nor forgets
-// it.
+// An update neither dates nor forgets the time of creation of the object that is stored.
 func TestUpdateKeepsTheDate(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
 		dated := newNote("dated", "x")
