@@ -161,7 +161,7 @@ func TestBeginsLate(t *testing.T) {
 // lists checks the version of a list and the names and versions of its objects.
 func (b *bubble) lists(t *testing.T, version string, want ...string) {
 	t.Helper()
-	_, list := b.get(forms[0], forms[0].accept, path)
+	list := b.list("")
 	got := []string{list.Metadata.ResourceVersion}
 	for _, item := range list.Items {
 		got = append(got, item.Metadata.Name+" "+item.Metadata.ResourceVersion)
@@ -218,8 +218,7 @@ func TestForgets(t *testing.T) {
 		watching.take()
 		selected.take()
 		for v := 31; v < 36; v++ { // whatever the informer keeps of before is gone with these
-			s.events <- lw.WatchEvent[*Widget]{Type: watch.Modified, ResourceVersion: fmt.Sprint(v), Object: at("c", fmt.Sprint(v), v)}
-			synctest.Wait()
+			s.tell(watch.Modified, "c", fmt.Sprint(v), v)
 		}
 		if all := left(); len(all) > 0 {
 			t.Errorf("of what was before a new beginning is left %d", all)

@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -269,30 +269,25 @@ func TestDerived(t *testing.T) {
 		r := widgets
 		r.Replica = 7
 		collected(b, derived(b, m, func(w *Widget) *Widget { return newWidget(lw.KeyOf(w), w.Size*2) }), r)
-		var list struct {
-			Metadata metav1.ListMeta
-			Items    []Widget
+		one := func() answer {
+			list := b.list("")
+			if len(list.Items) != 1 {
+				b.t.Fatalf("%+v", list)
+			}
+			list.Items[0].Metadata.Continue = list.Metadata.ResourceVersion
+			return list.Items[0]
 		}
-		get := func(query string) int {
-			list.Items = nil
-			code, body := b.do("GET", path+query, "")
-			noErr(b.t, json.Unmarshal([]byte(body), &list))
-			return code
+		first := one()
+		if first.Size != 2 || first.Metadata.UID == "" {
+			b.t.Fatalf("%+v", first)
 		}
-		if code := get(""); code != 200 || len(list.Items) != 1 || list.Items[0].Size != 2 || list.Items[0].UID == "" {
-			b.t.Fatalf("%d %+v", code, list)
-		}
-		first, firstUID := list.Metadata.ResourceVersion, list.Items[0].UID
-		w := b.watch("resourceVersion=" + first)
+		w := b.watch("resourceVersion=" + first.Metadata.Continue)
 		time.Sleep(time.Second)
 		put(b.t, m.Update, "a", 5)
-		got := w.take()
-		get("")
-		if want := "MODIFIED a " + list.Metadata.ResourceVersion; len(got) != 1 || got[0] != want {
-			b.t.Errorf("%v, want %s", got, want)
-		}
-		if list.Items[0].UID != firstUID || list.Items[0].ResourceVersion != list.Metadata.ResourceVersion || list.Metadata.ResourceVersion <= first {
-			b.t.Errorf("%+v after %s %s", list, first, firstUID)
+		got, next := w.take(), one().Metadata
+		rig.Same(t, "events", []string{"MODIFIED a " + next.Continue}, got)
+		if next.UID != first.Metadata.UID || next.ResourceVersion != next.Continue || next.Continue <= first.Metadata.Continue {
+			b.t.Errorf("%+v after %+v", next, first)
 		}
 		remove(t, m, "a")
 		time.Sleep(time.Second)
@@ -300,22 +295,18 @@ func TestDerived(t *testing.T) {
 		if got := w.take(); len(got) != 2 || !strings.HasPrefix(got[0], "DELETED a") || !strings.HasPrefix(got[1], "ADDED a") {
 			b.t.Error(got)
 		}
-		if get(""); list.Items[0].UID == firstUID {
+		if one().Metadata.UID == first.Metadata.UID {
 			b.t.Error("a new object has the UID of the old one")
 		}
 		// A version of another replica or process, also between two versions of this one.
-		number, err := strconv.ParseUint(first, 10, 64)
-		noErr(b.t, err)
-		for _, version := range []string{"12345678901234567", strconv.FormatUint(number+1<<20, 10), strconv.FormatUint(number+1<<60, 10)} {
+		at := first.Metadata.Continue
+		for _, version := range []string{"12345678901234567", fmt.Sprint(number(t, at) + 1<<20), fmt.Sprint(number(t, at) + 1<<60)} {
 			began := time.Now()
 			b.watch("resourceVersion="+version).want(b.t, "ERROR 410", "END")
-			if code := get("?resourceVersion=" + version + "&resourceVersionMatch=Exact"); code != http.StatusGone || time.Since(began) > 0 {
-				b.t.Errorf("%s: code %d after %v", version, code, time.Since(began))
-			}
+			b.answers(http.StatusGone, "", "GET", path+"?resourceVersionMatch=Exact&resourceVersion="+version, "")
+			rig.Same(t, "time of both", 0, time.Since(began))
 		}
-		if code := get("?resourceVersion=" + first + "&resourceVersionMatch=Exact"); code != 200 || list.Items[0].Size != 2 {
-			b.t.Errorf("%d %+v", code, list)
-		}
+		b.answers(200, `"size":2`, "GET", path+"?resourceVersionMatch=Exact&resourceVersion="+at, "")
 		w.cancel()
 	})
 }

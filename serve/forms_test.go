@@ -36,6 +36,13 @@ type form struct {
 	kind         string   // of an object; "": that of the resource
 }
 
+func (f form) kindOr(own string) string {
+	if f.kind != "" {
+		return f.kind
+	}
+	return own
+}
+
 const asPartialList = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 var protobufForm = form{"protobuf", proto, proto, []string{proto, proto + ";stream=watch"}, ""}
@@ -162,6 +169,12 @@ func (b *bubble) get(f form, accept, path string) (code int, a answer) {
 		b.t.Errorf("%s: %s: the answer is %q of %d bytes, want %q of %d", f.name, path, got, resp.ContentLength, f.types[0], len(data))
 	}
 	return resp.StatusCode, f.must(b.t, data)
+}
+
+// list is a list in JSON.
+func (b *bubble) list(query string) answer {
+	b.t.Helper()
+	return forms[0].must(b.t, []byte(b.answers(http.StatusOK, "", "GET", path+query, "")))
 }
 
 // An eventOf is an event of a watch, with its object as it came. An error has no object.
@@ -301,10 +314,7 @@ func testForms(b *bubble, m *lw.Memory[*Note], own bool, without map[string]bool
 	lists := func(when string) {
 		t.Helper()
 		for _, f := range forms {
-			kind := f.kind
-			if kind == "" {
-				kind = noteKind
-			}
+			kind := f.kindOr(noteKind)
 			code, one := b.get(f, f.accept, in+"/a")
 			if unacceptable := code == http.StatusNotAcceptable; unacceptable != without[f.name] {
 				t.Fatalf("%s: the code is %d", f.name, code)
@@ -339,10 +349,7 @@ func testForms(b *bubble, m *lw.Memory[*Note], own bool, without map[string]bool
 		if without[f.name] {
 			continue
 		}
-		kind := f.kind
-		if kind == "" {
-			kind = noteKind
-		}
+		kind := f.kindOr(noteKind)
 		open[f.name] = watches{
 			all:      b.open(f, notesPath+"?watch=1&sendInitialEvents=1&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=1&timeoutSeconds=90", kind),
 			selected: b.open(f, in+"?watch=1&labelSelector=short%3Dtrue&timeoutSeconds=90", kind),
@@ -386,9 +393,7 @@ func testForms(b *bubble, m *lw.Memory[*Note], own bool, without map[string]bool
 	versions, uids := map[uint64]int{}, map[string]string{}
 	read := func(told string) (typ string, m metav1.ObjectMeta) {
 		typ, data, _ := strings.Cut(told, "{")
-		if err := json.Unmarshal([]byte("{"+data), &m); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, json.Unmarshal([]byte("{"+data), &m))
 		if was := uids[m.Name]; len(m.UID) != 36 || was != "" && was != string(m.UID) {
 			t.Errorf("the UID of %s is %q, and was %q", m.Name, m.UID, was)
 		}

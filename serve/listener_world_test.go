@@ -87,27 +87,27 @@ func newListenerWorld(t *rapid.T, secure, relays bool) *listenerWorld {
 	// Smaller than what a loopback interface sends at once they would be slow, not small.
 	buffer := rapid.SampledFrom([]int{128 << 10, 1 << 20}).Draw(t, "socket buffer")
 	w.srv = listening("", secure, func(l net.Listener) net.Listener {
-		return serve.Listener(&countingListener{l, &w.conns, buffer})
+		return serve.Listener(accepting{l, func(c *net.TCPConn) net.Conn {
+			_ = c.SetWriteBuffer(buffer)
+			w.conns.Add(1)
+			return &countedConn{TCPConn: c, open: &w.conns}
+		}})
 	}).start(w.h)
 	return w
 }
 
-// A countingListener counts the connections that are open, and makes their buffers small.
-type countingListener struct {
+// An accepting is a Listener that changes what it accepts.
+type accepting struct {
 	net.Listener
-	open   *atomic.Int64
-	buffer int
+	wrap func(*net.TCPConn) net.Conn
 }
 
-func (l *countingListener) Accept() (net.Conn, error) {
+func (l accepting) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
-	tcp := c.(*net.TCPConn)
-	_ = tcp.SetWriteBuffer(l.buffer)
-	l.open.Add(1)
-	return &countedConn{TCPConn: tcp, open: l.open}, nil
+	return l.wrap(c.(*net.TCPConn)), nil
 }
 
 type countedConn struct {

@@ -17,9 +17,8 @@ import (
 	"github.com/go-lw/lw/serve"
 )
 
-// A watchedListener accepts connections that tell what is done to them.
+// A watchedListener knows what is done to its connections.
 type watchedListener struct {
-	net.Listener
 	freed chan struct{} // gets a token for each connection that nothing refers to any more
 
 	mu    sync.Mutex // guards conns
@@ -52,25 +51,20 @@ func (c *watchedConn) SetWriteDeadline(t time.Time) error {
 	return c.TCPConn.SetWriteDeadline(t)
 }
 
-func (l *watchedListener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	w := &watchedConn{c.(*net.TCPConn), &deadlines{}}
+func (l *watchedListener) wrap(c *net.TCPConn) net.Conn {
+	w := &watchedConn{c, &deadlines{}}
 	runtime.AddCleanup(w, func(freed chan struct{}) { freed <- struct{}{} }, l.freed)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.conns = append(l.conns, w.deadlines)
-	return w, nil
+	return w
 }
 
 // startWatched runs a server whose connections tell what is done to them.
 func startWatched(t *testing.T, secure bool, opts serve.Options) (running, *watchedListener) {
 	l := &watchedListener{freed: make(chan struct{}, 100)}
 	run := handleMemory(t, opts, lw.NewMemory[*Widget](), widgets).on(t, listening("", secure, func(under net.Listener) net.Listener {
-		l.Listener = under
-		return serve.Listener(l)
+		return serve.Listener(accepting{under, l.wrap})
 	}))
 	return run, l
 }
