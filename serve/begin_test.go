@@ -150,9 +150,7 @@ func TestBeginsLate(t *testing.T) {
 				}
 				refused()
 				script(t, b, s, refused)
-				if err := b.h.WaitForSync(b.ctx); err != nil {
-					t.Error(err)
-				}
+				noErr(t, b.h.WaitForSync(b.ctx))
 			})
 		})
 	}
@@ -220,9 +218,7 @@ func TestForgets(t *testing.T) {
 		for v := 31; v < 36; v++ { // whatever the informer keeps of before is gone with these
 			s.tell(watch.Modified, "c", fmt.Sprint(v), v)
 		}
-		if all := left(); len(all) > 0 {
-			t.Errorf("of what was before a new beginning is left %d", all)
-		}
+		rig.Same(t, "left of what was before a new beginning", nil, left())
 	})
 }
 

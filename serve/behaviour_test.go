@@ -88,9 +88,7 @@ func TestRelist(t *testing.T) {
 				return true
 			})
 		}
-		if len(all) > 0 {
-			b.t.Errorf("%d watches go on", len(all))
-		}
+		rig.Same(b.t, "watches that go on", 0, len(all))
 		for second := range 5 * time.Second / time.Second {
 			if n := ends[second*time.Second]; n < 100 { // of 200, with a deviation of 13
 				b.t.Errorf("%d watches ended in second %d: %v", n, second, ends)
@@ -157,9 +155,7 @@ func TestRewind(t *testing.T) {
 				b.t.Errorf("%s: %s", query, body)
 			}
 		}
-		if code, body := b.do("GET", path+"?resourceVersion=0", ""); code != 200 || strings.Contains(body, `"name":"b"`) {
-			b.t.Errorf("%d %s", code, body)
-		}
+		b.lists(t, "2", "a 2")
 	})
 }
 

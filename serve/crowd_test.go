@@ -70,9 +70,7 @@ func TestPagesOfOne(t *testing.T) {
 			write()
 			p := &pager{b: b, versions: map[string]bool{}}
 			firsts[p] = gone
-			if code := p.page(1); code != http.StatusOK {
-				t.Fatal(code)
-			}
+			rig.Same(t, "code of a page", http.StatusOK, p.page(1))
 			lists = append(lists, p)
 		}
 		var before, after runtime.MemStats
@@ -80,9 +78,7 @@ func TestPagesOfOne(t *testing.T) {
 		for range pages - 1 {
 			for _, p := range lists {
 				write()
-				if code := p.page(1); code != http.StatusOK {
-					t.Fatal(code)
-				}
+				rig.Same(t, "code of a page", http.StatusOK, p.page(1))
 			}
 		}
 		runtime.ReadMemStats(&after)

@@ -114,9 +114,8 @@ func TestStalledClients(t *testing.T) {
 			if n%100 == 0 {
 				resp, err := run.srv.Client().Get(run.srv.URL + path)
 				noErr(t, err)
-				if bodyOf(t, resp); resp.StatusCode != 200 {
-					t.Fatal(resp)
-				}
+				bodyOf(t, resp)
+				rig.Same(t, "code of a list", 200, resp.StatusCode)
 			}
 		}
 		all.Wait()
@@ -224,9 +223,7 @@ func TestWriteTimeoutOverHTTP2(t *testing.T) {
 		resp, err := (&http.Client{Transport: tr}).Get("http://server" + path + "?watch=1&resourceVersion=1")
 		noErr(t, err)
 		defer resp.Body.Close()
-		if resp.ProtoMajor != 2 {
-			t.Fatalf("the protocol is %s", resp.Proto)
-		}
+		rig.Same(t, "protocol", 2, resp.ProtoMajor)
 		lines := bufio.NewReader(resp.Body)
 		for n := range 3 {
 			time.Sleep(5 * time.Minute) // many times Limits.WriteTimeout

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -144,9 +143,7 @@ func TestWaitForSyncOfMany(t *testing.T) {
 			t.Fatalf("WaitForSync has returned %v", <-synced)
 		}
 		src.Fail(nil)
-		if err := <-synced; err != nil {
-			t.Errorf("WaitForSync: %v", err)
-		}
+		noErr(t, <-synced)
 	})
 }
 
@@ -166,8 +163,7 @@ func TestAnotherUID(t *testing.T) {
 			b.scripted(s, widgets)
 			w := b.watch("resourceVersion=6")
 			s.events <- lw.WatchEvent[*Widget]{Type: watch.Modified, ResourceVersion: "7", Object: second}
-			got := w.take()
-			rig.Same(t, fmt.Sprintf("%q becomes %q", tt.was, tt.is), tt.want, got)
+			w.want(t, tt.want...)
 		})
 	}
 }

@@ -150,9 +150,7 @@ func TestCloseReturns(t *testing.T) {
 			if took := time.Since(began); (err != nil) != isStuck || isStuck && took != 7*time.Second || !isStuck && took > 0 {
 				t.Errorf("stuck %t: after %v: %v", isStuck, took, err)
 			}
-			if answer := <-waits; answer.code != http.StatusTooManyRequests {
-				t.Errorf("a watch that waited: %+v", answer)
-			}
+			rig.Same(t, "code of a watch that waited", http.StatusTooManyRequests, (<-waits).code)
 			close(w.begin)
 			if isStuck && <-ended != http.ErrAbortHandler {
 				t.Error("the watch has ended as if it were whole")
@@ -224,9 +222,7 @@ func TestAnswersWhoSendsNothingMore(t *testing.T) {
 			if resp, err := http.ReadResponse(bufio.NewReader(c), nil); err == nil {
 				code = resp.StatusCode
 			}
-			if code != want {
-				t.Errorf("%s: %d, want %d", target, code, want)
-			}
+			rig.Same(t, "code of "+target, want, code)
 			_ = c.Close()
 		}
 	}, newWidget(name("a"), 1))
@@ -343,9 +339,7 @@ func TestSlowClients(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		if s := b.h.Status()[0]; s.Watches != 0 {
-			t.Errorf("%d watches are open", s.Watches)
-		}
+		rig.Same(t, "open watches", 0, b.h.Status()[0].Watches)
 		b.answers(http.StatusOK, "", "GET", path, "")
 	})
 }
@@ -369,9 +363,7 @@ func TestCleanEndOverTLS(t *testing.T) {
 	for data := raw.Bytes(); len(data) >= 5; {
 		last, data = data[0], data[min(len(data), 5+int(binary.BigEndian.Uint16(data[3:]))):]
 	}
-	if alert := byte(21); last != alert {
-		t.Errorf("the last record is of the type %d, want %d", last, alert)
-	}
+	rig.Same(t, "type of the last record, an alert", 21, last)
 }
 
 // A copied is a connection that copies what is read.

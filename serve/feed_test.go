@@ -82,9 +82,7 @@ func TestFeedStampsWhatBegins(t *testing.T) {
 		}
 		versions[i.version] = true
 	}
-	if len(versions) != 1 {
-		t.Errorf("the object has the versions %v", versions)
-	}
+	rig.Same(t, "versions of the object", 1, len(versions))
 }
 
 // Of several beginnings before the history can begin, none that is a break is forgotten.
@@ -187,9 +185,7 @@ func TestSuspended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCollection(New(nil), &resource{name: "things"}, HistoryLimits{})
 		c.history.begin(order.List[*item]{}, 10, false)
-		if err := c.history.waitFor(t.Context(), 5, time.Second); err != nil {
-			t.Error(err)
-		}
+		rig.OK(t, c.history.waitFor(t.Context(), 5, time.Second))
 		c.history.suspend()
 		if err := c.history.waitFor(t.Context(), 5, time.Second); !apierrors.IsTimeout(err) {
 			t.Errorf("a wait: %v", err)

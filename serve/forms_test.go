@@ -141,9 +141,7 @@ func (a *answer) tell(t *testing.T, kind string) []string {
 		}
 		return all
 	}
-	if got := a.APIVersion + " " + a.Kind; got != kind {
-		t.Errorf("an object is a %s, want a %s", got, kind)
-	}
+	rig.Same(t, "kind of an object", kind, a.APIVersion+" "+a.Kind)
 	return []string{string(rig.Must[[]byte](t)(json.Marshal(&m.ObjectMeta)))}
 }
 

@@ -102,13 +102,8 @@ func TestLimitsAfterEachEnd(t *testing.T) {
 					end(b, m)
 				}
 				synctest.Wait()
-				if n := b.h.Status()[0].Watches; n != 0 {
-					t.Errorf("%d watches are open, want 0", n)
-				}
-				began := time.Now()
-				if code, _ := b.do("GET", path, ""); code != http.StatusOK || time.Since(began) > 0 {
-					t.Errorf("a list has the code %d after %v", code, time.Since(began))
-				}
+				rig.Same(t, "open watches", 0, b.h.Status()[0].Watches)
+				b.answersAfter(0, http.StatusOK, "", path)
 				var open []*stream
 				for _, next := range []struct{ client, refused string }{{"", ""}, {"", ""}, {"", "2 watches of this client"}, {"other", ""}, {"third", "3 watches"}} {
 					w := b.watch("timeoutSeconds=60&resourceVersion=" + m.ResourceVersion() + "&client=" + next.client)
@@ -275,9 +270,7 @@ func TestClosing(t *testing.T) {
 			t.Errorf("the watches did not end one after the other: %v", halves)
 		}
 		for range 2 {
-			if err := <-closed; err != nil {
-				t.Error(err)
-			}
+			noErr(t, <-closed)
 		}
 		for _, ended := range ends {
 			if err := <-ended; !errors.Is(err, http.ErrServerClosed) {

@@ -134,9 +134,7 @@ func TestMatchingHoldsUpNobodyElse(t *testing.T) {
 		}
 		runtime.Gosched()
 	}
-	if n := own.Load(); n > 0 {
-		t.Errorf("%d matches of the client have not waited", n)
-	}
+	rig.Same(t, "matches of the client that have not waited", 0, own.Load())
 	f.shared.turn.Unlock()
 	waiting.Wait()
 }

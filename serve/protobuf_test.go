@@ -107,9 +107,7 @@ func TestProtobufPassesThrough(t *testing.T) {
 			got := far()
 			rig.Same(t, "the relay", want, tellNotes(got))
 			for i, ev := range got {
-				if ev.raw != sent[i].raw {
-					t.Errorf("%s is %q, and was %q", ev.typ, ev.raw, sent[i].raw)
-				}
+				rig.Same(t, "the bytes of "+ev.typ, sent[i].raw, ev.raw)
 			}
 			rig.Same(t, "a watch with a selector", []string{"ADDED b 3 x", "ADDED a 4 y", "DELETED b 5 x", "DELETED a 6 y"}, tellNotes(selected()))
 			_, own := b.get(protobufForm, proto, notesPath)
@@ -117,9 +115,7 @@ func TestProtobufPassesThrough(t *testing.T) {
 			if diff := cmp.Diff(own.tell(t, noteKind), passed.tell(t, noteKind)); diff != "" || len(own.Items) != 1 {
 				t.Errorf("a list: %s", diff)
 			}
-			if n := r.h.Status()[0].Encoded; n != 0 {
-				t.Errorf("a relay has encoded %d objects", n)
-			}
+			rig.Same(t, "objects that a relay has encoded", 0, r.h.Status()[0].Encoded)
 			// What it has is protobuf alone; of that the metadata can be had in any encoding.
 			for accept, want := range map[string]int{
 				"application/json": http.StatusNotAcceptable, "application/cbor": http.StatusNotAcceptable,
@@ -133,9 +129,8 @@ func TestProtobufPassesThrough(t *testing.T) {
 				}
 			}
 			_, table := b.do("GET", notesPath, "", "Accept", asTable)
-			if _, body := r.do("GET", notesPath, "", "Accept", asTable); body != table {
-				t.Errorf("a table: %s\nwant %s", body, table)
-			}
+			_, passedTable := r.do("GET", notesPath, "", "Accept", asTable)
+			rig.Same(t, "a table", table, passedTable)
 		})
 	})
 }

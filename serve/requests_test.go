@@ -39,9 +39,7 @@ func TestListsWait(t *testing.T) {
 		time.Sleep(4 * time.Second)
 		close(release)
 		for what, answer := range map[string]<-chan reply{"the first list": first, "the one that has waited for its turn": third} {
-			if got := <-answer; got.code != http.StatusOK {
-				t.Errorf("%s: %+v", what, got)
-			}
+			rig.Same(t, what, http.StatusOK, (<-answer).code)
 		}
 		for range 3 { // each gives its turn back
 			b.answers(http.StatusOK, "", "GET", path, "")

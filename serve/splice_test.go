@@ -309,9 +309,7 @@ func TestWithKind(t *testing.T) {
 
 // memberCount returns how many members a JSON object has. A name may come twice.
 func memberCount(t rapid.TB, data []byte) (n int) {
-	if err := wire.Members(data, 0, func([]byte, int, int) bool { n++; return true }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, wire.Members(data, 0, func([]byte, int, int) bool { n++; return true }))
 	return n
 }
 

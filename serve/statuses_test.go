@@ -207,9 +207,7 @@ func TestPages(t *testing.T) {
 		_, first := b.get(forms[0], forms[0].accept, in+"?limit=2")
 		for n, want := range map[string]int{"a": 0, "b": 0, "c": 1} {
 			_, list := b.get(forms[0], forms[0].accept, in+"?limit=2&fieldSelector=metadata.name%3D"+n+"&continue="+url.QueryEscape(first.Metadata.Continue))
-			if len(list.Items) != want {
-				t.Errorf("%s: %d items behind b, want %d", n, len(list.Items), want)
-			}
+			rig.Same(t, "items behind b of "+n, want, len(list.Items))
 		}
 	})
 }
@@ -328,9 +326,7 @@ func FuzzRequest(f *testing.F) {
 			}()
 			h.ServeHTTP(w, req)
 		}()
-		if asked != 1 {
-			t.Errorf("authorized %d times", asked)
-		}
+		rig.Same(t, "how often it was authorized", 1, asked)
 		if method == http.MethodGet && m.ResourceVersion() != before {
 			t.Error("a read has changed something")
 		}
@@ -353,9 +349,7 @@ func FuzzRequest(f *testing.F) {
 				t.Errorf("%q: %v", w.Body, err)
 			}
 			for _, item := range list.Items {
-				if item.Namespace != "n" {
-					t.Errorf("%s of namespace %s is in the list of another", item.Name, item.Namespace)
-				}
+				rig.Same(t, "the namespace of "+item.Name, "n", item.Namespace)
 			}
 		case code == http.StatusOK && isJSON && watch:
 			for events := json.NewDecoder(w.Body); ; {

@@ -175,9 +175,7 @@ func TestRemoveBeforeGoingOn(t *testing.T) {
 			sw.parked = append(sw.parked, w)
 		}}})
 		synctest.Wait()
-		if len(sw.parked) != 1 {
-			t.Errorf("%d watches are parked, want 1", len(sw.parked))
-		}
+		rig.Same(t, "parked watches", 1, len(sw.parked))
 	})
 }
 
@@ -279,9 +277,7 @@ func TestKeptComesFirst(t *testing.T) {
 		t.Errorf("after a send: kept %v, trying %v", c.kept(), c.trying)
 	}
 	d.abort()
-	if data := <-got; string(data) != "abcdef" {
-		t.Errorf("%s was sent", data)
-	}
+	rig.Same(t, "what was sent", "abcdef", string(<-got))
 }
 
 // An object without labels to be had is in the way of those alone who may have asked for it.
@@ -324,9 +320,8 @@ func TestFeedForgets(t *testing.T) {
 	if f.Progress("2"); len(f.pending) != 1 || &f.pending[0] == &all[1] {
 		t.Errorf("%d events are left, in the array that has what was passed on", len(f.pending))
 	}
-	if f.Progress("3"); cap(f.pending) != 0 {
-		t.Errorf("%d events are kept", cap(f.pending))
-	}
+	f.Progress("3")
+	rig.Same(t, "events that are kept", 0, cap(f.pending))
 }
 
 // A client is known while it has lists; those refused or given up hold no turn.
@@ -375,9 +370,7 @@ func TestGuard(t *testing.T) {
 			do()
 			time.Sleep(2 * time.Second)
 			synctest.Wait()
-			if d.set != want {
-				t.Errorf("%s: %d deadlines, want %d", what, d.set, want)
-			}
+			rig.Same(t, "deadlines "+what, want, d.set)
 		}
 		step("before the first write", 0, func() {})
 		step("between two", 0, func() { g.begin(); g.rest() })
