@@ -2,10 +2,9 @@ package serve_test
 
 import (
 	"bytes"
-	"compress/gzip"
-	"context"
 	"encoding/json"
-	"io"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
@@ -21,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/serve"
 )
 
@@ -34,8 +34,7 @@ func TestIncludeObject(t *testing.T) {
 		{Name: "Size", Value: func(w *Widget) serve.Cell { return serve.Int(w.Size) }},
 		{Name: "Even", Type: "boolean", Description: "whether it is", Wide: true, Value: func(w *Widget) serve.Cell { return serve.Bool(w.Size%2 == 0) }},
 	}
-	inBubble(t, serve.Options{}, func(b *bubble) {
-		b.memory(lw.NewMemory(newWidget(name("a"), 3)), r)
+	served(t, serve.Options{}, r, func(b *bubble, _ *lw.Memory[*Widget]) {
 		for include, want := range map[string]string{
 			"":                        `{"kind":"PartialObjectMetadata"`,
 			"?includeObject=Metadata": `{"kind":"PartialObjectMetadata"`,
@@ -49,31 +48,23 @@ func TestIncludeObject(t *testing.T) {
 				if err := json.Unmarshal([]byte(body), &table); err != nil || len(table.Rows) != 1 || table.Kind != "Table" || len(table.ColumnDefinitions) != 4 {
 					t.Fatalf("%s: %v %s", include, err, body)
 				}
-				if diff := cmp.Diff([]any{"a", 3.0, false, "<unknown>"}, table.Rows[0].Cells); diff != "" {
-					t.Errorf("%s: %s", include, diff)
-				}
+				rig.Same(t, include, []any{"a", 3.0, false, "<unknown>"}, table.Rows[0].Cells)
 				columns := []metav1.TableColumnDefinition{{Name: "Size", Type: "string"}, {Name: "Even", Type: "boolean", Description: "whether it is", Priority: 1}}
-				if diff := cmp.Diff(columns, table.ColumnDefinitions[1:3]); diff != "" {
-					t.Errorf("%s: %s", include, diff)
-				}
+				rig.Same(t, include, columns, table.ColumnDefinitions[1:3])
 			}
 		}
 		for _, p := range []string{path + "?", oneWidget + "?", path + "?watch=1&"} {
 			b.answers(http.StatusBadRequest, `Unable to convert to Table as requested: includeObject: Invalid value: \"All\"`, "GET", p+"includeObject=All", "", "Accept", asTable)
 		}
-	})
+	}, newWidget(name("a"), 3))
 }
 
-// A list has one answer, whose headers say what it is. A large one is compressed for those who
-// accept that.
+// A list has one answer, whose headers say what it is. A large one is compressed on demand.
 func TestListHeaders(t *testing.T) {
-	inBubble(t, serve.Options{}, func(b *bubble) {
-		m := lw.NewMemory(newWidget(name("a"), 1))
-		b.memory(m, widgets)
+	served(t, serve.Options{}, widgets, func(b *bubble, m *lw.Memory[*Widget]) {
 		for _, large := range []bool{false, true} {
 			if large {
-				w := longWidget("b", 2, 128<<10)
-				store(t, m.Create, w)
+				store(t, m.Create, longWidget("b", 2, 128<<10))
 			}
 			for _, encoding := range []string{"identity", "gzip;q=1, br"} {
 				before := 0
@@ -94,73 +85,44 @@ func TestListHeaders(t *testing.T) {
 				}
 				if large && encoding != "identity" {
 					want.Set("Content-Encoding", "gzip")
-					z, err := gzip.NewReader(bytes.NewReader(data))
-					noErr(t, err)
-					if data, err = io.ReadAll(z); err != nil {
-						t.Fatal(err)
-					}
+					data = unzipped(t, bytes.NewReader(data))
 				}
-				if diff := cmp.Diff(want, header); diff != "" {
-					t.Errorf("large %t, %s (-want +got):\n%s", large, encoding, diff)
-				}
+				rig.Same(t, fmt.Sprintf("large %t, %s", large, encoding), want, header)
 				var list struct{ Items []Widget }
 				if err := json.Unmarshal(data, &list); err != nil || len(list.Items) != map[bool]int{false: 1, true: 2}[large] {
 					t.Errorf("%d items, %v", len(list.Items), err)
 				}
 			}
 		}
-	})
-}
-
-// A deletion that is refused deletes nothing.
-func TestDeleteRefused(t *testing.T) {
-	inBubble(t, serve.Options{}, func(b *bubble) {
-		m := lw.NewMemory(newWidget(name("a"), 1))
-		b.memory(m, widgets)
-		for _, tt := range []struct {
-			body string
-			code int
-			text string
-		}{
-			{`{"dryRun":["All"]}`, http.StatusOK, "Success"},
-			{`{"preconditions":`, http.StatusBadRequest, "JSON"},
-			{`[]`, http.StatusBadRequest, "DeleteOptions"},
-			{strings.Repeat(" ", 4<<20), http.StatusRequestEntityTooLarge, "limit is 3145728"},
-		} {
-			code, body := b.do("DELETE", oneWidget, tt.body)
-			if _, err := m.Get(t.Context(), name("a")); code != tt.code || !strings.Contains(body, tt.text) || err != nil {
-				t.Errorf("%.40q: %d %s, want %d with %q; left: %t", tt.body, code, body, tt.code, tt.text, err == nil)
-			}
-		}
-	})
+	}, newWidget(name("a"), 1))
 }
 
 // An error is in the encoding that the client accepts.
 func TestErrorsAreNegotiated(t *testing.T) {
-	inBubble(t, serve.Options{}, func(b *bubble) {
-		m := lw.NewMemory(newWidget(name("a"), 1))
-		b.memory(m, widgets)
-		text := func(method, path, accept string) (int, string) {
-			code, body := b.do(method, path, "", "Accept", accept)
+	served(t, serve.Options{}, widgets, func(b *bubble, _ *lw.Memory[*Widget]) {
+		bad := path + "?resourceVersion=x"
+		for _, tt := range []struct {
+			method, path, accept string
+			code                 int
+			want                 string
+		}{
+			{"GET", bad, proto, 406, "Failure "},
+			{"GET", bad, "application/json", 400, "Failure "},
+			{"GET", bad, asTable + ",application/json", 400, "Failure "},
+			{"GET", bad, "application/yaml", 406, "Failure "},
+			{"DELETE", oneWidget, proto, 200, "Success "},
+		} {
+			body := b.answers(tt.code, "", tt.method, tt.path, "", "Accept", tt.accept)
 			var status metav1.Status
 			err := json.Unmarshal([]byte(body), &status)
-			if accept == proto {
+			if tt.accept == proto {
 				err = status.Unmarshal([]byte(protoMessage([]byte(body))))
 			}
-			if err != nil {
-				t.Fatalf("%s %s: %v: %q", method, accept, err, body)
-			}
-			return code, status.Status + " " + status.Message
-		}
-		for _, accept := range []string{proto, "application/json", asTable + ",application/json", "application/yaml"} {
-			if code, got := text("GET", path+"?resourceVersion=x", accept); code != http.StatusBadRequest && code != http.StatusNotAcceptable || !strings.HasPrefix(got, "Failure ") {
-				t.Errorf("%s: %d %s", accept, code, got)
+			if got := status.Status + " " + status.Message; err != nil || !strings.HasPrefix(got, tt.want) {
+				t.Errorf("%s %s: %v: %q", tt.method, tt.accept, err, body)
 			}
 		}
-		if code, got := text("DELETE", oneWidget, proto); code != http.StatusOK || got != "Success " {
-			t.Errorf("a deletion: %d %s", code, got)
-		}
-	})
+	}, newWidget(name("a"), 1))
 }
 
 // A version that does not come is waited for three seconds, as on kube-apiserver, also if the
@@ -168,39 +130,31 @@ func TestErrorsAreNegotiated(t *testing.T) {
 func TestPatience(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
 		m := lw.NewMemory(newWidget(name("a"), 1))
-		stuck := &stuckSource{Source: m}
+		stuck := &late{valve: newValve(m)}
 		b.relay(stuck, widgets)
 		// Of the server that answers, the relay asks whether the version is one that it will not see.
-		for _, query := range []string{"?resourceVersion=9", "?resourceVersion=9&resourceVersionMatch=Exact", "/a?resourceVersion=9"} {
+		for _, query := range []string{path + "?resourceVersion=9", path + "?resourceVersion=9&resourceVersionMatch=Exact", oneWidget + "?resourceVersion=9"} {
 			for _, now := range []bool{false, true} {
-				stuck.now.Store(now)
-				from := path
-				if strings.HasPrefix(query, "/") {
-					from = strings.TrimSuffix(oneWidget, "/a")
-				}
-				began := time.Now()
-				code, body := b.do("GET", from+query, "")
-				if code != http.StatusGatewayTimeout || !strings.Contains(body, "ResourceVersionTooLarge") || !strings.Contains(body, `"retryAfterSeconds":1`) {
-					t.Errorf("%s: %d %s", query, code, body)
+				stuck.silent.Store(now)
+				got := <-b.begin(query)
+				if got.code != http.StatusGatewayTimeout || !strings.Contains(got.body, "ResourceVersionTooLarge") || !strings.Contains(got.body, `"retryAfterSeconds":1`) {
+					t.Errorf("%s: %+v", query, got)
 				}
 				// Before and after the server is asked, the relay waits for a tenth of a second.
-				if took := time.Since(began); took < 200*time.Millisecond || took > 3200*time.Millisecond || now && took != 3200*time.Millisecond {
-					t.Errorf("%s, stuck %t: the answer took %v", query, now, took)
+				if got.took < 200*time.Millisecond || got.took > 3200*time.Millisecond || now && got.took != 3200*time.Millisecond {
+					t.Errorf("%s, stuck %t: the answer took %v", query, now, got.took)
 				}
 			}
 		}
-		stuck.now.Store(false)
+		stuck.silent.Store(false)
 		// One that comes in time is answered.
 		for _, tt := range []struct{ query, with string }{{"?resourceVersion=4", "b"}, {"?resourceVersion=6&resourceVersionMatch=Exact", "c"}} {
-			code, body := 0, ""
-			go func() { code, body = b.do("GET", path+tt.query, "") }()
-			synctest.Wait()
+			answer := b.begin(path + tt.query)
 			put(t, m.Update, "a", len(tt.query))
 			put(t, m.Create, tt.with, 1)
-			time.Sleep(200 * time.Millisecond)
-			synctest.Wait()
-			if code != http.StatusOK || !strings.Contains(body, `"name":"`+tt.with+`"`) {
-				t.Errorf("%s: %d %s", tt.query, code, body)
+			got := <-answer
+			if got.code != http.StatusOK || got.took > 200*time.Millisecond || !strings.Contains(got.body, `"name":"`+tt.with+`"`) {
+				t.Errorf("%s: %+v", tt.query, got)
 			}
 		}
 	})
@@ -209,25 +163,8 @@ func TestPatience(t *testing.T) {
 		r := widgets
 		r.Fresh = serve.FreshHere
 		b.relay(lw.NewMemory(newWidget(name("a"), 1)), r)
-		began := time.Now()
-		if code, body := b.do("GET", path+"?resourceVersion=9", ""); code != http.StatusGatewayTimeout || time.Since(began) != 3*time.Second {
-			t.Errorf("%d after %v: %s", code, time.Since(began), body)
-		}
+		b.answersAfter(3*time.Second, http.StatusGatewayTimeout, "", path+"?resourceVersion=9")
 	})
-}
-
-// A stuckSource is a source whose server, now, answers no list.
-type stuckSource struct {
-	lw.Source[*Widget]
-	now atomic.Bool
-}
-
-func (s *stuckSource) List(ctx context.Context, opts metav1.ListOptions, yield func(*Widget, error) error) (metav1.ListMeta, error) {
-	if s.now.Load() {
-		<-ctx.Done()
-		return metav1.ListMeta{}, context.Cause(ctx)
-	}
-	return s.Source.List(ctx, opts, yield)
 }
 
 // The kind is the name of the type, and what else follows from it, unless the Resource says it.
@@ -242,27 +179,8 @@ func TestDefaultsOfAResource(t *testing.T) {
 		want := metav1.APIResource{Name: "widgets", SingularName: "widget", Kind: "Widget", Namespaced: true}
 		got := found.APIResources[0]
 		got.Verbs, got.StorageVersionHash = nil, ""
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Error(diff)
-		}
+		rig.Same(t, "the resource", want, got)
 	})
-}
-
-// An error of an object's bytes names the field.
-func TestObjectErrors(t *testing.T) {
-	for data, want := range map[string]string{
-		`{}`:                                 "without metadata",
-		`{"metadata":{"name":5}}`:            "metadata.name",
-		`{"metadata":{"namespace":[]}}`:      "metadata.namespace",
-		`{"metadata":{"uid":{}}}`:            "metadata.uid",
-		`{"metadata":{"resourceVersion":7}}`: "metadata.resourceVersion",
-		`{"metadata":{"labels":{"a":1}}}`:    "metadata.labels",
-		`{"metadata":[]}`:                    "not a JSON object",
-	} {
-		if err := new(serve.Object).UnmarshalJSON([]byte(data)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", data, err, want)
-		}
-	}
 }
 
 // Versions that are no numbers cannot be served: nobody could tell which is the newer one.
@@ -293,4 +211,165 @@ func TestOpaqueVersions(t *testing.T) {
 			}
 		})
 	}
+}
+
+// While a relay is newer than its server, nobody is sent there: who came back with the version of
+// another history would be told of what that history does not have.
+func TestForwardToAnOlderServer(t *testing.T) {
+	inBubble(t, serve.Options{Forward: teapot}, func(b *bubble) {
+		m := b.relayed(lw.NewMemory(newWidget(name("a"), 1)))
+		put(t, m.Create, "b", 1)
+		synctest.Wait()
+		noErr(b.t, m.Rewind("2"))
+		synctest.Wait()
+		b.answers(http.StatusGatewayTimeout, "", "GET", path, "")
+		time.Sleep(time.Minute)
+		b.answers(http.StatusOK, "", "GET", path, "")
+	})
+}
+
+// What is forwarded was allowed as what the server there does with it. A path that names nothing,
+// or that may mean something else to a proxy in between, is not forwarded.
+func TestForwardAsAuthorized(t *testing.T) {
+	var asked []serve.Attributes
+	forwarded := 0
+	opts := serve.Options{
+		Authorize: func(_ *http.Request, a serve.Attributes) error { asked = append(asked, a); return nil },
+		Forward:   http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { forwarded++; w.WriteHeader(http.StatusTeapot) }),
+	}
+	served(t, opts, widgets, func(b *bubble, _ *lw.Memory[*Widget]) {
+		pod := serve.Attributes{Verb: "get", Version: "v1", Resource: "pods", Namespace: "n", Name: "p"}
+		with := func(a serve.Attributes, verb, subresource string) serve.Attributes {
+			a.Verb, a.Subresource = verb, subresource
+			return a
+		}
+		for _, tt := range []struct {
+			method, path string
+			want         []serve.Attributes // nil: it is not forwarded
+		}{
+			{"GET", "/healthz", []serve.Attributes{{Verb: "get"}}},
+			{"GET", "/openapi//v3/", []serve.Attributes{{Verb: "get"}}},
+			{"PATCH", "/apis/x.io/v1", []serve.Attributes{{Verb: "patch"}}},
+			{"GET", "/api/v1/watch/namespaces/n/secrets", []serve.Attributes{{Verb: "watch", Version: "v1", Resource: "secrets", Namespace: "n"}}},
+			{"DELETE", "/api/v1/watch/secrets/s", []serve.Attributes{{Verb: "watch", Version: "v1", Resource: "secrets", Name: "s"}}},
+			{"GET", "/api/v1/nodes/n/proxy/logs//x/", []serve.Attributes{{Verb: "get", Version: "v1", Resource: "nodes", Name: "n", Subresource: "proxy"}}},
+			{"POST", "/api/v1/namespaces/n/pods/p/proxy/a/b/c/d/e/f/g", []serve.Attributes{with(pod, "create", "proxy")}},
+			{"GET", "/api/v1/proxy/namespaces/n/pods/p/api/v1/secrets", []serve.Attributes{with(pod, "proxy", "")}},
+			{"GET", "//api/v1/namespaces/n/pods/p//", []serve.Attributes{pod}},
+			{"GET", "/api/v1/namespaces/n%2Fpods%2Fp/log", []serve.Attributes{with(pod, "get", "log")}},
+			{"get", "/api/v1/namespaces/n/pods/p", []serve.Attributes{with(pod, "", "")}},
+			// With the program's own credentials the server there cannot ask for the right to create these.
+			{"GET", "/api/v1/namespaces/n/pods/p/exec", []serve.Attributes{with(pod, "create", "exec"), with(pod, "get", "exec")}},
+			{"GET", "/api/v1/namespaces/n/pods/p/attach", []serve.Attributes{with(pod, "create", "attach"), with(pod, "get", "attach")}},
+			{"POST", "/api/v1/namespaces/n/pods/p/portforward", []serve.Attributes{with(pod, "create", "portforward")}},
+
+			{"GET", "/api/v1/watch", nil},
+			{"GET", "/api/v1/watch/", nil},
+			{"GET", "/apis/x.io/v1/proxy", nil},
+			{"GET", "/api/v1//secrets", nil},
+			{"GET", "/api//v1/secrets", nil},
+			{"GET", "/apis//v1/secrets", nil},
+			{"GET", "/apis/x.io//things", nil},
+			{"GET", "/api/v1/namespaces//secrets", nil},
+			{"GET", "/api/v1/namespaces/n//secrets", nil},
+			{"GET", "/api/v1/watch//secrets", nil},
+			{"GET", "/api/v1/pods//log", nil},
+			{"GET", "/api/v1/namespaces/n/pods/p//exec", nil},
+			{"GET", "/version/../api/v1/secrets", nil},
+			{"GET", "/openapi/%2e%2e/api/v1/secrets", nil},
+			{"GET", "/api/v1/./secrets", nil},
+			{"GET", "/api/v1/namespaces/n/services/s/proxy/../../../secrets", nil},
+			{"GET", "/api/v1/secrets?" + strings.Repeat("x", 33<<10), nil},
+		} {
+			asked, forwarded = nil, 0
+			code, body := b.do(tt.method, tt.path, "")
+			if tt.want == nil {
+				if forwarded > 0 || code/100 != 4 || len(asked) != 1 {
+					t.Errorf("%s %.60s: %d %s, asked for %+v", tt.method, tt.path, code, body, asked)
+				}
+				continue
+			}
+			for i := range asked {
+				if asked[i].Path == "" {
+					t.Errorf("%s %s: no path", tt.method, tt.path)
+				}
+				asked[i].Path = ""
+			}
+			if diff := cmp.Diff(tt.want, asked); diff != "" || forwarded != 1 {
+				t.Errorf("%s %s: forwarded %d times (-want +asked):\n%s", tt.method, tt.path, forwarded, diff)
+			}
+		}
+	})
+}
+
+// Who may not create a connection to a pod, or may not read it, is not forwarded.
+func TestForwardOfConnections(t *testing.T) {
+	refused, forwarded := "", 0
+	opts := serve.Options{
+		Authorize: func(_ *http.Request, a serve.Attributes) error {
+			if a.Verb == refused {
+				return errors.New("no")
+			}
+			return nil
+		},
+		Forward: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { forwarded++ }),
+	}
+	inBubble(t, opts, func(b *bubble) {
+		for _, refused = range []string{"create", "get"} {
+			b.answers(http.StatusForbidden, "", "GET", "/api/v1/namespaces/n/pods/p/portforward", "")
+		}
+		rig.Same(t, "forwarded", 0, forwarded)
+		refused = "create"
+		b.do("GET", "/api/v1/namespaces/n/pods/p/log", "")
+		rig.Same(t, "the log of a pod, forwarded", 1, forwarded)
+	})
+}
+
+// What only the informer's server can answer is forwarded: reads of the newest state while it
+// cannot be asked, and what is not served here.
+func TestForward(t *testing.T) {
+	for _, forward := range []http.Handler{nil, teapot} {
+		code := func(otherwise int) int {
+			if forward != nil {
+				return http.StatusTeapot
+			}
+			return otherwise
+		}
+		inBubble(t, serve.Options{Forward: forward}, func(b *bubble) {
+			m := b.relayed(lw.NewMemory(newWidget(name("a"), 1)))
+			m.Fail(errors.New("away"))
+			for query, want := range map[string]int{
+				path:                        code(http.StatusGatewayTimeout),
+				path + "?resourceVersion=0": http.StatusOK,
+				path + "?resourceVersion=2": http.StatusOK,
+				"/api/v1/pods":              code(http.StatusNotFound),
+				"/healthz":                  code(http.StatusNotFound),
+				path + "?limit=x":           http.StatusBadRequest,
+				path + "?fieldSelector=a=b": code(http.StatusBadRequest), // the server knows more fields
+				"/apis":                     code(http.StatusOK),         // and more kinds
+				"/apis/example.io/v1":       code(http.StatusOK),
+				"/openapi/v3":               code(http.StatusOK),
+				"/version":                  code(http.StatusOK),
+			} {
+				b.answers(want, "", "GET", query, "")
+			}
+			b.answers(code(http.StatusNotAcceptable), "", "GET", oneWidget, "", "Accept", "application/yaml")
+			b.answers(code(http.StatusMethodNotAllowed), "", "POST", path, "{}")
+		})
+	}
+}
+
+// A client that goes while the informer's server does not answer is forwarded to nobody.
+func TestForwardOfAClientThatIsGone(t *testing.T) {
+	var forwarded atomic.Int32
+	inBubble(t, serve.Options{Forward: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { forwarded.Add(1) })}, func(b *bubble) {
+		stuck := &late{valve: newValve(lw.NewMemory(newWidget(name("a"), 1)))}
+		b.relay(stuck, widgets)
+		stuck.silent.Store(true)
+		for _, p := range []string{path, oneWidget, path + "?watch=1"} {
+			b.leave(p)
+		}
+		time.Sleep(time.Minute)
+		rig.Same(t, "requests that were forwarded", 0, forwarded.Load())
+	})
 }

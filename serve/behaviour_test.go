@@ -4,24 +4,22 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/serve"
 )
 
-// S10: without an authorizer nothing is answered, and whatever is asked for is refused before
-// anything is said of it.
+// S10: without an authorizer nothing is answered; what is refused is refused before all else.
 func TestAuthorize(t *testing.T) {
 	paths := []string{"/", "/api", "/apis", "/version", "/apis/example.io/v1", path, path + "?watch=1", path + "/x", "/nothing", path + "?limit=x", "/openapi/v3/apis/example.io/v1",
 		"/apis/example.io/v1/namespaces/n/widgets/x", "/openapi/v3"}
@@ -42,49 +40,13 @@ func TestAuthorize(t *testing.T) {
 			})
 		})
 	}
-	// What is asked of the authorizer.
-	var asked []serve.Attributes
-	inBubble(t, serve.Options{Authorize: func(_ *http.Request, a serve.Attributes) error {
-		asked = append(asked, a)
-		if a.Verb == "delete" {
-			return apierrors.NewUnauthorized("who are you?")
-		}
-		return nil
-	}}, func(b *bubble) {
-		b.memory(lw.NewMemory(newWidget(name("x"), 1)), widgets)
-		one := "/apis/example.io/v1/namespaces/n/widgets/x"
-		b.do("GET", "/apis/example.io/v1/namespaces/n/widgets?labelSelector=a&fieldSelector=size=1", "")
-		b.do("GET", one, "")
-		b.watch("timeoutSeconds=1").cancel()
-		b.answers(http.StatusUnauthorized, "who are you?", "DELETE", one, "")
-		b.do("GET", "/version", "")
-	})
-	in := serve.Attributes{Group: "example.io", Version: "v1", Resource: "widgets"}
-	of := func(verb, namespace, name, path, query string) serve.Attributes {
-		a := in
-		a.Verb, a.Namespace, a.Name, a.Path, a.Query = verb, namespace, name, path, query
-		return a
-	}
-	list := of("list", "n", "", "/apis/example.io/v1/namespaces/n/widgets", "labelSelector=a&fieldSelector=size=1")
-	list.LabelSelector, list.FieldSelector = "a", "size=1"
-	want := []serve.Attributes{
-		list,
-		of("get", "n", "x", "/apis/example.io/v1/namespaces/n/widgets/x", ""),
-		of("watch", "", "", path, "watch=1&timeoutSeconds=1"),
-		of("delete", "n", "x", "/apis/example.io/v1/namespaces/n/widgets/x", ""),
-		{Verb: "get", Path: "/version"},
-	}
-	if diff := cmp.Diff(want, asked); diff != "" {
-		t.Error(diff)
-	}
 }
 
 // S2: while a thousand watch, a relist with differences ends all watches with 410, over five
 // seconds; one without ends none.
 func TestRelist(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
-		m := lw.NewMemory(newWidget(name("a"), 1))
-		b.relay(m, widgets)
+		m := b.relayed(lw.NewMemory(newWidget(name("a"), 1)))
 		var all []*stream
 		for range 1000 {
 			all = append(all, b.watch("resourceVersion=2"))
@@ -126,9 +88,7 @@ func TestRelist(t *testing.T) {
 				return true
 			})
 		}
-		if len(all) > 0 {
-			b.t.Errorf("%d watches go on", len(all))
-		}
+		rig.Same(b.t, "watches that go on", 0, len(all))
 		for second := range 5 * time.Second / time.Second {
 			if n := ends[second*time.Second]; n < 100 { // of 200, with a deviation of 13
 				b.t.Errorf("%d watches ended in second %d: %v", n, second, ends)
@@ -195,8 +155,8 @@ func TestRewind(t *testing.T) {
 				b.t.Errorf("%s: %s", query, body)
 			}
 		}
-		if code, body := b.do("GET", path+"?resourceVersion=0", ""); code != 200 || strings.Contains(body, `"name":"b"`) {
-			b.t.Errorf("%d %s", code, body)
+		if body := b.answers(200, "", "GET", path+"?resourceVersion=0", ""); strings.Contains(body, `"name":"b"`) {
+			b.t.Error(body)
 		}
 	})
 }
@@ -204,9 +164,7 @@ func TestRewind(t *testing.T) {
 // S11: Close ends watches cleanly, over two seconds, and nothing is left. Who allows it is told how
 // far he has come, so that he goes on elsewhere from there.
 func TestClose(t *testing.T) {
-	inBubble(t, serve.Options{}, func(b *bubble) {
-		m := lw.NewMemory(newWidget(name("a"), 1))
-		b.memory(m, widgets)
+	served(t, serve.Options{}, widgets, func(b *bubble, m *lw.Memory[*Widget]) {
 		with, without := b.watch("resourceVersion=2&allowWatchBookmarks=1"), b.watch("resourceVersion=2")
 		selects := b.watch("resourceVersion=2&allowWatchBookmarks=1&labelSelector=even=yes")
 		put(t, m.Update, "a", 3)
@@ -227,7 +185,7 @@ func TestClose(t *testing.T) {
 		if err := serve.ServeMemory(b.ctx, b.h, m, widgets); !errors.Is(err, http.ErrServerClosed) {
 			b.t.Errorf("Serve on a closed Handler: %v", err)
 		}
-	})
+	}, newWidget(name("a"), 1))
 }
 
 // S8: an object is encoded once, however many clients ask. S5: bookmarks.
@@ -238,9 +196,7 @@ func TestShared(t *testing.T) {
 		encoded[w.Name+" "+w.ResourceVersion]++
 		return json.Marshal(w)
 	}
-	inBubble(t, serve.Options{}, func(b *bubble) {
-		m := lw.NewMemory(newWidget(name("a"), 1))
-		b.memory(m, r)
+	served(t, serve.Options{}, r, func(b *bubble, m *lw.Memory[*Widget]) {
 		var all []*stream
 		for range 10 {
 			all = append(all, b.watch("sendInitialEvents=1&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=1&timeoutSeconds=300"))
@@ -253,9 +209,7 @@ func TestShared(t *testing.T) {
 		for _, w := range all {
 			w.want(b.t, "ADDED a 2", "BOOKMARK 2 end", "MODIFIED a 3", "DELETED a 4")
 		}
-		if diff := cmp.Diff(map[string]int{"a 2": 1, "a 3": 1}, encoded); diff != "" {
-			b.t.Error(diff)
-		}
+		rig.Same(b.t, "encoded", map[string]int{"a 2": 1, "a 3": 1}, encoded)
 		if s := b.h.Status()[0]; s.Encoded != 2 || s.Watches != 10 || s.Opened != 10 || s.Lists != 30 {
 			b.t.Errorf("%+v", s)
 		}
@@ -270,7 +224,7 @@ func TestShared(t *testing.T) {
 				b.t.Errorf("%v", got)
 			}
 		}
-	})
+	}, newWidget(name("a"), 1))
 }
 
 // What cannot be encoded ends the watches that want it, and no other. It is reported once for all
@@ -289,8 +243,7 @@ func TestEncodeFails(t *testing.T) {
 	for size := 1; size <= 2; size++ {
 		var reported []string
 		inBubble(t, serve.Options{OnError: func(err error) { reported = append(reported, err.Error()) }}, func(b *bubble) {
-			m := lw.NewMemory[*Widget]()
-			b.memory(m, r)
+			m := b.memory(lw.NewMemory[*Widget](), r)
 			all, some := b.watch("resourceVersion=1"), b.watch("resourceVersion=1&fieldSelector=size=4")
 			other := b.watch("resourceVersion=1")
 			put(b.t, m.Create, "a", size)
@@ -314,30 +267,25 @@ func TestDerived(t *testing.T) {
 		r := widgets
 		r.Replica = 7
 		collected(b, derived(b, m, func(w *Widget) *Widget { return newWidget(lw.KeyOf(w), w.Size*2) }), r)
-		var list struct {
-			Metadata metav1.ListMeta
-			Items    []Widget
+		one := func() answer {
+			list := b.list("")
+			if len(list.Items) != 1 {
+				b.t.Fatalf("%+v", list)
+			}
+			list.Items[0].Metadata.Continue = list.Metadata.ResourceVersion
+			return list.Items[0]
 		}
-		get := func(query string) int {
-			list.Items = nil
-			code, body := b.do("GET", path+query, "")
-			noErr(b.t, json.Unmarshal([]byte(body), &list))
-			return code
+		first := one()
+		if first.Size != 2 || first.Metadata.UID == "" {
+			b.t.Fatalf("%+v", first)
 		}
-		if code := get(""); code != 200 || len(list.Items) != 1 || list.Items[0].Size != 2 || list.Items[0].UID == "" {
-			b.t.Fatalf("%d %+v", code, list)
-		}
-		first, firstUID := list.Metadata.ResourceVersion, list.Items[0].UID
-		w := b.watch("resourceVersion=" + first)
+		w := b.watch("resourceVersion=" + first.Metadata.Continue)
 		time.Sleep(time.Second)
 		put(b.t, m.Update, "a", 5)
-		got := w.take()
-		get("")
-		if want := "MODIFIED a " + list.Metadata.ResourceVersion; len(got) != 1 || got[0] != want {
-			b.t.Errorf("%v, want %s", got, want)
-		}
-		if list.Items[0].UID != firstUID || list.Items[0].ResourceVersion != list.Metadata.ResourceVersion || list.Metadata.ResourceVersion <= first {
-			b.t.Errorf("%+v after %s %s", list, first, firstUID)
+		got, next := w.take(), one().Metadata
+		rig.Same(t, "events", []string{"MODIFIED a " + next.Continue}, got)
+		if next.UID != first.Metadata.UID || next.ResourceVersion != next.Continue || next.Continue <= first.Metadata.Continue {
+			b.t.Errorf("%+v after %+v", next, first)
 		}
 		remove(t, m, "a")
 		time.Sleep(time.Second)
@@ -345,58 +293,18 @@ func TestDerived(t *testing.T) {
 		if got := w.take(); len(got) != 2 || !strings.HasPrefix(got[0], "DELETED a") || !strings.HasPrefix(got[1], "ADDED a") {
 			b.t.Error(got)
 		}
-		if get(""); list.Items[0].UID == firstUID {
+		if one().Metadata.UID == first.Metadata.UID {
 			b.t.Error("a new object has the UID of the old one")
 		}
-		// A version of another replica or process, also of one with the same number, between two versions
-		// of this one.
-		number, err := strconv.ParseUint(first, 10, 64)
-		noErr(b.t, err)
-		for _, version := range []string{"12345678901234567", strconv.FormatUint(number+1<<20, 10), strconv.FormatUint(number+1<<60, 10)} {
+		// A version of another replica or process, also between two versions of this one.
+		at := first.Metadata.Continue
+		for _, version := range []string{"12345678901234567", fmt.Sprint(number(t, at) + 1<<20), fmt.Sprint(number(t, at) + 1<<60)} {
 			began := time.Now()
 			b.watch("resourceVersion="+version).want(b.t, "ERROR 410", "END")
-			if code := get("?resourceVersion=" + version + "&resourceVersionMatch=Exact"); code != http.StatusGone || time.Since(began) > 0 {
-				b.t.Errorf("%s: code %d after %v", version, code, time.Since(began))
-			}
+			b.answers(http.StatusGone, "", "GET", path+"?resourceVersionMatch=Exact&resourceVersion="+version, "")
+			rig.Same(t, "time of both", 0, time.Since(began))
 		}
-		if code := get("?resourceVersion=" + first + "&resourceVersionMatch=Exact"); code != 200 || list.Items[0].Size != 2 {
-			b.t.Errorf("%d %+v", code, list)
-		}
+		b.answers(200, `"size":2`, "GET", path+"?resourceVersionMatch=Exact&resourceVersion="+at, "")
 		w.cancel()
 	})
-}
-
-// What only the informer's server can answer is forwarded: reads of the newest state while it
-// cannot be asked, and what is not served here.
-func TestForward(t *testing.T) {
-	for _, forward := range []http.Handler{nil, teapot} {
-		code := func(otherwise int) int {
-			if forward != nil {
-				return http.StatusTeapot
-			}
-			return otherwise
-		}
-		inBubble(t, serve.Options{Forward: forward}, func(b *bubble) {
-			m := lw.NewMemory(newWidget(name("a"), 1))
-			b.relay(m, widgets)
-			m.Fail(errors.New("away"))
-			for query, want := range map[string]int{
-				path:                        code(http.StatusGatewayTimeout),
-				path + "?resourceVersion=0": http.StatusOK,
-				path + "?resourceVersion=2": http.StatusOK,
-				"/api/v1/pods":              code(http.StatusNotFound),
-				"/healthz":                  code(http.StatusNotFound),
-				path + "?limit=x":           http.StatusBadRequest,
-				path + "?fieldSelector=a=b": code(http.StatusBadRequest), // the server knows more fields
-				"/apis":                     code(http.StatusOK),         // and more kinds
-				"/apis/example.io/v1":       code(http.StatusOK),
-				"/openapi/v3":               code(http.StatusOK),
-				"/version":                  code(http.StatusOK),
-			} {
-				b.answers(want, "", "GET", query, "")
-			}
-			b.answers(code(http.StatusNotAcceptable), "", "GET", oneWidget, "", "Accept", "application/yaml")
-			b.answers(code(http.StatusMethodNotAllowed), "", "POST", path, "{}")
-		})
-	}
 }

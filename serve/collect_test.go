@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -24,6 +23,11 @@ import (
 
 // boxes own parts.
 var boxes = serve.Resource[*part]{Group: "example.io", Name: "boxes", Kind: "Box"}
+
+const (
+	aBox         = "/apis/example.io/v1/namespaces/n/boxes/box"
+	noFinalizers = `{"metadata":{"finalizers":null}}`
+)
 
 // garbage is a server of boxes and parts with a garbage collector.
 type garbage struct {
@@ -58,8 +62,9 @@ func (g *garbage) own(in *lw.Memory[*part], name string, finalizer string, owner
 	return p
 }
 
-// left are the objects that there are, with the number of their owners.
-func (g *garbage) left() string {
+// leaves checks which objects there are, with the number of their owners.
+func (g *garbage) leaves(what, want string) {
+	g.t.Helper()
 	synctest.Wait()
 	var all []string
 	for p := range g.boxes.All() {
@@ -69,7 +74,13 @@ func (g *garbage) left() string {
 		all = append(all, fmt.Sprint(p.Name, len(p.OwnerReferences)))
 	}
 	slices.Sort(all)
-	return strings.Join(all, " ")
+	rig.Same(g.t, what, want, strings.Join(all, " "))
+}
+
+// gone deletes an object from its store.
+func (g *garbage) gone(in *lw.Memory[*part], p *part) {
+	g.t.Helper()
+	noErr(g.t, second(in.Delete(g.ctx, lw.KeyOf(p), "")))
 }
 
 // The dependents of a deleted owner go after it, before it, or stay.
@@ -88,21 +99,11 @@ func TestCollect(t *testing.T) {
 			g.own(g.parts, "c", "", c)
 			g.own(g.parts, "d", "example.io/held", box)
 			g.own(g.parts, "y", "")
-			if got, want := g.left(), "a1 b1 box c1 d1 y0"; got != want {
-				t.Fatalf("before: %s, want %s", got, want)
-			}
-			if code, answer := b.do("DELETE", strings.Replace(partsPath, "parts", "boxes", 1)+"/box?propagationPolicy="+tt.policy, ""); code != 200 {
-				t.Fatal(code, answer)
-			}
-			if diff := cmp.Diff(tt.first, g.left()); diff != "" {
-				t.Errorf("%s: %s", tt.policy, diff)
-			}
-			if code, answer := b.do("PATCH", partsPath+"/d", `{"metadata":{"finalizers":null}}`, "Content-Type", mergeJSON); code != 200 {
-				t.Fatal(code, answer)
-			}
-			if diff := cmp.Diff(tt.last, g.left()); diff != "" {
-				t.Errorf("%s, when the last finalizer is gone: %s", tt.policy, diff)
-			}
+			g.leaves("before", "a1 b1 box c1 d1 y0")
+			b.answers(200, "", "DELETE", aBox+"?propagationPolicy="+tt.policy, "")
+			g.leaves(tt.policy, tt.first)
+			b.answers(200, "", "PATCH", partsPath+"/d", noFinalizers, "Content-Type", mergeJSON)
+			g.leaves(tt.policy+", when the last finalizer is gone", tt.last)
 			if err := b.h.Collect(b.ctx); err == nil {
 				t.Error("there are two collectors")
 			}
@@ -122,46 +123,36 @@ func TestCollectLate(t *testing.T) {
 		}
 		return nil
 	}
-	var errs []error
-	inBubble(t, serve.Options{OnError: func(err error) { errs = append(errs, err) }}, func(b *bubble) {
+	var errs rig.Errors
+	inBubble(t, serve.Options{OnError: errs.Add}, func(b *bubble) {
 		g := &garbage{b, lw.NewMemory[*part](), lw.NewMemory[*part]()}
 		box, lost := g.own(g.boxes, "box", ""), g.own(g.boxes, "lost", "")
 		g.own(g.parts, "a", "", box)
 		g.own(g.parts, "b", "", lost)
 		g.own(g.parts, "c", "", lost)
-		noErr(t, second(g.boxes.Delete(t.Context(), lw.KeyOf(lost), "")))
+		g.gone(g.boxes, lost)
 		ctx, stop := context.WithCancel(b.ctx)
 		go b.h.Collect(ctx)
 		stored(b, g.parts, r)
-		if diff := cmp.Diff("a1 b1 box c1", g.left()); diff != "" {
-			t.Errorf("without the owners: %s", diff)
-		}
+		g.leaves("without the owners", "a1 b1 box c1")
 		served, end := context.WithCancel(b.ctx)
 		b.serve(func(context.Context) error { return serve.ServeStore(served, b.h, g.boxes, boxes) })
-		if diff := cmp.Diff("a1 b1 box", g.left()); diff != "" || len(errs) != 1 || !strings.Contains(errs[0].Error(), "not now") {
-			t.Errorf("with them: %s; %v", diff, errs)
-		}
+		g.leaves("with them", "a1 b1 box")
+		errs.MustHave(t, "not now")
 		refuse.Store(false)
 		time.Sleep(time.Minute)
-		if diff := cmp.Diff("a1 box", g.left()); diff != "" || len(errs) != 1 {
-			t.Errorf("later: %s; %v", diff, errs)
-		}
+		g.leaves("later", "a1 box")
+		rig.Same(t, "errors", 1, len(errs.All()))
 		end() // what is served no more is not gone
 		synctest.Wait()
-		noErr(t, second(g.boxes.Delete(t.Context(), lw.KeyOf(box), "")))
-		if diff := cmp.Diff("a1", g.left()); diff != "" {
-			t.Errorf("after the end: %s", diff)
-		}
+		g.gone(g.boxes, box)
+		g.leaves("after the end", "a1")
 		stop()
 		synctest.Wait()
 		stored(b, g.boxes, boxes)
-		if diff := cmp.Diff("a1", g.left()); diff != "" {
-			t.Errorf("without a collector: %s", diff)
-		}
+		g.leaves("without a collector", "a1")
 		go b.h.Collect(b.ctx)
-		if diff := cmp.Diff("", g.left()); diff != "" {
-			t.Errorf("by another collector: %s", diff)
-		}
+		g.leaves("by another collector", "")
 	})
 }
 
@@ -182,7 +173,7 @@ func TestCollectPauses(t *testing.T) {
 			go b.h.Collect(b.ctx)
 			box := g.own(g.boxes, "box", "")
 			a := g.own(g.parts, "a", "", box)
-			noErr(t, second(g.boxes.Delete(b.ctx, lw.KeyOf(box), "")))
+			g.gone(g.boxes, box)
 			for _, owners := range [][]metav1.OwnerReference{nil, a.OwnerReferences} {
 				rig.Sleep(5 * time.Minute)
 				errs = nil
@@ -196,71 +187,39 @@ func TestCollectPauses(t *testing.T) {
 	}
 }
 
-// A laggard is a store whose watches hold their events back while somebody else has the token.
-type laggard struct {
-	*lw.Memory[*part]
-	token chan struct{}
-}
-
-func (l laggard) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[*part]) error) error {
-	return l.Memory.Watch(ctx, opts, func(ev lw.WatchEvent[*part]) error {
-		select {
-		case <-l.token:
-			l.token <- struct{}{}
-			return yield(ev)
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	})
-}
-
 // Nothing is decided by what is not here yet: an owner whose dependents have not come is not let
 // go, nor is one that has not come gone.
 func TestCollectWaits(t *testing.T) {
 	for _, late := range []string{"parts", "boxes"} {
 		inBubble(t, serve.Options{OnError: func(error) {}}, func(b *bubble) {
 			g := &garbage{b, lw.NewMemory[*part](), lw.NewMemory[*part]()}
-			token := make(chan struct{}, 1)
-			token <- struct{}{}
-			stores := map[string]lw.Writable[*part]{"parts": g.parts, "boxes": g.boxes}
-			if late == "parts" {
-				stores[late] = laggard{g.parts, token}
-			} else {
-				stores[late] = laggard{g.boxes, token}
-			}
+			stores := map[string]*valve[*part]{"parts": newValve(g.parts), "boxes": newValve(g.boxes)}
 			box := g.own(g.boxes, "box", "")
 			for _, r := range []serve.Resource[*part]{parts, boxes} {
 				r.Fresh = serve.FreshHere
-				b.serve(func(ctx context.Context) error { return serve.ServeStore(ctx, b.h, stores[r.Name], r) })
+				stored(b, stores[r.Name], r)
 			}
 			go b.h.Collect(b.ctx)
 			synctest.Wait()
-			<-token
-			want := "a1 b1 box"
+			stores[late].shut()
 			if late == "parts" {
 				g.own(g.parts, "a", "", box)
 				g.own(g.parts, "b", "", box)
-				if code, _ := b.do("DELETE", strings.Replace(partsPath, "parts", "boxes", 1)+"/box?propagationPolicy=Orphan", ""); code != 200 {
-					t.Fatal(code)
-				}
+				b.answers(200, "", "DELETE", aBox+"?propagationPolicy=Orphan", "")
 			} else {
 				next := g.own(g.boxes, "next", "")
 				g.own(g.parts, "a", "", box)
 				g.own(g.parts, "b", "", next)
-				want = "a1 b1 box next"
 			}
 			time.Sleep(2 * time.Second)
-			if diff := cmp.Diff(want, g.left()); diff != "" {
-				t.Errorf("%s are late: %s", late, diff)
+			before, after := "a1 b1 box", "a0 b0"
+			if late == "boxes" {
+				before, after = "a1 b1 box next", "a1 b1 box next"
 			}
-			token <- struct{}{}
+			g.leaves(late+" are late", before)
+			stores[late].goOn()
 			time.Sleep(time.Minute)
-			if late == "parts" {
-				want = "a0 b0"
-			}
-			if diff := cmp.Diff(want, g.left()); diff != "" {
-				t.Errorf("%s have come: %s", late, diff)
-			}
+			g.leaves(late+" have come", after)
 		})
 	}
 }
@@ -268,13 +227,12 @@ func TestCollectWaits(t *testing.T) {
 // A deletecollection deletes what was written before it, also where readers want what is here.
 func TestDeleteCollectionWaits(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
-		l, r := laggard{lw.NewMemory[*part](), make(chan struct{}, 1)}, parts
+		r := parts
 		r.Fresh = serve.FreshHere
-		l.token <- struct{}{}
-		stored(b, lw.Writable[*part](l), r)
-		<-l.token
+		late := stored(b, newValve(lw.NewMemory[*part]()), r)
+		late.shut()
 		b.answers(http.StatusCreated, "", "POST", partsPath, `{"metadata":{"name":"a"}}`)
-		time.AfterFunc(time.Second, func() { l.token <- struct{}{} })
+		time.AfterFunc(time.Second, late.goOn)
 		b.answers(http.StatusOK, `"name":"a"`, "DELETE", partsPath, "")
 		b.answers(http.StatusNotFound, "", "GET", partsPath+"/a/scale", "") // which the store answers
 	})
@@ -284,9 +242,7 @@ func TestDeleteCollectionWaits(t *testing.T) {
 func TestCollectVersions(t *testing.T) {
 	inBubble(t, serve.Options{OnError: func(error) {}}, func(b *bubble) {
 		g := b.garbage(parts)
-		b.serve(func(ctx context.Context) error {
-			return serve.ServeStore(ctx, b.h, serve.Converted(g.boxes, newer, older), serve.Resource[*newerPart]{Group: "example.io", Version: "v2", Name: "boxes", Kind: "Box"})
-		})
+		stored(b, serve.Converted(g.boxes, newer, older), newerParts("boxes", "Box"))
 		go b.h.Collect(b.ctx)
 		box, other := g.own(g.boxes, "box", ""), g.own(g.boxes, "other", "")
 		g.own(g.parts, "a", "", box)
@@ -297,11 +253,9 @@ func TestCollectVersions(t *testing.T) {
 			owner *part
 			want  string
 		}{{other, "a1 box"}, {box, ""}} {
-			noErr(t, second(g.boxes.Delete(b.ctx, lw.KeyOf(gone.owner), "")))
+			g.gone(g.boxes, gone.owner)
 			time.Sleep(time.Minute)
-			if diff := cmp.Diff(gone.want, g.left()); diff != "" {
-				t.Errorf("without %s: %s", gone.owner.Name, diff)
-			}
+			g.leaves("without "+gone.owner.Name, gone.want)
 		}
 	})
 }

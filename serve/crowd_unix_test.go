@@ -122,9 +122,7 @@ func TestMoreWatchersThanDescriptors(t *testing.T) {
 		}
 	}
 	_ = command.Close()
-	if err := child.Wait(); err != nil {
-		t.Error(err)
-	}
+	noErr(t, child.Wait())
 }
 
 // serveWithFewDescriptors serves a Memory, to which it writes an object for each name that it

@@ -44,11 +44,16 @@ func dialServer(t testing.TB, srv *httptest.Server) net.Conn {
 	c, err := net.Dial("tcp", srv.Listener.Addr().String())
 	noErr(t, err)
 	if strings.HasPrefix(srv.URL, "https") {
-		config := srv.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
-		config.ServerName = "example.com"
-		c = tls.Client(c, config)
+		c = tls.Client(c, configOf(srv))
 	}
 	return c
+}
+
+// configOf is that of a client of a server.
+func configOf(srv *httptest.Server) *tls.Config {
+	config := srv.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	config.ServerName = "example.com"
+	return config
 }
 
 // count reads a watch until it has n events, or to its end, and returns the last line.
@@ -75,83 +80,71 @@ func count(c net.Conn, n int, told func(events int)) (events int, last string, e
 // reads late gets everything that the history still has, and 410 after that.
 func TestStalledClients(t *testing.T) {
 	t.Parallel()
-	for _, tr := range transports[:3] {
-		t.Run(tr.name, func(t *testing.T) {
-			t.Parallel()
-			m := lw.NewMemory[*Widget]()
-			r := widgets
-			r.History.Events = 3000
-			// On a busy machine those that stall would be cut off before they read.
-			opts := serve.Options{Limits: serve.Limits{WriteTimeout: time.Hour}}
-			run := handleMemory(t, opts, m, r).on(t, tr)
-			defer run.stop()
-			const clients, events = 10, 6000
-			var stalled, reading []net.Conn
-			for range clients {
-				stalled = append(stalled, dial(t, run.srv, "resourceVersion=1"))
-				reading = append(reading, dial(t, run.srv, "resourceVersion=1"))
-			}
-			var all sync.WaitGroup
-			have := make([]atomic.Int64, clients)
-			for i, c := range reading {
-				all.Go(func() {
-					defer have[i].Store(events)
-					if n, last, err := count(c, events, func(n int) { have[i].Store(int64(n)) }); n != events || err != nil {
-						t.Errorf("a client that reads got %d events and %v; the last one is %s", n, err, last)
-					}
-				})
-			}
-			w := longWidget("a", 0, 4000)
-			for n := range events {
-				w.Size = n
-				write := m.Update
-				if n == 0 {
-					write = m.Create
+	r := widgets
+	r.History.Events = 3000
+	// On a busy machine those that stall would be cut off before they read.
+	opts := serve.Options{Limits: serve.Limits{WriteTimeout: time.Hour}}
+	over(t, transports[:3], opts, r, func(t *testing.T, run running) {
+		t.Parallel()
+		const clients, events = 10, 6000
+		var stalled, reading []net.Conn
+		for range clients {
+			stalled = append(stalled, dial(t, run.srv, "resourceVersion=1"))
+			reading = append(reading, dial(t, run.srv, "resourceVersion=1"))
+		}
+		var all sync.WaitGroup
+		have := make([]atomic.Int64, clients)
+		for i, c := range reading {
+			all.Go(func() {
+				defer have[i].Store(events)
+				if n, last, err := count(c, events, func(n int) { have[i].Store(int64(n)) }); n != events || err != nil {
+					t.Errorf("a client that reads got %d events and %v; the last one is %s", n, err, last)
 				}
-				store(t, write, w)
-				// Those that read have no more to read than the history has.
-				for i := range have {
-					rig.Met(t, patience, fmt.Sprintf("client %d has too few events", i), func() bool { return int(have[i].Load()) >= n-1000 })
-				}
-				if n%100 == 0 {
-					if resp, err := run.srv.Client().Get(run.srv.URL + path); err != nil || resp.StatusCode != 200 {
-						t.Fatal(err, resp)
-					} else {
-						_, _ = io.Copy(io.Discard, resp.Body)
-						resp.Body.Close()
-					}
-				}
+			})
+		}
+		w, write := longWidget("a", 0, 4000), run.m.Create
+		for n := range events {
+			w.Size = n
+			store(t, write, w)
+			write = run.m.Update
+			// Those that read have no more to read than the history has.
+			for i := range have {
+				rig.Met(t, patience, fmt.Sprintf("client %d has too few events", i), func() bool { return int(have[i].Load()) >= n-1000 })
 			}
-			all.Wait()
-			for _, c := range stalled {
-				n, last, err := count(c, events+1, func(int) {})
-				if !strings.Contains(last, `"code":410`) || err != io.EOF || n == 0 {
-					t.Errorf("a client that reads late got %d events, then %v: %.200s", n, err, last)
-				}
+			if n%100 == 0 {
+				resp, err := run.srv.Client().Get(run.srv.URL + path)
+				noErr(t, err)
+				bodyOf(t, resp)
+				rig.Same(t, "code of a list", 200, resp.StatusCode)
 			}
-			for _, c := range append(stalled, reading...) {
-				_ = c.Close()
+		}
+		all.Wait()
+		for _, c := range stalled {
+			n, last, err := count(c, events+1, func(int) {})
+			if !strings.Contains(last, `"code":410`) || err != io.EOF || n == 0 {
+				t.Errorf("a client that reads late got %d events, then %v: %.200s", n, err, last)
 			}
-		})
-	}
+		}
+		for _, c := range append(stalled, reading...) {
+			_ = c.Close()
+		}
+	})
 }
 
-// S11: nothing is left of watches whose clients have gone, or whose server ends: no goroutine, and
-// no connection.
+// S11: nothing is left of watches whose clients have gone, or whose server ends.
 func TestDirectLeavesNothing(t *testing.T) {
 	t.Parallel()
 	for _, tr := range transports[1:3] {
 		t.Run(tr.name, func(t *testing.T) {
 			t.Parallel()
-			m := lw.NewMemory[*Widget]()
-			run := startMemory(t, tr, m)
+			run := startMemory(t, tr, lw.NewMemory[*Widget]())
 			defer run.srv.Close()
 			var gone, staying []net.Conn
 			for range 10 {
 				gone = append(gone, dial(t, run.srv, "resourceVersion=1"))
 				staying = append(staying, dial(t, run.srv, "resourceVersion=1"))
 			}
-			put(t, m.Create, "a", 1)
+			put(t, run.m.Create, "a", 1)
 			var readers []*bufio.Reader
 			for _, c := range staying {
 				readers = append(readers, answerOf(t, c))
@@ -167,13 +160,9 @@ func TestDirectLeavesNothing(t *testing.T) {
 			closed := make(chan error, 1)
 			go func() { closed <- run.h.Close() }()
 			for _, r := range readers {
-				if line, err := r.ReadString('\n'); err != io.EOF {
-					t.Errorf("the end of a watch is %q, %v", line, err)
-				}
+				end(t, r)
 			}
-			if err := <-closed; err != nil {
-				t.Error(err)
-			}
+			noErr(t, <-closed)
 			<-run.ended
 			for _, c := range staying {
 				_ = c.Close()
@@ -184,21 +173,17 @@ func TestDirectLeavesNothing(t *testing.T) {
 
 // A client that takes nothing for Limits.WriteTimeout is cut off, and its watch is gone.
 func TestWriteTimeout(t *testing.T) {
-	for _, tr := range transports[:3] {
-		t.Run(tr.name, func(t *testing.T) {
-			m := lw.NewMemory[*Widget]()
-			run := handleMemory(t, serve.Options{Limits: serve.Limits{WriteTimeout: 50 * time.Millisecond}}, m, widgets).on(t, tr)
-			defer run.stop()
-			c := dial(t, run.srv, "resourceVersion=1")
-			defer c.Close()
-			if conn, ok := c.(*tls.Conn); ok {
-				noErr(t, conn.Handshake())
-			}
-			rig.Met(t, patience, "no watch was opened", func() bool { return run.h.Status()[0].Opened == 1 })
-			resize(t, m, longWidget("a", 0, 1<<20), 32) // more than the buffers of a connection have room for
-			rig.Met(t, patience, "there are watches", func() bool { return run.h.Status()[0].Watches == 0 })
-		})
-	}
+	opts := serve.Options{Limits: serve.Limits{WriteTimeout: 50 * time.Millisecond}}
+	over(t, transports[:3], opts, widgets, func(t *testing.T, run running) {
+		c := dial(t, run.srv, "resourceVersion=1")
+		defer c.Close()
+		if conn, ok := c.(*tls.Conn); ok {
+			noErr(t, conn.Handshake())
+		}
+		rig.Met(t, patience, "no watch was opened", func() bool { return run.h.Status()[0].Opened == 1 })
+		resize(t, run.m, longWidget("a", 0, 1<<20), 32) // more than the buffers of a connection have room for
+		rig.Met(t, patience, "there are watches", func() bool { return run.h.Status()[0].Watches == 0 })
+	})
 }
 
 // A pipeListener accepts connections in memory.
@@ -218,15 +203,11 @@ func (l pipeListener) Addr() net.Addr { return &net.IPAddr{} }
 // So a watch without events must have none. The one whose client takes nothing must be cut off.
 func TestWriteTimeoutOverHTTP2(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := serve.New(&serve.Options{Authorize: serve.AllowAll, Logger: quiet})
-		m := lw.NewMemory[*Widget]()
-		ctx, cancel := context.WithCancel(t.Context())
-		go func() { _ = serve.ServeMemory(ctx, h, m, widgets) }()
-		synctest.Wait()
+		run := handleMemory(t, serve.Options{}, lw.NewMemory[*Widget](), widgets)
 		both := new(http.Protocols)
 		both.SetUnencryptedHTTP2(true)
 		l := make(pipeListener)
-		srv := &http.Server{Handler: h, Protocols: both}
+		srv := &http.Server{Handler: run.h, Protocols: both}
 		go func() { _ = srv.Serve(l) }()
 		tr := &http.Transport{Protocols: both, DialContext: func(context.Context, string, string) (net.Conn, error) {
 			here, there := net.Pipe()
@@ -234,7 +215,7 @@ func TestWriteTimeoutOverHTTP2(t *testing.T) {
 			return here, nil
 		}}
 		defer func() {
-			cancel()
+			run.end()
 			synctest.Wait()
 			tr.CloseIdleConnections()
 			_ = srv.Close()
@@ -242,41 +223,22 @@ func TestWriteTimeoutOverHTTP2(t *testing.T) {
 		resp, err := (&http.Client{Transport: tr}).Get("http://server" + path + "?watch=1&resourceVersion=1")
 		noErr(t, err)
 		defer resp.Body.Close()
-		if resp.ProtoMajor != 2 {
-			t.Fatalf("the protocol is %s", resp.Proto)
-		}
+		rig.Same(t, "protocol", 2, resp.ProtoMajor)
 		lines := bufio.NewReader(resp.Body)
-		w := newWidget(lw.Key{Namespace: "n", Name: "a"}, 0)
-		write := m.Create
 		for n := range 3 {
-			w.Size = n
 			time.Sleep(5 * time.Minute) // many times Limits.WriteTimeout
-			store(t, write, w)
-			if line, err := lines.ReadString('\n'); err != nil {
-				t.Fatalf("an idle watch ended: %v %s", err, line)
-			}
-			write = m.Update
+			put(t, run.m.Create, fmt.Sprint(n), n)
+			line(t, lines, "ADDED")
 		}
-		w.Labels["long"] = strings.Repeat("x", 1<<20)
-		for n := range 32 { // more than a client of HTTP/2 takes unread
-			w.Size = 3 + n
-			store(t, m.Update, w)
-		}
-		time.Sleep(29 * time.Second)
-		synctest.Wait()
-		if n := h.Status()[0].Watches; n != 1 {
-			t.Errorf("%d watches are open before the time is over, want 1", n)
-		}
-		time.Sleep(2 * time.Second)
-		synctest.Wait()
-		if n := h.Status()[0].Watches; n != 0 {
-			t.Errorf("%d watches of a client that takes nothing are open, want 0", n)
-		}
+		resize(t, run.m, longWidget("a", 0, 1<<20), 32) // more than a client of HTTP/2 takes unread
+		rig.Sleep(29 * time.Second)
+		rig.Same(t, "watches before the time is over", 1, run.h.Status()[0].Watches)
+		rig.Sleep(2 * time.Second)
+		rig.Same(t, "watches of a client that takes nothing", 0, run.h.Status()[0].Watches)
 	})
 }
 
-// A watch that waits among others is told why it ends: of an object that cannot be encoded, and of
-// a column that panics.
+// A watch that waits among others is told why it ends: no encoding, or a column that panics.
 func TestParkedWatchesFail(t *testing.T) {
 	r := widgets
 	r.Encode = func(w *Widget) ([]byte, error) {
@@ -291,36 +253,25 @@ func TestParkedWatchesFail(t *testing.T) {
 		}
 		return serve.Int(w.Size)
 	}}}
-	for _, tr := range transports[:3] {
-		for odd, tt := range map[string]struct{ accept, why string }{"odd": {"application/json", "no encoding"}, "panics": {asTable, "no cell"}} {
-			m := lw.NewMemory[*Widget]()
-			run := handleMemory(t, serve.Options{}, m, r).on(t, tr)
+	for odd, tt := range map[string]struct{ accept, why string }{"odd": {"application/json", "no encoding"}, "panics": {asTable, "no cell"}} {
+		over(t, transports[:3], serve.Options{}, r, func(t *testing.T, run running) {
 			c := ask(t, run.srv, path+"?watch=1&resourceVersion=1", "Accept: "+tt.accept)
-			lines := bufio.NewScanner(answerOf(t, c))
-			for _, n := range []string{"a", "b", odd} {
-				put(t, m.Create, n, 1)
-				want, code, why := `{"type":"ADDED"`, "", ""
-				if n == odd {
-					want, code, why = `{"type":"ERROR"`, `"code":500`, tt.why
-				}
-				if !lines.Scan() || !strings.HasPrefix(lines.Text(), want) || !strings.Contains(lines.Text(), code) || !strings.Contains(lines.Text(), why) {
-					t.Errorf("%s, %s: %s %v", tr.name, n, lines.Text(), lines.Err())
-				}
+			defer c.Close()
+			lines := answerOf(t, c)
+			for _, n := range []string{"a", "b"} {
+				put(t, run.m.Create, n, 1)
+				line(t, lines, `{"type":"ADDED"`)
 			}
-			if lines.Scan() || lines.Err() != nil {
-				t.Errorf("%s: it goes on with %s %v", tr.name, lines.Text(), lines.Err())
-			}
-			_ = c.Close()
-			run.stop()
-		}
+			put(t, run.m.Create, odd, 1)
+			line(t, lines, `{"type":"ERROR"`, `"code":500`, tt.why)
+			end(t, lines)
+		})
 	}
 }
 
-// A watch whose selectors take long to match stays with net/http, where it holds up no other, and
-// gets what it selects.
+// A watch whose selectors take long stays with net/http, and gets what it selects.
 func TestLongSelectorOverListener(t *testing.T) {
-	m := lw.NewMemory[*Widget]()
-	run := handleMemory(t, serve.Options{}, m, widgets).on(t, transports[1])
+	run := startMemory(t, transports[1], lw.NewMemory[*Widget]())
 	defer run.stop()
 	var long strings.Builder
 	for n := range 200 {
@@ -332,7 +283,7 @@ func TestLongSelectorOverListener(t *testing.T) {
 		defer conns[more].Close()
 	}
 	for n := range 4 {
-		put(t, m.Create, fmt.Sprint("w", n), n)
+		put(t, run.m.Create, fmt.Sprint("w", n), n)
 	}
 	for more, c := range conns {
 		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
@@ -340,10 +291,7 @@ func TestLongSelectorOverListener(t *testing.T) {
 			t.Fatalf("%v, %+v", err, resp)
 		}
 		lines := bufio.NewReader(resp.Body)
-		for _, want := range []string{`"w0"`, `"w2"`} {
-			if line, err := lines.ReadString('\n'); err != nil || !strings.Contains(line, want) {
-				t.Errorf("%s, %v, want %s", line, err, want)
-			}
-		}
+		line(t, lines, `"w0"`)
+		line(t, lines, `"w2"`)
 	}
 }

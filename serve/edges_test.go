@@ -9,39 +9,43 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/serve"
 )
 
-// Bytes that are no object are refused, and what is taken from others is as encoding/json has it.
+// Bytes that are no object are refused, by an error that names the field, and what is taken from
+// others is as encoding/json has it.
 func TestObjectBytes(t *testing.T) {
-	for data, want := range map[string]string{
-		`{"metadata":{"name":"a","namespace":"é"}}`:           "é/a",
-		"{\"metadata\":{\"name\":\"a\xff\"}}":                 "a\ufffd",
-		`{"metadata":{"name":"\u0061\n"}}`:                    "a\n",
-		` { "metadata" : { "labels" : {} , "name" : "b" } } `: "b",
-		"{\"metadata\":{\"name\":\"a\x01\"}}":                 "error",
-		`{"metadata":null}`:                                   "error",
-		`{"metadata":{"name":"a"}`:                            "a", // the decoder of the list has found its end
-		`{"metadata":{"name":null}}`:                          "",
-		`[]`:                                                  "error",
-		``:                                                    "error",
-		`{"metadata":{"name":"a" "b"}}`:                       "error",
+	for _, tt := range []struct{ data, want, err string }{
+		{`{"metadata":{"name":"a","namespace":"é"}}`, "é/a", ""},
+		{"{\"metadata\":{\"name\":\"a\xff\"}}", "/a\ufffd", ""},
+		{`{"metadata":{"name":"\u0061\n"}}`, "/a\n", ""},
+		{` { "metadata" : { "labels" : {} , "name" : "b" } } `, "/b", ""},
+		{`{"metadata":{"name":"a"}`, "/a", ""}, // the decoder of the list has found its end
+		{`{"metadata":{"name":null}}`, "/", ""},
+		{"{\"metadata\":{\"name\":\"a\x01\"}}", "", "metadata"},
+		{`{"metadata":null}`, "", "not a JSON object"},
+		{`[]`, "", "JSON"},
+		{``, "", "JSON"},
+		{`{"metadata":{"name":"a" "b"}}`, "", "not a JSON object"},
+		{`{}`, "", "without metadata"},
+		{`{"metadata":{"name":5}}`, "", "metadata.name"},
+		{`{"metadata":{"namespace":[]}}`, "", "metadata.namespace"},
+		{`{"metadata":{"uid":{}}}`, "", "metadata.uid"},
+		{`{"metadata":{"resourceVersion":7}}`, "", "metadata.resourceVersion"},
+		{`{"metadata":{"labels":{"a":1}}}`, "", "metadata.labels"},
+		{`{"metadata":[]}`, "", "not a JSON object"},
 	} {
 		var o serve.Object
-		got := ""
-		if err := o.UnmarshalJSON([]byte(data)); err != nil {
-			got = "error"
-		} else if got = o.Name; o.Namespace != "" {
-			got = o.Namespace + "/" + o.Name
-		}
-		if got != want {
-			t.Errorf("%s: %q, want %q", data, got, want)
+		if err := o.UnmarshalJSON([]byte(tt.data)); !rig.Matches(err, tt.err) {
+			t.Errorf("%s: %v, want %q", tt.data, err, tt.err)
+		} else if got := o.Namespace + "/" + o.Name; err == nil && got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.data, got, tt.want)
 		}
 	}
 	data := []byte(`{"metadata":{"name":"a","labels":{"b":"c"}}}`)
@@ -72,8 +76,7 @@ func TestFieldOfAnObject(t *testing.T) {
 	}
 }
 
-// A collection has a name, a kind and a version that no other one of the Handler has, and errors
-// name what is wrong.
+// A collection has a name, a kind and a version of its own, and errors name what is wrong.
 func TestServeRefuses(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
 		ctx := b.ctx
@@ -140,9 +143,7 @@ func TestWaitForSyncOfMany(t *testing.T) {
 			t.Fatalf("WaitForSync has returned %v", <-synced)
 		}
 		src.Fail(nil)
-		if err := <-synced; err != nil {
-			t.Errorf("WaitForSync: %v", err)
-		}
+		noErr(t, <-synced)
 	})
 }
 
@@ -162,10 +163,7 @@ func TestAnotherUID(t *testing.T) {
 			b.scripted(s, widgets)
 			w := b.watch("resourceVersion=6")
 			s.events <- lw.WatchEvent[*Widget]{Type: watch.Modified, ResourceVersion: "7", Object: second}
-			got := w.take()
-			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("%q becomes %q (-want +got):\n%s", tt.was, tt.is, diff)
-			}
+			w.want(t, tt.want...)
 		})
 	}
 }
@@ -205,4 +203,57 @@ func TestEncodeWithoutMetadata(t *testing.T) {
 			b.answers(http.StatusOK, "\x0a\x01a", "GET", path, "", "Accept", proto+asPartialList)
 		})
 	}
+}
+
+// A function that says what selectors see of an object may panic: for that object alone. Whoever
+// would get it, or may have asked for it, gets an error; the others do not notice.
+func TestFieldsPanic(t *testing.T) {
+	inBubble(t, serve.Options{}, func(b *bubble) {
+		at := func(n string, size int) *Widget { return newWidget(lw.Key{Namespace: n, Name: n}, size) }
+		m := lw.NewMemory(at("a", 1), at("b", 2), at("c", 3))
+		r := widgets
+		r.Fields = map[string]func(*Widget) string{
+			"size": func(w *Widget) string { return map[int]string{1: "one", 3: "three", 4: "four"}[w.Size] },
+			"twin": func(w *Widget) string {
+				if w.Size == 2 {
+					panic("no twin")
+				}
+				return ""
+			},
+		}
+		b.memory(m, r)
+		for query, want := range map[string]int{
+			path:                              500,
+			in("a"):                           200,
+			in("a") + "/a":                    200,
+			in("b") + "/b":                    500,
+			in("b"):                           500,
+			in("c"):                           200,
+			in("b") + "?fieldSelector=size=x": 500, // it may be x
+			in("b") + "?fieldSelector=metadata.name=x":   200,
+			in("b") + "?labelSelector=even=no":           200, // it is not
+			in("b") + "?labelSelector=even=yes":          500,
+			path + "?fieldSelector=metadata.name=a":      200,
+			path + "?fieldSelector=metadata.namespace=a": 200,
+			path + "?fieldSelector=size=one":             500,
+			path + "?labelSelector=even=no":              200,
+		} {
+			if code, body := b.do("GET", query, ""); code != want || code == 500 && !strings.Contains(body, "panic") {
+				t.Errorf("%s: %d, want %d: %.200s", query, code, want, body)
+			}
+		}
+		healthy, sick := b.watch("fieldSelector=metadata.namespace=a&resourceVersion="+m.ResourceVersion()), b.watch("resourceVersion="+m.ResourceVersion())
+		b.watch("resourceVersion=0").want(t, "ADDED a 2", "ERROR 500", "END")
+		for _, s := range []*Widget{at("a", 2), at("a", 4)} {
+			store(t, m.Update, s)
+		}
+		// Now it is sick, then it was.
+		healthy.want(t, "ERROR 500", "END")
+		sick.want(t, "ERROR 500", "END")
+		noErr(t, second(m.Delete(t.Context(), lw.Key{Namespace: "b", Name: "b"}, "")))
+		synctest.Wait()
+		if code, body := b.do("GET", path+"?fieldSelector=size=four", ""); code != 200 || strings.Count(body, `"namespace"`) != 1 {
+			t.Errorf("when all are well again: %d %s", code, body)
+		}
+	})
 }

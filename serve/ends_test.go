@@ -2,7 +2,10 @@ package serve_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"crypto/tls"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +14,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,8 +45,8 @@ func TestEndsWithoutItsClients(t *testing.T) {
 	t.Parallel()
 	for _, tr := range transports {
 		t.Run(tr.name, func(t *testing.T) {
-			m := lw.NewMemory[*Widget]()
-			run := handleMemory(t, serve.Options{Limits: serve.Limits{WriteTimeout: time.Hour}}, m, widgets).on(t, tr)
+			opts := serve.Options{Limits: serve.Limits{WriteTimeout: time.Hour}}
+			run := handleMemory(t, opts, lw.NewMemory[*Widget](), widgets).on(t, tr)
 			defer run.srv.Close()
 			bodies := map[string]io.ReadCloser{}
 			open := func(query string) {
@@ -53,7 +57,7 @@ func TestEndsWithoutItsClients(t *testing.T) {
 			}
 			open("resourceVersion=1")
 			for _, w := range large() {
-				store(t, m.Create, w)
+				store(t, run.m.Create, w)
 			}
 			rig.Met(t, patience, "not all objects are there", func() bool { return run.h.Status()[0].Objects == many })
 			open("resourceVersion=0")
@@ -126,60 +130,33 @@ func TestSlowClientEnds(t *testing.T) {
 	}
 }
 
-// A stuck is a ResponseWriter without deadlines whose client takes nothing.
-type stuck struct {
-	*httptest.ResponseRecorder
-	release chan struct{}
-}
-
-func (s stuck) Write([]byte) (int, error) { <-s.release; return 0, io.ErrClosedPipe }
-
 // Close does not wait for ever for a connection that it cannot cut off: the program closes it after
-// Close. A watch that waits for its beginning is refused.
+// Close. A watch that waits for its beginning is refused; alone it is nothing to wait for.
 func TestCloseReturns(t *testing.T) {
-	inBubble(t, serve.Options{}, func(b *bubble) {
-		b.memory(lw.NewMemory(newWidget(name("a"), 1)), widgets)
-		waits := make(chan string, 1)
-		go func() {
-			code, body := b.do("GET", path+"?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=99", "")
-			waits <- fmt.Sprint(code, body)
-		}()
-		synctest.Wait()
-		w := stuck{httptest.NewRecorder(), make(chan struct{})}
-		ended := make(chan any, 1)
-		go func() {
-			defer func() { ended <- recover() }()
-			b.h.ServeHTTP(w, httptest.NewRequest("GET", path+"?watch=1&resourceVersion=0", nil))
-		}()
-		synctest.Wait()
-		began := time.Now()
-		if err := b.h.Close(); err == nil || time.Since(began) != 7*time.Second {
-			t.Errorf("after %v: %v", time.Since(began), err)
-		}
-		if answer := <-waits; !strings.HasPrefix(answer, "429") {
-			t.Errorf("a watch that waited: %s", answer)
-		}
-		close(w.release)
-		if v := <-ended; v != http.ErrAbortHandler {
-			t.Errorf("the watch has ended with %v", v)
-		}
-	})
-	inBubble(t, serve.Options{}, func(b *bubble) { // a wait alone is over at once
-		b.memory(lw.NewMemory(newWidget(name("a"), 1)), widgets)
-		answered := make(chan int, 1)
-		go func() {
-			code, _ := b.do("GET", path+"?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=99", "")
-			answered <- code
-		}()
-		synctest.Wait()
-		began := time.Now()
-		if err := b.h.Close(); err != nil || time.Since(began) > 0 {
-			t.Errorf("after %v: %v", time.Since(began), err)
-		}
-		if code := <-answered; code != http.StatusTooManyRequests {
-			t.Errorf("the watch: %d", code)
-		}
-	})
+	for _, isStuck := range []bool{false, true} {
+		served(t, serve.Options{}, widgets, func(b *bubble, _ *lw.Memory[*Widget]) {
+			waits := b.begin(path + "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=99")
+			w := &lazy{httptest.NewRecorder(), make(chan struct{}), io.ErrClosedPipe}
+			ended := make(chan any, 1)
+			if isStuck {
+				go func() {
+					defer func() { ended <- recover() }()
+					b.h.ServeHTTP(w, httptest.NewRequest("GET", path+"?watch=1&resourceVersion=0", nil))
+				}()
+			}
+			synctest.Wait()
+			began := time.Now()
+			err := b.h.Close()
+			if took := time.Since(began); (err != nil) != isStuck || isStuck && took != 7*time.Second || !isStuck && took > 0 {
+				t.Errorf("stuck %t: after %v: %v", isStuck, took, err)
+			}
+			rig.Same(t, "code of a watch that waited", http.StatusTooManyRequests, (<-waits).code)
+			close(w.begin)
+			if isStuck && <-ended != http.ErrAbortHandler {
+				t.Error("the watch has ended as if it were whole")
+			}
+		}, newWidget(name("a"), 1))
+	}
 }
 
 // A client that has said that it sends nothing more is gone. It gets no answer to what it waited
@@ -195,8 +172,7 @@ func TestGoneWhileItWaits(t *testing.T) {
 		asking <- struct{}{}
 		return nil
 	}}
-	for _, tr := range transports[:2] {
-		run := handleMemory(t, opts, lw.NewMemory(large()...), widgets).on(t, tr)
+	over(t, transports[:2], opts, widgets, func(t *testing.T, run running) {
 		for _, target := range []string{
 			path + "?resourceVersion=999", path + "?limit=1&resourceVersion=999&resourceVersionMatch=Exact",
 			path + "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=999",
@@ -206,7 +182,7 @@ func TestGoneWhileItWaits(t *testing.T) {
 			<-asking
 			noErr(t, c.(*net.TCPConn).CloseWrite())
 			if answer, err := io.ReadAll(c); len(answer) > 0 || err != nil {
-				t.Errorf("%s, %s: %v %.300q", tr.name, target, err, answer)
+				t.Errorf("%s: %v %.300q", target, err, answer)
 			}
 			_ = c.Close()
 		}
@@ -216,11 +192,10 @@ func TestGoneWhileItWaits(t *testing.T) {
 		<-asking
 		answer, _ := io.ReadAll(c)
 		if text := string(answer); strings.Contains(text, `"ERROR"`) || strings.Contains(text, "canceled") {
-			t.Errorf("%s: %.300q", tr.name, text[strings.LastIndex(text, "{"):])
+			t.Errorf("%.300q", text[strings.LastIndex(text, "{"):])
 		}
 		_ = c.Close()
-		run.stop()
-	}
+	}, large()...)
 }
 
 // Who says that he sends nothing more is answered where that is not what went wrong, however long
@@ -236,8 +211,7 @@ func TestAnswersWhoSendsNothingMore(t *testing.T) {
 		}
 		return nil
 	}}
-	for _, tr := range transports[:2] {
-		run := handleMemory(t, opts, lw.NewMemory(newWidget(name("a"), 1)), widgets).on(t, tr)
+	over(t, transports[:2], opts, widgets, func(t *testing.T, run running) {
 		for target, want := range map[string]int{
 			in("n"): 200, in("n") + "/a": 200, in("n") + "/x": 404, "/none": 404, path + "?limit=x": 400,
 			path + "?watch=1&resourceVersion=x": 500, in("n") + "/refused": 403, in("n") + "/ended": 0,
@@ -248,19 +222,15 @@ func TestAnswersWhoSendsNothingMore(t *testing.T) {
 			if resp, err := http.ReadResponse(bufio.NewReader(c), nil); err == nil {
 				code = resp.StatusCode
 			}
-			if code != want {
-				t.Errorf("%s, %s: %d, want %d", tr.name, target, code, want)
-			}
+			rig.Same(t, "code of "+target, want, code)
 			_ = c.Close()
 		}
-		run.stop()
-	}
+	}, newWidget(name("a"), 1))
 }
 
 // A deadline that a middleware gives a request is a timeout.
 func TestDeadlineOfARequest(t *testing.T) {
-	inBubble(t, serve.Options{}, func(b *bubble) {
-		b.memory(lw.NewMemory[*Widget](), widgets)
+	served(t, serve.Options{}, widgets, func(b *bubble, _ *lw.Memory[*Widget]) {
 		ctx, cancel := context.WithTimeout(b.ctx, time.Second)
 		defer cancel()
 		w := httptest.NewRecorder()
@@ -275,8 +245,7 @@ func TestDeadlineOfARequest(t *testing.T) {
 func TestEndlessDurations(t *testing.T) {
 	forever := time.Duration(math.MaxInt64)
 	inBubble(t, serve.Options{BookmarkEvery: forever, Limits: serve.Limits{WatchTimeout: forever, WriteTimeout: forever}}, func(b *bubble) {
-		m := lw.NewMemory(newWidget(name("a"), 1))
-		b.memory(m, widgets)
+		m := b.memory(lw.NewMemory(newWidget(name("a"), 1)), widgets)
 		w := b.watch("resourceVersion=0&allowWatchBookmarks=true")
 		short := b.watch("resourceVersion=2&timeoutSeconds=9223372036854775807")
 		time.Sleep(23 * time.Hour)
@@ -288,4 +257,123 @@ func TestEndlessDurations(t *testing.T) {
 		w.want(t)
 		w.cancel()
 	})
+}
+
+// A slowWriter is a client that takes so many bytes, and then nothing until the deadline of its
+// connection. Without a deadline it takes nothing for ever.
+type slowWriter struct {
+	*httptest.ResponseRecorder
+	takes int
+	moved chan struct{} // closed when the deadline is one that is past
+
+	mu       sync.Mutex // guards deadline
+	deadline time.Time
+}
+
+var errDeadline = errors.New("the deadline is past")
+
+func (w *slowWriter) SetWriteDeadline(t time.Time) error {
+	w.mu.Lock()
+	w.deadline = t
+	w.mu.Unlock()
+	select {
+	case <-w.moved:
+	default:
+		if !t.IsZero() && !t.After(time.Now()) {
+			close(w.moved)
+		}
+	}
+	return nil
+}
+
+func (w *slowWriter) Write(data []byte) (int, error) {
+	if w.takes -= len(data); w.takes >= 0 {
+		return w.ResponseRecorder.Write(data)
+	}
+	w.mu.Lock()
+	deadline := w.deadline
+	w.mu.Unlock()
+	if !deadline.IsZero() {
+		time.Sleep(time.Until(deadline))
+		return 0, errDeadline
+	}
+	<-w.moved
+	return 0, errDeadline
+}
+
+// A client that takes nothing for Limits.WriteTimeout is cut off, whatever it has asked for: its
+// connection is broken, not ended as if that were all. Of one that takes everything the connection
+// is as it was, for its next request.
+func TestSlowClients(t *testing.T) {
+	const timeout = 7 * time.Second
+	inBubble(t, serve.Options{Limits: serve.Limits{WriteTimeout: timeout, WatchTimeout: time.Minute, Lists: 1}}, func(b *bubble) {
+		large := longWidget("a", 1, 300<<10)
+		b.memory(lw.NewMemory(large), widgets)
+		for _, tt := range []struct {
+			query, encoding string
+		}{
+			{"", "identity"}, {"", "gzip"}, {"?limit=1", "identity"},
+			{"?watch=1&resourceVersion=0", ""}, {"?watch=1&resourceVersion=1", ""},
+			{"?watch=1&sendInitialEvents=1&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=1", ""},
+		} {
+			for _, takes := range []int{0, 100, 1 << 30} {
+				w := &slowWriter{ResponseRecorder: httptest.NewRecorder(), takes: takes, moved: make(chan struct{})}
+				r := getOf(path+tt.query, "", tt.encoding).WithContext(b.ctx)
+				began, broken := time.Now(), any(nil)
+				func() {
+					defer func() { broken = recover() }()
+					b.h.ServeHTTP(w, r)
+				}()
+				took := time.Since(began)
+				switch isWatch := strings.Contains(tt.query, "watch"); {
+				case strings.HasSuffix(tt.query, "Version=1"): // 410, which is short
+				case takes < 1<<30:
+					if broken != http.ErrAbortHandler || took != timeout {
+						t.Errorf("%s %s, of which %d bytes are taken: ended with %v after %v", tt.query, tt.encoding, takes, broken, took)
+					}
+				case broken != nil || w.Body.Len() < 300 || isWatch && (took < time.Minute || took > 2*time.Minute) || !isWatch && took > 0:
+					t.Errorf("%s %s: ended with %v after %v and %d bytes", tt.query, tt.encoding, broken, took, w.Body.Len())
+				case !w.deadline.IsZero():
+					t.Errorf("%s %s: the deadline is left at %v", tt.query, tt.encoding, w.deadline)
+				}
+			}
+		}
+		synctest.Wait()
+		rig.Same(t, "open watches", 0, b.h.Status()[0].Watches)
+		b.answers(http.StatusOK, "", "GET", path, "")
+	})
+}
+
+// A watch over TLS that ends says that nothing was cut off.
+func TestCleanEndOverTLS(t *testing.T) {
+	run := handleMemory(t, serve.Options{Limits: serve.Limits{WatchTimeout: 20 * time.Millisecond}}, lw.NewMemory[*Widget](), widgets).on(t, transports[2])
+	defer run.stop()
+	under, err := net.Dial("tcp", run.srv.Listener.Addr().String())
+	noErr(t, err)
+	var raw bytes.Buffer
+	config := configOf(run.srv)
+	config.MaxVersion = tls.VersionTLS12 // whose alerts can be seen
+	c := tls.Client(&copied{under, &raw}, config)
+	defer c.Close()
+	noErr(t, second(fmt.Fprintf(c, "GET %s?watch=1&resourceVersion=1 HTTP/1.1\r\nHost: example.com\r\n\r\n", path)))
+	if data, err := io.ReadAll(c); err != nil || !strings.HasSuffix(string(data), "0\r\n\r\n") {
+		t.Errorf("%v: %q", err, data)
+	}
+	last := byte(0) // the type of the last record
+	for data := raw.Bytes(); len(data) >= 5; {
+		last, data = data[0], data[min(len(data), 5+int(binary.BigEndian.Uint16(data[3:]))):]
+	}
+	rig.Same(t, "type of the last record, an alert", 21, last)
+}
+
+// A copied is a connection that copies what is read.
+type copied struct {
+	net.Conn
+	to *bytes.Buffer
+}
+
+func (c *copied) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.to.Write(b[:n])
+	return n, err
 }

@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
@@ -17,6 +16,7 @@ import (
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/listopts"
 	"github.com/go-lw/lw/internal/order"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // A listing is a source that lists objects at a version, and has no changes.
@@ -46,9 +46,7 @@ func snapshot(t *testing.T, version string, objects ...*plain) (snap *lw.Snapsho
 		ctx, cancel := context.WithCancel(t.Context())
 		inf := lw.NewInformer[*plain](listing{version, objects}, &lw.Options{List: lw.ListWhole, Logger: slog.New(slog.DiscardHandler)})
 		go func() { _ = inf.Run(ctx) }()
-		if err := inf.WaitForSync(ctx); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, inf.WaitForSync(ctx))
 		snap = inf.Store().Snapshot()
 		cancel()
 	})
@@ -84,20 +82,14 @@ func TestFeedStampsWhatBegins(t *testing.T) {
 		}
 		versions[i.version] = true
 	}
-	if len(versions) != 1 {
-		t.Errorf("the object has the versions %v", versions)
-	}
+	rig.Same(t, "versions of the object", 1, len(versions))
 }
 
-// Of several beginnings before the history can begin, none is forgotten that has broken with the
-// versions of before.
+// Of several beginnings before the history can begin, none that is a break is forgotten.
 func TestFeedRemembersABreak(t *testing.T) {
 	f, h := newFeed(t)
 	f.Begin(snapshot(t, "5"), false)
-	at, err := h.open(5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	at := opened(t, h, 5)
 	f.Begin(snapshot(t, "6", object("9")), true)
 	if h.extent().synced {
 		t.Error("it has begun before its object")
@@ -107,9 +99,7 @@ func TestFeedRemembersABreak(t *testing.T) {
 		t.Errorf("a watch of before: %v", err)
 	}
 	// The next one breaks with nothing.
-	if at, err = h.open(10); err != nil {
-		t.Fatal(err)
-	}
+	at = opened(t, h, 10)
 	f.Begin(snapshot(t, "12", object("12")), false)
 	if r, err := h.read(at, nil); err != nil || !r.stale {
 		t.Errorf("a watch of before: %v", err)
@@ -154,9 +144,7 @@ func TestFeedForgetsWhatIsUnseen(t *testing.T) {
 	f.Begin(snapshot(t, "7"), false)
 	f.Progress("9")
 	for v := uint64(7); v <= 9; v++ {
-		if _, err := h.open(v); err != nil {
-			t.Errorf("a watch from %d: %v", v, err)
-		}
+		opened(t, h, v)
 	}
 	f.Unseen()
 	f.Progress("11")
@@ -165,8 +153,7 @@ func TestFeedForgetsWhatIsUnseen(t *testing.T) {
 	}
 }
 
-// An object that takes the place of another one is told of by two events, and what the other one
-// keeps counts once.
+// One object in place of another makes two events, and what the other one keeps counts once.
 func TestFeedTellsOfTwoObjects(t *testing.T) {
 	f, h := newFeed(t)
 	old, now := object("4"), object("6")
@@ -183,9 +170,7 @@ func TestFeedTellsOfTwoObjects(t *testing.T) {
 func TestPageOfAnEra(t *testing.T) {
 	c := newCollection(New(nil), &resource{name: "things"}, HistoryLimits{})
 	f, err := c.filters.parse(c.resource, "", metav1.ListOptions{}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, err)
 	q := &request{collection: c}
 	for era := 1; era < 4; era++ {
 		c.history.begin(order.List[*item]{}, 5, true)
@@ -200,9 +185,7 @@ func TestSuspended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCollection(New(nil), &resource{name: "things"}, HistoryLimits{})
 		c.history.begin(order.List[*item]{}, 10, false)
-		if err := c.history.waitFor(t.Context(), 5, time.Second); err != nil {
-			t.Error(err)
-		}
+		rig.OK(t, c.history.waitFor(t.Context(), 5, time.Second))
 		c.history.suspend()
 		if err := c.history.waitFor(t.Context(), 5, time.Second); !apierrors.IsTimeout(err) {
 			t.Errorf("a wait: %v", err)
@@ -231,39 +214,20 @@ func TestNoBeginning(t *testing.T) {
 	})
 }
 
-// A collection that has forgotten more than what is here makes the present state no older: whoever
-// is there goes on.
+// A collection that has forgotten more than what is here: whoever is there goes on.
 func TestFloorAhead(t *testing.T) {
 	h := newHistory(HistoryLimits{})
 	floor := uint64(20)
 	h.floor = func() uint64 { return floor }
 	h.begin(order.List[*item]{}, 8, false)
 	h.commit(nil, 10)
-	if _, err := h.at(10); err != nil {
-		t.Error(err)
-	}
-	p, err := h.open(10)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r, err := h.read(p, nil); err != nil || r.wait == nil {
+	_, err := h.at(10)
+	rig.OK(t, err)
+	if r, err := h.read(opened(t, h, 10), nil); err != nil || r.wait == nil {
 		t.Errorf("a watch of what is here: %v", err)
 	}
 	if _, err := h.open(9); !apierrors.IsResourceExpired(err) {
 		t.Errorf("a watch of before: %v", err)
-	}
-}
-
-// A frame that is made of an event that the history has no more counts for nothing.
-func TestLateFrame(t *testing.T) {
-	h := newHistory(HistoryLimits{})
-	h.begin(order.List[*item]{}, 1, false)
-	e := &event{version: 2, new: &item{path: "a", version: 2}}
-	h.commit([]*event{e}, 2)
-	h.begin(order.List[*item]{}, 3, false)
-	h.grew(e, 100)
-	if diff := cmp.Diff(int64(0), h.bytes); diff != "" {
-		t.Error(diff)
 	}
 }
 
@@ -278,11 +242,7 @@ func TestVersionInFrames(t *testing.T) {
 		watch.Deleted:  `{"type":"DELETED","object":{"kind":"Thing","apiVersion":"v1","metadata":{"resourceVersion":"9"}}}`,
 	} {
 		f, err := c.encoder.frameOf(&event{version: 9, old: i, new: i}, typ, format{codec: c.encoder.codecs[0]})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(want+"\n", string(f.event())); diff != "" {
-			t.Errorf("%s: %s", typ, diff)
-		}
+		rig.OK(t, err)
+		rig.Same(t, string(typ), want+"\n", string(f.event()))
 	}
 }

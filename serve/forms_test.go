@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -23,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/serve"
 )
 
@@ -32,6 +34,13 @@ type form struct {
 	list         string   // what a client accepts that wants a list
 	types        []string // the media types of an answer and of a watch
 	kind         string   // of an object; "": that of the resource
+}
+
+func (f form) kindOr(own string) string {
+	if f.kind != "" {
+		return f.kind
+	}
+	return own
 }
 
 const asPartialList = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
@@ -61,56 +70,53 @@ type answer struct {
 		Continue           string
 		RemainingItemCount *int64
 	}
-	Code  int
-	Items []answer
-	Rows  []struct{ Object answer }
+	Code, Size int
+	Items      []answer
+	Rows       []struct{ Object answer }
 }
 
 // decode reads an answer.
-func (f form) decode(t *testing.T, data []byte) (a answer) {
-	t.Helper()
-	if strings.HasPrefix(f.name, "protobuf") {
+func (f form) decode(data []byte) (a answer, err error) {
+	switch {
+	case strings.HasPrefix(f.name, "protobuf"):
 		rest, ok := bytes.CutPrefix(data, []byte("k8s\x00"))
 		var envelope runtime.Unknown
 		if err := envelope.Unmarshal(rest); err != nil || !ok {
-			t.Fatalf("%s: no envelope: %v: %q", f.name, err, data)
+			return a, fmt.Errorf("no envelope: %v: %.200q", err, data)
 		}
-		var object any
-		var err error
+		var object interface{ Unmarshal([]byte) error } = new(metav1.PartialObjectMetadata)
 		switch kind := envelope.Kind; {
 		case kind == "Status":
-			status := new(metav1.Status)
-			object, err = status, status.Unmarshal(envelope.Raw)
+			object = new(metav1.Status)
 		case strings.HasSuffix(kind, "List"):
-			list := new(metav1.PartialObjectMetadataList)
-			object, err = list, list.Unmarshal(envelope.Raw)
-		default:
-			one := new(metav1.PartialObjectMetadata)
-			object, err = one, one.Unmarshal(envelope.Raw)
+			object = new(metav1.PartialObjectMetadataList)
 		}
-		if err != nil {
-			t.Fatalf("%s: %v", f.name, err)
+		if err := object.Unmarshal(envelope.Raw); err != nil {
+			return a, err
 		}
-		data = mustJSON(t, object)
+		data, err = json.Marshal(object)
 		defer func() { a.Kind, a.APIVersion = envelope.Kind, envelope.APIVersion }()
-	} else if strings.HasPrefix(f.name, "CBOR") {
+	case strings.HasPrefix(f.name, "CBOR"):
 		var content map[string]any
 		if err := direct.Unmarshal(data, &content); err != nil {
-			t.Fatalf("%s: %v: %q", f.name, err, data)
+			return a, fmt.Errorf("%w: %.200q", err, data)
 		}
-		data = mustJSON(t, content)
+		data, err = json.Marshal(content)
 	}
-	if err := json.Unmarshal(data, &a); err != nil {
-		t.Fatalf("%s: %v: %.300q", f.name, err, data)
+	if err = errors.Join(err, json.Unmarshal(data, &a)); err != nil {
+		err = fmt.Errorf("%w: %.200q", err, data)
 	}
-	return a
+	return a, err
 }
 
-func mustJSON(t *testing.T, v any) []byte {
+// must is decode of what has no error.
+func (f form) must(t *testing.T, data []byte) answer {
 	t.Helper()
-	data, err := json.Marshal(v)
-	noErr(t, err)
-	return data
+	a, err := f.decode(data)
+	if err != nil {
+		t.Fatalf("%s: %v", f.name, err)
+	}
+	return a
 }
 
 // tell says all that an answer says of objects, without the kind; that it wants to be kind.
@@ -135,10 +141,8 @@ func (a *answer) tell(t *testing.T, kind string) []string {
 		}
 		return all
 	}
-	if got := a.APIVersion + " " + a.Kind; got != kind {
-		t.Errorf("an object is a %s, want a %s", got, kind)
-	}
-	return []string{string(mustJSON(t, &m.ObjectMeta))}
+	rig.Same(t, "kind of an object", kind, a.APIVersion+" "+a.Kind)
+	return []string{string(rig.Must[[]byte](t)(json.Marshal(&m.ObjectMeta)))}
 }
 
 // head says what an answer says of itself.
@@ -162,7 +166,13 @@ func (b *bubble) get(f form, accept, path string) (code int, a answer) {
 	if got := resp.Header.Get("Content-Type"); got != f.types[0] || resp.ContentLength != int64(len(data)) {
 		b.t.Errorf("%s: %s: the answer is %q of %d bytes, want %q of %d", f.name, path, got, resp.ContentLength, f.types[0], len(data))
 	}
-	return resp.StatusCode, f.decode(b.t, data)
+	return resp.StatusCode, f.must(b.t, data)
+}
+
+// list is a list in JSON.
+func (b *bubble) list(query string) answer {
+	b.t.Helper()
+	return forms[0].must(b.t, []byte(b.answers(http.StatusOK, "", "GET", path+query, "")))
 }
 
 // An eventOf is an event of a watch, with its object as it came. An error has no object.
@@ -223,7 +233,7 @@ func (b *bubble) open(f form, path string, kind string) func() []string {
 			if ev.typ == "" {
 				return append(all, "END")
 			}
-			a := f.decode(b.t, ev.object)
+			a := f.must(b.t, ev.object)
 			if ev.typ == "BOOKMARK" {
 				end := len(a.Metadata.Annotations)
 				for _, row := range a.Rows {
@@ -280,8 +290,7 @@ func TestForms(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			inBubble(t, serve.Options{}, func(b *bubble) {
 				b.t = t
-				m := lw.NewMemory(newNote("a", "first"), newNote("b", "x"), newNote("c", "third"))
-				stored(b, m, notes)
+				m := stored(b, lw.NewMemory(newNote("a", "first"), newNote("b", "x"), newNote("c", "third")), notes)
 				tt.serve(b, m, func(b *bubble) { testForms(b, m, tt.own, tt.without) })
 			})
 		})
@@ -303,10 +312,7 @@ func testForms(b *bubble, m *lw.Memory[*Note], own bool, without map[string]bool
 	lists := func(when string) {
 		t.Helper()
 		for _, f := range forms {
-			kind := f.kind
-			if kind == "" {
-				kind = noteKind
-			}
+			kind := f.kindOr(noteKind)
 			code, one := b.get(f, f.accept, in+"/a")
 			if unacceptable := code == http.StatusNotAcceptable; unacceptable != without[f.name] {
 				t.Fatalf("%s: the code is %d", f.name, code)
@@ -341,10 +347,7 @@ func testForms(b *bubble, m *lw.Memory[*Note], own bool, without map[string]bool
 		if without[f.name] {
 			continue
 		}
-		kind := f.kind
-		if kind == "" {
-			kind = noteKind
-		}
+		kind := f.kindOr(noteKind)
 		open[f.name] = watches{
 			all:      b.open(f, notesPath+"?watch=1&sendInitialEvents=1&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=1&timeoutSeconds=90", kind),
 			selected: b.open(f, in+"?watch=1&labelSelector=short%3Dtrue&timeoutSeconds=90", kind),
@@ -388,9 +391,7 @@ func testForms(b *bubble, m *lw.Memory[*Note], own bool, without map[string]bool
 	versions, uids := map[uint64]int{}, map[string]string{}
 	read := func(told string) (typ string, m metav1.ObjectMeta) {
 		typ, data, _ := strings.Cut(told, "{")
-		if err := json.Unmarshal([]byte("{"+data), &m); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, json.Unmarshal([]byte("{"+data), &m))
 		if was := uids[m.Name]; len(m.UID) != 36 || was != "" && was != string(m.UID) {
 			t.Errorf("the UID of %s is %q, and was %q", m.Name, m.UID, was)
 		}
@@ -453,9 +454,7 @@ func testForms(b *bubble, m *lw.Memory[*Note], own bool, without map[string]bool
 				want[i] = strings.NewReplacer("a 2", "a 4", "b 3", "b 4", "version 2", "version 4").Replace(want[i])
 			}
 		}
-		if diff := cmp.Diff(want, short(tells[what][first])); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", what, diff)
-		}
+		rig.Same(t, what, want, short(tells[what][first]))
 	}
 }
 

@@ -2,6 +2,7 @@ package serve_test
 
 import (
 	"bufio"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,12 +13,14 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/apiserver"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/serve"
 )
 
@@ -39,6 +42,14 @@ func inBubble(t *testing.T, opts serve.Options, test func(b *bubble)) {
 		opts.Logger = quiet
 		bubbleOf(t, t.Context(), opts, test)
 	})
+}
+
+// served is inBubble with a Memory of these objects, which is served.
+func served(
+	t *testing.T, opts serve.Options, r serve.Resource[*Widget], test func(*bubble, *lw.Memory[*Widget]), objs ...*Widget,
+) {
+	t.Helper()
+	inBubble(t, opts, func(b *bubble) { test(b, b.memory(lw.NewMemory(objs...), r)) })
 }
 
 // beside runs another Handler than that of b, and test with a bubble of it.
@@ -73,15 +84,17 @@ func (b *bubble) serve(run func(ctx context.Context) error) {
 	synctest.Wait()
 }
 
-// memory serves a Memory.
-func (b *bubble) memory(m *lw.Memory[*Widget], r serve.Resource[*Widget]) {
+// memory serves m, and returns it.
+func (b *bubble) memory(m *lw.Memory[*Widget], r serve.Resource[*Widget]) *lw.Memory[*Widget] {
 	b.serve(func(ctx context.Context) error { return serve.ServeMemory(ctx, b.h, m, r) })
+	return m
 }
 
-// stored serves any store.
-func stored[T lw.Object](b *bubble, m lw.Writable[T], r serve.Resource[T]) {
+// stored serves any store, and returns it.
+func stored[T lw.Object, S lw.Writable[T]](b *bubble, m S, r serve.Resource[T]) S {
 	b.t.Helper()
 	b.serve(func(ctx context.Context) error { return serve.ServeStore(ctx, b.h, m, r) })
+	return m
 }
 
 // informer runs an informer of a source.
@@ -103,6 +116,12 @@ func (b *bubble) relay(src lw.Source[*Widget], r serve.Resource[*Widget]) {
 	collected(b, informer(b, src), r)
 }
 
+// relayed serves an informer of m, which it returns.
+func (b *bubble) relayed(m *lw.Memory[*Widget]) *lw.Memory[*Widget] {
+	b.relay(m, widgets)
+	return m
+}
+
 // derived returns a collection of what change makes of the objects of m.
 func derived[T lw.Object](b *bubble, m *lw.Memory[T], change func(T) T) lw.Collection[T] {
 	g := lw.NewGraph(&lw.GraphOptions{Logger: quiet})
@@ -111,8 +130,7 @@ func derived[T lw.Object](b *bubble, m *lw.Memory[T], change func(T) T) lw.Colle
 	return c
 }
 
-// send sends a request, and returns the answer. ctx may end
-// before the bubble does.
+// send sends a request, and returns the answer. ctx may end before the bubble.
 func (b *bubble) send(ctx context.Context, method, path, body string, header ...string) *http.Response {
 	b.t.Helper()
 	req, err := http.NewRequestWithContext(ctx, method, "http://server"+path, strings.NewReader(body))
@@ -140,8 +158,7 @@ func bodyOf(t *testing.T, resp *http.Response) []byte {
 	return data
 }
 
-// answers checks the code of the answer to a request, and that its body, which it returns, has
-// text.
+// answers checks the code of an answer, and that its body, which it returns, has text.
 func (b *bubble) answers(code int, text, method, path, body string, header ...string) string {
 	b.t.Helper()
 	got, answer := b.do(method, path, body, header...)
@@ -149,6 +166,58 @@ func (b *bubble) answers(code int, text, method, path, body string, header ...st
 		b.t.Errorf("%s %s %.300s %q: %d %s\nwant %d with %q", method, path, body, header, got, answer, code, text)
 	}
 	return answer
+}
+
+// answersAfter is answers to a GET, and checks how long the answer takes.
+func (b *bubble) answersAfter(d time.Duration, code int, text, path string, header ...string) {
+	b.t.Helper()
+	began := time.Now()
+	b.answers(code, text, "GET", path, "", header...)
+	rig.Same(b.t, "time of "+path, d, time.Since(began))
+}
+
+// A reply is the answer to a request that is not waited for.
+type reply struct {
+	code int
+	body string
+	took time.Duration
+}
+
+// A call is a request, and what its answer must have.
+type call struct {
+	method, path, contentType, body string
+	code                            int
+	text                            string
+}
+
+// calls makes requests one after the other, each when all has come of the one before.
+func (b *bubble) calls(at string, all ...call) {
+	b.t.Helper()
+	for _, c := range all {
+		b.answers(c.code, c.text, c.method, at+c.path, c.body, "Content-Type", c.contentType)
+		synctest.Wait()
+	}
+}
+
+// unzipped returns what was compressed.
+func unzipped(t rapid.TB, r io.Reader) []byte {
+	t.Helper()
+	z, err := gzip.NewReader(r)
+	noErr(t, err)
+	data, err := io.ReadAll(z)
+	noErr(t, err)
+	return data
+}
+
+// begin sends a GET, and returns what gets the answer.
+func (b *bubble) begin(path string, header ...string) <-chan reply {
+	answered, began := make(chan reply, 1), time.Now()
+	go func() {
+		code, body := b.do("GET", path, "", header...)
+		answered <- reply{code, body, time.Since(began)}
+	}()
+	synctest.Wait()
+	return answered
 }
 
 // read returns what is read at a path as JSON.
@@ -184,39 +253,28 @@ func (b *bubble) watch(query string) *stream {
 	resp := b.send(ctx, "GET", path+"?watch=1&"+query, "")
 	s := &stream{make(chan string, 1000), cancel}
 	if resp.StatusCode != http.StatusOK {
-		data, _ := io.ReadAll(resp.Body)
-		s.events <- fmt.Sprintf("%d %s", resp.StatusCode, data)
+		s.events <- fmt.Sprintf("%d %s", resp.StatusCode, bodyOf(b.t, resp))
 		close(s.events)
 		return s
 	}
 	go func() {
 		defer close(s.events)
 		defer resp.Body.Close()
-		lines := bufio.NewScanner(resp.Body)
-		for lines.Scan() {
-			var ev struct {
-				Type   string
-				Object struct {
-					Code     int
-					Metadata metav1.ObjectMeta
-				}
-			}
-			if err := json.Unmarshal(lines.Bytes(), &ev); err != nil {
-				s.events <- err.Error()
-				return
-			}
-			m := &ev.Object.Metadata
+		next := eventReader("application/json", bufio.NewReader(resp.Body))
+		for ev, err := next(); err != io.EOF; ev, err = next() {
+			a, bad := forms[0].decode(ev.object)
+			m := &a.Metadata
 			switch {
-			case ev.Type == "ERROR":
-				s.events <- fmt.Sprint("ERROR ", ev.Object.Code)
-			case ev.Type == "BOOKMARK":
+			case err != nil || bad != nil:
+				s.events <- "broken"
+				return
+			case ev.typ == "ERROR":
+				s.events <- fmt.Sprint("ERROR ", a.Code)
+			case ev.typ == "BOOKMARK":
 				s.events <- fmt.Sprint("BOOKMARK ", m.ResourceVersion, strings.Repeat(" end", len(m.Annotations)))
 			default:
-				s.events <- fmt.Sprint(ev.Type, " ", m.Name, " ", m.ResourceVersion)
+				s.events <- fmt.Sprint(ev.typ, " ", m.Name, " ", m.ResourceVersion)
 			}
-		}
-		if lines.Err() != nil {
-			s.events <- "broken"
 		}
 	}()
 	synctest.Wait()
@@ -247,7 +305,7 @@ func (s *stream) want(t *testing.T, want ...string) {
 }
 
 // noErr ends the test if there is an error.
-func noErr(t testing.TB, err error) {
+func noErr(t rapid.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -296,3 +354,5 @@ func remove[T lw.Object](t *testing.T, m *lw.Memory[T], n string) {
 	t.Helper()
 	noErr(t, second(m.Delete(t.Context(), name(n), "")))
 }
+
+func in(namespace string) string { return "/apis/example.io/v1/namespaces/" + namespace + "/widgets" }

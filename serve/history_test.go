@@ -7,13 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
 	"github.com/go-lw/lw/internal/listopts"
 	"github.com/go-lw/lw/internal/order"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // What a history answers is what a model answers that keeps the state of each version.
@@ -50,6 +50,24 @@ func TestHistoryModel(t *testing.T) {
 			},
 		})
 	})
+}
+
+// begun returns a history that has begun without objects.
+func begun(limits HistoryLimits, version uint64) *history {
+	h := newHistory(limits)
+	h.begin(order.List[*item]{}, version, false)
+	return h
+}
+
+// added is the event of an object whose path is its version.
+func added(version uint64) *event {
+	return &event{version: version, new: &item{path: strconv.FormatUint(version, 10)}}
+}
+
+// opened opens a watch.
+func opened(t *testing.T, h *history, version uint64) place {
+	t.Helper()
+	return rig.Must[place](t)(h.open(version))
 }
 
 type historyModel struct {
@@ -181,8 +199,7 @@ func (m *historyModel) state(t *rapid.T) {
 	}
 }
 
-// isReplaced reports whether a version is not one of this history, and may be one of a history
-// before.
+// isReplaced reports whether a version may be one of a history before, and is none of this.
 func (m *historyModel) isReplaced(version uint64) bool {
 	return version <= m.replaced && (version < m.h.extent().oldest || version > m.version || m.unseen(version))
 }
@@ -262,37 +279,24 @@ func (m *historyModel) read(t *rapid.T) {
 
 // A watch from a version that is not here yet leaves out what comes up to that version.
 func TestOpenAhead(t *testing.T) {
-	h := newHistory(HistoryLimits{})
-	h.begin(order.List[*item]{}, 5, false)
-	p, err := h.open(8)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var events []*event
-	for v := uint64(6); v < 11; v++ {
-		events = append(events, &event{version: v, new: &item{path: strconv.FormatUint(v, 10)}})
-	}
-	h.commit(events, 11)
+	h := begun(HistoryLimits{}, 5)
+	p := opened(t, h, 8)
+	h.commit([]*event{added(6), added(7), added(8), added(9), added(10)}, 11)
 	r, err := h.read(p, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, err)
 	var got []uint64
 	for _, e := range r.events {
 		if e.version > p.after {
 			got = append(got, e.version)
 		}
 	}
-	if diff := cmp.Diff([]uint64{9, 10}, got); diff != "" {
-		t.Error(diff)
-	}
+	rig.Same(t, "versions", []uint64{9, 10}, got)
 }
 
 // Of many gaps the oldest are too old, and none is kept of versions that are too old anyway.
 func TestGaps(t *testing.T) {
-	h := newHistory(HistoryLimits{Events: 3})
-	h.begin(order.List[*item]{}, 7, false)
-	one := func(v uint64) { h.commit([]*event{{version: v, new: &item{path: strconv.FormatUint(v, 10)}}}, v) }
+	h := begun(HistoryLimits{Events: 3}, 7)
+	one := func(v uint64) { h.commit([]*event{added(v)}, v) }
 	for v := uint64(8); v <= 10; v++ {
 		one(v)
 	}
@@ -301,9 +305,7 @@ func TestGaps(t *testing.T) {
 	}
 	check := func() {
 		t.Helper()
-		if diff := cmp.Diff([]any{maxGaps, uint64(30)}, []any{len(h.gaps), h.extent().oldest}); diff != "" {
-			t.Error(diff)
-		}
+		rig.Same(t, "gaps, and the oldest version", []any{maxGaps, uint64(30)}, []any{len(h.gaps), h.extent().oldest})
 		for v, want := range map[uint64]bool{9: false, 10: false, 29: false, 30: true, 31: false, 40: true, 41: false, 190: true} {
 			if _, err := h.open(v); (err == nil) != want || err != nil && !apierrors.IsResourceExpired(err) {
 				t.Errorf("a watch from %d: %v", v, err)
@@ -316,31 +318,21 @@ func TestGaps(t *testing.T) {
 	for v := uint64(192); v < 200; v++ {
 		one(v)
 	}
-	if n := len(h.gaps); n > 0 {
-		t.Errorf("%d gaps are left", n)
-	}
-	h.leap([]*event{{version: 201, new: &item{path: "201"}}}, 203)
+	rig.Same(t, "gaps that are left", 0, len(h.gaps))
+	h.leap([]*event{added(201)}, 203)
 	h.begin(order.List[*item]{}, 202, true)
-	if _, err := h.open(202); err != nil {
-		t.Errorf("gaps are left of a history before: %v", err)
-	}
+	opened(t, h, 202) // no gaps are left of a history before
 }
 
 // S7: a history has no more bytes of frames than it may have. The oldest events go, those of one
 // version together, and a watch that has not read them ends.
 func TestBytesAreBounded(t *testing.T) {
-	h := newHistory(HistoryLimits{Bytes: 100})
-	h.begin(order.List[*item]{}, 1, false)
-	var events []*event
-	for _, v := range []uint64{2, 3, 3, 4} {
-		e := &event{version: v, new: &item{path: strconv.Itoa(len(events))}}
-		events = append(events, e)
-		h.commit([]*event{e}, v)
+	h := begun(HistoryLimits{Bytes: 100}, 1)
+	events := []*event{added(2), added(3), added(3), added(4)}
+	for _, e := range events {
+		h.commit([]*event{e}, e.version)
 	}
-	slow, err := h.open(2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	slow := opened(t, h, 2)
 	for i, want := range []struct {
 		bytes  int64
 		oldest uint64
@@ -361,29 +353,49 @@ func TestBytesAreBounded(t *testing.T) {
 	if h.bytes != 0 || len(h.events) != 0 || h.extent().oldest != 4 {
 		t.Errorf("an event that is too large alone: %d bytes of %d events, oldest %d", h.bytes, len(h.events), h.extent().oldest)
 	}
+	late := added(5)
+	h.commit([]*event{late}, 5)
+	h.begin(order.List[*item]{}, 6, false)
+	h.grew(late, 10)
+	rig.Same(t, "bytes of a history before", 0, h.bytes)
 }
 
-// A state of the past that is asked for again is not made again.
+// A state of the past is not made twice, and is dropped when nobody may ask for it any more.
 func TestPastStates(t *testing.T) {
-	h := newHistory(HistoryLimits{})
-	var state order.List[*item]
-	h.begin(state, 1, false)
+	h := begun(HistoryLimits{}, 1)
 	for v := uint64(2); v < 200; v++ {
-		h.commit([]*event{{version: v, new: &item{path: strconv.FormatUint(v, 10)}}}, v)
+		h.commit([]*event{added(v)}, v)
 	}
 	for v := uint64(100); v < 130; v++ {
 		for range 3 {
-			got, err := h.at(v)
-			if err != nil || got.Len() != int(v-1) {
+			if got, err := h.at(v); err != nil || got.Len() != int(v-1) {
 				t.Fatalf("at %d: %d objects, %v", v, got.Len(), err)
 			}
 		}
 	}
-	if len(h.past) != maxPast {
-		t.Errorf("%d states of the past", len(h.past))
-	}
+	rig.Same(t, "states of the past", maxPast, len(h.past))
 	if n := testing.AllocsPerRun(10, func() { _, _ = h.at(129) }); n > 0 {
 		t.Errorf("a state that is known allocates %v times", n)
+	}
+
+	h = begun(HistoryLimits{Events: 5}, 1)
+	for v := uint64(2); v < 30; v++ {
+		h.commit([]*event{added(v)}, v)
+		if v < 4 {
+			continue
+		}
+		_, err := h.at(v - 2)
+		rig.OK(t, err)
+		for _, s := range h.past {
+			if s.position < h.dropped {
+				t.Fatalf("at %d: the state before event %d is kept, and the first one is %d", v, s.position, h.dropped)
+			}
+		}
+	}
+	kept := len(h.past)
+	h.remember(h.dropped-1, order.List[*item]{}) // which was dropped while it was made
+	if kept == 0 || len(h.past) != kept {
+		t.Errorf("%d states are kept, then %d", kept, len(h.past))
 	}
 }
 
@@ -429,20 +441,13 @@ func TestStamps(t *testing.T) {
 	}
 	given(at)
 	h.limits.Events = 3
-	all := []uint64{at}
-	for n := range 3 { // the second version has two events
-		all = append(all, at+uint64(n+1)*9*replicas)
-		e := &event{version: all[n+1], new: &item{path: strconv.Itoa(n)}}
-		events := []*event{e}
-		if n == 1 {
-			events = append(events, &event{version: e.version, old: e.new})
-		}
-		h.commit(events, e.version)
-		if n < 2 {
-			given(all...)
-		}
-	}
-	given(all[1:]...) // the event of the first of them is gone, and its state is the oldest
+	first, second, third := added(at+9*replicas), added(at+18*replicas), added(at+27*replicas)
+	h.commit([]*event{first}, first.version)
+	given(at, first.version)
+	h.commit([]*event{second, {version: second.version, old: second.new}}, second.version)
+	given(at, first.version, second.version)
+	h.commit([]*event{third}, third.version)
+	given(first.version, second.version, third.version) // the event of the first is gone, and its state is the oldest
 	h.begin(order.List[*item]{}, at+100*replicas, false)
 	given(at + 100*replicas)
 	if one, two := madeUID("a/b", 1), madeUID("a/b", 2); one == two || len(one) != 36 {

@@ -11,9 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/serve"
 )
 
@@ -103,13 +102,8 @@ func TestLimitsAfterEachEnd(t *testing.T) {
 					end(b, m)
 				}
 				synctest.Wait()
-				if n := b.h.Status()[0].Watches; n != 0 {
-					t.Errorf("%d watches are open, want 0", n)
-				}
-				began := time.Now()
-				if code, _ := b.do("GET", path, ""); code != http.StatusOK || time.Since(began) > 0 {
-					t.Errorf("a list has the code %d after %v", code, time.Since(began))
-				}
+				rig.Same(t, "open watches", 0, b.h.Status()[0].Watches)
+				b.answersAfter(0, http.StatusOK, "", path)
 				var open []*stream
 				for _, next := range []struct{ client, refused string }{{"", ""}, {"", ""}, {"", "2 watches of this client"}, {"other", ""}, {"third", "3 watches"}} {
 					w := b.watch("timeoutSeconds=60&resourceVersion=" + m.ResourceVersion() + "&client=" + next.client)
@@ -153,9 +147,7 @@ func (b *bubble) leave(path string) {
 
 // A watch from a version that is not here yet is told of no version before that.
 func TestNoBookmarkBeforeTheBeginning(t *testing.T) {
-	inBubble(t, serve.Options{BookmarkEvery: time.Second}, func(b *bubble) {
-		m := lw.NewMemory(newWidget(name("a"), 1))
-		b.memory(m, widgets)
+	served(t, serve.Options{BookmarkEvery: time.Second}, widgets, func(b *bubble, m *lw.Memory[*Widget]) {
 		w := b.watch("resourceVersion=4&allowWatchBookmarks=true")
 		time.Sleep(10 * time.Second)
 		w.want(t)
@@ -166,7 +158,7 @@ func TestNoBookmarkBeforeTheBeginning(t *testing.T) {
 		time.Sleep(time.Second)
 		w.want(t, "BOOKMARK 5")
 		w.cancel()
-	})
+	}, newWidget(name("a"), 1))
 }
 
 // What ends ServeMemory is its context, not what it runs with it.
@@ -278,17 +270,13 @@ func TestClosing(t *testing.T) {
 			t.Errorf("the watches did not end one after the other: %v", halves)
 		}
 		for range 2 {
-			if err := <-closed; err != nil {
-				t.Error(err)
-			}
+			noErr(t, <-closed)
 		}
 		for _, ended := range ends {
 			if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
 				t.Errorf("Serve: %v", err)
 			}
 		}
-		if diff := cmp.Diff([]serve.Status(nil), b.h.Status()); diff != "" {
-			t.Errorf("what is served afterwards: %s", diff)
-		}
+		rig.Same(t, "what is served afterwards", []serve.Status(nil), b.h.Status())
 	})
 }

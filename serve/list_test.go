@@ -1,11 +1,22 @@
 package serve_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httptrace"
 	"net/url"
+	"runtime"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +26,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/listopts"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/serve"
 )
 
@@ -24,42 +36,29 @@ import (
 func TestSilentServer(t *testing.T) {
 	for want, forward := range map[int]http.Handler{http.StatusGatewayTimeout: nil, http.StatusTeapot: teapot} {
 		inBubble(t, serve.Options{Forward: forward, Limits: serve.Limits{Lists: 1}}, func(b *bubble) {
-			m := lw.NewMemory(newWidget(name("a"), 1), newWidget(name("b"), 1))
-			src := &stuckSource{Source: m}
+			src := &late{valve: newValve(lw.NewMemory(newWidget(name("a"), 1), newWidget(name("b"), 1)))}
 			b.relay(src, widgets)
 			token := tokenOf(b.answers(http.StatusOK, "", "GET", path+"?limit=1", ""))
 			inconsistent := url.QueryEscape((listopts.Token{Version: listopts.Inconsistent, Start: "n/a"}).Encode())
-			src.now.Store(true)
-			queries := []string{path, path + "?limit=1", path + "?continue=" + inconsistent, oneWidget, path + "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"}
-			codes := make([]int, len(queries))
-			took := make([]time.Duration, len(queries))
-			for i, query := range queries {
-				go func() {
-					began := time.Now()
-					var body string
-					codes[i], body = b.do("GET", query, "")
-					if took[i] = time.Since(began); forward == nil && !strings.Contains(body, "has not answered in 3s") {
-						t.Errorf("%s: %s", query, body)
-					}
-				}()
+			src.silent.Store(true)
+			answers := map[string]<-chan reply{}
+			for _, query := range []string{
+				path, path + "?limit=1", path + "?continue=" + inconsistent, oneWidget,
+				path + "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan",
+			} {
+				answers[query] = b.begin(query)
 			}
-			synctest.Wait()
-			for _, query := range []string{path + "?resourceVersion=0", path + "?resourceVersion=3", path + "?resourceVersion=3&resourceVersionMatch=Exact", path + "?continue=" + token} {
-				began := time.Now()
-				if code, body := b.do("GET", query, ""); code != http.StatusOK || time.Since(began) > 0 {
-					t.Errorf("%s: %d after %v: %s", query, code, time.Since(began), body)
-				}
+			for _, query := range []string{
+				"resourceVersion=0", "resourceVersion=3", "resourceVersion=3&resourceVersionMatch=Exact", "continue=" + token,
+			} {
+				b.answersAfter(0, http.StatusOK, "", path+"?"+query)
 			}
-			// What is wrong is so at once.
-			began := time.Now()
-			if code, body := b.do("GET", path+"?labelSelector=!", ""); code != http.StatusBadRequest || time.Since(began) > 0 {
-				t.Errorf("%d after %v: %s", code, time.Since(began), body)
-			}
-			time.Sleep(10 * time.Second)
-			synctest.Wait()
-			for i, query := range queries {
-				if codes[i] != want || took[i] != 3*time.Second {
-					t.Errorf("%s: %d after %v, want %d", query, codes[i], took[i], want)
+			b.answersAfter(0, http.StatusBadRequest, "", path+"?labelSelector=!") // what is wrong is so at once
+			for query, answer := range answers {
+				got := <-answer
+				said := forward != nil || strings.Contains(got.body, "has not answered in 3s")
+				if got.code != want || got.took != 3*time.Second || !said {
+					t.Errorf("%s: %+v, want %d", query, got, want)
 				}
 			}
 		})
@@ -104,47 +103,29 @@ func TestLateServer(t *testing.T) {
 			src := &lateSource{Source: lw.NewMemory(newWidget(name("a"), 1))}
 			b.relay(src, widgets)
 			src.version, src.silent = "7", silent
-			began := time.Now()
-			code, body := b.do("GET", path, "")
-			if took := time.Since(began); code != want || took > 9*time.Second || silent > 1 && took <= 3*time.Second {
-				t.Errorf("%d silent watches: %d after %v: %s", silent, code, took, body)
-			}
-			if told := strings.Contains(body, "its watch has not told it in 9s"); told != (code == http.StatusGatewayTimeout) {
-				t.Errorf("%d silent watches: %s", silent, body)
+			got := <-b.begin(path)
+			told := strings.Contains(got.body, "its watch has not told it in 9s")
+			if got.code != want || got.took > 9*time.Second || silent > 1 && got.took <= 3*time.Second || told != (want == 504) {
+				t.Errorf("%d silent watches: %+v", silent, got)
 			}
 		})
 	}
 }
 
-// A server that is asked whether it has come to a version since it was restored, and does not
-// answer, is waited for as long.
+// So is one that is asked whether it has come to a version since it was restored.
 func TestSilentServerAfterARestore(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
-		m := lw.NewMemory(newWidget(name("a"), 1))
-		for n := range 8 {
-			put(t, m.Create, strings.Repeat("b", n+1), n)
-		}
-		src := &stuckSource{Source: m}
-		b.relay(src, widgets)
-		before := m.ResourceVersion()
-		noErr(t, m.Rewind("3"))
-		time.Sleep(time.Minute)
-		src.now.Store(true)
-		for _, query := range []string{"?resourceVersionMatch=Exact&resourceVersion=", "?watch=1&timeoutSeconds=1&resourceVersion="} {
-			began := time.Now()
-			code, body := b.do("GET", path+query+before, "")
-			if took := time.Since(began); code != http.StatusGatewayTimeout || took != 3*time.Second {
-				t.Errorf("%s: %d after %v: %s", query, code, took, body)
-			}
+		_, src, before := b.behindBefore()
+		src.silent.Store(true)
+		for _, query := range fromVersion {
+			b.answersAfter(3*time.Second, http.StatusGatewayTimeout, "", path+query+before)
 		}
 	})
 }
 
 // Only who goes on with a list whose state is gone is told how to go on.
 func TestExpiredLists(t *testing.T) {
-	inBubble(t, serve.Options{}, func(b *bubble) {
-		m := lw.NewMemory(newWidget(name("a"), 1), newWidget(name("b"), 1))
-		b.memory(m, widgets)
+	served(t, serve.Options{}, widgets, func(b *bubble, m *lw.Memory[*Widget]) {
 		token := tokenOf(b.answers(http.StatusOK, "", "GET", path+"?limit=1", ""))
 		before := m.ResourceVersion()
 		put(t, m.Create, "c", 1)
@@ -156,13 +137,12 @@ func TestExpiredLists(t *testing.T) {
 				t.Errorf("%s: %d %s", query, code, body)
 			}
 		}
-	})
+	}, newWidget(name("a"), 1), newWidget(name("b"), 1))
 }
 
 // A connection on which a list was answered has no deadline after it.
 func TestAfterAList(t *testing.T) {
-	inBubble(t, serve.Options{}, func(b *bubble) {
-		b.memory(lw.NewMemory(newWidget(name("a"), 1)), widgets)
+	served(t, serve.Options{}, widgets, func(b *bubble, _ *lw.Memory[*Widget]) {
 		for _, accept := range []string{"application/json", asTable} {
 			b.do("GET", path, "", "Accept", accept)
 			time.Sleep(time.Minute) // twice Limits.WriteTimeout
@@ -174,5 +154,190 @@ func TestAfterAList(t *testing.T) {
 				t.Errorf("%s: %s on %d connections", accept, resp.Status, conns)
 			}
 		}
-	})
+	}, newWidget(name("a"), 1))
+}
+
+// A together is the answer to one of several requests that are to be answered at once: all of them
+// have come as far as their headers before any goes on.
+type together struct {
+	*httptest.ResponseRecorder
+	once sync.Once
+	all  *sync.WaitGroup
+}
+
+func (w *together) Header() http.Header {
+	w.once.Do(func() { w.all.Done(); w.all.Wait() })
+	return w.ResponseRecorder.Header()
+}
+
+// Lists that are compressed at once may share their bytes if they are the same, and only then:
+// whoever asks for a namespace, for what a selector selects, for a page, for an older state or in
+// another form never gets what another one has asked for.
+func TestCompressedAtOnce(t *testing.T) {
+	m := lw.NewMemory[*Widget]()
+	random := rand.New(rand.NewPCG(1, 2))
+	h := handleMemory(t, serve.Options{}, m, widgets).h
+	var long [3]string
+	for i := range long {
+		var text strings.Builder
+		for text.Len() < 150<<10 {
+			fmt.Fprintf(&text, "%016x", random.Uint64())
+		}
+		long[i] = text.String()
+	}
+	for n := range 6 {
+		w := newWidget(lw.Key{Namespace: string(rune('a' + n/3)), Name: strconv.Itoa(n)}, n)
+		w.Labels["long"] = long[n%3]
+		store(t, m.Create, w)
+	}
+	do := func(w http.ResponseWriter, query, accept, encoding string) {
+		h.ServeHTTP(w, getOf(query, accept, encoding))
+	}
+	plain := func(query, accept string) []byte {
+		t.Helper()
+		w := httptest.NewRecorder()
+		if do(w, query, accept, "identity"); w.Code != http.StatusOK || w.Body.Len() < 128<<10 {
+			t.Fatalf("%s: %d, %d bytes", query, w.Code, w.Body.Len())
+		}
+		return w.Body.Bytes()
+	}
+	token := tokenOf(string(plain(path+"?limit=3", "application/json")))
+	asked := []struct{ query, accept string }{{path, "application/cbor"}, {path, "application/json" + asPartialList}, {path, proto + asPartialList}, {path, asTable}}
+	for _, query := range []string{
+		path, path + "?resourceVersion=0", path + "?labelSelector=even%3Dyes", path + "?fieldSelector=metadata.namespace%3Da",
+		path + "?fieldSelector=size%3D1", path + "?limit=3", path + "?limit=5", path + "?limit=6", path + "?limit=3&continue=" + token,
+		"/apis/example.io/v1/namespaces/a/widgets", "/apis/example.io/v1/namespaces/b/widgets",
+		path + "?resourceVersionMatch=Exact&resourceVersion=5",
+	} {
+		asked = append(asked, struct{ query, accept string }{query, "application/json"})
+	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2 * len(asked))) // they are compressed at once also on one processor
+	var all, ready sync.WaitGroup
+	ready.Add(len(asked))
+	for _, a := range asked {
+		want := plain(a.query, a.accept)
+		all.Go(func() {
+			w := &together{ResponseRecorder: httptest.NewRecorder(), all: &ready}
+			do(w, a.query, a.accept, "gzip")
+			length, body := strconv.Itoa(w.Body.Len()), w.Body.Bytes()
+			z, err := gzip.NewReader(w.Body)
+			if err != nil {
+				t.Errorf("%s: %d %v: %v", a.query, w.Code, err, w.Result().Header)
+				return
+			}
+			got, err := io.ReadAll(z)
+			if says := w.Result().Header.Get("Content-Length"); err != nil || !bytes.Equal(got, want) || says != length && (says != "" || a.accept != asTable) {
+				t.Errorf("%s as %s: %v: %d bytes of %s compressed, want %d: %.200q", a.query, a.accept, err, len(got), length, len(want), body[:10])
+			}
+		})
+	}
+	all.Wait()
+}
+
+// A lazy is a client without deadlines that takes all, or fails, when begin is closed.
+type lazy struct {
+	*httptest.ResponseRecorder
+	begin chan struct{}
+	err   error
+}
+
+func (l *lazy) Write(data []byte) (int, error) {
+	if <-l.begin; l.err != nil {
+		return 0, l.err
+	}
+	return l.ResponseRecorder.Write(data)
+}
+
+// getOf is a GET that a Handler is given without a server.
+func getOf(target, accept, encoding string) *http.Request {
+	r := httptest.NewRequest("GET", target, nil)
+	r.Header.Set("Accept", accept)
+	r.Header.Set("Accept-Encoding", encoding)
+	return r
+}
+
+// sized returns objects with the names and sizes from 0 to n.
+func sized(n int) (all []*Widget) {
+	for i := range n {
+		all = append(all, newWidget(name(numbered(i)), i))
+	}
+	return all
+}
+
+// The rows of a table are made as the client takes them, and none is missing.
+func TestTableIsStreamed(t *testing.T) {
+	const objects, size = 2000, 1000
+	for _, encoding := range []string{"", "gzip"} {
+		for _, include := range []string{"None", "Metadata", "Object"} {
+			synctest.Test(t, func(t *testing.T) {
+				var made atomic.Int64
+				r := widgets
+				r.Columns = []serve.Column[*Widget]{{Name: "Long", Value: func(w *Widget) serve.Cell {
+					made.Add(1)
+					return serve.Text(strings.Repeat("x", size) + w.Name)
+				}}}
+				h := handleMemory(t, serve.Options{}, lw.NewMemory(sized(objects)...), r).h
+				w := &lazy{httptest.NewRecorder(), make(chan struct{}), nil}
+				go h.ServeHTTP(w, getOf(path+"?includeObject="+include, asTable, encoding))
+				synctest.Wait()
+				// What is compressed comes to the client later.
+				if n := made.Load(); n == 0 || n > 300 && encoding == "" {
+					t.Errorf("%s: %d rows are made for a client that takes nothing", include, n)
+				}
+				close(w.begin)
+				synctest.Wait()
+				if w.Header().Get("Content-Encoding") != encoding || w.Header().Get("Content-Length") != "" {
+					t.Errorf("the headers %v", w.Header())
+				}
+				data := w.Body.Bytes()
+				if encoding != "" {
+					data = unzipped(t, w.Body)
+				}
+				var table metav1.Table
+				if err := json.Unmarshal(data, &table); err != nil || made.Load() != objects {
+					t.Fatalf("%v, %d rows were made", err, made.Load())
+				}
+				var got, want []string
+				for _, row := range table.Rows {
+					got = append(got, row.Cells[0].(string)+" "+strings.TrimLeft(row.Cells[1].(string), "x"))
+				}
+				for n := range objects {
+					want = append(want, numbered(n)+" "+strings.TrimLeft(numbered(n), "x"))
+				}
+				rig.Same(t, "rows", want, got)
+				rig.Same(t, "lists", 1, h.Status()[0].Lists)
+			})
+		}
+	}
+}
+
+// A row that cannot be made is an error of the list as long as nothing is sent. Later it breaks the
+// answer off, and the program is told.
+func TestTableFails(t *testing.T) {
+	for _, objects := range []int{3, 3000} {
+		told := 0
+		r := widgets
+		r.Columns = []serve.Column[*Widget]{{Name: "Size", Value: func(w *Widget) serve.Cell {
+			if w.Size == objects-1 {
+				panic("no cell")
+			}
+			return serve.Text(strings.Repeat("x", 100))
+		}}}
+		inBubble(t, serve.Options{OnError: func(err error) {
+			if strings.Contains(err.Error(), "no cell") {
+				told++
+			}
+		}}, func(b *bubble) {
+			b.memory(lw.NewMemory(sized(objects)...), r)
+			resp := b.send(b.ctx, "GET", path, "", "Accept", asTable)
+			data, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if objects == 3 && (resp.StatusCode != http.StatusInternalServerError || err != nil || !strings.Contains(string(data), "no cell")) {
+				t.Errorf("%d objects: %s %v %s", objects, resp.Status, err, data)
+			}
+			if objects != 3 && (resp.StatusCode != http.StatusOK || err == nil || told != 1) {
+				t.Errorf("%d objects: %s %v, told %d times", objects, resp.Status, err, told)
+			}
+		})
+	}
 }

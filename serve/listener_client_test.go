@@ -73,17 +73,8 @@ type told struct {
 	code    int    // of an ERROR
 }
 
-// An encoding is what a client asks for, and what it gets.
-type encoding struct {
-	accept, stream string
-	partial        bool // metadata alone
-}
-
-var encodings = []encoding{
-	{"application/json", "application/json", false},
-	{"application/cbor", "application/cbor-seq", false},
-	{proto + asPartial, proto + ";stream=watch", true},
-}
+// modelForms are those in which clients watch.
+var modelForms = []form{forms[0], forms[1], forms[5]}
 
 // widgetText is all that a client can see of a Widget at a version.
 func widgetText(w *Widget, version string, partial bool) string {
@@ -108,60 +99,30 @@ func objectText(namespace, name, uid, version, size string, labels map[string]st
 	return text
 }
 
-// metadataTold is what the metadata of an event tell.
-func metadataTold(typ string, m *metav1.ObjectMeta, size string) (told, error) {
-	ev := told{typ: typ, end: m.Annotations[metav1.InitialEventsAnnotationKey] == "true"}
-	var err error
-	if ev.version, err = strconv.ParseUint(m.ResourceVersion, 10, 64); err != nil {
-		return ev, fmt.Errorf("the version of an event: %w", err)
-	}
-	ev.text = objectText(m.Namespace, m.Name, string(m.UID), m.ResourceVersion, size, m.Labels)
-	return ev, nil
-}
-
 // toldOf reads an event of a watch.
-func (e encoding) toldOf(ev eventOf) (told, error) {
-	var object struct {
-		Kind     string
-		Code     int
-		Size     int
-		Metadata metav1.ObjectMeta
-	}
-	var err error
+func (f form) toldOf(ev eventOf) (told, error) {
+	a, err := f.decode(ev.object)
+	m := &a.Metadata
 	switch {
-	case !e.partial:
-		data := ev.object
-		if e.accept == "application/cbor" {
-			var content map[string]any
-			if err := direct.Unmarshal(data, &content); err != nil {
-				return told{}, err
-			}
-			if data, err = json.Marshal(content); err != nil {
-				return told{}, err
-			}
-		}
-		err = json.Unmarshal(data, &object)
+	case err != nil:
+		return told{}, err
 	case ev.typ == "ERROR":
-		var status metav1.Status
-		err = status.Unmarshal([]byte(protoMessage(ev.object)))
-		object.Code = int(status.Code)
-	default:
-		var partial metav1.PartialObjectMetadata
-		err = partial.Unmarshal([]byte(protoMessage(ev.object)))
-		object.Metadata = partial.ObjectMeta
+		return told{typ: ev.typ, code: a.Code}, nil
+	case f.kind == "" && a.Kind != "Widget":
+		return told{}, fmt.Errorf("the kind is %q: %.200q", a.Kind, ev.object)
 	}
+	version, err := strconv.ParseUint(m.ResourceVersion, 10, 64)
 	if err != nil {
-		return told{}, fmt.Errorf("%w: %.200q", err, ev.object)
+		return told{}, fmt.Errorf("the version of an event: %w", err)
 	}
-	switch {
-	case ev.typ == "ERROR":
-		return told{typ: ev.typ, code: object.Code}, nil
-	case e.partial:
-		return metadataTold(ev.typ, &object.Metadata, "-")
-	case object.Kind != "Widget":
-		return told{}, fmt.Errorf("the kind is %q: %.200q", object.Kind, ev.object)
+	size := strconv.Itoa(a.Size)
+	if f.kind != "" {
+		size = "-"
 	}
-	return metadataTold(ev.typ, &object.Metadata, strconv.Itoa(object.Size))
+	return told{
+		typ: ev.typ, version: version, end: m.Annotations[metav1.InitialEventsAnnotationKey] == "true",
+		text: objectText(m.Namespace, m.Name, string(m.UID), m.ResourceVersion, size, m.Labels),
+	}, nil
 }
 
 // eventReader returns what reads the next event of the body of a watch of a media type. Its error
@@ -218,21 +179,21 @@ func eventReader(mediaType string, body *bufio.Reader) func() (eventOf, error) {
 
 // A modelClient is a client of one watch.
 type modelClient struct {
-	name     string
-	encoding encoding
-	sees     modelSelector
-	version  uint64 // that it asked from; with initial, the least one of the state
-	initial  bool   // it wants the state
-	endMark  bool   // and a bookmark at its end
-	allows   bool   // bookmarks
-	timed    bool   // it has asked for an end
-	opened   int    // how many breaks there had been
-	broken   bool   // there was one when its answer had begun
-	ignored  bool   // the server may cut it off, because of what it sent
-	sent     bool   // more than its request: TCP resets a connection that is closed with that unread
-	gate     *gate
-	conn     net.Conn // over gate
-	reader   *bufio.Reader
+	name    string
+	form    form
+	sees    modelSelector
+	version uint64 // that it asked from; with initial, the least one of the state
+	initial bool   // it wants the state
+	endMark bool   // and a bookmark at its end
+	allows  bool   // bookmarks
+	timed   bool   // it has asked for an end
+	opened  int    // how many breaks there had been
+	broken  bool   // there was one when its answer had begun
+	ignored bool   // the server may cut it off, because of what it sent
+	sent    bool   // more than its request: TCP resets a connection that is closed with that unread
+	gate    *gate
+	conn    net.Conn // over gate
+	reader  *bufio.Reader
 
 	mu    sync.Mutex // guards the fields below
 	code  int        // of the answer; 0: there is none yet
@@ -276,13 +237,13 @@ func (c *modelClient) readAnswer() (closes bool, err error) {
 		_, err := io.Copy(io.Discard, resp.Body)
 		return false, err
 	}
-	next := eventReader(c.encoding.stream, bufio.NewReader(resp.Body))
+	next := eventReader(c.form.types[1], bufio.NewReader(resp.Body))
 	for {
 		came, err := next()
 		if err != nil {
 			return resp.Close, err
 		}
-		ev, err := c.encoding.toldOf(came)
+		ev, err := c.form.toldOf(came)
 		if err != nil {
 			return false, err
 		}

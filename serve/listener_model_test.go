@@ -2,11 +2,11 @@ package serve_test
 
 import (
 	"bufio"
-	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -25,7 +25,7 @@ func TestListenerModel(t *testing.T) {
 	fewer(t, 12)
 	for _, secure := range []bool{false, true} {
 		for _, relays := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s/%s", map[bool]string{false: "plain", true: "TLS"}[secure], map[bool]string{false: "memory", true: "relay"}[relays]), func(t *testing.T) {
+			t.Run(fmt.Sprintf("TLS %t/relay %t", secure, relays), func(t *testing.T) {
 				t.Parallel() // much of the time they wait
 				rapid.Check(t, func(t *rapid.T) {
 					w := newListenerWorld(t, secure, relays)
@@ -66,27 +66,32 @@ var modelKeys = []lw.Key{{Namespace: "n", Name: "a"}, {Namespace: "n", Name: "b"
 
 func (w *listenerWorld) write(t *rapid.T) {
 	key := rapid.SampledFrom(modelKeys).Draw(t, "key")
-	old, gone := w.m.Get(context.Background(), key)
+	_, gone := w.m.Get(t.Context(), key)
 	if gone == nil && rapid.IntRange(0, 3).Draw(t, "delete") == 0 {
-		if _, err := w.m.Delete(context.Background(), key, ""); err != nil {
-			t.Fatal(err)
-		}
-		w.record(w.m.ResourceVersion(), modelChange{old: old})
+		w.remove(t, key, false)
 		return
 	}
-	put := w.m.Create
+	w.put(t, w.next(t, key), false)
+}
+
+// put writes an object.
+func (w *listenerWorld) put(t *rapid.T, obj *Widget, unseen bool) {
+	old, gone := w.m.Get(t.Context(), lw.KeyOf(obj))
+	write := w.m.Create
 	if gone == nil {
-		put = w.m.Update
+		write = w.m.Update
 	}
-	obj, err := put(t.Context(), w.next(t, key))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ch := modelChange{new: obj}
-	if gone == nil {
-		ch.old = old
-	}
-	w.record(obj.ResourceVersion, ch)
+	obj, err := write(t.Context(), obj)
+	noErr(t, err)
+	w.record(obj.ResourceVersion, modelChange{old: old, new: obj, unseen: unseen})
+}
+
+// remove deletes an object.
+func (w *listenerWorld) remove(t *rapid.T, key lw.Key, unseen bool) {
+	old, _ := w.m.Get(t.Context(), key)
+	version, err := w.m.Delete(t.Context(), key, "")
+	noErr(t, err)
+	w.record(version, modelChange{old: old, unseen: unseen})
 }
 
 func (w *listenerWorld) burst(t *rapid.T) {
@@ -99,39 +104,23 @@ func (w *listenerWorld) burst(t *rapid.T) {
 func (w *listenerWorld) transaction(t *rapid.T) {
 	var puts []*Widget
 	var gone []lw.Key
-	var changes []modelChange
+	var written, deleted []modelChange
 	for _, key := range rapid.Permutation(modelKeys).Draw(t, "keys")[:rapid.IntRange(1, w.maxTxn).Draw(t, "writes")] {
-		old, err := w.m.Get(context.Background(), key)
-		ch := modelChange{}
-		if err == nil {
-			ch.old = old
-		}
+		old, err := w.m.Get(t.Context(), key)
 		if err == nil && rapid.Bool().Draw(t, "delete") {
 			gone = append(gone, key)
-		} else {
-			ch.new = w.next(t, key)
-			puts = append(puts, ch.new)
+			deleted = append(deleted, modelChange{old: old})
+			continue
 		}
-		changes = append(changes, ch)
+		puts = append(puts, w.next(t, key))
+		written = append(written, modelChange{old: old})
 	}
-	version, err := w.m.Transact(context.Background(), puts, gone...)
-	if err != nil {
-		t.Fatal(err)
+	version, err := w.m.Transact(t.Context(), puts, gone...)
+	noErr(t, err)
+	for i, obj := range puts {
+		written[i].new, _ = w.m.Get(t.Context(), lw.KeyOf(obj))
 	}
-	// What is put comes before what is gone.
-	var ordered []modelChange
-	for _, ch := range changes {
-		if ch.new != nil {
-			ch.new, _ = w.m.Get(context.Background(), lw.KeyOf(ch.new))
-			ordered = append(ordered, ch)
-		}
-	}
-	for _, ch := range changes {
-		if ch.new == nil {
-			ordered = append(ordered, ch)
-		}
-	}
-	w.record(version, ordered...)
+	w.record(version, append(written, deleted...)...) // what is put comes before what is gone
 }
 
 // open opens a watch.
@@ -140,9 +129,9 @@ func (w *listenerWorld) open(t *rapid.T) {
 		t.Skip("enough clients")
 	}
 	c := &modelClient{
-		encoding: rapid.SampledFrom(encodings).Draw(t, "encoding"),
-		sees:     rapid.SampledFrom(modelSelectors).Draw(t, "selector"),
-		opened:   len(w.breaks),
+		form:   rapid.SampledFrom(modelForms).Draw(t, "encoding"),
+		sees:   rapid.SampledFrom(modelSelectors).Draw(t, "selector"),
+		opened: len(w.breaks),
 	}
 	query := "?watch=1" + c.sees.query
 	status := w.h.Status()[0]
@@ -155,10 +144,10 @@ func (w *listenerWorld) open(t *rapid.T) {
 		query += fmt.Sprintf("&resourceVersion=%d", c.version)
 	default:
 		c.initial, c.version = true, status.ResourceVersion
-		switch {
-		case how == "any":
+		switch how {
+		case "any":
 			query += "&resourceVersion=0"
-		case how == "stream":
+		case "stream":
 			query += "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
 			c.endMark = true
 		}
@@ -174,7 +163,7 @@ func (w *listenerWorld) open(t *rapid.T) {
 		query += "&timeoutSeconds=1"
 	}
 	w.names++
-	c.name = fmt.Sprintf("client %d: %s%s %s", w.names, c.sees.path, query, c.encoding.accept)
+	c.name = fmt.Sprintf("client %d: %s%s %s", w.names, c.sees.path, query, c.form.accept)
 	c.gate, c.conn = w.dial(t)
 	c.reader = bufio.NewReaderSize(c.conn, 4<<10)
 	w.clients = append(w.clients, c)
@@ -183,16 +172,12 @@ func (w *listenerWorld) open(t *rapid.T) {
 	if before != "" && !w.impatient {
 		request(t, c.conn, before, "application/json")
 		resp, err := http.ReadResponse(c.reader, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.Copy(io.Discard, resp.Body); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, err)
+		noErr(t, second(io.Copy(io.Discard, resp.Body)))
 		_ = resp.Body.Close()
 	}
 	c.gate.set(rapid.IntRange(0, 4).Draw(t, "stalled at once") == 0, 0)
-	request(t, c.conn, c.sees.path+query, c.encoding.accept)
+	request(t, c.conn, c.sees.path+query, c.form.accept)
 	if rapid.IntRange(0, 9).Draw(t, "pipelined") == 0 { // it is answered on another connection, or never
 		_, _ = io.WriteString(c.conn, "GET / HTTP/1.1\r\nHost: example.com\r\n\r\n")
 		c.sent = true
@@ -255,12 +240,7 @@ func (w *listenerWorld) drop(t *rapid.T, c *modelClient) {
 	c.wait(t)
 	_ = c.conn.Close()
 	w.judgeOne(t, c)
-	for i := range w.clients {
-		if w.clients[i] == c {
-			w.clients = append(w.clients[:i], w.clients[i+1:]...)
-			return
-		}
-	}
+	w.clients = slices.DeleteFunc(w.clients, func(other *modelClient) bool { return other == c })
 }
 
 // settle waits until all clients were told of everything, and drops those that have ended.
@@ -269,7 +249,7 @@ func (w *listenerWorld) settle(t *rapid.T) {
 	for _, c := range w.clients {
 		c.gate.set(false, 0)
 	}
-	for _, c := range append([]*modelClient(nil), w.clients...) {
+	for _, c := range slices.Clone(w.clients) {
 		judged := -1 // when it had been told of so many
 		rig.Until(t, patience, func() string {
 			code, all, ended, _ := c.state()
@@ -313,17 +293,7 @@ func (w *listenerWorld) forget(t *rapid.T) {
 		puts = append(puts, w.next(t, lw.Key{Namespace: "n", Name: "b"}))
 	}
 	for _, obj := range puts {
-		old, gone := w.m.Get(context.Background(), lw.KeyOf(obj))
-		put, ch := w.m.Create, modelChange{}
-		if gone == nil {
-			put, ch.old = w.m.Update, old
-		}
-		obj, err := put(t.Context(), obj)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ch.new = obj
-		w.record(obj.ResourceVersion, ch)
+		w.put(t, obj, false)
 	}
 	w.breakNow()
 	w.valve.expire()
@@ -342,15 +312,8 @@ func (w *listenerWorld) unseen(t *rapid.T) {
 	from := w.version
 	w.valve.shut()
 	for range rapid.IntRange(1, 3).Draw(t, "missed") {
-		obj, err := w.m.Create(context.Background(), w.next(t, lw.Key{Namespace: "n", Name: "brief"}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.record(obj.ResourceVersion, modelChange{new: obj, unseen: true})
-		if _, err := w.m.Delete(context.Background(), lw.KeyOf(obj), ""); err != nil {
-			t.Fatal(err)
-		}
-		w.record(w.m.ResourceVersion(), modelChange{old: obj, unseen: true})
+		w.put(t, w.next(t, name("brief")), true)
+		w.remove(t, name("brief"), true)
 	}
 	w.gaps = append(w.gaps, [2]uint64{from, w.version})
 	w.valve.expire()
@@ -378,11 +341,9 @@ func (w *listenerWorld) finish(t *rapid.T) {
 			w.open(t)
 			c := w.clients[len(w.clients)-1]
 			c.gate.set(false, 0)
-			rig.Until(t, patience, func() string {
-				if code, _, ended, _ := c.state(); code == 0 && !ended {
-					return c.name + " has no answer"
-				}
-				return ""
+			rig.Met(t, patience, c.name+" has no answer", func() bool {
+				code, _, ended, _ := c.state()
+				return code != 0 || ended
 			})
 			code, _, _, _ := c.state()
 			w.clients = nil
@@ -398,9 +359,7 @@ func (w *listenerWorld) finish(t *rapid.T) {
 		closed := make(chan error, 1)
 		go func() { closed <- w.h.Close() }()
 		w.endAll(t, true)
-		if err := <-closed; err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, <-closed)
 	case "context":
 		w.closed = true
 		w.end()
@@ -439,7 +398,7 @@ func (w *listenerWorld) endAll(t *rapid.T, slowly bool) {
 
 // breakNow notes a break. A request that is still on its way may be answered after it.
 func (w *listenerWorld) breakNow() {
-	w.breaks = append(w.breaks, modelBreak{w.version})
+	w.breaks = append(w.breaks, w.version)
 	for _, c := range w.clients {
 		if code, _, _, _ := c.state(); code != 0 {
 			c.broken = true

@@ -33,13 +33,10 @@ type modelChange struct {
 	unseen   bool    // what is served was not told of it, and has come to the same
 }
 
-// A modelBreak is what ends watches: the history begins anew, or is forgotten, up to a version.
-type modelBreak struct{ version uint64 }
-
 // A truth is what was written, by which clients are judged.
 type truth struct {
 	changes []modelChange
-	breaks  []modelBreak
+	breaks  []uint64    // what ends watches: the history begins anew, or is forgotten, up to a version
 	gaps    [][2]uint64 // the versions between which nobody has seen anything
 	kept    int         // how many events the history keeps, at least
 	maxTxn  int         // the most changes of one version
@@ -96,7 +93,7 @@ func (tr *truth) after(version uint64, c *modelClient) (all []expected) {
 		default:
 			continue
 		}
-		text := tr.text(w, strconv.FormatUint(ch.version, 10), c.encoding.partial)
+		text := tr.text(w, strconv.FormatUint(ch.version, 10), c.form.kind != "")
 		all = append(all, expected{told{typ: typ, version: ch.version, text: text}, i})
 	}
 	return all
@@ -120,14 +117,22 @@ func (tr *truth) at(version uint64, c *modelClient) (all []told) {
 	})
 	for _, key := range keys {
 		if w := now[key]; c.sees.matches(w) {
-			all = append(all, told{typ: "ADDED", text: tr.text(w, w.ResourceVersion, c.encoding.partial)})
+			all = append(all, told{typ: "ADDED", text: tr.text(w, w.ResourceVersion, c.form.kind != "")})
 		}
 	}
 	return all
 }
 
-// judge returns what is wrong with what a client was told, and whether it was told everything that
-// it must be told.
+// behind is the index of the first change after a version.
+func (tr *truth) behind(version uint64) int {
+	i := slices.IndexFunc(tr.changes, func(ch modelChange) bool { return ch.version > version })
+	if i < 0 {
+		return len(tr.changes)
+	}
+	return i
+}
+
+// judge returns what is wrong with what a client was told, and whether that is everything.
 func (tr *truth) judge(c *modelClient) (wrong string, done bool) {
 	code, all, ended, err := c.state()
 	switch code {
@@ -137,17 +142,10 @@ func (tr *truth) judge(c *modelClient) (wrong string, done bool) {
 		}
 		return "", ended
 	case 200:
-	case 429:
-		if !tr.limited && !tr.closed {
-			return "429", true
-		}
-		return "", true
-	case 404:
-		if !tr.closed {
-			return "404", true
-		}
-		return "", true
 	default:
+		if code == 429 && (tr.limited || tr.closed) || code == 404 && tr.closed {
+			return "", true
+		}
 		return fmt.Sprintf("the code is %d", code), true
 	}
 	fitting := false
@@ -165,8 +163,7 @@ func (tr *truth) judge(c *modelClient) (wrong string, done bool) {
 	return tr.judgeEnd(c, all, ended, err), done || ended
 }
 
-// begins are the versions at which a watch may begin. A client that wants the state does not say of
-// which version.
+// begins are the versions at which a watch may begin: one that wants the state names none.
 func (tr *truth) begins(c *modelClient) []uint64 {
 	all := []uint64{c.version}
 	for version := c.version + 1; c.initial && version <= tr.version; version++ {
@@ -246,9 +243,7 @@ func (tr *truth) fits(c *modelClient, version uint64, all []told) (complete bool
 			if n > 0 {
 				next = want[n-1].index + 1
 			} else if c.initial {
-				for next < len(tr.changes) && tr.changes[next].version <= version {
-					next++
-				}
+				next = tr.behind(version)
 			}
 			if !tr.expired(c, last, next) {
 				return false, fmt.Sprintf("it has ended with 410 after %d events, and was not behind", n)
@@ -282,20 +277,14 @@ func (tr *truth) expired(c *modelClient, version uint64, next int) bool {
 	if len(tr.breaks) > c.opened {
 		return true
 	}
-	for _, b := range tr.breaks {
-		if b.version > version {
-			return true
-		}
+	if slices.ContainsFunc(tr.breaks, func(at uint64) bool { return at > version }) {
+		return true
 	}
-	for _, gap := range tr.gaps {
-		if gap[0] < c.version && c.version < gap[1] {
-			return true
-		}
+	if slices.ContainsFunc(tr.gaps, func(gap [2]uint64) bool { return gap[0] < c.version && c.version < gap[1] }) {
+		return true
 	}
 	if next < 0 {
-		for next = 0; next < len(tr.changes) && tr.changes[next].version <= version; {
-			next++
-		}
+		next = tr.behind(version)
 	}
 	seen := 0 // changes that have come into the history since
 	for _, ch := range tr.changes[min(next, len(tr.changes)):] {

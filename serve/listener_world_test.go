@@ -29,7 +29,7 @@ const patience = 30 * time.Second
 type listenerWorld struct {
 	truth
 	m       *lw.Memory[*Widget]
-	valve   *valve // before a relay; else nil
+	valve   *valve[*Widget] // before a relay; else nil
 	h       *serve.Handler
 	srv     *httptest.Server
 	end     context.CancelFunc // of Serve
@@ -87,27 +87,27 @@ func newListenerWorld(t *rapid.T, secure, relays bool) *listenerWorld {
 	// Smaller than what a loopback interface sends at once they would be slow, not small.
 	buffer := rapid.SampledFrom([]int{128 << 10, 1 << 20}).Draw(t, "socket buffer")
 	w.srv = listening("", secure, func(l net.Listener) net.Listener {
-		return serve.Listener(&countingListener{l, &w.conns, buffer})
+		return serve.Listener(accepting{l, func(c *net.TCPConn) net.Conn {
+			_ = c.SetWriteBuffer(buffer)
+			w.conns.Add(1)
+			return &countedConn{TCPConn: c, open: &w.conns}
+		}})
 	}).start(w.h)
 	return w
 }
 
-// A countingListener counts the connections that are open, and makes their buffers small.
-type countingListener struct {
+// An accepting is a Listener that changes what it accepts.
+type accepting struct {
 	net.Listener
-	open   *atomic.Int64
-	buffer int
+	wrap func(*net.TCPConn) net.Conn
 }
 
-func (l *countingListener) Accept() (net.Conn, error) {
+func (l accepting) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
-	tcp := c.(*net.TCPConn)
-	_ = tcp.SetWriteBuffer(l.buffer)
-	l.open.Add(1)
-	return &countedConn{TCPConn: tcp, open: l.open}, nil
+	return l.wrap(c.(*net.TCPConn)), nil
 }
 
 type countedConn struct {
@@ -122,27 +122,34 @@ func (c *countedConn) Close() error {
 }
 
 // A valve is a Source that tells nothing while it is shut.
-type valve struct {
-	*lw.Memory[*Widget]
+type valve[T lw.Object] struct {
+	*lw.Memory[T]
 	mu    sync.Mutex // guards the fields below
 	open  chan struct{}
 	watch context.CancelFunc // of the open watch
 }
 
-func newValve(m *lw.Memory[*Widget]) *valve {
-	v := &valve{Memory: m, open: make(chan struct{})}
+func newValve[T lw.Object](m *lw.Memory[T]) *valve[T] {
+	v := &valve[T]{Memory: m, open: make(chan struct{})}
 	close(v.open)
 	return v
 }
 
-func (v *valve) shut() {
+func (v *valve[T]) shut() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.open = make(chan struct{})
 }
 
+// goOn opens the valve.
+func (v *valve[T]) goOn() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	close(v.open)
+}
+
 // expire opens the valve, and ends the watch: its events are not known any more.
-func (v *valve) expire() {
+func (v *valve[T]) expire() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.watch != nil {
@@ -151,13 +158,13 @@ func (v *valve) expire() {
 	close(v.open)
 }
 
-func (v *valve) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[*Widget]) error) error {
+func (v *valve[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[T]) error) error {
 	v.mu.Lock()
 	watching, cancel := context.WithCancel(ctx)
 	v.watch = cancel
 	v.mu.Unlock()
 	defer cancel()
-	err := v.Memory.Watch(watching, opts, func(ev lw.WatchEvent[*Widget]) error {
+	err := v.Memory.Watch(watching, opts, func(ev lw.WatchEvent[T]) error {
 		v.mu.Lock()
 		open := v.open
 		v.mu.Unlock()
@@ -178,27 +185,19 @@ func (v *valve) Watch(ctx context.Context, opts metav1.ListOptions, yield func(l
 
 func request(t *rapid.T, c net.Conn, target, accept string) {
 	t.Helper()
-	if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: example.com\r\nAccept: %s\r\n\r\n", target, accept); err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, second(fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: example.com\r\nAccept: %s\r\n\r\n", target, accept)))
 }
 
 func (w *listenerWorld) dial(t *rapid.T) (*gate, net.Conn) {
 	c, err := net.Dial("tcp", w.srv.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	_ = c.(*net.TCPConn).SetReadBuffer(256 << 10)
 	g := newGate(c.(*net.TCPConn))
 	if w.srv.TLS == nil {
 		return g, g
 	}
-	config := w.srv.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
-	config.ServerName = "example.com"
-	secure := tls.Client(g, config)
-	if err := secure.Handshake(); err != nil {
-		t.Fatal(err)
-	}
+	secure := tls.Client(g, configOf(w.srv))
+	noErr(t, secure.Handshake())
 	return g, secure
 }
 

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/go-lw/lw/internal/order"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // longSelector returns a selector of about so many bytes, which selects what has the label on.
@@ -26,16 +27,13 @@ func longSelector(bytes int, on string) metav1.ListOptions {
 
 func client(name string) func() string { return func() string { return name } }
 
-// Long selectors that are equal are one, for all clients, and match each event once; short ones
-// cost nothing else.
+// Long selectors that are equal are one, and match each event once; short ones cost nothing.
 func TestEqualSelectorsMatchOnce(t *testing.T) {
 	c, _, _ := testWatcher(t, time.Hour)
 	parse := func(namespace string, opts metav1.ListOptions, name string) *filter {
 		t.Helper()
 		f, err := c.filters.parse(c.resource, namespace, opts, client(name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, err)
 		return f
 	}
 	long := longSelector(longSelectors, "yes")
@@ -93,8 +91,7 @@ func (f *filter) verdicts() *verdicts {
 	return f.shared.verdicts
 }
 
-// As long as one client's selectors are matched, those of the same client wait, in watches and in
-// lists, and no other does.
+// While the selectors of a client are matched, its others wait, and those of no other client.
 func TestMatchingHoldsUpNobodyElse(t *testing.T) {
 	c, w, out := testWatcher(t, time.Hour)
 	i := testItem("n/a", 3)
@@ -102,9 +99,7 @@ func TestMatchingHoldsUpNobodyElse(t *testing.T) {
 	var state order.List[*item]
 	state.Set("n/a", i)
 	f, err := c.filters.parse(c.resource, "", longSelector(2000, "a"), client("a"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, err)
 	f.shared.turn.Lock()
 	var waiting sync.WaitGroup
 	var own atomic.Int32 // of the client's matches are done
@@ -117,9 +112,7 @@ func TestMatchingHoldsUpNobodyElse(t *testing.T) {
 		{"b", longSelector(2000, "a"), false}, {"b", longSelector(2000, "c"), false}, {"a", metav1.ListOptions{}, false},
 	} {
 		f, err := c.filters.parse(c.resource, "", tt.opts, client(tt.client))
-		if err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, err)
 		watch := *w
 		watch.filter = f
 		for _, match := range []func(){
@@ -141,9 +134,7 @@ func TestMatchingHoldsUpNobodyElse(t *testing.T) {
 		}
 		runtime.Gosched()
 	}
-	if n := own.Load(); n > 0 {
-		t.Errorf("%d matches of the client have not waited", n)
-	}
+	rig.Same(t, "matches of the client that have not waited", 0, own.Load())
 	f.shared.turn.Unlock()
 	waiting.Wait()
 }
@@ -154,9 +145,7 @@ func TestInterned(t *testing.T) {
 	made := 0
 	get := func(key string) *turn {
 		v, err := all.get(key, func() (*turn, error) { made++; return &turn{client: key}, nil })
-		if err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, err)
 		return v
 	}
 	a := get("a")

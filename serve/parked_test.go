@@ -17,9 +17,8 @@ import (
 	"github.com/go-lw/lw/serve"
 )
 
-// A watchedListener accepts connections that tell what is done to them.
+// A watchedListener knows what is done to its connections.
 type watchedListener struct {
-	net.Listener
 	freed chan struct{} // gets a token for each connection that nothing refers to any more
 
 	mu    sync.Mutex // guards conns
@@ -52,28 +51,22 @@ func (c *watchedConn) SetWriteDeadline(t time.Time) error {
 	return c.TCPConn.SetWriteDeadline(t)
 }
 
-func (l *watchedListener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	w := &watchedConn{c.(*net.TCPConn), &deadlines{}}
+func (l *watchedListener) wrap(c *net.TCPConn) net.Conn {
+	w := &watchedConn{c, &deadlines{}}
 	runtime.AddCleanup(w, func(freed chan struct{}) { freed <- struct{}{} }, l.freed)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.conns = append(l.conns, w.deadlines)
-	return w, nil
+	return w
 }
 
 // startWatched runs a server whose connections tell what is done to them.
-func startWatched(t *testing.T, secure bool, opts serve.Options) (*lw.Memory[*Widget], running, *watchedListener) {
+func startWatched(t *testing.T, secure bool, opts serve.Options) (running, *watchedListener) {
 	l := &watchedListener{freed: make(chan struct{}, 100)}
-	m := lw.NewMemory[*Widget]()
-	run := handleMemory(t, opts, m, widgets).on(t, listening("", secure, func(under net.Listener) net.Listener {
-		l.Listener = under
-		return serve.Listener(l)
+	run := handleMemory(t, opts, lw.NewMemory[*Widget](), widgets).on(t, listening("", secure, func(under net.Listener) net.Listener {
+		return serve.Listener(accepting{under, l.wrap})
 	}))
-	return m, run, l
+	return run, l
 }
 
 // answerOf reads the head of the answer to a watch.
@@ -86,10 +79,23 @@ func answerOf(t *testing.T, c net.Conn) *bufio.Reader {
 	return bufio.NewReader(resp.Body)
 }
 
-func line(t *testing.T, r *bufio.Reader, want string) {
+// line reads an event, which must have all of want.
+func line(t *testing.T, r *bufio.Reader, want ...string) {
 	t.Helper()
-	if line, err := r.ReadString('\n'); err != nil || !strings.Contains(line, want) {
-		t.Fatalf("%q, %v, want %s", line, err, want)
+	text, err := r.ReadString('\n')
+	noErr(t, err)
+	for _, part := range want {
+		if !strings.Contains(text, part) {
+			t.Fatalf("%.300q has no %.300s", text, part)
+		}
+	}
+}
+
+// end checks that a watch has ended, cleanly, and with no other event.
+func end(t *testing.T, r *bufio.Reader) {
+	t.Helper()
+	if text, err := r.ReadString('\n'); err != io.EOF || text != "" {
+		t.Errorf("the end of a watch is %q, %v", text, err)
 	}
 }
 
@@ -98,7 +104,7 @@ func line(t *testing.T, r *bufio.Reader, want string) {
 func TestQuietWatches(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		t.Run(fmt.Sprintf("TLS %t", secure), func(t *testing.T) {
-			m, run, l := startWatched(t, secure, serve.Options{})
+			run, l := startWatched(t, secure, serve.Options{})
 			defer run.stop()
 			conns := make([]net.Conn, 4)
 			bodies := make([]*bufio.Reader, len(conns))
@@ -118,7 +124,7 @@ func TestQuietWatches(t *testing.T) {
 			}
 			rig.Met(t, patience, "the watches have no deadline", quiet)
 			for n := range 2 {
-				put(t, m.Create, fmt.Sprint("w", n), n)
+				put(t, run.m.Create, fmt.Sprint("w", n), n)
 				for _, body := range bodies {
 					line(t, body, `"ADDED"`)
 				}
@@ -136,10 +142,9 @@ func TestQuietWatches(t *testing.T) {
 	}
 }
 
-// Of watches that one goroutine writes to, each has its own time: bookmarks and the end of one do
-// not wait for those of another.
+// Watches that one goroutine writes to have each its own bookmarks, and its own end.
 func TestEachHasItsTime(t *testing.T) {
-	_, run, _ := startWatched(t, false, serve.Options{BookmarkEvery: 20 * time.Millisecond, Limits: serve.Limits{WatchTimeout: 50 * time.Millisecond}})
+	run, _ := startWatched(t, false, serve.Options{BookmarkEvery: 20 * time.Millisecond, Limits: serve.Limits{WatchTimeout: 50 * time.Millisecond}})
 	defer run.stop()
 	open := func(query string) *bufio.Reader {
 		c := dial(t, run.srv, "resourceVersion=0&"+query)
@@ -160,8 +165,72 @@ func TestEachHasItsTime(t *testing.T) {
 			line(t, body, `"BOOKMARK"`)
 			continue
 		}
-		if text, err := body.ReadString('\n'); err != io.EOF || text != "" {
-			t.Errorf("the end of a watch whose time is over: %q, %v", text, err)
-		}
+		end(t, body)
+	}
+}
+
+// A trickle is a connection from which a few bytes are read at a time.
+type trickle struct{ net.Conn }
+
+func (c trickle) Read(p []byte) (int, error) { return c.Conn.Read(p[:min(len(p), 999)]) }
+
+// An event of 5 MiB, which is more than any buffer between, comes whole to a client that reads a
+// little at a time; and so does what follows it. A client that goes away in the middle of the
+// initial events delays nobody, and leaves nothing behind (TestMain looks for goroutines).
+func TestLargeEvent(t *testing.T) {
+	over(t, transports[:3], serve.Options{}, widgets, func(t *testing.T, run running) {
+		large := longWidget("large", 1, 5<<20)
+		created := store(t, run.m.Create, large)
+		gone := dial(t, run.srv, "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true")
+		noErr(t, second(io.ReadFull(gone, make([]byte, 1000))))
+		_ = gone.Close()
+
+		slow := dial(t, run.srv, "resourceVersion="+created.ResourceVersion)
+		defer slow.Close()
+		large.Size = 2
+		store(t, run.m.Update, large)
+		put(t, run.m.Create, "small", 3)
+		lines := answerOf(t, trickle{slow})
+		line(t, lines, `"large"`, large.Labels["long"])
+		line(t, lines, `"small"`)
+	})
+}
+
+// An authorizer that panics fails its request alone, and one that blocks delays nobody else.
+func TestAuthorizeMisbehaves(t *testing.T) {
+	for _, tr := range transports {
+		release := make(chan struct{})
+		opts := serve.Options{Authorize: func(_ *http.Request, a serve.Attributes) error {
+			switch a.Name {
+			case "panics":
+				panic("no answer")
+			case "blocks":
+				<-release
+			}
+			return nil
+		}}
+		over(t, []transport{tr}, opts, widgets, func(t *testing.T, run running) {
+			get := func(name string) (int, error) {
+				resp, err := run.srv.Client().Get(run.srv.URL + in("n") + "/" + name)
+				if err != nil {
+					return 0, err
+				}
+				defer resp.Body.Close()
+				_, err = io.Copy(io.Discard, resp.Body)
+				return resp.StatusCode, err
+			}
+			blocked := make(chan int, 1)
+			go func() { code, _ := get("blocks"); blocked <- code }()
+			for range 3 {
+				if code, err := get("panics"); err == nil && code != http.StatusInternalServerError {
+					t.Errorf("an authorizer that panics: %d", code)
+				}
+				if code, err := get("fine"); err != nil || code != http.StatusOK {
+					t.Errorf("beside it: %d %v", code, err)
+				}
+			}
+			close(release)
+			rig.Same(t, "an authorizer that blocked, of no object", http.StatusNotFound, <-blocked)
+		}, newWidget(name("fine"), 1))
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -16,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/serve"
 )
 
@@ -43,6 +43,7 @@ var notes = serve.Resource[*Note]{Group: "example.io", Name: "notes", Kind: "Not
 
 const (
 	notesPath = "/apis/example.io/v1/notes"
+	notesOfN  = "/apis/example.io/v1/namespaces/n/notes"
 	proto     = "application/vnd.kubernetes.protobuf"
 	asTable   = "application/json;as=Table;g=meta.k8s.io;v=v1"
 	asPartial = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
@@ -88,8 +89,7 @@ func protoMessage(data []byte) string {
 // version of a deletion. A client that asks for something that it cannot have there is told so.
 func TestProtobufPassesThrough(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
-		m := lw.NewMemory(newNote("a", "first"))
-		stored(b, m, notes)
+		m := stored(b, lw.NewMemory(newNote("a", "first")), notes)
 		b.behind(func(r *bubble) {
 			near, far := b.protoWatch("resourceVersion=0"), r.protoWatch("resourceVersion=0")
 			selected := r.protoWatch("resourceVersion=0&labelSelector=short%3Dtrue")
@@ -103,29 +103,19 @@ func TestProtobufPassesThrough(t *testing.T) {
 			remove(t, m, "a")
 			want := []string{"ADDED a 2 first", "ADDED b 3 x", "MODIFIED a 4 y", "MODIFIED b 5 long ", "DELETED a 6 y"}
 			sent := near()
-			if diff := cmp.Diff(want, tellNotes(sent)); diff != "" {
-				t.Errorf("the server: %s", diff)
-			}
+			rig.Same(t, "the server", want, tellNotes(sent))
 			got := far()
-			if diff := cmp.Diff(want, tellNotes(got)); diff != "" {
-				t.Errorf("the relay: %s", diff)
-			}
+			rig.Same(t, "the relay", want, tellNotes(got))
 			for i, ev := range got {
-				if ev.raw != sent[i].raw {
-					t.Errorf("%s is %q, and was %q", ev.typ, ev.raw, sent[i].raw)
-				}
+				rig.Same(t, "the bytes of "+ev.typ, sent[i].raw, ev.raw)
 			}
-			if diff := cmp.Diff([]string{"ADDED b 3 x", "ADDED a 4 y", "DELETED b 5 x", "DELETED a 6 y"}, tellNotes(selected())); diff != "" {
-				t.Errorf("a watch with a selector: %s", diff)
-			}
+			rig.Same(t, "a watch with a selector", []string{"ADDED b 3 x", "ADDED a 4 y", "DELETED b 5 x", "DELETED a 6 y"}, tellNotes(selected()))
 			_, own := b.get(protobufForm, proto, notesPath)
 			_, passed := r.get(protobufForm, proto, notesPath)
 			if diff := cmp.Diff(own.tell(t, noteKind), passed.tell(t, noteKind)); diff != "" || len(own.Items) != 1 {
 				t.Errorf("a list: %s", diff)
 			}
-			if n := r.h.Status()[0].Encoded; n != 0 {
-				t.Errorf("a relay has encoded %d objects", n)
-			}
+			rig.Same(t, "objects that a relay has encoded", 0, r.h.Status()[0].Encoded)
 			// What it has is protobuf alone; of that the metadata can be had in any encoding.
 			for accept, want := range map[string]int{
 				"application/json": http.StatusNotAcceptable, "application/cbor": http.StatusNotAcceptable,
@@ -139,9 +129,8 @@ func TestProtobufPassesThrough(t *testing.T) {
 				}
 			}
 			_, table := b.do("GET", notesPath, "", "Accept", asTable)
-			if _, body := r.do("GET", notesPath, "", "Accept", asTable); body != table {
-				t.Errorf("a table: %s\nwant %s", body, table)
-			}
+			_, passedTable := r.do("GET", notesPath, "", "Accept", asTable)
+			rig.Same(t, "a table", table, passedTable)
 		})
 	})
 }
@@ -159,20 +148,15 @@ func tellNotes(all []protoEvent) (out []string) {
 // not expect.
 func TestProtobufComesLate(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
-		m := lw.NewMemory[*Note]()
-		stored(b, m, notes)
+		m := stored(b, lw.NewMemory[*Note](), notes)
 		b.behind(func(r *bubble) {
-			code, body := 0, ""
-			go func() {
-				code, body = r.do("GET", notesPath+"?watch=1&resourceVersion=0&timeoutSeconds=30", "", "Accept", "application/json")
-			}()
-			synctest.Wait()
+			watch := r.begin(notesPath+"?watch=1&resourceVersion=0&timeoutSeconds=30", "Accept", "application/json")
 			store(t, m.Create, newNote("a", "text"))
-			time.Sleep(time.Second)
-			synctest.Wait()
+			got := <-watch
 			var ev metav1.WatchEvent
-			if err := json.Unmarshal([]byte(body), &ev); err != nil || code != http.StatusOK || ev.Type != "ERROR" || !strings.Contains(body, "another encoding") {
-				t.Errorf("a watch in JSON: %d %v %s", code, err, body)
+			noErr(t, json.Unmarshal([]byte(got.body), &ev))
+			if got.code != http.StatusOK || got.took > time.Second || ev.Type != "ERROR" || !strings.Contains(got.body, "another encoding") {
+				t.Errorf("a watch in JSON: %+v", got)
 			}
 			r.answers(http.StatusNotAcceptable, "", "GET", notesPath, "", "Accept", "application/json")
 			// Who does not say what he accepts gets what there is.
@@ -197,12 +181,8 @@ func TestObjectInProtobuf(t *testing.T) {
 	if mediaType != proto || !bytes.Equal(got, sent) {
 		t.Errorf("%s %q, want %q", mediaType, got, sent)
 	}
-	if diff := cmp.Diff(lw.MetaOf(note), o.Meta); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff(note.Labels, o.GetLabels()); diff != "" {
-		t.Error(diff)
-	}
+	rig.Same(t, "metadata", lw.MetaOf(note), o.Meta)
+	rig.Same(t, "labels", note.Labels, o.GetLabels())
 	if data, err := json.Marshal(&o); err == nil || !strings.Contains(err.Error(), "n/a") || !strings.Contains(err.Error(), "protobuf") {
 		t.Errorf("as JSON: %s %v", data, err)
 	}

@@ -2,6 +2,7 @@ package serve_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	cbor "k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/serve"
 )
 
@@ -27,22 +29,17 @@ func TestListsWait(t *testing.T) {
 			return json.Marshal(w)
 		}
 		b.memory(lw.NewMemory(newWidget(name("a"), 1)), r)
-		first, third := 0, 0
-		go func() { first, _ = b.do("GET", path, "") }()
-		synctest.Wait()
-		began := time.Now()
-		if code, body := b.do("GET", path, ""); code != http.StatusTooManyRequests || !strings.Contains(body, "1 lists are in progress") || !strings.Contains(body, `"retryAfterSeconds":1`) {
-			t.Errorf("a second list: %d %s", code, body)
+		first := b.begin(path)
+		second := <-b.begin(path)
+		if second.code != http.StatusTooManyRequests || !strings.Contains(second.body, "1 lists are in progress") ||
+			!strings.Contains(second.body, `"retryAfterSeconds":1`) || second.took != 5*time.Second {
+			t.Errorf("a second list: %+v", second)
 		}
-		if took := time.Since(began); took != 5*time.Second {
-			t.Errorf("it has waited %v", took)
-		}
-		go func() { third, _ = b.do("GET", path, "") }()
+		third := b.begin(path)
 		time.Sleep(4 * time.Second)
 		close(release)
-		synctest.Wait()
-		if first != http.StatusOK || third != http.StatusOK {
-			t.Errorf("the first list: %d; the one that has waited for its turn: %d", first, third)
+		for what, answer := range map[string]<-chan reply{"the first list": first, "the one that has waited for its turn": third} {
+			rig.Same(t, what, http.StatusOK, (<-answer).code)
 		}
 		for range 3 { // each gives its turn back
 			b.answers(http.StatusOK, "", "GET", path, "")
@@ -86,9 +83,9 @@ func TestWatchTimeout(t *testing.T) {
 
 // What an authorizer is asked, for each way to ask.
 func TestVerbs(t *testing.T) {
-	var asked serve.Attributes
+	var asked []serve.Attributes
 	inBubble(t, serve.Options{Authorize: func(_ *http.Request, a serve.Attributes) error {
-		asked = a
+		asked = append(asked, a)
 		return nil
 	}}, func(b *bubble) {
 		r := widgets
@@ -101,6 +98,8 @@ func TestVerbs(t *testing.T) {
 			code         int
 			text         string
 		}{
+			{"GET", in + "?labelSelector=a&fieldSelector=size=1", serve.Attributes{Verb: "list", Namespace: "n", LabelSelector: "a", FieldSelector: "size=1"}, 200, ""},
+			{"GET", path + "?watch=1&timeoutSeconds=1&fieldSelector=size=9", serve.Attributes{Verb: "watch", FieldSelector: "size=9"}, 200, ""},
 			{"HEAD", in, serve.Attributes{Verb: "list", Namespace: "n"}, 200, ""},
 			{"HEAD", in + "/a", serve.Attributes{Verb: "get", Namespace: "n", Name: "a"}, 200, ""},
 			{"HEAD", in + "?watch=1", serve.Attributes{Verb: "watch", Namespace: "n"}, 405, ""},
@@ -138,21 +137,19 @@ func TestVerbs(t *testing.T) {
 			{"DELETE", in + "?labelSelector=x&fieldSelector=size=1", serve.Attributes{Verb: "deletecollection", Namespace: "n", LabelSelector: "x", FieldSelector: "size=1"}, 405, "MethodNotAllowed"},
 			{"GET", in + "?watch=1&resourceVersion=0&timeoutSeconds=1&labelSelector=even%3Dno", serve.Attributes{Verb: "watch", Namespace: "n", LabelSelector: "even=no"}, 200, `"name":"a"`},
 		} {
+			asked = nil
 			code, body := b.do(tt.method, tt.path, "")
 			if code != tt.code || !strings.Contains(body, tt.text) || strings.Contains(body, `"name":"b"`) {
 				t.Errorf("%s %s: %d %s, want %d with %q", tt.method, tt.path, code, body, tt.code, tt.text)
 			}
 			tt.want.Group, tt.want.Version, tt.want.Resource = "example.io", "v1", "widgets"
 			tt.want.Path, tt.want.Query, _ = strings.Cut(tt.path, "?")
-			if diff := cmp.Diff(tt.want, asked); diff != "" {
-				t.Errorf("%s %s (-want +asked):\n%s", tt.method, tt.path, diff)
-			}
+			rig.Same(t, tt.method+" "+tt.path, []serve.Attributes{tt.want}, asked)
 		}
 	})
 }
 
-// The subresources of a namespace are not collections in it, and what is not served here is named
-// to the authorizer as well.
+// Subresources of a namespace are no collections; the authorizer is told of all that is asked.
 func TestWhatIsNotServed(t *testing.T) {
 	var asked serve.Attributes
 	inBubble(t, serve.Options{Authorize: func(_ *http.Request, a serve.Attributes) error {
@@ -161,6 +158,7 @@ func TestWhatIsNotServed(t *testing.T) {
 	}}, func(b *bubble) {
 		b.memory(lw.NewMemory[*Widget](), widgets)
 		for path, want := range map[string]serve.Attributes{
+			"/version":                                 {},
 			"/api/v1/namespaces":                       {Version: "v1", Resource: "namespaces"},
 			"/api/v1/namespaces/n":                     {Version: "v1", Resource: "namespaces", Namespace: "n", Name: "n"},
 			"/api/v1/namespaces/n/status":              {Version: "v1", Resource: "namespaces", Namespace: "n", Name: "n", Subresource: "status"},
@@ -176,15 +174,15 @@ func TestWhatIsNotServed(t *testing.T) {
 			"/apis/example.io/v1/watch":                {Group: "example.io", Version: "v1"},
 			"/apis/example.io/v1/namespaces/n/widgets": {Group: "example.io", Version: "v1", Resource: "widgets", Namespace: "n"},
 		} {
-			code, body := b.do("GET", path, "")
-			served := want.Resource == "widgets" && want.Namespace == "n"
-			if code != http.StatusNotFound && !served || code != http.StatusOK && served {
-				t.Errorf("%s: %d %s", path, code, body)
+			code := http.StatusNotFound
+			if path == "/version" || want.Resource == "widgets" && want.Namespace == "n" {
+				code = http.StatusOK
 			}
-			got := asked
-			got.Path, got.Query, got.Verb = "", "", ""
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("%s (-want +asked):\n%s", path, diff)
+			b.answers(code, "", "GET", path, "")
+			want.Path, want.Verb = asked.Path, asked.Verb
+			rig.Same(t, path, want, asked)
+			if asked.Path != path || asked.Verb == "" {
+				t.Errorf("%s: asked for %+v", path, asked)
 			}
 		}
 	})
@@ -194,8 +192,7 @@ func TestWhatIsNotServed(t *testing.T) {
 // leaves as it is. A table shows the age.
 func TestWriteAdds(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
-		m := lw.NewMemory[*Note]()
-		stored(b, m, notes)
+		stored(b, lw.NewMemory[*Note](), notes)
 		in := "/apis/example.io/v1/namespaces/n/notes"
 		write := func(method, path, body, contentType string) *Note {
 			t.Helper()
@@ -230,18 +227,14 @@ func TestWriteAdds(t *testing.T) {
 		b.answers(http.StatusBadRequest, "", "POST", in, "{}", "Content-Type", "application/cbor")
 		for _, include := range []string{"", "None", "Object"} {
 			table := read[metav1.Table](b, in+"/a?includeObject="+include, "Accept", asTable)
-			if diff := cmp.Diff([]any{"a", "90m"}, table.Rows[0].Cells); diff != "" {
-				t.Errorf("a table with %q: %s", include, diff)
-			}
+			rig.Same(t, fmt.Sprintf("a table with %q", include), []any{"a", "90m"}, table.Rows[0].Cells)
 		}
 	})
 }
 
 // Status says what there is, and counts what was done for clients.
 func TestStatus(t *testing.T) {
-	inBubble(t, serve.Options{}, func(b *bubble) {
-		m := lw.NewMemory(newWidget(name("a"), 1), newWidget(name("b"), 2))
-		b.memory(m, widgets)
+	served(t, serve.Options{}, widgets, func(b *bubble, m *lw.Memory[*Widget]) {
 		w := b.watch("resourceVersion=3")
 		other := b.watch("resourceVersion=0")
 		put(t, m.Update, "a", 5)
@@ -270,7 +263,7 @@ func TestStatus(t *testing.T) {
 			t.Errorf("after a compaction: %+v", s)
 		}
 		other.cancel()
-	})
+	}, newWidget(name("a"), 1), newWidget(name("b"), 2))
 }
 
 // A client with many slow lists takes no turns of others, and gives its own back.
@@ -286,36 +279,27 @@ func TestListsOfAClient(t *testing.T) {
 				}
 				return serve.Text("")
 			}}}
-			m := lw.NewMemory(newWidget(lw.Key{Namespace: "n", Name: "slow"}, 1), newWidget(lw.Key{Namespace: "fast", Name: "a"}, 1))
-			b.memory(m, r)
+			b.memory(lw.NewMemory(newWidget(lw.Key{Namespace: "n", Name: "slow"}, 1), newWidget(lw.Key{Namespace: "fast", Name: "a"}, 1)), r)
 			fast := "/apis/example.io/v1/namespaces/fast/widgets"
-			codes := make(chan int, 100)
+			var answers []<-chan reply
 			for range 20 {
-				go func() {
-					code, _ := b.do("GET", path, "", "Client", "greedy", "Accept", asTable)
-					codes <- code
-				}()
+				answers = append(answers, b.begin(path, "Client", "greedy", "Accept", asTable))
 			}
-			synctest.Wait()
-			began := time.Now()
 			for range 3 {
-				b.answers(http.StatusOK, "", "GET", fast, "", "Client", "modest")
-			}
-			if took := time.Since(began); took > 0 {
-				t.Errorf("%+v: another client has waited %v", limits, took)
+				b.answersAfter(0, http.StatusOK, "", fast, "Client", "modest")
 			}
 			b.answers(http.StatusTooManyRequests, "2 lists are in progress of this client", "GET", fast, "", "Client", "greedy")
 			synctest.Wait()
-			if n := len(codes); n != 18 {
-				t.Errorf("%+v: %d of 20 were answered, want all but two, with 429", limits, n)
+			var answered []int // before the slow ones go on
+			for _, answer := range answers {
+				answered = append(answered, len(answer))
 			}
 			close(release)
-			synctest.Wait()
-			for n := range 20 {
-				if code, want := <-codes, map[bool]int{true: 429, false: 200}[n < 18]; code != want {
-					t.Errorf("%+v: answer %d is %d, want %d", limits, n, code, want)
-				}
+			codes := map[int]int{}
+			for i, answer := range answers {
+				codes[(<-answer).code*10+answered[i]]++
 			}
+			rig.Same(t, fmt.Sprintf("%+v: answers, all but two at once", limits), map[int]int{4291: 18, 2000: 2}, codes)
 			b.answers(http.StatusOK, "", "GET", path, "", "Client", "greedy")
 		})
 	}
@@ -342,10 +326,7 @@ func TestLongRequests(t *testing.T) {
 		{"a token", path + "?continue=" + strings.Repeat("a", 20_000), "", http.StatusBadRequest},
 		{"an old watch", "/apis/example.io/v1/watch/widgets?labelSelector=" + terms(60_000), "", http.StatusBadRequest},
 	} {
-		r, w := httptest.NewRequest("GET", tt.target, nil), httptest.NewRecorder()
-		if tt.accept != "" {
-			r.Header.Set("Accept", tt.accept)
-		}
+		r, w := getOf(tt.target, tt.accept, ""), httptest.NewRecorder()
 		asked = 0
 		allocated := testing.AllocsPerRun(1, func() { w = httptest.NewRecorder(); h.ServeHTTP(w, r) })
 		if w.Code != tt.code || w.Body.Len() > 30_000 || asked != 2 {
@@ -365,24 +346,13 @@ func TestRefusedListsHoldNoTurn(t *testing.T) {
 		r := widgets
 		r.Columns = []serve.Column[*Widget]{{Name: "Slow", Value: func(*Widget) serve.Cell { <-release; return serve.Text("") }}}
 		b.memory(lw.NewMemory(newWidget(name("a"), 1)), r)
-		list := func(client string) <-chan int {
-			code := make(chan int, 1)
-			go func() {
-				c, _ := b.do("GET", path, "", "Client", client, "Accept", asTable)
-				code <- c
-			}()
-			synctest.Wait()
-			return code
-		}
+		list := func(client string) <-chan reply { return b.begin(path, "Client", client, "Accept", asTable) }
 		slow, first := list("slow"), list("other")
 		time.Sleep(4 * time.Second)
 		second := list("other") // waits for the turn of the first
-		if code := <-first; code != http.StatusTooManyRequests {
-			t.Errorf("the first: %d", code)
-		}
+		got := []int{(<-first).code}
 		close(release)
-		if a, b := <-slow, <-second; a != http.StatusOK || b != http.StatusOK {
-			t.Errorf("the slow one %d, the second %d", a, b)
-		}
+		got = append(got, (<-slow).code, (<-second).code)
+		rig.Same(t, "the first of the other, the slow one, the second", []int{429, 200, 200}, got)
 	})
 }

@@ -5,16 +5,23 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/history"
+	"github.com/go-lw/lw/internal/leak"
+	"github.com/go-lw/lw/internal/registry/conform"
 	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/lwtest"
 	"github.com/go-lw/lw/serve"
@@ -105,12 +112,12 @@ var quiet = slog.New(slog.DiscardHandler)
 // A serving is a Handler that serves something.
 type serving struct {
 	h     *serve.Handler
-	end   context.CancelFunc // of Serve
-	ended chan error         // gets what Serve has returned, and is closed then
+	m     *lw.Memory[*Widget] // what it serves, if it is that
+	end   context.CancelFunc  // of Serve
+	ended chan error          // gets what Serve has returned, and is closed then
 }
 
-// handle runs a Handler of what serveOn serves until the end of the test, and returns when that has
-// synced.
+// handle runs a Handler of what serveOn serves until the test ends, and waits until it is synced.
 func handle(t testing.TB, opts serve.Options, serveOn func(ctx context.Context, h *serve.Handler) error) serving {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -118,7 +125,7 @@ func handle(t testing.TB, opts serve.Options, serveOn func(ctx context.Context, 
 	if opts.Authorize == nil {
 		opts.Authorize = serve.AllowAll
 	}
-	s := serving{serve.New(&opts), cancel, make(chan error, 1)}
+	s := serving{serve.New(&opts), nil, cancel, make(chan error, 1)}
 	go func() {
 		defer close(s.ended)
 		s.ended <- serveOn(ctx, s.h)
@@ -143,7 +150,9 @@ func handle(t testing.TB, opts serve.Options, serveOn func(ctx context.Context, 
 // handleMemory runs a Handler of a Memory.
 func handleMemory(t testing.TB, opts serve.Options, m *lw.Memory[*Widget], r serve.Resource[*Widget]) serving {
 	t.Helper()
-	return handle(t, opts, func(ctx context.Context, h *serve.Handler) error { return serve.ServeMemory(ctx, h, m, r) })
+	s := handle(t, opts, func(ctx context.Context, h *serve.Handler) error { return serve.ServeMemory(ctx, h, m, r) })
+	s.m = m
+	return s
 }
 
 // running is a Handler with a server.
@@ -168,6 +177,19 @@ func (s serving) on(t testing.TB, tr transport) running {
 
 func startMemory(t testing.TB, tr transport, m *lw.Memory[*Widget]) running {
 	return handleMemory(t, serve.Options{}, m, widgets).on(t, tr)
+}
+
+// over runs test with a server of a Memory over some of the ways to it, each in a subtest.
+func over(
+	t *testing.T, ways []transport, opts serve.Options, r serve.Resource[*Widget], test func(*testing.T, running), objs ...*Widget,
+) {
+	for _, tr := range ways {
+		t.Run(tr.name, func(t *testing.T) {
+			run := handleMemory(t, opts, lw.NewMemory(objs...), r).on(t, tr)
+			defer run.stop()
+			test(t, run)
+		})
+	}
 }
 
 // relay runs a relay of a server.
@@ -245,4 +267,85 @@ func TestSource(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestMain(m *testing.M) {
+	history.FromOne = true // tests name the versions of a Memory
+	// The parallel tests of this package wait most of the time: for clients that are waited for, for
+	// the ends of Handlers, and for the two rounds in which a relay asks its server. So more of them
+	// run at once than there are processors. A -parallel of the command line replaces this.
+	if err := flag.Set("test.parallel", "16"); err != nil {
+		panic(err)
+	}
+	leak.Main(m)
+}
+
+// conforming serves what the table of writes is about.
+func (b *bubble) conforming(managed bool) {
+	for _, r := range conform.Resources {
+		b.serve(func(ctx context.Context) error {
+			if r.Typed {
+				return serve.ServeStore(ctx, b.h, lw.NewMemory[*conform.Pod](), serve.Resource[*conform.Pod]{Name: r.Plural, Managed: managed})
+			}
+			return serve.ServeStore(ctx, b.h, lw.NewMemory[*unstructured.Unstructured](), serve.Resource[*unstructured.Unstructured]{
+				Group: "example.io", Name: r.Plural, Kind: r.Kind, Cluster: r.Cluster, Status: r.Status, Scale: (*serve.Scale)(r.Scale),
+				Versioned: true, Managed: managed,
+			})
+		})
+	}
+}
+
+// A served store answers writes as kube-apiserver does.
+func TestConform(t *testing.T) {
+	for _, managed := range []bool{false, true} {
+		inBubble(t, serve.Options{}, func(b *bubble) {
+			b.conforming(managed)
+			conform.Play(b.t, conform.Server{Client: b.client, URL: "http://server"}, false)
+		})
+	}
+}
+
+func TestDocsServe(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	widgets := lw.NewInformer(lw.NewMemory(newWidget(lw.Key{Namespace: "n", Name: "a"}, 1)), &lw.Options{Logger: quiet})
+	ran := make(chan error, 1)
+	go func() { ran <- widgets.Run(ctx) }()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	noErr(t, err)
+	authorize := serve.AllowAll
+	// What docs/serve.md shows.
+	run := func() error {
+		h := serve.New(&serve.Options{Authorize: authorize})
+		go serve.Serve(ctx, h, widgets, serve.Resource[*Widget]{
+			Group: "example.io", Name: "widgets",
+			Fields: map[string]func(*Widget) string{"size": func(w *Widget) string { return strconv.Itoa(w.Size) }},
+		})
+		srv := &http.Server{Handler: h, Protocols: new(http.Protocols)}
+		srv.Protocols.SetHTTP1(true) // see "What it costs"
+		if err := widgets.WaitForSync(ctx); err != nil {
+			return err
+		}
+		return srv.Serve(serve.Listener(l))
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- run() }()
+	rig.Met(t, patience, "nothing is served", func() bool {
+		resp, err := http.Get("http://" + l.Addr().String() + path + "?fieldSelector=size=1")
+		noErr(t, err)
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		noErr(t, err)
+		if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusNotFound {
+			return false // Serve has not begun yet
+		}
+		if resp.StatusCode != http.StatusOK || !strings.Contains(string(body), `"name":"a"`) {
+			t.Errorf("%d %s", resp.StatusCode, body)
+		}
+		return true
+	})
+	cancel()
+	<-ran
+	l.Close()
+	<-ended
+	http.DefaultClient.CloseIdleConnections()
 }

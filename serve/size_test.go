@@ -12,7 +12,6 @@ import (
 	"time"
 	"weak"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -52,9 +51,7 @@ func TestSizeOf(t *testing.T) {
 		shared = []any{shared, shared}
 	}
 	raw := &Object{}
-	if err := raw.UnmarshalJSON([]byte(`{"metadata":{"labels":{"a":"` + text + `"}},"b":"` + text + `"}`)); err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, raw.UnmarshalJSON([]byte(`{"metadata":{"labels":{"a":"`+text+`"}},"b":"`+text+`"}`)))
 	type embedded struct{ Text string }
 	for name, tt := range map[string]struct {
 		obj  any
@@ -110,9 +107,7 @@ func TestHistoryWithoutWatchers(t *testing.T) {
 		"bytes": func(h *history) {
 			fill(h, versions, func(version string) *Object {
 				o := &Object{}
-				if err := o.UnmarshalJSON(fmt.Appendf(nil, `{"metadata":{"name":"a","resourceVersion":%q},"data":%q}`, version, text())); err != nil {
-					t.Fatal(err)
-				}
+				rig.OK(t, o.UnmarshalJSON(fmt.Appendf(nil, `{"metadata":{"name":"a","resourceVersion":%q},"data":%q}`, version, text())))
 				return o
 			})
 		},
@@ -151,23 +146,17 @@ func TestHistoryCountsEncodings(t *testing.T) {
 	c := newCollection(New(nil), &resource{name: "things", kind: "Thing"}, HistoryLimits{})
 	raw := func(version uint64) *item {
 		o := &Object{}
-		if err := o.UnmarshalJSON(fmt.Appendf(nil, `{"kind":"Thing","apiVersion":"v1","metadata":{"name":"a","resourceVersion":"%d"}}`, version)); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, o.UnmarshalJSON(fmt.Appendf(nil, `{"kind":"Thing","apiVersion":"v1","metadata":{"name":"a","resourceVersion":"%d"}}`, version)))
 		return &item{path: "a", version: version, obj: o}
 	}
 	body := func(i *item, f wire.Format) int64 {
 		data, err := c.encoder.body(i, f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, err)
 		return int64(len(data))
 	}
 	want := func(bytes int64) {
 		t.Helper()
-		if diff := cmp.Diff(bytes, c.history.bytes); diff != "" {
-			t.Error(diff)
-		}
+		rig.Same(t, "bytes", bytes, c.history.bytes)
 	}
 	partial, cbor := wire.Format{Shape: wire.Partial}, wire.Format{Encoding: wire.CBOR}
 	first, second, third := raw(2), raw(3), raw(4)
@@ -212,35 +201,9 @@ func TestHistoryCountsEncodings(t *testing.T) {
 	want(late)
 }
 
-// States of the past that nobody may ask for any more are not kept.
-func TestPastStatesAreDropped(t *testing.T) {
-	h := newHistory(HistoryLimits{Events: 5})
-	h.begin(order.List[*item]{}, 1, false)
-	for v := uint64(2); v < 30; v++ {
-		h.commit([]*event{{version: v, new: &item{path: strconv.FormatUint(v, 10)}}}, v)
-		if v < 4 {
-			continue
-		}
-		if _, err := h.at(v - 2); err != nil {
-			t.Fatal(err)
-		}
-		for _, s := range h.past {
-			if s.position < h.dropped {
-				t.Fatalf("at %d: the state before event %d is kept, and the first one is %d", v, s.position, h.dropped)
-			}
-		}
-	}
-	kept := len(h.past)
-	h.remember(h.dropped-1, order.List[*item]{}) // which was dropped while it was made
-	if kept == 0 || len(h.past) != kept {
-		t.Errorf("%d states are kept, then %d", kept, len(h.past))
-	}
-}
-
 // A watch that has sent what it read keeps none of it, and reads no more at once than fits.
 func TestWatchKeepsNothing(t *testing.T) {
 	c, w, _ := testWatcher(t, time.Hour)
-	w.filter = everything(t)
 	var events []*event
 	for v := uint64(3); v < 13; v++ {
 		events = append(events, &event{version: v, new: testItem("n/a", v), bytes: maxReadBytes / 4})
@@ -270,7 +233,6 @@ func TestWatchKeepsNothing(t *testing.T) {
 func TestWatchThatWaitsKeepsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, w, out := testWatcher(t, time.Hour)
-		w.filter = everything(t)
 		sent := 0
 		out.put = func(frame) error { sent++; return nil }
 		out.flush = func() error { return nil }

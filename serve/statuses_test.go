@@ -5,19 +5,22 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/serve"
 )
 
@@ -76,8 +79,7 @@ func TestStatuses(t *testing.T) {
 		return json.Marshal(w)
 	}
 	inBubble(t, serve.Options{Authorize: authorize}, func(b *bubble) {
-		m := lw.NewMemory(newWidget(name("a"), 1), newWidget(name("b"), 2), newWidget(name("c"), 3))
-		b.memory(m, r)
+		m := b.memory(lw.NewMemory(newWidget(name("a"), 1), newWidget(name("b"), 2), newWidget(name("c"), 3)), r)
 		token := tokenOf(b.answers(http.StatusOK, "", "GET", path+"?limit=1", ""))
 		put(t, m.Update, "a", 5)
 		m.Compact()
@@ -132,9 +134,7 @@ func TestStatuses(t *testing.T) {
 			if int(gotCode) != code || gotCode != tt.code || reason != tt.reason {
 				t.Errorf("%s %s: %d, want %d %s: %s", tt.method, tt.path, code, tt.code, tt.reason, body)
 			}
-			if diff := cmp.Diff(tt.details, got); diff != "" {
-				t.Errorf("%s %s (-want +got):\n%s", tt.method, tt.path, diff)
-			}
+			rig.Same(t, tt.method+" "+tt.path, tt.details, got)
 		}
 		if obj, _ := m.Get(t.Context(), name("b")); obj.Size != 2 || m.ResourceVersion() != "5" {
 			t.Errorf("something was written: %+v at %s", obj, m.ResourceVersion())
@@ -201,23 +201,18 @@ func TestPages(t *testing.T) {
 					break
 				}
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", query, diff)
-			}
+			rig.Same(t, query, want, got)
 		}
 		// A page begins behind the one before, also where the name that is asked for is before that.
 		_, first := b.get(forms[0], forms[0].accept, in+"?limit=2")
 		for n, want := range map[string]int{"a": 0, "b": 0, "c": 1} {
 			_, list := b.get(forms[0], forms[0].accept, in+"?limit=2&fieldSelector=metadata.name%3D"+n+"&continue="+url.QueryEscape(first.Metadata.Continue))
-			if len(list.Items) != want {
-				t.Errorf("%s: %d items behind b, want %d", n, len(list.Items), want)
-			}
+			rig.Same(t, "items behind b of "+n, want, len(list.Items))
 		}
 	})
 }
 
-// A plain is an object with neither labels nor an encoding of its own in protobuf, nor a name of
-// its type.
+// A plain is an object without labels, an encoding in protobuf, and a name of its type.
 type plain = *struct {
 	lw.Meta `json:"metadata"`
 }
@@ -250,8 +245,7 @@ func TestEncodeIsNotPassedBy(t *testing.T) {
 		return json.Marshal(&bare)
 	}
 	inBubble(t, serve.Options{}, func(b *bubble) {
-		m := lw.NewMemory(newNote("a", "secret"))
-		stored(b, m, r)
+		stored(b, lw.NewMemory(newNote("a", "secret")), r)
 		seen := map[string]bool{}
 		for _, f := range forms {
 			for _, accept := range []string{f.accept, f.list, f.accept + ", application/json"} {
@@ -267,6 +261,105 @@ func TestEncodeIsNotPassedBy(t *testing.T) {
 		delete(seen, "protobuf") // nobody knows how to encode that
 		if names := slices.Collect(maps.Values(seen)); slices.Contains(names, false) {
 			t.Errorf("not all forms show the object: %v", seen)
+		}
+	})
+}
+
+// FuzzRequest sends requests that no client sends to a Memory. Each is authorized once and
+// answered, an error with a Status that a client can read and whose fault is the client's; what is
+// read changes nothing, and a list of a namespace has nothing of another.
+func FuzzRequest(f *testing.F) {
+	const all, one = "/apis/example.io/v1/widgets", "/apis/example.io/v1/namespaces/n/widgets"
+	for _, seed := range [][5]string{
+		{"GET", all, "limit=1", "", ""},
+		{"GET", one, "", "", ""},
+		{"GET", one, "labelSelector=even+in+(yes,no),!x&fieldSelector=size!=1,metadata.name%3Da", "application/json;as=Table;v=v1;g=meta.k8s.io", ""},
+		{"GET", one + "/a", "resourceVersion=2", "application/cbor, */*;q=0.1", ""},
+		{"GET", all, "watch=1&resourceVersion=1&allowWatchBookmarks=true&timeoutSeconds=1", "application/json;stream=watch", ""},
+		{"GET", all, "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan", "", ""},
+		{"GET", all, "continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6Miwic3RhcnQiOiJuL2FcdTAwMDAifQ&limit=0001", "", ""},
+		{"GET", all, "resourceVersion=123456789012345678901234567890&resourceVersionMatch=Exact", "", ""},
+		{"GET", all, "shardSelector=shardRange(object.metadata.uid,'0x0','0x8')", "", ""},
+		{"HEAD", "/apis/example.io/v1/watch/namespaces/n/widgets/a", "", "", ""},
+		{"GET", "/openapi/v3/apis/example.io/v1", "hash=x", "application/json", ""},
+		{"GET", "/apis", "", "application/json;v=v2;g=apidiscovery.k8s.io;as=APIGroupDiscoveryList", ""},
+		{"POST", one, "fieldValidation=Strict", "application/json", `{"apiVersion":"example.io/v1","kind":"Widget","metadata":{"generateName":"x-","labels":{"a":"b"}},"size":1}`},
+		{"PUT", one + "/a", "dryRun=All", "application/json", `{"metadata":{"name":"a","namespace":"n","resourceVersion":"1","uid":"u"},"color":"red"}`},
+		{"PUT", one + "/a", "", "", "{\"metadata\":{\"name\":\"a\",\"creationTimestamp\":null},\"metadata\":[],\"size\":1e9}"},
+		{"DELETE", one + "/a", "", "", `{"preconditions":{"uid":"","resourceVersion":"x"},"dryRun":["All"]}`},
+		{"PATCH", one + "/a/status", "", "application/apply-patch+yaml", "a: b"},
+	} {
+		f.Add(seed[0], seed[1], seed[2], seed[3], seed[4])
+	}
+	asked := 0
+	opts := serve.Options{Authorize: func(*http.Request, serve.Attributes) error {
+		asked++
+		return nil
+	}}
+	m := lw.NewMemory(newWidget(name("a"), 1), newWidget(name("b"), 2), newWidget(lw.Key{Namespace: "o", Name: "a"}, 3))
+	h := handleMemory(f, opts, m, widgets).h
+	f.Fuzz(func(t *testing.T, method, path, query, accept, body string) {
+		// A server gives a Handler what it has parsed.
+		u, err := url.ParseRequestURI("http://server" + path)
+		if err != nil || !strings.HasPrefix(path, "/") {
+			t.Skip("no path of a request")
+		}
+		u.RawQuery = query
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		req, err := http.NewRequestWithContext(ctx, method, u.String(), strings.NewReader(body))
+		if err != nil {
+			t.Skip("no request")
+		}
+		req.Header.Set("Accept", accept)
+		if method != http.MethodGet {
+			req.Header.Set("Content-Type", accept)
+		}
+		asked = 0
+		before := m.ResourceVersion()
+		w := httptest.NewRecorder()
+		func() {
+			defer func() {
+				if v := recover(); v != nil && v != http.ErrAbortHandler {
+					panic(v)
+				}
+			}()
+			h.ServeHTTP(w, req)
+		}()
+		rig.Same(t, "how often it was authorized", 1, asked)
+		if method == http.MethodGet && m.ResourceVersion() != before {
+			t.Error("a read has changed something")
+		}
+		isJSON := strings.HasPrefix(w.Header().Get("Content-Type"), "application/json")
+		watch := req.URL.Query().Has("watch")
+		switch code := w.Code; {
+		case code >= 500 && code != http.StatusGatewayTimeout && !watch && !req.URL.Query().Has("shardSelector") && ctx.Err() == nil:
+			// As with kube-apiserver, these two have an error without a reason.
+			t.Errorf("%d: %s", code, w.Body)
+		case code >= 400 && isJSON:
+			var status metav1.Status
+			if err := json.Unmarshal(w.Body.Bytes(), &status); err != nil || status.Kind != "Status" || int(status.Code) != code || status.Message == "" {
+				t.Errorf("%d with the body %q: %v", code, w.Body, err)
+			}
+		case code == http.StatusOK && isJSON && method == http.MethodGet && path == one && !watch:
+			var list struct {
+				Items []metav1.PartialObjectMetadata
+			}
+			if err := json.Unmarshal(w.Body.Bytes(), &list); err != nil {
+				t.Errorf("%q: %v", w.Body, err)
+			}
+			for _, item := range list.Items {
+				rig.Same(t, "the namespace of "+item.Name, "n", item.Namespace)
+			}
+		case code == http.StatusOK && isJSON && watch:
+			for events := json.NewDecoder(w.Body); ; {
+				var ev metav1.WatchEvent
+				if err := events.Decode(&ev); errors.Is(err, io.EOF) {
+					break
+				} else if err != nil {
+					t.Fatalf("a watch: %v", err)
+				}
+			}
 		}
 	})
 }

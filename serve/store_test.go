@@ -2,7 +2,6 @@ package serve_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,12 +10,11 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/serve"
 )
 
@@ -60,8 +58,7 @@ var parts = serve.Resource[*part]{
 	Scale: &serve.Scale{Replicas: ".spec.replicas", StatusReplicas: ".status.replicas"},
 }
 
-// parts serves a Memory of parts as a store of which nothing but the methods of a Writable is
-// known.
+// parts serves a Memory of parts as a store that is known to be a Writable, and nothing more.
 func (b *bubble) parts(r serve.Resource[*part]) (*lw.Memory[*part], *atomic.Int32) {
 	m, reads := lw.NewMemory[*part](), new(atomic.Int32)
 	b.serve(func(ctx context.Context) error { return serve.ServeStore(ctx, b.h, plainStore[*part]{m, reads}, r) })
@@ -74,8 +71,7 @@ const (
 	partA     = "apiVersion: example.io/v1\nkind: Part\nmetadata: {name: a}\nspec: {color: red}\n"
 )
 
-// The authorizer is asked for each verb and subresource before anything is read, and for a creation
-// where an apply creates.
+// The authorizer is asked before anything is read, and for a creation where an apply creates.
 func TestRights(t *testing.T) {
 	var asked []string
 	var deny string
@@ -88,36 +84,30 @@ func TestRights(t *testing.T) {
 	}
 	inBubble(t, serve.Options{Authorize: authorize}, func(b *bubble) {
 		m, reads := b.parts(parts)
-		for _, tt := range []struct{ method, path, contentType, body, asked string }{
-			{"PATCH", "/a?fieldManager=m", applyYAML, partA, "patch a, create a"},
-			{"PATCH", "/a?fieldManager=m", applyYAML, partA, "patch a"},
-			{"PATCH", "/a", mergeJSON, `{}`, "patch a"},
-			{"PUT", "/a/status", "", `{"metadata":{"name":"a"}}`, "update a/status"},
-			{"PATCH", "/a/status", mergeJSON, `{}`, "patch a/status"},
-			{"GET", "/a/status", "", "", "get a/status"},
-			{"PATCH", "/a/scale", mergeJSON, `{"spec":{"replicas":2}}`, "patch a/scale"},
-			{"GET", "/a/scale", "", "", "get a/scale"},
-			{"POST", "", "", `{"metadata":{"name":"b"}}`, "create"},
-			{"DELETE", "/b", "", "", "delete b"},
-			{"DELETE", "?labelSelector=a=b", "", "", "deletecollection"},
+		for _, tt := range []call{ // the text is what is asked for
+			{"PATCH", "/a?fieldManager=m", applyYAML, partA, 201, "patch a, create a"},
+			{"PATCH", "/a?fieldManager=m", applyYAML, partA, 200, "patch a"},
+			{"PATCH", "/a", mergeJSON, `{}`, 200, "patch a"},
+			{"PUT", "/a/status", "", `{"metadata":{"name":"a"}}`, 200, "update a/status"},
+			{"PATCH", "/a/status", mergeJSON, `{}`, 200, "patch a/status"},
+			{"GET", "/a/status", "", "", 200, "get a/status"},
+			{"PATCH", "/a/scale", mergeJSON, `{"spec":{"replicas":2}}`, 200, "patch a/scale"},
+			{"GET", "/a/scale", "", "", 200, "get a/scale"},
+			{"POST", "", "", `{"metadata":{"name":"b"}}`, 201, "create"},
+			{"DELETE", "/b", "", "", 200, "delete b"},
+			{"DELETE", "?labelSelector=a=b", "", "", 200, "deletecollection"},
 		} {
-			asked, deny = nil, ""
 			before := m.ResourceVersion()
-			for _, right := range strings.Split(tt.asked, ", ") {
-				deny = right
+			for _, deny = range strings.Split(tt.text, ", ") {
 				reads.Store(0)
-				code, body := b.do(tt.method, partsPath+tt.path, tt.body, "Content-Type", tt.contentType)
-				if code != http.StatusForbidden || m.ResourceVersion() != before || reads.Load() != 0 && !strings.HasPrefix(right, "create a") {
-					t.Errorf("%s %s without %s: %d %s; %d reads", tt.method, tt.path, right, code, body, reads.Load())
+				b.answers(http.StatusForbidden, "", tt.method, partsPath+tt.path, tt.body, "Content-Type", tt.contentType)
+				if m.ResourceVersion() != before || reads.Load() != 0 && !strings.HasPrefix(deny, "create a") {
+					t.Errorf("%s %s without %s: %d reads", tt.method, tt.path, deny, reads.Load())
 				}
 			}
 			asked, deny = nil, ""
-			if code, body := b.do(tt.method, partsPath+tt.path, tt.body, "Content-Type", tt.contentType); code/100 != 2 {
-				t.Errorf("%s %s: %d %s", tt.method, tt.path, code, body)
-			}
-			if got := strings.Join(asked, ", "); got != tt.asked {
-				t.Errorf("%s %s: asked for %s, want %s", tt.method, tt.path, got, tt.asked)
-			}
+			b.answers(tt.code, "", tt.method, partsPath+tt.path, tt.body, "Content-Type", tt.contentType)
+			rig.Same(t, tt.method+" "+tt.path, tt.text, strings.Join(asked, ", "))
 		}
 	})
 }
@@ -138,6 +128,9 @@ func TestResourceFunctions(t *testing.T) {
 		if p != nil && p.Spec.Replicas > 9 {
 			return field.ErrorList{field.Invalid(field.NewPath("spec", "replicas"), p.Spec.Replicas, "too many")}.ToAggregate()
 		}
+		if p != nil && p.Spec.Color == "odd" {
+			panic("no judgement")
+		}
 		if p != nil && old != nil && p.Spec.Color != old.Spec.Color {
 			return errors.New("the color stays")
 		}
@@ -151,24 +144,19 @@ func TestResourceFunctions(t *testing.T) {
 	}
 	inBubble(t, serve.Options{}, func(b *bubble) {
 		m, _ := b.parts(r)
-		for _, tt := range []struct {
-			method, path, body string
-			code               int
-			text               string
-		}{
-			{"POST", "", `{"metadata":{"name":"A"}}`, 201, `"color":"white"`},
-			{"POST", "", `{"metadata":{"name":"xa"}}`, 422, "begins with x"},
-			{"POST", "", `{"metadata":{"name":"b"},"spec":{"replicas":10}}`, 422, `"field":"spec.replicas"`},
-			{"POST", "", `{"metadata":{"name":"b"},"spec":{"color":"panic"}}`, 500, "no color"},
-			{"PUT", "/A", `{"metadata":{"name":"A"},"spec":{"color":"red"}}`, 422, `"message":"the color stays"`},
-			{"PATCH", "/A", `{"spec":{"replicas":11}}`, 422, "too many"},
-			{"PATCH", "/A/scale", `{"spec":{"replicas":11}}`, 422, "too many"},
-			{"PATCH", "/A/scale", `{"spec":{"replicas":3}}`, 200, `"replicas":3`},
-			{"PATCH", "/A/status", `{"status":{"replicas":2},"spec":{"color":"red"}}`, 200, `"status":{"replicas":2`},
-		} {
-			contentType := map[string]string{"PATCH": mergeJSON}[tt.method]
-			b.answers(tt.code, tt.text, tt.method, partsPath+tt.path, tt.body, "Content-Type", contentType)
-		}
+		b.calls(partsPath, []call{
+			{"POST", "", "", `{"metadata":{"name":"A"}}`, 201, `"color":"white"`},
+			{"POST", "", "", `{"metadata":{"name":"xa"}}`, 422, "begins with x"},
+			{"POST", "", "", `{"metadata":{"name":"b"},"spec":{"replicas":10}}`, 422, `"field":"spec.replicas"`},
+			{"POST", "", "", `{"metadata":{"name":"b"},"spec":{"color":"panic"}}`, 500, "no color"},
+			{"POST", "", "", `{"metadata":{"name":"b"},"spec":{"color":"odd"}}`, 500, "no judgement"},
+			{"GET", "/b", "", "", 404, ""}, // nothing was written
+			{"PUT", "/A", "", `{"metadata":{"name":"A"},"spec":{"color":"red"}}`, 422, `"message":"the color stays"`},
+			{"PATCH", "/A", mergeJSON, `{"spec":{"replicas":11}}`, 422, "too many"},
+			{"PATCH", "/A/scale", mergeJSON, `{"spec":{"replicas":11}}`, 422, "too many"},
+			{"PATCH", "/A/scale", mergeJSON, `{"spec":{"replicas":3}}`, 200, `"replicas":3`},
+			{"PATCH", "/A/status", mergeJSON, `{"status":{"replicas":2},"spec":{"color":"red"}}`, 200, `"status":{"replicas":2`},
+		}...)
 		p, err := m.Get(t.Context(), name("A"))
 		if err != nil || p.Spec.Color != "white" || p.Spec.Replicas != 3 || p.Status.Replicas != 2 || p.Generation != 2 {
 			t.Errorf("stored: %+v, %v", p, err)
@@ -196,118 +184,21 @@ func TestDeleteCollection(t *testing.T) {
 			}
 			return all
 		}
-		if code, body := b.do("DELETE", partsPath+"?labelSelector=a&dryRun=All", ""); code != 200 || len(left()) != 4 {
-			t.Errorf("a dry run: %d %s", code, body)
-		}
-		body := b.answers(200, "", "DELETE", partsPath+"?labelSelector=a=1", "")
-		var list struct{ Items []part }
-		if err := json.Unmarshal([]byte(body), &list); err != nil || len(list.Items) != 2 {
-			t.Errorf("%v %s", err, body)
-		}
-		if diff := cmp.Diff([]string{"p1", "p2", "p3"}, left()); diff != "" {
-			t.Error(diff)
-		}
+		b.answers(200, "", "DELETE", partsPath+"?labelSelector=a&dryRun=All", "")
+		rig.Same(t, "left after a dry run", 4, len(left()))
+		list := forms[0].must(t, []byte(b.answers(200, "", "DELETE", partsPath+"?labelSelector=a=1", "")))
+		rig.Same(t, "deleted", 2, len(list.Items))
+		rig.Same(t, "left of a selection", []string{"p1", "p2", "p3"}, left())
 		if p, _ := m.Get(t.Context(), name("p1")); p.DeletionTimestamp == nil {
 			t.Error("what has a finalizer is not marked")
 		}
-		b.answers(200, "", "PATCH", partsPath+"/p1", `{"metadata":{"finalizers":null}}`, "Content-Type", mergeJSON)
+		b.answers(200, "", "PATCH", partsPath+"/p1", noFinalizers, "Content-Type", mergeJSON)
 		b.answers(200, "", "DELETE", partsPath+"?fieldSelector=metadata.name=p3", "")
-		if diff := cmp.Diff([]string{"p2"}, left()); diff != "" {
-			t.Error(diff)
-		}
+		rig.Same(t, "left at last", []string{"p2"}, left())
 	})
 }
 
-// A document describes the fields of a type, its lists and their keys.
-func TestOpenAPIOfAType(t *testing.T) {
-	inBubble(t, serve.Options{}, func(b *bubble) {
-		b.parts(parts)
-		_, body := b.do("GET", "/openapi/v3/apis/example.io/v1", "")
-		for _, want := range []string{
-			`"replicas":{"type":"integer"}`, `"x-kubernetes-list-map-keys":["name"]`, `"since":{"format":"date-time","type":"string"}`,
-			`"tags":{"items":{"type":"string"},"type":"array","x-kubernetes-list-type":"set"`, `"application/strategic-merge-patch+json"`,
-		} {
-			if !strings.Contains(body, want) {
-				t.Errorf("no %s in %s", want, body)
-			}
-		}
-		if !json.Valid([]byte(body)) {
-			t.Error("no JSON")
-		}
-		// The kind of a scale is of another group, by which clients of scales go.
-		aggregated := "application/json;v=v2;g=apidiscovery.k8s.io;as=APIGroupDiscoveryList"
-		for path, accept := range map[string]string{"/apis/example.io/v1": "", "/apis": aggregated} {
-			if _, body := b.do("GET", path, "", "Accept", accept); !strings.Contains(body, `"group":"autoscaling","version":"v1"`) {
-				t.Errorf("%s: %s", path, body)
-			}
-		}
-	})
-}
-
-// A given schema says which fields there are, which lists have keys, and what is explained.
-func TestSchema(t *testing.T) {
-	r := serve.Resource[*unstructured.Unstructured]{Group: "example.io", Name: "things", Kind: "Thing", Schema: []byte(`
-type: object
-properties:
-  metadata: {type: object}
-  spec:
-    type: object
-    properties:
-      color: {type: string, description: its color}
-      free: {type: object, x-kubernetes-preserve-unknown-fields: true, properties: {known: {type: object}}}
-      labels: {type: object, additionalProperties: {type: object, properties: {a: {type: string}}}}
-      template: {type: object, x-kubernetes-embedded-resource: true}
-      port: {x-kubernetes-int-or-string: true}
-      parts:
-        type: array
-        x-kubernetes-list-type: map
-        x-kubernetes-list-map-keys: [name]
-        items: {type: object, properties: {name: {type: string}, size: {type: integer}}}
-`)}
-	inBubble(t, serve.Options{}, func(b *bubble) {
-		m := lw.NewMemory[*unstructured.Unstructured]()
-		stored(b, m, r)
-		const path = "/apis/example.io/v1/namespaces/n/things"
-		apply := func(spec string) string {
-			return `{"apiVersion":"example.io/v1","kind":"Thing","metadata":{"name":"a"},"spec":` + spec + `}`
-		}
-		for _, tt := range []struct {
-			method, path, contentType, body string
-			code                            int
-			text                            string
-		}{
-			{"POST", "?fieldValidation=Strict", "", apply(`{"colour":"red"}`), 400, `unknown field \"spec.colour\"`},
-			{"POST", "?fieldValidation=Strict", "", apply(`{"parts":[{"name":"p"},{"nam":"q"}]}`), 400, `unknown field \"spec.parts[1].nam\"`},
-			{"POST", "?fieldValidation=Strict", "", `{"kind":"Thing","apiVersion":"example.io/v1","metadata":{"name":"a"},"more":1}`, 400, `unknown field \"more\"`},
-			{"POST", "?fieldValidation=Strict&dryRun=All", "", apply(`{"free":{"x":1},"port":80,"template":{"apiVersion":"v1","kind":"Pod","metadata":{"x":1}},"labels":{"x":{"a":"b"}}}`), 201, `"x":1`},
-			{"POST", "?fieldValidation=Strict", "", apply(`{"template":{"spec":{}},"labels":{"x":{"b":1}},"free":{"known":{"y":1}}}`), 400,
-				`unknown field \"spec.free.known.y\", unknown field \"spec.labels.x.b\", unknown field \"spec.template.spec\"`},
-			{"POST", "?dryRun=All", "", apply(`{"color":null,"free":{"x":null},"labels":{"x":null}}`), 201, `"spec":{"free":{"x":null},"labels":{}}`},
-			{"POST", "", "", apply(`{"color":"<red>","colour":"red"}`), 201, `"generation":1`},
-			{"PATCH", "/a", mergeJSON, `{"spec":{"colour":"red"},"status":{}}`, 200, `"generation":1`},
-			{"PATCH", "/a?fieldManager=m", applyYAML, apply(`{"parts":[{"name":"p","size":1}]}`), 200, `"name":"p"`},
-			{"PATCH", "/a?fieldManager=n", applyYAML, apply(`{"parts":[{"name":"q"}]}`), 200, `[{"name":"p","size":1},{"name":"q"}]`},
-			{"PATCH", "/a?fieldManager=n", applyYAML, apply(`{"parts":[{"name":"p","size":2}]}`), 409, `.spec.parts[name=\"p\"].size`},
-			{"PATCH", "/a?fieldManager=n&fieldValidation=Strict", applyYAML, apply(`{"colour":"x"}`), 500, "colour"},
-		} {
-			b.answers(tt.code, tt.text, tt.method, path+tt.path, tt.body, "Content-Type", tt.contentType)
-		}
-		if _, body := b.do("GET", "/openapi/v3/apis/example.io/v1", ""); !strings.Contains(body, `"description":"its color"`) || !strings.Contains(body, `"ownerReferences"`) {
-			t.Error(body)
-		}
-	})
-	for _, schema := range []string{"type: string", "{", "type: object\nproperties: 1", "[]", ""} {
-		r.Schema = []byte(schema)
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		if err := serve.ServeStore(ctx, serve.New(nil), lw.NewMemory[*unstructured.Unstructured](), r); err == nil || !strings.Contains(err.Error(), "things: the schema") {
-			t.Errorf("%q: %v", schema, err)
-		}
-	}
-}
-
-// FuzzWrite sends writes to a store. What is stored has the key of the request, and no other object
-// changes.
+// FuzzWrite sends writes. What is stored has the key of the request; nothing else changes.
 func FuzzWrite(f *testing.F) {
 	methods := []string{"POST", "PUT", "PATCH", "DELETE"}
 	formats := []string{"application/json", mergeJSON, "application/json-patch+json", "application/strategic-merge-patch+json", applyYAML, "application/yaml", "application/cbor"}
@@ -368,5 +259,80 @@ func FuzzWrite(f *testing.F) {
 			}
 		}
 		m.Compact()
+	})
+}
+
+// A newerPart is a part of version v2.
+type newerPart struct {
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              struct {
+		Paint string `json:"paint,omitempty"`
+		Count int32  `json:"count,omitempty"`
+	} `json:"spec"`
+}
+
+// newerParts is a resource in version v2.
+func newerParts(name, kind string) serve.Resource[*newerPart] {
+	return serve.Resource[*newerPart]{Group: "example.io", Version: "v2", Name: name, Kind: kind}
+}
+
+func newer(p *part) (*newerPart, error) {
+	if p.Spec.Color == "unknown" {
+		return nil, errors.New("no such paint")
+	}
+	n := &newerPart{ObjectMeta: p.ObjectMeta}
+	n.Spec.Paint, n.Spec.Count = p.Spec.Color, p.Spec.Replicas
+	return n, nil
+}
+
+func older(n *newerPart) (*part, error) {
+	p := &part{ObjectMeta: n.ObjectMeta}
+	switch p.Spec.Color, p.Spec.Replicas = n.Spec.Paint, n.Spec.Count; n.Spec.Paint {
+	case "panic":
+		panic("no paint")
+	case "other":
+		p.Name = "other"
+	case "refused":
+		return nil, errors.New("not this paint")
+	}
+	return p, nil
+}
+
+// A kind is read and written in two versions, and stored in one.
+func TestConverted(t *testing.T) {
+	inBubble(t, serve.Options{}, func(b *bubble) {
+		m := lw.NewMemory[*part]()
+		noErr(t, m.Rewind("1"))
+		v1 := parts
+		v1.Scale = nil
+		stored(b, m, v1)
+		stored(b, serve.Converted(m, newer, older), newerParts("parts", "Part"))
+		go b.h.Collect(b.ctx)
+		v2 := strings.Replace(partsPath, "v1", "v2", 1)
+		b.calls("", []call{
+			{"POST", partsPath, "", `{"metadata":{"name":"a"},"spec":{"color":"red","replicas":2}}`, 201, `"color":"red"`},
+			{"GET", v2 + "/a", "", "", 200, `"spec":{"paint":"red","count":2}`},
+			{"GET", v2, "", "", 200, `"apiVersion":"example.io/v2"`},
+			{"GET", v2 + "?watch=1&timeoutSeconds=1&resourceVersion=1", "", "", 200, `"paint":"red"`},
+			{"PUT", v2 + "/a", "", `{"metadata":{"name":"a","resourceVersion":"1"},"spec":{}}`, 409, "Conflict"},
+			{"PUT", v2 + "/a", "", `{"apiVersion":"example.io/v1","kind":"Part","metadata":{"name":"a"}}`, 400, "v1"},
+			{"PATCH", v2 + "/a", mergeJSON, `{"spec":{"paint":"blue"}}`, 200, `"generation":2`},
+			{"GET", partsPath + "/a", "", "", 200, `"color":"blue"`},
+			{"PATCH", v2 + "/a", mergeJSON, `{"spec":{"paint":"panic"}}`, 500, "no paint"},
+			{"PATCH", v2 + "/a", mergeJSON, `{"spec":{"paint":"other"}}`, 500, "has become"},
+			{"PATCH", v2 + "/a", mergeJSON, `{"spec":{"paint":"refused"}}`, 500, "not this paint"},
+			{"POST", v2, "", `{"metadata":{"name":"a"}}`, 409, "AlreadyExists"},
+			{"PATCH", v2 + "/b?fieldManager=m", applyYAML, "apiVersion: example.io/v2\nkind: Part\nmetadata: {name: b}\nspec: {paint: red}", 201, `"apiVersion":"example.io/v2"`},
+			{"PATCH", partsPath + "/b?fieldManager=n", applyYAML, "apiVersion: example.io/v1\nkind: Part\nmetadata: {name: b}\nspec: {color: green}", 200, `"manager":"m"`},
+			{"GET", v2 + "/b", "", "", 200, `"paint":"green"`},
+			{"PATCH", v2 + "/b?fieldManager=m", applyYAML, "apiVersion: example.io/v2\nkind: Part\nmetadata: {name: b, labels: {x: q}}\nspec: {paint: green}", 200, `"x":"q"`},
+			{"PATCH", partsPath + "/b?fieldManager=n", applyYAML, "apiVersion: example.io/v1\nkind: Part\nmetadata: {name: b, labels: {x: z}}\nspec: {color: green}", 409, `\"m\"`},
+			{"DELETE", v2 + "/b?propagationPolicy=Foreground", "", "", 200, ""},
+			{"GET", partsPath + "/b", "", "", 404, ""},
+			{"GET", "/apis/example.io", "", "", 200, `"groupVersion":"example.io/v2"`},
+			{"PATCH", partsPath + "/a", mergeJSON, `{"spec":{"color":"unknown"}}`, 200, ""},
+			{"GET", v2 + "/a?resourceVersion=0", "", "", 200, "blue"}, // as it was
+			{"PUT", v2 + "/a", "", `{"metadata":{"name":"a"}}`, 500, "no such paint"},
+		}...)
 	})
 }

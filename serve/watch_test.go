@@ -22,22 +22,36 @@ import (
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/listopts"
 	"github.com/go-lw/lw/internal/order"
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/internal/wire"
 )
 
 // testWatcher returns a watch of a collection without objects, and its stream, which takes all.
 func testWatcher(t *testing.T, bookmarkEvery time.Duration) (*collection, *watcher, *stream) {
 	t.Helper()
-	c := newCollection(New(&Options{BookmarkEvery: bookmarkEvery}), &resource{name: "things", kind: "Thing", version: "v1"}, HistoryLimits{})
+	r := &resource{name: "things", kind: "Thing", version: "v1"}
+	c := newCollection(New(&Options{BookmarkEvery: bookmarkEvery}), r, HistoryLimits{})
 	c.history.begin(order.List[*item]{}, 1, false)
 	now := time.Now()
-	w := &watcher{collection: c, format: format{codec: c.encoder.codecs[0]}, bookmarks: true, deadline: now.Add(time.Hour)}
-	w.bookmark = w.nextBookmark(now)
-	var err error
-	if w.place, err = c.history.open(1); err != nil {
-		t.Fatal(err)
+	w := &watcher{
+		collection: c, format: format{codec: c.encoder.codecs[0]}, bookmarks: true, deadline: now.Add(time.Hour),
+		filter: filterOf(t, r, "", metav1.ListOptions{}), place: opened(t, c.history, 1),
 	}
+	w.bookmark = w.nextBookmark(now)
 	return c, w, &stream{collection: c, format: w.format, put: func(frame) error { return nil }}
+}
+
+// events collects the events that a stream gets.
+func (s *stream) events() *[]string {
+	sent := new([]string)
+	s.put = func(f frame) error { *sent = append(*sent, string(f.event())); return nil }
+	return sent
+}
+
+// step has a watch send what there is.
+func (w *watcher) stepped(t *testing.T, out *stream) reading {
+	t.Helper()
+	return rig.Must[reading](t)(w.step(out, nil))
 }
 
 // A watch that must end, because the history has begun anew, sleeps until then, also if a bookmark
@@ -67,9 +81,7 @@ func TestStaleWatchEndsWithItsServer(t *testing.T) {
 			for _, within := range []time.Duration{0, time.Second} {
 				c, w, out := testWatcher(t, time.Hour)
 				c.history.begin(order.List[*item]{}, 5, false)
-				if _, err := w.step(out, nil); err != nil {
-					t.Fatal(err)
-				}
+				w.stepped(t, out)
 				c.history.close(within)
 				closed := time.Now()
 				_, err := w.step(out, nil)
@@ -98,44 +110,21 @@ func commitItems(c *collection, version uint64, paths ...string) {
 	c.history.commit(events, version)
 }
 
-// What a watch leaves out is what is not after its start. Events of one version are all sent.
-func TestEventsOfOneVersion(t *testing.T) {
-	c, w, out := testWatcher(t, time.Hour)
-	w.filter = everything(t)
-	var sent int
-	out.put = func(frame) error { sent++; return nil }
-	commitItems(c, 2, "n/a", "n/b", "n/c")
-	if _, err := w.step(out, nil); err != nil || sent != 3 {
-		t.Errorf("%d events were sent, want 3: %v", sent, err)
-	}
-}
-
 // A bookmark follows the events that it is after, also if it is due before they are sent.
 func TestBookmarkFollowsEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, w, out := testWatcher(t, time.Second)
-		w.filter = everything(t)
-		var sent []string
-		out.put = func(f frame) error { sent = append(sent, string(f.event())); return nil }
+		sent := out.events()
 		time.Sleep(time.Second)
 		var paths []string
 		for i := range maxRead + 1 { // more than a step sends
 			paths = append(paths, fmt.Sprintf("n/%d", i))
 		}
 		commitItems(c, 2, paths...)
-		for {
-			r, err := w.step(out, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if r.wait != nil {
-				break
-			}
+		for w.stepped(t, out).wait == nil {
 		}
-		if len(sent) != len(paths)+1 {
-			t.Fatalf("%d events were sent, want %d and a bookmark", len(sent), len(paths))
-		}
-		for i, ev := range sent {
+		rig.Same(t, "events that were sent, and a bookmark", len(paths)+1, len(*sent))
+		for i, ev := range *sent {
 			if strings.Contains(ev, "BOOKMARK") != (i == len(paths)) {
 				t.Errorf("event %d is %s", i, ev)
 			}
@@ -143,19 +132,15 @@ func TestBookmarkFollowsEvents(t *testing.T) {
 	})
 }
 
-func everything(t *testing.T) *filter {
+// filterOf is the filter of a watch.
+func filterOf(t *testing.T, r *resource, namespace string, opts metav1.ListOptions) *filter {
 	t.Helper()
-	f, err := listopts.NewFilter("", metav1.ListOptions{}, func(string) bool { return false })
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &filter{f, &resource{}, nil}
+	return &filter{rig.Must[*listopts.Filter](t)(listopts.NewFilter(namespace, opts, r.knows)), r, nil}
 }
 
 // The history drops the events of one version together: a watch cannot begin among them.
 func TestTrimKeepsVersionsWhole(t *testing.T) {
-	h := newHistory(HistoryLimits{Events: 2})
-	h.begin(order.List[*item]{}, 1, false)
+	h := begun(HistoryLimits{Events: 2}, 1)
 	h.commit([]*event{{version: 2, new: testItem("a", 2)}, {version: 2, new: testItem("b", 2)}}, 2)
 	h.commit([]*event{{version: 3, new: testItem("c", 3)}}, 3)
 	if len(h.events) != 1 || h.events[0].version != 3 || h.oldest != 2 {
@@ -165,8 +150,7 @@ func TestTrimKeepsVersionsWhole(t *testing.T) {
 
 // What lies behind a version that an object is missing from is not passed on.
 func TestFeedHoldsBack(t *testing.T) {
-	h := newHistory(HistoryLimits{})
-	h.begin(order.List[*item]{}, 1, false)
+	h := begun(HistoryLimits{}, 1)
 	f := &feed[*Object]{resource: &resource{name: "things"}, history: h, rawProto: new(atomic.Bool)}
 	add := func(name, version string) {
 		o := &Object{Meta: lw.Meta{Namespace: "n", Name: name, ResourceVersion: version}}
@@ -175,13 +159,9 @@ func TestFeedHoldsBack(t *testing.T) {
 	add("a", "2")
 	add("c", "4") // n/b at 3 cannot be read
 	f.Progress("2")
-	if len(h.events) != 1 || h.here != 2 {
-		t.Fatalf("%d events up to %d, want 1 up to 2", len(h.events), h.here)
-	}
+	before := []int{len(h.events), int(h.here)}
 	f.Progress("4")
-	if len(h.events) != 2 || h.here != 4 {
-		t.Errorf("%d events up to %d, want 2 up to 4", len(h.events), h.here)
-	}
+	rig.Same(t, "events and the version, before and after", [][]int{{1, 2}, {2, 4}}, [][]int{before, {len(h.events), int(h.here)}})
 }
 
 // A watch leaves its sweeper before it goes on: it may be parked again at once, which must last.
@@ -195,9 +175,7 @@ func TestRemoveBeforeGoingOn(t *testing.T) {
 			sw.parked = append(sw.parked, w)
 		}}})
 		synctest.Wait()
-		if len(sw.parked) != 1 {
-			t.Errorf("%d watches are parked, want 1", len(sw.parked))
-		}
+		rig.Same(t, "parked watches", 1, len(sw.parked))
 	})
 }
 
@@ -208,41 +186,26 @@ func TestFrameBatchCut(t *testing.T) {
 	b.begin(w)
 	for i, chunk := range []string{"abc", "de", "fgh"} {
 		w.place.position = uint64(i + 1)
-		if err := b.put(frame{chunk: []byte(chunk)}); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, b.put(frame{chunk: []byte(chunk)}))
 	}
-	for n, want := range []string{1: "1 bc", 2: "1 c", 3: "1 ", 4: "2 e", 5: "2 ", 6: "3 gh", 8: "3 "} {
-		if want == "" {
-			continue
-		}
+	for n, want := range map[int]string{1: "1 bc", 2: "1 c", 3: "1 ", 4: "2 e", 5: "2 ", 6: "3 gh", 8: "3 "} {
 		p, rest := b.cut(n)
-		if got := fmt.Sprint(p.position, " ", string(rest)); got != want {
-			t.Errorf("after %d bytes: %q, want %q", n, got, want)
-		}
+		rig.Same(t, fmt.Sprintf("after %d bytes", n), want, fmt.Sprint(p.position, " ", string(rest)))
 	}
 }
 
-// For a watch with a selector an object that stops to match is deleted, at the version of the
-// change.
+// For a selector an object that stops to match is deleted, at the version of the change.
 func TestStopsToMatch(t *testing.T) {
 	c, w, out := testWatcher(t, time.Hour)
-	f, err := listopts.NewFilter("", metav1.ListOptions{LabelSelector: "on=yes"}, func(string) bool { return false })
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.filter = &filter{f, &resource{}, nil}
-	var sent []string
-	out.put = func(f frame) error { sent = append(sent, string(f.event())); return nil }
+	w.filter = filterOf(t, &resource{}, "", metav1.ListOptions{LabelSelector: "on=yes"})
+	sent := out.events()
 	old, now := testItem("n/a", 2), testItem("n/a", 3)
 	old.labels = map[string]string{"on": "yes"}
 	old.obj = &Object{data: []byte(`{"metadata":{"resourceVersion":"2"}}`)}
 	c.history.commit([]*event{{version: 3, old: old, new: now}}, 3)
-	if _, err := w.step(out, nil); err != nil {
-		t.Fatal(err)
-	}
-	if len(sent) != 1 || !strings.Contains(sent[0], `"DELETED"`) || !strings.Contains(sent[0], `"resourceVersion":"3"`) {
-		t.Errorf("sent %q, want a deletion at 3", sent)
+	w.stepped(t, out)
+	if len(*sent) != 1 || !strings.Contains((*sent)[0], `"DELETED"`) || !strings.Contains((*sent)[0], `"resourceVersion":"3"`) {
+		t.Errorf("sent %q, want a deletion at 3", *sent)
 	}
 }
 
@@ -280,17 +243,14 @@ func TestCompressedOfOneEra(t *testing.T) {
 	<-begun
 	for _, want := range []string{"later", "first"} {
 		z, err := gzip.NewReader(bytes.NewReader(<-other))
-		if err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, err)
 		if got, err := io.ReadAll(z); string(got) != want || err != nil {
 			t.Errorf("%s, want %s (%v)", got, want, err)
 		}
 	}
 }
 
-// A connection sends what it has kept before anything else, whoever writes: TLS may answer a client
-// while nobody expects it.
+// A connection sends first what it has kept: TLS may write while nobody expects it.
 func TestKeptComesFirst(t *testing.T) {
 	under, other := net.Pipe()
 	got := make(chan []byte, 1)
@@ -312,20 +272,15 @@ func TestKeptComesFirst(t *testing.T) {
 	if _, more, _ := (&direct{conn: c, tls: tls.Server(c, nil)}).offer(nil); !more {
 		t.Error("what is kept of what TLS has encrypted would wait for the next event")
 	}
-	if err := d.send([]byte("ef"), time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, d.send([]byte("ef"), time.Minute))
 	if c.kept() || !c.trying {
 		t.Errorf("after a send: kept %v, trying %v", c.kept(), c.trying)
 	}
 	d.abort()
-	if data := <-got; string(data) != "abcdef" {
-		t.Errorf("%s was sent", data)
-	}
+	rig.Same(t, "what was sent", "abcdef", string(<-got))
 }
 
-// An object whose labels cannot be had is in the way of those who may have asked for it, and of
-// nobody else.
+// An object without labels to be had is in the way of those alone who may have asked for it.
 func TestLabelsPanic(t *testing.T) {
 	r := &resource{
 		name: "things", fieldNames: []string{"size"}, fields: []func(any) string{func(any) string { return "1" }},
@@ -347,11 +302,9 @@ func TestLabelsPanic(t *testing.T) {
 		{"", "", "", true}, {"n", "", "", true}, {"o", "", "", false}, {"o", "a=b", "", false},
 		{"", "a=b", "", true}, {"n", "!a", "size=1", true}, {"n", "", "size=1", true},
 	} {
-		f, err := listopts.NewFilter(tt.namespace, metav1.ListOptions{LabelSelector: tt.labels, FieldSelector: tt.fields}, r.knows)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if a, b := (&filter{f, r, nil}).matches(i), (&filter{f, &both, nil}).matches(j); a != tt.want || b != tt.want {
+		opts := metav1.ListOptions{LabelSelector: tt.labels, FieldSelector: tt.fields}
+		a, b := filterOf(t, r, tt.namespace, opts).matches(i), filterOf(t, &both, tt.namespace, opts).matches(j)
+		if a != tt.want || b != tt.want {
 			t.Errorf("%+v: %v, without fields %v", tt, a, b)
 		}
 	}
@@ -367,13 +320,11 @@ func TestFeedForgets(t *testing.T) {
 	if f.Progress("2"); len(f.pending) != 1 || &f.pending[0] == &all[1] {
 		t.Errorf("%d events are left, in the array that has what was passed on", len(f.pending))
 	}
-	if f.Progress("3"); cap(f.pending) != 0 {
-		t.Errorf("%d events are kept", cap(f.pending))
-	}
+	f.Progress("3")
+	rig.Same(t, "events that are kept", 0, cap(f.pending))
 }
 
-// A client is known for as long as it has lists, and those that were refused or given up hold no
-// turn.
+// A client is known while it has lists; those refused or given up hold no turn.
 func TestListsLeaveNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, limits := &limiter{lists: make(chan struct{}, 1)}, &Limits{ListsPerClient: 1}
@@ -381,9 +332,7 @@ func TestListsLeaveNothing(t *testing.T) {
 		leave()
 		for range 2 {
 			done, err := l.beginList(t.Context(), "a", limits)
-			if err != nil {
-				t.Fatal(err)
-			}
+			rig.OK(t, err)
 			for _, client := range []string{"a", "b"} { // the turn of its own, and that of all
 				if _, err := l.beginList(t.Context(), client, limits); !apierrors.IsTooManyRequests(err) {
 					t.Errorf("%s: %v", client, err)
@@ -421,9 +370,7 @@ func TestGuard(t *testing.T) {
 			do()
 			time.Sleep(2 * time.Second)
 			synctest.Wait()
-			if d.set != want {
-				t.Errorf("%s: %d deadlines, want %d", what, d.set, want)
-			}
+			rig.Same(t, "deadlines "+what, want, d.set)
 		}
 		step("before the first write", 0, func() {})
 		step("between two", 0, func() { g.begin(); g.rest() })

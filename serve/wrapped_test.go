@@ -20,8 +20,7 @@ import (
 	"github.com/go-lw/lw/serve"
 )
 
-// What a client sends behind its request for a watch, at once or later, does not take the answer
-// from it.
+// What a client sends behind its request for a watch does not take the answer from it.
 func TestBehindTheRequest(t *testing.T) {
 	get := "GET " + path + "?watch=1&resourceVersion=1 HTTP/1.1\r\nHost: example.com\r\n"
 	for _, tr := range transports[:3] {
@@ -39,8 +38,7 @@ func TestBehindTheRequest(t *testing.T) {
 		} {
 			t.Run(tr.name+"/"+name, func(t *testing.T) {
 				t.Parallel()
-				m := lw.NewMemory[*Widget]()
-				run := startMemory(t, tr, m)
+				run := startMemory(t, tr, lw.NewMemory[*Widget]())
 				defer run.stop() // which waits for all watches
 				c := dialServer(t, run.srv)
 				defer c.Close()
@@ -56,7 +54,7 @@ func TestBehindTheRequest(t *testing.T) {
 				}
 				noErr(t, second(io.WriteString(c, text[1])))
 				for n := range 3 {
-					put(t, m.Create, fmt.Sprint(n), n)
+					put(t, run.m.Create, fmt.Sprint(n), n)
 					for line := ""; !strings.Contains(line, fmt.Sprintf(`"name":"%d"`, n)); {
 						var err error
 						if line, err = r.ReadString('\n'); err != nil {
@@ -71,19 +69,17 @@ func TestBehindTheRequest(t *testing.T) {
 
 // A client that does not stop sending is cut off.
 func TestSendsWithoutEnd(t *testing.T) {
-	for _, tr := range transports[1:3] {
-		run := startMemory(t, tr, lw.NewMemory[*Widget]())
+	over(t, transports[1:3], serve.Options{}, widgets, func(t *testing.T, run running) {
 		c := dial(t, run.srv, "resourceVersion=1")
+		defer c.Close()
 		var err error
 		for sent := 0; err == nil && sent < 64<<20; sent += 64 << 10 {
 			_, err = c.Write(make([]byte, 64<<10))
 		}
 		if err == nil {
-			t.Errorf("%s: it goes on", tr.name)
+			t.Error("it goes on")
 		}
-		_ = c.Close()
-		run.stop()
-	}
+	})
 }
 
 // A metered is a connection that counts what is written, as one of a metrics library does.
@@ -128,19 +124,17 @@ func TestWrappedListener(t *testing.T) {
 				l.Listener = serve.Listener(inner)
 				return l
 			})
-			m := lw.NewMemory(newWidget(name("first"), 1))
-			run := startMemory(t, tr, m)
-			h := run.h
+			run := startMemory(t, tr, lw.NewMemory(newWidget(name("first"), 1)))
 			reads, late, gone := dial(t, run.srv, "resourceVersion=0"), dial(t, run.srv, "resourceVersion=0"), dial(t, run.srv, "resourceVersion=0")
 			timed := dial(t, run.srv, "resourceVersion=0&timeoutSeconds=1")
-			rig.Met(t, patience, "four do not watch", func() bool { return h.Status()[0].Watches == 4 })
+			rig.Met(t, patience, "four do not watch", func() bool { return run.h.Status()[0].Watches == 4 })
 			var all sync.WaitGroup
 			all.Go(func() {
 				if n, last, err := count(reads, 301, func(int) {}); n != 301 || err != nil {
 					t.Errorf("%d events, %v: %.200s", n, err, last)
 				}
 			})
-			resize(t, m, longWidget("a", 0, 20_000), 300)
+			resize(t, run.m, longWidget("a", 0, 20_000), 300)
 			all.Wait()
 			_ = gone.Close()
 			if n, _, err := count(timed, 1000, func(int) {}); err != io.EOF || n == 0 {
@@ -149,16 +143,12 @@ func TestWrappedListener(t *testing.T) {
 			if n, last, err := count(late, 301, func(int) {}); n != 301 || err != nil {
 				t.Errorf("a client that reads late: %d events, %v: %.200s", n, err, last)
 			}
-			rig.Met(t, patience, "two do not watch", func() bool { return h.Status()[0].Watches == 2 })
-			if err := h.Close(); err != nil {
-				t.Error(err)
-			}
+			rig.Met(t, patience, "two do not watch", func() bool { return run.h.Status()[0].Watches == 2 })
+			noErr(t, run.h.Close())
 			if n := l.written.Load(); n < 2*300*20_000 {
 				t.Errorf("%d bytes were counted", n)
 			}
-			if n := l.closed.Load(); n != 4 {
-				t.Errorf("%d of 4 connections were closed", n)
-			}
+			rig.Same(t, "connections that were closed", 4, l.closed.Load())
 			for _, c := range []net.Conn{reads, late, timed} {
 				_ = c.Close()
 			}
@@ -185,7 +175,6 @@ func (w zipped) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // A watch goes through a middleware that says in the header what it does to the answer.
 func TestCompressingMiddleware(t *testing.T) {
 	for _, tr := range transports[:3] {
-		m := lw.NewMemory(newWidget(name("a"), 1))
 		zips := transport{tr.name, func(h http.Handler) *httptest.Server {
 			return tr.start(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Encoding", "gzip")
@@ -194,59 +183,56 @@ func TestCompressingMiddleware(t *testing.T) {
 				h.ServeHTTP(zipped{w, z}, r)
 			}))
 		}}
-		run := startMemory(t, zips, m)
-		resp, err := run.srv.Client().Get(run.srv.URL + path + "?watch=1&resourceVersion=0")
-		noErr(t, err)
-		lines := bufio.NewScanner(resp.Body)
-		for n := range 3 {
-			if !lines.Scan() || !strings.Contains(lines.Text(), `"ADDED"`) {
-				t.Errorf("%s: the events end with %q, %v", tr.name, lines.Text(), lines.Err())
+		over(t, []transport{zips}, serve.Options{}, widgets, func(t *testing.T, run running) {
+			resp, err := run.srv.Client().Get(run.srv.URL + path + "?watch=1&resourceVersion=0")
+			noErr(t, err)
+			defer resp.Body.Close()
+			lines := bufio.NewReader(resp.Body)
+			for n := range 3 {
+				line(t, lines, `"ADDED"`)
+				put(t, run.m.Create, fmt.Sprint(n), 1)
 			}
-			put(t, m.Create, fmt.Sprint(n), 1)
-		}
-		_ = resp.Body.Close()
-		run.stop()
+		}, newWidget(name("a"), 1))
 	}
 }
 
 // Where answers cannot be flushed there are no watches, and that is said: to each client, and once
-// to the program.
+// to the program. A version that is too old is told of all the same: the answer ends with that. One
+// that leads to a writer with Flush is fine.
 func TestWithoutFlush(t *testing.T) {
 	log := make(records, 100)
 	m := lw.NewMemory(newWidget(name("a"), 1))
 	put(t, m.Update, "a", 3)
 	opts := serve.Options{Logger: slog.New(slog.NewTextHandler(log, nil)), Limits: serve.Limits{WatchTimeout: 50 * time.Millisecond}}
 	h := handleMemory(t, opts, m, widgets).h
-	for range 2 {
-		w := httptest.NewRecorder()
-		h.ServeHTTP(struct{ http.ResponseWriter }{w}, httptest.NewRequest("GET", path+"?watch=1&resourceVersion=0", nil))
-		if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), "Flush") {
-			t.Errorf("%d %s", w.Code, w.Body)
+	m.Compact()
+	for _, tt := range []struct {
+		version string
+		unwraps bool
+		code    int
+		text    string
+	}{
+		{"0", false, 500, "Flush"}, {"0", false, 500, "Flush"},
+		{"2", false, 200, `"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure"`},
+		{"2", false, 200, `"code":410`},
+		{"0", true, 200, "ADDED"},
+	} {
+		recorder := httptest.NewRecorder()
+		var w http.ResponseWriter = struct{ http.ResponseWriter }{recorder}
+		if tt.unwraps {
+			w = unwraps{recorder}
 		}
+		h.ServeHTTP(w, httptest.NewRequest("GET", path+"?watch=1&resourceVersion="+tt.version, nil))
+		if recorder.Code != tt.code || !strings.Contains(recorder.Body.String(), tt.text) {
+			t.Errorf("%+v: %d %s", tt, recorder.Code, recorder.Body)
+		}
+		rig.Same(t, "open watches", 0, h.Status()[0].Watches)
 	}
 	said := 0
 	for len(log) > 0 {
 		said += strings.Count(<-log, "Flush")
 	}
-	if said != 1 {
-		t.Errorf("it was said %d times", said)
-	}
-	if n := h.Status()[0].Watches; n != 0 {
-		t.Errorf("%d watches are open", n)
-	}
-	// A version that is too old is told of all the same: the answer ends with that.
-	m.Compact()
-	old := httptest.NewRecorder()
-	h.ServeHTTP(struct{ http.ResponseWriter }{old}, httptest.NewRequest("GET", path+"?watch=1&resourceVersion=2", nil))
-	if old.Code != http.StatusOK || !strings.Contains(old.Body.String(), `"ERROR"`) || !strings.Contains(old.Body.String(), `"code":410`) {
-		t.Errorf("%d %s", old.Code, old.Body)
-	}
-	// One that leads to a writer with Flush is fine.
-	w := httptest.NewRecorder()
-	h.ServeHTTP(unwraps{w}, httptest.NewRequest("GET", path+"?watch=1&resourceVersion=0", nil))
-	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "ADDED") {
-		t.Errorf("%d %s", w.Code, w.Body)
-	}
+	rig.Same(t, "how often it was said", 1, said)
 }
 
 // The headers of a middleware that were set before the watch began go with it. They stay the
