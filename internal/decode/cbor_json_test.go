@@ -17,9 +17,7 @@ import (
 func fromHex(t fataler, s string) []byte {
 	t.Helper()
 	data, err := hex.DecodeString(strings.ReplaceAll(s, " ", ""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	return data
 }
 

@@ -2,15 +2,14 @@ package decode
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -56,13 +55,10 @@ func TestCutObjects(t *testing.T) {
 	for _, whole := range []string{
 		`{"spec":{"str":"a\u00e9\ud83d\ude00b","unknown":"\u00e9\ud83d\ude00"}}`, `{"spec":{"f64":-12.5e-3,"unknown":-12.5e-3,"any":[true,false,null,{"a":1}]}}`, sinkA,
 	} {
-		for n := range len(whole) {
-			if _, err := decodeOne(d, []byte(whole[:n])); err == nil {
-				t.Fatalf("%s is taken for an object", whole[:n])
+		for n := range len(whole) + 1 {
+			if _, err := decodeOne(d, []byte(whole[:n])); (err == nil) != (n == len(whole)) {
+				t.Fatalf("%s: %v", whole[:n], err)
 			}
-		}
-		if _, err := decodeOne(d, []byte(whole)); err != nil {
-			t.Errorf("%s: %v", whole, err)
 		}
 	}
 }
@@ -91,11 +87,22 @@ func TestGuessRaw(t *testing.T) {
 	deep := strings.Repeat("[", maxDepth-10) + strings.Repeat("]", maxDepth-10)
 	raw := []string{long, long + " ", long[:len(long)-1], long + "}", long + long, `[` + long + `]`, `"` + strings.Repeat("x", 40) + `"`, `"` + strings.Repeat("x", 40) + `\"y"`,
 		strings.Repeat("1", 30), strings.Repeat("1", 30) + "5", `null`, `{}`, deep}
-	for _, a := range raw {
-		for _, b := range raw {
-			for _, s := range []string{a, b, a, a, b} {
-				checkSame(t, d, []byte(`{"metadata":{"name":"a"},"spec":{"fields":`+s+`,"ext":`+s+`,"raw":`+s+`}}`))
-				checkSame(t, d, []byte(strings.Repeat(`{"next":`, 20)+`{"spec":{"raw":`+s+`}}`+strings.Repeat("}", 20)))
+	for s := range inTurn(raw, "abaab") {
+		checkSame(t, d, []byte(`{"metadata":{"name":"a"},"spec":{"fields":`+s+`,"ext":`+s+`,"raw":`+s+`}}`))
+		checkSame(t, d, []byte(strings.Repeat(`{"next":`, 20)+`{"spec":{"raw":`+s+`}}`+strings.Repeat("}", 20)))
+	}
+}
+
+// inTurn has any two of all, a and b, follow each other in the given order.
+func inTurn(all []string, order string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, a := range all {
+			for _, b := range all {
+				for _, which := range order {
+					if !yield(map[rune]string{'a': a, 'b': b}[which]) {
+						return
+					}
+				}
 			}
 		}
 	}
@@ -118,12 +125,8 @@ func TestGuessNames(t *testing.T) {
 		`{"str":"a","unknown":{"str":"x"},"strP":"b","u8":3}`,
 		`{}`, `{"I":1}`, `{"m":{}}`, `{"str":"a","i8":1`, `{"str`, `{"str"`, `{"str":`, `{"str":"a","st`, `{"str":"a" "strP":"b"}`, `{"str":"a",}`,
 	}
-	for _, a := range specs {
-		for _, b := range specs {
-			for _, spec := range []string{a, b, a, a} {
-				checkSame(t, d, []byte(`{"metadata":{"name":"a"},"spec":`+spec+`}`))
-			}
-		}
+	for spec := range inTurn(specs, "abaa") {
+		checkSame(t, d, []byte(`{"metadata":{"name":"a"},"spec":`+spec+`}`))
 	}
 }
 
@@ -282,16 +285,7 @@ func TestSameAsApimachineryDrawn(t *testing.T) {
 func TestUnstructured(t *testing.T) {
 	d := newDecoder[*unstructured.Unstructured](t, Options{})
 	for _, spec := range specs {
-		data := []byte(`{"kind":"Sink","apiVersion":"v1","metadata":{"name":"a"},"spec":` + spec + `}`)
-		want := &unstructured.Unstructured{}
-		wantErr := json.Unmarshal(data, want)
-		got, err := decodeOne(d, data)
-		switch {
-		case (err == nil) != (wantErr == nil):
-			t.Errorf("%s:\n got error %v\nwant error %v", data, err, wantErr)
-		case err == nil && !reflect.DeepEqual(want, got):
-			t.Errorf("%s: (-want +got):\n%s", data, cmp.Diff(want, got))
-		}
+		checkSameAs[unstructured.Unstructured](t, d, []byte(`{"kind":"Sink","apiVersion":"v1","metadata":{"name":"a"},"spec":`+spec+`}`))
 	}
 }
 
@@ -319,16 +313,12 @@ func FuzzJSON(f *testing.F) {
 func TestPodsSameAsApimachinery(t *testing.T) {
 	for _, opts := range []Options{{}, {Share: true}} {
 		d := newDecoder[*pod](t, opts)
-		frames, _ := podFrames(500)
 		i := 0
-		err := d.Watch(bytes.NewReader(frames), JSON, func(e Event) error {
+		err := d.Watch(bytes.NewReader(podFrames(500)), JSON, func(e Event) error {
 			want := &pod{}
-			if err := unmarshal(podJSON(i), want); err != nil {
-				return err
-			}
+			ok(t, unmarshal(podJSON(i), want))
 			want.TypeMeta = metav1.TypeMeta{}
-			wantJSON, _ := json.Marshal(want)
-			gotJSON, _ := json.Marshal(e.Object.Value)
+			wantJSON, gotJSON := mustJSON(t, want), mustJSON(t, e.Object.Value)
 			if e.Object.Err != nil || !bytes.Equal(wantJSON, gotJSON) {
 				t.Fatalf("share %v, pod %d: %v\n got %s\nwant %s", opts.Share, i, e.Object.Err, gotJSON, wantJSON)
 			}

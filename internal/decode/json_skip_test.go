@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
 
@@ -139,9 +138,7 @@ func TestSkipDepth(t *testing.T) {
 			want = append(want, model, model)
 			got = append(got, say(func(d *Decoder) error { return d.p.skip() }), say(func(d *Decoder) error { return d.skipLike(&s) }))
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		checkDiff(t, "", want, got)
 	}
 }
 

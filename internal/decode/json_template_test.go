@@ -3,10 +3,12 @@ package decode
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"maps"
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -264,45 +266,20 @@ func TestTemplateSharesNothing(t *testing.T) {
 // checkOwner notes the memory of object i, and checks that no object before has a part of it.
 func checkOwner(t *testing.T, owner map[uintptr]int, i int, o any) {
 	t.Helper()
-	mine := map[uintptr]bool{}
-	memoryOf(reflect.ValueOf(o), mine)
-	for at := range mine {
-		if other, ok := owner[at]; ok {
-			t.Fatalf("objects %d and %d share memory", other, i)
+	visit(reflect.ValueOf(o), func(v reflect.Value) bool {
+		switch v.Kind() {
+		case reflect.Pointer, reflect.Map, reflect.Slice:
+			// An empty slice has no memory of its own.
+			if v.IsNil() || v.Kind() == reflect.Slice && v.Cap() == 0 || v.Type() == reflect.TypeFor[*time.Location]() {
+				return false
+			}
+			if other, ok := owner[v.Pointer()]; ok && other != i {
+				t.Fatalf("objects %d and %d share memory", other, i)
+			}
+			owner[v.Pointer()] = i
 		}
-		owner[at] = i
-	}
-}
-
-// memoryOf adds the addresses of the pointers, maps and slices in v to at.
-func memoryOf(v reflect.Value, at map[uintptr]bool) {
-	switch v.Kind() {
-	case reflect.Pointer:
-		if !v.IsNil() && v.Type().Elem().String() != "time.Location" {
-			at[v.Pointer()] = true
-			memoryOf(v.Elem(), at)
-		}
-	case reflect.Interface:
-		memoryOf(v.Elem(), at)
-	case reflect.Struct:
-		for i := range v.NumField() {
-			memoryOf(v.Field(i), at)
-		}
-	case reflect.Map:
-		if !v.IsNil() {
-			at[v.Pointer()] = true
-		}
-		for _, k := range v.MapKeys() {
-			memoryOf(v.MapIndex(k), at)
-		}
-	case reflect.Slice, reflect.Array:
-		if v.Kind() == reflect.Slice && v.Cap() > 0 {
-			at[v.Pointer()] = true
-		}
-		for i := range v.Len() {
-			memoryOf(v.Index(i), at)
-		}
-	}
+		return true
+	})
 }
 
 // An append to a slice of an object writes into no other value of it.
@@ -424,23 +401,13 @@ func TestShapesAreBounded(t *testing.T) {
 // An object that has come in part is decoded to its end, and is no reason to give up templates.
 func TestTemplateOfCutObject(t *testing.T) {
 	d := newTemplater[*sink](t, Options{})
-	frame := append(append([]byte(`{"type":"ADDED","object":`), spec(bigSpec)...), "}\n"...)
+	frame := `{"type":"ADDED","object":` + string(spec(bigSpec)) + "}\n"
 	checkSame(t, d, spec(bigSpec))
 	want := mustDecode[*sink](t, d, spec(bigSpec))
-	cut := bytes.Index(frame, []byte(`,"ms"`)) // behind a brace, where the event may end
+	cut := strings.Index(frame, `,"ms"`) // behind a brace, where the event may end
 	score := specOf(t, d).score
 	for range 20 {
-		parts := [][]byte{frame[:cut], frame[cut:]}
-		r := readFunc(func(p []byte) (int, error) {
-			if len(parts) == 0 {
-				return 0, fmt.Errorf("the end")
-			}
-			n := copy(p, parts[0])
-			if parts[0] = parts[0][n:]; len(parts[0]) == 0 {
-				parts = parts[1:]
-			}
-			return n, nil
-		})
+		r := io.MultiReader(strings.NewReader(frame[:cut]), strings.NewReader(frame[cut:]))
 		_ = d.WatchList(r, JSON, func(ev Event) error {
 			if diff := cmp.Diff(fmt.Sprintf("%#v", want.Spec.List), fmt.Sprintf("%#v", ev.Object.Value.(*sink).Spec.List)); diff == "" {
 				t.Error("the pointers are the same")

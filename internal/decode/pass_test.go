@@ -3,7 +3,6 @@ package decode
 import (
 	"bytes"
 	"fmt"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -21,43 +20,36 @@ func TestPassOver(t *testing.T) {
 	wanted := func(_, name string) bool { return strings.HasSuffix(name, "7") }
 	var lines, frames, cbor []byte
 	var jsonItems []string
-	for i := range n {
-		c := wantCarp(i)
-		object := map[string]any{"kind": "Carp", "apiVersion": "testapigroup.apimachinery.k8s.io/v1", "metadata": map[string]any{
-			"name": c.Name, "namespace": c.Namespace, "resourceVersion": fmt.Sprint(100 + i), "labels": map[string]any{"a": "\"}"}}}
-		text := mustJSON(t, object)
-		jsonItems = append(jsonItems, string(text))
-		lines = append(lines, fmt.Sprintf(`{"type":"MODIFIED","object":%s}`+"\n", text)...)
-		cbor = append(cbor, cborEvent(t, "MODIFIED", object)...)
-		carp := newCarp(i)
-		carp.ResourceVersion = fmt.Sprint(100 + i)
-		frames = append(frames, frameOf(t, "MODIFIED", protobufOf(t, carp))...)
-	}
-	list := []byte(`{"kind":"CarpList","apiVersion":"testapigroup.apimachinery.k8s.io/v1","metadata":{"resourceVersion":"9"},"items":[` + strings.Join(jsonItems, ",") + `]}`)
 	type seen struct {
 		name   string
 		passed uint64
 	}
 	var want []seen
 	for i := range n {
-		if name := wantCarp(i).Name; wanted("", name) {
-			want = append(want, seen{name: name})
+		c := newCarp(i)
+		object := map[string]any{"kind": "Carp", "apiVersion": "testapigroup.apimachinery.k8s.io/v1", "metadata": map[string]any{
+			"name": c.Name, "namespace": c.Namespace, "resourceVersion": c.ResourceVersion, "labels": map[string]any{"a": "\"}"}}}
+		text := mustJSON(t, object)
+		jsonItems = append(jsonItems, string(text))
+		lines = append(lines, fmt.Sprintf(`{"type":"MODIFIED","object":%s}`+"\n", text)...)
+		cbor = append(cbor, cborEvent(t, "MODIFIED", object)...)
+		frames = append(frames, frameOf(t, "MODIFIED", protobufOf(t, c))...)
+		if wanted("", c.Name) {
+			want = append(want, seen{name: c.Name})
 		} else {
 			want = append(want, seen{passed: uint64(100 + i)})
 		}
 	}
+	list := []byte(`{"kind":"CarpList","apiVersion":"testapigroup.apimachinery.k8s.io/v1","metadata":{"resourceVersion":"9"},"items":[` + strings.Join(jsonItems, ",") + `]}`)
 	for _, workers := range []int{-1, 2} {
 		var got []seen
 		note := func(o Object) error {
-			if o.Err != nil {
-				return o.Err
-			}
 			s := seen{passed: o.Passed}
 			if o.Value != nil {
-				s.name = reflect.ValueOf(o.Value).Elem().FieldByName("Name").String()
+				s.name = o.Value.(*carp.Carp).Name
 			}
 			got = append(got, s)
-			return nil
+			return o.Err
 		}
 		watch := func(enc Encoding, data []byte) func(*Decoder) error {
 			return func(d *Decoder) error {
@@ -98,21 +90,21 @@ func TestPassOver(t *testing.T) {
 
 // TestPassOverUnclear: an object that does not plainly say who it is is decoded.
 func TestPassOverUnclear(t *testing.T) {
+	passed := func(text string) (Object, error) {
+		d := newDecoder[*sink](t, Options{})
+		d.PassOver(func(string, string) bool { return false })
+		d.p.reset([]byte(text), 0)
+		return d.decodeObject()
+	}
 	for _, text := range []string{
 		`{"metadata":{"name":"a\u0062","resourceVersion":"7"}}`, `{"metadata":{"name":"a"}}`, `{"metadata":{"name":"a","resourceVersion":"x"}}`,
 		`{"metadata":{"name":7,"resourceVersion":"7"}}`, `{"metadata":null}`, `{}`, `{"metadata":{"name":"a","resourceVersion":"07"}}`,
 	} {
-		d := newDecoder[*sink](t, Options{})
-		d.PassOver(func(string, string) bool { return false })
-		d.p.reset([]byte(text), 0)
-		if o, err := d.decodeObject(); o.Passed != 0 || err != nil {
+		if o, err := passed(text); o.Passed != 0 || err != nil {
 			t.Errorf("%s: passed over at %d, error %v", text, o.Passed, err)
 		}
 	}
-	d := newDecoder[*sink](t, Options{})
-	d.PassOver(func(string, string) bool { return false })
-	d.p.reset([]byte(`{"metadata":{"name":"a","namespace":"b","resourceVersion":"7"},"data":{"x":]}`), 0)
-	if _, err := d.decodeObject(); !isFatal(err) {
+	if _, err := passed(`{"metadata":{"name":"a","namespace":"b","resourceVersion":"7"},"data":{"x":]}`); !isFatal(err) {
 		t.Errorf("what is no JSON was passed over: %v", err)
 	}
 }

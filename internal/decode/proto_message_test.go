@@ -1,8 +1,10 @@
 package decode
 
 import (
+	"encoding/binary"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,17 +32,11 @@ func nested(depth, field int, innermost []byte) []byte {
 	// end to the start.
 	var out []byte
 	put := func(b ...byte) {
-		for i := len(b) - 1; i >= 0; i-- {
-			out = append(out, b[i])
+		for _, v := range slices.Backward(b) {
+			out = append(out, v)
 		}
 	}
-	length := func(n int) {
-		var b []byte
-		for ; n >= 0x80; n >>= 7 {
-			b = append(b, byte(n)|0x80)
-		}
-		put(append(b, byte(n))...)
-	}
+	length := func(n int) { put(binary.AppendUvarint(nil, uint64(n))...) }
 	put(innermost...)
 	for range depth - 1 {
 		size := len(out)
@@ -53,9 +49,7 @@ func nested(depth, field int, innermost []byte) []byte {
 			put(4<<3 | wireBytes)
 		}
 	}
-	for i, j := 0, len(out)-1; i < j; i, j = i+1, j-1 {
-		out[i], out[j] = out[j], out[i]
-	}
+	slices.Reverse(out)
 	return out
 }
 
@@ -119,13 +113,8 @@ func TestSeconds(t *testing.T) {
 }
 
 func TestProtobufObjectThatDoesNotFit(t *testing.T) {
-	c := newCarp(1)
-	meta, _ := c.ObjectMeta.Marshal()
-	// restartPolicy as a number.
-	spec := []byte{3<<3 | wireVarint, 1}
-	raw := append(append([]byte{1<<3 | wireBytes, byte(len(meta)), byte(len(meta) >> 7)}, meta...), 2<<3|wireBytes, byte(len(spec)))
-	raw[1] |= 0x80
-	raw = append(raw, spec...)
+	spec := message{}.varint(3, 1) // restartPolicy as a number
+	raw := append(fieldOfBytes(1, mustMarshal(t, &newCarp(1).ObjectMeta)), fieldOfBytes(2, spec)...)
 	for name, d := range map[string]*Decoder{"compiled": newDecoder[*carp.Carp](t, Options{}), "own": ownUnmarshal(t)} {
 		o := messageOf(d, raw)
 		want := Ident{Namespace: "ns", Name: "carp-1", UID: "u", ResourceVersion: "101"}

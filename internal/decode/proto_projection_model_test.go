@@ -151,7 +151,7 @@ func checkProjection[P any](t *testing.T, name func(*P) string) {
 
 // A projection over protobuf costs what it keeps: the object, and its strings.
 func TestProjectionIsSmall(t *testing.T) {
-	frames := carpFrames(t, 200)
+	frames := carpFrames(t, "MODIFIED", 200)
 	var kept []*carpPlace
 	d := newDecoder[*carpPlace](t, Options{})
 	d.ReuseFrom(func(string, string) any { return nil })
@@ -184,14 +184,6 @@ func TestProjectionIsSmall(t *testing.T) {
 			t.Errorf("%v: parts %q, want %q", typ, got, want)
 		}
 	}
-}
-
-// carpFrames returns a watch of n carps.
-func carpFrames(t fataler, n int) (frames []byte) {
-	for i := range n {
-		frames = append(frames, frameOf(t, "MODIFIED", protobufOf(t, newCarp(i)))...)
-	}
-	return frames
 }
 
 // A trickPlace is a carpPlace with an Unmarshal that is never called.

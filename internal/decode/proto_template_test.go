@@ -1,7 +1,6 @@
 package decode
 
 import (
-	"encoding/binary"
 	"fmt"
 	"reflect"
 	"runtime"
@@ -31,10 +30,7 @@ var plainCarps = sync.OnceValues(func() (*Decoder, error) { return New(reflect.T
 // another wire type.
 func checkCarp(t fataler, d *Decoder, data []byte) *carp.Carp {
 	t.Helper()
-	plain, err := plainCarps()
-	if err != nil {
-		t.Fatal(err)
-	}
+	plain := must[*Decoder](t)(plainCarps())
 	o, want := messageOf(d, data), messageOf(plain, data)
 	if diff := cmp.Diff(want.Value, o.Value); diff != "" || fmt.Sprint(o.Err) != fmt.Sprint(want.Err) {
 		t.Fatalf("%q: error %v, want %v (-want +got):\n%s", data, o.Err, want.Err, diff)
@@ -43,10 +39,8 @@ func checkCarp(t fataler, d *Decoder, data []byte) *carp.Carp {
 		return nil
 	}
 	of := &carp.Carp{}
-	err = of.Unmarshal(data)
-	if diff := cmp.Diff(of, o.Value.(*carp.Carp)); diff != "" || err != nil {
-		t.Fatalf("%q: error %v (-want +got):\n%s", data, err, diff)
-	}
+	ok(t, of.Unmarshal(data))
+	checkDiff(t, fmt.Sprintf("%q", data), of, o.Value.(*carp.Carp))
 	return o.Value.(*carp.Carp)
 }
 
@@ -147,28 +141,17 @@ func TestWireTemplateSharesNothing(t *testing.T) {
 
 // A field that comes twice, an unknown one and a wrong one make no template.
 func TestNoWireTemplate(t *testing.T) {
-	field := func(num, typ int, value ...byte) []byte {
-		return append(binary.AppendUvarint(nil, uint64(num)<<3|uint64(typ)), value...)
-	}
-	part := func(extra []byte) []byte {
-		spec := append(mustMarshal(t, &largeCarp().Spec), extra...)
-		return append(binary.AppendUvarint([]byte{2<<3 | wireBytes}, uint64(len(spec))), spec...)
-	}
-	for name, extra := range map[string][]byte{
-		"nothing":            nil,
-		"a string twice":     field(10, wireBytes, 1, 'x'),
-		"a number twice":     field(12, wireVarint, 0),
-		"a pointer twice":    field(4, wireVarint, 9),
-		"an unknown field":   field(99, wireVarint, 1),
-		"a high number":      field(1<<20, wireVarint, 1),
-		"another wire type":  field(8, wireVarint, 1),
-		"the end of a group": field(8, wireEnd),
+	var m message
+	for name, extra := range map[string]message{
+		"nothing": m, "a string twice": m.bytes(10, "x"), "a number twice": m.varint(12, 0), "a pointer twice": m.varint(4, 9),
+		"an unknown field": m.varint(99, 1), "a high number": m.varint(1<<20, 1), "another wire type": m.varint(8, 1),
+		"the end of a group": m.tag(8, wireEnd),
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newTemplater[*carp.Carp](t, Options{})
-			meta := mustMarshal(t, &metav1.ObjectMeta{Name: "a"})
+			spec := append(mustMarshal(t, &largeCarp().Spec), extra...)
 			for range 3 {
-				checkCarp(t, d, append(field(1, wireBytes, append([]byte{byte(len(meta))}, meta...)...), part(extra)...))
+				checkCarp(t, d, m.bytes(1, string(m.bytes(1, "a"))).bytes(2, string(spec)))
 			}
 			if ts := templatesFor(t, d, "spec"); (len(ts.all) != 0) != (extra == nil) {
 				t.Errorf("%d templates", len(ts.all))

@@ -3,7 +3,6 @@ package decode
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -38,31 +37,24 @@ func (m message) tag(num, typ int) message {
 	return binary.AppendUvarint(m, uint64(num)<<3|uint64(typ))
 }
 
-func decodeFigures(t *testing.T, data []byte) (*figures, error) {
-	t.Helper()
-	o, err := newDecoder[*figures](t, Options{}).decodeMessage(data)
-	if err = errors.Join(err, o.Err); err != nil {
-		return nil, err
-	}
-	return o.Value.(*figures), nil
-}
-
 // Unknown fields are skipped, of whatever wire type. A broken one is an error.
 func TestUnknownFieldsOfProtobuf(t *testing.T) {
-	named := message{}.bytes(1, string(message{}.bytes(1, "a")))
+	decode := func(data ...[]byte) Object {
+		return messageOf(newDecoder[*figures](t, Options{}), slices.Concat(data...))
+	}
+	named, behind := message{}.bytes(1, string(message{}.bytes(1, "a"))), message{}.bytes(15, "z")
 	group := message{}.tag(90, wireGroup).varint(1, 300).fixed32(2, 1).fixed64(3, 1).bytes(4, "xyz").tag(5, wireGroup).varint(1, 1).tag(5, wireEnd).tag(90, wireEnd)
 	for name, field := range map[string]message{
 		"varint": message{}.varint(90, math.MaxUint64), "fixed32": message{}.fixed32(90, 0xffffffff), "fixed64": message{}.fixed64(90, math.MaxUint64),
 		"bytes": message{}.bytes(90, "\x00\x01\xff"), "group": group, "nothing": {}, "a high number": message{}.varint(1<<28, 1),
 	} {
-		data := append(append(slices.Clone(named), field...), message{}.bytes(15, "z")...)
-		got, err := decodeFigures(t, data)
-		if err != nil || got.Name != "a" || got.After != "z" {
-			t.Errorf("%s: %+v, %v", name, got, err)
+		o := decode(named, field, behind)
+		if got, _ := o.Value.(*figures); o.Err != nil || got.Name != "a" || got.After != "z" {
+			t.Errorf("%s: %+v, %v", name, got, o.Err)
 		}
-		for n := len(named) + 1; n < len(named)+len(field); n++ {
-			if _, err := decodeFigures(t, data[:n]); err == nil {
-				t.Errorf("%s, cut at %d of %d bytes, is no error", name, n-len(named), len(field))
+		for n := 1; n < len(field); n++ {
+			if decode(named, field[:n]).Err == nil {
+				t.Errorf("%s, cut at %d of %d bytes, is no error", name, n, len(field))
 			}
 		}
 	}
@@ -84,8 +76,8 @@ func TestUnknownFieldsOfProtobuf(t *testing.T) {
 		"packed floats that end":     message{}.bytes(10, "\x00\x00\x00"),
 		"the number 0":               message{}.varint(0, 1),
 	} {
-		if got, err := decodeFigures(t, append(append(slices.Clone(named), field...), message{}.bytes(15, "z")...)); err == nil {
-			t.Errorf("%s is no error: %+v", name, got)
+		if o := decode(named, field, behind); o.Err == nil {
+			t.Errorf("%s is no error: %+v", name, o.Value)
 		}
 	}
 }

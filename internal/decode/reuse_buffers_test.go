@@ -2,7 +2,6 @@ package decode
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"reflect"
 	"runtime"
@@ -18,14 +17,8 @@ import (
 // source.
 func TestWorkingMemoryIsGivenBack(t *testing.T) {
 	const n = 1 << 17
-	many := func(one string) string { return strings.TrimSuffix(strings.Repeat(one+",", n), ",") }
-	pairs := func(value string) string {
-		var b strings.Builder
-		for i := range n / 4 {
-			fmt.Fprintf(&b, `"%d":%s,`, i, value)
-		}
-		return strings.TrimSuffix(b.String(), ",")
-	}
+	many := func(one string) string { return manyOf(n, one) }
+	pairs := func(value string) string { return membersOf(n/4, value) }
 	spec := func(spec string) string {
 		return `{"kind":"Sink","apiVersion":"v1","metadata":{"name":"a"},"spec":` + spec + `}`
 	}
@@ -186,31 +179,16 @@ func TestWatchBufferGrows(t *testing.T) {
 	event := `{"type":"ADDED","object":` + sinkA + "}\n"
 	for _, busy := range []bool{false, true} {
 		d := newDecoder[*sink](t, Options{})
-		left := strings.Repeat(event, 1000)
-		r := readFunc(func(p []byte) (int, error) {
-			if left == "" {
-				return 0, io.EOF
-			}
-			if !busy {
-				p = p[:len(event)]
-			}
-			n := copy(p, left)
-			left = left[n:]
-			return n, nil
-		})
-		n, want := 0, idleBuffer
+		n, want, cut := 0, idleBuffer, cuts["one by one"]
 		if busy {
-			want = watchBuffer
+			want, cut = watchBuffer, cuts["all together"]
 		}
-		err := d.Watch(r, JSON, func(Event) error {
+		ok(t, d.Watch(&piecewise{[]byte(strings.Repeat(event, 1000)), cut}, JSON, func(Event) error {
 			if n++; n > 100 && cap(d.buf.data) != want {
 				t.Errorf("busy %v: %d bytes of buffer at event %d, want %d", busy, cap(d.buf.data), n, want)
 				return io.EOF
 			}
 			return nil
-		})
-		if err != nil {
-			t.Error(err)
-		}
+		}))
 	}
 }

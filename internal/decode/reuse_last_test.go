@@ -74,9 +74,7 @@ func TestElements(t *testing.T) {
 	last.keep(first)
 	data := []byte(head + "11:00" + middle + `False"},{"type":"C","on":true,"none":null},{"type":"D"}],"parts":{"x":1,"y":[1]}}}`)
 	got := mustDecode[*unstructured.Unstructured](t, d, data)
-	if diff := cmp.Diff(untypedOf(t, data), got); diff != "" {
-		t.Fatalf("(-want +got):\n%s", diff)
-	}
+	checkDiff(t, "", untypedOf(t, data), got)
 	for path, want := range map[string]bool{
 		"metadata managedFields 0": true, "metadata managedFields 1": false, "metadata managedFields 2": true, "status conditions": false, "status parts": true,
 	} {
@@ -135,9 +133,7 @@ func TestEquals(t *testing.T) {
 	} {
 		var d Decoder
 		old, _, err := near(&d, nil, c.old)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		v, same, err := near(&d, old, c.data)
 		if err != nil || same != c.want || same && reflect.ValueOf(v).Pointer() != reflect.ValueOf(old).Pointer() {
 			t.Errorf("%s is %s: %v, want %v; error %v", c.data, c.old, same, c.want, err)
@@ -154,9 +150,7 @@ func TestChangedMembers(t *testing.T) {
 		`{"a":1,"c":{"x":1}}`, `{"a":1,"c":{"x":1},"c":{"x":2}}`,
 	} {
 		old, _, err := near(&d, nil, `{"a":1,"b":"2","c":{"x":1}}`)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		raw := []byte(data)
 		d.p.reset(raw, 0)
 		got, same, err := d.decodeNear(old, mask{})
@@ -210,22 +204,10 @@ func TestNearModel(t *testing.T) {
 	})
 }
 
-func hasFloat(v any) bool {
-	switch v := v.(type) {
-	case float64:
+func hasFloat(v any) (has bool) {
+	visit(reflect.ValueOf(v), func(v reflect.Value) bool {
+		has = has || v.Kind() == reflect.Float64
 		return true
-	case []any:
-		for _, e := range v {
-			if hasFloat(e) {
-				return true
-			}
-		}
-	case map[string]any:
-		for _, e := range v {
-			if hasFloat(e) {
-				return true
-			}
-		}
-	}
-	return false
+	})
+	return has
 }

@@ -50,15 +50,6 @@ var carpForms = map[string]func(t fataler, c any) []byte{
 	"JSON": mustJSON, "alphabetical JSON": alphabetical, "protobuf": func(t fataler, c any) []byte { return mustMarshal(t, c.(*carp.Carp)) },
 }
 
-func mustJSON(t fataler, v any) []byte {
-	t.Helper()
-	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
 // alphabetical returns the JSON of v with its names in alphabetical order.
 func alphabetical(t fataler, v any) []byte {
 	t.Helper()
@@ -74,18 +65,6 @@ func decodeAs(d *Decoder, form string, data []byte) (any, error) {
 		return o.Value, o.Err
 	}
 	return decodeOne(d, data)
-}
-
-// carpOf returns what apimachinery makes of data, which is in the given form.
-func carpOf(form string, data []byte) (*carp.Carp, error) {
-	decode := (*carp.Carp).Unmarshal
-	if form != "protobuf" {
-		decode = func(c *carp.Carp, data []byte) error { return unmarshal(data, c) }
-	}
-	c := &carp.Carp{}
-	err := decode(c, data)
-	c.TypeMeta = metav1.TypeMeta{}
-	return c, err
 }
 
 // decodeCarp decodes data, which is in the given form, and returns what apimachinery makes of it
@@ -127,9 +106,7 @@ func TestPartsAreTaken(t *testing.T) {
 				c.ResourceVersion = "200"
 				change(c)
 				got, want := decodeCarp(t, d, form, encode(t, c))
-				if diff := cmp.Diff(want, got); diff != "" {
-					t.Fatalf("%s, %s (-want +got):\n%s", form, changed, diff)
-				}
+				checkDiff(t, fmt.Sprintf("%s, %s", form, changed), want, got)
 				if n, c := len(got.Finalizers), cap(got.Finalizers); n != c {
 					t.Errorf("%s, changed %s: an append would write into memory of another version: %d of %d", form, changed, n, c)
 				}
@@ -186,9 +163,7 @@ func TestPartsModel(t *testing.T) {
 				data = joined(form, data, carpForms[form](t, other))
 			}
 			want, err := carpOf(form, data)
-			if err != nil {
-				t.Fatal(err)
-			}
+			ok(t, err)
 			if keep != nil {
 				keep(want)
 			}
@@ -320,9 +295,7 @@ func TestWithoutParts(t *testing.T) {
 	carps := newDecoder[*carp.Carp](t, Options{})
 	carps.ReuseFrom(func(string, string) any { return &metav1.ObjectMeta{Labels: map[string]string{"a": "b"}} })
 	got, want := decodeCarp(t, carps, "JSON", mustJSON(t, newCarp(1)))
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	checkDiff(t, "", want, got)
 }
 
 // The notes take at most 100 bytes an object.

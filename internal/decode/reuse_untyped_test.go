@@ -32,9 +32,7 @@ func TestUntypedParts(t *testing.T) {
 		c.ResourceVersion, c.Status.Phase, c.Labels["a"] = "200", "Failed", "changed"
 		data := carpForms[form](t, c)
 		got := mustDecode[*unstructured.Unstructured](t, d, data)
-		if diff := cmp.Diff(untypedOf(t, data), got); diff != "" {
-			t.Fatalf("%s (-want +got):\n%s", form, diff)
-		}
+		checkDiff(t, form, untypedOf(t, data), got)
 		for path, want := range map[string]bool{"spec": true, "status": false, "metadata managedFields": true, "metadata labels": false, "metadata ownerReferences": true} {
 			at := strings.Fields(path)
 			if same := addressOf(old, at...) == addressOf(got, at...); same != want {

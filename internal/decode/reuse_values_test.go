@@ -44,9 +44,7 @@ func TestShareMessages(t *testing.T) {
 	var fields []*metav1.FieldsV1
 	for i := range 4 {
 		got, want := decodeCarp(t, d, "protobuf", mustMarshal(t, newCarp(i)))
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Fatalf("(-want +got):\n%s", diff)
-		}
+		checkDiff(t, "", want, got)
 		fields = append(fields, got.ManagedFields[0].FieldsV1)
 	}
 	if fields[2] != fields[3] {
@@ -95,12 +93,8 @@ func TestGuessShared(t *testing.T) {
 	long := `{"refKind":"a kind of some length","refName":"x"}`
 	raw := []string{`[` + long + `]`, `[` + long + `,` + long + `]`, `[` + long + ` ]`, `[` + long, `[` + long + `]]`, `[]`, `null`,
 		strings.Repeat("1", 30), `"` + strings.Repeat("x", 40) + `"`, `[` + strings.Replace(long, "x", "y", 1) + `]`}
-	for _, a := range raw {
-		for _, b := range raw {
-			for _, s := range []string{a, a, b, b, a, b, a} {
-				checkSame(t, d, []byte(`{"metadata":{"name":"a"},"spec":{"structs":`+s+`,"strs":["`+strings.Repeat("z", 30)+`"]}}`))
-			}
-		}
+	for s := range inTurn(raw, "aabbaba") {
+		checkSame(t, d, []byte(`{"metadata":{"name":"a"},"spec":{"structs":`+s+`,"strs":["`+strings.Repeat("z", 30)+`"]}}`))
 	}
 }
 
@@ -122,9 +116,7 @@ func TestShareMerges(t *testing.T) {
 	for _, data := range [][]byte{a, a, a, append(bytes.Clone(a), b...), append(bytes.Clone(a), b...), a, append(bytes.Clone(b), a...), append(bytes.Clone(a), a...), a, b, a} {
 		got, want := decodeCarp(t, d, "protobuf", data)
 		all, wants = append(all, got), append(wants, want)
-		if diff := cmp.Diff(wants, all); diff != "" {
-			t.Fatalf("%d objects (-want +got):\n%s", len(all), diff)
-		}
+		checkDiff(t, fmt.Sprintf("%d objects", len(all)), wants, all)
 	}
 	one, other := all[2].ObjectMeta, all[len(all)-1].ObjectMeta
 	if reflect.ValueOf(one.Labels).Pointer() != reflect.ValueOf(other.Labels).Pointer() || &one.Finalizers[0] != &other.Finalizers[0] {
@@ -181,9 +173,7 @@ func TestShareUntyped(t *testing.T) {
 		var all []*unstructured.Unstructured
 		for i := range 4 {
 			got := mustDecode[*unstructured.Unstructured](t, d, gadget(n, i))
-			if diff := cmp.Diff(untypedOf(t, gadget(n, i)), got); diff != "" {
-				t.Fatalf("share %v, object %d (-want +got):\n%s", share, i, diff)
-			}
+			checkDiff(t, fmt.Sprintf("share %v, object %d", share, i), untypedOf(t, gadget(n, i)), got)
 			all = append(all, got)
 		}
 		for _, path := range []string{"spec", "metadata labels", "metadata managedFields 0 fieldsV1", "metadata", "metadata managedFields", "status"} {
@@ -207,9 +197,7 @@ func TestShareUntypedAndDrop(t *testing.T) {
 	want := untypedOf(t, data)
 	unstructured.RemoveNestedField(want.Object, "spec", "secret")
 	for range 5 {
-		if diff := cmp.Diff(want, mustDecode[*unstructured.Unstructured](t, d, data)); diff != "" {
-			t.Fatalf("(-want +got):\n%s", diff)
-		}
+		checkDiff(t, "", want, mustDecode[*unstructured.Unstructured](t, d, data))
 	}
 }
 

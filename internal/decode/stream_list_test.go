@@ -103,10 +103,9 @@ func TestUnknownMembersOfLists(t *testing.T) {
 			`{"kind":"SinkList","metadata":{"resourceVersion":"5"},"items":[` + sinkA + `],"other":` + value + `}`,
 			`{"other":` + value + ` , "items" : [` + sinkA + `] , "metadata":{"resourceVersion":"5"},"kind":"SinkList"}`,
 		} {
-			n := 0
-			meta, err := d.List(strings.NewReader(list), JSON, func(o Object) error { n++; return o.Err })
-			if err != nil || n != 1 || meta.ResourceVersion != "5" {
-				t.Errorf("%s: %d items at %q, error %v", list, n, meta.ResourceVersion, err)
+			g := readList(d, strings.NewReader(list), JSON)
+			if g.end != "<nil>" || len(g.objects) != 1 || g.errs != nil || g.meta.ResourceVersion != "5" {
+				t.Errorf("%s: %d items, %v, at %q, error %v", list, len(g.objects), g.errs, g.meta.ResourceVersion, g.end)
 			}
 		}
 	}
@@ -126,10 +125,8 @@ func TestItemsWithoutKind(t *testing.T) {
 		if tt.want != "Gadget" {
 			members[3] = `"items":[{"metadata":{"name":"a"}},{"metadata":{"name":7}},{"metadata":{"name":"c"}}]`
 		}
-		var want []string
-		for _, name := range []string{"a", "7", "c"} {
-			want = append(want, "g.example/v1 "+tt.want+" "+name)
-		}
+		of := "g.example/v1 " + tt.want
+		want := []string{of + " a", of + " 7", of + " c"}
 		for first := range members {
 			list := "{" + strings.Join(append(members[first:len(members):len(members)], members[:first]...), ",") + "}"
 			for _, workers := range []int{-1, 2} {

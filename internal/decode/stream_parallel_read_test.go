@@ -24,7 +24,7 @@ func TestWorkerPoolEndsWithYield(t *testing.T) {
 				"goexit": func() error { runtime.Goexit(); return nil },
 			} {
 				synctest.Test(t, func(t *testing.T) {
-					data := stonesOf(100, false, func(_ int, item string) string { return item })
+					data := stonesOf(100, false, asIs)
 					r, w := io.Pipe()
 					// After these bytes nothing comes any more.
 					go func() { _, _ = io.WriteString(w, data[:strings.LastIndex(data, "]")]) }()
@@ -56,7 +56,7 @@ func TestWorkerPoolEndsWithYield(t *testing.T) {
 // A Read that panics does so in the caller's goroutine. The error of a Read comes after the objects
 // that were read before it.
 func TestWorkerPoolReadFails(t *testing.T) {
-	data := stonesOf(100, false, func(_ int, item string) string { return item })
+	data := stonesOf(100, false, asIs)
 	broken := errors.New("broken")
 	for name, last := range map[string]io.Reader{"error": iotest.ErrReader(broken), "panic": panicReader{broken}} {
 		d := newDecoder[*stone](t, Options{Workers: 2})
@@ -157,7 +157,7 @@ func TestWorkerPoolGuessesWrong(t *testing.T) {
 		r, w := io.Pipe()
 		yielded := 0
 		go func() {
-			data := strings.ReplaceAll(stonesOf(20, true, func(_ int, item string) string { return item }), ":{", ":\n{")
+			data := strings.ReplaceAll(stonesOf(20, true, asIs), ":{", ":\n{")
 			_, _ = io.WriteString(w, data)
 			synctest.Wait()
 			w.Close()
@@ -252,10 +252,9 @@ func TestWorkerPoolSize(t *testing.T) {
 		}
 	}
 	runtime.GOMAXPROCS(8)
-	same := func(_ int, item string) string { return item }
 	for n, more := range map[int]bool{2000: false, 20000: true} {
 		d := newDecoder[*stone](t, Options{})
-		page := stonesOf(n, false, same)
+		page := stonesOf(n, false, asIs)
 		for _, token := range []string{"x", "y", ""} {
 			page := strings.Replace(page, `"items"`, `"metadata":{"continue":"`+token+`"},"items"`, 1)
 			yielded := 0

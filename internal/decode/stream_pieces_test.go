@@ -75,15 +75,13 @@ var cuts = map[string]func(data []byte) int{
 
 // Parts that may be shared are the same in whatever pieces an event comes.
 func TestSharedInPieces(t *testing.T) {
-	frames, _ := podFrames(10)
+	frames := podFrames(10)
 	read := func(cut func([]byte) int) (got []any) {
 		d := newDecoder[*pod](t, Options{Share: true})
-		if err := d.Watch(&piecewise{frames, cut}, JSON, func(e Event) error {
+		ok(t, d.Watch(&piecewise{frames, cut}, JSON, func(e Event) error {
 			got = append(got, e.Object.Value)
 			return e.Object.Err
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		return got
 	}
 	want := read(cuts["all together"])
@@ -97,16 +95,14 @@ func TestSharedInPieces(t *testing.T) {
 // their ticks: one for each bracket, element and member. A decoder that has seen no event before
 // has no guess that would save any.
 func TestEventsAreParsedOnce(t *testing.T) {
-	frames, _ := podFrames(20)
+	frames := podFrames(20)
 	for name, newDecoder := range map[string]func(fataler, Options) *Decoder{
 		"all": newDecoder[*pod], "a projection": newDecoder[*podPlace], "untyped": newDecoder[*unstructured.Unstructured],
 	} {
 		var once float64
 		for frame := range bytes.Lines(frames) {
 			d := newDecoder(t, Options{})
-			if _, err := d.decodeLine(frame, 0); err != nil {
-				t.Fatal(err)
-			}
+			must[Event](t)(d.decodeLine(frame, 0))
 			once += float64(d.p.ticks)
 		}
 		for _, read := range watches {
@@ -122,12 +118,10 @@ func TestEventsAreParsedOnce(t *testing.T) {
 					var asked atomic.Int64
 					d.StopWhen(func() error { asked.Add(1); return nil })
 					var got []any
-					if err := read(d, &piecewise{frames, cuts[how]}, JSON, func(e Event) error {
+					ok(t, read(d, &piecewise{frames, cuts[how]}, JSON, func(e Event) error {
 						got = append(got, e.Object.Value)
 						return e.Object.Err
-					}); err != nil {
-						t.Fatal(err)
-					}
+					}))
 					if ticks := float64(asked.Load()) * tickEvery; ticks > limit {
 						t.Errorf("%s, %d workers, %s: each byte is parsed %.2f times", name, workers, how, ticks/once)
 					}
@@ -178,19 +172,14 @@ func TestLimit(t *testing.T) {
 }
 
 func TestBufferShrinks(t *testing.T) {
-	event := func(n int) string {
-		return fmt.Sprintf(`{"type":"ADDED","object":{"metadata":{"name":"a"},"spec":{"str":"%s"}}}`, strings.Repeat("x", n))
+	var events []io.Reader
+	for _, n := range []int{4 << 20, 10, 10} {
+		event := `{"type":"ADDED","object":{"metadata":{"name":"a"},"spec":{"str":"` + strings.Repeat("x", n) + `"}}}`
+		events = append(events, strings.NewReader(event))
 	}
 	d := newDecoder[*sink](t, Options{})
-	r, w := io.Pipe()
-	go func() {
-		for _, n := range []int{4 << 20, 10, 10} {
-			_, _ = io.WriteString(w, event(n))
-		}
-		w.Close()
-	}()
 	var caps []int
-	err := d.Watch(r, JSON, func(Event) error {
+	err := d.Watch(io.MultiReader(events...), JSON, func(Event) error {
 		caps = append(caps, cap(d.buf.data))
 		return nil
 	})
@@ -209,16 +198,11 @@ func TestReadErrors(t *testing.T) {
 			t.Fatalf("got %v, want %s", err, want)
 		}
 	}
-	g := readWatch(d, strings.NewReader(strings.Repeat(" ", 100)), JSON)
-	if g.end != "<nil>" {
+	if g := readWatch(d, strings.NewReader(strings.Repeat(" ", 100)), JSON); g.end != "<nil>" {
 		t.Errorf("white space alone: %s", g.end)
 	}
-	err := d.Watch(onlyZero{}, JSON, func(Event) error { return nil })
-	if !errors.Is(err, io.ErrNoProgress) {
+	nothing := readFunc(func([]byte) (int, error) { return 0, nil })
+	if err := d.Watch(nothing, JSON, func(Event) error { return nil }); !errors.Is(err, io.ErrNoProgress) {
 		t.Errorf("a reader that reads nothing: %v", err)
 	}
 }
-
-type onlyZero struct{}
-
-func (onlyZero) Read([]byte) (int, error) { return 0, nil }

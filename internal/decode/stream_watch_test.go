@@ -6,7 +6,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
 )
@@ -111,9 +110,7 @@ func TestMore(t *testing.T) {
 		if err := watches[tc.watch](d, r, tc.enc, func(e Event) error { got = append(got, e.More); return nil }); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if d := cmp.Diff(tc.want, got); d != "" {
-			t.Errorf("%s (-want +got):\n%s", name, d)
-		}
+		checkDiff(t, name, tc.want, got)
 	}
 }
 
