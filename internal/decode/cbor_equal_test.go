@@ -244,9 +244,8 @@ func TestCBORReuse(t *testing.T) {
 		item := members(t, "kind", mustCBOR(t, "Mixed"), "metadata", mustCBOR(t, obj.ObjectMeta), "spec", mustCBOR(t, obj.Spec))
 		l := members(t, "kind", mustCBOR(t, "MixedList"), "items", array(item))
 		var got any
-		if _, err := d.List(bytes.NewReader(l), CBOR, func(o Object) error { got = o.Value; return o.Err }); err != nil {
-			t.Fatal(err)
-		}
+		_, err := d.List(bytes.NewReader(l), CBOR, func(o Object) error { got = o.Value; return o.Err })
+		ok(t, err)
 		return got
 	}
 	first := list()

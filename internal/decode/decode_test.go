@@ -80,7 +80,7 @@ func TestUnstructuredItems(t *testing.T) {
 	d := newDecoder[*unstructured.Unstructured](t, Options{})
 	var got []string
 	var last map[string]any
-	if _, err := d.List(strings.NewReader(list), JSON, func(o Object) error {
+	_, err := d.List(strings.NewReader(list), JSON, func(o Object) error {
 		line := "a " + o.Ident.Kind + " of " + o.Ident.APIVersion
 		if o.Err != nil {
 			line += " " + o.Ident.Name + ": " + o.Err.Error()
@@ -91,9 +91,8 @@ func TestUnstructuredItems(t *testing.T) {
 		}
 		got = append(got, line)
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	})
+	ok(t, err)
 	want := []string{
 		`a Fish of v1 says "Fish" a`, `a Fish of v2 says "Fish" b`, `a Fish of  says "Fish" c`, `a  of v3 d: the object has no kind`, `a Fish of v1 says "Fish" `,
 	}

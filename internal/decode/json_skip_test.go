@@ -228,9 +228,8 @@ func TestPatternsAreBounded(t *testing.T) {
 				members = append(members, fmt.Sprintf(`"unknown%d":{"value":"%s","round":%d}`, i, strings.Repeat("x", size<<round), round))
 			}
 			members = append(members, fmt.Sprintf(`%q:1`, strings.Repeat("n", 2*maxUnknownName)))
-			if _, err := decodeOne(d, []byte(`{"spec":{`+strings.Join(members, ",")+`}}`)); err != nil {
-				t.Fatal(err)
-			}
+			_, err := decodeOne(d, []byte(`{"spec":{`+strings.Join(members, ",")+`}}`))
+			ok(t, err)
 			most = max(most, d.patternBytes)
 			if d.patternBytes < 0 || d.patternBytes > maxPatterns {
 				t.Fatalf("the patterns have %d bytes, want at most %d", d.patternBytes, maxPatterns)

@@ -95,10 +95,7 @@ func TestBatchesOfKin(t *testing.T) {
 	allocations := func(generateName string) float64 {
 		d := newDecoder[*sink](t, Options{})
 		d.ReuseFrom(func(string, string) any { return nil })
-		d.templates = new([maxParts]templates)
-		for i := range d.templates {
-			d.templates[i].made = maxTemplates // and no credit to make one
-		}
+		makeNoTemplates(d)
 		i := 0
 		next := func() {
 			n := []int{2, 40, 20}[i/3%3]
@@ -106,7 +103,7 @@ func TestBatchesOfKin(t *testing.T) {
 			if generateName != "" {
 				meta = fmt.Sprintf(`"generateName":"%s-%d-",`, generateName, i/3)
 			}
-			data := `{"metadata":{` + meta + `"name":"a"},"spec":{"ptrs":[{"refKind":"a"}` + strings.Repeat(`,{"refKind":"a"}`, n) + `]}}`
+			data := `{"metadata":{` + meta + `"name":"a"},"spec":{"ptrs":[` + manyOf(n+1, `{"refKind":"a"}`) + `]}}`
 			got := mustDecode[*sink](t, d, []byte(data))
 			if len(got.Spec.Ptrs) != n+1 || got.Spec.Ptrs[n].Kind != "a" {
 				t.Fatalf("%d elements of %d", len(got.Spec.Ptrs), n+1)

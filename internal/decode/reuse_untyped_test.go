@@ -33,12 +33,9 @@ func TestUntypedParts(t *testing.T) {
 		data := carpForms[form](t, c)
 		got := mustDecode[*unstructured.Unstructured](t, d, data)
 		checkDiff(t, form, untypedOf(t, data), got)
-		for path, want := range map[string]bool{"spec": true, "status": false, "metadata managedFields": true, "metadata labels": false, "metadata ownerReferences": true} {
-			at := strings.Fields(path)
-			if same := addressOf(old, at...) == addressOf(got, at...); same != want {
-				t.Errorf("%s: the memory of %s is that of the last version: %v", form, path, same)
-			}
-		}
+		checkTaken(t, form, old, got, map[string]bool{
+			"spec": true, "status": false, "metadata managedFields": true, "metadata labels": false, "metadata ownerReferences": true,
+		})
 		d.listing = true
 		if again := mustDecode[*unstructured.Unstructured](t, d, carpForms[form](t, newCarp(1))); again != old {
 			t.Errorf("%s: an equal object is another one", form)
@@ -107,31 +104,26 @@ func TestUntypedErrorPath(t *testing.T) {
 	data := []byte(`{"kind":"K","metadata":{"name":"n"},"spec":{"known":{"inner":[1e400]}}}`)
 	_, err := decodeOne(d, data)
 	clear(data)
-	wrong, ok := err.(*FieldError)
-	if !ok || wrong.Path() != "spec.known.inner[0]" {
+	if wrong, ok := err.(*FieldError); !ok || wrong.Path() != "spec.known.inner[0]" {
 		t.Errorf("%T %v", err, err)
 	}
 }
 
 // Names that come once each, and long ones, leave no memory in a decoder that may live for months.
 func TestDecoderKeepsFewNames(t *testing.T) {
-	untyped, typed := newDecoder[*unstructured.Unstructured](t, Options{}), newDecoder[*sink](t, Options{})
 	n := 0
-	decode := func(d *Decoder, size int) {
-		n++
-		name := fmt.Sprintf("%0*d", size, n)
-		if _, err := decodeOne(d, fmt.Appendf(nil, `{"kind":"Sink","metadata":{"name":"n"},"x%s":{"%s":1}}`, name, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for name, d := range map[string]*Decoder{"untyped": untyped, "typed": typed} {
+	for _, typ := range []reflect.Type{reflect.TypeFor[*unstructured.Unstructured](), reflect.TypeFor[*sink]()} {
+		d := decoderOf(t, typ, Options{})
 		for size, names := range map[int]int{10: 5000, 32 << 10: 200} {
 			before := heapNow()
 			for range names {
-				decode(d, size)
+				n++
+				name := fmt.Sprintf("%0*d", size, n)
+				data := fmt.Appendf(nil, `{"kind":"Sink","metadata":{"name":"n"},"x%s":{"%s":1}}`, name, name)
+				must[any](t)(decodeOne(d, data))
 			}
 			if after := heapNow(); after > before+512<<10 {
-				t.Errorf("%s: %d names of %d bytes have left %d bytes", name, names, size, after-before)
+				t.Errorf("%v: %d names of %d bytes have left %d bytes", typ, names, size, after-before)
 			}
 		}
 		runtime.KeepAlive(d)
@@ -145,9 +137,8 @@ func TestDecoderKeepsNoValue(t *testing.T) {
 		before := heapNow()
 		text := strings.Repeat("text", 1<<20)
 		list := fmt.Sprintf(`{"kind":"KList","items":[{"kind":"K","metadata":{"name":"n"},"spec":{"text":"%s","list":["%s",{"text":["%s"]}]}}]}`, text, text, text)
-		if _, err := d.List(strings.NewReader(list), JSON, func(o Object) error { return o.Err }); err != nil {
-			t.Fatal(err)
-		}
+		_, err := d.List(strings.NewReader(list), JSON, func(o Object) error { return o.Err })
+		ok(t, err)
 		if after := heapNow(); after > before+1<<20 {
 			t.Errorf("only %q: an object that nobody has has left %d bytes", only, after-before)
 		}

@@ -16,25 +16,21 @@ import (
 )
 
 func TestShare(t *testing.T) {
-	for share, want := range map[bool]bool{false: false, true: true} {
+	for _, share := range []bool{false, true} {
 		d := newDecoder[*pod](t, Options{Share: share})
 		var pods []*pod
 		for i := range 5 {
 			pods = append(pods, mustDecode[*pod](t, d, podJSON(i))) // of one Deployment
 		}
 		a, b := pods[3], pods[4]
-		if got := a.Spec.Containers[0].LivenessProbe == b.Spec.Containers[0].LivenessProbe; got != want {
-			t.Errorf("share %v: the probes are shared: %v", share, got)
+		got := map[string]bool{
+			"probes":       a.Spec.Containers[0].LivenessProbe == b.Spec.Containers[0].LivenessProbe,
+			"tolerations":  &a.Spec.Tolerations[0] == &b.Spec.Tolerations[0],
+			"labels":       reflect.ValueOf(a.Labels).Pointer() == reflect.ValueOf(b.Labels).Pointer(),
+			"what differs": a.Status.PodIPs[0] == b.Status.PodIPs[0] || a == b,
 		}
-		if got := &a.Spec.Tolerations[0] == &b.Spec.Tolerations[0]; got != want {
-			t.Errorf("share %v: the tolerations are shared: %v", share, got)
-		}
-		if got := reflect.ValueOf(a.Labels).Pointer() == reflect.ValueOf(b.Labels).Pointer(); got != want {
-			t.Errorf("share %v: the labels are shared: %v", share, got)
-		}
-		if a.Status.PodIPs[0] == b.Status.PodIPs[0] || a == b {
-			t.Errorf("share %v: what differs is shared", share)
-		}
+		want := map[string]bool{"probes": share, "tolerations": share, "labels": share, "what differs": false}
+		checkDiff(t, fmt.Sprintf("what is shared with share %v", share), want, got)
 	}
 }
 
@@ -148,10 +144,20 @@ func gadget(batch, i int) []byte {
 		`"spec":{"image":"registry.example.com/web:v%[1]d","ports":[8080,9090]},"status":{"address":"10.96.12.%[2]d:5432","ready":true}}`, batch, i)
 }
 
+// checkTaken checks at which paths two objects have the same memory.
+func checkTaken(t fataler, what string, a, b *unstructured.Unstructured, want map[string]bool) {
+	t.Helper()
+	got := map[string]bool{}
+	for path := range want {
+		got[path] = addressOf(a, path) == addressOf(b, path)
+	}
+	checkDiff(t, what, want, got)
+}
+
 // addressOf returns where the map or slice is to which a path of names and numbers leads.
-func addressOf(u *unstructured.Unstructured, path ...string) uintptr {
+func addressOf(u *unstructured.Unstructured, path string) uintptr {
 	var v any = u.Object
-	for _, step := range path {
+	for _, step := range strings.Fields(path) {
 		if s, ok := v.([]any); ok {
 			i, _ := strconv.Atoi(step)
 			v = s[i]
@@ -177,8 +183,7 @@ func TestShareUntyped(t *testing.T) {
 			all = append(all, got)
 		}
 		for _, path := range []string{"spec", "metadata labels", "metadata managedFields 0 fieldsV1", "metadata", "metadata managedFields", "status"} {
-			at := strings.Fields(path)
-			if addressOf(all[2], at...) == addressOf(all[3], at...) {
+			if addressOf(all[2], path) == addressOf(all[3], path) {
 				if shared[path] = true; !share {
 					t.Errorf("%s is shared without Share", path)
 				}
