@@ -38,7 +38,6 @@ func checkDiff[V any](t fataler, what string, want, got V, opts ...cmp.Option) {
 	}
 }
 
-// ok ends the test at an error.
 func ok(t fataler, err error) {
 	t.Helper()
 	if err != nil {
@@ -46,7 +45,6 @@ func ok(t fataler, err error) {
 	}
 }
 
-// must is ok for a call that returns a value as well, which it returns.
 func must[V any](t fataler) func(V, error) V {
 	return func(v V, err error) V {
 		t.Helper()
@@ -133,7 +131,6 @@ func newCarp(i int) *carp.Carp {
 	}
 }
 
-// protobufOf returns o as a server writes it.
 func protobufOf(t fataler, o runtime.Object) []byte {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -151,7 +148,6 @@ func frameOf(t fataler, typ string, object []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...)
 }
 
-// carpFrames returns a watch of n carps.
 func carpFrames(t fataler, typ string, n int) (frames []byte) {
 	for i := range n {
 		frames = append(frames, frameOf(t, typ, protobufOf(t, newCarp(i)))...)
@@ -199,7 +195,6 @@ func messageOf(d *Decoder, data []byte) Object {
 	return o
 }
 
-// messageFor returns m, a message of that kind, as a server writes it.
 func messageFor(t fataler, kind, version string, m interface{ Marshal() ([]byte, error) }) []byte {
 	t.Helper()
 	u := &runtime.Unknown{TypeMeta: runtime.TypeMeta{Kind: kind, APIVersion: version}, Raw: mustMarshal(t, m)}
@@ -222,7 +217,6 @@ func mustJSON(t fataler, v any) []byte {
 	return must[[]byte](t)(json.Marshal(v))
 }
 
-// cborEvent returns a watch event as a server writes it.
 func cborEvent(t fataler, typ string, object any) []byte {
 	t.Helper()
 	return mustCBOR(t, &metav1.WatchEvent{Type: typ, Object: runtime.RawExtension{Raw: mustCBOR(t, object)}})

@@ -3,7 +3,6 @@ package decode
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"maps"
 	"reflect"
 	"strings"
@@ -21,7 +20,6 @@ func newTemplater[T any](t fataler, opts Options) *Decoder {
 	return d
 }
 
-// forgetTemplates makes d begin with templates anew.
 func forgetTemplates(d *Decoder) {
 	d.templates, d.templateBytes = nil, 0
 }
@@ -34,12 +32,10 @@ func makeNoTemplates(d *Decoder) {
 	}
 }
 
-// spec returns a sink with the members of a spec.
 func spec(members string) []byte {
 	return []byte(`{"kind":"Sink","metadata":{"name":"a"},"spec":{` + members + `}}`)
 }
 
-// specOf returns which of d's templates are those of the spec.
 func specOf(t fataler, d *Decoder) *templates { return templatesFor(t, d, "spec") }
 
 // templatesFor returns which of d's templates are those of the part of that name.
@@ -59,86 +55,94 @@ const bigSpec = `"inline":"in","refKind":"k","str":"s","named":"a-name","strP":"
 	`"strs":["x","y"],"labels":["l"],"structs":[{"refKind":"a","refUID":1},{"refName":"b","refUID":2}],"ptrs":[{"refKind":"c"},null],"deep":[[1,2],[3],[]],"array":[1,2],` +
 	`"m":{"a":"b"},"mq":{"cpu":"1"},"ms":{"a":{"refKind":"d"}},"pp":7,"self":{"a":{"str":"x","ext":{"kind":"F"}}},"list":[{"str":"in a list","ptrs":[{"refUID":9}]}]`
 
-// What a template makes of a value is what apimachinery makes of it.
+// What a template makes of a value is what apimachinery makes of it. An error is the same as without
+// templates, although a part of the object has been made by one. A template may have white space,
+// and fits what has the same.
 func TestTemplateFits(t *testing.T) {
+	const spaced = `"str": "s", "strP":"p" ,"any" : {"a":[ 1]} ,"I": 1 , "portP":	80,"structs":[ {"refKind": "a"}, {} ] , "m": {"a":"b"}`
+	plain := newDecoder[*sink](t, Options{})
 	for name, change := range map[string]struct {
 		from, to string
 		fits     bool
 	}{
-		"nothing":                  {"", "", true},
-		"a string":                 {`"p"`, `"another"`, true},
-		"an empty string":          {`"p"`, `""`, true},
-		"a string with an escape":  {`"p"`, `"\"\u00e9"`, true},
-		"a longer number":          {`"I":1,`, `"I":12,`, true},
-		"a shorter number":         {`"u64":64`, `"u64":6`, true},
-		"a truth value":            {`"flag":true`, `"flag":false`, true},
-		"a time":                   {`"timeP":"2026`, `"timeP":"2025`, true},
-		"a map":                    {`"m":{"a":"b"}`, `"m":{"b":"c","d":"e"}`, true},
-		"any":                      {`[1,"x"]`, `{"b":null}`, true},
-		"a value that is raw":      {`{"kind":"E"}`, `[ 1, 2]`, true},
-		"fields":                   {`{"f:a":{}}`, `{"f:b":{"f:c":{}}}`, true},
-		"as deep as may be":        {`{"a":[1,"x"]}`, arrays(maxDepth - 2), true},
-		"too deep":                 {`{"a":[1,"x"]}`, arrays(maxDepth - 1), false},
-		"a value in a map":         {`{"kind":"F"}`, `{"kind":"another"}`, true},
-		"an element":               {`"refName":"b"`, `"refName":"c"`, true},
-		"an element of strings":    {`["x","y"]`, `["x","z"]`, true},
-		"a value in a pointer":     {`"refUID":9`, `"refUID":10`, true},
-		"a null in a pointer":      {`"portP":80`, `"portP":null`, false},
-		"a null for fields":        {`"fields":{"f:a":{}}`, `"fields":null`, false},
-		"another sort":             {`"intStr":"http"`, `"intStr":5`, false},
-		"a null":                   {`"str":"s"`, `"str":null`, false},
-		"an element more":          {`"strs":["x","y"]`, `"strs":["x","y","z"]`, false},
-		"an element less":          {`"strs":["x","y"]`, `"strs":["x"]`, false},
-		"another name":             {`"inline"`, `"own"`, false},
-		"a member more":            {`"u64":64`, `"u64":64,"u32":32`, false},
-		"white space":              {`"u64":64`, `"u64": 64`, false},
-		"an overflow":              {`"i8":-8`, `"i8":300`, false},
-		"no quantity":              {`"1Gi"`, `"1Xi"`, false},
-		"no JSON":                  {`"str":"s"`, `"str":"s`, false},
-		"no JSON in what is any":   {`[1,"x"]`, `[1,"x"}`, false},
-		"a name that comes twice":  {`"u64":64`, `"u64":64,"u64":65`, false},
-		"a number that goes wrong": {`"I":1,`, `"I":1.5,`, false},
+		"nothing":                       {"", "", true},
+		"a string":                      {`"p"`, `"another"`, true},
+		"an empty string":               {`"p"`, `""`, true},
+		"a string with an escape":       {`"p"`, `"\"\u00e9"`, true},
+		"a longer number":               {`"I":1,`, `"I":12,`, true},
+		"a shorter number":              {`"u64":64`, `"u64":6`, true},
+		"a truth value":                 {`"flag":true`, `"flag":false`, true},
+		"a time":                        {`"timeP":"2026`, `"timeP":"2025`, true},
+		"a map":                         {`"m":{"a":"b"}`, `"m":{"b":"c","d":"e"}`, true},
+		"any":                           {`[1,"x"]`, `{"b":null}`, true},
+		"a value that is raw":           {`{"kind":"E"}`, `[ 1, 2]`, true},
+		"fields":                        {`{"f:a":{}}`, `{"f:b":{"f:c":{}}}`, true},
+		"as deep as may be":             {`{"a":[1,"x"]}`, arrays(maxDepth - 2), true},
+		"too deep":                      {`{"a":[1,"x"]}`, arrays(maxDepth - 1), false},
+		"a value in a map":              {`{"kind":"F"}`, `{"kind":"another"}`, true},
+		"an element":                    {`"refName":"b"`, `"refName":"c"`, true},
+		"an element of strings":         {`["x","y"]`, `["x","z"]`, true},
+		"a value in a pointer":          {`"refUID":9`, `"refUID":10`, true},
+		"a null in a pointer":           {`"portP":80`, `"portP":null`, false},
+		"a null for fields":             {`"fields":{"f:a":{}}`, `"fields":null`, false},
+		"another sort":                  {`"intStr":"http"`, `"intStr":5`, false},
+		"a null":                        {`"str":"s"`, `"str":null`, false},
+		"an element more":               {`"strs":["x","y"]`, `"strs":["x","y","z"]`, false},
+		"an element less":               {`"strs":["x","y"]`, `"strs":["x"]`, false},
+		"another name":                  {`"inline"`, `"own"`, false},
+		"a member more":                 {`"u64":64`, `"u64":64,"u32":32`, false},
+		"white space":                   {`"u64":64`, `"u64": 64`, false},
+		"an overflow":                   {`"i8":-8`, `"i8":300`, false},
+		"no quantity":                   {`"1Gi"`, `"1Xi"`, false},
+		"no JSON":                       {`"str":"s"`, `"str":"s`, false},
+		"no JSON in what is any":        {`[1,"x"]`, `[1,"x"}`, false},
+		"a name that comes twice":       {`"u64":64`, `"u64":64,"u64":65`, false},
+		"a number that goes wrong":      {`"I":1,`, `"I":1.5,`, false},
+		"no number in an element":       {`"refUID":2`, `"refUID":true`, false},
+		"no integer in a pointer":       {`"refUID":9`, `"refUID":1e1`, false},
+		"a number in a map":             {`"m":{"a":"b"}`, `"m":{"a":1}`, false},
+		"no time":                       {`"timeP":"2026`, `"timeP":"x`, false},
+		"no bytes":                      {`"AAEC"`, `"A"`, false},
+		"no string in a map":            {`"ms":{"a":{"refKind":"d"}}`, `"ms":{"a":{"refKind":1}}`, false},
+		"spaced":                        {``, ``, true},
+		"spaced: a string":              {`"s"`, `"another"`, true},
+		"spaced: behind a string":       {`"p" `, `"q" `, true},
+		"spaced: none behind a string":  {`"p" ,`, `"q",`, false},
+		"spaced: a number":              {`: 1 `, `: 12 `, true},
+		"spaced: a number behind a tab": {`:	80`, `:	8080`, true},
+		"spaced: any":                   {`[ 1]`, `[1,{}]`, true},
+		"spaced: an element":            {`"a"}, {} `, `"b"}, {} `, true},
+		"spaced: none behind an array":  {`{} ]`, `{}]`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
+			base := bigSpec
+			if strings.HasPrefix(name, "spaced") {
+				base = spaced
+			}
 			d := newTemplater[*sink](t, Options{})
-			checkSame(t, d, spec(bigSpec))
+			checkSame(t, d, spec(base))
 			ts := specOf(t, d)
 			if len(ts.all) != 1 {
 				t.Fatalf("%d templates", len(ts.all))
 			}
-			if !strings.Contains(bigSpec, change.from) {
+			if !strings.Contains(base, change.from) {
 				t.Fatal("nothing is changed")
 			}
-			credit := ts.credit
-			checkSame(t, d, spec(strings.Replace(bigSpec, change.from, change.to, 1)))
+			credit, data := ts.credit, spec(strings.Replace(base, change.from, change.to, 1))
+			checkSame(t, d, data)
 			if fitted := ts.credit > credit; fitted != change.fits {
 				t.Errorf("it fits: %v", fitted)
 			}
-			checkSame(t, d, spec(bigSpec))
+			checkSame(t, d, spec(base))
+			_, want := decodeOne(plain, data)
+			if _, got := decodeOne(d, data); fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Errorf("got %v\nwant %v", got, want)
+			}
 		})
 	}
 }
 
-// arrays returns arrays in arrays, n levels deep.
 func arrays(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
-
-// The error of an object is the same as without templates, although part of it has been made by
-// one.
-func TestTemplateErrors(t *testing.T) {
-	plain := newDecoder[*sink](t, Options{})
-	for _, change := range [][2]string{
-		{`"i8":-8`, `"i8":300`}, {`"refUID":2`, `"refUID":true`}, {`"refUID":9`, `"refUID":1e1`}, {`"1Gi"`, `"1Xi"`}, {`"m":{"a":"b"}`, `"m":{"a":1}`},
-		{`"timeP":"2026`, `"timeP":"x`}, {`"AAEC"`, `"A"`}, {`[1,"x"]`, `[1,"x"}`}, {`"ms":{"a":{"refKind":"d"}}`, `"ms":{"a":{"refKind":1}}`},
-	} {
-		d := newTemplater[*sink](t, Options{})
-		checkSame(t, d, spec(bigSpec))
-		data := spec(strings.Replace(bigSpec, change[0], change[1], 1))
-		_, want := decodeOne(plain, data)
-		if _, got := decodeOne(d, data); want == nil || fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Errorf("%s:\n got %v\nwant %v", change[1], got, want)
-		}
-	}
-}
 
 // A decoder of a few objects has no memory for templates.
 func TestNoTemplateOfFewObjects(t *testing.T) {
@@ -235,23 +239,8 @@ func TestNoTemplate(t *testing.T) {
 	}
 }
 
-// A template may have white space, and fits what has the same.
-func TestTemplateWithSpaces(t *testing.T) {
-	const spaced = `"str": "s", "strP":"p" ,"any" : {"a":[ 1]} ,"I": 1 , "portP":	80,"structs":[ {"refKind": "a"}, {} ] , "m": {"a":"b"}`
-	for from, to := range map[string]string{
-		"": "", `"s"`: `"another"`, `"p" `: `"q" `, `"p" ,`: `"q",`, `: 1 `: `: 12 `, `:	80`: `:	8080`, `[ 1]`: `[1,{}]`, `"a"}, {} `: `"b"}, {} `, `{} ]`: `{}]`,
-	} {
-		d := newTemplater[*sink](t, Options{})
-		checkSame(t, d, spec(spaced))
-		if ts := specOf(t, d); len(ts.all) != 1 {
-			t.Fatalf("%d templates", len(ts.all))
-		}
-		checkSame(t, d, spec(strings.Replace(spaced, from, to, 1)))
-		checkSame(t, d, spec(spaced))
-	}
-}
-
-// Objects that were made by one template share no memory.
+// Objects that were made by one template share no memory, and an append to a slice of one writes
+// into no other value of it.
 func TestTemplateSharesNothing(t *testing.T) {
 	d := newTemplater[*sink](t, Options{})
 	var all []any
@@ -264,6 +253,8 @@ func TestTemplateSharesNothing(t *testing.T) {
 	owner := map[uintptr]int{}
 	for i, o := range all {
 		checkOwner(t, owner, i, o)
+		s := o.(*sink).Spec
+		checkDiff(t, "capacities", []int{2, 2, 2}, []int{cap(s.Strs), cap(s.Structs), cap(s.Ptrs)})
 	}
 	if len(owner) < 4*30 {
 		t.Errorf("%d pieces of memory", len(owner))
@@ -287,19 +278,6 @@ func checkOwner(t *testing.T, owner map[uintptr]int, i int, o any) {
 		}
 		return true
 	})
-}
-
-// An append to a slice of an object writes into no other value of it.
-func TestTemplateSlicesAreFull(t *testing.T) {
-	d := newTemplater[*sink](t, Options{})
-	for range 2 {
-		s := mustDecode[*sink](t, d, spec(bigSpec)).Spec
-		for name, c := range map[string]int{"strs": cap(s.Strs), "structs": cap(s.Structs), "ptrs": cap(s.Ptrs)} {
-			if c != 2 {
-				t.Errorf("%s: capacity %d of 2", name, c)
-			}
-		}
-	}
 }
 
 // A part whose values have little in common makes few templates, and most of its values are not
@@ -414,8 +392,7 @@ func TestTemplateOfCutObject(t *testing.T) {
 	cut := strings.Index(frame, `,"ms"`) // behind a brace, where the event may end
 	score := specOf(t, d).score
 	for range 20 {
-		r := io.MultiReader(strings.NewReader(frame[:cut]), strings.NewReader(frame[cut:]))
-		_ = d.WatchList(r, JSON, func(ev Event) error {
+		_ = d.WatchList(inPieces(frame[:cut], frame[cut:]), JSON, func(ev Event) error {
 			if diff := cmp.Diff(fmt.Sprintf("%#v", want.Spec.List), fmt.Sprintf("%#v", ev.Object.Value.(*sink).Spec.List)); diff == "" {
 				t.Error("the pointers are the same")
 			}

@@ -49,7 +49,6 @@ type answer struct {
 	n int
 }
 
-// read reads the answer by d.
 func (a answer) read(d *Decoder) (n int, err error) {
 	enc := JSON
 	if strings.HasPrefix(a.data, magic) || strings.HasPrefix(a.data, "\x00") {
@@ -224,14 +223,5 @@ func TestKindErrorIsShort(t *testing.T) {
 				t.Errorf("%s of %.40s: %d bytes: %.100v", how, data, len(err.Error()), err)
 			}
 		}
-	}
-}
-
-// The items of another kind are not decoded, where the list says its kind before them.
-func TestItemsOfAnotherKind(t *testing.T) {
-	d := newDecoder[*carp.Carp](t, Options{Kinds: NewKinds(reflect.TypeFor[*carp.Carp](), ""), Workers: -1})
-	list := `{"kind":"FrogList","apiVersion":"testapigroup/v1","metadata":{},"items":[{"metadata":{"name":"a"}}]}`
-	if got := readList(d, strings.NewReader(list), JSON); !strings.Contains(got.end, "FrogList") || got.objects != nil || got.errs != nil {
-		t.Errorf("%d items, %d wrong ones, error %v", len(got.objects), len(got.errs), got.end)
 	}
 }

@@ -84,7 +84,6 @@ var maskedKinds = map[string]maskedKind{
 	},
 }
 
-// encoded returns an object in the given form.
 func encoded(t fataler, form string, obj any) []byte {
 	t.Helper()
 	if form == "CBOR" {
@@ -199,12 +198,14 @@ func streamsOf(t fataler, kind, form string, data []byte) (event, list []byte, e
 		return frameOf(t, "ADDED", append([]byte("k8s\x00"), raw...)), append([]byte("k8s\x00"), mustMarshal(t, &runtime.Unknown{
 			TypeMeta: runtime.TypeMeta{APIVersion: carpGV.String(), Kind: "CarpList"}, Raw: l})...), Protobuf
 	case "CBOR":
-		return []byte("\xd9\xd9\xf7\xa2\x44type\x45ADDED\x46object" + string(data)), fmt.Appendf(nil, "\xd9\xd9\xf7\xa2\x44kind%c%sList\x45items\x81%s", 0x44+len(kind), kind, data[3:]), CBOR
+		const head = "\xd9\xd9\xf7\xa3\x44kind%c%sList\x48metadata\xa1\x48continue\x41c\x45items\x81%s"
+		list = fmt.Appendf(nil, head, 0x44+len(kind), kind, data[3:])
+		return []byte("\xd9\xd9\xf7\xa2\x44type\x45ADDED\x46object" + string(data)), list, CBOR
 	}
-	return fmt.Appendf(nil, "{\"type\":\"ADDED\",\"object\":%s}\n", data), fmt.Appendf(nil, `{"kind":"%sList","items":[%s]}`, kind, data), JSON
+	event = fmt.Appendf(nil, "{\"type\":\"ADDED\",\"object\":%s}\n", data)
+	return event, fmt.Appendf(nil, `{"kind":"%sList","metadata":{"continue":"c"},"items":[%s]}`, kind, data), JSON
 }
 
-// readOne returns the object of an event, or of a list, of data.
 func readOne(t fataler, d *Decoder, kind, form string, data []byte, listing bool) any {
 	event, list, enc := streamsOf(t, kind, form, data)
 	var got any

@@ -22,7 +22,6 @@ import (
 // store does.
 type lender map[string]any
 
-// newLender returns a decoder and what lends it the last versions.
 func newLender[T any](t fataler, opts Options) (*Decoder, lender) {
 	t.Helper()
 	d, l := newDecoder[T](t, opts), lender{}
@@ -50,7 +49,6 @@ var carpForms = map[string]func(t fataler, c any) []byte{
 	"JSON": mustJSON, "alphabetical JSON": alphabetical, "protobuf": func(t fataler, c any) []byte { return mustMarshal(t, c.(*carp.Carp)) },
 }
 
-// alphabetical returns the JSON of v with its names in alphabetical order.
 func alphabetical(t fataler, v any) []byte {
 	t.Helper()
 	var m map[string]any
@@ -58,7 +56,6 @@ func alphabetical(t fataler, v any) []byte {
 	return mustJSON(t, m)
 }
 
-// decodeAs decodes data, which is in the given form.
 func decodeAs(d *Decoder, form string, data []byte) (any, error) {
 	if form == "protobuf" {
 		o := messageOf(d, data)
@@ -185,7 +182,6 @@ func drawCarps(t *rapid.T) func() *carp.Carp {
 	}
 }
 
-// joined returns an object that has all fields of a, and then all of b.
 func joined(form string, a, b []byte) []byte {
 	if form == "protobuf" {
 		return append(slices.Clone(a), b...)
@@ -193,7 +189,6 @@ func joined(form string, a, b []byte) []byte {
 	return append(append(bytes.TrimSuffix(slices.Clone(a), []byte("}")), ','), bytes.TrimPrefix(b, []byte("{"))...)
 }
 
-// changeCarp changes one thing.
 func changeCarp(t *rapid.T, c *carp.Carp) {
 	n := fmt.Sprint(rapid.IntRange(0, 2).Draw(t, "value"))
 	switch rapid.SampledFrom([]string{"label", "no labels", "finalizer", "owner", "managed", "unmanaged", "spec", "phase", "condition", "info"}).Draw(t, "what") {
@@ -308,7 +303,6 @@ func TestNotesAreSmall(t *testing.T) {
 	}
 }
 
-// partsOf returns the names of a layout's parts.
 func partsOf(l *partLayout) string {
 	var names []string
 	if l != nil {

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,7 +17,6 @@ import (
 	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
 )
 
-// cborOfJSON returns the CBOR of an object that is given as JSON.
 func cborOfJSON(t fataler, object string) []byte {
 	t.Helper()
 	var v any
@@ -37,7 +35,6 @@ func members(t fataler, pairs ...any) []byte {
 	return b
 }
 
-// array returns an array of items, which are CBOR.
 func array(items ...[]byte) []byte {
 	return append([]byte{cborArray<<5 | byte(len(items))}, bytes.Join(items, nil)...)
 }
@@ -160,9 +157,12 @@ func TestCBORObjectThatDoesNotFit(t *testing.T) {
 	} {
 		bad := members(t, "spec", tt.spec, "kind", kind, "metadata", name, "apiVersion", version)
 		for _, d := range []*Decoder{newDecoder[*sink](t, Options{Workers: -1}), newDecoder[*sink](t, Options{Workers: 2})} {
-			check := func(data []byte, o Object) {
+			check := func(data []byte, objects []Object, err error) {
 				t.Helper()
-				at := bytes.Index(data, tt.bad) + len(tt.bad)
+				if err != nil || len(objects) != 3 || objects[0].Err != nil || objects[2].Err != nil {
+					t.Fatalf("%s: %v, %v", what, objects, err)
+				}
+				o, at := objects[1], bytes.Index(data, tt.bad)+len(tt.bad)
 				if o.Err == nil || !strings.HasPrefix(o.Err.Error(), tt.text+fmt.Sprintf("at byte %d: ", at)) {
 					t.Errorf("%s: %v, want %sat byte %d", what, o.Err, tt.text, at)
 				}
@@ -171,35 +171,22 @@ func TestCBORObjectThatDoesNotFit(t *testing.T) {
 				}
 			}
 			list := members(t, "kind", cborOfJSON(t, `"SinkList"`), "items", array(good, bad, good))
-			n := 0
+			var items []Object
 			_, err := d.List(bytes.NewReader(list), CBOR, func(o Object) error {
-				if n++; n == 2 {
-					check(list, o)
-				} else if o.Err != nil {
-					t.Errorf("%s: its neighbour: %v", what, o.Err)
-				}
+				items = append(items, o)
 				return nil
 			})
-			if err != nil || n != 3 {
-				t.Errorf("%s: %d items, %v", what, n, err)
-			}
+			check(list, items, err)
 			for _, event := range [][]byte{members(t, "type", mustCBOR(t, "ADDED"), "object", bad), members(t, "object", bad, "type", mustCBOR(t, "ADDED"))} {
 				stream := slices.Concat(cborEvent(t, "ADDED", json.RawMessage(sinkA)), event, cborEvent(t, "DELETED", json.RawMessage(sinkA)))
-				n = 0
+				var objects []Object
 				err = d.WatchList(bytes.NewReader(stream), CBOR, func(e Event) error {
-					if n++; n == 2 {
-						check(stream, e.Object)
-						if e.Type != "ADDED" {
-							t.Errorf("%s: a %s", what, e.Type)
-						}
-					} else if e.Object.Err != nil {
-						t.Errorf("%s: its neighbour: %v", what, e.Object.Err)
+					if objects = append(objects, e.Object); len(objects) == 2 && e.Type != "ADDED" {
+						t.Errorf("%s: a %s", what, e.Type)
 					}
 					return nil
 				})
-				if err != nil || n != 3 {
-					t.Errorf("%s: %d events, %v", what, n, err)
-				}
+				check(stream, objects, err)
 			}
 		}
 	}
@@ -256,36 +243,6 @@ func TestCBORWatch(t *testing.T) {
 			t.Errorf("%q: %v (-want +got):\n%s", value, err, diff)
 		}
 	}
-}
-
-// An event is yielded as soon as its last byte has come, and malformed bytes are an error at once.
-func TestCBOREventsAreNotHeldBack(t *testing.T) {
-	event := cborEvent(t, "ADDED", json.RawMessage(sinkA))
-	synctest.Test(t, func(t *testing.T) {
-		r, w := io.Pipe()
-		yielded := 0
-		go func() {
-			for i := range 3 {
-				_, _ = w.Write(event[:100])
-				_, _ = w.Write(event[100:])
-				if synctest.Wait(); yielded != i+1 {
-					t.Errorf("%d events were yielded, want %d", yielded, i+1)
-				}
-			}
-			// Two events at a time: the first says that there is another one.
-			_, _ = w.Write(slices.Concat(event, event))
-			_, _ = w.Write([]byte{0xa1, 0x1c})
-		}()
-		more := []bool{}
-		err := newDecoder[*sink](t, Options{}).Watch(r, CBOR, func(e Event) error {
-			yielded++
-			more = append(more, e.More)
-			return nil
-		})
-		if !errors.Is(err, errCBOR) || yielded != 5 || !slices.Equal(more, []bool{false, false, false, true, false}) {
-			t.Errorf("%d events, %v, more: %v", yielded, err, more)
-		}
-	})
 }
 
 // No length that the bytes claim makes memory for what has not come.

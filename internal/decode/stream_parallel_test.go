@@ -84,7 +84,6 @@ func stonesOf(n int, watch bool, f func(i int, item string) string) string {
 	return `{"kind":"StoneList","items":[` + strings.Join(items, ",") + "]" + tail
 }
 
-// asIs is a function that replaces no item.
 func asIs(_ int, item string) string { return item }
 
 // at returns a function that replaces item i by what f makes of it.
