@@ -8,7 +8,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
 
@@ -194,9 +193,7 @@ func (m *model) replace(t *rapid.T) {
 	r.CommitLocked(m.version)
 	m.store.unlock()
 	r.Release()
-	gotDuplicates, changed := r.Duplicates, 0
 	for old, new := range r.All() {
-		changed++
 		if new == nil {
 			if arrived {
 				t.Fatalf("%v is gone after another one came", old)
@@ -216,18 +213,10 @@ func (m *model) replace(t *rapid.T) {
 			t.Fatalf("told of %v, and %v is read", new, got)
 		}
 	}
-	m.want = want
-	for key := range maps.Keys(want) {
-		if seen[key] != want[key] {
-			t.Fatalf("told of %v, want %v", seen[key], want[key])
-		}
+	if m.want = want; !maps.Equal(seen, want) {
+		t.Fatalf("told of %v, want %v", seen, want)
 	}
-	if len(seen) != len(want) {
-		t.Fatalf("told of %d objects, want %d", len(seen), len(want))
-	}
-	if d := cmp.Diff(duplicates, gotDuplicates); d != "" {
-		t.Fatalf("duplicates (-want +got):\n%s", d)
-	}
+	same(t, "duplicates", duplicates, r.Duplicates)
 }
 
 func (m *model) progress(t *rapid.T) {
@@ -267,13 +256,12 @@ func (m *model) snapshot(t *rapid.T) {
 // changed.
 func (m *model) panic(t *rapid.T) {
 	bad := m.object(t, m.key(t))
-	values := func(o *obj, add func(string) bool) {
+	g := NewGroups(func(o *obj, add func(string) bool) {
 		add("lost")
 		if o == bad {
 			panic("bad")
 		}
-	}
-	g := NewGroups(values)
+	})
 	m.store.Add(g)
 	m.expectPanic(t, func() { m.store.Set(bad, "panic") })
 	m.expectPanic(t, func() {
@@ -362,12 +350,8 @@ func (h held) check(t *rapid.T) {
 			want = append(want, o)
 		}
 	}
-	if d := cmp.Diff(versions(want), versions(h.snap.List())); d != "" {
-		t.Fatalf("Snapshot.List() (-want +got):\n%s", d)
-	}
-	if d := cmp.Diff(versions(want), versions(slices.Collect(h.snap.All()))); d != "" {
-		t.Fatalf("Snapshot.All (-want +got):\n%s", d)
-	}
+	same(t, "Snapshot.List()", versions(want), versions(h.snap.List()))
+	same(t, "Snapshot.All", versions(want), versions(slices.Collect(h.snap.All())))
 	for _, o := range h.m.orders {
 		checkOrdered(t, o.In(h.snap), h.want)
 	}
