@@ -373,8 +373,7 @@ func drawMixed(t *rapid.T) *mixed {
 	return m
 }
 
-// Objects are decoded from CBOR, as apimachinery's serializer writes it, to what they are decoded
-// to from JSON: by every sort of type, in lists and in watches.
+// What apimachinery writes as CBOR is decoded to what it is from JSON, in lists and in watches.
 func TestCBOREqualsJSON(t *testing.T) {
 	decoders := map[string]*Decoder{
 		"whole":        newDecoder[*mixed](t, Options{}),

@@ -43,8 +43,7 @@ func TestYieldEnds(t *testing.T) {
 	}
 }
 
-// TestOne decodes single objects, in each encoding, one after another with one decoder, from memory
-// that is overwritten then.
+// TestOne decodes single objects one after another, from memory that is overwritten then.
 func TestOne(t *testing.T) {
 	want := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", Labels: map[string]string{"k": "v"}}}
 	const text = `{"kind":"Thing","apiVersion":"v1","metadata":{"namespace":"ns","name":"a","labels":{"k":"v"}}}`
@@ -72,8 +71,7 @@ func TestOne(t *testing.T) {
 	}
 }
 
-// An item of an unstructured list gets the kind that follows from the list, unless it has one of
-// its own.
+// An item of an unstructured list has the kind that follows from the list, or one of its own.
 func TestUnstructuredItems(t *testing.T) {
 	const list = `{"kind":"FishList","apiVersion":"v1","items":[
 		{"metadata":{"name":"a","namespace":"ns","uid":"u","resourceVersion":"5"}}, {"kind":"Fish","apiVersion":"v2","metadata":{"name":"b"}},
@@ -138,8 +136,7 @@ func TestWholeStatus(t *testing.T) {
 	}
 }
 
-// A decoding that is stopped ends soon, whatever the object is made of. The error is not the
-// object's.
+// A decoding that is stopped ends soon, in any object. The error is not the object's.
 func TestStopWhen(t *testing.T) {
 	const n = 20 * tickEvery
 	list := func(item string) []byte { return []byte(`{"kind":"SinkList","items":[` + item + `]}`) }
@@ -228,8 +225,7 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// An error deep inside an object costs no more than the object's bytes. It is short, and its path
-// has both ends.
+// An error deep in an object costs no more than its bytes. It is short, and its path has both ends.
 func TestDeepErrors(t *testing.T) {
 	deep := func(levels int, last string) string {
 		var b strings.Builder
@@ -326,8 +322,7 @@ func TestPath(t *testing.T) {
 // mostPassed is how many allocations one of many objects that nobody wants may cost.
 var mostPassed = 0.2
 
-// TestPassOver: what nobody wants is yielded with its version and nothing else; what is wanted is
-// as ever, in each encoding, in lists and watches, alone and with workers.
+// What nobody wants is yielded with its version and nothing else; what is wanted is as ever.
 func TestPassOver(t *testing.T) {
 	const n = 40
 	wanted := func(_, name string) bool { return strings.HasSuffix(name, "7") }

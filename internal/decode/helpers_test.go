@@ -222,8 +222,7 @@ func cborEvent(t fataler, typ string, object any) []byte {
 	return mustCBOR(t, &metav1.WatchEvent{Type: typ, Object: runtime.RawExtension{Raw: mustCBOR(t, object)}})
 }
 
-// sameJSON compares what keeps JSON as its bytes by what those mean: CBOR does not keep the order
-// of members.
+// sameJSON compares bytes of JSON by what they mean: CBOR does not keep the order of members.
 var sameJSON = cmp.Options{
 	cmp.Comparer(func(a, b metav1.FieldsV1) bool { return meansSame(a.GetRawBytes(), b.GetRawBytes()) }),
 	cmp.Comparer(func(a, b runtime.RawExtension) bool { return meansSame(a.Raw, b.Raw) }),

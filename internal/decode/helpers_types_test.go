@@ -201,8 +201,7 @@ func podFrames(n int) (frames []byte) {
 	return frames
 }
 
-// A sink has a field of each type that API types have, and of those that encoding/json treats in a
-// special way.
+// A sink has a field of each type that API types have, or that encoding/json treats in its own way.
 type sink struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

@@ -408,8 +408,7 @@ func TestFieldRules(t *testing.T) {
 	}
 }
 
-// quotedAll has a field of each type for which the option "string" holds, and some for which it
-// does not.
+// quotedAll has a field of each type for which the option "string" holds, and some others.
 type quotedAll struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta `json:"metadata"`

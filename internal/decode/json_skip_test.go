@@ -49,8 +49,7 @@ func checkSkips(t fataler, d *Decoder, s *skipPattern, data []byte) {
 	}
 }
 
-// genValue draws a value that looks like those of API objects. pad makes it long enough for a
-// pattern.
+// genValue draws a value that looks like those of API objects.
 func genValue(t *rapid.T, depth int) string {
 	scalar := func() string {
 		return rapid.SampledFrom([]string{
@@ -216,8 +215,7 @@ func TestPatternPauses(t *testing.T) {
 	}
 }
 
-// The patterns of a decoder are bounded, however many names are no fields and however long their
-// values are.
+// The patterns of a decoder are bounded, however many names are no fields and how long the values.
 func TestPatternsAreBounded(t *testing.T) {
 	most := 0
 	for size := 32; size < 3*maxPattern; size *= 2 {

@@ -9,8 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// templateValues are values of the members of a spec: some fit a template of another, some do not,
-// and some are errors.
+// templateValues are values of a spec's members: some fit a template of another, some are errors.
 var templateValues = map[string][]string{
 	"str":        {`""`, `"a"`, `"a string of some length"`, `"\u00e9\n"`, `null`, `1`},
 	"named":      {`"b"`, `"c"`, `"` + strings.Repeat("long ", 40) + `"`},

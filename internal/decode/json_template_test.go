@@ -280,8 +280,7 @@ func checkOwner(t *testing.T, owner map[uintptr]int, i int, o any) {
 	})
 }
 
-// A part whose values have little in common makes few templates, and most of its values are not
-// compared.
+// A part whose values have little in common makes few templates, and compares few values.
 func TestTemplatesMustPay(t *testing.T) {
 	d := newTemplater[*sink](t, Options{})
 	ts := specOf(t, d)
@@ -303,8 +302,7 @@ func TestTemplatesMustPay(t *testing.T) {
 	}
 }
 
-// Templates that fit earn another one, which takes the place of the one that fitted the longest
-// time ago.
+// Templates that fit earn another one, in the place of the one that fitted the longest time ago.
 func TestTemplatesEarnOthers(t *testing.T) {
 	d := newTemplater[*sink](t, Options{})
 	ts := specOf(t, d)

@@ -105,8 +105,7 @@ type OnHost struct {
 	Hostname string `json:"hostname" protobuf:"bytes,16,opt,name=hostname"`
 }
 
-// In protobuf an embedded struct is a message. Its pointer is nil if no path leads through it, and
-// else as in the whole object.
+// In protobuf an embedded struct is a message. Its pointer is nil if no path leads through it.
 func TestEmbeddedMessage(t *testing.T) {
 	type hosted struct {
 		metav1.ObjectMeta `json:"metadata" protobuf:"bytes,1,opt,name=metadata"`
@@ -310,8 +309,7 @@ type opaque struct {
 
 func (o *opaque) Unmarshal([]byte) error { return nil }
 
-// A server is not asked for protobuf of a type that decodes itself from it, if something is to be
-// left out.
+// A server is asked for no protobuf of a type that decodes itself, if something is left out.
 func TestProtobufOfMasks(t *testing.T) {
 	for _, tt := range []struct {
 		opts Options

@@ -92,8 +92,7 @@ func encoded(t fataler, form string, obj any) []byte {
 	return carpForms[form](t, obj)
 }
 
-// An odd has structs that are embedded in others, by value and by pointers, and pointers within
-// lists and maps.
+// An odd has embedded structs, by value and by pointers, and pointers within lists and maps.
 type odd struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

@@ -29,8 +29,7 @@ type nest struct {
 
 func (*nest) Unmarshal([]byte) error { panic("the tags are there to be compiled") }
 
-// nested returns the message of depth nests, each in the given field of the one around it, with
-// innermost in the last one.
+// nested returns the message of depth nests, each in that field of the one around it.
 func nested(depth, field int, innermost []byte) []byte {
 	// The length of a message is known only when its content is, so the bytes are written from the
 	// end to the start.
@@ -57,8 +56,7 @@ func nested(depth, field int, innermost []byte) []byte {
 	return out
 }
 
-// Messages may nest as deep as JSON may, and no deeper: a server must not decide how large the
-// stack gets.
+// Messages nest no deeper than JSON: a server must not decide how large the stack gets.
 func TestProtobufNesting(t *testing.T) {
 	meta := []byte{1<<3 | wireBytes, 3, 1<<3 | wireBytes, 1, 'a'}
 	for _, share := range []bool{false, true} {
@@ -251,8 +249,7 @@ func TestWireTemplateFits(t *testing.T) {
 	}
 }
 
-// Messages with lengths that do not fit, and fields in another order, are what apimachinery makes
-// of them.
+// Messages with lengths that do not fit are what apimachinery makes of them.
 func TestWireTemplateLengths(t *testing.T) {
 	d := newTemplater[*carp.Carp](t, Options{})
 	whole := mustMarshal(t, largeCarp())
@@ -316,8 +313,7 @@ func TestNoWireTemplate(t *testing.T) {
 	}
 }
 
-// A sequence of messages that have much in common is decoded as apimachinery decodes each, whatever
-// their fields are.
+// Messages that have much in common are decoded as apimachinery decodes each.
 func TestWireTemplateModel(t *testing.T) {
 	d := newTemplater[*carp.Carp](t, Options{})
 	rapid.Check(t, func(t *rapid.T) {

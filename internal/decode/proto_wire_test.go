@@ -85,8 +85,7 @@ func TestUnknownFieldsOfProtobuf(t *testing.T) {
 	}
 }
 
-// enveloped returns the start of an object: an envelope that says the kind, and that a message of
-// size bytes follows.
+// enveloped returns an envelope that says the kind, and that a message of size bytes follows.
 func enveloped(t fataler, kind string, size uint64) []byte {
 	t.Helper()
 	b := append([]byte(magic), mustMarshal(t, &runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: "v1", Kind: kind}})...)
@@ -95,8 +94,7 @@ func enveloped(t fataler, kind string, size uint64) []byte {
 	return binary.AppendUvarint(append(b[:head:head], 2<<3|wireBytes), size)
 }
 
-// A length that is larger than any memory is refused. So is one that would be small if an int had
-// only 32 bits.
+// A length larger than any memory is refused. So is one that would be small in an int of 32 bits.
 func TestLengths(t *testing.T) {
 	tooMuch := func(at int) string { return fmt.Sprintf("more than %d bytes in one piece at byte %d", MaxObject, at) }
 	field := func(b []byte, size uint64) []byte { return binary.AppendUvarint(append(b, 2<<3|wireBytes), size) }
@@ -128,8 +126,7 @@ func TestLengths(t *testing.T) {
 	}
 }
 
-// The number of a field is its lower 32 bits, as in generated code: in the envelope, in the list,
-// and in an object.
+// The number of a field is its lower 32 bits, as in generated code.
 func TestFieldNumbers(t *testing.T) {
 	for num, want := range map[uint64]string{
 		1<<32 | 9: "<nil>", 0: "invalid protobuf: field number 0 at byte", 1 << 31: "invalid protobuf: field number -2147483648 at byte", 1 << 32: "invalid protobuf: field number 0 at byte",
@@ -325,8 +322,7 @@ func fieldOfBytes(num byte, parts ...[]byte) []byte {
 	return append(binary.AppendUvarint([]byte{num<<3 | wireBytes}, uint64(len(all))), all...)
 }
 
-// If an entry of a map has two values, the last one counts, and nothing of the first is kept, as in
-// generated code.
+// Of two values of a map's entry the last one counts, and nothing of the first is kept.
 func TestProtobufEntryOfTwoValues(t *testing.T) {
 	name := func(s string) []byte { return fieldOfBytes(1, fieldOfBytes(1, []byte(s))) }
 	namespace := func(s string) []byte { return fieldOfBytes(1, fieldOfBytes(3, []byte(s))) }

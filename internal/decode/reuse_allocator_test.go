@@ -143,8 +143,7 @@ func TestQuantityTwice(t *testing.T) {
 	}
 }
 
-// A string is guessed from the one before it in its field. One that has an escape in JSON must not
-// be guessed.
+// A string is guessed from the one before it in its field. One that has an escape must not be.
 func TestGuessStrings(t *testing.T) {
 	d := newDecoder[*sink](t, Options{})
 	raw := []string{`"a"`, `"ab"`, `"\u0061"`, `"a\"b"`, `"a\\"`, `"a\\","str":"b"`, "\"\xff\"", `"\ufffd"`, "\"\ufffd\"", `"é"`, `"\n"`, "\"\n\"", `"a`, `null`, `""`, ` "a" `, `1`}
@@ -265,8 +264,7 @@ func TestPoolKeepsWhatItHas(t *testing.T) {
 	}
 }
 
-// The memory that a large object needed is given back, because a Decoder lives as long as its
-// source.
+// The memory of a large object is given back, because a Decoder lives as long as its source.
 func TestWorkingMemoryIsGivenBack(t *testing.T) {
 	const n = 1 << 17
 	many := func(one string) string { return manyOf(n, one) }
@@ -365,8 +363,7 @@ func kept(d *Decoder) int {
 	return n + cap(d.pairStack)*int(unsafe.Sizeof(pair{})) + cap(d.stringStack)*header
 }
 
-// A decoder of a few untyped objects that awaits the next event keeps little, and nothing that it
-// read the list into.
+// A decoder that awaits the next event keeps little, and nothing that it read the list into.
 func TestIdleDecoderKeepsLittle(t *testing.T) {
 	event := func(name string) string {
 		return `{"type":"ADDED","object":{"kind":"Sink","apiVersion":"v1","metadata":{"name":"` + name + `","resourceVersion":"1"},"spec":{"str":"` + strings.Repeat("x", 2000) + `"}}}` + "\n"

@@ -218,8 +218,7 @@ func TestUntypedParts(t *testing.T) {
 	}
 }
 
-// Whatever an untyped object's history is, each version is what apimachinery decodes, and no
-// version is changed by those that come later.
+// TestUntypedPartsModel is TestPartsModel for untyped objects.
 func TestUntypedPartsModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		opts := Options{Share: rapid.Bool().Draw(t, "share")}
@@ -251,8 +250,7 @@ func TestUntypedPartsModel(t *testing.T) {
 	})
 }
 
-// Names and values with escapes are the same in every version, whatever the versions have in
-// common.
+// Names and values with escapes are the same in every version.
 func TestUntypedNamesWithEscapes(t *testing.T) {
 	d, last := newLender[*unstructured.Unstructured](t, Options{})
 	long := strings.Repeat("long", maxIntern)

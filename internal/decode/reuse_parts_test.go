@@ -18,8 +18,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A lender lends a decoder the last version of each object that it has decoded, as an informer's
-// store does.
+// A lender lends a decoder the last version of each object, as an informer's store does.
 type lender map[string]any
 
 func newLender[T any](t fataler, opts Options) (*Decoder, lender) {
@@ -64,8 +63,7 @@ func decodeAs(d *Decoder, form string, data []byte) (any, error) {
 	return decodeOne(d, data)
 }
 
-// decodeCarp decodes data, which is in the given form, and returns what apimachinery makes of it
-// too.
+// decodeCarp returns what d and what apimachinery make of data, which is in the given form.
 func decodeCarp(t fataler, d *Decoder, form string, data []byte) (got, want *carp.Carp) {
 	t.Helper()
 	want, wantErr := carpOf(form, data)
@@ -132,8 +130,7 @@ func TestPartsTwice(t *testing.T) {
 	}
 }
 
-// Whatever an object's history is, each version is what apimachinery decodes, and no version is
-// changed by those that come later.
+// Each version of an object is what apimachinery decodes, and no later one changes it.
 func TestPartsModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		opts := Options{Share: rapid.Bool().Draw(t, "share")}
@@ -218,8 +215,7 @@ func changeCarp(t *rapid.T, c *carp.Carp) {
 	}
 }
 
-// An item of a list that is as it was is the object that the store has. One that differs in
-// anything is not.
+// An item of a list that is as it was is the object of the store. One that differs is not.
 func TestUnchangedItem(t *testing.T) {
 	for form, encode := range carpForms {
 		d, _, old := newCarpLender(t, form, Options{})

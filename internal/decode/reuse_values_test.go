@@ -120,8 +120,7 @@ func TestShareMerges(t *testing.T) {
 	}
 }
 
-// A message behind a pointer that comes twice is merged as it is without Share: the last value of a
-// field wins.
+// Of a message behind a pointer that comes twice the last value of a field wins, with Share too.
 func TestMessageTwice(t *testing.T) {
 	meta := func(num byte, s string) []byte { return fieldOfBytes(2, fieldOfBytes(1, fieldOfBytes(num, []byte(s)))) }
 	data := append(append(meta(1, "a name of some length, to be shared"), meta(3, "a namespace of some length")...), meta(3, "b")...)
@@ -136,8 +135,7 @@ func TestMessageTwice(t *testing.T) {
 	}
 }
 
-// gadget is an untyped object. Its labels, managed fields and spec are those of its batch, and its
-// status is its own.
+// gadget is an untyped object. Its status is its own, and all else is that of its batch.
 func gadget(batch, i int) []byte {
 	return fmt.Appendf(nil, `{"kind":"Gadget","apiVersion":"v1","metadata":{"labels":{"app":"web","team":"platform-%[1]d"},"name":"gadget-%[2]d",`+
 		`"managedFields":[{"manager":"kubectl","time":"2026-03-05T11:%02[2]d:33Z","fieldsV1":{"f:spec":{".":{},"f:replicas":{},"f:image-%[1]d":{}}}}]},`+
@@ -206,8 +204,7 @@ func TestShareUntypedAndDrop(t *testing.T) {
 	}
 }
 
-// Whatever repeats in whatever objects, and whatever names it has, each object is what apimachinery
-// decodes, and stays so when others have come.
+// Whatever repeats, each object is what apimachinery decodes, and stays so when others have come.
 func TestShareUntypedModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := newDecoder[*unstructured.Unstructured](t, Options{Share: true})
@@ -238,8 +235,7 @@ func TestShareUntypedModel(t *testing.T) {
 	})
 }
 
-// Neither many names, nor many values, nor names whose values never repeat take much memory or
-// time.
+// Neither many names nor many values take much memory, and names that never repeat take no time.
 func TestShareUntypedIsBounded(t *testing.T) {
 	d := newDecoder[*unstructured.Unstructured](t, Options{Share: true})
 	value := strings.Repeat("x", 1000)

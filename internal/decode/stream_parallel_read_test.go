@@ -13,8 +13,7 @@ import (
 	"testing/synctest"
 )
 
-// An error of yield ends everything, even a Read that would wait for ever. The synctest bubble
-// finds goroutines that are left.
+// An error of yield ends everything, even a Read that would wait. The bubble finds what is left.
 func TestWorkerPoolEndsWithYield(t *testing.T) {
 	enough := errors.New("enough")
 	for _, batch := range []int{1, 500, batchBytes} {
@@ -90,8 +89,7 @@ func (e *endsOnce) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Objects that have come are yielded while the stream waits. After the initial events there is no
-// pool any more.
+// Objects are yielded while the stream waits. After the initial events there is no pool any more.
 func TestWorkerPoolHoldsNothingBack(t *testing.T) {
 	const n, end = 20, 10
 	for _, watch := range []bool{false, true} {
@@ -150,8 +148,7 @@ func TestWorkerPoolHoldsNothingBack(t *testing.T) {
 	}
 }
 
-// After a wrong guess the pool reads on alone, while a Read waits. What that Read returns in the
-// end comes behind the rest.
+// After a wrong guess the pool reads on alone. What the Read that waits returns comes last.
 func TestWorkerPoolGuessesWrong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()
@@ -236,8 +233,7 @@ func (r *countingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A pool has workers if there are cores for them and the list is long. The list's next pages use
-// them again.
+// A pool has workers if there are cores and the list is long. The list's next pages use them again.
 func TestWorkerPoolSize(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	for procs, want := range map[int]int{1: 0, 2: 0, 3: 0, 4: 2, 6: 3, 8: 4, 64: 4} {

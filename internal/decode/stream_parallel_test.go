@@ -46,8 +46,7 @@ type story struct {
 	gone  bool
 }
 
-// record reads a list or a watch and records what was yielded. It reads in a goroutine of its own,
-// which may end in any way.
+// record records what read yields, in a goroutine of its own, which may end in any way.
 func record(read func(yield func(any) error) error) (s story) {
 	done := make(chan struct{})
 	go func() {
@@ -67,8 +66,7 @@ func record(read func(yield func(any) error) error) (s story) {
 // tail is what follows the items.
 const tail = `, "metadata":{"resourceVersion":"7"}}`
 
-// stonesOf returns a list of n stones, or a stream of them as a server sends it. f may change each
-// of them.
+// stonesOf returns a list or a stream of n stones, as a server sends it. f may change each.
 func stonesOf(n int, watch bool, f func(i int, item string) string) string {
 	items := make([]string, n)
 	for i := range n {

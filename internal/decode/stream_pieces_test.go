@@ -22,8 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// A piecewise is a stream that comes in the pieces that cut makes: of the bytes that are left, how
-// many come next.
+// A piecewise is a stream in pieces: cut says how many of the bytes that are left come next.
 type piecewise struct {
 	data []byte
 	cut  func(data []byte) int
@@ -70,8 +69,7 @@ func behind(s string) func(data []byte) int {
 	}
 }
 
-// cuts are ways in which events may come in pieces: a server may write them so, its HTTP, TLS and
-// TCP may cut them, and a buffer may be full.
+// cuts are ways in which a server, HTTP, TLS, TCP or a full buffer may have events come in pieces.
 var cuts = map[string]func(data []byte) int{
 	"all together":              func(data []byte) int { return len(data) },
 	"one by one":                behind("\n"),

@@ -22,8 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// A list in protobuf or in CBOR is read as it was written, by every sort of decoder, however its
-// bytes come.
+// A list in protobuf or CBOR is read as it was written, by any decoder, however its bytes come.
 func TestListsOfCarps(t *testing.T) {
 	for name, d := range map[string]*Decoder{
 		"compiled": newDecoder[*carp.Carp](t, Options{}), "shared": newDecoder[*carp.Carp](t, Options{Share: true}), "own": ownUnmarshal(t), "pool": newDecoder[*carp.Carp](t, Options{Workers: 2}),
@@ -100,8 +99,7 @@ func TestListMembers(t *testing.T) {
 	}
 }
 
-// Unknown members of a list are skipped, of whatever type they are, before the items and behind
-// them.
+// Unknown members of a list, of any type, are skipped before the items and behind them.
 func TestUnknownMembersOfLists(t *testing.T) {
 	d := newDecoder[*sink](t, Options{})
 	for _, value := range []string{`[1,[2],{"a":"]"}]`, `[]`, `{}`, `{"a":{"b":"}"}}`, `"x"`, `""`, `"\"]"`, `1`, `-1.5e3`, `true`, `false`, `null`} {
@@ -241,8 +239,7 @@ func TestProtobufWatchBroken(t *testing.T) {
 	}
 }
 
-// An object where frames should be gets an error that says what it is, although its first bytes
-// would be a large length.
+// An object where frames should be is an error that names it: its first bytes would be a length.
 func TestProtobufWithoutFrames(t *testing.T) {
 	status := func(s metav1.Status) []byte { return messageFor(t, "Status", "v1", &s) }
 	forbidden := status(metav1.Status{Status: "Failure", Reason: "Forbidden", Code: 403, Message: "no"})
@@ -273,8 +270,7 @@ func TestProtobufWithoutFrames(t *testing.T) {
 	}
 }
 
-// A list whose length ends inside one of its fields is an error: what follows would be taken for
-// something else.
+// A list whose length ends in a field is an error: what follows would be taken for something else.
 func TestProtobufListEndsInField(t *testing.T) {
 	whole := carpList(t, 3)
 	var u runtime.Unknown
@@ -333,8 +329,7 @@ func TestEventsAreNotHeldBack(t *testing.T) {
 	check(CBOR, string(cborEvent(t, "ADDED", json.RawMessage(sinkA))), "")
 }
 
-// Bytes that cannot become an event are an error at once, however the line goes on. No bytes are
-// awaited that may never come.
+// Bytes that cannot become an event are an error at once. No bytes are awaited that may never come.
 func TestInvalidLinesAreNotHeldBack(t *testing.T) {
 	event := `{"type":"ADDED","object":` + sinkA + "}\n"
 	streams := map[string]Encoding{string(cborEvent(t, "ADDED", json.RawMessage(sinkA))) + "\xa1\x1c": CBOR}
