@@ -138,12 +138,9 @@ func TestCBORMalformed(t *testing.T) {
 func TestCBORNesting(t *testing.T) {
 	for _, open := range []string{"\x81", "\x9f", "\xa1\x61a", "\xbf\x61a"} {
 		for depth, fine := range map[int]bool{maxDepth: true, maxDepth + 1: false, 10 * maxDepth: false} {
-			data := []byte(strings.Repeat(open, depth))
-			inner := byte(0xf6)
+			data := []byte(strings.Repeat(open, depth) + "\xf6")
 			if open[0]&31 == 31 {
-				data = append(append(data, inner), bytes.Repeat([]byte{cborBreak}, depth)...)
-			} else {
-				data = append(data, inner)
+				data = append(data, bytes.Repeat([]byte{cborBreak}, depth)...)
 			}
 			got, err := transcode(data, false)
 			if (err == nil) != fine || !fine && !strings.Contains(err.Error(), "more than 10000 levels") {

@@ -27,23 +27,17 @@ func TestProjectionErrors(t *testing.T) {
 		Name string `json:"name"`
 	}
 	for want, typ := range map[string]reflect.Type{
-		"spec: no protobuf tag, which has the number of the API type's field": reflect.TypeFor[struct {
-			identityMeta `json:"metadata" protobuf:"bytes,1,opt,name=metadata"`
-			Spec         spec `json:"spec"`
-		}](),
-		"metadata: no protobuf tag": reflect.TypeFor[struct {
-			identityMeta `json:"metadata"`
-			Spec         struct {
+		"spec: no protobuf tag, which has the number of the API type's field": structOf(
+			structField[identityMeta]("Meta", `json:"metadata" protobuf:"bytes,1,opt,name=metadata"`), structField[spec]("Spec", `json:"spec"`)),
+		"metadata: no protobuf tag": structOf(
+			structField[identityMeta]("Meta", `json:"metadata"`), structField[struct {
 				NodeName string `json:"nodeName" protobuf:"bytes,10"`
-			} `json:"spec"`
-		}](),
+			}]("Spec", `json:"spec"`)),
 		"name: number 1; an object's metadata has the number 1, and nothing else has": reflect.TypeFor[struct {
 			identityMeta
 			Spec struct{} `json:"spec" protobuf:"bytes,2"`
 		}](),
-		"metadata: number 4; an object's metadata": reflect.TypeFor[struct {
-			identityMeta `json:"metadata" protobuf:"bytes,4"`
-		}](),
+		"metadata: number 4; an object's metadata": structOf(structField[identityMeta]("Meta", `json:"metadata" protobuf:"bytes,4"`)),
 		"identityMeta: no protobuf tag": reflect.TypeFor[struct {
 			*identityMeta
 			Spec struct{} `json:"spec" protobuf:"bytes,2"`
@@ -63,22 +57,14 @@ func TestProjectionErrors(t *testing.T) {
 		"a.nodeName: no protobuf tag":        tagged[spec]("bytes,2"),
 		"a.nodeName: no protobuf tag, which": tagged[map[string]*spec]("bytes,2"),
 		"a.name: no protobuf tag":            tagged[[]loop]("bytes,2"),
-		"X: no protobuf tag": reflect.TypeFor[struct {
-			A string `protobuf:"bytes,2"`
-			X string
-		}](),
-		"X: no protobuf tag, which": reflect.TypeFor[struct {
-			A string `protobuf:"bytes,2"`
-			X string `protobuf:"-"`
-		}](),
+		"X: no protobuf tag":                 structOf(structField[string]("A", `protobuf:"bytes,2"`), structField[string]("X", ``)),
+		"X: no protobuf tag, which":          structOf(structField[string]("A", `protobuf:"bytes,2"`), structField[string]("X", `protobuf:"-"`)),
 		`a: protobuf tag "bytes": want one like "bytes,1,opt", with a number from 1 to 1000`: tagged[string]("bytes"),
 		`a: protobuf tag "bytes,x"`:     tagged[string]("bytes,x"),
 		`a: protobuf tag "bytes,0,opt"`: tagged[string]("bytes,0,opt"),
 		`a: protobuf tag "bytes,1001"`:  tagged[string]("bytes,1001"),
-		"b: number 2 is that of a": reflect.TypeFor[struct {
-			A string `json:"a" protobuf:"bytes,2"`
-			B string `json:"b" protobuf:"bytes,2"`
-		}](),
+		"b: number 2 is that of a": structOf(
+			structField[string]("A", `json:"a" protobuf:"bytes,2"`), structField[string]("B", `json:"b" protobuf:"bytes,2"`)),
 		"a: the protobuf tag says varint, and a string is bytes":       tagged[string]("varint,2"),
 		"a: the protobuf tag says varint, and a []string is bytes":     tagged[[]string]("varint,2"),
 		"a: the protobuf tag says fixed64, and a *int32 is varint":     tagged[*int32]("fixed64,2"),
@@ -93,9 +79,7 @@ func TestProjectionErrors(t *testing.T) {
 		"a: a protobuf tag, but JSON does not decode the field": reflect.TypeFor[struct {
 			a string `protobuf:"bytes,2"`
 		}](),
-		"A: a protobuf tag, but JSON does not decode the field": reflect.TypeFor[struct {
-			A string `json:"-" protobuf:"bytes,2"`
-		}](),
+		"A: a protobuf tag, but JSON does not decode the field": structOf(structField[string]("A", `json:"-" protobuf:"bytes,2"`)),
 		"template.spec: no protobuf tag": reflect.TypeFor[struct {
 			// Its Unmarshal is that of the ObjectMeta.
 			Template struct {

@@ -45,11 +45,13 @@ func TestUnknownFieldsOfProtobuf(t *testing.T) {
 	decode := func(data ...[]byte) Object {
 		return messageOf(newDecoder[*figures](t, Options{}), slices.Concat(data...))
 	}
-	named, behind := message{}.bytes(1, string(message{}.bytes(1, "a"))), message{}.bytes(15, "z")
-	group := message{}.tag(90, wireGroup).varint(1, 300).fixed32(2, 1).fixed64(3, 1).bytes(4, "xyz").tag(5, wireGroup).varint(1, 1).tag(5, wireEnd).tag(90, wireEnd)
+	var m message
+	named, behind := m.bytes(1, string(m.bytes(1, "a"))), m.bytes(15, "z")
+	group := m.tag(90, wireGroup).varint(1, 300).fixed32(2, 1).fixed64(3, 1).bytes(4, "xyz")
+	group = group.tag(5, wireGroup).varint(1, 1).tag(5, wireEnd).tag(90, wireEnd)
 	for name, field := range map[string]message{
-		"varint": message{}.varint(90, math.MaxUint64), "fixed32": message{}.fixed32(90, 0xffffffff), "fixed64": message{}.fixed64(90, math.MaxUint64),
-		"bytes": message{}.bytes(90, "\x00\x01\xff"), "group": group, "nothing": {}, "a high number": message{}.varint(1<<28, 1),
+		"varint": m.varint(90, math.MaxUint64), "fixed32": m.fixed32(90, 0xffffffff), "fixed64": m.fixed64(90, math.MaxUint64),
+		"bytes": m.bytes(90, "\x00\x01\xff"), "group": group, "nothing": {}, "a high number": m.varint(1<<28, 1),
 	} {
 		o := decode(named, field, behind)
 		if got, _ := o.Value.(*figures); o.Err != nil || got.Name != "a" || got.After != "z" {
@@ -62,22 +64,13 @@ func TestUnknownFieldsOfProtobuf(t *testing.T) {
 		}
 	}
 	for name, field := range map[string]message{
-		"a wrong type of a float":    message{}.varint(2, 1),
-		"of another":                 message{}.fixed32(3, 1),
-		"of an integer":              message{}.fixed32(5, 1),
-		"of integers":                message{}.fixed32(9, 1),
-		"of floats":                  message{}.varint(10, 1),
-		"of texts":                   message{}.varint(12, 1),
-		"of a map":                   message{}.varint(13, 1),
-		"of a key":                   message{}.bytes(13, string(message{}.varint(1, 1))),
-		"of a value":                 message{}.bytes(13, string(message{}.varint(2, 1))),
-		"of a word's key":            message{}.bytes(14, string(message{}.varint(1, 1))),
-		"of metadata":                message{}.varint(1, 1),
-		"of a name":                  message{}.bytes(1, string(message{}.varint(1, 1))),
-		"a broken entry":             message{}.bytes(13, "\x0a\x05k"),
-		"a broken field of an entry": message{}.bytes(13, string(message{}.bytes(1, "k"))+"\x80"),
-		"packed floats that end":     message{}.bytes(10, "\x00\x00\x00"),
-		"the number 0":               message{}.varint(0, 1),
+		"a wrong type of a float": m.varint(2, 1), "of another": m.fixed32(3, 1), "of an integer": m.fixed32(5, 1),
+		"of integers": m.fixed32(9, 1), "of floats": m.varint(10, 1), "of texts": m.varint(12, 1), "of a map": m.varint(13, 1),
+		"of a key": m.bytes(13, string(m.varint(1, 1))), "of a value": m.bytes(13, string(m.varint(2, 1))),
+		"of a word's key": m.bytes(14, string(m.varint(1, 1))), "of metadata": m.varint(1, 1),
+		"of a name": m.bytes(1, string(m.varint(1, 1))), "a broken entry": m.bytes(13, "\x0a\x05k"),
+		"a broken field of an entry": m.bytes(13, string(m.bytes(1, "k"))+"\x80"),
+		"packed floats that end":     m.bytes(10, "\x00\x00\x00"), "the number 0": m.varint(0, 1),
 	} {
 		if o := decode(named, field, behind); o.Err == nil {
 			t.Errorf("%s is no error: %+v", name, o.Value)
@@ -303,7 +296,13 @@ func TestProtobufNotCompiled(t *testing.T) {
 
 // tagged returns a struct with a field a of type T, which has the given protobuf tag.
 func tagged[T any](tag string) reflect.Type {
-	return reflect.StructOf([]reflect.StructField{{Name: "A", Type: reflect.TypeFor[T](), Tag: reflect.StructTag(fmt.Sprintf(`json:"a" protobuf:%q`, tag))}})
+	return structOf(structField[T]("A", fmt.Sprintf(`json:"a" protobuf:%q`, tag)))
+}
+
+func structOf(fields ...reflect.StructField) reflect.Type { return reflect.StructOf(fields) }
+
+func structField[T any](name, tags string) reflect.StructField {
+	return reflect.StructField{Name: name, Type: reflect.TypeFor[T](), Tag: reflect.StructTag(tags)}
 }
 
 // entries has maps with each sort of value that generated types have.

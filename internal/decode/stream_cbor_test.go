@@ -10,9 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
 )
@@ -234,14 +232,6 @@ func TestCBORWatch(t *testing.T) {
 	err := newDecoder[*sink](t, Options{}).Watch(bytes.NewReader(event("ERROR", obj(`{"kind":"Status","message":"gone","code":410,"reason":"Expired"}`))), CBOR, func(Event) error { return nil })
 	if !apierrors.IsResourceExpired(err) {
 		t.Errorf("an ERROR event: %v", err)
-	}
-	for value, end := range map[string]bool{"true": true, "false": false} {
-		var got []Event
-		data := event("BOOKMARK", obj(fmt.Sprintf(`{"metadata":{"resourceVersion":"5","annotations":{%q:%q}}}`, metav1.InitialEventsAnnotationKey, value)))
-		err := newDecoder[*sink](t, Options{}).WatchList(bytes.NewReader(data), CBOR, func(e Event) error { got = append(got, e); return nil })
-		if diff := cmp.Diff([]Event{{Type: "BOOKMARK", ResourceVersion: "5", InitialEventsEnd: end}}, got); err != nil || diff != "" {
-			t.Errorf("%q: %v (-want +got):\n%s", value, err, diff)
-		}
 	}
 }
 

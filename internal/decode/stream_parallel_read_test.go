@@ -152,17 +152,14 @@ func TestWorkerPoolHoldsNothingBack(t *testing.T) {
 func TestWorkerPoolGuessesWrong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()
-		yielded := 0
 		go func() {
-			data := strings.ReplaceAll(stonesOf(20, true, asIs), ":{", ":\n{")
-			_, _ = io.WriteString(w, data)
+			_, _ = io.WriteString(w, strings.ReplaceAll(stonesOf(20, true, asIs), ":{", ":\n{"))
 			synctest.Wait()
 			w.Close()
 		}()
-		d := newDecoder[*stone](t, Options{Workers: 2})
-		err := d.WatchList(&endsOnce{r: r, Closer: r}, JSON, func(Event) error { yielded++; return nil })
-		if yielded != 20 || err != nil {
-			t.Errorf("%d were yielded, error %v", yielded, err)
+		g := readWatch(newDecoder[*stone](t, Options{Workers: 2}), &endsOnce{r: r, Closer: r}, JSON)
+		if len(g.objects) != 20 || g.end != "<nil>" {
+			t.Errorf("%d were yielded, then %s", len(g.objects), g.end)
 		}
 	})
 }
@@ -253,10 +250,9 @@ func TestWorkerPoolSize(t *testing.T) {
 		page := stonesOf(n, false, asIs)
 		for _, token := range []string{"x", "y", ""} {
 			page := strings.Replace(page, `"items"`, `"metadata":{"continue":"`+token+`"},"items"`, 1)
-			yielded := 0
-			_, err := d.List(strings.NewReader(page), JSON, func(Object) error { yielded++; return nil })
-			if kept := len(d.workers) > 0; yielded != n || err != nil || kept != (more && token != "") {
-				t.Errorf("%d bytes, token %q: %d objects, error %v, %d workers are kept", len(page), token, yielded, err, len(d.workers))
+			g := readList(d, strings.NewReader(page), JSON)
+			if kept := len(d.workers) > 0; len(g.objects) != n || g.end != "<nil>" || kept != (more && token != "") {
+				t.Errorf("%d bytes, token %q: %d objects, %s, %d workers are kept", len(page), token, len(g.objects), g.end, len(d.workers))
 			}
 		}
 	}

@@ -407,6 +407,7 @@ func TestBookmarks(t *testing.T) {
 		version, err string
 		end          bool
 	}
+	kind := Ident{APIVersion: carpGV.String(), Kind: "Carp"}
 	meta := func(version string, annotations map[string]string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{ResourceVersion: version, Annotations: annotations}
 	}
@@ -428,13 +429,15 @@ func TestBookmarks(t *testing.T) {
 		"an end without a version": {meta("", end("true")), yielded{err: "a bookmark without a resource version"}},
 	} {
 		c := &carp.Carp{TypeMeta: newCarp(0).TypeMeta, ObjectMeta: tt.meta}
-		data := mustJSON(t, c)
-		for enc, stream := range map[Encoding]string{JSON: `{"type":"BOOKMARK","object":` + string(data) + "}\n", Protobuf: string(frameOf(t, "BOOKMARK", protobufOf(t, c)))} {
+		for enc, stream := range map[Encoding][]byte{
+			JSON:     fmt.Appendf(nil, `{"type":"BOOKMARK","object":%s}`+"\n", mustJSON(t, c)),
+			Protobuf: frameOf(t, "BOOKMARK", protobufOf(t, c)), CBOR: cborEvent(t, "BOOKMARK", c),
+		} {
 			for name, watch := range watches {
 				var got yielded
-				err := watch(newDecoder[*carp.Carp](t, Options{}), strings.NewReader(stream), enc, func(e Event) error {
+				err := watch(newDecoder[*carp.Carp](t, Options{}), bytes.NewReader(stream), enc, func(e Event) error {
 					got.version, got.end = e.ResourceVersion, e.InitialEventsEnd
-					if e.Type != "BOOKMARK" || e.Object.Value != nil || e.Object.Err != nil {
+					if e.Type != "BOOKMARK" || e.Object != (Object{Ident: kind}) || e.More {
 						t.Errorf("%s: %+v", how, e)
 					}
 					return nil
