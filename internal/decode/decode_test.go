@@ -336,7 +336,8 @@ func TestPassOver(t *testing.T) {
 	for i := range n {
 		c := newCarp(i)
 		object := map[string]any{"kind": "Carp", "apiVersion": "testapigroup.apimachinery.k8s.io/v1", "metadata": map[string]any{
-			"name": c.Name, "namespace": c.Namespace, "resourceVersion": c.ResourceVersion, "labels": map[string]any{"a": "\"}"}}}
+			"name": c.Name, "namespace": c.Namespace, "resourceVersion": c.ResourceVersion,
+			"labels": map[string]any{"a": "\"}"}}}
 		text := mustJSON(t, object)
 		jsonItems = append(jsonItems, string(text))
 		lines = append(lines, fmt.Sprintf(`{"type":"MODIFIED","object":%s}`+"\n", text)...)

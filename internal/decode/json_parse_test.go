@@ -287,7 +287,8 @@ func TestSameAsApimachineryDrawn(t *testing.T) {
 func TestUnstructured(t *testing.T) {
 	d := newDecoder[*unstructured.Unstructured](t, Options{})
 	for _, spec := range specs {
-		checkSameAs[unstructured.Unstructured](t, d, []byte(`{"kind":"Sink","apiVersion":"v1","metadata":{"name":"a"},"spec":`+spec+`}`))
+		data := []byte(`{"kind":"Sink","apiVersion":"v1","metadata":{"name":"a"},"spec":` + spec + `}`)
+		checkSameAs[unstructured.Unstructured](t, d, data)
 	}
 }
 

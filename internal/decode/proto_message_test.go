@@ -296,8 +296,8 @@ func TestWireTemplateSharesNothing(t *testing.T) {
 func TestNoWireTemplate(t *testing.T) {
 	var m message
 	for name, extra := range map[string]message{
-		"nothing": m, "a string twice": m.bytes(10, "x"), "a number twice": m.varint(12, 0), "a pointer twice": m.varint(4, 9),
-		"an unknown field": m.varint(99, 1), "a high number": m.varint(1<<20, 1), "another wire type": m.varint(8, 1),
+		"nothing": m, "a string twice": m.bytes(10, "x"), "a number twice": m.varint(12, 0),
+		"a pointer twice": m.varint(4, 9), "an unknown field": m.varint(99, 1), "a high number": m.varint(1<<20, 1), "another wire type": m.varint(8, 1),
 		"the end of a group": m.tag(8, wireEnd),
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -28,16 +28,17 @@ func TestProjectionErrors(t *testing.T) {
 	}
 	for want, typ := range map[string]reflect.Type{
 		"spec: no protobuf tag, which has the number of the API type's field": structOf(
-			structField[identityMeta]("Meta", `json:"metadata" protobuf:"bytes,1,opt,name=metadata"`), structField[spec]("Spec", `json:"spec"`)),
+			typedField[identityMeta]("Meta", `json:"metadata" protobuf:"bytes,1"`), typedField[spec]("Spec", `json:"spec"`)),
 		"metadata: no protobuf tag": structOf(
-			structField[identityMeta]("Meta", `json:"metadata"`), structField[struct {
+			typedField[identityMeta]("Meta", `json:"metadata"`), typedField[struct {
 				NodeName string `json:"nodeName" protobuf:"bytes,10"`
 			}]("Spec", `json:"spec"`)),
 		"name: number 1; an object's metadata has the number 1, and nothing else has": reflect.TypeFor[struct {
 			identityMeta
 			Spec struct{} `json:"spec" protobuf:"bytes,2"`
 		}](),
-		"metadata: number 4; an object's metadata": structOf(structField[identityMeta]("Meta", `json:"metadata" protobuf:"bytes,4"`)),
+		"metadata: number 4; an object's metadata": structOf(
+			typedField[identityMeta]("Meta", `json:"metadata" protobuf:"bytes,4"`)),
 		"identityMeta: no protobuf tag": reflect.TypeFor[struct {
 			*identityMeta
 			Spec struct{} `json:"spec" protobuf:"bytes,2"`
@@ -57,14 +58,15 @@ func TestProjectionErrors(t *testing.T) {
 		"a.nodeName: no protobuf tag":        tagged[spec]("bytes,2"),
 		"a.nodeName: no protobuf tag, which": tagged[map[string]*spec]("bytes,2"),
 		"a.name: no protobuf tag":            tagged[[]loop]("bytes,2"),
-		"X: no protobuf tag":                 structOf(structField[string]("A", `protobuf:"bytes,2"`), structField[string]("X", ``)),
-		"X: no protobuf tag, which":          structOf(structField[string]("A", `protobuf:"bytes,2"`), structField[string]("X", `protobuf:"-"`)),
+		"X: no protobuf tag":                 structOf(typedField[string]("A", `protobuf:"bytes,2"`), typedField[string]("X", ``)),
+		"X: no protobuf tag, which": structOf(
+			typedField[string]("A", `protobuf:"bytes,2"`), typedField[string]("X", `protobuf:"-"`)),
 		`a: protobuf tag "bytes": want one like "bytes,1,opt", with a number from 1 to 1000`: tagged[string]("bytes"),
 		`a: protobuf tag "bytes,x"`:     tagged[string]("bytes,x"),
 		`a: protobuf tag "bytes,0,opt"`: tagged[string]("bytes,0,opt"),
 		`a: protobuf tag "bytes,1001"`:  tagged[string]("bytes,1001"),
 		"b: number 2 is that of a": structOf(
-			structField[string]("A", `json:"a" protobuf:"bytes,2"`), structField[string]("B", `json:"b" protobuf:"bytes,2"`)),
+			typedField[string]("A", `json:"a" protobuf:"bytes,2"`), typedField[string]("B", `json:"b" protobuf:"bytes,2"`)),
 		"a: the protobuf tag says varint, and a string is bytes":       tagged[string]("varint,2"),
 		"a: the protobuf tag says varint, and a []string is bytes":     tagged[[]string]("varint,2"),
 		"a: the protobuf tag says fixed64, and a *int32 is varint":     tagged[*int32]("fixed64,2"),
@@ -79,7 +81,8 @@ func TestProjectionErrors(t *testing.T) {
 		"a: a protobuf tag, but JSON does not decode the field": reflect.TypeFor[struct {
 			a string `protobuf:"bytes,2"`
 		}](),
-		"A: a protobuf tag, but JSON does not decode the field": structOf(structField[string]("A", `json:"-" protobuf:"bytes,2"`)),
+		"A: a protobuf tag, but JSON does not decode the field": structOf(
+			typedField[string]("A", `json:"-" protobuf:"bytes,2"`)),
 		"template.spec: no protobuf tag": reflect.TypeFor[struct {
 			// Its Unmarshal is that of the ObjectMeta.
 			Template struct {

@@ -50,8 +50,8 @@ func TestUnknownFieldsOfProtobuf(t *testing.T) {
 	group := m.tag(90, wireGroup).varint(1, 300).fixed32(2, 1).fixed64(3, 1).bytes(4, "xyz")
 	group = group.tag(5, wireGroup).varint(1, 1).tag(5, wireEnd).tag(90, wireEnd)
 	for name, field := range map[string]message{
-		"varint": m.varint(90, math.MaxUint64), "fixed32": m.fixed32(90, 0xffffffff), "fixed64": m.fixed64(90, math.MaxUint64),
-		"bytes": m.bytes(90, "\x00\x01\xff"), "group": group, "nothing": {}, "a high number": m.varint(1<<28, 1),
+		"varint": m.varint(90, math.MaxUint64), "fixed32": m.fixed32(90, 0xffffffff),
+		"fixed64": m.fixed64(90, math.MaxUint64), "bytes": m.bytes(90, "\x00\x01\xff"), "group": group, "nothing": {}, "a high number": m.varint(1<<28, 1),
 	} {
 		o := decode(named, field, behind)
 		if got, _ := o.Value.(*figures); o.Err != nil || got.Name != "a" || got.After != "z" {
@@ -65,8 +65,9 @@ func TestUnknownFieldsOfProtobuf(t *testing.T) {
 	}
 	for name, field := range map[string]message{
 		"a wrong type of a float": m.varint(2, 1), "of another": m.fixed32(3, 1), "of an integer": m.fixed32(5, 1),
-		"of integers": m.fixed32(9, 1), "of floats": m.varint(10, 1), "of texts": m.varint(12, 1), "of a map": m.varint(13, 1),
-		"of a key": m.bytes(13, string(m.varint(1, 1))), "of a value": m.bytes(13, string(m.varint(2, 1))),
+		"of integers": m.fixed32(9, 1), "of floats": m.varint(10, 1), "of texts": m.varint(12, 1),
+		"of a map": m.varint(13, 1), "of a key": m.bytes(13, string(m.varint(1, 1))),
+		"of a value":      m.bytes(13, string(m.varint(2, 1))),
 		"of a word's key": m.bytes(14, string(m.varint(1, 1))), "of metadata": m.varint(1, 1),
 		"of a name": m.bytes(1, string(m.varint(1, 1))), "a broken entry": m.bytes(13, "\x0a\x05k"),
 		"a broken field of an entry": m.bytes(13, string(m.bytes(1, "k"))+"\x80"),
@@ -296,12 +297,12 @@ func TestProtobufNotCompiled(t *testing.T) {
 
 // tagged returns a struct with a field a of type T, which has the given protobuf tag.
 func tagged[T any](tag string) reflect.Type {
-	return structOf(structField[T]("A", fmt.Sprintf(`json:"a" protobuf:%q`, tag)))
+	return structOf(typedField[T]("A", fmt.Sprintf(`json:"a" protobuf:%q`, tag)))
 }
 
 func structOf(fields ...reflect.StructField) reflect.Type { return reflect.StructOf(fields) }
 
-func structField[T any](name, tags string) reflect.StructField {
+func typedField[T any](name, tags string) reflect.StructField {
 	return reflect.StructField{Name: name, Type: reflect.TypeFor[T](), Tag: reflect.StructTag(tags)}
 }
 

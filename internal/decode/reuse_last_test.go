@@ -100,9 +100,9 @@ func TestEquals(t *testing.T) {
 		},
 		false: {
 			{`{"a":1,"b":2}`, `{"a":1,"a":1}`}, {`{"a":1,"b":2,"c":3}`, `{"a":1,"c":3,"c":3}`}, {`{"a":1,"b":2}`, `{"a":1}`},
-			{`{"a":1}`, `{"a":1,"b":2}`}, {`{"a":null}`, `{"b":null}`}, {`[1,2]`, `[1]`}, {`[1]`, `[1,2]`}, {`[null]`, `[null,null]`},
-			{`[]`, `{}`}, {`{}`, `[]`}, {`[1]`, `["1"]`}, {`["1"]`, `[1]`}, {`[1]`, `[1.0]`}, {`[1.0]`, `[1]`}, {`[0.0]`, `[-0.0]`},
-			{`[null]`, `[false]`}, {`[true]`, `[false]`}, {`["a"]`, `["ab"]`},
+			{`{"a":1}`, `{"a":1,"b":2}`}, {`{"a":null}`, `{"b":null}`}, {`[1,2]`, `[1]`}, {`[1]`, `[1,2]`},
+			{`[null]`, `[null,null]`}, {`[]`, `{}`}, {`{}`, `[]`}, {`[1]`, `["1"]`}, {`["1"]`, `[1]`}, {`[1]`, `[1.0]`}, {`[1.0]`, `[1]`},
+			{`[0.0]`, `[-0.0]`}, {`[null]`, `[false]`}, {`[true]`, `[false]`}, {`["a"]`, `["ab"]`},
 		},
 	} {
 		for _, pair := range pairs {
@@ -206,7 +206,8 @@ func TestUntypedParts(t *testing.T) {
 		got := mustDecode[*unstructured.Unstructured](t, d, data)
 		checkDiff(t, form, untypedOf(t, data), got)
 		checkTaken(t, form, old, got, map[string]bool{
-			"spec": true, "status": false, "metadata managedFields": true, "metadata labels": false, "metadata ownerReferences": true,
+			"spec": true, "status": false, "metadata managedFields": true,
+			"metadata labels": false, "metadata ownerReferences": true,
 		})
 		d.listing = true
 		if again := mustDecode[*unstructured.Unstructured](t, d, carpForms[form](t, newCarp(1))); again != old {

@@ -78,8 +78,8 @@ func decodeCarp(t fataler, d *Decoder, form string, data []byte) (got, want *car
 func TestPartsAreTaken(t *testing.T) {
 	partsOf := func(c *carp.Carp) map[string]any {
 		return map[string]any{
-			"labels": c.Labels, "finalizers": c.Finalizers, "ownerReferences": c.OwnerReferences, "managedFields": c.ManagedFields,
-			"spec": c.Spec.NodeSelector, "status": c.Status.Conditions,
+			"labels": c.Labels, "finalizers": c.Finalizers, "ownerReferences": c.OwnerReferences,
+			"managedFields": c.ManagedFields, "spec": c.Spec.NodeSelector, "status": c.Status.Conditions,
 		}
 	}
 	changes := map[string]func(c *carp.Carp){

@@ -252,7 +252,7 @@ func TestWorkerPoolSize(t *testing.T) {
 			page := strings.Replace(page, `"items"`, `"metadata":{"continue":"`+token+`"},"items"`, 1)
 			g := readList(d, strings.NewReader(page), JSON)
 			if kept := len(d.workers) > 0; len(g.objects) != n || g.end != "<nil>" || kept != (more && token != "") {
-				t.Errorf("%d bytes, token %q: %d objects, %s, %d workers are kept", len(page), token, len(g.objects), g.end, len(d.workers))
+				t.Errorf("%d bytes, token %q: %d objects, %s; kept: %v", len(page), token, len(g.objects), g.end, kept)
 			}
 		}
 	}

@@ -370,8 +370,9 @@ func TestInvalidLinesAreNotHeldBack(t *testing.T) {
 
 // More is true for an event if the whole next event has come, but never among the initial events.
 func TestMore(t *testing.T) {
-	event := `{"type":"ADDED","object":` + sinkA + "}\n"
-	fish, inCBOR := string(frameOf(t, "ADDED", protobufOf(t, newCarp(1)))), string(cborEvent(t, "ADDED", json.RawMessage(sinkA)))
+	event, end := `{"type":"ADDED","object":`+sinkA+"}\n", initialEventsEnd
+	fish := string(frameOf(t, "ADDED", protobufOf(t, newCarp(1))))
+	inCBOR := string(cborEvent(t, "ADDED", json.RawMessage(sinkA)))
 	for name, tc := range map[string]struct {
 		enc    Encoding
 		pieces []string
@@ -382,7 +383,7 @@ func TestMore(t *testing.T) {
 		"apart":               {JSON, []string{event, event, event}, "watch", []bool{false, false, false}},
 		"half":                {JSON, []string{event + event[:50], event[50:] + event[:len(event)-1], "\n"}, "watch", []bool{false, false, false}},
 		"indented":            {JSON, []string{event + strings.ReplaceAll(event[:100], ",", ",\n"), event[100:]}, "watch", []bool{false, false}},
-		"initial":             {JSON, []string{event + event + initialEventsEnd + event + event}, "list", []bool{false, false, true, true, false}},
+		"initial":             {JSON, []string{event + event + end + event + event}, "list", []bool{false, false, true, true, false}},
 		"protobuf":            {Protobuf, []string{fish + fish}, "watch", []bool{true, false}}, // more than idleBuffer has room for is not seen
 		"CBOR":                {CBOR, []string{inCBOR, inCBOR, inCBOR + inCBOR}, "watch", []bool{false, false, true, false}},
 		"protobuf, half":      {Protobuf, []string{fish + fish[:50], fish[50:]}, "watch", []bool{false, false}},

@@ -225,7 +225,8 @@ func TestStatus(t *testing.T) {
 		if tt.code == 200 {
 			status = metav1.StatusSuccess // a Status stays what it says
 		}
-		if got.Code != tt.code || got.Reason != tt.want || got.Kind != "Status" || got.APIVersion != "v1" || got.Status != status {
+		kind := metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+		if got.Code != tt.code || got.Reason != tt.want || got.TypeMeta != kind || got.Status != status {
 			t.Errorf("Status(%v) = %+v, want %d %s", tt.err, got, tt.code, tt.want)
 		}
 	}
