@@ -137,7 +137,7 @@ func TestSkipDepth(t *testing.T) {
 			want = append(want, model, model)
 			got = append(got, say(func(d *Decoder) error { return d.p.skip() }), say(func(d *Decoder) error { return d.skipLike(&s) }))
 		}
-		checkDiff(t, "", want, got)
+		checkDiff(t, "what is skipped", want, got)
 	}
 }
 

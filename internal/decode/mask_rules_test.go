@@ -139,7 +139,7 @@ func TestOnlyUntyped(t *testing.T) {
 			"metadata": map[string]any{"name": "a", "namespace": "n", "uid": "u", "resourceVersion": "1", "labels": map[string]any{"app.k8s.io/name": "y"}},
 			"spec":     map[string]any{"containers": []any{map[string]any{"name": "c"}, map[string]any{"name": "d"}}, "hosts": []any{"", ""}},
 		}
-		checkDiff(t, "", want, got)
+		checkDiff(t, "what is decoded", want, got)
 	}
 }
 
@@ -340,7 +340,7 @@ func TestOnlyOfOwnMetadata(t *testing.T) {
 		Spec     string  `json:"spec"`
 	}
 	got := mustDecode[*owned](t, newDecoder[*owned](t, Options{Only: []string{}}), []byte(`{"metadata":{"name":"a"},"spec":"x"}`))
-	checkDiff(t, "", &owned{Metadata: ownMeta{`{"name":"a"}`}}, got)
+	checkDiff(t, "what is decoded", &owned{Metadata: ownMeta{`{"name":"a"}`}}, got)
 }
 
 // What is kept of a part of an object is what a decoder keeps of it: below a map the rest of a path

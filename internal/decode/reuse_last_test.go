@@ -74,7 +74,7 @@ func TestElements(t *testing.T) {
 	last.keep(first)
 	data := []byte(head + "11:00" + middle + `False"},{"type":"C","on":true,"none":null},{"type":"D"}],"parts":{"x":1,"y":[1]}}}`)
 	got := mustDecode[*unstructured.Unstructured](t, d, data)
-	checkDiff(t, "", untypedOf(t, data), got)
+	checkDiff(t, "what is decoded", untypedOf(t, data), got)
 	checkTaken(t, "JSON", first, got, map[string]bool{
 		"metadata managedFields 0": true, "metadata managedFields 1": false, "metadata managedFields 2": true, "status conditions": false, "status parts": true,
 	})

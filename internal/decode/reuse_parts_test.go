@@ -285,7 +285,7 @@ func TestWithoutParts(t *testing.T) {
 	carps := newDecoder[*carp.Carp](t, Options{})
 	carps.ReuseFrom(func(string, string) any { return &metav1.ObjectMeta{Labels: map[string]string{"a": "b"}} })
 	got, want := decodeCarp(t, carps, "JSON", mustJSON(t, newCarp(1)))
-	checkDiff(t, "", want, got)
+	checkDiff(t, "what is decoded", want, got)
 }
 
 // The notes take at most 100 bytes an object.

@@ -40,7 +40,7 @@ func TestShareMessages(t *testing.T) {
 	var fields []*metav1.FieldsV1
 	for i := range 4 {
 		got, want := decodeCarp(t, d, "protobuf", mustMarshal(t, newCarp(i)))
-		checkDiff(t, "", want, got)
+		checkDiff(t, "what is decoded", want, got)
 		fields = append(fields, got.ManagedFields[0].FieldsV1)
 	}
 	if fields[2] != fields[3] {
@@ -200,7 +200,7 @@ func TestShareUntypedAndDrop(t *testing.T) {
 	want := untypedOf(t, data)
 	unstructured.RemoveNestedField(want.Object, "spec", "secret")
 	for range 5 {
-		checkDiff(t, "", want, mustDecode[*unstructured.Unstructured](t, d, data))
+		checkDiff(t, "what is decoded", want, mustDecode[*unstructured.Unstructured](t, d, data))
 	}
 }
 
