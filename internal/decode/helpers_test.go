@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -15,28 +16,28 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+
+	"github.com/go-lw/lw/internal/leak"
 )
+
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // A fataler is a test, a benchmark, the target of a fuzz test, or a property of rapid.
 type fataler interface {
 	Helper()
+	Errorf(string, ...any)
 	Fatal(...any)
 	Fatalf(string, ...any)
 }
 
 // checkDiff compares what a test wants with what it got; what says of what.
-func checkDiff[V any](t interface {
-	Helper()
-	Errorf(string, ...any)
-}, what string, want, got V, opts ...cmp.Option,
-) {
+func checkDiff[V any](t fataler, what string, want, got V, opts ...cmp.Option) {
 	t.Helper()
 	if diff := cmp.Diff(want, got, opts...); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", what, diff)
 	}
 }
 
-// ok ends the test at an error.
 func ok(t fataler, err error) {
 	t.Helper()
 	if err != nil {
@@ -44,17 +45,18 @@ func ok(t fataler, err error) {
 	}
 }
 
-// mustDecode decodes data as one object of type T.
-func mustDecode[T any](t fataler, d *Decoder, data []byte) T {
-	t.Helper()
-	v, err := decodeOne(d, data)
-	if err != nil {
-		t.Fatal(err)
+func must[V any](t fataler) func(V, error) V {
+	return func(v V, err error) V {
+		t.Helper()
+		ok(t, err)
+		return v
 	}
-	return v.(T)
 }
 
-// decodeOne decodes data as one object.
+func mustDecode[T any](t fataler, d *Decoder, data []byte) T {
+	t.Helper()
+	return must[any](t)(decodeOne(d, data)).(T)
+}
 func decodeOne(d *Decoder, data []byte) (any, error) {
 	d.p.reset(data, 0)
 	o, err := d.decodeObject()
@@ -74,11 +76,7 @@ func newDecoder[T any](t fataler, opts Options) *Decoder {
 
 func decoderOf(t fataler, typ reflect.Type, opts Options) *Decoder {
 	t.Helper()
-	d, err := New(typ, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
+	return must[*Decoder](t)(New(typ, opts))
 }
 
 // checkSame checks that d decodes data as a sink as apimachinery does, or refuses it as that does.
@@ -133,7 +131,6 @@ func newCarp(i int) *carp.Carp {
 	}
 }
 
-// protobufOf returns o as a server writes it.
 func protobufOf(t fataler, o runtime.Object) []byte {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -149,6 +146,13 @@ func frameOf(t fataler, typ string, object []byte) []byte {
 	t.Helper()
 	b := mustMarshal(t, &metav1.WatchEvent{Type: typ, Object: runtime.RawExtension{Raw: object}})
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...)
+}
+
+func carpFrames(t fataler, typ string, n int) (frames []byte) {
+	for i := range n {
+		frames = append(frames, frameOf(t, typ, protobufOf(t, newCarp(i)))...)
+	}
+	return frames
 }
 
 // carpList returns a list of n carps in protobuf, and carpCBOR in CBOR.
@@ -170,6 +174,18 @@ func wantCarp(i int) *carp.Carp {
 	return c
 }
 
+// carpOf returns what apimachinery makes of data, which is in the given form.
+func carpOf(form string, data []byte) (*carp.Carp, error) {
+	decode := (*carp.Carp).Unmarshal
+	if form != "protobuf" {
+		decode = func(c *carp.Carp, data []byte) error { return unmarshal(data, c) }
+	}
+	c := &carp.Carp{}
+	err := decode(c, data)
+	c.TypeMeta = metav1.TypeMeta{}
+	return c, err
+}
+
 // messageOf decodes the message data. If the decoding is stopped, that is the object's error here.
 func messageOf(d *Decoder, data []byte) Object {
 	o, err := d.decodeMessage(data)
@@ -179,7 +195,6 @@ func messageOf(d *Decoder, data []byte) Object {
 	return o
 }
 
-// messageFor returns m, a message of that kind, as a server writes it.
 func messageFor(t fataler, kind, version string, m interface{ Marshal() ([]byte, error) }) []byte {
 	t.Helper()
 	u := &runtime.Unknown{TypeMeta: runtime.TypeMeta{Kind: kind, APIVersion: version}, Raw: mustMarshal(t, m)}
@@ -188,31 +203,26 @@ func messageFor(t fataler, kind, version string, m interface{ Marshal() ([]byte,
 
 func mustMarshal(t fataler, m interface{ Marshal() ([]byte, error) }) []byte {
 	t.Helper()
-	b, err := m.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return must[[]byte](t)(m.Marshal())
 }
 
 // mustCBOR returns v as apimachinery's serializer writes it: behind the tag that marks CBOR.
 func mustCBOR(t fataler, v any) []byte {
 	t.Helper()
-	data, err := direct.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return append([]byte{0xd9, 0xd9, 0xf7}, data...)
+	return append([]byte{0xd9, 0xd9, 0xf7}, must[[]byte](t)(direct.Marshal(v))...)
 }
 
-// cborEvent returns a watch event as a server writes it.
+func mustJSON(t fataler, v any) []byte {
+	t.Helper()
+	return must[[]byte](t)(json.Marshal(v))
+}
+
 func cborEvent(t fataler, typ string, object any) []byte {
 	t.Helper()
 	return mustCBOR(t, &metav1.WatchEvent{Type: typ, Object: runtime.RawExtension{Raw: mustCBOR(t, object)}})
 }
 
-// sameJSON compares what keeps JSON as its bytes by what those mean: CBOR does not keep the order
-// of members.
+// sameJSON compares bytes of JSON by what they mean: CBOR does not keep the order of members.
 var sameJSON = cmp.Options{
 	cmp.Comparer(func(a, b metav1.FieldsV1) bool { return meansSame(a.GetRawBytes(), b.GetRawBytes()) }),
 	cmp.Comparer(func(a, b runtime.RawExtension) bool { return meansSame(a.Raw, b.Raw) }),
@@ -221,8 +231,38 @@ var sameJSON = cmp.Options{
 
 func meansSame(a, b []byte) bool {
 	var x, y any
-	if bytes.Equal(a, b) {
-		return true
+	return bytes.Equal(a, b) || unmarshal(a, &x) == nil && unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
+}
+
+// manyOf returns n times one, with commas between them, and membersOf n members of that value.
+func manyOf(n int, one string) string { return strings.TrimSuffix(strings.Repeat(one+",", n), ",") }
+
+func membersOf(n int, value string) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `"%d":%s,`, i, value)
 	}
-	return unmarshal(a, &x) == nil && unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
+	return strings.TrimSuffix(b.String(), ",")
+}
+
+// visit calls f with v and with the values in it, as far as f returns true: those behind pointers,
+// and fields, elements and the values of maps.
+func visit(v reflect.Value, f func(reflect.Value) bool) {
+	if !f(v) {
+		return
+	}
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if !v.IsNil() {
+			visit(v.Elem(), f)
+		}
+	case reflect.Struct:
+		for _, field := range v.Fields() {
+			visit(field, f)
+		}
+	case reflect.Map, reflect.Slice, reflect.Array:
+		for _, elem := range v.Seq2() {
+			visit(elem, f)
+		}
+	}
 }

@@ -1,16 +1,17 @@
 package decode
 
+//lint:file-ignore SA5008 Odd tags are what the decoder is tested with.
+
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -56,13 +57,10 @@ func TestCutObjects(t *testing.T) {
 	for _, whole := range []string{
 		`{"spec":{"str":"a\u00e9\ud83d\ude00b","unknown":"\u00e9\ud83d\ude00"}}`, `{"spec":{"f64":-12.5e-3,"unknown":-12.5e-3,"any":[true,false,null,{"a":1}]}}`, sinkA,
 	} {
-		for n := range len(whole) {
-			if _, err := decodeOne(d, []byte(whole[:n])); err == nil {
-				t.Fatalf("%s is taken for an object", whole[:n])
+		for n := range len(whole) + 1 {
+			if _, err := decodeOne(d, []byte(whole[:n])); (err == nil) != (n == len(whole)) {
+				t.Fatalf("%s: %v", whole[:n], err)
 			}
-		}
-		if _, err := decodeOne(d, []byte(whole)); err != nil {
-			t.Errorf("%s: %v", whole, err)
 		}
 	}
 }
@@ -91,11 +89,22 @@ func TestGuessRaw(t *testing.T) {
 	deep := strings.Repeat("[", maxDepth-10) + strings.Repeat("]", maxDepth-10)
 	raw := []string{long, long + " ", long[:len(long)-1], long + "}", long + long, `[` + long + `]`, `"` + strings.Repeat("x", 40) + `"`, `"` + strings.Repeat("x", 40) + `\"y"`,
 		strings.Repeat("1", 30), strings.Repeat("1", 30) + "5", `null`, `{}`, deep}
-	for _, a := range raw {
-		for _, b := range raw {
-			for _, s := range []string{a, b, a, a, b} {
-				checkSame(t, d, []byte(`{"metadata":{"name":"a"},"spec":{"fields":`+s+`,"ext":`+s+`,"raw":`+s+`}}`))
-				checkSame(t, d, []byte(strings.Repeat(`{"next":`, 20)+`{"spec":{"raw":`+s+`}}`+strings.Repeat("}", 20)))
+	for s := range inTurn(raw, "abaab") {
+		checkSame(t, d, []byte(`{"metadata":{"name":"a"},"spec":{"fields":`+s+`,"ext":`+s+`,"raw":`+s+`}}`))
+		checkSame(t, d, []byte(strings.Repeat(`{"next":`, 20)+`{"spec":{"raw":`+s+`}}`+strings.Repeat("}", 20)))
+	}
+}
+
+// inTurn has any two of all, a and b, follow each other in the given order.
+func inTurn(all []string, order string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, a := range all {
+			for _, b := range all {
+				for _, which := range order {
+					if !yield(map[rune]string{'a': a, 'b': b}[which]) {
+						return
+					}
+				}
 			}
 		}
 	}
@@ -118,12 +127,8 @@ func TestGuessNames(t *testing.T) {
 		`{"str":"a","unknown":{"str":"x"},"strP":"b","u8":3}`,
 		`{}`, `{"I":1}`, `{"m":{}}`, `{"str":"a","i8":1`, `{"str`, `{"str"`, `{"str":`, `{"str":"a","st`, `{"str":"a" "strP":"b"}`, `{"str":"a",}`,
 	}
-	for _, a := range specs {
-		for _, b := range specs {
-			for _, spec := range []string{a, b, a, a} {
-				checkSame(t, d, []byte(`{"metadata":{"name":"a"},"spec":`+spec+`}`))
-			}
-		}
+	for spec := range inTurn(specs, "abaa") {
+		checkSame(t, d, []byte(`{"metadata":{"name":"a"},"spec":`+spec+`}`))
 	}
 }
 
@@ -283,15 +288,7 @@ func TestUnstructured(t *testing.T) {
 	d := newDecoder[*unstructured.Unstructured](t, Options{})
 	for _, spec := range specs {
 		data := []byte(`{"kind":"Sink","apiVersion":"v1","metadata":{"name":"a"},"spec":` + spec + `}`)
-		want := &unstructured.Unstructured{}
-		wantErr := json.Unmarshal(data, want)
-		got, err := decodeOne(d, data)
-		switch {
-		case (err == nil) != (wantErr == nil):
-			t.Errorf("%s:\n got error %v\nwant error %v", data, err, wantErr)
-		case err == nil && !reflect.DeepEqual(want, got):
-			t.Errorf("%s: (-want +got):\n%s", data, cmp.Diff(want, got))
-		}
+		checkSameAs[unstructured.Unstructured](t, d, data)
 	}
 }
 
@@ -319,16 +316,12 @@ func FuzzJSON(f *testing.F) {
 func TestPodsSameAsApimachinery(t *testing.T) {
 	for _, opts := range []Options{{}, {Share: true}} {
 		d := newDecoder[*pod](t, opts)
-		frames, _ := podFrames(500)
 		i := 0
-		err := d.Watch(bytes.NewReader(frames), JSON, func(e Event) error {
+		err := d.Watch(bytes.NewReader(podFrames(500)), JSON, func(e Event) error {
 			want := &pod{}
-			if err := unmarshal(podJSON(i), want); err != nil {
-				return err
-			}
+			ok(t, unmarshal(podJSON(i), want))
 			want.TypeMeta = metav1.TypeMeta{}
-			wantJSON, _ := json.Marshal(want)
-			gotJSON, _ := json.Marshal(e.Object.Value)
+			wantJSON, gotJSON := mustJSON(t, want), mustJSON(t, e.Object.Value)
 			if e.Object.Err != nil || !bytes.Equal(wantJSON, gotJSON) {
 				t.Fatalf("share %v, pod %d: %v\n got %s\nwant %s", opts.Share, i, e.Object.Err, gotJSON, wantJSON)
 			}
@@ -356,5 +349,122 @@ func TestWrongTypes(t *testing.T) {
 		if _, err := decodeOne(d, []byte(`{"spec":`+value+`}`)); (err == nil) != (value == "{}") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("spec: %s: %v, want %q", value, err, want)
 		}
+	}
+}
+
+// fieldRules has fields among which encoding/json chooses because they have one name, or which it
+// leaves out.
+type fieldRules struct {
+	Left
+	*Right
+	deeper
+	Twice1
+	Twice2
+	Tagged  string `json:"tagged"`
+	Untaggd string
+	Bad     string `json:"bad\"name"`
+	Good    string `json:"good name/$"`
+	Hidden  string `json:"-"`
+	//lint:ignore U1000 The decoder must not see it.
+	hidden  string
+	Quoted  **int          `json:"quoted,string"`
+	QuotedP *int           `json:"quotedP,string,omitempty"`
+	QuotedM map[string]int `json:"quotedM,string"`
+	Num
+	Iface
+}
+
+type (
+	Left struct {
+		Same, OnlyLeft string
+		Tag            string `json:"Chosen"`
+	}
+	Right struct {
+		Same, OnlyRight string
+		Chosen          string
+	}
+	deeper struct {
+		Left
+		Last
+		Deep     string
+		OnlyLeft string
+	}
+	Last   struct{ InLast string }
+	Twice1 struct{ Shared }
+	Twice2 struct{ Shared }
+	Shared struct{ InShared string }
+	Num    int
+	Iface  interface{ F() }
+)
+
+func TestFieldRules(t *testing.T) {
+	d := newDecoder[*fieldRules](t, Options{})
+	for _, name := range []string{
+		"Same", "OnlyLeft", "OnlyRight", "Chosen", "Tag", "Deep", "InLast", "Last", "InShared", "Shared", "Left", "Right", "deeper", "Tagged", "tagged", "Untaggd", "Bad", "bad\\\"name", "Good", "good name/$",
+		"Hidden", "hidden", "-", "Quoted", "quoted", "quotedP", "quotedM", "Num", "Iface",
+	} {
+		for _, value := range []string{`"1"`, `1`, `null`, `{"a":1}`, `{"InShared":"x","Same":"y"}`} {
+			checkSameAs[fieldRules](t, d, []byte(`{"`+name+`":`+value+`,"Untaggd":"behind"}`))
+		}
+	}
+}
+
+// quotedAll has a field of each type for which the option "string" holds, and some others.
+type quotedAll struct {
+	metav1.TypeMeta
+	metav1.ObjectMeta `json:"metadata"`
+
+	B    bool     `json:"b,string"`
+	I    int      `json:"i,string"`
+	I8   int8     `json:"i8,string"`
+	I16  int16    `json:"i16,string"`
+	I32  int32    `json:"i32,string"`
+	I64  int64    `json:"i64,string"`
+	U    uint     `json:"u,string"`
+	U8   uint8    `json:"u8,string"`
+	U16  uint16   `json:"u16,string"`
+	U32  uint32   `json:"u32,string"`
+	U64  uint64   `json:"u64,string"`
+	UP   uintptr  `json:"up,string"`
+	F32  float32  `json:"f32,string"`
+	F64  float64  `json:"f64,string"`
+	S    string   `json:"s,string"`
+	P    *int32   `json:"p,string"`
+	PP   **int32  `json:"pp,string"`
+	List []int32  `json:"list,string"`
+	Any  any      `json:"any,string"`
+	St   struct{} `json:"st,string"`
+}
+
+// outer has fields that are promoted from structs behind pointers.
+type outer struct {
+	metav1.TypeMeta
+	metav1.ObjectMeta `json:"metadata"`
+	*Middle
+	*hidden
+}
+
+type Middle struct {
+	*Reference `json:",inline"`
+	Between    int `json:"between"`
+}
+
+type hidden struct {
+	Secret string `json:"secret"`
+}
+
+func TestQuotedFields(t *testing.T) {
+	for _, name := range []string{"b", "i", "i8", "i16", "i32", "i64", "u", "u8", "u16", "u32", "u64", "f32", "f64", "s", "p", "list", "any", "st"} {
+		for _, value := range []string{`"1"`, `1`, `"true"`, `true`, `"x"`, `"\"x\""`, `null`, `"null"`, `""`, `"300"`, `"-1"`, `[1]`, `"[1]"`, `{}`} {
+			checkSameAs[quotedAll](t, newDecoder[*quotedAll](t, Options{}), []byte(`{"metadata":{"name":"a"},"`+name+`":`+value+`}`))
+		}
+	}
+}
+
+func TestEmbeddedPointers(t *testing.T) {
+	for _, members := range []string{
+		`"between":1`, `"refKind":"k"`, `"refName":"n","between":2,"refUID":3`, `"refKind":null`, `"between":null`, `"secret":"s"`, `"secret":null`, `"other":1`, `"between":1,"secret":"s"`,
+	} {
+		checkSameAs[outer](t, newDecoder[*outer](t, Options{}), []byte(`{"metadata":{"name":"a"},`+members+`}`))
 	}
 }

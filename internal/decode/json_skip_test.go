@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
 
@@ -50,8 +49,7 @@ func checkSkips(t fataler, d *Decoder, s *skipPattern, data []byte) {
 	}
 }
 
-// genValue draws a value that looks like those of API objects. pad makes it long enough for a
-// pattern.
+// genValue draws a value that looks like those of API objects.
 func genValue(t *rapid.T, depth int) string {
 	scalar := func() string {
 		return rapid.SampledFrom([]string{
@@ -139,9 +137,7 @@ func TestSkipDepth(t *testing.T) {
 			want = append(want, model, model)
 			got = append(got, say(func(d *Decoder) error { return d.p.skip() }), say(func(d *Decoder) error { return d.skipLike(&s) }))
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		checkDiff(t, "what is skipped", want, got)
 	}
 }
 
@@ -219,8 +215,7 @@ func TestPatternPauses(t *testing.T) {
 	}
 }
 
-// The patterns of a decoder are bounded, however many names are no fields and however long their
-// values are.
+// The patterns of a decoder are bounded, however many names are no fields and how long the values.
 func TestPatternsAreBounded(t *testing.T) {
 	most := 0
 	for size := 32; size < 3*maxPattern; size *= 2 {
@@ -231,9 +226,8 @@ func TestPatternsAreBounded(t *testing.T) {
 				members = append(members, fmt.Sprintf(`"unknown%d":{"value":"%s","round":%d}`, i, strings.Repeat("x", size<<round), round))
 			}
 			members = append(members, fmt.Sprintf(`%q:1`, strings.Repeat("n", 2*maxUnknownName)))
-			if _, err := decodeOne(d, []byte(`{"spec":{`+strings.Join(members, ",")+`}}`)); err != nil {
-				t.Fatal(err)
-			}
+			_, err := decodeOne(d, []byte(`{"spec":{`+strings.Join(members, ",")+`}}`))
+			ok(t, err)
 			most = max(most, d.patternBytes)
 			if d.patternBytes < 0 || d.patternBytes > maxPatterns {
 				t.Fatalf("the patterns have %d bytes, want at most %d", d.patternBytes, maxPatterns)

@@ -1,9 +1,12 @@
 package decode
 
 import (
+	"bytes"
 	"fmt"
 	"hash/maphash"
+	"io"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
 	"pgregory.net/rapid"
 )
@@ -29,7 +33,7 @@ func TestBatches(t *testing.T) {
 			if err != nil {
 				continue
 			}
-			checkFull(t, reflect.ValueOf(v))
+			checkFull(t, v)
 			w := &sink{}
 			ok(t, unmarshal(data, w))
 			w.TypeMeta = metav1.TypeMeta{}
@@ -55,38 +59,21 @@ func TestBatchesOfMessages(t *testing.T) {
 			c.Status.Infos = slices.Repeat(c.Status.Infos, few%6)
 			data := mustMarshal(t, c)
 			g, w := decodeCarp(t, d, "protobuf", data)
-			checkFull(t, reflect.ValueOf(g))
+			checkFull(t, g)
 			got, want = append(got, g), append(want, w)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Fatalf("share %v: (-want +got):\n%s", share, diff)
-		}
+		checkDiff(t, fmt.Sprintf("share %v", share), want, got)
 	}
 }
 
 // checkFull checks that no slice of structs in v has a capacity beyond its length.
-func checkFull(t fataler, v reflect.Value) {
-	switch v.Kind() {
-	case reflect.Pointer:
-		if !v.IsNil() {
-			checkFull(t, v.Elem())
-		}
-	case reflect.Struct:
-		for i := range v.NumField() {
-			checkFull(t, v.Field(i))
-		}
-	case reflect.Slice:
-		if v.Type().Elem().Kind() == reflect.Struct && v.Cap() > v.Len() {
+func checkFull(t fataler, v any) {
+	visit(reflect.ValueOf(v), func(v reflect.Value) bool {
+		if v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct && v.Cap() > v.Len() {
 			t.Fatalf("%v of %d has room for %d", v.Type(), v.Len(), v.Cap())
 		}
-		for i := range v.Len() {
-			checkFull(t, v.Index(i))
-		}
-	case reflect.Map:
-		for _, k := range v.MapKeys() {
-			checkFull(t, v.MapIndex(k))
-		}
-	}
+		return true
+	})
 }
 
 // An allocator stops to make batches if the objects differ much in their number of values.
@@ -112,10 +99,7 @@ func TestBatchesOfKin(t *testing.T) {
 	allocations := func(generateName string) float64 {
 		d := newDecoder[*sink](t, Options{})
 		d.ReuseFrom(func(string, string) any { return nil })
-		d.templates = new([maxParts]templates)
-		for i := range d.templates {
-			d.templates[i].made = maxTemplates // and no credit to make one
-		}
+		makeNoTemplates(d)
 		i := 0
 		next := func() {
 			n := []int{2, 40, 20}[i/3%3]
@@ -123,7 +107,7 @@ func TestBatchesOfKin(t *testing.T) {
 			if generateName != "" {
 				meta = fmt.Sprintf(`"generateName":"%s-%d-",`, generateName, i/3)
 			}
-			data := `{"metadata":{` + meta + `"name":"a"},"spec":{"ptrs":[{"refKind":"a"}` + strings.Repeat(`,{"refKind":"a"}`, n) + `]}}`
+			data := `{"metadata":{` + meta + `"name":"a"},"spec":{"ptrs":[` + manyOf(n+1, `{"refKind":"a"}`) + `]}}`
 			got := mustDecode[*sink](t, d, []byte(data))
 			if len(got.Spec.Ptrs) != n+1 || got.Spec.Ptrs[n].Kind != "a" {
 				t.Fatalf("%d elements of %d", len(got.Spec.Ptrs), n+1)
@@ -159,19 +143,14 @@ func TestQuantityTwice(t *testing.T) {
 	}
 }
 
-// A string is guessed from the one before it in its field. One that has an escape in JSON must not
-// be guessed.
+// A string is guessed from the one before it in its field. One that has an escape must not be.
 func TestGuessStrings(t *testing.T) {
 	d := newDecoder[*sink](t, Options{})
 	raw := []string{`"a"`, `"ab"`, `"\u0061"`, `"a\"b"`, `"a\\"`, `"a\\","str":"b"`, "\"\xff\"", `"\ufffd"`, "\"\ufffd\"", `"é"`, `"\n"`, "\"\n\"", `"a`, `null`, `""`, ` "a" `, `1`}
-	for _, a := range raw {
-		for _, b := range raw {
-			for _, s := range []string{a, b, a, b, b} {
-				checkSame(t, d, []byte(`{"metadata":{"name":"a"},"spec":{"str":`+s+`,"strs":[`+s+`,`+s+`],"m":{"k":`+s+`}}}`))
-				if strings.HasPrefix(s, `"`) && strings.Count(s, ":") == 0 {
-					checkSame(t, d, []byte(`{"metadata":{"name":"a"},"spec":{"m":{`+s+`:"v","z":"y",`+s+`:"w"}}}`))
-				}
-			}
+	for s := range inTurn(raw, "ababb") {
+		checkSame(t, d, []byte(`{"metadata":{"name":"a"},"spec":{"str":`+s+`,"strs":[`+s+`,`+s+`],"m":{"k":`+s+`}}}`))
+		if strings.HasPrefix(s, `"`) && strings.Count(s, ":") == 0 {
+			checkSame(t, d, []byte(`{"metadata":{"name":"a"},"spec":{"m":{`+s+`:"v","z":"y",`+s+`:"w"}}}`))
 		}
 	}
 }
@@ -218,7 +197,6 @@ func TestNothingAliasesTheInput(t *testing.T) {
 	}
 }
 
-// sameMemory reports whether two strings are one.
 func sameMemory(a, b string) bool { return a == b && unsafe.StringData(a) == unsafe.StringData(b) }
 
 // missesOf reads each of the strings once, and returns how many the pool did not have.
@@ -283,5 +261,176 @@ func TestPoolKeepsWhatItHas(t *testing.T) {
 				t.Fatalf("with %d slots it does not have %q", len(p.table), s)
 			}
 		}
+	}
+}
+
+// The memory of a large object is given back, because a Decoder lives as long as its source.
+func TestWorkingMemoryIsGivenBack(t *testing.T) {
+	const n = 1 << 17
+	many := func(one string) string { return manyOf(n, one) }
+	pairs := func(value string) string { return membersOf(n/4, value) }
+	spec := func(spec string) string {
+		return `{"kind":"Sink","apiVersion":"v1","metadata":{"name":"a"},"spec":` + spec + `}`
+	}
+	big := newCarp(1)
+	for range n {
+		big.Finalizers = append(big.Finalizers, "some finalizer")
+	}
+	big.Labels["large"] = strings.Repeat("x", 16*n)
+	sinks, carps, untyped := reflect.TypeFor[*sink](), reflect.TypeFor[*carp.Carp](), reflect.TypeFor[*unstructured.Unstructured]()
+	for name, tt := range map[string]struct {
+		typ  reflect.Type
+		data string
+	}{
+		"untyped elements": {untyped, spec(`[` + many("0") + `]`)}, "untyped members": {untyped, spec(`{` + pairs("{}") + `}`)},
+		"strings": {sinks, spec(`{"strs":[` + many(`"a"`) + `]}`)}, "structs": {sinks, spec(`{"list":[` + many(`{}`)[:3*n/16-1] + `]}`)}, "a map": {sinks, spec(`{"m":{` + pairs(`"a"`) + `}}`)},
+		"a string": {sinks, spec(`{"str":"` + strings.Repeat("xxxxxxxx", n) + `\n"}`)}, "no more than a large one": {sinks, spec(`{"unknown":"` + strings.Repeat("xxxxxxxx", n) + `"}`)},
+		"structs by the thousand": {sinks, spec(`{"list":[` + many(`{}`)[:3*1000-1] + `],"structs":[` + many(`{}`)[:3*1000-1] + `],"self":{"a":{"list":[` + many(`{}`)[:3*1000-1] + `]}}}`)},
+		"protobuf":                {carps, string(protobufOf(t, big))},
+	} {
+		for _, live := range []bool{false, true} {
+			d := decoderOf(t, tt.typ, Options{Workers: -1})
+			small, large, enc := spec(`{"str":"x\n","strs":["a"],"m":{"a":"b"},"list":[{}]}`), tt.data, JSON
+			frame := func(data string) io.Reader { return strings.NewReader(`{"type":"ADDED","object":` + data + "}\n") }
+			if tt.typ == carps {
+				enc, small = Protobuf, string(protobufOf(t, newCarp(1)))
+				frame = func(data string) io.Reader { return bytes.NewReader(frameOf(t, "ADDED", []byte(data))) }
+			}
+			// after is called when data has been read, and while the next event is awaited if live.
+			read := func(data string, after func()) {
+				rs := []io.Reader{frame(data)}
+				if live {
+					// The last event comes together with the start of a small one. Both are in one
+					// piece of memory.
+					rs = append(rs, frame(small), readFunc(func([]byte) (int, error) { after(); return 0, io.EOF }))
+				}
+				if err := d.Watch(io.MultiReader(rs...), enc, func(Event) error { return nil }); err != nil {
+					t.Error(err)
+				}
+				if !live {
+					after()
+				}
+			}
+			var before uint64
+			for range 2 {
+				read(small, func() {})
+			}
+			read(small, func() { before = heapNow() })
+			read(large, func() {
+				if after := heapNow(); after > before+1<<20 {
+					t.Errorf("%s, live %v: %d bytes are kept after an object of %d", name, live, after-before, len(large))
+				}
+			})
+			runtime.KeepAlive(d)
+			runtime.KeepAlive(large)
+		}
+	}
+}
+
+// The items behind a large one in a list do not keep its bytes alive.
+func TestListBufferIsGivenBack(t *testing.T) {
+	large := `{"metadata":{"name":"` + strings.Repeat("x", 4<<20) + `"}}`
+	list := `{"kind":"SinkList","items":[` + large + `],"metadata":{"resourceVersion":"1"}}`
+	d := newDecoder[*sink](t, Options{Workers: -1})
+	if _, err := d.List(strings.NewReader(list), JSON, func(Object) error { return nil }); err != nil || d.p.data != nil || d.buf.data != nil {
+		t.Errorf("error %v; %d bytes of the parser and %d of the buffer are kept", err, cap(d.p.data), cap(d.buf.data))
+	}
+}
+
+type readFunc func([]byte) (int, error)
+
+func (f readFunc) Read(p []byte) (int, error) { return f(p) }
+
+const initialEventsEnd = `{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"5","annotations":{"k8s.io/initial-events-end":"true"}}}}` + "\n"
+
+// kept is the memory that d has while it awaits an event.
+func kept(d *Decoder) int {
+	const header = int(unsafe.Sizeof(""))
+	n := cap(d.buf.data) + cap(d.p.data) + cap(d.p.scratch)
+	n += header * (len(d.strings.table) + len(d.boxed.table))
+	for _, f := range []*stringField{&d.kinds[0], &d.kinds[1], &d.eventTypes} {
+		if f.seen != nil {
+			n += int(unsafe.Sizeof(*f.seen))
+		}
+	}
+	n += d.patternBytes + d.templateBytes + 8*cap(d.maps.seen)
+	return n + cap(d.pairStack)*int(unsafe.Sizeof(pair{})) + cap(d.stringStack)*header
+}
+
+// A decoder that awaits the next event keeps little, and nothing that it read the list into.
+func TestIdleDecoderKeepsLittle(t *testing.T) {
+	event := func(name string) string {
+		return `{"type":"ADDED","object":{"kind":"Sink","apiVersion":"v1","metadata":{"name":"` + name + `","resourceVersion":"1"},"spec":{"str":"` + strings.Repeat("x", 2000) + `"}}}` + "\n"
+	}
+	for name, tt := range map[string]struct {
+		events string
+		watch  func(d *Decoder, r io.Reader, enc Encoding, yield func(Event) error) error
+		most   int
+	}{
+		"a streamed list": {event("a") + initialEventsEnd, (*Decoder).WatchList, idleBuffer + 100},
+		"of 20 objects":   {strings.Repeat(event("a"), 20) + initialEventsEnd, (*Decoder).WatchList, idleBuffer + 100},
+		"a watch":         {"", (*Decoder).Watch, idleBuffer + 100},
+		"of one event":    {event("a"), (*Decoder).Watch, 8 << 10},
+	} {
+		d := newDecoder[*unstructured.Unstructured](t, Options{Workers: -1})
+		awaited := false
+		r := io.MultiReader(strings.NewReader(tt.events), readFunc(func([]byte) (int, error) {
+			awaited = true
+			if n := kept(d); n > tt.most {
+				t.Errorf("%s: %d bytes are kept, %d of them in the buffer and %d in the parser; want at most %d", name, n, cap(d.buf.data), cap(d.p.data), tt.most)
+			}
+			return 0, io.EOF
+		}))
+		if err := tt.watch(d, r, JSON, func(Event) error { return nil }); err != nil || !awaited {
+			t.Errorf("%s: error %v, awaited %v", name, err, awaited)
+		}
+	}
+}
+
+// A watch that waits has no templates, and the objects that come then make others.
+func TestIdleDecoderKeepsNoTemplates(t *testing.T) {
+	d := newTemplater[*sink](t, Options{})
+	event := append(append([]byte(`{"type":"ADDED","object":`), spec(bigSpec)...), "}\n"...)
+	made := func() bool { return d.templates != nil && specOf(t, d).made > 0 }
+	r := io.MultiReader(strings.NewReader(strings.Repeat(string(event), 3)+initialEventsEnd), readFunc(func([]byte) (int, error) {
+		if d.templates != nil || d.templateBytes != 0 {
+			t.Errorf("templates of %d bytes are kept", d.templateBytes)
+		}
+		return 0, io.EOF
+	}))
+	n := 0
+	if err := d.WatchList(r, JSON, func(ev Event) error {
+		if n++; ev.Type == "ADDED" && !made() {
+			t.Error("no template is made of initial events")
+		}
+		return nil
+	}); err != nil || n != 4 {
+		t.Errorf("%d events, error %v", n, err)
+	}
+	for range 2 {
+		checkSame(t, d, spec(bigSpec))
+	}
+	if specOf(t, d).credit == 0 {
+		t.Error("no template is made again")
+	}
+}
+
+// The buffer of a watch grows if more comes than it has room for, so that events that come together
+// are seen together, and not if events come one by one.
+func TestWatchBufferGrows(t *testing.T) {
+	event := `{"type":"ADDED","object":` + sinkA + "}\n"
+	for _, busy := range []bool{false, true} {
+		d := newDecoder[*sink](t, Options{})
+		n, want, cut := 0, idleBuffer, cuts["one by one"]
+		if busy {
+			want, cut = watchBuffer, cuts["all together"]
+		}
+		ok(t, d.Watch(&piecewise{[]byte(strings.Repeat(event, 1000)), cut}, JSON, func(Event) error {
+			if n++; n > 100 && cap(d.buf.data) != want {
+				t.Errorf("busy %v: %d bytes of buffer at event %d, want %d", busy, cap(d.buf.data), n, want)
+				return io.EOF
+			}
+			return nil
+		}))
 	}
 }

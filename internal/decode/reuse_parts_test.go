@@ -18,11 +18,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A lender lends a decoder the last version of each object that it has decoded, as an informer's
-// store does.
+// A lender lends a decoder the last version of each object, as an informer's store does.
 type lender map[string]any
 
-// newLender returns a decoder and what lends it the last versions.
 func newLender[T any](t fataler, opts Options) (*Decoder, lender) {
 	t.Helper()
 	d, l := newDecoder[T](t, opts), lender{}
@@ -50,16 +48,6 @@ var carpForms = map[string]func(t fataler, c any) []byte{
 	"JSON": mustJSON, "alphabetical JSON": alphabetical, "protobuf": func(t fataler, c any) []byte { return mustMarshal(t, c.(*carp.Carp)) },
 }
 
-func mustJSON(t fataler, v any) []byte {
-	t.Helper()
-	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
-// alphabetical returns the JSON of v with its names in alphabetical order.
 func alphabetical(t fataler, v any) []byte {
 	t.Helper()
 	var m map[string]any
@@ -67,7 +55,6 @@ func alphabetical(t fataler, v any) []byte {
 	return mustJSON(t, m)
 }
 
-// decodeAs decodes data, which is in the given form.
 func decodeAs(d *Decoder, form string, data []byte) (any, error) {
 	if form == "protobuf" {
 		o := messageOf(d, data)
@@ -76,20 +63,7 @@ func decodeAs(d *Decoder, form string, data []byte) (any, error) {
 	return decodeOne(d, data)
 }
 
-// carpOf returns what apimachinery makes of data, which is in the given form.
-func carpOf(form string, data []byte) (*carp.Carp, error) {
-	decode := (*carp.Carp).Unmarshal
-	if form != "protobuf" {
-		decode = func(c *carp.Carp, data []byte) error { return unmarshal(data, c) }
-	}
-	c := &carp.Carp{}
-	err := decode(c, data)
-	c.TypeMeta = metav1.TypeMeta{}
-	return c, err
-}
-
-// decodeCarp decodes data, which is in the given form, and returns what apimachinery makes of it
-// too.
+// decodeCarp returns what d and what apimachinery make of data, which is in the given form.
 func decodeCarp(t fataler, d *Decoder, form string, data []byte) (got, want *carp.Carp) {
 	t.Helper()
 	want, wantErr := carpOf(form, data)
@@ -102,13 +76,11 @@ func decodeCarp(t fataler, d *Decoder, form string, data []byte) (got, want *car
 
 // Of a part that has not changed the memory of the last version is used, in every form.
 func TestPartsAreTaken(t *testing.T) {
-	parts := map[string]func(c *carp.Carp) any{
-		"labels":          func(c *carp.Carp) any { return c.Labels },
-		"finalizers":      func(c *carp.Carp) any { return c.Finalizers },
-		"ownerReferences": func(c *carp.Carp) any { return c.OwnerReferences },
-		"managedFields":   func(c *carp.Carp) any { return c.ManagedFields },
-		"spec":            func(c *carp.Carp) any { return c.Spec.NodeSelector },
-		"status":          func(c *carp.Carp) any { return c.Status.Conditions },
+	partsOf := func(c *carp.Carp) map[string]any {
+		return map[string]any{
+			"labels": c.Labels, "finalizers": c.Finalizers, "ownerReferences": c.OwnerReferences,
+			"managedFields": c.ManagedFields, "spec": c.Spec.NodeSelector, "status": c.Status.Conditions,
+		}
 	}
 	changes := map[string]func(c *carp.Carp){
 		"nothing":         func(*carp.Carp) {},
@@ -127,14 +99,13 @@ func TestPartsAreTaken(t *testing.T) {
 				c.ResourceVersion = "200"
 				change(c)
 				got, want := decodeCarp(t, d, form, encode(t, c))
-				if diff := cmp.Diff(want, got); diff != "" {
-					t.Fatalf("%s, %s (-want +got):\n%s", form, changed, diff)
-				}
+				checkDiff(t, fmt.Sprintf("%s, %s", form, changed), want, got)
 				if n, c := len(got.Finalizers), cap(got.Finalizers); n != c {
 					t.Errorf("%s, changed %s: an append would write into memory of another version: %d of %d", form, changed, n, c)
 				}
-				for part, of := range parts {
-					same := reflect.ValueOf(of(old)).Pointer() == reflect.ValueOf(of(got)).Pointer()
+				is := partsOf(got)
+				for part, was := range partsOf(old) {
+					same := reflect.ValueOf(was).Pointer() == reflect.ValueOf(is[part]).Pointer()
 					if !share && same == (part == changed) {
 						t.Errorf("%s, changed %s: the memory of %s is that of the last version: %v", form, changed, part, same)
 					}
@@ -159,8 +130,7 @@ func TestPartsTwice(t *testing.T) {
 	}
 }
 
-// Whatever an object's history is, each version is what apimachinery decodes, and no version is
-// changed by those that come later.
+// Each version of an object is what apimachinery decodes, and no later one changes it.
 func TestPartsModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		opts := Options{Share: rapid.Bool().Draw(t, "share")}
@@ -186,9 +156,7 @@ func TestPartsModel(t *testing.T) {
 				data = joined(form, data, carpForms[form](t, other))
 			}
 			want, err := carpOf(form, data)
-			if err != nil {
-				t.Fatal(err)
-			}
+			ok(t, err)
 			if keep != nil {
 				keep(want)
 			}
@@ -211,7 +179,6 @@ func drawCarps(t *rapid.T) func() *carp.Carp {
 	}
 }
 
-// joined returns an object that has all fields of a, and then all of b.
 func joined(form string, a, b []byte) []byte {
 	if form == "protobuf" {
 		return append(slices.Clone(a), b...)
@@ -219,7 +186,6 @@ func joined(form string, a, b []byte) []byte {
 	return append(append(bytes.TrimSuffix(slices.Clone(a), []byte("}")), ','), bytes.TrimPrefix(b, []byte("{"))...)
 }
 
-// changeCarp changes one thing.
 func changeCarp(t *rapid.T, c *carp.Carp) {
 	n := fmt.Sprint(rapid.IntRange(0, 2).Draw(t, "value"))
 	switch rapid.SampledFrom([]string{"label", "no labels", "finalizer", "owner", "managed", "unmanaged", "spec", "phase", "condition", "info"}).Draw(t, "what") {
@@ -249,8 +215,7 @@ func changeCarp(t *rapid.T, c *carp.Carp) {
 	}
 }
 
-// An item of a list that is as it was is the object that the store has. One that differs in
-// anything is not.
+// An item of a list that is as it was is the object of the store. One that differs is not.
 func TestUnchangedItem(t *testing.T) {
 	for form, encode := range carpForms {
 		d, _, old := newCarpLender(t, form, Options{})
@@ -285,9 +250,9 @@ func TestUnchangedItem(t *testing.T) {
 func TestPartsKeepNothing(t *testing.T) {
 	for form, encode := range carpForms {
 		d, store, old := newCarpLender(t, form, Options{})
-		c := newCarp(1)
 		gone := weak.Make(old)
 		old = nil
+		c := newCarp(1)
 		c.ResourceVersion = "200"
 		got, _ := decodeCarp(t, d, form, encode(t, c))
 		store.keep(got)
@@ -320,9 +285,7 @@ func TestWithoutParts(t *testing.T) {
 	carps := newDecoder[*carp.Carp](t, Options{})
 	carps.ReuseFrom(func(string, string) any { return &metav1.ObjectMeta{Labels: map[string]string{"a": "b"}} })
 	got, want := decodeCarp(t, carps, "JSON", mustJSON(t, newCarp(1)))
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	checkDiff(t, "what is decoded", want, got)
 }
 
 // The notes take at most 100 bytes an object.
@@ -336,7 +299,6 @@ func TestNotesAreSmall(t *testing.T) {
 	}
 }
 
-// partsOf returns the names of a layout's parts.
 func partsOf(l *partLayout) string {
 	var names []string
 	if l != nil {

@@ -32,8 +32,7 @@ type adding []string
 
 func (a *adding) UnmarshalJSON(b []byte) error { *a = append(*a, string(b)); return nil }
 
-// medleyValues are values of a medley's members, and of those of its metadata. The bytes of some
-// are those of another member's name.
+// medleyValues are values of a medley's members. The bytes of some are those of another's name.
 var medleyValues = map[string][]string{
 	"spec":          {`null`, `{}`, `{"a":"1"}`, `{"m":{"a":"1"}}`},
 	"bytes":         {`null`, `""`, `"AAAA"`, `[1,2]`},
@@ -50,8 +49,7 @@ var medleyValues = map[string][]string{
 	"yet more":      {`{"a":"1"}`, `[{"a":"1"}]`},
 }
 
-// drawMembers draws members with the given names, any of which may come twice or not at all, and
-// each of which may be null.
+// drawMembers draws members with the given names, any of which may come twice or not at all.
 func drawMembers(t *rapid.T, names ...string) (members []string) {
 	for range rapid.IntRange(0, 5).Draw(t, "members") {
 		name := rapid.SampledFrom(names).Draw(t, "name")
@@ -154,8 +152,7 @@ func TestUntypedPartsAreBounded(t *testing.T) {
 	}
 }
 
-// However often a member comes, and whatever sorts of values it then has, each version is what
-// apimachinery decodes, and no version is changed by those that come later.
+// TestPartsOfAnyText is TestPartsModel for members that come again with another sort of value.
 func TestPartsOfAnyText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d, last := newLender[*medley](t, Options{Share: rapid.Bool().Draw(t, "share")})
@@ -188,8 +185,7 @@ type numbered struct {
 	Map               map[string]string `json:"map" protobuf:"bytes,4,rep,name=map"`
 }
 
-// A number that comes behind packed ones belongs to the part as well, but not to what is noted of
-// it. The next version has only the packed ones.
+// A number that comes behind packed ones belongs to the part, but not to what is noted of it.
 func TestPartsWithANumberBehind(t *testing.T) {
 	name := fieldOfBytes(1, fieldOfBytes(1, []byte("n")))
 	packed, behind := fieldOfBytes(2, []byte{1}), []byte{2<<3 | wireVarint, 2}

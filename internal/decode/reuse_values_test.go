@@ -16,25 +16,21 @@ import (
 )
 
 func TestShare(t *testing.T) {
-	for share, want := range map[bool]bool{false: false, true: true} {
+	for _, share := range []bool{false, true} {
 		d := newDecoder[*pod](t, Options{Share: share})
 		var pods []*pod
 		for i := range 5 {
 			pods = append(pods, mustDecode[*pod](t, d, podJSON(i))) // of one Deployment
 		}
 		a, b := pods[3], pods[4]
-		if got := a.Spec.Containers[0].LivenessProbe == b.Spec.Containers[0].LivenessProbe; got != want {
-			t.Errorf("share %v: the probes are shared: %v", share, got)
+		got := map[string]bool{
+			"probes":       a.Spec.Containers[0].LivenessProbe == b.Spec.Containers[0].LivenessProbe,
+			"tolerations":  &a.Spec.Tolerations[0] == &b.Spec.Tolerations[0],
+			"labels":       reflect.ValueOf(a.Labels).Pointer() == reflect.ValueOf(b.Labels).Pointer(),
+			"what differs": a.Status.PodIPs[0] == b.Status.PodIPs[0] || a == b,
 		}
-		if got := &a.Spec.Tolerations[0] == &b.Spec.Tolerations[0]; got != want {
-			t.Errorf("share %v: the tolerations are shared: %v", share, got)
-		}
-		if got := reflect.ValueOf(a.Labels).Pointer() == reflect.ValueOf(b.Labels).Pointer(); got != want {
-			t.Errorf("share %v: the labels are shared: %v", share, got)
-		}
-		if a.Status.PodIPs[0] == b.Status.PodIPs[0] || a == b {
-			t.Errorf("share %v: what differs is shared", share)
-		}
+		want := map[string]bool{"probes": share, "tolerations": share, "labels": share, "what differs": false}
+		checkDiff(t, fmt.Sprintf("what is shared with share %v", share), want, got)
 	}
 }
 
@@ -44,9 +40,7 @@ func TestShareMessages(t *testing.T) {
 	var fields []*metav1.FieldsV1
 	for i := range 4 {
 		got, want := decodeCarp(t, d, "protobuf", mustMarshal(t, newCarp(i)))
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Fatalf("(-want +got):\n%s", diff)
-		}
+		checkDiff(t, "what is decoded", want, got)
 		fields = append(fields, got.ManagedFields[0].FieldsV1)
 	}
 	if fields[2] != fields[3] {
@@ -95,12 +89,8 @@ func TestGuessShared(t *testing.T) {
 	long := `{"refKind":"a kind of some length","refName":"x"}`
 	raw := []string{`[` + long + `]`, `[` + long + `,` + long + `]`, `[` + long + ` ]`, `[` + long, `[` + long + `]]`, `[]`, `null`,
 		strings.Repeat("1", 30), `"` + strings.Repeat("x", 40) + `"`, `[` + strings.Replace(long, "x", "y", 1) + `]`}
-	for _, a := range raw {
-		for _, b := range raw {
-			for _, s := range []string{a, a, b, b, a, b, a} {
-				checkSame(t, d, []byte(`{"metadata":{"name":"a"},"spec":{"structs":`+s+`,"strs":["`+strings.Repeat("z", 30)+`"]}}`))
-			}
-		}
+	for s := range inTurn(raw, "aabbaba") {
+		checkSame(t, d, []byte(`{"metadata":{"name":"a"},"spec":{"structs":`+s+`,"strs":["`+strings.Repeat("z", 30)+`"]}}`))
 	}
 }
 
@@ -122,9 +112,7 @@ func TestShareMerges(t *testing.T) {
 	for _, data := range [][]byte{a, a, a, append(bytes.Clone(a), b...), append(bytes.Clone(a), b...), a, append(bytes.Clone(b), a...), append(bytes.Clone(a), a...), a, b, a} {
 		got, want := decodeCarp(t, d, "protobuf", data)
 		all, wants = append(all, got), append(wants, want)
-		if diff := cmp.Diff(wants, all); diff != "" {
-			t.Fatalf("%d objects (-want +got):\n%s", len(all), diff)
-		}
+		checkDiff(t, fmt.Sprintf("%d objects", len(all)), wants, all)
 	}
 	one, other := all[2].ObjectMeta, all[len(all)-1].ObjectMeta
 	if reflect.ValueOf(one.Labels).Pointer() != reflect.ValueOf(other.Labels).Pointer() || &one.Finalizers[0] != &other.Finalizers[0] {
@@ -132,8 +120,7 @@ func TestShareMerges(t *testing.T) {
 	}
 }
 
-// A message behind a pointer that comes twice is merged as it is without Share: the last value of a
-// field wins.
+// Of a message behind a pointer that comes twice the last value of a field wins, with Share too.
 func TestMessageTwice(t *testing.T) {
 	meta := func(num byte, s string) []byte { return fieldOfBytes(2, fieldOfBytes(1, fieldOfBytes(num, []byte(s)))) }
 	data := append(append(meta(1, "a name of some length, to be shared"), meta(3, "a namespace of some length")...), meta(3, "b")...)
@@ -148,18 +135,27 @@ func TestMessageTwice(t *testing.T) {
 	}
 }
 
-// gadget is an untyped object. Its labels, managed fields and spec are those of its batch, and its
-// status is its own.
+// gadget is an untyped object. Its status is its own, and all else is that of its batch.
 func gadget(batch, i int) []byte {
 	return fmt.Appendf(nil, `{"kind":"Gadget","apiVersion":"v1","metadata":{"labels":{"app":"web","team":"platform-%[1]d"},"name":"gadget-%[2]d",`+
 		`"managedFields":[{"manager":"kubectl","time":"2026-03-05T11:%02[2]d:33Z","fieldsV1":{"f:spec":{".":{},"f:replicas":{},"f:image-%[1]d":{}}}}]},`+
 		`"spec":{"image":"registry.example.com/web:v%[1]d","ports":[8080,9090]},"status":{"address":"10.96.12.%[2]d:5432","ready":true}}`, batch, i)
 }
 
+// checkTaken checks at which paths two objects have the same memory.
+func checkTaken(t fataler, what string, a, b *unstructured.Unstructured, want map[string]bool) {
+	t.Helper()
+	got := map[string]bool{}
+	for path := range want {
+		got[path] = addressOf(a, path) == addressOf(b, path)
+	}
+	checkDiff(t, what, want, got)
+}
+
 // addressOf returns where the map or slice is to which a path of names and numbers leads.
-func addressOf(u *unstructured.Unstructured, path ...string) uintptr {
+func addressOf(u *unstructured.Unstructured, path string) uintptr {
 	var v any = u.Object
-	for _, step := range path {
+	for _, step := range strings.Fields(path) {
 		if s, ok := v.([]any); ok {
 			i, _ := strconv.Atoi(step)
 			v = s[i]
@@ -181,14 +177,11 @@ func TestShareUntyped(t *testing.T) {
 		var all []*unstructured.Unstructured
 		for i := range 4 {
 			got := mustDecode[*unstructured.Unstructured](t, d, gadget(n, i))
-			if diff := cmp.Diff(untypedOf(t, gadget(n, i)), got); diff != "" {
-				t.Fatalf("share %v, object %d (-want +got):\n%s", share, i, diff)
-			}
+			checkDiff(t, fmt.Sprintf("share %v, object %d", share, i), untypedOf(t, gadget(n, i)), got)
 			all = append(all, got)
 		}
 		for _, path := range []string{"spec", "metadata labels", "metadata managedFields 0 fieldsV1", "metadata", "metadata managedFields", "status"} {
-			at := strings.Fields(path)
-			if addressOf(all[2], at...) == addressOf(all[3], at...) {
+			if addressOf(all[2], path) == addressOf(all[3], path) {
 				if shared[path] = true; !share {
 					t.Errorf("%s is shared without Share", path)
 				}
@@ -207,14 +200,11 @@ func TestShareUntypedAndDrop(t *testing.T) {
 	want := untypedOf(t, data)
 	unstructured.RemoveNestedField(want.Object, "spec", "secret")
 	for range 5 {
-		if diff := cmp.Diff(want, mustDecode[*unstructured.Unstructured](t, d, data)); diff != "" {
-			t.Fatalf("(-want +got):\n%s", diff)
-		}
+		checkDiff(t, "what is decoded", want, mustDecode[*unstructured.Unstructured](t, d, data))
 	}
 }
 
-// Whatever repeats in whatever objects, and whatever names it has, each object is what apimachinery
-// decodes, and stays so when others have come.
+// Whatever repeats, each object is what apimachinery decodes, and stays so when others have come.
 func TestShareUntypedModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := newDecoder[*unstructured.Unstructured](t, Options{Share: true})
@@ -245,8 +235,7 @@ func TestShareUntypedModel(t *testing.T) {
 	})
 }
 
-// Neither many names, nor many values, nor names whose values never repeat take much memory or
-// time.
+// Neither many names nor many values take much memory, and names that never repeat take no time.
 func TestShareUntypedIsBounded(t *testing.T) {
 	d := newDecoder[*unstructured.Unstructured](t, Options{Share: true})
 	value := strings.Repeat("x", 1000)

@@ -9,22 +9,16 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
 )
 
-// cborOfJSON returns the CBOR of an object that is given as JSON.
 func cborOfJSON(t fataler, object string) []byte {
 	t.Helper()
 	var v any
-	if err := unmarshal([]byte(object), &v); err != nil {
-		t.Fatalf("%s: %v", object, err)
-	}
+	ok(t, unmarshal([]byte(object), &v))
 	return mustCBOR(t, v)
 }
 
@@ -39,7 +33,6 @@ func members(t fataler, pairs ...any) []byte {
 	return b
 }
 
-// array returns an array of items, which are CBOR.
 func array(items ...[]byte) []byte {
 	return append([]byte{cborArray<<5 | byte(len(items))}, bytes.Join(items, nil)...)
 }
@@ -50,12 +43,10 @@ func TestCBORListCut(t *testing.T) {
 	open := slices.Concat([]byte{0xbf, 0x44}, []byte("kind\x48CarpList\x45items\x9f"), item, item, []byte{cborBreak, cborBreak})
 	for _, whole := range [][]byte{carpCBOR(t, 3), open} {
 		d := newDecoder[*carp.Carp](t, Options{})
-		if _, err := d.List(bytes.NewReader(whole), CBOR, func(Object) error { return nil }); err != nil {
-			t.Fatal(err)
-		}
-		for n := range whole {
+		for n := range len(whole) + 1 {
 			_, err := d.List(bytes.NewReader(whole[:n]), CBOR, func(Object) error { return nil })
-			if !errors.Is(err, io.ErrUnexpectedEOF) || !strings.Contains(err.Error(), fmt.Sprintf("cut off at byte %d", n)) {
+			cut := errors.Is(err, io.ErrUnexpectedEOF) && strings.Contains(err.Error(), fmt.Sprintf("cut off at byte %d", n))
+			if n < len(whole) && !cut || n == len(whole) && err != nil {
 				t.Errorf("cut at byte %d of %d: %v", n, len(whole), err)
 			}
 		}
@@ -164,9 +155,12 @@ func TestCBORObjectThatDoesNotFit(t *testing.T) {
 	} {
 		bad := members(t, "spec", tt.spec, "kind", kind, "metadata", name, "apiVersion", version)
 		for _, d := range []*Decoder{newDecoder[*sink](t, Options{Workers: -1}), newDecoder[*sink](t, Options{Workers: 2})} {
-			check := func(data []byte, o Object) {
+			check := func(data []byte, objects []Object, err error) {
 				t.Helper()
-				at := bytes.Index(data, tt.bad) + len(tt.bad)
+				if err != nil || len(objects) != 3 || objects[0].Err != nil || objects[2].Err != nil {
+					t.Fatalf("%s: %v, %v", what, objects, err)
+				}
+				o, at := objects[1], bytes.Index(data, tt.bad)+len(tt.bad)
 				if o.Err == nil || !strings.HasPrefix(o.Err.Error(), tt.text+fmt.Sprintf("at byte %d: ", at)) {
 					t.Errorf("%s: %v, want %sat byte %d", what, o.Err, tt.text, at)
 				}
@@ -175,35 +169,22 @@ func TestCBORObjectThatDoesNotFit(t *testing.T) {
 				}
 			}
 			list := members(t, "kind", cborOfJSON(t, `"SinkList"`), "items", array(good, bad, good))
-			n := 0
+			var items []Object
 			_, err := d.List(bytes.NewReader(list), CBOR, func(o Object) error {
-				if n++; n == 2 {
-					check(list, o)
-				} else if o.Err != nil {
-					t.Errorf("%s: its neighbour: %v", what, o.Err)
-				}
+				items = append(items, o)
 				return nil
 			})
-			if err != nil || n != 3 {
-				t.Errorf("%s: %d items, %v", what, n, err)
-			}
+			check(list, items, err)
 			for _, event := range [][]byte{members(t, "type", mustCBOR(t, "ADDED"), "object", bad), members(t, "object", bad, "type", mustCBOR(t, "ADDED"))} {
 				stream := slices.Concat(cborEvent(t, "ADDED", json.RawMessage(sinkA)), event, cborEvent(t, "DELETED", json.RawMessage(sinkA)))
-				n = 0
+				var objects []Object
 				err = d.WatchList(bytes.NewReader(stream), CBOR, func(e Event) error {
-					if n++; n == 2 {
-						check(stream, e.Object)
-						if e.Type != "ADDED" {
-							t.Errorf("%s: a %s", what, e.Type)
-						}
-					} else if e.Object.Err != nil {
-						t.Errorf("%s: its neighbour: %v", what, e.Object.Err)
+					if objects = append(objects, e.Object); len(objects) == 2 && e.Type != "ADDED" {
+						t.Errorf("%s: a %s", what, e.Type)
 					}
 					return nil
 				})
-				if err != nil || n != 3 {
-					t.Errorf("%s: %d events, %v", what, n, err)
-				}
+				check(stream, objects, err)
 			}
 		}
 	}
@@ -252,44 +233,6 @@ func TestCBORWatch(t *testing.T) {
 	if !apierrors.IsResourceExpired(err) {
 		t.Errorf("an ERROR event: %v", err)
 	}
-	for value, end := range map[string]bool{"true": true, "false": false} {
-		var got []Event
-		data := event("BOOKMARK", obj(fmt.Sprintf(`{"metadata":{"resourceVersion":"5","annotations":{%q:%q}}}`, metav1.InitialEventsAnnotationKey, value)))
-		err := newDecoder[*sink](t, Options{}).WatchList(bytes.NewReader(data), CBOR, func(e Event) error { got = append(got, e); return nil })
-		if diff := cmp.Diff([]Event{{Type: "BOOKMARK", ResourceVersion: "5", InitialEventsEnd: end}}, got); err != nil || diff != "" {
-			t.Errorf("%q: %v (-want +got):\n%s", value, err, diff)
-		}
-	}
-}
-
-// An event is yielded as soon as its last byte has come, and malformed bytes are an error at once.
-func TestCBOREventsAreNotHeldBack(t *testing.T) {
-	event := cborEvent(t, "ADDED", json.RawMessage(sinkA))
-	synctest.Test(t, func(t *testing.T) {
-		r, w := io.Pipe()
-		yielded := 0
-		go func() {
-			for i := range 3 {
-				_, _ = w.Write(event[:100])
-				_, _ = w.Write(event[100:])
-				if synctest.Wait(); yielded != i+1 {
-					t.Errorf("%d events were yielded, want %d", yielded, i+1)
-				}
-			}
-			// Two events at a time: the first says that there is another one.
-			_, _ = w.Write(slices.Concat(event, event))
-			_, _ = w.Write([]byte{0xa1, 0x1c})
-		}()
-		more := []bool{}
-		err := newDecoder[*sink](t, Options{}).Watch(r, CBOR, func(e Event) error {
-			yielded++
-			more = append(more, e.More)
-			return nil
-		})
-		if !errors.Is(err, errCBOR) || yielded != 5 || !slices.Equal(more, []bool{false, false, false, true, false}) {
-			t.Errorf("%d events, %v, more: %v", yielded, err, more)
-		}
-	})
 }
 
 // No length that the bytes claim makes memory for what has not come.
@@ -329,16 +272,12 @@ func FuzzWatchCBOR(f *testing.F) {
 	f.Add(slices.Concat(cborEvent(f, "ADDED", json.RawMessage(sinkA)), cborEvent(f, "BOOKMARK", map[string]any{"metadata": map[string]any{"resourceVersion": "5"}})))
 	f.Add(cborEvent(f, "ADDED", map[string]any{"spec": map[string]any{"i8": 300}}))
 	f.Add([]byte{0xa1, 0x44, 't', 'y', 'p', 'e', 0xf7})
-	d := newDecoder[*sink](f, Options{})
-	helpers := workersOf(f, d)
-	f.Fuzz(func(t *testing.T, data []byte) { checkPieces(t, d, helpers, data, CBOR, readWatch) })
+	fuzzPieces[*sink](f, CBOR, readWatch, unchecked)
 }
 
 func FuzzListCBOR(f *testing.F) {
 	f.Add(carpCBOR(f, 2))
 	f.Add(members(f, "items", array(cborOfJSON(f, sinkA), []byte{0xf7}), "kind", cborOfJSON(f, `"SinkList"`)))
 	f.Add([]byte{0xbf, 0x45, 'i', 't', 'e', 'm', 's', 0x9f, 0xff, 0xff})
-	d := newDecoder[*sink](f, Options{})
-	helpers := workersOf(f, d)
-	f.Fuzz(func(t *testing.T, data []byte) { checkPieces(t, d, helpers, data, CBOR, readList) })
+	fuzzPieces[*sink](f, CBOR, readList, unchecked)
 }

@@ -13,8 +13,7 @@ import (
 	"testing/synctest"
 )
 
-// An error of yield ends everything, even a Read that would wait for ever. The synctest bubble
-// finds goroutines that are left.
+// An error of yield ends everything, even a Read that would wait. The bubble finds what is left.
 func TestWorkerPoolEndsWithYield(t *testing.T) {
 	enough := errors.New("enough")
 	for _, batch := range []int{1, 500, batchBytes} {
@@ -24,7 +23,7 @@ func TestWorkerPoolEndsWithYield(t *testing.T) {
 				"goexit": func() error { runtime.Goexit(); return nil },
 			} {
 				synctest.Test(t, func(t *testing.T) {
-					data := stonesOf(100, false, func(_ int, item string) string { return item })
+					data := stonesOf(100, false, asIs)
 					r, w := io.Pipe()
 					// After these bytes nothing comes any more.
 					go func() { _, _ = io.WriteString(w, data[:strings.LastIndex(data, "]")]) }()
@@ -56,7 +55,7 @@ func TestWorkerPoolEndsWithYield(t *testing.T) {
 // A Read that panics does so in the caller's goroutine. The error of a Read comes after the objects
 // that were read before it.
 func TestWorkerPoolReadFails(t *testing.T) {
-	data := stonesOf(100, false, func(_ int, item string) string { return item })
+	data := stonesOf(100, false, asIs)
 	broken := errors.New("broken")
 	for name, last := range map[string]io.Reader{"error": iotest.ErrReader(broken), "panic": panicReader{broken}} {
 		d := newDecoder[*stone](t, Options{Workers: 2})
@@ -90,8 +89,7 @@ func (e *endsOnce) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Objects that have come are yielded while the stream waits. After the initial events there is no
-// pool any more.
+// Objects are yielded while the stream waits. After the initial events there is no pool any more.
 func TestWorkerPoolHoldsNothingBack(t *testing.T) {
 	const n, end = 20, 10
 	for _, watch := range []bool{false, true} {
@@ -150,22 +148,18 @@ func TestWorkerPoolHoldsNothingBack(t *testing.T) {
 	}
 }
 
-// After a wrong guess the pool reads on alone, while a Read waits. What that Read returns in the
-// end comes behind the rest.
+// After a wrong guess the pool reads on alone. What the Read that waits returns comes last.
 func TestWorkerPoolGuessesWrong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()
-		yielded := 0
 		go func() {
-			data := strings.ReplaceAll(stonesOf(20, true, func(_ int, item string) string { return item }), ":{", ":\n{")
-			_, _ = io.WriteString(w, data)
+			_, _ = io.WriteString(w, strings.ReplaceAll(stonesOf(20, true, asIs), ":{", ":\n{"))
 			synctest.Wait()
 			w.Close()
 		}()
-		d := newDecoder[*stone](t, Options{Workers: 2})
-		err := d.WatchList(&endsOnce{r: r, Closer: r}, JSON, func(Event) error { yielded++; return nil })
-		if yielded != 20 || err != nil {
-			t.Errorf("%d were yielded, error %v", yielded, err)
+		g := readWatch(newDecoder[*stone](t, Options{Workers: 2}), &endsOnce{r: r, Closer: r}, JSON)
+		if len(g.objects) != 20 || g.end != "<nil>" {
+			t.Errorf("%d were yielded, then %s", len(g.objects), g.end)
 		}
 	})
 }
@@ -236,8 +230,7 @@ func (r *countingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A pool has workers if there are cores for them and the list is long. The list's next pages use
-// them again.
+// A pool has workers if there are cores and the list is long. The list's next pages use them again.
 func TestWorkerPoolSize(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	for procs, want := range map[int]int{1: 0, 2: 0, 3: 0, 4: 2, 6: 3, 8: 4, 64: 4} {
@@ -252,16 +245,14 @@ func TestWorkerPoolSize(t *testing.T) {
 		}
 	}
 	runtime.GOMAXPROCS(8)
-	same := func(_ int, item string) string { return item }
 	for n, more := range map[int]bool{2000: false, 20000: true} {
 		d := newDecoder[*stone](t, Options{})
-		page := stonesOf(n, false, same)
+		page := stonesOf(n, false, asIs)
 		for _, token := range []string{"x", "y", ""} {
 			page := strings.Replace(page, `"items"`, `"metadata":{"continue":"`+token+`"},"items"`, 1)
-			yielded := 0
-			_, err := d.List(strings.NewReader(page), JSON, func(Object) error { yielded++; return nil })
-			if kept := len(d.workers) > 0; yielded != n || err != nil || kept != (more && token != "") {
-				t.Errorf("%d bytes, token %q: %d objects, error %v, %d workers are kept", len(page), token, yielded, err, len(d.workers))
+			g := readList(d, strings.NewReader(page), JSON)
+			if kept := len(d.workers) > 0; len(g.objects) != n || g.end != "<nil>" || kept != (more && token != "") {
+				t.Errorf("%d bytes, token %q: %d objects, %s; kept: %v", len(page), token, len(g.objects), g.end, kept)
 			}
 		}
 	}

@@ -46,8 +46,7 @@ type story struct {
 	gone  bool
 }
 
-// record reads a list or a watch and records what was yielded. It reads in a goroutine of its own,
-// which may end in any way.
+// record records what read yields, in a goroutine of its own, which may end in any way.
 func record(read func(yield func(any) error) error) (s story) {
 	done := make(chan struct{})
 	go func() {
@@ -67,30 +66,23 @@ func record(read func(yield func(any) error) error) (s story) {
 // tail is what follows the items.
 const tail = `, "metadata":{"resourceVersion":"7"}}`
 
-// stonesOf returns a list of n stones, or a stream of them as a server sends it. f may change each
-// of them.
+// stonesOf returns a list or a stream of n stones, as a server sends it. f may change each.
 func stonesOf(n int, watch bool, f func(i int, item string) string) string {
-	var b strings.Builder
-	if !watch {
-		b.WriteString(`{"kind":"StoneList","items":[`)
-	}
+	items := make([]string, n)
 	for i := range n {
 		item := fmt.Sprintf(`{"kind":"Stone","apiVersion":"v1","metadata":{},"name":"stone-%d","filler":"%s"}`, i, strings.Repeat("x", i*37%100))
 		if watch {
 			item = `{"type":"ADDED","object":` + item + `}`
 		}
-		item = f(i, item)
-		if b.WriteString(item); watch {
-			b.WriteByte('\n')
-		} else if i < n-1 {
-			b.WriteByte(',')
-		}
+		items[i] = f(i, item)
 	}
-	if !watch {
-		b.WriteString("]" + tail)
+	if watch {
+		return strings.Join(items, "\n") + "\n"
 	}
-	return b.String()
+	return `{"kind":"StoneList","items":[` + strings.Join(items, ",") + "]" + tail
 }
+
+func asIs(_ int, item string) string { return item }
 
 // at returns a function that replaces item i by what f makes of it.
 func at(i int, f func(item string) string) func(int, string) string {
@@ -201,24 +193,23 @@ func TestWorkerPool(t *testing.T) {
 
 func TestWorkerPoolProtobuf(t *testing.T) {
 	const n = 100
-	var frames []byte
-	for i := range n {
-		frames = append(frames, frameOf(t, "ADDED", protobufOf(t, newCarp(i)))...)
-	}
-	list := carpList(t, n)
-	for name, data := range map[string][]byte{"whole": list, "cut": list[:len(list)/2]} {
-		alone := readList(newDecoder[*carp.Carp](t, Options{Workers: -1}), bytes.NewReader(data), Protobuf)
-		pooled := readList(newDecoder[*carp.Carp](t, Options{Workers: 3}), bytes.NewReader(data), Protobuf)
-		if !reflect.DeepEqual(alone, pooled) || len(pooled.objects) < n/3 {
-			t.Errorf("a list, %s: %s", name, cmp.Diff(alone, pooled, cmp.AllowUnexported(reading{})))
-		}
-	}
-	other := frameOf(t, "ADDED", protobufOf(t, &carp.CarpList{}))
-	for name, data := range map[string][]byte{"whole": frames, "cut": frames[:len(frames)-9], "another kind": append(bytes.Clone(frames), other...)} {
-		alone := readWatch(newDecoder[*carp.Carp](t, Options{Workers: -1}), bytes.NewReader(data), Protobuf)
-		pooled := readWatch(newDecoder[*carp.Carp](t, Options{Workers: 3}), bytes.NewReader(data), Protobuf)
-		if !reflect.DeepEqual(alone, pooled) || len(pooled.objects) < n-1 {
-			t.Errorf("a stream, %s: %s", name, cmp.Diff(alone, pooled, cmp.AllowUnexported(reading{})))
+	frames := carpFrames(t, "ADDED", n)
+	list, other := carpList(t, n), frameOf(t, "ADDED", protobufOf(t, &carp.CarpList{}))
+	for name, tt := range map[string]struct {
+		read  reader
+		data  []byte
+		least int
+	}{
+		"a list":       {readList, list, n / 3},
+		"cut":          {readList, list[:len(list)/2], n / 3},
+		"a stream":     {readWatch, frames, n - 1},
+		"cut off":      {readWatch, frames[:len(frames)-9], n - 1},
+		"another kind": {readWatch, append(bytes.Clone(frames), other...), n - 1},
+	} {
+		alone := tt.read(newDecoder[*carp.Carp](t, Options{Workers: -1}), bytes.NewReader(tt.data), Protobuf)
+		pooled := tt.read(newDecoder[*carp.Carp](t, Options{Workers: 3}), bytes.NewReader(tt.data), Protobuf)
+		if !reflect.DeepEqual(alone, pooled) || len(pooled.objects) < tt.least {
+			t.Errorf("%s: %s", name, cmp.Diff(alone, pooled, cmp.AllowUnexported(reading{})))
 		}
 	}
 }

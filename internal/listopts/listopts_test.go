@@ -2,20 +2,140 @@ package listopts_test
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
 	"testing"
 
-	"github.com/go-lw/lw/internal/listopts"
-	"github.com/go-lw/lw/internal/rig"
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/go-lw/lw/internal/listopts"
+	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/shard"
 )
+
+// A pod is an object with one field.
+type pod struct {
+	namespace, name, node string
+	labels                map[string]string
+}
+
+func (p *pod) field(name string) string {
+	if name == "spec.nodeName" {
+		return p.node
+	}
+	return ""
+}
+
+func (p *pod) object() listopts.Object {
+	return listopts.Object{Namespace: p.namespace, Name: p.name, UID: "u", Labels: p.labels}
+}
+
+func known(field string) bool { return field == "spec.nodeName" }
+
+func TestFilter(t *testing.T) {
+	pods := []pod{
+		{"ns", "a", "n1", map[string]string{"app": "x"}},
+		{"ns", "b", "n2", nil},
+		{"other", "a", "n2", map[string]string{"app": "y"}},
+	}
+	type options = metav1.ListOptions
+	one := shard.Selector{Field: shard.UID, Ranges: []shard.Range{{First: shard.Hash("u"), Last: shard.Hash("u")}}}
+	none := shard.Selector{Field: shard.Namespace, Ranges: []shard.Range{{First: 0, Last: 0}}}
+	for _, tt := range []struct {
+		name, namespace            string
+		opts                       options
+		want                       string
+		selects                    bool
+		exactName, exactNamespaces string
+	}{
+		{name: "all", want: "ns/a ns/b other/a"},
+		{name: "namespace", namespace: "ns", want: "ns/a ns/b", exactNamespaces: "ns"},
+		{name: "label", opts: options{LabelSelector: "app=x"}, want: "ns/a", selects: true},
+		{name: "no label", opts: options{LabelSelector: "!app"}, want: "ns/b", selects: true},
+		{name: "field", opts: options{FieldSelector: "spec.nodeName=n2"}, want: "ns/b other/a", selects: true},
+		{name: "not field", opts: options{FieldSelector: "spec.nodeName!=n2"}, want: "ns/a", selects: true},
+		{name: "name", opts: options{FieldSelector: "metadata.name==a"}, want: "ns/a other/a", selects: true, exactName: "a"},
+		{
+			name: "key", opts: options{FieldSelector: "metadata.namespace=ns,metadata.name=a"},
+			want: "ns/a", selects: true, exactName: "a", exactNamespaces: "ns",
+		},
+		{name: "not name", opts: options{FieldSelector: "metadata.name!=a"}, want: "ns/b", selects: true},
+		{name: "two names", opts: options{FieldSelector: "metadata.name=a,metadata.name=b"}, selects: true, exactName: "a"},
+		{
+			name: "another namespace", namespace: "ns", opts: options{FieldSelector: "metadata.namespace=other"},
+			selects: true, exactNamespaces: "ns",
+		},
+		{name: "no name", opts: options{FieldSelector: "metadata.name="}, selects: true},
+		{name: "one of many", opts: options{LabelSelector: "app", FieldSelector: "spec.nodeName=n2"}, want: "other/a", selects: true},
+		{name: "empty field selector", opts: options{FieldSelector: ","}, want: "ns/a ns/b other/a"},
+		{name: "empty label selector", opts: options{LabelSelector: " "}, want: "ns/a ns/b other/a"},
+		{name: "shard", opts: options{ShardSelector: one.String()}, want: "ns/a ns/b other/a", selects: true},
+		{name: "empty shard", opts: options{ShardSelector: none.String()}, selects: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := rig.Must[*listopts.Filter](t)(listopts.NewFilter(tt.namespace, tt.opts, known))
+			var got []string
+			for i := range pods {
+				if f.Matches(pods[i].object(), pods[i].field) {
+					got = append(got, pods[i].namespace+"/"+pods[i].name)
+				}
+			}
+			rig.Same(t, "selected", tt.want, strings.Join(got, " "))
+			if f.Selects() != tt.selects || f.Name() != tt.exactName || f.Namespace() != tt.exactNamespaces {
+				t.Errorf("Selects, Name, Namespace = %v, %q, %q; want %v, %q, %q",
+					f.Selects(), f.Name(), f.Namespace(), tt.selects, tt.exactName, tt.exactNamespaces)
+			}
+			var echo *metav1.ShardInfo
+			if s := tt.opts.ShardSelector; s != "" {
+				echo = &metav1.ShardInfo{Selector: s}
+			}
+			rig.Same(t, "Shard", echo, f.Shard())
+		})
+	}
+}
+
+func TestFilterErrors(t *testing.T) {
+	for _, tt := range []struct {
+		opts metav1.ListOptions
+		code int32
+		want string
+	}{
+		{metav1.ListOptions{LabelSelector: "a in"}, 400, `unable to parse label selector "a in"`},
+		{metav1.ListOptions{FieldSelector: "a"}, 400, `unable to parse field selector "a"`},
+		{metav1.ListOptions{FieldSelector: "spec.size=1"}, 400, "field label not supported: spec.size"},
+		{metav1.ListOptions{ShardSelector: "a"}, 500, "invalid shard selector"},
+	} {
+		_, err := listopts.NewFilter("", tt.opts, known)
+		var status apierrors.APIStatus
+		if !errors.As(err, &status) || status.Status().Code != tt.code || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%+v: %v, want %d %s", tt.opts, err, tt.code, tt.want)
+		}
+	}
+	if _, err := listopts.NewFilter("", metav1.ListOptions{FieldSelector: "spec.nodeName=x"}, nil); !apierrors.IsBadRequest(err) {
+		t.Errorf("without known fields: %v, want BadRequest", err)
+	}
+}
+
+// TestMatchAllocates checks that a match costs no allocation, because every watch matches every
+// event.
+func TestMatchAllocates(t *testing.T) {
+	f := rig.Must[*listopts.Filter](t)(listopts.NewFilter("ns", metav1.ListOptions{
+		LabelSelector: "app=x,tier!=y,app in (x,z)", FieldSelector: "spec.nodeName=n1,metadata.name!=b",
+		ShardSelector: (&shard.Selector{Field: shard.UID, Ranges: []shard.Range{shard.Part(0, 1)}}).String(),
+	}, known))
+	p := &pod{"ns", "a", "n1", map[string]string{"app": "x"}}
+	matches := true
+	n := testing.AllocsPerRun(100, func() { matches = matches && f.Matches(p.object(), p.field) })
+	if n != 0 || !matches {
+		t.Errorf("a match: %v, %v allocations; want true and none", matches, n)
+	}
+}
 
 func TestVersion(t *testing.T) {
 	for text, want := range map[string]uint64{"": 0, "0": 0, "1": 1, "18446744073709551615": 1<<64 - 1} {
@@ -35,17 +155,16 @@ func TestVersion(t *testing.T) {
 }
 
 func TestParse(t *testing.T) {
-	got, err := listopts.Parse(parseQuery(t, "labelSelector=a%3Db&fieldSelector=c%3Dd&shardSelector=e&resourceVersion=1"+
-		"&resourceVersionMatch=Exact&continue=f&watch=1&allowWatchBookmarks=true&sendInitialEvents=false&timeoutSeconds=2&limit=3"))
-	want := metav1.ListOptions{
-		LabelSelector: "a=b", FieldSelector: "c=d", ShardSelector: "e", ResourceVersion: "1",
-		ResourceVersionMatch: metav1.ResourceVersionMatchExact, Continue: "f", Watch: true, AllowWatchBookmarks: true,
-		SendInitialEvents: new(false), TimeoutSeconds: new(int64(2)), Limit: 3,
-	}
-	if diff := cmp.Diff(want, got); err != nil || diff != "" {
-		t.Errorf("Parse: %v, (-want +got):\n%s", err, diff)
+	parse := func(query string) (metav1.ListOptions, error) {
+		return listopts.Parse(rig.Must[url.Values](t)(url.ParseQuery(query)))
 	}
 	for query, want := range map[string]metav1.ListOptions{
+		"labelSelector=a%3Db&fieldSelector=c%3Dd&shardSelector=e&resourceVersion=1&resourceVersionMatch=Exact&continue=f" +
+			"&watch=1&allowWatchBookmarks=true&sendInitialEvents=false&timeoutSeconds=2&limit=3": {
+			LabelSelector: "a=b", FieldSelector: "c=d", ShardSelector: "e", ResourceVersion: "1",
+			ResourceVersionMatch: metav1.ResourceVersionMatchExact, Continue: "f", Watch: true, AllowWatchBookmarks: true,
+			SendInitialEvents: new(false), TimeoutSeconds: new(int64(2)), Limit: 3,
+		},
 		"":                       {},
 		"watch":                  {Watch: true},
 		"watch=":                 {Watch: true},
@@ -60,10 +179,7 @@ func TestParse(t *testing.T) {
 		"resourceVersion=x":      {ResourceVersion: "x"},
 		"resourceVersionMatch=x": {ResourceVersionMatch: "x"},
 	} {
-		got, err := listopts.Parse(parseQuery(t, query))
-		if diff := cmp.Diff(want, got); err != nil || diff != "" {
-			t.Errorf("Parse(%s): %v, (-want +got):\n%s", query, err, diff)
-		}
+		rig.Same(t, query, want, rig.Must[metav1.ListOptions](t)(parse(query)))
 	}
 	for query, want := range map[string]string{
 		"watch=1&limit=x":         `invalid limit "x": not a decimal number`,
@@ -71,21 +187,12 @@ func TestParse(t *testing.T) {
 		"watch=1&timeoutSeconds=": `invalid timeoutSeconds "": not a decimal number`,
 		"watch=1&limit=1e3":       `invalid limit "1e3": not a decimal number`,
 	} {
-		got, err := listopts.Parse(parseQuery(t, query))
+		got, err := parse(query)
 		if !apierrors.IsBadRequest(err) || err.Error() != want {
 			t.Errorf("Parse(%s): %v, want %s", query, err, want)
 		}
 		rig.Same(t, fmt.Sprintf("Parse(%s) with its error", query), metav1.ListOptions{Watch: true}, got)
 	}
-}
-
-func parseQuery(t *testing.T, query string) url.Values {
-	t.Helper()
-	values, err := url.ParseQuery(query)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return values
 }
 
 // FuzzParse compares Parse, ValidateList and ValidateWatch with what kube-apiserver does by
@@ -113,18 +220,10 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Fatalf("%q (-apimachinery +got):\n%s", query, diff)
-		}
+		rig.Same(t, query, want, got)
 		checkValidation(t, got)
-		again, err := metav1.ParameterCodec.EncodeParameters(&got, metav1.SchemeGroupVersion)
-		if err != nil {
-			t.Fatal(err)
-		}
-		reread, err := listopts.Parse(again)
-		if diff := cmp.Diff(got, reread); err != nil || diff != "" {
-			t.Fatalf("%q as %q: %v (-want +got):\n%s", query, again.Encode(), err, diff)
-		}
+		again := rig.Must[url.Values](t)(metav1.ParameterCodec.EncodeParameters(&got, metav1.SchemeGroupVersion))
+		rig.Same(t, query+" as "+again.Encode(), got, rig.Must[metav1.ListOptions](t)(listopts.Parse(again)))
 		// Nothing that a query may have makes a filter or a token panic.
 		_, _ = listopts.NewFilter("", got, nil)
 		_, _ = listopts.Continued(got)
@@ -156,9 +255,7 @@ func checkValidation(t *testing.T, opts metav1.ListOptions) {
 				got = append(got, cause.Field+" "+string(cause.Type))
 			}
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Fatalf("watch %v, %+v (-apimachinery +got):\n%s", watch, opts, diff)
-		}
+		rig.Same(t, fmt.Sprintf("watch %v, %+v", watch, opts), want, got)
 	}
 }
 
@@ -229,17 +326,12 @@ func TestForgedTokens(t *testing.T) {
 		encode(`{"v":"meta.k8s.io/v1","rv":5,"start":"/a/b\u0000"}`): {Version: 5, Start: "a/b\x00"},
 		encode(`{"v":"meta.k8s.io/v1","rv":-7,"start":"a","x":1}`):   {Version: listopts.Inconsistent, Start: "a"},
 	} {
-		got, err := listopts.DecodeToken(token)
-		if diff := cmp.Diff(want, got); err != nil || diff != "" {
-			t.Errorf("%s: %v (-want +got):\n%s", token, err, diff)
-		}
+		rig.Same(t, token, want, rig.Must[listopts.Token](t)(listopts.DecodeToken(token)))
 	}
 	for _, token := range []string{
 		"", "x", "%", encode(""), encode("{}"), encode("[]"),
-		encode(`{"v":"meta.k8s.io/v2","rv":5,"start":"a"}`),
-		encode(`{"v":"meta.k8s.io/v1","rv":0,"start":"a"}`),
-		encode(`{"v":"meta.k8s.io/v1","rv":5}`),
-		encode(`{"v":"meta.k8s.io/v1","rv":5,"start":"/"}`),
+		encode(`{"v":"meta.k8s.io/v2","rv":5,"start":"a"}`), encode(`{"v":"meta.k8s.io/v1","rv":0,"start":"a"}`),
+		encode(`{"v":"meta.k8s.io/v1","rv":5}`), encode(`{"v":"meta.k8s.io/v1","rv":5,"start":"/"}`),
 		encode(`{"v":"meta.k8s.io/v1","rv":5,"start":"../secrets/a"}`),
 		encode(`{"v":"meta.k8s.io/v1","rv":5,"start":"a//b"}`),
 		encode(`{"v":"meta.k8s.io/v1","rv":5,"start":"a/"}`),
@@ -255,10 +347,8 @@ func TestForgedTokens(t *testing.T) {
 func TestContinued(t *testing.T) {
 	token := listopts.Token{Version: 5, Start: "a"}
 	for _, rv := range []string{"", "0"} {
-		got, err := listopts.Continued(metav1.ListOptions{Continue: token.Encode(), ResourceVersion: rv})
-		if diff := cmp.Diff(token, got); err != nil || diff != "" {
-			t.Errorf("with version %q: %v (-want +got):\n%s", rv, err, diff)
-		}
+		opts := metav1.ListOptions{Continue: token.Encode(), ResourceVersion: rv}
+		rig.Same(t, "with version "+rv, token, rig.Must[listopts.Token](t)(listopts.Continued(opts)))
 	}
 	_, err := listopts.Continued(metav1.ListOptions{Continue: token.Encode(), ResourceVersion: "5"})
 	if want := "specifying resource version is not allowed when using continue"; !apierrors.IsBadRequest(err) || err.Error() != want {
@@ -283,10 +373,7 @@ func FuzzToken(f *testing.F) {
 		if token.Version == 0 || token.Version < listopts.Inconsistent || token.Start == "" {
 			t.Fatalf("%q is %+v", s, token)
 		}
-		again, err := listopts.DecodeToken(token.Encode())
-		if diff := cmp.Diff(token, again); err != nil || diff != "" {
-			t.Fatalf("%q: %v (-want +got):\n%s", s, err, diff)
-		}
+		rig.Same(t, s, token, rig.Must[listopts.Token](t)(listopts.DecodeToken(token.Encode())))
 	})
 }
 
@@ -309,16 +396,12 @@ func TestErrors(t *testing.T) {
 		status := tt.err.(apierrors.APIStatus).Status()
 		delay, _ := apierrors.SuggestsClientDelay(tt.err)
 		got := answer{status.Code, status.Reason, status.Message, delay, apierrors.HasStatusCause(tt.err, metav1.CauseTypeResourceVersionTooLarge)}
-		if diff := cmp.Diff(tt.want, got); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		rig.Same(t, tt.want.Message, tt.want, got)
 	}
-	err := listopts.ExpiredToken("ns/a\x00")
-	status := err.(apierrors.APIStatus).Status()
-	token, decodeErr := listopts.DecodeToken(status.Continue)
-	if diff := cmp.Diff(listopts.Token{Version: listopts.Inconsistent, Start: "ns/a\x00"}, token); diff != "" || decodeErr != nil || status.Code != 410 {
-		t.Errorf("ExpiredToken: %d, %v, token (-want +got):\n%s", status.Code, decodeErr, diff)
-	}
+	status := listopts.ExpiredToken("ns/a\x00").(apierrors.APIStatus).Status()
+	token := rig.Must[listopts.Token](t)(listopts.DecodeToken(status.Continue))
+	rig.Same(t, "ExpiredToken", listopts.Token{Version: listopts.Inconsistent, Start: "ns/a\x00"}, token)
+	rig.Same(t, "its code", 410, status.Code)
 	if err := listopts.InvalidOptions(nil); err != nil {
 		t.Errorf("InvalidOptions of nothing: %v", err)
 	}

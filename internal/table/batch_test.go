@@ -238,11 +238,8 @@ func TestBatchLong(t *testing.T) {
 		b.Compute()
 		owner.Lock()
 		long = b.LongLocked()
-		b.CommitLocked(long)
-		b.ShowLocked()
-		b.SettleLocked()
 		owner.Unlock()
-		b.Release()
+		commit(b, &owner, long)
 		return long
 	}
 	n, gone := 0, 0
@@ -260,8 +257,7 @@ func TestBatchLong(t *testing.T) {
 	}
 	anew, long := 0, 0
 	for i := range 130000 {
-		before := tables()
-		next := add
+		before, next := tables(), add
 		if i >= 60000 && s.Len() > 40000 {
 			next = remove
 		}

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
 
@@ -60,9 +59,7 @@ func TestChangedModel(t *testing.T) {
 					default:
 					}
 				})
-				if diff := cmp.Diff(want, got); diff != "" {
-					rt.Fatalf("closed channels (-differ +closed):\n%s", diff)
-				}
+				same(rt, "closed channels", want, got)
 			}
 		}
 		rt.Repeat(map[string]func(*rapid.T){
@@ -109,19 +106,10 @@ func TestDuplicateOfOneBatch(t *testing.T) {
 					objs = append(objs, &obj{key: key(i), version: version + 10})
 				}
 			}
-			r := s.Compare(objs, Comparison[*obj]{})
-			s.lock()
-			r.CommitLocked(strconv.Itoa(version))
-			s.unlock()
-			r.Release()
-			if diff := cmp.Diff([]Key{key(twice)}, r.Duplicates); diff != "" {
-				t.Errorf("version %d, object %d: duplicates (-want +got):\n%s", version, twice, diff)
-			}
-			if n := s.Len(); n != 300 {
-				t.Errorf("version %d, object %d: %d objects, want 300", version, twice, n)
-			}
-			if o, _ := s.Get(key(twice)); o.version != version+10 {
-				t.Errorf("version %d, object %d: it has version %d, want the later one's", version, twice, o.version)
+			r := replace(s, objs, strconv.Itoa(version), Comparison[*obj]{})
+			same(t, "duplicates", []Key{key(twice)}, r.Duplicates)
+			if o, _ := s.Get(key(twice)); o.version != version+10 || s.Len() != 300 {
+				t.Errorf("version %d, object %d of %d: it has version %d, want the later one's", version, twice, s.Len(), o.version)
 			}
 			check[string](t, s)
 		}
@@ -146,9 +134,7 @@ func TestCompareRecovers(t *testing.T) {
 	if r := s.Compare(list, c); r != nil {
 		t.Error("there is something to commit")
 	}
-	if diff := cmp.Diff([]any{"1", "bad", "3", "bad"}, told); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	same(t, "told", []any{"1", "bad", "3", "bad"}, told)
 	s.Set(&obj{key: numbered(4), version: 1}, "2") // no writer waits
 	if s.Len() != 2 || groups.Len("partly") != 2 {
 		t.Errorf("%d objects, %d in the index, want 2", s.Len(), groups.Len("partly"))
@@ -188,7 +174,7 @@ func TestOwner(t *testing.T) {
 		free := func(after string, calls int) {
 			t.Helper()
 			if !mu.TryLock() {
-				t.Fatalf("%s has left the lock locked", after)
+				t.Fatalf("the lock is locked after %s", after)
 			}
 			mu.Unlock()
 			if told != calls {
@@ -239,10 +225,7 @@ func TestOwner(t *testing.T) {
 			}
 		}()
 		synctest.Wait()
-		if !mu.TryLock() {
-			t.Fatal("a write that waits holds the lock")
-		}
-		mu.Unlock()
+		free("the begin of a write that waits", 0)
 		close(gate)
 		synctest.Wait()
 		check[string](t, s)

@@ -6,10 +6,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/go-lw/lw/internal/equal"
+	"github.com/go-lw/lw/internal/leak"
 )
 
 // obj is an object of the tests: one version of one key, with the values that the indexes give for
@@ -20,6 +22,8 @@ type obj struct {
 	one     string
 	many    []string
 }
+
+func TestMain(m *testing.M) { leak.Main(m) }
 
 func keyOf(o *obj) Key { return o.key }
 
@@ -40,6 +44,16 @@ func versionIDOf(o *obj) (version uint64, identity string) {
 		version = uint64(o.version)
 	}
 	return version, o.one
+}
+
+// replace makes list the content of a store that has no owner.
+func replace(s *Store[*obj], list []*obj, version string, c Comparison[*obj]) *Replacement[*obj] {
+	r := s.Compare(list, c)
+	s.lock()
+	r.CommitLocked(version)
+	s.unlock()
+	r.Release()
+	return r
 }
 
 // commit commits a batch, to be shown apart or at once.
@@ -74,14 +88,11 @@ func check[K comparable](t tb, s *Store[*obj], indexes ...*Groups[K, *obj]) {
 			if got := unbox[*obj](table.load(at), s.boxed); got != o {
 				t.Fatalf("%v: the table has %v, the vector %v", key, got, o)
 			}
-			if o != nil && o.key != key {
-				t.Fatalf("%v is at the position of %v", o.key, key)
-			}
 			if o != nil {
 				// The version of what a Replace with Distrust has kept is not believed any more.
 				got, want := table.versionID(p), s.versionID(o)
-				if got != want && got != (VersionID{Identity: want.Identity}) {
-					t.Fatalf("%v has VersionID %v", o, got)
+				if o.key != key || got != want && got != (VersionID{Identity: want.Identity}) {
+					t.Fatalf("%v has VersionID %v at the position of %v", o, got, key)
 				}
 			}
 			if got := table.Find(hashOf(s.seed, key), key); got != at {
@@ -188,6 +199,14 @@ func checkVector(t tb, v *Vector[*obj]) {
 	}
 }
 
+// same compares what a test wants with what it got.
+func same[V any](t tb, what string, want, got V) {
+	t.Helper()
+	if d := gocmp.Diff(want, got); d != "" {
+		t.Fatalf("%s (-want +got):\n%s", what, d)
+	}
+}
+
 // diff compares objects as pointers, in any order.
 func diff[K comparable](t tb, what string, want, got map[K][]*obj) {
 	t.Helper()
@@ -210,7 +229,7 @@ type version struct {
 }
 
 func versions(objs []*obj) []version {
-	vs := make([]version, 0, len(objs))
+	var vs []version
 	for _, o := range objs {
 		vs = append(vs, version{o.key, o.version})
 	}

@@ -3,12 +3,13 @@ package table
 import (
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"strconv"
 	"sync"
 	"testing"
+	"weak"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
 
@@ -194,9 +195,7 @@ func (m *model) replace(t *rapid.T) {
 	r.CommitLocked(m.version)
 	m.store.unlock()
 	r.Release()
-	gotDuplicates, changed := r.Duplicates, 0
 	for old, new := range r.All() {
-		changed++
 		if new == nil {
 			if arrived {
 				t.Fatalf("%v is gone after another one came", old)
@@ -216,18 +215,10 @@ func (m *model) replace(t *rapid.T) {
 			t.Fatalf("told of %v, and %v is read", new, got)
 		}
 	}
-	m.want = want
-	for key := range maps.Keys(want) {
-		if seen[key] != want[key] {
-			t.Fatalf("told of %v, want %v", seen[key], want[key])
-		}
+	if m.want = want; !maps.Equal(seen, want) {
+		t.Fatalf("told of %v, want %v", seen, want)
 	}
-	if len(seen) != len(want) {
-		t.Fatalf("told of %d objects, want %d", len(seen), len(want))
-	}
-	if d := cmp.Diff(duplicates, gotDuplicates); d != "" {
-		t.Fatalf("duplicates (-want +got):\n%s", d)
-	}
+	same(t, "duplicates", duplicates, r.Duplicates)
 }
 
 func (m *model) progress(t *rapid.T) {
@@ -267,13 +258,12 @@ func (m *model) snapshot(t *rapid.T) {
 // changed.
 func (m *model) panic(t *rapid.T) {
 	bad := m.object(t, m.key(t))
-	values := func(o *obj, add func(string) bool) {
+	g := NewGroups(func(o *obj, add func(string) bool) {
 		add("lost")
 		if o == bad {
 			panic("bad")
 		}
-	}
-	g := NewGroups(values)
+	})
 	m.store.Add(g)
 	m.expectPanic(t, func() { m.store.Set(bad, "panic") })
 	m.expectPanic(t, func() {
@@ -362,16 +352,106 @@ func (h held) check(t *rapid.T) {
 			want = append(want, o)
 		}
 	}
-	if d := cmp.Diff(versions(want), versions(h.snap.List())); d != "" {
-		t.Fatalf("Snapshot.List() (-want +got):\n%s", d)
-	}
-	if d := cmp.Diff(versions(want), versions(slices.Collect(h.snap.All()))); d != "" {
-		t.Fatalf("Snapshot.All (-want +got):\n%s", d)
-	}
+	same(t, "Snapshot.List()", versions(want), versions(h.snap.List()))
+	same(t, "Snapshot.All", versions(want), versions(slices.Collect(h.snap.All())))
 	for _, o := range h.m.orders {
 		checkOrdered(t, o.In(h.snap), h.want)
 	}
 	if h.snap.Len() != len(want) || h.snap.Version() != h.version {
 		t.Fatalf("Snapshot has %d objects of %q, want %d of %q", h.snap.Len(), h.snap.Version(), len(want), h.version)
+	}
+}
+
+// Whatever was written, the store keeps what it shows and no object of before: neither the tables
+// nor the indexes, the orders, the snapshots or the memory of writes.
+func TestStoreKeepsNothingOfBefore(t *testing.T) {
+	const n = 300
+	keyed := func(i, version int) *obj {
+		v := strconv.Itoa(version % 7)
+		return &obj{numbered(i), version, v, []string{v, strconv.Itoa(i % 5), strconv.Itoa(version % 3)}}
+	}
+	for name, owner := range map[string]*sync.Mutex{"owned": {}, "shared": nil} {
+		store := NewStore(keyOf)
+		if owner != nil {
+			store = NewOwned(keyOf, versionIDOf, owner)
+		}
+		batch := store.NewBatch()
+		one, many, order := NewGroupsOfOne(byOne), NewGroups(byMany), NewOrder(keyOf, func(o *obj) int { return o.version })
+		store.Add(one)
+		store.Add(many)
+		store.Add(order)
+		// what was ever put, with the version in it
+		var all []weak.Pointer[obj]
+		next := 0
+		object := func(i int) *obj {
+			next++
+			o := keyed(i, next)
+			all = append(all, weak.Make(o))
+			return o
+		}
+		list := func(from, to int) (objs []*obj) {
+			for i := from; i < to; i++ {
+				objs = append(objs, object(i))
+			}
+			return objs
+		}
+		read := func() {
+			_ = store.Snapshot().Len() + len(slices.Collect(one.View("1").All())) + many.Len("2")
+		}
+		// write writes the objects from from to to, and removes those up to end, in one commit.
+		write := func(from, to, end int, apart bool) {
+			if owner == nil {
+				for i := from; i < to; i++ {
+					store.Set(object(i), "")
+				}
+				return
+			}
+			for i := from; i < to; i++ {
+				batch.Put(numbered(i), object(i))
+			}
+			for i := to; i < end; i++ {
+				batch.Put(numbered(i), nil)
+			}
+			commit(batch, owner, apart)
+		}
+		for step, change := range []func(){
+			func() { store.Replace(list(0, n), "1", Comparison[*obj]{}) },
+			func() {
+				for i := range n {
+					store.Set(object(i), strconv.Itoa(next))
+				}
+			},
+			func() {
+				for i := n / 2; i < n; i++ {
+					store.Remove(numbered(i), "")
+				}
+			},
+			func() { store.Replace(list(n/4, n), "2", Comparison[*obj]{}) },
+			func() { write(0, 20, 40, false) },
+			func() { write(0, n/3, n, true) },
+			func() { write(0, 0, 10, true) },
+			func() { store.Replace(list(0, 3), "4", Comparison[*obj]{}) },
+			func() { store.Replace(nil, "5", Comparison[*obj]{}) },
+		} {
+			read()
+			change()
+			shown := map[*obj]bool{}
+			for _, o := range store.Snapshot().List() {
+				shown[o] = true
+			}
+			// The pools of writers give up what they have at the second collection.
+			runtime.GC()
+			runtime.GC()
+			kept := 0
+			for _, w := range all {
+				if o := w.Value(); o != nil && !shown[o] {
+					kept++
+				}
+			}
+			if kept > 0 {
+				t.Errorf("%s: after step %d the store keeps %d objects that it does not show, beside %d", name, step, kept, len(shown))
+			}
+		}
+		runtime.KeepAlive(store)
 	}
 }

@@ -120,18 +120,13 @@ func checkOrdered(t tb, got Ordered[float64, *obj], want map[Key]*obj) {
 	if got.Len() != len(all) {
 		t.Fatalf("Len() = %d, want %d", got.Len(), len(all))
 	}
-	same := func(what string, got, want []*obj) {
-		if !slices.Equal(got, want) {
-			t.Fatalf("%s (-want +got):\n%s", what, gocmp.Diff(fmt.Sprint(want), fmt.Sprint(got)))
-		}
-	}
 	n := len(all)
 	for _, r := range [][2]int{{0, n}, {-3, n + 3}, {n / 3, n / 2}, {n - 1, n}, {0, 1}, {n / 2, n / 2}, {n, n + 1}, {2, 1}} {
 		part := all[min(max(r[0], 0), n):max(min(max(r[1], 0), n), min(max(r[0], 0), n))]
-		same(fmt.Sprint("Up", r), slices.Collect(got.Up(r[0], r[1])), slices.Clone(part))
-		down := slices.Clone(part)
-		slices.Reverse(down)
-		same(fmt.Sprint("Down", r), slices.Collect(got.Down(r[0], r[1])), down)
+		up, down := slices.Collect(got.Up(r[0], r[1])), slices.Collect(got.Down(r[0], r[1]))
+		if slices.Reverse(down); !slices.Equal(up, part) || !slices.Equal(down, part) {
+			t.Fatalf("%v: %v upwards, and the reverse of %v, want %v", r, up, down, part)
+		}
 	}
 	for _, value := range []float64{-1, 0, 1, 2, 2.5, 8, 100} {
 		place, _ := slices.BinarySearchFunc(all, value, func(o *obj, v float64) int { return cmp.Compare(byRank(o), v) })
@@ -155,14 +150,15 @@ func TestBtree(t *testing.T) {
 			want []marked[float64, int]
 		}
 		var held []then
-		list := func() []marked[float64, int] {
-			all := make([]marked[float64, int], 0, len(want))
-			for m, v := range want {
+		sorted := func(of map[mark[float64]]int) []marked[float64, int] {
+			all := make([]marked[float64, int], 0, len(of))
+			for m, v := range of {
 				all = append(all, marked[float64, int]{m, v})
 			}
 			slices.SortFunc(all, func(a, b marked[float64, int]) int { return a.compare(b.mark) })
 			return all
 		}
+		list := func() []marked[float64, int] { return sorted(want) }
 		read := func(root *bnode[float64, int]) []marked[float64, int] {
 			all := []marked[float64, int]{}
 			if root != nil {
@@ -226,13 +222,8 @@ func TestBtree(t *testing.T) {
 						fresh[m] = next
 					}
 				}
-				var all []marked[float64, int]
-				for m, v := range fresh {
-					want[m] = v
-					all = append(all, marked[float64, int]{m, v})
-				}
-				slices.SortFunc(all, func(a, b marked[float64, int]) int { return a.compare(b.mark) })
-				tree.merge(over, all)
+				maps.Copy(want, fresh)
+				tree.merge(over, sorted(fresh))
 			},
 			"capture": func(rt *rapid.T) { held = append(held, then{tree.capture(), list()}) },
 		})
@@ -273,28 +264,26 @@ func TestOrderIsShallow(t *testing.T) {
 	}
 	// Values that rise leave full nodes, with which no other can be joined. One between two of them
 	// becomes empty all the same.
-	tree = btree[float64, int]{}
-	for i := range 4 * width * width {
-		tree.put(marked[float64, int]{mark[float64]{value: float64(i)}, i})
+	rising := func() (tree btree[float64, int]) {
+		for i := range 4 * width * width {
+			tree.put(marked[float64, int]{mark[float64]{value: float64(i)}, i})
+		}
+		return tree
 	}
-	for i := width * width; i < 2*width*width; i++ {
-		tree.remove(mark[float64]{value: float64(i)})
-		checkNode(t, tree.root, tree.era)
+	tree = rising()
+	remove := func(from, to int) {
+		for i := from; i < to; i++ {
+			tree.remove(mark[float64]{value: float64(i)})
+			checkNode(t, tree.root, tree.era)
+		}
 	}
+	remove(width*width, 2*width*width)
 	// A node whose first two leaves have gone gets an object from before its new first leaf. Then it
 	// is joined with the node on its left, which has one leaf.
-	tree = btree[float64, int]{}
-	for i := range 4 * width * width {
-		tree.put(marked[float64, int]{mark[float64]{value: float64(i)}, i})
-	}
-	for i := width * width; i < width*width+2*width; i++ {
-		tree.remove(mark[float64]{value: float64(i)})
-	}
+	tree = rising()
+	remove(width*width, width*width+2*width)
 	tree.put(marked[float64, int]{mark[float64]{value: width*width + 1}, 1})
-	for i := width; i < width*width; i++ {
-		tree.remove(mark[float64]{value: float64(i)})
-		checkNode(t, tree.root, tree.era)
-	}
+	remove(width, width*width)
 	if got := tree.root.place(mark[float64]{value: width*width + 2}); got != width+1 {
 		t.Errorf("%d objects before the one that was added, want %d", got, width+1)
 	}
@@ -386,8 +375,6 @@ func TestOrderOfAPanic(t *testing.T) {
 	if got := slices.Collect(o.Ordered().Up(0, 9)); len(got) != 1 || got[0].version != 2 || s.Len() != 2 {
 		t.Errorf("the index has %v, and the store %d objects", got, s.Len())
 	}
-	if d := gocmp.Diff([]Key{numbered(1)}, panicked); d != "" {
-		t.Errorf("panicked (-want +got):\n%s", d)
-	}
+	same(t, "panicked", []Key{numbered(1)}, panicked)
 	checkOrder(t, s, o)
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/version"
 
@@ -109,9 +108,7 @@ func TestDiscoveryProtobuf(t *testing.T) {
 		{Name: "tools", SingularName: "tool", Kind: "Tool", Verbs: metav1.Verbs{"get", "list", "watch"}},
 	}}
 	got.GetObjectKind().SetGroupVersionKind(want.GroupVersionKind())
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	rig.Same[any](t, "resources", want, got)
 }
 
 func TestDiscoveryRefuses(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	jsonserializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/internal/wire"
 )
 
@@ -81,20 +82,14 @@ func pod(name string, n int) *metav1.PartialObjectMetadata {
 // bytesOf returns an object as package wire wants it.
 func (e encoding) bytesOf(t testing.TB, obj *metav1.PartialObjectMetadata) []byte {
 	t.Helper()
-	var data []byte
-	var err error
+	must := rig.Must[[]byte](t)
 	switch e.Encoding {
-	case wire.JSON:
-		data, err = json.Marshal(obj)
 	case wire.Protobuf:
-		data, err = obj.Marshal()
+		return must(obj.Marshal())
 	case wire.CBOR:
-		data, err = direct.Marshal(obj)
+		return must(direct.Marshal(obj))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
+	return must(json.Marshal(obj))
 }
 
 // describe says what an object is that apimachinery has decoded.
