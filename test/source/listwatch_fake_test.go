@@ -75,9 +75,7 @@ func TestFakeWatchers(t *testing.T) {
 				stop := rig.Begin(t, inf)
 				before := time.Now()
 				rig.OK(t, inf.WaitForSync(t.Context()))
-				if took := time.Since(before); took != 0 {
-					t.Errorf("the sync took %v", took)
-				}
+				rig.Same(t, "the sync took", 0, time.Since(before))
 				synctest.Wait()
 				w := made[len(made)-1]
 				w.Add(newAppliance("b", "", 1))
@@ -186,9 +184,7 @@ func TestUnnamedObjectsOfFakes(t *testing.T) {
 		// A transform must still not take away a name.
 		fake.Modify(newAppliance("a", "", 9))
 		expect("a", 1)
-		if got := len(errs.All()); got != 1 {
-			t.Errorf("%d errors, want one of the transform", got)
-		}
+		mustCount(t, errs, 1)
 	})
 }
 
@@ -251,9 +247,7 @@ func TestOptOutOfStreams(t *testing.T) {
 			rig.Same(t, "after the list", tc.after, src.Hints(), facts)
 			tc.client.holds() // an empty list says nothing
 			list()
-			if got := unnamed(src.Hints()); got != tc.unnamed {
-				t.Errorf("objects may be unnamed: %t, want %t", got, tc.unnamed)
-			}
+			rig.Same(t, "objects may be unnamed", tc.unnamed, unnamed(src.Hints()))
 			rig.Same(t, "after an empty list", tc.after, src.Hints(), facts)
 		})
 	}
@@ -350,8 +344,6 @@ func TestProxyWatcherThatStreams(t *testing.T) {
 		}
 		errs := &rig.Errors{}
 		inf := rig.RunFor(t, src, &lw.Options{List: lw.ListStream, OnError: errs.Add}, time.Minute)
-		if s := inf.Status(); s.Objects != 1 || len(errs.All()) != 1 {
-			t.Errorf("%d objects, errors %v", s.Objects, errs.All())
-		}
+		mustSay(t, inf, func(s lw.Status) bool { return s.Objects == 1 && len(errs.All()) == 1 })
 	})
 }

@@ -382,15 +382,15 @@ func TestStillHasByList(t *testing.T) {
 		id     lw.Meta
 		want   string
 	}{
-		"the object":              {rig.List("10", rig.Stamped("a", 1, "7")), id, "true <nil>"},
-		"without a UID":           {rig.List("10", rig.Stamped("a", 1, "7")), lw.Meta{Namespace: "default", Name: "a", ResourceVersion: "7"}, "true <nil>"},
-		"another version of it":   {rig.List("10", rig.Stamped("a", 1, "8")), id, no},
+		"the object":              {listed("10", "a1@7"), id, "true <nil>"},
+		"without a UID":           {listed("10", "a1@7"), lw.Meta{Namespace: "default", Name: "a", ResourceVersion: "7"}, "true <nil>"},
+		"another version of it":   {listed("10", "a1@8"), id, no},
 		"another one of its name": {rig.List("10", &rig.Widget{Meta: lw.Meta{Namespace: "default", Name: "a", UID: "x", ResourceVersion: "7"}}), id, no},
 		"none":                    {rig.List("10"), id, no},
-		"a list of now":           {rig.List("11", rig.Stamped("a", 1, "8")), id, useless},
+		"a list of now":           {listed("11", "a1@8"), id, useless},
 		"an empty list of now":    {rig.List("11"), id, useless},
-		"no selection":            {rig.List("10", rig.Stamped("b", 1, "8")), id, useless},
-		"all objects":             {rig.List("10", rig.Stamped("b", 1, "8"), rig.Stamped("a", 1, "7")), id, "true <nil>"},
+		"no selection":            {listed("10", "b1@8"), id, useless},
+		"all objects":             {listed("10", "b1@8 a1@7"), id, "true <nil>"},
 		"what cannot be read":     {rig.Reply{Bad: []error{errors.New("sick")}, Meta: metav1.ListMeta{ResourceVersion: "10"}}, id, useless},
 		"one that cannot be read": {rig.Reply{Bad: []error{&lw.Error{Key: lw.KeyOf(&id), Err: errors.New("sick")}}, Meta: metav1.ListMeta{ResourceVersion: "10"}}, id, no},
 		"another that cannot be":  {rig.Reply{Bad: []error{&lw.Error{Key: rig.Key("b"), Err: errors.New("sick")}}, Meta: metav1.ListMeta{ResourceVersion: "10"}}, id, useless},

@@ -22,18 +22,28 @@ import (
 // is idle.
 type cutter struct {
 	lw.Source[*rig.Widget]
-	after func() time.Duration
+	after func(opts metav1.ListOptions) time.Duration
 }
 
-func (c *cutter) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[*rig.Widget]) error) error {
+func (c *cutter) Watch(ctx context.Context, opts metav1.ListOptions, yield func(widgetEvent) error) error {
 	cut := errors.New("cut")
-	ctx, cancel := context.WithTimeoutCause(ctx, c.after(), cut)
+	ctx, cancel := context.WithTimeoutCause(ctx, c.after(opts), cut)
 	defer cancel()
 	err := c.Source.Watch(ctx, opts, yield)
 	if context.Cause(ctx) == cut {
 		return nil
 	}
 	return err
+}
+
+// closing is src, whose server closes streams after d.
+func closing(src lw.Source[*rig.Widget], d time.Duration) *cutter {
+	return &cutter{src, func(opts metav1.ListOptions) time.Duration {
+		if opts.SendInitialEvents == nil {
+			return 24 * time.Hour
+		}
+		return d
+	}}
 }
 
 // Watches that a proxy cuts while they are idle are healthy: a change is seen at once, without a
@@ -43,7 +53,7 @@ func TestIdleWatchesAreCut(t *testing.T) {
 		rig.Subtest(t, after.String(), func(t *testing.T) {
 			m := lw.NewMemory(rig.NewWidget("a", 1))
 			errs := new(rig.Errors)
-			inf := rig.Run(t, &cutter{m, func() time.Duration { return after }}, &lw.Options{List: lw.ListPages, OnError: errs.Add})
+			inf := rig.Run(t, &cutter{m, func(metav1.ListOptions) time.Duration { return after }}, &lw.Options{List: lw.ListPages, OnError: errs.Add})
 			rig.Sleep(after / 2)
 			for size := 2; size < 12; size++ {
 				rig.Sleep(7 * time.Minute)
@@ -71,7 +81,7 @@ func TestCutsAfterAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		watches := 0
 		src := &rig.Script{
-			OnList: func() rig.Reply { return rig.List("10", rig.Stamped("a", 1, "9")) },
+			OnList: func() rig.Reply { return listed("10", "a1@9") },
 			OnWatch: func() rig.Stream {
 				if watches++; watches < 4 {
 					return rig.Stream{Err: apierrors.NewInternalError(errors.New("etcd"))}
@@ -80,9 +90,7 @@ func TestCutsAfterAnOutage(t *testing.T) {
 			},
 		}
 		inf, _ := rig.Paged(t, src, time.Minute)
-		if s := inf.Status(); s.Failures != 0 {
-			t.Errorf("%d failures: %v", s.Failures, s.Err)
-		}
+		mustSay(t, inf, func(s lw.Status) bool { return s.Failures == 0 })
 	})
 	for healthy, found := range map[time.Duration]time.Duration{0: 6 * time.Minute, 20 * time.Minute: 6 * time.Minute, 17 * time.Minute: 3 * time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
@@ -90,9 +98,9 @@ func TestCutsAfterAnOutage(t *testing.T) {
 			src := &rig.Script{
 				OnList: func() rig.Reply {
 					if time.Since(began) <= healthy {
-						return rig.List("100", rig.Stamped("a", 1, "99"))
+						return listed("100", "a1@99")
 					}
-					return rig.List("50", rig.Stamped("a", 2, "49"))
+					return listed("50", "a2@49")
 				},
 				OnWatch: func() rig.Stream {
 					if since := time.Since(began); found == 3*time.Minute && since >= healthy && since < healthy+7*time.Second {
@@ -112,7 +120,7 @@ func TestCutsAfterAnOutage(t *testing.T) {
 func TestWatchesThatEndAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &rig.Script{
-			OnList:  func() rig.Reply { return rig.List("10", rig.Stamped("a", 1, "9")) },
+			OnList:  func() rig.Reply { return listed("10", "a1@9") },
 			OnWatch: func() rig.Stream { return rig.Stream{After: 100 * time.Millisecond} },
 		}
 		inf, errs := rig.Paged(t, src, 10*time.Minute)
@@ -168,79 +176,33 @@ func TestWatchIsRefused(t *testing.T) {
 // From then on what it lists is compared whole. A newer version ends that.
 func TestOneVersionForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		version, content := "5", []*rig.Widget{rig.Stamped("a", 1, "5"), rig.Stamped("b", 1, "5")}
-		next := make(chan lw.WatchEvent[*rig.Widget])
-		src := &teller{
-			list: func() rig.Reply {
-				mu.Lock()
-				defer mu.Unlock()
-				return rig.List(version, content...)
-			},
-			next: next,
-		}
-		set := func(v string, objs ...*rig.Widget) {
-			mu.Lock()
-			defer mu.Unlock()
-			version, content = v, objs
+		fed := &rig.Fed{Events: make(chan widgetEvent), Version: "5", Objs: listed("5", "a1@5 b1@5").Obj}
+		src := &cutter{fed, func(opts metav1.ListOptions) time.Duration {
+			return time.Duration(*opts.TimeoutSeconds) * time.Second
+		}}
+		send := func(ev widgetEvent, listed rig.Reply) {
+			fed.Version, fed.Objs = listed.Meta.ResourceVersion, listed.Obj
+			fed.Send(ev)
 		}
 		errs, got := new(rig.Errors), new(rig.Calls)
 		inf := rig.Run(t, src, &lw.Options{List: lw.ListPages, OnError: errs.Add})
 		inf.AddHandler(got.Handler())
 		got.Sorted(t, "add a1", "add b1", "synced")
-		a := rig.Stamped("a", 2, "5")
-		set("5", a, rig.Stamped("b", 1, "5"))
-		next <- rig.Modified(a)
+		send(modified("a2@5"), listed("5", "a2@5 b1@5"))
 		rig.Sleep(time.Second)
 		got.MustBe(t, "update a1 a2")
 		rig.Sleep(time.Minute)
-		set("5", a)
-		next <- rig.Deleted(rig.Stamped("b", 1, "5"))
+		send(deleted("b1@5"), listed("5", "a2@5"))
 		rig.Sleep(time.Minute)
 		got.MustBe(t, "delete b1")
 		if err := inf.Status().Healthy(); err != nil || len(errs.All()) == 0 {
 			t.Errorf("%v, errors: %v", err, errs.All())
 		}
-		set("6", rig.Stamped("a", 4, "6"))
-		next <- rig.Modified(rig.Stamped("a", 4, "6"))
+		send(modified("a4@6"), listed("6", "a4@6"))
 		rig.Sleep(time.Minute)
 		got.MustBe(t, "update a2 a4")
 		before := inf.Status().Requests["list"].Started
 		rig.Sleep(time.Hour)
-		if n := inf.Status().Requests["list"].Started; n != before {
-			t.Errorf("%d lists in an hour in which nothing is wrong", n-before)
-		}
+		rig.Same(t, "lists, and those of an hour in which nothing is wrong", before, inf.Status().Requests["list"].Started)
 	})
-}
-
-// A teller is a source that lists what it is told to, and watches what comes from next.
-type teller struct {
-	list func() rig.Reply
-	next chan lw.WatchEvent[*rig.Widget]
-}
-
-func (s *teller) List(_ context.Context, _ metav1.ListOptions, yield func(*rig.Widget, error) error) (metav1.ListMeta, error) {
-	r := s.list()
-	for _, w := range r.Obj {
-		if err := yield(w, nil); err != nil {
-			return r.Meta, err
-		}
-	}
-	return r.Meta, nil
-}
-
-func (s *teller) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[*rig.Widget]) error) error {
-	end := time.After(time.Duration(*opts.TimeoutSeconds) * time.Second)
-	for {
-		select {
-		case ev := <-s.next:
-			if err := yield(ev); err != nil {
-				return err
-			}
-		case <-end:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
 }

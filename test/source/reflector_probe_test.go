@@ -26,10 +26,10 @@ import (
 func TestDoubtIsLifted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &rig.Script{
-			Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))},
+			Lists: []rig.Reply{listed("10", "a1@9")},
 			Watches: []rig.Stream{
 				{Err: apierrors.NewInternalError(errors.New("etcd"))},
-				{Events: []lw.WatchEvent[*rig.Widget]{rig.Bookmark("20")}, After: 20 * time.Second}, // to its end
+				{Events: []widgetEvent{rig.Bookmark("20")}, After: 20 * time.Second}, // to its end
 				rig.Forever(),
 			},
 		}
@@ -51,13 +51,11 @@ func TestQuestionsThatFail(t *testing.T) {
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
 			src := &rig.Script{
-				Lists:   []rig.Reply{rig.List("100", rig.Stamped("a", 1, "99")), tc.answer, rig.List("10", rig.Stamped("a", 2, "9"))},
+				Lists:   []rig.Reply{listed("100", "a1@99"), tc.answer, listed("10", "a2@9")},
 				Watches: []rig.Stream{{After: 15 * time.Second}, rig.Forever()},
 			}
-			inf := rig.RunFor(t, src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: func(int) time.Duration { return time.Second }}, 15*time.Second+tc.most)
-			if s := inf.Status(); s.Epoch != 1 || s.Requests["probe"].Started < 2 {
-				t.Errorf("status: %+v, requests %v", s, src.Log())
-			}
+			inf := rig.RunFor(t, src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: every(time.Second)}, 15*time.Second+tc.most)
+			mustSay(t, inf, func(s lw.Status) bool { return s.Epoch == 1 && s.Requests["probe"].Started >= 2 })
 		})
 	}
 }
@@ -67,19 +65,17 @@ func TestQuestionsThatFail(t *testing.T) {
 func TestDoubtIsLiftedByLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &rig.Script{
-			Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))},
+			Lists: []rig.Reply{listed("10", "a1@9")},
 			Watches: []rig.Stream{
 				{After: time.Minute, Err: errors.New("reset")}, // in doubt from here on
-				{Events: []lw.WatchEvent[*rig.Widget]{rig.Modified(rig.Stamped("a", 2, "20"))}, After: 20 * time.Minute},
+				{Events: []widgetEvent{modified("a2@20")}, After: 20 * time.Minute},
 				{After: 20 * time.Minute}, rig.Forever(),
 			},
 		}
 		inf, _ := rig.Paged(t, src, 5*time.Minute)
 		rig.MustHold(t, inf.Store(), "20", map[string]int{"a": 2})
 		before := src.Log()
-		if got := before[len(before)-1]; got != "watch 10" {
-			t.Errorf("the last request is %q, want the watch that said something: %q", got, before)
-		}
+		rig.Same(t, "the last request", "watch 10", before[len(before)-1])
 	})
 }
 
@@ -135,9 +131,7 @@ var restores = map[string]restore{
 	"past, after the newest object was deleted": {
 		inTurn(createAll("old", 50, 1), func(t *testing.T, m *lw.Memory[*rig.Widget]) { rig.Remove(t, m, "old49") }), createAll("new", 60, 2),
 	},
-	"past, nothing but deletions after it": {
-		createAll("old", 10, 1), each("common", 30, rig.Remove),
-	},
+	"past, nothing but deletions after it": {createAll("old", 10, 1), each("common", 30, rig.Remove)},
 }
 
 // rewindDuring takes m back to version while it cannot be reached.
@@ -195,9 +189,7 @@ func TestRestoredServer(t *testing.T) {
 				want := allSizes(m)
 				rig.Same(t, "store", want, rig.Sizes(inf.Store()))
 				rig.Same(t, "what a handler was told adds up to", want, told)
-				if s := inf.Status(); s.Epoch != 1 || rig.Relists(s) != 1 {
-					t.Errorf("epoch %d and %d relists, want 1 and 1", s.Epoch, rig.Relists(s))
-				}
+				mustSay(t, inf, func(s lw.Status) bool { return s.Epoch == 1 && rig.Relists(s) == 1 })
 				errs.MustBe(t, lw.ErrRewound)
 				// What comes after that is followed.
 				rig.Create(t, m, "last", 7)
@@ -247,10 +239,10 @@ func TestWitness(t *testing.T) {
 			return had, nil
 		}
 	}
-	objects := rig.List("10", rig.Stamped("a", 1, "8"), rig.Stamped("b", 1, "9"), rig.Stamped("c", 1, "7"))
-	again := rig.List("12", rig.Stamped("a", 1, "8"), rig.Stamped("b", 2, "9"))
+	objects := listed("10", "a1@8 b1@9 c1@7")
+	again := listed("12", "a1@8 b2@9")
 	silence := time.Minute
-	says := []lw.WatchEvent[*rig.Widget]{rig.Bookmark("10")}
+	says := []widgetEvent{rig.Bookmark("10")}
 	for name, tc := range map[string]struct {
 		watches   []rig.Stream
 		first     rig.Reply // instead of objects
@@ -271,8 +263,8 @@ func TestWitness(t *testing.T) {
 		"an outage after a quiet end":         {watches: append([]rig.Stream{{After: silence}}, away(1)...), had: yes, questions: 1, asks: 1},
 		"two outages":                         {watches: append(append([]rig.Stream{{After: silence}}, away(1)[:1]...), append([]rig.Stream{{After: silence, Events: says, Err: io.EOF}}, away(1)...)...), had: yes, questions: 2, asks: 1},
 		"an empty collection":                 {watches: away(1), first: rig.List("10"), asks: 1},
-		"no version has an order":             {watches: away(1), first: rig.List("10", rig.Stamped("a", 1, "x")), asks: 1},
-		"the newest one cannot be read":       {watches: append([]rig.Stream{{Events: []lw.WatchEvent[*rig.Widget]{{Type: watch.Modified, ResourceVersion: "10", Err: &lw.Error{Op: "decode", Key: rig.Key("b"), Err: errors.New("sick")}}}, Err: io.EOF}}, away(1)...), first: rig.List("9", rig.Stamped("a", 1, "8"), rig.Stamped("b", 1, "9")), had: yes, questions: 1, asked: "a", reports: "sick"},
+		"no version has an order":             {watches: away(1), first: listed("10", "a1@x"), asks: 1},
+		"the newest one cannot be read":       {watches: append([]rig.Stream{{Events: []widgetEvent{{Type: watch.Modified, ResourceVersion: "10", Err: &lw.Error{Op: "decode", Key: rig.Key("b"), Err: errors.New("sick")}}}, Err: io.EOF}}, away(1)...), first: listed("9", "a1@8 b1@9"), had: yes, questions: 1, asked: "a", reports: "sick"},
 		"no":                                  {watches: away(1), had: fails(nil), questions: 1, epoch: 1, relists: 1, reports: "went back in time"},
 		"too old":                             {watches: away(1), had: fails(apierrors.NewResourceExpired("too old")), questions: 1, relists: 1, reports: "too old"},
 		"forbidden":                           {watches: away(4), had: fails(apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no"))), questions: 1, reports: "forbidden", asks: 1},
@@ -292,10 +284,8 @@ func TestWitness(t *testing.T) {
 				src.Lists[1].Meta.ResourceVersion = "10" // of a probe
 			}
 			errs := &rig.Errors{}
-			inf := rig.RunFor(t, src, &lw.Options{List: lw.ListPages, OnError: errs.Add, Backoff: func(int) time.Duration { return 2 * time.Second }}, 4*time.Minute)
-			if n := len(src.questions); n != tc.questions {
-				t.Errorf("%d questions, want %d; requests %q, errors %v", n, tc.questions, src.Log(), errs.All())
-			}
+			inf := rig.RunFor(t, src, &lw.Options{List: lw.ListPages, OnError: errs.Add, Backoff: every(2 * time.Second)}, 4*time.Minute)
+			rig.Same(t, "questions", tc.questions, len(src.questions))
 			for _, q := range src.questions {
 				if want := cmp.Or(tc.asked, "b"); q.Name != want || q.UID != types.UID("uid-"+want) {
 					t.Errorf("asked about %+v, want %s", q, want)
@@ -336,13 +326,11 @@ func TestWitness(t *testing.T) {
 func TestWitnessAfterAShortOutage(t *testing.T) {
 	for pause, want := range map[time.Duration]int{900 * time.Millisecond: 0, 1100 * time.Millisecond: 1} {
 		synctest.Test(t, func(t *testing.T) {
-			src := &questioned{Script: &rig.Script{Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "8"))}, Watches: []rig.Stream{
+			src := &questioned{Script: &rig.Script{Lists: []rig.Reply{listed("10", "a1@8")}, Watches: []rig.Stream{
 				{Err: syscall.ECONNREFUSED}, rig.Events(rig.Bookmark("10")),
 			}}, had: func(int) (bool, error) { return true, nil }}
-			rig.RunFor(t, src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: func(int) time.Duration { return pause }}, time.Minute)
-			if n := len(src.questions); n != want {
-				t.Errorf("%d questions after an outage of %v, want %d; requests %q", n, pause, want, src.Log())
-			}
+			rig.RunFor(t, src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: every(pause)}, time.Minute)
+			rig.Same(t, fmt.Sprint("questions after an outage of ", pause), want, len(src.questions))
 		})
 	}
 }
@@ -351,7 +339,7 @@ func TestWitnessAfterAShortOutage(t *testing.T) {
 // outages there are.
 func TestWitnessThatIsForbidden(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src := &questioned{Script: &rig.Script{Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "8"))}}}
+		src := &questioned{Script: &rig.Script{Lists: []rig.Reply{listed("10", "a1@8")}}}
 		src.had = func(int) (bool, error) {
 			return false, apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no"))
 		}
@@ -359,7 +347,7 @@ func TestWitnessThatIsForbidden(t *testing.T) {
 		src.OnWatch = func() rig.Stream { // an outage each minute
 			switch n++; n % 3 {
 			case 0:
-				return rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{rig.Bookmark("10")}, After: time.Minute, Err: io.EOF}
+				return rig.Stream{Events: []widgetEvent{rig.Bookmark("10")}, After: time.Minute, Err: io.EOF}
 			}
 			return rig.Stream{Err: syscall.ECONNREFUSED}
 		}
@@ -379,12 +367,12 @@ func TestSourceSaysRewound(t *testing.T) {
 		lists   []rig.Reply
 		watches []rig.Stream
 	}{
-		"by a watch, newer": {[]rig.Reply{rig.List("12", rig.Stamped("a", 2, "8"))}, []rig.Stream{{After: time.Minute, Err: rewound}, rig.Forever()}},
-		"by a watch, older": {[]rig.Reply{rig.List("9", rig.Stamped("a", 2, "8"))}, []rig.Stream{{Err: rewound}, rig.Forever()}},
-		"by a list":         {[]rig.Reply{{Err: rewound}, rig.List("12", rig.Stamped("a", 2, "8"))}, []rig.Stream{rig.Expired(), rig.Forever()}},
+		"by a watch, newer": {[]rig.Reply{listed("12", "a2@8")}, []rig.Stream{{After: time.Minute, Err: rewound}, rig.Forever()}},
+		"by a watch, older": {[]rig.Reply{listed("9", "a2@8")}, []rig.Stream{{Err: rewound}, rig.Forever()}},
+		"by a list":         {[]rig.Reply{{Err: rewound}, listed("12", "a2@8")}, []rig.Stream{rig.Expired(), rig.Forever()}},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
-			src := &rig.Script{Lists: append([]rig.Reply{rig.List("10", rig.Stamped("a", 1, "8"), rig.Stamped("b", 1, "9"))}, tc.lists...), Watches: tc.watches}
+			src := &rig.Script{Lists: append([]rig.Reply{listed("10", "a1@8 b1@9")}, tc.lists...), Watches: tc.watches}
 			inf, errs := rig.Paged(t, src, 10*time.Minute)
 			last := tc.lists[len(tc.lists)-1]
 			rig.MustHold(t, inf.Store(), last.Meta.ResourceVersion, map[string]int{"a": 2})
@@ -399,20 +387,20 @@ func TestSourceSaysRewound(t *testing.T) {
 // A Sink is asked about what it was told last; nothing can be asked once that was deleted.
 func TestWitnessOfASink(t *testing.T) {
 	for name, tc := range map[string]struct {
-		says []lw.WatchEvent[*rig.Widget]
+		says []widgetEvent
 		want []string // about which objects
 	}{
 		"the list":               {nil, []string{"b"}},
-		"a change":               {[]lw.WatchEvent[*rig.Widget]{rig.Modified(rig.Stamped("a", 2, "10"))}, []string{"a"}},
-		"a change and a delete":  {[]lw.WatchEvent[*rig.Widget]{rig.Modified(rig.Stamped("a", 2, "9")), rig.Deleted(rig.Stamped("a", 2, "10"))}, nil},
-		"another one is deleted": {[]lw.WatchEvent[*rig.Widget]{rig.Deleted(rig.Stamped("a", 1, "10"))}, []string{"b"}},
+		"a change":               {[]widgetEvent{modified("a2@10")}, []string{"a"}},
+		"a change and a delete":  {[]widgetEvent{modified("a2@9"), deleted("a2@10")}, nil},
+		"another one is deleted": {[]widgetEvent{deleted("a1@10")}, []string{"b"}},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
 			src := &questioned{Script: &rig.Script{
-				Lists:   []rig.Reply{rig.List("8", rig.Stamped("a", 1, "6"), rig.Stamped("b", 1, "8"), rig.Stamped("c", 1, "7"))},
+				Lists:   []rig.Reply{listed("8", "a1@6 b1@8 c1@7")},
 				Watches: append([]rig.Stream{{Events: append(tc.says, rig.Bookmark("10")), Err: io.EOF}}, away(1)...),
 			}, had: func(int) (bool, error) { return true, nil }}
-			opts := &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: func(int) time.Duration { return 2 * time.Second }}
+			opts := &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: every(2 * time.Second)}
 			rig.Start(t, lw.NewReflector(src, lw.Sink[*rig.Widget](lw.NewIndexer[*rig.Widget]()), opts))
 			rig.Sleep(time.Minute)
 			var got []string

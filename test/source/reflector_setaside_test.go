@@ -42,12 +42,12 @@ func (d *drift) List(_ context.Context, _ metav1.ListOptions, yield func(*rig.Wi
 	return metav1.ListMeta{ResourceVersion: "10"}, yield(rig.Stamped("good", 1, "9"), nil)
 }
 
-func (d *drift) Watch(ctx context.Context, _ metav1.ListOptions, yield func(lw.WatchEvent[*rig.Widget]) error) error {
+func (d *drift) Watch(ctx context.Context, _ metav1.ListOptions, yield func(widgetEvent) error) error {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for n := range d.events {
 		i := n / 2 % d.aside
-		ev := lw.WatchEvent[*rig.Widget]{Type: watch.Modified, ResourceVersion: strconv.Itoa(100 + n)}
+		ev := widgetEvent{Type: watch.Modified, ResourceVersion: strconv.Itoa(100 + n)}
 		if d.good && n%2 == 0 {
 			ev.Object = rig.Stamped(strconv.Itoa(i), 1, ev.ResourceVersion)
 		} else {
@@ -75,9 +75,7 @@ func TestAsideCostsNoMoreWhenThereIsMore(t *testing.T) {
 				done := make(chan error, 1)
 				go func() { done <- inf.Run(ctx) }()
 				bytes := <-src.bytes
-				if n := len(inf.Status().SetAside); n != aside {
-					t.Errorf("%d objects are set aside, want %d", n, aside)
-				}
+				rig.Same(t, "objects set aside", aside, len(inf.Status().SetAside))
 				cancel()
 				<-done
 				return bytes
@@ -94,21 +92,21 @@ func TestAsideCostsNoMoreWhenThereIsMore(t *testing.T) {
 // it, a relist included; once the object can be read, or is gone, or the server went back in time,
 // it goes on.
 func TestHeldVersion(t *testing.T) {
-	bad := func(name, rv string) lw.WatchEvent[*rig.Widget] {
-		return lw.WatchEvent[*rig.Widget]{
+	bad := func(name, rv string) widgetEvent {
+		return widgetEvent{
 			Type: watch.Modified, ResourceVersion: rv, Err: &lw.Error{Op: "decode", Key: rig.Key(name), Err: errors.New("not a widget")},
 		}
 	}
 	broken := func(rv string, objs ...*rig.Widget) rig.Reply {
 		return rig.Reply{Obj: objs, Bad: []error{bad("b", "").Err}, Meta: metav1.ListMeta{ResourceVersion: rv}}
 	}
-	first := rig.List("10", rig.Stamped("a", 1, "8"), rig.Stamped("b", 1, "9"))
-	spoiled := func(evs ...lw.WatchEvent[*rig.Widget]) rig.Stream {
-		return rig.Stream{Events: append([]lw.WatchEvent[*rig.Widget]{bad("b", "11")}, evs...), After: time.Second, Err: rig.Expired().Err}
+	first := listed("10", "a1@8 b1@9")
+	spoiled := func(evs ...widgetEvent) rig.Stream {
+		return rig.Stream{Events: append([]widgetEvent{bad("b", "11")}, evs...), After: time.Second, Err: rig.Expired().Err}
 	}
 	for name, tc := range map[string]struct {
 		lists []rig.Reply
-		last  []lw.WatchEvent[*rig.Widget] // of the watch after the second list
+		last  []widgetEvent // of the watch after the second list
 		rv    string
 		want  map[string]int
 		aside int
@@ -116,25 +114,25 @@ func TestHeldVersion(t *testing.T) {
 	}{
 		"a relist that cannot read it": {[]rig.Reply{first, broken("30", rig.Stamped("a", 3, "20"))}, nil, "10", map[string]int{"a": 3, "b": 1}, 1, 1},
 		"events after that": {[]rig.Reply{first, broken("30", rig.Stamped("a", 3, "20"))},
-			[]lw.WatchEvent[*rig.Widget]{rig.Modified(rig.Stamped("a", 4, "31")), rig.Bookmark("40")}, "10", map[string]int{"a": 4, "b": 1}, 1, 1},
+			[]widgetEvent{modified("a4@31"), rig.Bookmark("40")}, "10", map[string]int{"a": 4, "b": 1}, 1, 1},
 		"it can be read after that": {[]rig.Reply{first, broken("30", rig.Stamped("a", 3, "20"))},
-			[]lw.WatchEvent[*rig.Widget]{rig.Modified(rig.Stamped("b", 4, "31"))}, "31", map[string]int{"a": 3, "b": 4}, 0, 1},
+			[]widgetEvent{modified("b4@31")}, "31", map[string]int{"a": 3, "b": 4}, 0, 1},
 		"it is deleted after that": {[]rig.Reply{first, broken("30", rig.Stamped("a", 3, "20"))},
-			[]lw.WatchEvent[*rig.Widget]{rig.Deleted(rig.Stamped("b", 4, "31"))}, "31", map[string]int{"a": 3}, 0, 1},
+			[]widgetEvent{deleted("b4@31")}, "31", map[string]int{"a": 3}, 0, 1},
 		"it is spoiled again": {[]rig.Reply{first, broken("30", rig.Stamped("a", 3, "20"))},
-			[]lw.WatchEvent[*rig.Widget]{bad("b", "31")}, "10", map[string]int{"a": 3, "b": 1}, 1, 2},
-		"a relist that can read it": {[]rig.Reply{first, rig.List("30", rig.Stamped("a", 3, "20"), rig.Stamped("b", 4, "11"))}, nil, "30", map[string]int{"a": 3, "b": 4}, 0, 1},
-		"a relist without it":       {[]rig.Reply{first, rig.List("30", rig.Stamped("a", 3, "20"))}, nil, "30", map[string]int{"a": 3}, 0, 1},
-		"one that never was there": {[]rig.Reply{rig.List("10", rig.Stamped("a", 1, "8")), broken("30", rig.Stamped("a", 3, "20"))},
-			[]lw.WatchEvent[*rig.Widget]{rig.Bookmark("40")}, "10", map[string]int{"a": 3}, 1, 1},
-		"one that never was there, and can be read": {[]rig.Reply{rig.List("10", rig.Stamped("a", 1, "8")), rig.List("30", rig.Stamped("a", 3, "20"), rig.Stamped("b", 4, "11"))}, nil, "30", map[string]int{"a": 3, "b": 4}, 0, 1},
+			[]widgetEvent{bad("b", "31")}, "10", map[string]int{"a": 3, "b": 1}, 1, 2},
+		"a relist that can read it": {[]rig.Reply{first, listed("30", "a3@20 b4@11")}, nil, "30", map[string]int{"a": 3, "b": 4}, 0, 1},
+		"a relist without it":       {[]rig.Reply{first, listed("30", "a3@20")}, nil, "30", map[string]int{"a": 3}, 0, 1},
+		"one that never was there": {[]rig.Reply{listed("10", "a1@8"), broken("30", rig.Stamped("a", 3, "20"))},
+			[]widgetEvent{rig.Bookmark("40")}, "10", map[string]int{"a": 3}, 1, 1},
+		"one that never was there, and can be read": {[]rig.Reply{listed("10", "a1@8"), listed("30", "a3@20 b4@11")}, nil, "30", map[string]int{"a": 3, "b": 4}, 0, 1},
 		// What was set aside by a list was never held: its list had no older state to keep.
 		"only a list could not read it": {[]rig.Reply{broken("10", rig.Stamped("a", 1, "8")), broken("30", rig.Stamped("a", 3, "20"))}, nil, "30", map[string]int{"a": 3}, 1, 1},
 		// The version of before means nothing there.
 		"a new epoch that cannot read it": {[]rig.Reply{first, broken("5", rig.Stamped("a", 3, "4")), broken("5", rig.Stamped("a", 3, "4")), broken("5", rig.Stamped("a", 3, "4")), broken("5", rig.Stamped("a", 3, "4"))},
 			nil, "5", map[string]int{"a": 3, "b": 1}, 1, 1},
 		"events of that": {[]rig.Reply{first, broken("5", rig.Stamped("a", 3, "4")), broken("5", rig.Stamped("a", 3, "4")), broken("5", rig.Stamped("a", 3, "4")), broken("5", rig.Stamped("a", 3, "4"))},
-			[]lw.WatchEvent[*rig.Widget]{rig.Modified(rig.Stamped("a", 4, "6"))}, "6", map[string]int{"a": 4, "b": 1}, 1, 1},
+			[]widgetEvent{modified("a4@6")}, "6", map[string]int{"a": 4, "b": 1}, 1, 1},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
 			src := &rig.Script{Lists: tc.lists, Watches: []rig.Stream{spoiled(), rig.Events(tc.last...)}}
@@ -143,9 +141,7 @@ func TestHeldVersion(t *testing.T) {
 			}
 			inf, errs := rig.Paged(t, src, 2*time.Minute)
 			rig.MustHold(t, inf.Store(), tc.rv, tc.want)
-			if n := len(inf.Status().SetAside); n != tc.aside {
-				t.Errorf("%d objects are set aside", n)
-			}
+			rig.Same(t, "objects set aside", tc.aside, len(inf.Status().SetAside))
 			n := 0
 			for _, err := range errs.All() {
 				if e, ok := errors.AsType[*lw.Error](err); ok && e.Op == "decode" {
@@ -185,9 +181,9 @@ func mustBeHeld(t *testing.T, inf *lw.Informer[*rig.Widget], version string) {
 func TestRelistDoesNotPassWhatIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &rig.Script{
-			Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"), rig.Stamped("b", 1, "8")), badList("20", "b", rig.Stamped("a", 2, "15")), rig.List("30", rig.Stamped("a", 2, "15"), rig.Stamped("b", 3, "11"))},
+			Lists: []rig.Reply{listed("10", "a1@9 b1@8"), badList("20", "b", rig.Stamped("a", 2, "15")), listed("30", "a2@15 b3@11")},
 			Watches: []rig.Stream{
-				{Events: []lw.WatchEvent[*rig.Widget]{rig.BadEvent("b", "11")}, Err: rig.Expired().Err}, rig.Forever(), rig.ExpiredAfter(20 * time.Second), rig.Forever(),
+				{Events: []widgetEvent{rig.BadEvent("b", "11")}, Err: rig.Expired().Err}, rig.Forever(), rig.ExpiredAfter(20 * time.Second), rig.Forever(),
 			},
 		}
 		inf, _ := rig.Paged(t, src, 30*time.Second)
@@ -209,17 +205,15 @@ func TestRelistDoesNotPassWhatIsHeld(t *testing.T) {
 func TestListWithABadObjectIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &rig.Script{
-			Lists:   []rig.Reply{badList("10", "b", rig.Stamped("a", 1, "9")), rig.List("20", rig.Stamped("a", 1, "9"))},
-			Watches: []rig.Stream{{Events: []lw.WatchEvent[*rig.Widget]{rig.BadEvent("c", "11")}, After: time.Minute, Err: rig.Expired().Err}, rig.Forever()},
+			Lists:   []rig.Reply{badList("10", "b", rig.Stamped("a", 1, "9")), listed("20", "a1@9")},
+			Watches: []rig.Stream{{Events: []widgetEvent{rig.BadEvent("c", "11")}, After: time.Minute, Err: rig.Expired().Err}, rig.Forever()},
 		}
 		inf, _ := rig.Paged(t, src, time.Second)
 		mustBeHeld(t, inf, "11")
 		rig.OK(t, waitFor(t, inf, "10", 0))
 		rig.Sleep(2 * time.Minute)
 		rig.MustHold(t, inf.Store(), "20", map[string]int{"a": 1})
-		if n := len(inf.Status().SetAside); n != 0 {
-			t.Errorf("%d objects are set aside, want none", n)
-		}
+		rig.Same(t, "objects set aside", 0, len(inf.Status().SetAside))
 		rig.OK(t, waitFor(t, inf, "20", 0))
 	})
 }
@@ -229,9 +223,9 @@ func TestListWithABadObjectIsReported(t *testing.T) {
 func TestPanicOfAnIndexHoldsTheVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &rig.Script{
-			Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"), rig.Stamped("b", 1, "8")), rig.List("20", rig.Stamped("a", 1, "9"), rig.Stamped("b", -1, "11")), rig.List("30", rig.Stamped("a", 1, "9"), rig.Stamped("b", 2, "25"))},
+			Lists: []rig.Reply{listed("10", "a1@9 b1@8"), listed("20", "a1@9 b-1@11"), listed("30", "a1@9 b2@25")},
 			Watches: []rig.Stream{
-				{Events: []lw.WatchEvent[*rig.Widget]{rig.Modified(rig.Stamped("b", -1, "11")), rig.Added("c", "12")}, After: time.Minute, Err: rig.Expired().Err}, rig.ExpiredAfter(time.Minute), rig.Forever(),
+				{Events: []widgetEvent{modified("b-1@11"), rig.Added("c", "12")}, After: time.Minute, Err: rig.Expired().Err}, rig.ExpiredAfter(time.Minute), rig.Forever(),
 			},
 		}
 		inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, OnPanic: func(*lw.Panic) {}})
@@ -254,9 +248,7 @@ func TestPanicOfAnIndexHoldsTheVersion(t *testing.T) {
 		}
 		rig.Sleep(time.Minute)
 		rig.MustHold(t, inf.Store(), "30", map[string]int{"a": 1, "b": 2})
-		if n := len(inf.Status().SetAside); n != 0 {
-			t.Errorf("%d objects are set aside, want none", n)
-		}
+		rig.Same(t, "objects set aside", 0, len(inf.Status().SetAside))
 	})
 }
 
@@ -265,9 +257,9 @@ func TestPanicOfAnIndexHoldsTheVersion(t *testing.T) {
 func TestPanicOfAnIndexAtAnObjectThatIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &rig.Script{
-			Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), rig.List("20", rig.Stamped("a", 1, "9"), rig.Stamped("b", -1, "11")), rig.List("30", rig.Stamped("a", 1, "9"), rig.Stamped("b", 2, "25"))},
+			Lists: []rig.Reply{listed("10", "a1@9"), listed("20", "a1@9 b-1@11"), listed("30", "a1@9 b2@25")},
 			Watches: []rig.Stream{
-				{Events: []lw.WatchEvent[*rig.Widget]{rig.BadEvent("b", "11")}, After: time.Minute, Err: rig.Expired().Err}, rig.ExpiredAfter(time.Minute), rig.Forever(),
+				{Events: []widgetEvent{rig.BadEvent("b", "11")}, After: time.Minute, Err: rig.Expired().Err}, rig.ExpiredAfter(time.Minute), rig.Forever(),
 			},
 		}
 		inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, OnPanic: func(*lw.Panic) {}})
@@ -279,9 +271,7 @@ func TestPanicOfAnIndexAtAnObjectThatIsHeld(t *testing.T) {
 		mustBeHeld(t, inf, "11")
 		rig.Sleep(time.Minute)
 		rig.MustHold(t, inf.Store(), "30", map[string]int{"a": 1, "b": 2})
-		if n := len(inf.Status().SetAside); n != 0 {
-			t.Errorf("%d objects are set aside, want none", n)
-		}
+		rig.Same(t, "objects set aside", 0, len(inf.Status().SetAside))
 	})
 }
 
@@ -289,12 +279,12 @@ func TestPanicOfAnIndexAtAnObjectThatIsHeld(t *testing.T) {
 // comes.
 func TestNewEpochForgetsWhatWasHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		old := rig.List("5", rig.Stamped("a", 2, "4"))
+		old := listed("5", "a2@4")
 		src := &rig.Script{
-			Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"), rig.Stamped("b", 1, "8")), old, old, old, old, rig.List("6", rig.Stamped("a", 3, "6"))},
+			Lists: []rig.Reply{listed("10", "a1@9 b1@8"), old, old, old, old, listed("6", "a3@6")},
 			Watches: []rig.Stream{
-				{Events: []lw.WatchEvent[*rig.Widget]{rig.BadEvent("b", "50")}, Err: rig.Expired().Err},
-				{Events: []lw.WatchEvent[*rig.Widget]{rig.Modified(rig.Stamped("a", 3, "6"))}, Open: true},
+				{Events: []widgetEvent{rig.BadEvent("b", "50")}, Err: rig.Expired().Err},
+				{Events: []widgetEvent{modified("a3@6")}, Open: true},
 			},
 		}
 		inf, _ := rig.Paged(t, src, time.Hour)
@@ -302,25 +292,23 @@ func TestNewEpochForgetsWhatWasHeld(t *testing.T) {
 			t.Fatalf("status: %+v", s)
 		}
 		rig.MustHold(t, inf.Store(), "6", map[string]int{"a": 3})
-		if err := waitFor(t, inf, "30", time.Minute); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a wait for a version to come ends with %v", err)
-		}
+		mustEnd(t, "a wait for a version to come", context.DeadlineExceeded, waitFor(t, inf, "30", time.Minute))
 	})
 }
 
 // The same where what was held has been applied since.
 func TestWhatIsNotHeldAnyMoreIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src := &rig.Fed{Events: make(chan lw.WatchEvent[*rig.Widget]), Version: "10", Objs: []*rig.Widget{rig.Stamped("b", 1, "8")}}
+		src := &rig.Fed{Events: make(chan widgetEvent), Version: "10", Objs: []*rig.Widget{rig.Stamped("b", 1, "8")}}
 		inf := rig.Run(t, src, &lw.Options{List: lw.ListWhole, OnError: func(error) {}})
 		src.Send(rig.BadEvent("b", "50"))
 		mustBeHeld(t, inf, "50")
-		src.Send(rig.Modified(rig.Stamped("b", 2, "51")))
+		src.Send(modified("b2@51"))
 		rig.OK(t, waitFor(t, inf, "51", 0))
 		src.Send(rig.BadEvent("b", "60"))
 		mustBeHeld(t, inf, "60")
 		mustBeHeld(t, inf, "55")
-		src.Send(rig.Deleted(rig.Stamped("b", 2, "61")))
+		src.Send(deleted("b2@61"))
 		rig.OK(t, waitFor(t, inf, "61", 0))
 	})
 }
@@ -332,12 +320,12 @@ func TestAddedAndNeverDecoded(t *testing.T) {
 		bad := &lw.Error{Op: "decode", Key: rig.Key("b"), Err: errors.New("not a widget")}
 		src := &rig.Script{
 			Lists: []rig.Reply{
-				rig.List("10", rig.Stamped("a", 1, "9")),
+				listed("10", "a1@9"),
 				{Obj: []*rig.Widget{rig.Stamped("a", 2, "18")}, Bad: []error{bad}, Meta: metav1.ListMeta{ResourceVersion: "20"}},
-				rig.List("30", rig.Stamped("a", 2, "18"), rig.Stamped("b", 1, "25")),
+				listed("30", "a2@18 b1@25"),
 			},
 			Watches: []rig.Stream{
-				{Events: []lw.WatchEvent[*rig.Widget]{{Type: watch.Added, ResourceVersion: "15", Err: bad}}, After: 20 * time.Second, Err: apierrors.NewResourceExpired("x")},
+				{Events: []widgetEvent{{Type: watch.Added, ResourceVersion: "15", Err: bad}}, After: 20 * time.Second, Err: apierrors.NewResourceExpired("x")},
 				rig.ExpiredAfter(40 * time.Second), rig.Forever(),
 			},
 		}
@@ -345,9 +333,7 @@ func TestAddedAndNeverDecoded(t *testing.T) {
 		rig.MustHold(t, inf.Store(), "10", map[string]int{"a": 1})
 		rig.Sleep(20 * time.Second) // after the second list
 		rig.MustHold(t, inf.Store(), "10", map[string]int{"a": 2})
-		if err := inf.WaitForResourceVersion(t.Context(), "15"); !errors.Is(err, bad) {
-			t.Errorf("the wait for the version of its creation: %v", err)
-		}
+		mustEnd(t, "the wait for the version of its creation", bad, inf.WaitForResourceVersion(t.Context(), "15"))
 		rig.Same(t, "set aside", []lw.Key{rig.Key("b")}, slices.Collect(maps.Keys(inf.Status().SetAside)))
 		rig.Sleep(40 * time.Second) // after the third
 		rig.MustHold(t, inf.Store(), "30", map[string]int{"a": 2, "b": 1})

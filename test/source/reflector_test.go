@@ -21,28 +21,28 @@ import (
 // list.
 func TestReflectorAppliesEvents(t *testing.T) {
 	for name, tc := range map[string]struct {
-		events []lw.WatchEvent[*rig.Widget]
+		events []widgetEvent
 		rv     string
 		want   map[string]int
 	}{
 		"nothing":    {nil, "10", map[string]int{"a": 1, "b": 1}},
-		"added":      {[]lw.WatchEvent[*rig.Widget]{rig.Added("c", "11")}, "11", map[string]int{"a": 1, "b": 1, "c": 1}},
-		"modified":   {[]lw.WatchEvent[*rig.Widget]{rig.Modified(rig.Stamped("a", 2, "11"))}, "11", map[string]int{"a": 2, "b": 1}},
-		"deleted":    {[]lw.WatchEvent[*rig.Widget]{rig.Deleted(rig.Stamped("a", 1, "11"))}, "11", map[string]int{"b": 1}},
-		"a bookmark": {[]lw.WatchEvent[*rig.Widget]{rig.Bookmark("40")}, "40", map[string]int{"a": 1, "b": 1}},
-		"an old one": {[]lw.WatchEvent[*rig.Widget]{rig.Bookmark("5")}, "10", map[string]int{"a": 1, "b": 1}},
-		"old ones, and then a change": {[]lw.WatchEvent[*rig.Widget]{rig.Bookmark(""), rig.Bookmark("5"), rig.Bookmark("10"), rig.Bookmark(""), rig.Modified(rig.Stamped("a", 2, "11"))},
+		"added":      {[]widgetEvent{rig.Added("c", "11")}, "11", map[string]int{"a": 1, "b": 1, "c": 1}},
+		"modified":   {[]widgetEvent{modified("a2@11")}, "11", map[string]int{"a": 2, "b": 1}},
+		"deleted":    {[]widgetEvent{deleted("a1@11")}, "11", map[string]int{"b": 1}},
+		"a bookmark": {[]widgetEvent{rig.Bookmark("40")}, "40", map[string]int{"a": 1, "b": 1}},
+		"an old one": {[]widgetEvent{rig.Bookmark("5")}, "10", map[string]int{"a": 1, "b": 1}},
+		"old ones, and then a change": {[]widgetEvent{rig.Bookmark(""), rig.Bookmark("5"), rig.Bookmark("10"), rig.Bookmark(""), modified("a2@11")},
 			"11", map[string]int{"a": 2, "b": 1}},
-		"one of its version": {[]lw.WatchEvent[*rig.Widget]{rig.Bookmark("10")}, "10", map[string]int{"a": 1, "b": 1}},
-		"one of none":        {[]lw.WatchEvent[*rig.Widget]{rig.Bookmark("")}, "10", map[string]int{"a": 1, "b": 1}},
-		"all in turn":        {[]lw.WatchEvent[*rig.Widget]{rig.Added("c", "11"), rig.Modified(rig.Stamped("a", 2, "20")), rig.Bookmark("30"), rig.Deleted(rig.Stamped("b", 1, "40"))}, "40", map[string]int{"a": 2, "c": 1}},
+		"one of its version": {[]widgetEvent{rig.Bookmark("10")}, "10", map[string]int{"a": 1, "b": 1}},
+		"one of none":        {[]widgetEvent{rig.Bookmark("")}, "10", map[string]int{"a": 1, "b": 1}},
+		"all in turn":        {[]widgetEvent{rig.Added("c", "11"), modified("a2@20"), rig.Bookmark("30"), deleted("b1@40")}, "40", map[string]int{"a": 2, "c": 1}},
 		// A deletion of several objects in one transaction of the server's store has one version.
-		"one version twice": {[]lw.WatchEvent[*rig.Widget]{rig.Deleted(rig.Stamped("a", 1, "11")), rig.Deleted(rig.Stamped("b", 1, "11"))}, "11", map[string]int{}},
-		"long versions": {[]lw.WatchEvent[*rig.Widget]{rig.Modified(rig.Stamped("a", 2, "99999999999999999999")), rig.Modified(rig.Stamped("a", 3, "100000000000000000000"))},
+		"one version twice": {[]widgetEvent{deleted("a1@11"), deleted("b1@11")}, "11", map[string]int{}},
+		"long versions": {[]widgetEvent{modified("a2@99999999999999999999"), modified("a3@100000000000000000000")},
 			"100000000000000000000", map[string]int{"a": 3, "b": 1}},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
-			src := &rig.Script{Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "8"), rig.Stamped("b", 1, "9"))}, Watches: []rig.Stream{rig.Events(tc.events...)}}
+			src := &rig.Script{Lists: []rig.Reply{listed("10", "a1@8 b1@9")}, Watches: []rig.Stream{rig.Events(tc.events...)}}
 			inf, errs := rig.Paged(t, src, time.Second)
 			rig.MustHold(t, inf.Store(), tc.rv, tc.want)
 			rig.MustLog(t, src, "list limit 500", "watch 10")
@@ -75,9 +75,7 @@ func TestReflectorAlone(t *testing.T) {
 			if s := r.Status(); !s.Synced || s.Phase != "watching" || s.ResourceVersion != m.ResourceVersion() {
 				t.Errorf("status: %+v", s)
 			}
-			if err := r.Run(ctx); !errors.Is(err, lw.ErrStarted) {
-				t.Errorf("a second Run: %v", err)
-			}
+			mustEnd(t, "a second Run", lw.ErrStarted, r.Run(ctx))
 		}
 		cancel()
 		for range 2 {
@@ -96,7 +94,7 @@ func (r *recorder) Replace(objs []*rig.Widget, _ string) {
 	r.got = append(r.got, line)
 }
 
-func (r *recorder) Apply(ev lw.WatchEvent[*rig.Widget]) {
+func (r *recorder) Apply(ev widgetEvent) {
 	line := string(ev.Type)
 	if ev.Object != nil {
 		line += fmt.Sprintf(" %s%d", ev.Object.Name, ev.Object.Size)
@@ -146,9 +144,7 @@ func TestRelistTellsWhatWasMissed(t *testing.T) {
 		rig.Update(t, m, "new", 2)
 		m.Compact()
 		rig.Sleep(10 * time.Minute)
-		if s := inf.Status(); !s.Synced || s.Objects != 3 || s.Failures == 0 || s.Err == nil {
-			t.Errorf("status while the server is away: %+v", s)
-		}
+		mustSay(t, inf, func(s lw.Status) bool { return s.Synced && s.Objects == 3 && s.Failures != 0 && s.Err != nil })
 		m.Fail(nil)
 		rig.Sleep(time.Minute)
 		told := got.Take()
@@ -156,9 +152,7 @@ func TestRelistTellsWhatWasMissed(t *testing.T) {
 			slices.Sort(told[1:]) // what is gone comes first
 		}
 		rig.Same(t, "calls", []string{"delete gone1", "add new2", "update changed1 changed2"}, told)
-		if s := inf.Status(); s.Failures != 0 || s.Err != nil {
-			t.Errorf("status after: %+v", s)
-		}
+		mustSay(t, inf, func(s lw.Status) bool { return s.Failures == 0 && s.Err == nil })
 		resynced.Take()
 		rig.Sleep(50 * time.Minute)
 		resynced.Sorted(t, "update changed2 changed2", "update new2 new2", "update same1 same1")
@@ -170,8 +164,8 @@ func TestRelistTellsWhatWasMissed(t *testing.T) {
 // resumes wherever that is safe. A watch that came back to what may be another server, and is
 // silent, is interrupted to ask for the server's version ("limit 1").
 func TestAfterAWatch(t *testing.T) {
-	full := rig.List("10", rig.Stamped("a", 1, "9"))
-	again := rig.List("30", rig.Stamped("a", 3, "30"))
+	full := listed("10", "a1@9")
+	again := listed("30", "a3@30")
 	internal := apierrors.NewInternalError(errors.New("etcd"))
 	busy := apierrors.NewTooManyRequests("later", 1)
 	unreadable := &apierrors.StatusError{ErrStatus: metav1.Status{Code: 500, Reason: metav1.StatusReasonStoreReadError, Message: "corrupt"}}
@@ -181,19 +175,19 @@ func TestAfterAWatch(t *testing.T) {
 		errs    int
 	}{
 		"it ends after a while":            {[]rig.Stream{{After: time.Minute}, rig.Forever()}, []string{"list limit 1", "watch 10"}, 0},
-		"it ends after an event":           {[]rig.Stream{{Events: []lw.WatchEvent[*rig.Widget]{rig.Modified(rig.Stamped("a", 2, "20"))}}, rig.Forever()}, []string{"watch 20", "list limit 1", "watch 20"}, 0},
-		"it ends after a bookmark":         {[]rig.Stream{{Events: []lw.WatchEvent[*rig.Widget]{rig.Bookmark("20")}}, rig.Forever()}, []string{"watch 20", "list limit 1", "watch 20"}, 0},
+		"it ends after an event":           {[]rig.Stream{{Events: []widgetEvent{modified("a2@20")}}, rig.Forever()}, []string{"watch 20", "list limit 1", "watch 20"}, 0},
+		"it ends after a bookmark":         {[]rig.Stream{{Events: []widgetEvent{rig.Bookmark("20")}}, rig.Forever()}, []string{"watch 20", "list limit 1", "watch 20"}, 0},
 		"it ends at once":                  {[]rig.Stream{{}, rig.Forever()}, []string{"watch 10", "list limit 1", "watch 10"}, 1},
 		"connection refused":               {[]rig.Stream{{Err: syscall.ECONNREFUSED}, {Err: syscall.ECONNREFUSED}, rig.Forever()}, []string{"watch 10", "watch 10", "list limit 1", "watch 10"}, 2},
-		"the stream breaks":                {[]rig.Stream{{Events: []lw.WatchEvent[*rig.Widget]{rig.Modified(rig.Stamped("a", 2, "20"))}, Err: errors.New("reset")}, rig.Forever()}, []string{"watch 20", "list limit 1", "watch 20"}, 1},
+		"the stream breaks":                {[]rig.Stream{{Events: []widgetEvent{modified("a2@20")}, Err: errors.New("reset")}, rig.Forever()}, []string{"watch 20", "list limit 1", "watch 20"}, 1},
 		"too many requests":                {[]rig.Stream{{Err: busy}, {Err: busy}, {Err: busy}, {Err: busy}, {Err: busy}, {Err: busy}, rig.Forever()}, []string{"watch 10", "watch 10", "watch 10", "watch 10", "watch 10", "watch 10"}, 6},
-		"too many requests, in the stream": {[]rig.Stream{{Events: []lw.WatchEvent[*rig.Widget]{rig.Modified(rig.Stamped("a", 2, "20"))}, Err: busy}, rig.Forever()}, []string{"watch 20"}, 1},
+		"too many requests, in the stream": {[]rig.Stream{{Events: []widgetEvent{modified("a2@20")}, Err: busy}, rig.Forever()}, []string{"watch 20"}, 1},
 		"an internal error":                {[]rig.Stream{{Err: internal}, rig.Forever()}, []string{"watch 10", "list limit 1", "watch 10"}, 1},
 		"five of them":                     {[]rig.Stream{{Err: internal}, {Err: internal}, {Err: internal}, {Err: internal}, {Err: internal}, rig.Forever()}, []string{"watch 10", "watch 10", "watch 10", "watch 10", "list limit 500", "watch 30"}, 5},
 		"expired":                          {[]rig.Stream{rig.Expired(), rig.Forever()}, []string{"list limit 500", "watch 30"}, 1},
 		//lint:ignore SA1019 Servers still answer with it.
 		"gone":                                  {[]rig.Stream{{Err: apierrors.NewGone("gone")}, rig.Forever()}, []string{"list limit 500", "watch 30"}, 1},
-		"expired, in the stream":                {[]rig.Stream{{Events: []lw.WatchEvent[*rig.Widget]{rig.Modified(rig.Stamped("a", 2, "20"))}, Err: apierrors.NewResourceExpired("x")}, rig.Forever()}, []string{"list limit 500", "watch 30"}, 1},
+		"expired, in the stream":                {[]rig.Stream{{Events: []widgetEvent{modified("a2@20")}, Err: apierrors.NewResourceExpired("x")}, rig.Forever()}, []string{"list limit 500", "watch 30"}, 1},
 		"an object that the server cannot read": {[]rig.Stream{{Err: unreadable}, rig.Forever()}, []string{"list limit 500", "watch 30"}, 1},
 		"a version from the future":             {[]rig.Stream{{Err: tooLarge()}, rig.Forever()}, []string{"list limit 500", "watch 30"}, 1},
 	} {
@@ -201,9 +195,7 @@ func TestAfterAWatch(t *testing.T) {
 			src := &rig.Script{Lists: []rig.Reply{full, again}, Watches: tc.watches}
 			_, errs := rig.Paged(t, src, 2*time.Minute)
 			rig.MustLog(t, src, append([]string{"list limit 500", "watch 10"}, tc.log...)...)
-			if n := len(errs.All()); n != tc.errs {
-				t.Errorf("%d errors, want %d: %v", n, tc.errs, errs.All())
-			}
+			mustCount(t, errs, tc.errs)
 		})
 	}
 }
@@ -270,15 +262,11 @@ func TestPages(t *testing.T) {
 			rig.Sleep(time.Minute)
 			rig.MustLog(t, src, tc.log...)
 			rig.MustHold(t, inf.Store(), tc.lists[len(tc.lists)-1].Meta.ResourceVersion, abc)
-			if n := len(errs.All()); n != tc.errs {
-				t.Errorf("%d errors, want %d: %v", n, tc.errs, errs.All())
-			}
+			mustCount(t, errs, tc.errs)
 			if at := src.Requests(); tc.lists[0].Err != nil && at[1].Sub(at[0]) < 400*time.Millisecond {
 				t.Errorf("it was tried again after %v", at[1].Sub(at[0]))
 			}
-			if n := inf.Status().Requests["list"].Started; n != uint64(len(tc.lists)) {
-				t.Errorf("Status counts %d lists", n)
-			}
+			rig.Same(t, "lists that Status counts", uint64(len(tc.lists)), inf.Status().Requests["list"].Started)
 		})
 	}
 }
@@ -292,7 +280,7 @@ func TestWatchTimeout(t *testing.T) {
 	} {
 		rig.Subtest(t, tc.option.String(), func(t *testing.T) {
 			src := &rig.Script{Lists: []rig.Reply{rig.List("10")}, OnWatch: func() rig.Stream {
-				return rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{rig.Bookmark("10")}, After: 15 * time.Second}
+				return rig.Stream{Events: []widgetEvent{rig.Bookmark("10")}, After: 15 * time.Second}
 			}}
 			rig.RunFor(t, src, &lw.Options{List: lw.ListPages, WatchTimeout: tc.option, OnError: func(error) {}}, 20*time.Minute)
 			seen := map[int64]bool{}
@@ -316,7 +304,7 @@ func TestWatchTimeout(t *testing.T) {
 // it was asked for twice; what answers then is asked for its version, and nothing is listed again.
 func TestWatchThatNeverEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src := &rig.Script{Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))}, Watches: []rig.Stream{rig.Forever()}}
+		src := &rig.Script{Lists: []rig.Reply{listed("10", "a1@9")}, Watches: []rig.Stream{rig.Forever()}}
 		inf, _ := rig.Paged(t, src, 12*time.Minute)
 		log := src.Log()
 		if len(log) < 4 || len(log) > 8 {
@@ -342,8 +330,8 @@ func TestBackoffIsOneForAnOutage(t *testing.T) {
 		down := errors.New("connection refused")
 		failing := rig.Stream{Err: down}
 		src := &rig.Script{
-			Lists:   []rig.Reply{{Err: down}, {Err: down}, rig.List("10", rig.Stamped("a", 1, "9")), {Err: down}, rig.List("20", rig.Stamped("a", 1, "9"))},
-			Watches: []rig.Stream{failing, failing, rig.Expired(), failing, rig.Events(rig.Modified(rig.Stamped("a", 2, "21"))), failing},
+			Lists:   []rig.Reply{{Err: down}, {Err: down}, listed("10", "a1@9"), {Err: down}, listed("20", "a1@9")},
+			Watches: []rig.Stream{failing, failing, rig.Expired(), failing, rig.Events(modified("a2@21")), failing},
 		}
 		var asked rig.Pacer
 		inf := rig.RunFor(t, src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: asked.Grow(10 * time.Second)}, 5*time.Minute)
@@ -351,9 +339,7 @@ func TestBackoffIsOneForAnOutage(t *testing.T) {
 		// more watch.
 		asked.MustBe(t, 1, 2, 3, 4, 6, 7)
 		rig.MustHold(t, inf.Store(), "21", map[string]int{"a": 2})
-		if n := inf.Status().Failures; n != 0 {
-			t.Errorf("%d failures after progress", n)
-		}
+		rig.Same(t, "failures after progress", 0, inf.Status().Failures)
 	})
 }
 
@@ -380,7 +366,7 @@ func TestRetryAfter(t *testing.T) {
 			}
 			opts := &lw.Options{List: mode, OnError: func(error) {}}
 			if tc.backoff > 0 {
-				opts.Backoff = func(int) time.Duration { return tc.backoff }
+				opts.Backoff = every(tc.backoff)
 			}
 			rig.RunFor(t, tc.src, opts, 10*time.Minute)
 			at := tc.src.Requests()
@@ -401,9 +387,7 @@ func TestCustomBackoff(t *testing.T) {
 		}, 20*time.Hour)
 		at := src.Requests()
 		for i := range at[1:] {
-			if pause := at[i+1].Sub(at[i]); pause != time.Duration(i+1)*2*time.Second {
-				t.Errorf("pause %d was %v", i+1, pause)
-			}
+			rig.Same(t, fmt.Sprint("pause ", i+1), time.Duration(i+1)*2*time.Second, at[i+1].Sub(at[i]))
 		}
 		if got := inf.Status().Failures; got != len(at) || got < 100 {
 			t.Errorf("%d failures, %d requests", got, len(at))

@@ -173,9 +173,7 @@ func TestShardOfServerThatIgnoresIt(t *testing.T) {
 				want = append(want, "add c3")
 			}
 			log.MustBe(t, want...)
-			if s := inf.Status(); len(errs.All()) > 0 || rig.Relists(s) > 0 {
-				t.Errorf("%d relists, errors %v", rig.Relists(s), errs.All())
-			}
+			mustSay(t, inf, func(s lw.Status) bool { return len(errs.All()) == 0 && rig.Relists(s) == 0 })
 		})
 	}
 }
@@ -195,11 +193,11 @@ func shardOf(t *testing.T, src *rig.Script, log *rig.Calls) (*lw.Informer[*rig.W
 // deletion was sent.
 func TestShardLosesKeyToAnotherPart(t *testing.T) {
 	other := inPart(1, "a", 2, "6")
-	undecoded := lw.WatchEvent[*rig.Widget]{
+	undecoded := widgetEvent{
 		Type: watch.Modified, ResourceVersion: "6",
 		Err: &lw.Error{Op: "decode", Key: lw.KeyOf(other), UID: other.UID, Err: errors.New("odd")},
 	}
-	for name, ev := range map[string]lw.WatchEvent[*rig.Widget]{"decoded": rig.Modified(other), "not decoded": undecoded} {
+	for name, ev := range map[string]widgetEvent{"decoded": rig.Modified(other), "not decoded": undecoded} {
 		rig.Subtest(t, name, func(t *testing.T) {
 			var log rig.Calls
 			inf, errs := shardOf(t, &rig.Script{Lists: []rig.Reply{rig.List("5", inPart(0, "a", 1, "5"))}, Watches: []rig.Stream{rig.Events(ev)}}, &log)
@@ -216,10 +214,10 @@ func TestShardOfOneVersion(t *testing.T) {
 	for _, mode := range []lw.ListMode{lw.ListStream, lw.ListPages} {
 		rig.Subtest(t, string(mode), func(t *testing.T) {
 			ours := inPart(0, "a", 1, "6")
-			changes := []lw.WatchEvent[*rig.Widget]{
+			changes := []widgetEvent{
 				rig.Modified(inPart(0, "a", 2, "7")), rig.Modified(inPart(1, "b", 2, "7")), rig.Modified(inPart(1, "c", 2, "7")),
 			}
-			initial := []lw.WatchEvent[*rig.Widget]{
+			initial := []widgetEvent{
 				{Type: watch.Added, Object: ours, ResourceVersion: "6"},
 				{Type: watch.Added, Object: inPart(1, "b", 1, "6"), ResourceVersion: "6"},
 				{Type: watch.Added, Object: inPart(1, "c", 1, "6"), ResourceVersion: "6"},
@@ -249,8 +247,8 @@ func TestShardSetsAside(t *testing.T) {
 		w.UID = ""
 		return w
 	}
-	oddEvent := func(w *rig.Widget, rv string) lw.WatchEvent[*rig.Widget] {
-		return lw.WatchEvent[*rig.Widget]{Type: watch.Added, ResourceVersion: rv, Err: odd(w)}
+	oddEvent := func(w *rig.Widget, rv string) widgetEvent {
+		return widgetEvent{Type: watch.Added, ResourceVersion: rv, Err: odd(w)}
 	}
 	first := rig.List("5", inPart(0, "a", 1, "5"), inPart(1, "b", 1, "5"), bare("bare", "5"))
 	first.Bad = []error{odd(inPart(0, "ours", 1, "5")), odd(inPart(1, "foreign", 1, "5")), odd(bare("unknown", "5"))}
@@ -344,7 +342,7 @@ func TestShardIsSource(t *testing.T) {
 func TestShardAllocations(t *testing.T) {
 	ours, foreign := rig.Modified(inPart(0, "a", 1, "5")), rig.Modified(inPart(1, "b", 1, "5"))
 	for name, tt := range map[string]struct {
-		ev   lw.WatchEvent[*rig.Widget]
+		ev   widgetEvent
 		want float64
 	}{"ours": {ours, 0}, "foreign": {foreign, 1}} {
 		src := &endless{ev: tt.ev}
@@ -352,25 +350,23 @@ func TestShardAllocations(t *testing.T) {
 		watch := func(n int) float64 {
 			src.n = n
 			return testing.AllocsPerRun(1, func() {
-				if err := part.Watch(context.Background(), metav1.ListOptions{}, func(lw.WatchEvent[*rig.Widget]) error { return nil }); err != nil {
+				if err := part.Watch(context.Background(), metav1.ListOptions{}, func(widgetEvent) error { return nil }); err != nil {
 					t.Error(err)
 				}
 			})
 		}
-		if got := (watch(1100) - watch(100)) / 1000; got != tt.want {
-			t.Errorf("%s: %v allocations an event, want %v", name, got, tt.want)
-		}
+		rig.Same(t, name+": allocations an event", tt.want, (watch(1100)-watch(100))/1000)
 	}
 }
 
 // endless is a Source whose watch yields one event n times.
 type endless struct {
 	lw.Source[*rig.Widget]
-	ev lw.WatchEvent[*rig.Widget]
+	ev widgetEvent
 	n  int
 }
 
-func (e *endless) Watch(_ context.Context, _ metav1.ListOptions, yield func(lw.WatchEvent[*rig.Widget]) error) error {
+func (e *endless) Watch(_ context.Context, _ metav1.ListOptions, yield func(widgetEvent) error) error {
 	for range e.n {
 		if err := yield(e.ev); err != nil {
 			return err

@@ -78,9 +78,7 @@ func TestTransformLeavesOut(t *testing.T) {
 			rig.Create(t, m, "new", 2)
 			rig.Remove(t, m, "new")
 			got.MustBe(t)
-			if rv := inf.Store().ResourceVersion(); rv != m.ResourceVersion() {
-				t.Errorf("the store is at %s, want %s: an event that is left out moves the version", rv, m.ResourceVersion())
-			}
+			rig.Same(t, "version of the store", m.ResourceVersion(), inf.Store().ResourceVersion())
 			errs.MustBeNone(t)
 		})
 	}
@@ -108,9 +106,7 @@ func TestTransformStripsVersions(t *testing.T) {
 		if after, _ := inf.Store().Get(rig.Key("b")); after != before {
 			t.Error("a relist replaced an object that did not change")
 		}
-		if rv := inf.Store().ResourceVersion(); rv != m.ResourceVersion() {
-			t.Errorf("the store is at %s, want %s", rv, m.ResourceVersion())
-		}
+		rig.Same(t, "version of the store", m.ResourceVersion(), inf.Store().ResourceVersion())
 	})
 }
 
@@ -140,12 +136,8 @@ func TestTransformFails(t *testing.T) {
 			synctest.Wait()
 			// The deletion puts it right.
 			rig.MustHold(t, inf.Store(), m.ResourceVersion(), map[string]int{"good": 1})
-			if n := len(inf.Status().SetAside); n != 0 {
-				t.Errorf("%d objects are set aside", n)
-			}
-			if n := len(errs.All()); n != 2 {
-				t.Errorf("%d errors, want one for each bad version: %v", n, errs.All())
-			}
+			rig.Same(t, "objects set aside", 0, len(inf.Status().SetAside))
+			mustCount(t, errs, 2)
 			for _, err := range errs.All() {
 				var e *lw.Error
 				if !errors.As(err, &e) || e.Op != "transform" || e.Key != rig.Key("bad") || e.Informer != "Widget" {
@@ -182,9 +174,9 @@ func TestTransformTwice(t *testing.T) {
 // stream that breaks later.
 func TestTransformRemembersThroughABrokenStream(t *testing.T) {
 	inner := &rig.Script{
-		Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"), rig.Stamped("b", 2, "8"))},
+		Lists: []rig.Reply{listed("10", "a1@9 b2@8")},
 		OnStream: func() rig.Stream {
-			return rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{rig.Added("b", "8"), rig.Bookmark("10")}}
+			return rig.Stream{Events: []widgetEvent{rig.Added("b", "8"), rig.Bookmark("10")}}
 		},
 	}
 	src := lw.Transform[*rig.Widget](hasAll{inner}, func(w *rig.Widget) (*rig.Widget, error) {
@@ -193,15 +185,10 @@ func TestTransformRemembersThroughABrokenStream(t *testing.T) {
 		}
 		return w, nil
 	})
-	if _, err := src.List(t.Context(), metav1.ListOptions{}, func(*rig.Widget, error) error { return nil }); err != nil {
-		t.Fatal(err)
-	}
-	initial := metav1.ListOptions{SendInitialEvents: new(bool)}
-	*initial.SendInitialEvents = true
-	rig.OK(t, src.Watch(t.Context(), initial, func(lw.WatchEvent[*rig.Widget]) error { return nil }))
-	if _, err := lw.HintsOf(src).StillHas(t.Context(), lw.MetaOf(rig.NewWidget("a", 1)), "10"); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("what is kept is a witness: %v", err)
-	}
+	read(t, src)
+	initial := metav1.ListOptions{SendInitialEvents: new(true)}
+	rig.OK(t, src.Watch(t.Context(), initial, func(widgetEvent) error { return nil }))
+	mustWitness(t, src, rig.NewWidget("a", 1), "10", errors.ErrUnsupported)
 }
 
 // A hasAll is a source whose server had whatever it is asked about.

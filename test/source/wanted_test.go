@@ -358,9 +358,7 @@ func TestWaitForKey(t *testing.T) {
 		}
 		check := func(c chan error, want error) {
 			t.Helper()
-			if err := <-c; !errors.Is(err, want) {
-				t.Errorf("got %v, want %v", err, want)
-			}
+			mustEnd(t, "a wait", want, <-c)
 		}
 		check(wait(t.Context()), lw.ErrUnwanted)
 		src.set(func() { src.after = time.Second })
@@ -421,9 +419,7 @@ func TestWantedUnsupported(t *testing.T) {
 		end()
 		rig.OK(t, <-ended)
 		inf := rig.Run(t, src, rig.Quiet()) // one after the other
-		if err := lw.Follow(ctx, inf, lw.Follower[*rig.Widget](&blind{})); !errors.Is(err, errors.ErrUnsupported) {
-			t.Errorf("Follow: %v", err)
-		}
+		mustEnd(t, "Follow", errors.ErrUnsupported, lw.Follow(ctx, inf, lw.Follower[*rig.Widget](&blind{})))
 	})
 }
 
@@ -443,9 +439,7 @@ func TestWantedUnreadable(t *testing.T) {
 		synctest.Wait()
 		keys.Set("me", rig.Key("a"))
 		synctest.Wait()
-		if err := inf.WaitForKey(t.Context(), rig.Key("a")); !errors.Is(err, bad) {
-			t.Errorf("WaitForKey: %v", err)
-		}
+		mustEnd(t, "WaitForKey", bad, inf.WaitForKey(t.Context(), rig.Key("a")))
 		if s := inf.Status(); s.Failed != 0 || len(errs.All()) != 1 || !errors.Is(errs.All()[0], bad) {
 			t.Errorf("%d requests failed, and reported is %v", s.Failed, errs.All())
 		}
