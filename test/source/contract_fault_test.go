@@ -3,6 +3,7 @@ package source_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -95,9 +96,7 @@ func TestNothingIsSwallowed(t *testing.T) {
 		rig.MustHold(t, inf.Store(), m.ResourceVersion(), map[string]int{"a": 1})
 		rig.Update(t, m, "bad", 2)
 		synctest.Wait()
-		if got := inf.Status().SetAside; len(got) != 0 {
-			t.Errorf("after a good version: %v", got)
-		}
+		rig.Same(t, "set aside after a good version", nil, inf.Status().SetAside)
 		before := inf.Store().ResourceVersion()
 		rig.Update(t, m, "bad", -2)
 		rig.Update(t, m, "a", 3)
@@ -164,14 +163,10 @@ func TestStopIsPromptAndComplete(t *testing.T) {
 			rig.Sleep(1500 * time.Millisecond)
 			before := time.Now()
 			stop()
-			if took := time.Since(before); took > 0 {
-				t.Errorf("Run returned after %v", took)
-			}
+			rig.Same(t, "time until Run returned", 0, time.Since(before))
 			n := calls
 			rig.Sleep(time.Minute)
-			if calls != n {
-				t.Error("a call came after Run had returned")
-			}
+			rig.Same(t, "calls after Run had returned", n, calls)
 			mustEnd(t, "a second Run", lw.ErrStarted, inf.Run(t.Context()))
 			reg := inf.AddHandler(lw.Handler[*rig.Widget]{Add: func(*rig.Widget) { t.Error("a call after the stop") }})
 			<-reg.Done()
@@ -196,9 +191,7 @@ func TestStopIsPromptAndComplete(t *testing.T) {
 		<-reg.Done()
 		rig.Update(t, m, "a", 4)
 		synctest.Wait()
-		if calls != 2 {
-			t.Errorf("%d calls, want an Add and the Update that removed the handler", calls)
-		}
+		rig.Same(t, "calls: an Add, and the Update that removed the handler", 2, calls)
 		reg.Remove()
 
 		early := lw.NewInformer(m, nil)
@@ -254,9 +247,7 @@ func TestBoundedRetries(t *testing.T) {
 			}
 			inf := rig.RunFor(t, src, &lw.Options{List: mode, OnError: func(error) {}}, time.Hour)
 			at := src.Requests()
-			if len(at) > tc.most {
-				t.Errorf("%d requests in an hour, want at most %d", len(at), tc.most)
-			}
+			within(t, "requests in an hour", 0, len(at), tc.most)
 			rig.MustBeBounded(t, at)
 			if src.OnStream != nil && !inf.Status().Synced {
 				t.Error("not synced, though the server lists")
@@ -271,9 +262,7 @@ func TestBoundedRetries(t *testing.T) {
 			t.Fatalf("%d requests in ten minutes", len(at))
 		}
 		for i := range at[1:] {
-			if pause := at[i+1].Sub(at[i]); pause < 45*time.Second || pause > 75*time.Second {
-				t.Errorf("pause %d was %v", i, pause)
-			}
+			within(t, fmt.Sprint("pause ", i), 45*time.Second, at[i+1].Sub(at[i]), 75*time.Second)
 		}
 	})
 }

@@ -140,9 +140,7 @@ func TestFromFakeClient(t *testing.T) {
 				t.Errorf("request %d asked for a stream", i)
 			}
 		}
-		if len(c.options) != 2 {
-			t.Errorf("%d requests, want a list and a watch", len(c.options))
-		}
+		rig.Same(t, "requests: a list and a watch", 2, len(c.options))
 	})
 }
 
@@ -168,9 +166,7 @@ func TestUnnamedObjectsOfFakes(t *testing.T) {
 			if obj, ok := inf.Store().Get(rig.Key(name)); ok {
 				got = obj.Size
 			}
-			if got != size {
-				t.Errorf("the object of the name %q has size %d, want %d", name, got, size)
-			}
+			rig.Same(t, fmt.Sprintf("size of the object of the name %q", name), size, got)
 		}
 		expect("", 1)
 		expect("a", 1)
@@ -238,9 +234,7 @@ func TestOptOutOfStreams(t *testing.T) {
 			rig.Same(t, "before the list", tc.before, src.Hints(), facts)
 			list := func() {
 				t.Helper()
-				if _, err := src.List(t.Context(), metav1.ListOptions{}, func(*appliance, error) error { return nil }); err != nil {
-					t.Fatal(err)
-				}
+				read(t, src)
 			}
 			tc.client.holds(tc.items...)
 			list()
@@ -315,16 +309,12 @@ func TestProxyWatcher(t *testing.T) {
 				got[obj.Name] = obj.Size
 			}
 			rig.Same(t, "sizes", tc.want, got)
-			if want := strings.HasSuffix(name, "no versions"); src.Hints().Unversioned != want {
-				t.Errorf("the hints say Unversioned %t, want %t", !want, want)
-			}
+			rig.Same(t, "Unversioned", strings.HasSuffix(name, "no versions"), src.Hints().Unversioned)
 			first := ""
 			if all := errs.All(); len(all) > 0 {
 				first = all[0].Error()
 			}
-			if first != tc.err {
-				t.Errorf("error %q, want %q", first, tc.err)
-			}
+			rig.Same(t, "the first error", tc.err, first)
 		})
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"weak"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -179,9 +178,7 @@ func TestItemsDoNotPinTheirPage(t *testing.T) {
 	if page.Value() != nil {
 		t.Error("an item keeps its page")
 	}
-	if kept.Size != items/2 {
-		t.Errorf("the item is %d", kept.Size)
-	}
+	rig.Same(t, "the item", items/2, kept.Size)
 }
 
 // watchOnce sends evs and returns what is yielded, and how the watch ended.
@@ -264,12 +261,10 @@ func TestListWatchBadEvents(t *testing.T) {
 
 func TestListWatchWithoutFunctions(t *testing.T) {
 	src := &lw.ListWatch[*appliance, *applianceList]{}
-	if _, err := src.List(t.Context(), metav1.ListOptions{}, nil); err == nil || err.Error() != "lw: ListWatch: nil ListFunc" {
-		t.Errorf("List: %v", err)
-	}
-	if err := src.Watch(t.Context(), metav1.ListOptions{}, nil); err == nil || err.Error() != "lw: ListWatch: nil WatchFunc" {
-		t.Errorf("Watch: %v", err)
-	}
+	_, err := src.List(t.Context(), metav1.ListOptions{}, nil)
+	rig.Same(t, "List", "lw: ListWatch: nil ListFunc", fmt.Sprint(err))
+	err = src.Watch(t.Context(), metav1.ListOptions{}, nil)
+	rig.Same(t, "Watch", "lw: ListWatch: nil WatchFunc", fmt.Sprint(err))
 	if err := sourceOf[*appliance](func() *applianceList { return nil }, nil).Watch(t.Context(), metav1.ListOptions{}, nil); err == nil ||
 		err.Error() != "lw: ListWatch: WatchFunc returned a nil watch" {
 		t.Errorf("Watch of nil: %v", err)
@@ -341,17 +336,11 @@ func TestFromClient(t *testing.T) {
 		rig.OK(t, inf.WaitForSync(t.Context()))
 		synctest.Wait()
 		stop()
-		if len(c.options) != 2 {
-			t.Fatalf("%d requests, want a list and a watch", len(c.options))
-		}
+		rig.Same(t, "requests: a list and a watch", 2, len(c.options))
 		for _, o := range c.options {
-			if o.LabelSelector != "app=web,tier=1" || o.FieldSelector != "metadata.name=a" {
-				t.Errorf("options %+v", o)
-			}
+			rig.Same(t, "selectors", "app=web,tier=1 metadata.name=a", o.LabelSelector+" "+o.FieldSelector)
 		}
-		if c.options[1].ResourceVersion != "10" {
-			t.Errorf("the watch began at %q", c.options[1].ResourceVersion)
-		}
+		rig.Same(t, "version that the watch began at", "10", c.options[1].ResourceVersion)
 	})
 }
 
@@ -363,9 +352,8 @@ func TestListWatchMeta(t *testing.T) {
 	var fails error
 	src := &lw.ListWatch[*appliance, *listOf[*appliance]]{ListFunc: func(context.Context, metav1.ListOptions) (*listOf[*appliance], error) { return list, fails }}
 	got, err := src.List(t.Context(), metav1.ListOptions{}, nil)
-	if diff := cmp.Diff(want, got); err != nil || diff != "" {
-		t.Errorf("error %v (-want +got):\n%s", err, diff)
-	}
+	rig.OK(t, err)
+	rig.Same(t, "metadata", want, got)
 	fails = errors.New("down")
 	if _, err := src.List(t.Context(), metav1.ListOptions{}, nil); err != fails {
 		t.Errorf("got %v, want what ListFunc returned", err)
@@ -403,9 +391,7 @@ func TestStillHasByList(t *testing.T) {
 			if errors.Is(err, errors.ErrUnsupported) && !had {
 				got = useless
 			}
-			if got != tc.want {
-				t.Errorf("had %v, error %v, want %s", had, err, tc.want)
-			}
+			rig.Same(t, "had, error", tc.want, got)
 			want := metav1.ListOptions{
 				FieldSelector: "metadata.name=a,metadata.namespace=default", ResourceVersion: "10", ResourceVersionMatch: "Exact", Limit: 1,
 			}

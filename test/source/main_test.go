@@ -1,6 +1,7 @@
 package source_test
 
 import (
+	"cmp"
 	"errors"
 	"strconv"
 	"strings"
@@ -79,3 +80,45 @@ func stamped(text string) *rig.Widget {
 func modified(text string) widgetEvent { return rig.Modified(stamped(text)) }
 
 func deleted(text string) widgetEvent { return rig.Deleted(stamped(text)) }
+
+// page is a list that goes on at more, if that is not "".
+func page(rv, more, widgets string) rig.Reply {
+	r := listed(rv, widgets)
+	r.Meta.Continue = more
+	return r
+}
+
+// sizes are those of the widgets of a text: "a1 b2".
+func sizes(text string) map[lw.Key]int {
+	all := map[lw.Key]int{}
+	for _, w := range rig.Widgets(text) {
+		all[lw.KeyOf(w)] = w.Size
+	}
+	return all
+}
+
+// mustHold checks the widgets of r, such as "a1 b2", and its version.
+func mustHold(t *testing.T, r lw.Reader[*rig.Widget], rv, widgets string) {
+	t.Helper()
+	rig.Same(t, "store at "+rv, sizes(widgets), rig.Sizes(r))
+	rig.Same(t, "version of the store", rv, r.ResourceVersion())
+}
+
+// oneByOne gives streams one after the other, and then the last one again and again.
+func oneByOne(streams ...rig.Stream) func() rig.Stream {
+	n := 0
+	return func() rig.Stream { n++; return streams[min(n, len(streams))-1] }
+}
+
+// expiring is a watch that sends events, and after d says that its position has expired.
+func expiring(d time.Duration, evs ...widgetEvent) rig.Stream {
+	return rig.Stream{Events: evs, After: d, Err: rig.Expired().Err}
+}
+
+// within checks that a number is in a range.
+func within[N cmp.Ordered](t *testing.T, what string, least, got, most N) {
+	t.Helper()
+	if got < least || got > most {
+		t.Errorf("%s: %v, want %v to %v", what, got, least, most)
+	}
+}

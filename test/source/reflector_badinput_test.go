@@ -23,7 +23,7 @@ func TestBadInput(t *testing.T) {
 	refused := errors.New("dial tcp: connection refused")
 	good := listed("20", "a2@19")
 	event := func(typ watch.EventType, w *rig.Widget, rv string) rig.Stream {
-		return rig.Stream{Events: []widgetEvent{{Type: typ, Object: w, ResourceVersion: rv}}, Open: true}
+		return rig.Events(widgetEvent{Type: typ, Object: w, ResourceVersion: rv})
 	}
 	broken := func(key lw.Key, rv string) widgetEvent {
 		err := &lw.Error{Op: "decode", Key: key, Err: errors.New("not a widget")}
@@ -104,7 +104,7 @@ func TestBadInput(t *testing.T) {
 		"a deletion of what was never there": relist(before, event(watch.Deleted, rig.Stamped("x", 9, "15"), "15"),
 			"DELETED event of default/x, which was not there"),
 		"an event of an object that cannot be decoded": {
-			lists: []rig.Reply{before}, watches: []rig.Stream{{Events: []widgetEvent{broken(rig.Key("b"), "15")}, Open: true}},
+			lists: []rig.Reply{before}, watches: []rig.Stream{rig.Events(broken(rig.Key("b"), "15"))},
 			errs: []string{"decode default/b: not a widget"}, aside: []lw.Key{rig.Key("b")},
 			log: []string{"list limit 500", "watch 10"}, want: a1,
 		},
@@ -136,9 +136,8 @@ func TestBadInput(t *testing.T) {
 					t.Errorf("%q is not set aside", key)
 				}
 			}
-			if len(status.SetAside) != len(tc.aside) || !status.Synced || status.Phase != "watching" || status.Err != nil {
-				t.Errorf("status: %+v", status)
-			}
+			rig.Same(t, "objects set aside", len(tc.aside), len(status.SetAside))
+			mustSay(t, inf, func(s lw.Status) bool { return s.Synced && s.Phase == "watching" && s.Err == nil })
 			rig.Same(t, "store", tc.want, rig.Sizes(inf.Store()))
 			rig.MustAddUp(t, s, tc.want)
 		})
@@ -206,9 +205,8 @@ func TestBadInitialEvents(t *testing.T) {
 			}
 			rig.Same(t, "errors", tc.errs, got)
 			rig.Same(t, "store", tc.want, rig.Sizes(inf.Store()))
-			if s := inf.Status(); len(s.SetAside) != tc.aside || s.ResourceVersion != "20" || s.Phase != "watching" {
-				t.Errorf("status: %+v", s)
-			}
+			rig.Same(t, "objects set aside", tc.aside, len(inf.Status().SetAside))
+			mustSay(t, inf, func(s lw.Status) bool { return s.ResourceVersion == "20" && s.Phase == "watching" })
 		})
 	}
 	rig.Subtest(t, "an event of an unknown type", func(t *testing.T) {
@@ -218,9 +216,7 @@ func TestBadInitialEvents(t *testing.T) {
 		inf := rig.RunFor(t, src, &lw.Options{OnError: errs.Add}, 10*time.Minute)
 		rig.MustHold(t, inf.Store(), "20", map[string]int{"a": 2})
 		errs.MustHave(t, `unknown type "WEIRD"`)
-		if n := len(src.Requests()); n > 10 {
-			t.Errorf("%d requests: %v", n, src.Log())
-		}
+		within(t, "requests", 0, len(src.Requests()), 10)
 	})
 }
 

@@ -51,13 +51,11 @@ func TestWatchWithoutTheRightToList(t *testing.T) {
 				}
 			}
 			s := inf.Status()
-			if s.Requests["list"].Started != 0 || s.Requests["probe"].Started < 10 || s.Requests["probe"].Started > 16 || rig.Watches(s) > 20 {
-				t.Errorf("in an hour: %d lists, %d probes, %d watches", s.Requests["list"].Started, s.Requests["probe"].Started, rig.Watches(s))
-			}
+			rig.Same(t, "lists", 0, s.Requests["list"].Started)
+			within(t, "probes", 10, s.Requests["probe"].Started, 16)
+			within(t, "watches", 0, rig.Watches(s), 20)
 			rig.Same(t, "errors of the probes", int(s.Requests["probe"].Started), len(errs.All()))
-			if healthy < 330 {
-				t.Errorf("it was well %d times of 360", healthy)
-			}
+			within(t, "times that it was well", 330, healthy, 360)
 		})
 	}
 	// An answer ends the row of refusals: after the next one the server is asked again as soon as
@@ -212,16 +210,12 @@ func TestBusyStreamWithoutAnEnd(t *testing.T) {
 			if len(src.Requests()) < 2 {
 				t.Fatal("it has no list after an hour")
 			}
-			if took := src.Requests()[1].Sub(src.Requests()[0]); took > tc.most {
-				t.Errorf("it was asked for in pages after %v, want at most %v", took, tc.most)
-			}
+			within(t, "time until pages were asked for", 0, src.Requests()[1].Sub(src.Requests()[0]), tc.most)
 			rig.Same(t, "requests", []string{"stream", "list limit 500", "watch 1000000000"}, src.Log()[:3])
-			if s := inf.Status(); !s.Synced || s.Mode != lw.ListPages || s.Requests["list"].Started != 1 {
-				t.Errorf("status: %+v", s)
-			}
-			if got := errs.All()[0].Error(); got != "lw: Widget: stream: the server did not end the initial events of the streamed list" {
-				t.Errorf("error %q", got)
-			}
+			mustSay(t, inf, func(s lw.Status) bool { return s.Synced && s.Mode == lw.ListPages })
+			rig.Same(t, "lists", 1, inf.Status().Requests["list"].Started)
+			rig.Same(t, "the first error",
+				"lw: Widget: stream: the server did not end the initial events of the streamed list", errs.Texts()[0])
 		})
 	}
 }
@@ -307,9 +301,7 @@ func TestBusyStreamKeepsLittle(t *testing.T) {
 			rig.Start(t, inf)
 			rig.OK(t, inf.WaitForSync(t.Context()))
 			// A slot for each change would be 2.4 MB.
-			if after > before+1<<20 {
-				t.Errorf("the heap grew from %.0f to %.0f bytes", before, after)
-			}
+			within(t, "bytes of the heap", 0, after, before+1<<20)
 			if n := inf.Store().Len(); n != 3+changes%2 && n != 4 {
 				t.Errorf("%d objects", n)
 			}

@@ -194,9 +194,8 @@ func TestLogOfBadObjects(t *testing.T) {
 			}
 			var book logbook
 			inf := rig.Run(t, &rig.Script{Lists: []rig.Reply{r}}, &lw.Options{Logger: book.logger(), List: lw.ListPages})
-			if got := book.count("level=WARN"); got != most || len(inf.Status().SetAside) != n {
-				t.Errorf("%d lines for %d objects:\n%s", got, n, &book)
-			}
+			rig.Same(t, "warnings", most, book.count("level=WARN"))
+			rig.Same(t, "objects set aside", n, len(inf.Status().SetAside))
 		})
 	}
 }
@@ -225,9 +224,7 @@ func TestLogBesideOnError(t *testing.T) {
 			if own {
 				want = 2 // synced, and works again
 			}
-			if book.count("level=INFO") != want || book.count("level=WARN") != 0 {
-				t.Errorf("log:\n%s", &book)
-			}
+			rig.Same(t, "lines of INFO and WARN", []int{want, 0}, []int{book.count("level=INFO"), book.count("level=WARN")})
 		})
 	}
 }
@@ -239,9 +236,8 @@ func TestLogOfEpochs(t *testing.T) {
 		src := &rig.Script{OnList: func() rig.Reply { version--; return rig.List(fmt.Sprint(version / 10)) }, OnWatch: func() rig.Stream { return rig.ExpiredAfter(time.Minute) }}
 		var book logbook
 		inf := rig.RunFor(t, src, &lw.Options{Logger: book.logger(), List: lw.ListPages}, 30*time.Minute)
-		if n := inf.Status().Epoch; n < 2 || book.count("went back in time") != n {
-			t.Errorf("%d epochs, log:\n%s", n, &book)
-		}
+		within(t, "epochs", 2, inf.Status().Epoch, 30)
+		rig.Same(t, "lines of epochs", inf.Status().Epoch, book.count("went back in time"))
 	})
 }
 
@@ -254,11 +250,9 @@ func TestNoLogAfterTheEnd(t *testing.T) {
 		stop := rig.Begin(t, inf)
 		rig.Sleep(5 * time.Second)
 		stop()
-		before := book.Len()
+		before := book.String()
 		rig.Sleep(time.Hour)
-		if book.Len() != before || book.count("works again") != 0 {
-			t.Errorf("log:\n%s", &book)
-		}
+		rig.Same(t, "log", before, book.String())
 	})
 }
 

@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
@@ -37,9 +36,7 @@ func TestLongVersions(t *testing.T) {
 		for _, version := range []string{first, next, last} {
 			rig.OK(t, waitFor(t, inf, version, 0))
 		}
-		if err := waitFor(t, inf, "100000000000000000001", time.Second); err == nil {
-			t.Error("a wait for a version to come has ended")
-		}
+		mustEnd(t, "a wait", context.DeadlineExceeded, waitFor(t, inf, "100000000000000000001", time.Second))
 		errs.MustBeNone(t)
 		src.Send(rig.Modified(rig.Stamped("a", 3, next))) // of before
 		errs.MustHave(t, "came after")
@@ -66,9 +63,7 @@ func TestLongVersionsOfLists(t *testing.T) {
 		rig.MustHold(t, inf.Store(), next, map[string]int{"a": 1, "b": 2})
 		errs.MustHave(t, older)
 		got.Sorted(t, "add a1", "add b1", "synced", "update b1 b2")
-		if inf.Status().Epoch != 0 {
-			t.Error("an older list was believed")
-		}
+		rig.Same(t, "epoch", 0, inf.Status().Epoch)
 	})
 }
 
@@ -229,9 +224,7 @@ func TestMore(t *testing.T) {
 			// The end of a watch breaks a promise of more, and wakes them all the same.
 			h.events <- 0
 			synctest.Wait()
-			if got.Load() != int64(tc.send) {
-				t.Errorf("at the end the handler was told %d events of %d", got.Load(), tc.send)
-			}
+			rig.Same(t, "events that the handler was told", int64(tc.send), got.Load())
 			mustSay(t, inf, func(s lw.Status) bool { return rig.Heard(s) == uint64(tc.send) })
 		})
 	}
@@ -248,7 +241,6 @@ func TestWrappersSayMore(t *testing.T) {
 		got = append(got, ev.More)
 		return nil
 	})
-	if d := cmp.Diff([]bool{true, true, false, true}, got); d != "" || err != nil {
-		t.Errorf("More (-want +got):\n%s%v", d, err)
-	}
+	rig.OK(t, err)
+	rig.Same(t, "More", []bool{true, true, false, true}, got)
 }

@@ -46,9 +46,7 @@ func TestEndlessPages(t *testing.T) {
 			var errs rig.Errors
 			inf := rig.RunFor(t, src, &lw.Options{List: lw.ListPages, OnError: errs.Add}, time.Hour)
 			at := src.Requests()
-			if len(at) > tc.most || len(at) < 60 {
-				t.Errorf("%d requests in an hour, want at most %d", len(at), tc.most)
-			}
+			within(t, "requests in an hour", 60, len(at), tc.most)
 			if tc.page(0).Obj == nil {
 				rig.MustBeBounded(t, at)
 			}
@@ -119,9 +117,8 @@ func TestEmptyPages(t *testing.T) {
 		rig.MustHold(t, inf.Store(), "10", map[string]int{"all": 1})
 		errs.MustHave(t, "lw: Widget: list: 20 pages in a row were empty")
 		n := len(src.Requests())
-		if took := src.Requests()[n-1].Sub(src.Requests()[0]); n != 21 || took > 20*time.Second {
-			t.Errorf("%d requests in %v", n, took)
-		}
+		rig.Same(t, "requests", 21, n)
+		within(t, "time of them", 0, src.Requests()[n-1].Sub(src.Requests()[0]), 20*time.Second)
 		rig.Sleep(2 * time.Minute)
 		rig.Same(t, "requests after", []string{"list", "watch 10", "list", "watch 10"}, src.Log()[n-1:])
 	})
@@ -160,9 +157,7 @@ func TestEmptyPages(t *testing.T) {
 		begin := time.Now()
 		inf := rig.Run(t, some, &lw.Options{List: lw.ListPages, OnError: func(err error) { t.Error(err) }})
 		rig.MustHold(t, inf.Store(), "10", map[string]int{"w200": 1})
-		if took := time.Since(begin); took > 0 {
-			t.Errorf("it took %v", took)
-		}
+		rig.Same(t, "time that it took", 0, time.Since(begin))
 	})
 }
 
@@ -205,9 +200,7 @@ func TestUselessList(t *testing.T) {
 				rig.Start(t, inf)
 				rig.Sleep(time.Minute)
 				s := inf.Status()
-				if s.Synced || len(s.SetAside) != 0 || s.Failures < 3 {
-					t.Errorf("status: %+v", s)
-				}
+				mustSay(t, inf, func(s lw.Status) bool { return !s.Synced && len(s.SetAside) == 0 && s.Failures >= 3 })
 				if s.Err == nil || !strings.HasSuffix(s.Err.Error(), ": "+tc.want) {
 					t.Errorf("error %v, want %q", s.Err, tc.want)
 				}
@@ -302,9 +295,7 @@ func TestObjectsWithoutAKey(t *testing.T) {
 			} else {
 				want = "lw: Widget: decode: " + want
 			}
-			if len(log.All()) != 1 || log.All()[0].Error() != want {
-				t.Errorf("errors %v, want %q", log.All(), want)
-			}
+			rig.Same(t, "errors", []string{want}, log.Texts())
 			if strings.Contains(want, ";") {
 				for _, err := range errs[:2] {
 					if !errors.Is(inf.Status().SetAside[lw.Key{}], err) {

@@ -194,9 +194,7 @@ func TestRestoredServer(t *testing.T) {
 				// What comes after that is followed.
 				rig.Create(t, m, "last", 7)
 				synctest.Wait()
-				if w, ok := inf.Store().Get(rig.Key("last")); !ok || w.Size != 7 {
-					t.Errorf("what was written since is %v", w)
-				}
+				rig.Same(t, "size of what was written since", 7, rig.Sizes(inf.Store())[rig.Key("last")])
 			})
 		}
 	}
@@ -292,16 +290,14 @@ func TestWitness(t *testing.T) {
 				}
 			}
 			s := inf.Status()
-			if s.Epoch != tc.epoch || rig.Relists(s) != tc.relists || s.Phase != "watching" || s.Failures != 0 {
-				t.Errorf("status %+v, want epoch %d, %d relists", s, tc.epoch, tc.relists)
-			}
+			mustSay(t, inf, func(s lw.Status) bool { return s.Epoch == tc.epoch && rig.Relists(s) == tc.relists })
+			mustSay(t, inf, func(s lw.Status) bool { return s.Phase == "watching" && s.Failures == 0 })
 			probes := uint64(0)
 			for _, n := range s.Requests["probe"].Ended {
 				probes += n
 			}
-			if probes != s.Requests["probe"].Started || s.Requests["probe"].Started != uint64(tc.questions+tc.asks) {
-				t.Errorf("%d probes of %+v, want %d questions and %d asks", s.Requests["probe"].Started, s.Requests, tc.questions, tc.asks)
-			}
+			rig.Same(t, "probes that have ended", uint64(tc.questions+tc.asks), probes)
+			rig.Same(t, "probes", probes, s.Requests["probe"].Started)
 			if tc.reports != "" {
 				errs.MustHave(t, tc.reports)
 			} else {
@@ -312,9 +308,7 @@ func TestWitness(t *testing.T) {
 				}
 			}
 			if tc.epoch == 1 {
-				if w, _ := inf.Store().Get(rig.Key("b")); w == nil || w.Size != 2 {
-					t.Errorf("b is %v: its version was believed in a new epoch", w)
-				}
+				rig.Same(t, "size of b, whose version means nothing in a new epoch", 2, rig.Sizes(inf.Store())[rig.Key("b")])
 			}
 			rig.MustBeBounded(t, src.Requests())
 		})
@@ -352,9 +346,7 @@ func TestWitnessThatIsForbidden(t *testing.T) {
 			return rig.Stream{Err: syscall.ECONNREFUSED}
 		}
 		rig.RunFor(t, src, &lw.Options{List: lw.ListPages, OnError: func(error) {}}, time.Hour)
-		if q := len(src.questions); q < 8 || q > 12 {
-			t.Errorf("%d questions in an hour", q)
-		}
+		within(t, "questions in an hour", 8, len(src.questions), 12)
 		rig.MustBeBounded(t, src.Requests())
 	})
 }

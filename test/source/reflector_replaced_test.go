@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -42,9 +41,7 @@ func TestReplacedHistory(t *testing.T) {
 				errs := &rig.Errors{}
 				inf := rig.RunFor(t, src, &lw.Options{List: lw.ListPages, OnError: errs.Add, Backoff: every(2 * time.Second)}, 5*time.Minute)
 				rig.MustHold(t, inf.Store(), version, map[string]int{"a": 2, "b": 2})
-				if s := inf.Status(); s.Epoch != 1 || rig.Relists(s) != 1 || s.Failures != 0 {
-					t.Errorf("status %+v, want epoch 1, 1 relist", s)
-				}
+				mustSay(t, inf, func(s lw.Status) bool { return s.Epoch == 1 && rig.Relists(s) == 1 && s.Failures == 0 })
 				errs.MustBe(t, lw.ErrRewound)
 				rig.Same(t, "times that it was told that the server went back", 1, errs.Count(lw.ErrRewound))
 				rig.MustBeBounded(t, src.Requests())
@@ -166,12 +163,9 @@ func TestVersionsOfAnotherEpoch(t *testing.T) {
 		rig.Start(t, inf)
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if d := cmp.Diff([]string{"delete c", "update a"}, told); d != "" || inf.Status().Epoch != 1 {
-			t.Errorf("epoch %d, told (-want +got):\n%s", inf.Status().Epoch, d)
-		}
-		if w, _ := inf.Store().Get(rig.Key("a")); w == nil || w.Size != 2 {
-			t.Errorf("the store has %+v, want a of size 2", w)
-		}
+		rig.Same(t, "epoch", 1, inf.Status().Epoch)
+		rig.Same(t, "told", []string{"delete c", "update a"}, told)
+		rig.Same(t, "size of a", 2, rig.Sizes(inf.Store())[rig.Key("a")])
 	})
 }
 
@@ -195,8 +189,7 @@ func TestVersionsOfAnotherEpochOfWhatWasKept(t *testing.T) {
 		rig.Start(t, inf)
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if diff := cmp.Diff(map[lw.Key]int{rig.Key("a"): 2, rig.Key("b"): 1}, rig.Sizes(inf.Store())); diff != "" || inf.Status().Epoch != 1 {
-			t.Errorf("epoch %d, store (-want +got):\n%s", inf.Status().Epoch, diff)
-		}
+		rig.Same(t, "epoch", 1, inf.Status().Epoch)
+		rig.Same(t, "store", sizes("a2 b1"), rig.Sizes(inf.Store()))
 	})
 }

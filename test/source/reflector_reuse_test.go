@@ -55,9 +55,7 @@ func checkReuse[T interface {
 		// A list that brings the same, and one more.
 		mustRelist(server, func() { done(gadgets.Create(newGadget("b", 1))) })
 		rig.Sleep(time.Minute)
-		if n := inf.Store().Len(); n != 2 || rig.Relists(inf.Status()) != 1 {
-			t.Fatalf("%d objects after %d relists", n, rig.Relists(inf.Status()))
-		}
+		mustSay(t, inf, func(s lw.Status) bool { return s.Objects == 2 && rig.Relists(s) == 1 })
 		if again, _ := inf.Store().Get(rig.Key("a")); !reflect.DeepEqual(after, again) {
 			t.Errorf("the list has changed %v to %v", after, again)
 		}
@@ -177,9 +175,7 @@ func TestReuseKeepsMutationsVisible(t *testing.T) {
 		w.Spec.Size = 66
 		mustRelist(server, func() { done(gadgets.Create(newGadget("b", 1))) })
 		rig.Sleep(100 * time.Millisecond)
-		if rig.Relists(inf.Status()) != 1 {
-			t.Errorf("%d relists", rig.Relists(inf.Status()))
-		}
+		rig.Same(t, "relists", 1, rig.Relists(inf.Status()))
 	})
 	rig.Same(t, "mutations", 1, len(errs.Mutations()))
 }
@@ -222,8 +218,8 @@ func TestSinkKeepsWhatIsSetAside(t *testing.T) {
 		src := &rig.Script{
 			Lists: []rig.Reply{badList("10", "c", rig.Stamped("a", 1, "9"), rig.Stamped("b", 1, "8")), badList("20", "b", rig.Stamped("a", 2, "15"))},
 			Watches: []rig.Stream{
-				{Events: []widgetEvent{rig.BadEvent("b", "11"), modified("a2@15")}, After: time.Minute, Err: rig.Expired().Err},
-				{Events: []widgetEvent{modified("b3@21"), rig.Bookmark("22")}, Open: true},
+				expiring(time.Minute, rig.BadEvent("b", "11"), modified("a2@15")),
+				rig.Events(modified("b3@21"), rig.Bookmark("22")),
 			},
 		}
 		sink := &holder{held: map[lw.Key]*rig.Widget{}}
@@ -234,9 +230,8 @@ func TestSinkKeepsWhatIsSetAside(t *testing.T) {
 		want := []string{"replace a1 b1", "MODIFIED a2", "replace a2 b1", "MODIFIED b3", "BOOKMARK"}
 		rig.Same(t, "calls of the sink", want, sink.got)
 		mustSay(t, r, func(s lw.Status) bool { return s.ResourceVersion == "22" && len(s.SetAside) == 0 && s.Synced })
-		if sink.version != "10" {
-			t.Errorf("the list was handed over as one of version %s, want 10: b is no newer", sink.version)
-		}
+		// b is no newer.
+		rig.Same(t, "the version of the list that was handed over", "10", sink.version)
 	})
 }
 
@@ -245,16 +240,14 @@ func TestSinkWithoutGet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &rig.Script{
 			Lists:   []rig.Reply{listed("10", "a1@9 b1@8"), badList("20", "b", rig.Stamped("a", 2, "15"))},
-			Watches: []rig.Stream{{Events: []widgetEvent{rig.BadEvent("c", "11"), rig.Added("a", "12"), deleted("z1@13")}, After: time.Minute, Err: rig.Expired().Err}, rig.Forever()},
+			Watches: []rig.Stream{expiring(time.Minute, rig.BadEvent("c", "11"), rig.Added("a", "12"), deleted("z1@13")), rig.Forever()},
 		}
 		sink := &recorder{}
 		r := rig.ReflectInto(t, src, sink, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
 		rig.Sleep(2 * time.Minute)
 		// Nobody can tell that a was there, and z was not.
 		rig.Same(t, "calls of the sink", []string{"replace a1 b1", "ADDED a1", "DELETED z1", "replace a2"}, sink.got)
-		if s := r.Status(); s.ResourceVersion != "20" || r.Status().SetAside[rig.Key("b")] == nil {
-			t.Errorf("status: %+v", s)
-		}
+		mustSay(t, r, func(s lw.Status) bool { return s.ResourceVersion == "20" && s.SetAside[rig.Key("b")] != nil })
 	})
 }
 
@@ -320,9 +313,7 @@ func TestSinkThatCanBeAsked(t *testing.T) {
 			rig.Start(t, r)
 			rig.Sleep(5 * time.Second)
 			rig.MustLog(t, src, tc.log...)
-			if want := store.ResourceVersion(); r.Status().ResourceVersion != want {
-				t.Errorf("the reflector reports %s, the store %s", r.Status().ResourceVersion, want)
-			}
+			rig.Same(t, "the version that the reflector reports", store.ResourceVersion(), r.Status().ResourceVersion)
 		})
 	}
 }
@@ -334,7 +325,7 @@ func TestAsideBehindAnIndexer(t *testing.T) {
 		src := &rig.Script{
 			Lists: []rig.Reply{listed("10", "a1@8 b1@9"), badList("30", "b", rig.Stamped("a", 3, "20"))},
 			Watches: []rig.Stream{
-				{Events: []widgetEvent{rig.BadEvent("b", "11"), modified("a2@12"), rig.Bookmark("13")}, After: time.Second, Err: rig.Expired().Err},
+				expiring(time.Second, rig.BadEvent("b", "11"), modified("a2@12"), rig.Bookmark("13")),
 				rig.Events(modified("a4@31")),
 			},
 		}

@@ -4,15 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
@@ -148,9 +147,7 @@ func TestHeldVersion(t *testing.T) {
 					n++
 				}
 			}
-			if n != tc.errs {
-				t.Errorf("%d errors of objects: %v", n, errs.All())
-			}
+			rig.Same(t, "errors of objects", tc.errs, n)
 		})
 	}
 }
@@ -171,132 +168,131 @@ func waitFor(t *testing.T, inf *lw.Informer[*rig.Widget], version string, d time
 func mustBeHeld(t *testing.T, inf *lw.Informer[*rig.Widget], version string) {
 	t.Helper()
 	var e *lw.Error
-	if err := waitFor(t, inf, version, time.Second); !errors.As(err, &e) || errors.Is(err, context.DeadlineExceeded) {
+	if err := waitFor(t, inf, version, time.Second); !errors.As(err, &e) || inf.Status().SetAside[e.Key] == nil {
 		t.Errorf("a wait for %s ends with %v, want the error of the object that is set aside", version, err)
 	}
 }
 
-// A list that still lacks what an event before it could not apply does not move the reported
-// version: the object in the store is older than the list. The next list that has it does.
-func TestRelistDoesNotPassWhatIsHeld(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		src := &rig.Script{
-			Lists: []rig.Reply{listed("10", "a1@9 b1@8"), badList("20", "b", rig.Stamped("a", 2, "15")), listed("30", "a2@15 b3@11")},
-			Watches: []rig.Stream{
-				{Events: []widgetEvent{rig.BadEvent("b", "11")}, Err: rig.Expired().Err}, rig.Forever(), rig.ExpiredAfter(20 * time.Second), rig.Forever(),
+// What holds the reported version back, and for how long.
+func TestWhatIsHeld(t *testing.T) {
+	type step struct {
+		after  time.Duration
+		rv     string
+		want   string   // what the store holds
+		aside  string   // what is set aside
+		held   []string // versions of which a wait ends with the error of what is set aside
+		beyond string   // a version for which a wait goes on
+		log    []string // all requests until now
+	}
+	relisted := []string{"list limit 500", "watch 10", "list limit 500", "watch 20"}
+	old := listed("5", "a2@4")
+	for name, tc := range map[string]struct {
+		lists   []rig.Reply
+		watches []rig.Stream
+		epoch   int
+		steps   []step
+	}{
+		// A list that still lacks what an event before it could not apply: the object in the store is older
+		// than the list. The next list that has it moves the version.
+		"a list that still lacks it": {
+			lists: []rig.Reply{listed("10", "a1@9 b1@8"), badList("20", "b", stamped("a2@15")), listed("30", "a2@15 b3@11")},
+			watches: []rig.Stream{
+				expiring(0, rig.BadEvent("b", "11")),
+				rig.Forever(), rig.ExpiredAfter(20 * time.Second), rig.Forever(),
 			},
-		}
-		inf, _ := rig.Paged(t, src, 30*time.Second)
-		rig.MustLog(t, src, "list limit 500", "watch 10", "list limit 500", "watch 20")
-		rig.MustHold(t, inf.Store(), "10", map[string]int{"a": 2, "b": 1})
-		mustBeHeld(t, inf, "11")
-		mustBeHeld(t, inf, "20")
-		if err := waitFor(t, inf, "21", time.Second); !errors.Is(err, context.DeadlineExceeded) { // and has the next watch begin
-			t.Errorf("a wait for what has not come ends with %v", err)
-		}
-		rig.Sleep(time.Minute)
-		rig.MustHold(t, inf.Store(), "30", map[string]int{"a": 2, "b": 3})
-		rig.OK(t, waitFor(t, inf, "30", 0))
-	})
-}
-
-// A bad object that only a list has does not hold the version of that list: nothing in the store is
-// older than it says, but for that object. Nor does one that was held and is gone.
-func TestListWithABadObjectIsReported(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		src := &rig.Script{
-			Lists:   []rig.Reply{badList("10", "b", rig.Stamped("a", 1, "9")), listed("20", "a1@9")},
-			Watches: []rig.Stream{{Events: []widgetEvent{rig.BadEvent("c", "11")}, After: time.Minute, Err: rig.Expired().Err}, rig.Forever()},
-		}
-		inf, _ := rig.Paged(t, src, time.Second)
-		mustBeHeld(t, inf, "11")
-		rig.OK(t, waitFor(t, inf, "10", 0))
-		rig.Sleep(2 * time.Minute)
-		rig.MustHold(t, inf.Store(), "20", map[string]int{"a": 1})
-		rig.Same(t, "objects set aside", 0, len(inf.Status().SetAside))
-		rig.OK(t, waitFor(t, inf, "20", 0))
-	})
-}
-
-// An object at which an index panics, in an event, is one of those: it holds the version, and a
-// list that has the same version of it leaves it as it was.
-func TestPanicOfAnIndexHoldsTheVersion(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		src := &rig.Script{
-			Lists: []rig.Reply{listed("10", "a1@9 b1@8"), listed("20", "a1@9 b-1@11"), listed("30", "a1@9 b2@25")},
-			Watches: []rig.Stream{
-				{Events: []widgetEvent{modified("b-1@11"), rig.Added("c", "12")}, After: time.Minute, Err: rig.Expired().Err}, rig.ExpiredAfter(time.Minute), rig.Forever(),
+			steps: []step{
+				// The wait has the next watch begin.
+				{30 * time.Second, "10", "a2 b1", "b", []string{"11", "20"}, "21", relisted},
+				{time.Minute, "30", "a2 b3", "", nil, "", nil},
 			},
-		}
-		inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, OnPanic: func(*lw.Panic) {}})
-		lw.NewIndex(inf, rig.Positive)
-		rig.Start(t, inf)
-		rig.Sleep(time.Second)
-		rig.MustHold(t, inf.Store(), "10", map[string]int{"a": 1, "b": 1, "c": 1})
-		mustBeHeld(t, inf, "11")
-		mustBeHeld(t, inf, "12")
-		if inf.Status().SetAside[rig.Key("b")] == nil {
-			t.Error("b is not set aside")
-		}
-		rig.Sleep(time.Minute)
-		rig.MustLog(t, src, "list limit 500", "watch 10", "list limit 500", "watch 20")
-		if w, ok := inf.Store().Get(rig.Key("b")); !ok || w.Size != 1 {
-			t.Errorf("after a list with the bad version the store holds %v, want b as it was", w)
-		}
-		if inf.Status().SetAside[rig.Key("b")] == nil {
-			t.Error("after a list with the bad version b is not set aside")
-		}
-		rig.Sleep(time.Minute)
-		rig.MustHold(t, inf.Store(), "30", map[string]int{"a": 1, "b": 2})
-		rig.Same(t, "objects set aside", 0, len(inf.Status().SetAside))
-	})
-}
-
-// So is one that the store does not have: an event of it could not be read, and a list has a
-// version at which an index panics.
-func TestPanicOfAnIndexAtAnObjectThatIsHeld(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		src := &rig.Script{
-			Lists: []rig.Reply{listed("10", "a1@9"), listed("20", "a1@9 b-1@11"), listed("30", "a1@9 b2@25")},
-			Watches: []rig.Stream{
-				{Events: []widgetEvent{rig.BadEvent("b", "11")}, After: time.Minute, Err: rig.Expired().Err}, rig.ExpiredAfter(time.Minute), rig.Forever(),
+		},
+		// A bad object that only a list has: nothing in the store is older than the list says, but for that
+		// object. Nor does one hold it that was held and is gone.
+		"a list's own": {
+			lists:   []rig.Reply{badList("10", "b", stamped("a1@9")), listed("20", "a1@9")},
+			watches: []rig.Stream{expiring(time.Minute, rig.BadEvent("c", "11")), rig.Forever()},
+			steps: []step{
+				{time.Second, "10", "a1", "b c", []string{"11"}, "", nil},
+				{2 * time.Minute, "20", "a1", "", nil, "", nil},
 			},
-		}
-		inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, OnPanic: func(*lw.Panic) {}})
-		lw.NewIndex(inf, rig.Positive)
-		rig.Start(t, inf)
-		rig.Sleep(90 * time.Second)
-		rig.MustLog(t, src, "list limit 500", "watch 10", "list limit 500", "watch 20")
-		rig.MustHold(t, inf.Store(), "10", map[string]int{"a": 1})
-		mustBeHeld(t, inf, "11")
-		rig.Sleep(time.Minute)
-		rig.MustHold(t, inf.Store(), "30", map[string]int{"a": 1, "b": 2})
-		rig.Same(t, "objects set aside", 0, len(inf.Status().SetAside))
-	})
-}
-
-// A version that was held means nothing in a new epoch: who waits for one below it waits until it
-// comes.
-func TestNewEpochForgetsWhatWasHeld(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		old := listed("5", "a2@4")
-		src := &rig.Script{
-			Lists: []rig.Reply{listed("10", "a1@9 b1@8"), old, old, old, old, listed("6", "a3@6")},
-			Watches: []rig.Stream{
-				{Events: []widgetEvent{rig.BadEvent("b", "50")}, Err: rig.Expired().Err},
-				{Events: []widgetEvent{modified("a3@6")}, Open: true},
+		},
+		// A list that has the same version of it leaves it as it was.
+		"an index panics at an event": {
+			lists: []rig.Reply{listed("10", "a1@9 b1@8"), listed("20", "a1@9 b-1@11"), listed("30", "a1@9 b2@25")},
+			watches: []rig.Stream{
+				expiring(time.Minute, modified("b-1@11"), rig.Added("c", "12")),
+				rig.ExpiredAfter(time.Minute), rig.Forever(),
 			},
-		}
-		inf, _ := rig.Paged(t, src, time.Hour)
-		if s := inf.Status(); s.Epoch != 1 || len(s.SetAside) != 0 {
-			t.Fatalf("status: %+v", s)
-		}
-		rig.MustHold(t, inf.Store(), "6", map[string]int{"a": 3})
-		mustEnd(t, "a wait for a version to come", context.DeadlineExceeded, waitFor(t, inf, "30", time.Minute))
-	})
+			steps: []step{
+				{time.Second, "10", "a1 b1 c1", "b", []string{"11", "12"}, "", nil},
+				{time.Minute, "10", "a1 b1", "b", nil, "", relisted},
+				{time.Minute, "30", "a1 b2", "", nil, "", nil},
+			},
+		},
+		"an event, and an index at what a list has of it": {
+			lists: []rig.Reply{listed("10", "a1@9"), listed("20", "a1@9 b-1@11"), listed("30", "a1@9 b2@25")},
+			watches: []rig.Stream{
+				expiring(time.Minute, rig.BadEvent("b", "11")),
+				rig.ExpiredAfter(time.Minute), rig.Forever(),
+			},
+			steps: []step{
+				{90 * time.Second, "10", "a1", "b", []string{"11"}, "", relisted},
+				{time.Minute, "30", "a1 b2", "", nil, "", nil},
+			},
+		},
+		// A version that was held means nothing in a new epoch.
+		"a new epoch": {
+			lists:   []rig.Reply{listed("10", "a1@9 b1@8"), old, old, old, old, listed("6", "a3@6")},
+			watches: []rig.Stream{expiring(0, rig.BadEvent("b", "50")), rig.Events(modified("a3@6"))},
+			epoch:   1,
+			steps:   []step{{time.Hour, "6", "a3", "", nil, "30", nil}},
+		},
+		// Otherwise a read would seem to have seen its creation.
+		"it was added, and could never be decoded": {
+			lists: []rig.Reply{listed("10", "a1@9"), badList("20", "b", stamped("a2@18")), listed("30", "a2@18 b1@25")},
+			watches: []rig.Stream{
+				expiring(20*time.Second, widgetEvent{Type: watch.Added, ResourceVersion: "15", Err: rig.Unreadable("b")}),
+				rig.ExpiredAfter(40 * time.Second), rig.Forever(),
+			},
+			steps: []step{
+				{10 * time.Second, "10", "a1", "b", nil, "", nil},
+				{20 * time.Second, "10", "a2", "b", []string{"15"}, "", nil},
+				{40 * time.Second, "30", "a2 b1", "", nil, "", nil},
+			},
+		},
+	} {
+		rig.Subtest(t, name, func(t *testing.T) {
+			src := &rig.Script{Lists: tc.lists, Watches: tc.watches}
+			opts := &lw.Options{List: lw.ListPages, OnError: func(error) {}, OnPanic: func(*lw.Panic) {}}
+			inf := lw.NewInformer(src, opts)
+			lw.NewIndex(inf, rig.Positive)
+			rig.Start(t, inf)
+			for _, s := range tc.steps {
+				rig.Sleep(s.after)
+				mustHold(t, inf.Store(), s.rv, s.want)
+				var aside []string
+				for key := range inf.Status().SetAside {
+					aside = append(aside, key.Name)
+				}
+				slices.Sort(aside)
+				rig.Same(t, "set aside", s.aside, strings.Join(aside, " "))
+				if s.log != nil {
+					rig.MustLog(t, src, s.log...)
+				}
+				rig.OK(t, waitFor(t, inf, s.rv, 0))
+				for _, version := range s.held {
+					mustBeHeld(t, inf, version)
+				}
+				if s.beyond != "" {
+					mustEnd(t, "a wait for what has not come", context.DeadlineExceeded, waitFor(t, inf, s.beyond, time.Minute))
+				}
+			}
+			rig.Same(t, "epoch", tc.epoch, inf.Status().Epoch)
+		})
+	}
 }
 
-// The same where what was held has been applied since.
+// Who waits for a version below one that was held, and has been applied since, waits until it comes.
 func TestWhatIsNotHeldAnyMoreIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &rig.Fed{Events: make(chan widgetEvent), Version: "10", Objs: []*rig.Widget{rig.Stamped("b", 1, "8")}}
@@ -310,32 +306,5 @@ func TestWhatIsNotHeldAnyMoreIsWaitedFor(t *testing.T) {
 		mustBeHeld(t, inf, "55")
 		src.Send(deleted("b2@61"))
 		rig.OK(t, waitFor(t, inf, "61", 0))
-	})
-}
-
-// An object that was added, and could never be decoded, holds the reported version back: also past
-// a list in which it still cannot be. Otherwise a read would seem to have seen its creation.
-func TestAddedAndNeverDecoded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		bad := &lw.Error{Op: "decode", Key: rig.Key("b"), Err: errors.New("not a widget")}
-		src := &rig.Script{
-			Lists: []rig.Reply{
-				listed("10", "a1@9"),
-				{Obj: []*rig.Widget{rig.Stamped("a", 2, "18")}, Bad: []error{bad}, Meta: metav1.ListMeta{ResourceVersion: "20"}},
-				listed("30", "a2@18 b1@25"),
-			},
-			Watches: []rig.Stream{
-				{Events: []widgetEvent{{Type: watch.Added, ResourceVersion: "15", Err: bad}}, After: 20 * time.Second, Err: apierrors.NewResourceExpired("x")},
-				rig.ExpiredAfter(40 * time.Second), rig.Forever(),
-			},
-		}
-		inf, _ := rig.Paged(t, src, 10*time.Second)
-		rig.MustHold(t, inf.Store(), "10", map[string]int{"a": 1})
-		rig.Sleep(20 * time.Second) // after the second list
-		rig.MustHold(t, inf.Store(), "10", map[string]int{"a": 2})
-		mustEnd(t, "the wait for the version of its creation", bad, inf.WaitForResourceVersion(t.Context(), "15"))
-		rig.Same(t, "set aside", []lw.Key{rig.Key("b")}, slices.Collect(maps.Keys(inf.Status().SetAside)))
-		rig.Sleep(40 * time.Second) // after the third
-		rig.MustHold(t, inf.Store(), "30", map[string]int{"a": 2, "b": 1})
 	})
 }

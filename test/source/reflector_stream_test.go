@@ -61,10 +61,8 @@ func TestStreamedList(t *testing.T) {
 			inf, got := told(t, src, &lw.Options{OnError: func(error) {}})
 			rig.Sleep(2 * time.Minute)
 			rig.MustLog(t, src, tc.log...)
-			s := inf.Status()
-			if !s.Synced || s.Mode != tc.mode || s.Phase != "watching" || s.Failures != 0 || s.ResourceVersion != "20" {
-				t.Errorf("status: %+v", s)
-			}
+			mustSay(t, inf, func(s lw.Status) bool { return s.Synced && s.Mode == tc.mode && s.ResourceVersion == "20" })
+			mustSay(t, inf, func(s lw.Status) bool { return s.Phase == "watching" && s.Failures == 0 })
 			if told := got.Take(); len(told) == 0 || told[len(told)-1] != "synced" {
 				t.Errorf("calls: %v", told)
 			}
@@ -87,7 +85,7 @@ func TestStreamedList(t *testing.T) {
 // What a server cannot do is not tried again on a relist; what it could not do once, because it was
 // cut, is not held against it.
 func TestStreamIsRemembered(t *testing.T) {
-	whole := rig.Stream{Events: []widgetEvent{rig.Added("a", "19"), rig.End("20")}, After: time.Minute, Err: apierrors.NewResourceExpired("x")}
+	whole := expiring(time.Minute, rig.Added("a", "19"), rig.End("20"))
 	for name, tc := range map[string]struct {
 		streams []rig.Stream
 		log     []string
@@ -127,9 +125,8 @@ func TestStreamIsOneState(t *testing.T) {
 		got.MustBe(t, "add a2", "synced", "update a2 a3")
 		rig.MustHold(t, inf.Store(), "30", map[string]int{"a": 3})
 		rig.MustLog(t, src, "stream")
-		if s := inf.Status(); rig.Heard(s) != 7 || rig.Watches(s) != 1 || s.Requests["list"].Started != 0 || s.LastEvent.IsZero() {
-			t.Errorf("status: %+v", s)
-		}
+		mustSay(t, inf, func(s lw.Status) bool { return rig.Heard(s) == 7 && rig.Watches(s) == 1 && !s.LastEvent.IsZero() })
+		rig.Same(t, "lists", 0, inf.Status().Requests["list"].Started)
 	})
 }
 
@@ -138,7 +135,7 @@ func TestStreamIsOneState(t *testing.T) {
 func TestCutStreamLeavesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		streams := []rig.Stream{
-			{Events: []widgetEvent{rig.Added("a", "9"), rig.End("10")}, After: time.Second, Err: apierrors.NewResourceExpired("x")},
+			expiring(time.Second, rig.Added("a", "9"), rig.End("10")),
 			{Events: []widgetEvent{rig.Added("wrong", "12")}, Err: errors.New("reset")},
 			rig.Events(rig.Added("b", "19"), rig.End("20")),
 		}
@@ -166,9 +163,7 @@ func TestStreamOnly(t *testing.T) {
 			var asked rig.Pacer
 			inf := rig.RunFor(t, src, &lw.Options{List: lw.ListStream, OnError: func(error) {}, Backoff: asked.Grow(time.Minute)}, 16*time.Minute)
 			asked.MustBe(t, 1, 2, 3, 4, 5, 6)
-			if s := inf.Status(); s.Synced || s.Requests["list"].Started != 0 || s.Failures != 6 {
-				t.Errorf("status: %+v", s)
-			}
+			mustSay(t, inf, func(s lw.Status) bool { return !s.Synced && s.Failures == 6 && s.Requests["list"].Started == 0 })
 		})
 	}
 }
@@ -185,9 +180,8 @@ func TestCancelDuringStream(t *testing.T) {
 			stop := rig.Begin(t, inf)
 			rig.Sleep(5 * time.Second)
 			before := time.Now()
-			if stop(); time.Since(before) != 0 {
-				t.Errorf("Run ended after %v", time.Since(before))
-			}
+			stop()
+			rig.Same(t, "time until Run ended", 0, time.Since(before))
 		})
 	}
 }
@@ -208,9 +202,8 @@ func TestTimeoutOfAStream(t *testing.T) {
 				}
 			}}
 			inf := rig.RunFor(t, closing(src, 42*time.Second), &lw.Options{WatchTimeout: 20 * time.Second, OnError: func(err error) { t.Error(err) }}, 58*time.Second)
-			if s := inf.Status(); s.Requests["probe"].Started != 0 || rig.Watches(s) != 2 || s.Phase != "watching" {
-				t.Errorf("status: %+v", s)
-			}
+			mustSay(t, inf, func(s lw.Status) bool { return rig.Watches(s) == 2 && s.Phase == "watching" })
+			rig.Same(t, "probes", 0, inf.Status().Requests["probe"].Started)
 		})
 	}
 }
@@ -264,9 +257,8 @@ func TestStreamBecomesAWatch(t *testing.T) {
 			return rig.Bookmark("20")
 		}}
 		inf := rig.RunFor(t, closing(src, 36*time.Second), rig.Quiet(), 20*time.Second)
-		if s := inf.Status(); s.Requests["stream"].Started != 1 || rig.Watches(s) != 1 || s.Phase != "watching" || s.ResourceVersion != "10" {
-			t.Errorf("after its list: %+v", s)
-		}
+		mustSay(t, inf, func(s lw.Status) bool { return s.Requests["stream"].Started == 1 && rig.Watches(s) == 1 })
+		mustSay(t, inf, func(s lw.Status) bool { return s.Phase == "watching" && s.ResourceVersion == "10" })
 		rig.Sleep(2 * time.Hour)
 		mustSay(t, inf, func(s lw.Status) bool { return rig.Watches(s) >= 3 })
 	})
@@ -281,7 +273,7 @@ func TestStreamBecomesAWatch(t *testing.T) {
 // more once a stream was whole.
 func TestCutStreamsAreCountedInARow(t *testing.T) {
 	cut := rig.Stream{Events: []widgetEvent{rig.Added("a", "9")}}
-	whole := rig.Stream{Events: []widgetEvent{rig.Added("a", "9"), rig.End("10")}, After: time.Minute, Err: rig.Expired().Err}
+	whole := expiring(time.Minute, rig.Added("a", "9"), rig.End("10"))
 	corrupt := rig.Stream{Err: apierrors.NewInternalError(errors.New("etcd"))}
 	for name, tc := range map[string]struct {
 		streams []rig.Stream

@@ -135,9 +135,7 @@ func TestBadShardSelector(t *testing.T) {
 	if want := "invalid shard selector: "; err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("error %v, want %q", err, want)
 	}
-	if watched := lw.NewMemory[*rig.Widget]().Watch(t.Context(), bad, nil); fmt.Sprint(watched) != fmt.Sprint(err) {
-		t.Errorf("error of a watch: %v, of a list: %v", watched, err)
-	}
+	rig.Same(t, "error of a watch", err.Error(), fmt.Sprint(lw.NewMemory[*rig.Widget]().Watch(t.Context(), bad, nil)))
 }
 
 func listMeta[T lw.Object](t *testing.T, src lw.Source[T]) metav1.ListMeta {

@@ -174,9 +174,7 @@ func TestKeepAfterABadVersion(t *testing.T) {
 		rig.Update(t, m, "a", 3)
 		synctest.Wait()
 		rig.MustHold(t, inf.Store(), m.ResourceVersion(), map[string]int{"a": 2})
-		if aside := inf.Status().SetAside; len(aside) > 0 {
-			t.Errorf("set aside: %v", aside)
-		}
+		rig.Same(t, "set aside", nil, inf.Status().SetAside)
 	})
 }
 
@@ -185,9 +183,7 @@ func TestKeepAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, opts := range []lw.Options{{}, {List: lw.ListPages}} {
 			inf := rig.Run(t, lw.Transform(lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 3)), evenOnly), &opts)
-			if inf.Store().Len() != 0 {
-				t.Errorf("%d objects", inf.Store().Len())
-			}
+			rig.Same(t, "objects", 0, inf.Store().Len())
 		}
 	})
 }

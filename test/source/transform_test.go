@@ -30,9 +30,7 @@ func TestTransformProjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := lw.NewMemory(rig.NewWidget("a", 1))
 		inf := lw.NewInformer(lw.Transform(m, stick), &lw.Options{OnError: func(error) {}})
-		if got, want := fmt.Sprint(inf.Status().Phase), "idle"; got != want {
-			t.Errorf("phase %s", got)
-		}
+		rig.Same(t, "phase", "idle", inf.Status().Phase)
 		byOdd := lw.NewIndex(inf, func(s *sticker) bool { return s.Odd })
 		var got []string
 		inf.AddHandler(lw.Handler[*sticker]{
@@ -44,9 +42,7 @@ func TestTransformProjects(t *testing.T) {
 		synctest.Wait()
 		rig.Update(t, m, "a", 2)
 		synctest.Wait()
-		if byOdd.Len(true) != 0 || byOdd.Len(false) != 1 {
-			t.Errorf("index: %d odd, %d even", byOdd.Len(true), byOdd.Len(false))
-		}
+		rig.Same(t, "odd and even ones of the index", []int{0, 1}, []int{byOdd.Len(true), byOdd.Len(false)})
 		rig.Remove(t, m, "a")
 		synctest.Wait()
 		rig.Same(t, "calls", []string{"add atrue", "update atrue false", "delete afalse"}, got)
@@ -161,12 +157,8 @@ func TestTransformTwice(t *testing.T) {
 		rig.Update(t, m, "a", 3)
 		synctest.Wait()
 		rig.MustHold(t, inf.Store(), m.ResourceVersion(), map[string]int{"a": 12})
-		if n != 4 {
-			t.Errorf("%d calls, want 4", n)
-		}
-		if w, _ := m.Get(t.Context(), rig.Key("a")); w.Size != 3 {
-			t.Errorf("the source's own object was changed to %d", w.Size)
-		}
+		rig.Same(t, "calls", 4, n)
+		rig.Same(t, "size of the source's own object", 3, rig.Must[*rig.Widget](t)(m.Get(t.Context(), rig.Key("a"))).Size)
 	})
 }
 
@@ -243,7 +235,7 @@ func TestTransformOfAProbe(t *testing.T) {
 // source knows.
 func TestTransformOfAWitness(t *testing.T) {
 	m := lw.NewMemory(rig.NewWidget("a", 1))
-	w := rig.Update(t, m, "a", 2)
+	rig.Update(t, m, "a", 2)
 	for name, tc := range map[string]struct {
 		f    func(*rig.Widget)
 		ask  func(id *lw.Meta)
@@ -267,9 +259,7 @@ func TestTransformOfAWitness(t *testing.T) {
 				had, err := ask(t.Context(), id, meta.ResourceVersion)
 				got = fmt.Sprint(had, " ", err)
 			}
-			if got != tc.want {
-				t.Errorf("had %+v, as %+v: %s, want %s", id, w, got, tc.want)
-			}
+			rig.Same(t, "had", tc.want, got)
 		})
 	}
 }

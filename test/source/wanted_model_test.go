@@ -354,9 +354,7 @@ func TestWantedNamespaces(t *testing.T) {
 			for _, name := range []string{"x", "y"} {
 				w := rig.NewWidget(name, 1)
 				w.Namespace = ns
-				if _, err := src.Create(t.Context(), w); err != nil {
-					t.Fatal(err)
-				}
+				rig.Must[*rig.Widget](t)(src.Create(t.Context(), w))
 			}
 		}
 		set.Set("me", "one")
@@ -367,12 +365,8 @@ func TestWantedNamespaces(t *testing.T) {
 		calls.Take()
 		set.Set("me", "one", "default")
 		synctest.Wait()
-		if diff := cmp.Diff([]string{"metadata.namespace=default"}, src.parts); diff != "" {
-			t.Error(diff)
-		}
-		if inf.Store().Len() != 4 {
-			t.Errorf("%d objects", inf.Store().Len())
-		}
+		rig.Same(t, "lists of parts", []string{"metadata.namespace=default"}, src.parts)
+		rig.Same(t, "objects", 4, inf.Store().Len())
 		rig.Update(t, src.Memory, "a", 2)
 		set.Set("me", "default")
 		synctest.Wait()
