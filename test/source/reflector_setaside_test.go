@@ -178,11 +178,11 @@ func TestWhatIsHeld(t *testing.T) {
 	type step struct {
 		after  time.Duration
 		rv     string
-		want   string   // what the store holds
-		aside  string   // what is set aside
-		held   []string // versions of which a wait ends with the error of what is set aside
-		beyond string   // a version for which a wait goes on
-		log    []string // all requests until now
+		want   string                   // what the store holds
+		aside  string                   // what is set aside
+		held   []string                 // versions of which a wait ends with the error of what is set aside
+		beyond map[string]time.Duration // versions for which a wait goes on for so long
+		log    []string                 // all requests until now
 	}
 	relisted := []string{"list limit 500", "watch 10", "list limit 500", "watch 20"}
 	old := listed("5", "a2@4")
@@ -202,8 +202,8 @@ func TestWhatIsHeld(t *testing.T) {
 			},
 			steps: []step{
 				// The wait has the next watch begin.
-				{30 * time.Second, "10", "a2 b1", "b", []string{"11", "20"}, "21", relisted},
-				{time.Minute, "30", "a2 b3", "", nil, "", nil},
+				{30 * time.Second, "10", "a2 b1", "b", []string{"11", "20"}, map[string]time.Duration{"21": time.Second}, relisted},
+				{time.Minute, "30", "a2 b3", "", nil, nil, nil},
 			},
 		},
 		// A bad object that only a list has: nothing in the store is older than the list says, but for that
@@ -212,8 +212,8 @@ func TestWhatIsHeld(t *testing.T) {
 			lists:   []rig.Reply{badList("10", "b", stamped("a1@9")), listed("20", "a1@9")},
 			watches: []rig.Stream{expiring(time.Minute, rig.BadEvent("c", "11")), rig.Forever()},
 			steps: []step{
-				{time.Second, "10", "a1", "b c", []string{"11"}, "", nil},
-				{2 * time.Minute, "20", "a1", "", nil, "", nil},
+				{time.Second, "10", "a1", "b c", []string{"11"}, nil, nil},
+				{2 * time.Minute, "20", "a1", "", nil, nil, nil},
 			},
 		},
 		// A list that has the same version of it leaves it as it was.
@@ -224,9 +224,9 @@ func TestWhatIsHeld(t *testing.T) {
 				rig.ExpiredAfter(time.Minute), rig.Forever(),
 			},
 			steps: []step{
-				{time.Second, "10", "a1 b1 c1", "b", []string{"11", "12"}, "", nil},
-				{time.Minute, "10", "a1 b1", "b", nil, "", relisted},
-				{time.Minute, "30", "a1 b2", "", nil, "", nil},
+				{time.Second, "10", "a1 b1 c1", "b", []string{"11", "12"}, nil, nil},
+				{time.Minute, "10", "a1 b1", "b", nil, nil, relisted},
+				{time.Minute, "30", "a1 b2", "", nil, nil, nil},
 			},
 		},
 		"an event, and an index at what a list has of it": {
@@ -236,8 +236,8 @@ func TestWhatIsHeld(t *testing.T) {
 				rig.ExpiredAfter(time.Minute), rig.Forever(),
 			},
 			steps: []step{
-				{90 * time.Second, "10", "a1", "b", []string{"11"}, "", relisted},
-				{time.Minute, "30", "a1 b2", "", nil, "", nil},
+				{90 * time.Second, "10", "a1", "b", []string{"11"}, nil, relisted},
+				{time.Minute, "30", "a1 b2", "", nil, nil, nil},
 			},
 		},
 		// A version that was held means nothing in a new epoch.
@@ -245,7 +245,7 @@ func TestWhatIsHeld(t *testing.T) {
 			lists:   []rig.Reply{listed("10", "a1@9 b1@8"), old, old, old, old, listed("6", "a3@6")},
 			watches: []rig.Stream{expiring(0, rig.BadEvent("b", "50")), rig.Events(modified("a3@6"))},
 			epoch:   1,
-			steps:   []step{{time.Hour, "6", "a3", "", nil, "30", nil}},
+			steps:   []step{{time.Hour, "6", "a3", "", nil, map[string]time.Duration{"30": time.Minute}, nil}},
 		},
 		// Otherwise a read would seem to have seen its creation.
 		"it was added, and could never be decoded": {
@@ -255,9 +255,9 @@ func TestWhatIsHeld(t *testing.T) {
 				rig.ExpiredAfter(40 * time.Second), rig.Forever(),
 			},
 			steps: []step{
-				{10 * time.Second, "10", "a1", "b", nil, "", nil},
-				{20 * time.Second, "10", "a2", "b", []string{"15"}, "", nil},
-				{40 * time.Second, "30", "a2 b1", "", nil, "", nil},
+				{10 * time.Second, "10", "a1", "b", nil, nil, nil},
+				{20 * time.Second, "10", "a2", "b", []string{"15"}, nil, nil},
+				{40 * time.Second, "30", "a2 b1", "", nil, nil, nil},
 			},
 		},
 	} {
@@ -283,8 +283,8 @@ func TestWhatIsHeld(t *testing.T) {
 				for _, version := range s.held {
 					mustBeHeld(t, inf, version)
 				}
-				if s.beyond != "" {
-					mustEnd(t, "a wait for what has not come", context.DeadlineExceeded, waitFor(t, inf, s.beyond, time.Minute))
+				for version, d := range s.beyond {
+					mustEnd(t, "a wait for what has not come", context.DeadlineExceeded, waitFor(t, inf, version, d))
 				}
 			}
 			rig.Same(t, "epoch", tc.epoch, inf.Status().Epoch)
