@@ -392,8 +392,3 @@ func TestReflectorEndsWithWhatCanNeverWork(t *testing.T) {
 		}
 	})
 }
-
-func TestTweaksAreFunctions(t *testing.T) {
-	rig.PanicsWith(t, "lw: WithListOptions: nil function", func() { lw.WithListOptions(lw.NewMemory[*rig.Widget](), nil, nil) })
-	rig.PanicsWith(t, "lw: FromClient: nil function", func() { lw.FromClient(&applianceClient{}, func(*metav1.ListOptions) {}, nil) })
-}

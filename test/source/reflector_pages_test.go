@@ -17,23 +17,16 @@ import (
 
 // Paging that leads nowhere ends, and is no hot loop.
 func TestEndlessPages(t *testing.T) {
-	page := func(token string, names ...string) rig.Reply {
-		r := rig.Reply{Meta: metav1.ListMeta{ResourceVersion: "10", Continue: token}}
-		for _, name := range names {
-			r.Obj = append(r.Obj, rig.Stamped(name, 1, "9"))
-		}
-		return r
-	}
 	for name, tc := range map[string]struct {
 		page func(n int) rig.Reply
 		err  string
 		most int // requests in an hour
 	}{
-		"tokens that alternate": {func(n int) rig.Reply { return page([]string{"x", "y"}[n%2]) }, "protocol error: a page continues where an earlier one did", 450},
-		"the same, with items": {func(n int) rig.Reply { return page([]string{"x", "y"}[n%2], fmt.Sprint("w", n)) },
+		"tokens that alternate": {func(n int) rig.Reply { return page("10", []string{"x", "y"}[n%2], "") }, "protocol error: a page continues where an earlier one did", 450},
+		"the same, with items": {func(n int) rig.Reply { return page("10", []string{"x", "y"}[n%2], fmt.Sprintf("w%d@9", n)) },
 			"protocol error: a page continues where an earlier one did", 450},
-		"empty pages":    {func(n int) rig.Reply { return page(fmt.Sprint(n)) }, "the server made no progress", 3600},
-		"the same items": {func(n int) rig.Reply { return page(fmt.Sprint(n), "a", "b") }, "protocol error: two pages begin with default/a", 450},
+		"empty pages":    {func(n int) rig.Reply { return page("10", fmt.Sprint(n), "") }, "the server made no progress", 3600},
+		"the same items": {func(n int) rig.Reply { return page("10", fmt.Sprint(n), "a1@9 b1@9") }, "protocol error: two pages begin with default/a", 450},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
 			n := 0
@@ -60,12 +53,13 @@ func TestEndlessPages(t *testing.T) {
 // object.
 func TestPagesThatBeginAlike(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		other := rig.Stamped("a", 2, "9")
-		other.UID = "another"
-		page := func(token string, objs ...*rig.Widget) rig.Reply {
-			return rig.Reply{Obj: objs, Meta: metav1.ListMeta{ResourceVersion: "10", Continue: token}}
+		src := &rig.Script{Lists: []rig.Reply{
+			page("10", "x", "b1@8"), page("10", "y", "c1@8"), page("10", "z", "a1@8"), page("10", "w", "a2@9"), page("10", "", ""),
+		}}
+		for i := range 2 {
+			src.Lists[i].Obj = append([]*rig.Widget{nil}, src.Lists[i].Obj...)
 		}
-		src := &rig.Script{Lists: []rig.Reply{page("x", nil, rig.Stamped("b", 1, "8")), page("y", nil, rig.Stamped("c", 1, "8")), page("z", rig.Stamped("a", 1, "8")), page("w", other), page("")}}
+		src.Lists[3].Obj[0].UID = "another"
 		var errs rig.Errors
 		inf := rig.Run(t, src, &lw.Options{List: lw.ListPages, OnError: errs.Add})
 		rig.MustHold(t, inf.Store(), "10", map[string]int{"a": 2, "b": 1, "c": 1})

@@ -22,20 +22,33 @@ import (
 	"github.com/go-lw/lw/internal/rig"
 )
 
-// A server that has shown that it is the same is not doubted any more.
+// A server that has shown that it is the same is not doubted any more: a watch on trial that ends in
+// time, or says something, is left alone from then on, and so is the one after it.
 func TestDoubtIsLifted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		src := &rig.Script{
-			Lists: []rig.Reply{listed("10", "a1@9")},
-			Watches: []rig.Stream{
-				{Err: apierrors.NewInternalError(errors.New("etcd"))},
-				{Events: []widgetEvent{rig.Bookmark("20")}, After: 20 * time.Second}, // to its end
-				rig.Forever(),
-			},
-		}
-		rig.RunFor(t, src, &lw.Options{List: lw.ListPages, WatchTimeout: time.Second, OnError: func(error) {}}, 45*time.Second)
-		rig.MustLog(t, src, "list limit 500", "watch 10", "watch 10", "watch 20")
-	})
+	for name, tc := range map[string]struct {
+		doubt, trial rig.Stream
+		timeout, d   time.Duration
+		log          []string // after the watch on trial
+		want         string
+	}{
+		"by its end": {
+			rig.Stream{Err: apierrors.NewInternalError(errors.New("etcd"))},
+			rig.Stream{Events: []widgetEvent{rig.Bookmark("20")}, After: 20 * time.Second},
+			time.Second, 45 * time.Second, []string{"watch 20"}, "a1",
+		},
+		"by life": {
+			rig.Stream{After: time.Minute, Err: errors.New("reset")},
+			rig.Stream{Events: []widgetEvent{modified("a2@20")}, After: 20 * time.Minute},
+			0, 5 * time.Minute, nil, "a2",
+		},
+	} {
+		rig.Subtest(t, name, func(t *testing.T) {
+			src := &rig.Script{Lists: []rig.Reply{listed("10", "a1@9")}, Watches: []rig.Stream{tc.doubt, tc.trial, rig.Forever()}}
+			inf := rig.RunFor(t, src, &lw.Options{List: lw.ListPages, WatchTimeout: tc.timeout, OnError: func(error) {}}, tc.d)
+			rig.MustLog(t, src, append([]string{"list limit 500", "watch 10", "watch 10"}, tc.log...)...)
+			mustHold(t, inf.Store(), "20", tc.want)
+		})
+	}
 }
 
 // A question that the server is too busy for is asked again soon; one on which it hangs is given
@@ -58,25 +71,6 @@ func TestQuestionsThatFail(t *testing.T) {
 			mustSay(t, inf, func(s lw.Status) bool { return s.Epoch == 1 && s.Requests["probe"].Started >= 2 })
 		})
 	}
-}
-
-// After a watch that ended early the next one is on trial: one that says something is left alone
-// from then on, and so is the one after it.
-func TestDoubtIsLiftedByLife(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		src := &rig.Script{
-			Lists: []rig.Reply{listed("10", "a1@9")},
-			Watches: []rig.Stream{
-				{After: time.Minute, Err: errors.New("reset")}, // in doubt from here on
-				{Events: []widgetEvent{modified("a2@20")}, After: 20 * time.Minute},
-				{After: 20 * time.Minute}, rig.Forever(),
-			},
-		}
-		inf, _ := rig.Paged(t, src, 5*time.Minute)
-		rig.MustHold(t, inf.Store(), "20", map[string]int{"a": 2})
-		before := src.Log()
-		rig.Same(t, "the last request", "watch 10", before[len(before)-1])
-	})
 }
 
 // A restore is a server that goes back to a backup during an outage, and what is written to it
@@ -177,18 +171,14 @@ func TestRestoredServer(t *testing.T) {
 				backup := m.ResourceVersion()
 				errs := &rig.Errors{}
 				inf := rig.Run(t, over(m), &lw.Options{OnError: errs.Add})
-				told := map[lw.Key]int{}
-				inf.AddHandler(lw.Handler[*rig.Widget]{
-					Add:    func(w *rig.Widget) { told[lw.KeyOf(w)] = w.Size },
-					Update: func(_, w *rig.Widget) { told[lw.KeyOf(w)] = w.Size },
-					Delete: func(w *rig.Widget) { delete(told, lw.KeyOf(w)) },
-				})
+				story := rig.NewStory(t)
+				inf.AddHandler(story.Handler())
 				r.before(t, m)
 				rig.Sleep(time.Minute)
 				rewindDuring(t, m, backup, time.Minute, r.after)
 				want := allSizes(m)
 				rig.Same(t, "store", want, rig.Sizes(inf.Store()))
-				rig.Same(t, "what a handler was told adds up to", want, told)
+				rig.MustAddUp(t, story, want)
 				mustSay(t, inf, func(s lw.Status) bool { return s.Epoch == 1 && rig.Relists(s) == 1 })
 				errs.MustBe(t, lw.ErrRewound)
 				// What comes after that is followed.
@@ -250,19 +240,23 @@ func TestWitness(t *testing.T) {
 		asked     string // about which object; "": b
 		epoch     int
 		relists   uint64
-		reports   string // what OnError must be told; "": nothing but of watches that were refused
+		pause     time.Duration // of Backoff; 0: 2 s
+		reports   string        // what OnError must be told; "": nothing but of watches that were refused
 	}{
-		"a watch that breaks, and goes on":    {watches: []rig.Stream{{After: silence, Events: says, Err: io.ErrUnexpectedEOF}, rig.Events(says...)}},
-		"a watch that breaks, then silence":   {watches: []rig.Stream{{After: silence, Events: says, Err: io.ErrUnexpectedEOF}, rig.Forever()}, had: yes, questions: 1},
-		"a watch that ends":                   {watches: []rig.Stream{{After: silence}, rig.Forever()}, asks: 1},
-		"an end that was a break":             {watches: []rig.Stream{{After: silence, Events: says}, rig.Forever()}, had: yes, questions: 1},
-		"an outage":                           {watches: append([]rig.Stream{{After: silence, Events: says, Err: io.EOF}}, away(1)...), had: yes, questions: 1},
-		"an outage after a silent watch":      {watches: append([]rig.Stream{{After: silence, Err: io.EOF}}, away(1)...), had: yes, questions: 2},
-		"an outage after a quiet end":         {watches: append([]rig.Stream{{After: silence}}, away(1)...), had: yes, questions: 1, asks: 1},
-		"two outages":                         {watches: append(append([]rig.Stream{{After: silence}}, away(1)[:1]...), append([]rig.Stream{{After: silence, Events: says, Err: io.EOF}}, away(1)...)...), had: yes, questions: 2, asks: 1},
-		"an empty collection":                 {watches: away(1), first: rig.List("10"), asks: 1},
-		"no version has an order":             {watches: away(1), first: listed("10", "a1@x"), asks: 1},
-		"the newest one cannot be read":       {watches: append([]rig.Stream{{Events: []widgetEvent{{Type: watch.Modified, ResourceVersion: "10", Err: &lw.Error{Op: "decode", Key: rig.Key("b"), Err: errors.New("sick")}}}, Err: io.EOF}}, away(1)...), first: listed("9", "a1@8 b1@9"), had: yes, questions: 1, asked: "a", reports: "sick"},
+		"a watch that breaks, and goes on":  {watches: []rig.Stream{{After: silence, Events: says, Err: io.ErrUnexpectedEOF}, rig.Events(says...)}},
+		"a watch that breaks, then silence": {watches: []rig.Stream{{After: silence, Events: says, Err: io.ErrUnexpectedEOF}, rig.Forever()}, had: yes, questions: 1},
+		"a watch that ends":                 {watches: []rig.Stream{{After: silence}, rig.Forever()}, asks: 1},
+		"an end that was a break":           {watches: []rig.Stream{{After: silence, Events: says}, rig.Forever()}, had: yes, questions: 1},
+		"an outage":                         {watches: append([]rig.Stream{{After: silence, Events: says, Err: io.EOF}}, away(1)...), had: yes, questions: 1},
+		"an outage after a silent watch":    {watches: append([]rig.Stream{{After: silence, Err: io.EOF}}, away(1)...), had: yes, questions: 2},
+		"an outage after a quiet end":       {watches: append([]rig.Stream{{After: silence}}, away(1)...), had: yes, questions: 1, asks: 1},
+		"two outages":                       {watches: append(append([]rig.Stream{{After: silence}}, away(1)[:1]...), append([]rig.Stream{{After: silence, Events: says, Err: io.EOF}}, away(1)...)...), had: yes, questions: 2, asks: 1},
+		"an empty collection":               {watches: away(1), first: rig.List("10"), asks: 1},
+		"no version has an order":           {watches: away(1), first: listed("10", "a1@x"), asks: 1},
+		"the newest one cannot be read":     {watches: append([]rig.Stream{{Events: []widgetEvent{{Type: watch.Modified, ResourceVersion: "10", Err: &lw.Error{Op: "decode", Key: rig.Key("b"), Err: errors.New("sick")}}}, Err: io.EOF}}, away(1)...), first: listed("9", "a1@8 b1@9"), had: yes, questions: 1, asked: "a", reports: "sick"},
+		// Nobody restores a server within a second, but many connections break and come back.
+		"a short outage":                      {watches: []rig.Stream{{Err: syscall.ECONNREFUSED}, rig.Events(says...)}, pause: 900 * time.Millisecond},
+		"a little longer one":                 {watches: []rig.Stream{{Err: syscall.ECONNREFUSED}, rig.Events(says...)}, pause: 1100 * time.Millisecond, had: yes, questions: 1},
 		"no":                                  {watches: away(1), had: fails(nil), questions: 1, epoch: 1, relists: 1, reports: "went back in time"},
 		"too old":                             {watches: away(1), had: fails(apierrors.NewResourceExpired("too old")), questions: 1, relists: 1, reports: "too old"},
 		"forbidden":                           {watches: away(4), had: fails(apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no"))), questions: 1, reports: "forbidden", asks: 1},
@@ -282,7 +276,7 @@ func TestWitness(t *testing.T) {
 				src.Lists[1].Meta.ResourceVersion = "10" // of a probe
 			}
 			errs := &rig.Errors{}
-			inf := rig.RunFor(t, src, &lw.Options{List: lw.ListPages, OnError: errs.Add, Backoff: every(2 * time.Second)}, 4*time.Minute)
+			inf := rig.RunFor(t, src, &lw.Options{List: lw.ListPages, OnError: errs.Add, Backoff: every(cmp.Or(tc.pause, 2*time.Second))}, 4*time.Minute)
 			rig.Same(t, "questions", tc.questions, len(src.questions))
 			for _, q := range src.questions {
 				if want := cmp.Or(tc.asked, "b"); q.Name != want || q.UID != types.UID("uid-"+want) {
@@ -315,20 +309,6 @@ func TestWitness(t *testing.T) {
 	}
 }
 
-// Whoever is out of touch for less than a second asks nothing, if the server then says something:
-// nobody restores a server within it, but many connections break and come back.
-func TestWitnessAfterAShortOutage(t *testing.T) {
-	for pause, want := range map[time.Duration]int{900 * time.Millisecond: 0, 1100 * time.Millisecond: 1} {
-		synctest.Test(t, func(t *testing.T) {
-			src := &questioned{Script: &rig.Script{Lists: []rig.Reply{listed("10", "a1@8")}, Watches: []rig.Stream{
-				{Err: syscall.ECONNREFUSED}, rig.Events(rig.Bookmark("10")),
-			}}, had: func(int) (bool, error) { return true, nil }}
-			rig.RunFor(t, src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: every(pause)}, time.Minute)
-			rig.Same(t, fmt.Sprint("questions after an outage of ", pause), want, len(src.questions))
-		})
-	}
-}
-
 // A witness that does not answer is asked again after five minutes at the earliest, however many
 // outages there are.
 func TestWitnessThatIsForbidden(t *testing.T) {
@@ -349,31 +329,6 @@ func TestWitnessThatIsForbidden(t *testing.T) {
 		within(t, "questions in an hour", 8, len(src.questions), 12)
 		rig.MustBeBounded(t, src.Requests())
 	})
-}
-
-// A source may know by itself that its server was restored: the next list is believed, whatever its
-// version, and the versions of its objects are not.
-func TestSourceSaysRewound(t *testing.T) {
-	rewound := fmt.Errorf("another cluster: %w", lw.ErrRewound)
-	for name, tc := range map[string]struct {
-		lists   []rig.Reply
-		watches []rig.Stream
-	}{
-		"by a watch, newer": {[]rig.Reply{listed("12", "a2@8")}, []rig.Stream{{After: time.Minute, Err: rewound}, rig.Forever()}},
-		"by a watch, older": {[]rig.Reply{listed("9", "a2@8")}, []rig.Stream{{Err: rewound}, rig.Forever()}},
-		"by a list":         {[]rig.Reply{{Err: rewound}, listed("12", "a2@8")}, []rig.Stream{rig.Expired(), rig.Forever()}},
-	} {
-		rig.Subtest(t, name, func(t *testing.T) {
-			src := &rig.Script{Lists: append([]rig.Reply{listed("10", "a1@8 b1@9")}, tc.lists...), Watches: tc.watches}
-			inf, errs := rig.Paged(t, src, 10*time.Minute)
-			last := tc.lists[len(tc.lists)-1]
-			rig.MustHold(t, inf.Store(), last.Meta.ResourceVersion, map[string]int{"a": 2})
-			told := errs.Count(lw.ErrRewound)
-			if s := inf.Status(); s.Epoch != 1 || told != 1 || s.ListCauses["older"]+s.ListCauses["expired"] != 1 {
-				t.Errorf("told %d times, status %+v", told, s)
-			}
-		})
-	}
 }
 
 // A Sink is asked about what it was told last; nothing can be asked once that was deleted.

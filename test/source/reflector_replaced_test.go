@@ -2,6 +2,7 @@ package source_test
 
 import (
 	"errors"
+	"fmt"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -18,7 +19,7 @@ import (
 // A 410 that says that the history was replaced begins a new epoch, whichever request it answers:
 // equal versions are not believed, and an older list is.
 func TestReplacedHistory(t *testing.T) {
-	replaced := listopts.Replaced(10, 20)
+	replaced, rewound := listopts.Replaced(10, 20), fmt.Errorf("another cluster: %w", lw.ErrRewound)
 	before := listed("10", "a1@8 b1@9")
 	page := listed("20", "a2@8")
 	page.Meta.Continue = "next"
@@ -34,6 +35,8 @@ func TestReplacedHistory(t *testing.T) {
 			"a page":            {lists: []rig.Reply{before, page, {Err: replaced}, after}, watches: []rig.Stream{rig.Expired(), rig.Forever()}},
 			"a list":            {lists: []rig.Reply{before, {Err: replaced}, after}, watches: []rig.Stream{rig.Expired(), rig.Forever()}},
 			"a witness's":       {lists: []rig.Reply{before, after}, watches: away(1), had: replaced},
+			"a source's list":   {lists: []rig.Reply{before, {Err: rewound}, after}, watches: []rig.Stream{rig.Expired(), rig.Forever()}},
+			"a source's watch":  {lists: []rig.Reply{before, after}, watches: []rig.Stream{{After: time.Minute, Err: rewound}, rig.Forever()}},
 			"a source's answer": {lists: []rig.Reply{before, after}, watches: []rig.Stream{{Err: lw.ErrRewound}, rig.Forever()}},
 		} {
 			rig.Subtest(t, name+" at "+version, func(t *testing.T) {
@@ -45,6 +48,7 @@ func TestReplacedHistory(t *testing.T) {
 				errs.MustBe(t, lw.ErrRewound)
 				rig.Same(t, "times that it was told that the server went back", 1, errs.Count(lw.ErrRewound))
 				rig.MustBeBounded(t, src.Requests())
+				mustSay(t, inf, func(s lw.Status) bool { return s.ListCauses["older"]+s.ListCauses["expired"] == 1 })
 			})
 		}
 	}

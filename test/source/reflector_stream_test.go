@@ -56,8 +56,7 @@ func TestStreamedList(t *testing.T) {
 		"expired":                    {[]rig.Stream{rig.Expired(), whole}, []string{"stream", "stream"}, lw.ListStream},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
-			n := 0
-			src := &rig.Script{Lists: []rig.Reply{full}, OnStream: func() rig.Stream { n++; return tc.streams[min(n, len(tc.streams))-1] }}
+			src := &rig.Script{Lists: []rig.Reply{full}, OnStream: oneByOne(tc.streams...)}
 			inf, got := told(t, src, &lw.Options{OnError: func(error) {}})
 			rig.Sleep(2 * time.Minute)
 			rig.MustLog(t, src, tc.log...)
@@ -99,12 +98,11 @@ func TestStreamIsRemembered(t *testing.T) {
 		"cut now and then": {[]rig.Stream{{}, whole, {}, rig.Events(rig.Added("a", "39"), rig.End("40"))}, []string{"stream", "stream", "stream", "stream"}},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
-			n := 0
 			src := &rig.Script{
 				Lists: []rig.Reply{rig.List("20"), rig.List("30")},
 				// The script counts the stream as the first.
 				Watches:  []rig.Stream{{}, rig.ExpiredAfter(time.Minute), rig.Forever()},
-				OnStream: func() rig.Stream { n++; return tc.streams[min(n, len(tc.streams))-1] },
+				OnStream: oneByOne(tc.streams...),
 			}
 			rig.RunFor(t, src, &lw.Options{OnError: func(error) {}}, 2*time.Minute)
 			rig.MustLog(t, src, tc.log...)
@@ -134,13 +132,11 @@ func TestStreamIsOneState(t *testing.T) {
 // next whole list.
 func TestCutStreamLeavesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		streams := []rig.Stream{
+		src := &rig.Script{OnStream: oneByOne(
 			expiring(time.Second, rig.Added("a", "9"), rig.End("10")),
-			{Events: []widgetEvent{rig.Added("wrong", "12")}, Err: errors.New("reset")},
+			rig.Stream{Events: []widgetEvent{rig.Added("wrong", "12")}, Err: errors.New("reset")},
 			rig.Events(rig.Added("b", "19"), rig.End("20")),
-		}
-		n := 0
-		src := &rig.Script{OnStream: func() rig.Stream { n++; return streams[n-1] }}
+		)}
 		inf, got := told(t, src, &lw.Options{OnError: func(error) {}, Backoff: every(time.Minute)})
 		rig.Sleep(30 * time.Second)
 		rig.MustHold(t, inf.Store(), "10", map[string]int{"a": 1})
@@ -213,13 +209,8 @@ func TestTimeoutOfAStream(t *testing.T) {
 func TestStreamIsTriedAgainWherePagesFail(t *testing.T) {
 	for name, err := range map[string]error{"an unknown error": errors.New("what"), "an internal error": apierrors.NewInternalError(errors.New("etcd"))} {
 		rig.Subtest(t, name, func(t *testing.T) {
-			n := 0
-			src := &rig.Script{Lists: []rig.Reply{{Err: errors.New("down")}}, OnStream: func() rig.Stream {
-				if n++; n <= 2 {
-					return rig.Stream{Err: err}
-				}
-				return rig.Events(rig.Added("a", "19"), rig.End("20"))
-			}}
+			failing, whole := rig.Stream{Err: err}, rig.Events(rig.Added("a", "19"), rig.End("20"))
+			src := &rig.Script{Lists: []rig.Reply{{Err: errors.New("down")}}, OnStream: oneByOne(failing, failing, whole)}
 			inf := rig.RunFor(t, src, &lw.Options{OnError: func(error) {}}, time.Minute)
 			rig.MustLog(t, src, "stream", "stream", "list limit 500", "stream")
 			mustSay(t, inf, func(s lw.Status) bool { return s.Synced && s.Mode == lw.ListStream })
@@ -294,9 +285,7 @@ func TestCutStreamsAreCountedInARow(t *testing.T) {
 		},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
-			n := 0
-			src := &rig.Script{Lists: tc.lists, Watches: []rig.Stream{rig.Forever()}}
-			src.OnStream = func() rig.Stream { n++; return tc.streams[min(n, len(tc.streams))-1] }
+			src := &rig.Script{Lists: tc.lists, Watches: []rig.Stream{rig.Forever()}, OnStream: oneByOne(tc.streams...)}
 			rig.RunFor(t, src, &lw.Options{OnError: func(error) {}, Backoff: every(20 * time.Second)}, 4*time.Minute)
 			got := src.Log()
 			mustBegin(t, got, tc.want)
@@ -314,16 +303,9 @@ func TestCutStreamsAreCountedInARow(t *testing.T) {
 // report less than it shows.
 func TestStreamEndsBeforeItsEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		streams := 0
-		src := &rig.Script{
-			OnStream: func() rig.Stream {
-				if streams++; streams == 1 {
-					return rig.Events(rig.Added("a", "9"), rig.End("5"))
-				}
-				return rig.Events(rig.Added("a", "9"), rig.End("9"))
-			},
-			OnWatch: rig.Forever,
-		}
+		src := &rig.Script{OnStream: oneByOne(
+			rig.Events(rig.Added("a", "9"), rig.End("5")), rig.Events(rig.Added("a", "9"), rig.End("9")),
+		)}
 		var errs rig.Errors
 		inf := rig.RunFor(t, src, &lw.Options{OnError: errs.Add, Backoff: every(time.Second)}, time.Minute)
 		errs.MustHave(t, "the initial events end at resource version 5, but 9 came before")

@@ -1,7 +1,6 @@
 package source_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -57,13 +56,9 @@ func TestReflectorAlone(t *testing.T) {
 		m := lw.NewMemory(rig.NewWidget("a", 1))
 		store := lw.NewIndexer(rig.NewWidget("stale", 1))
 		sink := &recorder{}
-		ctx, cancel := context.WithCancel(t.Context())
 		first := lw.NewReflector(m, lw.Sink[*rig.Widget](store), nil)
 		second := lw.NewReflector(m, lw.Sink[*rig.Widget](sink), &lw.Options{List: lw.ListWhole})
-		ran := make(chan error, 2)
-		go func() { ran <- first.Run(ctx) }()
-		go func() { ran <- second.Run(ctx) }()
-		synctest.Wait()
+		stopFirst, stopSecond := rig.Begin(t, first), rig.Begin(t, second)
 		rig.Update(t, m, "a", 2)
 		rig.Create(t, m, "b", 1)
 		rig.Remove(t, m, "a")
@@ -74,12 +69,10 @@ func TestReflectorAlone(t *testing.T) {
 		for _, r := range []*lw.Reflector[*rig.Widget]{first, second} {
 			mustSay(t, r, func(s lw.Status) bool { return s.Synced && s.Phase == "watching" })
 			rig.Same(t, "version", m.ResourceVersion(), r.Status().ResourceVersion)
-			mustEnd(t, "a second Run", lw.ErrStarted, r.Run(ctx))
+			mustEnd(t, "a second Run", lw.ErrStarted, r.Run(t.Context()))
 		}
-		cancel()
-		for range 2 {
-			rig.OK(t, <-ran)
-		}
+		stopFirst()
+		stopSecond()
 	})
 }
 
@@ -101,20 +94,28 @@ func (r *recorder) Apply(ev widgetEvent) {
 	r.got = append(r.got, line)
 }
 
-func TestConstructorsRefuseNil(t *testing.T) {
+func TestConstructorsPanic(t *testing.T) {
 	m := lw.NewMemory[*rig.Widget]()
 	var none *lw.Memory[*rig.Widget]
 	var nobody *applianceClient
 	sink := lw.Sink[*rig.Widget](lw.NewIndexer[*rig.Widget]())
 	same := func(w *rig.Widget) (*rig.Widget, error) { return w, nil }
 	for want, calls := range map[string][]func(){
-		"lw: NewReflector: nil source":    {func() { lw.NewReflector(nil, sink, nil) }, func() { lw.NewReflector(none, sink, nil) }},
-		"lw: NewReflector: nil sink":      {func() { lw.NewReflector(m, nil, nil) }, func() { lw.NewReflector[*rig.Widget](m, (*recorder)(nil), nil) }},
-		"lw: NewInformer: nil source":     {func() { lw.NewInformer[*rig.Widget](nil, nil) }, func() { lw.NewInformer(none, nil) }},
-		"lw: WithListOptions: nil source": {func() { lw.WithListOptions[*rig.Widget](nil) }, func() { lw.WithListOptions(lw.Source[*rig.Widget](none)) }},
-		"lw: Transform: nil source":       {func() { lw.Transform(nil, same) }, func() { lw.Transform(none, same) }},
-		"lw: Transform: nil function":     {func() { lw.Transform[*rig.Widget, *rig.Widget](m, nil) }},
-		"lw: FromClient: nil client":      {func() { lw.FromClient[*appliance, *applianceList](nil) }, func() { lw.FromClient(nobody) }},
+		"lw: NewReflector: nil source":      {func() { lw.NewReflector(nil, sink, nil) }, func() { lw.NewReflector(none, sink, nil) }},
+		"lw: NewReflector: nil sink":        {func() { lw.NewReflector(m, nil, nil) }, func() { lw.NewReflector[*rig.Widget](m, (*recorder)(nil), nil) }},
+		"lw: NewInformer: nil source":       {func() { lw.NewInformer[*rig.Widget](nil, nil) }, func() { lw.NewInformer(none, nil) }},
+		"lw: WithListOptions: nil source":   {func() { lw.WithListOptions[*rig.Widget](nil) }, func() { lw.WithListOptions(lw.Source[*rig.Widget](none)) }},
+		"lw: Transform: nil source":         {func() { lw.Transform(nil, same) }, func() { lw.Transform(none, same) }},
+		"lw: Transform: nil function":       {func() { lw.Transform[*rig.Widget, *rig.Widget](m, nil) }},
+		"lw: Shard: nil source":             {func() { lw.Shard[*rig.Widget](none, 0, 2) }},
+		"lw: Shard: number 0 of 0":          {func() { lw.Shard(m, 0, 0) }},
+		"lw: Shard: number 0 of -1":         {func() { lw.Shard(m, 0, -1) }},
+		"lw: Shard: number 2 of 2":          {func() { lw.Shard(m, 2, 2) }},
+		"lw: Shard: number -1 of 2":         {func() { lw.Shard(m, -1, 2) }},
+		"lw: Shard: number -1 of 1":         {func() { lw.Shard(m, -1, 1) }},
+		"lw: WithListOptions: nil function": {func() { lw.WithListOptions(m, nil, nil) }},
+		"lw: FromClient: nil function":      {func() { lw.FromClient(&applianceClient{}, func(*metav1.ListOptions) {}, nil) }},
+		"lw: FromClient: nil client":        {func() { lw.FromClient[*appliance, *applianceList](nil) }, func() { lw.FromClient(nobody) }},
 	} {
 		for i, f := range calls {
 			t.Run(fmt.Sprint(want, " ", i), func(t *testing.T) { rig.PanicsWith(t, want, f) })
@@ -208,13 +209,6 @@ func tooLarge() error {
 // Pages share one version. If it expires on the way the list begins again, the second time as a
 // whole.
 func TestPages(t *testing.T) {
-	page := func(rv, more string, names ...string) rig.Reply {
-		r := rig.Reply{Meta: metav1.ListMeta{ResourceVersion: rv, Continue: more}}
-		for _, name := range names {
-			r.Obj = append(r.Obj, rig.Stamped(name, 1, "9"))
-		}
-		return r
-	}
 	gone := rig.Reply{Err: apierrors.NewResourceExpired("continue token")}
 	internal := rig.Reply{Err: apierrors.NewInternalError(errors.New("etcd"))}
 	abc := map[string]int{"a": 1, "b": 1, "c": 1}
@@ -224,30 +218,30 @@ func TestPages(t *testing.T) {
 		errs  int
 	}{
 		"three": {
-			[]rig.Reply{page("10", "x", "a"), page("10", "y", "b"), page("10", "", "c")},
+			[]rig.Reply{page("10", "x", "a1@9"), page("10", "y", "b1@9"), page("10", "", "c1@9")},
 			[]string{"list limit 2", "list limit 2 continue x", "list limit 2 continue y", "watch 10"}, 0,
 		},
 		"an empty one": {
-			[]rig.Reply{page("10", "x"), page("10", "", "a", "b", "c")}, []string{"list limit 2", "list limit 2 continue x", "watch 10"}, 0,
+			[]rig.Reply{page("10", "x", ""), page("10", "", "a1@9 b1@9 c1@9")}, []string{"list limit 2", "list limit 2 continue x", "watch 10"}, 0,
 		},
 		"the token expires": {
-			[]rig.Reply{page("10", "x", "old"), gone, page("20", "y", "a", "b"), page("20", "", "c")},
+			[]rig.Reply{page("10", "x", "old1@9"), gone, page("20", "y", "a1@9 b1@9"), page("20", "", "c1@9")},
 			[]string{"list limit 2", "list limit 2 continue x", "list limit 2", "list limit 2 continue y", "watch 20"}, 1,
 		},
 		"the token expires twice": {
-			[]rig.Reply{page("10", "x", "old"), gone, page("20", "y", "old"), gone, page("30", "", "a", "b", "c")},
+			[]rig.Reply{page("10", "x", "old1@9"), gone, page("20", "y", "old1@9"), gone, page("30", "", "a1@9 b1@9 c1@9")},
 			[]string{"list limit 2", "list limit 2 continue x", "list limit 2", "list limit 2 continue y", "list", "watch 30"}, 2,
 		},
 		"the first page expires": {
-			[]rig.Reply{gone, page("20", "y", "a", "b"), page("20", "", "c")},
+			[]rig.Reply{gone, page("20", "y", "a1@9 b1@9"), page("20", "", "c1@9")},
 			[]string{"list limit 2", "list limit 2", "list limit 2 continue y", "watch 20"}, 1,
 		},
 		"pages of two versions": {
-			[]rig.Reply{page("10", "x", "old"), page("11", "", "b"), page("20", "", "a", "b", "c")},
+			[]rig.Reply{page("10", "x", "old1@9"), page("11", "", "b1@9"), page("20", "", "a1@9 b1@9 c1@9")},
 			[]string{"list limit 2", "list limit 2 continue x", "list limit 2", "watch 20"}, 1,
 		},
 		"the second page fails": {
-			[]rig.Reply{page("10", "x", "old"), internal, page("20", "", "a", "b", "c")},
+			[]rig.Reply{page("10", "x", "old1@9"), internal, page("20", "", "a1@9 b1@9 c1@9")},
 			[]string{"list limit 2", "list limit 2 continue x", "list limit 2", "watch 20"}, 1,
 		},
 	} {

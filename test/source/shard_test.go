@@ -29,21 +29,6 @@ func inPart(i int, name string, size int, rv string) *rig.Widget {
 	return w
 }
 
-func TestShardPanics(t *testing.T) {
-	m := lw.NewMemory[*rig.Widget]()
-	var none *lw.Memory[*rig.Widget]
-	for want, f := range map[string]func(){
-		"lw: Shard: nil source":     func() { lw.Shard[*rig.Widget](none, 0, 2) },
-		"lw: Shard: number 0 of 0":  func() { lw.Shard(m, 0, 0) },
-		"lw: Shard: number 0 of -1": func() { lw.Shard(m, 0, -1) },
-		"lw: Shard: number 2 of 2":  func() { lw.Shard(m, 2, 2) },
-		"lw: Shard: number -1 of 2": func() { lw.Shard(m, -1, 2) },
-		"lw: Shard: number -1 of 1": func() { lw.Shard(m, -1, 1) },
-	} {
-		t.Run(want, func(t *testing.T) { rig.PanicsWith(t, want, f) })
-	}
-}
-
 // The only part of one is the source itself: no selector is sent, and nothing is weaker.
 func TestShardOfOne(t *testing.T) {
 	m := lw.NewMemory[*rig.Widget]()
