@@ -135,8 +135,7 @@ func basketJSON(t *testing.T, keys []string) string {
 	return string(data)
 }
 
-// includes reports whether more has all that is in some: all members and elements, and all values
-// that are not empty.
+// includes reports whether more has all members, elements and non-empty values that are in some.
 func includes(more, some any) bool {
 	switch some := some.(type) {
 	case map[string]any:

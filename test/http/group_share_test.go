@@ -87,8 +87,7 @@ func TestShareCopiesOptions(t *testing.T) {
 	}
 }
 
-// The last release waits for a call of a handler that is running. Who asks for the key meanwhile
-// gets a new informer at once.
+// The last release waits for a handler's call. Who asks for the key meanwhile gets a new informer.
 func TestShareWhileStopping(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g lw.Group
@@ -122,8 +121,7 @@ func TestShareWhileStopping(t *testing.T) {
 	})
 }
 
-// All informers of Share are stopped in the end, also those that never ran, so that nobody waits
-// for them in vain.
+// Informers of Share are stopped in the end, also those that never ran: nobody waits in vain.
 func TestShareWithoutRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g lw.Group
@@ -150,8 +148,7 @@ func TestShareWithoutRun(t *testing.T) {
 	})
 }
 
-// While the source of the first user is made, others of the same key wait for it, and users of
-// other keys do not.
+// While the source of the first user is made, others of its key wait, those of other keys do not.
 func TestShareWaitsForSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g lw.Group

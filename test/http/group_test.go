@@ -314,8 +314,7 @@ func TestGroupWithKindThatGoes(t *testing.T) {
 	})
 }
 
-// No code of the user runs under the lock of a group: the methods of a group may be called from all
-// of it.
+// No code of the user runs under the lock of a group: it may call the group's methods.
 func TestGroupCallsItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g lw.Group

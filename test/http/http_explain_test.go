@@ -34,8 +34,7 @@ func both(t *testing.T, url string, code int, header http.Header, body string) (
 	return list, watch
 }
 
-// Whatever an answer is instead of a list or a watch, the error names the URL, what was wanted of
-// it, and what came.
+// Whatever an answer is, the error names the URL, what was wanted of it, and what came.
 func TestHTTPErrorsSayWhatIsWrong(t *testing.T) {
 	json, text := rig.ContentType("application/json"), rig.ContentType("text/plain")
 	notFound := `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"the server could not find the requested resource","reason":"NotFound","details":{},"code":404}`

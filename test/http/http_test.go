@@ -24,8 +24,7 @@ func gadgetList(items string) string {
 	return `{"kind":"GadgetList","apiVersion":"lw.test/v1","metadata":{"resourceVersion":"9","continue":"c","remainingItemCount":2},"items":[` + items + `]}`
 }
 
-// answering returns a source of gadgets whose server gives one answer in JSON, and whether its body
-// was closed.
+// answering returns a source whose server gives one answer, and whether its body was closed.
 func answering(body string) (src *lw.HTTP[*rig.Gadget], closed *bool) {
 	c, _, closed := rig.Answer(200, rig.ContentType("application/json"), body)
 	return &lw.HTTP[*rig.Gadget]{URL: "http://server/gadgets", Client: c}, closed

@@ -275,8 +275,7 @@ func (m *mapped) GetName() string            { return (*m)["name"] }
 func (m *mapped) GetUID() types.UID          { return "" }
 func (m *mapped) GetResourceVersion() string { return "" }
 
-// What can never work ends Run at once, with an error that says why, as do the waits, Status and
-// OnError.
+// What can never work ends Run at once, and its error, the waits, Status and OnError say why.
 func TestRunEndsWithWhatCanNeverWork(t *testing.T) {
 	t.Run("no URL", func(t *testing.T) { rig.EndsAtOnce(t, &lw.HTTP[*rig.Gadget]{}, "stream", "HTTP: no URL") })
 	for name, tt := range map[string]struct {

@@ -97,8 +97,7 @@ func TestFakeWatchers(t *testing.T) {
 	}
 }
 
-// Only a streamed list is refused by a fake, which knows of none: its other watches are as they
-// are.
+// A fake, which knows of no streamed lists, refuses only these: its other watches are as they are.
 func TestFakeWatchWithoutInitialEvents(t *testing.T) {
 	for initial, want := range map[*bool]bool{nil: true, new(false): true, new(true): false} {
 		fake := watch.NewFakeWithOptions(watch.FakeOptions{ChannelSize: 1})
@@ -123,8 +122,7 @@ type recordingClient struct{ applianceClient }
 
 func (c *recordingClient) ClearActions() {}
 
-// A fake clientset is not asked for a stream at all, and a hint of it passes through what is
-// wrapped around.
+// A fake clientset is not asked for a stream at all, also through what is wrapped around it.
 func TestFromFakeClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &recordingClient{applianceClient{list: &applianceList{Items: []appliance{*newAppliance("a", "", 1)}}, w: watch.NewRaceFreeFake()}}
@@ -194,8 +192,7 @@ type streamingFake struct{ recordingClient }
 
 func (s *streamingFake) IsWatchListSemanticsUnSupported() bool { return false }
 
-// A client that opts out of streamed lists by client-go's method is no fake by that. What its lists
-// say decides.
+// A client that opts out of streamed lists is no fake by that. What its lists say decides.
 func TestOptOutOfStreams(t *testing.T) {
 	noStream, fake := lw.SourceHints{NoStream: true}, lw.SourceHints{NoStream: true, Unversioned: true}
 	facts := cmp.Options{cmpopts.IgnoreFields(lw.SourceHints{}, "StillHas"), cmpopts.IgnoreUnexported(lw.SourceHints{})}

@@ -360,8 +360,7 @@ func TestListWatchMeta(t *testing.T) {
 	}
 }
 
-// An answer proves something only if it is of the version that was asked for, and of nothing but
-// the object.
+// An answer proves something only if it is of the version asked for and of the object alone.
 func TestStillHasByList(t *testing.T) {
 	id := lw.Meta{Namespace: "default", Name: "a", UID: "uid-a", ResourceVersion: "7"}
 	const no, useless = "false <nil>", "unsupported"
@@ -400,8 +399,7 @@ func TestStillHasByList(t *testing.T) {
 	}
 }
 
-// A namespacedClient is of one namespace, as those of client-go are, and a namespacedFake as its
-// fakes.
+// A namespacedClient is of one namespace, as client-go's are, and a namespacedFake as its fakes.
 type namespacedClient struct{ applianceClient }
 
 func (*namespacedClient) GetNamespace() string { return "blue" }

@@ -304,8 +304,7 @@ func TestOldInitialEvents(t *testing.T) {
 	}
 }
 
-// What is gone need not be read, if it is told what it is and when; otherwise it is a bad object as
-// any, or a reason to list.
+// What is gone need not be read if its key and version are told; else it is bad, or a list follows.
 func TestDeletionThatCannotBeDecoded(t *testing.T) {
 	gone := func(name, rv string) widgetEvent {
 		return widgetEvent{Type: "DELETED", ResourceVersion: rv, Err: &lw.Error{Op: "decode", Key: lw.Key{Namespace: "default", Name: name}, Err: errors.New("not a widget")}}

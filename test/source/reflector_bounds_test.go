@@ -58,8 +58,7 @@ func TestWatchWithoutTheRightToList(t *testing.T) {
 			within(t, "times that it was well", 330, healthy, 360)
 		})
 	}
-	// An answer ends the row of refusals: after the next one the server is asked again as soon as
-	// after the first.
+	// An answer ends the row of refusals: the next one is as the first.
 	rig.Subtest(t, "an answer in between", func(t *testing.T) {
 		denied := rig.Reply{Err: apierrors.NewForbidden(widgets, "", errors.New("no role"))}
 		src := &rig.Script{
@@ -104,8 +103,7 @@ func TestWatchWithoutTheRightToList(t *testing.T) {
 			[]rig.Reply{listed("10", "a1@9"), denied, denied, rig.List("20")},
 			[]rig.Stream{quiet, lively, quiet, lively, quiet, rig.Forever()}, 10 * time.Second, 130 * time.Second, 3, 7, 0, "20",
 		},
-		// Nothing is asked, or interrupted, where the watch has shown life before the time has come to
-		// ask again.
+		// Nothing is asked where the watch has shown life before the time has come to ask again.
 		"and then it is lively": {
 			[]rig.Reply{listed("10", "a1@9"), denied},
 			[]rig.Stream{{After: 15 * time.Second}, rig.Events(rig.Bookmark("20"))}, 0, 5 * time.Minute, 1, 2, 0, "20",
@@ -124,8 +122,7 @@ func TestWatchWithoutTheRightToList(t *testing.T) {
 	}
 }
 
-// sprinkler is a source whose stream sends what event returns, one each gap, and whose lists are
-// empty.
+// sprinkler is a script whose stream sends what event returns, one each gap.
 type sprinkler struct {
 	rig.Script
 	gap   time.Duration

@@ -18,8 +18,7 @@ import (
 	"github.com/go-lw/lw/internal/rig"
 )
 
-// A cutter is a source that ends each watch after so long, as a proxy does with a connection that
-// is idle.
+// A cutter is a source that ends each watch after so long, as a proxy does with one that is idle.
 type cutter struct {
 	lw.Source[*rig.Widget]
 	after func(opts metav1.ListOptions) time.Duration
@@ -126,8 +125,7 @@ func TestWatchesThatEndAtOnce(t *testing.T) {
 	})
 }
 
-// Where lists are allowed and watches are not, a change is seen after 10 to 30 s, and the error
-// says so of both.
+// Where only lists are allowed a change is seen after 10 to 30 s, and the error says so.
 func TestWatchIsRefused(t *testing.T) {
 	gr := schema.GroupResource{Resource: "widgets"}
 	status := func(code int32) error {

@@ -17,8 +17,7 @@ import (
 	"github.com/go-lw/lw/internal/rig"
 )
 
-// slowList is a source whose list takes its time before each item and before its end. Its watches
-// are silent.
+// slowList is a source whose list pauses before each item and its end. Its watches are silent.
 type slowList struct {
 	pauses   []time.Duration // one more than there are items
 	requests []context.Context
@@ -125,8 +124,7 @@ func mustBegin(t *testing.T, got, want []string) {
 	}
 }
 
-// Without an option a stream may say nothing for ten seconds since its last object, to the moment, and
-// then has to give way to pages.
+// Without an option a stream that says nothing for ten seconds gives way to pages, to the moment.
 func TestSyncBudgetSinceTheLastObject(t *testing.T) {
 	for name, tc := range map[string]struct {
 		gap     time.Duration

@@ -174,8 +174,7 @@ func (t *timed) Handle(ctx context.Context, r slog.Record) error {
 	return t.Handler.Handle(ctx, r)
 }
 
-// Of objects that cannot be read, such as all of a resource whose schema has changed, the first few
-// are logged.
+// Of objects that cannot be read, as after a change of a schema, the first few are logged.
 func TestLogOfBadObjects(t *testing.T) {
 	for n, most := range map[int]int{3: 3, 5000: 8} {
 		rig.Subtest(t, fmt.Sprint(n), func(t *testing.T) {
@@ -191,8 +190,7 @@ func TestLogOfBadObjects(t *testing.T) {
 	}
 }
 
-// Who has an OnError is told of each failure once, and logs what he likes; to a Logger of his go
-// syncs and recoveries.
+// An OnError is told of each failure once; to a Logger beside it go syncs and recoveries.
 func TestLogBesideOnError(t *testing.T) {
 	for _, own := range []bool{true, false} {
 		rig.Subtest(t, fmt.Sprint("a logger ", own), func(t *testing.T) {

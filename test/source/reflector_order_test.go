@@ -18,8 +18,7 @@ import (
 	"github.com/go-lw/lw/internal/rig"
 )
 
-// Versions are numbers of any length: those of 20 digits and more do not fit a word, and are
-// ordered all the same.
+// Versions are numbers of any length: those that do not fit a word are ordered all the same.
 func TestLongVersions(t *testing.T) {
 	const before, first, next, last = "18446744073709551609", "18446744073709551610", "18446744073709551617", "100000000000000000000"
 	synctest.Test(t, func(t *testing.T) {
@@ -150,8 +149,7 @@ func TestTwoObjectsCreatedAtOneVersion(t *testing.T) {
 	}
 }
 
-// hose is a source of which each event is one of a run of so many that are at hand, and takes so
-// long.
+// hose is a source whose events come in runs that are at hand, and each takes so long.
 type hose struct {
 	run  int
 	gap  time.Duration

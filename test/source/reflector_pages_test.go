@@ -49,8 +49,7 @@ func TestEndlessPages(t *testing.T) {
 	}
 }
 
-// Pages may begin with objects of one name where a Transform makes it so, and with what is no
-// object.
+// Pages may begin with objects of one name, which a Transform may make, and with what is no object.
 func TestPagesThatBeginAlike(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &rig.Script{Lists: []rig.Reply{

@@ -51,8 +51,7 @@ func TestDoubtIsLifted(t *testing.T) {
 	}
 }
 
-// A question that the server is too busy for is asked again soon; one on which it hangs is given
-// up.
+// A question that the server is too busy for is asked again soon; one that hangs is given up.
 func TestQuestionsThatFail(t *testing.T) {
 	for name, tc := range map[string]struct {
 		answer rig.Reply
@@ -73,8 +72,7 @@ func TestQuestionsThatFail(t *testing.T) {
 	}
 }
 
-// A restore is a server that goes back to a backup during an outage, and what is written to it
-// until it is back.
+// A restore is a server that goes back to a backup, and what is written until it is back.
 type restore struct {
 	before change // after the backup
 	after  change // after the restore
@@ -109,8 +107,7 @@ func inTurn(all ...change) change {
 
 func nothing(*testing.T, *lw.Memory[*rig.Widget]) {}
 
-// restores are restores that an informer must notice. Each begins with the backup of 50 objects,
-// common0 to common49.
+// restores are those that an informer must notice. Each begins with common0 to common49.
 var restores = map[string]restore{
 	"behind":                        {createAll("old", 50, 1), nothing},
 	"behind, written to":            {createAll("old", 50, 1), createAll("new", 10, 2)},
@@ -309,8 +306,7 @@ func TestWitness(t *testing.T) {
 	}
 }
 
-// A witness that does not answer is asked again after five minutes at the earliest, however many
-// outages there are.
+// A witness that does not answer is asked again after five minutes, however many outages there are.
 func TestWitnessThatIsForbidden(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &questioned{Script: &rig.Script{Lists: []rig.Reply{listed("10", "a1@8")}}}

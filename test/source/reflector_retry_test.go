@@ -166,8 +166,7 @@ type hinted struct {
 
 func (h *hinted) Hints() lw.SourceHints { return h.hints }
 
-// Where the watch ends without an error the failures before it are over: the next one is the first
-// of its row.
+// A watch that ends without an error ends the failures before it: the next one is the first again.
 func TestPollEndsFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		down := errors.New("down")

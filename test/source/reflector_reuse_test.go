@@ -154,8 +154,7 @@ func TestReuseNotOfASink(t *testing.T) {
 	})
 }
 
-// With DetectMutation, a list that brings an object as it was does not hide that the object was
-// changed.
+// With DetectMutation, a list that brings an object as it was does not hide that it was changed.
 func TestReuseKeepsMutationsVisible(t *testing.T) {
 	errs := &rig.Errors{}
 	synctest.Test(t, func(t *testing.T) {

@@ -62,8 +62,7 @@ func (d *drift) Watch(ctx context.Context, _ metav1.ListOptions, yield func(widg
 	return ctx.Err()
 }
 
-// What an event of a bad object costs does not depend on how many are set aside. It copied them
-// all.
+// An event of a bad object costs no more where many are set aside. It copied them all.
 func TestAsideCostsNoMoreWhenThereIsMore(t *testing.T) {
 	for _, good := range []bool{false, true} {
 		t.Run(fmt.Sprint("some are good again ", good), func(t *testing.T) {

@@ -110,8 +110,7 @@ func TestStreamIsRemembered(t *testing.T) {
 	}
 }
 
-// What is streamed is seen as one state, not before its end; the watch goes on from there on the
-// same stream.
+// What is streamed is seen as one state, at its end; the watch goes on on the same stream.
 func TestStreamIsOneState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &rig.Script{OnStream: func() rig.Stream {
@@ -128,8 +127,7 @@ func TestStreamIsOneState(t *testing.T) {
 	})
 }
 
-// A stream that was cut leaves nothing behind: what the store had stays, and is replaced by the
-// next whole list.
+// A stream that was cut leaves nothing: what the store had stays until the next whole list.
 func TestCutStreamLeavesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &rig.Script{OnStream: oneByOne(
@@ -146,8 +144,7 @@ func TestCutStreamLeavesNothing(t *testing.T) {
 	})
 }
 
-// Where only streams are allowed there is no other way, and the pauses grow for as long as they are
-// cut.
+// Where only streams are allowed the pauses grow for as long as they are cut.
 func TestStreamOnly(t *testing.T) {
 	for name, s := range map[string]rig.Stream{
 		"cut":     {Events: []widgetEvent{rig.Added("a", "9")}},
@@ -233,8 +230,7 @@ func TestCutStreamsAreNoProgress(t *testing.T) {
 	})
 }
 
-// After its list a stream is a watch as any: counted once, and ended when it outlives its time in
-// silence.
+// After its list a stream is a watch as any: counted once, and ended if silent beyond its time.
 func TestStreamBecomesAWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &sprinkler{Script: rig.Script{Lists: []rig.Reply{rig.List("10")}}, gap: 3 * time.Second, event: func(n int) widgetEvent {
@@ -299,8 +295,7 @@ func TestCutStreamsAreCountedInARow(t *testing.T) {
 	}
 }
 
-// A streamed list that ends at a version before one of its events is refused: the store would
-// report less than it shows.
+// A streamed list that ends before one of its events is refused.
 func TestStreamEndsBeforeItsEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &rig.Script{OnStream: oneByOne(

@@ -16,8 +16,7 @@ import (
 	"github.com/go-lw/lw/internal/rig"
 )
 
-// What comes in is applied, and the version that is reported is that of the last event, bookmark or
-// list.
+// What comes in is applied, and the version reported is that of the last event, bookmark or list.
 func TestReflectorAppliesEvents(t *testing.T) {
 	for name, tc := range map[string]struct {
 		events []widgetEvent
@@ -206,8 +205,7 @@ func tooLarge() error {
 	return err
 }
 
-// Pages share one version. If it expires on the way the list begins again, the second time as a
-// whole.
+// Pages share one version. If it expires the list begins again, the second time as a whole.
 func TestPages(t *testing.T) {
 	gone := rig.Reply{Err: apierrors.NewResourceExpired("continue token")}
 	internal := rig.Reply{Err: apierrors.NewInternalError(errors.New("etcd"))}
@@ -362,8 +360,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// Options.Backoff is asked with the number of failures, and its answer is kept to, however many
-// there are.
+// Options.Backoff is asked with the number of failures, and its answer is kept to.
 func TestCustomBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &rig.Script{OnList: func() rig.Reply { return rig.Reply{Err: syscall.ECONNREFUSED} }}

@@ -37,8 +37,7 @@ func TestShardOfOne(t *testing.T) {
 	}
 }
 
-// Every request has the selector of the part, as apimachinery writes it, and the options that it
-// had.
+// Every request has its options, and the selector of the part as apimachinery writes it.
 func TestShardSelector(t *testing.T) {
 	for i, want := range []sharding.ShardRangeRequirement{
 		{Key: "object.metadata.uid", Start: "0x0000000000000000", End: "0x5555555555555555"},
@@ -57,8 +56,7 @@ func TestShardSelector(t *testing.T) {
 	}
 }
 
-// What a server says of the selector comes through every source. One that ignores the selector says
-// nothing.
+// What a server says of the selector comes through every source. One that ignores it says nothing.
 func TestShardInfo(t *testing.T) {
 	const selector = "shardRange(object.metadata.uid, '0x8000000000000000', '0x10000000000000000')"
 	info := &metav1.ShardInfo{Selector: selector}
@@ -191,8 +189,7 @@ func TestShardLosesKeyToAnotherPart(t *testing.T) {
 	}
 }
 
-// Objects of one transaction have one version. Those of other parts do not look like an event that
-// was sent twice.
+// Objects of one transaction have one version: those of other parts look like no event sent twice.
 func TestShardOfOneVersion(t *testing.T) {
 	for _, mode := range []lw.ListMode{lw.ListStream, lw.ListPages} {
 		rig.Subtest(t, string(mode), func(t *testing.T) {

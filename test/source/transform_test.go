@@ -24,8 +24,7 @@ func stick(w *rig.Widget) (*sticker, error) {
 	return &sticker{Meta: lw.MetaOf(w), Odd: w.Size%2 == 1}, nil
 }
 
-// A projection's store, handlers and indexes hold what it returns, and old is what it returned
-// before.
+// A projection's store, handlers and indexes have what it returns, also as the old object.
 func TestTransformProjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := lw.NewMemory(rig.NewWidget("a", 1))
@@ -80,8 +79,7 @@ func TestTransformLeavesOut(t *testing.T) {
 	}
 }
 
-// Where f clears the resource version updates are told all the same, and a relist compares the
-// objects.
+// Where f clears the version updates are told all the same, and a relist compares the objects.
 func TestTransformStripsVersions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 1))
@@ -106,8 +104,7 @@ func TestTransformStripsVersions(t *testing.T) {
 	})
 }
 
-// An error, and a result with another name or none, set the object aside under its own name; the
-// others are there.
+// An error, and a result with another name or none, set the object aside under its own name.
 func TestTransformFails(t *testing.T) {
 	sick := errors.New("sick")
 	for name, f := range map[string]func(*rig.Widget) (*rig.Widget, error){
@@ -203,8 +200,7 @@ func (b beforeProbe) List(ctx context.Context, opts metav1.ListOptions, yield fu
 	return b.Source.List(ctx, opts, yield)
 }
 
-// A probe is no list of the collection: nothing is forgotten, though it may look whole, and nothing
-// is transformed.
+// A probe is no list: nothing is forgotten, though it may look whole, and nothing is transformed.
 func TestTransformOfAProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := lw.NewMemory(rig.NewWidget("a", 1))
@@ -231,8 +227,7 @@ func TestTransformOfAProbe(t *testing.T) {
 	})
 }
 
-// A Transform passes the question of a witness on as far as its objects keep the identity that the
-// source knows.
+// A Transform passes a witness's question on if its objects keep the source's identity.
 func TestTransformOfAWitness(t *testing.T) {
 	m := lw.NewMemory(rig.NewWidget("a", 1))
 	rig.Update(t, m, "a", 2)

@@ -297,8 +297,7 @@ func shown(inf *lw.Informer[*rig.Widget], names ...string) string {
 	return strings.Join(all, " ")
 }
 
-// TestWantedBy: a set wants what the objects of two collections name, until the last of them lets
-// go.
+// A set wants what the objects of two collections name, until the last of them lets go.
 func TestWantedBy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var set lw.KeySet
@@ -345,8 +344,7 @@ func TestWantedBy(t *testing.T) {
 	})
 }
 
-// TestWantedNamespaces: a namespace that is added is listed alone, and one that is let go is
-// Deleted.
+// A namespace that is added is listed alone, and one that is let go is Deleted.
 func TestWantedNamespaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src, set := newDistant("a", "b"), &lw.NamespaceSet{}

@@ -443,8 +443,7 @@ func TestWantedUnreadable(t *testing.T) {
 	})
 }
 
-// TestWantedThroughWrappers: a Transform, a Shard and options around a Wanted hold for what is
-// read.
+// A Transform, a Shard and options around a Wanted hold for what is read.
 func TestWantedThroughWrappers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src, keys := newDistant("a", "b"), &lw.KeySet{}
