@@ -62,9 +62,7 @@ func TestFieldsKeeps(t *testing.T) {
 		{lw.Fields{"data.a*?"}, "data.a.b?", false},
 		{lw.Fields{"data.a*"}, "data.a.b", true},
 	} {
-		if got := keeps(tt.fields, tt.path); got != tt.want {
-			t.Errorf("%q keeps %q: %v", tt.fields, tt.path, got)
-		}
+		rig.Same(t, fmt.Sprintf("%q keeps %q", tt.fields, tt.path), tt.want, keeps(tt.fields, tt.path))
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
@@ -84,9 +83,7 @@ func TestHTTPCBORIsAskedFor(t *testing.T) {
 	for i, name := range []string{"a", "b", "c"} {
 		s := &rig.Sprocket{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
 		s.Spec.Color = strings.Repeat("red", i)
-		if _, err := parts.Create(s); err != nil {
-			t.Fatal(err)
-		}
+		rig.Must[*rig.Sprocket](t)(parts.Create(s))
 	}
 	errStop := errors.New("enough")
 	var media []string
@@ -123,9 +120,7 @@ func TestHTTPCBORIsAskedFor(t *testing.T) {
 			t.Errorf("(-JSON +CBOR):\n%s", cmp.Diff(want, got))
 		}
 	}
-	if want := []string{"application/json", "application/cbor", "application/json", "application/cbor-seq"}; !slices.Equal(want, media) {
-		t.Errorf("answers in %q, want %q", media, want)
-	}
+	rig.Same(t, "answers", []string{"application/json", "application/cbor", "application/json", "application/cbor-seq"}, media)
 }
 
 func TestHTTPProtobuf(t *testing.T) {

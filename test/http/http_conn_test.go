@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/go-lw/lw"
@@ -92,9 +91,7 @@ func TestHTTPCancel(t *testing.T) {
 				if path != "/refuse" && !errors.Is(err, context.DeadlineExceeded) || err == nil {
 					t.Errorf("%s %s: got %v, want the deadline", what, path, err)
 				}
-				if took := time.Since(start); took != time.Minute {
-					t.Errorf("%s %s: returned after %v, want a minute", what, path, took)
-				}
+				rig.Same(t, what+" "+path+": time until it returned", time.Minute, time.Since(start))
 			}
 		}
 	})
@@ -145,9 +142,8 @@ func TestHTTPOverAConnection(t *testing.T) {
 			at = append(at, time.Since(start))
 			return nil
 		})
-		if diff := cmp.Diff([]time.Duration{0, time.Second, 2 * time.Second}, at); err != nil || diff != "" {
-			t.Errorf("watch: error %v, events at (-want +got):\n%s", err, diff)
-		}
+		rig.OK(t, err)
+		rig.Same(t, "times of events", []time.Duration{0, time.Second, 2 * time.Second}, at)
 		got, err := watchAll(t.Context(), src, metav1.ListOptions{ResourceVersion: "cut"})
 		if !errors.Is(err, io.ErrUnexpectedEOF) || len(got.What) != 3 {
 			t.Errorf("a watch that breaks: %d events, error %v", len(got.What), err)
@@ -233,9 +229,9 @@ func TestHTTPHeaderBetweenServers(t *testing.T) {
 	})
 	src := &lw.HTTP[*rig.Gadget]{URL: "http://one/x", Client: other, Header: http.Header{"X-Api-Key": {"k"}}}
 	got, _, err := rig.ListAll(t.Context(), src, metav1.ListOptions{})
-	if diff := cmp.Diff([]string{"one/x k", "two/x ", "one/y "}, keys); err != nil || diff != "" || len(got.What) != 1 {
-		t.Errorf("list %v, error %v (-want +got):\n%s", got.What, err, diff)
-	}
+	rig.OK(t, err)
+	rig.Same(t, "keys", []string{"one/x k", "two/x ", "one/y "}, keys)
+	rig.Same(t, "objects", 1, len(got.What))
 }
 
 // The client's own policy is asked all the same; without one ten redirects are followed.

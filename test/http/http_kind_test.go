@@ -112,9 +112,7 @@ func TestInformerOfAnotherListKind(t *testing.T) {
 func followed[T lw.Object](t *testing.T, src lw.Source[T], list, item string) {
 	t.Helper()
 	errs := &rig.Errors{}
-	inf := lw.NewInformer(src, &lw.Options{List: lw.ListPages, OnError: errs.Add})
-	rig.Start(t, inf)
-	time.Sleep(time.Minute)
+	inf := rig.RunFor(t, src, &lw.Options{List: lw.ListPages, OnError: errs.Add}, time.Minute)
 	want := 1
 	if item != "" {
 		want = 2
@@ -175,10 +173,8 @@ func TestWatchOfAnotherKind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &talk{list: gadgetListAt("9", gadgetA), watch: configMapAdded}
 		errs := &rig.Errors{}
-		inf := lw.NewInformer(&lw.HTTP[*rig.Gadget]{URL: "http://server/gadgets", Client: server.client()}, &lw.Options{List: lw.ListPages, OnError: errs.Add})
-		rig.Start(t, inf)
-		rig.OK(t, inf.WaitForSync(t.Context()))
-		rig.Sleep(10 * time.Minute)
+		src := &lw.HTTP[*rig.Gadget]{URL: "http://server/gadgets", Client: server.client()}
+		inf := rig.RunFor(t, src, &lw.Options{List: lw.ListPages, OnError: errs.Add}, 10*time.Minute)
 		if n := len(server.asked); n < 10 || n > 120 {
 			t.Errorf("%d requests in ten minutes", n)
 		}
@@ -210,9 +206,7 @@ func TestHTTPStatusWithoutWords(t *testing.T) {
 	} {
 		for code, header := range map[int]http.Header{200: {}, 203: rig.ContentType("application/json")} {
 			c, _, _ := rig.Answer(code, header, body)
-			src := &lw.HTTP[*rig.Gadget]{URL: "http://server/gadgets", Client: c}
-			_, _, list := rig.ListAll(t.Context(), src, metav1.ListOptions{})
-			_, watch := watchAll(t.Context(), src, metav1.ListOptions{})
+			list, watch := fails(t, &lw.HTTP[*rig.Gadget]{URL: "http://server/gadgets", Client: c})
 			for op, err := range map[string]error{"list": list, "watch": watch} {
 				status, ok := errors.AsType[*apierrors.StatusError](err)
 				if !ok || err.Error() != "lw: HTTP: http://server/gadgets: "+want || status.Status().Code != int32(code) {

@@ -225,31 +225,40 @@ func TestBoundedRetries(t *testing.T) {
 	for name, tc := range map[string]struct {
 		list          rig.Reply
 		watch, stream func() rig.Stream
-		most          int // requests in an hour
+		most          int  // requests in an hour
+		eager         bool // Backoff asks for no pause
 	}{
-		"lists fail":        {rig.Reply{Err: errors.New("refused")}, nil, nil, 150},
-		"watches fail":      {full, always(broken), nil, 200},
-		"watches end empty": {full, always(rig.Stream{}), nil, 200},
-		"endless 410":       {full, rig.Expired, nil, 400},
+		"lists fail":        {rig.Reply{Err: errors.New("refused")}, nil, nil, 150, false},
+		"watches fail":      {full, always(broken), nil, 200, false},
+		"watches end empty": {full, always(rig.Stream{}), nil, 200, false},
+		"endless 410":       {full, rig.Expired, nil, 400, false},
 		"a bookmark and out": {full, func() rig.Stream {
 			n++
 			return rig.Stream{Events: []widgetEvent{rig.Bookmark(strconv.Itoa(n))}}
-		}, nil, 3600},
-		"no end bookmark": {full, nil, always(rig.Events(some...)), 100},
-		"streams are cut": {full, nil, always(rig.Stream{Events: some}), 100},
-		"streams break":   {full, nil, always(rig.Stream{Events: some, Err: errors.New("reset")}), 100},
+		}, nil, 3600, false},
+		"no end bookmark":       {full, nil, always(rig.Events(some...)), 100, false},
+		"streams are cut":       {full, nil, always(rig.Stream{Events: some}), 100, false},
+		"streams break":         {full, nil, always(rig.Stream{Events: some, Err: errors.New("reset")}), 100, false},
+		"lists fail, at once":   {rig.Reply{Err: broken.Err}, nil, nil, 3660, true},
+		"watches fail, at once": {full, always(broken), nil, 3660, true},
+		"endless 410, at once":  {full, rig.Expired, nil, 3660, true},
+		"streams fail, at once": {rig.Reply{Err: broken.Err}, nil, always(broken), 3660, true},
+		"probes fail, at once":  {full, always(rig.Stream{After: 11 * time.Second, Err: broken.Err}), nil, 3660, true},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
 			src := &rig.Script{Lists: []rig.Reply{tc.list}, OnWatch: tc.watch, OnStream: tc.stream}
-			mode := lw.ListWhole
-			if src.OnStream != nil {
-				mode = lw.ListAuto
+			opts, least := &lw.Options{List: lw.ListWhole, OnError: func(error) {}}, 0
+			if tc.eager {
+				opts.List, opts.Backoff, least = lw.ListPages, every(0), 300
 			}
-			inf := rig.RunFor(t, src, &lw.Options{List: mode, OnError: func(error) {}}, time.Hour)
+			if src.OnStream != nil {
+				opts.List = lw.ListAuto
+			}
+			inf := rig.RunFor(t, src, opts, time.Hour)
 			at := src.Requests()
-			within(t, "requests in an hour", 0, len(at), tc.most)
+			within(t, "requests in an hour", least, len(at), tc.most)
 			rig.MustBeBounded(t, at)
-			if src.OnStream != nil && !inf.Status().Synced {
+			if src.OnStream != nil && tc.list.Err == nil && !inf.Status().Synced {
 				t.Error("not synced, though the server lists")
 			}
 		})

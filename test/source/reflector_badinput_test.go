@@ -30,7 +30,7 @@ func TestBadInput(t *testing.T) {
 		return widgetEvent{Type: watch.Modified, ResourceVersion: rv, Err: err}
 	}
 	nameless := rig.Stamped("", 9, "15")
-	a1, a2 := map[lw.Key]int{rig.Key("a"): 1}, map[lw.Key]int{rig.Key("a"): 2}
+	a1, a2 := sizes("a1"), sizes("a2")
 
 	before := listed("10", "a1@9")
 	type badInput struct {
@@ -160,39 +160,37 @@ func TestBadInitialEvents(t *testing.T) {
 		want   map[lw.Key]int
 	}{
 		"an object without a name": {
-			initial(rig.Added("a", "19"), rig.Added("", "15")), []string{"decode default/: the object has no name"}, 1, map[lw.Key]int{rig.Key("a"): 1},
+			initial(rig.Added("a", "19"), rig.Added("", "15")), []string{"decode default/: the object has no name"}, 1, sizes("a1"),
 		},
 		"an event without an object": {
 			initial(widgetEvent{Type: watch.Added, ResourceVersion: "15"}, rig.Added("a", "19")),
-			[]string{"decode: the object is nil"}, 1, map[lw.Key]int{rig.Key("a"): 1},
+			[]string{"decode: the object is nil"}, 1, sizes("a1"),
 		},
 		"an object that cannot be decoded": {
 			initial(widgetEvent{Type: watch.Added, ResourceVersion: "15", Err: bad}, rig.Added("a", "19")),
-			[]string{"decode default/b: not a widget"}, 1, map[lw.Key]int{rig.Key("a"): 1},
+			[]string{"decode default/b: not a widget"}, 1, sizes("a1"),
 		},
 		"one that was bad and is good": {
 			initial(widgetEvent{Type: watch.Added, ResourceVersion: "15", Err: bad}, modified("b3@19")),
-			nil, 0, map[lw.Key]int{rig.Key("b"): 3},
+			nil, 0, sizes("b3"),
 		},
 		"one that was good and is bad": {
 			initial(rig.Added("a", "14"), rig.Added("b", "15"), widgetEvent{Type: watch.Modified, ResourceVersion: "19", Err: bad}),
-			[]string{"decode default/b: not a widget"}, 1, map[lw.Key]int{rig.Key("a"): 1},
+			[]string{"decode default/b: not a widget"}, 1, sizes("a1"),
 		},
-		"two of one key": {
-			initial(rig.Added("a", "15"), rig.Added("a", "19")),
-			[]string{"stream default/a: protocol error: the list holds this key twice"}, 0, map[lw.Key]int{rig.Key("a"): 1},
-		},
+		"two of one key": {initial(rig.Added("a", "15"), rig.Added("a", "19")),
+			[]string{"stream default/a: protocol error: the list holds this key twice"}, 0, sizes("a1")},
 		// It may be of the object that nobody can name.
 		"a change of what may have come": {
 			initial(rig.Added("a", "14"), widgetEvent{Type: watch.Added, ResourceVersion: "15", Err: errors.New("what is it")},
 				modified("x3@19")),
-			[]string{"decode: what is it"}, 1, map[lw.Key]int{rig.Key("a"): 1, rig.Key("x"): 3},
+			[]string{"decode: what is it"}, 1, sizes("a1 x3"),
 		},
 		// What changes while the list is being sent is in it, or is not, as the server says.
 		"changes among them": {
 			initial(rig.Added("gone", "3"), rig.Added("a", "5"), rig.Added("back", "4"), deleted("gone1@7"), modified("a5@8"),
 				deleted("back1@9"), added("back", 3, "10"), rig.Added("late", "2")),
-			nil, 0, map[lw.Key]int{rig.Key("a"): 5, rig.Key("back"): 3, rig.Key("late"): 1},
+			nil, 0, sizes("a5 back3 late1"),
 		},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
@@ -232,26 +230,16 @@ func TestOldInitialEvents(t *testing.T) {
 		err    string         // "": nothing is wrong
 		want   map[lw.Key]int // where nothing is wrong: with an error, behind a transform that leaves out what has size 0
 	}{
-		"before anything has come": {
-			[]widgetEvent{modified("x", 9, "1"), rig.Added("a", "15")},
-			"MODIFIED event of default/x, which was not there", nil,
-		},
-		"of an object that has come": {
-			[]widgetEvent{rig.Added("a", "15"), modified("a", 9, "14")},
-			"MODIFIED event of default/a at resource version 14 came after 15", nil,
-		},
-		"of the version that has come": {
-			[]widgetEvent{rig.Added("a", "15"), modified("a", 9, "15")},
-			"MODIFIED event of default/a at resource version 15 came after 15", nil,
-		},
-		"of an object that is no more": {
-			[]widgetEvent{rig.Added("a", "15"), modified("x", 9, "14")},
-			"MODIFIED event of default/x at resource version 14 came after 15", nil,
-		},
-		"a deletion": {
-			[]widgetEvent{rig.Added("a", "15"), rig.Added("b", "11"), deleted("b1@12")},
-			"DELETED event of default/b at resource version 12 came after 15", nil,
-		},
+		"before anything has come": {[]widgetEvent{modified("x", 9, "1"), rig.Added("a", "15")},
+			"MODIFIED event of default/x, which was not there", nil},
+		"of an object that has come": {[]widgetEvent{rig.Added("a", "15"), modified("a", 9, "14")},
+			"MODIFIED event of default/a at resource version 14 came after 15", nil},
+		"of the version that has come": {[]widgetEvent{rig.Added("a", "15"), modified("a", 9, "15")},
+			"MODIFIED event of default/a at resource version 15 came after 15", nil},
+		"of an object that is no more": {[]widgetEvent{rig.Added("a", "15"), modified("x", 9, "14")},
+			"MODIFIED event of default/x at resource version 14 came after 15", nil},
+		"a deletion": {[]widgetEvent{rig.Added("a", "15"), rig.Added("b", "11"), deleted("b1@12")},
+			"DELETED event of default/b at resource version 12 came after 15", nil},
 		"the object itself, after its change": {
 			[]widgetEvent{rig.Added("a", "15"), modified("a", 9, "16"), rig.Added("a", "15")},
 			"ADDED event of default/a at resource version 15 came after 16", nil,
@@ -260,15 +248,13 @@ func TestOldInitialEvents(t *testing.T) {
 			[]widgetEvent{
 				{Type: watch.Added, Object: rig.Stamped("b", 0, "17"), ResourceVersion: "17"}, rig.Added("a", "15"), modified("b", 9, "18"),
 			},
-			"", map[lw.Key]int{rig.Key("a"): 1, rig.Key("b"): 9},
+			"", sizes("a1 b9"),
 		},
-		"of an object that has not come": {
-			[]widgetEvent{rig.Added("a", "15"), modified("x", 9, "16")},
-			"MODIFIED event of default/x, which was not there", map[lw.Key]int{rig.Key("a"): 1, rig.Key("x"): 9},
-		},
+		"of an object that has not come": {[]widgetEvent{rig.Added("a", "15"), modified("x", 9, "16")},
+			"MODIFIED event of default/x, which was not there", sizes("a1 x9")},
 		"of two objects at once": {
 			[]widgetEvent{rig.Added("a", "15"), rig.Added("b", "14"), modified("a", 3, "16"), modified("b", 4, "16")},
-			"", map[lw.Key]int{rig.Key("a"): 3, rig.Key("b"): 4},
+			"", sizes("a3 b4"),
 		},
 	} {
 		for _, behind := range []bool{false, true} {
@@ -278,7 +264,7 @@ func TestOldInitialEvents(t *testing.T) {
 				streams := []rig.Stream{rig.Events(append(tc.events, rig.End("20"))...)}
 				if tc.err != "" && !(behind && tc.want != nil) {
 					wantErrs = []string{"lw: widgets: stream: protocol error: " + tc.err}
-					want = map[lw.Key]int{rig.Key("a"): 2}
+					want = sizes("a2")
 					again := widgetEvent{Type: watch.Added, Object: rig.Stamped("a", 2, "19"), ResourceVersion: "19"}
 					streams = append(streams, rig.Events(again, rig.End("20")))
 				}

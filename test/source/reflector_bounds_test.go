@@ -93,10 +93,8 @@ func TestWatchWithoutTheRightToList(t *testing.T) {
 		rv      string
 	}{
 		// A refusal does not hide for long that the server went back in time.
-		"for a while": {
-			[]rig.Reply{listed("100", "a1@99"), denied, listed("10", "a2@9")},
-			[]rig.Stream{{After: 15 * time.Second}, rig.Forever()}, 0, 2 * time.Minute, 2, 3, 1, "10",
-		},
+		"for a while": {[]rig.Reply{listed("100", "a1@99"), denied, listed("10", "a2@9")},
+			[]rig.Stream{{After: 15 * time.Second}, rig.Forever()}, 0, 2 * time.Minute, 2, 3, 1, "10"},
 		// A quiet watch that ends before the time to ask again leaves a doubt: the next one is
 		// interrupted when that time has come. It asks after 20 s, after 60 s, and 60 s after that.
 		"when the time has come": {
@@ -104,10 +102,8 @@ func TestWatchWithoutTheRightToList(t *testing.T) {
 			[]rig.Stream{quiet, lively, quiet, lively, quiet, rig.Forever()}, 10 * time.Second, 130 * time.Second, 3, 7, 0, "20",
 		},
 		// Nothing is asked where the watch has shown life before the time has come to ask again.
-		"and then it is lively": {
-			[]rig.Reply{listed("10", "a1@9"), denied},
-			[]rig.Stream{{After: 15 * time.Second}, rig.Events(rig.Bookmark("20"))}, 0, 5 * time.Minute, 1, 2, 0, "20",
-		},
+		"and then it is lively": {[]rig.Reply{listed("10", "a1@9"), denied},
+			[]rig.Stream{{After: 15 * time.Second}, rig.Events(rig.Bookmark("20"))}, 0, 5 * time.Minute, 1, 2, 0, "20"},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
 			opts := &lw.Options{List: lw.ListPages, WatchTimeout: tc.timeout, OnError: func(error) {}}

@@ -57,31 +57,6 @@ func TestNoProgress(t *testing.T) {
 	}
 }
 
-// Also where no pause is asked for, requests are few.
-func TestNoBackoffIsBounded(t *testing.T) {
-	down := errors.New("down")
-	full := func() rig.Reply { return listed("10", "a1@9") }
-	for name, src := range map[string]*rig.Script{
-		"lists fail":       {OnList: func() rig.Reply { return rig.Reply{Err: down} }},
-		"watches fail":     {OnList: full, OnWatch: func() rig.Stream { return rig.Stream{Err: down} }},
-		"watches are gone": {OnList: full, OnWatch: rig.Expired},
-		"streams fail":     {OnList: func() rig.Reply { return rig.Reply{Err: down} }, OnStream: func() rig.Stream { return rig.Stream{Err: down} }},
-		"probes fail": {OnList: full, OnWatch: func() rig.Stream {
-			return rig.Stream{After: 11 * time.Second, Err: down}
-		}},
-	} {
-		rig.Subtest(t, name, func(t *testing.T) {
-			mode := lw.ListPages
-			if src.OnStream != nil {
-				mode = lw.ListAuto
-			}
-			rig.RunFor(t, src, &lw.Options{List: mode, OnError: func(error) {}, Backoff: every(0)}, 10*time.Minute)
-			rig.MustBeBounded(t, src.Requests())
-			within(t, "requests in ten minutes", 50, len(src.Requests()), 1000)
-		})
-	}
-}
-
 // A list that must follow at once does so once; after progress it may again.
 func TestRelistAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

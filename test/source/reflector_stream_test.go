@@ -271,10 +271,8 @@ func TestCutStreamsAreCountedInARow(t *testing.T) {
 			[]rig.Stream{cut, whole, cut, whole, cut, rig.Forever()}, []rig.Reply{listed("10", "a1@9")},
 			[]string{"stream", "stream", "stream", "stream", "stream", "stream"},
 		},
-		"two in a row": {
-			[]rig.Stream{cut, cut}, []rig.Reply{listed("10", "a1@9")},
-			[]string{"stream", "stream", "list limit 500", "watch 10"},
-		},
+		"two in a row": {[]rig.Stream{cut, cut}, []rig.Reply{listed("10", "a1@9")},
+			[]string{"stream", "stream", "list limit 500", "watch 10"}},
 		"two that the server failed at, and pages that fail": {
 			[]rig.Stream{corrupt, corrupt, corrupt, whole}, []rig.Reply{{Err: apierrors.NewInternalError(errors.New("etcd"))}},
 			[]string{"stream", "stream", "list limit 500", "stream", "stream"},

@@ -215,10 +215,8 @@ func TestPages(t *testing.T) {
 		log   []string
 		errs  int
 	}{
-		"three": {
-			[]rig.Reply{page("10", "x", "a1@9"), page("10", "y", "b1@9"), page("10", "", "c1@9")},
-			[]string{"list limit 2", "list limit 2 continue x", "list limit 2 continue y", "watch 10"}, 0,
-		},
+		"three": {[]rig.Reply{page("10", "x", "a1@9"), page("10", "y", "b1@9"), page("10", "", "c1@9")},
+			[]string{"list limit 2", "list limit 2 continue x", "list limit 2 continue y", "watch 10"}, 0},
 		"an empty one": {
 			[]rig.Reply{page("10", "x", ""), page("10", "", "a1@9 b1@9 c1@9")}, []string{"list limit 2", "list limit 2 continue x", "watch 10"}, 0,
 		},
@@ -230,18 +228,14 @@ func TestPages(t *testing.T) {
 			[]rig.Reply{page("10", "x", "old1@9"), gone, page("20", "y", "old1@9"), gone, page("30", "", "a1@9 b1@9 c1@9")},
 			[]string{"list limit 2", "list limit 2 continue x", "list limit 2", "list limit 2 continue y", "list", "watch 30"}, 2,
 		},
-		"the first page expires": {
-			[]rig.Reply{gone, page("20", "y", "a1@9 b1@9"), page("20", "", "c1@9")},
-			[]string{"list limit 2", "list limit 2", "list limit 2 continue y", "watch 20"}, 1,
-		},
+		"the first page expires": {[]rig.Reply{gone, page("20", "y", "a1@9 b1@9"), page("20", "", "c1@9")},
+			[]string{"list limit 2", "list limit 2", "list limit 2 continue y", "watch 20"}, 1},
 		"pages of two versions": {
 			[]rig.Reply{page("10", "x", "old1@9"), page("11", "", "b1@9"), page("20", "", "a1@9 b1@9 c1@9")},
 			[]string{"list limit 2", "list limit 2 continue x", "list limit 2", "watch 20"}, 1,
 		},
-		"the second page fails": {
-			[]rig.Reply{page("10", "x", "old1@9"), internal, page("20", "", "a1@9 b1@9 c1@9")},
-			[]string{"list limit 2", "list limit 2 continue x", "list limit 2", "watch 20"}, 1,
-		},
+		"the second page fails": {[]rig.Reply{page("10", "x", "old1@9"), internal, page("20", "", "a1@9 b1@9 c1@9")},
+			[]string{"list limit 2", "list limit 2 continue x", "list limit 2", "watch 20"}, 1},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
 			src := &rig.Script{Lists: tc.lists}
