@@ -353,17 +353,9 @@ func TestRunEndsWithWhatCanNeverWork(t *testing.T) {
 		rig.EndsAtOnce(t, &lists{}, "stream", "ListWatch: nil WatchFunc")
 	})
 	t.Run("a foreign source", func(t *testing.T) {
-		rig.EndsAtOnce(t, hopeless{lw.NewMemory[*rig.Widget](), errors.Join(errors.New("no such shard"), lw.ErrPermanent)}, "stream", "no such shard")
+		failing := rig.Stream{Err: errors.Join(errors.New("no such shard"), lw.ErrPermanent)}
+		rig.EndsAtOnce(t, &rig.Script{Watches: []rig.Stream{failing}}, "stream", "no such shard")
 	})
-}
-
-type hopeless struct {
-	lw.Source[*rig.Widget]
-	err error
-}
-
-func (h hopeless) Watch(context.Context, metav1.ListOptions, func(widgetEvent) error) error {
-	return h.err
 }
 
 // A Reflector ends as an Informer does, also long after it has synced, and what is no ErrPermanent

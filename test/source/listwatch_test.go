@@ -46,16 +46,7 @@ func (l *applianceList) DeepCopyObject() kruntime.Object {
 	return &out
 }
 
-// objectList holds what its decoder found.
-type objectList struct {
-	metav1.TypeMeta
-	metav1.ListMeta
-	Items []kruntime.Object
-}
-
-func (l *objectList) DeepCopyObject() kruntime.Object { panic("not used") }
-
-// listOf is a list of pointers.
+// listOf is a list of pointers, and objectList one of what its decoder found.
 type listOf[T kruntime.Object] struct {
 	metav1.TypeMeta
 	metav1.ListMeta
@@ -63,6 +54,8 @@ type listOf[T kruntime.Object] struct {
 }
 
 func (l *listOf[T]) DeepCopyObject() kruntime.Object { panic("not used") }
+
+type objectList = listOf[kruntime.Object]
 
 // noList has no items.
 type noList struct {
@@ -129,13 +122,13 @@ func TestListTypes(t *testing.T) {
 		"a list of something else": {listOnce[*appliance](t, &metav1.PartialObjectMetadataList{ListMeta: version10, Items: []metav1.PartialObjectMetadata{partial("a")}}),
 			[]string{"error: lw: decode a: list *v1.PartialObjectMetadataList holds a *v1.PartialObjectMetadata, not a *source_test.appliance"}},
 		"one of something else": {listOnce[*appliance](t, &objectList{ListMeta: version10, Items: []kruntime.Object{a, &metav1.PartialObjectMetadata{}, b}}),
-			[]string{"a", "error: lw: decode: list *source_test.objectList holds a *v1.PartialObjectMetadata, not a *source_test.appliance", "b"}},
+			[]string{"a", "error: lw: decode: list *source_test.listOf[k8s.io/apimachinery/pkg/runtime.Object] holds a *v1.PartialObjectMetadata, not a *source_test.appliance", "b"}},
 		"a nil pointer": {listOnce[*appliance](t, &listOf[*appliance]{ListMeta: version10, Items: []*appliance{nil, b}}),
 			[]string{"error: lw: decode: item 0 of *source_test.listOf[*github.com/go-lw/lw/test/source_test.appliance] is nil", "b"}},
 		"a nil interface": {listOnce[*appliance](t, &objectList{ListMeta: version10, Items: []kruntime.Object{nil, b}}),
-			[]string{"error: lw: decode: list *source_test.objectList holds a nil object, not a *source_test.appliance", "b"}},
+			[]string{"error: lw: decode: list *source_test.listOf[k8s.io/apimachinery/pkg/runtime.Object] holds a nil object, not a *source_test.appliance", "b"}},
 		"a nil pointer in an interface": {listOnce[*appliance](t, &objectList{ListMeta: version10, Items: []kruntime.Object{(*appliance)(nil), b}}),
-			[]string{"error: lw: decode: list *source_test.objectList holds a nil *source_test.appliance, not a *source_test.appliance", "b"}},
+			[]string{"error: lw: decode: list *source_test.listOf[k8s.io/apimachinery/pkg/runtime.Object] holds a nil *source_test.appliance, not a *source_test.appliance", "b"}},
 		"an object": {listOnce[*appliance](t, a),
 			[]string{"failed: lw: ListWatch: ListFunc returned a *source_test.appliance: object does not implement the List interfaces"}},
 		"nil": {listOnce[*appliance](t, kruntime.Object(nil)), []string{"failed: lw: ListWatch: ListFunc returned a nil object"}},

@@ -149,8 +149,12 @@ func allSizes(m *lw.Memory[*rig.Widget]) map[lw.Key]int {
 // whatever stands between it and the informer.
 func TestRestoredServer(t *testing.T) {
 	sources := map[string]func(m *lw.Memory[*rig.Widget]) lw.Source[*rig.Widget]{
-		"Memory":   func(m *lw.Memory[*rig.Widget]) lw.Source[*rig.Widget] { return m },
-		"by lists": func(m *lw.Memory[*rig.Widget]) lw.Source[*rig.Widget] { return byLists{m} },
+		"Memory": func(m *lw.Memory[*rig.Widget]) lw.Source[*rig.Widget] { return m },
+		"by lists": func(m *lw.Memory[*rig.Widget]) lw.Source[*rig.Widget] { // as one over an API server
+			return &hinted{m, lw.SourceHints{StillHas: func(ctx context.Context, obj lw.Meta, version string) (bool, error) {
+				return lw.StillHasByList(ctx, m, obj, version)
+			}}}
+		},
 		"WithListOptions": func(m *lw.Memory[*rig.Widget]) lw.Source[*rig.Widget] {
 			return lw.WithListOptions(lw.Shard(m, 0, 1), func(o *metav1.ListOptions) { o.FieldSelector = "metadata.namespace=default" })
 		},
@@ -356,13 +360,4 @@ func TestWitnessOfASink(t *testing.T) {
 			rig.Same(t, "asked about", tc.want, got)
 		})
 	}
-}
-
-// byLists is a source that asks by lists, as one over an API server does.
-type byLists struct{ lw.Source[*rig.Widget] }
-
-func (b byLists) Hints() lw.SourceHints {
-	return lw.SourceHints{StillHas: func(ctx context.Context, obj lw.Meta, version string) (bool, error) {
-		return lw.StillHasByList(ctx, b, obj, version)
-	}}
 }

@@ -133,9 +133,9 @@ func TestPollingSource(t *testing.T) {
 	}
 }
 
-// hinted is a script with hints.
+// hinted is a source with hints of its own.
 type hinted struct {
-	*rig.Script
+	lw.Source[*rig.Widget]
 	hints lw.SourceHints
 }
 

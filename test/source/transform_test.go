@@ -168,7 +168,8 @@ func TestTransformRemembersThroughABrokenStream(t *testing.T) {
 			return rig.Stream{Events: []widgetEvent{rig.Added("b", "8"), rig.Bookmark("10")}}
 		},
 	}
-	src := lw.Transform[*rig.Widget](hasAll{inner}, func(w *rig.Widget) (*rig.Widget, error) {
+	hasAll := lw.SourceHints{StillHas: func(context.Context, lw.Meta, string) (bool, error) { return true, nil }}
+	src := lw.Transform(&hinted{inner, hasAll}, func(w *rig.Widget) (*rig.Widget, error) {
 		if w.Name == "a" {
 			return nil, lw.ErrKeep
 		}
@@ -178,13 +179,6 @@ func TestTransformRemembersThroughABrokenStream(t *testing.T) {
 	initial := metav1.ListOptions{SendInitialEvents: new(true)}
 	rig.OK(t, src.Watch(t.Context(), initial, func(widgetEvent) error { return nil }))
 	mustWitness(t, src, rig.NewWidget("a", 1), "10", errors.ErrUnsupported)
-}
-
-// A hasAll is a source whose server had whatever it is asked about.
-type hasAll struct{ lw.Source[*rig.Widget] }
-
-func (hasAll) Hints() lw.SourceHints {
-	return lw.SourceHints{StillHas: func(context.Context, lw.Meta, string) (bool, error) { return true, nil }}
 }
 
 // A beforeProbe calls do before it answers a probe. It is no witness, so it is probed.
