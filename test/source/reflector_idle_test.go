@@ -194,6 +194,6 @@ func TestOneVersionForAll(t *testing.T) {
 		got.MustBe(t, "update a2 a4")
 		before := inf.Status().Requests["list"].Started
 		rig.Sleep(time.Hour)
-		rig.Same(t, "lists, and those of an hour in which nothing is wrong", before, inf.Status().Requests["list"].Started)
+		rig.Same(t, "lists after an hour of calm", before, inf.Status().Requests["list"].Started)
 	})
 }

@@ -213,7 +213,7 @@ func TestLogBesideOnError(t *testing.T) {
 			if own {
 				want = 2 // synced, and works again
 			}
-			rig.Same(t, "lines of INFO and WARN", []int{want, 0}, []int{book.count("level=INFO"), book.count("level=WARN")})
+			rig.Same(t, "INFO, WARN", []int{want, 0}, []int{book.count("level=INFO"), book.count("level=WARN")})
 		})
 	}
 }

@@ -189,9 +189,7 @@ func TestUselessList(t *testing.T) {
 				if mode == "pages" {
 					opts.List = lw.ListPages
 				}
-				inf := lw.NewInformer[*rig.Widget](src, opts)
-				rig.Start(t, inf)
-				rig.Sleep(time.Minute)
+				inf := rig.RunFor(t, src, opts, time.Minute)
 				s := inf.Status()
 				mustSay(t, inf, func(s lw.Status) bool { return !s.Synced && len(s.SetAside) == 0 && s.Failures >= 3 })
 				if s.Err == nil || !strings.HasSuffix(s.Err.Error(), ": "+tc.want) {
@@ -212,7 +210,7 @@ func TestUselessList(t *testing.T) {
 // What there was stays, with its version, until there is a list that can be used.
 func TestUselessRelist(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		bad := rig.Reply{Bad: []error{&lw.Error{Op: "decode", Key: rig.Key("a"), Err: errors.New("not a widget")}}, Meta: metav1.ListMeta{ResourceVersion: "20"}}
+		bad := badList("20", "a", "")
 		src := &rig.Script{
 			Lists:   []rig.Reply{listed("10", "a1@8 b1@9"), bad, bad, listed("30", "a2@25")},
 			Watches: []rig.Stream{rig.ExpiredAfter(time.Minute), rig.Forever()},

@@ -43,7 +43,8 @@ func TestDoubtIsLifted(t *testing.T) {
 		},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
-			src := &rig.Script{Lists: []rig.Reply{listed("10", "a1@9")}, Watches: []rig.Stream{tc.doubt, tc.trial, rig.Forever()}}
+			watches := []rig.Stream{tc.doubt, tc.trial, rig.Forever()}
+			src := &rig.Script{Lists: []rig.Reply{listed("10", "a1@9")}, Watches: watches}
 			inf := rig.RunFor(t, src, &lw.Options{List: lw.ListPages, WatchTimeout: tc.timeout, OnError: func(error) {}}, tc.d)
 			rig.MustLog(t, src, append([]string{"list limit 500", "watch 10"}, tc.log...)...)
 			mustHold(t, inf.Store(), "20", tc.want)
@@ -175,7 +176,8 @@ func TestRestoredServer(t *testing.T) {
 				told := map[lw.Key]int{}
 				note := func(w *rig.Widget) { told[lw.KeyOf(w)] = w.Size }
 				inf.AddHandler(lw.Handler[*rig.Widget]{
-					Add: note, Update: func(_, w *rig.Widget) { note(w) }, Delete: func(w *rig.Widget) { delete(told, lw.KeyOf(w)) },
+					Add: note, Update: func(_, w *rig.Widget) { note(w) },
+					Delete: func(w *rig.Widget) { delete(told, lw.KeyOf(w)) },
 				})
 				r.before(t, m)
 				rig.Sleep(time.Minute)
@@ -235,6 +237,7 @@ func TestWitness(t *testing.T) {
 	again := listed("12", "a1@8 b2@9")
 	silence := time.Minute
 	says := []widgetEvent{rig.Bookmark("10")}
+	blink := []rig.Stream{{Err: syscall.ECONNREFUSED}, rig.Events(says...)}
 	for name, tc := range map[string]struct {
 		watches   []rig.Stream
 		first     rig.Reply // instead of objects
@@ -259,8 +262,8 @@ func TestWitness(t *testing.T) {
 		"no version has an order":           {watches: away(1), first: listed("10", "a1@x"), asks: 1},
 		"the newest one cannot be read":     {watches: append([]rig.Stream{{Events: []widgetEvent{{Type: watch.Modified, ResourceVersion: "10", Err: &lw.Error{Op: "decode", Key: rig.Key("b"), Err: errors.New("sick")}}}, Err: io.EOF}}, away(1)...), first: listed("9", "a1@8 b1@9"), had: yes, questions: 1, asked: "a", reports: "sick"},
 		// Nobody restores a server within a second, but many connections break and come back.
-		"a short outage":                      {watches: []rig.Stream{{Err: syscall.ECONNREFUSED}, rig.Events(says...)}, pause: 900 * time.Millisecond},
-		"a little longer one":                 {watches: []rig.Stream{{Err: syscall.ECONNREFUSED}, rig.Events(says...)}, pause: 1100 * time.Millisecond, had: yes, questions: 1},
+		"a short outage":                      {watches: blink, pause: 900 * time.Millisecond},
+		"a little longer one":                 {watches: blink, pause: 1100 * time.Millisecond, had: yes, questions: 1},
 		"no":                                  {watches: away(1), had: fails(nil), questions: 1, epoch: 1, relists: 1, reports: "went back in time"},
 		"too old":                             {watches: away(1), had: fails(apierrors.NewResourceExpired("too old")), questions: 1, relists: 1, reports: "too old"},
 		"forbidden":                           {watches: away(4), had: fails(apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no"))), questions: 1, reports: "forbidden", asks: 1},
@@ -306,7 +309,7 @@ func TestWitness(t *testing.T) {
 				}
 			}
 			if tc.epoch == 1 {
-				rig.Same(t, "size of b, whose version means nothing in a new epoch", 2, rig.Sizes(inf.Store())[rig.Key("b")])
+				rig.Same(t, "size of b in a new epoch", 2, rig.Sizes(inf.Store())[rig.Key("b")])
 			}
 			rig.MustBeBounded(t, src.Requests())
 		})

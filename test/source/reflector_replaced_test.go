@@ -9,7 +9,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/listopts"
@@ -177,10 +176,7 @@ func TestVersionsOfAnotherEpoch(t *testing.T) {
 // had in its place.
 func TestVersionsOfAnotherEpochOfWhatWasKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		broken := rig.Reply{
-			Obj: []*rig.Widget{rig.Stamped("b", 1, "8")}, Bad: []error{&lw.Error{Op: "decode", Key: rig.Key("a"), Err: errors.New("not a widget")}},
-			Meta: metav1.ListMeta{ResourceVersion: "8"},
-		}
+		broken := badList("8", "a", "b1@8")
 		src := &rig.Script{
 			Lists: []rig.Reply{
 				listed("9", "a1@9 b1@8"),
@@ -189,10 +185,7 @@ func TestVersionsOfAnotherEpochOfWhatWasKept(t *testing.T) {
 			},
 			Watches: []rig.Stream{rig.Expired(), rig.ExpiredAfter(time.Minute), rig.Forever()},
 		}
-		inf := lw.NewInformer(src, &lw.Options{List: lw.ListWhole, OnError: func(error) {}})
-		rig.Start(t, inf)
-		time.Sleep(time.Hour)
-		synctest.Wait()
+		inf := rig.RunFor(t, src, &lw.Options{List: lw.ListWhole, OnError: func(error) {}}, time.Hour)
 		rig.Same(t, "epoch", 1, inf.Status().Epoch)
 		rig.Same(t, "store", sizes("a2 b1"), rig.Sizes(inf.Store()))
 	})

@@ -215,7 +215,7 @@ func (h *holder) Apply(ev widgetEvent) {
 func TestSinkKeepsWhatIsSetAside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &rig.Script{
-			Lists: []rig.Reply{badList("10", "c", rig.Stamped("a", 1, "9"), rig.Stamped("b", 1, "8")), badList("20", "b", rig.Stamped("a", 2, "15"))},
+			Lists: []rig.Reply{badList("10", "c", "a1@9 b1@8"), badList("20", "b", "a2@15")},
 			Watches: []rig.Stream{
 				expiring(time.Minute, rig.BadEvent("b", "11"), modified("a2@15")),
 				rig.Events(modified("b3@21"), rig.Bookmark("22")),
@@ -238,7 +238,7 @@ func TestSinkKeepsWhatIsSetAside(t *testing.T) {
 func TestSinkWithoutGet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &rig.Script{
-			Lists:   []rig.Reply{listed("10", "a1@9 b1@8"), badList("20", "b", rig.Stamped("a", 2, "15"))},
+			Lists:   []rig.Reply{listed("10", "a1@9 b1@8"), badList("20", "b", "a2@15")},
 			Watches: []rig.Stream{expiring(time.Minute, rig.BadEvent("c", "11"), rig.Added("a", "12"), deleted("z1@13")), rig.Forever()},
 		}
 		sink := &recorder{}
@@ -308,8 +308,7 @@ func TestSinkThatCanBeAsked(t *testing.T) {
 				Watches: []rig.Stream{rig.Events(tc.events...), rig.Forever()},
 			}
 			store := lw.NewIndexer[*rig.Widget]()
-			r := lw.NewReflector[*rig.Widget](src, store, &lw.Options{List: lw.ListWhole, OnError: func(error) {}})
-			rig.Start(t, r)
+			r := rig.ReflectInto(t, src, store, &lw.Options{List: lw.ListWhole, OnError: func(error) {}})
 			rig.Sleep(5 * time.Second)
 			rig.MustLog(t, src, tc.log...)
 			rig.Same(t, "the version that the reflector reports", store.ResourceVersion(), r.Status().ResourceVersion)
@@ -322,7 +321,7 @@ func TestSinkThatCanBeAsked(t *testing.T) {
 func TestAsideBehindAnIndexer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &rig.Script{
-			Lists: []rig.Reply{listed("10", "a1@8 b1@9"), badList("30", "b", rig.Stamped("a", 3, "20"))},
+			Lists: []rig.Reply{listed("10", "a1@8 b1@9"), badList("30", "b", "a3@20")},
 			Watches: []rig.Stream{
 				expiring(time.Second, rig.BadEvent("b", "11"), modified("a2@12"), rig.Bookmark("13")),
 				rig.Events(modified("a4@31")),

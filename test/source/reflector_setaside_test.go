@@ -90,17 +90,9 @@ func TestAsideCostsNoMoreWhenThereIsMore(t *testing.T) {
 // it, a relist included; once the object can be read, or is gone, or the server went back in time,
 // it goes on.
 func TestHeldVersion(t *testing.T) {
-	bad := func(name, rv string) widgetEvent {
-		return widgetEvent{
-			Type: watch.Modified, ResourceVersion: rv, Err: &lw.Error{Op: "decode", Key: rig.Key(name), Err: errors.New("not a widget")},
-		}
-	}
-	broken := func(rv string, objs ...*rig.Widget) rig.Reply {
-		return rig.Reply{Obj: objs, Bad: []error{bad("b", "").Err}, Meta: metav1.ListMeta{ResourceVersion: rv}}
-	}
 	first := listed("10", "a1@8 b1@9")
 	spoiled := func(evs ...widgetEvent) rig.Stream {
-		return rig.Stream{Events: append([]widgetEvent{bad("b", "11")}, evs...), After: time.Second, Err: rig.Expired().Err}
+		return rig.Stream{Events: append([]widgetEvent{rig.BadEvent("b", "11")}, evs...), After: time.Second, Err: rig.Expired().Err}
 	}
 	for name, tc := range map[string]struct {
 		lists []rig.Reply
@@ -110,26 +102,26 @@ func TestHeldVersion(t *testing.T) {
 		aside int
 		errs  int // of objects
 	}{
-		"a relist that cannot read it": {[]rig.Reply{first, broken("30", rig.Stamped("a", 3, "20"))}, nil, "10", map[string]int{"a": 3, "b": 1}, 1, 1},
-		"events after that": {[]rig.Reply{first, broken("30", rig.Stamped("a", 3, "20"))},
+		"a relist that cannot read it": {[]rig.Reply{first, badList("30", "b", "a3@20")}, nil, "10", map[string]int{"a": 3, "b": 1}, 1, 1},
+		"events after that": {[]rig.Reply{first, badList("30", "b", "a3@20")},
 			[]widgetEvent{modified("a4@31"), rig.Bookmark("40")}, "10", map[string]int{"a": 4, "b": 1}, 1, 1},
-		"it can be read after that": {[]rig.Reply{first, broken("30", rig.Stamped("a", 3, "20"))},
+		"it can be read after that": {[]rig.Reply{first, badList("30", "b", "a3@20")},
 			[]widgetEvent{modified("b4@31")}, "31", map[string]int{"a": 3, "b": 4}, 0, 1},
-		"it is deleted after that": {[]rig.Reply{first, broken("30", rig.Stamped("a", 3, "20"))},
+		"it is deleted after that": {[]rig.Reply{first, badList("30", "b", "a3@20")},
 			[]widgetEvent{deleted("b4@31")}, "31", map[string]int{"a": 3}, 0, 1},
-		"it is spoiled again": {[]rig.Reply{first, broken("30", rig.Stamped("a", 3, "20"))},
-			[]widgetEvent{bad("b", "31")}, "10", map[string]int{"a": 3, "b": 1}, 1, 2},
+		"it is spoiled again": {[]rig.Reply{first, badList("30", "b", "a3@20")},
+			[]widgetEvent{rig.BadEvent("b", "31")}, "10", map[string]int{"a": 3, "b": 1}, 1, 2},
 		"a relist that can read it": {[]rig.Reply{first, listed("30", "a3@20 b4@11")}, nil, "30", map[string]int{"a": 3, "b": 4}, 0, 1},
 		"a relist without it":       {[]rig.Reply{first, listed("30", "a3@20")}, nil, "30", map[string]int{"a": 3}, 0, 1},
-		"one that never was there": {[]rig.Reply{listed("10", "a1@8"), broken("30", rig.Stamped("a", 3, "20"))},
+		"one that never was there": {[]rig.Reply{listed("10", "a1@8"), badList("30", "b", "a3@20")},
 			[]widgetEvent{rig.Bookmark("40")}, "10", map[string]int{"a": 3}, 1, 1},
 		"one that never was there, and can be read": {[]rig.Reply{listed("10", "a1@8"), listed("30", "a3@20 b4@11")}, nil, "30", map[string]int{"a": 3, "b": 4}, 0, 1},
 		// What was set aside by a list was never held: its list had no older state to keep.
-		"only a list could not read it": {[]rig.Reply{broken("10", rig.Stamped("a", 1, "8")), broken("30", rig.Stamped("a", 3, "20"))}, nil, "30", map[string]int{"a": 3}, 1, 1},
+		"only a list could not read it": {[]rig.Reply{badList("10", "b", "a1@8"), badList("30", "b", "a3@20")}, nil, "30", map[string]int{"a": 3}, 1, 1},
 		// The version of before means nothing there.
-		"a new epoch that cannot read it": {[]rig.Reply{first, broken("5", rig.Stamped("a", 3, "4")), broken("5", rig.Stamped("a", 3, "4")), broken("5", rig.Stamped("a", 3, "4")), broken("5", rig.Stamped("a", 3, "4"))},
+		"a new epoch that cannot read it": {[]rig.Reply{first, badList("5", "b", "a3@4"), badList("5", "b", "a3@4"), badList("5", "b", "a3@4"), badList("5", "b", "a3@4")},
 			nil, "5", map[string]int{"a": 3, "b": 1}, 1, 1},
-		"events of that": {[]rig.Reply{first, broken("5", rig.Stamped("a", 3, "4")), broken("5", rig.Stamped("a", 3, "4")), broken("5", rig.Stamped("a", 3, "4")), broken("5", rig.Stamped("a", 3, "4"))},
+		"events of that": {[]rig.Reply{first, badList("5", "b", "a3@4"), badList("5", "b", "a3@4"), badList("5", "b", "a3@4"), badList("5", "b", "a3@4")},
 			[]widgetEvent{modified("a4@6")}, "6", map[string]int{"a": 4, "b": 1}, 1, 1},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
@@ -151,9 +143,11 @@ func TestHeldVersion(t *testing.T) {
 	}
 }
 
-// badList is a list of which so many objects cannot be decoded.
-func badList(rv string, bad string, objs ...*rig.Widget) rig.Reply {
-	return rig.Reply{Obj: objs, Bad: []error{rig.Unreadable(bad)}, Meta: metav1.ListMeta{ResourceVersion: rv}}
+// badList is a list of which one object cannot be decoded.
+func badList(rv, bad, widgets string) rig.Reply {
+	r := listed(rv, widgets)
+	r.Bad = []error{rig.Unreadable(bad)}
+	return r
 }
 
 // waitFor waits for a version for so long.
@@ -194,7 +188,7 @@ func TestWhatIsHeld(t *testing.T) {
 		// A list that still lacks what an event before it could not apply: the object in the store is older
 		// than the list. The next list that has it moves the version.
 		"a list that still lacks it": {
-			lists: []rig.Reply{listed("10", "a1@9 b1@8"), badList("20", "b", stamped("a2@15")), listed("30", "a2@15 b3@11")},
+			lists: []rig.Reply{listed("10", "a1@9 b1@8"), badList("20", "b", "a2@15"), listed("30", "a2@15 b3@11")},
 			watches: []rig.Stream{
 				expiring(0, rig.BadEvent("b", "11")),
 				rig.Forever(), rig.ExpiredAfter(20 * time.Second), rig.Forever(),
@@ -208,7 +202,7 @@ func TestWhatIsHeld(t *testing.T) {
 		// A bad object that only a list has: nothing in the store is older than the list says, but for that
 		// object. Nor does one hold it that was held and is gone.
 		"a list's own": {
-			lists:   []rig.Reply{badList("10", "b", stamped("a1@9")), listed("20", "a1@9")},
+			lists:   []rig.Reply{badList("10", "b", "a1@9"), listed("20", "a1@9")},
 			watches: []rig.Stream{expiring(time.Minute, rig.BadEvent("c", "11")), rig.Forever()},
 			steps: []step{
 				{time.Second, "10", "a1", "b c", []string{"11"}, nil, nil},
@@ -248,7 +242,7 @@ func TestWhatIsHeld(t *testing.T) {
 		},
 		// Otherwise a read would seem to have seen its creation.
 		"it was added, and could never be decoded": {
-			lists: []rig.Reply{listed("10", "a1@9"), badList("20", "b", stamped("a2@18")), listed("30", "a2@18 b1@25")},
+			lists: []rig.Reply{listed("10", "a1@9"), badList("20", "b", "a2@18"), listed("30", "a2@18 b1@25")},
 			watches: []rig.Stream{
 				expiring(20*time.Second, widgetEvent{Type: watch.Added, ResourceVersion: "15", Err: rig.Unreadable("b")}),
 				rig.ExpiredAfter(40 * time.Second), rig.Forever(),
