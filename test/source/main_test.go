@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/watch"
+
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/history"
 	"github.com/go-lw/lw/internal/leak"
@@ -75,6 +77,11 @@ func stamped(text string) *rig.Widget {
 		panic(err)
 	}
 	return rig.Stamped(name, size, rv)
+}
+
+func added(text string) widgetEvent {
+	w := stamped(text)
+	return widgetEvent{Type: watch.Added, Object: w, ResourceVersion: w.ResourceVersion}
 }
 
 func modified(text string) widgetEvent { return rig.Modified(stamped(text)) }

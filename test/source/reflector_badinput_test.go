@@ -149,9 +149,6 @@ func TestBadInitialEvents(t *testing.T) {
 	initial := func(events ...widgetEvent) rig.Stream {
 		return rig.Events(append(events, rig.End("20"))...)
 	}
-	added := func(name string, size int, rv string) widgetEvent {
-		return widgetEvent{Type: watch.Added, Object: rig.Stamped(name, size, rv), ResourceVersion: rv}
-	}
 	bad := &lw.Error{Op: "decode", Key: rig.Key("b"), Err: errors.New("not a widget")}
 	for name, tc := range map[string]struct {
 		stream rig.Stream
@@ -162,10 +159,8 @@ func TestBadInitialEvents(t *testing.T) {
 		"an object without a name": {
 			initial(rig.Added("a", "19"), rig.Added("", "15")), []string{"decode default/: the object has no name"}, 1, sizes("a1"),
 		},
-		"an event without an object": {
-			initial(widgetEvent{Type: watch.Added, ResourceVersion: "15"}, rig.Added("a", "19")),
-			[]string{"decode: the object is nil"}, 1, sizes("a1"),
-		},
+		"an event without an object": {initial(widgetEvent{Type: watch.Added, ResourceVersion: "15"}, rig.Added("a", "19")),
+			[]string{"decode: the object is nil"}, 1, sizes("a1")},
 		"an object that cannot be decoded": {
 			initial(widgetEvent{Type: watch.Added, ResourceVersion: "15", Err: bad}, rig.Added("a", "19")),
 			[]string{"decode default/b: not a widget"}, 1, sizes("a1"),
@@ -189,7 +184,7 @@ func TestBadInitialEvents(t *testing.T) {
 		// What changes while the list is being sent is in it, or is not, as the server says.
 		"changes among them": {
 			initial(rig.Added("gone", "3"), rig.Added("a", "5"), rig.Added("back", "4"), deleted("gone1@7"), modified("a5@8"),
-				deleted("back1@9"), added("back", 3, "10"), rig.Added("late", "2")),
+				deleted("back1@9"), added("back3@10"), rig.Added("late", "2")),
 			nil, 0, sizes("a5 back3 late1"),
 		},
 	} {
@@ -222,40 +217,29 @@ func TestBadInitialEvents(t *testing.T) {
 // that it shows, and where a Transform leaves objects out the server may have changed an object
 // that nobody behind it knows.
 func TestOldInitialEvents(t *testing.T) {
-	modified := func(name string, size int, rv string) widgetEvent {
-		return rig.Modified(rig.Stamped(name, size, rv))
-	}
 	for name, tc := range map[string]struct {
 		events []widgetEvent
 		err    string         // "": nothing is wrong
 		want   map[lw.Key]int // where nothing is wrong: with an error, behind a transform that leaves out what has size 0
 	}{
-		"before anything has come": {[]widgetEvent{modified("x", 9, "1"), rig.Added("a", "15")},
+		"before anything has come": {[]widgetEvent{modified("x9@1"), rig.Added("a", "15")},
 			"MODIFIED event of default/x, which was not there", nil},
-		"of an object that has come": {[]widgetEvent{rig.Added("a", "15"), modified("a", 9, "14")},
+		"of an object that has come": {[]widgetEvent{rig.Added("a", "15"), modified("a9@14")},
 			"MODIFIED event of default/a at resource version 14 came after 15", nil},
-		"of the version that has come": {[]widgetEvent{rig.Added("a", "15"), modified("a", 9, "15")},
+		"of the version that has come": {[]widgetEvent{rig.Added("a", "15"), modified("a9@15")},
 			"MODIFIED event of default/a at resource version 15 came after 15", nil},
-		"of an object that is no more": {[]widgetEvent{rig.Added("a", "15"), modified("x", 9, "14")},
+		"of an object that is no more": {[]widgetEvent{rig.Added("a", "15"), modified("x9@14")},
 			"MODIFIED event of default/x at resource version 14 came after 15", nil},
 		"a deletion": {[]widgetEvent{rig.Added("a", "15"), rig.Added("b", "11"), deleted("b1@12")},
 			"DELETED event of default/b at resource version 12 came after 15", nil},
-		"the object itself, after its change": {
-			[]widgetEvent{rig.Added("a", "15"), modified("a", 9, "16"), rig.Added("a", "15")},
-			"ADDED event of default/a at resource version 15 came after 16", nil,
-		},
-		"of an object that is left out": {
-			[]widgetEvent{
-				{Type: watch.Added, Object: rig.Stamped("b", 0, "17"), ResourceVersion: "17"}, rig.Added("a", "15"), modified("b", 9, "18"),
-			},
-			"", sizes("a1 b9"),
-		},
-		"of an object that has not come": {[]widgetEvent{rig.Added("a", "15"), modified("x", 9, "16")},
+		"the object itself, after its change": {[]widgetEvent{rig.Added("a", "15"), modified("a9@16"), rig.Added("a", "15")},
+			"ADDED event of default/a at resource version 15 came after 16", nil},
+		"of an object that is left out": {[]widgetEvent{added("b0@17"), rig.Added("a", "15"), modified("b9@18")},
+			"", sizes("a1 b9")},
+		"of an object that has not come": {[]widgetEvent{rig.Added("a", "15"), modified("x9@16")},
 			"MODIFIED event of default/x, which was not there", sizes("a1 x9")},
-		"of two objects at once": {
-			[]widgetEvent{rig.Added("a", "15"), rig.Added("b", "14"), modified("a", 3, "16"), modified("b", 4, "16")},
-			"", sizes("a3 b4"),
-		},
+		"of two objects at once": {[]widgetEvent{rig.Added("a", "15"), rig.Added("b", "14"), modified("a3@16"), modified("b4@16")},
+			"", sizes("a3 b4")},
 	} {
 		for _, behind := range []bool{false, true} {
 			rig.Subtest(t, fmt.Sprint(name, ", behind a transform ", behind), func(t *testing.T) {
@@ -265,14 +249,9 @@ func TestOldInitialEvents(t *testing.T) {
 				if tc.err != "" && !(behind && tc.want != nil) {
 					wantErrs = []string{"lw: widgets: stream: protocol error: " + tc.err}
 					want = sizes("a2")
-					again := widgetEvent{Type: watch.Added, Object: rig.Stamped("a", 2, "19"), ResourceVersion: "19"}
-					streams = append(streams, rig.Events(again, rig.End("20")))
+					streams = append(streams, rig.Events(added("a2@19"), rig.End("20")))
 				}
-				var src lw.Source[*rig.Widget] = &rig.Script{OnStream: func() rig.Stream {
-					next := streams[0]
-					streams = streams[1:]
-					return next
-				}}
+				var src lw.Source[*rig.Widget] = &rig.Script{OnStream: oneByOne(streams...)}
 				if behind {
 					src = lw.Transform(src, func(w *rig.Widget) (*rig.Widget, error) {
 						if w.Size == 0 {

@@ -238,14 +238,11 @@ func TestUsableLists(t *testing.T) {
 			return w, nil
 		})
 	}
-	sized := func(name string, size int) widgetEvent {
-		return widgetEvent{Type: watch.Added, Object: rig.Stamped(name, size, "9"), ResourceVersion: "9"}
-	}
 	for name, src := range map[string]*rig.Script{
 		"left out of pages":    {Lists: []rig.Reply{listed("10", "a0@8 b9@9")}},
-		"left out of a stream": {OnStream: func() rig.Stream { return rig.Events(sized("a", 0), sized("b", 9), rig.End("10")) }},
+		"left out of a stream": {OnStream: func() rig.Stream { return rig.Events(added("a0@9"), added("b9@9"), rig.End("10")) }},
 		"good in pages":        {Lists: []rig.Reply{listed("10", "a1@8 b9@9")}},
-		"good in a stream":     {OnStream: func() rig.Stream { return rig.Events(sized("a", 1), sized("b", 9), rig.End("10")) }},
+		"good in a stream":     {OnStream: func() rig.Stream { return rig.Events(added("a1@9"), added("b9@9"), rig.End("10")) }},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
 			mode := lw.ListPages

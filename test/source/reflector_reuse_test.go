@@ -259,7 +259,7 @@ func TestChangesThatWereNotToCome(t *testing.T) {
 		want map[string]int
 		text string
 	}{
-		"added":    {widgetEvent{Type: watch.Added, Object: rig.Stamped("a", 2, "11"), ResourceVersion: "11"}, map[string]int{"a": 2}, "ADDED event of default/a, which was there already"},
+		"added":    {added("a2@11"), map[string]int{"a": 2}, "ADDED event of default/a, which was there already"},
 		"modified": {modified("b2@11"), map[string]int{"a": 1, "b": 2}, "MODIFIED event of default/b, which was not there"},
 		"deleted":  {deleted("b2@11"), map[string]int{"a": 1}, "DELETED event of default/b, which was not there"},
 	} {

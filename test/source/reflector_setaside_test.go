@@ -223,11 +223,8 @@ func TestWhatIsHeld(t *testing.T) {
 			},
 		},
 		"an event, and an index at what a list has of it": {
-			lists: []rig.Reply{listed("10", "a1@9"), listed("20", "a1@9 b-1@11"), listed("30", "a1@9 b2@25")},
-			watches: []rig.Stream{
-				expiring(time.Minute, rig.BadEvent("b", "11")),
-				rig.ExpiredAfter(time.Minute), rig.Forever(),
-			},
+			lists:   []rig.Reply{listed("10", "a1@9"), listed("20", "a1@9 b-1@11"), listed("30", "a1@9 b2@25")},
+			watches: []rig.Stream{expiring(time.Minute, rig.BadEvent("b", "11")), rig.ExpiredAfter(time.Minute), rig.Forever()},
 			steps: []step{
 				{90 * time.Second, "10", "a1", "b", []string{"11"}, nil, relisted},
 				{time.Minute, "30", "a1 b2", "", nil, nil, nil},
