@@ -242,6 +242,7 @@ func TestNoLogAfterTheEnd(t *testing.T) {
 		before := book.String()
 		rig.Sleep(time.Hour)
 		rig.Same(t, "log", before, book.String())
+		rig.Same(t, "recoveries", 0, book.count("works again"))
 	})
 }
 

@@ -93,7 +93,8 @@ func (r *recorder) Apply(ev widgetEvent) {
 	r.got = append(r.got, line)
 }
 
-func TestConstructorsPanic(t *testing.T) {
+// Nil sources and functions, and numbers that are none of a shard, are mistakes of the program.
+func TestConstructorsRefuseNil(t *testing.T) {
 	m := lw.NewMemory[*rig.Widget]()
 	var none *lw.Memory[*rig.Widget]
 	var nobody *applianceClient
