@@ -62,9 +62,7 @@ func TestFieldsKeeps(t *testing.T) {
 		{lw.Fields{"data.a*?"}, "data.a.b?", false},
 		{lw.Fields{"data.a*"}, "data.a.b", true},
 	} {
-		if got := keeps(tt.fields, tt.path); got != tt.want {
-			t.Errorf("%q keeps %q: %v", tt.fields, tt.path, got)
-		}
+		rig.Same(t, fmt.Sprintf("%q keeps %q", tt.fields, tt.path), tt.want, keeps(tt.fields, tt.path))
 	}
 }
 
@@ -135,8 +133,7 @@ func basketJSON(t *testing.T, keys []string) string {
 	return string(data)
 }
 
-// includes reports whether more has all that is in some: all members and elements, and all values
-// that are not empty.
+// includes reports whether more has all members, elements and non-empty values that are in some.
 func includes(more, some any) bool {
 	switch some := some.(type) {
 	case map[string]any:

@@ -20,8 +20,8 @@ import (
 	"github.com/go-lw/lw/internal/rig"
 )
 
-// FuzzContinue lists on from tokens that nobody handed out. Each is refused with a status, or shows
-// a part of one state, in order.
+// FuzzContinue lists on from tokens that nobody handed out. Each is refused, or shows a part of one
+// state, in order.
 func FuzzContinue(f *testing.F) {
 	m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 2), rig.NewWidget("c", 3))
 	states := map[string][]string{}

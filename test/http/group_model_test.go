@@ -58,8 +58,7 @@ func (m *groupModel) phaseOf(x *modelled) string {
 	return m.phase
 }
 
-// isIn returns the phase that the informer or graph is in. A graph says it by its board and by what
-// a wait returns at once.
+// isIn returns the phase of x. A graph says it by its board and by what a wait returns at once.
 func (x *modelled) isIn() string {
 	if x.graph == nil {
 		return x.Status().Phase

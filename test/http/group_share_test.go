@@ -54,9 +54,7 @@ func TestShare(t *testing.T) {
 		mustBePhases(t, &g, "first watching Widget[y] watching Widget[x] watching Gadget[x] watching")
 		releaseGadgets()
 		releaseB()
-		if a.Status().Phase != "stopped" {
-			t.Errorf("after the last release: %s", a.Status().Phase)
-		}
+		rig.Same(t, "phase after the last release", "stopped", a.Status().Phase)
 		releaseA()
 		releaseB()
 		mustBePhases(t, &g, "Widget[y] watching Widget[x] watching")
@@ -80,15 +78,12 @@ func TestShareCopiesOptions(t *testing.T) {
 	opts := &lw.Options{}
 	for _, key := range []int{1, 2} {
 		inf, release := lw.Share(&g, key, source, opts)
-		if want := fmt.Sprintf("Widget[%d]", key); inf.Status().Name != want {
-			t.Errorf("the name is %q, want %q", inf.Status().Name, want)
-		}
+		rig.Same(t, "name", fmt.Sprintf("Widget[%d]", key), inf.Status().Name)
 		release()
 	}
 }
 
-// The last release waits for a call of a handler that is running. Who asks for the key meanwhile
-// gets a new informer at once.
+// The last release waits for a handler's call. Who asks for the key meanwhile gets a new informer.
 func TestShareWhileStopping(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g lw.Group
@@ -122,8 +117,7 @@ func TestShareWhileStopping(t *testing.T) {
 	})
 }
 
-// All informers of Share are stopped in the end, also those that never ran, so that nobody waits
-// for them in vain.
+// Informers of Share are stopped in the end, also those that never ran: nobody waits in vain.
 func TestShareWithoutRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g lw.Group
@@ -150,8 +144,7 @@ func TestShareWithoutRun(t *testing.T) {
 	})
 }
 
-// While the source of the first user is made, others of the same key wait for it, and users of
-// other keys do not.
+// While the source of the first user is made, others of its key wait, those of other keys do not.
 func TestShareWaitsForSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g lw.Group
@@ -175,9 +168,7 @@ func TestShareWaitsForSource(t *testing.T) {
 		mustKeep(t, &g, 0, 1)
 		before := time.Now()
 		lw.Share(&g, "fast", func() lw.Source[*rig.Widget] { return lw.NewMemory[*rig.Widget]() }, nil)
-		if time.Since(before) > 0 {
-			t.Error("another key has waited")
-		}
+		rig.Same(t, "time that another key has waited", 0, time.Since(before))
 		first := <-got
 		for range cap(got) - 1 {
 			if inf := <-got; inf != first {
@@ -269,18 +260,14 @@ func TestShareLeavesNothing(t *testing.T) {
 
 			mustKeep(t, &g, 0, 0)
 			synctest.Wait()
-			if open := server.Cut(); open > 0 {
-				t.Errorf("%d watches are open", open)
-			}
+			rig.Same(t, "open watches", 0, server.Cut())
 			asked := len(server.Requests())
 			server.Client().CloseIdleConnections()
 			if left := bubbled(); len(left) != before {
 				t.Errorf("%d goroutines, and %d before:\n%s", len(left), before, strings.Join(left, "\n\n"))
 			}
 			time.Sleep(time.Hour)
-			if n := len(server.Requests()); n != asked {
-				t.Errorf("%d requests an hour later", n-asked)
-			}
+			rig.Same(t, "requests an hour later", asked, len(server.Requests()))
 			if n := made.Load(); at == 1 && n != cycles || n == 0 || asked == 0 {
 				t.Errorf("%d informers made, %d requests", n, asked)
 			}

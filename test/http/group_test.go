@@ -90,13 +90,9 @@ func TestGroupRun(t *testing.T) {
 			t.Errorf("a second Run: %v", err)
 		}
 		removeLate()
-		if late.Status().Phase != "stopped" {
-			t.Errorf("an informer that was removed is %s", late.Status().Phase)
-		}
+		rig.Same(t, "phase of an informer that was removed", "stopped", late.Status().Phase)
 		mustBePhases(t, &g, "early watching")
-		if err := stop(); err != nil {
-			t.Errorf("Run: %v", err)
-		}
+		rig.OK(t, stop())
 		mustBePhases(t, &g, "early stopped")
 		if err := g.Run(t.Context()); err != lw.ErrStarted {
 			t.Errorf("a second Run: %v", err)
@@ -279,9 +275,7 @@ func TestGroupWithKindThatGoes(t *testing.T) {
 		server := lwtest.NewServer(t,
 			lwtest.Resource{Group: "lw.test", Plural: "gadgets", Kind: "Gadget"}, lwtest.Resource{Group: "lw.test", Plural: "gears", Kind: "Gear"})
 		gadgets, gears := lwtest.Objects[*rig.Gadget](server, "gadgets"), lwtest.Objects[*rig.Gadget](server, "gears")
-		if _, err := gears.Create(&rig.Gadget{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}}); err != nil {
-			t.Fatal(err)
-		}
+		rig.Must[*rig.Gadget](t)(gears.Create(&rig.Gadget{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}}))
 		var g lw.Group
 		runGroup(t, &g)
 		g.Add(lw.NewInformer(gadgets.Source(), named("gadgets")))
@@ -306,16 +300,13 @@ func TestGroupWithKindThatGoes(t *testing.T) {
 			remove()
 			before = requests()
 			time.Sleep(time.Hour)
-			if now := requests(); now != before {
-				t.Errorf("%d requests after the informer was removed", now-before)
-			}
+			rig.Same(t, "requests after the informer was removed", before, requests())
 		}
 		mustBePhases(t, &g, "gadgets watching")
 	})
 }
 
-// No code of the user runs under the lock of a group: the methods of a group may be called from all
-// of it.
+// No code of the user runs under the lock of a group: it may call the group's methods.
 func TestGroupCallsItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g lw.Group
@@ -336,9 +327,7 @@ func TestGroupCallsItself(t *testing.T) {
 		rig.OK(t, g.WaitForSync(t.Context()))
 		release()
 		rig.OK(t, stop())
-		if n := calls.Load(); n != 6 {
-			t.Errorf("%d calls, want one of the source, its Transform, the handler, and of three methods", n)
-		}
+		rig.Same(t, "calls: of the source, its Transform, the handler, and of three methods", 6, calls.Load())
 	})
 }
 

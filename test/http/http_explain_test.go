@@ -21,21 +21,7 @@ import (
 	"github.com/go-lw/lw/internal/rig"
 )
 
-// both returns what a list and a watch of a server that gives one answer fail with.
-func both(t *testing.T, url string, code int, header http.Header, body string) (list, watch error) {
-	t.Helper()
-	c, _, closed := rig.Answer(code, header, body)
-	src := &lw.HTTP[*rig.Sprocket]{URL: url, Client: c}
-	_, _, list = rig.ListAll(t.Context(), src, metav1.ListOptions{Limit: 7, Continue: "token"})
-	_, watch = watchAll(t.Context(), src, metav1.ListOptions{ResourceVersion: "5"})
-	if !*closed {
-		t.Error("the body is open")
-	}
-	return list, watch
-}
-
-// Whatever an answer is instead of a list or a watch, the error names the URL, what was wanted of
-// it, and what came.
+// Whatever an answer is, the error names the URL, what was wanted of it, and what came.
 func TestHTTPErrorsSayWhatIsWrong(t *testing.T) {
 	json, text := rig.ContentType("application/json"), rig.ContentType("text/plain")
 	notFound := `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"the server could not find the requested resource","reason":"NotFound","details":{},"code":404}`
@@ -84,7 +70,11 @@ func TestHTTPErrorsSayWhatIsWrong(t *testing.T) {
 		"a Table":               {"http://h/x", 200, json, `{"kind":"Table","rows":[]}`, "a Table, which is made for people", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			list, watch := both(t, tt.url, tt.code, tt.header, tt.body)
+			c, _, closed := rig.Answer(tt.code, tt.header, tt.body)
+			list, watch := fails(t, &lw.HTTP[*rig.Sprocket]{URL: tt.url, Client: c})
+			if !*closed {
+				t.Error("the body is open")
+			}
 			for _, tc := range []struct {
 				err  error
 				want string
@@ -126,9 +116,7 @@ func TestHTTPProtobufErrorsSayWhatIsWrong(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, _, _ := rig.Answer(200, rig.ContentType("application/vnd.kubernetes.protobuf"), tt.body)
-			src := &lw.HTTP[*metav1.PartialObjectMetadata]{URL: "http://h/x", Client: c}
-			_, _, list := rig.ListAll(t.Context(), src, metav1.ListOptions{})
-			_, watch := watchAll(t.Context(), src, metav1.ListOptions{})
+			list, watch := fails(t, &lw.HTTP[*metav1.PartialObjectMetadata]{URL: "http://h/x", Client: c})
 			for _, tc := range []struct {
 				err  error
 				want string
@@ -174,9 +162,7 @@ func TestHTTPErrorsShowNoSecrets(t *testing.T) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, _, err := rig.ListAll(ctx, &lw.HTTP[*rig.Gadget]{URL: "http://h/x", Client: &http.Client{Transport: rig.RoundTrip(func(r *http.Request) (*http.Response, error) {
+	_, _, err := rig.ListAll(rig.Canceled(t), &lw.HTTP[*rig.Gadget]{URL: "http://h/x", Client: &http.Client{Transport: rig.RoundTrip(func(r *http.Request) (*http.Response, error) {
 		return nil, r.Context().Err()
 	})}}, metav1.ListOptions{})
 	if !errors.Is(err, context.Canceled) || err.Error() != "lw: HTTP: http://h/x: context canceled" {

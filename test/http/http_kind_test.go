@@ -25,8 +25,7 @@ type part struct {
 	metav1.ObjectMeta `json:"metadata"`
 }
 
-// A talk is a server that answers a list and a watch with what was last said to be the answer; a
-// watch then stays open.
+// A talk is a server that answers lists and watches with what was last set; a watch stays open.
 type talk struct {
 	list, watch string
 	asked       []string
@@ -90,8 +89,7 @@ func TestHTTPKind(t *testing.T) {
 	})
 }
 
-// A custom resource's list is called as its definition likes, also where it is empty, and in a
-// probe.
+// A custom resource's list is called as its definition likes, also if it is empty, and in a probe.
 func TestInformerOfAnotherListKind(t *testing.T) {
 	const added = `{"type":"ADDED","object":{"kind":"Gadget","apiVersion":"g.example/v1","metadata":{"namespace":"ns","name":"b","resourceVersion":"10"}}}` + "\n"
 	for _, name := range []string{"GadgetsList", "Gadgets"} {
@@ -114,9 +112,7 @@ func TestInformerOfAnotherListKind(t *testing.T) {
 func followed[T lw.Object](t *testing.T, src lw.Source[T], list, item string) {
 	t.Helper()
 	errs := &rig.Errors{}
-	inf := lw.NewInformer(src, &lw.Options{List: lw.ListPages, OnError: errs.Add})
-	rig.Start(t, inf)
-	time.Sleep(time.Minute)
+	inf := rig.RunFor(t, src, &lw.Options{List: lw.ListPages, OnError: errs.Add}, time.Minute)
 	want := 1
 	if item != "" {
 		want = 2
@@ -126,8 +122,7 @@ func followed[T lw.Object](t *testing.T, src lw.Source[T], list, item string) {
 	}
 }
 
-// What a list of a projection's source told is what its watches must be about, in this and in later
-// requests.
+// What a list of a projection's source told is what later requests must be about.
 func TestHTTPKindOfProjection(t *testing.T) {
 	server := &talk{list: configMaps, watch: strings.ReplaceAll(configMapAdded, "ConfigMap", "Secret")}
 	src := &lw.HTTP[*part]{URL: "http://server/configmaps", Client: server.client()}
@@ -147,8 +142,7 @@ func TestHTTPKindOfProjection(t *testing.T) {
 	}
 }
 
-// An informer of another collection never syncs: it reports each failure, waits, and says so to
-// those who wait.
+// An informer of another collection never syncs: it reports each failure, and says so to who waits.
 func TestInformerOfAnotherKind(t *testing.T) {
 	end := `{"type":"BOOKMARK","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}}}` + "\n"
 	for _, mode := range []lw.ListMode{lw.ListAuto, lw.ListStream, lw.ListPages, lw.ListWhole} {
@@ -179,10 +173,8 @@ func TestWatchOfAnotherKind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &talk{list: gadgetListAt("9", gadgetA), watch: configMapAdded}
 		errs := &rig.Errors{}
-		inf := lw.NewInformer(&lw.HTTP[*rig.Gadget]{URL: "http://server/gadgets", Client: server.client()}, &lw.Options{List: lw.ListPages, OnError: errs.Add})
-		rig.Start(t, inf)
-		rig.OK(t, inf.WaitForSync(t.Context()))
-		rig.Sleep(10 * time.Minute)
+		src := &lw.HTTP[*rig.Gadget]{URL: "http://server/gadgets", Client: server.client()}
+		inf := rig.RunFor(t, src, &lw.Options{List: lw.ListPages, OnError: errs.Add}, 10*time.Minute)
 		if n := len(server.asked); n < 10 || n > 120 {
 			t.Errorf("%d requests in ten minutes", n)
 		}
@@ -204,8 +196,7 @@ func gadgetListAt(version, items string) string {
 	return fmt.Sprintf(`{"kind":"GadgetList","apiVersion":"lw.test/v1","metadata":{"resourceVersion":%q},"items":[%s]}`, version, items)
 }
 
-// A Status where a list or an event was expected is an error with words, and with the response's
-// code where it has none.
+// A Status in the place of a list or an event is an error with words, and with the response's code.
 func TestHTTPStatusWithoutWords(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"kind":"Status"}`: "the server answered with a Status, without a message",
@@ -215,9 +206,7 @@ func TestHTTPStatusWithoutWords(t *testing.T) {
 	} {
 		for code, header := range map[int]http.Header{200: {}, 203: rig.ContentType("application/json")} {
 			c, _, _ := rig.Answer(code, header, body)
-			src := &lw.HTTP[*rig.Gadget]{URL: "http://server/gadgets", Client: c}
-			_, _, list := rig.ListAll(t.Context(), src, metav1.ListOptions{})
-			_, watch := watchAll(t.Context(), src, metav1.ListOptions{})
+			list, watch := fails(t, &lw.HTTP[*rig.Gadget]{URL: "http://server/gadgets", Client: c})
 			for op, err := range map[string]error{"list": list, "watch": watch} {
 				status, ok := errors.AsType[*apierrors.StatusError](err)
 				if !ok || err.Error() != "lw: HTTP: http://server/gadgets: "+want || status.Status().Code != int32(code) {
@@ -233,8 +222,7 @@ func TestHTTPStatusWithoutWords(t *testing.T) {
 	}
 }
 
-// Where T is an interface, Type is decoded into, and its kind is checked. A Type that is no T can
-// never work.
+// Where T is an interface, Type is decoded into, and its kind checked. It must be a T.
 func TestHTTPType(t *testing.T) {
 	gadgets := &talk{list: gadgetList(gadgetA), watch: `{"type":"ADDED","object":` + gadgetA + "}\n"}
 	src := &lw.HTTP[metav1.Object]{URL: "http://server/gadgets", Client: gadgets.client(), Type: reflect.TypeFor[*rig.Gadget]()}
@@ -278,4 +266,95 @@ func TestHTTPMeta(t *testing.T) {
 	want := []*slim{{Meta: lw.Meta{Namespace: "ns", Name: "a", UID: "ua", ResourceVersion: "5"}}}
 	want[0].Spec.Size = 3
 	rig.Same(t, "list", want, listed(t, src))
+}
+
+// A meter is what the program writes, and a dial what it reads of it.
+type meter struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              struct {
+		Size  int    `json:"size"`
+		Color string `json:"color"`
+	} `json:"spec"`
+}
+
+type dial struct {
+	lw.Meta `json:"metadata"`
+	Spec    struct {
+		Size int `json:"size"`
+	} `json:"spec"`
+}
+
+func newMeter() *meter {
+	m := &meter{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "blue", Name: "a", UID: "u", ResourceVersion: "7", Labels: map[string]string{"app": "web"},
+		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl"}},
+	}}
+	m.Spec.Size, m.Spec.Color = 3, "red"
+	return m
+}
+
+// An object that was told becomes what a list would have yielded, in memory of its own.
+func TestHTTPTold(t *testing.T) {
+	all := "http://host/apis/lw.test/v1/meters"
+	in := "http://host/prefix/apis/lw.test/v1/namespaces/"
+	projected := &dial{Meta: lw.Meta{Namespace: "blue", Name: "a", UID: "u", ResourceVersion: "7"}}
+	projected.Spec.Size = 3
+	dropped := newMeter()
+	dropped.ManagedFields, dropped.Spec.Color = nil, ""
+	only := newMeter()
+	only.ManagedFields, only.Labels, only.Spec.Color = nil, nil, ""
+	one := func(src lw.Source[*meter]) func(lw.Identified) (any, bool, error) {
+		return func(obj lw.Identified) (any, bool, error) { return src.(lw.Teller[*meter]).Told(obj) }
+	}
+	unstructuredMeter := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "lw.test/v1", "kind": "Meter",
+		"metadata": map[string]any{"namespace": "blue", "name": "a", "uid": "u", "resourceVersion": "7"},
+		"spec":     map[string]any{"size": int64(3)},
+	}}
+	for _, tt := range []struct {
+		name string
+		told func(lw.Identified) (any, bool, error)
+		obj  lw.Identified
+		want any // nil: it is left out
+		err  error
+	}{
+		{"whole", one(&lw.HTTP[*meter]{URL: all}), newMeter(), newMeter(), nil},
+		{"without fields", one(&lw.HTTP[*meter]{URL: all, Drop: []string{"metadata.managedFields", "spec.color"}}), newMeter(), dropped, nil},
+		{"only some fields", one(&lw.HTTP[*meter]{URL: all, Only: lw.Fields{"spec.size"}}), newMeter(), only, nil},
+		{"a projection", func(obj lw.Identified) (any, bool, error) { return (&lw.HTTP[*dial]{URL: all}).Told(obj) }, newMeter(), projected, nil},
+		{"of an untyped object", func(obj lw.Identified) (any, bool, error) { return (&lw.HTTP[*dial]{URL: all}).Told(obj) }, unstructuredMeter, projected, nil},
+		{"untyped", func(obj lw.Identified) (any, bool, error) {
+			return (&lw.HTTP[*unstructured.Unstructured]{URL: all}).Told(obj)
+		}, unstructuredMeter, unstructuredMeter, nil},
+		{"of its namespace", one(&lw.HTTP[*meter]{URL: in + "blue/meters"}), newMeter(), newMeter(), nil},
+		{"of another namespace", one(&lw.HTTP[*meter]{URL: in + "green/meters"}), newMeter(), nil, nil},
+		{"of its labels", one(&lw.HTTP[*meter]{URL: all + "?labelSelector=app%3Dweb"}), newMeter(), newMeter(), nil},
+		{"of other labels", one(&lw.HTTP[*meter]{URL: all + "?labelSelector=app%3Ddb"}), newMeter(), nil, nil},
+		{"of another name", one(&lw.HTTP[*meter]{URL: all + "?fieldSelector=metadata.name!%3Da"}), newMeter(), nil, nil},
+		{"of its name", one(&lw.HTTP[*meter]{URL: all + "?fieldSelector=metadata.name%3Da,spec.size%3D4"}), newMeter(), newMeter(), nil},
+		{"options that leave it out", one(lw.WithListOptions(lw.Source[*meter](&lw.HTTP[*meter]{URL: all}), func(o *metav1.ListOptions) {
+			o.FieldSelector = "metadata.namespace=green"
+		})), newMeter(), nil, nil},
+		{"labels that nobody knows", one(&lw.HTTP[*meter]{URL: all + "?labelSelector=app"}), projected, nil, errors.ErrUnsupported},
+		{"a shard", one(lw.Shard[*meter](&lw.HTTP[*meter]{URL: all}, 1, 2)), newMeter(), newMeter(), nil},
+		{"another shard", one(lw.Shard[*meter](&lw.HTTP[*meter]{URL: all}, 0, 2)), newMeter(), nil, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, stays, err := tt.told(tt.obj)
+			if !errors.Is(err, tt.err) || err != nil && tt.err == nil || stays != (tt.want != nil) {
+				t.Fatalf("stays %v, error %v", stays, err)
+			}
+			if !stays {
+				return
+			}
+			if m, ok := tt.obj.(*meter); ok {
+				m.Labels["app"], m.Spec.Size = "changed", 99
+			}
+			rig.Same(t, "", tt.want, got)
+		})
+	}
+	if _, _, err := (&lw.HTTP[*unstructured.Unstructured]{URL: all}).Told(newMeter()); err == nil {
+		t.Error("an untyped object is made without a kind")
+	}
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -40,13 +39,10 @@ func TestHTTPRequest(t *testing.T) {
 		"resourceVersionMatch": {"NotOlderThan"}, "timeoutSeconds": {"30"}, "limit": {"3"}, "continue": {"c/="}, "sendInitialEvents": {"true"},
 		"shardSelector": {"s"}, "own": {"1"},
 	}
-	if _, _, err := rig.ListAll(t.Context(), src, opts); err != nil {
-		t.Fatal(err)
-	}
+	_, _, err := rig.ListAll(t.Context(), src, opts)
+	rig.OK(t, err)
 	rig.Same(t, "list", want, query())
-	if got := asked.Header.Get("Accept") + " " + asked.Header.Get("X-Other"); got != "application/json o" {
-		t.Errorf("headers %q", got)
-	}
+	rig.Same(t, "headers", "application/json o", asked.Header.Get("Accept")+" "+asked.Header.Get("X-Other"))
 	asWatch := opts
 	asWatch.Watch = true
 	if _, _, err := rig.ListAll(t.Context(), src, asWatch); err != nil || query().Has("watch") {
@@ -55,13 +51,9 @@ func TestHTTPRequest(t *testing.T) {
 	want.Set("watch", "true")
 	_, _ = watchAll(t.Context(), src, opts)
 	rig.Same(t, "watch", want, query())
-	if diff := cmp.Diff(http.Header{"x-Own": {"h"}, "X-Other": {"o"}}, src.Header); diff != "" {
-		t.Errorf("the source's header changed: %s", diff)
-	}
+	rig.Same(t, "the source's header", http.Header{"x-Own": {"h"}, "X-Other": {"o"}}, src.Header)
 	// With empty options nothing is asked for but what the URL asks for.
-	if _, _, err := rig.ListAll(t.Context(), src, metav1.ListOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	listed(t, src)
 	rig.Same(t, "list", url.Values{"limit": {"7"}, "own": {"1"}, "labelSelector": {"e"}, "fieldSelector": {"f!=g"}}, query())
 }
 
@@ -122,17 +114,14 @@ func TestHTTPRefusals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, _, closed := rig.Answer(tt.code, tt.header, tt.body)
-			src := &lw.HTTP[*rig.Gadget]{URL: "http://server/gadgets", Client: c}
-			_, _, err := rig.ListAll(t.Context(), src, metav1.ListOptions{})
-			_, werr := watchAll(t.Context(), src, metav1.ListOptions{})
-			for _, err := range []error{err, werr} {
+			list, watch := fails(t, &lw.HTTP[*rig.Gadget]{URL: "http://server/gadgets", Client: c})
+			for _, err := range []error{list, watch} {
 				var api apierrors.APIStatus
 				if !errors.As(err, &api) || int(api.Status().Code) != tt.code || !tt.is(err) || !strings.Contains(err.Error(), tt.text) {
 					t.Errorf("got %#v, want a %d with %q", err, tt.code, tt.text)
 				}
-				if delay, _ := apierrors.SuggestsClientDelay(err); delay != tt.delay {
-					t.Errorf("asks to wait %d s, want %d", delay, tt.delay)
-				}
+				delay, _ := apierrors.SuggestsClientDelay(err)
+				rig.Same(t, "seconds to wait", tt.delay, delay)
 			}
 			if !*closed {
 				t.Error("the body is open")
@@ -144,14 +133,11 @@ func TestHTTPRefusals(t *testing.T) {
 func TestHTTPRetryAfterDate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, _ := rig.Answer(503, http.Header{"Retry-After": {time.Now().Add(9 * time.Second).UTC().Format(http.TimeFormat)}}, "")
-		_, _, err := rig.ListAll(t.Context(), &lw.HTTP[*rig.Gadget]{URL: "http://server/", Client: c}, metav1.ListOptions{})
-		if delay, ok := apierrors.SuggestsClientDelay(err); !ok || delay != 9 {
-			t.Errorf("asks to wait %d s, want 9", delay)
-		}
-		time.Sleep(400 * time.Millisecond) // the header has whole seconds: what is left is rounded
-		_, _, err = rig.ListAll(t.Context(), &lw.HTTP[*rig.Gadget]{URL: "http://server/", Client: c}, metav1.ListOptions{})
-		if delay, ok := apierrors.SuggestsClientDelay(err); !ok || delay != 9 {
-			t.Errorf("asks to wait %d s after 0.4 s, want 9", delay)
+		for range 2 { // after 0.4 s too: the header has whole seconds, so what is left is rounded
+			_, _, err := rig.ListAll(t.Context(), &lw.HTTP[*rig.Gadget]{URL: "http://server/", Client: c}, metav1.ListOptions{})
+			delay, _ := apierrors.SuggestsClientDelay(err)
+			rig.Same(t, "seconds to wait", 9, delay)
+			time.Sleep(400 * time.Millisecond)
 		}
 	})
 }
@@ -190,14 +176,34 @@ func TestHTTPContentType(t *testing.T) {
 	} {
 		c, _, _ := rig.Answer(200, rig.ContentType(typ), body)
 		quoted := strings.Fields(body)[0]
-		src := &lw.HTTP[*rig.Gadget]{URL: "http://server/gadgets", Client: c}
-		_, _, err := rig.ListAll(t.Context(), src, metav1.ListOptions{})
-		_, werr := watchAll(t.Context(), src, metav1.ListOptions{})
-		for want, err := range map[string]error{"a list of Gadget objects": err, "a stream of watch events of Gadget objects": werr} {
+		list, watch := fails(t, &lw.HTTP[*rig.Gadget]{URL: "http://server/gadgets", Client: c})
+		for want, err := range map[string]error{"a list of Gadget objects": list, "a stream of watch events of Gadget objects": watch} {
 			want = fmt.Sprintf("lw: HTTP: http://server/gadgets: 200 OK with content type %q, want %s as", typ, want)
 			if !rig.Matches(err, want) || len(err.Error()) > 500 || !strings.Contains(err.Error(), quoted) || !utf8.ValidString(err.Error()) {
 				t.Errorf("%s: got %v", typ, err)
 			}
 		}
+	}
+}
+
+// No retry can send a header that net/http refuses, so Run ends at once, with an error that names
+// the header but does not show its value.
+func TestHTTPInvalidHeader(t *testing.T) {
+	for name, tt := range map[string]struct {
+		header http.Header
+		accept string
+		want   string
+	}{
+		"a space in a name":         {http.Header{"X-Ok": {"1"}, "X Y": {"1"}}, "", `HTTP: http://server/x: header "X Y": invalid name`},
+		"no name":                   {http.Header{"": {"1"}}, "", `HTTP: http://server/x: header "": invalid name`},
+		"a name beyond ASCII":       {http.Header{"Schlüssel": {"1"}}, "", `HTTP: http://server/x: header "Schlüssel": invalid name`},
+		"a colon in a name":         {http.Header{"Authorization:": {"1"}}, "", `HTTP: http://server/x: header "Authorization:": invalid name`},
+		"a line break in a value":   {http.Header{"Authorization": {"ok", "Bearer =secret\n"}}, "", `HTTP: http://server/x: header "Authorization": invalid value: it has a control character, such as a line break`},
+		"a line break in an Accept": {nil, "application/json\r\n", `HTTP: http://server/x: header "Accept": invalid value: it has`},
+		"a DEL in a value":          {http.Header{"X-Y": {"\x7f"}}, "", `HTTP: http://server/x: header "X-Y": invalid value: it has`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rig.EndsAtOnce(t, &lw.HTTP[*rig.Gadget]{URL: "http://server/x", Header: tt.header, Accept: tt.accept}, "stream", tt.want)
+		})
 	}
 }

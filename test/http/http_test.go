@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -24,8 +23,7 @@ func gadgetList(items string) string {
 	return `{"kind":"GadgetList","apiVersion":"lw.test/v1","metadata":{"resourceVersion":"9","continue":"c","remainingItemCount":2},"items":[` + items + `]}`
 }
 
-// answering returns a source of gadgets whose server gives one answer in JSON, and whether its body
-// was closed.
+// answering returns a source whose server gives one answer, and whether its body was closed.
 func answering(body string) (src *lw.HTTP[*rig.Gadget], closed *bool) {
 	c, _, closed := rig.Answer(200, rig.ContentType("application/json"), body)
 	return &lw.HTTP[*rig.Gadget]{URL: "http://server/gadgets", Client: c}, closed
@@ -74,6 +72,14 @@ func watchAll[T lw.Object](ctx context.Context, src lw.Source[T], opts metav1.Li
 	return t, err
 }
 
+// fails returns what a list and a watch of src end with.
+func fails[T lw.Object](t *testing.T, src lw.Source[T]) (list, watch error) {
+	t.Helper()
+	_, _, list = rig.ListAll(t.Context(), src, metav1.ListOptions{Limit: 7, Continue: "token"})
+	_, watch = watchAll(t.Context(), src, metav1.ListOptions{ResourceVersion: "5"})
+	return list, watch
+}
+
 func TestHTTPList(t *testing.T) {
 	for name, tt := range map[string]struct {
 		body    string
@@ -82,10 +88,8 @@ func TestHTTPList(t *testing.T) {
 		err     string   // a substring of List's error
 		version string
 	}{
-		"a list": {
-			body: gadgetList(gadgetA + "," + strings.ReplaceAll(gadgetA, `"a"`, `"b"`)),
-			want: []string{"ns/a@5", "ns/b@5"}, version: "9",
-		},
+		"a list": {body: gadgetList(gadgetA + "," + strings.ReplaceAll(gadgetA, `"a"`, `"b"`)),
+			want: []string{"ns/a@5", "ns/b@5"}, version: "9"},
 		"items before the kind": {
 			body: `{"apiVersion":"lw.test/v1","items":[` + gadgetA + `],"kind":"GadgetList","metadata":{"resourceVersion":"9"}}`,
 			want: []string{"ns/a@5"}, version: "9",
@@ -183,18 +187,12 @@ func TestHTTPWatch(t *testing.T) {
 			body: event("ADDED", strings.ReplaceAll(gadgetA, "3", `[]`)) + event("ADDED", gadgetA),
 			want: []string{added, added}, errs: []string{"lw: decode ns/a: spec.size: at byte"},
 		},
-		"null": {
-			body: event("ADDED", "null") + event("ADDED", gadgetA),
-			want: []string{"ADDED /@ end=false", added}, errs: []string{"null, want an object"},
-		},
-		"no name": {
-			body: event("ADDED", `{"metadata":{"namespace":"ns","resourceVersion":"4"}}`),
-			want: []string{"ADDED ns/@4 end=false"}, errs: []string{"no name"},
-		},
-		"no version": {
-			body: event("ADDED", strings.ReplaceAll(gadgetA, `"5"`, `""`)),
-			want: []string{"ADDED ns/a@ end=false"},
-		},
+		"null": {body: event("ADDED", "null") + event("ADDED", gadgetA),
+			want: []string{"ADDED /@ end=false", added}, errs: []string{"null, want an object"}},
+		"no name": {body: event("ADDED", `{"metadata":{"namespace":"ns","resourceVersion":"4"}}`),
+			want: []string{"ADDED ns/@4 end=false"}, errs: []string{"no name"}},
+		"no version": {body: event("ADDED", strings.ReplaceAll(gadgetA, `"5"`, `""`)),
+			want: []string{"ADDED ns/a@ end=false"}},
 		"an error": {
 			body: event("ADDED", gadgetA) + event("ERROR", `{"kind":"Status","status":"Failure","reason":"Expired","code":410,"message":"too old"}`) + event("ADDED", gadgetA),
 			want: []string{added}, err: "too old",
@@ -269,9 +267,8 @@ func TestHTTPRequestWithinARequest(t *testing.T) {
 		})
 		return errors.Join(err, inner)
 	})
-	if diff := cmp.Diff([]string{"a", "aa", "ab", "b", "ba", "bb"}, got); err != nil || diff != "" {
-		t.Errorf("error %v (-want +got):\n%s", err, diff)
-	}
+	rig.OK(t, err)
+	rig.Same(t, "names", []string{"a", "aa", "ab", "b", "ba", "bb"}, got)
 }
 
 // What a decoder has learned of a type is kept for the next request.
@@ -304,9 +301,7 @@ func TestHTTPShare(t *testing.T) {
 			t.Fatalf("objects %v", got)
 		}
 		got[2].Labels["app"] = "changed"
-		if shared := got[3].Labels["app"] == "changed"; shared != share {
-			t.Errorf("with Share %v the objects share their labels: %v", share, shared)
-		}
+		rig.Same(t, "the objects share their labels", share, got[3].Labels["app"] == "changed")
 	}
 }
 
@@ -319,7 +314,6 @@ func TestHTTPSaysMore(t *testing.T) {
 		more = append(more, ev.More)
 		return nil
 	})
-	if diff := cmp.Diff([]bool{true, true, false}, more); err != nil || diff != "" {
-		t.Errorf("error %v (-want +got):\n%s", err, diff)
-	}
+	rig.OK(t, err)
+	rig.Same(t, "More", []bool{true, true, false}, more)
 }

@@ -3,8 +3,12 @@ package source_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/http"
 	"strconv"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +16,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/request"
@@ -50,18 +56,14 @@ func TestSyncTellsTheTruth(t *testing.T) {
 				t.Errorf("WaitForSync: %v", err)
 			}
 			m.Fail(nil)
-			if err := lw.WaitForSync(t.Context(), inf, reg); err != nil {
-				t.Errorf("after the recovery: %v", err)
-			}
+			rig.OK(t, lw.WaitForSync(t.Context(), inf, reg))
 		})
 	}
 	rig.Subtest(t, "never run", func(t *testing.T) {
 		inf := lw.NewInformer(lw.NewMemory[*rig.Widget](), nil)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := inf.WaitForSync(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("WaitForSync: %v", err)
-		}
+		mustEnd(t, "WaitForSync", context.DeadlineExceeded, inf.WaitForSync(ctx))
 	})
 	rig.Subtest(t, "stopped", func(t *testing.T) {
 		m := lw.NewMemory[*rig.Widget]()
@@ -70,9 +72,7 @@ func TestSyncTellsTheTruth(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		go inf.Run(ctx)
 		time.AfterFunc(time.Second, cancel)
-		if err := inf.WaitForSync(t.Context()); !errors.Is(err, lw.ErrStopped) {
-			t.Errorf("WaitForSync: %v", err)
-		}
+		mustEnd(t, "WaitForSync", lw.ErrStopped, inf.WaitForSync(t.Context()))
 	})
 }
 
@@ -96,9 +96,7 @@ func TestNothingIsSwallowed(t *testing.T) {
 		rig.MustHold(t, inf.Store(), m.ResourceVersion(), map[string]int{"a": 1})
 		rig.Update(t, m, "bad", 2)
 		synctest.Wait()
-		if got := inf.Status().SetAside; len(got) != 0 {
-			t.Errorf("after a good version: %v", got)
-		}
+		rig.Same(t, "set aside after a good version", nil, inf.Status().SetAside)
 		before := inf.Store().ResourceVersion()
 		rig.Update(t, m, "bad", -2)
 		rig.Update(t, m, "a", 3)
@@ -129,8 +127,8 @@ func TestNothingIsSwallowed(t *testing.T) {
 	rig.Subtest(t, "failed requests", func(t *testing.T) {
 		down := errors.New("connection refused")
 		src := &rig.Script{
-			Lists:   []rig.Reply{{Err: down}, rig.List("10", rig.Stamped("a", 1, "9"))},
-			Watches: []rig.Stream{{Err: down}, {Err: apierrors.NewInternalError(errors.New("etcd"))}, {Events: []lw.WatchEvent[*rig.Widget]{{Type: "WEIRD"}}}, rig.Forever()},
+			Lists:   []rig.Reply{{Err: down}, listed("10", "a1@9")},
+			Watches: []rig.Stream{{Err: down}, {Err: apierrors.NewInternalError(errors.New("etcd"))}, {Events: []widgetEvent{{Type: "WEIRD"}}}, rig.Forever()},
 		}
 		errs := &rig.Errors{}
 		inf := rig.RunFor(t, src, &lw.Options{List: lw.ListPages, OnError: errs.Add}, 5*time.Minute)
@@ -143,9 +141,7 @@ func TestNothingIsSwallowed(t *testing.T) {
 			ops = append(ops, e.Op)
 		}
 		rig.Same(t, "reported", []string{"list", "watch", "watch", "watch"}, ops)
-		if s := inf.Status(); s.Failures != 0 || s.Err != nil {
-			t.Errorf("a healthy informer says %d failures, %v", s.Failures, s.Err)
-		}
+		mustSay(t, inf, func(s lw.Status) bool { return s.Failures == 0 && s.Err == nil })
 	})
 }
 
@@ -154,10 +150,10 @@ func TestStopIsPromptAndComplete(t *testing.T) {
 	hang := rig.Stream{Open: true}
 	for name, src := range map[string]*rig.Script{
 		"list hangs":     {Lists: []rig.Reply{{Hang: true}}},
-		"between pages":  {Lists: []rig.Reply{{Obj: rig.List("10", rig.Stamped("a", 1, "9")).Obj, Meta: metav1.ListMeta{ResourceVersion: "10", Continue: "x"}}, {Hang: true}}},
+		"between pages":  {Lists: []rig.Reply{{Obj: listed("10", "a1@9").Obj, Meta: metav1.ListMeta{ResourceVersion: "10", Continue: "x"}}, {Hang: true}}},
 		"backing off":    {Lists: []rig.Reply{{Err: apierrors.NewTooManyRequests("later", 60)}}},
-		"watch is quiet": {Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))}, Watches: []rig.Stream{hang}},
-		"watch fails":    {Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))}, Watches: []rig.Stream{{Err: errors.New("refused")}}},
+		"watch is quiet": {Lists: []rig.Reply{listed("10", "a1@9")}, Watches: []rig.Stream{hang}},
+		"watch fails":    {Lists: []rig.Reply{listed("10", "a1@9")}, Watches: []rig.Stream{{Err: errors.New("refused")}}},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
 			inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
@@ -167,22 +163,14 @@ func TestStopIsPromptAndComplete(t *testing.T) {
 			rig.Sleep(1500 * time.Millisecond)
 			before := time.Now()
 			stop()
-			if took := time.Since(before); took > 0 {
-				t.Errorf("Run returned after %v", took)
-			}
+			rig.Same(t, "time until Run returned", 0, time.Since(before))
 			n := calls
 			rig.Sleep(time.Minute)
-			if calls != n {
-				t.Error("a call came after Run had returned")
-			}
-			if err := inf.Run(t.Context()); !errors.Is(err, lw.ErrStarted) {
-				t.Errorf("a second Run: %v", err)
-			}
+			rig.Same(t, "calls after Run had returned", n, calls)
+			mustEnd(t, "a second Run", lw.ErrStarted, inf.Run(t.Context()))
 			reg := inf.AddHandler(lw.Handler[*rig.Widget]{Add: func(*rig.Widget) { t.Error("a call after the stop") }})
 			<-reg.Done()
-			if err := reg.WaitForSync(t.Context()); !errors.Is(err, lw.ErrStopped) {
-				t.Errorf("a handler of a stopped informer: %v", err)
-			}
+			mustEnd(t, "a handler of a stopped informer", lw.ErrStopped, reg.WaitForSync(t.Context()))
 		})
 	}
 	rig.Subtest(t, "remove", func(t *testing.T) {
@@ -203,9 +191,7 @@ func TestStopIsPromptAndComplete(t *testing.T) {
 		<-reg.Done()
 		rig.Update(t, m, "a", 4)
 		synctest.Wait()
-		if calls != 2 {
-			t.Errorf("%d calls, want an Add and the Update that removed the handler", calls)
-		}
+		rig.Same(t, "calls: an Add, and the Update that removed the handler", 2, calls)
 		reg.Remove()
 
 		early := lw.NewInformer(m, nil)
@@ -231,41 +217,48 @@ func TestStopIsPromptAndComplete(t *testing.T) {
 // Point 14: whatever the server does, requests are few: at most 10 in any second and 60 in any
 // minute, and the pauses grow, for which TestCustomBackoff has the numbers.
 func TestBoundedRetries(t *testing.T) {
-	full := rig.List("10", rig.Stamped("a", 1, "9"))
+	full := listed("10", "a1@9")
 	always := func(s rig.Stream) func() rig.Stream { return func() rig.Stream { return s } }
 	broken := rig.Stream{Err: errors.New("refused")}
-	some := []lw.WatchEvent[*rig.Widget]{rig.Added("a", "9")}
+	some := []widgetEvent{rig.Added("a", "9")}
 	n := 10
 	for name, tc := range map[string]struct {
 		list          rig.Reply
 		watch, stream func() rig.Stream
-		most          int // requests in an hour
+		most          int  // requests in an hour
+		eager         bool // Backoff asks for no pause
 	}{
-		"lists fail":        {rig.Reply{Err: errors.New("refused")}, nil, nil, 150},
-		"watches fail":      {full, always(broken), nil, 200},
-		"watches end empty": {full, always(rig.Stream{}), nil, 200},
-		"endless 410":       {full, rig.Expired, nil, 400},
+		"lists fail":        {rig.Reply{Err: errors.New("refused")}, nil, nil, 150, false},
+		"watches fail":      {full, always(broken), nil, 200, false},
+		"watches end empty": {full, always(rig.Stream{}), nil, 200, false},
+		"endless 410":       {full, rig.Expired, nil, 400, false},
 		"a bookmark and out": {full, func() rig.Stream {
 			n++
-			return rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{rig.Bookmark(strconv.Itoa(n))}}
-		}, nil, 3600},
-		"no end bookmark": {full, nil, always(rig.Events(some...)), 100},
-		"streams are cut": {full, nil, always(rig.Stream{Events: some}), 100},
-		"streams break":   {full, nil, always(rig.Stream{Events: some, Err: errors.New("reset")}), 100},
+			return rig.Stream{Events: []widgetEvent{rig.Bookmark(strconv.Itoa(n))}}
+		}, nil, 3600, false},
+		"no end bookmark":       {full, nil, always(rig.Events(some...)), 100, false},
+		"streams are cut":       {full, nil, always(rig.Stream{Events: some}), 100, false},
+		"streams break":         {full, nil, always(rig.Stream{Events: some, Err: errors.New("reset")}), 100, false},
+		"lists fail, at once":   {rig.Reply{Err: broken.Err}, nil, nil, 3660, true},
+		"watches fail, at once": {full, always(broken), nil, 3660, true},
+		"endless 410, at once":  {full, rig.Expired, nil, 3660, true},
+		"streams fail, at once": {rig.Reply{Err: broken.Err}, nil, always(broken), 3660, true},
+		"probes fail, at once":  {full, always(rig.Stream{After: 11 * time.Second, Err: broken.Err}), nil, 3660, true},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
 			src := &rig.Script{Lists: []rig.Reply{tc.list}, OnWatch: tc.watch, OnStream: tc.stream}
-			mode := lw.ListWhole
+			opts, least := &lw.Options{List: lw.ListWhole, OnError: func(error) {}}, 0
+			if tc.eager {
+				opts.List, opts.Backoff, least = lw.ListPages, every(0), 300
+			}
 			if src.OnStream != nil {
-				mode = lw.ListAuto
+				opts.List = lw.ListAuto
 			}
-			inf := rig.RunFor(t, src, &lw.Options{List: mode, OnError: func(error) {}}, time.Hour)
+			inf := rig.RunFor(t, src, opts, time.Hour)
 			at := src.Requests()
-			if len(at) > tc.most {
-				t.Errorf("%d requests in an hour, want at most %d", len(at), tc.most)
-			}
+			within(t, "requests in an hour", least, len(at), tc.most)
 			rig.MustBeBounded(t, at)
-			if src.OnStream != nil && !inf.Status().Synced {
+			if src.OnStream != nil && tc.list.Err == nil && !inf.Status().Synced {
 				t.Error("not synced, though the server lists")
 			}
 		})
@@ -278,9 +271,124 @@ func TestBoundedRetries(t *testing.T) {
 			t.Fatalf("%d requests in ten minutes", len(at))
 		}
 		for i := range at[1:] {
-			if pause := at[i+1].Sub(at[i]); pause < 45*time.Second || pause > 75*time.Second {
-				t.Errorf("pause %d was %v", i, pause)
+			within(t, fmt.Sprint("pause ", i), 45*time.Second, at[i+1].Sub(at[i]), 75*time.Second)
+		}
+	})
+}
+
+// mapped is an object that no JSON object is decoded into.
+type mapped map[string]string
+
+func (m *mapped) GetNamespace() string       { return "" }
+func (m *mapped) GetName() string            { return (*m)["name"] }
+func (m *mapped) GetUID() types.UID          { return "" }
+func (m *mapped) GetResourceVersion() string { return "" }
+
+// What can never work ends Run at once, and its error, the waits, Status and OnError say why.
+func TestRunEndsWithWhatCanNeverWork(t *testing.T) {
+	t.Run("no URL", func(t *testing.T) { rig.EndsAtOnce(t, &lw.HTTP[*rig.Gadget]{}, "stream", "HTTP: no URL") })
+	for name, tt := range map[string]struct {
+		url  string
+		drop string
+		want string
+	}{
+		"no scheme":              {"://", "", `HTTP: URL "://": missing protocol scheme`},
+		"no host":                {"server/pods", "", `HTTP: URL "server/pods": want http://host/`},
+		"another scheme":         {"ftp://user:secret@server/?token=secret", "", `HTTP: URL "ftp://user:xxxxx@server/": want http://host/`},
+		"a space":                {"http://user:secret@ser ver/p@ds?token=secret", "", `HTTP: URL "http://xxxxx@ds": invalid character " " in host name`},
+		"a port that is none":    {"http://server:secret/", "", `invalid port ":secret" after host`},
+		"a query that is none":   {"http://server/?a=%zz", "", `HTTP: URL "http://server/": its query: invalid URL escape "%zz"`},
+		"a label selector in it": {"http://server/x?labelSelector=a%3D%3D%3D", "", `HTTP: http://server/x?labelSelector=a%3D%3D%3D: label selector "a===": `},
+		"a field selector in it": {"http://server/x?fieldSelector=a", "", `HTTP: http://server/x?fieldSelector=a: field selector "a": `},
+		"a field that T has not": {"http://user:secret@server/x", "spec.sise", `HTTP: http://user:xxxxx@server/x: Drop: spec: struct { Size int "json:\"size\"" } has no "sise" to drop`},
+	} {
+		src := &lw.HTTP[*rig.Gadget]{URL: tt.url, Client: &http.Client{Transport: rig.RoundTrip(func(*http.Request) (*http.Response, error) {
+			t.Errorf("%s: a request is sent", name)
+			return nil, errors.New("no")
+		})}}
+		if tt.drop != "" {
+			src.Drop = []string{tt.drop}
+		}
+		t.Run(name, func(t *testing.T) { rig.EndsAtOnce(t, src, "stream", tt.want) })
+		t.Run(name+", transformed", func(t *testing.T) {
+			same := func(g *rig.Gadget) (*rig.Gadget, error) { return g, nil }
+			rig.EndsAtOnce(t, lw.Transform(lw.WithListOptions(src, func(*metav1.ListOptions) {}), same), "stream", tt.want)
+		})
+	}
+	t.Run("a field to keep that T has not", func(t *testing.T) {
+		src := &lw.HTTP[*rig.Gadget]{URL: "http://server/x", Only: lw.Fields{"metadata.labels", "spec.sise"}}
+		rig.EndsAtOnce(t, src, "stream", `HTTP: http://server/x: Only: spec: struct { Size int "json:\"size\"" } has no "sise" to keep`)
+	})
+	t.Run("a field below one that decodes itself", func(t *testing.T) {
+		src := &lw.HTTP[*rig.Gadget]{URL: "http://server/x", Only: lw.Fields{"metadata.creationTimestamp.seconds"}}
+		rig.EndsAtOnce(t, src, "stream", `HTTP: http://server/x: Only: metadata: creationTimestamp: v1.Time decodes itself`)
+	})
+	t.Run("a projection without a number", func(t *testing.T) {
+		src := &lw.HTTP[*rig.Numberless]{URL: "http://server/x", Drop: []string{"spec.size"}}
+		rig.EndsAtOnce(t, src, "stream", "HTTP: http://server/x: cannot decode protobuf into *rig.Numberless: spec.color: no protobuf tag")
+	})
+	t.Run("a type that is no struct", func(t *testing.T) {
+		rig.EndsAtOnce(t, &lw.HTTP[*mapped]{URL: "http://server/x"}, "stream", "HTTP: http://server/x: cannot decode into *source_test.mapped: want a pointer to a struct")
+	})
+	t.Run("a selector of WithListOptions", func(t *testing.T) {
+		rig.EndsAtOnce(t, lw.WithListOptions(lw.NewMemory[*rig.Widget](), func(o *metav1.ListOptions) { o.LabelSelector = "a in b" }), "stream",
+			`WithListOptions: label selector "a in b": `)
+		rig.EndsAtOnce(t, lw.WithListOptions(lw.NewMemory[*rig.Widget](), func(o *metav1.ListOptions) { o.FieldSelector = "a" }), "stream",
+			`WithListOptions: field selector "a": `)
+	})
+	t.Run("a selector of FromClient", func(t *testing.T) {
+		rig.EndsAtOnce(t, lw.FromClient(&applianceClient{}, func(o *metav1.ListOptions) { o.LabelSelector = "a in b" }), "stream",
+			`FromClient: label selector "a in b": `)
+		src := lw.FromClient(&applianceClient{}, func(o *metav1.ListOptions) { o.FieldSelector = "a" })
+		if _, _, err := rig.ListAll(t.Context(), src, metav1.ListOptions{}); !rig.Matches(err, `lw: FromClient: field selector "a": `) || !errors.Is(err, lw.ErrPermanent) {
+			t.Errorf("List: %v", err)
+		}
+	})
+	t.Run("a ListWatch without a function", func(t *testing.T) {
+		type lists = lw.ListWatch[*appliance, *listOf[*appliance]]
+		w := func(context.Context, metav1.ListOptions) (watch.Interface, error) {
+			return nil, apierrors.NewBadRequest("no")
+		}
+		rig.EndsAtOnce(t, &lists{WatchFunc: w}, "list", "ListWatch: nil ListFunc")
+		rig.EndsAtOnce(t, &lists{}, "stream", "ListWatch: nil WatchFunc")
+	})
+	t.Run("a foreign source", func(t *testing.T) {
+		failing := rig.Stream{Err: errors.Join(errors.New("no such shard"), lw.ErrPermanent)}
+		rig.EndsAtOnce(t, &rig.Script{Watches: []rig.Stream{failing}}, "stream", "no such shard")
+	})
+}
+
+// A Reflector ends as an Informer does, also long after it has synced, and what is no ErrPermanent
+// is tried for as long as it takes.
+func TestReflectorEndsWithWhatCanNeverWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := lw.NewMemory(rig.NewWidget("a", 1))
+		var broken atomic.Bool
+		src := lw.WithListOptions(server, func(o *metav1.ListOptions) {
+			if broken.Load() {
+				o.FieldSelector = "a"
 			}
+		})
+		store := lw.NewIndexer[*rig.Widget]()
+		ended := make(chan error, 1)
+		r := lw.NewReflector(src, store, &lw.Options{OnError: func(error) {}})
+		go func() { ended <- r.Run(t.Context()) }()
+		rig.Sleep(time.Minute)
+		server.Fail(errors.New("down"))
+		rig.Sleep(time.Hour)
+		if store.Len() != 1 || len(ended) != 0 {
+			t.Fatalf("%d objects", store.Len())
+		}
+		broken.Store(true)
+		server.Fail(nil)
+		rig.Sleep(time.Hour)
+		select {
+		case err := <-ended:
+			if !errors.Is(err, lw.ErrPermanent) || !strings.Contains(err.Error(), `lw: Widget: stream (failure `) {
+				t.Errorf("Run: %v", err)
+			}
+		default:
+			t.Error("Run goes on")
 		}
 	})
 }

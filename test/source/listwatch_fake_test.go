@@ -75,9 +75,7 @@ func TestFakeWatchers(t *testing.T) {
 				stop := rig.Begin(t, inf)
 				before := time.Now()
 				rig.OK(t, inf.WaitForSync(t.Context()))
-				if took := time.Since(before); took != 0 {
-					t.Errorf("the sync took %v", took)
-				}
+				rig.Same(t, "the sync took", 0, time.Since(before))
 				synctest.Wait()
 				w := made[len(made)-1]
 				w.Add(newAppliance("b", "", 1))
@@ -99,8 +97,7 @@ func TestFakeWatchers(t *testing.T) {
 	}
 }
 
-// Only a streamed list is refused by a fake, which knows of none: its other watches are as they
-// are.
+// A fake, which knows of no streamed lists, refuses only these: its other watches are as they are.
 func TestFakeWatchWithoutInitialEvents(t *testing.T) {
 	for initial, want := range map[*bool]bool{nil: true, new(false): true, new(true): false} {
 		fake := watch.NewFakeWithOptions(watch.FakeOptions{ChannelSize: 1})
@@ -125,8 +122,7 @@ type recordingClient struct{ applianceClient }
 
 func (c *recordingClient) ClearActions() {}
 
-// A fake clientset is not asked for a stream at all, and a hint of it passes through what is
-// wrapped around.
+// A fake clientset is not asked for a stream at all, also through what is wrapped around it.
 func TestFromFakeClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &recordingClient{applianceClient{list: &applianceList{Items: []appliance{*newAppliance("a", "", 1)}}, w: watch.NewRaceFreeFake()}}
@@ -142,9 +138,7 @@ func TestFromFakeClient(t *testing.T) {
 				t.Errorf("request %d asked for a stream", i)
 			}
 		}
-		if len(c.options) != 2 {
-			t.Errorf("%d requests, want a list and a watch", len(c.options))
-		}
+		rig.Same(t, "requests: a list and a watch", 2, len(c.options))
 	})
 }
 
@@ -170,9 +164,7 @@ func TestUnnamedObjectsOfFakes(t *testing.T) {
 			if obj, ok := inf.Store().Get(rig.Key(name)); ok {
 				got = obj.Size
 			}
-			if got != size {
-				t.Errorf("the object of the name %q has size %d, want %d", name, got, size)
-			}
+			rig.Same(t, fmt.Sprintf("size of the object of the name %q", name), size, got)
 		}
 		expect("", 1)
 		expect("a", 1)
@@ -186,9 +178,7 @@ func TestUnnamedObjectsOfFakes(t *testing.T) {
 		// A transform must still not take away a name.
 		fake.Modify(newAppliance("a", "", 9))
 		expect("a", 1)
-		if got := len(errs.All()); got != 1 {
-			t.Errorf("%d errors, want one of the transform", got)
-		}
+		mustCount(t, errs, 1)
 	})
 }
 
@@ -202,8 +192,7 @@ type streamingFake struct{ recordingClient }
 
 func (s *streamingFake) IsWatchListSemanticsUnSupported() bool { return false }
 
-// A client that opts out of streamed lists by client-go's method is no fake by that. What its lists
-// say decides.
+// A client that opts out of streamed lists is no fake by that. What its lists say decides.
 func TestOptOutOfStreams(t *testing.T) {
 	noStream, fake := lw.SourceHints{NoStream: true}, lw.SourceHints{NoStream: true, Unversioned: true}
 	facts := cmp.Options{cmpopts.IgnoreFields(lw.SourceHints{}, "StillHas"), cmpopts.IgnoreUnexported(lw.SourceHints{})}
@@ -242,18 +231,14 @@ func TestOptOutOfStreams(t *testing.T) {
 			rig.Same(t, "before the list", tc.before, src.Hints(), facts)
 			list := func() {
 				t.Helper()
-				if _, err := src.List(t.Context(), metav1.ListOptions{}, func(*appliance, error) error { return nil }); err != nil {
-					t.Fatal(err)
-				}
+				read(t, src)
 			}
 			tc.client.holds(tc.items...)
 			list()
 			rig.Same(t, "after the list", tc.after, src.Hints(), facts)
 			tc.client.holds() // an empty list says nothing
 			list()
-			if got := unnamed(src.Hints()); got != tc.unnamed {
-				t.Errorf("objects may be unnamed: %t, want %t", got, tc.unnamed)
-			}
+			rig.Same(t, "objects may be unnamed", tc.unnamed, unnamed(src.Hints()))
 			rig.Same(t, "after an empty list", tc.after, src.Hints(), facts)
 		})
 	}
@@ -321,16 +306,12 @@ func TestProxyWatcher(t *testing.T) {
 				got[obj.Name] = obj.Size
 			}
 			rig.Same(t, "sizes", tc.want, got)
-			if want := strings.HasSuffix(name, "no versions"); src.Hints().Unversioned != want {
-				t.Errorf("the hints say Unversioned %t, want %t", !want, want)
-			}
+			rig.Same(t, "Unversioned", strings.HasSuffix(name, "no versions"), src.Hints().Unversioned)
 			first := ""
 			if all := errs.All(); len(all) > 0 {
 				first = all[0].Error()
 			}
-			if first != tc.err {
-				t.Errorf("error %q, want %q", first, tc.err)
-			}
+			rig.Same(t, "the first error", tc.err, first)
 		})
 	}
 }
@@ -350,8 +331,6 @@ func TestProxyWatcherThatStreams(t *testing.T) {
 		}
 		errs := &rig.Errors{}
 		inf := rig.RunFor(t, src, &lw.Options{List: lw.ListStream, OnError: errs.Add}, time.Minute)
-		if s := inf.Status(); s.Objects != 1 || len(errs.All()) != 1 {
-			t.Errorf("%d objects, errors %v", s.Objects, errs.All())
-		}
+		mustSay(t, inf, func(s lw.Status) bool { return s.Objects == 1 && len(errs.All()) == 1 })
 	})
 }

@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"weak"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -47,16 +46,7 @@ func (l *applianceList) DeepCopyObject() kruntime.Object {
 	return &out
 }
 
-// objectList holds what its decoder found.
-type objectList struct {
-	metav1.TypeMeta
-	metav1.ListMeta
-	Items []kruntime.Object
-}
-
-func (l *objectList) DeepCopyObject() kruntime.Object { panic("not used") }
-
-// listOf is a list of pointers.
+// listOf is a list of pointers, and objectList one of what its decoder found.
 type listOf[T kruntime.Object] struct {
 	metav1.TypeMeta
 	metav1.ListMeta
@@ -64,6 +54,8 @@ type listOf[T kruntime.Object] struct {
 }
 
 func (l *listOf[T]) DeepCopyObject() kruntime.Object { panic("not used") }
+
+type objectList = listOf[kruntime.Object]
 
 // noList has no items.
 type noList struct {
@@ -130,13 +122,13 @@ func TestListTypes(t *testing.T) {
 		"a list of something else": {listOnce[*appliance](t, &metav1.PartialObjectMetadataList{ListMeta: version10, Items: []metav1.PartialObjectMetadata{partial("a")}}),
 			[]string{"error: lw: decode a: list *v1.PartialObjectMetadataList holds a *v1.PartialObjectMetadata, not a *source_test.appliance"}},
 		"one of something else": {listOnce[*appliance](t, &objectList{ListMeta: version10, Items: []kruntime.Object{a, &metav1.PartialObjectMetadata{}, b}}),
-			[]string{"a", "error: lw: decode: list *source_test.objectList holds a *v1.PartialObjectMetadata, not a *source_test.appliance", "b"}},
+			[]string{"a", "error: lw: decode: list *source_test.listOf[k8s.io/apimachinery/pkg/runtime.Object] holds a *v1.PartialObjectMetadata, not a *source_test.appliance", "b"}},
 		"a nil pointer": {listOnce[*appliance](t, &listOf[*appliance]{ListMeta: version10, Items: []*appliance{nil, b}}),
 			[]string{"error: lw: decode: item 0 of *source_test.listOf[*github.com/go-lw/lw/test/source_test.appliance] is nil", "b"}},
 		"a nil interface": {listOnce[*appliance](t, &objectList{ListMeta: version10, Items: []kruntime.Object{nil, b}}),
-			[]string{"error: lw: decode: list *source_test.objectList holds a nil object, not a *source_test.appliance", "b"}},
+			[]string{"error: lw: decode: list *source_test.listOf[k8s.io/apimachinery/pkg/runtime.Object] holds a nil object, not a *source_test.appliance", "b"}},
 		"a nil pointer in an interface": {listOnce[*appliance](t, &objectList{ListMeta: version10, Items: []kruntime.Object{(*appliance)(nil), b}}),
-			[]string{"error: lw: decode: list *source_test.objectList holds a nil *source_test.appliance, not a *source_test.appliance", "b"}},
+			[]string{"error: lw: decode: list *source_test.listOf[k8s.io/apimachinery/pkg/runtime.Object] holds a nil *source_test.appliance, not a *source_test.appliance", "b"}},
 		"an object": {listOnce[*appliance](t, a),
 			[]string{"failed: lw: ListWatch: ListFunc returned a *source_test.appliance: object does not implement the List interfaces"}},
 		"nil": {listOnce[*appliance](t, kruntime.Object(nil)), []string{"failed: lw: ListWatch: ListFunc returned a nil object"}},
@@ -179,9 +171,7 @@ func TestItemsDoNotPinTheirPage(t *testing.T) {
 	if page.Value() != nil {
 		t.Error("an item keeps its page")
 	}
-	if kept.Size != items/2 {
-		t.Errorf("the item is %d", kept.Size)
-	}
+	rig.Same(t, "the item", items/2, kept.Size)
 }
 
 // watchOnce sends evs and returns what is yielded, and how the watch ended.
@@ -264,12 +254,10 @@ func TestListWatchBadEvents(t *testing.T) {
 
 func TestListWatchWithoutFunctions(t *testing.T) {
 	src := &lw.ListWatch[*appliance, *applianceList]{}
-	if _, err := src.List(t.Context(), metav1.ListOptions{}, nil); err == nil || err.Error() != "lw: ListWatch: nil ListFunc" {
-		t.Errorf("List: %v", err)
-	}
-	if err := src.Watch(t.Context(), metav1.ListOptions{}, nil); err == nil || err.Error() != "lw: ListWatch: nil WatchFunc" {
-		t.Errorf("Watch: %v", err)
-	}
+	_, err := src.List(t.Context(), metav1.ListOptions{}, nil)
+	rig.Same(t, "List", "lw: ListWatch: nil ListFunc", fmt.Sprint(err))
+	err = src.Watch(t.Context(), metav1.ListOptions{}, nil)
+	rig.Same(t, "Watch", "lw: ListWatch: nil WatchFunc", fmt.Sprint(err))
 	if err := sourceOf[*appliance](func() *applianceList { return nil }, nil).Watch(t.Context(), metav1.ListOptions{}, nil); err == nil ||
 		err.Error() != "lw: ListWatch: WatchFunc returned a nil watch" {
 		t.Errorf("Watch of nil: %v", err)
@@ -341,17 +329,11 @@ func TestFromClient(t *testing.T) {
 		rig.OK(t, inf.WaitForSync(t.Context()))
 		synctest.Wait()
 		stop()
-		if len(c.options) != 2 {
-			t.Fatalf("%d requests, want a list and a watch", len(c.options))
-		}
+		rig.Same(t, "requests: a list and a watch", 2, len(c.options))
 		for _, o := range c.options {
-			if o.LabelSelector != "app=web,tier=1" || o.FieldSelector != "metadata.name=a" {
-				t.Errorf("options %+v", o)
-			}
+			rig.Same(t, "selectors", "app=web,tier=1 metadata.name=a", o.LabelSelector+" "+o.FieldSelector)
 		}
-		if c.options[1].ResourceVersion != "10" {
-			t.Errorf("the watch began at %q", c.options[1].ResourceVersion)
-		}
+		rig.Same(t, "version that the watch began at", "10", c.options[1].ResourceVersion)
 	})
 }
 
@@ -363,17 +345,15 @@ func TestListWatchMeta(t *testing.T) {
 	var fails error
 	src := &lw.ListWatch[*appliance, *listOf[*appliance]]{ListFunc: func(context.Context, metav1.ListOptions) (*listOf[*appliance], error) { return list, fails }}
 	got, err := src.List(t.Context(), metav1.ListOptions{}, nil)
-	if diff := cmp.Diff(want, got); err != nil || diff != "" {
-		t.Errorf("error %v (-want +got):\n%s", err, diff)
-	}
+	rig.OK(t, err)
+	rig.Same(t, "metadata", want, got)
 	fails = errors.New("down")
 	if _, err := src.List(t.Context(), metav1.ListOptions{}, nil); err != fails {
 		t.Errorf("got %v, want what ListFunc returned", err)
 	}
 }
 
-// An answer proves something only if it is of the version that was asked for, and of nothing but
-// the object.
+// An answer proves something only if it is of the version asked for and of the object alone.
 func TestStillHasByList(t *testing.T) {
 	id := lw.Meta{Namespace: "default", Name: "a", UID: "uid-a", ResourceVersion: "7"}
 	const no, useless = "false <nil>", "unsupported"
@@ -382,15 +362,15 @@ func TestStillHasByList(t *testing.T) {
 		id     lw.Meta
 		want   string
 	}{
-		"the object":              {rig.List("10", rig.Stamped("a", 1, "7")), id, "true <nil>"},
-		"without a UID":           {rig.List("10", rig.Stamped("a", 1, "7")), lw.Meta{Namespace: "default", Name: "a", ResourceVersion: "7"}, "true <nil>"},
-		"another version of it":   {rig.List("10", rig.Stamped("a", 1, "8")), id, no},
+		"the object":              {listed("10", "a1@7"), id, "true <nil>"},
+		"without a UID":           {listed("10", "a1@7"), lw.Meta{Namespace: "default", Name: "a", ResourceVersion: "7"}, "true <nil>"},
+		"another version of it":   {listed("10", "a1@8"), id, no},
 		"another one of its name": {rig.List("10", &rig.Widget{Meta: lw.Meta{Namespace: "default", Name: "a", UID: "x", ResourceVersion: "7"}}), id, no},
 		"none":                    {rig.List("10"), id, no},
-		"a list of now":           {rig.List("11", rig.Stamped("a", 1, "8")), id, useless},
+		"a list of now":           {listed("11", "a1@8"), id, useless},
 		"an empty list of now":    {rig.List("11"), id, useless},
-		"no selection":            {rig.List("10", rig.Stamped("b", 1, "8")), id, useless},
-		"all objects":             {rig.List("10", rig.Stamped("b", 1, "8"), rig.Stamped("a", 1, "7")), id, "true <nil>"},
+		"no selection":            {listed("10", "b1@8"), id, useless},
+		"all objects":             {listed("10", "b1@8 a1@7"), id, "true <nil>"},
 		"what cannot be read":     {rig.Reply{Bad: []error{errors.New("sick")}, Meta: metav1.ListMeta{ResourceVersion: "10"}}, id, useless},
 		"one that cannot be read": {rig.Reply{Bad: []error{&lw.Error{Key: lw.KeyOf(&id), Err: errors.New("sick")}}, Meta: metav1.ListMeta{ResourceVersion: "10"}}, id, no},
 		"another that cannot be":  {rig.Reply{Bad: []error{&lw.Error{Key: rig.Key("b"), Err: errors.New("sick")}}, Meta: metav1.ListMeta{ResourceVersion: "10"}}, id, useless},
@@ -403,9 +383,7 @@ func TestStillHasByList(t *testing.T) {
 			if errors.Is(err, errors.ErrUnsupported) && !had {
 				got = useless
 			}
-			if got != tc.want {
-				t.Errorf("had %v, error %v, want %s", had, err, tc.want)
-			}
+			rig.Same(t, "had, error", tc.want, got)
 			want := metav1.ListOptions{
 				FieldSelector: "metadata.name=a,metadata.namespace=default", ResourceVersion: "10", ResourceVersionMatch: "Exact", Limit: 1,
 			}
@@ -414,8 +392,7 @@ func TestStillHasByList(t *testing.T) {
 	}
 }
 
-// A namespacedClient is of one namespace, as those of client-go are, and a namespacedFake as its
-// fakes.
+// A namespacedClient is of one namespace, as client-go's are, and a namespacedFake as its fakes.
 type namespacedClient struct{ applianceClient }
 
 func (*namespacedClient) GetNamespace() string { return "blue" }

@@ -21,18 +21,18 @@ import (
 func TestBadInput(t *testing.T) {
 	widgets := schema.GroupResource{Group: "example.com", Resource: "widgets"}
 	refused := errors.New("dial tcp: connection refused")
-	good := rig.List("20", rig.Stamped("a", 2, "19"))
+	good := listed("20", "a2@19")
 	event := func(typ watch.EventType, w *rig.Widget, rv string) rig.Stream {
-		return rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{{Type: typ, Object: w, ResourceVersion: rv}}, Open: true}
+		return rig.Events(widgetEvent{Type: typ, Object: w, ResourceVersion: rv})
 	}
-	broken := func(key lw.Key, rv string) lw.WatchEvent[*rig.Widget] {
+	broken := func(key lw.Key, rv string) widgetEvent {
 		err := &lw.Error{Op: "decode", Key: key, Err: errors.New("not a widget")}
-		return lw.WatchEvent[*rig.Widget]{Type: watch.Modified, ResourceVersion: rv, Err: err}
+		return widgetEvent{Type: watch.Modified, ResourceVersion: rv, Err: err}
 	}
 	nameless := rig.Stamped("", 9, "15")
-	a1, a2 := map[lw.Key]int{rig.Key("a"): 1}, map[lw.Key]int{rig.Key("a"): 2}
+	a1, a2 := sizes("a1"), sizes("a2")
 
-	before := rig.List("10", rig.Stamped("a", 1, "9"))
+	before := listed("10", "a1@9")
 	type badInput struct {
 		lists   []rig.Reply
 		watches []rig.Stream
@@ -49,7 +49,7 @@ func TestBadInput(t *testing.T) {
 		}
 	}
 	// A list that is as good as can be is believed.
-	listed := func(list rig.Reply, err string, aside ...lw.Key) badInput {
+	believed := func(list rig.Reply, err string, aside ...lw.Key) badInput {
 		return badInput{lists: []rig.Reply{list}, errs: []string{err}, aside: aside, log: []string{"list limit 500", "watch 20"}, want: a2}
 	}
 	with := func(bad ...error) rig.Reply { return rig.Reply{Obj: good.Obj, Meta: good.Meta, Bad: bad} }
@@ -68,13 +68,13 @@ func TestBadInput(t *testing.T) {
 			errs: []string{`watch: the list is answered, but the watch is refused, so that only lists show changes: widgets.example.com is forbidden: no role`},
 			log:  []string{"list limit 500", "watch 20", "watch 20", "list limit 1", "watch 20"}, want: a2,
 		},
-		"an object without a name in a list": listed(rig.List("20", rig.Stamped("a", 2, "19"), nameless),
+		"an object without a name in a list": believed(rig.List("20", rig.Stamped("a", 2, "19"), nameless),
 			"decode default/: the object has no name", lw.Key{Namespace: "default"}),
-		"a nil object in a list": listed(rig.List("20", nil, rig.Stamped("a", 2, "19"), nil),
+		"a nil object in a list": believed(rig.List("20", nil, rig.Stamped("a", 2, "19"), nil),
 			"decode: the object is nil (and 1 more without a key)", lw.Key{}),
-		"objects of a list that nobody can name":     listed(with(errors.New("bad one"), errors.New("bad two")), "decode: bad one; bad two", lw.Key{}),
-		"an object of a list that cannot be decoded": listed(with(broken(rig.Key("b"), "").Err), "decode default/b: not a widget", rig.Key("b")),
-		"two items of a list with one key": listed(rig.List("20", rig.Stamped("a", 2, "19"), rig.Stamped("a", 1, "18")),
+		"objects of a list that nobody can name":     believed(with(errors.New("bad one"), errors.New("bad two")), "decode: bad one; bad two", lw.Key{}),
+		"an object of a list that cannot be decoded": believed(with(broken(rig.Key("b"), "").Err), "decode default/b: not a widget", rig.Key("b")),
+		"two items of a list with one key": believed(listed("20", "a2@19 a1@18"),
 			"list default/a: protocol error: the list holds this key twice"),
 		"a page that continues with itself": {
 			lists: []rig.Reply{{Obj: good.Obj, Meta: metav1.ListMeta{ResourceVersion: "20", Continue: "x"}}, {Meta: metav1.ListMeta{ResourceVersion: "20", Continue: "x"}}, good},
@@ -82,7 +82,7 @@ func TestBadInput(t *testing.T) {
 			log:   []string{"list limit 500", "list limit 500 continue x", "list limit 500", "watch 20"}, want: a2,
 		},
 		"an event of an unknown type": relist(before, event("WEIRD", rig.Stamped("a", 9, "15"), "15"), `event of unknown type "WEIRD"`),
-		"an event that names its object, and has none": relist(before, rig.Events(lw.WatchEvent[*rig.Widget]{Type: watch.Modified, Identity: &lw.Meta{Namespace: "default", Name: "a"}, ResourceVersion: "15"}),
+		"an event that names its object, and has none": relist(before, rig.Events(widgetEvent{Type: watch.Modified, Identity: &lw.Meta{Namespace: "default", Name: "a"}, ResourceVersion: "15"}),
 			"MODIFIED event of default/a without an object"),
 		"an event of an object without a name": relist(before, event(watch.Added, nameless, "15"), "ADDED event of an object without a name"),
 		"an event without an object":           relist(before, event(watch.Modified, nil, "15"), "MODIFIED event of an object without a name"),
@@ -95,7 +95,7 @@ func TestBadInput(t *testing.T) {
 			"MODIFIED event of default/x, which was not there"),
 		"an object that is added twice": relist(before, event(watch.Added, rig.Stamped("a", 9, "15"), "15"),
 			"ADDED event of default/a, which was there already"),
-		"a change of the version that the object has": relist(rig.List("10", rig.Stamped("a", 1, "10")), event(watch.Modified, rig.Stamped("a", 9, "10"), "10"),
+		"a change of the version that the object has": relist(listed("10", "a1@10"), event(watch.Modified, rig.Stamped("a", 9, "10"), "10"),
 			"MODIFIED event of default/a at resource version 10 came after 10"),
 		"a change of the list's version, of an object that is not there": relist(before, event(watch.Modified, rig.Stamped("x", 9, "10"), "10"),
 			"MODIFIED event of default/x at resource version 10 came after 10"),
@@ -104,7 +104,7 @@ func TestBadInput(t *testing.T) {
 		"a deletion of what was never there": relist(before, event(watch.Deleted, rig.Stamped("x", 9, "15"), "15"),
 			"DELETED event of default/x, which was not there"),
 		"an event of an object that cannot be decoded": {
-			lists: []rig.Reply{before}, watches: []rig.Stream{{Events: []lw.WatchEvent[*rig.Widget]{broken(rig.Key("b"), "15")}, Open: true}},
+			lists: []rig.Reply{before}, watches: []rig.Stream{rig.Events(broken(rig.Key("b"), "15"))},
 			errs: []string{"decode default/b: not a widget"}, aside: []lw.Key{rig.Key("b")},
 			log: []string{"list limit 500", "watch 10"}, want: a1,
 		},
@@ -136,9 +136,8 @@ func TestBadInput(t *testing.T) {
 					t.Errorf("%q is not set aside", key)
 				}
 			}
-			if len(status.SetAside) != len(tc.aside) || !status.Synced || status.Phase != "watching" || status.Err != nil {
-				t.Errorf("status: %+v", status)
-			}
+			rig.Same(t, "objects set aside", len(tc.aside), len(status.SetAside))
+			mustSay(t, inf, func(s lw.Status) bool { return s.Synced && s.Phase == "watching" && s.Err == nil })
 			rig.Same(t, "store", tc.want, rig.Sizes(inf.Store()))
 			rig.MustAddUp(t, s, tc.want)
 		})
@@ -147,11 +146,8 @@ func TestBadInput(t *testing.T) {
 
 // The same among the initial events of a streamed list.
 func TestBadInitialEvents(t *testing.T) {
-	initial := func(events ...lw.WatchEvent[*rig.Widget]) rig.Stream {
+	initial := func(events ...widgetEvent) rig.Stream {
 		return rig.Events(append(events, rig.End("20"))...)
-	}
-	added := func(name string, size int, rv string) lw.WatchEvent[*rig.Widget] {
-		return lw.WatchEvent[*rig.Widget]{Type: watch.Added, Object: rig.Stamped(name, size, rv), ResourceVersion: rv}
 	}
 	bad := &lw.Error{Op: "decode", Key: rig.Key("b"), Err: errors.New("not a widget")}
 	for name, tc := range map[string]struct {
@@ -161,39 +157,35 @@ func TestBadInitialEvents(t *testing.T) {
 		want   map[lw.Key]int
 	}{
 		"an object without a name": {
-			initial(rig.Added("a", "19"), rig.Added("", "15")), []string{"decode default/: the object has no name"}, 1, map[lw.Key]int{rig.Key("a"): 1},
+			initial(rig.Added("a", "19"), rig.Added("", "15")), []string{"decode default/: the object has no name"}, 1, sizes("a1"),
 		},
-		"an event without an object": {
-			initial(lw.WatchEvent[*rig.Widget]{Type: watch.Added, ResourceVersion: "15"}, rig.Added("a", "19")),
-			[]string{"decode: the object is nil"}, 1, map[lw.Key]int{rig.Key("a"): 1},
-		},
+		"an event without an object": {initial(widgetEvent{Type: watch.Added, ResourceVersion: "15"}, rig.Added("a", "19")),
+			[]string{"decode: the object is nil"}, 1, sizes("a1")},
 		"an object that cannot be decoded": {
-			initial(lw.WatchEvent[*rig.Widget]{Type: watch.Added, ResourceVersion: "15", Err: bad}, rig.Added("a", "19")),
-			[]string{"decode default/b: not a widget"}, 1, map[lw.Key]int{rig.Key("a"): 1},
+			initial(widgetEvent{Type: watch.Added, ResourceVersion: "15", Err: bad}, rig.Added("a", "19")),
+			[]string{"decode default/b: not a widget"}, 1, sizes("a1"),
 		},
 		"one that was bad and is good": {
-			initial(lw.WatchEvent[*rig.Widget]{Type: watch.Added, ResourceVersion: "15", Err: bad}, rig.Modified(rig.Stamped("b", 3, "19"))),
-			nil, 0, map[lw.Key]int{rig.Key("b"): 3},
+			initial(widgetEvent{Type: watch.Added, ResourceVersion: "15", Err: bad}, modified("b3@19")),
+			nil, 0, sizes("b3"),
 		},
 		"one that was good and is bad": {
-			initial(rig.Added("a", "14"), rig.Added("b", "15"), lw.WatchEvent[*rig.Widget]{Type: watch.Modified, ResourceVersion: "19", Err: bad}),
-			[]string{"decode default/b: not a widget"}, 1, map[lw.Key]int{rig.Key("a"): 1},
+			initial(rig.Added("a", "14"), rig.Added("b", "15"), widgetEvent{Type: watch.Modified, ResourceVersion: "19", Err: bad}),
+			[]string{"decode default/b: not a widget"}, 1, sizes("a1"),
 		},
-		"two of one key": {
-			initial(rig.Added("a", "15"), rig.Added("a", "19")),
-			[]string{"stream default/a: protocol error: the list holds this key twice"}, 0, map[lw.Key]int{rig.Key("a"): 1},
-		},
+		"two of one key": {initial(rig.Added("a", "15"), rig.Added("a", "19")),
+			[]string{"stream default/a: protocol error: the list holds this key twice"}, 0, sizes("a1")},
 		// It may be of the object that nobody can name.
 		"a change of what may have come": {
-			initial(rig.Added("a", "14"), lw.WatchEvent[*rig.Widget]{Type: watch.Added, ResourceVersion: "15", Err: errors.New("what is it")},
-				rig.Modified(rig.Stamped("x", 3, "19"))),
-			[]string{"decode: what is it"}, 1, map[lw.Key]int{rig.Key("a"): 1, rig.Key("x"): 3},
+			initial(rig.Added("a", "14"), widgetEvent{Type: watch.Added, ResourceVersion: "15", Err: errors.New("what is it")},
+				modified("x3@19")),
+			[]string{"decode: what is it"}, 1, sizes("a1 x3"),
 		},
 		// What changes while the list is being sent is in it, or is not, as the server says.
 		"changes among them": {
-			initial(rig.Added("gone", "3"), rig.Added("a", "5"), rig.Added("back", "4"), rig.Deleted(rig.Stamped("gone", 1, "7")), rig.Modified(rig.Stamped("a", 5, "8")),
-				rig.Deleted(rig.Stamped("back", 1, "9")), added("back", 3, "10"), rig.Added("late", "2")),
-			nil, 0, map[lw.Key]int{rig.Key("a"): 5, rig.Key("back"): 3, rig.Key("late"): 1},
+			initial(rig.Added("gone", "3"), rig.Added("a", "5"), rig.Added("back", "4"), deleted("gone1@7"), modified("a5@8"),
+				deleted("back1@9"), added("back3@10"), rig.Added("late", "2")),
+			nil, 0, sizes("a5 back3 late1"),
 		},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
@@ -206,21 +198,18 @@ func TestBadInitialEvents(t *testing.T) {
 			}
 			rig.Same(t, "errors", tc.errs, got)
 			rig.Same(t, "store", tc.want, rig.Sizes(inf.Store()))
-			if s := inf.Status(); len(s.SetAside) != tc.aside || s.ResourceVersion != "20" || s.Phase != "watching" {
-				t.Errorf("status: %+v", s)
-			}
+			rig.Same(t, "objects set aside", tc.aside, len(inf.Status().SetAside))
+			mustSay(t, inf, func(s lw.Status) bool { return s.ResourceVersion == "20" && s.Phase == "watching" })
 		})
 	}
 	rig.Subtest(t, "an event of an unknown type", func(t *testing.T) {
 		errs := &rig.Errors{}
-		weird := rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{{Type: "WEIRD", Object: rig.Stamped("a", 1, "9"), ResourceVersion: "9"}}}
-		src := &rig.Script{Lists: []rig.Reply{rig.List("20", rig.Stamped("a", 2, "19"))}, OnStream: func() rig.Stream { return weird }}
+		weird := rig.Stream{Events: []widgetEvent{{Type: "WEIRD", Object: rig.Stamped("a", 1, "9"), ResourceVersion: "9"}}}
+		src := &rig.Script{Lists: []rig.Reply{listed("20", "a2@19")}, OnStream: func() rig.Stream { return weird }}
 		inf := rig.RunFor(t, src, &lw.Options{OnError: errs.Add}, 10*time.Minute)
 		rig.MustHold(t, inf.Store(), "20", map[string]int{"a": 2})
 		errs.MustHave(t, `unknown type "WEIRD"`)
-		if n := len(src.Requests()); n > 10 {
-			t.Errorf("%d requests: %v", n, src.Log())
-		}
+		within(t, "requests", 0, len(src.Requests()), 10)
 	})
 }
 
@@ -228,52 +217,29 @@ func TestBadInitialEvents(t *testing.T) {
 // that it shows, and where a Transform leaves objects out the server may have changed an object
 // that nobody behind it knows.
 func TestOldInitialEvents(t *testing.T) {
-	modified := func(name string, size int, rv string) lw.WatchEvent[*rig.Widget] {
-		return rig.Modified(rig.Stamped(name, size, rv))
-	}
 	for name, tc := range map[string]struct {
-		events []lw.WatchEvent[*rig.Widget]
+		events []widgetEvent
 		err    string         // "": nothing is wrong
 		want   map[lw.Key]int // where nothing is wrong: with an error, behind a transform that leaves out what has size 0
 	}{
-		"before anything has come": {
-			[]lw.WatchEvent[*rig.Widget]{modified("x", 9, "1"), rig.Added("a", "15")},
-			"MODIFIED event of default/x, which was not there", nil,
-		},
-		"of an object that has come": {
-			[]lw.WatchEvent[*rig.Widget]{rig.Added("a", "15"), modified("a", 9, "14")},
-			"MODIFIED event of default/a at resource version 14 came after 15", nil,
-		},
-		"of the version that has come": {
-			[]lw.WatchEvent[*rig.Widget]{rig.Added("a", "15"), modified("a", 9, "15")},
-			"MODIFIED event of default/a at resource version 15 came after 15", nil,
-		},
-		"of an object that is no more": {
-			[]lw.WatchEvent[*rig.Widget]{rig.Added("a", "15"), modified("x", 9, "14")},
-			"MODIFIED event of default/x at resource version 14 came after 15", nil,
-		},
-		"a deletion": {
-			[]lw.WatchEvent[*rig.Widget]{rig.Added("a", "15"), rig.Added("b", "11"), rig.Deleted(rig.Stamped("b", 1, "12"))},
-			"DELETED event of default/b at resource version 12 came after 15", nil,
-		},
-		"the object itself, after its change": {
-			[]lw.WatchEvent[*rig.Widget]{rig.Added("a", "15"), modified("a", 9, "16"), rig.Added("a", "15")},
-			"ADDED event of default/a at resource version 15 came after 16", nil,
-		},
-		"of an object that is left out": {
-			[]lw.WatchEvent[*rig.Widget]{
-				{Type: watch.Added, Object: rig.Stamped("b", 0, "17"), ResourceVersion: "17"}, rig.Added("a", "15"), modified("b", 9, "18"),
-			},
-			"", map[lw.Key]int{rig.Key("a"): 1, rig.Key("b"): 9},
-		},
-		"of an object that has not come": {
-			[]lw.WatchEvent[*rig.Widget]{rig.Added("a", "15"), modified("x", 9, "16")},
-			"MODIFIED event of default/x, which was not there", map[lw.Key]int{rig.Key("a"): 1, rig.Key("x"): 9},
-		},
-		"of two objects at once": {
-			[]lw.WatchEvent[*rig.Widget]{rig.Added("a", "15"), rig.Added("b", "14"), modified("a", 3, "16"), modified("b", 4, "16")},
-			"", map[lw.Key]int{rig.Key("a"): 3, rig.Key("b"): 4},
-		},
+		"before anything has come": {[]widgetEvent{modified("x9@1"), rig.Added("a", "15")},
+			"MODIFIED event of default/x, which was not there", nil},
+		"of an object that has come": {[]widgetEvent{rig.Added("a", "15"), modified("a9@14")},
+			"MODIFIED event of default/a at resource version 14 came after 15", nil},
+		"of the version that has come": {[]widgetEvent{rig.Added("a", "15"), modified("a9@15")},
+			"MODIFIED event of default/a at resource version 15 came after 15", nil},
+		"of an object that is no more": {[]widgetEvent{rig.Added("a", "15"), modified("x9@14")},
+			"MODIFIED event of default/x at resource version 14 came after 15", nil},
+		"a deletion": {[]widgetEvent{rig.Added("a", "15"), rig.Added("b", "11"), deleted("b1@12")},
+			"DELETED event of default/b at resource version 12 came after 15", nil},
+		"the object itself, after its change": {[]widgetEvent{rig.Added("a", "15"), modified("a9@16"), rig.Added("a", "15")},
+			"ADDED event of default/a at resource version 15 came after 16", nil},
+		"of an object that is left out": {[]widgetEvent{added("b0@17"), rig.Added("a", "15"), modified("b9@18")},
+			"", sizes("a1 b9")},
+		"of an object that has not come": {[]widgetEvent{rig.Added("a", "15"), modified("x9@16")},
+			"MODIFIED event of default/x, which was not there", sizes("a1 x9")},
+		"of two objects at once": {[]widgetEvent{rig.Added("a", "15"), rig.Added("b", "14"), modified("a3@16"), modified("b4@16")},
+			"", sizes("a3 b4")},
 	} {
 		for _, behind := range []bool{false, true} {
 			rig.Subtest(t, fmt.Sprint(name, ", behind a transform ", behind), func(t *testing.T) {
@@ -282,15 +248,10 @@ func TestOldInitialEvents(t *testing.T) {
 				streams := []rig.Stream{rig.Events(append(tc.events, rig.End("20"))...)}
 				if tc.err != "" && !(behind && tc.want != nil) {
 					wantErrs = []string{"lw: widgets: stream: protocol error: " + tc.err}
-					want = map[lw.Key]int{rig.Key("a"): 2}
-					again := lw.WatchEvent[*rig.Widget]{Type: watch.Added, Object: rig.Stamped("a", 2, "19"), ResourceVersion: "19"}
-					streams = append(streams, rig.Events(again, rig.End("20")))
+					want = sizes("a2")
+					streams = append(streams, rig.Events(added("a2@19"), rig.End("20")))
 				}
-				var src lw.Source[*rig.Widget] = &rig.Script{OnStream: func() rig.Stream {
-					next := streams[0]
-					streams = streams[1:]
-					return next
-				}}
+				var src lw.Source[*rig.Widget] = &rig.Script{OnStream: oneByOne(streams...)}
 				if behind {
 					src = lw.Transform(src, func(w *rig.Widget) (*rig.Widget, error) {
 						if w.Size == 0 {
@@ -308,15 +269,14 @@ func TestOldInitialEvents(t *testing.T) {
 	}
 }
 
-// What is gone need not be read, if it is told what it is and when; otherwise it is a bad object as
-// any, or a reason to list.
+// What is gone need not be read if its key and version are told; else it is bad, or a list follows.
 func TestDeletionThatCannotBeDecoded(t *testing.T) {
-	gone := func(name, rv string) lw.WatchEvent[*rig.Widget] {
-		return lw.WatchEvent[*rig.Widget]{Type: "DELETED", ResourceVersion: rv, Err: &lw.Error{Op: "decode", Key: lw.Key{Namespace: "default", Name: name}, Err: errors.New("not a widget")}}
+	gone := func(name, rv string) widgetEvent {
+		return widgetEvent{Type: "DELETED", ResourceVersion: rv, Err: &lw.Error{Op: "decode", Key: lw.Key{Namespace: "default", Name: name}, Err: errors.New("not a widget")}}
 	}
-	first, second := rig.List("10", rig.Stamped("a", 1, "8"), rig.Stamped("b", 1, "9")), rig.List("30", rig.Stamped("b", 2, "20"))
+	first, second := listed("10", "a1@8 b1@9"), listed("30", "b2@20")
 	for name, tc := range map[string]struct {
-		event lw.WatchEvent[*rig.Widget]
+		event widgetEvent
 		log   []string
 		want  map[string]int
 		rv    string
@@ -336,9 +296,7 @@ func TestDeletionThatCannotBeDecoded(t *testing.T) {
 			if name != "with key and version" {
 				errs.MustHave(t, "not a widget")
 			}
-			if n := len(inf.Status().SetAside); n != tc.aside {
-				t.Errorf("%d are set aside", n)
-			}
+			rig.Same(t, "objects set aside", tc.aside, len(inf.Status().SetAside))
 		})
 	}
 }

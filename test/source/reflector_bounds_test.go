@@ -32,7 +32,7 @@ func TestWatchWithoutTheRightToList(t *testing.T) {
 			src := &rig.Script{
 				OnList: func() rig.Reply { return rig.Reply{Err: err} },
 				OnStream: func() rig.Stream {
-					return rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{rig.Added("a", "9"), rig.End("10")}, After: 20 * time.Second}
+					return rig.Stream{Events: []widgetEvent{rig.Added("a", "9"), rig.End("10")}, After: 20 * time.Second}
 				},
 				OnWatch: func() rig.Stream {
 					if n++; n == 1 {
@@ -51,27 +51,22 @@ func TestWatchWithoutTheRightToList(t *testing.T) {
 				}
 			}
 			s := inf.Status()
-			if s.Requests["list"].Started != 0 || s.Requests["probe"].Started < 10 || s.Requests["probe"].Started > 16 || rig.Watches(s) > 20 {
-				t.Errorf("in an hour: %d lists, %d probes, %d watches", s.Requests["list"].Started, s.Requests["probe"].Started, rig.Watches(s))
-			}
-			if n := len(errs.All()); n != int(s.Requests["probe"].Started) {
-				t.Errorf("%d errors of %d probes", n, s.Requests["probe"].Started)
-			}
-			if healthy < 330 {
-				t.Errorf("it was well %d times of 360", healthy)
-			}
+			rig.Same(t, "lists", 0, s.Requests["list"].Started)
+			within(t, "probes", 10, s.Requests["probe"].Started, 16)
+			within(t, "watches", 0, rig.Watches(s), 20)
+			rig.Same(t, "errors of the probes", int(s.Requests["probe"].Started), len(errs.All()))
+			within(t, "times that it was well", 330, healthy, 360)
 		})
 	}
-	// An answer ends the row of refusals: after the next one the server is asked again as soon as
-	// after the first.
+	// An answer ends the row of refusals: the next one is as the first.
 	rig.Subtest(t, "an answer in between", func(t *testing.T) {
 		denied := rig.Reply{Err: apierrors.NewForbidden(widgets, "", errors.New("no role"))}
 		src := &rig.Script{
-			Lists:   []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), denied, denied, denied, rig.List("10"), denied, rig.List("10")},
+			Lists:   []rig.Reply{listed("10", "a1@9"), denied, denied, denied, rig.List("10"), denied, rig.List("10")},
 			OnWatch: func() rig.Stream { return rig.Stream{After: 20 * time.Second} }, // quiet, and never less than was asked for
 		}
 		inf := lw.NewInformer[*rig.Widget](src, &lw.Options{
-			List: lw.ListPages, WatchTimeout: 10 * time.Second, OnError: func(error) {}, Backoff: func(int) time.Duration { return time.Millisecond },
+			List: lw.ListPages, WatchTimeout: 10 * time.Second, OnError: func(error) {}, Backoff: every(time.Millisecond),
 		})
 		rig.Start(t, inf)
 		// Refusals after 20 s, 50 s, and 60 s later; an answer 120 s after that; a refusal 20 s later,
@@ -81,14 +76,12 @@ func TestWatchWithoutTheRightToList(t *testing.T) {
 			probes uint64
 		}{{40 * time.Second, 1}, {20 * time.Second, 2}, {60 * time.Second, 3}, {120 * time.Second, 4}, {20 * time.Second, 5}, {30 * time.Second, 6}} {
 			rig.Sleep(at.after)
-			if s := inf.Status(); s.Requests["probe"].Started != at.probes {
-				t.Errorf("%v after the last: %d probes, want %d", at.after, s.Requests["probe"].Started, at.probes)
-			}
+			mustSay(t, inf, func(s lw.Status) bool { return s.Requests["probe"].Started == at.probes })
 		}
 	})
 	denied := rig.Reply{Err: apierrors.NewForbidden(widgets, "", errors.New("no role"))}
 	quiet := rig.Stream{After: 20 * time.Second} // never less than is asked for
-	lively := rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{rig.Bookmark("20")}, After: 20 * time.Second}
+	lively := rig.Stream{Events: []widgetEvent{rig.Bookmark("20")}, After: 20 * time.Second}
 	for name, tc := range map[string]struct {
 		lists   []rig.Reply
 		watches []rig.Stream
@@ -100,27 +93,22 @@ func TestWatchWithoutTheRightToList(t *testing.T) {
 		rv      string
 	}{
 		// A refusal does not hide for long that the server went back in time.
-		"for a while": {
-			[]rig.Reply{rig.List("100", rig.Stamped("a", 1, "99")), denied, rig.List("10", rig.Stamped("a", 2, "9"))},
-			[]rig.Stream{{After: 15 * time.Second}, rig.Forever()}, 0, 2 * time.Minute, 2, 3, 1, "10",
-		},
+		"for a while": {[]rig.Reply{listed("100", "a1@99"), denied, listed("10", "a2@9")},
+			[]rig.Stream{{After: 15 * time.Second}, rig.Forever()}, 0, 2 * time.Minute, 2, 3, 1, "10"},
 		// A quiet watch that ends before the time to ask again leaves a doubt: the next one is
 		// interrupted when that time has come. It asks after 20 s, after 60 s, and 60 s after that.
 		"when the time has come": {
-			[]rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), denied, denied, rig.List("20")},
+			[]rig.Reply{listed("10", "a1@9"), denied, denied, rig.List("20")},
 			[]rig.Stream{quiet, lively, quiet, lively, quiet, rig.Forever()}, 10 * time.Second, 130 * time.Second, 3, 7, 0, "20",
 		},
-		// Nothing is asked, or interrupted, where the watch has shown life before the time has come to
-		// ask again.
-		"and then it is lively": {
-			[]rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), denied},
-			[]rig.Stream{{After: 15 * time.Second}, rig.Events(rig.Bookmark("20"))}, 0, 5 * time.Minute, 1, 2, 0, "20",
-		},
+		// Nothing is asked where the watch has shown life before the time has come to ask again.
+		"and then it is lively": {[]rig.Reply{listed("10", "a1@9"), denied},
+			[]rig.Stream{{After: 15 * time.Second}, rig.Events(rig.Bookmark("20"))}, 0, 5 * time.Minute, 1, 2, 0, "20"},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
 			opts := &lw.Options{List: lw.ListPages, WatchTimeout: tc.timeout, OnError: func(error) {}}
 			if tc.timeout > 0 {
-				opts.Backoff = func(int) time.Duration { return time.Millisecond }
+				opts.Backoff = every(time.Millisecond)
 			}
 			s := rig.RunFor(t, &rig.Script{Lists: tc.lists, Watches: tc.watches}, opts, tc.d).Status()
 			if s.Requests["probe"].Started != tc.probes || rig.Watches(s) != tc.watched || s.Epoch != tc.epoch || s.ResourceVersion != tc.rv {
@@ -130,15 +118,14 @@ func TestWatchWithoutTheRightToList(t *testing.T) {
 	}
 }
 
-// sprinkler is a source whose stream sends what event returns, one each gap, and whose lists are
-// empty.
+// sprinkler is a script whose stream sends what event returns, one each gap.
 type sprinkler struct {
 	rig.Script
 	gap   time.Duration
-	event func(n int) lw.WatchEvent[*rig.Widget]
+	event func(n int) widgetEvent
 }
 
-func (s *sprinkler) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[*rig.Widget]) error) error {
+func (s *sprinkler) Watch(ctx context.Context, opts metav1.ListOptions, yield func(widgetEvent) error) error {
 	if opts.SendInitialEvents == nil {
 		return s.Script.Watch(ctx, opts, yield)
 	}
@@ -159,10 +146,10 @@ func (s *sprinkler) Watch(ctx context.Context, opts metav1.ListOptions, yield fu
 // as the collection is in use. These are no progress of the list.
 func TestBusyStreamWithoutAnEnd(t *testing.T) {
 	version := func(n int) string { return strconv.Itoa(100 + n) }
-	created := func(n int) lw.WatchEvent[*rig.Widget] { return rig.Added(fmt.Sprint("x", n), version(n)) }
+	created := func(n int) widgetEvent { return rig.Added(fmt.Sprint("x", n), version(n)) }
 	// Ten objects are there, and then comes the rest.
-	after := func(event func(n int) lw.WatchEvent[*rig.Widget]) func(n int) lw.WatchEvent[*rig.Widget] {
-		return func(n int) lw.WatchEvent[*rig.Widget] {
+	after := func(event func(n int) widgetEvent) func(n int) widgetEvent {
+		return func(n int) widgetEvent {
 			if n < 10 {
 				return rig.Added(fmt.Sprint("w", n), strconv.Itoa(50-n))
 			}
@@ -170,30 +157,30 @@ func TestBusyStreamWithoutAnEnd(t *testing.T) {
 		}
 	}
 	for name, tc := range map[string]struct {
-		event func(n int) lw.WatchEvent[*rig.Widget]
+		event func(n int) widgetEvent
 		most  time.Duration // until the list is asked for in pages
 	}{
-		"an object is changed": {after(func(n int) lw.WatchEvent[*rig.Widget] { return rig.Modified(rig.Stamped("w1", n, version(n))) }), 22 * time.Second},
-		"an object comes and goes": {after(func(n int) lw.WatchEvent[*rig.Widget] {
+		"an object is changed": {after(func(n int) widgetEvent { return rig.Modified(rig.Stamped("w1", n, version(n))) }), 22 * time.Second},
+		"an object comes and goes": {after(func(n int) widgetEvent {
 			if n%2 == 0 {
 				return rig.Added("x", version(n))
 			}
 			return rig.Deleted(rig.Stamped("x", 1, version(n)))
 		}), 22 * time.Second},
-		"objects are made after a change": {after(func(n int) lw.WatchEvent[*rig.Widget] {
+		"objects are made after a change": {after(func(n int) widgetEvent {
 			if n == 10 {
 				return rig.Modified(rig.Stamped("w1", n, version(n)))
 			}
 			return created(n)
 		}), 22 * time.Second},
-		"objects are made after a bookmark": {after(func(n int) lw.WatchEvent[*rig.Widget] {
+		"objects are made after a bookmark": {after(func(n int) widgetEvent {
 			if n == 10 {
 				return rig.Bookmark(version(n))
 			}
 			return created(n)
 		}), 22 * time.Second},
-		"bookmarks come": {after(func(n int) lw.WatchEvent[*rig.Widget] { return rig.Bookmark(version(n)) }), 22 * time.Second},
-		"one object is added again and again": {func(n int) lw.WatchEvent[*rig.Widget] {
+		"bookmarks come": {after(func(n int) widgetEvent { return rig.Bookmark(version(n)) }), 22 * time.Second},
+		"one object is added again and again": {func(n int) widgetEvent {
 			if n == 1 {
 				return rig.Modified(rig.Stamped("w0", 1, version(n)))
 			}
@@ -202,7 +189,7 @@ func TestBusyStreamWithoutAnEnd(t *testing.T) {
 		// These may be the list's, for all that can be told.
 		"objects are made": {created, 82 * time.Second},
 		// These are the list's, but no server sends a list for longer than a watch.
-		"the list has no end": {func(n int) lw.WatchEvent[*rig.Widget] {
+		"the list has no end": {func(n int) widgetEvent {
 			if n == 0 {
 				return rig.Added("first", "999999999")
 			}
@@ -216,16 +203,12 @@ func TestBusyStreamWithoutAnEnd(t *testing.T) {
 			if len(src.Requests()) < 2 {
 				t.Fatal("it has no list after an hour")
 			}
-			if took := src.Requests()[1].Sub(src.Requests()[0]); took > tc.most {
-				t.Errorf("it was asked for in pages after %v, want at most %v", took, tc.most)
-			}
+			within(t, "time until pages were asked for", 0, src.Requests()[1].Sub(src.Requests()[0]), tc.most)
 			rig.Same(t, "requests", []string{"stream", "list limit 500", "watch 1000000000"}, src.Log()[:3])
-			if s := inf.Status(); !s.Synced || s.Mode != lw.ListPages || s.Requests["list"].Started != 1 {
-				t.Errorf("status: %+v", s)
-			}
-			if got := errs.All()[0].Error(); got != "lw: Widget: stream: the server did not end the initial events of the streamed list" {
-				t.Errorf("error %q", got)
-			}
+			mustSay(t, inf, func(s lw.Status) bool { return s.Synced && s.Mode == lw.ListPages })
+			rig.Same(t, "lists", 1, inf.Status().Requests["list"].Started)
+			rig.Same(t, "the first error",
+				"lw: Widget: stream: the server did not end the initial events of the streamed list", errs.Texts()[0])
 		})
 	}
 }
@@ -237,19 +220,19 @@ func TestLongStream(t *testing.T) {
 	last := rig.Added("last", "999999")
 	for name, tc := range map[string]struct {
 		mode  lw.ListMode
-		event func(n int) lw.WatchEvent[*rig.Widget]
+		event func(n int) widgetEvent
 	}{
-		"in no order": {lw.ListAuto, func(n int) lw.WatchEvent[*rig.Widget] { return rig.Added(fmt.Sprint("w", n), strconv.Itoa(5000-n)) }},
-		"with changes": {lw.ListAuto, func(n int) lw.WatchEvent[*rig.Widget] {
+		"in no order": {lw.ListAuto, func(n int) widgetEvent { return rig.Added(fmt.Sprint("w", n), strconv.Itoa(5000-n)) }},
+		"with changes": {lw.ListAuto, func(n int) widgetEvent {
 			if n%100 == 99 {
 				return rig.Modified(rig.Stamped("w0", n, strconv.Itoa(5000+n)))
 			}
 			return rig.Added(fmt.Sprint("w", n), strconv.Itoa(5000-n))
 		}},
-		"in the order of versions": {lw.ListStream, func(n int) lw.WatchEvent[*rig.Widget] { return rig.Added(fmt.Sprint("w", n), strconv.Itoa(1000+n)) }},
+		"in the order of versions": {lw.ListStream, func(n int) widgetEvent { return rig.Added(fmt.Sprint("w", n), strconv.Itoa(1000+n)) }},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
-			src := &sprinkler{gap: 100 * time.Millisecond, event: func(n int) lw.WatchEvent[*rig.Widget] {
+			src := &sprinkler{gap: 100 * time.Millisecond, event: func(n int) widgetEvent {
 				switch {
 				case n == objects:
 					return last
@@ -259,9 +242,7 @@ func TestLongStream(t *testing.T) {
 				return tc.event(n)
 			}}
 			inf := rig.RunFor(t, src, &lw.Options{List: tc.mode, OnError: func(err error) { t.Error(err) }}, objects*100*time.Millisecond+200*time.Millisecond)
-			if s := inf.Status(); !s.Synced || s.Objects < objects*98/100 {
-				t.Errorf("status: %+v", s)
-			}
+			mustSay(t, inf, func(s lw.Status) bool { return s.Synced && s.Objects >= objects*98/100 })
 		})
 	}
 }
@@ -269,7 +250,7 @@ func TestLongStream(t *testing.T) {
 // What a Transform leaves out of a long stream is an object of the list all the same.
 func TestLongStreamThatIsLeftOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src := &sprinkler{gap: time.Second, event: func(n int) lw.WatchEvent[*rig.Widget] {
+		src := &sprinkler{gap: time.Second, event: func(n int) widgetEvent {
 			if n == 200 {
 				return rig.End("10000")
 			}
@@ -277,17 +258,15 @@ func TestLongStreamThatIsLeftOut(t *testing.T) {
 		}}
 		none := lw.Transform[*rig.Widget](src, func(*rig.Widget) (*rig.Widget, error) { return nil, nil })
 		inf := rig.RunFor(t, none, &lw.Options{OnError: func(err error) { t.Error(err) }}, 201*time.Second+500*time.Millisecond)
-		if s := inf.Status(); !s.Synced || s.Objects != 0 || s.Mode != lw.ListStream {
-			t.Errorf("status: %+v", s)
-		}
+		mustSay(t, inf, func(s lw.Status) bool { return s.Synced && s.Objects == 0 && s.Mode == lw.ListStream })
 	})
 }
 
 // What a stream keeps before its end does not grow with the changes that come.
 func TestBusyStreamKeepsLittle(t *testing.T) {
-	for name, event := range map[string]func(n int) lw.WatchEvent[*rig.Widget]{
-		"changes": func(n int) lw.WatchEvent[*rig.Widget] { return rig.Modified(rig.Stamped("w0", n, strconv.Itoa(100+n))) },
-		"comes and goes": func(n int) lw.WatchEvent[*rig.Widget] {
+	for name, event := range map[string]func(n int) widgetEvent{
+		"changes": func(n int) widgetEvent { return rig.Modified(rig.Stamped("w0", n, strconv.Itoa(100+n))) },
+		"comes and goes": func(n int) widgetEvent {
 			if n%2 == 0 {
 				return rig.Deleted(rig.Stamped("w0", n, strconv.Itoa(100+n)))
 			}
@@ -297,7 +276,7 @@ func TestBusyStreamKeepsLittle(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			const changes = 300_000
 			var before, after float64
-			src := &sprinkler{event: func(n int) lw.WatchEvent[*rig.Widget] {
+			src := &sprinkler{event: func(n int) widgetEvent {
 				switch n {
 				case 0, 1, 2, 3:
 					return rig.Added(fmt.Sprint("w", n), strconv.Itoa(10-n))
@@ -315,9 +294,7 @@ func TestBusyStreamKeepsLittle(t *testing.T) {
 			rig.Start(t, inf)
 			rig.OK(t, inf.WaitForSync(t.Context()))
 			// A slot for each change would be 2.4 MB.
-			if after > before+1<<20 {
-				t.Errorf("the heap grew from %.0f to %.0f bytes", before, after)
-			}
+			within(t, "bytes of the heap", 0, after, before+1<<20)
 			if n := inf.Store().Len(); n != 3+changes%2 && n != 4 {
 				t.Errorf("%d objects", n)
 			}

@@ -18,22 +18,31 @@ import (
 	"github.com/go-lw/lw/internal/rig"
 )
 
-// A cutter is a source that ends each watch after so long, as a proxy does with a connection that
-// is idle.
+// A cutter is a source that ends each watch after so long, as a proxy does with one that is idle.
 type cutter struct {
 	lw.Source[*rig.Widget]
-	after func() time.Duration
+	after func(opts metav1.ListOptions) time.Duration
 }
 
-func (c *cutter) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[*rig.Widget]) error) error {
+func (c *cutter) Watch(ctx context.Context, opts metav1.ListOptions, yield func(widgetEvent) error) error {
 	cut := errors.New("cut")
-	ctx, cancel := context.WithTimeoutCause(ctx, c.after(), cut)
+	ctx, cancel := context.WithTimeoutCause(ctx, c.after(opts), cut)
 	defer cancel()
 	err := c.Source.Watch(ctx, opts, yield)
 	if context.Cause(ctx) == cut {
 		return nil
 	}
 	return err
+}
+
+// closing is src, whose server closes streams after d.
+func closing(src lw.Source[*rig.Widget], d time.Duration) *cutter {
+	return &cutter{src, func(opts metav1.ListOptions) time.Duration {
+		if opts.SendInitialEvents == nil {
+			return 24 * time.Hour
+		}
+		return d
+	}}
 }
 
 // Watches that a proxy cuts while they are idle are healthy: a change is seen at once, without a
@@ -43,7 +52,7 @@ func TestIdleWatchesAreCut(t *testing.T) {
 		rig.Subtest(t, after.String(), func(t *testing.T) {
 			m := lw.NewMemory(rig.NewWidget("a", 1))
 			errs := new(rig.Errors)
-			inf := rig.Run(t, &cutter{m, func() time.Duration { return after }}, &lw.Options{List: lw.ListPages, OnError: errs.Add})
+			inf := rig.Run(t, &cutter{m, func(metav1.ListOptions) time.Duration { return after }}, &lw.Options{List: lw.ListPages, OnError: errs.Add})
 			rig.Sleep(after / 2)
 			for size := 2; size < 12; size++ {
 				rig.Sleep(7 * time.Minute)
@@ -57,9 +66,7 @@ func TestIdleWatchesAreCut(t *testing.T) {
 			if s.Requests["list"].Started != 1 || s.Failures != 0 || s.Healthy() != nil || len(errs.All()) > 0 {
 				t.Errorf("%d lists, %d failures, errors: %v", s.Requests["list"].Started, s.Failures, errs.All())
 			}
-			if s.Requests["probe"].Started < 10 || s.Requests["probe"].Started > 25 {
-				t.Errorf("%d probes in 70 minutes", s.Requests["probe"].Started)
-			}
+			within(t, "probes in 70 minutes", 10, s.Requests["probe"].Started, 25)
 		})
 	}
 }
@@ -71,7 +78,7 @@ func TestCutsAfterAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		watches := 0
 		src := &rig.Script{
-			OnList: func() rig.Reply { return rig.List("10", rig.Stamped("a", 1, "9")) },
+			OnList: func() rig.Reply { return listed("10", "a1@9") },
 			OnWatch: func() rig.Stream {
 				if watches++; watches < 4 {
 					return rig.Stream{Err: apierrors.NewInternalError(errors.New("etcd"))}
@@ -80,9 +87,7 @@ func TestCutsAfterAnOutage(t *testing.T) {
 			},
 		}
 		inf, _ := rig.Paged(t, src, time.Minute)
-		if s := inf.Status(); s.Failures != 0 {
-			t.Errorf("%d failures: %v", s.Failures, s.Err)
-		}
+		mustSay(t, inf, func(s lw.Status) bool { return s.Failures == 0 })
 	})
 	for healthy, found := range map[time.Duration]time.Duration{0: 6 * time.Minute, 20 * time.Minute: 6 * time.Minute, 17 * time.Minute: 3 * time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
@@ -90,9 +95,9 @@ func TestCutsAfterAnOutage(t *testing.T) {
 			src := &rig.Script{
 				OnList: func() rig.Reply {
 					if time.Since(began) <= healthy {
-						return rig.List("100", rig.Stamped("a", 1, "99"))
+						return listed("100", "a1@99")
 					}
-					return rig.List("50", rig.Stamped("a", 2, "49"))
+					return listed("50", "a2@49")
 				},
 				OnWatch: func() rig.Stream {
 					if since := time.Since(began); found == 3*time.Minute && since >= healthy && since < healthy+7*time.Second {
@@ -112,18 +117,15 @@ func TestCutsAfterAnOutage(t *testing.T) {
 func TestWatchesThatEndAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &rig.Script{
-			OnList:  func() rig.Reply { return rig.List("10", rig.Stamped("a", 1, "9")) },
+			OnList:  func() rig.Reply { return listed("10", "a1@9") },
 			OnWatch: func() rig.Stream { return rig.Stream{After: 100 * time.Millisecond} },
 		}
 		inf, errs := rig.Paged(t, src, 10*time.Minute)
-		if s := inf.Status(); rig.Watches(s) > 60 || s.Failures == 0 || len(errs.All()) == 0 {
-			t.Errorf("%d watches, %d failures", rig.Watches(s), s.Failures)
-		}
+		mustSay(t, inf, func(s lw.Status) bool { return rig.Watches(s) <= 60 && s.Failures != 0 && len(errs.All()) != 0 })
 	})
 }
 
-// Where lists are allowed and watches are not, a change is seen after 10 to 30 s, and the error
-// says so of both.
+// Where only lists are allowed a change is seen after 10 to 30 s, and the error says so.
 func TestWatchIsRefused(t *testing.T) {
 	gr := schema.GroupResource{Resource: "widgets"}
 	status := func(code int32) error {
@@ -155,9 +157,8 @@ func TestWatchIsRefused(t *testing.T) {
 					t.Errorf("a change is not seen after half a minute")
 				}
 			}
-			if s := inf.Status(); s.Requests["list"].Started < 30 || s.Requests["list"].Started > 100 || s.Failures == 0 || s.Healthy() != nil {
-				t.Errorf("%d lists, %d failures, %v", s.Requests["list"].Started, s.Failures, s.Healthy())
-			}
+			mustSay(t, inf, func(s lw.Status) bool { return s.Failures != 0 && s.Healthy() == nil })
+			within(t, "lists", 30, inf.Status().Requests["list"].Started, 100)
 			errs.MustBe(t, refusal)
 			errs.MustHave(t, "the list is answered, but the watch is refused")
 		})
@@ -168,79 +169,31 @@ func TestWatchIsRefused(t *testing.T) {
 // From then on what it lists is compared whole. A newer version ends that.
 func TestOneVersionForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		version, content := "5", []*rig.Widget{rig.Stamped("a", 1, "5"), rig.Stamped("b", 1, "5")}
-		next := make(chan lw.WatchEvent[*rig.Widget])
-		src := &teller{
-			list: func() rig.Reply {
-				mu.Lock()
-				defer mu.Unlock()
-				return rig.List(version, content...)
-			},
-			next: next,
-		}
-		set := func(v string, objs ...*rig.Widget) {
-			mu.Lock()
-			defer mu.Unlock()
-			version, content = v, objs
+		fed := &rig.Fed{Events: make(chan widgetEvent), Version: "5", Objs: listed("5", "a1@5 b1@5").Obj}
+		src := &cutter{fed, func(opts metav1.ListOptions) time.Duration {
+			return time.Duration(*opts.TimeoutSeconds) * time.Second
+		}}
+		send := func(ev widgetEvent, listed rig.Reply) {
+			fed.Version, fed.Objs = listed.Meta.ResourceVersion, listed.Obj
+			fed.Send(ev)
 		}
 		errs, got := new(rig.Errors), new(rig.Calls)
 		inf := rig.Run(t, src, &lw.Options{List: lw.ListPages, OnError: errs.Add})
 		inf.AddHandler(got.Handler())
 		got.Sorted(t, "add a1", "add b1", "synced")
-		a := rig.Stamped("a", 2, "5")
-		set("5", a, rig.Stamped("b", 1, "5"))
-		next <- rig.Modified(a)
+		send(modified("a2@5"), listed("5", "a2@5 b1@5"))
 		rig.Sleep(time.Second)
 		got.MustBe(t, "update a1 a2")
 		rig.Sleep(time.Minute)
-		set("5", a)
-		next <- rig.Deleted(rig.Stamped("b", 1, "5"))
+		send(deleted("b1@5"), listed("5", "a2@5"))
 		rig.Sleep(time.Minute)
 		got.MustBe(t, "delete b1")
-		if err := inf.Status().Healthy(); err != nil || len(errs.All()) == 0 {
-			t.Errorf("%v, errors: %v", err, errs.All())
-		}
-		set("6", rig.Stamped("a", 4, "6"))
-		next <- rig.Modified(rig.Stamped("a", 4, "6"))
+		mustSay(t, inf, func(s lw.Status) bool { return s.Healthy() == nil && len(errs.All()) != 0 })
+		send(modified("a4@6"), listed("6", "a4@6"))
 		rig.Sleep(time.Minute)
 		got.MustBe(t, "update a2 a4")
 		before := inf.Status().Requests["list"].Started
 		rig.Sleep(time.Hour)
-		if n := inf.Status().Requests["list"].Started; n != before {
-			t.Errorf("%d lists in an hour in which nothing is wrong", n-before)
-		}
+		rig.Same(t, "lists after an hour of calm", before, inf.Status().Requests["list"].Started)
 	})
-}
-
-// A teller is a source that lists what it is told to, and watches what comes from next.
-type teller struct {
-	list func() rig.Reply
-	next chan lw.WatchEvent[*rig.Widget]
-}
-
-func (s *teller) List(_ context.Context, _ metav1.ListOptions, yield func(*rig.Widget, error) error) (metav1.ListMeta, error) {
-	r := s.list()
-	for _, w := range r.Obj {
-		if err := yield(w, nil); err != nil {
-			return r.Meta, err
-		}
-	}
-	return r.Meta, nil
-}
-
-func (s *teller) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[*rig.Widget]) error) error {
-	end := time.After(time.Duration(*opts.TimeoutSeconds) * time.Second)
-	for {
-		select {
-		case ev := <-s.next:
-			if err := yield(ev); err != nil {
-				return err
-			}
-		case <-end:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
 }

@@ -17,8 +17,7 @@ import (
 	"github.com/go-lw/lw/internal/rig"
 )
 
-// slowList is a source whose list takes its time before each item and before its end. Its watches
-// are silent.
+// slowList is a source whose list pauses before each item and its end. Its watches are silent.
 type slowList struct {
 	pauses   []time.Duration // one more than there are items
 	requests []context.Context
@@ -41,7 +40,7 @@ func (s *slowList) List(ctx context.Context, _ metav1.ListOptions, yield func(*r
 	return metav1.ListMeta{ResourceVersion: "10"}, nil
 }
 
-func (s *slowList) Watch(ctx context.Context, _ metav1.ListOptions, _ func(lw.WatchEvent[*rig.Widget]) error) error {
+func (s *slowList) Watch(ctx context.Context, _ metav1.ListOptions, _ func(widgetEvent) error) error {
 	s.requests = append(s.requests, ctx)
 	select {
 	case <-ctx.Done():
@@ -125,53 +124,38 @@ func mustBegin(t *testing.T, got, want []string) {
 	}
 }
 
-// lateStream is a source whose streamed lists say nothing for a while.
-type lateStream struct {
-	rig.Script
-	pause time.Duration
-}
-
-func (s *lateStream) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[*rig.Widget]) error) error {
-	if opts.SendInitialEvents != nil {
-		if err := rest(ctx, s.pause); err != nil {
-			return err
-		}
-	}
-	return s.Script.Watch(ctx, opts, yield)
-}
-
-// Without an option a stream may say nothing for ten seconds, and then has to give way to pages.
-func TestDefaultSyncBudget(t *testing.T) {
-	for pause, want := range map[time.Duration][]string{
-		9500 * time.Millisecond:  {"stream"},
-		10500 * time.Millisecond: {"list limit 500", "watch 10"},
+// Without an option a stream that says nothing for ten seconds gives way to pages, to the moment.
+func TestSyncBudgetSinceTheLastObject(t *testing.T) {
+	for name, tc := range map[string]struct {
+		gap     time.Duration
+		objects int
+		last    widgetEvent
+		pages   time.Duration // when they are asked for; 0: never
+	}{
+		"in time":               {9500 * time.Millisecond, 1, rig.End("10"), 0},
+		"late":                  {10500 * time.Millisecond, 1, rig.End("10"), 10 * time.Second},
+		"nothing after objects": {7 * time.Second, 3, rig.Bookmark(""), 31 * time.Second},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			src := &lateStream{pause: pause, Script: rig.Script{Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))}}}
-			src.OnStream = func() rig.Stream { return rig.Events(rig.Added("a", "9"), rig.End("10")) }
-			inf := rig.RunFor(t, src, &lw.Options{OnError: func(error) {}}, 10*time.Second)
-			rig.MustLog(t, &src.Script, want...)
+		rig.Subtest(t, name, func(t *testing.T) {
+			src := &sprinkler{gap: tc.gap, event: func(n int) widgetEvent {
+				if n < tc.objects {
+					return rig.Added(fmt.Sprint("w", n), strconv.Itoa(9-n))
+				}
+				return tc.last
+			}}
+			src.Lists = []rig.Reply{listed("10", "a1@9")}
+			inf := rig.RunFor(t, src, &lw.Options{OnError: func(error) {}}, time.Minute)
+			at := src.Requests()
+			if tc.pages == 0 {
+				rig.MustLog(t, &src.Script, "stream")
+				rig.MustHold(t, inf.Store(), "10", map[string]int{"w0": 1})
+				return
+			}
+			rig.MustLog(t, &src.Script, "stream", "list limit 500", "watch 10")
+			rig.Same(t, "time until pages were asked for", tc.pages, at[1].Sub(at[0]))
 			rig.MustHold(t, inf.Store(), "10", map[string]int{"a": 1})
 		})
 	}
-}
-
-// The budget is for the time since the last object, and is kept to the moment.
-func TestSyncBudgetSinceTheLastObject(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		src := &sprinkler{Script: rig.Script{Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))}}, gap: 7 * time.Second, event: func(n int) lw.WatchEvent[*rig.Widget] {
-			if n < 3 {
-				return rig.Added(fmt.Sprint("w", n), strconv.Itoa(9-n))
-			}
-			return rig.Bookmark("") // says nothing
-		}}
-		began := time.Now()
-		rig.RunFor(t, src, &lw.Options{OnError: func(error) {}}, time.Minute)
-		rig.MustLog(t, &src.Script, "stream", "list limit 500", "watch 10")
-		if got := src.Requests()[1].Sub(began); got != 31*time.Second {
-			t.Errorf("pages were asked for %v after the beginning, want 31 s: the last object came after 21 s", got)
-		}
-	})
 }
 
 // A server that has streamed a whole list is known to. If a later one is silent for long, the
@@ -182,7 +166,7 @@ func TestProvedStreamIsWaitedFor(t *testing.T) {
 		91 * time.Second: {"stream", "stream", "list limit 500", "watch 30"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			src := &overloaded{pause: pause, Script: rig.Script{Lists: []rig.Reply{rig.List("30", rig.Stamped("a", 1, "9"), rig.Stamped("b", 1, "8"))}}}
+			src := &overloaded{pause: pause, Script: rig.Script{Lists: []rig.Reply{listed("30", "a1@9 b1@8")}}}
 			inf := rig.RunFor(t, src, &lw.Options{SyncBudget: time.Second, OnError: func(error) {}}, pause+10*time.Second)
 			rig.MustLog(t, &src.Script, want...)
 			rig.MustHold(t, inf.Store(), map[bool]string{true: "20", false: "30"}[len(want) == 2], map[string]int{"a": 1, "b": 1})
@@ -197,7 +181,7 @@ type overloaded struct {
 	pause time.Duration
 }
 
-func (o *overloaded) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[*rig.Widget]) error) error {
+func (o *overloaded) Watch(ctx context.Context, opts metav1.ListOptions, yield func(widgetEvent) error) error {
 	if opts.SendInitialEvents == nil {
 		return o.Script.Watch(ctx, opts, yield)
 	}
@@ -215,7 +199,7 @@ func (o *overloaded) Watch(ctx context.Context, opts metav1.ListOptions, yield f
 	if err := rest(ctx, pause); err != nil {
 		return err
 	}
-	for _, ev := range []lw.WatchEvent[*rig.Widget]{rig.Added("b", "8"), rig.End(version)} {
+	for _, ev := range []widgetEvent{rig.Added("b", "8"), rig.End(version)} {
 		if err := yield(ev); err != nil {
 			return err
 		}
@@ -230,17 +214,17 @@ func (o *overloaded) Watch(ctx context.Context, opts metav1.ListOptions, yield f
 
 // An older state is refused three times, however it is found: each time the next request is a list.
 func TestOlderStateIsRefused(t *testing.T) {
-	older := rig.List("5", rig.Stamped("a", 0, "4"))
-	full := rig.List("10", rig.Stamped("a", 1, "9"))
+	older := listed("5", "a0@4")
+	full := listed("10", "a1@9")
 	for name, tc := range map[string]struct {
 		lists  []rig.Reply
 		epochs int
 		rv     string
 	}{
-		"twice":                       {[]rig.Reply{full, older, older, rig.List("12", rig.Stamped("a", 2, "11"))}, 0, "12"},
-		"three times":                 {[]rig.Reply{full, older, older, older, rig.List("12", rig.Stamped("a", 2, "11"))}, 0, "12"},
+		"twice":                       {[]rig.Reply{full, older, older, listed("12", "a2@11")}, 0, "12"},
+		"three times":                 {[]rig.Reply{full, older, older, older, listed("12", "a2@11")}, 0, "12"},
 		"four times":                  {[]rig.Reply{full, older, older, older, older}, 1, "5"},
-		"three times, and once again": {[]rig.Reply{full, older, older, older, rig.List("12", rig.Stamped("a", 2, "11")), older, rig.List("13", rig.Stamped("a", 3, "13"))}, 0, "13"},
+		"three times, and once again": {[]rig.Reply{full, older, older, older, listed("12", "a2@11"), older, listed("13", "a3@13")}, 0, "13"},
 	} {
 		for _, probe := range []bool{false, true} {
 			rig.Subtest(t, name+map[bool]string{true: ", found by a question"}[probe], func(t *testing.T) {
@@ -253,9 +237,7 @@ func TestOlderStateIsRefused(t *testing.T) {
 					src.Watches = []rig.Stream{first, rig.ExpiredAfter(time.Minute), rig.Forever()}
 				}
 				inf, _ := rig.Paged(t, src, 5*time.Minute)
-				if s := inf.Status(); s.Epoch != tc.epochs || s.ResourceVersion != tc.rv {
-					t.Errorf("status: %+v", s)
-				}
+				mustSay(t, inf, func(s lw.Status) bool { return s.Epoch == tc.epochs && s.ResourceVersion == tc.rv })
 				asked := slices.Contains(src.Log(), "list limit 1")
 				if asked != probe && name != "three times, and once again" {
 					t.Errorf("requests: %v", src.Log())

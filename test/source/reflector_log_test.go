@@ -2,10 +2,16 @@ package source_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -46,17 +52,17 @@ func (b *logbook) count(part string) int { return strings.Count(b.String(), part
 func TestLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &rig.Script{
-			Lists: []rig.Reply{{Err: syscall.ECONNREFUSED}, {Err: syscall.ECONNREFUSED}, rig.List("10", rig.Stamped("a", 1, "9")), rig.List("20", rig.Stamped("a", 1, "9"), rig.Stamped("b", 1, "15"))},
+			Lists: []rig.Reply{{Err: syscall.ECONNREFUSED}, {Err: syscall.ECONNREFUSED}, listed("10", "a1@9"), listed("20", "a1@9 b1@15")},
 			Watches: []rig.Stream{
 				{After: time.Minute, Err: apierrors.NewResourceExpired("too old resource version: 10 (12)")},
-				{Events: []lw.WatchEvent[*rig.Widget]{
+				{Events: []widgetEvent{
 					{Type: watch.Modified, ResourceVersion: "21", Err: &lw.Error{Op: "decode", Key: rig.Key("b"), Err: errors.New("the size is a text")}},
 				}, Open: true},
 			},
 		}
 		var book logbook
 		rig.RunFor(t, src, &lw.Options{
-			Name: "parts", Logger: book.logger(), List: lw.ListPages, Backoff: func(int) time.Duration { return time.Second },
+			Name: "parts", Logger: book.logger(), List: lw.ListPages, Backoff: every(time.Second),
 		}, 5*time.Minute)
 		want := []string{
 			`level=WARN msg="lw: parts: list failed" informer=parts op=list error="connection refused" failures=1 for=0s`,
@@ -80,7 +86,7 @@ func TestLogOfLastingFailures(t *testing.T) {
 		return fmt.Errorf("read tcp 10.0.0.1:%d->10.0.0.2:443: connection reset by peer", 9950+n)
 	}
 	synced := func(src *rig.Script) *rig.Script {
-		src.Lists = []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))}
+		src.Lists = []rig.Reply{listed("10", "a1@9")}
 		return src
 	}
 	fail := func(err func() error) *rig.Script {
@@ -90,22 +96,24 @@ func TestLogOfLastingFailures(t *testing.T) {
 	for name, tc := range map[string]struct {
 		src         *rig.Script
 		mode        lw.ListMode
-		least, most int // lines in an hour
-		errors      int // at least
+		least, most int           // lines
+		errors      int           // at least
+		d           time.Duration // instead of an hour
 	}{
-		"403":             {fail(always(forbidden)), lw.ListAuto, 4, 9, 150},
-		"401":             {fail(always(apierrors.NewUnauthorized("no token"))), lw.ListAuto, 4, 9, 150},
-		"404":             {fail(always(apierrors.NewNotFound(widgets, ""))), lw.ListAuto, 4, 9, 150},
-		"unreachable":     {fail(always(syscall.ECONNREFUSED)), lw.ListAuto, 4, 8, 100},
-		"another port":    {fail(numbered), lw.ListPages, 4, 8, 100},
-		"endless 410":     {synced(&rig.Script{OnWatch: rig.Expired}), lw.ListPages, 4, 9, 100},
-		"a watch is cut":  {synced(&rig.Script{OnWatch: func() rig.Stream { n++; return cutAfter(rig.Bookmark(fmt.Sprint(10+n)), time.Minute) }}), lw.ListPages, 4, 15, 50},
-		"and at once":     {synced(&rig.Script{OnWatch: func() rig.Stream { n++; return cutAfter(rig.Bookmark(fmt.Sprint(10+n)), time.Second) }}), lw.ListPages, 4, 15, 500},
-		"each is another": {fail(func() error { n++; return errors.New(strings.Repeat("x", n%200+1)) }), lw.ListPages, 8, 15, 100},
+		"403":             {fail(always(forbidden)), lw.ListAuto, 4, 9, 150, 0},
+		"401":             {fail(always(apierrors.NewUnauthorized("no token"))), lw.ListAuto, 4, 9, 150, 0},
+		"404":             {fail(always(apierrors.NewNotFound(widgets, ""))), lw.ListAuto, 4, 9, 150, 0},
+		"unreachable":     {fail(always(syscall.ECONNREFUSED)), lw.ListAuto, 4, 8, 100, 0},
+		"for days":        {fail(always(syscall.ECONNREFUSED)), lw.ListPages, 45, 55, 100, 48 * time.Hour},
+		"another port":    {fail(numbered), lw.ListPages, 4, 8, 100, 0},
+		"endless 410":     {synced(&rig.Script{OnWatch: rig.Expired}), lw.ListPages, 4, 9, 100, 0},
+		"a watch is cut":  {synced(&rig.Script{OnWatch: func() rig.Stream { n++; return cutAfter(rig.Bookmark(fmt.Sprint(10+n)), time.Minute) }}), lw.ListPages, 4, 15, 50, 0},
+		"and at once":     {synced(&rig.Script{OnWatch: func() rig.Stream { n++; return cutAfter(rig.Bookmark(fmt.Sprint(10+n)), time.Second) }}), lw.ListPages, 4, 15, 500, 0},
+		"each is another": {fail(func() error { n++; return errors.New(strings.Repeat("x", n%200+1)) }), lw.ListPages, 8, 15, 100, 0},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
 			var book logbook
-			inf := rig.RunFor(t, tc.src, &lw.Options{Logger: book.logger(), List: tc.mode}, time.Hour)
+			inf := rig.RunFor(t, tc.src, &lw.Options{Logger: book.logger(), List: tc.mode}, cmp.Or(tc.d, time.Hour))
 			failed := int(inf.Status().Failed)
 			if lines := book.lines(); len(lines) < tc.least || len(lines) > tc.most || failed < tc.errors {
 				t.Errorf("%d lines for %d failed requests, want %d to %d for %d:\n%s", len(lines), failed, tc.least, tc.most, tc.errors, &book)
@@ -114,20 +122,8 @@ func TestLogOfLastingFailures(t *testing.T) {
 	}
 }
 
-func cutAfter(ev lw.WatchEvent[*rig.Widget], d time.Duration) rig.Stream {
-	return rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{ev}, After: d, Err: errors.New("unexpected end")}
-}
-
-// A failure of days is told of each hour or so.
-func TestLogOfDays(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var book logbook
-		src := &rig.Script{OnList: func() rig.Reply { return rig.Reply{Err: syscall.ECONNREFUSED} }}
-		rig.RunFor(t, src, &lw.Options{Logger: book.logger(), List: lw.ListPages}, 48*time.Hour)
-		if n := len(book.lines()); n < 45 || n > 55 {
-			t.Errorf("%d lines in two days:\n%s", n, &book)
-		}
-	})
+func cutAfter(ev widgetEvent, d time.Duration) rig.Stream {
+	return rig.Stream{Events: []widgetEvent{ev}, After: d, Err: errors.New("unexpected end")}
 }
 
 // The intervals grow from a minute on, each line says how many there were, and the last that it is
@@ -135,12 +131,12 @@ func TestLogOfDays(t *testing.T) {
 func TestLogIntervals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0
-		src := &rig.Script{Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))}, OnWatch: func() rig.Stream {
+		src := &rig.Script{Lists: []rig.Reply{listed("10", "a1@9")}, OnWatch: func() rig.Stream {
 			switch n++; {
 			case n <= 55: // nine minutes
 				return rig.Stream{Err: syscall.ECONNREFUSED}
 			case n == 56:
-				return rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{rig.Bookmark("20")}, After: 20 * time.Minute, Err: syscall.ECONNRESET}
+				return rig.Stream{Events: []widgetEvent{rig.Bookmark("20")}, After: 20 * time.Minute, Err: syscall.ECONNRESET}
 			case n <= 58:
 				return rig.Stream{Err: syscall.ECONNREFUSED}
 			default:
@@ -154,7 +150,7 @@ func TestLogIntervals(t *testing.T) {
 		logger := slog.New(&timed{handler, func(msg string) {
 			at = append(at, fmt.Sprint(time.Since(begin).Round(time.Second), " ", msg))
 		}})
-		rig.RunFor(t, src, &lw.Options{Logger: logger, List: lw.ListPages, WatchTimeout: time.Hour, Backoff: func(int) time.Duration { return 10 * time.Second }}, 31*time.Minute)
+		rig.RunFor(t, src, &lw.Options{Logger: logger, List: lw.ListPages, WatchTimeout: time.Hour, Backoff: every(10 * time.Second)}, 31*time.Minute)
 		want := []string{
 			"0s lw: Widget: synced",
 			"0s lw: Widget: watch failed",
@@ -163,9 +159,7 @@ func TestLogIntervals(t *testing.T) {
 			"29m10s lw: Widget: watch failed", "29m10s lw: Widget: watch failed", "29m30s lw: Widget: works again",
 		}
 		rig.Same(t, "log", want, at)
-		if got := book.count("failures=55"); got != 1 {
-			t.Errorf("the end does not say how many there were:\n%s", &book)
-		}
+		rig.Same(t, "lines that say how many there were", 1, book.count("failures=55"))
 	})
 }
 
@@ -180,8 +174,7 @@ func (t *timed) Handle(ctx context.Context, r slog.Record) error {
 	return t.Handler.Handle(ctx, r)
 }
 
-// Of objects that cannot be read, such as all of a resource whose schema has changed, the first few
-// are logged.
+// Of objects that cannot be read, as after a change of a schema, the first few are logged.
 func TestLogOfBadObjects(t *testing.T) {
 	for n, most := range map[int]int{3: 3, 5000: 8} {
 		rig.Subtest(t, fmt.Sprint(n), func(t *testing.T) {
@@ -191,15 +184,13 @@ func TestLogOfBadObjects(t *testing.T) {
 			}
 			var book logbook
 			inf := rig.Run(t, &rig.Script{Lists: []rig.Reply{r}}, &lw.Options{Logger: book.logger(), List: lw.ListPages})
-			if got := book.count("level=WARN"); got != most || len(inf.Status().SetAside) != n {
-				t.Errorf("%d lines for %d objects:\n%s", got, n, &book)
-			}
+			rig.Same(t, "warnings", most, book.count("level=WARN"))
+			rig.Same(t, "objects set aside", n, len(inf.Status().SetAside))
 		})
 	}
 }
 
-// Who has an OnError is told of each failure once, and logs what he likes; to a Logger of his go
-// syncs and recoveries.
+// An OnError is told of each failure once; to a Logger beside it go syncs and recoveries.
 func TestLogBesideOnError(t *testing.T) {
 	for _, own := range []bool{true, false} {
 		rig.Subtest(t, fmt.Sprint("a logger ", own), func(t *testing.T) {
@@ -217,16 +208,12 @@ func TestLogBesideOnError(t *testing.T) {
 				Watches: []rig.Stream{{Err: errors.New("down")}, {Err: errors.New("down")}, rig.Forever()}}
 			rig.Start(t, lw.NewInformer[*rig.Widget](src, opts))
 			rig.Sleep(time.Minute)
-			if n := len(errs.All()); n != 4 {
-				t.Errorf("OnError was told of %d failures: %v", n, errs.All())
-			}
+			mustCount(t, &errs, 4)
 			want := 0
 			if own {
 				want = 2 // synced, and works again
 			}
-			if book.count("level=INFO") != want || book.count("level=WARN") != 0 {
-				t.Errorf("log:\n%s", &book)
-			}
+			rig.Same(t, "INFO, WARN", []int{want, 0}, []int{book.count("level=INFO"), book.count("level=WARN")})
 		})
 	}
 }
@@ -238,9 +225,8 @@ func TestLogOfEpochs(t *testing.T) {
 		src := &rig.Script{OnList: func() rig.Reply { version--; return rig.List(fmt.Sprint(version / 10)) }, OnWatch: func() rig.Stream { return rig.ExpiredAfter(time.Minute) }}
 		var book logbook
 		inf := rig.RunFor(t, src, &lw.Options{Logger: book.logger(), List: lw.ListPages}, 30*time.Minute)
-		if n := inf.Status().Epoch; n < 2 || book.count("went back in time") != n {
-			t.Errorf("%d epochs, log:\n%s", n, &book)
-		}
+		within(t, "epochs", 2, inf.Status().Epoch, 30)
+		rig.Same(t, "lines of epochs", inf.Status().Epoch, book.count("went back in time"))
 	})
 }
 
@@ -253,10 +239,105 @@ func TestNoLogAfterTheEnd(t *testing.T) {
 		stop := rig.Begin(t, inf)
 		rig.Sleep(5 * time.Second)
 		stop()
-		before := book.Len()
+		before := book.String()
 		rig.Sleep(time.Hour)
-		if book.Len() != before || book.count("works again") != 0 {
-			t.Errorf("log:\n%s", &book)
-		}
+		rig.Same(t, "log", before, book.String())
+		rig.Same(t, "recoveries", 0, book.count("works again"))
 	})
+}
+
+// The level, the message and the attributes of every sort of record, and the table of
+// docs/operate.md, which has these and no others.
+func TestLogRecords(t *testing.T) {
+	var got []string
+	synctest.Test(t, func(t *testing.T) {
+		var book bytes.Buffer
+		logger := slog.New(slog.NewJSONHandler(&book, nil))
+		src := &rig.Script{
+			// After a minute a failure that goes on is logged again.
+			Lists: append(slices.Repeat([]rig.Reply{{Err: syscall.ECONNREFUSED}}, 100), listed("10", "b1@9")),
+			Watches: []rig.Stream{
+				{After: time.Second, Err: syscall.ECONNREFUSED}, {After: 2 * time.Minute, Err: syscall.ECONNREFUSED},
+				{Events: []widgetEvent{
+					{Type: watch.Modified, ResourceVersion: "21", Err: &lw.Error{Op: "decode", Key: rig.Key("b"), Err: errors.New("the size is a text")}},
+				}, Open: true},
+			},
+		}
+		rig.RunFor(t, src, &lw.Options{
+			Name: "parts", Logger: logger, List: lw.ListPages, PageSize: -1, WatchTimeout: 3 * time.Hour, Backoff: every(time.Second),
+		}, 10*time.Minute)
+
+		server := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 1))
+		inf := lw.NewInformer(server, &lw.Options{Name: "mutated", Logger: logger, DetectMutation: true})
+		g := lw.NewGraph(&lw.GraphOptions{Name: "g", Logger: logger})
+		lw.Derive(g, inf, rig.BySize, "bySize")
+		rig.Start(t, inf)
+		rig.Start(t, g)
+		rig.Sleep(time.Minute + 500*time.Millisecond) // between two looks at the cache, which come each second
+		w, _ := inf.Store().Get(rig.Key("a"))
+		w.Size = 2
+		rig.Create(t, server, "c", 3) // an event before the next look: the race detector sees that the look comes later
+		rig.Sleep(time.Hour)
+		got = records(t, &book)
+	})
+	want := []string{
+		"INFO|lw: NAME: synced|informer op objects version failures took",
+		"INFO|lw: NAME: works again|informer failures took",
+		"WARN|lw: GRAPH/COLLECTION: derive of KEY failed|graph collection op key error",
+		"WARN|lw: NAME: OP failed|informer op error failures for",
+		"WARN|lw: NAME: OP of KEY failed|informer op key error failures for",
+		"WARN|lw: NAME: OP still fails|informer op error failures for",
+		"WARN|lw: NAME: mutation of KEY failed|informer op key error",
+		"WARN|lw: informer NAME: OPTION MISTAKE|value",
+	}
+	rig.Same(t, "records", want, got)
+	page, err := os.ReadFile("../../docs/operate.md")
+	rig.OK(t, err)
+	var rows []string
+	for _, m := range regexp.MustCompile("(?m)^\\| (INFO|WARN) \\| `(.*?)` \\| (.*) \\|$").FindAllStringSubmatch(string(page), -1) {
+		rows = append(rows, m[1]+"|"+m[2]+"|"+strings.NewReplacer("`", "", ",", "").Replace(m[3]))
+	}
+	slices.Sort(rows)
+	rig.Same(t, "the table of docs/operate.md", want, rows)
+}
+
+// records returns the sorts of records in book, sorted: level, message and attributes in order.
+func records(t *testing.T, book *bytes.Buffer) []string {
+	t.Helper()
+	general := strings.NewReplacer("parts", "NAME", "mutated", "NAME", "g/bySize", "GRAPH/COLLECTION", "list", "OP", "watch", "OP", "decode", "OP",
+		"default/size1", "KEY", "default/a", "KEY", "default/b", "KEY", "PageSize is negative, and the default is used", "OPTION MISTAKE")
+	var sorts []string
+	for line := range bytes.Lines(book.Bytes()) {
+		var record struct{ Level, Msg string }
+		rig.OK(t, json.Unmarshal(line, &record))
+		sorts = append(sorts, fmt.Sprintf("%s|%s|%s", record.Level, general.Replace(record.Msg), strings.Join(attributes(t, line), " ")))
+	}
+	slices.Sort(sorts)
+	return slices.Compact(sorts)
+}
+
+// attributes returns the names of the attributes of a record in JSON, in their order.
+func attributes(t *testing.T, line []byte) (names []string) {
+	t.Helper()
+	d := json.NewDecoder(bytes.NewReader(line))
+	for depth, name := 0, true; ; {
+		token, err := d.Token()
+		if err == io.EOF {
+			return names
+		}
+		rig.OK(t, err)
+		switch delim, ok := token.(json.Delim); {
+		case ok && (delim == '{' || delim == '['):
+			depth++
+			name = true
+		case ok:
+			depth--
+			name = true
+		case depth == 1:
+			if text, ok := token.(string); name && ok && !slices.Contains([]string{"time", "level", "msg"}, text) {
+				names = append(names, text)
+			}
+			name = !name
+		}
+	}
 }

@@ -1,25 +1,28 @@
 package source_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/rig"
 )
 
-// Versions are numbers of any length: those of 20 digits and more do not fit a word, and are
-// ordered all the same.
+// Versions are numbers of any length: those that do not fit a word are ordered all the same.
 func TestLongVersions(t *testing.T) {
 	const before, first, next, last = "18446744073709551609", "18446744073709551610", "18446744073709551617", "100000000000000000000"
 	synctest.Test(t, func(t *testing.T) {
-		src := &rig.Fed{Events: make(chan lw.WatchEvent[*rig.Widget]), Version: first, Objs: []*rig.Widget{rig.Stamped("a", 1, before)}}
+		src := &rig.Fed{Events: make(chan widgetEvent), Version: first, Objs: []*rig.Widget{rig.Stamped("a", 1, before)}}
 		errs := &rig.Errors{}
 		inf := rig.Run(t, src, &lw.Options{List: lw.ListWhole, OnError: errs.Add})
 		got := &rig.Calls{}
@@ -32,9 +35,7 @@ func TestLongVersions(t *testing.T) {
 		for _, version := range []string{first, next, last} {
 			rig.OK(t, waitFor(t, inf, version, 0))
 		}
-		if err := waitFor(t, inf, "100000000000000000001", time.Second); err == nil {
-			t.Error("a wait for a version to come has ended")
-		}
+		mustEnd(t, "a wait", context.DeadlineExceeded, waitFor(t, inf, "100000000000000000001", time.Second))
 		errs.MustBeNone(t)
 		src.Send(rig.Modified(rig.Stamped("a", 3, next))) // of before
 		errs.MustHave(t, "came after")
@@ -49,24 +50,19 @@ func TestLongVersionsOfLists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &rig.Script{
 			Lists: []rig.Reply{
-				rig.List(first, rig.Stamped("a", 1, "18446744073709551616"), rig.Stamped("b", 1, "7")),
-				rig.List(older, rig.Stamped("a", 3, "9446744073709551617")),
+				listed(first, "a1@18446744073709551616 b1@7"),
+				listed(older, "a3@9446744073709551617"),
 				rig.List(next, rig.Stamped("a", 1, "18446744073709551616"), rig.Stamped("b", 2, next)),
 			},
 			Watches: []rig.Stream{rig.Expired(), rig.Forever()},
 		}
 		errs := &rig.Errors{}
-		inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListWhole, OnError: errs.Add})
-		got := &rig.Calls{}
-		inf.AddHandler(got.Handler())
-		rig.Start(t, inf)
+		inf, got := told(t, src, &lw.Options{List: lw.ListWhole, OnError: errs.Add})
 		rig.Sleep(time.Minute)
 		rig.MustHold(t, inf.Store(), next, map[string]int{"a": 1, "b": 2})
 		errs.MustHave(t, older)
 		got.Sorted(t, "add a1", "add b1", "synced", "update b1 b2")
-		if inf.Status().Epoch != 0 {
-			t.Error("an older list was believed")
-		}
+		rig.Same(t, "epoch", 0, inf.Status().Epoch)
 	})
 }
 
@@ -76,8 +72,8 @@ func TestBadEventWithoutAName(t *testing.T) {
 		for _, rv := range []string{"", "11"} {
 			synctest.Test(t, func(t *testing.T) {
 				src := &rig.Script{
-					Lists:   []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), rig.List("20", rig.Stamped("a", 2, "12"))},
-					Watches: []rig.Stream{rig.Events(lw.WatchEvent[*rig.Widget]{Type: typ, ResourceVersion: rv, Err: errors.New("no widget")}), rig.Forever()},
+					Lists:   []rig.Reply{listed("10", "a1@9"), listed("20", "a2@12")},
+					Watches: []rig.Stream{rig.Events(widgetEvent{Type: typ, ResourceVersion: rv, Err: errors.New("no widget")}), rig.Forever()},
 				}
 				inf, errs := rig.Paged(t, src, time.Minute)
 				errs.MustHave(t, fmt.Sprintf("%s event of an object without a name", typ))
@@ -102,14 +98,14 @@ func TestVersionsWithoutAnOrder(t *testing.T) {
 	}{
 		// The one that comes later is not the greater one as a text.
 		"words": {&rig.Script{
-			Lists: []rig.Reply{rig.List("ten", rig.Stamped("a", 1, "xyz"))},
+			Lists: []rig.Reply{listed("ten", "a1@xyz")},
 			Watches: []rig.Stream{
-				{After: time.Minute}, {After: 15 * time.Second}, {Events: []lw.WatchEvent[*rig.Widget]{rig.Modified(rig.Stamped("a", 2, "aaa"))}}, {After: 4 * time.Minute}, rig.Forever(),
+				{After: time.Minute}, {After: 15 * time.Second}, {Events: []widgetEvent{modified("a2@aaa")}}, {After: 4 * time.Minute}, rig.Forever(),
 			},
 		}, map[string]int{"a": 2}, "aaa", []string{"list limit 500", "watch ten", "watch ten", "watch ten", "watch aaa", "watch aaa"}, 10 * time.Minute},
 		"none": {&rig.Script{
 			Lists: []rig.Reply{rig.List("", unversioned("a", 1)), rig.List("", unversioned("a", 3), unversioned("b", 1))},
-			Watches: []rig.Stream{{Events: []lw.WatchEvent[*rig.Widget]{
+			Watches: []rig.Stream{{Events: []widgetEvent{
 				{Type: "ADDED", Object: unversioned("a", 1)}, rig.Modified(unversioned("a", 2)), {Type: "MODIFIED", Object: unversioned("c", 2)},
 			}, After: 15 * time.Second}, rig.Forever()},
 		}, map[string]int{"a": 3, "b": 1}, "", []string{"list limit 500", "watch", "list limit 500", "watch"}, time.Minute},
@@ -132,7 +128,7 @@ func TestVersionsWithoutAnOrder(t *testing.T) {
 // twice is no such thing.
 func TestTwoObjectsCreatedAtOneVersion(t *testing.T) {
 	for name, tc := range map[string]struct {
-		last lw.WatchEvent[*rig.Widget]
+		last widgetEvent
 		log  []string
 	}{
 		"two":         {rig.Bookmark("12"), []string{"list limit 500", "watch 10"}},
@@ -141,7 +137,7 @@ func TestTwoObjectsCreatedAtOneVersion(t *testing.T) {
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
 			src := &rig.Script{
-				Lists:   []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), rig.List("20", rig.Stamped("a", 1, "9"))},
+				Lists:   []rig.Reply{listed("10", "a1@9"), listed("20", "a1@9")},
 				Watches: []rig.Stream{rig.Events(rig.Added("b", "11"), rig.Added("c", "11"), tc.last), rig.Forever()},
 			}
 			inf, errs := rig.Paged(t, src, time.Second)
@@ -151,4 +147,98 @@ func TestTwoObjectsCreatedAtOneVersion(t *testing.T) {
 			}
 		})
 	}
+}
+
+// hose is a source whose events come in runs that are at hand, and each takes so long.
+type hose struct {
+	run  int
+	gap  time.Duration
+	told func(n int) // called after each event
+
+	events chan int // how many to send; 0: end the watch
+}
+
+func (h *hose) List(context.Context, metav1.ListOptions, func(*rig.Widget, error) error) (metav1.ListMeta, error) {
+	return metav1.ListMeta{ResourceVersion: "1"}, nil
+}
+
+func (h *hose) Watch(ctx context.Context, _ metav1.ListOptions, yield func(widgetEvent) error) error {
+	for sent := 0; ; {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case n := <-h.events:
+			if n == 0 {
+				return nil
+			}
+			for range n {
+				sent++
+				ev := rig.Added(fmt.Sprint("w", sent), strconv.Itoa(sent+1))
+				ev.More = sent%h.run != 0
+				time.Sleep(h.gap)
+				if err := yield(ev); err != nil {
+					return err
+				}
+				h.told(sent)
+			}
+		}
+	}
+}
+
+// Handlers are woken once for events that come together, and reads show each at once.
+func TestMore(t *testing.T) {
+	for name, tc := range map[string]struct {
+		run   int
+		gap   time.Duration
+		send  int
+		after map[int]int // events told after so many; what is not in it is as before
+	}{
+		"one by one":      {1, 0, 3, map[int]int{1: 1, 2: 2, 3: 3}},
+		"three":           {3, 0, 7, map[int]int{3: 3, 6: 6}},
+		"too many":        {5000, 0, 2500, map[int]int{1024: 1024, 2048: 2048}},
+		"a while apart":   {5000, 100 * time.Microsecond, 40, map[int]int{16: 16, 32: 32}},
+		"long apart":      {5000, time.Second, 33, map[int]int{16: 16, 32: 32}},
+		"a few in a time": {5000, 10 * time.Microsecond, 100, map[int]int{64: 64}},
+	} {
+		rig.Subtest(t, name, func(t *testing.T) {
+			var got atomic.Int64
+			h := &hose{run: tc.run, gap: tc.gap, events: make(chan int)}
+			inf := lw.NewInformer(h, &lw.Options{List: lw.ListWhole})
+			inf.AddHandler(lw.Handler[*rig.Widget]{Add: func(*rig.Widget) { got.Add(1) }})
+			want := 0
+			h.told = func(n int) {
+				synctest.Wait()
+				if told, ok := tc.after[n]; ok {
+					want = told
+				}
+				if got.Load() != int64(want) || inf.Store().Len() != n || inf.Store().ResourceVersion() != strconv.Itoa(n+1) {
+					t.Errorf("after %d events the handler was told %d, want %d, and the store has %d at %s", n, got.Load(), want,
+						inf.Store().Len(), inf.Store().ResourceVersion())
+				}
+			}
+			go func() { _ = inf.Run(t.Context()) }()
+			synctest.Wait()
+			h.events <- tc.send
+			// The end of a watch breaks a promise of more, and wakes them all the same.
+			h.events <- 0
+			synctest.Wait()
+			rig.Same(t, "events that the handler was told", int64(tc.send), got.Load())
+			mustSay(t, inf, func(s lw.Status) bool { return rig.Heard(s) == uint64(tc.send) })
+		})
+	}
+}
+
+// What wraps a source passes on what it says.
+func TestWrappersSayMore(t *testing.T) {
+	h := &hose{run: 3, events: make(chan int, 2), told: func(int) {}}
+	h.events <- 4
+	h.events <- 0
+	src := lw.Transform(lw.WithListOptions[*rig.Widget](h), func(w *rig.Widget) (*rig.Widget, error) { return w, nil })
+	var got []bool
+	err := src.Watch(t.Context(), metav1.ListOptions{}, func(ev widgetEvent) error {
+		got = append(got, ev.More)
+		return nil
+	})
+	rig.OK(t, err)
+	rig.Same(t, "More", []bool{true, true, false, true}, got)
 }

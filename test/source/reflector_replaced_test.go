@@ -2,6 +2,7 @@ package source_test
 
 import (
 	"errors"
+	"fmt"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -17,13 +18,13 @@ import (
 // A 410 that says that the history was replaced begins a new epoch, whichever request it answers:
 // equal versions are not believed, and an older list is.
 func TestReplacedHistory(t *testing.T) {
-	replaced := listopts.Replaced(10, 20)
-	before := rig.List("10", rig.Stamped("a", 1, "8"), rig.Stamped("b", 1, "9"))
-	page := rig.List("20", rig.Stamped("a", 2, "8"))
+	replaced, rewound := listopts.Replaced(10, 20), fmt.Errorf("another cluster: %w", lw.ErrRewound)
+	before := listed("10", "a1@8 b1@9")
+	page := listed("20", "a2@8")
 	page.Meta.Continue = "next"
 	for _, version := range []string{"20", "5"} {
 		// That an object is older than before, as of a backup, tells the same once more.
-		after := rig.List(version, rig.Stamped("a", 2, "8"), rig.Stamped("b", 2, "4"))
+		after := listed(version, "a2@8 b2@4")
 		for name, tc := range map[string]struct {
 			lists   []rig.Reply
 			watches []rig.Stream
@@ -33,21 +34,20 @@ func TestReplacedHistory(t *testing.T) {
 			"a page":            {lists: []rig.Reply{before, page, {Err: replaced}, after}, watches: []rig.Stream{rig.Expired(), rig.Forever()}},
 			"a list":            {lists: []rig.Reply{before, {Err: replaced}, after}, watches: []rig.Stream{rig.Expired(), rig.Forever()}},
 			"a witness's":       {lists: []rig.Reply{before, after}, watches: away(1), had: replaced},
+			"a source's list":   {lists: []rig.Reply{before, {Err: rewound}, after}, watches: []rig.Stream{rig.Expired(), rig.Forever()}},
+			"a source's watch":  {lists: []rig.Reply{before, after}, watches: []rig.Stream{{After: time.Minute, Err: rewound}, rig.Forever()}},
 			"a source's answer": {lists: []rig.Reply{before, after}, watches: []rig.Stream{{Err: lw.ErrRewound}, rig.Forever()}},
 		} {
 			rig.Subtest(t, name+" at "+version, func(t *testing.T) {
 				src := &questioned{Script: &rig.Script{Lists: tc.lists, Watches: tc.watches}, had: func(int) (bool, error) { return false, tc.had }}
 				errs := &rig.Errors{}
-				inf := rig.RunFor(t, src, &lw.Options{List: lw.ListPages, OnError: errs.Add, Backoff: func(int) time.Duration { return 2 * time.Second }}, 5*time.Minute)
+				inf := rig.RunFor(t, src, &lw.Options{List: lw.ListPages, OnError: errs.Add, Backoff: every(2 * time.Second)}, 5*time.Minute)
 				rig.MustHold(t, inf.Store(), version, map[string]int{"a": 2, "b": 2})
-				if s := inf.Status(); s.Epoch != 1 || rig.Relists(s) != 1 || s.Failures != 0 {
-					t.Errorf("status %+v, want epoch 1, 1 relist", s)
-				}
+				mustSay(t, inf, func(s lw.Status) bool { return s.Epoch == 1 && rig.Relists(s) == 1 && s.Failures == 0 })
 				errs.MustBe(t, lw.ErrRewound)
-				if told := errs.Count(lw.ErrRewound); told != 1 {
-					t.Errorf("told %d times that the server went back in time: %v", told, errs.All())
-				}
+				rig.Same(t, "times that it was told that the server went back", 1, errs.Count(lw.ErrRewound))
 				rig.MustBeBounded(t, src.Requests())
+				mustSay(t, inf, func(s lw.Status) bool { return s.ListCauses["older"]+s.ListCauses["expired"] == 1 })
 			})
 		}
 	}
@@ -57,24 +57,20 @@ func TestReplacedHistory(t *testing.T) {
 func TestReplacedHistoryOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &rig.Script{
-			Lists: []rig.Reply{
-				rig.List("10", rig.Stamped("a", 1, "8")), rig.List("20", rig.Stamped("a", 2, "8")), rig.List("30", rig.Stamped("a", 3, "8")),
-			},
+			Lists:   []rig.Reply{listed("10", "a1@8"), listed("20", "a2@8"), listed("30", "a3@8")},
 			Watches: []rig.Stream{{After: time.Minute, Err: listopts.Replaced(10, 20)}, rig.ExpiredAfter(time.Minute), rig.Forever()},
 		}
 		inf, _ := rig.Paged(t, src, 5*time.Minute)
 		// The third list has a version of a that is known: in one epoch that is the same object.
 		rig.MustHold(t, inf.Store(), "30", map[string]int{"a": 2})
-		if s := inf.Status(); s.Epoch != 1 || rig.Relists(s) != 2 {
-			t.Errorf("status %+v, want epoch 1, 2 relists", s)
-		}
+		mustSay(t, inf, func(s lw.Status) bool { return s.Epoch == 1 && rig.Relists(s) == 2 })
 	})
 }
 
 // After an outage of which nobody can tell whether the server is the same, its list is looked at:
 // it may show that it is another one, and equal versions are not believed.
 func TestListAfterAnOutage(t *testing.T) {
-	before := rig.List("10", rig.Stamped("a", 1, "8"), rig.Stamped("b", 1, "9"), rig.Stamped("c", 1, "7"))
+	before := listed("10", "a1@8 b1@9 c1@7")
 	tooOld := apierrors.NewResourceExpired("too old")
 	refused := rig.Reply{Err: syscall.ECONNREFUSED}
 	for name, tc := range map[string]struct {
@@ -115,7 +111,7 @@ func TestListAfterAnOutage(t *testing.T) {
 				src = scripted
 			}
 			errs := &rig.Errors{}
-			inf := lw.NewInformer(src, &lw.Options{List: lw.ListPages, OnError: errs.Add, Backoff: func(int) time.Duration { return 2 * time.Second }})
+			inf := lw.NewInformer(src, &lw.Options{List: lw.ListPages, OnError: errs.Add, Backoff: every(2 * time.Second)})
 			told := &rig.Calls{}
 			rig.Start(t, inf)
 			synctest.Wait()
@@ -124,13 +120,9 @@ func TestListAfterAnOutage(t *testing.T) {
 			told.Take()
 			rig.Sleep(5 * time.Minute)
 			rig.MustHold(t, inf.Store(), "20", tc.want)
-			if s := inf.Status(); s.Epoch != tc.epoch || rig.Relists(s) != 1 {
-				t.Errorf("status %+v, want epoch %d, 1 relist; requests %q", s, tc.epoch, scripted.Log())
-			}
+			mustSay(t, inf, func(s lw.Status) bool { return s.Epoch == tc.epoch && rig.Relists(s) == 1 })
 			told.Sorted(t, tc.told...)
-			if rewound := errs.Count(lw.ErrRewound); rewound != tc.epoch {
-				t.Errorf("told %d times that the server went back in time, want %d", rewound, tc.epoch)
-			}
+			rig.Same(t, "times that it was told that the server went back", tc.epoch, errs.Count(lw.ErrRewound))
 		})
 	}
 }
@@ -155,4 +147,46 @@ func TestRestoredServerThatForgot(t *testing.T) {
 			rig.Same(t, "store", allSizes(m), rig.Sizes(inf.Store()))
 		})
 	}
+}
+
+// A server that was restored and written to again may give a version that was seen to another
+// object: in a new epoch versions are not believed, only what an object holds.
+func TestVersionsOfAnotherEpoch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &rig.Script{
+			Lists:   []rig.Reply{listed("9", "a1@7 b1@8 c1@9"), listed("8", "a2@7 b1@8")},
+			Watches: []rig.Stream{rig.Expired(), rig.Forever()},
+		}
+		inf := lw.NewInformer(src, &lw.Options{List: lw.ListWhole, OnError: func(error) {}})
+		var told []string
+		inf.AddHandler(lw.Handler[*rig.Widget]{
+			Update: func(old, w *rig.Widget) { told = append(told, "update "+w.Name) },
+			Delete: func(w *rig.Widget) { told = append(told, "delete "+w.Name) },
+		})
+		rig.Start(t, inf)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		rig.Same(t, "epoch", 1, inf.Status().Epoch)
+		rig.Same(t, "told", []string{"delete c", "update a"}, told)
+		rig.Same(t, "size of a", 2, rig.Sizes(inf.Store())[rig.Key("a")])
+	})
+}
+
+// The same for an object that was kept because nobody could read what the new epoch's first list
+// had in its place.
+func TestVersionsOfAnotherEpochOfWhatWasKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		broken := badList("8", "a", "b1@8")
+		src := &rig.Script{
+			Lists: []rig.Reply{
+				listed("9", "a1@9 b1@8"),
+				broken, broken, broken, broken, // believed the fourth time
+				listed("9", "a2@9 b1@8"),
+			},
+			Watches: []rig.Stream{rig.Expired(), rig.ExpiredAfter(time.Minute), rig.Forever()},
+		}
+		inf := rig.RunFor(t, src, &lw.Options{List: lw.ListWhole, OnError: func(error) {}}, time.Hour)
+		rig.Same(t, "epoch", 1, inf.Status().Epoch)
+		rig.Same(t, "store", sizes("a2 b1"), rig.Sizes(inf.Store()))
+	})
 }

@@ -1,7 +1,6 @@
 package source_test
 
 import (
-	"context"
 	"errors"
 	"net"
 	"syscall"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/rig"
@@ -28,14 +26,14 @@ func TestNoProgress(t *testing.T) {
 		"closed after a while":           {rig.Stream{After: 11 * time.Second}, 0, true},
 		"closed when it was asked to be": {rig.Stream{After: time.Second}, time.Millisecond, true},
 		"closed sooner than that":        {rig.Stream{After: time.Second / 2}, time.Millisecond, false},
-		"a bookmark":                     {rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{rig.Bookmark("20")}, After: time.Second}, 0, true},
-		"a bookmark without a version":   {rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{rig.Bookmark("")}, After: time.Second}, 0, false},
-		"a bookmark of the position":     {rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{rig.Bookmark("10")}, After: time.Second}, 0, false},
-		"a bookmark of before":           {rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{rig.Bookmark("5")}, After: time.Second}, 0, false},
-		"an event":                       {rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{rig.Modified(rig.Stamped("a", 2, "20"))}, After: time.Second}, 0, true},
+		"a bookmark":                     {rig.Stream{Events: []widgetEvent{rig.Bookmark("20")}, After: time.Second}, 0, true},
+		"a bookmark without a version":   {rig.Stream{Events: []widgetEvent{rig.Bookmark("")}, After: time.Second}, 0, false},
+		"a bookmark of the position":     {rig.Stream{Events: []widgetEvent{rig.Bookmark("10")}, After: time.Second}, 0, false},
+		"a bookmark of before":           {rig.Stream{Events: []widgetEvent{rig.Bookmark("5")}, After: time.Second}, 0, false},
+		"an event":                       {rig.Stream{Events: []widgetEvent{modified("a2@20")}, After: time.Second}, 0, true},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
-			src := &rig.Script{Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))}, Watches: []rig.Stream{tc.watch, tc.watch, rig.Forever()}}
+			src := &rig.Script{Lists: []rig.Reply{listed("10", "a1@9")}, Watches: []rig.Stream{tc.watch, tc.watch, rig.Forever()}}
 			var asked rig.Pacer
 			inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, WatchTimeout: tc.timeout, OnError: func(error) {}, Backoff: asked.Pause(10 * time.Second)})
 			if !tc.progress {
@@ -54,36 +52,7 @@ func TestNoProgress(t *testing.T) {
 				rig.Sleep(5 * time.Minute)
 			}
 			asked.MustBe(t)
-			if s := inf.Status(); s.Failures != 0 {
-				t.Errorf("status %+v", s)
-			}
-		})
-	}
-}
-
-// Also where no pause is asked for, requests are few.
-func TestNoBackoffIsBounded(t *testing.T) {
-	down := errors.New("down")
-	full := func() rig.Reply { return rig.List("10", rig.Stamped("a", 1, "9")) }
-	for name, src := range map[string]*rig.Script{
-		"lists fail":       {OnList: func() rig.Reply { return rig.Reply{Err: down} }},
-		"watches fail":     {OnList: full, OnWatch: func() rig.Stream { return rig.Stream{Err: down} }},
-		"watches are gone": {OnList: full, OnWatch: rig.Expired},
-		"streams fail":     {OnList: func() rig.Reply { return rig.Reply{Err: down} }, OnStream: func() rig.Stream { return rig.Stream{Err: down} }},
-		"probes fail": {OnList: full, OnWatch: func() rig.Stream {
-			return rig.Stream{After: 11 * time.Second, Err: down}
-		}},
-	} {
-		rig.Subtest(t, name, func(t *testing.T) {
-			mode := lw.ListPages
-			if src.OnStream != nil {
-				mode = lw.ListAuto
-			}
-			rig.RunFor(t, src, &lw.Options{List: mode, OnError: func(error) {}, Backoff: func(int) time.Duration { return 0 }}, 10*time.Minute)
-			rig.MustBeBounded(t, src.Requests())
-			if len(src.Requests()) < 50 {
-				t.Errorf("only %d requests", len(src.Requests()))
-			}
+			mustSay(t, inf, func(s lw.Status) bool { return s.Failures == 0 })
 		})
 	}
 }
@@ -91,11 +60,11 @@ func TestNoBackoffIsBounded(t *testing.T) {
 // A list that must follow at once does so once; after progress it may again.
 func TestRelistAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		lost := func(evs ...lw.WatchEvent[*rig.Widget]) rig.Stream {
+		lost := func(evs ...widgetEvent) rig.Stream {
 			return rig.Stream{Events: evs, After: 30 * time.Second, Err: apierrors.NewResourceExpired("x")}
 		}
 		src := &rig.Script{
-			Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), rig.List("20", rig.Stamped("a", 1, "9")), rig.List("30", rig.Stamped("a", 1, "9")), rig.List("40", rig.Stamped("a", 1, "9"))},
+			Lists: []rig.Reply{listed("10", "a1@9"), listed("20", "a1@9"), listed("30", "a1@9"), listed("40", "a1@9")},
 			Watches: []rig.Stream{
 				rig.Expired(),               // listed at once
 				rig.Expired(),               // that has not helped
@@ -114,34 +83,15 @@ func TestRelistAtOnce(t *testing.T) {
 func TestBrokenConnectionIsNoOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &rig.Script{
-			Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))},
+			Lists: []rig.Reply{listed("10", "a1@9")},
 			Watches: []rig.Stream{
-				{Events: []lw.WatchEvent[*rig.Widget]{rig.Modified(rig.Stamped("a", 2, "20"))}, After: time.Second, Err: errors.New("reset")}, rig.Forever(),
+				{Events: []widgetEvent{modified("a2@20")}, After: time.Second, Err: errors.New("reset")}, rig.Forever(),
 			},
 		}
 		inf, errs := rig.Paged(t, src, 2*time.Second)
-		if s := inf.Status(); s.Failures != 0 || s.Err != nil || s.Phase != "watching" || len(errs.All()) != 1 {
-			t.Errorf("status %+v, errors %v", s, errs.All())
-		}
+		mustCount(t, errs, 1)
+		mustSay(t, inf, func(s lw.Status) bool { return s.Failures == 0 && s.Err == nil && s.Phase == "watching" })
 	})
-}
-
-// closing is a sprinkler whose stream the server closes.
-type closing struct {
-	*sprinkler
-	after time.Duration
-}
-
-func (c *closing) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[*rig.Widget]) error) error {
-	if opts.SendInitialEvents == nil {
-		return c.sprinkler.Watch(ctx, opts, yield)
-	}
-	in, cancel := context.WithTimeout(ctx, c.after)
-	defer cancel()
-	if err := c.sprinkler.Watch(in, opts, yield); ctx.Err() != nil || in.Err() == nil {
-		return err
-	}
-	return nil
 }
 
 // A source that polls: its watch waits until the next list is due, and ends. That is no failure,
@@ -164,7 +114,7 @@ func TestPollingSource(t *testing.T) {
 			if tc.hint {
 				version = "10"
 			}
-			src := &rig.Script{OnList: func() rig.Reply { return rig.List(version, rig.Stamped("a", 1, "9")) }, OnWatch: func() rig.Stream { return rig.Stream{After: tc.every} }}
+			src := &rig.Script{OnList: func() rig.Reply { return listed(version, "a1@9") }, OnWatch: func() rig.Stream { return rig.Stream{After: tc.every} }}
 			inf := lw.NewInformer[*rig.Widget](&hinted{src, lw.SourceHints{Unversioned: tc.hint}},
 				&lw.Options{List: lw.ListPages, OnError: func(err error) { t.Error(err) }})
 			rig.Start(t, inf)
@@ -176,27 +126,22 @@ func TestPollingSource(t *testing.T) {
 					t.Fatalf("the last list came %v ago: %v, %+v", time.Since(s.LastList), err, s)
 				}
 			}
-			if n := src.Listed(); n < tc.lists || n > tc.lists+10 {
-				t.Errorf("%d lists in an hour, want about %d", n, tc.lists)
-			}
+			within(t, "lists in an hour", tc.lists, src.Listed(), tc.lists+10)
 			rig.MustBeBounded(t, src.Requests())
-			if s := inf.Status(); s.ListCauses["unversioned"] != rig.Relists(s) {
-				t.Errorf("causes of %d relists: %+v", rig.Relists(s), s.ListCauses)
-			}
+			mustSay(t, inf, func(s lw.Status) bool { return s.ListCauses["unversioned"] == rig.Relists(s) })
 		})
 	}
 }
 
-// hinted is a script with hints.
+// hinted is a source with hints of its own.
 type hinted struct {
-	*rig.Script
+	lw.Source[*rig.Widget]
 	hints lw.SourceHints
 }
 
 func (h *hinted) Hints() lw.SourceHints { return h.hints }
 
-// Where the watch ends without an error the failures before it are over: the next one is the first
-// of its row.
+// A watch that ends without an error ends the failures before it: the next one is the first again.
 func TestPollEndsFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		down := errors.New("down")
@@ -206,7 +151,7 @@ func TestPollEndsFailures(t *testing.T) {
 				if n++; n%4 != 1 {
 					return rig.Reply{Err: down}
 				}
-				return rig.List("", rig.Stamped("a", 1, "9"))
+				return listed("", "a1@9")
 			},
 			OnWatch: func() rig.Stream { return rig.Stream{After: 5 * time.Second} },
 		}
@@ -224,7 +169,7 @@ func TestBusyServerAfterAnOutage(t *testing.T) {
 		var back time.Time // the first request after the outage, which may come some seconds late
 		refused := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 		src := &rig.Script{
-			Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))},
+			Lists: []rig.Reply{listed("10", "a1@9")},
 			OnWatch: func() rig.Stream {
 				if time.Since(begin) < 3*time.Minute {
 					return rig.Stream{Err: refused}
@@ -269,7 +214,7 @@ func TestProgressEndsAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0
 		src := &rig.Script{
-			Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))},
+			Lists: []rig.Reply{listed("10", "a1@9")},
 			OnWatch: func() rig.Stream {
 				if n++; n%6 == 0 {
 					return rig.Stream{After: 15 * time.Second}
@@ -294,8 +239,8 @@ func TestQuestionsAreSpread(t *testing.T) {
 		var all []*rig.Script
 		for range clients {
 			src := &rig.Script{
-				Lists:   []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), rig.List("20", rig.Stamped("a", 1, "9"))},
-				Watches: []rig.Stream{{Events: []lw.WatchEvent[*rig.Widget]{rig.Bookmark("20")}, After: time.Minute, Err: syscall.ECONNRESET}, rig.Forever()},
+				Lists:   []rig.Reply{listed("10", "a1@9"), listed("20", "a1@9")},
+				Watches: []rig.Stream{{Events: []widgetEvent{rig.Bookmark("20")}, After: time.Minute, Err: syscall.ECONNRESET}, rig.Forever()},
 			}
 			all = append(all, src)
 			rig.Start(t, lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}}))

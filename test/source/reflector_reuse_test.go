@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/rig"
@@ -50,15 +51,11 @@ func checkReuse[T interface {
 		if after.GetResourceVersion() != g.ResourceVersion {
 			t.Fatalf("the store has version %s, want %s", after.GetResourceVersion(), g.ResourceVersion)
 		}
-		if got := labelsOf(before) == labelsOf(after); got != want {
-			t.Errorf("the labels are those of the last version: %v, want %v", got, want)
-		}
+		rig.Same(t, "the labels are those of the last version", want, labelsOf(before) == labelsOf(after))
 		// A list that brings the same, and one more.
 		mustRelist(server, func() { done(gadgets.Create(newGadget("b", 1))) })
 		rig.Sleep(time.Minute)
-		if n := inf.Store().Len(); n != 2 || rig.Relists(inf.Status()) != 1 {
-			t.Fatalf("%d objects after %d relists", n, rig.Relists(inf.Status()))
-		}
+		mustSay(t, inf, func(s lw.Status) bool { return s.Objects == 2 && rig.Relists(s) == 1 })
 		if again, _ := inf.Store().Get(rig.Key("a")); !reflect.DeepEqual(after, again) {
 			t.Errorf("the list has changed %v to %v", after, again)
 		}
@@ -157,8 +154,7 @@ func TestReuseNotOfASink(t *testing.T) {
 	})
 }
 
-// With DetectMutation, a list that brings an object as it was does not hide that the object was
-// changed.
+// With DetectMutation, a list that brings an object as it was does not hide that it was changed.
 func TestReuseKeepsMutationsVisible(t *testing.T) {
 	errs := &rig.Errors{}
 	synctest.Test(t, func(t *testing.T) {
@@ -170,7 +166,7 @@ func TestReuseKeepsMutationsVisible(t *testing.T) {
 		inf := lw.NewInformer[*rig.Gadget](gadgets.Source(), &lw.Options{
 			DetectMutation: true, OnError: errs.Add, List: lw.ListWhole,
 			// The list comes before the next look at the cache.
-			Backoff: func(int) time.Duration { return time.Millisecond },
+			Backoff: every(time.Millisecond),
 		})
 		rig.Start(t, inf)
 		rig.OK(t, inf.WaitForSync(t.Context()))
@@ -178,11 +174,163 @@ func TestReuseKeepsMutationsVisible(t *testing.T) {
 		w.Spec.Size = 66
 		mustRelist(server, func() { done(gadgets.Create(newGadget("b", 1))) })
 		rig.Sleep(100 * time.Millisecond)
-		if rig.Relists(inf.Status()) != 1 {
-			t.Errorf("%d relists", rig.Relists(inf.Status()))
-		}
+		rig.Same(t, "relists", 1, rig.Relists(inf.Status()))
 	})
-	if n := len(errs.Mutations()); n != 1 {
-		t.Errorf("%d mutations were found, want 1: %v", n, errs.All())
+	rig.Same(t, "mutations", 1, len(errs.Mutations()))
+}
+
+// holder is a Sink that can be asked what it holds. It records what it is told.
+type holder struct {
+	recorder
+	version string
+	held    map[lw.Key]*rig.Widget
+}
+
+func (h *holder) Get(k lw.Key) (*rig.Widget, bool) { w, ok := h.held[k]; return w, ok }
+
+func (h *holder) Replace(objs []*rig.Widget, version string) {
+	h.recorder.Replace(objs, version)
+	h.version = version
+	clear(h.held)
+	for _, w := range objs {
+		h.held[lw.KeyOf(w)] = w
 	}
+}
+
+func (h *holder) Apply(ev widgetEvent) {
+	h.recorder.Apply(ev)
+	if ev.Err != nil {
+		h.got = append(h.got, "an error")
+	}
+	switch ev.Type {
+	case watch.Added, watch.Modified:
+		h.held[ev.Key()] = ev.Object
+	case watch.Deleted:
+		delete(h.held, ev.Key())
+	}
+}
+
+// Behind a user's Sink a bad object stays as it was too, also through a list, where the Sink can be
+// asked for it; the version waits for it, and the Sink is never handed an error.
+func TestSinkKeepsWhatIsSetAside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &rig.Script{
+			Lists: []rig.Reply{badList("10", "c", "a1@9 b1@8"), badList("20", "b", "a2@15")},
+			Watches: []rig.Stream{
+				expiring(time.Minute, rig.BadEvent("b", "11"), modified("a2@15")),
+				rig.Events(modified("b3@21"), rig.Bookmark("22")),
+			},
+		}
+		sink := &holder{held: map[lw.Key]*rig.Widget{}}
+		r := rig.ReflectInto(t, src, sink, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
+		rig.Sleep(time.Second)
+		mustSay(t, r, func(s lw.Status) bool { return s.ResourceVersion == "10" && len(s.SetAside) == 2 })
+		rig.Sleep(90 * time.Second)
+		want := []string{"replace a1 b1", "MODIFIED a2", "replace a2 b1", "MODIFIED b3", "BOOKMARK"}
+		rig.Same(t, "calls of the sink", want, sink.got)
+		mustSay(t, r, func(s lw.Status) bool { return s.ResourceVersion == "22" && len(s.SetAside) == 0 && s.Synced })
+		// b is no newer.
+		rig.Same(t, "the version of the list that was handed over", "10", sink.version)
+	})
+}
+
+// A Sink that cannot be asked gets the list as it is, and is not told of what could not be read.
+func TestSinkWithoutGet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &rig.Script{
+			Lists:   []rig.Reply{listed("10", "a1@9 b1@8"), badList("20", "b", "a2@15")},
+			Watches: []rig.Stream{expiring(time.Minute, rig.BadEvent("c", "11"), rig.Added("a", "12"), deleted("z1@13")), rig.Forever()},
+		}
+		sink := &recorder{}
+		r := rig.ReflectInto(t, src, sink, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
+		rig.Sleep(2 * time.Minute)
+		// Nobody can tell that a was there, and z was not.
+		rig.Same(t, "calls of the sink", []string{"replace a1 b1", "ADDED a1", "DELETED z1", "replace a2"}, sink.got)
+		mustSay(t, r, func(s lw.Status) bool { return s.ResourceVersion == "20" && s.SetAside[rig.Key("b")] != nil })
+	})
+}
+
+// What a Sink that can be asked knows better is a protocol error: an ADDED of what is there, a
+// change of what is not. Both are applied, since they are true, and a list finds out what else was
+// missed.
+func TestChangesThatWereNotToCome(t *testing.T) {
+	for _, tc := range map[string]struct {
+		ev   widgetEvent
+		want map[string]int
+		text string
+	}{
+		"added":    {added("a2@11"), map[string]int{"a": 2}, "ADDED event of default/a, which was there already"},
+		"modified": {modified("b2@11"), map[string]int{"a": 1, "b": 2}, "MODIFIED event of default/b, which was not there"},
+		"deleted":  {deleted("b2@11"), map[string]int{"a": 1}, "DELETED event of default/b, which was not there"},
+	} {
+		for _, alone := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				src := &rig.Script{
+					Lists:   []rig.Reply{listed("10", "a1@9"), {Err: context.DeadlineExceeded}},
+					Watches: []rig.Stream{rig.Events(tc.ev), rig.Forever()},
+				}
+				errs := &rig.Errors{}
+				opts := &lw.Options{List: lw.ListPages, OnError: errs.Add}
+				var got lw.Reader[*rig.Widget]
+				if alone {
+					x := lw.NewIndexer[*rig.Widget]()
+					rig.ReflectInto(t, src, x, opts)
+					got = x
+				} else {
+					inf := lw.NewInformer[*rig.Widget](src, opts)
+					rig.Start(t, inf)
+					got = inf.Store()
+				}
+				rig.Sleep(100 * time.Millisecond)
+				errs.MustHave(t, tc.text)
+				rig.MustHold(t, got, "11", tc.want)
+				rig.MustLog(t, src, "list limit 500", "watch 10", "list limit 500")
+			})
+		}
+	}
+}
+
+// A Sink that can be asked what it holds is checked against as an informer's store is.
+func TestSinkThatCanBeAsked(t *testing.T) {
+	for name, tc := range map[string]struct {
+		events []widgetEvent
+		log    []string
+	}{
+		"an object that is added twice":        {[]widgetEvent{rig.Added("a", "11")}, []string{"list", "watch 10", "list", "watch 30"}},
+		"a change of what was never there":     {[]widgetEvent{modified("x1@11")}, []string{"list", "watch 10", "list", "watch 30"}},
+		"one version of two objects":           {[]widgetEvent{modified("a2@11"), modified("b2@11")}, []string{"list", "watch 10"}},
+		"one version of one object":            {[]widgetEvent{modified("a2@11"), modified("a3@11")}, []string{"list", "watch 10", "list", "watch 30"}},
+		"a bookmark, and then a change by one": {[]widgetEvent{rig.Bookmark("20"), modified("a2@21")}, []string{"list", "watch 10"}},
+	} {
+		rig.Subtest(t, name, func(t *testing.T) {
+			src := &rig.Script{
+				Lists:   []rig.Reply{listed("10", "a1@8 b1@9"), listed("30", "a3@20")},
+				Watches: []rig.Stream{rig.Events(tc.events...), rig.Forever()},
+			}
+			store := lw.NewIndexer[*rig.Widget]()
+			r := rig.ReflectInto(t, src, store, &lw.Options{List: lw.ListWhole, OnError: func(error) {}})
+			rig.Sleep(5 * time.Second)
+			rig.MustLog(t, src, tc.log...)
+			rig.Same(t, "the version that the reflector reports", store.ResourceVersion(), r.Status().ResourceVersion)
+		})
+	}
+}
+
+// An Indexer of the user's own keeps what it had of what could not be read, over a relist too, and
+// events after that do not move the version.
+func TestAsideBehindAnIndexer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &rig.Script{
+			Lists: []rig.Reply{listed("10", "a1@8 b1@9"), badList("30", "b", "a3@20")},
+			Watches: []rig.Stream{
+				expiring(time.Second, rig.BadEvent("b", "11"), modified("a2@12"), rig.Bookmark("13")),
+				rig.Events(modified("a4@31")),
+			},
+		}
+		store := lw.NewIndexer[*rig.Widget]()
+		r := rig.ReflectInto(t, src, store, &lw.Options{List: lw.ListWhole, OnError: func(error) {}})
+		rig.Sleep(time.Minute)
+		rig.MustHold(t, store, "10", map[string]int{"a": 4, "b": 1})
+		mustSay(t, r, func(s lw.Status) bool { return s.ResourceVersion == "10" && len(s.SetAside) == 1 })
+	})
 }

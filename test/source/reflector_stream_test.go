@@ -20,10 +20,10 @@ import (
 // What follows a streamed list, by how the server answers. client-go falls back for one cycle and
 // then tries again, or never; this remembers what the server cannot do.
 func TestStreamedList(t *testing.T) {
-	full := rig.List("20", rig.Stamped("a", 2, "19"))
+	full := listed("20", "a2@19")
 	whole := rig.Events(rig.Added("a", "19"), rig.End("20"))
-	cut := rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{rig.Added("a", "9")}}
-	reset := rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{rig.Added("a", "9")}, Err: errors.New("reset")}
+	cut := rig.Stream{Events: []widgetEvent{rig.Added("a", "9")}}
+	reset := rig.Stream{Events: []widgetEvent{rig.Added("a", "9")}, Err: errors.New("reset")}
 	refused := rig.Stream{Err: syscall.ECONNREFUSED}
 	unknown := rig.Stream{Err: errors.New("strconv.Atoi: parsing \"\": invalid syntax")}
 	invalid := rig.Stream{Err: apierrors.NewInvalid(schema.GroupKind{}, "", nil)}
@@ -56,18 +56,12 @@ func TestStreamedList(t *testing.T) {
 		"expired":                    {[]rig.Stream{rig.Expired(), whole}, []string{"stream", "stream"}, lw.ListStream},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
-			n := 0
-			src := &rig.Script{Lists: []rig.Reply{full}, OnStream: func() rig.Stream { n++; return tc.streams[min(n, len(tc.streams))-1] }}
-			inf := lw.NewInformer[*rig.Widget](src, &lw.Options{OnError: func(error) {}})
-			got := &rig.Calls{}
-			inf.AddHandler(got.Handler())
-			rig.Start(t, inf)
+			src := &rig.Script{Lists: []rig.Reply{full}, OnStream: oneByOne(tc.streams...)}
+			inf, got := told(t, src, &lw.Options{OnError: func(error) {}})
 			rig.Sleep(2 * time.Minute)
 			rig.MustLog(t, src, tc.log...)
-			s := inf.Status()
-			if !s.Synced || s.Mode != tc.mode || s.Phase != "watching" || s.Failures != 0 || s.ResourceVersion != "20" {
-				t.Errorf("status: %+v", s)
-			}
+			mustSay(t, inf, func(s lw.Status) bool { return s.Synced && s.Mode == tc.mode && s.ResourceVersion == "20" })
+			mustSay(t, inf, func(s lw.Status) bool { return s.Phase == "watching" && s.Failures == 0 })
 			if told := got.Take(); len(told) == 0 || told[len(told)-1] != "synced" {
 				t.Errorf("calls: %v", told)
 			}
@@ -90,7 +84,7 @@ func TestStreamedList(t *testing.T) {
 // What a server cannot do is not tried again on a relist; what it could not do once, because it was
 // cut, is not held against it.
 func TestStreamIsRemembered(t *testing.T) {
-	whole := rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{rig.Added("a", "19"), rig.End("20")}, After: time.Minute, Err: apierrors.NewResourceExpired("x")}
+	whole := expiring(time.Minute, rig.Added("a", "19"), rig.End("20"))
 	for name, tc := range map[string]struct {
 		streams []rig.Stream
 		log     []string
@@ -104,12 +98,11 @@ func TestStreamIsRemembered(t *testing.T) {
 		"cut now and then": {[]rig.Stream{{}, whole, {}, rig.Events(rig.Added("a", "39"), rig.End("40"))}, []string{"stream", "stream", "stream", "stream"}},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
-			n := 0
 			src := &rig.Script{
 				Lists: []rig.Reply{rig.List("20"), rig.List("30")},
 				// The script counts the stream as the first.
 				Watches:  []rig.Stream{{}, rig.ExpiredAfter(time.Minute), rig.Forever()},
-				OnStream: func() rig.Stream { n++; return tc.streams[min(n, len(tc.streams))-1] },
+				OnStream: oneByOne(tc.streams...),
 			}
 			rig.RunFor(t, src, &lw.Options{OnError: func(error) {}}, 2*time.Minute)
 			rig.MustLog(t, src, tc.log...)
@@ -117,43 +110,32 @@ func TestStreamIsRemembered(t *testing.T) {
 	}
 }
 
-// What is streamed is seen as one state, not before its end; the watch goes on from there on the
-// same stream.
+// What is streamed is seen as one state, at its end; the watch goes on on the same stream.
 func TestStreamIsOneState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &rig.Script{OnStream: func() rig.Stream {
-			return rig.Events(rig.Added("a", "15"), rig.Added("b", "16"), rig.Modified(rig.Stamped("a", 2, "17")), rig.Deleted(rig.Stamped("b", 1, "18")), rig.End("20"),
-				rig.Modified(rig.Stamped("a", 3, "21")), rig.Bookmark("30"))
+			return rig.Events(rig.Added("a", "15"), rig.Added("b", "16"), modified("a2@17"), deleted("b1@18"), rig.End("20"),
+				modified("a3@21"), rig.Bookmark("30"))
 		}}
-		inf := lw.NewInformer[*rig.Widget](src, nil)
-		got := &rig.Calls{}
-		inf.AddHandler(got.Handler())
-		rig.Start(t, inf)
+		inf, got := told(t, src, nil)
 		rig.Sleep(time.Second)
 		got.MustBe(t, "add a2", "synced", "update a2 a3")
 		rig.MustHold(t, inf.Store(), "30", map[string]int{"a": 3})
 		rig.MustLog(t, src, "stream")
-		if s := inf.Status(); rig.Heard(s) != 7 || rig.Watches(s) != 1 || s.Requests["list"].Started != 0 || s.LastEvent.IsZero() {
-			t.Errorf("status: %+v", s)
-		}
+		mustSay(t, inf, func(s lw.Status) bool { return rig.Heard(s) == 7 && rig.Watches(s) == 1 && !s.LastEvent.IsZero() })
+		rig.Same(t, "lists", 0, inf.Status().Requests["list"].Started)
 	})
 }
 
-// A stream that was cut leaves nothing behind: what the store had stays, and is replaced by the
-// next whole list.
+// A stream that was cut leaves nothing: what the store had stays until the next whole list.
 func TestCutStreamLeavesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		streams := []rig.Stream{
-			{Events: []lw.WatchEvent[*rig.Widget]{rig.Added("a", "9"), rig.End("10")}, After: time.Second, Err: apierrors.NewResourceExpired("x")},
-			{Events: []lw.WatchEvent[*rig.Widget]{rig.Added("wrong", "12")}, Err: errors.New("reset")},
+		src := &rig.Script{OnStream: oneByOne(
+			expiring(time.Second, rig.Added("a", "9"), rig.End("10")),
+			rig.Stream{Events: []widgetEvent{rig.Added("wrong", "12")}, Err: errors.New("reset")},
 			rig.Events(rig.Added("b", "19"), rig.End("20")),
-		}
-		n := 0
-		src := &rig.Script{OnStream: func() rig.Stream { n++; return streams[n-1] }}
-		inf := lw.NewInformer[*rig.Widget](src, &lw.Options{OnError: func(error) {}, Backoff: func(int) time.Duration { return time.Minute }})
-		got := &rig.Calls{}
-		inf.AddHandler(got.Handler())
-		rig.Start(t, inf)
+		)}
+		inf, got := told(t, src, &lw.Options{OnError: func(error) {}, Backoff: every(time.Minute)})
 		rig.Sleep(30 * time.Second)
 		rig.MustHold(t, inf.Store(), "10", map[string]int{"a": 1})
 		rig.Sleep(time.Minute)
@@ -162,12 +144,11 @@ func TestCutStreamLeavesNothing(t *testing.T) {
 	})
 }
 
-// Where only streams are allowed there is no other way, and the pauses grow for as long as they are
-// cut.
+// Where only streams are allowed the pauses grow for as long as they are cut.
 func TestStreamOnly(t *testing.T) {
 	for name, s := range map[string]rig.Stream{
-		"cut":     {Events: []lw.WatchEvent[*rig.Widget]{rig.Added("a", "9")}},
-		"broken":  {Events: []lw.WatchEvent[*rig.Widget]{rig.Added("a", "9")}, Err: errors.New("reset")},
+		"cut":     {Events: []widgetEvent{rig.Added("a", "9")}},
+		"broken":  {Events: []widgetEvent{rig.Added("a", "9")}, Err: errors.New("reset")},
 		"refused": {Err: apierrors.NewBadRequest("no streams")},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
@@ -175,9 +156,7 @@ func TestStreamOnly(t *testing.T) {
 			var asked rig.Pacer
 			inf := rig.RunFor(t, src, &lw.Options{List: lw.ListStream, OnError: func(error) {}, Backoff: asked.Grow(time.Minute)}, 16*time.Minute)
 			asked.MustBe(t, 1, 2, 3, 4, 5, 6)
-			if s := inf.Status(); s.Synced || s.Requests["list"].Started != 0 || s.Failures != 6 {
-				t.Errorf("status: %+v", s)
-			}
+			mustSay(t, inf, func(s lw.Status) bool { return !s.Synced && s.Failures == 6 && s.Requests["list"].Started == 0 })
 		})
 	}
 }
@@ -194,9 +173,8 @@ func TestCancelDuringStream(t *testing.T) {
 			stop := rig.Begin(t, inf)
 			rig.Sleep(5 * time.Second)
 			before := time.Now()
-			if stop(); time.Since(before) != 0 {
-				t.Errorf("Run ended after %v", time.Since(before))
-			}
+			stop()
+			rig.Same(t, "time until Run ended", 0, time.Since(before))
 		})
 	}
 }
@@ -206,7 +184,7 @@ func TestCancelDuringStream(t *testing.T) {
 func TestTimeoutOfAStream(t *testing.T) {
 	for range 20 { // the timeout is drawn
 		synctest.Test(t, func(t *testing.T) {
-			src := &sprinkler{Script: rig.Script{Lists: []rig.Reply{rig.List("10")}}, gap: 5 * time.Second, event: func(n int) lw.WatchEvent[*rig.Widget] {
+			src := &sprinkler{Script: rig.Script{Lists: []rig.Reply{rig.List("10")}}, gap: 5 * time.Second, event: func(n int) widgetEvent {
 				switch n {
 				case 0, 1, 2:
 					return rig.Added("w"+strconv.Itoa(n), strconv.Itoa(9-n))
@@ -216,11 +194,9 @@ func TestTimeoutOfAStream(t *testing.T) {
 					return rig.Bookmark(strconv.Itoa(10 + n))
 				}
 			}}
-			ended := &closing{sprinkler: src, after: 42 * time.Second}
-			inf := rig.RunFor(t, ended, &lw.Options{WatchTimeout: 20 * time.Second, OnError: func(err error) { t.Error(err) }}, 58*time.Second)
-			if s := inf.Status(); s.Requests["probe"].Started != 0 || rig.Watches(s) != 2 || s.Phase != "watching" {
-				t.Errorf("status: %+v", s)
-			}
+			inf := rig.RunFor(t, closing(src, 42*time.Second), &lw.Options{WatchTimeout: 20 * time.Second, OnError: func(err error) { t.Error(err) }}, 58*time.Second)
+			mustSay(t, inf, func(s lw.Status) bool { return rig.Watches(s) == 2 && s.Phase == "watching" })
+			rig.Same(t, "probes", 0, inf.Status().Requests["probe"].Started)
 		})
 	}
 }
@@ -230,18 +206,11 @@ func TestTimeoutOfAStream(t *testing.T) {
 func TestStreamIsTriedAgainWherePagesFail(t *testing.T) {
 	for name, err := range map[string]error{"an unknown error": errors.New("what"), "an internal error": apierrors.NewInternalError(errors.New("etcd"))} {
 		rig.Subtest(t, name, func(t *testing.T) {
-			n := 0
-			src := &rig.Script{Lists: []rig.Reply{{Err: errors.New("down")}}, OnStream: func() rig.Stream {
-				if n++; n <= 2 {
-					return rig.Stream{Err: err}
-				}
-				return rig.Events(rig.Added("a", "19"), rig.End("20"))
-			}}
+			failing, whole := rig.Stream{Err: err}, rig.Events(rig.Added("a", "19"), rig.End("20"))
+			src := &rig.Script{Lists: []rig.Reply{{Err: errors.New("down")}}, OnStream: oneByOne(failing, failing, whole)}
 			inf := rig.RunFor(t, src, &lw.Options{OnError: func(error) {}}, time.Minute)
 			rig.MustLog(t, src, "stream", "stream", "list limit 500", "stream")
-			if s := inf.Status(); !s.Synced || s.Mode != lw.ListStream {
-				t.Errorf("status: %+v", s)
-			}
+			mustSay(t, inf, func(s lw.Status) bool { return s.Synced && s.Mode == lw.ListStream })
 		})
 	}
 }
@@ -252,7 +221,7 @@ func TestCutStreamsAreNoProgress(t *testing.T) {
 		src := &rig.Script{
 			OnList: func() rig.Reply { return rig.Reply{Err: syscall.ECONNREFUSED} },
 			OnStream: func() rig.Stream {
-				return rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{rig.Added("a", "9")}, Err: syscall.ECONNRESET}
+				return rig.Stream{Events: []widgetEvent{rig.Added("a", "9")}, Err: syscall.ECONNRESET}
 			},
 		}
 		var asked rig.Pacer
@@ -261,11 +230,10 @@ func TestCutStreamsAreNoProgress(t *testing.T) {
 	})
 }
 
-// After its list a stream is a watch as any: counted once, and ended when it outlives its time in
-// silence.
+// After its list a stream is a watch as any: counted once, and ended if silent beyond its time.
 func TestStreamBecomesAWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src := &sprinkler{Script: rig.Script{Lists: []rig.Reply{rig.List("10")}}, gap: 3 * time.Second, event: func(n int) lw.WatchEvent[*rig.Widget] {
+		src := &sprinkler{Script: rig.Script{Lists: []rig.Reply{rig.List("10")}}, gap: 3 * time.Second, event: func(n int) widgetEvent {
 			switch n {
 			case 0:
 				return rig.Added("a", "9")
@@ -275,31 +243,24 @@ func TestStreamBecomesAWatch(t *testing.T) {
 			time.Sleep(time.Hour)
 			return rig.Bookmark("20")
 		}}
-		inf := lw.NewInformer[*rig.Widget](&closing{sprinkler: src, after: 36 * time.Second}, &lw.Options{OnError: func(error) {}})
-		rig.Start(t, inf)
-		rig.Sleep(20 * time.Second)
-		if s := inf.Status(); s.Requests["stream"].Started != 1 || rig.Watches(s) != 1 || s.Phase != "watching" || s.ResourceVersion != "10" {
-			t.Errorf("after its list: %+v", s)
-		}
+		inf := rig.RunFor(t, closing(src, 36*time.Second), rig.Quiet(), 20*time.Second)
+		mustSay(t, inf, func(s lw.Status) bool { return s.Requests["stream"].Started == 1 && rig.Watches(s) == 1 })
+		mustSay(t, inf, func(s lw.Status) bool { return s.Phase == "watching" && s.ResourceVersion == "10" })
 		rig.Sleep(2 * time.Hour)
-		if s := inf.Status(); rig.Watches(s) < 3 {
-			t.Errorf("after some silence: %+v", s)
-		}
+		mustSay(t, inf, func(s lw.Status) bool { return rig.Watches(s) >= 3 })
 	})
 	synctest.Test(t, func(t *testing.T) {
 		src := &rig.Script{Lists: []rig.Reply{rig.List("10")}, OnStream: func() rig.Stream { return rig.Events(rig.Added("a", "9"), rig.End("10")) }}
 		inf := rig.RunFor(t, src, &lw.Options{OnError: func(error) {}}, 11*time.Minute)
-		if s := inf.Status(); rig.Watches(s) < 2 || rig.Watches(s) > 4 {
-			t.Errorf("status: %+v", s)
-		}
+		mustSay(t, inf, func(s lw.Status) bool { return rig.Watches(s) >= 2 && rig.Watches(s) <= 4 })
 	})
 }
 
 // Two cut streams in a row are enough to ask for pages, and at once; but one cut does not count any
 // more once a stream was whole.
 func TestCutStreamsAreCountedInARow(t *testing.T) {
-	cut := rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{rig.Added("a", "9")}}
-	whole := rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{rig.Added("a", "9"), rig.End("10")}, After: time.Minute, Err: rig.Expired().Err}
+	cut := rig.Stream{Events: []widgetEvent{rig.Added("a", "9")}}
+	whole := expiring(time.Minute, rig.Added("a", "9"), rig.End("10"))
 	corrupt := rig.Stream{Err: apierrors.NewInternalError(errors.New("etcd"))}
 	for name, tc := range map[string]struct {
 		streams []rig.Stream
@@ -307,23 +268,19 @@ func TestCutStreamsAreCountedInARow(t *testing.T) {
 		want    []string
 	}{
 		"one, then whole, then one": {
-			[]rig.Stream{cut, whole, cut, whole, cut, rig.Forever()}, []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))},
+			[]rig.Stream{cut, whole, cut, whole, cut, rig.Forever()}, []rig.Reply{listed("10", "a1@9")},
 			[]string{"stream", "stream", "stream", "stream", "stream", "stream"},
 		},
-		"two in a row": {
-			[]rig.Stream{cut, cut}, []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))},
-			[]string{"stream", "stream", "list limit 500", "watch 10"},
-		},
+		"two in a row": {[]rig.Stream{cut, cut}, []rig.Reply{listed("10", "a1@9")},
+			[]string{"stream", "stream", "list limit 500", "watch 10"}},
 		"two that the server failed at, and pages that fail": {
 			[]rig.Stream{corrupt, corrupt, corrupt, whole}, []rig.Reply{{Err: apierrors.NewInternalError(errors.New("etcd"))}},
 			[]string{"stream", "stream", "list limit 500", "stream", "stream"},
 		},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
-			n := 0
-			src := &rig.Script{Lists: tc.lists, Watches: []rig.Stream{rig.Forever()}}
-			src.OnStream = func() rig.Stream { n++; return tc.streams[min(n, len(tc.streams))-1] }
-			rig.RunFor(t, src, &lw.Options{OnError: func(error) {}, Backoff: func(int) time.Duration { return 20 * time.Second }}, 4*time.Minute)
+			src := &rig.Script{Lists: tc.lists, Watches: []rig.Stream{rig.Forever()}, OnStream: oneByOne(tc.streams...)}
+			rig.RunFor(t, src, &lw.Options{OnError: func(error) {}, Backoff: every(20 * time.Second)}, 4*time.Minute)
 			got := src.Log()
 			mustBegin(t, got, tc.want)
 			at := src.Requests()
@@ -336,22 +293,14 @@ func TestCutStreamsAreCountedInARow(t *testing.T) {
 	}
 }
 
-// A streamed list that ends at a version before one of its events is refused: the store would
-// report less than it shows.
+// A streamed list that ends before one of its events is refused.
 func TestStreamEndsBeforeItsEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		streams := 0
-		src := &rig.Script{
-			OnStream: func() rig.Stream {
-				if streams++; streams == 1 {
-					return rig.Events(rig.Added("a", "9"), rig.End("5"))
-				}
-				return rig.Events(rig.Added("a", "9"), rig.End("9"))
-			},
-			OnWatch: rig.Forever,
-		}
+		src := &rig.Script{OnStream: oneByOne(
+			rig.Events(rig.Added("a", "9"), rig.End("5")), rig.Events(rig.Added("a", "9"), rig.End("9")),
+		)}
 		var errs rig.Errors
-		inf := rig.RunFor(t, src, &lw.Options{OnError: errs.Add, Backoff: func(int) time.Duration { return time.Second }}, time.Minute)
+		inf := rig.RunFor(t, src, &lw.Options{OnError: errs.Add, Backoff: every(time.Second)}, time.Minute)
 		errs.MustHave(t, "the initial events end at resource version 5, but 9 came before")
 		rig.MustHold(t, inf.Store(), "9", map[string]int{"a": 1})
 	})

@@ -247,9 +247,7 @@ func TestShardsAreDisjointAndComplete(t *testing.T) {
 			tb := &closer{}
 			s := lwtest.NewServer(tb, lwtest.Resource{Group: "lw.test", Plural: "gadgets", Kind: "Gadget"})
 			c := lwtest.Objects[*rig.Gadget](s, "gadgets")
-			w := &shardWorld{
-				shardServer: c, disconnect: func() { s.Cut() }, compact: s.Compact, setSelects: s.SetShards,
-			}
+			w := &shardWorld{shardServer: c, disconnect: func() { s.Cut() }, compact: s.Compact, setSelects: s.SetShards}
 			return w, func() lw.Source[*rig.Gadget] { return c.Source() }, tb.close
 		},
 	}

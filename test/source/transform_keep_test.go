@@ -143,29 +143,18 @@ func TestKeep(t *testing.T) {
 		got.MustBe(t, "add odd4", "update a2 a6")
 		rig.Update(t, m, "a", 7)
 		rig.Update(t, m, "odd", 5)
-		m.Fail(errors.New("down"))
-		m.Compact()
-		rig.Create(t, m, "late", 9)
-		m.Compact()
-		rig.Sleep(time.Second)
-		m.Fail(nil)
-		rig.Sleep(time.Minute)
+		rig.Relist(m, func() { rig.Create(t, m, "late", 9) })
 		got.MustBe(t)
 		rig.MustHold(t, inf.Store(), m.ResourceVersion(), map[string]int{"a": 6, "odd": 4})
 		// Another object of that name is not what is there.
-		m.Fail(errors.New("down"))
-		rig.Remove(t, m, "a")
-		rig.Create(t, m, "a", 11)
-		rig.Remove(t, m, "odd")
-		m.Compact()
-		rig.Sleep(time.Second)
-		m.Fail(nil)
-		rig.Sleep(time.Minute)
+		rig.Relist(m, func() {
+			rig.Remove(t, m, "a")
+			rig.Create(t, m, "a", 11)
+			rig.Remove(t, m, "odd")
+		})
 		got.Sorted(t, "delete a6", "delete odd4")
 		rig.MustHold(t, inf.Store(), m.ResourceVersion(), map[string]int{})
-		if s := inf.Status(); s.Epoch != 0 || len(s.SetAside) > 0 || rig.Relists(s) < 2 {
-			t.Errorf("epoch %d, set aside %v, %d relists", s.Epoch, s.SetAside, rig.Relists(s))
-		}
+		mustSay(t, inf, func(s lw.Status) bool { return s.Epoch == 0 && len(s.SetAside) == 0 && rig.Relists(s) >= 2 })
 	})
 }
 
@@ -185,9 +174,7 @@ func TestKeepAfterABadVersion(t *testing.T) {
 		rig.Update(t, m, "a", 3)
 		synctest.Wait()
 		rig.MustHold(t, inf.Store(), m.ResourceVersion(), map[string]int{"a": 2})
-		if aside := inf.Status().SetAside; len(aside) > 0 {
-			t.Errorf("set aside: %v", aside)
-		}
+		rig.Same(t, "set aside", nil, inf.Status().SetAside)
 	})
 }
 
@@ -196,39 +183,40 @@ func TestKeepAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, opts := range []lw.Options{{}, {List: lw.ListPages}} {
 			inf := rig.Run(t, lw.Transform(lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 3)), evenOnly), &opts)
-			if inf.Store().Len() != 0 {
-				t.Errorf("%d objects", inf.Store().Len())
-			}
+			rig.Same(t, "objects", 0, inf.Store().Len())
 		}
 	})
+}
+
+// mustWitness checks whether the server of src can be asked about obj: want is nil if it has it.
+func mustWitness(t *testing.T, src lw.Source[*rig.Widget], obj *rig.Widget, version string, want error) {
+	t.Helper()
+	had, err := lw.HintsOf(src).StillHas(t.Context(), lw.MetaOf(obj), version)
+	if !errors.Is(err, want) || had != (want == nil) {
+		t.Errorf("asked about %v: %v, %v, want %v", obj, had, err, want)
+	}
+}
+
+// read lists src.
+func read[T lw.Object](t *testing.T, src lw.Source[T]) {
+	t.Helper()
+	_, _, err := rig.ListAll(t.Context(), src, metav1.ListOptions{})
+	rig.OK(t, err)
 }
 
 // What a Transform keeps is no witness of the server's history.
 func TestKeptIsNoWitness(t *testing.T) {
 	m := lw.NewMemory(rig.NewWidget("a", 2), rig.NewWidget("b", 2))
 	src := lw.Transform(m, evenOnly)
-	read := func() {
-		if _, err := src.List(t.Context(), metav1.ListOptions{}, func(*rig.Widget, error) error { return nil }); err != nil {
-			t.Fatal(err)
-		}
-	}
-	read()
-	had := lw.HintsOf(src).StillHas
+	read(t, src)
 	a, _ := m.Get(t.Context(), rig.Key("a"))
-	if ok, err := had(t.Context(), lw.MetaOf(a), m.ResourceVersion()); !ok || err != nil {
-		t.Errorf("%v, %v", ok, err)
-	}
+	mustWitness(t, src, a, m.ResourceVersion(), nil)
 	rig.Update(t, m, "a", 3)
-	read()
-	if _, err := had(t.Context(), lw.MetaOf(a), m.ResourceVersion()); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("of what is kept: %v", err)
-	}
-	rig.Update(t, m, "a", 4)
-	read()
-	a, _ = m.Get(t.Context(), rig.Key("a"))
-	if ok, err := had(t.Context(), lw.MetaOf(a), m.ResourceVersion()); !ok || err != nil {
-		t.Errorf("again: %v, %v", ok, err)
-	}
+	read(t, src)
+	mustWitness(t, src, a, m.ResourceVersion(), errors.ErrUnsupported)
+	a = rig.Update(t, m, "a", 4)
+	read(t, src)
+	mustWitness(t, src, a, m.ResourceVersion(), nil)
 }
 
 // An object that is kept stays at a relist, also if the Transform makes UIDs of its own. Once it
@@ -257,20 +245,15 @@ func TestKeptAtARelist(t *testing.T) {
 		m.Fail(nil)
 		rig.Sleep(10 * time.Minute)
 		got.MustBe(t, "update b2 b4")
-		had := lw.HintsOf(src).StillHas
-		b, _ := inf.Store().Get(rig.Key("b"))
-		if _, err := had(t.Context(), lw.MetaOf(b), inf.Store().ResourceVersion()); err != nil {
-			t.Errorf("what is not kept is no witness: %v", err)
+		mustBeWitness := func(name string, want error) {
+			t.Helper()
+			w, _ := inf.Store().Get(rig.Key(name))
+			mustWitness(t, src, w, inf.Store().ResourceVersion(), want)
 		}
-		a, _ := inf.Store().Get(rig.Key("a"))
-		if _, err := had(t.Context(), lw.MetaOf(a), inf.Store().ResourceVersion()); !errors.Is(err, errors.ErrUnsupported) {
-			t.Errorf("what is kept is a witness: %v", err)
-		}
+		mustBeWitness("b", nil)
+		mustBeWitness("a", errors.ErrUnsupported)
 		rig.Update(t, m, "a", 6)
 		rig.Sleep(time.Second)
-		a, _ = inf.Store().Get(rig.Key("a"))
-		if _, err := had(t.Context(), lw.MetaOf(a), inf.Store().ResourceVersion()); err != nil {
-			t.Errorf("what was kept before is no witness: %v", err)
-		}
+		mustBeWitness("a", nil) // what was kept before is one
 	})
 }

@@ -24,15 +24,12 @@ func stick(w *rig.Widget) (*sticker, error) {
 	return &sticker{Meta: lw.MetaOf(w), Odd: w.Size%2 == 1}, nil
 }
 
-// A projection's store, handlers and indexes hold what it returns, and old is what it returned
-// before.
+// A projection's store, handlers and indexes have what it returns, also as the old object.
 func TestTransformProjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := lw.NewMemory(rig.NewWidget("a", 1))
 		inf := lw.NewInformer(lw.Transform(m, stick), &lw.Options{OnError: func(error) {}})
-		if got, want := fmt.Sprint(inf.Status().Phase), "idle"; got != want {
-			t.Errorf("phase %s", got)
-		}
+		rig.Same(t, "phase", "idle", inf.Status().Phase)
 		byOdd := lw.NewIndex(inf, func(s *sticker) bool { return s.Odd })
 		var got []string
 		inf.AddHandler(lw.Handler[*sticker]{
@@ -44,9 +41,7 @@ func TestTransformProjects(t *testing.T) {
 		synctest.Wait()
 		rig.Update(t, m, "a", 2)
 		synctest.Wait()
-		if byOdd.Len(true) != 0 || byOdd.Len(false) != 1 {
-			t.Errorf("index: %d odd, %d even", byOdd.Len(true), byOdd.Len(false))
-		}
+		rig.Same(t, "odd and even ones of the index", []int{0, 1}, []int{byOdd.Len(true), byOdd.Len(false)})
 		rig.Remove(t, m, "a")
 		synctest.Wait()
 		rig.Same(t, "calls", []string{"add atrue", "update atrue false", "delete afalse"}, got)
@@ -78,16 +73,13 @@ func TestTransformLeavesOut(t *testing.T) {
 			rig.Create(t, m, "new", 2)
 			rig.Remove(t, m, "new")
 			got.MustBe(t)
-			if rv := inf.Store().ResourceVersion(); rv != m.ResourceVersion() {
-				t.Errorf("the store is at %s, want %s: an event that is left out moves the version", rv, m.ResourceVersion())
-			}
+			rig.Same(t, "version of the store", m.ResourceVersion(), inf.Store().ResourceVersion())
 			errs.MustBeNone(t)
 		})
 	}
 }
 
-// Where f clears the resource version updates are told all the same, and a relist compares the
-// objects.
+// Where f clears the version updates are told all the same, and a relist compares the objects.
 func TestTransformStripsVersions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 1))
@@ -108,14 +100,11 @@ func TestTransformStripsVersions(t *testing.T) {
 		if after, _ := inf.Store().Get(rig.Key("b")); after != before {
 			t.Error("a relist replaced an object that did not change")
 		}
-		if rv := inf.Store().ResourceVersion(); rv != m.ResourceVersion() {
-			t.Errorf("the store is at %s, want %s", rv, m.ResourceVersion())
-		}
+		rig.Same(t, "version of the store", m.ResourceVersion(), inf.Store().ResourceVersion())
 	})
 }
 
-// An error, and a result with another name or none, set the object aside under its own name; the
-// others are there.
+// An error, and a result with another name or none, set the object aside under its own name.
 func TestTransformFails(t *testing.T) {
 	sick := errors.New("sick")
 	for name, f := range map[string]func(*rig.Widget) (*rig.Widget, error){
@@ -140,12 +129,8 @@ func TestTransformFails(t *testing.T) {
 			synctest.Wait()
 			// The deletion puts it right.
 			rig.MustHold(t, inf.Store(), m.ResourceVersion(), map[string]int{"good": 1})
-			if n := len(inf.Status().SetAside); n != 0 {
-				t.Errorf("%d objects are set aside", n)
-			}
-			if n := len(errs.All()); n != 2 {
-				t.Errorf("%d errors, want one for each bad version: %v", n, errs.All())
-			}
+			rig.Same(t, "objects set aside", 0, len(inf.Status().SetAside))
+			mustCount(t, errs, 2)
 			for _, err := range errs.All() {
 				var e *lw.Error
 				if !errors.As(err, &e) || e.Op != "transform" || e.Key != rig.Key("bad") || e.Informer != "Widget" {
@@ -169,12 +154,8 @@ func TestTransformTwice(t *testing.T) {
 		rig.Update(t, m, "a", 3)
 		synctest.Wait()
 		rig.MustHold(t, inf.Store(), m.ResourceVersion(), map[string]int{"a": 12})
-		if n != 4 {
-			t.Errorf("%d calls, want 4", n)
-		}
-		if w, _ := m.Get(t.Context(), rig.Key("a")); w.Size != 3 {
-			t.Errorf("the source's own object was changed to %d", w.Size)
-		}
+		rig.Same(t, "calls", 4, n)
+		rig.Same(t, "size of the source's own object", 3, rig.Must[*rig.Widget](t)(m.Get(t.Context(), rig.Key("a"))).Size)
 	})
 }
 
@@ -182,33 +163,22 @@ func TestTransformTwice(t *testing.T) {
 // stream that breaks later.
 func TestTransformRemembersThroughABrokenStream(t *testing.T) {
 	inner := &rig.Script{
-		Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"), rig.Stamped("b", 2, "8"))},
+		Lists: []rig.Reply{listed("10", "a1@9 b2@8")},
 		OnStream: func() rig.Stream {
-			return rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{rig.Added("b", "8"), rig.Bookmark("10")}}
+			return rig.Stream{Events: []widgetEvent{rig.Added("b", "8"), rig.Bookmark("10")}}
 		},
 	}
-	src := lw.Transform[*rig.Widget](hasAll{inner}, func(w *rig.Widget) (*rig.Widget, error) {
+	hasAll := lw.SourceHints{StillHas: func(context.Context, lw.Meta, string) (bool, error) { return true, nil }}
+	src := lw.Transform(&hinted{inner, hasAll}, func(w *rig.Widget) (*rig.Widget, error) {
 		if w.Name == "a" {
 			return nil, lw.ErrKeep
 		}
 		return w, nil
 	})
-	if _, err := src.List(t.Context(), metav1.ListOptions{}, func(*rig.Widget, error) error { return nil }); err != nil {
-		t.Fatal(err)
-	}
-	initial := metav1.ListOptions{SendInitialEvents: new(bool)}
-	*initial.SendInitialEvents = true
-	rig.OK(t, src.Watch(t.Context(), initial, func(lw.WatchEvent[*rig.Widget]) error { return nil }))
-	if _, err := lw.HintsOf(src).StillHas(t.Context(), lw.MetaOf(rig.NewWidget("a", 1)), "10"); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("what is kept is a witness: %v", err)
-	}
-}
-
-// A hasAll is a source whose server had whatever it is asked about.
-type hasAll struct{ lw.Source[*rig.Widget] }
-
-func (hasAll) Hints() lw.SourceHints {
-	return lw.SourceHints{StillHas: func(context.Context, lw.Meta, string) (bool, error) { return true, nil }}
+	read(t, src)
+	initial := metav1.ListOptions{SendInitialEvents: new(true)}
+	rig.OK(t, src.Watch(t.Context(), initial, func(widgetEvent) error { return nil }))
+	mustWitness(t, src, rig.NewWidget("a", 1), "10", errors.ErrUnsupported)
 }
 
 // A beforeProbe calls do before it answers a probe. It is no witness, so it is probed.
@@ -224,8 +194,7 @@ func (b beforeProbe) List(ctx context.Context, opts metav1.ListOptions, yield fu
 	return b.Source.List(ctx, opts, yield)
 }
 
-// A probe is no list of the collection: nothing is forgotten, though it may look whole, and nothing
-// is transformed.
+// A probe is no list: nothing is forgotten, though it may look whole, and nothing is transformed.
 func TestTransformOfAProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := lw.NewMemory(rig.NewWidget("a", 1))
@@ -252,11 +221,10 @@ func TestTransformOfAProbe(t *testing.T) {
 	})
 }
 
-// A Transform passes the question of a witness on as far as its objects keep the identity that the
-// source knows.
+// A Transform passes a witness's question on if its objects keep the source's identity.
 func TestTransformOfAWitness(t *testing.T) {
 	m := lw.NewMemory(rig.NewWidget("a", 1))
-	w := rig.Update(t, m, "a", 2)
+	rig.Update(t, m, "a", 2)
 	for name, tc := range map[string]struct {
 		f    func(*rig.Widget)
 		ask  func(id *lw.Meta)
@@ -280,9 +248,7 @@ func TestTransformOfAWitness(t *testing.T) {
 				had, err := ask(t.Context(), id, meta.ResourceVersion)
 				got = fmt.Sprint(had, " ", err)
 			}
-			if got != tc.want {
-				t.Errorf("had %+v, as %+v: %s, want %s", id, w, got, tc.want)
-			}
+			rig.Same(t, "had", tc.want, got)
 		})
 	}
 }

@@ -328,17 +328,13 @@ func TestWantedMany(t *testing.T) {
 			keys.Set("all", wanted...)
 			synctest.Wait()
 			src.set(func() {
-				if under := len(src.parts); under > 16 {
-					t.Errorf("%d reads at a time", under)
-				}
+				within(t, "reads at a time", 0, len(src.parts), 16)
 			})
 			for _, key := range wanted {
 				rig.OK(t, inf.WaitForKey(t.Context(), key))
 			}
 			src.set(func() {
-				if len(src.parts) != tt.parts || inf.Store().Len() != tt.n {
-					t.Errorf("%d keys: %d reads, %d objects", tt.n, len(src.parts), inf.Store().Len())
-				}
+				rig.Same(t, fmt.Sprint(tt.n, " keys: reads, objects"), []int{tt.parts, tt.n}, []int{len(src.parts), inf.Store().Len()})
 			})
 		})
 	}
@@ -358,9 +354,7 @@ func TestWaitForKey(t *testing.T) {
 		}
 		check := func(c chan error, want error) {
 			t.Helper()
-			if err := <-c; !errors.Is(err, want) {
-				t.Errorf("got %v, want %v", err, want)
-			}
+			mustEnd(t, "a wait", want, <-c)
 		}
 		check(wait(t.Context()), lw.ErrUnwanted)
 		src.set(func() { src.after = time.Second })
@@ -407,23 +401,18 @@ func TestWantedUnsupported(t *testing.T) {
 			}
 		}
 		err := lw.NewReflector(of(newDistant()), lw.Sink[*rig.Widget](lw.NewIndexer[*rig.Widget]()), rig.Quiet()).Run(ctx)
-		if !errors.Is(err, errors.ErrUnsupported) {
-			t.Errorf("a Reflector: %v", err)
-		}
+		mustEnd(t, "a Reflector", errors.ErrUnsupported, err)
 		src := of(newDistant())
 		first, end := context.WithCancel(ctx)
 		ended := make(chan error, 1)
 		go func() { ended <- lw.NewInformer(src, rig.Quiet()).Run(first) }()
 		synctest.Wait()
-		if err := lw.NewInformer(src, rig.Quiet()).Run(ctx); !errors.Is(err, errors.ErrUnsupported) {
-			t.Errorf("a second Informer at the same time: %v", err)
-		}
+		second := lw.NewInformer(src, rig.Quiet()).Run(ctx)
+		mustEnd(t, "a second Informer at the same time", errors.ErrUnsupported, second)
 		end()
 		rig.OK(t, <-ended)
 		inf := rig.Run(t, src, rig.Quiet()) // one after the other
-		if err := lw.Follow(ctx, inf, lw.Follower[*rig.Widget](&blind{})); !errors.Is(err, errors.ErrUnsupported) {
-			t.Errorf("Follow: %v", err)
-		}
+		mustEnd(t, "Follow", errors.ErrUnsupported, lw.Follow(ctx, inf, lw.Follower[*rig.Widget](&blind{})))
 	})
 }
 
@@ -443,22 +432,18 @@ func TestWantedUnreadable(t *testing.T) {
 		synctest.Wait()
 		keys.Set("me", rig.Key("a"))
 		synctest.Wait()
-		if err := inf.WaitForKey(t.Context(), rig.Key("a")); !errors.Is(err, bad) {
-			t.Errorf("WaitForKey: %v", err)
-		}
+		mustEnd(t, "WaitForKey", bad, inf.WaitForKey(t.Context(), rig.Key("a")))
 		if s := inf.Status(); s.Failed != 0 || len(errs.All()) != 1 || !errors.Is(errs.All()[0], bad) {
 			t.Errorf("%d requests failed, and reported is %v", s.Failed, errs.All())
 		}
 		rig.Update(t, src.Memory, "a", 2)
 		synctest.Wait()
-		if err := inf.WaitForKey(t.Context(), rig.Key("a")); err != nil || shown(inf, "a") != "a:there=2" {
-			t.Errorf("%s, WaitForKey: %v", shown(inf, "a"), err)
-		}
+		rig.OK(t, inf.WaitForKey(t.Context(), rig.Key("a")))
+		rig.Same(t, "shown", "a:there=2", shown(inf, "a"))
 	})
 }
 
-// TestWantedThroughWrappers: a Transform, a Shard and options around a Wanted hold for what is
-// read.
+// A Transform, a Shard and options around a Wanted hold for what is read.
 func TestWantedThroughWrappers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src, keys := newDistant("a", "b"), &lw.KeySet{}
@@ -472,13 +457,9 @@ func TestWantedThroughWrappers(t *testing.T) {
 		}), 0, 1), nil)
 		keys.Set("me", rig.Key("a"))
 		synctest.Wait()
-		if diff := cmp.Diff("a:there=10 b:unwanted", shown(inf, "a", "b")); diff != "" {
-			t.Error(diff)
-		}
+		rig.Same(t, "shown", "a:there=10 b:unwanted", shown(inf, "a", "b"))
 		rig.Update(t, src.Memory, "a", 7)
 		synctest.Wait()
-		if diff := cmp.Diff("a:absent b:unwanted", shown(inf, "a", "b")); diff != "" {
-			t.Error(diff)
-		}
+		rig.Same(t, "shown", "a:absent b:unwanted", shown(inf, "a", "b"))
 	})
 }
