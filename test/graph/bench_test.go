@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -100,9 +99,7 @@ func (b *graphBench) run() {
 func (b *graphBench) start() {
 	b.t.Helper()
 	b.run()
-	if err := b.g.WaitForSync(b.t.Context()); err != nil {
-		b.t.Fatal(err)
-	}
+	rig.OK(b.t, b.g.WaitForSync(b.t.Context()))
 	synctest.Wait()
 }
 
@@ -288,13 +285,20 @@ func contents(r lw.Reader[*rig.Sum]) map[string]int {
 	return all
 }
 
+// sizes returns the sizes of widgets by their names.
+func sizes(r lw.Reader[*rig.Widget]) map[string]int {
+	all := map[string]int{}
+	for w := range r.All() {
+		all[w.Name] = w.Size
+	}
+	return all
+}
+
 // mustShow expects that c shows the sums want, when all is calm.
 func mustShow(t *testing.T, c lw.Collection[*rig.Sum], what string, want map[string]int) {
 	t.Helper()
 	synctest.Wait()
-	if diff := cmp.Diff(want, contents(c.Store())); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", what, diff)
-	}
+	rig.Same(t, what, want, contents(c.Store()))
 }
 
 // refused is the error of a server that lists nothing.
@@ -305,6 +309,14 @@ func within(t *testing.T, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	t.Cleanup(cancel)
 	return ctx
+}
+
+// mustFail expects an error that is target, unless that is nil, and says all of texts.
+func mustFail(t testing.TB, what string, err, target error, texts ...string) {
+	t.Helper()
+	if err == nil || target != nil && !errors.Is(err, target) || !containsAll(err.Error(), texts...) {
+		t.Errorf("%s: %v, want %v with %q", what, err, target, texts)
+	}
 }
 
 func isDone(c <-chan struct{}) bool {

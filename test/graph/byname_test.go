@@ -135,9 +135,7 @@ func (b *namesBench) shows(want ...string) {
 		got = append(got, fmt.Sprint(w.Name, w.Size))
 	}
 	slices.Sort(got)
-	if diff := cmp.Diff(want, got); diff != "" {
-		b.t.Errorf("(-want +got):\n%s", diff)
-	}
+	rig.Same(b.t, "objects", want, got)
 }
 
 func TestByName(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/go-lw/lw"
@@ -45,9 +44,7 @@ func TestDerivedChanged(t *testing.T) {
 		mustBe := func(what string, want ...string) {
 			t.Helper()
 			synctest.Wait()
-			if diff := cmp.Diff(want, closed()); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", what, diff)
-			}
+			rig.Same(t, what, want, closed())
 		}
 		late := 0
 		tens.AddHandler(lw.Handler[*rig.Sum]{Update: func(_, s *rig.Sum) {
@@ -214,9 +211,7 @@ func TestResultsWithoutEqual(t *testing.T) {
 			return &texts{w.Namespace, w.Name, w.ResourceVersion, fmt.Sprint(w.Size / 10)}
 		}), unlike},
 	} {
-		if diff := cmp.Diff(c.want, c.got); diff != "" {
-			t.Errorf("%s: updates (-want +got):\n%s", name, diff)
-		}
+		rig.Same(t, name+": updates", c.want, c.got)
 	}
 }
 
@@ -253,9 +248,7 @@ func TestResultsWithoutIdentity(t *testing.T) {
 				want = []string{"function: no " + what}
 			}
 			got := panics.take(func(p *lw.Panic) string { return fmt.Sprint(p.Handler, ": ", p.Value) })
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("a result without its %q (-want +got):\n%s", what, diff)
-			}
+			rig.Same(t, fmt.Sprintf("a result without its %q", what), want, got)
 			if got, ok := d.Store().Get(rig.Key("a")); !ok || got.hides != "" {
 				t.Errorf("a result without its %q is shown: %+v", what, got)
 			}

@@ -8,8 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/test/internal/inside"
@@ -42,9 +40,7 @@ func TestWaitInsideAFunction(t *testing.T) {
 		}
 		// What has synced, or is there, needs no wait.
 		rig.Start(t, b.r)
-		if err := other.WaitForSync(t.Context()); err != nil {
-			t.Error(err)
-		}
+		rig.OK(t, other.WaitForSync(t.Context()))
 		errs = nil
 		b.update(b.left, "a", 2)
 		for i, want := range []bool{true, true, false, false, true} {
@@ -116,9 +112,7 @@ func TestHandlerWaitsForItself(t *testing.T) {
 		})
 		rig.Start(t, inf)
 		synctest.Wait()
-		if err := reg.WaitForSync(t.Context()); err != nil {
-			t.Error(err)
-		}
+		rig.OK(t, reg.WaitForSync(t.Context()))
 		rig.Update(t, m, "a", 2)
 		synctest.Wait()
 		if len(errs) != 3 || errs[2] != nil {
@@ -178,9 +172,7 @@ func TestGraphWaitForALostVersion(t *testing.T) {
 		synctest.Wait() // in a step
 		w := b.update(b.left, "a", 2)
 		waited := b.shown(w.ResourceVersion)
-		if err := b.left.Rewind(before); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, b.left.Rewind(before))
 		rig.Sleep(time.Hour)
 		if at := b.l.Store().ResourceVersion(); at != before {
 			t.Fatalf("the informer is at %s, want %s", at, before)
@@ -245,9 +237,7 @@ func TestVerifyReportsOnce(t *testing.T) {
 		mustReport := func(what string, want ...string) {
 			t.Helper()
 			synctest.Wait()
-			if diff := cmp.Diff(want, errs.TakeSorted()); diff != "" {
-				t.Errorf("%s: (-want +got):\n%s", what, diff)
-			}
+			rig.Same(t, what, want, errs.TakeSorted())
 		}
 		mustReport("at first")
 		wrong = 1

@@ -220,16 +220,12 @@ func TestDiamondsInARow(t *testing.T) {
 			rig.Start(t, b.g)
 			synctest.Wait()
 			b.left.Fail(nil)
-			if err := u.WaitForSync(within(t, time.Hour)); err != nil {
-				t.Fatal(err)
-			}
+			rig.OK(t, u.WaitForSync(within(t, time.Hour)))
 			if u.Store().Len() != 1 {
 				t.Errorf("%d objects at the end of %d levels", u.Store().Len(), depth)
 			}
 			visited("WaitForResourceVersion", 2*depth+2, func() {
-				if err := b.g.WaitForResourceVersion(t.Context(), b.l, b.left.ResourceVersion()); err != nil {
-					t.Error(err)
-				}
+				rig.OK(t, b.g.WaitForResourceVersion(t.Context(), b.l, b.left.ResourceVersion()))
 			})
 			visited("Union.Add", 4*depth+8, func() { u.Add(last); synctest.Wait() })
 			visited("Close", 2*depth+4, func() {

@@ -51,9 +51,7 @@ func TestGraphErrors(t *testing.T) {
 			"lw: graph/good: handler not synced (1 changes pending): out of patience",
 			"lw: graph/good: waiting for a condition of default/b, which does not exist at 1 (stopped): stopped",
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("errors (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "errors", want, got)
 	})
 }
 

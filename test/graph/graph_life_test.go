@@ -353,9 +353,7 @@ func TestCloseNames(t *testing.T) {
 		third := lw.Derive(b.g, u, same, "third")
 		other := lw.Derive(b.g, b.l, rig.SumOf, "other")
 		b.start()
-		if diff := cmp.Diff([]string{"second", "Union[Sum]", "third"}, first.Close()); diff != "" {
-			t.Errorf("Close has closed (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "Close has closed", []string{"second", "Union[Sum]", "third"}, first.Close())
 		for _, d := range []*lw.Derived[*rig.Sum]{first, second, u.Derived, third} {
 			if !isOver(d) || d.Close() != nil {
 				t.Error("a collection is not closed, or closed again")

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/rig"
 )
@@ -66,9 +64,7 @@ func TestGraphPanicsOfMethods(t *testing.T) {
 		rig.Update(t, b.left, "a", 3)
 		check("the one after", 3, 0, "")
 		for i := range all {
-			if diff := cmp.Diff([]int{evil, 2, 3}, updates[i]); diff != "" {
-				t.Errorf("collection %d: updates (-want +got):\n%s", i, diff)
-			}
+			rig.Same(t, fmt.Sprintf("collection %d: updates", i), []int{evil, 2, 3}, updates[i])
 		}
 		// A handler that is blocked is told the net change of what it missed. Equal panics there too.
 		entered, open := false, make(chan struct{})
@@ -91,9 +87,7 @@ func TestGraphPanicsOfMethods(t *testing.T) {
 		if got := take(); len(got) != 1 || got[0] != "Equal at a" {
 			t.Errorf("OnPanic got %q of a fold", got)
 		}
-		if diff := cmp.Diff([]int{1000, evil}, told); diff != "" {
-			t.Errorf("a blocked handler was told (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "a blocked handler was told", []int{1000, evil}, told)
 	})
 }
 

@@ -185,9 +185,7 @@ func TestGraphPanicsOfIndexAndHandler(t *testing.T) {
 		}
 		story.mustShow(t, d)
 		got := panics.take(func(p *lw.Panic) string { return fmt.Sprint(p.Informer, " ", p.Key.Name) })
-		if diff := cmp.Diff([]string{"graph/d a", "graph/d a"}, got); diff != "" {
-			t.Errorf("panics (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "panics", []string{"graph/d a", "graph/d a"}, got)
 		b.update(b.left, "a", 15)
 		if byTen.Len(1) != 2 {
 			t.Errorf("%d in the index after the next version, want 2", byTen.Len(1))
@@ -283,9 +281,7 @@ func TestGraphPanicsOfAggregateBesideAnotherChange(t *testing.T) {
 		b.update(b.left, "b", 20)
 		close(held)
 		synctest.Wait()
-		if diff := cmp.Diff([]int{slow + 1 + 2, slow + 1 + 20}, shown); diff != "" {
-			t.Errorf("sums (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "sums", []int{slow + 1 + 2, slow + 1 + 20}, shown)
 	})
 }
 

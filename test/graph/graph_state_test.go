@@ -209,9 +209,7 @@ func TestDiamond(t *testing.T) {
 		}
 		rig.Start(t, inf)
 		rig.Start(t, g)
-		if err := g.WaitForSync(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, g.WaitForSync(t.Context()))
 		done := make(chan struct{})
 		defer func() { <-done }()
 		go func() {
@@ -319,9 +317,7 @@ func testGetsOfOneState(t *testing.T, brief int) {
 		}
 		rig.Start(t, inf)
 		rig.Start(t, g)
-		if err := g.WaitForSync(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, g.WaitForSync(t.Context()))
 		done := make(chan struct{})
 		defer func() { <-done }()
 		go func() {

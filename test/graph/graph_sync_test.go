@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/go-lw/lw"
@@ -70,9 +69,7 @@ func TestGraphSync(t *testing.T) {
 			t.Errorf("the status is %+v", s)
 		}
 		b.right.Fail(nil)
-		if err := b.g.WaitForSync(within(t, 10*time.Minute)); err != nil {
-			t.Error(err)
-		}
+		rig.OK(t, b.g.WaitForSync(within(t, 10*time.Minute)))
 		synctest.Wait()
 		if s, _ := total.Store().Get(lw.Key{Name: "total"}); s == nil || s.Sum != 6 || events != 1 || story.calls != 1 || !b.g.Status().Synced {
 			t.Errorf("after all have synced: %+v, %d events, %d calls", s, events, story.calls)
@@ -130,9 +127,7 @@ func TestGraphReadYourWrites(t *testing.T) {
 		b.start()
 		for i := range 500 {
 			w := rig.Update(t, b.left, "a", i+1)
-			if err := b.g.WaitForResourceVersion(t.Context(), b.l, w.ResourceVersion); err != nil {
-				t.Fatal(err)
-			}
+			rig.OK(t, b.g.WaitForResourceVersion(t.Context(), b.l, w.ResourceVersion))
 			if i%3 == 0 {
 				other.Store().Len()
 			}
@@ -159,9 +154,7 @@ func TestGraphReadYourWrites(t *testing.T) {
 		// A new epoch ends the wait.
 		now := b.left.ResourceVersion()
 		waited := b.shown("99999")
-		if err := b.left.Rewind("100"); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, b.left.Rewind("100"))
 		if err := <-waited; !errors.Is(err, lw.ErrRewound) {
 			t.Errorf("a wait over an epoch: %v, want ErrRewound", err)
 		}
@@ -198,9 +191,7 @@ func TestGraphWaitEnds(t *testing.T) {
 		cancel()
 		synctest.Wait()
 		close(block)
-		if err := <-ran; err != nil {
-			t.Error(err)
-		}
+		rig.OK(t, <-ran)
 		if err := <-waited; err != nil && !errors.Is(err, lw.ErrStopped) {
 			t.Errorf("while the graph stops: %v", err)
 		}
@@ -242,9 +233,7 @@ func TestGraphEpoch(t *testing.T) {
 		rig.Create(t, b.left, "new", 7)
 		rig.Sleep(time.Hour)
 		at := b.left.ResourceVersion()
-		if err := b.left.Rewind(before); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, b.left.Rewind(before))
 		rig.Sleep(time.Hour)
 		b.update(b.left, "w5", 50)
 		errs.MustBe(t, lw.ErrRewound)
@@ -324,12 +313,8 @@ func TestGraphOfStoppedInformer(t *testing.T) {
 		rig.Update(t, b.left, "a", 3)
 		late := lw.Derive(b.g, b.l, rig.SumOf, "late")
 		u.Add(lw.Derive(b.g, b.r, rig.SumOf, "other"))
-		if err := b.g.WaitForSync(t.Context()); err != nil {
-			t.Error(err)
-		}
-		if err := lw.WaitForSync(t.Context(), late, u); err != nil {
-			t.Error(err)
-		}
+		rig.OK(t, b.g.WaitForSync(t.Context()))
+		rig.OK(t, lw.WaitForSync(t.Context(), late, u))
 		mustShow(t, u, "the union", map[string]int{"a": 2, "b": 1})
 		mustShow(t, late, "a collection that was made after the informer's end", map[string]int{"a": 2})
 		if err := b.g.WaitForResourceVersion(t.Context(), b.l, b.left.ResourceVersion()); !errors.Is(err, lw.ErrStopped) {
@@ -359,20 +344,14 @@ func TestGraphVersionsOfOneName(t *testing.T) {
 		b.right.Fail(nil)
 		b.start()
 		s := b.g.Status()
-		if diff := cmp.Diff(map[string]string{"Pod": b.left.ResourceVersion(), "Pod#2": b.right.ResourceVersion()}, s.Versions); diff != "" {
-			t.Errorf("versions (-want +got):\n%s", diff)
-		}
-		if diff := cmp.Diff([]string{"Pod", "Pod#2"}, s.Collections[0].From); diff != "" {
-			t.Errorf("from (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "versions", map[string]string{"Pod": b.left.ResourceVersion(), "Pod#2": b.right.ResourceVersion()}, s.Versions)
+		rig.Same(t, "from", []string{"Pod", "Pod#2"}, s.Collections[0].From)
 		lw.Derive(b.g, b.r, rig.SumOf, "second")
 		first.Close()
 		synctest.Wait()
 		lw.Derive(b.g, b.l, rig.SumOf, "third")
 		synctest.Wait()
-		if diff := cmp.Diff(map[string]string{"Pod": b.left.ResourceVersion(), "Pod#2": b.right.ResourceVersion()}, b.g.Status().Versions); diff != "" {
-			t.Errorf("versions of others (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "versions of others", map[string]string{"Pod": b.left.ResourceVersion(), "Pod#2": b.right.ResourceVersion()}, b.g.Status().Versions)
 	})
 }
 

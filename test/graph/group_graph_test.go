@@ -52,9 +52,7 @@ func TestGroupOfGraphs(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ran := make(chan error)
 		go func() { ran <- group.Run(ctx) }()
-		if err := group.WaitForSync(ctx); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, group.WaitForSync(ctx))
 		if sums.Store().Len() != 1 {
 			t.Errorf("%d sums", sums.Store().Len())
 		}

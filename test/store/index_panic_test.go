@@ -7,8 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/rig"
 )
@@ -30,9 +28,7 @@ func TestPanicInIndexHoldsTheVersion(t *testing.T) {
 		mustStay := func(when, version string, b int) {
 			t.Helper()
 			synctest.Wait()
-			if diff := cmp.Diff(map[lw.Key]int{rig.Key("a"): 1, rig.Key("b"): b}, rig.Sizes(inf.Store())); diff != "" {
-				t.Errorf("%s: store (-want +got):\n%s", when, diff)
-			}
+			rig.Same(t, when+": store", map[lw.Key]int{rig.Key("a"): 1, rig.Key("b"): b}, rig.Sizes(inf.Store()))
 			if bySize.Len(-2) != 1+map[int]int{1: 1}[b] {
 				t.Errorf("%s: the index holds %d", when, bySize.Len(-2))
 			}
