@@ -199,6 +199,16 @@ func (b *graphBench) hold(in lw.Collection[*rig.Widget]) (d *lw.Derived[*rig.Sum
 	}, "held"), held
 }
 
+// heldAt is SumOf, and waits for held at the widgets of one size.
+func heldAt(size int, held <-chan struct{}) func(*rig.Widget) *rig.Sum {
+	return func(w *rig.Widget) *rig.Sum {
+		if w.Size == size {
+			<-held
+		}
+		return rig.SumOf(w)
+	}
+}
+
 // byName joins objects of one name.
 func byName[L, R lw.Object]() lw.On[string, L, R] {
 	return lw.On[string, L, R]{

@@ -11,8 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/test/internal/inside"
@@ -58,39 +56,14 @@ func TestGraphErrors(t *testing.T) {
 // A wait during the first step, when all inputs have synced, says which function the step is in.
 func TestGraphErrorInFirstStep(t *testing.T) {
 	inGraph(t, nil, "a1", "", func(t *testing.T, b *graphBench) {
-		slow := lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum {
-			time.Sleep(time.Hour)
-			return rig.SumOf(w)
-		}, "slow")
-		rig.Start(t, b.l)
-		rig.Start(t, b.g)
+		held := make(chan struct{})
+		defer close(held)
+		slow := lw.Derive(b.g, b.l, heldAt(1, held), "slow")
+		b.run()
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errors.New("out of patience"))
 		defer cancel()
 		want := "lw: graph/slow: not synced, the step of the graph is in function of slow at default/a, and began 1m0s ago: out of patience"
-		if diff := cmp.Diff(want, slow.WaitForSync(ctx).Error()); diff != "" {
-			t.Error(diff)
-		}
-	})
-}
-
-// What is made of a graph that has stopped, or of a collection that was closed, is over at once.
-func TestMadeTooLate(t *testing.T) {
-	inGraph(t, nil, "a1", "", func(t *testing.T, b *graphBench) {
-		closed := lw.Derive(b.g, b.l, rig.SumOf, "closed")
-		union := lw.NewUnion[*rig.Sum](b.g, lw.Derive(b.g, b.r, rig.SumOf))
-		rig.Start(t, b.l)
-		rig.Start(t, b.r)
-		stop := rig.Begin(t, b.g)
-		closed.Close()
-		remove := union.Add(closed)
-		b.create(b.right, "b", 2)
-		mustShow(t, union, "a union that a closed collection was added to", map[string]int{"b": 2})
-		remove()
-		mustShow(t, union, "after its removal", map[string]int{"b": 2})
-		stop()
-		if late := lw.Derive(b.g, b.l, rig.SumOf); !isOver(late) {
-			t.Error("a collection of a graph that has stopped is not over")
-		}
+		rig.Same(t, "the error", want, slow.WaitForSync(ctx).Error())
 	})
 }
 

@@ -37,31 +37,21 @@ func TestGraphSync(t *testing.T) {
 			}
 		}()
 
-		err := b.g.WaitForSync(rig.Canceled(t))
-		if err == nil || !strings.Contains(err.Error(), "Run") {
-			t.Errorf("before Run: %v", err)
-		}
+		mustFail(t, "before Run", b.g.WaitForSync(rig.Canceled(t)), nil, "Run")
 		b.run()
-		if err := good.WaitForSync(within(t, time.Minute)); err != nil {
-			t.Errorf("what is not derived from the input that fails: %v", err)
-		}
+		rig.OK(t, good.WaitForSync(within(t, time.Minute))) // it is not derived from the input that fails
 		for name, syncer := range map[string]lw.Syncer{"graph": b.g, "bad": bad, "both": both, "union": all, "total": total, "handler": reg} {
 			began := time.Now()
 			err := syncer.WaitForSync(within(t, time.Minute))
-			var api apierrors.APIStatus
-			if !apierrors.IsForbidden(err) || !errors.As(err, &api) || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "right") {
-				t.Errorf("%s: %v; want an error that names the informer, and unwraps to its API error and to the context's", name, err)
-			}
-			if time.Since(began) != time.Minute {
-				t.Errorf("%s: after %v", name, time.Since(began))
+			mustFail(t, name, err, context.DeadlineExceeded, "right")
+			if !apierrors.IsForbidden(err) || time.Since(began) != time.Minute {
+				t.Errorf("%s: %v after %v; want an error that unwraps to that of the API", name, err, time.Since(began))
 			}
 		}
 		for i := range 5 {
 			b.update(b.left, "a", 2+i)
 		}
-		if s, _ := good.Store().Get(rig.Key("a")); s == nil || s.Sum != 6 {
-			t.Errorf("beside an input that fails, a collection shows %+v", s)
-		}
+		mustShow(t, good, "beside an input that fails", map[string]int{"a": 6})
 		if both.Store().Len()+all.Store().Len()+total.Store().Len()+events+story.calls > 0 {
 			t.Error("a collection shows something before its inputs have synced")
 		}
@@ -70,14 +60,12 @@ func TestGraphSync(t *testing.T) {
 		}
 		b.right.Fail(nil)
 		rig.OK(t, b.g.WaitForSync(within(t, 10*time.Minute)))
-		synctest.Wait()
-		if s, _ := total.Store().Get(lw.Key{Name: "total"}); s == nil || s.Sum != 6 || events != 1 || story.calls != 1 || !b.g.Status().Synced {
-			t.Errorf("after all have synced: %+v, %d events, %d calls", s, events, story.calls)
+		mustShow(t, total, "after all have synced", map[string]int{"total": 6})
+		if events != 1 || story.calls != 1 || !b.g.Status().Synced {
+			t.Errorf("after all have synced: %d events, %d calls", events, story.calls)
 		}
 		story.mustShow(t, both)
-		if err := lw.WaitForSync(rig.Canceled(t), b.g, good, bad, reg); err != nil {
-			t.Errorf("what has synced stays so: %v", err)
-		}
+		rig.OK(t, lw.WaitForSync(rig.Canceled(t), b.g, good, bad, reg)) // what has synced stays so
 	})
 }
 
@@ -95,18 +83,12 @@ func TestGraphSyncOfUnion(t *testing.T) {
 			if late {
 				all.Add(b.r)
 			}
-			if err := all.WaitForSync(within(t, time.Hour)); err != nil {
-				t.Errorf("late %t: %v", late, err)
-			}
+			rig.OK(t, all.WaitForSync(within(t, time.Hour)))
 			synctest.Wait()
-			if all.Store().Len() != 1 {
-				t.Errorf("late %t: %d objects, want the one of the member that has synced", late, all.Store().Len())
-			}
+			rig.Same(t, fmt.Sprint("of the member that has synced, late: ", late), map[string]int{"a": 1}, sizes(all.Store()))
 			b.right.Fail(nil)
 			rig.Sleep(time.Hour)
-			if all.Store().Len() != 2 {
-				t.Errorf("late %t: %d objects, want those of both", late, all.Store().Len())
-			}
+			rig.Same(t, fmt.Sprint("of both, late: ", late), map[string]int{"a": 1, "b": 1}, sizes(all.Store()))
 		})
 	}
 }
@@ -140,28 +122,18 @@ func TestGraphReadYourWrites(t *testing.T) {
 		synctest.Wait()
 		story.mustShow(t, total)
 
-		ctx := within(t, time.Minute)
-		if err := b.g.WaitForResourceVersion(ctx, b.l, "99999"); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a version that does not come: %v", err)
-		}
-		if err := b.g.WaitForResourceVersion(t.Context(), b.l, "x"); err == nil {
-			t.Error("a version that has no order: no error")
-		}
+		err := b.g.WaitForResourceVersion(within(t, time.Minute), b.l, "99999")
+		mustFail(t, "a version that does not come", err, context.DeadlineExceeded)
+		mustFail(t, "a version that has no order", b.g.WaitForResourceVersion(t.Context(), b.l, "x"), nil)
 		unread := lw.NewInformer(b.left, &lw.Options{Name: "unread"})
-		if err := b.g.WaitForResourceVersion(t.Context(), unread, "1"); err == nil || !strings.Contains(err.Error(), "unread") {
-			t.Errorf("an informer that the graph does not read: %v", err)
-		}
+		err = b.g.WaitForResourceVersion(t.Context(), unread, "1")
+		mustFail(t, "an informer that the graph does not read", err, nil, "unread")
 		// A new epoch ends the wait.
-		now := b.left.ResourceVersion()
 		waited := b.shown("99999")
 		rig.OK(t, b.left.Rewind("100"))
-		if err := <-waited; !errors.Is(err, lw.ErrRewound) {
-			t.Errorf("a wait over an epoch: %v, want ErrRewound", err)
-		}
+		mustFail(t, "a wait over an epoch", <-waited, lw.ErrRewound)
 		synctest.Wait()
-		if at := b.g.Snapshot().ResourceVersion(b.l); at != "100" {
-			t.Errorf("after the way back from %s the graph is at %s, want 100", now, at)
-		}
+		rig.Same(t, "the version after the way back", "100", b.g.Snapshot().ResourceVersion(b.l))
 	})
 }
 
@@ -169,24 +141,17 @@ func TestGraphReadYourWrites(t *testing.T) {
 func TestGraphWaitEnds(t *testing.T) {
 	inGraph(t, nil, "a0", "", func(t *testing.T, b *graphBench) {
 		block := make(chan struct{})
-		lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum {
-			if w.Size > 0 {
-				<-block
-			}
-			return rig.SumOf(w)
-		})
+		lw.Derive(b.g, b.l, heldAt(1, block))
 		rig.Start(t, b.l)
-		if err := b.g.WaitForResourceVersion(within(t, time.Second), b.l, b.left.ResourceVersion()); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "Run") {
-			t.Errorf("before Run: %v", err)
-		}
+		err := b.g.WaitForResourceVersion(within(t, time.Second), b.l, b.left.ResourceVersion())
+		mustFail(t, "before Run", err, context.DeadlineExceeded, "Run")
 		ctx, cancel := context.WithCancel(t.Context())
 		ran := make(chan error)
 		go func() { ran <- b.g.Run(ctx) }()
 		synctest.Wait()
 		w := rig.Update(t, b.left, "a", 1)
-		if err := b.g.WaitForResourceVersion(within(t, time.Second), b.l, w.ResourceVersion); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("while a function is blocked: %v", err)
-		}
+		err = b.g.WaitForResourceVersion(within(t, time.Second), b.l, w.ResourceVersion)
+		mustFail(t, "while a function is blocked", err, context.DeadlineExceeded)
 		waited := b.shown(w.ResourceVersion)
 		cancel()
 		synctest.Wait()
@@ -195,9 +160,8 @@ func TestGraphWaitEnds(t *testing.T) {
 		if err := <-waited; err != nil && !errors.Is(err, lw.ErrStopped) {
 			t.Errorf("while the graph stops: %v", err)
 		}
-		if err := b.g.WaitForResourceVersion(t.Context(), b.l, w.ResourceVersion); !errors.Is(err, lw.ErrStopped) {
-			t.Errorf("after the graph has stopped: %v", err)
-		}
+		err = b.g.WaitForResourceVersion(t.Context(), b.l, w.ResourceVersion)
+		mustFail(t, "after the graph has stopped", err, lw.ErrStopped)
 	})
 }
 
@@ -275,9 +239,8 @@ func TestGraphSyncOfStoppedInformer(t *testing.T) {
 		for name, s := range syncers {
 			go func() {
 				err := s.WaitForSync(t.Context())
-				if !errors.Is(err, lw.ErrStopped) || !errors.Is(err, lw.ErrPermanent) || !strings.Contains(err.Error(), "broken") {
-					t.Errorf("%s: %v; want ErrStopped, and the error of the informer by its name", name, err)
-				}
+				mustFail(t, name, err, lw.ErrStopped)
+				mustFail(t, name, err, lw.ErrPermanent, "broken")
 				waited <- struct{}{}
 			}()
 		}
@@ -285,16 +248,12 @@ func TestGraphSyncOfStoppedInformer(t *testing.T) {
 		if len(waited) > 0 {
 			t.Fatalf("%d waits have ended before the informer was run", len(waited))
 		}
-		if err := broken.Run(t.Context()); !errors.Is(err, lw.ErrPermanent) {
-			t.Fatal(err)
-		}
+		mustFail(t, "Run", broken.Run(t.Context()), lw.ErrPermanent)
 		synctest.Wait()
 		if len(waited) != len(syncers) {
 			t.Fatalf("%d of %d waits have ended", len(waited), len(syncers))
 		}
-		if err := good.WaitForSync(t.Context()); err != nil {
-			t.Errorf("what is not derived from the informer: %v", err)
-		}
+		rig.OK(t, good.WaitForSync(t.Context())) // it is not derived from the informer
 	})
 }
 
@@ -313,20 +272,16 @@ func TestGraphOfStoppedInformer(t *testing.T) {
 		rig.Update(t, b.left, "a", 3)
 		late := lw.Derive(b.g, b.l, rig.SumOf, "late")
 		u.Add(lw.Derive(b.g, b.r, rig.SumOf, "other"))
-		rig.OK(t, b.g.WaitForSync(t.Context()))
-		rig.OK(t, lw.WaitForSync(t.Context(), late, u))
+		rig.OK(t, lw.WaitForSync(t.Context(), b.g, late, u))
 		mustShow(t, u, "the union", map[string]int{"a": 2, "b": 1})
 		mustShow(t, late, "a collection that was made after the informer's end", map[string]int{"a": 2})
-		if err := b.g.WaitForResourceVersion(t.Context(), b.l, b.left.ResourceVersion()); !errors.Is(err, lw.ErrStopped) {
-			t.Errorf("a wait for a version that cannot come: %v", err)
-		}
+		err := b.g.WaitForResourceVersion(t.Context(), b.l, b.left.ResourceVersion())
+		mustFail(t, "a wait for a version that cannot come", err, lw.ErrStopped)
 		u.Close()
 		first.Close()
 		late.Close()
 		synctest.Wait()
-		if at := b.g.Snapshot().ResourceVersion(b.l); at != "" {
-			t.Errorf("when nobody reads the informer the graph is at %s of it", at)
-		}
+		rig.Same(t, "the version of an informer that nobody reads", "", b.g.Snapshot().ResourceVersion(b.l))
 	})
 }
 
@@ -343,15 +298,15 @@ func TestGraphVersionsOfOneName(t *testing.T) {
 		}
 		b.right.Fail(nil)
 		b.start()
-		s := b.g.Status()
-		rig.Same(t, "versions", map[string]string{"Pod": b.left.ResourceVersion(), "Pod#2": b.right.ResourceVersion()}, s.Versions)
-		rig.Same(t, "from", []string{"Pod", "Pod#2"}, s.Collections[0].From)
+		want := map[string]string{"Pod": b.left.ResourceVersion(), "Pod#2": b.right.ResourceVersion()}
+		rig.Same(t, "versions", want, b.g.Status().Versions)
+		rig.Same(t, "from", []string{"Pod", "Pod#2"}, b.g.Status().Collections[0].From)
 		lw.Derive(b.g, b.r, rig.SumOf, "second")
 		first.Close()
 		synctest.Wait()
 		lw.Derive(b.g, b.l, rig.SumOf, "third")
 		synctest.Wait()
-		rig.Same(t, "versions of others", map[string]string{"Pod": b.left.ResourceVersion(), "Pod#2": b.right.ResourceVersion()}, b.g.Status().Versions)
+		rig.Same(t, "versions of others", want, b.g.Status().Versions)
 	})
 }
 
@@ -365,10 +320,6 @@ func TestGraphVersionOfAForeignInformer(t *testing.T) {
 	g := lw.NewGraph(&lw.GraphOptions{Name: "sums"})
 	lw.Derive(g, inf, rig.SumOf)
 	want := "lw: sums: cannot wait for resource version 7 of a graph_test.foreign, which is no Informer"
-	if err := g.WaitForResourceVersion(t.Context(), foreign{inf}, "7"); err == nil || err.Error() != want {
-		t.Errorf("the wait ends with %v, want %s", err, want)
-	}
-	if v := g.Snapshot().ResourceVersion(foreign{inf}); v != "" {
-		t.Errorf("the snapshot has version %s of it", v)
-	}
+	rig.Same(t, "the wait", want, fmt.Sprint(g.WaitForResourceVersion(t.Context(), foreign{inf}, "7")))
+	rig.Same(t, "the version of the snapshot", "", g.Snapshot().ResourceVersion(foreign{inf}))
 }
