@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -23,12 +24,8 @@ import (
 type costs map[string]int
 
 func (c costs) take() costs {
-	taken := costs{}
-	for what, n := range c {
-		taken[what] = n
-	}
-	clear(c)
-	return taken
+	defer clear(c)
+	return maps.Clone(c)
 }
 
 // graphBench is a graph of two Memories of widgets, for tests that make one change after the other.

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/test/internal/inside"
@@ -93,9 +91,7 @@ func TestGroupNames(t *testing.T) {
 					got = append(got, key.String())
 				}
 				slices.Sort(got)
-				if diff := cmp.Diff(want, got); diff != "" {
-					t.Errorf("%s: set aside (-want +got):\n%s", []string{"all", "count"}[i], diff)
-				}
+				rig.Same(t, fmt.Sprint("set aside by collection ", i), want, got)
 			}
 		}
 		// The object whose key no map takes is set aside itself.

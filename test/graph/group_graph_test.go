@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,48 +17,32 @@ import (
 // A group runs graphs beside their informers, and a group of a group. Its readiness is that of all
 // of them, and the handler of a probe answers it.
 func TestGroupOfGraphs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(rig.NewWidget("a", 1))
+	inGraph(t, &lw.GraphOptions{Name: "sums"}, "a1", "", func(t *testing.T, b *graphBench) {
 		var group, inner lw.Group
-		widgets := lw.NewInformer(m, &lw.Options{OnError: func(error) {}})
 		hold := make(chan struct{})
-		g := lw.NewGraph(&lw.GraphOptions{Name: "sums"})
-		sums := lw.Derive(g, widgets, func(w *rig.Widget) *rig.Sum {
-			if w.Size == 7 {
-				<-hold
-			}
-			return rig.SumOf(w)
-		})
-		inner.Add(widgets)
+		sums := lw.Derive(b.g, b.l, heldAt(7, hold))
+		inner.Add(b.l)
 		group.Add(&inner)
-		remove := group.Add(g)
+		remove := group.Add(b.g)
 		probe := lwdebug.Healthy(&group, time.Minute)
 		ready := func(when string, code int, texts ...string) {
 			t.Helper()
 			synctest.Wait()
 			answer := httptest.NewRecorder()
 			probe.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/readyz", nil))
-			if answer.Code != code {
-				t.Errorf("%s: %d %s, want %d", when, answer.Code, answer.Body, code)
-			}
-			for _, text := range texts {
-				if !strings.Contains(answer.Body.String(), text) {
-					t.Errorf("%s: %q does not say %q", when, answer.Body, text)
-				}
+			if answer.Code != code || !containsAll(answer.Body.String(), texts...) {
+				t.Errorf("%s: %d %s, want %d with %q", when, answer.Code, answer.Body, code, texts)
 			}
 		}
-		ready("before Run", http.StatusServiceUnavailable, "Widget", "graph sums: not synced")
+		ready("before Run", http.StatusServiceUnavailable, "left", "graph sums: not synced")
 		ctx, cancel := context.WithCancel(t.Context())
 		ran := make(chan error)
 		go func() { ran <- group.Run(ctx) }()
 		rig.OK(t, group.WaitForSync(ctx))
-		if sums.Store().Len() != 1 {
-			t.Errorf("%d sums", sums.Store().Len())
-		}
+		mustShow(t, sums, "all has synced", map[string]int{"a": 1})
 		ready("when all has synced", http.StatusOK, "ok")
 
-		rig.Update(t, m, "a", 7)
-		synctest.Wait()
+		b.update(b.left, "a", 7)
 		time.Sleep(59 * time.Second)
 		ready("in a function that hangs", http.StatusOK)
 		time.Sleep(2 * time.Second)
@@ -67,49 +50,37 @@ func TestGroupOfGraphs(t *testing.T) {
 		close(hold)
 		ready("after it", http.StatusOK)
 
-		m.Fail(errors.New("the server is down"))
-		m.Disconnect()
+		b.left.Fail(errors.New("the server is down"))
+		b.left.Disconnect()
 		time.Sleep(30 * time.Second)
 		ready("shortly without a server", http.StatusOK)
-		if err := group.Healthy(10 * time.Second); err == nil || !strings.Contains(err.Error(), "the server is down") {
-			t.Errorf("with a grace of 10 s: %v", err)
-		}
+		mustFail(t, "with a grace of 10 s", group.Healthy(10*time.Second), nil, "the server is down")
 		time.Sleep(time.Minute)
 		ready("without a server", http.StatusServiceUnavailable, "the server is down")
-		m.Fail(nil)
+		b.left.Fail(nil)
 		time.Sleep(time.Minute)
 		ready("with the server again", http.StatusOK)
 
 		remove()
-		rig.Update(t, m, "a", 3)
-		synctest.Wait()
-		if s, _ := sums.Store().Get(rig.Key("a")); s.Sum != 7 {
-			t.Errorf("a graph that was removed shows %d", s.Sum)
-		}
+		rig.Update(t, b.left, "a", 3)
+		mustShow(t, sums, "a graph that was removed", map[string]int{"a": 7})
 		ready("without the graph", http.StatusOK)
-		group.Add(g)
+		group.Add(b.g)
 		ready("with a graph that has stopped", http.StatusServiceUnavailable, "graph sums: "+lw.ErrStopped.Error())
 		cancel()
-		if err := <-ran; !errors.Is(err, lw.ErrStarted) {
-			t.Errorf("Run returned %v, want the second Run of the graph", err)
-		}
-		ready("after Run", http.StatusServiceUnavailable, "Widget")
+		mustFail(t, "Run, a second one of the graph", <-ran, lw.ErrStarted)
+		ready("after Run", http.StatusServiceUnavailable, "left")
 	})
 }
 
 // A member that has not synced is named, whatever it is.
 func TestGroupSyncNamesGraphs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	inGraph(t, nil, "", "", func(t *testing.T, b *graphBench) {
 		var group lw.Group
-		g := lw.NewGraph(&lw.GraphOptions{Name: "sums"})
-		lw.Derive(g, lw.NewInformer(lw.NewMemory[*rig.Widget](), nil), rig.SumOf)
-		group.Add(g)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		lw.Derive(b.g, b.l, rig.SumOf)
+		group.Add(b.g)
+		ctx := within(t, time.Second)
 		go group.Run(ctx)
-		err := group.WaitForSync(ctx)
-		if err == nil || !strings.Contains(err.Error(), "Widget") || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("WaitForSync: %v, which does not name the informer", err)
-		}
+		mustFail(t, "WaitForSync", group.WaitForSync(ctx), context.DeadlineExceeded, "left")
 	})
 }
