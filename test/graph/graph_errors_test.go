@@ -200,45 +200,44 @@ func TestVerify(t *testing.T) {
 	changing := func() string { calls++; return fmt.Sprint(calls) }
 	tests := []struct {
 		name  string
-		build func(b *graphBench) *lw.Derived[*rig.Sum]
+		build func(b *graphBench)
 		want  string // in each error; "": there is none
 	}{
-		{"a good derive", func(b *graphBench) *lw.Derived[*rig.Sum] { return lw.Derive(b.g, b.l, rig.SumOf, "it") }, ""},
-		{"a good join", func(b *graphBench) *lw.Derived[*rig.Sum] {
-			return lw.Join(b.g, b.l, b.r, byName, func(l, r *rig.Widget) *rig.Sum { return &rig.Sum{Meta: lw.MetaOf(l), Sum: l.Size + r.Size} }, "it")
+		{"a good derive", func(b *graphBench) { lw.Derive(b.g, b.l, rig.SumOf, "it") }, ""},
+		{"a good join", func(b *graphBench) {
+			lw.Join(b.g, b.l, b.r, byName, func(l, r *rig.Widget) *rig.Sum { return &rig.Sum{Meta: lw.MetaOf(l), Sum: l.Size + r.Size} }, "it")
 		}, ""},
-		{"conflicts", func(b *graphBench) *lw.Derived[*rig.Sum] { return lw.Derive(b.g, b.l, rig.BySize, "it") }, "several inputs"},
-		{"a good aggregate", func(b *graphBench) *lw.Derived[*rig.Sum] {
-			return lw.GroupBy(b.g, lw.Derive(b.g, b.l, rig.SumOf), allInOne, rig.AddedUp, rig.TotalOf, "it")
+		{"conflicts", func(b *graphBench) { lw.Derive(b.g, b.l, rig.BySize, "it") }, "several inputs"},
+		{"a good aggregate", func(b *graphBench) {
+			lw.GroupBy(b.g, lw.Derive(b.g, b.l, rig.SumOf), allInOne, rig.AddedUp, rig.TotalOf, "it")
 		}, ""},
-		{"resource versions do not count", func(b *graphBench) *lw.Derived[*rig.Sum] {
-			return lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum {
+		{"resource versions do not count", func(b *graphBench) {
+			lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum {
 				return &rig.Sum{Meta: lw.Meta{Name: w.Name, ResourceVersion: changing()}}
 			}, "it")
 		}, ""},
-		{"a derive that counts", func(b *graphBench) *lw.Derived[*rig.Sum] {
-			return lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum { return &rig.Sum{Meta: lw.Meta{Name: w.Name}, Names: changing()} }, "it")
+		{"a derive that counts", func(b *graphBench) {
+			lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum { return &rig.Sum{Meta: lw.Meta{Name: w.Name}, Names: changing()} }, "it")
 		}, "Names"},
-		{"a derive whose keys change", func(b *graphBench) *lw.Derived[*rig.Sum] {
-			return lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum { return &rig.Sum{Meta: lw.Meta{Name: changing()}} }, "it")
+		{"a derive whose keys change", func(b *graphBench) {
+			lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum { return &rig.Sum{Meta: lw.Meta{Name: changing()}} }, "it")
 		}, "new computation"},
-		{"a many that counts", func(b *graphBench) *lw.Derived[*rig.Sum] {
-			return lw.DeriveMany(b.g, b.l, func(w *rig.Widget) iter.Seq[*rig.Sum] {
+		{"a many that counts", func(b *graphBench) {
+			lw.DeriveMany(b.g, b.l, func(w *rig.Widget) iter.Seq[*rig.Sum] {
 				return slices.Values([]*rig.Sum{{Meta: lw.Meta{Name: w.Name}, Names: changing()}})
 			}, "it")
 		}, "Names"},
-		{"a where that changes its mind", func(b *graphBench) *lw.Derived[*rig.Sum] {
+		{"a where that changes its mind", func(b *graphBench) {
 			on, asked := byName, 0
 			on.Where = func(l, r *rig.Widget) bool { asked++; return asked <= 2 }
-			return lw.Join(b.g, b.l, b.r, on, func(l, r *rig.Widget) *rig.Sum { return rig.SumOf(l) }, "it")
+			lw.Join(b.g, b.l, b.r, on, func(l, r *rig.Widget) *rig.Sum { return rig.SumOf(l) }, "it")
 		}, "new computation"},
-		{"an aggregate that cannot remove", func(b *graphBench) *lw.Derived[*rig.Sum] {
-			return lw.GroupBy(b.g, b.l, func(*rig.Widget) lw.Key { return lw.Key{Name: "most"} }, most, rig.TotalOf, "it")
+		{"an aggregate that cannot remove", func(b *graphBench) {
+			lw.GroupBy(b.g, b.l, func(*rig.Widget) lw.Key { return lw.Key{Name: "most"} }, most, rig.TotalOf, "it")
 		}, "Sum"},
-		{"a collection that changes what it has got", func(b *graphBench) *lw.Derived[*rig.Sum] {
+		{"a collection that changes what it has got", func(b *graphBench) {
 			d := lw.Derive(b.g, b.l, rig.SumOf, "it")
 			lw.Derive(b.g, d, func(s *rig.Sum) *rig.Sum { s.Sum++; return s }, "behind")
-			return d
 		}, "Sum"},
 	}
 	for _, tt := range tests {

@@ -47,12 +47,7 @@ func TestPanicInIndexHoldsTheVersion(t *testing.T) {
 		got.MustBe(t, "update b1 b2")
 		mustStay("after another object's", before, 2)
 		relists := rig.Relists(inf.Status())
-		m.Fail(errors.New("down"))
-		m.Disconnect()
-		rig.Update(t, m, "b", 1)
-		m.Compact()
-		m.Fail(nil)
-		rig.Sleep(time.Minute)
+		rig.Relist(m, func() { rig.Update(t, m, "b", 1) })
 		if relists == rig.Relists(inf.Status()) {
 			t.Error("there was no list")
 		}
