@@ -151,16 +151,22 @@ func TestSortedIndex(t *testing.T) {
 // An index of a running informer shows what its store shows, in handlers too. One of a snapshot of
 // another collection sorts the objects of that.
 func TestSortedIndexOfAnInformer(t *testing.T) {
-	inGraph(t, nil, "a3 b1", "", func(t *testing.T, b *graphBench) {
-		ix := lw.NewSortedIndex(b.l, func(w *rig.Widget) int { return w.Size })
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(rig.NewWidget("a", 3), rig.NewWidget("b", 1))
+		inf := lw.NewInformer(m, nil)
+		ix := lw.NewSortedIndex(inf, func(w *rig.Widget) int { return w.Size })
 		var top []string
 		note := func(*rig.Widget) { top = append(top, sizesOf(slices.Collect(ix.Down(0, 1)))...) }
-		b.l.AddHandler(lw.Handler[*rig.Widget]{Add: note, Update: func(_, w *rig.Widget) { note(w) }, Delete: note})
-		b.run()
+		inf.AddHandler(lw.Handler[*rig.Widget]{Add: note, Update: func(_, w *rig.Widget) { note(w) }, Delete: note})
+		rig.Start(t, inf)
+		synctest.Wait()
 		top = nil
-		b.update(b.left, "b", 5)
-		b.create(b.left, "c", 9)
-		b.remove(b.left, "c")
+		rig.Update(t, m, "b", 5)
+		synctest.Wait()
+		rig.Create(t, m, "c", 9)
+		synctest.Wait()
+		rig.Remove(t, m, "c")
+		synctest.Wait()
 		rig.Same(t, "the first in handlers", []string{"default/b:5", "default/c:9", "default/b:5"}, top)
 		other := lw.NewIndexer(rig.NewWidget("z", 1), rig.NewWidget("y", 2)).Snapshot()
 		rig.Same(t, "of another collection", []string{"default/y:2", "default/z:1"}, sizesOf(slices.Collect(ix.At(other).Down(0, 9))))
