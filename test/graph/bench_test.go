@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -24,12 +24,8 @@ import (
 type costs map[string]int
 
 func (c costs) take() costs {
-	taken := costs{}
-	for what, n := range c {
-		taken[what] = n
-	}
-	clear(c)
-	return taken
+	defer clear(c)
+	return maps.Clone(c)
 }
 
 // graphBench is a graph of two Memories of widgets, for tests that make one change after the other.
@@ -100,9 +96,7 @@ func (b *graphBench) run() {
 func (b *graphBench) start() {
 	b.t.Helper()
 	b.run()
-	if err := b.g.WaitForSync(b.t.Context()); err != nil {
-		b.t.Fatal(err)
-	}
+	rig.OK(b.t, b.g.WaitForSync(b.t.Context()))
 	synctest.Wait()
 }
 
@@ -202,6 +196,16 @@ func (b *graphBench) hold(in lw.Collection[*rig.Widget]) (d *lw.Derived[*rig.Sum
 	}, "held"), held
 }
 
+// heldAt is SumOf, and waits for held at the widgets of one size.
+func heldAt(size int, held <-chan struct{}) func(*rig.Widget) *rig.Sum {
+	return func(w *rig.Widget) *rig.Sum {
+		if w.Size == size {
+			<-held
+		}
+		return rig.SumOf(w)
+	}
+}
+
 // byName joins objects of one name.
 func byName[L, R lw.Object]() lw.On[string, L, R] {
 	return lw.On[string, L, R]{
@@ -288,13 +292,20 @@ func contents(r lw.Reader[*rig.Sum]) map[string]int {
 	return all
 }
 
+// sizes returns the sizes of widgets by their names.
+func sizes(r lw.Reader[*rig.Widget]) map[string]int {
+	all := map[string]int{}
+	for w := range r.All() {
+		all[w.Name] = w.Size
+	}
+	return all
+}
+
 // mustShow expects that c shows the sums want, when all is calm.
 func mustShow(t *testing.T, c lw.Collection[*rig.Sum], what string, want map[string]int) {
 	t.Helper()
 	synctest.Wait()
-	if diff := cmp.Diff(want, contents(c.Store())); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", what, diff)
-	}
+	rig.Same(t, what, want, contents(c.Store()))
 }
 
 // refused is the error of a server that lists nothing.
@@ -305,6 +316,14 @@ func within(t *testing.T, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	t.Cleanup(cancel)
 	return ctx
+}
+
+// mustFail expects an error that is target, unless that is nil, and says all of texts.
+func mustFail(t testing.TB, what string, err, target error, texts ...string) {
+	t.Helper()
+	if err == nil || target != nil && !errors.Is(err, target) || !containsAll(err.Error(), texts...) {
+		t.Errorf("%s: %v, want %v with %q", what, err, target, texts)
+	}
 }
 
 func isDone(c <-chan struct{}) bool {

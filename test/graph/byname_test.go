@@ -127,6 +127,14 @@ func (b *namesBench) want(owner string, names ...string) {
 	b.keys.Set(owner, keys...)
 }
 
+// waits begins a wait of a minute for the object, and returns how it ends.
+func (b *namesBench) waits(t *testing.T, name string) <-chan error {
+	ended := make(chan error, 1)
+	go func() { ended <- b.all.WaitForKey(within(t, time.Minute), rig.Key(name)) }()
+	synctest.Wait()
+	return ended
+}
+
 func (b *namesBench) shows(want ...string) {
 	b.t.Helper()
 	synctest.Wait()
@@ -135,9 +143,7 @@ func (b *namesBench) shows(want ...string) {
 		got = append(got, fmt.Sprint(w.Name, w.Size))
 	}
 	slices.Sort(got)
-	if diff := cmp.Diff(want, got); diff != "" {
-		b.t.Errorf("(-want +got):\n%s", diff)
-	}
+	rig.Same(b.t, "objects", want, got)
 }
 
 func TestByName(t *testing.T) {
@@ -145,9 +151,7 @@ func TestByName(t *testing.T) {
 		b := newNamesBench(t, 0, "a", "b", "c")
 		await := func(name string, want error) {
 			t.Helper()
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
-			if err := b.all.WaitForKey(ctx, rig.Key(name)); !errors.Is(err, want) {
+			if err := <-b.waits(t, name); !errors.Is(err, want) {
 				t.Errorf("%s: %v, want %v", name, err, want)
 			}
 		}
@@ -173,22 +177,14 @@ func TestByName(t *testing.T) {
 		if len(b.src.at) != 1 || b.src.at["watch c"] != 1 || b.src.refused {
 			t.Errorf("under way: %v; asked for all: %v", b.src.at, b.src.refused)
 		}
-		done := make(chan error, 1)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		go func() { done <- b.all.WaitForKey(ctx, rig.Key("no")) }()
 		b.want("z", "no")
-		synctest.Wait()
+		done := b.waits(t, "no")
 		b.want("z")
-		if err := <-done; !errors.Is(err, lw.ErrUnwanted) {
-			t.Errorf("what nobody wants any more: %v", err)
-		}
+		mustFail(t, "what nobody wants any more", <-done, lw.ErrUnwanted)
 		b.stop()
 		b.want("x", "c", "b")
 		await("b", lw.ErrStopped)
-		if err := b.all.Run(t.Context()); !errors.Is(err, lw.ErrStarted) {
-			t.Errorf("a second Run: %v", err)
-		}
+		mustFail(t, "a second Run", b.all.Run(t.Context()), lw.ErrStarted)
 		if len(b.src.at) != 0 {
 			t.Errorf("under way after Run: %v", b.src.at)
 		}
@@ -212,16 +208,10 @@ func TestByNameLimit(t *testing.T) {
 		if got := b.errs.All(); len(got) != 1 || got[0].Error() != "lw: Widget: watch default/r: 18 objects are wanted by name, more than ByNameOptions.Limit: 17" {
 			t.Errorf("errors: %v", got)
 		}
-		done := make(chan error, 1)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		go func() { done <- b.all.WaitForKey(ctx, rig.Key("r")) }()
-		synctest.Wait()
+		done := b.waits(t, "r")
 		b.want("x", names[:17]...)
 		b.want("y")
-		if err := <-done; !errors.Is(err, lw.ErrUnwanted) {
-			t.Errorf("what nobody wants any more: %v", err)
-		}
+		mustFail(t, "what nobody wants any more", <-done, lw.ErrUnwanted)
 		b.want("y", "r")
 		b.want("x", "b")
 		time.Sleep(time.Minute)
@@ -294,7 +284,7 @@ func TestByNameModel(t *testing.T) {
 					}
 					time.Sleep(time.Minute)
 					synctest.Wait()
-					want, got := map[string]int{}, map[string]int{}
+					want := map[string]int{}
 					for _, names := range wants {
 						for _, of := range names {
 							if has[of] > 0 {
@@ -302,10 +292,7 @@ func TestByNameModel(t *testing.T) {
 							}
 						}
 					}
-					for _, w := range b.all.Store().List() {
-						got[w.Name] = w.Size
-					}
-					if diff := cmp.Diff(want, got); diff != "" {
+					if diff := cmp.Diff(want, sizes(b.all.Store())); diff != "" {
 						rt.Fatalf("(-want +got):\n%s", diff)
 					}
 				},

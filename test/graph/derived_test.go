@@ -3,11 +3,11 @@ package graph_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"testing/synctest"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/go-lw/lw"
@@ -33,21 +33,16 @@ func TestDerivedChanged(t *testing.T) {
 				"ones": bySum.Changed(ctx, 1), "twos": bySum.Changed(ctx, 2),
 			}
 		}
-		closed := func() (names []string) {
-			for name, c := range waiting {
-				if isDone(c) {
-					names = append(names, name)
-				}
-			}
-			slices.Sort(names)
-			return names
-		}
 		mustBe := func(what string, want ...string) {
 			t.Helper()
 			synctest.Wait()
-			if diff := cmp.Diff(want, closed()); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", what, diff)
+			var closed []string
+			for _, name := range slices.Sorted(maps.Keys(waiting)) {
+				if isDone(waiting[name]) {
+					closed = append(closed, name)
+				}
 			}
+			rig.Same(t, what, want, closed)
 		}
 		late := 0
 		tens.AddHandler(lw.Handler[*rig.Sum]{Update: func(_, s *rig.Sum) {
@@ -99,12 +94,12 @@ func TestDerivedChangedMissesNothing(t *testing.T) {
 	inGraph(t, nil, "a0", "", func(t *testing.T, b *graphBench) {
 		d := lw.Derive(b.g, b.l, rig.SumOf)
 		b.start()
-		seen := make(chan int)
+		seen := make(chan struct{})
 		go func() {
+			defer close(seen)
 			for {
 				changed := d.Changed(t.Context(), rig.Key("a"))
 				if s, _ := d.Store().Get(rig.Key("a")); s.Sum == last {
-					seen <- s.Sum
 					return
 				}
 				<-changed
@@ -137,17 +132,12 @@ type (
 		Meta lw.Meta
 		Size int
 	}
-	// otherMeta embeds a Meta that is not lw's.
+	// otherMeta embeds a Meta that is not lw's. It is an object without a pointer to it, too.
 	otherMeta struct {
 		Meta
 		Size int
 	}
 	Meta struct{ Space, Title, Version string }
-	// valueMeta is no pointer.
-	valueMeta struct {
-		space, title, version string
-		size                  int
-	}
 	// texts is no struct.
 	texts []string
 )
@@ -156,11 +146,6 @@ func (m Meta) GetNamespace() string       { return m.Space }
 func (m Meta) GetName() string            { return m.Title }
 func (m Meta) GetUID() types.UID          { return "" }
 func (m Meta) GetResourceVersion() string { return m.Version }
-
-func (m valueMeta) GetNamespace() string       { return m.space }
-func (m valueMeta) GetName() string            { return m.title }
-func (m valueMeta) GetUID() types.UID          { return "" }
-func (m valueMeta) GetResourceVersion() string { return m.version }
 
 func (n *texts) GetNamespace() string       { return (*n)[0] }
 func (n *texts) GetName() string            { return (*n)[1] }
@@ -187,7 +172,7 @@ func updatesOf[U lw.Object](t *testing.T, f func(*rig.Widget) U) (told []int) {
 // A result that has no Equal differs if anything in it does, but for the version of a Meta that it
 // embeds itself.
 func TestResultsWithoutEqual(t *testing.T) {
-	meta := func(w *rig.Widget) lw.Meta { return lw.MetaOf(w) }
+	meta := lw.MetaOf[*rig.Widget]
 	at := func(w *rig.Widget) *lw.Meta { m := meta(w); return &m }
 	unlike := []int{1, 1}
 	for name, c := range map[string]struct{ got, want []int }{
@@ -204,19 +189,17 @@ func TestResultsWithoutEqual(t *testing.T) {
 			return &otherMeta{Meta{w.Namespace, w.Name, w.ResourceVersion}, w.Size / 10}
 		}), unlike},
 		"no Meta": {updatesOf(t, func(w *rig.Widget) *rig.ReadOnly { return &rig.ReadOnly{Meta: at(w)} }), unlike},
-		"a value": {updatesOf(t, func(w *rig.Widget) valueMeta {
-			return valueMeta{w.Namespace, w.Name, w.ResourceVersion, w.Size / 10}
+		"a value": {updatesOf(t, func(w *rig.Widget) otherMeta {
+			return otherMeta{Meta{w.Namespace, w.Name, w.ResourceVersion}, w.Size / 10}
 		}), unlike},
-		"a value without a version": {updatesOf(t, func(w *rig.Widget) valueMeta {
-			return valueMeta{space: w.Namespace, title: w.Name, size: w.Size / 10}
+		"a value without a version": {updatesOf(t, func(w *rig.Widget) otherMeta {
+			return otherMeta{Meta{w.Namespace, w.Name, ""}, w.Size / 10}
 		}), []int{0, 1}},
 		"no struct": {updatesOf(t, func(w *rig.Widget) *texts {
 			return &texts{w.Namespace, w.Name, w.ResourceVersion, fmt.Sprint(w.Size / 10)}
 		}), unlike},
 	} {
-		if diff := cmp.Diff(c.want, c.got); diff != "" {
-			t.Errorf("%s: updates (-want +got):\n%s", name, diff)
-		}
+		rig.Same(t, name+": updates", c.want, c.got)
 	}
 }
 
@@ -253,9 +236,7 @@ func TestResultsWithoutIdentity(t *testing.T) {
 				want = []string{"function: no " + what}
 			}
 			got := panics.take(func(p *lw.Panic) string { return fmt.Sprint(p.Handler, ": ", p.Value) })
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("a result without its %q (-want +got):\n%s", what, diff)
-			}
+			rig.Same(t, fmt.Sprintf("a result without its %q", what), want, got)
 			if got, ok := d.Store().Get(rig.Key("a")); !ok || got.hides != "" {
 				t.Errorf("a result without its %q is shown: %+v", what, got)
 			}
@@ -272,11 +253,9 @@ func TestGraphPendingOfNothing(t *testing.T) {
 		told := 0
 		h := sums.AddHandler(lw.Handler[*rig.Sum]{Update: func(_, _ *rig.Sum) { told++; <-gate }})
 		b.start()
-		b.set(b.left, "b", 1)
-		synctest.Wait()
+		b.update(b.left, "b", 1)
 		for n := range 4001 {
-			b.set(b.left, "a", 4000-n)
-			synctest.Wait()
+			b.update(b.left, "a", 4000-n)
 		}
 		close(gate)
 		synctest.Wait()

@@ -2,13 +2,10 @@ package graph_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/rig"
@@ -21,12 +18,15 @@ func TestWaitInsideAFunction(t *testing.T) {
 	inGraph(t, nil, "a1", "", func(t *testing.T, b *graphBench) {
 		other := lw.Derive(b.g, b.r, rig.SumOf, "other")
 		var errs []error
+		added := 0
 		var d *lw.Derived[*rig.Sum]
 		d = lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum {
 			ctx := context.Background()
 			_, err := lw.WaitFor(ctx, d, rig.Key("a"), func(s *rig.Sum) bool { return s != nil && s.Sum == w.Size })
+			reg := d.AddHandler(lw.Handler[*rig.Sum]{Add: func(*rig.Sum) { added++ }})
 			errs = append(errs, b.g.WaitForSync(ctx), d.WaitForSync(ctx), err, b.g.WaitForResourceVersion(ctx, b.l, w.ResourceVersion),
-				d.AddHandler(lw.Handler[*rig.Sum]{Synced: func() {}}).WaitForSync(ctx))
+				reg.WaitForSync(ctx))
+			reg.Remove()
 			return rig.SumOf(w)
 		}, "inward")
 		rig.Start(t, b.l)
@@ -36,15 +36,11 @@ func TestWaitInsideAFunction(t *testing.T) {
 			t.Fatalf("%d waits have ended", len(errs))
 		}
 		for i, err := range errs {
-			if err == nil || !containsAll(err.Error(), "a function of a graph cannot wait for the graph", "function of inward at default/a") {
-				t.Errorf("wait %d: %v", i, err)
-			}
+			mustFail(t, fmt.Sprint("wait ", i), err, nil, "a function of a graph cannot wait for the graph", "function of inward at default/a")
 		}
-		// What has synced, or is there, needs no wait.
+		// What has synced, or is there, needs no wait, and a handler of it no step.
 		rig.Start(t, b.r)
-		if err := other.WaitForSync(t.Context()); err != nil {
-			t.Error(err)
-		}
+		rig.OK(t, other.WaitForSync(t.Context()))
 		errs = nil
 		b.update(b.left, "a", 2)
 		for i, want := range []bool{true, true, false, false, true} {
@@ -52,9 +48,10 @@ func TestWaitInsideAFunction(t *testing.T) {
 				t.Fatalf("waits for a synced collection, and for changes of it: %v", errs)
 			}
 		}
-		if s, _ := d.Store().Get(rig.Key("a")); s == nil || s.Sum != 2 {
-			t.Errorf("at the end it shows %+v", s)
+		if added != 1 {
+			t.Errorf("%d calls of Add in the function", added)
 		}
+		mustShow(t, d, "at the end", map[string]int{"a": 2})
 	})
 }
 
@@ -72,15 +69,18 @@ func TestFunctionThatHangs(t *testing.T) {
 		lw.Derive(b.g, b.l, rig.SumOf, "quick")
 		pairs := lw.Join(b.g, b.l, b.r, on, leftOf[*rig.Widget], "pairs")
 		b.start()
-		if s := b.g.Status(); s.Call != "" || !s.StepBegan.IsZero() {
-			t.Errorf("between steps the call is %s, since %v", s.Call, s.StepBegan)
+		mustCall := func(when, want string, since time.Time) {
+			t.Helper()
+			synctest.Wait()
+			if s := b.g.Status(); s.Call != want || !s.StepBegan.Equal(since) {
+				t.Errorf("%s the call is %s, since %v, want %s, since %v", when, s.Call, s.StepBegan, want, since)
+			}
 		}
+		mustCall("between steps", "", time.Time{})
 		rig.Sleep(time.Second)
 		began := time.Now()
 		w := b.update(b.left, "a", evil)
-		if s := b.g.Status(); s.Call != "Where of pairs at default/a" || !s.StepBegan.Equal(began) {
-			t.Errorf("the call is %s, since %v; the step began at %v", s.Call, s.StepBegan, began)
-		}
+		mustCall("in a step", "Where of pairs at default/a", began)
 		late := lw.Derive(b.g, b.l, rig.SumOf, "late")
 		gone := func(s *rig.Sum) bool { return s == nil }
 		for what, wait := range map[string]func(context.Context) error{
@@ -89,74 +89,32 @@ func TestFunctionThatHangs(t *testing.T) {
 			"Graph.WaitForResourceVersion": func(ctx context.Context) error { return b.g.WaitForResourceVersion(ctx, b.l, w.ResourceVersion) },
 			"WaitFor":                      func(ctx context.Context) error { _, err := lw.WaitFor(ctx, pairs, rig.Key("a"), gone); return err },
 		} {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			if err := wait(ctx); !errors.Is(err, context.DeadlineExceeded) || !containsAll(err.Error(), "Where of pairs at default/a", "began ") {
-				t.Errorf("%s: %v", what, err)
-			}
-			cancel()
+			mustFail(t, what, wait(within(t, time.Second)), context.DeadlineExceeded, "Where of pairs at default/a", "began ")
 		}
 		close(open)
-		synctest.Wait()
-		if s := b.g.Status(); s.Call != "" || !s.StepBegan.IsZero() {
-			t.Errorf("after the step the call is %s, since %v", s.Call, s.StepBegan)
-		}
+		mustCall("after the step", "", time.Time{})
 	})
 }
 
 // A handler that waits for its own sync is told so at once.
 func TestHandlerWaitsForItself(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(rig.NewWidget("a", 1))
-		inf := lw.NewInformer(m, rig.Quiet())
+	inGraph(t, nil, "a1", "", func(t *testing.T, b *graphBench) {
 		var reg *lw.Registration
 		var errs []error
 		wait := func() { errs = append(errs, reg.WaitForSync(context.Background())) }
-		reg = inf.AddHandler(lw.Handler[*rig.Widget]{
+		reg = b.l.AddHandler(lw.Handler[*rig.Widget]{
 			Add: func(*rig.Widget) { wait() }, Synced: wait, Update: func(_, _ *rig.Widget) { wait() },
 		})
-		rig.Start(t, inf)
+		rig.Start(t, b.l)
 		synctest.Wait()
-		if err := reg.WaitForSync(t.Context()); err != nil {
-			t.Error(err)
-		}
-		rig.Update(t, m, "a", 2)
-		synctest.Wait()
+		rig.OK(t, reg.WaitForSync(t.Context()))
+		b.update(b.left, "a", 2)
 		if len(errs) != 3 || errs[2] != nil {
 			t.Fatalf("the waits have ended with %v", errs)
 		}
 		for _, err := range errs[:2] {
-			if err == nil || !containsAll(err.Error(), "a function of a handler cannot wait for that handler") {
-				t.Errorf("a wait inside: %v", err)
-			}
+			mustFail(t, "a wait inside", err, nil, "a function of a handler cannot wait for that handler")
 		}
-	})
-}
-
-// Run does not return while a handler of a collection runs (contract, point 13).
-func TestGraphRunWaitsForHandlers(t *testing.T) {
-	inGraph(t, nil, "a1", "", func(t *testing.T, b *graphBench) {
-		open, done := make(chan struct{}), false
-		lw.Derive(b.g, b.l, rig.SumOf).AddHandler(lw.Handler[*rig.Sum]{Add: func(*rig.Sum) { <-open; done = true }})
-		rig.Start(t, b.l)
-		ctx, cancel := context.WithCancel(t.Context())
-		ran := make(chan struct{})
-		go func() {
-			defer close(ran)
-			b.g.Run(ctx)
-			if !done {
-				t.Error("Run has returned while a handler ran")
-			}
-		}()
-		synctest.Wait()
-		cancel()
-		synctest.Wait()
-		select {
-		case <-ran:
-			t.Error("Run has returned while a handler was blocked")
-		default:
-		}
-		close(open)
-		<-ran
 	})
 }
 
@@ -167,28 +125,18 @@ func TestGraphWaitForALostVersion(t *testing.T) {
 		before := b.left.ResourceVersion()
 		open := make(chan struct{})
 		lw.Derive(b.g, b.l, rig.SumOf)
-		lw.Derive(b.g, b.r, func(w *rig.Widget) *rig.Sum {
-			if w.Size == evil {
-				<-open
-			}
-			return rig.SumOf(w)
-		})
+		lw.Derive(b.g, b.r, heldAt(evil, open))
 		b.start()
-		rig.Update(t, b.right, "a", evil)
-		synctest.Wait() // in a step
+		b.update(b.right, "a", evil) // in a step
 		w := b.update(b.left, "a", 2)
 		waited := b.shown(w.ResourceVersion)
-		if err := b.left.Rewind(before); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, b.left.Rewind(before))
 		rig.Sleep(time.Hour)
 		if at := b.l.Store().ResourceVersion(); at != before {
 			t.Fatalf("the informer is at %s, want %s", at, before)
 		}
 		close(open)
-		if err := <-waited; !errors.Is(err, lw.ErrRewound) || !containsAll(err.Error(), w.ResourceVersion, "left") {
-			t.Errorf("the wait ended with %v, want ErrRewound", err)
-		}
+		mustFail(t, "the wait", <-waited, lw.ErrRewound, w.ResourceVersion, "left")
 	})
 }
 
@@ -214,9 +162,7 @@ func TestUnionMembersTwice(t *testing.T) {
 		show("one is removed twice", 1, 1)
 		rig.Update(t, b.left, "a", 2)
 		show("after a change", 1, 1)
-		if w, _ := u.Store().Get(rig.Key("a")); w == nil || w.Size != 2 {
-			t.Errorf("it shows %+v", w)
-		}
+		rig.Same(t, "after a change", map[string]int{"a": 2}, sizes(u.Store()))
 		second()
 		show("both are removed", 0, 0)
 		second()
@@ -245,9 +191,7 @@ func TestVerifyReportsOnce(t *testing.T) {
 		mustReport := func(what string, want ...string) {
 			t.Helper()
 			synctest.Wait()
-			if diff := cmp.Diff(want, errs.TakeSorted()); diff != "" {
-				t.Errorf("%s: (-want +got):\n%s", what, diff)
-			}
+			rig.Same(t, what, want, errs.TakeSorted())
 		}
 		mustReport("at first")
 		wrong = 1

@@ -9,8 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/test/internal/inside"
@@ -43,12 +41,10 @@ func TestGraphCost(t *testing.T) {
 			return pairOf(l, r)
 		}, "join")
 		b.start()
+		// Where and f are called once for each pair at most; keys may be computed twice.
 		first := b.calls.take()
-		if diff := cmp.Diff(costs{"left key": 100, "right key": 100, "where": 1000, "join": 500}, first); diff != "" {
-			// Where and f are called once for each pair at most; keys may be computed twice.
-			if first["where"] > 1000 || first["join"] != 500 || first["left key"] > 200 || first["right key"] > 200 {
-				t.Errorf("the first step's calls (-want +got):\n%s", diff)
-			}
+		if first["where"] > 1000 || first["join"] != 500 || first["left key"] > 200 || first["right key"] > 200 {
+			t.Errorf("the first step has called %v", first)
 		}
 		b.step("a right of ten lefts", func() { rig.Update(t, b.right, "r7", 5) }, costs{"left key": 0, "right key": 1, "where": 10, "join": 5})
 		b.step("a left of ten rights", func() { rig.Update(t, b.left, "l7", 5) }, costs{"left key": 2, "right key": 0, "where": 10, "join": 5})
@@ -162,14 +158,10 @@ func TestGraphIsQuiet(t *testing.T) {
 		if story.calls != 1 || told != 0 || before != after || b.g.Status().Steps != 1 {
 			t.Errorf("told %d times and %d; another object: %t; %d steps", story.calls, told, before != after, b.g.Status().Steps)
 		}
-		if s := b.g.Status().Collections[0]; s.Computed != 6 || s.Unchanged != 5 {
-			t.Errorf("%d computed, %d unchanged, want 6 and 5", s.Computed, s.Unchanged)
-		}
-		if s := b.g.Status().Collections[2]; s.Computed != 6 || s.Unchanged != 10 {
-			t.Errorf("%d computed, %d unchanged of two each, want 6 and 10", s.Computed, s.Unchanged)
-		}
-		if s := b.g.Status().Collections[3]; s.Computed != 6 || s.Unchanged != 5 {
-			t.Errorf("%d pairs computed, %d unchanged, want 6 and 5", s.Computed, s.Unchanged)
+		for i, unchanged := range map[int]uint64{0: 5, 2: 10, 3: 5} { // the second of three makes two of each
+			if s := b.g.Status().Collections[i]; s.Computed != 6 || s.Unchanged != unchanged {
+				t.Errorf("collection %d: %d computed, %d unchanged, want 6 and %d", i, s.Computed, s.Unchanged, unchanged)
+			}
 		}
 		b.update(b.left, "a", 105)
 		if story.updates != 1 || told != 1 {
@@ -213,23 +205,13 @@ func TestDiamondsInARow(t *testing.T) {
 					t.Fatalf("%s: %d looks at an input of %d levels, want at most %d", what, n, depth, most)
 				}
 			}
-			if err := last.WaitForSync(rig.Canceled(t)); err == nil {
-				t.Error("synced before Run")
-			}
-			rig.Start(t, b.l)
-			rig.Start(t, b.g)
-			synctest.Wait()
+			mustFail(t, "before Run", last.WaitForSync(rig.Canceled(t)), nil)
+			b.run()
 			b.left.Fail(nil)
-			if err := u.WaitForSync(within(t, time.Hour)); err != nil {
-				t.Fatal(err)
-			}
-			if u.Store().Len() != 1 {
-				t.Errorf("%d objects at the end of %d levels", u.Store().Len(), depth)
-			}
+			rig.OK(t, u.WaitForSync(within(t, time.Hour)))
+			mustShow(t, u, fmt.Sprint("the end of levels: ", depth), map[string]int{"a": 1})
 			visited("WaitForResourceVersion", 2*depth+2, func() {
-				if err := b.g.WaitForResourceVersion(t.Context(), b.l, b.left.ResourceVersion()); err != nil {
-					t.Error(err)
-				}
+				rig.OK(t, b.g.WaitForResourceVersion(t.Context(), b.l, b.left.ResourceVersion()))
 			})
 			visited("Union.Add", 4*depth+8, func() { u.Add(last); synctest.Wait() })
 			visited("Close", 2*depth+4, func() {

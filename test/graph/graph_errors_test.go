@@ -11,8 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/test/internal/inside"
@@ -51,48 +49,21 @@ func TestGraphErrors(t *testing.T) {
 			"lw: graph/good: handler not synced (1 changes pending): out of patience",
 			"lw: graph/good: waiting for a condition of default/b, which does not exist at 1 (stopped): stopped",
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("errors (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "errors", want, got)
 	})
 }
 
 // A wait during the first step, when all inputs have synced, says which function the step is in.
 func TestGraphErrorInFirstStep(t *testing.T) {
 	inGraph(t, nil, "a1", "", func(t *testing.T, b *graphBench) {
-		slow := lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum {
-			time.Sleep(time.Hour)
-			return rig.SumOf(w)
-		}, "slow")
-		rig.Start(t, b.l)
-		rig.Start(t, b.g)
+		held := make(chan struct{})
+		defer close(held)
+		slow := lw.Derive(b.g, b.l, heldAt(1, held), "slow")
+		b.run()
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errors.New("out of patience"))
 		defer cancel()
 		want := "lw: graph/slow: not synced, the step of the graph is in function of slow at default/a, and began 1m0s ago: out of patience"
-		if diff := cmp.Diff(want, slow.WaitForSync(ctx).Error()); diff != "" {
-			t.Error(diff)
-		}
-	})
-}
-
-// What is made of a graph that has stopped, or of a collection that was closed, is over at once.
-func TestMadeTooLate(t *testing.T) {
-	inGraph(t, nil, "a1", "", func(t *testing.T, b *graphBench) {
-		closed := lw.Derive(b.g, b.l, rig.SumOf, "closed")
-		union := lw.NewUnion[*rig.Sum](b.g, lw.Derive(b.g, b.r, rig.SumOf))
-		rig.Start(t, b.l)
-		rig.Start(t, b.r)
-		stop := rig.Begin(t, b.g)
-		closed.Close()
-		remove := union.Add(closed)
-		b.create(b.right, "b", 2)
-		mustShow(t, union, "a union that a closed collection was added to", map[string]int{"b": 2})
-		remove()
-		mustShow(t, union, "after its removal", map[string]int{"b": 2})
-		stop()
-		if late := lw.Derive(b.g, b.l, rig.SumOf); !isOver(late) {
-			t.Error("a collection of a graph that has stopped is not over")
-		}
+		rig.Same(t, "the error", want, slow.WaitForSync(ctx).Error())
 	})
 }
 
@@ -229,45 +200,44 @@ func TestVerify(t *testing.T) {
 	changing := func() string { calls++; return fmt.Sprint(calls) }
 	tests := []struct {
 		name  string
-		build func(b *graphBench) *lw.Derived[*rig.Sum]
+		build func(b *graphBench)
 		want  string // in each error; "": there is none
 	}{
-		{"a good derive", func(b *graphBench) *lw.Derived[*rig.Sum] { return lw.Derive(b.g, b.l, rig.SumOf, "it") }, ""},
-		{"a good join", func(b *graphBench) *lw.Derived[*rig.Sum] {
-			return lw.Join(b.g, b.l, b.r, byName, func(l, r *rig.Widget) *rig.Sum { return &rig.Sum{Meta: lw.MetaOf(l), Sum: l.Size + r.Size} }, "it")
+		{"a good derive", func(b *graphBench) { lw.Derive(b.g, b.l, rig.SumOf, "it") }, ""},
+		{"a good join", func(b *graphBench) {
+			lw.Join(b.g, b.l, b.r, byName, func(l, r *rig.Widget) *rig.Sum { return &rig.Sum{Meta: lw.MetaOf(l), Sum: l.Size + r.Size} }, "it")
 		}, ""},
-		{"conflicts", func(b *graphBench) *lw.Derived[*rig.Sum] { return lw.Derive(b.g, b.l, rig.BySize, "it") }, "several inputs"},
-		{"a good aggregate", func(b *graphBench) *lw.Derived[*rig.Sum] {
-			return lw.GroupBy(b.g, lw.Derive(b.g, b.l, rig.SumOf), allInOne, rig.AddedUp, rig.TotalOf, "it")
+		{"conflicts", func(b *graphBench) { lw.Derive(b.g, b.l, rig.BySize, "it") }, "several inputs"},
+		{"a good aggregate", func(b *graphBench) {
+			lw.GroupBy(b.g, lw.Derive(b.g, b.l, rig.SumOf), allInOne, rig.AddedUp, rig.TotalOf, "it")
 		}, ""},
-		{"resource versions do not count", func(b *graphBench) *lw.Derived[*rig.Sum] {
-			return lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum {
+		{"resource versions do not count", func(b *graphBench) {
+			lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum {
 				return &rig.Sum{Meta: lw.Meta{Name: w.Name, ResourceVersion: changing()}}
 			}, "it")
 		}, ""},
-		{"a derive that counts", func(b *graphBench) *lw.Derived[*rig.Sum] {
-			return lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum { return &rig.Sum{Meta: lw.Meta{Name: w.Name}, Names: changing()} }, "it")
+		{"a derive that counts", func(b *graphBench) {
+			lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum { return &rig.Sum{Meta: lw.Meta{Name: w.Name}, Names: changing()} }, "it")
 		}, "Names"},
-		{"a derive whose keys change", func(b *graphBench) *lw.Derived[*rig.Sum] {
-			return lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum { return &rig.Sum{Meta: lw.Meta{Name: changing()}} }, "it")
+		{"a derive whose keys change", func(b *graphBench) {
+			lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum { return &rig.Sum{Meta: lw.Meta{Name: changing()}} }, "it")
 		}, "new computation"},
-		{"a many that counts", func(b *graphBench) *lw.Derived[*rig.Sum] {
-			return lw.DeriveMany(b.g, b.l, func(w *rig.Widget) iter.Seq[*rig.Sum] {
+		{"a many that counts", func(b *graphBench) {
+			lw.DeriveMany(b.g, b.l, func(w *rig.Widget) iter.Seq[*rig.Sum] {
 				return slices.Values([]*rig.Sum{{Meta: lw.Meta{Name: w.Name}, Names: changing()}})
 			}, "it")
 		}, "Names"},
-		{"a where that changes its mind", func(b *graphBench) *lw.Derived[*rig.Sum] {
+		{"a where that changes its mind", func(b *graphBench) {
 			on, asked := byName, 0
 			on.Where = func(l, r *rig.Widget) bool { asked++; return asked <= 2 }
-			return lw.Join(b.g, b.l, b.r, on, func(l, r *rig.Widget) *rig.Sum { return rig.SumOf(l) }, "it")
+			lw.Join(b.g, b.l, b.r, on, func(l, r *rig.Widget) *rig.Sum { return rig.SumOf(l) }, "it")
 		}, "new computation"},
-		{"an aggregate that cannot remove", func(b *graphBench) *lw.Derived[*rig.Sum] {
-			return lw.GroupBy(b.g, b.l, func(*rig.Widget) lw.Key { return lw.Key{Name: "most"} }, most, rig.TotalOf, "it")
+		{"an aggregate that cannot remove", func(b *graphBench) {
+			lw.GroupBy(b.g, b.l, func(*rig.Widget) lw.Key { return lw.Key{Name: "most"} }, most, rig.TotalOf, "it")
 		}, "Sum"},
-		{"a collection that changes what it has got", func(b *graphBench) *lw.Derived[*rig.Sum] {
+		{"a collection that changes what it has got", func(b *graphBench) {
 			d := lw.Derive(b.g, b.l, rig.SumOf, "it")
 			lw.Derive(b.g, d, func(s *rig.Sum) *rig.Sum { s.Sum++; return s }, "behind")
-			return d
 		}, "Sum"},
 	}
 	for _, tt := range tests {

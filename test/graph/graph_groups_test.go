@@ -8,8 +8,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/test/internal/inside"
@@ -53,8 +51,7 @@ func TestGroupsByAnyKey(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inGraph(t, &lw.GraphOptions{Verify: true}, "a1 b2 c3", "", func(t *testing.T, b *graphBench) {
 				count, all := tt.group(b)
-				rig.Start(t, b.l)
-				rig.Start(t, b.g)
+				b.start()
 				expect := func(want map[string]int) {
 					t.Helper()
 					synctest.Wait()
@@ -84,8 +81,7 @@ func TestGroupNames(t *testing.T) {
 		lw.GroupAll(b.g, b.l, byAny, func(k any, objs []*rig.Widget) *rig.Sum { return fails(k, 0) }, "all")
 		lw.GroupBy(b.g, b.l, byAny, counted, fails, "count")
 		lw.GroupAll(b.g, b.l, func(w *rig.Widget) zone { return zone{"z", w.Name, w.Size} }, func(zone, []*rig.Widget) *rig.Sum { return rig.SumOf(rig.NewWidget("one", 1)) }, "rivals")
-		rig.Start(t, b.l)
-		rig.Start(t, b.g)
+		b.start()
 		expect := func(want ...string) {
 			t.Helper()
 			synctest.Wait()
@@ -95,9 +91,7 @@ func TestGroupNames(t *testing.T) {
 					got = append(got, key.String())
 				}
 				slices.Sort(got)
-				if diff := cmp.Diff(want, got); diff != "" {
-					t.Errorf("%s: set aside (-want +got):\n%s", []string{"all", "count"}[i], diff)
-				}
+				rig.Same(t, fmt.Sprint("set aside by collection ", i), want, got)
 			}
 		}
 		// The object whose key no map takes is set aside itself.
@@ -124,8 +118,7 @@ func (silent) String() string { panic("no text") }
 func TestGroupWithoutText(t *testing.T) {
 	inGraph(t, nil, "a1 b2", "", func(t *testing.T, b *graphBench) {
 		all := lw.GroupAll(b.g, b.l, func(w *rig.Widget) silent { return silent(w.Name) }, func(_ silent, objs []*rig.Widget) *rig.Sum { return rig.SumOf(objs[0]) })
-		rig.Start(t, b.l)
-		rig.Start(t, b.g)
+		b.start()
 		mustShow(t, all, "all", map[string]int{"a": 1, "b": 2})
 	})
 }
@@ -214,29 +207,6 @@ func TestSetAsideDuringTheNextCall(t *testing.T) {
 		mustTotal(t, b, d, "during the next call", 1, 1)
 		close(hold)
 		mustTotal(t, b, d, "after it", 20, 0)
-	})
-}
-
-// A function of a graph may wait for a handler of a collection that has synced: the handler needs
-// no step.
-func TestWaitForAHandlerInAFunction(t *testing.T) {
-	inGraph(t, nil, "a1", "b1", func(t *testing.T, b *graphBench) {
-		first := lw.Derive(b.g, b.l, rig.SumOf, "first")
-		var err error
-		added := 0
-		lw.Derive(b.g, b.r, func(w *rig.Widget) *rig.Sum {
-			if w.Size == 2 {
-				reg := first.AddHandler(lw.Handler[*rig.Sum]{Add: func(*rig.Sum) { added++ }})
-				err = reg.WaitForSync(t.Context())
-				reg.Remove()
-			}
-			return nil
-		}, "second")
-		b.start()
-		b.update(b.right, "b", 2)
-		if err != nil || added != 1 {
-			t.Errorf("%v after %d calls of Add", err, added)
-		}
 	})
 }
 

@@ -2,10 +2,8 @@ package graph_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -62,8 +60,7 @@ func TestGraphLeaks(t *testing.T) {
 		} {
 			first, second, obj, told := closeAgain(t, b, tt.make)
 			if !isFreed(first) || !isFreed(second) || !isFreed(obj) {
-				t.Errorf("%s: after Close there are still: the collection %t, the one behind it %t, an object of it %t",
-					tt.name, first.Value() != nil, second.Value() != nil, obj.Value() != nil)
+				t.Errorf("%s: after Close there are still %v, %v, %v", tt.name, first.Value(), second.Value(), obj.Value())
 			}
 			before := told.Load()
 			for i := range 20 {
@@ -139,15 +136,11 @@ func TestGraphLeavesInformers(t *testing.T) {
 		d.Close()
 		b.mustBeRead(1, "with the union")
 		remove()
-		synctest.Wait()
-		if all, _ := inside.Followers(b.l); all != 0 || b.g.Snapshot().ResourceVersion(b.l) != "" {
-			t.Errorf("%d readers of the informer after the last one has gone, at %q", all, b.g.Snapshot().ResourceVersion(b.l))
-		}
+		b.mustBeRead(0, "after the last one has gone")
+		rig.Same(t, "the version then", "", b.g.Snapshot().ResourceVersion(b.l))
 		again := lw.Derive(b.g, b.l, rig.SumOf)
 		b.create(b.left, "a", 1)
-		if again.Store().Len() != 1 {
-			t.Error("a new reader shows nothing")
-		}
+		mustShow(t, again, "a new reader", map[string]int{"a": 1})
 	})
 }
 
@@ -166,30 +159,34 @@ func TestUnionAfterClose(t *testing.T) {
 		b.mustBeRead(0, "Add after Close")
 		remove()
 		third.Add(b.l)()
-		synctest.Wait()
-		if all, _ := inside.Followers(b.l); all != 0 || third.Store().Len() != 0 {
-			t.Errorf("Add and remove: %d readers of the informer, and %d objects", all, third.Store().Len())
-		}
+		b.mustBeRead(0, "Add and remove")
+		rig.Same(t, "the third union", map[string]int{}, sizes(third.Store()))
 	})
 }
 
 // A member that is closed just after it was added is gone, and so is the union that it is in; what
-// is derived from a collection that is closed is closed.
+// is derived from a collection that is closed is closed. One that was closed before it was added is
+// no member.
 func TestCloseOfWhatIsAdded(t *testing.T) {
 	inGraph(t, nil, "a1", "", func(t *testing.T, b *graphBench) {
 		d := lw.Derive(b.g, b.l, rig.SumOf, "d")
-		u := lw.NewUnion[*rig.Sum](b.g)
-		lw.Derive(b.g, b.r, rig.SumOf, "other")
+		before := lw.NewUnion[*rig.Sum](b.g)
+		after := lw.NewUnion[*rig.Sum](b.g, lw.Derive(b.g, b.r, rig.SumOf, "other"))
 		b.start()
-		u.Add(d)
+		before.Add(d)
 		d.Close()
+		remove := after.Add(d)
 		synctest.Wait()
 		b.update(b.left, "a", 2)
 		// Either the union is closed too, or the member is not in it. It does not show what nobody
 		// keeps in step.
-		if !isOver(u.Derived) && u.Store().Len() > 0 {
-			t.Errorf("the union shows %v of a member that was closed", contents(u.Store()))
+		if !isOver(before.Derived) && before.Store().Len() > 0 {
+			t.Errorf("the union shows %v of a member that was closed", contents(before.Store()))
 		}
+		rig.Create(t, b.right, "b", 2)
+		mustShow(t, after, "a union that a closed collection was added to", map[string]int{"b": 2})
+		remove()
+		mustShow(t, after, "after its removal", map[string]int{"b": 2})
 		late := lw.Derive(b.g, d, same, "late")
 		synctest.Wait()
 		if !isOver(late) {
@@ -199,52 +196,53 @@ func TestCloseOfWhatIsAdded(t *testing.T) {
 }
 
 // Run returns at once, from any state, but for calls of handlers, also of what was closed; nothing
-// is called after it.
+// is called after it, and what is made after it is over (contract, point 13).
 func TestGraphStops(t *testing.T) {
-	inGraph(t, nil, "a1", "", func(t *testing.T, b *graphBench) {
-		calls := 0
-		d := lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum { calls++; return rig.SumOf(w) })
-		never := lw.Derive(b.g, b.r, rig.SumOf, "never")
-		closed := lw.Derive(b.g, b.l, rig.SumOf, "closed")
-		closed.AddHandler(lw.Handler[*rig.Sum]{Add: func(*rig.Sum) { time.Sleep(time.Second) }})
-		d.AddHandler(lw.Handler[*rig.Sum]{Add: func(*rig.Sum) { calls++ }, Update: func(_, _ *rig.Sum) { calls++ }})
-		rig.Start(t, b.l)
-		ctx, cancel := context.WithCancel(t.Context())
-		ran := make(chan error)
-		go func() { ran <- b.g.Run(ctx) }()
-		synctest.Wait()
-		if err := b.g.Run(ctx); err != lw.ErrStarted {
-			t.Errorf("a second Run returned %v", err)
-		}
-		waited := make(chan error, 2)
-		go func() { waited <- never.WaitForSync(t.Context()) }()
-		go func() { waited <- b.g.WaitForSync(t.Context()) }()
-		synctest.Wait()
-		closed.Close()
-		began := time.Now()
-		cancel()
-		if err := <-ran; err != nil || time.Since(began) != time.Second {
-			t.Errorf("Run returned %v after %v", err, time.Since(began))
-		}
-		for range 2 {
-			if err := <-waited; !errors.Is(err, lw.ErrStopped) {
-				t.Errorf("a wait returned %v, want ErrStopped", err)
+	for _, closes := range []bool{false, true} {
+		inGraph(t, nil, "a1", "", func(t *testing.T, b *graphBench) {
+			calls, handled := 0, false
+			d := lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum { calls++; return rig.SumOf(w) })
+			never := lw.Derive(b.g, b.r, rig.SumOf, "never")
+			slow := lw.Derive(b.g, b.l, rig.SumOf, "slow")
+			slow.AddHandler(lw.Handler[*rig.Sum]{Add: func(*rig.Sum) { time.Sleep(time.Second); handled = true }})
+			d.AddHandler(lw.Handler[*rig.Sum]{Add: func(*rig.Sum) { calls++ }, Update: func(_, _ *rig.Sum) { calls++ }})
+			rig.Start(t, b.l)
+			ctx, cancel := context.WithCancel(t.Context())
+			ran := make(chan error)
+			go func() { ran <- b.g.Run(ctx) }()
+			synctest.Wait()
+			if err := b.g.Run(ctx); err != lw.ErrStarted {
+				t.Errorf("a second Run returned %v", err)
 			}
-		}
-		before := calls
-		b.update(b.left, "a", 2)
-		if calls != before {
-			t.Errorf("%d calls after Run has returned", calls-before)
-		}
-		b.mustBeRead(0, "after Run has returned")
-		if s, _ := d.Store().Get(rig.Key("a")); s == nil || s.Sum != 1 {
-			t.Errorf("after Run the store shows %+v", s)
-		}
-		late := lw.Derive(b.g, b.l, rig.SumOf)
-		if err := late.WaitForSync(t.Context()); !errors.Is(err, lw.ErrStopped) {
-			t.Errorf("a collection that was made after Run: %v", err)
-		}
-	})
+			waited := make(chan error, 2)
+			go func() { waited <- never.WaitForSync(t.Context()) }()
+			go func() { waited <- b.g.WaitForSync(t.Context()) }()
+			synctest.Wait()
+			if closes {
+				slow.Close()
+			}
+			began := time.Now()
+			cancel()
+			if err := <-ran; err != nil || !handled || time.Since(began) != time.Second {
+				t.Errorf("Run returned %v after %v, closed: %t, the handler has returned: %t", err, time.Since(began), closes, handled)
+			}
+			for range 2 {
+				mustFail(t, "a wait", <-waited, lw.ErrStopped)
+			}
+			before := calls
+			b.update(b.left, "a", 2)
+			if calls != before {
+				t.Errorf("%d calls after Run has returned", calls-before)
+			}
+			b.mustBeRead(0, "after Run has returned")
+			mustShow(t, d, "after Run", map[string]int{"a": 1})
+			late := lw.Derive(b.g, b.l, rig.SumOf)
+			mustFail(t, "a collection that was made after Run", late.WaitForSync(t.Context()), lw.ErrStopped)
+			if !isOver(late) {
+				t.Error("a collection that was made after Run is not over")
+			}
+		})
+	}
 }
 
 // A collection that is made while the graph runs shows what one does that was made before, and
@@ -353,9 +351,7 @@ func TestCloseNames(t *testing.T) {
 		third := lw.Derive(b.g, u, same, "third")
 		other := lw.Derive(b.g, b.l, rig.SumOf, "other")
 		b.start()
-		if diff := cmp.Diff([]string{"second", "Union[Sum]", "third"}, first.Close()); diff != "" {
-			t.Errorf("Close has closed (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "Close has closed", []string{"second", "Union[Sum]", "third"}, first.Close())
 		for _, d := range []*lw.Derived[*rig.Sum]{first, second, u.Derived, third} {
 			if !isOver(d) || d.Close() != nil {
 				t.Error("a collection is not closed, or closed again")
@@ -374,12 +370,7 @@ func TestCloseWhileMemberLeaves(t *testing.T) {
 		held := make(chan struct{})
 		u := lw.NewUnion[*rig.Widget](b.g)
 		remove := u.Add(b.l)
-		d := lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum {
-			if w.Size == 2 {
-				<-held
-			}
-			return rig.SumOf(w)
-		}, "d")
+		d := lw.Derive(b.g, b.l, heldAt(2, held), "d")
 		b.start()
 		remove()
 		b.update(b.left, "a", 2)
@@ -387,10 +378,8 @@ func TestCloseWhileMemberLeaves(t *testing.T) {
 		remove()
 		close(held)
 		synctest.Wait()
-		b.update(b.left, "a", 3)
-		if s, _ := d.Store().Get(rig.Key("a")); s == nil || s.Sum != 3 {
-			t.Errorf("beside the union that was closed, a collection shows %+v, want 3", s)
-		}
+		rig.Update(t, b.left, "a", 3)
+		mustShow(t, d, "beside the union that was closed", map[string]int{"a": 3})
 		b.mustBeRead(1, "beside the union that was closed")
 		d.Close()
 		b.mustBeRead(0, "at the end")
@@ -408,16 +397,12 @@ func TestUnionWaitsForNewMember(t *testing.T) {
 		version := rig.Create(t, b.left, "c", 2).ResourceVersion
 		waited := b.shown(version)
 		close(held)
-		if err := <-waited; err != nil || u.Store().Len() != 2 {
-			t.Errorf("a wait after Add returned %v, and the union shows %d objects, want 2", err, u.Store().Len())
-		}
-		if from := b.g.Status().Collections[1].From; !slices.Equal(from, []string{"left"}) {
-			t.Errorf("the union is from %v", from)
-		}
+		rig.OK(t, <-waited)
+		rig.Same(t, "the union after the wait", map[string]int{"a": 1, "c": 2}, sizes(u.Store()))
+		rig.Same(t, "the union is from", []string{"left"}, b.g.Status().Collections[1].From)
 		remove()
-		if err := b.g.WaitForResourceVersion(t.Context(), b.l, version); err == nil {
-			t.Error("a wait after remove succeeds, and nothing is derived from the informer")
-		}
+		err := b.g.WaitForResourceVersion(t.Context(), b.l, version)
+		mustFail(t, "a wait after remove, when nothing is derived from the informer", err, nil)
 		if from := b.g.Status().Collections[1].From; len(from) > 0 {
 			t.Errorf("after remove the union is from %v", from)
 		}
@@ -427,23 +412,18 @@ func TestUnionWaitsForNewMember(t *testing.T) {
 // A relist that finds no difference moves the version alone. The graph shows it, also if the
 // informer relists while the graph is in a step.
 func TestVersionMovesDuringStep(t *testing.T) {
-	inGraph(t, nil, "", "", func(t *testing.T, b *graphBench) {
-		rig.Create(t, b.left, "a", slow)
-		rig.Create(t, b.left, "b", slow)
+	inGraph(t, nil, fmt.Sprint("a", slow, " b", slow), "", func(t *testing.T, b *graphBench) {
 		lw.Derive(b.g, b.l, rig.SumOf, "first")
 		b.start()
 		_, held := b.hold(b.l)
 		synctest.Wait() // it is held in a step
-		b.left.Fail(errors.New("away"))
-		rig.Create(t, b.left, "c", 1)
-		rig.Remove(t, b.left, "c")
-		b.left.Compact()
-		b.left.Fail(nil)
+		rig.Relist(b.left, func() {
+			rig.Create(t, b.left, "c", 1)
+			rig.Remove(t, b.left, "c")
+		})
 		rig.Sleep(10 * time.Minute)
 		close(held)
 		synctest.Wait()
-		if got, want := b.g.Snapshot().ResourceVersion(b.l), b.l.Store().ResourceVersion(); got != want {
-			t.Errorf("the graph sleeps at %s, and its informer is at %s", got, want)
-		}
+		rig.Same(t, "the version at which the graph sleeps", b.l.Store().ResourceVersion(), b.g.Snapshot().ResourceVersion(b.l))
 	})
 }

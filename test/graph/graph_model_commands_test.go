@@ -43,9 +43,15 @@ func (in *graphInput) put(a *atom) error {
 	return err
 }
 
-func (w *graphWorld) input(t *rapid.T) *graphInput {
-	return w.ins[rapid.IntRange(0, len(w.ins)-1).Draw(t, "input")]
+// pick draws one of all, and skips the command if there is none.
+func pick[E any](t *rapid.T, what string, all []E) E {
+	if len(all) == 0 {
+		t.Skip("there is none")
+	}
+	return all[rapid.IntRange(0, len(all)-1).Draw(t, what)]
 }
+
+func (w *graphWorld) input(t *rapid.T) *graphInput { return pick(t, "input", w.ins) }
 
 // write makes one change of an input.
 func (w *graphWorld) write(t *rapid.T, in *graphInput) {
@@ -302,7 +308,7 @@ func (w *graphWorld) Close(t *rapid.T) {
 	if len(open) < 4 {
 		t.Skip("not now")
 	}
-	n := open[rapid.IntRange(0, len(open)-1).Draw(t, "node")]
+	n := pick(t, "node", open)
 	w.stir(t)
 	w.close(t, n)
 	w.seen["closed"+w.during()]++
@@ -363,7 +369,7 @@ func (w *graphWorld) Brake(t *rapid.T) {
 		w.Retire, w.Close, w.Relist, w.AddNode, w.AddMember, w.RemoveMember, w.Break, w.AddHandler, w.RemoveHandler, w.EndInformer, w.Write, w.Fuse,
 	}
 	for range rapid.IntRange(1, 3).Draw(t, "commands") {
-		commands[rapid.IntRange(0, len(commands)-1).Draw(t, "command")](t)
+		pick(t, "command", commands)(t)
 	}
 }
 
@@ -478,12 +484,8 @@ func (w *graphWorld) Retire(t *rapid.T) {
 		}
 		added = n.ins[len(n.ins)-1:]
 	}
-	s := added[rapid.IntRange(0, len(added)-1).Draw(t, "member")]
-	w.stir(t)
-	w.mu.Lock()
-	s.pending, s.gone = true, true
-	w.mu.Unlock()
-	s.remove()
+	s := pick(t, "member", added)
+	w.leave(t, s)
 	w.close(t, s.node)
 	if n.closed {
 		return // it had the member twice
@@ -492,11 +494,7 @@ func (w *graphWorld) Retire(t *rapid.T) {
 }
 
 func (w *graphWorld) union(t *rapid.T) *graphNode {
-	unions := slices.DeleteFunc(w.open(), func(n *graphNode) bool { return n.union == nil })
-	if len(unions) == 0 {
-		t.Skip("there is none")
-	}
-	return unions[rapid.IntRange(0, len(unions)-1).Draw(t, "union")]
+	return pick(t, "union", slices.DeleteFunc(w.open(), func(n *graphNode) bool { return n.union == nil }))
 }
 
 // AddMember adds a member to a union, perhaps once more.
@@ -526,27 +524,23 @@ func (n *graphNode) dependsOn(other *graphNode) bool {
 // RemoveMember removes a member that was added.
 func (w *graphWorld) RemoveMember(t *rapid.T) {
 	n := w.union(t)
-	added := slices.DeleteFunc(slices.Clone(n.ins), func(s *graphSource) bool { return s.remove == nil || s.gone })
-	if len(added) == 0 {
-		t.Skip("there is none")
-	}
-	s := added[rapid.IntRange(0, len(added)-1).Draw(t, "member")]
+	s := pick(t, "member", slices.DeleteFunc(slices.Clone(n.ins), func(s *graphSource) bool { return s.remove == nil || s.gone }))
+	w.leave(t, s)
+	s.remove()
+}
+
+// leave removes a member. It may be there until all is calm.
+func (w *graphWorld) leave(t *rapid.T, s *graphSource) {
 	w.stir(t)
-	// It may be there until all is calm.
 	w.mu.Lock()
 	s.pending, s.gone = true, true
 	w.mu.Unlock()
-	s.remove()
 	s.remove()
 }
 
 // AddHandler adds a handler and an index to a collection that has content.
 func (w *graphWorld) AddHandler(t *rapid.T) {
-	open := w.open()
-	if len(open) == 0 {
-		t.Skip("there is none")
-	}
-	n := open[rapid.IntRange(0, len(open)-1).Draw(t, "node")]
+	n := pick(t, "node", w.open())
 	w.stir(t)
 	n.stories = append(n.stories, w.newStory(n, false))
 	n.lateByN = lw.NewIndex(n.d, func(a *atom) int { return a.N % 3 })
@@ -555,11 +549,7 @@ func (w *graphWorld) AddHandler(t *rapid.T) {
 
 // RemoveHandler removes a handler.
 func (w *graphWorld) RemoveHandler(t *rapid.T) {
-	open := slices.DeleteFunc(w.open(), func(n *graphNode) bool { return len(n.stories) == 0 })
-	if len(open) == 0 {
-		t.Skip("there is none")
-	}
-	n := open[rapid.IntRange(0, len(open)-1).Draw(t, "node")]
+	n := pick(t, "node", slices.DeleteFunc(w.open(), func(n *graphNode) bool { return len(n.stories) == 0 }))
 	n.stories[0].reg.Remove()
 	n.stories = n.stories[1:]
 }

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/rig"
 )
@@ -66,9 +64,7 @@ func TestGraphPanicsOfMethods(t *testing.T) {
 		rig.Update(t, b.left, "a", 3)
 		check("the one after", 3, 0, "")
 		for i := range all {
-			if diff := cmp.Diff([]int{evil, 2, 3}, updates[i]); diff != "" {
-				t.Errorf("collection %d: updates (-want +got):\n%s", i, diff)
-			}
+			rig.Same(t, fmt.Sprintf("collection %d: updates", i), []int{evil, 2, 3}, updates[i])
 		}
 		// A handler that is blocked is told the net change of what it missed. Equal panics there too.
 		entered, open := false, make(chan struct{})
@@ -91,9 +87,7 @@ func TestGraphPanicsOfMethods(t *testing.T) {
 		if got := take(); len(got) != 1 || got[0] != "Equal at a" {
 			t.Errorf("OnPanic got %q of a fold", got)
 		}
-		if diff := cmp.Diff([]int{1000, evil}, told); diff != "" {
-			t.Errorf("a blocked handler was told (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "a blocked handler was told", []int{1000, evil}, told)
 	})
 }
 
@@ -203,8 +197,7 @@ func TestGraphCallsHoldNoLock(t *testing.T) {
 // A right at which a key function panics stays as it was in all joins. One left with several rights
 // stays set aside as long as it cannot be joined with one of them.
 func TestGraphPanicsOfRights(t *testing.T) {
-	calls := 0
-	inGraph(t, &lw.GraphOptions{OnPanic: func(*lw.Panic) { calls++ }}, "a15", "a11 b12 c14", func(t *testing.T, b *graphBench) {
+	inGraph(t, &lw.GraphOptions{OnPanic: func(*lw.Panic) {}}, "a15", "a11 b12 c14", func(t *testing.T, b *graphBench) {
 		on := by(tensOf, func(w *rig.Widget) int { mind(w.Size); return w.Size / 10 })
 		pair := func(l, r *rig.Widget) *rig.Sum { return &rig.Sum{Meta: lw.Meta{Name: l.Name + r.Name}, Sum: r.Size} }
 		pairs := lw.Join(b.g, b.l, b.r, on, pair, "pairs")
@@ -292,12 +285,11 @@ func TestGraphPanicsOfALeftPair(t *testing.T) {
 		rig.Create(t, b.left, "a", evil)
 		rig.Create(t, b.right, "b", evil)
 		b.start()
-		for _, step := range []struct{ size, aside int }{{evil, 1}, {1, 0}, {evil, 1}, {2, 0}} {
-			b.set(b.left, "a", step.size)
-			synctest.Wait()
-			if got := b.g.Status().Collections[0].SetAside; len(got) != step.aside {
-				t.Errorf("with size %d: set aside are %v, want %d", step.size, got, step.aside)
-			}
+		for _, size := range []int{1, 2} {
+			rig.Update(t, b.left, "a", evil)
+			b.mustSetAside("an evil one", "a")
+			rig.Update(t, b.left, "a", size)
+			b.mustSetAside(fmt.Sprint("with size ", size))
 		}
 	})
 }

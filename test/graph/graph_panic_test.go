@@ -9,8 +9,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/rig"
 )
@@ -180,18 +178,13 @@ func TestGraphPanicsOfIndexAndHandler(t *testing.T) {
 		b.start()
 		b.update(b.left, "a", evil)
 		b.update(b.left, "b", 14)
-		if diff := cmp.Diff(map[string]int{"a": evil, "b": 14}, contents(d.Store())); diff != "" || byTen.Len(1) != 1 {
-			t.Errorf("%d in the index (-want +got):\n%s", byTen.Len(1), diff)
-		}
+		mustShow(t, d, "after the panics", map[string]int{"a": evil, "b": 14})
+		rig.Same(t, "objects in the index", 1, byTen.Len(1))
 		story.mustShow(t, d)
 		got := panics.take(func(p *lw.Panic) string { return fmt.Sprint(p.Informer, " ", p.Key.Name) })
-		if diff := cmp.Diff([]string{"graph/d a", "graph/d a"}, got); diff != "" {
-			t.Errorf("panics (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "panics", []string{"graph/d a", "graph/d a"}, got)
 		b.update(b.left, "a", 15)
-		if byTen.Len(1) != 2 {
-			t.Errorf("%d in the index after the next version, want 2", byTen.Len(1))
-		}
+		rig.Same(t, "objects in the index after the next version", 2, byTen.Len(1))
 	})
 }
 
@@ -283,9 +276,7 @@ func TestGraphPanicsOfAggregateBesideAnotherChange(t *testing.T) {
 		b.update(b.left, "b", 20)
 		close(held)
 		synctest.Wait()
-		if diff := cmp.Diff([]int{slow + 1 + 2, slow + 1 + 20}, shown); diff != "" {
-			t.Errorf("sums (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "sums", []int{slow + 1 + 2, slow + 1 + 20}, shown)
 	})
 }
 

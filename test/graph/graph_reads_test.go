@@ -36,7 +36,6 @@ func TestReadsDuringALongCommit(t *testing.T) {
 			bySum = append(bySum, lw.NewIndex(d, func(s *rig.Sum) int { return s.Sum }))
 			sorted = append(sorted, lw.NewSortedIndex(d, func(s *rig.Sum) int { return s.Sum }))
 		}
-		b.r = b.l // there is one informer
 		var before map[string]any
 		// state reads everything in every way, and expects all ways to agree.
 		state := func() map[string]any {

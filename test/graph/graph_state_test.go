@@ -2,7 +2,6 @@ package graph_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"sync/atomic"
@@ -33,22 +32,18 @@ func (l *listHook) List(ctx context.Context, opts metav1.ListOptions, yield func
 
 // Busy is the time that steps take, with the functions of users.
 func TestGraphTimes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 2))
-		inf := lw.NewInformer(m, rig.Quiet())
-		g := lw.NewGraph(nil)
-		lw.Derive(g, inf, func(w *rig.Widget) *rig.Sum {
+	inGraph(t, nil, "a1 b2", "", func(t *testing.T, b *graphBench) {
+		lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum {
 			time.Sleep(time.Duration(w.Size) * time.Second)
 			return rig.SumOf(w)
 		}, "slow")
-		rig.Start(t, inf)
-		rig.Start(t, g)
+		b.run()
 		rig.Sleep(time.Minute)
-		before := g.Status()
-		rig.Update(t, m, "a", 5)
-		rig.Update(t, m, "b", 2) // no change, no step
+		before := b.g.Status()
+		rig.Update(t, b.left, "a", 5)
+		rig.Update(t, b.left, "b", 2) // no change, no step
 		rig.Sleep(time.Minute)
-		if s := g.Status(); before.Busy != 3*time.Second || s.Busy != 8*time.Second || s.Steps != before.Steps+1 {
+		if s := b.g.Status(); before.Busy != 3*time.Second || s.Busy != 8*time.Second || s.Steps != before.Steps+1 {
 			t.Errorf("busy %v and then %v in %d and %d steps; want 3s and 8s, one step more",
 				before.Busy, s.Busy, before.Steps, s.Steps)
 		}
@@ -68,9 +63,7 @@ func TestTwoNames(t *testing.T) {
 		"LeftJoin": func() {
 			lw.LeftJoin(g, inf, inf, on, func(l *rig.Widget, _ []*rig.Widget) *rig.Widget { return l }, "a", "b")
 		},
-		"GroupBy": func() {
-			lw.GroupBy(g, inf, group, counted, rig.TotalOf, "a", "b")
-		},
+		"GroupBy": func() { lw.GroupBy(g, inf, group, counted, rig.TotalOf, "a", "b") },
 		"GroupAll": func() {
 			lw.GroupAll(g, inf, group, func(k lw.Key, _ []*rig.Widget) *rig.Sum { return rig.TotalOf(k, 0) }, "a", "b")
 		},
@@ -102,34 +95,28 @@ func TestGroupByWithoutFunctions(t *testing.T) {
 // keeps the graph stepping.
 func TestRelistIsOneState(t *testing.T) {
 	const objects, relists = 300, 40
-	synctest.Test(t, func(t *testing.T) {
-		var all []*rig.Widget
+	inGraph(t, nil, "", "busy0", func(t *testing.T, b *graphBench) {
 		for i := range objects {
-			all = append(all, rig.NewWidget(fmt.Sprint("w", i), 0))
+			rig.Create(t, b.left, fmt.Sprint("w", i), 0)
 		}
-		busy := lw.NewMemory(rig.NewWidget("busy", 0))
-		src := &listHook{Memory: lw.NewMemory(all...)}
-		inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListWhole, OnError: func(error) {}})
-		other := lw.NewInformer(busy, rig.Quiet())
 		spinning := 0
-		src.listed = func() {
+		b.l = lw.NewInformer[*rig.Widget](&listHook{b.left, func() {
 			// The graph makes one step after the other while the informer stores what it has listed.
 			if spinning++; spinning > 1 {
 				go func() {
 					for i := range 2000 {
-						rig.Update(t, busy, "busy", 1+spinning*10000+i)
+						rig.Update(t, b.right, "busy", 1+spinning*10000+i)
 					}
 				}()
 			}
-		}
-		g := lw.NewGraph(nil)
-		sums := lw.Derive(g, inf, rig.SumOf, "sums")
-		total := lw.GroupBy(g, sums, allInOne, rig.AddedUp, rig.TotalOf, "total")
-		lw.Derive(g, other, rig.SumOf, "other")
+		}}, &lw.Options{List: lw.ListWhole, OnError: func(error) {}})
+		sums := lw.Derive(b.g, b.l, rig.SumOf, "sums")
+		total := lw.GroupBy(b.g, sums, allInOne, rig.AddedUp, rig.TotalOf, "total")
+		lw.Derive(b.g, b.r, rig.SumOf, "other")
 		steps, states := 0, map[int]bool{}
-		inside.AfterStep(g, func() {
+		inside.AfterStep(b.g, func() {
 			steps++
-			s := g.Snapshot()
+			s := b.g.Snapshot()
 			each := map[int]int{}
 			for o := range sums.At(s).All() {
 				each[o.Sum]++
@@ -146,18 +133,14 @@ func TestRelistIsOneState(t *testing.T) {
 				t.Errorf("a handler was told of the total %d, which no state has", s.Sum)
 			}
 		}})
-		rig.Start(t, inf)
-		rig.Start(t, other)
-		rig.Start(t, g)
-		synctest.Wait()
+		b.run()
 		for round := range relists {
-			src.Fail(errors.New("away"))
-			for i := range objects {
-				rig.Update(t, src.Memory, fmt.Sprint("w", i), round+1)
-			}
-			src.Compact()
-			src.Fail(nil)
-			rig.Sleep(2 * time.Minute)
+			rig.Relist(b.left, func() {
+				for i := range objects {
+					rig.Update(t, b.left, fmt.Sprint("w", i), round+1)
+				}
+			})
+			rig.Sleep(time.Minute)
 		}
 		if len(states) != relists+1 {
 			t.Errorf("%d steps showed %d totals, want %d", steps, len(states), relists+1)
@@ -171,12 +154,10 @@ func TestDiamond(t *testing.T) {
 	if testing.Short() {
 		moves = 2000
 	}
-	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(rig.NewWidget("a", 0), rig.NewWidget("b", 0))
-		inf := lw.NewInformer(m, rig.Quiet())
-		g := lw.NewGraph(nil)
-		plus := lw.Derive(g, inf, rig.SumOf, "plus")
-		minus := lw.Derive(g, inf, func(w *rig.Widget) *rig.Sum {
+	inGraph(t, nil, "a0 b0", "", func(t *testing.T, b *graphBench) {
+		g := b.g
+		plus := lw.Derive(g, b.l, rig.SumOf, "plus")
+		minus := lw.Derive(g, b.l, func(w *rig.Widget) *rig.Sum {
 			s := rig.SumOf(w)
 			s.Sum = -s.Sum
 			return s
@@ -207,22 +188,18 @@ func TestDiamond(t *testing.T) {
 			}
 			d.AddHandler(lw.Handler[*rig.Sum]{Add: tell, Update: func(_, s *rig.Sum) { tell(s) }})
 		}
-		rig.Start(t, inf)
-		rig.Start(t, g)
-		if err := g.WaitForSync(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		b.start()
 		done := make(chan struct{})
 		defer func() { <-done }()
 		go func() {
 			defer close(done)
 			for i := range moves {
-				w := rig.Update(t, m, []string{"a", "b"}[i%2], i+1)
+				w := rig.Update(t, b.left, []string{"a", "b"}[i%2], i+1)
 				if i%4 > 0 {
 					continue
 				}
 				// So that there are many steps, each of a few moves.
-				if err := g.WaitForResourceVersion(t.Context(), inf, w.ResourceVersion); err != nil {
+				if err := g.WaitForResourceVersion(t.Context(), b.l, w.ResourceVersion); err != nil {
 					t.Error(err)
 				}
 			}
@@ -266,10 +243,8 @@ func TestGetsOfOneState(t *testing.T) {
 
 func testGetsOfOneState(t *testing.T, brief int) {
 	const collections, objects, moves = 4, 500, 100 // a commit takes a while
-	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(rig.NewWidget("a", 0))
-		inf := lw.NewInformer(m, rig.Quiet())
-		g := lw.NewGraph(nil)
+	inGraph(t, nil, "a0", "", func(t *testing.T, b *graphBench) {
+		g := b.g
 		inside.SetBrief(g, brief)
 		var names [objects]string
 		for j := range names {
@@ -279,7 +254,7 @@ func testGetsOfOneState(t *testing.T, brief int) {
 		last := 0
 		var reads [][]func() int // of each collection, in the order in which a commit writes them
 		for i := range collections {
-			d := lw.DeriveMany(g, inf, func(w *rig.Widget) iter.Seq[*rig.Sum] {
+			d := lw.DeriveMany(g, b.l, func(w *rig.Widget) iter.Seq[*rig.Sum] {
 				return func(yield func(*rig.Sum) bool) {
 					for _, name := range names {
 						s := rig.SumOf(w)
@@ -317,19 +292,15 @@ func testGetsOfOneState(t *testing.T, brief int) {
 				return n
 			}})
 		}
-		rig.Start(t, inf)
-		rig.Start(t, g)
-		if err := g.WaitForSync(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		b.start()
 		done := make(chan struct{})
 		defer func() { <-done }()
 		go func() {
 			defer close(done)
 			for i := range moves {
 				// Each move is a step of its own.
-				w := rig.Update(t, m, "a", i+1)
-				if err := g.WaitForResourceVersion(t.Context(), inf, w.ResourceVersion); err != nil {
+				w := rig.Update(t, b.left, "a", i+1)
+				if err := g.WaitForResourceVersion(t.Context(), b.l, w.ResourceVersion); err != nil {
 					t.Error(err)
 				}
 			}

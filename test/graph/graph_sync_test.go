@@ -4,16 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/lwdebug"
 	"github.com/go-lw/lw/test/internal/inside"
 )
 
@@ -38,31 +40,21 @@ func TestGraphSync(t *testing.T) {
 			}
 		}()
 
-		err := b.g.WaitForSync(rig.Canceled(t))
-		if err == nil || !strings.Contains(err.Error(), "Run") {
-			t.Errorf("before Run: %v", err)
-		}
+		mustFail(t, "before Run", b.g.WaitForSync(rig.Canceled(t)), nil, "Run")
 		b.run()
-		if err := good.WaitForSync(within(t, time.Minute)); err != nil {
-			t.Errorf("what is not derived from the input that fails: %v", err)
-		}
+		rig.OK(t, good.WaitForSync(within(t, time.Minute))) // it is not derived from the input that fails
 		for name, syncer := range map[string]lw.Syncer{"graph": b.g, "bad": bad, "both": both, "union": all, "total": total, "handler": reg} {
 			began := time.Now()
 			err := syncer.WaitForSync(within(t, time.Minute))
-			var api apierrors.APIStatus
-			if !apierrors.IsForbidden(err) || !errors.As(err, &api) || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "right") {
-				t.Errorf("%s: %v; want an error that names the informer, and unwraps to its API error and to the context's", name, err)
-			}
-			if time.Since(began) != time.Minute {
-				t.Errorf("%s: after %v", name, time.Since(began))
+			mustFail(t, name, err, context.DeadlineExceeded, "right")
+			if !apierrors.IsForbidden(err) || time.Since(began) != time.Minute {
+				t.Errorf("%s: %v after %v; want an error that unwraps to that of the API", name, err, time.Since(began))
 			}
 		}
 		for i := range 5 {
 			b.update(b.left, "a", 2+i)
 		}
-		if s, _ := good.Store().Get(rig.Key("a")); s == nil || s.Sum != 6 {
-			t.Errorf("beside an input that fails, a collection shows %+v", s)
-		}
+		mustShow(t, good, "beside an input that fails", map[string]int{"a": 6})
 		if both.Store().Len()+all.Store().Len()+total.Store().Len()+events+story.calls > 0 {
 			t.Error("a collection shows something before its inputs have synced")
 		}
@@ -70,17 +62,13 @@ func TestGraphSync(t *testing.T) {
 			t.Errorf("the status is %+v", s)
 		}
 		b.right.Fail(nil)
-		if err := b.g.WaitForSync(within(t, 10*time.Minute)); err != nil {
-			t.Error(err)
-		}
-		synctest.Wait()
-		if s, _ := total.Store().Get(lw.Key{Name: "total"}); s == nil || s.Sum != 6 || events != 1 || story.calls != 1 || !b.g.Status().Synced {
-			t.Errorf("after all have synced: %+v, %d events, %d calls", s, events, story.calls)
+		rig.OK(t, b.g.WaitForSync(within(t, 10*time.Minute)))
+		mustShow(t, total, "after all have synced", map[string]int{"total": 6})
+		if events != 1 || story.calls != 1 || !b.g.Status().Synced {
+			t.Errorf("after all have synced: %d events, %d calls", events, story.calls)
 		}
 		story.mustShow(t, both)
-		if err := lw.WaitForSync(rig.Canceled(t), b.g, good, bad, reg); err != nil {
-			t.Errorf("what has synced stays so: %v", err)
-		}
+		rig.OK(t, lw.WaitForSync(rig.Canceled(t), b.g, good, bad, reg)) // what has synced stays so
 	})
 }
 
@@ -98,18 +86,12 @@ func TestGraphSyncOfUnion(t *testing.T) {
 			if late {
 				all.Add(b.r)
 			}
-			if err := all.WaitForSync(within(t, time.Hour)); err != nil {
-				t.Errorf("late %t: %v", late, err)
-			}
+			rig.OK(t, all.WaitForSync(within(t, time.Hour)))
 			synctest.Wait()
-			if all.Store().Len() != 1 {
-				t.Errorf("late %t: %d objects, want the one of the member that has synced", late, all.Store().Len())
-			}
+			rig.Same(t, fmt.Sprint("of the member that has synced, late: ", late), map[string]int{"a": 1}, sizes(all.Store()))
 			b.right.Fail(nil)
 			rig.Sleep(time.Hour)
-			if all.Store().Len() != 2 {
-				t.Errorf("late %t: %d objects, want those of both", late, all.Store().Len())
-			}
+			rig.Same(t, fmt.Sprint("of both, late: ", late), map[string]int{"a": 1, "b": 1}, sizes(all.Store()))
 		})
 	}
 }
@@ -130,9 +112,7 @@ func TestGraphReadYourWrites(t *testing.T) {
 		b.start()
 		for i := range 500 {
 			w := rig.Update(t, b.left, "a", i+1)
-			if err := b.g.WaitForResourceVersion(t.Context(), b.l, w.ResourceVersion); err != nil {
-				t.Fatal(err)
-			}
+			rig.OK(t, b.g.WaitForResourceVersion(t.Context(), b.l, w.ResourceVersion))
 			if i%3 == 0 {
 				other.Store().Len()
 			}
@@ -145,30 +125,18 @@ func TestGraphReadYourWrites(t *testing.T) {
 		synctest.Wait()
 		story.mustShow(t, total)
 
-		ctx := within(t, time.Minute)
-		if err := b.g.WaitForResourceVersion(ctx, b.l, "99999"); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a version that does not come: %v", err)
-		}
-		if err := b.g.WaitForResourceVersion(t.Context(), b.l, "x"); err == nil {
-			t.Error("a version that has no order: no error")
-		}
+		err := b.g.WaitForResourceVersion(within(t, time.Minute), b.l, "99999")
+		mustFail(t, "a version that does not come", err, context.DeadlineExceeded)
+		mustFail(t, "a version that has no order", b.g.WaitForResourceVersion(t.Context(), b.l, "x"), nil)
 		unread := lw.NewInformer(b.left, &lw.Options{Name: "unread"})
-		if err := b.g.WaitForResourceVersion(t.Context(), unread, "1"); err == nil || !strings.Contains(err.Error(), "unread") {
-			t.Errorf("an informer that the graph does not read: %v", err)
-		}
+		err = b.g.WaitForResourceVersion(t.Context(), unread, "1")
+		mustFail(t, "an informer that the graph does not read", err, nil, "unread")
 		// A new epoch ends the wait.
-		now := b.left.ResourceVersion()
 		waited := b.shown("99999")
-		if err := b.left.Rewind("100"); err != nil {
-			t.Fatal(err)
-		}
-		if err := <-waited; !errors.Is(err, lw.ErrRewound) {
-			t.Errorf("a wait over an epoch: %v, want ErrRewound", err)
-		}
+		rig.OK(t, b.left.Rewind("100"))
+		mustFail(t, "a wait over an epoch", <-waited, lw.ErrRewound)
 		synctest.Wait()
-		if at := b.g.Snapshot().ResourceVersion(b.l); at != "100" {
-			t.Errorf("after the way back from %s the graph is at %s, want 100", now, at)
-		}
+		rig.Same(t, "the version after the way back", "100", b.g.Snapshot().ResourceVersion(b.l))
 	})
 }
 
@@ -176,37 +144,27 @@ func TestGraphReadYourWrites(t *testing.T) {
 func TestGraphWaitEnds(t *testing.T) {
 	inGraph(t, nil, "a0", "", func(t *testing.T, b *graphBench) {
 		block := make(chan struct{})
-		lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum {
-			if w.Size > 0 {
-				<-block
-			}
-			return rig.SumOf(w)
-		})
+		lw.Derive(b.g, b.l, heldAt(1, block))
 		rig.Start(t, b.l)
-		if err := b.g.WaitForResourceVersion(within(t, time.Second), b.l, b.left.ResourceVersion()); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "Run") {
-			t.Errorf("before Run: %v", err)
-		}
+		err := b.g.WaitForResourceVersion(within(t, time.Second), b.l, b.left.ResourceVersion())
+		mustFail(t, "before Run", err, context.DeadlineExceeded, "Run")
 		ctx, cancel := context.WithCancel(t.Context())
 		ran := make(chan error)
 		go func() { ran <- b.g.Run(ctx) }()
 		synctest.Wait()
 		w := rig.Update(t, b.left, "a", 1)
-		if err := b.g.WaitForResourceVersion(within(t, time.Second), b.l, w.ResourceVersion); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("while a function is blocked: %v", err)
-		}
+		err = b.g.WaitForResourceVersion(within(t, time.Second), b.l, w.ResourceVersion)
+		mustFail(t, "while a function is blocked", err, context.DeadlineExceeded)
 		waited := b.shown(w.ResourceVersion)
 		cancel()
 		synctest.Wait()
 		close(block)
-		if err := <-ran; err != nil {
-			t.Error(err)
-		}
+		rig.OK(t, <-ran)
 		if err := <-waited; err != nil && !errors.Is(err, lw.ErrStopped) {
 			t.Errorf("while the graph stops: %v", err)
 		}
-		if err := b.g.WaitForResourceVersion(t.Context(), b.l, w.ResourceVersion); !errors.Is(err, lw.ErrStopped) {
-			t.Errorf("after the graph has stopped: %v", err)
-		}
+		err = b.g.WaitForResourceVersion(t.Context(), b.l, w.ResourceVersion)
+		mustFail(t, "after the graph has stopped", err, lw.ErrStopped)
 	})
 }
 
@@ -242,9 +200,7 @@ func TestGraphEpoch(t *testing.T) {
 		rig.Create(t, b.left, "new", 7)
 		rig.Sleep(time.Hour)
 		at := b.left.ResourceVersion()
-		if err := b.left.Rewind(before); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, b.left.Rewind(before))
 		rig.Sleep(time.Hour)
 		b.update(b.left, "w5", 50)
 		errs.MustBe(t, lw.ErrRewound)
@@ -286,9 +242,8 @@ func TestGraphSyncOfStoppedInformer(t *testing.T) {
 		for name, s := range syncers {
 			go func() {
 				err := s.WaitForSync(t.Context())
-				if !errors.Is(err, lw.ErrStopped) || !errors.Is(err, lw.ErrPermanent) || !strings.Contains(err.Error(), "broken") {
-					t.Errorf("%s: %v; want ErrStopped, and the error of the informer by its name", name, err)
-				}
+				mustFail(t, name, err, lw.ErrStopped)
+				mustFail(t, name, err, lw.ErrPermanent, "broken")
 				waited <- struct{}{}
 			}()
 		}
@@ -296,16 +251,12 @@ func TestGraphSyncOfStoppedInformer(t *testing.T) {
 		if len(waited) > 0 {
 			t.Fatalf("%d waits have ended before the informer was run", len(waited))
 		}
-		if err := broken.Run(t.Context()); !errors.Is(err, lw.ErrPermanent) {
-			t.Fatal(err)
-		}
+		mustFail(t, "Run", broken.Run(t.Context()), lw.ErrPermanent)
 		synctest.Wait()
 		if len(waited) != len(syncers) {
 			t.Fatalf("%d of %d waits have ended", len(waited), len(syncers))
 		}
-		if err := good.WaitForSync(t.Context()); err != nil {
-			t.Errorf("what is not derived from the informer: %v", err)
-		}
+		rig.OK(t, good.WaitForSync(t.Context())) // it is not derived from the informer
 	})
 }
 
@@ -324,24 +275,16 @@ func TestGraphOfStoppedInformer(t *testing.T) {
 		rig.Update(t, b.left, "a", 3)
 		late := lw.Derive(b.g, b.l, rig.SumOf, "late")
 		u.Add(lw.Derive(b.g, b.r, rig.SumOf, "other"))
-		if err := b.g.WaitForSync(t.Context()); err != nil {
-			t.Error(err)
-		}
-		if err := lw.WaitForSync(t.Context(), late, u); err != nil {
-			t.Error(err)
-		}
+		rig.OK(t, lw.WaitForSync(t.Context(), b.g, late, u))
 		mustShow(t, u, "the union", map[string]int{"a": 2, "b": 1})
 		mustShow(t, late, "a collection that was made after the informer's end", map[string]int{"a": 2})
-		if err := b.g.WaitForResourceVersion(t.Context(), b.l, b.left.ResourceVersion()); !errors.Is(err, lw.ErrStopped) {
-			t.Errorf("a wait for a version that cannot come: %v", err)
-		}
+		err := b.g.WaitForResourceVersion(t.Context(), b.l, b.left.ResourceVersion())
+		mustFail(t, "a wait for a version that cannot come", err, lw.ErrStopped)
 		u.Close()
 		first.Close()
 		late.Close()
 		synctest.Wait()
-		if at := b.g.Snapshot().ResourceVersion(b.l); at != "" {
-			t.Errorf("when nobody reads the informer the graph is at %s of it", at)
-		}
+		rig.Same(t, "the version of an informer that nobody reads", "", b.g.Snapshot().ResourceVersion(b.l))
 	})
 }
 
@@ -358,21 +301,15 @@ func TestGraphVersionsOfOneName(t *testing.T) {
 		}
 		b.right.Fail(nil)
 		b.start()
-		s := b.g.Status()
-		if diff := cmp.Diff(map[string]string{"Pod": b.left.ResourceVersion(), "Pod#2": b.right.ResourceVersion()}, s.Versions); diff != "" {
-			t.Errorf("versions (-want +got):\n%s", diff)
-		}
-		if diff := cmp.Diff([]string{"Pod", "Pod#2"}, s.Collections[0].From); diff != "" {
-			t.Errorf("from (-want +got):\n%s", diff)
-		}
+		want := map[string]string{"Pod": b.left.ResourceVersion(), "Pod#2": b.right.ResourceVersion()}
+		rig.Same(t, "versions", want, b.g.Status().Versions)
+		rig.Same(t, "from", []string{"Pod", "Pod#2"}, b.g.Status().Collections[0].From)
 		lw.Derive(b.g, b.r, rig.SumOf, "second")
 		first.Close()
 		synctest.Wait()
 		lw.Derive(b.g, b.l, rig.SumOf, "third")
 		synctest.Wait()
-		if diff := cmp.Diff(map[string]string{"Pod": b.left.ResourceVersion(), "Pod#2": b.right.ResourceVersion()}, b.g.Status().Versions); diff != "" {
-			t.Errorf("versions of others (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "versions of others", want, b.g.Status().Versions)
 	})
 }
 
@@ -386,10 +323,77 @@ func TestGraphVersionOfAForeignInformer(t *testing.T) {
 	g := lw.NewGraph(&lw.GraphOptions{Name: "sums"})
 	lw.Derive(g, inf, rig.SumOf)
 	want := "lw: sums: cannot wait for resource version 7 of a graph_test.foreign, which is no Informer"
-	if err := g.WaitForResourceVersion(t.Context(), foreign{inf}, "7"); err == nil || err.Error() != want {
-		t.Errorf("the wait ends with %v, want %s", err, want)
-	}
-	if v := g.Snapshot().ResourceVersion(foreign{inf}); v != "" {
-		t.Errorf("the snapshot has version %s of it", v)
-	}
+	rig.Same(t, "the wait", want, fmt.Sprint(g.WaitForResourceVersion(t.Context(), foreign{inf}, "7")))
+	rig.Same(t, "the version of the snapshot", "", g.Snapshot().ResourceVersion(foreign{inf}))
+}
+
+// A group runs graphs beside their informers, and a group of a group. Its readiness is that of all
+// of them, and the handler of a probe answers it.
+func TestGroupOfGraphs(t *testing.T) {
+	inGraph(t, &lw.GraphOptions{Name: "sums"}, "a1", "", func(t *testing.T, b *graphBench) {
+		var group, inner lw.Group
+		hold := make(chan struct{})
+		sums := lw.Derive(b.g, b.l, heldAt(7, hold))
+		inner.Add(b.l)
+		group.Add(&inner)
+		remove := group.Add(b.g)
+		probe := lwdebug.Healthy(&group, time.Minute)
+		ready := func(when string, code int, texts ...string) {
+			t.Helper()
+			synctest.Wait()
+			answer := httptest.NewRecorder()
+			probe.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/readyz", nil))
+			if answer.Code != code || !containsAll(answer.Body.String(), texts...) {
+				t.Errorf("%s: %d %s, want %d with %q", when, answer.Code, answer.Body, code, texts)
+			}
+		}
+		ready("before Run", http.StatusServiceUnavailable, "left", "graph sums: not synced")
+		ctx, cancel := context.WithCancel(t.Context())
+		ran := make(chan error)
+		go func() { ran <- group.Run(ctx) }()
+		rig.OK(t, group.WaitForSync(ctx))
+		mustShow(t, sums, "all has synced", map[string]int{"a": 1})
+		ready("when all has synced", http.StatusOK, "ok")
+
+		b.update(b.left, "a", 7)
+		time.Sleep(59 * time.Second)
+		ready("in a function that hangs", http.StatusOK)
+		time.Sleep(2 * time.Second)
+		ready("in a function that hangs for a minute", http.StatusServiceUnavailable, "graph sums: in a step since", "sum")
+		close(hold)
+		ready("after it", http.StatusOK)
+
+		b.left.Fail(errors.New("the server is down"))
+		b.left.Disconnect()
+		time.Sleep(30 * time.Second)
+		ready("shortly without a server", http.StatusOK)
+		mustFail(t, "with a grace of 10 s", group.Healthy(10*time.Second), nil, "the server is down")
+		time.Sleep(time.Minute)
+		ready("without a server", http.StatusServiceUnavailable, "the server is down")
+		b.left.Fail(nil)
+		time.Sleep(time.Minute)
+		ready("with the server again", http.StatusOK)
+
+		remove()
+		rig.Update(t, b.left, "a", 3)
+		mustShow(t, sums, "a graph that was removed", map[string]int{"a": 7})
+		ready("without the graph", http.StatusOK)
+		group.Add(b.g)
+		ready("with a graph that has stopped", http.StatusServiceUnavailable, "graph sums: "+lw.ErrStopped.Error())
+		cancel()
+		mustFail(t, "Run, a second one of the graph", <-ran, lw.ErrStarted)
+		ready("after Run", http.StatusServiceUnavailable, "left")
+	})
+}
+
+// A member that has not synced is named, whatever it is.
+func TestGroupSyncNamesGraphs(t *testing.T) {
+	inGraph(t, nil, "", "", func(t *testing.T, b *graphBench) {
+		var group lw.Group
+		lw.Derive(b.g, b.l, rig.SumOf)
+		group.Add(b.g)
+		ctx := within(t, time.Second)
+		go group.Run(ctx)
+		mustFail(t, "WaitForSync", group.WaitForSync(ctx), context.DeadlineExceeded, "left")
+	})
 }

@@ -1,17 +1,13 @@
 package graph_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"strconv"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/rig"
@@ -20,18 +16,10 @@ import (
 // A graph syncs whenever the first list comes: the wake-up for it is not lost.
 func TestGraphStarts(t *testing.T) {
 	for range 300 {
-		synctest.Test(t, func(t *testing.T) {
-			inf := lw.NewInformer(lw.NewMemory(rig.NewWidget("a", 1)), &lw.Options{OnError: func(error) {}})
-			g := lw.NewGraph(nil)
-			same := lw.Derive(g, inf, func(w *rig.Widget) *rig.Widget { return w })
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			go inf.Run(ctx)
-			go g.Run(ctx)
-			synctest.Wait()
-			if same.Store().Len() != 1 {
-				t.Fatal("the graph has not synced")
-			}
+		inGraph(t, nil, "a1", "", func(t *testing.T, b *graphBench) {
+			d := lw.Derive(b.g, b.l, rig.SumOf)
+			b.run()
+			mustShow(t, d, "a graph that has synced", map[string]int{"a": 1})
 		})
 	}
 }
@@ -70,60 +58,28 @@ func TestGraphEventsHaveTheirCause(t *testing.T) {
 		b.remove(b.left, "a")
 		cancel()
 		<-done
-		want := []string{
+		rig.Same(t, "events", []string{
 			fmt.Sprint(lw.Added, " ", lw.CauseInitial, " a"), fmt.Sprint(lw.Updated, " ", lw.CauseDerived, " a"),
 			fmt.Sprint(lw.Added, " ", lw.CauseDerived, " b"), fmt.Sprint(lw.Deleted, " ", lw.CauseDerived, " a"),
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		}, got)
 	})
 }
 
-// A flood is a Source of some widgets that changes them again and again when it is told to.
-type flood struct {
-	objects int
-	events  chan int // how many come next
-	done    chan struct{}
-	sent    int
-	sizeOf  func(event int) int
-}
-
-func newFlood(objects int, sizeOf func(event int) int) *flood {
-	return &flood{objects: objects, events: make(chan int), done: make(chan struct{}), sizeOf: sizeOf}
-}
-
-func (f *flood) List(_ context.Context, _ metav1.ListOptions, yield func(*rig.Widget, error) error) (metav1.ListMeta, error) {
-	for i := range f.objects {
-		if err := yield(rig.Stamped(fmt.Sprint("w", i), 0, "1"), nil); err != nil {
-			return metav1.ListMeta{}, err
-		}
+// flood has the left be a source of so many widgets: w0, w1 and so on. send changes them in turn.
+func (b *graphBench) flood(objects int, sizeOf func(event int) int) (send func(n int)) {
+	src := &rig.Fed{Events: make(chan lw.WatchEvent[*rig.Widget]), Version: "1"}
+	for i := range objects {
+		src.Objs = append(src.Objs, rig.Stamped(fmt.Sprint("w", i), 0, "1"))
 	}
-	return metav1.ListMeta{ResourceVersion: "1"}, nil
-}
-
-func (f *flood) Watch(ctx context.Context, _ metav1.ListOptions, yield func(lw.WatchEvent[*rig.Widget]) error) error {
-	for {
-		select {
-		case n := <-f.events:
-			for range n {
-				w := rig.Stamped(fmt.Sprint("w", f.sent%f.objects), f.sizeOf(f.sent), strconv.Itoa(f.sent+2))
-				f.sent++
-				if err := yield(lw.WatchEvent[*rig.Widget]{Type: watch.Modified, Object: w, ResourceVersion: w.ResourceVersion}); err != nil {
-					return err
-				}
-			}
-			f.done <- struct{}{}
-		case <-ctx.Done():
-			return ctx.Err()
+	b.l = lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListWhole, OnError: func(error) {}})
+	sent := 0
+	return func(n int) {
+		for range n {
+			src.Events <- rig.Modified(rig.Stamped(fmt.Sprint("w", sent%objects), sizeOf(sent), fmt.Sprint(sent+2)))
+			sent++
 		}
+		synctest.Wait()
 	}
-}
-
-// send lets n events come, and waits until the informer has taken them.
-func (f *flood) send(n int) {
-	f.events <- n
-	<-f.done
 }
 
 // many is how many updates come while something is blocked. If they were kept, they would take
@@ -134,15 +90,13 @@ const many = 100_000
 // bounded by the number of objects.
 func TestBlockedFunction(t *testing.T) {
 	const objects = 1000
-	synctest.Test(t, func(t *testing.T) {
-		src := newFlood(objects, func(event int) int { return event + 1 })
-		inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListWhole, OnError: func(error) {}})
+	inGraph(t, nil, "", "", func(t *testing.T, b *graphBench) {
+		send := b.flood(objects, func(event int) int { return event + 1 })
 		var told atomic.Int64
-		inf.AddHandler(lw.Handler[*rig.Widget]{Update: func(_, w *rig.Widget) { told.Store(int64(w.Size)) }})
-		g := lw.NewGraph(nil)
+		b.l.AddHandler(lw.Handler[*rig.Widget]{Update: func(_, w *rig.Widget) { told.Store(int64(w.Size)) }})
 		block, blocked := make(chan struct{}), make(chan struct{})
 		calls := 0
-		d := lw.Derive(g, inf, func(w *rig.Widget) *rig.Sum {
+		d := lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum {
 			if calls++; calls == objects+1 {
 				close(blocked)
 				<-block
@@ -150,62 +104,56 @@ func TestBlockedFunction(t *testing.T) {
 			return rig.SumOf(w)
 		})
 		byName := lw.NewIndex(d, func(s *rig.Sum) string { return s.Name })
-		rig.Start(t, inf)
-		rig.Start(t, g)
-		if err := g.WaitForSync(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		src.send(1)
+		b.start()
+		send(1)
 		<-blocked
 		before, began := rig.Heap(), time.Now()
-		src.send(many)
-		synctest.Wait()
-		if w, _ := inf.Store().Get(rig.Key("w0")); w.Size <= many-objects || told.Load() != many+1 {
+		send(many)
+		if w, _ := b.l.Store().Get(rig.Key("w0")); w.Size <= many-objects || told.Load() != many+1 {
 			t.Errorf("while the function is blocked, the store has size %d, and the handler was told of %d; want %d", w.Size, told.Load(), many+1)
 		}
 		// A read of the collection shows the state before.
 		s, _ := d.Store().Get(rig.Key("w0"))
-		if s.Sum != 0 || len(byName.List("w0")) != 1 || d.Store().Len() != objects || g.Snapshot().ResourceVersion(inf) != "1" {
-			t.Errorf("while the function is blocked, the collection shows %d at %s", s.Sum, g.Snapshot().ResourceVersion(inf))
+		if s.Sum != 0 || len(byName.List("w0")) != 1 || d.Store().Len() != objects || b.g.Snapshot().ResourceVersion(b.l) != "1" {
+			t.Errorf("while the function is blocked, the collection shows %d at %s", s.Sum, b.g.Snapshot().ResourceVersion(b.l))
 		}
-		if waits := g.Status().Pending; waits > objects+2048 {
+		if waits := b.g.Status().Pending; waits > objects+2048 {
 			t.Errorf("%d changes of %d objects wait", waits, objects)
 		}
-		// Each object may be there three times: as the graph shows it, as it waits, as the store has it.
-		if grown := rig.Heap() - before; grown > 4000*objects {
-			t.Errorf("%d updates of %d objects while the function is blocked: the heap has grown by %.0f bytes", many, objects, grown)
-		}
+		mustHaveGrownLittle(t, before, objects)
 		if time.Since(began) != 0 {
 			t.Errorf("something has waited %v", time.Since(began))
 		}
 		close(block)
-		synctest.Wait()
+		mustShow(t, d, "at the end", sizes(b.l.Store()))
 		if calls > 2*objects+1 {
 			t.Errorf("%d calls for the net changes of %d objects", calls-objects, objects)
 		}
-		for w := range inf.Store().All() {
-			if s, _ := d.Store().Get(lw.KeyOf(w)); s.Sum != w.Size {
-				t.Fatalf("%s is %d at the end, want %d", w.Name, s.Sum, w.Size)
-			}
-		}
 	})
+}
+
+// mustHaveGrownLittle expects the heap that many updates of so many objects may leave. Each object
+// may be there three times: as the graph shows it, as it waits, as the store has it.
+func mustHaveGrownLittle(t *testing.T, before float64, objects int) {
+	t.Helper()
+	if grown := rig.Heap() - before; grown > float64(4000*objects) {
+		t.Errorf("%d updates of %d objects while one call is blocked: the heap has grown by %.0f bytes", many, objects, grown)
+	}
 }
 
 // A handler of a collection that blocks delays nothing else. What waits for it is bounded by the
 // number of objects, and what comes to nothing is not told.
 func TestBlockedDerivedHandler(t *testing.T) {
 	const objects = 1000
-	synctest.Test(t, func(t *testing.T) {
+	inGraph(t, nil, "", "", func(t *testing.T, b *graphBench) {
 		// At the end all widgets but w0 are of the size that they had when the handler blocked.
-		src := newFlood(objects, func(event int) int {
+		send := b.flood(objects, func(event int) int {
 			if event >= many-objects && event%objects != 0 {
 				return 0
 			}
 			return event + 1
 		})
-		inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListWhole, OnError: func(error) {}})
-		g := lw.NewGraph(nil)
-		d := lw.Derive(g, inf, rig.SumOf)
+		d := lw.Derive(b.g, b.l, rig.SumOf)
 		block, blocked := make(chan struct{}), make(chan struct{})
 		slow, quick := newSumStory(t), newSumStory(t)
 		adds := 0
@@ -220,23 +168,14 @@ func TestBlockedDerivedHandler(t *testing.T) {
 		}
 		d.AddHandler(h)
 		d.AddHandler(quick.handler())
-		rig.Start(t, inf)
-		rig.Start(t, g)
+		b.start()
 		<-blocked
-		synctest.Wait()
 		before := rig.Heap()
-		src.send(many)
-		synctest.Wait()
-		for w := range inf.Store().All() {
-			if s, _ := d.Store().Get(lw.KeyOf(w)); s.Sum != w.Size {
-				t.Fatalf("while a handler is blocked, %s is %d, want %d", w.Name, s.Sum, w.Size)
-			}
-		}
+		send(many)
+		mustShow(t, d, "while a handler is blocked", sizes(b.l.Store()))
 		quick.mustShow(t, d)
-		if grown := rig.Heap() - before; grown > 4000*objects {
-			t.Errorf("%d updates of %d objects while a handler is blocked: the heap has grown by %.0f bytes", many, objects, grown)
-		}
-		if c := g.Status().Collections[0]; c.Pending > objects+2048 || c.Pending == 0 {
+		mustHaveGrownLittle(t, before, objects)
+		if c := b.g.Status().Collections[0]; c.Pending > objects+2048 || c.Pending == 0 {
 			t.Errorf("%d changes of %d objects wait", c.Pending, objects)
 		}
 		close(block)
@@ -257,11 +196,6 @@ type sumStory struct {
 	calls   int
 }
 
-// sameSum reports whether two sums are the same result.
-func sameSum(a, b *rig.Sum) bool {
-	return a == b || a != nil && b != nil && a.UID == b.UID && a.Sum == b.Sum && a.Names == b.Names
-}
-
 func newSumStory(t *testing.T) *sumStory { return &sumStory{t: t, present: map[lw.Key]*rig.Sum{}} }
 
 func (s *sumStory) handler() lw.Handler[*rig.Sum] {
@@ -274,17 +208,13 @@ func (s *sumStory) handler() lw.Handler[*rig.Sum] {
 
 func (s *sumStory) tell(what string, old, obj *rig.Sum) {
 	s.calls++
-	of := obj
-	if obj == nil {
-		of = old
-	}
-	key := lw.KeyOf(of)
-	if last := s.present[key]; !sameSum(last, old) {
+	key := lw.KeyOf(cmp.Or(obj, old))
+	if last := s.present[key]; last != old {
 		s.t.Errorf("%s of %v from %+v, and told before was %+v", what, key, old, last)
 	}
 	if what == "Update" {
 		s.updates++
-		if old.UID != obj.UID || sameSum(old, obj) {
+		if old.UID != obj.UID || old.Sum == obj.Sum && old.Names == obj.Names {
 			s.t.Errorf("Update of %v from %+v to %+v", key, old, obj)
 		}
 	}
@@ -296,12 +226,9 @@ func (s *sumStory) tell(what string, old, obj *rig.Sum) {
 // mustShow checks that what was told adds up to what d shows.
 func (s *sumStory) mustShow(t *testing.T, d lw.Collection[*rig.Sum]) {
 	t.Helper()
-	if len(s.present) != d.Store().Len() {
-		t.Errorf("a handler was told of %d objects, and %d are shown", len(s.present), d.Store().Len())
+	shown := map[lw.Key]*rig.Sum{}
+	for o := range d.Store().All() {
+		shown[lw.KeyOf(o)] = o
 	}
-	for key, o := range s.present {
-		if shown, _ := d.Store().Get(key); !sameSum(shown, o) {
-			t.Errorf("a handler was told of %+v, and %+v is shown", o, shown)
-		}
-	}
+	rig.Same(t, "what a handler was told of what is shown", shown, s.present)
 }

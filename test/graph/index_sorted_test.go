@@ -37,12 +37,8 @@ func TestStatusOfIndexes(t *testing.T) {
 		check := func(what string, informer, derived []int) {
 			t.Helper()
 			synctest.Wait()
-			if diff := gocmp.Diff(informer, b.l.Status().Indexes); diff != "" {
-				t.Errorf("%s: the informer (-want +got):\n%s", what, diff)
-			}
-			if diff := gocmp.Diff(derived, b.g.Status().Collections[0].Indexes); diff != "" {
-				t.Errorf("%s: the derived collection (-want +got):\n%s", what, diff)
-			}
+			rig.Same(t, what+": the informer", informer, b.l.Status().Indexes)
+			rig.Same(t, what+": the derived collection", derived, b.g.Status().Collections[0].Indexes)
 		}
 		check("at first", []int{2, 4, 5}, []int{2})
 		rig.Remove(t, b.left, "c")
@@ -160,11 +156,8 @@ func TestSortedIndexOfAnInformer(t *testing.T) {
 		inf := lw.NewInformer(m, nil)
 		ix := lw.NewSortedIndex(inf, func(w *rig.Widget) int { return w.Size })
 		var top []string
-		inf.AddHandler(lw.Handler[*rig.Widget]{
-			Add:    func(*rig.Widget) { top = append(top, sizesOf(slices.Collect(ix.Down(0, 1)))...) },
-			Update: func(_, _ *rig.Widget) { top = append(top, sizesOf(slices.Collect(ix.Down(0, 1)))...) },
-			Delete: func(*rig.Widget) { top = append(top, sizesOf(slices.Collect(ix.Down(0, 1)))...) },
-		})
+		note := func(*rig.Widget) { top = append(top, sizesOf(slices.Collect(ix.Down(0, 1)))...) }
+		inf.AddHandler(lw.Handler[*rig.Widget]{Add: note, Update: func(_, w *rig.Widget) { note(w) }, Delete: note})
 		rig.Start(t, inf)
 		synctest.Wait()
 		top = nil
@@ -174,13 +167,9 @@ func TestSortedIndexOfAnInformer(t *testing.T) {
 		synctest.Wait()
 		rig.Remove(t, m, "c")
 		synctest.Wait()
-		if d := gocmp.Diff([]string{"default/b:5", "default/c:9", "default/b:5"}, top); d != "" {
-			t.Errorf("the first in handlers (-want +got):\n%s", d)
-		}
+		rig.Same(t, "the first in handlers", []string{"default/b:5", "default/c:9", "default/b:5"}, top)
 		other := lw.NewIndexer(rig.NewWidget("z", 1), rig.NewWidget("y", 2)).Snapshot()
-		if d := gocmp.Diff([]string{"default/y:2", "default/z:1"}, sizesOf(slices.Collect(ix.At(other).Down(0, 9)))); d != "" {
-			t.Errorf("of another collection (-want +got):\n%s", d)
-		}
+		rig.Same(t, "of another collection", []string{"default/y:2", "default/z:1"}, sizesOf(slices.Collect(ix.At(other).Down(0, 9))))
 	})
 }
 
@@ -196,9 +185,7 @@ func TestSortedIndexOddValues(t *testing.T) {
 	})
 	shows := func(when string, want ...string) {
 		t.Helper()
-		if d := gocmp.Diff(want, sizesOf(slices.Collect(ix.Up(0, 9)))); d != "" {
-			t.Errorf("%s (-want +got):\n%s", when, d)
-		}
+		rig.Same(t, when, want, sizesOf(slices.Collect(ix.Up(0, 9))))
 	}
 	shows("at first", "default/a:1")
 	if n := ix.Before(math.NaN()); n != 0 {
@@ -222,7 +209,5 @@ func TestSortedIndexLoopsBeginLate(t *testing.T) {
 	x.Set(rig.NewWidget("b", 2))
 	got := [][]string{sizesOf(slices.Collect(up)), sizesOf(slices.Collect(down)), sizesOf(slices.Collect(between))}
 	want := [][]string{{"default/a:1", "default/b:2"}, {"default/b:2", "default/a:1"}, {"default/a:1", "default/b:2"}}
-	if d := gocmp.Diff(want, got); d != "" {
-		t.Errorf("up, down and between (-want +got):\n%s", d)
-	}
+	rig.Same(t, "up, down and between", want, got)
 }

@@ -7,9 +7,8 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // A NaN among the keys of a multi index is not found, and in nobody's way: neither where there are
@@ -99,9 +98,7 @@ func TestIndexOfNaN(t *testing.T) {
 			keys, length := make(x)
 			mustBe := func(when string, want ...float64) {
 				t.Helper()
-				if diff := cmp.Diff(want, keys()); diff != "" {
-					t.Errorf("%s: keys (-want +got):\n%s", when, diff)
-				}
+				rig.Same(t, when+": keys", want, keys())
 				for _, v := range want {
 					if length(v) != 1 {
 						t.Errorf("%s: %d objects of %v", when, length(v), v)

@@ -7,8 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/rig"
 )
@@ -30,9 +28,7 @@ func TestPanicInIndexHoldsTheVersion(t *testing.T) {
 		mustStay := func(when, version string, b int) {
 			t.Helper()
 			synctest.Wait()
-			if diff := cmp.Diff(map[lw.Key]int{rig.Key("a"): 1, rig.Key("b"): b}, rig.Sizes(inf.Store())); diff != "" {
-				t.Errorf("%s: store (-want +got):\n%s", when, diff)
-			}
+			rig.Same(t, when+": store", map[lw.Key]int{rig.Key("a"): 1, rig.Key("b"): b}, rig.Sizes(inf.Store()))
 			if bySize.Len(-2) != 1+map[int]int{1: 1}[b] {
 				t.Errorf("%s: the index holds %d", when, bySize.Len(-2))
 			}
@@ -51,12 +47,7 @@ func TestPanicInIndexHoldsTheVersion(t *testing.T) {
 		got.MustBe(t, "update b1 b2")
 		mustStay("after another object's", before, 2)
 		relists := rig.Relists(inf.Status())
-		m.Fail(errors.New("down"))
-		m.Disconnect()
-		rig.Update(t, m, "b", 1)
-		m.Compact()
-		m.Fail(nil)
-		rig.Sleep(time.Minute)
+		rig.Relist(m, func() { rig.Update(t, m, "b", 1) })
 		if relists == rig.Relists(inf.Status()) {
 			t.Error("there was no list")
 		}

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"weak"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
@@ -162,28 +163,18 @@ func TestIndexOddKeys(t *testing.T) {
 		}
 		return r.Node
 	})
-	expectPanic(t, func() { x.Set(newRow("a", "3", "slice")) })
+	rig.MustPanic(t, "type []string", func() { x.Set(newRow("a", "3", "slice")) })
 	wantRows(t, "after the panic", x.All(), "a@2", "b@2")
 	x.Set(newRow("a", "4", "n"))
 	wantRows(t, "after the panic", x.All(), "a@4", "b@2")
 }
 
-func expectPanic(t *testing.T, f func()) {
-	t.Helper()
-	defer func() {
-		if recover() == nil {
-			t.Error("no panic")
-		}
-	}()
-	f()
-}
-
 func TestIndexMisuse(t *testing.T) {
 	x := lw.NewIndexer[*row]()
-	expectPanic(t, func() { lw.NewIndex[string](x, nil) })
-	expectPanic(t, func() { lw.NewMultiIndex[string](x, nil) })
-	expectPanic(t, func() { x.Set(nil) })
-	expectPanic(t, func() { x.Replace([]*row{newRow("a", "1", ""), nil}, "1") })
+	rig.PanicsWith(t, "lw: NewIndex: nil key function", func() { lw.NewIndex[string](x, nil) })
+	rig.PanicsWith(t, "lw: NewMultiIndex: nil key function", func() { lw.NewMultiIndex[string](x, nil) })
+	rig.PanicsWith(t, "lw: no object to store", func() { x.Set(nil) })
+	rig.PanicsWith(t, "lw: no object to store", func() { x.Replace([]*row{newRow("a", "1", ""), nil}, "1") })
 	wantRows(t, "after all that", x.All())
 }
 
@@ -349,14 +340,8 @@ func TestIndexerKeepsNothing(t *testing.T) {
 		for range 3 {
 			runtime.GC()
 		}
-		left := 0
-		for _, p := range all {
-			if p.Value() != nil {
-				left++
-			}
-		}
-		if left > 0 {
-			t.Errorf("%s: %d objects left", name, left)
+		if slices.ContainsFunc(all, func(p weak.Pointer[row]) bool { return p.Value() != nil }) {
+			t.Errorf("%s: objects are left", name)
 		}
 		if x.Len() != 0 || len(slices.Collect(nodes.Keys())) != 0 || len(slices.Collect(tags.Keys())) != 0 {
 			t.Errorf("%s: not empty", name)
@@ -365,4 +350,17 @@ func TestIndexerKeepsNothing(t *testing.T) {
 	runtime.KeepAlive(x)
 	runtime.KeepAlive(nodes)
 	runtime.KeepAlive(tags)
+}
+
+// OwnerUIDs yields what the object has, and stops where the loop does.
+func TestOwnerUIDs(t *testing.T) {
+	owned := partial("a", map[string]string{"app": "web"})
+	owned.OwnerReferences = []metav1.OwnerReference{{UID: "u1"}, {UID: "u2"}}
+	rig.Same(t, "owners", []types.UID{"u1", "u2"}, slices.Collect(lw.OwnerUIDs(owned)))
+	for uid := range lw.OwnerUIDs(owned) {
+		if uid != "u1" {
+			t.Errorf("%s after the loop has ended", uid)
+		}
+		break
+	}
 }

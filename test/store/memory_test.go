@@ -82,12 +82,10 @@ func testMemoryType[T lw.Object](t *testing.T, obj T) {
 	if created.GetUID() == "" || created.GetResourceVersion() != m.ResourceVersion() {
 		t.Errorf("created as %v at version %s", lw.MetaOf(created), m.ResourceVersion())
 	}
-	if diff := cmp.Diff(lw.MetaOf(created), lw.MetaOf(got)); diff != "" {
-		t.Errorf("Get (-created +got):\n%s", diff)
-	}
+	rig.Same(t, "Get", lw.MetaOf(created), lw.MetaOf(got))
 	for listed := range m.All() {
-		if diff := cmp.Diff(lw.MetaOf(created), lw.MetaOf(listed)); diff != "" || listed == got {
-			t.Errorf("All (-created +got):\n%s", diff)
+		if rig.Same(t, "All", lw.MetaOf(created), lw.MetaOf(listed)); listed == got {
+			t.Error("All and Get have handed out one object")
 		}
 	}
 }
@@ -125,9 +123,13 @@ func TestMemoryWriteErrors(t *testing.T) {
 	transact := func(objs ...*rig.Widget) write {
 		return func(m *lw.Memory[*rig.Widget]) error { return second(m.Transact(t.Context(), objs)) }
 	}
+	remove := func(name, version string) write {
+		return func(m *lw.Memory[*rig.Widget]) error { return second(m.Delete(t.Context(), rig.Key(name), version)) }
+	}
+	over := rig.Canceled(t)
 	for _, tt := range []struct {
 		name string
-		do   func(*lw.Memory[*rig.Widget]) error
+		do   write
 		is   func(error) bool
 		says string
 	}{
@@ -142,7 +144,14 @@ func TestMemoryWriteErrors(t *testing.T) {
 		{"transact another object", transact(rig.NewWidget("new", 1), other), apierrors.IsConflict, "not other"},
 		{"transact no version", transact(rig.NewWidget("new", 1), odd), apierrors.IsBadRequest, `transact default/a: invalid resource version "v3"`},
 		{"transact nil", transact(rig.NewWidget("new", 1), nil), apierrors.IsBadRequest, "transact: nil Widget"},
-		{"delete one that is not there", func(m *lw.Memory[*rig.Widget]) error { return second(m.Delete(t.Context(), lw.Key{Name: "a"}, "")) }, apierrors.IsNotFound, `"a"`},
+		{"delete one that is not there", remove("b", ""), apierrors.IsNotFound, `"b"`},
+		{"delete an older version", remove("a", "1"), apierrors.IsConflict, ""},
+		{"delete no version", remove("a", "x"), apierrors.IsBadRequest, ""},
+		{"get nothing", func(m *lw.Memory[*rig.Widget]) error { return second(m.Get(t.Context(), rig.Key("b"))) }, apierrors.IsNotFound, ""},
+		{"get, canceled", func(m *lw.Memory[*rig.Widget]) error { return second(m.Get(over, rig.Key("a"))) }, isCanceled, ""},
+		{"create, canceled", func(m *lw.Memory[*rig.Widget]) error { return second(m.Create(over, rig.NewWidget("c", 1))) }, isCanceled, ""},
+		{"update, canceled", func(m *lw.Memory[*rig.Widget]) error { return second(m.Update(over, rig.NewWidget("a", 9))) }, isCanceled, ""},
+		{"delete, canceled", func(m *lw.Memory[*rig.Widget]) error { return second(m.Delete(over, rig.Key("a"), "")) }, isCanceled, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m := lw.NewMemory(rig.NewWidget("a", 0))
@@ -164,10 +173,7 @@ func TestMemoryNoOp(t *testing.T) {
 	m := lw.NewMemory(rig.NewWidget("a", 1))
 	before, _ := m.Get(t.Context(), lw.Key{Namespace: "default", Name: "a"})
 	for _, obj := range []*rig.Widget{before, rig.NewWidget("a", 1)} {
-		after, err := m.Update(t.Context(), obj)
-		if diff := cmp.Diff(before, after); diff != "" || err != nil {
-			t.Errorf("Update (-before +after):\n%s%v", diff, err)
-		}
+		rig.Same(t, "Update", before, rig.Must[*rig.Widget](t)(m.Update(t.Context(), obj)))
 	}
 }
 
@@ -189,9 +195,7 @@ func TestMemoryCopies(t *testing.T) {
 			t.Fatalf("listed %d, %v, want 1", n, err)
 		}
 		got, _ := m.Get(t.Context(), lw.KeyOf(given))
-		if diff := cmp.Diff(map[string]string{"l": "1"}, got.Labels); diff != "" {
-			t.Fatalf("labels (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "labels", map[string]string{"l": "1"}, got.Labels)
 		got.Labels["l"] = "mine"
 	}
 }
@@ -325,23 +329,18 @@ func TestMemoryFail(t *testing.T) {
 	m := lw.NewMemory(rig.NewWidget("a", 1))
 	down := apierrors.NewServiceUnavailable("down")
 	m.Fail(down)
-	none := func(*rig.Widget, error) error { return nil }
-	if _, err := m.List(t.Context(), metav1.ListOptions{}, none); err != down {
-		t.Errorf("List = %v, want %v", err, down)
+	list := func() error {
+		return second(m.List(t.Context(), metav1.ListOptions{}, func(*rig.Widget, error) error { return nil }))
 	}
-	if err := m.Watch(t.Context(), metav1.ListOptions{}, nil); err != down {
-		t.Errorf("Watch = %v, want %v", err, down)
+	_, hint := m.Hints().StillHas(t.Context(), lw.Meta{Namespace: "default", Name: "a", ResourceVersion: "2"}, "2")
+	for what, err := range map[string]error{"List": list(), "Watch": m.Watch(t.Context(), metav1.ListOptions{}, nil), "StillHas": hint} {
+		if err != down {
+			t.Errorf("%s = %v, want %v", what, err, down)
+		}
 	}
-	if _, err := m.Hints().StillHas(t.Context(), lw.Meta{Namespace: "default", Name: "a", ResourceVersion: "2"}, "2"); err != down {
-		t.Errorf("StillHas = %v, want %v", err, down)
-	}
-	if _, err := m.Update(t.Context(), rig.NewWidget("a", 2)); err != nil {
-		t.Errorf("Update = %v while requests fail", err)
-	}
+	rig.Update(t, m, "a", 2) // writes do not fail
 	m.Fail(nil)
-	if _, err := m.List(t.Context(), metav1.ListOptions{}, none); err != nil {
-		t.Errorf("List = %v after the failure", err)
-	}
+	rig.OK(t, list())
 }
 
 func TestMemoryExpired(t *testing.T) {
@@ -352,14 +351,14 @@ func TestMemoryExpired(t *testing.T) {
 	}
 	rig.Update(t, m, "a", 2)
 	m.Compact()
-	if _, err := m.List(t.Context(), metav1.ListOptions{Continue: list.Continue}, nil); !apierrors.IsResourceExpired(err) {
-		t.Errorf("List = %v, want Expired", err)
-	}
-	if err := m.Watch(t.Context(), metav1.ListOptions{ResourceVersion: list.ResourceVersion}, nil); !apierrors.IsResourceExpired(err) {
-		t.Errorf("Watch = %v, want Expired", err)
-	}
-	if err := m.Rewind(list.ResourceVersion); !apierrors.IsResourceExpired(err) {
-		t.Errorf("Rewind = %v, want Expired", err)
+	for what, err := range map[string]error{
+		"List":   second(m.List(t.Context(), metav1.ListOptions{Continue: list.Continue}, nil)),
+		"Watch":  m.Watch(t.Context(), metav1.ListOptions{ResourceVersion: list.ResourceVersion}, nil),
+		"Rewind": m.Rewind(list.ResourceVersion),
+	} {
+		if !apierrors.IsResourceExpired(err) {
+			t.Errorf("%s = %v, want Expired", what, err)
+		}
 	}
 	if err := m.Rewind("x"); err == nil {
 		t.Error("Rewind to no version")
@@ -416,33 +415,13 @@ func TestMemoryRequestsEnd(t *testing.T) {
 	}
 }
 
-// What a Memory is as a Writable: its writes, with contexts, errors, and the versions of deletions.
+// What a Memory is as a Writable: its writes, and the versions of deletions.
 func TestMemoryWritable(t *testing.T) {
 	m := lw.NewMemory[*rig.Widget]()
 	w, ctx := lw.Writable[*rig.Widget](m), t.Context()
 	stored, err := w.Create(ctx, rig.NewWidget("a", 1))
 	if err != nil || stored.UID == "" || stored.ResourceVersion != "2" {
 		t.Fatalf("Create: %v, %v", stored, err)
-	}
-	for what, c := range map[string]struct {
-		err error
-		is  func(error) bool
-	}{
-		"create twice":        {second(w.Create(ctx, rig.NewWidget("a", 2))), apierrors.IsAlreadyExists},
-		"update of nothing":   {second(w.Update(ctx, rig.NewWidget("b", 2))), apierrors.IsNotFound},
-		"update of a past":    {second(w.Update(ctx, rig.Stamped("a", 2, "1"))), apierrors.IsConflict},
-		"get nothing":         {second(w.Get(ctx, rig.Key("b"))), apierrors.IsNotFound},
-		"delete nothing":      {second(w.Delete(ctx, rig.Key("b"), "")), apierrors.IsNotFound},
-		"delete of a past":    {second(w.Delete(ctx, rig.Key("a"), "1")), apierrors.IsConflict},
-		"delete at no number": {second(w.Delete(ctx, rig.Key("a"), "x")), apierrors.IsBadRequest},
-		"get, canceled":       {second(w.Get(rig.Canceled(t), rig.Key("a"))), isCanceled},
-		"create, canceled":    {second(w.Create(rig.Canceled(t), rig.NewWidget("c", 1))), isCanceled},
-		"update, canceled":    {second(w.Update(rig.Canceled(t), rig.NewWidget("a", 9))), isCanceled},
-		"delete, canceled":    {second(w.Delete(rig.Canceled(t), rig.Key("a"), "")), isCanceled},
-	} {
-		if !c.is(c.err) {
-			t.Errorf("%s: %v", what, c.err)
-		}
 	}
 	stored.Size = 2
 	if stored, err = w.Update(ctx, stored); err != nil || stored.ResourceVersion != "3" || stored.Size != 2 {

@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/go-lw/lw"
@@ -81,10 +80,8 @@ func TestHandlerStatusOfABlockedHandler(t *testing.T) {
 		}
 		close(release)
 		synctest.Wait()
-		got = handlersOf(inf)[0]
-		if want := (lw.HandlerStatus{Name: "stuck", Synced: true, Calls: map[lw.EventType]uint64{lw.Updated: 2}, Folded: changes}); cmp.Diff(want, got, missingIsZero) != "" {
-			t.Errorf("%+v, want %+v", got, want)
-		}
+		want := []lw.HandlerStatus{{Name: "stuck", Synced: true, Calls: map[lw.EventType]uint64{lw.Updated: 2}, Folded: changes}}
+		rig.Same(t, "not blocked any more", want, handlersOf(inf), missingIsZero)
 	})
 }
 
@@ -200,8 +197,7 @@ func TestHandlerStatusOfADerivedCollection(t *testing.T) {
 		inf := lw.NewInformer(m, rig.Quiet())
 		g := lw.NewGraph(nil)
 		sums := lw.Derive(g, inf, rig.SumOf, "sums")
-		h := lw.Handler[*rig.Sum]{}
-		h.Update = func(_, _ *rig.Sum) { time.Sleep(time.Second) }
+		h := lw.Handler[*rig.Sum]{Update: func(_, _ *rig.Sum) { time.Sleep(time.Second) }}
 		sums.AddHandler(h)
 		sums.AddHandler(h)
 		defer rig.Begin(t, inf)()
@@ -216,9 +212,7 @@ func TestHandlerStatusOfADerivedCollection(t *testing.T) {
 		for i, got := range g.Status().Collections[0].Handlers {
 			got.Lag = nil
 			want := lw.HandlerStatus{Name: []string{"handler", "handler#2"}[i], Synced: true, Calls: map[lw.EventType]uint64{lw.Updated: 1}, LagCount: 1, LagSum: time.Second}
-			if cmp.Diff(want, got, missingIsZero) != "" {
-				t.Errorf("%+v, want %+v", got, want)
-			}
+			rig.Same(t, "handler", want, got, missingIsZero)
 		}
 	})
 }
