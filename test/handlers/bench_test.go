@@ -33,6 +33,16 @@ func beforeRun(t *testing.T, widgets string, opts *lw.Options, test func(t *test
 	})
 }
 
+// hidingOther runs such a test with an informer that is not shown the widget "other", whose writes
+// only move the version on.
+func hidingOther(t *testing.T, widgets string, opts *lw.Options, test func(t *testing.T, m memory, inf informer)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(rig.Widgets(widgets)...)
+		test(t, m, rig.Run(t, but(m, "other"), opts))
+	})
+}
+
 // runMemory makes the same in a bubble, and ofMemory an informer that has yet to run.
 func runMemory(t *testing.T, widgets string, opts *lw.Options) (memory, informer) {
 	t.Helper()
@@ -43,6 +53,11 @@ func runMemory(t *testing.T, widgets string, opts *lw.Options) (memory, informer
 func ofMemory(widgets string, opts *lw.Options) (memory, informer) {
 	m := lw.NewMemory(rig.Widgets(widgets)...)
 	return m, lw.NewInformer(m, opts)
+}
+
+// strict are options of an informer that must have no error.
+func strict(t *testing.T) *lw.Options {
+	return &lw.Options{OnError: func(err error) { t.Error(err) }}
 }
 
 // fed runs an informer of a source whose watch yields what the test sends. At 10 it has one widget.

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/rig"
 )
@@ -25,12 +23,8 @@ func namesOn[S any](seq iter.Seq2[string, S]) (all []string) {
 // mustList checks the names on b.
 func mustList(t *testing.T, b *lw.Board, informers, graphs []string) {
 	t.Helper()
-	if diff := cmp.Diff(informers, namesOn(b.Informers())); diff != "" {
-		t.Errorf("informers (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(graphs, namesOn(b.Graphs())); diff != "" {
-		t.Errorf("graphs (-want +got):\n%s", diff)
-	}
+	rig.Same(t, "informers", informers, namesOn(b.Informers()))
+	rig.Same(t, "graphs", graphs, namesOn(b.Graphs()))
 }
 
 // begin runs an informer of one widget, which is on b.
@@ -149,9 +143,7 @@ func TestBoardOfEqualNames(t *testing.T) {
 			stops = append(stops, run("c"))
 		}
 		want := []string{"c", "c#2", "c#3", "c#4", "c#5", "c#6", "c#7", "c#8", "c#9"}
-		if diff := cmp.Diff(want, namesOn(b.Informers())[6:]); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		rig.Same(t, "", want, namesOn(b.Informers())[6:])
 		stops = append(stops, run("c"))
 		if got := namesOn(b.Informers()); got[len(got)-1] != "c#10" {
 			t.Errorf("the last one is %s, want c#10", got[len(got)-1])
@@ -159,9 +151,7 @@ func TestBoardOfEqualNames(t *testing.T) {
 
 		// The two lists know nothing of each other.
 		stops = append(stops, rig.Begin(t, lw.NewGraph(&lw.GraphOptions{Name: "a", Board: &b})), rig.Begin(t, lw.NewGraph(&lw.GraphOptions{Name: "a", Board: &b})))
-		if diff := cmp.Diff([]string{"a", "a#2"}, namesOn(b.Graphs())); diff != "" {
-			t.Errorf("graphs (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "graphs", []string{"a", "a#2"}, namesOn(b.Graphs()))
 		for _, stop := range stops {
 			stop()
 		}

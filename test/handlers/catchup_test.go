@@ -44,10 +44,8 @@ func mustCatchUp(t *testing.T, inf *lw.Informer[*rig.Widget], want string) time.
 }
 
 func TestCatchUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(rig.NewWidget("a", 1))
-		errs := new(rig.Errors)
-		inf := rig.Run(t, but(m, "other"), &lw.Options{OnError: errs.Add})
+	errs := new(rig.Errors)
+	hidingOther(t, "a1", &lw.Options{OnError: errs.Add}, func(t *testing.T, m memory, inf informer) {
 		if took := mustCatchUp(t, inf, "2"); took != 0 || rig.Watches(inf.Status()) != 1 {
 			t.Errorf("it took %v and %d watches, although there is nothing to catch up with", took, rig.Watches(inf.Status()))
 		}
@@ -76,11 +74,9 @@ func TestCatchUp(t *testing.T) {
 func TestCatchUpOverHTTP(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := lwtest.NewServer(t, lwtest.Resource{Group: "lw.test", Plural: "gadgets", Kind: "Gadget"})
-		inf := lw.NewInformer[*rig.Gadget](lwtest.Objects[*rig.Gadget](server, "gadgets").Source(), nil)
+		inf := lw.NewInformer(lwtest.Objects[*rig.Gadget](server, "gadgets").Source(), nil)
 		rig.Start(t, inf)
-		if err := inf.WaitForSync(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, inf.WaitForSync(t.Context()))
 		for range 3 {
 			server.Advance(10)
 			before := time.Now()
@@ -162,24 +158,18 @@ func TestCatchUpTogether(t *testing.T) {
 			call("3")
 		}
 		calls.Wait()
-		if src.lists != 2 {
-			t.Errorf("%d requests, want 2", src.lists)
-		}
+		rig.Same(t, "requests", 2, src.lists)
 		// The next one shares nothing with those that are over.
 		rig.Update(t, m, "a", 3)
 		call("4")
 		calls.Wait()
-		if src.lists != 3 {
-			t.Errorf("%d requests, want 3", src.lists)
-		}
+		rig.Same(t, "requests", 3, src.lists)
 	})
 }
 
 // TestCatchUpOften: there is a bound for requests, however often it is called.
 func TestCatchUpOften(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("other", 1))
-		inf := rig.Run(t, but(m, "other"), &lw.Options{OnError: func(err error) { t.Error(err) }})
+	hidingOther(t, "a1 other1", strict(t), func(t *testing.T, m memory, inf informer) {
 		var calls sync.WaitGroup
 		end := time.Now().Add(time.Minute)
 		for range 10 {
@@ -255,7 +245,7 @@ func TestCatchUpFails(t *testing.T) {
 		rig.Subtest(t, name, func(t *testing.T) {
 			m := lw.NewMemory(rig.NewWidget("a", 1))
 			var errs rig.Errors
-			var src lw.Source[*rig.Widget] = m
+			src := source(m)
 			if tc.src != nil {
 				src = tc.src(m)
 			}
@@ -277,10 +267,8 @@ func TestCatchUpFails(t *testing.T) {
 			if got := fmt.Sprint(err); strings.Replace(got, "lw: Widget: transform", "lw: transform", 1) != tc.want {
 				t.Errorf("CatchUp returned %q and\n%s\nwant\n%s", version, got, tc.want)
 			}
-			for _, err := range errs.All() {
-				if errors.Is(err, boom) {
-					t.Error("OnError is told of an error that was returned")
-				}
+			if errs.Count(boom) > 0 {
+				t.Error("OnError is told of an error that was returned")
 			}
 			stop()
 		})
@@ -297,15 +285,11 @@ func (s *hintedSource) Hints() lw.SourceHints { return s.hints }
 
 // TestCatchUpWithAnOlderServer: an informer that asks finds out that the server went back in time.
 func TestCatchUpWithAnOlderServer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(rig.NewWidget("a", 1))
-		errs := new(rig.Errors)
-		inf := rig.Run(t, m, &lw.Options{OnError: errs.Add})
+	errs := new(rig.Errors)
+	inMemory(t, "a1", &lw.Options{OnError: errs.Add}, func(t *testing.T, m memory, inf informer) {
 		rig.Create(t, m, "b", 1)
 		synctest.Wait()
-		if err := m.Rewind("2"); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, m.Rewind("2"))
 		synctest.Wait()
 		version, err := inf.CatchUp(t.Context())
 		if err == nil || !strings.Contains(err.Error(), "lw: Widget: catching up with the server: list: the server answered with resource version 2, which is older than 3") {
@@ -341,9 +325,7 @@ func TestCatchUpLooksInto(t *testing.T) {
 // TestWaitForForeignVersion: a version that the collection does not show takes seconds, and few
 // requests however many wait.
 func TestWaitForForeignVersion(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(rig.NewWidget("a", 1))
-		inf := rig.Run(t, but(m, "other"), &lw.Options{OnError: func(err error) { t.Error(err) }})
+	hidingOther(t, "a1", strict(t), func(t *testing.T, m memory, inf informer) {
 		other := rig.Create(t, m, "other", 1)
 		var waits sync.WaitGroup
 		for range 100 {
@@ -391,7 +373,7 @@ func TestHastenedIsNoOutage(t *testing.T) {
 		src := lw.WithListOptions[*rig.Widget](&hintedSource{m, hints}, func(o *metav1.ListOptions) {
 			o.FieldSelector, o.AllowWatchBookmarks = "metadata.name!=other", o.SendInitialEvents != nil
 		})
-		inf := rig.Run(t, src, &lw.Options{OnError: func(err error) { t.Error(err) }})
+		inf := rig.Run(t, src, strict(t))
 		rig.Update(t, m, "a", 2)
 		other := rig.Create(t, m, "other", 1)
 		synctest.Wait()

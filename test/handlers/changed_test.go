@@ -51,9 +51,7 @@ func (c channels) closed() (names []string) {
 func (c channels) mustBeClosed(t *testing.T, want ...string) {
 	t.Helper()
 	synctest.Wait()
-	if diff := cmp.Diff(want, c.closed()); diff != "" {
-		t.Errorf("closed channels (-want +got):\n%s", diff)
-	}
+	rig.Same(t, "closed channels", want, c.closed())
 }
 
 // An event closes the channels of its object, of any object, and of the groups that the object
@@ -162,9 +160,7 @@ func TestChangedBeforeHandlers(t *testing.T) {
 			changed := inf.Changed(t.Context(), rig.Key("a"))
 			taken <- changed
 			taken <- bySize.Changed(t.Context(), (i+1)/100)
-			if err := inf.WaitForResourceVersion(t.Context(), rig.Update(t, m, "a", i+1).ResourceVersion); err != nil {
-				t.Fatal(err)
-			}
+			rig.OK(t, inf.WaitForResourceVersion(t.Context(), rig.Update(t, m, "a", i+1).ResourceVersion))
 			select {
 			case <-changed:
 			default:
@@ -211,9 +207,7 @@ func TestIndexChangedOfAnIndexer(t *testing.T) {
 			c[letter] = byLetter.Changed(ctx, letter)
 		}
 		step.do()
-		if diff := cmp.Diff(step.want, c.closed()); diff != "" {
-			t.Errorf("%s: closed channels (-want +got):\n%s", step.name, diff)
-		}
+		rig.Same(t, fmt.Sprintf("%s: closed channels", step.name), step.want, c.closed())
 	}
 }
 
@@ -442,9 +436,7 @@ func TestWaitForNeverMissesTheLast(t *testing.T) {
 				rig.Update(t, m, "a", round*changes+i+1)
 			}
 			for range 4 { // a wait that misses it hangs, which ends the bubble with an error
-				if err := <-ended; err != nil {
-					t.Fatal(err)
-				}
+				rig.OK(t, <-ended)
 			}
 		}
 		mustLeaveNothing(t, inf)

@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/go-lw/lw"
@@ -98,9 +97,7 @@ func TestIdentityIsTheUID(t *testing.T) {
 		})
 		rig.Start(t, inf)
 		rig.Sleep(time.Minute)
-		if diff := cmp.Diff([]string{"add u1", "delete u1", "add u2"}, got); diff != "" {
-			t.Errorf("calls (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "calls", []string{"add u1", "delete u1", "add u2"}, got)
 	})
 }
 
@@ -148,9 +145,7 @@ func TestNoNoise(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		slices.Sort(resynced)
-		if diff := cmp.Diff([]string{"a", "b"}, resynced); diff != "" {
-			t.Errorf("resync (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "resync", []string{"a", "b"}, resynced)
 		if len(plain) > 2 {
 			t.Errorf("a handler without resync was told %v", plain)
 		}
@@ -178,9 +173,7 @@ func TestNoTombstones(t *testing.T) {
 		rig.Remove(t, m, "seen")
 		rig.Sleep(time.Second)
 		rig.Relist(m, func() { rig.Remove(t, m, "unseen") })
-		if diff := cmp.Diff([]string{"seen", "unseen"}, deleted); diff != "" {
-			t.Errorf("deleted (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "deleted", []string{"seen", "unseen"}, deleted)
 	})
 }
 
@@ -270,9 +263,7 @@ func TestLateHandlers(t *testing.T) {
 			t.Error(err)
 		}
 		slices.Sort(got[:2])
-		if diff := cmp.Diff([]string{"add a2", "add b1", "synced", "update a2 3", "delete b1"}, got); diff != "" {
-			t.Errorf("calls (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "calls", []string{"add a2", "add b1", "synced", "update a2 3", "delete b1"}, got)
 		type change struct {
 			Type    lw.EventType
 			Name    string
@@ -292,9 +283,7 @@ func TestLateHandlers(t *testing.T) {
 			}
 		}
 		want := []change{{lw.Added, "a", true, lw.CauseInitial}, {lw.Added, "c", false, lw.CauseWatch}}
-		if diff := cmp.Diff(want, changes); diff != "" {
-			t.Errorf("events (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "events", want, changes)
 	})
 }
 

@@ -8,8 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/test/internal/inside"
@@ -43,15 +41,11 @@ func TestEvents(t *testing.T) {
 		}()
 		rig.Start(t, inf)
 		want := []string{"initial added a1 first", "watch updated a2", "relist deleted a2", "relist added a3", "watch deleted a3"}
-		if diff := cmp.Diff(want, collect(events, len(want))); diff != "" {
-			t.Errorf("events (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "events", want, collect(events, len(want)))
 		// Another iteration begins with what is there now.
 		rig.Create(t, m, "b", 1)
 		synctest.Wait()
-		if diff := cmp.Diff([]string{"initial added b1 first"}, collect(events, 1)); diff != "" {
-			t.Errorf("events of a second loop (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "events of a second loop", []string{"initial added b1 first"}, collect(events, 1))
 		if n := inf.Status().Pending; n != 0 {
 			t.Errorf("%d changes wait for a loop that has ended", n)
 		}

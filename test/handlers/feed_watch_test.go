@@ -31,10 +31,8 @@ func TestPollInterval(t *testing.T) {
 			return []*rig.Widget{rig.NewWidget("a", 1)}, nil
 		}, 10*time.Second), nil)
 		rig.Sleep(35 * time.Second)
-		want := []time.Duration{0, 10 * time.Second, 20 * time.Second, 30 * time.Second}
-		if diff := cmp.Diff(want, calls); diff != "" || inf.Store().Len() != 1 {
-			t.Errorf("calls (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "calls", []time.Duration{0, 10 * time.Second, 20 * time.Second, 30 * time.Second}, calls)
+		rig.Same(t, "objects", 1, inf.Store().Len())
 	})
 }
 
@@ -66,9 +64,7 @@ func TestFeedGoesOn(t *testing.T) {
 		rig.Start(t, inf)
 		rig.Sleep(10 * time.Minute)
 		want := []string{"add 1", "1 to 2", "2 to 3", "3 to 4", "4 to 5", "5 to 6", "6 to 7"}
-		if diff := cmp.Diff(want, told); diff != "" {
-			t.Errorf("told (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "told", want, told)
 		mustBeWell(t, inf)
 	})
 }
@@ -118,8 +114,7 @@ func TestPollTellsAgain(t *testing.T) {
 // context is no end that the source has made.
 func TestFeedIsAliveWithoutBookmarks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		runs := 0
-		src := idle(true, &runs)
+		src := idle(true, new(int))
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 		defer cancel()
 		streamed, seconds := true, int64(90)
@@ -184,33 +179,24 @@ func TestFeederHasEnded(t *testing.T) {
 					return ctx.Err()
 				}
 			}), &lw.Options{List: mode, OnError: func(error) {}})
-			ctx, cancel := context.WithCancel(t.Context())
-			go inf.Run(ctx)
-			defer func() { cancel(); <-inf.Stopped() }()
-			synctest.Wait()
+			stop := sync.OnceFunc(rig.Begin(t, inf))
+			defer stop()
 			tell := func(to *lw.Feeder[*rig.Widget], size int) error {
 				return to.Change([]*rig.Widget{rig.NewWidget("a", size)})
 			}
-			if err := tell(all[len(all)-1], 2); err != nil {
-				t.Fatal(err)
-			}
+			rig.OK(t, tell(all[len(all)-1], 2))
 			close(runs[len(runs)-1])
 			rig.Sleep(time.Minute)
 			now := all[len(all)-1]
-			if err := tell(now, 3); err != nil {
-				t.Fatal(err)
-			}
+			rig.OK(t, tell(now, 3))
 			for i, old := range all[:len(all)-1] {
 				if tell(old, 4) == nil || old.Snapshot([]*rig.Widget{}) == nil {
 					t.Errorf("%v: feeder %d of %d takes what it is told", mode, i+1, len(all))
 				}
 			}
 			synctest.Wait()
-			if diff := cmp.Diff(map[lw.Key]int{rig.Key("a"): 3}, rig.Sizes(inf.Store())); diff != "" {
-				t.Errorf("%v: shown (-want +got):\n%s", mode, diff)
-			}
-			cancel()
-			<-inf.Stopped()
+			rig.Same(t, fmt.Sprintf("%v: shown", mode), map[lw.Key]int{rig.Key("a"): 3}, rig.Sizes(inf.Store()))
+			stop()
 			if tell(now, 5) == nil {
 				t.Errorf("%v: the last feeder takes what it is told after the end", mode)
 			}

@@ -11,8 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"k8s.io/apimachinery/pkg/watch"
-
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/rig"
 )
@@ -69,23 +67,19 @@ func TestRemoveInTheLastAdd(t *testing.T) {
 func TestStoryFollowsTheUID(t *testing.T) {
 	other := rig.Stamped("a", 2, "12")
 	other.UID = "another"
-	modified := func(w *rig.Widget) lw.WatchEvent[*rig.Widget] {
-		return lw.WatchEvent[*rig.Widget]{Type: watch.Modified, Object: w, ResourceVersion: w.ResourceVersion}
-	}
+	sized := func(size int, rv string) lw.WatchEvent[*rig.Widget] { return rig.Modified(rig.Stamped("a", size, rv)) }
 	for name, tc := range map[string]struct {
-		events []lw.WatchEvent[*rig.Widget]
-		want   []string
+		updates rig.Stream
+		want    []string
 	}{
-		"another object in its place": {[]lw.WatchEvent[*rig.Widget]{modified(other)}, []string{"add a1", "synced", "delete a1", "add a2"}},
-		"out and in": {[]lw.WatchEvent[*rig.Widget]{modified(rig.Stamped("a", -1, "12")), modified(rig.Stamped("a", 3, "13")), modified(rig.Stamped("a", 4, "14"))},
-			[]string{"add a1", "synced", "delete a1", "add a3", "update a3 a4"}},
-		"never in": {[]lw.WatchEvent[*rig.Widget]{modified(rig.Stamped("a", -1, "12")), modified(rig.Stamped("a", -2, "13"))},
-			[]string{"add a1", "synced", "delete a1"}},
+		"another object in its place": {rig.Events(rig.Modified(other)), []string{"add a1", "synced", "delete a1", "add a2"}},
+		"out and in":                  {rig.Events(sized(-1, "12"), sized(3, "13"), sized(4, "14")), []string{"add a1", "synced", "delete a1", "add a3", "update a3 a4"}},
+		"never in":                    {rig.Events(sized(-1, "12"), sized(-2, "13")), []string{"add a1", "synced", "delete a1"}},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
 			src := &rig.Script{
 				Lists:   []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))},
-				Watches: []rig.Stream{{After: time.Second}, {Events: tc.events, Open: true}},
+				Watches: []rig.Stream{{After: time.Second}, tc.updates},
 			}
 			positive := lw.Transform(src, func(w *rig.Widget) (*rig.Widget, error) {
 				if w.Size < 0 {
@@ -162,9 +156,7 @@ func TestCallbackStopsTheInformer(t *testing.T) {
 			},
 		})
 		before := time.Now()
-		if err := inf.Run(ctx); err != nil {
-			t.Error(err)
-		}
+		rig.OK(t, inf.Run(ctx))
 		if took := time.Since(before); n != 1 || took != time.Second {
 			t.Errorf("%d calls in %v, want the one that was running", n, took)
 		}
@@ -322,9 +314,7 @@ func TestHandlerAbuse(t *testing.T) {
 		cancel()
 		users.Wait()
 		<-reg.Done()
-		if err := <-ran; err != nil {
-			t.Error(err)
-		}
+		rig.OK(t, <-ran)
 	})
 }
 
@@ -334,9 +324,7 @@ func TestRunCancelledBefore(t *testing.T) {
 		src := &rig.Script{Lists: []rig.Reply{rig.List("10")}}
 		inf := lw.NewInformer[*rig.Widget](src, nil)
 		reg := inf.AddHandler(lw.Handler[*rig.Widget]{Synced: func() { t.Error("synced") }})
-		if err := inf.Run(rig.Canceled(t)); err != nil {
-			t.Error(err)
-		}
+		rig.OK(t, inf.Run(rig.Canceled(t)))
 		if n := len(src.Requests()); n != 0 {
 			t.Errorf("%d requests", n)
 		}

@@ -9,8 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	gocmp "github.com/google/go-cmp/cmp"
-
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/test/internal/inside"
@@ -326,9 +324,7 @@ func TestTell(t *testing.T) {
 				}
 				got, want = append(got, do+" => "+now), append(want, do+" => "+shows)
 			}
-			if diff := gocmp.Diff(want, got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			rig.Same(t, "", want, got)
 		})
 	}
 }
