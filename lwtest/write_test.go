@@ -307,9 +307,7 @@ func TestCollectRefused(t *testing.T) {
 				job.OwnerReferences = []metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "Job", Name: "a", UID: "gone"}}
 				rig.Must[*Job](t)(lwtest.Objects[*Job](s, "jobs").Create(job))
 			}
-			if diff := cmp.Diff([]string{"delete jobs default/q", ""}, []string{s.Collect(), s.Collect()}); diff != "" {
-				t.Errorf("%v (-want +got):\n%s", refusal, diff)
-			}
+			rig.Same(t, fmt.Sprintf("%v", refusal), []string{"delete jobs default/q", ""}, []string{s.Collect(), s.Collect()})
 		})
 	}
 }
@@ -354,9 +352,7 @@ func TestAdmission(t *testing.T) {
 			}
 		}
 		want := []string{"create  true false false", "update  true true true", "update  true true false", "update status true true false", "delete  false true false"}
-		if diff := cmp.Diff(want, seen); diff != "" {
-			t.Errorf("seen: (-want +got)\n%s", diff)
-		}
+		rig.Same(t, "seen", want, seen)
 		own := lwtest.Objects[*Job](s, "jobs") // the test itself needs no version
 		b, err := own.Create(&Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "b"}})
 		if b.ResourceVersion = ""; err == nil {
