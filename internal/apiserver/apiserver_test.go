@@ -83,16 +83,12 @@ func (b *bench) create(names ...string) {
 // touch makes one more version of a pod.
 func (b *bench) touch(name, value string) {
 	b.Helper()
-	if _, err := b.pods.Update(pod(name, label(value))); err != nil {
-		b.Fatal(err)
-	}
+	rig.Must[apiserver.Object](b)(b.pods.Update(pod(name, label(value))))
 }
 
 func (b *bench) remove(name string) {
 	b.Helper()
-	if _, err := b.pods.Delete(key(name)); err != nil {
-		b.Fatal(err)
-	}
+	rig.Must[apiserver.Object](b)(b.pods.Delete(key(name)))
 }
 
 // put stores an object by the server's own program.
@@ -221,11 +217,7 @@ func (s *stream) read() {
 		if strings.TrimSpace(line) != "" {
 			s.add("half")
 		}
-		if err == io.EOF {
-			s.add("EOF")
-		} else {
-			s.add("broken")
-		}
+		s.add(map[bool]string{true: "EOF", false: "broken"}[err == io.EOF])
 		return
 	}
 }

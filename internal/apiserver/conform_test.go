@@ -7,14 +7,12 @@ import (
 	. "github.com/go-lw/lw/internal/apiserver"
 	"github.com/go-lw/lw/internal/registry"
 	"github.com/go-lw/lw/internal/registry/conform"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // conforming are the resources of the table of writes.
 func conforming(t testing.TB, managed bool) (all []Resource) {
-	pod, err := registry.TypeOf(reflect.TypeFor[*conform.Pod]())
-	if err != nil {
-		t.Fatal(err)
-	}
+	pod := rig.Must[*registry.Type](t)(registry.TypeOf(reflect.TypeFor[*conform.Pod]()))
 	for _, r := range conform.Resources {
 		res := Resource{Group: "example.io", Resource: r.Plural, Kind: r.Kind, Cluster: r.Cluster, Status: r.Status, Scale: r.Scale, Custom: true, Versioned: true, Managed: managed}
 		if r.Typed {

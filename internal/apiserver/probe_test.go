@@ -143,9 +143,7 @@ func TestProbes(t *testing.T) {
 				"resourceVersion=1&resourceVersionMatch=Exact":  200,
 				"resourceVersion=1&limit=1&fieldSelector=a%3Db": 400,
 			} {
-				if got := b.code(http.MethodGet, "/api/v1/pods?"+query, ""); got != want {
-					b.Errorf("%s: got %d, want %d", query, got, want)
-				}
+				rig.Same(b, query, want, b.code(http.MethodGet, "/api/v1/pods?"+query, ""))
 			}
 		}},
 		{"paths", func(b *bench) {
@@ -168,9 +166,7 @@ func TestProbes(t *testing.T) {
 				"/api/v1/namespaces/other/pods/a":            404,
 				"/apis/example.com/v1/namespaces/ns/widgets/w?x=1&y=%20": 404,
 			} {
-				if got := b.code(http.MethodGet, path, ""); got != want {
-					b.Errorf("%s: got %d, want %d", path, got, want)
-				}
+				rig.Same(b, path, want, b.code(http.MethodGet, path, ""))
 			}
 		}},
 	} {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/apimachinery/pkg/runtime/serializer/streaming"
 	"k8s.io/apimachinery/pkg/util/framer"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
 	. "github.com/go-lw/lw/internal/apiserver"
 	"github.com/go-lw/lw/internal/rig"
@@ -29,9 +30,7 @@ var scheme = func() *runtime.Scheme {
 	metav1.AddToGroupVersion(s, core)
 	s.AddKnownTypeWithName(core.WithKind("Pod"), &metav1.PartialObjectMetadata{})
 	s.AddKnownTypeWithName(core.WithKind("PodList"), &metav1.PartialObjectMetadataList{})
-	if err := metav1.AddMetaToScheme(s); err != nil {
-		panic(err)
-	}
+	utilruntime.Must(metav1.AddMetaToScheme(s))
 	return s
 }()
 
@@ -74,9 +73,7 @@ func TestStreamFrames(t *testing.T) {
 				b.Inject(Fault{Do: At(4, Error(fmt.Errorf("oops")))})
 				resp := b.must(b.do("watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", "Accept", c.accept))
 				defer func() { _ = resp.Body.Close() }()
-				if got := resp.Header.Get("Content-Type"); got != c.contentType {
-					b.Errorf("Content-Type: got %q, want %q", got, c.contentType)
-				}
+				rig.Same(b, "Content-Type", c.contentType, resp.Header.Get("Content-Type"))
 				synctest.Wait()
 				b.touch("a", "x")
 				b.remove("a")
@@ -89,13 +86,9 @@ func TestStreamFrames(t *testing.T) {
 					if err == io.EOF {
 						break
 					}
-					if err != nil {
-						b.Fatal(err)
-					}
+					rig.OK(b, err)
 					obj, gvk, err := c.framing.object.Decode(ev.Object.Raw, nil, nil)
-					if err != nil {
-						b.Fatal(err)
-					}
+					rig.OK(b, err)
 					line := ev.Type + " " + gvk.String()
 					switch obj := obj.(type) {
 					case *metav1.PartialObjectMetadata:
@@ -146,13 +139,9 @@ func TestAnswers(t *testing.T) {
 				b.create("a", "b")
 				resp := b.must(b.request(http.MethodGet, b.URL("pods", "ns")+c.path, nil, "Accept", c.accept))
 				body := b.body(resp)
-				if got := resp.Header.Get("Content-Type"); got != c.contentType {
-					b.Errorf("Content-Type: got %q, want %q", got, c.contentType)
-				}
+				rig.Same(b, "Content-Type", c.contentType, resp.Header.Get("Content-Type"))
 				obj, gvk, err := decoder(c.contentType).Decode(body, nil, nil)
-				if err != nil {
-					b.Fatalf("%v in %q", err, body)
-				}
+				rig.OK(b, err)
 				got := gvk.String()
 				switch obj := obj.(type) {
 				case *metav1.PartialObjectMetadataList:
@@ -168,9 +157,7 @@ func TestAnswers(t *testing.T) {
 					got += fmt.Sprintf(" %s@%s", obj.Name, obj.ResourceVersion)
 				case *metav1.Status:
 					got += fmt.Sprintf(" %d", obj.Code)
-					if int(obj.Code) != resp.StatusCode {
-						b.Errorf("the answer's code is %d", resp.StatusCode)
-					}
+					rig.Same(b, "the answer's code", int(obj.Code), resp.StatusCode)
 				}
 				rig.Same(b, "answer", c.want, got)
 			})
@@ -210,10 +197,7 @@ func TestGzip(t *testing.T) {
 			}
 			resp := b.must(b.do(query, header...))
 			body = b.body(resp)
-			if resp.Uncompressed {
-				return "gzip", int(resp.ContentLength), body
-			}
-			return "", int(resp.ContentLength), body
+			return map[bool]string{true: "gzip"}[resp.Uncompressed], int(resp.ContentLength), body
 		}
 		for i := range 300 {
 			if i == 10 {
@@ -225,13 +209,9 @@ func TestGzip(t *testing.T) {
 		}
 		for _, query := range []string{"", streamed} {
 			encoding, _, packed := get(query, "gzip")
-			if encoding != "gzip" {
-				b.Errorf("%q is not compressed", query)
-			}
+			rig.Same(b, query+" where gzip is offered", "gzip", encoding)
 			encoding, _, plain := get(query, "")
-			if encoding != "" {
-				b.Errorf("%q is compressed, which was not offered", query)
-			}
+			rig.Same(b, query+" where it is not", "", encoding)
 			if !slices.Equal(packed, plain) {
 				b.Errorf("%q differs by compression", query)
 			}
