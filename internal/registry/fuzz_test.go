@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	. "github.com/go-lw/lw/internal/registry"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // Whatever a client sends: what is stored is under the key of the path, once, and decodes the same
@@ -71,9 +72,7 @@ func FuzzWrites(f *testing.F) {
 		for key, o := range m.objects {
 			data := k.AppendJSON(nil, o)
 			var meta metav1.PartialObjectMetadata
-			if err := json.Unmarshal(data, &meta); err != nil {
-				t.Fatalf("%s: %v", data, err)
-			}
+			rig.OK(t, json.Unmarshal(data, &meta))
 			if key.Namespace != "ns" || o.Key() != key || req.Verb != Create && key != named("a") && key != named(req.Key.Name) {
 				t.Errorf("%s %q: stored under %s: %s", req.Verb, body, key, data)
 			}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	. "github.com/go-lw/lw/internal/registry"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // A write that meets another one is decided again, about what is there then.
@@ -21,23 +22,21 @@ func TestRaces(t *testing.T) {
 	other := func(m *memory, body string) {
 		must(t, m, Request{Verb: Patch, Key: named("a"), ContentType: merge, Body: []byte(body)})
 	}
-	remove := func(m *memory) {
-		must(t, m, Request{Verb: Delete, Key: named("a")})
-	}
+	putY := func(m *memory) { other(m, `{"y":1}`) }
+	remove := func(m *memory) { must(t, m, Request{Verb: Delete, Key: named("a")}) }
 	for name, c := range map[string]struct {
 		req  Request
 		race func(m *memory)
 		want string
 	}{
-		"patch":              {Request{Verb: Patch, ContentType: merge, Body: []byte(`{"x":2}`)}, func(m *memory) { other(m, `{"y":1}`) }, `200 {"x":2,"y":1}`},
-		"patch of a version": {Request{Verb: Patch, ContentType: merge, Body: []byte(`{"metadata":{"resourceVersion":"1"},"x":2}`)}, func(m *memory) { other(m, `{"y":1}`) }, `409 `},
-		"patch of what goes": {Request{Verb: Patch, ContentType: merge, Body: []byte(`{"x":2}`)}, remove, `404 `},
-		"apply of what goes": {Request{Verb: Patch, ContentType: apply, Query: url.Values{"fieldManager": {"m"}}, Body: []byte(`{apiVersion: example.io/v1, kind: Thing, metadata: {name: a}, x: 3}`)}, remove, `201 {"x":3}`},
-		"update":             {Request{Verb: Update, Body: []byte(`{"metadata":{"name":"a"},"x":2}`)}, func(m *memory) { other(m, `{"y":1}`) }, `200 {"x":2}`},
-		"update of a version": {Request{Verb: Update, Body: []byte(`{"metadata":{"name":"a","resourceVersion":"1"},"x":2}`)}, func(m *memory) { other(m, `{"y":1}`) },
-			`409 `},
+		"patch":               {Request{Verb: Patch, ContentType: merge, Body: []byte(`{"x":2}`)}, putY, `200 {"x":2,"y":1}`},
+		"patch of a version":  {Request{Verb: Patch, ContentType: merge, Body: []byte(`{"metadata":{"resourceVersion":"1"},"x":2}`)}, putY, `409 `},
+		"patch of what goes":  {Request{Verb: Patch, ContentType: merge, Body: []byte(`{"x":2}`)}, remove, `404 `},
+		"apply of what goes":  {Request{Verb: Patch, ContentType: apply, Query: url.Values{"fieldManager": {"m"}}, Body: []byte(`{apiVersion: example.io/v1, kind: Thing, metadata: {name: a}, x: 3}`)}, remove, `201 {"x":3}`},
+		"update":              {Request{Verb: Update, Body: []byte(`{"metadata":{"name":"a"},"x":2}`)}, putY, `200 {"x":2}`},
+		"update of a version": {Request{Verb: Update, Body: []byte(`{"metadata":{"name":"a","resourceVersion":"1"},"x":2}`)}, putY, `409 `},
 		"delete":              {Request{Verb: Delete}, func(m *memory) { other(m, `{"metadata":{"finalizers":["x.io/y"]}}`) }, `200 {}`},
-		"delete of a version": {Request{Verb: Delete, Body: []byte(`{"preconditions":{"resourceVersion":"1"}}`)}, func(m *memory) { other(m, `{"y":1}`) }, `409 `},
+		"delete of a version": {Request{Verb: Delete, Body: []byte(`{"preconditions":{"resourceVersion":"1"}}`)}, putY, `409 `},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMemory(k)
@@ -65,10 +64,7 @@ func TestRaces(t *testing.T) {
 	} {
 		always.n = 0
 		c.req.Key = named("a")
-		w, err := k.Prepare(c.req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := rig.Must[*Write](t)(k.Prepare(c.req))
 		ctx, cancel := context.WithCancel(ctx)
 		always.cancel = cancel
 		if _, err := w.Run(ctx, always); !apierrors.IsConflict(err) || always.n != c.want {
@@ -96,10 +92,8 @@ func TestGeneratedNames(t *testing.T) {
 	m := &full{memory: newMemory(&Kind{Group: "example.io", Version: "v1", Plural: "things", Kind: "Thing"})}
 	for _, free := range []int{1, 8, 9} {
 		m.n, m.free = 0, free
-		w, err := m.kind.Prepare(Request{Verb: Create, Key: types.NamespacedName{Namespace: "ns"}, Body: []byte(`{"metadata":{"generateName":"` + strings.Repeat("x", 62) + `"}}`)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		body := `{"metadata":{"generateName":"` + strings.Repeat("x", 62) + `"}}`
+		w := rig.Must[*Write](t)(m.kind.Prepare(Request{Verb: Create, Key: types.NamespacedName{Namespace: "ns"}, Body: []byte(body)}))
 		out, err := w.Run(ctx, m)
 		if taken := free == 9; taken != apierrors.IsAlreadyExists(err) || !taken && (err != nil || len(out.Object.Meta.Name) != 63) || m.n != min(free, 8) {
 			t.Errorf("free at %d: %d attempts, %v, %v", free, m.n, out.Object, err)
