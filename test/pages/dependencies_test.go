@@ -1,9 +1,7 @@
 package pages_test
 
 import (
-	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -40,11 +38,8 @@ func TestDependencies(t *testing.T) {
 
 // The tool that needs x/tools is a module of its own, so no program that imports lw downloads it.
 func TestNoTools(t *testing.T) {
-	mod, err := os.ReadFile(filepath.Join("..", "..", "go.mod"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if strings.Contains(string(mod), "golang.org/x/tools") || !strings.Contains(string(mod), "module github.com/go-lw/lw\n") {
+	mod := read(t, "../../go.mod")
+	if strings.Contains(mod, "golang.org/x/tools") || !strings.Contains(mod, "module github.com/go-lw/lw\n") {
 		t.Errorf("go.mod of the root is\n%s", mod)
 	}
 }
