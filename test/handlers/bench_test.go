@@ -1,13 +1,22 @@
 package handlers_test
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/history"
+	"github.com/go-lw/lw/internal/leak"
 	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/test/internal/inside"
 )
+
+func TestMain(m *testing.M) {
+	history.FromOne = true // tests name the versions of a Memory
+	leak.Main(m)
+}
 
 type (
 	memory   = *lw.Memory[*rig.Widget]
@@ -53,6 +62,13 @@ func runMemory(t *testing.T, widgets string, opts *lw.Options) (memory, informer
 func ofMemory(widgets string, opts *lw.Options) (memory, informer) {
 	m := lw.NewMemory(rig.Widgets(widgets)...)
 	return m, lw.NewInformer(m, opts)
+}
+
+// within is a context that is done after d.
+func within(t *testing.T, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
 }
 
 // strict are options of an informer that must have no error.

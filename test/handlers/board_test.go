@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"slices"
 	"testing"
 	"testing/synctest"
 
@@ -54,11 +53,8 @@ func TestBoardListsWhatRuns(t *testing.T) {
 		stopGraph, stopReflector := rig.Begin(t, g), rig.Begin(t, r)
 		mustList(t, &b, []string{"Widget", "plain"}, []string{"graph"})
 		for name, s := range b.Informers() {
-			if !s.Synced || s.Name != name || s.Phase != "watching" {
+			if !s.Synced || s.Name != name || s.Phase != "watching" || name == "Widget" && s.Objects != 2 {
 				t.Errorf("%s: %+v", name, s)
-			}
-			if want := 2; name == "Widget" && s.Objects != want {
-				t.Errorf("%d objects, want %d", s.Objects, want)
 			}
 		}
 		for name, s := range b.Graphs() {
@@ -97,9 +93,7 @@ func TestBoardListsWhatIsStopping(t *testing.T) {
 		synctest.Wait()
 		mustList(t, &b, []string{"Widget"}, nil)
 		for _, s := range b.Informers() {
-			if s.Phase != "stopped" {
-				t.Errorf("%s, want stopped", s.Phase)
-			}
+			rig.Same(t, "phase", "stopped", s.Phase)
 		}
 		close(release)
 		<-stopped
@@ -128,9 +122,7 @@ func TestBoardOfEqualNames(t *testing.T) {
 		stops := []func(){run("b"), run("a"), run("b"), run("c")}
 		mustList(t, &b, []string{"a", "b", "b#2", "c"}, nil)
 		for name, s := range b.Informers() {
-			if want := name[:1]; s.Name != want {
-				t.Errorf("%s: Status.Name is %q, want %q", name, s.Name, want)
-			}
+			rig.Same(t, "the Status.Name of "+name, name[:1], s.Name)
 		}
 		stops[0]()
 		mustList(t, &b, []string{"a", "b#2", "c"}, nil)
@@ -173,9 +165,7 @@ func TestBoardChangesInALoop(t *testing.T) {
 				stops[0] = begin(t, &b, "0")
 			}
 		}
-		if want := []string{"watching", "stopped", "watching"}; !slices.Equal(phases, want) {
-			t.Errorf("phases %v, want %v", phases, want)
-		}
+		rig.Same(t, "phases", []string{"watching", "stopped", "watching"}, phases)
 		mustList(t, &b, []string{"0", "c"}, nil)
 		for range b.Informers() {
 			break
@@ -197,9 +187,8 @@ func TestBoardObjectsOfNamesWithSlashes(t *testing.T) {
 		defer rig.Begin(t, outer)()
 		defer rig.Begin(t, inner)()
 		for name, want := range map[string]bool{"g/x/outer": true, "g/x/inner": true, "g/x": false, "g/inner": false, "x/outer": false} {
-			if _, ok := b.Object(name, rig.Key("a")); ok != want {
-				t.Errorf("an object of %s: %v, want %v", name, ok, want)
-			}
+			_, ok := b.Object(name, rig.Key("a"))
+			rig.Same(t, "an object of "+name, want, ok)
 		}
 	})
 }

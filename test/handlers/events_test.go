@@ -100,9 +100,7 @@ func TestEventsEnd(t *testing.T) {
 	}
 	rig.Subtest(t, "never run", func(t *testing.T) {
 		_, inf := ofMemory("a1", nil)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		mustBeNone(t, inf.Events(ctx))
+		mustBeNone(t, inf.Events(within(t, time.Second)))
 	})
 	t.Run("after the stop", func(t *testing.T) {
 		for range 20 {

@@ -13,7 +13,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
@@ -325,9 +324,7 @@ func TestEmptyFirstAnswer(t *testing.T) {
 			}
 			errs := new(rig.Errors)
 			inf := rig.RunFor(t, src, &lw.Options{OnError: errs.Add}, time.Minute)
-			if inf.Status().Synced != c.synced {
-				t.Errorf("synced: %v", inf.Status().Synced)
-			}
+			rig.Same(t, "synced", c.synced, inf.Status().Synced)
 			if c.text != "" {
 				errs.MustHave(t, c.text)
 			}
@@ -401,26 +398,4 @@ func TestFeedIsIdle(t *testing.T) {
 			mustBeWell(t, inf)
 		})
 	}
-}
-
-// What differs between two polls comes as one version, all of it Open but the last.
-func TestPollTellsOneVersion(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := newEndpoint("a", "b")
-		src := lw.Poll(e.list, time.Second)
-		version := versionOf(t, src)
-		e.set(func() { e.sizes = map[string]int{"a": 2, "c": 3} })
-		var told []string
-		enough := errors.New("enough")
-		err := src.Watch(t.Context(), metav1.ListOptions{ResourceVersion: version}, func(ev lw.WatchEvent[*rig.Widget]) error {
-			told = append(told, fmt.Sprint(ev.Type, " ", ev.Key().Name, " ", ev.Open))
-			if !ev.Open {
-				return enough
-			}
-			return nil
-		})
-		if diff := cmp.Diff([]string{"MODIFIED a true", "ADDED c true", "DELETED b false"}, told); diff != "" || err != enough {
-			t.Errorf("%v, told (-want +got):\n%s", err, diff)
-		}
-	})
 }

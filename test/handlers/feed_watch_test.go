@@ -70,7 +70,8 @@ func TestFeedGoesOn(t *testing.T) {
 }
 
 // What nobody has taken from a watch is told again by the next one. A deletion says which object it
-// is of; a key that comes twice has an error in the place of an object.
+// is of; a key that comes twice has an error in the place of an object. What differs between two
+// polls comes as one version, all of it Open but the last.
 func TestPollTellsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		second := false
@@ -93,7 +94,7 @@ func TestPollTellsAgain(t *testing.T) {
 		for round := range 4 {
 			var told []string
 			err := src.Watch(t.Context(), metav1.ListOptions{ResourceVersion: version}, func(ev lw.WatchEvent[*rig.Widget]) error {
-				text := fmt.Sprint(ev.Type, " ", ev.Key().Name, " ", ev.Object != nil, " ", ev.Err != nil)
+				text := fmt.Sprint(ev.Type, " ", ev.Key().Name, " ", ev.Object != nil, " ", ev.Err != nil, " ", ev.Open)
 				if ev.Identity != nil {
 					text += " " + string(ev.Identity.UID)
 				}
@@ -102,7 +103,7 @@ func TestPollTellsAgain(t *testing.T) {
 				}
 				return nil
 			})
-			want := []string{"ADDED d false true", "MODIFIED b true false", "DELETED c false false uid of c"}[:round%3+1]
+			want := []string{"ADDED d false true true", "MODIFIED b true false true", "DELETED c false false false uid of c"}[:round%3+1]
 			if diff := cmp.Diff(want, told); diff != "" || err != full {
 				t.Errorf("round %d: %v, told (-want +got):\n%s", round, err, diff)
 			}
@@ -114,9 +115,7 @@ func TestPollTellsAgain(t *testing.T) {
 // context is no end that the source has made.
 func TestFeedIsAliveWithoutBookmarks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src := idle(true, new(int))
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-		defer cancel()
+		src, ctx := idle(true, new(int)), within(t, 10*time.Minute)
 		streamed, seconds := true, int64(90)
 		var told []string
 		began := time.Now()
@@ -140,15 +139,13 @@ func TestPollIsWantedOnce(t *testing.T) {
 			return []*rig.Widget{rig.NewWidget("a", calls)}, nil
 		}, time.Hour)
 		version := versionOf(t, src)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
 		ask := src.(interface{ Hints() lw.SourceHints }).Hints().Progress
 		time.AfterFunc(10*time.Second, ask)
 		for range 5 {
 			time.AfterFunc(11*time.Second, ask)
 		}
 		told := 0
-		_ = src.Watch(ctx, metav1.ListOptions{ResourceVersion: version}, func(lw.WatchEvent[*rig.Widget]) error {
+		_ = src.Watch(within(t, time.Minute), metav1.ListOptions{ResourceVersion: version}, func(lw.WatchEvent[*rig.Widget]) error {
 			told++
 			return nil
 		})

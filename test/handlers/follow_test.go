@@ -125,9 +125,7 @@ func TestFollowVersions(t *testing.T) {
 		m.Compact()
 		m.Disconnect()
 		rig.Sleep(time.Minute)
-		if lists := inf.Status().Requests["stream"].Started; lists != 4 {
-			t.Errorf("%d lists, want a fourth one", lists)
-		}
+		rig.Same(t, "lists", 4, inf.Status().Requests["stream"].Started)
 		f.MustBe(t, "progress 11")
 		u.MustBe(t, "unseen", "progress 11")
 	})
@@ -328,9 +326,7 @@ func TestFollowEnds(t *testing.T) {
 			t.Errorf("Follow returned %v, want the cause of its context", err)
 		}
 		leaver.MustBe(t, "begin 2 a1", "progress 2", "added b1")
-		if v := <-panics; v != "added c1" {
-			t.Errorf("the caller of Follow got the panic %v", v)
-		}
+		rig.Same(t, "the panic that the caller of Follow got", any("added c1"), <-panics)
 		stop()
 		if err := <-slowly; err != lw.ErrStopped {
 			t.Errorf("Follow returned %v, want ErrStopped", err)

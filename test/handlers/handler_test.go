@@ -111,16 +111,12 @@ func TestNestedCalls(t *testing.T) {
 			if err := inf.WaitForResourceVersion(t.Context(), inf.Store().ResourceVersion()); err != nil {
 				t.Error(err)
 			}
-			if n := lw.NewIndex(inf, (*rig.Widget).GetNamespace).Len("default"); n != 1 {
-				t.Errorf("an index made in a callback holds %d objects", n)
-			}
+			rig.Same(t, "objects in an index made in a callback", 1, lw.NewIndex(inf, (*rig.Widget).GetNamespace).Len("default"))
 			for ev := range inf.Events(t.Context()) {
 				outer.Note("event", ev.Object())
 				break
 			}
-			if n := len(inf.Store().List()); n != 1 {
-				t.Errorf("List in a callback has %d objects", n)
-			}
+			rig.Same(t, "objects of List in a callback", 1, len(inf.Store().List()))
 			reg.Remove()
 			<-reg.Done()
 			if s := inf.Status(); !s.Synced || s.Objects != 1 {
@@ -191,9 +187,7 @@ func TestCallsFromTheReader(t *testing.T) {
 		m.Fail(errors.New("down"))
 		got.MustBe(t, "error", "synced")
 		m.Fail(nil)
-		if byName.Len("a") != 1 {
-			t.Errorf("the index holds %d", byName.Len("a"))
-		}
+		rig.Same(t, "objects in the index", 1, byName.Len("a"))
 	})
 }
 
@@ -243,9 +237,7 @@ func TestPending(t *testing.T) {
 			if n := reg.Pending(); n != want && n != want-1 {
 				t.Errorf("%d changes pending, want %d", n, want)
 			}
-			if n := inf.Status().Pending; n != reg.Pending() {
-				t.Errorf("Status counts %d", n)
-			}
+			rig.Same(t, "what Status counts", reg.Pending(), inf.Status().Pending)
 			next <- struct{}{}
 		}
 		mustBePending(t, reg, 0, "at the end")
@@ -325,9 +317,7 @@ func TestRunCancelledBefore(t *testing.T) {
 		inf := lw.NewInformer[*rig.Widget](src, nil)
 		reg := inf.AddHandler(lw.Handler[*rig.Widget]{Synced: func() { t.Error("synced") }})
 		rig.OK(t, inf.Run(rig.Canceled(t)))
-		if n := len(src.Requests()); n != 0 {
-			t.Errorf("%d requests", n)
-		}
+		rig.Same(t, "requests", 0, len(src.Requests()))
 		<-reg.Done()
 		if s := inf.Status(); s.Phase != "stopped" || s.Synced {
 			t.Errorf("status: %+v", s)

@@ -353,9 +353,7 @@ func TestTellRefuses(t *testing.T) {
 			}
 		}
 		d := dictate(t, false, nil)
-		for _, line := range []string{"list 10 a@5", "start"} {
-			check(line, d.step(line), nil)
-		}
+		d.run(t, "list 10 a@5, start")
 		check("a version that is no number", d.inf.Tell(widgetOf("a@x")), errors.ErrUnsupported)
 		check("a deletion at such a version", d.inf.TellDeleted(rig.Key("a"), "u", "x"), errors.ErrUnsupported)
 		if err := d.inf.Tell((*rig.Widget)(nil)); err == nil {
@@ -374,7 +372,6 @@ func TestTellRefuses(t *testing.T) {
 		done := make(chan error, 1)
 		check("an object", d.inf.Tell(told), nil)
 		go func() { done <- lw.Follow(ctx, d.inf, f) }()
-		synctest.Wait()
 		f.MustBe(t) // it waits until nothing is ahead
 		check("a followed collection", d.inf.Tell(widgetOf("b@13")), errors.ErrUnsupported)
 		check("a deletion in one", d.inf.TellDeleted(rig.Key("a"), "u", ""), errors.ErrUnsupported)
@@ -395,15 +392,11 @@ func TestTellRefuses(t *testing.T) {
 			check(what, inf.Tell(told), errors.ErrUnsupported)
 			check(what, inf.TellDeleted(rig.Key("a"), "u", ""), errors.ErrUnsupported)
 			check(what, inf.TellDeleted(rig.Key("a"), "u", "12"), errors.ErrUnsupported)
-			if inf.Status().Ahead != 0 {
-				t.Errorf("%s: something is ahead", what)
-			}
+			rig.Same(t, what+": ahead", 0, inf.Status().Ahead)
 		}
 
 		_, inf := ofMemory("", nil)
-		stop := rig.Begin(t, inf)
-		synctest.Wait()
-		stop()
+		rig.Begin(t, inf)()
 		check("one that has stopped", inf.Tell(told), lw.ErrStopped)
 		check("one that has stopped", inf.TellDeleted(rig.Key("a"), "u", "12"), lw.ErrStopped)
 	})

@@ -75,9 +75,7 @@ func TestTransactionsAreShownWhole(t *testing.T) {
 					}
 					n = w.Size
 				}
-				if small != len(names) {
-					t.Errorf("%s shows %d of %d", how, small, len(names))
-				}
+				rig.Same(t, how, len(names), small)
 				last = n
 			}
 			for i := 0; ctx.Err() == nil; i++ {
@@ -114,9 +112,7 @@ func TestTransactionsAreShownWhole(t *testing.T) {
 	for n := 1001; n < 1001+writes; n++ {
 		put(n)
 	}
-	if err := inf.WaitForResourceVersion(ctx, m.ResourceVersion()); err != nil {
-		t.Error(err)
-	}
+	rig.OK(t, inf.WaitForResourceVersion(ctx, m.ResourceVersion()))
 	cancel()
 	running.Wait()
 	t.Logf("%d reads", reads.Load())
@@ -338,9 +334,7 @@ func TestSinkGetsWholeGroups(t *testing.T) {
 		want := []string{"MODIFIED a at 11, open", "DELETED b at 11", "MODIFIED a at "}
 		rig.Same(t, "the sink got", want, sink.got)
 		rig.MustHold(t, x, "11", map[string]int{"a": 3})
-		if got := r.Status().ResourceVersion; got != "11" {
-			t.Errorf("the reflector reports %s", got)
-		}
+		rig.Same(t, "what the reflector reports", "11", r.Status().ResourceVersion)
 	})
 }
 
@@ -480,8 +474,7 @@ func TestProgress(t *testing.T) {
 		}
 		// The version never comes.
 		asked.Store(0)
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
+		ctx := within(t, 10*time.Second)
 		var waits sync.WaitGroup
 		for range 1000 {
 			waits.Go(func() {

@@ -107,15 +107,11 @@ func TestWhatEndsAWaitForResourceVersion(t *testing.T) {
 			}}
 			inf := rig.RunFor(t, lw.Source[*rig.Widget](src), &lw.Options{List: lw.ListPages, OnError: func(error) {}}, 0)
 			before := time.Now()
-			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-			defer cancel()
-			rig.OK(t, inf.WaitForResourceVersion(ctx, "12"))
+			rig.OK(t, inf.WaitForResourceVersion(within(t, time.Hour), "12"))
 			if took := time.Since(before); took != 200*time.Millisecond { // then the wait has the next watch begin
 				t.Errorf("it took %v", took)
 			}
-			if err := inf.WaitForResourceVersion(rig.Canceled(t), "12"); err != nil {
-				t.Errorf("a second wait: %v", err)
-			}
+			rig.OK(t, inf.WaitForResourceVersion(rig.Canceled(t), "12"))
 			if err := inf.WaitForResourceVersion(rig.Canceled(t), "101"); !errors.Is(err, context.Canceled) {
 				t.Errorf("a wait for more: %v", err)
 			}
@@ -158,9 +154,7 @@ func TestStatusAfterWaitForSync(t *testing.T) {
 			}})
 			rig.Start(t, inf)
 			rig.Sleep(time.Hour)
-			if looked != 1 {
-				t.Errorf("looked %d times", looked)
-			}
+			rig.Same(t, "how often it looked", 1, looked)
 		})
 	}
 }
@@ -202,9 +196,7 @@ func TestStatusAfterWaitForResourceVersion(t *testing.T) {
 		}})
 		rig.Start(t, inf)
 		rig.Sleep(time.Minute)
-		if looked != 1 {
-			t.Errorf("looked %d times", looked)
-		}
+		rig.Same(t, "how often it looked", 1, looked)
 	})
 }
 
