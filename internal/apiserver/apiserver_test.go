@@ -16,8 +16,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/go-lw/lw/internal/apiserver"
+	"github.com/go-lw/lw/internal/leak"
 	"github.com/go-lw/lw/internal/rig"
 )
+
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // The test's server has one kind of each sort. PartialObjectMetadata serves as the generated type.
 var resources = []apiserver.Resource{
@@ -44,6 +47,11 @@ func inBubble(t *testing.T, f func(b *bench)) {
 		b.pods = b.Collection("pods")
 		f(b)
 	})
+}
+
+// subtest is inBubble with a name.
+func subtest(t *testing.T, name string, f func(b *bench)) {
+	t.Run(name, func(t *testing.T) { inBubble(t, f) })
 }
 
 // inBubbleOf is inBubble with other resources.

@@ -53,18 +53,16 @@ func TestRequestFaults(t *testing.T) {
 		{"no version", Fault{Do: ListMeta(func(m *metav1.ListMeta) { m.ResourceVersion = "" })}, "200 rv= a@2 b@3 c@4"},
 		{"malformed", Fault{Do: At(1, Frame("{"))}, "200 rv= malformed"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			inBubble(t, func(b *bench) {
-				b.create("a", "b", "c")
-				// A connection of its own, because net/http repeats a request on a used one that is
-				// reset.
-				b.client.Transport.(*http.Transport).DisableKeepAlives = true
-				b.Inject(c.fault)
-				rig.Same(b, "with the fault", c.want, b.list(""))
-				rig.Same(b, "after it", "200 rv=4 a@2 b@3 c@4", b.list(""))
-				rig.Same(b, "faults that are left", 0, b.Armed())
-				rig.Same(b, "lists", 2, b.Count(List))
-			})
+		subtest(t, c.name, func(b *bench) {
+			b.create("a", "b", "c")
+			// A connection of its own, because net/http repeats a request on a used one that is
+			// reset.
+			b.client.Transport.(*http.Transport).DisableKeepAlives = true
+			b.Inject(c.fault)
+			rig.Same(b, "with the fault", c.want, b.list(""))
+			rig.Same(b, "after it", "200 rv=4 a@2 b@3 c@4", b.list(""))
+			rig.Same(b, "faults that are left", 0, b.Armed())
+			rig.Same(b, "lists", 2, b.Count(List))
 		})
 	}
 }
@@ -109,16 +107,14 @@ func TestStreamFaults(t *testing.T) {
 		{"lag behind the version", All(Rewrite(func(r *Request) { r.Options.ResourceVersion = "4" }), Lag(2)),
 			[]string{"ERROR 504 Timeout: Too large resource version: 4, current: 2", "EOF"}},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			inBubble(t, func(b *bench) {
-				b.create("a", "b", "c")
-				b.Inject(Fault{Verb: Stream, Do: c.effect})
-				s := b.watch(streamed)
-				time.Sleep(time.Millisecond)
-				b.create("d")
-				rig.Same(b, "stream", c.want, s.all())
-				s.close()
-			})
+		subtest(t, c.name, func(b *bench) {
+			b.create("a", "b", "c")
+			b.Inject(Fault{Verb: Stream, Do: c.effect})
+			s := b.watch(streamed)
+			time.Sleep(time.Millisecond)
+			b.create("d")
+			rig.Same(b, "stream", c.want, s.all())
+			s.close()
 		})
 	}
 }
@@ -186,21 +182,19 @@ func TestInterrupt(t *testing.T) {
 		{"nothing to drop", []UnitEffect{Drop, Set("kind", "1"), Type("X"), Hold(1), Frame("x")}, []string{"ADDED b@3", "ADDED c@4"}},
 		{"bookmark, then cut", []UnitEffect{Insert(Unit{Type: watch.Bookmark, Version: 2}), Cut}, []string{"ADDED b@3", "BOOKMARK @2", "EOF"}},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			inBubble(t, func(b *bench) {
-				b.create("a", "b")
-				s, other := b.watch("resourceVersion=2"), b.watch("resourceVersion=2&timeoutSeconds=900")
-				s.all()
-				n := b.Interrupt(func(r Request) bool { return r.Options.TimeoutSeconds == nil }, c.do...)
-				rig.Same(b, "interrupted streams", 1, n)
-				s.all()
-				b.create("c")
-				rig.Same(b, "events", c.want, s.all())
-				rig.Same(b, "the other stream", []string{"ADDED b@3", "ADDED c@4"}, other.all())
-				s.close()
-				other.close()
-				rig.Same(b, "streams that are still open", 0, b.Interrupt(nil, Cut))
-			})
+		subtest(t, c.name, func(b *bench) {
+			b.create("a", "b")
+			s, other := b.watch("resourceVersion=2"), b.watch("resourceVersion=2&timeoutSeconds=900")
+			s.all()
+			n := b.Interrupt(func(r Request) bool { return r.Options.TimeoutSeconds == nil }, c.do...)
+			rig.Same(b, "interrupted streams", 1, n)
+			s.all()
+			b.create("c")
+			rig.Same(b, "events", c.want, s.all())
+			rig.Same(b, "the other stream", []string{"ADDED b@3", "ADDED c@4"}, other.all())
+			s.close()
+			other.close()
+			rig.Same(b, "streams that are still open", 0, b.Interrupt(nil, Cut))
 		})
 	}
 }

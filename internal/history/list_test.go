@@ -11,9 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	. "github.com/go-lw/lw/internal/history"
+	"github.com/go-lw/lw/internal/leak"
 	"github.com/go-lw/lw/internal/listopts"
 	"github.com/go-lw/lw/internal/rig"
 )
+
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // newThings returns a collection with versions 2 to 6: a, b and c created, b updated to label new,
 // a deleted.

@@ -137,13 +137,8 @@ func TestChangedBeforeHandlers(t *testing.T) {
 		taken := make(chan (<-chan struct{}), 2)
 		calls := 0
 		inf.AddHandler(lw.Handler[*rig.Widget]{Update: func(_, w *rig.Widget) {
-			for range 2 {
-				select {
-				case <-<-taken:
-				default:
-					t.Error("the channel is open")
-				}
-			}
+			got := channels{"key": <-taken, "group": <-taken}.closed()
+			rig.Same(t, "closed when the handler is called", []string{"group", "key"}, got)
 			calls++
 		}})
 		synctest.Wait()
