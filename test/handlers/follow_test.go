@@ -46,6 +46,15 @@ func (h *heard) Change(d lw.Delta[*rig.Widget]) {
 
 func (h *heard) Progress(version string) { h.add("progress " + version) }
 
+// heardSlowly is a heard that is busy for d with that line.
+func heardSlowly(line string, d time.Duration) *heard {
+	return &heard{then: func(what string) {
+		if what == line {
+			time.Sleep(d)
+		}
+	}}
+}
+
 // following has f follow c until the test ends.
 func following(t *testing.T, c lw.Collection[*rig.Widget], f lw.Follower[*rig.Widget]) {
 	t.Helper()
@@ -165,11 +174,7 @@ func TestFollowSlowly(t *testing.T) {
 		rig.Create(t, m, "other", 1)
 		m.Bookmark()
 		synctest.Wait()
-		f := &heard{then: func(what string) {
-			if what == "added b1" {
-				time.Sleep(time.Hour)
-			}
-		}}
+		f := heardSlowly("added b1", time.Hour)
 		following(t, inf, f)
 		rig.Create(t, m, "b", 1)
 		synctest.Wait()
@@ -188,11 +193,7 @@ func TestFollowSlowly(t *testing.T) {
 // TestFollowBehind: a follower that is far behind is told of every change.
 func TestFollowBehind(t *testing.T) {
 	inMemory(t, "a0", nil, func(t *testing.T, m memory, inf informer) {
-		f := &heard{then: func(what string) {
-			if what == "progress 2" {
-				time.Sleep(time.Hour)
-			}
-		}}
+		f := heardSlowly("progress 2", time.Hour)
 		following(t, inf, f)
 		want := []string{"begin 2 a0", "progress 2"}
 		for i := range 3000 {
@@ -211,11 +212,7 @@ func TestFollowTransaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src, inf := fed(t)
 		// It looks between the two: it is busy when the first one comes, and the second one comes later.
-		f := &heard{then: func(what string) {
-			if what == "progress 10" {
-				time.Sleep(time.Minute)
-			}
-		}}
+		f := heardSlowly("progress 10", time.Minute)
 		following(t, inf, f)
 		first := rig.Added("b", "15")
 		first.More = true

@@ -205,10 +205,8 @@ func TestTell(t *testing.T) {
 		{"a deletion of another object", false, "10 a@5", `
 			gone a/v => [a@5]
 			gone b => [a@5]`},
-		{"a deletion, and the server's version is known first", false, "", `
-			list 10 a@5 b@3
+		{"a deletion, and the server's version is known first", false, "10 a@5 b@3", `
 			server 14
-			start => [a@5 b@3]: +a@5 initial, +b@3 initial
 			gone a => [b@3] ahead 1: -a@5 told
 			M a@11 => [b@3] ahead 1
 			D a@12 => [b@3] ahead 1
@@ -219,10 +217,8 @@ func TestTell(t *testing.T) {
 			D a@12 => [] ahead 1
 			server 12 => [] ahead 1
 			sleep 31s => []`},
-		{"only marked for deletion", false, "", `
-			list 10 a@5
+		{"only marked for deletion", false, "10 a@5", `
 			server 12
-			start => [a@5]: +a@5 initial
 			gone a => [] ahead 1: -a@5 told
 			M a@11 => [] ahead 1
 			B 12 => [a@11]: +a@11 watch`},
@@ -269,10 +265,8 @@ func TestTell(t *testing.T) {
 			sleep 1m => [] ahead 1
 			D a@13 => [] ahead 1
 			list 14 => []`},
-		{"a deletion, and a list with another object", false, "", `
-			list 10 a@5
+		{"a deletion, and a list with another object", false, "10 a@5", `
 			server 20
-			start => [a@5]: +a@5 initial
 			gone a => [] ahead 1: -a@5 told
 			list 12 a@11/v => [a@11/v]: +a@11/v relist`},
 		{"a deletion, and a list with another object that is unreadable", true, "10 a@5 b@3", `
