@@ -162,15 +162,9 @@ func TestSlowHandlersHurtNobody(t *testing.T) {
 	beforeRun(t, "a0", nil, func(t *testing.T, m memory, inf informer) {
 		block := make(chan struct{})
 		var calls, every, fast int
-		inf.AddHandler(lw.Handler[*rig.Widget]{
-			Add:    func(*rig.Widget) { <-block },
-			Update: func(_, _ *rig.Widget) { calls++ },
-		})
-		inf.AddHandler(lw.Handler[*rig.Widget]{
-			EveryUpdate: true,
-			Add:         func(*rig.Widget) { <-block },
-			Update:      func(_, _ *rig.Widget) { every++ },
-		})
+		wait := func(*rig.Widget) { <-block }
+		inf.AddHandler(lw.Handler[*rig.Widget]{Add: wait, Update: func(_, _ *rig.Widget) { calls++ }})
+		inf.AddHandler(lw.Handler[*rig.Widget]{EveryUpdate: true, Add: wait, Update: func(_, _ *rig.Widget) { every++ }})
 		inf.AddHandler(lw.Handler[*rig.Widget]{Update: func(_, _ *rig.Widget) { fast++ }})
 		rig.Start(t, inf)
 		rig.Sleep(time.Second)
