@@ -76,7 +76,8 @@ func TestStreamFaults(t *testing.T) {
 		effect Effect
 		want   []string
 	}{
-		{"422", Fail(apierrors.NewInvalid(schema.GroupKind{Kind: "ListOptions"}, "", nil)), []string{`422 Invalid: ListOptions "" is invalid`}},
+		{"422", Fail(apierrors.NewInvalid(schema.GroupKind{Kind: "ListOptions"}, "", nil)),
+			[]string{`422 Invalid: ListOptions "" is invalid`}},
 		{"ignored", IgnoreStream, []string{"ADDED a@2", "ADDED b@3", "ADDED c@4", "ADDED d@5"}},
 		{"cut at once", At(Start, Cut), []string{"EOF"}},
 		{"cut", At(1, Cut), []string{"ADDED a@2", "EOF"}},

@@ -286,7 +286,8 @@ func BenchmarkWatch(b *testing.B) {
 	b.Run("update", func(b *testing.B) {
 		b.ReportAllocs()
 		for i := range b.N {
-			rig.Must[Object](b)(pods.Update(fmt.Appendf(nil, `{"metadata":{"namespace":"ns","name":"p%d","labels":{"n":"%d"}},%s`, i%objects, i, body)))
+			rig.Must[Object](b)(pods.Update(fmt.Appendf(nil,
+				`{"metadata":{"namespace":"ns","name":"p%d","labels":{"n":"%d"}},%s`, i%objects, i, body)))
 		}
 	})
 }

@@ -182,7 +182,8 @@ func TestTransact(t *testing.T) {
 func TestHistoryForgets(t *testing.T) {
 	for name, forget := range map[string]func(*Line, *Collection[*[64]byte]){
 		"compact": func(l *Line, _ *Collection[*[64]byte]) { l.Compact(l.Version()) }, "compact one": func(_ *Line, c *Collection[*[64]byte]) { c.Compact(c.Version()) },
-		"rewind": func(l *Line, c *Collection[*[64]byte]) { rig.OK(t, l.Rewind(c.Oldest())) }, "wipe": func(l *Line, _ *Collection[*[64]byte]) { l.Wipe() },
+		"rewind": func(l *Line, c *Collection[*[64]byte]) { rig.OK(t, l.Rewind(c.Oldest())) },
+		"wipe":   func(l *Line, _ *Collection[*[64]byte]) { l.Wipe() },
 	} {
 		line := NewLine()
 		c := NewCollection(line, Options[*[64]byte]{})

@@ -239,7 +239,8 @@ func TestGeneratedNames(t *testing.T) {
 	for _, free := range []int{1, 8, 9} {
 		m.n, m.free = 0, free
 		body := `{"metadata":{"generateName":"` + strings.Repeat("x", 62) + `"}}`
-		w := rig.Must[*Write](t)(m.kind.Prepare(Request{Verb: Create, Key: types.NamespacedName{Namespace: "ns"}, Body: []byte(body)}))
+		req := Request{Verb: Create, Key: types.NamespacedName{Namespace: "ns"}, Body: []byte(body)}
+		w := rig.Must[*Write](t)(m.kind.Prepare(req))
 		out, err := w.Run(ctx, m)
 		if taken := free == 9; taken != apierrors.IsAlreadyExists(err) || !taken && (err != nil || len(out.Object.Meta.Name) != 63) || m.n != min(free, 8) {
 			t.Errorf("free at %d: %d attempts, %v, %v", free, m.n, out.Object, err)

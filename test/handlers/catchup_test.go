@@ -368,7 +368,8 @@ func TestHastenedIsNoOutage(t *testing.T) {
 		rig.Update(t, m, "a", 2)
 		other := rig.Create(t, m, "other", 1)
 		synctest.Wait()
-		if err := inf.WaitForResourceVersion(within(t, time.Minute), other.ResourceVersion); !errors.Is(err, context.DeadlineExceeded) {
+		err := inf.WaitForResourceVersion(within(t, time.Minute), other.ResourceVersion)
+		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}
 		if s := inf.Status(); questions != 0 || s.Failed != 0 || rig.Watches(s) < 4 {

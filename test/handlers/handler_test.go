@@ -73,8 +73,9 @@ func TestStoryFollowsTheUID(t *testing.T) {
 		want    []string
 	}{
 		"another object in its place": {rig.Events(rig.Modified(other)), []string{"add a1", "synced", "delete a1", "add a2"}},
-		"out and in":                  {rig.Events(sized(-1, "12"), sized(3, "13"), sized(4, "14")), []string{"add a1", "synced", "delete a1", "add a3", "update a3 a4"}},
-		"never in":                    {rig.Events(sized(-1, "12"), sized(-2, "13")), []string{"add a1", "synced", "delete a1"}},
+		"out and in": {rig.Events(sized(-1, "12"), sized(3, "13"), sized(4, "14")),
+			[]string{"add a1", "synced", "delete a1", "add a3", "update a3 a4"}},
+		"never in": {rig.Events(sized(-1, "12"), sized(-2, "13")), []string{"add a1", "synced", "delete a1"}},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
 			src := &rig.Script{

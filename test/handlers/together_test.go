@@ -218,7 +218,8 @@ func TestGroups(t *testing.T) {
 	after := func(evs ...lw.WatchEvent[*rig.Widget]) []rig.Stream {
 		return []rig.Stream{rig.Events(evs...), rig.Forever()}
 	}
-	a2, b2, bGone := rig.Modified(rig.Stamped("a", 2, "11")), rig.Modified(rig.Stamped("b", 2, "11")), rig.Deleted(rig.Stamped("b", 1, "11"))
+	a2, b2 := rig.Modified(rig.Stamped("a", 2, "11")), rig.Modified(rig.Stamped("b", 2, "11"))
+	bGone := rig.Deleted(rig.Stamped("b", 1, "11"))
 	again := rig.Added("b", "11")
 	again.Object.UID, again.Object.Size = "another", 3
 	for name, c := range map[string]struct {
@@ -265,7 +266,8 @@ func TestGroups(t *testing.T) {
 			want: map[string]int{"a": 1, "b": 2}, version: "10", calls: []string{"update b1 b2"}, errors: 1, aside: 1},
 		"the last one cannot be read": {watches: after(open(b2), rig.BadEvent("a", "11")),
 			want: map[string]int{"a": 1, "b": 2}, version: "10", calls: []string{"update b1 b2"}, errors: 1, aside: 1},
-		"read again": {watches: after(open(rig.BadEvent("a", "11")), b2, open(rig.Modified(rig.Stamped("a", 3, "12"))), rig.Modified(rig.Stamped("b", 3, "12"))),
+		"read again": {watches: after(open(rig.BadEvent("a", "11")), b2,
+			open(rig.Modified(rig.Stamped("a", 3, "12"))), rig.Modified(rig.Stamped("b", 3, "12"))),
 			want: map[string]int{"a": 3, "b": 3}, version: "12", calls: []string{"update b1 b2", "update a1 a3", "update b2 b3"}, errors: 1},
 		"an index panics": {watches: after(open(a2), b2), size: "a", opts: lw.Options{OnPanic: func(*lw.Panic) {}},
 			want: map[string]int{"a": 1, "b": 2}, version: "10", calls: []string{"update b1 b2"}, errors: 1, aside: 1},
@@ -512,7 +514,10 @@ func TestTogetherAKeyComesTwice(t *testing.T) {
 func TestTogetherMendsWhatWasSetAside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mended := rig.Modified(rig.Stamped("b", 2, "10"))
-		src := &rig.Script{Lists: []rig.Reply{badList("5", rig.Stamped("c", 1, "4"))}, Watches: []rig.Stream{rig.Events(open(mended), rig.Added("a", "10"))}}
+		src := &rig.Script{
+			Lists:   []rig.Reply{badList("5", rig.Stamped("c", 1, "4"))},
+			Watches: []rig.Stream{rig.Events(open(mended), rig.Added("a", "10"))},
+		}
 		inf, _ := rig.Paged(t, src, time.Minute)
 		rig.MustLog(t, src, "list limit 500", "watch 5")
 		rig.MustHold(t, inf.Store(), "10", map[string]int{"a": 1, "b": 2, "c": 1})

@@ -26,7 +26,8 @@ import (
 func TestREADME(t *testing.T) {
 	t.Chdir("../..")
 	tests := glob(t, "*_test.go", "test/*/*_test.go", "lwdebug/*_test.go", "serve/*_test.go", "clientgo/*_test.go",
-		"controllerruntime/*_test.go", "websocket/*_test.go", "simulate/*_test.go", "etcd/e2e/*_test.go", "e2e/kubetest/*_test.go")
+		"controllerruntime/*_test.go", "websocket/*_test.go", "simulate/*_test.go", "etcd/e2e/*_test.go",
+		"e2e/kubetest/*_test.go")
 	blocks := 0
 	for _, page := range glob(t, "docs/*.md", "README.md") {
 		for _, b := range goBlocks(t, page) {
@@ -189,7 +190,8 @@ func (a anyHost) RoundTrip(r *http.Request) (*http.Response, error) {
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
-	for _, path := range glob(t, "*.md", "docs/*.md", "e2e/*.md", "examples/*.md", "bench/results/*.md", "internal/proof/*.md", "clientgo/histories/*.md") {
+	for _, path := range glob(t, "*.md", "docs/*.md", "e2e/*.md", "examples/*.md", "bench/results/*.md",
+		"internal/proof/*.md", "clientgo/histories/*.md") {
 		texts[path] = read(t, path)
 	}
 	return texts
