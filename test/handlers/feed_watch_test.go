@@ -194,6 +194,7 @@ func TestFeederHasEnded(t *testing.T) {
 			synctest.Wait()
 			rig.Same(t, fmt.Sprintf("%v: shown", mode), map[lw.Key]int{rig.Key("a"): 3}, rig.Sizes(inf.Store()))
 			stop()
+			<-inf.Stopped()
 			if tell(now, 5) == nil {
 				t.Errorf("%v: the last feeder takes what it is told after the end", mode)
 			}
