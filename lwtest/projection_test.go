@@ -194,14 +194,6 @@ func ExamplePrune() {
 	// Output: koi map[] 0 north ""
 }
 
-// A told is a test that keeps what it is told.
-type told struct {
-	testing.TB
-	got []string
-}
-
-func (e *told) Error(args ...any) { e.got = append(e.got, fmt.Sprint(args...)) }
-
 func TestMasked(t *testing.T) {
 	for _, tt := range []struct {
 		method, path string
@@ -224,7 +216,7 @@ func TestMasked(t *testing.T) {
 		{"POST", "/api/v1/namespaces/n/pods", false},
 		{"GET", "/api/v1/namespaces/n/pods/a", false},
 	} {
-		e, sent := &told{TB: t}, false
+		e, sent := &fakeTB{TB: t}, false
 		rt := lwtest.Masked(e, rig.RoundTrip(func(*http.Request) (*http.Response, error) {
 			sent = true
 			return &http.Response{Body: http.NoBody}, nil
@@ -234,8 +226,8 @@ func TestMasked(t *testing.T) {
 		if err == nil {
 			_ = resp.Body.Close()
 		}
-		if refused := err != nil; refused != tt.refused || sent == tt.refused || len(e.got) > 0 != tt.refused {
-			t.Errorf("%s %s: error %v, sent %v, told %q", tt.method, tt.path, err, sent, e.got)
+		if refused := err != nil; refused != tt.refused || sent == tt.refused || e.failed != tt.refused {
+			t.Errorf("%s %s: error %v, sent %v, told %q", tt.method, tt.path, err, sent, &e.out)
 		}
 	}
 }

@@ -80,15 +80,15 @@ type task struct {
 func TestSourceOfAnotherName(t *testing.T) {
 	c := lwtest.Objects[*task](lwtest.NewServer(t, jobs), "jobs")
 	rig.Must[*task](t)(c.Create(&task{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}))
-	n := 0
-	if _, err := c.Source().List(t.Context(), metav1.ListOptions{}, func(_ *task, err error) error { n++; return err }); err != nil || n != 1 {
-		t.Errorf("%d objects, error %v", n, err)
+	told, _, err := rig.ListAll(t.Context(), c.Source(), metav1.ListOptions{})
+	if err != nil || len(told.What) != 1 || told.Errs != nil {
+		t.Errorf("%+v, error %v", told, err)
 	}
 }
 
 // controller is one that has a bug where it does not follow the server: it notes each job's size in
 // the status.
-func controller(ctx context.Context, c *lwtest.Collection[*Job]) error {
+func controller(c *lwtest.Collection[*Job]) *lw.Informer[*Job] {
 	inf := lw.NewInformer(c.Source(), &lw.Options{OnError: func(error) {}})
 	work := func(j *Job) {
 		if j.Status.Done == j.Spec.Size {
@@ -101,7 +101,7 @@ func controller(ctx context.Context, c *lwtest.Collection[*Job]) error {
 		}
 	}
 	inf.AddHandler(lw.Handler[*Job]{Add: work, Update: func(_, j *Job) { work(j) }})
-	return inf.Run(ctx)
+	return inf
 }
 
 func TestOutages(t *testing.T) {
@@ -109,15 +109,7 @@ func TestOutages(t *testing.T) {
 		rig.Subtest(t, outage.Name, func(t *testing.T) {
 			server, c := newJobs(t)
 			must(t, c, "old", 1)
-			ctx, cancel := context.WithCancel(t.Context())
-			ended := make(chan error)
-			go func() { ended <- controller(ctx, c) }()
-			defer func() {
-				cancel()
-				if err := <-ended; err != nil {
-					t.Error(err)
-				}
-			}()
+			rig.Start(t, controller(c))
 			time.Sleep(time.Minute)
 
 			before := len(server.Requests())
@@ -219,16 +211,10 @@ func TestFaults(t *testing.T) {
 			must(t, c, "a", 1)
 			must(t, c, "b", 2)
 			server.Inject(tc.fault)
-			if got := listed(t, c.Source()); got != tc.want {
-				t.Errorf("a list has %s, want %s", got, tc.want)
-			}
+			rig.Same(t, "a list", tc.want, listed(t, c.Source()))
 			server.Clear()
-			if n := server.Armed(); n != 0 {
-				t.Errorf("%d faults after Clear", n)
-			}
-			if got := listed(t, c.Source()); got != "2 objects" {
-				t.Errorf("a list after Clear has %s", got)
-			}
+			rig.Same(t, "faults after Clear", 0, server.Armed())
+			rig.Same(t, "a list after Clear", "2 objects", listed(t, c.Source()))
 		})
 	}
 }
@@ -237,16 +223,11 @@ func TestFaults(t *testing.T) {
 func listed(t *testing.T, src lw.Source[*Job]) string {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	began, n, also := time.Now(), 0, ""
-	_, err := src.List(ctx, metav1.ListOptions{}, func(_ *Job, err error) error {
-		var e *lw.Error
-		if errors.As(err, &e) {
-			also = " and " + e.Key.String()
-		} else {
-			n++
-		}
-		return nil
-	})
+	began, also := time.Now(), ""
+	told, _, err := rig.ListAll(ctx, src, metav1.ListOptions{})
+	for _, err := range told.Errs {
+		also = " and " + err.(*lw.Error).Key.String()
+	}
 	took := ""
 	if d := time.Since(began); d > 0 {
 		took = " after " + d.String()
@@ -254,7 +235,7 @@ func listed(t *testing.T, src lw.Source[*Job]) string {
 	var status apierrors.APIStatus
 	switch {
 	case err == nil:
-		return fmt.Sprint(n, " objects", also, took)
+		return fmt.Sprint(len(told.What), " objects", also, took)
 	case errors.As(err, &status):
 		if d := status.Status().Details; d != nil && d.RetryAfterSeconds > 0 {
 			took = fmt.Sprintf(" after %ds", d.RetryAfterSeconds)
@@ -285,7 +266,7 @@ func TestStartServer(t *testing.T) {
 		if err := <-watched; err == nil {
 			t.Error("the watch has ended without an error")
 		}
-		if _, err := c.Source().List(t.Context(), metav1.ListOptions{}, func(*Job, error) error { return nil }); err == nil {
+		if _, _, err := rig.ListAll(t.Context(), c.Source(), metav1.ListOptions{}); err == nil {
 			t.Error("a closed server has answered")
 		}
 	})
@@ -369,9 +350,7 @@ func TestListen(t *testing.T) {
 	url := rig.Must[string](t)(server.Listen())
 	resp := rig.Must[*http.Response](t)(http.Get(url + "/apis/example.com/v1/namespaces/default/jobs/a"))
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		t.Errorf("GET: %s", resp.Status)
-	}
+	rig.Same(t, "GET", "200 OK", resp.Status)
 	got := server.Requests()
 	if len(got) != 1 || got[0].Verb != lwtest.Get || got[0].Plural != "jobs" || got[0].Name != "a" || got[0].Code != http.StatusOK {
 		t.Errorf("requests: %+v", got)

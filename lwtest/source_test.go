@@ -54,6 +54,9 @@ func subject(wrap func(lw.Source[*Widget]) lw.Source[*Widget]) lwtest.Subject[*W
 	}
 }
 
+// itself wraps nothing.
+func itself(src lw.Source[*Widget]) lw.Source[*Widget] { return src }
+
 // transactOf is the Transact of a Subject over m.
 func transactOf(m *lw.Memory[*Widget]) func(puts []*Widget, gone []lw.Key) ([]*Widget, string, error) {
 	return func(puts []*Widget, gone []lw.Key) (stored []*Widget, version string, err error) {
@@ -141,17 +144,13 @@ func TestInformerOfWrapper(t *testing.T) {
 			if len(errs) > 0 || s.Requests["list"].Started+rig.Watches(s) != map[lw.ListMode]uint64{lw.ListPages: 2, lw.ListStream: 1}[mode] {
 				t.Errorf("%d lists, %d watches, errors %v", s.Requests["list"].Started, rig.Watches(s), errs)
 			}
-			if s.ResourceVersion != m.ResourceVersion() {
-				t.Errorf("the version is %s, the server's %s", s.ResourceVersion, m.ResourceVersion())
-			}
+			rig.Same(t, "the version", m.ResourceVersion(), s.ResourceVersion)
 		})
 	}
 }
 
 func TestMemory(t *testing.T) {
-	lwtest.Source(t, func() lwtest.Subject[*Widget] {
-		return subject(func(src lw.Source[*Widget]) lw.Source[*Widget] { return src })
-	})
+	lwtest.Source(t, func() lwtest.Subject[*Widget] { return subject(itself) })
 }
 
 // world is a collection that has neither versions nor watches.
@@ -159,7 +158,6 @@ type world struct {
 	mu      sync.Mutex
 	objs    map[lw.Key]*Widget
 	changes chan func(*lw.Feeder[*Widget]) error // what a feed has to tell
-	forgets bool                                 // deletions are not told
 }
 
 func (w *world) list(context.Context) ([]*Widget, error) {
@@ -196,12 +194,7 @@ func (w *world) transact(puts []*Widget, gone []lw.Key) ([]*Widget, string, erro
 		delete(w.objs, key)
 	}
 	if w.changes != nil {
-		w.changes <- func(to *lw.Feeder[*Widget]) error {
-			if w.forgets {
-				return to.Change(told)
-			}
-			return to.Change(told, gone...)
-		}
+		w.changes <- func(to *lw.Feeder[*Widget]) error { return to.Change(told, gone...) }
 	}
 	return puts, "", nil
 }
@@ -239,25 +232,23 @@ func followed(w *world, src lw.Source[*Widget]) lwtest.Subject[*Widget] {
 // What can only be followed passes as such.
 func TestFollows(t *testing.T) {
 	first := newWidget(lw.Key{Namespace: "old", Name: "one"}, 0)
-	t.Run("Poll", func(t *testing.T) {
-		lwtest.Source(t, func() lwtest.Subject[*Widget] {
+	for name, subject := range map[string]func() lwtest.Subject[*Widget]{
+		"Poll": func() lwtest.Subject[*Widget] {
 			w := &world{objs: map[lw.Key]*Widget{lw.KeyOf(first): first}}
 			return followed(w, lw.Poll(w.list, 200*time.Microsecond))
-		})
-	})
-	t.Run("Feed", func(t *testing.T) {
-		lwtest.Source(t, func() lwtest.Subject[*Widget] {
+		},
+		"Feed": func() lwtest.Subject[*Widget] {
 			w := &world{objs: map[lw.Key]*Widget{lw.KeyOf(first): first}, changes: make(chan func(*lw.Feeder[*Widget]) error, 1000)}
 			return followed(w, lw.Feed(w.feed))
-		})
-	})
-	t.Run("Memory", func(t *testing.T) {
-		lwtest.Source(t, func() lwtest.Subject[*Widget] {
-			s := subject(func(src lw.Source[*Widget]) lw.Source[*Widget] { return src })
+		},
+		"Memory": func() lwtest.Subject[*Widget] {
+			s := subject(itself)
 			s.Follows, s.Disconnect, s.Compact = true, nil, nil // after many of these an informer pauses for long
 			return s
-		})
-	})
+		},
+	} {
+		t.Run(name, func(t *testing.T) { lwtest.Source(t, subject) })
+	}
 }
 
 // A Memory is a Writable like any other.
@@ -287,7 +278,5 @@ func TestMutationDiff(t *testing.T) {
 			t.Errorf("the diff lacks %s:\n%s", want, diff)
 		}
 	}
-	if diff := lwtest.MutationDiff(errors.New("another error")); diff != "" {
-		t.Errorf("diff of another error: %s", diff)
-	}
+	rig.Same(t, "diff of another error", "", lwtest.MutationDiff(errors.New("another error")))
 }

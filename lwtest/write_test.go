@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -31,10 +30,7 @@ func sendWrite(s *lwtest.Server, method, path, contentType, body string) (int, s
 	if path[0] != '/' {
 		path = "/apis/example.com/v1/namespaces/default/" + path
 	}
-	r, err := http.NewRequest(method, s.URL()+path, strings.NewReader(body))
-	if err != nil {
-		return 0, err.Error()
-	}
+	r, _ := http.NewRequest(method, s.URL()+path, strings.NewReader(body)) // no method or path here is wrong
 	r.Header.Set("Content-Type", contentType)
 	resp, err := s.Client().Do(r)
 	if err != nil {
@@ -100,9 +96,7 @@ func TestAnswerOnDemand(t *testing.T) {
 			t.Errorf("the object: %v; answers: %d", err, len(answered))
 		}
 		close(released)
-		if code := <-answered; code != http.StatusCreated {
-			t.Errorf("the answer is %d", code)
-		}
+		rig.Same(t, "the answer", http.StatusCreated, <-answered)
 	})
 }
 
@@ -121,9 +115,8 @@ func TestTypeOfAResource(t *testing.T) {
 			t.Fatalf("%d %s", code, answer)
 		}
 		a := rig.Must[*Job](t)(lwtest.Objects[*Job](s, "jobs").Get(key("a")))
-		if diff := cmp.Diff([]string{"x.io/b", "x.io/a"}, a.Finalizers); diff != "" || a.Spec.Size != 0 {
-			t.Errorf("size %d, finalizers (-want +got):\n%s", a.Spec.Size, diff)
-		}
+		rig.Same(t, "finalizers", []string{"x.io/b", "x.io/a"}, a.Finalizers)
+		rig.Same(t, "the size", 0, a.Spec.Size)
 	})
 	rig.MustPanic(t, "notAStruct", func() { lwtest.StartServer(lwtest.Resource{Plural: "x", Kind: "X", Type: notAStruct(0)}) })
 }
@@ -182,9 +175,7 @@ func TestCollect(t *testing.T) {
 				part.OwnerReferences = refs
 				rig.Must[*Job](t)(c.Create(part))
 			}
-			if step := s.Collect(); step != "" {
-				t.Errorf("with its owner there: %s", step)
-			}
+			rig.Same(t, "the step with its owner there", "", s.Collect())
 			if code, body := sendWrite(s, "DELETE", "jobs/a", "application/json", fmt.Sprintf(`{"propagationPolicy":%q}`, test.policy)); code != http.StatusOK {
 				t.Fatalf("%d %s", code, body)
 			}
@@ -224,10 +215,9 @@ func TestApply(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d", c.query, code, body, c.code)
 		}
 	}
-	var a *Job
-	var err error
-	if a, err = lwtest.Objects[*Job](s, "jobs").Get(lw.Key{Namespace: "default", Name: "a"}); err != nil || a.Spec.Size != 2 || len(a.ManagedFields) != 2 {
-		t.Errorf("%+v, %v", a, err)
+	a := rig.Must[*Job](t)(lwtest.Objects[*Job](s, "jobs").Get(key("a")))
+	if a.Spec.Size != 2 || len(a.ManagedFields) != 2 {
+		t.Errorf("%+v", a)
 	}
 }
 
@@ -284,9 +274,8 @@ func TestVersions(t *testing.T) {
 			}
 		}
 		s.SetServed("jobs", false)
-		if code, _ := sendWrite(s, "GET", beta+"jobs", "", ""); code != http.StatusNotFound {
-			t.Errorf("not served: %d", code)
-		}
+		code, _ := sendWrite(s, "GET", beta+"jobs", "", "")
+		rig.Same(t, "not served", http.StatusNotFound, code)
 	})
 }
 
@@ -307,9 +296,7 @@ func TestCollectRefused(t *testing.T) {
 				job.OwnerReferences = []metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "Job", Name: "a", UID: "gone"}}
 				rig.Must[*Job](t)(lwtest.Objects[*Job](s, "jobs").Create(job))
 			}
-			if diff := cmp.Diff([]string{"delete jobs default/q", ""}, []string{s.Collect(), s.Collect()}); diff != "" {
-				t.Errorf("%v (-want +got):\n%s", refusal, diff)
-			}
+			rig.Same(t, fmt.Sprintf("%v", refusal), []string{"delete jobs default/q", ""}, []string{s.Collect(), s.Collect()})
 		})
 	}
 }
@@ -354,16 +341,10 @@ func TestAdmission(t *testing.T) {
 			}
 		}
 		want := []string{"create  true false false", "update  true true true", "update  true true false", "update status true true false", "delete  false true false"}
-		if diff := cmp.Diff(want, seen); diff != "" {
-			t.Errorf("seen: (-want +got)\n%s", diff)
-		}
+		rig.Same(t, "seen", want, seen)
 		own := lwtest.Objects[*Job](s, "jobs") // the test itself needs no version
-		b, err := own.Create(&Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "b"}})
-		if b.ResourceVersion = ""; err == nil {
-			_, err = own.Update(b)
-		}
-		if err != nil {
-			t.Error(err)
-		}
+		b := rig.Must[*Job](t)(own.Create(newJob(key("b"), 1)))
+		b.ResourceVersion = ""
+		rig.Must[*Job](t)(own.Update(b))
 	})
 }

@@ -16,8 +16,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/go-lw/lw/internal/apiserver"
+	"github.com/go-lw/lw/internal/leak"
 	"github.com/go-lw/lw/internal/rig"
 )
+
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // The test's server has one kind of each sort. PartialObjectMetadata serves as the generated type.
 var resources = []apiserver.Resource{
@@ -44,6 +47,11 @@ func inBubble(t *testing.T, f func(b *bench)) {
 		b.pods = b.Collection("pods")
 		f(b)
 	})
+}
+
+// subtest is inBubble with a name.
+func subtest(t *testing.T, name string, f func(b *bench)) {
+	t.Run(name, func(t *testing.T) { inBubble(t, f) })
 }
 
 // inBubbleOf is inBubble with other resources.
@@ -83,16 +91,12 @@ func (b *bench) create(names ...string) {
 // touch makes one more version of a pod.
 func (b *bench) touch(name, value string) {
 	b.Helper()
-	if _, err := b.pods.Update(pod(name, label(value))); err != nil {
-		b.Fatal(err)
-	}
+	rig.Must[apiserver.Object](b)(b.pods.Update(pod(name, label(value))))
 }
 
 func (b *bench) remove(name string) {
 	b.Helper()
-	if _, err := b.pods.Delete(key(name)); err != nil {
-		b.Fatal(err)
-	}
+	rig.Must[apiserver.Object](b)(b.pods.Delete(key(name)))
 }
 
 // put stores an object by the server's own program.
@@ -221,11 +225,7 @@ func (s *stream) read() {
 		if strings.TrimSpace(line) != "" {
 			s.add("half")
 		}
-		if err == io.EOF {
-			s.add("EOF")
-		} else {
-			s.add("broken")
-		}
+		s.add(map[bool]string{true: "EOF", false: "broken"}[err == io.EOF])
 		return
 	}
 }

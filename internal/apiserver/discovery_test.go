@@ -9,7 +9,6 @@ import (
 
 	. "github.com/go-lw/lw/internal/apiserver"
 	"github.com/go-lw/lw/internal/rig"
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -17,11 +16,7 @@ import (
 // discovered gets a path into an answer, and returns its kind.
 func discovered[T any](b *bench, path string, into *T) string {
 	b.Helper()
-	resp, err := b.request(http.MethodGet, "http://apiserver"+path, nil,
-		"Accept", "application/json")
-	if err != nil {
-		b.Fatal(err)
-	}
+	resp := b.must(b.request(http.MethodGet, "http://apiserver"+path, nil, "Accept", "application/json"))
 	data := b.body(resp)
 	if got := resp.Header.Get("Content-Type"); resp.StatusCode != 200 || got != "application/json" {
 		b.Fatalf("%s: %s, %s: %s", path, resp.Status, got, data)
@@ -44,10 +39,8 @@ func TestDiscovery(t *testing.T) {
 		for _, g := range groups.Groups {
 			got = append(got, fmt.Sprint(g.Name, " ", g.Versions, " ", g.PreferredVersion))
 		}
-		if diff := cmp.Diff([]string{"v1 APIGroupList", "apps [{apps/v1 v1}] {apps/v1 v1}",
-			"example.com [{example.com/v1 v1} {example.com/v1beta1 v1beta1}] {example.com/v1 v1}"}, got); diff != "" {
-			b.Errorf("/apis (-want +got):\n%s", diff)
-		}
+		rig.Same(b, "/apis", []string{"v1 APIGroupList", "apps [{apps/v1 v1}] {apps/v1 v1}",
+			"example.com [{example.com/v1 v1} {example.com/v1beta1 v1beta1}] {example.com/v1 v1}"}, got)
 
 		var group metav1.APIGroup
 		kind = discovered(b, "/apis/apps", &group)
@@ -92,13 +85,9 @@ func TestDiscoveryRefuses(t *testing.T) {
 			{"GET", "/apis", "application/yaml", 406},
 			{"GET", "/apis", "application/vnd.kubernetes.protobuf, */*", 200},
 		} {
-			if got := b.code(c.method, c.path, "", "Accept", c.accept); got != c.want {
-				b.Errorf("%s %s: %d, want %d", c.method, c.path, got, c.want)
-			}
+			rig.Same(b, c.method+" "+c.path, c.want, b.code(c.method, c.path, "", "Accept", c.accept))
 		}
-		if n := len(b.Requests()); n != 0 {
-			b.Errorf("%d requests in the log, want none", n)
-		}
+		rig.Same(b, "requests in the log", 0, len(b.Requests()))
 	})
 }
 
@@ -115,24 +104,16 @@ func TestSetServed(t *testing.T) {
 		b.pods.SetServed(false)
 		rig.Same(b, "watch", []string{"DELETED a@4", "DELETED b@5", "EOF"}, s.all())
 		for path, want := range map[string]int{"/api/v1/pods": 404, "/api/v1/namespaces/ns/pods/a": 404, "/api/v1/nodes": 200, "/apis/example.com/v1": 200} {
-			if got := b.code(http.MethodGet, path, ""); got != want {
-				b.Errorf("%s: %d, want %d", path, got, want)
-			}
+			rig.Same(b, path, want, b.code(http.MethodGet, path, ""))
 		}
 		b.Collection("tools").SetServed(false)
 		for _, path := range []string{"/apis/apps", "/apis/apps/v1"} {
-			if got := b.code(http.MethodGet, path, ""); got != 404 {
-				b.Errorf("%s: %d, want 404", path, got)
-			}
+			rig.Same(b, path, 404, b.code(http.MethodGet, path, ""))
 		}
 		b.pods.SetServed(true)
-		if got := b.list(""); got != "200 rv=5" {
-			b.Errorf("list: %q", got)
-		}
+		rig.Same(b, "list", "200 rv=5", b.list(""))
 		b.create("a")
-		if got := b.list(""); got != "200 rv=6 a@6" {
-			b.Errorf("list: %q", got)
-		}
+		rig.Same(b, "list", "200 rv=6 a@6", b.list(""))
 	})
 }
 
@@ -152,16 +133,10 @@ func TestStatusSubresource(t *testing.T) {
 			{"PUT", "/b/status", `{"metadata":{"name":"b"}}`, "404 NotFound", "3"},
 		} {
 			rig.Same(b, c.method+" "+c.path+" "+c.body, c.want, b.sendTo(c.method, sites+c.path, c.body))
-			if got := b.named(sites + "?labelSelector=l%3D1"); got != "" {
-				b.Errorf("%s %s has written the labels", c.method, c.path)
-			}
+			rig.Same(b, "with the labels after "+c.method+" "+c.path, "", b.named(sites+"?labelSelector=l%3D1"))
 			// The selector sees what is stored.
-			want := ""
-			if c.ready != "" {
-				want = "a"
-			}
-			if got := b.named(sites + "?fieldSelector=status.ready%3D" + c.ready); c.ready != "" && got != want {
-				b.Errorf("%s %s: with status.ready=%q: %q, want %q", c.method, c.path, c.ready, got, want)
+			if got := b.named(sites + "?fieldSelector=status.ready%3D" + c.ready); c.ready != "" && got != "a" {
+				b.Errorf("%s %s: with status.ready=%q: %q, want a", c.method, c.path, c.ready, got)
 			}
 		}
 		resp := b.must(b.request(http.MethodGet, sites+"/a", nil))

@@ -53,22 +53,16 @@ func TestRequestFaults(t *testing.T) {
 		{"no version", Fault{Do: ListMeta(func(m *metav1.ListMeta) { m.ResourceVersion = "" })}, "200 rv= a@2 b@3 c@4"},
 		{"malformed", Fault{Do: At(1, Frame("{"))}, "200 rv= malformed"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			inBubble(t, func(b *bench) {
-				b.create("a", "b", "c")
-				// A connection of its own, because net/http repeats a request on a used one that is
-				// reset.
-				b.client.Transport.(*http.Transport).DisableKeepAlives = true
-				b.Inject(c.fault)
-				rig.Same(b, "with the fault", c.want, b.list(""))
-				rig.Same(b, "after it", "200 rv=4 a@2 b@3 c@4", b.list(""))
-				if n := b.Armed(); n != 0 {
-					b.Errorf("%d faults are left", n)
-				}
-				if n := b.Count(List); n != 2 {
-					b.Errorf("counted %d lists, want 2", n)
-				}
-			})
+		subtest(t, c.name, func(b *bench) {
+			b.create("a", "b", "c")
+			// A connection of its own, because net/http repeats a request on a used one that is
+			// reset.
+			b.client.Transport.(*http.Transport).DisableKeepAlives = true
+			b.Inject(c.fault)
+			rig.Same(b, "with the fault", c.want, b.list(""))
+			rig.Same(b, "after it", "200 rv=4 a@2 b@3 c@4", b.list(""))
+			rig.Same(b, "faults that are left", 0, b.Armed())
+			rig.Same(b, "lists", 2, b.Count(List))
 		})
 	}
 }
@@ -114,16 +108,14 @@ func TestStreamFaults(t *testing.T) {
 		{"lag behind the version", All(Rewrite(func(r *Request) { r.Options.ResourceVersion = "4" }), Lag(2)),
 			[]string{"ERROR 504 Timeout: Too large resource version: 4, current: 2", "EOF"}},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			inBubble(t, func(b *bench) {
-				b.create("a", "b", "c")
-				b.Inject(Fault{Verb: Stream, Do: c.effect})
-				s := b.watch(streamed)
-				time.Sleep(time.Millisecond)
-				b.create("d")
-				rig.Same(b, "stream", c.want, s.all())
-				s.close()
-			})
+		subtest(t, c.name, func(b *bench) {
+			b.create("a", "b", "c")
+			b.Inject(Fault{Verb: Stream, Do: c.effect})
+			s := b.watch(streamed)
+			time.Sleep(time.Millisecond)
+			b.create("d")
+			rig.Same(b, "stream", c.want, s.all())
+			s.close()
 		})
 	}
 }
@@ -141,17 +133,13 @@ func TestFaultsTakeTurns(t *testing.T) {
 		}
 		want := []string{"200 OK", "429 Too Many Requests3", "429 Too Many Requests3", "200 OK", "200 OK"}
 		rig.Same(b, "lists", want, got)
-		if n := b.Armed(); n != 1 {
-			b.Errorf("%d faults are left, want the watches'", n)
-		}
+		rig.Same(b, "faults that are left: the watches'", 1, b.Armed())
 		for range 2 {
 			rig.Same(b, "watch", []string{"EOF"}, b.watch("").all())
 		}
 		b.Clear()
 		s := b.watch("")
-		if got := s.all(); len(got) != 0 {
-			b.Errorf("after Clear: got %q, want nothing", got)
-		}
+		rig.Same(b, "after Clear", nil, s.all())
 		s.close()
 	})
 }
@@ -160,9 +148,8 @@ func TestHangAndDelay(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		b.Inject(Fault{Do: Delay(3 * time.Second)})
 		start := time.Now()
-		if got := b.list(""); got != "200 rv=1" || time.Since(start) != 3*time.Second {
-			b.Errorf("got %q after %v, want the list after 3s", got, time.Since(start))
-		}
+		rig.Same(b, "list", "200 rv=1", b.list(""))
+		rig.Same(b, "delay", 3*time.Second, time.Since(start))
 		b.Inject(Fault{Do: Hang})
 		ctx, cancel := context.WithTimeout(b.Context(), time.Hour)
 		defer cancel()
@@ -177,9 +164,7 @@ func TestHangAndDelay(t *testing.T) {
 		if page := b.page(resp); page.end != " broken" || time.Since(start) < 2*time.Hour {
 			b.Errorf("a list that hangs half-way: got %q after %v", page.text, time.Since(start))
 		}
-		if got := b.Requests(List)[1].Code; got != 0 {
-			b.Errorf("the log has code %d for a request without an answer", got)
-		}
+		rig.Same(b, "the code in the log for a request without an answer", 0, b.Requests(List)[1].Code)
 	})
 }
 
@@ -198,24 +183,19 @@ func TestInterrupt(t *testing.T) {
 		{"nothing to drop", []UnitEffect{Drop, Set("kind", "1"), Type("X"), Hold(1), Frame("x")}, []string{"ADDED b@3", "ADDED c@4"}},
 		{"bookmark, then cut", []UnitEffect{Insert(Unit{Type: watch.Bookmark, Version: 2}), Cut}, []string{"ADDED b@3", "BOOKMARK @2", "EOF"}},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			inBubble(t, func(b *bench) {
-				b.create("a", "b")
-				s, other := b.watch("resourceVersion=2"), b.watch("resourceVersion=2&timeoutSeconds=900")
-				s.all()
-				if n := b.Interrupt(func(r Request) bool { return r.Options.TimeoutSeconds == nil }, c.do...); n != 1 {
-					b.Fatalf("interrupted %d streams, want 1", n)
-				}
-				s.all()
-				b.create("c")
-				rig.Same(b, "events", c.want, s.all())
-				rig.Same(b, "the other stream", []string{"ADDED b@3", "ADDED c@4"}, other.all())
-				s.close()
-				other.close()
-				if n := b.Interrupt(nil, Cut); n != 0 {
-					b.Errorf("%d streams are still open", n)
-				}
-			})
+		subtest(t, c.name, func(b *bench) {
+			b.create("a", "b")
+			s, other := b.watch("resourceVersion=2"), b.watch("resourceVersion=2&timeoutSeconds=900")
+			s.all()
+			n := b.Interrupt(func(r Request) bool { return r.Options.TimeoutSeconds == nil }, c.do...)
+			rig.Same(b, "interrupted streams", 1, n)
+			s.all()
+			b.create("c")
+			rig.Same(b, "events", c.want, s.all())
+			rig.Same(b, "the other stream", []string{"ADDED b@3", "ADDED c@4"}, other.all())
+			s.close()
+			other.close()
+			rig.Same(b, "streams that are still open", 0, b.Interrupt(nil, Cut))
 		})
 	}
 }
@@ -245,17 +225,10 @@ func TestDownAndRewind(t *testing.T) {
 func TestStart(t *testing.T) {
 	srv := New(Options{Resources: resources})
 	url, stop, err := srv.Start("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, err)
 	pods := srv.Collection("pods")
-	if _, err := pods.Create(pod("a")); err != nil {
-		t.Fatal(err)
-	}
-	resp, err := http.Get(url + pods.URL("ns") + "?watch=1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.Must[Object](t)(pods.Create(pod("a")))
+	resp := rig.Must[*http.Response](t)(http.Get(url + pods.URL("ns") + "?watch=1"))
 	first := make([]byte, len(`{"type":"ADDED","object":`))
 	if _, err := io.ReadFull(resp.Body, first); err != nil || !strings.HasPrefix(string(first), `{"type":"ADDED"`) {
 		t.Errorf("got %q, %v, want an event", first, err)

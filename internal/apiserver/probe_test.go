@@ -3,12 +3,38 @@ package apiserver_test
 import (
 	"fmt"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
+	. "github.com/go-lw/lw/internal/apiserver"
+	"github.com/go-lw/lw/internal/registry"
+	"github.com/go-lw/lw/internal/registry/conform"
 	"github.com/go-lw/lw/internal/rig"
 )
+
+// conforming are the resources of the table of writes.
+func conforming(t testing.TB, managed bool) (all []Resource) {
+	pod := rig.Must[*registry.Type](t)(registry.TypeOf(reflect.TypeFor[*conform.Pod]()))
+	for _, r := range conform.Resources {
+		res := Resource{Group: "example.io", Resource: r.Plural, Kind: r.Kind, Cluster: r.Cluster, Status: r.Status, Scale: r.Scale, Custom: true, Versioned: true, Managed: managed}
+		if r.Typed {
+			res = Resource{Resource: r.Plural, Kind: r.Kind, Type: pod, Grace: true, Managed: managed}
+		}
+		all = append(all, res)
+	}
+	return all
+}
+
+// The server answers writes as kube-apiserver does.
+func TestConform(t *testing.T) {
+	for _, managed := range []bool{false, true} {
+		inBubbleOf(t, conforming(t, managed), func(b *bench) {
+			conform.Play(b, conform.Server{Client: b.client, URL: "http://apiserver"}, true)
+		})
+	}
+}
 
 // TestProbes expects what was measured on a real API server. The names are numbers in the catalogue
 // of facts. The end-to-end tests expect the same of real servers.
@@ -143,9 +169,7 @@ func TestProbes(t *testing.T) {
 				"resourceVersion=1&resourceVersionMatch=Exact":  200,
 				"resourceVersion=1&limit=1&fieldSelector=a%3Db": 400,
 			} {
-				if got := b.code(http.MethodGet, "/api/v1/pods?"+query, ""); got != want {
-					b.Errorf("%s: got %d, want %d", query, got, want)
-				}
+				rig.Same(b, query, want, b.code(http.MethodGet, "/api/v1/pods?"+query, ""))
 			}
 		}},
 		{"paths", func(b *bench) {
@@ -168,12 +192,10 @@ func TestProbes(t *testing.T) {
 				"/api/v1/namespaces/other/pods/a":            404,
 				"/apis/example.com/v1/namespaces/ns/widgets/w?x=1&y=%20": 404,
 			} {
-				if got := b.code(http.MethodGet, path, ""); got != want {
-					b.Errorf("%s: got %d, want %d", path, got, want)
-				}
+				rig.Same(b, path, want, b.code(http.MethodGet, path, ""))
 			}
 		}},
 	} {
-		t.Run(probe.name, func(t *testing.T) { inBubble(t, probe.run) })
+		subtest(t, probe.name, probe.run)
 	}
 }

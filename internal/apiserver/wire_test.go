@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/apimachinery/pkg/runtime/serializer/streaming"
 	"k8s.io/apimachinery/pkg/util/framer"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
 	. "github.com/go-lw/lw/internal/apiserver"
 	"github.com/go-lw/lw/internal/rig"
@@ -29,9 +30,7 @@ var scheme = func() *runtime.Scheme {
 	metav1.AddToGroupVersion(s, core)
 	s.AddKnownTypeWithName(core.WithKind("Pod"), &metav1.PartialObjectMetadata{})
 	s.AddKnownTypeWithName(core.WithKind("PodList"), &metav1.PartialObjectMetadataList{})
-	if err := metav1.AddMetaToScheme(s); err != nil {
-		panic(err)
-	}
+	utilruntime.Must(metav1.AddMetaToScheme(s))
 	return s
 }()
 
@@ -68,52 +67,44 @@ func TestStreamFrames(t *testing.T) {
 		{acceptProto + ";stream=watch", acceptProto + ";stream=watch", protoFraming, "/v1, Kind=Pod"},
 		{acceptProto + partialObject, acceptProto + ";stream=watch", protoFraming, "meta.k8s.io/v1, Kind=PartialObjectMetadata"},
 	} {
-		t.Run(c.accept, func(t *testing.T) {
-			inBubble(t, func(b *bench) {
-				b.create("a")
-				b.Inject(Fault{Do: At(4, Error(fmt.Errorf("oops")))})
-				resp := b.must(b.do("watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", "Accept", c.accept))
-				defer func() { _ = resp.Body.Close() }()
-				if got := resp.Header.Get("Content-Type"); got != c.contentType {
-					b.Errorf("Content-Type: got %q, want %q", got, c.contentType)
+		subtest(t, c.accept, func(b *bench) {
+			b.create("a")
+			b.Inject(Fault{Do: At(4, Error(fmt.Errorf("oops")))})
+			resp := b.must(b.do("watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", "Accept", c.accept))
+			defer func() { _ = resp.Body.Close() }()
+			rig.Same(b, "Content-Type", c.contentType, resp.Header.Get("Content-Type"))
+			synctest.Wait()
+			b.touch("a", "x")
+			b.remove("a")
+			b.create("b")
+			decoder := streaming.NewDecoder(c.framing.frames(resp.Body), c.framing.event)
+			var got []string
+			for {
+				var ev metav1.WatchEvent
+				_, _, err := decoder.Decode(&schema.GroupVersionKind{Version: "v1", Kind: "WatchEvent"}, &ev)
+				if err == io.EOF {
+					break
 				}
-				synctest.Wait()
-				b.touch("a", "x")
-				b.remove("a")
-				b.create("b")
-				decoder := streaming.NewDecoder(c.framing.frames(resp.Body), c.framing.event)
-				var got []string
-				for {
-					var ev metav1.WatchEvent
-					_, _, err := decoder.Decode(&schema.GroupVersionKind{Version: "v1", Kind: "WatchEvent"}, &ev)
-					if err == io.EOF {
-						break
-					}
-					if err != nil {
-						b.Fatal(err)
-					}
-					obj, gvk, err := c.framing.object.Decode(ev.Object.Raw, nil, nil)
-					if err != nil {
-						b.Fatal(err)
-					}
-					line := ev.Type + " " + gvk.String()
-					switch obj := obj.(type) {
-					case *metav1.PartialObjectMetadata:
-						line += fmt.Sprintf(" %s %s@%s %v %v", obj.UID, obj.Name, obj.ResourceVersion, obj.Labels, obj.Annotations)
-					case *metav1.Status:
-						line += fmt.Sprintf(" %d", obj.Code)
-					}
-					got = append(got, line)
+				rig.OK(b, err)
+				obj, gvk, err := c.framing.object.Decode(ev.Object.Raw, nil, nil)
+				rig.OK(b, err)
+				line := ev.Type + " " + gvk.String()
+				switch obj := obj.(type) {
+				case *metav1.PartialObjectMetadata:
+					line += fmt.Sprintf(" %s %s@%s %v %v", obj.UID, obj.Name, obj.ResourceVersion, obj.Labels, obj.Annotations)
+				case *metav1.Status:
+					line += fmt.Sprintf(" %d", obj.Code)
 				}
-				want := []string{
-					"ADDED " + c.kind + " uid-a a@2 map[] map[]",
-					"BOOKMARK " + c.kind + "  @2 map[] map[k8s.io/initial-events-end:true]",
-					"MODIFIED " + c.kind + " uid-a a@3 map[app:x] map[]",
-					"DELETED " + c.kind + " uid-a a@4 map[app:x] map[]",
-					"ERROR /v1, Kind=Status 500",
-				}
-				rig.Same(b, "events", want, got)
-			})
+				got = append(got, line)
+			}
+			want := []string{
+				"ADDED " + c.kind + " uid-a a@2 map[] map[]",
+				"BOOKMARK " + c.kind + "  @2 map[] map[k8s.io/initial-events-end:true]",
+				"MODIFIED " + c.kind + " uid-a a@3 map[app:x] map[]",
+				"DELETED " + c.kind + " uid-a a@4 map[app:x] map[]",
+				"ERROR /v1, Kind=Status 500",
+			}
+			rig.Same(b, "events", want, got)
 		})
 	}
 }
@@ -141,39 +132,31 @@ func TestAnswers(t *testing.T) {
 		{acceptProto + partialObject, "/a", acceptProto, "meta.k8s.io/v1, Kind=PartialObjectMetadata a@2"},
 		{acceptProto, "/c", acceptProto, "/v1, Kind=Status 404"},
 	} {
-		t.Run(c.accept+c.path, func(t *testing.T) {
-			inBubble(t, func(b *bench) {
-				b.create("a", "b")
-				resp := b.must(b.request(http.MethodGet, b.URL("pods", "ns")+c.path, nil, "Accept", c.accept))
-				body := b.body(resp)
-				if got := resp.Header.Get("Content-Type"); got != c.contentType {
-					b.Errorf("Content-Type: got %q, want %q", got, c.contentType)
+		subtest(t, c.accept+c.path, func(b *bench) {
+			b.create("a", "b")
+			resp := b.must(b.request(http.MethodGet, b.URL("pods", "ns")+c.path, nil, "Accept", c.accept))
+			body := b.body(resp)
+			rig.Same(b, "Content-Type", c.contentType, resp.Header.Get("Content-Type"))
+			obj, gvk, err := decoder(c.contentType).Decode(body, nil, nil)
+			rig.OK(b, err)
+			got := gvk.String()
+			switch obj := obj.(type) {
+			case *metav1.PartialObjectMetadataList:
+				var items []string
+				for _, item := range obj.Items {
+					items = append(items, strings.TrimSpace(fmt.Sprintf("%s@%s %s", item.Name, item.ResourceVersion, item.Kind)))
 				}
-				obj, gvk, err := decoder(c.contentType).Decode(body, nil, nil)
-				if err != nil {
-					b.Fatalf("%v in %q", err, body)
+				got += fmt.Sprintf(" %s %v", obj.ResourceVersion, items)
+				if obj.Continue != "" && obj.RemainingItemCount != nil {
+					got += " more"
 				}
-				got := gvk.String()
-				switch obj := obj.(type) {
-				case *metav1.PartialObjectMetadataList:
-					var items []string
-					for _, item := range obj.Items {
-						items = append(items, strings.TrimSpace(fmt.Sprintf("%s@%s %s", item.Name, item.ResourceVersion, item.Kind)))
-					}
-					got += fmt.Sprintf(" %s %v", obj.ResourceVersion, items)
-					if obj.Continue != "" && obj.RemainingItemCount != nil {
-						got += " more"
-					}
-				case *metav1.PartialObjectMetadata:
-					got += fmt.Sprintf(" %s@%s", obj.Name, obj.ResourceVersion)
-				case *metav1.Status:
-					got += fmt.Sprintf(" %d", obj.Code)
-					if int(obj.Code) != resp.StatusCode {
-						b.Errorf("the answer's code is %d", resp.StatusCode)
-					}
-				}
-				rig.Same(b, "answer", c.want, got)
-			})
+			case *metav1.PartialObjectMetadata:
+				got += fmt.Sprintf(" %s@%s", obj.Name, obj.ResourceVersion)
+			case *metav1.Status:
+				got += fmt.Sprintf(" %d", obj.Code)
+				rig.Same(b, "the answer's code", int(obj.Code), resp.StatusCode)
+			}
+			rig.Same(b, "answer", c.want, got)
 		})
 	}
 }
@@ -210,10 +193,7 @@ func TestGzip(t *testing.T) {
 			}
 			resp := b.must(b.do(query, header...))
 			body = b.body(resp)
-			if resp.Uncompressed {
-				return "gzip", int(resp.ContentLength), body
-			}
-			return "", int(resp.ContentLength), body
+			return map[bool]string{true: "gzip"}[resp.Uncompressed], int(resp.ContentLength), body
 		}
 		for i := range 300 {
 			if i == 10 {
@@ -225,13 +205,9 @@ func TestGzip(t *testing.T) {
 		}
 		for _, query := range []string{"", streamed} {
 			encoding, _, packed := get(query, "gzip")
-			if encoding != "gzip" {
-				b.Errorf("%q is not compressed", query)
-			}
+			rig.Same(b, query+" where gzip is offered", "gzip", encoding)
 			encoding, _, plain := get(query, "")
-			if encoding != "" {
-				b.Errorf("%q is compressed, which was not offered", query)
-			}
+			rig.Same(b, query+" where it is not", "", encoding)
 			if !slices.Equal(packed, plain) {
 				b.Errorf("%q differs by compression", query)
 			}
@@ -260,30 +236,28 @@ func TestProtoListFaults(t *testing.T) {
 		"wrong field":   {At(0, Set("metadata.name", "7")), "undecodable"},
 		"another bytes": {At(0, Frame("\xff\xff")), "undecodable"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(b *bench) {
-				b.create("a", "b")
-				b.Inject(Fault{Do: c.do})
-				resp := b.must(b.do("", "Accept", acceptProto))
-				body, err := io.ReadAll(resp.Body)
-				if (err != nil) != (name == "broken") {
-					b.Errorf("read: %v", err)
+		subtest(t, name, func(b *bench) {
+			b.create("a", "b")
+			b.Inject(Fault{Do: c.do})
+			resp := b.must(b.do("", "Accept", acceptProto))
+			body, err := io.ReadAll(resp.Body)
+			if (err != nil) != (name == "broken") {
+				b.Errorf("read: %v", err)
+			}
+			obj, _, err := protobuf.NewSerializer(scheme, scheme).Decode(body, nil, nil)
+			var got string
+			if err == io.ErrUnexpectedEOF {
+				got = err.Error()
+			} else if err != nil {
+				got = "undecodable"
+			} else {
+				var names []string
+				for _, item := range obj.(*metav1.PartialObjectMetadataList).Items {
+					names = append(names, item.Name)
 				}
-				obj, _, err := protobuf.NewSerializer(scheme, scheme).Decode(body, nil, nil)
-				var got string
-				if err == io.ErrUnexpectedEOF {
-					got = err.Error()
-				} else if err != nil {
-					got = "undecodable"
-				} else {
-					var names []string
-					for _, item := range obj.(*metav1.PartialObjectMetadataList).Items {
-						names = append(names, item.Name)
-					}
-					got = strings.Join(names, " ")
-				}
-				rig.Same(b, "names", c.want, got)
-			})
+				got = strings.Join(names, " ")
+			}
+			rig.Same(b, "names", c.want, got)
 		})
 	}
 }

@@ -35,9 +35,7 @@ func (b *bench) sendTo(method, url, body string, header ...string) string {
 		return fmt.Sprintf("%d %s", resp.StatusCode, status.Reason)
 	}
 	var obj metav1.PartialObjectMetadata
-	if err := json.Unmarshal(data, &obj); err != nil {
-		b.Fatalf("%v in %q", err, data)
-	}
+	rig.OK(b, json.Unmarshal(data, &obj))
 	return fmt.Sprintf("%d %s@%s gen=%d", resp.StatusCode, obj.Name, obj.ResourceVersion, obj.Generation)
 }
 
@@ -78,12 +76,8 @@ func TestWrites(t *testing.T) {
 		} {
 			rig.Same(b, c.method+" "+c.path+" "+c.body, c.want, b.send(c.method, c.path, c.body, "Content-Type", "application/json; charset=utf-8"))
 		}
-		if got, want := b.send("POST", "", "x", "Content-Type", "text/plain"), "415 UnsupportedMediaType"; got != want {
-			b.Errorf("text: got %q, want %q", got, want)
-		}
-		if got, want := b.send("POST", "", strings.Repeat(" ", 4<<20)), "413 RequestEntityTooLarge"; got != want {
-			b.Errorf("4 MiB: got %q, want %q", got, want)
-		}
+		rig.Same(b, "text", "415 UnsupportedMediaType", b.send("POST", "", "x", "Content-Type", "text/plain"))
+		rig.Same(b, "4 MiB", "413 RequestEntityTooLarge", b.send("POST", "", strings.Repeat(" ", 4<<20)))
 	})
 }
 
@@ -162,28 +156,20 @@ func TestExactListOfAName(t *testing.T) {
 
 func TestScope(t *testing.T) {
 	srv := New(Options{Resources: resources})
-	if _, err := srv.Collection("pods").Create([]byte(`{"metadata":{"name":"a"}}`)); err == nil {
-		t.Error("a pod without a namespace was accepted")
-	}
-	if _, err := srv.Collection("nodes").Create([]byte(`{"metadata":{"name":"a","namespace":"ns"}}`)); err == nil {
-		t.Error("a node with a namespace was accepted")
-	}
-	if _, err := srv.Collection("pods").Create(make(chan int)); err == nil {
-		t.Error("a channel was accepted")
-	}
-	for name, f := range map[string]func(){
-		"unknown collection": func() { srv.Collection("widget") },
-		"nameless resource":  func() { New(Options{Resources: []Resource{{Kind: "Pod"}}}) },
+	for what, c := range map[string]struct {
+		collection string
+		object     any
+	}{
+		"a pod without a namespace": {"pods", []byte(`{"metadata":{"name":"a"}}`)},
+		"a node with a namespace":   {"nodes", []byte(`{"metadata":{"name":"a","namespace":"ns"}}`)},
+		"a channel":                 {"pods", make(chan int)},
 	} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Errorf("%s: no panic", name)
-				}
-			}()
-			f()
-		}()
+		if _, err := srv.Collection(c.collection).Create(c.object); err == nil {
+			t.Errorf("%s was accepted", what)
+		}
 	}
+	rig.MustPanic(t, "apiserver: ", func() { srv.Collection("widget") })
+	rig.MustPanic(t, "apiserver: ", func() { New(Options{Resources: []Resource{{Kind: "Pod"}}}) })
 }
 
 // TestReplay writes, compacts, disconnects and restores at random, and applies the events that a
@@ -275,9 +261,7 @@ func TestReplay(t *testing.T) {
 func BenchmarkWatch(b *testing.B) {
 	srv := New(Options{Resources: resources})
 	url, stop, err := srv.Start("127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
+	rig.OK(b, err)
 	defer stop()
 	pods := srv.Collection("pods")
 	client := &http.Client{Transport: &http.Transport{DisableCompression: true}}
@@ -285,17 +269,13 @@ func BenchmarkWatch(b *testing.B) {
 	const objects = 1000
 	body := fmt.Sprintf(`"spec":{"x":%q}}`, strings.Repeat("x", 2000))
 	for i := range objects {
-		if _, err := pods.Create(fmt.Appendf(nil, `{"metadata":{"namespace":"ns","name":"p%d"},%s`, i, body)); err != nil {
-			b.Fatal(err)
-		}
+		rig.Must[Object](b)(pods.Create(fmt.Appendf(nil, `{"metadata":{"namespace":"ns","name":"p%d"},%s`, i, body)))
 	}
 	b.Run("streamed list", func(b *testing.B) {
 		b.ReportAllocs()
 		for range b.N {
-			resp, err := client.Get(url + pods.URL("") + "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=60")
-			if err != nil {
-				b.Fatal(err)
-			}
+			resp := rig.Must[*http.Response](b)(client.Get(url + pods.URL("") +
+				"?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=60"))
 			for dec, ev := json.NewDecoder(resp.Body), (struct{ Type string }{}); ev.Type != "BOOKMARK"; {
 				rig.OK(b, dec.Decode(&ev))
 			}
@@ -306,9 +286,8 @@ func BenchmarkWatch(b *testing.B) {
 	b.Run("update", func(b *testing.B) {
 		b.ReportAllocs()
 		for i := range b.N {
-			if _, err := pods.Update(fmt.Appendf(nil, `{"metadata":{"namespace":"ns","name":"p%d","labels":{"n":"%d"}},%s`, i%objects, i, body)); err != nil {
-				b.Fatal(err)
-			}
+			rig.Must[Object](b)(pods.Update(fmt.Appendf(nil,
+				`{"metadata":{"namespace":"ns","name":"p%d","labels":{"n":"%d"}},%s`, i%objects, i, body)))
 		}
 	})
 }
@@ -357,9 +336,7 @@ func TestFinalizersWithoutHTTP(t *testing.T) {
 		if marked.DeletionTimestamp.IsZero() || marked.DeletionGracePeriodSeconds == nil || marked.ResourceVersion != "3" {
 			b.Errorf("deleted: %s", obj.JSON)
 		}
-		if _, err := b.pods.Update(pod("a")); err != nil {
-			b.Error(err)
-		}
+		rig.Must[Object](b)(b.pods.Update(pod("a")))
 		if _, err := b.pods.Get(key("a")); !apierrors.IsNotFound(err) {
 			b.Errorf("Get of what is gone: %v", err)
 		}
@@ -386,9 +363,8 @@ func TestEviction(t *testing.T) {
 			{"POST", "/a/eviction", `{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"a"}}`, 201},
 			{"GET", "/a", "", 404},
 		} {
-			if got := b.code(c.method, "/api/v1/namespaces/ns/pods"+c.path, c.body, "Content-Type", "application/json"); got != c.code {
-				b.Errorf("%s %s %s: %d, want %d", c.method, c.path, c.body, got, c.code)
-			}
+			got := b.code(c.method, "/api/v1/namespaces/ns/pods"+c.path, c.body, "Content-Type", "application/json")
+			rig.Same(b, c.method+" "+c.path+" "+c.body, c.code, got)
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package history
+package history_test
 
 import (
 	"net/http"
@@ -10,8 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	. "github.com/go-lw/lw/internal/history"
+	"github.com/go-lw/lw/internal/leak"
 	"github.com/go-lw/lw/internal/listopts"
+	"github.com/go-lw/lw/internal/rig"
 )
+
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // newThings returns a collection with versions 2 to 6: a, b and c created, b updated to label new,
 // a deleted.
@@ -29,9 +34,11 @@ func newThings(t *testing.T) (*Line, *Collection[string]) {
 	return line, c
 }
 
+func key(name string) types.NamespacedName { return types.NamespacedName{Namespace: "ns", Name: name} }
+
 func thing(name, label string) Object[string] {
 	return Object[string]{
-		Key:    types.NamespacedName{Namespace: "ns", Name: name},
+		Key:    key(name),
 		Labels: map[string]string{"l": label},
 		Fields: map[string]string{"spec.color": "color of " + name},
 		Value:  name + " " + label,
@@ -40,27 +47,18 @@ func thing(name, label string) Object[string] {
 
 func create(t *testing.T, c *Collection[string], name, label string) *Object[string] {
 	t.Helper()
-	obj, err := c.Create(thing(name, label))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return obj
+	return rig.Must[*Object[string]](t)(c.Create(thing(name, label)))
 }
 
 func update(t *testing.T, c *Collection[string], name, label string) *Object[string] {
 	t.Helper()
-	obj, err := c.Update(thing(name, label), Preconditions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return obj
+	return rig.Must[*Object[string]](t)(c.Update(thing(name, label), Preconditions{}))
 }
 
 func remove(t *testing.T, c *Collection[string], name string) {
 	t.Helper()
-	if _, _, err := c.Delete(types.NamespacedName{Namespace: "ns", Name: name}, Preconditions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, _, err := c.Delete(key(name), Preconditions{})
+	rig.OK(t, err)
 }
 
 func names(objs []*Object[string]) string {
@@ -156,7 +154,7 @@ func TestListOptions(t *testing.T) {
 
 func TestTooLargeVersion(t *testing.T) {
 	_, c := newThings(t)
-	_, err := c.List("", metav1.ListOptions{ResourceVersion: "9"})
+	_, err := c.List("", options{ResourceVersion: "9"})
 	if !apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) {
 		t.Errorf("%v has no cause ResourceVersionTooLarge", err)
 	}
@@ -167,22 +165,22 @@ func TestTooLargeVersion(t *testing.T) {
 
 func TestPages(t *testing.T) {
 	_, c := newThings(t)
-	page, err := c.List("", metav1.ListOptions{Limit: 1})
+	page, err := c.List("", options{Limit: 1})
 	if err != nil || *page.Remaining != 1 || page.Continue == "" {
 		t.Fatalf("first page = %+v, %v", page, err)
 	}
 	remove(t, c, "c")
-	page, err = c.List("", metav1.ListOptions{Limit: 1, Continue: page.Continue})
+	page, err = c.List("", options{Limit: 1, Continue: page.Continue})
 	if err != nil || names(page.Items) != "c old" || page.Version != 6 || page.Continue != "" || page.Remaining != nil {
 		t.Fatalf("second page = %+v, %v, want c as of version 6", page, err)
 	}
 
 	create(t, c, "a", "old")
-	page, err = c.List("ns", metav1.ListOptions{Limit: 1})
+	page, err = c.List("ns", options{Limit: 1})
 	if err != nil || *page.Remaining != 1 {
 		t.Errorf("page of a namespace = %+v, %v, want 1 to remain", page, err)
 	}
-	page, err = c.List("", metav1.ListOptions{Limit: 1, LabelSelector: "l"})
+	page, err = c.List("", options{Limit: 1, LabelSelector: "l"})
 	if err != nil || page.Remaining != nil || page.Continue == "" {
 		t.Errorf("page of a selector = %+v, %v, want a token and no count", page, err)
 	}
@@ -196,11 +194,9 @@ func TestTokenOfANamespace(t *testing.T) {
 	for _, name := range []string{"a", "b", "d"} {
 		other := thing(name, "old")
 		other.Key.Namespace = "other"
-		if _, err := c.Create(other); err != nil {
-			t.Fatal(err)
-		}
+		rig.Must[*Object[string]](t)(c.Create(other))
 	}
-	first, err := c.List("ns", metav1.ListOptions{Limit: 1})
+	first, err := c.List("ns", options{Limit: 1})
 	if err != nil || names(first.Items) != "b new" {
 		t.Fatalf("first page: %v, %v", names(first.Items), err)
 	}
@@ -208,33 +204,31 @@ func TestTokenOfANamespace(t *testing.T) {
 		t.Errorf("token %s, want %s", first.Continue, want)
 	}
 	for namespace, want := range map[string]string{"ns": "c old", "other": "d old", "none": ""} {
-		page, err := c.List(namespace, metav1.ListOptions{Continue: first.Continue})
+		page, err := c.List(namespace, options{Continue: first.Continue})
 		if err != nil || names(page.Items) != want || page.Version != 9 {
 			t.Errorf("the next page in %s: %v at %d, %v; want %s", namespace, names(page.Items), page.Version, err, want)
 		}
 	}
-	all, err := c.List("", metav1.ListOptions{Limit: 1})
+	all, err := c.List("", options{Limit: 1})
 	if want := (listopts.Token{Version: 9, Start: "ns/b\x00"}).Encode(); err != nil || all.Continue != want {
 		t.Errorf("token of all namespaces %s, %v; want %s", all.Continue, err, want)
 	}
-	if page, err := c.List("", metav1.ListOptions{Continue: all.Continue}); err != nil || len(page.Items) != 4 {
+	if page, err := c.List("", options{Continue: all.Continue}); err != nil || len(page.Items) != 4 {
 		t.Errorf("the next page of all namespaces: %v, %v", names(page.Items), err)
 	}
 }
 
 func TestExpiredToken(t *testing.T) {
 	line, c := newThings(t)
-	page, err := c.List("", metav1.ListOptions{Limit: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	page, err := c.List("", options{Limit: 1})
+	rig.OK(t, err)
 	create(t, c, "d", "old")
 	line.Compact(7)
-	_, err = c.List("", metav1.ListOptions{Limit: 1, Continue: page.Continue})
+	_, err = c.List("", options{Limit: 1, Continue: page.Continue})
 	if !apierrors.IsResourceExpired(err) {
 		t.Fatalf("page of a compacted version: %v", err)
 	}
-	page, err = c.List("", metav1.ListOptions{Continue: err.(apierrors.APIStatus).Status().ListMeta.Continue})
+	page, err = c.List("", options{Continue: err.(apierrors.APIStatus).Status().ListMeta.Continue})
 	if err != nil || page.Version != 7 || names(page.Items) != "c old, d old" {
 		t.Errorf("the rest = %d: %s, %v, want c and d as of version 7", page.Version, names(page.Items), err)
 	}
@@ -244,12 +238,9 @@ func TestExpiredToken(t *testing.T) {
 func TestOrder(t *testing.T) {
 	c := NewCollection(NewLine(), Options[string]{})
 	for _, key := range []types.NamespacedName{{Namespace: "a", Name: "x"}, {Namespace: "a-b", Name: "x"}, {Namespace: "a", Name: "b"}} {
-		if _, err := c.Create(Object[string]{Key: key, Value: key.String()}); err != nil {
-			t.Fatal(err)
-		}
+		rig.Must[*Object[string]](t)(c.Create(Object[string]{Key: key, Value: key.String()}))
 	}
-	page, err := c.List("", metav1.ListOptions{})
-	if want := "a-b/x, a/b, a/x"; err != nil || names(page.Items) != want {
-		t.Errorf("List = %s, %v, want %s", names(page.Items), err, want)
-	}
+	page, err := c.List("", options{})
+	rig.OK(t, err)
+	rig.Same(t, "List", "a-b/x, a/b, a/x", names(page.Items))
 }

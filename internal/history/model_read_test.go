@@ -1,10 +1,10 @@
 package history
 
 import (
+	"fmt"
 	"io"
 	"slices"
 
-	gocmp "github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -38,9 +38,8 @@ func (m *model) Watch(t *rapid.T) {
 		t.Fatal(err)
 	}
 	if from > 0 && from < m.oldest {
-		if _, err := drain(w.w); !apierrors.IsResourceExpired(err) {
-			t.Fatalf("watch from %d before %d: %v", from, m.oldest, err)
-		}
+		_, err := drain(w.w)
+		refused(t, fmt.Sprintf("watch from %d before %d", from, m.oldest), apierrors.IsResourceExpired, err)
 		return
 	}
 	m.watches = append(m.watches, w)
@@ -77,18 +76,14 @@ func (m *model) drain(t *rapid.T, w *watcher) bool {
 		missed = missed || w.at < v && v <= m.oldest
 	}
 	if missed {
-		if !apierrors.IsResourceExpired(err) {
-			t.Fatalf("a watch at %d went on after compaction to %d: %v", w.at, m.oldest, err)
-		}
+		refused(t, fmt.Sprintf("a watch at %d after compaction to %d", w.at, m.oldest), apierrors.IsResourceExpired, err)
 		return true
 	}
 	if err != nil {
 		t.Fatalf("a watch at %d, compacted to %d, ended: %v", w.at, m.oldest, err)
 	}
 	w.at = m.now
-	if diff := gocmp.Diff(m.states[m.now].filter(w.match), w.seen); diff != "" {
-		t.Fatalf("the events of a watch lead elsewhere (-want +got):\n%s", diff)
-	}
+	same(t, "where the events of a watch lead", m.states[m.now].filter(w.match), w.seen)
 	return false
 }
 
@@ -99,9 +94,7 @@ func (w *watcher) take(t *rapid.T, ev Event[int], seen uint64) uint64 {
 		t.Fatalf("%s of %s at %d, which was known: %v", ev.Type, ev.Object.Key, ev.Version, known)
 	}
 	if ev.Type == watch.Deleted {
-		if contentOf(ev.Object) != old {
-			t.Fatalf("%s was deleted as %v, last seen as %v", ev.Object.Key, contentOf(ev.Object), old)
-		}
+		same(t, "what was deleted, as last seen", old, contentOf(ev.Object))
 		delete(w.seen, ev.Object.Key)
 	} else {
 		w.seen[ev.Object.Key] = contentOf(ev.Object)
@@ -149,9 +142,7 @@ func (m *model) Pages(t *rapid.T) {
 		if opts.Continue != "" && version < m.oldest {
 			t.Fatalf("a page of %d, compacted to %d", version, m.oldest)
 		}
-		if page.Version != version {
-			t.Fatalf("a page of version %d in a list of %d", page.Version, version)
-		}
+		same(t, "the version of a page", version, page.Version)
 		got = append(got, page.Items...)
 		if page.Remaining != nil && int(*page.Remaining) != len(want)-len(got) {
 			t.Fatalf("%d remain after %d of %d", *page.Remaining, len(got), len(want))
@@ -171,9 +162,7 @@ func (m *model) Pages(t *rapid.T) {
 	if !inOrder(got) {
 		t.Fatalf("pages out of order")
 	}
-	if diff := gocmp.Diff(want, fold(got)); diff != "" {
-		t.Fatalf("pages (-want +got):\n%s", diff)
-	}
+	same(t, "pages", want, fold(got))
 }
 
 // restOfPages goes on with the token of the error. The rest of the pages show the current state.
@@ -188,7 +177,5 @@ func (m *model) restOfPages(t *rapid.T, namespace string, opts metav1.ListOption
 	}
 	last := listopts.Path(before[len(before)-1].Key)
 	want := m.states[m.now].filter(func(k types.NamespacedName, c content) bool { return match(k, c) && listopts.Path(k) > last })
-	if diff := gocmp.Diff(want, fold(page.Items)); diff != "" {
-		t.Fatalf("the rest of a list (-want +got):\n%s", diff)
-	}
+	same(t, "the rest of a list", want, fold(page.Items))
 }

@@ -2,6 +2,7 @@ package history
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -36,6 +37,20 @@ type model struct {
 	states      map[uint64]state
 	changed     map[uint64]bool // the versions that changed this collection
 	watches     []*watcher
+}
+
+// same fails t if what it got is not what it wants.
+func same[V any](t *rapid.T, what string, want, got V) {
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Fatalf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// refused fails t if err is not what it has to be.
+func refused(t *rapid.T, what string, is func(error) bool, err error) {
+	if !is(err) {
+		t.Fatalf("%s: %v", what, err)
+	}
 }
 
 func newModel() *model {
@@ -121,9 +136,7 @@ func (m *model) Create(t *rapid.T) {
 	obj := drawObject(t)
 	stored, err := m.c.Create(obj)
 	if _, exists := m.states[m.now][obj.Key]; exists {
-		if !apierrors.IsAlreadyExists(err) {
-			t.Fatalf("create %s: %v", obj.Key, err)
-		}
+		refused(t, "create "+obj.Key.String(), apierrors.IsAlreadyExists, err)
 		return
 	}
 	if err != nil {
@@ -144,19 +157,13 @@ func (m *model) Update(t *rapid.T) {
 	stored, err := m.c.Update(obj, pre)
 	switch {
 	case !exists:
-		if !apierrors.IsNotFound(err) {
-			t.Fatalf("update %s: %v", obj.Key, err)
-		}
+		refused(t, "update "+obj.Key.String(), apierrors.IsNotFound, err)
 	case pre.Version != 0 && pre.Version != old.Version:
-		if !apierrors.IsConflict(err) {
-			t.Fatalf("update %s at %d if %d: %v", obj.Key, old.Version, pre.Version, err)
-		}
+		refused(t, fmt.Sprintf("update %s at %d if %d", obj.Key, old.Version, pre.Version), apierrors.IsConflict, err)
 	case err != nil:
 		t.Fatal(err)
 	case old.Label == obj.Labels["l"] && old.Value == obj.Value:
-		if stored.Version != old.Version {
-			t.Fatalf("an update that changes nothing made version %d", stored.Version)
-		}
+		same(t, "the version of an update that changes nothing", old.Version, stored.Version)
 	default:
 		next := maps.Clone(m.states[m.now])
 		next[obj.Key] = content{old.UID, m.now + 1, obj.Labels["l"], obj.Value}
@@ -169,9 +176,7 @@ func (m *model) Delete(t *rapid.T) {
 	last, version, err := m.c.Delete(key, Preconditions{})
 	old, exists := m.states[m.now][key]
 	if !exists {
-		if !apierrors.IsNotFound(err) {
-			t.Fatalf("delete %s: %v", key, err)
-		}
+		refused(t, "delete "+key.String(), apierrors.IsNotFound, err)
 		return
 	}
 	if err != nil || contentOf(last) != old || version != m.now+1 {
@@ -208,26 +213,18 @@ func (m *model) Transact(t *rapid.T) {
 	version, err := m.c.Transact(writes...)
 	switch {
 	case twice:
-		if !apierrors.IsBadRequest(err) {
-			t.Fatalf("a key twice: %v", err)
-		}
+		refused(t, "a key twice", apierrors.IsBadRequest, err)
 		return
 	case missing:
-		if !apierrors.IsNotFound(err) {
-			t.Fatalf("a deletion of what is not there: %v", err)
-		}
+		refused(t, "a deletion of what is not there", apierrors.IsNotFound, err)
 		return
 	case err != nil:
 		t.Fatal(err)
 	case changes == 0:
-		if version != m.now {
-			t.Fatalf("nothing changes, at %d, want %d", version, m.now)
-		}
+		same(t, "the version if nothing changes", m.now, version)
 		return
 	}
-	if version != m.now+1 {
-		t.Fatalf("a transaction at %d, want %d", version, m.now+1)
-	}
+	same(t, "the version of a transaction", m.now+1, version)
 	for _, write := range writes {
 		if write.Delete {
 			continue
@@ -306,9 +303,7 @@ func inOrder(objs []*Object[int]) bool {
 
 // Check compares every state that is kept, and the changes between any two of them.
 func (m *model) Check(t *rapid.T) {
-	if got := m.line.Version(); got != m.now {
-		t.Fatalf("version %d, want %d", got, m.now)
-	}
+	same(t, "the version", m.now, m.line.Version())
 	for v := uint64(1); v <= m.now+1; v++ {
 		m.checkState(t, v)
 	}
@@ -329,13 +324,9 @@ func (m *model) Check(t *rapid.T) {
 		if i+1 < len(changes) && changes[i+1].Version == change.Version {
 			continue
 		}
-		if diff := gocmp.Diff(m.states[change.Version], s); diff != "" {
-			t.Fatalf("the change to %d leads elsewhere (-want +got):\n%s", change.Version, diff)
-		}
+		same(t, fmt.Sprint("where changes lead at ", change.Version), m.states[change.Version], s)
 	}
-	if diff := gocmp.Diff(m.states[m.now], s); diff != "" {
-		t.Fatalf("changes are missing (-want +got):\n%s", diff)
-	}
+	same(t, "where all changes lead", m.states[m.now], s)
 	if kept := len(m.c.rows); kept > len(m.c.log)+len(m.states[m.oldest]) || len(m.c.sorted) != kept {
 		t.Fatalf("%d rows, %d sorted, for %d changes since %d objects", kept, len(m.c.sorted), len(m.c.log), len(m.states[m.oldest]))
 	}
@@ -350,22 +341,16 @@ func (m *model) checkState(t *rapid.T, v uint64) {
 	if !inOrder(objs) {
 		t.Fatalf("state at %d is out of order", v)
 	}
-	if diff := gocmp.Diff(m.states[v], fold(objs)); diff != "" {
-		t.Fatalf("state at %d (-want +got):\n%s", v, diff)
-	}
+	same(t, fmt.Sprint("state at ", v), m.states[v], fold(objs))
 }
 
 // has reports whether version v is kept. It checks that err is what it has to be.
 func (m *model) has(t *rapid.T, v uint64, err error) bool {
 	switch {
 	case v > m.now:
-		if !apierrors.IsTimeout(err) {
-			t.Fatalf("version %d of %d: %v", v, m.now, err)
-		}
+		refused(t, fmt.Sprintf("version %d of %d", v, m.now), apierrors.IsTimeout, err)
 	case v < m.oldest:
-		if !apierrors.IsResourceExpired(err) {
-			t.Fatalf("version %d, compacted to %d: %v", v, m.oldest, err)
-		}
+		refused(t, fmt.Sprintf("version %d, compacted to %d", v, m.oldest), apierrors.IsResourceExpired, err)
 	case err != nil:
 		t.Fatal(err)
 	}

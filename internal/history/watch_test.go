@@ -1,4 +1,4 @@
-package history
+package history_test
 
 import (
 	"context"
@@ -10,10 +10,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+
+	. "github.com/go-lw/lw/internal/history"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // read returns the events of w in the next d, as "ADDED@2 a old", and what it ended with.
@@ -42,11 +45,7 @@ func read(t *testing.T, w *Watch[string], d time.Duration) (events []string, err
 
 func open(t *testing.T, c *Collection[string], opts metav1.ListOptions) *Watch[string] {
 	t.Helper()
-	w, err := c.Watch("", opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return w
+	return rig.Must[*Watch[string]](t)(c.Watch("", opts))
 }
 
 func TestWatchOptions(t *testing.T) {
@@ -59,112 +58,63 @@ func TestWatchOptions(t *testing.T) {
 		reject int32    // of Watch
 	}{
 		{name: "any", want: []string{"ADDED@5 b new", "ADDED@2 c old", "DELETED@7 b new"}},
-		{
-			name: "0",
-			opts: options{ResourceVersion: "0"},
-			want: []string{"ADDED@5 b new", "ADDED@2 c old", "DELETED@7 b new"},
-		},
-		{
-			name: "from the start",
-			opts: options{ResourceVersion: "3"},
-			want: []string{"ADDED@4 b old", "MODIFIED@5 b new", "DELETED@6 a old", "DELETED@7 b new"},
-		},
-		{
-			name: "from now",
-			opts: options{ResourceVersion: "6"},
-			want: []string{"DELETED@7 b new"},
-		},
-		{
-			name: "label",
-			opts: options{ResourceVersion: "3", LabelSelector: "l=new"},
-			want: []string{"ADDED@5 b new", "DELETED@7 b new"},
-		},
-		{
-			name: "no longer the label",
-			opts: options{ResourceVersion: "3", LabelSelector: "l=old"},
-			want: []string{"ADDED@4 b old", "DELETED@5 b old", "DELETED@6 a old"},
-		},
-		{
-			name: "name",
-			opts: options{FieldSelector: "metadata.name!=b"},
-			want: []string{"ADDED@2 c old"},
-		},
+		{name: "0", opts: options{ResourceVersion: "0"}, want: []string{"ADDED@5 b new", "ADDED@2 c old", "DELETED@7 b new"}},
+		{name: "from the start", opts: options{ResourceVersion: "3"},
+			want: []string{"ADDED@4 b old", "MODIFIED@5 b new", "DELETED@6 a old", "DELETED@7 b new"}},
+		{name: "from now", opts: options{ResourceVersion: "6"}, want: []string{"DELETED@7 b new"}},
+		{name: "label", opts: options{ResourceVersion: "3", LabelSelector: "l=new"},
+			want: []string{"ADDED@5 b new", "DELETED@7 b new"}},
+		{name: "no longer the label", opts: options{ResourceVersion: "3", LabelSelector: "l=old"},
+			want: []string{"ADDED@4 b old", "DELETED@5 b old", "DELETED@6 a old"}},
+		{name: "name", opts: options{FieldSelector: "metadata.name!=b"}, want: []string{"ADDED@2 c old"}},
 		{name: "before what is to come", opts: options{ResourceVersion: "7"}},
-		{
-			name: "streamed list",
+		{name: "streamed list",
 			opts: options{SendInitialEvents: new(true), ResourceVersionMatch: notOlder, AllowWatchBookmarks: true},
-			want: []string{"ADDED@5 b new", "ADDED@2 c old", "BOOKMARK@6 end", "DELETED@7 b new"},
-		},
-		{
-			name: "streamed list, not older",
+			want: []string{"ADDED@5 b new", "ADDED@2 c old", "BOOKMARK@6 end", "DELETED@7 b new"}},
+		{name: "streamed list, not older",
 			opts: options{ResourceVersion: "4", SendInitialEvents: new(true), ResourceVersionMatch: notOlder, AllowWatchBookmarks: true},
-			want: []string{"ADDED@5 b new", "ADDED@2 c old", "BOOKMARK@6 end", "DELETED@7 b new"},
-		},
-		{
-			name: "streamed list without bookmarks",
-			opts: options{SendInitialEvents: new(true), ResourceVersionMatch: notOlder},
-			want: []string{"ADDED@5 b new", "ADDED@2 c old", "DELETED@7 b new"},
-		},
-		{
-			name: "streamed list to come",
-			opts: options{ResourceVersion: "7", SendInitialEvents: new(true), ResourceVersionMatch: notOlder},
-			code: 504,
-		},
-		{
-			name: "no initial events",
-			opts: options{SendInitialEvents: new(false), ResourceVersionMatch: notOlder},
-			want: []string{"DELETED@7 b new"},
-		},
-		{
-			name: "no initial events, from a version",
+			want: []string{"ADDED@5 b new", "ADDED@2 c old", "BOOKMARK@6 end", "DELETED@7 b new"}},
+		{name: "streamed list without bookmarks", opts: options{SendInitialEvents: new(true), ResourceVersionMatch: notOlder},
+			want: []string{"ADDED@5 b new", "ADDED@2 c old", "DELETED@7 b new"}},
+		{name: "streamed list to come",
+			opts: options{ResourceVersion: "7", SendInitialEvents: new(true), ResourceVersionMatch: notOlder}, code: 504},
+		{name: "no initial events", opts: options{SendInitialEvents: new(false), ResourceVersionMatch: notOlder},
+			want: []string{"DELETED@7 b new"}},
+		{name: "no initial events, from a version",
 			opts: options{ResourceVersion: "5", SendInitialEvents: new(false), ResourceVersionMatch: notOlder},
-			want: []string{"DELETED@6 a old", "DELETED@7 b new"},
-		},
+			want: []string{"DELETED@6 a old", "DELETED@7 b new"}},
 		{name: "compacted", opts: options{ResourceVersion: "2"}, code: 410},
 		{name: "no number", opts: options{ResourceVersion: "abc"}, reject: 500},
 		{name: "streamed without match", opts: options{SendInitialEvents: new(true)}, reject: 422},
 		{name: "match without stream", opts: options{ResourceVersionMatch: notOlder}, reject: 422},
-		{
-			name:   "exact stream",
-			opts:   options{SendInitialEvents: new(true), ResourceVersionMatch: metav1.ResourceVersionMatchExact},
-			reject: 422,
-		},
+		{name: "exact stream", reject: 422,
+			opts: options{SendInitialEvents: new(true), ResourceVersionMatch: metav1.ResourceVersionMatchExact}},
 		{name: "stream with continue", opts: options{SendInitialEvents: new(true), ResourceVersionMatch: notOlder, Continue: "x"}, reject: 422},
 		{name: "label selector", opts: options{LabelSelector: "=="}, reject: 400},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				line, c := newThings(t)
-				line.Compact(3)
-				w, err := c.Watch("", tt.opts)
-				if tt.reject != 0 {
-					if got, _ := code(err); got != tt.reject {
-						t.Errorf("Watch = %v, want %d", err, tt.reject)
-					}
-					return
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-				remove(t, c, "b")
-				got, err := read(t, w, time.Second)
-				if diff := gocmp.Diff(tt.want, got); diff != "" {
-					t.Errorf("events (-want +got):\n%s", diff)
-				}
-				if tt.code == 0 {
-					if err != nil {
-						t.Errorf("the watch ended: %v", err)
-					}
-					return
-				}
-				if got, _ := code(err); got != tt.code {
-					t.Errorf("the watch ended with %v, want %d", err, tt.code)
-				}
-				if _, again := w.Next(t.Context()); again != err {
-					t.Errorf("then with %v", again)
-				}
-			})
+		rig.Subtest(t, tt.name, func(t *testing.T) {
+			line, c := newThings(t)
+			line.Compact(3)
+			w, err := c.Watch("", tt.opts)
+			if got, _ := code(err); got != tt.reject {
+				t.Fatalf("Watch = %v, want %d", err, tt.reject)
+			}
+			if tt.reject != 0 {
+				return
+			}
+			remove(t, c, "b")
+			events, err := read(t, w, time.Second)
+			rig.Same(t, "events", tt.want, events)
+			if got, _ := code(err); got != tt.code {
+				t.Errorf("the watch ended with %v, want %d", err, tt.code)
+			}
+			if tt.code == 0 {
+				return
+			}
+			if _, again := w.Next(t.Context()); again != err {
+				t.Errorf("then with %v", again)
+			}
 		})
 	}
 }
@@ -174,7 +124,7 @@ func TestWatchOptions(t *testing.T) {
 func TestWatchAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		line, c := newThings(t)
-		w := open(t, c, metav1.ListOptions{ResourceVersion: "9", AllowWatchBookmarks: true})
+		w := open(t, c, options{ResourceVersion: "9", AllowWatchBookmarks: true})
 		create(t, c, "d", "")
 		line.Bookmark()
 		if got, err := read(t, w, time.Hour); got != nil || err != nil {
@@ -183,7 +133,7 @@ func TestWatchAhead(t *testing.T) {
 		line.Advance(2)
 		create(t, c, "e", "")
 		got, err := read(t, w, time.Second)
-		if diff := gocmp.Diff([]string{"ADDED@10 e ", "BOOKMARK@10"}, got); diff != "" || err != nil {
+		if diff := cmp.Diff([]string{"ADDED@10 e ", "BOOKMARK@10"}, got); diff != "" || err != nil {
 			t.Errorf("after that (-want +got):\n%s%v", diff, err)
 		}
 	})
@@ -208,40 +158,31 @@ func TestBookmarks(t *testing.T) {
 		{name: "not in two seconds", timeout: 2 * time.Second},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				_, c := newThings(t)
-				opts := metav1.ListOptions{ResourceVersion: "6", AllowWatchBookmarks: !tt.refuse}
-				end := 3*time.Minute + extra
-				if tt.timeout != none {
-					end = tt.timeout
-					opts.TimeoutSeconds = new(int64(tt.timeout / time.Second))
+		rig.Subtest(t, tt.name, func(t *testing.T) {
+			_, c := newThings(t)
+			opts := options{ResourceVersion: "6", AllowWatchBookmarks: !tt.refuse}
+			end := 3*time.Minute + extra
+			if tt.timeout != none {
+				end = tt.timeout
+				opts.TimeoutSeconds = new(int64(tt.timeout / time.Second))
+			}
+			start := time.Now()
+			w := open(t, c, opts)
+			var got []time.Duration
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute+extra)
+			defer cancel()
+			ev, err := w.Next(ctx)
+			for ; err == nil; ev, err = w.Next(ctx) {
+				if ev.Type != watch.Bookmark || ev.Version != 6 || ev.InitialEventsEnd {
+					t.Errorf("got %+v", ev)
 				}
-				start := time.Now()
-				w := open(t, c, opts)
-				var got []time.Duration
-				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute+extra)
-				defer cancel()
-				for {
-					ev, err := w.Next(ctx)
-					if err != nil {
-						if (tt.timeout == none) == (err == io.EOF) {
-							t.Errorf("the watch ended with %v", err)
-						}
-						break
-					}
-					if ev.Type != watch.Bookmark || ev.Version != 6 || ev.InitialEventsEnd {
-						t.Errorf("got %+v", ev)
-					}
-					got = append(got, time.Since(start))
-				}
-				if diff := gocmp.Diff(tt.want, got); diff != "" {
-					t.Errorf("bookmarks (-want +got):\n%s", diff)
-				}
-				if lasted := time.Since(start); lasted != end {
-					t.Errorf("the watch lasted %v, want %v", lasted, end)
-				}
-			})
+				got = append(got, time.Since(start))
+			}
+			if (tt.timeout == none) == (err == io.EOF) {
+				t.Errorf("the watch ended with %v", err)
+			}
+			rig.Same(t, "bookmarks", tt.want, got)
+			rig.Same(t, "how long the watch lasted", end, time.Since(start))
 		})
 	}
 }
@@ -251,14 +192,14 @@ func TestBookmarks(t *testing.T) {
 func TestBookmarkOnDemand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		line, c := newThings(t)
-		w := open(t, c, metav1.ListOptions{ResourceVersion: "6", AllowWatchBookmarks: true})
-		silent := open(t, c, metav1.ListOptions{ResourceVersion: "6"})
+		w := open(t, c, options{ResourceVersion: "6", AllowWatchBookmarks: true})
+		silent := open(t, c, options{ResourceVersion: "6"})
 		line.Advance(10)
 		line.Bookmark()
 		create(t, c, "d", "")
 		line.Advance(10)
 		got, err := read(t, w, time.Second)
-		if diff := gocmp.Diff([]string{"ADDED@17 d ", "BOOKMARK@27"}, got); diff != "" || err != nil {
+		if diff := cmp.Diff([]string{"ADDED@17 d ", "BOOKMARK@27"}, got); diff != "" || err != nil {
 			t.Errorf("(-want +got):\n%s%v", diff, err)
 		}
 		if got, err := read(t, silent, time.Hour); !slices.Equal(got, []string{"ADDED@17 d "}) || err != nil {
@@ -286,29 +227,20 @@ func TestWatchEnds(t *testing.T) {
 		{"compaction of what it has told", func(line *Line, _ *Collection[string]) error { line.Compact(6); return nil }, context.Canceled},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				line, c := newThings(t)
-				w := open(t, c, metav1.ListOptions{ResourceVersion: "6"})
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				var got error
-				done := make(chan struct{})
-				go func() {
-					defer close(done)
-					_, got = w.Next(ctx)
-				}()
-				synctest.Wait()
-				if err := tt.end(line, c); err != nil {
-					t.Fatal(err)
-				}
-				synctest.Wait()
-				cancel()
-				<-done
-				if got != tt.want {
-					t.Errorf("the watch ended with %v, want %v", got, tt.want)
-				}
-			})
+		rig.Subtest(t, tt.name, func(t *testing.T) {
+			line, c := newThings(t)
+			w := open(t, c, options{ResourceVersion: "6"})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			ended := make(chan error, 1)
+			go func() { ended <- second(w.Next(ctx)) }()
+			synctest.Wait()
+			rig.OK(t, tt.end(line, c))
+			synctest.Wait()
+			cancel()
+			if got := <-ended; got != tt.want {
+				t.Errorf("the watch ended with %v, want %v", got, tt.want)
+			}
 		})
 	}
 }
@@ -317,13 +249,13 @@ func TestWatchEnds(t *testing.T) {
 func TestFinish(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, c := newThings(t)
-		w := open(t, c, metav1.ListOptions{ResourceVersion: "5"})
+		w := open(t, c, options{ResourceVersion: "5"})
 		create(t, c, "d", "")
 		c.Finish()
-		later := open(t, c, metav1.ListOptions{ResourceVersion: "5"})
+		later := open(t, c, options{ResourceVersion: "5"})
 		got, err := read(t, w, time.Hour)
 		want, lateErr := read(t, later, time.Hour)
-		if diff := gocmp.Diff(want, got); diff != "" || len(want) == 0 || err != io.EOF || lateErr != nil {
+		if diff := cmp.Diff(want, got); diff != "" || len(want) == 0 || err != io.EOF || lateErr != nil {
 			t.Errorf("(-later +finished):\n%s%v, %v", diff, err, lateErr)
 		}
 	})
@@ -334,7 +266,7 @@ func TestFinish(t *testing.T) {
 func TestSlowWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		line, c := newThings(t)
-		w := open(t, c, metav1.ListOptions{ResourceVersion: "3"})
+		w := open(t, c, options{ResourceVersion: "3"})
 		if ev, err := w.Next(t.Context()); err != nil || ev.Version != 4 {
 			t.Fatalf("Next = %v, %v", ev, err)
 		}
@@ -355,7 +287,7 @@ func TestManyWatches(t *testing.T) {
 		got := make(chan []uint64, watches)
 		for range watches {
 			go func() {
-				w, err := c.Watch("", metav1.ListOptions{ResourceVersion: "6"})
+				w, err := c.Watch("", options{ResourceVersion: "6"})
 				var versions []uint64
 				for err == nil && len(versions) < writes {
 					var ev Event[string]
@@ -380,9 +312,7 @@ func TestManyWatches(t *testing.T) {
 			want = append(want, uint64(7+i))
 		}
 		for range watches {
-			if diff := gocmp.Diff(want, <-got); diff != "" {
-				t.Errorf("versions (-want +got):\n%s", diff)
-			}
+			rig.Same(t, "versions", want, <-got)
 		}
 	})
 }

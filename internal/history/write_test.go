@@ -1,21 +1,24 @@
-package history
+package history_test
 
 import (
 	"io"
 	"net/http"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"weak"
 
-	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	. "github.com/go-lw/lw/internal/history"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 func TestWriteErrors(t *testing.T) {
-	key := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: "ns", Name: name} }
 	tests := []struct {
 		name   string
 		do     func(*Collection[string]) error
@@ -47,9 +50,7 @@ func TestWriteErrors(t *testing.T) {
 			if tt.code == 0 {
 				want++
 			}
-			if got := line.Version(); got != want {
-				t.Errorf("the line is at %d, want %d", got, want)
-			}
+			rig.Same(t, "the line's version", want, line.Version())
 		})
 	}
 }
@@ -80,9 +81,7 @@ func TestUpdateRace(t *testing.T) {
 		t.Errorf("an update of a version that is no longer current: %v", err)
 	}
 	*interfere = "another"
-	if got := update(t, c, "a", "new"); got.Version != 5 {
-		t.Errorf("an update of whatever is current made version %d, want 5", got.Version)
-	}
+	rig.Same(t, "the version of an update of whatever is current", 5, update(t, c, "a", "new").Version)
 }
 
 // TestTransactRace: a transaction notices a write of one of its objects that happens while Same
@@ -100,23 +99,16 @@ func TestTransactRace(t *testing.T) {
 		t.Errorf("a transaction with a version that is no longer current: %v", err)
 	}
 	for name, want := range map[string]string{"a": "a one", "b": "b old"} {
-		if got, err := c.Get(types.NamespacedName{Namespace: "ns", Name: name}); err != nil || got.Value != want {
-			t.Errorf("%s: %v, %v, want %q", name, got, err, want)
-		}
+		rig.Same(t, name, want, rig.Must[*Object[string]](t)(c.Get(key(name))).Value)
 	}
 	*interfere = "another" // 5
-	version, err := c.Transact(both(Preconditions{})...)
-	if err != nil || version != 6 {
-		t.Errorf("a transaction of whatever is current: version %d, %v, want 6", version, err)
-	}
+	version := rig.Must[uint64](t)(c.Transact(both(Preconditions{})...))
+	rig.Same(t, "the version of a transaction of whatever is current", 6, version)
 	// A create does not replace what was made meanwhile, and what was deleted meanwhile is made anew.
-	if _, _, err := c.Delete(types.NamespacedName{Namespace: "ns", Name: "b"}, Preconditions{}); err != nil { // 7
-		t.Fatal(err)
-	}
+	remove(t, c, "b")    // 7
 	*interfere = "third" // 8
-	if version, err := c.Transact(both(Preconditions{})...); err != nil || version != 9 {
-		t.Errorf("an update and a creation: version %d, %v, want 9", version, err)
-	}
+	version = rig.Must[uint64](t)(c.Transact(both(Preconditions{})...))
+	rig.Same(t, "the version of an update and a creation", 9, version)
 }
 
 func TestWindow(t *testing.T) {
@@ -131,39 +123,31 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// transact stores objects with these keys at version 2.
-func transact(t *testing.T, c *Collection[int], keys ...types.NamespacedName) {
+// transact stores objects with these keys, as "in/a", at version 2.
+func transact(t *testing.T, c *Collection[int], keys ...string) {
 	t.Helper()
 	var writes []Write[int]
 	for _, key := range keys {
-		writes = append(writes, Write[int]{Object: Object[int]{Key: key}})
+		namespace, name, _ := strings.Cut(key, "/")
+		writes = append(writes, Write[int]{Object: Object[int]{Key: types.NamespacedName{Namespace: namespace, Name: name}}})
 	}
-	if version, err := c.Transact(writes...); version != 2 || err != nil {
-		t.Fatalf("version %d, %v", version, err)
-	}
+	rig.Same(t, "the version", 2, rig.Must[uint64](t)(c.Transact(writes...)))
 }
+
+// opened is the name of the object of an event, with a + if it is Open.
+func opened(ev Event[int]) string { return ev.Object.Key.Name + map[bool]string{true: "+"}[ev.Open] }
 
 // TestTransactInPart expects that the last event which a watch sends of a transaction closes it,
 // whatever follows in other namespaces.
 func TestTransactInPart(t *testing.T) {
-	line := NewLine()
-	c := NewCollection(line, Options[int]{})
-	w, err := c.Watch("in", metav1.ListOptions{ResourceVersion: "1"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	transact(t, c, types.NamespacedName{Namespace: "out", Name: "a"}, types.NamespacedName{Namespace: "in", Name: "b"}, types.NamespacedName{Namespace: "in", Name: "c"}, types.NamespacedName{Namespace: "out", Name: "d"})
+	c := NewCollection(NewLine(), Options[int]{})
+	w := rig.Must[*Watch[int]](t)(c.Watch("in", options{ResourceVersion: "1"}))
+	transact(t, c, "out/a", "in/b", "in/c", "out/d")
 	var told []string
 	for range 2 {
-		ev, err := w.Next(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		told = append(told, ev.Object.Key.Name+map[bool]string{true: "+"}[ev.Open])
+		told = append(told, opened(rig.Must[Event[int]](t)(w.Next(t.Context()))))
 	}
-	if diff := gocmp.Diff([]string{"b+", "c"}, told); diff != "" {
-		t.Errorf("told (-want +got):\n%s", diff)
-	}
+	rig.Same(t, "told", []string{"b+", "c"}, told)
 }
 
 // TestTransact expects that a watch which has begun to tell of a transaction tells all of it,
@@ -171,11 +155,8 @@ func TestTransactInPart(t *testing.T) {
 func TestTransact(t *testing.T) {
 	line := NewLine()
 	c := NewCollection(line, Options[int]{})
-	w, err := c.Watch("", metav1.ListOptions{ResourceVersion: "1"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	transact(t, c, types.NamespacedName{Name: "a"}, types.NamespacedName{Name: "b"}, types.NamespacedName{Name: "c"})
+	w := rig.Must[*Watch[int]](t)(c.Watch("", options{ResourceVersion: "1"}))
+	transact(t, c, "/a", "/b", "/c")
 	var told []string
 	for {
 		ev, err := w.Next(t.Context())
@@ -185,12 +166,10 @@ func TestTransact(t *testing.T) {
 		if err != nil || ev.Version != 2 {
 			t.Fatalf("%+v, %v", ev, err)
 		}
-		told = append(told, ev.Object.Key.Name+map[bool]string{true: "+"}[ev.Open])
+		told = append(told, opened(ev))
 		line.Disconnect()
 	}
-	if diff := gocmp.Diff([]string{"a+", "b+", "c"}, told); diff != "" {
-		t.Errorf("told (-want +got):\n%s", diff)
-	}
+	rig.Same(t, "told", []string{"a+", "b+", "c"}, told)
 	if _, err := c.Transact(Write[int]{Object: Object[int]{Key: types.NamespacedName{Name: "a"}}, Pre: Preconditions{Version: 1}}); !apierrors.IsConflict(err) {
 		t.Errorf("a version that is not there: %v", err)
 	}
@@ -203,11 +182,8 @@ func TestTransact(t *testing.T) {
 func TestHistoryForgets(t *testing.T) {
 	for name, forget := range map[string]func(*Line, *Collection[*[64]byte]){
 		"compact": func(l *Line, _ *Collection[*[64]byte]) { l.Compact(l.Version()) }, "compact one": func(_ *Line, c *Collection[*[64]byte]) { c.Compact(c.Version()) },
-		"rewind": func(l *Line, c *Collection[*[64]byte]) {
-			if err := l.Rewind(c.Oldest()); err != nil {
-				t.Fatal(err)
-			}
-		}, "wipe": func(l *Line, _ *Collection[*[64]byte]) { l.Wipe() },
+		"rewind": func(l *Line, c *Collection[*[64]byte]) { rig.OK(t, l.Rewind(c.Oldest())) },
+		"wipe":   func(l *Line, _ *Collection[*[64]byte]) { l.Wipe() },
 	} {
 		line := NewLine()
 		c := NewCollection(line, Options[*[64]byte]{})
@@ -218,26 +194,18 @@ func TestHistoryForgets(t *testing.T) {
 			return v
 		}
 		for i := range 20 {
-			obj := Object[*[64]byte]{Key: types.NamespacedName{Namespace: "ns", Name: string(rune('a' + i%10))}, Value: value()}
-			var err error
+			obj := Object[*[64]byte]{Key: key(string(rune('a' + i%10))), Value: value()}
 			if i < 10 {
-				_, err = c.Create(obj)
+				rig.OK(t, second(c.Create(obj)))
 			} else {
-				_, err = c.Update(obj, Preconditions{})
-			}
-			if err != nil {
-				t.Fatal(err)
+				rig.OK(t, second(c.Update(obj, Preconditions{})))
 			}
 		}
 		for _, name := range []string{"a", "b", "c"} {
-			if _, _, err := c.Delete(types.NamespacedName{Namespace: "ns", Name: name}, Preconditions{}); err != nil {
-				t.Fatal(err)
-			}
+			rig.OK(t, third(c.Delete(key(name), Preconditions{})))
 		}
 		// A read of before, whose state is remembered for the next page.
-		if _, err := c.StateAt(c.Version() - 1); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, second(c.StateAt(c.Version()-1)))
 		forget(line, c)
 		runtime.GC()
 		kept := 0
@@ -262,15 +230,11 @@ func TestChangesStay(t *testing.T) {
 	create(t, c, "a", "old")
 	update(t, c, "a", "new")
 	got, err := c.Changes(1, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, err)
 	want := slices.Clone(got)
-	if err := line.Rewind(1); err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, line.Rewind(1))
 	create(t, c, "b", "another")
-	if diff := gocmp.Diff(want, got); diff != "" || len(got) != 2 {
+	if diff := cmp.Diff(want, got); diff != "" || len(got) != 2 {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	empty := NewLine()
@@ -287,10 +251,7 @@ func TestUIDsDiffer(t *testing.T) {
 	seen := map[types.UID]string{}
 	note := func(names ...string) {
 		for _, name := range names {
-			obj, err := c.Get(types.NamespacedName{Namespace: "ns", Name: name})
-			if err != nil {
-				t.Fatal(err)
-			}
+			obj := rig.Must[*Object[string]](t)(c.Get(key(name)))
 			if by, twice := seen[obj.UID]; twice || obj.UID == "" {
 				t.Errorf("%s has the UID %q of %q", name, obj.UID, by)
 			}
@@ -302,9 +263,7 @@ func TestUIDsDiffer(t *testing.T) {
 		for _, name := range names {
 			writes = append(writes, Write[string]{Object: thing(name, "")})
 		}
-		if _, err := c.Transact(writes...); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, second(c.Transact(writes...)))
 		note(names...)
 	}
 	create(t, c, "a", "")
@@ -315,21 +274,15 @@ func TestUIDsDiffer(t *testing.T) {
 	together("b", "c")
 	remove(t, c, "b")
 	together("b", "d")
-	if err := line.Rewind(2); err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, line.Rewind(2))
 	create(t, c, "e", "")
 	note("e")
 	together("b", "c", "d")
 	remove(t, c, "a")
 	create(t, c, "a", "")
 	note("a")
-	if by := seen[update(t, c, "a", "new").UID]; by != "a" {
-		t.Errorf("an update of a has the UID of %q", by)
-	}
+	rig.Same(t, "an update of a has the UID of", "a", seen[update(t, c, "a", "new").UID])
 	given := thing("y", "")
 	given.UID = "given"
-	if obj, err := c.Create(given); err != nil || obj.UID != "given" {
-		t.Errorf("Create = %v, %v, want the UID that was given", obj, err)
-	}
+	rig.Same(t, "the UID that was given", "given", rig.Must[*Object[string]](t)(c.Create(given)).UID)
 }

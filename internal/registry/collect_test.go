@@ -79,32 +79,30 @@ func TestCollectSteps(t *testing.T) {
 				all.Set(k, owned(k, word))
 			}
 		}
-		step, ok := first(all)
 		got := ""
-		if ok {
+		if step, ok := first(all); ok {
 			got = step.String()
 			if o := step.Request.Options; o != nil {
 				got += " " + string(*o.PropagationPolicy)
 			}
-			if _, err := step.Kind.Prepare(step.Request); err != nil {
-				t.Errorf("%s: %v", c.objects, err)
-			}
+			rig.Must[*Write](t)(step.Kind.Prepare(step.Request))
 		}
-		got = strings.ReplaceAll(got, "crowns b", "crowns /b")
-		if got != c.want {
-			t.Errorf("%s: %q, want %q", c.objects, got, c.want)
-		}
+		rig.Same(t, c.objects, c.want, strings.ReplaceAll(got, "crowns b", "crowns /b"))
 	}
-	for want, change := range map[string]func(ref *metav1.OwnerReference, owner *metav1.ObjectMeta){
-		"":                       func(*metav1.OwnerReference, *metav1.ObjectMeta) {},
-		"delete things ns/b":     func(_ *metav1.OwnerReference, owner *metav1.ObjectMeta) { owner.Namespace = "other" },
-		"delete things ns/b ":    func(ref *metav1.OwnerReference, _ *metav1.ObjectMeta) { ref.Name = "c" },
-		"delete things ns/b  ":   func(ref *metav1.OwnerReference, _ *metav1.ObjectMeta) { ref.Kind = "Crown" },
-		"delete things ns/b   ":  func(ref *metav1.OwnerReference, _ *metav1.ObjectMeta) { ref.UID = "c" },
-		"                      ": func(ref *metav1.OwnerReference, _ *metav1.ObjectMeta) { ref.APIVersion = "example.io/v2" },
+	const gone = "delete things ns/b"
+	for _, c := range []struct {
+		want   string
+		change func(ref *metav1.OwnerReference, owner *metav1.ObjectMeta)
+	}{
+		{"", func(*metav1.OwnerReference, *metav1.ObjectMeta) {}},
+		{gone, func(_ *metav1.OwnerReference, owner *metav1.ObjectMeta) { owner.Namespace = "other" }},
+		{gone, func(ref *metav1.OwnerReference, _ *metav1.ObjectMeta) { ref.Name = "c" }},
+		{gone, func(ref *metav1.OwnerReference, _ *metav1.ObjectMeta) { ref.Kind = "Crown" }},
+		{gone, func(ref *metav1.OwnerReference, _ *metav1.ObjectMeta) { ref.UID = "c" }},
+		{"", func(ref *metav1.OwnerReference, _ *metav1.ObjectMeta) { ref.APIVersion = "example.io/v2" }},
 	} {
 		all, owner, b := NewCollector(k, cluster), owned(k, "a"), owned(k, "b<a")
-		change(&b.OwnerReferences[0], owner)
+		c.change(&b.OwnerReferences[0], owner)
 		all.Set(k, b)
 		all.Set(k, owner)
 		got := ""
@@ -114,9 +112,7 @@ func TestCollectSteps(t *testing.T) {
 				t.Errorf("the preconditions are %v", p)
 			}
 		}
-		if got != strings.TrimSpace(want) {
-			t.Errorf("%q, want %q", got, want)
-		}
+		rig.Same(t, fmt.Sprint(b.OwnerReferences, " of ", owner.Namespace), c.want, got)
 	}
 	foreign := owned(k, "b<a")
 	foreign.OwnerReferences[0].APIVersion = "other.io/v1"
@@ -130,15 +126,8 @@ func TestCollectSteps(t *testing.T) {
 // The options of a deletion come in each format, and from the query if there is no body.
 func TestDeleteOptions(t *testing.T) {
 	foreground := metav1.DeletePropagationForeground
-	in := &metav1.DeleteOptions{PropagationPolicy: &foreground}
-	message, err := in.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
-	item, err := cbor.Marshal(map[string]any{"propagationPolicy": "Foreground"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	message := rig.Must[[]byte](t)((&metav1.DeleteOptions{PropagationPolicy: &foreground}).Marshal())
+	item := rig.Must[[]byte](t)(cbor.Marshal(map[string]any{"propagationPolicy": "Foreground"}))
 	for _, c := range []struct{ query, contentType, body, want string }{
 		{"propagationPolicy=Foreground", "", "", "Foreground []"},
 		{"propagationPolicy=Orphan", "", `{"propagationPolicy":"Foreground"}`, "Foreground []"},
@@ -149,10 +138,7 @@ func TestDeleteOptions(t *testing.T) {
 		{"", "application/vnd.kubernetes.protobuf", string(message), "error"},
 		{"", "application/json", `{"kind":"Pod"}`, "error"},
 	} {
-		query, err := url.ParseQuery(c.query)
-		if err != nil {
-			t.Fatal(err)
-		}
+		query := rig.Must[url.Values](t)(url.ParseQuery(c.query))
 		got := "error"
 		if o, err := ParseDeleteOptions(query, c.contentType, []byte(c.body)); err == nil {
 			got = fmt.Sprint(*o.PropagationPolicy, " ", o.DryRun)

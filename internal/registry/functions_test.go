@@ -1,6 +1,7 @@
 package registry_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	. "github.com/go-lw/lw/internal/registry"
+	"github.com/go-lw/lw/internal/rig"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -22,9 +24,7 @@ func TestFunctions(t *testing.T) {
 	k := things(t)
 	k.Default = func(o *Object) error {
 		f := o.Value.(*Full)
-		if f.Size == 0 {
-			f.Size = 5
-		}
+		f.Size = cmp.Or(f.Size, 5)
 		if f.Size == 66 {
 			panic("default")
 		}
@@ -33,25 +33,25 @@ func TestFunctions(t *testing.T) {
 	}
 	var seen []string
 	k.Validate = func(_ context.Context, o, old *Object) error {
-		show := func(o *Object) any {
+		size := func(o *Object) any {
 			if o == nil {
 				return nil
 			}
 			return o.Value.(*Full).Size
 		}
-		seen = append(seen, fmt.Sprint(show(old), " ", show(o)))
-		switch {
-		case o == nil && old.Value.(*Full).Size == 7:
-			return apierrors.NewForbidden(schema.GroupResource{}, "a", errors.New("it is a seven"))
-		case o == nil:
-			return nil
-		case o.Value.(*Full).Size == 13:
+		seen = append(seen, fmt.Sprint(size(old), " ", size(o)))
+		switch size(o) {
+		case nil:
+			if size(old) == 7 {
+				return apierrors.NewForbidden(schema.GroupResource{}, "a", errors.New("it is a seven"))
+			}
+		case 13:
 			return field.Invalid(field.NewPath("size"), 13, "unlucky")
-		case o.Value.(*Full).Size == 14:
+		case 14:
 			return field.ErrorList{field.Required(field.NewPath("a"), ""), field.Required(field.NewPath("b"), "")}.ToAggregate()
-		case o.Value.(*Full).Size == 15:
+		case 15:
 			return errors.New("plainly wrong")
-		case o.Value.(*Full).Size == 16:
+		case 16:
 			var none *Full
 			none.Size++
 		}
@@ -80,9 +80,7 @@ func TestFunctions(t *testing.T) {
 		if got := said(k, out, err); !strings.Contains(got, strings.TrimPrefix(c.want, "403 ")) {
 			t.Errorf("%s %s: %s, want %s", c.req.Verb, c.req.Body, got, c.want)
 		}
-		if got := strings.Join(seen, ", "); got != c.seen {
-			t.Errorf("%s %s: validated %q, want %q", c.req.Verb, c.req.Body, got, c.seen)
-		}
+		rig.Same(t, fmt.Sprintf("%s %s: validated", c.req.Verb, c.req.Body), c.seen, strings.Join(seen, ", "))
 	}
 	if len(m.objects) != 1 || m.objects[named("a")] == nil {
 		t.Errorf("stored: %v", m.objects)
@@ -128,9 +126,7 @@ func TestGrace(t *testing.T) {
 		if !out.Gone {
 			got = fmt.Sprint(*m.objects[named("a")].Meta.DeletionGracePeriodSeconds)
 		}
-		if got != c.want {
-			t.Errorf("asked for %q: %s, want %s", c.seconds, got, c.want)
-		}
+		rig.Same(t, "asked for "+c.seconds, c.want, got)
 	}
 }
 

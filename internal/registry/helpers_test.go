@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	. "github.com/go-lw/lw/internal/registry"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // A memory is a Store.
@@ -152,11 +153,7 @@ type Full struct {
 }
 
 func typeOf[T any](t testing.TB) *Type {
-	out, err := TypeOf(reflect.TypeFor[T]())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
+	return rig.Must[*Type](t)(TypeOf(reflect.TypeFor[T]()))
 }
 
 func things(t testing.TB) *Kind {

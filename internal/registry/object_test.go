@@ -2,6 +2,7 @@ package registry_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/url"
 	"reflect"
 	"strings"
@@ -25,9 +26,7 @@ func TestTypes(t *testing.T) {
 	m := newMemory(bare)
 	body := `{"metadata":{"name":"a","labels":{"l":"1"},"uid":"forged"},"size":3,"odd":1}`
 	out, w, err := do(m, Request{Verb: Create, Body: []byte(body)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, err)
 	rig.Same(t, "warnings", []string{`unknown field "metadata.labels"`, `unknown field "odd"`}, w.Warnings)
 	if b := out.Object.Value.(*Bare); b.Size != 3 || b.Metadata.Name != "a" || b.Metadata.Namespace != "ns" || b.Metadata.UID == "forged" {
 		t.Errorf("the value is %+v", b)
@@ -119,12 +118,9 @@ func TestVersions(t *testing.T) {
 		{Request{Verb: Delete, Key: named("a"), Query: url.Values{"orphanDependents": {"true"}}}, `200 {"length":4}`, `{"size":4}`},
 	} {
 		out, _, err := do(m, c.req)
-		if got := said(served, out, err); got != c.want {
-			t.Errorf("%s %s: %s, want %s", c.req.Verb, c.req.Body, got, c.want)
-		}
-		if got := string(m.objects[named("a")].Body); got != c.content {
-			t.Errorf("%s %s: stored %s, want %s", c.req.Verb, c.req.Body, got, c.content)
-		}
+		what := fmt.Sprintf("%s %s: ", c.req.Verb, c.req.Body)
+		rig.Same(t, what+"said", c.want, said(served, out, err))
+		rig.Same(t, what+"stored", c.content, string(m.objects[named("a")].Body))
 	}
 }
 
@@ -140,10 +136,7 @@ func TestBuiltIn(t *testing.T) {
 			Replicas int32 `json:"replicas,omitempty"`
 		} `json:"status"`
 	}
-	meta, err := (&metav1.ObjectMeta{Name: "a"}).Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	meta := rig.Must[[]byte](t)((&metav1.ObjectMeta{Name: "a"}).Marshal())
 	scale := "\n" + string(rune(len(meta))) + string(meta) + "\x12\x02\x08\x07"
 	body := "k8s\x00\n\x00\x12" + string(rune(len(scale))) + scale
 	const proto = "application/vnd.kubernetes.protobuf"
@@ -182,15 +175,15 @@ func TestBinaryBodies(t *testing.T) {
 	for of, want := range map[runtime.TypeMeta]string{
 		{}: "201", {APIVersion: "v1", Kind: "Pod"}: "201", {APIVersion: "v1", Kind: "Node"}: "400", {APIVersion: "v2", Kind: "Pod"}: "400",
 	} {
-		body, err := (&runtime.Unknown{TypeMeta: of, Raw: []byte(`{"metadata":{"name":"a"}}`)}).Marshal()
-		rig.OK(t, err)
+		body := rig.Must[[]byte](t)((&runtime.Unknown{TypeMeta: of, Raw: []byte(`{"metadata":{"name":"a"}}`)}).Marshal())
 		out, _, err := do(newMemory(k), Request{Verb: Create, ContentType: runtime.ContentTypeProtobuf, Body: append([]byte("k8s\x00"), body...)})
 		if got := said(k, out, err); !strings.HasPrefix(got, want) {
 			t.Errorf("%v: %s, want %s", of, got, want)
 		}
 	}
-	body, err := cbor.Marshal(map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "a"}, "spec": map[string]any{"nodeName": "n"}})
-	rig.OK(t, err)
+	body := rig.Must[[]byte](t)(cbor.Marshal(map[string]any{
+		"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "a"}, "spec": map[string]any{"nodeName": "n"},
+	}))
 	out := must(t, newMemory(k), Request{Verb: Patch, Key: named("a"), ContentType: string(types.ApplyCBORPatchType), Query: url.Values{"fieldManager": {"m"}}, Body: body})
 	if got := said(k, out, nil); !strings.Contains(got, `"nodeName":"n"`) {
 		t.Error(got)

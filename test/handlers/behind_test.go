@@ -1,6 +1,7 @@
 package handlers_test
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -81,9 +82,7 @@ func TestBehindAsked(t *testing.T) {
 		}
 		d.run(t, "sleep 4s, M a@12")
 		for range 3 {
-			if err := <-caught; err != nil {
-				t.Error(err)
-			}
+			rig.OK(t, <-caught)
 		}
 		mustBeBehind(t, d.inf.Status(), "asked", 2, 7900*time.Millisecond, 3900*time.Millisecond, 4*time.Second)
 		if took := mustCatchUp(t, d.inf, "12"); took > time.Second {
@@ -131,11 +130,7 @@ func behindWritten[T lw.Object](t *testing.T, obj func(name, version string, at 
 			if version[name] == "" {
 				do = m.Create
 			}
-			o, err := do(t.Context(), o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			version[name] = o.GetResourceVersion()
+			version[name] = rig.Must[T](t)(do(t.Context(), o)).GetResourceVersion()
 			rig.Sleep(2 * time.Second)
 		}
 		rig.Sleep(time.Until(time.Now().Truncate(time.Second).Add(5 * time.Second)))
@@ -144,11 +139,8 @@ func behindWritten[T lw.Object](t *testing.T, obj func(name, version string, at 
 		write("b", 9*time.Second, old)
 		sum := 8 * time.Second // less the second that the server may have cut off
 		mustBeBehind(t, inf.Status(), "written", 2, sum, 0, sum)
-		o, err := m.Update(t.Context(), obj("b", version["b"], time.Now().Add(ahead-11*time.Second).Truncate(time.Second), old))
-		if err != nil {
-			t.Fatal(err)
-		}
-		version["b"] = o.GetResourceVersion()
+		o := obj("b", version["b"], time.Now().Add(ahead-11*time.Second).Truncate(time.Second), old)
+		version["b"] = rig.Must[T](t)(m.Update(t.Context(), o)).GetResourceVersion()
 		rig.Sleep(2 * time.Second)
 		mustBeBehind(t, inf.Status(), "written", 2, sum, 0, sum) // its fields say the same: as after a binding
 
@@ -162,9 +154,7 @@ func behindWritten[T lw.Object](t *testing.T, obj func(name, version string, at 
 
 		from := inf.Status().BehindCount["written"]
 		for i := range 10 { // about one in a second
-			if _, err := m.Create(t.Context(), obj("c"+string(rune('0'+i)), "", time.Now())); err != nil {
-				t.Fatal(err)
-			}
+			rig.Must[T](t)(m.Create(t.Context(), obj(fmt.Sprint("c", i), "", time.Now())))
 			rig.Sleep(100 * time.Millisecond)
 		}
 		if got := inf.Status().BehindCount["written"] - from; got < 1 || got > 2 {

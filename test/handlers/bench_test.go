@@ -1,13 +1,22 @@
 package handlers_test
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/history"
+	"github.com/go-lw/lw/internal/leak"
 	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/test/internal/inside"
 )
+
+func TestMain(m *testing.M) {
+	history.FromOne = true // tests name the versions of a Memory
+	leak.Main(m)
+}
 
 type (
 	memory   = *lw.Memory[*rig.Widget]
@@ -33,6 +42,16 @@ func beforeRun(t *testing.T, widgets string, opts *lw.Options, test func(t *test
 	})
 }
 
+// hidingOther runs such a test with an informer that is not shown the widget "other", whose writes
+// only move the version on.
+func hidingOther(t *testing.T, widgets string, opts *lw.Options, test func(t *testing.T, m memory, inf informer)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		m := lw.NewMemory(rig.Widgets(widgets)...)
+		test(t, m, rig.Run(t, but(m, "other"), opts))
+	})
+}
+
 // runMemory makes the same in a bubble, and ofMemory an informer that has yet to run.
 func runMemory(t *testing.T, widgets string, opts *lw.Options) (memory, informer) {
 	t.Helper()
@@ -43,6 +62,18 @@ func runMemory(t *testing.T, widgets string, opts *lw.Options) (memory, informer
 func ofMemory(widgets string, opts *lw.Options) (memory, informer) {
 	m := lw.NewMemory(rig.Widgets(widgets)...)
 	return m, lw.NewInformer(m, opts)
+}
+
+// within is a context that is done after d.
+func within(t *testing.T, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// strict are options of an informer that must have no error.
+func strict(t *testing.T) *lw.Options {
+	return &lw.Options{OnError: func(err error) { t.Error(err) }}
 }
 
 // fed runs an informer of a source whose watch yields what the test sends. At 10 it has one widget.

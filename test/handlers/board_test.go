@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"slices"
 	"testing"
 	"testing/synctest"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/rig"
@@ -25,12 +22,8 @@ func namesOn[S any](seq iter.Seq2[string, S]) (all []string) {
 // mustList checks the names on b.
 func mustList(t *testing.T, b *lw.Board, informers, graphs []string) {
 	t.Helper()
-	if diff := cmp.Diff(informers, namesOn(b.Informers())); diff != "" {
-		t.Errorf("informers (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(graphs, namesOn(b.Graphs())); diff != "" {
-		t.Errorf("graphs (-want +got):\n%s", diff)
-	}
+	rig.Same(t, "informers", informers, namesOn(b.Informers()))
+	rig.Same(t, "graphs", graphs, namesOn(b.Graphs()))
 }
 
 // begin runs an informer of one widget, which is on b.
@@ -60,11 +53,8 @@ func TestBoardListsWhatRuns(t *testing.T) {
 		stopGraph, stopReflector := rig.Begin(t, g), rig.Begin(t, r)
 		mustList(t, &b, []string{"Widget", "plain"}, []string{"graph"})
 		for name, s := range b.Informers() {
-			if !s.Synced || s.Name != name || s.Phase != "watching" {
+			if !s.Synced || s.Name != name || s.Phase != "watching" || name == "Widget" && s.Objects != 2 {
 				t.Errorf("%s: %+v", name, s)
-			}
-			if want := 2; name == "Widget" && s.Objects != want {
-				t.Errorf("%d objects, want %d", s.Objects, want)
 			}
 		}
 		for name, s := range b.Graphs() {
@@ -103,9 +93,7 @@ func TestBoardListsWhatIsStopping(t *testing.T) {
 		synctest.Wait()
 		mustList(t, &b, []string{"Widget"}, nil)
 		for _, s := range b.Informers() {
-			if s.Phase != "stopped" {
-				t.Errorf("%s, want stopped", s.Phase)
-			}
+			rig.Same(t, "phase", "stopped", s.Phase)
 		}
 		close(release)
 		<-stopped
@@ -134,9 +122,7 @@ func TestBoardOfEqualNames(t *testing.T) {
 		stops := []func(){run("b"), run("a"), run("b"), run("c")}
 		mustList(t, &b, []string{"a", "b", "b#2", "c"}, nil)
 		for name, s := range b.Informers() {
-			if want := name[:1]; s.Name != want {
-				t.Errorf("%s: Status.Name is %q, want %q", name, s.Name, want)
-			}
+			rig.Same(t, "the Status.Name of "+name, name[:1], s.Name)
 		}
 		stops[0]()
 		mustList(t, &b, []string{"a", "b#2", "c"}, nil)
@@ -149,9 +135,7 @@ func TestBoardOfEqualNames(t *testing.T) {
 			stops = append(stops, run("c"))
 		}
 		want := []string{"c", "c#2", "c#3", "c#4", "c#5", "c#6", "c#7", "c#8", "c#9"}
-		if diff := cmp.Diff(want, namesOn(b.Informers())[6:]); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		rig.Same(t, "", want, namesOn(b.Informers())[6:])
 		stops = append(stops, run("c"))
 		if got := namesOn(b.Informers()); got[len(got)-1] != "c#10" {
 			t.Errorf("the last one is %s, want c#10", got[len(got)-1])
@@ -159,9 +143,7 @@ func TestBoardOfEqualNames(t *testing.T) {
 
 		// The two lists know nothing of each other.
 		stops = append(stops, rig.Begin(t, lw.NewGraph(&lw.GraphOptions{Name: "a", Board: &b})), rig.Begin(t, lw.NewGraph(&lw.GraphOptions{Name: "a", Board: &b})))
-		if diff := cmp.Diff([]string{"a", "a#2"}, namesOn(b.Graphs())); diff != "" {
-			t.Errorf("graphs (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "graphs", []string{"a", "a#2"}, namesOn(b.Graphs()))
 		for _, stop := range stops {
 			stop()
 		}
@@ -183,9 +165,7 @@ func TestBoardChangesInALoop(t *testing.T) {
 				stops[0] = begin(t, &b, "0")
 			}
 		}
-		if want := []string{"watching", "stopped", "watching"}; !slices.Equal(phases, want) {
-			t.Errorf("phases %v, want %v", phases, want)
-		}
+		rig.Same(t, "phases", []string{"watching", "stopped", "watching"}, phases)
 		mustList(t, &b, []string{"0", "c"}, nil)
 		for range b.Informers() {
 			break
@@ -207,9 +187,8 @@ func TestBoardObjectsOfNamesWithSlashes(t *testing.T) {
 		defer rig.Begin(t, outer)()
 		defer rig.Begin(t, inner)()
 		for name, want := range map[string]bool{"g/x/outer": true, "g/x/inner": true, "g/x": false, "g/inner": false, "x/outer": false} {
-			if _, ok := b.Object(name, rig.Key("a")); ok != want {
-				t.Errorf("an object of %s: %v, want %v", name, ok, want)
-			}
+			_, ok := b.Object(name, rig.Key("a"))
+			rig.Same(t, "an object of "+name, want, ok)
 		}
 	})
 }

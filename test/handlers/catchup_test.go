@@ -33,7 +33,7 @@ func number(version string) int {
 }
 
 // mustCatchUp returns how long it took until inf had caught up with that version.
-func mustCatchUp(t *testing.T, inf *lw.Informer[*rig.Widget], want string) time.Duration {
+func mustCatchUp[T lw.Object](t *testing.T, inf *lw.Informer[T], want string) time.Duration {
 	t.Helper()
 	before := time.Now()
 	version, err := inf.CatchUp(t.Context())
@@ -44,10 +44,8 @@ func mustCatchUp(t *testing.T, inf *lw.Informer[*rig.Widget], want string) time.
 }
 
 func TestCatchUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(rig.NewWidget("a", 1))
-		errs := new(rig.Errors)
-		inf := rig.Run(t, but(m, "other"), &lw.Options{OnError: errs.Add})
+	errs := new(rig.Errors)
+	hidingOther(t, "a1", &lw.Options{OnError: errs.Add}, func(t *testing.T, m memory, inf informer) {
 		if took := mustCatchUp(t, inf, "2"); took != 0 || rig.Watches(inf.Status()) != 1 {
 			t.Errorf("it took %v and %d watches, although there is nothing to catch up with", took, rig.Watches(inf.Status()))
 		}
@@ -76,21 +74,14 @@ func TestCatchUp(t *testing.T) {
 func TestCatchUpOverHTTP(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := lwtest.NewServer(t, lwtest.Resource{Group: "lw.test", Plural: "gadgets", Kind: "Gadget"})
-		inf := lw.NewInformer[*rig.Gadget](lwtest.Objects[*rig.Gadget](server, "gadgets").Source(), nil)
+		inf := lw.NewInformer(lwtest.Objects[*rig.Gadget](server, "gadgets").Source(), nil)
 		rig.Start(t, inf)
-		if err := inf.WaitForSync(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, inf.WaitForSync(t.Context()))
 		for range 3 {
 			server.Advance(10)
-			before := time.Now()
-			want := number(inf.Store().ResourceVersion()) + 10
-			version, err := inf.CatchUp(t.Context())
-			if err != nil || number(version) != want || inf.Store().ResourceVersion() != version {
-				t.Errorf("CatchUp returned %q and %v, want %d; the store is at %s", version, err, want, inf.Store().ResourceVersion())
-			}
-			if took := time.Since(before); took > 5*time.Second {
-				t.Errorf("it took %v", took)
+			want := fmt.Sprint(number(inf.Store().ResourceVersion()) + 10)
+			if took := mustCatchUp(t, inf, want); took > 5*time.Second || inf.Store().ResourceVersion() != want {
+				t.Errorf("it took %v, and the store is at %s, want %s", took, inf.Store().ResourceVersion(), want)
 			}
 		}
 		if s := inf.Status(); s.Failed != 0 || s.Requests["probe"].Started != 3 {
@@ -141,9 +132,7 @@ func TestCatchUpStalls(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "the server made no progress") {
 			t.Errorf("CatchUp returned %q and %v", version, err)
 		}
-		if took := time.Since(began); took != 90*time.Second {
-			t.Errorf("it has waited %v", took)
-		}
+		rig.Same(t, "how long it has waited", 90*time.Second, time.Since(began))
 	})
 }
 
@@ -162,24 +151,18 @@ func TestCatchUpTogether(t *testing.T) {
 			call("3")
 		}
 		calls.Wait()
-		if src.lists != 2 {
-			t.Errorf("%d requests, want 2", src.lists)
-		}
+		rig.Same(t, "requests", 2, src.lists)
 		// The next one shares nothing with those that are over.
 		rig.Update(t, m, "a", 3)
 		call("4")
 		calls.Wait()
-		if src.lists != 3 {
-			t.Errorf("%d requests, want 3", src.lists)
-		}
+		rig.Same(t, "requests", 3, src.lists)
 	})
 }
 
 // TestCatchUpOften: there is a bound for requests, however often it is called.
 func TestCatchUpOften(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("other", 1))
-		inf := rig.Run(t, but(m, "other"), &lw.Options{OnError: func(err error) { t.Error(err) }})
+	hidingOther(t, "a1 other1", strict(t), func(t *testing.T, m memory, inf informer) {
 		var calls sync.WaitGroup
 		end := time.Now().Add(time.Minute)
 		for range 10 {
@@ -255,7 +238,7 @@ func TestCatchUpFails(t *testing.T) {
 		rig.Subtest(t, name, func(t *testing.T) {
 			m := lw.NewMemory(rig.NewWidget("a", 1))
 			var errs rig.Errors
-			var src lw.Source[*rig.Widget] = m
+			src := source(m)
 			if tc.src != nil {
 				src = tc.src(m)
 			}
@@ -277,10 +260,8 @@ func TestCatchUpFails(t *testing.T) {
 			if got := fmt.Sprint(err); strings.Replace(got, "lw: Widget: transform", "lw: transform", 1) != tc.want {
 				t.Errorf("CatchUp returned %q and\n%s\nwant\n%s", version, got, tc.want)
 			}
-			for _, err := range errs.All() {
-				if errors.Is(err, boom) {
-					t.Error("OnError is told of an error that was returned")
-				}
+			if errs.Count(boom) > 0 {
+				t.Error("OnError is told of an error that was returned")
 			}
 			stop()
 		})
@@ -297,15 +278,11 @@ func (s *hintedSource) Hints() lw.SourceHints { return s.hints }
 
 // TestCatchUpWithAnOlderServer: an informer that asks finds out that the server went back in time.
 func TestCatchUpWithAnOlderServer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(rig.NewWidget("a", 1))
-		errs := new(rig.Errors)
-		inf := rig.Run(t, m, &lw.Options{OnError: errs.Add})
+	errs := new(rig.Errors)
+	inMemory(t, "a1", &lw.Options{OnError: errs.Add}, func(t *testing.T, m memory, inf informer) {
 		rig.Create(t, m, "b", 1)
 		synctest.Wait()
-		if err := m.Rewind("2"); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, m.Rewind("2"))
 		synctest.Wait()
 		version, err := inf.CatchUp(t.Context())
 		if err == nil || !strings.Contains(err.Error(), "lw: Widget: catching up with the server: list: the server answered with resource version 2, which is older than 3") {
@@ -341,9 +318,7 @@ func TestCatchUpLooksInto(t *testing.T) {
 // TestWaitForForeignVersion: a version that the collection does not show takes seconds, and few
 // requests however many wait.
 func TestWaitForForeignVersion(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(rig.NewWidget("a", 1))
-		inf := rig.Run(t, but(m, "other"), &lw.Options{OnError: func(err error) { t.Error(err) }})
+	hidingOther(t, "a1", strict(t), func(t *testing.T, m memory, inf informer) {
 		other := rig.Create(t, m, "other", 1)
 		var waits sync.WaitGroup
 		for range 100 {
@@ -363,10 +338,8 @@ func TestWaitForForeignVersion(t *testing.T) {
 			t.Errorf("%d watches and %d probes, want 2 and 0", rig.Watches(s), s.Requests["probe"].Started)
 		}
 		// A version that never comes costs little.
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
 		before := inf.Status()
-		if err := inf.WaitForResourceVersion(ctx, "1000"); !errors.Is(err, context.DeadlineExceeded) {
+		if err := inf.WaitForResourceVersion(within(t, time.Hour), "1000"); !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}
 		after := inf.Status()
@@ -391,13 +364,12 @@ func TestHastenedIsNoOutage(t *testing.T) {
 		src := lw.WithListOptions[*rig.Widget](&hintedSource{m, hints}, func(o *metav1.ListOptions) {
 			o.FieldSelector, o.AllowWatchBookmarks = "metadata.name!=other", o.SendInitialEvents != nil
 		})
-		inf := rig.Run(t, src, &lw.Options{OnError: func(err error) { t.Error(err) }})
+		inf := rig.Run(t, src, strict(t))
 		rig.Update(t, m, "a", 2)
 		other := rig.Create(t, m, "other", 1)
 		synctest.Wait()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		if err := inf.WaitForResourceVersion(ctx, other.ResourceVersion); !errors.Is(err, context.DeadlineExceeded) {
+		err := inf.WaitForResourceVersion(within(t, time.Minute), other.ResourceVersion)
+		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}
 		if s := inf.Status(); questions != 0 || s.Failed != 0 || rig.Watches(s) < 4 {

@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
@@ -51,16 +50,13 @@ func (c channels) closed() (names []string) {
 func (c channels) mustBeClosed(t *testing.T, want ...string) {
 	t.Helper()
 	synctest.Wait()
-	if diff := cmp.Diff(want, c.closed()); diff != "" {
-		t.Errorf("closed channels (-want +got):\n%s", diff)
-	}
+	rig.Same(t, "closed channels", want, c.closed())
 }
 
 // An event closes the channels of its object, of any object, and of the groups that the object
 // leaves, joins or stays in.
 func TestChanged(t *testing.T) {
 	a, b := rig.Stamped("a", 1, "8"), rig.Stamped("b", 1, "9")
-	resized := func(w *rig.Widget, size int, rv string) *rig.Widget { return rig.Stamped(w.Name, size, rv) }
 	again := rig.Stamped("a", 1, "11")
 	again.UID = "another"
 	for name, tc := range map[string]struct {
@@ -68,8 +64,8 @@ func TestChanged(t *testing.T) {
 		want  []string
 	}{
 		"an object comes":     {rig.Added("c", "11"), []string{"any", "c", "size 1"}},
-		"an update":           {rig.Modified(resized(a, 1, "11")), []string{"a", "any", "size 1"}},
-		"it joins a group":    {rig.Modified(resized(a, 2, "11")), []string{"a", "any", "size 1", "size 2"}},
+		"an update":           {rig.Modified(rig.Stamped("a", 1, "11")), []string{"a", "any", "size 1"}},
+		"it joins a group":    {rig.Modified(rig.Stamped("a", 2, "11")), []string{"a", "any", "size 1", "size 2"}},
 		"it is created again": {rig.Modified(again), []string{"a", "any", "size 1"}},
 		"it goes":             {lw.WatchEvent[*rig.Widget]{Type: watch.Deleted, Object: b, ResourceVersion: "11"}, []string{"any", "b", "size 1"}},
 		"a bookmark":          {rig.Bookmark("11"), nil},
@@ -83,14 +79,10 @@ func TestChanged(t *testing.T) {
 			c := newChannels(ctx, inf, bySize)
 			src.Send(tc.event)
 			c.mustBeClosed(t, tc.want...)
-			if want := len(c) - len(tc.want); inside.Signals(inf)+inside.IndexSignals(bySize) != want {
-				t.Errorf("%d and %d channels are left, want %d", inside.Signals(inf), inside.IndexSignals(bySize), want)
-			}
+			rig.Same(t, "the channels that are left", len(c)-len(tc.want), inside.Signals(inf)+inside.IndexSignals(bySize))
 			cancel()
 			synctest.Wait()
-			if inside.Signals(inf) != 0 || inside.IndexSignals(bySize) != 0 {
-				t.Errorf("%d and %d channels are left after the context", inside.Signals(inf), inside.IndexSignals(bySize))
-			}
+			rig.Same(t, "the channels that are left after the context", 0, inside.Signals(inf)+inside.IndexSignals(bySize))
 			src.Send(rig.Modified(rig.Stamped("a", 1, "50")))
 			src.Send(rig.Modified(rig.Stamped("b", 1, "51")))
 			c.mustBeClosed(t, tc.want...) // and not those whose context is done
@@ -131,9 +123,7 @@ func TestChangedByLists(t *testing.T) {
 				late := newChannels(t.Context(), inf, bySize)
 				late.mustBeClosed(t)
 				rig.Sleep(2 * time.Minute)
-				if got := inf.Store().ResourceVersion(); got != "20" {
-					t.Fatalf("the store is at %s", got)
-				}
+				rig.Same(t, "the version", "20", inf.Store().ResourceVersion())
 				late.mustBeClosed(t, tc.then...)
 			})
 		}
@@ -147,13 +137,8 @@ func TestChangedBeforeHandlers(t *testing.T) {
 		taken := make(chan (<-chan struct{}), 2)
 		calls := 0
 		inf.AddHandler(lw.Handler[*rig.Widget]{Update: func(_, w *rig.Widget) {
-			for range 2 {
-				select {
-				case <-<-taken:
-				default:
-					t.Error("the channel is open")
-				}
-			}
+			got := channels{"key": <-taken, "group": <-taken}.closed()
+			rig.Same(t, "closed when the handler is called", []string{"group", "key"}, got)
 			calls++
 		}})
 		synctest.Wait()
@@ -162,19 +147,11 @@ func TestChangedBeforeHandlers(t *testing.T) {
 			changed := inf.Changed(t.Context(), rig.Key("a"))
 			taken <- changed
 			taken <- bySize.Changed(t.Context(), (i+1)/100)
-			if err := inf.WaitForResourceVersion(t.Context(), rig.Update(t, m, "a", i+1).ResourceVersion); err != nil {
-				t.Fatal(err)
-			}
-			select {
-			case <-changed:
-			default:
-				t.Fatal("the version is there, and the channel is open")
-			}
+			rig.OK(t, inf.WaitForResourceVersion(t.Context(), rig.Update(t, m, "a", i+1).ResourceVersion))
+			rig.Same(t, "closed when the version is there", []string{"changed"}, channels{"changed": changed}.closed())
 			synctest.Wait()
 		}
-		if calls != updates {
-			t.Errorf("%d calls, want %d", calls, updates)
-		}
+		rig.Same(t, "calls", updates, calls)
 	})
 }
 
@@ -211,9 +188,7 @@ func TestIndexChangedOfAnIndexer(t *testing.T) {
 			c[letter] = byLetter.Changed(ctx, letter)
 		}
 		step.do()
-		if diff := cmp.Diff(step.want, c.closed()); diff != "" {
-			t.Errorf("%s: closed channels (-want +got):\n%s", step.name, diff)
-		}
+		rig.Same(t, fmt.Sprintf("%s: closed channels", step.name), step.want, c.closed())
 	}
 }
 
@@ -274,15 +249,11 @@ func TestWaitFor(t *testing.T) {
 			})
 			begin := time.Now()
 			got, err := lw.WaitFor(t.Context(), inf, rig.Key("a"), tc.cond)
-			if err != nil {
-				t.Fatal(err)
-			}
+			rig.OK(t, err)
 			if !tc.cond(got) || !strings.Contains(tc.want, sized(got)) {
 				t.Errorf("it returned %s, want %s", sized(got), tc.want)
 			}
-			if took := time.Since(begin); took != time.Duration(tc.after)*time.Minute {
-				t.Errorf("it took %v, want %d minutes", took, tc.after)
-			}
+			rig.Same(t, "how long it took", time.Duration(tc.after)*time.Minute, time.Since(begin))
 			mustLeaveNothing(t, inf)
 		})
 	}
@@ -317,7 +288,6 @@ func recreate(name string, size int) func(*testing.T, memory) {
 func TestWaitForBeforeTheSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &rig.Script{
-
 			Lists:   []rig.Reply{{Err: errors.New("connection refused")}, rig.List("10", rig.Stamped("a", 1, "9")), rig.List("20")},
 			Watches: []rig.Stream{rig.ExpiredAfter(time.Minute), rig.Forever()},
 		}
@@ -325,18 +295,15 @@ func TestWaitForBeforeTheSync(t *testing.T) {
 		rig.Start(t, inf)
 		begin := time.Now()
 		var seen []string
-		if _, err := lw.WaitFor(t.Context(), inf, rig.Key("a"), func(w *rig.Widget) bool {
+		_, err := lw.WaitFor(t.Context(), inf, rig.Key("a"), func(w *rig.Widget) bool {
 			seen = append(seen, sized(w))
 			return w == nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		})
+		rig.OK(t, err)
 		if took := time.Since(begin); took < time.Hour+time.Minute || took > 2*time.Hour+2*time.Minute {
 			t.Errorf("it took %v", took)
 		}
-		if diff := cmp.Diff([]string{"a1", "-"}, seen); diff != "" { // also: a relist is a change
-			t.Errorf("states (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "states", []string{"a1", "-"}, seen) // also: a relist is a change
 	})
 }
 
@@ -370,10 +337,8 @@ func TestWaitForWhenTheInformerStops(t *testing.T) {
 func TestWaitForSeesWhatComesMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src, inf := fed(t)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
 		begin := time.Now()
-		w, err := lw.WaitFor(ctx, inf, rig.Key("a"), func(w *rig.Widget) bool {
+		w, err := lw.WaitFor(within(t, time.Minute), inf, rig.Key("a"), func(w *rig.Widget) bool {
 			if w.Size < 5 {
 				src.Send(rig.Modified(rig.Stamped("a", w.Size+1, fmt.Sprint(10+w.Size))))
 			}
@@ -442,9 +407,7 @@ func TestWaitForNeverMissesTheLast(t *testing.T) {
 				rig.Update(t, m, "a", round*changes+i+1)
 			}
 			for range 4 { // a wait that misses it hangs, which ends the bubble with an error
-				if err := <-ended; err != nil {
-					t.Fatal(err)
-				}
+				rig.OK(t, <-ended)
 			}
 		}
 		mustLeaveNothing(t, inf)

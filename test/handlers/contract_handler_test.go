@@ -1,17 +1,12 @@
 package handlers_test
 
 import (
-	"context"
-	"fmt"
+	"maps"
 	"slices"
 	"strconv"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/judge"
@@ -60,17 +55,10 @@ func TestOneStoryPerObject(t *testing.T) {
 		}
 		rig.Sleep(time.Hour)
 		want := rig.Sizes(inf.Store())
-		for i, s := range stories {
-			if i == 2 {
-				want := map[lw.Key]int{}
-				for k, size := range rig.Sizes(inf.Store()) {
-					if size%3 != 0 {
-						want[k] = size
-					}
-				}
-				rig.MustAddUp(t, s, want)
-				continue
-			}
+		wantFiltered := maps.Clone(want)
+		maps.DeleteFunc(wantFiltered, func(_ lw.Key, size int) bool { return size%3 == 0 })
+		rig.MustAddUp(t, stories[2], wantFiltered)
+		for _, s := range slices.Delete(stories, 2, 3) {
 			rig.MustAddUp(t, s, want)
 		}
 	})
@@ -80,8 +68,10 @@ func TestOneStoryPerObject(t *testing.T) {
 // across a gap; no reader sees it missing across the gap.
 func TestIdentityIsTheUID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		one, another := rig.Stamped("a", 1, "9"), rig.Stamped("a", 1, "19")
+		one.UID, another.UID = "u1", "u2"
 		src := &rig.Script{
-			Lists:   []rig.Reply{rig.List("10", uid("a", "u1", "9")), rig.List("20", uid("a", "u2", "19"))},
+			Lists:   []rig.Reply{rig.List("10", one), rig.List("20", another)},
 			Watches: []rig.Stream{rig.ExpiredAfter(time.Second), rig.Forever()},
 		}
 		inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListWhole, OnError: func(error) {}})
@@ -98,9 +88,7 @@ func TestIdentityIsTheUID(t *testing.T) {
 		})
 		rig.Start(t, inf)
 		rig.Sleep(time.Minute)
-		if diff := cmp.Diff([]string{"add u1", "delete u1", "add u2"}, got); diff != "" {
-			t.Errorf("calls (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "calls", []string{"add u1", "delete u1", "add u2"}, got)
 	})
 }
 
@@ -108,19 +96,13 @@ func TestIdentityIsTheUID(t *testing.T) {
 // who ask.
 func TestNoNoise(t *testing.T) {
 	beforeRun(t, "a1 b1", &lw.Options{OnError: func(error) {}}, func(t *testing.T, m memory, inf informer) {
-		var mu sync.Mutex
-		var plain, resynced []string // guarded by mu
-		told := func(to *[]string, w *rig.Widget) {
-			mu.Lock()
-			defer mu.Unlock()
-			*to = append(*to, w.Name)
-		}
-		inf.AddHandler(lw.Handler[*rig.Widget]{Update: func(_, new *rig.Widget) { told(&plain, new) }})
+		var plain, resynced []string // each of one handler's goroutine, and read when that waits
+		inf.AddHandler(lw.Handler[*rig.Widget]{Update: func(_, new *rig.Widget) { plain = append(plain, new.Name) }})
 		inf.AddHandler(lw.Handler[*rig.Widget]{
 			Resync: time.Hour,
 			Update: func(old, new *rig.Widget) {
 				if old == new {
-					told(&resynced, new)
+					resynced = append(resynced, new.Name)
 				}
 			},
 		})
@@ -136,21 +118,13 @@ func TestNoNoise(t *testing.T) {
 		if after, _ := inf.Store().Get(rig.Key("a")); after != before {
 			t.Error("a relist replaced an object that did not change")
 		}
-		mu.Lock()
 		if slices.Contains(plain, "a") {
 			t.Error("a relist told of an object that did not change")
 		}
-		if len(resynced) != 0 {
-			t.Errorf("resync after two minutes: %v", resynced)
-		}
-		mu.Unlock()
+		rig.Same(t, "resync after two minutes", nil, resynced)
 		rig.Sleep(time.Hour)
-		mu.Lock()
-		defer mu.Unlock()
 		slices.Sort(resynced)
-		if diff := cmp.Diff([]string{"a", "b"}, resynced); diff != "" {
-			t.Errorf("resync (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "resync", []string{"a", "b"}, resynced)
 		if len(plain) > 2 {
 			t.Errorf("a handler without resync was told %v", plain)
 		}
@@ -178,9 +152,7 @@ func TestNoTombstones(t *testing.T) {
 		rig.Remove(t, m, "seen")
 		rig.Sleep(time.Second)
 		rig.Relist(m, func() { rig.Remove(t, m, "unseen") })
-		if diff := cmp.Diff([]string{"seen", "unseen"}, deleted); diff != "" {
-			t.Errorf("deleted (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "deleted", []string{"seen", "unseen"}, deleted)
 	})
 }
 
@@ -190,15 +162,9 @@ func TestSlowHandlersHurtNobody(t *testing.T) {
 	beforeRun(t, "a0", nil, func(t *testing.T, m memory, inf informer) {
 		block := make(chan struct{})
 		var calls, every, fast int
-		inf.AddHandler(lw.Handler[*rig.Widget]{
-			Add:    func(*rig.Widget) { <-block },
-			Update: func(_, _ *rig.Widget) { calls++ },
-		})
-		inf.AddHandler(lw.Handler[*rig.Widget]{
-			EveryUpdate: true,
-			Add:         func(*rig.Widget) { <-block },
-			Update:      func(_, _ *rig.Widget) { every++ },
-		})
+		wait := func(*rig.Widget) { <-block }
+		inf.AddHandler(lw.Handler[*rig.Widget]{Add: wait, Update: func(_, _ *rig.Widget) { calls++ }})
+		inf.AddHandler(lw.Handler[*rig.Widget]{EveryUpdate: true, Add: wait, Update: func(_, _ *rig.Widget) { every++ }})
 		inf.AddHandler(lw.Handler[*rig.Widget]{Update: func(_, _ *rig.Widget) { fast++ }})
 		rig.Start(t, inf)
 		rig.Sleep(time.Second)
@@ -207,29 +173,21 @@ func TestSlowHandlersHurtNobody(t *testing.T) {
 			rig.Update(t, m, "a", i+1)
 			if i == 999 {
 				synctest.Wait()
-				if got := inf.Status().Pending; got != 1001 {
-					t.Errorf("%d changes pending, want 1001", got)
-				}
+				rig.Same(t, "changes pending", 1001, inf.Status().Pending)
 			}
 			if i%100 == 0 {
 				synctest.Wait()
 			}
 		}
 		synctest.Wait()
-		if w, _ := inf.Store().Get(rig.Key("a")); w.Size != updates {
-			t.Errorf("the store is at %d, want %d", w.Size, updates)
-		}
-		if fast != updates {
-			t.Errorf("the other handler was told %d updates, want %d", fast, updates)
-		}
+		rig.Same(t, "the store", map[lw.Key]int{rig.Key("a"): updates}, rig.Sizes(inf.Store()))
+		rig.Same(t, "updates that the other handler was told", updates, fast)
 		close(block)
 		synctest.Wait()
 		if calls > 1024+256 {
 			t.Errorf("the blocked handler was told %d updates of one object", calls)
 		}
-		if every != updates {
-			t.Errorf("with EveryUpdate it was told %d updates, want %d", every, updates)
-		}
+		rig.Same(t, "updates that it was told with EveryUpdate", updates, every)
 	})
 	rig.Subtest(t, "up to 1024", func(t *testing.T) {
 		m, inf := ofMemory("a0", nil)
@@ -244,9 +202,7 @@ func TestSlowHandlersHurtNobody(t *testing.T) {
 		synctest.Wait()
 		close(block)
 		synctest.Wait()
-		if calls != 1024 {
-			t.Errorf("told %d updates, want 1024", calls)
-		}
+		rig.Same(t, "updates that it was told", 1024, calls)
 	})
 }
 
@@ -256,50 +212,16 @@ func TestLateHandlers(t *testing.T) {
 	inMemory(t, "a1 b1", nil, func(t *testing.T, m memory, inf informer) {
 		rig.Update(t, m, "a", 2)
 		synctest.Wait()
-		var got []string
-		reg := inf.AddHandler(lw.Handler[*rig.Widget]{
-			Add:    func(w *rig.Widget) { got = append(got, fmt.Sprint("add ", w.Name, w.Size)) },
-			Update: func(old, new *rig.Widget) { got = append(got, fmt.Sprint("update ", new.Name, old.Size, new.Size)) },
-			Delete: func(w *rig.Widget) { got = append(got, fmt.Sprint("delete ", w.Name, w.Size)) },
-			Synced: func() { got = append(got, "synced") },
-		})
+		calls := new(rig.Calls)
+		reg := inf.AddHandler(calls.Handler())
 		rig.Update(t, m, "a", 3)
 		rig.Remove(t, m, "b")
 		synctest.Wait()
-		if err := reg.WaitForSync(t.Context()); err != nil {
-			t.Error(err)
-		}
-		slices.Sort(got[:2])
-		if diff := cmp.Diff([]string{"add a2", "add b1", "synced", "update a2 3", "delete b1"}, got); diff != "" {
-			t.Errorf("calls (-want +got):\n%s", diff)
-		}
-		type change struct {
-			Type    lw.EventType
-			Name    string
-			Initial bool
-			Cause   lw.Cause
-		}
-		var changes []change
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		for ev := range inf.Events(ctx) {
-			changes = append(changes, change{ev.Type, ev.Key().Name, ev.Initial, ev.Cause})
-			switch len(changes) {
-			case 1:
-				rig.Create(t, m, "c", 1)
-			case 2:
-				cancel()
-			}
-		}
-		want := []change{{lw.Added, "a", true, lw.CauseInitial}, {lw.Added, "c", false, lw.CauseWatch}}
-		if diff := cmp.Diff(want, changes); diff != "" {
-			t.Errorf("events (-want +got):\n%s", diff)
-		}
+		rig.OK(t, reg.WaitForSync(t.Context()))
+		got := calls.Take()
+		slices.Sort(got[:min(2, len(got))])
+		rig.Same(t, "calls", []string{"add a2", "add b1", "synced", "update a2 a3", "delete b1"}, got)
+		time.AfterFunc(time.Second, func() { rig.Create(t, m, "c", 1) })
+		rig.Same(t, "events", []string{"initial added a3 first", "watch added c1"}, collect(inf.Events(t.Context()), 2))
 	})
-}
-
-func uid(name string, id types.UID, rv string) *rig.Widget {
-	w := rig.Stamped(name, 1, rv)
-	w.UID = id
-	return w
 }

@@ -36,20 +36,15 @@ type dictated struct {
 
 func (s *dictated) List(ctx context.Context, opts metav1.ListOptions, yield func(*rig.Widget, error) error) (metav1.ListMeta, error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if request.IsProbe(ctx) {
-		if s.server == "" {
-			return metav1.ListMeta{}, errors.New("no answer")
-		}
-		return metav1.ListMeta{ResourceVersion: s.server}, nil
-	}
-	if s.version == "" {
-		return metav1.ListMeta{}, errors.New("no list")
-	}
-	list, version, slow := s.list, s.version, s.slow
+	list, version, server, slow := s.list, s.version, s.server, s.slow
 	s.mu.Unlock()
+	if request.IsProbe(ctx) {
+		list, version, slow = nil, server, 0
+	}
+	if version == "" {
+		return metav1.ListMeta{}, errors.New("no answer")
+	}
 	time.Sleep(slow)
-	s.mu.Lock()
 	for _, w := range list {
 		c := *w
 		if err := yield(&c, nil); err != nil {
@@ -205,9 +200,8 @@ func (d *dictation) step(line string) (err error) {
 		for _, text := range rest[1:] {
 			d.src.list = append(d.src.list, widgetOf(text))
 		}
-		running := fmt.Sprint(d.inf.Status().Phase) == "watching"
 		d.src.mu.Unlock()
-		if running {
+		if d.inf.Status().Phase == "watching" {
 			d.send(func(func(lw.WatchEvent[*rig.Widget]) error) error { return apierrors.NewResourceExpired("too old") })
 		}
 		if verb == "list" {
@@ -222,11 +216,7 @@ func (d *dictation) step(line string) (err error) {
 		d.src.slow, err = time.ParseDuration(rest[0])
 		d.src.mu.Unlock()
 	case "sleep":
-		took, perr := time.ParseDuration(rest[0])
-		if perr != nil {
-			d.t.Fatal(perr)
-		}
-		rig.Sleep(took)
+		rig.Sleep(rig.Must[time.Duration](d.t)(time.ParseDuration(rest[0])))
 	default:
 		d.t.Fatalf("what is %q?", line)
 	}

@@ -3,12 +3,11 @@ package handlers_test
 import (
 	"context"
 	"fmt"
+	"iter"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/rig"
@@ -43,18 +42,12 @@ func TestEvents(t *testing.T) {
 		}()
 		rig.Start(t, inf)
 		want := []string{"initial added a1 first", "watch updated a2", "relist deleted a2", "relist added a3", "watch deleted a3"}
-		if diff := cmp.Diff(want, collect(events, len(want))); diff != "" {
-			t.Errorf("events (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "events", want, collect(events, len(want)))
 		// Another iteration begins with what is there now.
 		rig.Create(t, m, "b", 1)
 		synctest.Wait()
-		if diff := cmp.Diff([]string{"initial added b1 first"}, collect(events, 1)); diff != "" {
-			t.Errorf("events of a second loop (-want +got):\n%s", diff)
-		}
-		if n := inf.Status().Pending; n != 0 {
-			t.Errorf("%d changes wait for a loop that has ended", n)
-		}
+		rig.Same(t, "events of a second loop", []string{"initial added b1 first"}, collect(events, 1))
+		rig.Same(t, "changes that wait for a loop that has ended", 0, inf.Status().Pending)
 	})
 }
 
@@ -98,38 +91,30 @@ func TestEventsEnd(t *testing.T) {
 					end()
 				}
 			}
-			if seen != tc.at {
-				t.Errorf("%d events, want %d", seen, tc.at)
-			}
+			rig.Same(t, "events", tc.at, seen)
 		})
 	}
+	mustBeNone := func(t *testing.T, events iter.Seq[lw.Delta[*rig.Widget]]) {
+		t.Helper()
+		rig.Same(t, "events", nil, collect(events, 1))
+	}
 	rig.Subtest(t, "never run", func(t *testing.T) {
-		inf := lw.NewInformer(lw.NewMemory(rig.NewWidget("a", 1)), nil)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if got := collect(inf.Events(ctx), 1); len(got) != 0 {
-			t.Errorf("events of an informer that does not run: %v", got)
-		}
+		_, inf := ofMemory("a1", nil)
+		mustBeNone(t, inf.Events(within(t, time.Second)))
 	})
 	t.Run("after the stop", func(t *testing.T) {
 		for range 20 {
 			beforeRun(t, "a1", nil, func(t *testing.T, _ memory, inf informer) {
 				ctx, cancel := context.WithCancel(t.Context())
 				time.AfterFunc(time.Second, cancel)
-				if err := inf.Run(ctx); err != nil {
-					t.Error(err)
-				}
-				if got := collect(inf.Events(t.Context()), 1); len(got) != 0 {
-					t.Errorf("events of an informer that has stopped: %v", got)
-				}
+				rig.OK(t, inf.Run(ctx))
+				mustBeNone(t, inf.Events(t.Context()))
 			})
 		}
 	})
 	rig.Subtest(t, "cancelled before", func(t *testing.T) {
-		inf := rig.Run(t, lw.NewMemory(rig.NewWidget("a", 1)), nil)
-		if got := collect(inf.Events(rig.Canceled(t)), 1); len(got) != 0 {
-			t.Errorf("events under a context that is done: %v", got)
-		}
+		_, inf := runMemory(t, "a1", nil)
+		mustBeNone(t, inf.Events(rig.Canceled(t)))
 	})
 }
 

@@ -13,7 +13,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
@@ -129,12 +128,9 @@ func TestPollModel(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			every := rapid.SampledFrom([]time.Duration{200 * time.Millisecond, 1500 * time.Millisecond, 5 * time.Second}).Draw(rt, "every")
 			e := newEndpoint("a")
-			var src lw.Source[*rig.Widget]
-			slack := time.Duration(0)
+			src := lw.Poll(e.list, every)
 			if rapid.Bool().Draw(rt, "feed") {
 				src, every = lw.Feed(e.feed), time.Millisecond
-			} else {
-				src = lw.Poll(e.list, every)
 			}
 			if rapid.Bool().Draw(rt, "changed in place") {
 				src = lw.Transform(src, func(w *rig.Widget) (*rig.Widget, error) {
@@ -149,14 +145,12 @@ func TestPollModel(t *testing.T) {
 			story := rig.NewStory(t)
 			inf.AddHandler(story.Handler())
 			rig.Start(t, inf)
-			if err := inf.WaitForSync(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			rig.OK(t, inf.WaitForSync(t.Context()))
 			look := func() {
 				t.Helper()
 				synctest.Wait()
 				got := rig.Sizes(inf.Store().Snapshot())
-				oldest := time.Now().Add(-every - slack)
+				oldest := time.Now().Add(-every)
 				for i, w := range slices.Backward(e.past) {
 					if maps.Equal(w.sizes, got) {
 						return
@@ -181,9 +175,7 @@ func TestPollModel(t *testing.T) {
 				time.Sleep(time.Duration(rapid.IntRange(0, 7000).Draw(rt, "for")) * time.Millisecond)
 				look()
 			}
-			if len(errs.All()) > 0 {
-				t.Errorf("errors: %v", errs.All())
-			}
+			errs.MustBeNone(t)
 			// The endpoint is away, and then answers what cannot be told from nothing.
 			time.Sleep(every)
 			synctest.Wait()
@@ -195,9 +187,7 @@ func TestPollModel(t *testing.T) {
 			e.err, e.none = nil, true
 			e.mu.Unlock()
 			rig.Sleep(3 * time.Minute)
-			if diff := cmp.Diff(before, rig.Sizes(inf.Store())); diff != "" {
-				t.Errorf("the content while the endpoint fails (-want +got):\n%s", diff)
-			}
+			rig.Same(t, "the content while the endpoint fails", before, rig.Sizes(inf.Store()))
 			if err := inf.Status().Healthy(); err == nil {
 				t.Error("it is healthy while the endpoint fails")
 			}
@@ -206,13 +196,10 @@ func TestPollModel(t *testing.T) {
 			e.set(func() { e.none, e.sizes = false, map[string]int{"z": 26} })
 			rig.Sleep(2 * time.Minute)
 			look()
-			if err := inf.Status().Healthy(); err != nil {
-				t.Errorf("it is not healthy again: %v", err)
-			}
+			rig.OK(t, inf.Status().Healthy())
 			rig.MustAddUp(t, story, map[lw.Key]int{rig.Key("z"): 26})
-			mustBeRare := errs.All()
-			if len(mustBeRare) > 60 {
-				t.Errorf("%d errors in four minutes", len(mustBeRare))
+			if n := len(errs.All()); n > 60 {
+				t.Errorf("%d errors in four minutes", n)
 			}
 		})
 	})
@@ -250,9 +237,7 @@ func TestPoll(t *testing.T) {
 		got.MustBe(t, "update b1 b2", "add c3", "delete a1")
 		want := []map[lw.Key]int{{rig.Key("a"): 1, rig.Key("b"): 1}, {rig.Key("b"): 2, rig.Key("c"): 3}}
 		// A channel that is taken between two signals of one poll is closed by the second.
-		if diff := cmp.Diff(want, slices.CompactFunc(shown, maps.Equal)); diff != "" {
-			t.Errorf("shown (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "shown", want, slices.CompactFunc(shown, maps.Equal))
 		// Status knows of each poll.
 		rig.Sleep(25 * time.Second)
 		if s := inf.Status(); time.Since(s.LastList) != 5*time.Second || !s.NeedsListSince.IsZero() || s.Requests["list"].Started != 1 {
@@ -270,11 +255,8 @@ func TestPoll(t *testing.T) {
 			})
 		}
 		callers.Wait()
-		if took := time.Since(asked); took > time.Second {
-			t.Errorf("CatchUp took %v", took)
-		}
-		if e.calls > before+2 {
-			t.Errorf("ten callers had it polled %d times", e.calls-before)
+		if took, calls := time.Since(asked), e.calls-before; took > time.Second || calls > 2 {
+			t.Errorf("CatchUp took %v, and ten callers had it polled %d times", took, calls)
 		}
 		got.MustBe(t, "add d4")
 		// A key that comes twice stays as it was, and is told once.
@@ -315,9 +297,7 @@ func TestPollHangs(t *testing.T) {
 		errs.MustHave(t, "has not returned after 1m30s")
 		hang.Store(false)
 		rig.Sleep(3 * time.Minute)
-		if err := inf.Status().Healthy(); err != nil {
-			t.Errorf("Healthy, again: %v", err)
-		}
+		rig.OK(t, inf.Status().Healthy())
 	})
 }
 
@@ -343,12 +323,8 @@ func TestEmptyFirstAnswer(t *testing.T) {
 				src = lw.Feed(func(_ context.Context, to *lw.Feeder[*rig.Widget]) error { return c.feed(to) })
 			}
 			errs := new(rig.Errors)
-			inf := lw.NewInformer(src, &lw.Options{OnError: errs.Add})
-			rig.Start(t, inf)
-			rig.Sleep(time.Minute)
-			if inf.Status().Synced != c.synced {
-				t.Errorf("synced: %v", inf.Status().Synced)
-			}
+			inf := rig.RunFor(t, src, &lw.Options{OnError: errs.Add}, time.Minute)
+			rig.Same(t, "synced", c.synced, inf.Status().Synced)
 			if c.text != "" {
 				errs.MustHave(t, c.text)
 			}
@@ -403,9 +379,7 @@ func idle(alive bool, runs *int) lw.Source[*rig.Widget] {
 func versionOf(t *testing.T, src lw.Source[*rig.Widget]) string {
 	t.Helper()
 	_, list, err := rig.ListAll(t.Context(), src, metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, err)
 	return list.ResourceVersion
 }
 
@@ -424,26 +398,4 @@ func TestFeedIsIdle(t *testing.T) {
 			mustBeWell(t, inf)
 		})
 	}
-}
-
-// What differs between two polls comes as one version, all of it Open but the last.
-func TestPollTellsOneVersion(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := newEndpoint("a", "b")
-		src := lw.Poll(e.list, time.Second)
-		version := versionOf(t, src)
-		e.set(func() { e.sizes = map[string]int{"a": 2, "c": 3} })
-		var told []string
-		enough := errors.New("enough")
-		err := src.Watch(t.Context(), metav1.ListOptions{ResourceVersion: version}, func(ev lw.WatchEvent[*rig.Widget]) error {
-			told = append(told, fmt.Sprint(ev.Type, " ", ev.Key().Name, " ", ev.Open))
-			if !ev.Open {
-				return enough
-			}
-			return nil
-		})
-		if diff := cmp.Diff([]string{"MODIFIED a true", "ADDED c true", "DELETED b false"}, told); diff != "" || err != enough {
-			t.Errorf("%v, told (-want +got):\n%s", err, diff)
-		}
-	})
 }

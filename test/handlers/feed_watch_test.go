@@ -31,10 +31,8 @@ func TestPollInterval(t *testing.T) {
 			return []*rig.Widget{rig.NewWidget("a", 1)}, nil
 		}, 10*time.Second), nil)
 		rig.Sleep(35 * time.Second)
-		want := []time.Duration{0, 10 * time.Second, 20 * time.Second, 30 * time.Second}
-		if diff := cmp.Diff(want, calls); diff != "" || inf.Store().Len() != 1 {
-			t.Errorf("calls (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "calls", []time.Duration{0, 10 * time.Second, 20 * time.Second, 30 * time.Second}, calls)
+		rig.Same(t, "objects", 1, inf.Store().Len())
 	})
 }
 
@@ -66,15 +64,14 @@ func TestFeedGoesOn(t *testing.T) {
 		rig.Start(t, inf)
 		rig.Sleep(10 * time.Minute)
 		want := []string{"add 1", "1 to 2", "2 to 3", "3 to 4", "4 to 5", "5 to 6", "6 to 7"}
-		if diff := cmp.Diff(want, told); diff != "" {
-			t.Errorf("told (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "told", want, told)
 		mustBeWell(t, inf)
 	})
 }
 
 // What nobody has taken from a watch is told again by the next one. A deletion says which object it
-// is of; a key that comes twice has an error in the place of an object.
+// is of; a key that comes twice has an error in the place of an object. What differs between two
+// polls comes as one version, all of it Open but the last.
 func TestPollTellsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		second := false
@@ -97,7 +94,7 @@ func TestPollTellsAgain(t *testing.T) {
 		for round := range 4 {
 			var told []string
 			err := src.Watch(t.Context(), metav1.ListOptions{ResourceVersion: version}, func(ev lw.WatchEvent[*rig.Widget]) error {
-				text := fmt.Sprint(ev.Type, " ", ev.Key().Name, " ", ev.Object != nil, " ", ev.Err != nil)
+				text := fmt.Sprint(ev.Type, " ", ev.Key().Name, " ", ev.Object != nil, " ", ev.Err != nil, " ", ev.Open)
 				if ev.Identity != nil {
 					text += " " + string(ev.Identity.UID)
 				}
@@ -106,8 +103,8 @@ func TestPollTellsAgain(t *testing.T) {
 				}
 				return nil
 			})
-			want := []string{"ADDED d false true", "MODIFIED b true false", "DELETED c false false uid of c"}[:round%3+1]
-			if diff := cmp.Diff(want, told); diff != "" || err != full {
+			want := []string{"ADDED d false true true", "MODIFIED b true false true", "DELETED c false false false uid of c"}
+			if diff := cmp.Diff(want[:round%3+1], told); diff != "" || err != full {
 				t.Errorf("round %d: %v, told (-want +got):\n%s", round, err, diff)
 			}
 		}
@@ -118,10 +115,7 @@ func TestPollTellsAgain(t *testing.T) {
 // context is no end that the source has made.
 func TestFeedIsAliveWithoutBookmarks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		runs := 0
-		src := idle(true, &runs)
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-		defer cancel()
+		src, ctx := idle(true, new(int)), within(t, 10*time.Minute)
 		streamed, seconds := true, int64(90)
 		var told []string
 		began := time.Now()
@@ -145,14 +139,12 @@ func TestPollIsWantedOnce(t *testing.T) {
 			return []*rig.Widget{rig.NewWidget("a", calls)}, nil
 		}, time.Hour)
 		version := versionOf(t, src)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
 		ask := src.(interface{ Hints() lw.SourceHints }).Hints().Progress
 		time.AfterFunc(10*time.Second, ask)
 		for range 5 {
 			time.AfterFunc(11*time.Second, ask)
 		}
-		told := 0
+		told, ctx := 0, within(t, time.Minute)
 		_ = src.Watch(ctx, metav1.ListOptions{ResourceVersion: version}, func(lw.WatchEvent[*rig.Widget]) error {
 			told++
 			return nil
@@ -184,32 +176,24 @@ func TestFeederHasEnded(t *testing.T) {
 					return ctx.Err()
 				}
 			}), &lw.Options{List: mode, OnError: func(error) {}})
-			ctx, cancel := context.WithCancel(t.Context())
-			go inf.Run(ctx)
-			defer func() { cancel(); <-inf.Stopped() }()
-			synctest.Wait()
+			stop := sync.OnceFunc(rig.Begin(t, inf))
+			defer stop()
 			tell := func(to *lw.Feeder[*rig.Widget], size int) error {
 				return to.Change([]*rig.Widget{rig.NewWidget("a", size)})
 			}
-			if err := tell(all[len(all)-1], 2); err != nil {
-				t.Fatal(err)
-			}
+			rig.OK(t, tell(all[len(all)-1], 2))
 			close(runs[len(runs)-1])
 			rig.Sleep(time.Minute)
 			now := all[len(all)-1]
-			if err := tell(now, 3); err != nil {
-				t.Fatal(err)
-			}
+			rig.OK(t, tell(now, 3))
 			for i, old := range all[:len(all)-1] {
 				if tell(old, 4) == nil || old.Snapshot([]*rig.Widget{}) == nil {
 					t.Errorf("%v: feeder %d of %d takes what it is told", mode, i+1, len(all))
 				}
 			}
 			synctest.Wait()
-			if diff := cmp.Diff(map[lw.Key]int{rig.Key("a"): 3}, rig.Sizes(inf.Store())); diff != "" {
-				t.Errorf("%v: shown (-want +got):\n%s", mode, diff)
-			}
-			cancel()
+			rig.Same(t, fmt.Sprintf("%v: shown", mode), map[lw.Key]int{rig.Key("a"): 3}, rig.Sizes(inf.Store()))
+			stop()
 			<-inf.Stopped()
 			if tell(now, 5) == nil {
 				t.Errorf("%v: the last feeder takes what it is told after the end", mode)

@@ -259,12 +259,7 @@ func (w *followWorld) Relist(t *rapid.T) {
 	} else {
 		w.mu.Lock()
 		w.size++
-		if is, err := w.memory.Get(context.Background(), rig.Key("other")); err == nil {
-			is.Size = w.size
-			w.memory.Update(context.Background(), is)
-		} else {
-			w.memory.Create(context.Background(), rig.NewWidget("other", w.size))
-		}
+		w.memory.Transact(context.Background(), []*rig.Widget{rig.NewWidget("other", w.size)})
 		w.noteLocked()
 		if rapid.Bool().Draw(t, "come and go") {
 			w.memory.Create(context.Background(), rig.NewWidget("gone", 1))

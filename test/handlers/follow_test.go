@@ -10,8 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/rig"
 )
@@ -47,6 +45,15 @@ func (h *heard) Change(d lw.Delta[*rig.Widget]) {
 }
 
 func (h *heard) Progress(version string) { h.add("progress " + version) }
+
+// heardSlowly is a heard that is busy for d with that line.
+func heardSlowly(line string, d time.Duration) *heard {
+	return &heard{then: func(what string) {
+		if what == line {
+			time.Sleep(d)
+		}
+	}}
+}
 
 // following has f follow c until the test ends.
 func following(t *testing.T, c lw.Collection[*rig.Widget], f lw.Follower[*rig.Widget]) {
@@ -98,9 +105,7 @@ func (h *heardUnseen) Unseen() { h.add("unseen") }
 // differences another history begins, and nothing of the relist is passed on. Without differences,
 // whoever wants to know is told of it, since something may have come and gone.
 func TestFollowVersions(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(rig.Widgets("a1")...)
-		inf := rig.Run(t, but(m, "other"), nil)
+	hidingOther(t, "a1", nil, func(t *testing.T, m memory, inf informer) {
 		f, u := new(heard), new(heardUnseen)
 		following(t, inf, f)
 		following(t, inf, u)
@@ -129,9 +134,7 @@ func TestFollowVersions(t *testing.T) {
 		m.Compact()
 		m.Disconnect()
 		rig.Sleep(time.Minute)
-		if lists := inf.Status().Requests["stream"].Started; lists != 4 {
-			t.Errorf("%d lists, want a fourth one", lists)
-		}
+		rig.Same(t, "lists", 4, inf.Status().Requests["stream"].Started)
 		f.MustBe(t, "progress 11")
 		u.MustBe(t, "unseen", "progress 11")
 	})
@@ -141,28 +144,25 @@ func TestFollowVersions(t *testing.T) {
 // differs.
 func TestFollowEpoch(t *testing.T) {
 	for _, differ := range []bool{false, true} {
-		rig.Subtest(t, fmt.Sprint(differ), func(t *testing.T) {
-			m := lw.NewMemory(rig.NewWidget("a", 1))
-			inf := rig.Run(t, but(m, "other"), rig.Quiet())
-			rig.Create(t, m, "other", 1)
-			want := "begin epoch 2 a1"
-			if differ {
-				rig.Update(t, m, "a", 2)
-			}
-			m.Bookmark()
-			f := new(heard)
-			following(t, inf, f)
-			f.Take()
-			if err := m.Rewind("2"); err != nil {
-				t.Fatal(err)
-			}
-			rig.Sleep(10 * time.Minute)
-			f.MustBe(t, want, "progress 2")
-			rig.Create(t, m, "b", 1)
-			f.MustBe(t, "added b1", "progress 3")
-			// What follows is no new epoch.
-			rig.Relist(m, func() { rig.Remove(t, m, "b") })
-			f.MustBe(t, "begin 4 a1", "progress 4")
+		t.Run(fmt.Sprint(differ), func(t *testing.T) {
+			hidingOther(t, "a1", rig.Quiet(), func(t *testing.T, m memory, inf informer) {
+				rig.Create(t, m, "other", 1)
+				if differ {
+					rig.Update(t, m, "a", 2)
+				}
+				m.Bookmark()
+				f := new(heard)
+				following(t, inf, f)
+				f.Take()
+				rig.OK(t, m.Rewind("2"))
+				rig.Sleep(10 * time.Minute)
+				f.MustBe(t, "begin epoch 2 a1", "progress 2")
+				rig.Create(t, m, "b", 1)
+				f.MustBe(t, "added b1", "progress 3")
+				// What follows is no new epoch.
+				rig.Relist(m, func() { rig.Remove(t, m, "b") })
+				f.MustBe(t, "begin 4 a1", "progress 4")
+			})
 		})
 	}
 }
@@ -170,26 +170,18 @@ func TestFollowEpoch(t *testing.T) {
 // TestFollowSlowly: a follower that was busy when the server went back in time gets no change of
 // the new epoch before it is told.
 func TestFollowSlowly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(rig.NewWidget("a", 1))
-		inf := rig.Run(t, but(m, "other"), rig.Quiet())
+	hidingOther(t, "a1", rig.Quiet(), func(t *testing.T, m memory, inf informer) {
 		rig.Create(t, m, "other", 1)
 		m.Bookmark()
 		synctest.Wait()
-		f := &heard{then: func(what string) {
-			if what == "added b1" {
-				time.Sleep(time.Hour)
-			}
-		}}
+		f := heardSlowly("added b1", time.Hour)
 		following(t, inf, f)
 		rig.Create(t, m, "b", 1)
 		synctest.Wait()
 		f.Take()
 		rig.Remove(t, m, "b")
 		synctest.Wait()
-		if err := m.Rewind("2"); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, m.Rewind("2"))
 		rig.Sleep(10 * time.Minute)
 		rig.Create(t, m, "c", 1)
 		rig.Update(t, m, "c", 2)
@@ -201,11 +193,7 @@ func TestFollowSlowly(t *testing.T) {
 // TestFollowBehind: a follower that is far behind is told of every change.
 func TestFollowBehind(t *testing.T) {
 	inMemory(t, "a0", nil, func(t *testing.T, m memory, inf informer) {
-		f := &heard{then: func(what string) {
-			if what == "progress 2" {
-				time.Sleep(time.Hour)
-			}
-		}}
+		f := heardSlowly("progress 2", time.Hour)
 		following(t, inf, f)
 		want := []string{"begin 2 a0", "progress 2"}
 		for i := range 3000 {
@@ -218,51 +206,21 @@ func TestFollowBehind(t *testing.T) {
 	})
 }
 
-// A transaction is a source whose watch yields two events of one version, and takes its time
-// between them.
-type transaction struct {
-	rig.Script
-	begin chan struct{}
-}
-
-func (s *transaction) Watch(ctx context.Context, _ metav1.ListOptions, yield func(lw.WatchEvent[*rig.Widget]) error) error {
-	select {
-	case <-s.begin:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	first, second := rig.Added("b", "5"), rig.Added("c", "5")
-	first.More = true
-	if err := yield(first); err != nil {
-		return err
-	}
-	time.Sleep(2 * time.Minute)
-	if err := yield(second); err != nil {
-		return err
-	}
-	<-ctx.Done()
-	return ctx.Err()
-}
-
 // TestFollowTransaction: a version is told when all changes of it have been, as far as the source
 // knows them.
 func TestFollowTransaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src := &transaction{rig.Script{Lists: []rig.Reply{rig.List("3", rig.Stamped("a", 1, "3"))}}, make(chan struct{})}
-		inf := rig.Run(t, src, &lw.Options{List: lw.ListWhole})
-		f := new(heard)
+		src, inf := fed(t)
 		// It looks between the two: it is busy when the first one comes, and the second one comes later.
-		following(t, inf, &heard{then: func(what string) {
-			f.add(what)
-			if what == "progress 3" {
-				time.Sleep(time.Minute)
-			}
-		}})
-		close(src.begin)
+		f := heardSlowly("progress 10", time.Minute)
+		following(t, inf, f)
+		first := rig.Added("b", "15")
+		first.More = true
+		src.Send(first)
 		rig.Sleep(time.Minute + time.Millisecond)
-		f.MustBe(t, "begin 3 a1", "progress 3", "added b1")
-		rig.Sleep(time.Minute)
-		f.MustBe(t, "added c1", "progress 5")
+		f.MustBe(t, "begin 10 a1", "progress 10", "added b1")
+		src.Send(rig.Added("c", "15"))
+		f.MustBe(t, "added c1", "progress 15")
 	})
 }
 
@@ -271,7 +229,7 @@ func TestFollowTransaction(t *testing.T) {
 func TestFollowSetAside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := lw.NewMemory(rig.NewWidget("a", 1))
-		inf := rig.Run(t, choosy(m), &lw.Options{OnError: func(error) {}})
+		inf := rig.Run(t, choosy(m), rig.Quiet())
 		f := new(heard)
 		following(t, inf, f)
 		f.MustBe(t, "begin 2 a1", "progress 2")
@@ -365,9 +323,7 @@ func TestFollowEnds(t *testing.T) {
 			t.Errorf("Follow returned %v, want the cause of its context", err)
 		}
 		leaver.MustBe(t, "begin 2 a1", "progress 2", "added b1")
-		if v := <-panics; v != "added c1" {
-			t.Errorf("the caller of Follow got the panic %v", v)
-		}
+		rig.Same(t, "the panic that the caller of Follow got", any("added c1"), <-panics)
 		stop()
 		if err := <-slowly; err != lw.ErrStopped {
 			t.Errorf("Follow returned %v, want ErrStopped", err)
@@ -387,10 +343,8 @@ func TestFollowEnds(t *testing.T) {
 
 // TestFollowOfNothing: an informer that stops before it has synced.
 func TestFollowOfNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory[*rig.Widget]()
+	beforeRun(t, "", rig.Quiet(), func(t *testing.T, m memory, inf informer) {
 		m.Fail(errors.New("away"))
-		inf := lw.NewInformer[*rig.Widget](m, &lw.Options{OnError: func(error) {}})
 		stop := rig.Begin(t, inf)
 		f, ended := new(heard), make(chan error, 1)
 		go func() { ended <- lw.Follow(t.Context(), inf, f) }()

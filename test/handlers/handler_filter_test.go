@@ -9,8 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/rig"
 )
@@ -118,9 +116,7 @@ func TestRemoveInAFilter(t *testing.T) {
 				if err := reg.WaitForSync(t.Context()); (err == nil) != (i > 2) {
 					t.Errorf("WaitForSync: %v", err)
 				}
-				if diff := cmp.Diff(all[:i+1], got.Take()); diff != "" {
-					t.Errorf("calls (-want +got):\n%s", diff)
-				}
+				rig.Same(t, "calls", all[:i+1], got.Take())
 				stop()
 			})
 		}
@@ -131,10 +127,9 @@ func TestRemoveInAFilter(t *testing.T) {
 // waits for it.
 func TestOnPanic(t *testing.T) {
 	cause := errors.New("no good")
-	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 1))
-		var panics []*lw.Panic
-		inf := lw.NewInformer(m, &lw.Options{Name: "widgets", OnPanic: func(p *lw.Panic) { panics = append(panics, p) }})
+	var panics []*lw.Panic
+	opts := &lw.Options{Name: "widgets", OnPanic: func(p *lw.Panic) { panics = append(panics, p) }}
+	beforeRun(t, "a1 b1", opts, func(t *testing.T, m memory, inf informer) {
 		got := &rig.Calls{}
 		h := got.Handler()
 		h.Name = "fragile"
@@ -153,9 +148,7 @@ func TestOnPanic(t *testing.T) {
 		reg := inf.AddHandler(h)
 		rig.Start(t, inf)
 		got.MustBe(t, "add b1", "synced")
-		if err := reg.WaitForSync(t.Context()); err != nil {
-			t.Error(err)
-		}
+		rig.OK(t, reg.WaitForSync(t.Context()))
 		rig.Update(t, m, "a", 2)
 		rig.Remove(t, m, "a")
 		rig.Remove(t, m, "b")
@@ -177,10 +170,8 @@ func TestOnPanic(t *testing.T) {
 			{"widgets", "fragile", "after a", rig.Key("a")},
 			{"widgets", "fragile", "no good", rig.Key("a")},
 		}
-		if diff := cmp.Diff(want, values); diff != "" {
-			t.Fatalf("panics (-want +got):\n%s", diff)
-		}
-		if !errors.Is(panics[0], cause) {
+		rig.Same(t, "panics", want, values)
+		if len(panics) == 0 || !errors.Is(panics[0], cause) {
 			t.Error("a Panic does not unwrap to the error that it was made of")
 		}
 	})
@@ -188,10 +179,8 @@ func TestOnPanic(t *testing.T) {
 
 // The same of a Filter, whose object the handler then is not told of.
 func TestOnPanicInFilter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 1))
-		panics := 0
-		inf := rig.Run(t, m, &lw.Options{OnPanic: func(*lw.Panic) { panics++ }})
+	panics := 0
+	inMemory(t, "a1 b1", &lw.Options{OnPanic: func(*lw.Panic) { panics++ }}, func(t *testing.T, _ memory, inf informer) {
 		got := &rig.Calls{}
 		h := got.Handler()
 		h.Filter = func(w *rig.Widget) bool {
@@ -202,22 +191,17 @@ func TestOnPanicInFilter(t *testing.T) {
 		}
 		inf.AddHandler(h)
 		got.MustBe(t, "add b1", "synced")
-		if panics != 1 {
-			t.Errorf("%d panics, want 1", panics)
-		}
+		rig.Same(t, "panics", 1, panics)
 	})
 }
 
 // A Handler without a name is called "handler".
 func TestPanicOfNamelessHandler(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var panics []string
-		inf := lw.NewInformer(lw.NewMemory(rig.NewWidget("a", 1)), &lw.Options{Name: "widgets", OnPanic: func(p *lw.Panic) { panics = append(panics, p.Error()) }})
+	var panics []string
+	opts := &lw.Options{Name: "widgets", OnPanic: func(p *lw.Panic) { panics = append(panics, p.Error()) }}
+	inMemory(t, "a1", opts, func(t *testing.T, _ memory, inf informer) {
 		inf.AddHandler(lw.Handler[*rig.Widget]{Add: func(*rig.Widget) { panic("no good") }})
-		rig.Start(t, inf)
 		synctest.Wait()
-		if diff := cmp.Diff([]string{"lw: widgets: handler panicked at default/a: no good"}, panics); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		rig.Same(t, "panics", []string{"lw: widgets: handler panicked at default/a: no good"}, panics)
 	})
 }

@@ -11,8 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"k8s.io/apimachinery/pkg/watch"
-
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/rig"
 )
@@ -69,23 +67,20 @@ func TestRemoveInTheLastAdd(t *testing.T) {
 func TestStoryFollowsTheUID(t *testing.T) {
 	other := rig.Stamped("a", 2, "12")
 	other.UID = "another"
-	modified := func(w *rig.Widget) lw.WatchEvent[*rig.Widget] {
-		return lw.WatchEvent[*rig.Widget]{Type: watch.Modified, Object: w, ResourceVersion: w.ResourceVersion}
-	}
+	sized := func(size int, rv string) lw.WatchEvent[*rig.Widget] { return rig.Modified(rig.Stamped("a", size, rv)) }
 	for name, tc := range map[string]struct {
-		events []lw.WatchEvent[*rig.Widget]
-		want   []string
+		updates rig.Stream
+		want    []string
 	}{
-		"another object in its place": {[]lw.WatchEvent[*rig.Widget]{modified(other)}, []string{"add a1", "synced", "delete a1", "add a2"}},
-		"out and in": {[]lw.WatchEvent[*rig.Widget]{modified(rig.Stamped("a", -1, "12")), modified(rig.Stamped("a", 3, "13")), modified(rig.Stamped("a", 4, "14"))},
+		"another object in its place": {rig.Events(rig.Modified(other)), []string{"add a1", "synced", "delete a1", "add a2"}},
+		"out and in": {rig.Events(sized(-1, "12"), sized(3, "13"), sized(4, "14")),
 			[]string{"add a1", "synced", "delete a1", "add a3", "update a3 a4"}},
-		"never in": {[]lw.WatchEvent[*rig.Widget]{modified(rig.Stamped("a", -1, "12")), modified(rig.Stamped("a", -2, "13"))},
-			[]string{"add a1", "synced", "delete a1"}},
+		"never in": {rig.Events(sized(-1, "12"), sized(-2, "13")), []string{"add a1", "synced", "delete a1"}},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
 			src := &rig.Script{
 				Lists:   []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))},
-				Watches: []rig.Stream{{After: time.Second}, {Events: tc.events, Open: true}},
+				Watches: []rig.Stream{{After: time.Second}, tc.updates},
 			}
 			positive := lw.Transform(src, func(w *rig.Widget) (*rig.Widget, error) {
 				if w.Size < 0 {
@@ -117,16 +112,12 @@ func TestNestedCalls(t *testing.T) {
 			if err := inf.WaitForResourceVersion(t.Context(), inf.Store().ResourceVersion()); err != nil {
 				t.Error(err)
 			}
-			if n := lw.NewIndex(inf, (*rig.Widget).GetNamespace).Len("default"); n != 1 {
-				t.Errorf("an index made in a callback holds %d objects", n)
-			}
+			rig.Same(t, "objects in an index made in a callback", 1, lw.NewIndex(inf, (*rig.Widget).GetNamespace).Len("default"))
 			for ev := range inf.Events(t.Context()) {
 				outer.Note("event", ev.Object())
 				break
 			}
-			if n := len(inf.Store().List()); n != 1 {
-				t.Errorf("List in a callback has %d objects", n)
-			}
+			rig.Same(t, "objects of List in a callback", 1, len(inf.Store().List()))
 			reg.Remove()
 			<-reg.Done()
 			if s := inf.Status(); !s.Synced || s.Objects != 1 {
@@ -162,9 +153,7 @@ func TestCallbackStopsTheInformer(t *testing.T) {
 			},
 		})
 		before := time.Now()
-		if err := inf.Run(ctx); err != nil {
-			t.Error(err)
-		}
+		rig.OK(t, inf.Run(ctx))
 		if took := time.Since(before); n != 1 || took != time.Second {
 			t.Errorf("%d calls in %v, want the one that was running", n, took)
 		}
@@ -199,9 +188,7 @@ func TestCallsFromTheReader(t *testing.T) {
 		m.Fail(errors.New("down"))
 		got.MustBe(t, "error", "synced")
 		m.Fail(nil)
-		if byName.Len("a") != 1 {
-			t.Errorf("the index holds %d", byName.Len("a"))
-		}
+		rig.Same(t, "objects in the index", 1, byName.Len("a"))
 	})
 }
 
@@ -251,9 +238,7 @@ func TestPending(t *testing.T) {
 			if n := reg.Pending(); n != want && n != want-1 {
 				t.Errorf("%d changes pending, want %d", n, want)
 			}
-			if n := inf.Status().Pending; n != reg.Pending() {
-				t.Errorf("Status counts %d", n)
-			}
+			rig.Same(t, "what Status counts", reg.Pending(), inf.Status().Pending)
 			next <- struct{}{}
 		}
 		mustBePending(t, reg, 0, "at the end")
@@ -322,9 +307,7 @@ func TestHandlerAbuse(t *testing.T) {
 		cancel()
 		users.Wait()
 		<-reg.Done()
-		if err := <-ran; err != nil {
-			t.Error(err)
-		}
+		rig.OK(t, <-ran)
 	})
 }
 
@@ -334,12 +317,8 @@ func TestRunCancelledBefore(t *testing.T) {
 		src := &rig.Script{Lists: []rig.Reply{rig.List("10")}}
 		inf := lw.NewInformer[*rig.Widget](src, nil)
 		reg := inf.AddHandler(lw.Handler[*rig.Widget]{Synced: func() { t.Error("synced") }})
-		if err := inf.Run(rig.Canceled(t)); err != nil {
-			t.Error(err)
-		}
-		if n := len(src.Requests()); n != 0 {
-			t.Errorf("%d requests", n)
-		}
+		rig.OK(t, inf.Run(rig.Canceled(t)))
+		rig.Same(t, "requests", 0, len(src.Requests()))
 		<-reg.Done()
 		if s := inf.Status(); s.Phase != "stopped" || s.Synced {
 			t.Errorf("status: %+v", s)

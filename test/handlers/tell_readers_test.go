@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	gocmp "github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -37,17 +36,13 @@ func TestTellIndex(t *testing.T) {
 		d.run(t, "list 10 a@5=1, start")
 		changed := d.inf.Changed(t.Context(), rig.Key("a"))
 		mine := widgetOf("a@12=2")
-		if err := d.inf.Tell(mine); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, d.inf.Tell(mine))
 		mine.Size, mine.Name = 99, "mine" // it was copied
 		<-changed
 		if n, m := bySize.Len(1), bySize.Len(2); n != 0 || m != 1 {
 			t.Errorf("the index has %d of size 1 and %d of size 2", n, m)
 		}
-		if err := g.WaitForStep(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, g.WaitForStep(t.Context()))
 		if s, _ := sums.Store().Get(rig.Key("a")); s == nil || s.Sum != 2 {
 			t.Errorf("derived is %v", s)
 		}
@@ -135,9 +130,7 @@ func TestSkipTold(t *testing.T) {
 				"tell a@20=20", "M a@19=19", "M a@20=20", // what was told has another's change, which is left out with it
 				"M d@21=19", "tell d@22=20", // its own after another's
 			} {
-				if err := d.step(line); err != nil {
-					t.Fatal(err)
-				}
+				rig.OK(t, d.step(line))
 			}
 			if far {
 				for i := range 1100 {
@@ -225,9 +218,7 @@ func TestTellInAGap(t *testing.T) {
 			byHand["node"] = true
 			if tells {
 				ahead = 1
-				if err := inf.Tell(made); err != nil {
-					t.Fatal(err)
-				}
+				rig.OK(t, inf.Tell(made))
 			}
 			synctest.Wait()
 			if derived.Store().Len() != ahead || inf.Status().Ahead != ahead {
@@ -249,12 +240,8 @@ func TestTellInAGap(t *testing.T) {
 			for s := range derived.Store().All() {
 				got[2] = append(got[2], s.Name)
 			}
-			if diff := gocmp.Diff(want, got); diff != "" {
-				t.Errorf("tells %t: map, informer, derived (-want +got):\n%s", tells, diff)
-			}
-			if n := inf.Status().Ahead; n != 0 {
-				t.Errorf("%d ahead", n)
-			}
+			rig.Same(t, fmt.Sprintf("tells %t: map, informer, derived", tells), want, got)
+			rig.Same(t, "ahead", 0, inf.Status().Ahead)
 		})
 	}
 }
@@ -303,15 +290,9 @@ func TestTellController(t *testing.T) {
 				}
 			}
 			drain := func() {
-				for {
-					synctest.Wait()
-					select {
-					case <-queue:
-						reconcile()
-						continue
-					default:
-					}
-					return
+				for synctest.Wait(); len(queue) > 0; synctest.Wait() {
+					<-queue
+					reconcile()
 				}
 			}
 			for range children {

@@ -9,8 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	gocmp "github.com/google/go-cmp/cmp"
-
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/test/internal/inside"
@@ -207,10 +205,8 @@ func TestTell(t *testing.T) {
 		{"a deletion of another object", false, "10 a@5", `
 			gone a/v => [a@5]
 			gone b => [a@5]`},
-		{"a deletion, and the server's version is known first", false, "", `
-			list 10 a@5 b@3
+		{"a deletion, and the server's version is known first", false, "10 a@5 b@3", `
 			server 14
-			start => [a@5 b@3]: +a@5 initial, +b@3 initial
 			gone a => [b@3] ahead 1: -a@5 told
 			M a@11 => [b@3] ahead 1
 			D a@12 => [b@3] ahead 1
@@ -221,10 +217,8 @@ func TestTell(t *testing.T) {
 			D a@12 => [] ahead 1
 			server 12 => [] ahead 1
 			sleep 31s => []`},
-		{"only marked for deletion", false, "", `
-			list 10 a@5
+		{"only marked for deletion", false, "10 a@5", `
 			server 12
-			start => [a@5]: +a@5 initial
 			gone a => [] ahead 1: -a@5 told
 			M a@11 => [] ahead 1
 			B 12 => [a@11]: +a@11 watch`},
@@ -271,10 +265,8 @@ func TestTell(t *testing.T) {
 			sleep 1m => [] ahead 1
 			D a@13 => [] ahead 1
 			list 14 => []`},
-		{"a deletion, and a list with another object", false, "", `
-			list 10 a@5
+		{"a deletion, and a list with another object", false, "10 a@5", `
 			server 20
-			start => [a@5]: +a@5 initial
 			gone a => [] ahead 1: -a@5 told
 			list 12 a@11/v => [a@11/v]: +a@11/v relist`},
 		{"a deletion, and a list with another object that is unreadable", true, "10 a@5 b@3", `
@@ -326,9 +318,7 @@ func TestTell(t *testing.T) {
 				}
 				got, want = append(got, do+" => "+now), append(want, do+" => "+shows)
 			}
-			if diff := gocmp.Diff(want, got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			rig.Same(t, "", want, got)
 		})
 	}
 }
@@ -357,9 +347,7 @@ func TestTellRefuses(t *testing.T) {
 			}
 		}
 		d := dictate(t, false, nil)
-		for _, line := range []string{"list 10 a@5", "start"} {
-			check(line, d.step(line), nil)
-		}
+		d.run(t, "list 10 a@5, start")
 		check("a version that is no number", d.inf.Tell(widgetOf("a@x")), errors.ErrUnsupported)
 		check("a deletion at such a version", d.inf.TellDeleted(rig.Key("a"), "u", "x"), errors.ErrUnsupported)
 		if err := d.inf.Tell((*rig.Widget)(nil)); err == nil {
@@ -378,7 +366,6 @@ func TestTellRefuses(t *testing.T) {
 		done := make(chan error, 1)
 		check("an object", d.inf.Tell(told), nil)
 		go func() { done <- lw.Follow(ctx, d.inf, f) }()
-		synctest.Wait()
 		f.MustBe(t) // it waits until nothing is ahead
 		check("a followed collection", d.inf.Tell(widgetOf("b@13")), errors.ErrUnsupported)
 		check("a deletion in one", d.inf.TellDeleted(rig.Key("a"), "u", ""), errors.ErrUnsupported)
@@ -399,15 +386,11 @@ func TestTellRefuses(t *testing.T) {
 			check(what, inf.Tell(told), errors.ErrUnsupported)
 			check(what, inf.TellDeleted(rig.Key("a"), "u", ""), errors.ErrUnsupported)
 			check(what, inf.TellDeleted(rig.Key("a"), "u", "12"), errors.ErrUnsupported)
-			if inf.Status().Ahead != 0 {
-				t.Errorf("%s: something is ahead", what)
-			}
+			rig.Same(t, what+": ahead", 0, inf.Status().Ahead)
 		}
 
 		_, inf := ofMemory("", nil)
-		stop := rig.Begin(t, inf)
-		synctest.Wait()
-		stop()
+		rig.Begin(t, inf)()
 		check("one that has stopped", inf.Tell(told), lw.ErrStopped)
 		check("one that has stopped", inf.TellDeleted(rig.Key("a"), "u", "12"), lw.ErrStopped)
 	})

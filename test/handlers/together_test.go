@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"sync"
@@ -58,9 +59,7 @@ func TestTransactionsAreShownWhole(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { inf.Run(ctx) })
-	if err := inf.WaitForSync(ctx); err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, inf.WaitForSync(ctx))
 	var reads atomic.Int64
 	for range 2 {
 		running.Go(func() {
@@ -76,9 +75,7 @@ func TestTransactionsAreShownWhole(t *testing.T) {
 					}
 					n = w.Size
 				}
-				if small != len(names) {
-					t.Errorf("%s shows %d of %d", how, small, len(names))
-				}
+				rig.Same(t, how, len(names), small)
 				last = n
 			}
 			for i := 0; ctx.Err() == nil; i++ {
@@ -115,9 +112,7 @@ func TestTransactionsAreShownWhole(t *testing.T) {
 	for n := 1001; n < 1001+writes; n++ {
 		put(n)
 	}
-	if err := inf.WaitForResourceVersion(ctx, m.ResourceVersion()); err != nil {
-		t.Error(err)
-	}
+	rig.OK(t, inf.WaitForResourceVersion(ctx, m.ResourceVersion()))
 	cancel()
 	running.Wait()
 	t.Logf("%d reads", reads.Load())
@@ -180,9 +175,7 @@ func TestTransactionModel(t *testing.T) {
 			rig.Sleep(10 * time.Minute)
 			seen()
 			want := states[m.ResourceVersion()]
-			if diff := cmp.Diff(want, rig.Sizes(inf.Store())); diff != "" {
-				t.Errorf("in the end (-want +got):\n%s", diff)
-			}
+			rig.Same(t, "in the end", want, rig.Sizes(inf.Store()))
 			rig.MustAddUp(t, story, want)
 			indexed := 0
 			for size := range 3 {
@@ -193,9 +186,7 @@ func TestTransactionModel(t *testing.T) {
 					}
 				}
 			}
-			if indexed != len(want) {
-				t.Errorf("the index has %d of %d", indexed, len(want))
-			}
+			rig.Same(t, "objects in the index", len(want), indexed)
 		})
 	})
 }
@@ -227,8 +218,10 @@ func TestGroups(t *testing.T) {
 	after := func(evs ...lw.WatchEvent[*rig.Widget]) []rig.Stream {
 		return []rig.Stream{rig.Events(evs...), rig.Forever()}
 	}
-	again := rig.Stamped("b", 3, "11")
-	again.UID = "another"
+	a2, b2 := rig.Modified(rig.Stamped("a", 2, "11")), rig.Modified(rig.Stamped("b", 2, "11"))
+	bGone := rig.Deleted(rig.Stamped("b", 1, "11"))
+	again := rig.Added("b", "11")
+	again.Object.UID, again.Object.Size = "another", 3
 	for name, c := range map[string]struct {
 		watches []rig.Stream
 		lists   []rig.Reply // after the first
@@ -240,45 +233,43 @@ func TestGroups(t *testing.T) {
 		errors  int
 		aside   int
 	}{
-		"closed by its last event": {watches: after(open(rig.Modified(rig.Stamped("a", 2, "11"))), rig.Modified(rig.Stamped("b", 2, "11"))),
+		"closed by its last event": {watches: after(open(a2), b2),
 			want: map[string]int{"a": 2, "b": 2}, version: "11", calls: []string{"update a1 a2", "update b1 b2"}},
-		"closed by a bookmark": {watches: after(open(rig.Modified(rig.Stamped("a", 2, "11"))), rig.Bookmark("11")),
+		"closed by a bookmark": {watches: after(open(a2), rig.Bookmark("11")),
 			want: map[string]int{"a": 2, "b": 1}, version: "11", calls: []string{"update a1 a2"}},
 		"of bookmarks alone": {watches: after(open(rig.Bookmark("11")), rig.Bookmark("11")),
 			want: map[string]int{"a": 1, "b": 1}, version: "11"},
-		"not closed": {watches: after(open(rig.Modified(rig.Stamped("a", 2, "11"))), open(rig.Modified(rig.Stamped("b", 2, "11")))),
+		"not closed": {watches: after(open(a2), open(b2)),
 			want: map[string]int{"a": 1, "b": 1}, version: "10"},
 		"dropped at the end, and sent again": {
-			watches: []rig.Stream{{Events: []lw.WatchEvent[*rig.Widget]{open(rig.Modified(rig.Stamped("a", 2, "11")))}, After: time.Second},
-				rig.Events(open(rig.Modified(rig.Stamped("a", 2, "11"))), rig.Deleted(rig.Stamped("b", 1, "11"))), rig.Forever()},
+			watches: []rig.Stream{{Events: []lw.WatchEvent[*rig.Widget]{open(a2)}, After: time.Second},
+				rig.Events(open(a2), bGone), rig.Forever()},
 			want: map[string]int{"a": 2}, version: "11", calls: []string{"update a1 a2", "delete b1"}, errors: 1},
-		"gone and back": {watches: after(open(rig.Deleted(rig.Stamped("b", 1, "11"))), open(rig.Modified(rig.Stamped("a", 2, "11"))),
-			lw.WatchEvent[*rig.Widget]{Type: watch.Added, Object: again, ResourceVersion: "11"}),
+		"gone and back": {watches: after(open(bGone), open(a2), again),
 			want: map[string]int{"a": 2, "b": 3}, version: "11", calls: []string{"delete b1", "add b3", "update a1 a2"}},
-		"another version in it": {watches: after(open(rig.Modified(rig.Stamped("a", 2, "11"))), rig.Modified(rig.Stamped("b", 2, "12"))),
+		"another version in it": {watches: after(open(a2), rig.Modified(rig.Stamped("b", 2, "12"))),
 			lists: []rig.Reply{rig.List("12", rig.Stamped("a", 2, "11"), rig.Stamped("b", 2, "12"))}, errors: 1,
 			want: map[string]int{"a": 2, "b": 2}, version: "12", calls: []string{"update a1 a2", "update b1 b2"}},
-		"no version in it": {watches: after(open(rig.Modified(rig.Stamped("a", 2, "11"))), lw.WatchEvent[*rig.Widget]{Type: watch.Modified, Object: rig.Stamped("b", 2, "12")}),
+		"no version in it": {watches: after(open(a2), lw.WatchEvent[*rig.Widget]{Type: watch.Modified, Object: rig.Stamped("b", 2, "12")}),
 			lists: []rig.Reply{rig.List("12", rig.Stamped("a", 2, "11"), rig.Stamped("b", 2, "12"))}, errors: 1,
 			want: map[string]int{"a": 2, "b": 2}, version: "12", calls: []string{"update a1 a2", "update b1 b2"}},
-		"a bookmark without a version": {watches: after(open(rig.Modified(rig.Stamped("a", 2, "11"))), rig.Bookmark("")),
+		"a bookmark without a version": {watches: after(open(a2), rig.Bookmark("")),
 			lists: []rig.Reply{rig.List("12", rig.Stamped("a", 2, "11"), rig.Stamped("b", 1, "9"))}, errors: 1,
 			want: map[string]int{"a": 2, "b": 1}, version: "12", calls: []string{"update a1 a2"}},
-		"a gap": {watches: after(open(rig.Modified(rig.Stamped("a", 2, "11"))), rig.Modified(rig.Stamped("c", 2, "11"))),
+		"a gap": {watches: after(open(a2), rig.Modified(rig.Stamped("c", 2, "11"))),
 			lists: []rig.Reply{rig.List("11", rig.Stamped("a", 2, "11"), rig.Stamped("c", 2, "11"))}, errors: 1,
 			want: map[string]int{"a": 2, "c": 2}, version: "11", calls: []string{"update a1 a2", "add c2", "delete b1"}},
-		"added twice": {watches: after(open(rig.Modified(rig.Stamped("b", 2, "11"))), rig.Added("a", "11")),
+		"added twice": {watches: after(open(b2), rig.Added("a", "11")),
 			lists: []rig.Reply{rig.List("11", rig.Stamped("a", 1, "11"), rig.Stamped("b", 2, "11"))}, errors: 1,
 			want: map[string]int{"a": 1, "b": 2}, version: "11", calls: []string{"update b1 b2", "update a1 a1"}},
-		"an object that cannot be read": {watches: after(open(rig.BadEvent("a", "11")), rig.Modified(rig.Stamped("b", 2, "11"))),
+		"an object that cannot be read": {watches: after(open(rig.BadEvent("a", "11")), b2),
 			want: map[string]int{"a": 1, "b": 2}, version: "10", calls: []string{"update b1 b2"}, errors: 1, aside: 1},
-		"the last one cannot be read": {watches: after(open(rig.Modified(rig.Stamped("b", 2, "11"))), rig.BadEvent("a", "11")),
+		"the last one cannot be read": {watches: after(open(b2), rig.BadEvent("a", "11")),
 			want: map[string]int{"a": 1, "b": 2}, version: "10", calls: []string{"update b1 b2"}, errors: 1, aside: 1},
-		"read again": {watches: after(open(rig.BadEvent("a", "11")), rig.Modified(rig.Stamped("b", 2, "11")),
+		"read again": {watches: after(open(rig.BadEvent("a", "11")), b2,
 			open(rig.Modified(rig.Stamped("a", 3, "12"))), rig.Modified(rig.Stamped("b", 3, "12"))),
 			want: map[string]int{"a": 3, "b": 3}, version: "12", calls: []string{"update b1 b2", "update a1 a3", "update b2 b3"}, errors: 1},
-		"an index panics": {watches: after(open(rig.Modified(rig.Stamped("a", 2, "11"))), rig.Modified(rig.Stamped("b", 2, "11"))), size: "a",
-			opts: lw.Options{OnPanic: func(*lw.Panic) {}},
+		"an index panics": {watches: after(open(a2), b2), size: "a", opts: lw.Options{OnPanic: func(*lw.Panic) {}},
 			want: map[string]int{"a": 1, "b": 2}, version: "10", calls: []string{"update b1 b2"}, errors: 1, aside: 1},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
@@ -306,9 +297,7 @@ func TestGroups(t *testing.T) {
 				slices.Sort(c.calls)
 				slices.Sort(gotCalls)
 			}
-			if diff := cmp.Diff(c.calls, gotCalls); diff != "" {
-				t.Errorf("calls (-want +got):\n%s", diff)
-			}
+			rig.Same(t, "calls", c.calls, gotCalls)
 			var real []error
 			for _, err := range errs.All() {
 				if !errors.Is(err, context.Canceled) {
@@ -345,13 +334,9 @@ func TestSinkGetsWholeGroups(t *testing.T) {
 		r := rig.ReflectInto(t, src, lw.Sink[*rig.Widget](sink), &lw.Options{List: lw.ListWhole, OnError: func(error) {}})
 		rig.Sleep(time.Minute)
 		want := []string{"MODIFIED a at 11, open", "DELETED b at 11", "MODIFIED a at "}
-		if diff := cmp.Diff(want, sink.got); diff != "" {
-			t.Errorf("the sink got (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "the sink got", want, sink.got)
 		rig.MustHold(t, x, "11", map[string]int{"a": 3})
-		if got := r.Status().ResourceVersion; got != "11" {
-			t.Errorf("the reflector reports %s", got)
-		}
+		rig.Same(t, "what the reflector reports", "11", r.Status().ResourceVersion)
 	})
 }
 
@@ -408,12 +393,8 @@ func TestWrappersKeepGroups(t *testing.T) {
 						held[ev.Key()] = ev.Object.Size
 					}
 					if version = ev.ResourceVersion; !ev.Open {
-						version = ""
+						version, shown = "", maps.Clone(held)
 						groups++
-						clear(shown)
-						for k, n := range held {
-							shown[k] = n
-						}
 						for k, n := range shown {
 							if n != groups {
 								t.Errorf("after %d transactions %s is of %d", groups, k, n)
@@ -426,7 +407,7 @@ func TestWrappersKeepGroups(t *testing.T) {
 			synctest.Wait()
 			for n := 1; n <= 20; n++ {
 				var puts []*rig.Widget
-				for _, name := range []string{"a", "b", "c", "d", "e", "c"}[:5] {
+				for _, name := range []string{"a", "b", "c", "d", "e"} {
 					puts = append(puts, rig.NewWidget(name, n))
 				}
 				mustTransact(t, m, puts)
@@ -446,19 +427,15 @@ func TestWrappersKeepGroups(t *testing.T) {
 func TestStreamEndsAmidAVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := true
-		src := &rig.Script{
-			OnStream: func() rig.Stream {
-				if first {
-					first = false
-					return rig.Events(rig.Added("a", "8"), rig.Added("b", "9"), open(rig.Modified(rig.Stamped("a", 2, "10"))), rig.End("10"))
-				}
-				return rig.Events(rig.Added("a", "10"), rig.Added("b", "10"), rig.End("10"))
-			},
-		}
+		src := &rig.Script{OnStream: func() rig.Stream {
+			if first {
+				first = false
+				return rig.Events(rig.Added("a", "8"), rig.Added("b", "9"), open(rig.Modified(rig.Stamped("a", 2, "10"))), rig.End("10"))
+			}
+			return rig.Events(rig.Added("a", "10"), rig.Added("b", "10"), rig.End("10"))
+		}}
 		errs := new(rig.Errors)
-		inf := lw.NewInformer[*rig.Widget](src, &lw.Options{OnError: errs.Add, List: lw.ListStream})
-		rig.Start(t, inf)
-		rig.Sleep(time.Minute)
+		inf := rig.RunFor[*rig.Widget](t, src, &lw.Options{OnError: errs.Add, List: lw.ListStream}, time.Minute)
 		errs.MustHave(t, "amid the events of one version")
 		rig.MustHold(t, inf.Store(), "10", map[string]int{"a": 1, "b": 1})
 	})
@@ -485,9 +462,7 @@ func TestProgress(t *testing.T) {
 		inf := rig.Run(t, &hintedSource{but(m, "other"), lw.SourceHints{Progress: func() { asked.Add(1); m.Bookmark() }}}, nil)
 		other := rig.Create(t, m, "other", 1)
 		began := time.Now()
-		if err := inf.WaitForResourceVersion(t.Context(), other.ResourceVersion); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, inf.WaitForResourceVersion(t.Context(), other.ResourceVersion))
 		if took := time.Since(began); took != 50*time.Millisecond || rig.Watches(inf.Status()) != 1 {
 			t.Errorf("it took %v and %d watches", took, rig.Watches(inf.Status()))
 		}
@@ -501,8 +476,7 @@ func TestProgress(t *testing.T) {
 		}
 		// The version never comes.
 		asked.Store(0)
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
+		ctx := within(t, 10*time.Second)
 		var waits sync.WaitGroup
 		for range 1000 {
 			waits.Go(func() {
@@ -521,17 +495,13 @@ func TestProgress(t *testing.T) {
 // Of a key that comes several times in one version, the last is told, once, however many come.
 func TestTogetherAKeyComesTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		at10 := func(name string, size int) lw.WatchEvent[*rig.Widget] {
-			return lw.WatchEvent[*rig.Widget]{Type: watch.Added, Object: rig.Stamped(name, size, "10"), ResourceVersion: "10"}
-		}
 		group, want := []lw.WatchEvent[*rig.Widget]{}, []string{}
 		for i := range 40 {
 			name := fmt.Sprintf("k%02d", i)
-			group, want = append(group, open(at10(name, 1))), append(want, fmt.Sprintf("add %s1", name))
+			group, want = append(group, open(rig.Added(name, "10"))), append(want, fmt.Sprintf("add %s1", name))
 		}
-		again := at10("k30", 2)
-		again.Type, want[30] = watch.Modified, "add k302"
-		src := &rig.Script{Lists: []rig.Reply{rig.List("5")}, Watches: []rig.Stream{{Events: append(group, again), After: time.Hour}}}
+		group, want[30] = append(group, rig.Modified(rig.Stamped("k30", 2, "10"))), "add k302"
+		src := &rig.Script{Lists: []rig.Reply{rig.List("5")}, Watches: []rig.Stream{{Events: group, After: time.Hour}}}
 		inf, got := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages}), new(rig.Calls)
 		inf.AddHandler(got.Handler())
 		rig.Start(t, inf)
@@ -543,16 +513,14 @@ func TestTogetherAKeyComesTwice(t *testing.T) {
 // A transaction that mends an object that was set aside is no gap: nothing is listed again.
 func TestTogetherMendsWhatWasSetAside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		first := rig.List("5")
-		first.Bad = []error{&lw.Error{Op: "decode", Key: rig.Key("a"), Err: errors.New("bad")}}
-		first.Obj = []*rig.Widget{rig.Stamped("c", 1, "4")}
-		mended := rig.Modified(rig.Stamped("a", 2, "10"))
-		src := &rig.Script{Lists: []rig.Reply{first}, Watches: []rig.Stream{{Events: []lw.WatchEvent[*rig.Widget]{open(mended), rig.Added("b", "10")}, After: time.Hour}}}
-		inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
-		rig.Start(t, inf)
-		rig.Sleep(time.Minute)
+		mended := rig.Modified(rig.Stamped("b", 2, "10"))
+		src := &rig.Script{
+			Lists:   []rig.Reply{badList("5", rig.Stamped("c", 1, "4"))},
+			Watches: []rig.Stream{rig.Events(open(mended), rig.Added("a", "10"))},
+		}
+		inf, _ := rig.Paged(t, src, time.Minute)
 		rig.MustLog(t, src, "list limit 500", "watch 5")
-		rig.MustHold(t, inf.Store(), "10", map[string]int{"a": 2, "b": 1, "c": 1})
+		rig.MustHold(t, inf.Store(), "10", map[string]int{"a": 1, "b": 2, "c": 1})
 	})
 }
 

@@ -9,10 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/rig"
@@ -82,22 +79,20 @@ func TestWaitsSayWhy(t *testing.T) {
 // Whatever brings the version ends the wait: an event, one that changes nothing here, a bookmark,
 // or a later list.
 func TestWhatEndsAWaitForResourceVersion(t *testing.T) {
-	at := func(rv string, ev lw.WatchEvent[*rig.Widget]) rig.Stream {
-		ev.ResourceVersion = rv
-		return rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{ev}, Open: true}
-	}
+	gone := rig.Deleted(rig.Stamped("a", 1, "9"))
+	gone.ResourceVersion = "12"
 	full := rig.List("10", rig.Stamped("a", 1, "9"))
 	for name, tc := range map[string]struct {
 		lists []rig.Reply
 		then  rig.Stream
 	}{
-		"an object":             {[]rig.Reply{full}, at("12", rig.Added("b", "12"))},
-		"a later object":        {[]rig.Reply{full}, at("13", rig.Added("b", "13"))},
-		"a deletion":            {[]rig.Reply{full}, at("12", lw.WatchEvent[*rig.Widget]{Type: watch.Deleted, Object: rig.Stamped("a", 1, "9")})},
-		"a bookmark":            {[]rig.Reply{full}, at("12", lw.WatchEvent[*rig.Widget]{Type: watch.Bookmark})},
-		"a later one":           {[]rig.Reply{full}, at("100", lw.WatchEvent[*rig.Widget]{Type: watch.Bookmark})},
-		"a list":                {[]rig.Reply{full, rig.List("12", rig.Stamped("a", 1, "9"))}, rig.Expired()},
-		"a list with a bad one": {[]rig.Reply{full, {Obj: full.Obj, Bad: []error{&lw.Error{Op: "decode", Key: rig.Key("b"), Err: errors.New("bad")}}, Meta: metav1.ListMeta{ResourceVersion: "12"}}}, rig.Expired()},
+		"an object":             {[]rig.Reply{full}, rig.Events(rig.Added("b", "12"))},
+		"a later object":        {[]rig.Reply{full}, rig.Events(rig.Added("b", "13"))},
+		"a deletion":            {[]rig.Reply{full}, rig.Events(gone)},
+		"a bookmark":            {[]rig.Reply{full}, rig.Events(rig.Bookmark("12"))},
+		"a later one":           {[]rig.Reply{full}, rig.Events(rig.Bookmark("100"))},
+		"a list":                {[]rig.Reply{full, rig.List("12", full.Obj...)}, rig.Expired()},
+		"a list with a bad one": {[]rig.Reply{full, badList("12", full.Obj...)}, rig.Expired()},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
 			watches := 0
@@ -110,21 +105,13 @@ func TestWhatEndsAWaitForResourceVersion(t *testing.T) {
 				}
 				return rig.Forever()
 			}}
-			inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
-			rig.Start(t, inf)
-			synctest.Wait()
+			inf := rig.RunFor(t, lw.Source[*rig.Widget](src), &lw.Options{List: lw.ListPages, OnError: func(error) {}}, 0)
 			before := time.Now()
-			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-			defer cancel()
-			if err := inf.WaitForResourceVersion(ctx, "12"); err != nil {
-				t.Fatal(err)
-			}
+			rig.OK(t, inf.WaitForResourceVersion(within(t, time.Hour), "12"))
 			if took := time.Since(before); took != 200*time.Millisecond { // then the wait has the next watch begin
 				t.Errorf("it took %v", took)
 			}
-			if err := inf.WaitForResourceVersion(rig.Canceled(t), "12"); err != nil {
-				t.Errorf("a second wait: %v", err)
-			}
+			rig.OK(t, inf.WaitForResourceVersion(rig.Canceled(t), "12"))
 			if err := inf.WaitForResourceVersion(rig.Canceled(t), "101"); !errors.Is(err, context.Canceled) {
 				t.Errorf("a wait for more: %v", err)
 			}
@@ -138,9 +125,8 @@ func TestWhatEndsAWaitForResourceVersion(t *testing.T) {
 // What a wait promises, Status shows, however early it is asked. OnError is called at the worst
 // moments: when the list that makes the sync is in the store, and has been told of.
 func TestStatusAfterWaitForSync(t *testing.T) {
-	broken := &lw.Error{Op: "decode", Key: rig.Key("b"), Err: errors.New("not a widget")}
 	twice := rig.Stamped("a", 1, "9")
-	last := rig.Reply{Obj: []*rig.Widget{twice, twice}, Bad: []error{broken}, Meta: metav1.ListMeta{ResourceVersion: "10"}}
+	last := badList("10", twice, twice)
 	for name, tc := range map[string]struct {
 		src   *rig.Script
 		epoch int
@@ -160,19 +146,15 @@ func TestStatusAfterWaitForSync(t *testing.T) {
 					t.Errorf("WaitForSync: %v", err)
 				}
 				want := lw.Status{
-					StoreStatus: lw.StoreStatus{Name: "Widget", Synced: true, Objects: 1, SetAside: map[lw.Key]error{rig.Key("b"): broken}, Handlers: []lw.HandlerStatus{}},
+					StoreStatus: lw.StoreStatus{Name: "Widget", Synced: true, Objects: 1, SetAside: map[lw.Key]error{rig.Key("b"): last.Bad[0]}, Handlers: []lw.HandlerStatus{}},
 					Phase:       "watching", ResourceVersion: "10", Mode: lw.ListPages, Epoch: tc.epoch,
 				}
 				ignored := cmpopts.IgnoreFields(lw.Status{}, "LastList", "Failed", "Requests", "ListCauses", "Events", "Undecoded", "Backoff")
-				if diff := cmp.Diff(want, inf.Status(), ignored, cmpopts.EquateErrors()); diff != "" {
-					t.Errorf("status (-want +got):\n%s", diff)
-				}
+				rig.Same(t, "status", want, inf.Status(), ignored, cmpopts.EquateErrors())
 			}})
 			rig.Start(t, inf)
 			rig.Sleep(time.Hour)
-			if looked != 1 {
-				t.Errorf("looked %d times", looked)
-			}
+			rig.Same(t, "how often it looked", 1, looked)
 		})
 	}
 }
@@ -181,14 +163,12 @@ func TestStatusAfterWaitForSync(t *testing.T) {
 // server makes progress. DetectMutation calls OnError between the change of the store and all else.
 func TestStatusAfterWaitForResourceVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		broken := lw.WatchEvent[*rig.Widget]{Type: watch.Modified, ResourceVersion: "11", Err: &lw.Error{Op: "decode", Key: rig.Key("a"), Err: errors.New("not a widget")}}
-		good := lw.WatchEvent[*rig.Widget]{Type: watch.Modified, Object: rig.Stamped("a", 3, "12"), ResourceVersion: "12"}
 		var inf *lw.Informer[*rig.Widget]
 		watches := 0
 		src := &rig.Script{Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9"))}, OnWatch: func() rig.Stream {
 			switch watches++; watches {
 			case 1:
-				return rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{broken}, Err: errors.New("reset")}
+				return rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{rig.BadEvent("a", "11")}, Err: errors.New("reset")}
 			case 2, 3:
 				return rig.Stream{Err: errors.New("connection refused")}
 			}
@@ -197,7 +177,7 @@ func TestStatusAfterWaitForResourceVersion(t *testing.T) {
 			}
 			w, _ := inf.Store().Get(rig.Key("a"))
 			w.Size = 2 // which nobody may, and the event that follows finds
-			return rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{good}, Open: true}
+			return rig.Events(rig.Modified(rig.Stamped("a", 3, "12")))
 		}}
 		looked := 0
 		// The event comes before the first look at all that is cached, which would race with the change.
@@ -216,32 +196,32 @@ func TestStatusAfterWaitForResourceVersion(t *testing.T) {
 		}})
 		rig.Start(t, inf)
 		rig.Sleep(time.Minute)
-		if looked != 1 {
-			t.Errorf("looked %d times", looked)
-		}
+		rig.Same(t, "how often it looked", 1, looked)
 	})
+}
+
+// badList is a list that has b as well, which nobody can read.
+func badList(rv string, objs ...*rig.Widget) rig.Reply {
+	r := rig.List(rv, objs...)
+	r.Bad = []error{rig.Unreadable("b")}
+	return r
 }
 
 // A list with an object that nobody can read does not end waits for its writing while the store
 // shows what it was before, in the same epoch. Where there was nothing before, nobody can have
 // waited.
 func TestVersionOfAListWithABadObject(t *testing.T) {
-	bad := func(rv string, objs ...*rig.Widget) rig.Reply {
-		r := rig.List(rv, objs...)
-		r.Bad = []error{&lw.Error{Op: "decode", Key: rig.Key("b"), Err: errors.New("not a widget")}}
-		return r
-	}
 	a, b := rig.Stamped("a", 1, "8"), rig.Stamped("b", 1, "9")
 	for name, tc := range map[string]struct {
 		lists []rig.Reply
 		want  []string // after each list
 	}{
-		"it was not there":     {[]rig.Reply{rig.List("10", a), bad("20", a)}, []string{"10", "20"}},
-		"at first":             {[]rig.Reply{bad("10", a), bad("20", a)}, []string{"10", "20"}},
-		"it stays as it was":   {[]rig.Reply{rig.List("10", a, b), bad("20", a), bad("30", a)}, []string{"10", "10", "10"}},
-		"it can be read again": {[]rig.Reply{rig.List("10", a, b), bad("20", a), rig.List("30", a, rig.Stamped("b", 2, "18"))}, []string{"10", "10", "30"}},
-		"it is gone":           {[]rig.Reply{rig.List("10", a, b), bad("20", a), rig.List("30", a)}, []string{"10", "10", "30"}},
-		"in another epoch":     {[]rig.Reply{rig.List("30", a, b), bad("20", a), bad("20", a), bad("20", a), bad("20", a)}, []string{"30", "30", "30", "30", "20"}},
+		"it was not there":     {[]rig.Reply{rig.List("10", a), badList("20", a)}, []string{"10", "20"}},
+		"at first":             {[]rig.Reply{badList("10", a), badList("20", a)}, []string{"10", "20"}},
+		"it stays as it was":   {[]rig.Reply{rig.List("10", a, b), badList("20", a), badList("30", a)}, []string{"10", "10", "10"}},
+		"it can be read again": {[]rig.Reply{rig.List("10", a, b), badList("20", a), rig.List("30", a, rig.Stamped("b", 2, "18"))}, []string{"10", "10", "30"}},
+		"it is gone":           {[]rig.Reply{rig.List("10", a, b), badList("20", a), rig.List("30", a)}, []string{"10", "10", "30"}},
+		"in another epoch":     {[]rig.Reply{rig.List("30", a, b), badList("20", a), badList("20", a), badList("20", a), badList("20", a)}, []string{"30", "30", "30", "30", "20"}},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
 			src := &rig.Script{Lists: tc.lists, OnWatch: func() rig.Stream { return rig.ExpiredAfter(time.Hour) }}
@@ -257,9 +237,7 @@ func TestVersionOfAListWithABadObject(t *testing.T) {
 				synctest.Wait()
 				got = append(got, inf.Store().ResourceVersion())
 			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("versions (-want +got):\n%s", diff)
-			}
+			rig.Same(t, "versions", tc.want, got)
 		})
 	}
 }
@@ -284,10 +262,7 @@ func TestWaitSaysWhatIsSetAside(t *testing.T) {
 		synctest.Wait()
 		go func() { waited <- inf.WaitForResourceVersion(t.Context(), "3") }()
 		synctest.Wait()
-		w := rig.Update(t, m, "a", 2)
-		if w.ResourceVersion != "3" {
-			t.Fatalf("the version is %s", w.ResourceVersion)
-		}
+		rig.Same(t, "the version", "3", rig.Update(t, m, "a", 2).ResourceVersion)
 		rig.Sleep(time.Second)
 		if got == nil {
 			got = <-waited
@@ -308,33 +283,32 @@ func TestBookmarkEndsAWait(t *testing.T) {
 			go func() { ended <- inf.WaitForResourceVersion(t.Context(), version) }()
 		}
 		synctest.Wait()
-		src.Send(rig.Bookmark("14"))
-		src.Send(rig.Bookmark("")) // it says nothing, and moves nothing
-		if len(ended) != 0 || inf.Store().ResourceVersion() != "14" {
-			t.Fatalf("%d waits have ended at %s", len(ended), inf.Store().ResourceVersion())
-		}
-		src.Send(rig.Bookmark("15"))
-		if len(ended) != 1 {
-			t.Fatalf("%d waits have ended at %s, want one", len(ended), inf.Store().ResourceVersion())
-		}
-		src.Send(rig.Bookmark("100"))
-		if len(ended) != 2 {
-			t.Fatalf("%d waits have ended at %s, want both", len(ended), inf.Store().ResourceVersion())
-		}
-		for range 2 {
-			if err := <-ended; err != nil {
-				t.Error(err)
+		for _, step := range []struct {
+			bookmark, at string
+			ended        int
+		}{
+			{"14", "14", 0}, {"", "14", 0}, {"15", "15", 1}, {"100", "100", 2}, // "" says nothing, and moves nothing
+		} {
+			src.Send(rig.Bookmark(step.bookmark))
+			if at := inf.Store().ResourceVersion(); len(ended) != step.ended || at != step.at {
+				t.Fatalf("%d waits have ended at %s, want %d at %s", len(ended), at, step.ended, step.at)
 			}
 		}
+		rig.OK(t, errors.Join(<-ended, <-ended))
 	})
 }
 
 // While an object is set aside a bookmark moves neither the version nor those who wait, but tells
-// them why.
+// them why. It ends no wait for what the store has reported before it.
 func TestBookmarkPastWhatIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src, inf := fed(t)
 		src.Send(rig.BadEvent("b", "11"))
+		for version, want := range map[string]bool{"9": true, "10": true, "11": false} {
+			if err := inf.WaitForResourceVersion(t.Context(), version); (err == nil) != want {
+				t.Errorf("a wait for %s at 10, while 11 is held: %v", version, err)
+			}
+		}
 		ended := make(chan error, 1)
 		go func() { ended <- inf.WaitForResourceVersion(t.Context(), "20") }()
 		synctest.Wait()
@@ -346,19 +320,6 @@ func TestBookmarkPastWhatIsHeld(t *testing.T) {
 		var e *lw.Error
 		if err := <-ended; !errors.As(err, &e) || e.Key != rig.Key("b") {
 			t.Errorf("the wait ended with %v", err)
-		}
-	})
-}
-
-// An object that is set aside ends no wait for what the store has reported before it.
-func TestWaitForWhatWasReported(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		src, inf := fed(t)
-		src.Send(rig.BadEvent("b", "11"))
-		for version, want := range map[string]bool{"9": true, "10": true, "11": false} {
-			if err := inf.WaitForResourceVersion(t.Context(), version); (err == nil) != want {
-				t.Errorf("a wait for %s at 10, while 11 is held: %v", version, err)
-			}
 		}
 	})
 }

@@ -13,7 +13,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -91,9 +90,7 @@ func TestTestingPage(t *testing.T) {
 		}})
 		synctest.Test(t, func(t *testing.T) {
 			go inf.Run(t.Context())
-			if err := inf.WaitForSync(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			rig.OK(t, inf.WaitForSync(t.Context()))
 		})
 	})
 }
@@ -173,9 +170,7 @@ func TestServePageOfEvents(t *testing.T) {
 			mux.ServeHTTP(page, httptest.NewRequestWithContext(ctx, "GET", "/events", nil))
 		}()
 		synctest.Wait()
-		if _, err := server.Delete(t.Context(), key("a"), ""); err != nil {
-			t.Fatal(err)
-		}
+		rig.Must[string](t)(server.Delete(t.Context(), key("a"), ""))
 		synctest.Wait()
 		closePage()
 		<-ended
@@ -183,14 +178,11 @@ func TestServePageOfEvents(t *testing.T) {
 		for event := range strings.SplitSeq(strings.TrimSpace(page.Body.String()), "\n\n") {
 			name, data, _ := strings.Cut(event, "\n")
 			var w Widget
-			if err := json.Unmarshal([]byte(strings.TrimPrefix(data, "data: ")), &w); err != nil {
-				t.Errorf("%q: %v", event, err)
-			}
+			rig.OK(t, json.Unmarshal([]byte(strings.TrimPrefix(data, "data: ")), &w))
 			got = append(got, name+" "+w.Name)
 		}
-		if diff := cmp.Diff([]string{"event: added a", "event: deleted a"}, got); diff != "" || !page.Flushed {
-			t.Errorf("flushed: %v (-want +got):\n%s", page.Flushed, diff)
-		}
+		rig.Same(t, "events", []string{"event: added a", "event: deleted a"}, got)
+		rig.Same(t, "flushed", true, page.Flushed)
 	})
 }
 
@@ -244,14 +236,9 @@ func TestDerivePageOfClusters(t *testing.T) {
 		}
 		retire()
 		synctest.Wait()
-		if _, err := other.Create(t.Context(), widget("c", 3)); err != nil {
-			t.Fatal(err)
-		}
+		rig.Must[*Widget](t)(other.Create(t.Context(), widget("c", 3)))
 		synctest.Wait()
-		want := map[lw.Key]int{key("b"): 2, key("c"): 3}
-		if diff := cmp.Diff(want, rig.Sizes(all.Store())); diff != "" {
-			t.Errorf("the union (-want +got):\n%s", diff)
-		}
+		rig.Same(t, "the union", map[lw.Key]int{key("b"): 2, key("c"): 3}, rig.Sizes(all.Store()))
 	})
 }
 

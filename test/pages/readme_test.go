@@ -1,12 +1,12 @@
 package pages_test
 
 import (
-	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -15,6 +15,8 @@ import (
 	"testing/synctest"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/history"
+	"github.com/go-lw/lw/internal/leak"
 	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/lwtest"
 )
@@ -23,20 +25,11 @@ import (
 // compiles, and does what it says. Where it needs client-go, that test is in the nested module.
 func TestREADME(t *testing.T) {
 	t.Chdir("../..")
-	pages, err := filepath.Glob("docs/*.md")
-	if err != nil || len(pages) == 0 {
-		t.Fatalf("no pages in docs: %v", err)
-	}
-	var tests []string
-	for _, pattern := range []string{"*_test.go", "test/*/*_test.go", "lwdebug/*_test.go", "serve/*_test.go", "clientgo/*_test.go", "controllerruntime/*_test.go", "websocket/*_test.go", "simulate/*_test.go", "etcd/e2e/*_test.go", "e2e/kubetest/*_test.go"} {
-		files, err := filepath.Glob(pattern)
-		if err != nil || len(files) == 0 {
-			t.Fatalf("no %s: %v", pattern, err)
-		}
-		tests = append(tests, files...)
-	}
+	tests := glob(t, "*_test.go", "test/*/*_test.go", "lwdebug/*_test.go", "serve/*_test.go", "clientgo/*_test.go",
+		"controllerruntime/*_test.go", "websocket/*_test.go", "simulate/*_test.go", "etcd/e2e/*_test.go",
+		"e2e/kubetest/*_test.go")
 	blocks := 0
-	for _, page := range append(pages, "README.md") {
+	for _, page := range glob(t, "docs/*.md", "README.md") {
 		for _, b := range goBlocks(t, page) {
 			blocks++
 			if !slices.ContainsFunc(tests, func(file string) bool { return runs(t, file, b) }) {
@@ -52,12 +45,8 @@ func TestREADME(t *testing.T) {
 // The files of Go in docs/start.md are whole. TestTutorial of e2e/tutorial, which needs minutes and
 // a cluster, runs them.
 func TestTutorialPage(t *testing.T) {
-	text, err := os.ReadFile("../../docs/start.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	files := 0
-	for _, m := range fence.FindAllStringSubmatch(string(text), -1) {
+	for _, m := range fence.FindAllStringSubmatch(read(t, "../../docs/start.md"), -1) {
 		if m[1] != "go" || !strings.Contains(m[2], "file=") {
 			continue
 		}
@@ -66,9 +55,7 @@ func TestTutorialPage(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if files != 3 {
-		t.Errorf("%d files of Go", files)
-	}
+	rig.Same(t, "files of Go", 3, files)
 }
 
 var fence = regexp.MustCompile("(?ms)^ *```+ *(\\w*)([^\n]*)\n(.*?)^ *```+ *$")
@@ -77,21 +64,36 @@ var fence = regexp.MustCompile("(?ms)^ *```+ *(\\w*)([^\n]*)\n(.*?)^ *```+ *$")
 // around them.
 func goBlocks(t *testing.T, page string) (blocks [][]string) {
 	t.Helper()
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range fence.FindAllStringSubmatch(string(text), -1) {
+	for _, m := range fence.FindAllStringSubmatch(read(t, page), -1) {
 		if (m[1] == "go" || m[1] == "golang") && !strings.Contains(m[2], "file=") {
-			blocks = append(blocks, bare(m[3]))
+			blocks = append(blocks, bare(strings.TrimSpace(m[3])))
 		}
 	}
 	return blocks
 }
 
+// read returns the text of a file.
+func read(t *testing.T, path string) string {
+	t.Helper()
+	return string(rig.Must[[]byte](t)(os.ReadFile(path)))
+}
+
+// glob returns the files of all patterns, each of which has some.
+func glob(t *testing.T, patterns ...string) (paths []string) {
+	t.Helper()
+	for _, pattern := range patterns {
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("no %s: %v", pattern, err)
+		}
+		paths = append(paths, found...)
+	}
+	return paths
+}
+
 // bare returns the lines of text without the white space that goes with where they stand.
 func bare(text string) []string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
+	lines := strings.Split(text, "\n")
 	for i := range lines {
 		lines[i] = strings.TrimSpace(lines[i])
 	}
@@ -101,14 +103,8 @@ func bare(text string) []string {
 // runs reports whether block stands in the body of a test or an example of file.
 func runs(t *testing.T, file string, block []string) bool {
 	t.Helper()
-	source, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := strings.Split(string(source), "\n")
-	for i := range lines {
-		lines[i] = strings.TrimSpace(lines[i])
-	}
+	source := read(t, file)
+	lines := bare(source)
 	var at []int
 	for i := range len(lines) - len(block) {
 		if slices.Equal(lines[i:i+len(block)], block) {
@@ -119,10 +115,7 @@ func runs(t *testing.T, file string, block []string) bool {
 		return false
 	}
 	set := token.NewFileSet()
-	f, err := parser.ParseFile(set, file, source, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := rig.Must[*ast.File](t)(parser.ParseFile(set, file, source, parser.SkipObjectResolution))
 	return slices.ContainsFunc(f.Decls, func(d ast.Decl) bool {
 		f, ok := d.(*ast.FuncDecl)
 		if !ok || !strings.HasPrefix(f.Name.Name, "Test") && !strings.HasPrefix(f.Name.Name, "Example") {
@@ -139,15 +132,11 @@ func TestREADMEIsRead(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		rig.OK(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	blocks := goBlocks(t, write("page.md", "x\n```go\na := 1\n\tb := a\n```\ny\n```\nno()\n```\n  ```golang title\n  c()\n  ```\n"))
-	if got := fmt.Sprint(blocks); got != "[[a := 1 b := a] [c()]]" {
-		t.Fatalf("blocks %s", got)
-	}
+	rig.Same(t, "blocks", [][]string{{"a := 1", "b := a"}, {"c()"}}, blocks)
 	const head = "package p\n\n"
 	for source, want := range map[string]bool{
 		head + "func TestX() {\n\tif x {\n\t\ta := 1\n\t\tb := a\n\t}\n}\n": true,
@@ -157,18 +146,14 @@ func TestREADMEIsRead(t *testing.T) {
 		head + "func TestX() {\n\ta := 1\n}\n":                              false,
 		head + "func TestX() {}\n\n/*\na := 1\nb := a\n*/\n":                false,
 	} {
-		if got := runs(t, write("x_test.go", source), blocks[0]); got != want {
-			t.Errorf("%q: %v, want %v", source, got, want)
-		}
+		rig.Same(t, source, want, runs(t, write("x_test.go", source), []string{"a := 1", "b := a"}))
 	}
 }
 
 func TestREADMEWithoutAClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sprocketServer := lwtest.NewServer(t, lwtest.Resource{Group: "example.com", Plural: "sprockets", Kind: "Sprocket"})
-		if _, err := lwtest.Objects[*Sprocket](sprocketServer, "sprockets").Create(newSprocket("door")); err != nil {
-			t.Fatal(err)
-		}
+		rig.Must[*Sprocket](t)(lwtest.Objects[*Sprocket](sprocketServer, "sprockets").Create(newSprocket("door")))
 		client := sprocketServer.Client()
 		client.Transport = anyHost{client.Transport}
 		// From here on as in docs/start.md.
@@ -179,11 +164,7 @@ func TestREADMEWithoutAClient(t *testing.T) {
 		server := lw.NewMemory(&Widget{Meta: lw.Meta{Namespace: "default", Name: "a"}, Size: 1})
 		widgets := lw.NewInformer(server, nil)
 		rig.Start(t, widgets)
-		go func() {
-			if err := sprockets.Run(t.Context()); err != nil {
-				t.Errorf("Run: %v", err)
-			}
-		}()
+		rig.Start(t, sprockets)
 		if err := lw.WaitForSync(t.Context(), sprockets, widgets); err != nil || sprockets.Store().Len() != 1 || widgets.Store().Len() != 1 {
 			t.Errorf("%d sprockets, %d widgets, error %v", sprockets.Store().Len(), widgets.Store().Len(), err)
 		}
@@ -205,16 +186,24 @@ func (a anyHost) RoundTrip(r *http.Request) (*http.Response, error) {
 	return a.RoundTripper.RoundTrip(r)
 }
 
-// pages returns the Markdown files of the repository, but for those of tools.
-func pages(t *testing.T) (paths []string) {
+// pages returns the texts of the Markdown files of the repository, but for those of tools.
+func pages(t *testing.T) map[string]string {
 	t.Helper()
-	for _, pattern := range []string{"*.md", "docs/*.md", "e2e/*.md", "examples/*.md", "bench/results/*.md", "internal/proof/*.md", "clientgo/histories/*.md"} {
-		found, err := filepath.Glob(pattern)
-		if err != nil || len(found) == 0 {
-			t.Fatalf("no %s: %v", pattern, err)
-		}
-		paths = append(paths, found...)
+	texts := map[string]string{}
+	for _, path := range glob(t, "*.md", "docs/*.md", "e2e/*.md", "examples/*.md", "bench/results/*.md",
+		"internal/proof/*.md", "clientgo/histories/*.md") {
+		texts[path] = read(t, path)
 	}
+	return texts
+}
+
+// files returns the paths of all files of the repository.
+func files(t *testing.T) (paths []string) {
+	t.Helper()
+	rig.OK(t, filepath.WalkDir(".", func(path string, _ os.DirEntry, err error) error {
+		paths = append(paths, filepath.ToSlash(path))
+		return err
+	}))
 	return paths
 }
 
@@ -230,12 +219,8 @@ var (
 // The links of the pages lead to files and headings that exist.
 func TestLinks(t *testing.T) {
 	t.Chdir("../..")
-	for _, page := range pages(t) {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range linkTo.FindAllStringSubmatch(codeSpan.ReplaceAllString(fence.ReplaceAllString(string(text), ""), ""), -1) {
+	for page, text := range pages(t) {
+		for _, m := range linkTo.FindAllStringSubmatch(codeSpan.ReplaceAllString(fence.ReplaceAllString(text, ""), ""), -1) {
 			file, anchor, _ := strings.Cut(m[1], "#")
 			if strings.Contains(m[1], "://") {
 				continue
@@ -268,21 +253,9 @@ var fileName = regexp.MustCompile("`([\\w.*/-]+\\.(?:go|md|svg|png|json|html))`"
 func TestPagesNameFiles(t *testing.T) {
 	t.Chdir("../..")
 	others := []string{"object/informer.go", "object/object.go", "internal/store/builder.go", "x_test.go", "x_topic_test.go"}
-	var exist []string
-	err := filepath.WalkDir(".", func(path string, d os.DirEntry, err error) error {
-		exist = append(exist, filepath.ToSlash(path))
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	named := 0
-	for _, page := range pages(t) {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range fileName.FindAllStringSubmatch(string(text), -1) {
+	exist, named := files(t), 0
+	for page, text := range pages(t) {
+		for _, m := range fileName.FindAllStringSubmatch(text, -1) {
 			name := regexp.MustCompile("(^|/)" + strings.ReplaceAll(regexp.QuoteMeta(m[1]), `\*`, "[^/]*") + "$")
 			if named++; !slices.Contains(others, m[1]) && !slices.ContainsFunc(exist, name.MatchString) {
 				t.Errorf("%s: there is no %s", page, m[1])
@@ -298,41 +271,69 @@ func TestPagesNameFiles(t *testing.T) {
 func TestPagesNameTests(t *testing.T) {
 	t.Chdir("../..")
 	exist := map[string]bool{}
-	err := filepath.WalkDir(".", func(path string, d os.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, "_test.go") {
-			return err
+	for _, path := range files(t) {
+		if !strings.HasSuffix(path, "_test.go") {
+			continue
 		}
-		source, err := os.ReadFile(path)
-		for _, m := range function.FindAllStringSubmatch(string(source), -1) {
+		for _, m := range function.FindAllStringSubmatch(read(t, path), -1) {
 			exist[m[1]] = true
 		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
-	for _, page := range pages(t) {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range testName.FindAllStringSubmatch(string(text), -1) {
+	mustExist := func(page string, named [][]string) {
+		for _, m := range named {
 			if !exist[m[1]] {
 				t.Errorf("%s: there is no %s", page, m[1])
 			}
 		}
 	}
-	text, err := os.ReadFile("doc.go")
-	if err != nil {
-		t.Fatal(err)
+	for page, text := range pages(t) {
+		mustExist(page, testName.FindAllStringSubmatch(text, -1))
 	}
-	named := regexp.MustCompile(`(?:\(|, )(Test\w+)`).FindAllStringSubmatch(string(text), -1)
-	for _, m := range named {
-		if !exist[m[1]] {
-			t.Errorf("doc.go: there is no %s", m[1])
-		}
-	}
+	named := regexp.MustCompile(`(?:\(|, )(Test\w+)`).FindAllStringSubmatch(read(t, "doc.go"), -1)
+	mustExist("doc.go", named)
 	if len(named) < 15 {
 		t.Errorf("doc.go names %d tests, want one for each point of the contract", len(named))
 	}
+}
+
+// A program that imports lw builds apimachinery, and nothing of the tests, of client-go or of
+// k8s.io/api.
+func TestDependencies(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "github.com/go-lw/lw").CombinedOutput()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, out)
+	}
+	packages := strings.Fields(string(out))
+	in := func(path string) bool {
+		return slices.ContainsFunc(packages, func(p string) bool { return p == path || strings.HasPrefix(p, path+"/") })
+	}
+	for _, want := range []string{"github.com/go-lw/lw", "k8s.io/apimachinery"} {
+		if !in(want) {
+			t.Errorf("%s is not in the build", want)
+		}
+	}
+	for _, no := range []string{
+		"html/template", "text/template", "expvar", "net/http/pprof",
+		"golang.org/x/sync", "golang.org/x/tools", "pgregory.net/rapid", "github.com/google/go-cmp", "testing", "k8s.io/client-go", "k8s.io/api", "k8s.io/apiserver",
+		"github.com/go-lw/lw/lwtest", "github.com/go-lw/lw/internal/apiserver", "github.com/go-lw/lw/internal/registry",
+		"gopkg.in/evanphx/json-patch.v4", "sigs.k8s.io/structured-merge-diff/v6/typed", "sigs.k8s.io/structured-merge-diff/v6/merge", "k8s.io/kube-openapi/pkg/util/proto", "k8s.io/apimachinery/pkg/util/managedfields",
+		"github.com/go-lw/lw/internal/oracle",
+	} {
+		if in(no) {
+			t.Errorf("%s is in the build", no)
+		}
+	}
+}
+
+// The tool that needs x/tools is a module of its own, so no program that imports lw downloads it.
+func TestNoTools(t *testing.T) {
+	mod := read(t, "../../go.mod")
+	if strings.Contains(mod, "golang.org/x/tools") || !strings.Contains(mod, "module github.com/go-lw/lw\n") {
+		t.Errorf("go.mod of the root is\n%s", mod)
+	}
+}
+
+func TestMain(m *testing.M) {
+	history.FromOne = true // tests name the versions of a Memory
+	leak.Main(m)
 }
