@@ -1,19 +1,22 @@
 package etcd
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/etcd/internal/fakeetcd"
+	"github.com/go-lw/lw/internal/layers"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 type job struct {
@@ -31,57 +34,49 @@ type plain struct {
 func TestCodecs(t *testing.T) {
 	meta := metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "u", Labels: map[string]string{"k": "v"}}
 	kind := metav1.TypeMeta{APIVersion: "example.com/v1", Kind: "Job"}
-	t.Run("JSON", func(t *testing.T) {
-		roundTrip(t, JSON[*plain](), &plain{lw.Meta{Namespace: "ns", Name: "a"}, "<&>"}, `{"metadata":{"namespace":"ns","name":"a"},"text":"<&>"}`)
-	})
-	t.Run("JSON with a kind", func(t *testing.T) {
-		roundTrip(t, JSON[*job](), &job{kind, meta, "x"}, `{"kind":"Job","apiVersion":"example.com/v1"`)
-	})
-	t.Run("Kube, a struct", func(t *testing.T) {
-		roundTrip(t, Kube[*job](), &job{kind, meta, "x"}, `{"kind":"Job","apiVersion":"example.com/v1"`)
-	})
-	t.Run("Kube, a type of the API", func(t *testing.T) {
-		obj := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: meta}
-		data := roundTrip(t, Kube[*metav1.PartialObjectMetadata](), obj, "k8s\x00")
-		// As apimachinery reads it.
-		var u runtime.Unknown
-		var got metav1.PartialObjectMetadata
-		if err := u.Unmarshal(data[4:]); err != nil || u.APIVersion != "v1" || u.Kind != "Pod" || got.Unmarshal(u.Raw) != nil || got.Name != "a" {
-			t.Errorf("%v, %v, %v", u, got, err)
-		}
-	})
-	t.Run("unstructured", func(t *testing.T) {
-		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "X", "metadata": map[string]any{"name": "a"}, "n": int64(1)}}
-		for _, c := range []Codec[*unstructured.Unstructured]{JSON[*unstructured.Unstructured](), Kube[*unstructured.Unstructured]()} {
-			roundTrip(t, c, u, `{"apiVersion":"example.com/v1","kind":"X","metadata":{"name":"a"},"n":1}`)
-		}
-	})
+	roundTrip(t, "JSON", JSON[*plain](), &plain{lw.Meta{Namespace: "ns", Name: "a"}, "<&>"}, `{"metadata":{"namespace":"ns","name":"a"},"text":"<&>"}`)
+	const typed = `{"kind":"Job","apiVersion":"example.com/v1"`
+	roundTrip(t, "JSON with a kind", JSON[*job](), &job{kind, meta, "x"}, typed)
+	roundTrip(t, "Kube, a struct", Kube[*job](), &job{kind, meta, "x"}, typed)
+	obj := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: meta}
+	data := roundTrip(t, "Kube, a type of the API", Kube[*metav1.PartialObjectMetadata](), obj, "k8s\x00")
+	// As apimachinery reads it.
+	var u runtime.Unknown
+	var got metav1.PartialObjectMetadata
+	if err := u.Unmarshal(data[4:]); err != nil || u.APIVersion != "v1" || u.Kind != "Pod" || got.Unmarshal(u.Raw) != nil || got.Name != "a" {
+		t.Errorf("%v, %v, %v", u, got, err)
+	}
+	const text = `{"apiVersion":"example.com/v1","kind":"X","metadata":{"name":"a"},"n":1}`
+	untyped := &unstructured.Unstructured{}
+	rig.OK(t, untyped.UnmarshalJSON([]byte(text)))
+	roundTrip(t, "JSON, unstructured", JSON[*unstructured.Unstructured](), untyped, text)
+	roundTrip(t, "Kube, unstructured", Kube[*unstructured.Unstructured](), untyped, text)
 }
 
 // roundTrip checks what obj is encoded as, and that it is decoded again, in several goroutines.
-func roundTrip[T lw.Object](t *testing.T, c Codec[T], obj T, prefix string) []byte {
-	t.Helper()
-	data, err := c.Encode(obj)
-	if err != nil || !strings.HasPrefix(string(data), prefix) || strings.HasSuffix(string(data), "\n") {
-		t.Fatalf("%q, %v; want %q", data, err, prefix)
-	}
-	var all sync.WaitGroup
-	for range 4 {
-		all.Go(func() {
-			for range 20 {
-				in := []byte(string(data))
-				got, err := c.Decode(in)
-				clear(in)
-				if err != nil {
-					t.Error(err)
+func roundTrip[T lw.Object](t *testing.T, name string, c Codec[T], obj T, prefix string) (data []byte) {
+	t.Run(name, func(t *testing.T) {
+		var err error
+		data, err = c.Encode(obj)
+		if err != nil || !strings.HasPrefix(string(data), prefix) || strings.HasSuffix(string(data), "\n") {
+			t.Fatalf("%q, %v; want %q", data, err, prefix)
+		}
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				for range 20 {
+					in := bytes.Clone(data)
+					got, err := c.Decode(in)
+					clear(in)
+					if err != nil {
+						t.Error(err)
+					}
+					rig.Same(t, "decoded", obj, got)
 				}
-				if diff := cmp.Diff(obj, got); diff != "" {
-					t.Errorf("(-want +got):\n%s", diff)
-				}
-			}
-		})
-	}
-	all.Wait()
+			})
+		}
+		all.Wait()
+	})
 	return data
 }
 
@@ -128,9 +123,7 @@ func TestComplete(t *testing.T) {
 		if err == nil {
 			got = obj.Meta
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s: %v (-want +got):\n%s", value, err, diff)
-		}
+		rig.Same(t, fmt.Sprintf("%s: %v", value, err), want, got)
 	}
 }
 
@@ -138,9 +131,7 @@ func TestComplete(t *testing.T) {
 func TestBare(t *testing.T) {
 	u := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "a", "uid": "u", "resourceVersion": "5"}}}
 	id, err := newIdentity[*unstructured.Unstructured]()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rig.OK(t, err)
 	bare, err := id.bare(u, "")
 	text, _ := json.Marshal(bare.Object)
 	if err != nil || string(text) != `{"metadata":{"name":"a"}}` || u.GetUID() != "u" || u.GetResourceVersion() != "5" {
@@ -157,14 +148,9 @@ func TestBare(t *testing.T) {
 func TestNothingIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, err := New[*plain](fakeetcd.New(t).Client, "/w/", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		second := int64(1)
+		rig.OK(t, err)
 		for range 3 {
-			if err := c.Watch(t.Context(), metav1.ListOptions{TimeoutSeconds: &second}, nil); err != nil {
-				t.Error(err)
-			}
+			rig.OK(t, c.Watch(t.Context(), metav1.ListOptions{TimeoutSeconds: new(int64(1))}, nil))
 		}
 		if n := len(c.heartbeats.open); n > 0 {
 			t.Errorf("%d watches are kept", n)
@@ -184,9 +170,7 @@ func TestLastSeen(t *testing.T) {
 		for _, f := range seen.keys[:seen.n] {
 			got = append(got, string(f.path))
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		rig.Same(t, "", want, got)
 	}
 	for i, key := range []string{"a", "b", "c", "d", "e", "f"} {
 		see(key, int64(i+1))
@@ -212,5 +196,12 @@ func TestLastSeen(t *testing.T) {
 	check("y")
 	if seen.keys[0].modified != 0 {
 		t.Errorf("the last key is gone, and said to be of %d", seen.keys[0].modified)
+	}
+}
+
+// No file uses one of a room above its own.
+func TestRooms(t *testing.T) {
+	if err := layers.HoldModule("..", "etcd"); err != nil {
+		t.Error(err)
 	}
 }

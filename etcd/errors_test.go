@@ -16,7 +16,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/etcd"
 	"github.com/go-lw/lw/etcd/internal/fakeetcd"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 func network(err error) bool {
@@ -33,6 +35,21 @@ func caused(by error) func(error) bool {
 func busy(err error) bool {
 	seconds, ok := apierrors.SuggestsClientDelay(err)
 	return apierrors.IsTooManyRequests(err) && ok && seconds == 1
+}
+
+// requests are those that a collection makes of a server.
+func requests(c *etcd.Collection[*item]) map[string]func(context.Context) error {
+	at5 := metav1.ListOptions{ResourceVersion: "5"}
+	a5 := lw.Meta{Namespace: "ns", Name: "a", ResourceVersion: "5"}
+	return map[string]func(context.Context) error{
+		"list":   func(ctx context.Context) error { return second(c.List(ctx, metav1.ListOptions{}, nil)) },
+		"watch":  func(ctx context.Context) error { return c.Watch(ctx, at5, nil) },
+		"get":    func(ctx context.Context) error { return second(c.Get(ctx, keyA)) },
+		"create": func(ctx context.Context) error { return second(c.Create(ctx, newItem("a", 1))) },
+		"update": func(ctx context.Context) error { return second(c.Update(ctx, newItem("a", 1))) },
+		"delete": func(ctx context.Context) error { return second(c.Delete(ctx, keyA, "")) },
+		"had":    func(ctx context.Context) error { return second(c.Hints().StillHas(ctx, a5, "5")) },
+	}
 }
 
 // TestErrors: what a server answers to each request, and what its caller gets. The cause stays.
@@ -56,33 +73,21 @@ func TestErrors(t *testing.T) {
 		{rpctypes.ErrGRPCNoLeader, caused(rpctypes.ErrNoLeader)},
 	} {
 		bubble(t, func(t *testing.T, f *fake) {
-			f.Set(fakeetcd.Hooks{
-				Range: func(*pb.RangeRequest) (*pb.RangeResponse, error) { return nil, tt.answer },
-				Txn:   func(*pb.TxnRequest) (*pb.TxnResponse, error) { return nil, tt.answer },
-			})
-			ctx := within(t)
-			c := f.collection(0)
-			key := lw.Key{Namespace: "ns", Name: "a"}
-			_, _, listed := f.list(c, metav1.ListOptions{})
-			_, watched := f.watch(c, metav1.ListOptions{ResourceVersion: "5"}, 1)
-			_, got := c.Get(ctx, key)
-			_, created := c.Create(ctx, newItem("a", 1))
-			_, updated := c.Update(ctx, newItem("a", 1))
-			_, deleted := c.Delete(ctx, key, "")
-			_, had := c.Hints().StillHas(ctx, lw.Meta{Namespace: "ns", Name: "a", ResourceVersion: "5"}, "5")
-			f.Set(fakeetcd.Hooks{Txn: func(*pb.TxnRequest) (*pb.TxnResponse, error) { return nil, tt.answer }})
-			f.write2("/w/ns/a", `{}`)
-			_, replaced := c.Update(ctx, newItem("a", 1))
-			for what, err := range map[string]error{
-				"list": listed, "watch": watched, "get": got, "create": created, "update": updated, "delete": deleted, "had": had, "replace": replaced,
-			} {
-				if !tt.want(err) || !errors.Is(rpctypes.Error(err), rpctypes.Error(tt.answer)) && !is(err, tt.answer) {
-					t.Errorf("%s, %v: %v", what, tt.answer, err)
-				}
-				if errors.Is(err, lw.ErrRewound) {
+			check := func(what string, err error) {
+				caused := errors.Is(rpctypes.Error(err), rpctypes.Error(tt.answer)) || is(err, tt.answer)
+				if !tt.want(err) || !caused || errors.Is(err, lw.ErrRewound) {
 					t.Errorf("%s, %v: %v", what, tt.answer, err)
 				}
 			}
+			txn := func(*pb.TxnRequest) (*pb.TxnResponse, error) { return nil, tt.answer }
+			f.Set(fakeetcd.Hooks{Range: func(*pb.RangeRequest) (*pb.RangeResponse, error) { return nil, tt.answer }, Txn: txn})
+			c := f.collection(0)
+			for what, do := range requests(c) {
+				check(what, do(within(t)))
+			}
+			f.Set(fakeetcd.Hooks{Txn: txn})
+			f.write2("/w/ns/a", `{}`)
+			check("replace", second(c.Update(within(t), newItem("a", 1))))
 		})
 	}
 }
@@ -90,7 +95,7 @@ func TestErrors(t *testing.T) {
 // write2 puts a value past the transactions.
 func (f *fake) write2(key, value string) {
 	f.t.Helper()
-	noErr(f.t, second(f.Client.Put(f.t.Context(), key, value)))
+	rig.OK(f.t, second(f.Client.Put(f.t.Context(), key, value)))
 }
 
 // is reports whether target, an error of gRPC, is what err says or one of its causes.
@@ -126,9 +131,7 @@ func TestFuture(t *testing.T) {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
-		if _, err := f.watch(c, metav1.ListOptions{ResourceVersion: "50"}, 1); !rewound(err) {
-			t.Errorf("watch: %v", err)
-		}
+		f.tells(c, metav1.ListOptions{ResourceVersion: "50"}, rewound)
 	})
 }
 
@@ -141,18 +144,8 @@ func TestCanceled(t *testing.T) {
 			Range: func(*pb.RangeRequest) (*pb.RangeResponse, error) { <-never; return nil, futureRev },
 			Txn:   func(*pb.TxnRequest) (*pb.TxnResponse, error) { <-never; return nil, futureRev },
 		})
-		c := f.collection(0)
 		because := errors.New("because")
-		for what, do := range map[string]func(context.Context) error{
-			"list": func(ctx context.Context) error {
-				_, err := c.List(ctx, metav1.ListOptions{}, nil)
-				return err
-			},
-			"watch":  func(ctx context.Context) error { return c.Watch(ctx, metav1.ListOptions{ResourceVersion: "5"}, nil) },
-			"get":    func(ctx context.Context) error { _, err := c.Get(ctx, lw.Key{Name: "a"}); return err },
-			"create": func(ctx context.Context) error { _, err := c.Create(ctx, newItem("a", 1)); return err },
-			"delete": func(ctx context.Context) error { _, err := c.Delete(ctx, lw.Key{Name: "a"}, ""); return err },
-		} {
+		for what, do := range requests(f.collection(0)) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			time.AfterFunc(time.Second, func() { cancel(because) })
 			if err := do(ctx); err != because {
@@ -208,9 +201,7 @@ func TestAway(t *testing.T) {
 			go inf.Run(t.Context())
 			time.Sleep(away)
 			f.Up()
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-			defer cancel()
-			if err := inf.WaitForSync(ctx); err != nil {
+			if err := inf.WaitForSync(lasts(t, 5*time.Second)); err != nil {
 				t.Errorf("away for %v before the list: %v", away, err)
 			}
 			time.Sleep(time.Second)
@@ -218,9 +209,7 @@ func TestAway(t *testing.T) {
 			time.Sleep(away)
 			f.Up()
 			version := f.write("ns/b", `{}`)
-			ctx, cancel = context.WithTimeout(t.Context(), 5*time.Second)
-			defer cancel()
-			if err := inf.WaitForResourceVersion(ctx, version); err != nil {
+			if err := inf.WaitForResourceVersion(lasts(t, 5*time.Second), version); err != nil {
 				t.Errorf("away for %v in a watch: %v", away, err)
 			}
 		})

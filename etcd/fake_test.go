@@ -20,6 +20,7 @@ import (
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/etcd"
 	"github.com/go-lw/lw/etcd/internal/fakeetcd"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // A fake is a server in the bubble of a test, which notes what it was asked.
@@ -39,6 +40,11 @@ func bubble(t *testing.T, f func(t *testing.T, s *fake)) {
 		s.script(nil, nil)
 		f(t, s)
 	})
+}
+
+// subtest runs f in a subtest, in a bubble with a server.
+func subtest(t *testing.T, name string, f func(t *testing.T, s *fake)) {
+	t.Run(name, func(t *testing.T) { bubble(t, f) })
 }
 
 type (
@@ -113,7 +119,7 @@ func (f *fake) write(pairs ...string) string {
 		}
 	}
 	resp, err := f.Client.Txn(f.t.Context()).Then(ops...).Commit()
-	noErr(f.t, err)
+	rig.OK(f.t, err)
 	return strconv.FormatInt(resp.Header.Revision, 10)
 }
 
@@ -173,7 +179,7 @@ func value(i *item) string {
 func collection[T lw.Object](t testing.TB, f *fake, opts *etcd.Options[T]) *etcd.Collection[T] {
 	t.Helper()
 	c, err := etcd.New(f.Client, "/w/", opts)
-	noErr(t, err)
+	rig.OK(t, err)
 	return c
 }
 

@@ -2,14 +2,12 @@ package etcd_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/go-lw/lw"
@@ -30,14 +28,13 @@ type follower struct {
 func (w *follower) sees(opts metav1.ListOptions) metav1.ListMeta {
 	w.t.Helper()
 	meta, err := w.c.List(w.ctx, opts, func(*item, error) error { return nil })
-	noErr(w.t, err)
+	rig.OK(w.t, err)
 	return meta
 }
 
 // follows watches from a version for a second, and returns what it was told.
 func (w *follower) follows(version string, opts metav1.ListOptions, yield func(n int) error) (got []string, err error) {
-	one := int64(1)
-	opts.ResourceVersion, opts.TimeoutSeconds = version, &one
+	opts.ResourceVersion, opts.TimeoutSeconds = version, new(int64(1))
 	err = w.c.Watch(w.ctx, opts, func(ev lw.WatchEvent[*item]) error {
 		got = append(got, told(ev))
 		if yield != nil {
@@ -108,9 +105,7 @@ func (h *historian) does(step string) {
 	case "rest":
 		h.sees(metav1.ListOptions{Continue: h.token})
 	case "probe":
-		if _, err := h.c.List(request.AsProbe(h.ctx), metav1.ListOptions{Limit: 1}, func(*item, error) error { return nil }); err != nil {
-			h.t.Error(err)
-		}
+		(&follower{h.fake, h.c, request.AsProbe(h.ctx)}).sees(metav1.ListOptions{Limit: 1})
 	case "watch", "start", "select":
 		from, opts := h.position, metav1.ListOptions{}
 		if step == "start" {
@@ -266,13 +261,11 @@ func TestTransaction(t *testing.T) {
 				pairs = append(pairs, fmt.Sprintf("ns/a%02d", i), text)
 			}
 			version := f.write(pairs...)
-			noErr(t, inf.WaitForResourceVersion(within(t), version))
+			rig.OK(t, inf.WaitForResourceVersion(within(t), version))
 			time.Sleep(time.Millisecond)
 			synctest.Wait() // after this the race detector knows that the handler's calls came before
 			want[what] = 40
-			if diff := cmp.Diff(want, calls); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", what, diff)
-			}
+			rig.Same(t, what, want, calls)
 		}
 		if s := inf.Status(); rig.Relists(s) > 0 || s.Failed > 0 {
 			t.Errorf("%d relists, %d failed requests", rig.Relists(s), s.Failed)
@@ -284,23 +277,19 @@ func TestTransaction(t *testing.T) {
 // there.
 func TestInformerRestore(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fake) {
-		var errs []error
-		inf := lw.NewInformer(f.collection(time.Second), &lw.Options{OnError: func(err error) { errs = append(errs, err) }})
+		var errs rig.Errors
+		inf := lw.NewInformer(f.collection(time.Second), &lw.Options{OnError: errs.Add})
 		f.write("ns/a", `{}`)
 		backup := f.Save()
 		go inf.Run(t.Context())
-		noErr(t, inf.WaitForResourceVersion(within(t), f.write("ns/b", `{}`)))
+		rig.OK(t, inf.WaitForResourceVersion(within(t), f.write("ns/b", `{}`)))
 		f.Restore(backup)
 		f.write("ns/c", `{}`)
 		time.Sleep(time.Minute)
 		_, b := inf.Store().Get(lw.Key{Namespace: "ns", Name: "b"})
 		_, c := inf.Store().Get(lw.Key{Namespace: "ns", Name: "c"})
-		told := false
-		for _, err := range errs {
-			told = told || errors.Is(err, lw.ErrRewound)
-		}
-		if s := inf.Status(); b || !c || s.Epoch != 1 || !told {
-			t.Errorf("b %v, c %v, epoch %d, %v", b, c, s.Epoch, errs)
+		if s := inf.Status(); b || !c || s.Epoch != 1 || errs.Count(lw.ErrRewound) == 0 {
+			t.Errorf("b %v, c %v, epoch %d, %v", b, c, s.Epoch, errs.All())
 		}
 	})
 }

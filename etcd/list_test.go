@@ -18,6 +18,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/etcd"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 // TestList: what a list has, and what the server is asked for it.
@@ -51,9 +52,7 @@ func TestList(t *testing.T) {
 			if diff := cmp.Diff(tt.want, got); diff != "" || err != nil || meta.ResourceVersion != tt.at || meta.Continue != "" || meta.RemainingItemCount != nil {
 				t.Errorf("%v: %v, %v (-want +got):\n%s", tt.opts, meta, err, diff)
 			}
-			if diff := cmp.Diff([]string{tt.read}, f.asked()); diff != "" {
-				t.Errorf("%v: the reads (-want +got):\n%s", tt.opts, diff)
-			}
+			rig.Same(t, fmt.Sprintf("%v: the reads", tt.opts), []string{tt.read}, f.asked())
 		}
 	})
 	bubble(t, func(t *testing.T, f *fake) {
@@ -118,25 +117,36 @@ func TestOddKeys(t *testing.T) {
 	}
 }
 
-// TestListErrors: what is no list, and lists that end early.
+// TestOptions: what cannot be listed or watched is refused, and nobody is asked.
+func TestOptions(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fake) {
+		const notOlder = metav1.ResourceVersionMatchNotOlderThan
+		internal := func(err error) bool { return apierrors.IsInternalError(err) || code(err) == 500 }
+		for _, tt := range []struct {
+			opts            metav1.ListOptions
+			listed, watched func(error) bool
+		}{
+			{metav1.ListOptions{SendInitialEvents: new(true)}, apierrors.IsInvalid, apierrors.IsInvalid},
+			{metav1.ListOptions{SendInitialEvents: new(true), ResourceVersionMatch: notOlder}, apierrors.IsInvalid, apierrors.IsInvalid},
+			{metav1.ListOptions{SendInitialEvents: new(false)}, apierrors.IsInvalid, apierrors.IsInvalid},
+			{metav1.ListOptions{ResourceVersion: "x"}, apierrors.IsBadRequest, internal},
+			{metav1.ListOptions{ResourceVersion: "5", FieldSelector: "spec.x=1"}, apierrors.IsBadRequest, apierrors.IsBadRequest},
+			{metav1.ListOptions{ResourceVersion: "5", LabelSelector: "=="}, apierrors.IsBadRequest, apierrors.IsBadRequest},
+		} {
+			got, _, listed := f.list(f.collection(0), tt.opts)
+			told, watched := f.watch(f.collection(0), tt.opts, 1)
+			if !tt.listed(listed) || !tt.watched(watched) || len(got)+len(told)+len(f.asked()) > 0 {
+				t.Errorf("%v: listed %v, %v; watched %v, %v", tt.opts, got, listed, told, watched)
+			}
+		}
+	})
+}
+
+// TestListErrors: lists that are refused or end early.
 func TestListErrors(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fake) {
 		c := f.collection(0)
 		f.write("ns/a", `{}`, "ns/b", `{}`, "ns/c", `{}`)
-		yes := true
-		for _, tt := range []struct {
-			opts metav1.ListOptions
-			want func(error) bool
-		}{
-			{metav1.ListOptions{SendInitialEvents: &yes}, apierrors.IsInvalid},
-			{metav1.ListOptions{ResourceVersion: "x"}, apierrors.IsBadRequest},
-			{metav1.ListOptions{FieldSelector: "spec.x=1"}, apierrors.IsBadRequest},
-			{metav1.ListOptions{LabelSelector: "=="}, apierrors.IsBadRequest},
-		} {
-			if got, _, err := f.list(c, tt.opts); !tt.want(err) || len(got)+len(f.asked()) > 0 {
-				t.Errorf("%v: %v, %v", tt.opts, got, err)
-			}
-		}
 		bare := collection[*unlabeled](t, f, nil)
 		if _, err := bare.List(t.Context(), metav1.ListOptions{LabelSelector: "a"}, nil); !apierrors.IsBadRequest(err) {
 			t.Errorf("labels of what has none: %v", err)
@@ -208,12 +218,8 @@ func TestPages(t *testing.T) {
 				f.write("ns/0", `{}`, "other/z", `{}`, "ns/b", "") // no page has it
 				tt.opts.ResourceVersion = "0"                      // is allowed
 			}
-			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("%v (-want +got):\n%s", tt.opts, diff)
-			}
-			if diff := cmp.Diff(tt.reads, f.asked()); diff != "" {
-				t.Errorf("%v: the reads (-want +got):\n%s", tt.opts, diff)
-			}
+			rig.Same(t, fmt.Sprint(tt.opts), tt.want, got)
+			rig.Same(t, fmt.Sprintf("%v: the reads", tt.opts), tt.reads, f.asked())
 			f.Restore(begun)
 		}
 	})
@@ -232,29 +238,23 @@ func TestTokens(t *testing.T) {
 		for _, tt := range []struct {
 			token, fields string
 			want          string
-			read          string // none: nothing is read
+			reads         []string
 		}{
-			{token("2", "/w/ns/b"), "", "[ns/b z/a]", "/w/ns/b to /w0 at 2"},
-			{token("2", "/w/"), "", "[a/a ns/a ns/b z/a]", "/w/ to /w0 at 2"},
-			{token("2", "/w/a/"), "metadata.namespace=ns", "[ns/a ns/b]", "/w/ns/ to /w/ns0 at 2"},
-			{token("2", "/w/ns/b"), "metadata.namespace=ns", "[ns/b]", "/w/ns/b to /w/ns0 at 2"},
-			{token("2", "/w/z/a"), "metadata.namespace=ns", "[]", ""},
-			{token("2", "/w/ns0"), "metadata.namespace=ns", "[]", ""},
-			{token("2", "/w/ns/b"), "metadata.namespace=ns,metadata.name=a", "[]", ""},
-			{token("2", "/w/ns/a"), "metadata.namespace=ns,metadata.name=a", "[ns/a]", "/w/ns/a at 2"},
-			{token("2", "/w/a/a"), "metadata.namespace=ns,metadata.name=a", "[ns/a]", "/w/ns/a at 2"},
+			{token("2", "/w/ns/b"), "", "[ns/b z/a]", []string{"/w/ns/b to /w0 at 2"}},
+			{token("2", "/w/"), "", "[a/a ns/a ns/b z/a]", []string{"/w/ to /w0 at 2"}},
+			{token("2", "/w/a/"), "metadata.namespace=ns", "[ns/a ns/b]", []string{"/w/ns/ to /w/ns0 at 2"}},
+			{token("2", "/w/ns/b"), "metadata.namespace=ns", "[ns/b]", []string{"/w/ns/b to /w/ns0 at 2"}},
+			{token("2", "/w/z/a"), "metadata.namespace=ns", "[]", nil},
+			{token("2", "/w/ns0"), "metadata.namespace=ns", "[]", nil},
+			{token("2", "/w/ns/b"), "metadata.namespace=ns,metadata.name=a", "[]", nil},
+			{token("2", "/w/ns/a"), "metadata.namespace=ns,metadata.name=a", "[ns/a]", []string{"/w/ns/a at 2"}},
+			{token("2", "/w/a/a"), "metadata.namespace=ns,metadata.name=a", "[ns/a]", []string{"/w/ns/a at 2"}},
 		} {
 			got, meta, err := f.list(c, metav1.ListOptions{Continue: tt.token, FieldSelector: tt.fields})
 			if err != nil || fmt.Sprint(got) != tt.want || meta.ResourceVersion != "2" || meta.Continue != "" {
 				t.Errorf("%s of %q: %v, %v, %v", tt.token, tt.fields, got, meta, err)
 			}
-			var reads []string
-			if tt.read != "" {
-				reads = []string{tt.read}
-			}
-			if diff := cmp.Diff(reads, f.asked()); diff != "" {
-				t.Errorf("%s of %q: the reads (-want +got):\n%s", tt.token, tt.fields, diff)
-			}
+			rig.Same(t, fmt.Sprintf("%s of %q: the reads", tt.token, tt.fields), tt.reads, f.asked())
 		}
 		for what, bad := range map[string]string{
 			"no base64": "?", "no JSON": "eA", "another prefix": token("2", "/v/a"), "a prefix of it": token("2", "/w"),

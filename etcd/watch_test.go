@@ -3,11 +3,14 @@ package etcd_test
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -19,15 +22,33 @@ import (
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/etcd"
 	"github.com/go-lw/lw/etcd/internal/fakeetcd"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 var errEnough = errors.New("enough")
 
-// from50 watches from revision 50 until that many events have come.
-func from50(f *fake, opts metav1.ListOptions, n int) ([]string, error) {
+// enough reports whether a watch was told all that it waited for.
+func enough(err error) bool { return err == errEnough }
+
+// tells checks what a watch tells, and how it ends. If it is not to end when that is told, nothing
+// else may come.
+func (f *fake) tells(c *etcd.Collection[*item], opts metav1.ListOptions, ends func(error) bool, want ...string) {
+	f.t.Helper()
+	n := len(want)
+	if !ends(errEnough) {
+		n++
+	}
+	got, err := f.watch(c, opts, n)
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" || !ends(err) {
+		f.t.Errorf("%v: %v (-want +got):\n%s", opts, err, diff)
+	}
+}
+
+// from50 is tells, of a watch from revision 50.
+func from50(f *fake, opts metav1.ListOptions, ends func(error) bool, want ...string) {
 	f.t.Helper()
 	opts.ResourceVersion = "50"
-	return f.watch(f.collection(time.Minute), opts, n)
+	f.tells(f.collection(time.Minute), opts, ends, want...)
 }
 
 func tooLarge(err error) bool {
@@ -73,33 +94,7 @@ func TestWatch(t *testing.T) {
 			{metav1.ListOptions{FieldSelector: "metadata.name!=a", LabelSelector: "on=1"}, []string{"ADDED ns/x 6 more bad", "DELETED ns/x 7 more", "ADDED //odd 8 bad"}},
 		} {
 			tt.opts.ResourceVersion = "1"
-			got, err := f.watch(c, tt.opts, len(tt.want))
-			if diff := cmp.Diff(tt.want, got); diff != "" || err != errEnough {
-				t.Errorf("%v: %v (-want +got):\n%s", tt.opts, err, diff)
-			}
-		}
-	})
-}
-
-// TestWatchOptions: what cannot be watched is refused, and nobody is asked.
-func TestWatchOptions(t *testing.T) {
-	bubble(t, func(t *testing.T, f *fake) {
-		yes, no := true, false
-		for _, tt := range []struct {
-			opts metav1.ListOptions
-			want func(error) bool
-		}{
-			{metav1.ListOptions{SendInitialEvents: &yes, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan}, apierrors.IsInvalid},
-			{metav1.ListOptions{SendInitialEvents: &no}, apierrors.IsInvalid},
-			{metav1.ListOptions{ResourceVersion: "x"}, func(err error) bool {
-				return err != nil && !apierrors.IsBadRequest(err) && apierrors.IsInternalError(err) || code(err) == 500
-			}},
-			{metav1.ListOptions{ResourceVersion: "5", FieldSelector: "spec.x=1"}, apierrors.IsBadRequest},
-			{metav1.ListOptions{ResourceVersion: "5", LabelSelector: "=="}, apierrors.IsBadRequest},
-		} {
-			if got, err := f.watch(f.collection(0), tt.opts, 1); !tt.want(err) || len(got)+len(f.asked()) > 0 {
-				t.Errorf("%v: %v, %v", tt.opts, got, err)
-			}
+			f.tells(c, tt.opts, enough, tt.want...)
 		}
 	})
 }
@@ -121,17 +116,12 @@ func TestCreatedOlder(t *testing.T) {
 		}
 		return says(created(40), progress(45), events(60, put("/w/ns/a", `{}`, 55, 55)))(create, s)
 	}
-	bubble(t, func(t *testing.T, f *fake) {
+	subtest(t, "a member that lags", func(t *testing.T, f *fake) {
 		f.script(at50, lagging)
-		got, err := from50(f, metav1.ListOptions{AllowWatchBookmarks: true}, 1)
-		if want := []string{"ADDED ns/a 55"}; err != errEnough || !cmp.Equal(want, got) {
-			t.Errorf("a member that lags: %v, %v", got, err)
-		}
-		if diff := cmp.Diff([]string{"/w/ at 50 count", "/w/ at 50 count"}, f.asked()); diff != "" {
-			t.Errorf("the questions (-want +got):\n%s", diff)
-		}
+		from50(f, metav1.ListOptions{AllowWatchBookmarks: true}, enough, "ADDED ns/a 55")
+		rig.Same(t, "the questions", []string{"/w/ at 50 count", "/w/ at 50 count"}, f.asked())
 	})
-	bubble(t, func(t *testing.T, f *fake) {
+	subtest(t, "a server that went back", func(t *testing.T, f *fake) {
 		reads := 0
 		f.script(func(req *pb.RangeRequest) (*pb.RangeResponse, error) {
 			if reads++; reads == 1 {
@@ -139,10 +129,7 @@ func TestCreatedOlder(t *testing.T) {
 			}
 			return nil, futureRev
 		}, lagging)
-		got, err := from50(f, metav1.ListOptions{}, 1)
-		if !rewound(err) || len(got) > 0 {
-			t.Errorf("a server that went back: %v, %v", got, err)
-		}
+		from50(f, metav1.ListOptions{}, rewound)
 	})
 }
 
@@ -166,18 +153,12 @@ func TestRevisions(t *testing.T) {
 		{"a member that lags", []*pb.WatchResponse{created(40), progress(45), progress(44)}, nil, false},
 		{"a member that has caught up", []*pb.WatchResponse{created(40), progress(52), progress(51)}, []string{"BOOKMARK / 52"}, true},
 	} {
-		bubble(t, func(t *testing.T, f *fake) {
+		subtest(t, tt.name, func(t *testing.T, f *fake) {
 			f.script(at50, says(tt.says...))
-			got, err := from50(f, metav1.ListOptions{AllowWatchBookmarks: true}, 9)
-			if diff := cmp.Diff(tt.want, got); diff != "" || rewound(err) != tt.back {
-				t.Errorf("%s: %v (-want +got):\n%s", tt.name, err, diff)
-			}
-			f.script(at50, says(tt.says...))
-			for _, ev := range tt.want {
-				if got, err := from50(f, metav1.ListOptions{}, 9); ev[:3] == "BOO" && rewound(err) != tt.back || len(got) > 1 {
-					t.Errorf("%s, without bookmarks: %v, %v", tt.name, got, err)
-				}
-			}
+			ends := func(err error) bool { return rewound(err) == tt.back && err != errEnough }
+			from50(f, metav1.ListOptions{AllowWatchBookmarks: true}, ends, tt.want...)
+			without := slices.DeleteFunc(slices.Clone(tt.want), func(ev string) bool { return strings.HasPrefix(ev, "BOOKMARK") })
+			from50(f, metav1.ListOptions{}, ends, without...)
 		})
 	}
 }
@@ -186,10 +167,7 @@ func TestRevisions(t *testing.T) {
 func TestProgressOlder(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fake) {
 		f.script(at50, says(created(70), progress(70), progress(60)))
-		got, err := from50(f, metav1.ListOptions{AllowWatchBookmarks: true}, 9)
-		if want := []string{"BOOKMARK / 70"}; !rewound(err) || !cmp.Equal(want, got) {
-			t.Errorf("%v, %v", got, err)
-		}
+		from50(f, metav1.ListOptions{AllowWatchBookmarks: true}, rewound, "BOOKMARK / 70")
 	})
 }
 
@@ -207,10 +185,9 @@ func TestProgressEarly(t *testing.T) {
 			return says(progress(53))(create, s)
 		})
 		begun := time.Now()
-		got, err := from50(f, metav1.ListOptions{AllowWatchBookmarks: true}, 2)
-		want := []string{"ADDED ns/a 52", "BOOKMARK / 53"}
-		if err != errEnough || !cmp.Equal(want, got) || time.Since(begun) > time.Second {
-			t.Errorf("after %v: %v, %v", time.Since(begun), got, err)
+		from50(f, metav1.ListOptions{AllowWatchBookmarks: true}, enough, "ADDED ns/a 52", "BOOKMARK / 53")
+		if took := time.Since(begun); took > time.Second {
+			t.Errorf("after %v", took)
 		}
 	})
 	// Without an early answer there is no question before its time.
@@ -223,8 +200,9 @@ func TestProgressEarly(t *testing.T) {
 			return says(progress(53))(create, s)
 		})
 		begun := time.Now()
-		if got, err := from50(f, metav1.ListOptions{AllowWatchBookmarks: true}, 1); err != errEnough || time.Since(begun) != time.Minute {
-			t.Errorf("after %v: %v, %v", time.Since(begun), got, err)
+		from50(f, metav1.ListOptions{AllowWatchBookmarks: true}, enough, "BOOKMARK / 53")
+		if took := time.Since(begun); took != time.Minute {
+			t.Errorf("after %v", took)
 		}
 	})
 }
@@ -270,14 +248,9 @@ func TestSilence(t *testing.T) {
 			err := f.collection(every).Watch(lasts(t, 101*time.Second), metav1.ListOptions{ResourceVersion: "50"}, nil)
 			ended := time.Since(begun)
 			synctest.Wait() // for the server
-			if diff := cmp.Diff(tt.asked, asked); diff != "" {
-				t.Errorf("%s is asked after (-want +got):\n%s", tt.name, diff)
-			}
-			if tt.ends == 0 {
-				if !errors.Is(err, errOver) {
-					t.Errorf("%s: %v after %v", tt.name, err, ended)
-				}
-			} else if !network(err) || errors.Is(err, context.Canceled) || ended != tt.ends*time.Second {
+			rig.Same(t, tt.name+" is asked after", tt.asked, asked)
+			lost := network(err) && !errors.Is(err, context.Canceled) && ended == tt.ends*time.Second
+			if tt.ends == 0 && !errors.Is(err, errOver) || tt.ends != 0 && !lost {
 				t.Errorf("%s: %v after %v", tt.name, err, ended)
 			}
 		})
@@ -311,8 +284,7 @@ func TestSilence(t *testing.T) {
 func TestIdle(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fake) {
 		position := f.write("ns/a", `{}`, "ns/b", `{}`)
-		day := int64(24 * 60 * 60)
-		opts := metav1.ListOptions{ResourceVersion: position, AllowWatchBookmarks: true, TimeoutSeconds: &day}
+		opts := metav1.ListOptions{ResourceVersion: position, AllowWatchBookmarks: true, TimeoutSeconds: new(int64(24 * 60 * 60))}
 		time.AfterFunc(12*time.Hour, func() { f.write("ns/a", "") })
 		var got []string
 		err := f.collection(0).Watch(lasts(t, 48*time.Hour), opts, func(ev lw.WatchEvent[*item]) error { got = append(got, told(ev)); return nil })
@@ -338,7 +310,7 @@ func TestRequestProgress(t *testing.T) {
 			return marks
 		}
 		one, other := watch(), watch()
-		noErr(t, second(f.Client.Put(t.Context(), "/elsewhere", "x")))
+		rig.OK(t, second(f.Client.Put(t.Context(), "/elsewhere", "x")))
 		time.Sleep(20 * time.Second)
 		c.WithLease(0).Hints().Progress() // it shares the watches
 		time.Sleep(time.Millisecond)
@@ -347,7 +319,7 @@ func TestRequestProgress(t *testing.T) {
 				t.Errorf("%d bookmarks", len(marks))
 			}
 		}
-		noErr(t, second(f.Client.Put(t.Context(), "/elsewhere", "x")))
+		rig.OK(t, second(f.Client.Put(t.Context(), "/elsewhere", "x")))
 		if time.Sleep(39 * time.Second); len(one) > 0 {
 			t.Error("a bookmark before its time")
 		}
@@ -364,20 +336,17 @@ func TestGroups(t *testing.T) {
 			events(60, put("/w/ns/a", `{}`, 51, 51), put("/w/ns/b", `{}`, 51, 51), put("/w/ns/c", `{}`, 52, 52)),
 			events(60, put("/w/ns/d", `{}`, 53, 53), put("/w/ns/x", `{}`, 53, 53)),
 			events(60, put("/w/ns/x", `{}`, 53, 54), put("/w/ns/e", `{}`, 54, 54))))
-		got, err := from50(f, metav1.ListOptions{FieldSelector: "metadata.name!=x"}, 5)
-		want := []string{"ADDED ns/a 51 open more", "ADDED ns/b 51 more", "ADDED ns/c 52", "ADDED ns/d 53", "ADDED ns/e 54"}
-		if diff := cmp.Diff(want, got); diff != "" || err != errEnough {
-			t.Errorf("%v (-want +got):\n%s", err, diff)
-		}
+		from50(f, metav1.ListOptions{FieldSelector: "metadata.name!=x"}, enough,
+			"ADDED ns/a 51 open more", "ADDED ns/b 51 more", "ADDED ns/c 52", "ADDED ns/d 53", "ADDED ns/e 54")
 	})
 }
 
 // TestWithoutPrevious: with a label selector, an event without the object before ends the watch:
 // nobody can tell whether it was selected. Without a selector it is not needed, nor asked for.
 func TestWithoutPrevious(t *testing.T) {
-	for _, ev := range []*mvccpb.Event{
-		put("/w/ns/a", `{"labels":{"on":"1"}}`, 40, 51),
-		{Type: mvccpb.DELETE, Kv: &mvccpb.KeyValue{Key: []byte("/w/ns/a"), ModRevision: 51}},
+	for last, ev := range map[string]*mvccpb.Event{
+		"MODIFIED ns/a 51": put("/w/ns/a", `{"labels":{"on":"1"}}`, 40, 51),
+		"DELETED ns/a 51":  {Type: mvccpb.DELETE, Kv: &mvccpb.KeyValue{Key: []byte("/w/ns/a"), ModRevision: 51}},
 	} {
 		bubble(t, func(t *testing.T, f *fake) {
 			var wants []bool
@@ -385,16 +354,9 @@ func TestWithoutPrevious(t *testing.T) {
 				wants = append(wants, create.PrevKv)
 				return says(created(50), events(60, put("/w/ns/b", `{"labels":{"on":"1"}}`, 51, 51), ev))(create, s)
 			})
-			got, err := from50(f, metav1.ListOptions{LabelSelector: "on=1"}, 9)
-			if !apierrors.IsResourceExpired(err) || len(got) > 0 {
-				t.Errorf("%v: %v, %v; want Expired, and no part of the revision", ev, got, err)
-			}
-			if got, err := from50(f, metav1.ListOptions{}, 2); err != errEnough {
-				t.Errorf("%v without a selector: %v, %v", ev, got, err)
-			}
-			if diff := cmp.Diff([]bool{true, false}, wants); diff != "" {
-				t.Errorf("PrevKv (-want +got):\n%s", diff)
-			}
+			from50(f, metav1.ListOptions{LabelSelector: "on=1"}, apierrors.IsResourceExpired) // and no part of the revision
+			from50(f, metav1.ListOptions{}, enough, "ADDED ns/b 51 open more", last)
+			rig.Same(t, "PrevKv", []bool{true, false}, wants)
 		})
 	}
 }
@@ -429,14 +391,13 @@ func TestEnds(t *testing.T) {
 		{"no leader, it says", cancels(rpctypes.ErrGRPCNoLeader.Error()), caused(rpctypes.ErrNoLeader)},
 		{"busy, it says", cancels(rpctypes.ErrGRPCRequestTooManyRequests.Error()), busy},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, f *fake) {
-				f.script(at50, func(_ *pb.WatchCreateRequest, s pb.Watch_WatchServer) error { return tt.end(s) })
-				begun := time.Now()
-				if _, err := from50(f, metav1.ListOptions{}, 1); !tt.want(err) || time.Since(begun) > time.Second {
-					t.Errorf("%v", err)
-				}
-			})
+		subtest(t, tt.name, func(t *testing.T, f *fake) {
+			f.script(at50, func(_ *pb.WatchCreateRequest, s pb.Watch_WatchServer) error { return tt.end(s) })
+			begun := time.Now()
+			from50(f, metav1.ListOptions{}, tt.want)
+			if took := time.Since(begun); took > time.Second {
+				t.Errorf("after %v", took)
+			}
 		})
 	}
 }
@@ -457,11 +418,8 @@ func TestRefused(t *testing.T) {
 				time.Sleep(slow)
 				return s, err
 			}))
-			c, err := etcd.New[*item](client, "/w/", nil)
-			noErr(t, err)
-			if _, err := f.watch(c, metav1.ListOptions{ResourceVersion: "50"}, 1); !apierrors.IsForbidden(err) {
-				t.Errorf("after %v: %v", slow, err)
-			}
+			c := rig.Must[*etcd.Collection[*item]](t)(etcd.New[*item](client, "/w/", nil))
+			f.tells(c, metav1.ListOptions{ResourceVersion: "50"}, apierrors.IsForbidden)
 		}
 	})
 }
@@ -545,8 +503,6 @@ func TestInitial(t *testing.T) {
 			}
 		}
 		f.script(func(*pb.RangeRequest) (*pb.RangeResponse, error) { return nil, rpctypes.ErrGRPCPermissionDenied }, nil)
-		if _, err := f.watch(c, metav1.ListOptions{}, 1); !apierrors.IsForbidden(err) {
-			t.Errorf("%v", err)
-		}
+		f.tells(c, metav1.ListOptions{}, apierrors.IsForbidden)
 	})
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/etcd"
 	"github.com/go-lw/lw/etcd/internal/fakeetcd"
+	"github.com/go-lw/lw/internal/rig"
 )
 
 var keyA = lw.Key{Namespace: "ns", Name: "a"}
@@ -28,7 +29,7 @@ var keyA = lw.Key{Namespace: "ns", Name: "a"}
 func (f *fake) stored() string {
 	f.t.Helper()
 	resp, err := f.Client.Get(f.t.Context(), "/w/ns/a")
-	noErr(f.t, err)
+	rig.OK(f.t, err)
 	if len(resp.Kvs) == 0 {
 		return "nothing"
 	}
@@ -129,7 +130,7 @@ func TestUpdateAfterGet(t *testing.T) {
 		f.asked()
 		for range 3 {
 			obj, err := c.Get(t.Context(), keyA)
-			noErr(t, err)
+			rig.OK(t, err)
 			obj.N++
 			if obj, err = c.Update(t.Context(), obj); err != nil || obj.UID != "mine" {
 				t.Fatal(obj, err)
@@ -243,11 +244,11 @@ func TestLease(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fake) {
 		ctx := t.Context()
 		lease, err := f.Client.Grant(ctx, 60)
-		noErr(t, err)
+		rig.OK(t, err)
 		c := f.collection(0)
 		leased := func(n int, obj *item, err error) *item {
 			t.Helper()
-			noErr(t, err)
+			rig.OK(t, err)
 			resp, err := f.Client.Get(ctx, "/w/ns/a")
 			want := int64(0)
 			if n > 0 {
@@ -270,10 +271,10 @@ func TestLease(t *testing.T) {
 		leased(1, obj, err)
 		obj, err = c.WithLease(clientv3.NoLease).Update(ctx, newItem("a", 2))
 		leased(0, obj, err)
-		noErr(t, second(c.Delete(ctx, keyA, "")))
+		rig.OK(t, second(c.Delete(ctx, keyA, "")))
 		obj, err = c.WithLease(lease.ID).Create(ctx, newItem("a", 1))
 		leased(1, obj, err)
-		noErr(t, second(f.Client.Revoke(ctx, lease.ID)))
+		rig.OK(t, second(f.Client.Revoke(ctx, lease.ID)))
 		if _, err := c.Get(ctx, keyA); !apierrors.IsNotFound(err) {
 			t.Errorf("the lease has ended: %v", err)
 		}
@@ -341,14 +342,6 @@ func TestInvalid(t *testing.T) {
 }
 
 func second[T any](_ T, err error) error { return err }
-
-// noErr ends the test if there is an error.
-func noErr(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // A codec fails.
 type failing struct{ etcd.Codec[*item] }

@@ -42,11 +42,6 @@ func TestObjects(t *testing.T) {
 		rig.Start(t, reflector)
 		stop := rig.Begin(t, graph)
 
-		ask := func(h http.Handler, method, query string) *http.Response {
-			w := httptest.NewRecorder()
-			h.ServeHTTP(w, httptest.NewRequest(method, "/debug/lw?"+query, nil))
-			return w.Result()
-		}
 		with, without := lwdebug.HandlerWithObjects(&b), lwdebug.Handler(&b)
 		for query, want := range map[string]string{
 			"collection=Widget&key=default/a":            `200 {"Namespace":"default","Name":"a","Size":1}`,
@@ -63,7 +58,7 @@ func TestObjects(t *testing.T) {
 			"collection=a/b&key=a":                       `500 object "a" in "a/b": json: error calling MarshalJSON for type *lwdebug_test.secretive: no JSON of this`,
 			"collection=%3Cscript%3E&key=%3Cscript%3E/a": `404 no object "<script>/a" in a collection "<script>" on this board`,
 		} {
-			r := ask(with, "GET", query)
+			r := ask(with, "GET", "/debug/lw?"+query)
 			text := strings.TrimSpace(body(t, r))
 			kind := r.Header.Get("Content-Type")
 			if r.StatusCode == http.StatusOK {
@@ -81,22 +76,22 @@ func TestObjects(t *testing.T) {
 			if kind != "application/text" && kind != "text/plain; charset=utf-8" || r.Header.Get("X-Content-Type-Options") != "nosniff" || r.Header.Get("Cache-Control") != "no-store" {
 				t.Errorf("%s: header %v", query, r.Header)
 			}
-			if head := ask(with, "HEAD", query); head.StatusCode != r.StatusCode {
+			if head := ask(with, "HEAD", "/debug/lw?"+query); head.StatusCode != r.StatusCode {
 				t.Errorf("HEAD of %s: %d", query, head.StatusCode)
 			}
-			if off := ask(without, "GET", query); off.StatusCode != http.StatusOK || !strings.HasPrefix(off.Header.Get("Content-Type"), "text/html") {
+			if off := ask(without, "GET", "/debug/lw?"+query); off.StatusCode != http.StatusOK || !strings.HasPrefix(off.Header.Get("Content-Type"), "text/html") {
 				t.Errorf("%s: a handler without objects answers %d, %v", query, off.StatusCode, off.Header)
 			}
 		}
-		if r := ask(with, "HEAD", "collection=Widget&key=global"); body(t, r) != "" || r.ContentLength <= 0 {
+		if r := ask(with, "HEAD", "/debug/lw?collection=Widget&key=global"); body(t, r) != "" || r.ContentLength <= 0 {
 			t.Errorf("HEAD of an object: a body, or no length: %d", r.ContentLength)
 		}
-		if r := ask(with, "POST", "collection=Widget&key=global"); r.StatusCode != http.StatusMethodNotAllowed {
+		if r := ask(with, "POST", "/debug/lw?collection=Widget&key=global"); r.StatusCode != http.StatusMethodNotAllowed {
 			t.Errorf("POST of an object: %d", r.StatusCode)
 		}
 
 		// The page has a form, and may send it.
-		page := ask(with, "GET", "")
+		page := ask(with, "GET", "/debug/lw?")
 		var options, fields []string
 		for _, e := range elements(t, body(t, page)) {
 			switch e.Name.Local {
@@ -112,13 +107,13 @@ func TestObjects(t *testing.T) {
 		if policy := page.Header.Get("Content-Security-Policy"); !strings.Contains(policy, "form-action 'self'") {
 			t.Errorf("the policy is %s", policy)
 		}
-		page = ask(without, "GET", "")
+		page = ask(without, "GET", "/debug/lw?")
 		if text := body(t, page); strings.Contains(text, "<form") || !strings.Contains(page.Header.Get("Content-Security-Policy"), "form-action 'none'") {
 			t.Errorf("a handler without objects has a form, or may send one: %v", page.Header)
 		}
 
 		stop()
-		if r := ask(with, "GET", "collection=graph/notes&key=default/a"); r.StatusCode != http.StatusNotFound {
+		if r := ask(with, "GET", "/debug/lw?collection=graph/notes&key=default/a"); r.StatusCode != http.StatusNotFound {
 			t.Errorf("of a graph that has ended: %d", r.StatusCode)
 		}
 	})

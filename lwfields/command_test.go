@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -111,26 +110,25 @@ var pods = lw.Fields{
 		if status, _, errs := run(t, dir, "-type", podType+"=pods", "-o", file, "./one"); status != exitDone {
 			t.Fatalf("status %d\n%s", status, errs)
 		}
-		got, err := os.ReadFile(file)
-		if err != nil || string(got) != want {
-			t.Fatalf("%v\n%s", err, got)
+		if got := read(t, file); got != want {
+			t.Fatal(got)
 		}
 	}
 	if status, _, errs := run(t, dir, "-check", "-exact", "./one"); status != exitDone {
 		t.Errorf("status %d\n%s", status, errs)
 	}
-	text, err := os.ReadFile(filepath.Join(dir, "one", "one.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	write(t, filepath.Join(dir, "one", "one.go"), strings.Replace(string(text), "p.Name)", "p)", 1))
+	program := filepath.Join(dir, "one", "one.go")
+	write(t, program, strings.Replace(read(t, program), "p.Name)", "p)", 1))
 	if status, _, errs := run(t, dir, "-type", podType, "-o", file, "./one"); status != exitDone {
 		t.Fatalf("status %d\n%s", status, errs)
 	}
-	got, err := os.ReadFile(file)
-	if err != nil || !strings.Contains(string(got), "// podFields is nil, which keeps all:\n//   - one.go: given to fmt.Println\n//\n") ||
-		!strings.Contains(string(got), "var podFields lw.Fields\n") {
-		t.Errorf("%v\n%s", err, got)
+	for _, want := range []string{
+		"// podFields is nil, which keeps all:\n//   - one.go: given to fmt.Println\n//\n",
+		"var podFields lw.Fields\n",
+	} {
+		if got := read(t, file); !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
 	}
 }
 

@@ -1,11 +1,16 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
+	"flag"
 	"fmt"
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"go/types"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -26,9 +31,7 @@ const podType = "k8s.io/api/core/v1.Pod"
 func programs(t testing.TB, dir string, patterns ...string) []golden {
 	t.Helper()
 	p, err := load(dir, patterns, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noErr(t, err)
 	var roots []*pkg
 	for _, one := range p.pkgs {
 		if one.root {
@@ -36,9 +39,7 @@ func programs(t testing.TB, dir string, patterns ...string) []golden {
 		}
 	}
 	for round := 1; ; round++ {
-		if err := p.build(); err != nil {
-			t.Fatal(err)
-		}
+		noErr(t, p.build())
 		var all []golden
 		want := map[*pkg]bool{}
 		for _, root := range roots {
@@ -51,11 +52,7 @@ func programs(t testing.TB, dir string, patterns ...string) []golden {
 			}
 			var named []*types.Named
 			for _, name := range names {
-				one, err := p.lookup(name)
-				if err != nil {
-					t.Fatal(err)
-				}
-				named = append(named, one)
+				named = append(named, must[*types.Named](t)(p.lookup(name)))
 			}
 			a := newAnalysis(p, named, regexp.MustCompile(`/ignored\.`))
 			a.run()
@@ -78,12 +75,9 @@ func programs(t testing.TB, dir string, patterns ...string) []golden {
 func wantedTypes(t testing.TB, root *pkg) []string {
 	has := false
 	for _, file := range root.files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		has = has || strings.Contains(string(text), "// want ") || strings.Contains(string(text), "func Run(")
-		if _, rest, ok := strings.Cut(string(text), "// types: "); ok {
+		text := read(t, file)
+		has = has || strings.Contains(text, "// want ") || strings.Contains(text, "func Run(")
+		if _, rest, ok := strings.Cut(text, "// types: "); ok {
 			line, _, _ := strings.Cut(rest, "\n")
 			return strings.Fields(line)
 		}
@@ -96,17 +90,10 @@ func wantedTypes(t testing.TB, root *pkg) []string {
 
 // wants reads the comments of a package: "file:line: path".
 func wants(t *testing.T, dir string) []string {
-	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	var all []string
-	for _, file := range files {
+	for _, file := range must[[]string](t)(filepath.Glob(filepath.Join(dir, "*.go"))) {
 		fset := token.NewFileSet()
-		f, err := parser.ParseFile(fset, file, nil, parser.ParseComments)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must[*ast.File](t)(parser.ParseFile(fset, file, nil, parser.ParseComments))
 		for _, group := range f.Comments {
 			for _, c := range group.List {
 				_, text, ok := strings.Cut(c.Text, "// want ")
@@ -169,4 +156,117 @@ func (l Line) path() string {
 		return "ALL"
 	}
 	return l.Path
+}
+
+var rounds = flag.Int("rounds", 40, "so many random objects for each program that is run")
+
+// TestSoundness: a golden program prints the same of whole objects and of objects that are cut to
+// the mask that was found. A read that was missed shows as a difference.
+func TestSoundness(t *testing.T) {
+	dir := filepath.Join("testdata", "programs")
+	masks := map[string][]string{}
+	work := module(t)
+	for _, g := range programs(t, dir, "./...") {
+		for _, file := range must[[]string](t)(filepath.Glob(filepath.Join(dir, g.name, "*.go"))) {
+			text := read(t, file)
+			if !strings.Contains(text, "func Run(w io.Writer, pods []*corev1.Pod)") {
+				continue
+			}
+			masks[g.name] = g.mask()
+			write(t, filepath.Join(work, g.name, filepath.Base(file)), text)
+		}
+	}
+	if len(masks) < 15 {
+		t.Fatalf("%d programs can be run, want more", len(masks))
+	}
+	runTwice(t, work, masks)
+}
+
+// mask is what was found of a Pod: "ALL", or paths.
+func (g golden) mask() []string {
+	for _, typ := range g.report.Types {
+		if typ.Name == podType {
+			if len(typ.All) > 0 {
+				return []string{"ALL"}
+			}
+			return typ.Mask
+		}
+	}
+	return nil
+}
+
+// module makes a copy of the module of testdata/programs, with its driver and nothing else.
+func module(t *testing.T) string {
+	work := t.TempDir()
+	root := must[string](t)(filepath.Abs(filepath.Join("..")))
+	for _, name := range []string{"go.mod", "go.sum", "driver/driver.go"} {
+		text := read(t, filepath.Join("testdata", "programs", filepath.FromSlash(name)))
+		write(t, filepath.Join(work, filepath.FromSlash(name)), strings.ReplaceAll(text, "=> ../../..", "=> "+filepath.ToSlash(root)))
+	}
+	return work
+}
+
+// noErr ends the test at an error.
+func noErr(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// must is noErr for a call that returns a value as well, which it returns: must[V](t)(call()).
+func must[V any](t testing.TB) func(V, error) V {
+	return func(v V, err error) V {
+		t.Helper()
+		noErr(t, err)
+		return v
+	}
+}
+
+func read(t testing.TB, file string) string {
+	t.Helper()
+	return string(must[[]byte](t)(os.ReadFile(file)))
+}
+
+func write(t *testing.T, file, text string) {
+	t.Helper()
+	noErr(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	noErr(t, os.WriteFile(file, []byte(text), 0o644))
+}
+
+// runTwice builds the programs that have a mask into one, and runs it.
+func runTwice(t *testing.T, work string, masks map[string][]string) {
+	t.Helper()
+	var main strings.Builder
+	main.WriteString("package main\n\nimport (\n\t\"example.com/programs/driver\"\n")
+	for name := range masks {
+		fmt.Fprintf(&main, "\t%q\n", "example.com/programs/"+name)
+	}
+	main.WriteString(")\n\nfunc main() {\n\tdriver.Main(map[string]driver.Program{\n")
+	for name := range masks {
+		fmt.Fprintf(&main, "\t\t%q: %s.Run,\n", name, name)
+	}
+	fmt.Fprintf(&main, "\t}, %d)\n}\n", *rounds)
+	write(t, filepath.Join(work, "main", "main.go"), main.String())
+	build := exec.Command("go", "build", "-o", "twice", "./main")
+	build.Dir = work
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	input := must[[]byte](t)(json.Marshal(masks))
+	run := exec.Command(filepath.Join(work, "twice"))
+	run.Stdin = bytes.NewReader(input)
+	out, err := run.CombinedOutput()
+	if err != nil || len(out) > 0 {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// No file uses one of a room above its own. This module does not depend on lw, whose test looks.
+func TestRooms(t *testing.T) {
+	cmd := exec.Command("go", "test", "-count=1", "-run=^TestModule$", "./internal/layers", "-module=lwfields")
+	cmd.Dir = ".."
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
 }

@@ -14,7 +14,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/common/expfmt"
@@ -96,9 +95,7 @@ func TestCollector(t *testing.T) {
 			rig.OK(t, os.WriteFile(golden, got, 0o666))
 		}
 		want := rig.Must[[]byte](t)(os.ReadFile(golden))
-		if diff := cmp.Diff(string(want), string(got)); diff != "" {
-			t.Errorf("(-want +got; -update writes it anew):\n%s", diff)
-		}
+		rig.Same(t, golden+", which -update writes anew", string(want), string(got))
 		problems, err := testutil.CollectAndLint(prom.Collector(b))
 		if err != nil || len(problems) > 0 {
 			t.Errorf("lint: %v, %v", problems, err)

@@ -3,6 +3,7 @@ package websocket
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -10,8 +11,6 @@ import (
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/go-lw/lw/internal/rig"
 )
@@ -78,24 +77,15 @@ func TestMessages(t *testing.T) {
 				}
 			})
 			got, err := io.ReadAll(resp.Body)
-			if diff := cmp.Diff(test.want, string(got)); diff != "" {
-				t.Errorf("body (-want +got):\n%.500s", diff)
-			}
+			rig.Same(t, "body", test.want, string(got))
 			if test.typ == "" {
-				test.typ = map[string]string{jsonType: jsonType}[test.accept]
+				test.typ = map[bool]string{true: jsonType, false: protobufForm.contentType}[test.accept == jsonType]
 			}
-			if typ := resp.Header.Get("Content-Type"); test.typ != "" && typ != test.typ {
+			if typ := resp.Header.Get("Content-Type"); typ != test.typ {
 				t.Errorf("content type %q, want %q", typ, test.typ)
 			}
-			if test.typ == "" && resp.Header.Get("Content-Type") != protobufForm.contentType {
-				t.Errorf("content type %q, want protobuf", resp.Header.Get("Content-Type"))
-			}
-			switch {
-			case test.err == nil && test.text == "" && err != nil:
-				t.Errorf("error %v, want a clean end", err)
-			case (test.err != nil || test.text != "") && err == nil:
-				t.Error("a clean end, want an error")
-			case !errors.Is(err, test.err) && test.err != nil, err != nil && !strings.Contains(err.Error(), test.text):
+			if fails := test.err != nil || test.text != ""; (err != nil) != fails ||
+				fails && (test.err != nil && !errors.Is(err, test.err) || !strings.Contains(err.Error(), test.text)) {
 				t.Errorf("error %v, want %v with %q", err, test.err, test.text)
 			}
 			if _, again := resp.Body.Read(make([]byte, 1)); again == nil || err != nil && again != err {
@@ -105,23 +95,25 @@ func TestMessages(t *testing.T) {
 	}
 }
 
+var mega = strings.Repeat(" ", 1<<20)
+
+// sendParts sends a message of so many megabytes, one in each frame, and perhaps its end.
+func sendParts(conn net.Conn, opcode byte, megas int, ends bool) {
+	for i := range megas {
+		if _, err := conn.Write(part(ends && i == megas-1, opcode, mega)); err != nil {
+			return
+		}
+		opcode = 0
+	}
+}
+
 // TestTooLargeInParts is a message whose length nobody has announced.
 func TestTooLargeInParts(t *testing.T) {
 	for _, accept := range []string{jsonType, protoType} {
 		synctest.Test(t, func(t *testing.T) {
 			resp := open(t, accept, func(conn net.Conn) {
 				go hear(conn)
-				opcode := byte(1)
-				if accept == protoType {
-					opcode = 2
-				}
-				mega := strings.Repeat(" ", 1<<20)
-				for range maxMessage>>20 + 2 {
-					if _, err := conn.Write(part(false, opcode, mega)); err != nil {
-						return
-					}
-					opcode = 0
-				}
+				sendParts(conn, map[string]byte{jsonType: 1, protoType: 2}[accept], maxMessage>>20+2, false)
 			})
 			n, err := io.Copy(io.Discard, resp.Body)
 			if err == nil || n > maxMessage+1 || !strings.Contains(err.Error(), "too big") {
@@ -133,7 +125,6 @@ func TestTooLargeInParts(t *testing.T) {
 
 // TestLargest is a message that is almost as large as one may be, in one frame and in parts.
 func TestLargest(t *testing.T) {
-	mega := strings.Repeat(" ", 1<<20)
 	const megas = maxMessage >> 20
 	head := []byte{0x81, 127, 0, 0, 0, 0, maxMessage >> 24, maxMessage >> 16 & 0xff, 0, 0}
 	for name, run := range map[string]func(conn net.Conn){
@@ -143,15 +134,7 @@ func TestLargest(t *testing.T) {
 				io.WriteString(conn, mega)
 			}
 		},
-		"parts": func(conn net.Conn) {
-			for i := range megas {
-				opcode := byte(0)
-				if i == 0 {
-					opcode = 1
-				}
-				conn.Write(part(i == megas-1, opcode, mega))
-			}
-		},
+		"parts": func(conn net.Conn) { sendParts(conn, 1, megas, true) },
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			resp := open(t, jsonType, func(conn net.Conn) {
@@ -205,9 +188,7 @@ func TestPrompt(t *testing.T) {
 				}
 				got = append(got, string(p[:n]))
 			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("reads of %q (-want +got):\n%s", test.packets, diff)
-			}
+			rig.Same(t, fmt.Sprintf("reads of %q", test.packets), test.want, got)
 		})
 	}
 }
@@ -330,17 +311,15 @@ func TestParseFrame(t *testing.T) {
 	}
 }
 
-// silent is a connection that is there and from which nothing comes.
+// silent is a reader from which nothing comes.
 type silent struct{ reads int }
 
-func (c *silent) Read([]byte) (int, error)    { c.reads++; return 0, nil }
-func (c *silent) Write(p []byte) (int, error) { return len(p), nil }
-func (c *silent) Close() error                { return nil }
+func (c *silent) Read([]byte) (int, error) { c.reads++; return 0, nil }
 
 // A connection whose Read returns without a byte and without an error is given up after some time.
 func TestNoProgress(t *testing.T) {
 	c := &silent{}
-	f := &frames{conn: c, open: true}
+	f := &frames{conn: at{c}, open: true}
 	for range 3 {
 		if n, err := f.Read(make([]byte, 10)); n != 0 || err != io.ErrNoProgress {
 			t.Errorf("%d bytes and error %v", n, err)
@@ -370,7 +349,7 @@ func TestEndWithTheLastByte(t *testing.T) {
 	}
 }
 
-// repeated is a connection that says the same over and over, one at a time, and then something
+// repeated is a reader that says the same over and over, one at a time, and then something
 // last.
 type repeated struct {
 	data  []byte
@@ -397,9 +376,6 @@ func (r *repeated) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func (r *repeated) Write(p []byte) (int, error) { return len(p), nil }
-func (r *repeated) Close() error                { return nil }
-
 // TestAllocations: the WebSocket itself allocates nothing for an event.
 func TestAllocations(t *testing.T) {
 	for _, test := range []struct {
@@ -410,13 +386,11 @@ func TestAllocations(t *testing.T) {
 		resp := rig.Must[*http.Response](t)((&Transport{Base: rig.RoundTrip(func(req *http.Request) (*http.Response, error) {
 			resp, err := s.RoundTrip(req)
 			resp.Body.Close()
-			resp.Body = &repeated{data: test.frame, times: 1 << 20}
+			resp.Body = at{&repeated{data: test.frame, times: 1 << 20}}
 			return resp, err
 		})}).RoundTrip(watchOf(t, test.accept)))
 		p := make([]byte, 8<<10)
-		read := func() {
-			rig.Must[int](t)(resp.Body.Read(p))
-		}
+		read := func() { rig.Must[int](t)(resp.Body.Read(p)) }
 		for range 10 {
 			read() // until the buffers are as large as they get
 		}

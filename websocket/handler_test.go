@@ -49,12 +49,6 @@ func get(t *testing.T, c *http.Client, header http.Header) (*http.Response, stri
 // TestHandler checks that a client over WebSockets gets what it would get without, and in messages.
 func TestHandler(t *testing.T) {
 	const proto = "application/vnd.kubernetes.protobuf;stream=watch"
-	write := func(w http.ResponseWriter, parts ...string) {
-		for _, p := range parts {
-			io.WriteString(w, p)
-			http.NewResponseController(w).Flush()
-		}
-	}
 	for name, test := range map[string]struct {
 		typ      string
 		code     int
@@ -84,7 +78,10 @@ func TestHandler(t *testing.T) {
 				if test.code != 0 {
 					w.WriteHeader(test.code)
 				}
-				write(w, test.parts...)
+				for _, p := range test.parts {
+					io.WriteString(w, p)
+					http.NewResponseController(w).Flush()
+				}
 				upgrades = upgrades || u != nil && u.conn != nil
 			}, func(t *testing.T, over, plain *http.Client) {
 				want, wantBody, err := get(t, plain, nil)
@@ -236,9 +233,9 @@ func TestEmbeddedServer(t *testing.T) {
 				src := &lw.HTTP[*metav1.PartialObjectMetadata]{
 					URL: s.URL("things", ""), Client: Client(client), Accept: accept, Kind: "Thing",
 				}
-				var reported []error
+				var reported rig.Errors
 				inf := lw.NewInformer(lw.Source[*metav1.PartialObjectMetadata](src), &lw.Options{
-					List: mode, WatchTimeout: time.Minute, OnError: func(err error) { reported = append(reported, err) },
+					List: mode, WatchTimeout: time.Minute, OnError: reported.Add,
 				})
 				defer rig.Begin(t, inf)()
 				rig.OK(t, inf.WaitForSync(t.Context()))
@@ -247,8 +244,8 @@ func TestEmbeddedServer(t *testing.T) {
 					time.Sleep(time.Duration(i) * 30 * time.Second) // through time-outs
 				}
 				synctest.Wait()
-				if n := inf.Store().Len(); n != 6 || reported != nil {
-					t.Errorf("Accept %q, %v: %d objects, want 6; errors %v", accept, mode, n, reported)
+				if n := inf.Store().Len(); n != 6 || len(reported.All()) > 0 {
+					t.Errorf("Accept %q, %v: %d objects, want 6; errors %v", accept, mode, n, reported.All())
 				}
 			})
 		}

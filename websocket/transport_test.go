@@ -124,9 +124,7 @@ func TestRefusals(t *testing.T) {
 		if err != nil || string(body) != long || resp.StatusCode != code {
 			t.Errorf("%d: got %s, %d bytes, error %v", code, resp.Status, len(body), err)
 		}
-		if diff := cmp.Diff(header, resp.Header); diff != "" {
-			t.Errorf("%d: header (-want +got):\n%s", code, diff)
-		}
+		rig.Same(t, fmt.Sprintf("%d: header", code), header, resp.Header)
 	}
 }
 
@@ -139,7 +137,7 @@ func TestErrors(t *testing.T) {
 	}
 	for want, resp := range map[string]*http.Response{
 		"want an io.ReadWriteCloser": {StatusCode: http.StatusSwitchingProtocols, Body: http.NoBody},
-		"Sec-WebSocket-Accept": {StatusCode: http.StatusSwitchingProtocols, Body: silence{}, Header: http.Header{
+		"Sec-WebSocket-Accept": {StatusCode: http.StatusSwitchingProtocols, Body: at{silence{}}, Header: http.Header{
 			"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Accept": {"of somebody else"},
 		}},
 	} {
@@ -150,12 +148,10 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// silence is a connection that must not be read.
+// silence is a reader that must not be read.
 type silence struct{}
 
-func (silence) Read([]byte) (int, error)    { panic("read") }
-func (silence) Write(p []byte) (int, error) { return len(p), nil }
-func (silence) Close() error                { return nil }
+func (silence) Read([]byte) (int, error) { panic("read") }
 
 // TestResponseAtOnce checks that the response to a watch on which nothing comes waits only where
 // the form of the events cannot be told, and then not longer than its context.
@@ -268,19 +264,15 @@ func TestErrorsOfHTTP(t *testing.T) {
 			base: &script{run: then(send(text(fmt.Sprintf(`{"type":"ERROR","object":{"kind":"Status","code":410,"reason":%q,"message":"too old"}}`, status.Reason))), hear)},
 			want: apierrors.IsResourceExpired,
 		},
-		"the end":  {base: &script{run: then(send(closing(normal)), hear)}, want: func(err error) bool { return err == nil }},
-		"the loss": {base: &script{run: func(net.Conn) {}}, want: func(err error) bool { return errors.Is(err, io.ErrUnexpectedEOF) }},
-		"the context": {
-			base: &script{run: hear},
-			want: func(err error) bool { return errors.Is(err, context.DeadlineExceeded) },
-		},
+		"the end":     {base: &script{run: then(send(closing(normal)), hear)}, want: func(err error) bool { return err == nil }},
+		"the loss":    {base: &script{run: func(net.Conn) {}}, want: func(err error) bool { return errors.Is(err, io.ErrUnexpectedEOF) }},
+		"the context": {base: &script{run: hear}, want: func(err error) bool { return errors.Is(err, context.DeadlineExceeded) }},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 1e9)
 			defer cancel()
 			src := &lw.HTTP[*metav1.PartialObjectMetadata]{URL: "https://a.example/pods", Client: Client(&http.Client{Transport: test.base})}
-			err := src.Watch(ctx, metav1.ListOptions{}, nil)
-			if !test.want(err) {
+			if err := src.Watch(ctx, metav1.ListOptions{}, nil); !test.want(err) {
 				t.Errorf("%s: error %v", name, err)
 			}
 		})

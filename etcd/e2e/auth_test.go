@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -33,11 +34,10 @@ func addUser(ctx context.Context, t testing.TB, client *clientv3.Client, name, p
 // whose role does not have the prefix; and off again. The errors are 401 and 403, and all are right
 // in the end. The token expires within a second, so that each new stream needs another one.
 func TestAuth(t *testing.T) {
-	s := startServer(t, func(cfg *embed.Config) { cfg.AuthTokenTTL = 1 })
-	plain := dial(t, s.endpoint)
+	plain, prefix, things := begin(t, func(cfg *embed.Config) { cfg.AuthTokenTTL = 1 })
+	endpoint := plain.Endpoints()[0]
 	ctx := within(t, time.Minute)
-	prefix := newPrefix()
-	w := &writer{t, collect(t, plain, prefix, nil)}
+	w := &writer{t, things}
 	w.put("a", 5, 1)
 
 	addUser(ctx, t, plain, "root", "r")
@@ -46,10 +46,10 @@ func TestAuth(t *testing.T) {
 		noErr(t, second(plain.RoleGrantPermission(ctx, user, from, clientv3.GetPrefixRangeEnd(from), clientv3.PermissionType(clientv3.PermReadWrite))))
 		addUser(ctx, t, plain, user, "p")
 	}
-	p := newProxy(t, s.endpoint)
+	p := newProxy(t, endpoint)
 	anonymous := follow(t, collect(t, dial(t, p.addr()), prefix, nil), prefix)
 	noErr(t, second(plain.AuthEnable(ctx)))
-	root := dialAs(t, s.endpoint, "root", "r")
+	root := dialAs(t, endpoint, "root", "r")
 	reader := dialAs(t, p.addr(), "reader", "p")
 	allowed := follow(t, collect(t, reader, prefix, nil), prefix)
 	w = &writer{t, collect(t, root, prefix, nil)}
@@ -62,15 +62,10 @@ func TestAuth(t *testing.T) {
 		allowed.caughtUp(t, root)
 	}
 	rig.Met(t, time.Minute, "nobody says 401", func() bool {
-		for _, err := range anonymous.errors() {
-			if apierrors.IsUnauthorized(err) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(anonymous.errors(), apierrors.IsUnauthorized)
 	})
 
-	stranger := collect(t, dialAs(t, s.endpoint, "stranger", "p"), prefix, nil)
+	stranger := collect(t, dialAs(t, endpoint, "stranger", "p"), prefix, nil)
 	calls := map[string]error{
 		"list":  second(stranger.List(ctx, metav1.ListOptions{}, func(*thing, error) error { return nil })),
 		"watch": stranger.Watch(ctx, metav1.ListOptions{ResourceVersion: "5"}, func(lw.WatchEvent[*thing]) error { return nil }),
@@ -84,8 +79,7 @@ func TestAuth(t *testing.T) {
 	}
 
 	noErr(t, second(root.AuthDisable(ctx)))
-	w = &writer{t, collect(t, plain, prefix, nil)}
-	w.put("d", 5, 1)
+	(&writer{t, things}).put("d", 5, 1)
 	for _, f := range []*follower{anonymous, allowed} {
 		f.caughtUp(t, plain)
 	}
@@ -93,18 +87,15 @@ func TestAuth(t *testing.T) {
 
 // TestStream403: the answer to the watch itself, not to the read before it, is a 403.
 func TestStream403(t *testing.T) {
-	s := startServer(t)
-	plain := dial(t, s.endpoint)
+	plain, prefix, things := begin(t)
 	ctx := within(t, time.Minute)
-	prefix := newPrefix()
-	w := &writer{t, collect(t, plain, prefix, nil)}
-	w.put("a", 1, 1)
+	(&writer{t, things}).put("a", 1, 1)
 	addUser(ctx, t, plain, "root", "r")
 	noErr(t, second(plain.RoleAdd(ctx, "one")))
 	addUser(ctx, t, plain, "one", "p")
 	// One key may be read, which is the one of which the witness is; the prefix may not.
 	noErr(t, second(plain.RoleGrantPermission(ctx, "one", prefix+"ns/a0", "", clientv3.PermissionType(clientv3.PermRead))))
-	things := collect(t, dialAs(t, s.endpoint, "one", "p"), prefix, nil)
+	things = collect(t, dialAs(t, plain.Endpoints()[0], "one", "p"), prefix, nil)
 	version := listVersion(t, things)
 	noErr(t, second(plain.AuthEnable(ctx)))
 	err := things.Watch(ctx, metav1.ListOptions{ResourceVersion: version}, func(lw.WatchEvent[*thing]) error { return nil })
@@ -115,10 +106,7 @@ func TestStream403(t *testing.T) {
 
 // TestNoSpace: a full disk is a 507 for writes, and does not concern who follows.
 func TestNoSpace(t *testing.T) {
-	s := startServer(t, func(cfg *embed.Config) { cfg.QuotaBackendBytes = 4 << 20 })
-	client := dial(t, s.endpoint)
-	prefix := newPrefix()
-	things := collect(t, client, prefix, nil)
+	client, prefix, things := begin(t, func(cfg *embed.Config) { cfg.QuotaBackendBytes = 4 << 20 })
 	f := follow(t, things, prefix)
 	var err error
 	for i := range 100 {

@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -20,6 +22,8 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/etcd"
+	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/serve"
 )
 
 // A record is an object of 1 KB.
@@ -101,14 +105,7 @@ func benchProcess(b *testing.B, env string) *exec.Cmd {
 //
 //	go test -run '^$' -bench Burst -benchtime 1x -count 3 .
 func BenchmarkBurst(b *testing.B) {
-	c := &cluster{t: b}
-	client, peer := freeURL(b), freeURL(b)
-	m := &member{memberConfig: memberConfig{Name: "m0", Client: client.String(), Peer: peer.String(), State: "new", Dir: filepath.Join(b.TempDir(), "m0")}}
-	m.Cluster = "m0=" + m.Peer
-	c.members = []*member{m}
-	c.start(m)
-	b.Cleanup(func() { c.kill(m) })
-	c.healthy()
+	m := startCluster(b, 1).members[0]
 	noErr(b, benchProcess(b, benchEnv+"="+m.endpoint()).Run())
 	for _, f := range []struct {
 		name  string
@@ -298,4 +295,20 @@ func followLW(b *testing.B, client *clientv3.Client) (objects func() int, reache
 		_, _ = fmt.Sscan(inf.Store().ResourceVersion(), &n)
 		return n
 	}, func() { cancel(); <-done }
+}
+
+// BenchmarkServed is the CPU time of a write of 2 KiB over HTTP/1.1 to a served etcd, of the
+// server, of its etcd and of the client together. BenchmarkWrites of module e2e writes the same to
+// a kube-apiserver.
+//
+//	go test -run '^$' -bench Served -benchtime 1000x .
+func BenchmarkServed(b *testing.B) {
+	h := serve.New(&serve.Options{Authorize: serve.AllowAll, Logger: slog.New(slog.DiscardHandler)})
+	defer h.Close()
+	things, err := etcd.New[*rig.Thing](dial(b, startServer(b).endpoint), "/things/", nil)
+	noErr(b, err)
+	go serve.ServeStore(b.Context(), h, things, serve.Resource[*rig.Thing]{Group: "example.io", Name: "things", Kind: "Thing"})
+	server := httptest.NewServer(h)
+	defer server.Close()
+	rig.BenchWrites(b, http.DefaultClient, server.URL, cpuNow)
 }

@@ -85,10 +85,7 @@ func (p *servers) describe(s side, kv *mvccpb.KeyValue) string {
 	if kv == nil {
 		return "none"
 	}
-	i := 0
-	if s.base != 0 {
-		i = 1
-	}
+	i := slices.Index(p.sides[:], s)
 	return fmt.Sprintf("%s=%q created %d modified %d version %d lease %d", strings.TrimPrefix(string(kv.Key), s.prefix), kv.Value,
 		s.relative(kv.CreateRevision), s.relative(kv.ModRevision), kv.Version, slices.Index(p.leases[i], clientv3.LeaseID(kv.Lease)))
 }

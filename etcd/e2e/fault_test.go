@@ -2,8 +2,13 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -57,7 +62,7 @@ func startWriters(t testing.TB, client *clientv3.Client, prefix string, n int) *
 // writers go on. After each fault the store is what the cluster has, and so is the sum of the
 // calls. No fault but a compaction makes an informer list again.
 func TestFaults(t *testing.T) {
-	c := startCluster(t)
+	c := startCluster(t, 3)
 	prefix := newPrefix()
 	w := startWriters(t, c.client, prefix, 3)
 	const progress = 3 * time.Second
@@ -149,7 +154,7 @@ func TestFaults(t *testing.T) {
 // TestLaggingMember: an informer that has seen all goes on at a member that is 10,000 revisions
 // behind: it waits, and reports neither a rewind nor an older state.
 func TestLaggingMember(t *testing.T) {
-	c := startCluster(t)
+	c := startCluster(t, 3)
 	prefix := newPrefix()
 	_, late := c.leader()
 	c.kill(late)
@@ -165,12 +170,8 @@ func TestLaggingMember(t *testing.T) {
 	// Writing has a time of its own: on a busy machine 10,000 writes one by one take a minute or two.
 	ctx := within(t, 10*time.Minute)
 	for i := range 100 {
-		var ops []clientv3.Op
 		for j := range 100 {
-			ops = append(ops, putOp(prefix, newThing("ns", fmt.Sprint("n", j), i)))
-		}
-		for _, op := range ops {
-			noErr(t, second(c.client.Do(ctx, op)))
+			noErr(t, second(c.client.Do(ctx, putOp(prefix, newThing("ns", fmt.Sprint("n", j), i)))))
 		}
 	}
 	f.caughtUp(t, client)
@@ -184,4 +185,116 @@ func TestLaggingMember(t *testing.T) {
 	if s := f.Status(); s.Epoch != 0 || rig.Relists(s) != 0 || f.rewound() > 0 {
 		t.Errorf("from %s: epoch %d, %d relists: %v", before, s.Epoch, rig.Relists(s), f.errors())
 	}
+}
+
+// A cluster is an etcd of some members, each in a process of its own.
+type cluster struct {
+	t       testing.TB
+	members []*member
+	client  *clientv3.Client // of all members
+}
+
+type member struct {
+	memberConfig
+	cmd *exec.Cmd // nil while it is down
+}
+
+func (m *member) endpoint() string { return strings.TrimPrefix(m.Client, "http://") }
+
+func startCluster(t testing.TB, members int) *cluster {
+	c := &cluster{t: t}
+	dir := t.TempDir()
+	var peers []string
+	for i := range members {
+		client, peer := freeURL(t), freeURL(t)
+		m := &member{memberConfig: memberConfig{Name: fmt.Sprint("m", i), Client: client.String(), Peer: peer.String(), State: "new"}}
+		m.Dir = filepath.Join(dir, m.Name)
+		peers = append(peers, m.Name+"="+m.Peer)
+		c.members = append(c.members, m)
+	}
+	t.Cleanup(func() {
+		for _, m := range c.members {
+			c.kill(m)
+		}
+	})
+	for _, m := range c.members {
+		m.Cluster = strings.Join(peers, ",")
+		c.start(m)
+	}
+	c.client = dial(t, c.endpoints()...)
+	c.healthy()
+	return c
+}
+
+// endpoints returns those of all members.
+func (c *cluster) endpoints() (all []string) {
+	for _, m := range c.members {
+		all = append(all, m.endpoint())
+	}
+	return all
+}
+
+func (c *cluster) start(m *member) {
+	c.t.Helper()
+	text, err := json.Marshal(m.memberConfig)
+	noErr(c.t, err)
+	m.cmd = exec.Command(os.Args[0])
+	m.cmd.Env = append(os.Environ(), memberEnv+"="+string(text))
+	m.cmd.Stderr = os.Stderr
+	noErr(c.t, second(m.cmd.StdinPipe())) // its end closes with this process
+	noErr(c.t, m.cmd.Start())
+}
+
+// kill is kill -9.
+func (c *cluster) kill(m *member) {
+	if m.cmd != nil {
+		_ = m.cmd.Process.Kill()
+		_ = m.cmd.Wait()
+		m.cmd = nil
+	}
+}
+
+func (c *cluster) signal(m *member, s syscall.Signal) {
+	c.t.Helper()
+	noErr(c.t, m.cmd.Process.Signal(s))
+}
+
+// healthy waits until each member that runs answers a read that needs a quorum.
+func (c *cluster) healthy() {
+	c.t.Helper()
+	for _, m := range c.members {
+		if m.cmd == nil {
+			continue
+		}
+		one := dial(c.t, m.endpoint())
+		rig.Met(c.t, time.Minute, m.Name+" does not answer", func() bool {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			_, err := one.Get(ctx, "x")
+			return err == nil
+		})
+		one.Close()
+	}
+}
+
+// leader returns the member that leads, and another one.
+func (c *cluster) leader() (leader, follower *member) {
+	c.t.Helper()
+	rig.Met(c.t, time.Minute, "nobody leads", func() bool {
+		leader, follower = nil, nil
+		for _, m := range c.members {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			status, err := c.client.Status(ctx, m.endpoint())
+			cancel()
+			switch {
+			case err != nil:
+			case status.Leader == status.Header.MemberId:
+				leader = m
+			default:
+				follower = m
+			}
+		}
+		return leader != nil && follower != nil
+	})
+	return leader, follower
 }

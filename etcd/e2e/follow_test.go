@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -86,7 +87,7 @@ func (f *follower) call(old, obj *thing) {
 func (f *follower) errors() []error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return append([]error(nil), f.errs...)
+	return slices.Clone(f.errs)
 }
 
 // rewound returns how often OnError has had an lw.ErrRewound.

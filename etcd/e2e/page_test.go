@@ -41,19 +41,16 @@ func TestPage(t *testing.T) {
 		}
 		return informer.WaitForResourceVersion(ctx, version) // now no read shows the job
 	}
-	s := startServer(t)
+	client, _, _ := begin(t)
 	ctx, cancel := context.WithCancel(within(t, time.Minute))
 	defer cancel()
-	if err := example(ctx, dial(t, s.endpoint)); err != nil {
-		t.Error(err)
-	}
+	noErr(t, example(ctx, client))
 }
 
 // TestPages expects each page to say how many objects are behind it, as far as etcd knows, and that
 // a token is refused together with a version.
 func TestPages(t *testing.T) {
-	s := startServer(t)
-	c := collect(t, dial(t, s.endpoint), newPrefix(), nil)
+	_, _, c := begin(t)
 	ctx := within(t, time.Minute)
 	for _, name := range []string{"a", "b", "c"} {
 		for _, namespace := range []string{"one", "two"} {

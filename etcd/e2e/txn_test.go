@@ -40,10 +40,10 @@ func TestTransactions(t *testing.T) {
 	f := follow(t, things, prefix)
 	byNumber := lw.NewIndex(f.Informer, func(o *thing) int { return o.N })
 	var looks, halves, written atomic.Int64
-	stop := make(chan struct{})
+	looking, stop := context.WithCancel(context.Background())
 	var all sync.WaitGroup
 	all.Go(func() {
-		defer close(stop)
+		defer stop()
 		ctx := within(t, 10*time.Minute)
 		for i := 1; looks.Load() < want || i < 500; i++ {
 			ops := []clientv3.Op{putOp(prefix, newThing("ns", "a", i)), putOp(prefix, newThing("ns", "b", i))}
@@ -64,12 +64,7 @@ func TestTransactions(t *testing.T) {
 	})
 	for range 2 {
 		all.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
+			for looking.Err() == nil {
 				for range 100 {
 					looks.Add(1)
 					snapshot := f.Store().Snapshot()
@@ -80,14 +75,15 @@ func TestTransactions(t *testing.T) {
 					case (a == nil) != (b == nil), a != nil && a.N != b.N, a != nil && a.N%7 != 0 && (c == nil || c.N != a.N), a != nil && a.N%7 == 0 && c != nil:
 						halves.Add(1)
 					}
-					if a != nil {
-						whole := 3
-						if a.N%7 == 0 {
-							whole = 2
-						}
-						if n := byNumber.Len(a.N); n != whole && n != 0 {
-							halves.Add(1)
-						}
+					if a == nil {
+						continue
+					}
+					whole := 3
+					if a.N%7 == 0 {
+						whole = 2
+					}
+					if n := byNumber.Len(a.N); n != whole && n != 0 {
+						halves.Add(1)
 					}
 				}
 			}

@@ -17,6 +17,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/etcd"
@@ -27,10 +28,8 @@ import (
 func compact(t testing.TB, client *clientv3.Client, version string) {
 	t.Helper()
 	revision, err := strconv.ParseInt(version, 10, 64)
-	if err == nil {
-		_, err = client.Compact(within(t, time.Minute), revision, clientv3.WithCompactPhysical())
-	}
 	noErr(t, err)
+	noErr(t, second(client.Compact(within(t, time.Minute), revision, clientv3.WithCompactPhysical())))
 }
 
 // TestCompaction compacts at the worst places: right before and at the position of a watch, between
@@ -206,8 +205,7 @@ func TestLargeValue(t *testing.T) {
 // TestNothingIsLeft ends watches in every way: no goroutine is left here, and no watcher on the
 // server.
 func TestNothingIsLeft(t *testing.T) {
-	s := startServer(t)
-	client := dial(t, s.endpoint)
+	client := dial(t, startServer(t).endpoint)
 	things := collect(t, client, newPrefix(), &etcd.Options[*thing]{Progress: time.Second})
 	w := &writer{t, things}
 	w.put("a", 1, 1)
@@ -222,8 +220,7 @@ func TestNothingIsLeft(t *testing.T) {
 			return things.Watch(ctx, metav1.ListOptions{ResourceVersion: start}, func(lw.WatchEvent[*thing]) error { return nil })
 		},
 		"the time": func(ctx context.Context) error {
-			one := int64(1)
-			err := things.Watch(ctx, metav1.ListOptions{ResourceVersion: start, TimeoutSeconds: &one}, func(lw.WatchEvent[*thing]) error { return nil })
+			err := things.Watch(ctx, metav1.ListOptions{ResourceVersion: start, TimeoutSeconds: new(int64(1))}, func(lw.WatchEvent[*thing]) error { return nil })
 			if err != nil {
 				t.Errorf("after its time: %v", err)
 			}
@@ -278,8 +275,7 @@ func watchers(t testing.TB, url string) string {
 // TestInitial: a watch without a version begins with what there is.
 func TestInitial(t *testing.T) {
 	_, _, things := begin(t)
-	w := &writer{t, things}
-	w.put("a", 3, 1)
+	(&writer{t, things}).put("a", 3, 1)
 	for _, version := range []string{"", "0"} {
 		_, events := watchFor(t, things, version, 3)
 		for i, ev := range events {
@@ -291,4 +287,68 @@ func TestInitial(t *testing.T) {
 	if err := things.Watch(within(t, time.Minute), metav1.ListOptions{ResourceVersion: "x"}, nil); err == nil {
 		t.Error("a watch from x")
 	}
+}
+
+var errEnough = errors.New("enough")
+
+// listVersion lists, and returns the version.
+func listVersion(t testing.TB, src lw.Source[*thing]) string {
+	t.Helper()
+	meta, err := src.List(within(t, time.Minute), metav1.ListOptions{}, func(*thing, error) error { return nil })
+	noErr(t, err)
+	return meta.ResourceVersion
+}
+
+// watchFor watches from position until n events have come, and returns the position after them and
+// the events. Bookmarks are none.
+func watchFor(t testing.TB, src lw.Source[*thing], position string, n int) (string, []lw.WatchEvent[*thing]) {
+	t.Helper()
+	var events []lw.WatchEvent[*thing]
+	if n == 0 {
+		return position, nil
+	}
+	err := src.Watch(within(t, time.Minute), metav1.ListOptions{ResourceVersion: position}, func(ev lw.WatchEvent[*thing]) error {
+		events = append(events, ev)
+		if position = ev.ResourceVersion; len(events) == n && !ev.Open {
+			return errEnough
+		}
+		return nil
+	})
+	if err != errEnough {
+		t.Fatalf("Watch: %v, after %d of %d events", err, len(events), n)
+	}
+	return position, events
+}
+
+// watchUntil watches from position until that version is passed.
+func watchUntil(t testing.TB, src lw.Source[*thing], position, until string) (string, int) {
+	t.Helper()
+	n := 0
+	ctx, cancel := context.WithCancel(within(t, time.Minute))
+	defer cancel()
+	reached := func() bool {
+		c, err := resourceversion.CompareResourceVersion(position, until)
+		return err == nil && c >= 0
+	}
+	if reached() {
+		return position, 0
+	}
+	if err := src.Watch(ctx, metav1.ListOptions{ResourceVersion: position}, func(ev lw.WatchEvent[*thing]) error {
+		n++
+		if position = ev.ResourceVersion; reached() {
+			cancel()
+		}
+		return nil
+	}); ctx.Err() == nil {
+		t.Fatalf("Watch: %v, at %s", err, position)
+	}
+	return position, n
+}
+
+// TestIdle: an etcd in which nothing at all is written answers on a watch that begins where it is.
+// For twice as long as Progress a silent one would be waited for.
+func TestIdle(t *testing.T) {
+	things := collect(t, dial(t, startServer(t).endpoint), newPrefix(), &etcd.Options[*thing]{Progress: 3 * time.Second})
+	opts := metav1.ListOptions{ResourceVersion: listVersion(t, things), TimeoutSeconds: new(int64(7))}
+	noErr(t, things.Watch(within(t, time.Minute), opts, func(lw.WatchEvent[*thing]) error { return nil }))
 }

@@ -4,17 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/etcd"
+	"github.com/go-lw/lw/etcd/internal/suite"
 	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/lwtest"
 )
@@ -29,13 +32,9 @@ func TestWritesAsMemory(t *testing.T) {
 		noErr(rt, err)
 		w := &pair{rt: rt, stores: [2]lw.Writable[*thing]{lw.NewMemory[*thing](), real}}
 		rt.Repeat(map[string]func(*rapid.T){
-			"create": func(rt *rapid.T) {
-				w.write(rt, "create", func(s lw.Writable[*thing], obj *thing) (*thing, error) { return s.Create(ctx, obj) })
-			},
-			"update": func(rt *rapid.T) {
-				w.write(rt, "update", func(s lw.Writable[*thing], obj *thing) (*thing, error) { return s.Update(ctx, obj) })
-			},
-			"delete": func(rt *rapid.T) { w.remove(rt) },
+			"create": func(rt *rapid.T) { w.write(rt, "create", lw.Writable[*thing].Create) },
+			"update": func(rt *rapid.T) { w.write(rt, "update", lw.Writable[*thing].Update) },
+			"delete": w.remove,
 			"get": func(rt *rapid.T) {
 				key := w.key(rt)
 				w.both("get", key, func(s lw.Writable[*thing]) (*thing, error) { return s.Get(ctx, key) })
@@ -60,7 +59,7 @@ func TestWritesAsMemory(t *testing.T) {
 
 // TestWritable is the suite that each store with typed writes passes.
 func TestWritable(t *testing.T) {
-	client := dial(t, startServer(t).endpoint)
+	client, _, _ := begin(t)
 	lwtest.Writable(t, func() (lw.Writable[*thing], func()) {
 		c, err := etcd.New[*thing](client, newPrefix(), nil)
 		if err != nil {
@@ -83,7 +82,7 @@ func (p *pair) key(rt *rapid.T) lw.Key {
 }
 
 // write writes an object: with the version and the UID of any that was seen, or with others.
-func (p *pair) write(rt *rapid.T, op string, do func(lw.Writable[*thing], *thing) (*thing, error)) {
+func (p *pair) write(rt *rapid.T, op string, do func(lw.Writable[*thing], context.Context, *thing) (*thing, error)) {
 	key := p.key(rt)
 	n := rapid.IntRange(0, 2).Draw(rt, "n")
 	version, uid := p.draw(rt, "version"), p.draw(rt, "uid")
@@ -99,7 +98,7 @@ func (p *pair) write(rt *rapid.T, op string, do func(lw.Writable[*thing], *thing
 		if op == "create" {
 			obj.ResourceVersion, obj.UID = "", ""
 		}
-		return do(s, obj)
+		return do(s, context.Background(), obj)
 	})
 }
 
@@ -112,12 +111,7 @@ func (p *pair) draw(rt *rapid.T, what string) int {
 	return n - 1 - rapid.IntRange(0, min(n, 4)-1).Draw(rt, what+" back")
 }
 
-func (p *pair) index(s lw.Writable[*thing]) int {
-	if s == p.stores[0] {
-		return 0
-	}
-	return 1
-}
+func (p *pair) index(s lw.Writable[*thing]) int { return slices.Index(p.stores[:], s) }
 
 func (p *pair) remove(rt *rapid.T) {
 	key, version := p.key(rt), p.draw(rt, "version")
@@ -216,17 +210,11 @@ func TestWaitForWrites(t *testing.T) {
 // TestWriteErrors has the errors that only an etcd has. TestInvalid of package etcd has those for
 // which nobody is asked.
 func TestWriteErrors(t *testing.T) {
-	s := startServer(t)
-	client := dial(t, s.endpoint)
+	client, prefix, things := begin(t)
 	ctx := within(t, time.Minute)
-	prefix := newPrefix()
-	things := collect(t, client, prefix, nil)
-	named := func(namespace, name string) *thing { return newThing(namespace, name, 1) }
-	large := named("ns", "large")
-	large.Text = strings.Repeat("x", 1_800_000)
-	huge := named("ns", "huge")
-	huge.Text = strings.Repeat("x", 3<<20)
-	patient := collect(t, dialLarge(t, s.endpoint), prefix, nil)
+	large, huge := newThing("ns", "large", 1), newThing("ns", "huge", 1)
+	large.Text, huge.Text = strings.Repeat("x", 1_800_000), strings.Repeat("x", 3<<20)
+	patient := collect(t, dialLarge(t, client.Endpoints()[0]), prefix, nil)
 	for who, err := range map[string]error{
 		"etcd":                 second(things.Create(ctx, large)),
 		"the client":           second(things.Create(ctx, huge)),
@@ -237,7 +225,7 @@ func TestWriteErrors(t *testing.T) {
 		}
 	}
 	// The conflict names the version that is there.
-	obj, err := things.Create(ctx, named("ns", "a"))
+	obj, err := things.Create(ctx, newThing("ns", "a", 1))
 	noErr(t, err)
 	old := *obj
 	obj.N = 5
@@ -250,9 +238,7 @@ func TestWriteErrors(t *testing.T) {
 	if _, err = things.Delete(ctx, lw.KeyOf(obj), old.ResourceVersion); !apierrors.IsConflict(err) || !strings.Contains(err.Error(), obj.ResourceVersion) {
 		t.Errorf("an old version: %v, want a Conflict that names %s", err, obj.ResourceVersion)
 	}
-	canceled, cancel := context.WithCancel(ctx)
-	cancel()
-	if _, err := things.Update(canceled, obj); !errors.Is(err, context.Canceled) {
+	if _, err := things.Update(rig.Canceled(t), obj); !errors.Is(err, context.Canceled) {
 		t.Errorf("a context that is done: %v", err)
 	}
 }
@@ -277,4 +263,28 @@ func TestLeaseRunsOut(t *testing.T) {
 	f.caughtUp(t, client)
 	rig.Met(t, time.Minute, "the object is still there", func() bool { return f.Store().Len() == 0 })
 	f.caughtUp(t, client)
+}
+
+// TestSource checks the collection with random histories on a real etcd: selectors, compaction,
+// connections that are closed, and a writer on another prefix.
+func TestSource(t *testing.T) {
+	s := startServer(t)
+	connect := func() *clientv3.Client {
+		client, err := newClient(s.endpoint)
+		if err != nil {
+			panic(err)
+		}
+		return client
+	}
+	for name, scoped := range map[string]bool{"namespaced": false, "cluster": true} {
+		t.Run(name, func(t *testing.T) {
+			lwtest.Source(t, func() lwtest.Subject[*thing] {
+				return suite.Subject(connect, newPrefix(), scoped, func(key lw.Key, n int) *thing {
+					o := newThing(key.Namespace, key.Name, n)
+					o.Labels = map[string]string{"parity": fmt.Sprint(n % 2)}
+					return o
+				})
+			})
+		})
+	}
 }

@@ -1,20 +1,22 @@
-package promserve_test
+package promserve
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/prometheus/common/expfmt"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/rig"
-	"github.com/go-lw/lw/prom/promserve"
 	"github.com/go-lw/lw/serve"
 )
 
@@ -41,7 +43,7 @@ func TestCollector(t *testing.T) {
 		}
 	}
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(promserve.Collector(h))
+	registry.MustRegister(Collector(h))
 	families, err := registry.Gather()
 	rig.OK(t, err)
 	got := map[string]float64{}
@@ -66,3 +68,57 @@ func TestCollector(t *testing.T) {
 }
 
 func TestMain(m *testing.M) { rig.Main(m) }
+
+// collected is a collector of what a function sends.
+type collected func(to chan<- prometheus.Metric)
+
+func (collected) Describe(chan<- *prometheus.Desc)      {}
+func (c collected) Collect(to chan<- prometheus.Metric) { c(to) }
+
+// Each series has the value and the type that its name says: no two numbers of the status are the
+// same.
+func TestValues(t *testing.T) {
+	statuses := []serve.Status{
+		{Group: "example.io", Version: "v2", Resource: "widgets", Synced: true, Objects: 11, ResourceVersion: 12, Oldest: 99, Events: 13, Bytes: 14,
+			Watches: 15, Lists: 16, Opened: 17, Sent: 18, Encoded: 19, Expired: 20},
+		{Version: "v1", Resource: "pods"},
+	}
+	r := prometheus.NewPedanticRegistry()
+	r.MustRegister(collected(func(to chan<- prometheus.Metric) { collect(to, statuses) }))
+	families, err := r.Gather()
+	rig.OK(t, err)
+	var text bytes.Buffer
+	for _, f := range families {
+		if f.GetHelp() == "" || !strings.HasSuffix(f.GetHelp(), ".") {
+			t.Errorf("the help of %s is %q", f.GetName(), f.GetHelp())
+		}
+		rig.Must[int](t)(expfmt.MetricFamilyToText(&text, f))
+	}
+	const widgets, pods = `{resource="widgets.v2.example.io"} `, `{resource="pods.v1."} `
+	var want []string
+	for name, value := range map[string]string{
+		"synced": "1", "objects": "11", "resource_version": "12", "history_events": "13", "history_bytes": "14", "watches": "15",
+		"lists_total": "16", "watches_total": "17", "events_sent_total": "18", "encoded_total": "19", "expired_total": "20",
+	} {
+		kind := "gauge"
+		if strings.HasSuffix(name, "_total") {
+			kind = "counter"
+		}
+		name = "lw_serve_" + name
+		want = append(want, "# TYPE "+name+" "+kind, name+widgets+value, name+pods+"0")
+	}
+	got := slices.DeleteFunc(strings.Split(strings.TrimSpace(text.String()), "\n"), func(line string) bool { return strings.HasPrefix(line, "# HELP") })
+	slices.Sort(got)
+	slices.Sort(want)
+	rig.Same(t, "", want, got)
+}
+
+// A handler is needed; and what is described is what is sent.
+func TestDescribe(t *testing.T) {
+	rig.MustPanic(t, "nil Handler", func() { Collector(nil) })
+	descs := make(chan *prometheus.Desc, 100)
+	Collector(serve.New(nil)).Describe(descs)
+	if len(descs) != len(all) {
+		t.Errorf("%d series are described, want %d", len(descs), len(all))
+	}
+}
