@@ -265,13 +265,13 @@ func TestDeepErrors(t *testing.T) {
 			[]string{"named.named.", "unexpected EOF"},
 		},
 	} {
-		read := func(levels int) (err error, bytes uint64) {
+		read := func(levels int) (bytes uint64, err error) {
 			data := []byte(tt.data(levels))
 			bytes = allocated(func() { _, err = decodeAs(tt.d, how, data) })
-			return err, bytes
+			return bytes, err
 		}
-		_, few := read(levels / 4)
-		err, many := read(levels)
+		few, _ := read(levels / 4)
+		many, err := read(levels)
 		if _, ok := err.(*FieldError); !ok {
 			t.Errorf("%s: %T %.200v", how, err, err)
 			continue
