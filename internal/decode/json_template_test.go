@@ -57,9 +57,9 @@ const bigSpec = `"inline":"in","refKind":"k","str":"s","named":"a-name","strP":"
 	`"strs":["x","y"],"labels":["l"],"structs":[{"refKind":"a","refUID":1},{"refName":"b","refUID":2}],"ptrs":[{"refKind":"c"},null],"deep":[[1,2],[3],[]],"array":[1,2],` +
 	`"m":{"a":"b"},"mq":{"cpu":"1"},"ms":{"a":{"refKind":"d"}},"pp":7,"self":{"a":{"str":"x","ext":{"kind":"F"}}},"list":[{"str":"in a list","ptrs":[{"refUID":9}]}]`
 
-// What a template makes of a value is what apimachinery makes of it. An error is the same as without
-// templates, although a part of the object has been made by one. A template may have white space,
-// and fits what has the same.
+// What a template makes of a value is what apimachinery makes of it. An error is the same as
+// without templates, although a part of the object has been made by one. A template may have white
+// space, and fits what has the same.
 func TestTemplateFits(t *testing.T) {
 	const spaced = `"str": "s", "strP":"p" ,"any" : {"a":[ 1]} ,"I": 1 , "portP":	80,"structs":[ {"refKind": "a"}, {} ] , "m": {"a":"b"}`
 	plain := newDecoder[*sink](t, Options{})

@@ -22,8 +22,8 @@ import (
 	"github.com/go-lw/lw/internal/rig"
 )
 
-// A server that has shown that it is the same is not doubted any more: a watch on trial that ends in
-// time, or says something, is left alone from then on, and so is the one after it.
+// A server that has shown that it is the same is not doubted any more: a watch on trial that ends
+// in time, or says something, is left alone from then on, and so is the one after it.
 func TestDoubtIsLifted(t *testing.T) {
 	for name, tc := range map[string]struct {
 		doubt, trial rig.Stream

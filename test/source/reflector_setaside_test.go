@@ -185,8 +185,8 @@ func TestWhatIsHeld(t *testing.T) {
 		epoch   int
 		steps   []step
 	}{
-		// A list that still lacks what an event before it could not apply: the object in the store is older
-		// than the list. The next list that has it moves the version.
+		// A list that still lacks what an event before it could not apply: the object in the store is
+		// older than the list. The next list that has it moves the version.
 		"a list that still lacks it": {
 			lists: []rig.Reply{listed("10", "a1@9 b1@8"), badList("20", "b", "a2@15"), listed("30", "a2@15 b3@11")},
 			watches: []rig.Stream{
@@ -199,8 +199,8 @@ func TestWhatIsHeld(t *testing.T) {
 				{time.Minute, "30", "a2 b3", "", nil, nil, nil},
 			},
 		},
-		// A bad object that only a list has: nothing in the store is older than the list says, but for that
-		// object. Nor does one hold it that was held and is gone.
+		// A bad object that only a list has: nothing in the store is older than the list says, but for
+		// that object. Nor does one hold it that was held and is gone.
 		"a list's own": {
 			lists:   []rig.Reply{badList("10", "b", "a1@9"), listed("20", "a1@9")},
 			watches: []rig.Stream{expiring(time.Minute, rig.BadEvent("c", "11")), rig.Forever()},
@@ -282,7 +282,7 @@ func TestWhatIsHeld(t *testing.T) {
 	}
 }
 
-// Who waits for a version below one that was held, and has been applied since, waits until it comes.
+// Who waits for a version below one that was held and has been applied waits until it comes.
 func TestWhatIsNotHeldAnyMoreIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &rig.Fed{Events: make(chan widgetEvent), Version: "10", Objs: []*rig.Widget{rig.Stamped("b", 1, "8")}}
