@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -96,13 +97,19 @@ func TestIdentityIsTheUID(t *testing.T) {
 // who ask.
 func TestNoNoise(t *testing.T) {
 	beforeRun(t, "a1 b1", &lw.Options{OnError: func(error) {}}, func(t *testing.T, m memory, inf informer) {
-		var plain, resynced []string // each of one handler's goroutine, and read when that waits
-		inf.AddHandler(lw.Handler[*rig.Widget]{Update: func(_, new *rig.Widget) { plain = append(plain, new.Name) }})
+		var mu sync.Mutex
+		var plain, resynced []string // guarded by mu
+		told := func(to *[]string, w *rig.Widget) {
+			mu.Lock()
+			defer mu.Unlock()
+			*to = append(*to, w.Name)
+		}
+		inf.AddHandler(lw.Handler[*rig.Widget]{Update: func(_, new *rig.Widget) { told(&plain, new) }})
 		inf.AddHandler(lw.Handler[*rig.Widget]{
 			Resync: time.Hour,
 			Update: func(old, new *rig.Widget) {
 				if old == new {
-					resynced = append(resynced, new.Name)
+					told(&resynced, new)
 				}
 			},
 		})
@@ -118,11 +125,15 @@ func TestNoNoise(t *testing.T) {
 		if after, _ := inf.Store().Get(rig.Key("a")); after != before {
 			t.Error("a relist replaced an object that did not change")
 		}
+		mu.Lock()
 		if slices.Contains(plain, "a") {
 			t.Error("a relist told of an object that did not change")
 		}
 		rig.Same(t, "resync after two minutes", nil, resynced)
+		mu.Unlock()
 		rig.Sleep(time.Hour)
+		mu.Lock()
+		defer mu.Unlock()
 		slices.Sort(resynced)
 		rig.Same(t, "resync", []string{"a", "b"}, resynced)
 		if len(plain) > 2 {
