@@ -25,14 +25,14 @@ func TestWaitInsideAFunction(t *testing.T) {
 			_, err := lw.WaitFor(ctx, d, rig.Key("a"), func(s *rig.Sum) bool { return s != nil && s.Sum == w.Size })
 			reg := d.AddHandler(lw.Handler[*rig.Sum]{Add: func(*rig.Sum) { added++ }})
 			errs = append(errs, b.g.WaitForSync(ctx), d.WaitForSync(ctx), err, b.g.WaitForResourceVersion(ctx, b.l, w.ResourceVersion),
-				reg.WaitForSync(ctx))
+				reg.WaitForSync(ctx), other.AddHandler(lw.Handler[*rig.Sum]{Synced: func() {}}).WaitForSync(ctx))
 			reg.Remove()
 			return rig.SumOf(w)
 		}, "inward")
 		rig.Start(t, b.l)
 		rig.Start(t, b.g)
 		synctest.Wait()
-		if len(errs) != 5 {
+		if len(errs) != 6 {
 			t.Fatalf("%d waits have ended", len(errs))
 		}
 		for i, err := range errs {
@@ -43,8 +43,8 @@ func TestWaitInsideAFunction(t *testing.T) {
 		rig.OK(t, other.WaitForSync(t.Context()))
 		errs = nil
 		b.update(b.left, "a", 2)
-		for i, want := range []bool{true, true, false, false, true} {
-			if len(errs) != 5 || want != (errs[i] == nil) {
+		for i, want := range []bool{true, true, false, false, true, true} {
+			if len(errs) != 6 || want != (errs[i] == nil) {
 				t.Fatalf("waits for a synced collection, and for changes of it: %v", errs)
 			}
 		}

@@ -22,9 +22,15 @@ func TestReplacedHistory(t *testing.T) {
 	before := listed("10", "a1@8 b1@9")
 	page := listed("20", "a2@8")
 	page.Meta.Continue = "next"
-	for _, version := range []string{"20", "5"} {
+	for _, to := range []struct {
+		version, objs string
+		want          map[string]int
+	}{
 		// That an object is older than before, as of a backup, tells the same once more.
-		after := listed(version, "a2@8 b2@4")
+		{"20", "a2@8 b2@4", map[string]int{"a": 2, "b": 2}}, {"5", "a2@8 b2@4", map[string]int{"a": 2, "b": 2}},
+		{"12", "a2@8", map[string]int{"a": 2}}, {"9", "a2@8", map[string]int{"a": 2}},
+	} {
+		after := listed(to.version, to.objs)
 		for name, tc := range map[string]struct {
 			lists   []rig.Reply
 			watches []rig.Stream
@@ -38,11 +44,11 @@ func TestReplacedHistory(t *testing.T) {
 			"a source's watch":  {lists: []rig.Reply{before, after}, watches: []rig.Stream{{After: time.Minute, Err: rewound}, rig.Forever()}},
 			"a source's answer": {lists: []rig.Reply{before, after}, watches: []rig.Stream{{Err: lw.ErrRewound}, rig.Forever()}},
 		} {
-			rig.Subtest(t, name+" at "+version, func(t *testing.T) {
+			rig.Subtest(t, name+" at "+to.version, func(t *testing.T) {
 				src := &questioned{Script: &rig.Script{Lists: tc.lists, Watches: tc.watches}, had: func(int) (bool, error) { return false, tc.had }}
 				errs := &rig.Errors{}
 				inf := rig.RunFor(t, src, &lw.Options{List: lw.ListPages, OnError: errs.Add, Backoff: every(2 * time.Second)}, 5*time.Minute)
-				rig.MustHold(t, inf.Store(), version, map[string]int{"a": 2, "b": 2})
+				rig.MustHold(t, inf.Store(), to.version, to.want)
 				mustSay(t, inf, func(s lw.Status) bool { return s.Epoch == 1 && rig.Relists(s) == 1 && s.Failures == 0 })
 				errs.MustBe(t, lw.ErrRewound)
 				rig.Same(t, "times that it was told that the server went back", 1, errs.Count(lw.ErrRewound))
