@@ -114,7 +114,7 @@ func (q *request) other() error {
 	switch {
 	case q.h.opts.Forward != nil: // discovery, too: the server there has what clients may find here
 		return q.forward()
-	case q.h.discovery.Serve(q.w, q.r), q.openAPI():
+	case q.h.discovery.Serve(q.w, q.r):
 		return nil
 	}
 	return q.notFound()

@@ -5,12 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
-
-	"k8s.io/apimachinery/pkg/version"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/registry"
@@ -39,11 +36,7 @@ func New(opts *Options) *Handler {
 		h.opts = *opts
 	}
 	h.opts.complete()
-	h.discovery = wire.Discovery{Resources: h.resources, Version: &version.Info{
-		// Clients compare the numbers; the rest is for people.
-		Major: "1", Minor: "37", GitVersion: "v1.37.0+lw", GoVersion: runtime.Version(), Compiler: runtime.Compiler,
-		Platform: runtime.GOOS + "/" + runtime.GOARCH,
-	}}
+	h.discovery = wire.Discovery{Resources: h.resources, Version: wire.ServerVersion}
 	h.limiter.lists = make(chan struct{}, h.opts.Limits.Lists)
 	return h
 }
@@ -189,13 +182,15 @@ func (h *Handler) Close() error {
 func (h *Handler) resources() []wire.Resource {
 	var all []wire.Resource
 	for _, c := range h.all() {
-		verbs := []string{"get", "list", "watch"}
+		verbs, schema, patches := []string{"get", "list", "watch"}, (&registry.Kind{}).OpenAPI, []string(nil)
 		if c.writes != nil {
 			verbs = []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
+			schema, patches = c.writes.kind.OpenAPI, c.writes.kind.PatchTypes()
 		}
 		r := wire.Resource{
 			Group: c.group, Version: c.version, Name: c.name, Singular: c.singular, Kind: c.kind,
 			ShortNames: c.shortNames, Namespaced: !c.cluster, Verbs: verbs,
+			Schema: schema, Patches: patches,
 		}
 		var subs []string
 		for _, sub := range []string{registry.SubStatus, registry.SubScale} {

@@ -17,7 +17,8 @@ func (s *Server) discovered() []wire.Resource {
 		r := wire.Resource{
 			Group: c.Resource.Group, Version: c.Resource.Version, Name: c.Resource.Resource,
 			Singular: strings.ToLower(c.Resource.Kind), Kind: c.Resource.Kind, Namespaced: !c.Resource.Cluster,
-			Verbs: []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"},
+			Verbs:  []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"},
+			Schema: c.kind.OpenAPI, Patches: c.kind.PatchTypes(),
 		}
 		var subs []string
 		for _, sub := range []string{registry.SubStatus, registry.SubScale, eviction} {

@@ -76,7 +76,12 @@ func TestDiscoveryRefuses(t *testing.T) {
 			want                 int
 		}{
 			{"GET", "/", "", 404},
-			{"GET", "/version", "", 404},
+			{"GET", "/version", "", 200},
+			{"GET", "/openapi/v3", "", 200},
+			{"GET", "/openapi/v3/api/v1", "", 200},
+			{"GET", "/openapi/v3/apis/example.com/v1beta1", "", 200},
+			{"GET", "/openapi/v3/apis/example.com/v7", "", 404},
+			{"POST", "/openapi/v3", "", 405},
 			{"GET", "/api/v2", "", 404},
 			{"GET", "/apis/none", "", 404},
 			{"GET", "/apis/example.com/v2", "", 404},

@@ -160,7 +160,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if !ok {
 		// No fault applies to discovery, and the log of requests does not have it.
-		(&wire.Discovery{Resources: s.discovered}).ServeHTTP(w, r)
+		(&wire.Discovery{Resources: s.discovered, Version: wire.ServerVersion}).ServeHTTP(w, r)
 		return
 	}
 	req, err := newRequest(r, t)

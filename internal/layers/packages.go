@@ -62,7 +62,7 @@ var Packages = []Package{
 		{"feed", []string{"feed.go"}, []string{"bytes", "items", "history"}},
 		{"watches", []string{"collection.go", "fresh.go", "watcher.go", "stream.go", "sweep.go"}, []string{"options", "bytes", "items", "history", "encoder"}},
 		{"handler", []string{"serve.go", "status.go", "collect.go"}, []string{"options", "bytes", "items", "history", "encoder", "feed", "watches"}},
-		{"answers", []string{"dispatch.go", "request.go", "answer.go", "list.go", "watch.go", "write.go", "openapi.go"},
+		{"answers", []string{"dispatch.go", "request.go", "answer.go", "list.go", "watch.go", "write.go"},
 			[]string{"options", "bytes", "items", "history", "encoder", "watches", "handler"}},
 		{"store", []string{"store.go", "convert.go"}, []string{"options", "items", "history", "watches", "handler"}},
 	}},

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -21,6 +22,15 @@ type Resource struct {
 	Verbs          []string
 	// Of is the group and version of the Kind, where they are not those of the resource.
 	Of schema.GroupVersion
+	// Schema returns the OpenAPI schema of the objects, which the caller may change at its top. nil:
+	// the OpenAPI documents lack the resource, as they lack subresources. Patches are the media types
+	// of the patches that the resource takes.
+	Schema  func() map[string]any
+	Patches []string
+}
+
+func (r *Resource) apiVersion() string {
+	return schema.GroupVersion{Group: r.Group, Version: r.Version}.String()
 }
 
 // With returns the resource and its subresources, of which those that are no status have kinds of
@@ -29,7 +39,7 @@ func (r Resource) With(subresources ...string) []Resource {
 	all := []Resource{r}
 	for _, name := range subresources {
 		sub := r
-		sub.Name, sub.Singular, sub.ShortNames, sub.Verbs = r.Name+"/"+name, "", nil, []string{"get", "patch", "update"}
+		sub.Name, sub.Singular, sub.ShortNames, sub.Verbs, sub.Schema = r.Name+"/"+name, "", nil, []string{"get", "patch", "update"}, nil
 		switch name {
 		case "scale":
 			sub.Kind, sub.Of = "Scale", schema.GroupVersion{Group: "autoscaling", Version: "v1"}
@@ -43,7 +53,7 @@ func (r Resource) With(subresources ...string) []Resource {
 
 // A Discovery answers what a server serves: /api and /apis name the groups and versions,
 // /apis/<group> those of one group, and /api/<version> and /apis/<group>/<version> the resources of
-// one version. It is an http.Handler.
+// one version; /openapi/v3 and the documents below it describe them. It is an http.Handler.
 //
 // A client that asks for it gets all at once at /api and /apis: the aggregated discovery of
 // https://kep.k8s.io/3352.
@@ -51,8 +61,15 @@ type Discovery struct {
 	// Resources returns what is served. The versions of a group are in the order of their first
 	// resources, the preferred one first. A subresource comes after its resource.
 	Resources func() []Resource
-	// Version is the answer to /version, which is not found if it is nil.
+	// Version is the answer to /version. If it is nil, neither that nor an OpenAPI document is found.
 	Version *version.Info
+}
+
+// ServerVersion is the version of Kubernetes whose answers those of this project's servers are.
+// Clients compare the numbers; the rest is for people.
+var ServerVersion = &version.Info{
+	Major: "1", Minor: "37", GitVersion: "v1.37.0+lw", GoVersion: runtime.Version(), Compiler: runtime.Compiler,
+	Platform: runtime.GOOS + "/" + runtime.GOARCH,
 }
 
 // ServeHTTP answers a request. It is 404 for a path that is not about discovery, or about what is
@@ -72,10 +89,13 @@ func (d *Discovery) Serve(w http.ResponseWriter, r *http.Request) bool {
 		answer = d.Version
 	}
 	if answer == nil {
+		answer = d.openAPI(root, resources)
+	}
+	if answer == nil {
 		return false
 	}
 	accept := r.Header.Get("Accept")
-	if r.Method != http.MethodGet {
+	if r.Method != http.MethodGet && !(r.Method == http.MethodHead && strings.HasPrefix(root, openAPIRoot)) {
 		w.Header().Set("Allow", http.MethodGet)
 		f, _ := Negotiate(accept, WantStatus, func(f Format) bool { return f.Shape == Full })
 		WriteStatus(w, f, Status(apierrors.NewMethodNotSupported(schema.GroupResource{Resource: root}, strings.ToLower(r.Method))))
