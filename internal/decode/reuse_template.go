@@ -36,7 +36,7 @@ type template struct {
 	partSize uintptr
 	arrays   []templateArray
 	links    []link
-	// blocks have the arrays, once the template has fitted often; see makeBlocks.
+	// blocks have the arrays that have values, once the template has fitted often; see makeBlocks.
 	blocks []memoryBlock
 	fits   int
 	size   int // its part of Decoder.templateBytes
@@ -61,7 +61,7 @@ type leaf struct {
 type templateLeaf struct {
 	*leaf
 	span
-	at       pointer
+	at       place
 	depth    int32
 	wireType uint8 // of protobuf
 	// inner is the bytes of a fresh leaf of JSON, of which the next has mostly the names, too; nil:
@@ -75,13 +75,10 @@ type templateArray struct {
 	content *allocator // its slice is the memory
 	n       int
 	open    bool // a slice is being decoded into it
-	// block and offset say where the array is once there are blocks.
-	block  int
-	offset uintptr
 }
 
 // A place is an offset in a region of a part's memory: 0 is the part itself, and region 1+i the
-// array i.
+// array i. A place that a template has is in its memory: recorder.placeOf has found it there.
 type place struct {
 	region int32
 	offset uint32
@@ -94,7 +91,8 @@ type link struct {
 	n        int32
 }
 
-// regions are the addresses of a part and of its arrays.
+// regions are the addresses of a part and of its arrays. That of an array without values is nil,
+// and no place is in it.
 type regions [1 + maxArrays]pointer
 
 func (r *regions) at(p place) pointer { return r[p.region].field(uintptr(p.offset)) }
@@ -102,39 +100,13 @@ func (r *regions) at(p place) pointer { return r[p.region].field(uintptr(p.offse
 // A change is a leaf that is decoded, and where its bytes are in the input.
 type change struct{ leaf, start, end int }
 
-// locate returns the place of what is at p in the template's memory. It mostly is in the region
-// hint.
-func (t *template) locate(p pointer, hint int32) (at place, ok bool) {
-	if offset, ok := t.within(p, hint); ok {
-		return place{hint, uint32(offset)}, true
-	}
-	for i := range int32(1 + len(t.arrays)) {
-		if offset, ok := t.within(p, i); ok {
-			return place{i, uint32(offset)}, true
-		}
-	}
-	return place{}, false
-}
-
-func (t *template) within(p pointer, region int32) (offset uintptr, ok bool) {
-	if region == 0 {
-		return p.within(t.part, t.partSize)
-	}
-	a := &t.arrays[region-1]
-	return p.within(pointer{a.content.head.data}, uintptr(a.content.head.len)*a.content.size)
-}
-
 // copy makes a copy of the template's memory, of which the part is at p, and returns where it is.
 func (t *template) copy(p pointer, to *regions) {
 	p.value(t.root.Type()).Set(t.root)
 	to[0] = p
 	if t.blocks != nil {
-		var blocks [maxBlocks]pointer
 		for i := range t.blocks {
-			blocks[i] = t.blocks[i].copy()
-		}
-		for i := range t.arrays {
-			to[1+i] = blocks[t.arrays[i].block].field(t.arrays[i].offset)
+			t.blocks[i].copy(to)
 		}
 	} else {
 		for i := range t.arrays {
@@ -158,15 +130,13 @@ func (t *template) build(d *Decoder, w *wire, p pointer) bool {
 	if w == nil {
 		depth = d.p.depth
 	}
-	ok, region := true, int32(0)
+	ok := true
 	for _, c := range d.changes {
 		l := &t.leaves[c.leaf]
-		at, _ := t.locate(l.at, region)
-		region = at.region
 		if w != nil {
-			ok = l.decodeWire(d, w.data, c, depth, to.at(at))
+			ok = l.decodeWire(d, w.data, c, depth, to.at(l.at))
 		} else {
-			ok = l.decodeJSON(d, c, depth, to.at(at))
+			ok = l.decodeJSON(d, c, depth, to.at(l.at))
 		}
 		if !ok {
 			p.value(t.root.Type()).SetZero()

@@ -26,12 +26,12 @@ func (ts *templates) learn(d *Decoder, w *wire, part *partDecoder, p pointer) bo
 	if !t.record(d, w, part) {
 		return false
 	}
-	d.changes = d.changes[:0]
-	t.build(d, w, p)
+	var to regions
+	t.copy(p, &to)
 	// What is fresh belongs to the object now.
 	for i := range t.leaves {
 		if l := &t.leaves[i]; l.fresh {
-			l.at.value(l.typ).SetZero()
+			t.region(l.at.region).field(uintptr(l.at.offset)).value(l.typ).SetZero()
 		}
 	}
 	if t.size = t.bytes(); d.templateBytes+t.size <= maxTemplateBytes {
@@ -85,7 +85,7 @@ func (t *template) record(d *Decoder, w *wire, part *partDecoder) bool {
 			} else {
 				t.raw = append(t.raw[:0], d.p.data[pos:d.p.pos]...)
 			}
-			if n := len(t.raw); n >= minPattern && n <= maxPattern {
+			if n := len(t.raw); n >= minPattern && n <= maxPattern && t.isSound() {
 				return true
 			}
 			r.failed = true
@@ -99,6 +99,39 @@ func (t *template) record(d *Decoder, w *wire, part *partDecoder) bool {
 	}
 	t.reset()
 	return false
+}
+
+// isSound reports whether each place is in the memory that a copy has too: in the part, or in the
+// values of an array that are used.
+func (t *template) isSound() bool {
+	used := func(p place, size uintptr) bool {
+		n := t.partSize
+		if p.region > 0 {
+			a := &t.arrays[p.region-1]
+			n = uintptr(a.n) * a.content.size
+		}
+		return uintptr(p.offset)+size <= n
+	}
+	for i := range t.leaves {
+		if l := &t.leaves[i]; !used(l.at, l.typ.Size()) {
+			return false
+		}
+	}
+	for i := range t.links {
+		l := &t.links[i]
+		if !used(l.from, linkSize(l.slice)) || !used(l.to, uintptr(l.n)*t.arrays[l.to.region-1].content.size) {
+			return false
+		}
+	}
+	return true
+}
+
+// linkSize returns the size of a slice or a pointer.
+func linkSize(slice bool) uintptr {
+	if slice {
+		return unsafe.Sizeof(sliceHeader{})
+	}
+	return unsafe.Sizeof(pointer{})
 }
 
 // reset makes the template's memory zero, for another value.
@@ -164,7 +197,41 @@ func (r *recorder) err() error {
 
 // leaf notes a leaf with the bytes from start to end, whose value is at p.
 func (r *recorder) leaf(l *leaf, start, end int, p pointer, depth int) {
-	r.t.leaves = append(r.t.leaves, templateLeaf{leaf: l, span: r.span(start, end), at: p, depth: int32(depth)})
+	at := r.placeOf(p, l.typ.Size())
+	r.t.leaves = append(r.t.leaves, templateLeaf{leaf: l, span: r.span(start, end), at: at, depth: int32(depth)})
+}
+
+// placeOf returns the place of the size bytes at p. What is not in the template's memory makes no
+// template: it is in memory that an array should have had, or a decoder has made memory of its own.
+func (r *recorder) placeOf(p pointer, size uintptr) place {
+	for i := -1; i < 1+len(r.t.arrays); i++ {
+		region := int32(i)
+		if i < 0 {
+			region = r.last // where it mostly is
+		}
+		if offset, ok := p.within(r.t.region(region), r.t.regionSize(region), size); ok {
+			r.last = region
+			return place{region, uint32(offset)}
+		}
+	}
+	r.failed = r.failed || !r.small
+	return place{}
+}
+
+// region returns the address of a region of the template's memory, and regionSize its size.
+func (t *template) region(i int32) pointer {
+	if i == 0 {
+		return t.part
+	}
+	return pointer{t.arrays[i-1].content.head.data}
+}
+
+func (t *template) regionSize(i int32) uintptr {
+	if i == 0 {
+		return t.partSize
+	}
+	c := t.arrays[i-1].content
+	return uintptr(c.head.len) * c.size
 }
 
 func (r *recorder) span(start, end int) span {
@@ -214,15 +281,8 @@ func (r *recorder) takeAll(of *allocator, n int, from pointer, slice bool) point
 
 // link notes that the pointer or slice at from has the n values from number at on of array i.
 func (r *recorder) link(i, at, n int, from pointer, slice bool) {
-	place0, ok := r.t.locate(from, r.last)
-	if !ok {
-		// It is in memory that an array should have had.
-		r.failed = r.failed || !r.small
-		return
-	}
-	r.last = place0.region
 	to := place{int32(1 + i), uint32(at) * uint32(r.t.arrays[i].content.size)}
-	r.t.links = append(r.t.links, link{place0, to, slice, int32(n)})
+	r.t.links = append(r.t.links, link{r.placeOf(from, linkSize(slice)), to, slice, int32(n)})
 }
 
 const (
@@ -233,8 +293,6 @@ const (
 	// blocksFrom is how often a template fits before its arrays are put into blocks, for which the
 	// program makes a type.
 	blocksFrom = 8
-	// maxBlocks is how many blocks a part has at most. A second one saves memory: see split.
-	maxBlocks = 2
 	// maxBlockBytes is how much memory all arrays of a part have at most.
 	maxBlockBytes = 16 << 10
 )
@@ -244,10 +302,16 @@ const (
 type memoryBlock struct {
 	content *allocator // its own slice has one element
 	copies  *allocator
+	arrays  []blockArray
 }
 
-// copy returns a copy of the block.
-func (b *memoryBlock) copy() pointer { return b.copies.copyOf(b.content, 1) }
+// copy makes a copy of the block, and sets the addresses of the arrays in it.
+func (b *memoryBlock) copy(to *regions) {
+	p := b.copies.copyOf(b.content, 1)
+	for i := range b.arrays {
+		to[1+b.arrays[i].array] = p.field(b.arrays[i].offset)
+	}
+}
 
 // copyOf returns a copy of the first n values of from's own slice.
 func (a *allocator) copyOf(from *allocator, n int) pointer {
@@ -263,7 +327,7 @@ func (t *template) makeBlocks(d *Decoder) {
 	var arrays []blockArray
 	for i := range t.arrays {
 		if a := &t.arrays[i]; a.n > 0 {
-			arrays = append(arrays, blockArray{a.content.slice.Type().Elem(), a.n, i})
+			arrays = append(arrays, blockArray{typ: a.content.slice.Type().Elem(), n: a.n, array: i})
 		}
 	}
 	if len(arrays) < 2 {
@@ -282,12 +346,11 @@ func (t *template) makeBlocks(d *Decoder) {
 		if shape == nil {
 			return
 		}
-		b := memoryBlock{newAllocator(shape), newAllocator(shape)}
+		b := memoryBlock{newAllocator(shape), newAllocator(shape), part}
 		b.content.reserve(1)
-		for i, of := range part {
-			a := &t.arrays[of.array]
-			a.block, a.offset = len(blocks), shape.Field(i).Offset
-			reflect.Copy(b.content.slice.Index(0).Field(i), a.content.slice)
+		for i := range part {
+			part[i].offset = shape.Field(i).Offset
+			reflect.Copy(b.content.slice.Index(0).Field(i), t.arrays[part[i].array].content.slice)
 		}
 		blocks = append(blocks, b)
 		size += int(shape.Size())
@@ -297,11 +360,13 @@ func (t *template) makeBlocks(d *Decoder) {
 	}
 }
 
-// A blockArray is an array in a block: n values of a type, those of an array of a template.
+// A blockArray is an array in a block: n values of a type, those of an array of a template. offset
+// is where it is in the block.
 type blockArray struct {
-	typ   reflect.Type
-	n     int
-	array int
+	typ    reflect.Type
+	n      int
+	array  int
+	offset uintptr
 }
 
 // split returns how many of arrays are in the first of two blocks. The allocator has few sizes of

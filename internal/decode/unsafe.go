@@ -13,7 +13,8 @@ import (
 //
 //   - An address is made only from a pointer to a value of the compiled type, by adding offsets
 //     that reflect reports for that type. It never leaves the piece of memory that the pointer is
-//     into.
+//     into, not even to its end: the collector takes an address behind a piece for one in the next
+//     piece, which may be free, and ends the process.
 //   - The notes behind an object are reached from a pointer to the object, because both are in one
 //     piece of memory. Only objects that a Decoder has made so are given back to one: see
 //     Decoder.ReuseFrom.
@@ -22,6 +23,23 @@ import (
 //   - Memory with pointers in it comes from reflect, which knows its type. The collector so finds
 //     the pointers in it.
 //   - A write of a pointer is a typed write, so that it has its write barrier: see sliceHeader.
+//   - Memory that is handed out again is zero, and nothing else points to it: the rest of a batch
+//     (allocator.giveBack), a scratch slice (sliceType.decodeRest), the object of a list that is as
+//     it was (Decoder.result), and what is fresh in a template (templates.learn).
+//
+// A template is memory that is copied as a whole, and these rules are all that its code needs:
+//
+//   - It has no addresses but those of its regions: of the part and of the memory of its arrays.
+//     All else is a place, an offset in a region. recorder.placeOf makes one only of an address
+//     that it finds in a region, with all the bytes of the value there.
+//   - A copy has the part, and of each array the values that are used. Before a template is used,
+//     isSound checks that each place is in these. Nothing changes the places, the regions or the
+//     number of values until reset, which forgets all of them.
+//   - template.copy makes the regions of a copy: by copyOf, or from a block and the offsets that
+//     reflect reports for it. The offsets belong to the block, and go with it. An array without
+//     values has no region in a copy, and no place is in it.
+//   - All pointers in a copy are links to the copy, or to strings, which never change: the leaves
+//     that have other memory are fresh, and are zero in the template.
 
 // A pointer is the address of a value. Only the code that has it knows the type of the value.
 type pointer struct{ addr unsafe.Pointer }
@@ -32,7 +50,8 @@ func pointerOf(v reflect.Value) pointer { return pointer{v.UnsafePointer()} }
 // pointerTo returns the address of *v.
 func pointerTo[X any](v *X) pointer { return pointer{unsafe.Pointer(v)} }
 
-// field returns the address of the field at offset in the struct at p.
+// field returns the address of the field at offset in the struct at p. The offset is less than the
+// size of the struct, or the field is the last one and has no size.
 func (p pointer) field(offset uintptr) pointer { return pointer{unsafe.Add(p.addr, offset)} }
 
 // as returns p as a Go pointer to X. The value at p must be an X, or a named type with the same
@@ -85,7 +104,7 @@ func (a *allocator) pointee(d *Decoder, p pointer) pointer {
 	return pointer{*to}
 }
 
-// link sets the pointer at p, or the slice of n elements, to what is at to.
+// link sets the pointer at p, or the slice of n elements, to what is at to: n values.
 func (p pointer) link(to pointer, slice bool, n int) {
 	if slice {
 		*as[sliceHeader](p) = sliceHeader{to.addr, n, n}
@@ -94,14 +113,15 @@ func (p pointer) link(to pointer, slice bool, n int) {
 	}
 }
 
-// within returns the offset of p in the size bytes at base, and reports whether it is there.
-func (p pointer) within(base pointer, size uintptr) (offset uintptr, ok bool) {
+// within returns the offset of the n bytes at p in the size bytes at base, and reports whether all
+// of them are there.
+func (p pointer) within(base pointer, size, n uintptr) (offset uintptr, ok bool) {
 	offset = uintptr(p.addr) - uintptr(base.addr)
-	return offset, offset < size
+	return offset, offset < size && n <= size-offset
 }
 
 // index returns the address of element i, of size bytes, of the slice or array whose first element
-// is at p.
+// is at p. It has more than i elements.
 func (p pointer) index(i int, size uintptr) pointer {
 	return pointer{unsafe.Add(p.addr, uintptr(i)*size)}
 }
