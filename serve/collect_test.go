@@ -224,6 +224,58 @@ func TestCollectWaits(t *testing.T) {
 	}
 }
 
+// Objects that own each other go, also if each waits for the other.
+func TestCollectCycle(t *testing.T) {
+	for _, deleted := range [][]string{{"a"}, {"a", "b", "c"}} {
+		inBubble(t, serve.Options{OnError: func(err error) { t.Error(err) }}, func(b *bubble) {
+			g := b.garbage(parts)
+			go b.h.Collect(b.ctx)
+			a := g.own(g.parts, "a", "")
+			last := g.own(g.parts, "c", "", g.own(g.parts, "b", "", a))
+			a.OwnerReferences = []metav1.OwnerReference{{APIVersion: "example.io/v1", Kind: "Part", Name: "c", UID: last.UID, BlockOwnerDeletion: new(true)}}
+			noErr(t, second(g.parts.Update(b.ctx, a)))
+			for _, name := range deleted {
+				b.answers(200, "", "DELETE", partsPath+"/"+name+"?propagationPolicy=Foreground", "")
+			}
+			g.leaves(fmt.Sprint(deleted), "")
+		})
+	}
+}
+
+// A slowStore is a Memory whose Get of the part d waits.
+type slowStore struct {
+	*lw.Memory[*part]
+	goOn chan struct{}
+}
+
+func (s slowStore) Get(ctx context.Context, key lw.Key) (*part, error) {
+	if key.Name == "d" {
+		<-s.goOn
+	}
+	return s.Memory.Get(ctx, key)
+}
+
+// What has changed between the collector's decision and its write is not deleted, and that is no
+// error.
+func TestCollectDecidesAnew(t *testing.T) {
+	inBubble(t, serve.Options{OnError: func(err error) { t.Error(err) }}, func(b *bubble) {
+		g := &garbage{b, lw.NewMemory[*part](), lw.NewMemory[*part]()}
+		slow := slowStore{g.parts, make(chan struct{})}
+		stored(b, slow, parts)
+		stored(b, g.boxes, boxes)
+		box := g.own(g.boxes, "box", "")
+		d := g.own(g.parts, "d", "", box)
+		g.gone(g.boxes, box)
+		go b.h.Collect(b.ctx)
+		synctest.Wait() // it has decided, and reads
+		d.OwnerReferences = nil
+		noErr(t, second(g.parts.Update(b.ctx, d)))
+		synctest.Wait() // it knows
+		close(slow.goOn)
+		g.leaves("without an owner", "d0")
+	})
+}
+
 // A deletecollection deletes what was written before it, also where readers want what is here.
 func TestDeleteCollectionWaits(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {

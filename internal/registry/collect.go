@@ -90,7 +90,7 @@ func (c *Collector) Set(k *Kind, m *metav1.ObjectMeta) {
 		if o.dependents == nil {
 			o.dependents = map[*node]bool{}
 		}
-		block := ref.BlockOwnerDeletion != nil && *ref.BlockOwnerDeletion
+		block := blocks(ref) && c.knows(n, ref)
 		if block && !o.dependents[n] {
 			o.blocking++
 		}
@@ -153,6 +153,11 @@ func (c *Collector) changed(n *node, before standing) {
 	if n.standing() != before {
 		for d := range n.dependents {
 			c.enqueue(d)
+		}
+	}
+	if n.standing() == waiting {
+		for o := range c.waitedFor(n, n.owners...) { // it may have closed a cycle
+			c.enqueue(o)
 		}
 	}
 }
@@ -227,10 +232,12 @@ func (c *Collector) asDependent(n *node) (Step, bool) {
 		without = append(without, ref.UID)
 	}
 	switch {
-	case stay && len(without) == 0, !stay && n.deleted: // the latter waits for its own dependents
+	case stay && len(without) == 0:
 		return Step{}, false
 	case stay:
 		return n.without(without), true
+	case n.deleted: // it waits for its own dependents
+		return c.unblocking(n)
 	}
 	policy := metav1.DeletePropagationBackground
 	switch {
@@ -239,19 +246,67 @@ func (c *Collector) asDependent(n *node) (Step, bool) {
 	case slices.Contains(n.finalizers, metav1.FinalizerOrphanDependents):
 		policy = metav1.DeletePropagationOrphan
 	}
+	uid, version := n.uid, n.version // the node moves on while the write is made
 	return Step{n.kind, Request{Verb: Delete, Key: n.key, Options: &metav1.DeleteOptions{
-		PropagationPolicy: &policy, Preconditions: &metav1.Preconditions{UID: &n.uid, ResourceVersion: &n.version},
+		PropagationPolicy: &policy, Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version},
 	}}}, true
 }
 
-// owner returns what the owner is that a reference of n is to. One whose kind nobody here knows is
-// solid, and so is one in a namespace for an object without one, which it cannot own.
-func (c *Collector) owner(n *node, ref metav1.OwnerReference) standing {
+// unblocking returns the step after which an object that waits no longer blocks the owners that it
+// waits for itself: they would wait for each other for ever.
+func (c *Collector) unblocking(n *node) (Step, bool) {
+	owners, changed := slices.Clone(n.owners), false
+	for i, ref := range owners {
+		for o := range c.waitedFor(n, ref) {
+			if n.dependents[o] && blocks(owners[i]) {
+				owners[i].BlockOwnerDeletion, changed = new(false), true
+			}
+		}
+	}
+	if !changed {
+		return Step{}, false
+	}
+	return n.patch(map[string]any{"ownerReferences": owners}), true
+}
+
+// waitedFor returns the owners that wait for n, which has references to them, and the owners that
+// wait for those.
+func (c *Collector) waitedFor(n *node, refs ...metav1.OwnerReference) map[*node]bool {
+	all := map[*node]bool{}
+	for next := []*node(nil); ; n, next, refs = next[0], next[1:], next[0].owners {
+		for _, ref := range refs {
+			if o := c.nodes[ref.UID]; blocks(ref) && c.knows(n, ref) && !all[o] && o.standing() == waiting {
+				all[o], next = true, append(next, o)
+			}
+		}
+		if len(next) == 0 {
+			return all
+		}
+	}
+}
+
+func blocks(ref metav1.OwnerReference) bool {
+	return ref.BlockOwnerDeletion != nil && *ref.BlockOwnerDeletion
+}
+
+// knows reports whether a reference of n can be to an owner that is here: not if nobody here knows
+// its kind, or if it is in a namespace and n in none.
+func (c *Collector) knows(n *node, ref metav1.OwnerReference) bool {
 	k, known := c.kinds[schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)]
-	if !known || n.kind.Cluster && !k.Cluster {
+	return known && (k.Cluster || !n.kind.Cluster)
+}
+
+// owner returns what the owner is that a reference of n is to. One that c does not know is solid.
+// One that leaves its dependents is known by its UID alone: it waits for all that name it.
+func (c *Collector) owner(n *node, ref metav1.OwnerReference) standing {
+	o := c.nodes[ref.UID]
+	if o != nil && o.standing() == leaving {
+		return leaving
+	}
+	if !c.knows(n, ref) {
 		return solid
 	}
-	o := c.nodes[ref.UID]
+	k := c.kinds[schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)]
 	if o == nil || o.kind == nil || o.kind.Group != k.Group || o.kind.Kind != k.Kind || o.key.Name != ref.Name || !k.Cluster && o.key.Namespace != n.key.Namespace {
 		return gone
 	}

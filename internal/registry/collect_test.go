@@ -2,7 +2,9 @@ package registry_test
 
 import (
 	"fmt"
+	"maps"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -120,6 +122,102 @@ func TestCollectSteps(t *testing.T) {
 	all.Set(k, foreign)
 	if step, ok := first(all); ok {
 		t.Errorf("of an owner that nobody knows: %s", step)
+	}
+}
+
+// A deletion ends, whoever owns whom.
+func TestCollectEnds(t *testing.T) {
+	things := &Kind{Group: "example.io", Version: "v1", Plural: "things", Kind: "Thing"}
+	crowns := &Kind{Group: "example.io", Version: "v1", Plural: "crowns", Kind: "Crown", Cluster: true}
+	for _, c := range []struct{ objects, policy, deleted, want string }{
+		{"a<b+, b<a+", "Foreground", "a", ""},
+		{"a<b+, b<a+", "Foreground", "a b", ""},
+		{"a<b+, b<a+", "Background", "a", ""},
+		{"a<b+, b<a+", "Orphan", "a", "b"},
+		{"a<b, b<a+", "Foreground", "a", ""},
+		{"a<c+, b<a+, c<b+", "Foreground", "a", ""},
+		{"a<c+, b<a+, c<b+", "Foreground", "b c a", ""},
+		{"a<a+", "Foreground", "a", ""},
+		{"a<a+", "Orphan", "a", ""},
+		{"a<b+, b<a+ c+, c<b+, d<c+", "Foreground", "a", "b<c+ c<b+ d<c+"}, // as two that own each other do
+		{"z, a<b+, b<a+ z+", "Foreground", "a", "b<z+ z"},
+		{"z, a<b+ z+, b<a+", "Foreground", "a", "z"},
+		{"a<b+, b<a+, c!x.io/held<b+", "Foreground", "a", "a<b b<a+ c<b+"}, // nothing goes before what it owns
+		{"crown:c<a+, a", "Foreground", "a", "c<a+"},
+		{"crown:c<a+, a", "Orphan", "a", "c"},
+		{"b<a+unknown, a", "Foreground", "a", "b<a+"},
+		{"b<a+unknown, a", "Orphan", "a", "b"},
+	} {
+		what := fmt.Sprint(c.objects, ": ", c.policy, " of ", c.deleted)
+		stores := map[*Kind]*memory{things: newMemory(things), crowns: newMemory(crowns)}
+		for _, word := range strings.Split(c.objects, ", ") {
+			k := things
+			word, cluster := strings.CutPrefix(word, "crown:")
+			if cluster {
+				k = crowns
+			}
+			word, unknown := strings.CutSuffix(word, "unknown")
+			m := owned(k, word)
+			m.DeletionTimestamp = nil
+			for i := range m.OwnerReferences {
+				if unknown {
+					m.OwnerReferences[i].Kind = "Unknown"
+				}
+			}
+			stores[k].put(&Object{Meta: *m, Body: []byte("{}")})
+		}
+		policy := metav1.DeletionPropagation(c.policy)
+		for _, name := range strings.Fields(c.deleted) {
+			must(t, stores[things], Request{Verb: Delete, Key: named(name), Options: &metav1.DeleteOptions{PropagationPolicy: &policy}})
+		}
+		for n := 0; ; n++ {
+			all := NewCollector(things, crowns)
+			for k, m := range stores {
+				for _, key := range slices.SortedFunc(maps.Keys(m.objects), func(a, b types.NamespacedName) int { return strings.Compare(a.Name, b.Name) }) {
+					all.Set(k, &m.objects[key].Meta)
+				}
+			}
+			step, ok := first(all)
+			if !ok {
+				break
+			}
+			must(t, stores[step.Kind], step.Request)
+			if n > 30 {
+				t.Fatalf("%s: still %s", what, step)
+			}
+		}
+		var left []string
+		for _, m := range stores {
+			for _, o := range m.objects {
+				word := o.Meta.Name
+				for i, ref := range o.Meta.OwnerReferences {
+					word += map[bool]string{true: "<", false: ","}[i == 0] + ref.Name + map[bool]string{true: "+"}[*ref.BlockOwnerDeletion]
+				}
+				left = append(left, word)
+			}
+		}
+		slices.Sort(left)
+		rig.Same(t, what, c.want, strings.Join(left, " "))
+	}
+}
+
+// What a step says is said once: what becomes of the object later does not change it.
+func TestStepIsFixed(t *testing.T) {
+	k := &Kind{Group: "example.io", Version: "v1", Plural: "things", Kind: "Thing"}
+	for _, objects := range []string{"b<a", "a!foregroundDeletion, b<a+", "a!foregroundDeletion, b<a+, c<b+", "a!orphan, b<a"} {
+		all := NewCollector(k)
+		for _, word := range strings.Split(objects, ", ") {
+			all.Set(k, owned(k, word))
+		}
+		step, ok := all.Step("b")
+		if !ok {
+			t.Fatalf("%s: no step", objects)
+		}
+		before := fmt.Sprintf("%s %v", step.Request.Body, step.Request.Options.String())
+		now := owned(k, "b")
+		now.ResourceVersion = "2"
+		all.Set(k, now)
+		rig.Same(t, objects, before, fmt.Sprintf("%s %v", step.Request.Body, step.Request.Options.String()))
 	}
 }
 
