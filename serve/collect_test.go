@@ -229,7 +229,6 @@ func TestCollectCycle(t *testing.T) {
 	for _, deleted := range [][]string{{"a"}, {"a", "b", "c"}} {
 		inBubble(t, serve.Options{OnError: func(err error) { t.Error(err) }}, func(b *bubble) {
 			g := b.garbage(parts)
-			go b.h.Collect(b.ctx)
 			a := g.own(g.parts, "a", "")
 			last := g.own(g.parts, "c", "", g.own(g.parts, "b", "", a))
 			a.OwnerReferences = []metav1.OwnerReference{{APIVersion: "example.io/v1", Kind: "Part", Name: "c", UID: last.UID, BlockOwnerDeletion: new(true)}}
@@ -237,6 +236,7 @@ func TestCollectCycle(t *testing.T) {
 			for _, name := range deleted {
 				b.answers(200, "", "DELETE", partsPath+"/"+name+"?propagationPolicy=Foreground", "")
 			}
+			go b.h.Collect(b.ctx)
 			g.leaves(fmt.Sprint(deleted), "")
 		})
 	}
