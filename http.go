@@ -365,8 +365,8 @@ func (h *HTTP[T]) put(idle **decode.Decoder, d *decode.Decoder) {
 	h.mu.Unlock()
 }
 
-// Fields are paths of an API's type, for [HTTP].Only: what a program reads of its objects, as the
-// tool lwfields finds it. nil is all. Any other keeps name, namespace, UID and version as well.
+// Fields are paths of an API's type, for [HTTP].Only: what a program reads of its objects.
+// nil is all. Any other keeps name, namespace, UID and version as well.
 //
 // A path keeps all that is below it, and goes through lists, such as "status.conditions.type".
 // Behind a map the rest is one key, dots included, or with a "*" at its end all that begin so. A

@@ -33,7 +33,7 @@ var Product = []Room{
 	{"lw", []string{"."}, []string{"base", "decode", "table", "history"}},
 	{"serve", []string{"serve"}, []string{"base", "history", "lw"}},
 	{"tests", []string{"lwtest", "internal/apiserver", "internal/registry/conform"}, []string{"base", "decode", "history", "lw"}},
-	{"doors", []string{"etcd", "clientgo", "controllerruntime", "websocket", "prom", "lwdebug", "internal/board", "lwfields"}, []string{"base", "decode", "history", "lw"}},
+	{"doors", []string{"etcd", "clientgo", "controllerruntime", "websocket", "prom", "lwdebug", "internal/board"}, []string{"base", "decode", "history", "lw"}},
 	{"apparatus", []string{"internal/cmd/*", "internal/proof", "internal/oracle", "internal/judge", "internal/layers", "internal/rig", "test", "test/*", "test/internal/*", "examples/*"},
 		[]string{"base", "decode", "table", "history", "lw", "serve", "tests", "doors"}},
 }
@@ -99,14 +99,6 @@ var Packages = []Package{
 		{"answers", []string{"body.go", "wire.go", "cbor.go", "answer.go", "unit.go"}, []string{"objects"}},
 		{"collection", []string{"collection.go"}, []string{"objects"}},
 		{"server", []string{"server.go", "listen.go", "request.go", "fault.go", "discovery.go", "read.go", "write.go", "collect.go"}, []string{"objects", "answers", "collection"}},
-	}},
-	{Folder: "lwfields", Module: true, Rooms: []Room{
-		{"program", []string{"load.go"}, nil},
-		{"flow", []string{"flow.go", "schema.go", "uses.go"}, []string{"program"}},
-		{"models", []string{"analysis.go", "models.go", "discover.go"}, []string{"program", "flow"}},
-		{"functions", []string{"calls.go", "contents.go", "effects.go", "invoke.go", "memory.go", "refine.go", "scopes.go", "seeds.go"}, []string{"program", "flow", "models"}},
-		{"solve", []string{"solve.go"}, []string{"program", "flow", "models", "functions"}},
-		{"command", []string{"main.go", "check.go", "generate.go", "report.go"}, []string{"program", "flow", "models", "solve"}},
 	}},
 }
 

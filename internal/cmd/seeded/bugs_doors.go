@@ -46,18 +46,6 @@ var doorBugs = []bug{
 		{"lwdebug wantsJSON", `__1 && !strings.Contains(__)`, `__1`}}},
 	{"board: a key with a namespace is taken for a name", "TestObjects", "./lwdebug", []edit{
 		{"lwdebug page.object", `in = lw.Key{Namespace: namespace, Name: name}`, `_, _ = namespace, name`}}},
-	{"lwfields: what is put deep into a container is not seen in what was put there before", "TestGolden", "./lwfields", []edit{
-		{"lwfields graph.back", `mode&deeply != 0`, `false`}}},
-	{"lwfields: a helper is of one kind if one of its callers is", "TestGolden", "./lwfields", []edit{
-		{"lwfields analysis.helperScopes", `!ok`, `!ok && len(by) == 1`}}},
-	{"lwfields: functions of one type with other names of parameters are others", "TestGolden", "./lwfields", []edit{
-		{"lwfields sameTuple", `!__1`, `a.At(i).Name() != b.At(i).Name() || !__1`}}},
-	{"lwfields: a look for nil is no read", "TestGolden", "./lwfields", []edit{
-		{"lwfields graph.followField", `use.nilled && nillable(__)`, `false`}}},
-	{"lwfields: what is stored through a pointer is not seen where the pointer came from", "TestGolden", "./lwfields", []edit{
-		{"lwfields graph.back", `mode&stored != 0`, `false`}}},
-	{"lwfields: variables of a closure are not followed", "TestGolden", "./lwfields", []edit{
-		{"lwfields analysis.instruction", `a.copies(a.use(bound, b), a.of(__))`, `_, _ = n, a.use(bound, b)`}}},
 	{"Prometheus: two handlers of one name have one series", "TestNames", "./prom", []edit{
 		{"prom handlers", `handler(to, h, informer, graph, collection, __1)`, `_ = __1; handler(to, h, informer, graph, collection, h.Name)`}}},
 	{"engine: a write that meets another one is not tried again", "TestRaces", "./internal/registry", []edit{
