@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 
@@ -30,16 +29,12 @@ func TestQuickstart(t *testing.T) {
 			create(t, r, path, pod(namespace, fmt.Sprintf("p-%d", i), "node", "a"))
 		}
 		quickstart := startBuilt(t, s, filepath.Join("..", "examples", "quickstart"), "-url", proxy(t, s)+path, "-for", "50s")
-		quickstart.says("synced: 5 objects in 1 namespaces")
+		quickstart.says("synced: 5 objects")
 		create(t, r, path, pod(namespace, "new", "node", "a"))
 		merge(t, r, path+"/p-0", object{"metadata": object{"labels": object{"value": "b"}}})
-		quickstart.says("6 objects +6 ~1 -0")
+		quickstart.says("added " + namespace + "/new")
+		quickstart.says("updated " + namespace + "/p-0")
 		quickstart.stop(os.Interrupt)
-		for _, want := range []string{"6 added, 1 updated, 0 deleted", "1 streamed, 0 pages"} {
-			if !strings.Contains(quickstart.out.String(), want) {
-				t.Errorf("quickstart's report lacks %q:\n%s", want, quickstart.out)
-			}
-		}
 	}, servers.Kube)
 }
 
