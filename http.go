@@ -38,7 +38,7 @@ type HTTP[T Identified] struct {
 	URL    string       // of the collection, in all namespaces or in one; its query may have selectors
 	Client *http.Client // sends the requests, and should have no Timeout; default: http.DefaultClient
 	Accept string       // the header; default: protobuf if T can be read from it, else JSON
-	Kind   string       // of all objects; default: T's name if it has a TypeMeta, else the first one's
+	Kind   string       // of all objects; default: T's name if it has a TypeMeta, else what the list says
 	Type   reflect.Type // the pointer type to decode into if T is an interface; default: T
 	Header http.Header  // of every request, but not of one that a redirect sends to another server
 	Drop   []string     // fields to skip, by their path in JSON, such as "metadata.managedFields"
@@ -73,7 +73,11 @@ func (h *HTTP[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(
 	var listMeta metav1.ListMeta
 	leftOut := request.LeftOut(ctx)
 	err := h.do(ctx, &opts, func(d *decode.Decoder, resp *rest.Response) (err error) {
-		listMeta, err = d.List(resp, resp.Encoding(), func(o decode.Object) error {
+		read := d.List
+		if opts.Continue != "" {
+			read = d.NextPage
+		}
+		listMeta, err = read(resp, resp.Encoding(), func(o decode.Object) error {
 			if o.Passed != 0 {
 				leftOut()
 				return nil

@@ -358,9 +358,13 @@ func (e *olderError) ServerIsOlder() {}
 // isLost reports whether a watch cannot go on from the position, so that only a list can help. The
 // server has no history from there on, or has not reached the position yet. Or it has an object
 // that it cannot read: every watch that starts before the removal of that object fails. Or it has
-// sent what no correct server sends.
+// sent what no correct server sends. Or its objects are of another kind: only a list tells whether
+// the resource was defined anew.
 func isLost(err error) bool {
 	var proto *protocolError
+	if _, other := errors.AsType[*decode.KindError](err); other {
+		return true
+	}
 	return pace.IsExpired(err) || pace.IsTooLarge(err) || apierrors.IsStoreReadError(err) || errors.As(err, &proto)
 }
 

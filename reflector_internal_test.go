@@ -151,6 +151,7 @@ func TestErrorKinds(t *testing.T) {
 		"gone":            {apierrors.NewGone("x"), kinds{lost: true, status: true}},
 		"too large":       {tooLarge, kinds{lost: true, status: true}},
 		"protocol":        {protocolErrorf("x"), kinds{lost: true}},
+		"another kind":    {&Error{Op: opWatch, Err: &decode.KindError{}}, kinds{lost: true}},
 		"bad request":     {apierrors.NewBadRequest("x"), kinds{status: true, refused: true, sure: true}},
 		"invalid":         {apierrors.NewInvalid(schema.GroupKind{}, "", nil), kinds{status: true, refused: true, sure: true}},
 		"method":          {apierrors.NewMethodNotSupported(schema.GroupResource{}, "watch"), kinds{status: true, refused: true, sure: true}},

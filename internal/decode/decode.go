@@ -153,8 +153,10 @@ type Decoder struct {
 	// depth is the number of messages around the protobuf field that is being decoded.
 	depth int
 
-	// lastKind and lastVersion are the last pair that Kinds has accepted. Nearly every object has
-	// the same pair, so that the check takes no lock.
+	// expected checks the kinds of the stream that is being read; see Kinds.ofList. lastKind and
+	// lastVersion are the last pair that it has accepted. Nearly every object has the same pair, so
+	// that the check takes no lock.
+	expected              *Kinds
 	lastKind, lastVersion string
 
 	// kind and apiVersion are those of the object that is being decoded; kinds makes their strings,
@@ -216,9 +218,23 @@ func New(typ reflect.Type, opts Options) (*Decoder, error) {
 //
 // If r blocks and has a Close, List may close it: that is how it ends a Read that nobody waits for.
 func (d *Decoder) List(r io.Reader, enc Encoding, yield func(Object) error) (metav1.ListMeta, error) {
+	kinds := d.opts.Kinds.ofList()
+	meta, err := d.list(r, enc, kinds, yield)
+	if err == nil {
+		d.opts.Kinds.take(kinds)
+	}
+	return meta, err
+}
+
+// NextPage is like List, for a page that continues a list: its objects are of the same kind.
+func (d *Decoder) NextPage(r io.Reader, enc Encoding, yield func(Object) error) (metav1.ListMeta, error) {
+	return d.list(r, enc, d.opts.Kinds, yield)
+}
+
+func (d *Decoder) list(r io.Reader, enc Encoding, kinds *Kinds, yield func(Object) error) (metav1.ListMeta, error) {
 	d.beginStream(r, listBuffer, listBuffer)
 	defer d.releaseStream()
-	d.listing = true
+	d.listing, d.expected = true, kinds
 	pool := newWorkerPool(d)
 	defer pool.stop()
 	if enc == Protobuf {
@@ -268,7 +284,7 @@ func (d *Decoder) WatchList(r io.Reader, enc Encoding, yield func(Event) error) 
 //go:noinline
 func (d *Decoder) beginWatchList(r io.Reader, yield func(Event) error) *watchStream {
 	d.beginStream(r, listBuffer, listBuffer)
-	d.listing = true
+	d.listing, d.expected = true, d.opts.Kinds.ofList()
 	return &watchStream{d: d, initial: true, pool: newWorkerPool(d), yield: yield}
 }
 

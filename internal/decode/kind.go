@@ -1,6 +1,7 @@
 package decode
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"strings"
@@ -16,8 +17,8 @@ import (
 // responses. A server, or a proxy before it, may answer with something else, and JSON of another
 // kind decodes without an error. The methods may be called by any goroutine.
 type Kinds struct {
-	// want is the kind that the objects must have; "" means that of the first object. wantFrom says
-	// in an error who asked for it.
+	// want is the kind that the objects must have; "" means that of the last whole list, and of the
+	// first object before there is one. wantFrom says in an error who asked for it.
 	want     string
 	wantFrom string
 	// partial says that the objects are metadata only. Servers may call their kind
@@ -26,7 +27,7 @@ type Kinds struct {
 
 	// mu guards the fields below.
 	mu sync.Mutex
-	// kind is that of the first object, if want is empty.
+	// kind is that of the objects, as the responses so far tell it, if want is empty.
 	kind string
 	// group is the API group of the first response that says one; nil before. It is a pointer
 	// because "" is the core group. The version is not compared here: a server may change it
@@ -83,6 +84,32 @@ func (e *KindError) Error() string {
 	return fmt.Sprintf("want %.100s (%s), got %.100s", e.Want, e.Why, e.Got)
 }
 
+// ofList returns the Kinds that check a list that is about to be read. Where nobody said which kind
+// it must be of, it may be of another one than before: a resource's definition may have been deleted
+// and made again. Its objects must still be of one kind.
+func (k *Kinds) ofList() *Kinds {
+	if k.want != "" {
+		return k
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return &Kinds{partial: k.partial, group: k.group}
+}
+
+// take makes k check what comes next by what list, which ofList has returned, has learned from a
+// list that is whole. An empty one of a custom resource tells no kind, and there is none to keep to.
+func (k *Kinds) take(list *Kinds) {
+	if list == k {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.kind = list.kind
+	if k.group == nil {
+		k.group = list.group
+	}
+}
+
 // object checks the kind of an object. An empty kind or apiVersion says nothing. An apiVersion
 // without a group, such as "v1", is one of the core group.
 func (k *Kinds) object(kind, apiVersion string) error {
@@ -122,7 +149,7 @@ func (k *Kinds) check(kind, apiVersion, got, list string) error {
 			k.group = &group
 		} else if *k.group != gv.Group {
 			return &KindError{
-				Want: fmt.Sprintf("%s%s of API group %q", list, want, *k.group), Why: "as before", Got: fmt.Sprintf("%.100s of %q", got, gv.Group),
+				Want: fmt.Sprintf("%s%s of API group %q", list, cmp.Or(want, "objects"), *k.group), Why: "as before", Got: fmt.Sprintf("%.100s of %q", got, gv.Group),
 			}
 		}
 	}
@@ -156,7 +183,7 @@ func (d *Decoder) checkKind(id *Ident) error {
 	if id.Kind == "" || id.Kind == d.lastKind && id.APIVersion == d.lastVersion {
 		return nil
 	}
-	if err := d.opts.Kinds.object(id.Kind, id.APIVersion); err != nil {
+	if err := d.expected.object(id.Kind, id.APIVersion); err != nil {
 		return err
 	}
 	d.lastKind, d.lastVersion = id.Kind, id.APIVersion

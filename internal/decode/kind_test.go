@@ -40,7 +40,7 @@ func TestKindOf(t *testing.T) {
 
 // An answer is one response to a source.
 type answer struct {
-	// How it is read: list, watch or stream.
+	// How it is read: list, page (one that continues a list), watch or stream.
 	how  string
 	data string
 	// How the error begins; "" if there is none.
@@ -57,6 +57,8 @@ func (a answer) read(d *Decoder) (n int, err error) {
 	switch r := strings.NewReader(a.data); a.how {
 	case "list":
 		_, err = d.List(r, enc, func(Object) error { n++; return nil })
+	case "page":
+		_, err = d.NextPage(r, enc, func(Object) error { n++; return nil })
 	case "watch":
 		err = d.Watch(r, enc, func(Event) error { n++; return nil })
 	case "stream":
@@ -82,6 +84,10 @@ func kindBookmark(kind, version string) string {
 	return strings.Replace(kindEvent(kind, version), "ADDED", "BOOKMARK", 1)
 }
 
+func kindEnd(kind, version string) string {
+	return strings.Replace(kindBookmark(kind, version), `"metadata":{`, `"metadata":{"annotations":{"k8s.io/initial-events-end":"true"},`, 1)
+}
+
 func kindList(kind, version string, items ...string) string {
 	return fmt.Sprintf(`{"kind":%q,"apiVersion":%q,"metadata":{},"items":[%s]}`, kind, version, strings.Join(items, ","))
 }
@@ -101,6 +107,11 @@ func TestKinds(t *testing.T) {
 	}
 	wireList := func(kind, version string) string {
 		return string(messageFor(t, kind, version, &metav1.PartialObjectMetadataList{Items: []metav1.PartialObjectMetadata{*meta, *meta}}))
+	}
+	wireEnd := func(kind, version string) string {
+		end := meta.DeepCopy()
+		end.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
+		return string(frameOf(t, "BOOKMARK", messageFor(t, kind, version, end)))
 	}
 	plain := kindObject("", "")
 	for name, tt := range map[string]struct {
@@ -134,7 +145,7 @@ func TestKinds(t *testing.T) {
 			{"list", customList("SinksList", "s.example/v1", kindObject("Sink", "s.example/v1")), "", 1}, {"watch", kindEvent("Sink", "s.example/v1"), "", 1}, {"list", customList("Sinks", "s.example/v1", plain), "", 1},
 			{"list", kindList("Sinks", "s.example/v1", plain), "", 1}, {"list", kindList("PikeList", "s.example/v1", plain), "want a list of Sink (", 0}, {"list", kindList("SinkList", "s.example/v1", plain), "", 1},
 			{"list", kindList("Sinks", "s.example/v1", kindObject("Pike", "s.example/v1")), "want Sink (", 0}, {"list", `{"kind":"Sinks","apiVersion":"s.example/v1"}`, "no list: it is a Sinks", 0},
-			{"list", `{"kind":"SinksList","apiVersion":"s.example/v1"}`, "SinksList without items", 0}, {"list", kindList("Status", "s.example/v1", kindObject("Sink", "s.example/v1")), "the server answered with a Status", 0},
+			{"list", `{"kind":"SinksList","apiVersion":"s.example/v1"}`, "", 0}, {"list", kindList("Status", "s.example/v1", kindObject("Sink", "s.example/v1")), "the server answered with a Status", 0},
 		}},
 		"a custom group of what the first object tells": {reflect.TypeFor[*projection](), "", []answer{
 			{"list", customList("LampsList", "l.example/v1"), "", 0}, {"list", kindList("LampsList", "l.example/v1", plain), "", 1}, {"watch", kindEvent("Lamp", "l.example/v1"), "", 1}, {"watch", kindEvent("Lamps", "l.example/v1"), "want Lamp (as before), got Lamps", 0},
@@ -160,11 +171,28 @@ func TestKinds(t *testing.T) {
 		"a projection": {reflect.TypeFor[*projection](), "", []answer{
 			{"list", kindList("List", "v1", plain), "", 1}, {"watch", kindEvent("", ""), "", 1}, {"list", kindList("ServiceList", "v1"), "", 0},
 			{"watch", kindEvent("Secret", "v1"), "want Service (as before), got Secret", 0}, {"watch", kindEvent("Service", "v1"), "", 1},
-			{"list", kindList("SecretList", "v1", plain), "want a list of Service (as before), got SecretList", 0}, {"list", kindList("List", "v1", kindObject("Secret", "v1")), "want Service (", 0},
-			{"list", wireList("SecretList", "v1"), "want a list of Service (", 0}, {"stream", wireEvent("Secret", "v1"), "want Service (", 0}, {"list", wireList("ServiceList", "v1"), "", 2},
+			{"page", kindList("SecretList", "v1", plain), "want a list of Service (as before), got SecretList", 0}, {"page", kindList("List", "v1", kindObject("Secret", "v1")), "want Service (", 0},
+			{"page", wireList("SecretList", "v1"), "want a list of Service (", 0}, {"page", wireList("ServiceList", "v1"), "", 2}, {"watch", wireEvent("Secret", "v1"), "want Service (", 0},
 		}},
-		"a projection of what its watch tells": {reflect.TypeFor[*projection](), "", []answer{
-			{"stream", kindEvent("Secret", "v1"), "", 1}, {"list", kindList("ServiceList", "v1"), "want a list of Secret (as before), got ServiceList", 0},
+		// A definition that was deleted may come back with another kind. A whole list says so.
+		"a projection of what comes back": {reflect.TypeFor[*projection](), "", []answer{
+			{"watch", kindEvent("Lamp", "l.example/v1"), "", 1}, {"watch", kindEvent("Light", "l.example/v1"), "want Lamp (as before), got Light", 0},
+			{"list", kindList("LightList", "l.example/v1", kindObject("Light", "l.example/v1"))[:90], "cut off at byte 90: unexpected EOF", 0}, {"watch", kindEvent("Lamp", "l.example/v1"), "", 1},
+			{"list", customList("LightsList", "l.example/v1", kindObject("Light", "l.example/v1"), kindObject("Lamp", "l.example/v1")), "want Light (as before), got Lamp", 1}, {"watch", kindEvent("Lamp", "l.example/v1"), "", 1},
+			{"list", customList("LightsList", "l.example/v1", kindObject("Light", "l.example/v1")), "", 1}, {"watch", kindEvent("Lamp", "l.example/v1"), "want Light (as before), got Lamp", 0}, {"watch", kindEvent("Light", "l.example/v1"), "", 1},
+			{"list", customList("LampsList", "l.example/v1"), "", 0}, {"watch", kindEvent("Lamp", "l.example/v1"), "", 1},
+			{"stream", kindEvent("Light", "l.example/v1"), "", 1}, {"watch", kindEvent("Lamp", "l.example/v1"), "", 1},
+			{"stream", kindEvent("Light", "l.example/v1") + kindEnd("Light", "l.example/v1") + kindEvent("Light", "l.example/v1"), "", 3}, {"watch", kindEvent("Lamp", "l.example/v1"), "want Light (as before), got Lamp", 0},
+			{"stream", kindEnd("Lamp", "l.example/v1") + kindEvent("Lamp", "l.example/v1") + kindEvent("Light", "l.example/v1"), "want Lamp (as before), got Light", 2}, {"watch", kindEvent("Lamp", "l.example/v1"), "", 1},
+			{"list", kindList("LampList", "k.example/v1", kindObject("Lamp", "k.example/v1")), `want objects of API group "l.example" (as before), got Lamp of "k.example"`, 0},
+		}},
+		"a projection of what comes back, in protobuf": {reflect.TypeFor[*projection](), "", []answer{
+			{"list", wireList("CarpList", "g/v1"), "", 2}, {"list", wireList("PikeList", "g/v1"), "", 2}, {"watch", wireEvent("Carp", "g/v1"), "want Pike (as before), got Carp", 0},
+			{"stream", wireEvent("Carp", "g/v1") + wireEnd("Carp", "g/v1"), "", 2}, {"watch", wireEvent("Carp", "g/v1"), "", 1},
+		}},
+		"a bookmark tells no kind": {reflect.TypeFor[*unstructured.Unstructured](), "", []answer{
+			{"watch", kindBookmark("Lights", "l.example/v1") + kindEvent("Lamp", "l.example/v1") + kindBookmark("Lights", "l.example/v1"), "", 3}, {"stream", kindEnd("Lights", "l.example/v1") + kindEvent("Lamp", "l.example/v1"), "", 2},
+			{"watch", wireBookmark("Lights", "l.example/v1"), "", 1}, {"watch", kindEvent("Lamp", "l.example/v1"), "", 1},
 		}},
 		"a projection of what the items tell": {reflect.TypeFor[*projection](), "", []answer{
 			{"list", customList("OddList", "g/v1", kindObject("Widget", "g/v1")), "", 1}, {"watch", kindEvent("Widget", "g/v1"), "", 1}, {"watch", kindEvent("Odd", "g/v1"), "want Widget (as before), got Odd", 0},
@@ -179,7 +207,7 @@ func TestKinds(t *testing.T) {
 		"metadata": {reflect.TypeFor[*metav1.PartialObjectMetadata](), "", []answer{
 			{"list", kindList("PartialObjectMetadataList", "meta.k8s.io/v1", kindObject("PartialObjectMetadata", "meta.k8s.io/v1")), "", 1}, {"watch", kindEvent("PartialObjectMetadata", "meta.k8s.io/v1"), "", 1},
 			{"list", kindList("PodList", "v1", plain), "", 1}, {"watch", kindEvent("Pod", "v1"), "", 1}, {"watch", wireEvent("PartialObjectMetadata", "meta.k8s.io/v1"), "", 1},
-			{"list", kindList("SecretList", "v1"), "want a list of Pod (as before), got SecretList", 0}, {"list", wireList("PartialObjectMetadataList", "meta.k8s.io/v1"), "", 2},
+			{"page", kindList("SecretList", "v1"), "want a list of Pod (as before), got SecretList", 0}, {"list", wireList("PartialObjectMetadataList", "meta.k8s.io/v1"), "", 2},
 		}},
 		"groups": {reflect.TypeFor[*sink](), "", []answer{
 			{"list", `{"kind":"SinkList","items":[]}`, "", 0}, {"list", kindList("List", "v1"), "", 0}, {"list", kindList("SinkList", "apps/v1"), "", 0}, {"watch", kindEvent("Sink", "apps/v2"), "", 1},

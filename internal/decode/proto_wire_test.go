@@ -146,6 +146,10 @@ var unknownFields = map[string]message{"bytes": message{}.bytes(9, "x"), "varint
 // A broken field of the envelope is an error too, before the list and behind it.
 func TestBrokenEnvelopes(t *testing.T) {
 	whole := carpList(t, 2)
+	// As one that is cut off would be.
+	if g := readList(newDecoder[*carp.Carp](t, Options{}), bytes.NewReader(enveloped(t, "CarpList", 0)[:len(enveloped(t, "CarpList", 0))-2]), Protobuf); g.end != "invalid protobuf: a CarpList of no bytes" {
+		t.Errorf("an envelope without a list: %s", g.end)
+	}
 	d := newDecoder[*carp.Carp](t, Options{})
 	list := func(data []byte) (items int, err error) {
 		_, err = d.List(bytes.NewReader(data), Protobuf, func(Object) error { items++; return nil })

@@ -61,6 +61,7 @@ func (d *Decoder) beginStream(r io.Reader, first, enough int) {
 	d.buf.reset(r, d.opts.Limit, first, enough)
 	d.strings.crowd = crowd{}
 	d.boxed.crowd = crowd{}
+	d.expected, d.lastKind, d.lastVersion = d.opts.Kinds, "", ""
 }
 
 // releaseStream lets go of the reader, of a large buffer and of spare memory after a stream.

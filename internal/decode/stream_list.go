@@ -27,8 +27,8 @@ type jsonList struct {
 	yield            func(Object) error
 	kind, apiVersion string
 	meta             metav1.ListMeta
-	// hasItems says that the member items has come.
-	hasItems bool
+	// hasItems says that the member items has come, and hasName that the metadata has a name.
+	hasItems, hasName bool
 	// count is how many items have been yielded, and withKind how many of them say their kind.
 	count, withKind int
 	// lastSize is the size of the last item, as a guess at that of the next one.
@@ -79,11 +79,9 @@ func (l *jsonList) checkWhole() error {
 	if err := l.check(); err != nil {
 		return err
 	}
-	switch {
-	case l.hasItems:
-	case strings.HasSuffix(l.kind, "List"):
-		return fmt.Errorf("%.100s without items", l.kind)
-	default:
+	// A server whose Go type says omitempty leaves the items of an empty collection out. What is no
+	// list has no items either, but its kind or its name says so: some resource may be called AllowList.
+	if !l.hasItems && (l.hasName || !strings.HasSuffix(l.kind, "List")) {
 		return errNoList(l.kind)
 	}
 	for i := range l.held {
@@ -158,7 +156,7 @@ func (d *Decoder) checkList(kind, apiVersion string, status *metav1.Status) erro
 	if !strings.HasSuffix(kind, "List") {
 		return errNoList(kind)
 	}
-	return d.opts.Kinds.list(kind, apiVersion)
+	return d.expected.list(kind, apiVersion)
 }
 
 // members reads the members that are left, and the closing brace.
@@ -227,6 +225,11 @@ func (l *jsonList) set(name string, raw []byte) (err error) {
 	case "apiVersion":
 		err = unmarshal(raw, &l.apiVersion)
 	case "metadata":
+		var of struct {
+			Name string `json:"name"`
+		}
+		_ = unmarshal(raw, &of)
+		l.hasName = of.Name != ""
 		err = unmarshal(raw, &l.meta)
 	case "status", "message", "reason", "code", "details":
 		// These are members of a Status. Other objects may have members of these names and other

@@ -64,8 +64,9 @@ func (l *protobufList) read() error {
 	if err := l.d.checkList(l.kind, l.apiVersion, &l.status); err != nil {
 		return err
 	}
+	// Even an empty list has metadata. The envelope has no length, so this may be one that was cut off.
 	if !l.found {
-		return fmt.Errorf("%.100s without items", l.kind)
+		return fmt.Errorf("%w: a %.100s of no bytes", errWire, l.kind)
 	}
 	return nil
 }

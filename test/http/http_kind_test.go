@@ -137,8 +137,52 @@ func TestHTTPKindOfProjection(t *testing.T) {
 	}
 	server.list = strings.ReplaceAll(configMaps, "ConfigMap", "Secret")
 	want = "lw: HTTP: http://server/configmaps: want a list of ConfigMap (as before), got SecretList"
-	if got, _, err := rig.ListAll(t.Context(), src, metav1.ListOptions{}); err == nil || err.Error() != want || len(got.What)+len(got.Errs) > 0 {
-		t.Errorf("list: %v, error %v, want %s", got, err, want)
+	if got, _, err := rig.ListAll(t.Context(), src, metav1.ListOptions{Continue: "next"}); err == nil || err.Error() != want || len(got.What)+len(got.Errs) > 0 {
+		t.Errorf("a further page: %v, error %v, want %s", got, err, want)
+	}
+	if got, _, err := rig.ListAll(t.Context(), src, metav1.ListOptions{}); err != nil || len(got.What) != 1 {
+		t.Errorf("a list of what the definition is now: %v, error %v", got, err)
+	}
+}
+
+// A definition is deleted and comes back with another kind. Who has not said which kind it must be
+// follows, as client-go does: the watch that tells the new kind is followed by a list.
+func TestDefinitionOfAnotherKind(t *testing.T) {
+	for _, mode := range []lw.ListMode{lw.ListPages, lw.ListStream} {
+		rig.Subtest(t, fmt.Sprint(mode), func(t *testing.T) {
+			kind, version, id := "Lamp", "8", `"namespace":"ns","name":"a","uid":"a","resourceVersion":"5"`
+			server := &talk{}
+			next := server.client()
+			client := &http.Client{Transport: rig.RoundTrip(func(r *http.Request) (*http.Response, error) {
+				object := `{"kind":"` + kind + `","apiVersion":"g.example/v1","metadata":{` + id + `}}`
+				server.list = `{"apiVersion":"g.example/v1","items":[` + object + `],"kind":"` + kind + `s","metadata":{"resourceVersion":"` + version + `"}}`
+				server.watch = `{"type":"BOOKMARK","object":{"kind":"` + kind + `Mark","apiVersion":"g.example/v1","metadata":{"resourceVersion":"` + version + `","annotations":{"k8s.io/initial-events-end":"true"}}}}` + "\n"
+				if q := r.URL.Query(); q.Get("sendInitialEvents") != "" || kind == "Light" && q.Get("resourceVersion") == "8" {
+					server.watch = `{"type":"ADDED","object":` + object + "}\n" + server.watch
+				}
+				return next.Do(r)
+			})}
+			errs := &rig.Errors{}
+			inf := lw.NewInformer[*unstructured.Unstructured](&lw.HTTP[*unstructured.Unstructured]{URL: "http://server/lights", Client: client}, &lw.Options{List: mode, OnError: errs.Add})
+			rig.Start(t, inf)
+			time.Sleep(time.Second)
+			kind, version, id = "Light", "9", `"namespace":"ns","name":"b","uid":"b","resourceVersion":"9"`
+			time.Sleep(11 * time.Minute)
+			var got []string
+			for obj := range inf.Store().All() {
+				got = append(got, obj.GetKind()+" "+obj.GetName())
+			}
+			rig.Same(t, "", []string{"Light b"}, got)
+			var other int
+			for _, err := range errs.All() {
+				if strings.Contains(err.Error(), "want Lamp (as before), got Light") {
+					other++
+				}
+			}
+			if other != 1 {
+				t.Errorf("failures: %.2000v", errs.All())
+			}
+		})
 	}
 }
 
