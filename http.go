@@ -174,15 +174,16 @@ func (h *HTTP[T]) Told(obj Identified) (out T, stays bool, err error) {
 	if err != nil {
 		return out, false, h.cannotDecode(err)
 	}
-	defer h.put(&h.teller, d)
 	if !h.Whole {
 		d.ReuseFrom(func(string, string) any { return nil }) // so that it makes its notes
 	}
 	data, enc, err := encodeFor(d, obj)
 	if err != nil {
+		h.put(&h.teller, d)
 		return out, false, fmt.Errorf("lw: HTTP: %T: %w", obj, err)
 	}
 	o := d.One(data, enc)
+	h.put(&h.teller, d)
 	if _, untyped := o.Value.(runtime.Unstructured); untyped && o.Ident.Kind == "" {
 		o.Err = errors.New("the object has no kind")
 	}
@@ -262,7 +263,6 @@ func (h *HTTP[T]) do(ctx context.Context, opts *metav1.ListOptions, read func(*d
 	if err != nil {
 		return h.cannotDecode(err)
 	}
-	defer h.put(&h.idle, d)
 	// The decoder asks ctx now and then, so it also stops in the middle of a large object.
 	d.StopWhen(ctx.Err)
 	if !h.Whole {
@@ -271,10 +271,12 @@ func (h *HTTP[T]) do(ctx context.Context, opts *metav1.ListOptions, read func(*d
 	d.PassOver(request.WantedOf(ctx))
 	resp, err := h.send(ctx, opts, d)
 	if err != nil {
+		h.put(&h.idle, d)
 		return err
 	}
 	defer resp.Finish()
 	err = read(d, resp)
+	h.put(&h.idle, d)
 	if s, ok := err.(stopped); ok {
 		return s.error
 	}
@@ -359,7 +361,8 @@ func (h *HTTP[T]) take(idle **decode.Decoder) (*decode.Decoder, error) {
 }
 
 // put keeps d for the next request, and makes it forget what this one asked of it. Of two decoders
-// that are put one after the other, the last one stays.
+// that are put one after the other, the last one stays. It is not deferred: a decoder that a panic
+// has ended, of a type's own method, is not used again.
 func (h *HTTP[T]) put(idle **decode.Decoder, d *decode.Decoder) {
 	d.StopWhen(nil)
 	d.ReuseFrom(nil)

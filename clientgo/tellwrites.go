@@ -319,8 +319,8 @@ var headDecoders = sync.Pool{New: func() any {
 // headOf returns the head of an object, and its kind; nil if data is none.
 func headOf(data []byte, encoding decode.Encoding) (h *head, kind string) {
 	d := headDecoders.Get().(*decode.Decoder)
-	defer headDecoders.Put(d)
 	obj := d.One(data, encoding)
+	headDecoders.Put(d)
 	h, _ = obj.Value.(*head)
 	return h, obj.Ident.Kind
 }

@@ -150,8 +150,10 @@ type Decoder struct {
 
 	quantities quantityPool
 	wires      wireStack
-	// depth is the number of messages around the protobuf field that is being decoded.
+	// depth is the number of messages around the protobuf field that is being decoded. grew says that
+	// a slice of the object has grown, and may have room for more.
 	depth int
+	grew  bool
 
 	// expected checks the kinds of the stream that is being read; see Kinds.ofList. lastKind and
 	// lastVersion are the last pair that it has accepted. Nearly every object has the same pair, so

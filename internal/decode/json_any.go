@@ -92,6 +92,21 @@ type pair struct {
 	value any
 	// same says that the last version has the same value in this place.
 	same bool
+	// gone says that there is no value, and that one before it is none.
+	gone bool
+}
+
+// mayHave reports whether a pair has the name, or there are too many to look at all of them.
+func mayHave(pairs []pair, name []byte) bool {
+	if len(pairs) > 64 {
+		return true
+	}
+	for i := range pairs {
+		if pairs[i].name == string(name) {
+			return true
+		}
+	}
+	return false
 }
 
 // A memberDecoder consumes the value of member name, of which old is the value in the last version,
@@ -120,9 +135,15 @@ func (d *Decoder) decodeAnyMap(keep mask, old map[string]any, value memberDecode
 		var skip bool
 		if !keep.all() {
 			rest, skip = keep.member(unsafeString(b))
-			// What is kept is below the value, where a scalar has nothing.
-			if c := d.p.next(); !rest.value() && c != '{' && c != '[' {
+			// What is kept is below the value, where a scalar has nothing. It takes the place of a value
+			// that came before.
+			if c := d.p.next(); !skip && !rest.value() && c != '{' && c != '[' {
 				skip = true
+				if mayHave(d.pairStack[base:], b) {
+					name, _, _ := d.strings.get(b)
+					d.pairStack = append(d.pairStack, pair{name: name, gone: true})
+					near = false
+				}
 			}
 		}
 		if skip {
@@ -173,7 +194,11 @@ func (d *Decoder) mapOf(members []pair, old map[string]any, near bool) (m map[st
 	if old == nil {
 		m = make(map[string]any, len(members))
 		for i := range members {
-			m[members[i].name] = members[i].value
+			if p := &members[i]; p.gone {
+				delete(m, p.name)
+			} else {
+				m[p.name] = p.value
+			}
 		}
 		return m, false, len(m) < len(members)
 	}
@@ -191,7 +216,9 @@ func (d *Decoder) mapOf(members []pair, old map[string]any, near bool) (m map[st
 		m = maps.Clone(old)
 	}
 	for i := range members {
-		if p := &members[i]; !near || !p.same {
+		if p := &members[i]; p.gone {
+			delete(m, p.name)
+		} else if !near || !p.same {
 			name, _, _ := d.strings.get(unsafeBytes(p.name))
 			m[name] = p.value
 		}

@@ -129,7 +129,10 @@ func fallback(t reflect.Type) decoder {
 		if err != nil {
 			return err
 		}
-		return d.mismatch(unmarshal(raw, p.value(t).Addr().Interface()))
+		v := p.value(t)
+		err = unmarshal(raw, v.Addr().Interface())
+		fillAll(v)
+		return d.mismatch(err)
 	}
 }
 
@@ -152,13 +155,15 @@ func quoted(t reflect.Type) decoder {
 // decodeUnmarshaler returns a decoder that calls the UnmarshalJSON of *t with the bytes of the
 // value.
 func decodeUnmarshaler(t reflect.Type) decoder {
-	f := &rawField{}
+	f, slices := &rawField{}, slicesIn(t, 0)
 	return func(d *Decoder, p pointer) error {
 		raw, err := f.raw(&d.p)
 		if err != nil {
 			return err
 		}
-		return d.mismatch(p.value(t).Addr().Interface().(json.Unmarshaler).UnmarshalJSON(raw))
+		err = p.value(t).Addr().Interface().(json.Unmarshaler).UnmarshalJSON(raw)
+		fill(p, slices)
+		return d.mismatch(err)
 	}
 }
 

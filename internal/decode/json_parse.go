@@ -54,6 +54,7 @@ type parser struct {
 // reset makes data the bytes to parse. They begin at base in the stream.
 func (p *parser) reset(data []byte, base int64) {
 	p.data, p.pos, p.depth, p.base = data, 0, 0, base
+	p.known.end = 0
 }
 
 // syntax returns a SyntaxError for the byte at pos.

@@ -187,7 +187,7 @@ func decodeBytes(t reflect.Type) decoder {
 		if err != nil {
 			return d.mismatch(err)
 		}
-		*as[[]byte](p) = b[:n]
+		*as[[]byte](p) = b[:n:n]
 		return nil
 	}
 }

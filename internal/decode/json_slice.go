@@ -90,7 +90,8 @@ func (s *sliceType) decodeInto(d *Decoder, p pointer) error {
 		}
 		more, err = s.element(d, pointer{as[sliceHeader](p).data}, n)
 	}
-	if v.SetLen(n); n == 0 {
+	v.SetLen(n)
+	if v.SetCap(n); n == 0 {
 		v.Set(s.empty)
 	}
 	return err
@@ -178,7 +179,7 @@ func (s *sliceType) decodeRest(d *Decoder, p pointer, room sliceHeader, n int) e
 	// Exactly full: hand out the scratch slice itself. used counts these elements, so that the next
 	// object's batch has room for them.
 	case n == have:
-		*as[sliceHeader](p) = *w.head
+		*as[sliceHeader](p) = sliceHeader{w.head.data, n, n}
 		*w.head = sliceHeader{}
 		have = 0
 		s.elems.used += n

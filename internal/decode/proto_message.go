@@ -42,7 +42,7 @@ var errTooDeep = fmt.Errorf("%w: more than %d levels", errWire, maxDepth)
 
 // decode decodes the message in data, which is an object, into the struct at p.
 func (m *messageType) decode(d *Decoder, data []byte, p pointer) error {
-	d.depth = 0
+	d.depth, d.grew = 0, false
 	w := d.wires.open(data)
 	defer d.wires.close(w)
 	return m.rest(d, w, p)
@@ -75,6 +75,9 @@ func (m *messageType) rest(d *Decoder, w *wire, p pointer) error {
 		} else if err := w.skip(typ); err != nil {
 			return err
 		}
+	}
+	if d.grew {
+		fill(p, slicesIn(m.typ, 0))
 	}
 	return nil
 }
@@ -346,13 +349,16 @@ func (c *wireCompiler) value(t reflect.Type, format string, keep mask) (wireDeco
 	case t == reflect.TypeFor[resource.Quantity]():
 		return wireQuantity, nil
 	case hasOwnUnmarshal(t):
+		slices := slicesIn(t, 0)
 		return func(d *Decoder, w *wire, typ int, p pointer) error {
 			b, err := w.message(typ)
 			if err != nil {
 				return err
 			}
 			// Time and Quantity, which come most often, have a way of their own above.
-			return p.value(t).Addr().Interface().(protobufUnmarshaler).Unmarshal(b)
+			err = p.value(t).Addr().Interface().(protobufUnmarshaler).Unmarshal(b)
+			fill(p, slices)
+			return err
 		}, nil
 	}
 	switch kind := t.Kind(); {

@@ -1,6 +1,7 @@
 package decode
 
 import (
+	"encoding/binary"
 	"fmt"
 	"reflect"
 
@@ -16,9 +17,15 @@ func (c *wireCompiler) repeated(t reflect.Type, tag, format string, keep mask) (
 	}
 	alloc := c.allocators.of(t.Elem(), c.share)
 	if each, ok := packed(t.Elem()); ok {
+		num, _ := binary.Uvarint([]byte(tag))
+		single := fieldTag(int(num>>3), each)
 		return func(d *Decoder, w *wire, typ int, p pointer) error {
 			if typ != wireBytes {
-				return elem(d, w, typ, alloc.append(d, p, 1))
+				room := 1
+				if s := as[sliceHeader](p); s.len == s.cap && typ == each {
+					room += w.countNumbers(single, typ)
+				}
+				return elem(d, w, typ, alloc.append(d, p, room))
 			}
 			b, err := w.bytes()
 			if err != nil {

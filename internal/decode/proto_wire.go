@@ -1,6 +1,7 @@
 package decode
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -217,4 +218,15 @@ func (s *wireStack) each(data []byte, f func(w *wire, num, typ int) (bool, error
 		}
 	}
 	return nil
+}
+
+// countNumbers counts the elements of a slice of numbers that follow, as countRepeats does those of
+// messages. The tag of one number has just been consumed.
+func (w *wire) countNumbers(tag string, typ int) (n int) {
+	look := wire{data: w.data, pos: w.pos}
+	for look.skip(typ) == nil && bytes.HasPrefix(look.data[look.pos:], []byte(tag)) {
+		look.pos += len(tag)
+		n++
+	}
+	return n
 }

@@ -155,7 +155,9 @@ func (a *allocator) append(d *Decoder, p pointer, n int) pointer {
 		*s = a.take(d, n)
 		s.len = 0
 	default:
-		// The slice has memory of its own and is full: it grows as append does it.
+		// The slice has memory of its own and is full: it grows as append does it. That elements of a
+		// slice are apart is rare.
+		d.grew = true
 		*a.head = *s
 		a.slice.Grow(n)
 		*s = *a.head

@@ -97,12 +97,12 @@ func (a *Answer) Decode(t reflect.Type) (any, error) {
 			return nil, err
 		}
 	}
-	defer pool.(*sync.Pool).Put(d)
 	data, enc, err := a.For(d)
 	if err != nil {
 		return nil, err
 	}
 	obj := d.One(data, enc)
+	pool.(*sync.Pool).Put(d) // not deferred: one that has panicked is not used again
 	return obj.Value, obj.Err
 }
 
