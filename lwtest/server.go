@@ -118,7 +118,7 @@ func StartServer(resources ...Resource) *Server {
 	var opts apiserver.Options
 	for _, r := range resources {
 		res := apiserver.Resource{
-			Group: r.Group, Version: r.Version, Resource: r.Plural, Kind: r.Kind, Cluster: r.Cluster, Custom: r.Group != "", Status: r.Status, Grace: r.Grace, Fields: r.Fields,
+			Group: r.Group, Version: r.Version, Resource: r.Plural, Kind: r.Kind, Cluster: r.Cluster, Custom: !registry.BuiltIn(r.Group), Status: r.Status, Grace: r.Grace, Fields: r.Fields,
 			Versions: r.Versions, Schema: r.Schema, Managed: r.Managed, Versioned: r.Versioned, Extend: r.extend,
 		}
 		if r.Convert != nil {

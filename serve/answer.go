@@ -25,7 +25,7 @@ func (q *request) inFormat(want wire.Want, answer func() error) error {
 	}
 	q.format = format{codec: q.collection.encoder.codecs[f.Index()]}
 	if f.Shape == wire.Table {
-		if q.format.include, err = includeObject(q.r.URL.Query().Get("includeObject")); err != nil {
+		if q.format.include, err = wire.IncludeObject(q.r.URL.Query().Get("includeObject")); err != nil {
 			return err
 		}
 	}

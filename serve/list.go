@@ -62,10 +62,10 @@ func (q *request) await(ctx context.Context) (of moment, err error) {
 		}
 		return of, q.collection.reachExactly(ctx, of.version)
 	}
-	version, err := listopts.ParseVersion(q.opts.ResourceVersion)
+	version, err := listopts.ListVersion(q.opts.ResourceVersion)
 	switch {
 	case err != nil:
-		return of, apierrors.NewBadRequest(err.Error())
+		return of, err
 	case q.opts.ResourceVersion == "" && q.attributes.Verb == "deletecollection":
 		return of, q.collection.caughtUp(ctx, q.collection.writes.catchUp) // also with FreshHere
 	case q.opts.ResourceVersion == "":
@@ -132,10 +132,10 @@ func (c *collection) stateAt(of moment) (order.List[*item], uint64, error) {
 // get answers with one object.
 func (q *request) get() error {
 	c, ctx := q.collection, q.r.Context()
-	version, err := listopts.ParseVersion(q.opts.ResourceVersion)
+	version, err := listopts.ListVersion(q.opts.ResourceVersion)
 	switch {
 	case err != nil:
-		return apierrors.NewBadRequest(err.Error())
+		return err
 	case q.opts.ResourceVersion == "":
 		err = q.collection.newest(ctx)
 	case version > 0:

@@ -253,17 +253,15 @@ func recovered(err *error) {
 
 // columnDefinitions returns the columns of tables.
 func (r *resource) columnDefinitions() []metav1.TableColumnDefinition {
-	defs := []metav1.TableColumnDefinition{{
-		Name: "Name", Type: "string", Format: "name", Description: "Name must be unique within a namespace.",
-	}}
+	var between []metav1.TableColumnDefinition
 	for _, c := range r.columns {
 		def := metav1.TableColumnDefinition{Name: c.name, Type: c.typ, Description: c.description}
 		if c.wide {
 			def.Priority = 1
 		}
-		defs = append(defs, def)
+		between = append(between, def)
 	}
-	return append(defs, metav1.TableColumnDefinition{Name: "Age", Type: "string", Description: "How long ago the object was created."})
+	return wire.Columns(between...)
 }
 
 func (r *resource) groupResource() schema.GroupResource {

@@ -93,9 +93,9 @@ func (q *request) open(ctx context.Context) (*watcher, initialEvents, error) {
 	if err != nil {
 		return nil, initial, err
 	}
-	version, err := listopts.ParseVersion(opts.ResourceVersion)
+	version, err := listopts.WatchVersion(opts.ResourceVersion)
 	if err != nil {
-		return nil, initial, listopts.WithoutReason(err)
+		return nil, initial, err
 	}
 	limits := &q.h.opts.Limits
 	w := &watcher{collection: c, filter: f, format: q.format, bookmarks: opts.AllowWatchBookmarks, opened: time.Now()}

@@ -122,7 +122,9 @@ func (a *answer) put(u Unit) error {
 func (a *answer) encode(u Unit) error {
 	switch {
 	case a.stream:
-		return a.body.write(func(b []byte) ([]byte, error) { return a.appendFrame(b, u) })
+		err := a.body.write(func(b []byte) ([]byte, error) { return a.appendFrame(b, u) })
+		a.columns = true
+		return err
 	case whole(a.format):
 		a.items++
 		message, err := a.appendItem(a.message, u)

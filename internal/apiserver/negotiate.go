@@ -16,9 +16,15 @@ var (
 // be sent as a whole.
 func whole(f wire.Format) bool { return f.Encoding != wire.JSON }
 
-// has reports whether the resource has a format. It has no tables.
+// has reports whether the resource has a format. Its tables have the columns that every kind has.
 func (r *Resource) has(f wire.Format) bool {
-	return f.Shape == wire.Partial || f.Shape == wire.Full && (f.Encoding != wire.Protobuf || r.Proto != nil)
+	switch f.Shape {
+	case wire.Full:
+		return f.Encoding != wire.Protobuf || r.Proto != nil
+	case wire.Table:
+		return f.Encoding == wire.JSON
+	}
+	return true
 }
 
 // typeMeta returns the kind of the resource's objects.

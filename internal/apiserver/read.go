@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
@@ -80,9 +79,9 @@ func (x *exchange) behind(opts metav1.ListOptions) (metav1.ListOptions, error) {
 	if opts.Continue != "" || opts.ResourceVersion == "" || listopts.Exact(opts) {
 		return opts, nil
 	}
-	want, err := listopts.ParseVersion(opts.ResourceVersion)
+	want, err := listopts.ListVersion(opts.ResourceVersion)
 	if err != nil {
-		return opts, apierrors.NewBadRequest(err.Error())
+		return opts, err
 	}
 	have := x.replica()
 	if want > have {
@@ -242,7 +241,7 @@ func (s *Server) interrupted(a *answer) ([]UnitEffect, context.Context) {
 // answer returns the answer to the request, of which nothing is sent yet.
 func (x *exchange) answer(f wire.Format, stream bool) *answer {
 	return &answer{
-		codec:   newCodec(&x.collection.Resource, f),
+		codec:   newCodec(&x.collection.Resource, f, x.include),
 		ctx:     x.r.Context(),
 		body:    newBody(x.w, x.r, f.ContentType(stream)),
 		stream:  stream,

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -94,7 +93,7 @@ func (r *Resource) kind() *registry.Kind {
 	k := &registry.Kind{
 		Group: r.Group, Version: r.Version, Plural: r.Resource, Kind: r.Kind, Cluster: r.Cluster, Status: r.Status,
 		CreateStatus: createdWithStatus[r.groupResource()], Scale: r.Scale, Managed: r.Managed, Versioned: r.Versioned, Type: r.Type,
-		Native: !strings.Contains(r.Group, ".") || strings.HasSuffix(r.Group, ".k8s.io"),
+		Native: registry.BuiltIn(r.Group),
 	}
 	if r.Grace {
 		k.Grace = podGrace

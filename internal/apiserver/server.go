@@ -10,6 +10,7 @@
 package apiserver
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -20,9 +21,11 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/go-lw/lw/internal/history"
+	"github.com/go-lw/lw/internal/registry"
 	"github.com/go-lw/lw/internal/wire"
 )
 
@@ -155,12 +158,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	t, ok := s.find(r.URL.Path)
 	if !ok && t.collection != nil {
 		x := &exchange{w: w, r: r, collection: t.collection}
-		x.fail(apierrors.NewGenericServerResponse(http.StatusNotFound, r.Method, t.collection.Resource.groupResource(), t.key.Name, "", 0, false))
+		err := error(apierrors.NewNotFound(t.collection.Resource.groupResource(), t.key.Name))
+		if registry.BuiltIn(t.collection.Resource.Group) {
+			err = routed(http.StatusNotFound)
+		}
+		x.fail(err)
 		return
 	}
 	if !ok {
-		// No fault applies to discovery, and the log of requests does not have it.
-		(&wire.Discovery{Resources: s.discovered, Version: wire.ServerVersion}).ServeHTTP(w, r)
+		s.other(w, r)
 		return
 	}
 	req, err := newRequest(r, t)
@@ -188,6 +194,25 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.serve(s)
 }
 
+// other answers a request that is about no resource. No fault applies to it, and the log of
+// requests does not have it.
+func (s *Server) other(w http.ResponseWriter, r *http.Request) {
+	group, core := "", strings.HasPrefix(r.URL.Path, "/api/")
+	if rest, ok := strings.CutPrefix(r.URL.Path, "/apis/"); ok {
+		group, _, _ = strings.Cut(rest, "/")
+	}
+	switch d := (wire.Discovery{Resources: s.discovered, Version: wire.ServerVersion}); {
+	case slices.Contains([]string{"/healthz", "/livez", "/readyz"}, r.URL.Path):
+		wire.WriteBody(w, "text/plain; charset=utf-8", http.StatusOK, []byte("ok"))
+	case d.Serve(w, r):
+	case core || group != "" && registry.BuiltIn(group):
+		f, _ := wire.Negotiate(r.Header.Get("Accept"), wire.WantStatus, func(f wire.Format) bool { return f.Shape == wire.Full })
+		wire.WriteStatus(w, f, wire.Status(routed(http.StatusNotFound)))
+	default:
+		http.NotFound(w, r) // in plain text, as kube-apiserver where no group is
+	}
+}
+
 // An exchange is a request while the server answers it, with what a fault has changed. It belongs
 // to the goroutine of the request.
 type exchange struct {
@@ -195,6 +220,7 @@ type exchange struct {
 	r          *http.Request
 	req        Request // as the server understands it, which a fault may have changed
 	collection *Collection
+	include    metav1.IncludeObjectPolicy // of a table
 
 	// The effects of a fault; see Effect.
 	// wait is called before anything else. It returns false if the client has gone.
@@ -212,7 +238,29 @@ func (x *exchange) key() types.NamespacedName {
 
 // negotiate returns the format of the answer.
 func (x *exchange) negotiate(want wire.Want) (wire.Format, error) {
-	return wire.Negotiate(x.r.Header.Get("Accept"), want, x.collection.Resource.has)
+	f, err := wire.Negotiate(x.r.Header.Get("Accept"), want, x.collection.Resource.has)
+	if err == nil && f.Shape == wire.Table {
+		x.include, err = wire.IncludeObject(x.r.URL.Query().Get("includeObject"))
+	}
+	return f, err
+}
+
+// notAllowed is the error of a method that the path does not have. kube-apiserver's router refuses
+// it for kinds that are built in, and names none.
+func (x *exchange) notAllowed() error {
+	r := &x.collection.Resource
+	if registry.BuiltIn(r.Group) {
+		return routed(http.StatusMethodNotAllowed)
+	}
+	verb := map[string]string{"POST": "create", "PUT": "update", "HEAD": "get"}[x.r.Method]
+	return apierrors.NewMethodNotSupported(r.groupResource(), cmp.Or(verb, strings.ToLower(x.r.Method)))
+}
+
+// routed is an error of kube-apiserver's router, which knows the path alone.
+func routed(code int) error {
+	err := apierrors.NewGenericServerResponse(code, "", schema.GroupResource{}, "", "", 0, false)
+	err.ErrStatus.Details = &metav1.StatusDetails{}
+	return err
 }
 
 // fail answers with the Status of err.
@@ -242,7 +290,7 @@ func (x *exchange) serve(s *Server) {
 	case DeleteCollection:
 		err = x.removeAll()
 	default:
-		err = apierrors.NewMethodNotSupported(x.collection.Resource.groupResource(), strings.ToLower(x.r.Method))
+		err = x.notAllowed()
 	}
 	if err != nil {
 		x.fail(err)

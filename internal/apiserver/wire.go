@@ -2,6 +2,8 @@ package apiserver
 
 import (
 	"encoding/json"
+	"strconv"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -43,10 +45,34 @@ type codec struct {
 	res    *Resource
 	format wire.Format
 	frames *wire.Codec
+
+	include metav1.IncludeObjectPolicy // what the rows of a table have beside their cells
+	columns bool                       // a table has been sent, whose columns count for those to come
 }
 
-func newCodec(r *Resource, f wire.Format) codec {
-	return codec{r, f, wire.NewCodec(f, r.typeMeta(), nil)}
+func newCodec(r *Resource, f wire.Format, include metav1.IncludeObjectPolicy) codec {
+	return codec{res: r, format: f, frames: wire.NewCodec(f, r.typeMeta(), wire.Columns()), include: include}
+}
+
+// row returns the unit's object as a row of a table.
+func (c codec) row(u Unit) ([]byte, error) {
+	named, object := u.Object, u.Object
+	if u.Object == nil {
+		var err error
+		if named, err = c.res.encode(u.obj, u.Version, partialJSON); err != nil {
+			return nil, err
+		}
+		object = named
+		if c.include == metav1.IncludeObject {
+			if object, err = c.res.encode(u.obj, u.Version, fullJSON); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if c.include == metav1.IncludeNone {
+		object = []byte("null")
+	}
+	return wire.TableRow(named, object, nil, time.Now())
 }
 
 // json returns the unit's object as JSON.
@@ -66,6 +92,17 @@ func (c codec) json(u Unit) ([]byte, error) {
 // object returns the unit's object as package wire wants it, and the codec for it: that of its
 // kind, which a fault may have changed.
 func (c codec) object(u Unit) ([]byte, *wire.Codec, error) {
+	if c.format.Shape == wire.Table && u.status == nil {
+		if u.obj == nil && u.Object == nil {
+			return c.frames.Bookmark(u.Version, u.End), c.frames, nil
+		}
+		row, err := c.row(u)
+		if err != nil {
+			return nil, nil, err
+		}
+		meta := metav1.ListMeta{ResourceVersion: strconv.FormatUint(u.Version, 10)}
+		return c.frames.AppendTable(nil, &meta, !c.columns, row), c.frames, nil
+	}
 	switch c.format.Encoding {
 	case wire.JSON:
 		object, err := c.json(u)
@@ -136,6 +173,10 @@ func (c codec) appendItem(b []byte, u Unit) ([]byte, error) {
 		// The encoding begins with kind and apiVersion. Leave out everything before the metadata.
 		const metadata = `"metadata":`
 		u.Object = append([]byte{'{'}, object[len(c.res.head())-len(metadata):]...)
+	}
+	if c.format.Shape == wire.Table {
+		row, err := c.row(u)
+		return append(b, row...), err
 	}
 	object, frames, err := c.object(u)
 	if err != nil {

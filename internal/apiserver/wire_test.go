@@ -123,7 +123,7 @@ func TestAnswers(t *testing.T) {
 		{"application/json" + partialList, "", "application/json",
 			"meta.k8s.io/v1, Kind=PartialObjectMetadataList 3 [a@2 PartialObjectMetadata b@3 PartialObjectMetadata]"},
 		{acceptProto + partialList, "", acceptProto, "meta.k8s.io/v1, Kind=PartialObjectMetadataList 3 [a@2 b@3]"},
-		{"application/json;as=Table;g=meta.k8s.io;v=v1,application/json", "", "application/json", "/v1, Kind=PodList 3 [a@2 b@3]"},
+		{"application/json;as=Table;g=meta.k8s.io;v=v1,application/json", "", "application/json", "meta.k8s.io/v1, Kind=Table"},
 		{"application/json;q=0.5," + acceptProto, "", acceptProto, "/v1, Kind=PodList 3 [a@2 b@3]"},
 		{"application/json" + partialObject, "", "application/json", "/v1, Kind=Status 406"},
 		{"application/yaml", "", "application/json", "/v1, Kind=Status 406"},

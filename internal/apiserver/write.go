@@ -3,7 +3,6 @@ package apiserver
 import (
 	"net/http"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
@@ -40,7 +39,7 @@ func (x *exchange) object(code int, obj *stored, r *Resource) error {
 	if err != nil {
 		return err
 	}
-	body, frames, err := newCodec(r, f).object(Unit{Version: obj.Version, obj: obj})
+	body, frames, err := newCodec(r, f, x.include).object(Unit{Version: obj.Version, obj: obj})
 	if err != nil {
 		return err
 	}
@@ -97,13 +96,13 @@ func (x *exchange) write() error {
 // evict deletes a Pod as an Eviction says. There are no budgets that could refuse it.
 func (x *exchange) evict() error {
 	if x.req.Verb != Create {
-		return apierrors.NewMethodNotSupported(x.collection.Resource.groupResource(), string(x.req.Verb))
+		return x.notAllowed()
 	}
 	body, err := wire.ReadBody(x.w, x.r)
 	if err != nil {
 		return err
 	}
-	options, err := registry.ParseEviction(x.r.URL.Query(), x.r.Header.Get("Content-Type"), body)
+	options, err := registry.ParseEviction(x.req.Name, x.r.URL.Query(), x.r.Header.Get("Content-Type"), body)
 	if err != nil {
 		return err
 	}

@@ -351,14 +351,16 @@ func TestEviction(t *testing.T) {
 			method, path, body string
 			code               int
 		}{
-			{"POST", "/a/eviction", `{"deleteOptions":{"preconditions":{"uid":"v"}}}`, 409},
-			{"POST", "/a/eviction?dryRun=All", `{}`, 201},
-			{"POST", "/a/eviction", `{"deleteOptions":{"dryRun":["All"]}}`, 201},
-			{"POST", "/a/eviction", `{"deleteOptions":{"dryRun":["Some"]}}`, 422},
+			{"POST", "/a/eviction", `{"metadata":{"name":"a"},"deleteOptions":{"preconditions":{"uid":"v"}}}`, 409},
+			{"POST", "/a/eviction?dryRun=All", `{"metadata":{"name":"a"}}`, 201},
+			{"POST", "/a/eviction", `{}`, 400},
+			{"POST", "/a/eviction", `{"metadata":{"name":"b"}}`, 400},
+			{"POST", "/a/eviction", `{"metadata":{"name":"a"},"deleteOptions":{"dryRun":["All"]}}`, 201},
+			{"POST", "/a/eviction", `{"metadata":{"name":"a"},"deleteOptions":{"dryRun":["Some"]}}`, 422},
 			{"POST", "/a/eviction", `[]`, 400},
 			{"PUT", "/a/eviction", `{}`, 405},
 			{"GET", "/a/eviction", ``, 405},
-			{"POST", "/b/eviction", `{}`, 404},
+			{"POST", "/b/eviction", `{"metadata":{"name":"b"}}`, 404},
 			{"GET", "/a", "", 200},
 			{"POST", "/a/eviction", `{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"a"}}`, 201},
 			{"GET", "/a", "", 404},

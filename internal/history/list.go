@@ -4,7 +4,6 @@ import (
 	"slices"
 	"sort"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/go-lw/lw/internal/listopts"
@@ -99,9 +98,9 @@ func (c *Collection[V]) listed(namespace string, opts metav1.ListOptions) (uint6
 	if opts.Continue != "" {
 		return c.continued(namespace, opts)
 	}
-	version, err := listopts.ParseVersion(opts.ResourceVersion)
+	version, err := listopts.ListVersion(opts.ResourceVersion)
 	if err != nil {
-		return 0, nil, apierrors.NewBadRequest(err.Error())
+		return 0, nil, err
 	}
 	c.line.mu.Lock()
 	defer c.line.mu.Unlock()

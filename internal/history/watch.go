@@ -77,9 +77,9 @@ func (c *Collection[V]) Watch(namespace string, opts metav1.ListOptions) (*Watch
 	if err != nil {
 		return nil, err
 	}
-	version, err := listopts.ParseVersion(opts.ResourceVersion)
+	version, err := listopts.WatchVersion(opts.ResourceVersion)
 	if err != nil {
-		return nil, listopts.WithoutReason(err)
+		return nil, err
 	}
 	w := &Watch[V]{c: c, filter: f, bookmarks: opts.AllowWatchBookmarks, opened: time.Now()}
 	if s := opts.TimeoutSeconds; s != nil && *s > 0 {

@@ -55,7 +55,7 @@ func NewFilter(namespace string, opts metav1.ListOptions, known func(field strin
 	if opts.LabelSelector != "" {
 		sel, err := labels.Parse(opts.LabelSelector)
 		if err != nil {
-			return nil, apierrors.NewBadRequest(fmt.Sprintf("unable to parse label selector %q: %v", opts.LabelSelector, err))
+			return nil, apierrors.NewBadRequest(err.Error())
 		}
 		if !sel.Empty() {
 			f.labels = sel
@@ -99,7 +99,7 @@ func (f *Filter) parseFields(selector string, known func(field string) bool) err
 	}
 	sel, err := fields.ParseSelector(selector)
 	if err != nil {
-		return apierrors.NewBadRequest(fmt.Sprintf("unable to parse field selector %q: %v", selector, err))
+		return apierrors.NewBadRequest(err.Error())
 	}
 	for _, req := range sel.Requirements() {
 		if req.Field != fieldName && req.Field != fieldNamespace && (known == nil || !known(req.Field)) {

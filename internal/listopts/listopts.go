@@ -15,10 +15,11 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // ParseVersion returns a resource version as a number. "" and "0" are both 0. The error is no API
-// status: a list answers it with BadRequest, a watch as [WithoutReason] has it.
+// status; see [ListVersion] and [WatchVersion].
 func ParseVersion(resourceVersion string) (uint64, error) {
 	if resourceVersion == "" || resourceVersion == "0" {
 		return 0, nil
@@ -28,6 +29,28 @@ func ParseVersion(resourceVersion string) (uint64, error) {
 		return 0, fmt.Errorf("invalid resource version %q: not a decimal number", resourceVersion)
 	}
 	return v, nil
+}
+
+// ListVersion is ParseVersion for a request for a list or an object, whose error is BadRequest.
+func ListVersion(resourceVersion string) (uint64, error) {
+	v, err := ParseVersion(resourceVersion)
+	if err != nil {
+		err = apierrors.NewBadRequest("invalid resource version: " + invalidVersion(resourceVersion).Error())
+	}
+	return v, err
+}
+
+// WatchVersion is ParseVersion for a watch, whose error is one [WithoutReason].
+func WatchVersion(resourceVersion string) (uint64, error) {
+	v, err := ParseVersion(resourceVersion)
+	if err != nil {
+		err = WithoutReason(invalidVersion(resourceVersion))
+	}
+	return v, err
+}
+
+func invalidVersion(resourceVersion string) error {
+	return field.Invalid(field.NewPath("resourceVersion"), resourceVersion, (&strconv.NumError{Func: "ParseUint", Num: resourceVersion, Err: strconv.ErrSyntax}).Error())
 }
 
 // FormatVersion returns a version as a string, as metadata.resourceVersion has it.
@@ -77,7 +100,7 @@ func number(query url.Values, name string) (*int64, error) {
 	}
 	n, err := strconv.ParseInt(values[0], 10, 64)
 	if err != nil {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("invalid %s %q: not a decimal number", name, values[0]))
+		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	return &n, nil
 }

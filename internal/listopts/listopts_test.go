@@ -106,8 +106,8 @@ func TestFilterErrors(t *testing.T) {
 		code int32
 		want string
 	}{
-		{metav1.ListOptions{LabelSelector: "a in"}, 400, `unable to parse label selector "a in"`},
-		{metav1.ListOptions{FieldSelector: "a"}, 400, `unable to parse field selector "a"`},
+		{metav1.ListOptions{LabelSelector: "a in"}, 400, "unable to parse requirement: found ''"},
+		{metav1.ListOptions{FieldSelector: "a"}, 400, "invalid selector: 'a'"},
 		{metav1.ListOptions{FieldSelector: "spec.size=1"}, 400, "field label not supported: spec.size"},
 		{metav1.ListOptions{ShardSelector: "a"}, 500, "invalid shard selector"},
 	} {
@@ -182,10 +182,10 @@ func TestParse(t *testing.T) {
 		rig.Same(t, query, want, rig.Must[metav1.ListOptions](t)(parse(query)))
 	}
 	for query, want := range map[string]string{
-		"watch=1&limit=x":         `invalid limit "x": not a decimal number`,
-		"watch=1&limit=":          `invalid limit "": not a decimal number`,
-		"watch=1&timeoutSeconds=": `invalid timeoutSeconds "": not a decimal number`,
-		"watch=1&limit=1e3":       `invalid limit "1e3": not a decimal number`,
+		"watch=1&limit=x":         `strconv.ParseInt: parsing "x": invalid syntax`,
+		"watch=1&limit=":          `strconv.ParseInt: parsing "": invalid syntax`,
+		"watch=1&timeoutSeconds=": `strconv.ParseInt: parsing "": invalid syntax`,
+		"watch=1&limit=1e3":       `strconv.ParseInt: parsing "1e3": invalid syntax`,
 	} {
 		got, err := parse(query)
 		if !apierrors.IsBadRequest(err) || err.Error() != want {

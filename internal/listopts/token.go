@@ -80,7 +80,7 @@ func (t Token) Encode() string {
 func DecodeToken(s string) (Token, error) {
 	var t tokenJSON
 	if len(s) > maxToken {
-		return Token{}, apierrors.NewBadRequest(fmt.Sprintf("continue key is not valid: it has %d bytes", len(s)))
+		return Token{}, apierrors.NewBadRequest(fmt.Sprintf("invalid continue token: continue key is not valid: it has %d bytes", len(s)))
 	}
 	b, err := base64.RawURLEncoding.DecodeString(s)
 	if err == nil {
@@ -93,7 +93,7 @@ func DecodeToken(s string) (Token, error) {
 		err = errors.New("no token of this server")
 	}
 	if err != nil {
-		return Token{}, apierrors.NewBadRequest(fmt.Sprintf("continue key is not valid: %v", err))
+		return Token{}, apierrors.NewBadRequest(fmt.Sprintf("invalid continue token: continue key is not valid: %v", err))
 	}
 	return Token{Version: max(t.Version, Inconsistent), Start: start}, nil
 }

@@ -31,6 +31,9 @@ func (w *Write) fresh() (*Object, error) {
 		o.Meta = *o.Meta.DeepCopy()
 		if w.kind.Type != nil {
 			again, _, err := w.kind.object(w.kind.AppendJSON(nil, &o), false)
+			if err == nil && len(o.Meta.ManagedFields) == 0 { // JSON leaves out an empty list, which resets
+				again.Meta.ManagedFields = o.Meta.ManagedFields
+			}
 			return again, err
 		}
 	}
@@ -82,7 +85,9 @@ func (w *Write) insert(ctx context.Context, o *Object) (Outcome, error) {
 	if !w.req.Whole {
 		m.UID = ""
 	}
-	m.CreationTimestamp, m.Generation = now(), 1
+	if m.CreationTimestamp = now(); k.counts() {
+		m.Generation = 1
+	}
 	if k.Status && !k.CreateStatus && !w.req.Whole && o.Status != nil {
 		if err := k.withoutStatus(o); err != nil {
 			return Outcome{}, err
@@ -116,7 +121,7 @@ func (w *Write) update(ctx context.Context, old *Object) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	if old == nil { // it is an apply
+	if old == nil { // it is an apply, or an update that creates
 		return w.insert(ctx, o)
 	}
 	return w.replace(ctx, o, old)
@@ -127,17 +132,32 @@ func (w *Write) changed(ctx context.Context, old *Object) (*Object, error) {
 	if w.req.Verb == Patch {
 		return w.patched(ctx, old)
 	}
-	if old == nil {
+	created := old == nil && w.req.Subresource == "" && !w.req.Whole && createdByUpdates.Has(w.kind.GroupResource().String())
+	if old == nil && !created {
 		return nil, apierrors.NewNotFound(w.kind.GroupResource(), w.req.Key.Name)
 	}
 	o, err := w.fresh()
 	if err != nil {
 		return nil, err
 	}
+	if created {
+		return o, w.creates(ctx, o)
+	}
 	if uid := o.Meta.UID; uid != "" && uid != old.Meta.UID {
 		return nil, w.conflict(fmt.Errorf("precondition failed: UID in precondition: %v, UID in object meta: %v", uid, old.Meta.UID))
 	}
 	return o, nil
+}
+
+// creates refuses to create the object of a PUT if it is to replace one, or the client may not.
+func (w *Write) creates(ctx context.Context, o *Object) error {
+	if o.Meta.UID != "" {
+		return w.conflict(fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", o.Meta.UID))
+	}
+	if w.req.MayCreate != nil {
+		return w.req.MayCreate(ctx)
+	}
+	return nil
 }
 
 func (w *Write) conflict(err error) error {
@@ -204,7 +224,7 @@ func (w *Write) replace(ctx context.Context, o, old *Object) (Outcome, error) {
 	if m.DeletionGracePeriodSeconds == nil {
 		m.DeletionGracePeriodSeconds = was.DeletionGracePeriodSeconds
 	}
-	if !equal(o.Body, old.Body) || k.Versioned && !k.Status && !equalStatus(o, old) {
+	if k.newGeneration(o, old) {
 		m.Generation++
 	}
 	if errs := w.checkMeta(m, was); len(errs) > 0 {

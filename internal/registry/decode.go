@@ -3,6 +3,7 @@ package registry
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -59,21 +60,21 @@ func (w *Write) decode(body []byte) (*Object, error) {
 	strict := w.opts.validation != metav1.FieldValidationIgnore
 	data, lost, err := w.kind.toJSON(w.req.ContentType, body, strict)
 	if err != nil {
-		return nil, w.kind.undecodable(body, err)
+		return nil, w.kind.unrecognized(body, err)
 	}
 	data, twice, err := tidy(data)
 	if err != nil {
-		return nil, w.kind.undecodable(body, err)
+		return nil, w.kind.unrecognized(body, fmt.Errorf("couldn't get version/kind; json parse error: %w", err))
 	}
 	o, unknown, err := w.object(data, strict)
 	if err != nil {
-		return nil, w.kind.undecodable(body, err)
+		return nil, w.kind.undecodable(data, err)
 	}
 	if lost = append(append(lost, twice...), unknown...); !strict || len(lost) == 0 {
 		return o, nil
 	}
 	if w.opts.validation == metav1.FieldValidationStrict {
-		return nil, w.kind.undecodable(body, runtime.NewStrictDecodingError(lost))
+		return nil, w.kind.undecodable(data, runtime.NewStrictDecodingError(lost))
 	}
 	w.warn(lost)
 	return o, nil
@@ -95,18 +96,50 @@ func (w *Write) warn(lost []error) {
 	}
 }
 
-// undecodable is the answer to a body that is no object of the Kind.
-func (k *Kind) undecodable(body []byte, err error) error {
+// undecodable is the answer to JSON that is no object of the Kind.
+func (k *Kind) undecodable(data []byte, err error) error {
 	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
 		return err
 	}
+	version, kind := k.Version, k.Kind
 	if v := (*versionError)(nil); errors.As(err, &v) {
-		return badRequest("%v", err)
+		if !BuiltIn(k.Group) {
+			return badRequest("%v", err)
+		}
+		_, version, _ = strings.Cut("/"+v.got, "/")
+		version = version[strings.LastIndex(version, "/")+1:]
+		err = fmt.Errorf("no kind %q is registered for version %q in scheme %q", k.Kind, v.got, schemeName)
 	}
-	if len(body) == 0 || body[0] != '{' {
-		return badRequest("the object provided is unrecognized (must be of type %s): %v (%.30q)", k.Kind, err, body)
+	if v := (*kindError)(nil); errors.As(err, &v) {
+		kind = v.got
 	}
-	return badRequest("%s in version %q cannot be handled as a %s: %v", k.Kind, k.Version, k.Kind, err)
+	if len(data) == 0 || data[0] != '{' {
+		return k.unrecognized(data, err)
+	}
+	return badRequest("%s in version %q cannot be handled as a %s: %v", kind, version, k.Kind, err)
+}
+
+// schemeName is what errors call the scheme that lacks a kind.
+const schemeName = "pkg/runtime/scheme.go:111"
+
+// unrecognized is the answer to a body that does not say what it is.
+func (k *Kind) unrecognized(body []byte, err error) error {
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+		return err
+	}
+	const most = 30
+	start, more := body[:min(len(body), most)], ""
+	if len(body) > most {
+		more = " ..."
+	}
+	text := hex.EncodeToString(start)
+	switch {
+	case len(body) == 0:
+		text = "<empty>"
+	case body[0] == '{':
+		text = string(start)
+	}
+	return badRequest("the object provided is unrecognized (must be of type %s): %v (%s%s)", k.Kind, err, text, more)
 }
 
 // toJSON returns a body as JSON. twice are the errors of names that come twice, where JSON cannot
@@ -194,12 +227,18 @@ func messages(body []byte, do func(number uint64, value []byte) error) error {
 	return nil
 }
 
-// ParseEviction reads the options of a deletion in an Eviction of a Pod.
-func ParseEviction(query url.Values, contentType string, body []byte) (*metav1.DeleteOptions, error) {
-	eviction := struct{ DeleteOptions metav1.DeleteOptions }{}
+// ParseEviction reads the options of a deletion in an Eviction of the Pod that has a name.
+func ParseEviction(name string, query url.Values, contentType string, body []byte) (*metav1.DeleteOptions, error) {
+	eviction := struct {
+		Metadata      metav1.ObjectMeta
+		DeleteOptions metav1.DeleteOptions
+	}{}
 	if mediaType(contentType) == runtime.ContentTypeProtobuf {
 		if err := messages(body, func(number uint64, value []byte) error {
-			if number == 2 {
+			switch number {
+			case 1:
+				return eviction.Metadata.Unmarshal(value)
+			case 2:
 				return eviction.DeleteOptions.Unmarshal(value)
 			}
 			return nil
@@ -214,6 +253,9 @@ func ParseEviction(query url.Values, contentType string, body []byte) (*metav1.D
 		if err := json.Unmarshal(data, &eviction); err != nil {
 			return nil, badRequest("%v", err)
 		}
+	}
+	if eviction.Metadata.Name != name {
+		return nil, badRequest("name in URL does not match name in Eviction object")
 	}
 	return ParseDeleteOptions(url.Values{"dryRun": query["dryRun"]}, "", mustJSON(&eviction.DeleteOptions))
 }
@@ -252,7 +294,7 @@ func decodeDeleteOptions(contentType string, body []byte, into *metav1.DeleteOpt
 		return badRequest("%v", err)
 	}
 	if err == nil && into.Kind != "" && into.Kind != k.Kind {
-		return badRequest("decoded object cannot be converted to DeleteOptions: it is a %s", into.Kind)
+		return badRequest("no kind %q is registered for version %q in scheme %q", into.Kind, into.APIVersion, schemeName)
 	}
 	return err
 }

@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // remove decides about a DELETE. An object that has finalizers, or is to have one for its
@@ -68,11 +69,14 @@ func (w *Write) checkPreconditions(old *Object) error {
 	if p == nil {
 		return nil
 	}
+	refused := func(err error) error { // kube-apiserver names the kind here
+		return apierrors.NewConflict(schema.GroupResource{Group: w.kind.Group, Resource: w.kind.Kind}, w.req.Key.Name, err)
+	}
 	if p.UID != nil && *p.UID != old.Meta.UID {
-		return w.conflict(fmt.Errorf("the UID in the precondition (%s) does not match the UID in record (%s). The object might have been deleted and then recreated", *p.UID, old.Meta.UID))
+		return refused(fmt.Errorf("the UID in the precondition (%s) does not match the UID in record (%s). The object might have been deleted and then recreated", *p.UID, old.Meta.UID))
 	}
 	if p.ResourceVersion != nil && *p.ResourceVersion != old.Meta.ResourceVersion {
-		return w.conflict(fmt.Errorf("the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). The object might have been modified", *p.ResourceVersion, old.Meta.ResourceVersion))
+		return refused(fmt.Errorf("the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). The object might have been modified", *p.ResourceVersion, old.Meta.ResourceVersion))
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -74,6 +73,9 @@ func (sameContent) ConvertFieldLabel(_ schema.GroupVersionKind, label, value str
 func (w *Write) manage(old, o *Object) error {
 	k, m := w.kind, &o.Meta
 	reset := len(m.ManagedFields) == 1 && m.ManagedFields[0] == metav1.ManagedFieldsEntry{}
+	if BuiltIn(k.Group) && m.ManagedFields != nil && len(m.ManagedFields) == 0 { // a custom resource loses an empty list as it is read
+		reset = true
+	}
 	switch {
 	case old == nil && !k.Managed, old != nil && len(old.Meta.ManagedFields) == 0, old != nil && reset && w.req.Subresource == "":
 		if !w.req.Whole {
@@ -156,7 +158,7 @@ func (w *Write) applied(ctx context.Context, old *Object) (*Object, error) {
 	}
 	result, err := manager.Apply(live, patch, w.opts.manager, w.opts.force)
 	if status := apierrors.APIStatus(nil); err != nil && !errors.As(err, &status) {
-		return nil, &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: err.Error()}}
+		return nil, withoutReason(err)
 	} else if err != nil {
 		return nil, err
 	}
@@ -173,7 +175,7 @@ func (w *Write) applied(ctx context.Context, old *Object) (*Object, error) {
 		lost = append(lost, w.twice...)
 	}
 	if len(lost) > 0 && w.opts.validation == metav1.FieldValidationStrict {
-		return nil, badRequest("error strict decoding patch: %v", runtime.NewStrictDecodingError(lost))
+		return nil, badRequest("error strict decoding YAML: %v", runtime.NewStrictDecodingError(lost))
 	}
 	w.warn(lost)
 	if old == nil && o.Meta.UID != "" {

@@ -157,7 +157,7 @@ func (k *Kind) split(data []byte, meta, strict bool) (o *Object, unknown []error
 	o.Body = append(body, '}')
 	switch {
 	case kind != "" && kind != k.Kind:
-		return nil, nil, fmt.Errorf("the kind of the object (%s) is not %s", kind, k.Kind)
+		return nil, nil, &kindError{kind, cmp.Or(apiVersion, k.GroupVersion().String()), k}
 	case apiVersion != "" && apiVersion != k.GroupVersion().String():
 		return nil, nil, &versionError{apiVersion, k.GroupVersion().String()}
 	case noMeta && kind == "":
@@ -167,6 +167,22 @@ func (k *Kind) split(data []byte, meta, strict bool) (o *Object, unknown []error
 }
 
 var errNoKind = errors.New("Object 'Kind' is missing")
+
+// A kindError is the error of an object of another kind than its path has.
+type kindError struct {
+	got, apiVersion string
+	want            *Kind
+}
+
+// Error says it as kube-apiserver does, which has the kinds as types of packages.
+func (e *kindError) Error() string {
+	if !BuiltIn(e.want.Group) {
+		return fmt.Sprintf("the kind of the object (%s) is not %s", e.got, e.want.Kind)
+	}
+	version := e.apiVersion[strings.LastIndex(e.apiVersion, "/")+1:]
+	group, _, _ := strings.Cut(cmp.Or(e.want.Group, "core"), ".")
+	return fmt.Sprintf("converting (%s.%s) to (%s.%s): unknown conversion", version, e.got, group, e.want.Kind)
+}
 
 // A versionError is the error of an object of another version than its path.
 type versionError struct{ got, want string }

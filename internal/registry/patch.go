@@ -51,7 +51,9 @@ func (w *Write) readPatch() (err error) {
 		body, twice, err = tidy(body)
 		w.twice = append(w.twice, twice...)
 	}
-	if err != nil {
+	if err != nil && w.patchType() == types.ApplyYAMLPatchType {
+		return badRequest("error decoding YAML: %v", err)
+	} else if err != nil {
 		return badRequest("error decoding patch: %v", err)
 	}
 	w.patch = body
@@ -101,6 +103,11 @@ func (w *Write) patched(ctx context.Context, old *Object) (*Object, error) {
 		w.warn(append(lost, more...))
 	}
 	return o, w.checkName(o)
+}
+
+// withoutReason is an answer 500 with the text of err.
+func withoutReason(err error) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: err.Error()}}
 }
 
 func unprocessable(err error) error {
@@ -195,6 +202,10 @@ func (t *Type) strategicPatch(before, patch []byte) (after []byte, lost []error,
 		return after, lost, err
 	case errors.Is(err, mergepatch.ErrNoListOfLists), errors.Is(err, mergepatch.ErrPatchContentNotMatchRetainKeys):
 		return nil, nil, unprocessable(err)
+	case errors.Is(err, mergepatch.ErrBadJSONDoc), errors.Is(err, mergepatch.ErrBadPatchFormatForPrimitiveList),
+		errors.Is(err, mergepatch.ErrBadPatchFormatForRetainKeys), errors.Is(err, mergepatch.ErrBadPatchFormatForSetElementOrderList),
+		errors.Is(err, mergepatch.ErrUnsupportedStrategicMergePatchFormat):
+		return nil, nil, badRequest("%v", err)
 	}
-	return nil, nil, badRequest("%v", err)
+	return nil, nil, withoutReason(err) // the other errors are texts alone, and kube-apiserver takes them for its own
 }

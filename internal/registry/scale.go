@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -55,6 +56,11 @@ func (k *Kind) scaleOf(o *Object) (scale *Object, found bool, err error) {
 			status["selector"] = selector
 		}
 	}
+	if _, ok := status["selector"]; !ok && BuiltIn(k.Group) {
+		if selector := selectorOf(u); selector != "" {
+			status["selector"] = selector
+		}
+	}
 	n, found, _ := unstructured.NestedInt64(u.Object, splitPath(k.Scale.Replicas)...)
 	if found = found || k.Native || k.Type != nil && !k.Type.opaque; !found {
 		n = unsaid
@@ -67,6 +73,24 @@ func (k *Kind) scaleOf(o *Object) (scale *Object, found bool, err error) {
 		Meta: metav1.ObjectMeta{Name: m.Name, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion, CreationTimestamp: m.CreationTimestamp},
 		Body: mustJSON(map[string]any{"spec": spec}), Status: mustJSON(status),
 	}, found, nil
+}
+
+// selectorOf returns the selector of the pods of a built-in kind: that of a ReplicationController
+// is a map of labels, and of the others a LabelSelector.
+func selectorOf(u *unstructured.Unstructured) string {
+	value, _, _ := unstructured.NestedMap(u.Object, "spec", "selector")
+	if u.GetKind() == "ReplicationController" {
+		value = map[string]any{"matchLabels": value}
+	}
+	var selector metav1.LabelSelector
+	if runtime.DefaultUnstructuredConverter.FromUnstructured(value, &selector) != nil {
+		return ""
+	}
+	parsed, err := metav1.LabelSelectorAsSelector(&selector)
+	if err != nil {
+		return ""
+	}
+	return parsed.String()
 }
 
 // checkScale returns what is wrong with the numbers and the selector of a scale in an object.
@@ -145,8 +169,11 @@ func (w *Write) scale(ctx context.Context, old *Object) (Outcome, error) {
 	case replicas == unsaid && !found:
 		return Outcome{}, badRequest("the spec replicas field %q cannot be empty", k.Scale.Replicas)
 	case replicas < 0:
+		if !BuiltIn(k.Group) {
+			return Outcome{}, k.invalid(w.req.Key.Name, field.ErrorList{field.Invalid(field.NewPath(k.Scale.Replicas), replicas, "should be a non-negative integer")})
+		}
 		scale := &Kind{Group: "autoscaling", Kind: "Scale"}
-		return Outcome{}, scale.invalid(w.req.Key.Name, field.ErrorList{field.Invalid(field.NewPath("spec", "replicas"), replicas, "should be a non-negative integer")})
+		return Outcome{}, scale.invalid(w.req.Key.Name, field.ErrorList{field.Invalid(field.NewPath("spec", "replicas"), replicas, "must be greater than or equal to 0")})
 	}
 	o, err := k.withReplicas(old, replicas)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"runtime/debug"
@@ -268,7 +269,11 @@ func (w *Write) attempt(ctx context.Context, store Store) (out Outcome, err erro
 	if seen, err = k.convert(k.FromStored, old); err != nil {
 		return Outcome{}, err
 	}
-	if out, err = w.Next(ctx, seen); err != nil || w.DryRun || out.Action == Nothing {
+	if out, err = w.Next(ctx, seen); err == nil && w.DryRun && out.Action == Insert && out.Object.Meta.UID == "" {
+		out.Object.Meta.UID, out.Object.Value = anyUID(), nil
+		err = k.give(out.Object)
+	}
+	if err != nil || w.DryRun || out.Action == Nothing {
 		return out, err
 	}
 	next, stored := out.Object, (*Object)(nil)
@@ -306,6 +311,12 @@ func (w *Write) attempt(ctx context.Context, store Store) (out Outcome, err erro
 	return out, err
 }
 
+// anyUID returns the UID of an object that a dry run does not store.
+func anyUID() types.UID {
+	a, b := rand.Uint64(), rand.Uint64()
+	return types.UID(fmt.Sprintf("%08x-%04x-4%03x-%04x-%012x", a>>32, a>>16&0xffff, a&0xfff, b>>48&0x3fff|0x8000, b&(1<<48-1)))
+}
+
 // convert returns the object in another version, by one of the Kind's functions.
 func (k *Kind) convert(to func(*Object) (*Object, error), o *Object) (out *Object, err error) {
 	defer recovered(&err)
@@ -333,10 +344,11 @@ func (k *Kind) deleting(err *apierrors.StatusError) error {
 
 func (w *Write) generates() bool { return w.sent.Meta.Name == "" && w.sent.Meta.GenerateName != "" }
 
-// Success is the answer to a deletion after which the object is gone.
+// Success is the answer to a deletion after which the object is gone. As kube-apiserver's, it does
+// not say its code.
 func (k *Kind) Success(o *Object) *metav1.Status {
 	return &metav1.Status{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess, Code: http.StatusOK,
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess,
 		Details: &metav1.StatusDetails{Name: o.Meta.Name, Group: k.Group, Kind: k.Plural, UID: o.Meta.UID},
 	}
 }

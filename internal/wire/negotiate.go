@@ -44,7 +44,11 @@ func Negotiate(accept string, want Want, has func(Format) bool) (Format, error) 
 			}
 			// A server that has chosen the clause fails if it has no such kind.
 			if shape == Partial && c.isList() != (want == WantList) {
-				return Format{}, notAcceptable(fmt.Sprintf("the answer cannot be a %s", c.as))
+				is := "not a list"
+				if want == WantList {
+					is = "a list"
+				}
+				return Format{}, notAcceptable(fmt.Sprintf("you requested %s, but the requested object is %s", c.as, is))
 			}
 			return Format{encoding, shape}, nil
 		}

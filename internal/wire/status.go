@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -31,8 +32,8 @@ func Status(err error) *metav1.Status {
 	return &status
 }
 
-// WriteStatus answers with a Status, which must have its code and kind, and with Retry-After if the
-// Status has that.
+// WriteStatus answers with a Status, which must have its kind, and its code unless that is 200, and
+// with Retry-After if the Status has that.
 func WriteStatus(w http.ResponseWriter, f Format, status *metav1.Status) {
 	if d := status.Details; d != nil && d.RetryAfterSeconds > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(d.RetryAfterSeconds)))
@@ -46,7 +47,7 @@ func WriteStatus(w http.ResponseWriter, f Format, status *metav1.Status) {
 	default:
 		body = append(body, '\n')
 	}
-	WriteBody(w, f.ContentType(false), int(status.Code), body)
+	WriteBody(w, f.ContentType(false), cmp.Or(int(status.Code), http.StatusOK), body)
 }
 
 // encodeStatus returns a Status as the bytes of an object.
