@@ -111,7 +111,7 @@ func TestVerbs(t *testing.T) {
 			{"GET", in + "/a/status", serve.Attributes{Verb: "get", Namespace: "n", Name: "a", Subresource: "status"}, 404, "NotFound"},
 			{"GET", in + "/none", serve.Attributes{Verb: "get", Namespace: "n", Name: "none"}, 404, `widgets.example.io \"none\" not found`},
 			{"GET", path + "/a", serve.Attributes{Verb: "get", Name: "a"}, 404, "NotFound"},
-			{"GET", in + "?limit=x", serve.Attributes{Verb: "list", Namespace: "n"}, 400, "limit"},
+			{"GET", in + "?limit=x", serve.Attributes{Verb: "list", Namespace: "n"}, 400, "strconv.ParseInt"},
 			// An object is read, whatever else the query says.
 			{"GET", in + "/a?watch=1&timeoutSeconds=1&limit=x", serve.Attributes{Verb: "get", Namespace: "n", Name: "a"}, 200, `{"kind":"Widget","apiVersion":"example.io/v1","metadata":{"namespace":"n","name":"a"`},
 			{"GET", in + "/a?resourceVersion=x", serve.Attributes{Verb: "get", Namespace: "n", Name: "a"}, 400, "resource version"},
@@ -119,8 +119,8 @@ func TestVerbs(t *testing.T) {
 			{"GET", in + "?fieldSelector=metadata.name=a", serve.Attributes{Verb: "list", Namespace: "n", Name: "a", FieldSelector: "metadata.name=a"}, 200, `"name":"a"`},
 			{"GET", in + "?fieldSelector=metadata.name=a/b", serve.Attributes{Verb: "list", Namespace: "n", FieldSelector: "metadata.name=a/b"}, 200, `"items":[]`},
 			{"GET", in + "?fieldSelector=metadata.name!=b", serve.Attributes{Verb: "list", Namespace: "n", FieldSelector: "metadata.name!=b"}, 200, `"name":"a"`},
-			{"GET", in + "?fieldSelector=metadata.name=a&labelSelector=(", serve.Attributes{Verb: "list", Namespace: "n", FieldSelector: "metadata.name=a", LabelSelector: "("}, 400, "label selector"},
-			{"GET", in + "?fieldSelector=metadata.name=a&limit=x", serve.Attributes{Verb: "list", Namespace: "n", FieldSelector: "metadata.name=a"}, 400, "limit"},
+			{"GET", in + "?fieldSelector=metadata.name=a&labelSelector=(", serve.Attributes{Verb: "list", Namespace: "n", FieldSelector: "metadata.name=a", LabelSelector: "("}, 400, "found '('"},
+			{"GET", in + "?fieldSelector=metadata.name=a&limit=x", serve.Attributes{Verb: "list", Namespace: "n", FieldSelector: "metadata.name=a"}, 400, "strconv.ParseInt"},
 			// The old form of a watch. The authorizer is not told of its selectors.
 			{"GET", watch + "?resourceVersion=0&timeoutSeconds=1&labelSelector=even%3Dno", serve.Attributes{Verb: "watch", Namespace: "n"}, 200, `{"type":"ADDED","object":{"kind":"Widget"`},
 			{"GET", "/apis/example.io/v1/watch/widgets?watch=false&resourceVersion=0&timeoutSeconds=1&fieldSelector=size=1", serve.Attributes{Verb: "watch"}, 200, `"ADDED"`},
@@ -128,7 +128,7 @@ func TestVerbs(t *testing.T) {
 			{"GET", watch + "/a?resourceVersion=0&timeoutSeconds=1&fieldSelector=size=1,metadata.name=a", serve.Attributes{Verb: "watch", Namespace: "n", Name: "a"}, 200, `"name":"a"`},
 			{"GET", watch + "/a?fieldSelector=metadata.name=x", serve.Attributes{Verb: "watch", Namespace: "n", Name: "a"}, 400, "metadata.name"},
 			{"GET", watch + "/a?fieldSelector=size=1", serve.Attributes{Verb: "watch", Namespace: "n", Name: "a"}, 400, "metadata.name"},
-			{"GET", watch + "?limit=x", serve.Attributes{Verb: "watch", Namespace: "n"}, 400, "limit"},
+			{"GET", watch + "?limit=x", serve.Attributes{Verb: "watch", Namespace: "n"}, 400, "strconv.ParseInt"},
 			{"GET", "/apis/example.io/v1/watch/widgets/a", serve.Attributes{Verb: "watch", Name: "a"}, 404, "NotFound"},
 			{"POST", watch, serve.Attributes{Verb: "watch", Namespace: "n"}, 405, "MethodNotAllowed"},
 			{"GET", "/apis/example.io/v1/proxy/namespaces/n/widgets/a/x", serve.Attributes{Verb: "proxy", Namespace: "n", Name: "a"}, 404, "NotFound"},

@@ -122,7 +122,7 @@ func TestStatuses(t *testing.T) {
 			{"POST", in, `{"metadata":{"name":"a"}}`, "", 409, "AlreadyExists", of("a")},
 			{"PUT", conflict, `{"metadata":{"name":"b","resourceVersion":"2"}}`, "", 409, "Conflict", of("b")},
 			{"PUT", conflict, `{"metadata":{"name":"b","uid":"u"}}`, "", 409, "Conflict", of("b")},
-			{"DELETE", conflict, `{"preconditions":{"uid":"u"}}`, "", 409, "Conflict", of("b")},
+			{"DELETE", conflict, `{"preconditions":{"uid":"u"}}`, "", 409, "Conflict", details{Group: "example.io", Kind: "Widget", Name: "b"}},
 			{"POST", in, `{"metadata":{"name":"d"},"size":-1}`, "", 422, "Invalid", refused("d")},
 			{"POST", in, `{"metadata":{"name":"d"},"size":-2}`, "", 403, "Forbidden", of("d")},
 			{"PUT", conflict, `{"metadata":{"name":"b"},"size":-1}`, "", 422, "Invalid", refused("b")},

@@ -90,7 +90,7 @@ var Packages = []Package{
 	}},
 	{Folder: "internal/registry", Rooms: []Room{
 		{"json", []string{"json.go"}, nil},
-		{"objects", []string{"kind.go", "object.go", "openapi.go", "given.go"}, []string{"json"}},
+		{"objects", []string{"kind.go", "object.go", "openapi.go", "given.go", "builtin.go"}, []string{"json"}},
 		{"writes", []string{"write.go", "options.go", "decode.go", "change.go", "delete.go", "patch.go", "manage.go", "scale.go"}, []string{"json", "objects"}},
 		{"collector", []string{"collect.go"}, []string{"objects", "writes"}},
 	}},
