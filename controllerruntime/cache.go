@@ -37,6 +37,11 @@ import (
 //     which it could neither stream a list nor resume a quiet watch.
 //
 // A transform that returns nil leaves the object out of the cache.
+//
+// The versions of an object share what an event did not change, unless its kind is read without
+// deep copies by UnsafeDisableDeepCopy of the options: then each is decoded whole, so that the next
+// event heals what a program has changed against the rules. What a program changes after a single
+// read with client.UnsafeDisableDeepCopy stays in later versions; see [Options].Whole.
 func NewCache(config *rest.Config, opts cache.Options) (cache.Cache, error) {
 	return newCache(Options{}, config, opts)
 }
@@ -68,7 +73,7 @@ type Options struct {
 	// server what an object lacks. A cache that starts without such a client logs a warning.
 	Only map[client.Object]lw.Fields
 	// Whole decodes each version of an object whole, as lw.HTTP.Whole says. By default the versions
-	// of an object share what did not change. That is safe for those who get deep copies; handlers
+	// of an object share what did not change, but for kinds that are read without deep copies. That is safe for those who get deep copies; handlers
 	// and predicates must not change the objects that they get in any case.
 	Whole bool
 
@@ -162,7 +167,7 @@ func newCache(o Options, config *rest.Config, opts cache.Options) (cache.Cache, 
 	if opts.NewInformer == nil {
 		opts.NewInformer = func(lister toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 			// controller-runtime makes the ListerWatchers, which change nothing.
-			decoder := clientgo.Decoder{Share: o.Share, Drop: o.Drop, Only: masks.of(example), Whole: o.Whole, Scheme: opts.Scheme, Options: settings.of(example), Trust: true}
+			decoder := clientgo.Decoder{Share: o.Share, Drop: o.Drop, Only: masks.of(example), Whole: o.Whole || uncopied(opts, example), Scheme: opts.Scheme, Options: settings.of(example), Trust: true}
 			if decoder.Wanted = part.setOf(example); decoder.Wanted != nil {
 				return part.add(example, decoder.NewInformer(lister, example, resync, indexers))
 			}
@@ -174,6 +179,18 @@ func newCache(o Options, config *rest.Config, opts cache.Options) (cache.Cache, 
 		return c, err
 	}
 	return &ownCache{Cache: c, masks: masks, logger: o.Logger, told: told, part: part, guarded: map[form]lw.Fields{}}, nil
+}
+
+// uncopied reports whether opts have the objects like example read without deep copies.
+func uncopied(opts cache.Options, example runtime.Object) bool {
+	of := opts.DefaultUnsafeDisableDeepCopy
+	gvk, err := apiutil.GVKForObject(example, opts.Scheme)
+	for obj, by := range opts.ByObject {
+		if other, wrong := apiutil.GVKForObject(obj, opts.Scheme); err == nil && wrong == nil && other == gvk && by.UnsafeDisableDeepCopy != nil {
+			of = by.UnsafeDisableDeepCopy
+		}
+	}
+	return of != nil && *of
 }
 
 // newHTTPClient returns the client that cache.New makes where its options have none.

@@ -68,6 +68,36 @@ func TestNewCacheDecodes(t *testing.T) {
 	})
 }
 
+// Where the options have objects read without copies, the next event heals what a program has
+// changed against the rules, as in controller-runtime.
+func TestUncopiedObjectsHeal(t *testing.T) {
+	yes, no := true, false
+	metadata := podMetadata()
+	for name, opts := range map[string]cache.Options{
+		"all": {DefaultUnsafeDisableDeepCopy: &yes}, "pods": {ByObject: map[client.Object]cache.ByObject{&corev1.Pod{}: {UnsafeDisableDeepCopy: &yes}}},
+		"metadata":  {ByObject: map[client.Object]cache.ByObject{metadata: {UnsafeDisableDeepCopy: &yes}}},
+		"but nodes": {DefaultUnsafeDisableDeepCopy: &yes, ByObject: map[client.Object]cache.ByObject{&corev1.Node{}: {UnsafeDisableDeepCopy: &no}}},
+	} {
+		rig.Subtest(t, name, func(t *testing.T) {
+			b := newBench(t)
+			pod := newPod("a", 9)
+			b.write(b.pods.Create, pod)
+			c := b.start(controllerruntime.NewCache, opts)
+			read := func() (p corev1.Pod) {
+				rig.OK(t, c.Get(t.Context(), client.ObjectKeyFromObject(pod), &p))
+				return p
+			}
+			read().Labels["app"] = "changed"
+			pod.Spec.NodeName = "n9"
+			b.write(b.pods.Update, pod)
+			synctest.Wait()
+			if p := read(); p.Spec.NodeName != "n9" || p.Labels["app"] != "db" {
+				t.Errorf("node %q, labels %v", p.Spec.NodeName, p.Labels)
+			}
+		})
+	}
+}
+
 // Without bookmarks controller-runtime's own cache cannot stream a list. lw asks for them anyway.
 func TestNewCacheWithoutBookmarks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

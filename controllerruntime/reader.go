@@ -130,7 +130,8 @@ func sortOf(obj runtime.Object) sort {
 	return typed
 }
 
-// Get fills obj with the object that has the key. It fails with NotFound if there is none.
+// Get fills obj with the object that has the key. It fails with NotFound if there is none. Of an
+// object without a namespace, the key's namespace is ignored.
 func (r *Reader) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 	from, err := r.of(obj, "")
 	if err != nil {
@@ -143,8 +144,9 @@ func (r *Reader) Get(ctx context.Context, key client.ObjectKey, obj client.Objec
 
 // List fills list with the objects that opts select: by namespace, labels, the fields that were
 // given to [Serve], and up to a limit. Several fields must all match. Their order is not defined.
-// It fails with an error if opts ask for anything else, such as a field that was not given, or for
-// the continuation of a list: a list that was limited cannot be continued.
+// It fails with an error if opts ask for anything else, such as a field that was not given, a field
+// selector that names no field, or the continuation of a list: a list that was limited cannot be
+// continued.
 func (r *Reader) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	from, err := r.of(list, "List")
 	if err != nil {
@@ -222,7 +224,11 @@ func (s *served[T]) get(ctx context.Context, key client.ObjectKey, out client.Ob
 	if !ok {
 		return fmt.Errorf("controllerruntime: Reader: the informer of %v has %T, not %T", s.gvk, *new(T), out)
 	}
-	obj, ok := s.from.Store().Get(key)
+	state := s.from.Store().Snapshot()
+	obj, ok := state.Get(key)
+	if !ok && key.Namespace != "" {
+		obj, ok = state.Get(lw.Key{Name: key.Name})
+	}
 	if !ok {
 		// As in controller-runtime, the kind stands in for the resource, which only discovery
 		// knows.
@@ -271,8 +277,11 @@ func (s *served[T]) list(ctx context.Context, opts *client.ListOptions) ([]runti
 // select, and perhaps others. It comes from the index of the first field, else from that of the
 // namespaces.
 func (s *served[T]) candidates(opts *client.ListOptions) (iter.Seq[T], error) {
-	if opts.FieldSelector != nil && !opts.FieldSelector.Empty() {
+	if opts.FieldSelector != nil {
 		requirements := opts.FieldSelector.Requirements()
+		if len(requirements) == 0 { // that of everything, and that of nothing
+			return nil, errors.New("controllerruntime: Reader: the field selector names no field")
+		}
 		for _, r := range requirements {
 			if _, ok := s.fields[r.Field]; !ok {
 				return nil, fmt.Errorf("controllerruntime: Reader: no field %q was given to Serve for %v", r.Field, s.gvk)
