@@ -14,12 +14,17 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/go-lw/lw/internal/registry"
 	"github.com/go-lw/lw/internal/wire"
 )
 
 // inFormat calls answer when the format of the answer is known.
 func (q *request) inFormat(want wire.Want, answer func() error) error {
-	f, err := wire.Negotiate(q.r.Header.Get("Accept"), want, q.collection.encoder.has)
+	has := q.collection.encoder.has
+	if q.target.Subresource == registry.SubScale {
+		has = func(f wire.Format) bool { return f == wire.Format{} }
+	}
+	f, err := wire.Negotiate(q.r.Header.Get("Accept"), want, has)
 	if err != nil {
 		return err
 	}

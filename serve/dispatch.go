@@ -80,7 +80,7 @@ func (q *request) answer() error {
 	switch q.attributes.Verb {
 	case "get":
 		if q.target.Subresource == registry.SubScale {
-			return q.getScale()
+			return q.inFormat(wire.WantObject, q.getScale)
 		}
 		return q.inFormat(wire.WantObject, q.get)
 	case "list":
@@ -90,13 +90,9 @@ func (q *request) answer() error {
 			return apierrors.NewMethodNotSupported(q.collection.groupResource(), strings.ToLower(q.r.Method))
 		}
 		return q.inFormat(wire.WantWatch, q.watch)
-	case "create", "update", "patch":
+	case "create", "update", "patch", "delete":
 		if q.collection.writes != nil {
 			return q.inFormat(wire.WantObject, q.write)
-		}
-	case "delete":
-		if q.collection.writes != nil {
-			return q.write() // most deletions are answered with a Status
 		}
 	case "deletecollection":
 		if q.collection.writes != nil {

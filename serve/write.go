@@ -19,7 +19,7 @@ import (
 const warnCode = 299
 
 // write does what a write to one object wants, and answers. The format of the answer is known
-// before anything is stored.
+// before the body is read, so nothing is stored for a client that cannot be answered.
 func (q *request) write() error {
 	body, err := wire.ReadBody(q.w, q.r)
 	if err != nil {
@@ -50,7 +50,7 @@ func (q *request) write() error {
 	}
 	version, _ := decimal(out.Object.Meta.ResourceVersion)
 	i := q.collection.item(out.Object.Value, out.Object.Key(), out.Object.Meta.UID, version)
-	return q.inFormat(wire.WantObject, func() error { return q.writeItem(out.Code, i) })
+	return q.writeItem(out.Code, i)
 }
 
 // mayCreate asks whether the client of an apply may create what is not there.

@@ -266,6 +266,31 @@ func TestOpenAPI(t *testing.T) {
 	})
 }
 
+// Nothing is read or done for a client that the answer cannot be sent to.
+func TestNotAcceptableIsNotDone(t *testing.T) {
+	r := widgets
+	r.Scale = &serve.Scale{Replicas: ".size", StatusReplicas: ".size"}
+	served(t, serve.Options{}, r, func(b *bubble, m *lw.Memory[*Widget]) {
+		in := in("n")
+		b.answers(201, "", "POST", in, `{"metadata":{"name":"a","finalizers":["x.io/y"]},"size":1}`)
+		version := m.ResourceVersion()
+		for _, c := range []struct{ method, path, body string }{
+			{"POST", in, `{"metadata":{"name":"b"}}`}, {"POST", in, `{`},
+			{"PUT", in + "/a", `{"metadata":{"name":"a"},"size":2}`}, {"PUT", in + "/a", `{`},
+			{"PATCH", in + "/a", `{"size":2}`}, {"PATCH", in + "/a", `{`},
+			{"DELETE", in + "/a", ""}, {"DELETE", in + "/a", `{`},
+			{"DELETE", in, ""}, {"DELETE", in, `{`},
+			{"PATCH", in + "/a/scale", `{"spec":{"replicas":2}}`}, {"GET", in + "/a/scale", ""},
+		} {
+			for _, accept := range []string{"text/html", "application/yaml"} {
+				b.answers(406, "", c.method, c.path, c.body, "Content-Type", mergeJSON, "Accept", accept)
+			}
+		}
+		b.answers(406, "", "PATCH", in+"/a/scale", `{"spec":{"replicas":2}}`, "Content-Type", mergeJSON, "Accept", "application/cbor")
+		rig.Same(b.t, "version", version, m.ResourceVersion())
+	})
+}
+
 // A field that the objects do not have is refused, warned of or ignored, as fieldValidation says.
 func TestFieldValidation(t *testing.T) {
 	const head = `{"apiVersion":"example.io/v1","kind":"Widget","metadata":{"creationTimestamp":null,"labels":{"a":"b"},"name":`

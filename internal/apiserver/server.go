@@ -236,9 +236,13 @@ func (x *exchange) key() types.NamespacedName {
 	return types.NamespacedName{Namespace: x.req.Namespace, Name: x.req.Name}
 }
 
-// negotiate returns the format of the answer.
+// negotiate returns the format of the answer. A write calls it before it does anything.
 func (x *exchange) negotiate(want wire.Want) (wire.Format, error) {
-	f, err := wire.Negotiate(x.r.Header.Get("Accept"), want, x.collection.Resource.has)
+	has := x.collection.Resource.has
+	if x.req.Subresource == registry.SubScale && want == wire.WantObject {
+		has = func(f wire.Format) bool { return f == fullJSON }
+	}
+	f, err := wire.Negotiate(x.r.Header.Get("Accept"), want, has)
 	if err == nil && f.Shape == wire.Table {
 		x.include, err = wire.IncludeObject(x.r.URL.Query().Get("includeObject"))
 	}

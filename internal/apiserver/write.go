@@ -12,13 +12,17 @@ import (
 
 // get answers with an object, or with its scale.
 func (x *exchange) get() error {
+	f, err := x.negotiate(wire.WantObject)
+	if err != nil {
+		return err
+	}
 	obj, err := x.collection.history.Get(x.key())
 	if err != nil {
 		return err
 	}
 	r := &x.collection.Resource
 	if x.req.Subresource != registry.SubScale {
-		return x.object(http.StatusOK, obj, r)
+		return x.object(f, http.StatusOK, obj, r)
 	}
 	o := objectOf(obj, obj.Version)
 	if r.fromStored != nil {
@@ -30,15 +34,12 @@ func (x *exchange) get() error {
 	if err != nil {
 		return err
 	}
-	return x.scale(scale)
+	wire.WriteBody(x.w, f.ContentType(false), http.StatusOK, scale)
+	return nil
 }
 
-// object answers with an object of r, in the format that the client accepts.
-func (x *exchange) object(code int, obj *stored, r *Resource) error {
-	f, err := x.negotiate(wire.WantObject)
-	if err != nil {
-		return err
-	}
+// object answers with an object of r.
+func (x *exchange) object(f wire.Format, code int, obj *stored, r *Resource) error {
 	body, frames, err := newCodec(r, f, x.include).object(Unit{Version: obj.Version, obj: obj})
 	if err != nil {
 		return err
@@ -47,18 +48,12 @@ func (x *exchange) object(code int, obj *stored, r *Resource) error {
 	return nil
 }
 
-// scale answers with a scale, which is JSON.
-func (x *exchange) scale(scale []byte) error {
-	f, err := wire.Negotiate(x.r.Header.Get("Accept"), wire.WantObject, func(f wire.Format) bool { return f == fullJSON })
+// write does what a write wants, and answers.
+func (x *exchange) write() error {
+	f, err := x.negotiate(wire.WantObject)
 	if err != nil {
 		return err
 	}
-	wire.WriteBody(x.w, f.ContentType(false), http.StatusOK, scale)
-	return nil
-}
-
-// write does what a write wants, and answers.
-func (x *exchange) write() error {
 	body, err := wire.ReadBody(x.w, x.r)
 	if err != nil {
 		return err
@@ -83,13 +78,15 @@ func (x *exchange) write() error {
 	return x.answered(func() error {
 		switch {
 		case out.Gone && kind.Grace == nil: // a Pod is answered with, as kube-apiserver does
-			return x.success(kind.Success(out.Object))
+			wire.WriteStatus(x.w, wire.Format{Encoding: f.Encoding}, kind.Success(out.Object))
+			return nil
 		case out.Scale != nil:
-			return x.scale(out.Scale)
+			wire.WriteBody(x.w, f.ContentType(false), http.StatusOK, out.Scale)
+			return nil
 		}
 		obj, r := storedOf(out.Object), x.collection.Resource
 		r.fromStored = nil // it is in the version of the request
-		return x.object(out.Code, &obj, &r)
+		return x.object(f, out.Code, &obj, &r)
 	})
 }
 
@@ -97,6 +94,10 @@ func (x *exchange) write() error {
 func (x *exchange) evict() error {
 	if x.req.Verb != Create {
 		return x.notAllowed()
+	}
+	f, err := x.negotiate(wire.WantStatus)
+	if err != nil {
+		return err
 	}
 	body, err := wire.ReadBody(x.w, x.r)
 	if err != nil {
@@ -114,7 +115,8 @@ func (x *exchange) evict() error {
 		return err
 	}
 	return x.answered(func() error {
-		return x.success(&metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess, Code: http.StatusCreated})
+		wire.WriteStatus(x.w, f, &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess, Code: http.StatusCreated})
+		return nil
 	})
 }
 
@@ -135,27 +137,18 @@ func (x *exchange) answered(answer func() error) error {
 	return answer()
 }
 
-func (x *exchange) success(status *metav1.Status) error {
-	f, err := x.negotiate(wire.WantStatus)
-	if err != nil {
-		return err
-	}
-	wire.WriteStatus(x.w, f, status)
-	return nil
-}
-
 // removeAll deletes the objects that a list would show, each as a DELETE of it would, and answers
 // with that list.
 func (x *exchange) removeAll() error {
+	f, err := x.negotiate(wire.WantList)
+	if err != nil {
+		return err
+	}
 	body, err := wire.ReadBody(x.w, x.r)
 	if err != nil {
 		return err
 	}
 	options, err := registry.ParseDeleteOptions(x.r.URL.Query(), x.r.Header.Get("Content-Type"), body)
-	if err != nil {
-		return err
-	}
-	f, err := x.negotiate(wire.WantList)
 	if err != nil {
 		return err
 	}

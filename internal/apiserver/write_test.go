@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 
 	. "github.com/go-lw/lw/internal/apiserver"
+	"github.com/go-lw/lw/internal/registry"
 	"github.com/go-lw/lw/internal/rig"
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -368,5 +370,37 @@ func TestEviction(t *testing.T) {
 			got := b.code(c.method, "/api/v1/namespaces/ns/pods"+c.path, c.body, "Content-Type", "application/json")
 			rig.Same(b, c.method+" "+c.path+" "+c.body, c.code, got)
 		}
+	})
+}
+
+// Nothing is read or done for a client that the answer cannot be sent to.
+func TestNotAcceptableIsNotDone(t *testing.T) {
+	scaled := slices.Clone(resources)
+	scaled[0].Scale = &registry.Scale{Replicas: ".spec.replicas", StatusReplicas: ".status.replicas"}
+	inBubbleOf(t, scaled, func(b *bench) {
+		b.put("pods", []byte(`{"metadata":{"namespace":"ns","name":"a","uid":"u"},"spec":{"replicas":1}}`))
+		version := b.Line.Version()
+		for _, c := range []struct{ method, path, body string }{
+			{"POST", "", `{"metadata":{"name":"b"}}`}, {"POST", "", `{`},
+			{"PUT", "/a", `{"metadata":{"name":"a"},"spec":{}}`}, {"PUT", "/a", `{`},
+			{"PATCH", "/a", `{"spec":null}`}, {"PATCH", "/a", `{`},
+			{"DELETE", "/a", ""}, {"DELETE", "/a", `{`},
+			{"DELETE", "", ""}, {"DELETE", "", `{`},
+			{"PUT", "/a/scale", `{"metadata":{"name":"a"},"spec":{"replicas":2}}`}, {"PATCH", "/a/scale", `{"spec":{"replicas":2}}`}, {"GET", "/a/scale", ""},
+			{"POST", "/a/eviction", `{"metadata":{"name":"a"}}`}, {"POST", "/a/eviction", `{`},
+		} {
+			for _, accept := range []string{"text/html", "application/yaml"} {
+				rig.Same(b, c.method+" "+c.path+" "+c.body, "406 NotAcceptable",
+					b.send(c.method, c.path, c.body, "Content-Type", "application/merge-patch+json", "Accept", accept))
+			}
+		}
+		resp := b.must(b.request("GET", b.URL("pods", "ns")+"/a/scale", nil, "Accept", acceptProto))
+		rig.Same(b, "a scale in protobuf alone", http.StatusNotAcceptable, resp.StatusCode)
+		b.body(resp)
+		rig.Same(b, "version", version, b.Line.Version())
+		// A deletion is answered with a Status, which has no metadata alone.
+		resp = b.must(b.request("DELETE", b.URL("pods", "ns")+"/a", nil, "Accept", acceptProto+partialObject))
+		rig.Same(b, "the answer to a deletion", "200 "+acceptProto, fmt.Sprint(resp.StatusCode, " ", resp.Header.Get("Content-Type")))
+		b.body(resp)
 	})
 }
