@@ -110,12 +110,13 @@ func TestErrorsAreNegotiated(t *testing.T) {
 			{"GET", bad, "application/json", 400, "Failure "},
 			{"GET", bad, asTable + ",application/json", 400, "Failure "},
 			{"GET", bad, "application/yaml", 406, "Failure "},
-			{"DELETE", oneWidget, proto, 200, "Success "},
+			{"DELETE", oneWidget, proto, 406, "Failure "},
+			{"DELETE", oneWidget, proto + ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1", 200, "Success "},
 		} {
 			body := b.answers(tt.code, "", tt.method, tt.path, "", "Accept", tt.accept)
 			var status metav1.Status
 			err := json.Unmarshal([]byte(body), &status)
-			if tt.accept == proto {
+			if strings.HasPrefix(tt.accept, proto) {
 				err = status.Unmarshal([]byte(protoMessage([]byte(body))))
 			}
 			if got := status.Status + " " + status.Message; err != nil || !strings.HasPrefix(got, tt.want) {

@@ -43,7 +43,7 @@ func (q *request) write() error {
 	case err != nil:
 		return err
 	case out.Gone:
-		q.writeStatus(kind.Success(out.Object))
+		wire.WriteStatus(q.w, wire.Format{Encoding: q.format.codec.Format().Encoding}, kind.Success(out.Object))
 		return nil
 	case out.Scale != nil:
 		return q.writeScale(out.Scale)

@@ -21,6 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/go-lw/lw/internal/wire"
 )
 
 // fresh returns the object that was sent, which the caller may change.
@@ -81,6 +83,9 @@ func now() metav1.Time { return metav1.NewTime(time.Now().UTC().Truncate(time.Se
 // insert decides about an object that is not stored yet.
 func (w *Write) insert(ctx context.Context, o *Object) (Outcome, error) {
 	k, m := w.kind, &o.Meta
+	if err := w.checkLength(o); err != nil {
+		return Outcome{}, err
+	}
 	m.ResourceVersion, m.DeletionTimestamp, m.DeletionGracePeriodSeconds = "", nil, nil
 	if !w.req.Whole {
 		m.UID = ""
@@ -191,6 +196,9 @@ func (w *Write) replace(ctx context.Context, o, old *Object) (Outcome, error) {
 	if err := w.checkVersion(o, old); err != nil {
 		return Outcome{}, err
 	}
+	if err := w.checkLength(o); err != nil {
+		return Outcome{}, err
+	}
 	w.dedupOwners(m)
 	if err := w.defaults(ctx, o, old); err != nil {
 		return Outcome{}, err
@@ -249,6 +257,15 @@ func (w *Write) replace(ctx context.Context, o, old *Object) (Outcome, error) {
 		out.Action, out.Object = Nothing, old
 	}
 	return out, nil
+}
+
+// checkLength refuses an object that a client could not send as JSON: by another format, a patch or
+// what its Type adds a short request may want one.
+func (w *Write) checkLength(o *Object) error {
+	if len(o.Body)+len(o.Status) > wire.MaxBody && !w.req.Whole {
+		return wire.TooLarge()
+	}
+	return nil
 }
 
 // checkMeta returns what is wrong with the metadata of an object that is to replace one with the

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	kjson "sigs.k8s.io/json"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	"github.com/go-lw/lw/internal/wire"
 )
@@ -165,24 +166,42 @@ func (k *Kind) toJSON(contentType string, body []byte, strict bool) (data []byte
 	return nil, nil, unsupported(k.accepted()...)
 }
 
+// yamlToJSON converts a body once, unless it has a name twice.
 func yamlToJSON(body []byte, strict bool) (data []byte, twice []error, err error) {
 	if json.Valid(body) {
 		return body, nil, nil // as most clients send it
 	}
-	var v any
-	if err := yaml.Unmarshal(body, &v); err != nil {
+	if err := checkAliases(body); err != nil {
 		return nil, nil, err
 	}
-	if content, ok := v.(map[string]any); ok && strict {
-		if err := yaml.UnmarshalStrict(body, &content); err != nil {
-			_, lines, _ := strings.Cut(err.Error(), "unmarshal errors:\n")
+	var out json.RawMessage
+	if strict {
+		if err := yaml.UnmarshalStrict(body, &out); err == nil {
+			return out, nil, nil
+		} else if _, lines, ok := strings.Cut(err.Error(), "unmarshal errors:\n"); ok {
 			for line := range strings.Lines(lines) { // a warning is a header, and so has one
 				twice = append(twice, errors.New(strings.TrimSpace(line)))
 			}
 		}
 	}
-	data, err = json.Marshal(v)
-	return data, twice, err
+	if err := yaml.Unmarshal(body, &out); err != nil {
+		return nil, nil, err
+	}
+	return out, twice, nil
+}
+
+// checkAliases refuses YAML whose aliases make more JSON of it than a body may have. The decoder
+// bounds how many values they stand for, and not how long the values are, which share their text
+// until they are written as JSON.
+func checkAliases(body []byte) error {
+	if bytes.IndexByte(body, '*') < 0 || bytes.IndexByte(body, '&') < 0 {
+		return nil
+	}
+	value, err := typed.DeducedParseableType.FromYAML(typed.YAMLObject(body), typed.AllowDuplicates)
+	if err != nil {
+		return err
+	}
+	return checkSize(value.AsValue().Unstructured())
 }
 
 func cborToJSON(body []byte) ([]byte, error) {
@@ -190,7 +209,50 @@ func cborToJSON(body []byte) ([]byte, error) {
 	if err := cbor.Unmarshal(body, &v); err != nil {
 		return nil, err
 	}
-	return json.Marshal(v)
+	if err := checkSize(v); err != nil {
+		return nil, err
+	}
+	return encode(v)
+}
+
+// checkSize refuses a value whose JSON is sure to be longer than a body may be.
+func checkSize(v any) error {
+	if sizeLeft(v, wire.MaxBody) < 0 {
+		return wire.TooLarge()
+	}
+	return nil
+}
+
+// sizeLeft returns what is left of so many bytes if the JSON of a value is as short as it can be.
+func sizeLeft(v any, left int) int {
+	switch v := v.(type) {
+	case string:
+		return left - len(v) - len(`""`)
+	case []any:
+		for i := range v {
+			if left < 0 {
+				break
+			}
+			left = sizeLeft(v[i], left-len(`,`))
+		}
+	case map[string]any:
+		for name := range v {
+			if left < 0 {
+				break
+			}
+			left = sizeLeft(v[name], left-len(name)-len(`"":,`))
+		}
+	case map[any]any:
+		for name := range v {
+			if left < 0 {
+				break
+			}
+			left = sizeLeft(v[name], sizeLeft(name, left-len(`:,`)))
+		}
+	case nil, bool:
+		return left - len("null")
+	}
+	return left - 1
 }
 
 // protoMark begins each body in protobuf.
@@ -275,7 +337,7 @@ func (k *Kind) protoToJSON(body []byte) ([]byte, error) {
 	if err := value.(message).Unmarshal(envelope.Raw); err != nil {
 		return nil, err
 	}
-	return json.Marshal(value)
+	return encode(value)
 }
 
 // decodeDeleteOptions reads the body of a deletion.

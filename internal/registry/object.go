@@ -316,7 +316,7 @@ func (t *Type) Message(object []byte) ([]byte, error) {
 
 func (t *Type) encode(value any) (data []byte, err error) {
 	if t.Encode == nil {
-		return json.Marshal(value)
+		return encode(value)
 	}
 	if data, err = t.Encode(value); err == nil {
 		data, _, err = tidy(data)

@@ -51,10 +51,14 @@ func (w *Write) readPatch() (err error) {
 		body, twice, err = tidy(body)
 		w.twice = append(w.twice, twice...)
 	}
-	if err != nil && w.patchType() == types.ApplyYAMLPatchType {
-		return badRequest("error decoding YAML: %v", err)
+	status, what := apierrors.APIStatus(nil), "patch"
+	if w.patchType() == types.ApplyYAMLPatchType {
+		what = "YAML"
+	}
+	if errors.As(err, &status) {
+		return err
 	} else if err != nil {
-		return badRequest("error decoding patch: %v", err)
+		return badRequest("error decoding %s: %v", what, err)
 	}
 	w.patch = body
 	return nil
