@@ -63,7 +63,7 @@ const (
 	KeyUnwanted KeyState = iota // nobody wants it; see [Wanted]
 	KeyComing                   // it has not been read since it is wanted
 	KeyThere                    // the store has it
-	KeyAbsent                   // it has been read, and there is none
+	KeyAbsent                   // it has been read, and there is none that can be used
 )
 
 func (s KeyState) String() string {
@@ -105,8 +105,9 @@ func (inf *Informer[T]) KeyState(key Key) KeyState {
 
 // WaitForKey waits until the object of key has been read since it is wanted, and then returns nil:
 // every later read shows it, or there was none. Without a [Wanted] it is WaitForSync. The error
-// wraps the cause of ctx, [ErrStopped], or [ErrUnwanted]; and the last failure to read the object.
-// A wait that ends does not end that somebody wants it.
+// wraps the cause of ctx, [ErrStopped], or [ErrUnwanted]; and the last failure to read the object;
+// or it is why the newest version of an object that is not shown cannot be used, until there is
+// another one. A wait that ends does not end that somebody wants it.
 func (inf *Informer[T]) WaitForKey(ctx context.Context, key Key) error {
 	h := inf.hub
 	w := h.demand
@@ -128,7 +129,7 @@ func (inf *Informer[T]) WaitForKey(ctx context.Context, key Key) error {
 		case state == KeyThere:
 			return nil
 		case state == KeyAbsent:
-			if cause = w.Err(unit); cause == nil {
+			if cause = inf.whyAbsent(key); cause == nil {
 				return nil
 			}
 		default:
@@ -151,6 +152,21 @@ func (inf *Informer[T]) WaitForKey(ctx context.Context, key Key) error {
 	}
 }
 
+// whyAbsent returns why the object of a key that is absent cannot be used; nil if there is none.
+func (inf *Informer[T]) whyAbsent(key Key) error {
+	h := inf.hub
+	h.mu.Lock()
+	told, bad := h.marks.of[key] != nil, h.demand.bad[key]
+	h.mu.Unlock()
+	switch {
+	case told: // something newer, that there is none
+		return nil
+	case bad != nil:
+		return bad
+	}
+	return inf.r.recorder.aside(key)
+}
+
 const (
 	// maxReads is how many reads of what is wanted may be under way.
 	maxReads = 16
@@ -163,7 +179,7 @@ const (
 func (inf *Informer[T]) beginDemand(ctx context.Context) (_ context.Context, end func()) {
 	w := inf.hub.demand
 	inf.hub.mu.Lock() // Tell may look at them already
-	w.since, w.told = map[Key]map[Key]sinceWanted[T]{}, map[Key]readAt{}
+	w.since, w.told, w.bad = map[Key]map[Key]sinceWanted[T]{}, map[Key]readAt{}, map[Key]error{}
 	inf.hub.mu.Unlock()
 	ctx, unfollow := w.Follow(ctx)
 	if !w.Followed(ctx) {
@@ -256,7 +272,12 @@ func (inf *Informer[T]) readPart(ctx context.Context, reads []demand.Read) (err 
 		return units[w.UnitOf(Key{Namespace: namespace, Name: name})]
 	}), opts)
 	if err == nil {
+		if bad := got.bad[Key{}]; bad != nil && key.Name != "" { // the only one
+			delete(got.bad, Key{})
+			got.bad[key] = bad
+		}
 		err = inf.hub.admit(reads, got)
+		inf.watchAge()
 	}
 	if err != nil {
 		for _, r := range reads {
@@ -270,7 +291,6 @@ func (inf *Informer[T]) readPart(ctx context.Context, reads []demand.Read) (err 
 	}
 	for key, bad := range got.bad {
 		if !isKeep(bad) {
-			w.Unusable(w.UnitOf(key), bad)
 			inf.failedPart(key, bad)
 		}
 	}
@@ -293,9 +313,7 @@ func (h *hub[T]) drop(units []Key) error {
 		return nil
 	}
 	h.mu.Lock()
-	for b := h.store.store.NewBatch(); !b.ReadyLocked(); { // a list has looked at what is wanted, and is not shown yet
-		b.AwaitLocked()
-	}
+	h.awaitListLocked()
 	w, dropped := h.demand, map[Key]readAt{}
 	w.Drop(units)
 	for _, unit := range units {
@@ -308,6 +326,7 @@ func (h *hub[T]) drop(units []Key) error {
 			delete(h.marks.of, key)
 		}
 	}
+	w.forgetBadLocked(func(unit Key) bool { _, ok := dropped[unit]; return ok })
 	h.marks.shrunkLocked()
 	h.marks.fence = true
 	h.mu.Unlock()
@@ -402,7 +421,14 @@ func (h *hub[T]) admit(reads []demand.Read, got *listBuilder[T]) error {
 	}
 	now := time.Now()
 	var taken []demand.Read
+	var units map[Key]bool
 	take := func() {
+		w.forgetBadLocked(func(unit Key) bool { return units[unit] })
+		for key, err := range got.bad {
+			if unit := w.UnitOf(key); units[unit] && !isKeep(err) && w.since[unit][key].at <= at {
+				w.bad[key] = err
+			}
+		}
 		for _, r := range taken {
 			w.takenLocked(r, readAt{at, now}, h.marks.at)
 		}
@@ -414,17 +440,13 @@ func (h *hub[T]) admit(reads []demand.Read, got *listBuilder[T]) error {
 		case h.followers.Load() > 0:
 			return plan, errFollowed
 		}
-		units := map[Key]bool{}
-		taken = taken[:0]
+		units, taken = map[Key]bool{}, taken[:0]
 		for _, r := range reads {
 			if w.Current(r) {
 				taken, units[r.Key] = append(taken, r), true
 			}
 		}
 		plan = w.readLocked(plan, units, objs, at)
-		if len(plan) == 0 {
-			take()
-		}
 		slices.SortFunc(plan, func(a, b toldWrite[T]) int { return compareKeys(a.key, b.key) })
 		return plan, nil
 	}, take)

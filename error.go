@@ -42,7 +42,8 @@ var ErrPermanent = errors.New("lw: no retry can help")
 var ErrUnwanted = errors.New("lw: nobody wants it")
 
 // ErrKeep is what the function of a [Transform] returns, or wraps, for a version that is not to be
-// shown: what is there stays until the next one, and nothing is reported.
+// shown: what is there stays until the next one, and nothing is reported. Of what is not there yet
+// nothing comes: the object is absent, also for [Informer.WaitForKey].
 var ErrKeep = errors.New("lw: keep what is there")
 
 // isKeep reports whether err says that an object stays as it is.
@@ -165,8 +166,14 @@ var errNoVersions = fmt.Errorf("the versions of the source mean nothing: %w", er
 // errHastened ends a watch whose next one is to tell the server's version soon. It is no failure.
 var errHastened = errors.New("a wait asks for a newer version")
 
+// errAhead ends a watch that a list follows: the server has not reached a version that the program
+// was told of long ago. It is no failure.
+var errAhead = errors.New("the server has not reached what was told")
+
 // isOwnEnd reports whether err is how the reflector itself ends a watch that has not failed.
-func isOwnEnd(err error) bool { return errors.Is(err, errUnverified) || errors.Is(err, errHastened) }
+func isOwnEnd(err error) bool {
+	return errors.Is(err, errUnverified) || errors.Is(err, errHastened) || errors.Is(err, errAhead)
+}
 
 // errNoStream is the error of a Watch that was asked for a streamed list but whose source has none.
 // The reflector then lists in pages.

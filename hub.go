@@ -125,6 +125,9 @@ func (h *hub[T]) progress(m *move[T]) (made bool) {
 		return false
 	}
 	h.marks.at = m.to
+	if h.demand != nil {
+		h.demand.settleLocked(m.to, nil)
+	}
 	h.store.store.SetVersionLocked(m.report)
 	return true
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"runtime/debug"
 	"slices"
@@ -85,7 +86,9 @@ func (m *mark[T]) outlasts(at uint64, obj T, began time.Time) (stays, strange bo
 	case m.loose && at > m.version:
 		other := !equal.IsZero(obj) && obj.GetUID() != m.gone
 		after := m.bound == 0 && began.After(m.since)
-		return !other && !after && !m.bounded(at), false
+		if other || after || m.bounded(at) {
+			return false, false
+		}
 	}
 	strange = began.Sub(m.since) > longest
 	return !strange, strange
@@ -97,6 +100,7 @@ type markSet[T Identified] struct {
 	at     uint64       // up to which lists and watches have told everything, also if the store reports less
 	opaque bool         // the version of the last list is no number
 	over   bool         // the hub has stopped
+	aging  atomic.Bool  // there is a goroutine of Informer.age
 	fence  bool         // somebody has told something since the writer planned
 	of     map[Key]*mark[T]
 	due    []dueMark[T]  // by version
@@ -265,6 +269,43 @@ func (h *hub[T]) endAsking() {
 	h.mu.Unlock()
 }
 
+// isAhead reports whether something is shown that lists and watches have not reached.
+func (h *hub[T]) isAhead() bool {
+	if h.demand == nil {
+		return h.marks.count.Load() > 0
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.marks.of)+len(h.demand.told) > 0
+}
+
+// oldest returns the newest version of what is ahead for longer than longest, and since when the
+// oldest is. If nothing is ahead, since is zero, and age does not run any more.
+func (h *hub[T]) oldest() (version uint64, since time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	look := func(v uint64, told time.Time) {
+		if time.Since(told) > longest {
+			version = max(version, v)
+		}
+		if since.IsZero() || told.Before(since) {
+			since = told
+		}
+	}
+	for _, m := range h.marks.of {
+		look(max(m.version, m.bound), m.since)
+	}
+	if h.demand != nil {
+		for _, read := range h.demand.told {
+			look(read.version, read.since)
+		}
+	}
+	if since.IsZero() {
+		h.marks.aging.Store(false)
+	}
+	return version, since
+}
+
 // unbound returns the keys of the marks that need a bound. If there are none, nobody asks any more.
 func (h *hub[T]) unbound() []Key {
 	h.mu.Lock()
@@ -306,6 +347,7 @@ func (h *hub[T]) follow(over <-chan struct{}) {
 
 var (
 	errFollowed  = fmt.Errorf("the collection is followed, as by package serve: %w", errors.ErrUnsupported)
+	errNoNews    = errors.New("what is told is not newer than what is shown")
 	errNoTeller  = fmt.Errorf("the source is no Teller: %w", errors.ErrUnsupported)
 	errStrange   = fmt.Errorf("it was told at a version that the server has not had for %v: it is shown as listed", longest)
 	errUnordered = fmt.Errorf("the resource version is no decimal number: %w", errors.ErrUnsupported)
@@ -343,16 +385,28 @@ func (h *hub[T]) newsLocked(key Key, m *mark[T]) (bool, error) {
 func (h *hub[T]) isNews(key Key, m *mark[T]) (bool, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.demand != nil {
+		h.awaitListLocked() // it may have the unit, which is then not read again
+	}
 	return h.newsLocked(key, m)
+}
+
+// awaitListLocked waits while a list has looked at the marks and at what is wanted, and is not
+// shown yet. It releases mu meanwhile.
+func (h *hub[T]) awaitListLocked() {
+	for b := h.store.store.NewBatch(); !b.ReadyLocked(); {
+		b.AwaitLocked()
+	}
 }
 
 // tell marks key with m, and shows what m says, unless that is no news.
 func (h *hub[T]) tell(key Key, m *mark[T]) (news bool, err error) {
 	err = h.commitTold(CauseTold, func(plan []toldWrite[T]) ([]toldWrite[T], error) {
-		if news, err = h.newsLocked(key, m); err != nil || !news {
-			return plan, err
+		news, err := h.newsLocked(key, m)
+		if err == nil && !news {
+			err = errNoNews
 		}
-		return append(plan, toldWrite[T]{key, m.shown}), nil
+		return append(plan, toldWrite[T]{key, m.shown}), err
 	}, func() {
 		shown, _ := h.store.store.Get(key)
 		was := h.marks.of[key]
@@ -370,16 +424,17 @@ func (h *hub[T]) tell(key Key, m *mark[T]) (news bool, err error) {
 		}
 		h.marks.setLocked(key, m)
 	})
-	return news, err
+	if err == errNoNews {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // bind notes that the server had a version after the objects of keys were deleted. A key that lists
 // and watches have told of up to there goes back to its base.
 func (h *hub[T]) bind(keys []Key, at uint64) error {
 	h.mu.Lock()
-	for b := h.store.store.NewBatch(); !b.ReadyLocked(); { // a list has looked at the marks, and is not shown yet
-		b.AwaitLocked()
-	}
+	h.awaitListLocked()
 	for _, key := range keys {
 		if m := h.marks.of[key]; m != nil && m.loose && m.bound == 0 {
 			m.bound = at
@@ -409,10 +464,12 @@ func (h *hub[T]) bind(keys []Key, at uint64) error {
 }
 
 // commitTold makes the writes that plan appends to its argument, at one point and with that cause,
-// and calls mark, which changes the marks, at the same point. Both are called under mu, plan at
-// least twice: the functions of indexes, which are called in between without a lock, may take long.
-// If one panics, nothing has changed, and the error says so. Before the first list only mark is
-// called.
+// and calls mark, which changes the marks and what is known of what is wanted, at the same point,
+// also if there are no writes. Both are called under mu, plan perhaps more than once: the functions
+// of indexes, which are called in between without a lock, may take long. No list is staged at that
+// point, since it would not know of the change, and a writer that has planned before plans anew. If
+// plan fails or an index panics, nothing has changed, and the error says so. Before the first list
+// only mark is called.
 func (h *hub[T]) commitTold(cause Cause, plan func([]toldWrite[T]) ([]toldWrite[T], error), mark func()) (err error) {
 	batch := h.store.store.NewBatch()
 	defer batch.Release()
@@ -423,9 +480,17 @@ func (h *hub[T]) commitTold(cause Cause, plan func([]toldWrite[T]) ([]toldWrite[
 		}
 		return true
 	}
-	h.mu.Lock()
-	writes, failed := plan(nil)
-	for failed == nil && len(writes) > 0 {
+	var writes []toldWrite[T]
+	for {
+		h.mu.Lock()
+		h.awaitListLocked()
+		if writes, err = plan(nil); err != nil {
+			h.mu.Unlock()
+			return err
+		}
+		if len(writes) == 0 {
+			break
+		}
 		h.mu.Unlock()
 		h.enter(writes)
 		for _, w := range writes {
@@ -439,24 +504,18 @@ func (h *hub[T]) commitTold(cause Cause, plan func([]toldWrite[T]) ([]toldWrite[
 			batch.Compute()
 			h.mu.Lock()
 		}
-		was := writes
-		if writes, failed = plan(nil); failed == nil && err == nil && slices.EqualFunc(was, writes, sameTold) {
+		if again, failed := plan(nil); err == nil && failed == nil && slices.EqualFunc(writes, again, sameTold) {
 			break
 		}
 		h.mu.Unlock()
-		h.leave(was)
+		h.leave(writes)
 		if batch.Release(); err != nil {
 			return err
 		}
-		h.mu.Lock()
-	}
-	if failed != nil || len(writes) == 0 {
-		h.mu.Unlock()
-		return failed
 	}
 	mark()
 	h.marks.fence = true
-	if !isClosed(h.synced) { // the first list shows it
+	if len(writes) == 0 || !isClosed(h.synced) { // the first list shows it
 		h.mu.Unlock()
 		h.leave(writes)
 		return nil
@@ -482,6 +541,8 @@ type wantedUnits[T Identified] struct {
 	// and watches say of it up to there is in what was read.
 	told map[Key]readAt
 	next uint64 // no version of told is older
+	// bad has why objects that were read cannot be used, while nothing newer is known of them.
+	bad map[Key]error
 }
 
 // A sinceWanted is the object of the last event of a key; zero: it was deleted.
@@ -530,6 +591,12 @@ func (w *wantedUnits[T]) settleLocked(at uint64, fates []fate[T]) {
 func (w *wantedUnits[T]) listedLocked() {
 	w.Listed()
 	clear(w.since)
+	w.forgetBadLocked(func(unit Key) bool { return w.told[unit].version == 0 }) // else the list is older
+}
+
+// forgetBadLocked forgets why objects of some units cannot be used.
+func (w *wantedUnits[T]) forgetBadLocked(of func(unit Key) bool) {
+	maps.DeleteFunc(w.bad, func(key Key, _ error) bool { return of(w.UnitOf(key)) })
 }
 
 // toldLocked reports whether what the program is told of key at a version can be shown. Before the

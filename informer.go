@@ -67,6 +67,7 @@ func (inf *Informer[T]) Run(ctx context.Context) error {
 	}
 	defer inf.r.opts.Board.addInformer(inf.r.opts.Name, inf.Status, inf.hub.object)()
 	inf.ask() // for what was told before
+	inf.watchAge()
 	if inf.hub.demand != nil {
 		var end func()
 		ctx, end = inf.beginDemand(ctx)
@@ -236,7 +237,7 @@ func (t *informerTarget[T]) apply(g *eventGroup[T], report string) {
 		}
 	}
 	t.move.version, t.move.report, t.move.to = g.at.version, report, g.to.number
-	if t.hub.marks.count.Load() > 0 || t.hub.demand != nil && len(g.events) > 0 {
+	if t.hub.marks.count.Load() > 0 || t.hub.demand != nil && len(g.events)+len(g.kept) > 0 {
 		t.plan(g)
 	} else if len(g.events) == 0 && t.hub.progress(&t.move) { // a bookmark
 		t.reportProgress(g.at.version, report != "")

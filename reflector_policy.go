@@ -67,6 +67,8 @@ func decide(o outcome, failures int) verdict {
 		return verdict{}
 	case errors.Is(o.err, errHastened):
 		return verdict{}
+	case errors.Is(o.err, errAhead):
+		return verdict{next: stepList}
 	case o.op != opWatch:
 		return verdict{failed: o.err != nil, wait: o.err != nil}
 	case o.noVersions:
@@ -225,7 +227,7 @@ func causeOfList(o outcome) listCause {
 		return listProtocol
 	case o.noVersions:
 		return listUnversioned
-	case pace.IsTooLarge(o.err) || errors.Is(o.err, ErrRewound):
+	case pace.IsTooLarge(o.err) || errors.Is(o.err, ErrRewound) || errors.Is(o.err, errAhead):
 		return listOlder
 	case pace.IsExpired(o.err):
 		return listExpired

@@ -232,6 +232,13 @@ func (r *statusRecorder) removeAside(key Key) {
 	}
 }
 
+// aside returns why key is set aside, or nil.
+func (r *statusRecorder) aside(key Key) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.setAside[key]
+}
+
 // A listCause is why a whole list is asked for.
 type listCause int
 

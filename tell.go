@@ -57,13 +57,15 @@ func (inf *Informer[T]) Tell(obj Identified) error {
 	}
 	if err == nil {
 		_, err = inf.hub.tell(key, m)
+		inf.watchAge()
 	}
 	return inf.untold(key, err)
 }
 
 // TellDeleted hides the object of key that has that UID: the server has answered that it is
-// deleted, not only marked for it (then it answers the object, for Tell). version is that of the
-// deletion, "" if it is not known. Then the object is hidden until the copy has what the server,
+// deleted, not only marked for it (then it answers the object, for Tell). Without a UID it hides the
+// object that was there at version, which may come back: what a selector has left out. version is
+// that of the deletion, "" if it is not known. Then the object is hidden until the copy has what the server,
 // which is asked for its version as by CatchUp, has had since. An object with another UID is not
 // hidden. Otherwise it is as Tell.
 func (inf *Informer[T]) TellDeleted(key Key, uid types.UID, version string) error {
@@ -79,6 +81,7 @@ func (inf *Informer[T]) TellDeleted(key Key, uid types.UID, version string) erro
 	if news && m.loose {
 		inf.ask()
 	}
+	inf.watchAge()
 	return inf.untold(key, err)
 }
 
@@ -147,6 +150,43 @@ func (inf *Informer[T]) askBounds() {
 	}
 }
 
+// watchAge has age run, while the informer does and something is ahead.
+func (inf *Informer[T]) watchAge() {
+	aging := &inf.hub.marks.aging
+	if inf.hub.isAhead() && aging.CompareAndSwap(false, true) && !inf.hub.spawn(inf.age) {
+		aging.Store(false)
+	}
+}
+
+// age has the reflector list if something stays ahead at a version that the server has not reached,
+// as after an unnoticed restore: in a quiet collection no list would come, and what was told would
+// hide its key for ever. See mark.outlasts for what that list does.
+func (inf *Informer[T]) age() {
+	for wait := longest; ; {
+		pause := time.NewTimer(wait + time.Second)
+		select {
+		case <-pause.C:
+		case <-inf.hub.stopped:
+			pause.Stop()
+			return
+		}
+		version, since := inf.hub.oldest()
+		if since.IsZero() {
+			return
+		}
+		if wait = longest - time.Since(since); wait >= 0 {
+			continue
+		}
+		wait = longest
+		a := inf.query.Join(inf.r.serverVersion, inf.hub.spawn, inf.hub.stopped, ErrStopped)
+		<-a.Done
+		if at := decimal(a.Version); at != 0 && at < version {
+			inf.r.refresher.End(errAhead)
+			wait = askPause
+		}
+	}
+}
+
 // plan works out what g does where the program was told of keys. What the server had before that is
 // not shown, but becomes the base. A key that g has passed without an event goes back to its base,
 // as one more event of g. So all of it is shown at one point.
@@ -162,6 +202,9 @@ func (t *informerTarget[T]) plan(g *eventGroup[T]) {
 		t.planEventLocked(&g.events[i], at)
 	}
 	for _, key := range g.kept {
+		if w := t.hub.demand; w != nil && !w.hidesLocked(key, at) {
+			delete(w.bad, key)
+		}
 		if m := marks.of[key]; m != nil && !m.loose && !m.hides(at, "") {
 			t.move.fates = append(t.move.fates, fate[T]{key: key, ends: true})
 		}
@@ -177,12 +220,15 @@ func (t *informerTarget[T]) plan(g *eventGroup[T]) {
 // planEventLocked plans the event of a group up to version at, if the program was told of its key
 // or wants it and has not read it yet.
 func (t *informerTarget[T]) planEventLocked(e *groupEvent[T], at uint64) {
-	if w := t.hub.demand; w != nil && w.hidesLocked(e.key, at) {
-		e.way, e.told, e.existed = wayNone, true, true
-		if e.ev.Err == nil {
-			t.move.fates = append(t.move.fates, fate[T]{key: e.key, waits: true, base: e.object()})
+	if w := t.hub.demand; w != nil {
+		if w.hidesLocked(e.key, at) {
+			e.way, e.told, e.existed = wayNone, true, true
+			if e.ev.Err == nil {
+				t.move.fates = append(t.move.fates, fate[T]{key: e.key, waits: true, base: e.object()})
+			}
+			return
 		}
-		return
+		delete(w.bad, e.key)
 	}
 	m := t.hub.marks.of[e.key]
 	if m == nil {

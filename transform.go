@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -373,8 +374,9 @@ func (s *shardSource[T]) narrow(ev *WatchEvent[T]) {
 	ev.Type, ev.Object, ev.Err = watch.Deleted, zero, nil
 }
 
-// WithListOptions returns a [Source] that passes the options of every request to each tweak. A
-// selector that does not parse is an [ErrPermanent].
+// WithListOptions returns a [Source] that passes the options of every request to each tweak. What
+// other options select, around it or within src, still holds: selectors are joined. A selector that
+// does not parse is an [ErrPermanent].
 func WithListOptions[T Object](src Source[T], tweak ...func(*metav1.ListOptions)) Source[T] {
 	if isNil(src) {
 		panic("lw: WithListOptions: nil source")
@@ -483,14 +485,30 @@ func mustBeFuncs(constructor string, tweak []func(*metav1.ListOptions)) {
 	}
 }
 
-// tweaked returns opts after each tweak has changed it. If a selector does not parse, it fails with
-// an ErrPermanent before anything is sent: no retry would help.
+// tweaked returns opts after each tweak has changed it. The selectors that opts came with hold as
+// well: whoever asks for less than the collection, as a ByName does, must not get all of it. If a
+// selector does not parse, it fails with an ErrPermanent before anything is sent: no retry would
+// help.
 func tweaked(opts metav1.ListOptions, tweak []func(*metav1.ListOptions)) (metav1.ListOptions, error) {
+	fieldSelector, labelSelector := opts.FieldSelector, opts.LabelSelector
 	for _, f := range tweak {
 		f(&opts)
 	}
+	opts.FieldSelector = bothSelectors(fieldSelector, opts.FieldSelector)
+	opts.LabelSelector = bothSelectors(labelSelector, opts.LabelSelector)
 	if err := rest.CheckSelectors(opts.LabelSelector, opts.FieldSelector); err != nil {
 		return opts, permanent(err)
 	}
 	return opts, nil
+}
+
+// bothSelectors returns the selector of what both selectors select. A tweak may have joined them already.
+func bothSelectors(before, after string) string {
+	if before == "" || before == after || strings.HasPrefix(after, before+",") || strings.HasSuffix(after, ","+before) {
+		return after
+	}
+	if after == "" {
+		return before
+	}
+	return before + "," + after
 }

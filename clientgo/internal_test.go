@@ -8,6 +8,7 @@ import (
 	"io"
 	"iter"
 	"net"
+	"net/http"
 	"net/url"
 	"reflect"
 	"slices"
@@ -28,6 +29,7 @@ import (
 	"k8s.io/klog/v2/textlogger"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/request"
 	"github.com/go-lw/lw/internal/rig"
 )
 
@@ -453,5 +455,24 @@ func TestRequestsAfterTheEnd(t *testing.T) {
 			}
 			time.Sleep(2 * wait)
 		})
+	}
+}
+
+// The followers that a write is about to tell stay as they are when one of them ends.
+func TestFollowersForget(t *testing.T) {
+	fs := &followers{of: map[place][]*follower{}}
+	tellers := []*request.Teller{{}, {}, {}}
+	r := rig.Must[*http.Request](t)(http.NewRequest("GET", "https://server/api/v1/pods", nil))
+	for _, teller := range tellers {
+		fs.note(r, teller)
+	}
+	at, _, _ := placeOf(r.URL)
+	told := fs.of[at]
+	tellers[0].End()
+	rig.Same(t, "those that are left", 2, len(fs.in(at, "default")))
+	for i, f := range told {
+		if f == nil || f.teller != tellers[i] {
+			t.Errorf("follower %d has changed while a write tells it", i)
+		}
 	}
 }

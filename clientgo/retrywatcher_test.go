@@ -212,3 +212,34 @@ func TestRetryWatcherTellsTheCause(t *testing.T) {
 		<-w.Done()
 	})
 }
+
+// A watcher that is stopped while nobody reads its events ends, as does one whose context is done.
+func TestRetryWatcherStopsUnread(t *testing.T) {
+	for name, stop := range map[string]func(watch.Interface, context.CancelFunc){
+		"stopped":  func(w watch.Interface, _ context.CancelFunc) { w.Stop() },
+		"canceled": func(_ watch.Interface, cancel context.CancelFunc) { cancel() },
+	} {
+		rig.Subtest(t, name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			events := watch.NewRaceFreeFake()
+			for i := range 3 {
+				p := pod("default", "a")
+				p.ResourceVersion = fmt.Sprint(10 + i)
+				events.Modify(p)
+			}
+			w := rig.Must[*clientgo.RetryWatcher](t)(clientgo.NewRetryWatcher(ctx, "9", &cache.ListWatch{
+				WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return events, nil },
+			}))
+			synctest.Wait()
+			stop(w, cancel)
+			synctest.Wait()
+			select {
+			case <-w.Done():
+			default:
+				t.Error("it has not ended")
+				drained(w)
+			}
+		})
+	}
+}

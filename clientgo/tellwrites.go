@@ -36,9 +36,17 @@ import (
 // told of no object if it selects by fields other than metadata.name and metadata.namespace.
 //
 // Told are writes of objects and of their status, ephemeralcontainers, resize, approval and
-// finalize; not those of other subresources, of many objects at once, or as a dry run. What fails,
-// or has no resource version, tells nothing. An informer that cannot be told, or an answer that it
-// cannot decode, is logged once; then the watch brings the change.
+// finalize, also the update that takes the last finalizer of what is to be deleted. What a client of
+// metadata writes is told to informers of metadata. Not told, so that the watch brings the change:
+//
+//   - writes of other subresources, such as scale, eviction and binding;
+//   - writes and deletions of many objects at once, and what a deletion deletes beside its object;
+//   - to informers of whole objects, what is answered with metadata alone; to all, what is answered
+//     as a Table, as YAML, or compressed;
+//   - what fails or is a dry run, and a success whose answer is lost or has no resource version;
+//   - writes through other clients, and in another version of the API than the informer's.
+//
+// An informer that cannot be told, or an answer that it cannot decode, is logged once.
 func TellWrites(client *http.Client, others ...*http.Client) *http.Client {
 	if client == nil {
 		client = http.DefaultClient
@@ -93,7 +101,7 @@ func (t *telling) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch r.Method {
 	case http.MethodGet:
 		if teller := request.TellerOf(r.Context()); teller != nil {
-			t.own.note(r.URL, teller)
+			t.own.note(r, teller)
 		}
 	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
 		if to, key := t.followersOf(r); len(to) > 0 {
@@ -254,7 +262,7 @@ func tell(r *http.Request, code int, key lw.Key, data []byte, encoding decode.En
 		}
 	}
 	switch {
-	case answer == nil, answer.Kind == "PartialObjectMetadata", answer.Kind == "Table":
+	case answer == nil, answer.Kind == "Table":
 		return
 	case answer.Kind == "Status":
 		if r.Method != http.MethodDelete || answer.UID == "" {
@@ -267,18 +275,19 @@ func tell(r *http.Request, code int, key lw.Key, data []byte, encoding decode.En
 	if got.Name == "" || got.Namespace != key.Namespace || key.Name != "" && got != key || answer.UID == "" || answer.ResourceVersion == "" {
 		return
 	}
-	if r.Method == http.MethodDelete && h.gone(code) {
+	if r.Method == http.MethodDelete && h.gone(code) || (r.Method == http.MethodPut || r.Method == http.MethodPatch) && h.finalized() {
 		gone(answer.UID)
 		return
 	}
 	note(own, answer.UID, answer.ResourceVersion, to)
+	partial := answer.Kind == "PartialObjectMetadata" // of which only informers of metadata can have the object
 	for _, f := range to {
 		switch selected, known := f.selects(answer); {
-		case !known:
+		case !known, selected && partial && !f.metadata:
 		case selected:
 			f.log(logger, f.teller.Tell(answer))
-		default:
-			f.log(logger, f.teller.TellDeleted(got, answer.UID, answer.ResourceVersion))
+		default: // without a UID: the object is not gone, and may come back
+			f.log(logger, f.teller.TellDeleted(got, "", answer.ResourceVersion))
 		}
 	}
 }
@@ -305,6 +314,13 @@ func (h *head) gone(code int) bool {
 		return code == http.StatusOK
 	}
 	return m.Grace != nil && *m.Grace == 0 && len(m.Finalizers) == 0
+}
+
+// finalized reports whether the object is gone, if an update was answered with it: the server has
+// deleted what was marked for that and has no finalizer any more.
+func (h *head) finalized() bool {
+	m := &h.Metadata
+	return m.Marked != nil && len(m.Finalizers) == 0 && (m.Grace == nil || *m.Grace == 0)
 }
 
 // headDecoders are decoders of heads that nobody uses.

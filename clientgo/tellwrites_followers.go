@@ -1,6 +1,7 @@
 package clientgo
 
 import (
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -50,18 +51,22 @@ type follower struct {
 	labels, fields string // its selectors
 	labelSelector  labels.Selector
 	fieldSelector  fields.Selector
+	metadata       bool       // its objects are PartialObjectMetadata
 	unknown        bool       // the selectors cannot be evaluated
 	logged         *sync.Once // that the informer was not told
 }
 
-// note notes that the informer of teller asks for u.
-func (fs *followers) note(u *url.URL, teller *request.Teller) {
-	at, t, ok := placeOf(u)
+// note notes that the informer of teller sends r.
+func (fs *followers) note(r *http.Request, teller *request.Teller) {
+	at, t, ok := placeOf(r.URL)
 	if !ok || t.Name != "" {
 		return
 	}
-	query := u.Query()
-	f := &follower{teller: teller, namespace: t.Namespace, labels: query.Get("labelSelector"), fields: query.Get("fieldSelector"), logged: new(sync.Once)}
+	query := r.URL.Query()
+	f := &follower{
+		teller: teller, namespace: t.Namespace, labels: query.Get("labelSelector"), fields: query.Get("fieldSelector"),
+		metadata: strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadata"), logged: new(sync.Once),
+	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	all := fs.of[at]

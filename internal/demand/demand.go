@@ -310,12 +310,3 @@ func (d *Demand) Done(r Read, err error) {
 		}
 	}
 }
-
-// Unusable notes why the object of a unit that is ready cannot be shown.
-func (d *Demand) Unusable(key Key, err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if u := d.units[key]; u != nil {
-		u.err = err
-	}
-}

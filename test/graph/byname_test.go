@@ -191,6 +191,23 @@ func TestByName(t *testing.T) {
 	})
 }
 
+// A source that selects by a field of its own has the named objects, and no others.
+func TestByNameOfSelectedFields(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src, keys := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 1), rig.NewWidget("c", 1)), &lw.KeySet{}
+		selected := lw.WithListOptions[*rig.Widget](src, func(o *metav1.ListOptions) { o.FieldSelector = "metadata.namespace=default" })
+		g := lw.NewGraph(nil)
+		all := lw.NewByName(g, keys, func(lw.Key) lw.Source[*rig.Widget] { return selected }, nil)
+		rig.Begin(t, g)
+		rig.Begin(t, all)
+		keys.Set("me", rig.Key("a"), rig.Key("b"))
+		for _, name := range []string{"a", "b"} {
+			rig.OK(t, all.WaitForKey(t.Context(), rig.Key(name)))
+		}
+		rig.Same(t, "objects", 2, all.Store().Len())
+	})
+}
+
 // There are at most so many informers, the error says so once, and what does not fit has its turn.
 // A wait for it ends when nobody wants it.
 func TestByNameLimit(t *testing.T) {

@@ -177,9 +177,27 @@ func TestTell(t *testing.T) {
 		{"a version of another server", false, "10 a@5", `
 			tell a@999 => [a@999] ahead 1: a@5>a@999 told
 			list 11 a@11 => [a@999] ahead 1
-			server 11
+			server 1000
 			sleep 11m => [a@999] ahead 1
 			list 12 a@11 => [a@11]: a@999>a@11 relist`},
+		{"a version of another server, in a quiet collection", false, "10 a@5", `
+			tell a@999 => [a@999] ahead 1: a@5>a@999 told
+			server 10
+			sleep 5m
+			tell b@999 => [a@999 b@999] ahead 2: +b@999 told
+			sleep 4m59s => [a@999 b@999] ahead 2
+			sleep 3s => [a@5 b@999] ahead 1: a@999>a@5 relist
+			sleep 5m => [a@5]: -b@999 relist
+			tell a@12 => [a@12] ahead 1: a@5>a@12 told
+			server 12
+			sleep 11m => [a@12] ahead 1
+			sleep 1h => [a@12] ahead 1
+			M a@12 => [a@12]`},
+		{"a deletion, and a server that is restored", false, "10 a@5", `
+			server 20
+			gone a => [] ahead 1: -a@5 told
+			server 10
+			sleep 11m => [a@5]: +a@5 relist`},
 		{"a new epoch", false, "10 a@5", `
 			tell a@12 => [a@12] ahead 1: a@5>a@12 told
 			list 7 a@5 => [a@5]: a@12>a@5 relist

@@ -1,0 +1,160 @@
+package clientgo_test
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/clientgo"
+	"github.com/go-lw/lw/internal/request"
+	"github.com/go-lw/lw/internal/rig"
+)
+
+// A write takes an object out of the selection of informers, and the next one brings it back, long
+// before the watch has the first: each read shows what the last write has made of it.
+func TestTellWritesLeavesSelection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTellServer(t, "application/json")
+		pods := s.own.CoreV1().Pods("default")
+		selected := func(o *metav1.ListOptions) { o.LabelSelector = "g=x" }
+		url := "http://apiserver/api/v1/pods"
+		all := map[string]content{
+			"FromClient":      contentOf(lw.FromClient(pods, selected)),
+			"WithListOptions": contentOf(lw.WithListOptions[*corev1.Pod](&lw.HTTP[*corev1.Pod]{URL: url, Client: s.told}, selected)),
+			"the URL":         contentOf(&lw.HTTP[*corev1.Pod]{URL: url + "?labelSelector=g%3Dx", Client: s.told}),
+			"metadata":        contentOf(&lw.HTTP[*metav1.PartialObjectMetadata]{URL: url + "?labelSelector=g%3Dx", Client: s.told}),
+			"Transform": contentOf(lw.Transform(lw.FromClient(pods), func(p *corev1.Pod) (*corev1.Pod, error) {
+				if p.Labels["g"] != "x" {
+					return nil, nil
+				}
+				return p, nil
+			})),
+		}
+		defer start(t, all)()
+		p := pod("default", "a")
+		ctx := t.Context()
+		show := func(what, want string) {
+			t.Helper()
+			for name, c := range all {
+				got := ""
+				if obj, ok := c.objects()["a"].(lw.Identified); ok {
+					got = obj.GetResourceVersion()
+				}
+				rig.Same(t, name+" shows after: "+what, want, got)
+			}
+		}
+		write := func(label string) {
+			t.Helper()
+			p.Labels = map[string]string{"g": label}
+			if p.ResourceVersion == "" {
+				p = rig.Must[*corev1.Pod](t)(pods.Create(ctx, p, metav1.CreateOptions{}))
+			} else {
+				p = rig.Must[*corev1.Pod](t)(pods.Update(ctx, p, metav1.UpdateOptions{}))
+			}
+			want := p.ResourceVersion
+			if label != "x" {
+				want = ""
+			}
+			show(label, want)
+		}
+		for _, label := range []string{"x", "y", "x", "y", "z", "x"} {
+			write(label)
+		}
+		time.Sleep(10 * watchDelay)
+		show("the watch has all", p.ResourceVersion)
+		write("y")
+		rig.OK(t, pods.Delete(ctx, "a", metav1.DeleteOptions{}))
+		show("the deletion", "")
+		p = pod("default", "a")
+		write("x")
+		rig.OK(t, pods.Delete(ctx, "a", metav1.DeleteOptions{}))
+		show("the second deletion", "")
+		time.Sleep(10 * watchDelay)
+		show("the watch has all", "")
+		for name, c := range all {
+			rig.Same(t, name+" is ahead", 0, c.Status().Ahead)
+		}
+	})
+}
+
+// What a client of metadata patches is told to informers of metadata; the others wait for the
+// watch, but are told of what the patch has deleted.
+func TestTellWritesOfMetadata(t *testing.T) {
+	for name, accept := range map[string]string{"JSON": "application/json", "protobuf": "application/vnd.kubernetes.protobuf,application/json"} {
+		rig.Subtest(t, name, func(t *testing.T) {
+			s := newTellServer(t, accept)
+			partial := rig.Must[metadata.Interface](t)(metadata.NewForConfigAndClient(s.config, s.told)).Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace("default")
+			all := s.informers(t)
+			defer start(t, all)()
+			ctx := t.Context()
+			p := pod("default", "a")
+			p.Finalizers = []string{"example.com/stay"}
+			rig.Must[*corev1.Pod](t)(s.own.CoreV1().Pods("default").Create(ctx, p, metav1.CreateOptions{}))
+			patch := func(text string) string {
+				t.Helper()
+				return rig.Must[*metav1.PartialObjectMetadata](t)(partial.Patch(ctx, "a", types.MergePatchType, []byte(text), metav1.PatchOptions{})).ResourceVersion
+			}
+			old := all["HTTP"].objects()["a"].(*corev1.Pod).ResourceVersion
+			at := patch(`{"metadata":{"labels":{"v":"2"}}}`)
+			for name, c := range all {
+				want := old
+				if strings.Contains(name, "metadata") {
+					want = at
+				}
+				rig.Same(t, name, want, c.objects()["a"].(lw.Identified).GetResourceVersion())
+			}
+			fresh := s.informers(t)
+			stop := start(t, fresh)
+			for name, c := range fresh {
+				if strings.Contains(name, "metadata") {
+					rig.Same(t, name+", listed and told", c.objects(), all[name].objects())
+				}
+			}
+			stop()
+			rig.OK(t, partial.Delete(ctx, "a", metav1.DeleteOptions{}))
+			patch(`{"metadata":{"finalizers":null}}`)
+			for name, c := range all {
+				rig.Same(t, name+" after the last finalizer", 0, len(c.objects()))
+			}
+			time.Sleep(10 * watchDelay)
+		})
+	}
+}
+
+// An answer that breaks off is told to nobody, and ends for the caller as it has ended.
+func TestTellWritesBrokenAnswer(t *testing.T) {
+	broken := errors.New("the line is broken")
+	server := rig.RoundTrip(func(r *http.Request) (*http.Response, error) {
+		var body io.Reader = strings.NewReader(podJSON("default", "a", "7"))
+		if r.Method != http.MethodGet {
+			body = io.MultiReader(body, iotest.ErrReader(broken))
+		}
+		return &http.Response{StatusCode: 201, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(body)}, nil
+	})
+	client := clientgo.TellWrites(&http.Client{Transport: server})
+	url := "https://server/api/v1/namespaces/default/pods"
+	teller := &request.Teller{
+		Tell:        func(*request.Answer) error { t.Error("it is told"); return nil },
+		TellDeleted: func(types.NamespacedName, types.UID, string) error { t.Error("a deletion is told"); return nil },
+	}
+	follows := rig.Must[*http.Request](t)(http.NewRequestWithContext(request.WithTeller(t.Context(), teller), "GET", url, nil))
+	rig.Must[*http.Response](t)(client.Do(follows)).Body.Close()
+	r := rig.Must[*http.Request](t)(http.NewRequestWithContext(t.Context(), "POST", url, nil))
+	resp := rig.Must[*http.Response](t)(client.Do(r))
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if string(body) != podJSON("default", "a", "7") || !errors.Is(err, broken) {
+		t.Errorf("the caller has %q, %v", body, err)
+	}
+}
