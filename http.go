@@ -21,6 +21,7 @@ import (
 	"github.com/go-lw/lw/internal/decode"
 	"github.com/go-lw/lw/internal/request"
 	"github.com/go-lw/lw/internal/rest"
+	"github.com/go-lw/lw/internal/standard"
 )
 
 // HTTP is a [Source] over an API server's REST interface. It needs no generated client: T is a
@@ -45,21 +46,24 @@ type HTTP[T Identified] struct {
 	Only   Fields       // fields to keep, and the identity; the rest is skipped; default: all
 	Share  bool         // objects share equal parts, so that a forbidden change shows in several
 	Whole  bool         // each version is decoded whole; default: its unchanged parts are the last's
+	// Standard lets the decoders of apimachinery make the objects in the place of lw's own, as the
+	// environment LW_DECODE=standard does for all sources. docs/performance.md says what it costs.
+	Standard bool
 
 	mu sync.Mutex
 	// idle is the decoder between requests. It is kept because it learns from the objects that it
 	// decodes. It is nil while a request uses it. Guarded by mu.
-	idle *decode.Decoder
+	idle standard.Decoder
 	// teller is the decoder of Told, between its calls. Guarded by mu.
-	teller *decode.Decoder
+	teller standard.Decoder
 	// kinds checks that the objects of all responses are of one kind and one API group. It is nil
 	// before the first request, and then shared by all decoders. Guarded by mu.
 	kinds *decode.Kinds
 }
 
-// Hints says that lw decodes, and has [StillHasByList].
+// Hints says who decodes, and has [StillHasByList].
 func (h *HTTP[T]) Hints() SourceHints {
-	return SourceHints{Decoder: "lw", StillHas: func(ctx context.Context, obj Meta, version string) (bool, error) {
+	return SourceHints{Decoder: standard.Name(h.Standard), StillHas: func(ctx context.Context, obj Meta, version string) (bool, error) {
 		return StillHasByList(ctx, h, obj, version)
 	}}
 }
@@ -72,7 +76,7 @@ func (h *HTTP[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(
 	opts.Watch = false
 	var listMeta metav1.ListMeta
 	leftOut := request.LeftOut(ctx)
-	err := h.do(ctx, &opts, func(d *decode.Decoder, resp *rest.Response) (err error) {
+	err := h.do(ctx, &opts, func(d standard.Decoder, resp *rest.Response) (err error) {
 		read := d.List
 		if opts.Continue != "" {
 			read = d.NextPage
@@ -96,7 +100,7 @@ func (h *HTTP[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(
 func (h *HTTP[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[T]) error) error {
 	opts.Watch = true
 	initial := opts.SendInitialEvents != nil && *opts.SendInitialEvents
-	return h.do(ctx, &opts, func(d *decode.Decoder, resp *rest.Response) error {
+	return h.do(ctx, &opts, func(d standard.Decoder, resp *rest.Response) error {
 		read := d.Watch
 		if initial {
 			read = d.WatchList
@@ -203,7 +207,7 @@ func (h *HTTP[T]) Told(obj Identified) (out T, stays bool, err error) {
 }
 
 // encodeFor encodes obj as what d decodes.
-func encodeFor(d *decode.Decoder, obj Identified) ([]byte, decode.Encoding, error) {
+func encodeFor(d standard.Decoder, obj Identified) ([]byte, decode.Encoding, error) {
 	if a, ok := obj.(*request.Answer); ok {
 		return a.For(d)
 	}
@@ -236,7 +240,7 @@ func (h *HTTP[T]) selects(obj Identified) (bool, error) {
 }
 
 // reuses reports that a decoder notes what it needs to use the last version of an object.
-func (h *HTTP[T]) reuses() bool { return true }
+func (h *HTTP[T]) reuses() bool { return standard.Name(h.Standard) == standard.LW }
 
 // object returns the object that was decoded, or an *Error if there is none or it has no name.
 func (h *HTTP[T]) object(o decode.Object) (T, error) {
@@ -258,7 +262,7 @@ func (h *HTTP[T]) object(o decode.Object) (T, error) {
 //
 // Its frame is on the stack as long as a watch lasts, and a goroutine's stack is a power of two: so
 // opts is a pointer, and what comes before the response is in functions of its own.
-func (h *HTTP[T]) do(ctx context.Context, opts *metav1.ListOptions, read func(*decode.Decoder, *rest.Response) error) error {
+func (h *HTTP[T]) do(ctx context.Context, opts *metav1.ListOptions, read func(standard.Decoder, *rest.Response) error) error {
 	d, err := h.take(&h.idle)
 	if err != nil {
 		return h.cannotDecode(err)
@@ -293,7 +297,7 @@ func (h *HTTP[T]) cannotDecode(err error) error {
 // send sends the request of opts and waits for the head of its response, whose body d will read.
 //
 //go:noinline
-func (h *HTTP[T]) send(ctx context.Context, opts *metav1.ListOptions, d *decode.Decoder) (*rest.Response, error) {
+func (h *HTTP[T]) send(ctx context.Context, opts *metav1.ListOptions, d standard.Decoder) (*rest.Response, error) {
 	collection := rest.Collection{
 		URL:      h.URL,
 		Objects:  nameOf(h.objectType()),
@@ -332,7 +336,7 @@ func (h *HTTP[T]) objectType() reflect.Type {
 // take returns an idle decoder, or a new one if there is none. A Source need not allow two
 // requests at the same time, but if there are two, each has a decoder of its own. take fails if the
 // type is not a pointer to a struct or no T, or if a path of Drop or Only is invalid.
-func (h *HTTP[T]) take(idle **decode.Decoder) (*decode.Decoder, error) {
+func (h *HTTP[T]) take(idle *standard.Decoder) (standard.Decoder, error) {
 	t := h.objectType()
 	h.mu.Lock()
 	d := *idle
@@ -353,7 +357,7 @@ func (h *HTTP[T]) take(idle **decode.Decoder) (*decode.Decoder, error) {
 	}
 	opts := decode.Options{Drop: h.Drop, Only: h.Only, Share: h.Share, Kinds: kinds}
 	opts.OnlyJSON = h.Accept != "" && !strings.Contains(h.Accept, "protobuf")
-	d, err := decode.New(t, opts)
+	d, err := standard.New(t, opts, h.Standard)
 	if wrong, ok := errors.AsType[*decode.PathError](err); ok {
 		err = fmt.Errorf("%s: %w", wrong.Option, err)
 	}
@@ -363,7 +367,7 @@ func (h *HTTP[T]) take(idle **decode.Decoder) (*decode.Decoder, error) {
 // put keeps d for the next request, and makes it forget what this one asked of it. Of two decoders
 // that are put one after the other, the last one stays. It is not deferred: a decoder that a panic
 // has ended, of a type's own method, is not used again.
-func (h *HTTP[T]) put(idle **decode.Decoder, d *decode.Decoder) {
+func (h *HTTP[T]) put(idle *standard.Decoder, d standard.Decoder) {
 	d.StopWhen(nil)
 	d.ReuseFrom(nil)
 	d.PassOver(nil)

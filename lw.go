@@ -294,7 +294,7 @@ type SourceHints struct {
 	Unversioned bool
 	unnamed     bool   // objects may have no name, as in a fake clientset; else that is an error
 	Partial     bool   // objects are left out, so an event may be about one that was never Added
-	Decoder     string // who decodes the objects, such as "lw" or "client-go"; see Status.Decoder
+	Decoder     string // who decodes the objects: "lw", "apimachinery" or "client-go"; see Status.Decoder
 	// StillHas, if it is set, tells whether the server still has the history that was read: whether
 	// obj, by its resource version and, unless that is empty, its UID, was the newest state of its key
 	// when the collection was at version. After an outage a [Reflector] asks about the newest object

@@ -44,7 +44,7 @@ type Status struct {
 	Err             error     // the last of these failures, an *Error; nil while Failures is 0
 	FailingSince    time.Time // when the first of these failures was; zero while Failures is 0
 	Mode            ListMode  // how the last list was asked for; before the first: Options.List
-	Decoder         string    // who decodes, "lw" or "client-go", and perhaps why; "": not known yet
+	Decoder         string    // who decodes, "lw", "apimachinery" or "client-go", and perhaps why; "": not known yet
 	Epoch           int       // how often the server went back in time
 
 	// The rest counts, from the beginning on.

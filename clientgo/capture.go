@@ -18,6 +18,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/request"
+	"github.com/go-lw/lw/internal/standard"
 )
 
 // A Decoder makes informers of ListerWatchers, as [NewInformer] does, whose objects lw decodes
@@ -48,10 +49,11 @@ import (
 // list and watch, so a ListerWatcher that sets ResourceVersion, Limit, TimeoutSeconds or
 // AllowWatchBookmarks has no effect.
 type Decoder struct {
-	// Share, Drop and Whole are those of lw.HTTP.
-	Share bool
-	Drop  []string
-	Whole bool
+	// Share, Drop, Whole and Standard are those of lw.HTTP.
+	Share    bool
+	Drop     []string
+	Whole    bool
+	Standard bool
 	// Only names the fields to keep, as that of lw.HTTP does. A Decoder with Only is for informers of
 	// one type. What client-go decodes is whole.
 	Only lw.Fields
@@ -182,7 +184,7 @@ func (s *capturedSource) Hints() lw.SourceHints {
 // decodes notes who decodes an answer, before its objects are yielded, and logs it once if that is
 // not lw. why is the reason, or "" if it is lw.
 func (s *capturedSource) decodes(ctx context.Context, why string) {
-	by := "lw"
+	by := standard.Name(s.decoder.Standard)
 	if why != "" {
 		by = byClientGo + ": " + why
 	}
@@ -208,7 +210,9 @@ func (s *capturedSource) Told(obj lw.Identified) (out metav1.Object, stays bool,
 }
 
 // Reuses is part of [request.Source].
-func (s *capturedSource) Reuses(request.Mark) bool { return true }
+func (s *capturedSource) Reuses(request.Mark) bool {
+	return standard.Name(s.decoder.Standard) == standard.LW
+}
 
 // lend returns ctx for a request whose answer lw decodes. Objects that client-go has decoded are
 // not for lw's decoder, so nothing is lent once there may be one.
@@ -259,6 +263,7 @@ func (s *capturedSource) httpOf(url string) *lw.HTTP[metav1.Object] {
 	return &lw.HTTP[metav1.Object]{
 		URL: url, Client: answersClient,
 		Type: s.object, Kind: s.kind, Drop: s.decoder.Drop, Only: s.decoder.Only, Share: s.decoder.Share, Whole: s.decoder.Whole,
+		Standard: s.decoder.Standard,
 	}
 }
 

@@ -59,7 +59,7 @@ func (s *capturedSource) changedList(p *probe, list runtime.Object) string {
 		return ""
 	}
 	// Its own decoder drops nothing, as client-go does.
-	src := &lw.HTTP[metav1.Object]{URL: p.collection, Client: answersClient, Type: s.object, Kind: s.kind, Whole: true}
+	src := &lw.HTTP[metav1.Object]{URL: p.collection, Client: answersClient, Type: s.object, Kind: s.kind, Whole: true, Standard: s.decoder.Standard}
 	var sent []metav1.Object
 	_, err := src.List(request.WithoutLender(p.ctx), p.opts, func(obj metav1.Object, err error) error {
 		sent = append(sent, obj)

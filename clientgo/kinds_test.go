@@ -40,6 +40,7 @@ import (
 	"github.com/go-lw/lw/internal/decode"
 	"github.com/go-lw/lw/internal/prune"
 	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/standard"
 	"github.com/go-lw/lw/lwtest"
 )
 
@@ -143,10 +144,40 @@ func mixed(rng *rand.Rand, a, b runtime.Object) runtime.Object {
 	return out
 }
 
+// The decoders of apimachinery make of what a server sends what they make alone, in the same streams.
+func TestKindsByApimachinery(t *testing.T) {
+	const seed = 2
+	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), rand.NewSource(seed), serializer.NewCodecFactory(scheme.Scheme))
+	pick := randv2.New(randv2.NewPCG(seed, 0))
+	for gvk, typ := range sortedKinds() {
+		if _, ok := reflect.New(typ).Interface().(metav1.Object); !ok || gvk.Version == runtime.APIVersionInternal {
+			continue
+		}
+		for n := range 3 {
+			opts := decode.Options{Share: n == 1}
+			if n == 2 {
+				opts.Only = prune.Random(pick, typ, "a", "app", "cpu", "memory", "example.com/a")
+			}
+			d := rig.Must[standard.Decoder](t)(standard.New(reflect.PointerTo(typ), opts, true))
+			if _, own := d.(*decode.Decoder); own || !d.Protobuf() {
+				t.Fatalf("%v: a %T reads it", gvk, d)
+			}
+			r := reader{Decoder: d, only: opts.Only}
+			for range 2 {
+				obj := reflect.New(typ).Interface().(runtime.Object)
+				fill.Fill(obj)
+				obj.GetObjectKind().SetGroupVersionKind(gvk)
+				r.fromJSON(t, obj)
+				r.fromProtobuf(t, obj)
+			}
+		}
+	}
+}
+
 // A reader is a decoder, the fields that it keeps if not all, and the last object that it has
 // decoded.
 type reader struct {
-	*decode.Decoder
+	standard.Decoder
 	only []string
 	last any
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/decode"
 	"github.com/go-lw/lw/internal/request"
+	"github.com/go-lw/lw/internal/standard"
 )
 
 // TellWrites returns a client that does what client does, and tells informers what the server
@@ -323,21 +324,37 @@ func (h *head) finalized() bool {
 	return m.Marked != nil && len(m.Finalizers) == 0 && (m.Grace == nil || *m.Grace == 0)
 }
 
-// headDecoders are decoders of heads that nobody uses.
+// headDecoders are decoders of heads that nobody uses. Those of apimachinery read no projections in
+// protobuf: they read all of the metadata.
 var headDecoders = sync.Pool{New: func() any {
-	d, err := decode.New(reflect.TypeFor[*head](), decode.Options{})
+	t := reflect.TypeFor[*head]()
+	if standard.Name(false) != standard.LW {
+		t = reflect.TypeFor[*metav1.PartialObjectMetadata]()
+	}
+	d, err := standard.New(t, decode.Options{}, false)
 	if err != nil {
-		panic(err) // the type is wrong
+		return nil // of the environment; every source says so
 	}
 	return d
 }}
 
 // headOf returns the head of an object, and its kind; nil if data is none.
 func headOf(data []byte, encoding decode.Encoding) (h *head, kind string) {
-	d := headDecoders.Get().(*decode.Decoder)
+	d, ok := headDecoders.Get().(standard.Decoder)
+	if !ok {
+		return nil, ""
+	}
 	obj := d.One(data, encoding)
 	headDecoders.Put(d)
-	h, _ = obj.Value.(*head)
+	switch v := obj.Value.(type) {
+	case *head:
+		h = v
+	case *metav1.PartialObjectMetadata:
+		h = &head{}
+		m := &h.Metadata
+		m.Name, m.Namespace, m.UID, m.ResourceVersion, m.Labels = v.Name, v.Namespace, v.UID, v.ResourceVersion, v.Labels
+		m.Marked, m.Grace, m.Finalizers = v.DeletionTimestamp, v.DeletionGracePeriodSeconds, v.Finalizers
+	}
 	return h, obj.Ident.Kind
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/decode"
+	"github.com/go-lw/lw/internal/standard"
 )
 
 // A Codec turns objects into values and back. Several goroutines use it at once. Encode gets an
@@ -46,7 +47,7 @@ func (c *jsonCodec[T]) Encode(obj T) ([]byte, error) { return encodeJSON(obj) }
 
 func (c *jsonCodec[T]) Decode(data []byte) (T, error) { return c.decoders.decode(data, decode.JSON) }
 
-func (c *jsonCodec[T]) decoder() string { return "lw" }
+func (c *jsonCodec[T]) decoder() string { return standard.Name(false) }
 
 // encodeJSON returns obj as JSON.
 func encodeJSON(obj any) ([]byte, error) {
@@ -67,13 +68,13 @@ func newDecoders[T lw.Object](opts decode.Options) (*decoders[T], error) {
 	if t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct {
 		return nil, fmt.Errorf("%v is no pointer to a struct", t)
 	}
-	first, err := decode.New(t, opts)
+	first, err := standard.New(t, opts, false)
 	if err != nil {
 		return nil, err
 	}
 	d := &decoders[T]{}
 	d.pool.New = func() any {
-		next, _ := decode.New(t, opts) // as the first
+		next, _ := standard.New(t, opts, false) // as the first
 		return next
 	}
 	d.pool.Put(first)
@@ -82,7 +83,7 @@ func newDecoders[T lw.Object](opts decode.Options) (*decoders[T], error) {
 
 func (d *decoders[T]) decode(data []byte, enc decode.Encoding) (T, error) {
 	var zero T
-	decoder := d.pool.Get().(*decode.Decoder)
+	decoder := d.pool.Get().(standard.Decoder)
 	got := decoder.One(data, enc)
 	d.pool.Put(decoder)
 	if got.Err != nil {

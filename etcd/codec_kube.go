@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/decode"
+	"github.com/go-lw/lw/internal/standard"
 )
 
 // Kube is the encoding in which kube-apiserver stores objects: protobuf behind "k8s\x00" for the
@@ -38,7 +39,7 @@ var (
 	encryptedMagic = []byte("k8s:enc:")
 )
 
-func (c *kubeCodec[T]) decoder() string { return "lw" }
+func (c *kubeCodec[T]) decoder() string { return standard.Name(false) }
 
 func (c *kubeCodec[T]) Decode(data []byte) (T, error) {
 	var zero T

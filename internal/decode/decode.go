@@ -155,7 +155,7 @@ type Decoder struct {
 	depth int
 	grew  bool
 
-	// expected checks the kinds of the stream that is being read; see Kinds.ofList. lastKind and
+	// expected checks the kinds of the stream that is being read; see Kinds.OfList. lastKind and
 	// lastVersion are the last pair that it has accepted. Nearly every object has the same pair, so
 	// that the check takes no lock.
 	expected              *Kinds
@@ -220,10 +220,10 @@ func New(typ reflect.Type, opts Options) (*Decoder, error) {
 //
 // If r blocks and has a Close, List may close it: that is how it ends a Read that nobody waits for.
 func (d *Decoder) List(r io.Reader, enc Encoding, yield func(Object) error) (metav1.ListMeta, error) {
-	kinds := d.opts.Kinds.ofList()
+	kinds := d.opts.Kinds.OfList()
 	meta, err := d.list(r, enc, kinds, yield)
 	if err == nil {
-		d.opts.Kinds.take(kinds)
+		d.opts.Kinds.Take(kinds)
 	}
 	return meta, err
 }
@@ -286,7 +286,7 @@ func (d *Decoder) WatchList(r io.Reader, enc Encoding, yield func(Event) error) 
 //go:noinline
 func (d *Decoder) beginWatchList(r io.Reader, yield func(Event) error) *watchStream {
 	d.beginStream(r, listBuffer, listBuffer)
-	d.listing, d.expected = true, d.opts.Kinds.ofList()
+	d.listing, d.expected = true, d.opts.Kinds.OfList()
 	return &watchStream{d: d, initial: true, pool: newWorkerPool(d), yield: yield}
 }
 

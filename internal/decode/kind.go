@@ -84,10 +84,13 @@ func (e *KindError) Error() string {
 	return fmt.Sprintf("want %.100s (%s), got %.100s", e.Want, e.Why, e.Got)
 }
 
-// ofList returns the Kinds that check a list that is about to be read. Where nobody said which kind
+// Given reports whether the type or the user says of which kind the objects are.
+func (k *Kinds) Given() bool { return k.want != "" }
+
+// OfList returns the Kinds that check a list that is about to be read. Where nobody said which kind
 // it must be of, it may be of another one than before: a resource's definition may have been deleted
 // and made again. Its objects must still be of one kind.
-func (k *Kinds) ofList() *Kinds {
+func (k *Kinds) OfList() *Kinds {
 	if k.want != "" {
 		return k
 	}
@@ -96,9 +99,9 @@ func (k *Kinds) ofList() *Kinds {
 	return &Kinds{partial: k.partial, group: k.group}
 }
 
-// take makes k check what comes next by what list, which ofList has returned, has learned from a
+// Take makes k check what comes next by what list, which OfList has returned, has learned from a
 // list that is whole. An empty one of a custom resource tells no kind, and there is none to keep to.
-func (k *Kinds) take(list *Kinds) {
+func (k *Kinds) Take(list *Kinds) {
 	if list == k {
 		return
 	}
@@ -110,18 +113,18 @@ func (k *Kinds) take(list *Kinds) {
 	}
 }
 
-// object checks the kind of an object. An empty kind or apiVersion says nothing. An apiVersion
+// Object checks the kind of an object. An empty kind or apiVersion says nothing. An apiVersion
 // without a group, such as "v1", is one of the core group.
-func (k *Kinds) object(kind, apiVersion string) error {
+func (k *Kinds) Object(kind, apiVersion string) error {
 	if kind == "" || k.partial && kind == partialKind {
 		return nil
 	}
 	return k.check(kind, apiVersion, kind, "")
 }
 
-// list checks the kind of a list that is called as its objects, with "List" behind it. A list of
+// List checks the kind of a list that is called as its objects, with "List" behind it. A list of
 // kind List may have objects of any kind.
-func (k *Kinds) list(kind, apiVersion string) error {
+func (k *Kinds) List(kind, apiVersion string) error {
 	of := strings.TrimSuffix(kind, "List")
 	if of == "" || k.partial && of == partialKind {
 		return nil
@@ -160,8 +163,8 @@ func (k *Kinds) check(kind, apiVersion, got, list string) error {
 	return nil
 }
 
-// known returns the kind of the objects, as far as it is known; else "".
-func (k *Kinds) known() string {
+// Known returns the kind of the objects, as far as it is known; else "".
+func (k *Kinds) Known() string {
 	if k.want != "" {
 		return k.want
 	}
@@ -183,7 +186,7 @@ func (d *Decoder) checkKind(id *Ident) error {
 	if id.Kind == "" || id.Kind == d.lastKind && id.APIVersion == d.lastVersion {
 		return nil
 	}
-	if err := d.expected.object(id.Kind, id.APIVersion); err != nil {
+	if err := d.expected.Object(id.Kind, id.APIVersion); err != nil {
 		return err
 	}
 	d.lastKind, d.lastVersion = id.Kind, id.APIVersion

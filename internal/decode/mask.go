@@ -275,6 +275,13 @@ func newMask(t reflect.Type, untyped bool, opts Options) (mask, error) {
 	return m, nil
 }
 
+// CheckPaths returns a PathError if a path in drop or only names no field of objects of type typ, a
+// pointer.
+func CheckPaths(typ reflect.Type, drop, only []string) error {
+	_, err := newMask(typ.Elem(), typ.Implements(reflect.TypeFor[runtime.Unstructured]()), Options{Drop: drop, Only: only})
+	return err
+}
+
 // follow returns an error unless path, which is to be dropped or kept as verb says, leads from a
 // value of type t to a field, to a key of a map, or into a value of any type.
 func follow(t reflect.Type, path, verb string) error {

@@ -157,7 +157,7 @@ func (c *wireCompiler) message(t reflect.Type, keep mask) (*messageType, error) 
 		c.done[t] = m
 	}
 	var hand *handStruct
-	if c.projection && !unmarshals(t) {
+	if c.projection && !Unmarshals(t) {
 		hand = newHandStruct(t)
 	}
 	if err := c.fields(m, t, 0, keep, hand); err != nil {

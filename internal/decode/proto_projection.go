@@ -49,8 +49,8 @@ func hasOwnTag(t reflect.Type) bool {
 	return false
 }
 
-// unmarshals reports whether *t has the Unmarshal of a message of type t.
-func unmarshals(t reflect.Type) bool {
+// Unmarshals reports whether *t has the Unmarshal of a message of type t.
+func Unmarshals(t reflect.Type) bool {
 	return reflect.PointerTo(t).Implements(wireUnmarshaler) && !borrowsUnmarshal(t)
 }
 
@@ -207,7 +207,7 @@ func (tag wireTag) fits(t reflect.Type) error {
 // formatOf returns the first word of the tag of a field of type t; "": any. It returns an error for
 // a type that no message has.
 func formatOf(t reflect.Type) (string, error) {
-	own := t.Kind() != reflect.Pointer && unmarshals(t)
+	own := t.Kind() != reflect.Pointer && Unmarshals(t)
 	switch {
 	case t == reflect.TypeFor[intstr.IntOrString]():
 		return "", nil
@@ -240,9 +240,9 @@ func formatOf(t reflect.Type) (string, error) {
 func isList(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Slice:
-		return t.Elem().Kind() != reflect.Uint8 && !unmarshals(t)
+		return t.Elem().Kind() != reflect.Uint8 && !Unmarshals(t)
 	case reflect.Map:
-		return !unmarshals(t)
+		return !Unmarshals(t)
 	}
 	return false
 }

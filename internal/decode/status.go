@@ -15,13 +15,13 @@ func statusOf(raw []byte) error {
 	if err := unmarshal(raw, &s); err != nil || s.Kind != "Status" {
 		return fmt.Errorf("an ERROR event without a Status: %.200q", raw)
 	}
-	return statusError(&s)
+	return StatusError(&s)
 }
 
-// statusError returns s as an error, for a place where something else was expected. Its message is
+// StatusError returns s as an error, for a place where something else was expected. Its message is
 // never empty: if the server wrote none, or calls it a success, the message says what else is in
 // it. The code stays as the server wrote it, which may be 0.
-func statusError(s *metav1.Status) error {
+func StatusError(s *metav1.Status) error {
 	// The text of an API error is its message alone, so an empty one would be an error without
 	// words.
 	if s.Message == "" || s.Status == metav1.StatusSuccess {

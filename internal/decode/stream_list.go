@@ -122,7 +122,7 @@ func (l *jsonList) checkName() error {
 // itemKind returns the kind of the items that do not say theirs; "" if nothing says it.
 func (l *jsonList) itemKind() string {
 	of, ok := strings.CutSuffix(l.kind, "List")
-	if known := l.d.opts.Kinds.known(); !ok && known != "" {
+	if known := l.d.opts.Kinds.Known(); !ok && known != "" {
 		return known
 	}
 	return of
@@ -137,12 +137,12 @@ func (d *Decoder) checkKindOfList(kind string, status *metav1.Status) error {
 	case kind == "":
 		return errors.New("no list: it has no kind")
 	case kind == "Status":
-		return statusError(status)
+		return StatusError(status)
 	// A table is what kubectl prints. Only a request that accepts it should get one.
 	case kind == "Table":
 		return errors.New("a Table, which is made for people, not a list")
 	// An object may have a member of that name, too.
-	case kind == d.opts.Kinds.known():
+	case kind == d.opts.Kinds.Known():
 		return errNoList(kind)
 	}
 	return nil
@@ -156,7 +156,7 @@ func (d *Decoder) checkList(kind, apiVersion string, status *metav1.Status) erro
 	if !strings.HasSuffix(kind, "List") {
 		return errNoList(kind)
 	}
-	return d.expected.list(kind, apiVersion)
+	return d.expected.List(kind, apiVersion)
 }
 
 // members reads the members that are left, and the closing brace.

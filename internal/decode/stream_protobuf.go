@@ -189,7 +189,7 @@ func (d *Decoder) notFrames() error {
 		switch {
 		// A Status without any fields.
 		case err == io.EOF && u.kind == "Status":
-			return statusError(&metav1.Status{})
+			return StatusError(&metav1.Status{})
 		case err != nil:
 			return d.buf.truncated(err)
 		case num == 1 && typ == wireBytes:
@@ -197,7 +197,7 @@ func (d *Decoder) notFrames() error {
 		case num == 2 && typ == wireBytes && u.kind == "Status":
 			var s metav1.Status
 			if err = d.buf.message(s.Unmarshal); err == nil {
-				return statusError(&s)
+				return StatusError(&s)
 			}
 		case num == 2 && typ == wireBytes:
 			return fmt.Errorf("no event: it is a %.100s", u.kind)
@@ -285,7 +285,7 @@ func (d *Decoder) decodeProtobufEvent(typ string, object []byte) (Event, error) 
 			return Event{}, fmt.Errorf("a bookmark: %w", err)
 		}
 		o.Kind, o.APIVersion = u.kind, u.apiVersion
-		return bookmark(&o)
+		return Bookmark(&o)
 	case typ == "ERROR":
 		var s metav1.Status
 		if u.kind != "Status" {
@@ -294,7 +294,7 @@ func (d *Decoder) decodeProtobufEvent(typ string, object []byte) (Event, error) 
 		if err := s.Unmarshal(u.raw); err != nil {
 			return Event{}, fmt.Errorf("an ERROR event: %w", err)
 		}
-		return Event{}, statusError(&s)
+		return Event{}, StatusError(&s)
 	}
 	return Event{}, unknownType(typ)
 }

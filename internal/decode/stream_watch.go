@@ -117,7 +117,7 @@ func (w *watchStream) deliver(ev Event) error {
 	}
 	if ev.InitialEventsEnd && w.initial {
 		w.initial = false
-		w.d.opts.Kinds.take(w.d.expected)
+		w.d.opts.Kinds.Take(w.d.expected)
 		w.d.expected = w.d.opts.Kinds
 	}
 	ev.More = !w.initial && w.hasMore()
@@ -384,7 +384,7 @@ func (w *watchStream) checkKind(ev *Event) error {
 	case id.Kind == "Table" || id.Kind == "Status":
 		return fmt.Errorf("a %s in the place of an object", id.Kind)
 	// Where nobody said which kind it must be, a bookmark says nothing: it has no object.
-	case ev.Type == "BOOKMARK" && w.d.expected.want == "":
+	case ev.Type == "BOOKMARK" && !w.d.expected.Given():
 		return nil
 	}
 	if err := w.d.checkKind(id); err != nil {
@@ -407,13 +407,13 @@ func bookmarkJSON(raw []byte) (Event, error) {
 	if err := unmarshal(raw, &o); err != nil {
 		return Event{}, fmt.Errorf("a bookmark: %w", err)
 	}
-	return bookmark(&o)
+	return Bookmark(&o)
 }
 
-// bookmark returns the event of a bookmark whose object is o. It must have a resource version,
+// Bookmark returns the event of a bookmark whose object is o. It must have a resource version,
 // which is all that it is for. The annotation ends the initial events only with the value "true"
 // (KEP-3157).
-func bookmark(o *metav1.PartialObjectMetadata) (Event, error) {
+func Bookmark(o *metav1.PartialObjectMetadata) (Event, error) {
 	if o.ResourceVersion == "" {
 		return Event{}, errors.New("a bookmark without a resource version")
 	}

@@ -16,6 +16,14 @@ func TestProofHTTP(t *testing.T) { Random(t, plain) }
 // TestProofCBOR runs against a server behind HTTP that writes CBOR.
 func TestProofCBOR(t *testing.T) { Random(t, cbor) }
 
+// TestProofStandard and TestProofStandardCBOR are the same with objects of apimachinery's decoders.
+func TestProofStandard(t *testing.T) {
+	Random(t, func() Transport { return Transport{Standard: true} })
+}
+func TestProofStandardCBOR(t *testing.T) {
+	Random(t, func() Transport { return Transport{Standard: true, Accept: cbor().Accept} })
+}
+
 // TestProofRelay runs behind a relay, TestProofRelays behind two in a row that keep little.
 func TestProofRelay(t *testing.T)  { Random(t, relayed) }
 func TestProofRelays(t *testing.T) { Random(t, relayedTwice) }

@@ -357,6 +357,8 @@ type Transport struct {
 	// Client makes the informer's client of one whose Transport is an *http.Transport that dials in
 	// memory; nil: it is the informer's.
 	Client func(*http.Client) *http.Client
+	// Standard lets apimachinery's decoders make the objects.
+	Standard bool
 	// Accept is the Accept header of the informer's requests; "": the default of lw.HTTP.
 	Accept string
 	// Faults happen beside those of the server, each with the same probability.
@@ -424,7 +426,7 @@ func newWeb(over Transport) *web {
 		w.roamer = &roamer{servers: everyone}
 		client = &http.Client{Transport: w.roamer}
 	}
-	w.src = &lw.HTTP[*Part]{URL: url, Client: client, Accept: over.Accept}
+	w.src = &lw.HTTP[*Part]{URL: url, Client: client, Accept: over.Accept, Standard: over.Standard}
 	return w
 }
 

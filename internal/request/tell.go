@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/go-lw/lw/internal/decode"
+	"github.com/go-lw/lw/internal/standard"
 )
 
 // A Teller is how a request tells the informer that makes it of what its server has answered to
@@ -76,7 +77,7 @@ type Answer struct {
 }
 
 // For returns what d can decode.
-func (a *Answer) For(d *decode.Decoder) ([]byte, decode.Encoding, error) {
+func (a *Answer) For(d interface{ Protobuf() bool }) ([]byte, decode.Encoding, error) {
 	if a.Encoding != decode.Protobuf || d.Protobuf() {
 		return a.Data, a.Encoding, nil
 	}
@@ -90,10 +91,10 @@ var decoders sync.Map
 // Decode returns the object, of the type t.
 func (a *Answer) Decode(t reflect.Type) (any, error) {
 	pool, _ := decoders.LoadOrStore(t, new(sync.Pool))
-	d, ok := pool.(*sync.Pool).Get().(*decode.Decoder)
+	d, ok := pool.(*sync.Pool).Get().(standard.Decoder)
 	if !ok {
 		var err error
-		if d, err = decode.New(t, decode.Options{}); err != nil {
+		if d, err = standard.New(t, decode.Options{}, false); err != nil {
 			return nil, err
 		}
 	}

@@ -22,7 +22,7 @@ type codec struct {
 	encoding decode.Encoding
 	// reads reports whether the decoder of a collection can read this encoding. It is not called
 	// for a refusal, which is a metav1.Status whatever the collection holds.
-	reads func(*decode.Decoder) bool
+	reads func(Protobufs) bool
 	// onRequest says that a request asks for this encoding only if Collection.Accept does.
 	onRequest bool
 	// begins looks at data, the first bytes of a body. It returns the kind of the object that
@@ -46,14 +46,14 @@ var codecs = []codec{
 		mediaType: "application/vnd.kubernetes.protobuf",
 		stream:    "application/vnd.kubernetes.protobuf",
 		encoding:  decode.Protobuf,
-		reads:     (*decode.Decoder).Protobuf,
+		reads:     Protobufs.Protobuf,
 		begins:    beginsProtobuf,
 	},
 	{
 		mediaType: cborType,
 		stream:    cborStream,
 		encoding:  decode.CBOR,
-		reads:     func(*decode.Decoder) bool { return true },
+		reads:     func(Protobufs) bool { return true },
 		onRequest: true,
 		begins:    beginsCBOR,
 	},
@@ -61,7 +61,7 @@ var codecs = []codec{
 		mediaType: jsonType,
 		stream:    jsonType,
 		encoding:  decode.JSON,
-		reads:     func(*decode.Decoder) bool { return true },
+		reads:     func(Protobufs) bool { return true },
 		begins:    beginsJSON,
 	},
 }

@@ -51,7 +51,7 @@ func TestAnotherEncoding(t *testing.T) {
 	// As application/cbor is, with JSON for its bytes.
 	codecs = append([]codec{{
 		mediaType: "application/x", stream: "application/x-seq", encoding: decode.JSON,
-		reads:  func(*decode.Decoder) bool { return true },
+		reads:  func(Protobufs) bool { return true },
 		begins: func(data []byte) (string, bool) { return beginsJSON(data) },
 	}}, known...)
 

@@ -10,8 +10,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/conversion/queryparams"
-
-	"github.com/go-lw/lw/internal/decode"
 )
 
 // A Collection is a collection of objects on an API server. Its fields must not be changed while a
@@ -29,11 +27,14 @@ type Collection struct {
 	Accept string
 	// Decoder is what the caller decodes the responses with. This package only asks it which
 	// encodings it reads.
-	Decoder *decode.Decoder
+	Decoder Protobufs
 	// Metadata says that the server should send only the metadata of each object, as a
 	// metav1.PartialObjectMetadata.
 	Metadata bool
 }
+
+// Protobufs is a decoder that may read protobuf beside JSON and CBOR.
+type Protobufs interface{ Protobuf() bool }
 
 // A Request is a list or a watch of a Collection that can be sent.
 type Request struct {
