@@ -2,6 +2,7 @@ package lw_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -124,6 +125,33 @@ func sprocketsInCBOR(w http.ResponseWriter, r *http.Request) {
 	})
 	w.Header().Set("Content-Type", "application/cbor")
 	_, _ = w.Write(append([]byte{0xd9, 0xd9, 0xf7}, body...)) // the tag that marks CBOR
+}
+
+// apimachinery's decoders make the objects, and nothing else differs: an object that does not fit is
+// an error of its own, in the words of the other decoder.
+func ExampleHTTP_standard() {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"kind":"SprocketList","apiVersion":"example.com/v1","metadata":{"resourceVersion":"42"},"items":[
+			{"metadata":{"namespace":"shop","name":"door","resourceVersion":"40"},"spec":{"color":"green"}},
+			{"metadata":{"namespace":"shop","name":"bell","resourceVersion":"41"},"spec":{"color":7}}]}`)
+	}))
+	defer server.Close()
+
+	sprockets := &lw.HTTP[*Sprocket]{URL: server.URL + "/apis/example.com/v1/sprockets", Standard: true}
+	_, err := sprockets.List(context.Background(), metav1.ListOptions{}, func(s *Sprocket, err error) error {
+		if broken, ok := errors.AsType[*lw.Error](err); ok {
+			fmt.Println("set aside:", broken.Key)
+			return nil
+		}
+		fmt.Println(lw.KeyOf(s), s.Spec.Color)
+		return err
+	})
+	fmt.Println("by", sprockets.Hints().Decoder, err)
+	// Output:
+	// shop/door green
+	// set aside: shop/bell
+	// by apimachinery <nil>
 }
 
 // A projection has the fields that a program reads, with the tags that they have in the API's type.
