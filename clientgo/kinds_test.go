@@ -205,7 +205,7 @@ func (r *reader) fromProtobuf(t *testing.T, objs ...runtime.Object) {
 	for _, obj := range objs {
 		var b bytes.Buffer
 		rig.OK(t, protobuf.NewSerializer(scheme.Scheme, scheme.Scheme).Encode(obj, &b))
-		raw := bytes.Clone(envelope.Raw) // Unmarshal writes into the memory that Raw has
+		raw := bytes.Clone(envelope.Raw)             // Unmarshal writes into the memory that Raw has
 		rig.OK(t, envelope.Unmarshal(b.Bytes()[4:])) // after the magic bytes
 		envelope.Raw = append(raw, envelope.Raw...)
 	}
