@@ -258,9 +258,10 @@ func TestOpenAPI(t *testing.T) {
 		rig.Same(b.t, "kinds", map[string]string{
 			in("{namespace}") + "/{name}": "example.io/v1/Widget", "/api/v1/nodes/{name}": "/v1/Node",
 		}, kinds)
-		for _, path := range []string{"/openapi/v3/apis/other.io/v1", "/openapi/v3x", "/openapi/v2"} {
+		for _, path := range []string{"/openapi/v3/apis/other.io/v1", "/openapi/v3x", "/openapi/v2/x"} {
 			b.answers(404, "", "GET", path, "")
 		}
+		b.answers(200, `"swagger":"2.0"`, "GET", "/openapi/v2", "")
 		b.answers(405, "", "POST", "/openapi/v3", "")
 		b.answers(406, "", "GET", "/openapi/v3", "", "Accept", "application/com.github.proto-openapi.spec.v3@v1.0+protobuf")
 	})

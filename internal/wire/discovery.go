@@ -53,7 +53,8 @@ func (r Resource) With(subresources ...string) []Resource {
 
 // A Discovery answers what a server serves: /api and /apis name the groups and versions,
 // /apis/<group> those of one group, and /api/<version> and /apis/<group>/<version> the resources of
-// one version; /openapi/v3 and the documents below it describe them. It is an http.Handler.
+// one version; /openapi/v3 and the documents below it describe them, and /openapi/v2 describes
+// none. It is an http.Handler.
 //
 // A client that asks for it gets all at once at /api and /apis: the aggregated discovery of
 // https://kep.k8s.io/3352.
@@ -91,11 +92,14 @@ func (d *Discovery) Serve(w http.ResponseWriter, r *http.Request) bool {
 	if answer == nil {
 		answer = d.openAPI(root, resources)
 	}
+	if root == openAPIv2 && d.Version != nil {
+		answer = d
+	}
 	if answer == nil {
 		return false
 	}
 	accept := r.Header.Get("Accept")
-	if r.Method != http.MethodGet && !(r.Method == http.MethodHead && strings.HasPrefix(root, openAPIRoot)) {
+	if r.Method != http.MethodGet && !(r.Method == http.MethodHead && strings.HasPrefix(root, "openapi/")) {
 		w.Header().Set("Allow", http.MethodGet)
 		f, _ := Negotiate(accept, WantStatus, func(f Format) bool { return f.Shape == Full })
 		WriteStatus(w, f, Status(apierrors.NewMethodNotSupported(schema.GroupResource{Resource: root}, strings.ToLower(r.Method))))
@@ -107,6 +111,10 @@ func (d *Discovery) Serve(w http.ResponseWriter, r *http.Request) bool {
 			WriteBody(w, discoveryType, http.StatusOK, append(mustJSON(resources.aggregate(root == "api")), '\n'))
 			return true
 		}
+	}
+	if root == openAPIv2 {
+		d.writeOpenAPIv2(w, accept)
+		return true
 	}
 	message, inProto := answer.(interface{ Marshal() ([]byte, error) })
 	f, err := Negotiate(accept, WantStatus, func(f Format) bool {

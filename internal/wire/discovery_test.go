@@ -134,6 +134,9 @@ func TestDiscoveryRefuses(t *testing.T) {
 		{served(), "GET", "/apis", typeJSON + ";g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList", 406},
 		{served(), "GET", "/apis", typeJSON + ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscovery", 406},
 		{empty, "GET", "/version", "", 404},
+		{empty, "GET", "/openapi/v2", "", 404},
+		{served(), "POST", "/openapi/v2", "", 405},
+		{served(), "GET", "/openapi/v2/x", "", 404},
 		{empty, "GET", "/api/v1", "", 404},
 		{empty, "GET", "/apis", "", 200},
 		{empty, "GET", "/api", aggregated, 200},
@@ -157,6 +160,33 @@ func TestDiscoveryRefuses(t *testing.T) {
 		}
 		if tt.discovery.Serve(httptest.NewRecorder(), r) != (w.Code != 404) {
 			t.Errorf("%s %s: Serve and ServeHTTP do not agree", tt.method, tt.path)
+		}
+	}
+}
+
+// The document of version 2 is for kubectl, which asks for protobuf.
+func TestOpenAPIv2(t *testing.T) {
+	d := served()
+	d.Version = &version.Info{GitVersion: "v1"}
+	const want, typ = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+	const message, inJSON = "\n\x032.0\x12\x10\n\nKubernetes\x12\x02v1B\x00", `{"info":{"title":"Kubernetes","version":"v1"},"paths":{},"swagger":"2.0"}` + "\n"
+	for _, tt := range []struct {
+		accept      string
+		code        int
+		contentType string
+		body        string
+	}{
+		{want, 200, typ, message},
+		{typ, 200, typ, message},
+		{typ + ",application/json", 200, typ, message},
+		{"", 200, typeJSON, inJSON},
+		{"application/json", 200, typeJSON, inJSON},
+		{"*/*", 200, typeJSON, inJSON},
+		{"application/yaml", 406, typeJSON, ""},
+	} {
+		_, w := ask(d, "GET", "/openapi/v2", tt.accept)
+		if w.Code != tt.code || w.Header().Get("Content-Type") != tt.contentType || tt.body != "" && w.Body.String() != tt.body {
+			t.Errorf("%s: %d %s %q", tt.accept, w.Code, w.Header(), w.Body)
 		}
 	}
 }

@@ -43,8 +43,8 @@ type GadgetStatus struct {
 	Conditions []Condition `json:"conditions,omitempty"`
 }
 
-// gadgets starts a server of gadgets, with a garbage collector. There are no documents of OpenAPI
-// of version 2, and nobody may ask for them.
+// gadgets starts a server of gadgets, with a garbage collector. Nobody may ask for OpenAPI of
+// version 2, which knows no kind.
 func gadgets(t *testing.T, store lw.Writable[*Gadget]) *bench {
 	b := &bench{T: t, home: t.TempDir()}
 	h := serve.New(&serve.Options{Logger: slog.New(slog.DiscardHandler), Authorize: func(r *http.Request, _ serve.Attributes) error {

@@ -158,6 +158,16 @@ func TestWrite(t *testing.T) {
 	is("widget.example.io/cart replaced", b.kubectl(cart+"color: blue\n", "replace", "-f", "-"))
 	object := b.kubectl("", "get", "widget", "-n", "shop", "cart", "-o", "json")
 	is("widget.example.io/cart replaced", b.kubectl(strings.Replace(object, "blue", "green", 1), "replace", "-f", "-"))
+	for head, want := range map[string]string{
+		"apiVersion: example.io/v1\nkind: Widgit\n": `no matches for kind "Widgit" in version "example.io/v1"`,
+		"apiVersion: example.io/v9\nkind: Widget\n": `no matches for kind "Widget" in version "example.io/v9"`,
+		"apiVersion: sample.io/v1\nkind: Widget\n":  `no matches for kind "Widget" in version "sample.io/v1"`,
+	} {
+		for _, verb := range []string{"create", "apply", "replace", "delete"} {
+			b.refused(want, head+"metadata: {namespace: shop, name: cart}\n", verb, "-f", "-")
+		}
+		b.refused(want, head+"metadata: {namespace: shop, name: cart}\n", "apply", "--server-side", "-f", "-")
+	}
 	b.refused("(Conflict)", object, "replace", "-f", "-") // it is of an old version
 	b.says("green", "get", "widget", "-n", "shop", "cart", "-o", "jsonpath={.color}")
 	// A collection that is derived cannot be written.
