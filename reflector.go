@@ -81,6 +81,7 @@ type outage struct {
 	pace.Outage      // what the pauses depend on, unless Options.Backoff is set
 	failures    int  // how many requests have failed in a row
 	relisted    bool // there was a list
+	answered    bool // a list was answered, and every watch since was refused
 }
 
 // NewReflector returns a Reflector. It panics if src or sink is nil.
@@ -388,10 +389,17 @@ func refusesWatch(err error) bool {
 	return refused || codeOf(err) == http.StatusNotImplemented
 }
 
-// A watchRefusedError says what follows from a refusal of the watch.
-type watchRefusedError struct{ err error }
+// A watchRefusedError says what follows from a refusal of the watch. A role may be taken away from
+// one who watches, and who then has not asked for a list: listed says that one was answered.
+type watchRefusedError struct {
+	err    error
+	listed bool
+}
 
 func (e *watchRefusedError) Error() string {
+	if !e.listed {
+		return e.err.Error()
+	}
 	return fmt.Sprintf("the list is answered, but the watch is refused, so that only lists show changes: %v", e.err)
 }
 

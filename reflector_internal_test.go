@@ -126,7 +126,7 @@ func TestSortOf(t *testing.T) {
 		"503 that does not say how long": {silent, pace.Other},
 		"500 with a Retry-After":         {conflict, pace.Other},
 		"empty":                          {errEmptyWatch, pace.Other},
-		"a watch is refused":             {&watchRefusedError{conflict}, pace.WatchRefused},
+		"a watch is refused":             {&watchRefusedError{err: conflict}, pace.WatchRefused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := sortOf(tc.err); got != tc.want {

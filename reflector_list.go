@@ -251,7 +251,7 @@ func (r *Reflector[T]) takeOver(op string, got *listBuilder[T]) error {
 		r.report(&Error{Op: op, Key: key, Err: protocolErrorf("the list holds this key twice")})
 	}
 	r.at.moveTo(positionAt(got.version))
-	r.outage.relisted = r.at.listed
+	r.outage.relisted, r.outage.answered = r.at.listed, true
 	r.at.listed, r.at.objects, r.server.refused, r.server.rewound = true, objs, 0, false
 	r.server.downtime.Listed()
 	r.verified()

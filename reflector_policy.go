@@ -139,7 +139,9 @@ func (r *Reflector[T]) settle(ctx context.Context, o outcome) {
 	}
 	o.relistDidNotHelp = r.outage.relisted
 	if o.refused {
-		o.err = &watchRefusedError{o.err}
+		o.err = &watchRefusedError{o.err, r.outage.answered}
+	} else if o.op == opWatch {
+		r.outage.answered = false
 	}
 	v := decide(o, r.outage.failures)
 	r.server.failed(o.err)

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -161,6 +163,50 @@ func TestWatchIsRefused(t *testing.T) {
 			within(t, "lists", 30, inf.Status().Requests["list"].Started, 100)
 			errs.MustBe(t, refusal)
 			errs.MustHave(t, "the list is answered, but the watch is refused")
+		})
+	}
+}
+
+// A role that is taken away from one who watches is a refusal like any other, until a list is
+// answered all the same.
+func TestRoleIsTakenAway(t *testing.T) {
+	for name, watched := range map[string]time.Duration{"soon": 3 * time.Second, "late": 10 * time.Minute} {
+		rig.Subtest(t, name, func(t *testing.T) {
+			forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "widgets"}, "", errors.New("no role"))
+			var list, follow atomic.Bool
+			list.Store(true)
+			follow.Store(true)
+			src := &rig.Script{
+				OnList: func() rig.Reply {
+					if !list.Load() {
+						return rig.Reply{Err: forbidden}
+					}
+					return rig.List("10", rig.Stamped("a", 1, "9"))
+				},
+				OnWatch: func() rig.Stream {
+					if !follow.Load() {
+						return rig.Stream{Err: forbidden}
+					}
+					return rig.Stream{After: watched, Err: io.ErrUnexpectedEOF}
+				},
+			}
+			const words = "the list is answered, but the watch is refused"
+			inf, errs := rig.Paged(t, src, time.Second)
+			list.Store(false)
+			follow.Store(false)
+			rig.Sleep(20 * time.Minute)
+			for _, err := range errs.All() {
+				if strings.Contains(err.Error(), words) {
+					t.Errorf("no list is answered: %v", err)
+				}
+			}
+			errs.MustHave(t, "no role")
+			list.Store(true)
+			rig.Sleep(10 * time.Minute)
+			errs.MustHave(t, words)
+			if err := inf.Status().Err; err == nil || !strings.Contains(err.Error(), words) {
+				t.Errorf("status: %v", err)
+			}
 		})
 	}
 }
