@@ -38,6 +38,7 @@ import (
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/apiserver"
 	"github.com/go-lw/lw/internal/decode"
+	"github.com/go-lw/lw/internal/leak"
 	"github.com/go-lw/lw/internal/prune"
 	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/internal/standard"
@@ -48,6 +49,7 @@ import (
 // it, from JSON and from protobuf, with and without shared parts, with and without what the version
 // before has, with a mask that keeps each of its fields, and with a random one.
 func TestKinds(t *testing.T) {
+	leak.Collect(t, 5*time.Millisecond)
 	const objects, seed = 8, 1
 	kinds := 0
 	for gvk, typ := range sortedKinds() {

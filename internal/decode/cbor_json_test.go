@@ -23,6 +23,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"pgregory.net/rapid"
+
+	"github.com/go-lw/lw/internal/leak"
 )
 
 // fromHex returns the bytes that s has in hexadecimal digits, between which may be spaces.
@@ -179,6 +181,7 @@ func TestCBORLimitOfJSON(t *testing.T) {
 // FuzzCBORItem compares what this package takes for CBOR with what apimachinery does: the same
 // bytes are well-formed, and what apimachinery decodes is decoded here, to the same value.
 func FuzzCBORItem(f *testing.F) {
+	leak.Collect(f, time.Millisecond)
 	for _, seed := range []string{
 		"a26161016162820203", "5f42010243030405ff", "7f657374726561646d696e67ff", "bf61610161629f0203ffff", "d9d9f7a14161d643fbff00", "fb3ff199999999999a", "f97e00", "c11a514b67b0",
 		"c249010000000000000000", "a1f7f7", "a2416101416102", "61ff", "3bffffffffffffffff", "9f018202039f0405ffff", "f818", "c074323031332d30332d32315432303a30343a30305a",

@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"pgregory.net/rapid"
+
+	"github.com/go-lw/lw/internal/leak"
 )
 
 // Strings and numbers at the edges of their rules are decoded or refused as apimachinery does it.
@@ -293,6 +295,7 @@ func TestUnstructured(t *testing.T) {
 }
 
 func FuzzJSON(f *testing.F) {
+	leak.Collect(f, time.Millisecond)
 	for _, spec := range specs {
 		f.Add([]byte(`{"metadata":{"name":"a"},"spec":` + spec + `}`))
 	}

@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/go-lw/lw/internal/leak"
 )
 
 // skipped is what a skip of the value at the start of data has come to.
@@ -103,6 +106,7 @@ func TestSkipModel(t *testing.T) {
 
 // FuzzSkip skips three values, one behind the other, in one place.
 func FuzzSkip(f *testing.F) {
+	leak.Collect(f, time.Millisecond)
 	long := `{"f:metadata":{"f:labels":{".":{},"f:app":{}}},"time":"2026-03-04T05:06:07Z","n":12,"on":true,"none":null,"list":[1,"a",{}]}`
 	f.Add([]byte(long), []byte(strings.Replace(long, "06", "0007", 1)), []byte(long))
 	f.Add([]byte(long), []byte(strings.Replace(long, "12", "12.5e3", 1)), []byte(strings.Replace(long, "null", "1", 1)))

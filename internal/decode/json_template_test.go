@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/go-lw/lw/internal/leak"
 )
 
 // newTemplater returns a decoder that makes templates from the first object on.
@@ -410,6 +412,7 @@ func TestTemplateOfCutObject(t *testing.T) {
 // FuzzTemplate decodes two values, the second by a template of the first if it fits. Both are what
 // apimachinery decodes, and the first is not changed by the second.
 func FuzzTemplate(f *testing.F) {
+	leak.Collect(f, time.Millisecond)
 	f.Add(bigSpec, strings.Replace(bigSpec, `"s"`, `"\ud800"`, 1))
 	f.Add(bigSpec, strings.Replace(bigSpec, `"I":1`, `"I":1e1`, 1))
 	f.Add(bigSpec, strings.Replace(bigSpec, `"refUID":9`, `"refUID":null`, 1))

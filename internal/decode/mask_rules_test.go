@@ -9,12 +9,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
 
+	"github.com/go-lw/lw/internal/leak"
 	"github.com/go-lw/lw/internal/prune"
 )
 
@@ -247,6 +249,7 @@ func TestOnlyAllocates(t *testing.T) {
 // With any mask, an object of any bytes is what is left of the whole one. There is no error where
 // the whole object has none, and a syntax error wherever it has one.
 func FuzzMask(f *testing.F) {
+	leak.Collect(f, time.Millisecond)
 	c := mustJSON(f, newCarp(1))
 	more := newCarp(2)
 	more.Labels["l1"], more.Finalizers = "x", append(more.Finalizers, "more")

@@ -10,11 +10,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
 	"pgregory.net/rapid"
+
+	"github.com/go-lw/lw/internal/leak"
 )
 
 // A nest contains itself in every way in which generated types do.
@@ -130,6 +133,7 @@ func TestProtobufObjectThatDoesNotFit(t *testing.T) {
 // not check lengths and wire types in the entries of maps. What it reads from such bytes is
 // compared as it would write it.
 func FuzzProtobufObject(f *testing.F) {
+	leak.Collect(f, time.Millisecond)
 	f.Add(mustMarshal(f, newCarp(1)))
 	f.Add(mustMarshal(f, &carp.Carp{}))
 	f.Add([]byte{0x0a, 0x00, 0x12, 0x00, 0x0b, 0x0c})

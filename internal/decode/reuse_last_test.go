@@ -8,12 +8,15 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
 	"pgregory.net/rapid"
+
+	"github.com/go-lw/lw/internal/leak"
 )
 
 // The memory of an item that is as it was is used for the next object, and for one only. Nothing of
@@ -328,6 +331,7 @@ func heapNow() uint64 {
 // FuzzVersionsJSON decodes two versions of an object, the second with what it can take from the
 // first. Both are what apimachinery decodes, and the first is not changed by the second.
 func FuzzVersionsJSON(f *testing.F) {
+	leak.Collect(f, time.Millisecond)
 	for _, form := range []string{"JSON", "alphabetical JSON"} {
 		old := carpForms[form](f, newCarp(1))
 		c := newCarp(1)
@@ -342,6 +346,7 @@ func FuzzVersionsJSON(f *testing.F) {
 
 // FuzzVersionsUntyped is FuzzVersionsJSON for untyped objects.
 func FuzzVersionsUntyped(f *testing.F) {
+	leak.Collect(f, time.Millisecond)
 	const head = `{"kind":"K","metadata":{"name":"n","labels":{"a":"b"}},`
 	f.Add([]byte(head+`"{}":{},"a":{"x":[1,{}]}}`), []byte(head+`"[]":[],"a":{"x":[1,{}]}}`), false)
 	f.Add([]byte(head+`"a":{},"a":null}`), []byte(head+`"a":{},"metadata":{"labels":null}}`), true)
@@ -355,6 +360,7 @@ func FuzzVersionsUntyped(f *testing.F) {
 
 // FuzzVersionsProtobuf is FuzzVersionsJSON in protobuf.
 func FuzzVersionsProtobuf(f *testing.F) {
+	leak.Collect(f, time.Millisecond)
 	old := mustMarshal(f, newCarp(1))
 	c := newCarp(1)
 	c.Finalizers = append(c.Finalizers, "more")

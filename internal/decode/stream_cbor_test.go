@@ -9,10 +9,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
+
+	"github.com/go-lw/lw/internal/leak"
 )
 
 func cborOfJSON(t fataler, object string) []byte {
@@ -270,6 +273,7 @@ func TestCBORLimits(t *testing.T) {
 }
 
 func FuzzWatchCBOR(f *testing.F) {
+	leak.Collect(f, time.Millisecond)
 	f.Add(slices.Concat(cborEvent(f, "ADDED", json.RawMessage(sinkA)), cborEvent(f, "BOOKMARK", map[string]any{"metadata": map[string]any{"resourceVersion": "5"}})))
 	f.Add(cborEvent(f, "ADDED", map[string]any{"spec": map[string]any{"i8": 300}}))
 	f.Add([]byte{0xa1, 0x44, 't', 'y', 'p', 'e', 0xf7})
@@ -277,6 +281,7 @@ func FuzzWatchCBOR(f *testing.F) {
 }
 
 func FuzzListCBOR(f *testing.F) {
+	leak.Collect(f, time.Millisecond)
 	f.Add(carpCBOR(f, 2))
 	f.Add(members(f, "items", array(cborOfJSON(f, sinkA), []byte{0xf7}), "kind", cborOfJSON(f, `"SinkList"`)))
 	f.Add([]byte{0xbf, 0x45, 'i', 't', 'e', 'm', 's', 0x9f, 0xff, 0xff})

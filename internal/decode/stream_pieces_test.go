@@ -14,12 +14,15 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/go-lw/lw/internal/leak"
 )
 
 // A piecewise is a stream in pieces: cut says how many of the bytes that are left come next.
@@ -298,6 +301,7 @@ func unchecked(*testing.T, []byte, reading) {}
 const sinkA = `{"kind":"Sink","apiVersion":"v1","metadata":{"name":"a","resourceVersion":"1"},"spec":{"str":"\"\\ é","strs":["[","{"]}}`
 
 func FuzzWatchJSON(f *testing.F) {
+	leak.Collect(f, time.Millisecond)
 	f.Add([]byte(`{"type":"ADDED","object":` + sinkA + "}\n" + `{"object":` + sinkA + `,"type":"DELETED"}` + `{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"5"}}}`))
 	f.Add([]byte(`{"type":"ADDED","object":{"metadata":{"name":1}}}{"type":"ERROR","object":{"kind":"Status","status":"Failure","message":"m"}}`))
 	f.Add([]byte(`{"type":"ADDED","object":{"spec":{"i8":300}},"object":` + sinkA + `}{"type":"X"}`))
@@ -334,6 +338,7 @@ func FuzzWatchJSON(f *testing.F) {
 }
 
 func FuzzListJSON(f *testing.F) {
+	leak.Collect(f, time.Millisecond)
 	f.Add([]byte(`{"kind":"SinkList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[` + sinkA + `, ` + sinkA + `]}`))
 	f.Add([]byte(`{"items":[{"spec":1},null,` + sinkA + `],"more":{"a":[1,2]},"kind":"SinkList"} `))
 	f.Add([]byte(`{"kind":"Status","message":"m","code":5}`))
@@ -370,6 +375,7 @@ func FuzzListJSON(f *testing.F) {
 }
 
 func FuzzWatchProtobuf(f *testing.F) {
+	leak.Collect(f, time.Millisecond)
 	f.Add(append(frameOf(f, "ADDED", protobufOf(f, newCarp(1))), frameOf(f, "BOOKMARK", protobufOf(f, newCarp(2)))...))
 	f.Add([]byte{0, 0, 0, 2, 0x0a, 0, 0xff, 0xff, 0xff, 0xff})
 	fuzzPieces[*carp.Carp](f, Protobuf, readWatch, func(t *testing.T, data []byte, got reading) {
@@ -394,6 +400,7 @@ func FuzzWatchProtobuf(f *testing.F) {
 }
 
 func FuzzListProtobuf(f *testing.F) {
+	leak.Collect(f, time.Millisecond)
 	f.Add(carpList(f, 2))
 	f.Add(carpList(f, 0))
 	f.Add([]byte("k8s\x00\x0a\x00\x12\xff\xff\xff\xff\xff\xff\xff\xff\x7f"))

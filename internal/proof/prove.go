@@ -3,9 +3,11 @@ package proof
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
+	"github.com/go-lw/lw/internal/leak"
 	"github.com/go-lw/lw/internal/oracle"
 )
 
@@ -23,6 +25,7 @@ func Random(t *testing.T, over func() Transport) {
 func prove(t *testing.T, server func() partServer) { new(coverage).prove(t, server) }
 
 func (c *coverage) prove(t *testing.T, server func() partServer) {
+	leak.Collect(t, 20*time.Millisecond)
 	for range rounds {
 		rapid.Check(t, func(rt *rapid.T) {
 			result, injected := proveOne(rt, server)
