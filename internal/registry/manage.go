@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,37 +16,71 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	kjson "sigs.k8s.io/json"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
 // fieldManager returns what keeps the managedFields of writes to a subresource; "": to the object.
 func (k *Kind) fieldManager(subresource string) (*managedfields.FieldManager, error) {
 	m := &k.managers[0]
-	// What a write cannot change, it does not manage.
-	var reset fieldpath.Filter
-	switch {
-	case subresource == SubStatus:
+	switch subresource {
+	case SubStatus:
 		m = &k.managers[1]
-		reset = fieldpath.NewIncludeMatcherFilter(fieldpath.MakePrefixMatcherOrDie("status"))
-	case subresource == SubScale:
+	case SubScale:
 		m = &k.managers[2]
-	case k.Status:
-		reset = fieldpath.NewExcludeSetFilter(fieldpath.NewSet(fieldpath.MakePathOrDie("status")))
 	}
 	m.once.Do(func() {
-		var filters map[fieldpath.APIVersion]fieldpath.Filter
-		if reset != nil {
-			filters = map[fieldpath.APIVersion]fieldpath.Filter{fieldpath.APIVersion(k.GroupVersion().String()): reset}
-		}
 		lists := k.schema
 		if lists == nil {
 			if lists, m.err = k.newGiven(k.OpenAPI()); m.err != nil {
 				return
 			}
 		}
-		m.value, m.err = managedfields.NewDefaultCRDFieldManager(lists.lists, sameContent{k}, sameContent{k}, sameContent{k}, k.gvk(), k.GroupVersion(), subresource, filters)
+		version := k.GroupVersion()
+		filters := filtersOf(managedfields.NewDefaultCRDFieldManager, version.String(), subresource == SubStatus)
+		if subresource == SubScale || subresource != SubStatus && !k.Status {
+			filters = nil
+		}
+		m.value, m.err = managedfields.NewDefaultCRDFieldManager(lists.lists, sameContent{k}, sameContent{k}, sameContent{k}, k.gvk(), version, subresource, filters)
 	})
 	return m.value, m.err
+}
+
+// filtersOf returns the last argument of a constructor of field managers: what a write cannot
+// change, it does not manage. It leaves the status only, or all else.
+//
+// The types are those of structured-merge-diff, whose major version is 6 below apimachinery 0.38
+// and 7 from there on. They are inferred: a name of one would fit one of the two only.
+func filtersOf[Version ~string, Set fieldSet[S, Set], Filter interface{ Filter(Set) Set }, S any](
+	_ func(managedfields.TypeConverter, runtime.ObjectConvertor, runtime.ObjectDefaulter, runtime.ObjectCreater, schema.GroupVersionKind, schema.GroupVersion, string, map[Version]Filter) (*managedfields.FieldManager, error),
+	version string, onlyStatus bool,
+) map[Version]Filter {
+	status := Set(new(S))
+	if err := status.FromJSON(strings.NewReader(`{"f:status":{}}`)); err != nil {
+		panic(err) // it is a constant
+	}
+	return map[Version]Filter{Version(version): any(statusFilter[S, Set]{status, onlyStatus}).(Filter)}
+}
+
+// A fieldSet is a *fieldpath.Set.
+type fieldSet[S, Set any] interface {
+	*S
+	FromJSON(r io.Reader) error
+	Difference(Set) Set
+	RecursiveDifference(Set) Set
+}
+
+// A statusFilter is a fieldpath.Filter.
+type statusFilter[S any, Set fieldSet[S, Set]] struct {
+	status Set
+	only   bool
+}
+
+// Filter returns the fields in or below the status, or all others.
+func (f statusFilter[S, Set]) Filter(fields Set) Set {
+	others := fields.RecursiveDifference(f.status)
+	if f.only {
+		return fields.Difference(others)
+	}
+	return others
 }
 
 // sameContent is the conversion between versions for managedFields: only the version differs. The

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
 // scaleKind is the kind of the subresource scale.
@@ -141,12 +140,13 @@ func (w *Write) scale(ctx context.Context, old *Object) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	var path fieldpath.Path
+	// The type of the path stays unnamed: see filtersOf.
+	version, paths := k.GroupVersion(), managedfields.ResourcePathMappings{}
 	for _, name := range splitPath(k.Scale.Replicas) {
-		path = append(path, fieldpath.PathElement{FieldName: &name})
+		path := managedfields.ResourcePathMappings{"": {{FieldName: &name}}}[""]
+		paths[version.String()] = append(paths[version.String()], path...)
 	}
-	version := k.GroupVersion()
-	handler := managedfields.NewScaleHandler(old.Meta.ManagedFields, version, managedfields.ResourcePathMappings{version.String(): path})
+	handler := managedfields.NewScaleHandler(old.Meta.ManagedFields, version, paths)
 	if before.Meta.ManagedFields, err = handler.ToSubresource(); err != nil {
 		return Outcome{}, err
 	}
