@@ -63,9 +63,25 @@ type HTTP[T Identified] struct {
 
 // Hints says who decodes, and has [StillHasByList].
 func (h *HTTP[T]) Hints() SourceHints {
-	return SourceHints{Decoder: standard.Name(h.Standard), StillHas: func(ctx context.Context, obj Meta, version string) (bool, error) {
+	part, _ := h.part()
+	return SourceHints{Decoder: standard.Name(h.Standard), Partial: part.Selector != nil, StillHas: func(ctx context.Context, obj Meta, version string) (bool, error) {
 		return StillHasByList(ctx, h, obj, version)
 	}}
+}
+
+// part returns the part that the query of URL asks for.
+func (h *HTTP[T]) part() (part shardPart[T], err error) {
+	if !strings.Contains(h.URL, "shardSelector") {
+		return part, nil
+	}
+	u, err := url.Parse(h.URL)
+	if err == nil {
+		part.Selector, err = parseShard(u.Query().Get("shardSelector"))
+	}
+	if err != nil {
+		return part, h.cannotDecode(err)
+	}
+	return part, nil
 }
 
 // List lists the collection, or the page that opts asks for. If the server refused, errors.As finds
@@ -75,8 +91,13 @@ func (h *HTTP[T]) Hints() SourceHints {
 func (h *HTTP[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(T, error) error) (metav1.ListMeta, error) {
 	opts.Watch = false
 	var listMeta metav1.ListMeta
+	part, err := h.part()
+	if err != nil {
+		return listMeta, err
+	}
+	yield = part.listed(ctx, yield)
 	leftOut := request.LeftOut(ctx)
-	err := h.do(ctx, &opts, func(d standard.Decoder, resp *rest.Response) (err error) {
+	err = h.do(ctx, &opts, func(d standard.Decoder, resp *rest.Response) (err error) {
 		read := d.List
 		if opts.Continue != "" {
 			read = d.NextPage
@@ -99,6 +120,11 @@ func (h *HTTP[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(
 // with Err.
 func (h *HTTP[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[T]) error) error {
 	opts.Watch = true
+	part, err := h.part()
+	if err != nil {
+		return err
+	}
+	yield = part.watched(yield)
 	initial := opts.SendInitialEvents != nil && *opts.SendInitialEvents
 	return h.do(ctx, &opts, func(d standard.Decoder, resp *rest.Response) error {
 		read := d.Watch
@@ -219,8 +245,8 @@ func encodeFor(d standard.Decoder, obj Identified) ([]byte, decode.Encoding, err
 	return data, decode.JSON, err
 }
 
-// selects reports whether URL and its query select obj, as far as they are about labels, name and
-// namespace.
+// selects reports whether URL and its query select obj, as far as they are about labels, name,
+// namespace and shard.
 func (h *HTTP[T]) selects(obj Identified) (bool, error) {
 	u, err := url.Parse(h.URL)
 	if err != nil {
@@ -236,7 +262,7 @@ func (h *HTTP[T]) selects(obj Identified) (bool, error) {
 		return true, nil
 	}
 	q := u.Query()
-	return selects(metav1.ListOptions{LabelSelector: q.Get("labelSelector"), FieldSelector: q.Get("fieldSelector")}, obj)
+	return selects(metav1.ListOptions{LabelSelector: q.Get("labelSelector"), FieldSelector: q.Get("fieldSelector"), ShardSelector: q.Get("shardSelector")}, obj)
 }
 
 // reuses reports that a decoder notes what it needs to use the last version of an object.

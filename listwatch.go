@@ -81,6 +81,8 @@ func FromClient[T Object, L runtime.Object](c Client[T, L], tweak ...func(*metav
 func (lw *ListWatch[T, L]) Hints() SourceHints {
 	h := lw.fake.hints()
 	h.Decoder = lw.decoder
+	opts, _ := tweaked(metav1.ListOptions{}, lw.tweak)
+	h.Partial = opts.ShardSelector != ""
 	h.StillHas = func(ctx context.Context, obj Meta, version string) (bool, error) {
 		return StillHasByList(ctx, lw, obj, version)
 	}
@@ -125,6 +127,11 @@ func (lw *ListWatch[T, L]) List(ctx context.Context, opts metav1.ListOptions, yi
 	if lw.ListFunc == nil {
 		return metav1.ListMeta{}, permanent(errors.New("lw: ListWatch: nil ListFunc"))
 	}
+	_, part, err := narrowed[T](opts, lw.tweak)
+	if err != nil {
+		return metav1.ListMeta{}, fmt.Errorf("lw: FromClient: %w", err)
+	}
+	yield = part.listed(ctx, yield)
 	list, err := lw.ListFunc(ctx, opts)
 	if err != nil {
 		return metav1.ListMeta{}, err
@@ -228,6 +235,11 @@ func (lw *ListWatch[T, L]) Watch(ctx context.Context, opts metav1.ListOptions, y
 	if lw.WatchFunc == nil {
 		return permanent(errors.New("lw: ListWatch: nil WatchFunc"))
 	}
+	_, part, err := narrowed[T](opts, lw.tweak)
+	if err != nil {
+		return fmt.Errorf("lw: FromClient: %w", err)
+	}
+	yield = part.watched(yield)
 	w, err := lw.WatchFunc(ctx, opts)
 	if err != nil {
 		return err

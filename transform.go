@@ -261,19 +261,14 @@ func Shard[T Object](src Source[T], i, n int) Source[T] {
 	if n == 1 {
 		return src
 	}
-	part := shard.Part(i, n)
-	selector := shard.Selector{Field: shard.UID, Ranges: []shard.Range{part}}
-	return &shardSource[T]{src: src, part: part, selector: selector.String()}
+	selector := &shard.Selector{Field: shard.UID, Ranges: []shard.Range{shard.Part(i, n)}}
+	return &shardSource[T]{src, shardPart[T]{selector}}
 }
 
 // A shardSource is the Source of Shard.
-//
-// It always selects by itself, because it cannot always know whether the server does: a streamed
-// list and a watch echo no selector, and the next request may reach another server.
 type shardSource[T Identified] struct {
-	src      Source[T]
-	part     shard.Range
-	selector string // of part
+	src  Source[T]
+	part shardPart[T]
 }
 
 // Hints returns those of the source, and that objects may be left out.
@@ -294,41 +289,73 @@ func (s *shardSource[T]) tells() bool { return tellerOf(s.src) != nil }
 func (s *shardSource[T]) Told(obj Identified) (out T, stays bool, err error) {
 	if out, stays, err = told(s.src, obj); err == nil && stays {
 		var foreign bool
-		foreign, err = s.check(out, nil)
+		foreign, err = s.part.check(out, nil)
 		stays = !foreign
 	}
 	return out, stays, err
 }
 
+func (s *shardSource[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(T, error) error) (metav1.ListMeta, error) {
+	opts.ShardSelector = s.part.String()
+	return s.src.List(ctx, opts, s.part.listed(ctx, yield))
+}
+
+func (s *shardSource[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[T]) error) error {
+	opts.ShardSelector = s.part.String()
+	return s.src.Watch(ctx, opts, s.part.watched(yield))
+}
+
+// A shardPart is what a shard selector selects. Without one it is everything.
+//
+// It always selects by itself, because it cannot always know whether the server does: a streamed
+// list and a watch echo no selector, and the next request may reach another server.
+type shardPart[T Identified] struct{ *shard.Selector }
+
+// parseShard returns nil for "". Its error names the selector, and is an [ErrPermanent].
+func parseShard(text string) (*shard.Selector, error) {
+	if text == "" {
+		return nil, nil
+	}
+	selector, err := shard.Parse(text)
+	if err != nil {
+		return nil, permanent(fmt.Errorf("shard selector %q: %w", text, err))
+	}
+	return selector, nil
+}
+
 // check returns whether obj certainly belongs to another part; if err is not nil, whether the
 // object that err is about does. The error is err, or that of an obj without a UID.
-func (s *shardSource[T]) check(obj T, err error) (foreign bool, _ error) {
+func (p shardPart[T]) check(obj T, err error) (foreign bool, _ error) {
 	var uid types.UID
+	var namespace string
 	switch {
 	case err != nil:
 		// An Error without a key could not become an event.
 		e, ok := errors.AsType[*Error](err)
-		if !ok || e.UID == "" || e.Key.Name == "" {
+		if !ok || e.Key.Name == "" || e.UID == "" && p.Field == shard.UID {
 			return false, err
 		}
-		uid = e.UID
+		uid, namespace = e.UID, e.Key.Namespace
 	case equal.IsZero(obj):
 		return false, nil // the reflector reports it
 	default:
-		if uid = obj.GetUID(); uid == "" {
+		if uid, namespace = obj.GetUID(), obj.GetNamespace(); uid == "" && p.Field == shard.UID {
 			return false, &Error{Op: opShard, Key: KeyOf(obj), Err: errNoUID}
 		}
 	}
-	return !s.part.Contains(shard.Hash(string(uid))), err
+	return !p.Matches(string(uid), namespace), err
 }
 
 var errNoUID = errors.New("the object has no UID, by which Shard divides")
 
-func (s *shardSource[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(T, error) error) (metav1.ListMeta, error) {
-	opts.ShardSelector = s.selector
+// listed returns a yield of a List that leaves out what belongs to another part.
+func (p shardPart[T]) listed(ctx context.Context, yield func(T, error) error) func(T, error) error {
+	if p.Selector == nil {
+		return yield
+	}
 	leftOut := request.LeftOut(ctx)
-	return s.src.List(ctx, opts, func(obj T, err error) error {
-		foreign, err := s.check(obj, err)
+	return func(obj T, err error) error {
+		foreign, err := p.check(obj, err)
 		switch {
 		case foreign:
 			leftOut()
@@ -338,26 +365,29 @@ func (s *shardSource[T]) List(ctx context.Context, opts metav1.ListOptions, yiel
 			return yield(zero, err)
 		}
 		return yield(obj, nil)
-	})
+	}
 }
 
-func (s *shardSource[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[T]) error) error {
-	opts.ShardSelector = s.selector
-	return s.src.Watch(ctx, opts, func(ev WatchEvent[T]) error {
-		s.narrow(&ev)
+// watched returns a yield of a Watch that narrows each event to the part.
+func (p shardPart[T]) watched(yield func(WatchEvent[T]) error) func(WatchEvent[T]) error {
+	if p.Selector == nil {
+		return yield
+	}
+	return func(ev WatchEvent[T]) error {
+		p.narrow(&ev)
 		return yield(ev)
-	})
+	}
 }
 
 // narrow turns an event of another part's object into a Deleted of its key. The event is still
 // needed: it moves the resource version, and an object of this part that had the key before is
 // gone. That is also why a Deleted stays as it is, whichever part its object belongs to.
-func (s *shardSource[T]) narrow(ev *WatchEvent[T]) {
+func (p shardPart[T]) narrow(ev *WatchEvent[T]) {
 	if ev.Type != watch.Added && ev.Type != watch.Modified {
 		return
 	}
 	var zero T
-	foreign, err := s.check(ev.Object, ev.Err)
+	foreign, err := p.check(ev.Object, ev.Err)
 	if err != nil {
 		ev.Object, ev.Err = zero, err
 	}
@@ -376,7 +406,8 @@ func (s *shardSource[T]) narrow(ev *WatchEvent[T]) {
 
 // WithListOptions returns a [Source] that passes the options of every request to each tweak. What
 // other options select, around it or within src, still holds: selectors are joined. A selector that
-// does not parse is an [ErrPermanent].
+// does not parse is an [ErrPermanent]. The ShardSelector of a tweak, as [Shard] writes one, holds
+// whether or not the server knows such selectors.
 func WithListOptions[T Object](src Source[T], tweak ...func(*metav1.ListOptions)) Source[T] {
 	if isNil(src) {
 		panic("lw: WithListOptions: nil source")
@@ -391,9 +422,14 @@ type optionSource[T Identified] struct {
 	tweak []func(*metav1.ListOptions)
 }
 
-// Hints returns those of the source. StillHas passes no options: what an object was does not depend
-// on what is selected.
-func (o *optionSource[T]) Hints() SourceHints { return HintsOf(o.src) }
+// Hints returns those of the source, and that a shard selector may leave out objects. StillHas
+// passes no options: what an object was does not depend on what is selected.
+func (o *optionSource[T]) Hints() SourceHints {
+	h := HintsOf(o.src)
+	opts, _ := tweaked(metav1.ListOptions{}, o.tweak)
+	h.Partial = h.Partial || opts.ShardSelector != ""
+	return h
+}
 
 // Reuses is part of [request.Source].
 func (o *optionSource[T]) Reuses(request.Mark) bool { return reuses(o.src) }
@@ -423,8 +459,8 @@ func told[T Identified](src Source[T], obj Identified) (out T, stays bool, err e
 	return out, false, fmt.Errorf("lw: the source is no Teller: %w", errors.ErrUnsupported)
 }
 
-// selects reports whether the selectors of opts, as far as they are about labels, name and
-// namespace, select obj.
+// selects reports whether the selectors of opts, as far as they are about labels, name, namespace
+// and shard, select obj.
 func selects(opts metav1.ListOptions, obj Identified) (bool, error) {
 	if opts.LabelSelector != "" {
 		of, ok := obj.(labeled)
@@ -435,6 +471,9 @@ func selects(opts metav1.ListOptions, obj Identified) (bool, error) {
 		if err != nil || !sel.Matches(labels.Set(of.GetLabels())) {
 			return false, err
 		}
+	}
+	if part, err := parseShard(opts.ShardSelector); err != nil || part != nil && !part.Matches(string(obj.GetUID()), obj.GetNamespace()) {
+		return false, err
 	}
 	if opts.FieldSelector == "" {
 		return true, nil
@@ -461,19 +500,30 @@ func selects(opts metav1.ListOptions, obj Identified) (bool, error) {
 }
 
 func (o *optionSource[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(T, error) error) (metav1.ListMeta, error) {
-	opts, err := tweaked(opts, o.tweak)
+	opts, part, err := narrowed[T](opts, o.tweak)
 	if err != nil {
 		return metav1.ListMeta{}, fmt.Errorf("lw: WithListOptions: %w", err)
 	}
-	return o.src.List(ctx, opts, yield)
+	return o.src.List(ctx, opts, part.listed(ctx, yield))
 }
 
 func (o *optionSource[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[T]) error) error {
-	opts, err := tweaked(opts, o.tweak)
+	opts, part, err := narrowed[T](opts, o.tweak)
 	if err != nil {
 		return fmt.Errorf("lw: WithListOptions: %w", err)
 	}
-	return o.src.Watch(ctx, opts, yield)
+	return o.src.Watch(ctx, opts, part.watched(yield))
+}
+
+// narrowed returns opts as tweaked does, and the part that a tweak asks for.
+func narrowed[T Identified](opts metav1.ListOptions, tweak []func(*metav1.ListOptions)) (metav1.ListOptions, shardPart[T], error) {
+	before := opts.ShardSelector
+	opts, err := tweaked(opts, tweak)
+	if err != nil || opts.ShardSelector == before {
+		return opts, shardPart[T]{}, err // before is of a Source around this one, which selects by it
+	}
+	selector, err := parseShard(opts.ShardSelector)
+	return opts, shardPart[T]{selector}, err
 }
 
 // mustBeFuncs panics if a tweak is nil. The message names the function that was called with it.
@@ -499,7 +549,8 @@ func tweaked(opts metav1.ListOptions, tweak []func(*metav1.ListOptions)) (metav1
 	if err := rest.CheckSelectors(opts.LabelSelector, opts.FieldSelector); err != nil {
 		return opts, permanent(err)
 	}
-	return opts, nil
+	_, err := parseShard(opts.ShardSelector)
+	return opts, err
 }
 
 // bothSelectors returns the selector of what both selectors select. A tweak may have joined them already.
