@@ -10,7 +10,7 @@ import (
 // that was injected first and is not used up.
 type Fault struct {
 	Verb   Verb   // "" matches every verb
-	Plural string // the resource's plural; "" matches every resource
+	Plural string // the resource's plural, or with its group as in deployments.apps; "" matches every resource
 
 	// Match narrows the fault further. It is called in the request's goroutine, without a lock, and
 	// may be called by several at once. Nil matches every request.

@@ -27,6 +27,8 @@ type Resource struct {
 	Plural  string // the name in URLs, such as pods
 	Kind    string
 	Cluster bool // the objects have no namespace
+	// ShortNames are those by which kubectl finds the resource. Nil: those of Kubernetes' own.
+	ShortNames []string
 
 	// Status says that the status is a subresource, as that of nearly every built-in resource: a
 	// client changes it at the path of the object with /status after it, and nothing else there. A
@@ -72,10 +74,14 @@ type Resource struct {
 
 // A Server is an API server in memory. It lists, watches, reads and writes objects over HTTP, in
 // JSON, YAML and CBOR, and in protobuf where a Resource has a Type. It has the resource versions,
-// history, pages, bookmarks, streamed lists, selectors, discovery and errors of a real server, and
-// its writes: patches in four forms, server-side apply with its conflicts, finalizers, the
-// subresource status, dry runs and field validation. It has no admission, and no validation and no
-// defaults beyond the metadata; garbage is collected when a test says so, by [Server.Collect].
+// history, pages, bookmarks, streamed lists, selectors, discovery, tables and errors of a real
+// server, and its writes: patches in four forms, server-side apply with its conflicts, finalizers,
+// the subresource status, dry runs and field validation. Built-in kinds validate no more than their
+// metadata, and have no defaults; garbage is collected when a test says so, by [Server.Collect].
+// What else a real server answers otherwise stands in one table, in docs/test.md.
+//
+// A Server forgets changes of a resource when there are some tens of thousands: a watch from before
+// gets 410, as on a real server after some minutes.
 //
 // The clients of client-go and controller-runtime can use a Server, as can whatever else takes a
 // rest.Config. They send built-in types as protobuf unless the config says otherwise, so it must
@@ -112,13 +118,17 @@ func NewServer(t testing.TB, resources ...Resource) *Server {
 	return s
 }
 
+// window is how many changes of each resource the server remembers at least. A collection that went
+// on for ever would take all memory.
+const window = 10_000
+
 // StartServer is NewServer for a program that is no test, such as a demonstration. Close the server
 // when it is not needed any more.
 func StartServer(resources ...Resource) *Server {
-	var opts apiserver.Options
+	opts := apiserver.Options{Window: window}
 	for _, r := range resources {
 		res := apiserver.Resource{
-			Group: r.Group, Version: r.Version, Resource: r.Plural, Kind: r.Kind, Cluster: r.Cluster, Custom: !registry.BuiltIn(r.Group), Status: r.Status, Grace: r.Grace, Fields: r.Fields,
+			Group: r.Group, Version: r.Version, Resource: r.Plural, Kind: r.Kind, ShortNames: r.ShortNames, Cluster: r.Cluster, Custom: !registry.BuiltIn(r.Group), Status: r.Status, Grace: r.Grace, Fields: r.Fields,
 			Versions: r.Versions, Schema: r.Schema, Managed: r.Managed, Versioned: r.Versioned, Extend: r.extend,
 		}
 		if r.Convert != nil {
@@ -196,13 +206,13 @@ func (s *Server) Listen() (url string, err error) {
 // ServeHTTP answers one request. It makes a Server an [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.server.ServeHTTP(w, r) }
 
-// SetServed stops or starts to serve the resource with that plural, as a server does whose
+// SetServed stops or starts to serve a resource, which is named as by [Objects], as a server does whose
 // CustomResourceDefinition is deleted and created again. When it stops, all objects of the resource
 // are deleted, whatever finalizers they have; the watches see that and end; and a request gets 404
 // until the resource is served again. Every resource is served at first. SetServed panics if the
 // server has no such resource.
-func (s *Server) SetServed(plural string, served bool) {
-	s.server.Collection(plural).SetServed(served)
+func (s *Server) SetServed(resource string, served bool) {
+	s.server.Collection(resource).SetServed(served)
 }
 
 // SetShards makes the server select by the shard selectors of requests, and echo them in the
@@ -234,10 +244,11 @@ type Collection[T lw.Object] struct {
 	*typed[T]
 }
 
-// Objects returns the collection of the resource with that plural, as objects of type T. It panics
-// if the server has no such resource, or if T is not a pointer to a struct.
-func Objects[T lw.Object](s *Server, plural string) *Collection[T] {
-	return &Collection[T]{server: s, typed: newTyped[T](s.server.Collection(plural))}
+// Objects returns the collection of a resource, as objects of type T. The resource is named by its
+// plural, or as kubectl does with its group, where two have one plural: "events.events.k8s.io".
+// Objects panics if the server has no such resource, or if T is not a pointer to a struct.
+func Objects[T lw.Object](s *Server, resource string) *Collection[T] {
+	return &Collection[T]{server: s, typed: newTyped[T](s.server.Collection(resource))}
 }
 
 // URL returns the URL of the collection, limited to a namespace unless that is "".
@@ -309,6 +320,7 @@ const (
 // A Request is a request that the server received.
 type Request struct {
 	Verb      Verb
+	Group     string // the resource's; "" for the core group
 	Plural    string // the resource's plural
 	Namespace string // "" for all namespaces
 	Name      string
@@ -321,7 +333,7 @@ type Request struct {
 
 func requestOf(r apiserver.Request) Request {
 	return Request{
-		Verb: Verb(r.Verb), Plural: r.Resource, Namespace: r.Namespace, Name: r.Name, Subresource: r.Subresource,
+		Verb: Verb(r.Verb), Group: r.Group, Plural: r.Resource, Namespace: r.Namespace, Name: r.Name, Subresource: r.Subresource,
 		Options: r.Options, Time: r.Time, Code: r.Code,
 	}
 }

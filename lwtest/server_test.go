@@ -13,6 +13,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/rig"
@@ -355,4 +356,44 @@ func TestListen(t *testing.T) {
 	if len(got) != 1 || got[0].Verb != lwtest.Get || got[0].Plural != "jobs" || got[0].Name != "a" || got[0].Code != http.StatusOK {
 		t.Errorf("requests: %+v", got)
 	}
+}
+
+// Two resources of one plural are told apart by their groups, wherever a resource is named.
+func TestResourcesOfOnePlural(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := lwtest.NewServer(t, lwtest.Resource{Group: "other.example", Plural: "jobs", Kind: "Job"}, jobs, lwtest.Resource{Plural: "jobs", Kind: "Job"})
+		c := lwtest.Objects[*Job](server, "jobs.example.com")
+		must(t, c, "a", 1)
+		rig.Same(t, "URLs", []string{"http://apiserver/apis/example.com/v1/jobs", "http://apiserver/apis/other.example/v1/jobs", "http://apiserver/api/v1/jobs"},
+			[]string{c.URL(""), lwtest.Objects[*Job](server, "jobs.other.example").URL(""), lwtest.Objects[*Job](server, "jobs").URL("")})
+		get := func(path string) (code int) {
+			resp := rig.Must[*http.Response](t)(server.Client().Get(server.URL() + path))
+			rig.OK(t, resp.Body.Close())
+			return resp.StatusCode
+		}
+		server.Inject(lwtest.Fault{Plural: "jobs.example.com", Times: 2, Effect: lwtest.Fail(apierrors.NewConflict(schema.GroupResource{}, "", nil))})
+		server.SetServed("jobs.other.example", false)
+		rig.Same(t, "codes", []int{409, 404, 200}, []int{get("/apis/example.com/v1/jobs"), get("/apis/other.example/v1/jobs"), get("/api/v1/jobs")})
+		server.Inject(lwtest.Fault{Plural: "jobs", Effect: lwtest.Fail(apierrors.NewConflict(schema.GroupResource{}, "", nil))})
+		rig.Same(t, "armed", []int{409, 409}, []int{get("/apis/example.com/v1/jobs"), get("/apis/example.com/v1/jobs")})
+		var groups []string
+		for _, r := range server.Requests() {
+			groups = append(groups, r.Group)
+		}
+		rig.Same(t, "groups", []string{"example.com", "", "example.com", "example.com"}, groups)
+	})
+}
+
+// A server that goes on for long forgets what was long ago.
+func TestHistoryIsBounded(t *testing.T) {
+	server, c := newJobs(t)
+	j := must(t, c, "a", 1)
+	first := j.ResourceVersion
+	for i := range 25_000 {
+		j.Spec.Size, j.ResourceVersion = i+2, ""
+		rig.Must[*Job](t)(c.Update(j))
+	}
+	resp := rig.Must[*http.Response](t)(server.Client().Get(c.URL("") + "?resourceVersionMatch=Exact&resourceVersion=" + first))
+	rig.OK(t, resp.Body.Close())
+	rig.Same(t, "a list of the beginning", http.StatusGone, resp.StatusCode)
 }

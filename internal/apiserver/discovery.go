@@ -7,6 +7,18 @@ import (
 	"github.com/go-lw/lw/internal/wire"
 )
 
+// shortNames are those of Kubernetes' own resources.
+var shortNames = map[string]string{
+	"componentstatuses": "cs", "configmaps": "cm", "endpoints": "ep", "events": "ev", "limitranges": "limits", "namespaces": "ns",
+	"nodes": "no", "persistentvolumeclaims": "pvc", "persistentvolumes": "pv", "pods": "po", "replicationcontrollers": "rc",
+	"resourcequotas": "quota", "serviceaccounts": "sa", "services": "svc", "daemonsets.apps": "ds", "deployments.apps": "deploy",
+	"replicasets.apps": "rs", "statefulsets.apps": "sts", "horizontalpodautoscalers.autoscaling": "hpa", "cronjobs.batch": "cj",
+	"customresourcedefinitions.apiextensions.k8s.io": "crd crds", "certificatesigningrequests.certificates.k8s.io": "csr",
+	"events.events.k8s.io": "ev", "ingresses.networking.k8s.io": "ing", "networkpolicies.networking.k8s.io": "netpol",
+	"poddisruptionbudgets.policy": "pdb", "priorityclasses.scheduling.k8s.io": "pc", "storageclasses.storage.k8s.io": "sc",
+	"volumeattributesclasses.storage.k8s.io": "vac",
+}
+
 // discovered returns what the server serves, for discovery.
 func (s *Server) discovered() []wire.Resource {
 	var out []wire.Resource
@@ -17,8 +29,12 @@ func (s *Server) discovered() []wire.Resource {
 		r := wire.Resource{
 			Group: c.Resource.Group, Version: c.Resource.Version, Name: c.Resource.Resource,
 			Singular: strings.ToLower(c.Resource.Kind), Kind: c.Resource.Kind, Namespaced: !c.Resource.Cluster,
-			Verbs:  []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"},
-			Schema: c.kind.OpenAPI, Patches: c.kind.PatchTypes(),
+			ShortNames: c.Resource.ShortNames,
+			Verbs:      []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"},
+			Schema:     c.kind.OpenAPI, Patches: c.kind.PatchTypes(),
+		}
+		if r.ShortNames == nil {
+			r.ShortNames = strings.Fields(shortNames[c.Resource.groupResource().String()])
 		}
 		var subs []string
 		for _, sub := range []string{registry.SubStatus, registry.SubScale, eviction} {

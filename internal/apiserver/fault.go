@@ -7,6 +7,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/go-lw/lw/internal/wire"
 )
@@ -15,7 +16,7 @@ import (
 // matches it and is not used up.
 type Fault struct {
 	Verb     Verb   // "": every verb
-	Resource string // "": every resource
+	Resource string // the plural, or with its group as in deployments.apps; "": every resource
 	// Match is called in the goroutine of the request, without a lock. nil: every request.
 	Match func(r Request) bool
 	Skip  int // how many requests that match are left alone first
@@ -74,7 +75,8 @@ func (s *Server) faultOf(req Request) Effect {
 }
 
 func (a *armed) matches(r Request) bool {
-	return (a.Verb == "" || a.Verb == r.Verb) && (a.Resource == "" || a.Resource == r.Resource) && (a.Match == nil || a.Match(r))
+	named := a.Resource == "" || a.Resource == r.Resource || a.Resource == schema.GroupResource{Group: r.Group, Resource: r.Resource}.String()
+	return (a.Verb == "" || a.Verb == r.Verb) && named && (a.Match == nil || a.Match(r))
 }
 
 // take counts a request that matches f. It reports whether f happens to that request.

@@ -29,6 +29,7 @@ const (
 // A Request is a request of a client, and how it was answered.
 type Request struct {
 	Verb      Verb
+	Group     string
 	Resource  string
 	Namespace string // "": all
 	Name      string
@@ -46,6 +47,7 @@ type Request struct {
 // newRequest reads r. If there is an error, the Request is still good for the log.
 func newRequest(r *http.Request, t target) (*Request, error) {
 	req := &Request{
+		Group:       t.collection.Resource.Group,
 		Resource:    t.collection.Resource.Resource,
 		Namespace:   t.key.Namespace,
 		Name:        t.key.Name,

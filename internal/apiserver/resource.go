@@ -17,6 +17,8 @@ type Resource struct {
 	Version  string // default: v1
 	Resource string // the plural, as in the path
 	Kind     string
+	// ShortNames are for discovery. nil: those that Kubernetes has for the resource.
+	ShortNames []string
 	// Cluster is set if the objects have no namespace.
 	Cluster bool
 	// Custom is set for a custom resource. The items of its JSON lists have kind and apiVersion;

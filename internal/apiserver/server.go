@@ -102,13 +102,21 @@ func New(opts Options) *Server {
 	return s
 }
 
-// Collection returns the collection with a plural name. It panics if the server has none.
+// Collection returns the collection of a resource, by its plural and group as kubectl names it
+// ("pods", "deployments.apps"), or by the plural alone if that is clear enough: the first one has
+// it. It panics if the server has none.
 func (s *Server) Collection(resource string) *Collection {
-	i := slices.IndexFunc(s.collections, func(c *Collection) bool { return c.Resource.Resource == resource })
-	if i < 0 {
-		panic(fmt.Sprintf("apiserver: no collection %q", resource))
+	for _, names := range []func(r *Resource) string{
+		func(r *Resource) string { return r.groupResource().String() },
+		func(r *Resource) string { return r.Resource },
+	} {
+		for _, c := range s.collections {
+			if names(&c.Resource) == resource {
+				return c
+			}
+		}
 	}
-	return s.collections[i]
+	panic(fmt.Sprintf("apiserver: no collection %q", resource))
 }
 
 // SetShards makes the server select by the shard selectors of requests, and echo them in lists

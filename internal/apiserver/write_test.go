@@ -300,7 +300,7 @@ func TestFinalizers(t *testing.T) {
 		s := b.watch("resourceVersion=1")
 		b.put("pods", []byte(`{"metadata":{"namespace":"ns","name":"a","uid":"u","finalizers":["x","y"],"deletionTimestamp":"2020-01-01T00:00:00Z"}}`))
 		for _, c := range []struct{ method, path, body, want string }{
-			{"POST", "", `{"metadata":{"name":"a","finalizers":["x","y"],"deletionTimestamp":"2020-01-01T00:00:00Z"}}`, "409 AlreadyExists"},
+			{"POST", "", `{"metadata":{"name":"a","finalizers":["x.io/x"],"deletionTimestamp":"2020-01-01T00:00:00Z"}}`, "409 AlreadyExists"},
 			{"PUT", "/a", `{"metadata":{"name":"a","finalizers":["x","y"],"deletionTimestamp":"2020-01-01T00:00:00Z"}}`, "422 Invalid"},
 			{"DELETE", "/a", `{"preconditions":{"uid":"v"}}`, "409 Conflict"},
 			{"DELETE", "/a", `{"preconditions":{"resourceVersion":"1"}}`, "409 Conflict"},

@@ -107,7 +107,7 @@ func (w *Write) insert(ctx context.Context, o *Object) (Outcome, error) {
 			return Outcome{}, err
 		}
 	}
-	if errs := w.checkMeta(m, nil); len(errs) > 0 {
+	if errs := append(w.checkMeta(m, nil), w.checkFinalizers(m)...); len(errs) > 0 {
 		return Outcome{}, k.invalid(m.Name, errs)
 	}
 	w.warnOfFinalizers(m.Finalizers, nil)
@@ -302,6 +302,23 @@ func (w *Write) checkMeta(m, old *metav1.ObjectMeta) (errs field.ErrorList) {
 	return errs
 }
 
+// checkFinalizers returns what is wrong with the finalizers of a new object of a built-in kind. Other
+// kinds are warned of them.
+func (w *Write) checkFinalizers(m *metav1.ObjectMeta) (errs field.ErrorList) {
+	if w.req.Whole || !BuiltIn(w.kind.Group) {
+		return nil
+	}
+	for i, f := range m.Finalizers {
+		if !strings.Contains(f, "/") && !slices.Contains(standardFinalizers, f) {
+			at := field.NewPath("metadata", "finalizers").Index(i)
+			errs = append(errs, field.Invalid(at, f, "name is neither a standard finalizer name nor is it fully qualified"))
+		}
+	}
+	return errs
+}
+
+var standardFinalizers = []string{metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents, "kubernetes"}
+
 // defaults lets the user's functions fill in what the client has left out, and change what they
 // like.
 func (w *Write) defaults(ctx context.Context, o, old *Object) error {
@@ -410,7 +427,7 @@ func (w *Write) dedupOwners(m *metav1.ObjectMeta) {
 // warnOfFinalizers warns of new finalizers whose names say nothing of whose they are.
 func (w *Write) warnOfFinalizers(finalizers, old []string) {
 	for _, f := range finalizers {
-		if !slices.Contains(old, f) && !strings.Contains(f, "/") && f != metav1.FinalizerOrphanDependents && f != metav1.FinalizerDeleteDependents {
+		if !slices.Contains(old, f) && !strings.Contains(f, "/") && !slices.Contains(standardFinalizers, f) {
 			w.warn([]error{fmt.Errorf("metadata.finalizers: %q: prefer a domain-qualified finalizer name including a path (/) to avoid accidental conflicts with other finalizer writers", f)})
 		}
 	}
