@@ -168,8 +168,8 @@ type capturedSource struct {
 // still not want its lists to be streamed.
 func (s *capturedSource) Hints() lw.SourceHints {
 	hints := lw.HintsOf(s.plain)
-	if s.http.Load() != nil {
-		hints = lw.SourceHints{NoStream: hints.NoStream}
+	if http := s.http.Load(); http != nil {
+		hints = lw.SourceHints{NoStream: hints.NoStream, Partial: lw.HintsOf(http).Partial}
 	}
 	hints.Decoder = ""
 	if by := s.decodedBy.Load(); by != nil {

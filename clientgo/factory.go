@@ -26,8 +26,8 @@ type InformerFactory[F ~func(C, time.Duration) cache.SharedIndexInformer, C any]
 // c decides what is listed: the namespace and the selectors of the factory do not count. Its resync
 // period does. The index by namespace, which listers use, is added.
 //
-// Use panics if the factory has an informer of the type already, or a transform, which belongs to
-// the source of c.
+// Use panics if the factory has an informer of the type already, or a transform or a shard selector,
+// which belong to the source of c.
 func Use[T interface {
 	lw.Object
 	runtime.Object
@@ -47,8 +47,8 @@ func Use[T interface {
 	switch {
 	case own == nil:
 		panic(fmt.Sprintf("clientgo: Use: the factory has an informer of %v already: call Use before anybody asks for it", t))
-	case own.transformed:
-		panic(fmt.Sprintf("clientgo: Use: the factory has a transform: set it on the source of the informer of %v, with lw.Transform", t))
+	case own.refused != nil:
+		panic(fmt.Sprintf("clientgo: Use: the factory has a transform or a shard selector: %v", own.refused))
 	}
 	if err := own.AddIndexers(cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}); err != nil {
 		panic(fmt.Sprintf("clientgo: Use: %v", err))

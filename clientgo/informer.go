@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/sharding"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -20,8 +21,9 @@ import (
 // collection may have several adapters. The indexes of an adapter are its own.
 //
 // Run of the adapter runs an informer. If its owner runs it already, and of a derived collection,
-// Run waits until c stops or its context is done. A transform and a handler of errors belong to the
-// source and the options of c: SetTransform and SetWatchErrorHandler return an error that says so.
+// Run waits until c stops or its context is done. A transform, a shard selector and a handler of
+// errors belong to the source and the options of c: SetTransform, SetShardSelector and
+// SetWatchErrorHandler return an error that says so.
 // An adapter has no resync period of its own, but honours that of each handler. The store of a
 // derived collection refuses writes.
 func SharedIndexInformer[T lw.Object](c lw.Collection[T]) cache.SharedIndexInformer {
@@ -47,7 +49,7 @@ func Status(informer interface{ HasSynced() bool }) (status lw.Status, ok bool) 
 // adapter is the result of SharedIndexInformer.
 type adapter[T lw.Object] struct {
 	*shared[T]
-	transformed bool // SetTransform was called, which Use must know; guarded by mu
+	refused error // of SetTransform or SetShardSelector, which a factory does not look at; guarded by mu
 }
 
 // Run runs the informer until stop is closed.
@@ -79,10 +81,22 @@ func (a *adapter[T]) SetTransform(f cache.TransformFunc) error {
 	if f == nil {
 		return nil
 	}
+	return a.refuse(fmt.Errorf("clientgo: %s: SetTransform: the transform of this informer is set where it is made: lw.NewInformer(lw.Transform(source, f), options)", a.name))
+}
+
+// SetShardSelector returns an error.
+func (a *adapter[T]) SetShardSelector(selector sharding.Selector) error {
+	if textOf(selector) == "" {
+		return nil
+	}
+	return a.refuse(fmt.Errorf("clientgo: %s: SetShardSelector: the shard of this informer is set where it is made: lw.NewInformer(lw.Shard(source, i, n), options)", a.name))
+}
+
+func (a *adapter[T]) refuse(err error) error {
 	a.mu.Lock()
-	a.transformed = true
-	a.mu.Unlock()
-	return fmt.Errorf("clientgo: %s: SetTransform: the transform of this informer is set where it is made: lw.NewInformer(lw.Transform(source, f), options)", a.name)
+	defer a.mu.Unlock()
+	a.refused = err
+	return err
 }
 
 // SetWatchErrorHandler returns an error.

@@ -13,12 +13,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/sharding"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/shard"
 )
 
 // NewInformer is like [NewInformerWithOptions], with the two options that most callers set. It has
@@ -55,6 +57,9 @@ func newSharedInformer(src lw.Source[metav1.Object], example runtime.Object, opt
 	o.metrics, o.resyncs.asked = m, false
 	if err := o.indexer.AddIndexers(options.Indexers); err != nil {
 		panic(err) // there are no other indexes that it could conflict with
+	}
+	if err := o.SetShardSelector(shardOf(options)); err != nil {
+		panic(err) // nobody has started it
 	}
 	return o
 }
@@ -152,6 +157,20 @@ var errStarted = errors.New("clientgo: informer has already started")
 // SetTransform sets the transform.
 func (o *owned) SetTransform(f cache.TransformFunc) error {
 	return o.set(func() { o.source.transform = f })
+}
+
+// SetShardSelector has the informer hold only what selector selects. It selects by itself where the
+// server knows no shard selectors. Of a selector that it cannot read it returns an error, and the
+// informer ends with that error, because factories do not look at this one.
+func (o *owned) SetShardSelector(selector sharding.Selector) error {
+	text := textOf(selector)
+	if err := o.set(func() { o.source.shard = text }); err != nil || text == "" {
+		return err
+	}
+	if _, err := shard.Parse(text); err != nil {
+		return fmt.Errorf("clientgo: %s: SetShardSelector: %w", o.name, err)
+	}
+	return nil
 }
 
 // SetWatchErrorHandler sets the handler of errors.

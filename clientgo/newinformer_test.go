@@ -136,7 +136,7 @@ func TestMisuse(t *testing.T) {
 		"clientgo: Use: the factory has an informer of *v1.Pod already: call Use before anybody asks for it": func() {
 			clientgo.Use(asked, pods)
 		},
-		"clientgo: Use: the factory has a transform: set it on the source of the informer of *v1.Pod, with lw.Transform": func() {
+		"clientgo: Use: the factory has a transform or a shard selector: clientgo: *v1.Pod: SetTransform: the transform of this informer is set where it is made: lw.NewInformer(lw.Transform(source, f), options)": func() {
 			clientgo.Use(transforming, pods)
 		},
 		"clientgo: Use: nil collection":                        func() { clientgo.Use[*corev1.Pod](factory(), nil) },

@@ -13,21 +13,26 @@ import (
 	"github.com/go-lw/lw/internal/request"
 )
 
-// A lateSource is a source whose transform is set later: before the first request, and never after.
+// A lateSource is a source whose shard selector and transform are set later: before the first
+// request, and never after.
 type lateSource struct {
 	src       lw.Source[metav1.Object]
+	shard     string              // a selector; "": all
 	transform cache.TransformFunc // nil: none
 
 	once sync.Once
 	to   lw.Source[metav1.Object] // set by once
 }
 
-// source returns the source with its transform.
+// source returns the source with its selector and its transform, which may drop what is selected by.
 func (s *lateSource) source() lw.Source[metav1.Object] {
 	s.once.Do(func() {
 		s.to = s.src
+		if s.shard != "" {
+			s.to = lw.WithListOptions(s.to, func(o *metav1.ListOptions) { o.ShardSelector = s.shard })
+		}
 		if s.transform != nil {
-			s.to = lw.Transform(s.src, s.apply)
+			s.to = lw.Transform(s.to, s.apply)
 		}
 	})
 	return s.to

@@ -85,7 +85,7 @@ func UseAll[F ~func(C, time.Duration) cache.SharedIndexInformer, C any](factory 
 				source = o.Decoder.Source
 			}
 			return newLazyInformer(waits, func(onError func(error)) *owned {
-				return newSharedInformer(source(from, example), example, options, &lw.Options{OnError: onError}, nil)
+				return newSharedInformer(sharded(source(from, example), o.TweakListOptions), example, options, &lw.Options{OnError: onError}, nil)
 			})
 		})
 		if !used {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/sharding"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
@@ -31,6 +32,10 @@ type Options struct {
 	Namespace        string
 	TweakListOptions func(*metav1.ListOptions)
 	Transform        cache.TransformFunc
+	// ShardSelector has the informers hold only what it selects, as WithShardSelector of client-go's
+	// factories does. They select by themselves where the server knows no shard selectors.
+	// TweakListOptions must not set one.
+	ShardSelector sharding.Selector
 	// Decoder has lw decode the objects, if the client was made over clientgo.Capture. Nil:
 	// client-go decodes.
 	Decoder *clientgo.Decoder
@@ -38,34 +43,41 @@ type Options struct {
 
 // Dynamic returns a factory in place of dynamicinformer.NewDynamicSharedInformerFactory, and of
 // NewFilteredDynamicSharedInformerFactory. Its informers are those of clientgo.NewInformer. It
-// panics if client is nil.
+// panics if client is nil, or a shard selector is none that a server takes.
 func Dynamic(client dynamic.Interface, resync time.Duration, opts *Options) dynamicinformer.DynamicSharedInformerFactory {
 	if client == nil {
 		panic("lw/clientgo/factories: Dynamic: nil client")
 	}
-	return newFactory(client, resync, opts, &unstructured.Unstructured{},
+	f := newFactory(client, resync, opts, &unstructured.Unstructured{},
 		func(gvr schema.GroupVersionResource, namespace string) collection {
 			return collectionOf(client.Resource(gvr).Namespace(namespace))
 		},
 		func(gvr schema.GroupVersionResource, from cache.Indexer) cache.GenericLister {
 			return dynamiclister.NewRuntimeObjectShim(dynamiclister.New(from, gvr))
 		})
+	theirs := dynamicinformer.NewDynamicSharedInformerFactory(dynamicClient{f}, 0)
+	f.shadow = shadowFor(theirs)
+	return dynamicFactory{f, dynamicShadow{theirs}}
 }
 
 // Metadata returns a factory in place of metadatainformer.NewSharedInformerFactory, and of
 // NewFilteredSharedInformerFactory and NewSharedInformerFactoryWithOptions. Its informers are those
-// of clientgo.NewInformer. It panics if client is nil.
+// of clientgo.NewInformer. It panics if client is nil, or a shard selector is none that a server
+// takes.
 func Metadata(client metadata.Interface, resync time.Duration, opts *Options) metadatainformer.SharedInformerFactory {
 	if client == nil {
 		panic("lw/clientgo/factories: Metadata: nil client")
 	}
-	return newFactory(client, resync, opts, &metav1.PartialObjectMetadata{},
+	f := newFactory(client, resync, opts, &metav1.PartialObjectMetadata{},
 		func(gvr schema.GroupVersionResource, namespace string) collection {
 			return collectionOf(client.Resource(gvr).Namespace(namespace))
 		},
 		func(gvr schema.GroupVersionResource, from cache.Indexer) cache.GenericLister {
 			return metadatalister.NewRuntimeObjectShim(metadatalister.New(from, gvr))
 		})
+	theirs := metadatainformer.NewSharedInformerFactory(metadataClient{f}, 0)
+	f.shadow = shadowFor(theirs)
+	return metadataFactory{f, metadataShadow{theirs}}
 }
 
 // A collection makes the requests of one.
@@ -93,6 +105,8 @@ type factory struct {
 	of      func(schema.GroupVersionResource, string) collection
 	lister  func(schema.GroupVersionResource, cache.Indexer) cache.GenericLister
 
+	shadow shadow // nil: client-go's has no method that factory lacks
+
 	mu        sync.Mutex
 	informers map[schema.GroupVersionResource]*informer
 	running   sync.WaitGroup
@@ -115,6 +129,12 @@ func newFactory(client any, resync time.Duration, opts *Options, example runtime
 	f := &factory{client: client, resync: resync, example: example, of: of, lister: lister, informers: map[schema.GroupVersionResource]*informer{}}
 	if opts != nil {
 		f.options = *opts
+	}
+	if tweak := f.options.TweakListOptions; tweak != nil {
+		var o metav1.ListOptions
+		if tweak(&o); o.ShardSelector != "" {
+			panic("lw/clientgo/factories: TweakListOptions sets a ShardSelector: set Options.ShardSelector")
+		}
 	}
 	return f
 }
@@ -155,6 +175,12 @@ func (f *factory) newInformer(gvr schema.GroupVersionResource) cache.SharedIndex
 	} else {
 		inf = clientgo.NewInformerWithOptions(from, f.example, options)
 	}
+	if s := f.options.ShardSelector; s != nil {
+		// client-go's interface has the method since v0.38.
+		if err := inf.(interface{ SetShardSelector(sharding.Selector) error }).SetShardSelector(s); err != nil {
+			panic(err) // nobody has started it
+		}
+	}
 	if f.options.Transform != nil {
 		if err := inf.SetTransform(f.options.Transform); err != nil {
 			panic(err) // nobody has started it
@@ -170,10 +196,11 @@ func (f *factory) Start(stop <-chan struct{}) { f.StartWithContext(wait.ContextF
 func (f *factory) StartWithContext(ctx context.Context) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, i := range f.informers {
+	for gvr, i := range f.informers {
 		if !i.started && !f.shut {
 			i.started = true
 			f.running.Go(func() { i.RunWithContext(ctx) })
+			f.followLocked(ctx, gvr)
 		}
 	}
 }
@@ -201,4 +228,7 @@ func (f *factory) Shutdown() {
 	f.shut = true
 	f.mu.Unlock()
 	f.running.Wait()
+	if f.shadow != nil {
+		f.shadow.Shutdown()
+	}
 }
