@@ -125,7 +125,9 @@ func (inf *Informer[T]) WaitForKey(ctx context.Context, key Key) error {
 		var cause error
 		switch state := inf.KeyState(key); {
 		case state == KeyUnwanted:
-			cause = ErrUnwanted
+			if cause = ErrUnwanted; w.Set.LetGo(unit) {
+				cause = fmt.Errorf("%w: %w", ErrUnwanted, demand.ErrLetGo)
+			}
 		case state == KeyThere:
 			return nil
 		case state == KeyAbsent:

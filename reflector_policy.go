@@ -27,7 +27,10 @@ type outcome struct {
 	noVersions       bool // the source gives no versions, so the watch cannot be resumed
 	relistDidNotHelp bool // there was a list since the last watch that made progress
 	calm             bool // it was open and silent for a while, and ended early without an error
+	cut              bool // the same, but the connection broke
 	refused          bool // the server refused it, which says nothing about lists
+
+	took time.Duration // how long it was open, apart from its initial events
 
 	// asked says that the request was the question of a witness; see Reflector.testify. denied says
 	// that the server refused to answer it, which is no failure: the watch goes on.
@@ -46,11 +49,16 @@ type verdict struct {
 	verify bool // another server may answer: the next watch must bring something, or the server is asked
 	failed bool // the request counts as one more failure in a row
 	wait   bool // there is a pause before the next step
+	brief  bool // that is a short one, which does not grow
 }
 
 // relistAfter is how many watches in a row must fail until the reflector suspects its position, and
 // lists. If failures go on, it lists again after as many more.
 const relistAfter = 5
+
+// cutEvery is how often a watch that is cut again and again is resumed, at most. Each time costs the
+// server a question, too.
+const cutEvery = 5 * time.Second
 
 // decide returns what to do after a request that ended with o. failures is how many requests in a
 // row had failed before. It is long because it is the whole table: the first case that holds
@@ -100,6 +108,10 @@ func decide(o outcome, failures int) verdict {
 	case o.progress:
 		// A good connection broke. Resume at once, but make sure that the same state answers.
 		return verdict{verify: true, next: stepAsk.when(o.heardNothing)}
+	case o.cut:
+		// While the server answers, this is no outage, however often it comes: a proxy cuts what it
+		// has. If the server does not answer, asking it fails, and that is one.
+		return verdict{verify: true, brief: true, next: stepAsk}
 	default:
 		// A network that is down says nothing about the position. A list may get past anything
 		// else that fails again and again, such as a frame that nobody can read.
@@ -156,6 +168,9 @@ func (r *Reflector[T]) settle(ctx context.Context, o outcome) {
 	}
 	r.reportEnd(o, v.failed)
 	pause := r.limiter.Wait(time.Now())
+	if v.brief {
+		pause = max(pause, cutEvery-o.took)
+	}
 	if !v.wait {
 		pace.Sleep(ctx, pause)
 		return

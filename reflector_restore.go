@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -128,6 +129,10 @@ func (r *Reflector[T]) suspect(o *outcome, took time.Duration) {
 	if o.calm = o.err == nil && o.heardNothing && o.endedEarly && took >= calmAfter; o.calm && r.server.isConfirmed() {
 		o.progress, o.heardNothing, o.endedEarly = true, false, false
 	}
+	// A connection that was never made, or an answer that could not be read, is no cut.
+	_, unanswered := errors.AsType[*url.Error](o.err)
+	o.took = took
+	o.cut = o.err != nil && !o.progress && !isOwnEnd(o.err) && !unanswered && !isFinal(o.err) && took >= calmAfter
 	// An event has shown that this server knows the position.
 	if o.progress && !o.heardNothing {
 		r.server.unverified = false

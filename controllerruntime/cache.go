@@ -97,8 +97,9 @@ type Options struct {
 	// OnDemand. The set may change while the manager runs: one that is added is listed alone, and the
 	// objects of one that is removed are Deleted. One watch of each kind follows all namespaces, which
 	// the program must be allowed to read. A Get or a List in another namespace is an error, and one
-	// in a new namespace waits until that has been read. It is in the place of the namespaces of
-	// cache.Options.
+	// in a new namespace waits until that has been read. In one that was removed, Get says NotFound,
+	// as the Deletes have said, and the error of List is a reconcile.TerminalError: the requests of
+	// its objects end. It is in the place of the namespaces of cache.Options.
 	Namespaces *lw.NamespaceSet
 
 	// Reasons has the reconcilers of [Explain] know why they are called, and the Board show it.

@@ -17,8 +17,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/demand"
 )
 
 // defaultOnDemandFor is the default of Options.OnDemandFor.
@@ -161,13 +163,15 @@ func (c *ownCache) Get(ctx context.Context, key client.ObjectKey, obj client.Obj
 				return fmt.Errorf("controllerruntime: Get of %v %v: %w", f, key, unusable)
 			}
 			return err
-		case lw.KeyUnwanted:
-			if keys == nil {
-				return fmt.Errorf("unable to get: %v because of unknown namespace for the cache", key)
-			}
 		}
-		if err := inf.WaitForKey(ctx, key); err != nil && !errors.Is(err, lw.ErrUnwanted) {
-			return fmt.Errorf("controllerruntime: Get of %v %v: %w", f, key, err)
+		switch waited := inf.WaitForKey(ctx, key); {
+		case waited == nil || keys != nil && errors.Is(waited, lw.ErrUnwanted):
+		case errors.Is(waited, demand.ErrLetGo):
+			return err // a reconciler that is called since its objects were Deleted finds none
+		case errors.Is(waited, lw.ErrUnwanted):
+			return fmt.Errorf("unable to get: %v because of unknown namespace for the cache", key)
+		default:
+			return fmt.Errorf("controllerruntime: Get of %v %v: %w", f, key, waited)
 		}
 	}
 }
@@ -199,7 +203,11 @@ func (c *ownCache) List(ctx context.Context, list client.ObjectList, opts ...cli
 		}
 		switch state := inf.KeyState(space); {
 		case state == lw.KeyUnwanted:
-			return fmt.Errorf("unable to list: %v because of unknown namespace for the cache", space.Namespace)
+			err := fmt.Errorf("unable to list: %v because of unknown namespace for the cache", space.Namespace)
+			if errors.Is(inf.WaitForKey(ctx, space), demand.ErrLetGo) {
+				return reconcile.TerminalError(err) // a reconciler is called again when the namespace is back
+			}
+			return err
 		case state == lw.KeyComing:
 			if err := inf.WaitForKey(ctx, space); err != nil && !errors.Is(err, lw.ErrUnwanted) {
 				return fmt.Errorf("controllerruntime: List of %v in %s: %w", f, space.Namespace, err)

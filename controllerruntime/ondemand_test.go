@@ -21,6 +21,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/controllerruntime"
@@ -165,6 +166,38 @@ func TestOnDemand(t *testing.T) {
 	})
 }
 
+// A Get of an object that cannot be used says why, and not that there is none, until it changes.
+func TestOnDemandUnusable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bad := errors.New("it is bad")
+		transform := func(obj any) (any, error) {
+			if s, ok := obj.(*corev1.Secret); ok && string(s.Data["v"]) == "bad" {
+				return nil, bad
+			}
+			return obj, nil
+		}
+		c := newPartCache(t, controllerruntime.Options{OnDemand: []client.Object{&corev1.Secret{}}}, cache.Options{DefaultTransform: transform})
+		c.write("b/x", "bad")
+		c.write("a/z", "1")
+		for _, key := range []lw.Key{{Namespace: "b", Name: "x"}, {Namespace: "b", Name: "x"}} {
+			if err := c.Get(t.Context(), key, &corev1.Secret{}); !errors.Is(err, bad) || apierrors.IsNotFound(err) {
+				t.Errorf("Get of what cannot be used: %v", err)
+			}
+		}
+		c.is("1, 1 requests", "a/z")
+		c.is("absent, 1 requests", "b/none")
+		c.write("b/x", "2")
+		c.is("2, 0 requests", "b/x")
+		c.write("b/none", "bad")
+		if err := c.Get(t.Context(), lw.Key{Namespace: "b", Name: "none"}, &corev1.Secret{}); !errors.Is(err, bad) {
+			t.Errorf("Get of what was created, and cannot be used: %v", err)
+		}
+		rig.OK(t, lwtest.Objects[*corev1.Secret](c.server, "secrets").Delete(lw.Key{Namespace: "b", Name: "none"}))
+		synctest.Wait()
+		c.is("absent, 0 requests", "b/none")
+	})
+}
+
 // A Get whose request fails waits for the next one, or its context, and says what has failed.
 func TestOnDemandFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -214,12 +247,19 @@ func TestNamespaces(t *testing.T) {
 		c.saw("add b/x")
 		namespaces.Set("test", "b")
 		synctest.Wait()
+		c.is("absent, 0 requests", "a/x")
+		if err := c.List(t.Context(), &corev1.SecretList{}, client.InNamespace("a")); !errors.Is(err, reconcile.TerminalError(nil)) {
+			t.Errorf("List of a namespace that was let go: %v", err)
+		}
+		if err := c.List(t.Context(), &corev1.SecretList{}, client.InNamespace("c")); err == nil || errors.Is(err, reconcile.TerminalError(nil)) {
+			t.Errorf("List of another one: %v", err)
+		}
 		got = append(got, list("a"), list(""))
 		c.saw("delete a/x", "delete a/y")
 		namespaces.Set("test", "a")
 		c.is("1, 1 requests", "a/x")
 		unknown := "unable to list: %s because of unknown namespace for the cache"
-		rig.Same(t, "lists", []string{"2", fmt.Sprintf(unknown, "b"), "2", "1", "3", fmt.Sprintf(unknown, "a"), "1"}, got)
+		rig.Same(t, "lists", []string{"2", fmt.Sprintf(unknown, "b"), "2", "1", "3", "terminal error: " + fmt.Sprintf(unknown, "a"), "1"}, got)
 		if err := c.Get(t.Context(), lw.Key{Name: "n"}, &corev1.Node{}); err != nil {
 			t.Errorf("an object without a namespace: %v", err)
 		}

@@ -329,6 +329,27 @@ func TestRequestProgress(t *testing.T) {
 	})
 }
 
+// TestProgressByDefault: a quiet watch tells the version every 30 seconds.
+func TestProgressByDefault(t *testing.T) {
+	bubble(t, func(t *testing.T, f *fake) {
+		position := f.write("ns/a", `{}`)
+		marks := make(chan string, 10)
+		go f.collection(0).Watch(t.Context(), metav1.ListOptions{ResourceVersion: position, AllowWatchBookmarks: true}, func(ev lw.WatchEvent[*item]) error {
+			marks <- told(ev)
+			return nil
+		})
+		for range 3 {
+			time.Sleep(time.Millisecond)
+			rig.OK(t, second(f.Client.Put(t.Context(), "/elsewhere", "x")))
+			time.Sleep(29 * time.Second)
+			rig.Same(t, "bookmarks before the time", 0, len(marks))
+			time.Sleep(time.Second)
+			rig.Same(t, "bookmarks at the time", 1, len(marks))
+			<-marks
+		}
+	})
+}
+
 // TestGroups: the events of one revision are open but for the last that is selected.
 func TestGroups(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fake) {

@@ -8,6 +8,7 @@ import (
 	"hash/maphash"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -223,14 +224,17 @@ func (c *Collection[T]) encode(op string, obj T, uid types.UID) ([]byte, error) 
 	if err == nil {
 		var value []byte
 		if value, err = c.opts.Codec.Encode(bare); err == nil {
-			return value, nil
+			// What cannot be read again is not written: a write that fails has changed nothing.
+			if _, err = c.object(&entry{path: []byte(c.path(lw.KeyOf(obj))), value: value}); err == nil {
+				return value, nil
+			}
 		}
 	}
 	return nil, fmt.Errorf("etcd: %s %s: %w", op, lw.KeyOf(obj), err)
 }
 
 // validate refuses an object that has no key of its own: it is nil, or its key would have another
-// shape.
+// shape, or codecs would make another one of it.
 func (c *Collection[T]) validate(op string, obj T) error {
 	var zero T
 	if obj == zero {
@@ -244,6 +248,9 @@ func (c *Collection[T]) validate(op string, obj T) error {
 	if strings.Contains(key.Name, "/") {
 		errs = append(errs, field.Invalid(meta.Child("name"), key.Name, "a name has no slash"))
 	}
+	if !utf8.ValidString(key.Name) {
+		errs = append(errs, field.Invalid(meta.Child("name"), key.Name, "a name is UTF-8"))
+	}
 	switch in := meta.Child("namespace"); {
 	case c.opts.ClusterScoped && key.Namespace != "":
 		errs = append(errs, field.Forbidden(in, "the collection has no namespaces"))
@@ -251,6 +258,8 @@ func (c *Collection[T]) validate(op string, obj T) error {
 		errs = append(errs, field.Required(in, "the collection has namespaces"))
 	case strings.Contains(key.Namespace, "/"):
 		errs = append(errs, field.Invalid(in, key.Namespace, "a namespace has no slash"))
+	case !utf8.ValidString(key.Namespace):
+		errs = append(errs, field.Invalid(in, key.Namespace, "a namespace is UTF-8"))
 	}
 	if len(errs) > 0 {
 		return apierrors.NewInvalid(schema.GroupKind{Kind: c.resource.Resource}, key.Name, errs)

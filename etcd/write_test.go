@@ -302,6 +302,8 @@ func TestInvalid(t *testing.T) {
 			{f.collection(0), "n/s", "/", "[metadata.name metadata.namespace]"},
 			{scoped, "ns", "a", "[metadata.namespace]"},
 			{scoped, "", "a/", "[metadata.name]"},
+			{scoped, "", "a\xff", "[metadata.name]"},
+			{f.collection(0), "n\xffs", "a\xc3", "[metadata.name metadata.namespace]"},
 		} {
 			obj := &item{Meta: lw.Meta{Namespace: tt.namespace, Name: tt.name}}
 			_, created := tt.c.Create(t.Context(), obj)
@@ -355,6 +357,11 @@ type nothing struct{ etcd.Codec[*item] }
 
 func (nothing) Decode([]byte) (*item, error) { return nil, nil }
 
+// A oneWay codec decodes nothing that it has encoded.
+type oneWay struct{ etcd.Codec[*item] }
+
+func (oneWay) Decode([]byte) (*item, error) { return nil, errNo }
+
 // A changeling is an object whose copies are others.
 type changeling struct{ metav1.PartialObjectMetadata }
 
@@ -374,6 +381,13 @@ func TestCodecFails(t *testing.T) {
 		}
 		if f.stored() != "nothing" || c.Hints().Decoder != "" {
 			t.Errorf("%s, and the decoder is %q", f.stored(), c.Hints().Decoder)
+		}
+		blind := collection(t, f, &etcd.Options[*item]{Codec: oneWay{etcd.JSON[*item]()}})
+		before := f.stored()
+		for what, err := range map[string]error{"create": second(blind.Create(ctx, newItem("a", 1))), "update": second(blind.Update(ctx, newItem("b", 1)))} {
+			if !errors.Is(err, errNo) || f.stored() != before {
+				t.Errorf("%s of what cannot be read again: %v, and stored is %s", what, err, f.stored())
+			}
 		}
 		none := collection(t, f, &etcd.Options[*item]{Codec: nothing{}})
 		if got, _, err := f.list(none, metav1.ListOptions{}); err != nil || fmt.Sprint(got) != "[ns/b*]" {

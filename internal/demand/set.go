@@ -3,6 +3,7 @@
 package demand
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -27,6 +28,7 @@ type Set struct {
 	mu      sync.Mutex
 	of      map[Owner][]Key // guarded by mu, as those below
 	count   map[Key]int     // how many owners want a key
+	past    map[Key]bool    // namespaces that were wanted and are not any more
 	demands map[*Demand]struct{}
 	changed chan struct{} // closed by the next Set; nil: nobody waits for it
 }
@@ -60,6 +62,9 @@ func (s *Set) Set(owner Owner, keys []Key) {
 		if s.count[key] = after; after == 0 {
 			delete(s.count, key)
 		}
+		if s.spaces.Load() {
+			s.letGoLocked(key, before > 0 && after == 0)
+		}
 		if before > 0 == (after > 0) {
 			delete(changed, key)
 		}
@@ -71,6 +76,27 @@ func (s *Set) Set(owner Owner, keys []Key) {
 		close(s.changed)
 		s.changed = nil
 	}
+}
+
+// letGoLocked notes whether a namespace was let go.
+func (s *Set) letGoLocked(key Key, gone bool) {
+	if s.past == nil {
+		s.past = map[Key]bool{}
+	}
+	if s.past[key] = gone; !gone {
+		delete(s.past, key)
+	}
+}
+
+// ErrLetGo says of a namespace that nobody wants that somebody has: handlers were told that its
+// objects are gone.
+var ErrLetGo = errors.New("it was wanted before")
+
+// LetGo reports whether the unit is a namespace that was let go.
+func (s *Set) LetGo(unit Key) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.past[unit]
 }
 
 // Changed returns a channel that the next Set closes.

@@ -1,14 +1,20 @@
 package source_test
 
 import (
+	"context"
 	"errors"
+	"io"
+	"math/rand/v2"
 	"net"
+	"net/url"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/rig"
@@ -260,4 +266,91 @@ func TestQuestionsAreSpread(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A cutting server ends each watch uncleanly.
+type cutting struct {
+	*lw.Memory[*rig.Widget]
+	open  func() time.Duration // how long a watch lasts
+	err   error                // of its end
+	down  atomic.Bool          // lists fail
+	asked atomic.Int64         // requests
+}
+
+// Hints leaves out that the server can be asked in another way than by a list.
+func (c *cutting) Hints() lw.SourceHints {
+	h := c.Memory.Hints()
+	h.StillHas = nil
+	return h
+}
+
+func (c *cutting) List(ctx context.Context, opts metav1.ListOptions, yield func(*rig.Widget, error) error) (metav1.ListMeta, error) {
+	if c.asked.Add(1); c.down.Load() {
+		return metav1.ListMeta{}, c.err
+	}
+	return c.Memory.List(ctx, opts, yield)
+}
+
+func (c *cutting) Watch(ctx context.Context, opts metav1.ListOptions, yield func(widgetEvent) error) error {
+	c.asked.Add(1)
+	ctx, cancel := context.WithTimeout(ctx, c.open())
+	defer cancel()
+	err := c.Memory.Watch(ctx, opts, yield)
+	if ctx.Err() == context.DeadlineExceeded {
+		return c.err
+	}
+	return err
+}
+
+// TestCutWatches: something on the way cuts each watch after some seconds. That is no outage while
+// the server answers: changes are shown as soon as a watch can be open, and the server is asked a
+// few times in a minute. A server that answers nothing is asked as after any failure.
+func TestCutWatches(t *testing.T) {
+	reset := &net.OpError{Op: "read", Err: syscall.ECONNRESET}
+	between := func(least, most time.Duration) func() time.Duration {
+		return func() time.Duration { return least + rand.N(most-least) }
+	}
+	for name, tt := range map[string]struct {
+		open   func() time.Duration
+		err    error
+		down   bool
+		late   time.Duration // how late a change may be
+		minute int64         // how many requests there may be in a minute
+	}{
+		"after 5 to 8 s":                 {between(5*time.Second, 8*time.Second), io.ErrUnexpectedEOF, false, time.Second, 26},
+		"reset after 5 to 8 s":           {between(5*time.Second, 8*time.Second), reset, false, time.Second, 26},
+		"by a proxy of HTTP/2":           {between(5*time.Second, 8*time.Second), errors.New("stream error: stream ID 3; INTERNAL_ERROR"), false, time.Second, 26},
+		"after 2 s":                      {between(2*time.Second, 2001*time.Millisecond), io.ErrUnexpectedEOF, false, 4 * time.Second, 26},
+		"at once":                        {between(1, 2), io.ErrUnexpectedEOF, false, time.Minute, 7},
+		"and no list is answered":        {between(5*time.Second, 8*time.Second), io.ErrUnexpectedEOF, true, time.Hour, 7},
+		"but the answer has never begun": {between(5*time.Second, 8*time.Second), &url.Error{Op: "Get", URL: "http://x", Err: context.DeadlineExceeded}, false, time.Minute, 7},
+	} {
+		rig.Subtest(t, name, func(t *testing.T) {
+			src := &cutting{Memory: lw.NewMemory(rig.NewWidget("a", 1)), open: tt.open, err: tt.err}
+			inf := rig.Run(t, lw.Source[*rig.Widget](src), &lw.Options{List: lw.ListWhole, OnError: func(error) {}})
+			src.down.Store(tt.down)
+			const minutes = 60
+			most, was := int64(0), src.asked.Load()
+			for range minutes { // nobody changes anything: the pauses grow, if there are any
+				rig.Sleep(time.Minute)
+				now := src.asked.Load()
+				most, was = max(most, now-was), now
+			}
+			within(t, "requests in a minute", 1, most, tt.minute)
+			if tt.down {
+				return
+			}
+			latest := time.Duration(0)
+			for size := range 100 {
+				rig.Sleep(rand.N(time.Minute))
+				changed := time.Now()
+				rig.Update(t, src.Memory, "a", size+2)
+				for w, _ := inf.Store().Get(rig.Key("a")); w.Size != size+2; w, _ = inf.Store().Get(rig.Key("a")) {
+					rig.Sleep(100 * time.Millisecond)
+				}
+				latest = max(latest, time.Since(changed))
+			}
+			within(t, "the latest change", 0, latest, tt.late)
+		})
+	}
 }
