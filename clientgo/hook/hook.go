@@ -6,6 +6,8 @@
 //	LW=off          client-go's own informers run, as if the program had not been built by lwbuild
 //	LW_REPORT=file  a page about the informers: at the end, on SIGUSR1, and each second until then
 //	LW_BOARD=:port  serves lw's board
+//
+// LW_DECODE=standard is read by package lw: see lw.HTTP.Standard.
 package hook
 
 import (

@@ -58,7 +58,7 @@ func newCarp(name, version string) *carp.Carp {
 type body map[decode.Encoding][]byte
 
 // object returns c with its members changed, which protobuf is without.
-func object(t *testing.T, c *carp.Carp, change func(map[string]any)) body {
+func object(t testing.TB, c *carp.Carp, change func(map[string]any)) body {
 	t.Helper()
 	text := rig.Must[[]byte](t)(json.Marshal(c))
 	out := body{}
@@ -78,7 +78,7 @@ func object(t *testing.T, c *carp.Carp, change func(map[string]any)) body {
 }
 
 // event returns the event of type typ of object.
-func (object body) event(t *testing.T, typ string) body {
+func (object body) event(t testing.TB, typ string) body {
 	t.Helper()
 	out := body{decode.JSON: fmt.Appendf(nil, `{"type":%q,"object":%s}`+"\n", typ, object[decode.JSON])}
 	cbor := runtime.RawExtension{Raw: append([]byte{0xd9, 0xd9, 0xf7}, object[decode.CBOR]...)}

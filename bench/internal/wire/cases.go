@@ -9,6 +9,7 @@ import (
 const (
 	share    = "lw, Share"
 	shareCut = "lw, Share and Drop"
+	standard = "lw, Standard"
 )
 
 // Cases returns the cases over HTTP on the loopback interface, with n objects each; 0 means the
@@ -23,6 +24,7 @@ func Cases(n int) []compare.Case {
 		secureJSON(n), secureProtobuf(n), streamJSON(n), listJSON(n), streamProtobuf(n), listProtobuf(n),
 		streamWidgets(n), streamPlaces(n), streamMasked(n, JSON), streamMasked(n, Protobuf),
 		streamMixed(n, JSON), streamMixed(n, Protobuf), listMixed(n, JSON), listMixed(n, Protobuf),
+		byStandard(n, JSON), byStandard(n, Protobuf),
 		relist(n, streamed, JSON), relist(n, listed, JSON), relist(n, streamed, Protobuf),
 	}
 }
@@ -131,6 +133,26 @@ func relist(n int, path string, format Format) compare.Case {
 		{Row: 32, What: name + ": added to the RSS", Unit: compare.Bytes, Key: "relist.added"},
 		{Row: 32, What: name + ": added to the RSS, of the live heap", Unit: compare.Ratio, Key: "relist.added/live", Goal: added},
 	}}, job{Set: podSet, Path: path, Format: format, N: n, Default: number, Relist: true}, compare.ClientGo, compare.LW)
+}
+
+// byStandard measures what HTTP.Standard costs, of which each line has the ratio to client-go or to
+// lw without it.
+func byStandard(n int, format Format) compare.Case {
+	name := map[Format]string{JSON: "JSON", Protobuf: "protobuf"}[format]
+	c := compare.Case{Name: "Standard, " + name + ", streamed"}
+	for _, of := range []string{compare.ClientGo, compare.LW} {
+		for _, l := range []compare.Line{
+			{What: " watch event, another status: CPU", Unit: compare.Nanoseconds, Key: "status.cpu"},
+			{What: " watch event, another status: allocations", Unit: compare.Count, Key: "status.allocs"},
+			{What: " streamed sync: CPU an object", Unit: compare.Nanoseconds, Key: "sync.cpu"},
+			{What: " streamed sync: allocations an object", Unit: compare.Count, Key: "sync.allocs"},
+			{What: ": live heap a cached pod", Unit: compare.Bytes, Key: "live"},
+		} {
+			l.Row, l.What, l.Base, l.Side = 50, "Standard against "+of+", "+name+l.What, of, standard
+			c.Lines = append(c.Lines, l)
+		}
+	}
+	return measured(c, job{Set: podSet, Path: streamed, Format: format, N: n, Changes: usual}, compare.ClientGo, compare.LW, standard)
 }
 
 // usual is what the events of most cases change, in turn.

@@ -60,6 +60,7 @@ var sets = map[string]*set{
 		shareCut: {follow: byLW(func() *lw.HTTP[*corev1.Pod] {
 			return &lw.HTTP[*corev1.Pod]{Share: true, Drop: []string{"metadata.managedFields"}}
 		})},
+		standard: {follow: byLW(func() *lw.HTTP[*corev1.Pod] { return &lw.HTTP[*corev1.Pod]{Standard: true} })},
 	}},
 	widgetSet: {widgetKind, map[string]side{
 		compare.ClientGo: {follow: widgetsByClientGo},
