@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
+	goruntime "runtime"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -31,10 +34,25 @@ func (s *capturedSource) changedWatch(p *probe, w watch.Interface) string {
 		return ""
 	}
 	go drain(p.ctx, w)
-	if s.decoder.Trust {
+	if s.decoder.Trust || s.object == metadataType && setsKinds(w) {
 		return ""
 	}
 	return fmt.Sprintf("the ListerWatcher returns a %T, which may change the events", w)
+}
+
+// setsKinds reports whether w is the filter by which controller-runtime's cache gives the objects of
+// a metadata client their kind. It changes nothing else, and lw sets the kind itself.
+func setsKinds(w watch.Interface) bool {
+	v := reflect.ValueOf(w)
+	if v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct {
+		return false
+	}
+	f := v.Elem().FieldByName("f") // of watch.Filter
+	if !f.IsValid() || f.Kind() != reflect.Func || f.IsNil() {
+		return false
+	}
+	name := goruntime.FuncForPC(f.Pointer()).Name()
+	return strings.HasPrefix(name, "sigs.k8s.io/controller-runtime/pkg/cache/internal.") && strings.Contains(name, "newGVKFixupWatcher")
 }
 
 // drain reads what a stopped watch still has to say. The goroutine of a watch.Filter ends only when

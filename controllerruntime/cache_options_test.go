@@ -3,6 +3,7 @@ package controllerruntime_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -26,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/clientgo"
 	"github.com/go-lw/lw/controllerruntime"
 	"github.com/go-lw/lw/internal/apiserver"
 	"github.com/go-lw/lw/internal/rig"
@@ -66,6 +68,47 @@ func TestNewCacheDecodes(t *testing.T) {
 		synctest.Wait()
 		rig.Same(t, "", []string{"application/vnd.kubernetes.protobuf,application/json"}, accepts)
 	})
+}
+
+// A Decoder that trusts nobody, as in a program of lwbuild, takes the metadata informers of
+// controller-runtime for what they are: they cost as many requests as its own, and lw decodes.
+func TestMetadataWithoutTrust(t *testing.T) {
+	requests := func(own bool) (got []string, decoder string) {
+		rig.Subtest(t, fmt.Sprint("lw: ", !own), func(t *testing.T) {
+			b := newBench(t)
+			b.config.Transport = rig.RoundTrip(func(next http.RoundTripper) func(*http.Request) (*http.Response, error) {
+				return func(r *http.Request) (*http.Response, error) {
+					got = append(got, fmt.Sprint(r.URL.Path, " ", r.URL.Query().Get("watch")))
+					return next.RoundTrip(r)
+				}
+			}(b.config.Transport))
+			var inf toolscache.SharedIndexInformer
+			opts := cache.Options{HTTPClient: clientgo.Capture(&http.Client{Transport: b.config.Transport})}
+			opts.NewInformer = func(l toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+				inf = clientgo.Decoder{}.NewInformer(l, example, resync, indexers)
+				return inf
+			}
+			if own {
+				opts = cache.Options{}
+			}
+			c := b.start(map[bool]cache.NewCacheFunc{true: newDefault, false: cache.New}[own], opts)
+			m := podMetadata()
+			rig.OK(t, c.Get(t.Context(), client.ObjectKey{Namespace: "a", Name: "pod-0"}, m))
+			if m.Kind != "Pod" || m.APIVersion != "v1" {
+				t.Errorf("kind %s, API version %s", m.Kind, m.APIVersion)
+			}
+			time.Sleep(time.Second)
+			if inf != nil {
+				status, _ := clientgo.Status(inf)
+				decoder = status.Decoder
+			}
+		})
+		return got, decoder
+	}
+	want, _ := requests(true)
+	got, decoder := requests(false)
+	rig.Same(t, "requests", want, got)
+	rig.Same(t, "decoder", "lw", decoder)
 }
 
 // Where the options have objects read without copies, the next event heals what a program has

@@ -10,6 +10,10 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/rig"
 )
@@ -61,6 +65,27 @@ func TestWire(t *testing.T) {
 			got = append(got, row.lists.Load(), row.watches.Load(), row.events.Load(), row.bytes.Load())
 		}
 		rig.Same(t, fmt.Sprintf("read by %d: lists, watches, events, bytes", cut), []uint64{2, 2, 5, uint64(total)}, got)
+	}
+}
+
+// The report names each informer by its kind, and says that it has metadata only. Its row has the
+// events without bookmarks, and the lists but for the first.
+func TestReportNames(t *testing.T) {
+	u, m := &unstructured.Unstructured{}, &metav1.PartialObjectMetadata{}
+	u.SetGroupVersionKind(schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"})
+	m.SetGroupVersionKind(u.GroupVersionKind())
+	for want, got := range map[string]string{
+		"Deployment.apps": typeOf(u, "described"), "Deployment.apps metadata": typeOf(m, "described"), "described": typeOf(&metav1.PartialObjectMetadata{}, "described"),
+		"v1.PartialObjectMetadata": typeOf(&metav1.PartialObjectMetadata{}, ""), "unstructured.Unstructured": typeOf(&unstructured.Unstructured{}, ""),
+	} {
+		rig.Same(t, "", want, got)
+	}
+	status := lw.Status{Decoder: "lw", StoreStatus: lw.StoreStatus{Objects: 7}, Events: map[string]uint64{"added": 2, "modified": 3, "bookmark": 50}}
+	for lists, relists := range map[uint64]string{0: "0", 1: "0", 4: "3"} {
+		status.ListCauses = map[string]uint64{"first": min(lists, 1), "gone": lists - min(lists, 1)}
+		row, why := newState("", "").row(&entry{kind: "informer", of: "pods", status: func() (lw.Status, bool) { return status, true }})
+		rig.Same(t, "", "| pods | informer | lw | lw | 7 | 5 | "+relists+" | ? |\n", row)
+		rig.Same(t, "", "", why)
 	}
 }
 

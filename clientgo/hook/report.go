@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 
@@ -33,6 +34,9 @@ type entry struct {
 func typeOf(example kruntime.Object, description string) string {
 	if u, ok := example.(*unstructured.Unstructured); ok && u != nil && u.GetKind() != "" {
 		return u.GroupVersionKind().GroupKind().String()
+	}
+	if m, ok := example.(*metav1.PartialObjectMetadata); ok && m != nil && m.Kind != "" {
+		return m.GroupVersionKind().GroupKind().String() + " metadata"
 	}
 	if description != "" {
 		return description
