@@ -316,7 +316,16 @@ func TestBrokenSources(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 			defer cancel()
 			return src.Watch(ctx, opts, yield)
-		}), `goes on after its context|has not returned`},
+		}), `goes on after its context`},
+		"yields no object": {ofLists(func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldObject) (metav1.ListMeta, error) {
+			return src.List(ctx, opts, func(_ *Widget, err error) error { return yield(nil, err) })
+		}), `List has yielded no object`},
+		"has pages of an old state": {ofLists(func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldObject) (metav1.ListMeta, error) {
+			if opts.Limit > 0 && opts.Continue == "" && opts.ResourceVersion == "" {
+				opts.ResourceVersion, opts.ResourceVersionMatch = plus(newest(src), -1), metav1.ResourceVersionMatchExact
+			}
+			return src.List(ctx, opts, yield)
+		}), `the pages at .*is from before`},
 		"never returns": {ofLists(func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldObject) (metav1.ListMeta, error) {
 			if opts.Limit > 0 {
 				<-ctx.Done()
@@ -383,6 +392,27 @@ func TestBrokenSources(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A Subject whose objects have other keys than they are asked for is the test's own mistake, and is
+// named as that.
+func TestSubjectOfAnotherKey(t *testing.T) {
+	tb := &fakeTB{TB: t}
+	tb.run(func() {
+		lwtest.Source(tb, func() lwtest.Subject[*Widget] {
+			s := subject(func(src lw.Source[*Widget]) lw.Source[*Widget] { return src })
+			object := s.Object
+			s.Object = func(key lw.Key, n int) *Widget {
+				w := object(key, n)
+				w.Name += "-other"
+				return w
+			}
+			return s
+		})
+	})
+	if out := tb.out.String(); !tb.failed || !regexp.MustCompile(`Subject\.Object\(.*\) returned an object of .*-other`).MatchString(out) {
+		t.Errorf("%s", out)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	. "github.com/go-lw/lw/internal/apiserver"
+	"github.com/go-lw/lw/internal/registry"
 	"github.com/go-lw/lw/internal/rig"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -206,4 +207,25 @@ func TestCreateWithStatus(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The scale of an object in another version is that of the object in that version.
+func TestScaleInAnotherVersion(t *testing.T) {
+	twice := Resource{
+		Group: "example.com", Resource: "sets", Kind: "Set", Custom: true, Versions: []string{"v1beta1"},
+		Scale: &registry.Scale{Replicas: ".spec.replicas", StatusReplicas: ".status.replicas"},
+		Convert: func(object []byte, version string) ([]byte, error) {
+			to := strings.NewReplacer(`"replicas":2`, `"replicas":4`, `"example.com/v1"`, `"example.com/`+version+`"`)
+			return []byte(to.Replace(string(object))), nil
+		},
+	}
+	inBubbleOf(t, []Resource{twice}, func(b *bench) {
+		b.put("sets", []byte(`{"metadata":{"namespace":"ns","name":"a"},"spec":{"replicas":2}}`))
+		for version, want := range map[string]string{"v1": `"spec":{"replicas":2}`, "v1beta1": `"spec":{"replicas":4}`} {
+			resp := b.must(b.request(http.MethodGet, "http://apiserver/apis/example.com/"+version+"/namespaces/ns/sets/a/scale", nil))
+			if body := string(b.body(resp)); resp.StatusCode != 200 || !strings.Contains(body, want) {
+				b.Errorf("%s: %d %s, want %s", version, resp.StatusCode, body, want)
+			}
+		}
+	})
 }

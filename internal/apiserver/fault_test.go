@@ -215,6 +215,8 @@ func TestDownAndRewind(t *testing.T) {
 		rig.Same(b, "after the restore", "200 rv=2 a@2", b.list(""))
 		s = b.watch("resourceVersion=2")
 		s.all()
+		b.SetDown(false) // it is up: nothing breaks
+		rig.Same(b, "open watch of a server that is up", []string(nil), s.all())
 		b.Line.Wipe()
 		rig.Same(b, "watch", []string{"EOF"}, s.all())
 		rig.Same(b, "after the wipe", "200 rv=1", b.list(""))
