@@ -1,6 +1,7 @@
 package decode
 
 import (
+	"bytes"
 	"fmt"
 	"testing"
 
@@ -43,4 +44,28 @@ func TestOnlyOfManyMembersTwice(t *testing.T) {
 	data := []byte(`{"kind":"K","metadata":{"name":"n"},"spec":{` + manyOf(20000, `"a":{"b":1},"a":null`) + `}}`)
 	got := mustDecode[*unstructured.Unstructured](t, d, data)
 	checkDiff(t, "spec", map[string]any{}, got.Object["spec"].(map[string]any))
+}
+
+// An untyped object of an event that has no kind is an error of that object, as in a list: nobody
+// could say what it is. The event names it.
+func TestEventWithoutKind(t *testing.T) {
+	events := []string{
+		`{"type":"ADDED","object":{"apiVersion":"v1","metadata":{"name":"a","namespace":"b","uid":"c","resourceVersion":"1"}}}`,
+		`{"object":{"apiVersion":"v1","metadata":{"name":"a","namespace":"b","uid":"c","resourceVersion":"1"}},"type":"MODIFIED"}`,
+	}
+	want := Ident{APIVersion: "v1", Namespace: "b", Name: "a", UID: "c", ResourceVersion: "1"}
+	for _, event := range events {
+		var v any
+		if err := unmarshal([]byte(event), &v); err != nil {
+			t.Fatal(err)
+		}
+		for enc, data := range map[Encoding][]byte{JSON: []byte(event), CBOR: mustCBOR(t, v)} {
+			var got []Object
+			d := newDecoder[*unstructured.Unstructured](t, Options{})
+			err := d.Watch(bytes.NewReader(data), enc, func(ev Event) error { got = append(got, ev.Object); return nil })
+			if err != nil || len(got) != 1 || got[0].Err != errNoKind || got[0].Value != nil || got[0].Ident != want {
+				t.Errorf("encoding %d: error %v, objects %+v", enc, err, got)
+			}
+		}
+	}
 }

@@ -391,3 +391,55 @@ func TestProjectionIsSmall(t *testing.T) {
 type trickPlace carpPlace
 
 func (*trickPlace) Unmarshal([]byte) error { panic("the tags are there to be compiled") }
+
+// The fields of a struct that is inlined have other types than those of the struct around it that
+// stand in the same places. So they are no leaves of templates.
+func TestTemplateOfInlinedStruct(t *testing.T) {
+	type Inlined struct {
+		Name   string            `json:"name" protobuf:"bytes,1,opt,name=name"`
+		Labels map[string]string `json:"labels" protobuf:"bytes,2,rep,name=labels"`
+	}
+	type place struct {
+		metav1.ObjectMeta `json:"metadata" protobuf:"bytes,1,opt,name=metadata"`
+		Spec              struct {
+			Inlined
+			Node string `json:"node" protobuf:"bytes,3,opt,name=node"`
+		} `json:"spec" protobuf:"bytes,2,opt,name=spec"`
+	}
+	d := newTemplater[*place](t, Options{})
+	var all, wants []*place
+	for i := range 8 {
+		key, value, node := fmt.Sprintf("key-%d", i%3), fmt.Sprint(i%2), strings.Repeat("n", 100)
+		spec := message{}.bytes(1, "a").bytes(2, string(message{}.bytes(1, key).bytes(2, value))).bytes(3, node)
+		o := messageOf(d, append(fieldOfBytes(1, mustMarshal(t, &metav1.ObjectMeta{Name: "a"})), fieldOfBytes(2, spec)...))
+		if o.Err != nil {
+			t.Fatal(o.Err)
+		}
+		want := &place{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
+		want.Spec.Inlined, want.Spec.Node = Inlined{"a", map[string]string{key: value}}, node
+		all, wants = append(all, o.Value.(*place)), append(wants, want)
+		checkDiff(t, fmt.Sprintf("%d objects", i+1), wants, all)
+	}
+}
+
+// Numbers that are not packed are one leaf, however many they are: a template fits more and fewer.
+func TestTemplateOfNumbers(t *testing.T) {
+	d := newTemplater[*roomy](t, Options{})
+	ts := templatesFor(t, d, "spec")
+	for i, n := range []int{3, 5, 2, 3, 1, 9} {
+		var spec message
+		var want []int64
+		for j := range n {
+			spec, want = spec.varint(1, uint64(j)), append(want, int64(j))
+		}
+		spec = spec.bytes(3, strings.Repeat("a long name ", 9))
+		o := messageOf(d, append(fieldOfBytes(1, mustMarshal(t, &metav1.ObjectMeta{Name: "a"})), fieldOfBytes(2, spec)...))
+		if o.Err != nil {
+			t.Fatal(o.Err)
+		}
+		checkDiff(t, fmt.Sprintf("%d numbers", n), want, o.Value.(*roomy).Spec.Numbers)
+		if len(ts.all) != 1 || ts.credit != i {
+			t.Errorf("%d templates, %d objects saved", len(ts.all), ts.credit)
+		}
+	}
+}

@@ -47,3 +47,19 @@ func TestTemplateReplaced(t *testing.T) {
 		t.Errorf("%d templates with blocks, %d arrays without values", blocks, empty)
 	}
 }
+
+// Blocks count as memory of templates: where there is no room for them, a template does without.
+func TestBlocksWithoutRoom(t *testing.T) {
+	d := newTemplater[*sink](t, Options{})
+	for range 2 {
+		checkSame(t, d, spec(bigSpec))
+	}
+	of := specOf(t, d).all[0]
+	d.templateBytes = maxTemplateBytes - 100
+	for range 2 * blocksFrom {
+		checkSame(t, d, spec(bigSpec))
+	}
+	if of.fits < blocksFrom || of.blocks != nil || d.templateBytes != maxTemplateBytes-100 {
+		t.Errorf("fits %d times, %d blocks, %d bytes", of.fits, len(of.blocks), d.templateBytes)
+	}
+}
