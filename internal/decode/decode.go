@@ -152,7 +152,7 @@ type Decoder struct {
 	quantities quantityPool
 	wires      wireStack
 	// depth is the number of messages around the protobuf field that is being decoded. grew says that
-	// a slice of the object has grown, and may have room for more.
+	// a slice of the object has been decoded into twice, and may have room for more.
 	depth int
 	grew  bool
 

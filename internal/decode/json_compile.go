@@ -130,8 +130,13 @@ func fallback(t reflect.Type) decoder {
 			return err
 		}
 		v := p.value(t)
+		first := v.IsZero()
 		err = unmarshal(raw, v.Addr().Interface())
-		fillAll(v)
+		if first {
+			fillAll(v)
+		} else {
+			d.grew = true
+		}
 		return d.mismatch(err)
 	}
 }

@@ -90,8 +90,9 @@ func (s *sliceType) decodeInto(d *Decoder, p pointer) error {
 		}
 		more, err = s.element(d, pointer{as[sliceHeader](p).data}, n)
 	}
-	v.SetLen(n)
-	if v.SetCap(n); n == 0 {
+	// Behind n are elements that a further array of that name would be decoded into.
+	d.grew = true
+	if v.SetLen(n); n == 0 {
 		v.Set(s.empty)
 	}
 	return err

@@ -42,7 +42,7 @@ var errTooDeep = fmt.Errorf("%w: more than %d levels", errWire, maxDepth)
 
 // decode decodes the message in data, which is an object, into the struct at p.
 func (m *messageType) decode(d *Decoder, data []byte, p pointer) error {
-	d.depth, d.grew = 0, false
+	d.depth = 0
 	w := d.wires.open(data)
 	defer d.wires.close(w)
 	return m.rest(d, w, p)
@@ -75,9 +75,6 @@ func (m *messageType) rest(d *Decoder, w *wire, p pointer) error {
 		} else if err := w.skip(typ); err != nil {
 			return err
 		}
-	}
-	if d.grew {
-		fill(p, slicesIn(m.typ, 0))
 	}
 	return nil
 }

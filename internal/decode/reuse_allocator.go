@@ -155,8 +155,8 @@ func (a *allocator) append(d *Decoder, p pointer, n int) pointer {
 		*s = a.take(d, n)
 		s.len = 0
 	default:
-		// The slice has memory of its own and is full: it grows as append does it. That elements of a
-		// slice are apart is rare.
+		// The slice has memory of its own and is full, since its elements are apart: it grows as append
+		// does it.
 		d.grew = true
 		*a.head = *s
 		a.slice.Grow(n)
@@ -204,41 +204,42 @@ func slicesIn(t reflect.Type, at uintptr) (offsets []uintptr) {
 	return offsets
 }
 
-// fill cuts the capacities of slices that are in the value at p, at these offsets.
-func fill(p pointer, slices []uintptr) {
+// fill cuts the capacities of slices that are in the value at p, at these offsets, and reports
+// whether one had room.
+func fill(p pointer, slices []uintptr) (changed bool) {
 	for _, at := range slices {
-		s := as[sliceHeader](p.field(at))
-		s.cap = s.len
+		if s := as[sliceHeader](p.field(at)); s.cap > s.len {
+			s.cap = s.len
+			changed = true
+		}
 	}
+	return changed
 }
 
-// fillAll cuts the capacities of all slices in v, which apimachinery has decoded.
-func fillAll(v reflect.Value) {
+// fillAll cuts the capacities of all slices in v, and reports whether it has changed v itself. It
+// writes nothing where no slice has room: other objects may have that, too.
+func fillAll(v reflect.Value) (changed bool) {
 	t := v.Type()
-	switch kind := t.Kind(); {
+	kind := t.Kind()
+	switch {
 	case kind != reflect.Struct && kind != reflect.Pointer && !v.CanSet():
-		return // an embedded type that is not exported
+		return false // an embedded type that is not exported
 	case v.CanSet() && specialDecoder(t) != nil:
-		fill(pointerOf(v.Addr()), slicesIn(t, 0)) // what it points to may be shared, and must not be written
-		return
-	case (kind == reflect.Slice || kind == reflect.Map) && isScalar(t.Elem()):
-		if kind == reflect.Slice {
-			v.SetCap(v.Len())
-		}
-		return
-	}
-	switch v.Kind() {
-	case reflect.Slice:
+		// What it points to may be shared by all values of the type.
+		return fill(pointerOf(v.Addr()), slicesIn(t, 0))
+	case kind == reflect.Slice && v.Cap() > v.Len():
 		v.SetCap(v.Len())
-		fallthrough
-	case reflect.Array:
-		for i := range v.Len() {
-			fillAll(v.Index(i))
+		changed = true
+	}
+	switch kind {
+	case reflect.Slice, reflect.Array:
+		for i := 0; i < v.Len() && !isScalar(t.Elem()); i++ {
+			changed = fillAll(v.Index(i)) && kind == reflect.Array || changed
 		}
 	case reflect.Struct:
 		for f, field := range v.Fields() {
 			if f.IsExported() || f.Anonymous {
-				fillAll(field)
+				changed = fillAll(field) || changed
 			}
 		}
 	case reflect.Pointer:
@@ -246,18 +247,28 @@ func fillAll(v reflect.Value) {
 			fillAll(v.Elem())
 		}
 	case reflect.Map:
+		if isScalar(t.Elem()) {
+			return false
+		}
 		for key, elem := range v.Seq2() {
-			full := reflect.New(elem.Type()).Elem()
-			full.Set(elem)
-			fillAll(full)
-			v.SetMapIndex(key, full)
+			if full, ok := filled(elem); ok {
+				v.SetMapIndex(key, full)
+			}
 		}
 	case reflect.Interface:
 		if !v.IsNil() {
-			full := reflect.New(v.Elem().Type()).Elem()
-			full.Set(v.Elem())
-			fillAll(full)
-			v.Set(full)
+			var full reflect.Value
+			if full, changed = filled(v.Elem()); changed {
+				v.Set(full)
+			}
 		}
 	}
+	return changed
+}
+
+// filled returns a copy of v that fillAll has changed, and whether it has.
+func filled(v reflect.Value) (full reflect.Value, changed bool) {
+	full = reflect.New(v.Type()).Elem()
+	full.Set(v)
+	return full, fillAll(full)
 }

@@ -74,6 +74,10 @@ func (d *Decoder) findLast(namespace, name string) {
 // objects takes no memory for them, and the memory of v, which nobody else has, is for the next
 // object. An event always brings a new object.
 func (d *Decoder) result(v reflect.Value) any {
+	if d.grew {
+		d.grew = false
+		fillAll(v.Elem())
+	}
 	if d.listing && d.unchanged() {
 		d.spare = d.last.object
 		d.spare.value(d.root.layout.noted).SetZero()

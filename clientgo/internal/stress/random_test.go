@@ -104,7 +104,7 @@ func (g *gen) set(v reflect.Value) bool {
 	case *runtime.RawExtension:
 		p.Raw = []byte(raws[g.Intn(5)])
 	case *metav1.FieldsV1:
-		p.Raw = []byte(raws[g.Intn(4)])
+		*p = *metav1.NewFieldsV1(raws[g.Intn(4)])
 	case *json.RawMessage:
 		*p = json.RawMessage(raws[g.Intn(len(raws))])
 	case *map[string]any:
