@@ -29,8 +29,19 @@ var (
 	Claims       = Actor{Name: "claims", Act: cluster.Claims}
 )
 
-// prepare gathers what the server serves, with its defaults and admission, in w.Resources.
+// prepare checks the World, and gathers what the server serves, with its defaults and admission, in
+// w.Resources.
 func (w *World) prepare() error {
+	if w.minor() == 0 {
+		return fmt.Errorf("simulate: World.Kubernetes is %q, and no version as 1.31", w.Kubernetes)
+	}
+	if w.Histories < 0 || *historiesFlag < 0 {
+		return fmt.Errorf("simulate: %d histories prove nothing", min(w.Histories, *historiesFlag))
+	}
+	var err error
+	if w.kinds, err = kindsOf(append(strings.FieldsFunc(*withoutFlag, func(r rune) bool { return r == ',' || r == ' ' }), w.Without...)); err != nil {
+		return err
+	}
 	var resources []lwtest.Resource
 	w.shapes = map[schema.GroupKind]*shape.Shape{}
 	if w.CRDs != "" {

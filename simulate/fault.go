@@ -3,6 +3,7 @@ package simulate
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -28,13 +29,14 @@ const (
 	lease       = "lease"        // the program loses its leadership before a write, and starts again
 	foreign     = "foreign"      // another manager annotates and labels an object
 	keep        = "keep"         // another manager's finalizer keeps a child until the steps are done
-	stale       = "stale"        // the next start after this write reads a resource as it was some changes before
+	stale       = "stale"        // the next start after this write lists a resource as it was some changes before
 )
 
 // absent is an actor that does nothing until all steps are done.
 const absent = "absent"
 
-var kinds = []string{absent, hold, cut, conflict, refuse, lose, slow, crashBefore, crashAfter, lease, foreign, keep, stale}
+// allKinds are the kinds of faults, as -simulate.without and World.Without name them.
+var allKinds = []string{absent, hold, cut, conflict, refuse, lose, slow, crashBefore, crashAfter, lease, foreign, keep, stale}
 
 func onWatch(what string) bool {
 	return what == hold || what == cut || what == stale || what == foreign || what == keep || what == absent
@@ -89,10 +91,6 @@ func parsePlan(s string) (p plan, err error) {
 		if len(words)%2 == 1 {
 			f.on, words = words[0], words[1:]
 		}
-		known := false
-		for _, k := range kinds {
-			known = known || k == f.what
-		}
 		for ; len(words) > 0; words = words[2:] {
 			to := map[string]*int{"at": &f.at, "for": &f.long}[words[0]]
 			if to == nil {
@@ -102,7 +100,7 @@ func parsePlan(s string) (p plan, err error) {
 				return p, bad
 			}
 		}
-		if !known || onWatch(f.what) != (f.on != "") {
+		if !slices.Contains(allKinds, f.what) || onWatch(f.what) != (f.on != "") {
 			return p, bad
 		}
 		p.faults = append(p.faults, f)
@@ -118,7 +116,11 @@ func planOf(seed uint64, n int, of *calmRun) plan {
 	if budget == 4 {
 		budget += rng.IntN(4)
 	}
+	kinds := of.Kinds
 	var p plan
+	if len(kinds) == 0 {
+		budget = 0 // another order alone
+	}
 	if budget == 0 || rng.IntN(2) == 0 {
 		p.order = 1 + rng.Uint64N(1<<32)
 	}
@@ -126,6 +128,11 @@ func planOf(seed uint64, n int, of *calmRun) plan {
 		f := fault{what: kinds[rng.IntN(len(kinds))], at: rng.IntN(of.Writes + 3)}
 		if f.what == absent {
 			f.on = of.Actors[rng.IntN(len(of.Actors))]
+		} else if f.what == stale {
+			if len(of.Stale) == 0 {
+				continue
+			}
+			f.on = of.Stale[rng.IntN(len(of.Stale))]
 		} else if onWatch(f.what) {
 			if len(of.Watched) == 0 {
 				continue
@@ -136,8 +143,11 @@ func planOf(seed uint64, n int, of *calmRun) plan {
 			f.long = 1 + rng.IntN(6)
 		}
 		if f.what == stale { // it shows only in a start
-			crash := fault{what: []string{crashBefore, crashAfter}[rng.IntN(2)], at: f.at}
-			p.faults = append(p.faults, crash)
+			starts := slices.DeleteFunc([]string{crashBefore, crashAfter, lease}, func(what string) bool { return !slices.Contains(kinds, what) })
+			if len(starts) == 0 {
+				continue
+			}
+			p.faults = append(p.faults, fault{what: starts[rng.IntN(len(starts))], at: f.at})
 		}
 		p.faults = append(p.faults, f)
 	}
@@ -178,4 +188,14 @@ func (p plan) smaller(yield func(plan) bool) {
 			}
 		}
 	}
+}
+
+// kindsOf returns the kinds of faults without those that are left out.
+func kindsOf(without []string) ([]string, error) {
+	for _, what := range without {
+		if !slices.Contains(allKinds, what) {
+			return nil, fmt.Errorf("simulate: there is no kind of fault %q to leave out: they are %s", what, strings.Join(allKinds, ", "))
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(allKinds), func(what string) bool { return slices.Contains(without, what) }), nil
 }

@@ -4,7 +4,7 @@ import "testing"
 
 // TestPlan writes plans down, and reads them.
 func TestPlan(t *testing.T) {
-	of := &calmRun{Writes: 9, Watched: []string{"pods", "jobs"}, Actors: []string{garbage}}
+	of := &calmRun{Writes: 9, Watched: []string{"pods", "jobs"}, Actors: []string{garbage}, Kinds: allKinds, Stale: []string{"pods"}}
 	for n := range 200 {
 		p := planOf(3, n, of)
 		q, err := parsePlan(p.String())

@@ -75,6 +75,7 @@ func (h *history) foreign(f fault) bool {
 		}
 		*to = append(*to, m)
 		h.tell("ANOTHER MANAGER %s %s/%s, version %s", did, f.on, m.key, made.GetResourceVersion())
+		h.look()
 	}
 	h.rest()
 	return true
@@ -111,6 +112,7 @@ func (h *history) release() bool {
 			h.fail("the world", "the finalizer of %s/%s: %v", m.plural, m.key, err)
 		}
 		h.tell("another manager lets %s/%s go", m.plural, m.key)
+		h.look()
 	}
 	h.kept = nil
 	return some

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	mathrand "math/rand"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"runtime"
 	"slices"
@@ -13,13 +14,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/lwtest"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/yaml"
@@ -49,14 +49,19 @@ type history struct {
 	used    []bool         // which faults of the plan have happened
 	idle    map[string]int // the actors that had nothing to do, with the change at which that was so
 	absent  map[string]bool
-	stale   map[string]int // how many changes back the next list of a resource is
-	last    bool           // the steps are done
-	told    []string       // what happened
+	stale   map[string]int  // the fault that makes the next list of a resource an older one
+	lists   map[string]bool // the resources of which a list may be older
+	last    bool            // the steps are done
+	told    []string        // what happened
+	live    bool            // it is told at once, too
+	began   int             // the line of the last step of World.Steps
 
 	// What is known of the server.
 	version  string
-	held     string // what state prints, at that version
-	changes  int    // of the version
+	seen     State    // all objects, at that version
+	recent   []change // the last ones
+	held     string   // what state prints, at that version
+	changes  int      // of the version
 	changed  time.Time
 	marks    []*imprint
 	kept     []*imprint     // those that are finalizers
@@ -76,16 +81,17 @@ const never = 1 << 30 // of rests
 // A holding is a watch that a fault holds.
 type holding struct {
 	on   string
-	till int // the change that ends it, if rest does not
+	till int       // the change that ends it,
+	end  time.Time // if time does not
 }
 
-// hold holds watches for some changes, or with 0 until nothing else is left to do. No watch lags
-// for ever: a program that makes what another one deletes would not come to rest before.
+// hold holds watches for some changes, or with 0 for as long as a fault may. No watch lags for ever:
+// a program that makes what another one deletes would not come to rest before.
 func (h *history) hold(on string, long int) {
 	if long == 0 {
 		long = 50 + h.calm.Changes
 	}
-	h.holds = append(h.holds, &holding{on, h.changes + long})
+	h.holds = append(h.holds, &holding{on, h.changes + long, time.Now().Add(longest)})
 }
 
 // A failure ends a history.
@@ -101,19 +107,14 @@ func (h *history) fail(oracle, format string, args ...any) {
 	panic(failure{oracle, fmt.Sprintf(format, args...)})
 }
 
-func (h *history) tell(format string, args ...any) {
-	h.told = append(h.told, fmt.Sprintf(format, args...))
-}
-
 // run makes the history within a bubble, and returns what it found.
 func (h *history) run() (out outcome) {
 	h.server = lwtest.StartServer(h.world.Resources...)
 	h.gate = newGate(h.server)
 	h.version, h.changed = h.server.ResourceVersion(), time.Now()
 	h.idle, h.weights, h.known, h.absent, h.children = map[string]int{}, map[string]int{}, map[string]int{}, map[string]bool{}, map[string]int{}
-	h.fault, h.pairs, h.names = map[string]int{}, map[string]bool{}, map[string]bool{}
+	h.fault, h.pairs, h.names, h.lists = map[string]int{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
 	h.used = make([]bool, len(h.plan.faults))
-	forgetErrors()
 	if h.plan.order != 0 {
 		h.rng = rand.New(rand.NewPCG(h.plan.order, 1))
 	}
@@ -137,8 +138,11 @@ func (h *history) run() (out outcome) {
 		out.Loses = h.loses
 		out.Told, out.Faults, out.Pairs = h.told, h.fault, keys(h.pairs)
 		out.Digest = digest(h.told, h.world.names(State{names: h.stems()}))
-		out.Writes, out.Children, out.Error = h.tries, h.children, h.error
+		out.Writes, out.Children, out.Error, out.Stale = h.tries, h.children, h.error, keys(h.lists)
 	}()
+	for _, yaml := range h.world.Before {
+		h.apply(yaml)
+	}
 	h.start()
 	h.settle()
 	if h.world.Steps != nil {
@@ -151,6 +155,9 @@ func (h *history) run() (out outcome) {
 	out.Watched = h.watched()
 	h.compare(out.end)
 	h.restart(&out)
+	if h.calm == nil {
+		h.proves()
+	}
 	h.stop()
 	return out
 }
@@ -168,13 +175,14 @@ type outcome struct {
 	Restart  []string // what a restart wrote at the end
 	Error    string   // that was logged at rest
 	Changes  int
-	Leaks    bool // goroutines were left
-	Loses    bool // see history
+	Stale    []string // of what a start may read an older state
+	Leaks    bool     // goroutines were left
+	Loses    bool     // see history
 	end      State
 }
 
 func (h *history) start() {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(logr.NewContext(context.Background(), newLog()))
 	h.gate.mu.Lock()
 	life := h.gate.life
 	h.gate.mu.Unlock()
@@ -246,42 +254,6 @@ func (h *history) depose(how string) bool {
 	return true
 }
 
-// startStale starts the program, with the stale reads that are due.
-func (h *history) startStale() {
-	h.stale = map[string]int{}
-	for i, f := range h.plan.faults {
-		if f.what == stale && !h.used[i] && f.at <= h.tries {
-			h.happens(i)
-			h.tell("THE NEXT START READS %s AS THEY WERE %d CHANGES BEFORE", f.on, f.long)
-			h.stale[f.on] = f.long
-		}
-	}
-	h.start()
-}
-
-// older sees to it that a list shows an older state, if it allows one. A streamed list shows none,
-// so it is refused, as by a server that has no such lists. It reports whether the request has its
-// answer.
-func (h *history) older(r *request) bool {
-	back := h.stale[r.plural]
-	switch {
-	case back == 0:
-	case r.verb == lwtest.List:
-		delete(h.stale, r.plural)
-		if r.http.URL.Query().Get("resourceVersion") == "" {
-			return false // it asks for the newest state
-		}
-		h.hold(r.plural, 0) // else it has caught up before the program looks
-		h.server.Inject(lwtest.Fault{Verb: lwtest.List, Plural: r.plural, Effect: lwtest.Lag(uint64(back))})
-	case r.verb == lwtest.Watch && r.http.URL.Query().Get("sendInitialEvents") == "true":
-		h.refuse(r, apierrors.NewInvalid(metav1.SchemeGroupVersion.WithKind("ListOptions").GroupKind(), "", field.ErrorList{
-			field.Forbidden(field.NewPath("sendInitialEvents"), "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"),
-		}))
-		return true
-	}
-	return false
-}
-
 // stop ends the program as a signal does.
 func (h *history) stop() {
 	h.cancel()
@@ -327,26 +299,36 @@ func (h *history) apply(text string) {
 		if err != nil {
 			h.fail("the world", "Apply of %s %s: %v", obj.GetKind(), key, err)
 		}
-		h.tell("a user applies %s %s", obj.GetKind(), key)
+		h.user("a user applies %s %s", obj.GetKind(), key)
 		h.look()
 	}
 }
 
-func (h *history) delete(text string) {
+func (h *history) delete(text string, how metav1.DeletionPropagation) {
 	for _, obj := range h.objects(text) {
 		h.pause()
-		if err := h.collection(obj).Delete(lw.KeyOf(obj)); err != nil {
+		path := strings.TrimPrefix(h.collection(obj).URL(obj.GetNamespace()), h.server.URL()) + "/" + obj.GetName()
+		asked, err := http.NewRequest(http.MethodDelete, path+"?propagationPolicy="+string(how), http.NoBody)
+		if err != nil {
 			h.fail("the world", "Delete of %s %s: %v", obj.GetKind(), lw.KeyOf(obj), err)
 		}
-		h.tell("a user deletes %s %s", obj.GetKind(), lw.KeyOf(obj))
+		answer := &recorder{header: http.Header{}, code: http.StatusOK}
+		if h.server.ServeHTTP(answer, asked); answer.code >= 300 {
+			h.fail("the world", "Delete of %s %s: %d %s", obj.GetKind(), lw.KeyOf(obj), answer.code, messageOf(answer.body.String()))
+		}
+		in := ""
+		if how != metav1.DeletePropagationBackground {
+			in = " (" + string(how) + ")"
+		}
+		h.user("a user deletes %s %s%s", obj.GetKind(), lw.KeyOf(obj), in)
 		h.look()
 	}
 }
 
 // pause lets some things happen before a step of the user, in a history with an order of its own.
 func (h *history) pause() {
-	if h.rng == nil {
-		return
+	if h.rng == nil || h.cancel == nil {
+		return // or nothing runs yet
 	}
 	for range h.rng.IntN(8) {
 		if h.rest(); !h.step() {
@@ -430,7 +412,9 @@ func (h *history) stopped() {
 			return
 		}
 		hint := "it must run until its context is done"
-		if err != nil && strings.Contains(err.Error(), "already exists") {
+		if said := lacked(err); said != "" {
+			hint = "the server has no such kind: give its Resource to World.Resources, or its definition to World.CRDs (" + said + ")"
+		} else if err != nil && strings.Contains(err.Error(), "already exists") {
 			hint = "a restart in one process needs ctrl.Options.Controller.SkipNameValidation"
 		} else if early := new(cache.ErrCacheNotStarted); errors.As(err, &early) {
 			hint = "the caches start with the manager: read before by mgr.GetAPIReader(), or in a Runnable that is added to it"
@@ -448,7 +432,7 @@ func (h *history) stopped() {
 func (h *history) stems() map[string]bool {
 	out := map[string]bool{}
 	for name := range h.names {
-		out[stem(name)] = true
+		out[bare(name)] = true
 	}
 	return out
 }

@@ -24,21 +24,39 @@ var (
 // stem returns a name, or a text with names, without what was generated.
 func stem(name string) string { return nameForm.ReplaceAllString(name, "-*") }
 
+// bare returns a name, or a text, without generated names and UIDs.
+func bare(name string) string { return stem(uidForm.ReplaceAllString(name, "<uid>")) }
+
 // fields returns the fields of an object by their paths, without what differs from run to run:
 // versions, UIDs, times, Pods' addresses, generated names and the order of lists that have none by
 // their schemas.
 func (w *World) fields(obj *unstructured.Unstructured, names *strings.Replacer) map[string]string {
 	generation := fmt.Sprint(obj.GetGeneration())
 	out := w.shapes[obj.GroupVersionKind().GroupKind()].Flatten(obj.Object, func(path, value string) string {
+		if strings.HasSuffix(path, "esourceVersion") {
+			return "a version" // in a reference
+		}
 		if strings.HasSuffix(path, "bservedGeneration") {
 			if value == generation {
 				return "the generation"
 			}
 			return "an older generation"
 		}
-		return names.Replace(stem(timeForm.ReplaceAllString(ipForm.ReplaceAllString(uidForm.ReplaceAllString(value, "<uid>"), "<ip>"), "<time>")))
+		return names.Replace(bare(timeForm.ReplaceAllString(ipForm.ReplaceAllString(value, "<ip>"), "<time>")))
 	})
 	maps.DeleteFunc(out, ofForeign)
+	for _, path := range slices.Sorted(maps.Keys(out)) { // a member may have a UID for its name
+		if to := uidForm.ReplaceAllString(path, "<uid>"); to != path {
+			for n := 1; ; n++ {
+				if _, taken := out[to]; !taken {
+					break
+				}
+				to = fmt.Sprintf("%s#%d", uidForm.ReplaceAllString(path, "<uid>"), n)
+			}
+			out[to] = out[path]
+			delete(out, path)
+		}
+	}
 	return out
 }
 
@@ -129,7 +147,7 @@ func lineDiff(name, was, is string) []string {
 }
 
 func title(obj *unstructured.Unstructured, names *strings.Replacer) string {
-	return obj.GetKind() + " " + strings.TrimPrefix(obj.GetNamespace()+"/"+names.Replace(stem(obj.GetName())), "/")
+	return obj.GetKind() + " " + strings.TrimPrefix(obj.GetNamespace()+"/"+names.Replace(bare(obj.GetName())), "/")
 }
 
 // names takes the names away that the program has made up, in a way of its own: of a kind of which

@@ -3,6 +3,8 @@ package simulate
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"flag"
 	"fmt"
 	"runtime"
 	"slices"
@@ -24,6 +26,8 @@ import (
 type calmRun struct {
 	Writes, Changes int
 	Watched, Actors []string
+	Kinds           []string // of faults
+	Stale           []string // the resources of which a start may read an older state
 	Children        map[string]int
 	Restart         []string
 	Error           string          // one that was logged at rest
@@ -69,6 +73,11 @@ func (h *history) look() {
 	}
 	h.version = v
 	s := h.state()
+	for _, c := range changesOf(h.seen, s) {
+		c.line = len(h.told)
+		h.recent = append(h.recent, c)
+	}
+	h.recent, h.seen = h.recent[max(0, len(h.recent)-remembered):], s
 	held := s.print()
 	if held == h.held {
 		return // only a lease or an event has changed
@@ -88,8 +97,12 @@ func (h *history) look() {
 
 // twice counts the children of each owner, those aside that are being deleted. The program must not
 // make one too many while it can know of the others: before it asked for this one, this start of it
-// had seen them, or had made them and was told so.
+// had seen them, or had made them and was told so. While another actor is away there may be more
+// children than in the calm run, where that ends them.
 func (h *history) twice(s State) {
+	if len(h.absent) > 1 || len(h.absent) == 1 && !h.absent[garbage] {
+		return
+	}
 	count, name, made := map[string]int{}, map[string]string{}, ""
 	for _, obj := range s.Objects {
 		uid := string(obj.GetUID())
@@ -102,7 +115,7 @@ func (h *history) twice(s State) {
 		}
 		id := string(owner.UID) + obj.GetKind()
 		count[id]++
-		name[id] = fmt.Sprintf("%s of %s %s/%s", obj.GetKind(), owner.Kind, obj.GetNamespace(), stem(owner.Name))
+		name[id] = fmt.Sprintf("%s of %s %s/%s", obj.GetKind(), owner.Kind, obj.GetNamespace(), bare(owner.Name))
 		if uid == h.made && !h.world.more(obj.GetKind()) {
 			made = id
 		}
@@ -148,70 +161,129 @@ func (h *history) compare(end State) {
 	}
 }
 
-// loop says what does not come to rest.
-func (h *history) loop(steps int) string {
-	var last []string
-	for i := len(h.told) - 1; i >= 0 && len(last) < 12; i-- {
-		last = append(last, h.told[i])
-	}
-	slices.Reverse(last)
-	return fmt.Sprintf("after %d steps and %d changes of the server the program still works; the last steps:\n  %s", steps, h.changes, strings.Join(last, "\n  "))
-}
-
 var caught struct {
 	sync.Mutex
 	panics []string
-	error  string    // the last one that was logged
+	start  int       // which start of a program runs
+	error  string    // the last one that it has logged
 	at     time.Time // when
+	kind   string    // the last one of a kind that the server lacks
+	moment time.Time // of the last line of a log
+	lines  int       // at that moment
 }
 
-// An errorLog notes the last error that is logged, and drops all else.
-type errorLog struct{}
+// An errorLog notes the last error that is logged, and drops all else. What a program logs that has
+// crashed says nothing of the one that runs.
+type errorLog struct{ start int }
 
 func (errorLog) Init(logr.RuntimeInfo)            {}
-func (errorLog) Enabled(int) bool                 { return false }
 func (errorLog) Info(int, string, ...any)         {}
 func (l errorLog) WithValues(...any) logr.LogSink { return l }
 func (l errorLog) WithName(string) logr.LogSink   { return l }
 
-func (errorLog) Error(err error, text string, _ ...any) {
+// spins is how many lines a program logs at one moment until it is thought to spin.
+const spins = 20_000
+
+// Enabled lets a moment pass if the program spins. Timers are never late in a bubble: a program that
+// waits until something is due finds that it is due in no time, and no time passes while it runs.
+func (errorLog) Enabled(int) bool {
 	caught.Lock()
-	defer caught.Unlock()
-	caught.error, caught.at = fmt.Sprintf("%s: %v", text, err), time.Now()
+	now := time.Now()
+	if !now.Equal(caught.moment) {
+		caught.moment, caught.lines = now, 0
+	}
+	caught.lines++
+	late := caught.lines%spins == 0
+	caught.Unlock()
+	if late {
+		time.Sleep(time.Millisecond)
+	}
+	return false
 }
 
-// lastError returns the last error that was logged within d; "": there was none.
-func lastError(d time.Duration) string {
+func (l errorLog) Error(err error, text string, _ ...any) {
 	caught.Lock()
 	defer caught.Unlock()
-	if time.Since(caught.at) > d {
-		caught.error = ""
+	if l.start == caught.start && !errors.Is(err, errDown) {
+		caught.error, caught.at = fmt.Sprintf("%s: %v", text, err), time.Now()
+		if lacksKind(err) {
+			caught.kind = caught.error
+		}
+	}
+}
+
+// An anyLog is the errorLog of the start that runs: controller-runtime's log is set once.
+type anyLog struct{ errorLog }
+
+func (l anyLog) WithValues(...any) logr.LogSink { return l }
+func (l anyLog) WithName(string) logr.LogSink   { return l }
+
+func (anyLog) Error(err error, text string, _ ...any) {
+	caught.Lock()
+	start := caught.start
+	caught.Unlock()
+	errorLog{start}.Error(err, text)
+}
+
+// newLog forgets what was logged before, and returns the log of the start of a program. Libraries
+// that have no other one use it.
+func newLog() logr.Logger {
+	caught.Lock()
+	caught.start++
+	caught.error, caught.kind = "", ""
+	l := logr.New(errorLog{caught.start})
+	caught.Unlock()
+	klog.SetLogger(l)
+	return l
+}
+
+// logged returns the last error that the program has logged within d, or with 0 at any time; "":
+// there was none.
+func (h *history) logged(d time.Duration) string {
+	caught.Lock()
+	defer caught.Unlock()
+	if d > 0 && time.Since(caught.at) > d {
+		return ""
 	}
 	return caught.error
 }
 
-// forgetErrors forgets those of the history before.
-func forgetErrors() {
+// lacksKind reports whether an error is of a kind that the server lacks, however it is wrapped.
+func lacksKind(err error) bool {
+	return err != nil && (strings.Contains(err.Error(), "no matches for kind") || strings.Contains(err.Error(), "the server could not find the requested resource"))
+}
+
+// lacked returns the last error of a kind that the server lacks, among err and what was logged.
+func lacked(err error) string {
+	if lacksKind(err) {
+		return err.Error()
+	}
 	caught.Lock()
 	defer caught.Unlock()
-	caught.error = ""
+	return caught.kind
+}
+
+// notePanic notes a panic that a goroutine of a history has recovered, in that goroutine.
+func notePanic(v any) {
+	stack := make([]byte, 16<<10)
+	stack = stack[:runtime.Stack(stack, false)]
+	caught.Lock()
+	defer caught.Unlock()
+	caught.panics = append(caught.panics, fmt.Sprintf("%v\n%s", v, stack))
 }
 
 // quiet drops the logs of the program's libraries, but for errors, and notes the panics that they
 // recover.
 func quiet() {
-	klog.SetLogger(logr.New(errorLog{}))
-	ctrllog.SetLogger(logr.New(errorLog{}))
-	utilruntime.PanicHandlers = []func(context.Context, any){func(_ context.Context, r any) {
-		stack := make([]byte, 16<<10)
-		stack = stack[:runtime.Stack(stack, false)]
-		caught.Lock()
-		defer caught.Unlock()
-		caught.panics = append(caught.panics, fmt.Sprintf("%v\n%s", r, stack))
-	}}
+	newLog()
+	verbose := flag.NewFlagSet("klog", flag.PanicOnError)
+	klog.InitFlags(verbose)
+	_ = verbose.Set("v", "4") // so that klog asks errorLog.Enabled
+	ctrllog.SetLogger(logr.New(anyLog{}))
+	utilruntime.PanicHandlers = []func(context.Context, any){func(_ context.Context, r any) { notePanic(r) }}
 	// The handlers that there are log, and pause by the clock of the process.
 	utilruntime.ErrorHandlers = []utilruntime.ErrorHandler{func(_ context.Context, err error, text string, _ ...any) {
-		errorLog{}.Error(err, text)
+		anyLog{}.Error(err, text)
 	}}
 }
 

@@ -182,7 +182,7 @@ func TestTwice(t *testing.T) {
 		{"order 0; hold secrets at 1", surplus, "twice"},
 	} {
 		t.Run(c.plan, func(t *testing.T) {
-			w := &World{Start: manage(c.reconciler), Steps: func(w *W) { w.Apply(one) }, AtRest: func(s State) error {
+			w := &World{Kubernetes: "1.31", Start: manage(c.reconciler), Steps: func(w *W) { w.Apply(one) }, AtRest: func(s State) error {
 				if n := len(s.Objects); n > 3 {
 					return fmt.Errorf("%d objects", n)
 				}
@@ -254,7 +254,7 @@ func TestStale(t *testing.T) {
 		t.Run("on "+name, func(t *testing.T) {
 			defer func(was string) { *cacheFlag = was }(*cacheFlag)
 			*cacheFlag = name
-			s := begin(t, &World{Start: manageOn(NewCache, remembers), Steps: func(w *W) { w.Apply(one) }})
+			s := begin(t, &World{Kubernetes: "1.31", Start: manageOn(NewCache, remembers), Steps: func(w *W) { w.Apply(one) }})
 			if r := s.shrunk("order 0; crash-after at 0"); r != nil {
 				t.Error(s.text(r))
 			}
@@ -299,7 +299,10 @@ func TestNames(t *testing.T) {
 
 // TestLeft runs a program that leaves goroutines, as caches do whose finalizers end them.
 func TestLeft(t *testing.T) {
-	Run(t, World{Histories: 4, Start: func(ctx context.Context, _ *rest.Config) error {
+	Run(t, World{Histories: 4, Start: func(ctx context.Context, c *rest.Config) error {
+		if err := makes(ctx, c, "left"); err != nil {
+			return err
+		}
 		for range 4000 {
 			end := make(chan bool)
 			runtime.SetFinalizer(new([64]byte), func(*[64]byte) { close(end) })
@@ -320,8 +323,8 @@ func TestFlags(t *testing.T) {
 		start func(ctx context.Context, c *rest.Config) error
 		want  Result
 	}{
-		{"for", 1, waits, Result{}}, // it would make a billion histories
-		{"done", 0, waits, Result{Histories: 2}},
+		{"for", 1, manage(clean), Result{}}, // it would make a billion histories
+		{"done", 0, manage(clean), Result{Histories: 2}},
 		{"fails", 0, func(context.Context, *rest.Config) error { return errors.New("no leader") }, Result{Oracle: "the program ends", Exact: "0 of 0"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -330,7 +333,7 @@ func TestFlags(t *testing.T) {
 				*jsonFlag, *forFlag, *workersFlag = file, long, workers
 			}(*jsonFlag, *forFlag, *workersFlag)
 			*jsonFlag, *forFlag, *workersFlag = file, c.long, 0 // one, since none would find nothing
-			s := begin(t, &World{Start: c.start, Histories: 2})
+			s := begin(t, &World{Start: c.start, Steps: steps, Histories: 2})
 			s.done(s.find())
 			b := rig.Must[[]byte](t)(os.ReadFile(file))
 			var got Result

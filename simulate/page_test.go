@@ -20,7 +20,13 @@ func TestPage(t *testing.T) {
 	setup := func(mgr ctrl.Manager) error {
 		return ctrl.NewControllerManagedBy(mgr).For(&corev1.ConfigMap{}).Complete(reconcile.Func(
 			func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-				return reconcile.Result{}, client.IgnoreNotFound(mgr.GetClient().Get(ctx, req.NamespacedName, new(corev1.ConfigMap)))
+				m := new(corev1.ConfigMap)
+				err := mgr.GetClient().Get(ctx, req.NamespacedName, m)
+				if err == nil && m.Data["made"] == "" {
+					m.Data["made"] = m.Data["want"]
+					err = mgr.GetClient().Update(ctx, m)
+				}
+				return reconcile.Result{}, client.IgnoreNotFound(err)
 			}))
 	}
 	simulate.Run(t, simulate.World{

@@ -1,17 +1,16 @@
 package simulate
 
 import (
-	"crypto/sha256"
+	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
-	"maps"
 	"os"
-	"path/filepath"
+	"os/signal"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -25,6 +24,7 @@ var (
 	forFlag       = flag.Duration("simulate.for", 0, "search for so long, rather than for a number of histories")
 	historiesFlag = flag.Int("simulate.histories", 0, "make `n` histories of each World")
 	workersFlag   = flag.Int("simulate.workers", runtime.NumCPU(), "run `n` processes at a time")
+	withoutFlag   = flag.String("simulate.without", "", "leave out these `kinds` of faults, with commas between them")
 	cacheFlag     = flag.String("simulate.cache", "", "the cache that NewCache makes: lw, or else controller-runtime's own")
 	jsonFlag      = flag.String("simulate.json", "", "add the results to a `file`, a line of JSON for each World")
 )
@@ -59,14 +59,19 @@ type Result struct {
 //
 //	go test -run TestController -simulate.for 10m -simulate.seed 7
 //
-// Run starts the test's own binary as workers, in which it does not return.
+// A run that proves nothing fails, too: one in whose calm run the program writes nothing, one that
+// makes no history, or one in which no fault happens. Run starts the test's own binary as workers, in
+// which it does not return.
 func Run(t *testing.T, w World) {
 	t.Helper()
 	s := begin(t, &w)
 	r := s.find()
 	s.done(r)
-	if r != nil {
+	switch {
+	case r != nil:
 		t.Fatal(s.text(r) + s.keep(r))
+	case s.why != "":
+		t.Fatal("simulate: " + s.why)
 	}
 }
 
@@ -83,28 +88,74 @@ func begin(t *testing.T, w *World) *search {
 	if os.Getenv(workerEnv) != "" {
 		work(t, w)
 	}
-	return &search{t: t, world: w, began: time.Now(), quit: make(chan struct{}), pairs: map[string]bool{}, result: Result{Test: t.Name(), Seed: *seedFlag, Faults: map[string]int{}}}
+	return &search{
+		t: t, world: w, began: time.Now(), quit: make(chan struct{}), halt: make(chan struct{}), next: map[int]int{}, pairs: map[string]bool{},
+		result: Result{Test: t.Name(), Seed: *seedFlag, Faults: map[string]int{}},
+	}
 }
 
 // find returns what fails; nil: nothing does.
 func (s *search) find() *report {
-	for _, text := range s.corpus() {
-		if r := s.shrunk(text); r != nil {
+	defer s.watchStop()()
+	if r := s.repeat(); r != nil {
+		return r
+	}
+	for s.world.History == "" && !s.halted() {
+		s.run()
+		if s.failed == nil || s.failed.Calm || s.failed.Plan == "" {
+			break
+		}
+		first := s.failed
+		r := s.shrunk(first.Plan)
+		switch {
+		case s.halted():
+			return first
+		case r == nil:
+			s.t.Logf("simulate: the history %q has failed (%v), and not in a process of its own: the program keeps something in package variables, or does not do the same each time", first.Plan, first.Failure)
+		case !slices.Contains(s.plans, r.Plan) && !slices.Contains(s.known, r.Failure.alarm()):
 			return r
 		}
+		// It is known, and did not look so before it was shrunk, or it is no failure of the history.
+		s.known = append(s.known, first.Failure.alarm())
+		s.failed, s.quit = nil, make(chan struct{})
 	}
-	if s.world.History != "" {
-		return nil
+	if s.failed == nil {
+		s.why = s.vain()
 	}
-	s.run()
-	if s.failed == nil || s.failed.Calm || s.failed.Plan == "" {
-		return s.failed
+	return s.failed
+}
+
+// vain says why a search in which nothing fails proves nothing; "": it does.
+func (s *search) vain() string {
+	n, count := s.result.Histories, s.count()
+	switch {
+	case s.stopped != "":
+		return fmt.Sprintf("stopped by %s after %d histories of %d, in which nothing else has failed", s.stopped, n, count)
+	case n == 0:
+		return "no history was made: let it run for longer"
+	case len(s.result.Faults) > 0 || s.orders():
+		return ""
 	}
-	r := s.shrunk(s.failed.Plan)
-	if r == nil {
-		s.t.Logf("simulate: the history %q has failed (%v), and not in a process of its own: the program keeps something in package variables, or does not do the same each time", s.failed.Plan, s.failed.Failure)
+	return fmt.Sprintf("no fault has happened in %d histories: make more, or leave fewer kinds of faults out", n)
+}
+
+// orders reports whether the histories should have no faults.
+func (s *search) orders() bool {
+	p, err := parsePlan(s.world.History)
+	return err == nil && len(p.faults) == 0
+}
+
+// count returns how many histories to make.
+func (s *search) count() int {
+	switch {
+	case s.world.History != "":
+		return 1
+	case *forFlag > 0:
+		return 1 << 30
+	case *historiesFlag > 0:
+		return *historiesFlag
 	}
-	return r
+	return cmp.Or(s.world.Histories, 300)
 }
 
 // A search is one call of Run.
@@ -113,49 +164,72 @@ type search struct {
 	world  *World
 	began  time.Time
 	result Result
+	known  []string // the alarms that do not end the run
+	plans  []string // the histories that are kept with them
+	why    string   // it proves nothing
+	halt   chan struct{}
 
-	mu     sync.Mutex
-	quit   chan struct{}
-	failed *report
-	pairs  map[string]bool
-	told   time.Time
+	mu      sync.Mutex
+	quit    chan struct{}
+	failed  *report
+	next    map[int]int // the history with which a worker goes on
+	again   int         // how many alarms were known
+	pairs   map[string]bool
+	told    time.Time
+	stopped string // by what
 }
 
-func (s *search) dir() string { return filepath.Join("testdata", "simulate", s.t.Name()) }
-
-// corpus returns the histories to repeat.
-func (s *search) corpus() []string {
-	if s.world.History != "" {
-		return []string{s.world.History}
+// watchStop stops the search when the test's time is nearly over, or at a signal, so that it says
+// how far it came. The function that it returns ends that.
+func (s *search) watchStop() func() {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	var late <-chan time.Time
+	if at, ok := s.t.Deadline(); ok {
+		left := time.Until(at)
+		late = time.After(left - min(5*time.Second, left/5))
 	}
-	files, _ := filepath.Glob(filepath.Join(s.dir(), "*")) // the pattern is well formed
-	var out []string
-	for _, file := range files {
-		if b, err := os.ReadFile(file); err == nil {
-			out = append(out, strings.TrimSpace(string(b)))
+	over := make(chan struct{})
+	go func() {
+		by := "the test's -timeout, which is nearly over"
+		select {
+		case <-late:
+		case is := <-signals:
+			by = is.String()
+		case <-over:
+			return
 		}
+		s.mu.Lock()
+		s.stopped = by
+		s.mu.Unlock()
+		close(s.halt)
+		s.end()
+	}()
+	return func() {
+		signal.Stop(signals)
+		close(over)
 	}
-	return out
+}
+
+func (s *search) halted() bool {
+	select {
+	case <-s.halt:
+		return true
+	default:
+		return false
+	}
 }
 
 // run searches with all workers.
 func (s *search) run() {
 	s.t.Helper()
-	count := s.world.Histories
-	if count <= 0 {
-		count = 300
-	}
-	if *historiesFlag > 0 {
-		count = *historiesFlag
-	}
 	if *forFlag > 0 {
-		count = 1 << 30
-		timer := time.AfterFunc(*forFlag, s.end)
+		timer := time.AfterFunc(*forFlag-time.Since(s.began), s.end)
 		defer timer.Stop()
 	}
 	var workers sync.WaitGroup
 	for i := range *workersFlag {
-		workers.Go(func() { s.worker(i, count) })
+		workers.Go(func() { s.worker(i, s.count()) })
 	}
 	workers.Wait()
 }
@@ -177,35 +251,55 @@ const batch = 400
 // worker makes every history whose number is i, modulo the number of workers.
 func (s *search) worker(i, count int) {
 	step := *workersFlag
-	for from := i; from < count; from += batch * step {
-		select {
-		case <-s.quit:
+	for {
+		s.mu.Lock()
+		from, ok := s.next[i]
+		if !ok {
+			from = i
+		}
+		quit := s.quit
+		s.mu.Unlock()
+		if from >= count || done(quit) {
 			return
-		default:
 		}
 		var last report
-		err := spawn(s.t, task{Seed: *seedFlag, From: from, Step: step, Count: min(count, from+batch*step)}, s.quit, func(r report) {
+		of := task{Seed: *seedFlag, From: from, Step: step, Count: min(count, from+batch*step), Known: s.known}
+		told, err := spawn(s.t, of, quit, func(r report) {
 			if last = r; !r.Begin && !r.Done {
-				s.add(r)
+				s.add(r, i, step)
 			}
 		})
-		select {
-		case <-s.quit:
+		if done(quit) {
 			return
-		default:
 		}
 		if err != nil {
-			last.Failure = &failure{"panic", err.Error()}
-			s.add(last)
+			last.Failure, last.Told = &failure{"panic", err.Error()}, told
+			s.add(last, i, step)
+			return
+		}
+		s.mu.Lock()
+		stuck := s.next[i] <= from
+		s.mu.Unlock()
+		if stuck {
 			return
 		}
 	}
 }
 
-func (s *search) add(r report) {
+func done(quit <-chan struct{}) bool {
+	select {
+	case <-quit:
+		return true
+	default:
+		return false
+	}
+}
+
+func (s *search) add(r report, i, step int) {
 	s.mu.Lock()
 	if !r.Calm {
 		s.result.Histories++
+		s.next[i] = r.N + step
 	}
 	for kind, n := range r.Faults {
 		s.result.Faults[kind] += n
@@ -213,7 +307,9 @@ func (s *search) add(r report) {
 	for _, p := range r.Pairs {
 		s.pairs[p] = true
 	}
-	if r.Failure != nil && s.failed == nil {
+	if r.Known {
+		s.again++
+	} else if r.Failure != nil && s.failed == nil {
 		s.failed = &r
 	}
 	if time.Since(s.told) > 5*time.Second && terminal() {
@@ -233,27 +329,32 @@ func terminal() bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-func counts(m map[string]int) string {
-	var out []string
-	for _, k := range slices.Sorted(maps.Keys(m)) {
-		out = append(out, fmt.Sprintf("%s %d", k, m[k]))
-	}
-	return strings.Join(out, ", ")
-}
-
 // shrunk runs a history in a fresh worker, and returns the shortest that fails alike; nil: it does
 // not fail there.
-func (s *search) shrunk(text string) *report {
+func (s *search) shrunk(text string) *report { return s.once(text, false) }
+
+// once is shrunk, which with true only runs it.
+func (s *search) once(text string, once bool) *report {
 	var last report
 	var failed *report
-	err := spawn(s.t, task{Plan: text}, make(chan struct{}), func(r report) {
+	told, err := spawn(s.t, task{Plan: text, Once: once}, s.halt, func(r report) {
 		if last = r; r.Failure != nil {
 			failed = &r
 		}
 	})
+	if s.halted() {
+		return nil
+	}
 	if err != nil && failed == nil {
-		last.Failure, last.Plan = &failure{"panic", err.Error()}, text
+		last.Failure, last.Plan, last.Told = &failure{"panic", err.Error()}, text, told
 		failed = &last
+	}
+	if s.world.History == "" {
+		return failed
+	}
+	s.result.Histories++
+	for kind, n := range last.Faults {
+		s.result.Faults[kind] += n
 	}
 	return failed
 }
@@ -267,29 +368,6 @@ func (s *search) text(r *report) string {
 		time.Since(s.began).Round(100*time.Millisecond), r.Exact, r.Replays, story(r.Told), r.Failure.Text)
 }
 
-// keep keeps a history, and says how to run it again.
-func (s *search) keep(r *report) string {
-	text := r.Plan
-	if text == "" {
-		return ""
-	}
-	sum := sha256.Sum256([]byte(text))
-	file := filepath.Join(s.dir(), fmt.Sprintf("%x", sum[:6]))
-	kept := "kept in " + file + ", which each run of the test repeats first"
-	if err := os.MkdirAll(s.dir(), 0o777); err != nil {
-		kept = err.Error()
-	} else if err := os.WriteFile(file, []byte(text+"\n"), 0o666); err != nil {
-		kept = err.Error()
-	}
-	return fmt.Sprintf(`%s; it alone is, with the World of %s as w:
-
-	func TestReplay(t *testing.T) {
-		w.History = %q
-		simulate.Run(t, w)
-	}
-`, kept, s.t.Name(), text)
-}
-
 // done says how much was tried.
 func (s *search) done(r *report) {
 	s.t.Helper()
@@ -298,8 +376,12 @@ func (s *search) done(r *report) {
 		s.result.Oracle, s.result.History, s.result.Exact = r.Failure.Oracle, r.Plan, fmt.Sprintf("%d of %d", r.Exact, r.Replays)
 	}
 	s.result.Seconds = time.Since(s.began).Seconds()
-	s.t.Logf("simulate: %d histories of seed %d in %.1fs: %s; %d pairs of what was held and what went wrong", s.result.Histories, *seedFlag,
-		s.result.Seconds, counts(s.result.Faults), len(s.result.Pairs))
+	known := ""
+	if s.again > 0 {
+		known = fmt.Sprintf("; %d alarms that are known", s.again)
+	}
+	s.t.Logf("simulate: %d histories of seed %d in %.1fs: %s; %d pairs of what was held and what went wrong%s", s.result.Histories, *seedFlag,
+		s.result.Seconds, counts(s.result.Faults), len(s.result.Pairs), known)
 	if *jsonFlag == "" {
 		return
 	}

@@ -19,10 +19,11 @@ import (
 
 const (
 	defaultQuiet = 2 * time.Minute
-	// holdQuiet is how long nothing happens until what is held until rest is let go.
-	holdQuiet = 30 * time.Second
-	maxSteps  = 20_000 // between two rests
-	garbage   = "garbage"
+	// longest is how long a fault holds a watch or an answer: no server is later by minutes. As long
+	// nothing happens until an actor is back.
+	longest  = 30 * time.Second
+	maxSteps = 20_000 // between two rests
+	garbage  = "garbage"
 )
 
 // rest waits until all goroutines of the program wait, and looks at what it has done.
@@ -44,6 +45,7 @@ func (h *history) rest() {
 		}
 		w.mu.Unlock()
 	}
+	h.unsaid()
 	h.look()
 	h.stopped()
 }
@@ -74,20 +76,23 @@ func (h *history) settle() {
 			continue
 		}
 		calm := time.Since(h.changed)
-		if calm >= holdQuiet && h.letGo() {
+		if calm >= longest && h.last && len(h.absent) > 0 {
+			h.tell("the actors %s are back", strings.Join(keys(h.absent), ", "))
+			clear(h.absent)
+			clear(h.idle)
 			h.changed = time.Now()
 			continue
 		}
-		if calm >= quiet {
+		if calm >= quiet && !h.withheld() {
 			break
 		}
-		h.wait(holdQuiet)
+		h.wait(longest)
 	}
 	if len(h.absent)+len(h.kept) > 0 {
 		return // not all that should happen has happened
 	}
 	// A program that cannot do its work tries again, and says so each time.
-	if said := lastError(quiet / 2); said != "" {
+	if said := h.logged(quiet / 2); said != "" {
 		if h.error = said; h.calm != nil && h.calm.Error == "" {
 			h.fail("an error at rest", "%v after the last change the program still logs an error, as it does not in the calm run: %s", quiet, said)
 		}
@@ -102,7 +107,7 @@ func (h *history) settle() {
 
 // pass lets d pass.
 func (h *history) pass(d time.Duration) {
-	h.tell("%v pass", d)
+	h.user("%v pass", d)
 	for till := time.Now().Add(d); ; {
 		h.rest()
 		if h.step() {
@@ -119,6 +124,15 @@ func (h *history) pass(d time.Duration) {
 // wait lets time pass until the program or the server does something, at most for d.
 func (h *history) wait(d time.Duration) {
 	clear(h.idle) // what an actor does may depend on the time
+	for _, x := range h.holds {
+		d = min(d, time.Until(x.end))
+	}
+	requests, _ := h.gate.open()
+	for _, r := range requests {
+		if !r.late.IsZero() {
+			d = min(d, time.Until(r.late))
+		}
+	}
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -127,27 +141,28 @@ func (h *history) wait(d time.Duration) {
 	}
 }
 
-// letGo ends what is held until nothing else is left to do.
-func (h *history) letGo() bool {
-	if len(h.holds) > 0 {
-		h.tell("the watch of %s goes on", h.holds[0].on)
-		h.holds = h.holds[1:]
-		return true
-	}
-	if h.last && len(h.absent) > 0 {
-		h.tell("the actors %s are back", strings.Join(keys(h.absent), ", "))
-		clear(h.absent)
-		clear(h.idle)
-		return true
-	}
+// withheld reports whether a fault holds a watch or an answer.
+func (h *history) withheld() bool {
+	requests, _ := h.gate.open()
+	return len(h.holds) > 0 || slices.ContainsFunc(requests, func(r *request) bool { return !r.late.IsZero() })
+}
+
+// letGo ends what faults have held for as long as they may.
+func (h *history) letGo() {
+	h.holds = slices.DeleteFunc(h.holds, func(x *holding) bool {
+		over := h.changes >= x.till || time.Until(x.end) <= 0
+		if over {
+			h.tell("the watch of %s goes on", x.on)
+			h.changed = time.Now()
+		}
+		return over
+	})
 	requests, _ := h.gate.open()
 	for _, r := range requests {
-		if r.late {
-			r.late = false
-			return true
+		if !r.late.IsZero() && time.Until(r.late) <= 0 {
+			r.late, h.changed = time.Time{}, time.Now()
 		}
 	}
-	return false
 }
 
 // An option is one thing that may happen next.
@@ -206,7 +221,7 @@ func (h *history) options() []option {
 	requests, watches := h.gate.open()
 	var out []option
 	for _, r := range requests {
-		if !r.late {
+		if r.late.IsZero() {
 			out = append(out, option{"request " + r.plural, r.round, "b" + r.key(), func() bool { return h.request(r) }})
 		}
 	}
@@ -262,13 +277,7 @@ func (h *history) happens(i int) {
 
 // watchFaults begins the faults of watches that are due, and ends those that are over.
 func (h *history) watchFaults() {
-	h.holds = slices.DeleteFunc(h.holds, func(x *holding) bool {
-		over := h.changes >= x.till
-		if over {
-			h.tell("the watch of %s goes on", x.on)
-		}
-		return over
-	})
+	h.letGo()
 	for i, f := range h.plan.faults {
 		if h.used[i] || f.at > h.tries || f.what == stale || !onWatch(f.what) {
 			continue
@@ -340,9 +349,13 @@ var errLost = errors.New("read: connection reset by peer")
 // request asks the server, or gives the program its answer.
 func (h *history) request(r *request) bool {
 	if r.answer != nil {
+		if r.slow {
+			h.tell("THE LATE ANSWER to the program's %s of %s ARRIVES: %d", r.verb, r.path(), r.answer.StatusCode)
+		}
 		h.give(r)
 		return true
 	}
+	h.served(r)
 	f := -1
 	if r.writes() {
 		f = slices.IndexFunc(h.plan.faults, func(f fault) bool { return f.at == h.tries && !onWatch(f.what) })
@@ -375,9 +388,10 @@ func (h *history) request(r *request) bool {
 		h.refuse(r, apierrors.NewServiceUnavailable("the server is restarting"))
 		return true
 	}
-	if h.older(r) {
+	if h.unstreamed(r) {
 		return true
 	}
+	h.older(r)
 	h.serve(r)
 	switch what {
 	case crashAfter:
@@ -391,7 +405,7 @@ func (h *history) request(r *request) bool {
 		h.gate.drop(r, errLost)
 	case slow:
 		h.tell("THE ANSWER IS LATE")
-		r.late = true
+		r.late, r.slow = time.Now().Add(longest), true
 	default:
 		switch {
 		case h.rng == nil && r.writes():
@@ -465,9 +479,7 @@ func (h *history) behind() string {
 }
 
 func statusAnswer(of *http.Request, err *apierrors.StatusError) *http.Response {
-	status := err.Status()
-	status.Kind, status.APIVersion = "Status", "v1"
-	w := &recorder{header: http.Header{"Content-Type": {"application/json"}}, code: int(status.Code)}
-	w.body.Write(encode(status))
+	w := &recorder{header: http.Header{}}
+	w.status(err.Status())
 	return w.response(of, &answered{all: w.body.Bytes()})
 }

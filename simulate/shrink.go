@@ -1,9 +1,6 @@
 package simulate
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
 const (
 	maxShrink = 60 // histories
@@ -11,16 +8,18 @@ const (
 )
 
 // shrink runs a plan, and if it fails looks for a smaller one that fails in the same way.
-func (k *worker) shrink(text string) {
+func (k *worker) shrink(of task) {
+	text := of.Plan
 	p, err := parsePlan(text)
 	if err != nil {
 		say(report{Failure: &failure{"the world", err.Error()}})
 		return
 	}
 	say(report{Plan: text, Begin: true})
+	k.live = true
 	out := k.history(p)
-	if out.Failure == nil {
-		say(report{Plan: text, Told: out.Told, Faults: out.Faults})
+	if out.Failure == nil || of.Once {
+		say(report{Plan: text, Failure: out.Failure, Told: out.Told, Faults: out.Faults})
 		return
 	}
 	began, tried := time.Now(), 0
@@ -43,20 +42,4 @@ func (k *worker) shrink(text string) {
 		}
 	}
 	say(report{Plan: p.String(), Failure: out.Failure, Told: out.Told, Digest: out.Digest, Exact: exact, Replays: replays, Faults: out.Faults})
-}
-
-// story tells what happened, line by line.
-func story(told []string) string {
-	s := ""
-	const first, last = 30, 60
-	for i, line := range told {
-		if i >= first && i < len(told)-last {
-			if i == first {
-				s += fmt.Sprintf("      … %d lines …\n", len(told)-last-first)
-			}
-			continue
-		}
-		s += fmt.Sprintf("%4d  %s\n", i+1, line)
-	}
-	return s
 }

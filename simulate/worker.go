@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -40,8 +41,10 @@ var hangs = 60 * time.Second
 // A task is what a worker does.
 type task struct {
 	Seed              uint64
-	From, Step, Count int    // the histories
-	Plan              string // if it is set: this one is run and shrunk
+	From, Step, Count int      // the histories
+	Plan              string   // if it is set: this one is run and shrunk
+	Once              bool     // or only run
+	Known             []string // the alarms that end nothing, as alarm has them
 }
 
 // A report is a line of a worker.
@@ -52,6 +55,8 @@ type report struct {
 	Calm    bool // it is the calm run
 	Done    bool // the worker has no more to do
 	Failure *failure
+	Known   bool   // the failure is one that ends nothing
+	Line    string // of the story of what runs
 	Told    []string
 	Digest  uint64
 	Exact   int // how many of the replays did the same
@@ -71,6 +76,7 @@ type worker struct {
 	world *World
 	calm  *calmRun
 	leaks bool // goroutines are left of a calm run
+	live  bool // the next history tells its story as it happens
 }
 
 // work does the task of the environment, and ends the process.
@@ -91,7 +97,7 @@ func work(t *testing.T, w *World) {
 	k := &worker{t: t, world: w}
 	if k.learn() {
 		if of.Plan != "" {
-			k.shrink(of.Plan)
+			k.shrink(of)
 		} else {
 			k.search(of)
 		}
@@ -117,6 +123,7 @@ func (k *worker) learn() bool {
 	var runs [2]outcome
 	for i := range runs {
 		say(report{Begin: true, Calm: true})
+		k.live = true
 		runs[i] = k.bubble(plan{}, time.Duration(i)*time.Hour)
 		k.leaks = k.leaks || runs[i].Leaks
 		if f := runs[i].Failure; f != nil {
@@ -130,7 +137,7 @@ func (k *worker) learn() bool {
 	}
 	k.calm = &calmRun{
 		Writes: a.Writes, Changes: a.Changes, Watched: a.Watched, Actors: actors, Children: a.Children, Restart: a.Restart, Error: a.Error,
-		Varies: k.world.varying(a.end, runs[1].end), end: a.end, Foreign: map[string]bool{},
+		Varies: k.world.varying(a.end, runs[1].end), end: a.end, Foreign: map[string]bool{}, Kinds: k.world.kinds, Stale: a.Stale,
 	}
 	return true
 }
@@ -140,8 +147,9 @@ func (k *worker) search(of task) {
 		p := planOf(of.Seed, n, k.calm)
 		say(report{N: n, Plan: p.String(), Begin: true})
 		out := k.history(p)
-		say(report{N: n, Plan: p.String(), Failure: out.Failure, Faults: out.Faults, Pairs: out.Pairs})
-		if out.Failure != nil {
+		known := out.Failure != nil && slices.Contains(of.Known, out.Failure.alarm())
+		say(report{N: n, Plan: p.String(), Failure: out.Failure, Known: known, Faults: out.Faults, Pairs: out.Pairs})
+		if out.Failure != nil && !known {
 			return
 		}
 	}
@@ -154,10 +162,12 @@ const fraction = 500 * time.Millisecond
 // bubble makes one history, which begins after some time.
 func (k *worker) bubble(p plan, after time.Duration) outcome {
 	done, never := make(chan outcome, 1), make(chan bool)
+	live := k.live
+	k.live = false
 	go func() {
 		synctest.Test(k.t, func(*testing.T) {
 			time.Sleep(after + fraction)
-			h := &history{world: k.world, plan: p, calm: k.calm}
+			h := &history{world: k.world, plan: p, calm: k.calm, live: live}
 			out := h.run()
 			out.Changes = h.changes
 			left := ""
@@ -180,7 +190,8 @@ func (k *worker) bubble(p plan, after time.Duration) outcome {
 	case <-time.After(hangs):
 		say(report{Plan: p.String(), Calm: k.calm == nil, Failure: &failure{
 			"does not settle", "for a minute the program has not come to rest, since a goroutine neither ends nor waits for another one of the program: it spins, waits for a mutex or for the network. " +
-				"Wait for the caches before the work begins, and hold no mutex while a request is made.\n" + restless(),
+				"Wait for the caches before the work begins, and hold no mutex while a request is made. No time passes while a goroutine runs, and a timer is never late: " +
+				"a program that waits until something is due, and adds itself again after what is left, which is 0 then, spins. What is due now is due: let it wait only if more than 0 is left.\n" + restless(),
 		}})
 		os.Exit(3)
 		panic("not reached")
@@ -229,19 +240,19 @@ func restless() string {
 func digest(told []string, names *strings.Replacer) uint64 {
 	h := fnv.New64a()
 	for _, line := range told {
-		_, _ = io.WriteString(h, names.Replace(stem(uidForm.ReplaceAllString(line, "")))+"\n")
+		_, _ = io.WriteString(h, names.Replace(bare(line))+"\n")
 	}
 	return h.Sum64()
 }
 
 // spawn starts a worker, and calls each with what it reports. It returns when the worker has ended:
-// with an error if it did not end as it should.
-func spawn(t *testing.T, of task, quit <-chan struct{}, each func(report)) error {
+// with an error if it did not end as it should, and what the story was until then.
+func spawn(t *testing.T, of task, quit <-chan struct{}, each func(report)) (told []string, err error) {
 	self, err := os.Executable()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	args := []string{"-test.run=^" + strings.ReplaceAll(regexp.QuoteMeta(t.Name()), "/", "$/^") + "$", "-test.timeout=0", "-test.count=1", "-simulate.cache=" + *cacheFlag}
+	args := []string{"-test.run=^" + strings.ReplaceAll(regexp.QuoteMeta(t.Name()), "/", "$/^") + "$", "-test.timeout=0", "-test.count=1", "-simulate.cache=" + *cacheFlag, "-simulate.without=" + *withoutFlag}
 	for _, arg := range os.Args[1:] {
 		if !strings.HasPrefix(arg, "-test.") && !strings.HasPrefix(arg, "-simulate.") {
 			args = append(args, arg)
@@ -252,16 +263,16 @@ func spawn(t *testing.T, of task, quit <-chan struct{}, each func(report)) error
 	cmd.Env = append(os.Environ(), workerEnv+"="+string(encode(of)), "GOMAXPROCS=1", "GODEBUG="+debugs, "TMPDIR="+t.TempDir())
 	stdin, err := cmd.StdinPipe() // its end ends the worker
 	if err != nil {
-		return err
+		return nil, err
 	}
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var errors tail
 	cmd.Stderr = &errors
 	if err := cmd.Start(); err != nil {
-		return err
+		return nil, err
 	}
 	ended := make(chan struct{})
 	defer close(ended)
@@ -278,8 +289,18 @@ func spawn(t *testing.T, of task, quit <-chan struct{}, each func(report)) error
 		line, err := lines.ReadString('\n')
 		if text, is := strings.CutPrefix(line, mark); is {
 			var r report
-			if json.Unmarshal([]byte(text), &r) == nil {
-				done = done || r.Done || r.Failure != nil
+			switch {
+			case json.Unmarshal([]byte(text), &r) != nil:
+			case r.Line != "":
+				told = append(told, r.Line)
+			default:
+				if r.Begin {
+					told = nil
+				}
+				if r.Failure != nil && r.Told == nil {
+					r.Told = told
+				}
+				done = done || r.Done || r.Failure != nil && !r.Known
 				each(r)
 			}
 		} else if strings.HasPrefix(line, "panic:") || strings.HasPrefix(line, "--- FAIL") {
@@ -292,9 +313,9 @@ func spawn(t *testing.T, of task, quit <-chan struct{}, each func(report)) error
 	_ = stdin.Close()
 	err = cmd.Wait()
 	if done {
-		return nil
+		return told, nil
 	}
-	return fmt.Errorf("the worker has ended (%v):\n%s", err, errors.b)
+	return told, fmt.Errorf("the worker has ended (%v):\n%s", err, errors.b)
 }
 
 // A tail keeps the beginning of what a worker writes to stderr.

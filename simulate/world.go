@@ -7,6 +7,7 @@ import (
 	"github.com/go-lw/lw/lwtest"
 	"github.com/go-lw/lw/simulate/cluster"
 	"github.com/go-lw/lw/simulate/internal/shape"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
@@ -22,6 +23,14 @@ type World struct {
 	// Steps are what users of the program do. Nil: the program alone.
 	Steps func(w *W)
 
+	// Before is the YAML of the objects that are there before the program starts, each as Apply takes
+	// it.
+	Before []string
+
+	// Kubernetes is the version of the cluster, such as "1.31". It says whether the server streams
+	// lists: if it does, a client that asks for that never starts on an older state. Default: the
+	// version of the client-go that this module requires.
+	Kubernetes string
 	// Actors are the parts of a cluster that act beside the program. The garbage collector always
 	// does.
 	Actors Actors
@@ -48,9 +57,13 @@ type World struct {
 	Quiet time.Duration
 	// Histories is how many histories a plain go test makes. Default: 300.
 	Histories int
+	// Without are the kinds of faults to leave out, such as "slow". The flag -simulate.without adds
+	// others.
+	Without []string
 	// History is the only history to run, in the words of a report. "": as many as Histories says.
 	History string
 
+	kinds  []string                          // of faults
 	shapes map[schema.GroupKind]*shape.Shape // what the schemas say of lists
 	// The kinds of which one calm run alone has a name, and what both have. See names.
 	random, common map[string]bool
@@ -94,8 +107,10 @@ type W struct {
 // break is YAML itself. What the stored object has beyond the YAML is kept.
 func (w *W) Apply(yaml string) { w.h.apply(yaml) }
 
-// Delete deletes what Apply would apply, in the background.
-func (w *W) Delete(yaml string) { w.h.delete(yaml) }
+// Delete deletes what Apply would apply, as a client does: in the background, or as how says.
+func (w *W) Delete(yaml string, how ...metav1.DeletionPropagation) {
+	w.h.delete(yaml, append(how, metav1.DeletePropagationBackground)[0])
+}
 
 // Settle lets everything happen until nothing is left to do. Without it the next step comes at any
 // time. The end of Steps settles.

@@ -98,6 +98,20 @@ func setDefaults(obj runtime.Object, create bool) {
 			point(&o.Spec.Strategy.RollingUpdate.MaxUnavailable, intstr.FromString("25%"))
 		}
 		podDefaults(&o.Spec.Template.Spec)
+	case *appsv1.DaemonSet:
+		point(&o.Spec.RevisionHistoryLimit, int32(10))
+		set(&o.Spec.UpdateStrategy.Type, appsv1.RollingUpdateDaemonSetStrategyType)
+		if o.Spec.UpdateStrategy.Type == appsv1.RollingUpdateDaemonSetStrategyType {
+			point(&o.Spec.UpdateStrategy.RollingUpdate, appsv1.RollingUpdateDaemonSet{})
+			point(&o.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable, intstr.FromInt32(1))
+			point(&o.Spec.UpdateStrategy.RollingUpdate.MaxSurge, intstr.FromInt32(0))
+		}
+		podDefaults(&o.Spec.Template.Spec)
+	case *corev1.ReplicationController:
+		point(&o.Spec.Replicas, int32(1))
+		if o.Spec.Template != nil {
+			podDefaults(&o.Spec.Template.Spec)
+		}
 	case *appsv1.ReplicaSet:
 		point(&o.Spec.Replicas, int32(1))
 		podDefaults(&o.Spec.Template.Spec)

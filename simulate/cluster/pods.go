@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/go-lw/lw"
@@ -61,10 +62,10 @@ func suffix(words ...any) string {
 	return string(b)
 }
 
-// Pods are the scheduler and the kubelets. A Pod is put on the first node that has its labels and
-// whose taints it tolerates, or on "node" if there are no nodes; waits for its volume claims; runs;
-// becomes ready; ends as its [Fate] says; and is gone after its deletion as soon as a kubelet sees
-// that.
+// Pods are the scheduler and the kubelets. A Pod is put on the first node that has its labels, that
+// its required node affinity allows and whose taints it tolerates, or on "node" if there are no
+// nodes, unless it names a scheduler of its own; waits for its volume claims; runs; becomes ready;
+// ends as its [Fate] says; and is gone after its deletion as soon as a kubelet sees that.
 func Pods(_ context.Context, s *lwtest.Server) (did string, err error) {
 	pods := lwtest.Objects[*corev1.Pod](s, "pods")
 	for _, pod := range all[*corev1.Pod](s, "pods") {
@@ -79,7 +80,7 @@ func Pods(_ context.Context, s *lwtest.Server) (did string, err error) {
 			}
 			return done(fmt.Sprintf("pod %s is gone from its node", keyOf(pod)), pods.Delete(keyOf(pod)))
 		case pod.Spec.NodeName == "":
-			if len(pod.Spec.SchedulingGates) > 0 || fate == corev1.PodPending {
+			if len(pod.Spec.SchedulingGates) > 0 || fate == corev1.PodPending || pod.Spec.SchedulerName != corev1.DefaultSchedulerName {
 				continue
 			}
 			pod.Spec.NodeName = nodeFor(s, pod)
@@ -88,6 +89,8 @@ func Pods(_ context.Context, s *lwtest.Server) (did string, err error) {
 			}
 			return update(s, "pods", pod, fmt.Sprintf("pod %s is put on %s", keyOf(pod), cmp.Or(pod.Spec.NodeName, "no node")))
 		case phase == corev1.PodSucceeded || phase == corev1.PodFailed:
+		case condition(&pod.Status, corev1.PodScheduled, true): // who made it has put it on its node, or another scheduler
+			return update(s, "pods", pod, fmt.Sprintf("pod %s is scheduled on %s", keyOf(pod), pod.Spec.NodeName))
 		case phase != corev1.PodRunning:
 			if !claimsBound(s, pod) {
 				continue
@@ -180,24 +183,59 @@ func owned(s *lwtest.Server, uid types.UID) (pods []*corev1.Pod) {
 	return pods
 }
 
-// nodeFor returns the node for a Pod; "": none has its labels, and no taint that it does not
-// tolerate.
+// nodeFor returns the node for a Pod; "": none fits.
 func nodeFor(s *lwtest.Server, pod *corev1.Pod) string {
 	nodes := all[*corev1.Node](s, "nodes")
 	if len(nodes) == 0 {
 		return "node"
 	}
-	want := labels.SelectorFromSet(pod.Spec.NodeSelector)
 	for _, n := range nodes {
-		if !n.Spec.Unschedulable && n.DeletionTimestamp == nil && want.Matches(labels.Set(n.Labels)) && !slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool {
-			return t.Effect != corev1.TaintEffectPreferNoSchedule && !slices.ContainsFunc(pod.Spec.Tolerations, func(o corev1.Toleration) bool {
-				return (o.Key == t.Key || o.Key == "") && (o.Effect == t.Effect || o.Effect == "") && (o.Value == t.Value || o.Operator == corev1.TolerationOpExists)
-			})
-		}) {
+		if n.DeletionTimestamp == nil && tolerates(pod, n) && wants(pod, n) {
 			return n.Name
 		}
 	}
 	return ""
+}
+
+// tolerates reports whether a Pod tolerates the taints of a node that keep it off. One that is
+// unschedulable has a taint for that, which a cluster would add.
+func tolerates(pod *corev1.Pod, n *corev1.Node) bool {
+	taints := n.Spec.Taints
+	if n.Spec.Unschedulable {
+		taints = append(slices.Clone(taints), corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule})
+	}
+	return !slices.ContainsFunc(taints, func(t corev1.Taint) bool {
+		return t.Effect != corev1.TaintEffectPreferNoSchedule && !slices.ContainsFunc(pod.Spec.Tolerations, func(o corev1.Toleration) bool {
+			exists := o.Operator == corev1.TolerationOpExists
+			return (o.Key == t.Key || o.Key == "" && exists) && (o.Effect == t.Effect || o.Effect == "") && (o.Value == t.Value || exists)
+		})
+	})
+}
+
+// wants reports whether a Pod may be on a node by its node selector and its required node affinity.
+func wants(pod *corev1.Pod, n *corev1.Node) bool {
+	if !labels.SelectorFromSet(pod.Spec.NodeSelector).Matches(labels.Set(n.Labels)) {
+		return false
+	}
+	a := pod.Spec.Affinity
+	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return true
+	}
+	fields := labels.Set{metav1.ObjectNameField: n.Name}
+	return slices.ContainsFunc(a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms, func(t corev1.NodeSelectorTerm) bool {
+		return len(t.MatchExpressions)+len(t.MatchFields) > 0 && matches(t.MatchExpressions, n.Labels) && matches(t.MatchFields, fields)
+	})
+}
+
+func matches(all []corev1.NodeSelectorRequirement, of labels.Set) bool {
+	return !slices.ContainsFunc(all, func(r corev1.NodeSelectorRequirement) bool {
+		op := map[corev1.NodeSelectorOperator]selection.Operator{
+			corev1.NodeSelectorOpIn: selection.In, corev1.NodeSelectorOpNotIn: selection.NotIn, corev1.NodeSelectorOpExists: selection.Exists,
+			corev1.NodeSelectorOpDoesNotExist: selection.DoesNotExist, corev1.NodeSelectorOpGt: selection.GreaterThan, corev1.NodeSelectorOpLt: selection.LessThan,
+		}[r.Operator]
+		want, err := labels.NewRequirement(r.Key, op, r.Values)
+		return err != nil || !want.Matches(of)
+	})
 }
 
 func claimsBound(s *lwtest.Server, pod *corev1.Pod) bool {

@@ -10,18 +10,24 @@ import (
 	"context"
 	"fmt"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -68,6 +74,27 @@ func Resources() []lwtest.Resource {
 		{Group: "scheduling.k8s.io", Plural: "priorityclasses", Kind: "PriorityClass", Cluster: true, Type: &schedulingv1.PriorityClass{}},
 		{Group: "storage.k8s.io", Plural: "storageclasses", Kind: "StorageClass", Cluster: true, Type: &storagev1.StorageClass{}},
 		{Group: "storage.k8s.io", Plural: "volumeattachments", Kind: "VolumeAttachment", Cluster: true, Status: true, Type: &storagev1.VolumeAttachment{}},
+		{Group: "storage.k8s.io", Plural: "csidrivers", Kind: "CSIDriver", Cluster: true, Type: &storagev1.CSIDriver{}},
+		{Group: "storage.k8s.io", Plural: "csistoragecapacities", Kind: "CSIStorageCapacity", Type: &storagev1.CSIStorageCapacity{}},
+		{Group: "storage.k8s.io", Plural: "volumeattributesclasses", Kind: "VolumeAttributesClass", Cluster: true, Type: &storagev1.VolumeAttributesClass{}},
+		{Group: "resource.k8s.io", Plural: "deviceclasses", Kind: "DeviceClass", Cluster: true, Type: &resourcev1.DeviceClass{}},
+		{Group: "resource.k8s.io", Plural: "resourceclaims", Kind: "ResourceClaim", Status: true, Type: &resourcev1.ResourceClaim{}},
+		{Group: "resource.k8s.io", Plural: "resourceclaimtemplates", Kind: "ResourceClaimTemplate", Type: &resourcev1.ResourceClaimTemplate{}},
+		{Group: "resource.k8s.io", Plural: "resourceslices", Kind: "ResourceSlice", Cluster: true, Type: &resourcev1.ResourceSlice{}, Fields: []string{"spec.driver", "spec.nodeName"}},
+		{Group: "admissionregistration.k8s.io", Plural: "mutatingwebhookconfigurations", Kind: "MutatingWebhookConfiguration", Cluster: true, Type: &admissionv1.MutatingWebhookConfiguration{}},
+		{Group: "admissionregistration.k8s.io", Plural: "validatingwebhookconfigurations", Kind: "ValidatingWebhookConfiguration", Cluster: true, Type: &admissionv1.ValidatingWebhookConfiguration{}},
+		{Group: "admissionregistration.k8s.io", Plural: "mutatingadmissionpolicies", Kind: "MutatingAdmissionPolicy", Cluster: true, Type: &admissionv1.MutatingAdmissionPolicy{}},
+		{Group: "admissionregistration.k8s.io", Plural: "mutatingadmissionpolicybindings", Kind: "MutatingAdmissionPolicyBinding", Cluster: true, Type: &admissionv1.MutatingAdmissionPolicyBinding{}},
+		{Group: "admissionregistration.k8s.io", Plural: "validatingadmissionpolicies", Kind: "ValidatingAdmissionPolicy", Cluster: true, Status: true, Type: &admissionv1.ValidatingAdmissionPolicy{}},
+		{Group: "admissionregistration.k8s.io", Plural: "validatingadmissionpolicybindings", Kind: "ValidatingAdmissionPolicyBinding", Cluster: true, Type: &admissionv1.ValidatingAdmissionPolicyBinding{}},
+		{Group: "apiextensions.k8s.io", Plural: "customresourcedefinitions", Kind: "CustomResourceDefinition", Cluster: true, Status: true, Type: &apiextensionsv1.CustomResourceDefinition{}},
+		{Group: "certificates.k8s.io", Plural: "certificatesigningrequests", Kind: "CertificateSigningRequest", Cluster: true, Status: true, Type: &certificatesv1.CertificateSigningRequest{}, Fields: []string{"spec.signerName"}},
+		{Group: "flowcontrol.apiserver.k8s.io", Plural: "flowschemas", Kind: "FlowSchema", Cluster: true, Status: true, Type: &flowcontrolv1.FlowSchema{}},
+		{Group: "flowcontrol.apiserver.k8s.io", Plural: "prioritylevelconfigurations", Kind: "PriorityLevelConfiguration", Cluster: true, Status: true, Type: &flowcontrolv1.PriorityLevelConfiguration{}},
+		{Group: "networking.k8s.io", Plural: "ingressclasses", Kind: "IngressClass", Cluster: true, Type: &networkingv1.IngressClass{}},
+		{Group: "networking.k8s.io", Plural: "ipaddresses", Kind: "IPAddress", Cluster: true, Type: &networkingv1.IPAddress{}, Fields: []string{"spec.parentRef.name"}},
+		{Group: "networking.k8s.io", Plural: "servicecidrs", Kind: "ServiceCIDR", Cluster: true, Status: true, Type: &networkingv1.ServiceCIDR{}},
+		{Group: "node.k8s.io", Plural: "runtimeclasses", Kind: "RuntimeClass", Cluster: true, Type: &nodev1.RuntimeClass{}},
 		{Group: "storage.k8s.io", Plural: "csinodes", Kind: "CSINode", Cluster: true, Type: &storagev1.CSINode{}},
 	}
 	jobs := 0

@@ -5,6 +5,7 @@ package kubernetes
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,32 +18,27 @@ import (
 	"k8s.io/kubernetes/pkg/controller/ttlafterfinished"
 )
 
-func clean(ctx context.Context, c *rest.Config) error {
-	kube := kubernetes.NewForConfigOrDie(c)
-	shared := informers.NewSharedInformerFactory(kube, 0)
-	cleaner := ttlafterfinished.New(ctx, shared.Batch().V1().Jobs(), kube)
-	shared.Start(ctx.Done())
-	cleaner.Run(ctx, 2)
-	shared.Shutdown()
-	return nil
-}
+// A runner is the Run of a controller.
+type runner func(ctx context.Context, workers int)
 
-func deploy(ctx context.Context, c *rest.Config) error {
-	kube := kubernetes.NewForConfigOrDie(c)
-	shared := informers.NewSharedInformerFactory(kube, 0)
-	sets, pods := shared.Apps().V1().ReplicaSets(), shared.Core().V1().Pods()
-	deployments, err := deployment.NewDeploymentController(ctx, shared.Apps().V1().Deployments(), sets, pods, kube)
-	if err != nil {
-		return err
+// manager returns a Start that runs controllers until its context is done.
+func manager(make func(ctx context.Context, kube kubernetes.Interface, shared informers.SharedInformerFactory) ([]runner, error)) func(context.Context, *rest.Config) error {
+	return func(ctx context.Context, c *rest.Config) error {
+		kube := kubernetes.NewForConfigOrDie(c)
+		shared := informers.NewSharedInformerFactory(kube, 0)
+		controllers, err := make(ctx, kube, shared)
+		if err != nil {
+			return err
+		}
+		shared.Start(ctx.Done())
+		var running sync.WaitGroup
+		for _, run := range controllers {
+			running.Go(func() { run(ctx, 1) })
+		}
+		running.Wait()
+		shared.Shutdown()
+		return nil
 	}
-	replicas := replicaset.NewReplicaSetController(ctx, sets, pods, kube, replicaset.BurstReplicas)
-	shared.Start(ctx.Done())
-	done := make(chan struct{})
-	go func() { defer close(done); replicas.Run(ctx, 1) }()
-	deployments.Run(ctx, 1)
-	<-done
-	shared.Shutdown()
-	return nil
 }
 
 // Two Jobs end. One is deleted after five seconds and the other after a minute.
@@ -52,7 +48,10 @@ func TestTTL(t *testing.T) {
 			"\n  template: {spec: {restartPolicy: Never, containers: [{name: main, image: busybox}]}}\n"
 	}
 	simulate.Run(t, simulate.World{
-		Start: clean, Actors: simulate.Actors{simulate.Jobs, simulate.Pods},
+		Start: manager(func(ctx context.Context, kube kubernetes.Interface, shared informers.SharedInformerFactory) ([]runner, error) {
+			return []runner{ttlafterfinished.New(ctx, shared.Batch().V1().Jobs(), kube).Run}, nil
+		}),
+		Actors: simulate.Actors{simulate.Jobs, simulate.Pods},
 		Steps: func(w *simulate.W) {
 			w.Apply(job("a", "5") + "---\n" + job("b", "60"))
 			w.Settle()
@@ -81,13 +80,53 @@ spec:
 `)
 	}
 	simulate.Run(t, simulate.World{
-		Start: deploy, Actors: simulate.Actors{simulate.Pods}, Varies: []string{"replicasets.metadata.annotations"},
+		Start: manager(func(ctx context.Context, kube kubernetes.Interface, shared informers.SharedInformerFactory) ([]runner, error) {
+			sets, pods := shared.Apps().V1().ReplicaSets(), shared.Core().V1().Pods()
+			deployments, err := deployment.NewDeploymentController(ctx, shared.Apps().V1().Deployments(), sets, pods, kube)
+			if err != nil {
+				return nil, err
+			}
+			return []runner{replicaset.NewReplicaSetController(ctx, sets, pods, kube, replicaset.BurstReplicas).Run, deployments.Run}, nil
+		}),
+		Actors: simulate.Actors{simulate.Pods}, Varies: []string{"replicasets.metadata.annotations"},
 		Steps: func(w *simulate.W) {
 			w.Apply(web("2", "a"))
 			w.Settle()
 			w.Apply(web("3", "b"))
 			w.Settle()
 			w.Apply(web("1", "b"))
+		},
+	})
+}
+
+// A ReplicaSet grows, shrinks, and makes a Pod again that a user deletes.
+func TestReplicaSet(t *testing.T) {
+	set := func(replicas string) string {
+		return `
+apiVersion: apps/v1
+kind: ReplicaSet
+metadata: {name: web, namespace: default}
+spec:
+  replicas: ` + replicas + `
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {terminationGracePeriodSeconds: 1, containers: [{name: main, image: a}]}
+`
+	}
+	simulate.Run(t, simulate.World{
+		Start: manager(func(ctx context.Context, kube kubernetes.Interface, shared informers.SharedInformerFactory) ([]runner, error) {
+			return []runner{replicaset.NewReplicaSetController(ctx, shared.Apps().V1().ReplicaSets(), shared.Core().V1().Pods(), kube, replicaset.BurstReplicas).Run}, nil
+		}),
+		Actors: simulate.Actors{simulate.Pods},
+		Steps: func(w *simulate.W) {
+			w.Apply(set("2"))
+			w.Settle()
+			w.Apply(set("4"))
+			w.Settle()
+			w.Apply(set("1"))
+			w.Settle()
+			w.Delete(set("1"))
 		},
 	})
 }
