@@ -169,7 +169,7 @@ func (h *history) keepsMarks(r *request) {
 func (k *worker) history(p plan) outcome {
 	for {
 		out := k.bubble(p, 0)
-		if out.Failure == nil || out.Failure.Oracle != lost && out.Failure.Oracle != anotherEnd {
+		if out.Failure == nil || !slices.Contains([]string{lost, anotherEnd, mends}, out.Failure.Oracle) {
 			return out
 		}
 		oracle, again := out.Failure.Oracle, false
@@ -180,7 +180,7 @@ func (k *worker) history(p plan) outcome {
 				known = k.sweep(f.on, oracle)
 				k.calm.Foreign[of], again = known, again || known
 			}
-			if f.what == foreign && known && oracle == anotherEnd {
+			if f.what == foreign && known && oracle != lost {
 				out.Failure = nil
 				return out
 			}
@@ -197,7 +197,7 @@ func (k *worker) sweep(plural, oracle string) bool {
 	for at := range min(k.calm.Writes, 30) + 1 {
 		p := plan{faults: []fault{{what: foreign, on: plural, at: at}}, sweep: settled}
 		one := k.bubble(p, 0)
-		if oracle == anotherEnd && one.Failure != nil && one.Failure.Oracle == anotherEnd {
+		if oracle != lost && one.Failure != nil && one.Failure.Oracle == oracle {
 			return true
 		}
 		if p.sweep = anywhere; oracle == lost && (one.Loses || k.bubble(p, 0).Loses) {

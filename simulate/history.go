@@ -278,7 +278,7 @@ func (h *history) restart(out *outcome) {
 		}
 	}
 	if h.calm != nil && len(h.calm.Restart) == 0 {
-		h.fail("a restart mends something", "at rest the program had nothing left to do; started again, it made %d writes: what it wrote it should have written before\n  %s",
+		h.fail(mends, "at rest the program had nothing left to do; started again, it made %d writes: what it wrote it should have written before\n  %s",
 			h.writes-before, strings.Join(out.Restart, "\n  "))
 	}
 }

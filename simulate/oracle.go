@@ -36,7 +36,11 @@ type calmRun struct {
 	Foreign         map[string]bool // by plural and oracle: whether a foreign write alone offends it
 }
 
-const anotherEnd = "another end"
+// The oracles that another manager's write alone may offend.
+const (
+	anotherEnd = "another end"
+	mends      = "a restart mends something"
+)
 
 // state reads all objects of the server, those aside that only tell of the program.
 func (h *history) state() State {

@@ -64,9 +64,9 @@ func kept(c client.Client) reconcile.Func {
 	})
 }
 
-// mends writes the UID of the child in the parent when it makes the child, and looks at it again
+// looksOnce writes the UID of the child in the parent when it makes the child, and looks at it again
 // only when it starts.
-func mends(c client.Client) reconcile.Func {
+func looksOnce(c client.Client) reconcile.Func {
 	first := true
 	return each(c, func(ctx context.Context, m *corev1.ConfigMap) error {
 		child := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name}}
@@ -99,7 +99,7 @@ func TestOracles(t *testing.T) {
 			w.Settle()
 			w.Delete(one)
 		}},
-		{"a restart mends something", mends, func(w *W) {
+		{mends, looksOnce, func(w *W) {
 			w.Apply(one)
 			w.Settle()
 			w.Delete("apiVersion: v1\nkind: Secret\nmetadata: {name: one, namespace: default}")

@@ -1,9 +1,14 @@
 package simulate_test
 
 import (
+	"cmp"
 	"context"
+	"os"
+	"strings"
 	"testing"
 
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -12,7 +17,9 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/go-lw/lw/internal/rig"
 	"github.com/go-lw/lw/simulate"
+	"github.com/go-lw/lw/simulate/cluster"
 )
 
 // TestPage runs the block of docs/simulate.md.
@@ -49,4 +56,23 @@ func TestPage(t *testing.T) {
 			w.Delete("testdata/parent.yaml")
 		},
 	})
+}
+
+// TestPageKinds has the page list the built-in kinds, and no others.
+func TestPageKinds(t *testing.T) {
+	page := string(rig.Must[[]byte](t)(os.ReadFile("../docs/simulate.md")))
+	_, table, _ := strings.Cut(page, "## Built-in kinds")
+	got, want := map[string][]string{}, map[string][]string{}
+	for line := range strings.Lines(table) {
+		if cells := strings.Split(line, "|"); len(cells) == 4 && strings.Contains(cells[1], "`") {
+			got[strings.Trim(cells[1], " `")] = strings.Split(strings.TrimSpace(cells[2]), ", ")
+		}
+	}
+	for _, r := range cluster.Resources() {
+		group := strings.TrimPrefix(r.Group+"/"+cmp.Or(r.Version, "v1"), "/")
+		want[group] = append(want[group], r.Plural)
+	}
+	if diff := gocmp.Diff(want, got, cmpopts.SortSlices(strings.Compare)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
 }
