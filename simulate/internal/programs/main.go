@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 )
 
 func main() {
@@ -44,7 +45,7 @@ func main() {
 		if _, err := os.Stat(filepath.Join(dir, "mended.mod")); err == nil {
 			test(false)
 			test(true, "-modfile=mended.mod", "-tags=mended")
-		} else if name := filepath.Base(dir); name == "karpenter" || name == "kuberay" || name == "lws" {
+		} else if name := filepath.Base(dir); slices.Contains([]string{"endpointslicemirroring", "karpenter", "kuberay", "lws"}, name) {
 			test(false) // the module proxy serves no mended version
 		} else {
 			test(true) // it is believed clean
