@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"errors"
 	"maps"
 	"net/http"
 	"os"
@@ -92,23 +91,6 @@ func TestAlways(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(seen))); diff != "" {
 		t.Errorf("Always has not seen each state: (-want +got)\n%s\n%s", diff, story(out.Told))
-	}
-}
-
-// TestEnd ends all workers at the first failure, also those that would never fail.
-func TestEnd(t *testing.T) {
-	defer func(was int) { *workersFlag = was }(*workersFlag)
-	*workersFlag = 2
-	rests := 0
-	s := begin(t, &World{Start: manage(clean), Steps: steps, Histories: 1 << 20, AtRest: func(State) error {
-		if rests++; rests > 8 && strings.Contains(os.Getenv(workerEnv), `"From":0,`) {
-			return errors.New("the first worker fails")
-		}
-		return nil
-	}})
-	r := s.find()
-	if r == nil || r.Failure.Oracle != "AtRest" || s.result.Histories > 1<<19 {
-		t.Errorf("%d histories, and %+v", s.result.Histories, r)
 	}
 }
 
