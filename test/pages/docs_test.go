@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,6 +17,9 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/rig"
@@ -92,6 +97,79 @@ func TestTestingPage(t *testing.T) {
 			go inf.Run(t.Context())
 			rig.OK(t, inf.WaitForSync(t.Context()))
 		})
+	})
+}
+
+// A Part is one of those that docs/derive.md makes of a widget.
+type Part struct{ lw.Meta }
+
+// What docs/derive.md shows of DeriveMany and of Graph.WaitForStep.
+func TestDeriveManyPage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		widgets := lw.NewInformer(lw.NewMemory(widget("a", 3)), nil)
+		g := lw.NewGraph(nil)
+		parts := lw.DeriveMany(g, widgets, func(w *Widget) iter.Seq[*Part] {
+			var all []*Part
+			for i := range w.Size {
+				all = append(all, &Part{Meta: lw.Meta{Namespace: w.Namespace, Name: fmt.Sprint(w.Name, "-", i)}})
+			}
+			return slices.Values(all)
+		})
+		go widgets.Run(t.Context())
+		go g.Run(t.Context())
+		rig.OK(t, g.WaitForSync(t.Context()))
+		changed := widget("a", 2)
+		changed.ResourceVersion, changed.UID = "100", types.UID(widgets.Store().List()[0].GetUID())
+		rig.OK(t, widgets.Tell(changed))
+		rig.OK(t, g.WaitForStep(t.Context()))
+		if parts.Store().Len() != 2 {
+			t.Errorf("%d parts", parts.Store().Len())
+		}
+	})
+}
+
+// The CRD of docs/test.md.
+func TestInsteadOfEnvtestPage(t *testing.T) {
+	websites := lwtest.Resource{
+		Group: "example.dev", Plural: "websites", Kind: "Website", Status: true, Versioned: true, // as each CRD
+		Schema: []byte(`{"type": "object", "properties": {"spec": {"type": "object", "properties": {"replicas": {"type": "integer"}}}}}`),
+		Default: func(_ context.Context, a lwtest.Admission) error {
+			return unstructured.SetNestedField(a.Object.(*unstructured.Unstructured).Object, int64(1), "spec", "replicas")
+		},
+		Validate: func(_ context.Context, a lwtest.Admission) error {
+			if a.Verb == lwtest.Create && strings.HasPrefix(a.Object.(metav1.Object).GetName(), "x-") {
+				return errors.New("names must not begin with x-")
+			}
+			return nil
+		},
+	}
+	server := lwtest.NewServer(t, websites)
+	objects := lwtest.Objects[*unstructured.Unstructured](server, "websites")
+	site := func(name string) *unstructured.Unstructured {
+		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.dev/v1", "kind": "Website"}}
+		u.SetNamespace("default")
+		u.SetName(name)
+		return u
+	}
+	created, err := objects.Create(site("a"))
+	rig.OK(t, err)
+	if n, _, _ := unstructured.NestedInt64(created.Object, "spec", "replicas"); n != 1 {
+		t.Errorf("%d replicas", n)
+	}
+	if _, err := objects.Create(site("x-a")); !rig.Matches(err, "names must not begin with x-") {
+		t.Error(err)
+	}
+}
+
+// The lines of docs/test.md for a manager in a bubble: an error takes no time there.
+func TestErrorHandlersPage(t *testing.T) {
+	handlers := utilruntime.ErrorHandlers
+	utilruntime.ErrorHandlers = handlers[:1]
+	defer func() { utilruntime.ErrorHandlers = handlers }()
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		utilruntime.HandleErrorWithContext(t.Context(), errors.New("broken"), "an error")
+		rig.Same(t, "time that it took", 0, time.Since(begun))
 	})
 }
 
