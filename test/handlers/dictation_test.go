@@ -32,6 +32,7 @@ type dictated struct {
 	version string
 	server  string        // the version that a probe answers; "": it fails
 	slow    time.Duration // until the answer of a list comes
+	probes  int           // how often its version was asked for
 }
 
 func (s *dictated) List(ctx context.Context, opts metav1.ListOptions, yield func(*rig.Widget, error) error) (metav1.ListMeta, error) {
@@ -40,6 +41,9 @@ func (s *dictated) List(ctx context.Context, opts metav1.ListOptions, yield func
 	s.mu.Unlock()
 	if request.IsProbe(ctx) {
 		list, version, slow = nil, server, 0
+		s.mu.Lock()
+		s.probes++
+		s.mu.Unlock()
 	}
 	if version == "" {
 		return metav1.ListMeta{}, errors.New("no answer")

@@ -354,6 +354,22 @@ func asFirstShown(list string) string {
 	return text
 }
 
+// A deletion whose version nobody knows asks the server for its version once, however late the
+// watch is, and every 30 seconds while that fails.
+func TestTellDeletedAsksOnce(t *testing.T) {
+	for server, want := range map[string]int{"server 20": 1, "server": 4} {
+		rig.Subtest(t, server, func(t *testing.T) {
+			d := dictate(t, false, nil)
+			d.run(t, "list 10 a@5, start, "+server+", gone a")
+			rig.Sleep(100 * time.Second)
+			rig.Same(t, "ahead", 1, d.inf.Status().Ahead)
+			d.src.mu.Lock()
+			defer d.src.mu.Unlock()
+			rig.Same(t, "requests", want, d.src.probes)
+		})
+	}
+}
+
 // TestTellRefuses has who cannot be told, and why.
 func TestTellRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

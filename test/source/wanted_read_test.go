@@ -213,6 +213,21 @@ func TestWantedUnusable(t *testing.T) {
 	}
 }
 
+// An event that cannot be used comes during the read, which is older: what was read stays.
+func TestWantedUnusableEventDuringRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src, keys := newDistant("a", "b"), &lw.KeySet{}
+		inf := rig.Run(t, lw.Wanted(picky(src), keys), &lw.Options{OnError: func(error) {}})
+		src.set(func() { src.after = time.Second })
+		keys.Set("me", rig.Key("a"))
+		synctest.Wait()
+		rig.Update(t, src.Memory, "a", 7)
+		rig.Sleep(2 * time.Second)
+		rig.Same(t, "shown", "a:there=1", shown(inf, "a"))
+		rig.OK(t, inf.WaitForKey(t.Context(), rig.Key("a")))
+	})
+}
+
 // An object of a namespace that cannot be used says nothing of the others.
 func TestWantedUnusableOfNamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -312,14 +312,18 @@ func TestWantedMany(t *testing.T) {
 	for _, tt := range []struct {
 		n, parts int
 		pages    func(string) (metav1.ListMeta, error)
-	}{{16, 16, nil}, {20, 20, nil}, {60, 2, nil}, {501, 2, nil}, {60, 21, empty}, {60, 3, expired}} {
+		mode     lw.ListMode // of the first list
+	}{
+		{16, 16, nil, ""}, {20, 20, nil, ""}, {60, 2, nil, ""}, {501, 2, nil, ""}, {60, 21, empty, ""}, {60, 3, expired, ""},
+		{20, 20, nil, lw.ListWhole}, {20, 20, nil, lw.ListPages}, {60, 1, nil, lw.ListWhole},
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			var names []string
 			for i := range 1000 {
 				names = append(names, fmt.Sprint("w", i))
 			}
 			src, keys := newDistant(names...), &lw.KeySet{}
-			inf := rig.Run(t, lw.Wanted[*rig.Widget](src, keys), nil)
+			inf := rig.Run(t, lw.Wanted[*rig.Widget](src, keys), &lw.Options{List: tt.mode})
 			src.set(func() { src.after, src.pages = time.Second, tt.pages })
 			var wanted []lw.Key
 			for _, name := range names[:tt.n] {
