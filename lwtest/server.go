@@ -215,9 +215,9 @@ func (s *Server) SetServed(resource string, served bool) {
 	s.server.Collection(resource).SetServed(served)
 }
 
-// SetShards makes the server select by the shard selectors of requests, and echo them in the
-// ShardInfo of lists, as a Kubernetes server with the feature gate ShardedListAndWatch. At first,
-// and after SetShards(false), the server ignores them: [lw.Shard] then selects by itself. Watches
+// SetShards says whether the server selects by the shard selectors of requests, and echoes them in
+// the ShardInfo of lists. At first it does, as a Kubernetes server does from 1.38 on. After
+// SetShards(false) it ignores them, as older servers do: [lw.Shard] then selects by itself. Watches
 // that are open do not change.
 func (s *Server) SetShards(on bool) { s.server.SetShards(on) }
 

@@ -58,7 +58,7 @@ type Server struct {
 	streams map[*answer]Request // the open watches and streams, with the requests they answer
 	fronts  []*front
 	down    bool
-	shards  bool // requests may have a shard selector
+	unshard bool // shard selectors of requests are ignored
 }
 
 // New returns a server without objects. It panics if a Resource has no Resource or no Kind.
@@ -119,19 +119,20 @@ func (s *Server) Collection(resource string) *Collection {
 	panic(fmt.Sprintf("apiserver: no collection %q", resource))
 }
 
-// SetShards makes the server select by the shard selectors of requests, and echo them in lists
-// (https://kep.k8s.io/5866). At first, and after SetShards(false), it ignores them, as a server
-// does without the feature gate ShardedListAndWatch. Watches that are open do not change.
+// SetShards says whether the server selects by the shard selectors of requests, and echoes them in
+// lists (https://kep.k8s.io/5866). At first it does, as Kubernetes does from 1.38 on; after
+// SetShards(false) it ignores them, as older servers do, and those without the feature gate
+// ShardedListAndWatch. Watches that are open do not change.
 func (s *Server) SetShards(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.shards = on
+	s.unshard = !on
 }
 
 func (s *Server) hasShards() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.shards
+	return !s.unshard
 }
 
 // A target is what the path of a request names. The name in key is empty for a collection, and the

@@ -62,9 +62,8 @@ func InvalidOptions(errs field.ErrorList) error {
 	return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", errs)
 }
 
-// WithoutReason is the answer to a watch whose resource version is not a number, and to a shard
-// selector that does not parse: 500, with the text of err. A real server does not call them bad
-// requests.
+// WithoutReason is the answer to a watch whose resource version is not a number: 500, with the text
+// of err. A real server does not call it a bad request.
 func WithoutReason(err error) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status:  metav1.StatusFailure,

@@ -48,8 +48,7 @@ type term struct {
 
 // NewFilter parses the selectors of a request for one namespace, or for all if it is empty. known
 // reports whether a field selector may use a field; metadata.name and metadata.namespace are always
-// known. nil: there are no others. The errors are BadRequest, except that a real server has no
-// reason for the error of a shard selector; see [WithoutReason].
+// known. nil: there are no others. The errors are BadRequest.
 func NewFilter(namespace string, opts metav1.ListOptions, known func(field string) bool) (*Filter, error) {
 	f := &Filter{namespace: namespace, exactNamespace: namespace}
 	if opts.LabelSelector != "" {
@@ -67,7 +66,7 @@ func NewFilter(namespace string, opts metav1.ListOptions, known func(field strin
 	if opts.ShardSelector != "" {
 		sel, err := shard.Parse(opts.ShardSelector)
 		if err != nil {
-			return nil, WithoutReason(fmt.Errorf("invalid shard selector: %w", err))
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("invalid shard selector: %v", err))
 		}
 		f.shard = sel
 	}

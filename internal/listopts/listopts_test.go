@@ -109,7 +109,7 @@ func TestFilterErrors(t *testing.T) {
 		{metav1.ListOptions{LabelSelector: "a in"}, 400, "unable to parse requirement: found ''"},
 		{metav1.ListOptions{FieldSelector: "a"}, 400, "invalid selector: 'a'"},
 		{metav1.ListOptions{FieldSelector: "spec.size=1"}, 400, "field label not supported: spec.size"},
-		{metav1.ListOptions{ShardSelector: "a"}, 500, "invalid shard selector"},
+		{metav1.ListOptions{ShardSelector: "a"}, 400, "invalid shard selector"},
 	} {
 		_, err := listopts.NewFilter("", tt.opts, known)
 		var status apierrors.APIStatus

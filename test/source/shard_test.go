@@ -92,11 +92,7 @@ func TestShardInfo(t *testing.T) {
 		{"a dynamic list without", func() metav1.ListMeta { return listMeta(t, dynamic(loose)) }, nil},
 		{"Memory", func() metav1.ListMeta { return listMeta(t, lw.Shard[*rig.Gadget](memory, 1, 2)) }, info},
 		{"Memory without", func() metav1.ListMeta { return listMeta[*rig.Gadget](t, memory) }, nil},
-		{"a server that ignores it", func() metav1.ListMeta { return listMeta(t, lw.Shard[*rig.Gadget](gadgets, 1, 2)) }, nil},
-		{"HTTP in JSON", func() metav1.ListMeta {
-			server.SetShards(true)
-			return listMeta(t, lw.Shard[*rig.Gadget](gadgets, 1, 2))
-		}, info},
+		{"HTTP in JSON", func() metav1.ListMeta { return listMeta(t, lw.Shard[*rig.Gadget](gadgets, 1, 2)) }, info},
 		{"HTTP in protobuf", func() metav1.ListMeta { return listMeta(t, lw.Shard[*metav1.PartialObjectMetadata](partial, 1, 2)) }, info},
 		{"HTTP without", func() metav1.ListMeta { return listMeta[*rig.Gadget](t, gadgets) }, nil},
 		{"a server that changed its mind", func() metav1.ListMeta {
