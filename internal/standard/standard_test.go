@@ -47,7 +47,7 @@ func newCarp(name, version string) *carp.Carp {
 	c := &carp.Carp{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Carp"}}
 	c.Namespace, c.Name, c.ResourceVersion, c.UID = "ns", name, version, "u"
 	c.Labels, c.Annotations = map[string]string{"app": name, "tier": "x"}, map[string]string{"note": strings.Repeat("long ", 50)}
-	c.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "m", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{}}`)}}}
+	c.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "m", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`)}}
 	c.CreationTimestamp = metav1.Unix(1700000000, 0)
 	c.Spec.NodeName, c.Spec.TerminationGracePeriodSeconds, c.Spec.NodeSelector = "n1", &grace, map[string]string{"a": "b"}
 	c.Status.Conditions = []carp.CarpCondition{{Type: "Ready", Status: "True"}}
