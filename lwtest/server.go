@@ -39,7 +39,9 @@ type Resource struct {
 	Scale bool
 	// Schema is the OpenAPI schema of a custom resource, in JSON or YAML: what stands below
 	// openAPIV3Schema. It says which fields there are, of a Resource without a Type, and which lists
-	// have keys. It checks no values.
+	// have keys, and checks the values of each write, also the test's own: but for the rules of
+	// x-kubernetes-validations, as a CustomResourceDefinition does. What an update leaves as it was may
+	// stay wrong.
 	Schema []byte
 	// Versions are others in which the objects are served, as any JSON. They are stored in Version, to
 	// which Fields belong. Convert makes obj one of another version. Nil: the versions differ by their
@@ -77,7 +79,7 @@ type Resource struct {
 // history, pages, bookmarks, streamed lists, selectors, discovery, tables and errors of a real
 // server, and its writes: patches in four forms, server-side apply with its conflicts, finalizers,
 // the subresource status, dry runs and field validation. Built-in kinds validate no more than their
-// metadata, and have no defaults; garbage is collected when a test says so, by [Server.Collect].
+// metadata, and have no defaults; a Schema checks values; garbage is collected when a test says so, by [Server.Collect].
 // What else a real server answers otherwise stands in one table, in docs/test.md.
 //
 // A Server forgets changes of a resource when there are some tens of thousands: a watch from before

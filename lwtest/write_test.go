@@ -221,6 +221,33 @@ func TestApply(t *testing.T) {
 	}
 }
 
+// A Schema checks the values of each write, of a client as of the test.
+func TestSchemaOfAResource(t *testing.T) {
+	server := lwtest.NewServer(t, lwtest.Resource{Group: "x.io", Plural: "shops", Kind: "Shop", Schema: []byte(`
+type: object
+properties: {spec: {type: object, required: [size], properties: {size: {type: integer, minimum: 1}}}}`)})
+	shops := lwtest.Objects[*unstructured.Unstructured](server, "shops")
+	for spec, want := range map[string]int{`{"size":1}`: 201, `{"size":0}`: 422, `{}`: 422, `{"size":"1"}`: 422} {
+		body := `{"apiVersion":"x.io/v1","kind":"Shop","metadata":{"generateName":"a"},"spec":` + spec + `}`
+		resp, err := server.Client().Post(shops.URL("ns"), "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("%s: %s", spec, resp.Status)
+		}
+		shop := &unstructured.Unstructured{}
+		if err := shop.UnmarshalJSON([]byte(body)); err != nil {
+			t.Fatal(err)
+		}
+		shop.SetNamespace("ns")
+		if _, err := shops.Create(shop); (err == nil) != (want == 201) || err != nil && !apierrors.IsInvalid(err) {
+			t.Errorf("%s by the test: %v", spec, err)
+		}
+	}
+}
+
 // A kind is read, watched and written in each of its versions, and stored in one.
 func TestVersions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -65,7 +65,8 @@ type Resource[T lw.Object] struct {
 	// Schema is an OpenAPI schema of T in JSON or YAML, as a CustomResourceDefinition has it. It says
 	// how lists merge, what kubectl explains and, of a T that decodes itself, such as
 	// *unstructured.Unstructured, which fields there are: others are pruned, and warned of or refused.
-	// It checks no values. nil: what the fields of T say.
+	// It checks the values of each write, as a CustomResourceDefinition does, but for its rules in
+	// CEL: what an update leaves as it was may stay wrong. nil: what the fields of T say.
 	Schema []byte
 	// Default fills in what a client has left out of obj. It may change nothing else.
 	Default func(obj T) error

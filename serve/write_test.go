@@ -382,6 +382,8 @@ properties:
 			{"POST", "?fieldValidation=Strict", "", apply(`{"template":{"spec":{}},"labels":{"x":{"b":1}},"free":{"known":{"y":1}}}`), 400,
 				`unknown field \"spec.free.known.y\", unknown field \"spec.labels.x.b\", unknown field \"spec.template.spec\"`},
 			{"POST", "?dryRun=All", "", apply(`{"color":null,"free":{"x":null},"labels":{"x":null}}`), 201, `"spec":{"free":{"x":null},"labels":{}}`},
+			{"POST", "", "", apply(`{"color":1}`), 422, `spec.color in body must be of type string`},
+			{"POST", "", "", apply(`{"parts":[{"name":"p"},{"name":"p"}]}`), 422, `spec.parts[1]: Duplicate value`},
 			{"POST", "", "", apply(`{"color":"<red>","colour":"red"}`), 201, `"generation":1`},
 			{"PATCH", "/a", mergeJSON, `{"spec":{"colour":"red"},"status":{}}`, 200, `"generation":1`},
 			{"PATCH", "/a?fieldManager=m", applyYAML, apply(`{"parts":[{"name":"p","size":1}]}`), 200, `"name":"p"`},

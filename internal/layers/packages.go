@@ -26,7 +26,7 @@ const maxKnot = 10
 var Product = []Room{
 	{"base", []string{"internal/demand", "internal/arrange", "internal/equal", "internal/golist", "internal/leak", "internal/markup", "internal/mutation",
 		"internal/names", "internal/order", "internal/pace", "internal/progress", "internal/prune", "internal/registry", "internal/registry/conform", "internal/shard",
-		"internal/signal", "internal/wire"}, nil},
+		"internal/signal", "internal/values", "internal/wire"}, nil},
 	{"decode", []string{"internal/decode", "internal/request", "internal/rest", "internal/standard", "internal/why"}, []string{"base"}},
 	{"table", []string{"internal/table", "internal/settle"}, []string{"base"}},
 	{"history", []string{"internal/listopts", "internal/history"}, []string{"base"}},

@@ -348,8 +348,11 @@ func (w *Write) defaults(ctx context.Context, o, old *Object) error {
 	return nil
 }
 
-// validate asks the user's functions, and checks the scale. o is nil for a deletion.
+// validate checks the values, asks the user's functions, and checks the scale. o is nil for a deletion.
 func (w *Write) validate(ctx context.Context, o, old *Object) (err error) {
+	if err := w.checkValues(o, old); err != nil {
+		return err
+	}
 	if w.kind.Validate != nil {
 		err = w.kind.Validate(ctx, o, old)
 	}
@@ -368,6 +371,30 @@ func (w *Write) validate(ctx context.Context, o, old *Object) (err error) {
 		o = old
 	}
 	return w.kind.refused(o.Meta.Name, err)
+}
+
+// checkValues checks an object by the schema that the Kind was given.
+func (w *Write) checkValues(o, old *Object) error {
+	k := w.kind
+	if o == nil || k.schema == nil || k.schema.values == nil {
+		return nil
+	}
+	object, err := k.content(o)
+	if err != nil {
+		return err
+	}
+	var was map[string]any
+	if old != nil {
+		before, err := k.content(old)
+		if err != nil {
+			return err
+		}
+		was = before.Object
+	}
+	if errs := k.schema.values.Check(object.Object, was, w.req.Subresource == SubStatus); len(errs) > 0 {
+		return k.invalid(o.Meta.Name, errs)
+	}
+	return nil
 }
 
 // refused is the answer to what a function of the user's has refused.

@@ -13,13 +13,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	kjson "sigs.k8s.io/json"
+
+	"github.com/go-lw/lw/internal/values"
 )
 
 // A given is the schema of a Kind's objects that somebody has given, as CustomResourceDefinitions
-// have it. It says which fields there are and how lists merge; it checks no values.
+// have it. It says which fields there are, how lists merge, and which values they may have.
 type given struct {
-	root  document
-	lists managedfields.TypeConverter
+	root   document
+	lists  managedfields.TypeConverter
+	values *values.Values // nil: it is made of a Type, whose values are free
 }
 
 const (
@@ -33,6 +36,9 @@ func (k *Kind) SetSchema(data []byte) error {
 	err := yaml.Unmarshal(data, &root)
 	if err == nil {
 		k.schema, err = k.newGiven(root)
+	}
+	if err == nil {
+		k.schema.values, err = values.New(data)
 	}
 	if err != nil {
 		return fmt.Errorf("the schema: %w", err)
@@ -65,7 +71,7 @@ func (k *Kind) newGiven(root document) (*given, error) {
 		return nil, err
 	}
 	lists, err := managedfields.NewTypeConverter(map[string]*spec.Schema{"root": &model}, false)
-	return &given{root, lists}, err
+	return &given{root: root, lists: lists}, err
 }
 
 // prune returns the JSON of an object without what the schema does not have, and the errors about
