@@ -79,8 +79,9 @@ type Resource struct {
 // history, pages, bookmarks, streamed lists, selectors, discovery, tables and errors of a real
 // server, and its writes: patches in four forms, server-side apply with its conflicts, finalizers,
 // the subresource status, dry runs and field validation. Built-in kinds validate no more than their
-// metadata, and have no defaults; a Schema checks values; garbage is collected when a test says so, by [Server.Collect].
-// What else a real server answers otherwise stands in one table, in docs/test.md.
+// metadata, and have no defaults; a Schema checks values; garbage is collected when a test says so,
+// by [Server.Collect]. What else a real server answers otherwise stands in one table, in
+// docs/test.md.
 //
 // A Server forgets changes of a resource when there are some tens of thousands: a watch from before
 // gets 410, as on a real server after some minutes.
