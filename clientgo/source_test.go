@@ -444,6 +444,19 @@ func TestHTTPNeedsAResource(t *testing.T) {
 	rig.Same(t, "URL", "http://127.0.0.1:8001/k8s/clusters/c1/apis/apps/v1/namespaces/ns/deployments", src.URL)
 }
 
+// The source sends what the config has: its credentials, by its transport.
+func TestHTTPSendsTheCredentials(t *testing.T) {
+	var sent []string
+	config := &rest.Config{Host: "http://h", BearerToken: "token", UserAgent: "agent", Transport: rig.RoundTrip(func(r *http.Request) (*http.Response, error) {
+		sent = append(sent, r.Header.Get("Authorization"), r.UserAgent())
+		return nil, errors.New("seen")
+	})}
+	src := rig.Must[*lw.HTTP[*corev1.Pod]](t)(clientgo.HTTP[*corev1.Pod](config, corev1.SchemeGroupVersion.WithResource("pods"), ""))
+	_, err := src.List(t.Context(), metav1.ListOptions{}, func(*corev1.Pod, error) error { return nil })
+	fails(t, err, "seen")
+	rig.Same(t, "sent", []string{"Bearer token", "agent"}, sent)
+}
+
 func ExampleHTTP() {
 	config := &rest.Config{Host: "http://127.0.0.1:8001"}
 	src, err := clientgo.HTTP[*corev1.Pod](config, corev1.SchemeGroupVersion.WithResource("pods"), "kube-system")

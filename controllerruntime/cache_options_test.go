@@ -17,9 +17,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -151,6 +153,13 @@ func TestNewCacheWithoutBookmarks(t *testing.T) {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 	})
+}
+
+// The program's config is not changed: others may read it meanwhile.
+func TestNewCacheLeavesTheConfig(t *testing.T) {
+	config := &rest.Config{Host: "http://h"}
+	rig.Must[cache.Cache](t)(controllerruntime.NewCache(config, cache.Options{Mapper: meta.NewDefaultRESTMapper(nil)}))
+	rig.Same(t, "the config", rest.Config{Host: "http://h"}, *config)
 }
 
 // Failures reach the handler of errors, with the API's status, and a handler is called again at the

@@ -4,10 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"math"
+	"math/bits"
 	"slices"
 	"testing"
-	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -192,43 +191,23 @@ func TestNetGivesMemoryBack(t *testing.T) {
 	}
 }
 
-// Each of the rivals of a key costs the logarithm of their number, whatever their order. The cost
-// of a map says how fast the machine is at the moment. That of the rivals is some fifty times as
-// much, and would be some thousand times as much if each moved all others.
+// Each of the rivals of a key costs the logarithm of their number, whatever their order: so many
+// comparisons.
 func TestManyRivals(t *testing.T) {
 	const rivals = 40000
-	type origin [8]int // as large as a pair of keys
-	cost := fastest(func() {
-		r := NewResults(Rules[origin, *result]{
-			Compare: func(a, b origin) int { return cmp.Compare(a[0], b[0]) }, Same: same,
-			Shown: func(Key) (*result, bool) { return nil, false },
-		})
-		key := Key{Name: "a"}
-		for i := range rivals { // each comes before all others
-			r.Put(origin{rivals - i}, key, &result{})
-		}
-		for i := range rivals { // and the first one goes
-			r.Drop(origin{i + 1}, key)
-		}
+	compared := 0
+	r := NewResults(Rules[int, *result]{
+		Compare: func(a, b int) int { compared++; return cmp.Compare(a, b) }, Same: same,
+		Shown: func(Key) (*result, bool) { return nil, false },
 	})
-	base := fastest(func() {
-		all := map[int]*result{}
-		for i := range rivals {
-			all[i] = &result{}
-		}
-	})
-	if cost > 300*base {
-		t.Errorf("%d rivals take %v, and to put them into a map takes %v", rivals, cost, base)
+	key := Key{Name: "a"}
+	for i := range rivals { // each comes before all others
+		r.Put(rivals-i, key, &result{})
 	}
-}
-
-// fastest returns the least time that f takes.
-func fastest(f func()) time.Duration {
-	least := time.Duration(math.MaxInt64)
-	for range 3 {
-		start := time.Now()
-		f()
-		least = min(least, time.Since(start))
+	for i := range rivals { // and the first one goes
+		r.Drop(i+1, key)
 	}
-	return least
+	if most := 4 * rivals * bits.Len(rivals); compared > most {
+		t.Errorf("%d rivals are compared %d times, want at most %d", rivals, compared, most)
+	}
 }
