@@ -1,6 +1,7 @@
 package registry_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/url"
@@ -9,7 +10,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	cbor "k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
@@ -240,6 +243,41 @@ func TestDeleteOptions(t *testing.T) {
 		got := "error"
 		if o, err := ParseDeleteOptions(query, c.contentType, []byte(c.body)); err == nil {
 			got = fmt.Sprint(*o.PropagationPolicy, " ", o.DryRun)
+		}
+		rig.Same(t, fmt.Sprintf("%s %q", c.contentType, c.body), c.want, got)
+	}
+}
+
+// The options of an Eviction come in each format, too, and its name must be the Pod's.
+func TestEvictionOptions(t *testing.T) {
+	options := rig.Must[[]byte](t)((&metav1.DeleteOptions{GracePeriodSeconds: new(int64(7)), DryRun: []string{metav1.DryRunAll}}).Marshal())
+	meta := rig.Must[[]byte](t)((&metav1.ObjectMeta{Name: "a"}).Marshal())
+	field := func(number rune, value []byte) string {
+		return string(number<<3|2) + string(rune(len(value))) + string(value)
+	}
+	message := func(raw string) string {
+		return "k8s\x00" + string(rig.Must[[]byte](t)((&runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: "policy/v1", Kind: "Eviction"}, Raw: []byte(raw)}).Marshal()))
+	}
+	content := map[string]any{"metadata": map[string]any{"name": "a"}, "deleteOptions": map[string]any{"gracePeriodSeconds": 7, "dryRun": []any{"All"}}}
+	for _, c := range []struct{ contentType, body, want string }{
+		{"application/json", string(rig.Must[[]byte](t)(json.Marshal(content))), "7 [All]"},
+		{"application/yaml", "metadata: {name: a}\ndeleteOptions: {gracePeriodSeconds: 7, dryRun: [All]}", "7 [All]"},
+		{"application/cbor", string(rig.Must[[]byte](t)(cbor.Marshal(content))), "7 [All]"},
+		{"application/vnd.kubernetes.protobuf", message(field(1, meta) + field(2, options)), "7 [All]"},
+		{"application/vnd.kubernetes.protobuf", message(field(1, meta)), "none []"},
+		{"application/vnd.kubernetes.protobuf", message(field(2, options)), "400"}, // without a name
+		{"application/vnd.kubernetes.protobuf", message(field(1, meta) + field(2, []byte("\xff"))), "400"},
+	} {
+		o, err := ParseEviction("a", nil, c.contentType, []byte(c.body))
+		got := "400"
+		if err == nil {
+			got = "none"
+			if o.GracePeriodSeconds != nil {
+				got = fmt.Sprint(*o.GracePeriodSeconds)
+			}
+			got += fmt.Sprint(" ", o.DryRun)
+		} else if !apierrors.IsBadRequest(err) {
+			got = err.Error()
 		}
 		rig.Same(t, fmt.Sprintf("%s %q", c.contentType, c.body), c.want, got)
 	}

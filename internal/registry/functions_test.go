@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -51,6 +52,8 @@ func TestFunctions(t *testing.T) {
 			return field.ErrorList{field.Required(field.NewPath("a"), ""), field.Required(field.NewPath("b"), "")}.ToAggregate()
 		case 15:
 			return errors.New("plainly wrong")
+		case 17:
+			return utilerrors.NewAggregate([]error{field.Required(field.NewPath("a"), ""), errors.New("plainly wrong")})
 		case 16:
 			var none *Full
 			none.Size++
@@ -69,6 +72,7 @@ func TestFunctions(t *testing.T) {
 		{Request{Verb: Create, Body: []byte(`{"metadata":{"name":"b"},"size":13}`)}, `422 Thing.example.io "b" is invalid: size: Invalid value: 13: unlucky`, "<nil> 13"},
 		{merge(`{"size":14}`), `422 Thing.example.io "a" is invalid: [a: Required value, b: Required value]`, "5 14"},
 		{merge(`{"size":15}`), `422 plainly wrong`, "5 15"},
+		{merge(`{"size":17}`), `422 Thing.example.io "a" is invalid: [a: Required value, <nil>: Internal error: plainly wrong]`, "5 17"},
 		{merge(`{"size":16}`), `500 Internal error occurred: panic: runtime error: invalid memory address or nil pointer dereference`, "5 16"},
 		{merge(`{"size":66}`), `500 Internal error occurred: panic: default`, ""},
 		{merge(`{"size":null}`), `200 {"size":5}`, "5 5"},

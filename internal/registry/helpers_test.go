@@ -67,22 +67,30 @@ func (m *memory) Replace(_ context.Context, o, old *Object) (*Object, error) {
 	m.wait()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.objects[o.Key()] != old {
-		return nil, apierrors.NewConflict(m.kind.GroupResource(), o.Meta.Name, errors.New("raced"))
+	if err := m.raced(old); err != nil {
+		return nil, err
 	}
 	return m.put(o), nil
+}
+
+// raced is the error of a write of what is old no more.
+func (m *memory) raced(old *Object) error {
+	switch m.objects[old.Key()] {
+	case old:
+		return nil
+	case nil:
+		return apierrors.NewNotFound(m.kind.GroupResource(), old.Meta.Name)
+	default:
+		return apierrors.NewConflict(m.kind.GroupResource(), old.Meta.Name, errors.New("raced"))
+	}
 }
 
 func (m *memory) Delete(_ context.Context, old *Object) (*Object, error) {
 	m.wait()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	switch m.objects[old.Key()] {
-	case old:
-	case nil:
-		return nil, apierrors.NewNotFound(m.kind.GroupResource(), old.Meta.Name)
-	default:
-		return nil, apierrors.NewConflict(m.kind.GroupResource(), old.Meta.Name, errors.New("raced"))
+	if err := m.raced(old); err != nil {
+		return nil, err
 	}
 	delete(m.objects, old.Key())
 	return old, nil

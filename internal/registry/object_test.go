@@ -1,6 +1,7 @@
 package registry_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -87,6 +88,57 @@ func TestNamesInAnyCase(t *testing.T) {
 	for key, o := range m.objects {
 		if v := o.Value.(*Odd); v.GetName() != key.Name || v.GetNamespace() != key.Namespace {
 			t.Errorf("%s has %+v", key, v)
+		}
+	}
+}
+
+// The functions never see an object under another name than that of the request.
+func TestFunctionsOfNamesInAnyCase(t *testing.T) {
+	for _, of := range []string{"Default", "Mutate"} {
+		k, seen := things(t), []string(nil)
+		k.Type = typeOf[*Odd](t)
+		see := func(o *Object) { seen = append(seen, o.Value.(*Odd).GetName()) }
+		if of == "Default" {
+			k.Default = func(o *Object) error { see(o); return nil }
+		} else {
+			k.Mutate = func(_ context.Context, a *Admission) error { see(a.Object); return nil }
+		}
+		m := newMemory(k)
+		out, _, err := do(m, Request{Verb: Create, Body: []byte(`{"metadata":{"name":"c","namespace":"ns"},"metaData":{"name":"d"}}`)})
+		if got := said(k, out, err); !strings.HasPrefix(got, "400") || len(seen) > 0 {
+			t.Errorf("%s: %s, and it saw %q", of, got, seen)
+		}
+		mustCreate(t, m, `{"metadata":{"name":"e"}}`)
+		rig.Same(t, of, []string{"e"}, seen)
+	}
+}
+
+// What a schema does not have is lost, and each form of a write says so where the client asks.
+func TestUnknownFields(t *testing.T) {
+	k := things(t)
+	k.Type = nil
+	rig.OK(t, k.SetSchema([]byte(`{"type":"object","properties":{"spec":{"type":"object"}}}`)))
+	body := []byte(`{"apiVersion":"example.io/v1","kind":"Thing","metadata":{"name":"a"},"spec":{"x":1}}`)
+	for _, req := range []Request{
+		{Verb: Create, Body: body},
+		{Verb: Update, Key: named("a"), Body: body},
+		{Verb: Patch, Key: named("a"), ContentType: string(types.MergePatchType), Body: body},
+		{Verb: Patch, Key: named("a"), ContentType: string(types.ApplyYAMLPatchType), Body: body},
+	} {
+		for validation, want := range map[string][]string{"Ignore": nil, "Warn": {`unknown field "spec.x"`}, "Strict": nil} {
+			m := newMemory(k)
+			if req.Verb != Create {
+				mustCreate(t, m, `{"metadata":{"name":"a"}}`)
+			}
+			req.Query = url.Values{"fieldManager": {"m"}, "fieldValidation": {validation}}
+			what := fmt.Sprintf("%s %s %s", req.Verb, req.ContentType, validation)
+			out, w, err := do(m, req)
+			if got := said(k, out, err); strings.HasPrefix(got, "4") != (validation == "Strict") || err == nil && strings.Contains(got, "x") {
+				t.Errorf("%s: %s", what, got)
+			}
+			if w != nil { // else it is refused as it comes
+				rig.Same(t, what, want, w.Warnings)
+			}
 		}
 	}
 }
