@@ -513,3 +513,26 @@ func TestBookmarkStopsAtAFence(t *testing.T) {
 		t.Errorf("the store is at %s, and shows what version 9 has passed", h.store.ResourceVersion())
 	}
 }
+
+// TestCommitOpensTheGate expects that a commit of several writes leaves the gate open. If it does
+// not, readers see half of the next one.
+func TestCommitOpensTheGate(t *testing.T) {
+	for _, n := range []int{2, table.Brief + 1} {
+		g := &gate{}
+		h := newTestHub(&g.mu)
+		h.store.gate = g
+		for version := 2; version < 5; version++ {
+			batch := h.store.store.NewBatch()
+			for i := range n {
+				b := newBall(strconv.Itoa(i), 1, version)
+				batch.Put(KeyOf(b), b)
+			}
+			before := g.seq.Load()
+			h.write(batch, &move[*ball]{version: strconv.Itoa(version)})
+			batch.Release()
+			if now := g.seq.Load(); now%2 != 0 || now == before {
+				t.Errorf("%d writes, version %d: the gate is at %d, and was at %d", n, version, now, before)
+			}
+		}
+	}
+}

@@ -214,3 +214,27 @@ func TestVerifyReportsOnce(t *testing.T) {
 			"lw: graph/impure: derive default/w1: verify: a function is not pure, or a shared object was changed: a new computation makes another one: Sum: 1 is now 2 (and 1 more)")
 	})
 }
+
+// Verify is silent while an object is set aside, whose result is an older one, and looks again when
+// it is not.
+func TestVerifyOfWhatIsSetAside(t *testing.T) {
+	errs := &rig.Errors{}
+	opts := &lw.GraphOptions{Verify: true, OnError: errs.Add, OnPanic: func(*lw.Panic) {}}
+	inGraph(t, opts, "a1 b2", "", func(t *testing.T, b *graphBench) {
+		bad, wrong := 9, 0
+		d := lw.Derive(b.g, b.l, func(w *rig.Widget) *rig.Sum {
+			if w.Size == bad {
+				panic("bad")
+			}
+			return &rig.Sum{Meta: lw.MetaOf(w), Sum: w.Size + wrong}
+		}, "it")
+		b.start()
+		b.update(b.left, "a", 9)
+		rig.Same(t, "set aside", 1, len(b.g.Status().Collections[0].SetAside))
+		rig.Same(t, "shown", 2, d.Store().Len())
+		rig.Same(t, "reported while a is set aside", nil, errs.TakeSorted())
+		wrong = 1
+		b.update(b.left, "a", 8)
+		rig.Same(t, "reported then", 1, len(errs.TakeSorted()))
+	})
+}

@@ -219,6 +219,28 @@ func TestKeptIsNoWitness(t *testing.T) {
 	mustWitness(t, src, a, m.ResourceVersion(), nil)
 }
 
+// What a list that broke off had kept is not kept any more once a whole list has not.
+func TestKeptOfABrokenListIsForgotten(t *testing.T) {
+	m := lw.NewMemory(rig.NewWidget("a", 3), rig.NewWidget("b", 2))
+	src := lw.Transform(m, evenOnly)
+	broken := errors.New("broken")
+	_, err := src.List(t.Context(), metav1.ListOptions{}, func(w *rig.Widget, err error) error {
+		if errors.Is(err, lw.ErrKeep) {
+			return nil
+		}
+		return broken
+	})
+	if !errors.Is(err, broken) {
+		t.Fatal(err)
+	}
+	rig.Remove(t, m, "a")
+	a := rig.NewWidget("a", 3)
+	read(t, src)
+	if _, err := lw.HintsOf(src).StillHas(t.Context(), lw.MetaOf(a), m.ResourceVersion()); errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("asked about a: %v", err)
+	}
+}
+
 // An object that is kept stays at a relist, also if the Transform makes UIDs of its own. Once it
 // has another version, what is shown is the server's again: then a restored server is noticed by
 // it.
