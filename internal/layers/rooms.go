@@ -19,7 +19,7 @@ var Rooms = []Room{
 	{"words", []string{"doc.go", "lw.go", "error.go", "options.go", "status*.go"}, nil},
 	{"log", []string{"fifo.go", "cursor.go"}, []string{"words"}},
 	{"index", []string{"index*.go"}, []string{"words"}},
-	{"hub", []string{"hub*.go", "handler.go", "wait.go"}, []string{"words", "log", "index"}},
+	{"hub", []string{"hub*.go", "overlay*.go", "handler.go", "wait.go"}, []string{"words", "log", "index"}},
 	{"sources", []string{"listwatch*.go", "http.go", "memory.go", "feed.go", "transform.go", "wanted.go"}, []string{"words"}},
 	{"reflector", []string{"reflector*.go"}, []string{"words"}},
 	{"informer", []string{"informer.go", "tell.go", "demand.go", "mutation.go", "group.go"}, []string{"words", "index", "hub", "reflector"}},

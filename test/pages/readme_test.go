@@ -190,7 +190,7 @@ func (a anyHost) RoundTrip(r *http.Request) (*http.Response, error) {
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
-	for _, path := range glob(t, "*.md", "docs/*.md", "e2e/*.md", "examples/*.md", "bench/results/*.md",
+	for _, path := range glob(t, "*.md", ".github/*.md", "docs/*.md", "e2e/*.md", "examples/*.md", "bench/results/*.md",
 		"internal/proof/*.md", "clientgo/histories/*.md") {
 		texts[path] = read(t, path)
 	}
