@@ -23,7 +23,7 @@ var wireBugs = []bug{
 	{"a projection's strings have notes", "TestProjectionIsSmall", "./internal/decode", []edit{
 		{"internal/decode newPartLayout", `projection && __1`, `projection && len(l.parts) > 100 && __1`}}},
 	{"a bookmark needs no version", "TestBookmarks", "./internal/decode", []edit{
-		{"internal/decode bookmark", `__1 == ""`, `__1 == "" && o.Name != ""`}}},
+		{"internal/decode Bookmark", `__1 == ""`, `__1 == "" && o.Name != ""`}}},
 	{"untyped part that comes twice is noted", "Untyped", "./internal/decode", []edit{
 		{"internal/decode Decoder.decodeContent", `twice || parts.unsure`, `false && (twice || parts.unsure)`}}},
 	{"keys that are left out are in protobuf", "TestOnly$", "./internal/decode", []edit{
