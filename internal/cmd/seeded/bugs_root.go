@@ -147,7 +147,7 @@ var rootBugs = []bug{
 	{"board: statuses are asked for under the lock", "TestBoardChangesInALoop", "", []edit{
 		{". Board.Informers", `for _, e := range b.informers.list() { if __1 { return } }`, `b.informers.mu.Lock(); defer b.informers.mu.Unlock(); for e := range b.informers.entries { if __1 { return } }`}}},
 	{"a hastened watch counts as failed", "TestCatchUp|TestWaitForForeign", "", []edit{
-		{". isOwnEnd", `__1 || errors.Is(__)`, `__1`}}},
+		{". isOwnEnd", `__1 || errors.Is(__, errHastened)`, `__1`}}},
 	{"poll: a wait has nothing called", "TestPoll$|TestProgress", "", []edit{
 		{". feedSource.wait", `select { case <-t.C: case <-s.nudge: case <-ctx.Done(): }`, `select { case <-t.C: case <-ctx.Done(): }`}}},
 	{"poll: nil is an empty collection", "TestEmptyFirstAnswer|TestPollModel", "", []edit{

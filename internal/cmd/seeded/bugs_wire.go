@@ -19,7 +19,7 @@ var wireBugs = []bug{
 	{"part that comes twice is merged in protobuf", "Parts", "./internal/decode", []edit{
 		{"internal/decode partLayout.messagePart", `l.came(d, i, p)`, `false && l.came(d, i, p)`}}},
 	{"a Status has no words", "TestHTTPStatusWithoutWords", "", []edit{
-		{"internal/decode statusError", `s.Message == "" || __1`, `s.Message != "" && __1`}}},
+		{"internal/decode StatusError", `s.Message == "" || __1`, `s.Message != "" && __1`}}},
 	{"a projection's strings have notes", "TestProjectionIsSmall", "./internal/decode", []edit{
 		{"internal/decode newPartLayout", `projection && __1`, `projection && len(l.parts) > 100 && __1`}}},
 	{"a bookmark needs no version", "TestBookmarks", "./internal/decode", []edit{
