@@ -8,7 +8,6 @@ import (
 	"encoding/xml"
 	"flag"
 	"io"
-	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
@@ -58,21 +57,6 @@ func main() {
 // goMod requires client-go.
 func goMod(name, version string) string {
 	return "module example.com/" + name + "\n\ngo 1.26.0\n\nrequire (\n\tk8s.io/apimachinery " + version + "\n\tk8s.io/client-go " + version + "\n)\n"
-}
-
-// tree returns what is in each file below dir.
-func tree(t *testing.T, dir string) map[string]string {
-	t.Helper()
-	all := map[string]string{}
-	check(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		data, err := os.ReadFile(path)
-		all[path] = string(data)
-		return err
-	}))
-	return all
 }
 
 // goRun runs go in dir.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -34,8 +35,14 @@ func must[V any](t *testing.T) func(V, error) V {
 // build runs lwbuild in dir, and returns what it prints.
 func build(t *testing.T, dir string, args ...string) (out string, err error) {
 	t.Helper()
+	return buildBy(t, &builder{dir: dir}, args...)
+}
+
+// buildBy is build by b, for tests that set or look at more of it.
+func buildBy(t *testing.T, b *builder, args ...string) (out string, err error) {
+	t.Helper()
 	var text bytes.Buffer
-	b := &builder{dir: dir, stdout: &text, stderr: &text}
+	b.stdout, b.stderr = &text, &text
 	if err = b.parse(args); err == nil {
 		err = b.run()
 	}
@@ -64,6 +71,21 @@ func files(t *testing.T, dir string) map[string]string {
 		data := must[[]byte](t)(os.ReadFile(filepath.Join(dir, e.Name())))
 		all[e.Name()] = string(data)
 	}
+	return all
+}
+
+// tree returns what is in each file below dir.
+func tree(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	check(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		all[path] = string(data)
+		return err
+	}))
 	return all
 }
 
@@ -182,6 +204,7 @@ func TestRefusals(t *testing.T) {
 	library["main.go"] = strings.ReplaceAll(own["main.go"], "package main", "package library")
 	delete(library, "main_test.go")
 	t.Setenv("CGO_ENABLED", "0")
+	cache := t.TempDir() // what a refused build leaves is not the user's
 	for _, tt := range []struct {
 		name string
 		dir  string
@@ -199,16 +222,24 @@ func TestRefusals(t *testing.T) {
 			[]string{"."}, []string{"./fork", "does not know that client-go", "there is no ", "next: a newer lwbuild"}},
 		{"a flag of lwbuild's own", program, []string{"-mod=vendor", "."}, []string{"-mod", "leave it out"}},
 		{"a bench of no time", program, []string{"-bench=.", "."}, []string{"-bench=.", "next: -bench=30s"}},
+		{"a bench of 0", program, []string{"-bench=0", "."}, []string{"-bench=0", "next: -bench=30s"}},
+		{"a bench of less", program, []string{"-bench=-1s", "."}, []string{"-bench=-1s", "next: -bench=30s"}},
+		{"a drawing of nothing", program, []string{"-svg=x.svg", "."}, []string{"-svg=x.svg", "next: -bench=30s"}},
 		{"a flag without value", program, []string{"-buildvcs", "-o"}, []string{"flag -o needs a value"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := build(t, tt.dir, tt.args...)
+			_, err := buildBy(t, &builder{dir: tt.dir, cache: cache}, tt.args...)
 			for _, want := range tt.want {
 				if err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("%v, want %q in it", err, want)
 				}
 			}
 		})
+	}
+	for _, e := range must[[]os.DirEntry](t)(os.ReadDir(cache)) {
+		if !strings.HasPrefix(e.Name(), "client-go@v0.36.0-lw") {
+			t.Errorf("a copy that was refused stays: %s", e.Name())
+		}
 	}
 }
 
@@ -233,9 +264,13 @@ func TestNextStep(t *testing.T) {
 // -n says what would be done, and does not do it.
 func TestDry(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "program")
-	said, err := build(t, "testdata/program", "-n", "-tags", "a,b", "-o", out, ".")
-	if err != nil || !strings.Contains(said, "GOWORK=off") || !strings.Contains(said, "-tags=a,b -o="+out+" .") {
-		t.Errorf("%v: %s", err, said)
+	b := &builder{dir: "testdata/program"}
+	said, err := buildBy(t, b, "-n", "-tags", "a,b", "-o", out, ".")
+	check(t, err)
+	// A program may have a folder vendor/, which go takes without -mod=mod.
+	want := fmt.Sprintf("\nGOWORK=off GOFLAGS=%q go build -modfile=%[2]s/lw.mod -mod=mod -overlay=%[2]s/overlay.json -tags=a,b -o=%s .\n", b.env["GOFLAGS"], b.tmp, out)
+	if !strings.HasSuffix(said, want) {
+		t.Errorf("%s, want at its end %s", said, want)
 	}
 	if _, err := os.Stat(out); err == nil {
 		t.Error("-n builds")
@@ -287,37 +322,5 @@ func TestDecide(t *testing.T) {
 				t.Errorf("%q, want %q in it; raised (-want +got):\n%s", said, tt.want, diff)
 			}
 		})
-	}
-}
-
-// The members and the versions of a workspace are those of the build.
-func TestWorkspaceEdits(t *testing.T) {
-	got := workspaceEdits([]module{
-		{Path: "m", Main: true, Dir: "/m"}, {Path: "member", Main: true, Dir: "/member"}, {Path: "a", Version: "v1.0.0"},
-		{Path: "b", Version: "v1.0.0", Replace: &module{Path: "../b", Dir: "/b"}}, {Path: "c", Version: "v1.0.0", Replace: &module{Path: "d", Version: "v2.0.0"}},
-	}, "/m")
-	want := []string{"-replace=member=/member", "-require=a@v1.0.0", "-require=b@v1.0.0", "-replace=b=/b", "-require=c@v1.0.0", "-replace=c=d@v2.0.0"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-// The patch moves no line, and refuses what it does not know.
-func TestInsert(t *testing.T) {
-	const src = "package cache\n\ntype InformerOptions struct {\n\tA int\n}\n\nfunc NewInformerWithOptions(o InformerOptions) (Store, Controller) {\n\treturn nil, nil\n}\n"
-	all := []insertion{insertions[1], insertions[3]}
-	got, err := insert("x.go", []byte(src), all)
-	want := strings.Replace(strings.Replace(src, "struct {", "struct { lwPlain bool", 1), "Controller) {",
-		"Controller) { if LWController != nil && !o.lwPlain { o.lwPlain = true; return LWController(o) }", 1)
-	if diff := cmp.Diff(want, string(got)); err != nil || diff != "" {
-		t.Errorf("%v (-want +got):\n%s", err, diff)
-	}
-	for _, changed := range []string{
-		strings.Replace(src, "o InformerOptions", "o *InformerOptions", 1), strings.Replace(src, "NewInformerWithOptions", "New", 1),
-		strings.Replace(src, "type InformerOptions", "type Options", 1), "no Go",
-	} {
-		if _, err := insert("x.go", []byte(changed), all); err == nil || !strings.Contains(err.Error(), errUnknown.Error()) {
-			t.Errorf("%v of:\n%s", err, changed)
-		}
 	}
 }

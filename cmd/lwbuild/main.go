@@ -134,6 +134,9 @@ func flagOf(name, value string, has bool) string {
 
 // run does all.
 func (b *builder) run() (err error) {
+	if b.svg != "" && b.bench == 0 {
+		return fmt.Errorf("flag -svg=%s: it draws what -bench measures; next: -bench=30s", b.svg)
+	}
 	if b.tmp, err = os.MkdirTemp("", "lwbuild-"); err != nil {
 		return err
 	}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// unpatched returns the files of a client-go that the patch fits.
+func unpatched() map[string]string {
+	all := map[string]string{"go.mod": "module k8s.io/client-go\n", "tools/cache/store.go": "package cache\n", "tools/cache/store_test.go": "package cache\n", "testdata/x.go": "no Go"}
+	for _, in := range insertions {
+		if all[in.file] == "" {
+			all[in.file] = "package " + filepath.Base(filepath.Dir(in.file)) + "\n"
+		}
+		var params []string
+		for i, param := range in.params {
+			params = append(params, fmt.Sprintf("p%d %s", i, param))
+		}
+		switch of, method, ok := strings.Cut(in.name, "."); {
+		case in.params == nil:
+			all[in.file] += "\ntype " + of + " struct {\n}\n"
+		case ok:
+			all[in.file] += "\nfunc (" + params[0] + ") " + method + "(" + strings.Join(params[1:], ", ") + ") {\n}\n"
+		default:
+			all[in.file] += "\nfunc " + of + "(" + strings.Join(params, ", ") + ") {\n}\n"
+		}
+	}
+	return all
+}
+
+// A patched copy has the files that a build needs, those of vendor before the module's. One that
+// cannot be made whole is not there.
+func TestPatched(t *testing.T) {
+	const own = "package cache\n\n// Mark is the program's own change.\nconst Mark = 1\n"
+	module := unpatched()
+	from := clientGo{name: "v0.36.0", dir: write(t, module), vendor: write(t, map[string]string{"tools/cache/store.go": own})}
+	cache := t.TempDir()
+	dir := must[string](t)(from.patched(cache))
+	want := maps.Clone(module)
+	delete(want, "tools/cache/store_test.go")
+	delete(want, "testdata/x.go")
+	want["tools/cache/store.go"] = own
+	maps.Copy(want, addedFiles)
+	got := map[string]string{}
+	for path, text := range tree(t, dir) {
+		name := must[string](t)(filepath.Rel(dir, path))
+		got[filepath.ToSlash(name)] = text
+	}
+	for _, in := range insertions {
+		if got[in.file] == module[in.file] || !strings.Contains(got[in.file], "LW") {
+			t.Errorf("%s has no patch:\n%s", in.file, got[in.file])
+		}
+		want[in.file] = got[in.file]
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the copy (-want +got):\n%s", diff)
+	}
+	if again := must[string](t)(from.patched(cache)); again != dir {
+		t.Errorf("the second is %s, the first %s", again, dir)
+	}
+
+	missing := filepath.Join(t.TempDir(), "missing")
+	for name, broken := range map[string]clientGo{
+		"the module is not there": {name: "v0.36.1", dir: missing},
+		"vendor is not there":     {name: "v0.36.1", dir: from.dir, vendor: missing},
+		"a file is not there":     {name: "v0.36.1", dir: from.vendor},
+	} {
+		cache := t.TempDir()
+		if dir, err := broken.patched(cache); err == nil {
+			t.Errorf("%s: %s is made", name, dir)
+		}
+		if left := must[[]os.DirEntry](t)(os.ReadDir(cache)); len(left) > 0 {
+			t.Errorf("%s: %v stays", name, left)
+		}
+	}
+	for _, broken := range []clientGo{{dir: missing}, {dir: from.dir, vendor: missing}} {
+		// What cannot be read is not one that the patch does not fit, and a build without the
+		// program's own changes to vendor/ is none.
+		if err := broken.write(t.TempDir()); !errors.Is(err, fs.ErrNotExist) || errors.Is(err, errUnknown) {
+			t.Errorf("%+v: %v", broken, err)
+		}
+	}
+}
+
+// The patch moves no line, and refuses what it does not know.
+func TestInsert(t *testing.T) {
+	const src = "package cache\n\ntype InformerOptions struct {\n\tA int\n}\n\nfunc NewInformerWithOptions(o InformerOptions) (Store, Controller) {\n\treturn nil, nil\n}\n"
+	all := []insertion{insertions[1], insertions[3]}
+	got, err := insert("x.go", []byte(src), all)
+	want := strings.Replace(strings.Replace(src, "struct {", "struct { lwPlain bool", 1), "Controller) {",
+		"Controller) { if LWController != nil && !o.lwPlain { o.lwPlain = true; return LWController(o) }", 1)
+	if diff := cmp.Diff(want, string(got)); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	for _, changed := range []string{
+		strings.Replace(src, "o InformerOptions", "o *InformerOptions", 1), strings.Replace(src, "NewInformerWithOptions", "New", 1),
+		strings.Replace(src, "type InformerOptions", "type Options", 1), "no Go",
+	} {
+		if _, err := insert("x.go", []byte(changed), all); err == nil || !strings.Contains(err.Error(), errUnknown.Error()) {
+			t.Errorf("%v of:\n%s", err, changed)
+		}
+	}
+}
