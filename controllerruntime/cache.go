@@ -7,9 +7,11 @@
 package controllerruntime
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -42,6 +44,9 @@ import (
 // deep copies by UnsafeDisableDeepCopy of the options: then each is decoded whole, so that the next
 // event heals what a program has changed against the rules. What a program changes after a single
 // read with client.UnsafeDisableDeepCopy stays in later versions; see [Options].Whole.
+//
+// With LW=off in the environment the cache is controller-runtime's own, so that a deployment can go
+// back without a build.
 func NewCache(config *rest.Config, opts cache.Options) (cache.Cache, error) {
 	return newCache(Options{}, config, opts)
 }
@@ -131,7 +136,16 @@ type Options struct {
 // processBoard is the Board of caches that have Metrics alone.
 var processBoard lw.Board
 
+// off reports whether the environment asks for controller-runtime's own cache.
+func off() bool { return os.Getenv("LW") == "off" }
+
 func newCache(o Options, config *rest.Config, opts cache.Options) (cache.Cache, error) {
+	if off() {
+		if o.Namespaces != nil || len(o.OnDemand) > 0 {
+			return nil, errors.New("controllerruntime: NewCache: LW=off: controller-runtime's cache has no OnDemand and no Namespaces")
+		}
+		return cache.New(config, opts)
+	}
 	httpClient := opts.HTTPClient
 	if httpClient == nil {
 		var err error

@@ -162,6 +162,26 @@ func TestNewCacheLeavesTheConfig(t *testing.T) {
 	rig.Same(t, "the config", rest.Config{Host: "http://h"}, *config)
 }
 
+// LW=off in the environment switches lw off: no informer of its is made, and the client is the same.
+func TestNewCacheOff(t *testing.T) {
+	t.Setenv("LW", "off")
+	synctest.Test(t, func(t *testing.T) {
+		b, board := newBench(t), new(lw.Board)
+		o := controllerruntime.Options{Board: board, TellWrites: true, Only: map[client.Object]lw.Fields{&corev1.Pod{}: {"status"}}}
+		c := b.start(controllerruntime.NewCacheWith(o), cache.Options{})
+		b.want(c, &corev1.Pod{})
+		if got := names(board); len(got) > 0 {
+			t.Errorf("the board has %v", got)
+		}
+		_, err := controllerruntime.NewClient(o)(b.config, client.Options{Mapper: b.mapper, Cache: &client.CacheOptions{Reader: c}})
+		rig.OK(t, err)
+		_, err = controllerruntime.NewCacheWith(controllerruntime.Options{OnDemand: []client.Object{&corev1.Secret{}}})(b.config, cache.Options{})
+		if !rig.Matches(err, "LW=off") {
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
 // Failures reach the handler of errors, with the API's status, and a handler is called again at the
 // period of resyncs.
 func TestNewCacheErrorsAndResync(t *testing.T) {
