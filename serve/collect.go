@@ -149,10 +149,7 @@ func (g *garbage) collect(ctx context.Context) {
 	}
 	g.mu.Lock()
 	due := slices.DeleteFunc(g.all.Take(), func(uid types.UID) bool {
-		_, ok := g.all.Step(uid)
-		if !ok {
-			delete(g.pauses, uid)
-		}
+		_, ok := g.stepLocked(uid)
 		return !ok
 	})
 	g.mu.Unlock()
@@ -204,11 +201,20 @@ func (g *garbage) failed(ctx context.Context, err error, due ...types.UID) {
 	})
 }
 
+// stepLocked returns the write that an object calls for. One that calls for none has no pause.
+func (g *garbage) stepLocked(uid types.UID) (registry.Step, bool) {
+	step, ok := g.all.Step(uid)
+	if !ok {
+		delete(g.pauses, uid)
+	}
+	return step, ok
+}
+
 // step makes the write that an object still calls for. If the object has changed meanwhile, that is
 // looked at when it comes.
 func (g *garbage) step(ctx context.Context, uid types.UID) error {
 	g.mu.Lock()
-	step, ok := g.all.Step(uid)
+	step, ok := g.stepLocked(uid)
 	g.mu.Unlock()
 	if !ok {
 		return nil

@@ -174,14 +174,19 @@ func TestCollectPauses(t *testing.T) {
 			box := g.own(g.boxes, "box", "")
 			a := g.own(g.parts, "a", "", box)
 			g.gone(g.boxes, box)
-			for _, owners := range [][]metav1.OwnerReference{nil, a.OwnerReferences} {
-				rig.Sleep(5 * time.Minute)
-				errs = nil
-				noErr(t, second(g.parts.Update(b.ctx, &part{ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: a.Name, OwnerReferences: owners}})))
-			}
-			rig.Sleep(5 * time.Second)
-			if len(errs) != 3 || !strings.Contains(errs[0].Error(), "not now") { // after 0, 1 and 3 seconds
-				t.Errorf("%v: %d errors: %v", refusal, len(errs), errs)
+			other := g.own(g.boxes, "other", "")
+			kept := slices.Clone(a.OwnerReferences)
+			kept[0].Name, kept[0].UID = other.Name, other.UID
+			for _, free := range [][]metav1.OwnerReference{nil, kept} {
+				for _, owners := range [][]metav1.OwnerReference{free, a.OwnerReferences} {
+					rig.Sleep(5 * time.Minute)
+					errs = nil
+					noErr(t, second(g.parts.Update(b.ctx, &part{ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: a.Name, OwnerReferences: owners}})))
+				}
+				rig.Sleep(5 * time.Second)
+				if len(errs) != 3 || !strings.Contains(errs[0].Error(), "not now") { // after 0, 1 and 3 seconds
+					t.Errorf("%v, after %d owners: %d errors: %v", refusal, len(free), len(errs), errs)
+				}
 			}
 		})
 	}

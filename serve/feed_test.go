@@ -11,6 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw"
@@ -103,6 +104,22 @@ func TestFeedRemembersABreak(t *testing.T) {
 	f.Begin(snapshot(t, "12", object("12")), false)
 	if r, err := h.read(at, nil); err != nil || !r.stale {
 		t.Errorf("a watch of before: %v", err)
+	}
+}
+
+// Clients that compare UIDs and versions do not see that an object is another one with both: they
+// must list. They see another UID.
+func TestFeedBeginsWithAnEqualVersion(t *testing.T) {
+	for uid, replaced := range map[types.UID]bool{"u": true, "v": false} {
+		f, h := newFeed(t)
+		f.Begin(snapshot(t, "5", object("5")), false)
+		at := opened(t, h, 5)
+		other := object("5")
+		other.UID = uid
+		f.Begin(snapshot(t, "6", other), false)
+		if r, err := h.read(at, nil); apierrors.HasStatusCause(err, listopts.CauseReplaced) != replaced || r.stale == replaced {
+			t.Errorf("%s: a watch of before: stale %t, %v", uid, r.stale, err)
+		}
 	}
 }
 
@@ -228,6 +245,25 @@ func TestFloorAhead(t *testing.T) {
 	}
 	if _, err := h.open(9); !apierrors.IsResourceExpired(err) {
 		t.Errorf("a watch of before: %v", err)
+	}
+}
+
+// What a collection forgets while a watch is behind, the watch is not told any more.
+func TestFloorPassesAWatch(t *testing.T) {
+	h := begun(HistoryLimits{}, 8)
+	floor := uint64(8)
+	h.floor = func() uint64 { return floor }
+	at := opened(t, h, 8)
+	h.commit([]*event{added(9), added(10)}, 10)
+	if r, err := h.read(at, nil); err != nil || len(r.events) != 2 {
+		t.Errorf("before: %d events, %v", len(r.events), err)
+	}
+	floor = 9
+	if _, err := h.read(at, nil); !apierrors.IsResourceExpired(err) {
+		t.Errorf("9 is forgotten: %v", err)
+	}
+	if r, err := h.read(opened(t, h, 9), nil); err != nil || len(r.events) != 1 {
+		t.Errorf("a watch of 9: %d events, %v", len(r.events), err)
 	}
 }
 

@@ -70,6 +70,40 @@ func opened(t *testing.T, h *history, version uint64) place {
 	return rig.Must[place](t)(h.open(version))
 }
 
+// The observer is told of each object that a beginning does not have any more, also where another
+// one has its name.
+func TestObserver(t *testing.T) {
+	state := func(uids ...types.UID) (state order.List[*item]) { // of the objects a, b, ...
+		for i, uid := range uids {
+			if path := string(rune('a' + i)); uid != "" {
+				state.Set(path, &item{path: path, uid: uid})
+			}
+		}
+		return state
+	}
+	h := begun(HistoryLimits{}, 1)
+	var told []string
+	h.observe(func(old, new *item) {
+		if new == nil {
+			told = append(told, "-"+string(old.uid))
+		} else {
+			told = append(told, "+"+string(new.uid))
+		}
+	})
+	for _, tt := range []struct {
+		state order.List[*item]
+		want  []string
+	}{
+		{state("1", "2"), []string{"+1", "+2"}},
+		{state("3", "2"), []string{"-1", "+3", "+2"}},
+		{state("", "2", "1"), []string{"-3", "+2", "+1"}},
+	} {
+		told = nil
+		h.begin(tt.state, h.here+1, false)
+		rig.Same(t, "told", tt.want, told)
+	}
+}
+
 type historyModel struct {
 	h       *history
 	version uint64

@@ -63,6 +63,7 @@ func TestSizeOf(t *testing.T) {
 		"untyped":         {&unstructured.Unstructured{Object: map[string]any{text: []any{text, map[string]any{"a": text, "n": int64(1), "f": true}}}}, 3},
 		"a string":        {&plain{Meta: lw.Meta{Name: text}}, 1},
 		"pointers":        {&plain{Parts: []*string{&text, nil, new(text + "y")}}, 2},
+		"a pointer":       {&struct{ A *[large]byte }{new([large]byte)}, 1},
 		"one part twice":  {&plain{Parts: []*string{&text, &text}}, 1},
 		"a cycle":         {cycle, 0},
 		"a tree":          {tree, 0},
