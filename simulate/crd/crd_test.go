@@ -30,7 +30,11 @@ spec:
   - name: v1beta1
     served: true
     storage: false
-    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+    schema:
+      openAPIV3Schema:
+        type: object
+        x-kubernetes-preserve-unknown-fields: true
+        properties: {spec: {type: object, x-kubernetes-preserve-unknown-fields: true, properties: {replicas: {type: integer, maximum: 7}}}}
   - name: v1
     served: true
     storage: true
@@ -118,6 +122,9 @@ func TestResource(t *testing.T) {
 		{"the status is checked", "PATCH", crew + "/a/status", "application/merge-patch+json", `{"status":{"replicas":10}}`, 422, "status.replicas", nil},
 		{"the status alone", "PATCH", crew + "/a/status", "application/merge-patch+json", `{"spec":{"name":"b"},"status":{"replicas":2,"other":1}}`, 200, "", map[string]any{"replicas": int64(2)}},
 		{"another version", "GET", "v1beta1/namespaces/default/crews/a", "", "", 200, "", nil},
+		{"values of another version", "PATCH", "v1beta1/namespaces/default/crews/a", "application/merge-patch+json", `{"spec":{"replicas":8}}`, 422, "less than or equal to 7", nil},
+		{"a write in another version", "PATCH", "v1beta1/namespaces/default/crews/a", "application/merge-patch+json", `{"spec":{"replicas":7}}`, 200, "",
+			map[string]any{"replicas": int64(7), "name": "a", "jobs": []any{map[string]any{"name": "x", "count": int64(1)}, map[string]any{"name": "y", "count": int64(2)}}}},
 		{"the scale", "PATCH", crew + "/a/scale", "application/merge-patch+json", `{"spec":{"replicas":5}}`, 200, "", map[string]any{"replicas": int64(2)}},
 		{"the scale is checked", "PATCH", crew + "/a/scale", "application/merge-patch+json", `{"spec":{"replicas":11}}`, 422, "less than ten", nil},
 		{"a deletion is not", "DELETE", crew + "/a", "", "", 200, "", nil},

@@ -14,14 +14,12 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/model"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/cel/common"
 
+	"github.com/go-lw/lw/internal/values"
 	"github.com/go-lw/lw/lwtest"
 	"github.com/go-lw/lw/simulate/internal/shape"
 )
@@ -40,14 +38,8 @@ type Definition struct {
 // A version is the schema of one version.
 type version struct {
 	schema *structural.Structural
-	props  *apiextensions.JSONSchemaProps
-	checks func() (*checks, error)
-}
-
-// checks are what validates the objects of a version. It takes long to make them.
-type checks struct {
-	object, status validation.SchemaValidator
-	rules          *cel.Validator // nil: there are none
+	values *values.Values        // nil: the server has checked them, by the Schema of the Resource
+	rules  func() *cel.Validator // it takes long to make them; nil: there are none
 }
 
 // definition returns the Definition of a CustomResourceDefinition that was checked. The versions
@@ -64,7 +56,7 @@ func definition(crd *apiextensionsv1.CustomResourceDefinition) (*Definition, err
 	}}
 	r := &d.Resource
 	r.Default, r.Validate = d.defaults, d.validate
-	for i, cv := range crd.Spec.Versions {
+	for _, cv := range crd.Spec.Versions {
 		if !cv.Served {
 			continue
 		}
@@ -73,14 +65,18 @@ func definition(crd *apiextensionsv1.CustomResourceDefinition) (*Definition, err
 			return nil, fmt.Errorf("version %s: %w", cv.Name, err)
 		}
 		d.versions[crd.Spec.Group+"/"+cv.Name] = v
+		given, err := json.Marshal(cv.Schema.OpenAPIV3Schema)
+		if err != nil {
+			return nil, err
+		}
 		if !cv.Storage {
+			if v.values, err = values.New(given); err != nil {
+				return nil, fmt.Errorf("version %s: %w", cv.Name, err)
+			}
 			r.Versions = append(r.Versions, cv.Name)
 			continue
 		}
-		r.Version, d.Shape = cv.Name, shapeOf(v.schema)
-		if r.Schema, err = json.Marshal(crd.Spec.Versions[i].Schema.OpenAPIV3Schema); err != nil {
-			return nil, err
-		}
+		r.Version, r.Schema, d.Shape = cv.Name, given, shapeOf(v.schema)
 		if s := cv.Subresources; s != nil {
 			r.Status, r.Scale = s.Status != nil, s.Scale != nil
 		}
@@ -109,21 +105,8 @@ func versionOf(crd *apiextensions.CustomResourceDefinition, name string) (*versi
 	if err := defaulting.PruneDefaults(schema); err != nil {
 		return nil, err
 	}
-	v := &version{schema: schema, props: props.OpenAPIV3Schema}
-	v.checks = sync.OnceValues(v.newChecks)
-	return v, nil
-}
-
-// newChecks compiles the rules of the schema.
-func (v *version) newChecks() (c *checks, err error) {
-	c = &checks{rules: cel.NewValidator(v.schema, true, celconfig.PerCallLimit)}
-	if c.object, _, err = validation.NewSchemaValidator(v.props); err != nil {
-		return nil, err
-	}
-	if status, ok := v.props.Properties["status"]; ok {
-		c.status, _, err = validation.NewSchemaValidator(&status)
-	}
-	return c, err
+	rules := func() *cel.Validator { return cel.NewValidator(schema, true, celconfig.PerCallLimit) }
+	return &version{schema: schema, rules: sync.OnceValue(rules)}, nil
 }
 
 // content returns the content of an object, and the version that it is of.
@@ -149,8 +132,9 @@ func (d *Definition) defaults(_ context.Context, a lwtest.Admission) error {
 	return err
 }
 
-// validate checks an object against the schema and its CEL rules. What an update leaves as it was
-// may stay wrong, as on a server. The metadata of objects within objects is not looked at.
+// validate checks an object against the CEL rules of the schema, and its values where the server
+// has not done so. What an update leaves as it was may stay wrong, as on a server. The metadata of
+// objects within objects is not looked at.
 func (d *Definition) validate(ctx context.Context, a lwtest.Admission) error {
 	if a.Verb == lwtest.Delete {
 		return nil
@@ -159,51 +143,25 @@ func (d *Definition) validate(ctx context.Context, a lwtest.Admission) error {
 	if err != nil {
 		return err
 	}
-	c, err := v.checks()
-	if err != nil {
-		return err
-	}
 	var old map[string]any
 	var was any // old, or nil: rules tell one from the other
-	var options []validation.ValidationOption
-	var celOptions []cel.Option
+	var options []cel.Option
 	if a.Old != nil {
 		if old, _, err = d.content(a.Old); err != nil {
 			return err
 		}
 		was = old
-		correlated := common.NewCorrelatedObject(obj, old, &model.Structural{Structural: v.schema})
-		options = append(options, validation.WithRatcheting(correlated))
-		celOptions = append(celOptions, cel.WithRatcheting(correlated))
+		options = append(options, cel.WithRatcheting(common.NewCorrelatedObject(obj, old, &model.Structural{Structural: v.schema})))
 	}
-	var errs field.ErrorList
-	switch {
-	case a.Subresource == "status":
-		if status, ok := obj["status"]; ok && c.status != nil {
-			errs = validation.ValidateCustomResource(field.NewPath("status"), status, c.status)
+	if v.values != nil {
+		if errs := v.values.Check(obj, old, a.Subresource == "status"); len(errs) > 0 {
+			return errs.ToAggregate() // rules would not understand it
 		}
-	case a.Old != nil:
-		errs = validation.ValidateCustomResourceUpdate(nil, obj, old, c.object, options...)
-	default:
-		errs = validation.ValidateCustomResource(nil, obj, c.object)
 	}
-	if a.Old == nil || len(listtype.ValidateListSetsAndMaps(nil, v.schema, old)) == 0 {
-		errs = append(errs, listtype.ValidateListSetsAndMaps(nil, v.schema, obj)...)
+	rules := v.rules()
+	if rules == nil {
+		return nil
 	}
-	if c.rules != nil && !blocking(errs) {
-		more, _ := c.rules.Validate(ctx, nil, v.schema, obj, was, celconfig.RuntimeCELCostBudget, celOptions...)
-		errs = append(errs, more...)
-	}
+	errs, _ := rules.Validate(ctx, nil, v.schema, obj, was, celconfig.RuntimeCELCostBudget, options...)
 	return errs.ToAggregate()
-}
-
-// blocking reports whether an object is so wrong that rules would not understand it.
-func blocking(errs field.ErrorList) bool {
-	for _, err := range errs {
-		switch err.Type {
-		case field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid:
-			return true
-		}
-	}
-	return false
 }
