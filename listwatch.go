@@ -18,6 +18,7 @@ import (
 
 	"github.com/go-lw/lw/internal/equal"
 	"github.com/go-lw/lw/internal/request"
+	"github.com/go-lw/lw/internal/rest"
 )
 
 // Client is the part of a generated client that [FromClient] needs. Get is never called: the
@@ -38,19 +39,23 @@ type ListWatch[T Identified, L runtime.Object] struct {
 	decoder   string // for the hints
 	tweak     []func(*metav1.ListOptions)
 	namespace string // whose objects the client asks for; "": all, or not known
+	client    bool   // a client makes the requests, and no function of the program
 }
 
 // FromClient returns a Source over a generated client, real or fake, for
 // lw.FromClient(clientset.CoreV1().Pods("")). Each tweak may narrow the options of every request,
 // as with [WithListOptions]. client-go decodes the objects, and its watch hides that a connection
 // broke; an [HTTP] does not, and costs less CPU: package clientgo makes one of a rest.Config.
+//
+// A client keeps its URL to itself. So the error of a request names what was asked for instead: the
+// type, the namespace and the selectors.
 func FromClient[T Object, L runtime.Object](c Client[T, L], tweak ...func(*metav1.ListOptions)) *ListWatch[T, L] {
 	if isNil(c) {
 		panic("lw: FromClient: nil client")
 	}
 	mustBeFuncs("FromClient", tweak)
 	lw := &ListWatch[T, L]{
-		tweak: tweak,
+		tweak: tweak, client: true,
 		ListFunc: func(ctx context.Context, opts metav1.ListOptions) (list L, err error) {
 			if opts, err = tweaked(opts, tweak); err != nil {
 				return list, fmt.Errorf("lw: FromClient: %w", err)
@@ -122,19 +127,39 @@ func (lw *ListWatch[T, L]) Told(obj Identified) (out T, stays bool, err error) {
 	return out, err == nil, err
 }
 
+// failed returns err, that of a request with opts, with the words of the server, and if a client made
+// the request, with what it asked for.
+func (lw *ListWatch[T, L]) failed(opts metav1.ListOptions, err error) error {
+	err = rest.WithWords(err)
+	if !lw.client {
+		return err
+	}
+	asked := typeName[T]()
+	if lw.namespace != "" {
+		asked += " in namespace " + lw.namespace
+	}
+	if opts.LabelSelector != "" {
+		asked += fmt.Sprintf(", label selector %q", opts.LabelSelector)
+	}
+	if opts.FieldSelector != "" {
+		asked += fmt.Sprintf(", field selector %q", opts.FieldSelector)
+	}
+	return fmt.Errorf("lw: FromClient: %s: %w", asked, err)
+}
+
 // List calls ListFunc and yields its items, one that is no T as an error.
 func (lw *ListWatch[T, L]) List(ctx context.Context, opts metav1.ListOptions, yield func(T, error) error) (metav1.ListMeta, error) {
 	if lw.ListFunc == nil {
 		return metav1.ListMeta{}, permanent(errors.New("lw: ListWatch: nil ListFunc"))
 	}
-	_, part, err := narrowed[T](opts, lw.tweak)
+	asked, part, err := narrowed[T](opts, lw.tweak)
 	if err != nil {
 		return metav1.ListMeta{}, fmt.Errorf("lw: FromClient: %w", err)
 	}
 	yield = part.listed(ctx, yield)
 	list, err := lw.ListFunc(ctx, opts)
 	if err != nil {
-		return metav1.ListMeta{}, err
+		return metav1.ListMeta{}, lw.failed(asked, err)
 	}
 	if isNil(list) {
 		return metav1.ListMeta{}, fmt.Errorf("lw: ListWatch: ListFunc returned %s", aOrNil(list))
@@ -235,14 +260,14 @@ func (lw *ListWatch[T, L]) Watch(ctx context.Context, opts metav1.ListOptions, y
 	if lw.WatchFunc == nil {
 		return permanent(errors.New("lw: ListWatch: nil WatchFunc"))
 	}
-	_, part, err := narrowed[T](opts, lw.tweak)
+	asked, part, err := narrowed[T](opts, lw.tweak)
 	if err != nil {
 		return fmt.Errorf("lw: FromClient: %w", err)
 	}
 	yield = part.watched(yield)
 	w, err := lw.WatchFunc(ctx, opts)
 	if err != nil {
-		return err
+		return lw.failed(asked, err)
 	}
 	if w == nil {
 		return errors.New("lw: ListWatch: WatchFunc returned a nil watch")
@@ -267,7 +292,7 @@ func (lw *ListWatch[T, L]) Watch(ctx context.Context, opts metav1.ListOptions, y
 			}
 			typed, err := typedEvent[T](ev)
 			if err != nil {
-				return err
+				return lw.failed(asked, err)
 			}
 			if !equal.IsZero(typed.Object) {
 				lw.fake.came(typed.ResourceVersion)

@@ -268,27 +268,6 @@ type nopLister struct{}
 func (nopLister) List(metav1.ListOptions) (runtime.Object, error)   { panic("called") }
 func (nopLister) Watch(metav1.ListOptions) (watch.Interface, error) { panic("called") }
 
-// Each type of objects is listed by one collection, also if two groups have it.
-func TestResourcesOf(t *testing.T) {
-	type group interface {
-		Pods(string) clientOf[*corev1.PodList, watch.Interface]
-		Nodes() clientOf[*corev1.NodeList, watch.Interface]
-		Version() string
-	}
-	type clientset interface {
-		A() group
-		B() group
-		Of(string) group
-		Both() (group, error)
-	}
-	var got []string
-	for _, r := range resourcesOf(reflect.TypeFor[clientset]()) {
-		got = append(got, fmt.Sprint(r.group, " ", r.name, " ", r.resource, " ", r.namespaced, " ", r.object))
-	}
-	rig.Same(t, "", []string{"A Nodes nodes false *v1.Node", "A Pods pods true *v1.Pod"}, got)
-	rig.Same(t, "of no interface", 0, len(resourcesOf(reflect.TypeFor[*corev1.Pod]())))
-}
-
 // A query for several values finds an object that has one of them all the time, also if the object
 // gets another value between two lookups. It ends also if objects change for ever.
 func TestLookupAny(t *testing.T) {

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -55,11 +56,10 @@ func (r *Request) check(resp *http.Response) (*codec, error) {
 		return nil, &apierrors.StatusError{ErrStatus: *status}
 	}
 	said := quote(text)
-	// An empty body is replaced by the status line. For many codes NewGenericServerResponse has a
-	// text of its own and leaves the body out, so the body is added after it.
+	// An empty body is replaced by the status line.
 	err := error(apierrors.NewGenericServerResponse(resp.StatusCode, resp.Request.Method, schema.GroupResource{}, "", cmp.Or(said, resp.Status), wait, true))
-	if said != "" && !strings.Contains(err.Error(), said) {
-		err = fmt.Errorf("%w: %q", err, said)
+	if said != "" {
+		err = WithWords(err)
 	}
 	// An HTTPS server made with Go answers a request without TLS in plain text: "Client sent an
 	// HTTP request to an HTTPS server."
@@ -68,6 +68,30 @@ func (r *Request) check(resp *http.Response) (*codec, error) {
 	}
 	return nil, err
 }
+
+// WithWords returns err and the words of the server, which refused with anything but a Status. For
+// many codes NewGenericServerResponse, which client-go calls as well, has a text of its own, and
+// leaves the words in the status's causes. An err that has them in its text is returned as it is,
+// and so is one of another kind.
+func WithWords(err error) error {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil {
+		return err
+	}
+	text := err.Error()
+	for _, cause := range status.Status().Details.Causes {
+		words, inText := quote([]byte(cause.Message)), strings.Trim(strconv.Quote(cause.Message), `"`)
+		if cause.Type != metav1.CauseTypeUnexpectedServerResponse || words == "" || words == noWords ||
+			strings.Contains(text, cause.Message) || strings.Contains(text, inText) {
+			continue
+		}
+		err = fmt.Errorf("%w: %q", err, words)
+	}
+	return err
+}
+
+// noWords is the message of the cause if client-go got a body that is no text.
+const noWords = "unknown"
 
 // readSome returns at most the first n bytes of r. It ignores read errors, because the caller is
 // making an error that matters more.

@@ -337,6 +337,17 @@ func TestFromClient(t *testing.T) {
 	})
 }
 
+// The error of a client's watch says what was watched, also if an event ends it.
+func TestFromClientNamesWhatEnded(t *testing.T) {
+	events := make(chan watch.Event, 1)
+	events <- watch.Event{Type: watch.Error, Object: &metav1.Status{Message: "etcd went away", Code: 500}}
+	src := lw.FromClient(&applianceClient{w: watch.NewProxyWatcher(events)}, func(o *metav1.ListOptions) { o.LabelSelector = "app=web" })
+	err := src.Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=a"}, nil)
+	if want := `lw: FromClient: appliance, label selector "app=web", field selector "metadata.name=a": etcd went away`; err == nil || err.Error() != want {
+		t.Errorf("the watch ended with %v, want %s", err, want)
+	}
+}
+
 // What a list says of itself is what List returns; an error of ListFunc is List's.
 func TestListWatchMeta(t *testing.T) {
 	left := int64(7)
