@@ -194,10 +194,13 @@ func listType(s *spec.Schema) (kind string, keys []string) {
 }
 
 // keyOf returns what tells an element of a list that is a map from the others.
-func keyOf(element any, keys []string) (key []any) {
+func keyOf(element any, keys []string) map[string]any {
 	members, _ := element.(map[string]any)
+	key := map[string]any{}
 	for _, name := range keys {
-		key = append(key, members[name])
+		if value, ok := members[name]; ok {
+			key[name] = value
+		}
 	}
 	return key
 }
@@ -215,7 +218,7 @@ func duplicates(at *field.Path, s *spec.Schema, value any) (errs field.ErrorList
 		}
 	case []any:
 		kind, keys := listType(s)
-		seen := map[string]bool{}
+		seen := map[string]int{}
 		for i, element := range v {
 			key := element
 			if kind == "map" {
@@ -223,10 +226,9 @@ func duplicates(at *field.Path, s *spec.Schema, value any) (errs field.ErrorList
 			}
 			if kind == "map" || kind == "set" {
 				text := string(asJSON(key))
-				if seen[text] {
+				if seen[text]++; seen[text] == 2 { // more of the same is not said again
 					errs = append(errs, field.Duplicate(at.Index(i), key))
 				}
-				seen[text] = true
 			}
 			if s.Items != nil && s.Items.Schema != nil {
 				errs = append(errs, duplicates(at.Index(i), s.Items.Schema, element)...)
