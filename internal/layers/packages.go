@@ -74,7 +74,7 @@ var Packages = []Package{
 		{"writes", []string{"write.go"}, []string{"requests", "codecs", "collection"}},
 	}},
 	{Folder: "clientgo", Module: true, Rooms: []Room{
-		{"sources", []string{"doc.go", "clientgo.go", "source.go", "transform.go", "resync.go", "records.go", "enqueue.go", "reasons.go", "retrywatcher.go"}, nil},
+		{"sources", []string{"doc.go", "clientgo.go", "source.go", "transform.go", "resync.go", "shard.go", "records.go", "enqueue.go", "reasons.go", "retrywatcher.go"}, nil},
 		{"informers", []string{"handler.go", "metrics.go", "indexer.go", "informer.go", "factory.go"}, []string{"sources"}},
 		{"new", []string{"newinformer.go", "watcherror.go"}, []string{"sources", "informers"}},
 		{"capture", []string{"capture*.go"}, []string{"sources", "new"}},
