@@ -16,6 +16,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	fcache "k8s.io/client-go/tools/cache/testing"
 
@@ -355,6 +357,26 @@ func TestMetrics(t *testing.T) {
 		if p.values[version] < 6 || p.values[queued] != 0 {
 			t.Errorf("metrics after the stop: %v", p.values)
 		}
+	})
+}
+
+// An informer that never had a list publishes no version, also as it ends.
+func TestMetricsWithoutAList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		name := rig.Must[*cache.InformerName](t)(cache.NewInformerName("never-synced"))
+		defer name.Release()
+		p := &provider{values: map[string]float64{}}
+		server := &cache.ListWatch{
+			ListFunc:  func(metav1.ListOptions) (kruntime.Object, error) { return nil, errors.New("not now") },
+			WatchFunc: func(metav1.ListOptions) (watch.Interface, error) { return nil, errors.New("not now") },
+		}
+		inf := clientgo.NewInformerWithOptions(server, &corev1.Pod{}, cache.SharedIndexInformerOptions{
+			Identifier: name.WithResource(corev1.SchemeGroupVersion.WithResource("pods")), InformerMetricsProvider: p,
+		})
+		stop := runInformer(t, inf)
+		time.Sleep(time.Minute)
+		stop()
+		p.want(t, "after the stop", map[string]float64{"queued of never-synced pods": 0})
 	})
 }
 

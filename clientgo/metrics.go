@@ -86,7 +86,9 @@ func (m *metrics) run(status func() lw.Status) (end func()) {
 }
 
 func (m *metrics) set(s lw.Status) {
-	m.store.Bookmark(s.ResourceVersion)
+	if s.ResourceVersion != "" { // before the first list there is none to publish
+		m.store.Bookmark(s.ResourceVersion)
+	}
 	m.queued.Set(float64(s.Pending))
 }
 

@@ -180,7 +180,7 @@ func (l *lateWatches) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch {
 	case err != nil:
 	case r.URL.Query().Get("watch") != "":
-		resp.Body = rig.LateBody{ReadCloser: resp.Body, By: watchDelay}
+		resp.Body = rig.Late(resp.Body, watchDelay)
 	case r.URL.Query().Get("fieldSelector") != "":
 		time.Sleep(l.single)
 	}

@@ -288,7 +288,7 @@ const watchDelay = 3 * time.Second
 func (l lateWatches) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := l.RoundTripper.RoundTrip(r)
 	if err == nil && r.URL.Query().Get("watch") != "" {
-		resp.Body = rig.LateBody{ReadCloser: resp.Body, By: watchDelay}
+		resp.Body = rig.Late(resp.Body, watchDelay)
 	}
 	return resp, err
 }

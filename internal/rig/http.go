@@ -47,16 +47,31 @@ type TestBody struct {
 
 func (b TestBody) Close() error { *b.closed = true; return nil }
 
-// A LateBody is a response's body whose every part comes late.
-type LateBody struct {
-	io.ReadCloser
-	By time.Duration
+// Late returns a response's body whose every part comes late, unless it is closed meanwhile.
+func Late(body io.ReadCloser, by time.Duration) io.ReadCloser {
+	ctx, closed := context.WithCancel(context.Background())
+	return &lateBody{body, by, ctx, closed}
 }
 
-func (b LateBody) Read(p []byte) (int, error) {
+type lateBody struct {
+	io.ReadCloser
+	by     time.Duration
+	ctx    context.Context
+	closed func()
+}
+
+func (b *lateBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	time.Sleep(b.By)
+	select {
+	case <-time.After(b.by):
+	case <-b.ctx.Done():
+	}
 	return n, err
+}
+
+func (b *lateBody) Close() error {
+	b.closed()
+	return b.ReadCloser.Close()
 }
 
 // Answer returns a client of a server that gives one answer, and what it was asked.
