@@ -325,6 +325,24 @@ func (b *reasonsBench) loopsOf() (texts []string) {
 	return texts
 }
 
+// A board shows a queue until it is shut down, in either way.
+func TestReasonsLeaveTheBoard(t *testing.T) {
+	for name, end := range map[string]func(*clientgo.ReasonsQueue[lw.Key]){
+		"at once": (*clientgo.ReasonsQueue[lw.Key]).ShutDown, "when all is done": (*clientgo.ReasonsQueue[lw.Key]).ShutDownWithDrain,
+	} {
+		t.Run(name, func(t *testing.T) {
+			var shown lw.Board
+			queue := clientgo.Reasons(newLimited(), &clientgo.ReasonsOptions{Name: "pods", Board: &shown})
+			for _, want := range []int{1, 0} {
+				var report board.Report
+				rig.OK(t, json.Unmarshal([]byte(lwdebug.Var(&shown).String()), &report))
+				rig.Same(t, "queues", want, len(report.Controllers))
+				end(queue)
+			}
+		})
+	}
+}
+
 // A controller that writes the time into the status runs for its own writes, as in crossplane#7221.
 // Within ten rounds the board names the key and the field, and when it ends, no more.
 func TestLoopOfOwnWrites(t *testing.T) {

@@ -243,3 +243,7 @@ func TestRetryWatcherStopsUnread(t *testing.T) {
 		})
 	}
 }
+
+func TestRetryWatcherOfNothing(t *testing.T) {
+	rig.MustPanic(t, "clientgo: NewRetryWatcher: nil watcher", func() { _, _ = clientgo.NewRetryWatcher(t.Context(), "2", nil) })
+}
