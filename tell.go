@@ -65,9 +65,9 @@ func (inf *Informer[T]) Tell(obj Identified) error {
 // TellDeleted hides the object of key that has that UID: the server has answered that it is
 // deleted, not only marked for it (then it answers the object, for Tell). Without a UID it hides the
 // object that was there at version, which may come back: what a selector has left out. version is
-// that of the deletion, "" if it is not known. Then the object is hidden until the copy has what the server,
-// which is asked for its version as by CatchUp, has had since. An object with another UID is not
-// hidden. Otherwise it is as Tell.
+// that of the deletion, "" if it is not known. Then the object is hidden until the copy has what the
+// server, which is asked for its version as by CatchUp, has had since. An object with another UID is
+// not hidden. Otherwise it is as Tell.
 func (inf *Informer[T]) TellDeleted(key Key, uid types.UID, version string) error {
 	m := &mark[T]{version: decimal(version), gone: uid, since: time.Now(), loose: version == ""}
 	_, err := inf.teller()

@@ -553,7 +553,8 @@ func tweaked(opts metav1.ListOptions, tweak []func(*metav1.ListOptions)) (metav1
 	return opts, err
 }
 
-// bothSelectors returns the selector of what both selectors select. A tweak may have joined them already.
+// bothSelectors returns the selector of what both selectors select. A tweak may have joined them
+// already.
 func bothSelectors(before, after string) string {
 	if before == "" || before == after || strings.HasPrefix(after, before+",") || strings.HasSuffix(after, ","+before) {
 		return after

@@ -78,8 +78,9 @@ type Options struct {
 	// server what an object lacks. A cache that starts without such a client logs a warning.
 	Only map[client.Object]lw.Fields
 	// Whole decodes each version of an object whole, as lw.HTTP.Whole says. By default the versions
-	// of an object share what did not change, but for kinds that are read without deep copies. That is safe for those who get deep copies; handlers
-	// and predicates must not change the objects that they get in any case.
+	// of an object share what did not change, but for kinds that are read without deep copies. That
+	// is safe for those who get deep copies. Handlers and predicates must not change the objects
+	// that they get in any case.
 	Whole bool
 
 	// TellWrites shows what the server answers to a write of the manager's client when the client

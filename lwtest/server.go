@@ -209,11 +209,11 @@ func (s *Server) Listen() (url string, err error) {
 // ServeHTTP answers one request. It makes a Server an [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.server.ServeHTTP(w, r) }
 
-// SetServed stops or starts to serve a resource, which is named as by [Objects], as a server does whose
-// CustomResourceDefinition is deleted and created again. When it stops, all objects of the resource
-// are deleted, whatever finalizers they have; the watches see that and end; and a request gets 404
-// until the resource is served again. Every resource is served at first. SetServed panics if the
-// server has no such resource.
+// SetServed stops or starts to serve a resource, which is named as by [Objects]. A server does so
+// whose CustomResourceDefinition is deleted and created again. When it stops, all objects of the
+// resource are deleted, whatever finalizers they have; the watches see that and end; and a request
+// gets 404 until the resource is served again. Every resource is served at first. SetServed panics
+// if the server has no such resource.
 func (s *Server) SetServed(resource string, served bool) {
 	s.server.Collection(resource).SetServed(served)
 }

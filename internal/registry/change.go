@@ -348,7 +348,8 @@ func (w *Write) defaults(ctx context.Context, o, old *Object) error {
 	return nil
 }
 
-// validate checks the values, asks the user's functions, and checks the scale. o is nil for a deletion.
+// validate checks the values, asks the user's functions, and checks the scale. o is nil for a
+// deletion.
 func (w *Write) validate(ctx context.Context, o, old *Object) (err error) {
 	if err := w.checkValues(o, old); err != nil {
 		return err
