@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2/textlogger"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/clientgo"
@@ -255,6 +256,21 @@ func TestReflectorOptions(t *testing.T) {
 			rig.Same(t, "errors that were reported", 1, len(errs.refused("no such field")))
 		})
 	}
+}
+
+// A reflector says that it has synced where client-go's does: in its logger, at V(2).
+func TestReflectorLogsTheSync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var book bytes.Buffer
+		logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(2), textlogger.Output(&book)))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		options := cache.ReflectorOptions{Name: "mine", Logger: &logger}
+		clientgo.NewReflectorWithOptions(newPodMemory(labelled("a")), &corev1.Pod{}, &recordingStore{}, options).RunWithContext(ctx)
+		if !strings.Contains(book.String(), "mine: synced") {
+			t.Errorf("the log: %s", &book)
+		}
+	})
 }
 
 // Any store takes the objects of any source, typed as they are.
