@@ -145,7 +145,7 @@ func TestREADME(t *testing.T) {
 		})
 		go pods.Run(ctx)
 		if err := pods.WaitForSync(patience); err != nil {
-			return err // "lw: Pod: not synced (…): list (failure 5 in a row): pods is forbidden: …: context deadline exceeded"
+			return err // "lw: Pod: not synced (…): list (failure 5 in a row): FromClient: Pod: pods is forbidden: …: context deadline exceeded"
 		}
 		for p := range byNode.Lookup("node-1") {
 			fmt.Println(p.Name, p.Status.Phase)
@@ -166,7 +166,7 @@ func TestREADME(t *testing.T) {
 			err := example(t.Context(), clientsetOf(t, client), queue, pod("default", "new"))
 			synctest.Wait()
 			if refused {
-				want := regexp.MustCompile(`^lw: Pod: not synced \(.*\): (list|stream) \(failure \d+ in a row\): pods is forbidden: .*no role.*: context deadline exceeded$`)
+				want := regexp.MustCompile(`^lw: Pod: not synced \(.*\): (list|stream) \(failure \d+ in a row\): FromClient: Pod: pods is forbidden: .*no role.*: context deadline exceeded$`)
 				if err == nil || !want.MatchString(err.Error()) || !apierrors.IsForbidden(err) || !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("got  %v\nwant %v", err, want)
 				}
