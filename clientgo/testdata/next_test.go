@@ -1,5 +1,3 @@
-//go:build next
-
 package clientgo_test
 
 import (
