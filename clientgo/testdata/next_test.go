@@ -27,7 +27,7 @@ import (
 	"github.com/go-lw/lw/internal/rig"
 )
 
-// What client-go has since v0.38: .ci/next runs the tests with the tag next and its betas.
+// What client-go has since v0.38: .ci/next runs the tests of this file with its betas.
 
 func init() {
 	shardDoors["SharedIndexInformerOptions.ShardSelector"] = func(c *shardClients) cache.SharedIndexInformer {
