@@ -125,8 +125,10 @@ func (r *Reflector[T]) suspect(o *outcome, took time.Duration) {
 		o.heardNothing, o.endedEarly = false, false
 	}
 	// Who has cut a watch while it was idle will cut the next one. If the server has the position,
-	// nothing is wrong and nothing was missed. So it is asked, once for many of them.
-	if o.calm = o.err == nil && o.heardNothing && o.endedEarly && took >= calmAfter; o.calm && r.server.isConfirmed() {
+	// nothing is wrong and nothing was missed. So it is asked, once for many of them. The end of a
+	// streamed list is no event that came since.
+	idle := o.heardNothing || !o.progress
+	if o.calm = o.err == nil && idle && o.endedEarly && took >= calmAfter; o.calm && r.server.isConfirmed() {
 		o.progress, o.heardNothing, o.endedEarly = true, false, false
 	}
 	// A connection that was never made, or an answer that could not be read, is no cut.

@@ -354,3 +354,18 @@ func TestCutWatches(t *testing.T) {
 		})
 	}
 }
+
+// A proxy ends idle watches after 8 s, also one that began with a streamed list, whose end was the
+// last that was heard. Nothing is wrong.
+func TestIdleStreamIsEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &cutting{Memory: lw.NewMemory(rig.NewWidget("a", 1)), open: func() time.Duration { return 8 * time.Second }}
+		var errs rig.Errors
+		inf := rig.Run(t, lw.Source[*rig.Widget](src), &lw.Options{OnError: errs.Add})
+		rig.Sleep(5 * time.Minute)
+		errs.MustBeNone(t)
+		if got := inf.Status().Requests["stream"].Started; got != 1 {
+			t.Errorf("%d streamed lists, want one", got)
+		}
+	})
+}
