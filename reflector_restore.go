@@ -118,17 +118,15 @@ func (s *server) watched(o *outcome, requested time.Time) {
 }
 
 // suspect decides what silence and an early end of a watch say about the server. The watch took
-// that long, apart from its initial events.
-func (r *Reflector[T]) suspect(o *outcome, took time.Duration) {
+// that long, apart from its initial events, and silent says that nothing came after them.
+func (r *Reflector[T]) suspect(o *outcome, took time.Duration, silent bool) {
 	// A position without an order, which cannot even be compared with itself, gives no answer.
 	if o.noVersions || !r.at.position.ordered() {
 		o.heardNothing, o.endedEarly = false, false
 	}
 	// Who has cut a watch while it was idle will cut the next one. If the server has the position,
-	// nothing is wrong and nothing was missed. So it is asked, once for many of them. The end of a
-	// streamed list is no event that came since.
-	idle := o.heardNothing || !o.progress
-	if o.calm = o.err == nil && idle && o.endedEarly && took >= calmAfter; o.calm && r.server.isConfirmed() {
+	// nothing is wrong and nothing was missed. So it is asked, once for many of them.
+	if o.calm = o.err == nil && silent && o.endedEarly && took >= calmAfter; o.calm && r.server.isConfirmed() {
 		o.progress, o.heardNothing, o.endedEarly = true, false, false
 	}
 	// A connection that was never made, or an answer that could not be read, is no cut.

@@ -91,6 +91,7 @@ type watchSession[T Identified] struct {
 	timeout   time.Duration           // that the server was asked for
 	cancel    context.CancelCauseFunc // ends the request; any goroutine may call it
 	stall     *pace.StallTimer
+	atStart   uint64        // the count of stall when op began
 	health    []*time.Timer // see goLive
 
 	started bool // the source has yielded an event, so hints is set
@@ -160,6 +161,7 @@ func (w *watchSession[T]) goLive() {
 	}
 	r, stall, cancel, unverified := w.r, w.stall, w.cancel, w.r.server.unverified
 	before := stall.Count()
+	w.atStart = before
 	// All clients of a server that was away resume at the same moment. They must not ask together.
 	ask, refused := healthyAfter+rand.N(healthyAfter), false
 	if left := time.Until(r.server.askNext); left > 0 {
@@ -214,7 +216,7 @@ func (w *watchSession[T]) finish(op string, err error) outcome {
 	o.progress = w.moved || took >= healthyAfter || !o.endedEarly || o.noVersions && err == nil
 	o.refused = refusesWatch(err)
 	o.unreported = isOwnEnd(err)
-	r.suspect(&o, took)
+	r.suspect(&o, took, w.stall.Count() == w.atStart)
 	return o
 }
 
