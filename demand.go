@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/go-lw/lw/internal/demand"
 	"github.com/go-lw/lw/internal/equal"
@@ -210,6 +211,10 @@ func (inf *Informer[T]) followDemand(ctx context.Context) {
 	for underWay := 0; ; {
 		gone, come := w.Changes()
 		inf.failedPart(Key{}, inf.hub.drop(gone))
+		if len(gone) > 0 { // nobody may tell what becomes of them
+			dropped := sets.New(gone...)
+			inf.r.recorder.forgetAside(func(key Key) bool { return dropped.Has(w.UnitOf(key)) })
+		}
 		inf.hub.expect(come)
 		due, size := w.Due()
 		for len(due) > 0 && underWay < maxReads && !paused {

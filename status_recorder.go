@@ -232,6 +232,15 @@ func (r *statusRecorder) removeAside(key Key) {
 	}
 }
 
+// forgetAside says no more that objects are set aside, those that nobody wants any more.
+func (r *statusRecorder) forgetAside(of func(key Key) bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if maps.DeleteFunc(r.setAside, func(key Key, _ error) bool { return of(key) }); len(r.setAside) == 0 {
+		r.setAside = nil
+	}
+}
+
 // aside returns why key is set aside, or nil.
 func (r *statusRecorder) aside(key Key) error {
 	r.mu.Lock()

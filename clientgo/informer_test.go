@@ -367,8 +367,8 @@ func TestMetricsWithoutAList(t *testing.T) {
 		defer name.Release()
 		p := &provider{values: map[string]float64{}}
 		server := &cache.ListWatch{
-			ListFunc:  func(metav1.ListOptions) (kruntime.Object, error) { return nil, errors.New("not now") },
-			WatchFunc: func(metav1.ListOptions) (watch.Interface, error) { return nil, errors.New("not now") },
+			ListWithContextFunc:  func(context.Context, metav1.ListOptions) (kruntime.Object, error) { return nil, errors.New("not now") },
+			WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return nil, errors.New("not now") },
 		}
 		inf := clientgo.NewInformerWithOptions(server, &corev1.Pod{}, cache.SharedIndexInformerOptions{
 			Identifier: name.WithResource(corev1.SchemeGroupVersion.WithResource("pods")), InformerMetricsProvider: p,
