@@ -2,6 +2,7 @@ package source_test
 
 import (
 	"context"
+	"math"
 	"errors"
 	"fmt"
 	"net/http"
@@ -331,7 +332,8 @@ func TestShardAllocations(t *testing.T) {
 				}
 			})
 		}
-		rig.Same(t, name+": allocations an event", tt.want, (watch(1100)-watch(100))/1000)
+		// What a watch itself allocates is drawn under the race detector, which empties pools at random.
+		rig.Same(t, name+": allocations an event", tt.want, math.Round((watch(1100)-watch(100))/1000))
 	}
 }
 
