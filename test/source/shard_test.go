@@ -2,9 +2,9 @@ package source_test
 
 import (
 	"context"
-	"math"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"strings"
 	"testing"
