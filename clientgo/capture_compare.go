@@ -52,7 +52,8 @@ func setsKinds(w watch.Interface) bool {
 		return false
 	}
 	name := goruntime.FuncForPC(f.Pointer()).Name()
-	return strings.HasPrefix(name, "sigs.k8s.io/controller-runtime/pkg/cache/internal.") && strings.Contains(name, "newGVKFixupWatcher")
+	return strings.HasPrefix(name, "sigs.k8s.io/controller-runtime/pkg/cache/internal.") &&
+		strings.Contains(name, "newGVKFixupWatcher")
 }
 
 // drain reads what a stopped watch still has to say. The goroutine of a watch.Filter ends only when
@@ -77,7 +78,10 @@ func (s *capturedSource) changedList(p *probe, list runtime.Object) string {
 		return ""
 	}
 	// Its own decoder drops nothing, as client-go does.
-	src := &lw.HTTP[metav1.Object]{URL: p.collection, Client: answersClient, Type: s.object, Kind: s.kind, Whole: true, Standard: s.decoder.Standard}
+	src := &lw.HTTP[metav1.Object]{
+		URL: p.collection, Client: answersClient, Type: s.object, Kind: s.kind,
+		Whole: true, Standard: s.decoder.Standard,
+	}
 	var sent []metav1.Object
 	_, err := src.List(request.WithoutLender(p.ctx), p.opts, func(obj metav1.Object, err error) error {
 		sent = append(sent, obj)

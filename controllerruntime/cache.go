@@ -143,7 +143,8 @@ func off() bool { return os.Getenv("LW") == "off" }
 func newCache(o Options, config *rest.Config, opts cache.Options) (cache.Cache, error) {
 	if off() {
 		if o.Namespaces != nil || len(o.OnDemand) > 0 {
-			return nil, errors.New("controllerruntime: NewCache: LW=off: controller-runtime's cache has no OnDemand and no Namespaces")
+			return nil, errors.New("controllerruntime: NewCache: LW=off: " +
+				"controller-runtime's cache has no OnDemand and no Namespaces")
 		}
 		return cache.New(config, opts)
 	}

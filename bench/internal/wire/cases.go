@@ -152,7 +152,8 @@ func byStandard(n int, format Format) compare.Case {
 			c.Lines = append(c.Lines, l)
 		}
 	}
-	return measured(c, job{Set: podSet, Path: streamed, Format: format, N: n, Changes: usual}, compare.ClientGo, compare.LW, standard)
+	of := job{Set: podSet, Path: streamed, Format: format, N: n, Changes: usual}
+	return measured(c, of, compare.ClientGo, compare.LW, standard)
 }
 
 // usual is what the events of most cases change, in turn.
