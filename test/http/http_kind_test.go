@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -150,10 +151,13 @@ func TestHTTPKindOfProjection(t *testing.T) {
 func TestDefinitionOfAnotherKind(t *testing.T) {
 	for _, mode := range []lw.ListMode{lw.ListPages, lw.ListStream} {
 		rig.Subtest(t, fmt.Sprint(mode), func(t *testing.T) {
-			kind, version, id := "Lamp", "8", `"namespace":"ns","name":"a","uid":"a","resourceVersion":"5"`
+			type state struct{ kind, version, id string }
+			var now atomic.Pointer[state]
+			now.Store(&state{"Lamp", "8", `"namespace":"ns","name":"a","uid":"a","resourceVersion":"5"`})
 			server := &talk{}
 			next := server.client()
 			client := &http.Client{Transport: rig.RoundTrip(func(r *http.Request) (*http.Response, error) {
+				kind, version, id := now.Load().kind, now.Load().version, now.Load().id
 				object := `{"kind":"` + kind + `","apiVersion":"g.example/v1","metadata":{` + id + `}}`
 				server.list = `{"apiVersion":"g.example/v1","items":[` + object + `],"kind":"` + kind + `s","metadata":{"resourceVersion":"` + version + `"}}`
 				server.watch = `{"type":"BOOKMARK","object":{"kind":"` + kind + `Mark","apiVersion":"g.example/v1","metadata":{"resourceVersion":"` + version + `","annotations":{"k8s.io/initial-events-end":"true"}}}}` + "\n"
@@ -166,7 +170,7 @@ func TestDefinitionOfAnotherKind(t *testing.T) {
 			inf := lw.NewInformer[*unstructured.Unstructured](&lw.HTTP[*unstructured.Unstructured]{URL: "http://server/lights", Client: client}, &lw.Options{List: mode, OnError: errs.Add})
 			rig.Start(t, inf)
 			time.Sleep(time.Second)
-			kind, version, id = "Light", "9", `"namespace":"ns","name":"b","uid":"b","resourceVersion":"9"`
+			now.Store(&state{"Light", "9", `"namespace":"ns","name":"b","uid":"b","resourceVersion":"9"`})
 			time.Sleep(11 * time.Minute)
 			var got []string
 			for obj := range inf.Store().All() {
