@@ -400,21 +400,10 @@ func (w *Write) checkValues(o, old *Object) error {
 
 // refused is the answer to what a function of the user's has refused.
 func (k *Kind) refused(name string, err error) error {
-	status, causes := apierrors.APIStatus(nil), field.ErrorList(nil)
-	list := aggregate(nil)
-	switch single := (*field.Error)(nil); {
-	case errors.As(err, &status):
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
 		return err
-	case errors.As(err, &single):
-		causes = field.ErrorList{single}
-	case errors.As(err, &list):
-		for _, e := range list.Errors() {
-			if !errors.As(e, &single) {
-				single = field.InternalError(nil, e)
-			}
-			causes = append(causes, single)
-		}
 	}
+	causes := causesOf(err)
 	out := apierrors.NewInvalid(k.gvk().GroupKind(), name, causes)
 	if causes == nil {
 		out.ErrStatus.Message = err.Error()
@@ -424,10 +413,31 @@ func (k *Kind) refused(name string, err error) error {
 	return out
 }
 
-// An aggregate is what field.ErrorList.ToAggregate returns.
-type aggregate interface {
-	error
-	Errors() []error
+// causesOf returns the field errors of err, and with one of them each part of err that has none.
+func causesOf(err error) (all field.ErrorList) {
+	var parts []error
+	switch e := err.(type) {
+	case *field.Error:
+		return field.ErrorList{e}
+	case interface{ Errors() []error }: // of field.ErrorList.ToAggregate
+		parts = e.Errors()
+	case interface{ Unwrap() []error }: // of errors.Join
+		parts = e.Unwrap()
+	case interface{ Unwrap() error }:
+		return causesOf(e.Unwrap())
+	}
+	found := false
+	for _, part := range parts {
+		causes := causesOf(part)
+		if found = found || causes != nil; causes == nil {
+			causes = field.ErrorList{field.InternalError(nil, part)}
+		}
+		all = append(all, causes...)
+	}
+	if !found {
+		return nil
+	}
+	return all
 }
 
 // dedupOwners leaves the first owner reference of each UID.

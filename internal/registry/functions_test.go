@@ -54,6 +54,8 @@ func TestFunctions(t *testing.T) {
 			return errors.New("plainly wrong")
 		case 17:
 			return utilerrors.NewAggregate([]error{field.Required(field.NewPath("a"), ""), errors.New("plainly wrong")})
+		case 18:
+			return errors.Join(field.Required(field.NewPath("a"), ""), fmt.Errorf("as b: %w", field.Required(field.NewPath("b"), "")), errors.New("plainly wrong"))
 		case 16:
 			var none *Full
 			none.Size++
@@ -73,6 +75,7 @@ func TestFunctions(t *testing.T) {
 		{merge(`{"size":14}`), `422 Thing.example.io "a" is invalid: [a: Required value, b: Required value]`, "5 14"},
 		{merge(`{"size":15}`), `422 plainly wrong`, "5 15"},
 		{merge(`{"size":17}`), `422 Thing.example.io "a" is invalid: [a: Required value, <nil>: Internal error: plainly wrong]`, "5 17"},
+		{merge(`{"size":18}`), `422 Thing.example.io "a" is invalid: [a: Required value, b: Required value, <nil>: Internal error: plainly wrong]`, "5 18"},
 		{merge(`{"size":16}`), `500 Internal error occurred: panic: runtime error: invalid memory address or nil pointer dereference`, "5 16"},
 		{merge(`{"size":66}`), `500 Internal error occurred: panic: default`, ""},
 		{merge(`{"size":null}`), `200 {"size":5}`, "5 5"},

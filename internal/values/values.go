@@ -155,10 +155,63 @@ func (c *checked) Validate(value any) *validate.Result {
 			return &checked{s, path, old, had}
 		}
 	}).Validate(value)
-	if c.had && !result.IsValid() && reflect.DeepEqual(value, c.old) {
+	if c.had && !result.IsValid() && c.same(value) {
 		return &validate.Result{}
 	}
 	return result
+}
+
+// same reports whether value is the old one. The elements of a list that is a map have no order.
+func (c *checked) same(value any) bool {
+	switch v := value.(type) {
+	case map[string]any:
+		old, ok := c.old.(map[string]any)
+		if !ok || len(v) != len(old) {
+			return false
+		}
+		for name, member := range v {
+			was, had := old[name]
+			if !had || !(&checked{schema: memberOf(c.schema, name), old: was}).same(member) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		old, ok := c.old.([]any)
+		if kind, _ := listType(c.schema); kind != "map" {
+			break
+		}
+		if !ok || len(v) != len(old) {
+			return false
+		}
+		for i := range v {
+			was, had := c.element(v, i)
+			if !had || !(&checked{schema: itemOf(c.schema), old: was}).same(v[i]) {
+				return false
+			}
+		}
+		return true
+	}
+	return reflect.DeepEqual(value, c.old)
+}
+
+// memberOf returns the schema of a member, or one that says nothing.
+func memberOf(s *spec.Schema, name string) *spec.Schema {
+	if p, ok := s.Properties[name]; ok {
+		return &p
+	}
+	if s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil {
+		return s.AdditionalProperties.Schema
+	}
+	return &spec.Schema{}
+}
+
+// itemOf returns the schema of the elements of a list, or one that says nothing.
+func itemOf(s *spec.Schema) *spec.Schema {
+	if s.Items != nil && s.Items.Schema != nil {
+		return s.Items.Schema
+	}
+	return &spec.Schema{}
 }
 
 // element returns the old element of the key that element i of a list has, if the list is a map.
@@ -210,11 +263,11 @@ func duplicates(at *field.Path, s *spec.Schema, value any) (errs field.ErrorList
 	switch v := value.(type) {
 	case map[string]any:
 		for name, member := range v {
-			if p, ok := s.Properties[name]; ok {
-				errs = append(errs, duplicates(at.Child(name), &p, member)...)
-			} else if s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil {
-				errs = append(errs, duplicates(at.Key(name), s.AdditionalProperties.Schema, member)...)
+			path := at.Key(name)
+			if _, ok := s.Properties[name]; ok {
+				path = at.Child(name)
 			}
+			errs = append(errs, duplicates(path, memberOf(s, name), member)...)
 		}
 	case []any:
 		kind, keys := listType(s)
@@ -230,9 +283,7 @@ func duplicates(at *field.Path, s *spec.Schema, value any) (errs field.ErrorList
 					errs = append(errs, field.Duplicate(at.Index(i), key))
 				}
 			}
-			if s.Items != nil && s.Items.Schema != nil {
-				errs = append(errs, duplicates(at.Index(i), s.Items.Schema, element)...)
-			}
+			errs = append(errs, duplicates(at.Index(i), itemOf(s), element)...)
 		}
 	}
 	return errs
