@@ -159,10 +159,10 @@ func (inf *Informer[T]) WaitForKey(ctx context.Context, key Key) error {
 func (inf *Informer[T]) whyAbsent(key Key) error {
 	h := inf.hub
 	h.mu.Lock()
-	told, bad := h.marks.of[key] != nil, h.demand.bad[key]
+	marked, bad := h.marks.of[key] != nil, h.demand.bad[key]
 	h.mu.Unlock()
 	switch {
-	case told: // something newer, that there is none
+	case marked: // something newer, that there is none
 		return nil
 	case bad != nil:
 		return bad
@@ -182,7 +182,7 @@ const (
 func (inf *Informer[T]) beginDemand(ctx context.Context) (_ context.Context, end func()) {
 	w := inf.hub.demand
 	inf.hub.mu.Lock() // Tell may look at them already
-	w.since, w.told, w.bad = map[Key]map[Key]sinceWanted[T]{}, map[Key]readAt{}, map[Key]error{}
+	w.since, w.ahead, w.bad = map[Key]map[Key]sinceWanted[T]{}, map[Key]readAt{}, map[Key]error{}
 	inf.hub.mu.Unlock()
 	ctx, unfollow := w.Follow(ctx)
 	if !w.Followed(ctx) {
@@ -326,7 +326,7 @@ func (h *hub[T]) drop(units []Key) error {
 	for _, unit := range units {
 		dropped[unit] = readAt{}
 		delete(w.since, unit)
-		delete(w.told, unit)
+		delete(w.ahead, unit)
 	}
 	for key := range h.marks.of {
 		if _, ok := dropped[w.UnitOf(key)]; ok {
@@ -337,14 +337,14 @@ func (h *hub[T]) drop(units []Key) error {
 	h.marks.shrunkLocked()
 	h.marks.fence = true
 	h.mu.Unlock()
-	return h.commitTold(CauseWanted, func(plan []toldWrite[T]) ([]toldWrite[T], error) {
+	return h.commitOverlay(CauseWanted, func(plan []overlayWrite[T]) ([]overlayWrite[T], error) {
 		if h.marks.over {
 			return plan, ErrStopped
 		}
 		for key := range h.shownLocked(dropped) {
-			plan = append(plan, toldWrite[T]{key: key})
+			plan = append(plan, overlayWrite[T]{key: key})
 		}
-		slices.SortFunc(plan, func(a, b toldWrite[T]) int { return compareKeys(a.key, b.key) })
+		slices.SortFunc(plan, func(a, b overlayWrite[T]) int { return compareKeys(a.key, b.key) })
 		return plan, nil
 	}, func() {})
 }
@@ -357,11 +357,11 @@ func (h *hub[T]) layWantedLocked(l *wholeList[T], objs []T) []T {
 	laid := make([]T, 0, len(objs))
 	for _, obj := range objs {
 		unit := w.UnitOf(KeyOf(obj))
-		if _, newer := w.told[unit]; !newer && w.InList(unit) {
+		if _, newer := w.ahead[unit]; !newer && w.InList(unit) {
 			laid = append(laid, obj)
 		}
 	}
-	for key, obj := range h.shownLocked(w.told) {
+	for key, obj := range h.shownLocked(w.ahead) {
 		if m := h.marks.of[key]; m != nil {
 			obj = m.base
 		}
@@ -370,7 +370,7 @@ func (h *hub[T]) layWantedLocked(l *wholeList[T], objs []T) []T {
 		}
 	}
 	for key, m := range h.marks.of {
-		if _, ok := w.told[w.UnitOf(key)]; ok && equal.IsZero(m.shown) && !equal.IsZero(m.base) {
+		if _, ok := w.ahead[w.UnitOf(key)]; ok && equal.IsZero(m.shown) && !equal.IsZero(m.base) {
 			laid = append(laid, m.base)
 		}
 	}
@@ -380,25 +380,25 @@ func (h *hub[T]) layWantedLocked(l *wholeList[T], objs []T) []T {
 // reachedLocked forgets at which version a unit was read, if a whole list has had that.
 func (w *wantedUnits[T]) reachedLocked(l *wholeList[T]) {
 	at := decimal(l.version)
-	for unit, told := range w.told {
-		if l.epoch || at == 0 || at >= told.version || l.began.Sub(told.since) > longest {
-			delete(w.told, unit)
+	for unit, read := range w.ahead {
+		if l.epoch || at == 0 || at >= read.version || l.began.Sub(read.since) > longest {
+			delete(w.ahead, unit)
 		}
 	}
 }
 
 // readLocked adds to plan the objs of units that were read at a version, and what events have
 // brought of them since.
-func (w *wantedUnits[T]) readLocked(plan []toldWrite[T], units map[Key]bool, objs map[Key]T, at uint64) []toldWrite[T] {
+func (w *wantedUnits[T]) readLocked(plan []overlayWrite[T], units map[Key]bool, objs map[Key]T, at uint64) []overlayWrite[T] {
 	for key, obj := range objs {
 		if unit := w.UnitOf(key); units[unit] && w.since[unit][key].at <= at {
-			plan = append(plan, toldWrite[T]{key, obj})
+			plan = append(plan, overlayWrite[T]{key, obj})
 		}
 	}
 	for unit := range units {
 		for key, last := range w.since[unit] {
 			if last.at > at && !equal.IsZero(last.obj) {
-				plan = append(plan, toldWrite[T]{key, last.obj})
+				plan = append(plan, overlayWrite[T]{key, last.obj})
 			}
 		}
 	}
@@ -409,10 +409,10 @@ func (w *wantedUnits[T]) readLocked(plan []toldWrite[T], units map[Key]bool, obj
 func (w *wantedUnits[T]) takenLocked(r demand.Read, read readAt, position uint64) {
 	delete(w.since, r.Key)
 	if read.version > position {
-		if len(w.told) == 0 || read.version < w.next {
+		if len(w.ahead) == 0 || read.version < w.next {
 			w.next = read.version
 		}
-		w.told[r.Key] = read
+		w.ahead[r.Key] = read
 	}
 	w.Done(r, nil)
 }
@@ -440,7 +440,7 @@ func (h *hub[T]) admit(reads []demand.Read, got *listBuilder[T]) error {
 			w.takenLocked(r, readAt{at, now}, h.marks.at)
 		}
 	}
-	return h.commitTold(CauseWanted, func(plan []toldWrite[T]) ([]toldWrite[T], error) {
+	return h.commitOverlay(CauseWanted, func(plan []overlayWrite[T]) ([]overlayWrite[T], error) {
 		switch {
 		case h.marks.over:
 			return plan, ErrStopped
@@ -454,7 +454,7 @@ func (h *hub[T]) admit(reads []demand.Read, got *listBuilder[T]) error {
 			}
 		}
 		plan = w.readLocked(plan, units, objs, at)
-		slices.SortFunc(plan, func(a, b toldWrite[T]) int { return compareKeys(a.key, b.key) })
+		slices.SortFunc(plan, func(a, b overlayWrite[T]) int { return compareKeys(a.key, b.key) })
 		return plan, nil
 	}, take)
 }

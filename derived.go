@@ -400,9 +400,9 @@ func (d *Derived[T]) showLocked() {
 	d.hub.store.before = nil
 }
 
-func (d *Derived[T]) tellLocked(version string) {
+func (d *Derived[T]) publishLocked(version string) {
 	d.batch.SettleLocked()
-	d.fired = d.hub.tellLocked(d.batch, version, d.now == joining)
+	d.fired = d.hub.publishLocked(d.batch, version, d.now == joining)
 }
 
 func (d *Derived[T]) finish() {

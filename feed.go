@@ -77,7 +77,7 @@ func (f *Feeder[T]) Snapshot(objs []T) error {
 	whole := f.initial || f.list != nil
 	events, next := f.of.compare(objs, text, whole)
 	if !whole {
-		if err := f.tell(events, text); err != nil {
+		if err := f.send(events, text); err != nil {
 			return err
 		}
 		f.of.was, f.of.at = next, version
@@ -126,7 +126,7 @@ func (f *Feeder[T]) Change(puts []T, gone ...Key) error {
 			after[key] = f.of.changed(&at, key, next[key], false)
 		}
 	}
-	if err := f.tell(at.events, at.version); err != nil {
+	if err := f.send(at.events, at.version); err != nil {
 		return err
 	}
 	f.of.at = version
@@ -165,8 +165,8 @@ func (f *Feeder[T]) refuses(objs []T) error {
 	return nil
 }
 
-// tell yields the events of one version, or a bookmark if there are none.
-func (f *Feeder[T]) tell(events []WatchEvent[T], version string) error {
+// send yields the events of one version, or a bookmark if there are none.
+func (f *Feeder[T]) send(events []WatchEvent[T], version string) error {
 	if len(events) == 0 {
 		if !f.bookmarks {
 			f.alive()

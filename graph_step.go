@@ -41,9 +41,9 @@ type node interface {
 	setVersionLocked(version string)
 	commitLocked(long bool)
 	showLocked()
-	// tellLocked appends the changes to the log, and fires the signals of Changed. Every read that
+	// publishLocked appends the changes to the log, and fires the signals of Changed. Every read that
 	// begins now shows them.
-	tellLocked(version string)
+	publishLocked(version string)
 	// finish wakes the handlers, and forgets the step.
 	finish()
 
@@ -159,7 +159,7 @@ func (g *Graph) commit(nodes []node, leaves []anyLeaf, start time.Time) {
 	g.gate.look.Unlock()
 	// All reads show the step. So those can be told who wait for that.
 	for _, n := range nodes {
-		n.tellLocked(version)
+		n.publishLocked(version)
 	}
 }
 

@@ -256,11 +256,11 @@ func (h *hub[T]) relistedLocked(list *table.Replacement[T], version string) (fir
 	return fired
 }
 
-// tellLocked fires the signals of what the batch of a graph's step has changed, and appends the
+// publishLocked fires the signals of what the batch of a graph's step has changed, and appends the
 // changes to the log. first says that this is the first content. The caller has shown the changes,
 // and holds mu, which is the gate's. After it has released mu it releases what is returned, and
 // calls notify of the log.
-func (h *hub[T]) tellLocked(batch *table.Batch[T], version string, first bool) (fired signal.Fired) {
+func (h *hub[T]) publishLocked(batch *table.Batch[T], version string, first bool) (fired signal.Fired) {
 	if first {
 		return h.firstLocked()
 	}
@@ -427,10 +427,10 @@ func (h *hub[T]) readToCut(c *Cursor[T], at cut[T]) (backlog []Delta[T], reached
 
 // enter and leave tell a mutation detector that objects are about to be shown, and that they are
 // not shown any more.
-func (h *hub[T]) enter(objs []toldWrite[T]) { each(objs, h.entered) }
-func (h *hub[T]) leave(objs []toldWrite[T]) { each(objs, h.left) }
+func (h *hub[T]) enter(objs []overlayWrite[T]) { each(objs, h.entered) }
+func (h *hub[T]) leave(objs []overlayWrite[T]) { each(objs, h.left) }
 
-func each[T Identified](objs []toldWrite[T], call func(T)) {
+func each[T Identified](objs []overlayWrite[T], call func(T)) {
 	for i := 0; call != nil && i < len(objs); i++ {
 		if !equal.IsZero(objs[i].obj) {
 			call(objs[i].obj)

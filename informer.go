@@ -295,7 +295,7 @@ func (t *informerTarget[T]) settle(g *eventGroup[T]) bool {
 		}
 		old := t.batch.Old(writes)
 		writes++
-		if !e.told {
+		if !e.marked {
 			e.existed = !equal.IsZero(old)
 		}
 		if at := t.heard.Load(); at >= t.look && e.way == wayEvent && e.ev.Type != watch.Deleted {
@@ -454,7 +454,7 @@ func (t *informerTarget[T]) newest(skip func(Key) bool) Meta {
 	content, bases := t.hub.bases()
 	return newestOf(func(yield func(T) bool) {
 		for obj := range content.All() {
-			if _, told := bases[KeyOf(obj)]; !told && !yield(obj) {
+			if _, marked := bases[KeyOf(obj)]; !marked && !yield(obj) {
 				return
 			}
 		}

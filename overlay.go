@@ -32,7 +32,7 @@ func (h *hub[T]) base(key Key) (obj T, ok bool) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.demand != nil && h.demand.told[h.demand.UnitOf(key)].version != 0 {
+	if h.demand != nil && h.demand.ahead[h.demand.UnitOf(key)].version != 0 {
 		return *new(T), false // nobody knows
 	}
 	if m := h.marks.of[key]; m != nil {
@@ -49,8 +49,8 @@ func (h *hub[T]) bases() (shown *Snapshot[T], bases map[Key]T) {
 	for key, m := range h.marks.of {
 		bases[key] = m.base
 	}
-	if h.demand != nil && len(h.demand.told) > 0 {
-		for key := range h.shownLocked(h.demand.told) {
+	if h.demand != nil && len(h.demand.ahead) > 0 {
+		for key := range h.shownLocked(h.demand.ahead) {
 			bases[key] = *new(T) // nobody knows
 		}
 	}
@@ -80,7 +80,7 @@ func (h *hub[T]) isAhead() bool {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.marks.of)+len(h.demand.told) > 0
+	return len(h.marks.of)+len(h.demand.ahead) > 0
 }
 
 // oldest returns the newest version of what is ahead for longer than longest, and since when the
@@ -88,19 +88,19 @@ func (h *hub[T]) isAhead() bool {
 func (h *hub[T]) oldest() (version uint64, since time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	look := func(v uint64, told time.Time) {
-		if time.Since(told) > longest {
+	look := func(v uint64, from time.Time) {
+		if time.Since(from) > longest {
 			version = max(version, v)
 		}
-		if since.IsZero() || told.Before(since) {
-			since = told
+		if since.IsZero() || from.Before(since) {
+			since = from
 		}
 	}
 	for _, m := range h.marks.of {
 		look(max(m.version, m.bound), m.since)
 	}
 	if h.demand != nil {
-		for _, read := range h.demand.told {
+		for _, read := range h.demand.ahead {
 			look(read.version, read.since)
 		}
 	}
@@ -168,7 +168,7 @@ func (h *hub[T]) newsLocked(key Key, m *mark[T]) (bool, error) {
 		return false, errFollowed
 	case s.opaque:
 		return false, errUnordered
-	case h.demand != nil && !h.demand.toldLocked(key, m.version, isClosed(h.synced)):
+	case h.demand != nil && !h.demand.acceptsLocked(key, m.version, isClosed(h.synced)):
 		return false, nil
 	case m.loose:
 		was, shown := s.of[key], *new(T)
@@ -205,12 +205,12 @@ func (h *hub[T]) awaitListLocked() {
 
 // tell marks key with m, and shows what m says, unless that is no news.
 func (h *hub[T]) tell(key Key, m *mark[T]) (news bool, err error) {
-	err = h.commitTold(CauseTold, func(plan []toldWrite[T]) ([]toldWrite[T], error) {
+	err = h.commitOverlay(CauseTold, func(plan []overlayWrite[T]) ([]overlayWrite[T], error) {
 		news, err := h.newsLocked(key, m)
 		if err == nil && !news {
 			err = errNoNews
 		}
-		return append(plan, toldWrite[T]{key, m.shown}), err
+		return append(plan, overlayWrite[T]{key, m.shown}), err
 	}, func() {
 		shown, _ := h.store.store.Get(key)
 		was := h.marks.of[key]
@@ -247,14 +247,14 @@ func (h *hub[T]) bind(keys []Key, at uint64) error {
 	}
 	h.marks.fence = true
 	h.mu.Unlock()
-	var ended []toldWrite[T]
-	return h.commitTold(CauseWatch, func(plan []toldWrite[T]) ([]toldWrite[T], error) {
+	var ended []overlayWrite[T]
+	return h.commitOverlay(CauseWatch, func(plan []overlayWrite[T]) ([]overlayWrite[T], error) {
 		if h.marks.over {
 			return plan, ErrStopped
 		}
 		h.marks.passedLocked(h.marks.at, false, func(key Key, m *mark[T]) {
 			if m.loose {
-				plan = append(plan, toldWrite[T]{key, m.base})
+				plan = append(plan, overlayWrite[T]{key, m.base})
 			}
 		})
 		ended = plan
@@ -267,14 +267,14 @@ func (h *hub[T]) bind(keys []Key, at uint64) error {
 	})
 }
 
-// commitTold makes the writes that plan appends to its argument, at one point and with that cause,
+// commitOverlay makes the writes that plan appends to its argument, at one point and with that cause,
 // and calls mark, which changes the marks and what is known of what is wanted, at the same point,
 // also if there are no writes. Both are called under mu, plan perhaps more than once: the functions
 // of indexes, which are called in between without a lock, may take long. No list is staged at that
 // point, since it would not know of the change, and a writer that has planned before plans anew. If
 // plan fails or an index panics, nothing has changed, and the error says so. Before the first list
 // only mark is called.
-func (h *hub[T]) commitTold(cause Cause, plan func([]toldWrite[T]) ([]toldWrite[T], error), mark func()) (err error) {
+func (h *hub[T]) commitOverlay(cause Cause, plan func([]overlayWrite[T]) ([]overlayWrite[T], error), mark func()) (err error) {
 	batch := h.store.store.NewBatch()
 	defer batch.Release()
 	batch.Recover = func(key Key, v any) bool {
@@ -284,7 +284,7 @@ func (h *hub[T]) commitTold(cause Cause, plan func([]toldWrite[T]) ([]toldWrite[
 		}
 		return true
 	}
-	var writes []toldWrite[T]
+	var writes []overlayWrite[T]
 	for {
 		h.mu.Lock()
 		h.awaitListLocked()
@@ -308,7 +308,7 @@ func (h *hub[T]) commitTold(cause Cause, plan func([]toldWrite[T]) ([]toldWrite[
 			batch.Compute()
 			h.mu.Lock()
 		}
-		if again, failed := plan(nil); err == nil && failed == nil && slices.EqualFunc(writes, again, sameTold) {
+		if again, failed := plan(nil); err == nil && failed == nil && slices.EqualFunc(writes, again, sameOverlay) {
 			break
 		}
 		h.mu.Unlock()
@@ -341,10 +341,10 @@ type wantedUnits[T Identified] struct {
 	*demand.Demand
 	// since has, for each unit that has not been read, the last event of each of its keys.
 	since map[Key]map[Key]sinceWanted[T]
-	// told has the version at which a unit was read, while the position has not reached it. What lists
+	// ahead has the version at which a unit was read, while the position has not reached it. What lists
 	// and watches say of it up to there is in what was read.
-	told map[Key]readAt
-	next uint64 // no version of told is older
+	ahead map[Key]readAt
+	next  uint64 // no version of ahead is older
 	// bad has why objects that were read cannot be used, while nothing newer is known of them.
 	bad map[Key]error
 }
@@ -364,18 +364,18 @@ type readAt struct {
 // the unit has not been read, or it was read at a later version.
 func (w *wantedUnits[T]) hidesLocked(key Key, at uint64) bool {
 	unit := w.UnitOf(key)
-	return w.State(unit) != demand.Ready || at != 0 && at <= w.told[unit].version
+	return w.State(unit) != demand.Ready || at != 0 && at <= w.ahead[unit].version
 }
 
 // settleLocked moves to a version.
 func (w *wantedUnits[T]) settleLocked(at uint64, fates []fate[T]) {
-	if len(w.told) > 0 && at >= w.next {
+	if len(w.ahead) > 0 && at >= w.next {
 		w.next = math.MaxUint64
-		for unit, told := range w.told {
-			if at >= told.version {
-				delete(w.told, unit)
+		for unit, read := range w.ahead {
+			if at >= read.version {
+				delete(w.ahead, unit)
 			} else {
-				w.next = min(w.next, told.version)
+				w.next = min(w.next, read.version)
 			}
 		}
 	}
@@ -395,7 +395,7 @@ func (w *wantedUnits[T]) settleLocked(at uint64, fates []fate[T]) {
 func (w *wantedUnits[T]) listedLocked() {
 	w.Listed()
 	clear(w.since)
-	w.forgetBadLocked(func(unit Key) bool { return w.told[unit].version == 0 }) // else the list is older
+	w.forgetBadLocked(func(unit Key) bool { return w.ahead[unit].version == 0 }) // else the list is older
 }
 
 // forgetBadLocked forgets why objects of some units cannot be used.
@@ -403,13 +403,13 @@ func (w *wantedUnits[T]) forgetBadLocked(of func(unit Key) bool) {
 	maps.DeleteFunc(w.bad, func(key Key, _ error) bool { return of(w.UnitOf(key)) })
 }
 
-// toldLocked reports whether what the program is told of key at a version can be shown. Before the
+// acceptsLocked reports whether what the program is told of key at a version can be shown. Before the
 // first list that is what is wanted. Where its unit is being read later, it is read once more.
-func (w *wantedUnits[T]) toldLocked(key Key, version uint64, synced bool) bool {
+func (w *wantedUnits[T]) acceptsLocked(key Key, version uint64, synced bool) bool {
 	unit := w.UnitOf(key)
 	switch state := w.State(unit); {
 	case state == demand.Ready:
-		return version == 0 || version > w.told[unit].version
+		return version == 0 || version > w.ahead[unit].version
 	case !synced:
 		return w.Set.Wants(unit)
 	case state == demand.Coming:
@@ -441,6 +441,6 @@ func (h *hub[T]) shownLocked(units map[Key]readAt) map[Key]T {
 	return shown
 }
 
-func sameTold[T Identified](a, b toldWrite[T]) bool {
+func sameOverlay[T Identified](a, b overlayWrite[T]) bool {
 	return a.key == b.key && equal.Same(a.obj, b.obj)
 }

@@ -108,8 +108,8 @@ type fate[T Identified] struct {
 	since time.Time // when the version was told that has come; zero: it has not
 }
 
-// A toldWrite is one write of commitTold: obj, or nothing if it is zero, is shown under key.
-type toldWrite[T Identified] struct {
+// A overlayWrite is one write of commitOverlay: obj, or nothing if it is zero, is shown under key.
+type overlayWrite[T Identified] struct {
 	key Key
 	obj T
 }

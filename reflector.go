@@ -49,10 +49,10 @@ type Reflector[T Identified] struct {
 type step int
 
 const (
-	stepWatch   step = iota // resume the watch at the position
-	stepAsk                 // ask the server for its version; see Reflector.ask
-	stepTestify             // ask the witness whether the server is the same; see Reflector.testify
-	stepList                // bring a whole list into the target
+	stepWatch  step = iota // resume the watch at the position
+	stepAsk                // ask the server for its version; see Reflector.ask
+	stepVerify             // ask the witness whether the server is the same; see Reflector.verify
+	stepList               // bring a whole list into the target
 )
 
 // A checkpoint is how far a reflector has come.
@@ -118,8 +118,8 @@ func (r *Reflector[T]) Run(ctx context.Context) error {
 		switch max(r.next, r.doubted()) {
 		case stepList:
 			done = r.list(ctx)
-		case stepTestify:
-			done = r.testify(ctx)
+		case stepVerify:
+			done = r.verify(ctx)
 		case stepAsk:
 			done = r.ask(ctx)
 		default:

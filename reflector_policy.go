@@ -32,7 +32,7 @@ type outcome struct {
 
 	took time.Duration // how long it was open, apart from its initial events
 
-	// asked says that the request was the question of a witness; see Reflector.testify. denied says
+	// asked says that the request was the question of a witness; see Reflector.verify. denied says
 	// that the server refused to answer it, which is no failure: the watch goes on.
 	asked, denied bool
 
@@ -45,11 +45,11 @@ type outcome struct {
 
 // A verdict is what follows from an outcome.
 type verdict struct {
-	next   step // stepList: the position is of no use any more
-	verify bool // another server may answer: the next watch must bring something, or the server is asked
-	failed bool // the request counts as one more failure in a row
-	wait   bool // there is a pause before the next step
-	brief  bool // that is a short one, which does not grow
+	next       step // stepList: the position is of no use any more
+	unverified bool // another server may answer: the next watch must bring something, or the server is asked
+	failed     bool // the request counts as one more failure in a row
+	wait       bool // there is a pause before the next step
+	brief      bool // that is a short one, which does not grow
 }
 
 // relistAfter is how many watches in a row must fail until the reflector suspects its position, and
@@ -84,12 +84,12 @@ func decide(o outcome, failures int) verdict {
 		// ends it when the next list is due.
 		return verdict{next: stepList, failed: o.err != nil, wait: o.err != nil}
 	case o.err == nil && o.progress:
-		return verdict{verify: o.endedEarly, next: stepAsk.when(o.heardNothing)}
+		return verdict{unverified: o.endedEarly, next: stepAsk.when(o.heardNothing)}
 	case o.calm:
-		return verdict{verify: true, next: stepAsk}
+		return verdict{unverified: true, next: stepAsk}
 	case o.err == nil:
 		// The server takes watches and closes them at once. Perhaps it cannot serve the position.
-		return verdict{verify: o.endedEarly, failed: true, wait: true, next: stepList.when((failures+1)%relistAfter == 0)}
+		return verdict{unverified: o.endedEarly, failed: true, wait: true, next: stepList.when((failures+1)%relistAfter == 0)}
 	case errors.Is(o.err, errUnverified):
 		return verdict{next: stepAsk}
 	case isLost(o.err):
@@ -99,23 +99,23 @@ func decide(o outcome, failures int) verdict {
 	case o.refused:
 		// A right that is missing, or a proxy that has no watches. If that lasts, the lists go on
 		// without.
-		return verdict{verify: true, failed: true, wait: true, next: stepList.when(failures+1 >= relistAfter)}
+		return verdict{unverified: true, failed: true, wait: true, next: stepList.when(failures+1 >= relistAfter)}
 	case pace.IsStatus(o.err):
 		// The server refused the watch. If it is only busy, neither the position nor the server is
 		// in doubt.
 		doubted := !pace.IsBusy(o.err)
-		return verdict{verify: doubted, failed: true, wait: true, next: stepList.when(doubted && (failures+1)%relistAfter == 0)}
+		return verdict{unverified: doubted, failed: true, wait: true, next: stepList.when(doubted && (failures+1)%relistAfter == 0)}
 	case o.progress:
 		// A good connection broke. Resume at once, but make sure that the same state answers.
-		return verdict{verify: true, next: stepAsk.when(o.heardNothing)}
+		return verdict{unverified: true, next: stepAsk.when(o.heardNothing)}
 	case o.cut:
 		// While the server answers, this is no outage, however often it comes: a proxy cuts what it
 		// has. If the server does not answer, asking it fails, and that is one.
-		return verdict{verify: true, brief: true, next: stepAsk}
+		return verdict{unverified: true, brief: true, next: stepAsk}
 	default:
 		// A network that is down says nothing about the position. A list may get past anything
 		// else that fails again and again, such as a frame that nobody can read.
-		return verdict{verify: true, failed: true, wait: true, next: stepList.when(!pace.IsNetwork(o.err) && (failures+1)%relistAfter == 0)}
+		return verdict{unverified: true, failed: true, wait: true, next: stepList.when(!pace.IsNetwork(o.err) && (failures+1)%relistAfter == 0)}
 	}
 }
 
@@ -131,7 +131,7 @@ func (s step) when(cond bool) step {
 func sortOf(err error) pace.Failure {
 	switch {
 	case pace.IsBusy(err) && pace.RetryAfter(err) > 0:
-		return pace.ToldToWait
+		return pace.Busy
 	case pace.IsUnreachable(err):
 		return pace.Unreachable
 	}
@@ -193,7 +193,7 @@ func (r *Reflector[T]) want(v verdict, o outcome) {
 		r.wantList(causeOfList(o))
 	}
 	r.next = max(r.next, v.next)
-	r.server.unverified = r.server.unverified || v.verify
+	r.server.unverified = r.server.unverified || v.unverified
 	if r.next == stepAsk && time.Now().Before(r.server.askNext) {
 		r.next, r.server.unverified = stepWatch, true
 	}

@@ -31,7 +31,7 @@ import (
 //	                                                most one object              refuses to say it
 //	doubt        the server was out of touch for    a witness is asked, since    as pace.Downtime
 //	             more than a second                 the server may have passed   says, and always
-//	                                                the position: stepTestify    with a list
+//	                                                the position: stepVerify    with a list
 //	rewound      the witness's answer is no, or     the next step is a list,     with that list
 //	             the source says so                 whatever its version
 //
@@ -143,7 +143,7 @@ func (r *Reflector[T]) suspect(o *outcome, took time.Duration, silent bool) {
 // object to ask about.
 func (r *Reflector[T]) doubted() step {
 	if r.server.downtime.Due(r.next == stepAsk) && r.at.position.ordered() && !HintsOf(r.src).Unversioned {
-		return stepTestify
+		return stepVerify
 	}
 	return stepWatch
 }
@@ -214,11 +214,11 @@ func (r *Reflector[T]) serverVersion(ctx context.Context) (string, error) {
 	return version, nil
 }
 
-// testify asks whether the server still has, at the position, the newest object that the target
+// verify asks whether the server still has, at the position, the newest object that the target
 // has. If the answer is yes, the server has reached the position as well, so there is nothing left
 // to ask. If it is no, the next step is a list, with which a new epoch begins. If the server cannot
 // tell, the watch goes on.
-func (r *Reflector[T]) testify(ctx context.Context) outcome {
+func (r *Reflector[T]) verify(ctx context.Context) outcome {
 	o := outcome{op: opList, asked: true}
 	had := HintsOf(r.src).StillHas
 	obj := r.target.newest(r.setAside.has)
@@ -244,12 +244,12 @@ func (r *Reflector[T]) testify(ctx context.Context) outcome {
 			ErrRewound, r.at.position.version, keyString(obj.key()), obj.ResourceVersion)
 	}
 	o.err = err
-	r.testified(&o)
+	r.witnessed(&o)
 	return o
 }
 
-// testified notes what the witness has said, or why it has said nothing.
-func (r *Reflector[T]) testified(o *outcome) {
+// witnessed notes what the witness has said, or why it has said nothing.
+func (r *Reflector[T]) witnessed(o *outcome) {
 	s := &r.server
 	switch {
 	case o.err == nil:

@@ -160,7 +160,7 @@ type target[T Identified] interface {
 	notify()
 	// get returns the object that the target has for key. Ok is also false if it cannot tell.
 	get(key Key) (obj T, ok bool)
-	// base is like get, without what the program has told of.
+	// base is like get, without overlays.
 	base(key Key) (obj T, ok bool)
 	// newest returns the identity of the object with the newest version, or the zero Meta if there
 	// is none or the target cannot tell. skip says of which keys the target may have an older object
@@ -215,7 +215,7 @@ type groupEvent[T Identified] struct {
 	wasAside bool  // the object was set aside before
 	way      way   // what the target does with it
 	back     T     // what is shown again with wayBack
-	told     bool  // the program was told of the key: existed says what the server had
+	marked   bool  // the key has a mark: existed says what the server had
 	existed  bool  // there was an object before; set by the target
 	err      error // why it was not applied; set by the target
 }
@@ -263,7 +263,7 @@ func (g *eventGroup[T]) addBack(key Key, base T) {
 func (g *eventGroup[T]) unplan() {
 	for i := len(g.events) - 1; i >= 0; i-- {
 		e := &g.events[i]
-		if e.way, e.back, e.told = wayEvent, *new(T), false; e.ev.Type == "" {
+		if e.way, e.back, e.marked = wayEvent, *new(T), false; e.ev.Type == "" {
 			delete(g.places, e.key)
 			*e = groupEvent[T]{}
 			g.events = g.events[:i]

@@ -222,7 +222,7 @@ func (t *informerTarget[T]) plan(g *eventGroup[T]) {
 func (t *informerTarget[T]) planEventLocked(e *groupEvent[T], at uint64) {
 	if w := t.hub.demand; w != nil {
 		if w.hidesLocked(e.key, at) {
-			e.way, e.told, e.existed = wayNone, true, true
+			e.way, e.marked, e.existed = wayNone, true, true
 			if e.ev.Err == nil {
 				t.move.fates = append(t.move.fates, fate[T]{key: e.key, waits: true, base: e.object()})
 			}
@@ -238,7 +238,7 @@ func (t *informerTarget[T]) planEventLocked(e *groupEvent[T], at uint64) {
 	if at == m.version && !m.loose {
 		f.since = m.since
 	}
-	e.told, e.existed = true, !equal.IsZero(m.base)
+	e.marked, e.existed = true, !equal.IsZero(m.base)
 	switch hidden := m.hides(at, e.uid()); {
 	case hidden && e.ev.Err != nil:
 		f.base = m.base

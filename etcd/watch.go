@@ -52,7 +52,7 @@ func (c *Collection[T]) Watch(ctx context.Context, opts metav1.ListOptions, yiel
 		err = w.present(ctx, opts)
 	} else {
 		w.seen = c.fingerprints.at(ctx, position, s)
-		err = c.testify(ctx, position, &w.seen)
+		err = c.verify(ctx, position, &w.seen)
 	}
 	if err == nil {
 		err = w.follow(ctx)
@@ -215,7 +215,7 @@ func (w *watcher[T]) created(ctx context.Context, now int64) error {
 	if w.reached = now; now >= w.position {
 		return nil
 	}
-	return w.c.testify(ctx, w.position, &lastSeen{})
+	return w.c.verify(ctx, w.position, &lastSeen{})
 }
 
 // progress handles the answer to a request for the revision. All events up to it have come, unless
@@ -242,11 +242,11 @@ func (w *watcher[T]) progress(now int64) error {
 	return nil
 }
 
-// testify asks the cluster whether it has the history in which position was read: whether the
+// verify asks the cluster whether it has the history in which position was read: whether the
 // newest key of seen is as it was. Without one it is asked whether it has reached the position. The
 // read is linearizable, so a member that lags catches up first. The error is rewound, Expired if
 // the position was compacted, or that of the request.
-func (c *Collection[T]) testify(ctx context.Context, position int64, seen *lastSeen) error {
+func (c *Collection[T]) verify(ctx context.Context, position int64, seen *lastSeen) error {
 	var was keyState
 	var opts []clientv3.OpOption
 	if seen.n > 0 {

@@ -138,8 +138,8 @@ func handlersOf(all []lw.HandlerStatus) []board.Handler {
 	for _, s := range all {
 		h := board.Handler{
 			Name: s.Name, Synced: s.Synced, Pending: s.Pending, Folded: s.Folded, Panics: s.Panics,
-			Told: board.Told{Added: s.Calls[lw.Added], Updated: s.Calls[lw.Updated], Deleted: s.Calls[lw.Deleted]},
-			Lag:  board.Lag{Count: s.LagCount, SumSeconds: board.Seconds(s.LagSum)},
+			Calls: board.Calls{Added: s.Calls[lw.Added], Updated: s.Calls[lw.Updated], Deleted: s.Calls[lw.Deleted]},
+			Lag:   board.Lag{Count: s.LagCount, SumSeconds: board.Seconds(s.LagSum)},
 		}
 		for _, bound := range slices.Sorted(maps.Keys(s.Lag)) {
 			h.Lag.Buckets = append(h.Lag.Buckets, board.Bucket{Seconds: board.Seconds(bound), Count: s.Lag[bound]})

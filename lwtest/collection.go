@@ -227,8 +227,8 @@ func (h *collected[T]) shows(what string, got map[lw.Key]T, want map[lw.Key]int)
 // sameObject reports whether a and b are one object, or copies of it.
 func sameObject[T lw.Object](a, b T) bool { return a == b || reflect.DeepEqual(a, b) }
 
-// tell notes one change: from old to new, either of which may be zero.
-func (s *story[T]) tell(old, new T) {
+// note notes one change: from old to new, either of which may be zero.
+func (s *story[T]) note(old, new T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var none T
@@ -258,9 +258,9 @@ func (h *collected[T]) addHandler(*rapid.T) {
 	h.steps = append(h.steps, fmt.Sprintf("add handler %d", len(h.stories)))
 	s, none, first := h.newStory(), *new(T), len(h.model)
 	s.reg = h.s.Collection.AddHandler(lw.Handler[T]{
-		Add:    func(obj T) { s.tell(none, obj) },
-		Update: func(old, obj T) { s.tell(old, obj) },
-		Delete: func(last T) { s.tell(last, none) },
+		Add:    func(obj T) { s.note(none, obj) },
+		Update: func(old, obj T) { s.note(old, obj) },
+		Delete: func(last T) { s.note(last, none) },
 		Synced: func() {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -292,7 +292,7 @@ func (h *collected[T]) events() {
 	s := h.newStory()
 	go func() {
 		for d := range h.s.Collection.Events(h.ctx) {
-			s.tell(d.Old, d.New)
+			s.note(d.Old, d.New)
 		}
 	}()
 }

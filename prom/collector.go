@@ -121,7 +121,7 @@ func handlers(to chan<- prometheus.Metric, all []lw.HandlerStatus, informer, gra
 func handler(to chan<- prometheus.Metric, h lw.HandlerStatus, labels ...string) {
 	gauge(to, handlerPending, float64(h.Pending), labels...)
 	for typ, n := range h.Calls {
-		counter(to, handlerTold, float64(n), append(labels, typ.String())...)
+		counter(to, handlerCalls, float64(n), append(labels, typ.String())...)
 	}
 	counter(to, handlerFolded, float64(h.Folded), labels...)
 	counter(to, handlerPanics, float64(h.Panics), labels...)

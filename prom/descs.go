@@ -44,7 +44,7 @@ var (
 	informerBehind         = ofInformer("behind_seconds", "Time from the server's write to the store, half within and 99 % within, of ten minutes, by how it was measured.", "by")
 
 	handlerPending = ofHandler("pending", "Changes that wait for the handler.")
-	handlerTold    = ofHandler("told_total", "Calls of the handler's functions by type.", "type")
+	handlerCalls   = ofHandler("calls_total", "Calls of the handler's functions by type.", "type")
 	handlerFolded  = ofHandler("folded_total", "Changes that waited for so long that only their net effect was told.")
 	handlerPanics  = ofHandler("panics_total", "Panics of the handler's functions.")
 	handlerLag     = ofHandler("lag_seconds", "Time from a change in the store to the end of the handler's call, of one change in 64.")

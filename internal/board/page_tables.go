@@ -15,7 +15,7 @@ type column struct{ head, class string }
 var (
 	informerColumns = []column{{"State", "state"}, {"Name", "name"}, {"Phase", ""}, {"Objects", "n"}, {"Version", "n"}, {"Last event", "n"}, {"Waiting", "n"}}
 	graphColumns    = []column{{"State", "state"}, {"Name", "name"}, {"From", ""}, {"Objects", "n"}, {"Computed", "n"}, {"Unchanged", "n"}, {"Waiting", "n"}}
-	handlerColumns  = []column{{"Handler", "name"}, {"Waiting", "n"}, {"Told", "n"}, {"Folded", "n"}, {"Panics", "n"}, {"Half within", "n"}, {"99 % within", "n"}}
+	handlerColumns  = []column{{"Handler", "name"}, {"Waiting", "n"}, {"Calls", "n"}, {"Folded", "n"}, {"Panics", "n"}, {"Half within", "n"}, {"99 % within", "n"}}
 )
 
 // head begins a table.
@@ -273,8 +273,8 @@ func (p *page) handlers(all []Handler, story string) {
 	for _, h := range all {
 		p.Open("tr")
 		p.Element("th", h.Name, attr("scope", "row"), class("name"))
-		told := h.Told.Added + h.Told.Updated + h.Told.Deleted
-		p.texts(handlerColumns[1:], number(h.Pending), number(told), number(h.Folded), number(h.Panics), h.Lag.text(.5), h.Lag.text(.99))
+		calls := h.Calls.Added + h.Calls.Updated + h.Calls.Deleted
+		p.texts(handlerColumns[1:], number(h.Pending), number(calls), number(h.Folded), number(h.Panics), h.Lag.text(.5), h.Lag.text(.99))
 		p.Close()
 	}
 	p.Close()

@@ -200,14 +200,14 @@ type Handler struct {
 	Name    string `json:"name"`
 	Synced  bool   `json:"synced"`
 	Pending int    `json:"pending"`
-	Told    Told   `json:"told"`
+	Calls   Calls  `json:"calls"`
 	Folded  uint64 `json:"folded"`
 	Panics  uint64 `json:"panics"`
 	Lag     Lag    `json:"lag"`
 }
 
-// Told counts the calls of a handler's functions.
-type Told struct {
+// Calls counts the calls of a handler's functions.
+type Calls struct {
 	Added   uint64 `json:"added"`
 	Updated uint64 `json:"updated"`
 	Deleted uint64 `json:"deleted"`

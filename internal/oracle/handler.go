@@ -136,26 +136,19 @@ func (h *Handler) Falls() {
 	h.Lossless = false
 }
 
-// Told returns the objects that the calls so far add up to.
-func (h *Handler) Told() map[Key]Item {
-	h.log.mu.Lock()
-	defer h.log.mu.Unlock()
-	return fold(h.calls, h.log.seq)
-}
-
 // fold returns the objects that the calls up to a moment add up to.
 func fold(calls []*Call, until int) map[Key]Item {
-	told := map[Key]Item{}
+	objs := map[Key]Item{}
 	for _, c := range calls {
 		switch {
 		case c.call > until:
 		case c.New != nil:
-			told[c.New.Key] = *c.New
+			objs[c.New.Key] = *c.New
 		case c.Old != nil:
-			delete(told, c.Old.Key)
+			delete(objs, c.Old.Key)
 		}
 	}
-	return told
+	return objs
 }
 
 // resyncs reports whether c is a resync: an Update whose old and new object are the same pointer.

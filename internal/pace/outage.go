@@ -15,8 +15,8 @@ const (
 	Unreachable
 	// WatchRefused: the server refuses watches, and the list before may have succeeded.
 	WatchRefused
-	// ToldToWait: the server is busy, and has said how long to wait.
-	ToldToWait
+	// Busy: the server is busy, and has said how long to wait.
+	Busy
 	failures
 )
 
@@ -66,7 +66,7 @@ func pauseAfter(sort Failure, n int, lasts, asked time.Duration) (least, most ti
 		base = min(max(min(base, 2*time.Second), lasts/5), unreachablePause)
 	case WatchRefused:
 		base = min(base, refusedPause)
-	case ToldToWait:
+	case Busy:
 		if n <= patientAnswers {
 			return asked, asked + min(asked, longestPause)
 		}

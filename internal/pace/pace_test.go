@@ -201,13 +201,13 @@ func TestPauseAfter(t *testing.T) {
 		"the first refused, late":        {Unreachable, 1, time.Minute, 0, 4 * s, 12 * s},
 		"a watch is refused":             {WatchRefused, 1, 0, 0, 400 * ms, 2 * s},
 		"a watch is refused for ever":    {WatchRefused, 1000, time.Hour, 0, 10 * s, 30 * s},
-		"told to wait":                   {ToldToWait, 1, time.Minute, s, s, 2 * s},
-		"told to wait, the eighth":       {ToldToWait, 8, time.Minute, s, s, 2 * s},
-		"told to wait, the ninth":        {ToldToWait, 9, time.Minute, s, s, 2 * s},
-		"told to wait, the eleventh":     {ToldToWait, 11, time.Minute, s, 1600 * ms, 4800 * ms},
-		"told to wait for ever":          {ToldToWait, 1000, time.Hour, s, 15 * s, 45 * s},
-		"told to wait for long":          {ToldToWait, 1, 0, 5 * time.Minute, 5 * time.Minute, 330 * s},
-		"for long, for ever":             {ToldToWait, 1000, time.Hour, 5 * time.Minute, 5 * time.Minute, 330 * s},
+		"told to wait":                   {Busy, 1, time.Minute, s, s, 2 * s},
+		"told to wait, the eighth":       {Busy, 8, time.Minute, s, s, 2 * s},
+		"told to wait, the ninth":        {Busy, 9, time.Minute, s, s, 2 * s},
+		"told to wait, the eleventh":     {Busy, 11, time.Minute, s, 1600 * ms, 4800 * ms},
+		"told to wait for ever":          {Busy, 1000, time.Hour, s, 15 * s, 45 * s},
+		"told to wait for long":          {Busy, 1, 0, 5 * time.Minute, 5 * time.Minute, 330 * s},
+		"for long, for ever":             {Busy, 1000, time.Hour, 5 * time.Minute, 5 * time.Minute, 330 * s},
 	} {
 		t.Run(name, func(t *testing.T) {
 			least, most := pauseAfter(tc.sort, tc.n, tc.lasts, tc.asked)
@@ -225,7 +225,7 @@ func TestBoundsOfPauses(t *testing.T) {
 		for _, n := range []int{1, 2, 3, 6, 7, 8, 9, 10, 50, math.MaxInt} {
 			for _, lasts := range []time.Duration{0, 1, time.Second, 15 * time.Second, time.Minute, 24 * time.Hour} {
 				for _, asked := range []time.Duration{0, time.Second, 20 * time.Second, longest} {
-					if sort == ToldToWait && asked == 0 {
+					if sort == Busy && asked == 0 {
 						continue
 					}
 					least, most := pauseAfter(sort, n, lasts, asked)
@@ -242,10 +242,10 @@ func TestBoundsOfPauses(t *testing.T) {
 func TestOutage(t *testing.T) {
 	begin := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 	var o Outage
-	for i, sort := range []Failure{Unreachable, ToldToWait, Other, Unreachable, ToldToWait, Unreachable} {
+	for i, sort := range []Failure{Unreachable, Busy, Other, Unreachable, Busy, Unreachable} {
 		o.Failed(sort, begin.Add(time.Duration(i)*time.Second))
 	}
-	want := Outage{since: begin, counts: [failures]int{Other: 1, Unreachable: 3, ToldToWait: 2}}
+	want := Outage{since: begin, counts: [failures]int{Other: 1, Unreachable: 3, Busy: 2}}
 	if diff := cmp.Diff(want, o, cmp.AllowUnexported(Outage{})); diff != "" {
 		t.Errorf("outage (-want +got):\n%s", diff)
 	}

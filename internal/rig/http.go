@@ -89,15 +89,15 @@ func Answer(status int, header http.Header, body string) (c *http.Client, asked 
 // ContentType is a header of a response.
 func ContentType(t string) http.Header { return http.Header{"Content-Type": {t}} }
 
-// Told is what a source yielded: keys with versions, and errors.
-type Told struct {
+// Yield is what a source yielded: keys with versions, and errors.
+type Yield struct {
 	What []string
 	Errs []error
 }
 
 // ListAll returns what a list yields.
-func ListAll[T lw.Object](ctx context.Context, src lw.Source[T], opts metav1.ListOptions) (Told, metav1.ListMeta, error) {
-	var t Told
+func ListAll[T lw.Object](ctx context.Context, src lw.Source[T], opts metav1.ListOptions) (Yield, metav1.ListMeta, error) {
+	var t Yield
 	m, err := src.List(ctx, opts, func(obj T, err error) error {
 		if err != nil {
 			t.Errs = append(t.Errs, err)

@@ -112,7 +112,7 @@ type addition struct {
 	after   time.Duration
 	err     error
 	objects int
-	told    bool // the run before was told of it, which may have been early
+	named   bool // the run before named it, which may have been early
 }
 
 // limited reports whether nobody knows when r comes.
@@ -322,14 +322,14 @@ func (q *Queue[K]) carryLocked(s *state, p *pending, now time.Time) {
 	other := len(p.changes) > 0 || slices.ContainsFunc(p.additions, func(r addition) bool { return !r.limited() && !early(r) })
 	p.additions = slices.DeleteFunc(p.additions, func(r addition) bool {
 		late := r.limited() && other // it may come yet
-		if !q.replace && (early(r) || late && !r.told) {
+		if !q.replace && (early(r) || late && !r.named) {
 			if next := q.waitingLocked(s); next != lost {
 				again := r
-				again.told = late
+				again.named = late
 				next.additions = append(next.additions, again)
 			}
 		}
-		return early(r) || late && r.told
+		return early(r) || late && r.named
 	})
 }
 

@@ -41,7 +41,7 @@ func listed[T lw.Object](t *testing.T, src lw.Source[T]) (all []T) {
 }
 
 // mustTell checks what a request has yielded, what it has set aside, and what it ended with.
-func mustTell(t *testing.T, got rig.Told, err error, closed *bool, want, aside []string, end string) {
+func mustTell(t *testing.T, got rig.Yield, err error, closed *bool, want, aside []string, end string) {
 	t.Helper()
 	if !rig.Matches(err, end) {
 		t.Errorf("error %v, want %q", err, end)
@@ -60,8 +60,8 @@ func mustTell(t *testing.T, got rig.Told, err error, closed *bool, want, aside [
 	}
 }
 
-func watchAll[T lw.Object](ctx context.Context, src lw.Source[T], opts metav1.ListOptions) (rig.Told, error) {
-	var t rig.Told
+func watchAll[T lw.Object](ctx context.Context, src lw.Source[T], opts metav1.ListOptions) (rig.Yield, error) {
+	var t rig.Yield
 	err := src.Watch(ctx, opts, func(ev lw.WatchEvent[T]) error {
 		if ev.Err != nil {
 			t.Errs = append(t.Errs, ev.Err)

@@ -77,7 +77,7 @@ func TestDebug(t *testing.T) {
 			`lw_informer_objects{informer="Website"} 2`,
 			`lw_informer_objects{informer="ConfigMap"} 3`,
 			`lw_handler_pending{collection="",graph="",handler="Enqueue",informer="ConfigMap"} 0`,
-			`lw_handler_told_total{collection="",graph="",handler="Enqueue",informer="ConfigMap",type="added"} 3`,
+			`lw_handler_calls_total{collection="",graph="",handler="Enqueue",informer="ConfigMap",type="added"} 3`,
 			`workqueue_depth{name="websites"} 0`,
 		} {
 			if !strings.Contains(metrics, line+"\n") {

@@ -13,12 +13,12 @@ var rootBugs = []bug{
 	{"part of a list is shown", "", "", []edit{
 		{". Reflector.pages", `if err = __1; err == nil { got.validate(__2); err = __3; break }`, `if err = __1; err == nil || got.pages > 0 { got.validate(__2); err = __3; break }`}}},
 	{"no pause after empty watches", "TestDecide|TestEmptyPages", "", []edit{
-		{". decide", `verdict{verify: o.endedEarly, failed: true, wait: true, next: stepList.when(__)}`, `verdict{verify: o.endedEarly, failed: true, next: stepList.when((failures+1)%relistAfter == 0)}`},
+		{". decide", `verdict{unverified: o.endedEarly, failed: true, wait: true, next: stepList.when(__)}`, `verdict{unverified: o.endedEarly, failed: true, next: stepList.when((failures+1)%relistAfter == 0)}`},
 		{"internal/pace every", `1100 * __1`, `__1`}}},
 	{"a witness's no is followed by a watch", "", "", []edit{
 		{". decide", `errors.Is(o.err, ErrRewound)`, `errors.Is(o.err, ErrRewound) && !o.asked`}}},
 	{"the witness's answer is ignored", "", "", []edit{
-		{". Reflector.testify", `err == nil && !is`, `err == nil && !is && had == nil`}}},
+		{". Reflector.verify", `err == nil && !is`, `err == nil && !is && had == nil`}}},
 	{"a list after an outage is believed, in small", "TestSmallScope$", "./internal/proof", []edit{
 		{". Reflector.takeOver", `epoch || doubted`, `epoch || false && doubted`}}},
 	{"every 410 after a silence is an outage", "TestReplacedHistoryOnce", "", []edit{
@@ -161,7 +161,7 @@ var rootBugs = []bug{
 	{"tell: an event of another object ends a mark of its version", "TestTell", "./test/handlers", []edit{
 		{". mark.passedBy", `return at > m.version || __`, `return at >= m.version`}}},
 	{"tell: a write that was planned before a Tell overwrites it", "TestTellDuringAnEvent", "./test/handlers", []edit{
-		{". hub.commitTold", `h.marks.fence = true`, ``}}},
+		{". hub.commitOverlay", `h.marks.fence = true`, ``}}},
 	{"tell: an event under a mark does not move the base", "TestTell", "./test/handlers", []edit{
 		{". markSet.settleLocked", `m.base = f.base`, `_ = f.base`}}},
 	{"tell: a deletion hides what comes up to the version of a lost history", "TestTell$", "./test/handlers", []edit{
@@ -169,7 +169,7 @@ var rootBugs = []bug{
 	{"tell: a lone bookmark passes a fence", "TestBookmarkStopsAtAFence", "", []edit{
 		{". hub.progress", `if h.marks.fence { return false }`, ``}}},
 	{"tell: the witness is what was told", "TestToldIsNoWitness", "", []edit{
-		{". informerTarget.newest", `!told && !yield(obj)`, `(told || !told) && !yield(obj)`}}},
+		{". informerTarget.newest", `!marked && !yield(obj)`, `(marked || !marked) && !yield(obj)`}}},
 	{"tell: who cannot ask yet says that it asks", "TestTellDeletedBeforeRun", "./test/handlers", []edit{
 		{". Informer.ask", `inf.hub.endAsking()`, ``}}},
 	{"tell: a told version that comes is no measurement", "TestBehindTold", "./test/handlers", []edit{
@@ -179,7 +179,7 @@ var rootBugs = []bug{
 	{"wanted: an older list undoes a read", "TestWanted$", "./test/source", []edit{
 		{". hub.layWantedLocked", `!newer && w.InList(unit)`, `(newer || !newer) && w.InList(unit)`}}},
 	{"wanted: an event that a read has is shown after it", "TestWanted", "./test/source", []edit{
-		{". wantedUnits.hidesLocked", `at <= w.told[unit].version`, `at == 0`}}},
+		{". wantedUnits.hidesLocked", `at <= w.ahead[unit].version`, `at == 0`}}},
 	{"wanted: what nobody wants any more stays", "TestWanted", "./test/source", []edit{
 		{". hub.drop", `w.Drop(units)`, ``}}},
 }
