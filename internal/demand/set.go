@@ -28,7 +28,7 @@ type Set struct {
 	mu      sync.Mutex
 	of      map[Owner][]Key // guarded by mu, as those below
 	count   map[Key]int     // how many owners want a key
-	past    map[Key]bool    // namespaces that were wanted and are not any more
+	past    []Key           // namespaces that were wanted and are not any more, the last of them last
 	demands map[*Demand]struct{}
 	changed chan struct{} // closed by the next Set; nil: nobody waits for it
 }
@@ -80,23 +80,31 @@ func (s *Set) Set(owner Owner, keys []Key) {
 
 // letGoLocked notes whether a namespace was let go.
 func (s *Set) letGoLocked(key Key, gone bool) {
-	if s.past == nil {
-		s.past = map[Key]bool{}
+	if at := slices.Index(s.past, key); at >= 0 {
+		s.past = slices.Delete(s.past, at, at+1)
 	}
-	if s.past[key] = gone; !gone {
-		delete(s.past, key)
+	if !gone {
+		return
 	}
+	if len(s.past) == maxPast {
+		s.past = slices.Delete(s.past, 0, 1)
+	}
+	s.past = append(s.past, key)
 }
+
+// maxPast is how many namespaces that were let go a Set knows: who is still called for their
+// objects is so soon.
+const maxPast = 1000
 
 // ErrLetGo says of a namespace that nobody wants that somebody has: handlers were told that its
 // objects are gone.
 var ErrLetGo = errors.New("it was wanted before")
 
-// LetGo reports whether the unit is a namespace that was let go.
+// LetGo reports whether the unit is one of the last namespaces that were let go.
 func (s *Set) LetGo(unit Key) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.past[unit]
+	return slices.Contains(s.past, unit)
 }
 
 // Changed returns a channel that the next Set closes.
