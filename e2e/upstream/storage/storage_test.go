@@ -131,6 +131,15 @@ var leftOut = map[string]string{
 	"RunOptionalTestProgressNotify":                                       "about etcd's progress notifications, for which no client of a server can ask",
 }
 
+// leftOutNext are those that came with Kubernetes 1.38, of which a beta was read, and why.
+var leftOutNext = map[string]string{
+	"RunTestDeleteOnce":                     "calls a method of a store in the same process, and wants errors that name the keys in etcd",
+	"RunTestUpdateOnce":                     "likewise",
+	"RunTestOptimisticConcurrency":          "counts requests to etcd, and wants values that have a prefix there",
+	"RunTestWatchResync":                    "has a cache list anew amid a watch; a relay could do it once a release of 1.38 is what these tests are built with",
+	"RunTestWatchWithoutPrevKVReverseError": "about a watch of etcd that leaves out the former values, which no client of a server can ask for",
+}
+
 // settings are those of suites that need one.
 var settings = map[string]setting{
 	"RunTestClusterScopedWatch":           {cluster: true},
@@ -176,7 +185,8 @@ func TestStorage(t *testing.T) {
 	}
 }
 
-// TestAllSuites: each of the suites is run, or left out for a reason.
+// TestAllSuites: each of the suites is run, or left out for a reason. Those of the next Kubernetes
+// may be there or not.
 func TestAllSuites(t *testing.T) {
 	dir := rig.Must[[]byte](t)(exec.CommandContext(t.Context(), "go", "list", "-f", "{{.Dir}}", "k8s.io/apiserver/pkg/storage/testing").Output())
 	product := func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }
@@ -192,6 +202,7 @@ func TestAllSuites(t *testing.T) {
 			}
 		}
 	}
+	want = slices.DeleteFunc(want, func(name string) bool { return leftOutNext[name] != "" })
 	slices.Sort(want)
 	got := slices.AppendSeq(slices.Collect(maps.Keys(suites)), maps.Keys(leftOut))
 	slices.Sort(got)
