@@ -1,6 +1,6 @@
 // Programs runs the foreign controllers of testdata/programs: each in its faulty version, of which
-// a search must find the fault, and in the mended one, of which there must be no alarm. A
-// controller of a package main is put beside its test by an overlay, from its module.
+// the tests named below must find the faults, and in the mended one, of which there must be no
+// alarm. A controller of a package main is put beside its test by an overlay, from its module.
 //
 //	go run ./internal/programs -for 2m
 package main
@@ -10,50 +10,122 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 )
+
+// faulty are the tests that must fail, by program: each finds a fault of its version. All others
+// must pass. Where there is a mended version, all tests of that one must pass.
+var faulty = map[string][]string{
+	"agentsandbox":           {"TestPool"},
+	"endpointslicemirroring": {"TestMirroring"},
+	"jobset":                 {"TestFails", "TestAgain"},
+	"karpenter":              {"TestPool"},
+	"kuberay":                {"TestTick"},
+	"lws":                    {"TestSet"},
+	"lwsagain":               {"TestAgain"},
+}
 
 func main() {
 	long := flag.Duration("for", 0, "how long each test searches; 0: its own number of histories")
 	run := flag.String("run", "", "the tests to run, as of go test")
+	only := flag.String("program", "", "the programs to run, a regular expression; default: all")
 	flag.Parse()
+	wanted, err := regexp.Compile(*only)
+	check(err)
 	modules, err := filepath.Glob("testdata/programs/*/go.mod")
-	if err != nil || len(modules) == 0 {
-		fmt.Fprintln(os.Stderr, "programs: run it in the folder simulate:", err)
-		os.Exit(2)
-	}
-	wrong := 0
+	check(err)
+	ran, wrong := 0, 0
 	for _, module := range modules {
 		dir := filepath.Dir(module)
-		test := func(mended bool, more ...string) {
-			args := append([]string{"test", "-count=1", "-timeout=0", "-v", "-run=" + *run}, more...)
+		if !wanted.MatchString(filepath.Base(dir)) {
+			continue
+		}
+		ran++
+		test := func(must []string, more ...string) {
+			args := append([]string{"test", "-json", "-count=1", "-timeout=0", "-run=" + *run}, more...)
 			args = append(args, overlay(dir)...)
 			args = append(args, ".")
 			if *long > 0 {
 				args = append(args, "-simulate.for="+long.String())
 			}
-			cmd := exec.Command("go", args...)
-			cmd.Dir, cmd.Stdout, cmd.Stderr = dir, os.Stdout, os.Stderr
-			if err := cmd.Run(); (err == nil) != mended {
-				fmt.Printf("%s, mended %t: %v\n", dir, mended, err)
+			results, err := tests(dir, args)
+			if *run != "" { // those that were left out
+				must = slices.DeleteFunc(slices.Clone(must), func(name string) bool { return results[name] == "" })
+			}
+			for _, complaint := range judge(results, must, err) {
+				fmt.Printf("programs: %s %s: %s\n", dir, strings.Join(more, " "), complaint)
 				wrong++
 			}
 		}
+		test(faulty[filepath.Base(dir)])
 		if _, err := os.Stat(filepath.Join(dir, "mended.mod")); err == nil {
-			test(false)
-			test(true, "-modfile=mended.mod", "-tags=mended")
-		} else if name := filepath.Base(dir); slices.Contains([]string{"endpointslicemirroring", "karpenter", "kuberay", "lws"}, name) {
-			test(false) // the module proxy serves no mended version
-		} else {
-			test(true) // it is believed clean
+			test(nil, "-modfile=mended.mod", "-tags=mended")
 		}
 	}
-	if wrong > 0 {
+	if wrong > 0 || ran == 0 {
+		fmt.Printf("programs: %d of %d are not as they should be; it runs in the folder simulate\n", wrong, ran)
 		os.Exit(1)
 	}
+}
+
+// tests runs go test in dir, shows what it says, and returns what became of each test: "pass",
+// "fail" or "skip". It returns an error if the tests did not end.
+func tests(dir string, args []string) (results map[string]string, err error) {
+	cmd := exec.Command("go", args...)
+	cmd.Dir, cmd.Stderr = dir, os.Stderr
+	out, err := cmd.StdoutPipe()
+	check(err)
+	check(cmd.Start())
+	results = map[string]string{}
+	for lines := json.NewDecoder(out); ; {
+		var line struct{ Action, Test, Output string }
+		if err = lines.Decode(&line); err != nil {
+			break
+		}
+		fmt.Print(line.Output)
+		if ends := []string{"pass", "fail", "skip"}; line.Test != "" && !strings.Contains(line.Test, "/") && slices.Contains(ends, line.Action) {
+			results[line.Test] = line.Action
+		}
+	}
+	if err == io.EOF {
+		err = nil
+	}
+	ended := cmd.Wait()
+	if fails := slices.Contains(slices.Collect(maps.Values(results)), "fail"); err == nil && ended != nil && !fails {
+		err = ended // such as of what was not built
+	}
+	return results, err
+}
+
+// judge says what is not as it should be: the tests of must should have failed, and all others
+// passed.
+func judge(results map[string]string, must []string, err error) (complaints []string) {
+	if err != nil {
+		complaints = append(complaints, err.Error())
+	}
+	if len(results) == 0 {
+		complaints = append(complaints, "no test ran")
+	}
+	for _, name := range slices.Sorted(maps.Keys(results)) {
+		if result := results[name]; slices.Contains(must, name) && result != "fail" {
+			complaints = append(complaints, name+" has not found the fault")
+		} else if !slices.Contains(must, name) && result != "pass" {
+			complaints = append(complaints, name+": "+result)
+		}
+	}
+	for _, name := range must {
+		if results[name] == "" {
+			complaints = append(complaints, name+" did not run")
+		}
+	}
+	return complaints
 }
 
 // overlay returns the flag of go test that puts the controller.go of sample-controller into dir, if
