@@ -3,10 +3,10 @@ package lw
 import (
 	"fmt"
 
-	"github.com/go-lw/lw/internal/arrange"
 	"github.com/go-lw/lw/internal/equal"
-	"github.com/go-lw/lw/internal/names"
-	"github.com/go-lw/lw/internal/settle"
+	"github.com/go-lw/lw/internal/graph/arrange"
+	"github.com/go-lw/lw/internal/graph/settle"
+	"github.com/go-lw/lw/internal/why/names"
 )
 
 // An Aggregate says what a group of objects amounts to. acc begins as the zero A; Add returns acc

@@ -9,10 +9,10 @@ import (
 	"sync"
 
 	"github.com/go-lw/lw/internal/equal"
-	"github.com/go-lw/lw/internal/mutation"
-	"github.com/go-lw/lw/internal/settle"
-	"github.com/go-lw/lw/internal/signal"
+	"github.com/go-lw/lw/internal/equal/mutation"
+	"github.com/go-lw/lw/internal/graph/settle"
 	"github.com/go-lw/lw/internal/table"
+	"github.com/go-lw/lw/internal/table/signal"
 )
 
 // A Derived is a collection of a [Graph]: what a function makes of others. It may be made before

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/go-lw/lw/internal/equal"
-	"github.com/go-lw/lw/internal/settle"
+	"github.com/go-lw/lw/internal/graph/settle"
 )
 
 // faults are what a collection of a graph could not make, and how much it has made. The goroutine

@@ -51,7 +51,7 @@
 //
 // # Contract
 //
-// Each point has the test that it names, and TestProof of internal/proof holds all of them
+// Each point has the test that it names, and TestProof of internal/verify/proof holds all of them
 // together. The exceptions are below, by number.
 //
 //  1. One snapshot: a read (one Get, one List, one lookup in an index) shows one state that the

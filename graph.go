@@ -14,8 +14,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
-	"github.com/go-lw/lw/internal/names"
 	"github.com/go-lw/lw/internal/table"
+	"github.com/go-lw/lw/internal/why/names"
 )
 
 // A Graph keeps derived collections in step with the informers that they are derived from.

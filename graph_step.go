@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/go-lw/lw/internal/settle"
+	"github.com/go-lw/lw/internal/graph/settle"
 )
 
 // A node is a [Derived] without the type of its objects. The goroutine of Run calls the methods of

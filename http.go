@@ -19,9 +19,9 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw/internal/decode"
+	"github.com/go-lw/lw/internal/decode/standard"
 	"github.com/go-lw/lw/internal/request"
 	"github.com/go-lw/lw/internal/rest"
-	"github.com/go-lw/lw/internal/standard"
 )
 
 // HTTP is a [Source] over an API server's REST interface. It needs no generated client: T is a

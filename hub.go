@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/go-lw/lw/internal/equal"
-	"github.com/go-lw/lw/internal/signal"
 	"github.com/go-lw/lw/internal/table"
+	"github.com/go-lw/lw/internal/table/signal"
 )
 
 // A hub ties a collection's content to its changes. It has the store, the log of changes, and the

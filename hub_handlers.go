@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-lw/lw/internal/names"
-	"github.com/go-lw/lw/internal/signal"
+	"github.com/go-lw/lw/internal/table/signal"
+	"github.com/go-lw/lw/internal/why/names"
 )
 
 // A hubCore is the part of a hub that does not depend on T: the registrations with their

@@ -14,8 +14,8 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/history"
-	"github.com/go-lw/lw/internal/leak"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/leak"
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 func TestMain(m *testing.M) {

@@ -5,9 +5,9 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/go-lw/lw/internal/arrange"
 	"github.com/go-lw/lw/internal/equal"
-	"github.com/go-lw/lw/internal/settle"
+	"github.com/go-lw/lw/internal/graph/arrange"
+	"github.com/go-lw/lw/internal/graph/settle"
 )
 
 // On says which objects of two collections belong together: those that have a key in common and

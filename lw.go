@@ -13,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/go-lw/lw/internal/arrange"
 	"github.com/go-lw/lw/internal/demand"
 	"github.com/go-lw/lw/internal/equal"
+	"github.com/go-lw/lw/internal/graph/arrange"
 	"github.com/go-lw/lw/internal/request"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/go-lw/lw/internal/mutation"
+	"github.com/go-lw/lw/internal/equal/mutation"
 )
 
 // mutationPeriod is the interval at which all cached objects are compared with their copies. An

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-lw/lw/internal/names"
+	"github.com/go-lw/lw/internal/why/names"
 )
 
 // Options are the settings of an [Informer] or a [Reflector], which copies them. A nil *Options and

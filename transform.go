@@ -17,9 +17,9 @@ import (
 
 	"github.com/go-lw/lw/internal/demand"
 	"github.com/go-lw/lw/internal/equal"
+	"github.com/go-lw/lw/internal/listopts/shard"
 	"github.com/go-lw/lw/internal/request"
 	"github.com/go-lw/lw/internal/rest"
-	"github.com/go-lw/lw/internal/shard"
 )
 
 // Transform returns a [Source] of f(obj): f may strip fields in place, or project to a smaller

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/go-lw/lw/internal/equal"
-	"github.com/go-lw/lw/internal/settle"
+	"github.com/go-lw/lw/internal/graph/settle"
 )
 
 // A Union is all objects of several collections, such as those of several namespaces or clusters.

@@ -17,8 +17,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/decode/standard"
 	"github.com/go-lw/lw/internal/request"
-	"github.com/go-lw/lw/internal/standard"
 )
 
 // A Decoder makes informers of ListerWatchers, as [NewInformer] does, whose objects lw decodes

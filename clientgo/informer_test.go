@@ -22,7 +22,7 @@ import (
 	fcache "k8s.io/client-go/tools/cache/testing"
 
 	"github.com/go-lw/lw/clientgo"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 // A stopped informer takes no handlers and no indexes; removing is no error.

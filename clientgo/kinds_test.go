@@ -38,10 +38,10 @@ import (
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/apiserver"
 	"github.com/go-lw/lw/internal/decode"
-	"github.com/go-lw/lw/internal/leak"
-	"github.com/go-lw/lw/internal/prune"
-	"github.com/go-lw/lw/internal/rig"
-	"github.com/go-lw/lw/internal/standard"
+	"github.com/go-lw/lw/internal/decode/prune"
+	"github.com/go-lw/lw/internal/decode/standard"
+	"github.com/go-lw/lw/internal/verify/leak"
+	"github.com/go-lw/lw/internal/verify/rig"
 	"github.com/go-lw/lw/lwtest"
 )
 

@@ -20,7 +20,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/go-lw/lw"
-	"github.com/go-lw/lw/internal/shard"
+	"github.com/go-lw/lw/internal/listopts/shard"
 )
 
 // NewInformer is like [NewInformerWithOptions], with the two options that most callers set. It has

@@ -29,8 +29,8 @@ import (
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/clientgo"
 	"github.com/go-lw/lw/internal/apiserver"
-	"github.com/go-lw/lw/internal/layers"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/layers"
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 // An implementation is one way to get client-go's interface. The tests run over all of them: what

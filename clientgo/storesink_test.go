@@ -19,7 +19,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/clientgo"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 // A recordingStore is a cache.ReflectorStore with all optional methods, which notes its calls.

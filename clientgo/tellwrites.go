@@ -18,8 +18,8 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/decode"
+	"github.com/go-lw/lw/internal/decode/standard"
 	"github.com/go-lw/lw/internal/request"
-	"github.com/go-lw/lw/internal/standard"
 )
 
 // TellWrites returns a client that does what client does, and tells informers what the server

@@ -26,7 +26,7 @@ import (
 	"github.com/go-lw/lw/clientgo"
 	"github.com/go-lw/lw/internal/apiserver"
 	"github.com/go-lw/lw/internal/request"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 // podJSON is a pod as a server answers with it.

@@ -31,8 +31,8 @@ import (
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/controllerruntime"
 	"github.com/go-lw/lw/internal/apiserver"
-	"github.com/go-lw/lw/internal/prune"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/decode/prune"
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 var (

@@ -24,7 +24,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/controllerruntime"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 // indexedBy are the fields of every object in TestReaderIsLikeTheCache.

@@ -20,7 +20,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/controllerruntime"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 func namedPod(name, node string) *corev1.Pod {

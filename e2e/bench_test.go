@@ -11,8 +11,8 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/e2e/internal/servers"
-	"github.com/go-lw/lw/internal/registry/conform"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/conform"
+	"github.com/go-lw/lw/internal/verify/rig"
 	"github.com/go-lw/lw/lwtest"
 	"github.com/go-lw/lw/serve"
 )

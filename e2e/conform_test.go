@@ -8,7 +8,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/go-lw/lw/e2e/internal/servers"
-	"github.com/go-lw/lw/internal/registry/conform"
+	"github.com/go-lw/lw/internal/verify/conform"
 )
 
 // TestConform plays on a real API server the table of writes that the tests of internal/apiserver

@@ -13,7 +13,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/e2e/internal/servers"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 // TestTooManyInFlight takes all places of the server's max-in-flight filter, which answers 429 with

@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/e2e/internal/servers"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 // TestFrozenDuringWatch freezes the server under open watches for a few seconds. Nothing is lost,

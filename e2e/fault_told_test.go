@@ -19,7 +19,7 @@ import (
 
 	"github.com/go-lw/lw/controllerruntime"
 	"github.com/go-lw/lw/e2e/internal/servers"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 // A teller is what a manager with TellWrites reads and writes with: its cache and its client. It

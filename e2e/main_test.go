@@ -18,7 +18,7 @@ import (
 
 	"github.com/go-lw/lw/e2e/internal/relay"
 	"github.com/go-lw/lw/e2e/internal/servers"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 var cborFlag = flag.Bool("cbor", false, "kube-apiserver has CBOR, and the tests follow it in CBOR, too")

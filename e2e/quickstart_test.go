@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"github.com/go-lw/lw/e2e/internal/servers"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 // TestQuickstart runs examples/quickstart -url as its reader would, on a cluster behind a proxy

@@ -21,7 +21,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/e2e/internal/servers"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 var relaysFlag = flag.String("relays", "", "TestRelays has the faults that match this `regexp`; all of them take minutes")

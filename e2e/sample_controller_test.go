@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/go-lw/lw/e2e/internal/servers"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 // sampleController is the version of the program that others are copied from.

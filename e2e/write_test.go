@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/go-lw/lw/e2e/internal/servers"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 type object = map[string]any

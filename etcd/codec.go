@@ -12,7 +12,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/decode"
-	"github.com/go-lw/lw/internal/standard"
+	"github.com/go-lw/lw/internal/decode/standard"
 )
 
 // A Codec turns objects into values and back. Several goroutines use it at once. Encode gets an

@@ -11,7 +11,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/decode"
-	"github.com/go-lw/lw/internal/standard"
+	"github.com/go-lw/lw/internal/decode/standard"
 )
 
 // Kube is the encoding in which kube-apiserver stores objects: protobuf behind "k8s\x00" for the

@@ -15,8 +15,8 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/etcd/internal/fakeetcd"
-	"github.com/go-lw/lw/internal/layers"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/layers"
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 type job struct {

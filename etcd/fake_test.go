@@ -20,7 +20,7 @@ import (
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/etcd"
 	"github.com/go-lw/lw/etcd/internal/fakeetcd"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 // A fake is a server in the bubble of a test, which notes what it was asked.

@@ -14,7 +14,7 @@ import (
 	"github.com/go-lw/lw/etcd"
 	"github.com/go-lw/lw/etcd/internal/fakeetcd"
 	"github.com/go-lw/lw/internal/request"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 // A follower lists and watches by itself, with or without what a reflector has in its context.

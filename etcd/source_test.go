@@ -16,8 +16,8 @@ import (
 	"github.com/go-lw/lw/etcd/internal/fakeetcd"
 	"github.com/go-lw/lw/etcd/internal/suite"
 	"github.com/go-lw/lw/internal/apiserver"
-	"github.com/go-lw/lw/internal/registry/conform"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/conform"
+	"github.com/go-lw/lw/internal/verify/rig"
 	"github.com/go-lw/lw/lwtest"
 	"github.com/go-lw/lw/serve"
 )

@@ -19,7 +19,7 @@ import (
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/etcd"
 	"github.com/go-lw/lw/etcd/internal/fakeetcd"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 var keyA = lw.Key{Namespace: "ns", Name: "a"}

@@ -19,7 +19,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/board"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/rig"
 	"github.com/go-lw/lw/internal/why"
 	"github.com/go-lw/lw/lwdebug"
 )
@@ -337,7 +337,7 @@ func TestProgramWithoutABoard(t *testing.T) {
 				t.Fatalf("go build: %v\n%s", err, out)
 			}
 			symbols := rig.Must[[]byte](t)(exec.Command("go", "tool", "nm", program).Output())
-			for _, symbol := range []string{"lw/lwdebug.page.ServeHTTP", "lw/internal/board.(*Report).Page", "lw/internal/markup.(*Writer).Text"} {
+			for _, symbol := range []string{"lw/lwdebug.page.ServeHTTP", "lw/internal/board.(*Report).Page", "lw/internal/board/markup.(*Writer).Text"} {
 				if got := strings.Contains(string(symbols), symbol); got != tt.want {
 					t.Errorf("%s in the program: %v, want %v", symbol, got, tt.want)
 				}

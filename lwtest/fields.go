@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/go-lw/lw"
-	"github.com/go-lw/lw/internal/prune"
+	"github.com/go-lw/lw/internal/decode/prune"
 )
 
 // Prune leaves of obj what f keeps and what identifies it, and returns it: so an informer with

@@ -12,7 +12,7 @@ import (
 	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
 
 	"github.com/go-lw/lw"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/rig"
 	"github.com/go-lw/lw/lwtest"
 )
 

@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/go-lw/lw"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 // collected is a collector of what a function sends.

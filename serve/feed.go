@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/listopts"
-	"github.com/go-lw/lw/internal/order"
+	"github.com/go-lw/lw/serve/internal/order"
 )
 
 // A feed passes what a collection tells on to a history. It is a [lw.Follower]. All its methods run

@@ -16,8 +16,8 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/listopts"
-	"github.com/go-lw/lw/internal/order"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/rig"
+	"github.com/go-lw/lw/serve/internal/order"
 )
 
 // A listing is a source that lists objects at a version, and has no changes.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/listopts"
-	"github.com/go-lw/lw/internal/order"
 	"github.com/go-lw/lw/internal/wire"
+	"github.com/go-lw/lw/serve/internal/order"
 )
 
 // A history is a collection as clients see it: its present state, and the events that led to it, as

@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/go-lw/lw/internal/listopts"
-	"github.com/go-lw/lw/internal/order"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/rig"
+	"github.com/go-lw/lw/serve/internal/order"
 )
 
 // What a history answers is what a model answers that keeps the state of each version.

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/go-lw/lw/internal/listopts"
-	"github.com/go-lw/lw/internal/order"
+	"github.com/go-lw/lw/serve/internal/order"
 )
 
 // list answers with a list, or with one page of a list. It waits for the state before it takes its

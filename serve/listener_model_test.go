@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/go-lw/lw"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 // TestListenerModel drives watches over real sockets: random writes, while clients come, stall,

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/go-lw/lw/internal/listopts"
-	"github.com/go-lw/lw/internal/order"
+	"github.com/go-lw/lw/serve/internal/order"
 )
 
 // longSelectors is how long the selectors of a request may be before they are matched apart. A

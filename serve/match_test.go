@@ -12,8 +12,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/go-lw/lw/internal/order"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/rig"
+	"github.com/go-lw/lw/serve/internal/order"
 )
 
 // longSelector returns a selector of about so many bytes, which selects what has the label on.

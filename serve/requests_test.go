@@ -15,7 +15,7 @@ import (
 	cbor "k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 
 	"github.com/go-lw/lw"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/rig"
 	"github.com/go-lw/lw/serve"
 )
 

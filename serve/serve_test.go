@@ -20,9 +20,9 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/history"
-	"github.com/go-lw/lw/internal/leak"
-	"github.com/go-lw/lw/internal/registry/conform"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/conform"
+	"github.com/go-lw/lw/internal/verify/leak"
+	"github.com/go-lw/lw/internal/verify/rig"
 	"github.com/go-lw/lw/lwtest"
 	"github.com/go-lw/lw/serve"
 )

@@ -16,9 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/go-lw/lw"
-	"github.com/go-lw/lw/internal/order"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/rig"
 	"github.com/go-lw/lw/internal/wire"
+	"github.com/go-lw/lw/serve/internal/order"
 )
 
 // A plain is an object that says nothing of its size.

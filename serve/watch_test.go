@@ -21,9 +21,9 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/listopts"
-	"github.com/go-lw/lw/internal/order"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/rig"
 	"github.com/go-lw/lw/internal/wire"
+	"github.com/go-lw/lw/serve/internal/order"
 )
 
 // testWatcher returns a watch of a collection without objects, and its stream, which takes all.

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw/internal/listopts"
-	"github.com/go-lw/lw/internal/order"
+	"github.com/go-lw/lw/serve/internal/order"
 )
 
 // A watcher is a watch of a client: a place in a history, and what is sent from there. Its memory

@@ -25,7 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 // surplus makes a child while its cache has none, and deletes what is too much: only for a while

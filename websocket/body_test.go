@@ -12,7 +12,7 @@ import (
 	"testing/iotest"
 	"testing/synctest"
 
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 const (

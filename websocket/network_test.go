@@ -10,8 +10,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/go-lw/lw/internal/leak"
-	"github.com/go-lw/lw/internal/proof"
+	"github.com/go-lw/lw/internal/verify/leak"
+	"github.com/go-lw/lw/internal/verify/proof"
 )
 
 // A network is the connections of a client in memory, and what happens to them on the way.
@@ -214,7 +214,7 @@ func (n *network) transport() proof.Transport {
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// The proofs of package lw (internal/proof/README.md) over WebSockets: the server behind Handler,
+// The proofs of package lw (internal/verify/proof/README.md) over WebSockets: the server behind Handler,
 // the informer's client from Client, and between both a network that cuts connections anywhere.
 
 func TestProof(t *testing.T) { prove(t, proof.Random, manners{}) }

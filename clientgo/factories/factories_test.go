@@ -24,7 +24,7 @@ import (
 
 	"github.com/go-lw/lw/clientgo"
 	"github.com/go-lw/lw/clientgo/factories"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 var pods, nodes = corev1.SchemeGroupVersion.WithResource("pods"), corev1.SchemeGroupVersion.WithResource("nodes")

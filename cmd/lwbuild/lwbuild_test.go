@@ -112,7 +112,7 @@ func TestProgram(t *testing.T) {
 	if diff := cmp.Diff(before, files(t, dir)); diff != "" {
 		t.Errorf("lwbuild has changed the program (-before +after):\n%s", diff)
 	}
-	server := exec.Command("go", "run", "./internal/cmd/pods")
+	server := exec.Command("go", "run", "./verify/pods")
 	server.Dir = filepath.Join("..", "..")
 	stop, err := server.StdinPipe()
 	check(t, err)

@@ -21,9 +21,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/go-lw/lw/e2e/internal/progress"
 	"github.com/go-lw/lw/e2e/internal/relay"
 	"github.com/go-lw/lw/e2e/internal/servers"
-	"github.com/go-lw/lw/internal/progress"
 )
 
 var commands = map[string]func(ctx context.Context, args []string) error{

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/go-lw/lw/e2e/internal/servers"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 // TestMeasure measures a little of everything. Each way to read must have read every object, and

@@ -29,8 +29,8 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/go-lw/lw/e2e/internal/progress"
 	"github.com/go-lw/lw/e2e/internal/servers"
-	"github.com/go-lw/lw/internal/progress"
 )
 
 // A Kind is a kind of server.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 // The manifests of examples/cluster/controller are what a kube-apiserver accepts, and give the

@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 var run = flag.Bool("tutorial", false, "run the page, which takes minutes, and more where kube-apiserver is not built")

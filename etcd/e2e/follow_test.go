@@ -16,7 +16,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/go-lw/lw"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 // A follower is an informer, and what its handler was told in sum.

@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/go-lw/lw/internal/apiserver"
-	"github.com/go-lw/lw/internal/leak"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/leak"
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	. "github.com/go-lw/lw/internal/apiserver"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 var podsResource = schema.GroupResource{Resource: "pods"}

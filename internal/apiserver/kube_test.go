@@ -11,7 +11,7 @@ import (
 
 	. "github.com/go-lw/lw/internal/apiserver"
 	"github.com/go-lw/lw/internal/registry"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/rig"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 

@@ -10,8 +10,8 @@ import (
 
 	. "github.com/go-lw/lw/internal/apiserver"
 	"github.com/go-lw/lw/internal/registry"
-	"github.com/go-lw/lw/internal/registry/conform"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/conform"
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 // conforming are the resources of the table of writes.

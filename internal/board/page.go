@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-lw/lw/internal/markup"
+	"github.com/go-lw/lw/internal/board/markup"
 )
 
 // style is the style sheet. It has no "<" and no "&", so that the page is well-formed.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-lw/lw/internal/markup"
+	"github.com/go-lw/lw/internal/board/markup"
 )
 
 // A column is the head of a column, and the class of its cells.

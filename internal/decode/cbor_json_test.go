@@ -24,7 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"pgregory.net/rapid"
 
-	"github.com/go-lw/lw/internal/leak"
+	"github.com/go-lw/lw/internal/verify/leak"
 )
 
 // fromHex returns the bytes that s has in hexadecimal digits, between which may be spaces.

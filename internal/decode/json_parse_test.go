@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"pgregory.net/rapid"
 
-	"github.com/go-lw/lw/internal/leak"
+	"github.com/go-lw/lw/internal/verify/leak"
 )
 
 // Strings and numbers at the edges of their rules are decoded or refused as apimachinery does it.

@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
 
-	"github.com/go-lw/lw/internal/leak"
-	"github.com/go-lw/lw/internal/prune"
+	"github.com/go-lw/lw/internal/decode/prune"
+	"github.com/go-lw/lw/internal/verify/leak"
 )
 
 // What each form of a path keeps, in JSON and in protobuf.

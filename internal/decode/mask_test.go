@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"pgregory.net/rapid"
 
-	"github.com/go-lw/lw/internal/prune"
+	"github.com/go-lw/lw/internal/decode/prune"
 )
 
 // maskKeys are keys that the maps of the tests' objects have, and some that they have not.

@@ -17,7 +17,7 @@ import (
 	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
 	"pgregory.net/rapid"
 
-	"github.com/go-lw/lw/internal/leak"
+	"github.com/go-lw/lw/internal/verify/leak"
 )
 
 // A nest contains itself in every way in which generated types do.

@@ -16,7 +16,7 @@ import (
 	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
 	"pgregory.net/rapid"
 
-	"github.com/go-lw/lw/internal/leak"
+	"github.com/go-lw/lw/internal/verify/leak"
 )
 
 // The memory of an item that is as it was is used for the next object, and for one only. Nothing of

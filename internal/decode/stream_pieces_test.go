@@ -22,7 +22,7 @@ import (
 	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/go-lw/lw/internal/leak"
+	"github.com/go-lw/lw/internal/verify/leak"
 )
 
 // A piecewise is a stream in pieces: cut says how many of the bytes that are left come next.

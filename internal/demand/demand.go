@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"github.com/go-lw/lw/internal/signal"
+	"github.com/go-lw/lw/internal/table/signal"
 )
 
 // A Demand is what one source does for a Set: what it lets through, and how far each unit has come.

@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	. "github.com/go-lw/lw/internal/history"
-	"github.com/go-lw/lw/internal/leak"
 	"github.com/go-lw/lw/internal/listopts"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/leak"
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }

@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/go-lw/lw/internal/listopts"
-	"github.com/go-lw/lw/internal/shard"
+	"github.com/go-lw/lw/internal/listopts/shard"
 )
 
 // A content is what the model knows of an object.

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	. "github.com/go-lw/lw/internal/history"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 // read returns the events of w in the next d, as "ADDED@2 a old", and what it ended with.

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/go-lw/lw/internal/shard"
+	"github.com/go-lw/lw/internal/listopts/shard"
 )
 
 // The fields that every kind of object has.

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/go-lw/lw/internal/listopts"
-	"github.com/go-lw/lw/internal/rig"
-	"github.com/go-lw/lw/internal/shard"
+	"github.com/go-lw/lw/internal/listopts/shard"
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 // A pod is an object with one field.

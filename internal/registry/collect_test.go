@@ -18,7 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	. "github.com/go-lw/lw/internal/registry"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 // owned is an object as a word: its name, its finalizer after a !, which also says that it is being

@@ -14,7 +14,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	kjson "sigs.k8s.io/json"
 
-	"github.com/go-lw/lw/internal/values"
+	"github.com/go-lw/lw/internal/registry/values"
 )
 
 // A given is the schema of a Kind's objects that somebody has given, as CustomResourceDefinitions

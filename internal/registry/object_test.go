@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	. "github.com/go-lw/lw/internal/registry"
-	"github.com/go-lw/lw/internal/registry/conform"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/conform"
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 // A typed object is what its type keeps, and its value is what the pieces say.

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	. "github.com/go-lw/lw/internal/registry"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 // shopSchema has each check of a value.

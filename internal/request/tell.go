@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/go-lw/lw/internal/decode"
-	"github.com/go-lw/lw/internal/standard"
+	"github.com/go-lw/lw/internal/decode/standard"
 )
 
 // A Teller is how a request tells the informer that makes it of what its server has answered to

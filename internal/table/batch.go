@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/go-lw/lw/internal/equal"
-	"github.com/go-lw/lw/internal/signal"
+	"github.com/go-lw/lw/internal/table/signal"
 )
 
 // A Batch is a set of writes of one store, which become visible together. The store has an owner.

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/go-lw/lw/internal/signal"
+	"github.com/go-lw/lw/internal/table/signal"
 )
 
 // stripes is the number of locks of an index.

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/go-lw/lw/internal/equal"
-	"github.com/go-lw/lw/internal/signal"
+	"github.com/go-lw/lw/internal/table/signal"
 )
 
 // index is a [Groups] without the type of its values, so that a store can have indexes of different

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/go-lw/lw/internal/signal"
+	"github.com/go-lw/lw/internal/table/signal"
 )
 
 // Order is an index: it has the objects of a store in the order of a value that a function returns

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/go-lw/lw/internal/equal"
-	"github.com/go-lw/lw/internal/signal"
+	"github.com/go-lw/lw/internal/table/signal"
 )
 
 // A Comparison tells Compare how to compare objects and keys. Every function may be nil.

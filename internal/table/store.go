@@ -6,7 +6,7 @@ import (
 	"unique"
 
 	"github.com/go-lw/lw/internal/equal"
-	"github.com/go-lw/lw/internal/signal"
+	"github.com/go-lw/lw/internal/table/signal"
 )
 
 // shards is the number of writers that can work at the same time. Each shard costs a snapshot one

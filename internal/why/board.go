@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-lw/lw/internal/names"
+	"github.com/go-lw/lw/internal/why/names"
 )
 
 // mostPaths is how many paths are counted of one cause.

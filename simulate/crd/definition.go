@@ -19,7 +19,7 @@ import (
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/cel/common"
 
-	"github.com/go-lw/lw/internal/values"
+	"github.com/go-lw/lw/internal/registry/values"
 	"github.com/go-lw/lw/lwtest"
 	"github.com/go-lw/lw/simulate/internal/shape"
 )

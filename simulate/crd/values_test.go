@@ -19,8 +19,8 @@ import (
 	"k8s.io/apiserver/pkg/cel/common"
 	"sigs.k8s.io/yaml"
 
-	"github.com/go-lw/lw/internal/rig"
-	"github.com/go-lw/lw/internal/values"
+	"github.com/go-lw/lw/internal/registry/values"
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 const shop = `

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 // The goals are stated for a custom resource of this size.

@@ -15,7 +15,7 @@ import (
 	restwatch "k8s.io/client-go/rest/watch"
 
 	"github.com/go-lw/lw/bench/internal/pods"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 // The frames are made by hand; client-go's own decoders must see in them what was meant.

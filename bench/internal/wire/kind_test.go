@@ -12,7 +12,7 @@ import (
 
 	"github.com/go-lw/lw/bench/internal/pods"
 	"github.com/go-lw/lw/bench/internal/widgets"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 // Custom resources have kind and apiVersion in lists, too, and only once in an event.

@@ -19,7 +19,7 @@ import (
 
 	"github.com/go-lw/lw/bench/internal/pods"
 	"github.com/go-lw/lw/internal/decode"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 // Pods that have much in common, and differ in every way, are what apimachinery decodes, although

@@ -24,7 +24,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/go-lw/lw/internal/decode"
-	"github.com/go-lw/lw/internal/prune"
+	"github.com/go-lw/lw/internal/decode/prune"
 )
 
 // counts says what all sessions have done.

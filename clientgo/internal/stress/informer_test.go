@@ -17,8 +17,8 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/decode"
-	"github.com/go-lw/lw/internal/leak"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/leak"
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 // An informer with no option set follows pods of many workloads that come and go, in each encoding,

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-lw/lw/internal/leak"
+	"github.com/go-lw/lw/internal/verify/leak"
 )
 
 var (

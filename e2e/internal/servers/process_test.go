@@ -5,7 +5,7 @@ import (
 	"net"
 	"testing"
 
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 // TestFreePort: test binaries that run at the same time do not get the same port, although nobody

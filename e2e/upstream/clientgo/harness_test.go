@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 var (

@@ -32,7 +32,7 @@ import (
 	"k8s.io/client-go/scale"
 	"k8s.io/client-go/util/retry"
 
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/rig"
 	"github.com/go-lw/lw/lwtest"
 )
 

@@ -29,7 +29,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/etcd"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 // An etcdStore is the store of kube-apiserver over an etcd, but for what it lists and watches: that

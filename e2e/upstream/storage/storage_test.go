@@ -23,7 +23,7 @@ import (
 	storagetesting "k8s.io/apiserver/pkg/storage/testing"
 
 	"github.com/go-lw/lw/internal/history"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 type suite func(ctx context.Context, t *testing.T, s subject)

@@ -1,9 +1,0 @@
-package signal
-
-import (
-	"testing"
-
-	"github.com/go-lw/lw/internal/leak"
-)
-
-func TestMain(m *testing.M) { leak.Main(m) }

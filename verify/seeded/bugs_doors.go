@@ -1,0 +1,55 @@
+package main
+
+// doorBugs are those of the modules and tools around.
+var doorBugs = []bug{
+	{"the simulated server knows all versions", "TestRestart|TestTakeOver", "./bench/internal/simulate", []edit{
+		{"bench/internal/simulate transport.RoundTrip", `from < s.oldest`, `from < s.oldest && false`}}},
+	{"a factory follows what nobody wants", "TestUseAll$", "./clientgo", []edit{
+		{"clientgo lazyInformer.RunWithContext", `select { case <-l.wanted: case <-ctx.Done(): }`, `select { default: case <-ctx.Done(): }`}}},
+	{"tellwrites: a question about one object is taken for what the informer selects", "TestTellWritesDuringOtherRequests", "./clientgo", []edit{
+		{"internal/request TellerOf", `IsProbe(ctx)`, `IsProbe(ctx) && false`}}},
+	{"a controller has synced before its handler was told", "TestControllerSyncs", "./clientgo", []edit{
+		{"clientgo ownController.HasSyncedChecker", `c.handle == nil`, `true`}}},
+	{"the gauge of the process's provider is not set while nothing waits", "TestMetricsOfTheProcess", "./clientgo", []edit{
+		{"clientgo processQueued.Set", `!q.set`, `false`}}},
+	{"a store that was called synced is read before its list", "TestUseAllAfterAWait", "./clientgo", []edit{
+		{"clientgo lazyInformer.GetIndexer", `!l.promised || l.owned.HasSynced()`, `true`}}},
+	{"a ListerWatcher that opts out of streams has no versions", "TestOptOut", "./clientgo", []edit{
+		{"clientgo source.Hints", `h.NoStream = h.NoStream || !s.stream`, `__0; h.Unversioned = h.Unversioned || !s.stream`}}},
+	{"a list of which an object was changed is taken for unchanged", "TestDecoderOfAListerWatcherThatChanges", "./clientgo", []edit{
+		{"clientgo capturedSource.changedList", `!sameObject(sent[i], item)`, `false && !sameObject(sent[i], item)`}}},
+	{"a list that a store has refused is not made again", "TestReflectorOfAStoreThatRefuses", "./clientgo", []edit{
+		{"clientgo storeSink.Replace", `s.failed.Store(__)`, ``}}},
+	{"a factory waits for what nobody wants", "TestUseAll$", "./clientgo", []edit{
+		{"clientgo lazyInformer.HasSyncedChecker", `calledBy(__) && l.promise() && !isClosed(__)`, `false`}}},
+	{"a store is told that what was modified is new", "TestReflectorStories", "./clientgo", []edit{
+		{"clientgo storeSink.Apply", `s.store.Update`, `s.store.Add`}}},
+	{"a factory's list options are lost", "TestUseAllRefuses", "./clientgo", []edit{
+		{"clientgo UseAll", `o.TweakListOptions == nil`, `namespace == "none"`}}},
+	{"a dynamic factory starts informers after its shutdown", "TestFactories", "./clientgo/factories", []edit{
+		{"clientgo/factories factory.StartWithContext", `!i.started && !f.shut`, `!i.started`}}},
+	{"a second cache of one board conflicts", "TestOptionsMetrics", "./controllerruntime", []edit{
+		{"controllerruntime Options.settings", `__1 == collector`, `__1 == nil`}}},
+	{"a patch replaces a list of which a part is kept", "TestGuard", "./controllerruntime", []edit{
+		{"controllerruntime touchesMore", `members, ok := patch.(map[string]any)`, `if _, list := patch.([]any); list { return "", false }; __0`}}},
+	{"the settings of one kind are those of all", "TestOptionsB", "./controllerruntime", []edit{
+		{"controllerruntime settings.of", `own := s.byForm[f]`, `var own lw.Options; for _, own = range s.byForm {}`}}},
+	{"the fields of one kind are those of all", "TestNewCacheOnly", "./controllerruntime", []edit{
+		{"controllerruntime masks.of", `return m[formOf(__)]`, `for _, fields := range m { return fields }; return nil`}}},
+	{"board: a graph does not show what is wrong with its collections", "TestStates", "./internal/board", []edit{
+		{"internal/board Graph.judge", `c.State.rank() < state.rank()`, `c.State.rank() < state.rank() && g.Synced && false`}}},
+	{"board: the page is not of the worst first", "TestVerdict", "./internal/board", []edit{
+		{"internal/board worstFirst", `cmp.Compare(__)`, `cmp.Compare(state(b).rank(), state(a).rank())`}}},
+	{"board: what cannot be printed stays", "TestPrintable|TestEscape", "./internal/board/markup", []edit{
+		{"internal/board/markup printable", `__1 || __2(r)`, `__1 || !__2(r) || true`}}},
+	{"board: JSON for whoever accepts it beside a page", "TestBoardForms", "./lwdebug", []edit{
+		{"lwdebug wantsJSON", `__1 && !strings.Contains(__)`, `__1`}}},
+	{"board: a key with a namespace is taken for a name", "TestObjects", "./lwdebug", []edit{
+		{"lwdebug page.object", `in = lw.Key{Namespace: namespace, Name: name}`, `_, _ = namespace, name`}}},
+	{"Prometheus: two handlers of one name have one series", "TestNames", "./prom", []edit{
+		{"prom handlers", `handler(to, h, informer, graph, collection, __1)`, `_ = __1; handler(to, h, informer, graph, collection, h.Name)`}}},
+	{"engine: a write that meets another one is not tried again", "TestRaces", "./internal/registry", []edit{
+		{"internal/registry Write.Run", `!errors.As(__)`, `true`}}},
+	{"engine: a generated name that is taken is an error", "TestGeneratedNames", "./internal/registry", []edit{
+		{"internal/registry Write.Run", `w.generates()`, `!w.generates()`}}},
+}
