@@ -66,12 +66,12 @@ func TestValuesOfAnInformer(t *testing.T) {
 	}
 	got := series(t, func(to chan<- prometheus.Metric) { informer(to, "i", s) })
 	want := []string{
-		`lw_handler_folded_total{collection="",graph="",handler="h",informer="i"} 54`,
-		`lw_handler_panics_total{collection="",graph="",handler="h",informer="i"} 55`,
-		`lw_handler_pending{collection="",graph="",handler="h",informer="i"} 50`,
 		`lw_handler_calls_total{collection="",graph="",handler="h",informer="i",type="added"} 51`,
 		`lw_handler_calls_total{collection="",graph="",handler="h",informer="i",type="deleted"} 53`,
 		`lw_handler_calls_total{collection="",graph="",handler="h",informer="i",type="updated"} 52`,
+		`lw_handler_folded_total{collection="",graph="",handler="h",informer="i"} 54`,
+		`lw_handler_panics_total{collection="",graph="",handler="h",informer="i"} 55`,
+		`lw_handler_pending{collection="",graph="",handler="h",informer="i"} 50`,
 		`lw_informer_backoff_seconds_total{informer="i"} 16.5`,
 		`lw_informer_behind_seconds_count{by="asked",informer="i"} 64`,
 		`lw_informer_behind_seconds_count{by="told",informer="i"} 63`,
@@ -144,12 +144,12 @@ func TestValuesOfAGraph(t *testing.T) {
 		`lw_graph_step_seconds_total{graph="g"} 62.5`,
 		`lw_graph_steps_total{graph="g"} 61`,
 		`lw_graph_synced{graph="g"} 1`,
-		`lw_handler_folded_total{collection="c",graph="g",handler="h",informer=""} 54`,
-		`lw_handler_panics_total{collection="c",graph="g",handler="h",informer=""} 55`,
-		`lw_handler_pending{collection="c",graph="g",handler="h",informer=""} 50`,
 		`lw_handler_calls_total{collection="c",graph="g",handler="h",informer="",type="added"} 51`,
 		`lw_handler_calls_total{collection="c",graph="g",handler="h",informer="",type="deleted"} 53`,
 		`lw_handler_calls_total{collection="c",graph="g",handler="h",informer="",type="updated"} 52`,
+		`lw_handler_folded_total{collection="c",graph="g",handler="h",informer=""} 54`,
+		`lw_handler_panics_total{collection="c",graph="g",handler="h",informer=""} 55`,
+		`lw_handler_pending{collection="c",graph="g",handler="h",informer=""} 50`,
 	}
 	rig.Same(t, "", want, got)
 }
