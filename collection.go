@@ -119,8 +119,8 @@ func WantedBy[T Identified](set *KeySet, c Collection[T], keysOf func(obj T) []K
 	})
 }
 
-// A Follower is told the content of a [Collection], and then every change of it, one by one and in
-// order, where a relist ends, and of versions that come without a change; see [Follow]. Its method
+// A Follower gets the content of a [Collection], and then every change of it, one by one and in
+// order, where a relist ends, and the versions that come without a change; see [Follow]. Its method
 // Unseen(), if it has one, is called after a relist without differences: objects may have come and
 // gone since the last Progress. The objects are shared and must not be changed.
 type Follower[T Identified] interface {

@@ -491,7 +491,7 @@ func (n *netChange[T]) add(d Delta[T]) {
 		if d.Type == Updated {
 			d.Initial = before.Initial
 		}
-		if d.Cause == CauseTold { // the rest is news for one who has told it
+		if d.Cause == CauseTold { // the program knows this one, but not the rest
 			d.Cause = before.Cause
 		}
 		d.Old = before.Old

@@ -22,7 +22,7 @@ type faults struct {
 	silent     bool // for a computation that is only compared: nothing is reported
 
 	// unequal has the results at which Equal has panicked in this step. It is not called again for
-	// them, so that one change is told once. The goroutine of Run alone uses it.
+	// them, so that one change is reported once. The goroutine of Run alone uses it.
 	unequal map[Key]bool
 
 	computed, unchanged atomic.Uint64 // as in DerivedStatus

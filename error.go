@@ -167,7 +167,7 @@ var errNoVersions = fmt.Errorf("the versions of the source mean nothing: %w", er
 var errHastened = errors.New("a wait asks for a newer version")
 
 // errAhead ends a watch that a list follows: the server has not reached a version that the program
-// was told of long ago. It is no failure.
+// told of long ago. It is no failure.
 var errAhead = errors.New("the server has not reached what was told")
 
 // isOwnEnd reports whether err is how the reflector itself ends a watch that has not failed.

@@ -31,9 +31,10 @@ func Poll[T Object](list func(ctx context.Context) ([]T, error), every time.Dura
 	return s
 }
 
-// Feed returns a [Source] of what tells its changes. run connects, calls Snapshot and then Change
+// Feed returns a [Source] of what reports its changes. run connects, calls Snapshot and then Change
 // until ctx is done, and returns why it has ended. It is called again then, and after some minutes
-// without a call; of its snapshot, what differs is told. The versions are as those of [Poll].
+// without a call; informers then get what differs in its snapshot. The versions are as those of
+// [Poll].
 func Feed[T Object](run func(ctx context.Context, to *Feeder[T]) error) Source[T] {
 	if run == nil {
 		panic("lw: Feed: nil function")
@@ -58,7 +59,7 @@ type Feeder[T Identified] struct {
 	err     error  // of yield or list
 }
 
-// Snapshot tells the whole collection. An empty one is a slice that is not nil.
+// Snapshot replaces the whole collection. An empty one is a slice that is not nil.
 func (f *Feeder[T]) Snapshot(objs []T) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -139,8 +140,8 @@ func (f *Feeder[T]) Change(puts []T, gone ...Key) error {
 }
 
 // end has all calls from now on return an error. It waits for the one that runs, and returns why
-// the watch has ended, if a call was told so. What another goroutine tells later would be told
-// beside a newer run, and might be older.
+// the watch has ended, if a call has returned that. A call that another goroutine makes later would
+// come beside a newer run, and its objects might be older.
 func (f *Feeder[T]) end() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -221,7 +222,7 @@ type sentState struct {
 	uid     types.UID
 	version string // of the object; "": it had none,
 	hash    uint64 // and this is its hash
-	stamp   string // the version that was written into the copy that was told
+	stamp   string // the version that was written into the copy that was sent
 }
 
 // next returns a new version: the time, but later than any that was made.
@@ -247,7 +248,7 @@ func (s *feedSource[T]) made(version string) bool {
 type eventBatch[T Identified] struct {
 	events  []WatchEvent[T]
 	version string
-	whole   bool // all objects are told, as new ones
+	whole   bool // all objects are sent, as new ones
 }
 
 // compare returns the events of version that lead to objs, or those of all objs if whole is true.
@@ -418,7 +419,7 @@ func (s *feedSource[T]) List(ctx context.Context, opts metav1.ListOptions, yield
 	return metav1.ListMeta{}, err
 }
 
-// Watch runs the function. It ends when nothing was told for as long as the watch may take.
+// Watch runs the function. It ends when nothing was sent for as long as the watch may take.
 func (s *feedSource[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[T]) error) error {
 	if err := s.check(opts); err != nil {
 		return err

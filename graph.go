@@ -84,7 +84,7 @@ type GraphOptions struct {
 	// a handler. What the object has made stays as it was until its next version. An index leaves
 	// out what it panics at. Default: the panic crashes the program.
 	OnPanic func(p *Panic)
-	Verify  bool // for tests: each step computes every collection anew, and OnError is told what differs
+	Verify  bool // for tests: each step computes every collection anew, and OnError gets what differs
 }
 
 // NewGraph returns a graph, which does nothing until [Graph.Run].
@@ -223,7 +223,7 @@ func (g *Graph) WaitForResourceVersion(ctx context.Context, of AnyInformer, vers
 }
 
 // WaitForStep waits until the collections show what is derived from all that their inputs show now,
-// also from what they were told ([Informer.Tell]). The error is the cause of ctx, or [ErrStopped].
+// also from own writes ([Informer.Tell]). The error is the cause of ctx, or [ErrStopped].
 func (g *Graph) WaitForStep(ctx context.Context) error {
 	err := g.calls.cannotWait()
 	if err == nil {

@@ -157,7 +157,7 @@ func (g *Graph) commit(nodes []node, leaves []anyLeaf, start time.Time) {
 	g.noteLocked(leaves, start)
 	g.gate.seq.Add(1)
 	g.gate.look.Unlock()
-	// All reads show the step. So those can be told who wait for that.
+	// All reads show the step, so the step can be published to those who wait for it.
 	for _, n := range nodes {
 		n.publishLocked(version)
 	}

@@ -35,11 +35,12 @@ type Handler[T Identified] struct {
 	Name        string        // in panics and logs; default: "handler"
 	Resync      time.Duration // how often Update(obj, obj) is called for every object, at least 1 s; 0: never
 	EveryUpdate bool          // asks for a call for every change; memory then grows with those that wait
-	// SkipTold leaves out what the program has told the informer itself, with [Informer.Tell]: it
-	// knows. The calls go on as if they had been made, so Old of the next one is what was told. A
-	// Tell that turns out not to hold is a call as any other. What was told is left out whole: also
-	// what somebody else has changed between the version before, Old, and the program's write. So
-	// skip only where each write names the version that the store shows, as Update does.
+	// SkipTold leaves out the calls for what the program itself has told the informer, with
+	// [Informer.Tell]. The calls go on as if they had been made, so Old of the next one is what was
+	// told. When a Tell turns out not to hold, the handler is called as for any change. A call is left
+	// out whole, with what somebody else has changed between the version before, Old, and the
+	// program's write. So skip only where each write names the version that the store shows, as
+	// Update does.
 	SkipTold bool
 
 	ended func() // called in the handler's goroutine after its last call; nil: nothing

@@ -425,8 +425,8 @@ func (h *hub[T]) readToCut(c *Cursor[T], at cut[T]) (backlog []Delta[T], reached
 	}
 }
 
-// enter and leave tell a mutation detector that objects are about to be shown, and that they are
-// not shown any more.
+// enter and leave note for a mutation detector that objects are about to be shown, and are not
+// shown any more.
 func (h *hub[T]) enter(objs []overlayWrite[T]) { each(objs, h.entered) }
 func (h *hub[T]) leave(objs []overlayWrite[T]) { each(objs, h.left) }
 

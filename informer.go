@@ -66,7 +66,7 @@ func (inf *Informer[T]) Run(ctx context.Context) error {
 		return startedError(inf.r.opts.Name)
 	}
 	defer inf.r.opts.Board.addInformer(inf.r.opts.Name, inf.Status, inf.hub.object)()
-	inf.ask() // for what was told before
+	inf.ask() // TellDeleted may have run before
 	inf.watchAge()
 	if inf.hub.demand != nil {
 		var end func()

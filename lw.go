@@ -101,15 +101,15 @@ type Source[T Identified] interface {
 	Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[T]) error) error
 }
 
-// A Teller is a [Source] that makes of an object which the server has told otherwise, in the answer
-// to a write or a get, what List and Watch would have yielded. [*HTTP], [*ListWatch] and [*Memory]
+// A Teller is a [Source] for [Informer.Tell]: of an object that the server has answered to a write
+// or a get, it makes what List and Watch would have yielded. [*HTTP], [*ListWatch] and [*Memory]
 // are Tellers, and so are the results of [Transform], [Shard] and [WithListOptions] if their source
 // is. See [Informer.Tell].
 type Teller[T Identified] interface {
 	Source[T]
 	// Told returns an object that shares nothing with obj, whatever type that has. stays is false if
 	// the collection leaves it out. The error wraps [ErrKeep] if it is not to be shown, and
-	// errors.ErrUnsupported if the source cannot tell. Any goroutine may call Told, also during a
+	// errors.ErrUnsupported if the source cannot do that. Any goroutine may call Told, also during a
 	// List or a Watch.
 	Told(obj Identified) (out T, stays bool, err error)
 }

@@ -13,21 +13,21 @@ import (
 	"github.com/go-lw/lw/internal/equal"
 )
 
-// What the program tells an informer ([Informer.Tell]) is in the store at once, and its key is
-// marked: it is ahead of what lists and watches have told. That is in the hub, below handlers and
-// graphs, so there is one state, and one story of an object. A mark remembers what lists and
-// watches say meanwhile, the base of its key. It ends when they say what was told, and when they
-// have passed that version without the key, which then goes back to the base.
+// The store shows at once what the program tells an informer ([Informer.Tell]): as an overlay over
+// what lists and watches have seen. The key gets a mark. The hub keeps the marks, below handlers
+// and graphs, so there is one state, and one story of an object. A mark remembers the base of its
+// key, which is what lists and watches see meanwhile. A mark ends when they have seen its version,
+// or have passed that version without the key. The key then goes back to its base.
 //
-// What becomes of one mark is decided by the methods of mark, which know nothing of locks. The
-// hub's writer asks them before it makes the writes of an event or compares a list. It computes
-// without a lock. So whoever tells raises a fence, and a writer that finds it raised, when it has
-// the lock, plans anew. While there is no mark, an event costs one load and two stores more.
+// The methods of mark decide what becomes of one mark. They know nothing of locks. The hub's writer
+// asks them before it makes the writes of an event or compares a list, and it computes without mu.
+// If Tell runs meanwhile, it raises the fence, and the writer, when it has mu again, plans anew.
+// While there is no mark, an event costs one load and two stores more.
 
-// base returns what lists and watches have told of key.
+// base returns what lists and watches have seen of key.
 func (h *hub[T]) base(key Key) (obj T, ok bool) {
 	obj, ok = h.store.Get(key)
-	if h.marks.count.Load() == 0 && h.demand == nil { // if obj was told, its mark came before
+	if h.marks.count.Load() == 0 && h.demand == nil { // an overlay's mark comes before its object
 		return obj, ok
 	}
 	h.mu.Lock()
@@ -128,8 +128,9 @@ func (h *hub[T]) unbound() []Key {
 	return slices.Clone(keys)
 }
 
-// follow counts a follower, until the caller counts it down. A follower is told what the server has
-// told everybody: so nothing can be told meanwhile, and what was told has to come first.
+// follow counts a follower, until the caller counts it down. A follower passes on what the server
+// shows to everybody. So follow first waits until all marks have ended, and Tell fails while there
+// is a follower.
 func (h *hub[T]) follow(over <-chan struct{}) {
 	h.followers.Add(1)
 	h.mu.Lock()
@@ -157,8 +158,7 @@ var (
 	errUnordered = fmt.Errorf("the resource version is no decimal number: %w", errors.ErrUnsupported)
 )
 
-// newsLocked reports whether m says more of key than is shown. An error says why nothing can be
-// told.
+// newsLocked reports whether m says more of key than is shown. An error says why Tell fails.
 func (h *hub[T]) newsLocked(key Key, m *mark[T]) (bool, error) {
 	s := &h.marks
 	switch {
@@ -234,8 +234,8 @@ func (h *hub[T]) tell(key Key, m *mark[T]) (news bool, err error) {
 	return err == nil, err
 }
 
-// bind notes that the server had a version after the objects of keys were deleted. A key that lists
-// and watches have told of up to there goes back to its base.
+// bind notes that the server had a version after the objects of keys were deleted. A key goes back
+// to its base if lists and watches have seen that version.
 func (h *hub[T]) bind(keys []Key, at uint64) error {
 	h.mu.Lock()
 	h.awaitListLocked()
@@ -267,13 +267,14 @@ func (h *hub[T]) bind(keys []Key, at uint64) error {
 	})
 }
 
-// commitOverlay makes the writes that plan appends to its argument, at one point and with that cause,
-// and calls mark, which changes the marks and what is known of what is wanted, at the same point,
-// also if there are no writes. Both are called under mu, plan perhaps more than once: the functions
-// of indexes, which are called in between without a lock, may take long. No list is staged at that
-// point, since it would not know of the change, and a writer that has planned before plans anew. If
-// plan fails or an index panics, nothing has changed, and the error says so. Before the first list
-// only mark is called.
+// commitOverlay makes the writes that plan appends to its argument, at one point and with that
+// cause. At the same point it calls mark, also if there are no writes. mark changes the marks and
+// the state of what is wanted. commitOverlay calls both under mu, plan perhaps more than once:
+// in between it calls the functions of indexes, without a lock, and they may take long.
+//
+// No list is staged at that point, since it would not know of the change. A writer that has planned
+// before plans anew. If plan fails or an index panics, nothing has changed, and the error says so.
+// Before the first list commitOverlay only calls mark.
 func (h *hub[T]) commitOverlay(cause Cause, plan func([]overlayWrite[T]) ([]overlayWrite[T], error), mark func()) (err error) {
 	batch := h.store.store.NewBatch()
 	defer batch.Release()
@@ -335,14 +336,14 @@ func (h *hub[T]) commitOverlay(cause Cause, plan func([]overlayWrite[T]) ([]over
 	return nil
 }
 
-// A wantedUnits is what a hub knows of what is wanted; see package demand. All but the Demand is
-// guarded by hub.mu.
+// A wantedUnits is what a hub knows of the units that somebody wants; see package demand. hub.mu
+// guards all but the Demand.
 type wantedUnits[T Identified] struct {
 	*demand.Demand
 	// since has, for each unit that has not been read, the last event of each of its keys.
 	since map[Key]map[Key]sinceWanted[T]
-	// ahead has the version at which a unit was read, while the position has not reached it. What lists
-	// and watches say of it up to there is in what was read.
+	// ahead has the version at which a unit was read, while the position has not reached it. The read
+	// has all that lists and watches see of the unit up to that version.
 	ahead map[Key]readAt
 	next  uint64 // no version of ahead is older
 	// bad has why objects that were read cannot be used, while nothing newer is known of them.
@@ -360,8 +361,8 @@ type readAt struct {
 	since   time.Time
 }
 
-// hidesLocked reports whether an event of that version changes nothing: nobody wants its object, or
-// the unit has not been read, or it was read at a later version.
+// hidesLocked reports whether an event of that version changes nothing: because nobody wants its
+// object, the unit has not been read, or the unit was read at a later version.
 func (w *wantedUnits[T]) hidesLocked(key Key, at uint64) bool {
 	unit := w.UnitOf(key)
 	return w.State(unit) != demand.Ready || at != 0 && at <= w.ahead[unit].version
@@ -390,8 +391,7 @@ func (w *wantedUnits[T]) settleLocked(at uint64, fates []fate[T]) {
 	}
 }
 
-// listedLocked notes that a whole list is shown. What it does not have of a unit is not known any
-// more.
+// listedLocked notes that a whole list is shown, and forgets what was known of units before.
 func (w *wantedUnits[T]) listedLocked() {
 	w.Listed()
 	clear(w.since)
@@ -403,8 +403,9 @@ func (w *wantedUnits[T]) forgetBadLocked(of func(unit Key) bool) {
 	maps.DeleteFunc(w.bad, func(key Key, _ error) bool { return of(w.UnitOf(key)) })
 }
 
-// acceptsLocked reports whether what the program is told of key at a version can be shown. Before the
-// first list that is what is wanted. Where its unit is being read later, it is read once more.
+// acceptsLocked reports whether Tell can show the object of key at a version. Before the first list
+// it can if somebody wants the unit. If the unit is being read, it is read once more, since that
+// read may be older.
 func (w *wantedUnits[T]) acceptsLocked(key Key, version uint64, synced bool) bool {
 	unit := w.UnitOf(key)
 	switch state := w.State(unit); {

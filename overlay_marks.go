@@ -11,13 +11,13 @@ import (
 	"github.com/go-lw/lw/internal/equal"
 )
 
-// A mark says that the server told the program of a key at a version that lists and watches have
-// not reached. Versions are decimal numbers.
+// A mark says that the program told of a key at a version that lists and watches have not reached.
+// Versions are decimal numbers.
 type mark[T Identified] struct {
 	version uint64    // that was told; of a loose mark, that of the object that is gone
-	base    T         // what lists and watches have told of the key; zero: nothing
+	base    T         // what lists and watches have seen of the key; zero: nothing
 	shown   T         // what is shown instead; zero: nothing
-	gone    types.UID // of the object that was told to be deleted; "": none was
+	gone    types.UID // of the object that TellDeleted says is deleted; "": none
 	since   time.Time // when it was told
 
 	// loose says that gone was deleted at a version that nobody knows. The mark then ends at bound, a
@@ -80,11 +80,11 @@ func (m *mark[T]) outlasts(at uint64, obj T, began time.Time) (stays, strange bo
 // A markSet has the marks of a hub. All but count is guarded by hub.mu.
 type markSet[T Identified] struct {
 	count  atomic.Int32 // len(of); the writer loads it for each event
-	at     uint64       // up to which lists and watches have told everything, also if the store reports less
+	at     uint64       // up to which lists and watches have seen everything, also if the store reports less
 	opaque bool         // the version of the last list is no number
 	over   bool         // the hub has stopped
 	aging  atomic.Bool  // there is a goroutine of Informer.age
-	fence  bool         // somebody has told something since the writer planned
+	fence  bool         // Tell or a read of what is wanted ran since the writer planned
 	of     map[Key]*mark[T]
 	due    []dueMark[T]  // by version
 	none   chan struct{} // closed when the last mark ends; nil: nobody waits for that
@@ -105,7 +105,7 @@ type fate[T Identified] struct {
 	ends  bool
 	base  T
 	waits bool      // the key has not been read since it is wanted: base is for then
-	since time.Time // when the version was told that has come; zero: it has not
+	since time.Time // when Tell had the version that has come; zero: it has not come
 }
 
 // A overlayWrite is one write of commitOverlay: obj, or nothing if it is zero, is shown under key.

@@ -231,7 +231,7 @@ func (l *failureLog) stop() {
 
 // failed notes a failure, and logs it if it is due. It has the signature of Options.OnError.
 func (l *failureLog) failed(err error) {
-	e := err.(*Error) // as all that lw tells
+	e := err.(*Error) // as all that lw reports
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -359,7 +359,7 @@ func (e *olderError) ServerIsOlder() {}
 // isLost reports whether a watch cannot go on from the position, so that only a list can help. The
 // server has no history from there on, or has not reached the position yet. Or it has an object
 // that it cannot read: every watch that starts before the removal of that object fails. Or it has
-// sent what no correct server sends. Or its objects are of another kind: only a list tells whether
+// sent what no correct server sends. Or its objects are of another kind: only a list shows whether
 // the resource was defined anew.
 func isLost(err error) bool {
 	var proto *protocolError

@@ -199,7 +199,7 @@ func (r *Reflector[T]) want(v verdict, o outcome) {
 	}
 }
 
-// reportEnd tells Status and OnError how a request ended, and returns what it told OnError.
+// reportEnd notes in Status how a request ended, calls OnError, and returns what OnError got.
 func (r *Reflector[T]) reportEnd(o outcome, failed bool) error {
 	if o.err == nil {
 		return nil

@@ -225,8 +225,8 @@ type way uint8
 
 const (
 	wayEvent way = iota // what it says, unless it has an Err
-	wayNone             // nothing: the program was told of something newer
-	wayBack             // it shows an object again, or nothing: the program was told of something else
+	wayNone             // nothing: the overlay is newer
+	wayBack             // it shows the base again, an object or nothing, in place of the overlay
 )
 
 // writes reports whether the event changes the store, and object what it shows then.

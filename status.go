@@ -188,7 +188,7 @@ type HandlerStatus struct {
 	Pending int    // changes that the handler still has to handle; see [Registration.Pending]
 
 	Calls  map[EventType]uint64 // of Add, Update and Delete, but perhaps not the last few
-	Folded uint64               // changes that waited for so long that only their net effect was told
+	Folded uint64               // changes that waited so long that a call had only their net effect
 	Panics uint64               // of its functions, where Options.OnPanic has let the program go on
 	// Lag counts changes, one in 64 of them, by the time that they took from the store to the end of
 	// the call: how many took at most so long, for bounds from 50 µs to 5 minutes.

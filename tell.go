@@ -13,15 +13,16 @@ import (
 )
 
 // Tell shows obj at once: what the server has answered to a write, a get or a patch. Every read,
-// index and handler has it before the watch does, and derived collections with the next step of
-// their graph; see [Graph.WaitForStep]. The key is then ahead: when lists and watches reach the
-// version, nobody is told again, and if they pass it without the object, it goes back to what they
-// say. What is older than they are changes nothing. Status.ResourceVersion and the waits for a
-// version do not count what was told; [WaitFor] and Changed do.
+// index and handler has it before the watch does. Derived collections have it with the next step of
+// their graph; see [Graph.WaitForStep]. The key is then ahead. When lists and watches reach its
+// version, they call no handler again. If they pass it without the object, reads go back to what
+// lists and watches have seen. An obj that is older than that changes nothing.
+// Status.ResourceVersion and the waits for a version do not count what was told; [WaitFor] and
+// Changed do.
 //
-// obj may be of any type that encodes to what T is decoded from. It is copied, and goes through the
+// obj may be of any type that encodes to what T is decoded from. Tell copies it, and calls the
 // source's transforms and the functions of indexes, in the goroutine of the caller. Do not call
-// Tell in one of these. Before the first list obj waits for that, and is in it.
+// Tell in one of these. Before the first list, the store shows obj with that list.
 //
 // The error wraps [ErrStopped]; errors.ErrUnsupported if the source is no [Teller], its versions
 // are no decimal numbers or the collection is followed ([Follow], package serve); or the failure of
@@ -63,11 +64,11 @@ func (inf *Informer[T]) Tell(obj Identified) error {
 }
 
 // TellDeleted hides the object of key that has that UID: the server has answered that it is
-// deleted, not only marked for it (then it answers the object, for Tell). Without a UID it hides the
-// object that was there at version, which may come back: what a selector has left out. version is
-// that of the deletion, "" if it is not known. Then the object is hidden until the copy has what the
-// server, which is asked for its version as by CatchUp, has had since. An object with another UID is
-// not hidden. Otherwise it is as Tell.
+// deleted. If the object is only marked for deletion, the server answers with the object: call
+// Tell. Without a UID TellDeleted hides the object that was there at version, which may come back:
+// a selector has left it out. version is that of the deletion, "" if it is not known. Then the
+// informer asks the server for its version, as CatchUp does, and hides the object until the copy
+// has reached that. An object with another UID is not hidden. Otherwise TellDeleted is like Tell.
 func (inf *Informer[T]) TellDeleted(key Key, uid types.UID, version string) error {
 	m := &mark[T]{version: decimal(version), gone: uid, since: time.Now(), loose: version == ""}
 	_, err := inf.teller()
@@ -159,8 +160,8 @@ func (inf *Informer[T]) watchAge() {
 }
 
 // age has the reflector list if something stays ahead at a version that the server has not reached,
-// as after an unnoticed restore: in a quiet collection no list would come, and what was told would
-// hide its key for ever. See mark.outlasts for what that list does.
+// as after an unnoticed restore. In a quiet collection no list would come, and the overlay would
+// hide its key for ever. mark.outlasts says what that list does.
 func (inf *Informer[T]) age() {
 	for wait := longest; ; {
 		pause := time.NewTimer(wait + time.Second)
@@ -187,9 +188,9 @@ func (inf *Informer[T]) age() {
 	}
 }
 
-// plan works out what g does where the program was told of keys. What the server had before that is
-// not shown, but becomes the base. A key that g has passed without an event goes back to its base,
-// as one more event of g. So all of it is shown at one point.
+// plan works out what g does to marked keys. An event that is older than the mark is not shown, but
+// becomes the base. A key that g has passed without an event goes back to its base, as one more
+// event of g. So readers see all of it at one point.
 func (t *informerTarget[T]) plan(g *eventGroup[T]) {
 	marks, at := &t.hub.marks, g.to.number
 	t.hub.mu.Lock()
@@ -217,8 +218,8 @@ func (t *informerTarget[T]) plan(g *eventGroup[T]) {
 	})
 }
 
-// planEventLocked plans the event of a group up to version at, if the program was told of its key
-// or wants it and has not read it yet.
+// planEventLocked plans the event of a group up to version at, if its key has a mark, or is wanted
+// and has not been read yet.
 func (t *informerTarget[T]) planEventLocked(e *groupEvent[T], at uint64) {
 	if w := t.hub.demand; w != nil {
 		if w.hidesLocked(e.key, at) {
@@ -254,8 +255,8 @@ func (t *informerTarget[T]) planEventLocked(e *groupEvent[T], at uint64) {
 	t.move.fates = append(t.move.fates, f)
 }
 
-// lay lays what the program was told over a list that is older, and returns what is to be compared
-// with the store. Writers of the store wait.
+// lay lays the overlays over a list that is older, and returns what is to be compared with the
+// store. Writers of the store wait.
 func (t *informerTarget[T]) lay(l *wholeList[T], objs []T) []T {
 	h := t.hub
 	h.mu.Lock()

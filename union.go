@@ -279,7 +279,7 @@ type namedMember[T Object] struct {
 // ByNameOptions are the settings of a [ByName]. The zero value works.
 type ByNameOptions struct {
 	Options     // of each informer; the key follows its Name
-	Limit   int // of objects, each of which is a watch. The graph's OnError is told of more. Default: 64
+	Limit   int // of objects, each of which is a watch. The graph's OnError gets more. Default: 64
 }
 
 // NewByName returns the objects that keys names. source returns the [Source] of the collection of a
@@ -363,7 +363,7 @@ func (b *ByName[T]) begin(ctx context.Context, key Key, running *sync.WaitGroup)
 	ctx, cancel := context.WithCancel(ctx)
 	remove := b.Add(inf)
 	b.reading.Add(1)
-	running.Go(func() { _ = inf.Run(ctx) }) // OnError is told why it ends
+	running.Go(func() { _ = inf.Run(ctx) }) // OnError gets why it ends
 	running.Go(func() {
 		// An object that cannot be read does not keep the others waiting.
 		first, end := context.WithTimeout(ctx, 10*time.Second)
@@ -420,7 +420,7 @@ func (b *ByName[T]) change() <-chan struct{} {
 	return b.changed
 }
 
-// update does what do says under mu, and tells those who wait for a change.
+// update calls do under mu, and wakes those who wait for a change.
 func (b *ByName[T]) update(do func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

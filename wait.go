@@ -189,7 +189,7 @@ func (c *hubCore) await(ctx context.Context, w *versionWait, when asking) error 
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-ask.C:
-			// Another wait may have asked just now. What it is told will do for this one as well.
+			// Another wait may have asked just now. Its answer will do for this one as well.
 			again := pause
 			if c.hasten != nil && isClosed(c.synced) {
 				if again = c.hasten(w.version); again == 0 {

@@ -18,7 +18,7 @@ import (
 //
 // The waits of the factory ask all informers whether they have synced. They are not made to wait
 // for one that nobody wants. But the program may have been given it before, and read its store
-// next. So what such a wait was told is a promise, which the store keeps: see [promisedStore].
+// next. So the answer to such a wait is a promise, which the store keeps: see [promisedStore].
 type lazyInformer struct {
 	*owned
 	waits  string        // how the names of the factory's waits begin
@@ -26,7 +26,7 @@ type lazyInformer struct {
 	failed chan struct{} // closed at the first failure
 
 	mu       sync.Mutex // held while wanted is closed
-	promised bool       // a wait was told that the informer has synced; does not change once wanted is closed
+	promised bool       // HasSynced has said so to a wait; does not change once wanted is closed
 }
 
 // newLazyInformer returns the informer that newInformer makes with the function for its failures.
@@ -112,7 +112,7 @@ func (l *lazyInformer) AddIndexers(indexers cache.Indexers) error {
 }
 
 // HasSynced reports whether the store has a whole list. A wait of the factory is promised that it
-// will have one. After a promise the program is told what has become of the first request.
+// will have one. After a promise HasSynced says what has become of the first request.
 func (l *lazyInformer) HasSynced() bool {
 	if l.owned.HasSynced() {
 		return true
@@ -187,7 +187,7 @@ func (l *lazyInformer) settle() error {
 }
 
 // A promisedStore is the store of an informer that was called synced before it made a request. Its
-// reads keep the promise: they wait for the first list, as the wait that was told so would have.
+// reads keep the promise: they wait for the first list, as that wait would have.
 type promisedStore struct {
 	cache.Indexer
 	settle func() error

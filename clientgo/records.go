@@ -19,8 +19,7 @@ type records struct {
 // Enabled implements [slog.Handler].
 func (r *records) Enabled(context.Context, slog.Level) bool { return r.to.Load() != nil }
 
-// Handle implements [slog.Handler]. A sync without failures is told at V(2), where client-go tells
-// it.
+// Handle implements [slog.Handler]. It logs a sync without failures at V(2), as client-go does.
 func (r *records) Handle(_ context.Context, record slog.Record) error {
 	level := 0
 	if strings.HasSuffix(record.Message, ": synced") {

@@ -37,8 +37,9 @@ import (
 // told of no object if it selects by fields other than metadata.name and metadata.namespace.
 //
 // Told are writes of objects and of their status, ephemeralcontainers, resize, approval and
-// finalize, also the update that takes the last finalizer of what is to be deleted. What a client of
-// metadata writes is told to informers of metadata. Not told, so that the watch brings the change:
+// finalize, also the update that takes the last finalizer of what is to be deleted. Writes of a
+// client of metadata are told to informers of metadata. Not told, so that the watch brings the
+// change:
 //
 //   - writes of other subresources, such as scale, eviction and binding;
 //   - writes and deletions of many objects at once, and what a deletion deletes beside its object;

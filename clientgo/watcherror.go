@@ -85,7 +85,7 @@ func (r *errorReporter) handleRest(ctx context.Context) {
 
 // handle reports e: a failed request to the handler, what is wrong with an object to client-go's
 // ErrorHandlers. A request that is made again at once, in this or another form, is only logged, as
-// client-go does: its handlers are told of failures after which there is a pause.
+// client-go does: it calls its handlers for failures after which there is a pause.
 func (r *errorReporter) handle(ctx context.Context, e *lw.Error) {
 	if ctx.Err() != nil {
 		return

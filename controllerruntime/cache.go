@@ -63,7 +63,7 @@ func NewCacheWith(o Options) cache.NewCacheFunc {
 // Options are options of lw for the informers of a cache. The zero value is [NewCache]'s.
 type Options struct {
 	// Share lets objects share equal parts, as lw.HTTP.Share says. The cache's readers get deep
-	// copies, which share nothing, unless controller-runtime is told not to copy. Handlers,
+	// copies, which share nothing, unless an option of controller-runtime says not to copy. Handlers,
 	// predicates and transforms get the objects themselves: a transform that changes the inside of
 	// a map, slice or pointer, rather than to replace it, would change other objects with it.
 	Share bool
@@ -120,7 +120,7 @@ type Options struct {
 	// takes the series of one Board, so two caches with one registry have one Board.
 	Metrics prometheus.Registerer
 	// Name precedes the names of the informers, which are the kinds of their objects, with a slash:
-	// "tenant/Pod". It tells the caches of two clusters apart.
+	// "tenant/Pod". It distinguishes the caches of two clusters.
 	Name string
 	// OnError is called once for every failure, with an *lw.Error, as that of lw.Options. The cache's
 	// DefaultWatchErrorHandler is called, too.

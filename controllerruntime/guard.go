@@ -84,12 +84,12 @@ func Unguarded(c client.Client) client.Client {
 }
 
 // An ownCache is a cache whose clients must know more of it: that its objects of some kinds lack
-// fields, or that it is told of writes. It warns where no client is known to guard the objects.
+// fields, or that writes are told to it. It warns where no client is known to guard the objects.
 type ownCache struct {
 	cache.Cache
 	masks  masks
 	logger *slog.Logger // nil: klog
-	told   *http.Client // of the informers, made by clientgo.TellWrites; nil: they are told nothing
+	told   *http.Client // of the informers, made by clientgo.TellWrites; nil: no write is told
 	part   *part        // nil: the cache has all objects of a kind
 
 	mu      sync.Mutex
@@ -117,7 +117,7 @@ func (c *ownCache) unguarded() []string {
 	return names
 }
 
-// NeedLeaderElection tells a manager to which the cache is added not to wait until it is the
+// NeedLeaderElection keeps a manager to which the cache is added from waiting until it is the
 // leader.
 func (c *ownCache) NeedLeaderElection() bool { return false }
 

@@ -60,7 +60,7 @@ const (
 	metadataOnly
 )
 
-// NewReader returns a Reader that serves nothing yet. The scheme tells the kinds of types; nil is
+// NewReader returns a Reader that serves nothing yet. The scheme has the kinds of types; nil is
 // client-go's, which has the built-in ones.
 func NewReader(s *runtime.Scheme) *Reader {
 	if s == nil {

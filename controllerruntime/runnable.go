@@ -34,5 +34,5 @@ func (r runnable) Start(ctx context.Context) error {
 	return all.Wait()
 }
 
-// NeedLeaderElection tells the manager not to wait until it is the leader.
+// NeedLeaderElection keeps the manager from waiting until it is the leader.
 func (r runnable) NeedLeaderElection() bool { return false }

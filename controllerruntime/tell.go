@@ -34,8 +34,8 @@ func tellingClient(config *rest.Config, opts client.Options) (*http.Client, erro
 	return nil, errors.New("TellWrites: the cache of the client is none of NewCacheWith with TellWrites")
 }
 
-// NotTold returns a predicate that leaves out the events of the program's own writes, which it was
-// told with Options.TellWrites or [clientgo.TellWrites]. A change of somebody else is never left
+// NotTold returns a predicate that leaves out the events of the program's own writes, which
+// Options.TellWrites or [clientgo.TellWrites] has told. A change of somebody else is never left
 // out with them. So an event must be a single write of the program: it has created or deleted the
 // object; or written a version that it names, as Update and an optimistic lock do; or, of any other
 // patch, the managed fields of both versions say that only its field manager has changed something.

@@ -128,7 +128,7 @@ func (c *Collection[T]) split(path []byte) (namespace, name []byte, ok bool) {
 
 // keyOf returns the key of the object at path. A path of another shape has one that no object has:
 // an object without a namespace in a collection with namespaces, or a name with a slash. It has a
-// name in any case, without which nobody could tell of it.
+// name in any case, without which nobody could name it in an error.
 func (c *Collection[T]) keyOf(path []byte) lw.Key {
 	if namespace, name, ok := c.split(path); ok {
 		return lw.Key{Namespace: string(namespace), Name: string(name)}
@@ -168,8 +168,8 @@ func (c *Collection[T]) setAside(e *entry, err error) error {
 type selection struct {
 	from, end string // the keys from from on that are before end; end "": the key from alone
 	filter    *listopts.Filter
-	byKey     *listopts.Filter // the part of filter that the key alone tells
-	// byLabels says that the key alone does not tell whether an object is selected.
+	byKey     *listopts.Filter // the part of filter that the key alone decides
+	// byLabels says that the key alone does not decide whether an object is selected.
 	byLabels bool
 	// all says that every one of the keys is selected.
 	all bool
@@ -223,7 +223,7 @@ func selects[T lw.Object](s *selection, obj T) bool {
 	return s.filter.Matches(o, nil)
 }
 
-// selectsKey reports whether the object of key may be selected, as far as its key tells.
+// selectsKey reports whether the object of key may be selected, as far as its key decides that.
 func (s *selection) selectsKey(key lw.Key) bool {
 	return s.byKey.Matches(listopts.Object{Namespace: key.Namespace, Name: key.Name}, nil)
 }

@@ -31,7 +31,7 @@
 //
 // # What is not seen
 //
-// A restored server that is past the position is told by the newest object that the watch saw. Not
+// The newest object that the watch saw gives away a restored server that is past the position. Not
 // seen is one that has this object too, because the backup is newer than it: if nothing else in the
 // collection has changed since, nothing is wrong; if something has, it is missed. Restore with
 // "etcdutl snapshot restore --bump-revision --mark-compacted", and every watch lists again.

@@ -11,7 +11,7 @@ import (
 )
 
 // A reader makes the requests of those who follow. The client's own KV waits for a server that is
-// away, and repeats what has failed, while nobody is told. An informer does that better: it counts
+// away, and repeats what has failed, while nobody knows. An informer does that better: it counts
 // and reports what fails, and has its own pauses.
 type reader struct {
 	conn *grpc.ClientConn

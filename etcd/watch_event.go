@@ -78,9 +78,9 @@ func (w *watcher[T]) event(ev *mvccpb.Event, e *entry) (out lw.WatchEvent[T], se
 	switch {
 	case ev.Type == mvccpb.PUT && e.created == e.modified:
 	case !w.byLabels:
-		was = true // or never is, which its key tells
+		was = true // or never is, which its key says
 	case ev.PrevKv == nil:
-		// Without the object before nobody can tell whether it was selected.
+		// Without the object before nobody knows whether it was selected.
 		return out, false, apierrors.NewResourceExpired("the object before revision " + formatVersion(e.modified) + " was compacted")
 	default:
 		was = w.selectedBefore(ev.PrevKv)
@@ -127,8 +127,8 @@ func (w *watcher[T]) added(obj T, err error) lw.WatchEvent[T] {
 	return ev
 }
 
-// deleted returns the event of an object that is gone, or no longer selected. It is told by its
-// key: who follows has the object, and what the server would send of it may be compacted.
+// deleted returns the event of an object that is gone, or no longer selected. The event has only
+// its key: who follows has the object, and what the server would send of it may be compacted.
 func (w *watcher[T]) deleted(key lw.Key, e *entry) lw.WatchEvent[T] {
 	version := formatVersion(e.modified)
 	return lw.WatchEvent[T]{

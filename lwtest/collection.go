@@ -81,7 +81,7 @@ type shot[T lw.Object] struct {
 	want map[lw.Key]int
 }
 
-// A story is what one consumer was told.
+// A story is the calls of one consumer.
 type story[T lw.Object] struct {
 	mu      sync.Mutex
 	has     map[lw.Key]T
@@ -173,7 +173,7 @@ func (h *collected[T]) check() {
 		case s.ended >= 0 && calls != s.ended:
 			h.fail("handler %d was called after it was removed", i)
 		case s.ended < 0:
-			h.shows(fmt.Sprintf("what consumer %d was told", i), now, h.model)
+			h.shows(fmt.Sprintf("what the calls of consumer %d add up to", i), now, h.model)
 			if s.reg != nil && s.synced != 1 {
 				h.fail("handler %d: Synced was called %d times", i, s.synced)
 			}
@@ -239,7 +239,7 @@ func (s *story[T]) note(old, new T) {
 	key := lw.KeyOf(of)
 	s.calls++
 	if is := s.has[key]; is != old && s.mistake == "" {
-		s.mistake = fmt.Sprintf("told of %v from %s, and has %s", key, show(old), show(is))
+		s.mistake = fmt.Sprintf("called for %v from %s, and has %s", key, show(old), show(is))
 	}
 	if new == none {
 		delete(s.has, key)

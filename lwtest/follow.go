@@ -229,7 +229,7 @@ func (h *history[T]) catchUpOne(f *follower[T]) bool {
 			if f.initial != nil {
 				h.rt.Fatal(h.report("%v: no bookmark has ended the initial events after %v", f, h.Patience))
 			}
-			h.rt.Fatal(h.report("%v at %s: nothing tells of the %v after %v", f, f.position, h.pending(f), h.Patience))
+			h.rt.Fatal(h.report("%v at %s: the %v has not come after %v", f, f.position, h.pending(f), h.Patience))
 		}
 	}
 }
@@ -347,7 +347,7 @@ func (h *history[T]) checkEvent(f *follower[T], ev lw.WatchEvent[T]) error {
 	}
 	c := h.changes[f.next]
 	if all, _ := h.together(f); len(all) > 1 {
-		return fmt.Errorf("%s is not Open, but %d changes of that version are to be told, such as the %v: they could not be shown together", what, len(all), all[1])
+		return fmt.Errorf("%s is not Open, but %d changes of that version are to come, such as the %v: they could not be shown together", what, len(all), all[1])
 	}
 	typ, obj := f.eventOf(c)
 	switch {
@@ -377,7 +377,7 @@ func (h *history[T]) checkEvent(f *follower[T], ev lw.WatchEvent[T]) error {
 	return nil
 }
 
-// together returns the changes of one version, from f.next on, that f must be told of, and the
+// together returns the changes of one version, from f.next on, that must be sent to f, and the
 // index of the first change after that version.
 func (h *history[T]) together(f *follower[T]) (all []*change[T], next int) {
 	next = f.next
@@ -442,7 +442,7 @@ func (h *history[T]) checkBookmark(f *follower[T], ev lw.WatchEvent[T]) error {
 	case compare(ev.ResourceVersion, f.position) < 0:
 		return fmt.Errorf("a bookmark at %s, after %s", ev.ResourceVersion, f.position)
 	case c != nil && c.certainAt(ev.ResourceVersion):
-		return fmt.Errorf("a bookmark at %s that is ahead of the %v, which was not told", ev.ResourceVersion, c)
+		return fmt.Errorf("a bookmark at %s that is ahead of the %v, which was not sent", ev.ResourceVersion, c)
 	}
 	f.position = ev.ResourceVersion
 	h.addVersion(f.position)

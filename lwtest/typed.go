@@ -33,7 +33,7 @@ func (t *typed[T]) decode(o apiserver.Object, err error) (T, error) {
 		}
 	}
 	obj := reflect.New(reflect.TypeFor[T]().Elem())
-	// The names of fields are told apart by case, as on a server.
+	// The names of fields differ by case, as on a server.
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(o.JSON, obj.Interface()); err != nil {
 		return zero, fmt.Errorf("lwtest: %v does not fit %T: %w", o.Key, zero, err)
 	}

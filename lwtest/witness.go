@@ -39,7 +39,7 @@ func (h *history[T]) witness(rt *rapid.T) {
 	h.call("StillHas", func() { had, err = ask(context.Background(), id, version) })
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
-		h.step("%s: the source cannot tell", what)
+		h.step("%s: the source does not know", what)
 	case err != nil && h.expired("StillHas", version, err):
 	case err != nil:
 		h.rt.Fatal(h.report("%s: %v", what, err))

@@ -45,7 +45,7 @@ var (
 
 	handlerPending = ofHandler("pending", "Changes that wait for the handler.")
 	handlerCalls   = ofHandler("calls_total", "Calls of the handler's functions by type.", "type")
-	handlerFolded  = ofHandler("folded_total", "Changes that waited for so long that only their net effect was told.")
+	handlerFolded  = ofHandler("folded_total", "Changes that waited so long that a call had only their net effect.")
 	handlerPanics  = ofHandler("panics_total", "Panics of the handler's functions.")
 	handlerLag     = ofHandler("lag_seconds", "Time from a change in the store to the end of the handler's call, of one change in 64.")
 

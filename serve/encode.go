@@ -50,7 +50,7 @@ func (enc *encoder) has(f wire.Format) bool {
 	return !onlyProto
 }
 
-// report tells of a failure that is the program's, not a client's.
+// report logs a failure that is the program's, not a client's, and calls OnError.
 func (enc *encoder) report(err error) {
 	enc.opts.Logger.Error("lw/serve: an object cannot be sent", "resource", enc.resource.name, "error", err)
 	if enc.opts.OnError != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/go-lw/lw/serve/internal/order"
 )
 
-// A feed passes what a collection tells on to a history. It is a [lw.Follower]. All its methods run
-// in the goroutine of Serve.
+// A feed passes the changes of a collection on to a history. It is a [lw.Follower]. All its methods
+// run in the goroutine of Serve.
 type feed[T lw.Object] struct {
 	resource *resource
 	history  *history
@@ -106,7 +106,7 @@ func (f *feed[T]) Change(d lw.Delta[T]) {
 		e.new = i
 		e.old, _ = f.items.Set(path, i)
 		if e.old != nil && e.old.uid != i.uid && e.old.uid != "" && i.uid != "" {
-			// Clients are told of two objects by two events.
+			// Two objects are two events for clients.
 			f.pending = append(f.pending, &event{version: e.version, old: e.old, bytes: e.bytes})
 			e.old, e.bytes = nil, 0
 		}

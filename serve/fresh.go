@@ -17,14 +17,14 @@ import (
 const patience = 3 * time.Second
 
 // catchUpPatience is how long a collection may take to what its server has answered to have. The
-// watch of a kube-apiserver tells its version within two seconds, but it can be made to do so only
+// watch of a kube-apiserver brings its version within two seconds, but it can be made to do so only
 // every five or so; see pace.HastenAgain.
 const catchUpPatience = 3 * patience
 
 // The causes of the end of a question to the server that has taken too long.
 var (
 	errSilent = fmt.Errorf("the server has not answered in %v", patience)
-	errBehind = fmt.Errorf("its watch has not told it in %v", catchUpPatience)
+	errBehind = fmt.Errorf("its watch has not brought it in %v", catchUpPatience)
 )
 
 // withPatience returns a context for catchUp. It ends with errSilent, or, once the server has
@@ -99,7 +99,7 @@ const maxOlder = 3
 
 // resolve returns when no doubt is left to which history version belongs: it is here, or the server
 // has not come to it since its history was replaced. That takes no longer than other requests wait.
-// A client that was told of a replaced history without need would go back to what is here.
+// A client that got the error of a replaced history without need would go back to what is here.
 func (c *collection) resolve(ctx context.Context, version uint64) error {
 	asked, cancel := withPatience(ctx)
 	defer cancel()
@@ -140,7 +140,7 @@ type notFreshError struct {
 	*apierrors.StatusError
 	// older says that the server has answered with an older state than what is here. It lags, or has
 	// another history, which the informer is finding out. A client that read there now, and then
-	// watched here, would be told of what that server never had.
+	// watched here, would get what that server never had.
 	older bool
 }
 

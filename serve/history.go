@@ -97,7 +97,7 @@ func (h *history) observe(f func(old, new *item)) {
 	h.observeLocked(order.List[*item]{})
 }
 
-// observeLocked tells the observer of a state that has come in the place of before.
+// observeLocked calls the observer for a state that has come in the place of before.
 func (h *history) observeLocked(before order.List[*item]) {
 	if h.observer == nil {
 		return

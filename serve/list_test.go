@@ -104,8 +104,8 @@ func TestLateServer(t *testing.T) {
 			b.relay(src, widgets)
 			src.version, src.silent = "7", silent
 			got := <-b.begin(path)
-			told := strings.Contains(got.body, "its watch has not told it in 9s")
-			if got.code != want || got.took > 9*time.Second || silent > 1 && got.took <= 3*time.Second || told != (want == 504) {
+			behind := strings.Contains(got.body, "its watch has not brought it in 9s")
+			if got.code != want || got.took > 9*time.Second || silent > 1 && got.took <= 3*time.Second || behind != (want == 504) {
 				t.Errorf("%d silent watches: %+v", silent, got)
 			}
 		})

@@ -157,7 +157,7 @@ func (f *filter) matches(i *item) bool {
 		return false
 	}
 	key := i.key()
-	unknown := false // what is asked for: who may have asked for the item is told of its error
+	unknown := false // whether it is asked for: who may have asked for the item gets its error
 	selects := f.Matches(listopts.Object{
 		Namespace: key.Namespace, Name: key.Name, UID: i.uid, Labels: i.labels,
 	}, func(name string) string {

@@ -100,8 +100,8 @@ func verbOf(method string) string {
 	return ""
 }
 
-// parseOptions reads the options of a request for several objects, and tells the authorizer of the
-// selectors.
+// parseOptions reads the options of a request for several objects, and passes the selectors to the
+// authorizer.
 func (q *request) parseOptions() error {
 	if n := len(q.r.URL.RawQuery); n > maxQuery {
 		return apierrors.NewBadRequest(fmt.Sprintf("the query has %d bytes, and may have %d", n, maxQuery))
@@ -126,7 +126,7 @@ func (q *request) parseList() error {
 }
 
 // parseOldWatch reads the options of a watch whose path says that it is one. As on kube-apiserver
-// the authorizer is not told of its selectors, and beside a name in the path there is no other one.
+// the authorizer does not get its selectors, and beside a name in the path there is no other one.
 func (q *request) parseOldWatch() error {
 	err := q.parseOptions()
 	q.attributes.LabelSelector, q.attributes.FieldSelector = "", ""

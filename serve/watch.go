@@ -35,7 +35,7 @@ func (q *request) watch() error {
 		if !canFlush(q.w) {
 			out.flush = func() error { return nil } // the end of the answer sends it
 		}
-		return out.end(err) // a client of a watch is told of a 410 in its stream
+		return out.end(err) // a client of a watch gets a 410 in its stream
 	}
 	if taken = q.takeOver(w, initial, done); taken {
 		return nil

@@ -17,7 +17,7 @@ import (
 )
 
 // The actors of a cluster, as models that make one write at a time. Package cluster says what each
-// does, and how a Pod is told to fail.
+// does, and how to make a Pod fail.
 var (
 	Pods         = Actor{Name: "pods", Act: cluster.Pods}
 	Jobs         = Actor{Name: "jobs", Act: cluster.Jobs}

@@ -11,6 +11,6 @@
 //
 // What the calm run does is right. A history fails if it ends in another state, does not come to
 // rest, makes something twice, loses what others wrote, or leaves something that a restart mends. A
-// failure is shrunk, told step by step, and kept in testdata/simulate, from where each later run of
+// failure is shrunk, printed step by step, and kept in testdata/simulate, from where each later run of
 // the test repeats it.
 package simulate

@@ -70,11 +70,11 @@ func (h *history) foreign(f fault) bool {
 		}
 		made, err := c.Update(obj)
 		if err != nil {
-			h.tell("another manager may not write %s/%s: %v", f.on, m.key, err)
+			h.narrate("another manager may not write %s/%s: %v", f.on, m.key, err)
 			continue
 		}
 		*to = append(*to, m)
-		h.tell("ANOTHER MANAGER %s %s/%s, version %s", did, f.on, m.key, made.GetResourceVersion())
+		h.narrate("ANOTHER MANAGER %s %s/%s, version %s", did, f.on, m.key, made.GetResourceVersion())
 		h.look()
 	}
 	h.rest()
@@ -91,7 +91,7 @@ func (h *history) touch(r *request) {
 	}
 	obj.SetAnnotations(with(obj.GetAnnotations(), fmt.Sprint(foreignDomain, "write-", h.tries)))
 	if _, err := c.Update(obj); err == nil {
-		h.tell("another manager writes %s/%s", r.plural, lw.KeyOf(obj))
+		h.narrate("another manager writes %s/%s", r.plural, lw.KeyOf(obj))
 		h.look()
 	}
 }
@@ -111,7 +111,7 @@ func (h *history) release() bool {
 		if _, err := c.Update(obj); err != nil {
 			h.fail("the world", "the finalizer of %s/%s: %v", m.plural, m.key, err)
 		}
-		h.tell("another manager lets %s/%s go", m.plural, m.key)
+		h.narrate("another manager lets %s/%s go", m.plural, m.key)
 		h.look()
 	}
 	h.kept = nil

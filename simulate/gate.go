@@ -198,7 +198,7 @@ func (g *gate) refuseLease() bool {
 	return true
 }
 
-// unheld are resources of which each request is answered at once: they tell of a program, and are
+// unheld are resources of which each request is answered at once: they describe a program, and are
 // not what it does.
 var unheld = map[string]bool{"events": true, "leases": true}
 

@@ -52,8 +52,8 @@ type history struct {
 	stale   map[string]int  // the fault that makes the next list of a resource an older one
 	lists   map[string]bool // the resources of which a list may be older
 	last    bool            // the steps are done
-	told    []string        // what happened
-	live    bool            // it is told at once, too
+	story   []string        // what happened
+	live    bool            // each line is printed at once, too
 	began   int             // the line of the last step of World.Steps
 
 	// What is known of the server.
@@ -136,8 +136,8 @@ func (h *history) run() (out outcome) {
 		}
 		h.server.Close()
 		out.Loses = h.loses
-		out.Told, out.Faults, out.Pairs = h.told, h.fault, keys(h.pairs)
-		out.Digest = digest(h.told, h.world.names(State{names: h.stems()}))
+		out.Story, out.Faults, out.Pairs = h.story, h.fault, keys(h.pairs)
+		out.Digest = digest(h.story, h.world.names(State{names: h.stems()}))
 		out.Writes, out.Children, out.Error, out.Stale = h.tries, h.children, h.error, keys(h.lists)
 	}()
 	for _, yaml := range h.world.Before {
@@ -165,7 +165,7 @@ func (h *history) run() (out outcome) {
 // An outcome is what a history has shown.
 type outcome struct {
 	Failure  *failure
-	Told     []string
+	Story    []string
 	Digest   uint64
 	Faults   map[string]int
 	Pairs    []string
@@ -191,7 +191,7 @@ func (h *history) start() {
 		ContentConfig: rest.ContentConfig{ContentType: "application/json"},
 	}
 	h.cancel, h.ended, h.known = cancel, make(chan error, 1), map[string]int{}
-	h.tell("the program starts")
+	h.narrate("the program starts")
 	go func() {
 		defer func() {
 			if r := recover(); r != nil {
@@ -233,7 +233,7 @@ func (h *history) await(what string) {
 
 // crash ends the program as a process ends, and starts it again.
 func (h *history) crash(how string) {
-	h.tell("THE PROGRAM CRASHES %s", how)
+	h.narrate("THE PROGRAM CRASHES %s", how)
 	h.gate.crash()
 	h.cancel()
 	h.await("after a crash")
@@ -243,7 +243,7 @@ func (h *history) crash(how string) {
 // depose ends the program as a manager that has lost its lease ends: it still has a network. If it
 // has a lease, its renewals fail from now on, so it does the rest itself, and the answer is false.
 func (h *history) depose(how string) bool {
-	h.tell("THE PROGRAM LOSES ITS LEADERSHIP %s", how)
+	h.narrate("THE PROGRAM LOSES ITS LEADERSHIP %s", how)
 	if h.gate.refuseLease() {
 		return false
 	}
@@ -263,16 +263,16 @@ func (h *history) stop() {
 
 // restart starts the program once more when all is done: it may read, and has nothing to write.
 func (h *history) restart(out *outcome) {
-	h.tell("everything is at rest, and the program is stopped and started again, without a fault")
+	h.narrate("everything is at rest, and the program is stopped and started again, without a fault")
 	h.stop()
 	h.plan.faults, h.used, h.rng = nil, nil, nil
-	before, told := h.writes, len(h.told)
+	before, from := h.writes, len(h.story)
 	h.start()
 	h.settle()
 	if h.writes == before {
 		return
 	}
-	for _, line := range h.told[told:] {
+	for _, line := range h.story[from:] {
 		if strings.HasPrefix(line, "the program: ") {
 			out.Restart = append(out.Restart, line)
 		}
@@ -406,7 +406,7 @@ func (h *history) stopped() {
 		h.cancel = nil
 		if err != nil && len(h.fault) > 0 && h.restarts < 5 {
 			h.restarts++ // as a cluster would start it again
-			h.tell("THE PROGRAM ENDS: %v", err)
+			h.narrate("THE PROGRAM ENDS: %v", err)
 			h.gate.crash()
 			h.startStale()
 			return
@@ -418,7 +418,7 @@ func (h *history) stopped() {
 			hint = "a restart in one process needs ctrl.Options.Controller.SkipNameValidation"
 		} else if early := new(cache.ErrCacheNotStarted); errors.As(err, &early) {
 			hint = "the caches start with the manager: read before by mgr.GetAPIReader(), or in a Runnable that is added to it"
-		} else if len(h.told) < 3 {
+		} else if len(h.story) < 3 {
 			hint = "Start should return what the manager's Start returns"
 		}
 		h.fail("the program ends", "Start has returned %v: %s", errors.Join(err), hint)

@@ -42,7 +42,7 @@ const (
 	mends      = "a restart mends something"
 )
 
-// state reads all objects of the server, those aside that only tell of the program.
+// state reads all objects of the server, except those that only describe the program.
 func (h *history) state() State {
 	var s State
 	seen := map[string]bool{}
@@ -78,7 +78,7 @@ func (h *history) look() {
 	h.version = v
 	s := h.state()
 	for _, c := range changesOf(h.seen, s) {
-		c.line = len(h.told)
+		c.line = len(h.story)
 		h.recent = append(h.recent, c)
 	}
 	h.recent, h.seen = h.recent[max(0, len(h.recent)-remembered):], s
@@ -101,7 +101,7 @@ func (h *history) look() {
 
 // twice counts the children of each owner, those aside that are being deleted. The program must not
 // make one too many while it can know of the others: before it asked for this one, this start of it
-// had seen them, or had made them and was told so. While another actor is away there may be more
+// had seen them, or had made them and got the answer. While another actor is away there may be more
 // children than in the calm run, where that ends them.
 func (h *history) twice(s State) {
 	if len(h.absent) > 1 || len(h.absent) == 1 && !h.absent[garbage] {

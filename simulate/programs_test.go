@@ -219,7 +219,7 @@ func TestReplay(t *testing.T) {
 			faults[kind] += times
 		}
 		if first.Digest != second.Digest {
-			t.Errorf("%q is another history when it is repeated: (-want +got)\n%s", p, cmp.Diff(first.Told, second.Told))
+			t.Errorf("%q is another history when it is repeated: (-want +got)\n%s", p, cmp.Diff(first.Story, second.Story))
 		}
 	}
 	for _, kind := range allKinds {
@@ -237,7 +237,7 @@ func TestReplay(t *testing.T) {
 		if first == nil {
 			first = r
 		} else if first.Digest != r.Digest {
-			t.Errorf("%q is another history in another process: (-want +got)\n%s", plan, cmp.Diff(first.Told, r.Told))
+			t.Errorf("%q is another history in another process: (-want +got)\n%s", plan, cmp.Diff(first.Story, r.Story))
 		}
 	}
 }

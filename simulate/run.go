@@ -169,14 +169,14 @@ type search struct {
 	why    string   // it proves nothing
 	halt   chan struct{}
 
-	mu      sync.Mutex
-	quit    chan struct{}
-	failed  *report
-	next    map[int]int // the history with which a worker goes on
-	again   int         // how many alarms were known
-	pairs   map[string]bool
-	told    time.Time
-	stopped string // by what
+	mu       sync.Mutex
+	quit     chan struct{}
+	failed   *report
+	next     map[int]int // the history with which a worker goes on
+	again    int         // how many alarms were known
+	pairs    map[string]bool
+	reported time.Time
+	stopped  string // by what
 }
 
 // watchStop stops the search when the test's time is nearly over, or at a signal, so that it says
@@ -264,7 +264,7 @@ func (s *search) worker(i, count int) {
 		}
 		var last report
 		of := task{Seed: *seedFlag, From: from, Step: step, Count: min(count, from+batch*step), Known: s.known}
-		told, err := spawn(s.t, of, quit, func(r report) {
+		lines, err := spawn(s.t, of, quit, func(r report) {
 			if last = r; !r.Begin && !r.Done {
 				s.add(r, i, step)
 			}
@@ -273,7 +273,7 @@ func (s *search) worker(i, count int) {
 			return
 		}
 		if err != nil {
-			last.Failure, last.Told = &failure{"panic", err.Error()}, told
+			last.Failure, last.Story = &failure{"panic", err.Error()}, lines
 			s.add(last, i, step)
 			return
 		}
@@ -312,8 +312,8 @@ func (s *search) add(r report, i, step int) {
 	} else if r.Failure != nil && s.failed == nil {
 		s.failed = &r
 	}
-	if time.Since(s.told) > 5*time.Second && terminal() {
-		s.told = time.Now()
+	if time.Since(s.reported) > 5*time.Second && terminal() {
+		s.reported = time.Now()
 		fmt.Fprintf(os.Stderr, "simulate: %s: %d histories in %v, %d pairs of what was held and what went wrong, %s\n",
 			s.t.Name(), s.result.Histories, time.Since(s.began).Round(time.Second), len(s.pairs), counts(s.result.Faults))
 	}
@@ -337,7 +337,7 @@ func (s *search) shrunk(text string) *report { return s.once(text, false) }
 func (s *search) once(text string, once bool) *report {
 	var last report
 	var failed *report
-	told, err := spawn(s.t, task{Plan: text, Once: once}, s.halt, func(r report) {
+	lines, err := spawn(s.t, task{Plan: text, Once: once}, s.halt, func(r report) {
 		if last = r; r.Failure != nil {
 			failed = &r
 		}
@@ -346,7 +346,7 @@ func (s *search) once(text string, once bool) *report {
 		return nil
 	}
 	if err != nil && failed == nil {
-		last.Failure, last.Plan, last.Told = &failure{"panic", err.Error()}, text, told
+		last.Failure, last.Plan, last.Story = &failure{"panic", err.Error()}, text, lines
 		failed = &last
 	}
 	if s.world.History == "" {
@@ -359,13 +359,13 @@ func (s *search) once(text string, once bool) *report {
 	return failed
 }
 
-// text tells what fails.
+// text says what fails.
 func (s *search) text(r *report) string {
 	if r.Calm {
-		return fmt.Sprintf("simulate: %s\nThis is the calm run: no fault, and everything in the order in which it came.\n\n%s\n%s\n", r.Failure.Oracle, story(r.Told), r.Failure.Text)
+		return fmt.Sprintf("simulate: %s\nThis is the calm run: no fault, and everything in the order in which it came.\n\n%s\n%s\n", r.Failure.Oracle, story(r.Story), r.Failure.Text)
 	}
 	return fmt.Sprintf("simulate: %s\nhistory %q, after %d histories and %v; %d of %d replays do the same\n\n%s\n%s\n\n", r.Failure.Oracle, r.Plan, s.result.Histories,
-		time.Since(s.began).Round(100*time.Millisecond), r.Exact, r.Replays, story(r.Told), r.Failure.Text)
+		time.Since(s.began).Round(100*time.Millisecond), r.Exact, r.Replays, story(r.Story), r.Failure.Text)
 }
 
 // done says how much was tried.

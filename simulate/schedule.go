@@ -77,7 +77,7 @@ func (h *history) settle() {
 		}
 		calm := time.Since(h.changed)
 		if calm >= longest && h.last && len(h.absent) > 0 {
-			h.tell("the actors %s are back", strings.Join(keys(h.absent), ", "))
+			h.narrate("the actors %s are back", strings.Join(keys(h.absent), ", "))
 			clear(h.absent)
 			clear(h.idle)
 			h.changed = time.Now()
@@ -152,7 +152,7 @@ func (h *history) letGo() {
 	h.holds = slices.DeleteFunc(h.holds, func(x *holding) bool {
 		over := h.changes >= x.till || time.Until(x.end) <= 0
 		if over {
-			h.tell("the watch of %s goes on", x.on)
+			h.narrate("the watch of %s goes on", x.on)
 			h.changed = time.Now()
 		}
 		return over
@@ -260,7 +260,7 @@ func (h *history) act(a Actor) bool {
 		h.idle[a.Name] = h.changes
 		return false
 	}
-	h.tell("%s: %s", a.Name, did)
+	h.narrate("%s: %s", a.Name, did)
 	h.look()
 	return true
 }
@@ -292,19 +292,19 @@ func (h *history) watchFaults() {
 		if f.what == absent {
 			if !h.last {
 				h.absent[f.on] = true
-				h.tell("THE ACTOR %s IS AWAY", f.on)
+				h.narrate("THE ACTOR %s IS AWAY", f.on)
 			}
 			continue
 		}
 		if f.what == hold {
 			h.hold(f.on, f.long)
-			h.tell("THE WATCH OF %s IS HELD", f.on)
+			h.narrate("THE WATCH OF %s IS HELD", f.on)
 			continue
 		}
 		_, watches := h.gate.open()
 		for _, w := range watches {
 			if w.of.plural == f.on {
-				h.tell("THE WATCH OF %s ENDS WITH 410", f.on)
+				h.narrate("THE WATCH OF %s ENDS WITH 410", f.on)
 				w.mu.Lock()
 				w.events = nil
 				w.sent.WriteString(`{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old resource version","reason":"Expired","code":410}}` + "\n")
@@ -327,7 +327,7 @@ func (h *history) event(w *watch) bool {
 	if ev.kind == "SYNCED" {
 		what = "all " + w.of.plural
 	}
-	h.tell("the program sees: %s, of version %s", what, ev.version)
+	h.narrate("the program sees: %s, of version %s", what, ev.version)
 	return true
 }
 
@@ -350,7 +350,7 @@ var errLost = errors.New("read: connection reset by peer")
 func (h *history) request(r *request) bool {
 	if r.answer != nil {
 		if r.slow {
-			h.tell("THE LATE ANSWER to the program's %s of %s ARRIVES: %d", r.verb, r.path(), r.answer.StatusCode)
+			h.narrate("THE LATE ANSWER to the program's %s of %s ARRIVES: %d", r.verb, r.path(), r.answer.StatusCode)
 		}
 		h.give(r)
 		return true
@@ -397,14 +397,14 @@ func (h *history) request(r *request) bool {
 	case crashAfter:
 		h.crash(fmt.Sprintf("AFTER ITS %s %s", r.verb, r.path()))
 	case lose:
-		h.tell("THE ANSWER IS LOST")
+		h.narrate("THE ANSWER IS LOST")
 		if body, ok := r.answer.Body.(*answered); ok {
 			_, uid := body.object()
-			h.known[uid] = never // as far as the program has been told
+			h.known[uid] = never // as far as the program knows
 		}
 		h.gate.drop(r, errLost)
 	case slow:
-		h.tell("THE ANSWER IS LATE")
+		h.narrate("THE ANSWER IS LATE")
 		r.late, r.slow = time.Now().Add(longest), true
 	default:
 		switch {
@@ -426,12 +426,12 @@ func (h *history) give(r *request) {
 
 // refuse answers a request with an error.
 func (h *history) refuse(r *request, err *apierrors.StatusError) {
-	h.tell("the program: %s %s IS ANSWERED WITH %d", r.verb, r.path(), err.ErrStatus.Code)
+	h.narrate("the program: %s %s IS ANSWERED WITH %d", r.verb, r.path(), err.ErrStatus.Code)
 	r.answer = statusAnswer(r.http, err)
 	h.gate.release(r)
 }
 
-// serve asks the server, and tells of what the program writes. What it has not seen yet is of
+// serve asks the server, and narrates what the program writes. What it has not seen yet is of
 // before the write: the event of that comes when it does.
 func (h *history) serve(r *request) {
 	before, behind := h.server.ResourceVersion(), h.behind()
@@ -455,7 +455,7 @@ func (h *history) serve(r *request) {
 		line += ", version " + now
 		h.writes++
 	}
-	h.tell("%s%s", line, behind)
+	h.narrate("%s%s", line, behind)
 	h.look()
 	h.made = ""
 	h.keepsMarks(r)

@@ -19,7 +19,7 @@ func (k *worker) shrink(of task) {
 	k.live = true
 	out := k.history(p)
 	if out.Failure == nil || of.Once {
-		say(report{Plan: text, Failure: out.Failure, Told: out.Told, Faults: out.Faults})
+		say(report{Plan: text, Failure: out.Failure, Story: out.Story, Faults: out.Faults})
 		return
 	}
 	began, tried := time.Now(), 0
@@ -41,5 +41,5 @@ func (k *worker) shrink(of task) {
 			exact++
 		}
 	}
-	say(report{Plan: p.String(), Failure: out.Failure, Told: out.Told, Digest: out.Digest, Exact: exact, Replays: replays, Faults: out.Faults})
+	say(report{Plan: p.String(), Failure: out.Failure, Story: out.Story, Digest: out.Digest, Exact: exact, Replays: replays, Faults: out.Faults})
 }

@@ -34,7 +34,7 @@ func (h *history) older(r *request) {
 	delete(h.stale, r.plural)
 	h.happens(i)
 	back := h.plan.faults[i].long
-	h.tell("THE PROGRAM READS %s AS THEY WERE %d CHANGES BEFORE", r.plural, back)
+	h.narrate("THE PROGRAM READS %s AS THEY WERE %d CHANGES BEFORE", r.plural, back)
 	h.hold(r.plural, 0) // else it has caught up before the program looks
 	h.server.Inject(lwtest.Fault{Verb: lwtest.List, Plural: r.plural, Effect: lwtest.Lag(uint64(back))})
 }

@@ -11,7 +11,7 @@ import (
 
 // A change is one of an object of the server.
 type change struct {
-	line     int                        // of the story, which tells of it
+	line     int                        // of the story that narrates it
 	was, now *unstructured.Unstructured // nil: it was not there, or is gone
 }
 
@@ -61,21 +61,21 @@ func changesOf(was, now State) (out []change) {
 // remembered is how many changes of the server a history remembers, for a program that never rests.
 const remembered = 12
 
-func (h *history) tell(format string, args ...any) {
+func (h *history) narrate(format string, args ...any) {
 	line := fmt.Sprintf(format, args...)
-	h.told = append(h.told, line)
+	h.story = append(h.story, line)
 	if h.live {
 		say(report{Line: line})
 	}
 }
 
-// user tells of a step of World.Steps.
+// user narrates a step of World.Steps.
 func (h *history) user(format string, args ...any) {
-	h.tell(format, args...)
-	h.began = len(h.told)
+	h.narrate(format, args...)
+	h.began = len(h.story)
 }
 
-// unsaid tells of what Steps have done by W.Server, which nobody else can have done.
+// unsaid narrates what Steps have done by W.Server, which nobody else can have done.
 func (h *history) unsaid() {
 	if h.server.ResourceVersion() == h.version {
 		return
@@ -87,7 +87,7 @@ func (h *history) unsaid() {
 
 // loop says what does not come to rest.
 func (h *history) loop(steps int) string {
-	last := h.told[max(0, len(h.told)-12):]
+	last := h.story[max(0, len(h.story)-12):]
 	text := fmt.Sprintf("after %d steps and %d changes of the server the program still works; the last steps:\n  %s", steps, h.changes, strings.Join(last, "\n  "))
 	count, most := map[string]int{}, ""
 	for _, c := range h.recent {
@@ -105,17 +105,17 @@ func (h *history) loop(steps int) string {
 			continue
 		}
 		if skip--; skip < 0 {
-			text += fmt.Sprintf("\n  in line %d, by %q:\n%s", c.line, h.told[c.line-1], h.world.told(c))
+			text += fmt.Sprintf("\n  in line %d, by %q:\n%s", c.line, h.story[c.line-1], h.world.describe(c))
 		}
 	}
 	if h.began > 0 {
-		text += fmt.Sprintf("\nit began with line %d, %q", h.began, h.told[h.began-1])
+		text += fmt.Sprintf("\nit began with line %d, %q", h.began, h.story[h.began-1])
 	}
 	return text
 }
 
-// told says what a change has changed, in the words of the object.
-func (w *World) told(c change) string {
+// describe says what a change has changed, in the words of the object.
+func (w *World) describe(c change) string {
 	if c.was == nil || c.now == nil {
 		return "    " + c.String()
 	}
@@ -139,14 +139,14 @@ func (w *World) told(c change) string {
 	return strings.Join(out, "\n")
 }
 
-// story tells what happened, line by line.
-func story(told []string) string {
+// story returns what happened, line by line.
+func story(lines []string) string {
 	s := ""
 	const first, last = 30, 60
-	for i, line := range told {
-		if i >= first && i < len(told)-last {
+	for i, line := range lines {
+		if i >= first && i < len(lines)-last {
 			if i == first {
-				s += fmt.Sprintf("      … %d lines …\n", len(told)-last-first)
+				s += fmt.Sprintf("      … %d lines …\n", len(lines)-last-first)
 			}
 			continue
 		}

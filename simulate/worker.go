@@ -57,7 +57,7 @@ type report struct {
 	Failure *failure
 	Known   bool   // the failure is one that ends nothing
 	Line    string // of the story of what runs
-	Told    []string
+	Story   []string
 	Digest  uint64
 	Exact   int // how many of the replays did the same
 	Replays int
@@ -76,7 +76,7 @@ type worker struct {
 	world *World
 	calm  *calmRun
 	leaks bool // goroutines are left of a calm run
-	live  bool // the next history tells its story as it happens
+	live  bool // the next history prints its story as it happens
 }
 
 // work does the task of the environment, and ends the process.
@@ -127,7 +127,7 @@ func (k *worker) learn() bool {
 		runs[i] = k.bubble(plan{}, time.Duration(i)*time.Hour)
 		k.leaks = k.leaks || runs[i].Leaks
 		if f := runs[i].Failure; f != nil {
-			say(report{Calm: true, Failure: f, Told: runs[i].Told})
+			say(report{Calm: true, Failure: f, Story: runs[i].Story})
 			return false
 		}
 	}
@@ -237,9 +237,9 @@ func restless() string {
 }
 
 // digest says whether two histories did the same.
-func digest(told []string, names *strings.Replacer) uint64 {
+func digest(lines []string, names *strings.Replacer) uint64 {
 	h := fnv.New64a()
-	for _, line := range told {
+	for _, line := range lines {
 		_, _ = io.WriteString(h, names.Replace(bare(line))+"\n")
 	}
 	return h.Sum64()
@@ -247,7 +247,7 @@ func digest(told []string, names *strings.Replacer) uint64 {
 
 // spawn starts a worker, and calls each with what it reports. It returns when the worker has ended:
 // with an error if it did not end as it should, and what the story was until then.
-func spawn(t *testing.T, of task, quit <-chan struct{}, each func(report)) (told []string, err error) {
+func spawn(t *testing.T, of task, quit <-chan struct{}, each func(report)) (story []string, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -292,13 +292,13 @@ func spawn(t *testing.T, of task, quit <-chan struct{}, each func(report)) (told
 			switch {
 			case json.Unmarshal([]byte(text), &r) != nil:
 			case r.Line != "":
-				told = append(told, r.Line)
+				story = append(story, r.Line)
 			default:
 				if r.Begin {
-					told = nil
+					story = nil
 				}
-				if r.Failure != nil && r.Told == nil {
-					r.Told = told
+				if r.Failure != nil && r.Story == nil {
+					r.Story = story
 				}
 				done = done || r.Done || r.Failure != nil && !r.Known
 				each(r)
@@ -313,9 +313,9 @@ func spawn(t *testing.T, of task, quit <-chan struct{}, each func(report)) (told
 	_ = stdin.Close()
 	err = cmd.Wait()
 	if done {
-		return told, nil
+		return story, nil
 	}
-	return told, fmt.Errorf("the worker has ended (%v):\n%s", err, errors.b)
+	return story, fmt.Errorf("the worker has ended (%v):\n%s", err, errors.b)
 }
 
 // A tail keeps the beginning of what a worker writes to stderr.

@@ -8,7 +8,7 @@ import (
 
 // frames is a connection that ends each Read with the end of a frame (RFC 6455, section 5.2). So
 // what has come of the frames behind it is here, and not in the buffer of the library, which does
-// not tell what it holds. A burst of events can then be told from a single one.
+// not say what it holds. So Read can distinguish a burst of events from a single one.
 //
 // One goroutine may call Read and hasMessage. Write and Close may be called at any time.
 type frames struct {

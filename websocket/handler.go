@@ -58,7 +58,7 @@ type upgrade struct {
 	// conn is nil if the answer is no stream, or none that can be cut into messages.
 	conn *coder.Conn
 	form *form
-	// err is why there is no WebSocket, although the answer was a stream. The client has been told.
+	// err is why there is no WebSocket, although the answer was a stream. The client has got it.
 	err error
 	// part is the beginning of a message.
 	part []byte
@@ -141,7 +141,7 @@ func (u *upgrade) finish() {
 	}
 	code := coder.StatusNormalClosure
 	if len(u.part) > 0 {
-		// In JSON the last line need not end. The length of a message tells that it has not.
+		// In JSON the last line need not end. The length of a message shows that it has not.
 		if u.form.prefix {
 			code = coder.StatusInternalError
 		} else if u.conn.Write(context.Background(), u.form.message, u.part) != nil {

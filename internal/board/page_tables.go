@@ -251,7 +251,8 @@ func (inf *Informer) causes() string {
 	return strings.Join(parts, ", ")
 }
 
-// handlers writes what was told to whom. The table is folded away unless a handler needs a look.
+// handlers writes which handlers were called for what. The table is folded away unless a handler
+// needs a look.
 func (p *page) handlers(all []Handler, story string) {
 	if len(all) == 0 {
 		p.Element("p", story, class("story"))
@@ -283,7 +284,7 @@ func (p *page) handlers(all []Handler, story string) {
 	p.Close()
 }
 
-// text says within what time the share of the changes was told.
+// text says within what time the calls for that share of the changes ended.
 func (l Lag) text(share float64) string {
 	if l.Count == 0 {
 		return "–"

@@ -385,7 +385,7 @@ func (c *wireCompiler) value(t reflect.Type, format string, keep mask) (wireDeco
 		if err != nil {
 			return nil, err
 		}
-		// Its fields cannot be told apart.
+		// Nothing distinguishes its fields.
 		if !hasTags(t) && t.NumField() > 0 {
 			return nil, fmt.Errorf("%v has no protobuf tags", t)
 		}

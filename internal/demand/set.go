@@ -15,7 +15,7 @@ import (
 // A Key names an object, or with an empty name all of a namespace.
 type Key = types.NamespacedName
 
-// An Owner wants keys. By tells owners of the same name apart.
+// An Owner wants keys. By distinguishes owners of the same name.
 type Owner struct {
 	By   any
 	Name Key
@@ -96,8 +96,8 @@ func (s *Set) letGoLocked(key Key, gone bool) {
 // objects is so soon.
 const maxPast = 1000
 
-// ErrLetGo says of a namespace that nobody wants that somebody has: handlers were told that its
-// objects are gone.
+// ErrLetGo says of a namespace that nobody wants that somebody wanted it before: handlers were
+// called for its objects as deleted.
 var ErrLetGo = errors.New("it was wanted before")
 
 // LetGo reports whether the unit is one of the last namespaces that were let go.
@@ -141,7 +141,7 @@ func (s *Set) All() []Key {
 	return slices.Collect(maps.Keys(s.count))
 }
 
-// follow has d be told of changes, until the function is called that it returns.
+// follow calls touch of d for changes, until the function is called that it returns.
 func (s *Set) follow(d *Demand) (end func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

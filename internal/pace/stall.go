@@ -16,7 +16,7 @@ const looks = 8
 type StallTimer struct {
 	cancel context.CancelCauseFunc
 	begun  time.Time
-	count  atomic.Uint64 // the signs of life that Heard was told of
+	count  atomic.Uint64 // the calls of Heard
 	noted  atomic.Uint64 // those of Note
 	// last is when something was heard, or Restart was called, in nanoseconds after begun.
 	last atomic.Int64
@@ -80,7 +80,7 @@ func (s *StallTimer) Heard(n uint64) {
 // which it sees the note, so it cancels up to an eighth of its patience late.
 func (s *StallTimer) Note() { s.noted.Add(1) }
 
-// Count returns how many signs of life Heard was told of.
+// Count returns how often Heard was called.
 func (s *StallTimer) Count() uint64 { return s.count.Load() }
 
 // Stop ends the waiting. The request is not cancelled by the timer any more.

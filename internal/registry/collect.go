@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A Collector says what Kubernetes' garbage collector would write. It is told of every object, and
-// of what becomes of it, and asks nobody. Kinds that it does not know are left alone.
+// A Collector says what Kubernetes' garbage collector would write. Set and Remove bring it every
+// object and what becomes of it; it asks nobody. Kinds that it does not know are left alone.
 //
 // An object whose owners are all gone is deleted. An owner that is deleted waits in the foreground
 // for those that block it, or leaves its dependents without an owner first.
@@ -192,8 +192,8 @@ func (c *Collector) Again(uid types.UID) bool {
 	return n != nil && n.queued
 }
 
-// Step returns the next write that an object calls for, if there is one. What comes of it must be
-// told by Set or Remove.
+// Step returns the next write that an object calls for, if there is one. The caller must bring what
+// comes of it to Set or Remove.
 func (c *Collector) Step(uid types.UID) (step Step, ok bool) {
 	n := c.nodes[uid]
 	if n == nil || n.kind == nil {

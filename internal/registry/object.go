@@ -21,7 +21,7 @@ import (
 )
 
 // An Object is one version of an object, as JSON in the pieces between which a server writes. It
-// must not be changed, except by those who are told so.
+// must not be changed, except where a comment says so.
 type Object struct {
 	Meta metav1.ObjectMeta
 	// Body is a JSON object of all members but apiVersion, kind, metadata and status. Status is the

@@ -14,7 +14,8 @@ type Own struct {
 	Base    string // the version that it has changed, for which the server has checked it; "": unknown
 	Manager string // the field manager
 	Create  bool
-	// by is who was told. When none of them runs, nobody asks for the write. It keeps no store alive.
+	// by is to whom the write was told. When none of them runs, nobody asks for the write. It keeps
+	// no store alive.
 	by []weak.Pointer[Teller]
 }
 
@@ -23,8 +24,7 @@ type version struct {
 	version string // "": gone
 }
 
-// mostOwn is how many writes are remembered. What waits longer at a handler is told as any other
-// change.
+// mostOwn is how many writes are remembered. A call that waits longer is as for any other change.
 const mostOwn = 16 << 10
 
 // own are the last writes. They are of the process, as the caches that show them.

@@ -385,8 +385,8 @@ func (g *Groups[K, T]) show() {
 }
 
 // settle puts the copies in place, which readers see already, group by group: so no reader waits
-// long. It ends staging, and then fires the signals of the groups that have changed. Who asks for a
-// signal in between may be told of a change that it has seen.
+// long. It ends staging, and then fires the signals of the groups that have changed. A signal that
+// somebody takes in between may fire for a change that they have seen.
 func (g *Groups[K, T]) settle() signal.Fired {
 	for _, b := range g.staged {
 		b.stripe.mu.Lock()

@@ -16,7 +16,7 @@ const (
 	Deleted
 )
 
-// The causes of lw that are told apart from the others.
+// The causes of lw that differ from the others here.
 const (
 	causeResync = 4
 	causeTold   = 6

@@ -20,7 +20,7 @@ const (
 	// mostFlips is how many objects of a key are looked at for two such writers.
 	mostFlips = 4
 	// answerWithin is how long after a run a change may come that counts as made by the run, where
-	// the program was not told of its writes.
+	// own writes are not told.
 	answerWithin = 100 * time.Millisecond
 	// forgetAfter ends a loop, and what looks like one.
 	forgetAfter = 10 * time.Minute
@@ -120,7 +120,7 @@ func (h *history) isAnswer(p *pending) bool {
 	})
 }
 
-// own reports whether the program was told that it has made the change.
+// own reports whether the change is known to be the program's own.
 func (c *change) own() bool {
 	if c.cause == causeTold {
 		return true
@@ -233,7 +233,7 @@ func (l *loops[K]) flippedLocked(key K, h *history, of ref, fields []Field, now 
 }
 
 // undoes returns who has written the other value of a field if the change now takes back the change
-// was, or makes it again, because somebody has taken it back whose event was not told to the queue.
+// was, or makes it again, because somebody has taken it back whose event the queue did not get.
 func undoes(was, now *Field) string {
 	switch {
 	case now.Manager == "":

@@ -18,7 +18,7 @@ const (
 	mostOld = 1024
 )
 
-// A Requeue says why a key runs although no change was told.
+// A Requeue says why a key runs although there was no call for a change.
 type Requeue uint8
 
 const (

@@ -13,15 +13,15 @@ import (
 	"github.com/go-lw/lw/clientgo"
 )
 
-// A Follower follows kinds that nobody knows before the program runs: those that it is told of, and
+// A Follower follows kinds that nobody knows before the program runs: the given resources, and
 // those of all CustomResourceDefinitions, which come and go. T is how it reads their objects:
 //   - *unstructured.Unstructured has everything;
 //   - *metav1.PartialObjectMetadata has the metadata alone, and the server sends nothing else. That
 //     is enough to count, to find by label or owner, and to notice changes, at a part of the cost.
 type Follower[T lw.Object] struct {
-	config *rest.Config
-	log    *slog.Logger
-	tell   func(kind string, change lw.EventType, obj T)
+	config   *rest.Config
+	log      *slog.Logger
+	onChange func(kind string, change lw.EventType, obj T)
 
 	// group runs the informers. Users of one kind share its informer.
 	group       lw.Group
@@ -39,10 +39,10 @@ type kind[T lw.Object] struct {
 }
 
 // NewFollower returns a Follower of the resources, and of all custom resources if custom is set. It
-// calls tell for every change, for each who wants the kind, in several goroutines at once.
+// calls onChange for every change, for each who wants the kind, in several goroutines at once.
 func NewFollower[T lw.Object](config *rest.Config, resources []schema.GroupVersionResource, custom bool, log *slog.Logger,
-	tell func(kind string, change lw.EventType, obj T)) (*Follower[T], error) {
-	f := &Follower[T]{config: config, log: log, tell: tell, kinds: map[string]*kind[T]{}}
+	onChange func(kind string, change lw.EventType, obj T)) (*Follower[T], error) {
+	f := &Follower[T]{config: config, log: log, onChange: onChange, kinds: map[string]*kind[T]{}}
 	for _, resource := range resources {
 		if err := f.want("argument "+name(resource), resource); err != nil {
 			return nil, err
@@ -55,7 +55,7 @@ func NewFollower[T lw.Object](config *rest.Config, resources []schema.GroupVersi
 	if err != nil {
 		return nil, err
 	}
-	src.Kind = "CustomResourceDefinition" // it cannot be told from the type's name
+	src.Kind = "CustomResourceDefinition" // the type's name does not say it
 	f.definitions = lw.NewInformer(src, &lw.Options{Logger: log})
 	f.group.Add(f.definitions)
 	f.definitions.AddHandler(lw.Handler[*Definition]{
@@ -97,9 +97,9 @@ func (f *Follower[T]) want(who string, resource schema.GroupVersionResource) err
 	inf, release := lw.Share(&f.group, resource, func() lw.Source[T] { return src },
 		&lw.Options{Name: name(resource), Logger: f.log})
 	handler := inf.AddHandler(lw.Handler[T]{
-		Add:    func(obj T) { f.tell(name(resource), lw.Added, obj) },
-		Update: func(_, obj T) { f.tell(name(resource), lw.Updated, obj) },
-		Delete: func(obj T) { f.tell(name(resource), lw.Deleted, obj) },
+		Add:    func(obj T) { f.onChange(name(resource), lw.Added, obj) },
+		Update: func(_, obj T) { f.onChange(name(resource), lw.Updated, obj) },
+		Delete: func(obj T) { f.onChange(name(resource), lw.Deleted, obj) },
 	})
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -110,8 +110,8 @@ func (f *Follower[T]) want(who string, resource schema.GroupVersionResource) err
 	return nil
 }
 
-// unwant ends what want began. The objects of a kind that is not followed any more are not told as
-// deleted one by one: they are, if the kind is gone, and if not, nobody knows.
+// unwant ends what want began. There are no calls for the objects of a kind that is not followed
+// any more: they are deleted if the kind is gone, and if not, nobody knows.
 func (f *Follower[T]) unwant(who string) {
 	f.mu.Lock()
 	k := f.kinds[who]
