@@ -86,7 +86,7 @@
 //  15. Read your writes: when WaitForResourceVersion returns nil, every later read is at least as
 //     new. (TestReadYourWrites)
 //  16. Own writes at once: when [Informer.Tell] returns nil, every later read shows of each key the
-//     newer of what was told and of what lists and watches have told. (TestTell)
+//     newer of what was told and of what lists and watches have seen. (TestTell)
 //
 // # Exceptions
 //
@@ -94,19 +94,18 @@
 //     older, and the version never passes an event that was not applied.
 //   - To 1, for transactions: the events of one version are shown together if the source says which
 //     they are ([WatchEvent.Open]).
-//   - To 1, for what was told (16): above the one state, single objects are newer. Their versions
-//     are not reported.
-//   - To 1, for [Wanted]: each wanted object that was read is as at the reported version, or newer;
-//     the others are not shown. To 14: each read of what becomes wanted is one request more.
-//   - To 2 and 4, for what was told of an object that the collection turns out not to have: the key
-//     goes back to what lists and watches have told. To 4: with [Handler.SkipTold] there is no call
-//     for what was told.
+//   - To 1, after Tell (16): objects passed to Tell may be newer than the reported version.
+//   - To 1, with [Wanted]: only wanted objects that have been read are shown, each at least as new
+//     as the reported version. To 14: each read of what becomes wanted is one request more.
+//   - To 2 and 4: if Tell was given an object that the collection does not contain (a selector hides
+//     it), reads return to the last state that lists and watches have seen. To 4: with
+//     [Handler.SkipTold] no handler is called for what was told.
 //   - To 2, in a new epoch: a server that gives an older answer four times in a row is believed,
-//     and the epoch is reported as [ErrRewound]. After an outage of more than a second the server
-//     is asked about the newest object of the copy ([SourceHints]), which shows a restore even
-//     where the server is past the position again. A restore goes unnoticed if the backup has this
-//     object, too, or if the server does not answer. Where a list follows instead, an older object
-//     in it shows the restore, and in any case the copy then has what the list has.
+//     and the epoch is reported as [ErrRewound]. After an outage of more than a second the informer
+//     asks the server about the newest object of the copy ([SourceHints]). The answer shows a
+//     restore even where the server is past the position again. A restore goes unnoticed if the
+//     backup has this object, too, or if the server does not answer. Where a list follows instead,
+//     an older object in it shows the restore, and in any case the copy then has what the list has.
 //   - To 4, in a new epoch: versions may fall.
 //   - To 6: [Handler.Resync] asks for calls without a change.
 //   - To 8, beyond 1024 waiting changes: a handler is called for the net change of each object.
