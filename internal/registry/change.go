@@ -200,8 +200,12 @@ func (w *Write) replace(ctx context.Context, o, old *Object) (Outcome, error) {
 		return Outcome{}, err
 	}
 	w.dedupOwners(m)
+	managed := m.ManagedFields
 	if err := w.defaults(ctx, o, old); err != nil {
 		return Outcome{}, err
+	}
+	if len(managed) == 0 { // what a function returns has lost an empty list, which resets
+		m.ManagedFields = managed
 	}
 	applied := w.isApply()
 	if !applied {

@@ -94,6 +94,36 @@ func TestFunctions(t *testing.T) {
 	}
 }
 
+// An empty list of managers resets them, also where functions see the object in between.
+func TestFunctionsKeepAReset(t *testing.T) {
+	for _, of := range []string{"", "Default", "Mutate"} {
+		k := things(t)
+		k.Group, k.Managed = "apps", true // an empty list of a custom resource is lost before
+		switch of {
+		case "Default":
+			k.Default = func(*Object) error { return nil }
+		case "Mutate":
+			k.Type = nil // its objects are unstructured
+			k.Mutate = func(_ context.Context, a *Admission) error {
+				obj, err := k.Open(a.Object)
+				if err == nil {
+					err = k.Close(a.Object, obj, false)
+				}
+				return err
+			}
+		}
+		m := newMemory(k)
+		mustCreate(t, m, `{"metadata":{"name":"a"},"size":1}`)
+		if m.objects[named("a")].Meta.ManagedFields == nil {
+			t.Errorf("%s: nobody manages what was created", of)
+		}
+		must(t, m, Request{Verb: Update, Key: named("a"), Body: []byte(`{"metadata":{"name":"a","managedFields":[]},"size":2}`)})
+		if got := m.objects[named("a")].Meta.ManagedFields; got != nil {
+			t.Errorf("%s: after a reset: %v", of, got)
+		}
+	}
+}
+
 // Who may not create does not create by an apply either.
 func TestMayCreate(t *testing.T) {
 	m := newMemory(&Kind{Group: "example.io", Version: "v1", Plural: "things", Kind: "Thing"})
