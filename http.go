@@ -50,6 +50,8 @@ type HTTP[T Identified] struct {
 	// environment LW_DECODE=standard does for all sources. docs/performance.md says what it costs.
 	Standard bool
 
+	packed bool // [Pack] keeps the bytes of its objects
+
 	mu sync.Mutex
 	// idle is the decoder between requests. It is kept because it learns from the objects that it
 	// decodes. It is nil while a request uses it. Guarded by mu.
@@ -96,7 +98,7 @@ func (h *HTTP[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(
 		return listMeta, err
 	}
 	yield = part.listed(ctx, yield)
-	leftOut := request.LeftOut(ctx)
+	leftOut, raw := request.LeftOut(ctx), request.RawOf(ctx)
 	err = h.do(ctx, &opts, func(d standard.Decoder, resp *rest.Response) (err error) {
 		read := d.List
 		if opts.Continue != "" {
@@ -106,6 +108,9 @@ func (h *HTTP[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(
 			if o.Passed != 0 {
 				leftOut()
 				return nil
+			}
+			if raw != nil {
+				raw.Set(&o)
 			}
 			obj, err := h.object(o)
 			return stop(yield(obj, err))
@@ -131,7 +136,7 @@ func (h *HTTP[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func
 		if initial {
 			read = d.WatchList
 		}
-		passed := passedOver[T]{yield: yield}
+		passed, raw := passedOver[T]{yield: yield}, request.RawOf(ctx)
 		err := read(resp, resp.Encoding(), func(e decode.Event) error {
 			switch at := e.Object.Passed; {
 			case at != 0 && initial:
@@ -161,6 +166,9 @@ func (h *HTTP[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func
 			ev.ResourceVersion = e.Object.Ident.ResourceVersion
 			if obj, ok := e.Object.Value.(T); ok {
 				ev.ResourceVersion = obj.GetResourceVersion()
+			}
+			if raw != nil {
+				raw.Set(&e.Object)
 			}
 			if ev.Object, ev.Err = h.object(e.Object); ev.Err == nil {
 				resp.Expected()
@@ -195,6 +203,11 @@ func (p *passedOver[T]) bookmark(more bool) error {
 // Watch yield: Drop, Only and a projection hold, and the decoder may use the object later. URL says
 // the namespace, and its query the selectors.
 func (h *HTTP[T]) Told(obj Identified) (out T, stays bool, err error) {
+	return h.told(obj, nil)
+}
+
+// told is Told. It fills raw, unless that is nil, with bytes that stay.
+func (h *HTTP[T]) told(obj Identified, raw *request.Raw) (out T, stays bool, err error) {
 	if _, selected := obj.(*request.Answer); !selected { // else whoever has the answer knows
 		if stays, err = h.selects(obj); err != nil || !stays {
 			return out, false, err
@@ -213,6 +226,9 @@ func (h *HTTP[T]) Told(obj Identified) (out T, stays bool, err error) {
 		return out, false, fmt.Errorf("lw: HTTP: %T: %w", obj, err)
 	}
 	o := d.One(data, enc)
+	if raw != nil {
+		raw.Set(&o)
+	}
 	h.put(&h.teller, d)
 	if _, untyped := o.Value.(runtime.Unstructured); untyped && o.Ident.Kind == "" {
 		o.Err = errors.New("the object has no kind")
@@ -381,7 +397,7 @@ func (h *HTTP[T]) take(idle *standard.Decoder) (standard.Decoder, error) {
 	if !t.AssignableTo(reflect.TypeFor[T]()) {
 		return nil, fmt.Errorf("cannot decode into %v: Type is not a %v", t, reflect.TypeFor[T]())
 	}
-	opts := decode.Options{Drop: h.Drop, Only: h.Only, Share: h.Share, Kinds: kinds}
+	opts := decode.Options{Drop: h.Drop, Only: h.Only, Share: h.Share, Kinds: kinds, Raw: h.packed}
 	opts.OnlyJSON = h.Accept != "" && !strings.Contains(h.Accept, "protobuf")
 	d, err := standard.New(t, opts, h.Standard)
 	if wrong, ok := errors.AsType[*decode.PathError](err); ok {

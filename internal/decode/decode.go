@@ -71,6 +71,8 @@ type Options struct {
 	// Limit is the most bytes that one object, or one event, may have. In CBOR it is the limit of
 	// its JSON as well. 0 means MaxObject.
 	Limit int
+	// Raw has each Object keep its bytes.
+	Raw bool
 	// Workers is how many goroutines decode a list or initial events beside the caller's goroutine,
 	// from the first byte on. 0 means as many as a long list is worth on the cores that there are.
 	// -1 means none.
@@ -93,6 +95,10 @@ type Object struct {
 	// Passed is the version of an object that nobody wants: it has no Value and no Err, and of Ident
 	// the API version and the kind at most. 0: it was decoded. See PassOver.
 	Passed uint64
+	// Raw is what Value was decoded from, for Again, with Options.Raw. RawEncoding says what it is. It
+	// is valid until the next object is decoded: until yield returns.
+	Raw         []byte
+	RawEncoding Encoding
 }
 
 // An Ident is what identifies an object.

@@ -48,3 +48,16 @@ func (d *Decoder) One(data []byte, enc Encoding) Object {
 	}
 	return obj
 }
+
+// Again decodes the Raw of an Object, which may come from another Decoder of the same type. An item
+// of a list that does not say its kind does not say it here either.
+func (d *Decoder) Again(raw []byte, enc Encoding) Object {
+	if enc != Protobuf {
+		return d.One(raw, enc)
+	}
+	obj, err := d.decodeMessage(raw)
+	if err != nil {
+		return Object{Err: err}
+	}
+	return obj
+}

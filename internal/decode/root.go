@@ -1,6 +1,7 @@
 package decode
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"reflect"
@@ -262,7 +263,7 @@ func (d *Decoder) decodeObject() (Object, error) {
 		v, err = d.redecodeJSON(start, depth)
 	}
 	if err == nil {
-		return Object{Value: d.result(v), Ident: Ident{APIVersion: d.apiVersion, Kind: d.kind}}, nil
+		return d.withRaw(Object{Value: d.result(v), Ident: Ident{APIVersion: d.apiVersion, Kind: d.kind}}, d.p.data[start:d.p.pos], JSON), nil
 	}
 	if isFatal(err) {
 		return Object{}, err
@@ -378,5 +379,18 @@ func (d *Decoder) decodeMessage(data []byte) (Object, error) {
 	if err != nil {
 		return Object{Ident: d.messageIdent(data), Err: err}, nil
 	}
-	return Object{Value: d.result(v)}, nil
+	return d.withRaw(Object{Value: d.result(v)}, data, Protobuf), nil
+}
+
+// withRaw returns o with its bytes, if somebody wants them. Those of CBOR are the JSON that it was
+// turned into, in memory that is used again before the object is yielded.
+func (d *Decoder) withRaw(o Object, raw []byte, enc Encoding) Object {
+	if !d.opts.Raw {
+		return o
+	}
+	if d.rotated {
+		raw = bytes.Clone(raw)
+	}
+	o.Raw, o.RawEncoding = raw, enc
+	return o
 }

@@ -380,6 +380,7 @@ func (l *jsonList) deliver(ev Event) error {
 		}
 	}
 	if len(l.held) > 0 || l.needsKind(&ev.Object) {
+		ev.Object.Raw = bytes.Clone(ev.Object.Raw)
 		l.held = append(l.held, ev.Object)
 		return nil
 	}

@@ -443,7 +443,7 @@ func TestBookmarks(t *testing.T) {
 				var got yielded
 				err := watch(newDecoder[*carp.Carp](t, Options{}), bytes.NewReader(stream), enc, func(e Event) error {
 					got.version, got.end = e.ResourceVersion, e.InitialEventsEnd
-					if e.Type != "BOOKMARK" || e.Object != (Object{Ident: kind}) || e.More {
+					if e.Type != "BOOKMARK" || !reflect.DeepEqual(e.Object, Object{Ident: kind}) || e.More {
 						t.Errorf("%s: %+v", how, e)
 					}
 					return nil

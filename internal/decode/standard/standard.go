@@ -37,6 +37,7 @@ type Decoder interface {
 	Watch(r io.Reader, enc decode.Encoding, yield func(decode.Event) error) error
 	WatchList(r io.Reader, enc decode.Encoding, yield func(decode.Event) error) error
 	One(data []byte, enc decode.Encoding) decode.Object
+	Again(raw []byte, enc decode.Encoding) decode.Object
 	Protobuf() bool
 	StopWhen(stopped func() error)
 	ReuseFrom(lend func(namespace, name string) any)
@@ -142,6 +143,23 @@ func (d *decoder) One(data []byte, enc decode.Encoding) decode.Object {
 	return d.decode(data, enc, false)
 }
 
+// Again implements Decoder.
+func (d *decoder) Again(raw []byte, enc decode.Encoding) decode.Object {
+	return d.decode(raw, enc, enc == decode.Protobuf)
+}
+
+// raw has o keep its bytes: in protobuf without an envelope.
+func (d *decoder) raw(o *decode.Object, data []byte, enc decode.Encoding, bare bool) {
+	if enc == decode.Protobuf && !bare {
+		u, err := readEnvelope(data)
+		if err != nil {
+			return // it was decoded; without its bytes it is kept as it is
+		}
+		data = u.Raw
+	}
+	o.Raw, o.RawEncoding = data, enc
+}
+
 // decode makes the object that data is. bare says that it has no envelope, as an item of a list in
 // protobuf. A null in the place of an object has no bytes in CBOR.
 func (d *decoder) decode(data []byte, enc decode.Encoding, bare bool) decode.Object {
@@ -158,6 +176,9 @@ func (d *decoder) decode(data []byte, enc decode.Encoding, bare bool) decode.Obj
 		}
 		if len(d.opts.Drop) > 0 || d.opts.Only != nil {
 			prune.Object(o.Value, d.opts.Drop, d.opts.Only)
+		}
+		if d.opts.Raw {
+			d.raw(&o, data, enc, bare)
 		}
 	}
 	if d.wanted != nil {
