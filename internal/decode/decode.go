@@ -99,6 +99,9 @@ type Object struct {
 	// is valid until the next object is decoded: until yield returns.
 	Raw         []byte
 	RawEncoding Encoding
+	// Filled says that the kind and the API version of an untyped Value are those that follow from its
+	// list. Raw has none.
+	Filled bool
 }
 
 // An Ident is what identifies an object.

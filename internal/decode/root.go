@@ -325,6 +325,7 @@ func (r *root) complete(o *Object, kind, apiVersion string) {
 	if o.Ident.Kind == "" && o.Ident.APIVersion == "" && kind != "" {
 		o.Ident.Kind, o.Ident.APIVersion = kind, apiVersion
 		content["kind"], content["apiVersion"] = o.Ident.Kind, o.Ident.APIVersion
+		o.Filled = true
 	}
 	if o.Ident.Kind == "" {
 		var m struct{ Namespace, Name, UID, ResourceVersion string }

@@ -11,13 +11,15 @@ import (
 type Raw struct {
 	Data     []byte
 	Encoding decode.Encoding
-	// Kind and APIVersion are those of the object, which an item of a list need not have itself.
+	// Kind and APIVersion are those of the object; Filled says that they are not in Data.
 	Kind, APIVersion string
+	Filled           bool
 }
 
 // Set notes what o has.
 func (r *Raw) Set(o *decode.Object) {
-	r.Data, r.Encoding, r.Kind, r.APIVersion = o.Raw, o.RawEncoding, o.Ident.Kind, o.Ident.APIVersion
+	r.Data, r.Encoding, r.Filled = o.Raw, o.RawEncoding, o.Filled
+	r.Kind, r.APIVersion = o.Ident.Kind, o.Ident.APIVersion
 }
 
 type rawKey struct{}

@@ -1,0 +1,318 @@
+package lw
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"unique"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/go-lw/lw/internal/decode"
+	"github.com/go-lw/lw/internal/equal"
+	"github.com/go-lw/lw/internal/lz"
+	"github.com/go-lw/lw/internal/recent"
+	"github.com/go-lw/lw/internal/request"
+	"github.com/go-lw/lw/internal/standard"
+)
+
+// PackOptions configure [Pack]. The zero value is ready for use.
+type PackOptions struct {
+	// Finish is called with each object that was decoded, before anybody has it: with the same
+	// version as often as it is decoded, by any goroutine. It may change the object, in the same way
+	// each time. Nil: nothing is done.
+	Finish func(obj Identified)
+}
+
+// Pack returns a Source of the objects of src as compressed bytes, of which an [Informer] keeps a
+// tenth to a sixteenth of the memory that objects take. [Packed.Open] decodes one. What was decoded
+// is there for others as long as somebody has it, and some of it a little longer.
+//
+// The bytes are those that the server has sent, whole: Drop, Only and a projection of src hold for
+// what is decoded of them. Keep src for this alone. What a [Transform] makes of an object cannot be
+// packed; of a packed collection use Finish, or derive another one.
+//
+// docs/memory.md says what it saves and what it costs.
+func Pack[T Object](src *HTTP[T], opts PackOptions) Source[*Packed[T]] {
+	if src == nil {
+		panic("lw: Pack: nil source")
+	}
+	src.packed = true
+	pk := &packer[T]{h: src, finish: opts.Finish, kind: recent.KindOf[T](src.objectType())}
+	return &packSource[T]{pk}
+}
+
+// A packSource is the result of Pack.
+type packSource[T Identified] struct{ pk *packer[T] }
+
+// Hints returns those of the source of objects.
+func (s *packSource[T]) Hints() SourceHints { return s.pk.h.Hints() }
+
+// reuses reports that the source wants the last versions: those of them that somebody has decoded
+// are for the decoder.
+func (s *packSource[T]) reuses() bool { return s.pk.h.reuses() }
+
+// Told is part of [Teller].
+func (s *packSource[T]) Told(obj Identified) (out *Packed[T], stays bool, err error) {
+	var raw request.Raw
+	own, stays, err := s.pk.h.told(obj, &raw)
+	if err != nil || !stays {
+		return nil, stays, err
+	}
+	return s.pk.pack(own, &raw, nil, true), true, nil
+}
+
+// lend returns ctx for the source of objects, which gets raw to fill, and the function that it lends
+// from: nil lends nothing. A version is lent only if somebody has it: to decode the old one for the
+// new one would cost more than it saves. A lender is there in any case, since a decoder without one
+// makes no notes for the next version, and no templates.
+func (s *packSource[T]) lend(ctx context.Context, raw *request.Raw) (context.Context, request.Lender) {
+	lend := request.LenderOf(ctx)
+	if lend == nil {
+		lend = func(string, string) any { return nil }
+	}
+	ctx = request.WithLender(ctx, func(namespace, name string) any {
+		if p, _ := lend(namespace, name).(*Packed[T]); p != nil {
+			if obj, ok := p.Peek(); ok {
+				return obj
+			}
+		}
+		return nil
+	})
+	return request.WithRaw(ctx, raw), lend
+}
+
+// cell returns what is yielded in the place of obj: its last version, if that is what the source has
+// yielded again. fresh says that obj is about to be read.
+func (s *packSource[T]) cell(obj T, raw *request.Raw, lend request.Lender, fresh bool) *Packed[T] {
+	was, _ := lend(obj.GetNamespace(), obj.GetName()).(*Packed[T])
+	if was != nil {
+		if last, ok := was.Peek(); ok && equal.Same(last, obj) {
+			return was
+		}
+	}
+	return s.pk.pack(obj, raw, was, fresh)
+}
+
+// List lists the collection.
+func (s *packSource[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(*Packed[T], error) error) (metav1.ListMeta, error) {
+	var raw request.Raw
+	ctx, lend := s.lend(ctx, &raw)
+	return s.pk.h.List(ctx, opts, func(obj T, err error) error {
+		if err != nil || equal.IsZero(obj) {
+			return yield(nil, err)
+		}
+		return yield(s.cell(obj, &raw, lend, false), nil)
+	})
+}
+
+// Watch watches the collection.
+func (s *packSource[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[*Packed[T]]) error) error {
+	var raw request.Raw
+	ctx, lend := s.lend(ctx, &raw)
+	initial := opts.SendInitialEvents != nil && *opts.SendInitialEvents
+	return s.pk.h.Watch(ctx, opts, func(ev WatchEvent[T]) error {
+		out := WatchEvent[*Packed[T]]{
+			Type: ev.Type, ResourceVersion: ev.ResourceVersion, InitialEventsEnd: ev.InitialEventsEnd,
+			More: ev.More, Open: ev.Open, Filtered: ev.Filtered, Err: ev.Err, Identity: ev.Identity,
+		}
+		initial = initial && !ev.InitialEventsEnd
+		if !equal.IsZero(ev.Object) {
+			out.Object = s.cell(ev.Object, &raw, lend, !initial)
+		}
+		return yield(out)
+	})
+}
+
+// hot is what keeps objects that were decoded more than once, of all packed collections.
+var hot = recent.NewRing(16 << 20)
+
+// A packer packs and opens the objects of one source.
+type packer[T Identified] struct {
+	h      *HTTP[T]
+	finish func(Identified)
+	kind   recent.Kind[T]
+	coder  lz.Coder
+	last   atomic.Pointer[packing[T]] // what was used last
+	// opened is called with what was decoded and is about to be shared; nil: nobody asks.
+	opened atomic.Pointer[func(*Packed[T], T)]
+
+	mu      sync.Mutex
+	idle    []*opener         // at most one for each processor; guarded by mu, as those below
+	labels  *decode.Decoder   // of labels alone; nil: there is none, or it is in use
+	untyped []metav1.TypeMeta // of objects whose bytes do not say it; see Packed.untyped
+}
+
+// A packing is how a cell was packed: who can open it, by which dictionary.
+type packing[T Identified] struct {
+	pk   *packer[T]
+	dict *lz.Dict // nil: the bytes are as they came
+}
+
+// packing returns the one with that dictionary.
+func (pk *packer[T]) packing(dict *lz.Dict) *packing[T] {
+	if last := pk.last.Load(); last != nil && last.dict == dict {
+		return last
+	}
+	p := &packing[T]{pk, dict}
+	pk.last.Store(p)
+	return p
+}
+
+var packBuffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// pack returns obj, which was decoded from raw. was is the last version; nil: it is not known. fresh
+// says that obj is about to be read.
+func (pk *packer[T]) pack(obj T, raw *request.Raw, was *Packed[T], fresh bool) *Packed[T] {
+	if pk.finish != nil {
+		pk.finish(obj)
+	}
+	p := &Packed[T]{ns: unique.Make(obj.GetNamespace()), name: obj.GetName()}
+	if was != nil && was.name == p.name {
+		p.name = was.name
+	} else {
+		// A table keeps the name of the first version, which must not keep all of that.
+		p.name = strings.Clone(p.name)
+	}
+	data, enc := raw.Data, raw.Encoding
+	if data == nil || raw.Filled && !pk.remember(raw, &p.untyped) {
+		var err error
+		if data, err = json.Marshal(obj); err != nil {
+			panic(fmt.Sprintf("lw: Pack: %s: %v", keyString(KeyOf(obj)), err))
+		}
+		enc = decode.JSON
+	}
+	uid, version := string(obj.GetUID()), obj.GetResourceVersion()
+	p.encoding, p.size = uint8(enc), uint32(len(data))
+	buf := packBuffers.Get().(*[]byte)
+	out := (*buf)[:0]
+	if len(uid) < elsewhere && len(version) < elsewhere {
+		p.uid, p.version = uint8(len(uid)), uint8(len(version))
+		out = append(append(out, uid...), version...)
+	} else {
+		p.uid, p.version = elsewhere, elsewhere
+	}
+	head := len(out)
+	out, dict := pk.coder.Pack(out, data)
+	p.how, p.data = pk.packing(dict), string(out)
+	pk.coder.Note(dict, p.data[head:], len(data))
+	if cap(out) <= 1<<20 {
+		*buf = out
+		packBuffers.Put(buf)
+	}
+	if fresh {
+		p.share(obj, false)
+	}
+	return p
+}
+
+// remember sets at to where the kind of raw is in untyped, plus one. It reports false if there is no
+// more room.
+func (pk *packer[T]) remember(raw *request.Raw, at *uint8) bool {
+	pk.mu.Lock()
+	defer pk.mu.Unlock()
+	is := metav1.TypeMeta{Kind: raw.Kind, APIVersion: raw.APIVersion}
+	for i, known := range pk.untyped {
+		if known == is {
+			*at = uint8(i + 1)
+			return true
+		}
+	}
+	if len(pk.untyped) == 255 {
+		return false
+	}
+	pk.untyped = append(pk.untyped, is)
+	*at = uint8(len(pk.untyped))
+	return true
+}
+
+// An opener has what it takes to decode one object.
+type opener struct {
+	d   standard.Decoder
+	buf []byte
+}
+
+// open decodes p to an object that nobody else has.
+func (pk *packer[T]) open(p *Packed[T]) T {
+	pk.mu.Lock()
+	o := new(opener)
+	if n := len(pk.idle); n > 0 {
+		o, pk.idle = pk.idle[n-1], pk.idle[:n-1]
+	}
+	var is metav1.TypeMeta
+	if p.untyped > 0 {
+		is = pk.untyped[p.untyped-1]
+	}
+	pk.mu.Unlock()
+	var err error
+	if o.d == nil {
+		if o.d, err = pk.h.take(&o.d); err != nil {
+			panic(p.broken(err))
+		}
+		if !pk.h.Whole {
+			o.d.ReuseFrom(func(string, string) any { return nil }) // so that it makes its notes, and templates
+		}
+	}
+	o.buf = p.unpack(o.buf[:0])
+	got := o.d.Again(o.buf, decode.Encoding(p.encoding))
+	if u, ok := got.Value.(interface{ UnstructuredContent() map[string]any }); ok && is != (metav1.TypeMeta{}) {
+		u.UnstructuredContent()["kind"], u.UnstructuredContent()["apiVersion"] = is.Kind, is.APIVersion
+	}
+	obj, err := pk.h.object(got)
+	if err != nil {
+		panic(p.broken(err))
+	}
+	if cap(o.buf) > 1<<20 {
+		o.buf = nil
+	}
+	pk.mu.Lock()
+	if len(pk.idle) < runtime.GOMAXPROCS(0) {
+		pk.idle = append(pk.idle, o)
+	}
+	pk.mu.Unlock()
+	if pk.finish != nil {
+		pk.finish(obj)
+	}
+	return obj
+}
+
+// labelsOf decodes the labels of p alone. ok is false if that is no less work, or the labels are not
+// all that the object's bytes have.
+func (pk *packer[T]) labelsOf(p *Packed[T]) (labels map[string]string, ok bool) {
+	if enc := decode.Encoding(p.encoding); !pk.h.reuses() || pk.h.Only != nil || len(pk.h.Drop) > 0 || pk.finish != nil || enc == decode.CBOR {
+		return nil, false
+	}
+	pk.mu.Lock()
+	d := pk.labels
+	pk.labels = nil
+	pk.mu.Unlock()
+	if d == nil {
+		var err error
+		if d, err = decode.New(reflect.TypeFor[*labelled](), decode.Options{Workers: -1}); err != nil {
+			return nil, false
+		}
+	}
+	buf := packBuffers.Get().(*[]byte)
+	*buf = p.unpack((*buf)[:0])
+	got := d.Again(*buf, decode.Encoding(p.encoding))
+	packBuffers.Put(buf)
+	pk.mu.Lock()
+	pk.labels = d
+	pk.mu.Unlock()
+	if got.Err != nil {
+		return nil, false
+	}
+	return got.Value.(*labelled).Metadata.Labels, true
+}
+
+// A labelled is the part of an object that has its labels.
+type labelled struct {
+	Metadata struct {
+		Labels map[string]string `json:"labels" protobuf:"bytes,11,rep,name=labels"`
+	} `json:"metadata" protobuf:"bytes,1,opt,name=metadata"`
+}
