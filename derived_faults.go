@@ -350,7 +350,7 @@ func sameDeeply[T Identified](a, b T) bool {
 		like.Elem().FieldByIndex(meta.Index).Addr().Interface().(*Meta).ResourceVersion = b.GetResourceVersion()
 		return reflect.DeepEqual(like.Interface(), any(b))
 	}
-	return reflect.DeepEqual(a, b)
+	return sameDeep(a, b)
 }
 
 // byKey are the results of an operator that makes at most one of each origin, which has a key.

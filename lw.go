@@ -492,5 +492,27 @@ func sameContent[T Identified](a, b T, distrust bool) bool {
 	if !distrust && unchanged(a, b) {
 		return true
 	}
-	return equal.Same(a, b) || sameVersion(a, b) && reflect.DeepEqual(a, b)
+	return equal.Same(a, b) || sameVersion(a, b) && sameDeep(a, b)
+}
+
+// sameDeep reports whether a and b are equal in all that they lead to: of what is packed, whether the
+// objects are.
+func sameDeep(a, b any) bool {
+	if p, ok := a.(packedObject); ok {
+		return p.sameAs(b)
+	}
+	if p, ok := b.(packedObject); ok {
+		return p.sameAs(a)
+	}
+	return reflect.DeepEqual(a, b)
+}
+
+// A packedObject is a *Packed, or a struct that embeds one, as package clientgo has.
+type packedObject interface {
+	Identified
+	self() any // the *Packed
+	sameAs(other any) bool
+	peekAny() any           // what Peek returns; nil: nobody has the object
+	copyAny() any           // what Copy returns
+	watch(func(p, obj any)) // has what is decoded be shown before it is shared
 }

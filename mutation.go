@@ -31,11 +31,17 @@ type mutationDetector struct {
 	// copies has the copy of each object: a deep copy, or encoded JSON. Guarded by mu, which is not
 	// held while objects are compared.
 	copies map[Identified]any
+	// opened has what was decoded of packed objects, by their *Packed; nil: nothing. It is kept, since
+	// a change would else vanish with the next collection. Guarded by mu.
+	opened map[any]any
 }
+
+// asBytes is the copy of a packed object: its bytes, which nobody can change.
+type asBytes struct{}
 
 func newMutationDetector(opts *Options) *mutationDetector {
 	return &mutationDetector{
-		copies: map[Identified]any{},
+		copies: map[Identified]any{}, opened: map[any]any{},
 		report: func(err *Error) { err.Informer = opts.Name; opts.OnError(err) },
 	}
 }
@@ -50,20 +56,43 @@ func (m *mutationDetector) add(obj Identified) {
 	if known {
 		return
 	}
+	if p, ok := obj.(packedObject); ok {
+		m.addPacked(p)
+		return
+	}
 	c := copyOf(obj)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.copies[obj] = c
 }
 
+// addPacked is add for a packed object.
+func (m *mutationDetector) addPacked(p packedObject) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.opened) == 0 {
+		p.watch(m.open)
+	}
+	m.copies[p], m.opened[p.self()] = asBytes{}, p.peekAny()
+}
+
+// open is called with what was decoded of p.
+func (m *mutationDetector) open(p, obj any) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, ok := m.opened[p]; ok {
+		m.opened[p] = obj
+	}
+}
+
 // remove compares obj, which has left the cache, for the last time.
 func (m *mutationDetector) remove(obj Identified) {
 	m.mu.Lock()
 	c, ok := m.copies[obj]
-	delete(m.copies, obj)
+	now := m.forgetLocked(obj)
 	m.mu.Unlock()
 	if ok {
-		m.compare(obj, c)
+		m.compare(obj, now, c)
 	}
 }
 
@@ -71,7 +100,25 @@ func (m *mutationDetector) remove(obj Identified) {
 func (m *mutationDetector) forget(obj Identified) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.forgetLocked(obj)
+}
+
+// forgetLocked removes the copy of obj, and returns what nowLocked does.
+func (m *mutationDetector) forgetLocked(obj Identified) (now any) {
+	now = m.nowLocked(obj)
 	delete(m.copies, obj)
+	if p, ok := obj.(packedObject); ok {
+		delete(m.opened, p.self())
+	}
+	return now
+}
+
+// nowLocked returns what readers have of obj: obj, or what was decoded of it; nil if nothing was.
+func (m *mutationDetector) nowLocked(obj Identified) any {
+	if p, ok := obj.(packedObject); ok {
+		return m.opened[p.self()]
+	}
+	return obj
 }
 
 // watch starts a goroutine that compares all objects every mutationPeriod. stop makes it compare
@@ -98,19 +145,20 @@ func (m *mutationDetector) watch() (stop func()) {
 // sweep compares all objects with their copies. It works on a copy of the map, so that a long
 // comparison does not keep the reflector waiting for mu.
 func (m *mutationDetector) sweep() {
+	type pair struct{ now, copy any }
 	m.mu.Lock()
-	all := make(map[Identified]any, len(m.copies))
+	all := make(map[Identified]pair, len(m.copies))
 	for obj, c := range m.copies {
-		all[obj] = c
+		all[obj] = pair{m.nowLocked(obj), c}
 	}
 	m.mu.Unlock()
-	for obj, c := range all {
-		if !m.compare(obj, c) {
+	for obj, of := range all {
+		if !m.compare(obj, of.now, of.copy) {
 			continue
 		}
 		// Compare with the present content from now on, so that a change is reported once. If obj
 		// has left the cache meanwhile, there is no copy of it to replace.
-		c := copyOf(obj)
+		c := copyOf(of.now)
 		m.mu.Lock()
 		if _, ok := m.copies[obj]; ok {
 			m.copies[obj] = c
@@ -119,11 +167,18 @@ func (m *mutationDetector) sweep() {
 	}
 }
 
-// compare reports obj if it differs from its copy c, and returns whether it has reported it.
-func (m *mutationDetector) compare(obj Identified, c any) (changed bool) {
-	now := any(obj)
-	if _, ok := c.(encoded); ok {
-		now = copyOf(obj)
+// compare reports obj if what readers have of it, now, differs from its copy c, and returns whether
+// it has reported it.
+func (m *mutationDetector) compare(obj Identified, now, c any) (changed bool) {
+	if now == nil {
+		return false
+	}
+	held := now
+	switch c.(type) {
+	case encoded:
+		now = copyOf(held)
+	case asBytes:
+		c = obj.(packedObject).copyAny()
 	}
 	if reflect.DeepEqual(c, now) {
 		return false
@@ -132,7 +187,7 @@ func (m *mutationDetector) compare(obj Identified, c any) (changed bool) {
 	if len(paths) == 0 {
 		return false // only the form differs, such as the time zone of an equal time
 	}
-	m.report(&Error{Op: opMutation, Key: KeyOf(obj), Err: &mutationError{paths: paths, more: more, cached: c, now: copyOf(obj)}})
+	m.report(&Error{Op: opMutation, Key: KeyOf(obj), Err: &mutationError{paths: paths, more: more, cached: c, now: copyOf(held)}})
 	return true
 }
 

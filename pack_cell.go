@@ -151,3 +151,29 @@ func (p *Packed[T]) Equal(q *Packed[T]) bool {
 	}
 	return reflect.DeepEqual(p.Open(), q.Open())
 }
+
+// The methods below are those of packedObject.
+
+func (p *Packed[T]) self() any { return p }
+
+func (p *Packed[T]) sameAs(other any) bool {
+	if o, ok := other.(packedObject); ok {
+		q, ok := o.self().(*Packed[T])
+		return ok && p.Equal(q)
+	}
+	return reflect.DeepEqual(any(p.Open()), other)
+}
+
+func (p *Packed[T]) peekAny() any {
+	if obj, ok := p.Peek(); ok {
+		return obj
+	}
+	return nil
+}
+
+func (p *Packed[T]) copyAny() any { return p.Copy() }
+
+func (p *Packed[T]) watch(see func(p, obj any)) {
+	f := func(p *Packed[T], obj T) { see(p, obj) }
+	p.how.pk.opened.Store(&f)
+}

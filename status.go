@@ -365,6 +365,9 @@ func (l *lateness) wrote(old, obj any) {
 
 // managedAt returns the newest time of the managed fields of obj; zero if it has none.
 func managedAt(obj any) (newest time.Time) {
+	if p, ok := obj.(packedObject); ok {
+		obj = p.peekAny() // it is there, since it has just come
+	}
 	switch obj := obj.(type) {
 	case interface{ UnstructuredContent() map[string]any }: // whose GetManagedFields copies all
 		metadata, _ := obj.UnstructuredContent()["metadata"].(map[string]any)

@@ -263,6 +263,7 @@ func (d *decoder) complete(o *decode.Object, l *list) {
 			o.Ident.Kind, o.Ident.APIVersion = kind, l.APIVersion
 			content := u.UnstructuredContent()
 			content["kind"], content["apiVersion"] = kind, l.APIVersion
+			o.Filled = true
 		}
 	}
 	if o.Ident.Kind == "" {
