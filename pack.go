@@ -14,11 +14,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/go-lw/lw/internal/decode"
+	"github.com/go-lw/lw/internal/decode/standard"
 	"github.com/go-lw/lw/internal/equal"
 	"github.com/go-lw/lw/internal/lz"
 	"github.com/go-lw/lw/internal/recent"
 	"github.com/go-lw/lw/internal/request"
-	"github.com/go-lw/lw/internal/standard"
 )
 
 // PackOptions configure [Pack]. The zero value is ready for use.

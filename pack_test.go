@@ -20,8 +20,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/go-lw/lw"
-	"github.com/go-lw/lw/internal/leak"
-	"github.com/go-lw/lw/internal/rig"
+	"github.com/go-lw/lw/internal/verify/leak"
+	"github.com/go-lw/lw/internal/verify/rig"
 	"github.com/go-lw/lw/lwtest"
 )
 

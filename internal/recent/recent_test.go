@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-lw/lw/internal/leak"
 	"github.com/go-lw/lw/internal/recent"
+	"github.com/go-lw/lw/internal/verify/leak"
 )
 
 type thing struct {

@@ -26,7 +26,7 @@ const maxKnot = 10
 var Product = []Room{
 	{"base", []string{"internal/demand", "internal/equal", "internal/equal/mutation", "internal/graph/arrange",
 		"internal/pace", "internal/listopts/shard", "internal/registry", "internal/registry/values",
-		"internal/table/signal", "internal/wire", "internal/board/markup", "internal/decode/prune",
+		"internal/lz", "internal/recent", "internal/table/signal", "internal/wire", "internal/board/markup", "internal/decode/prune",
 		"internal/why/names", "serve/internal/order"}, nil},
 	{"decode", []string{"internal/decode", "internal/decode/standard", "internal/request", "internal/rest", "internal/why"}, []string{"base"}},
 	{"table", []string{"internal/table", "internal/graph/settle"}, []string{"base"}},
