@@ -215,7 +215,7 @@ func TestUpdateKeepsTheDate(t *testing.T) {
 }
 
 // The OpenAPI documents name a patch with fieldValidation for each kind, which is what kubectl
-// looks for before it writes. e2e/upstream/kubectl is kubectl itself.
+// looks for before it writes. verify/e2e/upstream/kubectl is kubectl itself.
 func TestOpenAPI(t *testing.T) {
 	nodes := serve.Resource[*Widget]{Name: "nodes", Kind: "Node", Cluster: true}
 	inBubble(t, serve.Options{}, func(b *bubble) {

@@ -27,7 +27,7 @@ func TestREADME(t *testing.T) {
 	t.Chdir("../..")
 	tests := glob(t, "*_test.go", "verify/*/*_test.go", "lwdebug/*_test.go", "serve/*_test.go", "clientgo/*_test.go",
 		"controllerruntime/*_test.go", "websocket/*_test.go", "simulate/*_test.go", "etcd/e2e/*_test.go",
-		"e2e/kubetest/*_test.go")
+		"verify/e2e/kubetest/*_test.go")
 	blocks := 0
 	for _, page := range glob(t, "docs/*.md", "README.md") {
 		for _, b := range goBlocks(t, page) {
@@ -42,7 +42,7 @@ func TestREADME(t *testing.T) {
 	}
 }
 
-// The files of Go in docs/start.md are whole. TestTutorial of e2e/tutorial, which needs minutes and
+// The files of Go in docs/start.md are whole. TestTutorial of verify/e2e/tutorial, which needs minutes and
 // a cluster, runs them.
 func TestTutorialPage(t *testing.T) {
 	files := 0
@@ -190,7 +190,7 @@ func (a anyHost) RoundTrip(r *http.Request) (*http.Response, error) {
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
-	for _, path := range glob(t, "*.md", ".github/*.md", "docs/*.md", "e2e/*.md", "examples/*.md", "bench/results/*.md",
+	for _, path := range glob(t, "*.md", ".github/*.md", "docs/*.md", "verify/e2e/*.md", "examples/*.md", "bench/results/*.md",
 		"internal/verify/proof/*.md", "clientgo/histories/*.md") {
 		texts[path] = read(t, path)
 	}

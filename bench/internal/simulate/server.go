@@ -34,7 +34,7 @@ type Model struct {
 	Events int // a second
 }
 
-// Kube returns a server of that many cores. The costs are those that e2e/cmd measures of a
+// Kube returns a server of that many cores. The costs are those that verify/e2e/cmd measures of a
 // k8s.io/apiserver that serves pods in protobuf; the seats and the queue are those of
 // kube-apiserver for the priority level workload-low with its default flags.
 func Kube(cores, objects int) Model {

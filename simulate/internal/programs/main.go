@@ -2,6 +2,9 @@
 // the tests named below must find the faults, and in the mended one, of which there must be no
 // alarm. A controller of a package main is put beside its test by an overlay, from its module.
 //
+// All are one module. Where a program x needs another version than its go.mod has, that stands in
+// x.mod; and its mended version in x-mended.mod.
+//
 //	go run ./internal/programs -for 2m
 package main
 
@@ -19,6 +22,9 @@ import (
 	"slices"
 	"strings"
 )
+
+// programs is the folder of the module, from that of simulate.
+const programs = "testdata/programs"
 
 // faulty are the tests that must fail, by program: each finds a fault of its version. All others
 // must pass. Where there is a mended version, all tests of that one must pass.
@@ -39,34 +45,40 @@ func main() {
 	flag.Parse()
 	wanted, err := regexp.Compile(*only)
 	check(err)
-	modules, err := filepath.Glob("testdata/programs/*/go.mod")
+	dirs, err := filepath.Glob(filepath.Join(programs, "*", "*_test.go"))
 	check(err)
+	for i := range dirs {
+		dirs[i] = filepath.Base(filepath.Dir(dirs[i]))
+	}
 	ran, wrong := 0, 0
-	for _, module := range modules {
-		dir := filepath.Dir(module)
-		if !wanted.MatchString(filepath.Base(dir)) {
+	for _, name := range slices.Compact(dirs) {
+		if !wanted.MatchString(name) {
 			continue
 		}
 		ran++
 		test := func(must []string, more ...string) {
 			args := append([]string{"test", "-json", "-vet=off", "-count=1", "-timeout=0", "-run=" + *run}, more...)
-			args = append(args, overlay(dir)...)
-			args = append(args, ".")
+			args = append(args, overlay(name)...)
+			args = append(args, "./"+name)
 			if *long > 0 {
 				args = append(args, "-simulate.for="+long.String())
 			}
-			results, err := tests(dir, args)
+			results, err := tests(args)
 			if *run != "" { // those that were left out
 				must = slices.DeleteFunc(slices.Clone(must), func(name string) bool { return results[name] == "" })
 			}
 			for _, complaint := range judge(results, must, err) {
-				fmt.Printf("programs: %s %s: %s\n", dir, strings.Join(more, " "), complaint)
+				fmt.Printf("programs: %s %s: %s\n", name, strings.Join(more, " "), complaint)
 				wrong++
 			}
 		}
-		test(faulty[filepath.Base(dir)])
-		if _, err := os.Stat(filepath.Join(dir, "mended.mod")); err == nil {
-			test(nil, "-modfile=mended.mod", "-tags=mended")
+		var apart []string // the version is not that of go.mod, which another program has
+		if has(name + ".mod") {
+			apart = []string{"-modfile=" + name + ".mod"}
+		}
+		test(faulty[name], apart...)
+		if has(name + "-mended.mod") {
+			test(nil, "-modfile="+name+"-mended.mod", "-tags=mended")
 		}
 	}
 	if wrong > 0 || ran == 0 {
@@ -75,11 +87,11 @@ func main() {
 	}
 }
 
-// tests runs go test in dir, shows what it says, and returns what became of each test: "pass",
+// tests runs the go command in programs, shows what it says, and returns what became of each test: "pass",
 // "fail" or "skip". It returns an error if the tests did not end.
-func tests(dir string, args []string) (results map[string]string, err error) {
+func tests(args []string) (results map[string]string, err error) {
 	cmd := exec.Command("go", args...)
-	cmd.Dir, cmd.Stderr = dir, os.Stderr
+	cmd.Dir, cmd.Stderr = programs, os.Stderr
 	out, err := cmd.StdoutPipe()
 	check(err)
 	check(cmd.Start())
@@ -128,15 +140,14 @@ func judge(results map[string]string, must []string, err error) (complaints []st
 	return complaints
 }
 
-// overlay returns the flag of go test that puts the controller.go of sample-controller into dir, if
-// the test there is of it: a package main cannot be imported.
-func overlay(dir string) []string {
-	name := filepath.Base(dir)
+// overlay returns the flag of go test that puts the controller.go of sample-controller beside its
+// test, if name is that program: a package main cannot be imported.
+func overlay(name string) []string {
 	if name != "samplecontroller" {
 		return nil
 	}
 	list := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/sample-controller")
-	list.Dir, list.Stderr = dir, os.Stderr
+	list.Dir, list.Stderr = programs, os.Stderr
 	module, err := list.Output()
 	check(err)
 	source, err := os.ReadFile(filepath.Join(string(bytes.TrimSpace(module)), "controller.go"))
@@ -145,12 +156,18 @@ func overlay(dir string) []string {
 	check(err)
 	file := filepath.Join(temp, "controller.go")
 	check(os.WriteFile(file, bytes.Replace(source, []byte("package main"), []byte("package "+name), 1), 0o600))
-	at, err := filepath.Abs(filepath.Join(dir, "controller.go"))
+	at, err := filepath.Abs(filepath.Join(programs, name, "controller.go"))
 	check(err)
 	replace, err := json.Marshal(map[string]map[string]string{"Replace": {at: file}})
 	check(err)
 	check(os.WriteFile(filepath.Join(temp, "overlay.json"), replace, 0o600))
 	return []string{"-overlay=" + filepath.Join(temp, "overlay.json")}
+}
+
+// has reports whether there is the file name in programs.
+func has(name string) bool {
+	_, err := os.Stat(filepath.Join(programs, name))
+	return err == nil
 }
 
 func check(err error) {

@@ -1,5 +1,5 @@
-// Package agentsandbox runs sigs.k8s.io/agent-sandbox: version 0.5.3, or with -modfile=mended.mod
-// -tags=mended the version 0.5.6.
+// Package agentsandbox runs sigs.k8s.io/agent-sandbox: version 0.5.3, or with
+// -modfile=agentsandbox-mended.mod -tags=mended the version 0.5.6.
 package agentsandbox
 
 import (

@@ -1,5 +1,5 @@
-// Package jobset runs sigs.k8s.io/jobset: version 0.10.1, or with -modfile=mended.mod -tags=mended
-// the version 0.12.0. The webhook's defaults are in the YAML.
+// Package jobset runs sigs.k8s.io/jobset: version 0.10.1, or with
+// -modfile=jobset-mended.mod -tags=mended the version 0.12.0. The webhook's defaults are in the YAML.
 package jobset
 
 import (

@@ -1,4 +1,5 @@
-// Package lwsagain runs sigs.k8s.io/lws: version 0.7.0, or with -modfile=mended.mod version 0.8.0.
+// Package lwsagain runs sigs.k8s.io/lws: version 0.7.0 with -modfile=lwsagain.mod, 0.8.0 with
+// -modfile=lwsagain-mended.mod.
 // The webhook's defaults are in the YAML: its package does not build with this controller-runtime.
 package lwsagain
 
