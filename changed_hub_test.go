@@ -26,7 +26,8 @@ type write struct {
 
 var writes = rapid.Custom(func(t *rapid.T) write {
 	name := rapid.SampledFrom([]string{"0", "1", "2", "3"})
-	w := write{kind: rapid.SampledFrom([]string{"set", "set", "other UID", "remove", "replace"}).Draw(t, "kind"), pause: rapid.Bool().Draw(t, "pause")}
+	w := write{kind: rapid.SampledFrom([]string{"set", "set", "other UID", "remove", "replace"}).Draw(t, "kind"),
+		pause: rapid.Bool().Draw(t, "pause")}
 	if w.kind == "replace" {
 		w.names = rapid.SliceOfDistinct(name, rapid.ID[string]).Draw(t, "names")
 	} else {
@@ -123,7 +124,8 @@ func TestChangedModel(t *testing.T) {
 
 // waitInStep is a reader of the model test. It returns when it has read the newest state after done
 // was closed.
-func waitInStep(what string, one bool, done <-chan struct{}, take func() <-chan struct{}, locked, read func() []*ball, fail func(string)) {
+func waitInStep(what string, one bool, done <-chan struct{}, take func() <-chan struct{}, locked, read func() []*ball,
+	fail func(string)) {
 	for {
 		before := locked()
 		changed := take()
@@ -159,7 +161,8 @@ func some(b *ball, ok bool) []*ball {
 }
 
 func inOrder(balls []*ball) []*ball {
-	slices.SortFunc(balls, func(a, b *ball) int { return int(decimal(a.ResourceVersion)) - int(decimal(b.ResourceVersion)) })
+	slices.SortFunc(balls,
+		func(a, b *ball) int { return int(decimal(a.ResourceVersion)) - int(decimal(b.ResourceVersion)) })
 	return balls
 }
 

@@ -18,7 +18,8 @@ import (
 type ball struct{ Meta }
 
 func newBall(name string, uid, version int) *ball {
-	return &ball{Meta{Namespace: "default", Name: name, UID: types.UID(fmt.Sprint("u", uid)), ResourceVersion: strconv.Itoa(version)}}
+	return &ball{Meta{Namespace: "default", Name: name, UID: types.UID(fmt.Sprint("u", uid)),
+		ResourceVersion: strconv.Itoa(version)}}
 }
 
 func (b *ball) String() string {
@@ -397,12 +398,14 @@ func TestCursorModel(t *testing.T) {
 func TestSinkModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		q := NewFIFO[*ball]()
-		r := &reader{known: map[Key]*ball{}, cursor: q.log.subscribe(cursorOptions{limit: rapid.IntRange(1, 8).Draw(t, "limit")})}
+		r := &reader{known: map[Key]*ball{},
+			cursor: q.log.subscribe(cursorOptions{limit: rapid.IntRange(1, 8).Draw(t, "limit")})}
 		truth := map[Key]*ball{}
 		version := 0
 		draw := func(t *rapid.T) *ball {
 			version++
-			return newBall(rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "name"), rapid.IntRange(1, 2).Draw(t, "uid"), version)
+			return newBall(rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "name"),
+				rapid.IntRange(1, 2).Draw(t, "uid"), version)
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"replace": func(t *rapid.T) {
@@ -424,7 +427,8 @@ func TestSinkModel(t *testing.T) {
 			},
 			"apply": func(t *rapid.T) {
 				b := draw(t)
-				typ := rapid.SampledFrom([]watch.EventType{watch.Added, watch.Modified, watch.Deleted, watch.Bookmark}).Draw(t, "type")
+				typ := rapid.SampledFrom([]watch.EventType{watch.Added, watch.Modified, watch.Deleted, watch.Bookmark}).Draw(t,
+					"type")
 				switch typ {
 				case watch.Added, watch.Modified:
 					truth[KeyOf(b)] = b
@@ -514,7 +518,8 @@ func TestNetChangeShrinks(t *testing.T) {
 // TestFoldedCause: what was told is news if something else has happened as well.
 func TestFoldedCause(t *testing.T) {
 	for _, tt := range []struct{ first, second, want Cause }{
-		{CauseTold, CauseTold, CauseTold}, {CauseWatch, CauseTold, CauseWatch}, {CauseTold, CauseWatch, CauseWatch}, {CauseWatch, CauseRelist, CauseRelist},
+		{CauseTold, CauseTold, CauseTold}, {CauseWatch, CauseTold, CauseWatch}, {CauseTold, CauseWatch, CauseWatch},
+		{CauseWatch, CauseRelist, CauseRelist},
 	} {
 		a, b, c := newBall("a", 1, 1), newBall("a", 1, 2), newBall("a", 1, 3)
 		n := newNetChange[*ball]()

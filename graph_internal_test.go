@@ -41,7 +41,8 @@ func partsOf(n int) (c hubCollection, set func(i, size int)) {
 	c = hubCollection{hub: newHub[*part](&Options{Name: "parts"}, new(sync.Mutex))}
 	objs := make([]*part, n)
 	for i := range objs {
-		objs[i] = &part{Meta: Meta{Namespace: "n", Name: fmt.Sprint("part-", i), ResourceVersion: "1"}, Group: fmt.Sprint("g", i/10)}
+		objs[i] = &part{Meta: Meta{Namespace: "n", Name: fmt.Sprint("part-", i), ResourceVersion: "1"},
+			Group: fmt.Sprint("g", i/10)}
 	}
 	c.hub.replace(objs, "1", "1")
 	version := 1

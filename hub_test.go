@@ -400,7 +400,8 @@ func TestTogetherWhileItIsCommitted(t *testing.T) {
 				obj, _ := inf.Store().Get(Key{Namespace: "default", Name: "0"})
 				snap := inf.Store().Snapshot()
 				got := []any{obj.ResourceVersion, inf.Store().Len(), inf.Store().ResourceVersion(), len(inf.Store().List()),
-					snap.Len(), snap.ResourceVersion(), byUID.Len("u0") + byUID.Len("u1"), len(byUID.List("u0")) + len(byUID.List("u1")), len(slices.Collect(byUID.Keys()))}
+					snap.Len(), snap.ResourceVersion(), byUID.Len("u0") + byUID.Len("u1"), len(byUID.List("u0")) +
+						len(byUID.List("u1")), len(slices.Collect(byUID.Keys()))}
 				want := []any{version, objs, version, objs, objs, version, objs, objs, 1}
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Errorf("%s (-want +got):\n%s", when, diff)
@@ -418,7 +419,8 @@ func TestTogetherWhileItIsCommitted(t *testing.T) {
 			h.afterShow = func() {
 				obj, _ := inf.Store().Get(Key{Namespace: "default", Name: "0"})
 				_, gone := inf.Store().Get(Key{Namespace: "default", Name: "gone"})
-				got := []any{obj.ResourceVersion, gone, byUID.Len("u0"), byUID.Len("u1"), len(byUID.List("u0")), len(byUID.List("u1"))}
+				got := []any{obj.ResourceVersion, gone, byUID.Len("u0"), byUID.Len("u1"), len(byUID.List("u0")),
+					len(byUID.List("u1"))}
 				if diff := cmp.Diff([]any{"2", false, 0, n, 0, n}, got); diff != "" {
 					t.Errorf("when it is shown (-want +got):\n%s", diff)
 				}
@@ -490,7 +492,8 @@ func TestToldIsNoWitness(t *testing.T) {
 	h := newTestHub(new(sync.Mutex), old, newest)
 	to := &informerTarget[*ball]{hub: h, opts: h.opts}
 	for _, told := range []*ball{newBall("old", 1, 11), newBall("new", 1, 12), newBall("newest", 1, 13)} {
-		if news, err := h.tell(KeyOf(told), &mark[*ball]{version: decimal(told.ResourceVersion), shown: told}); !news || err != nil {
+		if news, err := h.tell(KeyOf(told), &mark[*ball]{version: decimal(told.ResourceVersion), shown: told}); !news ||
+			err != nil {
 			t.Fatal(news, err)
 		}
 		if diff := cmp.Diff(MetaOf(newest), to.newest(func(Key) bool { return false })); diff != "" {

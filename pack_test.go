@@ -31,8 +31,9 @@ var carpResource = lwtest.Resource{Plural: "carps", Kind: "Carp", Type: &carp.Ca
 func newCarp(name string, n int) *carp.Carp {
 	c := &carp.Carp{ObjectMeta: metav1.ObjectMeta{
 		Namespace: []string{"pond", "lake"}[len(name)%2], Name: name,
-		Labels:      map[string]string{"app": fmt.Sprint("a", n%3), "name": name},
-		Annotations: map[string]string{"note": strings.Repeat(fmt.Sprintf("the note of %s, which has some length; ", name), 8+n%5)},
+		Labels: map[string]string{"app": fmt.Sprint("a", n%3), "name": name},
+		Annotations: map[string]string{"note": strings.Repeat(fmt.Sprintf("the note of %s, which has some length; ",
+			name), 8+n%5)},
 	}}
 	c.Spec.NodeName = fmt.Sprint("node", n%4)
 	c.Spec.Hostname = fmt.Sprint("host", n)
@@ -87,10 +88,11 @@ func testPackOpens[T lw.Object](t *testing.T, accept string) {
 	})
 	rig.OK(t, err)
 	var cells []*lw.Packed[T]
-	_, err = lw.Pack(source(), lw.PackOptions{}).List(t.Context(), metav1.ListOptions{}, func(p *lw.Packed[T], err error) error {
-		cells = append(cells, p)
-		return err
-	})
+	_, err = lw.Pack(source(), lw.PackOptions{}).List(t.Context(), metav1.ListOptions{},
+		func(p *lw.Packed[T], err error) error {
+			cells = append(cells, p)
+			return err
+		})
 	rig.OK(t, err)
 	for _, p := range cells {
 		want := plain[lw.KeyOf(p)]
@@ -113,7 +115,8 @@ func testPackOpens[T lw.Object](t *testing.T, accept string) {
 			t.Fatalf("Copy is not one: %v", own)
 		}
 		data, isProtobuf := p.Bytes([]byte("x"))
-		if isProtobuf != strings.Contains(accept, "protobuf") && accept != "" || data[0] != 'x' || len(data) < 300 && reflect.TypeFor[T]() != reflect.TypeFor[*metav1.PartialObjectMetadata]() {
+		if isProtobuf != strings.Contains(accept, "protobuf") && accept != "" || data[0] != 'x' || len(data) < 300 &&
+			reflect.TypeFor[T]() != reflect.TypeFor[*metav1.PartialObjectMetadata]() {
 			t.Fatalf("the bytes are %q", data)
 		}
 		if !isProtobuf && !json.Valid(data[1:]) {
@@ -143,14 +146,16 @@ func TestPackedIsSmall(t *testing.T) {
 	{
 		before := rig.Heap()
 		var all []*carp.Carp
-		_, err := objects.Source().List(t.Context(), metav1.ListOptions{}, func(c *carp.Carp, err error) error { all = append(all, c); return err })
+		_, err := objects.Source().List(t.Context(), metav1.ListOptions{},
+			func(c *carp.Carp, err error) error { all = append(all, c); return err })
 		rig.OK(t, err)
 		plain = rig.Heap() - before
 		runtime.KeepAlive(all)
 	}
 	before := rig.Heap()
 	var all []*lw.Packed[*carp.Carp]
-	_, err := lw.Pack(objects.Source(), lw.PackOptions{}).List(t.Context(), metav1.ListOptions{}, func(p *lw.Packed[*carp.Carp], err error) error { all = append(all, p); return err })
+	_, err := lw.Pack(objects.Source(), lw.PackOptions{}).List(t.Context(), metav1.ListOptions{},
+		func(p *lw.Packed[*carp.Carp], err error) error { all = append(all, p); return err })
 	rig.OK(t, err)
 	for _, p := range all {
 		p.Open()
@@ -324,7 +329,8 @@ func TestPackHistories(t *testing.T) {
 		mode := rapid.SampledFrom([]lw.ListMode{lw.ListWhole, lw.ListPages, lw.ListAuto, lw.ListStream}).Draw(rt, "mode")
 		synctest.Test(t, func(t *testing.T) {
 			server := lwtest.NewServer(t, carpResource)
-			h := &packedHistory{server: server, objects: lwtest.Objects[*carp.Carp](server, "carps"), story: map[string][]string{}}
+			h := &packedHistory{server: server, objects: lwtest.Objects[*carp.Carp](server, "carps"),
+				story: map[string][]string{}}
 			h.run(t, rt, accept, mode)
 		})
 	})
@@ -348,7 +354,8 @@ func (h *packedHistory) run(t *testing.T, rt *rapid.T, accept string, mode lw.Li
 	h.start(t, accept, mode)
 	outages, faults := lwtest.Outages(), false
 	for range rapid.IntRange(1, 12).Draw(rt, "steps") {
-		switch step := rapid.SampledFrom([]string{"write", "write", "write", "remove", "tell", "relist", "restore", "outage", "gc", "look"}).Draw(rt, "step"); step {
+		switch step := rapid.SampledFrom([]string{"write", "write", "write", "remove", "tell", "relist", "restore", "outage",
+			"gc", "look"}).Draw(rt, "step"); step {
 		case "write":
 			write()
 		case "remove":

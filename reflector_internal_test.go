@@ -41,63 +41,91 @@ func TestDecide(t *testing.T) {
 		failures int
 		want     verdict
 	}{
-		"list":                       {outcome{op: opList}, 0, verdict{}},
-		"list after failures":        {outcome{op: opList}, 7, verdict{}},
-		"list fails":                 {outcome{op: opList, err: broken}, 0, fail},
-		"list expires":               {outcome{op: opList, err: gone}, 3, fail},
-		"stream fails":               {outcome{op: opStream, err: broken}, 0, fail},
-		"stream falls back":          {outcome{op: opStream, err: internal, fallback: true}, 0, verdict{}},
-		"stream falls back, again":   {outcome{op: opStream, err: internal, fallback: true}, 9, verdict{}},
-		"end":                        {outcome{op: opWatch, progress: true}, 0, verdict{}},
-		"end before its time":        {outcome{op: opWatch, progress: true, endedEarly: true}, 0, verdict{unverified: true}},
-		"end of a silent one":        {outcome{op: opWatch, progress: true, heardNothing: true}, 0, verdict{next: stepAsk}},
-		"end of an early silent one": {outcome{op: opWatch, progress: true, heardNothing: true, endedEarly: true}, 0, verdict{unverified: true, next: stepAsk}},
-		"empty":                      {outcome{op: opWatch}, 0, fail},
-		"empty before its time":      {outcome{op: opWatch, endedEarly: true}, 0, verdict{unverified: true, failed: true, wait: true}},
-		"empty the fourth time":      {outcome{op: opWatch}, 3, fail},
-		"empty the fifth time":       {outcome{op: opWatch}, 4, verdict{failed: true, wait: true, next: stepList}},
-		"empty the sixth time":       {outcome{op: opWatch}, 5, fail},
-		"empty the tenth time":       {outcome{op: opWatch}, 9, verdict{failed: true, wait: true, next: stepList}},
-		"calm":                       {outcome{op: opWatch, calm: true, heardNothing: true, endedEarly: true}, 4, verdict{unverified: true, next: stepAsk}},
-		"cut":                        {outcome{op: opWatch, err: broken, cut: true, heardNothing: true, endedEarly: true}, 0, verdict{unverified: true, brief: true, next: stepAsk}},
-		"cut the fifth time":         {outcome{op: opWatch, err: io.ErrUnexpectedEOF, cut: true, heardNothing: true}, 4, verdict{unverified: true, brief: true, next: stepAsk}},
-		"ahead for too long":         {outcome{op: opWatch, err: errAhead, unreported: true}, 3, verdict{next: stepList}},
-		"refused":                    {outcome{op: opWatch, refused: true, err: internal}, 3, verdict{unverified: true, failed: true, wait: true}},
-		"refused the sixth time":     {outcome{op: opWatch, refused: true, err: internal}, 5, verdict{unverified: true, failed: true, wait: true, next: stepList}},
-		"in doubt":                   {outcome{op: opWatch, err: errUnverified, unreported: true}, 0, verdict{next: stepAsk}},
-		"hastened":                   {outcome{op: opWatch, err: errHastened, unreported: true, endedEarly: true, heardNothing: true, noVersions: true}, 3, verdict{}},
-		"expired":                    {outcome{op: opWatch, err: gone}, 0, verdict{next: stepList, failed: true}},
-		"expired after a list":       {outcome{op: opWatch, err: gone, relistDidNotHelp: true}, 1, verdict{next: stepList, failed: true, wait: true}},
-		"a yes":                      {outcome{op: opList, asked: true}, 3, verdict{}},
-		"a no":                       {outcome{op: opList, asked: true, err: rewound}, 3, verdict{next: stepList, failed: true}},
-		"a no after a list":          {outcome{op: opList, asked: true, err: rewound, relistDidNotHelp: true}, 3, verdict{next: stepList, failed: true, wait: true}},
-		"a question expires":         {outcome{op: opList, asked: true, err: gone}, 0, verdict{next: stepList, failed: true}},
-		"a question breaks":          {outcome{op: opList, asked: true, err: broken}, 3, fail},
-		"a question is too much":     {outcome{op: opList, asked: true, err: busy}, 3, fail},
-		"a question is denied":       {outcome{op: opList, asked: true, denied: true, err: internal}, 3, verdict{}},
-		"a watch says rewound":       {outcome{op: opWatch, err: rewound, progress: true}, 0, verdict{next: stepList, failed: true}},
-		"a list says rewound":        {outcome{op: opList, err: rewound}, 0, verdict{next: stepList, failed: true, wait: true}},
-		"a stream says rewound":      {outcome{op: opStream, err: rewound}, 0, verdict{next: stepList, failed: true, wait: true}},
+		"list":                     {outcome{op: opList}, 0, verdict{}},
+		"list after failures":      {outcome{op: opList}, 7, verdict{}},
+		"list fails":               {outcome{op: opList, err: broken}, 0, fail},
+		"list expires":             {outcome{op: opList, err: gone}, 3, fail},
+		"stream fails":             {outcome{op: opStream, err: broken}, 0, fail},
+		"stream falls back":        {outcome{op: opStream, err: internal, fallback: true}, 0, verdict{}},
+		"stream falls back, again": {outcome{op: opStream, err: internal, fallback: true}, 9, verdict{}},
+		"end":                      {outcome{op: opWatch, progress: true}, 0, verdict{}},
+		"end before its time":      {outcome{op: opWatch, progress: true, endedEarly: true}, 0, verdict{unverified: true}},
+		"end of a silent one":      {outcome{op: opWatch, progress: true, heardNothing: true}, 0, verdict{next: stepAsk}},
+		"end of an early silent one": {outcome{op: opWatch, progress: true, heardNothing: true, endedEarly: true}, 0,
+			verdict{unverified: true, next: stepAsk}},
+		"empty": {outcome{op: opWatch}, 0, fail},
+		"empty before its time": {outcome{op: opWatch, endedEarly: true}, 0, verdict{unverified: true, failed: true,
+			wait: true}},
+		"empty the fourth time": {outcome{op: opWatch}, 3, fail},
+		"empty the fifth time":  {outcome{op: opWatch}, 4, verdict{failed: true, wait: true, next: stepList}},
+		"empty the sixth time":  {outcome{op: opWatch}, 5, fail},
+		"empty the tenth time":  {outcome{op: opWatch}, 9, verdict{failed: true, wait: true, next: stepList}},
+		"calm": {outcome{op: opWatch, calm: true, heardNothing: true, endedEarly: true}, 4,
+			verdict{unverified: true, next: stepAsk}},
+		"cut": {outcome{op: opWatch, err: broken, cut: true, heardNothing: true, endedEarly: true}, 0,
+			verdict{unverified: true, brief: true, next: stepAsk}},
+		"cut the fifth time": {outcome{op: opWatch, err: io.ErrUnexpectedEOF, cut: true, heardNothing: true}, 4,
+			verdict{unverified: true, brief: true, next: stepAsk}},
+		"ahead for too long": {outcome{op: opWatch, err: errAhead, unreported: true}, 3, verdict{next: stepList}},
+		"refused": {outcome{op: opWatch, refused: true, err: internal}, 3,
+			verdict{unverified: true, failed: true, wait: true}},
+		"refused the sixth time": {outcome{op: opWatch, refused: true, err: internal}, 5,
+			verdict{unverified: true, failed: true, wait: true, next: stepList}},
+		"in doubt": {outcome{op: opWatch, err: errUnverified, unreported: true}, 0, verdict{next: stepAsk}},
+		"hastened": {outcome{op: opWatch, err: errHastened, unreported: true, endedEarly: true,
+			heardNothing: true, noVersions: true}, 3, verdict{}},
+		"expired": {outcome{op: opWatch, err: gone}, 0, verdict{next: stepList, failed: true}},
+		"expired after a list": {outcome{op: opWatch, err: gone, relistDidNotHelp: true}, 1,
+			verdict{next: stepList, failed: true, wait: true}},
+		"a yes": {outcome{op: opList, asked: true}, 3, verdict{}},
+		"a no": {outcome{op: opList, asked: true, err: rewound}, 3,
+			verdict{next: stepList, failed: true}},
+		"a no after a list": {outcome{op: opList, asked: true, err: rewound, relistDidNotHelp: true}, 3,
+			verdict{next: stepList, failed: true, wait: true}},
+		"a question expires":     {outcome{op: opList, asked: true, err: gone}, 0, verdict{next: stepList, failed: true}},
+		"a question breaks":      {outcome{op: opList, asked: true, err: broken}, 3, fail},
+		"a question is too much": {outcome{op: opList, asked: true, err: busy}, 3, fail},
+		"a question is denied":   {outcome{op: opList, asked: true, denied: true, err: internal}, 3, verdict{}},
+		"a watch says rewound": {outcome{op: opWatch, err: rewound, progress: true}, 0,
+			verdict{next: stepList, failed: true}},
+		"a list says rewound": {outcome{op: opList, err: rewound}, 0, verdict{next: stepList, failed: true,
+			wait: true}},
+		"a stream says rewound": {outcome{op: opStream, err: rewound}, 0, verdict{next: stepList, failed: true,
+			wait: true}},
 		//lint:ignore SA1019 Servers still answer with it.
-		"gone":                        {outcome{op: opWatch, err: apierrors.NewGone("gone")}, 0, verdict{next: stepList, failed: true}},
-		"protocol error":              {outcome{op: opWatch, err: proto}, 0, verdict{next: stepList, failed: true}},
-		"wrapped protocol error":      {outcome{op: opWatch, err: fmt.Errorf("x: %w", proto), relistDidNotHelp: true}, 0, verdict{next: stepList, failed: true, wait: true}},
-		"internal":                    {outcome{op: opWatch, err: internal}, 0, verdict{unverified: true, failed: true, wait: true}},
-		"internal after progress":     {outcome{op: opWatch, err: internal, progress: true}, 0, verdict{unverified: true, failed: true, wait: true}},
-		"internal the fifth time":     {outcome{op: opWatch, err: internal}, 4, verdict{unverified: true, failed: true, wait: true, next: stepList}},
-		"busy the fifth time":         {outcome{op: opWatch, err: busy}, 4, fail},
-		"broken":                      {outcome{op: opWatch, err: broken}, 0, verdict{unverified: true, failed: true, wait: true}},
-		"broken the fifth time":       {outcome{op: opWatch, err: broken}, 4, verdict{unverified: true, failed: true, wait: true}},
-		"cut off the fifth time":      {outcome{op: opWatch, err: io.ErrUnexpectedEOF}, 4, verdict{unverified: true, failed: true, wait: true}},
-		"ended the fifth time":        {outcome{op: opWatch, err: io.EOF}, 4, verdict{unverified: true, failed: true, wait: true}},
-		"garbled":                     {outcome{op: opWatch, err: garbled}, 0, verdict{unverified: true, failed: true, wait: true}},
-		"garbled the fifth time":      {outcome{op: opWatch, err: garbled}, 4, verdict{unverified: true, failed: true, wait: true, next: stepList}},
-		"broken after progress":       {outcome{op: opWatch, err: broken, progress: true}, 0, verdict{unverified: true}},
-		"broken in silence":           {outcome{op: opWatch, err: broken, progress: true, heardNothing: true}, 0, verdict{unverified: true, next: stepAsk}},
-		"opaque":                      {outcome{op: opWatch, noVersions: true, progress: true}, 0, verdict{next: stepList}},
-		"opaque and empty":            {outcome{op: opWatch, noVersions: true}, 0, verdict{next: stepList}},
-		"opaque and broken":           {outcome{op: opWatch, noVersions: true, progress: true, err: broken}, 0, verdict{next: stepList, failed: true, wait: true}},
-		"silent, and nobody hears it": {outcome{op: opWatch, err: errSilent, progress: true, heardNothing: true}, 0, verdict{unverified: true, next: stepAsk}},
+		"gone": {outcome{op: opWatch, err: apierrors.NewGone("gone")}, 0,
+			verdict{next: stepList, failed: true}},
+		"protocol error": {outcome{op: opWatch, err: proto}, 0, verdict{next: stepList, failed: true}},
+		"wrapped protocol error": {outcome{op: opWatch, err: fmt.Errorf("x: %w", proto), relistDidNotHelp: true}, 0,
+			verdict{next: stepList, failed: true, wait: true}},
+		"internal": {outcome{op: opWatch, err: internal}, 0, verdict{unverified: true, failed: true,
+			wait: true}},
+		"internal after progress": {outcome{op: opWatch, err: internal, progress: true}, 0,
+			verdict{unverified: true, failed: true, wait: true}},
+		"internal the fifth time": {outcome{op: opWatch, err: internal}, 4, verdict{unverified: true, failed: true,
+			wait: true, next: stepList}},
+		"busy the fifth time": {outcome{op: opWatch, err: busy}, 4, fail},
+		"broken": {outcome{op: opWatch, err: broken}, 0, verdict{unverified: true, failed: true,
+			wait: true}},
+		"broken the fifth time": {outcome{op: opWatch, err: broken}, 4, verdict{unverified: true, failed: true,
+			wait: true}},
+		"cut off the fifth time": {outcome{op: opWatch, err: io.ErrUnexpectedEOF}, 4,
+			verdict{unverified: true, failed: true, wait: true}},
+		"ended the fifth time": {outcome{op: opWatch, err: io.EOF}, 4, verdict{unverified: true, failed: true,
+			wait: true}},
+		"garbled": {outcome{op: opWatch, err: garbled}, 0, verdict{unverified: true, failed: true,
+			wait: true}},
+		"garbled the fifth time": {outcome{op: opWatch, err: garbled}, 4, verdict{unverified: true, failed: true,
+			wait: true, next: stepList}},
+		"broken after progress": {outcome{op: opWatch, err: broken, progress: true}, 0, verdict{unverified: true}},
+		"broken in silence": {outcome{op: opWatch, err: broken, progress: true, heardNothing: true}, 0,
+			verdict{unverified: true, next: stepAsk}},
+		"opaque":           {outcome{op: opWatch, noVersions: true, progress: true}, 0, verdict{next: stepList}},
+		"opaque and empty": {outcome{op: opWatch, noVersions: true}, 0, verdict{next: stepList}},
+		"opaque and broken": {outcome{op: opWatch, noVersions: true, progress: true, err: broken}, 0,
+			verdict{next: stepList, failed: true, wait: true}},
+		"silent, and nobody hears it": {outcome{op: opWatch, err: errSilent, progress: true, heardNothing: true}, 0,
+			verdict{unverified: true, next: stepAsk}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, decide(tc.o, tc.failures), cmp.AllowUnexported(verdict{})); diff != "" {
@@ -120,8 +148,9 @@ func TestSortOf(t *testing.T) {
 		err  error
 		want pace.Failure
 	}{
-		"refused":                        {&url.Error{Op: "Get", URL: "http://x", Err: refused}, pace.Unreachable},
-		"no such host":                   {&net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host"}}, pace.Unreachable},
+		"refused": {&url.Error{Op: "Get", URL: "http://x", Err: refused}, pace.Unreachable},
+		"no such host": {&net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host"}},
+			pace.Unreachable},
 		"reset":                          {&net.OpError{Op: "read", Err: syscall.ECONNRESET}, pace.Other},
 		"429":                            {fmt.Errorf("x: %w", busy), pace.Busy},
 		"429 that does not say how long": {apierrors.NewTooManyRequests("later", 0), pace.Other},
@@ -151,13 +180,15 @@ func TestErrorKinds(t *testing.T) {
 		"network": {errors.New("reset"), kinds{}},
 		"expired": {apierrors.NewResourceExpired("x"), kinds{lost: true, status: true}},
 		//lint:ignore SA1019 Servers still answer with it.
-		"gone":            {apierrors.NewGone("x"), kinds{lost: true, status: true}},
-		"too large":       {tooLarge, kinds{lost: true, status: true}},
-		"protocol":        {protocolErrorf("x"), kinds{lost: true}},
-		"another kind":    {&Error{Op: opWatch, Err: &decode.KindError{}}, kinds{lost: true}},
-		"bad request":     {apierrors.NewBadRequest("x"), kinds{status: true, refused: true, sure: true}},
-		"invalid":         {apierrors.NewInvalid(schema.GroupKind{}, "", nil), kinds{status: true, refused: true, sure: true}},
-		"method":          {apierrors.NewMethodNotSupported(schema.GroupResource{}, "watch"), kinds{status: true, refused: true, sure: true}},
+		"gone":         {apierrors.NewGone("x"), kinds{lost: true, status: true}},
+		"too large":    {tooLarge, kinds{lost: true, status: true}},
+		"protocol":     {protocolErrorf("x"), kinds{lost: true}},
+		"another kind": {&Error{Op: opWatch, Err: &decode.KindError{}}, kinds{lost: true}},
+		"bad request":  {apierrors.NewBadRequest("x"), kinds{status: true, refused: true, sure: true}},
+		"invalid": {apierrors.NewInvalid(schema.GroupKind{}, "", nil), kinds{status: true, refused: true,
+			sure: true}},
+		"method": {apierrors.NewMethodNotSupported(schema.GroupResource{}, "watch"),
+			kinds{status: true, refused: true, sure: true}},
 		"unauthorized":    {apierrors.NewUnauthorized("x"), kinds{status: true, refused: true}},
 		"forbidden":       {apierrors.NewForbidden(schema.GroupResource{}, "", nil), kinds{status: true, refused: true}},
 		"throttled":       {apierrors.NewTooManyRequests("x", 1), kinds{status: true, busy: true}},
@@ -165,7 +196,8 @@ func TestErrorKinds(t *testing.T) {
 		"unavailable":     {apierrors.NewServiceUnavailable("x"), kinds{status: true, busy: true}},
 		"request timeout": {&apierrors.StatusError{ErrStatus: metav1.Status{Code: 408}}, kinds{status: true}},
 		"server timeout":  {apierrors.NewServerTimeout(schema.GroupResource{}, "list", 1), kinds{status: true, busy: true}},
-		"wrapped status":  {fmt.Errorf("x: %w", apierrors.NewBadRequest("x")), kinds{status: true, refused: true, sure: true}},
+		"wrapped status": {fmt.Errorf("x: %w", apierrors.NewBadRequest("x")), kinds{status: true, refused: true,
+			sure: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := kinds{lost: isLost(tc.err), status: pace.IsStatus(tc.err), busy: pace.IsBusy(tc.err)}
@@ -282,7 +314,8 @@ func TestOptionsDefaults(t *testing.T) {
 		"nil": nil, "zero": {}, "below zero": {PageSize: -1, SyncBudget: -1, WatchTimeout: -1},
 	} {
 		d := o.withDefaults("Pod")
-		if d.Name != "Pod" || d.Logger != slog.Default() || d.List != ListAuto || d.PageSize != 500 || d.SyncBudget != 10*time.Second ||
+		if d.Name != "Pod" || d.Logger != slog.Default() || d.List != ListAuto || d.PageSize != 500 ||
+			d.SyncBudget != 10*time.Second ||
 			d.WatchTimeout != 5*time.Minute || d.Backoff != nil || d.OnPanic != nil || d.DetectMutation || d.Board != nil {
 			t.Errorf("%s: %+v", name, d)
 		}
@@ -290,14 +323,16 @@ func TestOptionsDefaults(t *testing.T) {
 	var told []error
 	set := &Options{
 		Name: "x", Logger: slog.New(slog.DiscardHandler), List: ListWhole, PageSize: 1, SyncBudget: 1, WatchTimeout: 1,
-		Backoff: func(failures int) time.Duration { return time.Duration(failures) }, OnError: func(err error) { told = append(told, err) },
+		Backoff: func(failures int) time.Duration { return time.Duration(failures) },
+		OnError: func(err error) { told = append(told, err) },
 		OnPanic: func(*Panic) {}, DetectMutation: true, Board: new(Board),
 	}
 	d := set.withDefaults("Pod")
 	if d.OnError(new(Error)); len(told) != 1 {
 		t.Errorf("OnError was told %v", told)
 	}
-	if d.Name != "x" || d.Logger != set.Logger || d.List != ListWhole || d.PageSize != 1 || d.SyncBudget != 1 || d.WatchTimeout != 1 ||
+	if d.Name != "x" || d.Logger != set.Logger || d.List != ListWhole || d.PageSize != 1 || d.SyncBudget != 1 ||
+		d.WatchTimeout != 1 ||
 		d.Backoff(7) != 7 || d.OnPanic == nil || !d.DetectMutation || d.Board != set.Board {
 		t.Errorf("%+v", d)
 	}
@@ -307,7 +342,8 @@ func TestOptionsDefaults(t *testing.T) {
 func TestPositionOrder(t *testing.T) {
 	version := rapid.OneOf(
 		rapid.StringMatching(`[1-9][0-9]{0,3}`), rapid.StringMatching(`[1-9][0-9]{17,20}`),
-		rapid.SampledFrom([]string{"", "0", "01", "a", "1a", "-1", "9999999999999999999", "10000000000000000000", "18446744073709551616"}),
+		rapid.SampledFrom([]string{"", "0", "01", "a", "1a", "-1", "9999999999999999999", "10000000000000000000",
+			"18446744073709551616"}),
 	)
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := version.Draw(t, "a"), version.Draw(t, "b")
@@ -326,16 +362,19 @@ func TestPositionOrder(t *testing.T) {
 func TestDecimal(t *testing.T) {
 	for version, want := range map[string]uint64{
 		"": 0, "0": 0, "1": 1, "10": 10, "42": 42, "007": 0, "1a": 0, "a": 0, "-1": 0, "1 ": 0, "9:": 0, "9/": 0,
-		"9999999999999999999": 9999999999999999999, "10000000000000000000": 0, "18446744073709551616": 0, "99999999999999999999": 0,
+		"9999999999999999999": 9999999999999999999, "10000000000000000000": 0, "18446744073709551616": 0,
+		"99999999999999999999": 0,
 	} {
 		if got := decimal(version); got != want {
 			t.Errorf("decimal(%q) = %d, want %d", version, got, want)
 		}
 	}
-	rising := []string{"1", "9", "10", "9999999999999999999", "10000000000000000000", "18446744073709551615", "18446744073709551616", "18446744073709551617", "100000000000000000000"}
+	rising := []string{"1", "9", "10", "9999999999999999999", "10000000000000000000", "18446744073709551615",
+		"18446744073709551616", "18446744073709551617", "100000000000000000000"}
 	for i, a := range rising {
 		for j, b := range rising {
-			if older, known := positionAt(a).before(positionAt(b)); older != (i < j) || !known || positionAt(a).after(b) != (i > j) {
+			if older, known := positionAt(a).before(positionAt(b)); older != (i < j) || !known ||
+				positionAt(a).after(b) != (i > j) {
 				t.Errorf("%s before %s: %v, %v, after: %v", a, b, older, known, positionAt(a).after(b))
 			}
 		}

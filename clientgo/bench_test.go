@@ -41,7 +41,8 @@ func BenchmarkReasons(b *testing.B) {
 				}
 			}
 			defer queue.ShutDown()
-			inf := lw.NewInformer(&lw.HTTP[*corev1.Pod]{URL: "https://server/api/v1/pods", Client: client, Accept: "application/json"}, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
+			inf := lw.NewInformer(&lw.HTTP[*corev1.Pod]{URL: "https://server/api/v1/pods", Client: client,
+				Accept: "application/json"}, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
 			inf.AddHandler(clientgo.Enqueue[*corev1.Pod](queue))
 			ctx, stop := context.WithCancel(context.Background())
 			defer stop()
@@ -80,20 +81,26 @@ func benchPod(i int) *corev1.Pod {
 	p.UID, p.ResourceVersion = types.UID(fmt.Sprintf("0b8c5a52-1f0f-4a0e-9a5e-%012d", i)), strconv.Itoa(i+1)
 	p.CreationTimestamp = metav1.Unix(1_700_000_000, 0)
 	p.Labels = map[string]string{"app": "web", "pod-template-hash": "5d4f8b7c9", "team": "platform"}
-	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-5d4f8b7c9", UID: "9d2c"}}
+	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-5d4f8b7c9",
+		UID: "9d2c"}}
 	p.Spec.NodeName, p.Spec.ServiceAccountName = "node-7", "web"
-	limits := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m"), corev1.ResourceMemory: resource.MustParse("512Mi")}
+	limits := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m"),
+		corev1.ResourceMemory: resource.MustParse("512Mi")}
 	for _, name := range []string{"web", "proxy"} {
 		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{
-			Name: name, Image: "registry.example.com/platform/" + name + ":v1.24.3", Resources: corev1.ResourceRequirements{Limits: limits, Requests: limits},
-			Env:          []corev1.EnvVar{{Name: "LOG_LEVEL", Value: "info"}, {Name: "REGION", Value: "eu-central-1"}},
-			VolumeMounts: []corev1.VolumeMount{{Name: "kube-api-access-x7z9q", ReadOnly: true, MountPath: "/var/run/secrets/kubernetes.io/serviceaccount"}},
+			Name: name, Image: "registry.example.com/platform/" + name + ":v1.24.3",
+			Resources: corev1.ResourceRequirements{Limits: limits, Requests: limits},
+			Env:       []corev1.EnvVar{{Name: "LOG_LEVEL", Value: "info"}, {Name: "REGION", Value: "eu-central-1"}},
+			VolumeMounts: []corev1.VolumeMount{{Name: "kube-api-access-x7z9q", ReadOnly: true,
+				MountPath: "/var/run/secrets/kubernetes.io/serviceaccount"}},
 		})
-		p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{Name: name, Ready: true, Image: p.Spec.Containers[0].Image, RestartCount: int32(i)})
+		p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{Name: name, Ready: true,
+			Image: p.Spec.Containers[0].Image, RestartCount: int32(i)})
 	}
 	p.Status.Phase, p.Status.PodIP = corev1.PodRunning, "10.1.2.3"
 	for _, c := range []corev1.PodConditionType{"Initialized", "Ready", "ContainersReady", "PodScheduled"} {
-		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: c, Status: "True", LastTransitionTime: p.CreationTimestamp})
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: c, Status: "True",
+			LastTransitionTime: p.CreationTimestamp})
 	}
 	return p
 }
@@ -122,7 +129,8 @@ func podStream(pods [][]byte) (client *http.Client, watch *io.PipeWriter) {
 	return &http.Client{Transport: rig.RoundTrip(func(r *http.Request) (*http.Response, error) {
 		resp := &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: send}
 		if r.URL.Query().Get("watch") == "" {
-			list := `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1000000000"},"items":[` + string(bytes.Join(pods, []byte(","))) + "]}"
+			list := `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1000000000"},"items":[` +
+				string(bytes.Join(pods, []byte(","))) + "]}"
 			resp.Body = io.NopCloser(strings.NewReader(list))
 		}
 		return resp, nil
@@ -153,26 +161,30 @@ func BenchmarkTellWrites(b *testing.B) {
 			answers := benchPods(b, objects, 1_000_000_000)
 			var answer []byte
 			server := rig.RoundTrip(func(r *http.Request) (*http.Response, error) {
-				resp := &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(answer))}
+				resp := &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}},
+					Body: io.NopCloser(bytes.NewReader(answer))}
 				switch {
 				case r.URL.Query().Get("watch") != "":
 					<-r.Context().Done()
 					return nil, r.Context().Err()
 				case r.Method == http.MethodGet:
 					kind := map[string]string{"pods": "Pod", "nodes": "Node"}[followed]
-					resp.Body = io.NopCloser(strings.NewReader(`{"kind":"` + kind + `List","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[]}`))
+					resp.Body = io.NopCloser(strings.NewReader(`{"kind":"` + kind +
+						`List","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[]}`))
 				}
 				return resp, nil
 			})
 			client := clientgo.TellWrites(&http.Client{Transport: server})
-			inf := lw.NewInformer(&lw.HTTP[*corev1.Pod]{URL: "https://server/api/v1/" + followed, Client: client, Whole: true, Accept: "application/json"}, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
+			inf := lw.NewInformer(&lw.HTTP[*corev1.Pod]{URL: "https://server/api/v1/" + followed, Client: client, Whole: true,
+				Accept: "application/json"}, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
 			ctx, stop := context.WithCancel(context.Background())
 			defer stop()
 			go inf.Run(ctx)
 			if followed == "pods" {
 				rig.OK(b, inf.WaitForSync(ctx))
 			}
-			r := rig.Must[*http.Request](b)(http.NewRequest(http.MethodPut, "https://server/api/v1/namespaces/default/pods/x", nil))
+			r := rig.Must[*http.Request](b)(http.NewRequest(http.MethodPut, "https://server/api/v1/namespaces/default/pods/x",
+				nil))
 			paths := make([]string, objects)
 			for i := range paths {
 				paths[i] = "/api/v1/namespaces/default/pods/" + benchPod(i).Name
@@ -192,7 +204,8 @@ func BenchmarkTellWrites(b *testing.B) {
 	b.Run("an event", func(b *testing.B) {
 		events := modified(benchPods(b, objects, 1_000_000_000))
 		client, written := podStream(benchPods(b, objects, 2))
-		inf := lw.NewInformer(&lw.HTTP[*corev1.Pod]{URL: "https://server/api/v1/pods", Client: client, Whole: true, Accept: "application/json"}, &lw.Options{List: lw.ListPages, OnError: func(err error) { b.Error(err) }})
+		inf := lw.NewInformer(&lw.HTTP[*corev1.Pod]{URL: "https://server/api/v1/pods", Client: client, Whole: true,
+			Accept: "application/json"}, &lw.Options{List: lw.ListPages, OnError: func(err error) { b.Error(err) }})
 		ctx, stop := context.WithCancel(context.Background())
 		defer stop()
 		go inf.Run(ctx)

@@ -64,10 +64,12 @@ func TestDecoderClosesEveryAnswer(t *testing.T) {
 		fault  apiserver.Fault
 		trust  bool
 	}{
-		"as it is":           {},
-		"trusted":            {trust: true},
-		"a refusal":          {fault: apiserver.Fault{Times: 3, Do: apiserver.Fail(apierrors.NewTooManyRequests("too many", 3))}},
-		"no list":            {fault: apiserver.Fault{Times: 3, Do: apiserver.Reply(http.StatusOK, "application/json", `{"kind":"PodList","it`)}},
+		"as it is": {},
+		"trusted":  {trust: true},
+		"a refusal": {fault: apiserver.Fault{Times: 3,
+			Do: apiserver.Fail(apierrors.NewTooManyRequests("too many", 3))}},
+		"no list": {fault: apiserver.Fault{Times: 3, Do: apiserver.Reply(http.StatusOK, "application/json",
+			`{"kind":"PodList","it`)}},
 		"a broken network":   {fault: apiserver.Fault{Times: 3, Do: apiserver.Reset}},
 		"lists are filtered": {change: func(l *cache.ListWatch) { filtered(l, true, false) }},
 		"watches are":        {change: func(l *cache.ListWatch) { filtered(l, false, true) }},
@@ -94,7 +96,8 @@ func TestDecoderClosesEveryAnswer(t *testing.T) {
 				if tc.change != nil {
 					tc.change(lister)
 				}
-				inf := lw.NewInformer(clientgo.Decoder{Trust: tc.trust}.Source(lister, &corev1.Pod{}), &lw.Options{List: mode, PageSize: 2, OnError: func(error) {}})
+				inf := lw.NewInformer(clientgo.Decoder{Trust: tc.trust}.Source(lister, &corev1.Pod{}),
+					&lw.Options{List: mode, PageSize: 2, OnError: func(error) {}})
 				stop := rig.Begin(t, inf)
 				rig.Sleep(10 * time.Minute)
 				if got := bodies.open.Load(); !inf.Status().Synced || got != 1 {
@@ -116,7 +119,8 @@ func TestDecoderOfABrokenBody(t *testing.T) {
 		client := s.client(t, config)
 		bodies := &openBodies{RoundTripper: rig.RoundTrip(func(*http.Request) (*http.Response, error) {
 			body := io.MultiReader(strings.NewReader(`{"kind":"PodList","items":[]`), iotest.ErrReader(broken))
-			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(body)}, nil
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}},
+				Body: io.NopCloser(body)}, nil
 		})}
 		client.Transport = bodies
 		src := clientgo.Decoder{}.Source(typedPods(t, config, clientgo.Capture(client), noTweak), &corev1.Pod{})
@@ -159,7 +163,8 @@ func TestDecoderComparesOnce(t *testing.T) {
 			// What the source tells of an object that it had is what the server tells.
 			had := lw.HintsOf(src).StillHas
 			var first metav1.Object
-			meta := rig.Must[metav1.ListMeta](t)(src.List(t.Context(), metav1.ListOptions{}, func(obj metav1.Object, err error) error { first = obj; return err }))
+			meta := rig.Must[metav1.ListMeta](t)(src.List(t.Context(), metav1.ListOptions{},
+				func(obj metav1.Object, err error) error { first = obj; return err }))
 			is, errIs := had(t.Context(), lw.MetaOf(first), meta.ResourceVersion)
 			other := pod("default", "never")
 			other.UID, other.ResourceVersion = "1", meta.ResourceVersion
@@ -212,7 +217,8 @@ func TestDecoderCapturesOnlyLists(t *testing.T) {
 		})
 		rig.OK(t, err)
 		rig.Same(t, "objects", []string{"pod-00", "pod-10", "pod-20"}, got)
-		if q := s.requests[len(s.requests)-1].URL.Query(); q.Get("limit") != "100" || q.Has("resourceVersion") || q.Has("resourceVersionMatch") {
+		if q := s.requests[len(s.requests)-1].URL.Query(); q.Get("limit") != "100" || q.Has("resourceVersion") ||
+			q.Has("resourceVersionMatch") {
 			t.Errorf("the query of the list is %v", q)
 		}
 	})
@@ -234,7 +240,8 @@ func TestDecoderSaysWhyNot(t *testing.T) {
 		lister                *cache.ListWatch
 		listWhyNot, followWhy string
 	}{
-		"both with a context": {&cache.ListWatch{ListWithContextFunc: list, WatchFuncWithContext: follow}, notCaptured, notCaptured},
+		"both with a context": {&cache.ListWatch{ListWithContextFunc: list, WatchFuncWithContext: follow}, notCaptured,
+			notCaptured},
 		//lint:ignore SA1019 a ListerWatcher of an older program has them
 		"lists with a context": {&cache.ListWatch{ListWithContextFunc: list, WatchFunc: plainFollow}, notCaptured, noContext},
 		//lint:ignore SA1019 a ListerWatcher of an older program has them

@@ -118,7 +118,8 @@ func TestDecoderInSeveralGoroutines(t *testing.T) {
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
 			s, config := newCaptureServer(t), &rest.Config{}
-			src := clientgo.Decoder{Trust: true}.Source(typedPods(t, config, capture(s.client(t, config)), noTweak), &corev1.Pod{})
+			src := clientgo.Decoder{Trust: true}.Source(typedPods(t, config, capture(s.client(t, config)), noTweak),
+				&corev1.Pod{})
 			var all sync.WaitGroup
 			for range 4 {
 				all.Go(func() {
@@ -167,13 +168,15 @@ func TestDecoderErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newCaptureServer(t)
 		busy := apierrors.NewTooManyRequests("too many", 3)
-		s.Inject(apiserver.Fault{Times: 1, Do: apiserver.All(apiserver.Header("Warning", `299 - "old"`), apiserver.Fail(busy))})
+		s.Inject(apiserver.Fault{Times: 1, Do: apiserver.All(apiserver.Header("Warning", `299 - "old"`),
+			apiserver.Fail(busy))})
 		var codes []string
 		note := resultMetric(func(code string) { codes = append(codes, code) })
 		rig.Swap[metrics.ResultMetric](t, &metrics.RequestResult, note)
 		var warnings []string
 		limiter := flowcontrol.NewTokenBucketRateLimiter(0.001, 1)
-		config := &rest.Config{RateLimiter: limiter, WarningHandler: warningHandler(func(text string) { warnings = append(warnings, text) })}
+		config := &rest.Config{RateLimiter: limiter,
+			WarningHandler: warningHandler(func(text string) { warnings = append(warnings, text) })}
 		src := clientgo.Decoder{}.Source(typedPods(t, config, clientgo.Capture(s.client(t, config)), noTweak), &corev1.Pod{})
 		list := func(ctx context.Context) error {
 			_, err := src.List(ctx, metav1.ListOptions{}, func(metav1.Object, error) error { return nil })
@@ -181,7 +184,8 @@ func TestDecoderErrors(t *testing.T) {
 		}
 		began := time.Now()
 		err := list(t.Context())
-		if seconds, ok := apierrors.SuggestsClientDelay(err); !apierrors.IsTooManyRequests(err) || seconds != 3 || !ok || !strings.Contains(err.Error(), "/api/v1/namespaces/default/pods") {
+		if seconds, ok := apierrors.SuggestsClientDelay(err); !apierrors.IsTooManyRequests(err) || seconds != 3 || !ok ||
+			!strings.Contains(err.Error(), "/api/v1/namespaces/default/pods") {
 			t.Errorf("error %v, want 429 and the URL", err)
 		}
 		rig.Same(t, "client-go has waited for", 0, time.Since(began))
@@ -197,15 +201,17 @@ func TestDecoderErrors(t *testing.T) {
 // The client decides which redirects are followed. A request that fails is not made again by
 // client-go, and its error arrives, with the URL once.
 func TestDecoderRedirects(t *testing.T) {
-	elsewhere := apiserver.All(apiserver.Header("Location", "/elsewhere"), apiserver.Reply(http.StatusFound, "text/plain", "there"))
+	elsewhere := apiserver.All(apiserver.Header("Location", "/elsewhere"), apiserver.Reply(http.StatusFound,
+		"text/plain", "there"))
 	for name, tt := range map[string]struct {
 		fault apiserver.Effect
 		check func(*http.Request, []*http.Request) error
 		want  string
 		wire  int
 	}{
-		"followed":     {elsewhere, nil, "404", 2},
-		"refused":      {elsewhere, func(*http.Request, []*http.Request) error { return errors.New("no redirect") }, "no redirect", 1},
+		"followed": {elsewhere, nil, "404", 2},
+		"refused": {elsewhere, func(*http.Request, []*http.Request) error { return errors.New("no redirect") },
+			"no redirect", 1},
 		"not followed": {elsewhere, func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, "302", 1},
 		"a broken one": {apiserver.Reset, nil, "/api/v1/namespaces/default/pods", 1},
 	} {

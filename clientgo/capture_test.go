@@ -54,7 +54,8 @@ func TestDecoderOverEveryClient(t *testing.T) {
 		accepts string // of the list
 	}{
 		{"typed JSON", runtime.ContentTypeJSON, &corev1.Pod{}, typed, "application/json"},
-		{"typed protobuf", runtime.ContentTypeProtobuf, &corev1.Pod{}, typed, "application/vnd.kubernetes.protobuf,application/json"},
+		{"typed protobuf", runtime.ContentTypeProtobuf, &corev1.Pod{}, typed,
+			"application/vnd.kubernetes.protobuf,application/json"},
 		{"dynamic", "", unstructuredPod,
 			func(t *testing.T, config *rest.Config, client *http.Client) *cache.ListWatch {
 				c := rig.Must[*dynamic.DynamicClient](t)(dynamic.NewForConfigAndClient(config, client))
@@ -134,7 +135,8 @@ func TestDecoderAsksWhatTheListerWatcherAsks(t *testing.T) {
 		rig.Same(t, "", []string{"pod-1", "pod-2"}, names(inf.Store().List()))
 		synctest.Wait()
 		for _, r := range s.requests {
-			for name, want := range map[string]string{"Cookie": "session=1", "User-Agent": "agent", "Authorization": "Bearer token"} {
+			for name, want := range map[string]string{"Cookie": "session=1", "User-Agent": "agent",
+				"Authorization": "Bearer token"} {
 				rig.Same(t, name, []string{want}, r.Header[name])
 			}
 		}

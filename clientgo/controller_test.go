@@ -60,7 +60,8 @@ func story(t *testing.T, seed uint64, new func(cache.InformerOptions) (cache.Sto
 		store, controller := new(o)
 		note := func(step string) {
 			calls, version := slices.Sorted(slices.Values(handler.take())), controller.LastSyncResourceVersion()
-			lines := fmt.Sprintf("%s: %q store %q synced %v version %s", step, calls, names(store.List()), controller.HasSynced(), version)
+			lines := fmt.Sprintf("%s: %q store %q synced %v version %s", step, calls, names(store.List()),
+				controller.HasSynced(), version)
 			if indexer, ok := store.(cache.Indexer); ok && o.Indexers != nil {
 				found, err := indexer.ByIndex("v", "1")
 				lines += fmt.Sprintf(" index %q %v", names(found), err)
@@ -116,7 +117,8 @@ func TestNewController(t *testing.T) {
 		var store cache.Store
 		var plain, indexed cache.Controller
 		store, plain = clientgo.NewController(server, &corev1.Pod{}, 0, &handler)
-		indexer, indexed := clientgo.NewController(server, &corev1.Pod{}, 0, cache.ResourceEventHandlerFuncs{}, byV, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+		indexer, indexed := clientgo.NewController(server, &corev1.Pod{}, 0, cache.ResourceEventHandlerFuncs{}, byV,
+			cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 		defer runInformer(t, plain)()
 		defer runInformer(t, indexed)()
 		handler.want(t, "the first list", "add a1 initial")
@@ -182,7 +184,8 @@ func TestControllerOptions(t *testing.T) {
 		}
 		done := running(loggedTo(t, &others), c)
 		time.Sleep(time.Minute)
-		p.want(t, "after the list", map[string]float64{"version of the-controllers pods": 2, "queued of the-controllers pods": 0, "latency of the-controllers pods": 1000})
+		p.want(t, "after the list", map[string]float64{"version of the-controllers pods": 2,
+			"queued of the-controllers pods": 0, "latency of the-controllers pods": 1000})
 		server.Fail(fmt.Errorf("no such field: %w", lw.ErrPermanent))
 		<-done
 		if !strings.Contains(ours.String(), "no such field") || others.Len() > 0 {
@@ -212,10 +215,12 @@ func (s *timeouts) last() time.Duration { return time.Duration(s.seconds.Load())
 
 // The watches last as long as they are asked to, and never less than client-go's.
 func TestControllerWatchTimeout(t *testing.T) {
-	for asked, least := range map[time.Duration]time.Duration{0: 5 * time.Minute, time.Second: 5 * time.Minute, time.Hour: time.Hour} {
+	for asked, least := range map[time.Duration]time.Duration{0: 5 * time.Minute, time.Second: 5 * time.Minute,
+		time.Hour: time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
 			server := &timeouts{podMemory: newPodMemory()}
-			_, c := clientgo.NewControllerWithOptions(cache.InformerOptions{ListerWatcher: server, ObjectType: &corev1.Pod{}, MinWatchTimeout: asked})
+			_, c := clientgo.NewControllerWithOptions(cache.InformerOptions{ListerWatcher: server, ObjectType: &corev1.Pod{},
+				MinWatchTimeout: asked})
 			defer runInformer(t, c)()
 			synctest.Wait()
 			if got := server.last(); got < least || got > 2*least {

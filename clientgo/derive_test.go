@@ -43,7 +43,8 @@ func service(name string) *corev1.Service {
 // two pods of each. It refuses lists of services if refused is true.
 func shop(t *testing.T, refused bool, do func(t *testing.T, patience context.Context, clientset kubernetes.Interface)) {
 	synctest.Test(t, func(t *testing.T) {
-		server, client := served(t, apiserver.Resource{Resource: "pods", Kind: "Pod"}, apiserver.Resource{Resource: "services", Kind: "Service"})
+		server, client := served(t, apiserver.Resource{Resource: "pods", Kind: "Pod"},
+			apiserver.Resource{Resource: "services", Kind: "Service"})
 		for _, p := range []*corev1.Pod{
 			readyPod("cart-1", "cart", "node-1"), readyPod("cart-2", "cart", "node-2"),
 			readyPod("till-1", "till", "node-1"), readyPod("till-2", "till", "node-2"),
@@ -135,7 +136,8 @@ func TestREADMEDerived(t *testing.T) {
 // What docs/derive.md shows: the endpoints and the loads after a write, and why they are not there
 // if the server refuses the services.
 func TestDerivePage(t *testing.T) {
-	example := func(t *testing.T, patience context.Context, clientset kubernetes.Interface, queue keys, pod *corev1.Pod) error {
+	example := func(t *testing.T, patience context.Context, clientset kubernetes.Interface, queue keys,
+		pod *corev1.Pod) error {
 		ctx := t.Context()
 		pods := lw.NewInformer(lw.FromClient(clientset.CoreV1().Pods("")), nil)
 		services := lw.NewInformer(lw.FromClient(clientset.CoreV1().Services("")), nil)

@@ -129,7 +129,8 @@ func TestSharedIndexInformerOfAUnion(t *testing.T) {
 		rig.Same(t, "the lister lists", []string{"a"}, names(list))
 		store := inf.GetStore()
 		for what, err := range map[string]error{
-			"Add": store.Add(labelled("c")), "Delete": store.Delete(labelled("a")), "Replace": store.Replace([]any{labelled("c")}, "9"),
+			"Add": store.Add(labelled("c")), "Delete": store.Delete(labelled("a")),
+			"Replace": store.Replace([]any{labelled("c")}, "9"),
 		} {
 			rig.Same(t, what+" of a derived store is not supported", true, errors.Is(err, errors.ErrUnsupported))
 		}
@@ -160,10 +161,12 @@ func requests(client *fake.Clientset) (asked []string) {
 // nobody.
 func TestUseAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client := fake.NewClientset(pod("shop", "web"), pod("other", "dns"), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}})
+		client := fake.NewClientset(pod("shop", "web"), pod("other", "dns"),
+			&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}})
 		tweak := func(o *metav1.ListOptions) { o.LabelSelector = "!hidden" }
 		factory := informers.NewSharedInformerFactoryWithOptions(client, 0,
-			informers.WithNamespace("shop"), informers.WithTweakListOptions(tweak), informers.WithTransform(func(obj any) (any, error) {
+			informers.WithNamespace("shop"), informers.WithTweakListOptions(tweak),
+			informers.WithTransform(func(obj any) (any, error) {
 				if p, ok := obj.(*corev1.Pod); ok {
 					p = p.DeepCopy()
 					p.Spec.NodeName = "transformed"
@@ -177,7 +180,8 @@ func TestUseAll(t *testing.T) {
 		rig.Must[cache.ResourceEventHandlerRegistration](t)(factory.Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc: func(obj any) { told.note("node %s", obj.(*corev1.Node).Name) },
 		}))
-		for _, obj := range []runtime.Object{&corev1.Pod{}, &corev1.Secret{}, &appsv1.Deployment{}, &networkingv1.Ingress{}, &rbacv1.ClusterRole{}} {
+		for _, obj := range []runtime.Object{&corev1.Pod{}, &corev1.Secret{}, &appsv1.Deployment{}, &networkingv1.Ingress{},
+			&rbacv1.ClusterRole{}} {
 			if inf := factory.InformerFor(obj, nil); inf == nil {
 				t.Errorf("no informer of %T", obj)
 			} else if _, ok := clientgo.Status(inf); !ok {
@@ -208,7 +212,8 @@ func TestUseAll(t *testing.T) {
 		rig.Same(t, "resources that were asked for", 3, len(requests(client)))
 		cancel()
 		factory.Shutdown()
-		for _, inf := range []cache.SharedIndexInformer{factory.Core().V1().Pods().Informer(), factory.Core().V1().Events().Informer()} {
+		for _, inf := range []cache.SharedIndexInformer{factory.Core().V1().Pods().Informer(),
+			factory.Core().V1().Events().Informer()} {
 			rig.Same(t, "stopped", true, inf.IsStopped())
 		}
 	})
@@ -217,7 +222,8 @@ func TestUseAll(t *testing.T) {
 // What would list other objects than the factory's is refused.
 func TestUseAllRefuses(t *testing.T) {
 	client := fake.NewClientset()
-	tweaked := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTweakListOptions(func(*metav1.ListOptions) {}))
+	tweaked := informers.NewSharedInformerFactoryWithOptions(client, 0,
+		informers.WithTweakListOptions(func(*metav1.ListOptions) {}))
 	except := func(obj runtime.Object) *clientgo.FactoryOptions {
 		return &clientgo.FactoryOptions{Except: []runtime.Object{obj}}
 	}
@@ -243,9 +249,11 @@ func TestUseAllExcept(t *testing.T) {
 			factory := informers.NewSharedInformerFactory(client, 0)
 			calls := 0
 			own := func() cache.SharedIndexInformer {
-				return factory.InformerFor(&corev1.Pod{}, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
+				return factory.InformerFor(&corev1.Pod{}, func(client kubernetes.Interface,
+					resync time.Duration) cache.SharedIndexInformer {
 					calls++
-					return coreinformers.NewFilteredPodInformer(client, "shop", resync, cache.Indexers{}, func(o *metav1.ListOptions) { o.LabelSelector = "!done" })
+					return coreinformers.NewFilteredPodInformer(client, "shop", resync, cache.Indexers{},
+						func(o *metav1.ListOptions) { o.LabelSelector = "!done" })
 				})
 			}
 			if before {
@@ -272,7 +280,8 @@ func TestUseAllExcept(t *testing.T) {
 
 type otherFactory struct{}
 
-func (otherFactory) InformerFor(runtime.Object, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer) cache.SharedIndexInformer {
+func (otherFactory) InformerFor(runtime.Object,
+	func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer) cache.SharedIndexInformer {
 	return nil
 }
 

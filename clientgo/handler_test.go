@@ -71,7 +71,8 @@ func TestHandlerCalls(t *testing.T) {
 // informer removes nothing.
 func TestRemoveEventHandler(t *testing.T) {
 	overAll(t, func(t *testing.T, impl implementation, server *podMemory) {
-		inf, other := impl.new(server, cache.SharedIndexInformerOptions{}), impl.new(server, cache.SharedIndexInformerOptions{})
+		inf, other := impl.new(server, cache.SharedIndexInformerOptions{}),
+			impl.new(server, cache.SharedIndexInformerOptions{})
 		var stays, goes, within, never calls
 		mustAdd(t, inf, &stays)
 		reg := mustAdd(t, inf, &goes)
@@ -176,7 +177,8 @@ func TestRemoveEventHandlerAfterAPanic(t *testing.T) {
 			inf := clientgo.NewInformer(server, &corev1.Pod{}, 0, nil)
 			var got calls
 			crash := func(any) { got.note("call"); panic("of the handler") }
-			reg := mustAdd(t, inf, cache.ResourceEventHandlerFuncs{AddFunc: crash, UpdateFunc: func(_, obj any) { crash(obj) }, DeleteFunc: crash})
+			reg := mustAdd(t, inf, cache.ResourceEventHandlerFuncs{AddFunc: crash, UpdateFunc: func(_, obj any) { crash(obj) },
+				DeleteFunc: crash})
 			runInformer(t, inf)
 			synctest.Wait()
 			next(t, server)
@@ -210,7 +212,8 @@ func (l *logBuffer) String() string {
 
 func owned(p *corev1.Pod, apiVersion, kind, name string, controller bool) *corev1.Pod {
 	p = p.DeepCopy()
-	p.OwnerReferences = append(p.OwnerReferences, metav1.OwnerReference{APIVersion: apiVersion, Kind: kind, Name: name, UID: "uid", Controller: &controller})
+	p.OwnerReferences = append(p.OwnerReferences, metav1.OwnerReference{APIVersion: apiVersion, Kind: kind, Name: name,
+		UID: "uid", Controller: &controller})
 	return p
 }
 
@@ -257,7 +260,8 @@ func TestEnqueue(t *testing.T) {
 		"no owners of a group without a name": {nodes, []*corev1.Pod{
 			owned(plain, "v1", "Node", "x", true), owned(plain, "a/b/c", "Node", "y", true), nil,
 		}, "ns/x ns/x"},
-		"mapped": {byLabels, []*corev1.Pod{labelled("a", "x=1"), labelled("a", "x=2"), plain, nil}, "ns/x1 ns/x1 ns/x2 ns/x2"},
+		"mapped": {byLabels, []*corev1.Pod{labelled("a", "x=1"), labelled("a", "x=2"), plain, nil},
+			"ns/x1 ns/x1 ns/x2 ns/x2"},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
 			server := newPodMemory(tc.pods[0])

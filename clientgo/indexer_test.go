@@ -49,22 +49,26 @@ func TestFixtures(t *testing.T) {
 		rig.Same(t, "keys", []string{"cluster", "ns/a", "ns/b"}, keys)
 		rig.Same(t, "objects", []string{"a", "b", "cluster"}, names(x.List()))
 		for key, want := range map[string]bool{
-			"ns/a": true, "cluster": true, "/cluster": false, "a": false, "ns/c": false, "ns/a/": false, "ns/a/b": false, "": false, "/": false, "ns/": false,
+			"ns/a": true, "cluster": true, "/cluster": false, "a": false, "ns/c": false, "ns/a/": false, "ns/a/b": false,
+			"": false, "/": false, "ns/": false,
 		} {
 			obj, ok, err := x.GetByKey(key)
 			if ok != want || err != nil || (obj != nil) != want {
 				t.Errorf("GetByKey(%q): %v, %t, %v", key, obj, ok, err)
 			}
 		}
-		for _, by := range []any{labelled("a"), &metav1.ObjectMeta{Namespace: "ns", Name: "a"}, cache.ExplicitKey("ns/a"), cache.DeletedFinalStateUnknown{Key: "ns/a"}} {
+		for _, by := range []any{labelled("a"), &metav1.ObjectMeta{Namespace: "ns", Name: "a"}, cache.ExplicitKey("ns/a"),
+			cache.DeletedFinalStateUnknown{Key: "ns/a"}} {
 			obj, ok, err := x.Get(by)
 			if !ok || err != nil || obj.(*corev1.Pod).Labels["x"] != "2" {
 				t.Errorf("Get(%v): %v, %t, %v", by, obj, ok, err)
 			}
 		}
 		for name, err := range map[string]error{
-			"Get": func() error { _, _, err := x.Get("a string"); return err }(), "Add": x.Add(17), "Update": x.Update(struct{}{}),
-			"Delete": x.Delete("a string"), "Replace": x.Replace([]any{labelled("q"), "a string"}, "9"), "Add of nil": x.Add(nil),
+			"Get": func() error { _, _, err := x.Get("a string"); return err }(), "Add": x.Add(17),
+			"Update": x.Update(struct{}{}),
+			"Delete": x.Delete("a string"), "Replace": x.Replace([]any{labelled("q"), "a string"}, "9"),
+			"Add of nil": x.Add(nil),
 		} {
 			if !errors.As(err, new(cache.KeyError)) {
 				t.Errorf("%s without metadata: error %v", name, err)
@@ -77,7 +81,8 @@ func TestFixtures(t *testing.T) {
 		for _, tc := range []struct {
 			of   *corev1.Pod
 			want []string
-		}{{labelled("?", "x=0", "y=0"), []string{"a", "b"}}, {labelled("?", "y=0"), []string{"b"}}, {labelled("?"), []string{}}, {labelled("?", "z=0"), []string{}}} {
+		}{{labelled("?", "x=0", "y=0"), []string{"a", "b"}}, {labelled("?", "y=0"), []string{"b"}},
+			{labelled("?"), []string{}}, {labelled("?", "z=0"), []string{}}} {
 			rig.Same(t, fmt.Sprint("Index of ", tc.of.Labels), tc.want, names(rig.Must[[]any](t)(x.Index("labels", tc.of))))
 		}
 		values := x.ListIndexFuncValues("labels")
@@ -148,7 +153,8 @@ func TestStoreResourceVersion(t *testing.T) {
 		want("Bookmark", "9")
 		rig.OK(t, x.Replace(nil, "10"))
 		want("Replace", "10")
-		rig.Same(t, "LastSyncResourceVersion before Run", "", inf.LastSyncResourceVersion()+inf.GetController().LastSyncResourceVersion())
+		rig.Same(t, "LastSyncResourceVersion before Run", "", inf.LastSyncResourceVersion()+
+			inf.GetController().LastSyncResourceVersion())
 		server.create(t, labelled("b"), labelled("c"))
 		runInformer(t, inf)
 		synctest.Wait()
@@ -197,7 +203,8 @@ func TestIndexError(t *testing.T) {
 			t.Helper()
 			defer func() {
 				err, _ := recover().(error)
-				if want := `unable to calculate an index entry for key "ns/a" on index "fails": no value`; err == nil || err.Error() != want {
+				if want := `unable to calculate an index entry for key "ns/a" on index "fails": no value`; err == nil ||
+					err.Error() != want {
 					t.Errorf("%s: panic %v, want %s", when, err, want)
 				}
 			}()
@@ -254,7 +261,8 @@ func TestIndexerIsItsOwn(t *testing.T) {
 		}
 		rig.OK(t, x.AddIndexers(nil))
 		// A list with one object that is none changes nothing.
-		if err := x.Replace([]any{labelled("new"), nil}, "9"); err == nil || len(x.List()) != 3 || x.LastStoreSyncResourceVersion() == "9" {
+		if err := x.Replace([]any{labelled("new"), nil}, "9"); err == nil || len(x.List()) != 3 ||
+			x.LastStoreSyncResourceVersion() == "9" {
 			t.Errorf("Replace: %v, %v at %q", err, names(x.List()), x.LastStoreSyncResourceVersion())
 		}
 		var wrong cache.KeyError

@@ -58,12 +58,14 @@ func TestKinds(t *testing.T) {
 		}
 		kinds++
 		// Of each kind the objects are the same in each run, whether the other kinds run or not.
-		fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), rand.NewSource(seed), serializer.NewCodecFactory(scheme.Scheme))
+		fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), rand.NewSource(seed),
+			serializer.NewCodecFactory(scheme.Scheme))
 		rng, pick := rand.New(rand.NewSource(seed)), randv2.New(randv2.NewPCG(seed, 0))
 		t.Run(strings.ReplaceAll(gvk.String(), ", Kind=", "/"), func(t *testing.T) {
 			// Only what is compiled can leave out fields. DeleteOptions, in an Eviction, have a string whose
 			// tag says varint.
-			if d, err := decode.New(reflect.PointerTo(typ), decode.Options{Drop: []string{"metadata.managedFields"}}); err != nil || !d.Protobuf() && gvk.Kind != "Eviction" {
+			if d, err := decode.New(reflect.PointerTo(typ),
+				decode.Options{Drop: []string{"metadata.managedFields"}}); err != nil || !d.Protobuf() && gvk.Kind != "Eviction" {
 				t.Errorf("its tags are not compiled: %v", err)
 			}
 			for n := range 6 {
@@ -149,7 +151,8 @@ func mixed(rng *rand.Rand, a, b runtime.Object) runtime.Object {
 // The decoders of apimachinery make of what a server sends what they make alone, in the same streams.
 func TestKindsByApimachinery(t *testing.T) {
 	const seed = 2
-	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), rand.NewSource(seed), serializer.NewCodecFactory(scheme.Scheme))
+	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), rand.NewSource(seed),
+		serializer.NewCodecFactory(scheme.Scheme))
 	pick := randv2.New(randv2.NewPCG(seed, 0))
 	for gvk, typ := range sortedKinds() {
 		if _, ok := reflect.New(typ).Interface().(metav1.Object); !ok || gvk.Version == runtime.APIVersionInternal {
@@ -220,7 +223,8 @@ func (r *reader) fromProtobuf(t *testing.T, objs ...runtime.Object) {
 func protoFrame(t *testing.T, object *runtime.Unknown) []byte {
 	t.Helper()
 	whole := rig.Must[[]byte](t)(object.Marshal())
-	event := rig.Must[[]byte](t)((&metav1.WatchEvent{Type: "ADDED", Object: runtime.RawExtension{Raw: append([]byte("k8s\x00"), whole...)}}).Marshal())
+	event := rig.Must[[]byte](t)((&metav1.WatchEvent{Type: "ADDED",
+		Object: runtime.RawExtension{Raw: append([]byte("k8s\x00"), whole...)}}).Marshal())
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(event))), event...)
 }
 
@@ -270,8 +274,10 @@ func TestMapEntriesOfTwoValues(t *testing.T) {
 		{&corev1.ConfigMap{}, []byte{2}, [][]byte{[]byte("a"), nil}},
 		{&corev1.Node{}, []byte{3, 1}, [][]byte{marshal(&one), nil, marshal(&two), nil}},
 		{&policyv1.PodDisruptionBudget{}, []byte{3, 2}, [][]byte{marshal(&now), nil}},
-		{&certificatesv1.CertificateSigningRequest{}, []byte{1, 6}, [][]byte{marshal(certificatesv1.ExtraValue{"a", "b"}), marshal(certificatesv1.ExtraValue{"c"})}},
-		{&resourcev1.ResourceSlice{}, []byte{2, 6, 2}, [][]byte{marshal(&resourcev1.DeviceAttribute{StringValue: &text}), marshal(&resourcev1.DeviceAttribute{IntValue: &number})}},
+		{&certificatesv1.CertificateSigningRequest{}, []byte{1, 6}, [][]byte{marshal(certificatesv1.ExtraValue{"a", "b"}),
+			marshal(certificatesv1.ExtraValue{"c"})}},
+		{&resourcev1.ResourceSlice{}, []byte{2, 6, 2}, [][]byte{marshal(&resourcev1.DeviceAttribute{StringValue: &text}),
+			marshal(&resourcev1.DeviceAttribute{IntValue: &number})}},
 	} {
 		entry := field(1, []byte("the key, which is long enough to be shared"))
 		for _, v := range tt.values {
@@ -283,7 +289,8 @@ func TestMapEntriesOfTwoValues(t *testing.T) {
 		}
 		gvks, _, err := scheme.Scheme.ObjectKinds(tt.obj)
 		rig.OK(t, err)
-		frame := protoFrame(t, &runtime.Unknown{TypeMeta: runtime.TypeMeta{Kind: gvks[0].Kind, APIVersion: gvks[0].GroupVersion().String()}, Raw: raw})
+		frame := protoFrame(t, &runtime.Unknown{TypeMeta: runtime.TypeMeta{Kind: gvks[0].Kind,
+			APIVersion: gvks[0].GroupVersion().String()}, Raw: raw})
 		rig.OK(t, tt.obj.(message).Unmarshal(raw))
 		for _, share := range []bool{false, true} {
 			d := rig.Must[*decode.Decoder](t)(decode.New(reflect.TypeOf(tt.obj), decode.Options{Share: share}))
@@ -377,7 +384,8 @@ type message interface {
 func checkProjection[P, T any](t *testing.T) {
 	lwtest.Projection[P, T](t)
 	const objects, seed = 60, 1
-	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), rand.NewSource(seed), serializer.NewCodecFactory(scheme.Scheme))
+	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), rand.NewSource(seed),
+		serializer.NewCodecFactory(scheme.Scheme))
 	for n := range 4 {
 		d := rig.Must[*decode.Decoder](t)(decode.New(reflect.TypeFor[*P](), decode.Options{Share: n%2 == 1}))
 		r := reader{Decoder: d}
@@ -432,12 +440,14 @@ func TestProjectionInformer(t *testing.T) {
 		time.Sleep(time.Minute)
 		var got []string
 		for p := range inf.Store().All() {
-			got = append(got, strings.Join([]string{lw.KeyOf(p).String(), p.Spec.NodeName, string(p.Status.Phase), p.Status.PodIP}, " "))
+			got = append(got, strings.Join([]string{lw.KeyOf(p).String(), p.Spec.NodeName, string(p.Status.Phase),
+				p.Status.PodIP}, " "))
 		}
 		slices.Sort(got)
 		rig.Same(t, "pods", []string{"default/a n1 Running 10.0.0.1", "default/b n2 Pending 10.0.0.1"}, got)
 		rig.Same(t, "pods on n1", 1, byNode.Len("n1"))
-		if all := types.take(); len(all) == 0 || slices.ContainsFunc(all, func(s string) bool { return !strings.HasPrefix(s, "application/vnd.kubernetes.protobuf") }) {
+		if all := types.take(); len(all) == 0 || slices.ContainsFunc(all,
+			func(s string) bool { return !strings.HasPrefix(s, "application/vnd.kubernetes.protobuf") }) {
 			t.Errorf("the server answered in %q", all)
 		}
 	})

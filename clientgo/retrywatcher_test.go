@@ -124,7 +124,8 @@ func TestRetryWatcherEnds(t *testing.T) {
 			<-w.Done()
 
 			for want, refusal := range map[string]error{
-				"ERROR 403": apierrors.NewForbidden(corev1.Resource("pods"), "", nil), "ERROR 401": apierrors.NewUnauthorized("who?"),
+				"ERROR 403": apierrors.NewForbidden(corev1.Resource("pods"), "", nil),
+				"ERROR 401": apierrors.NewUnauthorized("who?"),
 			} {
 				forbids := &forbidding{podMemory: newPodMemory(labelled("a")), err: refusal}
 				w := rig.Must[retrying](t)(new(t.Context(), "2", forbids))
@@ -206,7 +207,8 @@ func TestRetryWatcherTellsTheCause(t *testing.T) {
 		}}
 		w := rig.Must[*clientgo.RetryWatcher](t)(clientgo.NewRetryWatcher(t.Context(), "5", watcher))
 		ev := <-w.ResultChan()
-		if status, ok := ev.Object.(*metav1.Status); !ok || ev.Type != watch.Error || status.Message != "the server has forgotten 5" || status.Code != 410 {
+		if status, ok := ev.Object.(*metav1.Status); !ok || ev.Type != watch.Error ||
+			status.Message != "the server has forgotten 5" || status.Code != 410 {
 			t.Errorf("%s %v", ev.Type, ev.Object)
 		}
 		<-w.Done()
@@ -245,5 +247,6 @@ func TestRetryWatcherStopsUnread(t *testing.T) {
 }
 
 func TestRetryWatcherOfNothing(t *testing.T) {
-	rig.MustPanic(t, "clientgo: NewRetryWatcher: nil watcher", func() { _, _ = clientgo.NewRetryWatcher(t.Context(), "2", nil) })
+	rig.MustPanic(t, "clientgo: NewRetryWatcher: nil watcher",
+		func() { _, _ = clientgo.NewRetryWatcher(t.Context(), "2", nil) })
 }

@@ -29,7 +29,8 @@ import (
 )
 
 // upperHalf selects the objects whose UIDs have a hash in the upper half.
-var upperHalf = sharding.NewSelector(sharding.ShardRangeRequirement{Key: "object.metadata.uid", Start: "0x8000000000000000", End: "0x10000000000000000"})
+var upperHalf = sharding.NewSelector(sharding.ShardRangeRequirement{Key: "object.metadata.uid",
+	Start: "0x8000000000000000", End: "0x10000000000000000"})
 
 // shardClients are the clients of a server with pods.
 type shardClients struct {
@@ -90,10 +91,12 @@ var shardDoors = map[string]func(c *shardClients) cache.SharedIndexInformer{
 		return factory.Core().V1().Pods().Informer()
 	},
 	"factories.Dynamic": func(c *shardClients) cache.SharedIndexInformer {
-		return factories.Dynamic(c.dynamic, 0, &factories.Options{ShardSelector: upperHalf}).ForResource(corev1.SchemeGroupVersion.WithResource("pods")).Informer()
+		return factories.Dynamic(c.dynamic, 0,
+			&factories.Options{ShardSelector: upperHalf}).ForResource(corev1.SchemeGroupVersion.WithResource("pods")).Informer()
 	},
 	"factories.Metadata": func(c *shardClients) cache.SharedIndexInformer {
-		return factories.Metadata(c.metadata, 0, &factories.Options{ShardSelector: upperHalf, Decoder: &clientgo.Decoder{}}).ForResource(corev1.SchemeGroupVersion.WithResource("pods")).Informer()
+		return factories.Metadata(c.metadata, 0, &factories.Options{ShardSelector: upperHalf,
+			Decoder: &clientgo.Decoder{}}).ForResource(corev1.SchemeGroupVersion.WithResource("pods")).Informer()
 	},
 	"a ListerWatcher that sets it": func(c *shardClients) cache.SharedIndexInformer {
 		pods := c.typed.CoreV1().Pods("")
@@ -168,17 +171,20 @@ func testShardDoor(t *testing.T, open func(*shardClients) cache.SharedIndexInfor
 // What cannot select by a shard says so, and so does every informer whose selector no server takes.
 func TestShardRefused(t *testing.T) {
 	memory := lw.NewInformer(lw.NewMemory[*corev1.Pod](), nil)
-	odd := sharding.NewSelector(sharding.ShardRangeRequirement{Key: "object.metadata.name", Start: "0x8000000000000000", End: "0x10000000000000000"})
+	odd := sharding.NewSelector(sharding.ShardRangeRequirement{Key: "object.metadata.name", Start: "0x8000000000000000",
+		End: "0x10000000000000000"})
 	own := clientgo.SharedIndexInformer[*corev1.Pod](memory).(shardSetter)
 	source := clientgo.NewInformer(&cache.ListWatch{}, &corev1.Pod{}, 0, nil).(shardSetter)
 	for what, tt := range map[string]struct {
 		err  error
 		want string
 	}{
-		"an adapter":          {own.SetShardSelector(upperHalf), "clientgo: *v1.Pod: SetShardSelector: the shard of this informer is set where it is made: lw.NewInformer(lw.Shard(source, i, n), options)"},
+		"an adapter": {own.SetShardSelector(upperHalf),
+			"clientgo: *v1.Pod: SetShardSelector: the shard of this informer is set where it is made: lw.NewInformer(lw.Shard(source, i, n), options)"},
 		"an adapter, for all": {own.SetShardSelector(sharding.Everything()), "<nil>"},
 		"no selector":         {own.SetShardSelector(nil), "<nil>"},
-		"an odd selector":     {source.SetShardSelector(odd), `clientgo: *v1.Pod: SetShardSelector: unsupported field "object.metadata.name": want object.metadata.uid or object.metadata.namespace`},
+		"an odd selector": {source.SetShardSelector(odd),
+			`clientgo: *v1.Pod: SetShardSelector: unsupported field "object.metadata.name": want object.metadata.uid or object.metadata.namespace`},
 	} {
 		rig.Same(t, what, tt.want, fmt.Sprint(tt.err))
 	}
@@ -188,12 +194,14 @@ func TestShardRefused(t *testing.T) {
 		if status, _ := clientgo.Status(source); status.Synced || source.HasSynced() {
 			t.Error("an informer whose selector was refused has synced")
 		}
-		if err := source.SetShardSelector(upperHalf); err == nil || !strings.Contains(err.Error(), "informer has already started") {
+		if err := source.SetShardSelector(upperHalf); err == nil || !strings.Contains(err.Error(),
+			"informer has already started") {
 			t.Errorf("of an informer that runs: %v", err)
 		}
 	})
 	defer func() {
-		rig.Same(t, "the panic", any("lw/clientgo/factories: TweakListOptions sets a ShardSelector: set Options.ShardSelector"), recover())
+		rig.Same(t, "the panic",
+			any("lw/clientgo/factories: TweakListOptions sets a ShardSelector: set Options.ShardSelector"), recover())
 	}()
 	factories.Dynamic(struct{ dynamic.Interface }{}, 0, &factories.Options{TweakListOptions: setShardOptions})
 }

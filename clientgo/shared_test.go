@@ -45,7 +45,8 @@ type implementation struct {
 }
 
 var implementations = map[string]implementation{
-	"client-go": {clientgo: true, new: func(from cache.ListerWatcher, o cache.SharedIndexInformerOptions) cache.SharedIndexInformer {
+	"client-go": {clientgo: true, new: func(from cache.ListerWatcher,
+		o cache.SharedIndexInformerOptions) cache.SharedIndexInformer {
 		if o.Indexers == nil {
 			o.Indexers = cache.Indexers{} // client-go's AddIndexers panics without
 		}
@@ -54,8 +55,10 @@ var implementations = map[string]implementation{
 	"NewInformer": {new: func(from cache.ListerWatcher, o cache.SharedIndexInformerOptions) cache.SharedIndexInformer {
 		return clientgo.NewInformerWithOptions(from, &corev1.Pod{}, o)
 	}},
-	"SharedIndexInformer": {lent: true, new: func(from cache.ListerWatcher, o cache.SharedIndexInformerOptions) cache.SharedIndexInformer {
-		inf := clientgo.SharedIndexInformer(lw.NewInformer(clientgo.SourceOf[*corev1.Pod](from), &lw.Options{OnError: func(error) {}}))
+	"SharedIndexInformer": {lent: true, new: func(from cache.ListerWatcher,
+		o cache.SharedIndexInformerOptions) cache.SharedIndexInformer {
+		inf := clientgo.SharedIndexInformer(lw.NewInformer(clientgo.SourceOf[*corev1.Pod](from),
+			&lw.Options{OnError: func(error) {}}))
 		if err := inf.AddIndexers(o.Indexers); err != nil {
 			panic(err)
 		}
@@ -339,7 +342,8 @@ func fails(t testing.TB, err error, pattern string) {
 	}
 }
 
-func mustAdd(t testing.TB, inf cache.SharedIndexInformer, handler cache.ResourceEventHandler, resync ...time.Duration) cache.ResourceEventHandlerRegistration {
+func mustAdd(t testing.TB, inf cache.SharedIndexInformer, handler cache.ResourceEventHandler,
+	resync ...time.Duration) cache.ResourceEventHandlerRegistration {
 	t.Helper()
 	var o cache.HandlerOptions
 	for _, r := range resync {

@@ -89,7 +89,8 @@ func TestReflectorStories(t *testing.T) {
 			r := reflectors[kind](server, store, time.Duration(rnd.IntN(2))*time.Minute)
 			stop := runInformer(t, r)
 			note := func(step string) {
-				told = append(told, fmt.Sprintf("%s: %q version %s, told %s", step, store.take(), r.LastSyncResourceVersion(), store.last()))
+				told = append(told, fmt.Sprintf("%s: %q version %s, told %s", step, store.take(), r.LastSyncResourceVersion(),
+					store.last()))
 			}
 			note("the first list")
 			there := map[string]bool{"a": true, "b": true}
@@ -183,11 +184,15 @@ func TestStoreSinkCalls(t *testing.T) {
 			call, version, of string
 		}{
 			{func() { sink.Replace([]*corev1.Pod{labelled("a"), labelled("b")}, "5") }, "replace a b at 5", "", ""},
-			{func() { sink.Apply(lw.WatchEvent[*corev1.Pod]{Type: watch.Added, Object: c, ResourceVersion: "6"}) }, "add c1", "6", "ns/c"},
-			{func() { sink.Apply(lw.WatchEvent[*corev1.Pod]{Type: watch.Modified, Object: c, ResourceVersion: "7"}) }, "update c1", "7", "ns/c"},
+			{func() { sink.Apply(lw.WatchEvent[*corev1.Pod]{Type: watch.Added, Object: c, ResourceVersion: "6"}) }, "add c1",
+				"6", "ns/c"},
+			{func() { sink.Apply(lw.WatchEvent[*corev1.Pod]{Type: watch.Modified, Object: c, ResourceVersion: "7"}) },
+				"update c1", "7", "ns/c"},
 			{func() { sink.Apply(lw.WatchEvent[*corev1.Pod]{Type: watch.Modified, Object: c}) }, "update c1", "7", "ns/c"},
-			{func() { sink.Apply(lw.WatchEvent[*corev1.Pod]{Type: watch.Deleted, Object: c, ResourceVersion: "8"}) }, "delete c1", "8", "ns/c"},
-			{func() { sink.Apply(lw.WatchEvent[*corev1.Pod]{Type: watch.Bookmark, ResourceVersion: "9"}) }, "bookmark 9", "9", "version"},
+			{func() { sink.Apply(lw.WatchEvent[*corev1.Pod]{Type: watch.Deleted, Object: c, ResourceVersion: "8"}) },
+				"delete c1", "8", "ns/c"},
+			{func() { sink.Apply(lw.WatchEvent[*corev1.Pod]{Type: watch.Bookmark, ResourceVersion: "9"}) }, "bookmark 9", "9",
+				"version"},
 		} {
 			tc.do()
 			store.mu.Lock()
@@ -199,7 +204,8 @@ func TestStoreSinkCalls(t *testing.T) {
 			if refusal != nil && tc.of != "" {
 				want = 1
 			}
-			if got := errs.refused("no room"); len(got) != want || want > 0 && (!errors.Is(got[0], refusal) || !strings.Contains(got[0].Error(), tc.of)) {
+			if got := errs.refused("no room"); len(got) != want || want > 0 && (!errors.Is(got[0], refusal) ||
+				!strings.Contains(got[0].Error(), tc.of)) {
 				t.Errorf("%s: reported %v", tc.call, got)
 			}
 		}
@@ -212,7 +218,8 @@ func TestStoreSinkCalls(t *testing.T) {
 // A reflector heeds its options, and says in the log of the options, or else of the context, that
 // it cannot go on. A second call of Run waits for the first, but not longer than for its context.
 func TestReflectorOptions(t *testing.T) {
-	for asked, least := range map[time.Duration]time.Duration{0: 5 * time.Minute, time.Second: 5 * time.Minute, time.Hour: time.Hour} {
+	for asked, least := range map[time.Duration]time.Duration{0: 5 * time.Minute, time.Second: 5 * time.Minute,
+		time.Hour: time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
 			errs := handleErrors(t)
 			server, store := &timeouts{podMemory: newPodMemory(labelled("a"))}, &recordingStore{err: errors.New("no resyncs")}
@@ -249,8 +256,10 @@ func TestReflectorOptions(t *testing.T) {
 			}
 			server := newPodMemory()
 			server.Fail(fmt.Errorf("no such field: %w", lw.ErrPermanent))
-			clientgo.NewReflectorWithOptions(server, &corev1.Pod{}, &recordingStore{}, options).RunWithContext(loggedTo(t, &other))
-			if !strings.Contains(in.String(), "no such field") || !strings.Contains(in.String(), `reflector="mine"`) || own && other.Len() > 0 {
+			clientgo.NewReflectorWithOptions(server, &corev1.Pod{}, &recordingStore{},
+				options).RunWithContext(loggedTo(t, &other))
+			if !strings.Contains(in.String(), "no such field") || !strings.Contains(in.String(), `reflector="mine"`) || own &&
+				other.Len() > 0 {
 				t.Errorf("log of the options: %s\nof the context: %s", &book, &other)
 			}
 			rig.Same(t, "errors that were reported", 1, len(errs.refused("no such field")))
@@ -266,7 +275,8 @@ func TestReflectorLogsTheSync(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		options := cache.ReflectorOptions{Name: "mine", Logger: &logger}
-		clientgo.NewReflectorWithOptions(newPodMemory(labelled("a")), &corev1.Pod{}, &recordingStore{}, options).RunWithContext(ctx)
+		clientgo.NewReflectorWithOptions(newPodMemory(labelled("a")), &corev1.Pod{}, &recordingStore{},
+			options).RunWithContext(ctx)
 		if !strings.Contains(book.String(), "mine: synced") {
 			t.Errorf("the log: %s", &book)
 		}

@@ -30,10 +30,12 @@ func TestTellWritesLeavesSelection(t *testing.T) {
 		selected := func(o *metav1.ListOptions) { o.LabelSelector = "g=x" }
 		url := "http://apiserver/api/v1/pods"
 		all := map[string]content{
-			"FromClient":      contentOf(lw.FromClient(pods, selected)),
-			"WithListOptions": contentOf(lw.WithListOptions[*corev1.Pod](&lw.HTTP[*corev1.Pod]{URL: url, Client: s.told}, selected)),
-			"the URL":         contentOf(&lw.HTTP[*corev1.Pod]{URL: url + "?labelSelector=g%3Dx", Client: s.told}),
-			"metadata":        contentOf(&lw.HTTP[*metav1.PartialObjectMetadata]{URL: url + "?labelSelector=g%3Dx", Client: s.told}),
+			"FromClient": contentOf(lw.FromClient(pods, selected)),
+			"WithListOptions": contentOf(lw.WithListOptions[*corev1.Pod](&lw.HTTP[*corev1.Pod]{URL: url, Client: s.told},
+				selected)),
+			"the URL": contentOf(&lw.HTTP[*corev1.Pod]{URL: url + "?labelSelector=g%3Dx", Client: s.told}),
+			"metadata": contentOf(&lw.HTTP[*metav1.PartialObjectMetadata]{URL: url + "?labelSelector=g%3Dx",
+				Client: s.told}),
 			"Transform": contentOf(lw.Transform(lw.FromClient(pods), func(p *corev1.Pod) (*corev1.Pod, error) {
 				if p.Labels["g"] != "x" {
 					return nil, nil
@@ -91,10 +93,12 @@ func TestTellWritesLeavesSelection(t *testing.T) {
 // What a client of metadata patches is told to informers of metadata; the others wait for the
 // watch, but are told of what the patch has deleted.
 func TestTellWritesOfMetadata(t *testing.T) {
-	for name, accept := range map[string]string{"JSON": "application/json", "protobuf": "application/vnd.kubernetes.protobuf,application/json"} {
+	for name, accept := range map[string]string{"JSON": "application/json",
+		"protobuf": "application/vnd.kubernetes.protobuf,application/json"} {
 		rig.Subtest(t, name, func(t *testing.T) {
 			s := newTellServer(t, accept)
-			partial := rig.Must[metadata.Interface](t)(metadata.NewForConfigAndClient(s.config, s.told)).Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace("default")
+			partial := rig.Must[metadata.Interface](t)(metadata.NewForConfigAndClient(s.config,
+				s.told)).Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace("default")
 			all := s.informers(t)
 			defer start(t, all)()
 			ctx := t.Context()
@@ -103,7 +107,8 @@ func TestTellWritesOfMetadata(t *testing.T) {
 			rig.Must[*corev1.Pod](t)(s.own.CoreV1().Pods("default").Create(ctx, p, metav1.CreateOptions{}))
 			patch := func(text string) string {
 				t.Helper()
-				return rig.Must[*metav1.PartialObjectMetadata](t)(partial.Patch(ctx, "a", types.MergePatchType, []byte(text), metav1.PatchOptions{})).ResourceVersion
+				return rig.Must[*metav1.PartialObjectMetadata](t)(partial.Patch(ctx, "a", types.MergePatchType, []byte(text),
+					metav1.PatchOptions{})).ResourceVersion
 			}
 			old := all["HTTP"].objects()["a"].(*corev1.Pod).ResourceVersion
 			at := patch(`{"metadata":{"labels":{"v":"2"}}}`)
@@ -140,7 +145,8 @@ func TestTellWritesBrokenAnswer(t *testing.T) {
 		if r.Method != http.MethodGet {
 			body = io.MultiReader(body, iotest.ErrReader(broken))
 		}
-		return &http.Response{StatusCode: 201, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(body)}, nil
+		return &http.Response{StatusCode: 201, Header: http.Header{"Content-Type": {"application/json"}},
+			Body: io.NopCloser(body)}, nil
 	})
 	client := clientgo.TellWrites(&http.Client{Transport: server})
 	url := "https://server/api/v1/namespaces/default/pods"
@@ -148,7 +154,8 @@ func TestTellWritesBrokenAnswer(t *testing.T) {
 		Tell:        func(*request.Answer) error { t.Error("it is told"); return nil },
 		TellDeleted: func(types.NamespacedName, types.UID, string) error { t.Error("a deletion is told"); return nil },
 	}
-	follows := rig.Must[*http.Request](t)(http.NewRequestWithContext(request.WithTeller(t.Context(), teller), "GET", url, nil))
+	follows := rig.Must[*http.Request](t)(http.NewRequestWithContext(request.WithTeller(t.Context(), teller),
+		"GET", url, nil))
 	rig.Must[*http.Response](t)(client.Do(follows)).Body.Close()
 	r := rig.Must[*http.Request](t)(http.NewRequestWithContext(t.Context(), "POST", url, nil))
 	resp := rig.Must[*http.Response](t)(client.Do(r))

@@ -34,7 +34,8 @@ import (
 // clock that all bubbles share.
 func handleErrors(t *testing.T) *reported {
 	r := &reported{}
-	rig.Swap(t, &utilruntime.ErrorHandlers, []utilruntime.ErrorHandler{func(_ context.Context, err error, msg string, _ ...any) {
+	rig.Swap(t, &utilruntime.ErrorHandlers, []utilruntime.ErrorHandler{func(_ context.Context, err error, msg string,
+		_ ...any) {
 		r.Add(cmp.Or(err, errors.New("no error")))
 		r.messages.note("%s", msg)
 	}})
@@ -168,7 +169,8 @@ func TestWatchErrorHandlerHangs(t *testing.T) {
 // What a manager reads of a server that refuses to list and to watch, and then permits it: no more
 // failures than of client-go's informer, one for each attempt, and that it works again.
 func TestRecordsOfARefusal(t *testing.T) {
-	for name, newInformer := range map[string]func(cache.ListerWatcher, runtime.Object, time.Duration, cache.Indexers) cache.SharedIndexInformer{
+	for name, newInformer := range map[string]func(cache.ListerWatcher, runtime.Object, time.Duration,
+		cache.Indexers) cache.SharedIndexInformer{
 		"client-go": cache.NewSharedIndexInformer, "lw": clientgo.NewInformer,
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
@@ -198,7 +200,8 @@ func TestRecordsOfARefusal(t *testing.T) {
 				return
 			}
 			told := book.String()
-			if strings.Count(told, "\n") != 1 || !strings.Contains(told, `"lw: Pod: synced" informer="Pod"`) || !strings.Contains(told, `decoder="client-go"`) {
+			if strings.Count(told, "\n") != 1 || !strings.Contains(told, `"lw: Pod: synced" informer="Pod"`) ||
+				!strings.Contains(told, `decoder="client-go"`) {
 				t.Errorf("records, want one, that it has synced after failures:\n%s", told)
 			}
 		})
@@ -241,7 +244,8 @@ func TestDecoderOptionsOfAll(t *testing.T) {
 		}}}
 		_, controller := decoder.NewController(cache.InformerOptions{ListerWatcher: lister, ObjectType: &corev1.Pod{}})
 		store := cache.NewStore(cache.MetaNamespaceKeyFunc)
-		reflector := decoder.NewReflector(lister, &corev1.Pod{}, store, cache.ReflectorOptions{Name: "mine", MinWatchTimeout: time.Hour})
+		reflector := decoder.NewReflector(lister, &corev1.Pod{}, store, cache.ReflectorOptions{Name: "mine",
+			MinWatchTimeout: time.Hour})
 		go controller.RunWithContext(t.Context())
 		go reflector.RunWithContext(t.Context())
 		synctest.Wait()
@@ -273,11 +277,12 @@ func TestDecoderOptions(t *testing.T) {
 		}, clientgo.Capture(server.Client())))
 		var board lw.Board
 		var found []string
-		decoder := clientgo.Decoder{Options: &lw.Options{Name: "mine", Board: &board, DetectMutation: true, OnError: func(err error) {
-			if e, ok := errors.AsType[*lw.Error](err); ok {
-				found = append(found, e.Informer+": "+e.Op)
-			}
-		}}}
+		decoder := clientgo.Decoder{Options: &lw.Options{Name: "mine", Board: &board, DetectMutation: true,
+			OnError: func(err error) {
+				if e, ok := errors.AsType[*lw.Error](err); ok {
+					found = append(found, e.Informer+": "+e.Op)
+				}
+			}}}
 		lister := cache.NewListWatchFromClient(clientset.CoreV1().RESTClient(), "pods", "", fields.Everything())
 		inf := decoder.NewInformer(lister, &corev1.Pod{}, 0, nil)
 		go inf.RunWithContext(t.Context())

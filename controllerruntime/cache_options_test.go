@@ -47,7 +47,8 @@ func TestNewCacheDecodes(t *testing.T) {
 			return b.config.Transport.RoundTrip(r)
 		})}
 		yes := true
-		c := b.start(controllerruntime.NewCacheWith(controllerruntime.Options{Share: true, Drop: []string{"metadata.managedFields"}}),
+		c := b.start(controllerruntime.NewCacheWith(controllerruntime.Options{Share: true,
+			Drop: []string{"metadata.managedFields"}}),
 			cache.Options{HTTPClient: client, DefaultUnsafeDisableDeepCopy: &yes})
 		if !c.WaitForCacheSync(t.Context()) {
 			t.Fatal("not synced")
@@ -86,7 +87,8 @@ func TestMetadataWithoutTrust(t *testing.T) {
 			}(b.config.Transport))
 			var inf toolscache.SharedIndexInformer
 			opts := cache.Options{HTTPClient: clientgo.Capture(&http.Client{Transport: b.config.Transport})}
-			opts.NewInformer = func(l toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+			opts.NewInformer = func(l toolscache.ListerWatcher, example runtime.Object, resync time.Duration,
+				indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 				inf = clientgo.Decoder{}.NewInformer(l, example, resync, indexers)
 				return inf
 			}
@@ -119,9 +121,11 @@ func TestUncopiedObjectsHeal(t *testing.T) {
 	yes, no := true, false
 	metadata := podMetadata()
 	for name, opts := range map[string]cache.Options{
-		"all": {DefaultUnsafeDisableDeepCopy: &yes}, "pods": {ByObject: map[client.Object]cache.ByObject{&corev1.Pod{}: {UnsafeDisableDeepCopy: &yes}}},
-		"metadata":  {ByObject: map[client.Object]cache.ByObject{metadata: {UnsafeDisableDeepCopy: &yes}}},
-		"but nodes": {DefaultUnsafeDisableDeepCopy: &yes, ByObject: map[client.Object]cache.ByObject{&corev1.Node{}: {UnsafeDisableDeepCopy: &no}}},
+		"all":      {DefaultUnsafeDisableDeepCopy: &yes},
+		"pods":     {ByObject: map[client.Object]cache.ByObject{&corev1.Pod{}: {UnsafeDisableDeepCopy: &yes}}},
+		"metadata": {ByObject: map[client.Object]cache.ByObject{metadata: {UnsafeDisableDeepCopy: &yes}}},
+		"but nodes": {DefaultUnsafeDisableDeepCopy: &yes,
+			ByObject: map[client.Object]cache.ByObject{&corev1.Node{}: {UnsafeDisableDeepCopy: &no}}},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
 			b := newBench(t)
@@ -167,13 +171,15 @@ func TestNewCacheOff(t *testing.T) {
 	t.Setenv("LW", "off")
 	synctest.Test(t, func(t *testing.T) {
 		b, board := newBench(t), new(lw.Board)
-		o := controllerruntime.Options{Board: board, TellWrites: true, Only: map[client.Object]lw.Fields{&corev1.Pod{}: {"status"}}}
+		o := controllerruntime.Options{Board: board, TellWrites: true,
+			Only: map[client.Object]lw.Fields{&corev1.Pod{}: {"status"}}}
 		c := b.start(controllerruntime.NewCacheWith(o), cache.Options{})
 		b.want(c, &corev1.Pod{})
 		if got := names(board); len(got) > 0 {
 			t.Errorf("the board has %v", got)
 		}
-		_, err := controllerruntime.NewClient(o)(b.config, client.Options{Mapper: b.mapper, Cache: &client.CacheOptions{Reader: c}})
+		_, err := controllerruntime.NewClient(o)(b.config, client.Options{Mapper: b.mapper,
+			Cache: &client.CacheOptions{Reader: c}})
 		rig.OK(t, err)
 		_, err = controllerruntime.NewCacheWith(controllerruntime.Options{OnDemand: []client.Object{&corev1.Secret{}}})(b.config, cache.Options{})
 		if !rig.Matches(err, "LW=off") {
@@ -230,7 +236,8 @@ func TestNewCacheWithTheCallersInformer(t *testing.T) {
 		b := newBench(t)
 		fake := controllertest.NewFakeInformer()
 		c := b.start(controllerruntime.NewCache, cache.Options{
-			NewInformer: func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer {
+			NewInformer: func(toolscache.ListerWatcher, runtime.Object, time.Duration,
+				toolscache.Indexers) toolscache.SharedIndexInformer {
 				return fake
 			},
 		})
@@ -244,7 +251,8 @@ func TestNewCacheWithTheCallersInformer(t *testing.T) {
 // A cache runs on each replica, whatever its options.
 func TestNewCacheNeedsNoLeaderElection(t *testing.T) {
 	for name, options := range map[string]controllerruntime.Options{
-		"none": {}, "TellWrites": {TellWrites: true}, "Only": {Only: map[client.Object]lw.Fields{&corev1.Pod{}: {"spec"}}}, "OnDemand": {OnDemand: []client.Object{&corev1.Pod{}}},
+		"none": {}, "TellWrites": {TellWrites: true}, "Only": {Only: map[client.Object]lw.Fields{&corev1.Pod{}: {"spec"}}},
+		"OnDemand": {OnDemand: []client.Object{&corev1.Pod{}}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBench(t)
@@ -279,7 +287,8 @@ func TestNewCacheOfAnotherTypeName(t *testing.T) {
 		metav1.AddToGroupVersion(scheme, podKind.GroupVersion())
 		c := b.start(controllerruntime.NewCache, cache.Options{Scheme: scheme})
 		var p lightPod
-		if err := c.Get(t.Context(), client.ObjectKey{Namespace: "a", Name: "pod-3"}, &p); err != nil || p.Spec.NodeName != "n1" {
+		if err := c.Get(t.Context(), client.ObjectKey{Namespace: "a", Name: "pod-3"}, &p); err != nil ||
+			p.Spec.NodeName != "n1" {
 			t.Errorf("node %q, %v", p.Spec.NodeName, err)
 		}
 	})
@@ -378,11 +387,13 @@ func TestOptionsMetrics(t *testing.T) {
 			return all
 		}
 		for _, name := range []string{"a", "b"} { // without a Board they share that of the process
-			c := b.start(controllerruntime.NewCacheWith(controllerruntime.Options{Metrics: registry, Name: name}), cache.Options{})
+			c := b.start(controllerruntime.NewCacheWith(controllerruntime.Options{Metrics: registry, Name: name}),
+				cache.Options{})
 			b.want(c, &corev1.Pod{})
 		}
 		rig.Same(t, "", map[string]float64{"a/Pod": 12, "b/Pod": 12}, objects())
-		_, err := controllerruntime.NewCacheWith(controllerruntime.Options{Metrics: registry, Board: new(lw.Board)})(b.config, cache.Options{Mapper: b.mapper})
+		_, err := controllerruntime.NewCacheWith(controllerruntime.Options{Metrics: registry, Board: new(lw.Board)})(b.config,
+			cache.Options{Mapper: b.mapper})
 		if err == nil || !strings.Contains(err.Error(), "one Board") {
 			t.Errorf("a second board in one registry: %v", err)
 		}
@@ -434,7 +445,8 @@ func TestOptionsByObjectErrors(t *testing.T) {
 		"no kind":   {&metav1.PartialObjectMetadata{}: {}},
 		"two alike": {&corev1.Pod{}: {}, &corev1.Pod{}: {}},
 	} {
-		_, err := controllerruntime.NewCacheWith(controllerruntime.Options{ByObject: examples})(nil, cache.Options{HTTPClient: http.DefaultClient})
+		_, err := controllerruntime.NewCacheWith(controllerruntime.Options{ByObject: examples})(nil,
+			cache.Options{HTTPClient: http.DefaultClient})
 		if err == nil || !strings.Contains(err.Error(), "ByObject: ") {
 			t.Errorf("%s: %v", name, err)
 		}

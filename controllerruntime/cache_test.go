@@ -56,7 +56,8 @@ func newBench(t *testing.T) *bench {
 	}})
 	transport := s.Client().Transport
 	mapper := meta.NewDefaultRESTMapper(nil)
-	for gvk, scope := range map[schema.GroupVersionKind]meta.RESTScope{podKind: meta.RESTScopeNamespace, nodeKind: meta.RESTScopeRoot} {
+	for gvk, scope := range map[schema.GroupVersionKind]meta.RESTScope{podKind: meta.RESTScopeNamespace,
+		nodeKind: meta.RESTScopeRoot} {
 		mapper.Add(gvk, scope)
 		mapper.Add(gvk.GroupVersion().WithKind(gvk.Kind+"List"), scope) // as discovery does
 	}
@@ -81,7 +82,8 @@ func newPod(ns string, i int) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: ns, Name: fmt.Sprintf("pod-%d", i), Labels: map[string]string{"app": []string{"web", "db"}[i%2]},
-			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m", Operation: "Update", FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`)}},
+			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m", Operation: "Update", FieldsType: "FieldsV1",
+				FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`)}},
 		},
 		Spec: corev1.PodSpec{
 			NodeName:    fmt.Sprintf("n%d", i/2),
@@ -110,7 +112,8 @@ func (b *bench) start(newCache cache.NewCacheFunc, opts cache.Options) cache.Cac
 // through which it watches metadata, leaves a goroutine behind if it is stopped while an event
 // waits.
 func newDefault(config *rest.Config, opts cache.Options) (cache.Cache, error) {
-	opts.NewInformer = func(l toolscache.ListerWatcher, obj runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+	opts.NewInformer = func(l toolscache.ListerWatcher, obj runtime.Object, resync time.Duration,
+		indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 		from := toolscache.ToListerWatcherWithContext(l)
 		return toolscache.NewSharedIndexInformer(&toolscache.ListWatch{
 			ListWithContextFunc: from.ListWithContext,
@@ -207,7 +210,8 @@ func (w *watcher) log(what string, initial bool, event string, objs ...any) {
 			// lw's handlers get the last object that they know, client-go's the one of the event.
 			version = "last"
 		}
-		event += fmt.Sprintf(" %s/%s@%s %v", m.GetNamespace(), m.GetName(), version, obj.(runtime.Object).GetObjectKind().GroupVersionKind())
+		event += fmt.Sprintf(" %s/%s@%s %v", m.GetNamespace(), m.GetName(), version,
+			obj.(runtime.Object).GetObjectKind().GroupVersionKind())
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -222,7 +226,8 @@ func (w *watcher) view() view {
 	v := view{Gets: map[string]string{}, Lists: map[string]map[string]runtime.Object{}, Events: map[string][]string{}}
 	ctx := w.Context()
 	for what, example := range examples() {
-		for _, key := range []client.ObjectKey{{Namespace: "a", Name: "pod-0"}, {Namespace: "b", Name: "pod-3"}, {Namespace: "a", Name: "none"}, {Name: "n0"}} {
+		for _, key := range []client.ObjectKey{{Namespace: "a", Name: "pod-0"}, {Namespace: "b", Name: "pod-3"},
+			{Namespace: "a", Name: "none"}, {Name: "n0"}} {
 			obj := example.DeepCopyObject().(client.Object)
 			err := w.Get(ctx, key, obj)
 			v.Gets[what+" "+key.String()] = fmt.Sprintf("%+v %v", obj, err)
@@ -292,8 +297,9 @@ func TestNewCacheIsLikeTheDefault(t *testing.T) {
 		}, want: 6},
 		{name: "by object", opts: cache.Options{ByObject: map[client.Object]cache.ByObject{
 			&corev1.Pod{}: {
-				Namespaces: map[string]cache.Config{"c": {FieldSelector: fields.OneTermEqualSelector("spec.nodeName", "n1")}, "a": {}},
-				Transform:  stamp("pod"),
+				Namespaces: map[string]cache.Config{"c": {FieldSelector: fields.OneTermEqualSelector("spec.nodeName", "n1")},
+					"a": {}},
+				Transform: stamp("pod"),
 			},
 			&corev1.Node{}: {UnsafeDisableDeepCopy: &yes},
 		}}, want: 6},
@@ -307,8 +313,11 @@ func TestNewCacheIsLikeTheDefault(t *testing.T) {
 			}
 			var watchers []*watcher
 			// A mask of all fields, each by its path, changes nothing either.
-			all := map[client.Object]lw.Fields{&corev1.Pod{}: prune.Leaves(reflect.TypeFor[corev1.Pod]()), &corev1.Node{}: prune.Leaves(reflect.TypeFor[corev1.Node]())}
-			for _, newCache := range []cache.NewCacheFunc{newDefault, controllerruntime.NewCache, controllerruntime.NewCacheWith(controllerruntime.Options{Share: true}), controllerruntime.NewCacheWith(controllerruntime.Options{Only: all})} {
+			all := map[client.Object]lw.Fields{&corev1.Pod{}: prune.Leaves(reflect.TypeFor[corev1.Pod]()),
+				&corev1.Node{}: prune.Leaves(reflect.TypeFor[corev1.Node]())}
+			for _, newCache := range []cache.NewCacheFunc{newDefault, controllerruntime.NewCache,
+				controllerruntime.NewCacheWith(controllerruntime.Options{Share: true}),
+				controllerruntime.NewCacheWith(controllerruntime.Options{Only: all})} {
 				c := b.start(newCache, tt.opts)
 				for _, example := range examples() {
 					rig.OK(t, c.IndexField(t.Context(), example, "node", node))

@@ -39,23 +39,27 @@ type partCache struct {
 
 func newPartCache(t *testing.T, o controllerruntime.Options, opts cache.Options) *partCache {
 	t.Helper()
-	server := lwtest.NewServer(t, lwtest.Resource{Plural: "secrets", Kind: "Secret"}, lwtest.Resource{Plural: "nodes", Kind: "Node", Cluster: true})
+	server := lwtest.NewServer(t, lwtest.Resource{Plural: "secrets", Kind: "Secret"}, lwtest.Resource{Plural: "nodes",
+		Kind: "Node", Cluster: true})
 	c := &partCache{T: t, server: server}
 	for _, key := range []string{"a/x", "a/y", "b/x"} {
 		c.write(key, "1")
 	}
-	rig.Must[*corev1.Node](t)(lwtest.Objects[*corev1.Node](server, "nodes").Create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}))
+	rig.Must[*corev1.Node](t)(lwtest.Objects[*corev1.Node](server,
+		"nodes").Create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}))
 	transport := rig.RoundTrip(func(r *http.Request) (*http.Response, error) {
 		if r.UserAgent() != rest.DefaultKubernetesUserAgent() {
 			t.Errorf("%v is a request of %q", r.URL, r.UserAgent())
 		}
 		return server.Client().Transport.RoundTrip(r)
 	})
-	config := &rest.Config{Host: server.URL(), Transport: transport, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
+	config := &rest.Config{Host: server.URL(), Transport: transport,
+		ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
 	var err error
 	c.Cache, err = controllerruntime.NewCacheWith(o)(config, opts)
 	rig.OK(t, err)
-	if err, ok := errors.AsType[*cache.ErrCacheNotStarted](c.Get(t.Context(), lw.Key{Namespace: "a", Name: "y"}, &corev1.Secret{})); !ok {
+	if err, ok := errors.AsType[*cache.ErrCacheNotStarted](c.Get(t.Context(), lw.Key{Namespace: "a", Name: "y"},
+		&corev1.Secret{})); !ok {
 		t.Errorf("before the start: %v", err)
 	}
 	rig.Start(t, runner(c.Start))
@@ -80,7 +84,8 @@ func (c *partCache) write(key, value string) {
 	c.Helper()
 	secrets := lwtest.Objects[*corev1.Secret](c.server, "secrets")
 	namespace, name, _ := strings.Cut(key, "/")
-	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string][]byte{"v": []byte(value)}}
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Data: map[string][]byte{"v": []byte(value)}}
 	_, err := secrets.Create(s)
 	if apierrors.IsAlreadyExists(err) {
 		_, err = secrets.Update(s)
@@ -133,7 +138,8 @@ func TestOnDemand(t *testing.T) {
 			s.Data = map[string][]byte{"v": append([]byte("v"), s.Data["v"]...)}
 			return &s, nil
 		}
-		c := newPartCache(t, controllerruntime.Options{OnDemand: []client.Object{&corev1.Secret{}, &corev1.Node{}}}, cache.Options{DefaultTransform: transform})
+		c := newPartCache(t, controllerruntime.Options{OnDemand: []client.Object{&corev1.Secret{}, &corev1.Node{}}},
+			cache.Options{DefaultTransform: transform})
 		c.saw("add a/y") // it was read before the start
 		c.is("v1, 1 requests", "a/x")
 		c.is("v1, 0 requests", "a/x")
@@ -176,7 +182,8 @@ func TestOnDemandUnusable(t *testing.T) {
 			}
 			return obj, nil
 		}
-		c := newPartCache(t, controllerruntime.Options{OnDemand: []client.Object{&corev1.Secret{}}}, cache.Options{DefaultTransform: transform})
+		c := newPartCache(t, controllerruntime.Options{OnDemand: []client.Object{&corev1.Secret{}}},
+			cache.Options{DefaultTransform: transform})
 		c.write("b/x", "bad")
 		c.write("a/z", "1")
 		for _, key := range []lw.Key{{Namespace: "b", Name: "x"}, {Namespace: "b", Name: "x"}} {
@@ -202,9 +209,10 @@ func TestOnDemandUnusable(t *testing.T) {
 func TestOnDemandFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var failed atomic.Int64
-		c := newPartCache(t, controllerruntime.Options{OnDemand: []client.Object{&corev1.Secret{}}, OnDemandFor: time.Minute}, cache.Options{
-			DefaultWatchErrorHandler: func(context.Context, *toolscache.Reflector, error) { failed.Add(1) },
-		})
+		c := newPartCache(t, controllerruntime.Options{OnDemand: []client.Object{&corev1.Secret{}}, OnDemandFor: time.Minute},
+			cache.Options{
+				DefaultWatchErrorHandler: func(context.Context, *toolscache.Reflector, error) { failed.Add(1) },
+			})
 		c.server.SetDown(true)
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // longer than an object is kept
 		defer cancel()
@@ -248,10 +256,12 @@ func TestNamespaces(t *testing.T) {
 		namespaces.Set("test", "b")
 		synctest.Wait()
 		c.is("absent, 0 requests", "a/x")
-		if err := c.List(t.Context(), &corev1.SecretList{}, client.InNamespace("a")); !errors.Is(err, reconcile.TerminalError(nil)) {
+		if err := c.List(t.Context(), &corev1.SecretList{}, client.InNamespace("a")); !errors.Is(err,
+			reconcile.TerminalError(nil)) {
 			t.Errorf("List of a namespace that was let go: %v", err)
 		}
-		if err := c.List(t.Context(), &corev1.SecretList{}, client.InNamespace("c")); err == nil || errors.Is(err, reconcile.TerminalError(nil)) {
+		if err := c.List(t.Context(), &corev1.SecretList{}, client.InNamespace("c")); err == nil ||
+			errors.Is(err, reconcile.TerminalError(nil)) {
 			t.Errorf("List of another one: %v", err)
 		}
 		got = append(got, list("a"), list(""))
@@ -259,7 +269,8 @@ func TestNamespaces(t *testing.T) {
 		namespaces.Set("test", "a")
 		c.is("1, 1 requests", "a/x")
 		unknown := "unable to list: %s because of unknown namespace for the cache"
-		rig.Same(t, "lists", []string{"2", fmt.Sprintf(unknown, "b"), "2", "1", "3", "terminal error: " + fmt.Sprintf(unknown, "a"), "1"}, got)
+		rig.Same(t, "lists", []string{"2", fmt.Sprintf(unknown, "b"), "2", "1", "3", "terminal error: " + fmt.Sprintf(unknown,
+			"a"), "1"}, got)
 		if err := c.Get(t.Context(), lw.Key{Name: "n"}, &corev1.Node{}); err != nil {
 			t.Errorf("an object without a namespace: %v", err)
 		}
@@ -287,18 +298,21 @@ func TestPartOptions(t *testing.T) {
 		o    controllerruntime.Options
 		opts cache.Options
 	}{
-		"namespaces twice": {controllerruntime.Options{Namespaces: &lw.NamespaceSet{}}, cache.Options{DefaultNamespaces: map[string]cache.Config{"a": {}}}},
+		"namespaces twice": {controllerruntime.Options{Namespaces: &lw.NamespaceSet{}},
+			cache.Options{DefaultNamespaces: map[string]cache.Config{"a": {}}}},
 		"an informer each": {onDemand, cache.Options{DefaultNamespaces: map[string]cache.Config{"a": {}, "b": {}}}},
 		"of a kind": {onDemand, cache.Options{ByObject: map[client.Object]cache.ByObject{
 			&corev1.Secret{}: {Namespaces: map[string]cache.Config{"a": {}, "b": {}}},
 		}}},
 		"no kind": {controllerruntime.Options{OnDemand: []client.Object{nil}}, cache.Options{}},
-		"not lw's": {onDemand, cache.Options{NewInformer: func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer {
+		"not lw's": {onDemand, cache.Options{NewInformer: func(toolscache.ListerWatcher, runtime.Object, time.Duration,
+			toolscache.Indexers) toolscache.SharedIndexInformer {
 			return nil
 		}}},
 	} {
 		config := &rest.Config{Host: "http://apiserver"}
-		if _, err := controllerruntime.NewCacheWith(tt.o)(config, tt.opts); err == nil || !strings.HasPrefix(err.Error(), "controllerruntime: NewCache: ") {
+		if _, err := controllerruntime.NewCacheWith(tt.o)(config, tt.opts); err == nil || !strings.HasPrefix(err.Error(),
+			"controllerruntime: NewCache: ") {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}

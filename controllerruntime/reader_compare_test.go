@@ -42,7 +42,8 @@ func compared[T controllerruntime.Object](b *bench, r *controllerruntime.Reader,
 	for name, values := range indexedBy {
 		of[name] = func(obj T) []string { return values(obj) }
 	}
-	inf := lw.NewInformer[T](&lw.HTTP[T]{URL: b.config.Host + "/api/v1/" + strings.ToLower(gvk.Kind) + "s", Client: b.Client()}, nil)
+	inf := lw.NewInformer[T](&lw.HTTP[T]{URL: b.config.Host + "/api/v1/" + strings.ToLower(gvk.Kind) + "s",
+		Client: b.Client()}, nil)
 	rig.OK(b, controllerruntime.ServeKind(r, gvk, inf, of))
 	runInBubble(b.T, inf)
 }
@@ -53,9 +54,11 @@ func compared[T controllerruntime.Object](b *bench, r *controllerruntime.Reader,
 func TestReaderIsLikeTheCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
-		b.write(b.nodes.Create, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "pod-1", Labels: map[string]string{"app": "web"}}})
+		b.write(b.nodes.Create,
+			&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "pod-1", Labels: map[string]string{"app": "web"}}})
 		r := controllerruntime.NewReader(nil)
-		readers := map[string]client.Reader{"the cache": b.start(newDefault, cache.Options{}), "NewCache": b.start(controllerruntime.NewCache, cache.Options{}), "Reader": r}
+		readers := map[string]client.Reader{"the cache": b.start(newDefault, cache.Options{}),
+			"NewCache": b.start(controllerruntime.NewCache, cache.Options{}), "Reader": r}
 		var forms []func() client.Object
 		all := examples()
 		for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -70,7 +73,8 @@ func TestReaderIsLikeTheCache(t *testing.T) {
 		for _, of := range forms {
 			for name, values := range indexedBy {
 				for _, who := range []string{"the cache", "NewCache"} {
-					rig.OK(t, readers[who].(cache.Cache).IndexField(t.Context(), of(), name, func(o client.Object) []string { return values(o) }))
+					rig.OK(t, readers[who].(cache.Cache).IndexField(t.Context(), of(), name,
+						func(o client.Object) []string { return values(o) }))
 				}
 			}
 		}
@@ -100,7 +104,8 @@ type read struct {
 }
 
 func (r read) String() string {
-	return fmt.Sprintf("get %v, namespace %q, labels %v, fields %v, limit %d, continue %q", r.key, r.opts.Namespace, r.opts.LabelSelector, r.opts.FieldSelector, r.opts.Limit, r.opts.Continue)
+	return fmt.Sprintf("get %v, namespace %q, labels %v, fields %v, limit %d, continue %q", r.key, r.opts.Namespace,
+		r.opts.LabelSelector, r.opts.FieldSelector, r.opts.Limit, r.opts.Continue)
 }
 
 func randomRead(random *rand.Rand) read {
@@ -158,7 +163,8 @@ func (r read) of(t *testing.T, rd client.Reader, example client.Object) (answer 
 	}()
 	if r.key.Name != "" {
 		err := rd.Get(t.Context(), r.key, example)
-		return fmt.Sprint(example.GetNamespace(), "/", example.GetName(), " ", example.GetObjectKind().GroupVersionKind().Kind, " ", apierrors.IsNotFound(err), " ", err)
+		return fmt.Sprint(example.GetNamespace(), "/", example.GetName(), " ",
+			example.GetObjectKind().GroupVersionKind().Kind, " ", apierrors.IsNotFound(err), " ", err)
 	}
 	list := listOf(example)
 	err := rd.List(t.Context(), list, &r.opts)

@@ -63,9 +63,12 @@ func TestReaderList(t *testing.T) {
 			{"no such namespace", []client.ListOption{client.InNamespace("c")}, ""},
 			{"labels", []client.ListOption{client.MatchingLabels{"app": "db"}}, "a/pod-1 a/pod-3 b/pod-1 b/pod-3"},
 			{"field", []client.ListOption{client.MatchingFields{"spec.nodeName": "n1"}}, "a/pod-2 a/pod-3 b/pod-2 b/pod-3"},
-			{"two fields", []client.ListOption{client.MatchingFields{"spec.nodeName": "n0", "image": "image"}}, "a/pod-0 a/pod-1 b/pod-0 b/pod-1"},
-			{"two fields, of which one fits none", []client.ListOption{client.MatchingFields{"spec.nodeName": "n0", "image": "other"}}, ""},
-			{"all at once", []client.ListOption{client.InNamespace("a"), client.MatchingLabels{"app": "web"}, client.MatchingFields{"spec.nodeName": "n1"}}, "a/pod-2"},
+			{"two fields", []client.ListOption{client.MatchingFields{"spec.nodeName": "n0", "image": "image"}},
+				"a/pod-0 a/pod-1 b/pod-0 b/pod-1"},
+			{"two fields, of which one fits none", []client.ListOption{client.MatchingFields{"spec.nodeName": "n0",
+				"image": "other"}}, ""},
+			{"all at once", []client.ListOption{client.InNamespace("a"), client.MatchingLabels{"app": "web"},
+				client.MatchingFields{"spec.nodeName": "n1"}}, "a/pod-2"},
 		} {
 			var list corev1.PodList
 			if err := r.List(t.Context(), &list, tt.opts...); err != nil {
@@ -86,7 +89,8 @@ func TestReaderList(t *testing.T) {
 		}
 
 		var list corev1.PodList
-		if err := r.List(t.Context(), &list, client.MatchingLabels{"app": "db"}, client.Limit(3)); err != nil || len(list.Items) != 3 || list.Continue != "continue-not-supported" {
+		if err := r.List(t.Context(), &list, client.MatchingLabels{"app": "db"}, client.Limit(3)); err != nil ||
+			len(list.Items) != 3 || list.Continue != "continue-not-supported" {
 			t.Errorf("limit: %d pods, continue %q, %v", len(list.Items), list.Continue, err)
 		}
 		for want, opt := range map[string]client.ListOption{
@@ -95,7 +99,8 @@ func TestReaderList(t *testing.T) {
 			"only equality":           client.MatchingFieldsSelector{Selector: fields.OneTermNotEqualSelector("image", "x")},
 			"continued":               client.Continue("x"),
 		} {
-			if err := r.List(t.Context(), &list, opt); err == nil || !strings.HasPrefix(err.Error(), "controllerruntime: Reader: ") || !strings.Contains(err.Error(), want) {
+			if err := r.List(t.Context(), &list, opt); err == nil || !strings.HasPrefix(err.Error(),
+				"controllerruntime: Reader: ") || !strings.Contains(err.Error(), want) {
 				t.Errorf("error %v, want %s", err, want)
 			}
 		}
@@ -146,12 +151,14 @@ func TestReaderKinds(t *testing.T) {
 		u.SetNamespace(key.Namespace)
 		u.SetName(key.Name)
 		u.SetGroupVersionKind(podKind)
-		m := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{"from": "metadata"}}}
+		m := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name,
+			Labels: map[string]string{"from": "metadata"}}}
 		objects := lw.NewInformer(lw.NewMemory(u), nil)
 		metadata := lw.NewInformer(lw.NewMemory(m), nil)
 		rig.OK(t, controllerruntime.ServeKind(r, podKind, objects, nil))
 		rig.OK(t, controllerruntime.ServeKind(r, podKind, metadata, nil))
-		if err := controllerruntime.ServeKind(r, podKind, metadata, nil); err == nil || !strings.Contains(err.Error(), "served already") {
+		if err := controllerruntime.ServeKind(r, podKind, metadata, nil); err == nil || !strings.Contains(err.Error(),
+			"served already") {
 			t.Errorf("error %v", err)
 		}
 		runInBubble(t, pods, objects, metadata)
@@ -229,7 +236,8 @@ func TestReaderWaits(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		key := client.ObjectKey{Namespace: "default", Name: "a"}
-		if err := r.Get(ctx, key, &corev1.Pod{}); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "the server is away") {
+		if err := r.Get(ctx, key, &corev1.Pod{}); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(),
+			"the server is away") {
 			t.Errorf("error %v", err)
 		}
 		server.Fail(nil)
@@ -255,7 +263,8 @@ func ExampleReader() {
 		return
 	}
 	var list corev1.PodList
-	if err := reader.List(ctx, &list, client.InNamespace("default"), client.MatchingFields{"spec.nodeName": "n2"}); err != nil {
+	if err := reader.List(ctx, &list, client.InNamespace("default"),
+		client.MatchingFields{"spec.nodeName": "n2"}); err != nil {
 		fmt.Println(err)
 		return
 	}
@@ -279,8 +288,10 @@ func TestReaderOfSeveralFields(t *testing.T) {
 		rig.OK(t, controllerruntime.Serve(r, pods, podFields))
 		runInBubble(t, pods)
 		for selector, want := range map[string]string{
-			"image=i1,spec.nodeName=n": "p1", "spec.nodeName=n,image=i1": "p1", "spec.nodeName=m,image=i1": "", "image=i1,spec.nodeName=m": "",
-			"image=shared,spec.nodeName=n": "p0 p1", "spec.nodeName=n,image=shared,image=i0": "p0", "image=none,image=shared": "",
+			"image=i1,spec.nodeName=n": "p1", "spec.nodeName=n,image=i1": "p1", "spec.nodeName=m,image=i1": "",
+			"image=i1,spec.nodeName=m":     "",
+			"image=shared,spec.nodeName=n": "p0 p1", "spec.nodeName=n,image=shared,image=i0": "p0",
+			"image=none,image=shared": "",
 		} {
 			var list corev1.PodList
 			rig.OK(t, r.List(t.Context(), &list, client.MatchingFieldsSelector{Selector: fields.ParseSelectorOrDie(selector)}))
@@ -296,12 +307,15 @@ func TestReaderOfSeveralFields(t *testing.T) {
 		for _, shared := range []*bool{nil, new(bool)} {
 			var list corev1.PodList
 			var p corev1.Pod
-			if err := r.List(t.Context(), &list, client.InNamespace("b"), &client.ListOptions{UnsafeDisableDeepCopy: shared}); err != nil || len(list.Items) != 1 {
+			if err := r.List(t.Context(), &list, client.InNamespace("b"),
+				&client.ListOptions{UnsafeDisableDeepCopy: shared}); err != nil || len(list.Items) != 1 {
 				t.Fatal(err, len(list.Items))
 			}
-			rig.OK(t, r.Get(t.Context(), client.ObjectKey{Namespace: "b", Name: "p2"}, &p, &client.GetOptions{UnsafeDisableDeepCopy: shared}))
+			rig.OK(t, r.Get(t.Context(), client.ObjectKey{Namespace: "b", Name: "p2"}, &p,
+				&client.GetOptions{UnsafeDisableDeepCopy: shared}))
 			list.Items[0].Spec.Containers[0].Image, p.Spec.Containers[0].Image = "mine", "mine"
-			if now, _ := pods.Store().Get(lw.Key{Namespace: "b", Name: "p2"}); now.Spec.Containers[0].Image != "shared" || p.Kind != "Pod" || list.Items[0].Kind != "Pod" {
+			if now, _ := pods.Store().Get(lw.Key{Namespace: "b", Name: "p2"}); now.Spec.Containers[0].Image != "shared" ||
+				p.Kind != "Pod" || list.Items[0].Kind != "Pod" {
 				t.Error("the reader has shared the object of the store, or has left out its kind")
 			}
 		}
@@ -310,7 +324,8 @@ func TestReaderOfSeveralFields(t *testing.T) {
 		wrong := controllerruntime.NewReader(nil)
 		rig.OK(t, controllerruntime.ServeKind(wrong, podKind, nodes, nil))
 		runInBubble(t, nodes)
-		if err := wrong.Get(t.Context(), client.ObjectKey{Namespace: "b", Name: "p2"}, &corev1.Pod{}); err == nil || apierrors.IsNotFound(err) {
+		if err := wrong.Get(t.Context(), client.ObjectKey{Namespace: "b", Name: "p2"}, &corev1.Pod{}); err == nil ||
+			apierrors.IsNotFound(err) {
 			t.Errorf("a pod from nodes: %v", err)
 		}
 	})

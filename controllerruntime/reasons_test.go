@@ -33,9 +33,11 @@ import (
 // newReasonsManager returns a manager with options, of a server of pods and of config maps.
 func newReasonsManager(t testing.TB, options controllerruntime.Options) (ctrl.Manager, *lwtest.Server) {
 	t.Helper()
-	server := lwtest.NewServer(t, lwtest.Resource{Plural: "pods", Kind: "Pod"}, lwtest.Resource{Plural: "configmaps", Kind: "ConfigMap"})
+	server := lwtest.NewServer(t, lwtest.Resource{Plural: "pods", Kind: "Pod"}, lwtest.Resource{Plural: "configmaps",
+		Kind: "ConfigMap"})
 	mgr, err := ctrl.NewManager(&rest.Config{Host: server.URL(), Transport: server.Client().Transport}, ctrl.Options{
-		NewCache: controllerruntime.NewCacheWith(options), Logger: logr.Discard(), Metrics: metricsserver.Options{BindAddress: "0"},
+		NewCache: controllerruntime.NewCacheWith(options), Logger: logr.Discard(),
+		Metrics:    metricsserver.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: new(true)},
 		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) {
 			mapper := meta.NewDefaultRESTMapper(nil)
@@ -51,14 +53,17 @@ func newReasonsManager(t testing.TB, options controllerruntime.Options) (ctrl.Ma
 // The reconciler of a manager knows what it is called for: objects of For, Owns and Watches, those
 // of a Source, its own errors and requeues, with each sort of queue.
 func TestReasons(t *testing.T) {
-	plain := func(_ string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+	plain := func(_ string,
+		limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 		return workqueue.NewTypedRateLimitingQueue(limiter)
 	}
-	for name, queue := range map[string]func(string, workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request]{"priorities": nil, "plain": plain} {
+	for name, queue := range map[string]func(string,
+		workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request]{"priorities": nil, "plain": plain} {
 		rig.Subtest(t, name, func(t *testing.T) {
 			options := controllerruntime.Options{Reasons: true}
 			mgr, server := newReasonsManager(t, options)
-			nodes := lw.NewInformer(lw.NewMemory(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}), &lw.Options{Name: "Node"})
+			nodes := lw.NewInformer(lw.NewMemory(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}),
+				&lw.Options{Name: "Node"})
 			var mu sync.Mutex // guards the variables below
 			var got []string
 			result, fails := reconcile.Result{}, error(nil)
@@ -67,15 +72,17 @@ func TestReasons(t *testing.T) {
 				defer mu.Unlock()
 				result, fails = r, err
 			}
-			explained := controllerruntime.Explain(options, reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
-				mu.Lock()
-				defer mu.Unlock()
-				got = append(got, r.Name+": "+controllerruntime.Reasons(ctx).String())
-				return result, fails
-			}))
+			explained := controllerruntime.Explain(options,
+				reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+					mu.Lock()
+					defer mu.Unlock()
+					got = append(got, r.Name+": "+controllerruntime.Reasons(ctx).String())
+					return result, fails
+				}))
 			explained.Queue = queue
 			err := ctrl.NewControllerManagedBy(mgr).For(&corev1.Pod{}).Owns(&corev1.ConfigMap{}).
-				WatchesRawSource(controllerruntime.Source(nodes, handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, n *corev1.Node) []reconcile.Request {
+				WatchesRawSource(controllerruntime.Source(nodes, handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context,
+					n *corev1.Node) []reconcile.Request {
 					return []reconcile.Request{{NamespacedName: lw.Key{Name: n.Name}}}
 				}))).
 				WithOptions(controller.Options{NewQueue: explained.NewQueue}).Complete(explained)
@@ -95,7 +102,9 @@ func TestReasons(t *testing.T) {
 			web, err := pods.Create(namedPod("web", "n1"))
 			rig.OK(t, err)
 			expect("web: Pod default/web added (watch)")
-			owned := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "settings", OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "web", UID: web.UID, Controller: new(true)}}}}
+			owned := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "settings",
+				OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "web", UID: web.UID,
+					Controller: new(true)}}}}
 			owned, err = maps.Create(owned)
 			rig.OK(t, err)
 			expect("web: ConfigMap default/settings added (watch)")
@@ -107,7 +116,8 @@ func TestReasons(t *testing.T) {
 			set(reconcile.Result{RequeueAfter: 40 * time.Second}, nil)
 			rig.Sleep(time.Second)
 			set(reconcile.Result{}, nil)
-			expect("web: ConfigMap default/settings updated (watch): data.size", "web: added after an error: no quota", "web: added after 40s")
+			expect("web: ConfigMap default/settings updated (watch): data.size", "web: added after an error: no quota",
+				"web: added after 40s")
 		})
 	}
 }
@@ -116,10 +126,11 @@ func TestReasons(t *testing.T) {
 func TestReasonsOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var list any = "not called"
-		explained := controllerruntime.Explain(controllerruntime.Options{}, reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-			list = controllerruntime.Reasons(ctx)
-			return reconcile.Result{}, nil
-		}))
+		explained := controllerruntime.Explain(controllerruntime.Options{},
+			reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+				list = controllerruntime.Reasons(ctx)
+				return reconcile.Result{}, nil
+			}))
 		queue := explained.NewQueue("pods", workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 		defer queue.ShutDown()
 		if _, err := explained.Reconcile(t.Context(), reconcile.Request{}); err != nil || fmt.Sprint(list) != "" {
@@ -139,7 +150,8 @@ func ExampleReasons() {
 	var board lw.Board
 	options := controllerruntime.Options{Reasons: true, Board: &board}
 	mgr, err := ctrl.NewManager(&rest.Config{Host: server.URL(), Transport: server.Client().Transport}, ctrl.Options{
-		NewCache: controllerruntime.NewCacheWith(options), Logger: logr.Discard(), Metrics: metricsserver.Options{BindAddress: "0"},
+		NewCache: controllerruntime.NewCacheWith(options), Logger: logr.Discard(),
+		Metrics: metricsserver.Options{BindAddress: "0"},
 		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { // this server has no discovery
 			mapper := meta.NewDefaultRESTMapper(nil)
 			mapper.Add(podKind, meta.RESTScopeNamespace)

@@ -34,7 +34,8 @@ type plain struct {
 func TestCodecs(t *testing.T) {
 	meta := metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "u", Labels: map[string]string{"k": "v"}}
 	kind := metav1.TypeMeta{APIVersion: "example.com/v1", Kind: "Job"}
-	roundTrip(t, "JSON", JSON[*plain](), &plain{lw.Meta{Namespace: "ns", Name: "a"}, "<&>"}, `{"metadata":{"namespace":"ns","name":"a"},"text":"<&>"}`)
+	roundTrip(t, "JSON", JSON[*plain](), &plain{lw.Meta{Namespace: "ns", Name: "a"}, "<&>"},
+		`{"metadata":{"namespace":"ns","name":"a"},"text":"<&>"}`)
 	const typed = `{"kind":"Job","apiVersion":"example.com/v1"`
 	roundTrip(t, "JSON with a kind", JSON[*job](), &job{kind, meta, "x"}, typed)
 	roundTrip(t, "Kube, a struct", Kube[*job](), &job{kind, meta, "x"}, typed)
@@ -43,7 +44,8 @@ func TestCodecs(t *testing.T) {
 	// As apimachinery reads it.
 	var u runtime.Unknown
 	var got metav1.PartialObjectMetadata
-	if err := u.Unmarshal(data[4:]); err != nil || u.APIVersion != "v1" || u.Kind != "Pod" || got.Unmarshal(u.Raw) != nil || got.Name != "a" {
+	if err := u.Unmarshal(data[4:]); err != nil || u.APIVersion != "v1" || u.Kind != "Pod" ||
+		got.Unmarshal(u.Raw) != nil || got.Name != "a" {
 		t.Errorf("%v, %v, %v", u, got, err)
 	}
 	const text = `{"apiVersion":"example.com/v1","kind":"X","metadata":{"name":"a"},"n":1}`
@@ -113,10 +115,11 @@ func TestComplete(t *testing.T) {
 	for value, want := range map[string]lw.Meta{
 		`{}`:                        {Namespace: "ns", Name: "a", UID: "3", ResourceVersion: "7"},
 		`{"metadata":{"name":"a"}}`: {Namespace: "ns", Name: "a", UID: "3", ResourceVersion: "7"},
-		`{"metadata":{"name":"a","namespace":"ns","uid":"u","resourceVersion":"99"}}`: {Namespace: "ns", Name: "a", UID: "u", ResourceVersion: "7"},
-		`{"metadata":{"name":"b","namespace":"ns"}}`:                                  {},
-		`{"metadata":{"name":"a","namespace":"other"}}`:                               {},
-		`{"metadata":{"namespace":"ns"}}`:                                             {},
+		`{"metadata":{"name":"a","namespace":"ns","uid":"u","resourceVersion":"99"}}`: {Namespace: "ns", Name: "a", UID: "u",
+			ResourceVersion: "7"},
+		`{"metadata":{"name":"b","namespace":"ns"}}`:    {},
+		`{"metadata":{"name":"a","namespace":"other"}}`: {},
+		`{"metadata":{"namespace":"ns"}}`:               {},
 	} {
 		obj, err := c.object(&entry{path: []byte("/w/ns/a"), value: []byte(value), created: 3, modified: 7})
 		var got lw.Meta
@@ -129,7 +132,8 @@ func TestComplete(t *testing.T) {
 
 // TestBare: what is encoded has neither version nor UID, and the caller's object keeps both.
 func TestBare(t *testing.T) {
-	u := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "a", "uid": "u", "resourceVersion": "5"}}}
+	u := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "a", "uid": "u",
+		"resourceVersion": "5"}}}
 	id, err := newIdentity[*unstructured.Unstructured]()
 	rig.OK(t, err)
 	bare, err := id.bare(u, "")

@@ -66,7 +66,8 @@ func TestErrors(t *testing.T) {
 		{rpctypes.ErrGRPCRequestTooManyRequests, busy},
 		{rpctypes.ErrGRPCNoSpace, func(err error) bool { return code(err) == http.StatusInsufficientStorage }},
 		{rpctypes.ErrGRPCRequestTooLarge, apierrors.IsRequestEntityTooLargeError},
-		{status.Error(codes.ResourceExhausted, "trying to send message larger than max (9 vs. 8)"), apierrors.IsRequestEntityTooLargeError},
+		{status.Error(codes.ResourceExhausted, "trying to send message larger than max (9 vs. 8)"),
+			apierrors.IsRequestEntityTooLargeError},
 		{status.Error(codes.ResourceExhausted, "something else"), network},
 		{status.Error(codes.Internal, "message larger than max"), network},
 		{status.Error(codes.DataLoss, "x"), network},
@@ -124,10 +125,12 @@ func is(err, target error) bool {
 func TestFuture(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fake) {
 		c := f.collection(0)
-		_, _, err := f.list(c, metav1.ListOptions{ResourceVersion: "50", ResourceVersionMatch: metav1.ResourceVersionMatchExact})
+		_, _,
+			err := f.list(c, metav1.ListOptions{ResourceVersion: "50", ResourceVersionMatch: metav1.ResourceVersionMatchExact})
 		_, had := c.Hints().StillHas(within(t), lw.Meta{Namespace: "ns", Name: "a", ResourceVersion: "5"}, "50")
 		for what, err := range map[string]error{"list": err, "had": had} {
-			if !tooLarge(err) || !apierrors.IsTimeout(err) || errors.Is(err, lw.ErrRewound) || !errors.Is(rpctypes.Error(err), rpctypes.ErrFutureRev) && !is(err, futureRev) {
+			if !tooLarge(err) || !apierrors.IsTimeout(err) || errors.Is(err, lw.ErrRewound) || !errors.Is(rpctypes.Error(err),
+				rpctypes.ErrFutureRev) && !is(err, futureRev) {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
@@ -177,7 +180,8 @@ func TestDial(t *testing.T) {
 		for _, tt := range []struct {
 			answer  error
 			timeout bool
-		}{{status.Error(codes.Unavailable, "x"), false}, {status.Error(codes.Unknown, "while dialing"), false}, {rpctypes.ErrGRPCTimeout, false}, {status.Error(codes.DeadlineExceeded, "x"), true}} {
+		}{{status.Error(codes.Unavailable, "x"), false}, {status.Error(codes.Unknown, "while dialing"), false},
+			{rpctypes.ErrGRPCTimeout, false}, {status.Error(codes.DeadlineExceeded, "x"), true}} {
 			f.script(func(*pb.RangeRequest) (*pb.RangeResponse, error) { return nil, tt.answer }, nil)
 			_, _, err := f.list(f.collection(0), metav1.ListOptions{})
 			var op *net.OpError
@@ -197,7 +201,8 @@ func TestAway(t *testing.T) {
 			c := f.collection(time.Minute)
 			f.write("ns/a", `{}`)
 			f.Down()
-			inf := lw.NewInformer(c, &lw.Options{OnError: func(error) {}, Backoff: func(int) time.Duration { return time.Second }})
+			inf := lw.NewInformer(c, &lw.Options{OnError: func(error) {},
+				Backoff: func(int) time.Duration { return time.Second }})
 			go inf.Run(t.Context())
 			time.Sleep(away)
 			f.Up()

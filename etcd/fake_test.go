@@ -132,7 +132,8 @@ func created(revision int64) *pb.WatchResponse {
 func progress(revision int64) *pb.WatchResponse { return &pb.WatchResponse{Header: header(revision)} }
 
 func put(key, value string, create, modified int64) *mvccpb.Event {
-	return &mvccpb.Event{Type: mvccpb.PUT, Kv: &mvccpb.KeyValue{Key: []byte(key), Value: []byte(value), CreateRevision: create, ModRevision: modified}}
+	return &mvccpb.Event{Type: mvccpb.PUT, Kv: &mvccpb.KeyValue{Key: []byte(key), Value: []byte(value),
+		CreateRevision: create, ModRevision: modified}}
 }
 
 func events(revision int64, all ...*mvccpb.Event) *pb.WatchResponse {
@@ -230,7 +231,8 @@ func (f *fake) watch(c *etcd.Collection[*item], opts metav1.ListOptions, n int) 
 }
 
 // list returns the keys of a list, with * behind those of bad objects, and its version.
-func (f *fake) list(c *etcd.Collection[*item], opts metav1.ListOptions) (keys []string, meta metav1.ListMeta, err error) {
+func (f *fake) list(c *etcd.Collection[*item], opts metav1.ListOptions) (keys []string, meta metav1.ListMeta,
+	err error) {
 	f.t.Helper()
 	meta, err = c.List(f.t.Context(), opts, func(obj *item, err error) error {
 		keys = append(keys, nameOf(obj, err))

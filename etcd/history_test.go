@@ -171,7 +171,8 @@ func TestHistory(t *testing.T) {
 		{"another watch has seen more since", "a,b,c,d=1 list e,f,g,h=1 peek", "", false},
 		{"yield has failed before the last event", "list a=1 b=1 fail1", "", false},
 		{"yield has failed at the second event", "list a=1 a=2 a=3 fail2", "", false},
-		{"the one key that is selected is another", "a=1 b=1 list restore a=2 b=1", "metadata.namespace=ns,metadata.name=a", true},
+		{"the one key that is selected is another", "a=1 b=1 list restore a=2 b=1", "metadata.namespace=ns,metadata.name=a",
+			true},
 		{"a selected key is as it was", "a=1 other/a=1 list restore a=1 other/b=1", "metadata.namespace=ns", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

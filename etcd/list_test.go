@@ -36,20 +36,27 @@ func TestList(t *testing.T) {
 			read string
 		}{
 			{metav1.ListOptions{}, []string{"ns/b*", "ns/c*", "nt/a", "other/a", "/x/y/z*"}, "4", "/w/ to /w0"},
-			{metav1.ListOptions{ResourceVersion: "0"}, []string{"ns/b*", "ns/c*", "nt/a", "other/a", "/x/y/z*"}, "4", "/w/ to /w0 of one member"},
-			{metav1.ListOptions{ResourceVersion: "3"}, []string{"ns/b*", "ns/c*", "nt/a", "other/a", "/x/y/z*"}, "4", "/w/ to /w0"},
-			{metav1.ListOptions{ResourceVersion: "4", ResourceVersionMatch: notOlder}, []string{"ns/b*", "ns/c*", "nt/a", "other/a", "/x/y/z*"}, "4", "/w/ to /w0"},
-			{metav1.ListOptions{ResourceVersion: "3", ResourceVersionMatch: exact}, []string{"ns/a", "ns/b*", "other/a"}, "3", "/w/ to /w0 at 3"},
+			{metav1.ListOptions{ResourceVersion: "0"}, []string{"ns/b*", "ns/c*", "nt/a", "other/a", "/x/y/z*"}, "4",
+				"/w/ to /w0 of one member"},
+			{metav1.ListOptions{ResourceVersion: "3"}, []string{"ns/b*", "ns/c*", "nt/a", "other/a", "/x/y/z*"}, "4",
+				"/w/ to /w0"},
+			{metav1.ListOptions{ResourceVersion: "4", ResourceVersionMatch: notOlder}, []string{"ns/b*", "ns/c*", "nt/a",
+				"other/a", "/x/y/z*"}, "4", "/w/ to /w0"},
+			{metav1.ListOptions{ResourceVersion: "3", ResourceVersionMatch: exact}, []string{"ns/a", "ns/b*", "other/a"}, "3",
+				"/w/ to /w0 at 3"},
 			{metav1.ListOptions{FieldSelector: "metadata.namespace=ns"}, []string{"ns/b*", "ns/c*"}, "4", "/w/ns/ to /w/ns0"},
 			{metav1.ListOptions{FieldSelector: "metadata.namespace=ns,metadata.name=b"}, []string{"ns/b*"}, "4", "/w/ns/b"},
 			{metav1.ListOptions{FieldSelector: "metadata.name=a"}, []string{"nt/a", "other/a"}, "4", "/w/ to /w0"},
 			{metav1.ListOptions{FieldSelector: "metadata.name!=a"}, []string{"ns/b*", "ns/c*", "/x/y/z*"}, "4", "/w/ to /w0"},
 			{metav1.ListOptions{LabelSelector: "on=2"}, []string{"ns/b*", "ns/c*", "nt/a", "/x/y/z*"}, "4", "/w/ to /w0"},
-			{metav1.ListOptions{LabelSelector: "!on", FieldSelector: "metadata.name!=b"}, []string{"ns/c*", "other/a", "/x/y/z*"}, "4", "/w/ to /w0"},
-			{metav1.ListOptions{ShardSelector: "none that can be read"}, []string{"ns/b*", "ns/c*", "nt/a", "other/a", "/x/y/z*"}, "4", "/w/ to /w0"},
+			{metav1.ListOptions{LabelSelector: "!on", FieldSelector: "metadata.name!=b"},
+				[]string{"ns/c*", "other/a", "/x/y/z*"}, "4", "/w/ to /w0"},
+			{metav1.ListOptions{ShardSelector: "none that can be read"}, []string{"ns/b*", "ns/c*", "nt/a", "other/a",
+				"/x/y/z*"}, "4", "/w/ to /w0"},
 		} {
 			got, meta, err := f.list(c, tt.opts)
-			if diff := cmp.Diff(tt.want, got); diff != "" || err != nil || meta.ResourceVersion != tt.at || meta.Continue != "" || meta.RemainingItemCount != nil {
+			if diff := cmp.Diff(tt.want, got); diff != "" || err != nil || meta.ResourceVersion != tt.at ||
+				meta.Continue != "" || meta.RemainingItemCount != nil {
 				t.Errorf("%v: %v, %v (-want +got):\n%s", tt.opts, meta, err, diff)
 			}
 			rig.Same(t, fmt.Sprintf("%v: the reads", tt.opts), []string{tt.read}, f.asked())
@@ -127,10 +134,12 @@ func TestOptions(t *testing.T) {
 			listed, watched func(error) bool
 		}{
 			{metav1.ListOptions{SendInitialEvents: new(true)}, apierrors.IsInvalid, apierrors.IsInvalid},
-			{metav1.ListOptions{SendInitialEvents: new(true), ResourceVersionMatch: notOlder}, apierrors.IsInvalid, apierrors.IsInvalid},
+			{metav1.ListOptions{SendInitialEvents: new(true), ResourceVersionMatch: notOlder}, apierrors.IsInvalid,
+				apierrors.IsInvalid},
 			{metav1.ListOptions{SendInitialEvents: new(false)}, apierrors.IsInvalid, apierrors.IsInvalid},
 			{metav1.ListOptions{ResourceVersion: "x"}, apierrors.IsBadRequest, internal},
-			{metav1.ListOptions{ResourceVersion: "5", FieldSelector: "spec.x=1"}, apierrors.IsBadRequest, apierrors.IsBadRequest},
+			{metav1.ListOptions{ResourceVersion: "5", FieldSelector: "spec.x=1"}, apierrors.IsBadRequest,
+				apierrors.IsBadRequest},
 			{metav1.ListOptions{ResourceVersion: "5", LabelSelector: "=="}, apierrors.IsBadRequest, apierrors.IsBadRequest},
 		} {
 			got, _, listed := f.list(f.collection(0), tt.opts)
@@ -167,7 +176,8 @@ func TestListErrors(t *testing.T) {
 		// A member that is older than what was asked for.
 		f.script(func(*pb.RangeRequest) (*pb.RangeResponse, error) { return &pb.RangeResponse{Header: header(10)}, nil }, nil)
 		for version, want := range map[string]bool{"": false, "0": false, "9": false, "10": false, "11": true, "50": true} {
-			if _, _, err := f.list(c, metav1.ListOptions{ResourceVersion: version}); tooLarge(err) != want || !want && err != nil {
+			if _, _, err := f.list(c, metav1.ListOptions{ResourceVersion: version}); tooLarge(err) != want || !want &&
+				err != nil {
 				t.Errorf("not older than %q, of a server at 10: %v", version, err)
 			}
 		}
@@ -192,13 +202,18 @@ func TestPages(t *testing.T) {
 				[]string{"/w/ns/ to /w/ns0 limit 3", "/w/ns/c\x00 to /w/ns0 limit 3 at 2"}},
 			{metav1.ListOptions{Limit: 2, FieldSelector: "metadata.name=a"}, []string{"[ns/a other/a]"},
 				[]string{"/w/ to /w0 limit 2", "/w/ns/b\x00 to /w0 limit 2 at 2", "/w/ns/d\x00 to /w0 limit 2 at 2"}},
-			{metav1.ListOptions{Limit: 1, FieldSelector: "metadata.name!=b"}, []string{"[ns/a]", "[ns/c*]", "[ns/d]", "[other/a]"},
-				[]string{"/w/ to /w0 limit 1", "/w/ns/a\x00 to /w0 limit 1 at 2", "/w/ns/b\x00 to /w0 limit 1 at 2", "/w/ns/c\x00 to /w0 limit 1 at 2", "/w/ns/d\x00 to /w0 limit 1 at 2"}},
-			{metav1.ListOptions{Limit: 2, FieldSelector: "metadata.namespace=ns,metadata.name!=b"}, []string{"[ns/a ns/c*]", "[ns/d]"},
+			{metav1.ListOptions{Limit: 1, FieldSelector: "metadata.name!=b"}, []string{"[ns/a]", "[ns/c*]", "[ns/d]",
+				"[other/a]"},
+				[]string{"/w/ to /w0 limit 1", "/w/ns/a\x00 to /w0 limit 1 at 2", "/w/ns/b\x00 to /w0 limit 1 at 2",
+					"/w/ns/c\x00 to /w0 limit 1 at 2", "/w/ns/d\x00 to /w0 limit 1 at 2"}},
+			{metav1.ListOptions{Limit: 2, FieldSelector: "metadata.namespace=ns,metadata.name!=b"},
+				[]string{"[ns/a ns/c*]", "[ns/d]"},
 				[]string{"/w/ns/ to /w/ns0 limit 2", "/w/ns/b\x00 to /w/ns0 limit 2 at 2", "/w/ns/c\x00 to /w/ns0 limit 2 at 2"}},
 			{metav1.ListOptions{Limit: 1, LabelSelector: "!on"}, []string{"[ns/a]", "[ns/b]", "[ns/c*]", "[ns/d]", "[other/a]"},
-				[]string{"/w/ to /w0 limit 1", "/w/ns/a\x00 to /w0 limit 1 at 2", "/w/ns/b\x00 to /w0 limit 1 at 2", "/w/ns/c\x00 to /w0 limit 1 at 2", "/w/ns/d\x00 to /w0 limit 1 at 2"}},
-			{metav1.ListOptions{Limit: 1, FieldSelector: "metadata.namespace=ns,metadata.name=b"}, []string{"[ns/b]"}, []string{"/w/ns/b limit 1"}},
+				[]string{"/w/ to /w0 limit 1", "/w/ns/a\x00 to /w0 limit 1 at 2", "/w/ns/b\x00 to /w0 limit 1 at 2",
+					"/w/ns/c\x00 to /w0 limit 1 at 2", "/w/ns/d\x00 to /w0 limit 1 at 2"}},
+			{metav1.ListOptions{Limit: 1, FieldSelector: "metadata.namespace=ns,metadata.name=b"}, []string{"[ns/b]"},
+				[]string{"/w/ns/b limit 1"}},
 		} {
 			begun := f.Save()
 			var got []string
@@ -229,7 +244,8 @@ func TestPages(t *testing.T) {
 // keys.
 func TestTokens(t *testing.T) {
 	token := func(revision, next string) string {
-		return base64.RawURLEncoding.EncodeToString([]byte(`{"rev":` + revision + `,"next":"` + base64.StdEncoding.EncodeToString([]byte(next)) + `"}`))
+		return base64.RawURLEncoding.EncodeToString([]byte(`{"rev":` + revision + `,"next":"` +
+			base64.StdEncoding.EncodeToString([]byte(next)) + `"}`))
 	}
 	bubble(t, func(t *testing.T, f *fake) {
 		c := f.collection(0)
@@ -260,11 +276,13 @@ func TestTokens(t *testing.T) {
 			"no base64": "?", "no JSON": "eA", "another prefix": token("2", "/v/a"), "a prefix of it": token("2", "/w"),
 			"no revision": token("0", "/w/a"), "a revision that is none": token("-1", "/w/a"),
 		} {
-			if got, _, err := f.list(c, metav1.ListOptions{Continue: bad}); !apierrors.IsBadRequest(err) || len(got)+len(f.asked()) > 0 {
+			if got, _, err := f.list(c, metav1.ListOptions{Continue: bad}); !apierrors.IsBadRequest(err) ||
+				len(got)+len(f.asked()) > 0 {
 				t.Errorf("%s: %v, %v", what, got, err)
 			}
 		}
-		if _, _, err := f.list(c, metav1.ListOptions{Continue: token("2", "/w/a"), ResourceVersion: "2"}); !apierrors.IsBadRequest(err) {
+		if _, _, err := f.list(c, metav1.ListOptions{Continue: token("2", "/w/a"),
+			ResourceVersion: "2"}); !apierrors.IsBadRequest(err) {
 			t.Errorf("a token and a version: %v", err)
 		}
 		if _, _, err := f.list(c, metav1.ListOptions{Continue: token("99", "/w/a")}); !tooLarge(err) {
@@ -290,9 +308,12 @@ func TestHad(t *testing.T) {
 			want              bool
 		}{
 			{"a", "", "2", "2", true}, {"a", "2", "2", "2", true}, {"a", "3", "2", "2", false}, {"a", "", "3", "2", false},
-			{"a", "2", "3", "3", true}, {"a", "2", "2", "3", false}, {"a", "2", "3", "4", false}, {"a", "5", "5", "5", true}, {"a", "2", "5", "5", false},
-			{"own", "mine", "3", "3", true}, {"own", "", "3", "3", true}, {"own", "yours", "3", "3", false}, {"own", "mine", "4", "4", false},
-			{"own", "3", "4", "4", true}, {"own", "mine", "5", "5", false}, {"own", "", "5", "5", true}, {"own", "3", "5", "5", true},
+			{"a", "2", "3", "3", true}, {"a", "2", "2", "3", false}, {"a", "2", "3", "4", false}, {"a", "5", "5", "5", true},
+			{"a", "2", "5", "5", false},
+			{"own", "mine", "3", "3", true}, {"own", "", "3", "3", true}, {"own", "yours", "3", "3", false},
+			{"own", "mine", "4", "4", false},
+			{"own", "3", "4", "4", true}, {"own", "mine", "5", "5", false}, {"own", "", "5", "5", true},
+			{"own", "3", "5", "5", true},
 			{"none", "", "2", "5", false},
 		} {
 			m := lw.Meta{Namespace: "ns", Name: tt.name, UID: types.UID(tt.uid), ResourceVersion: tt.is}

@@ -67,7 +67,8 @@ func TestServed(t *testing.T) {
 				continue
 			}
 			serveEtcd(ctx, t, s, h, serve.Resource[*unstructured.Unstructured]{
-				Group: "example.io", Name: r.Plural, Kind: r.Kind, Cluster: r.Cluster, Status: r.Status, Scale: (*serve.Scale)(r.Scale), Versioned: true,
+				Group: "example.io", Name: r.Plural, Kind: r.Kind, Cluster: r.Cluster, Status: r.Status,
+				Scale: (*serve.Scale)(r.Scale), Versioned: true,
 			})
 		}
 		synctest.Wait()

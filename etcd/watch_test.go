@@ -79,19 +79,25 @@ func TestWatch(t *testing.T) {
 			{metav1.ListOptions{}, []string{
 				"ADDED ns/a 2 more", "MODIFIED ns/a 3 more", "MODIFIED ns/a 4 more bad",
 				"MODIFIED ns/a 5 open more", "ADDED other/b 5 more", "MODIFIED ns/a 6 open more", "ADDED ns/x 6 more bad",
-				"DELETED ns/a 7 open more", "DELETED other/b 7 open more", "DELETED ns/x 7 more", "ADDED ns/a 8 open more bad", "ADDED //odd 8 more bad", "DELETED ns/a 9",
+				"DELETED ns/a 7 open more", "DELETED other/b 7 open more", "DELETED ns/x 7 more", "ADDED ns/a 8 open more bad",
+				"ADDED //odd 8 more bad", "DELETED ns/a 9",
 			}},
 			{metav1.ListOptions{LabelSelector: "on=1"}, []string{
-				"ADDED ns/a 3 more", "MODIFIED ns/a 4 more bad", "MODIFIED ns/a 5 more", "DELETED ns/a 6 open more", "ADDED ns/x 6 more bad",
+				"ADDED ns/a 3 more", "MODIFIED ns/a 4 more bad", "MODIFIED ns/a 5 more", "DELETED ns/a 6 open more",
+				"ADDED ns/x 6 more bad",
 				"DELETED ns/x 7 more", "ADDED ns/a 8 open more bad", "ADDED //odd 8 more bad", "DELETED ns/a 9",
 			}},
 			{metav1.ListOptions{FieldSelector: "metadata.name!=a"}, []string{
-				"ADDED other/b 5 more", "ADDED ns/x 6 more bad", "DELETED other/b 7 open more", "DELETED ns/x 7 more", "ADDED //odd 8 bad",
+				"ADDED other/b 5 more", "ADDED ns/x 6 more bad", "DELETED other/b 7 open more", "DELETED ns/x 7 more",
+				"ADDED //odd 8 bad",
 			}},
-			{metav1.ListOptions{FieldSelector: "metadata.namespace=other"}, []string{"ADDED other/b 5 more", "DELETED other/b 7"}},
-			{metav1.ListOptions{FieldSelector: "metadata.namespace=ns,metadata.name=x"}, []string{"ADDED ns/x 6 more bad", "DELETED ns/x 7"}},
+			{metav1.ListOptions{FieldSelector: "metadata.namespace=other"}, []string{"ADDED other/b 5 more",
+				"DELETED other/b 7"}},
+			{metav1.ListOptions{FieldSelector: "metadata.namespace=ns,metadata.name=x"}, []string{"ADDED ns/x 6 more bad",
+				"DELETED ns/x 7"}},
 			// What a key tells is told of bad objects too, whatever the labels are.
-			{metav1.ListOptions{FieldSelector: "metadata.name!=a", LabelSelector: "on=1"}, []string{"ADDED ns/x 6 more bad", "DELETED ns/x 7 more", "ADDED //odd 8 bad"}},
+			{metav1.ListOptions{FieldSelector: "metadata.name!=a", LabelSelector: "on=1"}, []string{"ADDED ns/x 6 more bad",
+				"DELETED ns/x 7 more", "ADDED //odd 8 bad"}},
 		} {
 			tt.opts.ResourceVersion = "1"
 			f.tells(c, tt.opts, enough, tt.want...)
@@ -143,21 +149,26 @@ func TestRevisions(t *testing.T) {
 		want []string
 		back bool // it ends with ErrRewound
 	}{
-		{"forward", []*pb.WatchResponse{created(50), progress(60), progress(60), progress(61)}, []string{"BOOKMARK / 60", "BOOKMARK / 61"}, false},
+		{"forward", []*pb.WatchResponse{created(50), progress(60), progress(60), progress(61)},
+			[]string{"BOOKMARK / 60", "BOOKMARK / 61"}, false},
 		{"the position", []*pb.WatchResponse{created(50), progress(50)}, nil, false},
 		{"back", []*pb.WatchResponse{created(50), progress(60), progress(55)}, []string{"BOOKMARK / 60"}, true},
 		{"back behind the beginning", []*pb.WatchResponse{created(70), progress(60)}, nil, true},
 		{"back behind an event", []*pb.WatchResponse{created(50), a55, progress(58)}, []string{"ADDED ns/a 55"}, true},
-		{"an event of before is no step back", []*pb.WatchResponse{created(70), a55, progress(70)}, []string{"ADDED ns/a 55", "BOOKMARK / 70"}, false},
-		{"an event of before takes none back", []*pb.WatchResponse{created(70), a55, progress(65)}, []string{"ADDED ns/a 55"}, true},
+		{"an event of before is no step back", []*pb.WatchResponse{created(70), a55, progress(70)},
+			[]string{"ADDED ns/a 55", "BOOKMARK / 70"}, false},
+		{"an event of before takes none back", []*pb.WatchResponse{created(70), a55, progress(65)},
+			[]string{"ADDED ns/a 55"}, true},
 		{"a member that lags", []*pb.WatchResponse{created(40), progress(45), progress(44)}, nil, false},
-		{"a member that has caught up", []*pb.WatchResponse{created(40), progress(52), progress(51)}, []string{"BOOKMARK / 52"}, true},
+		{"a member that has caught up", []*pb.WatchResponse{created(40), progress(52), progress(51)},
+			[]string{"BOOKMARK / 52"}, true},
 	} {
 		subtest(t, tt.name, func(t *testing.T, f *fake) {
 			f.script(at50, says(tt.says...))
 			ends := func(err error) bool { return rewound(err) == tt.back && err != errEnough }
 			from50(f, metav1.ListOptions{AllowWatchBookmarks: true}, ends, tt.want...)
-			without := slices.DeleteFunc(slices.Clone(tt.want), func(ev string) bool { return strings.HasPrefix(ev, "BOOKMARK") })
+			without := slices.DeleteFunc(slices.Clone(tt.want),
+				func(ev string) bool { return strings.HasPrefix(ev, "BOOKMARK") })
 			from50(f, metav1.ListOptions{}, ends, without...)
 		})
 	}
@@ -238,7 +249,8 @@ func TestSilence(t *testing.T) {
 	}{
 		{"a silent server", func(int) bool { return false }, []time.Duration{20, 25, 30, 35}, 40},
 		{"one that answers", func(int) bool { return true }, []time.Duration{20, 40, 60, 80, 100}, 0},
-		{"one that answers when it is asked again", func(n int) bool { return n%3 == 0 }, []time.Duration{20, 25, 30, 40, 45, 50, 60, 65, 70, 80, 85, 90, 100}, 0},
+		{"one that answers when it is asked again", func(n int) bool { return n%3 == 0 }, []time.Duration{20, 25, 30, 40, 45,
+			50, 60, 65, 70, 80, 85, 90, 100}, 0},
 		{"one that falls silent", func(n int) bool { return n <= 2 }, []time.Duration{20, 40, 60, 65, 70, 75}, 80},
 	} {
 		bubble(t, func(t *testing.T, f *fake) {
@@ -261,10 +273,11 @@ func TestSilence(t *testing.T) {
 			var asked []time.Duration
 			return asks(&asked, func(int) bool { return true })(create, s)
 		})
-		err := f.collection(every).Watch(lasts(t, 5*time.Minute), metav1.ListOptions{ResourceVersion: "50"}, func(lw.WatchEvent[*item]) error {
-			time.Sleep(3 * time.Minute)
-			return nil
-		})
+		err := f.collection(every).Watch(lasts(t, 5*time.Minute), metav1.ListOptions{ResourceVersion: "50"},
+			func(lw.WatchEvent[*item]) error {
+				time.Sleep(3 * time.Minute)
+				return nil
+			})
 		if !errors.Is(err, errOver) {
 			t.Errorf("an event takes three minutes: %v", err)
 		}
@@ -284,10 +297,12 @@ func TestSilence(t *testing.T) {
 func TestIdle(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fake) {
 		position := f.write("ns/a", `{}`, "ns/b", `{}`)
-		opts := metav1.ListOptions{ResourceVersion: position, AllowWatchBookmarks: true, TimeoutSeconds: new(int64(24 * 60 * 60))}
+		opts := metav1.ListOptions{ResourceVersion: position, AllowWatchBookmarks: true,
+			TimeoutSeconds: new(int64(24 * 60 * 60))}
 		time.AfterFunc(12*time.Hour, func() { f.write("ns/a", "") })
 		var got []string
-		err := f.collection(0).Watch(lasts(t, 48*time.Hour), opts, func(ev lw.WatchEvent[*item]) error { got = append(got, told(ev)); return nil })
+		err := f.collection(0).Watch(lasts(t, 48*time.Hour), opts,
+			func(ev lw.WatchEvent[*item]) error { got = append(got, told(ev)); return nil })
 		if want := []string{"DELETED ns/a 3"}; err != nil || !cmp.Equal(want, got) {
 			t.Errorf("%v, %v", got, err)
 		}
@@ -302,10 +317,11 @@ func TestRequestProgress(t *testing.T) {
 		position := f.write("ns/a", `{}`)
 		watch := func() <-chan string {
 			marks := make(chan string, 10)
-			go c.Watch(t.Context(), metav1.ListOptions{ResourceVersion: position, AllowWatchBookmarks: true}, func(ev lw.WatchEvent[*item]) error {
-				marks <- told(ev)
-				return nil
-			})
+			go c.Watch(t.Context(), metav1.ListOptions{ResourceVersion: position, AllowWatchBookmarks: true},
+				func(ev lw.WatchEvent[*item]) error {
+					marks <- told(ev)
+					return nil
+				})
 			time.Sleep(time.Millisecond)
 			return marks
 		}
@@ -334,10 +350,11 @@ func TestProgressByDefault(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fake) {
 		position := f.write("ns/a", `{}`)
 		marks := make(chan string, 10)
-		go f.collection(0).Watch(t.Context(), metav1.ListOptions{ResourceVersion: position, AllowWatchBookmarks: true}, func(ev lw.WatchEvent[*item]) error {
-			marks <- told(ev)
-			return nil
-		})
+		go f.collection(0).Watch(t.Context(), metav1.ListOptions{ResourceVersion: position, AllowWatchBookmarks: true},
+			func(ev lw.WatchEvent[*item]) error {
+				marks <- told(ev)
+				return nil
+			})
 		for range 3 {
 			time.Sleep(time.Millisecond)
 			rig.OK(t, second(f.Client.Put(t.Context(), "/elsewhere", "x")))
@@ -434,7 +451,8 @@ func TestRefused(t *testing.T) {
 			return rpctypes.ErrGRPCPermissionDenied
 		}})
 		for _, slow := range []time.Duration{0, time.Second} {
-			client := f.Dial(t, grpc.WithStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+			client := f.Dial(t, grpc.WithStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn,
+				method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 				s, err := streamer(ctx, desc, cc, method, opts...)
 				time.Sleep(slow)
 				return s, err
@@ -453,7 +471,8 @@ func TestTimeout(t *testing.T) {
 		position := f.write("ns/a", `{}`)
 		watch := func(version string, seconds int64, yield func(lw.WatchEvent[*item]) error) (time.Duration, error) {
 			begun := time.Now()
-			err := c.Watch(lasts(t, 10*time.Minute), metav1.ListOptions{ResourceVersion: version, TimeoutSeconds: &seconds}, yield)
+			err := c.Watch(lasts(t, 10*time.Minute), metav1.ListOptions{ResourceVersion: version, TimeoutSeconds: &seconds},
+				yield)
 			return time.Since(begun).Truncate(time.Second), err
 		}
 		late := func(err error) func(lw.WatchEvent[*item]) error {

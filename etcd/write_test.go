@@ -48,7 +48,8 @@ func (f *fake) between(do func()) {
 // TestUpdate: what an update finds, what it says of itself, and what comes of it.
 func TestUpdate(t *testing.T) {
 	const bare, other, mine = `{"metadata":{},"n":1}`, `{"metadata":{},"n":7}`, `{"metadata":{"uid":"mine"},"n":1}`
-	const made, madeMine = `{"metadata":{"namespace":"ns","name":"a"},"n":2}`, `{"metadata":{"namespace":"ns","name":"a","uid":"mine"},"n":2}`
+	const made, madeMine = `{"metadata":{"namespace":"ns","name":"a"},"n":2}`,
+		`{"metadata":{"namespace":"ns","name":"a","uid":"mine"},"n":2}`
 	for _, tt := range []struct {
 		name         string
 		is           []string // the values before, from revision 2 on; "" is a deletion
@@ -79,9 +80,11 @@ func TestUpdate(t *testing.T) {
 		{"garbage of another version", []string{bare, "garbage"}, "2", "", nil, apierrors.IsConflict, "garbage at 3", ""},
 		{"garbage of another UID", []string{"garbage"}, "", "mine", nil, apierrors.IsConflict, "garbage at 2", ""},
 		{"another writer", []string{bare}, "", "", []string{other}, nil, made + " at 4", "2 4"},
-		{"another writer, and the version", []string{bare}, "2", "", []string{other}, apierrors.IsConflict, other + " at 3", ""},
+		{"another writer, and the version", []string{bare}, "2", "", []string{other}, apierrors.IsConflict,
+			other + " at 3", ""},
 		{"another writer gives it a UID", []string{bare}, "", "", []string{mine}, nil, madeMine + " at 4", "mine 4"},
-		{"another writer makes it anew", []string{bare}, "", "2", []string{"", other}, apierrors.IsConflict, other + " at 4", ""},
+		{"another writer makes it anew", []string{bare}, "", "2", []string{"", other}, apierrors.IsConflict,
+			other + " at 4", ""},
 		{"another writer deletes it", []string{bare}, "", "", []string{""}, apierrors.IsNotFound, "nothing", ""},
 	} {
 		for _, read := range []bool{false, true} { // whether the collection has read it before
@@ -141,7 +144,8 @@ func TestUpdateAfterGet(t *testing.T) {
 		if obj.N = 4; err == nil {
 			_, err = c.Update(t.Context(), obj)
 		}
-		if stored := `{"metadata":{"namespace":"ns","name":"a","uid":"mine"},"n":4} at 5`; err != nil || len(f.asked()) != 5 || f.stored() != stored {
+		if stored := `{"metadata":{"namespace":"ns","name":"a","uid":"mine"},"n":4} at 5`; err != nil ||
+			len(f.asked()) != 5 || f.stored() != stored {
 			t.Errorf("stored is %s, want %s after 5 reads", f.stored(), stored)
 		}
 	})
@@ -186,11 +190,13 @@ func TestGet(t *testing.T) {
 		f.write("ns/a", `{"n":1}`)
 		f.write("ns/a", `{"n":2}`, "ns/b", "garbage")
 		got, err := c.Get(t.Context(), keyA)
-		if want := (&item{Meta: lw.Meta{Namespace: "ns", Name: "a", UID: "2", ResourceVersion: "3"}, N: 2}); !cmp.Equal(want, got) || err != nil {
+		if want := (&item{Meta: lw.Meta{Namespace: "ns", Name: "a", UID: "2", ResourceVersion: "3"}, N: 2}); !cmp.Equal(want,
+			got) || err != nil {
 			t.Errorf("%+v, %v", got, err)
 		}
 		var bad *lw.Error
-		if got, err := c.Get(t.Context(), lw.Key{Namespace: "ns", Name: "b"}); got != nil || !errors.As(err, &bad) || bad.Key.Name != "b" || bad.Op == "" || bad.Err == nil {
+		if got, err := c.Get(t.Context(), lw.Key{Namespace: "ns", Name: "b"}); got != nil || !errors.As(err, &bad) ||
+			bad.Key.Name != "b" || bad.Op == "" || bad.Err == nil {
 			t.Errorf("garbage: %v, %v", got, err)
 		}
 		if got, err := c.Get(t.Context(), lw.Key{Namespace: "ns", Name: "c"}); got != nil || !apierrors.IsNotFound(err) {
@@ -374,7 +380,8 @@ func TestCodecFails(t *testing.T) {
 		ctx := context.Background()
 		c := collection(t, f, &etcd.Options[*item]{Codec: failing{etcd.JSON[*item]()}})
 		f.write("ns/b", `{}`)
-		for what, err := range map[string]error{"create": second(c.Create(ctx, newItem("a", 1))), "update": second(c.Update(ctx, newItem("b", 1)))} {
+		for what, err := range map[string]error{"create": second(c.Create(ctx, newItem("a", 1))),
+			"update": second(c.Update(ctx, newItem("b", 1)))} {
 			if !errors.Is(err, errNo) || !strings.Contains(err.Error(), what+" ns/") {
 				t.Errorf("%s: %v", what, err)
 			}
@@ -384,7 +391,8 @@ func TestCodecFails(t *testing.T) {
 		}
 		blind := collection(t, f, &etcd.Options[*item]{Codec: oneWay{etcd.JSON[*item]()}})
 		before := f.stored()
-		for what, err := range map[string]error{"create": second(blind.Create(ctx, newItem("a", 1))), "update": second(blind.Update(ctx, newItem("b", 1)))} {
+		for what, err := range map[string]error{"create": second(blind.Create(ctx, newItem("a", 1))),
+			"update": second(blind.Update(ctx, newItem("b", 1)))} {
 			if !errors.Is(err, errNo) || f.stored() != before {
 				t.Errorf("%s of what cannot be read again: %v, and stored is %s", what, err, f.stored())
 			}
@@ -394,7 +402,8 @@ func TestCodecFails(t *testing.T) {
 			t.Errorf("%v, %v", got, err)
 		}
 		odd := collection[*changeling](t, f, nil)
-		if obj, err := odd.Create(ctx, &changeling{metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}}}); err == nil || f.stored() != "nothing" {
+		if obj, err := odd.Create(ctx, &changeling{metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "ns",
+			Name: "a"}}}); err == nil || f.stored() != "nothing" {
 			t.Errorf("%v, %v", obj, err)
 		}
 	})
@@ -444,7 +453,8 @@ func TestNew(t *testing.T) {
 			t.Errorf("%+v", h)
 		}
 		var s apierrors.APIStatus
-		if _, err := c.Get(t.Context(), keyA); !errors.As(err, &s) || s.Status().Details.Kind != "w" || f.asked()[0] != "/w/ns/a" {
+		if _, err := c.Get(t.Context(), keyA); !errors.As(err, &s) || s.Status().Details.Kind != "w" ||
+			f.asked()[0] != "/w/ns/a" {
 			t.Errorf("%v", err)
 		}
 	})
@@ -463,18 +473,22 @@ func TestIdentities(t *testing.T) {
 		}
 		c := collection[*deep](t, f, nil)
 		stored, err := c.Create(t.Context(), &deep{7, Outer{lw.Meta{Namespace: "ns", Name: "a", UID: "u"}}})
-		if want := (lw.Meta{Namespace: "ns", Name: "a", UID: "u", ResourceVersion: "2"}); err != nil || stored.Meta != want || stored.N != 7 {
+		if want := (lw.Meta{Namespace: "ns", Name: "a", UID: "u", ResourceVersion: "2"}); err != nil || stored.Meta != want ||
+			stored.N != 7 {
 			t.Errorf("%+v, %v", stored, err)
 		}
-		kube := collection(t, f, &etcd.Options[*metav1.PartialObjectMetadata]{Codec: etcd.Kube[*metav1.PartialObjectMetadata]()})
+		kube := collection(t, f,
+			&etcd.Options[*metav1.PartialObjectMetadata]{Codec: etcd.Kube[*metav1.PartialObjectMetadata]()})
 		f.write("ns/p", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","labels":{"a":"b"},"resourceVersion":"99"}}`)
 		pod, err := kube.Get(t.Context(), lw.Key{Namespace: "ns", Name: "p"})
-		if err != nil || pod.Namespace != "ns" || pod.UID != "3" || pod.ResourceVersion != "3" || pod.Labels["a"] != "b" || pod.Kind != "Pod" {
+		if err != nil || pod.Namespace != "ns" || pod.UID != "3" || pod.ResourceVersion != "3" || pod.Labels["a"] != "b" ||
+			pod.Kind != "Pod" {
 			t.Errorf("%+v, %v", pod, err)
 		}
 		pod.Labels = map[string]string{"a": "c"}
 		again, err := kube.Update(t.Context(), pod)
-		if err != nil || again.UID != "3" || again.ResourceVersion != "4" || again.Labels["a"] != "c" || pod.ResourceVersion != "3" {
+		if err != nil || again.UID != "3" || again.ResourceVersion != "4" || again.Labels["a"] != "c" ||
+			pod.ResourceVersion != "3" {
 			t.Errorf("%+v, %v", again, err)
 		}
 	})

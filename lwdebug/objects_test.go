@@ -28,13 +28,15 @@ func (*secretive) MarshalJSON() ([]byte, error) { return nil, errors.New("no JSO
 func TestObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b lw.Board
-		widgets := lw.NewInformer(lw.NewMemory(rig.NewWidget("a", 1), &rig.Widget{Meta: lw.Meta{Name: "global"}, Size: 2}), &lw.Options{Board: &b})
+		widgets := lw.NewInformer(lw.NewMemory(rig.NewWidget("a", 1), &rig.Widget{Meta: lw.Meta{Name: "global"}, Size: 2}),
+			&lw.Options{Board: &b})
 		others := lw.NewInformer(lw.NewMemory(rig.NewWidget("a", 3)), &lw.Options{Board: &b})
 		secrets := lw.NewInformer(lw.NewMemory(&secretive{lw.Meta{Name: "a"}}), &lw.Options{Board: &b, Name: "a/b"})
 		graph := lw.NewGraph(&lw.GraphOptions{Board: &b})
 		lw.Derive(graph, widgets, func(*rig.Widget) *rig.Sum { return nil }, "notes")
 		lw.Derive(graph, widgets, rig.SumOf, "notes")
-		reflector := lw.NewReflector(lw.NewMemory(rig.NewWidget("a", 1)), lw.NewIndexer[*rig.Widget](), &lw.Options{Board: &b, Name: "sink"})
+		reflector := lw.NewReflector(lw.NewMemory(rig.NewWidget("a", 1)), lw.NewIndexer[*rig.Widget](),
+			&lw.Options{Board: &b, Name: "sink"})
 		rig.Start(t, widgets)
 		synctest.Wait() // it is on the board before others, whose name is then "Widget#2"
 		rig.Start(t, others)
@@ -73,13 +75,15 @@ func TestObjects(t *testing.T) {
 				text, kind = string(short), strings.Replace(kind, "json", "text", 1)
 			}
 			rig.Same(t, query, want, fmt.Sprint(r.StatusCode, " ", text))
-			if kind != "application/text" && kind != "text/plain; charset=utf-8" || r.Header.Get("X-Content-Type-Options") != "nosniff" || r.Header.Get("Cache-Control") != "no-store" {
+			if kind != "application/text" && kind != "text/plain; charset=utf-8" ||
+				r.Header.Get("X-Content-Type-Options") != "nosniff" || r.Header.Get("Cache-Control") != "no-store" {
 				t.Errorf("%s: header %v", query, r.Header)
 			}
 			if head := ask(with, "HEAD", "/debug/lw?"+query); head.StatusCode != r.StatusCode {
 				t.Errorf("HEAD of %s: %d", query, head.StatusCode)
 			}
-			if off := ask(without, "GET", "/debug/lw?"+query); off.StatusCode != http.StatusOK || !strings.HasPrefix(off.Header.Get("Content-Type"), "text/html") {
+			if off := ask(without, "GET", "/debug/lw?"+query); off.StatusCode != http.StatusOK ||
+				!strings.HasPrefix(off.Header.Get("Content-Type"), "text/html") {
 				t.Errorf("%s: a handler without objects answers %d, %v", query, off.StatusCode, off.Header)
 			}
 		}
@@ -108,7 +112,8 @@ func TestObjects(t *testing.T) {
 			t.Errorf("the policy is %s", policy)
 		}
 		page = ask(without, "GET", "/debug/lw?")
-		if text := body(t, page); strings.Contains(text, "<form") || !strings.Contains(page.Header.Get("Content-Security-Policy"), "form-action 'none'") {
+		if text := body(t, page); strings.Contains(text, "<form") ||
+			!strings.Contains(page.Header.Get("Content-Security-Policy"), "form-action 'none'") {
 			t.Errorf("a handler without objects has a form, or may send one: %v", page.Header)
 		}
 

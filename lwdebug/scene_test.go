@@ -40,7 +40,8 @@ func newBoardScene(t *testing.T) *boardScene {
 	time.Sleep(time.Until(time.Date(2026, 11, 22, 9, 27, 0, 0, time.UTC)))
 
 	pods, podServer := s.memory("Pod", "shop", "cart", 1200)
-	pods.AddHandler(lw.Handler[*rig.Widget]{Name: "deployments", Add: func(*rig.Widget) {}, Update: func(_, _ *rig.Widget) {}})
+	pods.AddHandler(lw.Handler[*rig.Widget]{Name: "deployments", Add: func(*rig.Widget) {},
+		Update: func(_, _ *rig.Widget) {}})
 	pods.AddHandler(lw.Handler[*rig.Widget]{Name: "audit", Update: func(_, w *rig.Widget) {
 		time.Sleep(3 * time.Millisecond)
 		if w.Size == 100 {
@@ -99,31 +100,39 @@ func (s *boardScene) controllers() {
 	since := time.Now()
 	s.t.Cleanup(why.Show(&s.board, "carts", func() why.Status {
 		return why.Status{Runs: 4812, Waiting: 3, Busy: 2, Counts: []why.Count{
-			{Collection: "Pod", Type: why.Updated, Cause: uint8(lw.CauseWatch), Runs: 3106, Fields: []string{"status.conditions[Ready].status", "status.phase"}},
+			{Collection: "Pod", Type: why.Updated, Cause: uint8(lw.CauseWatch), Runs: 3106,
+				Fields: []string{"status.conditions[Ready].status", "status.phase"}},
 			{Collection: "Pod", Type: why.Added, Cause: uint8(lw.CauseInitial), Runs: 1200},
 			{Requeue: why.Failed, Runs: 506},
 		}}
 	}))
 	s.t.Cleanup(why.Show(&s.board, "promises", func() why.Status {
-		return why.Status{Runs: 96, Counts: []why.Count{{Collection: "Secret", Type: why.Updated, Cause: uint8(lw.CauseTold), Runs: 96, Fields: []string{"metadata.labels." + hostile}}}, Loops: []why.Loop{
-			{Key: "shop/token-0001", Undo: true, Collection: "Secret", Object: lw.Key{Namespace: "shop", Name: "token-0001"}, Field: "metadata.labels." + hostile, Managers: []string{"promise", "resource"}, Rounds: 42, Since: since, Last: time.Now()},
-			{Key: "shop/token-0002", Collection: "Secret", Object: lw.Key{Namespace: "shop", Name: "token-0002"}, Field: "status.lastSync", Managers: []string{"promise"}, Rounds: 11, Since: since, Last: time.Now()},
+		return why.Status{Runs: 96, Counts: []why.Count{{Collection: "Secret", Type: why.Updated, Cause: uint8(lw.CauseTold),
+			Runs: 96, Fields: []string{"metadata.labels." + hostile}}}, Loops: []why.Loop{
+			{Key: "shop/token-0001", Undo: true, Collection: "Secret", Object: lw.Key{Namespace: "shop", Name: "token-0001"},
+				Field: "metadata.labels." + hostile, Managers: []string{"promise", "resource"}, Rounds: 42, Since: since,
+				Last: time.Now()},
+			{Key: "shop/token-0002", Collection: "Secret", Object: lw.Key{Namespace: "shop", Name: "token-0002"},
+				Field: "status.lastSync", Managers: []string{"promise"}, Rounds: 11, Since: since, Last: time.Now()},
 		}}
 	}))
 }
 
 func (s *boardScene) options(name string) *lw.Options {
 	return &lw.Options{
-		Name: name, Board: &s.board, List: lw.ListWhole, WatchTimeout: time.Hour, OnError: func(error) {}, OnPanic: func(*lw.Panic) {},
+		Name: name, Board: &s.board, List: lw.ListWhole, WatchTimeout: time.Hour, OnError: func(error) {},
+		OnPanic: func(*lw.Panic) {},
 		Backoff: func(failures int) time.Duration { return min(time.Second<<failures, 20*time.Second) },
 	}
 }
 
 // memory runs an informer of so many objects.
-func (s *boardScene) memory(name, namespace, object string, n int) (*lw.Informer[*rig.Widget], *lw.Memory[*rig.Widget]) {
+func (s *boardScene) memory(name, namespace, object string, n int) (*lw.Informer[*rig.Widget],
+	*lw.Memory[*rig.Widget]) {
 	m := lw.NewMemory[*rig.Widget]()
 	for i := range n {
-		m.Create(context.Background(), &rig.Widget{Meta: lw.Meta{Namespace: namespace, Name: fmt.Sprintf("%s-%04d", object, i)}, Size: i})
+		m.Create(context.Background(),
+			&rig.Widget{Meta: lw.Meta{Namespace: namespace, Name: fmt.Sprintf("%s-%04d", object, i)}, Size: i})
 	}
 	return s.run(name, m), m
 }
@@ -156,7 +165,8 @@ func (s *boardScene) setAside() {
 		if i%8 == 7 {
 			size = -i
 		}
-		m.Create(context.Background(), &rig.Widget{Meta: lw.Meta{Namespace: "shop", Name: fmt.Sprintf("site-%02d", i)}, Size: size})
+		m.Create(context.Background(), &rig.Widget{Meta: lw.Meta{Namespace: "shop", Name: fmt.Sprintf("site-%02d", i)},
+			Size: size})
 	}
 	s.run("Website", lw.Transform(m, func(w *rig.Widget) (*rig.Widget, error) {
 		if w.Size < 0 {
@@ -169,7 +179,8 @@ func (s *boardScene) setAside() {
 // hostile runs an informer in which every name and text is markup. It is not on the page of the
 // screenshot.
 func (s *boardScene) hostile() {
-	m := lw.NewMemory(&rig.Widget{Meta: lw.Meta{Namespace: `"><img src=x onerror=alert(2)>`, Name: hostile}}, rig.NewWidget("a", 1))
+	m := lw.NewMemory(&rig.Widget{Meta: lw.Meta{Namespace: `"><img src=x onerror=alert(2)>`, Name: hostile}},
+		rig.NewWidget("a", 1))
 	inf := s.run(hostile, lw.Transform(m, func(w *rig.Widget) (*rig.Widget, error) {
 		if w.Name == hostile {
 			return nil, errors.New("</p></main>" + hostile + "\u202e\x00")
@@ -187,7 +198,8 @@ func (s *boardScene) reflector() {
 // A silent server answers no request.
 type silent struct{}
 
-func (silent) List(ctx context.Context, _ metav1.ListOptions, _ func(*rig.Widget, error) error) (metav1.ListMeta, error) {
+func (silent) List(ctx context.Context, _ metav1.ListOptions, _ func(*rig.Widget, error) error) (metav1.ListMeta,
+	error) {
 	<-ctx.Done()
 	return metav1.ListMeta{}, ctx.Err()
 }
@@ -209,7 +221,8 @@ func (s *boardScene) forbidden() {
 
 // graph runs a graph with conflicts, with an object at which a function panics, and with handlers.
 func (s *boardScene) graph(pods, services, nodes lw.Collection[*rig.Widget]) {
-	g := lw.NewGraph(&lw.GraphOptions{Name: "endpoints", Board: &s.board, OnError: func(error) {}, OnPanic: func(*lw.Panic) {}})
+	g := lw.NewGraph(&lw.GraphOptions{Name: "endpoints", Board: &s.board, OnError: func(error) {},
+		OnPanic: func(*lw.Panic) {}})
 	ready := lw.Derive(g, pods, func(w *rig.Widget) *rig.Sum {
 		if w.Size%7 == 0 {
 			return nil
@@ -217,7 +230,8 @@ func (s *boardScene) graph(pods, services, nodes lw.Collection[*rig.Widget]) {
 		return rig.SumOf(w)
 	}, "ready pods")
 	perService := lw.LeftJoin(g, services, ready, lw.On[int, *rig.Widget, *rig.Sum]{
-		Left: lw.SingleKey(func(w *rig.Widget) int { return w.Size % 140 }), Right: lw.SingleKey(func(s *rig.Sum) int { return s.Sum % 140 }),
+		Left:  lw.SingleKey(func(w *rig.Widget) int { return w.Size % 140 }),
+		Right: lw.SingleKey(func(s *rig.Sum) int { return s.Sum % 140 }),
 	}, func(w *rig.Widget, rights []*rig.Sum) *rig.Sum {
 		return &rig.Sum{Meta: lw.Meta{Namespace: w.Namespace, Name: w.Name}, Sum: len(rights)}
 	}, "endpoints by service")
@@ -231,7 +245,8 @@ func (s *boardScene) graph(pods, services, nodes lw.Collection[*rig.Widget]) {
 		}
 		return rig.SumOf(w)
 	}, "nodes by zone")
-	lw.GroupBy(g, ready, func(s *rig.Sum) lw.Key { return lw.Key{Name: s.Namespace} }, rig.AddedUp, rig.TotalOf, "load by namespace")
+	lw.GroupBy(g, ready, func(s *rig.Sum) lw.Key { return lw.Key{Name: s.Namespace} }, rig.AddedUp, rig.TotalOf,
+		"load by namespace")
 	rig.Start(s.t, g)
 }
 
@@ -337,7 +352,8 @@ func TestProgramWithoutABoard(t *testing.T) {
 				t.Fatalf("go build: %v\n%s", err, out)
 			}
 			symbols := rig.Must[[]byte](t)(exec.Command("go", "tool", "nm", program).Output())
-			for _, symbol := range []string{"lw/lwdebug.page.ServeHTTP", "lw/internal/board.(*Report).Page", "lw/internal/board/markup.(*Writer).Text"} {
+			for _, symbol := range []string{"lw/lwdebug.page.ServeHTTP", "lw/internal/board.(*Report).Page",
+				"lw/internal/board/markup.(*Writer).Text"} {
 				if got := strings.Contains(string(symbols), symbol); got != tt.want {
 					t.Errorf("%s in the program: %v, want %v", symbol, got, tt.want)
 				}

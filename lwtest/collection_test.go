@@ -80,7 +80,8 @@ func TestCollections(t *testing.T) {
 		go inf.Run(ctx)
 		return m, inf
 	}
-	ofOne := func(of func(context.Context, *lw.Informer[*Widget]) lw.Collection[*Widget]) func(context.Context) lwtest.CollectionSubject[*Widget] {
+	ofOne := func(of func(context.Context,
+		*lw.Informer[*Widget]) lw.Collection[*Widget]) func(context.Context) lwtest.CollectionSubject[*Widget] {
 		return func(ctx context.Context) lwtest.CollectionSubject[*Widget] {
 			m, inf := follow(ctx)
 			return over(of(ctx, inf), func(string) *lw.Memory[*Widget] { return m })
@@ -243,17 +244,21 @@ func TestBrokenCollections(t *testing.T) {
 				}})
 			}}
 		}, story},
-		{"Events lack deletions", func(s *subject) { s.Collection = faulty{Collection: s.Collection, hidden: lw.Deleted} }, story},
-		{"Changed never comes", signals(func(<-chan struct{}, []lw.Key) <-chan struct{} { return never }), `the channel of .* is open after a change`},
+		{"Events lack deletions", func(s *subject) { s.Collection = faulty{Collection: s.Collection, hidden: lw.Deleted} },
+			story},
+		{"Changed never comes", signals(func(<-chan struct{}, []lw.Key) <-chan struct{} { return never }),
+			`the channel of .* is open after a change`},
 		{"Changed comes for no key", signals(func(is <-chan struct{}, keys []lw.Key) <-chan struct{} {
 			return map[bool]<-chan struct{}{true: never, false: is}[len(keys) > 0]
 		}), `the channel of \w/\w+ is open after a change`},
 		{"Changed comes for keys only", signals(func(is <-chan struct{}, keys []lw.Key) <-chan struct{} {
 			return map[bool]<-chan struct{}{true: never, false: is}[len(keys) == 0]
 		}), `the channel of any object is open after a change`},
-		{"Changed comes without a change", signals(func(<-chan struct{}, []lw.Key) <-chan struct{} { return at }), `the channel of .* is closed without a change`},
+		{"Changed comes without a change", signals(func(<-chan struct{}, []lw.Key) <-chan struct{} { return at }),
+			`the channel of .* is closed without a change`},
 		{"Get is stale", reads(func(r *faultyReader) { r.get = r.Reader.Snapshot().Get }), `the reader: Get of .* says`},
-		{"List is stale", reads(func(r *faultyReader) { r.list = r.Reader.Snapshot().List }), `List of the reader: 0 objects, want`},
+		{"List is stale", reads(func(r *faultyReader) { r.list = r.Reader.Snapshot().List }),
+			`List of the reader: 0 objects, want`},
 		{"All lacks one", reads(func(r *faultyReader) {
 			r.all = func() []*Widget { return r.Reader.List()[min(1, r.Reader.Len()):] }
 		}), `the reader lists \d objects, yields \d and counts \d, want \d`},
@@ -275,7 +280,8 @@ func TestBrokenCollections(t *testing.T) {
 			})(s)
 			s.Compare = byNames
 		}, `the reader is not in order`},
-		{"a snapshot is stale", reads(func(r *faultyReader) { r.old = r.Reader.Snapshot() }), `List of a snapshot: \d objects, want`},
+		{"a snapshot is stale", reads(func(r *faultyReader) { r.old = r.Reader.Snapshot() }),
+			`List of a snapshot: \d objects, want`},
 	}
 	const child = "LWTEST_BROKEN_COLLECTIONS"
 	if os.Getenv(child) != "" {
@@ -293,7 +299,8 @@ func TestBrokenCollections(t *testing.T) {
 		}
 		return
 	}
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestBrokenCollections$", "-test.v", "-rapid.shrinktime=1ms")
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestBrokenCollections$", "-test.v",
+		"-rapid.shrinktime=1ms")
 	cmd.Env = append(os.Environ(), child+"=1")
 	out, _ := cmd.CombinedOutput() // an error, since all fail
 	said := map[string]string{}

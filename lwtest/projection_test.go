@@ -133,7 +133,8 @@ func TestProjectionDiffers(t *testing.T) {
 				Phase int `json:"phase"`
 				IP    int `json:"ip"`
 			} `json:"status"`
-		}, *carp.Carp], []string{"status.phase: the type is int, the API's is v1.CarpPhase", "status.ip: the API has no such field"}},
+		}, *carp.Carp], []string{"status.phase: the type is int, the API's is v1.CarpPhase",
+			"status.ip: the API has no such field"}},
 		"a struct that is embedded": {lwtest.Projection[*struct {
 			lw.Meta `json:"metadata" protobuf:"bytes,1"`
 			Sources []struct {
@@ -220,7 +221,8 @@ func TestMasked(t *testing.T) {
 		rt := lwtest.Masked(e, rig.RoundTrip(func(*http.Request) (*http.Response, error) {
 			sent = true
 			return &http.Response{Body: http.NoBody}, nil
-		}), map[string]lw.Fields{"pods": {"spec.nodeName"}, "nodes": {}, "namespaces": {}, "deployments.apps": {"spec.replicas"}})
+		}), map[string]lw.Fields{"pods": {"spec.nodeName"}, "nodes": {}, "namespaces": {},
+			"deployments.apps": {"spec.replicas"}})
 		req := rig.Must[*http.Request](t)(http.NewRequest(tt.method, "http://server"+tt.path, strings.NewReader("{}")))
 		resp, err := rt.RoundTrip(req)
 		if err == nil {

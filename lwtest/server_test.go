@@ -186,8 +186,9 @@ func TestFaults(t *testing.T) {
 		fault lwtest.Fault
 		want  string
 	}{
-		"none":             {lwtest.Fault{Verb: lwtest.Watch, Effect: lwtest.Hang()}, "2 objects"},
-		"fail":             {lwtest.Fault{Verb: lwtest.List, Effect: lwtest.Fail(apierrors.NewTooManyRequests("later", 7))}, "429 after 7s"},
+		"none": {lwtest.Fault{Verb: lwtest.Watch, Effect: lwtest.Hang()}, "2 objects"},
+		"fail": {lwtest.Fault{Verb: lwtest.List, Effect: lwtest.Fail(apierrors.NewTooManyRequests("later", 7))},
+			"429 after 7s"},
 		"another resource": {lwtest.Fault{Plural: "pods", Effect: lwtest.Hang()}, "2 objects"},
 		"another request": {lwtest.Fault{
 			Match: func(r lwtest.Request) bool { return r.Options.Limit > 0 }, Effect: lwtest.Hang(),
@@ -286,7 +287,8 @@ func TestFinalizersAndStatus(t *testing.T) {
 		t.Helper()
 		j.Spec.Size, j.Status.Done = size, done
 		body := rig.Must[[]byte](t)(json.Marshal(j))
-		req := rig.Must[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodPut, c.URL("default")+"/a"+path, bytes.NewReader(body)))
+		req := rig.Must[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodPut, c.URL("default")+"/a"+path,
+			bytes.NewReader(body)))
 		resp := rig.Must[*http.Response](t)(server.Client().Do(req))
 		defer resp.Body.Close()
 		var got Job
@@ -353,7 +355,8 @@ func TestListen(t *testing.T) {
 	defer resp.Body.Close()
 	rig.Same(t, "GET", "200 OK", resp.Status)
 	got := server.Requests()
-	if len(got) != 1 || got[0].Verb != lwtest.Get || got[0].Plural != "jobs" || got[0].Name != "a" || got[0].Code != http.StatusOK {
+	if len(got) != 1 || got[0].Verb != lwtest.Get || got[0].Plural != "jobs" || got[0].Name != "a" ||
+		got[0].Code != http.StatusOK {
 		t.Errorf("requests: %+v", got)
 	}
 }
@@ -361,20 +364,26 @@ func TestListen(t *testing.T) {
 // Two resources of one plural are told apart by their groups, wherever a resource is named.
 func TestResourcesOfOnePlural(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := lwtest.NewServer(t, lwtest.Resource{Group: "other.example", Plural: "jobs", Kind: "Job"}, jobs, lwtest.Resource{Plural: "jobs", Kind: "Job"})
+		server := lwtest.NewServer(t, lwtest.Resource{Group: "other.example", Plural: "jobs", Kind: "Job"}, jobs,
+			lwtest.Resource{Plural: "jobs", Kind: "Job"})
 		c := lwtest.Objects[*Job](server, "jobs.example.com")
 		must(t, c, "a", 1)
-		rig.Same(t, "URLs", []string{"http://apiserver/apis/example.com/v1/jobs", "http://apiserver/apis/other.example/v1/jobs", "http://apiserver/api/v1/jobs"},
-			[]string{c.URL(""), lwtest.Objects[*Job](server, "jobs.other.example").URL(""), lwtest.Objects[*Job](server, "jobs").URL("")})
+		rig.Same(t, "URLs", []string{"http://apiserver/apis/example.com/v1/jobs",
+			"http://apiserver/apis/other.example/v1/jobs", "http://apiserver/api/v1/jobs"},
+			[]string{c.URL(""), lwtest.Objects[*Job](server, "jobs.other.example").URL(""),
+				lwtest.Objects[*Job](server, "jobs").URL("")})
 		get := func(path string) (code int) {
 			resp := rig.Must[*http.Response](t)(server.Client().Get(server.URL() + path))
 			rig.OK(t, resp.Body.Close())
 			return resp.StatusCode
 		}
-		server.Inject(lwtest.Fault{Plural: "jobs.example.com", Times: 2, Effect: lwtest.Fail(apierrors.NewConflict(schema.GroupResource{}, "", nil))})
+		server.Inject(lwtest.Fault{Plural: "jobs.example.com", Times: 2,
+			Effect: lwtest.Fail(apierrors.NewConflict(schema.GroupResource{}, "", nil))})
 		server.SetServed("jobs.other.example", false)
-		rig.Same(t, "codes", []int{409, 404, 200}, []int{get("/apis/example.com/v1/jobs"), get("/apis/other.example/v1/jobs"), get("/api/v1/jobs")})
-		server.Inject(lwtest.Fault{Plural: "jobs", Effect: lwtest.Fail(apierrors.NewConflict(schema.GroupResource{}, "", nil))})
+		rig.Same(t, "codes", []int{409, 404, 200}, []int{get("/apis/example.com/v1/jobs"), get("/apis/other.example/v1/jobs"),
+			get("/api/v1/jobs")})
+		server.Inject(lwtest.Fault{Plural: "jobs", Effect: lwtest.Fail(apierrors.NewConflict(schema.GroupResource{},
+			"", nil))})
 		rig.Same(t, "armed", []int{409, 409}, []int{get("/apis/example.com/v1/jobs"), get("/apis/example.com/v1/jobs")})
 		var groups []string
 		for _, r := range server.Requests() {
@@ -393,7 +402,8 @@ func TestHistoryIsBounded(t *testing.T) {
 		j.Spec.Size, j.ResourceVersion = i+2, ""
 		rig.Must[*Job](t)(c.Update(j))
 	}
-	resp := rig.Must[*http.Response](t)(server.Client().Get(c.URL("") + "?resourceVersionMatch=Exact&resourceVersion=" + first))
+	resp := rig.Must[*http.Response](t)(server.Client().Get(c.URL("") + "?resourceVersionMatch=Exact&resourceVersion=" +
+		first))
 	rig.OK(t, resp.Body.Close())
 	rig.Same(t, "a list of the beginning", http.StatusGone, resp.StatusCode)
 }

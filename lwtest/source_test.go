@@ -76,7 +76,8 @@ type wrapper struct{ src lw.Source[*Widget] }
 
 func (w *wrapper) Hints() lw.SourceHints { return lw.HintsOf(w.src) }
 
-func (w *wrapper) List(ctx context.Context, opts metav1.ListOptions, yield func(*Widget, error) error) (metav1.ListMeta, error) {
+func (w *wrapper) List(ctx context.Context, opts metav1.ListOptions, yield func(*Widget, error) error) (metav1.ListMeta,
+	error) {
 	return w.src.List(ctx, opts, yield)
 }
 
@@ -114,7 +115,8 @@ func TestInformerOfWrapper(t *testing.T) {
 				return w, nil
 			}
 			var errs []error
-			inf := lw.NewInformer[*Widget](&wrapper{lw.Transform(m, even)}, &lw.Options{List: mode, OnError: func(err error) { errs = append(errs, err) }})
+			inf := lw.NewInformer[*Widget](&wrapper{lw.Transform(m, even)},
+				&lw.Options{List: mode, OnError: func(err error) { errs = append(errs, err) }})
 			var told []string
 			inf.AddHandler(lw.Handler[*Widget]{
 				Add:    func(w *Widget) { told = append(told, "add "+w.Name) },
@@ -141,7 +143,8 @@ func TestInformerOfWrapper(t *testing.T) {
 			synctest.Wait()
 			rig.Same(t, "told", []string{"add a", "add b", "delete a", "delete b"}, told)
 			s := inf.Status()
-			if len(errs) > 0 || s.Requests["list"].Started+rig.Watches(s) != map[lw.ListMode]uint64{lw.ListPages: 2, lw.ListStream: 1}[mode] {
+			if len(errs) > 0 || s.Requests["list"].Started+rig.Watches(s) != map[lw.ListMode]uint64{lw.ListPages: 2,
+				lw.ListStream: 1}[mode] {
 				t.Errorf("%d lists, %d watches, errors %v", s.Requests["list"].Started, rig.Watches(s), errs)
 			}
 			rig.Same(t, "the version", m.ResourceVersion(), s.ResourceVersion)
@@ -238,7 +241,8 @@ func TestFollows(t *testing.T) {
 			return followed(w, lw.Poll(w.list, 200*time.Microsecond))
 		},
 		"Feed": func() lwtest.Subject[*Widget] {
-			w := &world{objs: map[lw.Key]*Widget{lw.KeyOf(first): first}, changes: make(chan func(*lw.Feeder[*Widget]) error, 1000)}
+			w := &world{objs: map[lw.Key]*Widget{lw.KeyOf(first): first},
+				changes: make(chan func(*lw.Feeder[*Widget]) error, 1000)}
 			return followed(w, lw.Feed(w.feed))
 		},
 		"Memory": func() lwtest.Subject[*Widget] {
@@ -261,7 +265,8 @@ func TestWritable(t *testing.T) {
 func TestMutationDiff(t *testing.T) {
 	var found []error
 	synctest.Test(t, func(t *testing.T) {
-		m := lw.NewMemory(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "a", Labels: map[string]string{"app": "web"}}})
+		m := lw.NewMemory(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "a",
+			Labels: map[string]string{"app": "web"}}})
 		inf := lw.NewInformer(m, &lw.Options{DetectMutation: true, OnError: func(err error) { found = append(found, err) }})
 		stop := rig.Begin(t, inf)
 		obj, _ := inf.Store().Get(lw.Key{Name: "a"})

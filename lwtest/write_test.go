@@ -106,19 +106,23 @@ func TestTypeOfAResource(t *testing.T) {
 		typed := jobs
 		typed.Type = &metav1.PartialObjectMetadata{}
 		s := lwtest.NewServer(t, typed)
-		message := rig.Must[[]byte](t)((&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "a", Finalizers: []string{"x.io/a"}}}).Marshal())
+		message := rig.Must[[]byte](t)((&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "a",
+			Finalizers: []string{"x.io/a"}}}).Marshal())
 		body := "k8s\x00\n\x00\x12" + string(rune(len(message))) + string(message)
-		if code, answer := sendWrite(s, "POST", "jobs", "application/vnd.kubernetes.protobuf", body); code != http.StatusCreated {
+		if code, answer := sendWrite(s, "POST", "jobs", "application/vnd.kubernetes.protobuf",
+			body); code != http.StatusCreated {
 			t.Fatalf("%d %s", code, answer)
 		}
-		if code, answer := sendWrite(s, "PATCH", "jobs/a", "application/strategic-merge-patch+json", `{"metadata":{"finalizers":["x.io/b"]},"spec":{"size":1}}`); code != http.StatusOK {
+		if code, answer := sendWrite(s, "PATCH", "jobs/a", "application/strategic-merge-patch+json",
+			`{"metadata":{"finalizers":["x.io/b"]},"spec":{"size":1}}`); code != http.StatusOK {
 			t.Fatalf("%d %s", code, answer)
 		}
 		a := rig.Must[*Job](t)(lwtest.Objects[*Job](s, "jobs").Get(key("a")))
 		rig.Same(t, "finalizers", []string{"x.io/b", "x.io/a"}, a.Finalizers)
 		rig.Same(t, "the size", 0, a.Spec.Size)
 	})
-	rig.MustPanic(t, "notAStruct", func() { lwtest.StartServer(lwtest.Resource{Plural: "x", Kind: "X", Type: notAStruct(0)}) })
+	rig.MustPanic(t, "notAStruct",
+		func() { lwtest.StartServer(lwtest.Resource{Plural: "x", Kind: "X", Type: notAStruct(0)}) })
 }
 
 type notAStruct int
@@ -132,7 +136,8 @@ func TestShareDecoded(t *testing.T) {
 	server := lwtest.StartServer(lwtest.Resource{Plural: "notes", Kind: "Note"})
 	defer server.Close()
 	notes, key := lwtest.Objects[*unstructured.Unstructured](server, "notes"), lw.Key{Namespace: "default", Name: "a"}
-	note := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"namespace": "default", "name": "a"}, "text": "first"}}
+	note := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"namespace": "default",
+		"name": "a"}, "text": "first"}}
 	rig.Must[*unstructured.Unstructured](t)(notes.Create(note))
 	for _, text := range []string{"second", "third"} {
 		for range 3 {
@@ -176,7 +181,8 @@ func TestCollect(t *testing.T) {
 				rig.Must[*Job](t)(c.Create(part))
 			}
 			rig.Same(t, "the step with its owner there", "", s.Collect())
-			if code, body := sendWrite(s, "DELETE", "jobs/a", "application/json", fmt.Sprintf(`{"propagationPolicy":%q}`, test.policy)); code != http.StatusOK {
+			if code, body := sendWrite(s, "DELETE", "jobs/a", "application/json", fmt.Sprintf(`{"propagationPolicy":%q}`,
+				test.policy)); code != http.StatusOK {
 				t.Fatalf("%d %s", code, body)
 			}
 			var got []string
@@ -285,18 +291,22 @@ func TestVersions(t *testing.T) {
 			{"PATCH", beta + "jobs/a", mergePatch, `{"spec":{"big":2}}`, 200, `"spec":{"big":2}`},
 			{"GET", "jobs/a", "", "", 200, `"spec":{"size":2}`},
 			{"PATCH", beta + "jobs/a", mergePatch, `{"spec":{"big":2}}`, 200, `"generation":2`}, // nothing changes
-			{"PUT", beta + "jobs/a", "application/json", `{"apiVersion":"example.com/v1","kind":"Job","metadata":{"name":"a"}}`, 400, "example.com/v1"},
+			{"PUT", beta + "jobs/a", "application/json", `{"apiVersion":"example.com/v1","kind":"Job","metadata":{"name":"a"}}`,
+				400, "example.com/v1"},
 			{"PUT", beta + "jobs/a", "application/json", `{"metadata":{"name":"a"},"spec":{"big":"odd"}}`, 500, "no such size"},
-			{"PUT", beta + "jobs/a", "application/json", `{"metadata":{"name":"a"},"spec":{"big":"named"}}`, 500, "it has become"},
+			{"PUT", beta + "jobs/a", "application/json", `{"metadata":{"name":"a"},"spec":{"big":"named"}}`, 500,
+				"it has become"},
 			{"POST", beta + "jobs", "application/json", `{"metadata":{"name":"a"}}`, 409, "AlreadyExists"},
-			{"PATCH", beta + "jobs/b?fieldManager=m", "application/apply-patch+yaml", "{apiVersion: example.com/v1beta1, kind: Job, metadata: {name: b}, spec: {big: 3, replicas: 2}}", 201, old},
+			{"PATCH", beta + "jobs/b?fieldManager=m", "application/apply-patch+yaml",
+				"{apiVersion: example.com/v1beta1, kind: Job, metadata: {name: b}, spec: {big: 3, replicas: 2}}", 201, old},
 			{"GET", "jobs/b/scale", "", "", 200, `"spec":{"replicas":2}`},
 			{"GET", beta + "jobs/b/scale", "", "", 200, `"spec":{"replicas":2}`},
 			{"GET", "jobs/a/scale", "", "", 500, ".spec.replicas"},
 			{"DELETE", beta + "jobs/b", "", "", 200, "Success"},
 			{"GET", "/apis/example.com", "", "", 200, `"preferredVersion":{"groupVersion":"example.com/v1",`},
 		} {
-			if code, body := sendWrite(s, tt.method, tt.path, tt.contentType, tt.body); code != tt.code || !strings.Contains(body, tt.want) {
+			if code, body := sendWrite(s, tt.method, tt.path, tt.contentType, tt.body); code != tt.code ||
+				!strings.Contains(body, tt.want) {
 				t.Errorf("%s %s %s: %d %s\nwant %d %s", tt.method, tt.path, tt.body, code, body, tt.code, tt.want)
 			}
 		}
@@ -308,7 +318,8 @@ func TestVersions(t *testing.T) {
 
 // An object stays whose deletion is refused, and holds up no other.
 func TestCollectRefused(t *testing.T) {
-	for _, refusal := range []error{errors.New("no"), apierrors.NewConflict(schema.GroupResource{}, "p", errors.New("no"))} {
+	for _, refusal := range []error{errors.New("no"), apierrors.NewConflict(schema.GroupResource{}, "p",
+		errors.New("no"))} {
 		synctest.Test(t, func(t *testing.T) {
 			r := jobs
 			r.Validate = func(_ context.Context, a lwtest.Admission) error {
@@ -356,18 +367,22 @@ func TestAdmission(t *testing.T) {
 			code                            int
 			says                            string
 		}{
-			{"POST", "jobs", "application/json", `{"apiVersion":"example.com/v1","kind":"Job","metadata":{"name":"a"}}`, 201, `"uid":"given"`},
+			{"POST", "jobs", "application/json", `{"apiVersion":"example.com/v1","kind":"Job","metadata":{"name":"a"}}`, 201,
+				`"uid":"given"`},
 			{"PATCH", "jobs/a?dryRun=All", mergePatch, `{"spec":{"defaulted":"no"}}`, 200, `"defaulted":"yes"`},
 			{"PATCH", "jobs/a", mergePatch, `{"metadata":{"annotations":{"bad":"1"}}}`, 422, `"field":"metadata.annotations"`},
 			{"PATCH", "jobs/a/status", mergePatch, `{"status":{"n":1}}`, 200, `"n":1`},
-			{"PUT", "jobs/a", "application/json", `{"apiVersion":"example.com/v1","kind":"Job","metadata":{"name":"a"}}`, 422, "must be specified for an update"},
+			{"PUT", "jobs/a", "application/json", `{"apiVersion":"example.com/v1","kind":"Job","metadata":{"name":"a"}}`, 422,
+				"must be specified for an update"},
 			{"DELETE", "jobs/a", "", "", 200, ""},
 		} {
-			if code, body := sendWrite(s, step.method, step.path, step.contentType, step.body); code != step.code || !strings.Contains(body, step.says) {
+			if code, body := sendWrite(s, step.method, step.path, step.contentType, step.body); code != step.code ||
+				!strings.Contains(body, step.says) {
 				t.Errorf("%s %s: %d %s, want %d %s", step.method, step.path, code, body, step.code, step.says)
 			}
 		}
-		want := []string{"create  true false false", "update  true true true", "update  true true false", "update status true true false", "delete  false true false"}
+		want := []string{"create  true false false", "update  true true true", "update  true true false",
+			"update status true true false", "delete  false true false"}
 		rig.Same(t, "seen", want, seen)
 		own := lwtest.Objects[*Job](s, "jobs") // the test itself needs no version
 		b := rig.Must[*Job](t)(own.Create(newJob(key("b"), 1)))

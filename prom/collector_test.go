@@ -53,7 +53,8 @@ func newNode(name string) *node { return &node{Meta: lw.Meta{Name: name}} }
 func scene(t *testing.T, block <-chan struct{}) (b *lw.Board, stop func()) {
 	t.Helper()
 	b = new(lw.Board)
-	opts := &lw.Options{Name: "nodes", Board: b, OnError: func(error) {}, Backoff: func(int) time.Duration { return time.Second }}
+	opts := &lw.Options{Name: "nodes", Board: b, OnError: func(error) {},
+		Backoff: func(int) time.Duration { return time.Second }}
 	m := lw.NewMemory(newNode("a"), newNode("b"))
 	inf, other := lw.NewInformer(m, opts), lw.NewInformer(m, opts)
 	none := func(*node) {}
@@ -67,7 +68,8 @@ func scene(t *testing.T, block <-chan struct{}) (b *lw.Board, stop func()) {
 	stops := []func(){rig.Begin(t, inf), rig.Begin(t, other), rig.Begin(t, g), rig.Begin(t, held)}
 	for load := range 2 {
 		a, _ := m.Get(t.Context(), lw.Key{Name: "a"})
-		rig.Must[*node](t)(m.Update(t.Context(), &node{Meta: lw.Meta{Name: "a", ResourceVersion: a.ResourceVersion, UID: a.UID}, Load: load + 1}))
+		rig.Must[*node](t)(m.Update(t.Context(), &node{Meta: lw.Meta{Name: "a", ResourceVersion: a.ResourceVersion,
+			UID: a.UID}, Load: load + 1}))
 		synctest.Wait()
 	}
 	rig.Must[string](t)(inf.CatchUp(t.Context()))
@@ -226,10 +228,12 @@ func TestNames(t *testing.T) {
 		}
 		g := lw.NewGraph(&lw.GraphOptions{Name: "g\xff", Board: &b})
 		for range 2 {
-			lw.Derive(g, last, func(n *node) *node { return newNode(n.Name) }, "c\xff").AddHandler(lw.Handler[*node]{Add: func(*node) {}})
+			lw.Derive(g, last, func(n *node) *node { return newNode(n.Name) },
+				"c\xff").AddHandler(lw.Handler[*node]{Add: func(*node) {}})
 		}
 		defer rig.Begin(t, g)()
-		for name, want := range map[string]int{"lw_informer_synced": 5, "lw_handler_pending": 12, "lw_collection_objects": 2} {
+		for name, want := range map[string]int{"lw_informer_synced": 5, "lw_handler_pending": 12,
+			"lw_collection_objects": 2} {
 			if got := count(t, &b, name); got != want {
 				t.Errorf("%d series of %s, want %d", got, name, want)
 			}
@@ -244,7 +248,8 @@ func TestNames(t *testing.T) {
 
 // A name that looks like the number of another is no other's label.
 func TestNamesWithNumbers(t *testing.T) {
-	for _, names := range [][]string{{"b", "b", "b#2"}, {"b#2", "b", "b"}, {"b", "b#2", "b", "b#2", "b"}, {"b", "b#3", "b", "b", "b"}} {
+	for _, names := range [][]string{{"b", "b", "b#2"}, {"b#2", "b", "b"}, {"b", "b#2", "b", "b#2", "b"},
+		{"b", "b#3", "b", "b", "b"}} {
 		synctest.Test(t, func(t *testing.T) {
 			var b lw.Board
 			inf := lw.NewInformer(lw.NewMemory(newNode("a")), &lw.Options{Board: &b, OnError: func(error) {}})

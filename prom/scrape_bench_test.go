@@ -42,10 +42,12 @@ func newNodes() *nodes {
 // next returns a new version of the node i.
 func (ns *nodes) next(i int) *node {
 	ns.version++
-	return &node{Meta: lw.Meta{Name: strconv.Itoa(i), UID: "u", ResourceVersion: strconv.Itoa(ns.version)}, Load: ns.version}
+	return &node{Meta: lw.Meta{Name: strconv.Itoa(i), UID: "u", ResourceVersion: strconv.Itoa(ns.version)},
+		Load: ns.version}
 }
 
-func (ns *nodes) List(_ context.Context, _ metav1.ListOptions, yield func(*node, error) error) (metav1.ListMeta, error) {
+func (ns *nodes) List(_ context.Context, _ metav1.ListOptions, yield func(*node, error) error) (metav1.ListMeta,
+	error) {
 	for _, n := range ns.all {
 		if err := yield(n, nil); err != nil {
 			return metav1.ListMeta{}, err
@@ -138,7 +140,8 @@ func busyBoard(b *testing.B, informers int, src lw.Source[*node]) (scrapes map[s
 		if i > 0 || src == nil {
 			src = lw.NewMemory(newNode("a"), newNode("b"))
 		}
-		inf := lw.NewInformer(src, &lw.Options{Name: fmt.Sprint("nodes", i), Board: board, List: lw.ListWhole, OnError: func(error) {}})
+		inf := lw.NewInformer(src, &lw.Options{Name: fmt.Sprint("nodes", i), Board: board, List: lw.ListWhole,
+			OnError: func(error) {}})
 		for range 2 {
 			inf.AddHandler(lw.Handler[*node]{Update: func(_, _ *node) {}})
 		}

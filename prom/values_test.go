@@ -47,22 +47,27 @@ func faults(n int) map[lw.Key]error {
 	return all
 }
 
-var told = []lw.HandlerStatus{{Name: "h", Pending: 50, Calls: map[lw.EventType]uint64{lw.Added: 51, lw.Updated: 52, lw.Deleted: 53}, Folded: 54, Panics: 55}}
+var told = []lw.HandlerStatus{{Name: "h", Pending: 50, Calls: map[lw.EventType]uint64{lw.Added: 51, lw.Updated: 52,
+	lw.Deleted: 53}, Folded: 54, Panics: 55}}
 
 // Each series has the value that its name says: no two numbers of this status are the same.
 func TestValuesOfAnInformer(t *testing.T) {
 	s := lw.Status{
 		StoreStatus:     lw.StoreStatus{Synced: true, Objects: 12, SetAside: faults(3), Handlers: told},
-		ResourceVersion: "11", LastEvent: time.Unix(1700000000, 250_000_000), LastList: time.Unix(1700000001, 500_000_000), Failures: 13, Epoch: 14,
+		ResourceVersion: "11", LastEvent: time.Unix(1700000000, 250_000_000), LastList: time.Unix(1700000001, 500_000_000),
+		Failures: 13, Epoch: 14,
 		Undecoded: 15, Backoff: 16500 * time.Millisecond, Requests: map[string]lw.RequestCount{
 			"list":  {Started: 67, Ended: map[int]uint64{0: 21, 200: 22, 403: 23}, Time: 7500 * time.Millisecond},
 			"watch": {Started: 25, Ended: map[int]uint64{410: 24}, Time: 8 * time.Second},
 			"probe": {Started: 1},
 		}, ListCauses: map[string]uint64{
-			"first": 31, "expired": 32, "gap": 33, "older": 34, "protocol": 35, "unreadable": 36, "failing": 37, "unversioned": 38,
+			"first": 31, "expired": 32, "gap": 33, "older": 34, "protocol": 35, "unreadable": 36, "failing": 37,
+			"unversioned": 38,
 		}, Events: map[string]uint64{"added": 41, "modified": 42, "deleted": 43, "bookmark": 44},
-		Behind:      map[string]map[float64]time.Duration{"told": {0.5: 61 * time.Second, 0.99: 62500 * time.Millisecond}, "asked": {}},
-		BehindCount: map[string]uint64{"told": 63, "asked": 64}, BehindSum: map[string]time.Duration{"told": 65 * time.Second, "asked": 66 * time.Second},
+		Behind: map[string]map[float64]time.Duration{"told": {0.5: 61 * time.Second, 0.99: 62500 * time.Millisecond},
+			"asked": {}},
+		BehindCount: map[string]uint64{"told": 63, "asked": 64}, BehindSum: map[string]time.Duration{"told": 65 * time.Second,
+			"asked": 66 * time.Second},
 	}
 	got := series(t, func(to chan<- prometheus.Metric) { informer(to, "i", s) })
 	want := []string{
@@ -112,8 +117,10 @@ func TestValuesOfAnInformer(t *testing.T) {
 
 // What is not known is not there, rather than 0.
 func TestValuesBeforeTheSync(t *testing.T) {
-	text := strings.Join(series(t, func(to chan<- prometheus.Metric) { informer(to, "i", lw.Status{ResourceVersion: "opaque"}) }), "\n")
-	for _, name := range []string{"lw_informer_objects", "lw_informer_resource_version", "lw_informer_last_event_timestamp_seconds", "lw_informer_last_list_timestamp_seconds"} {
+	text := strings.Join(series(t,
+		func(to chan<- prometheus.Metric) { informer(to, "i", lw.Status{ResourceVersion: "opaque"}) }), "\n")
+	for _, name := range []string{"lw_informer_objects", "lw_informer_resource_version",
+		"lw_informer_last_event_timestamp_seconds", "lw_informer_last_list_timestamp_seconds"} {
 		if strings.Contains(text, name) {
 			t.Errorf("there is a series %s in\n%s", name, text)
 		}

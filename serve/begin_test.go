@@ -33,7 +33,8 @@ type scripted struct {
 	events  chan lw.WatchEvent[*Widget] // an event without a type ends the watch: its version is gone
 }
 
-func (s *scripted) List(_ context.Context, _ metav1.ListOptions, yield func(*Widget, error) error) (metav1.ListMeta, error) {
+func (s *scripted) List(_ context.Context, _ metav1.ListOptions, yield func(*Widget, error) error) (metav1.ListMeta,
+	error) {
 	for _, w := range s.objects {
 		if err := yield(w, nil); err != nil {
 			return metav1.ListMeta{}, err
@@ -174,7 +175,8 @@ func TestForgets(t *testing.T) {
 		s := &scripted{"5", nil, make(chan lw.WatchEvent[*Widget])}
 		var told []weak.Pointer[Widget]
 		tell := func(typ watch.EventType, n string, version int) {
-			ev := lw.WatchEvent[*Widget]{Type: typ, ResourceVersion: fmt.Sprint(version), Object: at(n, fmt.Sprint(version), version)}
+			ev := lw.WatchEvent[*Widget]{Type: typ, ResourceVersion: fmt.Sprint(version),
+				Object: at(n, fmt.Sprint(version), version)}
 			told = append(told, weak.Make(ev.Object))
 			s.events <- ev
 			ev.Object = nil
@@ -232,7 +234,8 @@ func TestForgetsClients(t *testing.T) {
 	}}
 	h := handleMemory(t, opts, lw.NewMemory[*Widget](), widgets).h
 	for range 5 {
-		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(rig.Canceled(t), "GET", path+"?watch=1&resourceVersion=1", nil))
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(rig.Canceled(t), "GET",
+			path+"?watch=1&resourceVersion=1", nil))
 	}
 	rig.Met(t, patience, "the names of the clients are free", func() bool { runtime.GC(); return freed.Load() == 5 })
 }
@@ -277,7 +280,8 @@ func TestReplaced(t *testing.T) {
 			"?watch=1&resourceVersion=" + before,
 		} {
 			_, body := b.do("GET", path+query, "")
-			if !strings.Contains(body, `"HistoryReplaced"`) || !strings.Contains(body, `"Expired"`) || strings.Contains(body, `"continue"`) {
+			if !strings.Contains(body, `"HistoryReplaced"`) || !strings.Contains(body, `"Expired"`) ||
+				strings.Contains(body, `"continue"`) {
 				b.t.Errorf("%s: %s", query, body)
 			}
 		}
@@ -312,7 +316,8 @@ type late struct {
 	older  atomic.Int32
 }
 
-func (l *late) List(ctx context.Context, opts metav1.ListOptions, yield func(*Widget, error) error) (metav1.ListMeta, error) {
+func (l *late) List(ctx context.Context, opts metav1.ListOptions, yield func(*Widget, error) error) (metav1.ListMeta,
+	error) {
 	if l.silent.Load() {
 		<-ctx.Done()
 		return metav1.ListMeta{}, context.Cause(ctx)
@@ -381,7 +386,8 @@ func TestReplacedBehindRelays(t *testing.T) {
 					b.beside(func(second *bubble) { // of which the first relay is the server
 						collected(second, informer[*serve.Object](second, serve.Raw("http://server"+path, b.client)), rawWidgets)
 						rewound := 0
-						inf := lw.NewInformer[*Widget](&lw.HTTP[*Widget]{URL: "http://server" + path, Client: second.client, Accept: accept}, &lw.Options{
+						inf := lw.NewInformer[*Widget](&lw.HTTP[*Widget]{URL: "http://server" + path, Client: second.client,
+							Accept: accept}, &lw.Options{
 							List: mode, OnError: func(err error) {
 								if errors.Is(err, lw.ErrRewound) {
 									rewound++

@@ -21,7 +21,8 @@ import (
 
 // S10: without an authorizer nothing is answered; what is refused is refused before all else.
 func TestAuthorize(t *testing.T) {
-	paths := []string{"/", "/api", "/apis", "/version", "/apis/example.io/v1", path, path + "?watch=1", path + "/x", "/nothing", path + "?limit=x", "/openapi/v3/apis/example.io/v1",
+	paths := []string{"/", "/api", "/apis", "/version", "/apis/example.io/v1", path, path + "?watch=1", path + "/x",
+		"/nothing", path + "?limit=x", "/openapi/v3/apis/example.io/v1",
 		"/apis/example.io/v1/namespaces/n/widgets/x", "/openapi/v3"}
 	for what, authorize := range map[string]func(*http.Request, serve.Attributes) error{
 		"nil":   nil,
@@ -106,7 +107,8 @@ func TestRelist(t *testing.T) {
 func TestUnseen(t *testing.T) {
 	inBubble(t, serve.Options{}, func(b *bubble) {
 		m := lw.NewMemory(newWidget(name("a"), 1))
-		b.relay(lw.WithListOptions(lw.Source[*Widget](m), func(o *metav1.ListOptions) { o.FieldSelector = "metadata.name!=other" }), widgets)
+		b.relay(lw.WithListOptions(lw.Source[*Widget](m),
+			func(o *metav1.ListOptions) { o.FieldSelector = "metadata.name!=other" }), widgets)
 		behind := b.watch("resourceVersion=" + m.ResourceVersion())
 		m.Fail(errors.New("away"))
 		before := m.ResourceVersion()
@@ -150,7 +152,8 @@ func TestRewind(t *testing.T) {
 		noErr(b.t, m.Rewind("2"))
 		time.Sleep(time.Minute)
 		w.want(b.t, "ERROR 410", "END")
-		for _, query := range []string{"?resourceVersion=3&resourceVersionMatch=Exact", "?resourceVersion=1&resourceVersionMatch=Exact"} {
+		for _, query := range []string{"?resourceVersion=3&resourceVersionMatch=Exact",
+			"?resourceVersion=1&resourceVersionMatch=Exact"} {
 			if code, body := b.do("GET", path+query, ""); code == http.StatusOK {
 				b.t.Errorf("%s: %s", query, body)
 			}
@@ -199,7 +202,8 @@ func TestShared(t *testing.T) {
 	served(t, serve.Options{}, r, func(b *bubble, m *lw.Memory[*Widget]) {
 		var all []*stream
 		for range 10 {
-			all = append(all, b.watch("sendInitialEvents=1&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=1&timeoutSeconds=300"))
+			all = append(all,
+				b.watch("sendInitialEvents=1&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=1&timeoutSeconds=300"))
 			b.do("GET", path, "")
 			b.do("GET", path, "", "Accept", "application/cbor")
 			b.do("GET", path, "", "Accept", "application/json;as=Table;g=meta.k8s.io;v=v1")
@@ -250,7 +254,8 @@ func TestEncodeFails(t *testing.T) {
 			put(b.t, m.Create, "b", 4)
 			all.want(b.t, "ERROR 500", "END")
 			other.want(b.t, "ERROR 500", "END")
-			if len(reported) != 1 || !strings.Contains(reported[0], "widgets") || !strings.Contains(reported[0], "n/a") || !strings.Contains(reported[0], "no encoding") {
+			if len(reported) != 1 || !strings.Contains(reported[0], "widgets") || !strings.Contains(reported[0], "n/a") ||
+				!strings.Contains(reported[0], "no encoding") {
 				t.Errorf("reported: %q", reported)
 			}
 			some.want(b.t, "ADDED b 3")
@@ -284,13 +289,15 @@ func TestDerived(t *testing.T) {
 		put(b.t, m.Update, "a", 5)
 		got, next := w.take(), one().Metadata
 		rig.Same(t, "events", []string{"MODIFIED a " + next.Continue}, got)
-		if next.UID != first.Metadata.UID || next.ResourceVersion != next.Continue || next.Continue <= first.Metadata.Continue {
+		if next.UID != first.Metadata.UID || next.ResourceVersion != next.Continue ||
+			next.Continue <= first.Metadata.Continue {
 			b.t.Errorf("%+v after %+v", next, first)
 		}
 		remove(t, m, "a")
 		time.Sleep(time.Second)
 		put(b.t, m.Create, "a", 1)
-		if got := w.take(); len(got) != 2 || !strings.HasPrefix(got[0], "DELETED a") || !strings.HasPrefix(got[1], "ADDED a") {
+		if got := w.take(); len(got) != 2 || !strings.HasPrefix(got[0], "DELETED a") ||
+			!strings.HasPrefix(got[1], "ADDED a") {
 			b.t.Error(got)
 		}
 		if one().Metadata.UID == first.Metadata.UID {
@@ -298,7 +305,8 @@ func TestDerived(t *testing.T) {
 		}
 		// A version of another replica or process, also between two versions of this one.
 		at := first.Metadata.Continue
-		for _, version := range []string{"12345678901234567", fmt.Sprint(number(t, at) + 1<<20), fmt.Sprint(number(t, at) + 1<<60)} {
+		for _, version := range []string{"12345678901234567", fmt.Sprint(number(t, at) + 1<<20),
+			fmt.Sprint(number(t, at) + 1<<60)} {
 			began := time.Now()
 			b.watch("resourceVersion="+version).want(b.t, "ERROR 410", "END")
 			b.answers(http.StatusGone, "", "GET", path+"?resourceVersionMatch=Exact&resourceVersion="+version, "")

@@ -55,7 +55,8 @@ func (g *garbage) own(in *lw.Memory[*part], name string, finalizer string, owner
 		if _, err := g.boxes.Get(g.ctx, lw.KeyOf(o)); err == nil {
 			kind = "Box"
 		}
-		p.OwnerReferences = append(p.OwnerReferences, metav1.OwnerReference{APIVersion: "example.io/v1", Kind: kind, Name: o.Name, UID: o.UID, BlockOwnerDeletion: new(true)})
+		p.OwnerReferences = append(p.OwnerReferences, metav1.OwnerReference{APIVersion: "example.io/v1", Kind: kind,
+			Name: o.Name, UID: o.UID, BlockOwnerDeletion: new(true)})
 	}
 	p, err := in.Create(g.ctx, p)
 	noErr(g.t, err)
@@ -159,7 +160,8 @@ func TestCollectLate(t *testing.T) {
 // A refusal is no race, whatever its code: it is tried again. What is not garbage any more is
 // forgotten: when it is again, it does not wait for long.
 func TestCollectPauses(t *testing.T) {
-	for _, refusal := range []error{errors.New("not now"), apierrors.NewConflict(schema.GroupResource{}, "a", errors.New("not now")), apierrors.NewNotFound(schema.GroupResource{}, "not now")} {
+	for _, refusal := range []error{errors.New("not now"), apierrors.NewConflict(schema.GroupResource{}, "a",
+		errors.New("not now")), apierrors.NewNotFound(schema.GroupResource{}, "not now")} {
 		r := parts
 		r.Validate = func(_ context.Context, p, _ *part) error {
 			if p == nil {
@@ -182,7 +184,8 @@ func TestCollectPauses(t *testing.T) {
 				for _, owners := range [][]metav1.OwnerReference{free, a.OwnerReferences} {
 					rig.Sleep(5 * time.Minute)
 					before = len(errs.All())
-					noErr(t, second(g.parts.Update(b.ctx, &part{ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: a.Name, OwnerReferences: owners}})))
+					noErr(t, second(g.parts.Update(b.ctx, &part{ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: a.Name,
+						OwnerReferences: owners}})))
 				}
 				rig.Sleep(5 * time.Second)
 				since := errs.All()[before:]
@@ -238,7 +241,8 @@ func TestCollectCycle(t *testing.T) {
 			g := b.garbage(parts)
 			a := g.own(g.parts, "a", "")
 			last := g.own(g.parts, "c", "", g.own(g.parts, "b", "", a))
-			a.OwnerReferences = []metav1.OwnerReference{{APIVersion: "example.io/v1", Kind: "Part", Name: "c", UID: last.UID, BlockOwnerDeletion: new(true)}}
+			a.OwnerReferences = []metav1.OwnerReference{{APIVersion: "example.io/v1", Kind: "Part", Name: "c", UID: last.UID,
+				BlockOwnerDeletion: new(true)}}
 			noErr(t, second(g.parts.Update(b.ctx, a)))
 			for _, name := range deleted {
 				b.answers(200, "", "DELETE", partsPath+"/"+name+"?propagationPolicy=Foreground", "")
@@ -343,7 +347,8 @@ func collectAll(b *testing.B, n int) {
 	noErr(b, err)
 	ref := metav1.OwnerReference{APIVersion: "example.io/v1", Kind: "Part", Name: "box", UID: box.UID}
 	for i := range n {
-		p := &part{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("p", i), Namespace: "n", OwnerReferences: []metav1.OwnerReference{ref}}}
+		p := &part{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("p", i), Namespace: "n",
+			OwnerReferences: []metav1.OwnerReference{ref}}}
 		noErr(b, second(m.Create(ctx, p)))
 	}
 	inf := lw.NewInformer(m, &lw.Options{Logger: quiet})

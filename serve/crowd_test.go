@@ -32,7 +32,8 @@ type pager struct {
 // token as well.
 func (p *pager) page(limit int) int {
 	p.b.t.Helper()
-	code, body := p.b.do("GET", fmt.Sprint(path, "?limit=", limit, "&continue=", url.QueryEscape(p.last.Metadata.Continue)), "")
+	code, body := p.b.do("GET", fmt.Sprint(path, "?limit=", limit, "&continue=",
+		url.QueryEscape(p.last.Metadata.Continue)), "")
 	if p.last = forms[0].must(p.b.t, []byte(body)); code != http.StatusOK {
 		return code
 	}
@@ -99,7 +100,8 @@ func TestPagesOfOne(t *testing.T) {
 			}
 		}
 		rest := lists[0]
-		if code := rest.page(math.MaxInt32); code != http.StatusOK || rest.last.Metadata.Continue != "" || len(rest.versions) != 1 {
+		if code := rest.page(math.MaxInt32); code != http.StatusOK || rest.last.Metadata.Continue != "" ||
+			len(rest.versions) != 1 {
 			t.Errorf("the rest: %d, continue %q, versions %v", code, rest.last.Metadata.Continue, rest.versions)
 		}
 		if last := rest.names[len(rest.names)-1]; len(rest.names) != objects || last != numbered(objects+firsts[rest]-1) {
@@ -114,7 +116,8 @@ func TestPagesOfOne(t *testing.T) {
 		if code := late.page(1); code != http.StatusGone || late.last.Metadata.Continue == "" {
 			t.Fatalf("a page of a state that is forgotten: %d, %+v", code, late.last.Metadata)
 		}
-		if code := late.page(1); code != http.StatusOK || len(late.versions) != 2 || late.names[pages] != numbered(max(gone, firsts[late]+pages)) {
+		if code := late.page(1); code != http.StatusOK || len(late.versions) != 2 ||
+			late.names[pages] != numbered(max(gone, firsts[late]+pages)) {
 			t.Errorf("after it: %d, versions %v, %v", code, late.versions, late.names[pages:])
 		}
 	})
@@ -167,7 +170,8 @@ func TestClientsMove(t *testing.T) {
 			for i, inf := range informers {
 				w, _ := inf.Store().Get(name(numbered(0)))
 				if n := inf.Store().Len(); n != want || w == nil || w.Size != size {
-					t.Fatalf("client %d has %d objects, and the first is %+v; want %d, of size %d: %v", i, n, w, want, size, inf.Status())
+					t.Fatalf("client %d has %d objects, and the first is %+v; want %d, of size %d: %v", i, n, w, want, size,
+						inf.Status())
 				}
 			}
 		}

@@ -109,7 +109,8 @@ func TestStalledClients(t *testing.T) {
 			write = run.m.Update
 			// Those that read have no more to read than the history has.
 			for i := range have {
-				rig.Met(t, patience, fmt.Sprintf("client %d has too few events", i), func() bool { return int(have[i].Load()) >= n-1000 })
+				rig.Met(t, patience, fmt.Sprintf("client %d has too few events", i),
+					func() bool { return int(have[i].Load()) >= n-1000 })
 			}
 			if n%100 == 0 {
 				resp, err := run.srv.Client().Get(run.srv.URL + path)
@@ -156,7 +157,8 @@ func TestDirectLeavesNothing(t *testing.T) {
 				}
 				_ = c.Close()
 			}
-			rig.Met(t, patience, "others watch than those that stay", func() bool { return run.h.Status()[0].Watches == len(staying) })
+			rig.Met(t, patience, "others watch than those that stay",
+				func() bool { return run.h.Status()[0].Watches == len(staying) })
 			closed := make(chan error, 1)
 			go func() { closed <- run.h.Close() }()
 			for _, r := range readers {
@@ -253,7 +255,8 @@ func TestParkedWatchesFail(t *testing.T) {
 		}
 		return serve.Int(w.Size)
 	}}}
-	for odd, tt := range map[string]struct{ accept, why string }{"odd": {"application/json", "no encoding"}, "panics": {asTable, "no cell"}} {
+	for odd, tt := range map[string]struct{ accept, why string }{"odd": {"application/json", "no encoding"},
+		"panics": {asTable, "no cell"}} {
 		over(t, transports[:3], serve.Options{}, r, func(t *testing.T, run running) {
 			c := ask(t, run.srv, path+"?watch=1&resourceVersion=1", "Accept: "+tt.accept)
 			defer c.Close()

@@ -52,10 +52,12 @@ func TestObjectBytes(t *testing.T) {
 	var o serve.Object
 	noErr(t, o.UnmarshalJSON(data))
 	clear(data) // its owner may use it again
-	if got, _ := o.Bytes(); string(got) != `{"metadata":{"name":"a","labels":{"b":"c"}}}` || o.Name != "a" || o.Labels["b"] != "c" {
+	if got, _ := o.Bytes(); string(got) != `{"metadata":{"name":"a","labels":{"b":"c"}}}` || o.Name != "a" ||
+		o.Labels["b"] != "c" {
 		t.Errorf("%s %+v", got, o)
 	}
-	for _, data := range []string{"\x10", "\x0a", "\x0a\x05a", "\x0b", "\x0f", "\x09\x01", "\x0d\x01", "\xff", "\x12\xff", "\x0a\x02\x0a\x05"} {
+	for _, data := range []string{"\x10", "\x0a", "\x0a\x05a", "\x0b", "\x0f", "\x09\x01", "\x0d\x01", "\xff", "\x12\xff",
+		"\x0a\x02\x0a\x05"} {
 		if err := new(serve.Object).Unmarshal([]byte(data)); err == nil {
 			t.Errorf("%q is a message", data)
 		}
@@ -67,7 +69,8 @@ func TestFieldOfAnObject(t *testing.T) {
 	var o serve.Object
 	noErr(t, o.UnmarshalJSON([]byte(`{"metadata":{"name":"a"},"s":"x","e":"\u0041","n":5,"t":true,"z":null,"l":[1, 2],"o":{"p":{"q":"deep"},"z":null},"":"empty"}`)))
 	for path, want := range map[string]string{
-		"s": "x", "e": "A", "n": "5", "t": "true", "z": "", "l": "[1, 2]", "o.p.q": "deep", "o.z": "", "o.z.q": "", "o.p": `{"q":"deep"}`,
+		"s": "x", "e": "A", "n": "5", "t": "true", "z": "", "l": "[1, 2]", "o.p.q": "deep", "o.z": "", "o.z.q": "",
+		"o.p":  `{"q":"deep"}`,
 		"none": "", "o.none": "", "s.x": "", "n.x": "", "o.p.q.r": "", "metadata.name": "a", "": "empty", "q": "",
 	} {
 		if got := serve.Field(path)(&o); got != want {
@@ -82,10 +85,13 @@ func TestServeRefuses(t *testing.T) {
 		ctx := b.ctx
 		b.memory(lw.NewMemory[*Widget](), widgets)
 		for what, err := range map[string]error{
-			"a Kind":  serve.ServeMemory(ctx, b.h, lw.NewMemory[plain](), serve.Resource[plain]{Name: "things"}),
-			"Kind":    serve.Serve(ctx, b.h, lw.NewInformer[*serve.Object](serve.Raw("http://none", nil), nil), serve.Resource[*serve.Object]{Name: "things"}),
-			"Widget":  serve.ServeMemory(ctx, b.h, lw.NewMemory[*Widget](), serve.Resource[*Widget]{Group: "example.io", Name: "gadgets"}),
-			"widgets": serve.ServeMemory(ctx, b.h, lw.NewMemory[*Widget](), serve.Resource[*Widget]{Group: "example.io", Name: "widgets", Kind: "Gadget"}),
+			"a Kind": serve.ServeMemory(ctx, b.h, lw.NewMemory[plain](), serve.Resource[plain]{Name: "things"}),
+			"Kind": serve.Serve(ctx, b.h, lw.NewInformer[*serve.Object](serve.Raw("http://none", nil), nil),
+				serve.Resource[*serve.Object]{Name: "things"}),
+			"Widget": serve.ServeMemory(ctx, b.h, lw.NewMemory[*Widget](), serve.Resource[*Widget]{Group: "example.io",
+				Name: "gadgets"}),
+			"widgets": serve.ServeMemory(ctx, b.h, lw.NewMemory[*Widget](), serve.Resource[*Widget]{Group: "example.io",
+				Name: "widgets", Kind: "Gadget"}),
 			"Name":    serve.ServeMemory(ctx, b.h, lw.NewMemory[*Widget](), serve.Resource[*Widget]{Name: "a/b"}),
 			"already": serve.ServeMemory(ctx, b.h, lw.NewMemory[*Widget](), widgets),
 		} {
@@ -100,17 +106,20 @@ func TestServeRefuses(t *testing.T) {
 			"no function":    {Name: "widgets", Fields: map[string]func(*Widget) string{"a": nil}},
 			"a Column":       {Name: "widgets", Columns: []serve.Column[*Widget]{{Name: "X"}}},
 		} {
-			if err := serve.ServeMemory(ctx, serve.New(nil), lw.NewMemory[*Widget](), r); err == nil || !strings.Contains(err.Error(), want) {
+			if err := serve.ServeMemory(ctx, serve.New(nil), lw.NewMemory[*Widget](), r); err == nil ||
+				!strings.Contains(err.Error(), want) {
 				t.Errorf("%v, want %q", err, want)
 			}
 		}
-		for _, r := range []serve.Resource[*Widget]{{Group: "example.io", Name: "widgets", Version: "v2"}, {Group: "other.io", Name: "widgets"}, {Name: "widgets"}} {
+		for _, r := range []serve.Resource[*Widget]{{Group: "example.io", Name: "widgets", Version: "v2"},
+			{Group: "other.io", Name: "widgets"}, {Name: "widgets"}} {
 			b.memory(lw.NewMemory(newWidget(name("of."+r.Group), 1)), r)
 		}
 		b.answers(http.StatusOK, `"name":"of.other.io"`, "GET", "/apis/other.io/v1/widgets", "")
 		for path, want := range map[string]int{
-			"/openapi/v3/": 200, "/openapi/v3/api/v1/": 200, "/apis/example.io/v1/widgets//x": 404, "/apis/example.io/v1//widgets": 404,
-			"/apis/example.io/v3/widgets": 404, "/apis/example.io/widgets": 404, "/api/v1/widgets/": 200,
+			"/openapi/v3/": 200, "/openapi/v3/api/v1/": 200, "/apis/example.io/v1/widgets//x": 404,
+			"/apis/example.io/v1//widgets": 404,
+			"/apis/example.io/v3/widgets":  404, "/apis/example.io/widgets": 404, "/api/v1/widgets/": 200,
 		} {
 			b.answers(want, "", "GET", path, "")
 		}
@@ -242,7 +251,8 @@ func TestFieldsPanic(t *testing.T) {
 				t.Errorf("%s: %d, want %d: %.200s", query, code, want, body)
 			}
 		}
-		healthy, sick := b.watch("fieldSelector=metadata.namespace=a&resourceVersion="+m.ResourceVersion()), b.watch("resourceVersion="+m.ResourceVersion())
+		healthy, sick := b.watch("fieldSelector=metadata.namespace=a&resourceVersion="+m.ResourceVersion()),
+			b.watch("resourceVersion="+m.ResourceVersion())
 		b.watch("resourceVersion=0").want(t, "ADDED a 2", "ERROR 500", "END")
 		for _, s := range []*Widget{at("a", 2), at("a", 4)} {
 			store(t, m.Update, s)
@@ -252,7 +262,8 @@ func TestFieldsPanic(t *testing.T) {
 		sick.want(t, "ERROR 500", "END")
 		noErr(t, second(m.Delete(t.Context(), lw.Key{Namespace: "b", Name: "b"}, "")))
 		synctest.Wait()
-		if code, body := b.do("GET", path+"?fieldSelector=size=four", ""); code != 200 || strings.Count(body, `"namespace"`) != 1 {
+		if code, body := b.do("GET", path+"?fieldSelector=size=four", ""); code != 200 ||
+			strings.Count(body, `"namespace"`) != 1 {
 			t.Errorf("when all are well again: %d %s", code, body)
 		}
 	})

@@ -116,7 +116,8 @@ func TestSlowClientEnds(t *testing.T) {
 				time.AfterFunc(10*time.Second, func() { tt.end(b.h, cancel) })
 			}
 			n, err := readSlowly(resp.Body)
-			if took := time.Since(began); n == 0 || took < tt.least || took > tt.most || (err == io.EOF) != (tt.end == nil) && tt.name == "in time" {
+			if took := time.Since(began); n == 0 || took < tt.least || took > tt.most || (err == io.EOF) != (tt.end == nil) &&
+				tt.name == "in time" {
 				t.Errorf("%s: it has ended after %v and %d bytes with %v", tt.name, took, n, err)
 			}
 			if tt.end != nil {
@@ -244,19 +245,20 @@ func TestDeadlineOfARequest(t *testing.T) {
 // Durations without an end are long.
 func TestEndlessDurations(t *testing.T) {
 	forever := time.Duration(math.MaxInt64)
-	inBubble(t, serve.Options{BookmarkEvery: forever, Limits: serve.Limits{WatchTimeout: forever, WriteTimeout: forever}}, func(b *bubble) {
-		m := b.memory(lw.NewMemory(newWidget(name("a"), 1)), widgets)
-		w := b.watch("resourceVersion=0&allowWatchBookmarks=true")
-		short := b.watch("resourceVersion=2&timeoutSeconds=9223372036854775807")
-		time.Sleep(23 * time.Hour)
-		put(t, m.Update, "a", 2)
-		w.want(t, "ADDED a 2", "MODIFIED a 3")
-		short.want(t, "MODIFIED a 3")
-		time.Sleep(2 * time.Hour) // timeoutSeconds is a day at most
-		short.want(t, "END")
-		w.want(t)
-		w.cancel()
-	})
+	inBubble(t, serve.Options{BookmarkEvery: forever, Limits: serve.Limits{WatchTimeout: forever, WriteTimeout: forever}},
+		func(b *bubble) {
+			m := b.memory(lw.NewMemory(newWidget(name("a"), 1)), widgets)
+			w := b.watch("resourceVersion=0&allowWatchBookmarks=true")
+			short := b.watch("resourceVersion=2&timeoutSeconds=9223372036854775807")
+			time.Sleep(23 * time.Hour)
+			put(t, m.Update, "a", 2)
+			w.want(t, "ADDED a 2", "MODIFIED a 3")
+			short.want(t, "MODIFIED a 3")
+			time.Sleep(2 * time.Hour) // timeoutSeconds is a day at most
+			short.want(t, "END")
+			w.want(t)
+			w.cancel()
+		})
 }
 
 // A slowWriter is a client that takes so many bytes, and then nothing until the deadline of its
@@ -306,47 +308,51 @@ func (w *slowWriter) Write(data []byte) (int, error) {
 // is as it was, for its next request.
 func TestSlowClients(t *testing.T) {
 	const timeout = 7 * time.Second
-	inBubble(t, serve.Options{Limits: serve.Limits{WriteTimeout: timeout, WatchTimeout: time.Minute, Lists: 1}}, func(b *bubble) {
-		large := longWidget("a", 1, 300<<10)
-		b.memory(lw.NewMemory(large), widgets)
-		for _, tt := range []struct {
-			query, encoding string
-		}{
-			{"", "identity"}, {"", "gzip"}, {"?limit=1", "identity"},
-			{"?watch=1&resourceVersion=0", ""}, {"?watch=1&resourceVersion=1", ""},
-			{"?watch=1&sendInitialEvents=1&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=1", ""},
-		} {
-			for _, takes := range []int{0, 100, 1 << 30} {
-				w := &slowWriter{ResponseRecorder: httptest.NewRecorder(), takes: takes, moved: make(chan struct{})}
-				r := getOf(path+tt.query, "", tt.encoding).WithContext(b.ctx)
-				began, broken := time.Now(), any(nil)
-				func() {
-					defer func() { broken = recover() }()
-					b.h.ServeHTTP(w, r)
-				}()
-				took := time.Since(began)
-				switch isWatch := strings.Contains(tt.query, "watch"); {
-				case strings.HasSuffix(tt.query, "Version=1"): // 410, which is short
-				case takes < 1<<30:
-					if broken != http.ErrAbortHandler || took != timeout {
-						t.Errorf("%s %s, of which %d bytes are taken: ended with %v after %v", tt.query, tt.encoding, takes, broken, took)
+	inBubble(t, serve.Options{Limits: serve.Limits{WriteTimeout: timeout, WatchTimeout: time.Minute, Lists: 1}},
+		func(b *bubble) {
+			large := longWidget("a", 1, 300<<10)
+			b.memory(lw.NewMemory(large), widgets)
+			for _, tt := range []struct {
+				query, encoding string
+			}{
+				{"", "identity"}, {"", "gzip"}, {"?limit=1", "identity"},
+				{"?watch=1&resourceVersion=0", ""}, {"?watch=1&resourceVersion=1", ""},
+				{"?watch=1&sendInitialEvents=1&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=1", ""},
+			} {
+				for _, takes := range []int{0, 100, 1 << 30} {
+					w := &slowWriter{ResponseRecorder: httptest.NewRecorder(), takes: takes, moved: make(chan struct{})}
+					r := getOf(path+tt.query, "", tt.encoding).WithContext(b.ctx)
+					began, broken := time.Now(), any(nil)
+					func() {
+						defer func() { broken = recover() }()
+						b.h.ServeHTTP(w, r)
+					}()
+					took := time.Since(began)
+					switch isWatch := strings.Contains(tt.query, "watch"); {
+					case strings.HasSuffix(tt.query, "Version=1"): // 410, which is short
+					case takes < 1<<30:
+						if broken != http.ErrAbortHandler || took != timeout {
+							t.Errorf("%s %s, of which %d bytes are taken: ended with %v after %v", tt.query, tt.encoding, takes,
+								broken, took)
+						}
+					case broken != nil || w.Body.Len() < 300 || isWatch && (took < time.Minute || took > 2*time.Minute) ||
+						!isWatch && took > 0:
+						t.Errorf("%s %s: ended with %v after %v and %d bytes", tt.query, tt.encoding, broken, took, w.Body.Len())
+					case !w.deadline.IsZero():
+						t.Errorf("%s %s: the deadline is left at %v", tt.query, tt.encoding, w.deadline)
 					}
-				case broken != nil || w.Body.Len() < 300 || isWatch && (took < time.Minute || took > 2*time.Minute) || !isWatch && took > 0:
-					t.Errorf("%s %s: ended with %v after %v and %d bytes", tt.query, tt.encoding, broken, took, w.Body.Len())
-				case !w.deadline.IsZero():
-					t.Errorf("%s %s: the deadline is left at %v", tt.query, tt.encoding, w.deadline)
 				}
 			}
-		}
-		synctest.Wait()
-		rig.Same(t, "open watches", 0, b.h.Status()[0].Watches)
-		b.answers(http.StatusOK, "", "GET", path, "")
-	})
+			synctest.Wait()
+			rig.Same(t, "open watches", 0, b.h.Status()[0].Watches)
+			b.answers(http.StatusOK, "", "GET", path, "")
+		})
 }
 
 // A watch over TLS that ends says that nothing was cut off.
 func TestCleanEndOverTLS(t *testing.T) {
-	run := handleMemory(t, serve.Options{Limits: serve.Limits{WatchTimeout: 20 * time.Millisecond}}, lw.NewMemory[*Widget](), widgets).on(t, transports[2])
+	run := handleMemory(t, serve.Options{Limits: serve.Limits{WatchTimeout: 20 * time.Millisecond}},
+		lw.NewMemory[*Widget](), widgets).on(t, transports[2])
 	defer run.stop()
 	under, err := net.Dial("tcp", run.srv.Listener.Addr().String())
 	noErr(t, err)

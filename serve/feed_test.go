@@ -26,7 +26,8 @@ type listing struct {
 	objects []*plain
 }
 
-func (l listing) List(_ context.Context, _ metav1.ListOptions, yield func(*plain, error) error) (metav1.ListMeta, error) {
+func (l listing) List(_ context.Context, _ metav1.ListOptions, yield func(*plain, error) error) (metav1.ListMeta,
+	error) {
 	for _, o := range l.objects {
 		if err := yield(o, nil); err != nil {
 			return metav1.ListMeta{}, err
@@ -45,7 +46,8 @@ func snapshot(t *testing.T, version string, objects ...*plain) (snap *lw.Snapsho
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		inf := lw.NewInformer[*plain](listing{version, objects}, &lw.Options{List: lw.ListWhole, Logger: slog.New(slog.DiscardHandler)})
+		inf := lw.NewInformer[*plain](listing{version, objects}, &lw.Options{List: lw.ListWhole,
+			Logger: slog.New(slog.DiscardHandler)})
 		go func() { _ = inf.Run(ctx) }()
 		rig.OK(t, inf.WaitForSync(ctx))
 		snap = inf.Store().Snapshot()
@@ -117,7 +119,8 @@ func TestFeedBeginsWithAnEqualVersion(t *testing.T) {
 		other := object("5")
 		other.UID = uid
 		f.Begin(snapshot(t, "6", other), false)
-		if r, err := h.read(at, nil); apierrors.HasStatusCause(err, listopts.CauseReplaced) != replaced || r.stale == replaced {
+		if r, err := h.read(at, nil); apierrors.HasStatusCause(err, listopts.CauseReplaced) != replaced ||
+			r.stale == replaced {
 			t.Errorf("%s: a watch of before: stale %t, %v", uid, r.stale, err)
 		}
 	}
@@ -130,7 +133,8 @@ func TestBreakOfOwnVersions(t *testing.T) {
 	f.Begin(snapshot(t, "5"), false)
 	at, _ := h.openNow()
 	f.Begin(snapshot(t, "6"), true)
-	if _, err := h.read(at, nil); !apierrors.IsResourceExpired(err) || apierrors.HasStatusCause(err, listopts.CauseReplaced) {
+	if _, err := h.read(at, nil); !apierrors.IsResourceExpired(err) ||
+		apierrors.HasStatusCause(err, listopts.CauseReplaced) {
 		t.Errorf("a watch of before: %v", err)
 	}
 }

@@ -51,8 +51,10 @@ var forms = []form{
 	{"JSON", "application/json", "application/json", []string{"application/json", "application/json"}, ""},
 	{"CBOR", "application/cbor", "application/cbor", []string{"application/cbor", "application/cbor-seq"}, ""},
 	protobufForm,
-	{"JSON metadata", "application/json" + asPartial, "application/json" + asPartialList, []string{"application/json", "application/json"}, partialKind},
-	{"CBOR metadata", "application/cbor" + asPartial, "application/cbor" + asPartialList, []string{"application/cbor", "application/cbor-seq"}, partialKind},
+	{"JSON metadata", "application/json" + asPartial, "application/json" + asPartialList,
+		[]string{"application/json", "application/json"}, partialKind},
+	{"CBOR metadata", "application/cbor" + asPartial, "application/cbor" + asPartialList,
+		[]string{"application/cbor", "application/cbor-seq"}, partialKind},
 	{"protobuf metadata", proto + asPartial, proto + asPartialList, []string{proto, proto + ";stream=watch"}, partialKind},
 	{"table", asTable, asTable, []string{"application/json", "application/json"}, "Table"},
 }
@@ -164,7 +166,8 @@ func (b *bubble) get(f form, accept, path string) (code int, a answer) {
 		return resp.StatusCode, a
 	}
 	if got := resp.Header.Get("Content-Type"); got != f.types[0] || resp.ContentLength != int64(len(data)) {
-		b.t.Errorf("%s: %s: the answer is %q of %d bytes, want %q of %d", f.name, path, got, resp.ContentLength, f.types[0], len(data))
+		b.t.Errorf("%s: %s: the answer is %q of %d bytes, want %q of %d", f.name, path, got, resp.ContentLength,
+			f.types[0], len(data))
 	}
 	return resp.StatusCode, f.must(b.t, data)
 }
@@ -273,7 +276,8 @@ func TestForms(t *testing.T) {
 		{"raw JSON", false, map[string]bool{"protobuf": true}, func(b *bubble, m *lw.Memory[*Note], test func(*bubble)) {
 			b.beside(func(r *bubble) { r.raw("application/json", b.client); test(r) })
 		}},
-		{"raw protobuf", false, map[string]bool{"JSON": true, "CBOR": true}, func(b *bubble, m *lw.Memory[*Note], test func(*bubble)) {
+		{"raw protobuf", false, map[string]bool{"JSON": true, "CBOR": true}, func(b *bubble, m *lw.Memory[*Note],
+			test func(*bubble)) {
 			b.beside(func(r *bubble) { r.raw(proto, b.client); test(r) })
 		}},
 		{"derived", true, none, func(b *bubble, m *lw.Memory[*Note], test func(*bubble)) {
@@ -328,7 +332,8 @@ func testForms(b *bubble, m *lw.Memory[*Note], own bool, without map[string]bool
 			if say(f, when+": one", strconv.Itoa(code)); code == http.StatusOK {
 				say(f, when+": one", append(one.tell(t, kind), "version "+one.Metadata.ResourceVersion)...)
 			}
-			for _, query := range []string{notesPath, in, in + "?labelSelector=short%3Dtrue", notesPath + "?fieldSelector=metadata.name%3Db", in + "?resourceVersion=0&limit=1"} {
+			for _, query := range []string{notesPath, in, in + "?labelSelector=short%3Dtrue", notesPath +
+				"?fieldSelector=metadata.name%3Db", in + "?resourceVersion=0&limit=1"} {
 				_, list := b.get(f, f.list, query)
 				say(f, when+": "+query, append(list.tell(t, kind), list.head())...)
 			}
@@ -349,7 +354,8 @@ func testForms(b *bubble, m *lw.Memory[*Note], own bool, without map[string]bool
 		}
 		kind := f.kindOr(noteKind)
 		open[f.name] = watches{
-			all:      b.open(f, notesPath+"?watch=1&sendInitialEvents=1&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=1&timeoutSeconds=90", kind),
+			all: b.open(f, notesPath+
+				"?watch=1&sendInitialEvents=1&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=1&timeoutSeconds=90", kind),
 			selected: b.open(f, in+"?watch=1&labelSelector=short%3Dtrue&timeoutSeconds=90", kind),
 			some:     b.open(f, in+"?watch=1&fieldSelector=metadata.name%3Db&resourceVersion=0&timeoutSeconds=90", kind),
 		}
@@ -425,7 +431,8 @@ func testForms(b *bubble, m *lw.Memory[*Note], own bool, without map[string]bool
 				}
 			}
 			if m.Name != "" {
-				fields = append(fields, m.Name, strconv.Itoa(versions[number(t, m.ResourceVersion)]), m.Annotations["text"], m.Labels["short"])
+				fields = append(fields, m.Name, strconv.Itoa(versions[number(t, m.ResourceVersion)]), m.Annotations["text"],
+					m.Labels["short"])
 			}
 			out = append(out, strings.Join(fields, " "))
 		}
@@ -438,13 +445,16 @@ func testForms(b *bubble, m *lw.Memory[*Note], own bool, without map[string]bool
 		"before: page 2":       {"c 4 third false", "version 4 , more false , left ?"},
 		"late: one":            {"404"},
 		"late: " + in:          {"b 7 longer false", "c 4 third false", "version 10 , more false , left ?"},
-		"late: " + in + "?resourceVersion=0&limit=1":               {"b 7 longer false", "c 4 third false", "version 10 , more false , left ?"},
+		"late: " + in + "?resourceVersion=0&limit=1": {"b 7 longer false", "c 4 third false",
+			"version 10 , more false , left ?"},
 		"after: " + in + "?labelSelector=short%3Dtrue":             {"a 6 y true", "version 9 , more false , left ?"},
 		"after: " + notesPath + "?fieldSelector=metadata.name%3Db": {"b 7 longer false", "version 9 , more false , left ?"},
 		"after: page 1": {"b 7 longer false", "version 9 , more true , left 1"},
 		"all events": {
-			"ADDED a 2 first false", "ADDED b 3 x true", "ADDED c 4 third false", "BOOKMARK 4 true", "ADDED d 5 fourth false", "MODIFIED a 6 y true",
-			"MODIFIED b 7 longer false", "MODIFIED d 8 again false", "DELETED d 9 again false", "BOOKMARK 9 false", "DELETED a 10 y true", "BOOKMARK 10 false", "END",
+			"ADDED a 2 first false", "ADDED b 3 x true", "ADDED c 4 third false", "BOOKMARK 4 true", "ADDED d 5 fourth false",
+			"MODIFIED a 6 y true",
+			"MODIFIED b 7 longer false", "MODIFIED d 8 again false", "DELETED d 9 again false", "BOOKMARK 9 false",
+			"DELETED a 10 y true", "BOOKMARK 10 false", "END",
 		},
 		"selected events": {"ADDED b 3 x true", "ADDED a 6 y true", "DELETED b 7 x true", "DELETED a 10 y true", "END"},
 		"events of one":   {"ADDED b 3 x true", "MODIFIED b 7 longer false", "END"},
@@ -469,5 +479,6 @@ func number(t *testing.T, version string) uint64 {
 func (b *bubble) raw(accept string, client *http.Client) {
 	src := serve.Raw("http://server"+notesPath, client)
 	src.Accept = accept
-	collected(b, informer[*serve.Object](b, src), serve.Resource[*serve.Object]{Group: "example.io", Name: "notes", Kind: "Note"})
+	collected(b, informer[*serve.Object](b, src), serve.Resource[*serve.Object]{Group: "example.io", Name: "notes",
+		Kind: "Note"})
 }

@@ -137,7 +137,8 @@ func (m *historyModel) begin(t *rapid.T, broken bool) {
 	}
 	var state order.List[*item]
 	m.now = map[string]*item{}
-	for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a/x", "a/y", "b/x"}), 0, 3, rapid.ID).Draw(t, "objects") {
+	for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a/x", "a/y", "b/x"}), 0, 3, rapid.ID).Draw(t,
+		"objects") {
 		i := &item{path: name, version: m.version, uid: types.UID(name)}
 		m.now[name] = i
 		state.Set(name, i)
@@ -250,7 +251,8 @@ func (m *historyModel) open(t *rapid.T) {
 	version := m.version + 2 - min(m.version+1, uint64(rapid.IntRange(0, 12).Draw(t, "back")))
 	p, err := m.h.open(version)
 	oldest, replaced := m.h.extent().oldest, m.isReplaced(version)
-	if (version < oldest || replaced || m.unseen(version)) != (err != nil) || replaced != apierrors.HasStatusCause(err, listopts.CauseReplaced) {
+	if (version < oldest || replaced || m.unseen(version)) != (err != nil) || replaced != apierrors.HasStatusCause(err,
+		listopts.CauseReplaced) {
 		t.Fatalf("open at %d, oldest %d, replaced up to %d: %v", version, oldest, m.replaced, err)
 	}
 	if err == nil {
@@ -340,7 +342,8 @@ func TestGaps(t *testing.T) {
 	check := func() {
 		t.Helper()
 		rig.Same(t, "gaps, and the oldest version", []any{maxGaps, uint64(30)}, []any{len(h.gaps), h.extent().oldest})
-		for v, want := range map[uint64]bool{9: false, 10: false, 29: false, 30: true, 31: false, 40: true, 41: false, 190: true} {
+		for v, want := range map[uint64]bool{9: false, 10: false, 29: false, 30: true, 31: false, 40: true, 41: false,
+			190: true} {
 			if _, err := h.open(v); (err == nil) != want || err != nil && !apierrors.IsResourceExpired(err) {
 				t.Errorf("a watch from %d: %v", v, err)
 			}
@@ -370,7 +373,8 @@ func TestBytesAreBounded(t *testing.T) {
 	for i, want := range []struct {
 		bytes  int64
 		oldest uint64
-	}{{40, 1}, {80, 1}, {80, 2}, {40, 3}} { // of the third 40 bytes the first ones go, of the last two both events of version 3
+	}{{40, 1}, {80, 1}, {80, 2},
+		{40, 3}} { // of the third 40 bytes the first ones go, of the last two both events of version 3
 		h.grew(events[i], 40)
 		if h.bytes != want.bytes || h.extent().oldest != want.oldest {
 			t.Errorf("after %d frames: %d bytes, oldest %d, want %+v", i+1, h.bytes, h.extent().oldest, want)
@@ -385,7 +389,8 @@ func TestBytesAreBounded(t *testing.T) {
 	}
 	h.grew(events[3], 61)
 	if h.bytes != 0 || len(h.events) != 0 || h.extent().oldest != 4 {
-		t.Errorf("an event that is too large alone: %d bytes of %d events, oldest %d", h.bytes, len(h.events), h.extent().oldest)
+		t.Errorf("an event that is too large alone: %d bytes of %d events, oldest %d", h.bytes, len(h.events),
+			h.extent().oldest)
 	}
 	late := added(5)
 	h.commit([]*event{late}, 5)

@@ -61,7 +61,8 @@ func TestLimitsAfterEachEnd(t *testing.T) {
 		"a combination":          bad("?watch=1&resourceVersionMatch=Exact&resourceVersion=1", 422),
 		"a version":              bad("?watch=1&resourceVersion=x", 500),
 		"a version that is gone": bad("?watch=1&resourceVersion=1", 200),
-		"a future version":       bad("?watch=1&sendInitialEvents=1&resourceVersionMatch=NotOlderThan&resourceVersion=99", 504),
+		"a future version": bad("?watch=1&sendInitialEvents=1&resourceVersionMatch=NotOlderThan&resourceVersion=99",
+			504),
 
 		"no permission":             bad("?watch=1&timeoutSeconds=9&deny", 403),
 		"HEAD":                      func(b *bubble, _ *lw.Memory[*Widget]) { b.do("HEAD", path+"?watch=1", "") },
@@ -75,7 +76,8 @@ func TestLimitsAfterEachEnd(t *testing.T) {
 		"a list of the past":        bad("?resourceVersion=1&resourceVersionMatch=Exact", 410),
 		"a list without permission": bad("?deny", 403),
 		"clients that wait for a version go": func(b *bubble, _ *lw.Memory[*Widget]) {
-			for _, query := range []string{"?resourceVersion=99", "?watch=1&sendInitialEvents=1&resourceVersionMatch=NotOlderThan&resourceVersion=99"} {
+			for _, query := range []string{"?resourceVersion=99",
+				"?watch=1&sendInitialEvents=1&resourceVersionMatch=NotOlderThan&resourceVersion=99"} {
 				b.leave(path + query)
 			}
 		},
@@ -105,7 +107,8 @@ func TestLimitsAfterEachEnd(t *testing.T) {
 				rig.Same(t, "open watches", 0, b.h.Status()[0].Watches)
 				b.answersAfter(0, http.StatusOK, "", path)
 				var open []*stream
-				for _, next := range []struct{ client, refused string }{{"", ""}, {"", ""}, {"", "2 watches of this client"}, {"other", ""}, {"third", "3 watches"}} {
+				for _, next := range []struct{ client, refused string }{{"", ""}, {"", ""}, {"", "2 watches of this client"},
+					{"other", ""}, {"third", "3 watches"}} {
 					w := b.watch("timeoutSeconds=60&resourceVersion=" + m.ResourceVersion() + "&client=" + next.client)
 					if next.refused == "" {
 						w.want(t)

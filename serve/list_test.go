@@ -72,7 +72,8 @@ type lateSource struct {
 	silent  int
 }
 
-func (s *lateSource) List(ctx context.Context, opts metav1.ListOptions, yield func(*Widget, error) error) (metav1.ListMeta, error) {
+func (s *lateSource) List(ctx context.Context, opts metav1.ListOptions,
+	yield func(*Widget, error) error) (metav1.ListMeta, error) {
 	meta, err := s.Source.List(ctx, opts, yield)
 	if s.version != "" {
 		meta.ResourceVersion = s.version
@@ -80,7 +81,8 @@ func (s *lateSource) List(ctx context.Context, opts metav1.ListOptions, yield fu
 	return meta, err
 }
 
-func (s *lateSource) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[*Widget]) error) error {
+func (s *lateSource) Watch(ctx context.Context, opts metav1.ListOptions,
+	yield func(lw.WatchEvent[*Widget]) error) error {
 	if s.version == "" {
 		return s.Source.Watch(ctx, opts, yield)
 	}
@@ -98,14 +100,16 @@ func (s *lateSource) Watch(ctx context.Context, opts metav1.ListOptions, yield f
 
 // A server that has answered is waited for longer than one that has not: its watch is late.
 func TestLateServer(t *testing.T) {
-	for silent, want := range map[int]int{0: http.StatusOK, 1: http.StatusOK, 2: http.StatusOK, 9: http.StatusGatewayTimeout} {
+	for silent, want := range map[int]int{0: http.StatusOK, 1: http.StatusOK, 2: http.StatusOK,
+		9: http.StatusGatewayTimeout} {
 		inBubble(t, serve.Options{}, func(b *bubble) {
 			src := &lateSource{Source: lw.NewMemory(newWidget(name("a"), 1))}
 			b.relay(src, widgets)
 			src.version, src.silent = "7", silent
 			got := <-b.begin(path)
 			behind := strings.Contains(got.body, "its watch has not brought it in 9s")
-			if got.code != want || got.took > 9*time.Second || silent > 1 && got.took <= 3*time.Second || behind != (want == 504) {
+			if got.code != want || got.took > 9*time.Second || silent > 1 && got.took <= 3*time.Second ||
+				behind != (want == 504) {
 				t.Errorf("%d silent watches: %+v", silent, got)
 			}
 		})
@@ -131,7 +135,8 @@ func TestExpiredLists(t *testing.T) {
 		put(t, m.Create, "c", 1)
 		synctest.Wait()
 		m.Compact()
-		for query, want := range map[string]bool{"resourceVersionMatch=Exact&resourceVersion=" + before: false, "continue=" + token: true} {
+		for query, want := range map[string]bool{"resourceVersionMatch=Exact&resourceVersion=" + before: false, "continue=" +
+			token: true} {
 			code, body := b.do("GET", path+"?"+query, "")
 			if code != http.StatusGone || strings.Contains(body, `"continue":"`) != want {
 				t.Errorf("%s: %d %s", query, code, body)
@@ -202,10 +207,12 @@ func TestCompressedAtOnce(t *testing.T) {
 		return w.Body.Bytes()
 	}
 	token := tokenOf(string(plain(path+"?limit=3", "application/json")))
-	asked := []struct{ query, accept string }{{path, "application/cbor"}, {path, "application/json" + asPartialList}, {path, proto + asPartialList}, {path, asTable}}
+	asked := []struct{ query, accept string }{{path, "application/cbor"}, {path, "application/json" + asPartialList},
+		{path, proto + asPartialList}, {path, asTable}}
 	for _, query := range []string{
 		path, path + "?resourceVersion=0", path + "?labelSelector=even%3Dyes", path + "?fieldSelector=metadata.namespace%3Da",
-		path + "?fieldSelector=size%3D1", path + "?limit=3", path + "?limit=5", path + "?limit=6", path + "?limit=3&continue=" + token,
+		path + "?fieldSelector=size%3D1", path + "?limit=3", path + "?limit=5", path + "?limit=6",
+		path + "?limit=3&continue=" + token,
 		"/apis/example.io/v1/namespaces/a/widgets", "/apis/example.io/v1/namespaces/b/widgets",
 		path + "?resourceVersionMatch=Exact&resourceVersion=5",
 	} {
@@ -226,8 +233,10 @@ func TestCompressedAtOnce(t *testing.T) {
 				return
 			}
 			got, err := io.ReadAll(z)
-			if says := w.Result().Header.Get("Content-Length"); err != nil || !bytes.Equal(got, want) || says != length && (says != "" || a.accept != asTable) {
-				t.Errorf("%s as %s: %v: %d bytes of %s compressed, want %d: %.200q", a.query, a.accept, err, len(got), length, len(want), body[:10])
+			if says := w.Result().Header.Get("Content-Length"); err != nil || !bytes.Equal(got, want) || says != length &&
+				(says != "" || a.accept != asTable) {
+				t.Errorf("%s as %s: %v: %d bytes of %s compressed, want %d: %.200q", a.query, a.accept, err, len(got), length,
+					len(want), body[:10])
 			}
 		})
 	}
@@ -332,7 +341,8 @@ func TestTableFails(t *testing.T) {
 			resp := b.send(b.ctx, "GET", path, "", "Accept", asTable)
 			data, err := io.ReadAll(resp.Body)
 			resp.Body.Close()
-			if objects == 3 && (resp.StatusCode != http.StatusInternalServerError || err != nil || !strings.Contains(string(data), "no cell")) {
+			if objects == 3 && (resp.StatusCode != http.StatusInternalServerError || err != nil ||
+				!strings.Contains(string(data), "no cell")) {
 				t.Errorf("%d objects: %s %v %s", objects, resp.Status, err, data)
 			}
 			if objects != 3 && (resp.StatusCode != http.StatusOK || err == nil || told != 1) {

@@ -62,7 +62,8 @@ func (w *listenerWorld) next(t *rapid.T, key lw.Key) *Widget {
 	return obj
 }
 
-var modelKeys = []lw.Key{{Namespace: "n", Name: "a"}, {Namespace: "n", Name: "b"}, {Namespace: "n", Name: "c"}, {Namespace: "o", Name: "a"}, {Namespace: "o", Name: "z"}}
+var modelKeys = []lw.Key{{Namespace: "n", Name: "a"}, {Namespace: "n", Name: "b"}, {Namespace: "n", Name: "c"},
+	{Namespace: "o", Name: "a"}, {Namespace: "o", Name: "z"}}
 
 func (w *listenerWorld) write(t *rapid.T) {
 	key := rapid.SampledFrom(modelKeys).Draw(t, "key")
@@ -168,7 +169,8 @@ func (w *listenerWorld) open(t *rapid.T) {
 	c.reader = bufio.NewReaderSize(c.conn, 4<<10)
 	w.clients = append(w.clients, c)
 	// The connection may have been used before.
-	before := rapid.SampledFrom([]string{"", "", "", path + "?resourceVersion=0", "/none", path + "?watch=1&labelSelector=%21%21"}).Draw(t, "request before")
+	before := rapid.SampledFrom([]string{"", "", "", path + "?resourceVersion=0", "/none",
+		path + "?watch=1&labelSelector=%21%21"}).Draw(t, "request before")
 	if before != "" && !w.impatient {
 		request(t, c.conn, before, "application/json")
 		resp, err := http.ReadResponse(c.reader, nil)
@@ -263,7 +265,8 @@ func (w *listenerWorld) settle(t *rapid.T) {
 					return ""
 				}
 			}
-			return fmt.Sprintf("%s, from %d, code %d, was told of %d only, at %d:\n%s", c.name, c.version, code, len(all), w.version, texts(all))
+			return fmt.Sprintf("%s, from %d, code %d, was told of %d only, at %d:\n%s", c.name, c.version, code, len(all),
+				w.version, texts(all))
 		})
 		if _, _, ended, _ := c.state(); ended {
 			w.drop(t, c)
@@ -387,7 +390,8 @@ func (w *listenerWorld) endAll(t *rapid.T, slowly bool) {
 			t.Fatalf("%s has ended before it was told of everything:\n%s", c.name, texts(all))
 		}
 		expired := len(all) > 0 && all[len(all)-1].typ == "ERROR"
-		if slowly && c.allows && !expired && c.version <= w.version && (len(all) == 0 || all[len(all)-1].typ != "BOOKMARK" || all[len(all)-1].version != w.version) {
+		if slowly && c.allows && !expired && c.version <= w.version && (len(all) == 0 || all[len(all)-1].typ != "BOOKMARK" ||
+			all[len(all)-1].version != w.version) {
 			t.Fatalf("%s has ended without a bookmark at %d:\n%s", c.name, w.version, texts(all))
 		}
 		if c.broken && !expired && w.valve != nil {

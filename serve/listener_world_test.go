@@ -205,7 +205,8 @@ func (w *listenerWorld) judgeOne(t *rapid.T, c *modelClient) (done bool) {
 	wrong, done := w.judge(c)
 	if wrong != "" {
 		code, all, ended, err := c.state()
-		t.Fatalf("%s: %s\nfrom %d, code %d, ended %v, %v, told %d:\n%s", c.name, wrong, c.version, code, ended, err, len(all), texts(all))
+		t.Fatalf("%s: %s\nfrom %d, code %d, ended %v, %v, told %d:\n%s", c.name, wrong, c.version, code, ended, err, len(all),
+			texts(all))
 	}
 	return done
 }

@@ -47,9 +47,11 @@ func TestEqualSelectorsMatchOnce(t *testing.T) {
 	for what, other := range map[string]*filter{
 		"namespace": parse("m", long, "a"),
 		"labels":    parse("n", longSelector(longSelectors, "no"), "a"),
-		"fields":    parse("n", metav1.ListOptions{FieldSelector: "metadata.name!=" + strings.Repeat("x", longSelectors)}, "a"),
-		"both":      parse("n", metav1.ListOptions{LabelSelector: long.LabelSelector, FieldSelector: "metadata.name!=x"}, "a"),
-		"none":      parse("n", metav1.ListOptions{}, "a"),
+		"fields": parse("n", metav1.ListOptions{FieldSelector: "metadata.name!=" + strings.Repeat("x", longSelectors)},
+			"a"),
+		"both": parse("n", metav1.ListOptions{LabelSelector: long.LabelSelector, FieldSelector: "metadata.name!=x"},
+			"a"),
+		"none": parse("n", metav1.ListOptions{}, "a"),
 	} {
 		if other.verdicts() == a.verdicts() {
 			t.Errorf("selectors with another %s are the same", what)
@@ -59,7 +61,8 @@ func TestEqualSelectorsMatchOnce(t *testing.T) {
 		t.Error("a short selector is a long one")
 	}
 	half := strings.Repeat("x", longSelectors/2)
-	if f := parse("n", metav1.ListOptions{LabelSelector: "a!=" + half[:60] + strings.Repeat(",on", 70), FieldSelector: "metadata.name!=" + half}, "a"); f.shared == nil {
+	if f := parse("n", metav1.ListOptions{LabelSelector: "a!=" + half[:60] + strings.Repeat(",on", 70),
+		FieldSelector: "metadata.name!=" + half}, "a"); f.shared == nil {
 		t.Error("two selectors that are long together are short")
 	}
 	wrong := longSelector(longSelectors, "yes")
@@ -71,7 +74,8 @@ func TestEqualSelectorsMatchOnce(t *testing.T) {
 	// What an event is for one of them it is for the other, and the next event is another one.
 	on, off := testItem("n/a", 2), testItem("n/a", 3)
 	on.labels = map[string]string{"on": "yes"}
-	for at, e := range map[place]*event{{position: 1}: {new: on}, {position: 2}: {old: on, new: off}, {position: 1 + maxRead}: {old: off}} {
+	for at, e := range map[place]*event{{position: 1}: {new: on}, {position: 2}: {old: on, new: off},
+		{position: 1 + maxRead}: {old: off}} {
 		for range 2 {
 			was, is := a.change(at, e)
 			if was != a.matches(e.old) || is != a.matches(e.new) {

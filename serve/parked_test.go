@@ -63,9 +63,10 @@ func (l *watchedListener) wrap(c *net.TCPConn) net.Conn {
 // startWatched runs a server whose connections tell what is done to them.
 func startWatched(t *testing.T, secure bool, opts serve.Options) (running, *watchedListener) {
 	l := &watchedListener{freed: make(chan struct{}, 100)}
-	run := handleMemory(t, opts, lw.NewMemory[*Widget](), widgets).on(t, listening("", secure, func(under net.Listener) net.Listener {
-		return serve.Listener(accepting{under, l.wrap})
-	}))
+	run := handleMemory(t, opts, lw.NewMemory[*Widget](), widgets).on(t,
+		listening("", secure, func(under net.Listener) net.Listener {
+			return serve.Listener(accepting{under, l.wrap})
+		}))
 	return run, l
 }
 
@@ -144,7 +145,8 @@ func TestQuietWatches(t *testing.T) {
 
 // Watches that one goroutine writes to have each its own bookmarks, and its own end.
 func TestEachHasItsTime(t *testing.T) {
-	run, _ := startWatched(t, false, serve.Options{BookmarkEvery: 20 * time.Millisecond, Limits: serve.Limits{WatchTimeout: 50 * time.Millisecond}})
+	run, _ := startWatched(t, false, serve.Options{BookmarkEvery: 20 * time.Millisecond,
+		Limits: serve.Limits{WatchTimeout: 50 * time.Millisecond}})
 	defer run.stop()
 	open := func(query string) *bufio.Reader {
 		c := dial(t, run.srv, "resourceVersion=0&"+query)

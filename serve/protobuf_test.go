@@ -36,7 +36,8 @@ func (n *Note) Unmarshal(data []byte) error {
 }
 
 func newNote(n, text string) *Note {
-	return &Note{metav1.ObjectMeta{Namespace: "n", Name: n, Annotations: map[string]string{"text": text}, Labels: map[string]string{"short": fmt.Sprint(len(text) < 5)}}}
+	return &Note{metav1.ObjectMeta{Namespace: "n", Name: n, Annotations: map[string]string{"text": text},
+		Labels: map[string]string{"short": fmt.Sprint(len(text) < 5)}}}
 }
 
 var notes = serve.Resource[*Note]{Group: "example.io", Name: "notes", Kind: "Note"}
@@ -109,7 +110,8 @@ func TestProtobufPassesThrough(t *testing.T) {
 			for i, ev := range got {
 				rig.Same(t, "the bytes of "+ev.typ, sent[i].raw, ev.raw)
 			}
-			rig.Same(t, "a watch with a selector", []string{"ADDED b 3 x", "ADDED a 4 y", "DELETED b 5 x", "DELETED a 6 y"}, tellNotes(selected()))
+			rig.Same(t, "a watch with a selector", []string{"ADDED b 3 x", "ADDED a 4 y", "DELETED b 5 x", "DELETED a 6 y"},
+				tellNotes(selected()))
 			_, own := b.get(protobufForm, proto, notesPath)
 			_, passed := r.get(protobufForm, proto, notesPath)
 			if diff := cmp.Diff(own.tell(t, noteKind), passed.tell(t, noteKind)); diff != "" || len(own.Items) != 1 {
@@ -120,7 +122,8 @@ func TestProtobufPassesThrough(t *testing.T) {
 			for accept, want := range map[string]int{
 				"application/json": http.StatusNotAcceptable, "application/cbor": http.StatusNotAcceptable,
 				"application/json, " + proto: http.StatusOK, proto: http.StatusOK, asTable: http.StatusOK,
-				proto + asPartial: http.StatusOK, "application/json" + asPartial: http.StatusOK, "application/cbor" + asPartial: http.StatusOK,
+				proto + asPartial: http.StatusOK, "application/json" + asPartial: http.StatusOK, "application/cbor" +
+					asPartial: http.StatusOK,
 			} {
 				path := "/apis/example.io/v1/namespaces/n/notes/b"
 				code, body := r.do("GET", path, "", "Accept", accept)
@@ -155,12 +158,14 @@ func TestProtobufComesLate(t *testing.T) {
 			got := <-watch
 			var ev metav1.WatchEvent
 			noErr(t, json.Unmarshal([]byte(got.body), &ev))
-			if got.code != http.StatusOK || got.took > time.Second || ev.Type != "ERROR" || !strings.Contains(got.body, "another encoding") {
+			if got.code != http.StatusOK || got.took > time.Second || ev.Type != "ERROR" ||
+				!strings.Contains(got.body, "another encoding") {
 				t.Errorf("a watch in JSON: %+v", got)
 			}
 			r.answers(http.StatusNotAcceptable, "", "GET", notesPath, "", "Accept", "application/json")
 			// Who does not say what he accepts gets what there is.
-			if code, body := r.do("GET", notesPath, ""); code != http.StatusOK || !strings.Contains(protoMessage([]byte(body)), "text") {
+			if code, body := r.do("GET", notesPath, ""); code != http.StatusOK ||
+				!strings.Contains(protoMessage([]byte(body)), "text") {
 				t.Errorf("a list without an Accept header: %d %q", code, body)
 			}
 		})
@@ -183,7 +188,8 @@ func TestObjectInProtobuf(t *testing.T) {
 	}
 	rig.Same(t, "metadata", lw.MetaOf(note), o.Meta)
 	rig.Same(t, "labels", note.Labels, o.GetLabels())
-	if data, err := json.Marshal(&o); err == nil || !strings.Contains(err.Error(), "n/a") || !strings.Contains(err.Error(), "protobuf") {
+	if data, err := json.Marshal(&o); err == nil || !strings.Contains(err.Error(), "n/a") || !strings.Contains(err.Error(),
+		"protobuf") {
 		t.Errorf("as JSON: %s %v", data, err)
 	}
 	if text := serve.Field("metadata.name")(&o); text != "" {

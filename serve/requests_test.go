@@ -38,7 +38,8 @@ func TestListsWait(t *testing.T) {
 		third := b.begin(path)
 		time.Sleep(4 * time.Second)
 		close(release)
-		for what, answer := range map[string]<-chan reply{"the first list": first, "the one that has waited for its turn": third} {
+		for what, answer := range map[string]<-chan reply{"the first list": first,
+			"the one that has waited for its turn": third} {
 			rig.Same(t, what, http.StatusOK, (<-answer).code)
 		}
 		for range 3 { // each gives its turn back
@@ -73,7 +74,8 @@ func TestWatchTimeout(t *testing.T) {
 		if d := lasts("&timeoutSeconds=0"); d < 10*time.Minute || d >= 20*time.Minute {
 			t.Errorf("a watch of no seconds lasted %v", d)
 		}
-		for query, want := range map[string]time.Duration{"7": 7 * time.Second, "86400": 24 * time.Hour, "999999999999": 24 * time.Hour} {
+		for query, want := range map[string]time.Duration{"7": 7 * time.Second, "86400": 24 * time.Hour,
+			"999999999999": 24 * time.Hour} {
 			if d := lasts("&timeoutSeconds=" + query); d != want {
 				t.Errorf("a watch of %s seconds lasted %v", query, d)
 			}
@@ -98,8 +100,10 @@ func TestVerbs(t *testing.T) {
 			code         int
 			text         string
 		}{
-			{"GET", in + "?labelSelector=a&fieldSelector=size=1", serve.Attributes{Verb: "list", Namespace: "n", LabelSelector: "a", FieldSelector: "size=1"}, 200, ""},
-			{"GET", path + "?watch=1&timeoutSeconds=1&fieldSelector=size=9", serve.Attributes{Verb: "watch", FieldSelector: "size=9"}, 200, ""},
+			{"GET", in + "?labelSelector=a&fieldSelector=size=1", serve.Attributes{Verb: "list", Namespace: "n",
+				LabelSelector: "a", FieldSelector: "size=1"}, 200, ""},
+			{"GET", path + "?watch=1&timeoutSeconds=1&fieldSelector=size=9", serve.Attributes{Verb: "watch",
+				FieldSelector: "size=9"}, 200, ""},
 			{"HEAD", in, serve.Attributes{Verb: "list", Namespace: "n"}, 200, ""},
 			{"HEAD", in + "/a", serve.Attributes{Verb: "get", Namespace: "n", Name: "a"}, 200, ""},
 			{"HEAD", in + "?watch=1", serve.Attributes{Verb: "watch", Namespace: "n"}, 405, ""},
@@ -108,34 +112,52 @@ func TestVerbs(t *testing.T) {
 			{"DELETE", in, serve.Attributes{Verb: "deletecollection", Namespace: "n"}, 405, "MethodNotAllowed"},
 			{"POST", in, serve.Attributes{Verb: "create", Namespace: "n"}, 405, "MethodNotAllowed"},
 			{"PUT", in + "/a", serve.Attributes{Verb: "update", Namespace: "n", Name: "a"}, 405, "MethodNotAllowed"},
-			{"GET", in + "/a/status", serve.Attributes{Verb: "get", Namespace: "n", Name: "a", Subresource: "status"}, 404, "NotFound"},
-			{"GET", in + "/none", serve.Attributes{Verb: "get", Namespace: "n", Name: "none"}, 404, `widgets.example.io \"none\" not found`},
+			{"GET", in + "/a/status", serve.Attributes{Verb: "get", Namespace: "n", Name: "a", Subresource: "status"}, 404,
+				"NotFound"},
+			{"GET", in + "/none", serve.Attributes{Verb: "get", Namespace: "n", Name: "none"}, 404,
+				`widgets.example.io \"none\" not found`},
 			{"GET", path + "/a", serve.Attributes{Verb: "get", Name: "a"}, 404, "NotFound"},
 			{"GET", in + "?limit=x", serve.Attributes{Verb: "list", Namespace: "n"}, 400, "strconv.ParseInt"},
 			// An object is read, whatever else the query says.
-			{"GET", in + "/a?watch=1&timeoutSeconds=1&limit=x", serve.Attributes{Verb: "get", Namespace: "n", Name: "a"}, 200, `{"kind":"Widget","apiVersion":"example.io/v1","metadata":{"namespace":"n","name":"a"`},
-			{"GET", in + "/a?resourceVersion=x", serve.Attributes{Verb: "get", Namespace: "n", Name: "a"}, 400, "resource version"},
+			{"GET", in + "/a?watch=1&timeoutSeconds=1&limit=x", serve.Attributes{Verb: "get", Namespace: "n", Name: "a"}, 200,
+				`{"kind":"Widget","apiVersion":"example.io/v1","metadata":{"namespace":"n","name":"a"`},
+			{"GET", in + "/a?resourceVersion=x", serve.Attributes{Verb: "get", Namespace: "n", Name: "a"}, 400,
+				"resource version"},
 			// A name that the selector requires is a name.
-			{"GET", in + "?fieldSelector=metadata.name=a", serve.Attributes{Verb: "list", Namespace: "n", Name: "a", FieldSelector: "metadata.name=a"}, 200, `"name":"a"`},
-			{"GET", in + "?fieldSelector=metadata.name=a/b", serve.Attributes{Verb: "list", Namespace: "n", FieldSelector: "metadata.name=a/b"}, 200, `"items":[]`},
-			{"GET", in + "?fieldSelector=metadata.name!=b", serve.Attributes{Verb: "list", Namespace: "n", FieldSelector: "metadata.name!=b"}, 200, `"name":"a"`},
-			{"GET", in + "?fieldSelector=metadata.name=a&labelSelector=(", serve.Attributes{Verb: "list", Namespace: "n", FieldSelector: "metadata.name=a", LabelSelector: "("}, 400, "found '('"},
-			{"GET", in + "?fieldSelector=metadata.name=a&limit=x", serve.Attributes{Verb: "list", Namespace: "n", FieldSelector: "metadata.name=a"}, 400, "strconv.ParseInt"},
+			{"GET", in + "?fieldSelector=metadata.name=a", serve.Attributes{Verb: "list", Namespace: "n", Name: "a",
+				FieldSelector: "metadata.name=a"}, 200, `"name":"a"`},
+			{"GET", in + "?fieldSelector=metadata.name=a/b", serve.Attributes{Verb: "list", Namespace: "n",
+				FieldSelector: "metadata.name=a/b"}, 200, `"items":[]`},
+			{"GET", in + "?fieldSelector=metadata.name!=b", serve.Attributes{Verb: "list", Namespace: "n",
+				FieldSelector: "metadata.name!=b"}, 200, `"name":"a"`},
+			{"GET", in + "?fieldSelector=metadata.name=a&labelSelector=(", serve.Attributes{Verb: "list", Namespace: "n",
+				FieldSelector: "metadata.name=a", LabelSelector: "("}, 400, "found '('"},
+			{"GET", in + "?fieldSelector=metadata.name=a&limit=x", serve.Attributes{Verb: "list", Namespace: "n",
+				FieldSelector: "metadata.name=a"}, 400, "strconv.ParseInt"},
 			// The old form of a watch. The authorizer is not told of its selectors.
-			{"GET", watch + "?resourceVersion=0&timeoutSeconds=1&labelSelector=even%3Dno", serve.Attributes{Verb: "watch", Namespace: "n"}, 200, `{"type":"ADDED","object":{"kind":"Widget"`},
-			{"GET", "/apis/example.io/v1/watch/widgets?watch=false&resourceVersion=0&timeoutSeconds=1&fieldSelector=size=1", serve.Attributes{Verb: "watch"}, 200, `"ADDED"`},
-			{"GET", watch + "/a?resourceVersion=0&timeoutSeconds=1", serve.Attributes{Verb: "watch", Namespace: "n", Name: "a"}, 200, `"name":"a"`},
-			{"GET", watch + "/a?resourceVersion=0&timeoutSeconds=1&fieldSelector=size=1,metadata.name=a", serve.Attributes{Verb: "watch", Namespace: "n", Name: "a"}, 200, `"name":"a"`},
-			{"GET", watch + "/a?fieldSelector=metadata.name=x", serve.Attributes{Verb: "watch", Namespace: "n", Name: "a"}, 400, "metadata.name"},
-			{"GET", watch + "/a?fieldSelector=size=1", serve.Attributes{Verb: "watch", Namespace: "n", Name: "a"}, 400, "metadata.name"},
+			{"GET", watch + "?resourceVersion=0&timeoutSeconds=1&labelSelector=even%3Dno", serve.Attributes{Verb: "watch",
+				Namespace: "n"}, 200, `{"type":"ADDED","object":{"kind":"Widget"`},
+			{"GET", "/apis/example.io/v1/watch/widgets?watch=false&resourceVersion=0&timeoutSeconds=1&fieldSelector=size=1",
+				serve.Attributes{Verb: "watch"}, 200, `"ADDED"`},
+			{"GET", watch + "/a?resourceVersion=0&timeoutSeconds=1", serve.Attributes{Verb: "watch", Namespace: "n", Name: "a"},
+				200, `"name":"a"`},
+			{"GET", watch + "/a?resourceVersion=0&timeoutSeconds=1&fieldSelector=size=1,metadata.name=a",
+				serve.Attributes{Verb: "watch", Namespace: "n", Name: "a"}, 200, `"name":"a"`},
+			{"GET", watch + "/a?fieldSelector=metadata.name=x", serve.Attributes{Verb: "watch", Namespace: "n", Name: "a"}, 400,
+				"metadata.name"},
+			{"GET", watch + "/a?fieldSelector=size=1", serve.Attributes{Verb: "watch", Namespace: "n", Name: "a"}, 400,
+				"metadata.name"},
 			{"GET", watch + "?limit=x", serve.Attributes{Verb: "watch", Namespace: "n"}, 400, "strconv.ParseInt"},
 			{"GET", "/apis/example.io/v1/watch/widgets/a", serve.Attributes{Verb: "watch", Name: "a"}, 404, "NotFound"},
 			{"POST", watch, serve.Attributes{Verb: "watch", Namespace: "n"}, 405, "MethodNotAllowed"},
-			{"GET", "/apis/example.io/v1/proxy/namespaces/n/widgets/a/x", serve.Attributes{Verb: "proxy", Namespace: "n", Name: "a"}, 404, "NotFound"},
+			{"GET", "/apis/example.io/v1/proxy/namespaces/n/widgets/a/x", serve.Attributes{Verb: "proxy", Namespace: "n",
+				Name: "a"}, 404, "NotFound"},
 			{"OPTIONS", in, serve.Attributes{Namespace: "n"}, 405, "options"},
 			{"get", in, serve.Attributes{Namespace: "n"}, 405, "MethodNotAllowed"},
-			{"DELETE", in + "?labelSelector=x&fieldSelector=size=1", serve.Attributes{Verb: "deletecollection", Namespace: "n", LabelSelector: "x", FieldSelector: "size=1"}, 405, "MethodNotAllowed"},
-			{"GET", in + "?watch=1&resourceVersion=0&timeoutSeconds=1&labelSelector=even%3Dno", serve.Attributes{Verb: "watch", Namespace: "n", LabelSelector: "even=no"}, 200, `"name":"a"`},
+			{"DELETE", in + "?labelSelector=x&fieldSelector=size=1", serve.Attributes{Verb: "deletecollection", Namespace: "n",
+				LabelSelector: "x", FieldSelector: "size=1"}, 405, "MethodNotAllowed"},
+			{"GET", in + "?watch=1&resourceVersion=0&timeoutSeconds=1&labelSelector=even%3Dno", serve.Attributes{Verb: "watch",
+				Namespace: "n", LabelSelector: "even=no"}, 200, `"name":"a"`},
 		} {
 			asked = nil
 			code, body := b.do(tt.method, tt.path, "")
@@ -158,21 +180,29 @@ func TestWhatIsNotServed(t *testing.T) {
 	}}, func(b *bubble) {
 		b.memory(lw.NewMemory[*Widget](), widgets)
 		for path, want := range map[string]serve.Attributes{
-			"/version":                                 {},
-			"/api/v1/namespaces":                       {Version: "v1", Resource: "namespaces"},
-			"/api/v1/namespaces/n":                     {Version: "v1", Resource: "namespaces", Namespace: "n", Name: "n"},
-			"/api/v1/namespaces/n/status":              {Version: "v1", Resource: "namespaces", Namespace: "n", Name: "n", Subresource: "status"},
-			"/api/v1/namespaces/n/finalize":            {Version: "v1", Resource: "namespaces", Namespace: "n", Name: "n", Subresource: "finalize"},
-			"/api/v1/namespaces/n/pods":                {Version: "v1", Resource: "pods", Namespace: "n"},
-			"/api/v1/namespaces/status/pods":           {Version: "v1", Resource: "pods", Namespace: "status"},
-			"/api/v1/namespaces/n/status/x":            {Version: "v1", Resource: "namespaces", Namespace: "n", Name: "n", Subresource: "status"},
-			"/api/v1/namespaces/n/pods/x/log":          {Version: "v1", Resource: "pods", Namespace: "n", Name: "x", Subresource: "log"},
-			"/apis/a.io/v2/things/x/scale":             {Group: "a.io", Version: "v2", Resource: "things", Name: "x", Subresource: "scale"},
-			"/api/v1/namespaces/n/pods/x/log/more":     {Version: "v1", Resource: "pods", Namespace: "n", Name: "x", Subresource: "log"},
-			"/apis/example.io/v1/widgets/x/y/z":        {Group: "example.io", Version: "v1", Resource: "widgets", Name: "x", Subresource: "y"},
-			"/apis/example.io/v1/namespaces//widgets":  {Group: "example.io", Version: "v1", Resource: "widgets"},
-			"/apis/example.io/v1/watch":                {Group: "example.io", Version: "v1"},
-			"/apis/example.io/v1/namespaces/n/widgets": {Group: "example.io", Version: "v1", Resource: "widgets", Namespace: "n"},
+			"/version":             {},
+			"/api/v1/namespaces":   {Version: "v1", Resource: "namespaces"},
+			"/api/v1/namespaces/n": {Version: "v1", Resource: "namespaces", Namespace: "n", Name: "n"},
+			"/api/v1/namespaces/n/status": {Version: "v1", Resource: "namespaces", Namespace: "n", Name: "n",
+				Subresource: "status"},
+			"/api/v1/namespaces/n/finalize": {Version: "v1", Resource: "namespaces", Namespace: "n", Name: "n",
+				Subresource: "finalize"},
+			"/api/v1/namespaces/n/pods":      {Version: "v1", Resource: "pods", Namespace: "n"},
+			"/api/v1/namespaces/status/pods": {Version: "v1", Resource: "pods", Namespace: "status"},
+			"/api/v1/namespaces/n/status/x": {Version: "v1", Resource: "namespaces", Namespace: "n", Name: "n",
+				Subresource: "status"},
+			"/api/v1/namespaces/n/pods/x/log": {Version: "v1", Resource: "pods", Namespace: "n", Name: "x",
+				Subresource: "log"},
+			"/apis/a.io/v2/things/x/scale": {Group: "a.io", Version: "v2", Resource: "things", Name: "x",
+				Subresource: "scale"},
+			"/api/v1/namespaces/n/pods/x/log/more": {Version: "v1", Resource: "pods", Namespace: "n", Name: "x",
+				Subresource: "log"},
+			"/apis/example.io/v1/widgets/x/y/z": {Group: "example.io", Version: "v1", Resource: "widgets", Name: "x",
+				Subresource: "y"},
+			"/apis/example.io/v1/namespaces//widgets": {Group: "example.io", Version: "v1", Resource: "widgets"},
+			"/apis/example.io/v1/watch":               {Group: "example.io", Version: "v1"},
+			"/apis/example.io/v1/namespaces/n/widgets": {Group: "example.io", Version: "v1", Resource: "widgets",
+				Namespace: "n"},
 		} {
 			code := http.StatusNotFound
 			if path == "/version" || want.Resource == "widgets" && want.Namespace == "n" {
@@ -205,7 +235,8 @@ func TestWriteAdds(t *testing.T) {
 		}
 		began := metav1.NewTime(time.Now()).Rfc3339Copy()
 		made := write("POST", in, `{"metadata":{"name":"a","annotations":{"text":"x"}}}`, "application/json; charset=utf-8")
-		if made.Namespace != "n" || !made.CreationTimestamp.Equal(&began) || made.UID == "" || made.ResourceVersion != "2" || made.Annotations["text"] != "x" {
+		if made.Namespace != "n" || !made.CreationTimestamp.Equal(&began) || made.UID == "" || made.ResourceVersion != "2" ||
+			made.Annotations["text"] != "x" {
 			t.Errorf("created: %+v", made)
 		}
 		time.Sleep(90 * time.Minute)
@@ -213,14 +244,17 @@ func TestWriteAdds(t *testing.T) {
 		if !changed.CreationTimestamp.Equal(&began) || changed.UID != made.UID || changed.Annotations["text"] != "y" {
 			t.Errorf("replaced: %+v", changed)
 		}
-		forged := write("POST", in, `{"metadata":{"name":"old","namespace":"n","creationTimestamp":"2001-02-03T04:05:06Z"}}`, "application/json")
+		forged := write("POST", in, `{"metadata":{"name":"old","namespace":"n","creationTimestamp":"2001-02-03T04:05:06Z"}}`,
+			"application/json")
 		if forged.CreationTimestamp.Year() == 2001 {
 			t.Errorf("the client has said when it was created: %+v", forged)
 		}
-		body, err := cbor.Marshal(map[string]any{"metadata": map[string]any{"generateName": "from-cbor-", "labels": map[string]any{"a": "b"}}})
+		body, err := cbor.Marshal(map[string]any{"metadata": map[string]any{"generateName": "from-cbor-",
+			"labels": map[string]any{"a": "b"}}})
 		noErr(t, err)
 		for range 2 {
-			if n := write("POST", in, string(body), "application/cbor"); len(n.Name) != len("from-cbor-xxxxx") || !strings.HasPrefix(n.Name, "from-cbor-") || n.Labels["a"] != "b" {
+			if n := write("POST", in, string(body), "application/cbor"); len(n.Name) != len("from-cbor-xxxxx") ||
+				!strings.HasPrefix(n.Name, "from-cbor-") || n.Labels["a"] != "b" {
 				t.Errorf("from CBOR: %+v", n)
 			}
 		}
@@ -279,7 +313,8 @@ func TestListsOfAClient(t *testing.T) {
 				}
 				return serve.Text("")
 			}}}
-			b.memory(lw.NewMemory(newWidget(lw.Key{Namespace: "n", Name: "slow"}, 1), newWidget(lw.Key{Namespace: "fast", Name: "a"}, 1)), r)
+			b.memory(lw.NewMemory(newWidget(lw.Key{Namespace: "n", Name: "slow"}, 1),
+				newWidget(lw.Key{Namespace: "fast", Name: "a"}, 1)), r)
 			fast := "/apis/example.io/v1/namespaces/fast/widgets"
 			var answers []<-chan reply
 			for range 20 {
@@ -321,7 +356,8 @@ func TestLongRequests(t *testing.T) {
 		{"accepts some", path, strings.Repeat("a/b;q=1,", 100) + "*/*", http.StatusOK},
 		{"labels", path + "?labelSelector=" + terms(60_000), "", http.StatusBadRequest},
 		{"some labels", path + "?labelSelector=" + terms(1000), "", http.StatusOK},
-		{"fields", path + "?watch=1&fieldSelector=" + strings.ReplaceAll(terms(60_000), "even", "size"), "", http.StatusBadRequest},
+		{"fields", path + "?watch=1&fieldSelector=" + strings.ReplaceAll(terms(60_000), "even", "size"), "",
+			http.StatusBadRequest},
 		{"options", path + "?" + strings.Repeat("a&", 500_000), "", http.StatusBadRequest},
 		{"a token", path + "?continue=" + strings.Repeat("a", 20_000), "", http.StatusBadRequest},
 		{"an old watch", "/apis/example.io/v1/watch/widgets?labelSelector=" + terms(60_000), "", http.StatusBadRequest},
@@ -344,7 +380,8 @@ func TestRefusedListsHoldNoTurn(t *testing.T) {
 	inBubble(t, serve.Options{Client: client, Limits: serve.Limits{Lists: 1, ListsPerClient: 1}}, func(b *bubble) {
 		release := make(chan struct{})
 		r := widgets
-		r.Columns = []serve.Column[*Widget]{{Name: "Slow", Value: func(*Widget) serve.Cell { <-release; return serve.Text("") }}}
+		r.Columns = []serve.Column[*Widget]{{Name: "Slow",
+			Value: func(*Widget) serve.Cell { <-release; return serve.Text("") }}}
 		b.memory(lw.NewMemory(newWidget(name("a"), 1)), r)
 		list := func(client string) <-chan reply { return b.begin(path, "Client", client, "Accept", asTable) }
 		slow, first := list("slow"), list("other")

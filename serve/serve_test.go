@@ -181,7 +181,8 @@ func startMemory(t testing.TB, tr transport, m *lw.Memory[*Widget]) running {
 
 // over runs test with a server of a Memory over some of the ways to it, each in a subtest.
 func over(
-	t *testing.T, ways []transport, opts serve.Options, r serve.Resource[*Widget], test func(*testing.T, running), objs ...*Widget,
+	t *testing.T, ways []transport, opts serve.Options, r serve.Resource[*Widget], test func(*testing.T, running),
+	objs ...*Widget,
 ) {
 	for _, tr := range ways {
 		t.Run(tr.name, func(t *testing.T) {
@@ -285,12 +286,15 @@ func (b *bubble) conforming(managed bool) {
 	for _, r := range conform.Resources {
 		b.serve(func(ctx context.Context) error {
 			if r.Typed {
-				return serve.ServeStore(ctx, b.h, lw.NewMemory[*conform.Pod](), serve.Resource[*conform.Pod]{Name: r.Plural, Managed: managed})
+				return serve.ServeStore(ctx, b.h, lw.NewMemory[*conform.Pod](), serve.Resource[*conform.Pod]{Name: r.Plural,
+					Managed: managed})
 			}
-			return serve.ServeStore(ctx, b.h, lw.NewMemory[*unstructured.Unstructured](), serve.Resource[*unstructured.Unstructured]{
-				Group: "example.io", Name: r.Plural, Kind: r.Kind, Cluster: r.Cluster, Status: r.Status, Scale: (*serve.Scale)(r.Scale),
-				Versioned: true, Managed: managed,
-			})
+			return serve.ServeStore(ctx, b.h, lw.NewMemory[*unstructured.Unstructured](),
+				serve.Resource[*unstructured.Unstructured]{
+					Group: "example.io", Name: r.Plural, Kind: r.Kind, Cluster: r.Cluster, Status: r.Status,
+					Scale:     (*serve.Scale)(r.Scale),
+					Versioned: true, Managed: managed,
+				})
 		})
 	}
 }

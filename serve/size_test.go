@@ -57,10 +57,11 @@ func TestSizeOf(t *testing.T) {
 		obj  any
 		want int // so many times large, and a little more
 	}{
-		"nothing":         {nil, 0},
-		"bytes, a label":  {raw, 3},
-		"protobuf":        {&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: text}}, 1},
-		"untyped":         {&unstructured.Unstructured{Object: map[string]any{text: []any{text, map[string]any{"a": text, "n": int64(1), "f": true}}}}, 3},
+		"nothing":        {nil, 0},
+		"bytes, a label": {raw, 3},
+		"protobuf":       {&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: text}}, 1},
+		"untyped": {&unstructured.Unstructured{Object: map[string]any{text: []any{text,
+			map[string]any{"a": text, "n": int64(1), "f": true}}}}, 3},
 		"a string":        {&plain{Meta: lw.Meta{Name: text}}, 1},
 		"pointers":        {&plain{Parts: []*string{&text, nil, new(text + "y")}}, 2},
 		"a pointer":       {&struct{ A *[large]byte }{new([large]byte)}, 1},
@@ -108,13 +109,15 @@ func TestHistoryWithoutWatchers(t *testing.T) {
 		"bytes": func(h *history) {
 			fill(h, versions, func(version string) *Object {
 				o := &Object{}
-				rig.OK(t, o.UnmarshalJSON(fmt.Appendf(nil, `{"metadata":{"name":"a","resourceVersion":%q},"data":%q}`, version, text())))
+				rig.OK(t, o.UnmarshalJSON(fmt.Appendf(nil, `{"metadata":{"name":"a","resourceVersion":%q},"data":%q}`,
+					version, text())))
 				return o
 			})
 		},
 		"protobuf": func(h *history) {
 			fill(h, versions, func(version string) *metav1.PartialObjectMetadata {
-				return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: version, Annotations: map[string]string{"a": text()}}}
+				return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: version,
+					Annotations: map[string]string{"a": text()}}}
 			})
 		},
 		"a struct": func(h *history) {
@@ -147,7 +150,8 @@ func TestHistoryCountsEncodings(t *testing.T) {
 	c := newCollection(New(nil), &resource{name: "things", kind: "Thing"}, HistoryLimits{})
 	raw := func(version uint64) *item {
 		o := &Object{}
-		rig.OK(t, o.UnmarshalJSON(fmt.Appendf(nil, `{"kind":"Thing","apiVersion":"v1","metadata":{"name":"a","resourceVersion":"%d"}}`, version)))
+		rig.OK(t, o.UnmarshalJSON(fmt.Appendf(nil,
+			`{"kind":"Thing","apiVersion":"v1","metadata":{"name":"a","resourceVersion":"%d"}}`, version)))
 		return &item{path: "a", version: version, obj: o}
 	}
 	body := func(i *item, f wire.Format) int64 {

@@ -51,14 +51,21 @@ var oddObjects = []string{
 	`{"kind":"K","metadata":{"name":"a","managedFields":[{"a":{"b":[1,"]}"]}}],"labels":{"a":"b"}},"spec":{"metadata":{"name":"x"}}}`,
 	`{"metadata":{"name":"a","name":"b","labels":{"a":"b"},"labels":{"c":"d"}},"metadata":{"name":"c"}}`,
 	`{"metadata":{"labels":{"a":"b","a":"c"},"name":"x","labels":null}}`,
-	`{"metadata":{"labels":{},"name":null,"uid":null}}`, `{"metadata":null}`, `{"metadata":[]}`, `{"metadata":{}}`, `{}`, `null`,
+	`{"metadata":{"labels":{},"name":null,"uid":null}}`, `{"metadata":null}`, `{"metadata":[]}`, `{"metadata":{}}`,
+	`{}`, `null`,
 	`{"metadata":{"name":"\u0061\n","labels":{"\u0061":"\\"}}}`, `{"metadata":{"name":"é","labels":{"é":"é"}}}`,
-	"{\"metadata\":{\"name\":\"\xff\",\"labels\":{\"\xff\":\"a\tb\"}}}", `{"metadata":{"labels":{"a":1}}}`, `{"metadata":{"labels":{"a":null,"b":{}}}}`,
-	`{"metadata":{"labels":{"a":"b"]}}`, `{"metadata":{"labels":["a","b"]}}`, `{"metadata":{"labels":{"a":"b",}}}`, `{"metadata":{"labels":{"a" : "b"}}}`,
-	`{"metadata":{"labels":{"a":"b" }}}`, `{"metadata":{"labels":{ "a":"b"}}}`, `{"metadata":{"labels":{"a":"b":"c"}}}`, `{"metadata":{"labels":{"a","b"}}}`,
-	`{"metadata":{"labels":{"a":"b""c":"d"}}}`, `{"metadata":{"labels":"a"}}`, `{"metadata":{"name":5,"labels":{"a":"b"}}}`, `{"metadata":{"name":"a"]}`,
-	` { "metadata" : { "name" : "a" , "labels" : { "a" : "b" } } , "spec" : [ ] } `, `{"metadata":{"name":"a"}`, `{"metadata":{"name":"a"},`, `{"metadata":{"name":"a"}}x`,
-	`{"Metadata":{"Name":"a"},"metadata":{"NAME":"b"}}`, `{"metadata":{"name":tr"ue"}}`, `{"a":"metadata","metadata":{"":"","labels":{"":""}}}`,
+	"{\"metadata\":{\"name\":\"\xff\",\"labels\":{\"\xff\":\"a\tb\"}}}", `{"metadata":{"labels":{"a":1}}}`,
+	`{"metadata":{"labels":{"a":null,"b":{}}}}`,
+	`{"metadata":{"labels":{"a":"b"]}}`, `{"metadata":{"labels":["a","b"]}}`, `{"metadata":{"labels":{"a":"b",}}}`,
+	`{"metadata":{"labels":{"a" : "b"}}}`,
+	`{"metadata":{"labels":{"a":"b" }}}`, `{"metadata":{"labels":{ "a":"b"}}}`, `{"metadata":{"labels":{"a":"b":"c"}}}`,
+	`{"metadata":{"labels":{"a","b"}}}`,
+	`{"metadata":{"labels":{"a":"b""c":"d"}}}`, `{"metadata":{"labels":"a"}}`,
+	`{"metadata":{"name":5,"labels":{"a":"b"}}}`, `{"metadata":{"name":"a"]}`,
+	` { "metadata" : { "name" : "a" , "labels" : { "a" : "b" } } , "spec" : [ ] } `, `{"metadata":{"name":"a"}`,
+	`{"metadata":{"name":"a"},`, `{"metadata":{"name":"a"}}x`,
+	`{"Metadata":{"Name":"a"},"metadata":{"NAME":"b"}}`, `{"metadata":{"name":tr"ue"}}`,
+	`{"a":"metadata","metadata":{"":"","labels":{"":""}}}`,
 }
 
 // An object is what it is without a fast way, whatever its form and wherever its bytes end.
@@ -73,11 +80,13 @@ func TestObjectOfJSON(t *testing.T) {
 		meta := drawObject(t, 1)
 		for _, name := range []string{"name", "namespace", "uid", "resourceVersion"} {
 			if rapid.Bool().Draw(t, name) {
-				meta[name] = rapid.SampledFrom([]any{"a", "long-enough-for-two-words", "", "\"", "\\", "é", 5, nil}).Draw(t, "value")
+				meta[name] = rapid.SampledFrom([]any{"a", "long-enough-for-two-words", "", "\"", "\\", "é", 5, nil}).Draw(t,
+					"value")
 			}
 		}
 		if rapid.Bool().Draw(t, "labels") {
-			meta["labels"] = rapid.MapOf(rapid.SampledFrom([]string{"a", "app.kubernetes.io/name", "", "\\", "é"}), rapid.SampledFrom([]string{"", "b", "a,b:c", "\"", "\n"})).Draw(t, "of")
+			meta["labels"] = rapid.MapOf(rapid.SampledFrom([]string{"a", "app.kubernetes.io/name", "", "\\", "é"}),
+				rapid.SampledFrom([]string{"", "b", "a,b:c", "\"", "\n"})).Draw(t, "of")
 		}
 		object["metadata"] = meta
 		sameObject(t, drawJSON(t, object))
@@ -126,7 +135,8 @@ func sameMessage(t rapid.TB, data []byte) {
 		if err := meta.Unmarshal(raw); err != nil {
 			failed = fmt.Errorf("metadata: %w", err)
 		} else {
-			*want = Object{Meta: lw.Meta{Namespace: meta.Namespace, Name: meta.Name, UID: meta.UID, ResourceVersion: meta.ResourceVersion},
+			*want = Object{Meta: lw.Meta{Namespace: meta.Namespace, Name: meta.Name, UID: meta.UID,
+				ResourceVersion: meta.ResourceVersion},
 				Labels: meta.Labels, data: bytes.Clone(data), proto: true}
 		}
 	}
@@ -146,9 +156,11 @@ func message(t testing.TB) []byte {
 		Name: "a", GenerateName: "b", Namespace: "c", UID: "e", ResourceVersion: "6", Generation: 300, CreationTimestamp: at,
 		DeletionTimestamp: &at, DeletionGracePeriodSeconds: new(int64(30)), Labels: map[string]string{"a": "b", "c": ""},
 		Annotations: map[string]string{"d": "e"}, Finalizers: []string{"f"},
-		OwnerReferences: []metav1.OwnerReference{{Kind: "K", Name: "n", UID: types.UID("u"), APIVersion: "v1", Controller: new(true), BlockOwnerDeletion: new(false)}},
+		OwnerReferences: []metav1.OwnerReference{{Kind: "K", Name: "n", UID: types.UID("u"), APIVersion: "v1",
+			Controller: new(true), BlockOwnerDeletion: new(false)}},
 		ManagedFields: []metav1.ManagedFieldsEntry{{
-			Manager: "m", Operation: "Apply", APIVersion: "v1", Time: &at, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1("{}"), Subresource: "status",
+			Manager: "m", Operation: "Apply", APIVersion: "v1", Time: &at, FieldsType: "FieldsV1",
+			FieldsV1: metav1.NewFieldsV1("{}"), Subresource: "status",
 		}},
 	}}
 	data, err := meta.Marshal()
@@ -177,7 +189,9 @@ func TestObjectOfProtobuf(t *testing.T) {
 		sameMessage(t, enclosed(meta[:n]))
 		sameMessage(t, whole[:n])
 	}
-	for _, more := range []string{"\x0a\x01z", "\x5a\x04\x0a\x02ab", "\x5a\x00", "\x5a\x06\x12\x01x\x0a\x01k", "\x78\x01", "\x38\x80", "\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f", "\x92\x01\x00", "\x9a\x01\x00", "\x00\x00", "\x0b\x0c", "\x8a\x01\x02\x4a\x00"} {
+	for _, more := range []string{"\x0a\x01z", "\x5a\x04\x0a\x02ab", "\x5a\x00", "\x5a\x06\x12\x01x\x0a\x01k", "\x78\x01",
+		"\x38\x80", "\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f", "\x92\x01\x00", "\x9a\x01\x00", "\x00\x00", "\x0b\x0c",
+		"\x8a\x01\x02\x4a\x00"} {
 		sameMessage(t, enclosed([]byte(string(meta)+more)))
 	}
 }
@@ -198,7 +212,8 @@ func FuzzObjectOfProtobuf(f *testing.F) {
 // object draws a JSON object with names and values that mislead whoever does not parse.
 func drawObject(t *rapid.T, depth int) map[string]any {
 	names := rapid.SampledFrom([]string{
-		"metadata", "resourceVersion", "uid", "kind", "apiVersion", "name", "a", "", `"`, `\`, `a"b\`, "{", "}", "[,]:", "é\u2028", "labels",
+		"metadata", "resourceVersion", "uid", "kind", "apiVersion", "name", "a", "", `"`, `\`, `a"b\`, "{", "}", "[,]:",
+		"é\u2028", "labels",
 	})
 	object := map[string]any{}
 	for range rapid.IntRange(0, 5).Draw(t, "members") {
@@ -338,7 +353,8 @@ func TestWithVersionInPlace(t *testing.T) {
 
 // Bytes that are no JSON object are an error, and no panic.
 func TestNoObject(t *testing.T) {
-	for _, data := range []string{"", " \n", "x", `"a"`, "[]", `["a":1]`, `["a":1}`, "{", `{"a"`, `{"a":`, `{"a":1`, `{"a":1,`, `{"a":1 `, `{"a" 1}`, `{a:1}`, `{"a":1 "b":2}`, `{"a":"`, `{"a":{`} {
+	for _, data := range []string{"", " \n", "x", `"a"`, "[]", `["a":1]`, `["a":1}`, "{", `{"a"`, `{"a":`, `{"a":1`,
+		`{"a":1,`, `{"a":1 `, `{"a" 1}`, `{a:1}`, `{"a":1 "b":2}`, `{"a":"`, `{"a":{`} {
 		if _, err := withVersion([]byte(data), 1, identity{name: "a"}); err == nil {
 			t.Errorf("a version in %q", data)
 		}
@@ -353,7 +369,8 @@ func TestNoObject(t *testing.T) {
 
 // No bytes make a panic.
 func FuzzSplice(f *testing.F) {
-	for _, s := range []string{`{}`, ` { "metadata" : { "uid":"" } , "kind":"\\"" } `, `{"metadata":}`, `{"metadata":{"labels":{"a":"b`, `[`} {
+	for _, s := range []string{`{}`, ` { "metadata" : { "uid":"" } , "kind":"\\"" } `, `{"metadata":}`,
+		`{"metadata":{"labels":{"a":"b`, `[`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -28,7 +28,8 @@ import (
 func status(t *testing.T, what, body string) (code int32, reason metav1.StatusReason, rest metav1.StatusDetails) {
 	t.Helper()
 	var s metav1.Status
-	if err := json.Unmarshal([]byte(body), &s); err != nil || s.Kind != "Status" || s.APIVersion != "v1" || s.Status != metav1.StatusFailure || s.Message == "" {
+	if err := json.Unmarshal([]byte(body), &s); err != nil || s.Kind != "Status" || s.APIVersion != "v1" ||
+		s.Status != metav1.StatusFailure || s.Message == "" {
 		t.Errorf("%s: %v: %s", what, err, body)
 	}
 	if s.Details != nil {
@@ -49,7 +50,8 @@ func TestStatuses(t *testing.T) {
 		return details{RetryAfterSeconds: retry, Causes: []metav1.StatusCause{{Type: typ}}}
 	}
 	refused := func(name string) details {
-		return details{Group: "example.io", Kind: "Widget", Name: name, Causes: []metav1.StatusCause{{Type: metav1.CauseTypeFieldValueInvalid}}}
+		return details{Group: "example.io", Kind: "Widget", Name: name,
+			Causes: []metav1.StatusCause{{Type: metav1.CauseTypeFieldValueInvalid}}}
 	}
 	authorize := func(r *http.Request, _ serve.Attributes) error {
 		switch r.URL.Query().Get("deny") {
@@ -68,7 +70,8 @@ func TestStatuses(t *testing.T) {
 		case w != nil && w.Size == -1:
 			return errors.New("below zero")
 		case w != nil && w.Size == -2:
-			return fmt.Errorf("refused: %w", apierrors.NewForbidden(schema.GroupResource{Group: "example.io", Resource: "widgets"}, w.Name, errors.New("no")))
+			return fmt.Errorf("refused: %w", apierrors.NewForbidden(schema.GroupResource{Group: "example.io",
+				Resource: "widgets"}, w.Name, errors.New("no")))
 		}
 		return nil
 	}
@@ -91,7 +94,8 @@ func TestStatuses(t *testing.T) {
 			details                    details
 		}{
 			{"GET", "/none", "", "", 404, "NotFound", details{}},
-			{"GET", "/apis/example.io/v1/nothing/x", "", "", 404, "NotFound", details{Group: "example.io", Kind: "nothing", Name: "x"}},
+			{"GET", "/apis/example.io/v1/nothing/x", "", "", 404, "NotFound", details{Group: "example.io", Kind: "nothing",
+				Name: "x"}},
 			{"GET", in + "/x", "", "", 404, "NotFound", of("x")},
 			{"DELETE", in + "/x", "", "", 404, "NotFound", of("x")},
 			{"PUT", in + "/x", `{"metadata":{"name":"x"}}`, "", 404, "NotFound", of("x")},
@@ -116,13 +120,17 @@ func TestStatuses(t *testing.T) {
 			{"GET", path + "?resourceVersion=2&resourceVersionMatch=Exact", "", "", 410, "Expired", details{}},
 			{"GET", path + "?limit=1&continue=" + token, "", "", 410, "Expired", details{}},
 			{"GET", path + "?resourceVersion=99", "", "", 504, "Timeout", cause(1, metav1.CauseTypeResourceVersionTooLarge)},
-			{"GET", path + "?resourceVersion=99&resourceVersionMatch=Exact", "", "", 504, "Timeout", cause(1, metav1.CauseTypeResourceVersionTooLarge)},
-			{"GET", oneWidget + "?resourceVersion=99", "", "", 504, "Timeout", cause(1, metav1.CauseTypeResourceVersionTooLarge)},
-			{"GET", path + "?watch=1&resourceVersionMatch=NotOlderThan&sendInitialEvents=1&resourceVersion=99", "", "", 504, "Timeout", cause(1, metav1.CauseTypeResourceVersionTooLarge)},
+			{"GET", path + "?resourceVersion=99&resourceVersionMatch=Exact", "", "", 504, "Timeout",
+				cause(1, metav1.CauseTypeResourceVersionTooLarge)},
+			{"GET", oneWidget + "?resourceVersion=99", "", "", 504, "Timeout",
+				cause(1, metav1.CauseTypeResourceVersionTooLarge)},
+			{"GET", path + "?watch=1&resourceVersionMatch=NotOlderThan&sendInitialEvents=1&resourceVersion=99", "", "", 504,
+				"Timeout", cause(1, metav1.CauseTypeResourceVersionTooLarge)},
 			{"POST", in, `{"metadata":{"name":"a"}}`, "", 409, "AlreadyExists", of("a")},
 			{"PUT", conflict, `{"metadata":{"name":"b","resourceVersion":"2"}}`, "", 409, "Conflict", of("b")},
 			{"PUT", conflict, `{"metadata":{"name":"b","uid":"u"}}`, "", 409, "Conflict", of("b")},
-			{"DELETE", conflict, `{"preconditions":{"uid":"u"}}`, "", 409, "Conflict", details{Group: "example.io", Kind: "Widget", Name: "b"}},
+			{"DELETE", conflict, `{"preconditions":{"uid":"u"}}`, "", 409, "Conflict",
+				details{Group: "example.io", Kind: "Widget", Name: "b"}},
 			{"POST", in, `{"metadata":{"name":"d"},"size":-1}`, "", 422, "Invalid", refused("d")},
 			{"POST", in, `{"metadata":{"name":"d"},"size":-2}`, "", 403, "Forbidden", of("d")},
 			{"PUT", conflict, `{"metadata":{"name":"b"},"size":-1}`, "", 422, "Invalid", refused("b")},
@@ -144,7 +152,8 @@ func TestStatuses(t *testing.T) {
 			Type   string
 			Object json.RawMessage
 		}](b, path+"?watch=1&resourceVersion=2")
-		if code, reason, _ := status(t, "a watch", string(ev.Object)); ev.Type != "ERROR" || code != 410 || reason != metav1.StatusReasonExpired {
+		if code, reason, _ := status(t, "a watch", string(ev.Object)); ev.Type != "ERROR" || code != 410 ||
+			reason != metav1.StatusReasonExpired {
 			t.Errorf("a watch: %s %s", ev.Type, ev.Object)
 		}
 		// An object that has no encoding is the program's fault, and is reported, once.
@@ -152,7 +161,8 @@ func TestStatuses(t *testing.T) {
 		for p, partial := range map[string]string{path: asPartialList, in + "/odd": asPartial, path + "?watch=1": asPartial} {
 			for _, accept := range []string{"application/json", "application/json" + partial, asTable} {
 				_, body := b.do("GET", p, "", "Accept", accept)
-				if !strings.Contains(body, `"code":500`) || !strings.Contains(body, "serve: widgets: encode n/odd: no encoding") || strings.Contains(body, "odd: serve") {
+				if !strings.Contains(body, `"code":500`) || !strings.Contains(body, "serve: widgets: encode n/odd: no encoding") ||
+					strings.Contains(body, "odd: serve") {
 					t.Errorf("%s as %s: %s", p, accept, body)
 				}
 			}
@@ -206,7 +216,8 @@ func TestPages(t *testing.T) {
 		// A page begins behind the one before, also where the name that is asked for is before that.
 		_, first := b.get(forms[0], forms[0].accept, in+"?limit=2")
 		for n, want := range map[string]int{"a": 0, "b": 0, "c": 1} {
-			_, list := b.get(forms[0], forms[0].accept, in+"?limit=2&fieldSelector=metadata.name%3D"+n+"&continue="+url.QueryEscape(first.Metadata.Continue))
+			_, list := b.get(forms[0], forms[0].accept, in+"?limit=2&fieldSelector=metadata.name%3D"+n+"&continue="+
+				url.QueryEscape(first.Metadata.Continue))
 			rig.Same(t, "items behind b of "+n, want, len(list.Items))
 		}
 	})
@@ -229,7 +240,8 @@ func TestSelectorsWithoutLabels(t *testing.T) {
 			"": 200, "?labelSelector=": 200, "?labelSelector=a": 400, "?watch=1&labelSelector=a": 400, "?labelSelector=!a": 400,
 			"?fieldSelector=metadata.name=a": 200, "?fieldSelector=size=1": 400,
 		} {
-			if code, body := b.do("GET", "/api/v1/plains"+query, ""); code != want || want == 200 && !strings.Contains(body, `"name":"a"`) {
+			if code, body := b.do("GET", "/api/v1/plains"+query, ""); code != want || want == 200 &&
+				!strings.Contains(body, `"name":"a"`) {
 				t.Errorf("%s: %d, want %d: %s", query, code, want, body)
 			}
 		}
@@ -249,7 +261,8 @@ func TestEncodeIsNotPassedBy(t *testing.T) {
 		seen := map[string]bool{}
 		for _, f := range forms {
 			for _, accept := range []string{f.accept, f.list, f.accept + ", application/json"} {
-				for _, p := range []string{notesPath, notesPath + "?watch=1&timeoutSeconds=1", notesPath + "?includeObject=Object", "/apis/example.io/v1/namespaces/n/notes/a"} {
+				for _, p := range []string{notesPath, notesPath + "?watch=1&timeoutSeconds=1", notesPath + "?includeObject=Object",
+					"/apis/example.io/v1/namespaces/n/notes/a"} {
 					code, body := b.do("GET", p, "", "Accept", accept)
 					if strings.Contains(body, "secret") {
 						t.Errorf("%s as %s: %q", p, accept, body)
@@ -273,9 +286,11 @@ func FuzzRequest(f *testing.F) {
 	for _, seed := range [][5]string{
 		{"GET", all, "limit=1", "", ""},
 		{"GET", one, "", "", ""},
-		{"GET", one, "labelSelector=even+in+(yes,no),!x&fieldSelector=size!=1,metadata.name%3Da", "application/json;as=Table;v=v1;g=meta.k8s.io", ""},
+		{"GET", one, "labelSelector=even+in+(yes,no),!x&fieldSelector=size!=1,metadata.name%3Da",
+			"application/json;as=Table;v=v1;g=meta.k8s.io", ""},
 		{"GET", one + "/a", "resourceVersion=2", "application/cbor, */*;q=0.1", ""},
-		{"GET", all, "watch=1&resourceVersion=1&allowWatchBookmarks=true&timeoutSeconds=1", "application/json;stream=watch", ""},
+		{"GET", all, "watch=1&resourceVersion=1&allowWatchBookmarks=true&timeoutSeconds=1",
+			"application/json;stream=watch", ""},
 		{"GET", all, "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan", "", ""},
 		{"GET", all, "continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6Miwic3RhcnQiOiJuL2FcdTAwMDAifQ&limit=0001", "", ""},
 		{"GET", all, "resourceVersion=123456789012345678901234567890&resourceVersionMatch=Exact", "", ""},
@@ -283,9 +298,12 @@ func FuzzRequest(f *testing.F) {
 		{"HEAD", "/apis/example.io/v1/watch/namespaces/n/widgets/a", "", "", ""},
 		{"GET", "/openapi/v3/apis/example.io/v1", "hash=x", "application/json", ""},
 		{"GET", "/apis", "", "application/json;v=v2;g=apidiscovery.k8s.io;as=APIGroupDiscoveryList", ""},
-		{"POST", one, "fieldValidation=Strict", "application/json", `{"apiVersion":"example.io/v1","kind":"Widget","metadata":{"generateName":"x-","labels":{"a":"b"}},"size":1}`},
-		{"PUT", one + "/a", "dryRun=All", "application/json", `{"metadata":{"name":"a","namespace":"n","resourceVersion":"1","uid":"u"},"color":"red"}`},
-		{"PUT", one + "/a", "", "", "{\"metadata\":{\"name\":\"a\",\"creationTimestamp\":null},\"metadata\":[],\"size\":1e9}"},
+		{"POST", one, "fieldValidation=Strict", "application/json",
+			`{"apiVersion":"example.io/v1","kind":"Widget","metadata":{"generateName":"x-","labels":{"a":"b"}},"size":1}`},
+		{"PUT", one + "/a", "dryRun=All", "application/json",
+			`{"metadata":{"name":"a","namespace":"n","resourceVersion":"1","uid":"u"},"color":"red"}`},
+		{"PUT", one + "/a", "", "",
+			"{\"metadata\":{\"name\":\"a\",\"creationTimestamp\":null},\"metadata\":[],\"size\":1e9}"},
 		{"DELETE", one + "/a", "", "", `{"preconditions":{"uid":"","resourceVersion":"x"},"dryRun":["All"]}`},
 		{"PATCH", one + "/a/status", "", "application/apply-patch+yaml", "a: b"},
 	} {
@@ -333,12 +351,14 @@ func FuzzRequest(f *testing.F) {
 		isJSON := strings.HasPrefix(w.Header().Get("Content-Type"), "application/json")
 		watch := req.URL.Query().Has("watch")
 		switch code := w.Code; {
-		case code >= 500 && code != http.StatusGatewayTimeout && !watch && !req.URL.Query().Has("shardSelector") && ctx.Err() == nil:
+		case code >= 500 && code != http.StatusGatewayTimeout && !watch && !req.URL.Query().Has("shardSelector") &&
+			ctx.Err() == nil:
 			// As with kube-apiserver, these two have an error without a reason.
 			t.Errorf("%d: %s", code, w.Body)
 		case code >= 400 && isJSON:
 			var status metav1.Status
-			if err := json.Unmarshal(w.Body.Bytes(), &status); err != nil || status.Kind != "Status" || int(status.Code) != code || status.Message == "" {
+			if err := json.Unmarshal(w.Body.Bytes(), &status); err != nil || status.Kind != "Status" ||
+				int(status.Code) != code || status.Message == "" {
 				t.Errorf("%d with the body %q: %v", code, w.Body, err)
 			}
 		case code == http.StatusOK && isJSON && method == http.MethodGet && path == one && !watch:

@@ -161,14 +161,16 @@ func TestFeedHoldsBack(t *testing.T) {
 	f.Progress("2")
 	before := []int{len(h.events), int(h.here)}
 	f.Progress("4")
-	rig.Same(t, "events and the version, before and after", [][]int{{1, 2}, {2, 4}}, [][]int{before, {len(h.events), int(h.here)}})
+	rig.Same(t, "events and the version, before and after", [][]int{{1, 2}, {2, 4}},
+		[][]int{before, {len(h.events), int(h.here)}})
 }
 
 // A watch leaves its sweeper before it goes on: it may be parked again at once, which must last.
 func TestRemoveBeforeGoingOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &directWatch{}
-		sw := &sweeper{collection: newCollection(New(nil), &resource{name: "things"}, HistoryLimits{}), parked: []*directWatch{w}}
+		sw := &sweeper{collection: newCollection(New(nil), &resource{name: "things"}, HistoryLimits{}),
+			parked: []*directWatch{w}}
 		sw.remove([]handoff{{w, func() {
 			sw.mu.Lock()
 			defer sw.mu.Unlock()
@@ -204,7 +206,8 @@ func TestStopsToMatch(t *testing.T) {
 	old.obj = &Object{data: []byte(`{"metadata":{"resourceVersion":"2"}}`)}
 	c.history.commit([]*event{{version: 3, old: old, new: now}}, 3)
 	w.stepped(t, out)
-	if len(*sent) != 1 || !strings.Contains((*sent)[0], `"DELETED"`) || !strings.Contains((*sent)[0], `"resourceVersion":"3"`) {
+	if len(*sent) != 1 || !strings.Contains((*sent)[0], `"DELETED"`) ||
+		!strings.Contains((*sent)[0], `"resourceVersion":"3"`) {
 		t.Errorf("sent %q, want a deletion at 3", *sent)
 	}
 }

@@ -44,7 +44,8 @@ func TestBehindTheRequest(t *testing.T) {
 				defer c.Close()
 				noErr(t, second(io.WriteString(c, get+text[0])))
 				r := bufio.NewReader(c)
-				if text[1] != "" && !strings.Contains(name, "body") || name == "a body" { // net/http reads a body in chunks before it answers
+				if text[1] != "" && !strings.Contains(name, "body") ||
+					name == "a body" { // net/http reads a body in chunks before it answers
 					resp, err := http.ReadResponse(r, nil)
 					noErr(t, err)
 					if name == "a body" && resp.Close {
@@ -125,7 +126,8 @@ func TestWrappedListener(t *testing.T) {
 				return l
 			})
 			run := startMemory(t, tr, lw.NewMemory(newWidget(name("first"), 1)))
-			reads, late, gone := dial(t, run.srv, "resourceVersion=0"), dial(t, run.srv, "resourceVersion=0"), dial(t, run.srv, "resourceVersion=0")
+			reads, late, gone := dial(t, run.srv, "resourceVersion=0"), dial(t, run.srv, "resourceVersion=0"),
+				dial(t, run.srv, "resourceVersion=0")
 			timed := dial(t, run.srv, "resourceVersion=0&timeoutSeconds=1")
 			rig.Met(t, patience, "four do not watch", func() bool { return run.h.Status()[0].Watches == 4 })
 			var all sync.WaitGroup
@@ -203,7 +205,8 @@ func TestWithoutFlush(t *testing.T) {
 	log := make(records, 100)
 	m := lw.NewMemory(newWidget(name("a"), 1))
 	put(t, m.Update, "a", 3)
-	opts := serve.Options{Logger: slog.New(slog.NewTextHandler(log, nil)), Limits: serve.Limits{WatchTimeout: 50 * time.Millisecond}}
+	opts := serve.Options{Logger: slog.New(slog.NewTextHandler(log, nil)),
+		Limits: serve.Limits{WatchTimeout: 50 * time.Millisecond}}
 	h := handleMemory(t, opts, m, widgets).h
 	m.Compact()
 	for _, tt := range []struct {
@@ -255,7 +258,8 @@ func TestHeadersOfAMiddleware(t *testing.T) {
 		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 		noErr(t, err)
 		header := <-returned
-		if resp.Header.Get("X-Before") != "yes" || resp.Header.Get("X-After-0") != "" || header.Get("Connection") != "" || len(header) != 101 {
+		if resp.Header.Get("X-Before") != "yes" || resp.Header.Get("X-After-0") != "" || header.Get("Connection") != "" ||
+			len(header) != 101 {
 			t.Errorf("%s: the answer has %v, and the middleware %v", tr.name, resp.Header, header)
 		}
 		_ = c.Close()

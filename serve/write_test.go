@@ -48,7 +48,8 @@ func TestWrites(t *testing.T) {
 			{"POST", in, asJSON, `{`, 400, "JSON"},
 			{"POST", in + "?dryRun=All", asJSON, `{"metadata":{"name":"b"}}`, 201, `"name":"b"`},
 			{"PUT", in + "/a", asJSON, `{"metadata":{"name":"a"},"size":2}`, 200, `"size":2`},
-			{"PUT", in + "/a", asJSON, `{"metadata":{"name":"a","resourceVersion":"2"},"size":3}`, 409, `on widgets.example.io \"a\": the object has been modified`},
+			{"PUT", in + "/a", asJSON, `{"metadata":{"name":"a","resourceVersion":"2"},"size":3}`, 409,
+				`on widgets.example.io \"a\": the object has been modified`},
 			{"PUT", in + "/a", asJSON, `{"metadata":{"name":"a","uid":"u"},"size":3}`, 409, "UID"},
 			{"PUT", in + "/a", asJSON, `{"metadata":{"name":"b"},"size":3}`, 400, "name"},
 			{"PUT", in + "/x", asJSON, `{"metadata":{"name":"x"},"size":3}`, 404, `widgets.example.io \"x\" not found`},
@@ -78,7 +79,8 @@ func TestWrites(t *testing.T) {
 			{"POST", in, asJSON, strings.Repeat(" ", 4<<20), 413, ""},
 		}...)
 		got := w.take()
-		if diff := cmp.Diff([]string{"ADDED a 2", "MODIFIED a 3", "MODIFIED a 4", "MODIFIED a 5", "DELETED a 6"}, got[:5]); diff != "" || len(got) != 6 {
+		if diff := cmp.Diff([]string{"ADDED a 2", "MODIFIED a 3", "MODIFIED a 4", "MODIFIED a 5", "DELETED a 6"},
+			got[:5]); diff != "" || len(got) != 6 {
 			b.t.Errorf("%s%v", diff, got)
 		}
 		w.cancel()
@@ -161,7 +163,8 @@ func TestClusterScope(t *testing.T) {
 		b.answers(http.StatusCreated, "", "POST", path, `{"metadata":{"name":"a"},"size":1}`)
 		// A namespace is refused, or forgotten, but never stored.
 		code, answer := b.do("POST", path, `{"metadata":{"name":"b","namespace":"n"},"size":1}`)
-		if w, err := m.Get(t.Context(), lw.Key{Name: "b"}); code != http.StatusBadRequest && !(code == http.StatusCreated && err == nil && w.Namespace == "") {
+		if w, err := m.Get(t.Context(), lw.Key{Name: "b"}); code != http.StatusBadRequest && !(code == http.StatusCreated &&
+			err == nil && w.Namespace == "") {
 			t.Errorf("with a namespace: %d %s", code, answer)
 		}
 		if _, err := m.Get(t.Context(), name("b")); err == nil {
@@ -172,8 +175,10 @@ func TestClusterScope(t *testing.T) {
 			code         int
 		}{
 			{"GET", path + "/a", 200}, {"GET", path + "?fieldSelector=metadata.name%3Da", 200}, {"GET", path, 200},
-			{"GET", oneWidget, 404}, {"GET", strings.TrimSuffix(oneWidget, "/a"), 404}, {"GET", strings.TrimSuffix(oneWidget, "/a") + "?watch=1", 404},
-			{"POST", strings.TrimSuffix(oneWidget, "/a"), 404}, {"PUT", oneWidget, 404}, {"DELETE", oneWidget, 404}, {"GET", path + "/a/status", 404},
+			{"GET", oneWidget, 404}, {"GET", strings.TrimSuffix(oneWidget, "/a"), 404},
+			{"GET", strings.TrimSuffix(oneWidget, "/a") + "?watch=1", 404},
+			{"POST", strings.TrimSuffix(oneWidget, "/a"), 404}, {"PUT", oneWidget, 404}, {"DELETE", oneWidget, 404},
+			{"GET", path + "/a/status", 404},
 		} {
 			code, answer := b.do(tt.method, tt.path, `{"metadata":{"name":"a"},"size":2}`)
 			if code != tt.code || code == 200 && !strings.Contains(answer, `"name":"a"`) {
@@ -186,8 +191,10 @@ func TestClusterScope(t *testing.T) {
 	})
 	// And one with a namespace is not found without it, nor one that should have one.
 	inBubble(t, serve.Options{}, func(b *bubble) {
-		b.memory(lw.NewMemory(newWidget(name("a"), 1), newWidget(lw.Key{Name: "a"}, 1), newWidget(lw.Key{Namespace: "other", Name: "b"}, 1)), widgets)
-		for at, want := range map[string]int{path + "/a": 404, oneWidget: 200, strings.Replace(oneWidget, "/n/", "/other/", 1): 404} {
+		b.memory(lw.NewMemory(newWidget(name("a"), 1), newWidget(lw.Key{Name: "a"}, 1),
+			newWidget(lw.Key{Namespace: "other", Name: "b"}, 1)), widgets)
+		for at, want := range map[string]int{path + "/a": 404, oneWidget: 200, strings.Replace(oneWidget, "/n/",
+			"/other/", 1): 404} {
 			b.answers(want, "", "GET", at, "")
 		}
 	})
@@ -254,7 +261,8 @@ func TestOpenAPI(t *testing.T) {
 				kinds[path] = p.Kind["group"] + "/" + p.Kind["version"] + "/" + p.Kind["kind"]
 			}
 		}
-		rig.Same(b.t, "documents", map[string]string{"apis/example.io/v1": "/openapi/v3/apis/example.io/v1", "api/v1": "/openapi/v3/api/v1"}, urls)
+		rig.Same(b.t, "documents", map[string]string{"apis/example.io/v1": "/openapi/v3/apis/example.io/v1",
+			"api/v1": "/openapi/v3/api/v1"}, urls)
 		rig.Same(b.t, "kinds", map[string]string{
 			in("{namespace}") + "/{name}": "example.io/v1/Widget", "/api/v1/nodes/{name}": "/v1/Node",
 		}, kinds)
@@ -287,7 +295,8 @@ func TestNotAcceptableIsNotDone(t *testing.T) {
 				b.answers(406, "", c.method, c.path, c.body, "Content-Type", mergeJSON, "Accept", accept)
 			}
 		}
-		b.answers(406, "", "PATCH", in+"/a/scale", `{"spec":{"replicas":2}}`, "Content-Type", mergeJSON, "Accept", "application/cbor")
+		b.answers(406, "", "PATCH", in+"/a/scale", `{"spec":{"replicas":2}}`, "Content-Type", mergeJSON, "Accept",
+			"application/cbor")
 		rig.Same(b.t, "version", version, m.ResourceVersion())
 	})
 }
@@ -314,7 +323,8 @@ func TestFieldValidation(t *testing.T) {
 			resp := b.send(b.ctx, "POST", in("n")+"?fieldValidation="+tt.directive, tt.body)
 			body := string(bodyOf(t, resp))
 			if resp.StatusCode != tt.code || !strings.Contains(body, tt.text) || resp.Header.Get("Warning") != tt.warning {
-				b.t.Errorf("%s: %d %v %s\nwant %d, %s, warning %s", tt.name, resp.StatusCode, resp.Header, body, tt.code, tt.text, tt.warning)
+				b.t.Errorf("%s: %d %v %s\nwant %d, %s, warning %s", tt.name, resp.StatusCode, resp.Header, body, tt.code, tt.text,
+					tt.warning)
 			}
 			if code, _ := b.do("GET", in("n")+"/"+tt.name, ""); (code == 200) != (tt.code == 201) {
 				b.t.Errorf("%s: %d after the answer %d", tt.name, code, tt.code)
@@ -330,8 +340,10 @@ func TestOpenAPIOfAType(t *testing.T) {
 		b.parts(parts)
 		_, body := b.do("GET", "/openapi/v3/apis/example.io/v1", "")
 		for _, want := range []string{
-			`"replicas":{"type":"integer"}`, `"x-kubernetes-list-map-keys":["name"]`, `"since":{"format":"date-time","type":"string"}`,
-			`"tags":{"items":{"type":"string"},"type":"array","x-kubernetes-list-type":"set"`, `"application/strategic-merge-patch+json"`,
+			`"replicas":{"type":"integer"}`, `"x-kubernetes-list-map-keys":["name"]`,
+			`"since":{"format":"date-time","type":"string"}`,
+			`"tags":{"items":{"type":"string"},"type":"array","x-kubernetes-list-type":"set"`,
+			`"application/strategic-merge-patch+json"`,
 		} {
 			if !strings.Contains(body, want) {
 				t.Errorf("no %s in %s", want, body)
@@ -376,22 +388,30 @@ properties:
 		}
 		b.calls(path, []call{
 			{"POST", "?fieldValidation=Strict", "", apply(`{"colour":"red"}`), 400, `unknown field \"spec.colour\"`},
-			{"POST", "?fieldValidation=Strict", "", apply(`{"parts":[{"name":"p"},{"nam":"q"}]}`), 400, `unknown field \"spec.parts[1].nam\"`},
-			{"POST", "?fieldValidation=Strict", "", `{"kind":"Thing","apiVersion":"example.io/v1","metadata":{"name":"a"},"more":1}`, 400, `unknown field \"more\"`},
-			{"POST", "?fieldValidation=Strict&dryRun=All", "", apply(`{"free":{"x":1},"port":80,"template":{"apiVersion":"v1","kind":"Pod","metadata":{"x":1}},"labels":{"x":{"a":"b"}}}`), 201, `"x":1`},
-			{"POST", "?fieldValidation=Strict", "", apply(`{"template":{"spec":{}},"labels":{"x":{"b":1}},"free":{"known":{"y":1}}}`), 400,
+			{"POST", "?fieldValidation=Strict", "", apply(`{"parts":[{"name":"p"},{"nam":"q"}]}`), 400,
+				`unknown field \"spec.parts[1].nam\"`},
+			{"POST", "?fieldValidation=Strict", "",
+				`{"kind":"Thing","apiVersion":"example.io/v1","metadata":{"name":"a"},"more":1}`, 400, `unknown field \"more\"`},
+			{"POST", "?fieldValidation=Strict&dryRun=All", "",
+				apply(`{"free":{"x":1},"port":80,"template":{"apiVersion":"v1","kind":"Pod","metadata":{"x":1}},"labels":{"x":{"a":"b"}}}`), 201, `"x":1`},
+			{"POST", "?fieldValidation=Strict", "",
+				apply(`{"template":{"spec":{}},"labels":{"x":{"b":1}},"free":{"known":{"y":1}}}`), 400,
 				`unknown field \"spec.free.known.y\", unknown field \"spec.labels.x.b\", unknown field \"spec.template.spec\"`},
-			{"POST", "?dryRun=All", "", apply(`{"color":null,"free":{"x":null},"labels":{"x":null}}`), 201, `"spec":{"free":{"x":null},"labels":{}}`},
+			{"POST", "?dryRun=All", "", apply(`{"color":null,"free":{"x":null},"labels":{"x":null}}`), 201,
+				`"spec":{"free":{"x":null},"labels":{}}`},
 			{"POST", "", "", apply(`{"color":1}`), 422, `spec.color in body must be of type string`},
 			{"POST", "", "", apply(`{"parts":[{"name":"p"},{"name":"p"}]}`), 422, `spec.parts[1]: Duplicate value`},
 			{"POST", "", "", apply(`{"color":"<red>","colour":"red"}`), 201, `"generation":1`},
 			{"PATCH", "/a", mergeJSON, `{"spec":{"colour":"red"},"status":{}}`, 200, `"generation":1`},
 			{"PATCH", "/a?fieldManager=m", applyYAML, apply(`{"parts":[{"name":"p","size":1}]}`), 200, `"name":"p"`},
-			{"PATCH", "/a?fieldManager=n", applyYAML, apply(`{"parts":[{"name":"q"}]}`), 200, `[{"name":"p","size":1},{"name":"q"}]`},
-			{"PATCH", "/a?fieldManager=n", applyYAML, apply(`{"parts":[{"name":"p","size":2}]}`), 409, `.spec.parts[name=\"p\"].size`},
+			{"PATCH", "/a?fieldManager=n", applyYAML, apply(`{"parts":[{"name":"q"}]}`), 200,
+				`[{"name":"p","size":1},{"name":"q"}]`},
+			{"PATCH", "/a?fieldManager=n", applyYAML, apply(`{"parts":[{"name":"p","size":2}]}`), 409,
+				`.spec.parts[name=\"p\"].size`},
 			{"PATCH", "/a?fieldManager=n&fieldValidation=Strict", applyYAML, apply(`{"colour":"x"}`), 500, "colour"},
 		}...)
-		if _, body := b.do("GET", "/openapi/v3/apis/example.io/v1", ""); !strings.Contains(body, `"description":"its color"`) || !strings.Contains(body, `"ownerReferences"`) {
+		if _, body := b.do("GET", "/openapi/v3/apis/example.io/v1", ""); !strings.Contains(body,
+			`"description":"its color"`) || !strings.Contains(body, `"ownerReferences"`) {
 			t.Error(body)
 		}
 	})
@@ -399,7 +419,8 @@ properties:
 		r.Schema = []byte(schema)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := serve.ServeStore(ctx, serve.New(nil), lw.NewMemory[*unstructured.Unstructured](), r); err == nil || !strings.Contains(err.Error(), "things: the schema") {
+		if err := serve.ServeStore(ctx, serve.New(nil), lw.NewMemory[*unstructured.Unstructured](), r); err == nil ||
+			!strings.Contains(err.Error(), "things: the schema") {
 			t.Errorf("%q: %v", schema, err)
 		}
 	}

@@ -26,10 +26,14 @@ func TestErrors(t *testing.T) {
 		steps func(w *W)
 		want  []string
 	}{
-		{"ends at once", func(context.Context, *rest.Config) error { return errors.New("no leader") }, nil, []string{"the program ends", "no leader", "Start should return"}},
-		{"ends without an error", func(context.Context, *rest.Config) error { return nil }, nil, []string{"the program ends", "Start should return"}},
-		{"panics", func(context.Context, *rest.Config) error { panic("a bug") }, nil, []string{"the program ends", "a bug", "error_test.go"}},
-		{"never returns", func(context.Context, *rest.Config) error { time.Sleep(time.Hour * 24 * 365); return nil }, nil, []string{"goroutines", "ten minutes", "error_test.go"}},
+		{"ends at once", func(context.Context, *rest.Config) error { return errors.New("no leader") }, nil,
+			[]string{"the program ends", "no leader", "Start should return"}},
+		{"ends without an error", func(context.Context, *rest.Config) error { return nil }, nil,
+			[]string{"the program ends", "Start should return"}},
+		{"panics", func(context.Context, *rest.Config) error { panic("a bug") }, nil, []string{"the program ends", "a bug",
+			"error_test.go"}},
+		{"never returns", func(context.Context, *rest.Config) error { time.Sleep(time.Hour * 24 * 365); return nil }, nil,
+			[]string{"goroutines", "ten minutes", "error_test.go"}},
 		{"panics elsewhere", func(ctx context.Context, _ *rest.Config) error {
 			go func() { panic("elsewhere") }()
 			<-ctx.Done()
@@ -46,8 +50,10 @@ func TestErrors(t *testing.T) {
 			return nil
 		}, nil, []string{"does not settle", "Mutex", "Wait for the caches before the work begins"}},
 		{"reads before its caches", early(nil), nil, []string{"the program ends", "GetAPIReader"}},
-		{"no such cache", manageOn(NewCache, clean), nil, []string{"the program ends", `no cache "other"`, "-simulate.cache"}},
-		{"reads before the caches of lw", early(controllerruntime.NewCache), nil, []string{"the program ends", "GetAPIReader"}},
+		{"no such cache", manageOn(NewCache, clean), nil, []string{"the program ends", `no cache "other"`,
+			"-simulate.cache"}},
+		{"reads before the caches of lw", early(controllerruntime.NewCache), nil,
+			[]string{"the program ends", "GetAPIReader"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			hangs = time.Second

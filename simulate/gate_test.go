@@ -87,7 +87,8 @@ func TestAlways(t *testing.T) {
 		t.Fatal(out.Failure)
 	}
 	want := []string{
-		"ConfigMap one 2", "ConfigMap one 4", "ConfigMap one 5", "ConfigMap one 7", "Secret one-child 3", "Secret one-child 6", "Secret other 8",
+		"ConfigMap one 2", "ConfigMap one 4", "ConfigMap one 5", "ConfigMap one 7", "Secret one-child 3",
+		"Secret one-child 6", "Secret other 8",
 	}
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(seen))); diff != "" {
 		t.Errorf("Always has not seen each state: (-want +got)\n%s\n%s", diff, story(out.Story))

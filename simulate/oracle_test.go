@@ -37,7 +37,8 @@ func surplus(c client.Client) reconcile.Func {
 			return err
 		}
 		if len(all.Items) == 0 {
-			child := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, GenerateName: m.Name + "-", OwnerReferences: owner(m)}}
+			child := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, GenerateName: m.Name + "-",
+				OwnerReferences: owner(m)}}
 			if err := c.Create(ctx, child); err != nil {
 				return err
 			}
@@ -59,7 +60,8 @@ func surplus(c client.Client) reconcile.Func {
 // kept makes a child with a finalizer that nobody removes.
 func kept(c client.Client) reconcile.Func {
 	return each(c, func(ctx context.Context, m *corev1.ConfigMap) error {
-		child := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name, OwnerReferences: owner(m), Finalizers: []string{"example.com/kept"}}}
+		child := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name, OwnerReferences: owner(m),
+			Finalizers: []string{"example.com/kept"}}}
 		return client.IgnoreAlreadyExists(c.Create(ctx, child))
 	})
 }
@@ -131,7 +133,8 @@ func remembers(c client.Client) reconcile.Func {
 			return err
 		}
 		if made = true; len(all.Items) == 0 {
-			return c.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, GenerateName: m.Name + "-", OwnerReferences: owner(m)}})
+			return c.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, GenerateName: m.Name + "-",
+				OwnerReferences: owner(m)}})
 		}
 		return nil
 	})
@@ -145,7 +148,8 @@ func fills(c client.Client) reconcile.Func {
 			return err
 		}
 		for range 2 - len(all.Items) {
-			child := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, GenerateName: m.Name + "-", OwnerReferences: owner(m)}}
+			child := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, GenerateName: m.Name + "-",
+				OwnerReferences: owner(m)}}
 			if err := c.Create(ctx, child); err != nil {
 				return err
 			}
@@ -161,7 +165,8 @@ func told(c client.Client) reconcile.Func {
 		if done {
 			return nil
 		}
-		err := c.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, GenerateName: m.Name + "-", OwnerReferences: owner(m)}})
+		err := c.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, GenerateName: m.Name + "-",
+			OwnerReferences: owner(m)}})
 		done = err == nil
 		return err
 	})
@@ -182,12 +187,13 @@ func TestTwice(t *testing.T) {
 		{"order 0; hold secrets at 1", surplus, "twice"},
 	} {
 		t.Run(c.plan, func(t *testing.T) {
-			w := &World{Kubernetes: "1.31", Start: manage(c.reconciler), Steps: func(w *W) { w.Apply(one) }, AtRest: func(s State) error {
-				if n := len(s.Objects); n > 3 {
-					return fmt.Errorf("%d objects", n)
-				}
-				return nil
-			}}
+			w := &World{Kubernetes: "1.31", Start: manage(c.reconciler), Steps: func(w *W) { w.Apply(one) },
+				AtRest: func(s State) error {
+					if n := len(s.Objects); n > 3 {
+						return fmt.Errorf("%d objects", n)
+					}
+					return nil
+				}}
 			got := ""
 			if r := begin(t, w).shrunk(c.plan); r != nil {
 				got = r.Failure.Oracle
@@ -223,7 +229,8 @@ func TestVaries(t *testing.T) {
 	w := World{Varies: []string{"networkpolicies"}, Resources: cluster.Resources()}
 	state := func(names ...string) (s State) {
 		for _, name := range names {
-			s.Objects = append(s.Objects, &unstructured.Unstructured{Object: map[string]any{"kind": "NetworkPolicy", "metadata": map[string]any{"name": name}}})
+			s.Objects = append(s.Objects, &unstructured.Unstructured{Object: map[string]any{"kind": "NetworkPolicy",
+				"metadata": map[string]any{"name": name}}})
 		}
 		return s
 	}
@@ -233,7 +240,8 @@ func TestVaries(t *testing.T) {
 	if diff := w.difference(state("a", "b"), state("b"), nil); diff != "- NetworkPolicy a is missing" {
 		t.Error(diff)
 	}
-	if r := begin(t, &World{Varies: []string{"secrets"}, Start: manage(surplus), Steps: steps}).shrunk("order 0; hold secrets at 1"); r != nil {
+	if r := begin(t, &World{Varies: []string{"secrets"}, Start: manage(surplus),
+		Steps: steps}).shrunk("order 0; hold secrets at 1"); r != nil {
 		t.Errorf("one more for a while: %v", r.Failure)
 	}
 }
@@ -267,7 +275,8 @@ func TestStale(t *testing.T) {
 
 // TestLeader lets programs lose their leadership, with a lease and without.
 func TestLeader(t *testing.T) {
-	for name, opts := range map[string]ctrl.Options{"lease": {LeaderElection: true, LeaderElectionID: "one", LeaderElectionNamespace: "default"}, "none": {}} {
+	for name, opts := range map[string]ctrl.Options{"lease": {LeaderElection: true, LeaderElectionID: "one",
+		LeaderElectionNamespace: "default"}, "none": {}} {
 		t.Run(name, func(t *testing.T) {
 			s := begin(t, &World{Start: manageWith(opts, clean), Steps: steps, Histories: 20})
 			if r := s.find(); r != nil {
@@ -325,7 +334,8 @@ func TestFlags(t *testing.T) {
 	}{
 		{"for", 1, manage(clean), Result{}}, // it would make a billion histories
 		{"done", 0, manage(clean), Result{Histories: 2}},
-		{"fails", 0, func(context.Context, *rest.Config) error { return errors.New("no leader") }, Result{Oracle: "the program ends", Exact: "0 of 0"}},
+		{"fails", 0, func(context.Context, *rest.Config) error { return errors.New("no leader") },
+			Result{Oracle: "the program ends", Exact: "0 of 0"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "results")

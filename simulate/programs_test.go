@@ -33,11 +33,13 @@ func manage(reconciler func(c client.Client) reconcile.Func) func(ctx context.Co
 	return manageOn(nil, reconciler) // controller-runtime's own cache
 }
 
-func manageOn(caches cache.NewCacheFunc, reconciler func(c client.Client) reconcile.Func) func(ctx context.Context, c *rest.Config) error {
+func manageOn(caches cache.NewCacheFunc, reconciler func(c client.Client) reconcile.Func) func(ctx context.Context,
+	c *rest.Config) error {
 	return manageWith(ctrl.Options{NewCache: caches}, reconciler)
 }
 
-func manageWith(opts ctrl.Options, reconciler func(c client.Client) reconcile.Func) func(ctx context.Context, c *rest.Config) error {
+func manageWith(opts ctrl.Options, reconciler func(c client.Client) reconcile.Func) func(ctx context.Context,
+	c *rest.Config) error {
 	opts.Metrics = metricsserver.Options{BindAddress: "0"}
 	opts.Controller = controllerconfig.Controller{SkipNameValidation: new(true)}
 	return func(ctx context.Context, c *rest.Config) error {
@@ -150,7 +152,8 @@ func between(c client.Client) reconcile.Func {
 		if err := c.Update(ctx, m); err != nil {
 			return err
 		}
-		child := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name, OwnerReferences: owner(m)}}
+		child := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name,
+			OwnerReferences: owner(m)}}
 		return client.IgnoreAlreadyExists(c.Create(ctx, child))
 	})
 }
@@ -188,7 +191,8 @@ func TestReplay(t *testing.T) {
 			for i := range 4 { // each asks again at once when its watch ends, and has a last word
 				more.Go(func() {
 					for ctx.Err() == nil {
-						if w, err := client.ConfigMaps("default").Watch(ctx, metav1.ListOptions{LabelSelector: fmt.Sprint("number!=", i)}); err == nil {
+						if w, err := client.ConfigMaps("default").Watch(ctx,
+							metav1.ListOptions{LabelSelector: fmt.Sprint("number!=", i)}); err == nil {
 							for range w.ResultChan() {
 							}
 						}

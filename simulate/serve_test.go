@@ -29,7 +29,8 @@ import (
 
 // makes creates a ConfigMap if it is not there.
 func makes(ctx context.Context, c *rest.Config, name string) error {
-	_, err := kubernetes.NewForConfigOrDie(c).CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	_, err := kubernetes.NewForConfigOrDie(c).CoreV1().ConfigMaps("default").Create(ctx,
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 	if err != nil && !strings.Contains(err.Error(), "already exists") {
 		return err
 	}
@@ -72,7 +73,8 @@ func TestProves(t *testing.T) {
 		}}, []string{"the program ends", "no matches for kind", "World.Resources"}},
 		{"nothing is written", World{Start: manage(clean)}, []string{nothing, "writes nothing"}},
 		{"a list never succeeds", World{Start: func(ctx context.Context, c *rest.Config) error {
-			_, _ = kubernetes.NewForConfigOrDie(c).CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: "spec.priority=1"})
+			_, _ = kubernetes.NewForConfigOrDie(c).CoreV1().Pods("").List(ctx,
+				metav1.ListOptions{FieldSelector: "spec.priority=1"})
 			if err := makes(ctx, c, "a"); err != nil {
 				return err
 			}
@@ -81,7 +83,8 @@ func TestProves(t *testing.T) {
 		}}, []string{nothing, "list of pods", "spec.priority"}},
 		{"no history", World{Start: manage(clean), Steps: steps, Histories: -1}, []string{"no history"}},
 		{"no fault", World{Start: manage(clean), Steps: steps, Histories: 1, Without: allKinds}, []string{"no fault"}},
-		{"a history whose fault does not happen", World{Start: manage(clean), Steps: steps, History: "order 0; lose at 99"}, []string{"no fault"}},
+		{"a history whose fault does not happen", World{Start: manage(clean), Steps: steps, History: "order 0; lose at 99"},
+			[]string{"no fault"}},
 		{"a history without faults", World{Start: manage(clean), Steps: steps, History: "order 3"}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -150,11 +153,13 @@ func TestBind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := lwtest.NewServer(t, cluster.Resources()...)
 		pods := lwtest.Objects[*corev1.Pod](s, "pods")
-		rig.Must[*corev1.Pod](t)(pods.Create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}, Spec: corev1.PodSpec{SchedulerName: "own"}}))
+		rig.Must[*corev1.Pod](t)(pods.Create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"},
+			Spec: corev1.PodSpec{SchedulerName: "own"}}))
 		g := newGate(s)
 		ask := func(name string) int {
 			binding := &corev1.Binding{Target: corev1.ObjectReference{Name: "n"}}
-			r := rig.Must[*http.Request](t)(http.NewRequest(http.MethodPost, s.URL()+"/api/v1/namespaces/default/pods/"+name+"/binding", http.NoBody))
+			r := rig.Must[*http.Request](t)(http.NewRequest(http.MethodPost, s.URL()+"/api/v1/namespaces/default/pods/"+name+
+				"/binding", http.NoBody))
 			asked := &request{http: r, body: encode(binding)}
 			asked.parse()
 			answer := g.serve(asked)
@@ -165,7 +170,8 @@ func TestBind(t *testing.T) {
 			t.Errorf("(-want +got)\n%s", diff)
 		}
 		pod := rig.Must[*corev1.Pod](t)(pods.Get(lw.Key{Namespace: "default", Name: "a"}))
-		if c := pod.Status.Conditions; pod.Spec.NodeName != "n" || len(c) != 1 || c[0].Type != corev1.PodScheduled || c[0].Status != corev1.ConditionTrue {
+		if c := pod.Status.Conditions; pod.Spec.NodeName != "n" || len(c) != 1 || c[0].Type != corev1.PodScheduled ||
+			c[0].Status != corev1.ConditionTrue {
 			t.Errorf("the pod is on %q, with %+v", pod.Spec.NodeName, c)
 		}
 	})

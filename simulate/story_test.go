@@ -73,7 +73,9 @@ func TestStory(t *testing.T) {
 			return nil
 		},
 	}, "order 0; slow at 0; foreign configmaps at 3")
-	lacks(t, text, "a user, by w.Server, changes ConfigMap default/one", "THE LATE ANSWER to the program's create of secrets/default ARRIVES: 201", "1  a user applies ConfigMap default/one", "2  the program starts")
+	lacks(t, text, "a user, by w.Server, changes ConfigMap default/one",
+		"THE LATE ANSWER to the program's create of secrets/default ARRIVES: 201", "1  a user applies ConfigMap default/one",
+		"2  the program starts")
 }
 
 // TestCalmStory tells the story of a calm run that fails, also of one that ends its process.
@@ -123,7 +125,8 @@ func TestNoRest(t *testing.T) {
 	if r == nil || r.Failure.Oracle != "no rest" {
 		t.Fatalf("it is %+v", r)
 	}
-	lacks(t, s.text(r), "the last changes of ConfigMap default/one", "- data.beat: x", "+ data.beat: xx", `it began with line 4, "a user applies ConfigMap default/one"`)
+	lacks(t, s.text(r), "the last changes of ConfigMap default/one", "- data.beat: x", "+ data.beat: xx",
+		`it began with line 4, "a user applies ConfigMap default/one"`)
 }
 
 // A panic in Reconcile, which controller-runtime recovers, is a failure.
@@ -190,7 +193,8 @@ func TestLateTimer(t *testing.T) {
 		"controller-runtime's": func(ctx context.Context) { ctrl.Log.V(4).Info("it looks") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := begin(t, &World{Histories: 6, Without: []string{foreign}, Start: expires(log), Steps: func(w *W) { w.Apply(one) }})
+			s := begin(t, &World{Histories: 6, Without: []string{foreign}, Start: expires(log),
+				Steps: func(w *W) { w.Apply(one) }})
 			if r := s.find(); r != nil {
 				t.Error(s.text(r))
 			}
@@ -319,7 +323,8 @@ func TestHeldForLong(t *testing.T) {
 
 // TestDelete deletes as users do.
 func TestDelete(t *testing.T) {
-	for policy, want := range map[metav1.DeletionPropagation]string{"": "", metav1.DeletePropagationBackground: "", metav1.DeletePropagationForeground: "", metav1.DeletePropagationOrphan: "Secret one-child"} {
+	for policy, want := range map[metav1.DeletionPropagation]string{"": "", metav1.DeletePropagationBackground: "",
+		metav1.DeletePropagationForeground: "", metav1.DeletePropagationOrphan: "Secret one-child"} {
 		t.Run(string(policy), func(t *testing.T) {
 			steps := func(w *W) {
 				w.Apply(one)
@@ -364,12 +369,18 @@ func TestNormal(t *testing.T) {
 	w := begin(t, &World{Start: waits, Varies: []string{"configmaps.metadata.annotations", "pods.spec.containers"}}).world
 	state := func(text string) State { return State{Objects: (&history{}).objects(text)} }
 	for _, c := range []struct{ name, calm, here, want string }{
-		{"a UID within a name", "kind: Secret\nmetadata: {name: a-" + uid + "}", "kind: Secret\nmetadata: {name: a-" + other + "}", ""},
-		{"a UID within a member's name", "kind: Secret\ndata: {" + uid + ": a}", "kind: Secret\ndata: {" + other + ": a}", ""},
-		{"a version in a reference", "kind: Pod\nspec: {ref: {resourceVersion: '1'}}", "kind: Pod\nspec: {ref: {resourceVersion: '2'}}", ""},
-		{"a field that varies, by an item of a list", "kind: Pod\nspec: {containers: [{name: a}]}", "kind: Pod\nspec: {containers: [{name: b}]}", ""},
-		{"a field that is there too", "kind: Secret\nmetadata: {name: a}", "kind: Secret\nmetadata: {name: a}\ntype: b", "+ Secret a: type: b"},
-		{"a field that is missing", "kind: Secret\nmetadata: {name: a}\ntype: b", "kind: Secret\nmetadata: {name: a}", "- Secret a: type: b"},
+		{"a UID within a name", "kind: Secret\nmetadata: {name: a-" + uid + "}", "kind: Secret\nmetadata: {name: a-" +
+			other + "}", ""},
+		{"a UID within a member's name", "kind: Secret\ndata: {" + uid + ": a}", "kind: Secret\ndata: {" + other +
+			": a}", ""},
+		{"a version in a reference", "kind: Pod\nspec: {ref: {resourceVersion: '1'}}",
+			"kind: Pod\nspec: {ref: {resourceVersion: '2'}}", ""},
+		{"a field that varies, by an item of a list", "kind: Pod\nspec: {containers: [{name: a}]}",
+			"kind: Pod\nspec: {containers: [{name: b}]}", ""},
+		{"a field that is there too", "kind: Secret\nmetadata: {name: a}", "kind: Secret\nmetadata: {name: a}\ntype: b",
+			"+ Secret a: type: b"},
+		{"a field that is missing", "kind: Secret\nmetadata: {name: a}\ntype: b", "kind: Secret\nmetadata: {name: a}",
+			"- Secret a: type: b"},
 		{"another value", "kind: Secret\ntype: a", "kind: Secret\ntype: b", "- Secret : type: a\n+ Secret : type: b"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -55,10 +55,11 @@ func TestHandler(t *testing.T) {
 		parts    []string
 		upgraded bool
 	}{
-		"JSON":                   {typ: jsonType, parts: []string{"{1}\n", "{2}\n"}, upgraded: true},
-		"several at once":        {typ: jsonType, parts: []string{"{1}\n{2}\n{3", "}\n"}, upgraded: true},
-		"nothing":                {typ: jsonType, parts: []string{""}, upgraded: true},
-		"protobuf":               {typ: proto, parts: []string{"\x00\x00\x00\x02\na", "\x00\x00", "\x00\x02\nb\x00\x00\x00\x00"}, upgraded: true},
+		"JSON":            {typ: jsonType, parts: []string{"{1}\n", "{2}\n"}, upgraded: true},
+		"several at once": {typ: jsonType, parts: []string{"{1}\n{2}\n{3", "}\n"}, upgraded: true},
+		"nothing":         {typ: jsonType, parts: []string{""}, upgraded: true},
+		"protobuf": {typ: proto, parts: []string{"\x00\x00\x00\x02\na", "\x00\x00",
+			"\x00\x02\nb\x00\x00\x00\x00"}, upgraded: true},
 		"CBOR":                   {typ: "application/cbor-seq", parts: []string{"\xa0\xa0"}},
 		"another type":           {typ: "text/plain", parts: []string{"x\n"}},
 		"a refusal":              {typ: jsonType, code: http.StatusGone, parts: []string{`{"kind":"Status"}`}},
@@ -95,7 +96,8 @@ func TestHandler(t *testing.T) {
 				if diff := cmp.Diff(wantBody, gotBody); diff != "" {
 					t.Errorf("body (-plain +WebSocket):\n%s", diff)
 				}
-				if got.StatusCode != want.StatusCode || got.Header.Get("Content-Type") != test.typ || got.Header.Get("X-Extra") != "y" {
+				if got.StatusCode != want.StatusCode || got.Header.Get("Content-Type") != test.typ ||
+					got.Header.Get("X-Extra") != "y" {
 					t.Errorf("%s with %v, want %s with %v", got.Status, got.Header, want.Status, want.Header)
 				}
 				if upgrades != test.upgraded {
@@ -114,9 +116,11 @@ func TestHandlerEnds(t *testing.T) {
 		want string
 		err  error
 	}{
-		"a panic":             {jsonType, func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, "{1}\n", io.ErrUnexpectedEOF},
-		"a panic in an event": {jsonType, func(w http.ResponseWriter) { io.WriteString(w, "{2"); panic(http.ErrAbortHandler) }, "{1}\n", io.ErrUnexpectedEOF},
-		"no line break":       {jsonType, func(w http.ResponseWriter) { io.WriteString(w, "{2}") }, "{1}\n{2}\n", nil},
+		"a panic": {jsonType, func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, "{1}\n",
+			io.ErrUnexpectedEOF},
+		"a panic in an event": {jsonType,
+			func(w http.ResponseWriter) { io.WriteString(w, "{2"); panic(http.ErrAbortHandler) }, "{1}\n", io.ErrUnexpectedEOF},
+		"no line break": {jsonType, func(w http.ResponseWriter) { io.WriteString(w, "{2}") }, "{1}\n{2}\n", nil},
 		"a message that is short": {protobufForm.contentType, func(w http.ResponseWriter) {
 			io.WriteString(w, "\x00\x00\x00\x01\n\x00\x00\x00\x09\nab")
 		}, "\x00\x00\x00\x01\n", errors.New("StatusInternalError")},
@@ -129,7 +133,8 @@ func TestHandlerEnds(t *testing.T) {
 			test.do(w)
 		}, func(t *testing.T, over, _ *http.Client) {
 			_, got, err := get(t, over, nil)
-			if got != test.want || !errors.Is(err, test.err) && (err == nil || !strings.Contains(err.Error(), test.err.Error())) {
+			if got != test.want || !errors.Is(err, test.err) &&
+				(err == nil || !strings.Contains(err.Error(), test.err.Error())) {
 				t.Errorf("%s: %q and error %v, want %q and %v", name, got, err, test.want, test.err)
 			}
 		})
@@ -139,23 +144,28 @@ func TestHandlerEnds(t *testing.T) {
 // TestHandlerOrigin checks who may open a WebSocket.
 func TestHandlerOrigin(t *testing.T) {
 	for origin, want := range map[string]int{
-		"http://apiserver": http.StatusOK, "https://apiserver": http.StatusOK, "https://evil.example": http.StatusForbidden, "null": http.StatusForbidden,
+		"http://apiserver": http.StatusOK, "https://apiserver": http.StatusOK, "https://evil.example": http.StatusForbidden,
+		"null": http.StatusForbidden,
 	} {
 		serveFor(t, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", jsonType)
 			n, err := io.WriteString(w, "{1}\n")
 			flushed := http.NewResponseController(w).Flush()
 			// Whoever writes to a client that was refused is told so, and need not go on.
-			if refused := want != http.StatusOK; (err != nil) != refused || (flushed != nil) != refused || (n == 0) != refused || refused && r.Context().Err() == nil {
-				t.Errorf("Origin %q: the handler has written %d bytes, %v, %v; its context %v", origin, n, err, flushed, r.Context().Err())
+			if refused := want != http.StatusOK; (err != nil) != refused || (flushed != nil) != refused || (n == 0) != refused ||
+				refused && r.Context().Err() == nil {
+				t.Errorf("Origin %q: the handler has written %d bytes, %v, %v; its context %v", origin, n, err, flushed,
+					r.Context().Err())
 			}
 		}, func(t *testing.T, over, plain *http.Client) {
-			if resp, body, _ := get(t, over, http.Header{"Origin": {origin}}); resp.StatusCode != want || strings.Contains(body, "{1}") != (want == http.StatusOK) {
+			if resp, body, _ := get(t, over, http.Header{"Origin": {origin}}); resp.StatusCode != want ||
+				strings.Contains(body, "{1}") != (want == http.StatusOK) {
 				t.Errorf("Origin %q: %s %q, want %d", origin, resp.Status, body, want)
 			}
 			// Without an Origin, which Client would add.
 			resp, _, _ := get(t, plain, http.Header{
-				"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"}, "Sec-Websocket-Key": {"AAAAAAAAAAAAAAAAAAAAAA=="},
+				"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"},
+				"Sec-Websocket-Key": {"AAAAAAAAAAAAAAAAAAAAAA=="},
 			})
 			if resp.StatusCode != http.StatusForbidden {
 				t.Errorf("without an Origin: %s", resp.Status)
@@ -220,14 +230,16 @@ func TestEmbeddedServer(t *testing.T) {
 		for _, mode := range []lw.ListMode{lw.ListWhole, lw.ListStream} {
 			synctest.Test(t, func(t *testing.T) {
 				s := apiserver.New(apiserver.Options{
-					Resources: []apiserver.Resource{{Resource: "things", Kind: "Thing", Proto: apiserver.Proto[metav1.PartialObjectMetadata]()}},
-					Wrap:      Handler,
+					Resources: []apiserver.Resource{{Resource: "things", Kind: "Thing",
+						Proto: apiserver.Proto[metav1.PartialObjectMetadata]()}},
+					Wrap: Handler,
 				})
 				client := s.Client()
 				defer s.Close()
 				defer client.CloseIdleConnections()
 				put := func(name string) {
-					rig.Must[apiserver.Object](t)(s.Collection("things").Create([]byte(`{"metadata":{"namespace":"a","name":"` + name + `"}}`)))
+					rig.Must[apiserver.Object](t)(s.Collection("things").Create([]byte(`{"metadata":{"namespace":"a","name":"` +
+						name + `"}}`)))
 				}
 				put("first")
 				src := &lw.HTTP[*metav1.PartialObjectMetadata]{

@@ -48,21 +48,29 @@ func TestReviewHasTheRequest(t *testing.T) {
 		fields      []metav1.FieldSelectorRequirement
 		labels      []metav1.LabelSelectorRequirement
 	}{
-		{"GET", "/api/v1/pods?fieldSelector=spec.nodeName%3Dn,status.phase!%3DFailed", authorizationv1.ResourceAttributes{Verb: "list"},
-			[]metav1.FieldSelectorRequirement{field("spec.nodeName", metav1.FieldSelectorOpIn, "n"), field("status.phase", metav1.FieldSelectorOpNotIn, "Failed")}, nil},
-		{"GET", "/api/v1/namespaces/x/pods?watch=1&labelSelector=" + url.QueryEscape("a=b,c!=d,e in (z,f),g notin (h),i,!j,k>1"),
+		{"GET", "/api/v1/pods?fieldSelector=spec.nodeName%3Dn,status.phase!%3DFailed",
+			authorizationv1.ResourceAttributes{Verb: "list"},
+			[]metav1.FieldSelectorRequirement{field("spec.nodeName", metav1.FieldSelectorOpIn, "n"),
+				field("status.phase", metav1.FieldSelectorOpNotIn, "Failed")}, nil},
+		{"GET", "/api/v1/namespaces/x/pods?watch=1&labelSelector=" +
+			url.QueryEscape("a=b,c!=d,e in (z,f),g notin (h),i,!j,k>1"),
 			authorizationv1.ResourceAttributes{Verb: "watch", Namespace: "x"}, nil, []metav1.LabelSelectorRequirement{
-				label("a", metav1.LabelSelectorOpIn, "b"), label("c", metav1.LabelSelectorOpNotIn, "d"), label("e", metav1.LabelSelectorOpIn, "f", "z"),
-				label("g", metav1.LabelSelectorOpNotIn, "h"), label("i", metav1.LabelSelectorOpExists), label("j", metav1.LabelSelectorOpDoesNotExist),
+				label("a", metav1.LabelSelectorOpIn, "b"), label("c", metav1.LabelSelectorOpNotIn, "d"),
+				label("e", metav1.LabelSelectorOpIn, "f", "z"),
+				label("g", metav1.LabelSelectorOpNotIn, "h"), label("i", metav1.LabelSelectorOpExists),
+				label("j", metav1.LabelSelectorOpDoesNotExist),
 			}},
-		{"GET", "/api/v1/namespaces/x/pods?fieldSelector=metadata.name%3Dp", authorizationv1.ResourceAttributes{Verb: "list", Namespace: "x", Name: "p"},
+		{"GET", "/api/v1/namespaces/x/pods?fieldSelector=metadata.name%3Dp", authorizationv1.ResourceAttributes{Verb: "list",
+			Namespace: "x", Name: "p"},
 			[]metav1.FieldSelectorRequirement{field("metadata.name", metav1.FieldSelectorOpIn, "p")}, nil},
-		{"DELETE", "/api/v1/namespaces/x/pods?labelSelector=a", authorizationv1.ResourceAttributes{Verb: "deletecollection", Namespace: "x"}, nil,
+		{"DELETE", "/api/v1/namespaces/x/pods?labelSelector=a", authorizationv1.ResourceAttributes{Verb: "deletecollection",
+			Namespace: "x"}, nil,
 			[]metav1.LabelSelectorRequirement{label("a", metav1.LabelSelectorOpExists)}},
 		{"GET", "/api/v1/pods?fieldSelector=x&labelSelector=k>1", authorizationv1.ResourceAttributes{Verb: "list"}, nil, nil},
 		{"GET", "/api/v1/pods?labelSelector=(", authorizationv1.ResourceAttributes{Verb: "list"}, nil, nil},
 		{"GET", "/api/v1/watch/pods?labelSelector=a", authorizationv1.ResourceAttributes{Verb: "watch"}, nil, nil},
-		{"GET", "/api/v1/namespaces/x/pods/p/log?labelSelector=a", authorizationv1.ResourceAttributes{Verb: "get", Namespace: "x", Name: "p", Subresource: "log"}, nil, nil},
+		{"GET", "/api/v1/namespaces/x/pods/p/log?labelSelector=a", authorizationv1.ResourceAttributes{Verb: "get",
+			Namespace: "x", Name: "p", Subresource: "log"}, nil, nil},
 	} {
 		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(tt.method, tt.url, nil))
 		tt.want.Version, tt.want.Resource = "v1", "pods"
@@ -94,8 +102,10 @@ func TestAuthorizer(t *testing.T) {
 		client.PrependReactor("create", "tokenreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
 			tokens++
 			review := a.(clienttesting.CreateAction).GetObject().(*authenticationv1.TokenReview).DeepCopy()
-			if groups := map[string][]string{"ann's": {"staff"}, "one group": {"a b"}, "two groups": {"a", "b"}}[review.Spec.Token]; groups != nil {
-				review.Status = authenticationv1.TokenReviewStatus{Authenticated: true, User: authenticationv1.UserInfo{Username: "ann", Groups: groups}}
+			if groups := map[string][]string{"ann's": {"staff"}, "one group": {"a b"},
+				"two groups": {"a", "b"}}[review.Spec.Token]; groups != nil {
+				review.Status = authenticationv1.TokenReviewStatus{Authenticated: true,
+					User: authenticationv1.UserInfo{Username: "ann", Groups: groups}}
 			}
 			return true, review, down
 		})
@@ -114,14 +124,16 @@ func TestAuthorizer(t *testing.T) {
 			if token != "" {
 				r.Header.Set("Authorization", "Bearer "+token)
 			}
-			return authorize(r, serve.Attributes{Verb: verb, Version: "v1", Resource: "pods", Namespace: namespace, Path: r.URL.Path})
+			return authorize(r, serve.Attributes{Verb: verb, Version: "v1", Resource: "pods", Namespace: namespace,
+				Path: r.URL.Path})
 		}
 		for range 3 {
 			rig.OK(t, ask("ann's", "list", "shop"))
 		}
 		want := &authorizationv1.SubjectAccessReviewSpec{
 			User: "ann", Groups: []string{"staff"},
-			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: "shop", Verb: "list", Version: "v1", Resource: "pods"},
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: "shop", Verb: "list", Version: "v1",
+				Resource: "pods"},
 		}
 		rig.Same(t, "", want, last)
 		if tokens != 1 || reviews != 1 {
@@ -140,7 +152,8 @@ func TestAuthorizer(t *testing.T) {
 		}
 		rig.Same(t, "user", "system:anonymous", last.User)
 		r := httptest.NewRequest(http.MethodGet, "/version", nil)
-		if err := authorize(r, serve.Attributes{Verb: "get", Path: "/version"}); !apierrors.IsForbidden(err) || last.NonResourceAttributes == nil {
+		if err := authorize(r, serve.Attributes{Verb: "get", Path: "/version"}); !apierrors.IsForbidden(err) ||
+			last.NonResourceAttributes == nil {
 			t.Error(err, last)
 		}
 

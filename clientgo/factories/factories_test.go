@@ -102,7 +102,8 @@ func show(t *testing.T, new func() anyFactory) (lines []string) {
 		f.Start(stop)
 		f.Start(stop)
 		note("synced %v", f.WaitForCacheSync(stop))
-		for _, of := range []cache.GenericNamespaceLister{lister.ByNamespace("shop"), lister.ByNamespace("other"), lister.ByNamespace("")} {
+		for _, of := range []cache.GenericNamespaceLister{lister.ByNamespace("shop"), lister.ByNamespace("other"),
+			lister.ByNamespace("")} {
 			objs, err := of.List(labels.Everything())
 			var names []string
 			for _, obj := range objs {

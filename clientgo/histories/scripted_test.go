@@ -130,10 +130,12 @@ var histories = []history{{
 		bookmark("12")}, {}},
 	truth: map[string]string{"a": "u1@11"},
 }, {
-	name:    "an event with an object of another type",
-	lists:   []answer{listed("10", config("a", "u1", "5")), listed("12", config("a", "u1", "11"), config("b", "u2", "12"))},
-	watches: [][]step{{pause(time.Second), send(watch.Modified, &corev1.Secret{ObjectMeta: config("a", "", "11").ObjectMeta}), send(watch.Added, config("b", "u2", "12"))}, {}},
-	truth:   map[string]string{"a": "u1@11", "b": "u2@12"},
+	name: "an event with an object of another type",
+	lists: []answer{listed("10", config("a", "u1", "5")), listed("12", config("a", "u1", "11"),
+		config("b", "u2", "12"))},
+	watches: [][]step{{pause(time.Second), send(watch.Modified,
+		&corev1.Secret{ObjectMeta: config("a", "", "11").ObjectMeta}), send(watch.Added, config("b", "u2", "12"))}, {}},
+	truth: map[string]string{"a": "u1@11", "b": "u2@12"},
 }, {
 	name:  "a deletion twice",
 	lists: []answer{listed("10", config("a", "u1", "5")), listed("11")},
@@ -162,7 +164,8 @@ func failsAt(version string) func(*corev1.ConfigMap) error {
 }
 
 // judge puts one informer through h, for an hour, and returns the rules that it breaks.
-func (h *history) judge(t *testing.T, follow func(server, func(*corev1.ConfigMap) error) *follower) (broken map[string]string) {
+func (h *history) judge(t *testing.T,
+	follow func(server, func(*corev1.ConfigMap) error) *follower) (broken map[string]string) {
 	synctest.Test(t, func(t *testing.T) {
 		f := follow(&script{lists: h.lists, watches: h.watches, streams: h.streams}, h.transform)
 		f.mu.Lock()
@@ -369,7 +372,8 @@ type stream struct {
 	events chan watch.Event
 }
 
-func newStream(ctx context.Context, opts metav1.ListOptions, run func(context.Context, func(watch.Event) bool)) *stream {
+func newStream(ctx context.Context, opts metav1.ListOptions,
+	run func(context.Context, func(watch.Event) bool)) *stream {
 	ctx, cancel := context.WithCancel(ctx)
 	if opts.TimeoutSeconds != nil {
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(*opts.TimeoutSeconds)*time.Second)

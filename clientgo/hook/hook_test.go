@@ -21,9 +21,11 @@ import (
 // The resource of a request is that of its collection, whatever stands before it in the path.
 func TestCollectionOf(t *testing.T) {
 	for path, want := range map[string]string{
-		"/api/v1/pods": "pods", "/api/v1/namespaces": "namespaces", "/api/v1/namespaces/default": "", "/api/v1/namespaces/default/pods": "pods",
-		"/api/v1/namespaces/default/pods/a": "", "/apis/apps/v1/deployments": "deployments.apps", "/apis/apps/v1/namespaces/x/deployments": "deployments.apps",
-		"/k8s/clusters/c/api/v1/pods": "pods", "/apis/apps/v1": "", "/healthz": "", "/api": "",
+		"/api/v1/pods": "pods", "/api/v1/namespaces": "namespaces", "/api/v1/namespaces/default": "",
+		"/api/v1/namespaces/default/pods":   "pods",
+		"/api/v1/namespaces/default/pods/a": "", "/apis/apps/v1/deployments": "deployments.apps",
+		"/apis/apps/v1/namespaces/x/deployments": "deployments.apps",
+		"/k8s/clusters/c/api/v1/pods":            "pods", "/apis/apps/v1": "", "/healthz": "", "/api": "",
 	} {
 		rig.Same(t, path, want, collectionOf(&http.Request{Method: http.MethodGet, URL: &url.URL{Path: path}}))
 	}
@@ -34,9 +36,11 @@ func TestCollectionOf(t *testing.T) {
 // Lists, watches, events and bytes are counted, however the body is cut when it is read.
 func TestWire(t *testing.T) {
 	bodies := map[string]string{
-		"list": "12345", "page": "678", "json": "{}\n{}\n", "proto": "\x00\x00\x00\x02ab\x00\x00\x01\x00" + strings.Repeat("c", 256) + "\x00\x00\x00\x01d",
+		"list": "12345", "page": "678", "json": "{}\n{}\n", "proto": "\x00\x00\x00\x02ab\x00\x00\x01\x00" +
+			strings.Repeat("c", 256) + "\x00\x00\x00\x01d",
 	}
-	queries := map[string]string{"list": "limit=500", "page": "limit=500&continue=x", "json": "watch=true", "proto": "watch=1&sendInitialEvents=true"}
+	queries := map[string]string{"list": "limit=500", "page": "limit=500&continue=x", "json": "watch=true",
+		"proto": "watch=1&sendInitialEvents=true"}
 	for _, cut := range []int{1, 3, 1000} {
 		var w wire
 		client := w.counted(&http.Client{Transport: rig.RoundTrip(func(r *http.Request) (*http.Response, error) {
@@ -45,17 +49,20 @@ func TestWire(t *testing.T) {
 			if name == "proto" {
 				contentType = "application/vnd.kubernetes.protobuf;stream=watch"
 			}
-			return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {contentType}}, Body: io.NopCloser(strings.NewReader(bodies[name]))}, nil
+			return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {contentType}},
+				Body: io.NopCloser(strings.NewReader(bodies[name]))}, nil
 		})})
 		rig.Same(t, "what is counted is counted twice", false, w.counted(client) != client)
 		total := 0
 		for name, body := range bodies {
 			total += len(body)
-			r := rig.Must[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodGet, "http://server/api/v1/pods?"+queries[name], nil))
+			r := rig.Must[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodGet, "http://server/api/v1/pods?"+
+				queries[name], nil))
 			r.Header.Set("X-Body", name)
 			resp := rig.Must[*http.Response](t)(client.Do(r))
 			var got bytes.Buffer
-			if _, err := io.CopyBuffer(struct{ io.Writer }{&got}, struct{ io.Reader }{resp.Body}, make([]byte, cut)); err != nil || got.String() != body {
+			if _, err := io.CopyBuffer(struct{ io.Writer }{&got}, struct{ io.Reader }{resp.Body},
+				make([]byte, cut)); err != nil || got.String() != body {
 				t.Errorf("%v: %q", err, &got)
 			}
 			resp.Body.Close()
@@ -75,15 +82,19 @@ func TestReportNames(t *testing.T) {
 	u.SetGroupVersionKind(schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"})
 	m.SetGroupVersionKind(u.GroupVersionKind())
 	for want, got := range map[string]string{
-		"Deployment.apps": typeOf(u, "described"), "Deployment.apps metadata": typeOf(m, "described"), "described": typeOf(&metav1.PartialObjectMetadata{}, "described"),
-		"v1.PartialObjectMetadata": typeOf(&metav1.PartialObjectMetadata{}, ""), "unstructured.Unstructured": typeOf(&unstructured.Unstructured{}, ""),
+		"Deployment.apps": typeOf(u, "described"), "Deployment.apps metadata": typeOf(m, "described"),
+		"described":                 typeOf(&metav1.PartialObjectMetadata{}, "described"),
+		"v1.PartialObjectMetadata":  typeOf(&metav1.PartialObjectMetadata{}, ""),
+		"unstructured.Unstructured": typeOf(&unstructured.Unstructured{}, ""),
 	} {
 		rig.Same(t, "", want, got)
 	}
-	status := lw.Status{Decoder: "lw", StoreStatus: lw.StoreStatus{Objects: 7}, Events: map[string]uint64{"added": 2, "modified": 3, "bookmark": 50}}
+	status := lw.Status{Decoder: "lw", StoreStatus: lw.StoreStatus{Objects: 7}, Events: map[string]uint64{"added": 2,
+		"modified": 3, "bookmark": 50}}
 	for lists, relists := range map[uint64]string{0: "0", 1: "0", 4: "3"} {
 		status.ListCauses = map[string]uint64{"first": min(lists, 1), "gone": lists - min(lists, 1)}
-		row, why := newState("", "").row(&entry{kind: "informer", of: "pods", status: func() (lw.Status, bool) { return status, true }})
+		row, why := newState("", "").row(&entry{kind: "informer", of: "pods",
+			status: func() (lw.Status, bool) { return status, true }})
 		rig.Same(t, "", "| pods | informer | lw | lw | 7 | 5 | "+relists+" | ? |\n", row)
 		rig.Same(t, "", "", why)
 	}

@@ -56,7 +56,8 @@ func main() {
 
 // goMod requires client-go.
 func goMod(name, version string) string {
-	return "module example.com/" + name + "\n\ngo 1.26.0\n\nrequire (\n\tk8s.io/apimachinery " + version + "\n\tk8s.io/client-go " + version + "\n)\n"
+	return "module example.com/" + name + "\n\ngo 1.26.0\n\nrequire (\n\tk8s.io/apimachinery " + version +
+		"\n\tk8s.io/client-go " + version + "\n)\n"
 }
 
 // goRun runs go in dir.
@@ -68,7 +69,8 @@ func goRun(t *testing.T, dir string, args ...string) string {
 	return string(out)
 }
 
-var layouts = flag.Bool("layouts", false, "also build programs that raise, fork or vendor client-go, or have a workspace")
+var layouts = flag.Bool("layouts", false,
+	"also build programs that raise, fork or vendor client-go, or have a workspace")
 
 // A program is built whatever its modules look like: a client-go that is raised, forked or
 // vendored, and members that only go.work names. No file changes, and its own changes to client-go
@@ -114,19 +116,23 @@ func TestLayouts(t *testing.T) {
 			files: kept("cache.Mark"),
 			make: func(t *testing.T, dir string) {
 				goRun(t, dir, "mod", "vendor", "-e")
-				check(t, os.WriteFile(filepath.Join(dir, "vendor", clientGoPath, "tools", "cache", "mark.go"), []byte(changed), 0o666))
+				check(t, os.WriteFile(filepath.Join(dir, "vendor", clientGoPath, "tools", "cache", "mark.go"),
+					[]byte(changed), 0o666))
 			},
-			says: []string{"1 files of vendor/k8s.io/client-go differ from v0.36.0: they are used", "kept k8s.io/client-go v0.36.0"},
+			says: []string{"1 files of vendor/k8s.io/client-go differ from v0.36.0: they are used",
+				"kept k8s.io/client-go v0.36.0"},
 			want: "changed",
 		},
 		{
 			name: "workspace",
 			files: map[string]string{
-				"go.work": "go 1.26.0\n\nuse (\n\t./program\n\t./member\n)\n\nreplace example.com/other v0.0.0 => ./other\n", "program/go.mod": kept("")["go.mod"], "program/go.sum": sums,
+				"go.work":        "go 1.26.0\n\nuse (\n\t./program\n\t./member\n)\n\nreplace example.com/other v0.0.0 => ./other\n",
+				"program/go.mod": kept("")["go.mod"], "program/go.sum": sums,
 				"program/main.go":  small("\n\t\"example.com/member\"\n", "member.Mark"),
 				"member/go.mod":    "module example.com/member\n\ngo 1.26.0\n\nrequire example.com/other v0.0.0\n",
 				"member/member.go": "package member\n\nimport \"example.com/other\"\n\nconst Mark = \"a member with \" + other.Mark\n",
-				"other/go.mod":     "module example.com/other\n\ngo 1.26.0\n", "other/other.go": "package other\n\nconst Mark = \"another\"\n",
+				"other/go.mod":     "module example.com/other\n\ngo 1.26.0\n",
+				"other/other.go":   "package other\n\nconst Mark = \"another\"\n",
 			},
 			in:   "program",
 			says: []string{"kept k8s.io/client-go v0.36.0"},
@@ -224,17 +230,20 @@ func TestBench(t *testing.T) {
 				t.Errorf("%q: there is no row %q: %s", args, m.name, said)
 			}
 		}
-		if !strings.Contains(said, "Versions: kept") || strings.Contains(said, "| peak memory | ? |") || strings.Contains(said, "| peak memory | 0.00 MB") {
+		if !strings.Contains(said, "Versions: kept") || strings.Contains(said, "| peak memory | ? |") ||
+			strings.Contains(said, "| peak memory | 0.00 MB") {
 			t.Errorf("%q: %s", args, said)
 		}
 	}
 	drawing, err := os.ReadFile(svg)
-	if bars := bytes.Count(drawing, []byte("<rect x=")); err != nil || bars < 4 || xml.Unmarshal(drawing, new(struct{})) != nil {
+	if bars := bytes.Count(drawing, []byte("<rect x=")); err != nil || bars < 4 ||
+		xml.Unmarshal(drawing, new(struct{})) != nil {
 		t.Errorf("%d bars, %v: %s", bars, err, drawing)
 	}
 	// The program wants a server.
 	_, err = build(t, "testdata/program", "-bench=1h", ".")
-	for _, want := range []string{"LW=off", "exit status 2", "usage: program url", "next: name its arguments after -args"} {
+	for _, want := range []string{"LW=off", "exit status 2", "usage: program url",
+		"next: name its arguments after -args"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q in it", err, want)
 		}
@@ -253,9 +262,12 @@ func TestRow(t *testing.T) {
 		off, on []string
 		want    string
 	}{
-		{reports("4.0", "6.0", "5.0"), reports("2.0", "1.0", "3.0"), "| peak memory | 5.00 MB (4.00–6.00) | 2.00 MB (1.00–3.00) | 2.5 times less |"},
-		{reports("1.0", "2.0", "3.0"), reports("4.0", "5.0", "6.0"), "| peak memory | 2.00 MB (1.00–3.00) | 5.00 MB (4.00–6.00) | 2.5 times more |"},
-		{reports("1.0", "2.0", "3.0"), reports("3.0", "5.0", "6.0"), "| peak memory | 2.00 MB (1.00–3.00) | 5.00 MB (3.00–6.00) | no difference |"},
+		{reports("4.0", "6.0", "5.0"), reports("2.0", "1.0", "3.0"),
+			"| peak memory | 5.00 MB (4.00–6.00) | 2.00 MB (1.00–3.00) | 2.5 times less |"},
+		{reports("1.0", "2.0", "3.0"), reports("4.0", "5.0", "6.0"),
+			"| peak memory | 2.00 MB (1.00–3.00) | 5.00 MB (4.00–6.00) | 2.5 times more |"},
+		{reports("1.0", "2.0", "3.0"), reports("3.0", "5.0", "6.0"),
+			"| peak memory | 2.00 MB (1.00–3.00) | 5.00 MB (3.00–6.00) | no difference |"},
 		{reports("1.0"), reports("0.0"), "| peak memory | 1.00 MB (1.00–1.00) | 0.00 MB (0.00–0.00) | less |"},
 		{reports("1.0", "2.0"), []string{"x"}, "| peak memory | ? | ? | not known: an informer has not synced |"},
 	} {

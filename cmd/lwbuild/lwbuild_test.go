@@ -147,7 +147,8 @@ func TestProgram(t *testing.T) {
 	without, plain, err := run("off", url)
 	check(t, err)
 	var want string
-	for _, line := range []string{"typed *v1.Pod", "dynamic *unstructured.Unstructured", "metadata *v1.PartialObjectMetadata", "reflector *v1.Pod", "controller *v1.Pod", "without context *v1.Pod"} {
+	for _, line := range []string{"typed *v1.Pod", "dynamic *unstructured.Unstructured",
+		"metadata *v1.PartialObjectMetadata", "reflector *v1.Pod", "controller *v1.Pod", "without context *v1.Pod"} {
 		at := strings.LastIndex(line, " ")
 		want += fmt.Sprintf("%s: default/a default/b default/c%s\n", line[:at], line[at:])
 	}
@@ -155,8 +156,10 @@ func TestProgram(t *testing.T) {
 		t.Errorf("on lw and off (-want +got):\n%s", diff)
 	}
 	for page, want := range map[string]map[string]int{
-		report: {"side: lw\n": 1, "versions: kept": 1, "| lw | lw | 3 |": 4, "| lw | lw | ? |": 1, "| lw | client-go | 3 |": 1, "client-go decodes: ": 1, "| pods | ": 1},
-		plain:  {"side: client-go (LW=off)": 1, "| client-go | client-go | 3 |": 5, "| client-go | client-go | ? |": 1, ": LW=off\n": 6, "| pods | ": 1},
+		report: {"side: lw\n": 1, "versions: kept": 1, "| lw | lw | 3 |": 4, "| lw | lw | ? |": 1,
+			"| lw | client-go | 3 |": 1, "client-go decodes: ": 1, "| pods | ": 1},
+		plain: {"side: client-go (LW=off)": 1, "| client-go | client-go | 3 |": 5, "| client-go | client-go | ? |": 1,
+			": LW=off\n": 6, "| pods | ": 1},
 	} {
 		got := map[string]int{}
 		for text := range want {
@@ -213,12 +216,15 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"cgo off", program, []string{"-race", "."}, []string{"-race requires cgo", "next: ", "CGO_ENABLED=1"}},
 		{"no module", t.TempDir(), []string{"."}, []string{"no go.mod", "cd into"}},
-		{"no client-go", module(map[string]string{"go.mod": "module example.com/m\n\ngo 1.26.0\n", "main.go": "package main\n\nfunc main() {}\n"}), []string{"."}, []string{"does not use k8s.io/client-go"}},
+		{"no client-go", module(map[string]string{"go.mod": "module example.com/m\n\ngo 1.26.0\n",
+			"main.go": "package main\n\nfunc main() {}\n"}), []string{"."}, []string{"does not use k8s.io/client-go"}},
 		{"no main package", module(library), []string{"."}, []string{"no main package", "name one"}},
 		{"no tests", module(library), []string{"-test", "."}, []string{"no tests", "./..."}},
 		{"vendor out of step", module(vendored), []string{"."}, []string{"inconsistent vendoring", "go mod vendor"}},
-		{"a client-go without a version", module(forkOf("")), []string{"."}, []string{"./fork", "does not know that client-go", "next: go get k8s.io/client-go@"}},
-		{"a client-go that the patch does not fit", module(forkOf("\nrequire k8s.io/apimachinery v0.36.0\n", "tools/cache/shared_informer.go", "tools/cache/controller.go", "tools/cache/reflector.go", "rest/client.go")),
+		{"a client-go without a version", module(forkOf("")), []string{"."},
+			[]string{"./fork", "does not know that client-go", "next: go get k8s.io/client-go@"}},
+		{"a client-go that the patch does not fit", module(forkOf("\nrequire k8s.io/apimachinery v0.36.0\n",
+			"tools/cache/shared_informer.go", "tools/cache/controller.go", "tools/cache/reflector.go", "rest/client.go")),
 			[]string{"."}, []string{"./fork", "does not know that client-go", "there is no ", "next: a newer lwbuild"}},
 		{"a flag of lwbuild's own", program, []string{"-mod=vendor", "."}, []string{"-mod", "leave it out"}},
 		{"a bench of no time", program, []string{"-bench=.", "."}, []string{"-bench=.", "next: -bench=30s"}},
@@ -256,7 +262,8 @@ func TestNextStep(t *testing.T) {
 			t.Errorf("%s: %q", said, got)
 		}
 	}
-	if got := nextStep("k8s.io/x: undefined: y", "raised k8s.io/client-go v0.34.0 to v0.36.3"); !strings.Contains(got, "go get k8s.io/client-go@") {
+	if got := nextStep("k8s.io/x: undefined: y", "raised k8s.io/client-go v0.34.0 to v0.36.3"); !strings.Contains(got,
+		"go get k8s.io/client-go@") {
 		t.Error(got)
 	}
 }
@@ -281,8 +288,10 @@ func TestDry(t *testing.T) {
 func TestDecide(t *testing.T) {
 	pinned := module{Path: "k8s.io/api", Version: "v0.0.0", Replace: &module{Path: "k8s.io/api", Version: "v0.34.1"}}
 	others := []module{
-		{Path: "example.com/m", Main: true}, pinned, {Path: "k8s.io/kubernetes", Version: "v1.34.1"}, {Path: "k8s.io/klog/v2", Version: "v2.130.1"},
-		{Path: "k8s.io/utils", Version: "v0.0.0-20250604170112-4c0f3b243397"}, {Path: controllerRuntime, Version: "v0.22.4"}, {Path: "sigs.k8s.io/yaml", Version: "v1.6.0"},
+		{Path: "example.com/m", Main: true}, pinned, {Path: "k8s.io/kubernetes", Version: "v1.34.1"},
+		{Path: "k8s.io/klog/v2", Version: "v2.130.1"},
+		{Path: "k8s.io/utils", Version: "v0.0.0-20250604170112-4c0f3b243397"}, {Path: controllerRuntime, Version: "v0.22.4"},
+		{Path: "sigs.k8s.io/yaml", Version: "v1.6.0"},
 		{Path: "k8s.io/metrics", Version: "v0.35.0"},
 	}
 	fork := &module{Path: "example.com/fork", Version: "v0.1.0"}
@@ -300,12 +309,14 @@ func TestDecide(t *testing.T) {
 		{name: "newest kept", version: "v0.37.2", of: 37, keep: true, want: "kept k8s.io/client-go v0.37.2"},
 		{name: "fork", version: "v0.37.2", replace: fork, of: 37, want: "kept k8s.io/client-go (example.com/fork v0.1.0)"},
 		{name: "raised", version: "v0.34.1", of: 34, raise: map[string]string{
-			clientGoPath: raisedTo, "k8s.io/api": raisedTo, "k8s.io/metrics": raisedTo, "k8s.io/kubernetes": raisedKubernetes, controllerRuntime: raisedController,
+			clientGoPath: raisedTo, "k8s.io/api": raisedTo, "k8s.io/metrics": raisedTo, "k8s.io/kubernetes": raisedKubernetes,
+			controllerRuntime: raisedController,
 		}, want: "raised k8s.io/client-go v0.34.1 to v0.36.3, k8s.io/kubernetes v1.34.1 to v1.36.3, sigs.k8s.io/controller-runtime v0.22.4 to v0.24.1"},
 		{name: "not to be raised", version: "v0.34.1", of: 34, keep: true, want: "-keep forbids"},
 		{name: "fork too old", version: "v0.34.1", replace: fork, of: 34, want: "next: rebase the fork"},
 		{name: "oldest raised", version: "v0.33.0", of: 33, raise: map[string]string{
-			clientGoPath: raisedTo, "k8s.io/api": raisedTo, "k8s.io/metrics": raisedTo, "k8s.io/kubernetes": raisedKubernetes, controllerRuntime: raisedController,
+			clientGoPath: raisedTo, "k8s.io/api": raisedTo, "k8s.io/metrics": raisedTo, "k8s.io/kubernetes": raisedKubernetes,
+			controllerRuntime: raisedController,
 		}, want: "raised k8s.io/client-go v0.33.0"},
 		{name: "too old", version: "v0.32.9", of: 32, want: "next: go get k8s.io/client-go@v0.36.3"},
 		{name: "unknown", version: "v1.5.2", unknown: true, want: "does not know that client-go"},

@@ -15,7 +15,8 @@ import (
 
 // unpatched returns the files of a client-go that the patch fits.
 func unpatched() map[string]string {
-	all := map[string]string{"go.mod": "module k8s.io/client-go\n", "tools/cache/store.go": "package cache\n", "tools/cache/store_test.go": "package cache\n", "testdata/x.go": "no Go"}
+	all := map[string]string{"go.mod": "module k8s.io/client-go\n", "tools/cache/store.go": "package cache\n",
+		"tools/cache/store_test.go": "package cache\n", "testdata/x.go": "no Go"}
 	for _, in := range insertions {
 		if all[in.file] == "" {
 			all[in.file] = "package " + filepath.Base(filepath.Dir(in.file)) + "\n"
@@ -41,7 +42,8 @@ func unpatched() map[string]string {
 func TestPatched(t *testing.T) {
 	const own = "package cache\n\n// Mark is the program's own change.\nconst Mark = 1\n"
 	module := unpatched()
-	from := clientGo{name: "v0.36.0", dir: write(t, module), vendor: write(t, map[string]string{"tools/cache/store.go": own})}
+	from := clientGo{name: "v0.36.0", dir: write(t, module),
+		vendor: write(t, map[string]string{"tools/cache/store.go": own})}
 	cache := t.TempDir()
 	dir := must[string](t)(from.patched(cache))
 	want := maps.Clone(module)
@@ -101,7 +103,8 @@ func TestInsert(t *testing.T) {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 	for _, changed := range []string{
-		strings.Replace(src, "o InformerOptions", "o *InformerOptions", 1), strings.Replace(src, "NewInformerWithOptions", "New", 1),
+		strings.Replace(src, "o InformerOptions", "o *InformerOptions", 1),
+		strings.Replace(src, "NewInformerWithOptions", "New", 1),
 		strings.Replace(src, "type InformerOptions", "type Options", 1), "no Go",
 	} {
 		if _, err := insert("x.go", []byte(changed), all); err == nil || !strings.Contains(err.Error(), errUnknown.Error()) {

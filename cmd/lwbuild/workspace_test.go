@@ -22,7 +22,8 @@ func TestWorkspace(t *testing.T) {
 			if diff := cmp.Diff(given, files(t, dir)); diff != "" {
 				t.Errorf("the workspace has changed (-before +after):\n%s", diff)
 			}
-			copied := "go 1.26.0\n\nuse (\n\t" + dir + "\n\t" + filepath.Join(dir, "member") + "\n)\n\nreplace example.com/other v0.0.0 => " + filepath.Join(dir, "other") + "\n"
+			copied := "go 1.26.0\n\nuse (\n\t" + dir + "\n\t" + filepath.Join(dir, "member") +
+				"\n)\n\nreplace example.com/other v0.0.0 => " + filepath.Join(dir, "other") + "\n"
 			want := map[string]string{filepath.Base(file): copied}
 			if given["go.work.sum"] != "" {
 				want[filepath.Base(file)+".sum"] = sum
@@ -42,9 +43,11 @@ func TestWorkspace(t *testing.T) {
 func TestWorkspaceEdits(t *testing.T) {
 	got := workspaceEdits([]module{
 		{Path: "m", Main: true, Dir: "/m"}, {Path: "member", Main: true, Dir: "/member"}, {Path: "a", Version: "v1.0.0"},
-		{Path: "b", Version: "v1.0.0", Replace: &module{Path: "../b", Dir: "/b"}}, {Path: "c", Version: "v1.0.0", Replace: &module{Path: "d", Version: "v2.0.0"}},
+		{Path: "b", Version: "v1.0.0", Replace: &module{Path: "../b", Dir: "/b"}}, {Path: "c", Version: "v1.0.0",
+			Replace: &module{Path: "d", Version: "v2.0.0"}},
 	}, "/m")
-	want := []string{"-replace=member=/member", "-require=a@v1.0.0", "-require=b@v1.0.0", "-replace=b=/b", "-require=c@v1.0.0", "-replace=c=d@v2.0.0"}
+	want := []string{"-replace=member=/member", "-require=a@v1.0.0", "-require=b@v1.0.0", "-replace=b=/b",
+		"-require=c@v1.0.0", "-replace=c=d@v2.0.0"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

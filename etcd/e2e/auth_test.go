@@ -20,7 +20,8 @@ import (
 // dialAs returns a client with a name and a password.
 func dialAs(t testing.TB, endpoint, name, password string) *clientv3.Client {
 	t.Helper()
-	return dialWith(t, clientv3.Config{Endpoints: []string{endpoint}, Username: name, Password: password, DialTimeout: 10 * time.Second})
+	return dialWith(t, clientv3.Config{Endpoints: []string{endpoint}, Username: name, Password: password,
+		DialTimeout: 10 * time.Second})
 }
 
 // addUser adds a user with a role of the same name.
@@ -43,7 +44,8 @@ func TestAuth(t *testing.T) {
 	addUser(ctx, t, plain, "root", "r")
 	for user, from := range map[string]string{"reader": prefix, "stranger": "/elsewhere/"} {
 		noErr(t, second(plain.RoleAdd(ctx, user)))
-		noErr(t, second(plain.RoleGrantPermission(ctx, user, from, clientv3.GetPrefixRangeEnd(from), clientv3.PermissionType(clientv3.PermReadWrite))))
+		noErr(t, second(plain.RoleGrantPermission(ctx, user, from, clientv3.GetPrefixRangeEnd(from),
+			clientv3.PermissionType(clientv3.PermReadWrite))))
 		addUser(ctx, t, plain, user, "p")
 	}
 	p := newProxy(t, endpoint)
@@ -67,8 +69,9 @@ func TestAuth(t *testing.T) {
 
 	stranger := collect(t, dialAs(t, endpoint, "stranger", "p"), prefix, nil)
 	calls := map[string]error{
-		"list":  second(stranger.List(ctx, metav1.ListOptions{}, func(*thing, error) error { return nil })),
-		"watch": stranger.Watch(ctx, metav1.ListOptions{ResourceVersion: "5"}, func(lw.WatchEvent[*thing]) error { return nil }),
+		"list": second(stranger.List(ctx, metav1.ListOptions{}, func(*thing, error) error { return nil })),
+		"watch": stranger.Watch(ctx, metav1.ListOptions{ResourceVersion: "5"},
+			func(lw.WatchEvent[*thing]) error { return nil }),
 		"write": second(stranger.Create(ctx, newThing("ns", "x", 1))),
 		"get":   second(stranger.Get(ctx, lw.Key{Namespace: "ns", Name: "a0"})),
 	}
@@ -98,7 +101,8 @@ func TestStream403(t *testing.T) {
 	things = collect(t, dialAs(t, plain.Endpoints()[0], "one", "p"), prefix, nil)
 	version := listVersion(t, things)
 	noErr(t, second(plain.AuthEnable(ctx)))
-	err := things.Watch(ctx, metav1.ListOptions{ResourceVersion: version}, func(lw.WatchEvent[*thing]) error { return nil })
+	err := things.Watch(ctx, metav1.ListOptions{ResourceVersion: version},
+		func(lw.WatchEvent[*thing]) error { return nil })
 	if !apierrors.IsForbidden(err) {
 		t.Errorf("the watch: %v, want Forbidden", err)
 	}

@@ -50,7 +50,8 @@ func newRecord(i, round int) *record {
 		Owner:  fmt.Sprint("team-", i%20), Size: i, Ready: round%2 == 0,
 	}
 	for j := range 7 {
-		r.Parts = append(r.Parts, part{fmt.Sprint("part-", j), fmt.Sprintf("registry.example.com/project/image-%d:v1.%d.%d", j, i%100, round), "running since " + fmt.Sprint(i*j), 8000 + j})
+		r.Parts = append(r.Parts, part{fmt.Sprint("part-", j), fmt.Sprintf("registry.example.com/project/image-%d:v1.%d.%d",
+			j, i%100, round), "running since " + fmt.Sprint(i*j), 8000 + j})
 	}
 	return r
 }
@@ -235,7 +236,8 @@ func followState(b *testing.B, client *clientv3.Client) (objects func() int, rea
 
 // followLoop is what one writes without lw: no version check, no witness, one function that is
 // called.
-func followLoop(b *testing.B, client *clientv3.Client, store kept) (objects func() int, reached func() int64, stop func()) {
+func followLoop(b *testing.B, client *clientv3.Client, store kept) (objects func() int, reached func() int64,
+	stop func()) {
 	called, at := 0, atomic.Int64{}
 	handler := func(*record) { called++ }
 	set := func(key, value []byte) {
@@ -249,7 +251,8 @@ func followLoop(b *testing.B, client *clientv3.Client, store kept) (objects func
 	ctx, cancel := context.WithCancel(context.Background())
 	from := benchPrefix
 	for revision := int64(0); ; {
-		resp, err := client.Get(ctx, from, clientv3.WithRange(clientv3.GetPrefixRangeEnd(benchPrefix)), clientv3.WithLimit(500), clientv3.WithRev(revision))
+		resp, err := client.Get(ctx, from, clientv3.WithRange(clientv3.GetPrefixRangeEnd(benchPrefix)),
+			clientv3.WithLimit(500), clientv3.WithRev(revision))
 		noErr(b, err)
 		if revision == 0 {
 			revision = resp.Header.Revision
@@ -307,7 +310,8 @@ func BenchmarkServed(b *testing.B) {
 	defer h.Close()
 	things, err := etcd.New[*rig.Thing](dial(b, startServer(b).endpoint), "/things/", nil)
 	noErr(b, err)
-	go serve.ServeStore(b.Context(), h, things, serve.Resource[*rig.Thing]{Group: "example.io", Name: "things", Kind: "Thing"})
+	go serve.ServeStore(b.Context(), h, things, serve.Resource[*rig.Thing]{Group: "example.io", Name: "things",
+		Kind: "Thing"})
 	server := httptest.NewServer(h)
 	defer server.Close()
 	rig.BenchWrites(b, http.DefaultClient, server.URL, cpuNow)

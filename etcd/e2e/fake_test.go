@@ -37,7 +37,8 @@ func TestFake(t *testing.T) {
 			}
 		}
 		rt.Repeat(map[string]func(*rapid.T){
-			"range": p.read, "transact": p.transact, "put": p.transact, "compact": p.compact, "watch": p.watch, "grant": p.grant, "revoke": p.revoke,
+			"range": p.read, "transact": p.transact, "put": p.transact, "compact": p.compact, "watch": p.watch, "grant": p.grant,
+			"revoke": p.revoke,
 		})
 		p.watchFrom(rt, 1, true)
 	})
@@ -86,8 +87,10 @@ func (p *servers) describe(s side, kv *mvccpb.KeyValue) string {
 		return "none"
 	}
 	i := slices.Index(p.sides[:], s)
-	return fmt.Sprintf("%s=%q created %d modified %d version %d lease %d", strings.TrimPrefix(string(kv.Key), s.prefix), kv.Value,
-		s.relative(kv.CreateRevision), s.relative(kv.ModRevision), kv.Version, slices.Index(p.leases[i], clientv3.LeaseID(kv.Lease)))
+	return fmt.Sprintf("%s=%q created %d modified %d version %d lease %d", strings.TrimPrefix(string(kv.Key), s.prefix),
+		kv.Value,
+		s.relative(kv.CreateRevision), s.relative(kv.ModRevision), kv.Version,
+		slices.Index(p.leases[i], clientv3.LeaseID(kv.Lease)))
 }
 
 func (p *servers) describeAll(s side, kvs []*mvccpb.KeyValue) (out []string) {
@@ -127,7 +130,8 @@ func (p *servers) read(rt *rapid.T) {
 		at = p.drawRevision(rt)
 	}
 	limit := rapid.Int64Range(0, 3).Draw(rt, "limit")
-	count, keys, serializable := rapid.Bool().Draw(rt, "count"), rapid.Bool().Draw(rt, "keys"), rapid.Bool().Draw(rt, "serializable")
+	count, keys, serializable := rapid.Bool().Draw(rt, "count"), rapid.Bool().Draw(rt, "keys"),
+		rapid.Bool().Draw(rt, "serializable")
 	p.both(rt, fmt.Sprintf("range from %s at %d limit %d", name, at, limit), func(s side, _ int) (string, error) {
 		from, to := end(s, name)
 		opts := []clientv3.OpOption{clientv3.WithLimit(limit)}
@@ -150,7 +154,8 @@ func (p *servers) read(rt *rapid.T) {
 		if err != nil {
 			return "", err
 		}
-		return fmt.Sprintln(s.relative(resp.Header.Revision), resp.Count, resp.More, strings.Join(p.describeAll(s, resp.Kvs), "\n")), nil
+		return fmt.Sprintln(s.relative(resp.Header.Revision), resp.Count, resp.More, strings.Join(p.describeAll(s, resp.Kvs),
+			"\n")), nil
 	})
 }
 

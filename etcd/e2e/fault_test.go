@@ -93,7 +93,8 @@ func TestFaults(t *testing.T) {
 		compacted bool
 	}{
 		{"nothing", func() { time.Sleep(300 * time.Millisecond) }, false},
-		{"the leader is killed", func() { leader, _ := c.leader(); c.kill(leader); time.Sleep(time.Second); c.start(leader) }, false},
+		{"the leader is killed", func() { leader, _ := c.leader(); c.kill(leader); time.Sleep(time.Second); c.start(leader) },
+			false},
 		{"a follower is killed", func() { _, m := c.leader(); c.kill(m); time.Sleep(time.Second); c.start(m) }, false},
 		{"all are killed", func() {
 			for _, m := range c.members {
@@ -105,7 +106,8 @@ func TestFaults(t *testing.T) {
 			}
 		}, false},
 		{"the leader is frozen", func() { leader, _ := c.leader(); freeze(leader, 2*time.Second) }, false},
-		{"the leader is frozen for longer than Progress", func() { leader, _ := c.leader(); freeze(leader, progress+2*time.Second) }, false},
+		{"the leader is frozen for longer than Progress",
+			func() { leader, _ := c.leader(); freeze(leader, progress+2*time.Second) }, false},
 		{"a follower is frozen", func() { _, m := c.leader(); freeze(m, progress+2*time.Second) }, false},
 		{"the network breaks", func() { p.cut(); time.Sleep(300 * time.Millisecond); p.cut() }, false},
 		{"nothing gets through the network", func() {
@@ -138,7 +140,8 @@ func TestFaults(t *testing.T) {
 		w.pause.Unlock()
 		s, sb := f.Status(), behind.Status()
 		t.Logf("%-50s %6.1f s: %d objects at %s, %d and %d watches, %d and %d relists, %d and %d failed",
-			fault.name, time.Since(begun).Seconds(), s.Objects, s.ResourceVersion, s.Requests["watch"].Started, sb.Requests["watch"].Started, rig.Relists(s), rig.Relists(sb), s.Failed, sb.Failed)
+			fault.name, time.Since(begun).Seconds(), s.Objects, s.ResourceVersion, s.Requests["watch"].Started,
+			sb.Requests["watch"].Started, rig.Relists(s), rig.Relists(sb), s.Failed, sb.Failed)
 		if now := rig.Relists(s) + rig.Relists(sb); now != relists {
 			if !fault.compacted {
 				t.Errorf("%s: %d relists: %v %v", fault.name, now-relists, f.errors(), behind.errors())
@@ -180,7 +183,8 @@ func TestLaggingMember(t *testing.T) {
 	p.set(func() { p.target = late.endpoint() })
 	p.cut() // the next connection is to the one that lags
 	noErr(t, second(c.client.Do(ctx, putOp(prefix, newThing("ns", "last", 1)))))
-	noErr(t, second(lw.WaitFor(ctx, f.Informer, lw.Key{Namespace: "ns", Name: "last"}, func(o *thing) bool { return o != nil })))
+	noErr(t, second(lw.WaitFor(ctx, f.Informer, lw.Key{Namespace: "ns", Name: "last"},
+		func(o *thing) bool { return o != nil })))
 	f.caughtUp(t, client)
 	if s := f.Status(); s.Epoch != 0 || rig.Relists(s) != 0 || f.rewound() > 0 {
 		t.Errorf("from %s: epoch %d, %d relists: %v", before, s.Epoch, rig.Relists(s), f.errors())
@@ -207,7 +211,8 @@ func startCluster(t testing.TB, members int) *cluster {
 	var peers []string
 	for i := range members {
 		client, peer := freeURL(t), freeURL(t)
-		m := &member{memberConfig: memberConfig{Name: fmt.Sprint("m", i), Client: client.String(), Peer: peer.String(), State: "new"}}
+		m := &member{memberConfig: memberConfig{Name: fmt.Sprint("m", i), Client: client.String(), Peer: peer.String(),
+			State: "new"}}
 		m.Dir = filepath.Join(dir, m.Name)
 		peers = append(peers, m.Name+"="+m.Peer)
 		c.members = append(c.members, m)

@@ -63,9 +63,12 @@ var restorations = []restoration{
 	{"behind", func(w *writer) { w.put("n", 60, 1) }, func(w *writer) {}, true},
 	{"behind, a little", func(w *writer) { w.put("n", 1, 1) }, func(w *writer) {}, true},
 	{"past, with other names", func(w *writer) { w.put("n", 60, 1) }, func(w *writer) { w.put("x", 100, 2) }, true},
-	{"past, with the same keys at the same revisions", func(w *writer) { w.put("n", 60, 1) }, func(w *writer) { w.put("n", 60, 2) }, true},
-	{"past, with the same keys and values at the same revisions", func(w *writer) { w.put("n", 60, 1) }, func(w *writer) { w.put("n", 60, 1) }, false},
-	{"past, a deletion was the last", func(w *writer) { w.put("n", 60, 1); w.remove("n59") }, func(w *writer) { w.put("x", 100, 2) }, true},
+	{"past, with the same keys at the same revisions", func(w *writer) { w.put("n", 60, 1) },
+		func(w *writer) { w.put("n", 60, 2) }, true},
+	{"past, with the same keys and values at the same revisions", func(w *writer) { w.put("n", 60, 1) },
+		func(w *writer) { w.put("n", 60, 1) }, false},
+	{"past, a deletion was the last", func(w *writer) { w.put("n", 60, 1); w.remove("n59") },
+		func(w *writer) { w.put("x", 100, 2) }, true},
 	{"past, and nothing was written after the backup", func(w *writer) {}, func(w *writer) { w.put("x", 50, 2) }, false},
 }
 
@@ -104,7 +107,8 @@ func TestRestore(t *testing.T) {
 			r.after(w)
 			h.reach()
 			for i, f := range followers {
-				rig.Met(t, time.Minute, fmt.Sprintf("follower %d of %q reports %v", i, r.name, f.errors()), func() bool { return !r.rewound || f.Status().Epoch > 0 })
+				rig.Met(t, time.Minute, fmt.Sprintf("follower %d of %q reports %v", i, r.name, f.errors()),
+					func() bool { return !r.rewound || f.Status().Epoch > 0 })
 				f.caughtUp(t, h.direct)
 				if got := f.rewound() > 0; got != r.rewound {
 					t.Errorf("follower %d: rewound: %v, want %v: %v", i, got, r.rewound, f.errors())
@@ -136,10 +140,11 @@ func TestRestoreWatch(t *testing.T) {
 			var events int
 			rig.Met(t, time.Minute, "the server cannot be reached", func() bool {
 				events = 0
-				err := things.Watch(within(t, 10*time.Second), metav1.ListOptions{ResourceVersion: position}, func(lw.WatchEvent[*thing]) error {
-					events++
-					return errEnough
-				})
+				err := things.Watch(within(t, 10*time.Second), metav1.ListOptions{ResourceVersion: position},
+					func(lw.WatchEvent[*thing]) error {
+						events++
+						return errEnough
+					})
 				var network interface{ Timeout() bool }
 				if errors.As(err, &network) {
 					return false

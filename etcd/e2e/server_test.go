@@ -92,7 +92,8 @@ func newClient(endpoints ...string) (*clientv3.Client, error) {
 // dialLarge is dial, for writes of up to 64 MB.
 func dialLarge(t testing.TB, endpoint string) *clientv3.Client {
 	t.Helper()
-	return dialWith(t, clientv3.Config{Endpoints: []string{endpoint}, MaxCallSendMsgSize: 64 << 20, MaxCallRecvMsgSize: 1 << 30})
+	return dialWith(t, clientv3.Config{Endpoints: []string{endpoint}, MaxCallSendMsgSize: 64 << 20,
+		MaxCallRecvMsgSize: 1 << 30})
 }
 
 // A thing is an object of a user's own, without an API server.
@@ -110,7 +111,8 @@ func newThing(namespace, name string, n int) *thing {
 }
 
 // collect returns a collection of things.
-func collect(t testing.TB, client *clientv3.Client, prefix string, opts *etcd.Options[*thing]) *etcd.Collection[*thing] {
+func collect(t testing.TB, client *clientv3.Client, prefix string,
+	opts *etcd.Options[*thing]) *etcd.Collection[*thing] {
 	t.Helper()
 	c, err := etcd.New(client, prefix, opts)
 	noErr(t, err)

@@ -53,19 +53,24 @@ func TestCompaction(t *testing.T) {
 	}
 	w.put("d", 1, 1)
 	compact(t, client, v10)
-	next, err := things.List(ctx, metav1.ListOptions{Limit: 2, Continue: page.Continue}, func(*thing, error) error { return nil })
+	next, err := things.List(ctx, metav1.ListOptions{Limit: 2, Continue: page.Continue},
+		func(*thing, error) error { return nil })
 	if err != nil || next.ResourceVersion != page.ResourceVersion {
 		t.Errorf("a page after a compaction before it: %v, %v", next, err)
 	}
 	compact(t, client, listVersion(t, things))
-	if _, err := things.List(ctx, metav1.ListOptions{Limit: 2, Continue: next.Continue}, func(*thing, error) error { return nil }); !apierrors.IsResourceExpired(err) {
+	if _, err := things.List(ctx, metav1.ListOptions{Limit: 2, Continue: next.Continue},
+		func(*thing, error) error { return nil }); !apierrors.IsResourceExpired(err) {
 		t.Errorf("a page after a compaction beyond it: %v, want Expired", err)
 	}
 	for _, v := range []string{v5, v10, v11} {
-		if err := things.Watch(ctx, metav1.ListOptions{ResourceVersion: v}, func(lw.WatchEvent[*thing]) error { return errEnough }); !apierrors.IsResourceExpired(err) {
+		if err := things.Watch(ctx, metav1.ListOptions{ResourceVersion: v},
+			func(lw.WatchEvent[*thing]) error { return errEnough }); !apierrors.IsResourceExpired(err) {
 			t.Errorf("a watch from %s: %v, want Expired", v, err)
 		}
-		if _, err := things.List(ctx, metav1.ListOptions{ResourceVersion: v, ResourceVersionMatch: metav1.ResourceVersionMatchExact}, func(*thing, error) error { return nil }); !apierrors.IsResourceExpired(err) {
+		if _, err := things.List(ctx, metav1.ListOptions{ResourceVersion: v,
+			ResourceVersionMatch: metav1.ResourceVersionMatchExact},
+			func(*thing, error) error { return nil }); !apierrors.IsResourceExpired(err) {
 			t.Errorf("a list at %s: %v, want Expired", v, err)
 		}
 	}
@@ -97,15 +102,16 @@ func TestCompactedBehind(t *testing.T) {
 	seen, blocked := 0, make(chan struct{})
 	result := make(chan error)
 	go func() {
-		result <- things.Watch(ctx, metav1.ListOptions{ResourceVersion: start, LabelSelector: "on=true"}, func(ev lw.WatchEvent[*thing]) error {
-			if seen++; seen == 1 {
-				<-blocked
-			}
-			if ev.Type == "DELETED" && ev.Key().Name == "first" {
-				return errEnough
-			}
-			return nil
-		})
+		result <- things.Watch(ctx, metav1.ListOptions{ResourceVersion: start, LabelSelector: "on=true"},
+			func(ev lw.WatchEvent[*thing]) error {
+				if seen++; seen == 1 {
+					<-blocked
+				}
+				if ev.Type == "DELETED" && ev.Key().Name == "first" {
+					return errEnough
+				}
+				return nil
+			})
 	}()
 	for i := range n {
 		put(fmt.Sprint(i))
@@ -127,8 +133,9 @@ func TestOddKeys(t *testing.T) {
 	w := &writer{t, things}
 	w.put("good", 3, 1)
 	odd := map[string]string{
-		prefix + "a/b/c": "{}", prefix + "alone": "{}", prefix: "{}", prefix + "/x": "{}", prefix + "ns/": "{}", prefix + "ns/\xff\xfe/": "{}",
-		prefix + "ns/bad": "no JSON", prefix + "ns/empty": "", prefix + "ns/null": "null",
+		prefix + "a/b/c": "{}", prefix + "alone": "{}", prefix: "{}", prefix + "/x": "{}", prefix + "ns/": "{}",
+		prefix + "ns/\xff\xfe/": "{}",
+		prefix + "ns/bad":       "no JSON", prefix + "ns/empty": "", prefix + "ns/null": "null",
 		prefix + "ns/other": `{"metadata":{"namespace":"ns","name":"good0"}}`, prefix + "ns/type": `{"n":"x"}`,
 	}
 	putOdd := func() {
@@ -172,7 +179,8 @@ func TestOddKeys(t *testing.T) {
 	for key := range odd {
 		noErr(t, second(client.Delete(ctx, key)))
 	}
-	rig.Met(t, time.Minute, "bad objects that are gone are still set aside", func() bool { return len(f.Status().SetAside) == 0 })
+	rig.Met(t, time.Minute, "bad objects that are gone are still set aside",
+		func() bool { return len(f.Status().SetAside) == 0 })
 	f.caughtUp(t, client)
 	if s := f.Status(); rig.Relists(s) != 0 {
 		t.Errorf("%d relists", rig.Relists(s))
@@ -217,10 +225,12 @@ func TestNothingIsLeft(t *testing.T) {
 		"the context": func(ctx context.Context) error {
 			ctx, cancel := context.WithCancel(ctx)
 			time.AfterFunc(30*time.Millisecond, cancel)
-			return things.Watch(ctx, metav1.ListOptions{ResourceVersion: start}, func(lw.WatchEvent[*thing]) error { return nil })
+			return things.Watch(ctx, metav1.ListOptions{ResourceVersion: start},
+				func(lw.WatchEvent[*thing]) error { return nil })
 		},
 		"the time": func(ctx context.Context) error {
-			err := things.Watch(ctx, metav1.ListOptions{ResourceVersion: start, TimeoutSeconds: new(int64(1))}, func(lw.WatchEvent[*thing]) error { return nil })
+			err := things.Watch(ctx, metav1.ListOptions{ResourceVersion: start, TimeoutSeconds: new(int64(1))},
+				func(lw.WatchEvent[*thing]) error { return nil })
 			if err != nil {
 				t.Errorf("after its time: %v", err)
 			}
@@ -228,7 +238,8 @@ func TestNothingIsLeft(t *testing.T) {
 		},
 		"yield": func(ctx context.Context) error {
 			w.put("a", 1, int(time.Now().UnixNano()))
-			err := things.Watch(ctx, metav1.ListOptions{ResourceVersion: start}, func(lw.WatchEvent[*thing]) error { return errEnough })
+			err := things.Watch(ctx, metav1.ListOptions{ResourceVersion: start},
+				func(lw.WatchEvent[*thing]) error { return errEnough })
 			if err != errEnough {
 				t.Errorf("after yield: %v", err)
 			}
@@ -245,7 +256,8 @@ func TestNothingIsLeft(t *testing.T) {
 				break
 			}
 		}
-		rig.Met(t, time.Minute, what+": a watcher is left on the server", func() bool { return watchers(t, metrics.URL) == before })
+		rig.Met(t, time.Minute, what+": a watcher is left on the server",
+			func() bool { return watchers(t, metrics.URL) == before })
 		rig.Met(t, time.Minute, what+": a goroutine is left", func() bool { return !strings.Contains(stacks(), "lw/etcd.") })
 	}
 }
@@ -307,13 +319,14 @@ func watchFor(t testing.TB, src lw.Source[*thing], position string, n int) (stri
 	if n == 0 {
 		return position, nil
 	}
-	err := src.Watch(within(t, time.Minute), metav1.ListOptions{ResourceVersion: position}, func(ev lw.WatchEvent[*thing]) error {
-		events = append(events, ev)
-		if position = ev.ResourceVersion; len(events) == n && !ev.Open {
-			return errEnough
-		}
-		return nil
-	})
+	err := src.Watch(within(t, time.Minute), metav1.ListOptions{ResourceVersion: position},
+		func(ev lw.WatchEvent[*thing]) error {
+			events = append(events, ev)
+			if position = ev.ResourceVersion; len(events) == n && !ev.Open {
+				return errEnough
+			}
+			return nil
+		})
 	if err != errEnough {
 		t.Fatalf("Watch: %v, after %d of %d events", err, len(events), n)
 	}

@@ -66,7 +66,8 @@ func TestWritable(t *testing.T) {
 			panic(err)
 		}
 		return c, func() {}
-	}, func(key lw.Key, n int) *thing { return newThing(key.Namespace, key.Name, n) }, func(obj *thing, n int) { obj.N = n })
+	}, func(key lw.Key, n int) *thing { return newThing(key.Namespace, key.Name, n) },
+		func(obj *thing, n int) { obj.N = n })
 }
 
 // A pair is two stores with the same objects, but for their versions and UIDs.
@@ -235,7 +236,8 @@ func TestWriteErrors(t *testing.T) {
 	if !apierrors.IsConflict(err) || !strings.Contains(err.Error(), obj.ResourceVersion) {
 		t.Errorf("an old version: %v, want a Conflict that names %s", err, obj.ResourceVersion)
 	}
-	if _, err = things.Delete(ctx, lw.KeyOf(obj), old.ResourceVersion); !apierrors.IsConflict(err) || !strings.Contains(err.Error(), obj.ResourceVersion) {
+	if _, err = things.Delete(ctx, lw.KeyOf(obj), old.ResourceVersion); !apierrors.IsConflict(err) ||
+		!strings.Contains(err.Error(), obj.ResourceVersion) {
 		t.Errorf("an old version: %v, want a Conflict that names %s", err, obj.ResourceVersion)
 	}
 	if _, err := things.Update(rig.Canceled(t), obj); !errors.Is(err, context.Canceled) {

@@ -24,7 +24,8 @@ func TestMain(m *testing.M) { leak.Main(m) }
 
 // The test's server has one kind of each sort. PartialObjectMetadata serves as the generated type.
 var resources = []apiserver.Resource{
-	{Resource: "pods", Kind: "Pod", Fields: []string{"spec.nodeName"}, Proto: apiserver.Proto[metav1.PartialObjectMetadata]()},
+	{Resource: "pods", Kind: "Pod", Fields: []string{"spec.nodeName"},
+		Proto: apiserver.Proto[metav1.PartialObjectMetadata]()},
 	{Resource: "nodes", Kind: "Node", Cluster: true},
 	{Resource: "namespaces", Kind: "Namespace", Cluster: true},
 	{Group: "example.com", Resource: "widgets", Kind: "Widget", Custom: true},
@@ -67,7 +68,8 @@ func inBubbleOf(t *testing.T, resources []apiserver.Resource, f func(b *bench)) 
 
 // pod is an object of the pods' collection.
 func pod(name string, change ...func(*metav1.PartialObjectMetadata)) *metav1.PartialObjectMetadata {
-	p := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-" + name)}}
+	p := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name,
+		UID: types.UID("uid-" + name)}}
 	for _, f := range change {
 		f(p)
 	}

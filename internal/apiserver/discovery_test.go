@@ -45,10 +45,12 @@ func TestDiscovery(t *testing.T) {
 
 		var group metav1.APIGroup
 		kind = discovered(b, "/apis/apps", &group)
-		rig.Same(b, "/apis/apps", "v1 APIGroup apps {apps/v1 v1}", fmt.Sprint(kind, " ", group.Name, " ", group.PreferredVersion))
+		rig.Same(b, "/apis/apps", "v1 APIGroup apps {apps/v1 v1}", fmt.Sprint(kind, " ", group.Name, " ",
+			group.PreferredVersion))
 
 		for path, want := range map[string][]string{
-			"/api/v1":                   {"v1 APIResourceList v1", "pods/Pod/pod ns=true", "pods/eviction/Eviction/ ns=true create", "nodes/Node/node ns=false", "namespaces/Namespace/namespace ns=false"},
+			"/api/v1": {"v1 APIResourceList v1", "pods/Pod/pod ns=true",
+				"pods/eviction/Eviction/ ns=true create", "nodes/Node/node ns=false", "namespaces/Namespace/namespace ns=false"},
 			"/apis/apps/v1":             {"v1 APIResourceList apps/v1", "tools/Tool/tool ns=false"},
 			"/apis/example.com/v1beta1": {"v1 APIResourceList example.com/v1beta1", "sites/Site/site ns=true"},
 			"/apis/example.com/v1/": {"v1 APIResourceList example.com/v1", "widgets/Widget/widget ns=true",
@@ -109,7 +111,8 @@ func TestSetServed(t *testing.T) {
 		rig.Same(b, "served twice", []string(nil), s.all())
 		b.pods.SetServed(false)
 		rig.Same(b, "watch", []string{"DELETED a@4", "DELETED b@5", "EOF"}, s.all())
-		for path, want := range map[string]int{"/api/v1/pods": 404, "/api/v1/namespaces/ns/pods/a": 404, "/api/v1/nodes": 200, "/apis/example.com/v1": 200} {
+		for path, want := range map[string]int{"/api/v1/pods": 404, "/api/v1/namespaces/ns/pods/a": 404, "/api/v1/nodes": 200,
+			"/apis/example.com/v1": 200} {
 			rig.Same(b, path, want, b.code(http.MethodGet, path, ""))
 		}
 		b.Collection("tools").SetServed(false)
@@ -130,8 +133,10 @@ func TestStatusSubresource(t *testing.T) {
 		for _, c := range []struct{ method, path, body, want, ready string }{
 			{"POST", "", `{"metadata":{"name":"a"},"spec":{"x":1},"status":{"ready":"1"}}`, "201 a@2 gen=1", ""},
 			{"PUT", "/a", `{"metadata":{"name":"a"},"spec":{"x":1},"status":{"ready":"2"}}`, "200 a@2 gen=1", ""},
-			{"PUT", "/a/status", `{"metadata":{"name":"a","labels":{"l":"1"},"resourceVersion":"1"},"status":{"ready":"3"}}`, "409 Conflict", ""},
-			{"PUT", "/a/status", `{"metadata":{"name":"a","labels":{"l":"1"}},"spec":{"x":9},"status":{"ready":"3"}}`, "200 a@3 gen=1", "3"},
+			{"PUT", "/a/status", `{"metadata":{"name":"a","labels":{"l":"1"},"resourceVersion":"1"},"status":{"ready":"3"}}`,
+				"409 Conflict", ""},
+			{"PUT", "/a/status", `{"metadata":{"name":"a","labels":{"l":"1"}},"spec":{"x":9},"status":{"ready":"3"}}`,
+				"200 a@3 gen=1", "3"},
 			{"GET", "/a/status", "", "200 a@3 gen=1", "3"},
 			{"PUT", "/a", `{"metadata":{"name":"a"},"spec":{"x":2}}`, "200 a@4 gen=2", "3"},
 			{"POST", "/a/status", `{"metadata":{"name":"a"}}`, "405 MethodNotAllowed", "3"},
@@ -151,7 +156,8 @@ func TestStatusSubresource(t *testing.T) {
 		rig.Same(b, "GET", string(obj.JSON), string(data))
 		rig.Same(b, "spec and status", `"spec":{"x":2},"status":{"ready":"3"}}`, string(data[len(data)-38:]))
 		requests := b.Requests(Get)
-		if len(requests) < 2 || requests[0].Subresource != "status" || requests[0].Name != "a" || requests[len(requests)-1].Subresource != "" {
+		if len(requests) < 2 || requests[0].Subresource != "status" || requests[0].Name != "a" ||
+			requests[len(requests)-1].Subresource != "" {
 			b.Errorf("requests: %+v", requests)
 		}
 	})
@@ -222,7 +228,8 @@ func TestScaleInAnotherVersion(t *testing.T) {
 	inBubbleOf(t, []Resource{twice}, func(b *bench) {
 		b.put("sets", []byte(`{"metadata":{"namespace":"ns","name":"a"},"spec":{"replicas":2}}`))
 		for version, want := range map[string]string{"v1": `"spec":{"replicas":2}`, "v1beta1": `"spec":{"replicas":4}`} {
-			resp := b.must(b.request(http.MethodGet, "http://apiserver/apis/example.com/"+version+"/namespaces/ns/sets/a/scale", nil))
+			resp := b.must(b.request(http.MethodGet, "http://apiserver/apis/example.com/"+version+
+				"/namespaces/ns/sets/a/scale", nil))
 			if body := string(b.body(resp)); resp.StatusCode != 200 || !strings.Contains(body, want) {
 				b.Errorf("%s: %d %s, want %s", version, resp.StatusCode, body, want)
 			}

@@ -34,12 +34,15 @@ func TestKube(t *testing.T) {
 	resources := []Resource{
 		{Resource: "configmaps", Kind: "ConfigMap", Type: typ, Managed: true},
 		{Resource: "secrets", Kind: "Secret"}, {Resource: "services", Kind: "Service"}, {Resource: "events", Kind: "Event"},
-		{Resource: "pods", Kind: "Pod", Status: true}, {Resource: "namespaces", Kind: "Namespace", Cluster: true, Status: true},
+		{Resource: "pods", Kind: "Pod", Status: true}, {Resource: "namespaces", Kind: "Namespace", Cluster: true,
+			Status: true},
 		{Group: "coordination.k8s.io", Resource: "leases", Kind: "Lease"},
-		{Group: "autoscaling", Version: "v2", Resource: "horizontalpodautoscalers", Kind: "HorizontalPodAutoscaler", Status: true},
+		{Group: "autoscaling", Version: "v2", Resource: "horizontalpodautoscalers", Kind: "HorizontalPodAutoscaler",
+			Status: true},
 		{Group: "apps", Resource: "deployments", Kind: "Deployment", Status: true, Scale: scale},
 		{Group: "discovery.k8s.io", Resource: "endpointslices", Kind: "EndpointSlice"},
-		{Group: "lab.example.org", Resource: "gizmos", Kind: "Gizmo", Custom: true, Versioned: true, Managed: true, Status: true, Scale: scale},
+		{Group: "lab.example.org", Resource: "gizmos", Kind: "Gizmo", Custom: true, Versioned: true, Managed: true,
+			Status: true, Scale: scale},
 	}
 	inBubbleOf(t, resources, func(b *bench) {
 		last := ""
@@ -112,9 +115,11 @@ func TestWatchOfTables(t *testing.T) {
 			}
 			rig.OK(b, json.Unmarshal([]byte(line), &ev))
 			for _, row := range ev.Object.Rows {
-				got = append(got, fmt.Sprintf("%s %s %d columns %v %s@%s", ev.Type, ev.Object.Kind, len(ev.Object.ColumnDefinitions), row.Cells, row.Object.Kind, row.Object.ResourceVersion))
+				got = append(got, fmt.Sprintf("%s %s %d columns %v %s@%s", ev.Type, ev.Object.Kind,
+					len(ev.Object.ColumnDefinitions), row.Cells, row.Object.Kind, row.Object.ResourceVersion))
 			}
 		}
-		rig.Same(b, "events", []string{"ADDED Table 2 columns [a 0s] PartialObjectMetadata@2", "ADDED Table 0 columns [b 0s] PartialObjectMetadata@3"}, got)
+		rig.Same(b, "events", []string{"ADDED Table 2 columns [a 0s] PartialObjectMetadata@2",
+			"ADDED Table 0 columns [b 0s] PartialObjectMetadata@3"}, got)
 	})
 }

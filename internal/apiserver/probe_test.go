@@ -18,7 +18,8 @@ import (
 func conforming(t testing.TB, managed bool) (all []Resource) {
 	pod := rig.Must[*registry.Type](t)(registry.TypeOf(reflect.TypeFor[*conform.Pod]()))
 	for _, r := range conform.Resources {
-		res := Resource{Group: "example.io", Resource: r.Plural, Kind: r.Kind, Cluster: r.Cluster, Status: r.Status, Scale: r.Scale, Custom: true, Versioned: true, Managed: managed}
+		res := Resource{Group: "example.io", Resource: r.Plural, Kind: r.Kind, Cluster: r.Cluster, Status: r.Status,
+			Scale: r.Scale, Custom: true, Versioned: true, Managed: managed}
 		if r.Typed {
 			res = Resource{Resource: r.Plural, Kind: r.Kind, Type: pod, Grace: true, Managed: managed}
 		}
@@ -87,7 +88,8 @@ func TestProbes(t *testing.T) {
 		{"P5 streamed list", func(b *bench) {
 			b.create("a")
 			b.Line.Advance(5)
-			expectWatch(b, streamed+"allowWatchBookmarks=true", func() { b.create("b") }, "ADDED a@2", "BOOKMARK @7 end", "ADDED b@8")
+			expectWatch(b, streamed+"allowWatchBookmarks=true", func() { b.create("b") }, "ADDED a@2", "BOOKMARK @7 end",
+				"ADDED b@8")
 			expectWatch(b, streamed, nothing, "ADDED a@2", "ADDED b@8")
 		}},
 		{"P6 selector transitions", func(b *bench) {
@@ -137,11 +139,15 @@ func TestProbes(t *testing.T) {
 		}},
 		{"P16 bookmarks", func(b *bench) {
 			b.create("a")
-			expectWatch(b, "resourceVersion=2&allowWatchBookmarks=true&timeoutSeconds=2", func() { time.Sleep(5 * time.Second) }, "EOF")
-			expectWatch(b, "resourceVersion=2&allowWatchBookmarks=true&timeoutSeconds=3", func() { time.Sleep(5 * time.Second) }, "BOOKMARK @2", "EOF")
-			expectWatch(b, "resourceVersion=2&allowWatchBookmarks=true&timeoutSeconds=4", func() { time.Sleep(5 * time.Second) }, "BOOKMARK @2", "EOF")
+			expectWatch(b, "resourceVersion=2&allowWatchBookmarks=true&timeoutSeconds=2",
+				func() { time.Sleep(5 * time.Second) }, "EOF")
+			expectWatch(b, "resourceVersion=2&allowWatchBookmarks=true&timeoutSeconds=3", func() { time.Sleep(5 * time.Second) },
+				"BOOKMARK @2", "EOF")
+			expectWatch(b, "resourceVersion=2&allowWatchBookmarks=true&timeoutSeconds=4", func() { time.Sleep(5 * time.Second) },
+				"BOOKMARK @2", "EOF")
 			expectWatch(b, "resourceVersion=2&timeoutSeconds=90", func() { time.Sleep(91 * time.Second) }, "EOF")
-			expectWatch(b, "resourceVersion=2&allowWatchBookmarks=true", func() { b.Line.Advance(1); b.Line.Bookmark() }, "BOOKMARK @3")
+			expectWatch(b, "resourceVersion=2&allowWatchBookmarks=true", func() { b.Line.Advance(1); b.Line.Bookmark() },
+				"BOOKMARK @3")
 		}},
 		{"P17 bad requests", func(b *bench) {
 			for query, want := range map[string]int{

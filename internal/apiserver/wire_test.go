@@ -49,11 +49,14 @@ func TestStreamFrames(t *testing.T) {
 	}
 	jsonFraming := framing{
 		framer.NewJSONFramedReader,
-		jsonserializer.NewSerializerWithOptions(jsonserializer.DefaultMetaFactory, scheme, scheme, jsonserializer.SerializerOptions{}),
-		jsonserializer.NewSerializerWithOptions(jsonserializer.DefaultMetaFactory, scheme, scheme, jsonserializer.SerializerOptions{Strict: true}),
+		jsonserializer.NewSerializerWithOptions(jsonserializer.DefaultMetaFactory, scheme, scheme,
+			jsonserializer.SerializerOptions{}),
+		jsonserializer.NewSerializerWithOptions(jsonserializer.DefaultMetaFactory, scheme, scheme,
+			jsonserializer.SerializerOptions{Strict: true}),
 	}
 	protoFraming := framing{
-		framer.NewLengthDelimitedFrameReader, protobuf.NewRawSerializer(scheme, scheme), protobuf.NewSerializer(scheme, scheme),
+		framer.NewLengthDelimitedFrameReader, protobuf.NewRawSerializer(scheme, scheme),
+		protobuf.NewSerializer(scheme, scheme),
 	}
 	for _, c := range []struct {
 		accept, contentType string
@@ -65,12 +68,14 @@ func TestStreamFrames(t *testing.T) {
 		{"application/json" + partialObject, "application/json", jsonFraming, "meta.k8s.io/v1, Kind=PartialObjectMetadata"},
 		{acceptProto + ",application/json", acceptProto + ";stream=watch", protoFraming, "/v1, Kind=Pod"},
 		{acceptProto + ";stream=watch", acceptProto + ";stream=watch", protoFraming, "/v1, Kind=Pod"},
-		{acceptProto + partialObject, acceptProto + ";stream=watch", protoFraming, "meta.k8s.io/v1, Kind=PartialObjectMetadata"},
+		{acceptProto + partialObject, acceptProto + ";stream=watch", protoFraming,
+			"meta.k8s.io/v1, Kind=PartialObjectMetadata"},
 	} {
 		subtest(t, c.accept, func(b *bench) {
 			b.create("a")
 			b.Inject(Fault{Do: At(4, Error(fmt.Errorf("oops")))})
-			resp := b.must(b.do("watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", "Accept", c.accept))
+			resp := b.must(b.do("watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true",
+				"Accept", c.accept))
 			defer func() { _ = resp.Body.Close() }()
 			rig.Same(b, "Content-Type", c.contentType, resp.Header.Get("Content-Type"))
 			synctest.Wait()
@@ -115,7 +120,8 @@ func TestAnswers(t *testing.T) {
 		if contentType == acceptProto {
 			return protobuf.NewSerializer(scheme, scheme)
 		}
-		return jsonserializer.NewSerializerWithOptions(jsonserializer.DefaultMetaFactory, scheme, scheme, jsonserializer.SerializerOptions{})
+		return jsonserializer.NewSerializerWithOptions(jsonserializer.DefaultMetaFactory, scheme, scheme,
+			jsonserializer.SerializerOptions{})
 	}
 	for _, c := range []struct{ accept, path, contentType, want string }{
 		{"", "", "application/json", "/v1, Kind=PodList 3 [a@2 b@3]"},
@@ -123,7 +129,8 @@ func TestAnswers(t *testing.T) {
 		{"application/json" + partialList, "", "application/json",
 			"meta.k8s.io/v1, Kind=PartialObjectMetadataList 3 [a@2 PartialObjectMetadata b@3 PartialObjectMetadata]"},
 		{acceptProto + partialList, "", acceptProto, "meta.k8s.io/v1, Kind=PartialObjectMetadataList 3 [a@2 b@3]"},
-		{"application/json;as=Table;g=meta.k8s.io;v=v1,application/json", "", "application/json", "meta.k8s.io/v1, Kind=Table"},
+		{"application/json;as=Table;g=meta.k8s.io;v=v1,application/json", "", "application/json",
+			"meta.k8s.io/v1, Kind=Table"},
 		{"application/json;q=0.5," + acceptProto, "", acceptProto, "/v1, Kind=PodList 3 [a@2 b@3]"},
 		{"application/json" + partialObject, "", "application/json", "/v1, Kind=Status 406"},
 		{"application/yaml", "", "application/json", "/v1, Kind=Status 406"},
@@ -176,7 +183,8 @@ func TestJSON(t *testing.T) {
 			rig.Same(b, "object", c.head+object, string(obj.JSON))
 			resp := b.must(b.request(http.MethodGet, b.URL(c.resource, ""), nil))
 			list := b.body(resp)
-			want := strings.Replace(c.head, `",`, `List",`, 1) + fmt.Sprintf(`"metadata":{"resourceVersion":"%d"},"items":[`, i+2) + c.item + object + "]}\n"
+			want := strings.Replace(c.head, `",`, `List",`, 1) + fmt.Sprintf(`"metadata":{"resourceVersion":"%d"},"items":[`,
+				i+2) + c.item + object + "]}\n"
 			rig.Same(b, "list", want, string(list))
 		}
 	})

@@ -76,7 +76,8 @@ func TestWrites(t *testing.T) {
 			{"DELETE", "/a", `{"preconditions":{"resourceVersion":"5","uid":"u"}}`, "200 Success u"},
 			{"GET", "/a", "", "404 NotFound"},
 		} {
-			rig.Same(b, c.method+" "+c.path+" "+c.body, c.want, b.send(c.method, c.path, c.body, "Content-Type", "application/json; charset=utf-8"))
+			rig.Same(b, c.method+" "+c.path+" "+c.body, c.want, b.send(c.method, c.path, c.body, "Content-Type",
+				"application/json; charset=utf-8"))
 		}
 		rig.Same(b, "text", "415 UnsupportedMediaType", b.send("POST", "", "x", "Content-Type", "text/plain"))
 		rig.Same(b, "4 MiB", "413 RequestEntityTooLarge", b.send("POST", "", strings.Repeat(" ", 4<<20)))
@@ -89,10 +90,13 @@ func TestWritesWithoutHTTP(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		obj := b.put("pods", []byte(`{"metadata":{"namespace":"ns","name":"A_b","uid":"u","labels":{"a b":"c d"},"managedFields":[{"manager":"m"}]}}`))
 		obj, err := b.pods.Update(obj.JSON)
-		if want := `"name":"A_b","namespace":"ns","uid":"u","resourceVersion":"2","generation":1`; err != nil || !strings.Contains(string(obj.JSON), want) || !strings.Contains(string(obj.JSON), `"managedFields":[{"manager":"m"}]`) {
+		if want := `"name":"A_b","namespace":"ns","uid":"u","resourceVersion":"2","generation":1`; err != nil ||
+			!strings.Contains(string(obj.JSON), want) || !strings.Contains(string(obj.JSON),
+			`"managedFields":[{"manager":"m"}]`) {
 			b.Errorf("%s, %v", obj.JSON, err)
 		}
-		for _, object := range []string{`{"metadata":{"namespace":"ns"}}`, `{"metadata":{"name":"a"}}`, `{"metadata":{"namespace":"ns","name":"a/b"}}`, `[]`, `null`, `x`} {
+		for _, object := range []string{`{"metadata":{"namespace":"ns"}}`, `{"metadata":{"name":"a"}}`,
+			`{"metadata":{"namespace":"ns","name":"a/b"}}`, `[]`, `null`, `x`} {
 			if _, err := b.pods.Create([]byte(object)); err == nil {
 				b.Errorf("%s was accepted", object)
 			}
@@ -144,7 +148,8 @@ func TestExactListOfAName(t *testing.T) {
 			return append(said, ask("b", "ns", 2), ask("b", "ns", 3), ask("b", "other", 6))
 		}
 		want := []string{
-			"200 rv=2 a@2", "200 rv=3 a@2", "200 rv=4 a@4", "200 rv=5", "200 rv=6 a@6", "504 Timeout: Timeout: Too large resource version: 7, current: 6",
+			"200 rv=2 a@2", "200 rv=3 a@2", "200 rv=4 a@4", "200 rv=5", "200 rv=6 a@6",
+			"504 Timeout: Timeout: Too large resource version: 7, current: 6",
 			"200 rv=2", "200 rv=3 b@3", "200 rv=6",
 		}
 		rig.Same(b, "lists", want, look())
@@ -178,7 +183,8 @@ func TestScope(t *testing.T) {
 // client gets. After each step that must give the state at the last version that the client has.
 func TestReplay(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		steps := rapid.SliceOfN(rapid.SampledFrom([]string{"put", "put", "put", "delete", "advance", "cut", "bookmark"}), 1, 40).Draw(rt, "steps")
+		steps := rapid.SliceOfN(rapid.SampledFrom([]string{"put", "put", "put", "delete", "advance", "cut", "bookmark"}), 1,
+			40).Draw(rt, "steps")
 		names := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c"}), len(steps), len(steps)).Draw(rt, "names")
 		var failure string
 		synctest.Test(t, func(t *testing.T) {
@@ -300,8 +306,10 @@ func TestFinalizers(t *testing.T) {
 		s := b.watch("resourceVersion=1")
 		b.put("pods", []byte(`{"metadata":{"namespace":"ns","name":"a","uid":"u","finalizers":["x","y"],"deletionTimestamp":"2020-01-01T00:00:00Z"}}`))
 		for _, c := range []struct{ method, path, body, want string }{
-			{"POST", "", `{"metadata":{"name":"a","finalizers":["x.io/x"],"deletionTimestamp":"2020-01-01T00:00:00Z"}}`, "409 AlreadyExists"},
-			{"PUT", "/a", `{"metadata":{"name":"a","finalizers":["x","y"],"deletionTimestamp":"2020-01-01T00:00:00Z"}}`, "422 Invalid"},
+			{"POST", "", `{"metadata":{"name":"a","finalizers":["x.io/x"],"deletionTimestamp":"2020-01-01T00:00:00Z"}}`,
+				"409 AlreadyExists"},
+			{"PUT", "/a", `{"metadata":{"name":"a","finalizers":["x","y"],"deletionTimestamp":"2020-01-01T00:00:00Z"}}`,
+				"422 Invalid"},
 			{"DELETE", "/a", `{"preconditions":{"uid":"v"}}`, "409 Conflict"},
 			{"DELETE", "/a", `{"preconditions":{"resourceVersion":"1"}}`, "409 Conflict"},
 			{"DELETE", "/a", `{"preconditions":{"uid":"u","resourceVersion":"2"}}`, "200 a@3 gen=2"},
@@ -321,7 +329,8 @@ func TestFinalizers(t *testing.T) {
 		} {
 			rig.Same(b, c.method+" "+c.path+" "+c.body, c.want, b.send(c.method, c.path, c.body))
 		}
-		want := []string{"ADDED a@2", "MODIFIED a@3", "MODIFIED a@4", "DELETED a@5", "ADDED a@6", "MODIFIED a@7", "MODIFIED a@8"}
+		want := []string{"ADDED a@2", "MODIFIED a@3", "MODIFIED a@4", "DELETED a@5", "ADDED a@6", "MODIFIED a@7",
+			"MODIFIED a@8"}
 		rig.Same(b, "watch", want, s.all())
 		s.close()
 	})
@@ -386,7 +395,8 @@ func TestNotAcceptableIsNotDone(t *testing.T) {
 			{"PATCH", "/a", `{"spec":null}`}, {"PATCH", "/a", `{`},
 			{"DELETE", "/a", ""}, {"DELETE", "/a", `{`},
 			{"DELETE", "", ""}, {"DELETE", "", `{`},
-			{"PUT", "/a/scale", `{"metadata":{"name":"a"},"spec":{"replicas":2}}`}, {"PATCH", "/a/scale", `{"spec":{"replicas":2}}`}, {"GET", "/a/scale", ""},
+			{"PUT", "/a/scale", `{"metadata":{"name":"a"},"spec":{"replicas":2}}`},
+			{"PATCH", "/a/scale", `{"spec":{"replicas":2}}`}, {"GET", "/a/scale", ""},
 			{"POST", "/a/eviction", `{"metadata":{"name":"a"}}`}, {"POST", "/a/eviction", `{`},
 		} {
 			for _, accept := range []string{"text/html", "application/yaml"} {
@@ -400,7 +410,8 @@ func TestNotAcceptableIsNotDone(t *testing.T) {
 		rig.Same(b, "version", version, b.Line.Version())
 		// A deletion is answered with a Status, which has no metadata alone.
 		resp = b.must(b.request("DELETE", b.URL("pods", "ns")+"/a", nil, "Accept", acceptProto+partialObject))
-		rig.Same(b, "the answer to a deletion", "200 "+acceptProto, fmt.Sprint(resp.StatusCode, " ", resp.Header.Get("Content-Type")))
+		rig.Same(b, "the answer to a deletion", "200 "+acceptProto, fmt.Sprint(resp.StatusCode, " ",
+			resp.Header.Get("Content-Type")))
 		b.body(resp)
 	})
 }

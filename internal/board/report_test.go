@@ -35,7 +35,8 @@ func TestStates(t *testing.T) {
 		}
 	}
 	r := Report{Graphs: []Graph{
-		{Synced: true, Collections: []Collection{{Synced: true}, {Synced: true, Conflicts: one}, {Synced: true, Pending: 2000}}},
+		{Synced: true, Collections: []Collection{{Synced: true}, {Synced: true, Conflicts: one},
+			{Synced: true, Pending: 2000}}},
 		{Synced: true, Pending: 2000, Collections: []Collection{{}, {Synced: true, SetAside: one, Conflicts: one}}},
 		{Synced: true, Pending: 2000, Collections: []Collection{{}}},
 		{},
@@ -124,7 +125,8 @@ func TestManyFaults(t *testing.T) {
 	}
 	page := (&Report{Informers: []Informer{{Name: "a", SetAside: f}}}).Page(0, false)
 	for text, want := range map[string]int{
-		"<dt>ns/obj</dt><dd>decode: no</dd>": 100, "250 objects are set aside.": 1, "<summary>245 more</summary>": 1, "And 150 more": 1,
+		"<dt>ns/obj</dt><dd>decode: no</dd>": 100, "250 objects are set aside.": 1, "<summary>245 more</summary>": 1,
+		"And 150 more": 1,
 	} {
 		if got := strings.Count(page, text); got != want {
 			t.Errorf("%q is %d times on the page, want %d", text, got, want)
@@ -224,7 +226,8 @@ func TestSize(t *testing.T) {
 
 func TestSeconds(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		0: "0", time.Second: "1", 186*time.Second + 200*time.Millisecond: "186.2", 1499 * time.Microsecond: "0.001499", 50 * time.Microsecond: "0.00005", 999: "0", 48 * time.Hour: "172800",
+		0: "0", time.Second: "1", 186*time.Second + 200*time.Millisecond: "186.2", 1499 * time.Microsecond: "0.001499",
+		50 * time.Microsecond: "0.00005", 999: "0", 48 * time.Hour: "172800",
 	} {
 		got, err := json.Marshal(Seconds(d))
 		if err != nil || string(got) != want {

@@ -45,7 +45,8 @@ func TestYieldEnds(t *testing.T) {
 
 // TestOne decodes single objects one after another, from memory that is overwritten then.
 func TestOne(t *testing.T) {
-	want := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", Labels: map[string]string{"k": "v"}}}
+	want := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a",
+		Labels: map[string]string{"k": "v"}}}
 	const text = `{"kind":"Thing","apiVersion":"v1","metadata":{"namespace":"ns","name":"a","labels":{"k":"v"}}}`
 	wire := string(messageFor(t, "Thing", "v1", want))
 	d := newDecoder[*metav1.PartialObjectMetadata](t, Options{})
@@ -93,15 +94,18 @@ func TestUnstructuredItems(t *testing.T) {
 	})
 	ok(t, err)
 	want := []string{
-		`a Fish of v1 says "Fish" a`, `a Fish of v2 says "Fish" b`, `a Fish of  says "Fish" c`, `a  of v3 d: the object has no kind`, `a Fish of v1 says "Fish" `,
+		`a Fish of v1 says "Fish" a`, `a Fish of v2 says "Fish" b`, `a Fish of  says "Fish" c`,
+		`a  of v3 d: the object has no kind`, `a Fish of v1 says "Fish" `,
 	}
 	checkDiff(t, "items", want, got)
-	numbers := map[string]any{"kind": "Fish", "apiVersion": "v1", "n": int64(12345678901), "f": 1.5, "big": 12345678901234567890.0, "small": int64(7)}
+	numbers := map[string]any{"kind": "Fish", "apiVersion": "v1", "n": int64(12345678901), "f": 1.5,
+		"big": 12345678901234567890.0, "small": int64(7)}
 	checkDiff(t, "numbers", numbers, last)
 }
 
 func TestProtobufIsCompiled(t *testing.T) {
-	for _, d := range []*Decoder{newDecoder[*carp.Carp](t, Options{}), newDecoder[*metav1.PartialObjectMetadata](t, Options{}), newDecoder[*metav1.Status](t, Options{})} {
+	for _, d := range []*Decoder{newDecoder[*carp.Carp](t, Options{}), newDecoder[*metav1.PartialObjectMetadata](t,
+		Options{}), newDecoder[*metav1.Status](t, Options{})} {
 		if err := d.root.compileMessage(); err != nil || d.root.message == nil {
 			t.Errorf("%v is not compiled: %v", d.root.typ, err)
 		}
@@ -114,19 +118,24 @@ func TestOnlyOneEncodingIsCompiled(t *testing.T) {
 		t.Errorf("error %v; JSON is compiled: %v, protobuf: %v", o.Err, d.root.json != nil, d.root.message != nil)
 	}
 	d = newDecoder[*carp.Carp](t, Options{})
-	if _, err := decodeOne(d, []byte(`{"metadata":{"name":"a"}}`)); err != nil || d.root.json == nil || d.root.messageCompiled {
+	if _, err := decodeOne(d, []byte(`{"metadata":{"name":"a"}}`)); err != nil || d.root.json == nil ||
+		d.root.messageCompiled {
 		t.Errorf("error %v; JSON is compiled: %v, protobuf: %v", err, d.root.json != nil, d.root.messageCompiled)
 	}
 }
 
 // A body that is a whole Status is one, in each encoding.
 func TestWholeStatus(t *testing.T) {
-	whole := &metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure", Message: "m", Code: 409}
-	wire, other, cbor := string(messageFor(t, "Status", "v1", whole)), string(messageFor(t, "Pod", "v1", whole)), string(mustCBOR(t, whole))
+	whole := &metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure",
+		Message: "m", Code: 409}
+	wire, other, cbor := string(messageFor(t, "Status", "v1", whole)), string(messageFor(t, "Pod", "v1", whole)),
+		string(mustCBOR(t, whole))
 	for enc, bodies := range map[Encoding]map[string]bool{
-		JSON:     {`{"kind":"Status","status":"Failure","message":"m","code":409}`: true, `{"kind":"Pod","message":"m"}`: false, `{"kind":"Status"`: false, `[]`: false},
+		JSON: {`{"kind":"Status","status":"Failure","message":"m","code":409}`: true,
+			`{"kind":"Pod","message":"m"}`: false, `{"kind":"Status"`: false, `[]`: false},
 		Protobuf: {wire: true, other: false, wire[:len(wire)-3]: false, wire[:3]: false, "k9s" + wire[3:]: false},
-		CBOR:     {cbor: true, cbor[:len(cbor)-3]: false, cbor[:3]: false, string(cborOfJSON(t, `{"kind":"Pod"}`)): false, "\xf7": false, "<html>": false, "": false},
+		CBOR: {cbor: true, cbor[:len(cbor)-3]: false, cbor[:3]: false, string(cborOfJSON(t, `{"kind":"Pod"}`)): false,
+			"\xf7": false, "<html>": false, "": false},
 	} {
 		for data, want := range bodies {
 			if s, ok := Status([]byte(data), enc); ok != want || ok && (s.Message != "m" || s.Code != 409) {
@@ -155,14 +164,20 @@ func TestStopWhen(t *testing.T) {
 		typ  reflect.Type
 		data []byte
 	}{
-		"elements": {sinks, spec(`{"deep":[[` + many("1") + `]]}`)}, "strings": {sinks, spec(`{"strs":[` + many(`"x"`) + `]}`)}, "structs": {sinks, spec(`{"structs":[` + many("{}") + `]}`)},
-		"a map of strings": {sinks, spec(`{"m":{` + pairs + `}}`)}, "a map": {sinks, spec(`{"mb":{` + strings.ReplaceAll(pairs, `"x"`, `"eHg="`) + `}}`)}, "anything": {sinks, spec(`{"any":[` + many("1") + `]}`)},
-		"members of anything": {sinks, spec(`{"any":{` + pairs + `}}`)}, "what is not wanted": {sinks, spec(`{"unknown":[` + many("[]") + `]}`)},
-		"untyped":                 {reflect.TypeFor[*unstructured.Unstructured](), list(`{"kind":"Sink","x":[` + many("1") + `]}`)},
+		"elements": {sinks, spec(`{"deep":[[` + many("1") + `]]}`)}, "strings": {sinks,
+			spec(`{"strs":[` + many(`"x"`) + `]}`)}, "structs": {sinks, spec(`{"structs":[` + many("{}") + `]}`)},
+		"a map of strings":    {sinks, spec(`{"m":{` + pairs + `}}`)},
+		"a map":               {sinks, spec(`{"mb":{` + strings.ReplaceAll(pairs, `"x"`, `"eHg="`) + `}}`)},
+		"anything":            {sinks, spec(`{"any":[` + many("1") + `]}`)},
+		"members of anything": {sinks, spec(`{"any":{` + pairs + `}}`)},
+		"what is not wanted":  {sinks, spec(`{"unknown":[` + many("[]") + `]}`)},
+		"untyped": {reflect.TypeFor[*unstructured.Unstructured](),
+			list(`{"kind":"Sink","x":[` + many("1") + `]}`)},
 		"after what does not fit": {sinks, spec(`{"i8":300,"any":[` + many("1") + `],"unknown":[` + many("[]") + `]}`)},
 		"fields":                  {fish, whole(metav1.ObjectMeta{Finalizers: finalizers})},
 		"entries":                 {fish, whole(metav1.ObjectMeta{Labels: labels})},
-		"messages":                {reflect.TypeFor[*nest](), append(enveloped(t, "NestList", uint64(n*4+4)), fieldOfBytes(2, bytes.Repeat([]byte{3<<3 | wireBytes, 2, 1<<3 | wireBytes, 0}, n))...)},
+		"messages": {reflect.TypeFor[*nest](), append(enveloped(t, "NestList", uint64(n*4+4)),
+			fieldOfBytes(2, bytes.Repeat([]byte{3<<3 | wireBytes, 2, 1<<3 | wireBytes, 0}, n))...)},
 	} {
 		enc := JSON
 		if bytes.HasPrefix(tt.data, []byte(magic)) {
@@ -179,7 +194,8 @@ func TestStopWhen(t *testing.T) {
 				t.Errorf("%s, %+v: error %v, asked %d times, %d objects", name, opts, err, asked, yielded)
 			}
 			d.StopWhen(nil)
-			if _, err := d.List(bytes.NewReader(tt.data), enc, func(Object) error { yielded++; return nil }); err != nil || yielded != 1 {
+			if _, err := d.List(bytes.NewReader(tt.data), enc, func(Object) error { yielded++; return nil }); err != nil ||
+				yielded != 1 {
 				t.Errorf("%s, %+v: %d objects when it may go on, error %v", name, opts, yielded, err)
 			}
 		}
@@ -277,7 +293,8 @@ func TestDeepErrors(t *testing.T) {
 			continue
 		}
 		text := err.Error()
-		if len(text) > 6<<10 || !strings.HasPrefix(text, tt.ends[0]) || !strings.HasSuffix(text, tt.ends[1]) && !strings.Contains(text, tt.ends[1]) {
+		if len(text) > 6<<10 || !strings.HasPrefix(text, tt.ends[0]) || !strings.HasSuffix(text, tt.ends[1]) &&
+			!strings.Contains(text, tt.ends[1]) {
 			t.Errorf("%s: %d bytes of error: %.300s … %s", how, len(text), text, text[max(0, len(text)-200):])
 		}
 		if many > 8*few+1<<20 {
@@ -288,9 +305,11 @@ func TestDeepErrors(t *testing.T) {
 
 func TestPath(t *testing.T) {
 	for want, names := range map[string][]string{
-		"": nil, "a": {"a"}, "spec.containers[0].image": {"spec", "containers", "[0]", "image"}, "[0][1]": {"[0]", "[1]"}, "[0].a": {"[0]", "a"},
-		"a." + strings.Repeat("x", maxName) + ellipsis: {"a", strings.Repeat("x", maxName+1)}, strings.Repeat("y", maxName): {strings.Repeat("y", maxName)},
-		strings.Repeat("z", maxName-1) + ellipsis: {strings.Repeat("z", maxName-1) + "éé"},
+		"": nil, "a": {"a"}, "spec.containers[0].image": {"spec", "containers", "[0]", "image"}, "[0][1]": {"[0]", "[1]"},
+		"[0].a": {"[0]", "a"},
+		"a." + strings.Repeat("x", maxName) + ellipsis: {"a", strings.Repeat("x", maxName+1)},
+		strings.Repeat("y", maxName):                   {strings.Repeat("y", maxName)},
+		strings.Repeat("z", maxName-1) + ellipsis:      {strings.Repeat("z", maxName-1) + "éé"},
 	} {
 		var e error = &FieldError{}
 		for i := len(names) - 1; i >= 0; i-- {
@@ -306,7 +325,8 @@ func TestPath(t *testing.T) {
 		_ = in(fmt.Sprint(i), e)
 	}
 	path := e.Path()
-	if !strings.HasPrefix(path, "0.1.2.3.") || !strings.HasSuffix(path, ".997.998.999") || !strings.Contains(path, "."+ellipsis+".") || len(path) < maxPath*2/3 || len(path) > 2*maxPath {
+	if !strings.HasPrefix(path, "0.1.2.3.") || !strings.HasSuffix(path, ".997.998.999") ||
+		!strings.Contains(path, "."+ellipsis+".") || len(path) < maxPath*2/3 || len(path) > 2*maxPath {
 		t.Errorf("%d bytes: %s", len(path), path)
 	}
 	// A path that just fits is shown as a whole.
@@ -335,9 +355,10 @@ func TestPassOver(t *testing.T) {
 	var want []seen
 	for i := range n {
 		c := newCarp(i)
-		object := map[string]any{"kind": "Carp", "apiVersion": "testapigroup.apimachinery.k8s.io/v1", "metadata": map[string]any{
-			"name": c.Name, "namespace": c.Namespace, "resourceVersion": c.ResourceVersion,
-			"labels": map[string]any{"a": "\"}"}}}
+		object := map[string]any{"kind": "Carp", "apiVersion": "testapigroup.apimachinery.k8s.io/v1",
+			"metadata": map[string]any{
+				"name": c.Name, "namespace": c.Namespace, "resourceVersion": c.ResourceVersion,
+				"labels": map[string]any{"a": "\"}"}}}
 		text := mustJSON(t, object)
 		jsonItems = append(jsonItems, string(text))
 		lines = append(lines, fmt.Sprintf(`{"type":"MODIFIED","object":%s}`+"\n", text)...)
@@ -384,7 +405,8 @@ func TestPassOver(t *testing.T) {
 			checkDiff(t, fmt.Sprintf("%s, %d workers", name, workers), want, got, cmp.AllowUnexported(seen{}))
 			d.PassOver(func(string, string) bool { return false })
 			for enc, data := range map[Encoding][]byte{JSON: lines, Protobuf: frames, CBOR: cbor} {
-				once := testing.AllocsPerRun(5, func() { _ = d.Watch(bytes.NewReader(data), enc, func(Event) error { return nil }) })
+				once := testing.AllocsPerRun(5,
+					func() { _ = d.Watch(bytes.NewReader(data), enc, func(Event) error { return nil }) })
 				four := testing.AllocsPerRun(5, func() {
 					_ = d.Watch(bytes.NewReader(bytes.Repeat(data, 1)), enc, func(Event) error { return nil })
 					_ = d.Watch(bytes.NewReader(bytes.Repeat(data, 4)), enc, func(Event) error { return nil })
@@ -406,8 +428,10 @@ func TestPassOverUnclear(t *testing.T) {
 		return d.decodeObject()
 	}
 	for _, text := range []string{
-		`{"metadata":{"name":"a\u0062","resourceVersion":"7"}}`, `{"metadata":{"name":"a"}}`, `{"metadata":{"name":"a","resourceVersion":"x"}}`,
-		`{"metadata":{"name":7,"resourceVersion":"7"}}`, `{"metadata":null}`, `{}`, `{"metadata":{"name":"a","resourceVersion":"07"}}`,
+		`{"metadata":{"name":"a\u0062","resourceVersion":"7"}}`, `{"metadata":{"name":"a"}}`,
+		`{"metadata":{"name":"a","resourceVersion":"x"}}`,
+		`{"metadata":{"name":7,"resourceVersion":"7"}}`, `{"metadata":null}`, `{}`,
+		`{"metadata":{"name":"a","resourceVersion":"07"}}`,
 	} {
 		if o, err := passed(text); o.Passed != 0 || err != nil {
 			t.Errorf("%s: passed over at %d, error %v", text, o.Passed, err)

@@ -180,8 +180,9 @@ func podJSON(i int) []byte {
 		conditions = append(conditions, fmt.Sprintf(`{"type":%q,"status":"True","lastProbeTime":null,"lastTransitionTime":"2026-03-04T05:06:%02dZ","observedGeneration":1}`, c, i%60))
 	}
 	for _, c := range []string{"server", "proxy"} {
-		statuses = append(statuses, fmt.Sprintf(`{"name":%q,"state":{"running":{"startedAt":"2026-03-04T05:06:07Z"}},"ready":true,"restartCount":0,`+
-			`"image":"registry.example/team/%s:v1","imageID":"registry.example/team/%s@sha256:%064d","containerID":"containerd://%064d","started":true}`, c, app, app, i/10, i))
+		statuses = append(statuses,
+			fmt.Sprintf(`{"name":%q,"state":{"running":{"startedAt":"2026-03-04T05:06:07Z"}},"ready":true,"restartCount":0,`+
+				`"image":"registry.example/team/%s:v1","imageID":"registry.example/team/%s@sha256:%064d","containerID":"containerd://%064d","started":true}`, c, app, app, i/10, i))
 	}
 	return fmt.Appendf(nil, `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"%s-%d","generateName":"%s-","namespace":"ns-%d","uid":"00000000-0000-0000-0000-%012d",`+
 		`"resourceVersion":"%d","creationTimestamp":"2026-03-04T05:06:07Z","labels":{"app":%q,"pod-template-hash":"%d",%s},"annotations":{"example/config-hash":"%064d"},`+
@@ -191,7 +192,8 @@ func podJSON(i int) []byte {
 		`"schedulerName":"default-scheduler","tolerations":[{"key":"node.kubernetes.io/not-ready","operator":"Exists","effect":"NoExecute","tolerationSeconds":300},{"key":"node.kubernetes.io/unreachable","operator":"Exists","effect":"NoExecute","tolerationSeconds":300}],"priority":0,"enableServiceLinks":true},`+
 		`"status":{"phase":"Running","conditions":[%s],"hostIP":"10.0.0.%d","podIP":"10.1.%d.%d","podIPs":[{"ip":"10.1.%d.%d"}],"startTime":"2026-03-04T05:06:07Z","containerStatuses":[%s],"qosClass":"Burstable"}}`,
 		app, i, app, i%20, i, 1000+i, app, i/10, strings.Join(labels, ","), i/10, app, i/10, strings.Join(managed, ","), i,
-		containerJSON("server"), containerJSON("proxy"), i%50, strings.Join(conditions, ","), i%250, i/250, i%250, i/250, i%250, strings.Join(statuses, ","))
+		containerJSON("server"), containerJSON("proxy"), i%50, strings.Join(conditions, ","), i%250, i/250, i%250, i/250,
+		i%250, strings.Join(statuses, ","))
 }
 
 func podFrames(n int) (frames []byte) {

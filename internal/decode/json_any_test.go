@@ -15,7 +15,8 @@ func TestOnlyOfMemberTwice(t *testing.T) {
 	const kept, other = `{"a":{"b":[1,2,3],"c":1}}`, `{"a":{"b":"x"}}`
 	for _, last := range []string{`null`, `5`, `"x"`, `true`, `{}`, `[]`, other, `{"a":null}`, `{"a":7}`, `{"c":{}}`} {
 		for _, first := range []string{kept, other, `null`, `{"a":{"b":1},"a":0}`, `{"a":{"b":1},"c":2,"a":0}`} {
-			for i, format := range []string{`"spec":%s,"spec":%s,"x":1`, `"spec":%s,"status":{"y":[1]},"spec":%s`, `"spec":%s,"spec":{"a":{"b":9}},"spec":%s`} {
+			for i, format := range []string{`"spec":%s,"spec":%s,"x":1`, `"spec":%s,"status":{"y":[1]},"spec":%s`,
+				`"spec":%s,"spec":{"a":{"b":9}},"spec":%s`} {
 				object := func(members string) []byte {
 					return []byte(`{"apiVersion":"v1","kind":"K","metadata":{"name":"n","uid":"u","resourceVersion":"1","labels":{"l":"m"}},` + members + `}`)
 				}
@@ -27,7 +28,8 @@ func TestOnlyOfMemberTwice(t *testing.T) {
 				d := newDecoder[*unstructured.Unstructured](t, opts)
 				var lent any
 				d.ReuseFrom(func(string, string) any { return lent })
-				for j, version := range [][]byte{data, data, alone, data, object(`"spec":` + kept), data, object(`"spec":` + other + `,"status":{}`), data} {
+				for j, version := range [][]byte{data, data, alone, data, object(`"spec":` + kept), data,
+					object(`"spec":` + other + `,"status":{}`), data} {
 					got := mustDecode[*unstructured.Unstructured](t, d, version)
 					if lent = got; j%2 == 1 || j == 0 {
 						checkDiff(t, fmt.Sprintf("version %d, %s", j, data), want, got)

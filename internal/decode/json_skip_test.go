@@ -56,7 +56,8 @@ func checkSkips(t fataler, d *Decoder, s *skipPattern, data []byte) {
 func genValue(t *rapid.T, depth int) string {
 	scalar := func() string {
 		return rapid.SampledFrom([]string{
-			`""`, `"a"`, `"a longer string of words"`, `"2026-03-04T05:06:07Z"`, `"\n\u00e9\\"`, `"é"`, `"0123456"`, `"01234567"`,
+			`""`, `"a"`, `"a longer string of words"`, `"2026-03-04T05:06:07Z"`, `"\n\u00e9\\"`, `"é"`, `"0123456"`,
+			`"01234567"`,
 			"0", "1", "12", "123", "-4", "1.5", "1e9", "true", "false", "null",
 		}).Draw(t, "scalar")
 	}
@@ -68,7 +69,8 @@ func genValue(t *rapid.T, depth int) string {
 	for i := range rapid.IntRange(0, 4).Draw(t, "parts") {
 		part := genValue(t, depth-1)
 		if sort < 4 {
-			part = fmt.Sprintf(`"%s%d":%s`, rapid.SampledFrom([]string{"f:", "", "name", "a name with spaces "}).Draw(t, "name"), i, part)
+			part = fmt.Sprintf(`"%s%d":%s`, rapid.SampledFrom([]string{"f:", "", "name", "a name with spaces "}).Draw(t,
+				"name"), i, part)
 		}
 		parts = append(parts, part)
 	}
@@ -92,10 +94,12 @@ func TestSkipModel(t *testing.T) {
 				value = strings.Replace(value, genValue(t, 0), genValue(t, 1), 1)
 			case change == 2: // any byte, which may break it
 				at := rapid.IntRange(0, len(value)-1).Draw(t, "at")
-				value = value[:at] + rapid.SampledFrom([]string{"", "x", `"`, `\`, "{", "}", "[", "]", ",", ":", "0", "-", ".", " ", "\x01", "\xff", "t"}).Draw(t, "byte") + value[at+1:]
+				value = value[:at] + rapid.SampledFrom([]string{"", "x", `"`, `\`, "{", "}", "[", "]", ",", ":", "0", "-", ".", " ",
+					"\x01", "\xff", "t"}).Draw(t, "byte") + value[at+1:]
 			case change == 3:
 				at := rapid.IntRange(0, len(value)).Draw(t, "at")
-				value = value[:at] + rapid.SampledFrom([]string{"x", `"`, ",", ":", "1", "e1", " ", "12", `,"a"`}).Draw(t, "more") + value[at:]
+				value = value[:at] + rapid.SampledFrom([]string{"x", `"`, ",", ":", "1", "e1", " ", "12", `,"a"`}).Draw(t,
+					"more") + value[at:]
 			}
 			behind := rapid.SampledFrom([]string{"", "}", ",", " ", `"`, "12"}).Draw(t, "behind")
 			checkSkips(t, &d, s, []byte(value+behind))
@@ -110,7 +114,8 @@ func FuzzSkip(f *testing.F) {
 	long := `{"f:metadata":{"f:labels":{".":{},"f:app":{}}},"time":"2026-03-04T05:06:07Z","n":12,"on":true,"none":null,"list":[1,"a",{}]}`
 	f.Add([]byte(long), []byte(strings.Replace(long, "06", "0007", 1)), []byte(long))
 	f.Add([]byte(long), []byte(strings.Replace(long, "12", "12.5e3", 1)), []byte(strings.Replace(long, "null", "1", 1)))
-	f.Add([]byte(long), []byte(strings.Replace(long, "true", "truth", 1)), []byte(strings.Replace(long, `"n":`, `"n" :`, 1)))
+	f.Add([]byte(long), []byte(strings.Replace(long, "true", "truth", 1)),
+		[]byte(strings.Replace(long, `"n":`, `"n" :`, 1)))
 	f.Fuzz(func(t *testing.T, a, b, c []byte) {
 		var d Decoder
 		s := &skipPattern{}
@@ -139,7 +144,8 @@ func TestSkipDepth(t *testing.T) {
 			ok(t, learnt.skipLike(&s))
 			model := say(func(d *Decoder) error { return d.p.skipAny() })
 			want = append(want, model, model)
-			got = append(got, say(func(d *Decoder) error { return d.p.skip() }), say(func(d *Decoder) error { return d.skipLike(&s) }))
+			got = append(got, say(func(d *Decoder) error { return d.p.skip() }),
+				say(func(d *Decoder) error { return d.skipLike(&s) }))
 		}
 		checkDiff(t, "what is skipped", want, got)
 	}
@@ -207,7 +213,8 @@ func TestPatternPauses(t *testing.T) {
 	compared := 0
 	const n = 1000
 	for i := range n {
-		value := []byte("[" + strings.Repeat("[", i%7) + `"` + strings.Repeat("x", minPattern) + `"` + strings.Repeat("]", i%7) + "]")
+		value := []byte("[" + strings.Repeat("[", i%7) + `"` + strings.Repeat("x", minPattern) + `"` +
+			strings.Repeat("]", i%7) + "]")
 		if s.pauses == 0 {
 			compared++
 		}
@@ -227,7 +234,8 @@ func TestPatternsAreBounded(t *testing.T) {
 		for round := range 3 {
 			var members []string
 			for i := range 2 * maxUnknown {
-				members = append(members, fmt.Sprintf(`"unknown%d":{"value":"%s","round":%d}`, i, strings.Repeat("x", size<<round), round))
+				members = append(members, fmt.Sprintf(`"unknown%d":{"value":"%s","round":%d}`, i,
+					strings.Repeat("x", size<<round), round))
 			}
 			members = append(members, fmt.Sprintf(`%q:1`, strings.Repeat("n", 2*maxUnknownName)))
 			_, err := decodeOne(d, []byte(`{"spec":{`+strings.Join(members, ",")+`}}`))

@@ -29,26 +29,37 @@ func TestOnly(t *testing.T) {
 		only []string
 		set  func(want *carp.Carp)
 	}{
-		"nothing":                  {[]string{}, func(*carp.Carp) {}},
-		"a field":                  {[]string{"spec.nodeName"}, func(w *carp.Carp) { w.Spec.NodeName = "node" }},
-		"a struct":                 {[]string{"status"}, func(w *carp.Carp) { w.Status = c.Status }},
-		"a struct, and a part":     {[]string{"status.phase", "status"}, func(w *carp.Carp) { w.Status = c.Status }},
-		"a map":                    {[]string{"metadata.labels"}, func(w *carp.Carp) { w.Labels = c.Labels }},
-		"a key":                    {[]string{"metadata.labels.app"}, func(w *carp.Carp) { w.Labels = map[string]string{"app": "carp"} }},
-		"a key with dots":          {[]string{"metadata.annotations.example.com/a"}, func(w *carp.Carp) { w.Annotations = map[string]string{"example.com/a": "1"} }},
-		"keys that begin so":       {[]string{"metadata.annotations.example.com/*"}, func(w *carp.Carp) { w.Annotations = map[string]string{"example.com/a": "1", "example.com/b": "2"} }},
-		"a key that is not there":  {[]string{"metadata.labels.none"}, func(*carp.Carp) {}},
-		"the number of keys":       {[]string{"metadata.labels?"}, func(w *carp.Carp) { w.Labels = map[string]string{"a": "", "app": ""} }},
-		"the keys, and one":        {[]string{"metadata.labels?", "metadata.labels.a"}, func(w *carp.Carp) { w.Labels = map[string]string{"a": "b", "app": ""} }},
-		"the elements of a list":   {[]string{"status.conditions?"}, func(w *carp.Carp) { w.Status.Conditions = make([]carp.CarpCondition, 3) }},
-		"a field of a list":        {[]string{"status.conditions.type"}, func(w *carp.Carp) { w.Status.Conditions = []carp.CarpCondition{{Type: "Ready"}, {Type: "Other"}, {}} }},
-		"the elements of strings":  {[]string{"metadata.finalizers?"}, func(w *carp.Carp) { w.Finalizers = []string{"", ""} }},
-		"whether a time is there":  {[]string{"metadata.deletionTimestamp?"}, func(w *carp.Carp) { w.DeletionTimestamp = at }},
-		"whether a string is":      {[]string{"spec.nodeName?"}, func(w *carp.Carp) { w.Spec.NodeName = "node" }},
-		"whether a struct is":      {[]string{"spec?"}, func(*carp.Carp) {}},
-		"whether a pointer is nil": {[]string{"spec.terminationGracePeriodSeconds?"}, func(w *carp.Carp) { w.Spec.TerminationGracePeriodSeconds = c.Spec.TerminationGracePeriodSeconds }},
+		"nothing":              {[]string{}, func(*carp.Carp) {}},
+		"a field":              {[]string{"spec.nodeName"}, func(w *carp.Carp) { w.Spec.NodeName = "node" }},
+		"a struct":             {[]string{"status"}, func(w *carp.Carp) { w.Status = c.Status }},
+		"a struct, and a part": {[]string{"status.phase", "status"}, func(w *carp.Carp) { w.Status = c.Status }},
+		"a map":                {[]string{"metadata.labels"}, func(w *carp.Carp) { w.Labels = c.Labels }},
+		"a key": {[]string{"metadata.labels.app"},
+			func(w *carp.Carp) { w.Labels = map[string]string{"app": "carp"} }},
+		"a key with dots": {[]string{"metadata.annotations.example.com/a"},
+			func(w *carp.Carp) { w.Annotations = map[string]string{"example.com/a": "1"} }},
+		"keys that begin so": {[]string{"metadata.annotations.example.com/*"},
+			func(w *carp.Carp) { w.Annotations = map[string]string{"example.com/a": "1", "example.com/b": "2"} }},
+		"a key that is not there": {[]string{"metadata.labels.none"}, func(*carp.Carp) {}},
+		"the number of keys": {[]string{"metadata.labels?"},
+			func(w *carp.Carp) { w.Labels = map[string]string{"a": "", "app": ""} }},
+		"the keys, and one": {[]string{"metadata.labels?", "metadata.labels.a"},
+			func(w *carp.Carp) { w.Labels = map[string]string{"a": "b", "app": ""} }},
+		"the elements of a list": {[]string{"status.conditions?"},
+			func(w *carp.Carp) { w.Status.Conditions = make([]carp.CarpCondition, 3) }},
+		"a field of a list": {[]string{"status.conditions.type"},
+			func(w *carp.Carp) { w.Status.Conditions = []carp.CarpCondition{{Type: "Ready"}, {Type: "Other"}, {}} }},
+		"the elements of strings": {[]string{"metadata.finalizers?"},
+			func(w *carp.Carp) { w.Finalizers = []string{"", ""} }},
+		"whether a time is there": {[]string{"metadata.deletionTimestamp?"},
+			func(w *carp.Carp) { w.DeletionTimestamp = at }},
+		"whether a string is": {[]string{"spec.nodeName?"}, func(w *carp.Carp) { w.Spec.NodeName = "node" }},
+		"whether a struct is": {[]string{"spec?"}, func(*carp.Carp) {}},
+		"whether a pointer is nil": {[]string{"spec.terminationGracePeriodSeconds?"},
+			func(w *carp.Carp) { w.Spec.TerminationGracePeriodSeconds = c.Spec.TerminationGracePeriodSeconds }},
 	} {
-		want := &carp.Carp{ObjectMeta: metav1.ObjectMeta{Name: c.Name, Namespace: c.Namespace, UID: c.UID, ResourceVersion: c.ResourceVersion}}
+		want := &carp.Carp{ObjectMeta: metav1.ObjectMeta{Name: c.Name, Namespace: c.Namespace, UID: c.UID,
+			ResourceVersion: c.ResourceVersion}}
 		tt.set(want)
 		d := newDecoder[*carp.Carp](t, Options{Only: tt.only})
 		o := messageOf(d, mustMarshal(t, c))
@@ -67,7 +78,8 @@ func TestDrop(t *testing.T) {
 	c := newCarp(1)
 	c.Annotations = map[string]string{"example.com/a": "1", "other": "3"}
 	d := newDecoder[*carp.Carp](t, Options{Drop: []string{
-		"metadata.managedFields", "metadata.labels.app", "metadata.annotations.example.com/a", "spec.nodeSelector", "status.conditions.lastProbeTime", "status.infos.c",
+		"metadata.managedFields", "metadata.labels.app", "metadata.annotations.example.com/a", "spec.nodeSelector",
+		"status.conditions.lastProbeTime", "status.infos.c",
 	}})
 	for form, encode := range carpForms {
 		got, want := decodeCarp(t, d, form, encode(t, c))
@@ -87,10 +99,13 @@ func TestDrop(t *testing.T) {
 func TestMapsWithoutKeys(t *testing.T) {
 	c := newCarp(1)
 	for name, opts := range map[string]Options{
-		"Drop": {Drop: []string{"metadata.labels.a", "metadata.labels.app", "spec.nodeSelector.os"}}, "Only": {Only: []string{"metadata.labels.b", "spec.nodeSelector.b*"}},
+		"Drop": {Drop: []string{"metadata.labels.a", "metadata.labels.app", "spec.nodeSelector.os"}},
+		"Only": {Only: []string{"metadata.labels.b", "spec.nodeSelector.b*"}},
 	} {
 		d := newDecoder[*carp.Carp](t, opts)
-		for _, got := range []*carp.Carp{mustDecode[*carp.Carp](t, d, mustJSON(t, c)), messageOf(d, mustMarshal(t, c)).Value.(*carp.Carp), mustDecode[*carp.Carp](t, d, []byte(`{"metadata":{"labels":{}}}`))} {
+		for _, got := range []*carp.Carp{mustDecode[*carp.Carp](t, d, mustJSON(t, c)),
+			messageOf(d, mustMarshal(t, c)).Value.(*carp.Carp),
+			mustDecode[*carp.Carp](t, d, []byte(`{"metadata":{"labels":{}}}`))} {
 			if got.Labels != nil || got.Spec.NodeSelector != nil {
 				t.Errorf("%s: %#v, %#v", name, got.Labels, got.Spec.NodeSelector)
 			}
@@ -118,8 +133,10 @@ func TestEmbeddedMessage(t *testing.T) {
 		opts Options
 		want *OnHost
 	}{
-		"all": {Options{}, &OnHost{c.Spec.NodeName, c.Spec.Hostname}}, "a field": {Options{Only: []string{"nodeName"}}, &OnHost{NodeName: c.Spec.NodeName}},
-		"nothing": {Options{Only: []string{}}, nil}, "without a field": {Options{Drop: []string{"nodeName"}}, &OnHost{Hostname: c.Spec.Hostname}}, "without any": {Options{Drop: []string{"nodeName", "hostname"}}, nil},
+		"all": {Options{}, &OnHost{c.Spec.NodeName, c.Spec.Hostname}}, "a field": {Options{Only: []string{"nodeName"}},
+			&OnHost{NodeName: c.Spec.NodeName}},
+		"nothing": {Options{Only: []string{}}, nil}, "without a field": {Options{Drop: []string{"nodeName"}},
+			&OnHost{Hostname: c.Spec.Hostname}}, "without any": {Options{Drop: []string{"nodeName", "hostname"}}, nil},
 	} {
 		o := messageOf(newDecoder[*hosted](t, tt.opts), mustMarshal(t, c))
 		ok(t, o.Err)
@@ -138,8 +155,10 @@ func TestOnlyUntyped(t *testing.T) {
 		got := mustDecode[*unstructured.Unstructured](t, d, data).Object
 		want := map[string]any{
 			"apiVersion": "v1", "kind": "Pod",
-			"metadata": map[string]any{"name": "a", "namespace": "n", "uid": "u", "resourceVersion": "1", "labels": map[string]any{"app.k8s.io/name": "y"}},
-			"spec":     map[string]any{"containers": []any{map[string]any{"name": "c"}, map[string]any{"name": "d"}}, "hosts": []any{"", ""}},
+			"metadata": map[string]any{"name": "a", "namespace": "n", "uid": "u", "resourceVersion": "1",
+				"labels": map[string]any{"app.k8s.io/name": "y"}},
+			"spec": map[string]any{"containers": []any{map[string]any{"name": "c"}, map[string]any{"name": "d"}},
+				"hosts": []any{"", ""}},
 		}
 		checkDiff(t, "what is decoded", want, got)
 	}
@@ -148,10 +167,13 @@ func TestOnlyUntyped(t *testing.T) {
 // A path that cannot be followed is an error that names it, and the option.
 func TestWrongPaths(t *testing.T) {
 	for path, want := range map[string]string{
-		"spec.nodeNam": `spec: decode.podSpec has no "nodeNam" to keep`, "x": `decode.pod has no "x" to keep`, "": `decode.pod has no "" to keep`, "?": `decode.pod has no "" to keep`,
-		"spec.nodeName.x": `spec: nodeName: string has no "x" to keep`, "spec.*": `spec: decode.podSpec has no "*" to keep`, "metadata.labels.": `metadata: labels: map[string]string has no "" to keep`,
-		"metadata.creationTimestamp.time": `metadata: creationTimestamp: v1.Time decodes itself: it has no "time" to keep`, "spec.containers.ports.x?": `has no "x" to keep`,
-		"spec.nodeName??": `spec: decode.podSpec has no "nodeName?" to keep`,
+		"spec.nodeNam": `spec: decode.podSpec has no "nodeNam" to keep`, "x": `decode.pod has no "x" to keep`,
+		"": `decode.pod has no "" to keep`, "?": `decode.pod has no "" to keep`,
+		"spec.nodeName.x": `spec: nodeName: string has no "x" to keep`, "spec.*": `spec: decode.podSpec has no "*" to keep`,
+		"metadata.labels.":                `metadata: labels: map[string]string has no "" to keep`,
+		"metadata.creationTimestamp.time": `metadata: creationTimestamp: v1.Time decodes itself: it has no "time" to keep`,
+		"spec.containers.ports.x?":        `has no "x" to keep`,
+		"spec.nodeName??":                 `spec: decode.podSpec has no "nodeName?" to keep`,
 	} {
 		for _, only := range [][]string{{path}, {"spec", "metadata", path}} {
 			_, err := New(reflect.TypeFor[*pod](), Options{Only: only})
@@ -161,10 +183,12 @@ func TestWrongPaths(t *testing.T) {
 			}
 		}
 	}
-	for _, path := range []string{"spec.nodeName", "spec.nodeName?", "metadata.labels.*", "metadata.labels.a.b/c?", "metadata.labels.a*?", "spec.containers.livenessProbe.httpGet.port", "kind"} {
+	for _, path := range []string{"spec.nodeName", "spec.nodeName?", "metadata.labels.*", "metadata.labels.a.b/c?",
+		"metadata.labels.a*?", "spec.containers.livenessProbe.httpGet.port", "kind"} {
 		newDecoder[*pod](t, Options{Only: []string{path}})
 	}
-	for _, path := range []string{"spec.nodeName?", "spec.containerz", "spec.nodeName.x", "x", "metadata.creationTimestamp.time", ""} {
+	for _, path := range []string{"spec.nodeName?", "spec.containerz", "spec.nodeName.x", "x",
+		"metadata.creationTimestamp.time", ""} {
 		if _, err := New(reflect.TypeFor[*pod](), Options{Drop: []string{path}}); err == nil {
 			t.Errorf("Drop has taken %q for a field", path)
 		}
@@ -190,8 +214,10 @@ func TestWrongPaths(t *testing.T) {
 // over what is left out.
 func TestMaskedParts(t *testing.T) {
 	for only, want := range map[string]string{
-		"spec.nodeName": "spec", "spec": "spec", "spec.nodeName status.phase metadata.labels": "labels spec status", "status.conditions.type": "status",
-		"spec.terminationGracePeriodSeconds metadata.labels.app": "labels spec", "metadata.labels": "labels", "metadata": "labels annotations ownerReferences finalizers managedFields",
+		"spec.nodeName": "spec", "spec": "spec", "spec.nodeName status.phase metadata.labels": "labels spec status",
+		"status.conditions.type":                                 "status",
+		"spec.terminationGracePeriodSeconds metadata.labels.app": "labels spec", "metadata.labels": "labels",
+		"metadata": "labels annotations ownerReferences finalizers managedFields",
 	} {
 		if got := partsOf(newDecoder[*carp.Carp](t, Options{Only: strings.Fields(only)}).root.layout); got != want {
 			t.Errorf("only %s: the parts are %q, want %q", only, got, want)
@@ -204,10 +230,12 @@ func TestMaskedParts(t *testing.T) {
 func TestLargeMaskedParts(t *testing.T) {
 	d, store := newLender[*carp.Carp](t, Options{Only: []string{"metadata.annotations", "spec.nodeName", "spec.hostname"}})
 	text := func(version, annotations, specs string) []byte {
-		return []byte(`{"metadata":{"name":"a","uid":"u","resourceVersion":"` + version + `","annotations":{` + annotations + `}},` + specs + `}`)
+		return []byte(`{"metadata":{"name":"a","uid":"u","resourceVersion":"` + version + `","annotations":{` + annotations +
+			`}},` + specs + `}`)
 	}
 	// The last one makes a spec of 1<<16 bytes, of which 16 bits are 0.
-	for _, n := range []int{math.MaxUint16 - 100, math.MaxUint16, 2 * math.MaxUint16, 1<<16 - len(`{"hostname":"h","subdomain":""}`)} {
+	for _, n := range []int{math.MaxUint16 - 100, math.MaxUint16, 2 * math.MaxUint16,
+		1<<16 - len(`{"hostname":"h","subdomain":""}`)} {
 		large := strings.Repeat("x", n)
 		small := text("1", `"a":"b"`, `"spec":{"nodeName":"n"}`)
 		for _, data := range [][]byte{
@@ -258,7 +286,8 @@ func FuzzMask(f *testing.F) {
 		f.Add(mask, true, mustMarshal(f, newCarp(1)))
 		f.Add(mask, false, joined("JSON", c, mustJSON(f, more)))
 		f.Add(mask, true, joined("protobuf", mustMarshal(f, newCarp(1)), mustMarshal(f, more)))
-		f.Add(mask, false, []byte(`{"metadata":{"name":"a","labels":{"a":null,"app":5}},"spec":{"nodeName":1e400},"status":[{"a":"\ud800"}]}`))
+		f.Add(mask, false,
+			[]byte(`{"metadata":{"name":"a","labels":{"a":null,"app":5}},"spec":{"nodeName":1e400},"status":[{"a":"\ud800"}]}`))
 		f.Add(mask, false, []byte(`{"status":{"conditions":[{"type":"a"},null,{"type":"b","status":"c"}],"conditions":[null,{"status":"d"}]},"spec":{"nodeSelector":{}}} `))
 	}
 	f.Fuzz(func(t *testing.T, seed uint64, protobuf bool, data []byte) {
@@ -288,7 +317,8 @@ func FuzzMask(f *testing.F) {
 
 // Of a name that comes twice, each sort of value is what is left of what apimachinery merges.
 func TestMaskedNamesTwice(t *testing.T) {
-	for _, only := range []string{"status.conditions.type", "status.conditions?", "metadata.finalizers?", "metadata.labels.a", "spec.nodeName", "status.conditions.status status.infos.b"} {
+	for _, only := range []string{"status.conditions.type", "status.conditions?", "metadata.finalizers?",
+		"metadata.labels.a", "spec.nodeName", "status.conditions.status status.infos.b"} {
 		for _, text := range []string{
 			`{"status":{"conditions":[{"type":"a","status":"x"},{"type":"b"}],"conditions":[{"status":"y"},null,{"type":"d"}],"infos":[{"b":"1"}],"infos":[]},"metadata":{"finalizers":["a"],"finalizers":["b","c"]}}`,
 			`{"status":{"conditions":[{"type":"a"},{"type":"b"},{"type":"c"}]},"status":{"conditions":[{}]},"status":{"conditions":[{},{},{},{}]},"metadata":{"labels":{"a":"1"},"labels":{"b":"2"},"labels":{}}}`,
@@ -318,7 +348,8 @@ func TestProtobufOfMasks(t *testing.T) {
 	for _, tt := range []struct {
 		opts Options
 		want bool
-	}{{Options{}, true}, {Options{Only: []string{"spec.A"}}, false}, {Options{Only: []string{}}, false}, {Options{Drop: []string{"spec.A"}}, false}} {
+	}{{Options{}, true}, {Options{Only: []string{"spec.A"}}, false}, {Options{Only: []string{}}, false},
+		{Options{Drop: []string{"spec.A"}}, false}} {
 		if got := newDecoder[*opaque](t, tt.opts).Protobuf(); got != tt.want {
 			t.Errorf("%+v: protobuf: %v", tt.opts, got)
 		}
@@ -342,7 +373,8 @@ func TestOnlyOfOwnMetadata(t *testing.T) {
 		Metadata ownMeta `json:"metadata"`
 		Spec     string  `json:"spec"`
 	}
-	got := mustDecode[*owned](t, newDecoder[*owned](t, Options{Only: []string{}}), []byte(`{"metadata":{"name":"a"},"spec":"x"}`))
+	got := mustDecode[*owned](t, newDecoder[*owned](t, Options{Only: []string{}}),
+		[]byte(`{"metadata":{"name":"a"},"spec":"x"}`))
 	checkDiff(t, "what is decoded", &owned{Metadata: ownMeta{`{"name":"a"}`}}, got)
 }
 
@@ -357,17 +389,23 @@ func TestKept(t *testing.T) {
 		List              []OnHost                     `json:"list"`
 		Inner             *struct{ Deep *OnHost }      `json:"inner"`
 	}
-	only := []string{"metadata.labels.a", "metadata.annotations?", "maps.a.b", "any.a.b", "list.nodeName", "inner.Deep.nodeName", "nodeName", "maps.c*"}
+	only := []string{"metadata.labels.a", "metadata.annotations?", "maps.a.b", "any.a.b", "list.nodeName",
+		"inner.Deep.nodeName", "nodeName", "maps.c*"}
 	for _, tt := range []struct {
 		names string // with slashes between them
 		typed bool
 		any   bool
 	}{
-		{"", false, false}, {"metadata", false, false}, {"metadata/name", true, true}, {"metadata/name/x", true, true}, {"metadata/labels", false, false}, {"metadata/labels/a", true, true},
-		{"metadata/labels/a.b", false, false}, {"metadata/annotations/a", false, false}, {"maps/a", false, false}, {"maps/a.b", true, true}, {"maps/a.b/c", true, true}, {"maps/a/b", false, true}, {"maps/cd/e", true, true},
-		{"any/a/b", true, true}, {"any/a.b", true, true}, {"any/a", false, false}, {"list", false, false}, {"inner/Deep/nodeName", true, true}, {"inner/Deep/hostname", false, false}, {"nodeName", true, true}, {"hostname", false, false}, {"none", false, false},
+		{"", false, false}, {"metadata", false, false}, {"metadata/name", true, true}, {"metadata/name/x", true, true},
+		{"metadata/labels", false, false}, {"metadata/labels/a", true, true},
+		{"metadata/labels/a.b", false, false}, {"metadata/annotations/a", false, false}, {"maps/a", false, false},
+		{"maps/a.b", true, true}, {"maps/a.b/c", true, true}, {"maps/a/b", false, true}, {"maps/cd/e", true, true},
+		{"any/a/b", true, true}, {"any/a.b", true, true}, {"any/a", false, false}, {"list", false, false},
+		{"inner/Deep/nodeName", true, true}, {"inner/Deep/hostname", false, false}, {"nodeName", true, true},
+		{"hostname", false, false}, {"none", false, false},
 	} {
-		for typ, want := range map[reflect.Type]bool{reflect.TypeFor[*nested](): tt.typed, reflect.TypeFor[*unstructured.Unstructured](): tt.any} {
+		for typ, want := range map[reflect.Type]bool{reflect.TypeFor[*nested](): tt.typed,
+			reflect.TypeFor[*unstructured.Unstructured](): tt.any} {
 			k, err := KeptOf(typ, only)
 			ok(t, err)
 			for _, name := range strings.FieldsFunc(tt.names, func(r rune) bool { return r == '/' }) {

@@ -20,7 +20,8 @@ import (
 )
 
 // maskKeys are keys that the maps of the tests' objects have, and some that they have not.
-var maskKeys = []string{"a", "app", "l0", "l1", "os", "n", "more", "memory", "app.example/label-1", "example/config-hash", "pod-template-hash", "x.y/z"}
+var maskKeys = []string{"a", "app", "l0", "l1", "os", "n", "more", "memory", "app.example/label-1",
+	"example/config-hash", "pod-template-hash", "x.y/z"}
 
 // A maskedKind is a kind of objects that are decoded with masks.
 type maskedKind struct {
@@ -194,8 +195,9 @@ func streamsOf(t fataler, kind, form string, data []byte) (event, list []byte, e
 		l := mustMarshal(t, &metav1.List{Items: []runtime.RawExtension{}})
 		// Field 2 of a list's message is an item.
 		l = append(binary.AppendUvarint(append(l, bytesTag(2)...), uint64(len(data))), data...)
-		return frameOf(t, "ADDED", append([]byte("k8s\x00"), raw...)), append([]byte("k8s\x00"), mustMarshal(t, &runtime.Unknown{
-			TypeMeta: runtime.TypeMeta{APIVersion: carpGV.String(), Kind: "CarpList"}, Raw: l})...), Protobuf
+		return frameOf(t, "ADDED", append([]byte("k8s\x00"), raw...)),
+			append([]byte("k8s\x00"), mustMarshal(t, &runtime.Unknown{
+				TypeMeta: runtime.TypeMeta{APIVersion: carpGV.String(), Kind: "CarpList"}, Raw: l})...), Protobuf
 	case "CBOR":
 		const head = "\xd9\xd9\xf7\xa3\x44kind%c%sList\x48metadata\xa1\x48continue\x41c\x45items\x81%s"
 		list = fmt.Appendf(nil, head, 0x44+len(kind), kind, data[3:])
@@ -236,7 +238,8 @@ func TestMaskEqualsPrune(t *testing.T) {
 					opts.Only = prune.Random(rng, kind.typ, maskKeys...)
 					if rapid.IntRange(0, 3).Draw(t, "drop") == 0 {
 						for _, path := range prune.Random(rng, kind.typ, maskKeys...) {
-							if path != "metadata" && path != "kind" && path != "apiVersion" && !strings.HasPrefix(path, "metadata.n") && !strings.HasSuffix(path, "?") && !strings.HasSuffix(path, "*") {
+							if path != "metadata" && path != "kind" && path != "apiVersion" && !strings.HasPrefix(path, "metadata.n") &&
+								!strings.HasSuffix(path, "?") && !strings.HasSuffix(path, "*") {
 								opts.Drop = append(opts.Drop, path)
 							}
 						}
@@ -260,7 +263,8 @@ func TestMaskEqualsPrune(t *testing.T) {
 						prune.Object(want, opts.Drop, opts.Only)
 						got := readOne(t, masked, name, form, data, listing)
 						if !reflect.DeepEqual(want, got) {
-							t.Fatalf("%s, only %q, drop %q, listing %v (-want +got):\n%s\nof %q", form, opts.Only, opts.Drop, listing, cmp.Diff(want, got, sameJSON), data)
+							t.Fatalf("%s, only %q, drop %q, listing %v (-want +got):\n%s\nof %q", form, opts.Only, opts.Drop, listing,
+								cmp.Diff(want, got, sameJSON), data)
 						}
 						if !reflect.DeepEqual(was, last) {
 							t.Fatalf("the version before was changed (-was +is):\n%s", cmp.Diff(was, last, sameJSON))

@@ -102,7 +102,8 @@ func TestSeconds(t *testing.T) {
 			t.Fatalf("%x: got %v, want %v, error %v", data, metav1.Unix(second, 0), want, err)
 		}
 	}
-	for _, second := range []int64{0, 1, 127, 128, 1700000000, -1, -62135596800, 253402300799, math.MaxInt64, math.MinInt64} {
+	for _, second := range []int64{0, 1, 127, 128, 1700000000, -1, -62135596800, 253402300799, math.MaxInt64,
+		math.MinInt64} {
 		data := mustMarshal(t, &metav1.Timestamp{Seconds: second})
 		check(data)
 		check(mustMarshal(t, &metav1.Timestamp{Seconds: second, Nanos: 5}))
@@ -210,20 +211,22 @@ func TestWireTemplateFits(t *testing.T) {
 		change func(c *carp.Carp)
 		fits   bool
 	}{
-		"nothing":               {"spec", func(*carp.Carp) {}, true},
-		"a string":              {"spec", func(c *carp.Carp) { c.Spec.Subdomain = "t" }, true},
-		"a longer string":       {"spec", func(c *carp.Carp) { c.Spec.Subdomain = long }, true},
-		"an empty string":       {"spec", func(c *carp.Carp) { c.Spec.Hostname = "" }, true},
-		"a truth value":         {"spec", func(c *carp.Carp) { c.Spec.HostPID = false }, true},
-		"a longer number":       {"spec", func(c *carp.Carp) { *c.Spec.TerminationGracePeriodSeconds = 1 << 40 }, true},
-		"a map":                 {"spec", func(c *carp.Carp) { c.Spec.NodeSelector["os"] = "windows" }, true},
-		"an entry more":         {"spec", func(c *carp.Carp) { c.Spec.NodeSelector["arch"] = long }, true},
-		"an element":            {"status", func(c *carp.Carp) { c.Status.Infos[1].B = long }, true},
-		"no entry":              {"spec", func(c *carp.Carp) { c.Spec.NodeSelector = nil }, false},
-		"an element more":       {"status", func(c *carp.Carp) { c.Status.Infos = append(c.Status.Infos, carp.CarpInfo{}) }, false},
-		"an element less":       {"status", func(c *carp.Carp) { c.Status.Infos = c.Status.Infos[:1] }, false},
-		"no pointer":            {"status", func(c *carp.Carp) { c.Status.StartTime = nil }, false},
-		"a time":                {"status", func(c *carp.Carp) { c.Status.StartTime = &metav1.Time{Time: c.CreationTimestamp.Add(1 << 40)} }, true},
+		"nothing":         {"spec", func(*carp.Carp) {}, true},
+		"a string":        {"spec", func(c *carp.Carp) { c.Spec.Subdomain = "t" }, true},
+		"a longer string": {"spec", func(c *carp.Carp) { c.Spec.Subdomain = long }, true},
+		"an empty string": {"spec", func(c *carp.Carp) { c.Spec.Hostname = "" }, true},
+		"a truth value":   {"spec", func(c *carp.Carp) { c.Spec.HostPID = false }, true},
+		"a longer number": {"spec", func(c *carp.Carp) { *c.Spec.TerminationGracePeriodSeconds = 1 << 40 }, true},
+		"a map":           {"spec", func(c *carp.Carp) { c.Spec.NodeSelector["os"] = "windows" }, true},
+		"an entry more":   {"spec", func(c *carp.Carp) { c.Spec.NodeSelector["arch"] = long }, true},
+		"an element":      {"status", func(c *carp.Carp) { c.Status.Infos[1].B = long }, true},
+		"no entry":        {"spec", func(c *carp.Carp) { c.Spec.NodeSelector = nil }, false},
+		"an element more": {"status", func(c *carp.Carp) { c.Status.Infos = append(c.Status.Infos, carp.CarpInfo{}) },
+			false},
+		"an element less": {"status", func(c *carp.Carp) { c.Status.Infos = c.Status.Infos[:1] }, false},
+		"no pointer":      {"status", func(c *carp.Carp) { c.Status.StartTime = nil }, false},
+		"a time": {"status",
+			func(c *carp.Carp) { c.Status.StartTime = &metav1.Time{Time: c.CreationTimestamp.Add(1 << 40)} }, true},
 		"a string in a pointer": {"status", func(c *carp.Carp) { *c.Status.Infos[0].C = long }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -301,7 +304,8 @@ func TestNoWireTemplate(t *testing.T) {
 	var m message
 	for name, extra := range map[string]message{
 		"nothing": m, "a string twice": m.bytes(10, "x"), "a number twice": m.varint(12, 0),
-		"a pointer twice": m.varint(4, 9), "an unknown field": m.varint(99, 1), "a high number": m.varint(1<<20, 1), "another wire type": m.varint(8, 1),
+		"a pointer twice": m.varint(4, 9), "an unknown field": m.varint(99, 1), "a high number": m.varint(1<<20, 1),
+		"another wire type":  m.varint(8, 1),
 		"the end of a group": m.tag(8, wireEnd),
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -58,7 +58,8 @@ func TestProjectionErrors(t *testing.T) {
 		"a.nodeName: no protobuf tag":        tagged[spec]("bytes,2"),
 		"a.nodeName: no protobuf tag, which": tagged[map[string]*spec]("bytes,2"),
 		"a.name: no protobuf tag":            tagged[[]loop]("bytes,2"),
-		"X: no protobuf tag":                 structOf(typedField[string]("A", `protobuf:"bytes,2"`), typedField[string]("X", ``)),
+		"X: no protobuf tag": structOf(typedField[string]("A", `protobuf:"bytes,2"`),
+			typedField[string]("X", ``)),
 		"X: no protobuf tag, which": structOf(
 			typedField[string]("A", `protobuf:"bytes,2"`), typedField[string]("X", `protobuf:"-"`)),
 		`a: protobuf tag "bytes": want one like "bytes,1,opt", with a number from 1 to 1000`: tagged[string]("bytes"),
@@ -104,7 +105,8 @@ func TestProjectionErrors(t *testing.T) {
 		"it decodes itself from JSON, and not from protobuf": reflect.TypeFor[selfish](),
 	} {
 		_, err := New(reflect.PointerTo(typ), Options{})
-		if whole := fmt.Sprintf("cannot decode protobuf into %v: %s", reflect.PointerTo(typ), want); err == nil || !strings.HasPrefix(err.Error(), whole) {
+		if whole := fmt.Sprintf("cannot decode protobuf into %v: %s", reflect.PointerTo(typ), want); err == nil ||
+			!strings.HasPrefix(err.Error(), whole) {
 			t.Errorf("%v\nwant %s", err, whole)
 		}
 		// Where no protobuf comes the tags are of no use, and do no harm.
@@ -178,7 +180,8 @@ func TestNoProjection(t *testing.T) {
 		}
 	}
 	d := newDecoder[*struct{ carp.Carp }](t, Options{})
-	if o := messageOf(d, mustMarshal(t, newCarp(1))); o.Err != nil || o.Value.(*struct{ carp.Carp }).Spec.NodeName != "node" {
+	if o := messageOf(d, mustMarshal(t, newCarp(1))); o.Err != nil ||
+		o.Value.(*struct{ carp.Carp }).Spec.NodeName != "node" {
 		t.Errorf("all of a carp: %+v", o)
 	}
 }
@@ -295,7 +298,8 @@ func checkProjection[P any](t *testing.T, name func(*P) string) {
 		if rapid.Bool().Draw(t, "drop") {
 			opts.Drop = []string{"metadata.name"}
 			if reflect.TypeFor[P]() == reflect.TypeFor[carpParts]() {
-				opts.Drop = append(opts.Drop, "metadata.managedFields", "spec.nodeSelector", "status.conditions.message", "status.infos.c")
+				opts.Drop = append(opts.Drop, "metadata.managedFields", "spec.nodeSelector", "status.conditions.message",
+					"status.infos.c")
 			}
 			drop = func(c *carp.Carp) {
 				c.Name = ""

@@ -51,7 +51,8 @@ func TestUnknownFieldsOfProtobuf(t *testing.T) {
 	group = group.tag(5, wireGroup).varint(1, 1).tag(5, wireEnd).tag(90, wireEnd)
 	for name, field := range map[string]message{
 		"varint": m.varint(90, math.MaxUint64), "fixed32": m.fixed32(90, 0xffffffff),
-		"fixed64": m.fixed64(90, math.MaxUint64), "bytes": m.bytes(90, "\x00\x01\xff"), "group": group, "nothing": {}, "a high number": m.varint(1<<28, 1),
+		"fixed64": m.fixed64(90, math.MaxUint64), "bytes": m.bytes(90, "\x00\x01\xff"), "group": group, "nothing": {},
+		"a high number": m.varint(1<<28, 1),
 	} {
 		o := decode(named, field, behind)
 		if got, _ := o.Value.(*figures); o.Err != nil || got.Name != "a" || got.After != "z" {
@@ -82,7 +83,8 @@ func TestUnknownFieldsOfProtobuf(t *testing.T) {
 // enveloped returns an envelope that says the kind, and that a message of size bytes follows.
 func enveloped(t fataler, kind string, size uint64) []byte {
 	t.Helper()
-	b := append([]byte(magic), mustMarshal(t, &runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: "v1", Kind: kind}})...)
+	b := append([]byte(magic),
+		mustMarshal(t, &runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: "v1", Kind: kind}})...)
 	// What Unknown writes behind its first field is not needed.
 	head := len(magic) + 2 + int(b[len(magic)+1])
 	return binary.AppendUvarint(append(b[:head:head], 2<<3|wireBytes), size)
@@ -102,13 +104,15 @@ func TestLengths(t *testing.T) {
 			"a Status": {append(status, "and some more"...), tooMuch(len(status))},
 			"an item":  {append(list, "and some more"...), tooMuch(len(list))},
 		} {
-			if g := readList(newDecoder[*carp.Carp](t, Options{}), bytes.NewReader(tt.data), Protobuf); g.end != tt.want || len(g.objects) > 0 {
+			if g := readList(newDecoder[*carp.Carp](t, Options{}), bytes.NewReader(tt.data), Protobuf); g.end != tt.want ||
+				len(g.objects) > 0 {
 				t.Errorf("%s of %d bytes: %d objects, error %s; want %s", name, size, len(g.objects), g.end, tt.want)
 			}
 		}
 	}
 	for _, size := range []uint64{1 << 63, 1<<64 - 1} {
-		if g := readList(newDecoder[*carp.Carp](t, Options{}), bytes.NewReader(enveloped(t, "CarpList", size)), Protobuf); g.end != fmt.Sprintf("invalid protobuf: a list of %d bytes", size) {
+		if g := readList(newDecoder[*carp.Carp](t, Options{}), bytes.NewReader(enveloped(t, "CarpList", size)),
+			Protobuf); g.end != fmt.Sprintf("invalid protobuf: a list of %d bytes", size) {
 			t.Errorf("a list of %d bytes: %s", size, g.end)
 		}
 	}
@@ -123,13 +127,15 @@ func TestLengths(t *testing.T) {
 // The number of a field is its lower 32 bits, as in generated code.
 func TestFieldNumbers(t *testing.T) {
 	for num, want := range map[uint64]string{
-		1<<32 | 9: "<nil>", 0: "invalid protobuf: field number 0 at byte", 1 << 31: "invalid protobuf: field number -2147483648 at byte", 1 << 32: "invalid protobuf: field number 0 at byte",
+		1<<32 | 9: "<nil>", 0: "invalid protobuf: field number 0 at byte",
+		1 << 31: "invalid protobuf: field number -2147483648 at byte", 1 << 32: "invalid protobuf: field number 0 at byte",
 	} {
 		more := append(binary.AppendUvarint(nil, num<<3|wireVarint), 1)
 		list := carpList(t, 2)
 		inList := append(enveloped(t, "CarpList", uint64(len(more))), more...)
 		for name, data := range map[string][]byte{"behind the list": append(list, more...), "in the list": inList} {
-			if g := readList(newDecoder[*carp.Carp](t, Options{}), bytes.NewReader(data), Protobuf); len(g.end) < len(want) || g.end[:len(want)] != want {
+			if g := readList(newDecoder[*carp.Carp](t, Options{}), bytes.NewReader(data), Protobuf); len(g.end) < len(want) ||
+				g.end[:len(want)] != want {
 				t.Errorf("field %d %s: %s, want %s", num, name, g.end, want)
 			}
 		}
@@ -141,13 +147,16 @@ func TestFieldNumbers(t *testing.T) {
 }
 
 // unknownFields are fields that nobody knows.
-var unknownFields = map[string]message{"bytes": message{}.bytes(9, "x"), "varint": message{}.varint(9, 1), "fixed32": message{}.fixed32(9, 1), "fixed64": message{}.fixed64(9, 1)}
+var unknownFields = map[string]message{"bytes": message{}.bytes(9, "x"), "varint": message{}.varint(9, 1),
+	"fixed32": message{}.fixed32(9, 1), "fixed64": message{}.fixed64(9, 1)}
 
 // A broken field of the envelope is an error too, before the list and behind it.
 func TestBrokenEnvelopes(t *testing.T) {
 	whole := carpList(t, 2)
 	// As one that is cut off would be.
-	if g := readList(newDecoder[*carp.Carp](t, Options{}), bytes.NewReader(enveloped(t, "CarpList", 0)[:len(enveloped(t, "CarpList", 0))-2]), Protobuf); g.end != "invalid protobuf: a CarpList of no bytes" {
+	if g := readList(newDecoder[*carp.Carp](t, Options{}),
+		bytes.NewReader(enveloped(t, "CarpList", 0)[:len(enveloped(t, "CarpList", 0))-2]),
+		Protobuf); g.end != "invalid protobuf: a CarpList of no bytes" {
 		t.Errorf("an envelope without a list: %s", g.end)
 	}
 	d := newDecoder[*carp.Carp](t, Options{})
@@ -155,7 +164,8 @@ func TestBrokenEnvelopes(t *testing.T) {
 		_, err = d.List(bytes.NewReader(data), Protobuf, func(Object) error { items++; return nil })
 		return items, err
 	}
-	for name, behind := range map[string]string{"a tag that ends": "\x80", "a length that ends": "\x12\x80", "a field that ends": "\x1a\x05x", "no field": "\x00"} {
+	for name, behind := range map[string]string{"a tag that ends": "\x80", "a length that ends": "\x12\x80",
+		"a field that ends": "\x1a\x05x", "no field": "\x00"} {
 		if n, err := list(append(slices.Clone(whole), behind...)); err == nil {
 			t.Errorf("%s behind a list of %d items is no error", name, n)
 		}
@@ -241,37 +251,49 @@ func TestProtobufNumbers(t *testing.T) {
 		want *figures
 		err  string
 	}{
-		"nothing":  {nil, &figures{}, ""},
-		"integers": {m.varint(4, 1).varint(5, minus).varint(8, minus).varint(16, 1<<32-1).varint(17, minus), &figures{B: true, I32: -1, I64: -1, U32: math.MaxUint32, U64: minus}, ""},
+		"nothing": {nil, &figures{}, ""},
+		"integers": {m.varint(4, 1).varint(5, minus).varint(8, minus).varint(16, 1<<32-1).varint(17, minus),
+			&figures{B: true, I32: -1, I64: -1, U32: math.MaxUint32, U64: minus}, ""},
 		"extremes": {m.varint(6, 255).varint(7, 0xffff).varint(8, 1<<63), &figures{U8: 255, I16: -1, I64: math.MinInt64}, ""},
-		"cut to their size": {m.varint(4, 2).varint(5, 1<<32|7).varint(6, 0x1ff).varint(7, 1<<16|2).varint(16, 1<<40|8).varint(23, 0x180).varint(24, 0x30005),
+		"cut to their size": {m.varint(4, 2).varint(5, 1<<32|7).varint(6, 0x1ff).varint(7, 1<<16|2).varint(16,
+			1<<40|8).varint(23, 0x180).varint(24, 0x30005),
 			&figures{B: true, I32: 7, U8: 255, I16: 2, U32: 8, I8: -128, U16: 5}, ""},
-		"the last one": {m.varint(4, 1).varint(4, 0).varint(5, 5).varint(5, 6).bytes(15, "a").bytes(15, "b").bytes(20, "a").bytes(20, ""), &figures{I32: 6, After: "b", Bytes: []byte{}}, ""},
-		"floats":       {m.fixed32(2, f32).fixed64(3, f64), &figures{F32: 1.5, F64: -2.25}, ""},
-		"pointers":     {m.varint(18, 0).varint(19, 0).bytes(21, ""), &figures{P: new(int32), BP: new(bool), StrP: new(string)}, ""},
-		"repeated": {m.varint(9, 1).varint(9, 2).fixed32(10, f32).fixed64(11, f64).bytes(12, "a").bytes(12, "").bytes(12, "b").varint(22, 1).bytes(15, "z"),
-			&figures{Ints: []int32{1, 2}, Floats: []float32{1.5}, Wide: []float64{-2.25}, Texts: []string{"a", "", "b"}, Bools: []bool{true}, After: "z"}, ""},
+		"the last one": {m.varint(4, 1).varint(4, 0).varint(5, 5).varint(5, 6).bytes(15, "a").bytes(15, "b").bytes(20,
+			"a").bytes(20, ""), &figures{I32: 6, After: "b", Bytes: []byte{}}, ""},
+		"floats": {m.fixed32(2, f32).fixed64(3, f64), &figures{F32: 1.5, F64: -2.25}, ""},
+		"pointers": {m.varint(18, 0).varint(19, 0).bytes(21, ""), &figures{P: new(int32), BP: new(bool),
+			StrP: new(string)}, ""},
+		"repeated": {m.varint(9, 1).varint(9, 2).fixed32(10, f32).fixed64(11, f64).bytes(12, "a").bytes(12, "").bytes(12,
+			"b").varint(22, 1).bytes(15, "z"),
+			&figures{Ints: []int32{1, 2}, Floats: []float32{1.5}, Wide: []float64{-2.25}, Texts: []string{"a", "", "b"},
+				Bools: []bool{true}, After: "z"}, ""},
 		"packed": {m.bytes(9, string(packed)).bytes(10, string(floats)).bytes(11, string(wide)).bytes(22, "\x01\x00"),
-			&figures{Ints: []int32{1, 300, math.MinInt32, -1}, Floats: []float32{1.5, 1.5, 1.5}, Wide: []float64{-2.25, -2.25, -2.25}, Bools: []bool{true, false}}, ""},
-		"packed and not": {m.varint(9, 1).bytes(9, "\x02\x03").varint(9, 4).bytes(9, "\x05").bytes(15, "z"), &figures{Ints: []int32{1, 2, 3, 4, 5}, After: "z"}, ""},
-		"packed, long":   {m.bytes(9, strings.Repeat("\x07", minShare)).varint(9, 1), &figures{Ints: append(slices.Repeat([]int32{7}, minShare), 1)}, ""},
+			&figures{Ints: []int32{1, 300, math.MinInt32, -1}, Floats: []float32{1.5, 1.5, 1.5},
+				Wide: []float64{-2.25, -2.25, -2.25}, Bools: []bool{true, false}}, ""},
+		"packed and not": {m.varint(9, 1).bytes(9, "\x02\x03").varint(9, 4).bytes(9, "\x05").bytes(15, "z"),
+			&figures{Ints: []int32{1, 2, 3, 4, 5}, After: "z"}, ""},
+		"packed, long": {m.bytes(9, strings.Repeat("\x07", minShare)).varint(9, 1),
+			&figures{Ints: append(slices.Repeat([]int32{7}, minShare), 1)}, ""},
 		"maps": {m.bytes(13, entry(m.bytes(1, "k").bytes(2, "v"))).bytes(14, entry(m.bytes(2, "v").bytes(1, "k"))),
 			&figures{Blobs: map[string][]byte{"k": []byte("v")}, Words: map[string]string{"k": "v"}}, ""},
-		"halves of entries": {m.bytes(13, entry(m.bytes(1, "k"))).bytes(14, "").bytes(14, entry(m.bytes(1, "k"))), &figures{Blobs: map[string][]byte{"k": {}}, Words: map[string]string{"": "", "k": ""}}, ""},
-		"unknown fields":    {m.varint(30, 1).fixed64(31, 1).fixed32(32, 1).bytes(33, "xx").tag(35, wireGroup).varint(4, 1).tag(35, wireEnd).varint(5, 3), &figures{I32: 3}, ""},
-		"packed, cut":       {m.bytes(9, "\x01\xac"), nil, "Ints: unexpected EOF"},
-		"packed, no float":  {m.bytes(11, string(wide[:8])+"x"), nil, "Wide: unexpected EOF"},
-		"a float, cut":      {m.fixed64(3, 1)[:8], nil, "F64: unexpected EOF"},
-		"a small one, cut":  {m.fixed32(2, 1)[:4], nil, "F32: unexpected EOF"},
-		"a float as int":    {m.varint(3, 1), nil, "F64: invalid protobuf: wire type 0, want a fixed number, at byte 1"},
-		"an int as float":   {m.fixed64(5, 1), nil, "I32: invalid protobuf: wire type 1, want a varint, at byte 1"},
-		"a string as int":   {m.varint(15, 1), nil, "After: invalid protobuf: wire type 0, want bytes, at byte 1"},
-		"an int as string":  {m.bytes(4, "x"), nil, "B: invalid protobuf: wire type 2, want a varint, at byte 1"},
-		"a long varint":     {append(m.tag(8, wireVarint), strings.Repeat("\x80", 10)+"\x01"...), nil, "I64: invalid protobuf: a varint of more than 64 bits at byte 11"},
-		"the longest":       {append(m.tag(8, wireVarint), strings.Repeat("\xff", 9)+"\x01"...), &figures{I64: -1}, ""},
-		"the end of none":   {m.tag(30, wireEnd), nil, "invalid protobuf: the end of no group at byte 2"},
-		"no wire type":      {m.tag(30, 7), nil, "invalid protobuf: wire type 7 at byte 2"},
-		"an open group":     {m.tag(30, wireGroup), nil, "unexpected EOF"},
+		"halves of entries": {m.bytes(13, entry(m.bytes(1, "k"))).bytes(14, "").bytes(14, entry(m.bytes(1, "k"))),
+			&figures{Blobs: map[string][]byte{"k": {}}, Words: map[string]string{"": "", "k": ""}}, ""},
+		"unknown fields": {m.varint(30, 1).fixed64(31, 1).fixed32(32, 1).bytes(33, "xx").tag(35, wireGroup).varint(4,
+			1).tag(35, wireEnd).varint(5, 3), &figures{I32: 3}, ""},
+		"packed, cut":      {m.bytes(9, "\x01\xac"), nil, "Ints: unexpected EOF"},
+		"packed, no float": {m.bytes(11, string(wide[:8])+"x"), nil, "Wide: unexpected EOF"},
+		"a float, cut":     {m.fixed64(3, 1)[:8], nil, "F64: unexpected EOF"},
+		"a small one, cut": {m.fixed32(2, 1)[:4], nil, "F32: unexpected EOF"},
+		"a float as int":   {m.varint(3, 1), nil, "F64: invalid protobuf: wire type 0, want a fixed number, at byte 1"},
+		"an int as float":  {m.fixed64(5, 1), nil, "I32: invalid protobuf: wire type 1, want a varint, at byte 1"},
+		"a string as int":  {m.varint(15, 1), nil, "After: invalid protobuf: wire type 0, want bytes, at byte 1"},
+		"an int as string": {m.bytes(4, "x"), nil, "B: invalid protobuf: wire type 2, want a varint, at byte 1"},
+		"a long varint": {append(m.tag(8, wireVarint), strings.Repeat("\x80", 10)+"\x01"...), nil,
+			"I64: invalid protobuf: a varint of more than 64 bits at byte 11"},
+		"the longest":     {append(m.tag(8, wireVarint), strings.Repeat("\xff", 9)+"\x01"...), &figures{I64: -1}, ""},
+		"the end of none": {m.tag(30, wireEnd), nil, "invalid protobuf: the end of no group at byte 2"},
+		"no wire type":    {m.tag(30, 7), nil, "invalid protobuf: wire type 7 at byte 2"},
+		"an open group":   {m.tag(30, wireGroup), nil, "unexpected EOF"},
 	} {
 		for _, share := range []bool{false, true} {
 			d := newDecoder[*figures](t, Options{Share: share})
@@ -290,7 +312,8 @@ func TestProtobufNumbers(t *testing.T) {
 // A type whose tags cannot be compiled is decoded by its own Unmarshal.
 func TestProtobufNotCompiled(t *testing.T) {
 	for _, typ := range []reflect.Type{
-		tagged[int32]("varint,x,opt,name=f"), tagged[int32]("varint,1001,opt,name=f"), tagged[int32]("zigzag32,1,opt,name=f"), tagged[map[int32]string]("bytes,1,rep,name=f"),
+		tagged[int32]("varint,x,opt,name=f"), tagged[int32]("varint,1001,opt,name=f"), tagged[int32]("zigzag32,1,opt,name=f"),
+		tagged[map[int32]string]("bytes,1,rep,name=f"),
 		tagged[complex128]("bytes,1,opt,name=f"), tagged[struct{ X int }]("bytes,1,opt,name=f"),
 	} {
 		if _, err := newWireCompiler(false, false).message(typ, mask{}); err == nil {
@@ -340,7 +363,8 @@ func TestProtobufEntryOfTwoValues(t *testing.T) {
 	}
 	const key = "key of some length, so that it is shared"
 	data := bytes.Join([][]byte{
-		entry(1, name("a"), namespace("b")), entry(2, []byte("a"), []byte("b")), entry(3, []byte("a"), nil), entry(4, text("1"), nil, text("2"), nil),
+		entry(1, name("a"), namespace("b")), entry(2, []byte("a"), []byte("b")), entry(3, []byte("a"), nil),
+		entry(4, text("1"), nil, text("2"), nil),
 	}, nil)
 	want := &entries{
 		Nests: map[string]nest{key: {ObjectMeta: metav1.ObjectMeta{Namespace: "b"}}}, Strings: map[string]string{key: "b"},

@@ -44,7 +44,8 @@ func TestRawAgain(t *testing.T) {
 			ok(t, d.WatchList(bytes.NewReader(data), enc, func(e Event) error { return check(e.Object) }))
 			ok(t, d.Watch(bytes.NewReader(data), enc, func(e Event) error { return check(e.Object) }))
 		}
-		for enc, data := range map[Encoding][]byte{JSON: mustJSON(t, newCarp(7)), Protobuf: protobufOf(t, newCarp(7)), CBOR: mustCBOR(t, newCarp(7))} {
+		for enc, data := range map[Encoding][]byte{JSON: mustJSON(t, newCarp(7)), Protobuf: protobufOf(t, newCarp(7)),
+			CBOR: mustCBOR(t, newCarp(7))} {
 			_ = check(d.One(data, enc))
 		}
 		if want := 3*n + 4*n + 3; seen != want {

@@ -127,7 +127,8 @@ func TestBatchesOfKin(t *testing.T) {
 // A quantity that was decoded before is equal to the first one, and shares no memory with it.
 func TestQuantityTwice(t *testing.T) {
 	one := resource.MustParse("1")
-	for _, in := range []string{`"250m"`, `"1Gi"`, `2`, `null`, `" 3 "`, `""`, `"x"`, `"123456789012345678901234567890"`, `"0.5"`} {
+	for _, in := range []string{`"250m"`, `"1Gi"`, `2`, `null`, `" 3 "`, `""`, `"x"`,
+		`"123456789012345678901234567890"`, `"0.5"`} {
 		var q quantityPool
 		for i := range 3 {
 			var got, want resource.Quantity
@@ -146,7 +147,8 @@ func TestQuantityTwice(t *testing.T) {
 // A string is guessed from the one before it in its field. One that has an escape must not be.
 func TestGuessStrings(t *testing.T) {
 	d := newDecoder[*sink](t, Options{})
-	raw := []string{`"a"`, `"ab"`, `"\u0061"`, `"a\"b"`, `"a\\"`, `"a\\","str":"b"`, "\"\xff\"", `"\ufffd"`, "\"\ufffd\"", `"é"`, `"\n"`, "\"\n\"", `"a`, `null`, `""`, ` "a" `, `1`}
+	raw := []string{`"a"`, `"ab"`, `"\u0061"`, `"a\"b"`, `"a\\"`, `"a\\","str":"b"`, "\"\xff\"", `"\ufffd"`, "\"\ufffd\"",
+		`"é"`, `"\n"`, "\"\n\"", `"a`, `null`, `""`, ` "a" `, `1`}
 	for s := range inTurn(raw, "ababb") {
 		checkSame(t, d, []byte(`{"metadata":{"name":"a"},"spec":{"str":`+s+`,"strs":[`+s+`,`+s+`],"m":{"k":`+s+`}}}`))
 		if strings.HasPrefix(s, `"`) && strings.Count(s, ":") == 0 {
@@ -170,7 +172,8 @@ func TestIntern(t *testing.T) {
 		t.Errorf("%d of %d equal strings share memory", shared, all)
 	}
 	long := fmt.Sprintf(`{"metadata":{"name":"%s"}}`, strings.Repeat("x", maxIntern+1))
-	if sameMemory(mustDecode[*pod](t, d, []byte(long)).Name, mustDecode[*pod](t, d, []byte(strings.Replace(long, "x", "y", 1))).Name) {
+	if sameMemory(mustDecode[*pod](t, d, []byte(long)).Name,
+		mustDecode[*pod](t, d, []byte(strings.Replace(long, "x", "y", 1))).Name) {
 		t.Error("different strings share memory")
 	}
 }
@@ -277,16 +280,21 @@ func TestWorkingMemoryIsGivenBack(t *testing.T) {
 		big.Finalizers = append(big.Finalizers, "some finalizer")
 	}
 	big.Labels["large"] = strings.Repeat("x", 16*n)
-	sinks, carps, untyped := reflect.TypeFor[*sink](), reflect.TypeFor[*carp.Carp](), reflect.TypeFor[*unstructured.Unstructured]()
+	sinks, carps, untyped := reflect.TypeFor[*sink](), reflect.TypeFor[*carp.Carp](),
+		reflect.TypeFor[*unstructured.Unstructured]()
 	for name, tt := range map[string]struct {
 		typ  reflect.Type
 		data string
 	}{
-		"untyped elements": {untyped, spec(`[` + many("0") + `]`)}, "untyped members": {untyped, spec(`{` + pairs("{}") + `}`)},
-		"strings": {sinks, spec(`{"strs":[` + many(`"a"`) + `]}`)}, "structs": {sinks, spec(`{"list":[` + many(`{}`)[:3*n/16-1] + `]}`)}, "a map": {sinks, spec(`{"m":{` + pairs(`"a"`) + `}}`)},
-		"a string": {sinks, spec(`{"str":"` + strings.Repeat("xxxxxxxx", n) + `\n"}`)}, "no more than a large one": {sinks, spec(`{"unknown":"` + strings.Repeat("xxxxxxxx", n) + `"}`)},
-		"structs by the thousand": {sinks, spec(`{"list":[` + many(`{}`)[:3*1000-1] + `],"structs":[` + many(`{}`)[:3*1000-1] + `],"self":{"a":{"list":[` + many(`{}`)[:3*1000-1] + `]}}}`)},
-		"protobuf":                {carps, string(protobufOf(t, big))},
+		"untyped elements": {untyped, spec(`[` + many("0") + `]`)},
+		"untyped members":  {untyped, spec(`{` + pairs("{}") + `}`)},
+		"strings":          {sinks, spec(`{"strs":[` + many(`"a"`) + `]}`)}, "structs": {sinks,
+			spec(`{"list":[` + many(`{}`)[:3*n/16-1] + `]}`)}, "a map": {sinks, spec(`{"m":{` + pairs(`"a"`) + `}}`)},
+		"a string": {sinks, spec(`{"str":"` + strings.Repeat("xxxxxxxx", n) + `\n"}`)}, "no more than a large one": {sinks,
+			spec(`{"unknown":"` + strings.Repeat("xxxxxxxx", n) + `"}`)},
+		"structs by the thousand": {sinks, spec(`{"list":[` + many(`{}`)[:3*1000-1] + `],"structs":[` +
+			many(`{}`)[:3*1000-1] + `],"self":{"a":{"list":[` + many(`{}`)[:3*1000-1] + `]}}}`)},
+		"protobuf": {carps, string(protobufOf(t, big))},
 	} {
 		for _, live := range []bool{false, true} {
 			d := decoderOf(t, tt.typ, Options{Workers: -1})
@@ -332,7 +340,8 @@ func TestListBufferIsGivenBack(t *testing.T) {
 	large := `{"metadata":{"name":"` + strings.Repeat("x", 4<<20) + `"}}`
 	list := `{"kind":"SinkList","items":[` + large + `],"metadata":{"resourceVersion":"1"}}`
 	d := newDecoder[*sink](t, Options{Workers: -1})
-	if _, err := d.List(strings.NewReader(list), JSON, func(Object) error { return nil }); err != nil || d.p.data != nil || d.buf.data != nil {
+	if _, err := d.List(strings.NewReader(list), JSON, func(Object) error { return nil }); err != nil || d.p.data != nil ||
+		d.buf.data != nil {
 		t.Errorf("error %v; %d bytes of the parser and %d of the buffer are kept", err, cap(d.p.data), cap(d.buf.data))
 	}
 }
@@ -360,7 +369,8 @@ func kept(d *Decoder) int {
 // A decoder that awaits the next event keeps little, and nothing that it read the list into.
 func TestIdleDecoderKeepsLittle(t *testing.T) {
 	event := func(name string) string {
-		return `{"type":"ADDED","object":{"kind":"Sink","apiVersion":"v1","metadata":{"name":"` + name + `","resourceVersion":"1"},"spec":{"str":"` + strings.Repeat("x", 2000) + `"}}}` + "\n"
+		return `{"type":"ADDED","object":{"kind":"Sink","apiVersion":"v1","metadata":{"name":"` + name +
+			`","resourceVersion":"1"},"spec":{"str":"` + strings.Repeat("x", 2000) + `"}}}` + "\n"
 	}
 	for name, tt := range map[string]struct {
 		events string
@@ -377,7 +387,8 @@ func TestIdleDecoderKeepsLittle(t *testing.T) {
 		r := io.MultiReader(strings.NewReader(tt.events), readFunc(func([]byte) (int, error) {
 			awaited = true
 			if n := kept(d); n > tt.most {
-				t.Errorf("%s: %d bytes are kept, %d of them in the buffer and %d in the parser; want at most %d", name, n, cap(d.buf.data), cap(d.p.data), tt.most)
+				t.Errorf("%s: %d bytes are kept, %d of them in the buffer and %d in the parser; want at most %d", name, n,
+					cap(d.buf.data), cap(d.p.data), tt.most)
 			}
 			return 0, io.EOF
 		}))
@@ -392,12 +403,13 @@ func TestIdleDecoderKeepsNoTemplates(t *testing.T) {
 	d := newTemplater[*sink](t, Options{})
 	event := append(append([]byte(`{"type":"ADDED","object":`), spec(bigSpec)...), "}\n"...)
 	made := func() bool { return d.templates != nil && specOf(t, d).made > 0 }
-	r := io.MultiReader(strings.NewReader(strings.Repeat(string(event), 3)+initialEventsEnd), readFunc(func([]byte) (int, error) {
-		if d.templates != nil || d.templateBytes != 0 {
-			t.Errorf("templates of %d bytes are kept", d.templateBytes)
-		}
-		return 0, io.EOF
-	}))
+	r := io.MultiReader(strings.NewReader(strings.Repeat(string(event), 3)+initialEventsEnd),
+		readFunc(func([]byte) (int, error) {
+			if d.templates != nil || d.templateBytes != 0 {
+				t.Errorf("templates of %d bytes are kept", d.templateBytes)
+			}
+			return 0, io.EOF
+		}))
 	n := 0
 	if err := d.WatchList(r, JSON, func(ev Event) error {
 		if n++; ev.Type == "ADDED" && !made() {

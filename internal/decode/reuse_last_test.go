@@ -73,15 +73,19 @@ func TestElements(t *testing.T) {
 	d, last := newLender[*unstructured.Unstructured](t, Options{})
 	const head = `{"kind":"K","metadata":{"managedFields":[{"f":{"f:a":{}},"manager":"a","n":1},{"manager":"b","time":"`
 	const middle = `"},{"manager":"c"}],"name":"n"},"status":{"conditions":[{"type":"A"},{"type":"B","status":"`
-	first := mustDecode[*unstructured.Unstructured](t, d, []byte(head+"10:00"+middle+`True"},{"type":"C","on":true,"none":null}],"parts":{"x":1,"y":[1]}}}`))
+	first := mustDecode[*unstructured.Unstructured](t, d,
+		[]byte(head+"10:00"+middle+`True"},{"type":"C","on":true,"none":null}],"parts":{"x":1,"y":[1]}}}`))
 	last.keep(first)
-	data := []byte(head + "11:00" + middle + `False"},{"type":"C","on":true,"none":null},{"type":"D"}],"parts":{"x":1,"y":[1]}}}`)
+	data := []byte(head + "11:00" + middle +
+		`False"},{"type":"C","on":true,"none":null},{"type":"D"}],"parts":{"x":1,"y":[1]}}}`)
 	got := mustDecode[*unstructured.Unstructured](t, d, data)
 	checkDiff(t, "what is decoded", untypedOf(t, data), got)
 	checkTaken(t, "JSON", first, got, map[string]bool{
-		"metadata managedFields 0": true, "metadata managedFields 1": false, "metadata managedFields 2": true, "status conditions": false, "status parts": true,
+		"metadata managedFields 0": true, "metadata managedFields 1": false, "metadata managedFields 2": true,
+		"status conditions": false, "status parts": true,
 	})
-	checkDiff(t, "the last version has changed", "True", first.Object["status"].(map[string]any)["conditions"].([]any)[1].(map[string]any)["status"])
+	checkDiff(t, "the last version has changed", "True",
+		first.Object["status"].(map[string]any)["conditions"].([]any)[1].(map[string]any)["status"])
 }
 
 func near(d *Decoder, old any, data string) (v any, same bool, err error) {
@@ -104,7 +108,8 @@ func TestEquals(t *testing.T) {
 		false: {
 			{`{"a":1,"b":2}`, `{"a":1,"a":1}`}, {`{"a":1,"b":2,"c":3}`, `{"a":1,"c":3,"c":3}`}, {`{"a":1,"b":2}`, `{"a":1}`},
 			{`{"a":1}`, `{"a":1,"b":2}`}, {`{"a":null}`, `{"b":null}`}, {`[1,2]`, `[1]`}, {`[1]`, `[1,2]`},
-			{`[null]`, `[null,null]`}, {`[]`, `{}`}, {`{}`, `[]`}, {`[1]`, `["1"]`}, {`["1"]`, `[1]`}, {`[1]`, `[1.0]`}, {`[1.0]`, `[1]`},
+			{`[null]`, `[null,null]`}, {`[]`, `{}`}, {`{}`, `[]`}, {`[1]`, `["1"]`}, {`["1"]`, `[1]`}, {`[1]`, `[1.0]`},
+			{`[1.0]`, `[1]`},
 			{`[0.0]`, `[-0.0]`}, {`[null]`, `[false]`}, {`[true]`, `[false]`}, {`["a"]`, `["ab"]`},
 		},
 	} {
@@ -125,7 +130,8 @@ func TestEquals(t *testing.T) {
 func TestChangedMembers(t *testing.T) {
 	var d Decoder
 	for _, data := range []string{
-		`{"a":1,"b":"2","c":{"x":1}}`, `{"a":1,"b":"3","c":{"x":1}}`, `{"b":"3","a":2,"c":{"x":1}}`, `{"a":1,"b":"3","c":{"x":1},"d":null}`,
+		`{"a":1,"b":"2","c":{"x":1}}`, `{"a":1,"b":"3","c":{"x":1}}`, `{"b":"3","a":2,"c":{"x":1}}`,
+		`{"a":1,"b":"3","c":{"x":1},"d":null}`,
 		`{"a":1,"c":{"x":1}}`, `{"a":1,"c":{"x":1},"c":{"x":2}}`,
 	} {
 		old, _, err := near(&d, nil, `{"a":1,"b":"2","c":{"x":1}}`)
@@ -137,7 +143,8 @@ func TestChangedMembers(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" || err != nil || same != reflect.DeepEqual(want, old) {
 			t.Errorf("%s: same %v, error %v (-want +got):\n%s", data, same, err, diff)
 		}
-		checkDiff[any](t, fmt.Sprintf("%s has changed the last version", data), map[string]any{"a": int64(1), "b": "2", "c": map[string]any{"x": int64(1)}}, old)
+		checkDiff[any](t, fmt.Sprintf("%s has changed the last version", data), map[string]any{"a": int64(1), "b": "2",
+			"c": map[string]any{"x": int64(1)}}, old)
 	}
 }
 
@@ -157,7 +164,8 @@ func TestNearModel(t *testing.T) {
 			near := texts[rapid.IntRange(0, 1).Draw(t, "which")]
 			at := rapid.IntRange(0, len(near)-1).Draw(t, "at")
 			to := min(len(near), at+rapid.IntRange(0, 2).Draw(t, "length"))
-			texts = append(texts, near[:at]+rapid.SampledFrom([]string{"", "0", "1", `"a"`, "null", "true", "{}", "[]", `"":1,`, ",1", " ", "x", "}"}).Draw(t, "in")+near[to:])
+			texts = append(texts, near[:at]+rapid.SampledFrom([]string{"", "0", "1", `"a"`, "null", "true", "{}", "[]", `"":1,`,
+				",1", " ", "x", "}"}).Draw(t, "in")+near[to:])
 		}
 		for _, data := range append(texts, genValue(t, 3)) {
 			want, _, wrong := near(&d, nil, data)
@@ -238,7 +246,8 @@ func TestUntypedPartsModel(t *testing.T) {
 			case 0:
 				data = joined(form, data, carpForms[form](t, newCarp(1)))
 			case 1:
-				data = joined(form, data, fmt.Appendf(nil, `{"spec":null,"metadata":{"name":%q,"labels":null,"labels":{}}}`, c.Name))
+				data = joined(form, data, fmt.Appendf(nil, `{"spec":null,"metadata":{"name":%q,"labels":null,"labels":{}}}`,
+					c.Name))
 			case 2:
 				data = joined(form, []byte(`{"other":{},"another":[1],"more":{"a":1},"status":{}}`), data)
 			}
@@ -257,8 +266,11 @@ func TestUntypedNamesWithEscapes(t *testing.T) {
 	d, last := newLender[*unstructured.Unstructured](t, Options{})
 	long := strings.Repeat("long", maxIntern)
 	for i, spec := range []string{
-		`{"a\u0062c":"x\u0079z","\u00e9t\u00e9":{"\"":1},"n":[{"\\":"\n"}]}`, `{"a\u0062c":"xyz","\u00e9t\u00e9":{"\"":2},"n":[{"\\":"\n","more":1}]}`, `{"abc":"x\u0079z","été":{"\u0022":2},"n":[{"\u005c":"\u000a"}]}`,
-		`{"\u0061bc":"other","n":[{"\\":"\t"}],"\u00e9t\u00e9":{"\"":2}}`, `{"` + long + `\u0061":1,"` + long + `":{"` + long + `":2}}`, `{"` + long + `a":1,"` + long + `":{"` + long + `":3}}`,
+		`{"a\u0062c":"x\u0079z","\u00e9t\u00e9":{"\"":1},"n":[{"\\":"\n"}]}`,
+		`{"a\u0062c":"xyz","\u00e9t\u00e9":{"\"":2},"n":[{"\\":"\n","more":1}]}`,
+		`{"abc":"x\u0079z","été":{"\u0022":2},"n":[{"\u005c":"\u000a"}]}`,
+		`{"\u0061bc":"other","n":[{"\\":"\t"}],"\u00e9t\u00e9":{"\"":2}}`, `{"` + long + `\u0061":1,"` + long + `":{"` +
+			long + `":2}}`, `{"` + long + `a":1,"` + long + `":{"` + long + `":3}}`,
 	} {
 		for range 2 {
 			data := fmt.Appendf(nil, `{"kind":"K","metadata":{"name":"n","resourceVersion":"%d"},"spec":%s}`, i, spec)
@@ -274,7 +286,8 @@ func TestUntypedNamesWithEscapes(t *testing.T) {
 // The path of an error has memory of its own, as it may be kept for long.
 func TestUntypedErrorPath(t *testing.T) {
 	d, last := newLender[*unstructured.Unstructured](t, Options{})
-	last.keep(mustDecode[*unstructured.Unstructured](t, d, []byte(`{"kind":"K","metadata":{"name":"n"},"spec":{"known":{"inner":[1]}}}`)))
+	last.keep(mustDecode[*unstructured.Unstructured](t, d,
+		[]byte(`{"kind":"K","metadata":{"name":"n"},"spec":{"known":{"inner":[1]}}}`)))
 	data := []byte(`{"kind":"K","metadata":{"name":"n"},"spec":{"known":{"inner":[1e400]}}}`)
 	_, err := decodeOne(d, data)
 	clear(data)

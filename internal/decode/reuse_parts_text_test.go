@@ -82,11 +82,13 @@ func drawMedley(t *rapid.T, names ...string) []byte {
 // What is noted of a part is what the part is in the end: a null behind a value counts, and so does
 // the name of an untyped member that has the bytes of its value.
 func TestPartsThatComeAgain(t *testing.T) {
-	const first, again = `{"kind":"K","metadata":{"name":"n","uid":"u","resourceVersion":"1"},`, `{"kind":"K","metadata":{"name":"n","uid":"u","resourceVersion":"2"},`
+	const first, again = `{"kind":"K","metadata":{"name":"n","uid":"u","resourceVersion":"1"},`,
+		`{"kind":"K","metadata":{"name":"n","uid":"u","resourceVersion":"2"},`
 	typed, last := newLender[*medley](t, Options{})
 	untyped, lastUntyped := newLender[*unstructured.Unstructured](t, Options{})
 	for _, versions := range [][]string{
-		{`{"kind":"K","metadata":{"name":"n","labels":{"a":"1"},"labels":null}}`, `{"kind":"K","metadata":{"name":"n","labels":{"a":"1"}}}`},
+		{`{"kind":"K","metadata":{"name":"n","labels":{"a":"1"},"labels":null}}`,
+			`{"kind":"K","metadata":{"name":"n","labels":{"a":"1"}}}`},
 		{first + `"map":{"a":"1"},"map":null}`, again + `"map":{"a":"1"}}`},
 		{first + `"bytes":"AAAA","bytes":null}`, again + `"bytes":"AAAA"}`},
 		{first + `"bytes":"AAAA","bytes":[1]}`, again + `"bytes":"AAAA"}`},
@@ -95,7 +97,8 @@ func TestPartsThatComeAgain(t *testing.T) {
 		{first + `"spec":{"a":"1"},"spec":null}`, again + `"spec":{"a":"1"}}`},
 		{first + `"map":{"a":"1"}}`, first + `"map":{"a":"1"},"map":null}`}, // an item of a list that has changed
 		// A member that has the bytes of another one is not taken for it.
-		{`{"kind":"K","metadata":{"name":"n"},"a":{"x":1},"b":{"x":2}}`, `{"kind":"K","metadata":{"name":"n"},"b":{"x":1}}`, `{"kind":"K","metadata":{"name":"n"},"c":{"x":1},"b":{"x":1}}`},
+		{`{"kind":"K","metadata":{"name":"n"},"a":{"x":1},"b":{"x":2}}`, `{"kind":"K","metadata":{"name":"n"},"b":{"x":1}}`,
+			`{"kind":"K","metadata":{"name":"n"},"c":{"x":1},"b":{"x":1}}`},
 		{first + `"{}":{}}`, again + `"[]":[]}`},
 		{first + `"[]":[]}`, again + `"{}":{}}`},
 	} {
@@ -125,7 +128,8 @@ func TestUntypedPartsAreBounded(t *testing.T) {
 	d.ReuseFrom(func(string, string) any { return nil })
 	l := newUntypedLayout(d.root.elem)
 	size := l.noted.Size()
-	l.noted = reflect.StructOf([]reflect.StructField{{Name: "Noted", Type: l.noted}, {Name: "Behind", Type: reflect.TypeFor[[16]uint64]()}})
+	l.noted = reflect.StructOf([]reflect.StructField{{Name: "Noted", Type: l.noted},
+		{Name: "Behind", Type: reflect.TypeFor[[16]uint64]()}})
 	d.root.layout = l
 	for n := range maxParts + 2 {
 		data := `{"kind":"K","metadata":{"name":"n","labels":{"a":"b"}}`
@@ -220,8 +224,10 @@ func TestPartsOfAnyMessage(t *testing.T) {
 			return fieldOfBytes(4, fieldOfBytes(1, []byte("a")), fieldOfBytes(2, []byte(value)))
 		}
 		pieces := [][]byte{
-			fieldOfBytes(1, fieldOfBytes(1, []byte("n"))), {2<<3 | wireVarint, 1}, {2<<3 | wireVarint, 2}, fieldOfBytes(2, []byte{1}),
-			fieldOfBytes(2, []byte{1, 2}), fieldOfBytes(2), fieldOfBytes(3, []byte{1}), fieldOfBytes(3), entry("1"), entry("2"), fieldOfBytes(4),
+			fieldOfBytes(1, fieldOfBytes(1, []byte("n"))), {2<<3 | wireVarint, 1}, {2<<3 | wireVarint, 2},
+			fieldOfBytes(2, []byte{1}),
+			fieldOfBytes(2, []byte{1, 2}), fieldOfBytes(2), fieldOfBytes(3, []byte{1}), fieldOfBytes(3), entry("1"), entry("2"),
+			fieldOfBytes(4),
 		}
 		checkVersions(t, d, 5, last.keep, func() (string, []byte, any) {
 			var data []byte
@@ -255,7 +261,8 @@ func checkVersions(t *rapid.T, d *Decoder, most int, keep func(any), draw func()
 		versions = append(versions, version{data, want, got})
 		for i, v := range versions {
 			if !reflect.DeepEqual(v.want, v.got) {
-				t.Fatalf("version %d of %d, %q (-want +got):\n%s", i, len(versions), v.data, cmp.Diff(v.want, v.got, cmp.Exporter(func(reflect.Type) bool { return true })))
+				t.Fatalf("version %d of %d, %q (-want +got):\n%s", i, len(versions), v.data,
+					cmp.Diff(v.want, v.got, cmp.Exporter(func(reflect.Type) bool { return true })))
 			}
 		}
 	}

@@ -77,7 +77,8 @@ func TestNoRoomInSlices(t *testing.T) {
 				members := fmt.Sprintf(`"str":"%[1]s","bytes":"%[2]s","raw":{"a":"%[1]s"},"ext":{"b":"%[1]s"},"fields":{"f:%[1]s":{}},`+
 					`"strs":[%[3]s],"structs":[%[4]s],"ptrs":[%[4]s],"deep":[%[5]s],"mb":{"a":"%[2]s"},"msl":{"a":[%[3]s]},"ma":{"a":[%[3]s]},"any":[[%[3]s]],`+
 					`"self":{"a":{"bytes":[%[6]s],"ma":{"b":[%[6]s]}}},"list":[{"raw":[%[6]s]}]`,
-					raw, []string{"eA==", "eHg=", "eHh4"}[i%3], manyOf(n, `"x"`), manyOf(n, `{}`), manyOf(n, `[1,2,3]`), manyOf(n, "1"))
+					raw, []string{"eA==", "eHg=", "eHh4"}[i%3], manyOf(n, `"x"`), manyOf(n, `{}`), manyOf(n, `[1,2,3]`),
+					manyOf(n, "1"))
 				if i == 7 { // a name that comes twice
 					members += `,"strs":["a"],"structs":[` + manyOf(2*n+3, `{}`) + `],"deep":[[],[1,2,3,4,5]]`
 				}
@@ -122,7 +123,8 @@ func TestNoRoomInSlices(t *testing.T) {
 				spec = spec.bytes(1, strings.Repeat("\x01", n)).varint(1, 7).bytes(4, string(ref))
 			}
 			spec = spec.bytes(6, strings.Repeat("x", n))
-			data := append(fieldOfBytes(1, mustMarshal(t, &metav1.ObjectMeta{Name: "a", ManagedFields: []metav1.ManagedFieldsEntry{{FieldsV1: metav1.NewFieldsV1(strings.Repeat("x", n))}}})), fieldOfBytes(2, spec)...)
+			data := append(fieldOfBytes(1, mustMarshal(t,
+				&metav1.ObjectMeta{Name: "a", ManagedFields: []metav1.ManagedFieldsEntry{{FieldsV1: metav1.NewFieldsV1(strings.Repeat("x", n))}}})), fieldOfBytes(2, spec)...)
 			o := messageOf(d, data)
 			if o.Err != nil {
 				t.Fatal(o.Err)
@@ -181,7 +183,8 @@ func TestPanicInOwnMethod(t *testing.T) {
 		} `json:"spec"`
 	}
 	of := func(text string, more string) []byte {
-		return fmt.Appendf(nil, `{"metadata":{"name":"a"},"spec":{"a":"%s","p":{"k":%q}%s}}`, strings.Repeat("a", 60), text, more)
+		return fmt.Appendf(nil, `{"metadata":{"name":"a"},"spec":{"a":"%s","p":{"k":%q}%s}}`, strings.Repeat("a", 60),
+			text, more)
 	}
 	d := newTemplater[*object](t, Options{})
 	for i := range 8 {

@@ -11,7 +11,8 @@ import (
 func TestTemplateReplaced(t *testing.T) {
 	d := newTemplater[*sink](t, Options{})
 	ts := specOf(t, d)
-	many := []string{`"structs":[` + manyOf(9, `{}`) + `]`, `"strs":[` + manyOf(30, `"x"`) + `]`, `"timeP":"2026-03-04T05:06:07Z"`,
+	many := []string{`"structs":[` + manyOf(9, `{}`) + `]`, `"strs":[` + manyOf(30, `"x"`) + `]`,
+		`"timeP":"2026-03-04T05:06:07Z"`,
 		`"portP":80`, `"list":[` + manyOf(9, `{"str":"x"}`) + `]`, `"ptrs":[` + manyOf(9, `{}`) + `]`, `"strP":"x"`}
 	blocks, empty := 0, 0
 	for i := range 1 << len(many) {

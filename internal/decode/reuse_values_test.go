@@ -57,7 +57,8 @@ func TestShareGivesUp(t *testing.T) {
 		if !f.wants(len(raw)) {
 			return
 		}
-		if err := f.decode([]byte(raw), 0, pointerTo(&v), func() error { calls++; v = []string{raw}; return nil }); err != nil || v[0] != raw {
+		if err := f.decode([]byte(raw), 0, pointerTo(&v),
+			func() error { calls++; v = []string{raw}; return nil }); err != nil || v[0] != raw {
 			t.Fatalf("%q: got %q, error %v", raw, v, err)
 		}
 	}
@@ -74,7 +75,8 @@ func TestShareIsBounded(t *testing.T) {
 	for i := range 20000 {
 		raw := fmt.Sprintf("%0*d", minShare+i%3*maxShare/4, i/4) // each value four times in a row
 		var v []string
-		if err := f.decode([]byte(raw), 0, pointerTo(&v), func() error { v = []string{raw}; return nil }); err != nil || v[0] != raw {
+		if err := f.decode([]byte(raw), 0, pointerTo(&v), func() error { v = []string{raw}; return nil }); err != nil ||
+			v[0] != raw {
 			t.Fatalf("got %q, error %v", v, err)
 		}
 		if len(f.kept) > sharedValues || f.size > sharedBytes {
@@ -87,7 +89,8 @@ func TestShareIsBounded(t *testing.T) {
 func TestGuessShared(t *testing.T) {
 	d := newDecoder[*sink](t, Options{Share: true})
 	long := `{"refKind":"a kind of some length","refName":"x"}`
-	raw := []string{`[` + long + `]`, `[` + long + `,` + long + `]`, `[` + long + ` ]`, `[` + long, `[` + long + `]]`, `[]`, `null`,
+	raw := []string{`[` + long + `]`, `[` + long + `,` + long + `]`, `[` + long + ` ]`, `[` + long, `[` + long + `]]`,
+		`[]`, `null`,
 		strings.Repeat("1", 30), `"` + strings.Repeat("x", 40) + `"`, `[` + strings.Replace(long, "x", "y", 1) + `]`}
 	for s := range inTurn(raw, "aabbaba") {
 		checkSame(t, d, []byte(`{"metadata":{"name":"a"},"spec":{"structs":`+s+`,"strs":["`+strings.Repeat("z", 30)+`"]}}`))
@@ -99,23 +102,30 @@ func TestGuessShared(t *testing.T) {
 func TestShareMerges(t *testing.T) {
 	var first, second carp.Carp
 	grace, yes := int64(30), true
-	first.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "m", FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{"f:app":{}}}}`)}}
-	first.Labels, first.Finalizers = map[string]string{"app": "a label to share", "a": "b"}, []string{"example.com/first", "example.com/second"}
-	first.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "some-name", Controller: &yes}}
-	first.Spec = carp.CarpSpec{NodeSelector: map[string]string{"kubernetes.io/os": "linux"}, TerminationGracePeriodSeconds: &grace}
+	first.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "m",
+		FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{"f:app":{}}}}`)}}
+	first.Labels, first.Finalizers = map[string]string{"app": "a label to share", "a": "b"},
+		[]string{"example.com/first", "example.com/second"}
+	first.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "some-name",
+		Controller: &yes}}
+	first.Spec = carp.CarpSpec{NodeSelector: map[string]string{"kubernetes.io/os": "linux"},
+		TerminationGracePeriodSeconds: &grace}
 	second.Labels, second.Finalizers = map[string]string{"app": "b", "c": "d"}, []string{"example.com/third"}
-	second.ManagedFields, second.OwnerReferences = []metav1.ManagedFieldsEntry{{Manager: "n"}}, []metav1.OwnerReference{{Kind: "Node"}}
+	second.ManagedFields, second.OwnerReferences = []metav1.ManagedFieldsEntry{{Manager: "n"}},
+		[]metav1.OwnerReference{{Kind: "Node"}}
 	second.Spec = carp.CarpSpec{NodeSelector: map[string]string{"arch": "amd64"}, HostPID: true}
 	a, b := mustMarshal(t, &first), mustMarshal(t, &second)
 	d := newDecoder[*carp.Carp](t, Options{Share: true})
 	var all, wants []*carp.Carp
-	for _, data := range [][]byte{a, a, a, append(bytes.Clone(a), b...), append(bytes.Clone(a), b...), a, append(bytes.Clone(b), a...), append(bytes.Clone(a), a...), a, b, a} {
+	for _, data := range [][]byte{a, a, a, append(bytes.Clone(a), b...), append(bytes.Clone(a), b...), a,
+		append(bytes.Clone(b), a...), append(bytes.Clone(a), a...), a, b, a} {
 		got, want := decodeCarp(t, d, "protobuf", data)
 		all, wants = append(all, got), append(wants, want)
 		checkDiff(t, fmt.Sprintf("%d objects", len(all)), wants, all)
 	}
 	one, other := all[2].ObjectMeta, all[len(all)-1].ObjectMeta
-	if reflect.ValueOf(one.Labels).Pointer() != reflect.ValueOf(other.Labels).Pointer() || &one.Finalizers[0] != &other.Finalizers[0] {
+	if reflect.ValueOf(one.Labels).Pointer() != reflect.ValueOf(other.Labels).Pointer() ||
+		&one.Finalizers[0] != &other.Finalizers[0] {
 		t.Error("equal labels and finalizers are not shared")
 	}
 }
@@ -123,7 +133,8 @@ func TestShareMerges(t *testing.T) {
 // Of a message behind a pointer that comes twice the last value of a field wins, with Share too.
 func TestMessageTwice(t *testing.T) {
 	meta := func(num byte, s string) []byte { return fieldOfBytes(2, fieldOfBytes(1, fieldOfBytes(num, []byte(s)))) }
-	data := append(append(meta(1, "a name of some length, to be shared"), meta(3, "a namespace of some length")...), meta(3, "b")...)
+	data := append(append(meta(1, "a name of some length, to be shared"), meta(3, "a namespace of some length")...),
+		meta(3, "b")...)
 	want := &nest{One: &nest{ObjectMeta: metav1.ObjectMeta{Name: "a name of some length, to be shared", Namespace: "b"}}}
 	for _, share := range []bool{false, true} {
 		d := newDecoder[*nest](t, Options{Share: share})
@@ -180,7 +191,8 @@ func TestShareUntyped(t *testing.T) {
 			checkDiff(t, fmt.Sprintf("share %v, object %d", share, i), untypedOf(t, gadget(n, i)), got)
 			all = append(all, got)
 		}
-		for _, path := range []string{"spec", "metadata labels", "metadata managedFields 0 fieldsV1", "metadata", "metadata managedFields", "status"} {
+		for _, path := range []string{"spec", "metadata labels", "metadata managedFields 0 fieldsV1", "metadata",
+			"metadata managedFields", "status"} {
 			if addressOf(all[2], path) == addressOf(all[3], path) {
 				if shared[path] = true; !share {
 					t.Errorf("%s is shared without Share", path)
@@ -229,7 +241,8 @@ func TestShareUntypedModel(t *testing.T) {
 		pieces := []string{draw(1), draw(2), draw(3)}
 		checkVersions(t, d, 12, func(any) {}, func() (string, []byte, any) {
 			piece := func() string { return rapid.SampledFrom(pieces).Draw(t, "piece") }
-			data := fmt.Appendf(nil, `{"kind":"K","metadata":{"name":"n","labels":{"a":"b"}},"a":%s,"spec":{"a":[%s],"b":%s}}`, piece(), piece(), piece())
+			data := fmt.Appendf(nil, `{"kind":"K","metadata":{"name":"n","labels":{"a":"b"}},"a":%s,"spec":{"a":[%s],"b":%s}}`,
+				piece(), piece(), piece())
 			return "JSON", data, untypedOf(t, data)
 		})
 	})
@@ -264,7 +277,8 @@ func TestShareUntypedDepth(t *testing.T) {
 	if len(d.maps.kept) != 1 {
 		t.Fatalf("%d values are kept, want 1", len(d.maps.kept))
 	}
-	data := `{"kind":"K","metadata":{"name":"n"},"b":` + strings.Repeat(`[`, 6000) + `{"a":` + deep + "}" + strings.Repeat("]", 6000) + `}`
+	data := `{"kind":"K","metadata":{"name":"n"},"b":` + strings.Repeat(`[`, 6000) + `{"a":` + deep + "}" +
+		strings.Repeat("]", 6000) + `}`
 	if got, err := decodeOne(d, []byte(data)); err == nil {
 		t.Errorf("a value %d deep is %T", 11000, got)
 	}

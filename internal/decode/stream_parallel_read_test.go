@@ -19,7 +19,8 @@ func TestWorkerPoolEndsWithYield(t *testing.T) {
 	for _, batch := range []int{1, 500, batchBytes} {
 		for _, stop := range []int{1, 2, 40, 100} {
 			for name, give := range map[string]func() error{
-				"error": func() error { return enough }, "EOF": func() error { return io.EOF }, "panic": func() error { panic(enough) },
+				"error": func() error { return enough }, "EOF": func() error { return io.EOF },
+				"panic":  func() error { panic(enough) },
 				"goexit": func() error { runtime.Goexit(); return nil },
 			} {
 				synctest.Test(t, func(t *testing.T) {
@@ -41,7 +42,8 @@ func TestWorkerPoolEndsWithYield(t *testing.T) {
 						return err
 					})
 					want := map[string]story{
-						"error": {end: fmt.Sprintf("%T enough", enough)}, "EOF": {end: fmt.Sprintf("%T EOF", io.EOF)}, "panic": {panic: enough, gone: true}, "goexit": {gone: true},
+						"error": {end: fmt.Sprintf("%T enough", enough)}, "EOF": {end: fmt.Sprintf("%T EOF", io.EOF)},
+						"panic": {panic: enough, gone: true}, "goexit": {gone: true},
 					}[name]
 					if n := len(got.yielded); n != stop || got.end != want.end || got.panic != want.panic || got.gone != want.gone {
 						t.Errorf("batches of %d, %s: %d items, then %q, panic %v, gone %v", batch, name, n, got.end, got.panic, got.gone)
@@ -60,10 +62,12 @@ func TestWorkerPoolReadFails(t *testing.T) {
 	for name, last := range map[string]io.Reader{"error": iotest.ErrReader(broken), "panic": panicReader{broken}} {
 		d := newDecoder[*stone](t, Options{Workers: 2})
 		got := record(func(yield func(any) error) error {
-			_, err := d.List(io.NopCloser(io.MultiReader(strings.NewReader(data[:strings.LastIndex(data, "]")]), last)), JSON, func(o Object) error { return yield(o) })
+			_, err := d.List(io.NopCloser(io.MultiReader(strings.NewReader(data[:strings.LastIndex(data, "]")]), last)), JSON,
+				func(o Object) error { return yield(o) })
 			return err
 		})
-		if failed := strings.HasSuffix(got.end, ": broken") && len(got.yielded) == 100; name == "error" && !failed || name == "panic" && got.panic != broken {
+		if failed := strings.HasSuffix(got.end, ": broken") && len(got.yielded) == 100; name == "error" && !failed ||
+			name == "panic" && got.panic != broken {
 			t.Errorf("%s: %d items, then %s, panic %v", name, len(got.yielded), got.end, got.panic)
 		}
 	}
@@ -173,7 +177,8 @@ func TestWorkerPoolLosesHelper(t *testing.T) {
 		}
 	}
 	defer clear(pebbles)
-	data := stonesOf(100, false, at(98, func(item string) string { return strings.Replace(item, "stone-98", "leaves once", 1) }))
+	data := stonesOf(100, false,
+		at(98, func(item string) string { return strings.Replace(item, "stone-98", "leaves once", 1) }))
 	d := newDecoder[*stone](t, Options{Workers: 1})
 	d.batch = 1
 	if got := readList(d, strings.NewReader(data), JSON); len(got.objects) != 100 || got.end != "<nil>" || !left.Load() {

@@ -173,8 +173,9 @@ func TestLimit(t *testing.T) {
 	big := `{"metadata":{"name":"` + strings.Repeat("x", 3000) + `"}}`
 	d := newDecoder[*sink](t, Options{Limit: 2000})
 	for name, g := range map[string]reading{
-		"an item":  readList(d, strings.NewReader(`{"kind":"SinkList","items":[`+sinkA+`,`+big+`]}`), JSON),
-		"an event": readWatch(d, strings.NewReader(`{"type":"ADDED","object":`+sinkA+`}{"type":"ADDED","object":`+big+`}`), JSON),
+		"an item": readList(d, strings.NewReader(`{"kind":"SinkList","items":[`+sinkA+`,`+big+`]}`), JSON),
+		"an event": readWatch(d, strings.NewReader(`{"type":"ADDED","object":`+sinkA+`}{"type":"ADDED","object":`+big+`}`),
+			JSON),
 	} {
 		if len(g.objects) != 1 || !strings.HasPrefix(g.end, "more than 2000 bytes in one piece at byte") {
 			t.Errorf("%s: %d objects, error %s", name, len(g.objects), g.end)
@@ -206,7 +207,8 @@ func TestReadErrors(t *testing.T) {
 	broken := errors.New("broken")
 	for n := range len(sinkA) {
 		data := `{"kind":"SinkList","items":[` + sinkA[:n]
-		_, err := d.List(io.MultiReader(strings.NewReader(data), iotest.ErrReader(broken)), JSON, func(Object) error { return nil })
+		_, err := d.List(io.MultiReader(strings.NewReader(data), iotest.ErrReader(broken)), JSON,
+			func(Object) error { return nil })
 		if want := fmt.Sprintf("cut off at byte %d: broken", len(data)); !errors.Is(err, broken) || err.Error() != want {
 			t.Fatalf("got %v, want %s", err, want)
 		}
@@ -277,7 +279,8 @@ func checkPieces(t *testing.T, d *Decoder, helpers []*Decoder, data []byte, enc 
 	check("byte by byte", bytewise())
 	check("with its end", iotest.DataErrReader(bytes.NewReader(data)))
 	d.opts.Workers, d.batch = len(helpers), 1
-	for name, r := range map[string]io.Reader{"whole": bytes.NewReader(data), "byte by byte": bytewise(), "byte by byte, to be closed": io.NopCloser(bytewise())} {
+	for name, r := range map[string]io.Reader{"whole": bytes.NewReader(data), "byte by byte": bytewise(),
+		"byte by byte, to be closed": io.NopCloser(bytewise())} {
 		d.workers = slices.Clone(helpers)
 		check("by a pool, "+name, r)
 	}
@@ -302,7 +305,8 @@ const sinkA = `{"kind":"Sink","apiVersion":"v1","metadata":{"name":"a","resource
 
 func FuzzWatchJSON(f *testing.F) {
 	leak.Collect(f, time.Millisecond)
-	f.Add([]byte(`{"type":"ADDED","object":` + sinkA + "}\n" + `{"object":` + sinkA + `,"type":"DELETED"}` + `{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"5"}}}`))
+	f.Add([]byte(`{"type":"ADDED","object":` + sinkA + "}\n" + `{"object":` + sinkA + `,"type":"DELETED"}` +
+		`{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"5"}}}`))
 	f.Add([]byte(`{"type":"ADDED","object":{"metadata":{"name":1}}}{"type":"ERROR","object":{"kind":"Status","status":"Failure","message":"m"}}`))
 	f.Add([]byte(`{"type":"ADDED","object":{"spec":{"i8":300}},"object":` + sinkA + `}{"type":"X"}`))
 	f.Add([]byte(` {"type" : "ADDED" , "object" : {} } {"type":"ADDED","object":{"a":"` + "\xff" + `"}}[]`))
@@ -339,7 +343,8 @@ func FuzzWatchJSON(f *testing.F) {
 
 func FuzzListJSON(f *testing.F) {
 	leak.Collect(f, time.Millisecond)
-	f.Add([]byte(`{"kind":"SinkList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[` + sinkA + `, ` + sinkA + `]}`))
+	f.Add([]byte(`{"kind":"SinkList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[` + sinkA + `, ` +
+		sinkA + `]}`))
 	f.Add([]byte(`{"items":[{"spec":1},null,` + sinkA + `],"more":{"a":[1,2]},"kind":"SinkList"} `))
 	f.Add([]byte(`{"kind":"Status","message":"m","code":5}`))
 	f.Add([]byte(`{"kind":"SinkList","items":null}`))
@@ -357,7 +362,8 @@ func FuzzListJSON(f *testing.F) {
 			t.Fatalf("%q: %v", data, err)
 		}
 		if len(want.Items) != len(got.objects)+len(got.errs) || !reflect.DeepEqual(want.Metadata, got.meta) {
-			t.Fatalf("%q: %d objects and %d errors of %d items, metadata %v, want %v", data, len(got.objects), len(got.errs), len(want.Items), got.meta, want.Metadata)
+			t.Fatalf("%q: %d objects and %d errors of %d items, metadata %v, want %v", data, len(got.objects), len(got.errs),
+				len(want.Items), got.meta, want.Metadata)
 		}
 		next := 0
 		for _, raw := range want.Items {
@@ -367,7 +373,8 @@ func FuzzListJSON(f *testing.F) {
 			}
 			obj.TypeMeta = metav1.TypeMeta{}
 			if !reflect.DeepEqual(obj, got.objects[next]) {
-				t.Fatalf("%q, item %d (-want +got):\n%s", data, next, cmp.Diff(fmt.Sprintf("%+v", obj), fmt.Sprintf("%+v", got.objects[next])))
+				t.Fatalf("%q, item %d (-want +got):\n%s", data, next, cmp.Diff(fmt.Sprintf("%+v", obj),
+					fmt.Sprintf("%+v", got.objects[next])))
 			}
 			next++
 		}
@@ -388,7 +395,8 @@ func FuzzWatchProtobuf(f *testing.F) {
 			var e metav1.WatchEvent
 			var u runtime.Unknown
 			want := &carp.Carp{}
-			if err := errors.Join(e.Unmarshal(data[4:n]), u.Unmarshal(e.Object.Raw[4:]), want.Unmarshal(u.Raw)); err != nil && e.Type != "BOOKMARK" {
+			if err := errors.Join(e.Unmarshal(data[4:n]), u.Unmarshal(e.Object.Raw[4:]), want.Unmarshal(u.Raw)); err != nil &&
+				e.Type != "BOOKMARK" {
 				t.Fatalf("%q: %v", data, err)
 			}
 			if _, bookmark := obj.(string); bookmark != (e.Type == "BOOKMARK") || !bookmark && !reflect.DeepEqual(want, obj) {

@@ -25,10 +25,12 @@ import (
 // A list in protobuf or CBOR is read as it was written, by any decoder, however its bytes come.
 func TestListsOfCarps(t *testing.T) {
 	for name, d := range map[string]*Decoder{
-		"compiled": newDecoder[*carp.Carp](t, Options{}), "shared": newDecoder[*carp.Carp](t, Options{Share: true}), "own": ownUnmarshal(t), "pool": newDecoder[*carp.Carp](t, Options{Workers: 2}),
+		"compiled": newDecoder[*carp.Carp](t, Options{}), "shared": newDecoder[*carp.Carp](t, Options{Share: true}),
+		"own": ownUnmarshal(t), "pool": newDecoder[*carp.Carp](t, Options{Workers: 2}),
 	} {
 		for enc, data := range map[Encoding][]byte{Protobuf: carpList(t, 30), CBOR: carpCBOR(t, 30)} {
-			for how, r := range map[string]io.Reader{"whole": bytes.NewReader(data), "bytes": iotest.OneByteReader(bytes.NewReader(data))} {
+			for how, r := range map[string]io.Reader{"whole": bytes.NewReader(data),
+				"bytes": iotest.OneByteReader(bytes.NewReader(data))} {
 				n := 0
 				m, err := d.List(r, enc, func(o Object) error {
 					if diff := cmp.Diff(wantCarp(n), o.Value, sameJSON); o.Err != nil || diff != "" {
@@ -64,33 +66,35 @@ func TestListMembers(t *testing.T) {
 		`{"kind":"List",` + meta + `}`:                {0, "<nil>"},
 		`{"kind":"Sinks",` + meta + `}`:               {0, "no list: it is a Sinks"},
 		`{"kind":"SinkList","metadata":{"name":"a"}}`: {0, "no list: it is a SinkList"},
-		`{"kind":"PikeList",` + meta + `}`:            {0, "want a list of Sink (the kind of *decode.sink; set HTTP.Kind if it is called otherwise), got PikeList"},
-		`{"kind":"Sink","items":[]}`:                  {0, "no list: it is a Sink"},
-		`{"items":[],"kind":"Sink"}`:                  {0, "no list: it is a Sink"},
-		`{"kind":"Table","rows":[]}`:                  {0, "a Table, which is made for people, not a list"},
-		`{"kind":"SinkList","items":[],"items":[]}`:   {0, "a list with two items"},
+		`{"kind":"PikeList",` + meta + `}`: {0,
+			"want a list of Sink (the kind of *decode.sink; set HTTP.Kind if it is called otherwise), got PikeList"},
+		`{"kind":"Sink","items":[]}`:                {0, "no list: it is a Sink"},
+		`{"items":[],"kind":"Sink"}`:                {0, "no list: it is a Sink"},
+		`{"kind":"Table","rows":[]}`:                {0, "a Table, which is made for people, not a list"},
+		`{"kind":"SinkList","items":[],"items":[]}`: {0, "a list with two items"},
 		`{"kind":1}`:       {0, "json: cannot unmarshal number into Go value of type string"},
 		`{"apiVersion":1}`: {0, "json: cannot unmarshal number into Go value of type string"},
 		`{"metadata":1}`:   {0, "json: cannot unmarshal number into Go value of type v1.ListMeta"},
-		`{"kind":"Status","message":"m","code":5}`:         {0, "m"},
-		`{"message":"m","kind":"Status"}`:                  {0, "m"},
-		`{"message":5,"kind":"Status","status":"Failure"}`: {0, `the server answered with a Status, status "Failure", without a message`},
-		`{"kind":"Status","items":[]}`:                     {0, "the server answered with a Status, without a message"},
-		`{"kind":"SinkList","items":7}`:                    {0, `invalid JSON at byte 27: '7', want '['`},
-		`{"kind":"SinkList","items":nul}`:                  {0, `invalid JSON at byte 30: items are "nul"`},
-		`{"kind":"SinkList","items":[` + sinkA + `,]}`:     {1, ""},
-		`{"kind":"SinkList","items":[` + sinkA + ` 5]}`:    {1, ""},
-		`{"kind":"SinkList","items":[` + sinkA + `]`:       {1, ""},
-		`{"kind":"SinkList","items":[` + sinkA + `]} x`:    {1, ""},
-		`{"kind":"SinkList","items":[],}`:                  {0, `invalid JSON at byte 30: '}', want '"'`},
-		`{"kind":"SinkList" "items":[]}`:                   {0, `invalid JSON at byte 19: '"', want '}'`},
-		`{"kind" "SinkList"}`:                              {0, `invalid JSON at byte 8: '"', want ':'`},
-		`{kind:"SinkList"}`:                                {0, `invalid JSON at byte 1: 'k', want '"'`},
-		`{"kind":tru}`:                                     {0, "invalid JSON at byte 8: 't', want true"},
-		`{"ki\xnd":1}`:                                     {0, "invalid JSON at byte 4: invalid escape in a string"},
-		`[]`:                                               {0, `invalid JSON at byte 0: '[', want '{'`},
-		``:                                                 {0, "cut off at byte 0: unexpected EOF"},
-		`{`:                                                {0, "cut off at byte 1: unexpected EOF"},
+		`{"kind":"Status","message":"m","code":5}`: {0, "m"},
+		`{"message":"m","kind":"Status"}`:          {0, "m"},
+		`{"message":5,"kind":"Status","status":"Failure"}`: {0,
+			`the server answered with a Status, status "Failure", without a message`},
+		`{"kind":"Status","items":[]}`:                  {0, "the server answered with a Status, without a message"},
+		`{"kind":"SinkList","items":7}`:                 {0, `invalid JSON at byte 27: '7', want '['`},
+		`{"kind":"SinkList","items":nul}`:               {0, `invalid JSON at byte 30: items are "nul"`},
+		`{"kind":"SinkList","items":[` + sinkA + `,]}`:  {1, ""},
+		`{"kind":"SinkList","items":[` + sinkA + ` 5]}`: {1, ""},
+		`{"kind":"SinkList","items":[` + sinkA + `]`:    {1, ""},
+		`{"kind":"SinkList","items":[` + sinkA + `]} x`: {1, ""},
+		`{"kind":"SinkList","items":[],}`:               {0, `invalid JSON at byte 30: '}', want '"'`},
+		`{"kind":"SinkList" "items":[]}`:                {0, `invalid JSON at byte 19: '"', want '}'`},
+		`{"kind" "SinkList"}`:                           {0, `invalid JSON at byte 8: '"', want ':'`},
+		`{kind:"SinkList"}`:                             {0, `invalid JSON at byte 1: 'k', want '"'`},
+		`{"kind":tru}`:                                  {0, "invalid JSON at byte 8: 't', want true"},
+		`{"ki\xnd":1}`:                                  {0, "invalid JSON at byte 4: invalid escape in a string"},
+		`[]`:                                            {0, `invalid JSON at byte 0: '[', want '{'`},
+		``:                                              {0, "cut off at byte 0: unexpected EOF"},
+		`{`:                                             {0, "cut off at byte 1: unexpected EOF"},
 	} {
 		for _, workers := range []int{-1, 2} {
 			g := readList(newDecoder[*sink](t, Options{Workers: workers}), strings.NewReader(data), JSON)
@@ -107,7 +111,8 @@ func TestListMembers(t *testing.T) {
 // Unknown members of a list, of any type, are skipped before the items and behind them.
 func TestUnknownMembersOfLists(t *testing.T) {
 	d := newDecoder[*sink](t, Options{})
-	for _, value := range []string{`[1,[2],{"a":"]"}]`, `[]`, `{}`, `{"a":{"b":"}"}}`, `"x"`, `""`, `"\"]"`, `1`, `-1.5e3`, `true`, `false`, `null`} {
+	for _, value := range []string{`[1,[2],{"a":"]"}]`, `[]`, `{}`, `{"a":{"b":"}"}}`, `"x"`, `""`, `"\"]"`, `1`, `-1.5e3`,
+		`true`, `false`, `null`} {
 		for _, list := range []string{
 			`{"kind":"SinkList","other":` + value + `,"metadata":{"resourceVersion":"5"},"items":[` + sinkA + `]}`,
 			`{"kind":"SinkList","metadata":{"resourceVersion":"5"},"items":[` + sinkA + `],"other":` + value + `}`,
@@ -126,7 +131,8 @@ func TestUnknownMembersOfLists(t *testing.T) {
 func TestItemsWithoutKind(t *testing.T) {
 	typ := reflect.TypeFor[*unstructured.Unstructured]()
 	for _, tt := range []struct{ kind, list, want string }{
-		{"", "GadgetList", "Gadget"}, {"Gadget", "GadgetList", "Gadget"}, {"", "Gadgets", "Gadgets"}, {"Gadget", "Gadgets", "Gadget"},
+		{"", "GadgetList", "Gadget"}, {"Gadget", "GadgetList", "Gadget"}, {"", "Gadgets", "Gadgets"},
+		{"Gadget", "Gadgets", "Gadget"},
 	} {
 		members := []string{
 			fmt.Sprintf(`"kind":%q`, tt.list), `"apiVersion":"g.example/v1"`, `"metadata":{"resourceVersion":"5"}`,
@@ -193,14 +199,18 @@ func TestProtobufListCut(t *testing.T) {
 }
 
 func TestProtobufWatch(t *testing.T) {
-	bookmark := &carp.Carp{TypeMeta: newCarp(0).TypeMeta, ObjectMeta: metav1.ObjectMeta{ResourceVersion: "9", Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}}}
-	status := messageFor(t, "Status", "v1", &metav1.Status{Status: "Failure", Reason: "Expired", Code: 410, Message: "too old"})
+	bookmark := &carp.Carp{TypeMeta: newCarp(0).TypeMeta, ObjectMeta: metav1.ObjectMeta{ResourceVersion: "9",
+		Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}}}
+	status := messageFor(t, "Status", "v1", &metav1.Status{Status: "Failure", Reason: "Expired", Code: 410,
+		Message: "too old"})
 	stream := bytes.Join([][]byte{
 		frameOf(t, "ADDED", protobufOf(t, newCarp(1))), frameOf(t, "MODIFIED", protobufOf(t, newCarp(2))),
-		frameOf(t, "BOOKMARK", protobufOf(t, bookmark)), frameOf(t, "DELETED", protobufOf(t, newCarp(1))), frameOf(t, "ERROR", status),
+		frameOf(t, "BOOKMARK", protobufOf(t, bookmark)), frameOf(t, "DELETED", protobufOf(t, newCarp(1))),
+		frameOf(t, "ERROR", status),
 	}, nil)
 	kind := Ident{APIVersion: carpGV.String(), Kind: "Carp"}
-	for how, r := range map[string]io.Reader{"whole": bytes.NewReader(stream), "bytes": iotest.OneByteReader(bytes.NewReader(stream))} {
+	for how, r := range map[string]io.Reader{"whole": bytes.NewReader(stream),
+		"bytes": iotest.OneByteReader(bytes.NewReader(stream))} {
 		var got []Event
 		err := newDecoder[*carp.Carp](t, Options{}).Watch(r, Protobuf, func(e Event) error {
 			// More depends on what has been read.
@@ -212,8 +222,10 @@ func TestProtobufWatch(t *testing.T) {
 			t.Errorf("%s: error %v, want the status", how, err)
 		}
 		want := []Event{
-			{Type: "ADDED", Object: Object{Value: wantCarp(1), Ident: kind}}, {Type: "MODIFIED", Object: Object{Value: wantCarp(2), Ident: kind}},
-			{Type: "BOOKMARK", Object: Object{Ident: kind}, ResourceVersion: "9", InitialEventsEnd: true}, {Type: "DELETED", Object: Object{Value: wantCarp(1), Ident: kind}},
+			{Type: "ADDED", Object: Object{Value: wantCarp(1), Ident: kind}},
+			{Type: "MODIFIED", Object: Object{Value: wantCarp(2), Ident: kind}},
+			{Type: "BOOKMARK", Object: Object{Ident: kind}, ResourceVersion: "9", InitialEventsEnd: true},
+			{Type: "DELETED", Object: Object{Value: wantCarp(1), Ident: kind}},
 		}
 		checkDiff(t, how, want, got)
 	}
@@ -226,18 +238,25 @@ func TestProtobufWatchBroken(t *testing.T) {
 		events int
 		err    string
 	}{
-		"end":            {good, 1, ""},
-		"cut":            {good[:len(good)-1], 0, fmt.Sprintf("cut off at byte %d: unexpected EOF", len(good)-1)},
-		"cut in length":  {append(bytes.Clone(good), 0, 0), 1, fmt.Sprintf("cut off at byte %d: unexpected EOF", len(good)+2)},
-		"4 GiB":          {append(bytes.Clone(good), 0xff, 0xff, 0xff, 0xff), 1, fmt.Sprintf("more than %d bytes in one piece at byte %d", MaxObject, len(good)+4)},
-		"empty":          {[]byte{0, 0, 0, 0}, 0, `an event "": invalid protobuf: an object begins with ""`},
-		"no magic":       {frameOf(t, "ADDED", []byte("{}xx")), 0, `an event "ADDED": invalid protobuf: an object begins with "{}xx"`},
-		"unknown type":   {frameOf(t, "WEIRD", protobufOf(t, newCarp(1))), 0, `an event of unknown type "WEIRD"`},
-		"another kind":   {append(bytes.Clone(good), frameOf(t, "ADDED", protobufOf(t, &carp.CarpList{TypeMeta: metav1.TypeMeta{Kind: "CarpList", APIVersion: carpGV.String()}}))...), 1, "want Carp (the kind of *v1.Carp; set HTTP.Kind if it is called otherwise), got CarpList"},
+		"end": {good, 1, ""},
+		"cut": {good[:len(good)-1], 0, fmt.Sprintf("cut off at byte %d: unexpected EOF", len(good)-1)},
+		"cut in length": {append(bytes.Clone(good), 0, 0), 1, fmt.Sprintf("cut off at byte %d: unexpected EOF",
+			len(good)+2)},
+		"4 GiB": {append(bytes.Clone(good), 0xff, 0xff, 0xff, 0xff), 1,
+			fmt.Sprintf("more than %d bytes in one piece at byte %d", MaxObject, len(good)+4)},
+		"empty": {[]byte{0, 0, 0, 0}, 0, `an event "": invalid protobuf: an object begins with ""`},
+		"no magic": {frameOf(t, "ADDED", []byte("{}xx")), 0,
+			`an event "ADDED": invalid protobuf: an object begins with "{}xx"`},
+		"unknown type": {frameOf(t, "WEIRD", protobufOf(t, newCarp(1))), 0, `an event of unknown type "WEIRD"`},
+		"another kind": {append(bytes.Clone(good),
+			frameOf(t, "ADDED", protobufOf(t, &carp.CarpList{TypeMeta: metav1.TypeMeta{Kind: "CarpList",
+				APIVersion: carpGV.String()}}))...), 1,
+			"want Carp (the kind of *v1.Carp; set HTTP.Kind if it is called otherwise), got CarpList"},
 		"an error alone": {frameOf(t, "ERROR", protobufOf(t, newCarp(1))), 0, `an ERROR event with a "Carp", not a Status`},
 	} {
 		events := 0
-		err := newDecoder[*carp.Carp](t, Options{}).Watch(bytes.NewReader(tt.stream), Protobuf, func(e Event) error { events++; return e.Object.Err })
+		err := newDecoder[*carp.Carp](t, Options{}).Watch(bytes.NewReader(tt.stream), Protobuf,
+			func(e Event) error { events++; return e.Object.Err })
 		if text := fmt.Sprint(err); events != tt.events || (err == nil) != (tt.err == "") || err != nil && text != tt.err {
 			t.Errorf("%s: %d events, error %q; want %d, %q", name, events, text, tt.events, tt.err)
 		}
@@ -252,9 +271,11 @@ func TestProtobufWithoutFrames(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"a Status":              {forbidden, "no"},
-		"a Status without one":  {enveloped(t, "Status", 0)[:len(enveloped(t, "Status", 0))-2], "the server answered with a Status, without a message"},
-		"a Status of no words":  {status(metav1.Status{Reason: "Gone"}), `the server answered with a Status, reason "Gone", without a message`},
+		"a Status": {forbidden, "no"},
+		"a Status without one": {enveloped(t, "Status", 0)[:len(enveloped(t, "Status", 0))-2],
+			"the server answered with a Status, without a message"},
+		"a Status of no words": {status(metav1.Status{Reason: "Gone"}),
+			`the server answered with a Status, reason "Gone", without a message`},
 		"a Status that is cut":  {forbidden[:30], "cut off at byte 30: unexpected EOF"},
 		"a broken Status":       {append(enveloped(t, "Status", 2), 0x0a, 0x7f), "unexpected EOF"},
 		"an object":             {protobufOf(t, newCarp(1)), "no event: it is a Carp"},
@@ -270,7 +291,8 @@ func TestProtobufWithoutFrames(t *testing.T) {
 		}
 	}
 	// It is a length if the limit is large enough.
-	if g := readWatch(newDecoder[*carp.Carp](t, Options{Limit: math.MaxInt32}), bytes.NewReader(forbidden), Protobuf); !strings.HasPrefix(g.end, "cut off at byte") {
+	if g := readWatch(newDecoder[*carp.Carp](t, Options{Limit: math.MaxInt32}), bytes.NewReader(forbidden),
+		Protobuf); !strings.HasPrefix(g.end, "cut off at byte") {
 		t.Errorf("with room for it: %s", g.end)
 	}
 }
@@ -299,7 +321,8 @@ func TestProtobufListEndsInField(t *testing.T) {
 	}
 }
 
-var watches = map[string]func(*Decoder, io.Reader, Encoding, func(Event) error) error{"watch": (*Decoder).Watch, "list": (*Decoder).WatchList}
+var watches = map[string]func(*Decoder, io.Reader, Encoding, func(Event) error) error{"watch": (*Decoder).Watch,
+	"list": (*Decoder).WatchList}
 
 // An event is yielded as soon as it has come, whatever follows it.
 func TestEventsAreNotHeldBack(t *testing.T) {
@@ -339,8 +362,12 @@ func TestInvalidLinesAreNotHeldBack(t *testing.T) {
 	event := `{"type":"ADDED","object":` + sinkA + "}\n"
 	streams := map[string]Encoding{string(cborEvent(t, "ADDED", json.RawMessage(sinkA))) + "\xa1\x1c": CBOR}
 	for _, line := range []string{
-		"{\"type\": oops\n", "{\"type\":\"ADDED\",\"object\":{\"metadata\":{oops\n", "{\"type\":\"ADDED\",\"object\":{\"spec\":{\"str\":\"no end\n", "{\"type\":\"\\x\n", "{{\n", "{{}", "{\"type\": oops\n{\"typ", "{\"type\":oops\n{\"typ",
-		`{"type":"ADDED","object":{"metadata":{[]}`, `{"type":"ADDED","object":{"metadata":{}] {}`, "{\"type\":\"ADDED\",\"object\":{\"spec\":{\"i8\":300},\"metadata\":{oops\n", "<html>", "{\"object\":{},\"type\":tru\n",
+		"{\"type\": oops\n", "{\"type\":\"ADDED\",\"object\":{\"metadata\":{oops\n",
+		"{\"type\":\"ADDED\",\"object\":{\"spec\":{\"str\":\"no end\n", "{\"type\":\"\\x\n", "{{\n", "{{}",
+		"{\"type\": oops\n{\"typ", "{\"type\":oops\n{\"typ",
+		`{"type":"ADDED","object":{"metadata":{[]}`, `{"type":"ADDED","object":{"metadata":{}] {}`,
+		"{\"type\":\"ADDED\",\"object\":{\"spec\":{\"i8\":300},\"metadata\":{oops\n", "<html>",
+		"{\"object\":{},\"type\":tru\n",
 	} {
 		streams[event+line] = JSON
 	}
@@ -384,12 +411,16 @@ func TestMore(t *testing.T) {
 		watch  string
 		want   []bool
 	}{
-		"together":            {JSON, []string{event + event + event}, "watch", []bool{true, true, false}},
-		"apart":               {JSON, []string{event, event, event}, "watch", []bool{false, false, false}},
-		"half":                {JSON, []string{event + event[:50], event[50:] + event[:len(event)-1], "\n"}, "watch", []bool{false, false, false}},
-		"indented":            {JSON, []string{event + strings.ReplaceAll(event[:100], ",", ",\n"), event[100:]}, "watch", []bool{false, false}},
-		"initial":             {JSON, []string{event + event + end + event + event}, "list", []bool{false, false, true, true, false}},
-		"protobuf":            {Protobuf, []string{fish + fish}, "watch", []bool{true, false}}, // more than idleBuffer has room for is not seen
+		"together": {JSON, []string{event + event + event}, "watch", []bool{true, true, false}},
+		"apart":    {JSON, []string{event, event, event}, "watch", []bool{false, false, false}},
+		"half": {JSON, []string{event + event[:50], event[50:] + event[:len(event)-1], "\n"}, "watch",
+			[]bool{false, false, false}},
+		"indented": {JSON, []string{event + strings.ReplaceAll(event[:100], ",", ",\n"), event[100:]}, "watch",
+			[]bool{false, false}},
+		"initial": {JSON, []string{event + event + end + event + event}, "list",
+			[]bool{false, false, true, true, false}},
+		"protobuf": {Protobuf, []string{fish + fish}, "watch",
+			[]bool{true, false}}, // more than idleBuffer has room for is not seen
 		"CBOR":                {CBOR, []string{inCBOR, inCBOR, inCBOR + inCBOR}, "watch", []bool{false, false, true, false}},
 		"protobuf, half":      {Protobuf, []string{fish + fish[:50], fish[50:]}, "watch", []bool{false, false}},
 		"protobuf, no length": {Protobuf, []string{fish + fish[:4], fish[4:]}, "watch", []bool{false, false}},
@@ -424,13 +455,14 @@ func TestBookmarks(t *testing.T) {
 		meta metav1.ObjectMeta
 		want yielded
 	}{
-		"plain":                    {meta("5", nil), yielded{version: "5"}},
-		"the end":                  {meta("5", end("true")), yielded{version: "5", end: true}},
-		"not the end":              {meta("5", end("false")), yielded{version: "5"}},
-		"another case":             {meta("5", end("True")), yielded{version: "5"}},
-		"a number":                 {meta("5", end("1")), yielded{version: "5"}},
-		"no value":                 {meta("5", end("")), yielded{version: "5"}},
-		"another annotation":       {meta("5", map[string]string{"k8s.io/initial-events-begin": "true"}), yielded{version: "5"}},
+		"plain":        {meta("5", nil), yielded{version: "5"}},
+		"the end":      {meta("5", end("true")), yielded{version: "5", end: true}},
+		"not the end":  {meta("5", end("false")), yielded{version: "5"}},
+		"another case": {meta("5", end("True")), yielded{version: "5"}},
+		"a number":     {meta("5", end("1")), yielded{version: "5"}},
+		"no value":     {meta("5", end("")), yielded{version: "5"}},
+		"another annotation": {meta("5", map[string]string{"k8s.io/initial-events-begin": "true"}),
+			yielded{version: "5"}},
 		"no version":               {meta("", nil), yielded{err: "a bookmark without a resource version"}},
 		"an end without a version": {meta("", end("true")), yielded{err: "a bookmark without a resource version"}},
 	} {

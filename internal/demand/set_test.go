@@ -15,7 +15,8 @@ func TestLetGo(t *testing.T) {
 		s.Set(Owner{}, []Key{space(i)})
 	}
 	s.Set(Owner{}, []Key{space(3*maxPast - 3)}) // wanted again
-	for i, want := range map[int]bool{3*maxPast - 1: true, 3*maxPast - 2: true, 3*maxPast - 3: false, 2 * maxPast: true, 2*maxPast - 2: false, 0: false} {
+	for i, want := range map[int]bool{3*maxPast - 1: true, 3*maxPast - 2: true, 3*maxPast - 3: false, 2 * maxPast: true,
+		2*maxPast - 2: false, 0: false} {
 		if got := s.LetGo(space(i)); got != want {
 			t.Errorf("namespace %d was let go: %t, want %t", i, got, want)
 		}

@@ -116,7 +116,8 @@ func TestHashOfARing(t *testing.T) {
 	if one, again := Hash(self), Hash(self); one != again {
 		t.Error("a map in itself")
 	}
-	if Hash(map[string]int{"a": 1, "b": 2}) != Hash(map[string]int{"b": 2, "a": 1}) || Hash(map[string]int{"a": 1}) == Hash(map[string]int{"a": 2}) {
+	if Hash(map[string]int{"a": 1, "b": 2}) != Hash(map[string]int{"b": 2, "a": 1}) ||
+		Hash(map[string]int{"a": 1}) == Hash(map[string]int{"a": 2}) {
 		t.Error("maps")
 	}
 	f, g := func() {}, make(chan int)
@@ -187,7 +188,8 @@ func TestHashOfRings(t *testing.T) {
 	long := make([]string, 200)
 	other := append([]string(nil), long...)
 	other[150] = "x"
-	rings := []*twig{ring("a"), ring("a", "a"), ring("a", "b"), ring("b", "a"), ring("a", "b", "a", "b"), ring("a", "b", "b"), ring(long...), ring(other...)}
+	rings := []*twig{ring("a"), ring("a", "a"), ring("a", "b"), ring("b", "a"), ring("a", "b", "a", "b"),
+		ring("a", "b", "b"), ring(long...), ring(other...)}
 	for i, a := range rings {
 		for j, b := range rings {
 			if same := reflect.DeepEqual(a, b); same != (Hash(a) == Hash(b)) {

@@ -105,12 +105,18 @@ func TestListOptions(t *testing.T) {
 		{name: "any", opts: options{ResourceVersion: "0"}, version: 6, want: "b new, c old"},
 		{name: "any ignores the limit", opts: options{ResourceVersion: "0", Limit: 1}, version: 6, want: "b new, c old"},
 		{name: "not older by default", opts: options{ResourceVersion: "4"}, version: 6, want: "b new, c old"},
-		{name: "exact by default with a limit", opts: options{ResourceVersion: "4", Limit: 9}, version: 4, want: "a old, b old, c old"},
-		{name: "not older", opts: options{ResourceVersion: "4", ResourceVersionMatch: notOlder}, version: 6, want: "b new, c old"},
-		{name: "not older with a limit", opts: options{ResourceVersion: "4", ResourceVersionMatch: notOlder, Limit: 1}, version: 6, want: "b new"},
-		{name: "not older than any", opts: options{ResourceVersion: "0", ResourceVersionMatch: notOlder}, version: 6, want: "b new, c old"},
-		{name: "exact", opts: options{ResourceVersion: "4", ResourceVersionMatch: exact}, version: 4, want: "a old, b old, c old"},
-		{name: "exact, the oldest that is kept", opts: options{ResourceVersion: "3", ResourceVersionMatch: exact}, version: 3, want: "a old, c old"},
+		{name: "exact by default with a limit", opts: options{ResourceVersion: "4", Limit: 9}, version: 4,
+			want: "a old, b old, c old"},
+		{name: "not older", opts: options{ResourceVersion: "4", ResourceVersionMatch: notOlder}, version: 6,
+			want: "b new, c old"},
+		{name: "not older with a limit", opts: options{ResourceVersion: "4", ResourceVersionMatch: notOlder, Limit: 1},
+			version: 6, want: "b new"},
+		{name: "not older than any", opts: options{ResourceVersion: "0", ResourceVersionMatch: notOlder}, version: 6,
+			want: "b new, c old"},
+		{name: "exact", opts: options{ResourceVersion: "4", ResourceVersionMatch: exact}, version: 4,
+			want: "a old, b old, c old"},
+		{name: "exact, the oldest that is kept", opts: options{ResourceVersion: "3", ResourceVersionMatch: exact}, version: 3,
+			want: "a old, c old"},
 		{name: "namespace", namespace: "ns", version: 6, want: "b new, c old"},
 		{name: "other namespace", namespace: "n", version: 6},
 		{name: "label", opts: options{LabelSelector: "l!=old"}, version: 6, want: "b new"},
@@ -127,11 +133,13 @@ func TestListOptions(t *testing.T) {
 		{name: "exactly any", opts: options{ResourceVersion: "0", ResourceVersionMatch: exact}, code: 422},
 		{name: "unknown match", opts: options{ResourceVersion: "4", ResourceVersionMatch: "About"}, code: 422},
 		{name: "initial events", opts: options{SendInitialEvents: new(true)}, code: 422},
-		{name: "match with continue", opts: options{ResourceVersion: "4", ResourceVersionMatch: exact, Continue: "x"}, code: 422},
+		{name: "match with continue", opts: options{ResourceVersion: "4", ResourceVersionMatch: exact, Continue: "x"},
+			code: 422},
 		{name: "version with continue", opts: options{ResourceVersion: "4", Continue: "x"}, code: 400},
 		{name: "continue of nobody", opts: options{Continue: "x"}, code: 400},
 		{name: "continue of nothing", opts: options{Continue: listopts.Token{Version: 6}.Encode()}, code: 400},
-		{name: "continue of a version to come", opts: options{Continue: listopts.Token{Version: 7, Start: "a"}.Encode()}, code: 504},
+		{name: "continue of a version to come", opts: options{Continue: listopts.Token{Version: 7, Start: "a"}.Encode()},
+			code: 504},
 		{name: "label selector", opts: options{LabelSelector: "l in"}, code: 400},
 		{name: "field selector", opts: options{FieldSelector: "a"}, code: 400},
 		{name: "unknown field", opts: options{FieldSelector: "spec.size=1"}, code: 400},
@@ -237,7 +245,8 @@ func TestExpiredToken(t *testing.T) {
 // TestOrder pins the order of etcd's keys, in which the namespace a-b is before a.
 func TestOrder(t *testing.T) {
 	c := NewCollection(NewLine(), Options[string]{})
-	for _, key := range []types.NamespacedName{{Namespace: "a", Name: "x"}, {Namespace: "a-b", Name: "x"}, {Namespace: "a", Name: "b"}} {
+	for _, key := range []types.NamespacedName{{Namespace: "a", Name: "x"}, {Namespace: "a-b", Name: "x"},
+		{Namespace: "a", Name: "b"}} {
 		rig.Must[*Object[string]](t)(c.Create(Object[string]{Key: key, Value: key.String()}))
 	}
 	page, err := c.List("", options{})

@@ -72,7 +72,8 @@ func TestWatchOptions(t *testing.T) {
 			opts: options{SendInitialEvents: new(true), ResourceVersionMatch: notOlder, AllowWatchBookmarks: true},
 			want: []string{"ADDED@5 b new", "ADDED@2 c old", "BOOKMARK@6 end", "DELETED@7 b new"}},
 		{name: "streamed list, not older",
-			opts: options{ResourceVersion: "4", SendInitialEvents: new(true), ResourceVersionMatch: notOlder, AllowWatchBookmarks: true},
+			opts: options{ResourceVersion: "4", SendInitialEvents: new(true), ResourceVersionMatch: notOlder,
+				AllowWatchBookmarks: true},
 			want: []string{"ADDED@5 b new", "ADDED@2 c old", "BOOKMARK@6 end", "DELETED@7 b new"}},
 		{name: "streamed list without bookmarks", opts: options{SendInitialEvents: new(true), ResourceVersionMatch: notOlder},
 			want: []string{"ADDED@5 b new", "ADDED@2 c old", "DELETED@7 b new"}},
@@ -89,7 +90,8 @@ func TestWatchOptions(t *testing.T) {
 		{name: "match without stream", opts: options{ResourceVersionMatch: notOlder}, reject: 422},
 		{name: "exact stream", reject: 422,
 			opts: options{SendInitialEvents: new(true), ResourceVersionMatch: metav1.ResourceVersionMatchExact}},
-		{name: "stream with continue", opts: options{SendInitialEvents: new(true), ResourceVersionMatch: notOlder, Continue: "x"}, reject: 422},
+		{name: "stream with continue", opts: options{SendInitialEvents: new(true), ResourceVersionMatch: notOlder,
+			Continue: "x"}, reject: 422},
 		{name: "label selector", opts: options{LabelSelector: "=="}, reject: 400},
 	}
 	for _, tt := range tests {
@@ -224,7 +226,8 @@ func TestWatchEnds(t *testing.T) {
 			NewCollection(line, Options[string]{}).Disconnect()
 			return nil
 		}, context.Canceled},
-		{"compaction of what it has told", func(line *Line, _ *Collection[string]) error { line.Compact(6); return nil }, context.Canceled},
+		{"compaction of what it has told", func(line *Line, _ *Collection[string]) error { line.Compact(6); return nil },
+			context.Canceled},
 	}
 	for _, tt := range tests {
 		rig.Subtest(t, tt.name, func(t *testing.T) {

@@ -72,7 +72,8 @@ func TestFilter(t *testing.T) {
 			selects: true, exactNamespaces: "ns",
 		},
 		{name: "no name", opts: options{FieldSelector: "metadata.name="}, selects: true},
-		{name: "one of many", opts: options{LabelSelector: "app", FieldSelector: "spec.nodeName=n2"}, want: "other/a", selects: true},
+		{name: "one of many", opts: options{LabelSelector: "app", FieldSelector: "spec.nodeName=n2"}, want: "other/a",
+			selects: true},
 		{name: "empty field selector", opts: options{FieldSelector: ","}, want: "ns/a ns/b other/a"},
 		{name: "empty label selector", opts: options{LabelSelector: " "}, want: "ns/a ns/b other/a"},
 		{name: "shard", opts: options{ShardSelector: one.String()}, want: "ns/a ns/b other/a", selects: true},
@@ -117,7 +118,8 @@ func TestFilterErrors(t *testing.T) {
 			t.Errorf("%+v: %v, want %d %s", tt.opts, err, tt.code, tt.want)
 		}
 	}
-	if _, err := listopts.NewFilter("", metav1.ListOptions{FieldSelector: "spec.nodeName=x"}, nil); !apierrors.IsBadRequest(err) {
+	if _, err := listopts.NewFilter("", metav1.ListOptions{FieldSelector: "spec.nodeName=x"},
+		nil); !apierrors.IsBadRequest(err) {
 		t.Errorf("without known fields: %v, want BadRequest", err)
 	}
 }
@@ -147,7 +149,8 @@ func TestVersion(t *testing.T) {
 			t.Errorf("FormatVersion(%d) = %s, want %s", got, listopts.FormatVersion(got), text)
 		}
 	}
-	for _, text := range []string{"x", "-1", "+1", "01", "00", " 1", "1 ", "1_0", "0x1", "18446744073709551616", strings.Repeat("9", 30)} {
+	for _, text := range []string{"x", "-1", "+1", "01", "00", " 1", "1 ", "1_0", "0x1", "18446744073709551616",
+		strings.Repeat("9", 30)} {
 		if got, err := listopts.ParseVersion(text); err == nil {
 			t.Errorf("ParseVersion(%q) = %d, want an error", text, got)
 		}
@@ -262,10 +265,12 @@ func checkValidation(t *testing.T, opts metav1.ListOptions) {
 // TestValidation goes through all combinations of the options that depend on each other.
 func TestValidation(t *testing.T) {
 	for _, rv := range []string{"", "0", "5"} {
-		for _, match := range []metav1.ResourceVersionMatch{"", metav1.ResourceVersionMatchExact, metav1.ResourceVersionMatchNotOlderThan, "x"} {
+		for _, match := range []metav1.ResourceVersionMatch{"", metav1.ResourceVersionMatchExact,
+			metav1.ResourceVersionMatchNotOlderThan, "x"} {
 			for _, send := range []*bool{nil, new(false), new(true)} {
 				for _, token := range []string{"", "x"} {
-					checkValidation(t, metav1.ListOptions{ResourceVersion: rv, ResourceVersionMatch: match, SendInitialEvents: send, Continue: token})
+					checkValidation(t, metav1.ListOptions{ResourceVersion: rv, ResourceVersionMatch: match, SendInitialEvents: send,
+						Continue: token})
 				}
 			}
 		}
@@ -285,7 +290,8 @@ func TestExactAndLimit(t *testing.T) {
 		{metav1.ListOptions{ResourceVersion: "0", Limit: 2, Continue: "x"}, false, 2},
 		{metav1.ListOptions{ResourceVersion: "5"}, false, 0},
 		{metav1.ListOptions{ResourceVersion: "5", Limit: 2}, true, 2},
-		{metav1.ListOptions{ResourceVersion: "5", Limit: 2, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan}, false, 2},
+		{metav1.ListOptions{ResourceVersion: "5", Limit: 2, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan},
+			false, 2},
 		{metav1.ListOptions{ResourceVersion: "5", ResourceVersionMatch: metav1.ResourceVersionMatchExact}, true, 0},
 	} {
 		if got := listopts.Exact(tt.opts); got != tt.exact {
@@ -351,7 +357,8 @@ func TestContinued(t *testing.T) {
 		rig.Same(t, "with version "+rv, token, rig.Must[listopts.Token](t)(listopts.Continued(opts)))
 	}
 	_, err := listopts.Continued(metav1.ListOptions{Continue: token.Encode(), ResourceVersion: "5"})
-	if want := "specifying resource version is not allowed when using continue"; !apierrors.IsBadRequest(err) || err.Error() != want {
+	if want := "specifying resource version is not allowed when using continue"; !apierrors.IsBadRequest(err) ||
+		err.Error() != want {
 		t.Errorf("with a version: %v, want %s", err, want)
 	}
 }
@@ -390,12 +397,14 @@ func TestErrors(t *testing.T) {
 		want answer
 	}{
 		{listopts.TooOld(5, 9), answer{410, metav1.StatusReasonExpired, "too old resource version: 5 (9)", 0, false}},
-		{listopts.TooLarge(9, 5), answer{504, metav1.StatusReasonTimeout, "Timeout: Too large resource version: 9, current: 5", 1, true}},
+		{listopts.TooLarge(9, 5), answer{504, metav1.StatusReasonTimeout,
+			"Timeout: Too large resource version: 9, current: 5", 1, true}},
 		{listopts.WithoutReason(apierrors.NewBadRequest("x")), answer{500, metav1.StatusReasonUnknown, "x", 0, false}},
 	} {
 		status := tt.err.(apierrors.APIStatus).Status()
 		delay, _ := apierrors.SuggestsClientDelay(tt.err)
-		got := answer{status.Code, status.Reason, status.Message, delay, apierrors.HasStatusCause(tt.err, metav1.CauseTypeResourceVersionTooLarge)}
+		got := answer{status.Code, status.Reason, status.Message, delay, apierrors.HasStatusCause(tt.err,
+			metav1.CauseTypeResourceVersionTooLarge)}
 		rig.Same(t, tt.want.Message, tt.want, got)
 	}
 	status := listopts.ExpiredToken("ns/a\x00").(apierrors.APIStatus).Status()

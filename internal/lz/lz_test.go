@@ -49,11 +49,13 @@ func TestRoundTrip(t *testing.T) {
 	for i := range random {
 		random[i] = byte(rng.Uint32())
 	}
-	dicts := map[string]*Dict{"none": New(nil), "short": New([]byte("12345")), "like": New(samples(40)), "too long": New(samples(400)), "random": New(random)}
+	dicts := map[string]*Dict{"none": New(nil), "short": New([]byte("12345")), "like": New(samples(40)),
+		"too long": New(samples(400)), "random": New(random)}
 	for name, d := range dicts {
 		for _, src := range [][]byte{
 			nil, {0}, []byte("short"), text(1000), samples(3), samples(500), random, random[:7], random[:8], random[:9],
-			bytes.Repeat([]byte{'a'}, 100_000), bytes.Repeat([]byte("ab"), 50), []byte(strings.Repeat("x", 15) + strings.Repeat("12345678", 40)),
+			bytes.Repeat([]byte{'a'}, 100_000), bytes.Repeat([]byte("ab"), 50),
+			[]byte(strings.Repeat("x", 15) + strings.Repeat("12345678", 40)),
 			append(bytes.Clone(random[:70_000]), random[:70_000]...), append(samples(10), random[:300]...),
 		} {
 			roundTrip(t, d, src)

@@ -27,9 +27,12 @@ func TestStallTimer(t *testing.T) {
 	}{
 		"silence":       {nil, nil, nil, late, 10 * time.Second},
 		"signs of life": {[]time.Duration{5 * time.Second, 12 * time.Second}, nil, nil, late, 22 * time.Second},
-		"notes":         {nil, []time.Duration{5 * time.Second, 14 * time.Second, 19 * time.Second}, nil, late, 30 * time.Second},
-		"a late note":   {nil, []time.Duration{9 * time.Second, 18*time.Second + 800*time.Millisecond}, nil, late, 30 * time.Second},
-		"notes after":   {[]time.Duration{9 * time.Second}, []time.Duration{18 * time.Second}, nil, late, 28*time.Second + 750*time.Millisecond},
+		"notes": {nil, []time.Duration{5 * time.Second, 14 * time.Second, 19 * time.Second}, nil, late,
+			30 * time.Second},
+		"a late note": {nil, []time.Duration{9 * time.Second, 18*time.Second + 800*time.Millisecond}, nil, late,
+			30 * time.Second},
+		"notes after": {[]time.Duration{9 * time.Second}, []time.Duration{18 * time.Second}, nil, late, 28*time.Second +
+			750*time.Millisecond},
 		"stopped":       {nil, nil, (*StallTimer).Stop, nil, 0},
 		"more patience": {nil, nil, func(g *StallTimer) { g.Restart(time.Minute, later) }, later, time.Minute},
 		"less patience": {nil, nil, func(g *StallTimer) { g.Restart(time.Second, later) }, later, time.Second},

@@ -36,7 +36,8 @@ func owned(k *Kind, word string) *metav1.ObjectMeta {
 	}
 	for _, owner := range strings.Fields(owners) {
 		uid, block := strings.CutSuffix(owner, "+")
-		m.OwnerReferences = append(m.OwnerReferences, metav1.OwnerReference{APIVersion: "example.io/v1", Kind: "Thing", Name: uid, UID: types.UID(uid), BlockOwnerDeletion: &block})
+		m.OwnerReferences = append(m.OwnerReferences, metav1.OwnerReference{APIVersion: "example.io/v1", Kind: "Thing",
+			Name: uid, UID: types.UID(uid), BlockOwnerDeletion: &block})
 	}
 	return m
 }
@@ -171,12 +172,14 @@ func TestCollectEnds(t *testing.T) {
 		}
 		policy := metav1.DeletionPropagation(c.policy)
 		for _, name := range strings.Fields(c.deleted) {
-			must(t, stores[things], Request{Verb: Delete, Key: named(name), Options: &metav1.DeleteOptions{PropagationPolicy: &policy}})
+			must(t, stores[things], Request{Verb: Delete, Key: named(name),
+				Options: &metav1.DeleteOptions{PropagationPolicy: &policy}})
 		}
 		for n := 0; ; n++ {
 			all := NewCollector(things, crowns)
 			for k, m := range stores {
-				for _, key := range slices.SortedFunc(maps.Keys(m.objects), func(a, b types.NamespacedName) int { return strings.Compare(a.Name, b.Name) }) {
+				for _, key := range slices.SortedFunc(maps.Keys(m.objects),
+					func(a, b types.NamespacedName) int { return strings.Compare(a.Name, b.Name) }) {
 					all.Set(k, &m.objects[key].Meta)
 				}
 			}
@@ -194,7 +197,8 @@ func TestCollectEnds(t *testing.T) {
 			for _, o := range m.objects {
 				word := o.Meta.Name
 				for i, ref := range o.Meta.OwnerReferences {
-					word += map[bool]string{true: "<", false: ","}[i == 0] + ref.Name + map[bool]string{true: "+"}[*ref.BlockOwnerDeletion]
+					word += map[bool]string{true: "<", false: ","}[i == 0] + ref.Name +
+						map[bool]string{true: "+"}[*ref.BlockOwnerDeletion]
 				}
 				left = append(left, word)
 			}
@@ -207,7 +211,8 @@ func TestCollectEnds(t *testing.T) {
 // What a step says is said once: what becomes of the object later does not change it.
 func TestStepIsFixed(t *testing.T) {
 	k := &Kind{Group: "example.io", Version: "v1", Plural: "things", Kind: "Thing"}
-	for _, objects := range []string{"b<a", "a!foregroundDeletion, b<a+", "a!foregroundDeletion, b<a+, c<b+", "a!orphan, b<a"} {
+	for _, objects := range []string{"b<a", "a!foregroundDeletion, b<a+", "a!foregroundDeletion, b<a+, c<b+",
+		"a!orphan, b<a"} {
 		all := NewCollector(k)
 		for _, word := range strings.Split(objects, ", ") {
 			all.Set(k, owned(k, word))
@@ -235,7 +240,8 @@ func TestDeleteOptions(t *testing.T) {
 		{"dryRun=All", "application/json", `{"propagationPolicy":"Foreground"}`, "Foreground [All]"},
 		{"", "application/yaml", "propagationPolicy: Foreground", "Foreground []"},
 		{"", "application/cbor", string(item), "Foreground []"},
-		{"", "application/vnd.kubernetes.protobuf", "k8s\x00\n\x00\x12" + string(rune(len(message))) + string(message), "Foreground []"},
+		{"", "application/vnd.kubernetes.protobuf", "k8s\x00\n\x00\x12" + string(rune(len(message))) + string(message),
+			"Foreground []"},
 		{"", "application/vnd.kubernetes.protobuf", string(message), "error"},
 		{"", "application/json", `{"kind":"Pod"}`, "error"},
 	} {
@@ -250,15 +256,18 @@ func TestDeleteOptions(t *testing.T) {
 
 // The options of an Eviction come in each format, too, and its name must be the Pod's.
 func TestEvictionOptions(t *testing.T) {
-	options := rig.Must[[]byte](t)((&metav1.DeleteOptions{GracePeriodSeconds: new(int64(7)), DryRun: []string{metav1.DryRunAll}}).Marshal())
+	options := rig.Must[[]byte](t)((&metav1.DeleteOptions{GracePeriodSeconds: new(int64(7)),
+		DryRun: []string{metav1.DryRunAll}}).Marshal())
 	meta := rig.Must[[]byte](t)((&metav1.ObjectMeta{Name: "a"}).Marshal())
 	field := func(number rune, value []byte) string {
 		return string(number<<3|2) + string(rune(len(value))) + string(value)
 	}
 	message := func(raw string) string {
-		return "k8s\x00" + string(rig.Must[[]byte](t)((&runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: "policy/v1", Kind: "Eviction"}, Raw: []byte(raw)}).Marshal()))
+		return "k8s\x00" + string(rig.Must[[]byte](t)((&runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: "policy/v1",
+			Kind: "Eviction"}, Raw: []byte(raw)}).Marshal()))
 	}
-	content := map[string]any{"metadata": map[string]any{"name": "a"}, "deleteOptions": map[string]any{"gracePeriodSeconds": 7, "dryRun": []any{"All"}}}
+	content := map[string]any{"metadata": map[string]any{"name": "a"},
+		"deleteOptions": map[string]any{"gracePeriodSeconds": 7, "dryRun": []any{"All"}}}
 	for _, c := range []struct{ contentType, body, want string }{
 		{"application/json", string(rig.Must[[]byte](t)(json.Marshal(content))), "7 [All]"},
 		{"application/yaml", "metadata: {name: a}\ndeleteOptions: {gracePeriodSeconds: 7, dryRun: [All]}", "7 [All]"},

@@ -55,7 +55,8 @@ func TestFunctions(t *testing.T) {
 		case 17:
 			return utilerrors.NewAggregate([]error{field.Required(field.NewPath("a"), ""), errors.New("plainly wrong")})
 		case 18:
-			return errors.Join(field.Required(field.NewPath("a"), ""), fmt.Errorf("as b: %w", field.Required(field.NewPath("b"), "")), errors.New("plainly wrong"))
+			return errors.Join(field.Required(field.NewPath("a"), ""),
+				fmt.Errorf("as b: %w", field.Required(field.NewPath("b"), "")), errors.New("plainly wrong"))
 		case 16:
 			var none *Full
 			none.Size++
@@ -71,12 +72,15 @@ func TestFunctions(t *testing.T) {
 		want, seen string
 	}{
 		{Request{Verb: Create, Body: []byte(`{"metadata":{"name":"a"}}`)}, `201 {"size":5}`, "<nil> 5"},
-		{Request{Verb: Create, Body: []byte(`{"metadata":{"name":"b"},"size":13}`)}, `422 Thing.example.io "b" is invalid: size: Invalid value: 13: unlucky`, "<nil> 13"},
+		{Request{Verb: Create, Body: []byte(`{"metadata":{"name":"b"},"size":13}`)},
+			`422 Thing.example.io "b" is invalid: size: Invalid value: 13: unlucky`, "<nil> 13"},
 		{merge(`{"size":14}`), `422 Thing.example.io "a" is invalid: [a: Required value, b: Required value]`, "5 14"},
 		{merge(`{"size":15}`), `422 plainly wrong`, "5 15"},
-		{merge(`{"size":17}`), `422 Thing.example.io "a" is invalid: [a: Required value, <nil>: Internal error: plainly wrong]`, "5 17"},
+		{merge(`{"size":17}`),
+			`422 Thing.example.io "a" is invalid: [a: Required value, <nil>: Internal error: plainly wrong]`, "5 17"},
 		{merge(`{"size":18}`), `422 Thing.example.io "a" is invalid: [a: Required value, b: Required value, <nil>: Internal error: plainly wrong]`, "5 18"},
-		{merge(`{"size":16}`), `500 Internal error occurred: panic: runtime error: invalid memory address or nil pointer dereference`, "5 16"},
+		{merge(`{"size":16}`),
+			`500 Internal error occurred: panic: runtime error: invalid memory address or nil pointer dereference`, "5 16"},
 		{merge(`{"size":66}`), `500 Internal error occurred: panic: default`, ""},
 		{merge(`{"size":null}`), `200 {"size":5}`, "5 5"},
 		{merge(`{"size":7}`), `200 {"size":7}`, "5 7"},
@@ -117,7 +121,8 @@ func TestFunctionsKeepAReset(t *testing.T) {
 		if m.objects[named("a")].Meta.ManagedFields == nil {
 			t.Errorf("%s: nobody manages what was created", of)
 		}
-		must(t, m, Request{Verb: Update, Key: named("a"), Body: []byte(`{"metadata":{"name":"a","managedFields":[]},"size":2}`)})
+		must(t, m, Request{Verb: Update, Key: named("a"),
+			Body: []byte(`{"metadata":{"name":"a","managedFields":[]},"size":2}`)})
 		if got := m.objects[named("a")].Meta.ManagedFields; got != nil {
 			t.Errorf("%s: after a reset: %v", of, got)
 		}
@@ -127,8 +132,9 @@ func TestFunctionsKeepAReset(t *testing.T) {
 // Who may not create does not create by an apply either.
 func TestMayCreate(t *testing.T) {
 	m := newMemory(&Kind{Group: "example.io", Version: "v1", Plural: "things", Kind: "Thing"})
-	req := Request{Verb: Patch, Key: named("a"), ContentType: string(types.ApplyYAMLPatchType), Query: url.Values{"fieldManager": {"m"}},
-		Body: []byte(`{apiVersion: example.io/v1, kind: Thing, metadata: {name: a}}`)}
+	req := Request{Verb: Patch, Key: named("a"), ContentType: string(types.ApplyYAMLPatchType),
+		Query: url.Values{"fieldManager": {"m"}},
+		Body:  []byte(`{apiVersion: example.io/v1, kind: Thing, metadata: {name: a}}`)}
 	req.MayCreate = func(context.Context) error {
 		return apierrors.NewForbidden(m.kind.GroupResource(), "a", errors.New("no"))
 	}
@@ -143,12 +149,13 @@ func TestMayCreate(t *testing.T) {
 
 // An object may stay for a while, which later requests make shorter and not longer.
 func TestGrace(t *testing.T) {
-	k := &Kind{Group: "example.io", Version: "v1", Plural: "things", Kind: "Thing", Grace: func(_ *Object, asked *int64) int64 {
-		if asked == nil {
-			return 30
-		}
-		return *asked
-	}}
+	k := &Kind{Group: "example.io", Version: "v1", Plural: "things", Kind: "Thing",
+		Grace: func(_ *Object, asked *int64) int64 {
+			if asked == nil {
+				return 30
+			}
+			return *asked
+		}}
 	m := newMemory(k)
 	mustCreate(t, m, `{"metadata":{"name":"a"}}`)
 	for _, c := range []struct {
@@ -169,15 +176,18 @@ func TestGrace(t *testing.T) {
 
 // A grace period that is over is shortened to a second: somebody may still end the object.
 func TestGraceIsOver(t *testing.T) {
-	k := &Kind{Group: "example.io", Version: "v1", Plural: "things", Kind: "Thing", Grace: func(*Object, *int64) int64 { return -4 }}
+	k := &Kind{Group: "example.io", Version: "v1", Plural: "things", Kind: "Thing",
+		Grace: func(*Object, *int64) int64 { return -4 }}
 	m := newMemory(k)
 	past, thirty := metav1.NewTime(time.Now().Add(-time.Hour)), int64(30)
-	m.objects[named("a")] = &Object{Meta: metav1.ObjectMeta{Name: "a", Namespace: "ns", DeletionTimestamp: &past, DeletionGracePeriodSeconds: &thirty}, Body: []byte("{}")}
+	m.objects[named("a")] = &Object{Meta: metav1.ObjectMeta{Name: "a", Namespace: "ns", DeletionTimestamp: &past,
+		DeletionGracePeriodSeconds: &thirty}, Body: []byte("{}")}
 	m.objects[named("b")] = &Object{Meta: metav1.ObjectMeta{Name: "b", Namespace: "ns"}, Body: []byte("{}")}
 	for _, name := range []string{"a", "b"} { // of b a negative number of seconds is wanted
 		must(t, m, Request{Verb: Delete, Key: named(name), Query: url.Values{"gracePeriodSeconds": {"10"}}})
 		meta := m.objects[named(name)].Meta
-		if s := meta.DeletionGracePeriodSeconds; s == nil || *s != 1 || time.Since(meta.DeletionTimestamp.Time) > time.Minute {
+		if s := meta.DeletionGracePeriodSeconds; s == nil || *s != 1 ||
+			time.Since(meta.DeletionTimestamp.Time) > time.Minute {
 			t.Errorf("%s: %v", name, meta)
 		}
 	}
@@ -192,7 +202,8 @@ func TestGraceOfNone(t *testing.T) {
 		"removed": func(m *memory) { delete(m.objects, named("a")) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newMemory(&Kind{Group: "example.io", Version: "v1", Plural: "things", Kind: "Thing", Grace: func(*Object, *int64) int64 { return 0 }})
+			m := newMemory(&Kind{Group: "example.io", Version: "v1", Plural: "things", Kind: "Thing",
+				Grace: func(*Object, *int64) int64 { return 0 }})
 			mustCreate(t, m, `{"metadata":{"name":"a"}}`)
 			var seen *Object
 			m.before = func() { // the mark
@@ -206,7 +217,8 @@ func TestGraceOfNone(t *testing.T) {
 				t.Fatalf("%+v, %v", out, err)
 			}
 			for _, o := range []*Object{seen, out.Object} {
-				if o == nil || o.Meta.DeletionTimestamp == nil || o.Meta.DeletionGracePeriodSeconds == nil || *o.Meta.DeletionGracePeriodSeconds != 0 {
+				if o == nil || o.Meta.DeletionTimestamp == nil || o.Meta.DeletionGracePeriodSeconds == nil ||
+					*o.Meta.DeletionGracePeriodSeconds != 0 {
 					t.Errorf("%+v", o)
 				}
 			}

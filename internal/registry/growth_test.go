@@ -70,9 +70,11 @@ func TestGrowth(t *testing.T) {
 		{"nulls in CBOR in an apply", free, Patch, "application/apply-patch+cbor", string(nulls)},
 		{"nulls in CBOR", free, Create, "application/cbor", string(nulls)},
 		{"copies", free, Patch, jsonPatch, "[" + strings.Join(copies, ",") + "]"},
-		{"copies of copies", free, Patch, jsonPatch, "[" + strings.Join(copies[:20], ",") + "," + strings.Repeat(doubled+",", 30) + doubled + "]"},
+		{"copies of copies", free, Patch, jsonPatch, "[" + strings.Join(copies[:20], ",") + "," + strings.Repeat(doubled+",",
+			30) + doubled + "]"},
 		{"what the type adds", sheets, Create, "application/json", `{"metadata":{"name":"a"},"rows":[` + rows + `]}`},
-		{"what the type adds to an update", sheets, Update, "application/json", `{"metadata":{"name":"a"},"rows":[` + rows + `]}`},
+		{"what the type adds to an update", sheets, Update, "application/json", `{"metadata":{"name":"a"},"rows":[` +
+			rows + `]}`},
 		{"what the type adds to a merge patch", sheets, Patch, "application/merge-patch+json", `{"rows":[` + rows + `]}`},
 		{"what the type adds to an apply", sheets, Patch, applyYAML, head + `rows: [` + rows + `]`},
 	} {
@@ -94,6 +96,8 @@ func TestGrowth(t *testing.T) {
 		}
 	}
 	m := newMemory(free)
-	short := must(t, m, Request{Verb: Create, ContentType: yaml, Body: []byte(head + "a: &a {x: 1}\nb: *a\nc: [*a, {<<: *a, z: 2}]\nd: 'R+D * 2'\n")})
-	rig.Same(t, "aliases that are short", `{"a":{"x":1},"b":{"x":1},"c":[{"x":1},{"x":1,"z":2}],"d":"R+D * 2"}`, string(short.Object.Body))
+	short := must(t, m, Request{Verb: Create, ContentType: yaml,
+		Body: []byte(head + "a: &a {x: 1}\nb: *a\nc: [*a, {<<: *a, z: 2}]\nd: 'R+D * 2'\n")})
+	rig.Same(t, "aliases that are short", `{"a":{"x":1},"b":{"x":1},"c":[{"x":1},{"x":1,"z":2}],"d":"R+D * 2"}`,
+		string(short.Object.Body))
 }

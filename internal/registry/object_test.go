@@ -29,32 +29,42 @@ func TestTypes(t *testing.T) {
 	out, w, err := do(m, Request{Verb: Create, Body: []byte(body)})
 	rig.OK(t, err)
 	rig.Same(t, "warnings", []string{`unknown field "metadata.labels"`, `unknown field "odd"`}, w.Warnings)
-	if b := out.Object.Value.(*Bare); b.Size != 3 || b.Metadata.Name != "a" || b.Metadata.Namespace != "ns" || b.Metadata.UID == "forged" {
+	if b := out.Object.Value.(*Bare); b.Size != 3 || b.Metadata.Name != "a" || b.Metadata.Namespace != "ns" ||
+		b.Metadata.UID == "forged" {
 		t.Errorf("the value is %+v", b)
 	}
-	_, _, err = do(m, Request{Verb: Create, Query: url.Values{"fieldValidation": {"Strict"}}, Body: []byte(`{"metadata":{"name":"b","creationTimestamp":null,"generation":1},"Size":3}`)})
+	_, _, err = do(m, Request{Verb: Create, Query: url.Values{"fieldValidation": {"Strict"}},
+		Body: []byte(`{"metadata":{"name":"b","creationTimestamp":null,"generation":1},"Size":3}`)})
 	if err == nil || !strings.Contains(err.Error(), `strict decoding error: unknown field "Size"`) {
 		t.Errorf("strict: %v", err)
 	}
-	if _, _, err := do(m, Request{Verb: Delete, Key: named("a"), Query: url.Values{"propagationPolicy": {"Foreground"}}}); err == nil || !strings.Contains(err.Error(), "keeps no deletionTimestamp") {
+	if _, _, err := do(m, Request{Verb: Delete, Key: named("a"),
+		Query: url.Values{"propagationPolicy": {"Foreground"}}}); err == nil || !strings.Contains(err.Error(),
+		"keeps no deletionTimestamp") {
 		t.Errorf("a mark that is not kept: %v", err)
 	}
 
 	m = newMemory(full)
-	if out, _, err = do(m, Request{Verb: Create, Body: []byte(`{"metadata":{"name":"a"},"size":1,"status":"up"}`)}); err != nil || out.Object.Value.(*Full).Status != "" {
+	if out, _, err = do(m, Request{Verb: Create,
+		Body: []byte(`{"metadata":{"name":"a"},"size":1,"status":"up"}`)}); err != nil ||
+		out.Object.Value.(*Full).Status != "" {
 		t.Errorf("created: %+v, %v", out.Object, err)
 	}
-	out = must(t, m, Request{Verb: Patch, Subresource: SubStatus, Key: named("a"), ContentType: string(types.MergePatchType), Body: []byte(`{"size":9,"status":"up"}`)})
+	out = must(t, m, Request{Verb: Patch, Subresource: SubStatus, Key: named("a"),
+		ContentType: string(types.MergePatchType), Body: []byte(`{"size":9,"status":"up"}`)})
 	if f := out.Object.Value.(*Full); f.Status != "up" || f.Size != 1 || f.Kind != "" || f.Name != "a" {
 		t.Errorf("status: %+v", f)
 	}
-	out = must(t, m, Request{Verb: Update, Key: named("a"), Body: []byte(`{"metadata":{"name":"a"},"tags":["x"],"status":"down"}`)})
-	if f := out.Object.Value.(*Full); f.Status != "up" || f.Size != 0 || f.Generation != 2 || !reflect.DeepEqual(f.Tags, []string{"x"}) {
+	out = must(t, m, Request{Verb: Update, Key: named("a"),
+		Body: []byte(`{"metadata":{"name":"a"},"tags":["x"],"status":"down"}`)})
+	if f := out.Object.Value.(*Full); f.Status != "up" || f.Size != 0 || f.Generation != 2 ||
+		!reflect.DeepEqual(f.Tags, []string{"x"}) {
 		t.Errorf("updated: %+v", f)
 	}
 	before := out.Object
 	// An update that says the same in other words changes nothing.
-	if out, _, err = do(m, Request{Verb: Update, Key: named("a"), Body: []byte(`{"tags":["x"],"size":0,"metadata":{"labels":{},"name":"a"}}`)}); err != nil || out.Object != before {
+	if out, _, err = do(m, Request{Verb: Update, Key: named("a"),
+		Body: []byte(`{"tags":["x"],"size":0,"metadata":{"labels":{},"name":"a"}}`)}); err != nil || out.Object != before {
 		t.Errorf("nothing: %+v, %v", out.Object, err)
 	}
 }
@@ -104,7 +114,8 @@ func TestFunctionsOfNamesInAnyCase(t *testing.T) {
 			k.Mutate = func(_ context.Context, a *Admission) error { see(a.Object); return nil }
 		}
 		m := newMemory(k)
-		out, _, err := do(m, Request{Verb: Create, Body: []byte(`{"metadata":{"name":"c","namespace":"ns"},"metaData":{"name":"d"}}`)})
+		out, _, err := do(m,
+			Request{Verb: Create, Body: []byte(`{"metadata":{"name":"c","namespace":"ns"},"metaData":{"name":"d"}}`)})
 		if got := said(k, out, err); !strings.HasPrefix(got, "400") || len(seen) > 0 {
 			t.Errorf("%s: %s, and it saw %q", of, got, seen)
 		}
@@ -133,7 +144,8 @@ func TestUnknownFields(t *testing.T) {
 			req.Query = url.Values{"fieldManager": {"m"}, "fieldValidation": {validation}}
 			what := fmt.Sprintf("%s %s %s", req.Verb, req.ContentType, validation)
 			out, w, err := do(m, req)
-			if got := said(k, out, err); strings.HasPrefix(got, "4") != (validation == "Strict") || err == nil && strings.Contains(got, "x") {
+			if got := said(k, out, err); strings.HasPrefix(got, "4") != (validation == "Strict") || err == nil &&
+				strings.Contains(got, "x") {
 				t.Errorf("%s: %s", what, got)
 			}
 			if w != nil { // else it is refused as it comes
@@ -164,10 +176,15 @@ func TestVersions(t *testing.T) {
 		req           Request
 		want, content string
 	}{
-		{Request{Verb: Create, Body: []byte(`{"apiVersion":"example.io/v2","metadata":{"name":"a"},"length":3}`)}, `201 {"length":3}`, `{"size":3}`},
-		{Request{Verb: Patch, Key: named("a"), ContentType: string(types.JSONPatchType), Body: []byte(`[{"op":"test","path":"/length","value":3},{"op":"replace","path":"/length","value":4}]`)}, `200 {"length":4}`, `{"size":4}`},
-		{Request{Verb: Update, Key: named("a"), Body: []byte(`{"metadata":{"name":"a"},"length":4}`)}, `200 {"length":4}`, `{"size":4}`},
-		{Request{Verb: Delete, Key: named("a"), Query: url.Values{"orphanDependents": {"true"}}}, `200 {"length":4}`, `{"size":4}`},
+		{Request{Verb: Create, Body: []byte(`{"apiVersion":"example.io/v2","metadata":{"name":"a"},"length":3}`)},
+			`201 {"length":3}`, `{"size":3}`},
+		{Request{Verb: Patch, Key: named("a"), ContentType: string(types.JSONPatchType),
+			Body: []byte(`[{"op":"test","path":"/length","value":3},{"op":"replace","path":"/length","value":4}]`)},
+			`200 {"length":4}`, `{"size":4}`},
+		{Request{Verb: Update, Key: named("a"), Body: []byte(`{"metadata":{"name":"a"},"length":4}`)}, `200 {"length":4}`,
+			`{"size":4}`},
+		{Request{Verb: Delete, Key: named("a"), Query: url.Values{"orphanDependents": {"true"}}}, `200 {"length":4}`,
+			`{"size":4}`},
 	} {
 		out, _, err := do(m, c.req)
 		what := fmt.Sprintf("%s %s: ", c.req.Verb, c.req.Body)
@@ -193,17 +210,22 @@ func TestBuiltIn(t *testing.T) {
 	body := "k8s\x00\n\x00\x12" + string(rune(len(scale))) + scale
 	const proto = "application/vnd.kubernetes.protobuf"
 	for _, native := range []bool{false, true} {
-		k := &Kind{Group: "example.io", Version: "v1", Plural: "things", Kind: "Thing", Type: typeOf[*thing](t), Status: true, Native: native,
-			Scale: &Scale{Replicas: ".spec.replicas", StatusReplicas: ".status.replicas"}}
+		k := &Kind{Group: "example.io", Version: "v1", Plural: "things", Kind: "Thing", Type: typeOf[*thing](t), Status: true,
+			Native: native,
+			Scale:  &Scale{Replicas: ".spec.replicas", StatusReplicas: ".status.replicas"}}
 		m := newMemory(k)
 		for _, c := range []struct {
 			req  Request
 			want string
 		}{
 			{Request{Verb: Create, Body: []byte(`{"metadata":{"name":"a"},"status":{"replicas":3}}`)}, `"spec":{},"status":{}`},
-			{Request{Verb: Update, Key: named("a"), Subresource: SubStatus, Body: []byte(`{"metadata":{"name":"a","annotations":{"x":"y"},"labels":{"x":"y"}},"status":{"replicas":3}}`)}, `"status":{"replicas":3}`},
-			{Request{Verb: Update, Key: named("a"), Subresource: SubScale, ContentType: proto, Body: []byte(body)}, `"spec":{"replicas":7}`},
-			{Request{Verb: Update, Key: named("a"), Subresource: SubScale, ContentType: proto, Body: []byte(body[:len(body)-2])}, "BadRequest"},
+			{Request{Verb: Update, Key: named("a"), Subresource: SubStatus,
+				Body: []byte(`{"metadata":{"name":"a","annotations":{"x":"y"},"labels":{"x":"y"}},"status":{"replicas":3}}`)},
+				`"status":{"replicas":3}`},
+			{Request{Verb: Update, Key: named("a"), Subresource: SubScale, ContentType: proto, Body: []byte(body)},
+				`"spec":{"replicas":7}`},
+			{Request{Verb: Update, Key: named("a"), Subresource: SubScale, ContentType: proto, Body: []byte(body[:len(body)-2])},
+				"BadRequest"},
 		} {
 			out, _, err := do(m, c.req)
 			got := string(apierrors.ReasonForError(err))
@@ -225,10 +247,12 @@ func TestBuiltIn(t *testing.T) {
 func TestBinaryBodies(t *testing.T) {
 	k := &Kind{Version: "v1", Plural: "pods", Kind: "Pod", Type: typeOf[*conform.Pod](t)}
 	for of, want := range map[runtime.TypeMeta]string{
-		{}: "201", {APIVersion: "v1", Kind: "Pod"}: "201", {APIVersion: "v1", Kind: "Node"}: "400", {APIVersion: "v2", Kind: "Pod"}: "400",
+		{}: "201", {APIVersion: "v1", Kind: "Pod"}: "201", {APIVersion: "v1", Kind: "Node"}: "400",
+		{APIVersion: "v2", Kind: "Pod"}: "400",
 	} {
 		body := rig.Must[[]byte](t)((&runtime.Unknown{TypeMeta: of, Raw: []byte(`{"metadata":{"name":"a"}}`)}).Marshal())
-		out, _, err := do(newMemory(k), Request{Verb: Create, ContentType: runtime.ContentTypeProtobuf, Body: append([]byte("k8s\x00"), body...)})
+		out, _, err := do(newMemory(k), Request{Verb: Create, ContentType: runtime.ContentTypeProtobuf,
+			Body: append([]byte("k8s\x00"), body...)})
 		if got := said(k, out, err); !strings.HasPrefix(got, want) {
 			t.Errorf("%v: %s, want %s", of, got, want)
 		}
@@ -236,7 +260,8 @@ func TestBinaryBodies(t *testing.T) {
 	body := rig.Must[[]byte](t)(cbor.Marshal(map[string]any{
 		"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "a"}, "spec": map[string]any{"nodeName": "n"},
 	}))
-	out := must(t, newMemory(k), Request{Verb: Patch, Key: named("a"), ContentType: string(types.ApplyCBORPatchType), Query: url.Values{"fieldManager": {"m"}}, Body: body})
+	out := must(t, newMemory(k), Request{Verb: Patch, Key: named("a"), ContentType: string(types.ApplyCBORPatchType),
+		Query: url.Values{"fieldManager": {"m"}}, Body: body})
 	if got := said(k, out, nil); !strings.Contains(got, `"nodeName":"n"`) {
 		t.Error(got)
 	}

@@ -61,7 +61,8 @@ func TestValues(t *testing.T) {
 		{`{"size":2,"code":"ABC"}`, `spec.code: Invalid value: "ABC": spec.code in body should match '^[a-z]+$'`},
 		{`{"size":2,"code":"a"}`, `spec.code: Invalid value: "a": spec.code in body should be at least 2 chars long`},
 		{`{"size":2,"code":"abcde"}`, `spec.code: Too long: may not be more than 4 bytes`},
-		{`{"size":2,"since":"today"}`, `spec.since: Invalid value: "today": spec.since in body must be of type date-time: "today"`},
+		{`{"size":2,"since":"today"}`,
+			`spec.since: Invalid value: "today": spec.since in body must be of type date-time: "today"`},
 		{`{"size":2,"open":1}`, `spec.open: Invalid value: "integer": spec.open in body must be of type boolean: "integer"`},
 		{`{"size":2,"port":100}`, "must validate at least one schema"},
 		{`{"size":2,"port":true}`, "must be of type integer,string"},
@@ -72,7 +73,8 @@ func TestValues(t *testing.T) {
 		{`{"size":2,"tags":["a","b","c"]}`, "spec.tags: Too many: 3: must have at most 2 items"},
 		{`{"size":2,"tags":["a","a"]}`, `spec.tags[1]: Duplicate value: "a"`},
 		{`{"size":2,"tags":["a","b","a","a"]}`, `spec.tags[2]: Duplicate value: "a"]`},
-		{`{"size":2,"tags":[1]}`, `spec.tags[0]: Invalid value: "integer": spec.tags[0] in body must be of type string: "integer"`},
+		{`{"size":2,"tags":[1]}`,
+			`spec.tags[0]: Invalid value: "integer": spec.tags[0] in body must be of type string: "integer"`},
 		{`{"size":2,"tags":{}}`, `spec.tags in body must be of type array: "object"`},
 		{`{"size":2,"doors":[{"width":1}]}`, "spec.doors[0].name: Required value"},
 		{`{"size":2,"doors":[{"name":"a","width":0}]}`, "spec.doors[0].width: Invalid value: 0"},
@@ -84,7 +86,8 @@ func TestValues(t *testing.T) {
 	} {
 		for _, verb := range []string{"create", "update", "merge", "apply", "yaml"} {
 			m := newMemory(kind)
-			req := Request{Verb: Create, Body: []byte(`{"kind":"Thing","apiVersion":"example.io/v1","metadata":{"name":"a"},"spec":` + c.spec + `}`)}
+			req := Request{Verb: Create,
+				Body: []byte(`{"kind":"Thing","apiVersion":"example.io/v1","metadata":{"name":"a"},"spec":` + c.spec + `}`)}
 			if verb == "yaml" {
 				req.ContentType = "application/yaml"
 			}
@@ -99,19 +102,23 @@ func TestValues(t *testing.T) {
 				}
 			}
 			if verb == "apply" {
-				req.Verb, req.Key, req.ContentType, req.Query = Patch, named("a"), "application/apply-patch+yaml", map[string][]string{"fieldManager": {"m"}}
-				if strings.Contains(c.want, "Duplicate") || strings.Contains(c.want, "must be of type") || c.want == "spec.doors[0].name: Required value" {
+				req.Verb, req.Key, req.ContentType, req.Query = Patch, named("a"), "application/apply-patch+yaml",
+					map[string][]string{"fieldManager": {"m"}}
+				if strings.Contains(c.want, "Duplicate") || strings.Contains(c.want, "must be of type") ||
+					c.want == "spec.doors[0].name: Required value" {
 					continue // an apply that cannot be merged fails earlier
 				}
 			}
 			out, _, err := do(m, req)
 			got := said(kind, out, err)
-			if ok := strings.HasPrefix(got, "20"); c.want == "" && !ok || c.want != "" && (!strings.HasPrefix(got, "422 ") || !strings.Contains(got, c.want)) {
+			if ok := strings.HasPrefix(got, "20"); c.want == "" && !ok || c.want != "" && (!strings.HasPrefix(got, "422 ") ||
+				!strings.Contains(got, c.want)) {
 				t.Errorf("%s %s: %s\nwant %s", verb, c.spec, got, c.want)
 			}
 		}
 	}
-	out, _, err := do(newMemory(kind), Request{Verb: Create, Body: []byte(`{"metadata":{"name":"abcdef"},"spec":{"size":2}}`)})
+	out, _,
+		err := do(newMemory(kind), Request{Verb: Create, Body: []byte(`{"metadata":{"name":"abcdef"},"spec":{"size":2}}`)})
 	if got := said(kind, out, err); !strings.Contains(got, "metadata.name: Too long") {
 		t.Error(got)
 	}
@@ -138,7 +145,8 @@ func TestValuesThatWereWrong(t *testing.T) {
 		m := newMemory(free)
 		mustCreate(t, m, `{"metadata":{"name":"a"},"spec":`+was+`}`)
 		m.kind = kind
-		out, _, err := do(m, Request{Verb: Patch, Key: named("a"), Subresource: c.sub, ContentType: "application/merge-patch+json", Body: []byte(c.patch)})
+		out, _, err := do(m, Request{Verb: Patch, Key: named("a"), Subresource: c.sub,
+			ContentType: "application/merge-patch+json", Body: []byte(c.patch)})
 		if got := said(kind, out, err); c.want == "" && err != nil || c.want != "" && !strings.Contains(got, c.want) {
 			t.Errorf("%s: %s, want %s", c.patch, got, c.want)
 		}
@@ -154,7 +162,8 @@ func TestValuesOfAType(t *testing.T) {
 	kind := things(t)
 	kind.Type = typeOf[*Shelf](t)
 	rig.OK(t, kind.SetSchema([]byte(`{"type":"object","properties":{"size":{"type":"integer","maximum":5},"books":{"type":"array","maxItems":1,"items":{"type":"string"}}}}`)))
-	for body, want := range map[string]string{`"size":5`: "201 ", `"size":6`: "size: Invalid value: 6", `"books":["a","b"]`: "books: Too many: 2"} {
+	for body, want := range map[string]string{`"size":5`: "201 ", `"size":6`: "size: Invalid value: 6",
+		`"books":["a","b"]`: "books: Too many: 2"} {
 		out, _, err := do(newMemory(kind), Request{Verb: Create, Body: []byte(`{"metadata":{"name":"a"},` + body + `}`)})
 		if got := said(kind, out, err); !strings.Contains(got, want) {
 			t.Errorf("%s: %s, want %s", body, got, want)
@@ -164,7 +173,8 @@ func TestValuesOfAType(t *testing.T) {
 
 // A schema that no object could be checked by is refused, and not when an object comes.
 func TestValuesRefuse(t *testing.T) {
-	for _, bad := range []string{`{"pattern":"("}`, `{"$ref":"#/a"}`, `{"type":"array","items":{"pattern":"("}}`, `{"allOf":[{"pattern":"("}]}`, `{"not":{"pattern":"("}}`, `{"additionalProperties":{"pattern":"("}}`} {
+	for _, bad := range []string{`{"pattern":"("}`, `{"$ref":"#/a"}`, `{"type":"array","items":{"pattern":"("}}`,
+		`{"allOf":[{"pattern":"("}]}`, `{"not":{"pattern":"("}}`, `{"additionalProperties":{"pattern":"("}}`} {
 		if err := things(t).SetSchema([]byte(`{"type":"object","properties":{"a":` + bad + `}}`)); err == nil {
 			t.Error(bad)
 		}

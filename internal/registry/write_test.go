@@ -22,10 +22,14 @@ import (
 // for all; a dry run stores nothing; nothing panics.
 func FuzzWrites(f *testing.F) {
 	for _, body := range []string{
-		`{"metadata":{"name":"a"},"size":1}`, `null`, `{"metadata":null}`, `[]`, `7`, `{"metadata":{"name":"a","namespace":"other","Namespace":"ns"}}`,
-		`{"meta\u0064ata":{"name":"b"}}`, `{"metadata":{"name":"a"},"metadata":{"name":"b"}}`, `{apiVersion: example.io/v1, kind: Thing, metadata: {name: a}}`,
-		`[{"op":"replace","path":"/metadata/name","value":"b"}]`, `[{"op":"copy","from":"","path":"/x"}]`, `{"metadata":{"finalizers":["x.io/y"]}}`, `{"status":{"a":[1e3,{}]}}`,
-		"\xa1\x68metadata\xa1\x64name\x61a", `{"spec":{"replicas":1}}`, `{"propagationPolicy":"Orphan"}`, "k8s\x00\n\x00\x12\x05\n\x03\n\x01a",
+		`{"metadata":{"name":"a"},"size":1}`, `null`, `{"metadata":null}`, `[]`, `7`,
+		`{"metadata":{"name":"a","namespace":"other","Namespace":"ns"}}`,
+		`{"meta\u0064ata":{"name":"b"}}`, `{"metadata":{"name":"a"},"metadata":{"name":"b"}}`,
+		`{apiVersion: example.io/v1, kind: Thing, metadata: {name: a}}`,
+		`[{"op":"replace","path":"/metadata/name","value":"b"}]`, `[{"op":"copy","from":"","path":"/x"}]`,
+		`{"metadata":{"finalizers":["x.io/y"]}}`, `{"status":{"a":[1e3,{}]}}`,
+		"\xa1\x68metadata\xa1\x64name\x61a", `{"spec":{"replicas":1}}`, `{"propagationPolicy":"Orphan"}`,
+		"k8s\x00\n\x00\x12\x05\n\x03\n\x01a",
 		`[{"op":"add","path":"/x","value":{"a":1,  "a":2}}]`,
 	} {
 		for verb := range uint8(16) {
@@ -33,12 +37,19 @@ func FuzzWrites(f *testing.F) {
 		}
 	}
 	verbs := []Request{
-		{Verb: Create}, {Verb: Create, ContentType: "application/yaml"}, {Verb: Create, ContentType: "application/cbor"}, {Verb: Create, ContentType: "application/vnd.kubernetes.protobuf"},
-		{Verb: Update, Key: named("a")}, {Verb: Update, Key: named("a"), Subresource: SubStatus}, {Verb: Update, Key: named("a"), Subresource: SubScale},
-		{Verb: Patch, Key: named("a"), ContentType: string(types.JSONPatchType)}, {Verb: Patch, Key: named("a"), ContentType: string(types.MergePatchType)},
-		{Verb: Patch, Key: named("a"), ContentType: string(types.StrategicMergePatchType)}, {Verb: Patch, Key: named("a"), ContentType: string(types.ApplyYAMLPatchType)},
-		{Verb: Patch, Key: named("n"), ContentType: string(types.ApplyYAMLPatchType)}, {Verb: Patch, Key: named("a"), ContentType: string(types.ApplyCBORPatchType)},
-		{Verb: Patch, Key: named("a"), ContentType: string(types.MergePatchType), Subresource: SubScale}, {Verb: Delete, Key: named("a")}, {Verb: Patch, Key: named("a"), ContentType: string(types.ApplyYAMLPatchType), Subresource: SubStatus},
+		{Verb: Create}, {Verb: Create, ContentType: "application/yaml"}, {Verb: Create, ContentType: "application/cbor"},
+		{Verb: Create, ContentType: "application/vnd.kubernetes.protobuf"},
+		{Verb: Update, Key: named("a")}, {Verb: Update, Key: named("a"), Subresource: SubStatus},
+		{Verb: Update, Key: named("a"), Subresource: SubScale},
+		{Verb: Patch, Key: named("a"), ContentType: string(types.JSONPatchType)}, {Verb: Patch, Key: named("a"),
+			ContentType: string(types.MergePatchType)},
+		{Verb: Patch, Key: named("a"), ContentType: string(types.StrategicMergePatchType)}, {Verb: Patch, Key: named("a"),
+			ContentType: string(types.ApplyYAMLPatchType)},
+		{Verb: Patch, Key: named("n"), ContentType: string(types.ApplyYAMLPatchType)}, {Verb: Patch, Key: named("a"),
+			ContentType: string(types.ApplyCBORPatchType)},
+		{Verb: Patch, Key: named("a"), ContentType: string(types.MergePatchType), Subresource: SubScale},
+		{Verb: Delete, Key: named("a")}, {Verb: Patch, Key: named("a"), ContentType: string(types.ApplyYAMLPatchType),
+			Subresource: SubStatus},
 	}
 	f.Fuzz(func(t *testing.T, verb, typed uint8, body, query string) {
 		k := &Kind{Group: "example.io", Version: "v1", Plural: "things", Kind: "Thing", Status: true, Managed: typed%2 == 0,
@@ -112,32 +123,46 @@ func TestBounds(t *testing.T) {
 	for c := 'b'; c < 'j'; c++ {
 		laughs += fmt.Sprintf("%c: &%c [%s]\n", c, c, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*%c,", c-1), 9), ","))
 	}
-	merge, apply, jsonPatch := "application/merge-patch+json", "application/apply-patch+yaml", "application/json-patch+json"
+	merge, apply, jsonPatch := "application/merge-patch+json", "application/apply-patch+yaml",
+		"application/json-patch+json"
 	for _, c := range []struct {
 		name string
 		req  Request
 	}{
 		{"deep", Request{Verb: Create, Body: []byte(head + `"spec":` + deep(3000) + "}")}},
 		{"deeper", Request{Verb: Create, Body: []byte(head + `"spec":` + deep(200_000) + "}")}},
-		{"deep lists", Request{Verb: Create, Body: []byte(head + `"spec":` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + "}")}},
+		{"deep lists", Request{Verb: Create, Body: []byte(head + `"spec":` + strings.Repeat("[", 9000) +
+			strings.Repeat("]", 9000) + "}")}},
 		{"deep yaml", Request{Verb: Create, ContentType: "application/yaml", Body: []byte(strings.Repeat("[", 100_000))}},
-		{"deep merge", Request{Verb: Patch, ContentType: merge, Key: named("a"), Body: []byte(`{"spec":` + deep(3000) + "}")}},
-		{"deep apply", Request{Verb: Patch, ContentType: apply, Key: named("a"), Body: []byte(head + `"spec":` + deep(2000) + "}")}},
-		{"long apply", Request{Verb: Patch, ContentType: apply, Key: named("a"), Body: []byte(head + `"spec":` + list(10_000, `{"name":"n%d"}`) + "}")}},
-		{"many tags", Request{Verb: Patch, ContentType: apply, Key: named("a"), Body: []byte(head + `"tags":` + list(5_000, `"n%d"`) + "}")}},
-		{"many names", Request{Verb: Create, Body: []byte(head + `"spec":{` + strings.Trim(list(10_000, `"n%d":1`), "[]") + "}}")}},
+		{"deep merge", Request{Verb: Patch, ContentType: merge, Key: named("a"),
+			Body: []byte(`{"spec":` + deep(3000) + "}")}},
+		{"deep apply", Request{Verb: Patch, ContentType: apply, Key: named("a"),
+			Body: []byte(head + `"spec":` + deep(2000) + "}")}},
+		{"long apply", Request{Verb: Patch, ContentType: apply, Key: named("a"),
+			Body: []byte(head + `"spec":` + list(10_000, `{"name":"n%d"}`) + "}")}},
+		{"many tags", Request{Verb: Patch, ContentType: apply, Key: named("a"),
+			Body: []byte(head + `"tags":` + list(5_000, `"n%d"`) + "}")}},
+		{"many names", Request{Verb: Create, Body: []byte(head + `"spec":{` + strings.Trim(list(10_000, `"n%d":1`),
+			"[]") + "}}")}},
 		{"laughs", Request{Verb: Create, ContentType: "application/yaml", Body: []byte(laughs)}},
 		{"laughing apply", Request{Verb: Patch, ContentType: apply, Key: named("a"), Body: []byte(laughs)}},
-		{"copies", Request{Verb: Patch, ContentType: jsonPatch, Key: named("a"), Body: []byte(list(9000, `{"op":"copy","from":"","path":"/x%d"}`))}},
-		{"adds", Request{Verb: Patch, ContentType: jsonPatch, Key: named("a"), Body: []byte(list(3000, `{"op":"add","path":"/spec/%d","value":1}`))}},
-		{"far moves", Request{Verb: Patch, ContentType: jsonPatch, Key: named("a"), Body: []byte(list(3000, `{"op":"add","path":"/spec/0","value":%d}`))}},
-		{"strategic", Request{Verb: Patch, ContentType: "application/strategic-merge-patch+json", Key: named("a"), Body: []byte(`{"tags":` + list(3000, `"n%d"`) + "}")}},
+		{"copies", Request{Verb: Patch, ContentType: jsonPatch, Key: named("a"),
+			Body: []byte(list(9000, `{"op":"copy","from":"","path":"/x%d"}`))}},
+		{"adds", Request{Verb: Patch, ContentType: jsonPatch, Key: named("a"),
+			Body: []byte(list(3000, `{"op":"add","path":"/spec/%d","value":1}`))}},
+		{"far moves", Request{Verb: Patch, ContentType: jsonPatch, Key: named("a"),
+			Body: []byte(list(3000, `{"op":"add","path":"/spec/0","value":%d}`))}},
+		{"strategic", Request{Verb: Patch, ContentType: "application/strategic-merge-patch+json", Key: named("a"),
+			Body: []byte(`{"tags":` + list(3000, `"n%d"`) + "}")}},
 		{"cbor", Request{Verb: Create, ContentType: "application/cbor", Body: []byte(strings.Repeat("\x81", 100_000))}},
-		{"long cbor", Request{Verb: Create, ContentType: "application/cbor", Body: []byte("\x9b\x00\x00\x00\x00\xff\xff\xff\xff")}},
-		{"protobuf", Request{Verb: Update, Key: named("a"), Subresource: SubScale, ContentType: "application/vnd.kubernetes.protobuf", Body: []byte("k8s\x00\x12\xff\xff\xff\xff\x07")}},
+		{"long cbor", Request{Verb: Create, ContentType: "application/cbor",
+			Body: []byte("\x9b\x00\x00\x00\x00\xff\xff\xff\xff")}},
+		{"protobuf", Request{Verb: Update, Key: named("a"), Subresource: SubScale,
+			ContentType: "application/vnd.kubernetes.protobuf", Body: []byte("k8s\x00\x12\xff\xff\xff\xff\x07")}},
 	} {
 		for _, of := range []string{"anything", "a type", "a schema"} {
-			k := &Kind{Group: "example.io", Version: "v1", Plural: "things", Kind: "Thing", Managed: true, Scale: &Scale{Replicas: ".size", StatusReplicas: ".size"}}
+			k := &Kind{Group: "example.io", Version: "v1", Plural: "things", Kind: "Thing", Managed: true,
+				Scale: &Scale{Replicas: ".size", StatusReplicas: ".size"}}
 			switch of {
 			case "a type":
 				k.Type = typeOf[*Full](t)
@@ -175,14 +200,19 @@ func TestRaces(t *testing.T) {
 		race func(m *memory)
 		want string
 	}{
-		"patch":               {Request{Verb: Patch, ContentType: merge, Body: []byte(`{"x":2}`)}, putY, `200 {"x":2,"y":1}`},
-		"patch of a version":  {Request{Verb: Patch, ContentType: merge, Body: []byte(`{"metadata":{"resourceVersion":"1"},"x":2}`)}, putY, `409 `},
-		"patch of what goes":  {Request{Verb: Patch, ContentType: merge, Body: []byte(`{"x":2}`)}, remove, `404 `},
-		"apply of what goes":  {Request{Verb: Patch, ContentType: apply, Query: url.Values{"fieldManager": {"m"}}, Body: []byte(`{apiVersion: example.io/v1, kind: Thing, metadata: {name: a}, x: 3}`)}, remove, `201 {"x":3}`},
-		"update":              {Request{Verb: Update, Body: []byte(`{"metadata":{"name":"a"},"x":2}`)}, putY, `200 {"x":2}`},
-		"update of a version": {Request{Verb: Update, Body: []byte(`{"metadata":{"name":"a","resourceVersion":"1"},"x":2}`)}, putY, `409 `},
-		"delete":              {Request{Verb: Delete}, func(m *memory) { other(m, `{"metadata":{"finalizers":["x.io/y"]}}`) }, `200 {}`},
-		"delete of a version": {Request{Verb: Delete, Body: []byte(`{"preconditions":{"resourceVersion":"1"}}`)}, putY, `409 `},
+		"patch": {Request{Verb: Patch, ContentType: merge, Body: []byte(`{"x":2}`)}, putY, `200 {"x":2,"y":1}`},
+		"patch of a version": {Request{Verb: Patch, ContentType: merge,
+			Body: []byte(`{"metadata":{"resourceVersion":"1"},"x":2}`)}, putY, `409 `},
+		"patch of what goes": {Request{Verb: Patch, ContentType: merge, Body: []byte(`{"x":2}`)}, remove, `404 `},
+		"apply of what goes": {Request{Verb: Patch, ContentType: apply, Query: url.Values{"fieldManager": {"m"}},
+			Body: []byte(`{apiVersion: example.io/v1, kind: Thing, metadata: {name: a}, x: 3}`)}, remove, `201 {"x":3}`},
+		"update": {Request{Verb: Update, Body: []byte(`{"metadata":{"name":"a"},"x":2}`)}, putY, `200 {"x":2}`},
+		"update of a version": {Request{Verb: Update, Body: []byte(`{"metadata":{"name":"a","resourceVersion":"1"},"x":2}`)},
+			putY, `409 `},
+		"delete": {Request{Verb: Delete}, func(m *memory) { other(m, `{"metadata":{"finalizers":["x.io/y"]}}`) },
+			`200 {}`},
+		"delete of a version": {Request{Verb: Delete, Body: []byte(`{"preconditions":{"resourceVersion":"1"}}`)},
+			putY, `409 `},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMemory(k)
@@ -242,7 +272,8 @@ func TestGeneratedNames(t *testing.T) {
 		req := Request{Verb: Create, Key: types.NamespacedName{Namespace: "ns"}, Body: []byte(body)}
 		w := rig.Must[*Write](t)(m.kind.Prepare(req))
 		out, err := w.Run(ctx, m)
-		if taken := free == 9; taken != apierrors.IsAlreadyExists(err) || !taken && (err != nil || len(out.Object.Meta.Name) != 63) || m.n != min(free, 8) {
+		if taken := free == 9; taken != apierrors.IsAlreadyExists(err) || !taken &&
+			(err != nil || len(out.Object.Meta.Name) != 63) || m.n != min(free, 8) {
 			t.Errorf("free at %d: %d attempts, %v, %v", free, m.n, out.Object, err)
 		}
 	}
@@ -265,7 +296,8 @@ func BenchmarkWrites(b *testing.B) {
 	content := func(name string, n int) string {
 		var lines strings.Builder
 		for i := range 20 {
-			fmt.Fprintf(&lines, `{"name":"container-%d","image":"registry.example.io/team/app-%d:v%d","args":["--port","80%d"]},`, i, i, n, i)
+			fmt.Fprintf(&lines,
+				`{"name":"container-%d","image":"registry.example.io/team/app-%d:v%d","args":["--port","80%d"]},`, i, i, n, i)
 		}
 		return fmt.Sprintf(`{"apiVersion":"example.io/v1","kind":"Thing","metadata":{"name":%q,"labels":{"app":"x","tier":"y"},"annotations":{"note":"some text"}},"size":%d,"tags":["a","b"],"items":[%s]}`,
 			name, n, strings.TrimSuffix(lines.String(), ","))
@@ -293,10 +325,12 @@ func BenchmarkWrites(b *testing.B) {
 				return Request{Verb: Patch, Key: named("a"), ContentType: merge, Body: fmt.Appendf(nil, `{"size":%d}`, i)}
 			}},
 			{"apply", func(i int) Request {
-				return Request{Verb: Patch, Key: named("a"), ContentType: apply, Body: []byte(two[i%2]), Query: url.Values{"fieldManager": {"one"}, "force": {"true"}}}
+				return Request{Verb: Patch, Key: named("a"), ContentType: apply, Body: []byte(two[i%2]),
+					Query: url.Values{"fieldManager": {"one"}, "force": {"true"}}}
 			}},
 			{"apply of two", func(i int) Request {
-				return Request{Verb: Patch, Key: named("a"), ContentType: apply, Body: []byte(two[i/2%2]), Query: url.Values{"fieldManager": {[]string{"one", "two"}[i%2]}, "force": {"true"}}}
+				return Request{Verb: Patch, Key: named("a"), ContentType: apply, Body: []byte(two[i/2%2]),
+					Query: url.Values{"fieldManager": {[]string{"one", "two"}[i%2]}, "force": {"true"}}}
 			}},
 		} {
 			b.Run(kindName+"/"+w.name, func(b *testing.B) {

@@ -29,7 +29,8 @@ func answering(t *testing.T, f roundTrip) *Collection {
 
 // response is an answer with a content type and a body.
 func response(code int, contentType string, body io.ReadCloser) *http.Response {
-	return &http.Response{StatusCode: code, Status: "said so", Header: http.Header{"Content-Type": {contentType}}, Body: body}
+	return &http.Response{StatusCode: code, Status: "said so", Header: http.Header{"Content-Type": {contentType}},
+		Body: body}
 }
 
 // send sends one request of a collection.
@@ -63,7 +64,8 @@ func TestAnotherEncoding(t *testing.T) {
 		}), watching)
 	}
 	for contentType, known := range map[string]bool{
-		"application/x": true, "application/x-seq": true, "application/x-seq; charset=binary": true, "application/json": true, "": true,
+		"application/x": true, "application/x-seq": true, "application/x-seq; charset=binary": true,
+		"application/json": true, "": true,
 		"application/vnd.kubernetes.protobuf": true, "application/y": false,
 	} {
 		resp, err := answer(true, 200, contentType, `{"kind":"Pod"}`)
@@ -81,14 +83,16 @@ func TestAnotherEncoding(t *testing.T) {
 		}
 		_, _ = io.ReadAll(resp)
 		resp.Finish()
-		if err := resp.Explain(io.ErrUnexpectedEOF); resp.Encoding() == decode.JSON && !strings.Contains(err.Error(), "got a Pod (is it the URL of one object?)") {
+		if err := resp.Explain(io.ErrUnexpectedEOF); resp.Encoding() == decode.JSON && !strings.Contains(err.Error(),
+			"got a Pod (is it the URL of one object?)") {
 			t.Errorf("%q is explained as %v", contentType, err)
 		}
 		if resp.Explain(nil) != nil {
 			t.Error("a success is explained")
 		}
 	}
-	if _, err := answer(false, 403, "application/x", `{"kind":"Status","reason":"Forbidden","code":403}`); !apierrors.IsForbidden(err) {
+	if _, err := answer(false, 403, "application/x",
+		`{"kind":"Status","reason":"Forbidden","code":403}`); !apierrors.IsForbidden(err) {
 		t.Errorf("a refusal: %v", err)
 	}
 	if want := "application/x,application/vnd.kubernetes.protobuf,application/json"; asked != want {
@@ -105,12 +109,16 @@ func TestAcceptCBOR(t *testing.T) {
 	)
 	c := answering(t, nil)
 	for _, tt := range []struct{ accept, list, watch string }{
-		{"application/cbor,application/json", "application/cbor" + list + ",application/json" + list + ",application/json", "application/cbor" + watch + ",application/json" + watch + ",application/json"},
+		{"application/cbor,application/json", "application/cbor" + list + ",application/json" + list + ",application/json",
+			"application/cbor" + watch + ",application/json" + watch + ",application/json"},
 		{"application/cbor", "application/cbor" + list, "application/cbor" + watch},
-		{"application/cbor;q=0.5, application/cbor", "application/cbor;q=0.5,application/cbor" + list, "application/cbor;q=0.5,application/cbor" + watch},
-		{"application/cbor;q=0.5,application/json", "application/cbor;q=0.5,application/json", "application/cbor;q=0.5,application/json"},
+		{"application/cbor;q=0.5, application/cbor", "application/cbor;q=0.5,application/cbor" + list,
+			"application/cbor;q=0.5,application/cbor" + watch},
+		{"application/cbor;q=0.5,application/json", "application/cbor;q=0.5,application/json",
+			"application/cbor;q=0.5,application/json"},
 		{"application/json", "application/json", "application/json"},
-		{"application/vnd.kubernetes.protobuf,application/json", "application/vnd.kubernetes.protobuf,application/json", "application/vnd.kubernetes.protobuf,application/json"},
+		{"application/vnd.kubernetes.protobuf,application/json", "application/vnd.kubernetes.protobuf,application/json",
+			"application/vnd.kubernetes.protobuf,application/json"},
 	} {
 		c.Accept, c.Metadata = tt.accept, true
 		if got := c.accept(false); got != tt.list {

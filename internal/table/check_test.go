@@ -169,7 +169,8 @@ func checkGroups[K comparable](t tb, s *Store[*obj], g *Groups[K, *obj]) {
 			t.Fatal("still staging")
 		}
 		for v, b := range st.groups {
-			if b.objs.Len() == 0 || b.objs.Len() != len(b.members) || b.staged || b.coming != 0 || b.stripe != st || b.number != i || b.value != v {
+			if b.objs.Len() == 0 || b.objs.Len() != len(b.members) || b.staged || b.coming != 0 || b.stripe != st ||
+				b.number != i || b.value != v {
 				t.Fatalf("group %v is %+v", v, b)
 			}
 			checkVector(t, &b.objs)
@@ -234,7 +235,8 @@ func versions(objs []*obj) []version {
 		vs = append(vs, version{o.key, o.version})
 	}
 	slices.SortFunc(vs, func(a, b version) int {
-		return cmp.Or(strings.Compare(a.Key.Namespace, b.Key.Namespace), strings.Compare(a.Key.Name, b.Key.Name), a.Version-b.Version)
+		return cmp.Or(strings.Compare(a.Key.Namespace, b.Key.Namespace), strings.Compare(a.Key.Name, b.Key.Name),
+			a.Version-b.Version)
 	})
 	return vs
 }

@@ -449,7 +449,8 @@ func TestStoreKeepsNothingOfBefore(t *testing.T) {
 				}
 			}
 			if kept > 0 {
-				t.Errorf("%s: after step %d the store keeps %d objects that it does not show, beside %d", name, step, kept, len(shown))
+				t.Errorf("%s: after step %d the store keeps %d objects that it does not show, beside %d", name, step, kept,
+					len(shown))
 			}
 		}
 		runtime.KeepAlive(store)

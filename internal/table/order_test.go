@@ -66,7 +66,8 @@ func checkNode[T any](t tb, nd *bnode[float64, T], era uint64) (depth int) {
 		t.Fatalf("a node of era %d, and now is %d", nd.era, era)
 	}
 	if len(nd.objs) > width || len(nd.kids) > width || len(nd.kids) != len(nd.lows) || nd.n == 0 {
-		t.Fatalf("a node of %d objects, with %d objects, %d nodes and %d lows", nd.n, len(nd.objs), len(nd.kids), len(nd.lows))
+		t.Fatalf("a node of %d objects, with %d objects, %d nodes and %d lows", nd.n, len(nd.objs), len(nd.kids),
+			len(nd.lows))
 	}
 	if nd.kids == nil {
 		if nd.n != len(nd.objs) {
@@ -115,13 +116,15 @@ func checkOrdered(t tb, got Ordered[float64, *obj], want map[Key]*obj) {
 		}
 	}
 	slices.SortFunc(all, func(a, b *obj) int {
-		return cmp.Or(cmp.Compare(byRank(a), byRank(b)), cmp.Compare(a.key.Namespace, b.key.Namespace), cmp.Compare(a.key.Name, b.key.Name))
+		return cmp.Or(cmp.Compare(byRank(a), byRank(b)), cmp.Compare(a.key.Namespace, b.key.Namespace),
+			cmp.Compare(a.key.Name, b.key.Name))
 	})
 	if got.Len() != len(all) {
 		t.Fatalf("Len() = %d, want %d", got.Len(), len(all))
 	}
 	n := len(all)
-	for _, r := range [][2]int{{0, n}, {-3, n + 3}, {n / 3, n / 2}, {n - 1, n}, {0, 1}, {n / 2, n / 2}, {n, n + 1}, {2, 1}} {
+	for _, r := range [][2]int{{0, n}, {-3, n + 3}, {n / 3, n / 2}, {n - 1, n}, {0, 1}, {n / 2, n / 2},
+		{n, n + 1}, {2, 1}} {
 		part := all[min(max(r[0], 0), n):max(min(max(r[1], 0), n), min(max(r[0], 0), n))]
 		up, down := slices.Collect(got.Up(r[0], r[1])), slices.Collect(got.Down(r[0], r[1]))
 		if slices.Reverse(down); !slices.Equal(up, part) || !slices.Equal(down, part) {

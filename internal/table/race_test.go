@@ -78,7 +78,8 @@ func (s *session) write(writer int, done *atomic.Bool) {
 					all = append(all, o)
 				}
 			}
-			s.store.Replace(all, strconv.Itoa(n), Comparison[*obj]{Same: func(old, new *obj) bool { return old.version == new.version }})
+			s.store.Replace(all, strconv.Itoa(n),
+				Comparison[*obj]{Same: func(old, new *obj) bool { return old.version == new.version }})
 		case o == nil:
 			s.store.Remove(of.key(), version)
 		default:
@@ -277,52 +278,53 @@ func TestSessions(t *testing.T) {
 		{writers: 3},
 		{writers: 3, deletes: true},
 	} {
-		t.Run(fmt.Sprintf("writers=%d,versions=%v,deletes=%v,owned=%v", s.writers, s.versions, s.deletes, s.owned), func(t *testing.T) {
-			s.store = NewStore(keyOf)
-			if s.owned {
-				s.store = NewOwned(keyOf, versionIDOf, new(sync.Mutex))
-			}
-			s.group, s.parity = NewGroups(byGroup), NewGroups(byParity)
-			s.store.Add(s.group)
-			s.store.Add(s.parity)
-			s.order = NewOrder(keyOf, func(o *obj) int { return o.version })
-			s.store.Add(s.order)
-			for writer := range s.writers {
-				for i := range span {
-					if o := s.object(3*span-1, number{writer, i}); o != nil {
-						s.store.Set(o, strconv.Itoa(3*span-1))
+		t.Run(fmt.Sprintf("writers=%d,versions=%v,deletes=%v,owned=%v", s.writers, s.versions, s.deletes, s.owned),
+			func(t *testing.T) {
+				s.store = NewStore(keyOf)
+				if s.owned {
+					s.store = NewOwned(keyOf, versionIDOf, new(sync.Mutex))
+				}
+				s.group, s.parity = NewGroups(byGroup), NewGroups(byParity)
+				s.store.Add(s.group)
+				s.store.Add(s.parity)
+				s.order = NewOrder(keyOf, func(o *obj) int { return o.version })
+				s.store.Add(s.order)
+				for writer := range s.writers {
+					for i := range span {
+						if o := s.object(3*span-1, number{writer, i}); o != nil {
+							s.store.Set(o, strconv.Itoa(3*span-1))
+						}
 					}
 				}
-			}
-			var done atomic.Bool
-			var writers, readers sync.WaitGroup
-			for writer := range s.writers {
-				writers.Go(func() { s.write(writer, &done) })
-			}
-			var reads atomic.Int64
-			for range 4 {
-				readers.Go(func() {
-					r := &reader{&s, make([]int, s.writers)}
-					for i := range r.seen {
-						r.seen[i] = 3*span - 1
-					}
-					for !done.Load() {
-						if err := r.read(); err != nil {
-							t.Error(err)
-							done.Store(true)
+				var done atomic.Bool
+				var writers, readers sync.WaitGroup
+				for writer := range s.writers {
+					writers.Go(func() { s.write(writer, &done) })
+				}
+				var reads atomic.Int64
+				for range 4 {
+					readers.Go(func() {
+						r := &reader{&s, make([]int, s.writers)}
+						for i := range r.seen {
+							r.seen[i] = 3*span - 1
 						}
-						reads.Add(1)
-					}
-				})
-			}
-			for start := time.Now(); !done.Load() && (time.Since(start) < 400*time.Millisecond || reads.Load() < 1000); {
-				time.Sleep(10 * time.Millisecond)
-			}
-			done.Store(true)
-			readers.Wait()
-			writers.Wait()
-			check(t, s.store, s.group, s.parity)
-		})
+						for !done.Load() {
+							if err := r.read(); err != nil {
+								t.Error(err)
+								done.Store(true)
+							}
+							reads.Add(1)
+						}
+					})
+				}
+				for start := time.Now(); !done.Load() && (time.Since(start) < 400*time.Millisecond || reads.Load() < 1000); {
+					time.Sleep(10 * time.Millisecond)
+				}
+				done.Store(true)
+				readers.Wait()
+				writers.Wait()
+				check(t, s.store, s.group, s.parity)
+			})
 	}
 }
 

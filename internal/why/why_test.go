@@ -62,7 +62,8 @@ func paths(old, new any) []string {
 
 func TestFields(t *testing.T) {
 	untyped := func(spec map[string]any) *unstructured.Unstructured {
-		return &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "a", "resourceVersion": fmt.Sprint(len(spec))}, "spec": spec}}
+		return &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "a",
+			"resourceVersion": fmt.Sprint(len(spec))}, "spec": spec}}
 	}
 	at := metav1.NewTime(time.Unix(1700000000, 0))
 	utc := metav1.NewTime(at.UTC())
@@ -74,33 +75,56 @@ func TestFields(t *testing.T) {
 		old, new any
 		want     []string
 	}{
-		"nothing":               {newThing("a"), newThing("a"), []string{}},
-		"versions":              {newThing("a", func(x *thing) { x.ResourceVersion, x.Generation = "1", 1 }), newThing("a"), []string{}},
-		"what JSON leaves out":  {newThing("a", func(x *thing) { x.Spec.Secret, x.hidden = "s", 1 }), newThing("a"), []string{}},
-		"empty and absent":      {newThing("a", func(x *thing) { x.Spec.Ports, x.Labels = []int{}, map[string]string{} }), newThing("a"), []string{}},
-		"one time in two zones": {newThing("a", func(x *thing) { x.Spec.At = &at }), newThing("a", func(x *thing) { x.Spec.At = &utc }), []string{}},
-		"a time":                {newThing("a", func(x *thing) { x.Spec.At = &at }), newThing("a"), []string{"spec.at"}},
-		"a port":                {newThing("a", func(x *thing) { x.Spec.Port = intstr.FromString("http") }), newThing("a", func(x *thing) { x.Spec.Port = intstr.FromInt32(80) }), []string{"spec.port"}},
-		"one quantity":          {newThing("a", func(x *thing) { x.Spec.Memory = resource.MustParse("1024Mi") }), newThing("a", func(x *thing) { x.Spec.Memory = resource.MustParse("1Gi") }), []string{}},
-		"lists of one length":   {newThing("a", func(x *thing) { x.Spec.Ports = []int{1, 2} }), newThing("a", func(x *thing) { x.Spec.Ports = []int{1, 3} }), []string{"spec.ports[1]"}},
-		"lists of two lengths":  {newThing("a", func(x *thing) { x.Spec.Ports = []int{1, 2} }), newThing("a", func(x *thing) { x.Spec.Ports = []int{2} }), []string{"spec.ports"}},
+		"nothing": {newThing("a"), newThing("a"), []string{}},
+		"versions": {newThing("a", func(x *thing) { x.ResourceVersion, x.Generation = "1", 1 }), newThing("a"),
+			[]string{}},
+		"what JSON leaves out": {newThing("a", func(x *thing) { x.Spec.Secret, x.hidden = "s", 1 }), newThing("a"),
+			[]string{}},
+		"empty and absent": {newThing("a", func(x *thing) { x.Spec.Ports, x.Labels = []int{}, map[string]string{} }),
+			newThing("a"), []string{}},
+		"one time in two zones": {newThing("a", func(x *thing) { x.Spec.At = &at }),
+			newThing("a", func(x *thing) { x.Spec.At = &utc }), []string{}},
+		"a time": {newThing("a", func(x *thing) { x.Spec.At = &at }), newThing("a"), []string{"spec.at"}},
+		"a port": {newThing("a", func(x *thing) { x.Spec.Port = intstr.FromString("http") }),
+			newThing("a", func(x *thing) { x.Spec.Port = intstr.FromInt32(80) }), []string{"spec.port"}},
+		"one quantity": {newThing("a", func(x *thing) { x.Spec.Memory = resource.MustParse("1024Mi") }),
+			newThing("a", func(x *thing) { x.Spec.Memory = resource.MustParse("1Gi") }), []string{}},
+		"lists of one length": {newThing("a", func(x *thing) { x.Spec.Ports = []int{1, 2} }),
+			newThing("a", func(x *thing) { x.Spec.Ports = []int{1, 3} }), []string{"spec.ports[1]"}},
+		"lists of two lengths": {newThing("a", func(x *thing) { x.Spec.Ports = []int{1, 2} }),
+			newThing("a", func(x *thing) { x.Spec.Ports = []int{2} }), []string{"spec.ports"}},
 		"named elements": {
 			newThing("a", func(x *thing) { x.Spec.Parts = []part2{{"x", 1}, {"y", 1}, {"z", 1}} }),
-			newThing("a", func(x *thing) { x.Spec.Parts = []part2{{"w", 1}, {"z", 1}, {"y", 2}} }), []string{"spec.parts[w]", "spec.parts[x]", "spec.parts[y].n"},
+			newThing("a", func(x *thing) { x.Spec.Parts = []part2{{"w", 1}, {"z", 1}, {"y", 2}} }),
+			[]string{"spec.parts[w]", "spec.parts[x]", "spec.parts[y].n"},
 		},
-		"two of one name":      {newThing("a", func(x *thing) { x.Spec.Parts = []part2{{"x", 1}, {"x", 1}} }), newThing("a", func(x *thing) { x.Spec.Parts = []part2{{"x", 1}, {"x", 2}} }), []string{"spec.parts[1].n"}},
-		"a map":                {newThing("a", func(x *thing) { x.Spec.Sizes = map[string]float64{"a.b": 1, "c": 2} }), newThing("a", func(x *thing) { x.Spec.Sizes = map[string]float64{"a.b": 2, "d": 2} }), []string{"spec.sizes.a.b", "spec.sizes.c", "spec.sizes.d"}},
-		"rings":                {ring, ring2, []string{}},
-		"an object that comes": {newThing("a"), newThing("a", func(x *thing) { x.Spec.At, x.Spec.Next = &at, newThing("b") }), []string{"spec.at", "spec.next.metadata.name", "spec.next.metadata.namespace", "spec.next.spec.memory", "spec.next.spec.port", "spec.next.spec.size"}},
-		"a list that comes":    {newThing("a"), newThing("a", func(x *thing) { x.Spec.Parts = []part2{{"x", 1}} }), []string{"spec.parts"}},
-		"an element, untyped":  {untyped(map[string]any{"b": []any{map[string]any{"name": "x"}, map[string]any{"name": "y"}}}), untyped(map[string]any{"b": []any{map[string]any{"name": "y"}}}), []string{"spec.b[x]"}},
-		"untyped":              {untyped(map[string]any{"a": int64(1), "b": []any{map[string]any{"type": "Ready", "on": true}}}), untyped(map[string]any{"a": "1", "b": []any{map[string]any{"type": "Ready", "on": false}}}), []string{"spec.a", "spec.b[Ready].on"}},
-		"untyped, absent":      {untyped(nil), untyped(map[string]any{"a": int64(1), "n": nil, "o": map[string]any{}}), []string{"spec.a"}},
-		"another type":         {newThing("a"), untyped(nil), []string{"metadata.namespace", "spec.memory", "spec.port", "spec.size"}},
-		"no object":            {nil, newThing("a"), []string{}},
+		"two of one name": {newThing("a", func(x *thing) { x.Spec.Parts = []part2{{"x", 1}, {"x", 1}} }),
+			newThing("a", func(x *thing) { x.Spec.Parts = []part2{{"x", 1}, {"x", 2}} }), []string{"spec.parts[1].n"}},
+		"a map": {newThing("a", func(x *thing) { x.Spec.Sizes = map[string]float64{"a.b": 1, "c": 2} }),
+			newThing("a", func(x *thing) { x.Spec.Sizes = map[string]float64{"a.b": 2, "d": 2} }),
+			[]string{"spec.sizes.a.b", "spec.sizes.c", "spec.sizes.d"}},
+		"rings": {ring, ring2, []string{}},
+		"an object that comes": {newThing("a"), newThing("a", func(x *thing) { x.Spec.At, x.Spec.Next = &at, newThing("b") }),
+			[]string{"spec.at", "spec.next.metadata.name", "spec.next.metadata.namespace", "spec.next.spec.memory",
+				"spec.next.spec.port", "spec.next.spec.size"}},
+		"a list that comes": {newThing("a"), newThing("a", func(x *thing) { x.Spec.Parts = []part2{{"x", 1}} }),
+			[]string{"spec.parts"}},
+		"an element, untyped": {untyped(map[string]any{"b": []any{map[string]any{"name": "x"},
+			map[string]any{"name": "y"}}}), untyped(map[string]any{"b": []any{map[string]any{"name": "y"}}}),
+			[]string{"spec.b[x]"}},
+		"untyped": {untyped(map[string]any{"a": int64(1),
+			"b": []any{map[string]any{"type": "Ready", "on": true}}}),
+			untyped(map[string]any{"a": "1", "b": []any{map[string]any{"type": "Ready", "on": false}}}),
+			[]string{"spec.a", "spec.b[Ready].on"}},
+		"untyped, absent": {untyped(nil), untyped(map[string]any{"a": int64(1), "n": nil, "o": map[string]any{}}),
+			[]string{"spec.a"}},
+		"another type": {newThing("a"), untyped(nil), []string{"metadata.namespace", "spec.memory", "spec.port",
+			"spec.size"}},
+		"no object": {nil, newThing("a"), []string{}},
 		"of many fields, 8": {newThing("a"), newThing("a", func(x *thing) {
 			x.Labels = map[string]string{"1": "", "2": "", "3": "", "4": "", "5": "", "6": "", "7": "", "8": "", "9": ""}
-		}), []string{"metadata.labels.1", "metadata.labels.2", "metadata.labels.3", "metadata.labels.4", "metadata.labels.5", "metadata.labels.6", "metadata.labels.7", "metadata.labels.8", "…"}},
+		}), []string{"metadata.labels.1", "metadata.labels.2", "metadata.labels.3", "metadata.labels.4", "metadata.labels.5",
+			"metadata.labels.6", "metadata.labels.7", "metadata.labels.8", "…"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, paths(tc.old, tc.new)); diff != "" {
@@ -117,21 +141,26 @@ func TestWriter(t *testing.T) {
 		at := metav1.Unix(second, 0)
 		return metav1.ManagedFieldsEntry{Manager: manager, Time: &at, FieldsV1: metav1.NewFieldsV1(fields)}
 	}
-	const size, whole, label = `{"f:spec":{"f:size":{}}}`, `{"f:spec":{}}`, `{"f:metadata":{"f:labels":{".":{},"f:a.b/c":{}}}}`
+	const size, whole, label = `{"f:spec":{"f:size":{}}}`, `{"f:spec":{}}`,
+		`{"f:metadata":{"f:labels":{".":{},"f:a.b/c":{}}}}`
 	for name, tc := range map[string]struct {
 		old, new []metav1.ManagedFieldsEntry
 		change   func(*thing)
 		want     string
 	}{
-		"none":                  {nil, nil, nil, ""},
-		"one":                   {nil, []metav1.ManagedFieldsEntry{entry("a", size, 1)}, nil, "a"},
-		"of something else":     {nil, []metav1.ManagedFieldsEntry{entry("a", label, 1)}, nil, ""},
-		"of the whole":          {nil, []metav1.ManagedFieldsEntry{entry("a", whole, 1)}, nil, "a"},
-		"the last":              {nil, []metav1.ManagedFieldsEntry{entry("a", size, 1), entry("b", size, 3), entry("c", size, 2)}, nil, "b"},
-		"who has just written":  {[]metav1.ManagedFieldsEntry{entry("a", size, 3)}, []metav1.ManagedFieldsEntry{entry("a", size, 3), entry("b", size, 3)}, nil, "b"},
-		"no fields":             {nil, []metav1.ManagedFieldsEntry{entry("a", "[]", 1)}, nil, ""},
-		"a label with dots":     {nil, []metav1.ManagedFieldsEntry{entry("a", size, 1), entry("b", label, 1)}, func(x *thing) { x.Labels = map[string]string{"a.b/c": "1"} }, "b"},
-		"who has taken it away": {[]metav1.ManagedFieldsEntry{entry("a", size, 1)}, []metav1.ManagedFieldsEntry{entry("a", size, 1), entry("b", `{"f:metadata":{}}`, 2)}, nil, "a"},
+		"none":              {nil, nil, nil, ""},
+		"one":               {nil, []metav1.ManagedFieldsEntry{entry("a", size, 1)}, nil, "a"},
+		"of something else": {nil, []metav1.ManagedFieldsEntry{entry("a", label, 1)}, nil, ""},
+		"of the whole":      {nil, []metav1.ManagedFieldsEntry{entry("a", whole, 1)}, nil, "a"},
+		"the last": {nil, []metav1.ManagedFieldsEntry{entry("a", size, 1), entry("b", size, 3),
+			entry("c", size, 2)}, nil, "b"},
+		"who has just written": {[]metav1.ManagedFieldsEntry{entry("a", size, 3)},
+			[]metav1.ManagedFieldsEntry{entry("a", size, 3), entry("b", size, 3)}, nil, "b"},
+		"no fields": {nil, []metav1.ManagedFieldsEntry{entry("a", "[]", 1)}, nil, ""},
+		"a label with dots": {nil, []metav1.ManagedFieldsEntry{entry("a", size, 1), entry("b", label, 1)},
+			func(x *thing) { x.Labels = map[string]string{"a.b/c": "1"} }, "b"},
+		"who has taken it away": {[]metav1.ManagedFieldsEntry{entry("a", size, 1)},
+			[]metav1.ManagedFieldsEntry{entry("a", size, 1), entry("b", `{"f:metadata":{}}`, 2)}, nil, "a"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tc.change == nil {
@@ -174,7 +203,8 @@ func TestReasonsAreNetChanges(t *testing.T) {
 		keysOf := map[string][]string{"a": {"k1"}, "b": {"k1", "k2"}, "c": {"k2", "k2"}}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			name := rapid.SampledFrom(objects).Draw(t, "object")
-			was, typ, next := now[name], uint8(Added), newThing(name, func(x *thing) { x.Spec.Size = rapid.IntRange(0, 2).Draw(t, "size") })
+			was, typ, next := now[name], uint8(Added),
+				newThing(name, func(x *thing) { x.Spec.Size = rapid.IntRange(0, 2).Draw(t, "size") })
 			key := rapid.SampledFrom([]string{"", "", "", "k1", "k2"}).Draw(t, "run")
 			switch {
 			case key != "":
@@ -278,8 +308,10 @@ func TestBounds(t *testing.T) {
 		}
 		q.Done(i)
 	}
-	if known != mostKeys || fields != mostOld || unknown != 10 || q.old != 0 || q.waiting != 0 || q.busy != 0 || len(q.keys) > mostTracked {
-		t.Errorf("%d known, %d with fields, %d unknown; left: %d old, %d waiting, %d tracked", known, fields, unknown, q.old, q.waiting, len(q.keys))
+	if known != mostKeys || fields != mostOld || unknown != 10 || q.old != 0 || q.waiting != 0 || q.busy != 0 ||
+		len(q.keys) > mostTracked {
+		t.Errorf("%d known, %d with fields, %d unknown; left: %d old, %d waiting, %d tracked", known, fields, unknown, q.old,
+			q.waiting, len(q.keys))
 	}
 	if q.Failed(n+1, errors.New("x")); len(q.keys) > mostTracked {
 		t.Error("a key that is not known was noted")
@@ -356,7 +388,8 @@ func TestCalls(t *testing.T) {
 		}
 		all.Wait()
 		for i := range 50 {
-			for key, want := range map[string]string{fmt.Sprint(i): fmt.Sprint("things-", i), fmt.Sprint("other-", i): "", fmt.Sprint("after-", i): ""} {
+			for key, want := range map[string]string{fmt.Sprint(i): fmt.Sprint("things-", i), fmt.Sprint("other-", i): "",
+				fmt.Sprint("after-", i): ""} {
 				q.Taken(key)
 				if got := q.Of(key); len(got) != 1 || got[0].Collection != want {
 					t.Errorf("%s: %+v", key, got)

@@ -82,7 +82,8 @@ func TestPartialEvents(t *testing.T) {
 		obj.TypeMeta = c.Kind()
 		stream := c.AppendEvent(nil, watch.Added, e.bytesOf(t, obj))
 		stream = c.AppendEvent(stream, watch.Bookmark, c.Bookmark(9, true))
-		want := []string{"ADDED meta.k8s.io/v1 PartialObjectMetadata a@7 1", "BOOKMARK meta.k8s.io/v1 PartialObjectMetadata @9 end"}
+		want := []string{"ADDED meta.k8s.io/v1 PartialObjectMetadata a@7 1",
+			"BOOKMARK meta.k8s.io/v1 PartialObjectMetadata @9 end"}
 		rig.Same(t, name, want, e.read(t, stream))
 	}
 }
@@ -248,7 +249,8 @@ func TestCBORNumber(t *testing.T) {
 	c := wire.NewCodec(wire.Format{Encoding: wire.CBOR}, podKind, nil)
 	for _, n := range []int{0, 23, 24, 255, 256, 65535, 65536} {
 		array := rig.Must[[]byte](t)(direct.Marshal(make([]bool, n)))
-		if head := c.AppendListHead(nil, &metav1.ListMeta{}, wire.Total{Items: n}); !bytes.HasSuffix(head, array[:len(array)-n]) {
+		if head := c.AppendListHead(nil, &metav1.ListMeta{}, wire.Total{Items: n}); !bytes.HasSuffix(head,
+			array[:len(array)-n]) {
 			t.Errorf("%d items: the head ends with % x, want % x", n, head[len(head)-5:], array[:len(array)-n])
 		}
 	}
@@ -264,7 +266,8 @@ func TestJSONList(t *testing.T) {
 
 // Bytes that are no JSON object are an error, and no panic.
 func TestNoMembers(t *testing.T) {
-	for _, data := range []string{"", " \n", "x", `"a"`, "[]", `["a":1]`, `["a":1}`, "{", `{"a"`, `{"a":`, `{"a":1`, `{"a":1,`, `{"a":1 `, `{"a" 1}`, `{a:1}`, `{"a":1 "b":2}`, `{"a":"`, `{"a":{`} {
+	for _, data := range []string{"", " \n", "x", `"a"`, "[]", `["a":1]`, `["a":1}`, "{", `{"a"`, `{"a":`, `{"a":1`,
+		`{"a":1,`, `{"a":1 `, `{"a" 1}`, `{a:1}`, `{"a":1 "b":2}`, `{"a":"`, `{"a":{`} {
 		if err := wire.Members([]byte(data), 0, func([]byte, int, int) bool { return true }); err != wire.ErrNotObject {
 			t.Errorf("members of %q: %v", data, err)
 		}
@@ -290,7 +293,8 @@ func TestFindMember(t *testing.T) {
 
 // What Members finds in any bytes is what encoding/json finds, and it never panics.
 func FuzzMembers(f *testing.F) {
-	for _, s := range []string{`{}`, `{"a":1,"b":{"c":[1,"]"]}}`, ` { "a" : "\\\"" , "b":null } `, `{"a":}`, `{"a":"`, `[`, `{"a":1 "b":2}`} {
+	for _, s := range []string{`{}`, `{"a":1,"b":{"c":[1,"]"]}}`, ` { "a" : "\\\"" , "b":null } `, `{"a":}`, `{"a":"`, `[`,
+		`{"a":1 "b":2}`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -20,7 +20,8 @@ func served() *wire.Discovery {
 	return &wire.Discovery{
 		Resources: func() []wire.Resource {
 			return []wire.Resource{
-				{Version: "v1", Name: "pods", Singular: "pod", Kind: "Pod", ShortNames: []string{"po"}, Namespaced: true, Verbs: verbs},
+				{Version: "v1", Name: "pods", Singular: "pod", Kind: "Pod", ShortNames: []string{"po"}, Namespaced: true,
+					Verbs: verbs},
 				{Version: "v1", Name: "pods/status", Kind: "Pod", Namespaced: true, Verbs: verbs[:1]},
 				{Version: "v1", Name: "nodes", Singular: "node", Kind: "Node", Verbs: verbs},
 				{Group: "b.io", Version: "v2", Name: "sites", Singular: "site", Kind: "Site", Verbs: verbs},
@@ -46,27 +47,32 @@ func ask(d *wire.Discovery, method, path, accept string) (*http.Request, *httpte
 func TestDiscoveryBytes(t *testing.T) {
 	const verbs = `"verbs":["get","list","watch"]`
 	site := func(version string) string {
-		return `{"version":"` + version + `","resources":[{"resource":"sites","responseKind":{"group":"b.io","version":"` + version +
+		return `{"version":"` + version + `","resources":[{"resource":"sites","responseKind":{"group":"b.io","version":"` +
+			version +
 			`","kind":"Site"},"scope":"Cluster","singularResource":"site",` + verbs + `}],"freshness":"Current"}`
 	}
 	for _, tt := range []struct{ path, accept, contentType, want string }{
-		{"/api", "", typeJSON, `{"kind":"APIVersions","apiVersion":"v1","versions":["v1"],"serverAddressByClientCIDRs":null}`},
+		{"/api", "", typeJSON,
+			`{"kind":"APIVersions","apiVersion":"v1","versions":["v1"],"serverAddressByClientCIDRs":null}`},
 		{"/api", "application/json;g=example.io;v=v2;as=APIGroupDiscoveryList," + typeJSON, typeJSON,
 			`{"kind":"APIVersions","apiVersion":"v1","versions":["v1"],"serverAddressByClientCIDRs":null}`},
 		{"/apis/", "*/*", typeJSON, `{"kind":"APIGroupList","apiVersion":"v1","groups":[` +
 			`{"name":"a.io","versions":[{"groupVersion":"a.io/v1","version":"v1"}],"preferredVersion":{"groupVersion":"a.io/v1","version":"v1"}},` +
 			`{"name":"b.io","versions":[{"groupVersion":"b.io/v2","version":"v2"},{"groupVersion":"b.io/v1","version":"v1"}],` +
 			`"preferredVersion":{"groupVersion":"b.io/v2","version":"v2"}}]}`},
-		{"/apis/a.io", "", typeJSON, `{"kind":"APIGroup","apiVersion":"v1","name":"a.io","versions":[{"groupVersion":"a.io/v1","version":"v1"}],` +
-			`"preferredVersion":{"groupVersion":"a.io/v1","version":"v1"}}`},
-		{"/api/v1", aggregated + "," + typeJSON, typeJSON, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"v1","resources":[` +
-			`{"name":"pods","singularName":"pod","namespaced":true,"kind":"Pod",` + verbs + `,"shortNames":["po"]},` +
-			`{"name":"pods/status","singularName":"","namespaced":true,"kind":"Pod","verbs":["get"]},` +
-			`{"name":"nodes","singularName":"node","namespaced":false,"kind":"Node",` + verbs + `}]}`},
+		{"/apis/a.io", "", typeJSON,
+			`{"kind":"APIGroup","apiVersion":"v1","name":"a.io","versions":[{"groupVersion":"a.io/v1","version":"v1"}],` +
+				`"preferredVersion":{"groupVersion":"a.io/v1","version":"v1"}}`},
+		{"/api/v1", aggregated + "," + typeJSON, typeJSON,
+			`{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"v1","resources":[` +
+				`{"name":"pods","singularName":"pod","namespaced":true,"kind":"Pod",` + verbs + `,"shortNames":["po"]},` +
+				`{"name":"pods/status","singularName":"","namespaced":true,"kind":"Pod","verbs":["get"]},` +
+				`{"name":"nodes","singularName":"node","namespaced":false,"kind":"Node",` + verbs + `}]}`},
 		{"/apis/b.io/v1", "", typeJSON, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"b.io/v1","resources":[` +
 			`{"name":"sites","singularName":"site","namespaced":false,"kind":"Site",` + verbs + `}]}`},
-		{"/version", aggregated + "," + typeJSON, typeJSON, `{"major":"1","minor":"36","gitVersion":"v1.36.0","gitCommit":"","gitTreeState":"",` +
-			`"buildDate":"","goVersion":"","compiler":"","platform":""}`},
+		{"/version", aggregated + "," + typeJSON, typeJSON,
+			`{"major":"1","minor":"36","gitVersion":"v1.36.0","gitCommit":"","gitTreeState":"",` +
+				`"buildDate":"","goVersion":"","compiler":"","platform":""}`},
 		{"/api", typeJSON + "," + aggregated + ";profile=nopeer;q=0.1", aggregated,
 			`{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","metadata":{},"items":[{"metadata":{},"versions":[` +
 				`{"version":"v1","resources":[{"resource":"pods","responseKind":{"group":"","version":"v1","kind":"Pod"},"scope":"Namespaced",` +
@@ -84,7 +90,8 @@ func TestDiscoveryBytes(t *testing.T) {
 		if got := w.Header().Get("Content-Type"); w.Code != 200 || got != tt.contentType {
 			t.Errorf("%s: %d, %s; want %s", tt.path, w.Code, got, tt.contentType)
 		}
-		if both := tt.path == "/api" || tt.path == "/apis" || tt.path == "/apis/"; (w.Header().Get("Vary") == "Accept") != both {
+		if both := tt.path == "/api" || tt.path == "/apis" ||
+			tt.path == "/apis/"; (w.Header().Get("Vary") == "Accept") != both {
 			t.Errorf("%s: Vary: %q", tt.path, w.Header().Get("Vary"))
 		}
 		// The members that a version of apimachinery leaves out if they are empty are left out.
@@ -168,8 +175,10 @@ func TestDiscoveryRefuses(t *testing.T) {
 func TestOpenAPIv2(t *testing.T) {
 	d := served()
 	d.Version = &version.Info{GitVersion: "v1"}
-	const want, typ = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-	const message, inJSON = "\n\x032.0\x12\x10\n\nKubernetes\x12\x02v1B\x00", `{"info":{"title":"Kubernetes","version":"v1"},"paths":{},"swagger":"2.0"}` + "\n"
+	const want, typ = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
+		"application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+	const message, inJSON = "\n\x032.0\x12\x10\n\nKubernetes\x12\x02v1B\x00",
+		`{"info":{"title":"Kubernetes","version":"v1"},"paths":{},"swagger":"2.0"}` + "\n"
 	for _, tt := range []struct {
 		accept      string
 		code        int
@@ -185,7 +194,8 @@ func TestOpenAPIv2(t *testing.T) {
 		{"application/yaml", 406, typeJSON, ""},
 	} {
 		_, w := ask(d, "GET", "/openapi/v2", tt.accept)
-		if w.Code != tt.code || w.Header().Get("Content-Type") != tt.contentType || tt.body != "" && w.Body.String() != tt.body {
+		if w.Code != tt.code || w.Header().Get("Content-Type") != tt.contentType || tt.body != "" &&
+			w.Body.String() != tt.body {
 			t.Errorf("%s: %d %s %q", tt.accept, w.Code, w.Header(), w.Body)
 		}
 	}

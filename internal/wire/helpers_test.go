@@ -66,7 +66,8 @@ var encodings = map[string]encoding{
 }
 
 func newJSON(strict bool) runtime.Serializer {
-	return jsonserializer.NewSerializerWithOptions(jsonserializer.DefaultMetaFactory, scheme, scheme, jsonserializer.SerializerOptions{Strict: strict})
+	return jsonserializer.NewSerializerWithOptions(jsonserializer.DefaultMetaFactory, scheme, scheme,
+		jsonserializer.SerializerOptions{Strict: strict})
 }
 
 // pod is an object whose size grows with n.

@@ -89,7 +89,8 @@ func TestNegotiate(t *testing.T) {
 		{accept: typeJSON + ";as=Table;g=other;v=v1," + typeProto, format: proto},
 		{accept: typeJSON + ";q=0.1==," + typeProto + ";q=0.5", format: json},
 
-		{accept: typeJSON + asTable + ",application/json;as=Table;v=v1beta1;g=meta.k8s.io," + typeJSON, want: wire.WantList, format: table},
+		{accept: typeJSON + asTable + ",application/json;as=Table;v=v1beta1;g=meta.k8s.io," + typeJSON, want: wire.WantList,
+			format: table},
 		{accept: typeJSON + asTable + "," + typeJSON, want: wire.WantWatch, format: table},
 		{accept: typeProto + asTable + "," + typeProto, format: proto},
 		{accept: "*/*" + asTable, format: table},
@@ -101,7 +102,8 @@ func TestNegotiate(t *testing.T) {
 		}
 		got, err := wire.Negotiate(tt.accept, tt.want, has)
 		if tt.refuse {
-			if got != json || !apierrors.IsNotAcceptable(err) || err.(apierrors.APIStatus).Status().Code != http.StatusNotAcceptable {
+			if got != json || !apierrors.IsNotAcceptable(err) ||
+				err.(apierrors.APIStatus).Status().Code != http.StatusNotAcceptable {
 				t.Errorf("%q for %d: %+v, %v; want 406 in JSON", tt.accept, tt.want, got, err)
 			}
 			continue
@@ -110,7 +112,8 @@ func TestNegotiate(t *testing.T) {
 		rig.Same(t, fmt.Sprintf("%q for %d", tt.accept, tt.want), tt.format, got)
 	}
 	_, err := wire.Negotiate("text/plain", wire.WantList, custom)
-	if want := "only the following media types are accepted: application/json, application/cbor"; err == nil || err.Error() != want {
+	if want := "only the following media types are accepted: application/json, application/cbor"; err == nil ||
+		err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
 }
@@ -122,9 +125,11 @@ func TestNegotiateWithoutJSON(t *testing.T) {
 	for _, tt := range []struct {
 		accept string
 		refuse bool
-	}{{"", false}, {"*/*", false}, {typeProto, false}, {typeJSON, true}, {typeCBOR, true}, {typeJSON + "," + typeProto, false}} {
+	}{{"", false}, {"*/*", false}, {typeProto, false}, {typeJSON, true}, {typeCBOR, true},
+		{typeJSON + "," + typeProto, false}} {
 		got, err := wire.Negotiate(tt.accept, wire.WantList, func(f wire.Format) bool { return f == proto })
-		if want := "only the following media types are accepted: " + typeProto; tt.refuse && (err == nil || err.Error() != want) {
+		if want := "only the following media types are accepted: " + typeProto; tt.refuse &&
+			(err == nil || err.Error() != want) {
 			t.Errorf("%q: %v, want %s", tt.accept, err, want)
 		} else if !tt.refuse && (err != nil || got != proto) {
 			t.Errorf("%q: %v %v", tt.accept, got, err)
@@ -162,7 +167,8 @@ func TestContentType(t *testing.T) {
 // or a refusal in JSON, and that a client gets this format as well if it asks for nothing else.
 func FuzzNegotiate(f *testing.F) {
 	for _, accept := range []string{
-		"", "*/*", typeProto + "," + typeJSON, typeJSON + asTable + ";q=0.3", typeCBOR + asList + ",*/*;q=0.9," + typeJSON + ";q=0.1",
+		"", "*/*", typeProto + "," + typeJSON, typeJSON + asTable + ";q=0.3", typeCBOR + asList + ",*/*;q=0.9," +
+			typeJSON + ";q=0.1",
 		"application/*;stream=watch;sv=v1;as=Table", "a/b/,*/;q=,;=,/", typeProto + ";q=NaN," + typeJSON + ";q=-Inf",
 	} {
 		f.Add(accept, uint8(wire.WantList))
@@ -203,7 +209,8 @@ func FuzzNegotiate(f *testing.F) {
 }
 
 func TestAcceptsGzip(t *testing.T) {
-	for accept, want := range map[string]bool{"": false, "gzip": true, "deflate, gzip;q=0.5": true, "gzipped": false, "identity": false} {
+	for accept, want := range map[string]bool{"": false, "gzip": true, "deflate, gzip;q=0.5": true, "gzipped": false,
+		"identity": false} {
 		if got := wire.AcceptsGzip(http.Header{"Accept-Encoding": {accept}}); got != want {
 			t.Errorf("%q: %v, want %v", accept, got, want)
 		}
@@ -239,7 +246,8 @@ func TestWriteStatus(t *testing.T) {
 		w := httptest.NewRecorder()
 		f := wire.Format{Encoding: e.Encoding, Shape: wire.Partial}
 		wire.WriteStatus(w, f, want)
-		header := http.Header{"Content-Type": {f.ContentType(false)}, "Content-Length": {strconv.Itoa(w.Body.Len())}, "Cache-Control": {"no-cache, private"}, "Retry-After": {"1"}}
+		header := http.Header{"Content-Type": {f.ContentType(false)}, "Content-Length": {strconv.Itoa(w.Body.Len())},
+			"Cache-Control": {"no-cache, private"}, "Retry-After": {"1"}}
 		if diff := cmp.Diff(header, w.Header()); diff != "" || w.Code != 504 {
 			t.Errorf("%s: code %d, header (-want +got):\n%s", name, w.Code, diff)
 		}
@@ -256,10 +264,11 @@ func TestWriteStatus(t *testing.T) {
 
 func TestParsePath(t *testing.T) {
 	for path, want := range map[string]wire.Target{
-		"/api/v1/pods":                       {Version: "v1", Resource: "pods"},
-		"/api/v1/pods/":                      {Version: "v1", Resource: "pods"},
-		"/apis/g/v2/things/a":                {Group: "g", Version: "v2", Resource: "things", Name: "a"},
-		"/api/v1/namespaces/n/pods/a/status": {Version: "v1", Resource: "pods", Namespaced: true, Namespace: "n", Name: "a", Subresource: "status"},
+		"/api/v1/pods":        {Version: "v1", Resource: "pods"},
+		"/api/v1/pods/":       {Version: "v1", Resource: "pods"},
+		"/apis/g/v2/things/a": {Group: "g", Version: "v2", Resource: "things", Name: "a"},
+		"/api/v1/namespaces/n/pods/a/status": {Version: "v1", Resource: "pods", Namespaced: true, Namespace: "n", Name: "a",
+			Subresource: "status"},
 		"/api/v1/namespaces/n/pods/a/proxy/x/y": {
 			Version: "v1", Resource: "pods", Namespaced: true, Namespace: "n", Name: "a", Subresource: "proxy", Longer: true,
 		},
@@ -288,7 +297,8 @@ func TestParsePath(t *testing.T) {
 // The authorizer is asked about a namespace in itself, and about a namespaced resource in its own.
 func TestAuthorizedNamespace(t *testing.T) {
 	for path, want := range map[string]string{
-		"/api/v1/namespaces/n": "n", "/api/v1/namespaces/n/pods": "n", "/api/v1/nodes/n": "", "/api/v1/namespaces/n/namespaces/m": "n",
+		"/api/v1/namespaces/n": "n", "/api/v1/namespaces/n/pods": "n", "/api/v1/nodes/n": "",
+		"/api/v1/namespaces/n/namespaces/m": "n",
 	} {
 		target, _ := wire.ParsePath(path)
 		if got := target.AuthorizedNamespace(); got != want {
@@ -298,7 +308,8 @@ func TestAuthorizedNamespace(t *testing.T) {
 }
 
 func TestDotted(t *testing.T) {
-	for path, want := range map[string]bool{"/a/../b": true, "/a/./b": true, "/..": true, "/a/.b/c..": false, "/a/...": false, "": false} {
+	for path, want := range map[string]bool{"/a/../b": true, "/a/./b": true, "/..": true, "/a/.b/c..": false,
+		"/a/...": false, "": false} {
 		if got := wire.Dotted(path); got != want {
 			t.Errorf("Dotted(%q) is %t", path, got)
 		}

@@ -55,8 +55,9 @@ func TestCollector(t *testing.T) {
 		got[strings.TrimPrefix(f.GetName(), "lw_serve_")] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
 	}
 	want := map[string]float64{
-		"synced": 1, "objects": 1, "resource_version": 2, "history_events": 0, "history_bytes": 0, "watches": 0, "watches_total": 0,
-		"lists_total": 1, "events_sent_total": 0, "encoded_total": 1, "expired_total": 0,
+		"synced": 1, "objects": 1, "resource_version": 2, "history_events": 0, "history_bytes": 0, "watches": 0,
+		"watches_total": 0,
+		"lists_total":   1, "events_sent_total": 0, "encoded_total": 1, "expired_total": 0,
 	}
 	rig.Same(t, "", want, got)
 	if problems, err := testutil.GatherAndLint(registry); err != nil || len(problems) > 0 {
@@ -79,7 +80,8 @@ func (c collected) Collect(to chan<- prometheus.Metric) { c(to) }
 // same.
 func TestValues(t *testing.T) {
 	statuses := []serve.Status{
-		{Group: "example.io", Version: "v2", Resource: "widgets", Synced: true, Objects: 11, ResourceVersion: 12, Oldest: 99, Events: 13, Bytes: 14,
+		{Group: "example.io", Version: "v2", Resource: "widgets", Synced: true, Objects: 11, ResourceVersion: 12, Oldest: 99,
+			Events: 13, Bytes: 14,
 			Watches: 15, Lists: 16, Opened: 17, Sent: 18, Encoded: 19, Expired: 20},
 		{Version: "v1", Resource: "pods"},
 	}
@@ -97,7 +99,8 @@ func TestValues(t *testing.T) {
 	const widgets, pods = `{resource="widgets.v2.example.io"} `, `{resource="pods.v1."} `
 	var want []string
 	for name, value := range map[string]string{
-		"synced": "1", "objects": "11", "resource_version": "12", "history_events": "13", "history_bytes": "14", "watches": "15",
+		"synced": "1", "objects": "11", "resource_version": "12", "history_events": "13", "history_bytes": "14",
+		"watches":     "15",
 		"lists_total": "16", "watches_total": "17", "events_sent_total": "18", "encoded_total": "19", "expired_total": "20",
 	} {
 		kind := "gauge"
@@ -107,7 +110,8 @@ func TestValues(t *testing.T) {
 		name = "lw_serve_" + name
 		want = append(want, "# TYPE "+name+" "+kind, name+widgets+value, name+pods+"0")
 	}
-	got := slices.DeleteFunc(strings.Split(strings.TrimSpace(text.String()), "\n"), func(line string) bool { return strings.HasPrefix(line, "# HELP") })
+	got := slices.DeleteFunc(strings.Split(strings.TrimSpace(text.String()), "\n"),
+		func(line string) bool { return strings.HasPrefix(line, "# HELP") })
 	slices.Sort(got)
 	slices.Sort(want)
 	rig.Same(t, "", want, got)

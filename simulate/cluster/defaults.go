@@ -222,8 +222,10 @@ func immutable(_ context.Context, a lwtest.Admission) error {
 		old := a.Old.(*appsv1.StatefulSet).Spec
 		next := o.Spec
 		// All else may not change.
-		next.Replicas, next.Template, next.UpdateStrategy, next.RevisionHistoryLimit = old.Replicas, old.Template, old.UpdateStrategy, old.RevisionHistoryLimit
-		next.PersistentVolumeClaimRetentionPolicy, next.MinReadySeconds, next.Ordinals = old.PersistentVolumeClaimRetentionPolicy, old.MinReadySeconds, old.Ordinals
+		next.Replicas, next.Template, next.UpdateStrategy, next.RevisionHistoryLimit = old.Replicas, old.Template,
+			old.UpdateStrategy, old.RevisionHistoryLimit
+		next.PersistentVolumeClaimRetentionPolicy, next.MinReadySeconds,
+			next.Ordinals = old.PersistentVolumeClaimRetentionPolicy, old.MinReadySeconds, old.Ordinals
 		kind, path, is, was = "StatefulSet", "spec", next, old
 	case *batchv1.Job:
 		old := a.Old.(*batchv1.Job)
@@ -238,8 +240,10 @@ func immutable(_ context.Context, a lwtest.Admission) error {
 			kind, path, is, was = "Pod", "spec.containers", len(next.Containers), len(old.Containers)
 			break
 		}
-		next.Containers, next.InitContainers, next.NodeName, next.Tolerations = old.Containers, old.InitContainers, old.NodeName, old.Tolerations
-		next.ActiveDeadlineSeconds, next.TerminationGracePeriodSeconds, next.SchedulingGates = old.ActiveDeadlineSeconds, old.TerminationGracePeriodSeconds, old.SchedulingGates
+		next.Containers, next.InitContainers, next.NodeName, next.Tolerations = old.Containers, old.InitContainers,
+			old.NodeName, old.Tolerations
+		next.ActiveDeadlineSeconds, next.TerminationGracePeriodSeconds, next.SchedulingGates = old.ActiveDeadlineSeconds,
+			old.TerminationGracePeriodSeconds, old.SchedulingGates
 		next.NodeSelector, next.Affinity = old.NodeSelector, old.Affinity
 		kind, path, is, was = "Pod", "spec", next, old
 	default:
@@ -248,7 +252,8 @@ func immutable(_ context.Context, a lwtest.Admission) error {
 	if equality.Semantic.DeepEqual(was, is) {
 		return nil
 	}
-	return field.ErrorList{field.Forbidden(field.NewPath(path), "a "+kind+" may not change here: field is immutable")}.ToAggregate()
+	return field.ErrorList{field.Forbidden(field.NewPath(path), "a "+kind+
+		" may not change here: field is immutable")}.ToAggregate()
 }
 
 // convert makes to of from, through JSON.

@@ -80,11 +80,13 @@ func Pods(_ context.Context, s *lwtest.Server) (did string, err error) {
 			}
 			return done(fmt.Sprintf("pod %s is gone from its node", keyOf(pod)), pods.Delete(keyOf(pod)))
 		case pod.Spec.NodeName == "":
-			if len(pod.Spec.SchedulingGates) > 0 || fate == corev1.PodPending || pod.Spec.SchedulerName != corev1.DefaultSchedulerName {
+			if len(pod.Spec.SchedulingGates) > 0 || fate == corev1.PodPending ||
+				pod.Spec.SchedulerName != corev1.DefaultSchedulerName {
 				continue
 			}
 			pod.Spec.NodeName = nodeFor(s, pod)
-			if changes := condition(&pod.Status, corev1.PodScheduled, pod.Spec.NodeName != ""); !changes && pod.Spec.NodeName == "" {
+			if changes := condition(&pod.Status, corev1.PodScheduled, pod.Spec.NodeName != ""); !changes &&
+				pod.Spec.NodeName == "" {
 				continue
 			}
 			return update(s, "pods", pod, fmt.Sprintf("pod %s is put on %s", keyOf(pod), cmp.Or(pod.Spec.NodeName, "no node")))
@@ -105,7 +107,8 @@ func Pods(_ context.Context, s *lwtest.Server) (did string, err error) {
 		case !ready(pod):
 			condition(&pod.Status, corev1.ContainersReady, true)
 			condition(&pod.Status, corev1.PodReady, true)
-			containers(pod, corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: *pod.Status.StartTime}}, true)
+			containers(pod, corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: *pod.Status.StartTime}},
+				true)
 			return update(s, "pods", pod, fmt.Sprintf("pod %s is ready", keyOf(pod)))
 		case fate != corev1.PodSucceeded && fate != corev1.PodFailed || time.Since(pod.Status.StartTime.Time) < runs:
 		default:
@@ -133,7 +136,8 @@ func containers(pod *corev1.Pod, state corev1.ContainerState, ready bool) {
 	for _, c := range pod.Spec.Containers {
 		started := state.Running != nil
 		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{
-			Name: c.Name, Image: c.Image, ImageID: c.Image, ContainerID: "simulate://" + c.Name, State: state, Ready: ready, Started: &started,
+			Name: c.Name, Image: c.Image, ImageID: c.Image, ContainerID: "simulate://" + c.Name, State: state, Ready: ready,
+			Started: &started,
 		})
 	}
 }
@@ -202,13 +206,16 @@ func nodeFor(s *lwtest.Server, pod *corev1.Pod) string {
 func tolerates(pod *corev1.Pod, n *corev1.Node) bool {
 	taints := n.Spec.Taints
 	if n.Spec.Unschedulable {
-		taints = append(slices.Clone(taints), corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule})
+		taints = append(slices.Clone(taints), corev1.Taint{Key: corev1.TaintNodeUnschedulable,
+			Effect: corev1.TaintEffectNoSchedule})
 	}
 	return !slices.ContainsFunc(taints, func(t corev1.Taint) bool {
-		return t.Effect != corev1.TaintEffectPreferNoSchedule && !slices.ContainsFunc(pod.Spec.Tolerations, func(o corev1.Toleration) bool {
-			exists := o.Operator == corev1.TolerationOpExists
-			return (o.Key == t.Key || o.Key == "" && exists) && (o.Effect == t.Effect || o.Effect == "") && (o.Value == t.Value || exists)
-		})
+		return t.Effect != corev1.TaintEffectPreferNoSchedule && !slices.ContainsFunc(pod.Spec.Tolerations,
+			func(o corev1.Toleration) bool {
+				exists := o.Operator == corev1.TolerationOpExists
+				return (o.Key == t.Key || o.Key == "" && exists) && (o.Effect == t.Effect || o.Effect == "") &&
+					(o.Value == t.Value || exists)
+			})
 	})
 }
 
@@ -222,16 +229,20 @@ func wants(pod *corev1.Pod, n *corev1.Node) bool {
 		return true
 	}
 	fields := labels.Set{metav1.ObjectNameField: n.Name}
-	return slices.ContainsFunc(a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms, func(t corev1.NodeSelectorTerm) bool {
-		return len(t.MatchExpressions)+len(t.MatchFields) > 0 && matches(t.MatchExpressions, n.Labels) && matches(t.MatchFields, fields)
-	})
+	return slices.ContainsFunc(a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms,
+		func(t corev1.NodeSelectorTerm) bool {
+			return len(t.MatchExpressions)+len(t.MatchFields) > 0 && matches(t.MatchExpressions, n.Labels) &&
+				matches(t.MatchFields, fields)
+		})
 }
 
 func matches(all []corev1.NodeSelectorRequirement, of labels.Set) bool {
 	return !slices.ContainsFunc(all, func(r corev1.NodeSelectorRequirement) bool {
 		op := map[corev1.NodeSelectorOperator]selection.Operator{
-			corev1.NodeSelectorOpIn: selection.In, corev1.NodeSelectorOpNotIn: selection.NotIn, corev1.NodeSelectorOpExists: selection.Exists,
-			corev1.NodeSelectorOpDoesNotExist: selection.DoesNotExist, corev1.NodeSelectorOpGt: selection.GreaterThan, corev1.NodeSelectorOpLt: selection.LessThan,
+			corev1.NodeSelectorOpIn: selection.In, corev1.NodeSelectorOpNotIn: selection.NotIn,
+			corev1.NodeSelectorOpExists:       selection.Exists,
+			corev1.NodeSelectorOpDoesNotExist: selection.DoesNotExist, corev1.NodeSelectorOpGt: selection.GreaterThan,
+			corev1.NodeSelectorOpLt: selection.LessThan,
 		}[r.Operator]
 		want, err := labels.NewRequirement(r.Key, op, r.Values)
 		return err != nil || !want.Matches(of)
@@ -243,7 +254,8 @@ func claimsBound(s *lwtest.Server, pod *corev1.Pod) bool {
 		if v.PersistentVolumeClaim == nil {
 			continue
 		}
-		claim, err := lwtest.Objects[*corev1.PersistentVolumeClaim](s, "persistentvolumeclaims").Get(lw.Key{Namespace: pod.Namespace, Name: v.PersistentVolumeClaim.ClaimName})
+		claim, err := lwtest.Objects[*corev1.PersistentVolumeClaim](s,
+			"persistentvolumeclaims").Get(lw.Key{Namespace: pod.Namespace, Name: v.PersistentVolumeClaim.ClaimName})
 		if err != nil || claim.Status.Phase != corev1.ClaimBound {
 			return false
 		}
@@ -257,7 +269,8 @@ func newPod(t *corev1.PodTemplateSpec, owner metav1.Object, apiVersion, kind, na
 	yes := true
 	return &corev1.Pod{Spec: t.Spec, ObjectMeta: metav1.ObjectMeta{
 		Name: name, Namespace: owner.GetNamespace(), Labels: t.Labels, Annotations: t.Annotations, Finalizers: t.Finalizers,
-		OwnerReferences: []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: owner.GetName(), UID: owner.GetUID(), Controller: &yes, BlockOwnerDeletion: &yes}},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: owner.GetName(),
+			UID: owner.GetUID(), Controller: &yes, BlockOwnerDeletion: &yes}},
 	}}
 }
 
@@ -272,7 +285,8 @@ func deletePod(s *lwtest.Server, pod *corev1.Pod) (string, error) {
 	if ended(pod) || pod.Spec.NodeName == "" {
 		return done(fmt.Sprintf("pod %s is deleted", keyOf(pod)), lwtest.Objects[*corev1.Pod](s, "pods").Delete(keyOf(pod)))
 	}
-	return sendDelete(s, "/api/v1/namespaces/"+pod.Namespace+"/pods/"+pod.Name, fmt.Sprintf("pod %s is deleted", keyOf(pod)))
+	return sendDelete(s, "/api/v1/namespaces/"+pod.Namespace+"/pods/"+pod.Name, fmt.Sprintf("pod %s is deleted",
+		keyOf(pod)))
 }
 
 // victims returns Pods in the order in which they are deleted: those that are not ready first.

@@ -25,26 +25,33 @@ func TestScheduler(t *testing.T) {
 		return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms}}}
 	}
 	label := func(key string, op corev1.NodeSelectorOperator, values ...string) corev1.NodeSelectorTerm {
-		return corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: op, Values: values}}}
+		return corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: op,
+			Values: values}}}
 	}
-	field := corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{"c"}}}}
+	field := corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name",
+		Operator: corev1.NodeSelectorOpIn, Values: []string{"c"}}}}
 	for name, c := range map[string]struct {
 		spec corev1.PodSpec
 		want string
 	}{
-		"any":                    {corev1.PodSpec{}, "a"},
-		"in":                     {corev1.PodSpec{Affinity: require(label("zone", corev1.NodeSelectorOpIn, "2", "9"))}, "b"},
-		"not in":                 {corev1.PodSpec{Affinity: require(label("zone", corev1.NodeSelectorOpNotIn, "1", "2"))}, "c"},
-		"exists":                 {corev1.PodSpec{Affinity: require(label("disk", corev1.NodeSelectorOpExists))}, "b"},
-		"does not exist":         {corev1.PodSpec{Affinity: require(label("zone", corev1.NodeSelectorOpDoesNotExist))}, ""},
-		"more than":              {corev1.PodSpec{Affinity: require(label("zone", corev1.NodeSelectorOpGt, "2"))}, "c"},
-		"less than":              {corev1.PodSpec{Affinity: require(label("zone", corev1.NodeSelectorOpLt, "1"))}, ""},
-		"one of two terms":       {corev1.PodSpec{Affinity: require(label("zone", corev1.NodeSelectorOpIn, "9"), field)}, "c"},
-		"all of a term":          {corev1.PodSpec{Affinity: require(corev1.NodeSelectorTerm{MatchExpressions: label("zone", corev1.NodeSelectorOpIn, "2").MatchExpressions, MatchFields: field.MatchFields})}, ""},
-		"a term of nothing":      {corev1.PodSpec{Affinity: require(corev1.NodeSelectorTerm{})}, ""},
-		"a selector beside":      {corev1.PodSpec{NodeSelector: map[string]string{"zone": "1"}, Affinity: require(label("disk", corev1.NodeSelectorOpExists))}, ""},
-		"a cordoned node":        {corev1.PodSpec{NodeSelector: map[string]string{"zone": "4"}}, ""},
-		"one that takes that":    {corev1.PodSpec{NodeSelector: map[string]string{"zone": "4"}, Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}}, "d"},
+		"any": {corev1.PodSpec{}, "a"},
+		"in":  {corev1.PodSpec{Affinity: require(label("zone", corev1.NodeSelectorOpIn, "2", "9"))}, "b"},
+		"not in": {corev1.PodSpec{Affinity: require(label("zone", corev1.NodeSelectorOpNotIn, "1", "2"))},
+			"c"},
+		"exists":         {corev1.PodSpec{Affinity: require(label("disk", corev1.NodeSelectorOpExists))}, "b"},
+		"does not exist": {corev1.PodSpec{Affinity: require(label("zone", corev1.NodeSelectorOpDoesNotExist))}, ""},
+		"more than":      {corev1.PodSpec{Affinity: require(label("zone", corev1.NodeSelectorOpGt, "2"))}, "c"},
+		"less than":      {corev1.PodSpec{Affinity: require(label("zone", corev1.NodeSelectorOpLt, "1"))}, ""},
+		"one of two terms": {corev1.PodSpec{Affinity: require(label("zone", corev1.NodeSelectorOpIn, "9"), field)},
+			"c"},
+		"all of a term": {corev1.PodSpec{Affinity: require(corev1.NodeSelectorTerm{MatchExpressions: label("zone",
+			corev1.NodeSelectorOpIn, "2").MatchExpressions, MatchFields: field.MatchFields})}, ""},
+		"a term of nothing": {corev1.PodSpec{Affinity: require(corev1.NodeSelectorTerm{})}, ""},
+		"a selector beside": {corev1.PodSpec{NodeSelector: map[string]string{"zone": "1"},
+			Affinity: require(label("disk", corev1.NodeSelectorOpExists))}, ""},
+		"a cordoned node": {corev1.PodSpec{NodeSelector: map[string]string{"zone": "4"}}, ""},
+		"one that takes that": {corev1.PodSpec{NodeSelector: map[string]string{"zone": "4"},
+			Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}}, "d"},
 		"a scheduler of its own": {corev1.PodSpec{SchedulerName: "own"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -76,9 +83,11 @@ func TestScheduler(t *testing.T) {
 func TestConditions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
-		rig.Must[*corev1.Node](t)(lwtest.Objects[*corev1.Node](b.server, "nodes").Create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}))
+		rig.Must[*corev1.Node](t)(lwtest.Objects[*corev1.Node](b.server,
+			"nodes").Create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}))
 		pods := lwtest.Objects[*corev1.Pod](b.server, "pods")
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p"}, Spec: corev1.PodSpec{NodeSelector: map[string]string{"zone": "a"}, Containers: []corev1.Container{{Name: "c"}}}}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p"},
+			Spec: corev1.PodSpec{NodeSelector: map[string]string{"zone": "a"}, Containers: []corev1.Container{{Name: "c"}}}}
 		rig.Must[*corev1.Pod](t)(pods.Create(pod))
 		scheduled := func() corev1.PodCondition {
 			pod = rig.Must[*corev1.Pod](t)(pods.Get(lw.KeyOf(pod)))
@@ -102,7 +111,8 @@ func TestConditions(t *testing.T) {
 		rig.Must[*corev1.Pod](t)(pods.Update(pod))
 		b.settle(cluster.Pods)
 		last := scheduled()
-		if last.Status != corev1.ConditionTrue || last.Reason != "" || !last.LastTransitionTime.After(first.LastTransitionTime.Time) || pod.Status.Phase != corev1.PodRunning {
+		if last.Status != corev1.ConditionTrue || last.Reason != "" ||
+			!last.LastTransitionTime.After(first.LastTransitionTime.Time) || pod.Status.Phase != corev1.PodRunning {
 			t.Errorf("it is %s with %+v, want that it runs and is scheduled since now", pod.Status.Phase, last)
 		}
 		at := last.LastTransitionTime
@@ -121,7 +131,8 @@ func TestOneIndexTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "j"}, Spec: batchv1.JobSpec{
-			Completions: new(int32(2)), Parallelism: new(int32(1)), CompletionMode: new(batchv1.IndexedCompletion), Template: template(nil, "Running"),
+			Completions: new(int32(2)), Parallelism: new(int32(1)), CompletionMode: new(batchv1.IndexedCompletion),
+			Template: template(nil, "Running"),
 		}}
 		rig.Must[*batchv1.Job](t)(b.client.BatchV1().Jobs("default").Create(t.Context(), job, metav1.CreateOptions{}))
 		b.settle(cluster.Jobs, cluster.Pods)
@@ -145,14 +156,22 @@ func TestOneIndexTwice(t *testing.T) {
 func TestDefaults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
-		cron := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Spec: batchv1.CronJobSpec{Schedule: "* * * * *", JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: template(nil, "")}}}}
-		cron = rig.Must[*batchv1.CronJob](t)(b.client.BatchV1().CronJobs("default").Create(context.Background(), cron, metav1.CreateOptions{}))
-		if s := cron.Spec; *s.FailedJobsHistoryLimit != 1 || *s.SuccessfulJobsHistoryLimit != 3 || s.ConcurrencyPolicy != batchv1.AllowConcurrent {
+		cron := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Spec: batchv1.CronJobSpec{Schedule: "* * * * *",
+			JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: template(nil, "")}}}}
+		cron = rig.Must[*batchv1.CronJob](t)(b.client.BatchV1().CronJobs("default").Create(context.Background(), cron,
+			metav1.CreateOptions{}))
+		if s := cron.Spec; *s.FailedJobsHistoryLimit != 1 || *s.SuccessfulJobsHistoryLimit != 3 ||
+			s.ConcurrencyPolicy != batchv1.AllowConcurrent {
 			t.Errorf("the CronJob has %+v", s)
 		}
-		daemon := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "d"}, Spec: appsv1.DaemonSetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}, Template: template(map[string]string{"a": "b"}, "")}}
-		daemon = rig.Must[*appsv1.DaemonSet](t)(b.client.AppsV1().DaemonSets("default").Create(context.Background(), daemon, metav1.CreateOptions{}))
-		if s := daemon.Spec; s.RevisionHistoryLimit == nil || *s.RevisionHistoryLimit != 10 || s.UpdateStrategy.RollingUpdate == nil || s.UpdateStrategy.RollingUpdate.MaxUnavailable.IntValue() != 1 || s.UpdateStrategy.RollingUpdate.MaxSurge.IntValue() != 0 {
+		daemon := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "d"},
+			Spec: appsv1.DaemonSetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}},
+				Template: template(map[string]string{"a": "b"}, "")}}
+		daemon = rig.Must[*appsv1.DaemonSet](t)(b.client.AppsV1().DaemonSets("default").Create(context.Background(), daemon,
+			metav1.CreateOptions{}))
+		if s := daemon.Spec; s.RevisionHistoryLimit == nil || *s.RevisionHistoryLimit != 10 ||
+			s.UpdateStrategy.RollingUpdate == nil || s.UpdateStrategy.RollingUpdate.MaxUnavailable.IntValue() != 1 ||
+			s.UpdateStrategy.RollingUpdate.MaxSurge.IntValue() != 0 {
 			t.Errorf("the DaemonSet has %+v", s)
 		}
 	})

@@ -34,7 +34,8 @@ func syncService(s *lwtest.Server, svc *corev1.Service) (string, error) {
 	var there, waiting []corev1.EndpointAddress
 	var endpoints []discoveryv1.Endpoint
 	for _, pod := range all[*corev1.Pod](s, "pods") {
-		if pod.Namespace != svc.Namespace || pod.Status.PodIP == "" || ended(pod) || !labels.SelectorFromSet(svc.Spec.Selector).Matches(labels.Set(pod.Labels)) {
+		if pod.Namespace != svc.Namespace || pod.Status.PodIP == "" || ended(pod) ||
+			!labels.SelectorFromSet(svc.Spec.Selector).Matches(labels.Set(pod.Labels)) {
 			continue
 		}
 		terminating := pod.DeletionTimestamp != nil
@@ -62,12 +63,14 @@ func syncService(s *lwtest.Server, svc *corev1.Service) (string, error) {
 		ports = append(ports, corev1.EndpointPort{Name: p.Name, Port: number, Protocol: p.Protocol})
 		slicePorts = append(slicePorts, discoveryv1.EndpointPort{Name: &p.Name, Port: &number, Protocol: &p.Protocol})
 	}
-	meta := metav1.ObjectMeta{Name: svc.Name, Namespace: svc.Namespace, Labels: map[string]string{corev1.IsHeadlessService: ""}}
+	meta := metav1.ObjectMeta{Name: svc.Name, Namespace: svc.Namespace,
+		Labels: map[string]string{corev1.IsHeadlessService: ""}}
 	if svc.Spec.ClusterIP != corev1.ClusterIPNone {
 		meta.Labels = nil
 	}
 	yes := true
-	meta.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: svc.Name, UID: svc.UID, Controller: &yes, BlockOwnerDeletion: &yes}}
+	meta.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: svc.Name, UID: svc.UID,
+		Controller: &yes, BlockOwnerDeletion: &yes}}
 	old := &corev1.Endpoints{ObjectMeta: meta}
 	if there != nil || waiting != nil {
 		old.Subsets = []corev1.EndpointSubset{{Addresses: there, NotReadyAddresses: waiting, Ports: ports}}
@@ -83,8 +86,10 @@ func syncService(s *lwtest.Server, svc *corev1.Service) (string, error) {
 		return did, err
 	}
 	meta.Name += "-" + suffix(svc.UID)
-	meta.Labels = map[string]string{discoveryv1.LabelServiceName: svc.Name, discoveryv1.LabelManagedBy: "endpointslice-controller.k8s.io"}
-	slice := &discoveryv1.EndpointSlice{ObjectMeta: meta, AddressType: discoveryv1.AddressTypeIPv4, Endpoints: endpoints, Ports: slicePorts}
+	meta.Labels = map[string]string{discoveryv1.LabelServiceName: svc.Name,
+		discoveryv1.LabelManagedBy: "endpointslice-controller.k8s.io"}
+	slice := &discoveryv1.EndpointSlice{ObjectMeta: meta, AddressType: discoveryv1.AddressTypeIPv4, Endpoints: endpoints,
+		Ports: slicePorts}
 	return keep(s, "endpointslices", slice, func(is *discoveryv1.EndpointSlice) bool {
 		if equality.Semantic.DeepEqual(is.Endpoints, endpoints) && equality.Semantic.DeepEqual(is.Ports, slicePorts) {
 			return false
@@ -119,7 +124,8 @@ func Nodes(_ context.Context, s *lwtest.Server) (string, error) {
 			continue
 		}
 		n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{
-			Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", LastHeartbeatTime: now(), LastTransitionTime: now(),
+			Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", LastHeartbeatTime: now(),
+			LastTransitionTime: now(),
 		})
 		return update(s, "nodes", n, fmt.Sprintf("node %s is ready", n.Name))
 	}
@@ -133,7 +139,8 @@ func Claims(_ context.Context, s *lwtest.Server) (string, error) {
 			continue
 		}
 		c.Spec.VolumeName = "pvc-" + string(c.UID)
-		c.Status.Phase, c.Status.AccessModes, c.Status.Capacity = corev1.ClaimBound, c.Spec.AccessModes, c.Spec.Resources.Requests
+		c.Status.Phase, c.Status.AccessModes, c.Status.Capacity = corev1.ClaimBound, c.Spec.AccessModes,
+			c.Spec.Resources.Requests
 		return update(s, "persistentvolumeclaims", c, fmt.Sprintf("claim %s is bound", keyOf(c)))
 	}
 	return "", nil

@@ -51,7 +51,8 @@ func ReplicaSets(_ context.Context, s *lwtest.Server) (string, error) {
 		pods, want := alive(s, rs), int(*rs.Spec.Replicas)
 		switch {
 		case len(pods) < want:
-			did, err := createPod(s, newPod(&rs.Spec.Template, rs, "apps/v1", "ReplicaSet", rs.Name+"-"+suffix(rs.UID, s.ResourceVersion())))
+			did, err := createPod(s, newPod(&rs.Spec.Template, rs, "apps/v1", "ReplicaSet", rs.Name+"-"+
+				suffix(rs.UID, s.ResourceVersion())))
 			if did != "" || err != nil {
 				return did, err
 			}
@@ -95,7 +96,8 @@ func syncDeployment(s *lwtest.Server, d *appsv1.Deployment) (string, error) {
 		if ref := metav1.GetControllerOf(rs); ref == nil || ref.UID != d.UID {
 			continue
 		}
-		total, ready, available = total+rs.Status.Replicas, ready+rs.Status.ReadyReplicas, available+rs.Status.AvailableReplicas
+		total, ready, available = total+rs.Status.Replicas, ready+rs.Status.ReadyReplicas, available+
+			rs.Status.AvailableReplicas
 		if rs.Labels[appsv1.DefaultDeploymentUniqueLabelKey] == hash {
 			newest = rs
 		} else if *rs.Spec.Replicas > 0 {
@@ -121,10 +123,12 @@ func syncDeployment(s *lwtest.Server, d *appsv1.Deployment) (string, error) {
 			replicas = min(1, want)
 		}
 		pod.Labels = labelled
-		template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labelled, Annotations: pod.Annotations}, Spec: pod.Spec}
+		template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labelled, Annotations: pod.Annotations},
+			Spec: pod.Spec}
 		meta := pod.ObjectMeta
 		meta.Annotations = nil
-		_, err := sets.Create(&appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Replicas: &replicas, Selector: selector, Template: template, MinReadySeconds: d.Spec.MinReadySeconds}})
+		_, err := sets.Create(&appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Replicas: &replicas,
+			Selector: selector, Template: template, MinReadySeconds: d.Spec.MinReadySeconds}})
 		return done(fmt.Sprintf("deployment %s makes replicaset %s", keyOf(d), meta.Name), err)
 	}
 	scale := func(rs *appsv1.ReplicaSet, n int32) (string, error) {
@@ -143,7 +147,8 @@ func syncDeployment(s *lwtest.Server, d *appsv1.Deployment) (string, error) {
 	was, st := d.Status.DeepCopy(), &d.Status
 	st.ObservedGeneration, st.Replicas, st.UpdatedReplicas = d.Generation, total, newest.Status.Replicas
 	st.ReadyReplicas, st.AvailableReplicas, st.UnavailableReplicas = ready, available, max(0, want-available)
-	deploymentCondition(st, appsv1.DeploymentAvailable, available >= want, "MinimumReplicasAvailable", "MinimumReplicasUnavailable")
+	deploymentCondition(st, appsv1.DeploymentAvailable, available >= want, "MinimumReplicasAvailable",
+		"MinimumReplicasUnavailable")
 	deploymentCondition(st, appsv1.DeploymentProgressing, true, "NewReplicaSetAvailable", "")
 	if !equality.Semantic.DeepEqual(was, st) {
 		return update(s, "deployments", d, fmt.Sprintf("deployment %s has %d pods, %d ready", keyOf(d), total, ready))
@@ -152,7 +157,8 @@ func syncDeployment(s *lwtest.Server, d *appsv1.Deployment) (string, error) {
 }
 
 func deploymentCondition(st *appsv1.DeploymentStatus, t appsv1.DeploymentConditionType, is bool, yes, no string) {
-	c := appsv1.DeploymentCondition{Type: t, Status: corev1.ConditionFalse, Reason: no, LastUpdateTime: now(), LastTransitionTime: now()}
+	c := appsv1.DeploymentCondition{Type: t, Status: corev1.ConditionFalse, Reason: no, LastUpdateTime: now(),
+		LastTransitionTime: now()}
 	if is {
 		c.Status, c.Reason = corev1.ConditionTrue, yes
 	}
@@ -202,7 +208,8 @@ func syncStatefulSet(s *lwtest.Server, set *appsv1.StatefulSet) (string, error) 
 		}
 		meta := newPod(&set.Spec.Template, set, "apps/v1", "StatefulSet", revision).ObjectMeta
 		meta.Annotations, meta.Finalizers = nil, nil
-		_, err = revisions.Create(&appsv1.ControllerRevision{ObjectMeta: meta, Data: runtime.RawExtension{Raw: data}, Revision: number})
+		_, err = revisions.Create(&appsv1.ControllerRevision{ObjectMeta: meta, Data: runtime.RawExtension{Raw: data},
+			Revision: number})
 		return done(fmt.Sprintf("statefulset %s makes revision %s", keyOf(set), revision), err)
 	}
 	start := int32(0)
@@ -246,7 +253,8 @@ func syncStatefulSet(s *lwtest.Server, set *appsv1.StatefulSet) (string, error) 
 	}
 	st.Replicas += int32(len(extra))
 	if !equality.Semantic.DeepEqual(was, st) {
-		return update(s, "statefulsets", set, fmt.Sprintf("statefulset %s has %d pods, %d ready", keyOf(set), st.Replicas, st.ReadyReplicas))
+		return update(s, "statefulsets", set, fmt.Sprintf("statefulset %s has %d pods, %d ready", keyOf(set), st.Replicas,
+			st.ReadyReplicas))
 	}
 	ordered := set.Spec.PodManagementPolicy == appsv1.OrderedReadyPodManagement
 	for i := range want {
@@ -294,7 +302,8 @@ func syncStatefulSet(s *lwtest.Server, set *appsv1.StatefulSet) (string, error) 
 }
 
 // statefulPod makes a Pod of a StatefulSet, or first one of its claims.
-func statefulPod(s *lwtest.Server, set *appsv1.StatefulSet, name string, ordinal int32, revision string) (string, error) {
+func statefulPod(s *lwtest.Server, set *appsv1.StatefulSet, name string, ordinal int32,
+	revision string) (string, error) {
 	pod := newPod(&set.Spec.Template, set, "apps/v1", "StatefulSet", name)
 	if pod.Labels == nil {
 		pod.Labels = map[string]string{}

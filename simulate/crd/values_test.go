@@ -53,11 +53,15 @@ properties:
 
 // choices are values of each field of a shop, good and bad ones.
 var choices = map[string][]string{
-	"size": {`2`, `4`, `0`, `3`, `12`, `"2"`, `2.5`}, "weight": {`1`, `1.5`, `0`, `3`, `"x"`}, "color": {`"red"`, `"green"`, `1`}, "code": {`"abc"`, `"A"`, `"abcde"`, `"é"`},
+	"size": {`2`, `4`, `0`, `3`, `12`, `"2"`, `2.5`}, "weight": {`1`, `1.5`, `0`, `3`, `"x"`},
+	"color": {`"red"`, `"green"`, `1`}, "code": {`"abc"`, `"A"`, `"abcde"`, `"é"`},
 	"since": {`"2020-01-02T03:04:05Z"`, `"today"`}, "address": {`"10.0.0.1"`, `"10"`}, "port": {`80`, `"http"`, `true`},
-	"one": {`{"a":"x"}`, `{}`, `{"a":"x","b":"y"}`, `{"a":1}`}, "note": {`null`, `"x"`, `1`}, "tags": {`["a"]`, `["a","b"]`, `["a","a"]`, `[]`, `["a","b","c"]`, `["a","a","a"]`, `[1]`},
-	"steps":  {`[{"name":"a"}]`, `[{"name":"a","width":0},{"name":"b"}]`, `[{"name":"b"},{"name":"a","width":0}]`, `[{"width":1}]`},
-	"doors":  {`[{"name":"a"}]`, `[{"name":"a","width":0},{"name":"b"}]`, `[{"name":"b"},{"name":"a","width":0}]`, `[{"name":"b","width":0}]`, `[{"name":"a"},{"name":"a"}]`, `[]`},
+	"one": {`{"a":"x"}`, `{}`, `{"a":"x","b":"y"}`, `{"a":1}`}, "note": {`null`, `"x"`, `1`},
+	"tags": {`["a"]`, `["a","b"]`, `["a","a"]`, `[]`, `["a","b","c"]`, `["a","a","a"]`, `[1]`},
+	"steps": {`[{"name":"a"}]`, `[{"name":"a","width":0},{"name":"b"}]`, `[{"name":"b"},{"name":"a","width":0}]`,
+		`[{"width":1}]`},
+	"doors": {`[{"name":"a"}]`, `[{"name":"a","width":0},{"name":"b"}]`, `[{"name":"b"},{"name":"a","width":0}]`,
+		`[{"name":"b","width":0}]`, `[{"name":"a"},{"name":"a"}]`, `[]`},
 	"labels": {`{"a":1}`, `{"a":9}`, `{}`, `{"a":9,"b":1}`, `{"a":1,"b":2,"c":3}`},
 }
 
@@ -87,7 +91,8 @@ func TestValues(t *testing.T) {
 		if random.IntN(10) > 0 {
 			text += `,"spec":{` + strings.Join(fields, ",") + `}`
 		}
-		text += []string{``, `,"status":{}`, `,"status":{"ready":1}`, `,"status":{"ready":-1}`, `,"status":{"ready":"x"}`}[random.IntN(5)] + `}`
+		text += []string{``, `,"status":{}`, `,"status":{"ready":1}`, `,"status":{"ready":-1}`,
+			`,"status":{"ready":"x"}`}[random.IntN(5)] + `}`
 		rig.OK(t, yaml.Unmarshal([]byte(text), &object))
 		return integers(object).(map[string]any)
 	}

@@ -73,7 +73,8 @@ func TestCBOR(t *testing.T) {
 		seedAndWait(t, s, r, namespace, 50, 2_000)
 		var all []*follower[*corev1.ConfigMap]
 		for _, mode := range []lw.ListMode{lw.ListWhole, lw.ListPages, lw.ListStream} {
-			all = append(all, followConfigMaps(t, s, namespace, followOptions{Options: lw.Options{List: mode, PageSize: 20, WatchTimeout: 5 * time.Second}}, cborWires...)...)
+			all = append(all, followConfigMaps(t, s, namespace,
+				followOptions{Options: lw.Options{List: mode, PageSize: 20, WatchTimeout: 5 * time.Second}}, cborWires...)...)
 		}
 		inStep(t, r, all...)
 		writes := startChurn(t, s, namespace)
@@ -94,7 +95,8 @@ func TestCBOR(t *testing.T) {
 		// The items of a list say no kind, and that of the list may stand behind them: the server
 		// writes the members in another order each time.
 		for range 8 {
-			untyped := &lw.HTTP[*unstructured.Unstructured]{URL: s.URL + collection("configmaps", namespace), Client: newClient(t, s, cborWires[0]).http, Accept: acceptCBOR}
+			untyped := &lw.HTTP[*unstructured.Unstructured]{URL: s.URL + collection("configmaps", namespace),
+				Client: newClient(t, s, cborWires[0]).http, Accept: acceptCBOR}
 			n := 0
 			_, err := untyped.List(t.Context(), metav1.ListOptions{}, func(u *unstructured.Unstructured, err error) error {
 				if n++; err == nil && (u.GetKind() != "ConfigMap" || u.GetAPIVersion() != "v1") {
@@ -109,11 +111,13 @@ func TestCBOR(t *testing.T) {
 
 		// What the server refuses, it refuses in CBOR.
 		c := newClient(t, s, cborWires[0])
-		src := &lw.HTTP[*corev1.ConfigMap]{URL: s.URL + "/api/v1/namespaces/" + namespace + "/configmaps", Client: c.http, Accept: acceptCBOR}
+		src := &lw.HTTP[*corev1.ConfigMap]{URL: s.URL + "/api/v1/namespaces/" + namespace + "/configmaps", Client: c.http,
+			Accept: acceptCBOR}
 		none := func(*corev1.ConfigMap, error) error { return nil }
 		_, err := src.List(t.Context(), metav1.ListOptions{Continue: "nonsense"}, none)
 		var status apierrors.APIStatus
-		if !errors.As(err, &status) || status.Status().Code != http.StatusBadRequest || !strings.Contains(err.Error(), "continue") {
+		if !errors.As(err, &status) || status.Status().Code != http.StatusBadRequest || !strings.Contains(err.Error(),
+			"continue") {
 			t.Errorf("a nonsensical token: %v", err)
 		}
 	}, servers.Kube)
@@ -161,7 +165,8 @@ func TestCBORWithoutTheGate(t *testing.T) {
 			answeredIn(t, f.client, "application/json")
 		}
 		c := newClient(t, s, cborWires[0])
-		src := &lw.HTTP[*corev1.ConfigMap]{URL: s.URL + collection("configmaps", namespace), Client: c.http, Accept: "application/cbor"}
+		src := &lw.HTTP[*corev1.ConfigMap]{URL: s.URL + collection("configmaps", namespace), Client: c.http,
+			Accept: "application/cbor"}
 		_, err := src.List(t.Context(), metav1.ListOptions{}, func(*corev1.ConfigMap, error) error { return io.EOF })
 		if apierrors.ReasonForError(err) != metav1.StatusReasonNotAcceptable || !strings.Contains(err.Error(), s.URL) {
 			t.Errorf("only CBOR: %v", err)

@@ -156,7 +156,8 @@ func pods(t testing.TB, c *client, namespace string) (lw.Source[*corev1.Pod], st
 }
 
 // source returns what generated makes of a clientset, or a lw.HTTP, as c's wire wants it.
-func source[T lw.Object](t testing.TB, c *client, path string, generated func(kubernetes.Interface) lw.Source[T]) lw.Source[T] {
+func source[T lw.Object](t testing.TB, c *client, path string,
+	generated func(kubernetes.Interface) lw.Source[T]) lw.Source[T] {
 	t.Helper()
 	if c.wire.clientset {
 		return generated(c.clientset(t))
@@ -181,7 +182,8 @@ func collection(resource, namespace string) string {
 
 // followConfigMaps starts one informer for each wire on the ConfigMaps of a namespace, and waits
 // until all have synced.
-func followConfigMaps(t testing.TB, s *servers.Server, namespace string, opts followOptions, over ...wire) []*follower[*corev1.ConfigMap] {
+func followConfigMaps(t testing.TB, s *servers.Server, namespace string, opts followOptions,
+	over ...wire) []*follower[*corev1.ConfigMap] {
 	t.Helper()
 	all := startConfigMaps(t, s, namespace, opts, over...)
 	for _, f := range all {
@@ -191,7 +193,8 @@ func followConfigMaps(t testing.TB, s *servers.Server, namespace string, opts fo
 }
 
 // startConfigMaps is followConfigMaps without the wait.
-func startConfigMaps(t testing.TB, s *servers.Server, namespace string, opts followOptions, over ...wire) []*follower[*corev1.ConfigMap] {
+func startConfigMaps(t testing.TB, s *servers.Server, namespace string, opts followOptions,
+	over ...wire) []*follower[*corev1.ConfigMap] {
 	t.Helper()
 	var all []*follower[*corev1.ConfigMap]
 	for _, w := range over {

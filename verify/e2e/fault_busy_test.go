@@ -37,7 +37,8 @@ func TestTooManyInFlight(t *testing.T) {
 			f.synced()
 		}
 		var all []*follower[*corev1.ConfigMap]
-		all = append(all, startConfigMaps(t, s, namespace, followOptions{Options: lw.Options{List: lw.ListPages}}, faultWires...)...)
+		all = append(all, startConfigMaps(t, s, namespace, followOptions{Options: lw.Options{List: lw.ListPages}},
+			faultWires...)...)
 		refused := isStatus(429)
 		held := 0
 		for _, f := range all {

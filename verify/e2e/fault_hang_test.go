@@ -60,7 +60,8 @@ func TestFrozenForLong(t *testing.T) {
 		s, r := started(t, kind)
 		path := collection("configmaps", namespace)
 		create(t, r, path, configMap(namespace, "o", "a"))
-		all := followConfigMaps(t, s, namespace, followOptions{Options: lw.Options{WatchTimeout: 2 * time.Second}}, faultWires...)
+		all := followConfigMaps(t, s, namespace, followOptions{Options: lw.Options{WatchTimeout: 2 * time.Second}},
+			faultWires...)
 		s.FreezeAPI()
 		stillFrozen(t, r)
 		for _, f := range all {
@@ -130,7 +131,8 @@ func TestEtcdDown(t *testing.T) {
 		if _, err := r.Do(ctx, "POST", path, "", configMap(namespace, "lost", "a")); err == nil {
 			t.Error("a write succeeded without etcd")
 		}
-		late := startConfigMaps(t, s, namespace, followOptions{Options: lw.Options{SyncBudget: 2 * time.Second}}, faultWires...)
+		late := startConfigMaps(t, s, namespace, followOptions{Options: lw.Options{SyncBudget: 2 * time.Second}},
+			faultWires...)
 		time.Sleep(3 * time.Second)
 		for _, f := range all {
 			if st := f.Status(); !st.Synced || f.Store().Len() != 1 {
@@ -193,7 +195,8 @@ func TestEtcdWiped(t *testing.T) {
 		if after >= before {
 			t.Fatalf("the server's version did not go back: from %d to %d", before, after)
 		}
-		if events := watchEvents(t, r, fmt.Sprintf("%s?watch=1&timeoutSeconds=2&resourceVersion=%d", path, before)); events != 0 {
+		if events := watchEvents(t, r, fmt.Sprintf("%s?watch=1&timeoutSeconds=2&resourceVersion=%d", path,
+			before)); events != 0 {
 			t.Errorf("a plain watch from version %d has seen %d events, want silence", before, events)
 		}
 		for _, f := range all {

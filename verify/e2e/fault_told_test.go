@@ -41,7 +41,8 @@ func newTeller(t *testing.T, s *servers.Server, name, namespace string, writes *
 	config := s.Config()
 	config.QPS = -1
 	c := rig.Must[cache.Cache](t)(controllerruntime.NewCacheWith(options)(config, cache.Options{}))
-	client := rig.Must[crclient.Client](t)(controllerruntime.NewClient(options)(config, crclient.Options{Cache: &crclient.CacheOptions{Reader: c}}))
+	client := rig.Must[crclient.Client](t)(controllerruntime.NewClient(options)(config,
+		crclient.Options{Cache: &crclient.CacheOptions{Reader: c}}))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- c.Start(ctx) }()
@@ -55,8 +56,9 @@ func newTeller(t *testing.T, s *servers.Server, name, namespace string, writes *
 	if _, err := c.GetInformer(within(t, patience), &corev1.ConfigMap{}); err != nil {
 		t.Fatal(err)
 	}
-	return &teller{t: t, name: name, namespace: namespace, cache: c, client: client, writes: writes, newest: map[string]uint64{},
-		rng: rand.New(rand.NewPCG(uint64(len(name)), uint64(name[0])))}
+	return &teller{t: t, name: name, namespace: namespace, cache: c, client: client, writes: writes,
+		newest: map[string]uint64{},
+		rng:    rand.New(rand.NewPCG(uint64(len(name)), uint64(name[0])))}
 }
 
 // read reads a key from the cache, and fails if it has gone back behind what was read or told of

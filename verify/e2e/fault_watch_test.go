@@ -45,7 +45,8 @@ func TestQuietWatchTimeout(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
 		const namespace = "quiet"
 		s, r := shared(t, kind)
-		all := followConfigMaps(t, s, namespace, followOptions{Options: lw.Options{WatchTimeout: 2 * time.Second}}, faultWires...)
+		all := followConfigMaps(t, s, namespace, followOptions{Options: lw.Options{WatchTimeout: 2 * time.Second}},
+			faultWires...)
 		for _, f := range all {
 			f.requested(3, "watches", isVerb(verbWatch))
 			if st := f.Status(); st.Failures != 0 || st.Err != nil {

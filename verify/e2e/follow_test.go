@@ -44,7 +44,8 @@ type followOptions struct {
 // independent reader finds the same collection.
 func follow[T lw.Object](t testing.TB, c *client, path string, src lw.Source[T], opts followOptions) *follower[T] {
 	t.Helper()
-	f := &follower[T]{t: t, client: c, path: path, opts: opts, start: time.Now(), errs: &errorLog{}, ended: make(chan error, 1)}
+	f := &follower[T]{t: t, client: c, path: path, opts: opts, start: time.Now(), errs: &errorLog{},
+		ended: make(chan error, 1)}
 	if opts.Name == "" {
 		opts.Name = c.wire.name
 	}

@@ -34,9 +34,11 @@ const rbac = "/apis/rbac.authorization.k8s.io/v1/"
 func allow(t testing.TB, r *servers.Reader, namespace string) (revoke func()) {
 	t.Helper()
 	if _, err := r.Get(within(t, patience), rbac+"clusterroles/reader"); isNotFound(err) {
-		write(t, r, http.MethodPost, rbac+"clusterroles", object{"kind": "ClusterRole", "apiVersion": "rbac.authorization.k8s.io/v1",
-			"metadata": object{"name": "reader"},
-			"rules":    []object{{"apiGroups": []string{""}, "resources": []string{"configmaps"}, "verbs": []string{"list", "watch"}}}})
+		write(t, r, http.MethodPost, rbac+"clusterroles",
+			object{"kind": "ClusterRole", "apiVersion": "rbac.authorization.k8s.io/v1",
+				"metadata": object{"name": "reader"},
+				"rules": []object{{"apiGroups": []string{""}, "resources": []string{"configmaps"},
+					"verbs": []string{"list", "watch"}}}})
 	}
 	path := rbac + "namespaces/" + namespace + "/rolebindings"
 	write(t, r, http.MethodPost, path, object{"kind": "RoleBinding", "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -66,7 +68,8 @@ func TestPermission(t *testing.T) {
 		}
 		allowed(false)
 		// An open watch outlives the permission, so let it end soon.
-		all := startConfigMaps(t, s, namespace, followOptions{Options: lw.Options{WatchTimeout: time.Second}}, as(servers.UserToken, faultWires)...)
+		all := startConfigMaps(t, s, namespace, followOptions{Options: lw.Options{WatchTimeout: time.Second}},
+			as(servers.UserToken, faultWires)...)
 		for _, f := range all {
 			f.told("403", apierrors.IsForbidden)
 			f.unsynced(apierrors.IsForbidden)
@@ -108,13 +111,16 @@ func TestByName(t *testing.T) {
 		for _, name := range []string{"a", "b", "c"} {
 			create(t, r, path, configMap(namespace, name, "1"))
 		}
-		write(t, r, http.MethodPost, rbac+"namespaces/"+namespace+"/roles", object{"kind": "Role", "apiVersion": "rbac.authorization.k8s.io/v1",
-			"metadata": object{"name": "two"},
-			"rules":    []object{{"apiGroups": []string{""}, "resources": []string{"configmaps"}, "resourceNames": []string{"a", "b"}, "verbs": []string{"get", "list", "watch"}}}})
-		write(t, r, http.MethodPost, rbac+"namespaces/"+namespace+"/rolebindings", object{"kind": "RoleBinding", "apiVersion": "rbac.authorization.k8s.io/v1",
-			"metadata": object{"name": "two"},
-			"roleRef":  object{"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "two"},
-			"subjects": []object{{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": servers.User}}})
+		write(t, r, http.MethodPost, rbac+"namespaces/"+namespace+"/roles",
+			object{"kind": "Role", "apiVersion": "rbac.authorization.k8s.io/v1",
+				"metadata": object{"name": "two"},
+				"rules": []object{{"apiGroups": []string{""}, "resources": []string{"configmaps"}, "resourceNames": []string{"a",
+					"b"}, "verbs": []string{"get", "list", "watch"}}}})
+		write(t, r, http.MethodPost, rbac+"namespaces/"+namespace+"/rolebindings",
+			object{"kind": "RoleBinding", "apiVersion": "rbac.authorization.k8s.io/v1",
+				"metadata": object{"name": "two"},
+				"roleRef":  object{"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "two"},
+				"subjects": []object{{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": servers.User}}})
 
 		src, _ := configMaps(t, newClient(t, s, as(servers.UserToken, wires[:1])[0]), namespace)
 		var keys lw.KeySet
@@ -122,12 +128,13 @@ func TestByName(t *testing.T) {
 		keys.Set("test", key("a"), key("b"), key("c"))
 		forbidden := make(chan error, 100)
 		g := lw.NewGraph(nil)
-		all := lw.NewByName(g, &keys, func(lw.Key) lw.Source[*corev1.ConfigMap] { return src }, &lw.ByNameOptions{Options: lw.Options{OnError: func(err error) {
-			select {
-			case forbidden <- err:
-			default:
-			}
-		}}})
+		all := lw.NewByName(g, &keys, func(lw.Key) lw.Source[*corev1.ConfigMap] { return src },
+			&lw.ByNameOptions{Options: lw.Options{OnError: func(err error) {
+				select {
+				case forbidden <- err:
+				default:
+				}
+			}}})
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan error, 2)
 		go func() { done <- g.Run(ctx) }()
@@ -194,7 +201,8 @@ func TestPriorityAndFairness(t *testing.T) {
 			f.synced()
 		}
 		write(t, r, http.MethodPost, flow+"prioritylevelconfigurations", object{
-			"kind": "PriorityLevelConfiguration", "apiVersion": "flowcontrol.apiserver.k8s.io/v1", "metadata": object{"name": "jail"},
+			"kind": "PriorityLevelConfiguration", "apiVersion": "flowcontrol.apiserver.k8s.io/v1",
+			"metadata": object{"name": "jail"},
 			"spec": object{"type": "Limited", "limited": object{"nominalConcurrencyShares": 0, "lendablePercent": 0,
 				"borrowingLimitPercent": 0, "limitResponse": object{"type": "Reject"}}}})
 		write(t, r, http.MethodPost, flow+"flowschemas", object{

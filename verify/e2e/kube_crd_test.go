@@ -130,9 +130,12 @@ func followForms(t *testing.T, s *servers.Server, path, plural string, mode lw.L
 	}
 	typed, untyped, meta := connect("typed"), connect("unstructured"), connect("metadata")
 	return []watcher{
-		follow(t, typed, path, &lw.HTTP[*widget]{URL: s.URL + path, Client: typed.http, Accept: accept, Kind: kindOf(plural)}, inPages(mode, nil)),
-		follow(t, untyped, path, &lw.HTTP[*unstructured.Unstructured]{URL: s.URL + path, Client: untyped.http, Accept: accept}, inPages(mode, nil)),
-		follow(t, meta, path, &lw.HTTP[*metav1.PartialObjectMetadata]{URL: s.URL + path, Client: meta.http, Accept: accept}, inPages(mode, onlyMetadata)),
+		follow(t, typed, path, &lw.HTTP[*widget]{URL: s.URL + path, Client: typed.http, Accept: accept, Kind: kindOf(plural)},
+			inPages(mode, nil)),
+		follow(t, untyped, path, &lw.HTTP[*unstructured.Unstructured]{URL: s.URL + path, Client: untyped.http,
+			Accept: accept}, inPages(mode, nil)),
+		follow(t, meta, path, &lw.HTTP[*metav1.PartialObjectMetadata]{URL: s.URL + path, Client: meta.http, Accept: accept},
+			inPages(mode, onlyMetadata)),
 	}
 }
 
@@ -252,7 +255,8 @@ func TestObjectThatDoesNotFit(t *testing.T) {
 				})
 			}
 			if newer(f.Status().ResourceVersion, after.ResourceVersion) || f.Status().ResourceVersion == after.ResourceVersion {
-				t.Errorf("%s: version %s is reported, which passes an object that is not in the store", f.name(), f.Status().ResourceVersion)
+				t.Errorf("%s: version %s is reported, which passes an object that is not in the store", f.name(),
+					f.Status().ResourceVersion)
 			}
 		}
 		for _, name := range []string{"bad-1", "bad-2"} {

@@ -28,7 +28,8 @@ func TestQuickstart(t *testing.T) {
 		for i := range 5 {
 			create(t, r, path, pod(namespace, fmt.Sprintf("p-%d", i), "node", "a"))
 		}
-		quickstart := startBuilt(t, s, filepath.Join("..", "..", "examples", "quickstart"), "-url", proxy(t, s)+path, "-for", "50s")
+		quickstart := startBuilt(t, s, filepath.Join("..", "..", "examples", "quickstart"), "-url", proxy(t, s)+path,
+			"-for", "50s")
 		quickstart.says("synced: 5 objects")
 		create(t, r, path, pod(namespace, "new", "node", "a"))
 		merge(t, r, path+"/p-0", object{"metadata": object{"labels": object{"value": "b"}}})

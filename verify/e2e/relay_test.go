@@ -24,7 +24,8 @@ import (
 	"github.com/go-lw/lw/verify/e2e/internal/servers"
 )
 
-var relaysFlag = flag.String("relays", "", "TestRelays has the faults that match this `regexp`; all of them take minutes")
+var relaysFlag = flag.String("relays", "",
+	"TestRelays has the faults that match this `regexp`; all of them take minutes")
 
 // TestRelays follows a server through a relay, through a relay of that one, and through all three
 // in turn, while the server and the relays fail in every way that there is.
@@ -123,7 +124,8 @@ var relayFaults = []relayFault{
 		r.restart(t, r.first)
 		late := r.follow(t, "late, "+wires[1].name, wires[1], r.first.URL)
 		rig.Until(t, patience, func() string {
-			if late.client.count(func(req request) bool { return req.status == 429 || req.status == 504 }) == 0 && !late.Status().Synced {
+			if late.client.count(func(req request) bool { return req.status == 429 || req.status == 504 }) == 0 &&
+				!late.Status().Synced {
 				return "nobody was refused"
 			}
 			return ""
@@ -184,7 +186,8 @@ type relays struct {
 
 func startRelays(t *testing.T, kind servers.Kind, namespace string) *relays {
 	t.Helper()
-	r := &relays{server: startServer(t, kind), namespace: namespace, of: map[string]*witness{}, stores: map[string]cache.Store{}}
+	r := &relays{server: startServer(t, kind), namespace: namespace, of: map[string]*witness{},
+		stores: map[string]cache.Store{}}
 	r.reader = r.server.Reader("")
 	t.Cleanup(r.reader.Close)
 	var err error
@@ -253,7 +256,8 @@ func (r *relays) followAll(t *testing.T, name string, to ...string) {
 	name += ", client-go"
 	w := wires[5]
 	w.name, w.to = name, to
-	factory := informers.NewSharedInformerFactoryWithOptions(newClient(t, r.server, w).clientset(t), 0, informers.WithNamespace(r.namespace))
+	factory := informers.NewSharedInformerFactoryWithOptions(newClient(t, r.server, w).clientset(t), 0,
+		informers.WithNamespace(r.namespace))
 	inf := factory.Core().V1().ConfigMaps().Informer()
 	of := &witness{again: true}
 	if _, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -323,7 +327,8 @@ func (r *relays) same(t *testing.T, after string) {
 				listed[key] = obj.UID + " " + obj.ResourceVersion
 			}
 			for _, obj := range store.List() {
-				got[keyString(obj.(*corev1.ConfigMap))] = string(obj.(*corev1.ConfigMap).UID) + " " + obj.(*corev1.ConfigMap).ResourceVersion
+				got[keyString(obj.(*corev1.ConfigMap))] = string(obj.(*corev1.ConfigMap).UID) + " " +
+					obj.(*corev1.ConfigMap).ResourceVersion
 			}
 			if diff := cmp.Diff(listed, got); diff != "" {
 				return fmt.Sprintf("%s: the store is not the server's (-server +store):\n%s", name, diff)
@@ -358,7 +363,8 @@ func (w *witness) sees(obj *corev1.ConfigMap) {
 	version, err := strconv.ParseUint(obj.ResourceVersion, 10, 64)
 	last := w.newest[obj.UID]
 	if err != nil || w.gone[obj.UID] || version < last || version == last && !w.again {
-		w.faults = append(w.faults, fmt.Errorf("%s (%s) at %s after %d, gone: %v (%v)", keyString(obj), obj.UID, obj.ResourceVersion, last, w.gone[obj.UID], err))
+		w.faults = append(w.faults, fmt.Errorf("%s (%s) at %s after %d, gone: %v (%v)", keyString(obj), obj.UID,
+			obj.ResourceVersion, last, w.gone[obj.UID], err))
 	}
 	w.newest[obj.UID] = version
 }

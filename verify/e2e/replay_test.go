@@ -37,7 +37,8 @@ func (r *replay[T]) handler() lw.Handler[T] {
 			defer r.mu.Unlock()
 			r.adds++
 			if last, ok := r.objects[lw.KeyOf(obj)]; ok {
-				r.faultLocked("Add of %s at %s, which was told at %s", keyString(obj), obj.GetResourceVersion(), last.GetResourceVersion())
+				r.faultLocked("Add of %s at %s, which was told at %s", keyString(obj), obj.GetResourceVersion(),
+					last.GetResourceVersion())
 			}
 			r.objects[lw.KeyOf(obj)] = obj
 		},
@@ -53,7 +54,8 @@ func (r *replay[T]) handler() lw.Handler[T] {
 			case old.GetUID() != new.GetUID():
 				r.faultLocked("Update of %s from UID %s to %s", keyString(new), old.GetUID(), new.GetUID())
 			case !newer(new.GetResourceVersion(), old.GetResourceVersion()) && !r.past[lw.KeyOf(new)]:
-				r.faultLocked("Update of %s from version %s to %s", keyString(new), old.GetResourceVersion(), new.GetResourceVersion())
+				r.faultLocked("Update of %s from version %s to %s", keyString(new), old.GetResourceVersion(),
+					new.GetResourceVersion())
 			}
 			r.objects[lw.KeyOf(new)] = new
 			delete(r.past, lw.KeyOf(new))

@@ -20,8 +20,10 @@ const sampleController = "k8s.io/sample-controller@v0.37.0"
 // killed meanwhile.
 func TestSampleController(t *testing.T) {
 	on(t, func(t *testing.T, kind servers.Kind) {
-		const foos, deployments = "/apis/samplecontroller.k8s.io/v1alpha1/namespaces/default/foos", "/apis/apps/v1/namespaces/default/deployments"
-		out := rig.Must[[]byte](t)(exec.CommandContext(within(t, patience), "go", "mod", "download", "-json", sampleController).Output())
+		const foos, deployments = "/apis/samplecontroller.k8s.io/v1alpha1/namespaces/default/foos",
+			"/apis/apps/v1/namespaces/default/deployments"
+		out := rig.Must[[]byte](t)(exec.CommandContext(within(t, patience), "go", "mod", "download", "-json",
+			sampleController).Output())
 		var module struct{ Dir string }
 		rig.OK(t, json.Unmarshal(out, &module))
 		s, reader := started(t, kind)
@@ -38,7 +40,8 @@ func TestSampleController(t *testing.T) {
 
 		foo := func(replicas int) object {
 			return object{
-				"apiVersion": "samplecontroller.k8s.io/v1alpha1", "kind": "Foo", "metadata": object{"name": "foo", "namespace": "default"},
+				"apiVersion": "samplecontroller.k8s.io/v1alpha1", "kind": "Foo", "metadata": object{"name": "foo",
+					"namespace": "default"},
 				"spec": object{"deploymentName": "of-foo", "replicas": replicas},
 			}
 		}

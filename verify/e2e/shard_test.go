@@ -49,7 +49,8 @@ func (s *sifter) count(uid types.UID) {
 	}
 }
 
-func (s *sifter) List(ctx context.Context, opts metav1.ListOptions, yield func(*corev1.ConfigMap, error) error) (metav1.ListMeta, error) {
+func (s *sifter) List(ctx context.Context, opts metav1.ListOptions,
+	yield func(*corev1.ConfigMap, error) error) (metav1.ListMeta, error) {
 	m, err := s.Source.List(ctx, opts, func(obj *corev1.ConfigMap, err error) error {
 		if err == nil {
 			s.count(obj.UID)
@@ -62,7 +63,8 @@ func (s *sifter) List(ctx context.Context, opts metav1.ListOptions, yield func(*
 	return m, err
 }
 
-func (s *sifter) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[*corev1.ConfigMap]) error) error {
+func (s *sifter) Watch(ctx context.Context, opts metav1.ListOptions,
+	yield func(lw.WatchEvent[*corev1.ConfigMap]) error) error {
 	return s.Source.Watch(ctx, opts, func(ev lw.WatchEvent[*corev1.ConfigMap]) error {
 		if ev.Type != watch.Bookmark && ev.Err == nil {
 			s.count(ev.Object.UID)
@@ -162,7 +164,8 @@ func mustBeComplete(t *testing.T, r *servers.Reader, namespace string, parts []*
 // if it does not.
 func mustEcho(t *testing.T, sift *sifter, selects bool) {
 	t.Helper()
-	rig.Must[metav1.ListMeta](t)(lw.Shard[*corev1.ConfigMap](sift, sift.part, 3).List(within(t, patience), metav1.ListOptions{Limit: 1},
+	rig.Must[metav1.ListMeta](t)(lw.Shard[*corev1.ConfigMap](sift, sift.part, 3).List(within(t, patience),
+		metav1.ListOptions{Limit: 1},
 		func(*corev1.ConfigMap, error) error { return nil }))
 	switch echoed := sift.echoed.Load(); {
 	case !selects && echoed != nil:

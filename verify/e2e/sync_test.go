@@ -116,7 +116,8 @@ func TestSelectors(t *testing.T) {
 		mine := func(node string) string { return "spec.nodeName=" + node }
 		for i := range 6 {
 			for _, ns := range []string{namespace, other} {
-				create(t, r, collection("pods", ns), pod(ns, fmt.Sprintf("p-%d", i), fmt.Sprintf("sel-%d", i%2), fmt.Sprintf("sel-%d", i%3)))
+				create(t, r, collection("pods", ns), pod(ns, fmt.Sprintf("p-%d", i), fmt.Sprintf("sel-%d", i%2),
+					fmt.Sprintf("sel-%d", i%3)))
 			}
 		}
 		for _, q := range []struct{ name, namespace, labels, fields string }{
@@ -145,7 +146,8 @@ func TestSelectors(t *testing.T) {
 					all = append(all, follow(t, c, path, src, followOptions{}))
 					c = newClient(t, s, w)
 					whole, _ := pods(t, c, q.namespace)
-					all = append(all, follow(t, c, path, lw.WithListOptions(whole, narrow), followOptions{Options: lw.Options{List: lw.ListPages}}))
+					all = append(all, follow(t, c, path, lw.WithListOptions(whole, narrow),
+						followOptions{Options: lw.Options{List: lw.ListPages}}))
 				}
 				inStep(t, r, all...)
 				before := all[0].Store().Len()
@@ -156,7 +158,8 @@ func TestSelectors(t *testing.T) {
 				for _, value := range []string{"elsewhere", "sel-1", "sel-0", "sel-%d"} {
 					for i := range 6 {
 						label := strings.Replace(value, "%d", fmt.Sprint(i%3), 1)
-						merge(t, r, fmt.Sprintf("%s/p-%d", collection("pods", namespace), i), object{"metadata": object{"labels": object{"value": label}}})
+						merge(t, r, fmt.Sprintf("%s/p-%d", collection("pods", namespace), i),
+							object{"metadata": object{"labels": object{"value": label}}})
 					}
 					inStep(t, r, all...)
 				}
@@ -214,7 +217,8 @@ func TestReadYourWrites(t *testing.T) {
 					t.Fatalf("%s: write %d: Get reports %v", f.name(), i, ok)
 				}
 				if ok && (got.ResourceVersion != written.ResourceVersion || got.Data["value"] != fmt.Sprint(i)) {
-					t.Errorf("%s: write %d: got %s at %s, want version %s", f.name(), i, got.Data, got.ResourceVersion, written.ResourceVersion)
+					t.Errorf("%s: write %d: got %s at %s, want version %s", f.name(), i, got.Data, got.ResourceVersion,
+						written.ResourceVersion)
 				}
 			}
 		}
@@ -237,7 +241,8 @@ func TestBookmarks(t *testing.T) {
 		s, r := shared(t, kind)
 		create(t, r, collection("configmaps", namespace), configMap(namespace, "o", "a"))
 		// A server sends a bookmark two seconds before the end of a watch.
-		all := followConfigMaps(t, s, namespace, followOptions{Options: lw.Options{WatchTimeout: 4 * time.Second}}, faultWires...)
+		all := followConfigMaps(t, s, namespace, followOptions{Options: lw.Options{WatchTimeout: 4 * time.Second}},
+			faultWires...)
 		other := createSecret(t, r, namespace)
 		for _, f := range all {
 			if err := f.WaitForResourceVersion(within(t, patience), other.ResourceVersion); err != nil {

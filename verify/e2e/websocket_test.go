@@ -110,9 +110,10 @@ func TestWebSocket(t *testing.T) {
 		// What the proxy does to an ordinary watch.
 		ordinary := &lw.HTTP[*corev1.ConfigMap]{URL: proxies[0].URL + path, Client: proxies[0].Client()}
 		seconds := int64(10)
-		err := ordinary.Watch(within(t, patience), metav1.ListOptions{TimeoutSeconds: &seconds}, func(lw.WatchEvent[*corev1.ConfigMap]) error {
-			return errors.New("an event came through")
-		})
+		err := ordinary.Watch(within(t, patience), metav1.ListOptions{TimeoutSeconds: &seconds},
+			func(lw.WatchEvent[*corev1.ConfigMap]) error {
+				return errors.New("an event came through")
+			})
 		if err == nil || proxies[0].cut.Load() == 0 {
 			t.Fatalf("the proxy did not cut an ordinary watch, which ended with %v", err)
 		}
@@ -130,7 +131,8 @@ func TestWebSocket(t *testing.T) {
 			// The WebSocket breaks; or it had just ended, and the proxy cannot open the next one.
 			f.told("the outage", func(err error) bool {
 				var status apierrors.APIStatus
-				return errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &status) && status.Status().Code == http.StatusBadGateway
+				return errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &status) &&
+					status.Status().Code == http.StatusBadGateway
 			})
 		}
 		rig.OK(t, s.StartAPI(within(t, patience)))

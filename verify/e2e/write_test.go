@@ -173,7 +173,8 @@ func seed(t testing.TB, s *servers.Server, namespace string, n, size int) {
 			filler[i] = '0' + byte(rng.IntN(64))
 		}
 		name := fmt.Sprintf("seed-%05d", i)
-		values["/registry/configmaps/"+namespace+"/"+name] = stored(t, configMap(namespace, name, "seed"), "uid-"+name, string(filler))
+		values["/registry/configmaps/"+namespace+"/"+name] = stored(t, configMap(namespace, name, "seed"), "uid-"+name,
+			string(filler))
 	}
 	rig.OK(t, s.Put(within(t, patience), values))
 }

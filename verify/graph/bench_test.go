@@ -45,7 +45,8 @@ func newGraphBench(t *testing.T, opts *lw.GraphOptions) *graphBench {
 	if opts.OnError == nil {
 		opts.OnError = func(err error) { t.Error(err) }
 	}
-	b := &graphBench{t: t, left: lw.NewMemory[*rig.Widget](), right: lw.NewMemory[*rig.Widget](), g: lw.NewGraph(opts), calls: costs{}}
+	b := &graphBench{t: t, left: lw.NewMemory[*rig.Widget](), right: lw.NewMemory[*rig.Widget](), g: lw.NewGraph(opts),
+		calls: costs{}}
 	b.l = lw.NewInformer(b.left, &lw.Options{Name: "left", OnError: func(error) {}})
 	b.r = lw.NewInformer(b.right, &lw.Options{Name: "right", OnError: func(error) {}})
 	return b

@@ -63,7 +63,8 @@ func (g *guarded) enter(opts metav1.ListOptions, what string) (leave func(), err
 	}, nil
 }
 
-func (g *guarded) List(ctx context.Context, opts metav1.ListOptions, yield func(*rig.Widget, error) error) (metav1.ListMeta, error) {
+func (g *guarded) List(ctx context.Context, opts metav1.ListOptions,
+	yield func(*rig.Widget, error) error) (metav1.ListMeta, error) {
 	leave, err := g.enter(opts, "list ")
 	if err != nil {
 		return metav1.ListMeta{}, err
@@ -77,7 +78,8 @@ func (g *guarded) List(ctx context.Context, opts metav1.ListOptions, yield func(
 	return g.Memory.List(ctx, opts, yield)
 }
 
-func (g *guarded) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[*rig.Widget]) error) error {
+func (g *guarded) Watch(ctx context.Context, opts metav1.ListOptions,
+	yield func(lw.WatchEvent[*rig.Widget]) error) error {
 	leave, err := g.enter(opts, "watch ")
 	if err != nil {
 		return err
@@ -195,7 +197,8 @@ func TestByName(t *testing.T) {
 func TestByNameOfSelectedFields(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src, keys := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 1), rig.NewWidget("c", 1)), &lw.KeySet{}
-		selected := lw.WithListOptions[*rig.Widget](src, func(o *metav1.ListOptions) { o.FieldSelector = "metadata.namespace=default" })
+		selected := lw.WithListOptions[*rig.Widget](src,
+			func(o *metav1.ListOptions) { o.FieldSelector = "metadata.namespace=default" })
 		g := lw.NewGraph(nil)
 		all := lw.NewByName(g, keys, func(lw.Key) lw.Source[*rig.Widget] { return selected }, nil)
 		rig.Begin(t, g)
@@ -222,7 +225,8 @@ func TestByNameLimit(t *testing.T) {
 		}
 		b.want("y", "r")
 		time.Sleep(time.Minute)
-		if got := b.errs.All(); len(got) != 1 || got[0].Error() != "lw: Widget: watch default/r: 18 objects are wanted by name, more than ByNameOptions.Limit: 17" {
+		if got := b.errs.All(); len(got) != 1 ||
+			got[0].Error() != "lw: Widget: watch default/r: 18 objects are wanted by name, more than ByNameOptions.Limit: 17" {
 			t.Errorf("errors: %v", got)
 		}
 		done := b.waits(t, "r")

@@ -46,14 +46,22 @@ func TestGraphCost(t *testing.T) {
 		if first["where"] > 1000 || first["join"] != 500 || first["left key"] > 200 || first["right key"] > 200 {
 			t.Errorf("the first step has called %v", first)
 		}
-		b.step("a right of ten lefts", func() { rig.Update(t, b.right, "r7", 5) }, costs{"left key": 0, "right key": 1, "where": 10, "join": 5})
-		b.step("a left of ten rights", func() { rig.Update(t, b.left, "l7", 5) }, costs{"left key": 2, "right key": 0, "where": 10, "join": 5})
-		b.step("a right that gets another key", func() { rig.Update(t, b.right, "r7", 15) }, costs{"left key": 0, "right key": 2, "where": 10, "join": 5})
-		b.step("a right that leaves all keys", func() { rig.Update(t, b.right, "r7", 999) }, costs{"left key": 0, "right key": 2, "where": 0, "join": 0})
-		b.step("a right that no key reaches", func() { rig.Update(t, b.right, "r7", 998) }, costs{"left key": 0, "right key": 1, "where": 0, "join": 0})
-		b.step("a right that goes", func() { rig.Remove(t, b.right, "r7") }, costs{"left key": 0, "right key": 1, "where": 0, "join": 0})
-		b.step("a right that goes from ten lefts", func() { rig.Remove(t, b.right, "r17") }, costs{"left key": 0, "right key": 1, "where": 0, "join": 0})
-		b.step("a left that goes", func() { rig.Remove(t, b.left, "l17") }, costs{"left key": 1, "right key": 0, "where": 0, "join": 0})
+		b.step("a right of ten lefts", func() { rig.Update(t, b.right, "r7", 5) }, costs{"left key": 0, "right key": 1,
+			"where": 10, "join": 5})
+		b.step("a left of ten rights", func() { rig.Update(t, b.left, "l7", 5) }, costs{"left key": 2, "right key": 0,
+			"where": 10, "join": 5})
+		b.step("a right that gets another key", func() { rig.Update(t, b.right, "r7", 15) },
+			costs{"left key": 0, "right key": 2, "where": 10, "join": 5})
+		b.step("a right that leaves all keys", func() { rig.Update(t, b.right, "r7", 999) },
+			costs{"left key": 0, "right key": 2, "where": 0, "join": 0})
+		b.step("a right that no key reaches", func() { rig.Update(t, b.right, "r7", 998) },
+			costs{"left key": 0, "right key": 1, "where": 0, "join": 0})
+		b.step("a right that goes", func() { rig.Remove(t, b.right, "r7") }, costs{"left key": 0, "right key": 1, "where": 0,
+			"join": 0})
+		b.step("a right that goes from ten lefts", func() { rig.Remove(t, b.right, "r17") },
+			costs{"left key": 0, "right key": 1, "where": 0, "join": 0})
+		b.step("a left that goes", func() { rig.Remove(t, b.left, "l17") }, costs{"left key": 1, "right key": 0, "where": 0,
+			"join": 0})
 	})
 }
 
@@ -83,16 +91,23 @@ func TestGraphCostOfLeftJoin(t *testing.T) {
 		// An input change whose result is equal reaches no collection behind it.
 		lw.Derive(b.g, d, func(s *rig.Sum) *rig.Sum { b.calls["behind"]++; return s })
 		b.start()
-		if first := b.calls.take(); first["leftjoin"] != objects || first["behind"] != objects || first["where"] > 2*objects*10 {
+		if first := b.calls.take(); first["leftjoin"] != objects || first["behind"] != objects ||
+			first["where"] > 2*objects*10 {
 			t.Errorf("the first step has called %v", first)
 		}
 		// The right belonged to the five odd lefts of its ten, and belongs to them still.
-		b.step("a right of ten lefts", func() { rig.Update(t, b.right, "r7", 5) }, costs{"left key": 0, "right key": 1, "where": 20, "leftjoin": 5, "behind": 0})
-		b.step("a right of other lefts", func() { rig.Update(t, b.right, "r7", 6) }, costs{"left key": 0, "right key": 1, "where": 20, "leftjoin": 10, "behind": 10})
-		b.step("a right that gets another key", func() { rig.Update(t, b.right, "r7", 16) }, costs{"left key": 0, "right key": 2, "where": 20, "leftjoin": 10, "behind": 10})
-		b.step("a left", func() { rig.Update(t, b.left, "l1", 3) }, costs{"left key": 3, "right key": 0, "where": 10, "leftjoin": 1, "behind": 0})
-		b.step("a right that leaves all keys", func() { rig.Update(t, b.right, "r7", 999) }, costs{"left key": 0, "right key": 2, "where": 10, "leftjoin": 5, "behind": 5})
-		b.step("a right that no key reaches", func() { rig.Update(t, b.right, "r7", 998) }, costs{"left key": 0, "right key": 1, "where": 0, "leftjoin": 0, "behind": 0})
+		b.step("a right of ten lefts", func() { rig.Update(t, b.right, "r7", 5) }, costs{"left key": 0, "right key": 1,
+			"where": 20, "leftjoin": 5, "behind": 0})
+		b.step("a right of other lefts", func() { rig.Update(t, b.right, "r7", 6) }, costs{"left key": 0, "right key": 1,
+			"where": 20, "leftjoin": 10, "behind": 10})
+		b.step("a right that gets another key", func() { rig.Update(t, b.right, "r7", 16) },
+			costs{"left key": 0, "right key": 2, "where": 20, "leftjoin": 10, "behind": 10})
+		b.step("a left", func() { rig.Update(t, b.left, "l1", 3) }, costs{"left key": 3, "right key": 0, "where": 10,
+			"leftjoin": 1, "behind": 0})
+		b.step("a right that leaves all keys", func() { rig.Update(t, b.right, "r7", 999) },
+			costs{"left key": 0, "right key": 2, "where": 10, "leftjoin": 5, "behind": 5})
+		b.step("a right that no key reaches", func() { rig.Update(t, b.right, "r7", 998) },
+			costs{"left key": 0, "right key": 1, "where": 0, "leftjoin": 0, "behind": 0})
 	})
 }
 
@@ -113,7 +128,8 @@ func TestGraphCostOfGroups(t *testing.T) {
 			return rig.TotalOf(key, len(all))
 		})
 		b.start()
-		if first := b.calls.take(); first["groupby"] != 2 || first["groupall"] != 2 || first["add"] != objects || first["remove"] != 0 || first["derive"] != objects {
+		if first := b.calls.take(); first["groupby"] != 2 || first["groupall"] != 2 || first["add"] != objects ||
+			first["remove"] != 0 || first["derive"] != objects {
 			t.Errorf("the first step has called %v", first)
 		}
 		b.step("within a group", func() { rig.Update(t, b.left, "l7", 3) },
@@ -144,7 +160,8 @@ func TestGraphIsQuiet(t *testing.T) {
 		lw.DeriveMany(b.g, b.l, func(w *rig.Widget) iter.Seq[*rig.Sum] {
 			return slices.Values([]*rig.Sum{{Meta: lw.MetaOf(w), Sum: w.Size / 10}, {Meta: lw.Meta{Name: "another"}}})
 		})
-		lw.Join(b.g, b.l, b.l, byName[*rig.Widget, *rig.Widget](), func(l, _ *rig.Widget) *rig.Sum { return &rig.Sum{Meta: lw.MetaOf(l), Sum: l.Size / 10} })
+		lw.Join(b.g, b.l, b.l, byName[*rig.Widget, *rig.Widget](),
+			func(l, _ *rig.Widget) *rig.Sum { return &rig.Sum{Meta: lw.MetaOf(l), Sum: l.Size / 10} })
 		story := newSumStory(t)
 		halves.AddHandler(story.handler())
 		told, added := 0, 0
@@ -156,7 +173,8 @@ func TestGraphIsQuiet(t *testing.T) {
 		}
 		after, _ := halves.Store().Get(rig.Key("a"))
 		if story.calls != 1 || told != 0 || before != after || b.g.Status().Steps != 1 {
-			t.Errorf("told %d times and %d; another object: %t; %d steps", story.calls, told, before != after, b.g.Status().Steps)
+			t.Errorf("told %d times and %d; another object: %t; %d steps", story.calls, told, before != after,
+				b.g.Status().Steps)
 		}
 		for i, unchanged := range map[int]uint64{0: 5, 2: 10, 3: 5} { // the second of three makes two of each
 			if s := b.g.Status().Collections[i]; s.Computed != 6 || s.Unchanged != unchanged {
@@ -171,7 +189,8 @@ func TestGraphIsQuiet(t *testing.T) {
 		rig.Remove(t, b.left, "a")
 		b.create(b.left, "a", 105)
 		if story.updates != 1 || story.calls != 4 || added != 2 {
-			t.Errorf("%d calls, %d of them updates, want 4 and 1; %d objects were added, want 2", story.calls, story.updates, added)
+			t.Errorf("%d calls, %d of them updates, want 4 and 1; %d objects were added, want 2", story.calls,
+				story.updates, added)
 		}
 		story.mustShow(t, halves)
 	})
@@ -194,7 +213,8 @@ func TestDiamondsInARow(t *testing.T) {
 			first := lw.Derive(b.g, b.l, rig.SumOf, "first")
 			last := first
 			for i := range depth {
-				last = lw.Join(b.g, last, last, byName[*rig.Sum, *rig.Sum](), func(l, _ *rig.Sum) *rig.Sum { return l }, fmt.Sprint("level ", i))
+				last = lw.Join(b.g, last, last, byName[*rig.Sum, *rig.Sum](), func(l, _ *rig.Sum) *rig.Sum { return l },
+					fmt.Sprint("level ", i))
 			}
 			u := lw.NewUnion[*rig.Sum](b.g, last)
 			visited := func(what string, most int, f func()) {

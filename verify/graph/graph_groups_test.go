@@ -38,11 +38,13 @@ func TestGroupsByAnyKey(t *testing.T) {
 		"no text": {membersBy(func(*rig.Widget) string { return "" }),
 			map[string]int{" of string": 3}, map[string]int{" of string": 2}},
 		"type of a string": {membersBy(func(w *rig.Widget) region { return region(w.Name) }),
-			map[string]int{"a of graph_test.region": 1, "b of graph_test.region": 1, "c of graph_test.region": 1}, map[string]int{"a of graph_test.region": 1, "b of graph_test.region": 1}},
+			map[string]int{"a of graph_test.region": 1, "b of graph_test.region": 1, "c of graph_test.region": 1},
+			map[string]int{"a of graph_test.region": 1, "b of graph_test.region": 1}},
 		"number": {membersBy(func(w *rig.Widget) any { return w.Size % 2 }),
 			map[string]int{"0 of int": 1, "1 of int": 2}, map[string]int{"0 of int": 1, "1 of int": 1}},
 		"struct": {membersBy(func(w *rig.Widget) zone { return zone{w.Namespace, "z", w.Size / 2} }),
-			map[string]int{"{default z 0} of graph_test.zone": 1, "{default z 1} of graph_test.zone": 2}, map[string]int{"{default z 0} of graph_test.zone": 1, "{default z 1} of graph_test.zone": 1}},
+			map[string]int{"{default z 0} of graph_test.zone": 1, "{default z 1} of graph_test.zone": 2},
+			map[string]int{"{default z 0} of graph_test.zone": 1, "{default z 1} of graph_test.zone": 1}},
 		"texts alike": {membersBy(func(w *rig.Widget) any { return []any{nil, 1, "1", int64(1)}[w.Size] }),
 			map[string]int{"1 of int64": 1, "1 of int": 1, "1 of string": 1}, map[string]int{"1 of int": 1, "1 of string": 1}},
 		"not equal to itself": {membersBy(func(w *rig.Widget) any { return []float64{0, 1, math.NaN(), math.NaN()}[w.Size] }),
@@ -80,7 +82,8 @@ func TestGroupNames(t *testing.T) {
 		fails := func(k any, _ int) *rig.Sum { panic("no result") }
 		lw.GroupAll(b.g, b.l, byAny, func(k any, objs []*rig.Widget) *rig.Sum { return fails(k, 0) }, "all")
 		lw.GroupBy(b.g, b.l, byAny, counted, fails, "count")
-		lw.GroupAll(b.g, b.l, func(w *rig.Widget) zone { return zone{"z", w.Name, w.Size} }, func(zone, []*rig.Widget) *rig.Sum { return rig.SumOf(rig.NewWidget("one", 1)) }, "rivals")
+		lw.GroupAll(b.g, b.l, func(w *rig.Widget) zone { return zone{"z", w.Name, w.Size} },
+			func(zone, []*rig.Widget) *rig.Sum { return rig.SumOf(rig.NewWidget("one", 1)) }, "rivals")
 		b.start()
 		expect := func(want ...string) {
 			t.Helper()
@@ -117,7 +120,8 @@ func (silent) String() string { panic("no text") }
 // program.
 func TestGroupWithoutText(t *testing.T) {
 	inGraph(t, nil, "a1 b2", "", func(t *testing.T, b *graphBench) {
-		all := lw.GroupAll(b.g, b.l, func(w *rig.Widget) silent { return silent(w.Name) }, func(_ silent, objs []*rig.Widget) *rig.Sum { return rig.SumOf(objs[0]) })
+		all := lw.GroupAll(b.g, b.l, func(w *rig.Widget) silent { return silent(w.Name) },
+			func(_ silent, objs []*rig.Widget) *rig.Sum { return rig.SumOf(objs[0]) })
 		b.start()
 		mustShow(t, all, "all", map[string]int{"a": 1, "b": 2})
 	})
@@ -216,9 +220,10 @@ func TestGroupAllCountsItsCalls(t *testing.T) {
 		for i, name := range []string{"a", "b", "c"} {
 			rig.Create(t, b.left, name, i)
 		}
-		lw.GroupAll(b.g, b.l, func(w *rig.Widget) string { return []string{"even", "odd"}[w.Size%2] }, func(name string, objs []*rig.Widget) *rig.Sum {
-			return &rig.Sum{Meta: lw.Meta{Name: name}, Sum: len(objs)}
-		})
+		lw.GroupAll(b.g, b.l, func(w *rig.Widget) string { return []string{"even", "odd"}[w.Size%2] },
+			func(name string, objs []*rig.Widget) *rig.Sum {
+				return &rig.Sum{Meta: lw.Meta{Name: name}, Sum: len(objs)}
+			})
 		b.start()
 		b.update(b.left, "b", 3)
 		b.remove(b.left, "b")
@@ -253,7 +258,8 @@ func TestIndexThatIsBuiltDuringAStep(t *testing.T) {
 		for want := 2; want < 5; want++ {
 			synctest.Wait()
 			if len(bySum.List(want)) != 1 || len(bySum.List(want-1)) != 0 || contents(d.Store())["a"] != want {
-				t.Errorf("the index has %d objects of %d, and %d of before; the store shows %v", len(bySum.List(want)), want, len(bySum.List(want-1)), contents(d.Store()))
+				t.Errorf("the index has %d objects of %d, and %d of before; the store shows %v", len(bySum.List(want)), want,
+					len(bySum.List(want-1)), contents(d.Store()))
 			}
 			rig.Update(t, b.left, "a", want+1)
 		}

@@ -49,7 +49,8 @@ func TestGraphLeaks(t *testing.T) {
 				return lw.Join(b.g, b.l, kept, byName[*rig.Widget, *rig.Sum](), leftOf[*rig.Sum])
 			}},
 			{"left join", func() lw.Collection[*rig.Sum] {
-				return lw.LeftJoin(b.g, b.l, kept, byName[*rig.Widget, *rig.Sum](), func(l *rig.Widget, _ []*rig.Sum) *rig.Sum { return rig.SumOf(l) })
+				return lw.LeftJoin(b.g, b.l, kept, byName[*rig.Widget, *rig.Sum](),
+					func(l *rig.Widget, _ []*rig.Sum) *rig.Sum { return rig.SumOf(l) })
 			}},
 			{"group", func() lw.Collection[*rig.Sum] {
 				return lw.GroupAll(b.g, b.l, lw.KeyOf, func(key lw.Key, all []*rig.Widget) *rig.Sum { return rig.SumOf(all[0]) })
@@ -87,7 +88,8 @@ func TestGraphLeaks(t *testing.T) {
 }
 
 // closeAgain makes a collection and one behind it, closes both, and returns what must be freed.
-func closeAgain(t *testing.T, b *graphBench, build func() lw.Collection[*rig.Sum]) (first, second weak.Pointer[lw.Derived[*rig.Sum]], obj weak.Pointer[rig.Sum], told *atomic.Int64) {
+func closeAgain(t *testing.T, b *graphBench, build func() lw.Collection[*rig.Sum]) (first,
+	second weak.Pointer[lw.Derived[*rig.Sum]], obj weak.Pointer[rig.Sum], told *atomic.Int64) {
 	c := build()
 	d, ok := c.(*lw.Derived[*rig.Sum])
 	if !ok {
@@ -96,7 +98,8 @@ func closeAgain(t *testing.T, b *graphBench, build func() lw.Collection[*rig.Sum
 	behind := lw.Derive(b.g, c, func(s *rig.Sum) *rig.Sum { return &rig.Sum{Meta: s.Meta, Sum: -s.Sum} }, "behind")
 	told = new(atomic.Int64)
 	reg := behind.AddHandler(lw.Handler[*rig.Sum]{
-		Add: func(*rig.Sum) { told.Add(1) }, Update: func(_, _ *rig.Sum) { told.Add(1) }, Delete: func(*rig.Sum) { told.Add(1) },
+		Add: func(*rig.Sum) { told.Add(1) }, Update: func(_, _ *rig.Sum) { told.Add(1) },
+		Delete: func(*rig.Sum) { told.Add(1) },
 	})
 	synctest.Wait()
 	if told.Load() != 20 {
@@ -224,7 +227,8 @@ func TestGraphStops(t *testing.T) {
 			began := time.Now()
 			cancel()
 			if err := <-ran; err != nil || !handled || time.Since(began) != time.Second {
-				t.Errorf("Run returned %v after %v, closed: %t, the handler has returned: %t", err, time.Since(began), closes, handled)
+				t.Errorf("Run returned %v after %v, closed: %t, the handler has returned: %t", err, time.Since(began),
+					closes, handled)
 			}
 			for range 2 {
 				mustFail(t, "a wait", <-waited, lw.ErrStopped)
@@ -332,7 +336,8 @@ func TestUnionOutlivesMember(t *testing.T) {
 		b.start()
 		b.update(b.right, "c", 4)
 		if isOver(u.Derived) || isOver(total) || !isOver(retired) {
-			t.Errorf("closed: the union %t, what is behind it %t, the member %t", isOver(u.Derived), isOver(total), isOver(retired))
+			t.Errorf("closed: the union %t, what is behind it %t, the member %t", isOver(u.Derived), isOver(total),
+				isOver(retired))
 		}
 		mustShow(t, u, "the union", map[string]int{"b": 7, "c": 4})
 		mustShow(t, total, "behind the union", map[string]int{"total": 11})
@@ -424,6 +429,7 @@ func TestVersionMovesDuringStep(t *testing.T) {
 		rig.Sleep(10 * time.Minute)
 		close(held)
 		synctest.Wait()
-		rig.Same(t, "the version at which the graph sleeps", b.l.Store().ResourceVersion(), b.g.Snapshot().ResourceVersion(b.l))
+		rig.Same(t, "the version at which the graph sleeps", b.l.Store().ResourceVersion(),
+			b.g.Snapshot().ResourceVersion(b.l))
 	})
 }

@@ -165,7 +165,8 @@ func (w *graphWorld) notBackLocked(before, after *lw.GraphSnapshot) {
 }
 
 // explainLocked says what in s is not made of the states of the inputs.
-func (w *graphWorld) explainLocked(s *lw.GraphSnapshot, inputs map[*graphInput]whole, absent map[*graphSource]bool) (mistake string) {
+func (w *graphWorld) explainLocked(s *lw.GraphSnapshot, inputs map[*graphInput]whole,
+	absent map[*graphSource]bool) (mistake string) {
 	all := w.modelLocked(inputs, absent)
 	for _, n := range w.nodes {
 		if n.closed || w.panics.spoils(n) {
@@ -293,7 +294,8 @@ func (w *graphWorld) readAtom(n *graphNode, how int) atomRead {
 					return false
 				}
 			}
-			return n.d.At(s).ResourceVersion() == n.d.At(got).ResourceVersion() && sameObjects(n.d.At(s).List(), n.d.At(got).List())
+			return n.d.At(s).ResourceVersion() == n.d.At(got).ResourceVersion() &&
+				sameObjects(n.d.At(s).List(), n.d.At(got).List())
 		}}
 	case 1:
 		got := n.d.Store().List()
@@ -307,8 +309,10 @@ func (w *graphWorld) readAtom(n *graphNode, how int) atomRead {
 		}}
 	}
 	keys := []lw.Key{
-		{Namespace: "ns", Name: "a"}, {Namespace: "ns", Name: "b"}, {Namespace: "ns", Name: "k0"}, {Namespace: "group", Name: "k1"},
-		{Namespace: "many", Name: "k0"}, {Namespace: "many", Name: "k1"}, {Namespace: "pair", Name: "k2"}, {Namespace: "pair", Name: "a-a"},
+		{Namespace: "ns", Name: "a"}, {Namespace: "ns", Name: "b"}, {Namespace: "ns", Name: "k0"},
+		{Namespace: "group", Name: "k1"},
+		{Namespace: "many", Name: "k0"}, {Namespace: "many", Name: "k1"}, {Namespace: "pair", Name: "k2"},
+		{Namespace: "pair", Name: "a-a"},
 	}
 	key := keys[how/4%len(keys)]
 	got, _ := n.d.Store().Get(key)
@@ -389,7 +393,8 @@ func (w *graphWorld) newStory(n *graphNode, blocked bool) *atomStory {
 		if last != old {
 			w.fail("%s: %s of %v from %+v, and told before was %+v", n.name, what, key, old, last)
 		}
-		if what == "Update" && (old.UID != obj.UID || n.union == nil && old.N == obj.N && old.Text == obj.Text && !w.panics.excuses(key)) {
+		if what == "Update" && (old.UID != obj.UID || n.union == nil && old.N == obj.N && old.Text == obj.Text &&
+			!w.panics.excuses(key)) {
 			w.fail("%s: Update of %v from %+v to %+v", n.name, key, old, obj)
 		}
 		if obj != nil {

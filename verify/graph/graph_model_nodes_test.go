@@ -43,7 +43,8 @@ func wholeOf(r lw.Reader[*atom]) whole {
 
 // sorted yields the objects in the order of their keys.
 func (w whole) sorted(yield func(*atom) bool) {
-	for _, a := range slices.SortedFunc(maps.Values(w), func(a, b atom) int { return strings.Compare(origin(&a), origin(&b)) }) {
+	for _, a := range slices.SortedFunc(maps.Values(w),
+		func(a, b atom) int { return strings.Compare(origin(&a), origin(&b)) }) {
 		if !yield(&a) {
 			return
 		}
@@ -238,11 +239,14 @@ func grouped(g *lw.Graph, k kit, name string, in lw.Collection[*atom], all bool)
 	return groupedBy(g, k, name, in, all, zoneOfKey, keyOfZone)
 }
 
-func groupedBy[K comparable](g *lw.Graph, k kit, name string, in lw.Collection[*atom], all bool, to func(lw.Key) K, from func(K) lw.Key) *lw.Derived[*atom] {
+func groupedBy[K comparable](g *lw.Graph, k kit, name string, in lw.Collection[*atom], all bool, to func(lw.Key) K,
+	from func(K) lw.Key) *lw.Derived[*atom] {
 	if all {
-		return lw.GroupAll(g, in, grouping(k, "group", to), func(key K, objs []*atom) *atom { return k.group(from(key), objs) }, name)
+		return lw.GroupAll(g, in, grouping(k, "group", to),
+			func(key K, objs []*atom) *atom { return k.group(from(key), objs) }, name)
 	}
-	return lw.GroupBy(g, in, grouping(k, "sum group", to), k.aggregate(), func(key K, t tallied) *atom { return k.total(from(key), t) }, name)
+	return lw.GroupBy(g, in, grouping(k, "sum group", to), k.aggregate(),
+		func(key K, t tallied) *atom { return k.total(from(key), t) }, name)
 }
 
 // A tallied is what the atoms of a group amount to.
@@ -377,5 +381,6 @@ func (k kit) groups(in whole) map[lw.Key][]*atom {
 }
 
 func drawKit(t *rapid.T) kit {
-	return kit{a: rapid.IntRange(0, 2).Draw(t, "a"), b: rapid.IntRange(0, 2).Draw(t, "b"), c: rapid.IntRange(0, 2).Draw(t, "c")}
+	return kit{a: rapid.IntRange(0, 2).Draw(t, "a"), b: rapid.IntRange(0, 2).Draw(t, "b"),
+		c: rapid.IntRange(0, 2).Draw(t, "c")}
 }

@@ -121,7 +121,8 @@ func newGraphWorld(t *rapid.T, seen map[string]int) *graphWorld {
 		inside.MidCommit(w.g, w.inCommit)
 	}
 	for i := range rapid.IntRange(2, 3).Draw(t, "inputs") {
-		in := &graphInput{name: fmt.Sprint("in", i), mem: rig.Plain[*atom]{Memory: lw.NewMemory[*atom]()}, states: map[string][]whole{}}
+		in := &graphInput{name: fmt.Sprint("in", i), mem: rig.Plain[*atom]{Memory: lw.NewMemory[*atom]()},
+			states: map[string][]whole{}}
 		in.inf = lw.NewInformer(in.mem.Memory, &lw.Options{Name: in.name, OnError: func(error) {}})
 		w.change(in, func() error { return nil })
 		w.ins = append(w.ins, in)
@@ -221,7 +222,8 @@ func TestGraphs(t *testing.T) {
 					"sleep": w.Sleep, "rewind": w.Rewind, "hold": w.Hold, "wait": w.Wait, "flood": w.Flood, "add node": w.AddNode,
 					"close": w.Close, "add member": w.AddMember, "remove member": w.RemoveMember,
 					"add handler": w.AddHandler, "remove handler": w.RemoveHandler,
-					"retire": w.Retire, "brake": w.Brake, "chain": w.Chain, "crowd": w.Crowd, "end informer": w.EndInformer, "fuse": w.Fuse, "fuse again": w.Fuse, "one more fuse": w.Fuse,
+					"retire": w.Retire, "brake": w.Brake, "chain": w.Chain, "crowd": w.Crowd, "end informer": w.EndInformer,
+					"fuse": w.Fuse, "fuse again": w.Fuse, "one more fuse": w.Fuse,
 					"": w.Check,
 				})
 				w.settle(t)
@@ -232,8 +234,10 @@ func TestGraphs(t *testing.T) {
 	if histories < enoughGraphs {
 		return // too few to tell, as with -short
 	}
-	for _, what := range []string{"relist", "rewind", "hold", "flood", "wait", "late node", "closed", "member", "rivals", "read", "told", "late handler",
-		"in a commit", "retired", "retired during a step", "closed during a step", "chain", "crowd", "informer ended", "panic"} {
+	for _, what := range []string{"relist", "rewind", "hold", "flood", "wait", "late node", "closed", "member", "rivals",
+		"read", "told", "late handler",
+		"in a commit", "retired", "retired during a step", "closed during a step", "chain", "crowd",
+		"informer ended", "panic"} {
 		if seen[what] == 0 { // the rarest comes twelve times in 300 histories, on average
 			t.Errorf("%s: not once in %d histories", what, histories)
 		}
@@ -367,7 +371,8 @@ func (w *graphWorld) settle(t *rapid.T) {
 	}
 	w.Check(t)
 	for _, in := range w.ins {
-		if got, want := w.g.Snapshot().ResourceVersion(in.inf), in.mem.ResourceVersion(); got != "" && got != want && !in.ended {
+		if got, want := w.g.Snapshot().ResourceVersion(in.inf), in.mem.ResourceVersion(); got != "" && got != want &&
+			!in.ended {
 			t.Fatalf("the graph shows %s at %s, and the server is at %s", in.name, got, want)
 		}
 	}

@@ -67,13 +67,16 @@ func TestReadsDuringALongCommit(t *testing.T) {
 				}
 				slices.SortFunc(list, func(a, b *rig.Sum) int { return stdcmp.Or(a.Sum-b.Sum, stdcmp.Compare(a.Name, b.Name)) })
 				if got := slices.Collect(sorted[i].Up(0, len(list)+1)); !slices.Equal(got, list) {
-					t.Errorf("collection %d: the order of %d objects is another one than that of List, which has %d", i, len(got), len(list))
+					t.Errorf("collection %d: the order of %d objects is another one than that of List, which has %d", i,
+						len(got), len(list))
 				}
 				if got := slices.Collect(sorted[i].At(d.Store().Snapshot()).Up(0, len(list)+1)); !slices.Equal(got, list) {
 					t.Errorf("collection %d: the order of a snapshot has %d objects, and List %d", i, len(got), len(list))
 				}
-				if n := d.Store().Len(); n != len(list) || n != d.At(s).Len() || n != status.Collections[i].Objects || n != len(slices.Collect(d.Store().All())) {
-					t.Errorf("collection %d: Len is %d, List has %d, and the status %d", i, n, len(list), status.Collections[i].Objects)
+				if n := d.Store().Len(); n != len(list) || n != d.At(s).Len() || n != status.Collections[i].Objects ||
+					n != len(slices.Collect(d.Store().All())) {
+					t.Errorf("collection %d: Len is %d, List has %d, and the status %d", i, n, len(list),
+						status.Collections[i].Objects)
 				}
 				seen[fmt.Sprint("sums ", i)] = sums
 				seen[fmt.Sprint("version ", i)] = d.Store().ResourceVersion()

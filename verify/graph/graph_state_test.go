@@ -22,7 +22,8 @@ type listHook struct {
 	listed func()
 }
 
-func (l *listHook) List(ctx context.Context, opts metav1.ListOptions, yield func(*rig.Widget, error) error) (metav1.ListMeta, error) {
+func (l *listHook) List(ctx context.Context, opts metav1.ListOptions,
+	yield func(*rig.Widget, error) error) (metav1.ListMeta, error) {
 	meta, err := l.Memory.List(ctx, opts, yield)
 	if err == nil {
 		l.listed()
@@ -172,12 +173,13 @@ func TestDiamond(t *testing.T) {
 		again := lw.Derive(g, minus, func(s *rig.Sum) *rig.Sum {
 			return &rig.Sum{Meta: lw.Meta{Name: s.Name + "-"}, Sum: s.Sum}
 		}, "again")
-		total := lw.GroupBy(g, lw.NewUnion[*rig.Sum](g, plus, again), allInOne, rig.AddedUp, func(key lw.Key, acc int) *rig.Sum {
-			if acc != 0 {
-				t.Errorf("a function saw the sum %d", acc)
-			}
-			return rig.TotalOf(key, acc)
-		}, "total")
+		total := lw.GroupBy(g, lw.NewUnion[*rig.Sum](g, plus, again), allInOne, rig.AddedUp,
+			func(key lw.Key, acc int) *rig.Sum {
+				if acc != 0 {
+					t.Errorf("a function saw the sum %d", acc)
+				}
+				return rig.TotalOf(key, acc)
+			}, "total")
 		var told atomic.Int64
 		for _, d := range []*lw.Derived[*rig.Sum]{both, gathered, total} {
 			tell := func(s *rig.Sum) {

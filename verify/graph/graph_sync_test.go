@@ -43,7 +43,8 @@ func TestGraphSync(t *testing.T) {
 		mustFail(t, "before Run", b.g.WaitForSync(rig.Canceled(t)), nil, "Run")
 		b.run()
 		rig.OK(t, good.WaitForSync(within(t, time.Minute))) // it is not derived from the input that fails
-		for name, syncer := range map[string]lw.Syncer{"graph": b.g, "bad": bad, "both": both, "union": all, "total": total, "handler": reg} {
+		for name, syncer := range map[string]lw.Syncer{"graph": b.g, "bad": bad, "both": both, "union": all, "total": total,
+			"handler": reg} {
 			began := time.Now()
 			err := syncer.WaitForSync(within(t, time.Minute))
 			mustFail(t, name, err, context.DeadlineExceeded, "right")
@@ -58,7 +59,8 @@ func TestGraphSync(t *testing.T) {
 		if both.Store().Len()+all.Store().Len()+total.Store().Len()+events+story.calls > 0 {
 			t.Error("a collection shows something before its inputs have synced")
 		}
-		if s := b.g.Status(); s.Synced || !s.Collections[0].Synced || s.Collections[1].Synced || b.g.Snapshot().ResourceVersion(b.r) != "" {
+		if s := b.g.Status(); s.Synced || !s.Collections[0].Synced || s.Collections[1].Synced ||
+			b.g.Snapshot().ResourceVersion(b.r) != "" {
 			t.Errorf("the status is %+v", s)
 		}
 		b.right.Fail(nil)
@@ -227,7 +229,8 @@ func TestGraphEpoch(t *testing.T) {
 // it, also in another graph, and with its own error. The others sync.
 func TestGraphSyncOfStoppedInformer(t *testing.T) {
 	inGraph(t, nil, "a1", "", func(t *testing.T, b *graphBench) {
-		broken := lw.NewInformer[*rig.Widget](&lw.HTTP[*rig.Widget]{URL: "::"}, &lw.Options{Name: "broken", OnError: func(error) {}})
+		broken := lw.NewInformer[*rig.Widget](&lw.HTTP[*rig.Widget]{URL: "::"},
+			&lw.Options{Name: "broken", OnError: func(error) {}})
 		good := lw.Derive(b.g, b.l, rig.SumOf, "good")
 		bad := lw.Derive(b.g, broken, rig.SumOf, "bad")
 		both := lw.Join(b.g, good, bad, byName[*rig.Sum, *rig.Sum](), func(l, _ *rig.Sum) *rig.Sum { return l }, "both")
@@ -237,7 +240,8 @@ func TestGraphSyncOfStoppedInformer(t *testing.T) {
 		rig.Start(t, b.l)
 		rig.Start(t, b.g)
 		rig.Start(t, next)
-		syncers := map[string]lw.Syncer{"graph": b.g, "bad": bad, "both": both, "handler": reg, "next graph": next, "behind": behind}
+		syncers := map[string]lw.Syncer{"graph": b.g, "bad": bad, "both": both, "handler": reg, "next graph": next,
+			"behind": behind}
 		waited := make(chan struct{}, len(syncers))
 		for name, s := range syncers {
 			go func() {

@@ -110,11 +110,13 @@ func TestBlockedFunction(t *testing.T) {
 		before, began := rig.Heap(), time.Now()
 		send(many)
 		if w, _ := b.l.Store().Get(rig.Key("w0")); w.Size <= many-objects || told.Load() != many+1 {
-			t.Errorf("while the function is blocked, the store has size %d, and the handler was told of %d; want %d", w.Size, told.Load(), many+1)
+			t.Errorf("while the function is blocked, the store has size %d, and the handler was told of %d; want %d", w.Size,
+				told.Load(), many+1)
 		}
 		// A read of the collection shows the state before.
 		s, _ := d.Store().Get(rig.Key("w0"))
-		if s.Sum != 0 || len(byName.List("w0")) != 1 || d.Store().Len() != objects || b.g.Snapshot().ResourceVersion(b.l) != "1" {
+		if s.Sum != 0 || len(byName.List("w0")) != 1 || d.Store().Len() != objects ||
+			b.g.Snapshot().ResourceVersion(b.l) != "1" {
 			t.Errorf("while the function is blocked, the collection shows %d at %s", s.Sum, b.g.Snapshot().ResourceVersion(b.l))
 		}
 		if waits := b.g.Status().Pending; waits > objects+2048 {

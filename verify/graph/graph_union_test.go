@@ -138,7 +138,8 @@ func TestUnionOfClusters(t *testing.T) {
 // A union that is made with a member that never answers says so, and how to go on without it.
 func TestUnionOfAMemberThatHangs(t *testing.T) {
 	inGraph(t, nil, "a1", "", func(t *testing.T, b *graphBench) {
-		hangs := lw.NewInformer[*rig.Widget](&rig.Script{OnList: func() rig.Reply { return rig.Reply{Hang: true} }}, &lw.Options{Name: "far", List: lw.ListPages})
+		hangs := lw.NewInformer[*rig.Widget](&rig.Script{OnList: func() rig.Reply { return rig.Reply{Hang: true} }},
+			&lw.Options{Name: "far", List: lw.ListPages})
 		rig.Start(t, hangs)
 		far, near := lw.Derive(b.g, hangs, rig.SumOf), lw.Derive(b.g, b.l, rig.SumOf)
 		waits, goesOn := lw.NewUnion[*rig.Sum](b.g, near, far), lw.NewUnion[*rig.Sum](b.g, near)

@@ -67,7 +67,8 @@ func mustSort(t *rapid.T, ix *lw.SortedIndex[int, *rig.Widget], list []*rig.Widg
 	}
 	down := slices.Clone(list)
 	slices.Reverse(down)
-	for _, p := range [][2]int{{0, n}, {0, 3}, {n / 2, 4}, {n - 1, 1}, {n, 1}, {n + 5, 2}, {-1, 2}, {1, -1}, {0, 0}, {1, math.MaxInt}, {math.MaxInt, math.MaxInt}, {math.MinInt, math.MinInt}} {
+	for _, p := range [][2]int{{0, n}, {0, 3}, {n / 2, 4}, {n - 1, 1}, {n, 1}, {n + 5, 2}, {-1, 2}, {1, -1}, {0, 0},
+		{1, math.MaxInt}, {math.MaxInt, math.MaxInt}, {math.MinInt, math.MinInt}} {
 		part := func(all []*rig.Widget) []*rig.Widget {
 			all = all[min(max(p[0], 0), n):]
 			return all[:min(max(p[1], 0), len(all))]
@@ -112,7 +113,8 @@ func TestSortedIndex(t *testing.T) {
 		version := 0
 		draw := func(t *rapid.T) *rig.Widget {
 			version++
-			return rig.Stamped(fmt.Sprint("w", rapid.IntRange(0, 120).Draw(t, "name")), rapid.IntRange(0, 8).Draw(t, "size"), fmt.Sprint(version))
+			return rig.Stamped(fmt.Sprint("w", rapid.IntRange(0, 120).Draw(t, "name")), rapid.IntRange(0, 8).Draw(t, "size"),
+				fmt.Sprint(version))
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"": func(t *rapid.T) {
@@ -169,7 +171,8 @@ func TestSortedIndexOfAnInformer(t *testing.T) {
 		synctest.Wait()
 		rig.Same(t, "the first in handlers", []string{"default/b:5", "default/c:9", "default/b:5"}, top)
 		other := lw.NewIndexer(rig.NewWidget("z", 1), rig.NewWidget("y", 2)).Snapshot()
-		rig.Same(t, "of another collection", []string{"default/y:2", "default/z:1"}, sizesOf(slices.Collect(ix.At(other).Down(0, 9))))
+		rig.Same(t, "of another collection", []string{"default/y:2", "default/z:1"},
+			sizesOf(slices.Collect(ix.At(other).Down(0, 9))))
 	})
 }
 
@@ -198,7 +201,8 @@ func TestSortedIndexOddValues(t *testing.T) {
 	rig.MustPanic(t, "too large", func() { x.Set(rig.NewWidget("nan", 101)) })
 	shows("after a panic", "default/nan:2")
 	rig.MustPanic(t, "lw: NewSortedIndex: nil function", func() { lw.NewSortedIndex[int](x, nil) })
-	rig.MustPanic(t, "lw: NewSortedIndex: nil function", func() { lw.NewSortedIndex[string, *metav1.PartialObjectMetadata](nil, nil) })
+	rig.MustPanic(t, "lw: NewSortedIndex: nil function",
+		func() { lw.NewSortedIndex[string, *metav1.PartialObjectMetadata](nil, nil) })
 }
 
 // A loop shows what there is when it begins, not when it was made.

@@ -79,7 +79,8 @@ func strict(t *testing.T) *lw.Options {
 // fed runs an informer of a source whose watch yields what the test sends. At 10 it has one widget.
 func fed(t *testing.T) (*rig.Fed, informer) {
 	t.Helper()
-	src := &rig.Fed{Events: make(chan lw.WatchEvent[*rig.Widget]), Version: "10", Objs: []*rig.Widget{rig.Stamped("a", 1, "9")}}
+	src := &rig.Fed{Events: make(chan lw.WatchEvent[*rig.Widget]), Version: "10",
+		Objs: []*rig.Widget{rig.Stamped("a", 1, "9")}}
 	return src, rig.Run(t, src, &lw.Options{List: lw.ListWhole, OnError: func(error) {}})
 }
 

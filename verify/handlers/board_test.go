@@ -142,7 +142,8 @@ func TestBoardOfEqualNames(t *testing.T) {
 		}
 
 		// The two lists know nothing of each other.
-		stops = append(stops, rig.Begin(t, lw.NewGraph(&lw.GraphOptions{Name: "a", Board: &b})), rig.Begin(t, lw.NewGraph(&lw.GraphOptions{Name: "a", Board: &b})))
+		stops = append(stops, rig.Begin(t, lw.NewGraph(&lw.GraphOptions{Name: "a", Board: &b})),
+			rig.Begin(t, lw.NewGraph(&lw.GraphOptions{Name: "a", Board: &b})))
 		rig.Same(t, "graphs", []string{"a", "a#2"}, namesOn(b.Graphs()))
 		for _, stop := range stops {
 			stop()
@@ -180,13 +181,15 @@ func TestBoardObjectsOfNamesWithSlashes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b lw.Board
 		inf := lw.NewInformer(lw.NewMemory(rig.NewWidget("a", 1)), nil)
-		outer, inner := lw.NewGraph(&lw.GraphOptions{Name: "g", Board: &b}), lw.NewGraph(&lw.GraphOptions{Name: "g/x", Board: &b})
+		outer, inner := lw.NewGraph(&lw.GraphOptions{Name: "g", Board: &b}),
+			lw.NewGraph(&lw.GraphOptions{Name: "g/x", Board: &b})
 		lw.Derive(outer, inf, rig.SumOf, "x/outer")
 		lw.Derive(inner, inf, rig.SumOf, "inner")
 		defer rig.Begin(t, inf)()
 		defer rig.Begin(t, outer)()
 		defer rig.Begin(t, inner)()
-		for name, want := range map[string]bool{"g/x/outer": true, "g/x/inner": true, "g/x": false, "g/inner": false, "x/outer": false} {
+		for name, want := range map[string]bool{"g/x/outer": true, "g/x/inner": true, "g/x": false, "g/inner": false,
+			"x/outer": false} {
 			_, ok := b.Object(name, rig.Key("a"))
 			rig.Same(t, "an object of "+name, want, ok)
 		}

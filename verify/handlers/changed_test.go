@@ -67,7 +67,8 @@ func TestChanged(t *testing.T) {
 		"an update":           {rig.Modified(rig.Stamped("a", 1, "11")), []string{"a", "any", "size 1"}},
 		"it joins a group":    {rig.Modified(rig.Stamped("a", 2, "11")), []string{"a", "any", "size 1", "size 2"}},
 		"it is created again": {rig.Modified(again), []string{"a", "any", "size 1"}},
-		"it goes":             {lw.WatchEvent[*rig.Widget]{Type: watch.Deleted, Object: b, ResourceVersion: "11"}, []string{"any", "b", "size 1"}},
+		"it goes": {lw.WatchEvent[*rig.Widget]{Type: watch.Deleted, Object: b, ResourceVersion: "11"},
+			[]string{"any", "b", "size 1"}},
 		"a bookmark":          {rig.Bookmark("11"), nil},
 		"what cannot be read": {rig.BadEvent("a", "11"), nil},
 	} {
@@ -103,10 +104,13 @@ func TestChangedByLists(t *testing.T) {
 		"nothing at all": {nil, nil, []string{"any"}, nil},
 		"no difference":  {[]*rig.Widget{a, b}, []*rig.Widget{b, a}, []string{"a", "any", "b", "size 1", "size 2"}, nil},
 		"all is new":     {nil, []*rig.Widget{a, c}, []string{"any"}, []string{"a", "any", "c", "size 1", "size 3"}},
-		"all is gone":    {[]*rig.Widget{a, c}, nil, []string{"a", "any", "c", "size 1", "size 3"}, []string{"a", "any", "c", "size 1", "size 3"}},
-		"some differ": {[]*rig.Widget{a, b}, []*rig.Widget{a, rig.Stamped("b", 0, "12"), c}, []string{"a", "any", "b", "size 1", "size 2"},
+		"all is gone": {[]*rig.Widget{a, c}, nil, []string{"a", "any", "c", "size 1", "size 3"},
+			[]string{"a", "any", "c", "size 1", "size 3"}},
+		"some differ": {[]*rig.Widget{a, b}, []*rig.Widget{a, rig.Stamped("b", 0, "12"), c},
+			[]string{"a", "any", "b", "size 1", "size 2"},
 			[]string{"any", "b", "c", "size 0", "size 2", "size 3"}},
-		"one is another": {[]*rig.Widget{a, b}, []*rig.Widget{another, b}, []string{"a", "any", "b", "size 1", "size 2"}, []string{"a", "any", "size 1"}},
+		"one is another": {[]*rig.Widget{a, b}, []*rig.Widget{another, b}, []string{"a", "any", "b", "size 1", "size 2"},
+			[]string{"a", "any", "size 1"}},
 	} {
 		for _, mode := range []lw.ListMode{lw.ListWhole, lw.ListPages} {
 			rig.Subtest(t, fmt.Sprint(name, " ", mode), func(t *testing.T) {
@@ -178,7 +182,8 @@ func TestIndexChangedOfAnIndexer(t *testing.T) {
 		{"apply a deletion", func() { x.Apply(rig.Deleted(rig.Stamped("c", 1, "6"))) }, []string{"c", "size 1"}},
 		{"apply a bookmark", func() { x.Apply(rig.Bookmark("7")) }, nil},
 		{"replace by the same", func() { x.Replace(x.List(), "8") }, nil},
-		{"replace", func() { x.Replace([]*rig.Widget{rig.NewWidget("a", 2), rig.NewWidget("b-c", 0)}, "9") }, []string{"a", "b", "c", "size 0", "size 2", "size 3"}},
+		{"replace", func() { x.Replace([]*rig.Widget{rig.NewWidget("a", 2), rig.NewWidget("b-c", 0)}, "9") },
+			[]string{"a", "b", "c", "size 0", "size 2", "size 3"}},
 	} {
 		c := channels{}
 		for size := range 4 {
@@ -226,13 +231,17 @@ func TestWaitFor(t *testing.T) {
 		after int                            // minutes
 		want  string
 	}{
-		"at once":           {func(w *rig.Widget) bool { return w != nil }, nil, 0, "a1"},
-		"gone at once":      {func(w *rig.Widget) bool { return w == nil || w.Size == 1 }, nil, 0, "a1"},
-		"an update":         {func(w *rig.Widget) bool { return w.Size == 3 }, []func(*testing.T, memory){resize("a", 2), resize("a", 3)}, 2, "a3"},
-		"others":            {func(w *rig.Widget) bool { return w.Size == 3 }, []func(*testing.T, memory){resize("b", 3), resize("a", 3)}, 2, "a3"},
-		"it is gone":        {gone, []func(*testing.T, memory){resize("a", 2), drop("b"), drop("a")}, 3, "-"},
-		"it comes back":     {func(w *rig.Widget) bool { return w != nil && w.Size == 7 }, []func(*testing.T, memory){drop("a"), createSized("a", 7)}, 2, "a7"},
-		"it is another one": {func(w *rig.Widget) bool { return w == nil || w.UID != uidOfA }, []func(*testing.T, memory){resize("a", 2), recreate("a", 5)}, 2, "a5 or -"},
+		"at once":      {func(w *rig.Widget) bool { return w != nil }, nil, 0, "a1"},
+		"gone at once": {func(w *rig.Widget) bool { return w == nil || w.Size == 1 }, nil, 0, "a1"},
+		"an update": {func(w *rig.Widget) bool { return w.Size == 3 }, []func(*testing.T, memory){resize("a", 2),
+			resize("a", 3)}, 2, "a3"},
+		"others": {func(w *rig.Widget) bool { return w.Size == 3 }, []func(*testing.T, memory){resize("b", 3),
+			resize("a", 3)}, 2, "a3"},
+		"it is gone": {gone, []func(*testing.T, memory){resize("a", 2), drop("b"), drop("a")}, 3, "-"},
+		"it comes back": {func(w *rig.Widget) bool { return w != nil && w.Size == 7 },
+			[]func(*testing.T, memory){drop("a"), createSized("a", 7)}, 2, "a7"},
+		"it is another one": {func(w *rig.Widget) bool { return w == nil || w.UID != uidOfA },
+			[]func(*testing.T, memory){resize("a", 2), recreate("a", 5)}, 2, "a5 or -"},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
 			a := rig.NewWidget("a", 1)
@@ -288,10 +297,12 @@ func recreate(name string, size int) func(*testing.T, memory) {
 func TestWaitForBeforeTheSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &rig.Script{
-			Lists:   []rig.Reply{{Err: errors.New("connection refused")}, rig.List("10", rig.Stamped("a", 1, "9")), rig.List("20")},
+			Lists: []rig.Reply{{Err: errors.New("connection refused")}, rig.List("10", rig.Stamped("a", 1, "9")),
+				rig.List("20")},
 			Watches: []rig.Stream{rig.ExpiredAfter(time.Minute), rig.Forever()},
 		}
-		inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: func(int) time.Duration { return time.Hour }})
+		inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {},
+			Backoff: func(int) time.Duration { return time.Hour }})
 		rig.Start(t, inf)
 		begin := time.Now()
 		var seen []string
@@ -324,10 +335,12 @@ func TestWaitForWhenTheInformerStops(t *testing.T) {
 		if _, err := lw.WaitFor(t.Context(), inf, rig.Key("a"), never); !errors.Is(err, lw.ErrStopped) {
 			t.Errorf("after the end: %v", err)
 		}
-		if w, err := lw.WaitFor(rig.Canceled(t), inf, rig.Key("a"), func(w *rig.Widget) bool { return w.Size == 1 }); err != nil || w == nil {
+		if w, err := lw.WaitFor(rig.Canceled(t), inf, rig.Key("a"),
+			func(w *rig.Widget) bool { return w.Size == 1 }); err != nil || w == nil {
 			t.Errorf("what is met: %v, %v", w, err)
 		}
-		if _, err := lw.WaitFor(rig.Canceled(t), inf, rig.Key("b"), func(w *rig.Widget) bool { return w == nil }); err != nil {
+		if _, err := lw.WaitFor(rig.Canceled(t), inf, rig.Key("b"),
+			func(w *rig.Widget) bool { return w == nil }); err != nil {
 			t.Errorf("what is gone: %v", err)
 		}
 	})

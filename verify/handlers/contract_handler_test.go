@@ -204,7 +204,8 @@ func TestSlowHandlersHurtNobody(t *testing.T) {
 		m, inf := ofMemory("a0", nil)
 		block := make(chan struct{})
 		calls := 0
-		inf.AddHandler(lw.Handler[*rig.Widget]{Add: func(*rig.Widget) { <-block }, Update: func(_, _ *rig.Widget) { calls++ }})
+		inf.AddHandler(lw.Handler[*rig.Widget]{Add: func(*rig.Widget) { <-block },
+			Update: func(_, _ *rig.Widget) { calls++ }})
 		rig.Start(t, inf)
 		rig.Sleep(time.Second)
 		for i := range 1024 {

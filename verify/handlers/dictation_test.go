@@ -35,7 +35,8 @@ type dictated struct {
 	probes  int           // how often its version was asked for
 }
 
-func (s *dictated) List(ctx context.Context, opts metav1.ListOptions, yield func(*rig.Widget, error) error) (metav1.ListMeta, error) {
+func (s *dictated) List(ctx context.Context, opts metav1.ListOptions,
+	yield func(*rig.Widget, error) error) (metav1.ListMeta, error) {
 	s.mu.Lock()
 	list, version, server, slow := s.list, s.version, s.server, s.slow
 	s.mu.Unlock()
@@ -58,7 +59,8 @@ func (s *dictated) List(ctx context.Context, opts metav1.ListOptions, yield func
 	return metav1.ListMeta{ResourceVersion: version}, nil
 }
 
-func (s *dictated) Watch(ctx context.Context, _ metav1.ListOptions, yield func(lw.WatchEvent[*rig.Widget]) error) error {
+func (s *dictated) Watch(ctx context.Context, _ metav1.ListOptions,
+	yield func(lw.WatchEvent[*rig.Widget]) error) error {
 	for {
 		select {
 		case do := <-s.events:
@@ -168,7 +170,8 @@ func (d *dictation) run(t *testing.T, script string) {
 	}
 }
 
-var eventTypes = map[string]watch.EventType{"A": watch.Added, "M": watch.Modified, "D": watch.Deleted, "E": watch.Modified, "X": watch.Deleted, "B": watch.Bookmark}
+var eventTypes = map[string]watch.EventType{"A": watch.Added, "M": watch.Modified, "D": watch.Deleted,
+	"E": watch.Modified, "X": watch.Deleted, "B": watch.Bookmark}
 
 // step does what one line says.
 func (d *dictation) step(line string) (err error) {

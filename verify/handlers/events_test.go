@@ -41,7 +41,8 @@ func TestEvents(t *testing.T) {
 			rig.Remove(t, m, "a")
 		}()
 		rig.Start(t, inf)
-		want := []string{"initial added a1 first", "watch updated a2", "relist deleted a2", "relist added a3", "watch deleted a3"}
+		want := []string{"initial added a1 first", "watch updated a2", "relist deleted a2", "relist added a3",
+			"watch deleted a3"}
 		rig.Same(t, "events", want, collect(events, len(want)))
 		// Another iteration begins with what is there now.
 		rig.Create(t, m, "b", 1)

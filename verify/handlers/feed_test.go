@@ -126,7 +126,8 @@ func (e *endpoint) feed(ctx context.Context, to *lw.Feeder[*rig.Widget]) error {
 func TestPollModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		synctest.Test(t, func(t *testing.T) {
-			every := rapid.SampledFrom([]time.Duration{200 * time.Millisecond, 1500 * time.Millisecond, 5 * time.Second}).Draw(rt, "every")
+			every := rapid.SampledFrom([]time.Duration{200 * time.Millisecond, 1500 * time.Millisecond,
+				5 * time.Second}).Draw(rt, "every")
 			e := newEndpoint("a")
 			src := lw.Poll(e.list, every)
 			if rapid.Bool().Draw(rt, "feed") {
@@ -159,7 +160,8 @@ func TestPollModel(t *testing.T) {
 						break
 					}
 				}
-				t.Errorf("after %v the store has %v, want what was there within %v: %v", time.Since(e.past[0].at), got, every, e.past)
+				t.Errorf("after %v the store has %v, want what was there within %v: %v", time.Since(e.past[0].at), got,
+					every, e.past)
 			}
 			for range rapid.IntRange(1, 20).Draw(rt, "steps") {
 				name := rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(rt, "name")
@@ -215,8 +217,10 @@ func TestPoll(t *testing.T) {
 		inf.AddHandler(got.Handler())
 		got.Sorted(t, "add a1", "add b1", "synced")
 		began := time.Now()
-		if version := fmt.Sprint(began.UnixMilli()); inf.Store().ResourceVersion() != version || e.calls != 1 || !inf.Status().LastList.Equal(began) {
-			t.Errorf("version %s after %d calls, want %s; the last list was at %v", inf.Store().ResourceVersion(), e.calls, version, inf.Status().LastList)
+		if version := fmt.Sprint(began.UnixMilli()); inf.Store().ResourceVersion() != version || e.calls != 1 ||
+			!inf.Status().LastList.Equal(began) {
+			t.Errorf("version %s after %d calls, want %s; the last list was at %v", inf.Store().ResourceVersion(), e.calls,
+				version, inf.Status().LastList)
 		}
 		// All differences of a poll are shown together.
 		var shown []map[lw.Key]int
@@ -240,7 +244,8 @@ func TestPoll(t *testing.T) {
 		rig.Same(t, "shown", want, slices.CompactFunc(shown, maps.Equal))
 		// Status knows of each poll.
 		rig.Sleep(25 * time.Second)
-		if s := inf.Status(); time.Since(s.LastList) != 5*time.Second || !s.NeedsListSince.IsZero() || s.Requests["list"].Started != 1 {
+		if s := inf.Status(); time.Since(s.LastList) != 5*time.Second || !s.NeedsListSince.IsZero() ||
+			s.Requests["list"].Started != 1 {
 			t.Errorf("the last list was %v ago, due %v", time.Since(s.LastList), s.NeedsListSince)
 		}
 		// CatchUp has it called, once for all callers.
@@ -309,13 +314,15 @@ func TestEmptyFirstAnswer(t *testing.T) {
 		synced bool
 		text   string
 	}{
-		"Poll of nil":      {text: "is a slice that is not nil"},
-		"Poll of nothing":  {polled: []*rig.Widget{}, synced: true},
-		"Feed of nil":      {feed: func(to *lw.Feeder[*rig.Widget]) error { return to.Snapshot(nil) }, text: "is a slice that is not nil"},
-		"Feed that ends":   {feed: func(*lw.Feeder[*rig.Widget]) error { return nil }, text: "without a snapshot"},
-		"Feed of a change": {feed: func(to *lw.Feeder[*rig.Widget]) error { return to.Change(rig.Widgets("a1")) }, text: "a change before the snapshot"},
-		"nil object":       {polled: []*rig.Widget{rig.NewWidget("a", 1), nil}, text: "Poll: object 2 of 2 is nil"},
-		"no name":          {polled: []*rig.Widget{{}}, text: "Poll: object 1 of 1 has no name"},
+		"Poll of nil":     {text: "is a slice that is not nil"},
+		"Poll of nothing": {polled: []*rig.Widget{}, synced: true},
+		"Feed of nil": {feed: func(to *lw.Feeder[*rig.Widget]) error { return to.Snapshot(nil) },
+			text: "is a slice that is not nil"},
+		"Feed that ends": {feed: func(*lw.Feeder[*rig.Widget]) error { return nil }, text: "without a snapshot"},
+		"Feed of a change": {feed: func(to *lw.Feeder[*rig.Widget]) error { return to.Change(rig.Widgets("a1")) },
+			text: "a change before the snapshot"},
+		"nil object": {polled: []*rig.Widget{rig.NewWidget("a", 1), nil}, text: "Poll: object 2 of 2 is nil"},
+		"no name":    {polled: []*rig.Widget{{}}, text: "Poll: object 1 of 1 has no name"},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
 			src := lw.Poll(func(context.Context) ([]*rig.Widget, error) { return c.polled, nil }, time.Second)
@@ -348,7 +355,8 @@ func TestPollListsAtOnce(t *testing.T) {
 func TestPollRefuses(t *testing.T) {
 	e := newEndpoint("a")
 	src := lw.WithListOptions(lw.Poll(e.list, time.Second), func(o *metav1.ListOptions) { o.LabelSelector = "a=b" })
-	if err := lw.NewInformer(src, &lw.Options{OnError: func(error) {}}).Run(t.Context()); !errors.Is(err, lw.ErrPermanent) || !strings.Contains(err.Error(), "Transform") {
+	if err := lw.NewInformer(src, &lw.Options{OnError: func(error) {}}).Run(t.Context()); !errors.Is(err,
+		lw.ErrPermanent) || !strings.Contains(err.Error(), "Transform") {
 		t.Errorf("a selector: %v", err)
 	}
 	rig.MustPanic(t, "lw: Poll", func() { lw.Poll[*rig.Widget](nil, time.Second) })

@@ -93,16 +93,17 @@ func TestPollTellsAgain(t *testing.T) {
 		full := errors.New("full")
 		for round := range 4 {
 			var told []string
-			err := src.Watch(t.Context(), metav1.ListOptions{ResourceVersion: version}, func(ev lw.WatchEvent[*rig.Widget]) error {
-				text := fmt.Sprint(ev.Type, " ", ev.Key().Name, " ", ev.Object != nil, " ", ev.Err != nil, " ", ev.Open)
-				if ev.Identity != nil {
-					text += " " + string(ev.Identity.UID)
-				}
-				if told = append(told, text); len(told) > round%3 {
-					return full
-				}
-				return nil
-			})
+			err := src.Watch(t.Context(), metav1.ListOptions{ResourceVersion: version},
+				func(ev lw.WatchEvent[*rig.Widget]) error {
+					text := fmt.Sprint(ev.Type, " ", ev.Key().Name, " ", ev.Object != nil, " ", ev.Err != nil, " ", ev.Open)
+					if ev.Identity != nil {
+						text += " " + string(ev.Identity.UID)
+					}
+					if told = append(told, text); len(told) > round%3 {
+						return full
+					}
+					return nil
+				})
 			want := []string{"ADDED d false true true", "MODIFIED b true false true", "DELETED c false false false uid of c"}
 			if diff := cmp.Diff(want[:round%3+1], told); diff != "" || err != full {
 				t.Errorf("round %d: %v, told (-want +got):\n%s", round, err, diff)
@@ -119,11 +120,13 @@ func TestFeedIsAliveWithoutBookmarks(t *testing.T) {
 		streamed, seconds := true, int64(90)
 		var told []string
 		began := time.Now()
-		err := src.Watch(ctx, metav1.ListOptions{SendInitialEvents: &streamed, TimeoutSeconds: &seconds}, func(ev lw.WatchEvent[*rig.Widget]) error {
-			told = append(told, string(ev.Type))
-			return nil
-		})
-		if took := time.Since(began); took != 10*time.Minute || !errors.Is(err, context.DeadlineExceeded) || !slices.Equal(told, []string{"ADDED", "BOOKMARK"}) {
+		err := src.Watch(ctx, metav1.ListOptions{SendInitialEvents: &streamed, TimeoutSeconds: &seconds},
+			func(ev lw.WatchEvent[*rig.Widget]) error {
+				told = append(told, string(ev.Type))
+				return nil
+			})
+		if took := time.Since(began); took != 10*time.Minute || !errors.Is(err, context.DeadlineExceeded) ||
+			!slices.Equal(told, []string{"ADDED", "BOOKMARK"}) {
 			t.Errorf("the watch has ended after %v with %v, and told %v", took, err, told)
 		}
 	})

@@ -316,7 +316,8 @@ func (w *followWorld) Sleep(t *rapid.T) {
 // Follow adds a follower, which may be slow.
 func (w *followWorld) Follow(t *rapid.T) {
 	ctx, cancel := context.WithCancel(context.Background())
-	f := &modelFollower{w: w, cancel: cancel, ended: make(chan error, 1), heard: map[int]bool{}, pause: func() time.Duration { return 0 }}
+	f := &modelFollower{w: w, cancel: cancel, ended: make(chan error, 1), heard: map[int]bool{},
+		pause: func() time.Duration { return 0 }}
 	if rapid.Bool().Draw(t, "slow") {
 		n, every := 0, rapid.IntRange(1, 4).Draw(t, "every")
 		pause := time.Duration(rapid.IntRange(1, 20_000).Draw(t, "ms")) * time.Millisecond
@@ -401,7 +402,8 @@ func (w *followWorld) compare(t *rapid.T) {
 	defer w.mu.Unlock()
 	for _, f := range w.followers {
 		if !maps.Equal(want, f.content) || f.version != w.inf.Store().ResourceVersion() {
-			t.Fatalf("a follower is at %s, the store at %s (-store +follower):\n%s", f.version, w.inf.Store().ResourceVersion(), cmp.Diff(want, f.content))
+			t.Fatalf("a follower is at %s, the store at %s (-store +follower):\n%s", f.version, w.inf.Store().ResourceVersion(),
+				cmp.Diff(want, f.content))
 		}
 		w.seen["progress"] += f.progress
 		w.seen["begins"] += f.begins
@@ -439,8 +441,9 @@ func TestFollowModel(t *testing.T) {
 				w := newFollowWorld(t, seen)
 				defer w.end(t)
 				t.Repeat(map[string]func(*rapid.T){
-					"write": w.Write, "write more": w.Write, "write again": w.Write, "bookmark": w.Bookmark, "disconnect": w.Disconnect,
-					"relist": w.Relist, "fail": w.Fail, "rewind": w.Rewind, "sleep": w.Sleep, "follow": w.Follow, "leave": w.Leave,
+					"write": w.Write, "write more": w.Write, "write again": w.Write, "bookmark": w.Bookmark,
+					"disconnect": w.Disconnect,
+					"relist":     w.Relist, "fail": w.Fail, "rewind": w.Rewind, "sleep": w.Sleep, "follow": w.Follow, "leave": w.Leave,
 					"catch up": w.CatchUp, "settle": w.Settle, "": w.Check,
 				})
 			})

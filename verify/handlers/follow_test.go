@@ -34,7 +34,8 @@ func (h *heard) Begin(snap *lw.Snapshot[*rig.Widget], epoch bool) {
 		what = "begin epoch "
 	}
 	what += snap.ResourceVersion()
-	for _, w := range slices.SortedFunc(snap.All(), func(a, b *rig.Widget) int { return strings.Compare(a.Name, b.Name) }) {
+	for _, w := range slices.SortedFunc(snap.All(),
+		func(a, b *rig.Widget) int { return strings.Compare(a.Name, b.Name) }) {
 		what += fmt.Sprintf(" %s%d", w.Name, w.Size)
 	}
 	h.add(what)
@@ -264,7 +265,8 @@ func TestFollowDerived(t *testing.T) {
 			}
 			return &rig.Widget{Meta: lw.Meta{Name: w.Name}, Size: w.Size}
 		}, "short")
-		lw.Derive(g, inf, func(w *rig.Widget) *rig.Widget { return &rig.Widget{Meta: lw.Meta{Name: w.Name}, Size: w.Size} }, "all")
+		lw.Derive(g, inf, func(w *rig.Widget) *rig.Widget { return &rig.Widget{Meta: lw.Meta{Name: w.Name}, Size: w.Size} },
+			"all")
 		f, u := new(heard), new(heard)
 		following(t, short, f)
 		following(t, lw.NewUnion[*rig.Widget](g, short), u)

@@ -255,7 +255,8 @@ func TestOptionsThatCannotBeMeant(t *testing.T) {
 		rig.Same(t, "warnings of 30 ns", 1, warnings())
 		inf.AddHandler(lw.Handler[*rig.Widget]{Resync: time.Second, Update: func(_, _ *rig.Widget) {}})
 		rig.Same(t, "warnings of a second", 1, warnings())
-		for _, o := range []lw.Options{{PageSize: -1}, {SyncBudget: -time.Hour}, {WatchTimeout: -1}, {WatchTimeout: 300}, {SyncBudget: 10}} {
+		for _, o := range []lw.Options{{PageSize: -1}, {SyncBudget: -time.Hour}, {WatchTimeout: -1}, {WatchTimeout: 300},
+			{SyncBudget: 10}} {
 			logger, warnings := countWarnings()
 			o.Logger, o.OnError = logger, func(error) {}
 			lw.NewInformer(lw.NewMemory[*rig.Widget](), &o)

@@ -227,7 +227,8 @@ func TestEveryUpdate(t *testing.T) {
 func TestPending(t *testing.T) {
 	beforeRun(t, "a1 b1 c1", nil, func(t *testing.T, m memory, inf informer) {
 		next := make(chan struct{})
-		reg := inf.AddHandler(lw.Handler[*rig.Widget]{Add: func(*rig.Widget) { <-next }, Update: func(_, _ *rig.Widget) { <-next }})
+		reg := inf.AddHandler(lw.Handler[*rig.Widget]{Add: func(*rig.Widget) { <-next },
+			Update: func(_, _ *rig.Widget) { <-next }})
 		mustBePending(t, reg, 0, "before Run")
 		rig.Start(t, inf)
 		synctest.Wait()

@@ -46,7 +46,8 @@ func TestTellIndex(t *testing.T) {
 		if s, _ := sums.Store().Get(rig.Key("a")); s == nil || s.Sum != 2 {
 			t.Errorf("derived is %v", s)
 		}
-		if got, err := lw.WaitFor(t.Context(), lw.Collection[*rig.Widget](d.inf), rig.Key("a"), func(w *rig.Widget) bool { return w.Size == 2 }); err != nil || got.Name != "a" {
+		if got, err := lw.WaitFor(t.Context(), lw.Collection[*rig.Widget](d.inf), rig.Key("a"),
+			func(w *rig.Widget) bool { return w.Size == 2 }); err != nil || got.Name != "a" {
 			t.Errorf("WaitFor: %v, %v", got, err)
 		}
 		if s := d.inf.Status(); s.ResourceVersion != "10" || d.inf.Store().Snapshot().ResourceVersion() != "10" {
@@ -267,7 +268,8 @@ func TestTellController(t *testing.T) {
 			}
 			inf.AddHandler(lw.Handler[*rig.Widget]{
 				SkipTold: skips,
-				Add:      func(*rig.Widget) { enqueue() }, Update: func(_, _ *rig.Widget) { enqueue() }, Delete: func(*rig.Widget) { enqueue() },
+				Add:      func(*rig.Widget) { enqueue() }, Update: func(_, _ *rig.Widget) { enqueue() },
+				Delete: func(*rig.Widget) { enqueue() },
 			})
 			rig.Start(t, inf)
 			rig.Sleep(time.Minute) // also the first list is late

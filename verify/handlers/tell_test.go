@@ -411,10 +411,11 @@ func TestTellRefuses(t *testing.T) {
 
 		for what, src := range map[string]lw.Source[*rig.Widget]{
 			"a source of an unknown kind": &rig.Fed{Version: "1"},
-			"a Transform of one":          lw.Transform(lw.Source[*rig.Widget](&rig.Fed{Version: "1"}), func(w *rig.Widget) (*rig.Widget, error) { return w, nil }),
-			"options of one":              lw.WithListOptions[*rig.Widget](&rig.Fed{Version: "1"}),
-			"a Shard of one":              lw.Shard[*rig.Widget](&rig.Fed{Version: "1"}, 0, 2),
-			"a Poll":                      lw.Poll(func(context.Context) ([]*rig.Widget, error) { return nil, nil }, time.Hour),
+			"a Transform of one": lw.Transform(lw.Source[*rig.Widget](&rig.Fed{Version: "1"}),
+				func(w *rig.Widget) (*rig.Widget, error) { return w, nil }),
+			"options of one": lw.WithListOptions[*rig.Widget](&rig.Fed{Version: "1"}),
+			"a Shard of one": lw.Shard[*rig.Widget](&rig.Fed{Version: "1"}, 0, 2),
+			"a Poll":         lw.Poll(func(context.Context) ([]*rig.Widget, error) { return nil, nil }, time.Hour),
 		} {
 			inf := lw.NewInformer(src, nil)
 			check(what, inf.Tell(told), errors.ErrUnsupported)

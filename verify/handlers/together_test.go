@@ -197,7 +197,8 @@ type tearing struct {
 	tears int
 }
 
-func (s tearing) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[*rig.Widget]) error) error {
+func (s tearing) Watch(ctx context.Context, opts metav1.ListOptions,
+	yield func(lw.WatchEvent[*rig.Widget]) error) error {
 	n := 0
 	return s.Memory.Watch(ctx, opts, func(ev lw.WatchEvent[*rig.Widget]) error {
 		if err := yield(ev); err != nil {
@@ -250,7 +251,8 @@ func TestGroups(t *testing.T) {
 		"another version in it": {watches: after(open(a2), rig.Modified(rig.Stamped("b", 2, "12"))),
 			lists: []rig.Reply{rig.List("12", rig.Stamped("a", 2, "11"), rig.Stamped("b", 2, "12"))}, errors: 1,
 			want: map[string]int{"a": 2, "b": 2}, version: "12", calls: []string{"update a1 a2", "update b1 b2"}},
-		"no version in it": {watches: after(open(a2), lw.WatchEvent[*rig.Widget]{Type: watch.Modified, Object: rig.Stamped("b", 2, "12")}),
+		"no version in it": {watches: after(open(a2), lw.WatchEvent[*rig.Widget]{Type: watch.Modified,
+			Object: rig.Stamped("b", 2, "12")}),
 			lists: []rig.Reply{rig.List("12", rig.Stamped("a", 2, "11"), rig.Stamped("b", 2, "12"))}, errors: 1,
 			want: map[string]int{"a": 2, "b": 2}, version: "12", calls: []string{"update a1 a2", "update b1 b2"}},
 		"a bookmark without a version": {watches: after(open(a2), rig.Bookmark("")),
@@ -268,12 +270,14 @@ func TestGroups(t *testing.T) {
 			want: map[string]int{"a": 1, "b": 2}, version: "10", calls: []string{"update b1 b2"}, errors: 1, aside: 1},
 		"read again": {watches: after(open(rig.BadEvent("a", "11")), b2,
 			open(rig.Modified(rig.Stamped("a", 3, "12"))), rig.Modified(rig.Stamped("b", 3, "12"))),
-			want: map[string]int{"a": 3, "b": 3}, version: "12", calls: []string{"update b1 b2", "update a1 a3", "update b2 b3"}, errors: 1},
+			want: map[string]int{"a": 3, "b": 3}, version: "12", calls: []string{"update b1 b2", "update a1 a3", "update b2 b3"},
+			errors: 1},
 		"an index panics": {watches: after(open(a2), b2), size: "a", opts: lw.Options{OnPanic: func(*lw.Panic) {}},
 			want: map[string]int{"a": 1, "b": 2}, version: "10", calls: []string{"update b1 b2"}, errors: 1, aside: 1},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
-			src := &rig.Script{Lists: append([]rig.Reply{base()}, c.lists...), Watches: append([]rig.Stream{{After: time.Second}}, c.watches...)}
+			src := &rig.Script{Lists: append([]rig.Reply{base()}, c.lists...),
+				Watches: append([]rig.Stream{{After: time.Second}}, c.watches...)}
 			errs := new(rig.Errors)
 			opts := c.opts
 			opts.List, opts.OnError, opts.DetectMutation = lw.ListWhole, errs.Add, true
@@ -324,11 +328,14 @@ func TestGroups(t *testing.T) {
 // A Sink is told of a group when it is whole, with the version that it leads to.
 func TestSinkGetsWholeGroups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src := &rig.Script{Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "8"), rig.Stamped("b", 1, "9"))}, Watches: []rig.Stream{
-			{Events: []lw.WatchEvent[*rig.Widget]{open(rig.Modified(rig.Stamped("a", 2, "11")))}, After: time.Second},
-			rig.Events(open(rig.Modified(rig.Stamped("a", 2, "11"))), open(rig.Deleted(rig.Stamped("b", 1, "11"))), rig.Bookmark("11"),
-				open(rig.Modified(rig.Stamped("a", 3, "12"))), rig.BadEvent("c", "12"), open(rig.BadEvent("c", "13")), rig.Bookmark("13")),
-		}}
+		src := &rig.Script{Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "8"), rig.Stamped("b", 1, "9"))},
+			Watches: []rig.Stream{
+				{Events: []lw.WatchEvent[*rig.Widget]{open(rig.Modified(rig.Stamped("a", 2, "11")))}, After: time.Second},
+				rig.Events(open(rig.Modified(rig.Stamped("a", 2, "11"))), open(rig.Deleted(rig.Stamped("b", 1, "11"))),
+					rig.Bookmark("11"),
+					open(rig.Modified(rig.Stamped("a", 3, "12"))), rig.BadEvent("c", "12"), open(rig.BadEvent("c", "13")),
+					rig.Bookmark("13")),
+			}}
 		x, sink := lw.NewIndexer[*rig.Widget](), new(groupSink)
 		sink.sink = x
 		r := rig.ReflectInto(t, src, lw.Sink[*rig.Widget](sink), &lw.Options{List: lw.ListWhole, OnError: func(error) {}})
@@ -383,26 +390,27 @@ func TestWrappersKeepGroups(t *testing.T) {
 			shown, held := map[lw.Key]int{}, map[lw.Key]int{}
 			version, groups := "", 0
 			go func() {
-				_ = src.Watch(ctx, metav1.ListOptions{ResourceVersion: m.ResourceVersion()}, func(ev lw.WatchEvent[*rig.Widget]) error {
-					if version != "" && ev.ResourceVersion != version {
-						t.Errorf("an event of %s amid those of %s", ev.ResourceVersion, version)
-					}
-					if ev.Type == watch.Deleted {
-						delete(held, ev.Key())
-					} else {
-						held[ev.Key()] = ev.Object.Size
-					}
-					if version = ev.ResourceVersion; !ev.Open {
-						version, shown = "", maps.Clone(held)
-						groups++
-						for k, n := range shown {
-							if n != groups {
-								t.Errorf("after %d transactions %s is of %d", groups, k, n)
+				_ = src.Watch(ctx, metav1.ListOptions{ResourceVersion: m.ResourceVersion()},
+					func(ev lw.WatchEvent[*rig.Widget]) error {
+						if version != "" && ev.ResourceVersion != version {
+							t.Errorf("an event of %s amid those of %s", ev.ResourceVersion, version)
+						}
+						if ev.Type == watch.Deleted {
+							delete(held, ev.Key())
+						} else {
+							held[ev.Key()] = ev.Object.Size
+						}
+						if version = ev.ResourceVersion; !ev.Open {
+							version, shown = "", maps.Clone(held)
+							groups++
+							for k, n := range shown {
+								if n != groups {
+									t.Errorf("after %d transactions %s is of %d", groups, k, n)
+								}
 							}
 						}
-					}
-					return nil
-				})
+						return nil
+					})
 			}()
 			synctest.Wait()
 			for n := 1; n <= 20; n++ {
@@ -430,7 +438,8 @@ func TestStreamEndsAmidAVersion(t *testing.T) {
 		src := &rig.Script{OnStream: func() rig.Stream {
 			if first {
 				first = false
-				return rig.Events(rig.Added("a", "8"), rig.Added("b", "9"), open(rig.Modified(rig.Stamped("a", 2, "10"))), rig.End("10"))
+				return rig.Events(rig.Added("a", "8"), rig.Added("b", "9"), open(rig.Modified(rig.Stamped("a", 2, "10"))),
+					rig.End("10"))
 			}
 			return rig.Events(rig.Added("a", "10"), rig.Added("b", "10"), rig.End("10"))
 		}}
@@ -459,7 +468,8 @@ func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := lw.NewMemory(rig.NewWidget("a", 1))
 		var asked atomic.Int32
-		inf := rig.Run(t, &hintedSource{but(m, "other"), lw.SourceHints{Progress: func() { asked.Add(1); m.Bookmark() }}}, nil)
+		inf := rig.Run(t, &hintedSource{but(m, "other"), lw.SourceHints{Progress: func() { asked.Add(1); m.Bookmark() }}},
+			nil)
 		other := rig.Create(t, m, "other", 1)
 		began := time.Now()
 		rig.OK(t, inf.WaitForResourceVersion(t.Context(), other.ResourceVersion))

@@ -44,7 +44,8 @@ func TestWaitsSayWhy(t *testing.T) {
 			condition + "meet it at 10 (watching): out of patience\n" + bad.Err.Error(), []error{never, bad.Err}},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
-			opts := &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: func(int) time.Duration { return time.Hour }}
+			opts := &lw.Options{List: lw.ListPages, OnError: func(error) {},
+				Backoff: func(int) time.Duration { return time.Hour }}
 			inf := lw.NewInformer[*rig.Widget](tc.src, opts)
 			if tc.run {
 				rig.Start(t, inf)
@@ -131,8 +132,9 @@ func TestStatusAfterWaitForSync(t *testing.T) {
 		src   *rig.Script
 		epoch int
 	}{
-		"at first":         {&rig.Script{Lists: []rig.Reply{{Err: errors.New("connection refused")}, last}}, 0},
-		"in another epoch": {&rig.Script{Lists: []rig.Reply{rig.List("20", twice), last}, Watches: []rig.Stream{rig.Expired(), rig.Forever()}}, 1},
+		"at first": {&rig.Script{Lists: []rig.Reply{{Err: errors.New("connection refused")}, last}}, 0},
+		"in another epoch": {&rig.Script{Lists: []rig.Reply{rig.List("20", twice), last}, Watches: []rig.Stream{rig.Expired(),
+			rig.Forever()}}, 1},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
 			var inf *lw.Informer[*rig.Widget]
@@ -146,10 +148,12 @@ func TestStatusAfterWaitForSync(t *testing.T) {
 					t.Errorf("WaitForSync: %v", err)
 				}
 				want := lw.Status{
-					StoreStatus: lw.StoreStatus{Name: "Widget", Synced: true, Objects: 1, SetAside: map[lw.Key]error{rig.Key("b"): last.Bad[0]}, Handlers: []lw.HandlerStatus{}},
-					Phase:       "watching", ResourceVersion: "10", Mode: lw.ListPages, Epoch: tc.epoch,
+					StoreStatus: lw.StoreStatus{Name: "Widget", Synced: true, Objects: 1,
+						SetAside: map[lw.Key]error{rig.Key("b"): last.Bad[0]}, Handlers: []lw.HandlerStatus{}},
+					Phase: "watching", ResourceVersion: "10", Mode: lw.ListPages, Epoch: tc.epoch,
 				}
-				ignored := cmpopts.IgnoreFields(lw.Status{}, "LastList", "Failed", "Requests", "ListCauses", "Events", "Undecoded", "Backoff")
+				ignored := cmpopts.IgnoreFields(lw.Status{}, "LastList", "Failed", "Requests", "ListCauses", "Events",
+					"Undecoded", "Backoff")
 				rig.Same(t, "status", want, inf.Status(), ignored, cmpopts.EquateErrors())
 			}})
 			rig.Start(t, inf)
@@ -182,18 +186,19 @@ func TestStatusAfterWaitForResourceVersion(t *testing.T) {
 		looked := 0
 		// The event comes before the first look at all that is cached, which would race with the change.
 		backoff := func(int) time.Duration { return 200 * time.Millisecond }
-		inf = lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, DetectMutation: true, Backoff: backoff, OnError: func(err error) {
-			if !strings.Contains(err.Error(), "mutation") {
-				return
-			}
-			looked++
-			if err := inf.WaitForResourceVersion(rig.Canceled(t), "12"); err != nil {
-				t.Errorf("WaitForResourceVersion: %v", err)
-			}
-			if s := inf.Status(); s.SetAside != nil || s.Failures != 0 || s.Err != nil || !s.FailingSince.IsZero() {
-				t.Errorf("status: %+v", s)
-			}
-		}})
+		inf = lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, DetectMutation: true, Backoff: backoff,
+			OnError: func(err error) {
+				if !strings.Contains(err.Error(), "mutation") {
+					return
+				}
+				looked++
+				if err := inf.WaitForResourceVersion(rig.Canceled(t), "12"); err != nil {
+					t.Errorf("WaitForResourceVersion: %v", err)
+				}
+				if s := inf.Status(); s.SetAside != nil || s.Failures != 0 || s.Err != nil || !s.FailingSince.IsZero() {
+					t.Errorf("status: %+v", s)
+				}
+			}})
 		rig.Start(t, inf)
 		rig.Sleep(time.Minute)
 		rig.Same(t, "how often it looked", 1, looked)
@@ -216,17 +221,22 @@ func TestVersionOfAListWithABadObject(t *testing.T) {
 		lists []rig.Reply
 		want  []string // after each list
 	}{
-		"it was not there":     {[]rig.Reply{rig.List("10", a), badList("20", a)}, []string{"10", "20"}},
-		"at first":             {[]rig.Reply{badList("10", a), badList("20", a)}, []string{"10", "20"}},
-		"it stays as it was":   {[]rig.Reply{rig.List("10", a, b), badList("20", a), badList("30", a)}, []string{"10", "10", "10"}},
-		"it can be read again": {[]rig.Reply{rig.List("10", a, b), badList("20", a), rig.List("30", a, rig.Stamped("b", 2, "18"))}, []string{"10", "10", "30"}},
-		"it is gone":           {[]rig.Reply{rig.List("10", a, b), badList("20", a), rig.List("30", a)}, []string{"10", "10", "30"}},
-		"in another epoch":     {[]rig.Reply{rig.List("30", a, b), badList("20", a), badList("20", a), badList("20", a), badList("20", a)}, []string{"30", "30", "30", "30", "20"}},
+		"it was not there": {[]rig.Reply{rig.List("10", a), badList("20", a)}, []string{"10", "20"}},
+		"at first":         {[]rig.Reply{badList("10", a), badList("20", a)}, []string{"10", "20"}},
+		"it stays as it was": {[]rig.Reply{rig.List("10", a, b), badList("20", a), badList("30", a)},
+			[]string{"10", "10", "10"}},
+		"it can be read again": {[]rig.Reply{rig.List("10", a, b), badList("20", a),
+			rig.List("30", a, rig.Stamped("b", 2, "18"))}, []string{"10", "10", "30"}},
+		"it is gone": {[]rig.Reply{rig.List("10", a, b), badList("20", a), rig.List("30", a)},
+			[]string{"10", "10", "30"}},
+		"in another epoch": {[]rig.Reply{rig.List("30", a, b), badList("20", a), badList("20", a), badList("20", a),
+			badList("20", a)}, []string{"30", "30", "30", "30", "20"}},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
 			src := &rig.Script{Lists: tc.lists, OnWatch: func() rig.Stream { return rig.ExpiredAfter(time.Hour) }}
 			inf := lw.NewInformer[*rig.Widget](src, &lw.Options{
-				List: lw.ListWhole, OnError: func(error) {}, WatchTimeout: 3 * time.Hour, Backoff: func(int) time.Duration { return time.Hour },
+				List: lw.ListWhole, OnError: func(error) {}, WatchTimeout: 3 * time.Hour,
+				Backoff: func(int) time.Duration { return time.Hour },
 			})
 			rig.Start(t, inf)
 			var got []string

@@ -78,8 +78,10 @@ func TestFieldsUnion(t *testing.T) {
 		{lw.Fields{"l.a*"}, lw.Fields{"l.ab", "l.b"}, lw.Fields{"l.a*", "l.b"}},
 		{lw.Fields{"l.a*?", "l.ab?"}, lw.Fields{"l.ab*", "l.ac*?", "*?"}, lw.Fields{"*?", "l.a*?", "l.ab*"}},
 		{lw.Fields{"l.a*", "l.a*?"}, lw.Fields{"l.a", "l.a?"}, lw.Fields{"l.a*"}},
-		{lw.Fields{"metadata.labels"}, lw.Fields{"metadata.labels.a.b", "metadata.name"}, lw.Fields{"metadata.labels", "metadata.name"}},
-		{lw.Fields{"metadata.labels.a"}, lw.Fields{"metadata.labels.a.b"}, lw.Fields{"metadata.labels.a", "metadata.labels.a.b"}},
+		{lw.Fields{"metadata.labels"}, lw.Fields{"metadata.labels.a.b", "metadata.name"},
+			lw.Fields{"metadata.labels", "metadata.name"}},
+		{lw.Fields{"metadata.labels.a"}, lw.Fields{"metadata.labels.a.b"}, lw.Fields{"metadata.labels.a",
+			"metadata.labels.a.b"}},
 	} {
 		rig.Same(t, fmt.Sprintf("%q and %q", tt.f, tt.g), tt.want, tt.f.Union(tt.g))
 	}
@@ -127,7 +129,8 @@ func basketJSON(t *testing.T, keys []string) string {
 	data, err := json.Marshal(map[string]any{
 		"apiVersion": "v1", "kind": "Basket",
 		"metadata": map[string]any{"name": "x", "labels": strings, "annotations": strings}, "data": strings,
-		"spec": map[string]any{"a": "x", "nested": nested, "within": map[string]any{"strings": strings, "any": nested}, "list": []any{map[string]any{"strings": strings}, nested}},
+		"spec": map[string]any{"a": "x", "nested": nested, "within": map[string]any{"strings": strings, "any": nested},
+			"list": []any{map[string]any{"strings": strings}, nested}},
 	})
 	rig.OK(t, err)
 	return string(data)
@@ -158,13 +161,16 @@ func TestFieldsOfDecodedObjects(t *testing.T) {
 	keys := []string{"a", "a.b", "a.b.c", "ab", "b", "b*"}
 	line := `{"type":"ADDED","object":` + basketJSON(t, keys) + "}\n"
 	names := slices.Concat(keys, []string{"", "a.b.", "*"})
-	maps := []string{"metadata.labels.", "metadata.annotations.", "data.", "spec.nested.", "spec.within.strings.", "spec.within.any.", "spec.within.any.a.", "spec.list.strings.", "spec.list.a.", "spec.", ""}
-	fields := []string{"spec", "spec?", "data", "data?", "metadata", "metadata.labels", "metadata.labels?", "spec.a", "spec.within", "spec.within.any", "spec.within.any?", "spec.list?"}
+	maps := []string{"metadata.labels.", "metadata.annotations.", "data.", "spec.nested.", "spec.within.strings.",
+		"spec.within.any.", "spec.within.any.a.", "spec.list.strings.", "spec.list.a.", "spec.", ""}
+	fields := []string{"spec", "spec?", "data", "data?", "metadata", "metadata.labels", "metadata.labels?", "spec.a",
+		"spec.within", "spec.within.any", "spec.within.any?", "spec.list?"}
 	path := rapid.Custom(func(t *rapid.T) string {
 		if rapid.IntRange(0, 3).Draw(t, "of a field") == 0 {
 			return rapid.SampledFrom(fields).Draw(t, "field")
 		}
-		return rapid.SampledFrom(maps).Draw(t, "map") + rapid.SampledFrom(names).Draw(t, "key") + rapid.SampledFrom([]string{"", "", "*", "?", "*?"}).Draw(t, "end")
+		return rapid.SampledFrom(maps).Draw(t, "map") + rapid.SampledFrom(names).Draw(t, "key") +
+			rapid.SampledFrom([]string{"", "", "*", "?", "*?"}).Draw(t, "end")
 	})
 	for _, typ := range []reflect.Type{reflect.TypeFor[*basket](), reflect.TypeFor[*unstructured.Unstructured]()} {
 		decoded := func(t *rapid.T, only lw.Fields) (got any) {
@@ -228,7 +234,8 @@ func TestHTTPOnly(t *testing.T) {
 	obj := `{"kind":"Carp","apiVersion":"v1","metadata":{"namespace":"n","name":"a","uid":"u","resourceVersion":"5","generation":2,"labels":{"a":"b"},"annotations":{"c":"d"}},` +
 		`"spec":{"nodeName":"node","hostname":"h"},"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}}`
 	read := func(only lw.Fields) (got []*carp.Carp) {
-		c, _, _ := rig.Answer(200, rig.ContentType("application/json"), `{"kind":"CarpList","apiVersion":"v1","items":[`+obj+`]}`)
+		c, _, _ := rig.Answer(200, rig.ContentType("application/json"), `{"kind":"CarpList","apiVersion":"v1","items":[`+obj+
+			`]}`)
 		src := &lw.HTTP[*carp.Carp]{URL: "http://server/", Client: c, Only: only}
 		got = listed(t, src)
 		src.Client, _, _ = rig.Answer(200, rig.ContentType("application/json"), `{"type":"MODIFIED","object":`+obj+`}`)

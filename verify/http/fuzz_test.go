@@ -48,19 +48,22 @@ func FuzzContinue(f *testing.F) {
 		`{"v":"meta.k8s.io/v1","rv":5,"start":"default/b\u0000"}`, `{"v":"meta.k8s.io/v1","rv":-1,"start":"default/a"}`,
 		`{"v":"meta.k8s.io/v1","rv":2,"start":"default/a"}`, `{"v":"meta.k8s.io/v1","rv":99,"start":"x"}`,
 		`{"v":"meta.k8s.io/v1","rv":0,"start":"a"}`, `{"v":"meta.k8s.io/v1","rv":-9,"start":"a"}`, `{"rv":5,"start":"a"}`,
-		`{"v":"meta.k8s.io/v1","rv":5,"start":""}`, `{"v":"meta.k8s.io/v1","rv":18446744073709551615,"start":"a"}`, `{`, `null`, ``,
+		`{"v":"meta.k8s.io/v1","rv":5,"start":""}`, `{"v":"meta.k8s.io/v1","rv":18446744073709551615,"start":"a"}`, `{`,
+		`null`, ``,
 	} {
 		f.Add(base64.RawURLEncoding.EncodeToString([]byte(token)), int64(2))
 		f.Add(token, int64(0))
 	}
 	f.Fuzz(func(t *testing.T, token string, limit int64) {
 		var got []string
-		meta, err := m.List(t.Context(), metav1.ListOptions{Continue: token, Limit: limit}, func(w *rig.Widget, err error) error {
-			got = append(got, w.Name+"@"+w.ResourceVersion)
-			return err
-		})
+		meta, err := m.List(t.Context(), metav1.ListOptions{Continue: token, Limit: limit},
+			func(w *rig.Widget, err error) error {
+				got = append(got, w.Name+"@"+w.ResourceVersion)
+				return err
+			})
 		if err != nil {
-			if !apierrors.IsBadRequest(err) && !apierrors.IsResourceExpired(err) && !apierrors.IsTimeout(err) && !apierrors.IsInvalid(err) {
+			if !apierrors.IsBadRequest(err) && !apierrors.IsResourceExpired(err) && !apierrors.IsTimeout(err) &&
+				!apierrors.IsInvalid(err) {
 				t.Errorf("continue %q: %v", token, err)
 			}
 			return
@@ -89,15 +92,18 @@ func FuzzHTTPResponse(f *testing.F) {
 	const added = `{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"1"}}}`
 	const status = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410,"message":"too old"}`
 	for _, body := range []string{
-		list, added, status, list[:60], added + added[:30], `{"type":"ERROR","object":` + status + `}`, "<html>502</html>", "",
-		`{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9"}}}`, "null", "[]", `{"items":[null,7,{}]}`, "k8s\x00\x0a\x00",
+		list, added, status, list[:60], added + added[:30], `{"type":"ERROR","object":` + status + `}`,
+		"<html>502</html>", "",
+		`{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9"}}}`, "null", "[]", `{"items":[null,7,{}]}`,
+		"k8s\x00\x0a\x00",
 	} {
 		for _, code := range []int{200, 410, 429, 500} {
 			f.Add(code, "application/json", "1", body)
 		}
 	}
 	f.Add(200, "application/vnd.kubernetes.protobuf", "", "k8s\x00\x0a\x04\x0a\x02v1")
-	f.Add(200, "application/cbor", "", cborOf(f, map[string]any{"kind": "SprocketList", "items": []any{map[string]any{"metadata": map[string]any{"name": "a"}}, 7}}))
+	f.Add(200, "application/cbor", "", cborOf(f, map[string]any{"kind": "SprocketList",
+		"items": []any{map[string]any{"metadata": map[string]any{"name": "a"}}, 7}}))
 	f.Add(200, "application/cbor-seq", "", "\xa2\x44type\x45ADDED\x46object\xf7")
 	f.Add(410, "application/cbor", "1", cborOf(f, map[string]any{"kind": "Status", "reason": "Expired"}))
 	f.Add(200, "text/html; charset=\"", "Fri, 31 Dec 1999 23:59:59 GMT", "")
@@ -107,12 +113,13 @@ func FuzzHTTPResponse(f *testing.F) {
 		if code < 200 || code > 999 {
 			return // no client of net/http passes it on
 		}
-		src := &lw.HTTP[*rig.Sprocket]{URL: "http://apiserver/x", Client: &http.Client{Transport: rig.RoundTrip(func(r *http.Request) (*http.Response, error) {
-			return &http.Response{
-				StatusCode: code, Status: http.StatusText(code), Request: r, Body: io.NopCloser(strings.NewReader(body)),
-				Header: http.Header{"Content-Type": {contentType}, "Retry-After": {retryAfter}},
-			}, nil
-		})}}
+		src := &lw.HTTP[*rig.Sprocket]{URL: "http://apiserver/x",
+			Client: &http.Client{Transport: rig.RoundTrip(func(r *http.Request) (*http.Response, error) {
+				return &http.Response{
+					StatusCode: code, Status: http.StatusText(code), Request: r, Body: io.NopCloser(strings.NewReader(body)),
+					Header: http.Header{"Content-Type": {contentType}, "Retry-After": {retryAfter}},
+				}, nil
+			})}}
 		check := func(op string, err error) {
 			t.Helper()
 			var api apierrors.APIStatus
@@ -158,7 +165,8 @@ func FuzzVersions(f *testing.F) {
 	for _, pair := range [][2]string{
 		{"1", "2"}, {"9", "10"}, {"10", "9"}, {"18446744073709551616", "18446744073709551615"},
 		{"340282366920938463463374607431768211456", "99999999999999999999999999999999999999"},
-		{"0", "1"}, {"01", "1"}, {"", "1"}, {"a", "b"}, {"-1", "1"}, {"1 ", "1"}, {"1_0", "9"}, {"١", "1"}, {"1e3", "2"}, {"+5", "4"},
+		{"0", "1"}, {"01", "1"}, {"", "1"}, {"a", "b"}, {"-1", "1"}, {"1 ", "1"}, {"1_0", "9"}, {"١", "1"}, {"1e3", "2"},
+		{"+5", "4"},
 	} {
 		f.Add(pair[0], pair[1])
 	}
@@ -177,7 +185,8 @@ func FuzzVersions(f *testing.F) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		err := lw.NewInformer(lw.NewMemory[*rig.Widget](), nil).WaitForResourceVersion(ctx, a)
-		if err == nil || errors.Is(err, context.Canceled) != decimal.MatchString(a) || !strings.Contains(err.Error(), "Widget") {
+		if err == nil || errors.Is(err, context.Canceled) != decimal.MatchString(a) || !strings.Contains(err.Error(),
+			"Widget") {
 			t.Errorf("a wait for %q: %v", a, err)
 		}
 	})

@@ -283,8 +283,9 @@ func TestGroupModel(t *testing.T) {
 			m := &groupModel{phase: "idle", seen: seen}
 			defer m.end()
 			t.Repeat(map[string]func(*rapid.T){
-				"share": m.Share, "share too": m.Share, "add": m.Add, "add graph": m.AddGraph, "release": m.Release, "release too": m.Release,
-				"run": m.Run, "stop": func(t *rapid.T) {
+				"share": m.Share, "share too": m.Share, "add": m.Add, "add graph": m.AddGraph, "release": m.Release,
+				"release too": m.Release,
+				"run":         m.Run, "stop": func(t *rapid.T) {
 					if rapid.IntRange(0, 3).Draw(t, "stop") == 3 {
 						m.Stop(t)
 					}
@@ -304,7 +305,8 @@ func TestGroupModel(t *testing.T) {
 	if histories < 80 {
 		return // too few to tell, as with -short
 	}
-	for _, what := range []string{"shared", "released twice", "left while idle", "left while watching", "left while stopped", "graph while idle", "graph while watching", "graph while stopped"} {
+	for _, what := range []string{"shared", "released twice", "left while idle", "left while watching",
+		"left while stopped", "graph while idle", "graph while watching", "graph while stopped"} {
 		if seen[what] < 10 {
 			t.Errorf("%s: only %d times", what, seen[what])
 		}

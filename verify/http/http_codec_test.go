@@ -31,12 +31,17 @@ func TestHTTPCBOR(t *testing.T) {
 		c, _, _ := rig.Answer(code, rig.ContentType(media), body)
 		return &lw.HTTP[*rig.Sprocket]{URL: "http://server/", Client: c, Accept: "application/cbor,application/json"}
 	}
-	a := rig.Sprocket{TypeMeta: metav1.TypeMeta{Kind: "Sprocket", APIVersion: "example.com/v1"}, ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", ResourceVersion: "5"}}
-	broken := map[string]any{"kind": "Sprocket", "apiVersion": "example.com/v1", "metadata": map[string]any{"namespace": "ns", "name": "b", "resourceVersion": "6"}, "spec": map[string]any{"color": 7}}
-	list := cborOf(t, map[string]any{"kind": "SprocketList", "apiVersion": "example.com/v1", "metadata": map[string]any{"resourceVersion": "9"}, "items": []any{a, broken}})
+	a := rig.Sprocket{TypeMeta: metav1.TypeMeta{Kind: "Sprocket", APIVersion: "example.com/v1"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", ResourceVersion: "5"}}
+	broken := map[string]any{"kind": "Sprocket", "apiVersion": "example.com/v1",
+		"metadata": map[string]any{"namespace": "ns", "name": "b", "resourceVersion": "6"},
+		"spec":     map[string]any{"color": 7}}
+	list := cborOf(t, map[string]any{"kind": "SprocketList", "apiVersion": "example.com/v1",
+		"metadata": map[string]any{"resourceVersion": "9"}, "items": []any{a, broken}})
 
 	got, m, err := rig.ListAll(t.Context(), source(200, "application/cbor", list), metav1.ListOptions{})
-	if diff := cmp.Diff([]string{"ns/a@5"}, got.What); err != nil || diff != "" || len(got.Errs) != 1 || m.ResourceVersion != "9" {
+	if diff := cmp.Diff([]string{"ns/a@5"}, got.What); err != nil || diff != "" || len(got.Errs) != 1 ||
+		m.ResourceVersion != "9" {
 		t.Errorf("list: error %v, metadata %v, set aside %v (-want +got):\n%s", err, m, got.Errs, diff)
 	}
 	if len(got.Errs) == 1 && !strings.Contains(got.Errs[0].Error(), "ns/b: spec.color: at byte ") {
@@ -46,7 +51,8 @@ func TestHTTPCBOR(t *testing.T) {
 	event := func(typ string, object any) string {
 		return cborOf(t, &metav1.WatchEvent{Type: typ, Object: runtime.RawExtension{Raw: []byte(cborOf(t, object))}})
 	}
-	status := metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure", Reason: metav1.StatusReasonExpired, Code: 410, Message: "gone"}
+	status := metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure",
+		Reason: metav1.StatusReasonExpired, Code: 410, Message: "gone"}
 	got, err = watchAll(t.Context(), source(200, "application/cbor-seq", event("ADDED", &a)+event("MODIFIED", broken)+
 		event("BOOKMARK", broken)+event("ERROR", &status)), metav1.ListOptions{})
 	want := []string{"ADDED ns/a@5 end=false", "MODIFIED ns/b@6 end=false", "BOOKMARK /@6 end=false"}
@@ -61,17 +67,21 @@ func TestHTTPCBOR(t *testing.T) {
 	}
 	// An error says what the bytes are not, where, and from which URL.
 	for body, want := range map[string]string{
-		list[:40]:         "lw: HTTP: http://server/: cut off at byte 40: unexpected EOF",
-		"<html>":          "lw: HTTP: http://server/: invalid CBOR at byte 0: a list begins with '<'",
-		cborOf(t, &a):     "lw: HTTP: http://server/: want a list of Sprocket objects, got a Sprocket (is it the URL of one object?): no list: it is a Sprocket",
-		event("ADDED", a): "lw: HTTP: http://server/: want a list of Sprocket objects, got events of a watch: no list: it has no kind",
+		list[:40]:     "lw: HTTP: http://server/: cut off at byte 40: unexpected EOF",
+		"<html>":      "lw: HTTP: http://server/: invalid CBOR at byte 0: a list begins with '<'",
+		cborOf(t, &a): "lw: HTTP: http://server/: want a list of Sprocket objects, got a Sprocket (is it the URL of one object?): no list: it is a Sprocket",
+		event("ADDED",
+			a): "lw: HTTP: http://server/: want a list of Sprocket objects, got events of a watch: no list: it has no kind",
 	} {
-		if _, _, err := rig.ListAll(t.Context(), source(200, "application/cbor", body), metav1.ListOptions{}); err == nil || err.Error() != want {
+		if _, _, err := rig.ListAll(t.Context(), source(200, "application/cbor", body), metav1.ListOptions{}); err == nil ||
+			err.Error() != want {
 			t.Errorf("%q: %v, want %s", body, err, want)
 		}
 	}
-	err = source(200, "application/cbor-seq", list).Watch(t.Context(), metav1.ListOptions{}, func(lw.WatchEvent[*rig.Sprocket]) error { return nil })
-	if err == nil || !strings.Contains(err.Error(), "want a stream of watch events of Sprocket objects, got a SprocketList (does a proxy drop the query?)") {
+	err = source(200, "application/cbor-seq", list).Watch(t.Context(), metav1.ListOptions{},
+		func(lw.WatchEvent[*rig.Sprocket]) error { return nil })
+	if err == nil || !strings.Contains(err.Error(),
+		"want a stream of watch events of Sprocket objects, got a SprocketList (does a proxy drop the query?)") {
 		t.Errorf("a list for a watch: %v", err)
 	}
 }
@@ -101,7 +111,8 @@ func TestHTTPCBORIsAskedFor(t *testing.T) {
 			return listed(t, h)
 		}
 		yes := true
-		err := h.Watch(t.Context(), metav1.ListOptions{SendInitialEvents: &yes, ResourceVersionMatch: "NotOlderThan", AllowWatchBookmarks: true, TimeoutSeconds: new(int64)},
+		err := h.Watch(t.Context(), metav1.ListOptions{SendInitialEvents: &yes, ResourceVersionMatch: "NotOlderThan",
+			AllowWatchBookmarks: true, TimeoutSeconds: new(int64)},
 			func(e lw.WatchEvent[*rig.Sprocket]) error {
 				if e.InitialEventsEnd {
 					return errStop
@@ -120,7 +131,8 @@ func TestHTTPCBORIsAskedFor(t *testing.T) {
 			t.Errorf("(-JSON +CBOR):\n%s", cmp.Diff(want, got))
 		}
 	}
-	rig.Same(t, "answers", []string{"application/json", "application/cbor", "application/json", "application/cbor-seq"}, media)
+	rig.Same(t, "answers", []string{"application/json", "application/cbor", "application/json", "application/cbor-seq"},
+		media)
 }
 
 func TestHTTPProtobuf(t *testing.T) {
@@ -145,23 +157,28 @@ func TestHTTPProtobuf(t *testing.T) {
 	a := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", ResourceVersion: "5"}}
 	unnamed := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", ResourceVersion: "6"}}
 
-	list, m, err := rig.ListAll(t.Context(), source(200, string(object("PartialObjectMetadataList", &metav1.PartialObjectMetadataList{
-		ListMeta: metav1.ListMeta{ResourceVersion: "9"}, Items: []metav1.PartialObjectMetadata{a, unnamed},
-	}))), metav1.ListOptions{})
-	if diff := cmp.Diff([]string{"ns/a@5"}, list.What); err != nil || diff != "" || len(list.Errs) != 1 || m.ResourceVersion != "9" {
+	list, m, err := rig.ListAll(t.Context(),
+		source(200, string(object("PartialObjectMetadataList", &metav1.PartialObjectMetadataList{
+			ListMeta: metav1.ListMeta{ResourceVersion: "9"}, Items: []metav1.PartialObjectMetadata{a, unnamed},
+		}))), metav1.ListOptions{})
+	if diff := cmp.Diff([]string{"ns/a@5"}, list.What); err != nil || diff != "" || len(list.Errs) != 1 ||
+		m.ResourceVersion != "9" {
 		t.Errorf("list: error %v, metadata %v, set aside %v (-want +got):\n%s", err, m, list.Errs, diff)
 	}
 
 	got, err := watchAll(t.Context(), source(200, frame("ADDED", object("PartialObjectMetadata", &a))+
 		frame("MODIFIED", object("PartialObjectMetadata", &unnamed))+
 		frame("BOOKMARK", object("PartialObjectMetadata", &unnamed))+
-		frame("ERROR", object("Status", &metav1.Status{Status: "Failure", Reason: metav1.StatusReasonExpired, Code: 410}))), metav1.ListOptions{})
+		frame("ERROR", object("Status", &metav1.Status{Status: "Failure", Reason: metav1.StatusReasonExpired, Code: 410}))),
+		metav1.ListOptions{})
 	want := []string{"ADDED ns/a@5 end=false", "MODIFIED ns/@6 end=false", "BOOKMARK /@6 end=false"}
 	if diff := cmp.Diff(want, got.What); !apierrors.IsResourceExpired(err) || diff != "" || len(got.Errs) != 1 {
 		t.Errorf("watch: error %v, set aside %v (-want +got):\n%s", err, got.Errs, diff)
 	}
 
-	_, _, err = rig.ListAll(t.Context(), source(403, string(object("Status", &metav1.Status{Status: "Failure", Reason: metav1.StatusReasonForbidden, Message: "no"}))), metav1.ListOptions{})
+	_, _, err = rig.ListAll(t.Context(), source(403,
+		string(object("Status", &metav1.Status{Status: "Failure", Reason: metav1.StatusReasonForbidden, Message: "no"}))),
+		metav1.ListOptions{})
 	if !apierrors.IsForbidden(err) || err.Error() != "lw: HTTP: http://server/: no" {
 		t.Errorf("a refusal in protobuf: %v", err)
 	}

@@ -184,18 +184,26 @@ func TestHTTPHeaderStaysAtHome(t *testing.T) {
 		to   []string
 		want []string
 	}{
-		"no redirect":             {"https://a/x", nil, []string{"https://a" + keys}},
-		"to another path":         {"https://a/x", []string{"/y", "https://a/z?q=1"}, []string{"https://a" + keys, "https://a" + keys, "https://a" + keys}},
-		"the port spelled out":    {"https://a/x", []string{"https://a:443/y"}, []string{"https://a" + keys, "https://a:443" + keys}},
-		"the same of http":        {"http://a:80/x", []string{"http://a/y"}, []string{"http://a:80" + keys, "http://a" + keys}},
-		"to another host":         {"https://a/x", []string{"https://b/x"}, []string{"https://a" + keys, "https://b"}},
-		"to a host below":         {"https://a/x", []string{"https://b.a/x"}, []string{"https://a" + keys, "https://b.a"}},
-		"to another port":         {"https://a/x", []string{"https://a:6443/x"}, []string{"https://a" + keys, "https://a:6443"}},
-		"from https to http":      {"https://a:1/x", []string{"http://a:1/x"}, []string{"https://a:1" + keys, "http://a:1"}},
-		"there and back":          {"https://a/x", []string{"https://b/x", "https://a/y"}, []string{"https://a" + keys, "https://b", "https://a"}},
-		"there, back and on":      {"https://a/x", []string{"https://b/x", "https://a/y", "https://a/z"}, []string{"https://a" + keys, "https://b", "https://a", "https://a"}},
-		"there, on and back":      {"https://a/x", []string{"https://b/x", "https://b/y", "https://c/", "https://a/y"}, []string{"https://a" + keys, "https://b", "https://b", "https://c", "https://a"}},
-		"at home, there and back": {"https://a/x", []string{"/y", "https://b/x", "https://a/"}, []string{"https://a" + keys, "https://a" + keys, "https://b", "https://a"}},
+		"no redirect": {"https://a/x", nil, []string{"https://a" + keys}},
+		"to another path": {"https://a/x", []string{"/y", "https://a/z?q=1"},
+			[]string{"https://a" + keys, "https://a" + keys, "https://a" + keys}},
+		"the port spelled out": {"https://a/x", []string{"https://a:443/y"},
+			[]string{"https://a" + keys, "https://a:443" + keys}},
+		"the same of http": {"http://a:80/x", []string{"http://a/y"}, []string{"http://a:80" + keys,
+			"http://a" + keys}},
+		"to another host": {"https://a/x", []string{"https://b/x"}, []string{"https://a" + keys, "https://b"}},
+		"to a host below": {"https://a/x", []string{"https://b.a/x"}, []string{"https://a" + keys, "https://b.a"}},
+		"to another port": {"https://a/x", []string{"https://a:6443/x"},
+			[]string{"https://a" + keys, "https://a:6443"}},
+		"from https to http": {"https://a:1/x", []string{"http://a:1/x"}, []string{"https://a:1" + keys, "http://a:1"}},
+		"there and back": {"https://a/x", []string{"https://b/x", "https://a/y"},
+			[]string{"https://a" + keys, "https://b", "https://a"}},
+		"there, back and on": {"https://a/x", []string{"https://b/x", "https://a/y", "https://a/z"},
+			[]string{"https://a" + keys, "https://b", "https://a", "https://a"}},
+		"there, on and back": {"https://a/x", []string{"https://b/x", "https://b/y", "https://c/", "https://a/y"},
+			[]string{"https://a" + keys, "https://b", "https://b", "https://c", "https://a"}},
+		"at home, there and back": {"https://a/x", []string{"/y", "https://b/x", "https://a/"},
+			[]string{"https://a" + keys, "https://a" + keys, "https://b", "https://a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, sent := redirects(tt.to...)
@@ -238,7 +246,8 @@ func TestHTTPHeaderBetweenServers(t *testing.T) {
 func TestHTTPRedirectPolicy(t *testing.T) {
 	header := http.Header{"X-Api-Key": {"k"}}
 	list := func(c *http.Client, header http.Header) error {
-		_, _, err := rig.ListAll(t.Context(), &lw.HTTP[*rig.Gadget]{URL: "https://a/x", Client: c, Header: header}, metav1.ListOptions{})
+		_, _, err := rig.ListAll(t.Context(), &lw.HTTP[*rig.Gadget]{URL: "https://a/x", Client: c, Header: header},
+			metav1.ListOptions{})
 		return err
 	}
 	for _, header := range []http.Header{nil, header} {
@@ -257,7 +266,8 @@ func TestHTTPRedirectPolicy(t *testing.T) {
 		}
 		return refuse
 	}
-	if err := list(c, header); !errors.Is(err, refuse) || len(*sent) != 1 || !rig.Matches(err, "lw: HTTP: https://a/x: redirected to https://b/x: stay here") {
+	if err := list(c, header); !errors.Is(err, refuse) || len(*sent) != 1 ||
+		!rig.Matches(err, "lw: HTTP: https://a/x: redirected to https://b/x: stay here") {
 		t.Errorf("error %v after %v", err, *sent)
 	}
 }
@@ -282,7 +292,8 @@ func TestHTTPErrorsNameWhereRedirectsLed(t *testing.T) {
 				}
 				return last(r)
 			})}
-			_, _, err := rig.ListAll(t.Context(), &lw.HTTP[*rig.Gadget]{URL: "https://a/x", Client: c}, metav1.ListOptions{Limit: 1})
+			_, _, err := rig.ListAll(t.Context(), &lw.HTTP[*rig.Gadget]{URL: "https://a/x", Client: c},
+				metav1.ListOptions{Limit: 1})
 			if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "secret") ||
 				strings.Contains(err.Error(), "redirected") != strings.Contains(want, "redirected") {
 				t.Errorf("%s: got %v, want %s…", to, err, want)

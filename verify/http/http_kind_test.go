@@ -44,7 +44,8 @@ func (t *talk) client() *http.Client {
 		}
 		t.asked, t.at = append(t.asked, what), append(t.at, time.Now())
 		return &http.Response{
-			StatusCode: 200, Status: "200 OK", Request: r, Header: rig.ContentType("application/json"), Body: io.NopCloser(io.MultiReader(strings.NewReader(body), rest)),
+			StatusCode: 200, Status: "200 OK", Request: r, Header: rig.ContentType("application/json"),
+			Body: io.NopCloser(io.MultiReader(strings.NewReader(body), rest)),
 		}, nil
 	})}
 }
@@ -74,7 +75,8 @@ func TestHTTPKind(t *testing.T) {
 		return list, watch, len(a.What) + len(a.Errs) + len(b.What) + len(b.Errs)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		list, watch, n := read(t, &lw.HTTP[*rig.Gadget]{URL: "http://me:secret@server/configmaps?x=y", Client: server.client()})
+		list, watch, n := read(t, &lw.HTTP[*rig.Gadget]{URL: "http://me:secret@server/configmaps?x=y",
+			Client: server.client()})
 		if want := "lw: HTTP: http://me:xxxxx@server/configmaps: " + wrongGadgets; list == nil || list.Error() != want {
 			t.Errorf("list: error %v, want %s", list, want)
 		}
@@ -83,7 +85,8 @@ func TestHTTPKind(t *testing.T) {
 			t.Errorf("watch: error %v, want %s; %d objects and events", watch, want, n)
 		}
 		// What it is called is for its user to say.
-		list, watch, n = read(t, &lw.HTTP[*rig.Gadget]{URL: "http://server/configmaps", Client: server.client(), Kind: "ConfigMap"})
+		list, watch, n = read(t, &lw.HTTP[*rig.Gadget]{URL: "http://server/configmaps", Client: server.client(),
+			Kind: "ConfigMap"})
 		if list != nil || !errors.Is(watch, context.DeadlineExceeded) || n != 2 {
 			t.Errorf("of kind ConfigMap: errors %v, %v, %d objects and events", list, watch, n)
 		}
@@ -94,7 +97,8 @@ func TestHTTPKind(t *testing.T) {
 func TestInformerOfAnotherListKind(t *testing.T) {
 	const added = `{"type":"ADDED","object":{"kind":"Gadget","apiVersion":"g.example/v1","metadata":{"namespace":"ns","name":"b","resourceVersion":"10"}}}` + "\n"
 	for _, name := range []string{"GadgetsList", "Gadgets"} {
-		for _, item := range []string{"", `{"kind":"Gadget","apiVersion":"g.example/v1","metadata":{"namespace":"ns","name":"a","resourceVersion":"5"}}`} {
+		for _, item := range []string{"",
+			`{"kind":"Gadget","apiVersion":"g.example/v1","metadata":{"namespace":"ns","name":"a","resourceVersion":"5"}}`} {
 			for _, list := range []string{
 				`{"apiVersion":"g.example/v1","items":[` + item + `],"kind":"` + name + `","metadata":{"resourceVersion":"9"}}`,
 				`{"kind":"` + name + `","apiVersion":"g.example/v1","metadata":{"resourceVersion":"9"},"items":[` + item + `]}`,
@@ -102,7 +106,8 @@ func TestInformerOfAnotherListKind(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					server := &talk{list: list, watch: added}
 					followed(t, &lw.HTTP[*rig.Gadget]{URL: "http://server/gadgets", Client: server.client()}, list, item)
-					followed(t, &lw.HTTP[*unstructured.Unstructured]{URL: "http://server/gadgets", Client: server.client()}, list, item)
+					followed(t, &lw.HTTP[*unstructured.Unstructured]{URL: "http://server/gadgets", Client: server.client()},
+						list, item)
 				})
 			}
 		}
@@ -132,13 +137,15 @@ func TestHTTPKindOfProjection(t *testing.T) {
 	}
 	want := "lw: HTTP: http://server/configmaps: want ConfigMap (as before), got Secret"
 	for range 2 {
-		if got, err := watchAll(t.Context(), src, metav1.ListOptions{}); err == nil || err.Error() != want || len(got.What)+len(got.Errs) > 0 {
+		if got, err := watchAll(t.Context(), src, metav1.ListOptions{}); err == nil || err.Error() != want || len(got.What)+
+			len(got.Errs) > 0 {
 			t.Errorf("watch: %v, error %v, want %s", got, err, want)
 		}
 	}
 	server.list = strings.ReplaceAll(configMaps, "ConfigMap", "Secret")
 	want = "lw: HTTP: http://server/configmaps: want a list of ConfigMap (as before), got SecretList"
-	if got, _, err := rig.ListAll(t.Context(), src, metav1.ListOptions{Continue: "next"}); err == nil || err.Error() != want || len(got.What)+len(got.Errs) > 0 {
+	if got, _, err := rig.ListAll(t.Context(), src, metav1.ListOptions{Continue: "next"}); err == nil ||
+		err.Error() != want || len(got.What)+len(got.Errs) > 0 {
 		t.Errorf("a further page: %v, error %v, want %s", got, err, want)
 	}
 	if got, _, err := rig.ListAll(t.Context(), src, metav1.ListOptions{}); err != nil || len(got.What) != 1 {
@@ -159,15 +166,19 @@ func TestDefinitionOfAnotherKind(t *testing.T) {
 			client := &http.Client{Transport: rig.RoundTrip(func(r *http.Request) (*http.Response, error) {
 				kind, version, id := now.Load().kind, now.Load().version, now.Load().id
 				object := `{"kind":"` + kind + `","apiVersion":"g.example/v1","metadata":{` + id + `}}`
-				server.list = `{"apiVersion":"g.example/v1","items":[` + object + `],"kind":"` + kind + `s","metadata":{"resourceVersion":"` + version + `"}}`
-				server.watch = `{"type":"BOOKMARK","object":{"kind":"` + kind + `Mark","apiVersion":"g.example/v1","metadata":{"resourceVersion":"` + version + `","annotations":{"k8s.io/initial-events-end":"true"}}}}` + "\n"
+				server.list = `{"apiVersion":"g.example/v1","items":[` + object + `],"kind":"` + kind +
+					`s","metadata":{"resourceVersion":"` + version + `"}}`
+				server.watch = `{"type":"BOOKMARK","object":{"kind":"` + kind +
+					`Mark","apiVersion":"g.example/v1","metadata":{"resourceVersion":"` + version +
+					`","annotations":{"k8s.io/initial-events-end":"true"}}}}` + "\n"
 				if q := r.URL.Query(); q.Get("sendInitialEvents") != "" || kind == "Light" && q.Get("resourceVersion") == "8" {
 					server.watch = `{"type":"ADDED","object":` + object + "}\n" + server.watch
 				}
 				return next.Do(r)
 			})}
 			errs := &rig.Errors{}
-			inf := lw.NewInformer[*unstructured.Unstructured](&lw.HTTP[*unstructured.Unstructured]{URL: "http://server/lights", Client: client}, &lw.Options{List: mode, OnError: errs.Add})
+			inf := lw.NewInformer[*unstructured.Unstructured](&lw.HTTP[*unstructured.Unstructured]{URL: "http://server/lights",
+				Client: client}, &lw.Options{List: mode, OnError: errs.Add})
 			rig.Start(t, inf)
 			time.Sleep(time.Second)
 			now.Store(&state{"Light", "9", `"namespace":"ns","name":"b","uid":"b","resourceVersion":"9"`})
@@ -194,15 +205,18 @@ func TestDefinitionOfAnotherKind(t *testing.T) {
 func TestInformerOfAnotherKind(t *testing.T) {
 	end := `{"type":"BOOKMARK","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}}}` + "\n"
 	for _, mode := range []lw.ListMode{lw.ListAuto, lw.ListStream, lw.ListPages, lw.ListWhole} {
-		for name, server := range map[string]*talk{"empty": {list: strings.Split(configMaps, "[")[0] + "[]}", watch: end}, "not empty": {list: configMaps, watch: configMapAdded + end}} {
+		for name, server := range map[string]*talk{"empty": {list: strings.Split(configMaps, "[")[0] + "[]}", watch: end},
+			"not empty": {list: configMaps, watch: configMapAdded + end}} {
 			rig.Subtest(t, fmt.Sprintf("mode %v, %s", mode, name), func(t *testing.T) {
 				errs := &rig.Errors{}
-				inf := lw.NewInformer(&lw.HTTP[*rig.Gadget]{URL: "http://server/configmaps", Client: server.client()}, &lw.Options{List: mode, OnError: errs.Add})
+				inf := lw.NewInformer(&lw.HTTP[*rig.Gadget]{URL: "http://server/configmaps", Client: server.client()},
+					&lw.Options{List: mode, OnError: errs.Add})
 				rig.Start(t, inf)
 				wait, give := context.WithTimeout(t.Context(), 10*time.Minute)
 				defer give()
 				err := inf.WaitForSync(wait)
-				if err == nil || !strings.Contains(err.Error(), "http://server/configmaps: want ") || !strings.Contains(err.Error(), "got ConfigMap") {
+				if err == nil || !strings.Contains(err.Error(), "http://server/configmaps: want ") || !strings.Contains(err.Error(),
+					"got ConfigMap") {
 					t.Errorf("the wait: %v", err)
 				}
 				if s := inf.Status(); s.Synced || len(s.SetAside) > 0 || s.Err == nil || inf.Store().Len() > 0 {
@@ -241,7 +255,8 @@ func TestWatchOfAnotherKind(t *testing.T) {
 }
 
 func gadgetListAt(version, items string) string {
-	return fmt.Sprintf(`{"kind":"GadgetList","apiVersion":"lw.test/v1","metadata":{"resourceVersion":%q},"items":[%s]}`, version, items)
+	return fmt.Sprintf(`{"kind":"GadgetList","apiVersion":"lw.test/v1","metadata":{"resourceVersion":%q},"items":[%s]}`,
+		version, items)
 }
 
 // A Status in the place of a list or an event is an error with words, and with the response's code.
@@ -273,14 +288,16 @@ func TestHTTPStatusWithoutWords(t *testing.T) {
 // Where T is an interface, Type is decoded into, and its kind checked. It must be a T.
 func TestHTTPType(t *testing.T) {
 	gadgets := &talk{list: gadgetList(gadgetA), watch: `{"type":"ADDED","object":` + gadgetA + "}\n"}
-	src := &lw.HTTP[metav1.Object]{URL: "http://server/gadgets", Client: gadgets.client(), Type: reflect.TypeFor[*rig.Gadget]()}
+	src := &lw.HTTP[metav1.Object]{URL: "http://server/gadgets", Client: gadgets.client(),
+		Type: reflect.TypeFor[*rig.Gadget]()}
 	want := &rig.Gadget{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "ua", ResourceVersion: "5"}}
 	want.Spec.Size = 3
 	rig.Same(t, "list", []metav1.Object{want}, listed(t, src))
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if got, err := watchAll(ctx, src, metav1.ListOptions{}); len(got.What) != 1 || len(got.Errs) > 0 || !errors.Is(err, context.DeadlineExceeded) {
+		if got, err := watchAll(ctx, src, metav1.ListOptions{}); len(got.What) != 1 || len(got.Errs) > 0 ||
+			!errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("watch: %v, error %v", got, err)
 		}
 	})
@@ -289,14 +306,17 @@ func TestHTTPType(t *testing.T) {
 		list string
 		err  string
 	}{
-		"http://server/other":   {reflect.TypeFor[*rig.Gadget](), configMaps, "want a list of Gadget (the kind of *rig.Gadget;"},
-		"http://server/struct":  {reflect.TypeFor[rig.Gadget](), "", "cannot decode into rig.Gadget: want a pointer to a struct"},
+		"http://server/other": {reflect.TypeFor[*rig.Gadget](), configMaps,
+			"want a list of Gadget (the kind of *rig.Gadget;"},
+		"http://server/struct": {reflect.TypeFor[rig.Gadget](), "",
+			"cannot decode into rig.Gadget: want a pointer to a struct"},
 		"http://server/no-type": {nil, "", "cannot decode into v1.Object: want a pointer to a struct"},
 		"http://server/no-t":    {reflect.TypeFor[*struct{}](), "", "cannot decode into *struct {}: Type is not a v1.Object"},
 	} {
 		src := &lw.HTTP[metav1.Object]{URL: url, Client: (&talk{list: tc.list}).client(), Type: tc.typ}
 		_, _, err := rig.ListAll(t.Context(), src, metav1.ListOptions{})
-		if err == nil || !strings.Contains(err.Error(), "lw: HTTP: "+url+": "+tc.err) || errors.Is(err, lw.ErrPermanent) != (tc.list == "") {
+		if err == nil || !strings.Contains(err.Error(), "lw: HTTP: "+url+": "+tc.err) ||
+			errors.Is(err, lw.ErrPermanent) != (tc.list == "") {
 			t.Errorf("%s: error %v, want %s", url, err, tc.err)
 		}
 	}
@@ -310,7 +330,8 @@ func TestHTTPMeta(t *testing.T) {
 			Size int `json:"size"`
 		} `json:"spec"`
 	}
-	src := lw.Source[*slim](&lw.HTTP[*slim]{URL: "http://server/gadgets", Client: (&talk{list: gadgetList(gadgetA)}).client()})
+	src := lw.Source[*slim](&lw.HTTP[*slim]{URL: "http://server/gadgets",
+		Client: (&talk{list: gadgetList(gadgetA)}).client()})
 	want := []*slim{{Meta: lw.Meta{Namespace: "ns", Name: "a", UID: "ua", ResourceVersion: "5"}}}
 	want[0].Spec.Size = 3
 	rig.Same(t, "list", want, listed(t, src))
@@ -368,10 +389,13 @@ func TestHTTPTold(t *testing.T) {
 		err  error
 	}{
 		{"whole", one(&lw.HTTP[*meter]{URL: all}), newMeter(), newMeter(), nil},
-		{"without fields", one(&lw.HTTP[*meter]{URL: all, Drop: []string{"metadata.managedFields", "spec.color"}}), newMeter(), dropped, nil},
+		{"without fields", one(&lw.HTTP[*meter]{URL: all, Drop: []string{"metadata.managedFields", "spec.color"}}),
+			newMeter(), dropped, nil},
 		{"only some fields", one(&lw.HTTP[*meter]{URL: all, Only: lw.Fields{"spec.size"}}), newMeter(), only, nil},
-		{"a projection", func(obj lw.Identified) (any, bool, error) { return (&lw.HTTP[*dial]{URL: all}).Told(obj) }, newMeter(), projected, nil},
-		{"of an untyped object", func(obj lw.Identified) (any, bool, error) { return (&lw.HTTP[*dial]{URL: all}).Told(obj) }, unstructuredMeter, projected, nil},
+		{"a projection", func(obj lw.Identified) (any, bool, error) { return (&lw.HTTP[*dial]{URL: all}).Told(obj) },
+			newMeter(), projected, nil},
+		{"of an untyped object", func(obj lw.Identified) (any, bool, error) { return (&lw.HTTP[*dial]{URL: all}).Told(obj) },
+			unstructuredMeter, projected, nil},
 		{"untyped", func(obj lw.Identified) (any, bool, error) {
 			return (&lw.HTTP[*unstructured.Unstructured]{URL: all}).Told(obj)
 		}, unstructuredMeter, unstructuredMeter, nil},
@@ -380,11 +404,14 @@ func TestHTTPTold(t *testing.T) {
 		{"of its labels", one(&lw.HTTP[*meter]{URL: all + "?labelSelector=app%3Dweb"}), newMeter(), newMeter(), nil},
 		{"of other labels", one(&lw.HTTP[*meter]{URL: all + "?labelSelector=app%3Ddb"}), newMeter(), nil, nil},
 		{"of another name", one(&lw.HTTP[*meter]{URL: all + "?fieldSelector=metadata.name!%3Da"}), newMeter(), nil, nil},
-		{"of its name", one(&lw.HTTP[*meter]{URL: all + "?fieldSelector=metadata.name%3Da,spec.size%3D4"}), newMeter(), newMeter(), nil},
-		{"options that leave it out", one(lw.WithListOptions(lw.Source[*meter](&lw.HTTP[*meter]{URL: all}), func(o *metav1.ListOptions) {
-			o.FieldSelector = "metadata.namespace=green"
-		})), newMeter(), nil, nil},
-		{"labels that nobody knows", one(&lw.HTTP[*meter]{URL: all + "?labelSelector=app"}), projected, nil, errors.ErrUnsupported},
+		{"of its name", one(&lw.HTTP[*meter]{URL: all + "?fieldSelector=metadata.name%3Da,spec.size%3D4"}), newMeter(),
+			newMeter(), nil},
+		{"options that leave it out", one(lw.WithListOptions(lw.Source[*meter](&lw.HTTP[*meter]{URL: all}),
+			func(o *metav1.ListOptions) {
+				o.FieldSelector = "metadata.namespace=green"
+			})), newMeter(), nil, nil},
+		{"labels that nobody knows", one(&lw.HTTP[*meter]{URL: all + "?labelSelector=app"}), projected, nil,
+			errors.ErrUnsupported},
 		{"a shard", one(lw.Shard[*meter](&lw.HTTP[*meter]{URL: all}, 1, 2)), newMeter(), newMeter(), nil},
 		{"another shard", one(lw.Shard[*meter](&lw.HTTP[*meter]{URL: all}, 0, 2)), newMeter(), nil, nil},
 	} {

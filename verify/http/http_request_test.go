@@ -22,12 +22,15 @@ import (
 func TestHTTPRequest(t *testing.T) {
 	yes, timeout := true, int64(30)
 	opts := metav1.ListOptions{
-		TypeMeta: metav1.TypeMeta{Kind: "ListOptions"}, LabelSelector: "a=b,c in (d)", FieldSelector: "metadata.name=x", AllowWatchBookmarks: true,
-		ResourceVersion: "5", ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, TimeoutSeconds: &timeout, Limit: 3, Continue: "c/=",
+		TypeMeta: metav1.TypeMeta{Kind: "ListOptions"}, LabelSelector: "a=b,c in (d)", FieldSelector: "metadata.name=x",
+		AllowWatchBookmarks: true,
+		ResourceVersion:     "5", ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, TimeoutSeconds: &timeout,
+		Limit: 3, Continue: "c/=",
 		SendInitialEvents: &yes, ShardSelector: "s",
 	}
 	c, asked, _ := rig.Answer(200, rig.ContentType("application/json"), gadgetList(""))
-	src := &lw.HTTP[*rig.Gadget]{URL: "http://server/gadgets?limit=7&own=1&labelSelector=e&fieldSelector=f!%3Dg", Client: c, Header: http.Header{"x-Own": {"h"}, "X-Other": {"o"}}}
+	src := &lw.HTTP[*rig.Gadget]{URL: "http://server/gadgets?limit=7&own=1&labelSelector=e&fieldSelector=f!%3Dg",
+		Client: c, Header: http.Header{"x-Own": {"h"}, "X-Other": {"o"}}}
 	query := func() url.Values {
 		asked.URL.Host = "server"
 		q, err := url.ParseQuery(asked.URL.RawQuery)
@@ -35,9 +38,11 @@ func TestHTTPRequest(t *testing.T) {
 		return q
 	}
 	want := url.Values{
-		"labelSelector": {"e,a=b,c in (d)"}, "fieldSelector": {"f!=g,metadata.name=x"}, "allowWatchBookmarks": {"true"}, "resourceVersion": {"5"},
-		"resourceVersionMatch": {"NotOlderThan"}, "timeoutSeconds": {"30"}, "limit": {"3"}, "continue": {"c/="}, "sendInitialEvents": {"true"},
-		"shardSelector": {"s"}, "own": {"1"},
+		"labelSelector": {"e,a=b,c in (d)"}, "fieldSelector": {"f!=g,metadata.name=x"}, "allowWatchBookmarks": {"true"},
+		"resourceVersion":      {"5"},
+		"resourceVersionMatch": {"NotOlderThan"}, "timeoutSeconds": {"30"}, "limit": {"3"}, "continue": {"c/="},
+		"sendInitialEvents": {"true"},
+		"shardSelector":     {"s"}, "own": {"1"},
 	}
 	_, _, err := rig.ListAll(t.Context(), src, opts)
 	rig.OK(t, err)
@@ -54,7 +59,8 @@ func TestHTTPRequest(t *testing.T) {
 	rig.Same(t, "the source's header", http.Header{"x-Own": {"h"}, "X-Other": {"o"}}, src.Header)
 	// With empty options nothing is asked for but what the URL asks for.
 	listed(t, src)
-	rig.Same(t, "list", url.Values{"limit": {"7"}, "own": {"1"}, "labelSelector": {"e"}, "fieldSelector": {"f!=g"}}, query())
+	rig.Same(t, "list", url.Values{"limit": {"7"}, "own": {"1"}, "labelSelector": {"e"}, "fieldSelector": {"f!=g"}},
+		query())
 }
 
 func TestHTTPAccept(t *testing.T) {
@@ -63,11 +69,13 @@ func TestHTTPAccept(t *testing.T) {
 	for name, tt := range map[string]struct{ got, want [2]string }{
 		"a type without protobuf": {accepts(t, &lw.HTTP[*rig.Gadget]{URL: "http://server/", Client: c}, asked),
 			[2]string{"application/json", "application/json;stream=watch,application/json"}},
-		"a header of one's own": {accepts(t, &lw.HTTP[*rig.Gadget]{URL: "http://server/", Client: c, Accept: "application/x"}, asked),
+		"a header of one's own": {accepts(t, &lw.HTTP[*rig.Gadget]{URL: "http://server/", Client: c, Accept: "application/x"},
+			asked),
 			[2]string{"application/x", "application/x"}},
 		"metadata": {accepts(t, &lw.HTTP[*metav1.PartialObjectMetadata]{URL: "http://server/", Client: c}, asked), [2]string{
 			"application/vnd.kubernetes.protobuf" + asList + ",application/json" + asList + ",application/json",
-			"application/vnd.kubernetes.protobuf" + as + ";stream=watch,application/json" + as + ";stream=watch,application/json",
+			"application/vnd.kubernetes.protobuf" + as + ";stream=watch,application/json" + as +
+				";stream=watch,application/json",
 		}},
 	} {
 		rig.Same(t, name, tt.want, tt.got)
@@ -94,30 +102,47 @@ func TestHTTPRefusals(t *testing.T) {
 		is     func(error) bool
 		delay  int
 	}{
-		"a status":                {403, rig.ContentType("application/json"), strings.ReplaceAll(strings.ReplaceAll(status, "TooManyRequests", "Forbidden"), "429", "403"), "slow down", apierrors.IsForbidden, 0},
-		"a status, to wait":       {429, http.Header{"Content-Type": {"application/json"}, "Retry-After": {"7"}}, status, "slow down", apierrors.IsTooManyRequests, 7},
-		"its own wait":            {429, http.Header{"Content-Type": {"application/json"}, "Retry-After": {"7"}}, strings.Replace(status, `"code"`, `"details":{"retryAfterSeconds":3},"code"`, 1), "slow down", apierrors.IsTooManyRequests, 3},
-		"text":                    {401, rig.ContentType("text/plain"), "Unauthorized", "credentials", apierrors.IsUnauthorized, 0},
-		"text, to wait":           {503, http.Header{"Content-Type": {"text/plain"}, "Retry-After": {"5"}}, "starting", "currently unable", apierrors.IsServiceUnavailable, 5},
-		"a wait that is none":     {503, http.Header{"Retry-After": {"soon"}}, "", "currently unable", apierrors.IsServiceUnavailable, 0},
-		"gone":                    {410, rig.ContentType("application/json"), `{"kind":"Status","status":"Failure","reason":"Expired","code":410}`, "", apierrors.IsResourceExpired, 0},
-		"not found":               {404, rig.ContentType("text/html"), "<html>", "could not find", apierrors.IsNotFound, 0},
-		"a status that is none":   {500, rig.ContentType("application/json"), `{"kind":"Status"`, "an error on the server", apierrors.IsInternalError, 0},
-		"a success that is none":  {403, rig.ContentType("application/json"), `{"kind":"Status","status":"Success","code":200}`, "Success", apierrors.IsForbidden, 0},
-		"text that says it all":   {403, rig.ContentType("text/plain"), "no way", "lw: HTTP: http://server/gadgets: no way", apierrors.IsForbidden, 0},
-		"text of an unknown kind": {418, rig.ContentType("text/plain"), "short\nand stout", `: "short and stout"`, apierrors.IsUnexpectedServerError, 0},
-		"a list":                  {300, rig.ContentType("application/json"), gadgetList(""), "300", apierrors.IsUnexpectedServerError, 0},
-		"to wait before now":      {503, http.Header{"Retry-After": {"-5"}}, "", "currently unable", apierrors.IsServiceUnavailable, 0},
-		"to wait for ever":        {503, http.Header{"Retry-After": {"99999999999"}}, "", "currently unable", apierrors.IsServiceUnavailable, 0},
-		"to wait until last year": {503, http.Header{"Retry-After": {"Fri, 31 Dec 1999 23:59:59 GMT"}}, "", "currently unable", apierrors.IsServiceUnavailable, 0},
-		"a redirect to nowhere":   {304, nil, "", "304", func(error) bool { return true }, 0},
+		"a status": {403, rig.ContentType("application/json"), strings.ReplaceAll(strings.ReplaceAll(status,
+			"TooManyRequests", "Forbidden"), "429", "403"), "slow down", apierrors.IsForbidden, 0},
+		"a status, to wait": {429, http.Header{"Content-Type": {"application/json"}, "Retry-After": {"7"}}, status,
+			"slow down", apierrors.IsTooManyRequests, 7},
+		"its own wait": {429, http.Header{"Content-Type": {"application/json"}, "Retry-After": {"7"}},
+			strings.Replace(status, `"code"`, `"details":{"retryAfterSeconds":3},"code"`, 1), "slow down",
+			apierrors.IsTooManyRequests, 3},
+		"text": {401, rig.ContentType("text/plain"), "Unauthorized", "credentials",
+			apierrors.IsUnauthorized, 0},
+		"text, to wait": {503, http.Header{"Content-Type": {"text/plain"}, "Retry-After": {"5"}}, "starting",
+			"currently unable", apierrors.IsServiceUnavailable, 5},
+		"a wait that is none": {503, http.Header{"Retry-After": {"soon"}}, "", "currently unable",
+			apierrors.IsServiceUnavailable, 0},
+		"gone": {410, rig.ContentType("application/json"),
+			`{"kind":"Status","status":"Failure","reason":"Expired","code":410}`, "", apierrors.IsResourceExpired, 0},
+		"not found": {404, rig.ContentType("text/html"), "<html>", "could not find", apierrors.IsNotFound, 0},
+		"a status that is none": {500, rig.ContentType("application/json"), `{"kind":"Status"`, "an error on the server",
+			apierrors.IsInternalError, 0},
+		"a success that is none": {403, rig.ContentType("application/json"),
+			`{"kind":"Status","status":"Success","code":200}`, "Success", apierrors.IsForbidden, 0},
+		"text that says it all": {403, rig.ContentType("text/plain"), "no way", "lw: HTTP: http://server/gadgets: no way",
+			apierrors.IsForbidden, 0},
+		"text of an unknown kind": {418, rig.ContentType("text/plain"), "short\nand stout", `: "short and stout"`,
+			apierrors.IsUnexpectedServerError, 0},
+		"a list": {300, rig.ContentType("application/json"), gadgetList(""), "300",
+			apierrors.IsUnexpectedServerError, 0},
+		"to wait before now": {503, http.Header{"Retry-After": {"-5"}}, "", "currently unable",
+			apierrors.IsServiceUnavailable, 0},
+		"to wait for ever": {503, http.Header{"Retry-After": {"99999999999"}}, "", "currently unable",
+			apierrors.IsServiceUnavailable, 0},
+		"to wait until last year": {503, http.Header{"Retry-After": {"Fri, 31 Dec 1999 23:59:59 GMT"}}, "",
+			"currently unable", apierrors.IsServiceUnavailable, 0},
+		"a redirect to nowhere": {304, nil, "", "304", func(error) bool { return true }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, _, closed := rig.Answer(tt.code, tt.header, tt.body)
 			list, watch := fails(t, &lw.HTTP[*rig.Gadget]{URL: "http://server/gadgets", Client: c})
 			for _, err := range []error{list, watch} {
 				var api apierrors.APIStatus
-				if !errors.As(err, &api) || int(api.Status().Code) != tt.code || !tt.is(err) || !strings.Contains(err.Error(), tt.text) {
+				if !errors.As(err, &api) || int(api.Status().Code) != tt.code || !tt.is(err) ||
+					!strings.Contains(err.Error(), tt.text) {
 					t.Errorf("got %#v, want a %d with %q", err, tt.code, tt.text)
 				}
 				delay, _ := apierrors.SuggestsClientDelay(err)
@@ -132,7 +157,8 @@ func TestHTTPRefusals(t *testing.T) {
 
 func TestHTTPRetryAfterDate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, _, _ := rig.Answer(503, http.Header{"Retry-After": {time.Now().Add(9 * time.Second).UTC().Format(http.TimeFormat)}}, "")
+		c, _,
+			_ := rig.Answer(503, http.Header{"Retry-After": {time.Now().Add(9 * time.Second).UTC().Format(http.TimeFormat)}}, "")
 		for range 2 { // after 0.4 s too: the header has whole seconds, so what is left is rounded
 			_, _, err := rig.ListAll(t.Context(), &lw.HTTP[*rig.Gadget]{URL: "http://server/", Client: c}, metav1.ListOptions{})
 			delay, _ := apierrors.SuggestsClientDelay(err)
@@ -177,9 +203,11 @@ func TestHTTPContentType(t *testing.T) {
 		c, _, _ := rig.Answer(200, rig.ContentType(typ), body)
 		quoted := strings.Fields(body)[0]
 		list, watch := fails(t, &lw.HTTP[*rig.Gadget]{URL: "http://server/gadgets", Client: c})
-		for want, err := range map[string]error{"a list of Gadget objects": list, "a stream of watch events of Gadget objects": watch} {
+		for want, err := range map[string]error{"a list of Gadget objects": list,
+			"a stream of watch events of Gadget objects": watch} {
 			want = fmt.Sprintf("lw: HTTP: http://server/gadgets: 200 OK with content type %q, want %s as", typ, want)
-			if !rig.Matches(err, want) || len(err.Error()) > 500 || !strings.Contains(err.Error(), quoted) || !utf8.ValidString(err.Error()) {
+			if !rig.Matches(err, want) || len(err.Error()) > 500 || !strings.Contains(err.Error(), quoted) ||
+				!utf8.ValidString(err.Error()) {
 				t.Errorf("%s: got %v", typ, err)
 			}
 		}
@@ -194,16 +222,23 @@ func TestHTTPInvalidHeader(t *testing.T) {
 		accept string
 		want   string
 	}{
-		"a space in a name":         {http.Header{"X-Ok": {"1"}, "X Y": {"1"}}, "", `HTTP: http://server/x: header "X Y": invalid name`},
-		"no name":                   {http.Header{"": {"1"}}, "", `HTTP: http://server/x: header "": invalid name`},
-		"a name beyond ASCII":       {http.Header{"Schlüssel": {"1"}}, "", `HTTP: http://server/x: header "Schlüssel": invalid name`},
-		"a colon in a name":         {http.Header{"Authorization:": {"1"}}, "", `HTTP: http://server/x: header "Authorization:": invalid name`},
-		"a line break in a value":   {http.Header{"Authorization": {"ok", "Bearer =secret\n"}}, "", `HTTP: http://server/x: header "Authorization": invalid value: it has a control character, such as a line break`},
-		"a line break in an Accept": {nil, "application/json\r\n", `HTTP: http://server/x: header "Accept": invalid value: it has`},
-		"a DEL in a value":          {http.Header{"X-Y": {"\x7f"}}, "", `HTTP: http://server/x: header "X-Y": invalid value: it has`},
+		"a space in a name": {http.Header{"X-Ok": {"1"}, "X Y": {"1"}}, "",
+			`HTTP: http://server/x: header "X Y": invalid name`},
+		"no name": {http.Header{"": {"1"}}, "", `HTTP: http://server/x: header "": invalid name`},
+		"a name beyond ASCII": {http.Header{"Schlüssel": {"1"}}, "",
+			`HTTP: http://server/x: header "Schlüssel": invalid name`},
+		"a colon in a name": {http.Header{"Authorization:": {"1"}}, "",
+			`HTTP: http://server/x: header "Authorization:": invalid name`},
+		"a line break in a value": {http.Header{"Authorization": {"ok", "Bearer =secret\n"}}, "",
+			`HTTP: http://server/x: header "Authorization": invalid value: it has a control character, such as a line break`},
+		"a line break in an Accept": {nil, "application/json\r\n",
+			`HTTP: http://server/x: header "Accept": invalid value: it has`},
+		"a DEL in a value": {http.Header{"X-Y": {"\x7f"}}, "",
+			`HTTP: http://server/x: header "X-Y": invalid value: it has`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rig.EndsAtOnce(t, &lw.HTTP[*rig.Gadget]{URL: "http://server/x", Header: tt.header, Accept: tt.accept}, "stream", tt.want)
+			rig.EndsAtOnce(t, &lw.HTTP[*rig.Gadget]{URL: "http://server/x", Header: tt.header, Accept: tt.accept},
+				"stream", tt.want)
 		})
 	}
 }

@@ -96,7 +96,8 @@ func TestHTTPList(t *testing.T) {
 		},
 		"no items":       {body: gadgetList(""), version: "9"},
 		"null for items": {body: `{"kind":"GadgetList","metadata":{"resourceVersion":"9"},"items":null}`, version: "9"},
-		"white space":    {body: " { \"kind\" :\n\"GadgetList\" , \"items\" : [ " + gadgetA + " ] } \n", want: []string{"ns/a@5"}},
+		"white space": {body: " { \"kind\" :\n\"GadgetList\" , \"items\" : [ " + gadgetA + " ] } \n",
+			want: []string{"ns/a@5"}},
 		"bad items": {
 			body: gadgetList(`null,{"metadata":{"namespace":"ns","name":"bad"},"spec":{"size":"x"}},{"metadata":{"namespace":"ns"}},7,` + gadgetA),
 			want: []string{"ns/a@5"}, version: "9",
@@ -107,28 +108,33 @@ func TestHTTPList(t *testing.T) {
 				"a number, want an object",
 			},
 		},
-		"empty":             {body: ``, err: "cut off at byte 0: unexpected EOF"},
-		"cut in an item":    {body: gadgetList(gadgetA)[:200], err: "cut off at byte 200: unexpected EOF"},
-		"cut after an item": {body: strings.TrimSuffix(gadgetList(gadgetA), "]}"), want: []string{"ns/a@5"}, err: "unexpected EOF"},
+		"empty":          {body: ``, err: "cut off at byte 0: unexpected EOF"},
+		"cut in an item": {body: gadgetList(gadgetA)[:200], err: "cut off at byte 200: unexpected EOF"},
+		"cut after an item": {body: strings.TrimSuffix(gadgetList(gadgetA), "]}"), want: []string{"ns/a@5"},
+			err: "unexpected EOF"},
 		"cut before the end": {
 			body: strings.TrimSuffix(gadgetList(gadgetA), "}"), want: []string{"ns/a@5"}, err: "unexpected EOF", version: "9",
 		},
-		"an item that is no JSON": {body: gadgetList(gadgetA + `,{"metadata":tru}`), want: []string{"ns/a@5"}, err: "invalid JSON at byte"},
-		"a comma too many":        {body: gadgetList(gadgetA + `,`), want: []string{"ns/a@5"}, err: "invalid JSON at byte"},
-		"text behind":             {body: gadgetList(gadgetA) + "x", want: []string{"ns/a@5"}, err: "'x' after the end of the list"},
-		"no JSON":                 {body: `<html>`, err: "invalid JSON at byte 0"},
-		"no kind":                 {body: `{"items":[]}`, err: "no list: it has no kind"},
-		"an object":               {body: gadgetA, err: "no list: it is a Gadget"},
-		"without items":           {body: `{"kind":"GadgetList","metadata":{"resourceVersion":"9"}}`, version: "9"},
-		"two items":               {body: `{"kind":"GadgetList","items":[],"items":[]}`, err: "two items"},
-		"a Status":                {body: `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"gone fishing","code":410}`, err: "gone fishing"},
-		"a Table":                 {body: `{"kind":"Table","apiVersion":"meta.k8s.io/v1","rows":[]}`, err: "a Table"},
+		"an item that is no JSON": {body: gadgetList(gadgetA + `,{"metadata":tru}`), want: []string{"ns/a@5"},
+			err: "invalid JSON at byte"},
+		"a comma too many": {body: gadgetList(gadgetA + `,`), want: []string{"ns/a@5"}, err: "invalid JSON at byte"},
+		"text behind": {body: gadgetList(gadgetA) + "x", want: []string{"ns/a@5"},
+			err: "'x' after the end of the list"},
+		"no JSON":       {body: `<html>`, err: "invalid JSON at byte 0"},
+		"no kind":       {body: `{"items":[]}`, err: "no list: it has no kind"},
+		"an object":     {body: gadgetA, err: "no list: it is a Gadget"},
+		"without items": {body: `{"kind":"GadgetList","metadata":{"resourceVersion":"9"}}`, version: "9"},
+		"two items":     {body: `{"kind":"GadgetList","items":[],"items":[]}`, err: "two items"},
+		"a Status": {body: `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"gone fishing","code":410}`,
+			err: "gone fishing"},
+		"a Table": {body: `{"kind":"Table","apiVersion":"meta.k8s.io/v1","rows":[]}`, err: "a Table"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			src, closed := answering(tt.body)
 			got, m, err := rig.ListAll(t.Context(), src, metav1.ListOptions{})
 			mustTell(t, got, err, closed, tt.want, tt.errs, tt.err)
-			if _, api := errors.AsType[*apierrors.StatusError](err); err != nil && !api && !strings.HasPrefix(err.Error(), "lw: HTTP: ") {
+			if _, api := errors.AsType[*apierrors.StatusError](err); err != nil && !api && !strings.HasPrefix(err.Error(),
+				"lw: HTTP: ") {
 				t.Errorf("error %v has no prefix", err)
 			}
 			if err == nil && m.ResourceVersion != tt.version {
@@ -168,11 +174,13 @@ func TestHTTPWatch(t *testing.T) {
 		},
 		"none": {},
 		"objects that nobody wants": {
-			body: event("ADDED", other(`"4"`)) + event("ADDED", gadgetA) + event("MODIFIED", other(`"6"`)) + event("DELETED", other(`"7"`)) + "<html>",
+			body: event("ADDED", other(`"4"`)) + event("ADDED", gadgetA) + event("MODIFIED", other(`"6"`)) +
+				event("DELETED", other(`"7"`)) + "<html>",
 			want: []string{added, "BOOKMARK /@7 end=false"}, err: "invalid JSON at byte",
 		},
 		"objects of a streamed list that nobody wants": {
-			body: event("ADDED", other(`"4"`)) + event("ADDED", gadgetA) + event("BOOKMARK", bookmark) + event("MODIFIED", other(`"8"`)),
+			body: event("ADDED", other(`"4"`)) + event("ADDED", gadgetA) + event("BOOKMARK", bookmark) +
+				event("MODIFIED", other(`"8"`)),
 			want: []string{"BOOKMARK /@ end=false", added, "BOOKMARK /@7 end=true", "BOOKMARK /@8 end=false"},
 		},
 		"the object first": {
@@ -194,21 +202,27 @@ func TestHTTPWatch(t *testing.T) {
 		"no version": {body: event("ADDED", strings.ReplaceAll(gadgetA, `"5"`, `""`)),
 			want: []string{"ADDED ns/a@ end=false"}},
 		"an error": {
-			body: event("ADDED", gadgetA) + event("ERROR", `{"kind":"Status","status":"Failure","reason":"Expired","code":410,"message":"too old"}`) + event("ADDED", gadgetA),
+			body: event("ADDED", gadgetA) + event("ERROR",
+				`{"kind":"Status","status":"Failure","reason":"Expired","code":410,"message":"too old"}`) + event("ADDED", gadgetA),
 			want: []string{added}, err: "too old",
 		},
-		"an error without a status":    {body: event("ERROR", `{"a":1}`), err: `an ERROR event without a Status: "{\"a\":1}"`},
+		"an error without a status": {body: event("ERROR", `{"a":1}`),
+			err: `an ERROR event without a Status: "{\"a\":1}"`},
 		"an unknown type":              {body: event("WEIRD", gadgetA), err: `an event of unknown type "WEIRD"`},
 		"no type":                      {body: `{"object":` + gadgetA + `}`, err: `an event of unknown type ""`},
 		"no object":                    {body: `{"type":"ADDED"}`, err: `an event "ADDED" without an object`},
 		"a Status in place of a frame": {body: `{"kind":"Status","status":"Failure","reason":"Expired","code":410,"message":"too old"}`, err: "too old"},
 		"another kind": {
-			body: event("ADDED", gadgetA) + event("ADDED", strings.ReplaceAll(gadgetA, "Gadget", "Widget")), want: []string{added},
-			err: "want Gadget (the kind of *rig.Gadget; set HTTP.Kind if it is called otherwise), got Widget",
+			body: event("ADDED", gadgetA) + event("ADDED", strings.ReplaceAll(gadgetA, "Gadget", "Widget")),
+			want: []string{added},
+			err:  "want Gadget (the kind of *rig.Gadget; set HTTP.Kind if it is called otherwise), got Widget",
 		},
-		"a Table":             {body: event("ADDED", `{"kind":"Table","apiVersion":"meta.k8s.io/v1"}`), err: "a Table in the place of an object"},
-		"a Status":            {body: event("ADDED", `{"kind":"Status","apiVersion":"v1"}`), err: "a Status in the place of an object"},
-		"cut in an object":    {body: (event("ADDED", gadgetA) + event("ADDED", gadgetA))[:250], want: []string{added}, err: "unexpected EOF"},
+		"a Table": {body: event("ADDED", `{"kind":"Table","apiVersion":"meta.k8s.io/v1"}`),
+			err: "a Table in the place of an object"},
+		"a Status": {body: event("ADDED", `{"kind":"Status","apiVersion":"v1"}`),
+			err: "a Status in the place of an object"},
+		"cut in an object": {body: (event("ADDED", gadgetA) + event("ADDED", gadgetA))[:250], want: []string{added},
+			err: "unexpected EOF"},
 		"no JSON":             {body: event("ADDED", gadgetA) + "<html>", want: []string{added}, err: "invalid JSON at byte"},
 		"an object no JSON":   {body: event("ADDED", `{"metadata":{"name":nul}}`), err: "invalid JSON at byte 45"},
 		"a mismatch, no JSON": {body: event("ADDED", `{"metadata":[],"spec":nul}`), err: "invalid JSON at byte"},
@@ -227,10 +241,13 @@ func TestHTTPWatch(t *testing.T) {
 }
 
 func TestHTTPUnstructured(t *testing.T) {
-	c, _, _ := rig.Answer(200, rig.ContentType("application/json"), `{"kind":"GadgetList","apiVersion":"lw.test/v1","items":[`+gadgetA+`,{"metadata":{"name":"bare"}}]}`)
-	got := listed(t, &lw.HTTP[*unstructured.Unstructured]{URL: "http://server/", Client: c, Drop: []string{"spec.size", "metadata.uid"}})
+	c, _, _ := rig.Answer(200, rig.ContentType("application/json"),
+		`{"kind":"GadgetList","apiVersion":"lw.test/v1","items":[`+gadgetA+`,{"metadata":{"name":"bare"}}]}`)
+	got := listed(t, &lw.HTTP[*unstructured.Unstructured]{URL: "http://server/", Client: c,
+		Drop: []string{"spec.size", "metadata.uid"}})
 	rig.Same(t, "objects", []*unstructured.Unstructured{
-		{Object: map[string]any{"kind": "Gadget", "apiVersion": "lw.test/v1", "metadata": map[string]any{"namespace": "ns", "name": "a", "resourceVersion": "5"}, "spec": map[string]any{}}},
+		{Object: map[string]any{"kind": "Gadget", "apiVersion": "lw.test/v1", "metadata": map[string]any{"namespace": "ns",
+			"name": "a", "resourceVersion": "5"}, "spec": map[string]any{}}},
 		{Object: map[string]any{"kind": "Gadget", "apiVersion": "lw.test/v1", "metadata": map[string]any{"name": "bare"}}},
 	}, got)
 }

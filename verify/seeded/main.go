@@ -64,7 +64,8 @@ type options struct {
 func main() {
 	var opts options
 	flag.IntVar(&opts.checks, "checks", 500, "histories a round of a proof; there are three rounds")
-	flag.DurationVar(&opts.timeout, "timeout", 90*time.Second, "for the tests of one bug; the proofs have four times as long")
+	flag.DurationVar(&opts.timeout, "timeout", 90*time.Second,
+		"for the tests of one bug; the proofs have four times as long")
 	parallel := flag.Int("parallel", 2, "bugs at a time")
 	sample := flag.Int("sample", 0, "how many bugs to draw of those that match; 0: all")
 	seed := flag.String("seed", "", "what the sample is drawn by, such as a commit")
@@ -141,7 +142,8 @@ func run(todo []bug, parallel int, opts options) error {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%.1f s\n", todo[i].name, todo[i].edits[0].where, v, v.cpu.Seconds())
 	}
 	w.Flush()
-	fmt.Printf("%d bugs in %v, %v of the processors\n", len(todo), time.Since(start).Round(time.Second), cpu.Round(time.Second))
+	fmt.Printf("%d bugs in %v, %v of the processors\n", len(todo), time.Since(start).Round(time.Second),
+		cpu.Round(time.Second))
 	if survived > 0 {
 		return fmt.Errorf("%d of %d bugs were not caught", survived, len(todo))
 	}

@@ -149,7 +149,8 @@ func parsePattern(text string) (p pattern, err error) {
 			return p, nil
 		}
 	}
-	tree, err := parser.ParseFile(token.NewFileSet(), "", "package p; func _() {\n"+text+"\n}", parser.SkipObjectResolution)
+	tree, err := parser.ParseFile(token.NewFileSet(), "", "package p; func _() {\n"+text+"\n}",
+		parser.SkipObjectResolution)
 	if err != nil {
 		return pattern{}, err
 	}

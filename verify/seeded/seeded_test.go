@@ -83,7 +83,8 @@ func (s *set[K]) add(k K) error {
 	return nil
 }
 `
-	root := writeFiles(t, map[string]string{"p.go": text, "p_test.go": "package p\n\nfunc (s *set) add() { s.mu.Lock() }\n"})
+	root := writeFiles(t, map[string]string{"p.go": text,
+		"p_test.go": "package p\n\nfunc (s *set) add() { s.mu.Lock() }\n"})
 	for _, tc := range []struct{ where, old, new, from, to string }{
 		{". set.add", "s.mu.Lock()", "", "\ts.mu.Lock()\n", "\t\n"},
 		{". set.add", "__1 > most", "__1 >= most", "s.len() > most", "s.len() >= most"},
@@ -91,7 +92,8 @@ func (s *set[K]) add(k K) error {
 		{". set.add", "if __ { __ }", "", text[strings.Index(text, "if") : strings.Index(text, "\ts.keys")-1], ""},
 		{". set.add", `s.fail(__, "none")`, "go func() { __0 }()", `s.fail(k, "none")`, `go func() { s.fail(k, "none") }()`},
 		{". set.add", "s.fail(__); return __1", "return __1", "s.fail(k, \"full\")\n\t\treturn errFull", "return errFull"},
-		{". set.add", "for range 3 { s.keys[k] = true }", "for range 3 { }", "for range 3 {\n\t\ts.keys[k] = true\n\t}", "for range 3 { }"},
+		{". set.add", "for range 3 { s.keys[k] = true }", "for range 3 { }", "for range 3 {\n\t\ts.keys[k] = true\n\t}",
+			"for range 3 { }"},
 		{". most", "3", "4", "most = 3", "most = 4"},
 	} {
 		p, err := edit{tc.where, tc.old, tc.new}.find(root, nil)

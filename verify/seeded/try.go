@@ -104,7 +104,8 @@ func (s *suite) try(v *verdict, b bug, texts map[string]string, dir string, opts
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), timeout+time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "sh", append([]string{"-c", fmt.Sprintf(`ulimit -v %d && exec "$0" "$@"`, memory), binary}, flags...)...)
+	cmd := exec.CommandContext(ctx, "sh", append([]string{"-c", fmt.Sprintf(`ulimit -v %d && exec "$0" "$@"`, memory),
+		binary}, flags...)...)
 	cmd.Dir, cmd.WaitDelay = s.folder, 5*time.Second
 	text, err := v.run(cmd)
 	switch {

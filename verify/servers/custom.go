@@ -27,10 +27,11 @@ func customResources(cfg genericapiserver.Config, etcd options.EtcdOptions) (gen
 	server, err := (&apiserver.Config{
 		GenericConfig: &genericapiserver.RecommendedConfig{Config: cfg},
 		ExtraConfig: apiserver.ExtraConfig{
-			CRDRESTOptionsGetter: crdoptions.NewCRDRESTOptionsGetter(etcd, cfg.ResourceTransformers, cfg.StorageObjectCountTracker),
-			MasterCount:          1,
-			ServiceResolver:      webhook.NewDefaultServiceResolver(),
-			AuthResolverWrapper:  webhook.NewDefaultAuthenticationInfoResolverWrapper(nil, nil, cfg.LoopbackClientConfig, nil),
+			CRDRESTOptionsGetter: crdoptions.NewCRDRESTOptionsGetter(etcd, cfg.ResourceTransformers,
+				cfg.StorageObjectCountTracker),
+			MasterCount:         1,
+			ServiceResolver:     webhook.NewDefaultServiceResolver(),
+			AuthResolverWrapper: webhook.NewDefaultAuthenticationInfoResolverWrapper(nil, nil, cfg.LoopbackClientConfig, nil),
 		},
 	}).Complete().New(genericapiserver.NewEmptyDelegate())
 	if err != nil {

@@ -16,7 +16,8 @@ func definitions(common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 	all := map[string]common.OpenAPIDefinition{}
 	for _, r := range resources {
 		kind := reflect.TypeOf(r.object()).Elem()
-		for name, schema := range map[string]spec.Schema{kind.Name(): schemaOf(kind), kind.Name() + "List": {SchemaProps: spec.SchemaProps{Type: []string{"object"}}}} {
+		for name, schema := range map[string]spec.Schema{kind.Name(): schemaOf(kind), kind.Name() +
+			"List": {SchemaProps: spec.SchemaProps{Type: []string{"object"}}}} {
 			def := common.OpenAPIDefinition{Schema: schema}
 			all["k8s.io/api/core/v1."+name] = def
 			all["io.k8s.api.core.v1."+name] = def

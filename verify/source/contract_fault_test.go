@@ -127,8 +127,9 @@ func TestNothingIsSwallowed(t *testing.T) {
 	rig.Subtest(t, "failed requests", func(t *testing.T) {
 		down := errors.New("connection refused")
 		src := &rig.Script{
-			Lists:   []rig.Reply{{Err: down}, listed("10", "a1@9")},
-			Watches: []rig.Stream{{Err: down}, {Err: apierrors.NewInternalError(errors.New("etcd"))}, {Events: []widgetEvent{{Type: "WEIRD"}}}, rig.Forever()},
+			Lists: []rig.Reply{{Err: down}, listed("10", "a1@9")},
+			Watches: []rig.Stream{{Err: down}, {Err: apierrors.NewInternalError(errors.New("etcd"))},
+				{Events: []widgetEvent{{Type: "WEIRD"}}}, rig.Forever()},
 		}
 		errs := &rig.Errors{}
 		inf := rig.RunFor(t, src, &lw.Options{List: lw.ListPages, OnError: errs.Add}, 5*time.Minute)
@@ -149,8 +150,9 @@ func TestNothingIsSwallowed(t *testing.T) {
 func TestStopIsPromptAndComplete(t *testing.T) {
 	hang := rig.Stream{Open: true}
 	for name, src := range map[string]*rig.Script{
-		"list hangs":     {Lists: []rig.Reply{{Hang: true}}},
-		"between pages":  {Lists: []rig.Reply{{Obj: listed("10", "a1@9").Obj, Meta: metav1.ListMeta{ResourceVersion: "10", Continue: "x"}}, {Hang: true}}},
+		"list hangs": {Lists: []rig.Reply{{Hang: true}}},
+		"between pages": {Lists: []rig.Reply{{Obj: listed("10", "a1@9").Obj, Meta: metav1.ListMeta{ResourceVersion: "10",
+			Continue: "x"}}, {Hang: true}}},
 		"backing off":    {Lists: []rig.Reply{{Err: apierrors.NewTooManyRequests("later", 60)}}},
 		"watch is quiet": {Lists: []rig.Reply{listed("10", "a1@9")}, Watches: []rig.Stream{hang}},
 		"watch fails":    {Lists: []rig.Reply{listed("10", "a1@9")}, Watches: []rig.Stream{{Err: errors.New("refused")}}},
@@ -158,7 +160,8 @@ func TestStopIsPromptAndComplete(t *testing.T) {
 		rig.Subtest(t, name, func(t *testing.T) {
 			inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
 			calls := 0
-			inf.AddHandler(lw.Handler[*rig.Widget]{Add: func(*rig.Widget) { calls++ }, Resync: time.Second, Update: func(_, _ *rig.Widget) { calls++ }})
+			inf.AddHandler(lw.Handler[*rig.Widget]{Add: func(*rig.Widget) { calls++ }, Resync: time.Second,
+				Update: func(_, _ *rig.Widget) { calls++ }})
 			stop := rig.Begin(t, inf)
 			rig.Sleep(1500 * time.Millisecond)
 			before := time.Now()
@@ -292,20 +295,27 @@ func TestRunEndsWithWhatCanNeverWork(t *testing.T) {
 		drop string
 		want string
 	}{
-		"no scheme":              {"://", "", `HTTP: URL "://": missing protocol scheme`},
-		"no host":                {"server/pods", "", `HTTP: URL "server/pods": want http://host/`},
-		"another scheme":         {"ftp://user:secret@server/?token=secret", "", `HTTP: URL "ftp://user:xxxxx@server/": want http://host/`},
-		"a space":                {"http://user:secret@ser ver/p@ds?token=secret", "", `HTTP: URL "http://xxxxx@ds": invalid character " " in host name`},
-		"a port that is none":    {"http://server:secret/", "", `invalid port ":secret" after host`},
-		"a query that is none":   {"http://server/?a=%zz", "", `HTTP: URL "http://server/": its query: invalid URL escape "%zz"`},
-		"a label selector in it": {"http://server/x?labelSelector=a%3D%3D%3D", "", `HTTP: http://server/x?labelSelector=a%3D%3D%3D: label selector "a===": `},
-		"a field selector in it": {"http://server/x?fieldSelector=a", "", `HTTP: http://server/x?fieldSelector=a: field selector "a": `},
-		"a field that T has not": {"http://user:secret@server/x", "spec.sise", `HTTP: http://user:xxxxx@server/x: Drop: spec: struct { Size int "json:\"size\"" } has no "sise" to drop`},
+		"no scheme": {"://", "", `HTTP: URL "://": missing protocol scheme`},
+		"no host":   {"server/pods", "", `HTTP: URL "server/pods": want http://host/`},
+		"another scheme": {"ftp://user:secret@server/?token=secret", "",
+			`HTTP: URL "ftp://user:xxxxx@server/": want http://host/`},
+		"a space": {"http://user:secret@ser ver/p@ds?token=secret", "",
+			`HTTP: URL "http://xxxxx@ds": invalid character " " in host name`},
+		"a port that is none": {"http://server:secret/", "", `invalid port ":secret" after host`},
+		"a query that is none": {"http://server/?a=%zz", "",
+			`HTTP: URL "http://server/": its query: invalid URL escape "%zz"`},
+		"a label selector in it": {"http://server/x?labelSelector=a%3D%3D%3D", "",
+			`HTTP: http://server/x?labelSelector=a%3D%3D%3D: label selector "a===": `},
+		"a field selector in it": {"http://server/x?fieldSelector=a", "",
+			`HTTP: http://server/x?fieldSelector=a: field selector "a": `},
+		"a field that T has not": {"http://user:secret@server/x", "spec.sise",
+			`HTTP: http://user:xxxxx@server/x: Drop: spec: struct { Size int "json:\"size\"" } has no "sise" to drop`},
 	} {
-		src := &lw.HTTP[*rig.Gadget]{URL: tt.url, Client: &http.Client{Transport: rig.RoundTrip(func(*http.Request) (*http.Response, error) {
-			t.Errorf("%s: a request is sent", name)
-			return nil, errors.New("no")
-		})}}
+		src := &lw.HTTP[*rig.Gadget]{URL: tt.url,
+			Client: &http.Client{Transport: rig.RoundTrip(func(*http.Request) (*http.Response, error) {
+				t.Errorf("%s: a request is sent", name)
+				return nil, errors.New("no")
+			})}}
 		if tt.drop != "" {
 			src.Drop = []string{tt.drop}
 		}
@@ -317,7 +327,8 @@ func TestRunEndsWithWhatCanNeverWork(t *testing.T) {
 	}
 	t.Run("a field to keep that T has not", func(t *testing.T) {
 		src := &lw.HTTP[*rig.Gadget]{URL: "http://server/x", Only: lw.Fields{"metadata.labels", "spec.sise"}}
-		rig.EndsAtOnce(t, src, "stream", `HTTP: http://server/x: Only: spec: struct { Size int "json:\"size\"" } has no "sise" to keep`)
+		rig.EndsAtOnce(t, src, "stream",
+			`HTTP: http://server/x: Only: spec: struct { Size int "json:\"size\"" } has no "sise" to keep`)
 	})
 	t.Run("a field below one that decodes itself", func(t *testing.T) {
 		src := &lw.HTTP[*rig.Gadget]{URL: "http://server/x", Only: lw.Fields{"metadata.creationTimestamp.seconds"}}
@@ -325,22 +336,28 @@ func TestRunEndsWithWhatCanNeverWork(t *testing.T) {
 	})
 	t.Run("a projection without a number", func(t *testing.T) {
 		src := &lw.HTTP[*rig.Numberless]{URL: "http://server/x", Drop: []string{"spec.size"}}
-		rig.EndsAtOnce(t, src, "stream", "HTTP: http://server/x: cannot decode protobuf into *rig.Numberless: spec.color: no protobuf tag")
+		rig.EndsAtOnce(t, src, "stream",
+			"HTTP: http://server/x: cannot decode protobuf into *rig.Numberless: spec.color: no protobuf tag")
 	})
 	t.Run("a type that is no struct", func(t *testing.T) {
-		rig.EndsAtOnce(t, &lw.HTTP[*mapped]{URL: "http://server/x"}, "stream", "HTTP: http://server/x: cannot decode into *source_test.mapped: want a pointer to a struct")
+		rig.EndsAtOnce(t, &lw.HTTP[*mapped]{URL: "http://server/x"}, "stream",
+			"HTTP: http://server/x: cannot decode into *source_test.mapped: want a pointer to a struct")
 	})
 	t.Run("a selector of WithListOptions", func(t *testing.T) {
-		rig.EndsAtOnce(t, lw.WithListOptions(lw.NewMemory[*rig.Widget](), func(o *metav1.ListOptions) { o.LabelSelector = "a in b" }), "stream",
+		rig.EndsAtOnce(t, lw.WithListOptions(lw.NewMemory[*rig.Widget](),
+			func(o *metav1.ListOptions) { o.LabelSelector = "a in b" }), "stream",
 			`WithListOptions: label selector "a in b": `)
-		rig.EndsAtOnce(t, lw.WithListOptions(lw.NewMemory[*rig.Widget](), func(o *metav1.ListOptions) { o.FieldSelector = "a" }), "stream",
+		rig.EndsAtOnce(t, lw.WithListOptions(lw.NewMemory[*rig.Widget](),
+			func(o *metav1.ListOptions) { o.FieldSelector = "a" }), "stream",
 			`WithListOptions: field selector "a": `)
 	})
 	t.Run("a selector of FromClient", func(t *testing.T) {
-		rig.EndsAtOnce(t, lw.FromClient(&applianceClient{}, func(o *metav1.ListOptions) { o.LabelSelector = "a in b" }), "stream",
+		rig.EndsAtOnce(t, lw.FromClient(&applianceClient{}, func(o *metav1.ListOptions) { o.LabelSelector = "a in b" }),
+			"stream",
 			`FromClient: label selector "a in b": `)
 		src := lw.FromClient(&applianceClient{}, func(o *metav1.ListOptions) { o.FieldSelector = "a" })
-		if _, _, err := rig.ListAll(t.Context(), src, metav1.ListOptions{}); !rig.Matches(err, `lw: FromClient: field selector "a": `) || !errors.Is(err, lw.ErrPermanent) {
+		if _, _, err := rig.ListAll(t.Context(), src, metav1.ListOptions{}); !rig.Matches(err,
+			`lw: FromClient: field selector "a": `) || !errors.Is(err, lw.ErrPermanent) {
 			t.Errorf("List: %v", err)
 		}
 	})

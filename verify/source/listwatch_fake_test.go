@@ -31,7 +31,8 @@ func TestLooseVersions(t *testing.T) {
 		inf := lw.NewInformer[*appliance](src, &lw.Options{OnError: func(err error) { t.Error(err) }})
 		rig.Start(t, inf)
 		rig.OK(t, inf.WaitForSync(t.Context()))
-		for _, w := range []*appliance{newAppliance("a", "3", 2), newAppliance("a", "3", 3), newAppliance("a", "99", 4), newAppliance("a", "5", 5)} {
+		for _, w := range []*appliance{newAppliance("a", "3", 2), newAppliance("a", "3", 3), newAppliance("a", "99", 4),
+			newAppliance("a", "5", 5)} {
 			fake.Modify(w)
 			time.Sleep(time.Second)
 			if got, _ := inf.Store().Get(rig.Key("a")); got.Size != w.Size || inf.Store().ResourceVersion() != "10" {
@@ -125,7 +126,8 @@ func (c *recordingClient) ClearActions() {}
 // A fake clientset is not asked for a stream at all, also through what is wrapped around it.
 func TestFromFakeClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &recordingClient{applianceClient{list: &applianceList{Items: []appliance{*newAppliance("a", "", 1)}}, w: watch.NewRaceFreeFake()}}
+		c := &recordingClient{applianceClient{list: &applianceList{Items: []appliance{*newAppliance("a", "", 1)}},
+			w: watch.NewRaceFreeFake()}}
 		same := func(g *appliance) (*appliance, error) { return g, nil }
 		src := lw.Transform(lw.WithListOptions(lw.Source[*appliance](lw.FromClient(c))), same)
 		inf := lw.NewInformer(src, nil)
@@ -147,7 +149,8 @@ func TestFromFakeClient(t *testing.T) {
 func TestUnnamedObjectsOfFakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fake := watch.NewRaceFreeFake()
-		c := &recordingClient{applianceClient{list: &applianceList{Items: []appliance{*newAppliance("", "", 1), *newAppliance("a", "", 1)}}, w: fake}}
+		c := &recordingClient{applianceClient{list: &applianceList{Items: []appliance{*newAppliance("", "", 1),
+			*newAppliance("a", "", 1)}}, w: fake}}
 		errs := &rig.Errors{}
 		src := lw.Transform(lw.FromClient(c), func(a *appliance) (*appliance, error) {
 			if a.Size == 9 {
@@ -209,19 +212,28 @@ func TestOptOutOfStreams(t *testing.T) {
 		after   lw.SourceHints
 		unnamed bool // objects may have no name
 	}{
-		"nothing":                         {&optedOut{}, noStream, nil, noStream, false},
-		"versions":                        {&optedOut{}, noStream, []appliance{*newAppliance("a", "9", 1)}, noStream, false},
-		"a version":                       {&optedOut{}, noStream, []appliance{*newAppliance("a", "", 1), *newAppliance("b", "9", 1), *newAppliance("c", "", 1)}, noStream, false},
-		"no version":                      {&optedOut{}, noStream, []appliance{*newAppliance("a", "", 1)}, lw.SourceHints{NoStream: true, Unversioned: true}, false},
-		"no name":                         {&optedOut{}, noStream, []appliance{*newAppliance("", "9", 1)}, noStream, false},
-		"no name, and no version":         {&optedOut{}, noStream, []appliance{*newAppliance("a", "9", 1), {}}, noStream, true},
-		"no name, but a UID":              {&optedOut{}, noStream, []appliance{*newAppliance("a", "9", 1), *newAppliance("", "", 1)}, noStream, false},
-		"no name, but a version":          {&optedOut{}, noStream, []appliance{*newAppliance("a", "9", 1), {ObjectMeta: metav1.ObjectMeta{ResourceVersion: "9"}}}, noStream, false},
-		"no name was generated":           {&optedOut{}, noStream, []appliance{*newAppliance("a", "9", 1), *generated}, noStream, true},
-		"no client's method":              {&applianceClient{}, lw.SourceHints{}, []appliance{*newAppliance("a", "9", 1)}, lw.SourceHints{}, false},
-		"a fake with versions":            {&recordingClient{}, fake, []appliance{*newAppliance("a", "9", 1)}, fake, true},
-		"a fake that streams":             {&streamingFake{}, lw.SourceHints{}, []appliance{*newAppliance("a", "9", 1)}, lw.SourceHints{}, false},
-		"a fake that streams, no version": {&streamingFake{}, lw.SourceHints{}, []appliance{*newAppliance("a", "", 1)}, lw.SourceHints{Unversioned: true}, false},
+		"nothing":  {&optedOut{}, noStream, nil, noStream, false},
+		"versions": {&optedOut{}, noStream, []appliance{*newAppliance("a", "9", 1)}, noStream, false},
+		"a version": {&optedOut{}, noStream, []appliance{*newAppliance("a", "", 1),
+			*newAppliance("b", "9", 1), *newAppliance("c", "", 1)}, noStream, false},
+		"no version": {&optedOut{}, noStream, []appliance{*newAppliance("a", "", 1)},
+			lw.SourceHints{NoStream: true, Unversioned: true}, false},
+		"no name": {&optedOut{}, noStream, []appliance{*newAppliance("", "9", 1)}, noStream, false},
+		"no name, and no version": {&optedOut{}, noStream, []appliance{*newAppliance("a", "9", 1), {}},
+			noStream, true},
+		"no name, but a UID": {&optedOut{}, noStream, []appliance{*newAppliance("a", "9", 1),
+			*newAppliance("", "", 1)}, noStream, false},
+		"no name, but a version": {&optedOut{}, noStream, []appliance{*newAppliance("a", "9", 1),
+			{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "9"}}}, noStream, false},
+		"no name was generated": {&optedOut{}, noStream, []appliance{*newAppliance("a", "9", 1), *generated},
+			noStream, true},
+		"no client's method": {&applianceClient{}, lw.SourceHints{}, []appliance{*newAppliance("a", "9", 1)},
+			lw.SourceHints{}, false},
+		"a fake with versions": {&recordingClient{}, fake, []appliance{*newAppliance("a", "9", 1)}, fake, true},
+		"a fake that streams": {&streamingFake{}, lw.SourceHints{}, []appliance{*newAppliance("a", "9", 1)},
+			lw.SourceHints{}, false},
+		"a fake that streams, no version": {&streamingFake{}, lw.SourceHints{}, []appliance{*newAppliance("a", "", 1)},
+			lw.SourceHints{Unversioned: true}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			src := lw.FromClient(tc.client)
@@ -270,11 +282,16 @@ func TestProxyWatcher(t *testing.T) {
 		want   map[string]int // the sizes at the end
 		err    string         // the first error
 	}{
-		"no versions":           {[]appliance{*newAppliance("a", "", 1)}, []*appliance{newAppliance("b", "", 1), newAppliance("b", "", 2)}, map[string]int{"a": 1, "b": 2}, ""},
-		"nothing, no versions":  {nil, []*appliance{newAppliance("b", "", 1), newAppliance("b", "", 2)}, map[string]int{"b": 2}, ""},
-		"versions":              {[]appliance{*newAppliance("a", "9", 1)}, []*appliance{newAppliance("b", "11", 1), newAppliance("b", "12", 2)}, map[string]int{"a": 1, "b": 2}, ""},
-		"nothing, versions":     {nil, []*appliance{newAppliance("b", "11", 1), newAppliance("b", "12", 2)}, map[string]int{"b": 2}, ""},
-		"a version is left out": {nil, []*appliance{newAppliance("b", "11", 1), newAppliance("b", "", 2)}, map[string]int{}, "lw: appliance: watch: protocol error: MODIFIED event of default/b without a resource version"},
+		"no versions": {[]appliance{*newAppliance("a", "", 1)}, []*appliance{newAppliance("b", "", 1),
+			newAppliance("b", "", 2)}, map[string]int{"a": 1, "b": 2}, ""},
+		"nothing, no versions": {nil, []*appliance{newAppliance("b", "", 1), newAppliance("b", "", 2)},
+			map[string]int{"b": 2}, ""},
+		"versions": {[]appliance{*newAppliance("a", "9", 1)}, []*appliance{newAppliance("b", "11", 1),
+			newAppliance("b", "12", 2)}, map[string]int{"a": 1, "b": 2}, ""},
+		"nothing, versions": {nil, []*appliance{newAppliance("b", "11", 1), newAppliance("b", "12", 2)},
+			map[string]int{"b": 2}, ""},
+		"a version is left out": {nil, []*appliance{newAppliance("b", "11", 1), newAppliance("b", "", 2)}, map[string]int{},
+			"lw: appliance: watch: protocol error: MODIFIED event of default/b without a resource version"},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
 			changes := make(chan watch.Event, len(tc.events))

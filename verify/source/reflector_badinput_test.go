@@ -44,27 +44,32 @@ func TestBadInput(t *testing.T) {
 	// A watch that breaks the protocol after the first list is followed by another list.
 	relist := func(first rig.Reply, watch rig.Stream, err string) badInput {
 		return badInput{
-			lists: []rig.Reply{first, good}, watches: []rig.Stream{watch, rig.Forever()}, errs: []string{"watch: protocol error: " + err},
-			log: []string{"list limit 500", "watch 10", "list limit 500", "watch 20"}, want: a2,
+			lists: []rig.Reply{first, good}, watches: []rig.Stream{watch, rig.Forever()},
+			errs: []string{"watch: protocol error: " + err},
+			log:  []string{"list limit 500", "watch 10", "list limit 500", "watch 20"}, want: a2,
 		}
 	}
 	// A list that is as good as can be is believed.
 	believed := func(list rig.Reply, err string, aside ...lw.Key) badInput {
-		return badInput{lists: []rig.Reply{list}, errs: []string{err}, aside: aside, log: []string{"list limit 500", "watch 20"}, want: a2}
+		return badInput{lists: []rig.Reply{list}, errs: []string{err}, aside: aside, log: []string{"list limit 500",
+			"watch 20"}, want: a2}
 	}
 	with := func(bad ...error) rig.Reply { return rig.Reply{Obj: good.Obj, Meta: good.Meta, Bad: bad} }
 	// A request that fails is made again.
 	failed := func(err error, text string) badInput {
 		return badInput{
-			lists: []rig.Reply{{Err: err}, good}, errs: []string{"list: " + text}, log: []string{"list limit 500", "list limit 500", "watch 20"}, want: a2,
+			lists: []rig.Reply{{Err: err}, good}, errs: []string{"list: " + text}, log: []string{"list limit 500",
+				"list limit 500", "watch 20"}, want: a2,
 		}
 	}
 	for name, tc := range map[string]badInput{
-		"a list is forbidden":         failed(apierrors.NewForbidden(widgets, "", errors.New("no role")), `widgets.example.com is forbidden: no role`),
+		"a list is forbidden": failed(apierrors.NewForbidden(widgets, "", errors.New("no role")),
+			`widgets.example.com is forbidden: no role`),
 		"the collection is not found": failed(apierrors.NewNotFound(widgets, ""), `widgets.example.com "" not found`),
 		"the server is unreachable":   failed(refused, `dial tcp: connection refused`),
 		"a watch is forbidden": {
-			lists: []rig.Reply{good}, watches: []rig.Stream{{Err: apierrors.NewForbidden(widgets, "", errors.New("no role"))}, rig.Forever()},
+			lists: []rig.Reply{good}, watches: []rig.Stream{{Err: apierrors.NewForbidden(widgets, "", errors.New("no role"))},
+				rig.Forever()},
 			errs: []string{`watch: the list is answered, but the watch is refused, so that only lists show changes: widgets.example.com is forbidden: no role`},
 			log:  []string{"list limit 500", "watch 20", "watch 20", "list limit 1", "watch 20"}, want: a2,
 		},
@@ -72,21 +77,30 @@ func TestBadInput(t *testing.T) {
 			"decode default/: the object has no name", lw.Key{Namespace: "default"}),
 		"a nil object in a list": believed(rig.List("20", nil, rig.Stamped("a", 2, "19"), nil),
 			"decode: the object is nil (and 1 more without a key)", lw.Key{}),
-		"objects of a list that nobody can name":     believed(with(errors.New("bad one"), errors.New("bad two")), "decode: bad one; bad two", lw.Key{}),
-		"an object of a list that cannot be decoded": believed(with(broken(rig.Key("b"), "").Err), "decode default/b: not a widget", rig.Key("b")),
+		"objects of a list that nobody can name": believed(with(errors.New("bad one"), errors.New("bad two")),
+			"decode: bad one; bad two", lw.Key{}),
+		"an object of a list that cannot be decoded": believed(with(broken(rig.Key("b"), "").Err),
+			"decode default/b: not a widget", rig.Key("b")),
 		"two items of a list with one key": believed(listed("20", "a2@19 a1@18"),
 			"list default/a: protocol error: the list holds this key twice"),
 		"a page that continues with itself": {
-			lists: []rig.Reply{{Obj: good.Obj, Meta: metav1.ListMeta{ResourceVersion: "20", Continue: "x"}}, {Meta: metav1.ListMeta{ResourceVersion: "20", Continue: "x"}}, good},
-			errs:  []string{"list: protocol error: a page continues with itself"},
-			log:   []string{"list limit 500", "list limit 500 continue x", "list limit 500", "watch 20"}, want: a2,
+			lists: []rig.Reply{{Obj: good.Obj, Meta: metav1.ListMeta{ResourceVersion: "20", Continue: "x"}},
+				{Meta: metav1.ListMeta{ResourceVersion: "20", Continue: "x"}}, good},
+			errs: []string{"list: protocol error: a page continues with itself"},
+			log:  []string{"list limit 500", "list limit 500 continue x", "list limit 500", "watch 20"}, want: a2,
 		},
-		"an event of an unknown type": relist(before, event("WEIRD", rig.Stamped("a", 9, "15"), "15"), `event of unknown type "WEIRD"`),
-		"an event that names its object, and has none": relist(before, rig.Events(widgetEvent{Type: watch.Modified, Identity: &lw.Meta{Namespace: "default", Name: "a"}, ResourceVersion: "15"}),
+		"an event of an unknown type": relist(before, event("WEIRD", rig.Stamped("a", 9, "15"), "15"),
+			`event of unknown type "WEIRD"`),
+		"an event that names its object, and has none": relist(before,
+			rig.Events(widgetEvent{Type: watch.Modified, Identity: &lw.Meta{Namespace: "default", Name: "a"},
+				ResourceVersion: "15"}),
 			"MODIFIED event of default/a without an object"),
-		"an event of an object without a name": relist(before, event(watch.Added, nameless, "15"), "ADDED event of an object without a name"),
-		"an event without an object":           relist(before, event(watch.Modified, nil, "15"), "MODIFIED event of an object without a name"),
-		"a deletion of nobody knows what":      relist(before, event(watch.Deleted, nil, "15"), "DELETED event of an object without a name"),
+		"an event of an object without a name": relist(before, event(watch.Added, nameless, "15"),
+			"ADDED event of an object without a name"),
+		"an event without an object": relist(before, event(watch.Modified, nil, "15"),
+			"MODIFIED event of an object without a name"),
+		"a deletion of nobody knows what": relist(before, event(watch.Deleted, nil, "15"),
+			"DELETED event of an object without a name"),
 		"an event without a version": relist(before, event(watch.Modified, rig.Stamped("a", 9, ""), ""),
 			"MODIFIED event of default/a without a resource version"),
 		"an event of an older version": relist(before, event(watch.Modified, rig.Stamped("a", 9, "8"), "8"),
@@ -95,9 +109,11 @@ func TestBadInput(t *testing.T) {
 			"MODIFIED event of default/x, which was not there"),
 		"an object that is added twice": relist(before, event(watch.Added, rig.Stamped("a", 9, "15"), "15"),
 			"ADDED event of default/a, which was there already"),
-		"a change of the version that the object has": relist(listed("10", "a1@10"), event(watch.Modified, rig.Stamped("a", 9, "10"), "10"),
+		"a change of the version that the object has": relist(listed("10", "a1@10"),
+			event(watch.Modified, rig.Stamped("a", 9, "10"), "10"),
 			"MODIFIED event of default/a at resource version 10 came after 10"),
-		"a change of the list's version, of an object that is not there": relist(before, event(watch.Modified, rig.Stamped("x", 9, "10"), "10"),
+		"a change of the list's version, of an object that is not there": relist(before,
+			event(watch.Modified, rig.Stamped("x", 9, "10"), "10"),
 			"MODIFIED event of default/x at resource version 10 came after 10"),
 		"an event of an older version that cannot be decoded": relist(before, rig.Events(broken(rig.Key("a"), "8")),
 			"MODIFIED event of default/a at resource version 8 came after 10"),
@@ -157,7 +173,8 @@ func TestBadInitialEvents(t *testing.T) {
 		want   map[lw.Key]int
 	}{
 		"an object without a name": {
-			initial(rig.Added("a", "19"), rig.Added("", "15")), []string{"decode default/: the object has no name"}, 1, sizes("a1"),
+			initial(rig.Added("a", "19"), rig.Added("", "15")), []string{"decode default/: the object has no name"}, 1,
+			sizes("a1"),
 		},
 		"an event without an object": {initial(widgetEvent{Type: watch.Added, ResourceVersion: "15"}, rig.Added("a", "19")),
 			[]string{"decode: the object is nil"}, 1, sizes("a1")},
@@ -170,7 +187,8 @@ func TestBadInitialEvents(t *testing.T) {
 			nil, 0, sizes("b3"),
 		},
 		"one that was good and is bad": {
-			initial(rig.Added("a", "14"), rig.Added("b", "15"), widgetEvent{Type: watch.Modified, ResourceVersion: "19", Err: bad}),
+			initial(rig.Added("a", "14"), rig.Added("b", "15"), widgetEvent{Type: watch.Modified, ResourceVersion: "19",
+				Err: bad}),
 			[]string{"decode default/b: not a widget"}, 1, sizes("a1"),
 		},
 		"two of one key": {initial(rig.Added("a", "15"), rig.Added("a", "19")),
@@ -238,7 +256,8 @@ func TestOldInitialEvents(t *testing.T) {
 			"", sizes("a1 b9")},
 		"of an object that has not come": {[]widgetEvent{rig.Added("a", "15"), modified("x9@16")},
 			"MODIFIED event of default/x, which was not there", sizes("a1 x9")},
-		"of two objects at once": {[]widgetEvent{rig.Added("a", "15"), rig.Added("b", "14"), modified("a3@16"), modified("b4@16")},
+		"of two objects at once": {[]widgetEvent{rig.Added("a", "15"), rig.Added("b", "14"), modified("a3@16"),
+			modified("b4@16")},
 			"", sizes("a3 b4")},
 	} {
 		for _, behind := range []bool{false, true} {
@@ -272,7 +291,8 @@ func TestOldInitialEvents(t *testing.T) {
 // What is gone need not be read if its key and version are told; else it is bad, or a list follows.
 func TestDeletionThatCannotBeDecoded(t *testing.T) {
 	gone := func(name, rv string) widgetEvent {
-		return widgetEvent{Type: "DELETED", ResourceVersion: rv, Err: &lw.Error{Op: "decode", Key: lw.Key{Namespace: "default", Name: name}, Err: errors.New("not a widget")}}
+		return widgetEvent{Type: "DELETED", ResourceVersion: rv,
+			Err: &lw.Error{Op: "decode", Key: lw.Key{Namespace: "default", Name: name}, Err: errors.New("not a widget")}}
 	}
 	first, second := listed("10", "a1@8 b1@9"), listed("30", "b2@20")
 	for name, tc := range map[string]struct {
@@ -283,9 +303,12 @@ func TestDeletionThatCannotBeDecoded(t *testing.T) {
 		aside int
 	}{
 		"with key and version": {gone("a", "11"), []string{"list limit 500", "watch 10"}, map[string]int{"b": 1}, "11", 0},
-		"without a version":    {gone("a", ""), []string{"list limit 500", "watch 10"}, map[string]int{"a": 1, "b": 1}, "10", 1},
-		"which ends the watch": {gone("a", ""), []string{"list limit 500", "watch 10", "watch 10"}, map[string]int{"a": 1, "b": 1}, "10", 1},
-		"without a name":       {gone("", "11"), []string{"list limit 500", "watch 10", "list limit 500", "watch 30"}, map[string]int{"b": 2}, "30", 0},
+		"without a version": {gone("a", ""), []string{"list limit 500", "watch 10"},
+			map[string]int{"a": 1, "b": 1}, "10", 1},
+		"which ends the watch": {gone("a", ""), []string{"list limit 500", "watch 10", "watch 10"},
+			map[string]int{"a": 1, "b": 1}, "10", 1},
+		"without a name": {gone("", "11"), []string{"list limit 500", "watch 10", "list limit 500", "watch 30"},
+			map[string]int{"b": 2}, "30", 0},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
 			src := &rig.Script{Lists: []rig.Reply{first, second}, Watches: []rig.Stream{rig.Events(tc.event), rig.Forever()}}

@@ -50,11 +50,13 @@ func closing(src lw.Source[*rig.Widget], d time.Duration) *cutter {
 // Watches that a proxy cuts while they are idle are healthy: a change is seen at once, without a
 // list, and the server is asked for its version now and then.
 func TestIdleWatchesAreCut(t *testing.T) {
-	for _, after := range []time.Duration{1500 * time.Millisecond, 5 * time.Second, 9 * time.Second, 15 * time.Second, 50 * time.Second} {
+	for _, after := range []time.Duration{1500 * time.Millisecond, 5 * time.Second, 9 * time.Second, 15 * time.Second,
+		50 * time.Second} {
 		rig.Subtest(t, after.String(), func(t *testing.T) {
 			m := lw.NewMemory(rig.NewWidget("a", 1))
 			errs := new(rig.Errors)
-			inf := rig.Run(t, &cutter{m, func(metav1.ListOptions) time.Duration { return after }}, &lw.Options{List: lw.ListPages, OnError: errs.Add})
+			inf := rig.Run(t, &cutter{m, func(metav1.ListOptions) time.Duration { return after }},
+				&lw.Options{List: lw.ListPages, OnError: errs.Add})
 			rig.Sleep(after / 2)
 			for size := 2; size < 12; size++ {
 				rig.Sleep(7 * time.Minute)
@@ -91,7 +93,8 @@ func TestCutsAfterAnOutage(t *testing.T) {
 		inf, _ := rig.Paged(t, src, time.Minute)
 		mustSay(t, inf, func(s lw.Status) bool { return s.Failures == 0 })
 	})
-	for healthy, found := range map[time.Duration]time.Duration{0: 6 * time.Minute, 20 * time.Minute: 6 * time.Minute, 17 * time.Minute: 3 * time.Minute} {
+	for healthy, found := range map[time.Duration]time.Duration{0: 6 * time.Minute, 20 * time.Minute: 6 * time.Minute,
+		17 * time.Minute: 3 * time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now()
 			src := &rig.Script{
@@ -134,8 +137,9 @@ func TestWatchIsRefused(t *testing.T) {
 		return &apierrors.StatusError{ErrStatus: metav1.Status{Code: code, Message: "no"}}
 	}
 	for name, refusal := range map[string]error{
-		"forbidden": apierrors.NewForbidden(gr, "", errors.New("no")), "no such method": apierrors.NewMethodNotSupported(gr, "watch"),
-		"no such path": status(404), "not implemented": status(501),
+		"forbidden":      apierrors.NewForbidden(gr, "", errors.New("no")),
+		"no such method": apierrors.NewMethodNotSupported(gr, "watch"),
+		"no such path":   status(404), "not implemented": status(501),
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
 			var mu sync.Mutex

@@ -24,7 +24,8 @@ type slowList struct {
 	at       []time.Time
 }
 
-func (s *slowList) List(ctx context.Context, _ metav1.ListOptions, yield func(*rig.Widget, error) error) (metav1.ListMeta, error) {
+func (s *slowList) List(ctx context.Context, _ metav1.ListOptions,
+	yield func(*rig.Widget, error) error) (metav1.ListMeta, error) {
 	s.requests, s.at = append(s.requests, ctx), append(s.at, time.Now())
 	for i, d := range s.pauses {
 		if err := rest(ctx, d); err != nil {
@@ -169,7 +170,8 @@ func TestProvedStreamIsWaitedFor(t *testing.T) {
 			src := &overloaded{pause: pause, Script: rig.Script{Lists: []rig.Reply{listed("30", "a1@9 b1@8")}}}
 			inf := rig.RunFor(t, src, &lw.Options{SyncBudget: time.Second, OnError: func(error) {}}, pause+10*time.Second)
 			rig.MustLog(t, &src.Script, want...)
-			rig.MustHold(t, inf.Store(), map[bool]string{true: "20", false: "30"}[len(want) == 2], map[string]int{"a": 1, "b": 1})
+			rig.MustHold(t, inf.Store(), map[bool]string{true: "20", false: "30"}[len(want) == 2],
+				map[string]int{"a": 1, "b": 1})
 		})
 	}
 }
@@ -221,10 +223,11 @@ func TestOlderStateIsRefused(t *testing.T) {
 		epochs int
 		rv     string
 	}{
-		"twice":                       {[]rig.Reply{full, older, older, listed("12", "a2@11")}, 0, "12"},
-		"three times":                 {[]rig.Reply{full, older, older, older, listed("12", "a2@11")}, 0, "12"},
-		"four times":                  {[]rig.Reply{full, older, older, older, older}, 1, "5"},
-		"three times, and once again": {[]rig.Reply{full, older, older, older, listed("12", "a2@11"), older, listed("13", "a3@13")}, 0, "13"},
+		"twice":       {[]rig.Reply{full, older, older, listed("12", "a2@11")}, 0, "12"},
+		"three times": {[]rig.Reply{full, older, older, older, listed("12", "a2@11")}, 0, "12"},
+		"four times":  {[]rig.Reply{full, older, older, older, older}, 1, "5"},
+		"three times, and once again": {[]rig.Reply{full, older, older, older, listed("12", "a2@11"), older,
+			listed("13", "a3@13")}, 0, "13"},
 	} {
 		for _, probe := range []bool{false, true} {
 			rig.Subtest(t, name+map[bool]string{true: ", found by a question"}[probe], func(t *testing.T) {

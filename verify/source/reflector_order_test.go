@@ -20,7 +20,8 @@ import (
 
 // Versions are numbers of any length: those that do not fit a word are ordered all the same.
 func TestLongVersions(t *testing.T) {
-	const before, first, next, last = "18446744073709551609", "18446744073709551610", "18446744073709551617", "100000000000000000000"
+	const before, first, next, last = "18446744073709551609", "18446744073709551610", "18446744073709551617",
+		"100000000000000000000"
 	synctest.Test(t, func(t *testing.T) {
 		src := &rig.Fed{Events: make(chan widgetEvent), Version: first, Objs: []*rig.Widget{rig.Stamped("a", 1, before)}}
 		errs := &rig.Errors{}
@@ -72,8 +73,9 @@ func TestBadEventWithoutAName(t *testing.T) {
 		for _, rv := range []string{"", "11"} {
 			synctest.Test(t, func(t *testing.T) {
 				src := &rig.Script{
-					Lists:   []rig.Reply{listed("10", "a1@9"), listed("20", "a2@12")},
-					Watches: []rig.Stream{rig.Events(widgetEvent{Type: typ, ResourceVersion: rv, Err: errors.New("no widget")}), rig.Forever()},
+					Lists: []rig.Reply{listed("10", "a1@9"), listed("20", "a2@12")},
+					Watches: []rig.Stream{rig.Events(widgetEvent{Type: typ, ResourceVersion: rv, Err: errors.New("no widget")}),
+						rig.Forever()},
 				}
 				inf, errs := rig.Paged(t, src, time.Minute)
 				errs.MustHave(t, fmt.Sprintf("%s event of an object without a name", typ))
@@ -100,16 +102,20 @@ func TestVersionsWithoutAnOrder(t *testing.T) {
 		"words": {&rig.Script{
 			Lists: []rig.Reply{listed("ten", "a1@xyz")},
 			Watches: []rig.Stream{
-				{After: time.Minute}, {After: 15 * time.Second}, {Events: []widgetEvent{modified("a2@aaa")}}, {After: 4 * time.Minute}, rig.Forever(),
+				{After: time.Minute}, {After: 15 * time.Second}, {Events: []widgetEvent{modified("a2@aaa")}},
+				{After: 4 * time.Minute}, rig.Forever(),
 			},
-		}, map[string]int{"a": 2}, "aaa", []string{"list limit 500", "watch ten", "watch ten", "watch ten", "watch aaa", "watch aaa"}, 10 * time.Minute},
+		}, map[string]int{"a": 2}, "aaa", []string{"list limit 500", "watch ten", "watch ten", "watch ten", "watch aaa",
+			"watch aaa"}, 10 * time.Minute},
 		"none": {&rig.Script{
 			Lists: []rig.Reply{rig.List("", unversioned("a", 1)), rig.List("", unversioned("a", 3), unversioned("b", 1))},
 			Watches: []rig.Stream{{Events: []widgetEvent{
-				{Type: "ADDED", Object: unversioned("a", 1)}, rig.Modified(unversioned("a", 2)), {Type: "MODIFIED", Object: unversioned("c", 2)},
+				{Type: "ADDED", Object: unversioned("a", 1)}, rig.Modified(unversioned("a", 2)),
+				{Type: "MODIFIED", Object: unversioned("c", 2)},
 			}, After: 15 * time.Second}, rig.Forever()},
 		}, map[string]int{"a": 3, "b": 1}, "", []string{"list limit 500", "watch", "list limit 500", "watch"}, time.Minute},
-		"none, and each watch is short": {&rig.Script{Lists: []rig.Reply{rig.List("", unversioned("a", 1))}, Watches: []rig.Stream{{}, rig.Forever()}},
+		"none, and each watch is short": {&rig.Script{Lists: []rig.Reply{rig.List("", unversioned("a", 1))},
+			Watches: []rig.Stream{{}, rig.Forever()}},
 			map[string]int{"a": 1}, "", []string{"list limit 500", "watch", "list limit 500", "watch"}, time.Minute},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {

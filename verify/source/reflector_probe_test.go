@@ -67,7 +67,8 @@ func TestQuestionsThatFail(t *testing.T) {
 				Lists:   []rig.Reply{listed("100", "a1@99"), tc.answer, listed("10", "a2@9")},
 				Watches: []rig.Stream{{After: 15 * time.Second}, rig.Forever()},
 			}
-			inf := rig.RunFor(t, src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: every(time.Second)}, 15*time.Second+tc.most)
+			inf := rig.RunFor(t, src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: every(time.Second)},
+				15*time.Second+tc.most)
 			mustSay(t, inf, func(s lw.Status) bool { return s.Epoch == 1 && s.Requests["probe"].Started >= 2 })
 		})
 	}
@@ -110,18 +111,22 @@ func nothing(*testing.T, *lw.Memory[*rig.Widget]) {}
 
 // restores are those that an informer must notice. Each begins with common0 to common49.
 var restores = map[string]restore{
-	"behind":                        {createAll("old", 50, 1), nothing},
-	"behind, written to":            {createAll("old", 50, 1), createAll("new", 10, 2)},
-	"to the position":               {createAll("old", 50, 1), createAll("new", 50, 2)},
-	"past, new names":               {createAll("old", 50, 1), createAll("new", 60, 2)},
-	"past, same names":              {createAll("old", 50, 1), createAll("old", 60, 2)},
-	"past, the same objects":        {updateAll("common", 50, 2), inTurn(createAll("new", 1, 1), updateAll("common", 50, 3))},
-	"past, some versions are equal": {updateAll("common", 50, 2), inTurn(updateAll("common", 40, 3), createAll("new", 20, 1))},
+	"behind":             {createAll("old", 50, 1), nothing},
+	"behind, written to": {createAll("old", 50, 1), createAll("new", 10, 2)},
+	"to the position":    {createAll("old", 50, 1), createAll("new", 50, 2)},
+	"past, new names":    {createAll("old", 50, 1), createAll("new", 60, 2)},
+	"past, same names":   {createAll("old", 50, 1), createAll("old", 60, 2)},
+	"past, the same objects": {updateAll("common", 50, 2), inTurn(createAll("new", 1, 1),
+		updateAll("common", 50, 3))},
+	"past, some versions are equal": {updateAll("common", 50, 2), inTurn(updateAll("common", 40, 3),
+		createAll("new", 20, 1))},
 	"past, after a deletion": {
-		inTurn(createAll("old", 50, 1), func(t *testing.T, m *lw.Memory[*rig.Widget]) { rig.Remove(t, m, "old3") }), createAll("new", 60, 2),
+		inTurn(createAll("old", 50, 1), func(t *testing.T, m *lw.Memory[*rig.Widget]) { rig.Remove(t, m, "old3") }),
+		createAll("new", 60, 2),
 	},
 	"past, after the newest object was deleted": {
-		inTurn(createAll("old", 50, 1), func(t *testing.T, m *lw.Memory[*rig.Widget]) { rig.Remove(t, m, "old49") }), createAll("new", 60, 2),
+		inTurn(createAll("old", 50, 1), func(t *testing.T, m *lw.Memory[*rig.Widget]) { rig.Remove(t, m, "old49") }),
+		createAll("new", 60, 2),
 	},
 	"past, nothing but deletions after it": {createAll("old", 10, 1), each("common", 30, rig.Remove)},
 }
@@ -157,7 +162,8 @@ func TestRestoredServer(t *testing.T) {
 			}}}
 		},
 		"WithListOptions": func(m *lw.Memory[*rig.Widget]) lw.Source[*rig.Widget] {
-			return lw.WithListOptions(lw.Shard(m, 0, 1), func(o *metav1.ListOptions) { o.FieldSelector = "metadata.namespace=default" })
+			return lw.WithListOptions(lw.Shard(m, 0, 1),
+				func(o *metav1.ListOptions) { o.FieldSelector = "metadata.namespace=default" })
 		},
 		"Transform": func(m *lw.Memory[*rig.Widget]) lw.Source[*rig.Widget] {
 			return lw.Transform(m, func(w *rig.Widget) (*rig.Widget, error) {
@@ -250,29 +256,45 @@ func TestWitness(t *testing.T) {
 		pause     time.Duration // of Backoff; 0: 2 s
 		reports   string        // what OnError must be told; "": nothing but of watches that were refused
 	}{
-		"a watch that breaks, and goes on":  {watches: []rig.Stream{{After: silence, Events: says, Err: io.ErrUnexpectedEOF}, rig.Events(says...)}},
-		"a watch that breaks, then silence": {watches: []rig.Stream{{After: silence, Events: says, Err: io.ErrUnexpectedEOF}, rig.Forever()}, had: yes, questions: 1},
-		"a watch that ends":                 {watches: []rig.Stream{{After: silence}, rig.Forever()}, asks: 1},
-		"an end that was a break":           {watches: []rig.Stream{{After: silence, Events: says}, rig.Forever()}, had: yes, questions: 1},
-		"an outage":                         {watches: append([]rig.Stream{{After: silence, Events: says, Err: io.EOF}}, away(1)...), had: yes, questions: 1},
-		"an outage after a silent watch":    {watches: append([]rig.Stream{{After: silence, Err: io.EOF}}, away(1)...), had: yes, questions: 2},
-		"an outage after a quiet end":       {watches: append([]rig.Stream{{After: silence}}, away(1)...), had: yes, questions: 1, asks: 1},
-		"two outages":                       {watches: append(append([]rig.Stream{{After: silence}}, away(1)[:1]...), append([]rig.Stream{{After: silence, Events: says, Err: io.EOF}}, away(1)...)...), had: yes, questions: 2, asks: 1},
-		"an empty collection":               {watches: away(1), first: rig.List("10"), asks: 1},
-		"no version has an order":           {watches: away(1), first: listed("10", "a1@x"), asks: 1},
-		"the newest one cannot be read":     {watches: append([]rig.Stream{{Events: []widgetEvent{{Type: watch.Modified, ResourceVersion: "10", Err: &lw.Error{Op: "decode", Key: rig.Key("b"), Err: errors.New("sick")}}}, Err: io.EOF}}, away(1)...), first: listed("9", "a1@8 b1@9"), had: yes, questions: 1, asked: "a", reports: "sick"},
+		"a watch that breaks, and goes on": {watches: []rig.Stream{{After: silence, Events: says, Err: io.ErrUnexpectedEOF},
+			rig.Events(says...)}},
+		"a watch that breaks, then silence": {watches: []rig.Stream{{After: silence, Events: says, Err: io.ErrUnexpectedEOF},
+			rig.Forever()}, had: yes, questions: 1},
+		"a watch that ends": {watches: []rig.Stream{{After: silence}, rig.Forever()}, asks: 1},
+		"an end that was a break": {watches: []rig.Stream{{After: silence, Events: says}, rig.Forever()}, had: yes,
+			questions: 1},
+		"an outage": {watches: append([]rig.Stream{{After: silence, Events: says, Err: io.EOF}},
+			away(1)...), had: yes, questions: 1},
+		"an outage after a silent watch": {watches: append([]rig.Stream{{After: silence, Err: io.EOF}}, away(1)...),
+			had: yes, questions: 2},
+		"an outage after a quiet end": {watches: append([]rig.Stream{{After: silence}}, away(1)...), had: yes,
+			questions: 1, asks: 1},
+		"two outages": {watches: append(append([]rig.Stream{{After: silence}}, away(1)[:1]...),
+			append([]rig.Stream{{After: silence, Events: says, Err: io.EOF}}, away(1)...)...), had: yes, questions: 2, asks: 1},
+		"an empty collection":     {watches: away(1), first: rig.List("10"), asks: 1},
+		"no version has an order": {watches: away(1), first: listed("10", "a1@x"), asks: 1},
+		"the newest one cannot be read": {watches: append([]rig.Stream{{Events: []widgetEvent{{Type: watch.Modified,
+			ResourceVersion: "10", Err: &lw.Error{Op: "decode", Key: rig.Key("b"), Err: errors.New("sick")}}}, Err: io.EOF}},
+			away(1)...), first: listed("9", "a1@8 b1@9"), had: yes, questions: 1, asked: "a", reports: "sick"},
 		// Nobody restores a server within a second, but many connections break and come back.
-		"a short outage":                      {watches: blink, pause: 900 * time.Millisecond},
-		"a little longer one":                 {watches: blink, pause: 1100 * time.Millisecond, had: yes, questions: 1},
-		"no":                                  {watches: away(1), had: fails(nil), questions: 1, epoch: 1, relists: 1, reports: "went back in time"},
-		"too old":                             {watches: away(1), had: fails(apierrors.NewResourceExpired("too old")), questions: 1, relists: 1, reports: "too old"},
-		"forbidden":                           {watches: away(4), had: fails(apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no"))), questions: 1, reports: "forbidden", asks: 1},
-		"nonsense":                            {watches: away(4), had: fails(errors.New("an HTML page")), questions: 1, reports: "an HTML page", asks: 1},
-		"it cannot tell":                      {watches: away(4), had: fails(fmt.Errorf("%w here", errors.ErrUnsupported)), questions: 1, asks: 1},
+		"a short outage":      {watches: blink, pause: 900 * time.Millisecond},
+		"a little longer one": {watches: blink, pause: 1100 * time.Millisecond, had: yes, questions: 1},
+		"no": {watches: away(1), had: fails(nil), questions: 1, epoch: 1, relists: 1,
+			reports: "went back in time"},
+		"too old": {watches: away(1), had: fails(apierrors.NewResourceExpired("too old")),
+			questions: 1, relists: 1, reports: "too old"},
+		"forbidden": {watches: away(4), had: fails(apierrors.NewForbidden(schema.GroupResource{},
+			"", errors.New("no"))), questions: 1, reports: "forbidden", asks: 1},
+		"nonsense": {watches: away(4), had: fails(errors.New("an HTML page")), questions: 1,
+			reports: "an HTML page", asks: 1},
+		"it cannot tell": {watches: away(4), had: fails(fmt.Errorf("%w here", errors.ErrUnsupported)),
+			questions: 1, asks: 1},
 		"the network is down, then it is yes": {watches: away(1), had: after(2, syscall.ECONNREFUSED, true), questions: 3},
-		"the network is down for long":        {watches: away(1), had: after(4, syscall.ECONNREFUSED, true), questions: 5, asks: 1},
-		"only the question breaks":            {watches: away(1), had: fails(syscall.ECONNRESET), questions: 6, asks: 1},
-		"busy for a while":                    {watches: away(1), had: after(5, apierrors.NewTooManyRequests("later", 1), false), questions: 6, epoch: 1, relists: 1, reports: "later"},
+		"the network is down for long": {watches: away(1), had: after(4, syscall.ECONNREFUSED, true),
+			questions: 5, asks: 1},
+		"only the question breaks": {watches: away(1), had: fails(syscall.ECONNRESET), questions: 6, asks: 1},
+		"busy for a while": {watches: away(1), had: after(5, apierrors.NewTooManyRequests("later", 1),
+			false), questions: 6, epoch: 1, relists: 1, reports: "later"},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
 			if tc.first.Meta.ResourceVersion == "" {
@@ -283,7 +305,8 @@ func TestWitness(t *testing.T) {
 				src.Lists[1].Meta.ResourceVersion = "10" // of a probe
 			}
 			errs := &rig.Errors{}
-			inf := rig.RunFor(t, src, &lw.Options{List: lw.ListPages, OnError: errs.Add, Backoff: every(cmp.Or(tc.pause, 2*time.Second))}, 4*time.Minute)
+			inf := rig.RunFor(t, src, &lw.Options{List: lw.ListPages, OnError: errs.Add,
+				Backoff: every(cmp.Or(tc.pause, 2*time.Second))}, 4*time.Minute)
 			rig.Same(t, "questions", tc.questions, len(src.questions))
 			for _, q := range src.questions {
 				if want := cmp.Or(tc.asked, "b"); q.Name != want || q.UID != types.UID("uid-"+want) {
@@ -303,7 +326,8 @@ func TestWitness(t *testing.T) {
 				errs.MustHave(t, tc.reports)
 			} else {
 				for _, err := range errs.All() {
-					if !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+					if !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, io.EOF) &&
+						!errors.Is(err, io.ErrUnexpectedEOF) {
 						t.Errorf("reported: %v", err)
 					}
 				}

@@ -36,18 +36,25 @@ func TestReplacedHistory(t *testing.T) {
 			watches []rig.Stream
 			had     error
 		}{
-			"a watch":           {lists: []rig.Reply{before, after}, watches: []rig.Stream{{After: time.Minute, Err: replaced}, rig.Forever()}},
-			"a page":            {lists: []rig.Reply{before, page, {Err: replaced}, after}, watches: []rig.Stream{rig.Expired(), rig.Forever()}},
-			"a list":            {lists: []rig.Reply{before, {Err: replaced}, after}, watches: []rig.Stream{rig.Expired(), rig.Forever()}},
-			"a witness's":       {lists: []rig.Reply{before, after}, watches: away(1), had: replaced},
-			"a source's list":   {lists: []rig.Reply{before, {Err: rewound}, after}, watches: []rig.Stream{rig.Expired(), rig.Forever()}},
-			"a source's watch":  {lists: []rig.Reply{before, after}, watches: []rig.Stream{{After: time.Minute, Err: rewound}, rig.Forever()}},
+			"a watch": {lists: []rig.Reply{before, after}, watches: []rig.Stream{{After: time.Minute, Err: replaced},
+				rig.Forever()}},
+			"a page": {lists: []rig.Reply{before, page, {Err: replaced}, after}, watches: []rig.Stream{rig.Expired(),
+				rig.Forever()}},
+			"a list": {lists: []rig.Reply{before, {Err: replaced}, after}, watches: []rig.Stream{rig.Expired(),
+				rig.Forever()}},
+			"a witness's": {lists: []rig.Reply{before, after}, watches: away(1), had: replaced},
+			"a source's list": {lists: []rig.Reply{before, {Err: rewound}, after}, watches: []rig.Stream{rig.Expired(),
+				rig.Forever()}},
+			"a source's watch": {lists: []rig.Reply{before, after}, watches: []rig.Stream{{After: time.Minute, Err: rewound},
+				rig.Forever()}},
 			"a source's answer": {lists: []rig.Reply{before, after}, watches: []rig.Stream{{Err: lw.ErrRewound}, rig.Forever()}},
 		} {
 			rig.Subtest(t, name+" at "+to.version, func(t *testing.T) {
-				src := &questioned{Script: &rig.Script{Lists: tc.lists, Watches: tc.watches}, had: func(int) (bool, error) { return false, tc.had }}
+				src := &questioned{Script: &rig.Script{Lists: tc.lists, Watches: tc.watches},
+					had: func(int) (bool, error) { return false, tc.had }}
 				errs := &rig.Errors{}
-				inf := rig.RunFor(t, src, &lw.Options{List: lw.ListPages, OnError: errs.Add, Backoff: every(2 * time.Second)}, 5*time.Minute)
+				inf := rig.RunFor(t, src, &lw.Options{List: lw.ListPages, OnError: errs.Add, Backoff: every(2 * time.Second)},
+					5*time.Minute)
 				rig.MustHold(t, inf.Store(), to.version, to.want)
 				mustSay(t, inf, func(s lw.Status) bool { return s.Epoch == 1 && rig.Relists(s) == 1 && s.Failures == 0 })
 				errs.MustBe(t, lw.ErrRewound)
@@ -63,8 +70,9 @@ func TestReplacedHistory(t *testing.T) {
 func TestReplacedHistoryOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &rig.Script{
-			Lists:   []rig.Reply{listed("10", "a1@8"), listed("20", "a2@8"), listed("30", "a3@8")},
-			Watches: []rig.Stream{{After: time.Minute, Err: listopts.Replaced(10, 20)}, rig.ExpiredAfter(time.Minute), rig.Forever()},
+			Lists: []rig.Reply{listed("10", "a1@8"), listed("20", "a2@8"), listed("30", "a3@8")},
+			Watches: []rig.Stream{{After: time.Minute, Err: listopts.Replaced(10, 20)}, rig.ExpiredAfter(time.Minute),
+				rig.Forever()},
 		}
 		inf, _ := rig.Paged(t, src, 5*time.Minute)
 		// The third list has a version of a that is known: in one epoch that is the same object.
@@ -88,16 +96,30 @@ func TestListAfterAnOutage(t *testing.T) {
 		epoch   int
 		told    []string
 	}{
-		"the same":                 {after: rig.List("20", before.Obj...), want: map[string]int{"a": 1, "b": 1, "c": 1}},
-		"changed since":            {after: rig.List("20", rig.Stamped("a", 2, "12"), before.Obj[1], before.Obj[2]), want: map[string]int{"a": 2, "b": 1, "c": 1}, told: []string{"update a1 a2"}},
-		"an older object":          {after: rig.List("20", before.Obj[0], rig.Stamped("b", 3, "5"), rig.Stamped("c", 2, "7")), want: map[string]int{"a": 1, "b": 3, "c": 2}, epoch: 1, told: []string{"update b1 b3", "update c1 c2"}},
-		"another object":           {after: rig.List("20", before.Obj[0], &rig.Widget{Meta: lw.Meta{Namespace: "default", Name: "b", UID: "new", ResourceVersion: "5"}, Size: 3}), want: map[string]int{"a": 1, "b": 3}, told: []string{"add b3", "delete b1", "delete c1"}},
-		"equal versions":           {after: rig.List("20", before.Obj[0], rig.Stamped("b", 2, "9"), before.Obj[2]), want: map[string]int{"a": 1, "b": 2, "c": 1}, told: []string{"update b1 b2"}},
-		"it cannot tell":           {after: rig.List("20", before.Obj[0], rig.Stamped("b", 2, "9"), before.Obj[2]), had: errors.ErrUnsupported, watches: append(away(1)[:1], rig.Expired(), rig.Forever()), want: map[string]int{"a": 1, "b": 2, "c": 1}, told: []string{"update b1 b2"}},
-		"it has no witness":        {after: rig.List("20", before.Obj[0], rig.Stamped("b", 2, "9"), before.Obj[2]), had: errNoWitness, watches: append(away(1)[:1], rig.Expired(), rig.Forever()), want: map[string]int{"a": 1, "b": 2, "c": 1}, told: []string{"update b1 b2"}},
-		"an outage before a list":  {after: rig.List("20", before.Obj[0], rig.Stamped("b", 2, "9"), before.Obj[2]), lists: []rig.Reply{refused, refused}, watches: []rig.Stream{rig.Expired(), rig.Forever()}, want: map[string]int{"a": 1, "b": 2, "c": 1}, told: []string{"update b1 b2"}},
-		"no outage":                {after: rig.List("20", before.Obj[0], rig.Stamped("b", 2, "9"), before.Obj[2]), watches: []rig.Stream{rig.Expired(), rig.Forever()}, want: map[string]int{"a": 1, "b": 1, "c": 1}},
-		"an outage that is proved": {after: rig.List("20", before.Obj[0], rig.Stamped("b", 2, "9"), before.Obj[2]), had: errWitnessSaysYes, watches: append(away(1)[:1], rig.Expired(), rig.Forever()), want: map[string]int{"a": 1, "b": 1, "c": 1}},
+		"the same": {after: rig.List("20", before.Obj...), want: map[string]int{"a": 1, "b": 1, "c": 1}},
+		"changed since": {after: rig.List("20", rig.Stamped("a", 2, "12"), before.Obj[1], before.Obj[2]),
+			want: map[string]int{"a": 2, "b": 1, "c": 1}, told: []string{"update a1 a2"}},
+		"an older object": {after: rig.List("20", before.Obj[0], rig.Stamped("b", 3, "5"), rig.Stamped("c", 2, "7")),
+			want: map[string]int{"a": 1, "b": 3, "c": 2}, epoch: 1, told: []string{"update b1 b3", "update c1 c2"}},
+		"another object": {after: rig.List("20", before.Obj[0],
+			&rig.Widget{Meta: lw.Meta{Namespace: "default", Name: "b", UID: "new", ResourceVersion: "5"}, Size: 3}),
+			want: map[string]int{"a": 1, "b": 3}, told: []string{"add b3", "delete b1", "delete c1"}},
+		"equal versions": {after: rig.List("20", before.Obj[0], rig.Stamped("b", 2, "9"), before.Obj[2]),
+			want: map[string]int{"a": 1, "b": 2, "c": 1}, told: []string{"update b1 b2"}},
+		"it cannot tell": {after: rig.List("20", before.Obj[0], rig.Stamped("b", 2, "9"), before.Obj[2]),
+			had: errors.ErrUnsupported, watches: append(away(1)[:1], rig.Expired(), rig.Forever()),
+			want: map[string]int{"a": 1, "b": 2, "c": 1}, told: []string{"update b1 b2"}},
+		"it has no witness": {after: rig.List("20", before.Obj[0], rig.Stamped("b", 2, "9"), before.Obj[2]),
+			had: errNoWitness, watches: append(away(1)[:1], rig.Expired(), rig.Forever()), want: map[string]int{"a": 1, "b": 2,
+				"c": 1}, told: []string{"update b1 b2"}},
+		"an outage before a list": {after: rig.List("20", before.Obj[0], rig.Stamped("b", 2, "9"), before.Obj[2]),
+			lists: []rig.Reply{refused, refused}, watches: []rig.Stream{rig.Expired(), rig.Forever()},
+			want: map[string]int{"a": 1, "b": 2, "c": 1}, told: []string{"update b1 b2"}},
+		"no outage": {after: rig.List("20", before.Obj[0], rig.Stamped("b", 2, "9"), before.Obj[2]),
+			watches: []rig.Stream{rig.Expired(), rig.Forever()}, want: map[string]int{"a": 1, "b": 1, "c": 1}},
+		"an outage that is proved": {after: rig.List("20", before.Obj[0], rig.Stamped("b", 2, "9"), before.Obj[2]),
+			had: errWitnessSaysYes, watches: append(away(1)[:1], rig.Expired(), rig.Forever()),
+			want: map[string]int{"a": 1, "b": 1, "c": 1}},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
 			if tc.watches == nil {
@@ -149,7 +171,8 @@ func TestRestoredServerThatForgot(t *testing.T) {
 			inf := rig.Run(t, m, &lw.Options{OnError: func(error) {}})
 			r.before(t, m)
 			rig.Sleep(time.Minute)
-			rewindDuring(t, m, backup, time.Minute, inTurn(r.after, createAll("past", 60, 4), func(_ *testing.T, m *lw.Memory[*rig.Widget]) { m.Compact() }))
+			rewindDuring(t, m, backup, time.Minute, inTurn(r.after, createAll("past", 60, 4),
+				func(_ *testing.T, m *lw.Memory[*rig.Widget]) { m.Compact() }))
 			rig.Same(t, "store", allSizes(m), rig.Sizes(inf.Store()))
 		})
 	}

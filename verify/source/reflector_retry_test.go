@@ -32,16 +32,21 @@ func TestNoProgress(t *testing.T) {
 		"closed after a while":           {rig.Stream{After: 11 * time.Second}, 0, true},
 		"closed when it was asked to be": {rig.Stream{After: time.Second}, time.Millisecond, true},
 		"closed sooner than that":        {rig.Stream{After: time.Second / 2}, time.Millisecond, false},
-		"a bookmark":                     {rig.Stream{Events: []widgetEvent{rig.Bookmark("20")}, After: time.Second}, 0, true},
-		"a bookmark without a version":   {rig.Stream{Events: []widgetEvent{rig.Bookmark("")}, After: time.Second}, 0, false},
-		"a bookmark of the position":     {rig.Stream{Events: []widgetEvent{rig.Bookmark("10")}, After: time.Second}, 0, false},
-		"a bookmark of before":           {rig.Stream{Events: []widgetEvent{rig.Bookmark("5")}, After: time.Second}, 0, false},
-		"an event":                       {rig.Stream{Events: []widgetEvent{modified("a2@20")}, After: time.Second}, 0, true},
+		"a bookmark": {rig.Stream{Events: []widgetEvent{rig.Bookmark("20")}, After: time.Second}, 0,
+			true},
+		"a bookmark without a version": {rig.Stream{Events: []widgetEvent{rig.Bookmark("")}, After: time.Second}, 0, false},
+		"a bookmark of the position": {rig.Stream{Events: []widgetEvent{rig.Bookmark("10")}, After: time.Second}, 0,
+			false},
+		"a bookmark of before": {rig.Stream{Events: []widgetEvent{rig.Bookmark("5")}, After: time.Second}, 0,
+			false},
+		"an event": {rig.Stream{Events: []widgetEvent{modified("a2@20")}, After: time.Second}, 0, true},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
-			src := &rig.Script{Lists: []rig.Reply{listed("10", "a1@9")}, Watches: []rig.Stream{tc.watch, tc.watch, rig.Forever()}}
+			src := &rig.Script{Lists: []rig.Reply{listed("10", "a1@9")}, Watches: []rig.Stream{tc.watch, tc.watch,
+				rig.Forever()}}
 			var asked rig.Pacer
-			inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, WatchTimeout: tc.timeout, OnError: func(error) {}, Backoff: asked.Pause(10 * time.Second)})
+			inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, WatchTimeout: tc.timeout,
+				OnError: func(error) {}, Backoff: asked.Pause(10 * time.Second)})
 			if !tc.progress {
 				rig.Start(t, inf)
 				rig.Sleep(45 * time.Second)
@@ -79,9 +84,11 @@ func TestRelistAtOnce(t *testing.T) {
 			},
 		}
 		var asked rig.Pacer
-		rig.RunFor(t, src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: asked.Pause(20 * time.Second)}, 2*time.Minute)
+		rig.RunFor(t, src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: asked.Pause(20 * time.Second)},
+			2*time.Minute)
 		asked.MustBe(t, 2)
-		rig.MustLog(t, src, "list limit 500", "watch 10", "list limit 500", "watch 20", "list limit 500", "watch 30", "list limit 500", "watch 40")
+		rig.MustLog(t, src, "list limit 500", "watch 10", "list limit 500", "watch 20", "list limit 500", "watch 30",
+			"list limit 500", "watch 40")
 	})
 }
 
@@ -120,7 +127,8 @@ func TestPollingSource(t *testing.T) {
 			if tc.hint {
 				version = "10"
 			}
-			src := &rig.Script{OnList: func() rig.Reply { return listed(version, "a1@9") }, OnWatch: func() rig.Stream { return rig.Stream{After: tc.every} }}
+			src := &rig.Script{OnList: func() rig.Reply { return listed(version, "a1@9") },
+				OnWatch: func() rig.Stream { return rig.Stream{After: tc.every} }}
 			inf := lw.NewInformer[*rig.Widget](&hinted{src, lw.SourceHints{Unversioned: tc.hint}},
 				&lw.Options{List: lw.ListPages, OnError: func(err error) { t.Error(err) }})
 			rig.Start(t, inf)
@@ -162,7 +170,8 @@ func TestPollEndsFailures(t *testing.T) {
 			OnWatch: func() rig.Stream { return rig.Stream{After: 5 * time.Second} },
 		}
 		var asked rig.Pacer
-		rig.RunFor(t, src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: asked.Pause(3 * time.Second)}, 40*time.Second)
+		rig.RunFor(t, src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: asked.Pause(3 * time.Second)},
+			40*time.Second)
 		asked.MustBegin(t, 1, 2, 3, 1, 2, 3)
 	})
 }
@@ -245,8 +254,9 @@ func TestQuestionsAreSpread(t *testing.T) {
 		var all []*rig.Script
 		for range clients {
 			src := &rig.Script{
-				Lists:   []rig.Reply{listed("10", "a1@9"), listed("20", "a1@9")},
-				Watches: []rig.Stream{{Events: []widgetEvent{rig.Bookmark("20")}, After: time.Minute, Err: syscall.ECONNRESET}, rig.Forever()},
+				Lists: []rig.Reply{listed("10", "a1@9"), listed("20", "a1@9")},
+				Watches: []rig.Stream{{Events: []widgetEvent{rig.Bookmark("20")}, After: time.Minute, Err: syscall.ECONNRESET},
+					rig.Forever()},
 			}
 			all = append(all, src)
 			rig.Start(t, lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}}))
@@ -284,7 +294,8 @@ func (c *cutting) Hints() lw.SourceHints {
 	return h
 }
 
-func (c *cutting) List(ctx context.Context, opts metav1.ListOptions, yield func(*rig.Widget, error) error) (metav1.ListMeta, error) {
+func (c *cutting) List(ctx context.Context, opts metav1.ListOptions,
+	yield func(*rig.Widget, error) error) (metav1.ListMeta, error) {
 	if c.asked.Add(1); c.down.Load() {
 		return metav1.ListMeta{}, c.err
 	}
@@ -317,13 +328,17 @@ func TestCutWatches(t *testing.T) {
 		late   time.Duration // how late a change may be
 		minute int64         // how many requests there may be in a minute
 	}{
-		"after 5 to 8 s":                 {between(5*time.Second, 8*time.Second), io.ErrUnexpectedEOF, false, time.Second, 26},
-		"reset after 5 to 8 s":           {between(5*time.Second, 8*time.Second), reset, false, time.Second, 26},
-		"by a proxy of HTTP/2":           {between(5*time.Second, 8*time.Second), errors.New("stream error: stream ID 3; INTERNAL_ERROR"), false, time.Second, 26},
-		"after 2 s":                      {between(2*time.Second, 2001*time.Millisecond), io.ErrUnexpectedEOF, false, 4 * time.Second, 26},
-		"at once":                        {between(1, 2), io.ErrUnexpectedEOF, false, time.Minute, 7},
-		"and no list is answered":        {between(5*time.Second, 8*time.Second), io.ErrUnexpectedEOF, true, time.Hour, 7},
-		"but the answer has never begun": {between(5*time.Second, 8*time.Second), &url.Error{Op: "Get", URL: "http://x", Err: context.DeadlineExceeded}, false, time.Minute, 7},
+		"after 5 to 8 s": {between(5*time.Second, 8*time.Second), io.ErrUnexpectedEOF, false,
+			time.Second, 26},
+		"reset after 5 to 8 s": {between(5*time.Second, 8*time.Second), reset, false, time.Second, 26},
+		"by a proxy of HTTP/2": {between(5*time.Second, 8*time.Second),
+			errors.New("stream error: stream ID 3; INTERNAL_ERROR"), false, time.Second, 26},
+		"after 2 s": {between(2*time.Second, 2001*time.Millisecond), io.ErrUnexpectedEOF, false,
+			4 * time.Second, 26},
+		"at once":                 {between(1, 2), io.ErrUnexpectedEOF, false, time.Minute, 7},
+		"and no list is answered": {between(5*time.Second, 8*time.Second), io.ErrUnexpectedEOF, true, time.Hour, 7},
+		"but the answer has never begun": {between(5*time.Second, 8*time.Second), &url.Error{Op: "Get", URL: "http://x",
+			Err: context.DeadlineExceeded}, false, time.Minute, 7},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
 			src := &cutting{Memory: lw.NewMemory(rig.NewWidget("a", 1)), open: tt.open, err: tt.err}

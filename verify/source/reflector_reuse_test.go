@@ -80,7 +80,8 @@ func done(g *rig.Gadget, err error) *rig.Gadget {
 }
 
 func newGadget(name string, size int) *rig.Gadget {
-	g := &rig.Gadget{ObjectMeta: metav1.ObjectMeta{Namespace: rig.Key(name).Namespace, Name: name, Labels: map[string]string{"app": "gadgets"}}}
+	g := &rig.Gadget{ObjectMeta: metav1.ObjectMeta{Namespace: rig.Key(name).Namespace, Name: name,
+		Labels: map[string]string{"app": "gadgets"}}}
 	g.Spec.Size = size
 	return g
 }
@@ -101,18 +102,25 @@ func TestReuse(t *testing.T) {
 		"with options": {true, func(src *lw.HTTP[*rig.Gadget]) lw.Source[*rig.Gadget] {
 			return lw.WithListOptions[*rig.Gadget](src, func(*metav1.ListOptions) {})
 		}, nil},
-		"a shard":                     {true, func(src *lw.HTTP[*rig.Gadget]) lw.Source[*rig.Gadget] { return lw.Shard[*rig.Gadget](src, 0, 1) }, nil},
-		"Whole":                       {false, func(src *lw.HTTP[*rig.Gadget]) lw.Source[*rig.Gadget] { src.Whole = true; return src }, nil},
-		"a transform":                 {false, transformed, nil},
-		"a shard of a transform":      {false, func(src *lw.HTTP[*rig.Gadget]) lw.Source[*rig.Gadget] { return lw.Shard(transformed(src), 0, 1) }, nil},
-		"a wrapper of somebody's own": {false, func(src *lw.HTTP[*rig.Gadget]) lw.Source[*rig.Gadget] { return wrapper{src} }, nil},
-		"a store that a test filled":  {false, asIs, func(inf *lw.Informer[*rig.Gadget]) { inf.Fixture().Set(newGadget("a", 7)) }},
-		"with an index":               {true, asIs, func(inf *lw.Informer[*rig.Gadget]) { lw.NewIndex(inf, func(g *rig.Gadget) int { return g.Spec.Size }) }},
+		"a shard": {true,
+			func(src *lw.HTTP[*rig.Gadget]) lw.Source[*rig.Gadget] { return lw.Shard[*rig.Gadget](src, 0, 1) }, nil},
+		"Whole": {false,
+			func(src *lw.HTTP[*rig.Gadget]) lw.Source[*rig.Gadget] { src.Whole = true; return src }, nil},
+		"a transform": {false, transformed, nil},
+		"a shard of a transform": {false,
+			func(src *lw.HTTP[*rig.Gadget]) lw.Source[*rig.Gadget] { return lw.Shard(transformed(src), 0, 1) }, nil},
+		"a wrapper of somebody's own": {false, func(src *lw.HTTP[*rig.Gadget]) lw.Source[*rig.Gadget] { return wrapper{src} },
+			nil},
+		"a store that a test filled": {false, asIs,
+			func(inf *lw.Informer[*rig.Gadget]) { inf.Fixture().Set(newGadget("a", 7)) }},
+		"with an index": {true, asIs,
+			func(inf *lw.Informer[*rig.Gadget]) { lw.NewIndex(inf, func(g *rig.Gadget) int { return g.Spec.Size }) }},
 	} {
 		t.Run(name, func(t *testing.T) { checkReuse(t, tt.want, tt.source, tt.prepare) })
 	}
 	t.Run("untyped", func(t *testing.T) {
-		checkReuse(t, true, func(src *lw.HTTP[*unstructured.Unstructured]) lw.Source[*unstructured.Unstructured] { return src }, nil)
+		checkReuse(t, true,
+			func(src *lw.HTTP[*unstructured.Unstructured]) lw.Source[*unstructured.Unstructured] { return src }, nil)
 	})
 	t.Run("metadata", func(t *testing.T) {
 		checkReuse(t, true, func(src *lw.HTTP[*metav1.PartialObjectMetadata]) lw.Source[*metav1.PartialObjectMetadata] {
@@ -125,7 +133,8 @@ func TestReuse(t *testing.T) {
 // A wrapper yields other objects than its source has decoded.
 type wrapper struct{ lw.Source[*rig.Gadget] }
 
-func (w wrapper) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[*rig.Gadget]) error) error {
+func (w wrapper) Watch(ctx context.Context, opts metav1.ListOptions,
+	yield func(lw.WatchEvent[*rig.Gadget]) error) error {
 	return w.Source.Watch(ctx, opts, func(ev lw.WatchEvent[*rig.Gadget]) error {
 		if ev.Object != nil {
 			ev.Object = ev.Object.DeepCopyObject().(*rig.Gadget)
@@ -238,8 +247,9 @@ func TestSinkKeepsWhatIsSetAside(t *testing.T) {
 func TestSinkWithoutGet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &rig.Script{
-			Lists:   []rig.Reply{listed("10", "a1@9 b1@8"), badList("20", "b", "a2@15")},
-			Watches: []rig.Stream{expiring(time.Minute, rig.BadEvent("c", "11"), rig.Added("a", "12"), deleted("z1@13")), rig.Forever()},
+			Lists: []rig.Reply{listed("10", "a1@9 b1@8"), badList("20", "b", "a2@15")},
+			Watches: []rig.Stream{expiring(time.Minute, rig.BadEvent("c", "11"), rig.Added("a", "12"), deleted("z1@13")),
+				rig.Forever()},
 		}
 		sink := &recorder{}
 		r := rig.ReflectInto(t, src, sink, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
@@ -296,11 +306,16 @@ func TestSinkThatCanBeAsked(t *testing.T) {
 		events []widgetEvent
 		log    []string
 	}{
-		"an object that is added twice":        {[]widgetEvent{rig.Added("a", "11")}, []string{"list", "watch 10", "list", "watch 30"}},
-		"a change of what was never there":     {[]widgetEvent{modified("x1@11")}, []string{"list", "watch 10", "list", "watch 30"}},
-		"one version of two objects":           {[]widgetEvent{modified("a2@11"), modified("b2@11")}, []string{"list", "watch 10"}},
-		"one version of one object":            {[]widgetEvent{modified("a2@11"), modified("a3@11")}, []string{"list", "watch 10", "list", "watch 30"}},
-		"a bookmark, and then a change by one": {[]widgetEvent{rig.Bookmark("20"), modified("a2@21")}, []string{"list", "watch 10"}},
+		"an object that is added twice": {[]widgetEvent{rig.Added("a", "11")}, []string{"list", "watch 10", "list",
+			"watch 30"}},
+		"a change of what was never there": {[]widgetEvent{modified("x1@11")}, []string{"list", "watch 10", "list",
+			"watch 30"}},
+		"one version of two objects": {[]widgetEvent{modified("a2@11"), modified("b2@11")},
+			[]string{"list", "watch 10"}},
+		"one version of one object": {[]widgetEvent{modified("a2@11"), modified("a3@11")},
+			[]string{"list", "watch 10", "list", "watch 30"}},
+		"a bookmark, and then a change by one": {[]widgetEvent{rig.Bookmark("20"), modified("a2@21")},
+			[]string{"list", "watch 10"}},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
 			src := &rig.Script{

@@ -32,7 +32,8 @@ func (d *drift) bad(i int) error {
 	return &lw.Error{Op: "decode", Key: rig.Key(strconv.Itoa(i)), Err: errors.New("the size is a text")}
 }
 
-func (d *drift) List(_ context.Context, _ metav1.ListOptions, yield func(*rig.Widget, error) error) (metav1.ListMeta, error) {
+func (d *drift) List(_ context.Context, _ metav1.ListOptions, yield func(*rig.Widget, error) error) (metav1.ListMeta,
+	error) {
 	for i := range d.aside {
 		if err := yield(nil, d.bad(i)); err != nil {
 			return metav1.ListMeta{}, err
@@ -92,7 +93,8 @@ func TestAsideCostsNoMoreWhenThereIsMore(t *testing.T) {
 func TestHeldVersion(t *testing.T) {
 	first := listed("10", "a1@8 b1@9")
 	spoiled := func(evs ...widgetEvent) rig.Stream {
-		return rig.Stream{Events: append([]widgetEvent{rig.BadEvent("b", "11")}, evs...), After: time.Second, Err: rig.Expired().Err}
+		return rig.Stream{Events: append([]widgetEvent{rig.BadEvent("b", "11")}, evs...), After: time.Second,
+			Err: rig.Expired().Err}
 	}
 	for name, tc := range map[string]struct {
 		lists []rig.Reply
@@ -102,7 +104,8 @@ func TestHeldVersion(t *testing.T) {
 		aside int
 		errs  int // of objects
 	}{
-		"a relist that cannot read it": {[]rig.Reply{first, badList("30", "b", "a3@20")}, nil, "10", map[string]int{"a": 3, "b": 1}, 1, 1},
+		"a relist that cannot read it": {[]rig.Reply{first, badList("30", "b", "a3@20")}, nil, "10",
+			map[string]int{"a": 3, "b": 1}, 1, 1},
 		"events after that": {[]rig.Reply{first, badList("30", "b", "a3@20")},
 			[]widgetEvent{modified("a4@31"), rig.Bookmark("40")}, "10", map[string]int{"a": 4, "b": 1}, 1, 1},
 		"it can be read after that": {[]rig.Reply{first, badList("30", "b", "a3@20")},
@@ -111,17 +114,22 @@ func TestHeldVersion(t *testing.T) {
 			[]widgetEvent{deleted("b4@31")}, "31", map[string]int{"a": 3}, 0, 1},
 		"it is spoiled again": {[]rig.Reply{first, badList("30", "b", "a3@20")},
 			[]widgetEvent{rig.BadEvent("b", "31")}, "10", map[string]int{"a": 3, "b": 1}, 1, 2},
-		"a relist that can read it": {[]rig.Reply{first, listed("30", "a3@20 b4@11")}, nil, "30", map[string]int{"a": 3, "b": 4}, 0, 1},
-		"a relist without it":       {[]rig.Reply{first, listed("30", "a3@20")}, nil, "30", map[string]int{"a": 3}, 0, 1},
+		"a relist that can read it": {[]rig.Reply{first, listed("30", "a3@20 b4@11")}, nil, "30",
+			map[string]int{"a": 3, "b": 4}, 0, 1},
+		"a relist without it": {[]rig.Reply{first, listed("30", "a3@20")}, nil, "30", map[string]int{"a": 3}, 0, 1},
 		"one that never was there": {[]rig.Reply{listed("10", "a1@8"), badList("30", "b", "a3@20")},
 			[]widgetEvent{rig.Bookmark("40")}, "10", map[string]int{"a": 3}, 1, 1},
-		"one that never was there, and can be read": {[]rig.Reply{listed("10", "a1@8"), listed("30", "a3@20 b4@11")}, nil, "30", map[string]int{"a": 3, "b": 4}, 0, 1},
+		"one that never was there, and can be read": {[]rig.Reply{listed("10", "a1@8"), listed("30", "a3@20 b4@11")}, nil,
+			"30", map[string]int{"a": 3, "b": 4}, 0, 1},
 		// What was set aside by a list was never held: its list had no older state to keep.
-		"only a list could not read it": {[]rig.Reply{badList("10", "b", "a1@8"), badList("30", "b", "a3@20")}, nil, "30", map[string]int{"a": 3}, 1, 1},
+		"only a list could not read it": {[]rig.Reply{badList("10", "b", "a1@8"), badList("30", "b", "a3@20")}, nil, "30",
+			map[string]int{"a": 3}, 1, 1},
 		// The version of before means nothing there.
-		"a new epoch that cannot read it": {[]rig.Reply{first, badList("5", "b", "a3@4"), badList("5", "b", "a3@4"), badList("5", "b", "a3@4"), badList("5", "b", "a3@4")},
+		"a new epoch that cannot read it": {[]rig.Reply{first, badList("5", "b", "a3@4"), badList("5", "b", "a3@4"),
+			badList("5", "b", "a3@4"), badList("5", "b", "a3@4")},
 			nil, "5", map[string]int{"a": 3, "b": 1}, 1, 1},
-		"events of that": {[]rig.Reply{first, badList("5", "b", "a3@4"), badList("5", "b", "a3@4"), badList("5", "b", "a3@4"), badList("5", "b", "a3@4")},
+		"events of that": {[]rig.Reply{first, badList("5", "b", "a3@4"), badList("5", "b", "a3@4"), badList("5", "b", "a3@4"),
+			badList("5", "b", "a3@4")},
 			[]widgetEvent{modified("a4@6")}, "6", map[string]int{"a": 4, "b": 1}, 1, 1},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {

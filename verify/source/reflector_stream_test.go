@@ -36,24 +36,28 @@ func TestStreamedList(t *testing.T) {
 		log     []string
 		mode    lw.ListMode
 	}{
-		"it ends as it should":       {[]rig.Stream{whole}, []string{"stream"}, lw.ListStream},
-		"it is empty":                {[]rig.Stream{rig.Events(rig.End("20"))}, []string{"stream"}, lw.ListStream},
-		"invalid":                    {[]rig.Stream{invalid}, paged("stream"), lw.ListPages},
-		"bad request":                {[]rig.Stream{{Err: apierrors.NewBadRequest("no streams")}}, paged("stream"), lw.ListPages},
-		"forbidden":                  {[]rig.Stream{forbidden}, paged("stream"), lw.ListPages},
-		"too many requests":          {[]rig.Stream{busy, whole}, []string{"stream", "stream"}, lw.ListStream},
-		"an internal error, twice":   {[]rig.Stream{internal}, paged("stream", "stream"), lw.ListPages},
-		"unreachable, then there":    {[]rig.Stream{refused, refused, refused, whole}, []string{"stream", "stream", "stream", "stream"}, lw.ListStream},
+		"it ends as it should": {[]rig.Stream{whole}, []string{"stream"}, lw.ListStream},
+		"it is empty":          {[]rig.Stream{rig.Events(rig.End("20"))}, []string{"stream"}, lw.ListStream},
+		"invalid":              {[]rig.Stream{invalid}, paged("stream"), lw.ListPages},
+		"bad request": {[]rig.Stream{{Err: apierrors.NewBadRequest("no streams")}}, paged("stream"),
+			lw.ListPages},
+		"forbidden":                {[]rig.Stream{forbidden}, paged("stream"), lw.ListPages},
+		"too many requests":        {[]rig.Stream{busy, whole}, []string{"stream", "stream"}, lw.ListStream},
+		"an internal error, twice": {[]rig.Stream{internal}, paged("stream", "stream"), lw.ListPages},
+		"unreachable, then there": {[]rig.Stream{refused, refused, refused, whole}, []string{"stream", "stream", "stream",
+			"stream"}, lw.ListStream},
 		"an error that nobody knows": {[]rig.Stream{unknown}, paged("stream", "stream"), lw.ListPages},
 		"unknown, then there":        {[]rig.Stream{unknown, whole}, []string{"stream", "stream"}, lw.ListStream},
 		"cut once":                   {[]rig.Stream{cut, whole}, []string{"stream", "stream"}, lw.ListStream},
 		"cut without an event":       {[]rig.Stream{{}}, paged("stream", "stream"), lw.ListPages},
 		"cut twice":                  {[]rig.Stream{cut}, paged("stream", "stream"), lw.ListPages},
-		"reset twice":                {[]rig.Stream{{Events: reset.Events, Err: syscall.ECONNRESET}}, paged("stream", "stream"), lw.ListPages},
-		"broken twice":               {[]rig.Stream{reset}, paged("stream", "stream"), lw.ListPages},
-		"no end bookmark":            {[]rig.Stream{rig.Events(rig.Added("a", "9"), rig.Bookmark("20"))}, paged("stream"), lw.ListPages},
-		"nothing at all":             {[]rig.Stream{rig.Forever()}, paged("stream"), lw.ListPages},
-		"expired":                    {[]rig.Stream{rig.Expired(), whole}, []string{"stream", "stream"}, lw.ListStream},
+		"reset twice": {[]rig.Stream{{Events: reset.Events, Err: syscall.ECONNRESET}},
+			paged("stream", "stream"), lw.ListPages},
+		"broken twice": {[]rig.Stream{reset}, paged("stream", "stream"), lw.ListPages},
+		"no end bookmark": {[]rig.Stream{rig.Events(rig.Added("a", "9"), rig.Bookmark("20"))}, paged("stream"),
+			lw.ListPages},
+		"nothing at all": {[]rig.Stream{rig.Forever()}, paged("stream"), lw.ListPages},
+		"expired":        {[]rig.Stream{rig.Expired(), whole}, []string{"stream", "stream"}, lw.ListStream},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
 			src := &rig.Script{Lists: []rig.Reply{full}, OnStream: oneByOne(tc.streams...)}
@@ -89,13 +93,18 @@ func TestStreamIsRemembered(t *testing.T) {
 		streams []rig.Stream
 		log     []string
 	}{
-		"refused": {[]rig.Stream{{Err: apierrors.NewBadRequest("x")}}, []string{"stream", "list limit 500", "watch 20", "list limit 500", "watch 30"}},
+		"refused": {[]rig.Stream{{Err: apierrors.NewBadRequest("x")}}, []string{"stream", "list limit 500", "watch 20",
+			"list limit 500", "watch 30"}},
 		// It may have been the collection that was forbidden; since pages are not, it was the stream.
-		"forbidden":         {[]rig.Stream{{Err: apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("x"))}}, []string{"stream", "list limit 500", "watch 20", "list limit 500", "watch 30"}},
-		"a state of before": {[]rig.Stream{whole, rig.Events(rig.Added("a", "9"), rig.End("10")), rig.Events(rig.Added("a", "9"), rig.End("10")), rig.Events(rig.Added("a", "39"), rig.End("40"))}, []string{"stream", "stream", "stream", "stream"}},
-		"cut":               {[]rig.Stream{{}, whole, rig.Events(rig.End("40"))}, []string{"stream", "stream", "stream"}},
+		"forbidden": {[]rig.Stream{{Err: apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("x"))}},
+			[]string{"stream", "list limit 500", "watch 20", "list limit 500", "watch 30"}},
+		"a state of before": {[]rig.Stream{whole, rig.Events(rig.Added("a", "9"), rig.End("10")),
+			rig.Events(rig.Added("a", "9"), rig.End("10")), rig.Events(rig.Added("a", "39"), rig.End("40"))},
+			[]string{"stream", "stream", "stream", "stream"}},
+		"cut": {[]rig.Stream{{}, whole, rig.Events(rig.End("40"))}, []string{"stream", "stream", "stream"}},
 		// Two cuts are too many in a row, not in a life.
-		"cut now and then": {[]rig.Stream{{}, whole, {}, rig.Events(rig.Added("a", "39"), rig.End("40"))}, []string{"stream", "stream", "stream", "stream"}},
+		"cut now and then": {[]rig.Stream{{}, whole, {}, rig.Events(rig.Added("a", "39"), rig.End("40"))},
+			[]string{"stream", "stream", "stream", "stream"}},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
 			src := &rig.Script{
@@ -154,7 +163,8 @@ func TestStreamOnly(t *testing.T) {
 		rig.Subtest(t, name, func(t *testing.T) {
 			src := &rig.Script{OnStream: func() rig.Stream { return s }}
 			var asked rig.Pacer
-			inf := rig.RunFor(t, src, &lw.Options{List: lw.ListStream, OnError: func(error) {}, Backoff: asked.Grow(time.Minute)}, 16*time.Minute)
+			inf := rig.RunFor(t, src, &lw.Options{List: lw.ListStream, OnError: func(error) {},
+				Backoff: asked.Grow(time.Minute)}, 16*time.Minute)
 			asked.MustBe(t, 1, 2, 3, 4, 5, 6)
 			mustSay(t, inf, func(s lw.Status) bool { return !s.Synced && s.Failures == 6 && s.Requests["list"].Started == 0 })
 		})
@@ -184,17 +194,19 @@ func TestCancelDuringStream(t *testing.T) {
 func TestTimeoutOfAStream(t *testing.T) {
 	for range 20 { // the timeout is drawn
 		synctest.Test(t, func(t *testing.T) {
-			src := &sprinkler{Script: rig.Script{Lists: []rig.Reply{rig.List("10")}}, gap: 5 * time.Second, event: func(n int) widgetEvent {
-				switch n {
-				case 0, 1, 2:
-					return rig.Added("w"+strconv.Itoa(n), strconv.Itoa(9-n))
-				case 3:
-					return rig.End("10")
-				default:
-					return rig.Bookmark(strconv.Itoa(10 + n))
-				}
-			}}
-			inf := rig.RunFor(t, closing(src, 42*time.Second), &lw.Options{WatchTimeout: 20 * time.Second, OnError: func(err error) { t.Error(err) }}, 58*time.Second)
+			src := &sprinkler{Script: rig.Script{Lists: []rig.Reply{rig.List("10")}}, gap: 5 * time.Second,
+				event: func(n int) widgetEvent {
+					switch n {
+					case 0, 1, 2:
+						return rig.Added("w"+strconv.Itoa(n), strconv.Itoa(9-n))
+					case 3:
+						return rig.End("10")
+					default:
+						return rig.Bookmark(strconv.Itoa(10 + n))
+					}
+				}}
+			inf := rig.RunFor(t, closing(src, 42*time.Second), &lw.Options{WatchTimeout: 20 * time.Second,
+				OnError: func(err error) { t.Error(err) }}, 58*time.Second)
 			mustSay(t, inf, func(s lw.Status) bool { return rig.Watches(s) == 2 && s.Phase == "watching" })
 			rig.Same(t, "probes", 0, inf.Status().Requests["probe"].Started)
 		})
@@ -204,7 +216,8 @@ func TestTimeoutOfAStream(t *testing.T) {
 // What follows a stream that failed for no known reason is believed only if it works: pages that
 // fail as well say nothing of streams.
 func TestStreamIsTriedAgainWherePagesFail(t *testing.T) {
-	for name, err := range map[string]error{"an unknown error": errors.New("what"), "an internal error": apierrors.NewInternalError(errors.New("etcd"))} {
+	for name, err := range map[string]error{"an unknown error": errors.New("what"),
+		"an internal error": apierrors.NewInternalError(errors.New("etcd"))} {
 		rig.Subtest(t, name, func(t *testing.T) {
 			failing, whole := rig.Stream{Err: err}, rig.Events(rig.Added("a", "19"), rig.End("20"))
 			src := &rig.Script{Lists: []rig.Reply{{Err: errors.New("down")}}, OnStream: oneByOne(failing, failing, whole)}
@@ -233,16 +246,17 @@ func TestCutStreamsAreNoProgress(t *testing.T) {
 // After its list a stream is a watch as any: counted once, and ended if silent beyond its time.
 func TestStreamBecomesAWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src := &sprinkler{Script: rig.Script{Lists: []rig.Reply{rig.List("10")}}, gap: 3 * time.Second, event: func(n int) widgetEvent {
-			switch n {
-			case 0:
-				return rig.Added("a", "9")
-			case 1:
-				return rig.End("10")
-			}
-			time.Sleep(time.Hour)
-			return rig.Bookmark("20")
-		}}
+		src := &sprinkler{Script: rig.Script{Lists: []rig.Reply{rig.List("10")}}, gap: 3 * time.Second,
+			event: func(n int) widgetEvent {
+				switch n {
+				case 0:
+					return rig.Added("a", "9")
+				case 1:
+					return rig.End("10")
+				}
+				time.Sleep(time.Hour)
+				return rig.Bookmark("20")
+			}}
 		inf := rig.RunFor(t, closing(src, 36*time.Second), rig.Quiet(), 20*time.Second)
 		mustSay(t, inf, func(s lw.Status) bool { return s.Requests["stream"].Started == 1 && rig.Watches(s) == 1 })
 		mustSay(t, inf, func(s lw.Status) bool { return s.Phase == "watching" && s.ResourceVersion == "10" })
@@ -250,7 +264,8 @@ func TestStreamBecomesAWatch(t *testing.T) {
 		mustSay(t, inf, func(s lw.Status) bool { return rig.Watches(s) >= 3 })
 	})
 	synctest.Test(t, func(t *testing.T) {
-		src := &rig.Script{Lists: []rig.Reply{rig.List("10")}, OnStream: func() rig.Stream { return rig.Events(rig.Added("a", "9"), rig.End("10")) }}
+		src := &rig.Script{Lists: []rig.Reply{rig.List("10")},
+			OnStream: func() rig.Stream { return rig.Events(rig.Added("a", "9"), rig.End("10")) }}
 		inf := rig.RunFor(t, src, &lw.Options{OnError: func(error) {}}, 11*time.Minute)
 		mustSay(t, inf, func(s lw.Status) bool { return rig.Watches(s) >= 2 && rig.Watches(s) <= 4 })
 	})

@@ -22,7 +22,8 @@ import (
 
 // halfOf selects the objects whose field has a hash in the upper half, as apimachinery writes it.
 func halfOf(field string) sharding.Selector {
-	return sharding.NewSelector(sharding.ShardRangeRequirement{Key: field, Start: "0x8000000000000000", End: "0x10000000000000000"})
+	return sharding.NewSelector(sharding.ShardRangeRequirement{Key: field, Start: "0x8000000000000000",
+		End: "0x10000000000000000"})
 }
 
 // An asked client of a generated clientset has its requests made by an lw.HTTP.
@@ -104,14 +105,16 @@ func TestShardDoors(t *testing.T) {
 	}
 }
 
-func testShardDoor(t *testing.T, open func(*lw.HTTP[*rig.Gadget], string) lw.Source[*rig.Gadget], mode lw.ListMode, on bool, selector sharding.Selector) {
+func testShardDoor(t *testing.T, open func(*lw.HTTP[*rig.Gadget], string) lw.Source[*rig.Gadget], mode lw.ListMode,
+	on bool, selector sharding.Selector) {
 	server := lwtest.NewServer(t, lwtest.Resource{Group: "lw.test", Plural: "gadgets", Kind: "Gadget"})
 	server.SetShards(on)
 	gadgets := lwtest.Objects[*rig.Gadget](server, "gadgets")
 	var want, lost []string
 	create := func(from, to int) {
 		for i := from; i < to; i++ {
-			g, err := gadgets.Create(&rig.Gadget{ObjectMeta: metav1.ObjectMeta{Namespace: fmt.Sprintf("ns%d-tenant", i), Name: fmt.Sprint("g", i)}})
+			g, err := gadgets.Create(&rig.Gadget{ObjectMeta: metav1.ObjectMeta{Namespace: fmt.Sprintf("ns%d-tenant", i),
+				Name: fmt.Sprint("g", i)}})
 			rig.OK(t, err)
 			if is, err := selector.Matches(g); err != nil {
 				t.Fatal(err)
@@ -175,7 +178,8 @@ func TestShardDoorRefuses(t *testing.T) {
 	for name, src := range map[string]lw.Source[*rig.Gadget]{
 		"WithListOptions": lw.WithListOptions(m, set),
 		"FromClient":      lw.FromClient(askedClient{}, set),
-		"HTTP.URL":        &lw.HTTP[*rig.Gadget]{URL: "http://apiserver/apis/lw.test/v1/gadgets?shardSelector=" + url.QueryEscape(bad)},
+		"HTTP.URL": &lw.HTTP[*rig.Gadget]{URL: "http://apiserver/apis/lw.test/v1/gadgets?shardSelector=" +
+			url.QueryEscape(bad)},
 	} {
 		_, err := src.List(t.Context(), metav1.ListOptions{}, nil)
 		for what, err := range map[string]error{"List": err, "Watch": src.Watch(t.Context(), metav1.ListOptions{}, nil)} {

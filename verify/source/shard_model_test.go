@@ -64,11 +64,13 @@ func (f *fickle) asked(opts metav1.ListOptions) metav1.ListOptions {
 	return opts
 }
 
-func (f *fickle) List(ctx context.Context, opts metav1.ListOptions, yield func(*rig.Gadget, error) error) (metav1.ListMeta, error) {
+func (f *fickle) List(ctx context.Context, opts metav1.ListOptions,
+	yield func(*rig.Gadget, error) error) (metav1.ListMeta, error) {
 	return f.Source.List(ctx, f.asked(opts), yield)
 }
 
-func (f *fickle) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[*rig.Gadget]) error) error {
+func (f *fickle) Watch(ctx context.Context, opts metav1.ListOptions,
+	yield func(lw.WatchEvent[*rig.Gadget]) error) error {
 	return f.Source.Watch(ctx, f.asked(opts), yield)
 }
 
@@ -113,7 +115,8 @@ func (r *shardReplica) OnError(err error) {
 	r.failed = append(r.failed, err)
 }
 
-func (w *shardWorld) follow(ctx context.Context, n int, source func() lw.Source[*rig.Gadget], modes []lw.ListMode) (stop func()) {
+func (w *shardWorld) follow(ctx context.Context, n int, source func() lw.Source[*rig.Gadget],
+	modes []lw.ListMode) (stop func()) {
 	w.n = n
 	var running sync.WaitGroup
 	ctx, cancel := context.WithCancel(ctx)
@@ -177,7 +180,8 @@ func (w *shardWorld) check(t *rapid.T) {
 func (w *shardWorld) draw(t *rapid.T) *rig.Gadget {
 	w.created++
 	uid := fmt.Sprintf("%08x-%d", rapid.Uint32().Draw(t, "uid"), w.created)
-	return &rig.Gadget{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: rapid.StringMatching("[a-h]").Draw(t, "name"), UID: types.UID(uid)}}
+	return &rig.Gadget{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: rapid.StringMatching("[a-h]").Draw(t, "name"),
+		UID: types.UID(uid)}}
 }
 
 func (w *shardWorld) drawOld(t *rapid.T) *rig.Gadget {

@@ -236,7 +236,8 @@ func TestKeptOfABrokenListIsForgotten(t *testing.T) {
 	rig.Remove(t, m, "a")
 	a := rig.NewWidget("a", 3)
 	read(t, src)
-	if _, err := lw.HintsOf(src).StillHas(t.Context(), lw.MetaOf(a), m.ResourceVersion()); errors.Is(err, errors.ErrUnsupported) {
+	if _, err := lw.HintsOf(src).StillHas(t.Context(), lw.MetaOf(a), m.ResourceVersion()); errors.Is(err,
+		errors.ErrUnsupported) {
 		t.Errorf("asked about a: %v", err)
 	}
 }

@@ -187,7 +187,8 @@ type beforeProbe struct {
 	do func()
 }
 
-func (b beforeProbe) List(ctx context.Context, opts metav1.ListOptions, yield func(*rig.Widget, error) error) (metav1.ListMeta, error) {
+func (b beforeProbe) List(ctx context.Context, opts metav1.ListOptions,
+	yield func(*rig.Widget, error) error) (metav1.ListMeta, error) {
 	if opts.Limit == 1 {
 		b.do()
 	}
@@ -240,7 +241,8 @@ func TestTransformOfAWitness(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			src := lw.Transform(m, func(w *rig.Widget) (*rig.Widget, error) { tc.f(w); return w, nil })
 			var id lw.Meta
-			meta, err := src.List(t.Context(), metav1.ListOptions{}, func(w *rig.Widget, err error) error { id = lw.MetaOf(w); return err })
+			meta, err := src.List(t.Context(), metav1.ListOptions{},
+				func(w *rig.Widget, err error) error { id = lw.MetaOf(w); return err })
 			rig.OK(t, err)
 			tc.ask(&id)
 			got := "none"

@@ -43,7 +43,9 @@ func wantedHistory(r *rapid.T) {
 	for _, name := range "abc" {
 		history[string(name)] = []state{{0, 1}}
 	}
-	inf := lw.NewInformer(lw.Wanted[*rig.Widget](src, keys), &lw.Options{List: rapid.SampledFrom([]lw.ListMode{lw.ListAuto, lw.ListPages, lw.ListWhole}).Draw(r, "list"), OnError: func(error) {}, DetectMutation: true})
+	inf := lw.NewInformer(lw.Wanted[*rig.Widget](src, keys),
+		&lw.Options{List: rapid.SampledFrom([]lw.ListMode{lw.ListAuto, lw.ListPages, lw.ListWhole}).Draw(r, "list"),
+			OnError: func(error) {}, DetectMutation: true})
 	ctx, cancel := context.WithCancel(context.Background())
 	ran := make(chan error, 1)
 	go func() { ran <- inf.Run(ctx) }()
@@ -155,7 +157,8 @@ func wantedHistory(r *rapid.T) {
 
 // number is the version of the server.
 func number(r *rapid.T, src *distant) (n int) {
-	meta, err := src.Memory.List(context.Background(), metav1.ListOptions{Limit: 1}, func(*rig.Widget, error) error { return nil })
+	meta, err := src.Memory.List(context.Background(), metav1.ListOptions{Limit: 1},
+		func(*rig.Widget, error) error { return nil })
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -205,7 +208,8 @@ func (d *distant) failing() error {
 	return nil
 }
 
-func (d *distant) List(ctx context.Context, opts metav1.ListOptions, yield func(*rig.Widget, error) error) (metav1.ListMeta, error) {
+func (d *distant) List(ctx context.Context, opts metav1.ListOptions,
+	yield func(*rig.Widget, error) error) (metav1.ListMeta, error) {
 	d.mu.Lock()
 	before, after, pages, err := d.before, d.after, d.pages, d.failing()
 	if request.PartOf(ctx) != nil {
@@ -414,7 +418,8 @@ func TestWantedHeap(t *testing.T) {
 	for i := range 20 {
 		keys.Set(fmt.Sprint(i), rig.Key(fmt.Sprint("s", i*200)))
 	}
-	inf := lw.NewInformer(lw.Wanted[*secret](&lw.HTTP[*secret]{URL: server.URL, Client: server.Client()}, &keys), &lw.Options{List: lw.ListWhole})
+	inf := lw.NewInformer(lw.Wanted[*secret](&lw.HTTP[*secret]{URL: server.URL, Client: server.Client()}, &keys),
+		&lw.Options{List: lw.ListWhole})
 	rig.Start(t, inf)
 	peak := int64(0)
 	for !inf.Status().Synced {

@@ -311,7 +311,8 @@ func TestWithListOptionsJoinsSelectors(t *testing.T) {
 	tweak := func(text string) func(*metav1.ListOptions) {
 		return func(o *metav1.ListOptions) {
 			if add, ok := strings.CutPrefix(text, "+"); ok {
-				o.LabelSelector, o.FieldSelector = strings.TrimPrefix(o.LabelSelector+","+add, ","), strings.TrimPrefix(o.FieldSelector+",x."+add, ",")
+				o.LabelSelector, o.FieldSelector = strings.TrimPrefix(o.LabelSelector+","+add, ","),
+					strings.TrimPrefix(o.FieldSelector+",x."+add, ",")
 			} else if text != "" {
 				o.LabelSelector, o.FieldSelector = text, "x."+text
 			}
@@ -340,7 +341,8 @@ func TestWithListOptionsJoinsSelectors(t *testing.T) {
 // asking is a source that notes what it is asked for.
 type asking struct{ opts metav1.ListOptions }
 
-func (a *asking) List(_ context.Context, opts metav1.ListOptions, _ func(*rig.Widget, error) error) (metav1.ListMeta, error) {
+func (a *asking) List(_ context.Context, opts metav1.ListOptions, _ func(*rig.Widget, error) error) (metav1.ListMeta,
+	error) {
 	a.opts = opts
 	return metav1.ListMeta{}, nil
 }
@@ -354,7 +356,8 @@ func (a *asking) Watch(_ context.Context, opts metav1.ListOptions, _ func(widget
 func TestWantedOfSelectedFields(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src, keys := newDistant("a", "b"), &lw.KeySet{}
-		selected := lw.WithListOptions[*rig.Widget](src, func(o *metav1.ListOptions) { o.FieldSelector = "metadata.namespace!=other" })
+		selected := lw.WithListOptions[*rig.Widget](src,
+			func(o *metav1.ListOptions) { o.FieldSelector = "metadata.namespace!=other" })
 		inf := rig.Run(t, lw.Wanted(selected, keys), nil)
 		keys.Set("me", rig.Key("a"))
 		synctest.Wait()

@@ -197,7 +197,8 @@ func TestWanted(t *testing.T) {
 			rig.Sleep(time.Hour)
 			rig.Update(w.t, w.src.Memory, "b", 4)
 			is(w, "a:there=1 b:there=4 c:absent")
-		}, []string{"added a wanted", "added b wanted", "added c told", "deleted a told", "deleted c watch", "added a watch", "updated b watch", "updated b watch"}, 3, 2},
+		}, []string{"added a wanted", "added b wanted", "added c told", "deleted a told", "deleted c watch", "added a watch",
+			"updated b watch", "updated b watch"}, 3, 2},
 		{"a server that is restored to before the read", func(w *world) {
 			run(w)
 			rig.Update(w.t, w.src.Memory, "b", 2)
@@ -338,7 +339,8 @@ func TestWantedMany(t *testing.T) {
 				rig.OK(t, inf.WaitForKey(t.Context(), key))
 			}
 			src.set(func() {
-				rig.Same(t, fmt.Sprint(tt.n, " keys: reads, objects"), []int{tt.parts, tt.n}, []int{len(src.parts), inf.Store().Len()})
+				rig.Same(t, fmt.Sprint(tt.n, " keys: reads, objects"), []int{tt.parts, tt.n},
+					[]int{len(src.parts), inf.Store().Len()})
 			})
 		})
 	}

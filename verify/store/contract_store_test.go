@@ -225,12 +225,14 @@ func TestReadYourWrites(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := inf.WaitForResourceVersion(ctx, "1000000000000000000000000000000"); !errors.Is(err, context.DeadlineExceeded) {
+		if err := inf.WaitForResourceVersion(ctx, "1000000000000000000000000000000"); !errors.Is(err,
+			context.DeadlineExceeded) {
 			t.Errorf("a wait for the far future: %v", err)
 		}
 	})
 	rig.Subtest(t, "opaque", func(t *testing.T) {
-		src := &rig.Script{OnList: func() rig.Reply { return rig.List("v-one", rig.Stamped("a", 1, "v-zero")) }, OnWatch: rig.Forever}
+		src := &rig.Script{OnList: func() rig.Reply { return rig.List("v-one", rig.Stamped("a", 1, "v-zero")) },
+			OnWatch: rig.Forever}
 		inf := rig.RunFor(t, src, &lw.Options{List: lw.ListWhole}, time.Second)
 		if err := inf.WaitForResourceVersion(t.Context(), "5"); err == nil {
 			t.Error("a wait on versions without an order ended well")

@@ -17,7 +17,8 @@ import (
 type ball struct{ lw.Meta }
 
 func newBall(name string, uid, version int) *ball {
-	return &ball{lw.Meta{Namespace: "default", Name: name, UID: types.UID("u" + strconv.Itoa(uid)), ResourceVersion: strconv.Itoa(version)}}
+	return &ball{lw.Meta{Namespace: "default", Name: name, UID: types.UID("u" + strconv.Itoa(uid)),
+		ResourceVersion: strconv.Itoa(version)}}
 }
 
 var sameBall = cmp.Comparer(func(a, b *ball) bool { return a == b })
@@ -53,7 +54,8 @@ func TestSink(t *testing.T) {
 			{Type: lw.Deleted, Cause: lw.CauseRelist, Old: a1, ResourceVersion: "9"},
 			{Type: lw.Added, Cause: lw.CauseRelist, New: again, ResourceVersion: "9"}}},
 		{"of one key the newest counts", nil, replace("5", a2, b1, a1), deltas{first(a2, "5"), first(b1, "5")}},
-		{"added", nil, apply(watch.Added, a1, "1"), deltas{{Type: lw.Added, Cause: lw.CauseWatch, New: a1, ResourceVersion: "1"}}},
+		{"added", nil, apply(watch.Added, a1, "1"),
+			deltas{{Type: lw.Added, Cause: lw.CauseWatch, New: a1, ResourceVersion: "1"}}},
 		{"modified of the unknown is added", nil, apply(watch.Modified, a1, "1"),
 			deltas{{Type: lw.Added, Cause: lw.CauseWatch, New: a1, ResourceVersion: "1"}}},
 		{"added of the known is updated", replace("1", a1), apply(watch.Added, a2, "2"),
@@ -69,7 +71,8 @@ func TestSink(t *testing.T) {
 			deltas{{Type: lw.Deleted, Cause: lw.CauseWatch, Old: a1, ResourceVersion: "2"}}},
 		{"deleted of the unknown is nothing", nil, apply(watch.Deleted, a1, "2"), nil},
 		{"deleted by key", replace("1", a1), func(q *lw.FIFO[*ball]) {
-			q.Apply(lw.WatchEvent[*ball]{Type: watch.Deleted, ResourceVersion: "2", Identity: &lw.Meta{Namespace: "default", Name: "a"}})
+			q.Apply(lw.WatchEvent[*ball]{Type: watch.Deleted, ResourceVersion: "2", Identity: &lw.Meta{Namespace: "default",
+				Name: "a"}})
 		}, deltas{{Type: lw.Deleted, Cause: lw.CauseWatch, Old: a1, ResourceVersion: "2"}}},
 		{"a bookmark is nothing", replace("1", a1), apply(watch.Bookmark, nil, "7"), nil},
 		{"an error is nothing", replace("1", a1), func(q *lw.FIFO[*ball]) {
@@ -121,7 +124,8 @@ func TestReplaceDeletesInOrder(t *testing.T) {
 func TestFIFOReplaceTwice(t *testing.T) {
 	f := lw.NewFIFO[*rig.Widget]()
 	c := f.Subscribe()
-	f.Replace([]*rig.Widget{rig.Stamped("a", 1, "5"), rig.Stamped("a", 2, "5"), rig.Stamped("b", 1, "7"), rig.Stamped("b", 2, "6")}, "9")
+	f.Replace([]*rig.Widget{rig.Stamped("a", 1, "5"), rig.Stamped("a", 2, "5"), rig.Stamped("b", 1, "7"),
+		rig.Stamped("b", 2, "6")}, "9")
 	f.Close()
 	got := map[string]int{}
 	for {

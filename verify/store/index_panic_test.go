@@ -96,10 +96,12 @@ func TestPanicInIndexIsReportedOnce(t *testing.T) {
 func TestPanicInIndexMovesThePosition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &rig.Script{
-			Lists:   []rig.Reply{rig.List("10", rig.Stamped("a", 1, "8"))},
-			Watches: []rig.Stream{{Events: []lw.WatchEvent[*rig.Widget]{rig.Modified(rig.Stamped("a", 5, "11"))}, After: time.Minute}, rig.Forever()},
+			Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "8"))},
+			Watches: []rig.Stream{{Events: []lw.WatchEvent[*rig.Widget]{rig.Modified(rig.Stamped("a", 5, "11"))},
+				After: time.Minute}, rig.Forever()},
 		}
-		inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, OnPanic: func(*lw.Panic) {}})
+		inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {},
+			OnPanic: func(*lw.Panic) {}})
 		lw.NewIndex(inf, func(w *rig.Widget) int { return 10 / (w.Size - 5) })
 		rig.Start(t, inf)
 		rig.Sleep(65 * time.Second)
@@ -119,7 +121,8 @@ func TestPanicInIndexWithinALaterList(t *testing.T) {
 			Watches: []rig.Stream{rig.ExpiredAfter(time.Minute), rig.Forever()},
 		}
 		var panics []lw.Key
-		inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, OnPanic: func(p *lw.Panic) { panics = append(panics, p.Key) }})
+		inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {},
+			OnPanic: func(p *lw.Panic) { panics = append(panics, p.Key) }})
 		lw.NewIndex(inf, func(w *rig.Widget) int { return 10 / (w.Size - 5) })
 		got := &rig.Calls{}
 		inf.AddHandler(got.Handler())
@@ -152,7 +155,8 @@ func TestOnPanicInIndex(t *testing.T) {
 		m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("bad", -1))
 		var panics []lw.Key
 		errs := &rig.Errors{}
-		inf := lw.NewInformer(m, &lw.Options{OnError: errs.Add, OnPanic: func(p *lw.Panic) { panics = append(panics, p.Key) }})
+		inf := lw.NewInformer(m, &lw.Options{OnError: errs.Add,
+			OnPanic: func(p *lw.Panic) { panics = append(panics, p.Key) }})
 		bySize := lw.NewIndex(inf, rig.Positive)
 		got := &rig.Calls{}
 		inf.AddHandler(got.Handler())

@@ -102,7 +102,8 @@ func TestIndexerIsASink(t *testing.T) {
 		t.Helper()
 		wantRows(t, "at "+rv, x.All(), rows...)
 		if x.ResourceVersion() != rv || x.Snapshot().ResourceVersion() != rv {
-			t.Errorf("ResourceVersion() = %q, in a snapshot %q, want %q", x.ResourceVersion(), x.Snapshot().ResourceVersion(), rv)
+			t.Errorf("ResourceVersion() = %q, in a snapshot %q, want %q", x.ResourceVersion(),
+				x.Snapshot().ResourceVersion(), rv)
 		}
 	}
 	want("")

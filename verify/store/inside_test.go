@@ -16,7 +16,8 @@ func TestFieldIsThere(t *testing.T) {
 	all, waiting := inside.Followers(inf)
 	waits, noted := inside.VersionWaits(inf)
 	members, keys := inside.Kept(new(lw.Group))
-	for i, n := range []int{all, waiting, inside.Copies(inf), waits, noted, members, keys, inside.Signals(inf), inside.IndexSignals(byName), inside.Visits(g)} {
+	for i, n := range []int{all, waiting, inside.Copies(inf), waits, noted, members, keys, inside.Signals(inf),
+		inside.IndexSignals(byName), inside.Visits(g)} {
 		if n != 0 {
 			t.Errorf("number %d of what nobody has used yet is %d", i, n)
 		}

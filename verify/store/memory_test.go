@@ -102,7 +102,8 @@ func TestNewMemoryPanics(t *testing.T) {
 		{"what reflect cannot write to", func() { lw.NewMemory[*byBase]() }, "byBase" + neither},
 		{"what is no struct", func() { lw.NewMemory[*byMap]() }, "byMap" + neither},
 		{"what is no pointer", func() { lw.NewMemory[boxed]() }, "boxed" + neither},
-		{"two of a name", func() { lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("a", 2)) }, `widgets "a" already exists`},
+		{"two of a name", func() { lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("a", 2)) },
+			`widgets "a" already exists`},
 	} {
 		t.Run(tt.name, func(t *testing.T) { rig.PanicsWith(t, "lw: NewMemory: "+tt.want, tt.f) })
 	}
@@ -140,18 +141,24 @@ func TestMemoryWriteErrors(t *testing.T) {
 		{"update an older version", update(stale), apierrors.IsConflict, "resource version 3, not 2"},
 		{"update another object", update(other), apierrors.IsConflict, "not other"},
 		{"update no version", update(odd), apierrors.IsBadRequest, `update default/a: invalid resource version "v3"`},
-		{"transact an older version", transact(rig.NewWidget("new", 1), stale), apierrors.IsConflict, "resource version 3, not 2"},
+		{"transact an older version", transact(rig.NewWidget("new", 1), stale), apierrors.IsConflict,
+			"resource version 3, not 2"},
 		{"transact another object", transact(rig.NewWidget("new", 1), other), apierrors.IsConflict, "not other"},
-		{"transact no version", transact(rig.NewWidget("new", 1), odd), apierrors.IsBadRequest, `transact default/a: invalid resource version "v3"`},
+		{"transact no version", transact(rig.NewWidget("new", 1), odd), apierrors.IsBadRequest,
+			`transact default/a: invalid resource version "v3"`},
 		{"transact nil", transact(rig.NewWidget("new", 1), nil), apierrors.IsBadRequest, "transact: nil Widget"},
 		{"delete one that is not there", remove("b", ""), apierrors.IsNotFound, `"b"`},
 		{"delete an older version", remove("a", "1"), apierrors.IsConflict, ""},
 		{"delete no version", remove("a", "x"), apierrors.IsBadRequest, ""},
-		{"get nothing", func(m *lw.Memory[*rig.Widget]) error { return second(m.Get(t.Context(), rig.Key("b"))) }, apierrors.IsNotFound, ""},
+		{"get nothing", func(m *lw.Memory[*rig.Widget]) error { return second(m.Get(t.Context(), rig.Key("b"))) },
+			apierrors.IsNotFound, ""},
 		{"get, canceled", func(m *lw.Memory[*rig.Widget]) error { return second(m.Get(over, rig.Key("a"))) }, isCanceled, ""},
-		{"create, canceled", func(m *lw.Memory[*rig.Widget]) error { return second(m.Create(over, rig.NewWidget("c", 1))) }, isCanceled, ""},
-		{"update, canceled", func(m *lw.Memory[*rig.Widget]) error { return second(m.Update(over, rig.NewWidget("a", 9))) }, isCanceled, ""},
-		{"delete, canceled", func(m *lw.Memory[*rig.Widget]) error { return second(m.Delete(over, rig.Key("a"), "")) }, isCanceled, ""},
+		{"create, canceled", func(m *lw.Memory[*rig.Widget]) error { return second(m.Create(over, rig.NewWidget("c", 1))) },
+			isCanceled, ""},
+		{"update, canceled", func(m *lw.Memory[*rig.Widget]) error { return second(m.Update(over, rig.NewWidget("a", 9))) },
+			isCanceled, ""},
+		{"delete, canceled", func(m *lw.Memory[*rig.Widget]) error { return second(m.Delete(over, rig.Key("a"), "")) },
+			isCanceled, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m := lw.NewMemory(rig.NewWidget("a", 0))
@@ -237,14 +244,16 @@ func TestMemoryYieldError(t *testing.T) {
 	if err != stop {
 		t.Errorf("List = %v", err)
 	}
-	if err := m.Watch(t.Context(), metav1.ListOptions{}, func(lw.WatchEvent[*rig.Widget]) error { return stop }); err != stop {
+	if err := m.Watch(t.Context(), metav1.ListOptions{},
+		func(lw.WatchEvent[*rig.Widget]) error { return stop }); err != stop {
 		t.Errorf("Watch = %v", err)
 	}
 }
 
 // startWatch runs a watch in a goroutine of the bubble and returns what it told so far, and its
 // end.
-func startWatch(ctx context.Context, m *lw.Memory[*rig.Widget], opts metav1.ListOptions) (told func() []string, end <-chan error) {
+func startWatch(ctx context.Context, m *lw.Memory[*rig.Widget], opts metav1.ListOptions) (told func() []string,
+	end <-chan error) {
 	var mu sync.Mutex
 	var events []string
 	done := make(chan error, 1)
@@ -276,7 +285,8 @@ func TestMemoryWatch(t *testing.T) {
 		m := lw.NewMemory(rig.NewWidget("b", 1), rig.NewWidget("a", 2))
 		ctx, cancel := context.WithCancel(t.Context())
 		told, end := startWatch(ctx, m, metav1.ListOptions{
-			SendInitialEvents: new(true), ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, AllowWatchBookmarks: true,
+			SendInitialEvents: new(true), ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
+			AllowWatchBookmarks: true,
 		})
 		synctest.Wait()
 		rig.Update(t, m, "a", 3)
@@ -286,7 +296,8 @@ func TestMemoryWatch(t *testing.T) {
 		rig.Remove(t, m, "a")
 		time.Sleep(time.Minute)
 		want := []string{
-			"ADDED@3 a=2@3", "ADDED@2 b=1@2", "BOOKMARK@3 end", "MODIFIED@4 a=3@4", "BOOKMARK@4", "DELETED@5 a=3@5", "BOOKMARK@5",
+			"ADDED@3 a=2@3", "ADDED@2 b=1@2", "BOOKMARK@3 end", "MODIFIED@4 a=3@4", "BOOKMARK@4", "DELETED@5 a=3@5",
+			"BOOKMARK@5",
 		}
 		rig.Same(t, "events", want, told())
 		cancel()
@@ -333,7 +344,8 @@ func TestMemoryFail(t *testing.T) {
 		return second(m.List(t.Context(), metav1.ListOptions{}, func(*rig.Widget, error) error { return nil }))
 	}
 	_, hint := m.Hints().StillHas(t.Context(), lw.Meta{Namespace: "default", Name: "a", ResourceVersion: "2"}, "2")
-	for what, err := range map[string]error{"List": list(), "Watch": m.Watch(t.Context(), metav1.ListOptions{}, nil), "StillHas": hint} {
+	for what, err := range map[string]error{"List": list(), "Watch": m.Watch(t.Context(), metav1.ListOptions{}, nil),
+		"StillHas": hint} {
 		if err != down {
 			t.Errorf("%s = %v, want %v", what, err, down)
 		}
@@ -363,7 +375,8 @@ func TestMemoryExpired(t *testing.T) {
 	if err := m.Rewind("x"); err == nil {
 		t.Error("Rewind to no version")
 	}
-	if _, err := m.List(t.Context(), metav1.ListOptions{ResourceVersion: "99"}, nil); apierrors.ReasonForError(err) != metav1.StatusReasonTimeout {
+	if _, err := m.List(t.Context(), metav1.ListOptions{ResourceVersion: "99"},
+		nil); apierrors.ReasonForError(err) != metav1.StatusReasonTimeout {
 		t.Errorf("List of a version to come = %v, want %d", err, http.StatusGatewayTimeout)
 	}
 }
@@ -374,7 +387,8 @@ func TestMemoryKeepsUIDs(t *testing.T) {
 	mine.UID = "mine"
 	m := lw.NewMemory(mine)
 	updated, err := m.Update(t.Context(), rig.NewWidget("a", 2))
-	if got, gone := m.Get(t.Context(), rig.Key("a")); err != nil || gone != nil || updated.UID != "mine" || got.UID != "mine" || got.Size != 2 {
+	if got, gone := m.Get(t.Context(), rig.Key("a")); err != nil || gone != nil || updated.UID != "mine" ||
+		got.UID != "mine" || got.Size != 2 {
 		t.Errorf("updated to %+v, got %+v, error %v", updated, got, err)
 	}
 }
@@ -433,7 +447,8 @@ func TestMemoryWritable(t *testing.T) {
 	if version, err := w.Delete(ctx, rig.Key("a"), "3"); err != nil || version != "4" || m.ResourceVersion() != "4" {
 		t.Errorf("Delete: %q, %v", version, err)
 	}
-	if version, err := m.Transact(t.Context(), []*rig.Widget{rig.NewWidget("x", 1)}, rig.Key("nobody")); !apierrors.IsNotFound(err) || version != "" || m.ResourceVersion() != "4" {
+	if version, err := m.Transact(t.Context(), []*rig.Widget{rig.NewWidget("x", 1)},
+		rig.Key("nobody")); !apierrors.IsNotFound(err) || version != "" || m.ResourceVersion() != "4" {
 		t.Errorf("a transaction that fails: %q, %v, at %s", version, err, m.ResourceVersion())
 	}
 	m.Fail(errors.New("down"))
@@ -459,12 +474,14 @@ func TestMemoryOfALaterProcess(t *testing.T) {
 		was, _ := old.Get(t.Context(), rig.Key("a"))
 		time.Sleep(time.Second)
 		m := lw.NewMemory[*rig.Widget]()
-		err := m.Watch(t.Context(), metav1.ListOptions{ResourceVersion: was.ResourceVersion}, func(lw.WatchEvent[*rig.Widget]) error { return nil })
+		err := m.Watch(t.Context(), metav1.ListOptions{ResourceVersion: was.ResourceVersion},
+			func(lw.WatchEvent[*rig.Widget]) error { return nil })
 		if !apierrors.IsResourceExpired(err) {
 			t.Errorf("a watch that goes on: %v", err)
 		}
 		now := rig.Create(t, m, "a", 1)
-		if len(now.ResourceVersion) != len(was.ResourceVersion) || now.ResourceVersion <= was.ResourceVersion || now.UID == was.UID || len(now.UID) != 36 {
+		if len(now.ResourceVersion) != len(was.ResourceVersion) || now.ResourceVersion <= was.ResourceVersion ||
+			now.UID == was.UID || len(now.UID) != 36 {
 			t.Errorf("%+v after %+v", now, was)
 		}
 		if other := rig.Create(t, m, "b", 1); other.UID == now.UID {

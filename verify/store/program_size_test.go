@@ -44,7 +44,8 @@ func entryPoints[T lw.Object](t *testing.T, obj T) map[string]uintptr {
 		for more := true; more; {
 			var f runtime.Frame
 			f, more = frames.Next()
-			if strings.HasPrefix(f.Function, "github.com/go-lw/lw.") || strings.HasPrefix(f.Function, "github.com/go-lw/lw/internal/table.") {
+			if strings.HasPrefix(f.Function, "github.com/go-lw/lw.") ||
+				strings.HasPrefix(f.Function, "github.com/go-lw/lw/internal/table.") {
 				entries[f.Function] = f.Entry
 			}
 		}

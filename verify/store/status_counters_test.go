@@ -20,7 +20,8 @@ type counts = map[string]uint64
 
 // missingIsZero compares counts, or the calls of a handler: one that is missing in what is wanted
 // is 0.
-var missingIsZero = cmp.Options{cmp.Comparer(sameCounts[string]), cmp.Comparer(sameCounts[int]), cmp.Comparer(sameCounts[lw.EventType])}
+var missingIsZero = cmp.Options{cmp.Comparer(sameCounts[string]), cmp.Comparer(sameCounts[int]),
+	cmp.Comparer(sameCounts[lw.EventType])}
 
 func sameCounts[K comparable](a, b map[K]uint64) bool {
 	for _, m := range []map[K]uint64{a, b} {
@@ -39,8 +40,9 @@ func TestStatusHasEachCount(t *testing.T) {
 	inf.AddHandler(lw.Handler[*rig.Widget]{Add: func(*rig.Widget) {}})
 	s := inf.Status()
 	want := lw.Status{
-		ListCauses: counts{"first": 0, "expired": 0, "gap": 0, "older": 0, "protocol": 0, "unreadable": 0, "failing": 0, "unversioned": 0},
-		Events:     counts{"added": 0, "modified": 0, "deleted": 0, "bookmark": 0},
+		ListCauses: counts{"first": 0, "expired": 0, "gap": 0, "older": 0, "protocol": 0, "unreadable": 0, "failing": 0,
+			"unversioned": 0},
+		Events: counts{"added": 0, "modified": 0, "deleted": 0, "bookmark": 0},
 	}
 	rig.Same(t, "", want, lw.Status{ListCauses: s.ListCauses, Events: s.Events})
 	rig.Same(t, "calls", map[lw.EventType]uint64{lw.Added: 0, lw.Updated: 0, lw.Deleted: 0}, s.Handlers[0].Calls)
@@ -50,7 +52,8 @@ func TestStatusHasEachCount(t *testing.T) {
 func TestStatusListCauses(t *testing.T) {
 	tooNew := apierrors.NewTimeoutError("Too large resource version", 1)
 	tooNew.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge}}
-	unreadable := &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 500, Reason: metav1.StatusReasonStoreReadError}}
+	unreadable := &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 500,
+		Reason: metav1.StatusReasonStoreReadError}}
 	ends := func(evs ...lw.WatchEvent[*rig.Widget]) rig.Stream { return rig.Stream{Events: evs} }
 	for name, tc := range map[string]struct {
 		watch rig.Stream // repeated until there is a second list; then watches stay open
@@ -61,14 +64,16 @@ func TestStatusListCauses(t *testing.T) {
 		"the object was there":  {ends(rig.Added("a", "11")), counts{"first": 1, "gap": 1}},
 		"the object was not":    {ends(rig.Modified(rig.Stamped("x", 1, "11"))), counts{"first": 1, "gap": 1}},
 		"a version from before": {ends(rig.Modified(rig.Stamped("a", 1, "8"))), counts{"first": 1, "protocol": 1}},
-		"of unknown type":       {ends(lw.WatchEvent[*rig.Widget]{Type: "WEIRD", Object: rig.Stamped("b", 1, "11"), ResourceVersion: "11"}), counts{"first": 1, "protocol": 1}},
-		"behind":                {rig.Stream{Err: tooNew}, counts{"first": 1, "older": 1}},
-		"unreadable":            {rig.Stream{Err: unreadable}, counts{"first": 1, "unreadable": 1}},
-		"ended at once":         {ends(), counts{"first": 1, "failing": 1}},
-		"refused":               {rig.Stream{Err: apierrors.NewBadRequest("no")}, counts{"first": 1, "failing": 1}},
+		"of unknown type": {ends(lw.WatchEvent[*rig.Widget]{Type: "WEIRD", Object: rig.Stamped("b", 1, "11"),
+			ResourceVersion: "11"}), counts{"first": 1, "protocol": 1}},
+		"behind":        {rig.Stream{Err: tooNew}, counts{"first": 1, "older": 1}},
+		"unreadable":    {rig.Stream{Err: unreadable}, counts{"first": 1, "unreadable": 1}},
+		"ended at once": {ends(), counts{"first": 1, "failing": 1}},
+		"refused":       {rig.Stream{Err: apierrors.NewBadRequest("no")}, counts{"first": 1, "failing": 1}},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
-			src := &rig.Script{Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")), rig.List("20", rig.Stamped("a", 1, "9"))}}
+			src := &rig.Script{Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "9")),
+				rig.List("20", rig.Stamped("a", 1, "9"))}}
 			src.OnWatch = func() rig.Stream {
 				if src.NList > 1 {
 					return rig.Forever()
@@ -94,11 +99,14 @@ func TestStatusListCausesOfSources(t *testing.T) {
 		m.Disconnect()
 		rig.Sleep(30 * time.Minute)
 		rig.Same(t, "back in time", counts{"first": 1, "older": 1}, inf.Status().ListCauses, missingIsZero)
-		old := &rig.Script{Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "8")), rig.List("5", rig.Stamped("a", 1, "3"))}, Watches: []rig.Stream{{After: 20 * time.Second}, rig.Forever()}}
+		old := &rig.Script{Lists: []rig.Reply{rig.List("10", rig.Stamped("a", 1, "8")),
+			rig.List("5", rig.Stamped("a", 1, "3"))}, Watches: []rig.Stream{{After: 20 * time.Second}, rig.Forever()}}
 		probed := rig.Run(t, old, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
 		rig.Sleep(30 * time.Minute)
-		rig.Same(t, "an older answer to a question", counts{"first": 1, "older": 1}, probed.Status().ListCauses, missingIsZero)
-		src := &rig.Script{Lists: []rig.Reply{rig.List("", rig.Stamped("a", 1, ""))}, Watches: []rig.Stream{{After: 20 * time.Second}, rig.Forever()}}
+		rig.Same(t, "an older answer to a question", counts{"first": 1, "older": 1}, probed.Status().ListCauses,
+			missingIsZero)
+		src := &rig.Script{Lists: []rig.Reply{rig.List("", rig.Stamped("a", 1, ""))},
+			Watches: []rig.Stream{{After: 20 * time.Second}, rig.Forever()}}
 		unversioned := rig.Run(t, src, &lw.Options{List: lw.ListPages, OnError: func(error) {}})
 		rig.Sleep(time.Minute)
 		rig.Same(t, "no versions", counts{"first": 1, "unversioned": 1}, unversioned.Status().ListCauses, missingIsZero)
@@ -112,18 +120,25 @@ func TestStatusCounters(t *testing.T) {
 		bad := errors.New("no widget")
 		watches := []rig.Stream{
 			{Events: []lw.WatchEvent[*rig.Widget]{
-				rig.Added("b", "11"), rig.Modified(rig.Stamped("b", 2, "12")), rig.Modified(rig.Stamped("b", 3, "13")), rig.Deleted(rig.Stamped("b", 3, "14")), rig.Bookmark("15"),
-				{Type: watch.Modified, Err: bad, ResourceVersion: "16", Identity: &lw.Meta{Namespace: "default", Name: "a", ResourceVersion: "16"}},
+				rig.Added("b", "11"), rig.Modified(rig.Stamped("b", 2, "12")), rig.Modified(rig.Stamped("b", 3, "13")),
+				rig.Deleted(rig.Stamped("b", 3, "14")), rig.Bookmark("15"),
+				{Type: watch.Modified, Err: bad, ResourceVersion: "16", Identity: &lw.Meta{Namespace: "default", Name: "a",
+					ResourceVersion: "16"}},
 			}, After: time.Minute},
 			{After: 5 * time.Second, Err: apierrors.NewResourceExpired("too old")},
 			rig.Forever(),
 		}
 		down := errors.New("connection refused")
-		src := &rig.Script{Lists: []rig.Reply{{Err: apierrors.NewForbidden(schema.GroupResource{Resource: "widgets"}, "", nil)}, {Err: down}, rig.List("10", rig.Stamped("a", 1, "9")), rig.List("20", rig.Stamped("a", 1, "9"))}, Watches: watches}
-		src.Lists[2].Bad = []error{&lw.Error{Op: "decode", Key: rig.Key("c"), Err: bad}, &lw.Error{Op: "decode", Key: rig.Key("d"), Err: bad}}
-		inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: func(n int) time.Duration { return time.Duration(n) * time.Second }})
+		src := &rig.Script{Lists: []rig.Reply{{Err: apierrors.NewForbidden(schema.GroupResource{Resource: "widgets"}, "",
+			nil)}, {Err: down}, rig.List("10", rig.Stamped("a", 1, "9")), rig.List("20", rig.Stamped("a", 1, "9"))},
+			Watches: watches}
+		src.Lists[2].Bad = []error{&lw.Error{Op: "decode", Key: rig.Key("c"), Err: bad},
+			&lw.Error{Op: "decode", Key: rig.Key("d"), Err: bad}}
+		inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {},
+			Backoff: func(n int) time.Duration { return time.Duration(n) * time.Second }})
 		defer rig.Begin(t, inf)()
-		if got := inf.Status(); got.Backoff != 0 || cmp.Diff(map[string]lw.RequestCount{"list": {Started: 1, Ended: map[int]uint64{403: 1}}}, got.Requests) != "" {
+		if got := inf.Status(); got.Backoff != 0 ||
+			cmp.Diff(map[string]lw.RequestCount{"list": {Started: 1, Ended: map[int]uint64{403: 1}}}, got.Requests) != "" {
 			t.Errorf("in the first pause: %v, %v", got.Backoff, got.Requests)
 		}
 		rig.Sleep(5 * time.Minute)
@@ -132,10 +147,12 @@ func TestStatusCounters(t *testing.T) {
 			Requests: map[string]lw.RequestCount{
 				"list":  {Started: 4, Ended: map[int]uint64{0: 1, 200: 2, 403: 1}},
 				"watch": {Started: 3, Ended: map[int]uint64{200: 1, 410: 1}, Time: 65 * time.Second},
-			}, Events: counts{"added": 1, "modified": 3, "deleted": 1, "bookmark": 1}, Undecoded: 3, Backoff: 3 * time.Second, ListCauses: counts{"first": 1, "expired": 1},
+			}, Events: counts{"added": 1, "modified": 3, "deleted": 1, "bookmark": 1}, Undecoded: 3, Backoff: 3 * time.Second,
+			ListCauses: counts{"first": 1, "expired": 1},
 		}
 		counters := lw.Status{
-			Requests: got.Requests, Events: got.Events, Undecoded: got.Undecoded, Backoff: got.Backoff, ListCauses: got.ListCauses,
+			Requests: got.Requests, Events: got.Events, Undecoded: got.Undecoded, Backoff: got.Backoff,
+			ListCauses: got.ListCauses,
 		}
 		rig.Same(t, "", want, counters, missingIsZero)
 		got.Requests["list"].Ended[0] = 99

@@ -30,8 +30,10 @@ func TestHandlerStatusCounts(t *testing.T) {
 		m := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 2), rig.NewWidget("c", 9))
 		inf := lw.NewInformer(m, &lw.Options{OnPanic: func(*lw.Panic) {}, OnError: func(error) {}})
 		none := func(*rig.Widget) {}
-		inf.AddHandler(lw.Handler[*rig.Widget]{Name: "all", Add: none, Update: func(_, _ *rig.Widget) {}, Delete: none, Resync: time.Hour})
-		inf.AddHandler(lw.Handler[*rig.Widget]{Name: "small", Add: none, Update: func(_, _ *rig.Widget) {}, Delete: none, Filter: func(w *rig.Widget) bool { return w.Size < 5 }})
+		inf.AddHandler(lw.Handler[*rig.Widget]{Name: "all", Add: none, Update: func(_, _ *rig.Widget) {}, Delete: none,
+			Resync: time.Hour})
+		inf.AddHandler(lw.Handler[*rig.Widget]{Name: "small", Add: none, Update: func(_, _ *rig.Widget) {}, Delete: none,
+			Filter: func(w *rig.Widget) bool { return w.Size < 5 }})
 		inf.AddHandler(lw.Handler[*rig.Widget]{Delete: func(*rig.Widget) { panic("no") }})
 		want := []lw.HandlerStatus{{Name: "all"}, {Name: "small"}, {Name: "handler"}}
 		rig.Same(t, "before Run", want, handlersOf(inf), missingIsZero)
@@ -72,7 +74,8 @@ func TestHandlerStatusOfABlockedHandler(t *testing.T) {
 		}
 		synctest.Wait()
 		got := handlersOf(inf)[0]
-		if got.Calls[lw.Updated] != 0 || got.Folded < changes/2 || got.Folded > changes || got.Pending < 2 || got.Pending > changes/2 {
+		if got.Calls[lw.Updated] != 0 || got.Folded < changes/2 || got.Folded > changes || got.Pending < 2 ||
+			got.Pending > changes/2 {
 			t.Errorf("blocked: %+v", got)
 		}
 		if status := inf.Status(); status.Pending != got.Pending {
@@ -80,7 +83,8 @@ func TestHandlerStatusOfABlockedHandler(t *testing.T) {
 		}
 		close(release)
 		synctest.Wait()
-		want := []lw.HandlerStatus{{Name: "stuck", Synced: true, Calls: map[lw.EventType]uint64{lw.Updated: 2}, Folded: changes}}
+		want := []lw.HandlerStatus{{Name: "stuck", Synced: true, Calls: map[lw.EventType]uint64{lw.Updated: 2},
+			Folded: changes}}
 		rig.Same(t, "not blocked any more", want, handlersOf(inf), missingIsZero)
 	})
 }
@@ -149,7 +153,8 @@ func TestHandlerStatusLagBounds(t *testing.T) {
 		for _, bound := range slices.Sorted(maps.Keys(s.Lag)) {
 			got = append(got, fmt.Sprint(bound, " ", s.Lag[bound]))
 		}
-		want := []string{"50µs 0", "200µs 1", "1ms 2", "5ms 2", "20ms 2", "100ms 2", "500ms 2", "2s 2", "10s 2", "1m0s 2", "5m0s 3"}
+		want := []string{"50µs 0", "200µs 1", "1ms 2", "5ms 2", "20ms 2", "100ms 2", "500ms 2", "2s 2", "10s 2",
+			"1m0s 2", "5m0s 3"}
 		rig.Same(t, "buckets", want, got)
 		if want := time.Hour + 5*time.Minute + 401*time.Microsecond; s.LagCount != 4 || s.LagSum != want {
 			t.Errorf("%d, %v; want 4, %v", s.LagCount, s.LagSum, want)
@@ -211,7 +216,8 @@ func TestHandlerStatusOfADerivedCollection(t *testing.T) {
 		rig.Sleep(time.Minute)
 		for i, got := range g.Status().Collections[0].Handlers {
 			got.Lag = nil
-			want := lw.HandlerStatus{Name: []string{"handler", "handler#2"}[i], Synced: true, Calls: map[lw.EventType]uint64{lw.Updated: 1}, LagCount: 1, LagSum: time.Second}
+			want := lw.HandlerStatus{Name: []string{"handler", "handler#2"}[i], Synced: true,
+				Calls: map[lw.EventType]uint64{lw.Updated: 1}, LagCount: 1, LagSum: time.Second}
 			rig.Same(t, "handler", want, got, missingIsZero)
 		}
 	})

@@ -21,7 +21,8 @@ func TestStatusHealthy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := lw.NewMemory(rig.NewWidget("a", 1))
 		m.Fail(down)
-		inf := lw.NewInformer(m, &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: func(int) time.Duration { return 7 * time.Second }})
+		inf := lw.NewInformer(m, &lw.Options{List: lw.ListPages, OnError: func(error) {},
+			Backoff: func(int) time.Duration { return 7 * time.Second }})
 		healthy := func(when, want string, is error) {
 			t.Helper()
 			synctest.Wait()
@@ -72,7 +73,8 @@ func TestStatusHealthyWhileAListIsDue(t *testing.T) {
 		}
 		began := time.Now()
 		at := func(d time.Duration) string { return began.Add(d).Format(time.RFC3339) }
-		inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: func(int) time.Duration { return time.Second }})
+		inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, OnError: func(error) {},
+			Backoff: func(int) time.Duration { return time.Second }})
 		rig.Start(t, inf)
 		for _, want := range []struct {
 			after     time.Duration
@@ -83,7 +85,8 @@ func TestStatusHealthyWhileAListIsDue(t *testing.T) {
 			{19 * time.Second, 0, -1, "<nil>"},
 			{time.Second, 0, 20 * time.Second, "<nil>"}, // the next list has begun
 			{59 * time.Second, 0, 20 * time.Second, "<nil>"},
-			{time.Second, 0, 20 * time.Second, "lw: Widget: out of date since " + at(20*time.Second) + " (listing, the last whole list came at " + at(0) + ")"},
+			{time.Second, 0, 20 * time.Second, "lw: Widget: out of date since " + at(20*time.Second) +
+				" (listing, the last whole list came at " + at(0) + ")"},
 			{32 * time.Second, 111 * time.Second, -1, "<nil>"},
 		} {
 			rig.Sleep(want.after)
@@ -93,7 +96,8 @@ func TestStatusHealthyWhileAListIsDue(t *testing.T) {
 				due = s.NeedsListSince.Sub(began)
 			}
 			if got := fmt.Sprint(s.Healthy()); last != want.last || due != want.due || got != want.healthy {
-				t.Errorf("after %v: the last list %v after the beginning, due since %v, healthy: %s", time.Since(began), last, due, got)
+				t.Errorf("after %v: the last list %v after the beginning, due since %v, healthy: %s", time.Since(began),
+					last, due, got)
 			}
 		}
 	})
@@ -119,14 +123,16 @@ func TestListEndsFailures(t *testing.T) {
 					if fails() {
 						return rig.Stream{Err: errors.New("connection refused")}
 					}
-					return rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{end}, After: 5 * time.Second, Err: apierrors.NewResourceExpired("too old")}
+					return rig.Stream{Events: []lw.WatchEvent[*rig.Widget]{end}, After: 5 * time.Second,
+						Err: apierrors.NewResourceExpired("too old")}
 				},
 				OnWatch: func() rig.Stream { return rig.ExpiredAfter(5 * time.Second) },
 			}
-			inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: mode, OnError: func(error) {}, Backoff: func(n int) time.Duration {
-				pauses = append(pauses, n)
-				return time.Second
-			}})
+			inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: mode, OnError: func(error) {},
+				Backoff: func(n int) time.Duration {
+					pauses = append(pauses, n)
+					return time.Second
+				}})
 			rig.Start(t, inf)
 			rig.OK(t, inf.WaitForSync(t.Context()))
 			synctest.Wait()

@@ -18,7 +18,8 @@ type driven struct {
 	drive func(yield func(lw.WatchEvent[*rig.Widget]) error) error
 }
 
-func (d driven) List(_ context.Context, _ metav1.ListOptions, yield func(*rig.Widget, error) error) (metav1.ListMeta, error) {
+func (d driven) List(_ context.Context, _ metav1.ListOptions, yield func(*rig.Widget, error) error) (metav1.ListMeta,
+	error) {
 	return metav1.ListMeta{ResourceVersion: "10"}, yield(rig.Stamped("a", 1, "10"), nil)
 }
 
@@ -60,7 +61,8 @@ func BenchmarkEvent(b *testing.B) {
 	}
 }
 
-func benchTell(b *testing.B, inf *lw.Informer[*rig.Widget], name string, versions []string, yield func(lw.WatchEvent[*rig.Widget]) error, one, two *rig.Widget) {
+func benchTell(b *testing.B, inf *lw.Informer[*rig.Widget], name string, versions []string,
+	yield func(lw.WatchEvent[*rig.Widget]) error, one, two *rig.Widget) {
 	tell, _ := any(inf).(interface{ Tell(lw.Identified) error })
 	if name == "ahead" {
 		if err := tell.Tell(rig.Stamped("b", 1, "1000000000000")); err != nil {

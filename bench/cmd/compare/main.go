@@ -29,7 +29,8 @@ func main() {
 }
 
 func run() error {
-	only := flag.String("rows", "", "comma-separated numbers or ranges of `rows`, or derive for those of derived collections; default: all")
+	only := flag.String("rows", "",
+		"comma-separated numbers or ranges of `rows`, or derive for those of derived collections; default: all")
 	pods := flag.Int("pods", 0, "how many pods the rows over HTTP have; default: 10000, with -short 2000")
 	svgFile := flag.String("svg", "", "draw the chart to `file`")
 	mdFile := flag.String("markdown", "", "write the table to `file`")

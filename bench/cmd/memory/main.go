@@ -44,21 +44,27 @@ func run(n int) error {
 	defer client.CloseIdleConnections()
 	const url, asJSON = "http://server/api/v1/pods", "application/json"
 	managed := []string{"metadata.managedFields"}
-	read := lw.Fields{"metadata.labels", "spec.nodeName", "status.conditions.status", "status.conditions.type", "status.phase", "status.podIP"}
+	read := lw.Fields{"metadata.labels", "spec.nodeName", "status.conditions.status", "status.conditions.type",
+		"status.phase", "status.podIP"}
 	nodeSelector := "?fieldSelector=spec.nodeName%3D" + pods.Full(0).Spec.NodeName
 	rows := []struct {
 		name string
 		cost func() (cost, error)
 	}{
 		{"`HTTP[*corev1.Pod]`", followed(&lw.HTTP[*corev1.Pod]{URL: url, Client: client, Accept: asJSON})},
-		{"with `Drop: metadata.managedFields`", followed(&lw.HTTP[*corev1.Pod]{URL: url, Client: client, Accept: asJSON, Drop: managed})},
+		{"with `Drop: metadata.managedFields`", followed(&lw.HTTP[*corev1.Pod]{URL: url, Client: client, Accept: asJSON,
+			Drop: managed})},
 		{"with `Share`", followed(&lw.HTTP[*corev1.Pod]{URL: url, Client: client, Accept: asJSON, Share: true})},
 		{"with both", followed(&lw.HTTP[*corev1.Pod]{URL: url, Client: client, Accept: asJSON, Share: true, Drop: managed})},
 		{"with `Only` of six fields", followed(&lw.HTTP[*corev1.Pod]{URL: url, Client: client, Accept: asJSON, Only: read})},
-		{"one node's pods, by a field selector", followed(&lw.HTTP[*corev1.Pod]{URL: url + nodeSelector, Client: client, Accept: asJSON})},
-		{"`HTTP[*metav1.PartialObjectMetadata]`", followed(&lw.HTTP[*metav1.PartialObjectMetadata]{URL: url, Client: client})},
-		{"with `Share` and `Drop`", followed(&lw.HTTP[*metav1.PartialObjectMetadata]{URL: url, Client: client, Share: true, Drop: managed})},
-		{"`Transform` to a struct of five fields", followed(lw.Transform(&lw.HTTP[*corev1.Pod]{URL: url, Client: client, Accept: asJSON}, toPlace))},
+		{"one node's pods, by a field selector", followed(&lw.HTTP[*corev1.Pod]{URL: url + nodeSelector, Client: client,
+			Accept: asJSON})},
+		{"`HTTP[*metav1.PartialObjectMetadata]`",
+			followed(&lw.HTTP[*metav1.PartialObjectMetadata]{URL: url, Client: client})},
+		{"with `Share` and `Drop`", followed(&lw.HTTP[*metav1.PartialObjectMetadata]{URL: url, Client: client, Share: true,
+			Drop: managed})},
+		{"`Transform` to a struct of five fields",
+			followed(lw.Transform(&lw.HTTP[*corev1.Pod]{URL: url, Client: client, Accept: asJSON}, toPlace))},
 		{"`HTTP` of a type that has five fields", followed(&lw.HTTP[*slimPod]{URL: url, Client: client, Accept: asJSON})},
 		{"`HTTP` of a type that has five fields, over protobuf", followed(&lw.HTTP[*slimPod]{URL: url, Client: client})},
 	}

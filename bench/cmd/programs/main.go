@@ -81,7 +81,8 @@ func run(readme string, names []string) error {
 		if err != nil {
 			failed = append(failed, fmt.Errorf("%s, which needs %s: %w", name, cmp.Or(p.Needs, "nothing"), err))
 		}
-		fmt.Fprintf(os.Stderr, "programs: %s: %v: %v\n", name, time.Since(began).Round(time.Second), cmp.Or(err, errors.New("ok")))
+		fmt.Fprintf(os.Stderr, "programs: %s: %v: %v\n", name, time.Since(began).Round(time.Second),
+			cmp.Or(err, errors.New("ok")))
 	}
 	if err := errors.Join(failed...); err != nil || readme == "" {
 		return err
@@ -105,7 +106,8 @@ func header(now time.Time) string {
 			model, _, _ = strings.Cut(strings.TrimLeft(after, "\t :"), "\n")
 		}
 	}
-	return fmt.Sprintf("On %s, %s, %d cores of %s, %s:\n\n", now.Format(time.DateOnly), runtime.GOOS, runtime.NumCPU(), model, runtime.Version()) +
+	return fmt.Sprintf("On %s, %s, %d cores of %s, %s:\n\n", now.Format(time.DateOnly), runtime.GOOS, runtime.NumCPU(),
+		model, runtime.Version()) +
 		"| module | command | client-go | own tests that pass: untouched, `LW=off`, lw | informers they make | lines changed |\n|---|---|---|---|---|---|\n"
 }
 
@@ -218,7 +220,8 @@ func changed(before, after string) (names []string, err error) {
 			if err != nil {
 				return err
 			}
-			if got, err := os.ReadFile(filepath.Join(sides[1], name)); (err != nil || !bytes.Equal(want, got)) && !slices.Contains(names, name) {
+			if got, err := os.ReadFile(filepath.Join(sides[1], name)); (err != nil || !bytes.Equal(want, got)) &&
+				!slices.Contains(names, name) {
 				names = append(names, name)
 			}
 			return nil
@@ -252,7 +255,8 @@ func (r result) row(p program) string {
 	if len(r.changed) > 0 {
 		lines = strings.Join(r.changed, " ")
 	}
-	return fmt.Sprintf("| %s %s | `%s` | %s | %s | %d | %s |\n", p.Module, p.Version, p.Command, r.versions, strings.Join(passed, ", "), r.informers, lines)
+	return fmt.Sprintf("| %s %s | `%s` | %s | %s | %d | %s |\n", p.Module, p.Version, p.Command, r.versions,
+		strings.Join(passed, ", "), r.informers, lines)
 }
 
 // differs returns an error that names the tests whose result on lw is not that of the untouched

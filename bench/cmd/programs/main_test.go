@@ -38,13 +38,19 @@ func TestDiffers(t *testing.T) {
 		want []string // of the error
 		row  string   // what is in it
 	}{
-		{"equal", result{plain: plain, off: plain, on: plain, informers: 2}, nil, "| 1 (1 fail), 1 (1 fail), 1 (1 fail) | 2 | 0 |"},
-		{"fails on lw", result{plain: plain, off: plain, on: map[string]string{"p A": "fail", "p B": "fail"}, informers: 1}, []string{"p A: pass untouched, fail on lw"}, "0 (2 fail)"},
-		{"mended on lw", result{plain: plain, off: plain, on: map[string]string{"p A": "pass", "p B": "pass"}, informers: 1}, []string{"p B: fail untouched, pass on lw"}, "2 |"},
-		{"not run with LW=off", result{plain: plain, off: map[string]string{"p B": "fail"}, on: plain, informers: 1}, []string{"p A: pass untouched, missing with LW=off"}, "0 (1 fail)"},
-		{"another test", result{plain: nil, off: nil, on: plain, informers: 1}, []string{"p A: missing untouched, pass on lw"}, "0, 0, 1"},
+		{"equal", result{plain: plain, off: plain, on: plain, informers: 2}, nil,
+			"| 1 (1 fail), 1 (1 fail), 1 (1 fail) | 2 | 0 |"},
+		{"fails on lw", result{plain: plain, off: plain, on: map[string]string{"p A": "fail", "p B": "fail"}, informers: 1},
+			[]string{"p A: pass untouched, fail on lw"}, "0 (2 fail)"},
+		{"mended on lw", result{plain: plain, off: plain, on: map[string]string{"p A": "pass", "p B": "pass"}, informers: 1},
+			[]string{"p B: fail untouched, pass on lw"}, "2 |"},
+		{"not run with LW=off", result{plain: plain, off: map[string]string{"p B": "fail"}, on: plain, informers: 1},
+			[]string{"p A: pass untouched, missing with LW=off"}, "0 (1 fail)"},
+		{"another test", result{plain: nil, off: nil, on: plain, informers: 1},
+			[]string{"p A: missing untouched, pass on lw"}, "0, 0, 1"},
 		{"no informer", result{plain: plain, off: plain, on: plain}, []string{"no informer is lw's"}, "| 0 | 0 |"},
-		{"changed", result{plain: plain, off: plain, on: plain, informers: 1, changed: []string{"go.mod"}}, []string{`has changed ["go.mod"]`}, "| go.mod |"},
+		{"changed", result{plain: plain, off: plain, on: plain, informers: 1, changed: []string{"go.mod"}},
+			[]string{`has changed ["go.mod"]`}, "| go.mod |"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			err := tt.r.differs()
@@ -56,7 +62,8 @@ func TestDiffers(t *testing.T) {
 					t.Errorf("%v, want %q in it", err, want)
 				}
 			}
-			if row := tt.r.row(p); !strings.HasPrefix(row, "| example.com/m v1.0.0 | `./cmd/m` |") || !strings.Contains(row, tt.row) {
+			if row := tt.r.row(p); !strings.HasPrefix(row, "| example.com/m v1.0.0 | `./cmd/m` |") ||
+				!strings.Contains(row, tt.row) {
 				t.Errorf("%q, want %q in it", row, tt.row)
 			}
 		})
@@ -77,7 +84,8 @@ func TestVersions(t *testing.T) {
 
 func TestChanged(t *testing.T) {
 	before, after := t.TempDir(), t.TempDir()
-	for dir, files := range map[string]map[string]string{before: {"same": "1", "other": "1", "sub/gone": "1"}, after: {"same": "1", "other": "2", "new": ""}} {
+	for dir, files := range map[string]map[string]string{before: {"same": "1", "other": "1", "sub/gone": "1"},
+		after: {"same": "1", "other": "2", "new": ""}} {
 		for name, text := range files {
 			rig.OK(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o777))
 			rig.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666))
@@ -99,7 +107,8 @@ func TestWithin(t *testing.T) {
 		t.Errorf("%q has no date", table)
 	}
 	got, err := within([]byte("before\n<!-- programs -->\nold\n<!-- /programs -->\nafter\n"), table)
-	if diff := cmp.Diff("before\n<!-- programs -->\n"+table+"<!-- /programs -->\nafter\n", string(got)); err != nil || diff != "" {
+	if diff := cmp.Diff("before\n<!-- programs -->\n"+table+"<!-- /programs -->\nafter\n", string(got)); err != nil ||
+		diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 	if _, err := within([]byte("<!-- programs -->\nold\n"), table); err == nil {

@@ -65,10 +65,12 @@ func (p program) starts(t *testing.T) error {
 		clients := size.clients / p.divide
 		for _, l := range lists {
 			began := time.Now()
-			r := simulate.Start{Model: simulate.Kube(cores, size.objects), Clients: clients, Client: l.client(), Within: time.Second, Wait: patience}.Run(t)
+			r := simulate.Start{Model: simulate.Kube(cores, size.objects), Clients: clients, Client: l.client(),
+				Within: time.Second, Wait: patience}.Run(t)
 			p.took(fmt.Sprintf("start %d %s", clients, l.name), began)
 			all := r.Requests()
-			fmt.Fprintf(p.out, "| %d | %d | %s | %s | %s | %d | %d | %d | %s | %.1f GB |\n", clients, size.objects, l.name, seconds(half(r)),
+			fmt.Fprintf(p.out, "| %d | %d | %s | %s | %s | %d | %d | %d | %s | %.1f GB |\n", clients, size.objects, l.name,
+				seconds(half(r)),
 				seconds(r.Watching), sum(all), r.Busy, r.Lists, seconds(r.CPU), float64(r.Bytes)/1e9)
 		}
 	}
@@ -78,7 +80,8 @@ func (p program) starts(t *testing.T) error {
 
 // restarts simulates a server that dies and comes back.
 func (p program) restarts(t *testing.T) error {
-	fmt.Fprintln(p.out, "| the server | client | half follow after | all follow after | requests | most in a second | 429 | 410 |")
+	fmt.Fprintln(p.out,
+		"| the server | client | half follow after | all follow after | requests | most in a second | 429 | 410 |")
 	fmt.Fprintln(p.out, "|---|---|---|---|---|---|---|---|")
 	clients := 1000 / p.divide
 	kinds := []struct {
@@ -102,10 +105,12 @@ func (p program) restarts(t *testing.T) error {
 				model.Events = 0
 			}
 			began := time.Now()
-			r := simulate.Restart{Model: model, Clients: clients, Client: c.client(), Down: kind.down, Fills: kind.fills, Lost: kind.lost,
+			r := simulate.Restart{Model: model, Clients: clients, Client: c.client(), Down: kind.down, Fills: kind.fills,
+				Lost: kind.lost,
 				Wait: patience, After: 30 * time.Second}.Run(t)
 			p.took(fmt.Sprintf("%s, %s", kind.name, c.name), began)
-			fmt.Fprintf(p.out, "| %s | %s | %s | %s | %d | %d | %d | %d |\n", kind.name, c.name, seconds(half(r)), seconds(r.Watching), sum(r.Requests()),
+			fmt.Fprintf(p.out, "| %s | %s | %s | %s | %d | %d | %d | %d |\n", kind.name, c.name, seconds(half(r)),
+				seconds(r.Watching), sum(r.Requests()),
 				r.PeakSecond(), r.Busy, r.Expired)
 		}
 	}
@@ -120,7 +125,8 @@ var backoffs = []struct {
 	custom bool // it has a Backoff of its own
 }{
 	{"lw", func() simulate.Client { return simulate.LW(lw.Options{}) }, false},
-	{"lw, pauses up to 8 s", func() simulate.Client { return simulate.LW(lw.Options{Backoff: upTo(8 * time.Second)}) }, true},
+	{"lw, pauses up to 8 s", func() simulate.Client { return simulate.LW(lw.Options{Backoff: upTo(8 * time.Second)}) },
+		true},
 	{"lw, no random part", func() simulate.Client { return simulate.LW(lw.Options{Backoff: exact}) }, true},
 	{"client-go", simulate.ClientGo, false},
 }
@@ -146,12 +152,14 @@ func (p program) outages(t *testing.T) error {
 	clients := 10_000 / p.divide
 	for _, c := range backoffs {
 		began := time.Now()
-		r := simulate.Restart{Model: simulate.Kube(cores, 100), Clients: clients, Client: c.client(), Down: away, Wait: patience}.Run(t)
+		r := simulate.Restart{Model: simulate.Kube(cores, 100), Clients: clients, Client: c.client(), Down: away,
+			Wait: patience}.Run(t)
 		p.took("outage, "+c.name, began)
 		all := r.Requests()
 		first, last := int(time.Minute/tenth), int(away/tenth)
 		late := all[first:min(last, len(all))]
-		fmt.Fprintf(p.out, "| %s | %d | %d | %d | %.0f | %s |\n", c.name, sum(all[:min(last, len(all))]), r.PeakSecond(), slices.Max(late),
+		fmt.Fprintf(p.out, "| %s | %d | %d | %d | %.0f | %s |\n", c.name, sum(all[:min(last, len(all))]), r.PeakSecond(),
+			slices.Max(late),
 			float64(sum(late))/float64(len(late)), seconds(r.Watching))
 	}
 	fmt.Fprintln(p.out)

@@ -132,7 +132,8 @@ func Panels(w io.Writer, title string, perRow int, panels []Panel) error {
 			p.Legend.Add(l.Name, line)
 		}
 		p.NominalX(panel.Steps...)
-		p.Y.Min, p.Y.Max = math.Pow(10, math.Floor(math.Log10(p.Y.Min))), math.Pow(10, math.Ceil(math.Log10(p.Y.Max)))*10 // room for the legend
+		p.Y.Min, p.Y.Max = math.Pow(10, math.Floor(math.Log10(p.Y.Min))),
+			math.Pow(10, math.Ceil(math.Log10(p.Y.Max)))*10 // room for the legend
 		grid[i/perRow][i%perRow], alt[i] = p, panel.Title
 	}
 	return write(w, title+": "+strings.Join(alt, "; "), vg.Length(420*perRow), vg.Length(280*len(grid)), grid)
@@ -144,7 +145,8 @@ func write(w io.Writer, alt string, width, height vg.Length, grid [][]*plot.Plot
 	dc := draw.New(c)
 	dc.SetColor(color.White)
 	dc.Fill(dc.Rectangle.Path())
-	tiles := draw.Tiles{Rows: len(grid), Cols: len(grid[0]), PadX: vg.Points(16), PadY: vg.Points(16), PadTop: 8, PadBottom: 8, PadLeft: 8, PadRight: 12}
+	tiles := draw.Tiles{Rows: len(grid), Cols: len(grid[0]), PadX: vg.Points(16), PadY: vg.Points(16), PadTop: 8,
+		PadBottom: 8, PadLeft: 8, PadRight: 12}
 	for y, row := range plot.Align(grid, tiles, dc) {
 		for x, tile := range row {
 			if grid[y][x] != nil {

@@ -16,8 +16,10 @@ func TestCharts(t *testing.T) {
 	var bars, panels bytes.Buffer
 	rig.OK(t, Bars(&bars, "Better", "note", []Bar{{"a<b", 3, 2, "3 → 1"}, {"c", .5, 0, ""}}))
 	rig.OK(t, Panels(&panels, "Growth", 2, []Panel{{Title: "One", X: "objects", Steps: []string{"1", "2"}, Lines: []Line{
-		{Name: "lw", Values: []float64{10, 2e6}}, {Name: "client-go", Second: true, Dashed: true, Values: []float64{5, 50}}}}}))
-	for svg, title := range map[*bytes.Buffer]string{&bars: "<title>Better: a&lt;b 3.0x, c 0.50x</title>", &panels: "<title>Growth: One</title>"} {
+		{Name: "lw", Values: []float64{10, 2e6}}, {Name: "client-go", Second: true, Dashed: true,
+			Values: []float64{5, 50}}}}}))
+	for svg, title := range map[*bytes.Buffer]string{&bars: "<title>Better: a&lt;b 3.0x, c 0.50x</title>",
+		&panels: "<title>Growth: One</title>"} {
 		if !strings.Contains(svg.String(), title) {
 			t.Errorf("no %s in %.300s", title, svg)
 		}

@@ -37,7 +37,8 @@ func (c Config) ProfileOf(name, side string) string {
 }
 
 func fileName(s string) string {
-	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }), "-")
+	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }),
+		"-")
 }
 
 // N returns full, or short if c.Short is set.

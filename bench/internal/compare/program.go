@@ -11,7 +11,8 @@ import (
 func ParseFlags() (Config, error) {
 	cfg := Config{Log: os.Stderr}
 	flag.BoolVar(&cfg.Short, "short", false, "measure less: fewer rounds, events and pods")
-	flag.IntVar(&cfg.Rounds, "rounds", 0, "how often each side is measured, or more often where that is quick; default: 5, with -short 2")
+	flag.IntVar(&cfg.Rounds, "rounds", 0,
+		"how often each side is measured, or more often where that is quick; default: 5, with -short 2")
 	flag.StringVar(&cfg.Profile, "profile", "", "write CPU profiles of each side to `directory`")
 	flag.Parse()
 	if flag.NArg() > 0 {
@@ -40,6 +41,7 @@ func (r *Report) Print() error {
 		return err
 	}
 	missed, of := r.Missed()
-	_, err := fmt.Printf("\n%d of %d goals met; medians of %d rounds or more, ratios of each round and their range\n", of-missed, of, r.Rounds)
+	_, err := fmt.Printf("\n%d of %d goals met; medians of %d rounds or more, ratios of each round and their range\n",
+		of-missed, of, r.Rounds)
 	return err
 }

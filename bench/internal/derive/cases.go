@@ -62,7 +62,8 @@ func cases(beside string, base map[string]string, want map[int]goals) (all []com
 		c := compare.Case{Name: "endpoints and loads, " + row.what + row.value}
 		for _, side := range []string{graph, slim} {
 			what, goal := "endpoints and loads, "+row.what+side+" beside "+beside+": ", want[row.number][side]
-			line := compare.Line{Row: row.number, What: what + row.value, Unit: row.unit, Key: row.key, Base: base[side], Side: side, Goal: goal.value}
+			line := compare.Line{Row: row.number, What: what + row.value, Unit: row.unit, Key: row.key, Base: base[side],
+				Side: side, Goal: goal.value}
 			c.Lines = append(c.Lines, line)
 			if row.number <= rowOne {
 				line.What, line.Unit, line.Key, line.Goal = what+"allocations", compare.Count, "allocs", goal.allocs

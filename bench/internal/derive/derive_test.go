@@ -26,7 +26,8 @@ func TestSidesAgree(t *testing.T) {
 				for _, c := range []struct {
 					name string
 					change
-				}{{"flips", flip}, {"moves", move}, {"heartbeats", heartbeat}, {"moves back", move}, {"out of services", unselected}} {
+				}{{"flips", flip}, {"moves", move}, {"heartbeats", heartbeat}, {"moves back", move},
+					{"out of services", unselected}} {
 					next, version := w.next(300, c.change), w.version()
 					p.burst(next, w.passFence(), version)
 					p.check(t, c.name)

@@ -77,7 +77,8 @@ func (f *follower) stop() {
 // fixed is a source of objects that never change.
 type fixed []*corev1.Service
 
-func (f fixed) List(_ context.Context, _ metav1.ListOptions, yield func(*corev1.Service, error) error) (metav1.ListMeta, error) {
+func (f fixed) List(_ context.Context, _ metav1.ListOptions, yield func(*corev1.Service, error) error) (metav1.ListMeta,
+	error) {
 	for _, obj := range f {
 		if err := yield(obj, nil); err != nil {
 			return metav1.ListMeta{}, err

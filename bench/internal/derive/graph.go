@@ -46,7 +46,8 @@ func startGraph(src sources, slim bool, r results) *follower {
 }
 
 // derive makes the collections of endpoints and of loads.
-func derive(g *lw.Graph, services lw.Collection[*corev1.Service], pods lw.Collection[*corev1.Pod], slim bool) (*lw.Derived[*Endpoints], *lw.Derived[*NodeLoad]) {
+func derive(g *lw.Graph, services lw.Collection[*corev1.Service], pods lw.Collection[*corev1.Pod],
+	slim bool) (*lw.Derived[*Endpoints], *lw.Derived[*NodeLoad]) {
 	if !slim {
 		endpoints := leftJoin(g, services, pods, func(s *corev1.Service, pods []*corev1.Pod) *Endpoints {
 			return endpointsOf(s, pods, AddressOf)
@@ -69,7 +70,8 @@ func derive(g *lw.Graph, services lw.Collection[*corev1.Service], pods lw.Collec
 }
 
 // leftJoin makes the collection of f of each service and its pods.
-func leftJoin(g *lw.Graph, services lw.Collection[*corev1.Service], pods lw.Collection[*corev1.Pod], f func(*corev1.Service, []*corev1.Pod) *Endpoints) *lw.Derived[*Endpoints] {
+func leftJoin(g *lw.Graph, services lw.Collection[*corev1.Service], pods lw.Collection[*corev1.Pod],
+	f func(*corev1.Service, []*corev1.Pod) *Endpoints) *lw.Derived[*Endpoints] {
 	return lw.LeftJoin(g, services, pods, lw.On[label, *corev1.Service, *corev1.Pod]{
 		Left:  lw.SingleKey(pairOf),
 		Right: func(p *corev1.Pod) iter.Seq[label] { return pairsOf(p.Namespace, p.Labels) },

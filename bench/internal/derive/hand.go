@@ -103,7 +103,8 @@ func (h *hand) place(s *corev1.Service, name string, p *corev1.Pod) {
 	key := lw.KeyOf(s)
 	old := h.endpoints[key]
 	members := h.members[key]
-	i, found := slices.BinarySearchFunc(members, name, func(p *corev1.Pod, name string) int { return strings.Compare(p.Name, name) })
+	i, found := slices.BinarySearchFunc(members, name,
+		func(p *corev1.Pod, name string) int { return strings.Compare(p.Name, name) })
 	switch {
 	case p == nil && !found:
 		return

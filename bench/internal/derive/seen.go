@@ -62,7 +62,8 @@ func (w *world) results() (map[lw.Key]*Endpoints, map[string]*NodeLoad) {
 	for _, s := range w.services {
 		var addresses []Address
 		for _, pod := range pods {
-			if pod.Namespace == s.Namespace && pod.Labels["app"] == s.Spec.Selector["app"] && pod.Labels["tier"] == s.Spec.Selector["tier"] {
+			if pod.Namespace == s.Namespace && pod.Labels["app"] == s.Spec.Selector["app"] &&
+				pod.Labels["tier"] == s.Spec.Selector["tier"] {
 				addresses = append(addresses, AddressOf(pod))
 			}
 		}
@@ -90,7 +91,8 @@ func Check() error {
 			p.burst(next, p.passFence(), version)
 			wantEndpoints, wantLoads := p.world.results()
 			endpoints, loads := told.content()
-			if !maps.EqualFunc(wantEndpoints, endpoints, (*Endpoints).Equal) || !maps.EqualFunc(wantLoads, loads, (*NodeLoad).Equal) {
+			if !maps.EqualFunc(wantEndpoints, endpoints, (*Endpoints).Equal) || !maps.EqualFunc(wantLoads, loads,
+				(*NodeLoad).Equal) {
 				return fmt.Errorf("%s tells its handlers of %d endpoints and %d loads, which are not those of the pods and services",
 					side, len(endpoints), len(loads))
 			}

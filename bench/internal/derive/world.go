@@ -179,7 +179,8 @@ func conditions(ready corev1.ConditionStatus) []corev1.PodCondition {
 
 func newService(namespace, app string) *corev1.Service {
 	return &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: app, UID: types.UID("service-" + app), ResourceVersion: "1"},
-		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": app, "tier": "web"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: app, UID: types.UID("service-" + app),
+			ResourceVersion: "1"},
+		Spec: corev1.ServiceSpec{Selector: map[string]string{"app": app, "tier": "web"}},
 	}
 }

@@ -101,7 +101,8 @@ func (f *Feed) Expire() {
 var errNoStream = apierrors.NewInvalid(schema.GroupKind{Kind: "ListOptions"}, "", nil)
 
 // List implements [lw.Source].
-func (f *Feed) List(_ context.Context, _ metav1.ListOptions, yield func(*corev1.Pod, error) error) (metav1.ListMeta, error) {
+func (f *Feed) List(_ context.Context, _ metav1.ListOptions, yield func(*corev1.Pod, error) error) (metav1.ListMeta,
+	error) {
 	for _, pod := range f.list {
 		if err := yield(pod, nil); err != nil {
 			return metav1.ListMeta{}, err

@@ -43,7 +43,8 @@ func idle(n int, tls bool) compare.Case {
 		return fmt.Sprintf("200 kinds of %d objects, %s: %s", n, transport, s)
 	}
 	memory := compare.Line{Row: row, What: what("heap and stack a kind"), Unit: compare.Bytes, Key: "memory"}
-	shared := compare.Line{Row: row, What: what("heap and stack a kind, Share"), Unit: compare.Bytes, Key: "memory", Side: share}
+	shared := compare.Line{Row: row, What: what("heap and stack a kind, Share"), Unit: compare.Bytes, Key: "memory",
+		Side: share}
 	routines := compare.Line{Row: row, What: what("goroutines a kind"), Unit: compare.Count, Key: "goroutines"}
 	switch {
 	case n > 1:

@@ -185,7 +185,8 @@ func (j job) newFollower(config *rest.Config, client *http.Client) (*follower, e
 	f := &follower{}
 	if j.LW {
 		f.follow = func(ctx context.Context, resource string) {
-			src := &lw.HTTP[*unstructured.Unstructured]{URL: j.URL + "/apis/" + apiVersion + "/" + resource, Client: client, Share: j.Share}
+			src := &lw.HTTP[*unstructured.Unstructured]{URL: j.URL + "/apis/" + apiVersion + "/" + resource, Client: client,
+				Share: j.Share}
 			inf := lw.NewInformer(src, &lw.Options{OnError: fail})
 			inf.AddHandler(lw.Handler[*unstructured.Unstructured]{
 				Add:    func(*unstructured.Unstructured) { f.received.Add(1) },

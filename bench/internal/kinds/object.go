@@ -10,17 +10,21 @@ import (
 // It has 2.3 KiB of JSON.
 const (
 	apiVersion = "bench.example.com/v1"
-	template   = `{"apiVersion":"` + apiVersion + `","kind":"%[1]s","metadata":{"name":"application-%[2]d","namespace":"team-%[3]d",` +
+	template   = `{"apiVersion":"` + apiVersion +
+		`","kind":"%[1]s","metadata":{"name":"application-%[2]d","namespace":"team-%[3]d",` +
 		`"uid":"7a1d3c52-9c1e-4b7e-8f6d-%012[2]d","resourceVersion":"%[4]d","generation":3,"creationTimestamp":"2026-03-05T11:20:33Z",` +
 		`"labels":{"app.kubernetes.io/name":"application-%[2]d","app.kubernetes.io/managed-by":"platform","team":"team-%[3]d"},` +
-		`"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{\"apiVersion\":\"` + apiVersion + `\",\"kind\":\"%[1]s\",\"metadata\":{\"annotations\":{},` +
+		`"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{\"apiVersion\":\"` + apiVersion +
+		`\",\"kind\":\"%[1]s\",\"metadata\":{\"annotations\":{},` +
 		`\"labels\":{\"app.kubernetes.io/managed-by\":\"platform\",\"app.kubernetes.io/name\":\"application-%[2]d\",\"team\":\"team-%[3]d\"},` +
 		`\"name\":\"application-%[2]d\",\"namespace\":\"team-%[3]d\"},\"spec\":{\"image\":\"registry.example.com/shop/application-%[2]d:v1.14.2\",` +
 		`\"replicas\":3,\"schedule\":\"*/15 * * * *\",\"source\":{\"path\":\"overlays/production\",\"repository\":\"https://git.example.com/shop/deploy.git\"}}}\n"},` +
 		`"finalizers":["bench.example.com/cleanup"],` +
-		`"managedFields":[{"manager":"kubectl-client-side-apply","operation":"Update","apiVersion":"` + apiVersion + `","time":"2026-03-05T11:20:33Z","fieldsType":"FieldsV1","fieldsV1":` +
+		`"managedFields":[{"manager":"kubectl-client-side-apply","operation":"Update","apiVersion":"` + apiVersion +
+		`","time":"2026-03-05T11:20:33Z","fieldsType":"FieldsV1","fieldsV1":` +
 		`{"f:metadata":{"f:annotations":{".":{},"f:kubectl.kubernetes.io/last-applied-configuration":{}},"f:labels":{".":{},"f:team":{}}},"f:spec":{".":{},"f:replicas":{},"f:image":{},"f:source":{}}}},` +
-		`{"manager":"controller","operation":"Update","apiVersion":"` + apiVersion + `","time":"2026-03-05T11:21:02Z","subresource":"status","fieldsType":"FieldsV1","fieldsV1":` +
+		`{"manager":"controller","operation":"Update","apiVersion":"` + apiVersion +
+		`","time":"2026-03-05T11:21:02Z","subresource":"status","fieldsType":"FieldsV1","fieldsV1":` +
 		`{"f:status":{".":{},"f:observedGeneration":{},"f:ready":{},"f:conditions":{}}}}]},` +
 		`"spec":{"replicas":3,"image":"registry.example.com/shop/application-%[2]d:v1.14.2","schedule":"*/15 * * * *",` +
 		`"source":{"repository":"https://git.example.com/shop/deploy.git","path":"overlays/production"}},` +

@@ -37,7 +37,8 @@ func Do(work func()) Usage {
 
 // Less returns u minus o.
 func (u Usage) Less(o Usage) Usage {
-	return Usage{CPU: u.CPU - o.CPU, Wall: u.Wall - o.Wall, Allocs: u.Allocs - min(u.Allocs, o.Allocs), Bytes: u.Bytes - min(u.Bytes, o.Bytes)}
+	return Usage{CPU: u.CPU - o.CPU, Wall: u.Wall - o.Wall, Allocs: u.Allocs - min(u.Allocs, o.Allocs),
+		Bytes: u.Bytes - min(u.Bytes, o.Bytes)}
 }
 
 // Plus returns the sum of u and o.

@@ -61,8 +61,9 @@ func full(i, replicas int) *corev1.Pod {
 			Annotations: map[string]string{
 				"prometheus.io/scrape": "true",
 				"prometheus.io/port":   "9090",
-				"checksum/config":      fmt.Sprintf("%016x%016x%016x%016x", ofSet.Uint64(), ofSet.Uint64(), ofSet.Uint64(), ofSet.Uint64()),
-				"kubernetes.io/psp":    "restricted",
+				"checksum/config": fmt.Sprintf("%016x%016x%016x%016x", ofSet.Uint64(), ofSet.Uint64(), ofSet.Uint64(),
+					ofSet.Uint64()),
+				"kubernetes.io/psp": "restricted",
 			},
 			OwnerReferences: []metav1.OwnerReference{{
 				APIVersion: "apps/v1", Kind: "ReplicaSet", Name: app + "-" + hash, UID: uid(ofSet),
@@ -116,8 +117,9 @@ func spec(app, token string, i int) corev1.PodSpec {
 	}
 	resources := func(cpu, memory string) corev1.ResourceRequirements {
 		return corev1.ResourceRequirements{
-			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)},
-			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(memory)},
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu),
+				corev1.ResourceMemory: resource.MustParse(memory)},
+			Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(memory)},
 		}
 	}
 	security := func() *corev1.SecurityContext {
@@ -139,7 +141,8 @@ func spec(app, token string, i int) corev1.PodSpec {
 			{Name: token, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 				DefaultMode: ptr.To[int32](420),
 				Sources: []corev1.VolumeProjection{
-					{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{ExpirationSeconds: ptr.To[int64](3607), Path: "token"}},
+					{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{ExpirationSeconds: ptr.To[int64](3607),
+						Path: "token"}},
 					{ConfigMap: &corev1.ConfigMapProjection{
 						LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"},
 						Items:                []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}}}},
@@ -149,7 +152,8 @@ func spec(app, token string, i int) corev1.PodSpec {
 		},
 		Containers: []corev1.Container{
 			{
-				Name: "app", Image: "registry.example.com/team/" + app + ":v1.2.3", Args: []string{"--config=/etc/app/config.yaml", "--v=2"},
+				Name: "app", Image: "registry.example.com/team/" + app + ":v1.2.3",
+				Args: []string{"--config=/etc/app/config.yaml", "--v=2"},
 				Ports: []corev1.ContainerPort{
 					{Name: "http", ContainerPort: 8080, Protocol: corev1.ProtocolTCP},
 					{Name: "metrics", ContainerPort: 9090, Protocol: corev1.ProtocolTCP},
@@ -161,7 +165,8 @@ func spec(app, token string, i int) corev1.PodSpec {
 				ImagePullPolicy: corev1.PullIfNotPresent, SecurityContext: security(),
 			},
 			{
-				Name: "proxy", Image: "registry.example.com/mesh/proxy:1.20.1", Args: []string{"proxy", "sidecar", "--log_output_level=default:info"},
+				Name: "proxy", Image: "registry.example.com/mesh/proxy:1.20.1", Args: []string{"proxy", "sidecar",
+					"--log_output_level=default:info"},
 				Ports: []corev1.ContainerPort{{Name: "http-envoy-prom", ContainerPort: 15090, Protocol: corev1.ProtocolTCP}},
 				Env:   env[3:5], Resources: resources("100m", "128Mi"), VolumeMounts: mounts(),
 				ReadinessProbe:         probe("/healthz/ready", 1),
@@ -169,12 +174,16 @@ func spec(app, token string, i int) corev1.PodSpec {
 				ImagePullPolicy: corev1.PullIfNotPresent, SecurityContext: security(),
 			},
 		},
-		RestartPolicy: corev1.RestartPolicyAlways, TerminationGracePeriodSeconds: ptr.To[int64](30), DNSPolicy: corev1.DNSClusterFirst,
-		ServiceAccountName: app, DeprecatedServiceAccount: app, NodeName: fmt.Sprintf("ip-10-0-%d-%d.internal", i%16, i%Nodes/16),
+		RestartPolicy: corev1.RestartPolicyAlways, TerminationGracePeriodSeconds: ptr.To[int64](30),
+		DNSPolicy:          corev1.DNSClusterFirst,
+		ServiceAccountName: app, DeprecatedServiceAccount: app, NodeName: fmt.Sprintf("ip-10-0-%d-%d.internal", i%16,
+			i%Nodes/16),
 		SecurityContext: &corev1.PodSecurityContext{FSGroup: ptr.To[int64](65534)}, SchedulerName: "default-scheduler",
 		Tolerations: []corev1.Toleration{
-			{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To[int64](300)},
-			{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To[int64](300)},
+			{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute,
+				TolerationSeconds: ptr.To[int64](300)},
+			{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute,
+				TolerationSeconds: ptr.To[int64](300)},
 		},
 		Priority: ptr.To[int32](0), EnableServiceLinks: ptr.To(true), PreemptionPolicy: ptr.To(corev1.PreemptLowerPriority),
 	}
@@ -188,22 +197,26 @@ func status(rng *rand.Rand, created metav1.Time, i int) corev1.PodStatus {
 	container := func(name, image string) corev1.ContainerStatus {
 		return corev1.ContainerStatus{
 			Name: name, Ready: true, Image: image, Started: ptr.To(true),
-			State:       corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: started}},
-			ImageID:     fmt.Sprintf("registry.example.com/%s@sha256:%064d", name, i/replicas),
-			ContainerID: fmt.Sprintf("containerd://%016x%016x%016x%016x", rng.Uint64(), rng.Uint64(), rng.Uint64(), rng.Uint64()),
+			State:   corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: started}},
+			ImageID: fmt.Sprintf("registry.example.com/%s@sha256:%064d", name, i/replicas),
+			ContainerID: fmt.Sprintf("containerd://%016x%016x%016x%016x", rng.Uint64(), rng.Uint64(), rng.Uint64(),
+				rng.Uint64()),
 		}
 	}
 	ip := fmt.Sprintf("10.244.%d.%d", i/250%250, i%250)
 	return corev1.PodStatus{
 		Phase: corev1.PodRunning,
 		Conditions: []corev1.PodCondition{
-			condition(corev1.PodReadyToStartContainers, created), condition(corev1.PodInitialized, created), condition(corev1.PodReady, started),
+			condition(corev1.PodReadyToStartContainers, created), condition(corev1.PodInitialized, created),
+			condition(corev1.PodReady, started),
 			condition(corev1.ContainersReady, started), condition(corev1.PodScheduled, created),
 		},
-		HostIP: fmt.Sprintf("10.0.%d.%d", i%16, i%Nodes/16), HostIPs: []corev1.HostIP{{IP: fmt.Sprintf("10.0.%d.%d", i%16, i%Nodes/16)}},
-		PodIP: ip, PodIPs: []corev1.PodIP{{IP: ip}}, StartTime: &created,
+		HostIP:  fmt.Sprintf("10.0.%d.%d", i%16, i%Nodes/16),
+		HostIPs: []corev1.HostIP{{IP: fmt.Sprintf("10.0.%d.%d", i%16, i%Nodes/16)}},
+		PodIP:   ip, PodIPs: []corev1.PodIP{{IP: ip}}, StartTime: &created,
 		ContainerStatuses: []corev1.ContainerStatus{
-			container("app", "registry.example.com/team/app:v1.2.3"), container("proxy", "registry.example.com/mesh/proxy:1.20.1")},
+			container("app", "registry.example.com/team/app:v1.2.3"),
+			container("proxy", "registry.example.com/mesh/proxy:1.20.1")},
 		QOSClass: corev1.PodQOSBurstable,
 	}
 }

@@ -58,7 +58,8 @@ func some[E any](m mixer, all ...E) []E {
 }
 
 func (m mixer) meta(pod *corev1.Pod) {
-	for _, name := range some(m, "app.kubernetes.io/instance", "app.kubernetes.io/component", "app.kubernetes.io/managed-by", "environment") {
+	for _, name := range some(m, "app.kubernetes.io/instance", "app.kubernetes.io/component",
+		"app.kubernetes.io/managed-by", "environment") {
 		delete(pod.Labels, name)
 	}
 	for _, name := range some(m, "prometheus.io/scrape", "prometheus.io/port", "kubernetes.io/psp") {
@@ -105,10 +106,12 @@ func (m mixer) spec(s *corev1.PodSpec) {
 		}}}}
 	}
 	if m.maybe(4) {
-		s.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway}}
+		s.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: corev1.LabelHostname,
+			WhenUnsatisfiable: corev1.ScheduleAnyway}}
 	}
 	for range m.rng.IntN(3) {
-		s.Tolerations = append(s.Tolerations, corev1.Toleration{Key: "dedicated", Operator: corev1.TolerationOpEqual, Value: m.app, Effect: corev1.TaintEffectNoSchedule})
+		s.Tolerations = append(s.Tolerations, corev1.Toleration{Key: "dedicated", Operator: corev1.TolerationOpEqual,
+			Value: m.app, Effect: corev1.TaintEffectNoSchedule})
 	}
 	if m.maybe(3) {
 		s.PriorityClassName, s.Priority = "high", ptr.To[int32](1000)
@@ -127,7 +130,8 @@ func (m mixer) spec(s *corev1.PodSpec) {
 // volumes draws volumes, the first of which may be config.
 func (m mixer) volumes(config corev1.Volume) []corev1.Volume {
 	return some(m, config,
-		corev1.Volume{Name: "certs", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: m.app + "-tls", DefaultMode: ptr.To[int32](420)}}},
+		corev1.Volume{Name: "certs", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: m.app +
+			"-tls", DefaultMode: ptr.To[int32](420)}}},
 		corev1.Volume{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 		corev1.Volume{Name: "cache", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory, SizeLimit: ptr.To(resource.MustParse("64Mi"))}}},
 		corev1.Volume{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: m.app + "-data"}}},
@@ -177,7 +181,8 @@ func (m mixer) container(c corev1.Container, volumes []corev1.Volume) corev1.Con
 		c.SecurityContext = nil
 	}
 	if m.maybe(4) {
-		c.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"sleep", "5"}}}}
+		c.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"sleep",
+			"5"}}}}
 	}
 	c.VolumeMounts = nil
 	for _, v := range volumes {
@@ -197,11 +202,13 @@ func (m mixer) status(pod *corev1.Pod, at metav1.Time) {
 	image := s.ContainerStatuses[0].ImageID
 	statusOf := func(c corev1.Container) corev1.ContainerStatus {
 		return corev1.ContainerStatus{Name: c.Name, Ready: true, Image: c.Image, ImageID: image, Started: ptr.To(true),
-			ContainerID: fmt.Sprintf("containerd://%016x%016x%016x%016x", m.rng.Uint64(), m.rng.Uint64(), m.rng.Uint64(), m.rng.Uint64()),
-			State:       corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at}}}
+			ContainerID: fmt.Sprintf("containerd://%016x%016x%016x%016x", m.rng.Uint64(), m.rng.Uint64(), m.rng.Uint64(),
+				m.rng.Uint64()),
+			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at}}}
 	}
 	ended := func(reason string, code int32) *corev1.ContainerStateTerminated {
-		return &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason, StartedAt: at, FinishedAt: at, ContainerID: image}
+		return &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason, StartedAt: at, FinishedAt: at,
+			ContainerID: image}
 	}
 	s.ContainerStatuses, s.InitContainerStatuses = nil, nil
 	for _, c := range pod.Spec.Containers {
@@ -218,7 +225,8 @@ func (m mixer) status(pod *corev1.Pod, at metav1.Time) {
 	}
 	if m.maybe(8) {
 		state := &s.ContainerStatuses[0]
-		state.Ready, state.Started, state.State = false, ptr.To(false), corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 5m0s"}}
+		state.Ready, state.Started, state.State = false, ptr.To(false),
+			corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 5m0s"}}
 		for n := range s.Conditions {
 			if c := &s.Conditions[n]; c.Type == corev1.PodReady || c.Type == corev1.ContainersReady {
 				c.Status, c.Reason, c.Message = corev1.ConditionFalse, "ContainersNotReady", "containers with unready status: [app]"

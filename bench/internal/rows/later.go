@@ -17,8 +17,10 @@ func LateHandler() compare.Case {
 	return compare.Case{
 		Name: "late handler",
 		Lines: []compare.Line{
-			{Row: 15, What: "late handler, 100k objects: the call", Unit: compare.Nanoseconds, Key: "call", Goal: compare.Most(1e6)},
-			{Row: 15, What: "late handler, 100k objects: allocations an object", Unit: compare.Count, Key: "allocs", Goal: compare.Most(0.05)},
+			{Row: 15, What: "late handler, 100k objects: the call", Unit: compare.Nanoseconds, Key: "call",
+				Goal: compare.Most(1e6)},
+			{Row: 15, What: "late handler, 100k objects: allocations an object", Unit: compare.Count, Key: "allocs",
+				Goal: compare.Most(0.05)},
 			{Row: 15, What: "late handler, 100k objects: CPU an object", Unit: compare.Nanoseconds, Key: "cpu"},
 		},
 		Setup: func(compare.Config) ([]compare.Side, func()) {
@@ -54,8 +56,10 @@ func Relist() compare.Case {
 	return compare.Case{
 		Name: "relist",
 		Lines: []compare.Line{
-			{Row: 17, What: "relist of 100k, unchanged: CPU an object", Unit: compare.Nanoseconds, Key: "cpu", Goal: compare.Times(10), Chart: true},
-			{Row: 17, What: "relist of 100k, unchanged: allocations an object", Unit: compare.Count, Key: "allocs", Goal: compare.Most(0.1)},
+			{Row: 17, What: "relist of 100k, unchanged: CPU an object", Unit: compare.Nanoseconds, Key: "cpu",
+				Goal: compare.Times(10), Chart: true},
+			{Row: 17, What: "relist of 100k, unchanged: allocations an object", Unit: compare.Count, Key: "allocs",
+				Goal: compare.Most(0.1)},
 			{Row: 17, What: "relist of 100k, unchanged: bytes an object", Unit: compare.Bytes, Key: "bytes"},
 		},
 		Setup: func(compare.Config) ([]compare.Side, func()) {

@@ -19,7 +19,8 @@ func BlockedHandler() compare.Case {
 		Name: "blocked handler",
 		Once: true,
 		Lines: []compare.Line{
-			{Row: 26, What: "heap behind a blocked handler, 100 updates of each object", Unit: compare.Bytes, Key: "heap", Goal: compare.Times(1 / 0.02), Chart: true},
+			{Row: 26, What: "heap behind a blocked handler, 100 updates of each object", Unit: compare.Bytes, Key: "heap",
+				Goal: compare.Times(1 / 0.02), Chart: true},
 		},
 		Setup: func(c compare.Config) ([]compare.Side, func()) {
 			list := pods.Light(c.N(10_000, 3_000))

@@ -70,14 +70,16 @@ func eventSides(c compare.Config, handlers int) []compare.Side {
 	}
 }
 
-func pipeline(list, events []*corev1.Pod, handlers int, every bool, start func(*feed.Feed) feed.Informer) compare.Sample {
+func pipeline(list, events []*corev1.Pod, handlers int, every bool,
+	start func(*feed.Feed) feed.Informer) compare.Sample {
 	f := feed.New(list, pods.Version(len(list)), true)
 	inf := start(f)
 	defer inf.Stop()
 	var received sync.WaitGroup
 	var waits []func()
 	for range handlers {
-		waits = append(waits, inf.AddHandler(feed.Handler{Update: until(events[len(events)-1], &received), EveryUpdate: every}))
+		waits = append(waits, inf.AddHandler(feed.Handler{Update: until(events[len(events)-1], &received),
+			EveryUpdate: every}))
 	}
 	for _, wait := range waits {
 		wait()
@@ -150,7 +152,8 @@ func Latency() compare.Case {
 	return compare.Case{
 		Name: "latency",
 		Lines: []compare.Line{
-			{Row: 12, What: "latency to an idle handler: median", Unit: compare.Nanoseconds, Key: "p50", Goal: compare.Times(1.5)},
+			{Row: 12, What: "latency to an idle handler: median", Unit: compare.Nanoseconds, Key: "p50",
+				Goal: compare.Times(1.5)},
 			{Row: 12, What: "latency to an idle handler: p99", Unit: compare.Nanoseconds, Key: "p99", Goal: compare.Times(2)},
 		},
 		Setup: func(c compare.Config) ([]compare.Side, func()) {

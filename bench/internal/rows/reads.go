@@ -23,8 +23,10 @@ func Get(n int) compare.Case {
 		Name: what(""),
 		Lines: []compare.Line{
 			{Row: 19, What: what("against GetByKey, CPU"), Unit: compare.Nanoseconds, Key: "cpu", Goal: compare.Times(0.9)},
-			{Row: 20, What: what("against Lister.Pods(ns).Get, CPU"), Unit: compare.Nanoseconds, Key: "cpu", Base: lister, Goal: compare.Times(2.5), Chart: n == 10_000},
-			{Row: 20, What: what("against Lister.Pods(ns).Get, allocations"), Unit: compare.Count, Key: "allocs", Base: lister, Goal: compare.Most(0.0001)},
+			{Row: 20, What: what("against Lister.Pods(ns).Get, CPU"), Unit: compare.Nanoseconds, Key: "cpu", Base: lister,
+				Goal: compare.Times(2.5), Chart: n == 10_000},
+			{Row: 20, What: what("against Lister.Pods(ns).Get, allocations"), Unit: compare.Count, Key: "allocs", Base: lister,
+				Goal: compare.Most(0.0001)},
 		},
 		Setup: func(compare.Config) ([]compare.Side, func()) {
 			return getSides(n), nil
@@ -59,12 +61,16 @@ func List() compare.Case {
 	return compare.Case{
 		Name: "List",
 		Lines: []compare.Line{
-			{Row: 22, What: "List 100k: a slice, against Indexer.List", Unit: compare.Nanoseconds, Key: "cpu", Goal: compare.Times(3)},
+			{Row: 22, What: "List 100k: a slice, against Indexer.List", Unit: compare.Nanoseconds, Key: "cpu",
+				Goal: compare.Times(3)},
 			{Row: 22, What: "List 100k: a slice, against Lister.List", Unit: compare.Nanoseconds, Key: "cpu", Base: lister,
 				Goal: compare.Times(6), Chart: true},
-			{Row: 22, What: "List 100k: iterate, against Indexer.List", Unit: compare.Nanoseconds, Key: "cpu", Side: iterate, Goal: compare.Times(15)},
-			{Row: 22, What: "List 100k: iterate, allocations", Unit: compare.Count, Key: "allocs", Side: iterate, Goal: compare.Most(0.5)},
-			{Row: 22, What: "List 100k: take a snapshot", Unit: compare.Nanoseconds, Key: "cpu", Side: snapshot, Goal: compare.Most(1000)},
+			{Row: 22, What: "List 100k: iterate, against Indexer.List", Unit: compare.Nanoseconds, Key: "cpu", Side: iterate,
+				Goal: compare.Times(15)},
+			{Row: 22, What: "List 100k: iterate, allocations", Unit: compare.Count, Key: "allocs", Side: iterate,
+				Goal: compare.Most(0.5)},
+			{Row: 22, What: "List 100k: take a snapshot", Unit: compare.Nanoseconds, Key: "cpu", Side: snapshot,
+				Goal: compare.Most(1000)},
 		},
 		Setup: func(compare.Config) ([]compare.Side, func()) {
 			s := newStores(pods.Light(n), 1)
@@ -106,10 +112,12 @@ func Lookup(n int) compare.Case {
 	return compare.Case{
 		Name: what(""),
 		Lines: []compare.Line{
-			{Row: 23, What: what("a slice"), Unit: compare.Nanoseconds, Key: "cpu", Goal: compare.Times(slice), Chart: n == 10_000},
+			{Row: 23, What: what("a slice"), Unit: compare.Nanoseconds, Key: "cpu", Goal: compare.Times(slice),
+				Chart: n == 10_000},
 			{Row: 23, What: what("a slice, against the lister"), Unit: compare.Nanoseconds, Key: "cpu", Base: lister},
 			{Row: 23, What: what("iterate"), Unit: compare.Nanoseconds, Key: "cpu", Side: iterate, Goal: compare.Times(8)},
-			{Row: 23, What: what("iterate, allocations"), Unit: compare.Count, Key: "allocs", Side: iterate, Goal: compare.Most(0.0001)},
+			{Row: 23, What: what("iterate, allocations"), Unit: compare.Count, Key: "allocs", Side: iterate,
+				Goal: compare.Most(0.0001)},
 		},
 		Setup: func(compare.Config) ([]compare.Side, func()) {
 			s := newStores(pods.Light(n), 1)

@@ -16,7 +16,8 @@ import (
 func Cases() []compare.Case {
 	return []compare.Case{
 		Pipeline(1), Pipeline(4), Pipeline(16), Paced(1_000), Paced(10_000), Latency(),
-		Sync(), LateHandler(), Relist(), Get(1_000), Get(10_000), Get(100_000), List(), Lookup(10_000), Lookup(100_000), BlockedHandler(),
+		Sync(), LateHandler(), Relist(), Get(1_000), Get(10_000), Get(100_000), List(), Lookup(10_000), Lookup(100_000),
+		BlockedHandler(),
 	}
 }
 

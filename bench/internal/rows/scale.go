@@ -27,10 +27,12 @@ func Scale(c compare.Config) []chart.Panel {
 		}, pair("cpu")),
 		s.panel("Get of a random object: CPU", "objects", sizes, getSides, []curve{
 			{"client-go, GetByKey", compare.ClientGo, "cpu"}, {"client-go, lister", lister, "cpu"}, {"lw", compare.LW, "cpu"}}),
-		s.panel("All objects: CPU", "objects", sizes, func(n int) []compare.Side { return listSides(newStores(pods.Light(n), 1)) }, []curve{
-			{"client-go, List", compare.ClientGo, "cpu"}, {"lw, List", compare.LW, "cpu"}, {"lw, Snapshot", snapshot, "cpu"}}),
+		s.panel("All objects: CPU", "objects", sizes,
+			func(n int) []compare.Side { return listSides(newStores(pods.Light(n), 1)) }, []curve{
+				{"client-go, List", compare.ClientGo, "cpu"}, {"lw, List", compare.LW, "cpu"}, {"lw, Snapshot", snapshot, "cpu"}}),
 		s.panel("Late handler: the call", "objects", sizes, lateSides, pair("call")),
-		s.panel("Event to handlers, no decode: CPU", "handlers", handlers, func(n int) []compare.Side { return eventSides(c, n)[:2] }, pair("cpu")),
+		s.panel("Event to handlers, no decode: CPU", "handlers", handlers,
+			func(n int) []compare.Side { return eventSides(c, n)[:2] }, pair("cpu")),
 		s.panel("Update of 10k objects: CPU", "indexes", indexes, updateSides, pair("cpu")),
 	}
 }
@@ -48,7 +50,8 @@ type scale struct{ compare.Config }
 func (s scale) panel(title, x string, steps []int, sides func(step int) []compare.Side, curves []curve) chart.Panel {
 	p := chart.Panel{Title: title, X: x}
 	for _, cv := range curves {
-		p.Lines = append(p.Lines, chart.Line{Name: cv.name, Second: cv.side != compare.LW && cv.side != snapshot, Dashed: cv.side == lister || cv.side == snapshot})
+		p.Lines = append(p.Lines, chart.Line{Name: cv.name, Second: cv.side != compare.LW && cv.side != snapshot,
+			Dashed: cv.side == lister || cv.side == snapshot})
 	}
 	for _, step := range steps {
 		start := time.Now()

@@ -71,7 +71,8 @@ func index(x lw.Indexed[*corev1.Pod], n int) (byNS *lw.Index[string, *corev1.Pod
 // newStores fills both stores by Replace. keys and strings are in random order. They share no
 // memory with the objects, like keys that come from a work queue.
 func newStores(objects []*corev1.Pod, indexes int) *stores {
-	s := &stores{pods: objects, clientGo: cache.NewIndexer(cache.MetaNamespaceKeyFunc, indexers(indexes)), lw: lw.NewIndexer[*corev1.Pod]()}
+	s := &stores{pods: objects, clientGo: cache.NewIndexer(cache.MetaNamespaceKeyFunc, indexers(indexes)),
+		lw: lw.NewIndexer[*corev1.Pod]()}
 	s.byNS = index(s.lw, indexes)
 	s.lister = corelisters.NewPodLister(s.clientGo)
 	if err := s.clientGo.Replace(boxed(objects), pods.Version(len(objects))); err != nil {

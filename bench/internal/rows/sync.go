@@ -18,10 +18,12 @@ func Sync() compare.Case {
 	return compare.Case{
 		Name: "initial sync",
 		Lines: []compare.Line{
-			{Row: 13, What: "initial sync of 100k, no decode, streamed: CPU an object", Unit: compare.Nanoseconds, Key: "cpu", Goal: compare.Times(7), Chart: true},
+			{Row: 13, What: "initial sync of 100k, no decode, streamed: CPU an object", Unit: compare.Nanoseconds, Key: "cpu",
+				Goal: compare.Times(7), Chart: true},
 			{Row: 13, What: "initial sync of 100k, no decode, list: CPU an object", Unit: compare.Nanoseconds, Key: "cpu",
 				Base: compare.ClientGo + list, Side: compare.LW + list, Goal: compare.Times(7)},
-			{Row: 14, What: "initial sync of 100k, no decode, streamed: peak heap", Unit: compare.Bytes, Key: "peak", Goal: compare.Times(1 / 0.3)},
+			{Row: 14, What: "initial sync of 100k, no decode, streamed: peak heap", Unit: compare.Bytes, Key: "peak",
+				Goal: compare.Times(1 / 0.3)},
 			{Row: 14, What: "initial sync of 100k, no decode, list: peak heap", Unit: compare.Bytes, Key: "peak",
 				Base: compare.ClientGo + list, Side: compare.LW + list, Goal: compare.Times(1 / 0.15)},
 		},

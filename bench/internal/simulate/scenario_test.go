@@ -100,13 +100,15 @@ func TestRestart(t *testing.T) {
 	for name, client := range map[string]Client{"lw": LW(lw.Options{}), "client-go": ClientGo()} {
 		for _, lost := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, lost=%v", name, lost), func(t *testing.T) {
-				r := Restart{Model: Kube(4, 1000), Clients: n, Client: client, Down: 5 * time.Second, Fills: 3 * time.Second, Lost: lost,
+				r := Restart{Model: Kube(4, 1000), Clients: n, Client: client, Down: 5 * time.Second, Fills: 3 * time.Second,
+					Lost: lost,
 					Wait: patience, After: time.Minute}.Run(t)
 				lists := 0
 				if lost {
 					lists = n
 				}
-				if r.Watching < 8*time.Second || r.Expired != lists || r.Total(Stream) < lists || lists == 0 && r.Total(Stream)+r.Total(Page) > 0 {
+				if r.Watching < 8*time.Second || r.Expired != lists || r.Total(Stream) < lists || lists == 0 && r.Total(Stream)+
+					r.Total(Page) > 0 {
 					t.Errorf("all watch after %v; %d versions were lost; requests %v", r.Watching, r.Expired, requests(r))
 				}
 				if r.Total(Refused) < n || r.Busy == 0 {
@@ -134,7 +136,8 @@ func TestTakeOver(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			m := Kube(4, 1000)
 			m.Events = test.events
-			r := Restart{Model: m, Clients: n, Client: LW(lw.Options{}), Lost: test.lost, Wait: patience, After: 30 * time.Second}.Run(t)
+			r := Restart{Model: m, Clients: n, Client: LW(lw.Options{}), Lost: test.lost, Wait: patience,
+				After: 30 * time.Second}.Run(t)
 			if diff := cmp.Diff(test.want, requests(r)); diff != "" {
 				t.Errorf("requests (-want +got)\n%s", diff)
 			}

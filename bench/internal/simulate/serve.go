@@ -40,7 +40,8 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		t.life = life
 		work += m.ConnectCPU
 	}
-	b := &body{s: s, quit: quit, died: died, closed: make(chan struct{}), life: life, watch: kind == Stream || kind == Watch}
+	b := &body{s: s, quit: quit, died: died, closed: make(chan struct{}), life: life, watch: kind == Stream ||
+		kind == Watch}
 	if err := b.work(work); err != nil {
 		return nil, err
 	}

@@ -29,20 +29,23 @@ func Reconciled(i int) *unstructured.Unstructured { return widget(i, 2) }
 
 // Empty returns a widget without content.
 func Empty() *unstructured.Unstructured {
-	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": Kind.GroupVersion().String(), "kind": Kind.Kind}}
+	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": Kind.GroupVersion().String(),
+		"kind": Kind.Kind}}
 }
 
 // widget returns widget i with the status of the operator's n-th write.
 func widget(i, n int) *unstructured.Unstructured {
 	rng := rand.New(rand.NewPCG(4, uint64(i)))
-	uid := fmt.Sprintf("%08x-%04x-4abc-a%03x-%012x", rng.Uint32(), rng.Uint32()&0xffff, rng.Uint32()&0xfff, rng.Uint64()&0xffffffffffff)
+	uid := fmt.Sprintf("%08x-%04x-4abc-a%03x-%012x", rng.Uint32(), rng.Uint32()&0xffff, rng.Uint32()&0xfff,
+		rng.Uint64()&0xffffffffffff)
 	owner := fmt.Sprintf("%08x-1234-4abc-a123-%012x", rng.Uint32(), rng.Uint64()&0xffffffffffff)
 	created := time.Date(2025, 6, 1+i%28, i%24, i%60, 0, 0, time.UTC)
 	written := created.Add(time.Duration(n) * 37 * time.Minute).Format(time.RFC3339)
 	app := fmt.Sprintf("service-%d", i/10)
 	condition := func(typ, reason, message string) any {
 		return map[string]any{
-			"type": typ, "status": "True", "reason": reason, "message": message, "observedGeneration": int64(3), "lastTransitionTime": written,
+			"type": typ, "status": "True", "reason": reason, "message": message, "observedGeneration": int64(3),
+			"lastTransitionTime": written,
 		}
 	}
 	w := Empty()
@@ -61,16 +64,19 @@ func widget(i, n int) *unstructured.Unstructured {
 		},
 		"annotations": map[string]any{"meta.helm.sh/release-name": app, "meta.helm.sh/release-namespace": "production"},
 		"ownerReferences": []any{map[string]any{
-			"apiVersion": "apps/v1", "kind": "Deployment", "name": app, "uid": owner, "controller": true, "blockOwnerDeletion": true,
+			"apiVersion": "apps/v1", "kind": "Deployment", "name": app, "uid": owner, "controller": true,
+			"blockOwnerDeletion": true,
 		}},
 		"managedFields": []any{
 			map[string]any{
-				"manager": "helm", "operation": "Update", "apiVersion": Kind.GroupVersion().String(), "time": created.Format(time.RFC3339), "fieldsType": "FieldsV1",
+				"manager": "helm", "operation": "Update", "apiVersion": Kind.GroupVersion().String(),
+				"time": created.Format(time.RFC3339), "fieldsType": "FieldsV1",
 				"fieldsV1": fields("labels", "annotations", "replicas", "image", "storage", "backup"),
 			},
 			map[string]any{
-				"manager": "operator", "operation": "Update", "apiVersion": Kind.GroupVersion().String(), "time": written, "fieldsType": "FieldsV1",
-				"fieldsV1": fields("conditions", "observedGeneration", "endpoint", "readyReplicas"), "subresource": "status",
+				"manager": "operator", "operation": "Update", "apiVersion": Kind.GroupVersion().String(), "time": written,
+				"fieldsType": "FieldsV1",
+				"fieldsV1":   fields("conditions", "observedGeneration", "endpoint", "readyReplicas"), "subresource": "status",
 			},
 		},
 	}
@@ -83,7 +89,8 @@ func widget(i, n int) *unstructured.Unstructured {
 			map[string]any{"host": app + ".example.com", "path": "/", "port": int64(8080), "weight": 0.5},
 			map[string]any{"host": app + ".internal", "path": "/metrics", "port": int64(9090), "weight": 0.25},
 		},
-		"tls":       map[string]any{"issuer": "letsencrypt-production", "secretName": app + "-tls", "dnsNames": []any{app + ".example.com", app + ".internal"}},
+		"tls": map[string]any{"issuer": "letsencrypt-production", "secretName": app + "-tls",
+			"dnsNames": []any{app + ".example.com", app + ".internal"}},
 		"suspended": false,
 	}
 	w.Object["status"] = map[string]any{

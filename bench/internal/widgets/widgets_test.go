@@ -26,7 +26,8 @@ func TestSize(t *testing.T) {
 // Reconciled changes the status and the managed fields' time, and nothing else.
 func TestReconciled(t *testing.T) {
 	before, after := New(17), Reconciled(17)
-	if cmp.Equal(before.Object["status"], after.Object["status"]) || cmp.Equal(before.GetManagedFields(), after.GetManagedFields()) {
+	if cmp.Equal(before.Object["status"], after.Object["status"]) || cmp.Equal(before.GetManagedFields(),
+		after.GetManagedFields()) {
 		t.Error("the status or the managed fields are the same")
 	}
 	after.Object["status"] = before.Object["status"]

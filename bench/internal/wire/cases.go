@@ -32,30 +32,43 @@ func Cases(n int) []compare.Case {
 // streamJSON measures a streamed list, and then updates as fast as they are read, in JSON.
 func streamJSON(n int) compare.Case {
 	return measured(compare.Case{Name: "JSON, streamed", Lines: []compare.Line{
-		{Row: 1, What: "JSON watch event, another status, socket to handler: CPU", Unit: compare.Nanoseconds, Key: "status.cpu", Goal: compare.Times(20)},
-		{Row: 1, What: "JSON watch event, another status, Share: CPU", Unit: compare.Nanoseconds, Key: "status.cpu", Side: share},
-		{Row: 1, What: "JSON watch event, another version: CPU", Unit: compare.Nanoseconds, Key: "version.cpu", Goal: compare.Times(30)},
+		{Row: 1, What: "JSON watch event, another status, socket to handler: CPU", Unit: compare.Nanoseconds,
+			Key: "status.cpu", Goal: compare.Times(20)},
+		{Row: 1, What: "JSON watch event, another status, Share: CPU", Unit: compare.Nanoseconds, Key: "status.cpu",
+			Side: share},
+		{Row: 1, What: "JSON watch event, another version: CPU", Unit: compare.Nanoseconds, Key: "version.cpu",
+			Goal: compare.Times(30)},
 		{Row: 1, What: "JSON watch event, another label: CPU", Unit: compare.Nanoseconds, Key: "label.cpu"},
-		{Row: 2, What: "JSON streamed sync: CPU an object", Unit: compare.Nanoseconds, Key: "sync.cpu", Goal: compare.Times(7)},
-		{Row: 2, What: "JSON streamed sync: wall time an object", Unit: compare.Nanoseconds, Key: "sync.wall", Goal: compare.Times(6)},
+		{Row: 2, What: "JSON streamed sync: CPU an object", Unit: compare.Nanoseconds, Key: "sync.cpu",
+			Goal: compare.Times(7)},
+		{Row: 2, What: "JSON streamed sync: wall time an object", Unit: compare.Nanoseconds, Key: "sync.wall",
+			Goal: compare.Times(6)},
 		{Row: 2, What: "JSON streamed sync, Share: CPU an object", Unit: compare.Nanoseconds, Key: "sync.cpu", Side: share},
 		{Row: 4, What: "JSON watch event: allocations", Unit: compare.Count, Key: "status.allocs"},
 		{Row: 4, What: "JSON watch event: bytes", Unit: compare.Bytes, Key: "status.bytes"},
-		{Row: 4, What: "JSON watch event, Share: allocations", Unit: compare.Count, Key: "status.allocs", Side: share, Goal: compare.Times(7)},
-		{Row: 4, What: "JSON watch event, Share: bytes", Unit: compare.Bytes, Key: "status.bytes", Side: share, Goal: compare.Times(2.5)},
+		{Row: 4, What: "JSON watch event, Share: allocations", Unit: compare.Count, Key: "status.allocs", Side: share,
+			Goal: compare.Times(7)},
+		{Row: 4, What: "JSON watch event, Share: bytes", Unit: compare.Bytes, Key: "status.bytes", Side: share,
+			Goal: compare.Times(2.5)},
 		{Row: 9, What: "live heap a cached pod", Unit: compare.Bytes, Key: "live"},
 		{Row: 9, What: "live heap a cached pod, after an event of each sort", Unit: compare.Bytes, Key: "live.events"},
-		{Row: 9, What: "live heap a cached pod, Share", Unit: compare.Bytes, Key: "live", Side: share, Goal: compare.Times(1.5), Chart: true},
-		{Row: 9, What: "live heap a cached pod, Share and managedFields dropped", Unit: compare.Bytes, Key: "live", Side: shareCut, Goal: compare.Times(2)},
-	}}, job{Set: podSet, Path: streamed, Format: JSON, N: n, Changes: everyChange}, compare.ClientGo, compare.LW, share, shareCut)
+		{Row: 9, What: "live heap a cached pod, Share", Unit: compare.Bytes, Key: "live", Side: share,
+			Goal: compare.Times(1.5), Chart: true},
+		{Row: 9, What: "live heap a cached pod, Share and managedFields dropped", Unit: compare.Bytes, Key: "live",
+			Side: shareCut, Goal: compare.Times(2)},
+	}}, job{Set: podSet, Path: streamed, Format: JSON, N: n, Changes: everyChange}, compare.ClientGo, compare.LW,
+		share, shareCut)
 }
 
 // secureJSON is streamJSON over TLS and HTTP/2.
 func secureJSON(n int) compare.Case {
 	return measured(compare.Case{Name: "JSON, streamed, TLS and HTTP/2", Lines: []compare.Line{
-		{Row: 1, What: "JSON watch event, another status, over TLS and HTTP/2: CPU", Unit: compare.Nanoseconds, Key: "status.cpu", Chart: true},
-		{Row: 1, What: "JSON watch event, another version, over TLS and HTTP/2: CPU", Unit: compare.Nanoseconds, Key: "version.cpu"},
-		{Row: 2, What: "JSON streamed sync over TLS and HTTP/2: CPU an object", Unit: compare.Nanoseconds, Key: "sync.cpu", Chart: true},
+		{Row: 1, What: "JSON watch event, another status, over TLS and HTTP/2: CPU", Unit: compare.Nanoseconds,
+			Key: "status.cpu", Chart: true},
+		{Row: 1, What: "JSON watch event, another version, over TLS and HTTP/2: CPU", Unit: compare.Nanoseconds,
+			Key: "version.cpu"},
+		{Row: 2, What: "JSON streamed sync over TLS and HTTP/2: CPU an object", Unit: compare.Nanoseconds, Key: "sync.cpu",
+			Chart: true},
 	}}, job{Set: podSet, Path: streamed, Format: JSON, N: n, TLS: true, Changes: usual}, compare.ClientGo, compare.LW)
 }
 
@@ -63,40 +76,55 @@ func secureJSON(n int) compare.Case {
 // any version and gets the list in one response. lw asks for the newest version in pages.
 func listJSON(n int) compare.Case {
 	return measured(compare.Case{Name: "JSON, list", Lines: []compare.Line{
-		{Row: 3, What: "JSON list sync: CPU an object", Unit: compare.Nanoseconds, Key: "sync.cpu", Goal: compare.Times(4), Chart: true},
+		{Row: 3, What: "JSON list sync: CPU an object", Unit: compare.Nanoseconds, Key: "sync.cpu", Goal: compare.Times(4),
+			Chart: true},
 		{Row: 8, What: "JSON list sync: peak RSS", Unit: compare.Bytes, Key: "peak"},
-		{Row: 8, What: "JSON list sync, Share: peak RSS", Unit: compare.Bytes, Key: "peak", Side: share, Goal: compare.Times(1 / 0.5), Chart: true},
-		{Row: 8, What: "JSON list sync: peak RSS to live heap", Unit: compare.Ratio, Key: "peak/live", Goal: compare.Most(1.3)},
+		{Row: 8, What: "JSON list sync, Share: peak RSS", Unit: compare.Bytes, Key: "peak", Side: share,
+			Goal: compare.Times(1 / 0.5), Chart: true},
+		{Row: 8, What: "JSON list sync: peak RSS to live heap", Unit: compare.Ratio, Key: "peak/live",
+			Goal: compare.Most(1.3)},
 	}}, job{Set: podSet, Path: listed, Format: JSON, N: n}, compare.ClientGo, compare.LW, share)
 }
 
 // streamProtobuf is streamJSON in protobuf.
 func streamProtobuf(n int) compare.Case {
 	return measured(compare.Case{Name: "protobuf, streamed", Lines: []compare.Line{
-		{Row: 5, What: "protobuf watch event, another status, socket to handler: CPU", Unit: compare.Nanoseconds, Key: "status.cpu", Goal: compare.Times(3)},
-		{Row: 5, What: "protobuf watch event, another status, Share: CPU", Unit: compare.Nanoseconds, Key: "status.cpu", Side: share},
-		{Row: 5, What: "protobuf watch event, another version: CPU", Unit: compare.Nanoseconds, Key: "version.cpu", Goal: compare.Times(6)},
+		{Row: 5, What: "protobuf watch event, another status, socket to handler: CPU", Unit: compare.Nanoseconds,
+			Key: "status.cpu", Goal: compare.Times(3)},
+		{Row: 5, What: "protobuf watch event, another status, Share: CPU", Unit: compare.Nanoseconds, Key: "status.cpu",
+			Side: share},
+		{Row: 5, What: "protobuf watch event, another version: CPU", Unit: compare.Nanoseconds, Key: "version.cpu",
+			Goal: compare.Times(6)},
 		{Row: 5, What: "protobuf watch event, another label: CPU", Unit: compare.Nanoseconds, Key: "label.cpu"},
-		{Row: 6, What: "protobuf streamed sync: CPU an object", Unit: compare.Nanoseconds, Key: "sync.cpu", Goal: compare.Times(1.7)},
-		{Row: 7, What: "protobuf watch event, another status: bytes", Unit: compare.Bytes, Key: "status.bytes", Goal: compare.Most(6 << 10)},
-		{Row: 7, What: "protobuf watch event, another status: allocations", Unit: compare.Count, Key: "status.allocs", Goal: compare.Most(25)},
-		{Row: 7, What: "protobuf watch event, Share: allocations", Unit: compare.Count, Key: "status.allocs", Side: share, Goal: compare.Times(3.5)},
-	}}, job{Set: podSet, Path: streamed, Format: Protobuf, N: n, Changes: everyChange}, compare.ClientGo, compare.LW, share)
+		{Row: 6, What: "protobuf streamed sync: CPU an object", Unit: compare.Nanoseconds, Key: "sync.cpu",
+			Goal: compare.Times(1.7)},
+		{Row: 7, What: "protobuf watch event, another status: bytes", Unit: compare.Bytes, Key: "status.bytes",
+			Goal: compare.Most(6 << 10)},
+		{Row: 7, What: "protobuf watch event, another status: allocations", Unit: compare.Count, Key: "status.allocs",
+			Goal: compare.Most(25)},
+		{Row: 7, What: "protobuf watch event, Share: allocations", Unit: compare.Count, Key: "status.allocs", Side: share,
+			Goal: compare.Times(3.5)},
+	}}, job{Set: podSet, Path: streamed, Format: Protobuf, N: n, Changes: everyChange}, compare.ClientGo,
+		compare.LW, share)
 }
 
 // secureProtobuf is streamProtobuf over TLS and HTTP/2.
 func secureProtobuf(n int) compare.Case {
 	return measured(compare.Case{Name: "protobuf, streamed, TLS and HTTP/2", Lines: []compare.Line{
-		{Row: 5, What: "protobuf watch event, another status, over TLS and HTTP/2: CPU", Unit: compare.Nanoseconds, Key: "status.cpu", Chart: true},
-		{Row: 5, What: "protobuf watch event, another version, over TLS and HTTP/2: CPU", Unit: compare.Nanoseconds, Key: "version.cpu"},
-		{Row: 6, What: "protobuf streamed sync over TLS and HTTP/2: CPU an object", Unit: compare.Nanoseconds, Key: "sync.cpu"},
+		{Row: 5, What: "protobuf watch event, another status, over TLS and HTTP/2: CPU", Unit: compare.Nanoseconds,
+			Key: "status.cpu", Chart: true},
+		{Row: 5, What: "protobuf watch event, another version, over TLS and HTTP/2: CPU", Unit: compare.Nanoseconds,
+			Key: "version.cpu"},
+		{Row: 6, What: "protobuf streamed sync over TLS and HTTP/2: CPU an object", Unit: compare.Nanoseconds,
+			Key: "sync.cpu"},
 	}}, job{Set: podSet, Path: streamed, Format: Protobuf, N: n, TLS: true, Changes: usual}, compare.ClientGo, compare.LW)
 }
 
 // listProtobuf is listJSON in protobuf.
 func listProtobuf(n int) compare.Case {
 	return measured(compare.Case{Name: "protobuf, list", Lines: []compare.Line{
-		{Row: 6, What: "protobuf list sync: CPU an object", Unit: compare.Nanoseconds, Key: "sync.cpu", Goal: compare.Times(1.3)},
+		{Row: 6, What: "protobuf list sync: CPU an object", Unit: compare.Nanoseconds, Key: "sync.cpu",
+			Goal: compare.Times(1.3)},
 		{Row: 8, What: "protobuf list sync: peak RSS", Unit: compare.Bytes, Key: "peak"},
 	}}, job{Set: podSet, Path: listed, Format: Protobuf, N: n}, compare.ClientGo, compare.LW)
 }
@@ -105,8 +133,10 @@ func listProtobuf(n int) compare.Case {
 // type for: client-go's dynamic informer, and lw's HTTP source of *unstructured.Unstructured.
 func streamWidgets(n int) compare.Case {
 	return measured(compare.Case{Name: "custom resources, streamed", Lines: []compare.Line{
-		{Row: 30, What: "unstructured watch event, another status: CPU", Unit: compare.Nanoseconds, Key: "status.cpu", Goal: compare.Times(15), Chart: true},
-		{Row: 30, What: "unstructured watch event, another status, Share: CPU", Unit: compare.Nanoseconds, Key: "status.cpu", Side: share},
+		{Row: 30, What: "unstructured watch event, another status: CPU", Unit: compare.Nanoseconds, Key: "status.cpu",
+			Goal: compare.Times(15), Chart: true},
+		{Row: 30, What: "unstructured watch event, another status, Share: CPU", Unit: compare.Nanoseconds, Key: "status.cpu",
+			Side: share},
 		{Row: 30, What: "unstructured watch event, another version: CPU", Unit: compare.Nanoseconds, Key: "version.cpu"},
 		{Row: 30, What: "unstructured watch event, another status: allocations", Unit: compare.Count, Key: "status.allocs"},
 		{Row: 30, What: "unstructured watch event, another status: bytes", Unit: compare.Bytes, Key: "status.bytes"},
@@ -131,7 +161,8 @@ func relist(n int, path string, format Format) compare.Case {
 		{Row: 32, What: name + ": allocations an object", Unit: compare.Count, Key: "relist.allocs"},
 		{Row: 32, What: name + ": bytes an object", Unit: compare.Bytes, Key: "relist.bytes"},
 		{Row: 32, What: name + ": added to the RSS", Unit: compare.Bytes, Key: "relist.added"},
-		{Row: 32, What: name + ": added to the RSS, of the live heap", Unit: compare.Ratio, Key: "relist.added/live", Goal: added},
+		{Row: 32, What: name + ": added to the RSS, of the live heap", Unit: compare.Ratio, Key: "relist.added/live",
+			Goal: added},
 	}}, job{Set: podSet, Path: path, Format: format, N: n, Default: number, Relist: true}, compare.ClientGo, compare.LW)
 }
 

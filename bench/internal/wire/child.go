@@ -146,7 +146,8 @@ func (j job) measure() (compare.Sample, error) {
 // watch has come. The server has the same objects as before. The key relist.added is how much
 // larger the resident memory was meanwhile at most, and relist.added/live that divided by the live
 // heap.
-func (j job) relist(client *http.Client, updated <-chan struct{}, put func(string, measure.Usage, int), sample compare.Sample) error {
+func (j job) relist(client *http.Client, updated <-chan struct{}, put func(string, measure.Usage, int),
+	sample compare.Sample) error {
 	live, _ := measure.Live()
 	debug.FreeOSMemory()
 	// 5 resets VmHWM to what is resident now; see proc_pid_clear_refs(5).

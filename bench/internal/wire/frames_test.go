@@ -26,7 +26,8 @@ func TestFramesAreWhatClientGoReads(t *testing.T) {
 			decoder := scheme.Codecs.UniversalDeserializer()
 			c := rig.Must[*collection](t)(newCollection(podKind, format, 3, 3))
 			end := rig.Must[[]byte](t)(c.bookmark())
-			stream := bytes.Join([][]byte{c.frames[0].bytes, c.frames[1].bytes, end, c.modified(1, state{}, 77), c.modified(1, state{restarted: true}, 78),
+			stream := bytes.Join([][]byte{c.frames[0].bytes, c.frames[1].bytes, end, c.modified(1, state{}, 77),
+				c.modified(1, state{restarted: true}, 78),
 				c.modified(1, state{restarted: true, moved: true}, 79)}, nil)
 
 			info, _ := runtime.SerializerInfoForMediaType(types, string(format))
@@ -49,7 +50,8 @@ func TestFramesAreWhatClientGoReads(t *testing.T) {
 				}
 			}
 			typ, pod := next()
-			if typ != watch.Bookmark || pod.ResourceVersion != c.version() || pod.Annotations[metav1.InitialEventsAnnotationKey] != "true" {
+			if typ != watch.Bookmark || pod.ResourceVersion != c.version() ||
+				pod.Annotations[metav1.InitialEventsAnnotationKey] != "true" {
 				t.Errorf("bookmark is %s of %+v", typ, pod.ObjectMeta)
 			}
 			typ, pod = next()
@@ -77,7 +79,8 @@ func TestFramesAreWhatClientGoReads(t *testing.T) {
 			list := rig.Must[runtime.Object](t)(runtime.Decode(decoder, body2))
 			got := list.(*corev1.PodList)
 			wantItems := []corev1.Pod{*pods.Full(1), *pods.Full(2)}
-			if diff := cmp.Diff(wantItems, got.Items); diff != "" || got.Continue != "more" || got.ResourceVersion != c.version() {
+			if diff := cmp.Diff(wantItems, got.Items); diff != "" || got.Continue != "more" ||
+				got.ResourceVersion != c.version() {
 				t.Errorf("list of %+v (-want +got):\n%s", got.ListMeta, diff)
 			}
 		})

@@ -58,8 +58,9 @@ func metadataOf(k kind) kind {
 			obj := whole(i)
 			return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 				Name: obj.GetName(), GenerateName: obj.GetGenerateName(), Namespace: obj.GetNamespace(), UID: obj.GetUID(),
-				ResourceVersion: obj.GetResourceVersion(), Generation: obj.GetGeneration(), CreationTimestamp: obj.GetCreationTimestamp(),
-				Labels: obj.GetLabels(), Annotations: obj.GetAnnotations(), OwnerReferences: obj.GetOwnerReferences(),
+				ResourceVersion: obj.GetResourceVersion(), Generation: obj.GetGeneration(),
+				CreationTimestamp: obj.GetCreationTimestamp(),
+				Labels:            obj.GetLabels(), Annotations: obj.GetAnnotations(), OwnerReferences: obj.GetOwnerReferences(),
 				Finalizers: obj.GetFinalizers(), ManagedFields: obj.GetManagedFields(),
 			}}
 		}

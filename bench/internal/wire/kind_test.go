@@ -35,7 +35,8 @@ func TestFramesOfCustomResources(t *testing.T) {
 	body := rig.Must[[]byte](t)(c.list(1, 3, ""))
 	var list unstructured.UnstructuredList
 	rig.OK(t, json.Unmarshal(body, &list))
-	if d := cmp.Diff([]unstructured.Unstructured{*widgets.New(1), *widgets.New(2)}, list.Items); d != "" || list.GetKind() != "WidgetList" {
+	if d := cmp.Diff([]unstructured.Unstructured{*widgets.New(1), *widgets.New(2)}, list.Items); d != "" ||
+		list.GetKind() != "WidgetList" {
 		t.Errorf("%s (-want +got):\n%s", list.GetKind(), d)
 	}
 }
@@ -48,7 +49,8 @@ func TestFramesOfMetadata(t *testing.T) {
 	var list metav1.PartialObjectMetadataList
 	rig.OK(t, errors.Join(unknown.Unmarshal(body[len("k8s\x00"):]), list.Unmarshal(unknown.Raw)))
 	want := []metav1.PartialObjectMetadata{{ObjectMeta: pods.Full(0).ObjectMeta}, {ObjectMeta: pods.Full(1).ObjectMeta}}
-	if d := cmp.Diff(want, list.Items); d != "" || unknown.Kind != "PartialObjectMetadataList" || unknown.APIVersion != "meta.k8s.io/v1" {
+	if d := cmp.Diff(want, list.Items); d != "" || unknown.Kind != "PartialObjectMetadataList" ||
+		unknown.APIVersion != "meta.k8s.io/v1" {
 		t.Errorf("%v (-want +got):\n%s", unknown.TypeMeta, d)
 	}
 }

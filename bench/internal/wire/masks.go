@@ -18,7 +18,8 @@ const (
 )
 
 // podFields is what the program reads.
-var podFields = lw.Fields{"metadata.labels", "spec.nodeName", "status.conditions.status", "status.conditions.type", "status.phase", "status.podIP"}
+var podFields = lw.Fields{"metadata.labels", "spec.nodeName", "status.conditions.status", "status.conditions.type",
+	"status.phase", "status.podIP"}
 
 func init() {
 	sets[maskSet] = &set{podKind, map[string]side{
@@ -40,9 +41,10 @@ func stripPod(obj any) (any, error) {
 		return obj, nil
 	}
 	kept := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion, Labels: pod.Labels},
-		Spec:       corev1.PodSpec{NodeName: pod.Spec.NodeName},
-		Status:     corev1.PodStatus{Phase: pod.Status.Phase, PodIP: pod.Status.PodIP},
+		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
+			ResourceVersion: pod.ResourceVersion, Labels: pod.Labels},
+		Spec:   corev1.PodSpec{NodeName: pod.Spec.NodeName},
+		Status: corev1.PodStatus{Phase: pod.Status.Phase, PodIP: pod.Status.PodIP},
 	}
 	if pod.Status.Conditions != nil {
 		kept.Status.Conditions = make([]corev1.PodCondition, len(pod.Status.Conditions))
@@ -86,23 +88,36 @@ func streamMasked(n int, format Format) compare.Case {
 	}
 	what := "six fields of a pod, " + name + ", against a transform that keeps them: "
 	return measured(compare.Case{Name: "six fields, " + name, Lines: []compare.Line{
-		{Row: 48, What: what + "sync CPU a pod", Unit: compare.Nanoseconds, Key: "sync.cpu", Goal: compare.Times(most(12, 5))},
+		{Row: 48, What: what + "sync CPU a pod", Unit: compare.Nanoseconds, Key: "sync.cpu",
+			Goal: compare.Times(most(12, 5))},
 		{Row: 48, What: what + "allocations of a sync", Unit: compare.Count, Key: "sync.allocs"},
 		{Row: 48, What: what + "live heap a pod, at most", Unit: compare.Bytes, Key: "live", Goal: compare.Most(2_900)},
 		{Row: 48, What: what + "peak RSS of the sync", Unit: compare.Bytes, Key: "peak", Goal: compare.Times(1 / 0.65)},
-		{Row: 48, What: what + "event CPU, another status", Unit: compare.Nanoseconds, Key: "status.cpu", Goal: compare.Times(most(20, 6))},
+		{Row: 48, What: what + "event CPU, another status", Unit: compare.Nanoseconds, Key: "status.cpu",
+			Goal: compare.Times(most(20, 6))},
 		{Row: 48, What: what + "event CPU, another version", Unit: compare.Nanoseconds, Key: "version.cpu"},
-		{Row: 48, What: "six fields of a pod, " + name + ", against all: sync CPU a pod", Unit: compare.Nanoseconds, Key: "sync.cpu", Base: wholePods, Goal: compare.Times(most(2, 3))},
-		{Row: 48, What: "six fields of a pod, " + name + ", against all: live heap a pod", Unit: compare.Bytes, Key: "live", Base: wholePods},
-		{Row: 48, What: "six fields of a pod, " + name + ", against all: peak RSS of the sync", Unit: compare.Bytes, Key: "peak", Base: wholePods},
-		{Row: 48, What: "six fields of a pod, " + name + ", against all: event CPU, another status", Unit: compare.Nanoseconds, Key: "status.cpu", Base: wholePods},
-		{Row: 48, What: "six fields of a pod, " + name + ", against all: event CPU, another version", Unit: compare.Nanoseconds, Key: "version.cpu", Base: wholePods},
-		{Row: 48, What: "six fields of a pod, " + name + ", against Share and Drop: sync CPU a pod", Unit: compare.Nanoseconds, Key: "sync.cpu", Base: shareCut},
-		{Row: 48, What: "six fields of a pod, " + name + ", against Share and Drop: live heap a pod", Unit: compare.Bytes, Key: "live", Base: shareCut},
-		{Row: 48, What: "six fields of a pod, " + name + ", against a projection: sync CPU a pod", Unit: compare.Nanoseconds, Key: "sync.cpu", Base: podsOfAShape},
-		{Row: 48, What: "six fields of a pod, " + name + ", against a projection: live heap a pod", Unit: compare.Bytes, Key: "live", Base: podsOfAShape},
-		{Row: 48, What: "six fields of a pod, " + name + ", against client-go without a transform: live heap a pod", Unit: compare.Bytes, Key: "live", Base: wholeClient},
-		{Row: 48, What: "six fields of a pod, " + name + ", against client-go without a transform: sync CPU a pod", Unit: compare.Nanoseconds, Key: "sync.cpu", Base: wholeClient},
+		{Row: 48, What: "six fields of a pod, " + name + ", against all: sync CPU a pod", Unit: compare.Nanoseconds,
+			Key: "sync.cpu", Base: wholePods, Goal: compare.Times(most(2, 3))},
+		{Row: 48, What: "six fields of a pod, " + name + ", against all: live heap a pod", Unit: compare.Bytes, Key: "live",
+			Base: wholePods},
+		{Row: 48, What: "six fields of a pod, " + name + ", against all: peak RSS of the sync", Unit: compare.Bytes,
+			Key: "peak", Base: wholePods},
+		{Row: 48, What: "six fields of a pod, " + name + ", against all: event CPU, another status",
+			Unit: compare.Nanoseconds, Key: "status.cpu", Base: wholePods},
+		{Row: 48, What: "six fields of a pod, " + name + ", against all: event CPU, another version",
+			Unit: compare.Nanoseconds, Key: "version.cpu", Base: wholePods},
+		{Row: 48, What: "six fields of a pod, " + name + ", against Share and Drop: sync CPU a pod",
+			Unit: compare.Nanoseconds, Key: "sync.cpu", Base: shareCut},
+		{Row: 48, What: "six fields of a pod, " + name + ", against Share and Drop: live heap a pod", Unit: compare.Bytes,
+			Key: "live", Base: shareCut},
+		{Row: 48, What: "six fields of a pod, " + name + ", against a projection: sync CPU a pod", Unit: compare.Nanoseconds,
+			Key: "sync.cpu", Base: podsOfAShape},
+		{Row: 48, What: "six fields of a pod, " + name + ", against a projection: live heap a pod", Unit: compare.Bytes,
+			Key: "live", Base: podsOfAShape},
+		{Row: 48, What: "six fields of a pod, " + name + ", against client-go without a transform: live heap a pod",
+			Unit: compare.Bytes, Key: "live", Base: wholeClient},
+		{Row: 48, What: "six fields of a pod, " + name + ", against client-go without a transform: sync CPU a pod",
+			Unit: compare.Nanoseconds, Key: "sync.cpu", Base: wholeClient},
 	}}, job{Set: maskSet, Path: streamed, Format: format, N: n, Changes: usual},
 		compare.ClientGo, wholeClient, compare.LW, wholePods, shareCut, podsOfAShape)
 }

@@ -25,11 +25,15 @@ func streamMixed(n int, format Format) compare.Case {
 		name, least = "protobuf", 2
 	}
 	return measured(compare.Case{Name: "mixed shapes, " + name + ", streamed", Lines: []compare.Line{
-		{Row: 49, What: "pods of mixed shapes, " + name + " streamed sync: CPU an object", Unit: compare.Nanoseconds, Key: "sync.cpu", Goal: compare.Times(least)},
-		{Row: 49, What: "pods of mixed shapes, " + name + " streamed sync: allocations an object", Unit: compare.Count, Key: "sync.allocs"},
+		{Row: 49, What: "pods of mixed shapes, " + name + " streamed sync: CPU an object", Unit: compare.Nanoseconds,
+			Key: "sync.cpu", Goal: compare.Times(least)},
+		{Row: 49, What: "pods of mixed shapes, " + name + " streamed sync: allocations an object", Unit: compare.Count,
+			Key: "sync.allocs"},
 		{Row: 49, What: "pods of mixed shapes, " + name + ": live heap a cached pod", Unit: compare.Bytes, Key: "live"},
-		{Row: 49, What: "pods of mixed shapes, " + name + " watch event, another status: CPU", Unit: compare.Nanoseconds, Key: "status.cpu"},
-		{Row: 49, What: "pods of mixed shapes, " + name + " watch event, another version: CPU", Unit: compare.Nanoseconds, Key: "version.cpu"},
+		{Row: 49, What: "pods of mixed shapes, " + name + " watch event, another status: CPU", Unit: compare.Nanoseconds,
+			Key: "status.cpu"},
+		{Row: 49, What: "pods of mixed shapes, " + name + " watch event, another version: CPU", Unit: compare.Nanoseconds,
+			Key: "version.cpu"},
 	}}, job{Set: mixedSet, Path: streamed, Format: format, N: n, Changes: usual}, compare.ClientGo, compare.LW)
 }
 
@@ -37,6 +41,7 @@ func streamMixed(n int, format Format) compare.Case {
 func listMixed(n int, format Format) compare.Case {
 	name := map[Format]string{JSON: "JSON", Protobuf: "protobuf"}[format]
 	return measured(compare.Case{Name: "mixed shapes, " + name + ", list", Lines: []compare.Line{
-		{Row: 49, What: "pods of mixed shapes, " + name + " list sync: CPU an object", Unit: compare.Nanoseconds, Key: "sync.cpu"},
+		{Row: 49, What: "pods of mixed shapes, " + name + " list sync: CPU an object", Unit: compare.Nanoseconds,
+			Key: "sync.cpu"},
 	}}, job{Set: mixedSet, Path: listed, Format: format, N: n}, compare.ClientGo, compare.LW)
 }

@@ -85,13 +85,15 @@ func TestMutatedPods(t *testing.T) {
 // listOf returns a list of pods.
 func listOf(t *testing.T, enc decode.Encoding, items [][]byte) []byte {
 	if enc == decode.JSON {
-		return fmt.Appendf(nil, `{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[%s]}`, bytes.Join(items, []byte(",")))
+		return fmt.Appendf(nil, `{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[%s]}`,
+			bytes.Join(items, []byte(",")))
 	}
 	var list []byte
 	for _, data := range items {
 		list = append(binary.AppendUvarint(append(list, 0x12), uint64(len(data))), data...)
 	}
-	raw := rig.Must[[]byte](t)((&runtime.Unknown{TypeMeta: runtime.TypeMeta{Kind: "PodList", APIVersion: "v1"}, Raw: list}).Marshal())
+	raw := rig.Must[[]byte](t)((&runtime.Unknown{TypeMeta: runtime.TypeMeta{Kind: "PodList", APIVersion: "v1"},
+		Raw: list}).Marshal())
 	return append([]byte("k8s\x00"), raw...)
 }
 
@@ -103,14 +105,18 @@ func mutatedJSON(t *testing.T, rng *rand.Rand, pod *corev1.Pod) []byte {
 		switch rng.IntN(6) {
 		case 0: // values of one sort for others
 			old := []string{`"True"`, `true`, `"app"`, `8080`, `"250m"`, `300`, `"ALL"`}[rng.IntN(7)]
-			now := []string{`"False"`, `false`, `"\u00e9\n\""`, `"name"`, `1e3`, `null`, `""`, `-1`, `"` + strings.Repeat("x", 300) + `"`}[rng.IntN(9)]
+			now := []string{`"False"`, `false`, `"\u00e9\n\""`, `"name"`, `1e3`, `null`, `""`, `-1`,
+				`"` + strings.Repeat("x", 300) + `"`}[rng.IntN(9)]
 			data = bytes.Replace(data, []byte(old), []byte(now), 1+rng.IntN(3))
 		case 1: // a member again
-			data = bytes.Replace(data, []byte(`"nodeName":`), []byte([]string{`"nodeName":"a","nodeName":`, `"volumes":[{"name":"v"}],"nodeName":`, `"unknown":[1,{}],"nodeName":`}[rng.IntN(3)]), 1)
+			data = bytes.Replace(data, []byte(`"nodeName":`), []byte([]string{`"nodeName":"a","nodeName":`,
+				`"volumes":[{"name":"v"}],"nodeName":`, `"unknown":[1,{}],"nodeName":`}[rng.IntN(3)]), 1)
 		case 2: // white space
-			data = bytes.Replace(data, []byte([]string{`,"`, `":`, `{"`, `}]`}[rng.IntN(4)]), []byte([]string{", \"", "\" :\t", "{\n\"", "} ]"}[rng.IntN(4)]), 1)
+			data = bytes.Replace(data, []byte([]string{`,"`, `":`, `{"`, `}]`}[rng.IntN(4)]),
+				[]byte([]string{", \"", "\" :\t", "{\n\"", "} ]"}[rng.IntN(4)]), 1)
 		case 3: // an element less, or more
-			data = bytes.Replace(data, []byte(`{"name":"LOG_LEVEL","value":"info"},`), slices.Repeat([]byte(`{"name":"A","value":"b"},`), rng.IntN(3)), 1)
+			data = bytes.Replace(data, []byte(`{"name":"LOG_LEVEL","value":"info"},`),
+				slices.Repeat([]byte(`{"name":"A","value":"b"},`), rng.IntN(3)), 1)
 		case 4: // a byte
 			data = slices.Clone(data)
 			data[rng.IntN(len(data))] = byte(32 + rng.IntN(95))

@@ -83,7 +83,8 @@ func newSession(t *testing.T, seed int64, c *counts) *session {
 	s.kind = kinds[s.Intn(len(kinds))]
 	s.noZero = s.kind.projected
 	into := reflect.PointerTo(s.kind.into)
-	whole := decode.Options{Share: s.Intn(4) == 0, Workers: []int{-1, -1, -1, 2}[s.Intn(4)], Kinds: decode.NewKinds(into, s.kind.name)}
+	whole := decode.Options{Share: s.Intn(4) == 0, Workers: []int{-1, -1, -1, 2}[s.Intn(4)],
+		Kinds: decode.NewKinds(into, s.kind.name)}
 	if s.quick = s.Intn(2) == 0; s.quick {
 		whole.Share, whole.Workers = false, -1
 	}
@@ -138,7 +139,8 @@ func newSession(t *testing.T, seed int64, c *counts) *session {
 			return !unwanted(name)
 		})
 	}
-	s.what = fmt.Sprintf("-stress.seed %d, %v of %s, share %v, workers %d, drop %v, only %v, lends %v, passes over %v", seed, into, s.kind.name,
+	s.what = fmt.Sprintf("-stress.seed %d, %v of %s, share %v, workers %d, drop %v, only %v, lends %v, passes over %v",
+		seed, into, s.kind.name,
 		s.opts.Share, s.opts.Workers, s.opts.Drop, s.opts.Only, s.lends, s.passing)
 	return s
 }
@@ -414,12 +416,14 @@ func (s *session) spoil(enc decode.Encoding, it *item) {
 	o := s.d.One(s.one(enc, raw), enc)
 	s.spoiling = false
 	s.spoilt.Add(1)
-	if o.Err != nil || o.Value == nil || s.opts.Only != nil || s.opts.Drop != nil || enc == decode.CBOR || enc == decode.Protobuf && s.kind.projected {
+	if o.Err != nil || o.Value == nil || s.opts.Only != nil || s.opts.Drop != nil || enc == decode.CBOR ||
+		enc == decode.Protobuf && s.kind.projected {
 		return
 	}
 	want := reflect.New(s.kind.into).Interface()
 	if err := decodedBy(enc, raw, want); err == nil && !reflect.DeepEqual(typeless(want), o.Value) {
-		s.failf("encoding %d: another object of spoilt bytes %.2000q (-want +got):\n%.2000s", enc, raw, cmp.Diff(want, o.Value))
+		s.failf("encoding %d: another object of spoilt bytes %.2000q (-want +got):\n%.2000s", enc, raw,
+			cmp.Diff(want, o.Value))
 	}
 }
 

@@ -24,7 +24,9 @@ type gen struct {
 	noZero   bool // no time is zero: a pointer to one is null in JSON
 }
 
-var words = []string{"", "a", "app", "name", "null", "true", "0", "web-server", "kube-system", "example.com/very-long-label-name-of-some-kind", "größe", "日本語", "\u2028", "a\"b\\c", "\x01\t\n", "<&>", "😀", "IfNotPresent", "Always"}
+var words = []string{"", "a", "app", "name", "null", "true", "0", "web-server", "kube-system",
+	"example.com/very-long-label-name-of-some-kind", "größe", "日本語", "\u2028", "a\"b\\c", "\x01\t\n", "<&>", "😀",
+	"IfNotPresent", "Always"}
 
 func (g *gen) str() string {
 	switch g.Intn(200) {
@@ -57,8 +59,11 @@ func (g *gen) random(typ reflect.Type, changes int) any {
 	return v.Interface()
 }
 
-var quantities = []string{"0", "1", "100m", "1Gi", "128Mi", "1e3", "12345678901234567890", "0.5", "1500n", "-3", "9223372036854775807", "1Ei", "1234567.891", "3Ki"}
-var raws = []string{`{}`, `{"a":1}`, `{"f:metadata":{"f:labels":{"f:app":{}}}}`, `{"kind":"E","list":[1,2,{"x":"y"}],"apiVersion":"v1"}`, `{"k":"` + strings.Repeat("v", 300) + `"}`, `"text"`, `[1,2,3]`, `17`, `true`}
+var quantities = []string{"0", "1", "100m", "1Gi", "128Mi", "1e3", "12345678901234567890", "0.5", "1500n", "-3",
+	"9223372036854775807", "1Ei", "1234567.891", "3Ki"}
+var raws = []string{`{}`, `{"a":1}`, `{"f:metadata":{"f:labels":{"f:app":{}}}}`,
+	`{"kind":"E","list":[1,2,{"x":"y"}],"apiVersion":"v1"}`, `{"k":"` + strings.Repeat("v", 300) + `"}`, `"text"`,
+	`[1,2,3]`, `17`, `true`}
 
 func (g *gen) num() int64 {
 	switch g.Intn(6) {

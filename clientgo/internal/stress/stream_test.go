@@ -85,7 +85,8 @@ func (s *session) list(enc decode.Encoding, all []*item) []byte {
 		return s.envelope(s.kind.name+"List", msg)
 	case decode.CBOR:
 		b.WriteString("\xd9\xd9\xf7\xa4")
-		for _, v := range []any{"kind", s.kind.name + "List", "apiVersion", s.kind.version, "metadata", map[string]any{"resourceVersion": "9", "continue": "c"}, "items"} {
+		for _, v := range []any{"kind", s.kind.name + "List", "apiVersion", s.kind.version, "metadata",
+			map[string]any{"resourceVersion": "9", "continue": "c"}, "items"} {
 			b.Write(must(direct.Marshal(v)))
 		}
 		b.WriteByte(0x9f)
@@ -94,7 +95,8 @@ func (s *session) list(enc decode.Encoding, all []*item) []byte {
 		}
 		b.WriteByte(0xff)
 	default:
-		fmt.Fprintf(&b, `{"kind":"%sList","apiVersion":"%s","metadata":{"resourceVersion":"9","continue":"c"},"items":[`, s.kind.name, s.kind.version)
+		fmt.Fprintf(&b, `{"kind":"%sList","apiVersion":"%s","metadata":{"resourceVersion":"9","continue":"c"},"items":[`,
+			s.kind.name, s.kind.version)
 		for i, it := range all {
 			if i > 0 {
 				b.WriteByte(',')
@@ -125,7 +127,8 @@ func (s *session) watch(enc decode.Encoding, all []*item, list bool) []byte {
 // bookmark returns the object of the bookmark that ends the initial events.
 func bookmark(enc decode.Encoding, k kind, version int) []byte {
 	m := metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{Kind: k.name, APIVersion: k.version},
-		ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.Itoa(version), Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}}}
+		ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.Itoa(version),
+			Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}}}
 	if enc == decode.Protobuf {
 		return must(m.Marshal())
 	}

@@ -40,7 +40,8 @@ func TestDecoders(t *testing.T) {
 	}
 	wg.Wait()
 	t.Logf("%d decoders, %d objects, %d of them again later, %d streams, %d versions lent, %d passed over, %d spoilt, %d stopped",
-		c.sessions.Load(), c.objects.Load(), c.again.Load(), c.streams.Load(), c.lent.Load(), c.passed.Load(), c.spoilt.Load(), c.stopped.Load())
+		c.sessions.Load(), c.objects.Load(), c.again.Load(), c.streams.Load(), c.lent.Load(), c.passed.Load(),
+		c.spoilt.Load(), c.stopped.Load())
 	if c.objects.Load() == 0 {
 		t.Error("nothing was decoded")
 	}

@@ -20,7 +20,8 @@ func TestDocument(t *testing.T) {
 	w.Element("b", `"c"`, Attr{"title", `<'">`})
 	w.Close()
 	w.Close()
-	want := "<!DOCTYPE html>\n" + `<html lang="en"><meta charset="utf-8"/><p>a &lt; b &amp; <b title="&lt;&#39;&#34;&gt;">&#34;c&#34;</b></p></html>`
+	want := "<!DOCTYPE html>\n" +
+		`<html lang="en"><meta charset="utf-8"/><p>a &lt; b &amp; <b title="&lt;&#39;&#34;&gt;">&#34;c&#34;</b></p></html>`
 	if got := w.String(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -57,8 +58,10 @@ func TestPrintable(t *testing.T) {
 // Whatever text and attributes are, a parser finds them again, and no other element.
 func TestEscape(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		part := rapid.SampledFrom([]string{"<", ">", "&", "'", `"`, "]]>", "-->", "</p>", "<script>", "&lt;", "\x00", "\xff", "\n", "a"})
-		any := rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(part), func(s []string) string { return strings.Join(s, "") }))
+		part := rapid.SampledFrom([]string{"<", ">", "&", "'", `"`, "]]>", "-->", "</p>", "<script>", "&lt;", "\x00", "\xff",
+			"\n", "a"})
+		any := rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(part),
+			func(s []string) string { return strings.Join(s, "") }))
 		text, value := any.Draw(t, "text"), any.Draw(t, "value")
 		var w Writer
 		w.Element("p", text, Attr{"title", value})
@@ -84,7 +87,8 @@ func TestEscape(t *testing.T) {
 			}
 		}
 		if elements != 1 || gotText != printable(text) || gotValue != printable(value) {
-			t.Fatalf("%s\nis %d elements, text %q, attribute %q\nwant %q, %q", w.String(), elements, gotText, gotValue, printable(text), printable(value))
+			t.Fatalf("%s\nis %d elements, text %q, attribute %q\nwant %q, %q", w.String(), elements, gotText, gotValue,
+				printable(text), printable(value))
 		}
 	})
 }

@@ -46,7 +46,8 @@ func newCarp(name, version string) *carp.Carp {
 	grace := int64(30)
 	c := &carp.Carp{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Carp"}}
 	c.Namespace, c.Name, c.ResourceVersion, c.UID = "ns", name, version, "u"
-	c.Labels, c.Annotations = map[string]string{"app": name, "tier": "x"}, map[string]string{"note": strings.Repeat("long ", 50)}
+	c.Labels, c.Annotations = map[string]string{"app": name, "tier": "x"},
+		map[string]string{"note": strings.Repeat("long ", 50)}
 	c.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "m", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`)}}
 	c.CreationTimestamp = metav1.Unix(1700000000, 0)
 	c.Spec.NodeName, c.Spec.TerminationGracePeriodSeconds, c.Spec.NodeSelector = "n1", &grace, map[string]string{"a": "b"}
@@ -94,7 +95,8 @@ func (object body) event(t testing.TB, typ string) body {
 func list(t *testing.T, kind string, objects ...body) body {
 	t.Helper()
 	meta := metav1.ListMeta{ResourceVersion: "9", Continue: "c"}
-	head := map[string]any{"kind": kind, "apiVersion": "v1", "metadata": map[string]any{"resourceVersion": "9", "continue": "c"}}
+	head := map[string]any{"kind": kind, "apiVersion": "v1", "metadata": map[string]any{"resourceVersion": "9",
+		"continue": "c"}}
 	var texts [][]byte
 	items := []any{}
 	proto := append([]byte{1<<3 | 2}, field(rig.Must[[]byte](t)(meta.Marshal()))...)
@@ -132,7 +134,8 @@ type told struct {
 	Err    error
 }
 
-func read(t *testing.T, typ reflect.Type, opts decode.Options, own bool, setup func(standard.Decoder), watch bool, enc decode.Encoding, data []byte) (got told) {
+func read(t *testing.T, typ reflect.Type, opts decode.Options, own bool, setup func(standard.Decoder), watch bool,
+	enc decode.Encoding, data []byte) (got told) {
 	t.Helper()
 	opts.Kinds = decode.NewKinds(typ, "Carp")
 	d := rig.Must[standard.Decoder](t)(standard.New(typ, opts, !own))
@@ -179,19 +182,23 @@ func TestAsLW(t *testing.T) {
 		}
 	}
 	bare := object(t, newCarp("bare", "7"), without("kind", "apiVersion"))
-	wrong := object(t, newCarp("wrong", "7"), func(m map[string]any) { m["spec"] = map[string]any{"nodeName": []any{int64(1)}, "nodeSelector": 1.5} })
+	wrong := object(t, newCarp("wrong", "7"),
+		func(m map[string]any) { m["spec"] = map[string]any{"nodeName": []any{int64(1)}, "nodeSelector": 1.5} })
 	other := object(t, newCarp("c", "8"), func(m map[string]any) { m["kind"] = "Tench" })
 	nameless := object(t, newCarp("", "8"), nil)
 	mark := newCarp("", "7")
-	mark.ObjectMeta = metav1.ObjectMeta{ResourceVersion: "7", Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}}
+	mark.ObjectMeta = metav1.ObjectMeta{ResourceVersion: "7",
+		Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}}
 	status := func(m map[string]any) {
 		clear(m)
-		m["kind"], m["apiVersion"], m["status"], m["message"], m["reason"], m["code"] = "Status", "v1", "Failure", "too old", "Expired", int64(410)
+		m["kind"], m["apiVersion"], m["status"], m["message"], m["reason"], m["code"] = "Status", "v1", "Failure", "too old",
+			"Expired", int64(410)
 	}
 	gone := object(t, newCarp("", ""), status)
 	gone[decode.Protobuf] = func() []byte {
 		s := metav1.Status{Status: "Failure", Message: "too old", Reason: "Expired", Code: 410}
-		u := runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: "v1", Kind: "Status"}, Raw: rig.Must[[]byte](t)(s.Marshal())}
+		u := runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: "v1", Kind: "Status"},
+			Raw: rig.Must[[]byte](t)(s.Marshal())}
 		return append([]byte("k8s\x00"), rig.Must[[]byte](t)(u.Marshal())...)
 	}()
 	null := body{decode.JSON: []byte("null"), decode.CBOR: {0xf6}}
@@ -230,23 +237,33 @@ func TestAsLW(t *testing.T) {
 		"a list with Only":             {data: list(t, "CarpList", a, b), opts: only, types: []reflect.Type{carps, untyped}},
 		"a list with Drop":             {data: list(t, "CarpList", a, b), opts: drop, types: []reflect.Type{carps, untyped}},
 		"a list that nobody wants":     {data: list(t, "CarpList", a, b), setup: wanted},
-		"no list":                      {data: body{decode.JSON: []byte("<html>"), decode.Protobuf: []byte("<html>"), decode.CBOR: []byte("<html>")}},
-		"events":                       {watch: true, data: events(a.event(t, "ADDED"), b.event(t, "MODIFIED"), a.event(t, "DELETED"))},
-		"a bookmark":                   {watch: true, data: events(a.event(t, "ADDED"), object(t, mark, nil).event(t, "BOOKMARK"), b.event(t, "ADDED"))},
-		"an error":                     {watch: true, data: events(a.event(t, "ADDED"), gone.event(t, "ERROR"), b.event(t, "ADDED"))},
-		"an object that does not fit":  {watch: true, data: events(a.event(t, "ADDED"), wrong.event(t, "MODIFIED"), b.event(t, "ADDED")), types: []reflect.Type{carps, slims}},
-		"no name":                      {watch: true, data: events(nameless.event(t, "ADDED"), b.event(t, "ADDED"))},
-		"an unknown type":              {watch: true, data: events(a.event(t, "WEIRD"))},
-		"another kind":                 {watch: true, data: events(a.event(t, "ADDED"), other.event(t, "ADDED"))},
-		"an event without a kind":      {watch: true, data: events(bare.event(t, "ADDED"))},
-		"a Status in place of events":  {watch: true, data: body{decode.JSON: gone[decode.JSON], decode.Protobuf: gone[decode.Protobuf], decode.CBOR: gone[decode.CBOR]}},
+		"no list": {data: body{decode.JSON: []byte("<html>"), decode.Protobuf: []byte("<html>"),
+			decode.CBOR: []byte("<html>")}},
+		"events": {watch: true, data: events(a.event(t, "ADDED"), b.event(t, "MODIFIED"),
+			a.event(t, "DELETED"))},
+		"a bookmark": {watch: true, data: events(a.event(t, "ADDED"),
+			object(t, mark, nil).event(t, "BOOKMARK"), b.event(t, "ADDED"))},
+		"an error": {watch: true, data: events(a.event(t, "ADDED"), gone.event(t, "ERROR"),
+			b.event(t, "ADDED"))},
+		"an object that does not fit": {watch: true, data: events(a.event(t, "ADDED"), wrong.event(t, "MODIFIED"),
+			b.event(t, "ADDED")), types: []reflect.Type{carps, slims}},
+		"no name":                 {watch: true, data: events(nameless.event(t, "ADDED"), b.event(t, "ADDED"))},
+		"an unknown type":         {watch: true, data: events(a.event(t, "WEIRD"))},
+		"another kind":            {watch: true, data: events(a.event(t, "ADDED"), other.event(t, "ADDED"))},
+		"an event without a kind": {watch: true, data: events(bare.event(t, "ADDED"))},
+		"a Status in place of events": {watch: true, data: body{decode.JSON: gone[decode.JSON],
+			decode.Protobuf: gone[decode.Protobuf], decode.CBOR: gone[decode.CBOR]}},
 		"an object in place of events": {watch: true, data: a},
-		"events with Only":             {watch: true, data: events(a.event(t, "ADDED"), b.event(t, "MODIFIED")), opts: only, types: []reflect.Type{carps, untyped}},
-		"events with Drop":             {watch: true, data: events(a.event(t, "ADDED"), b.event(t, "MODIFIED")), opts: drop, types: []reflect.Type{carps, untyped}},
-		"events that nobody wants":     {watch: true, data: events(a.event(t, "ADDED"), b.event(t, "MODIFIED")), setup: wanted},
-		"an event that is too large":   {watch: true, data: events(a.event(t, "ADDED")), opts: decode.Options{Limit: 100}},
-		"an item that is too large":    {data: list(t, "CarpList", a), opts: decode.Options{Limit: 100}},
-		"no events":                    {watch: true, data: body{decode.JSON: []byte("<html>"), decode.Protobuf: []byte("<html>"), decode.CBOR: []byte("<html>")}},
+		"events with Only": {watch: true, data: events(a.event(t, "ADDED"), b.event(t, "MODIFIED")), opts: only,
+			types: []reflect.Type{carps, untyped}},
+		"events with Drop": {watch: true, data: events(a.event(t, "ADDED"), b.event(t, "MODIFIED")), opts: drop,
+			types: []reflect.Type{carps, untyped}},
+		"events that nobody wants": {watch: true, data: events(a.event(t, "ADDED"), b.event(t, "MODIFIED")),
+			setup: wanted},
+		"an event that is too large": {watch: true, data: events(a.event(t, "ADDED")), opts: decode.Options{Limit: 100}},
+		"an item that is too large":  {data: list(t, "CarpList", a), opts: decode.Options{Limit: 100}},
+		"no events": {watch: true, data: body{decode.JSON: []byte("<html>"),
+			decode.Protobuf: []byte("<html>"), decode.CBOR: []byte("<html>")}},
 	} {
 		for form, enc := range encodings {
 			types := tt.types
@@ -267,7 +284,8 @@ func TestAsLW(t *testing.T) {
 					}
 					rig.Same(t, "what is told", want, got, sameErrors)
 					_, status := want.Err.(interface{ Status() metav1.Status })
-					if kind, ok := errors.AsType[*decode.KindError](want.Err); want.Err != nil && (ok || status) && want.Err.Error() != got.Err.Error() {
+					if kind, ok := errors.AsType[*decode.KindError](want.Err); want.Err != nil && (ok || status) &&
+						want.Err.Error() != got.Err.Error() {
 						t.Errorf("error %v, want %v", got.Err, kind)
 					}
 				})
@@ -283,7 +301,8 @@ func TestCut(t *testing.T) {
 	for form, enc := range encodings {
 		for n := range whole[enc] {
 			got := read(t, carps, decode.Options{}, false, nil, false, enc, whole[enc][:n])
-			if got.Err == nil && len(got.Events) != 2 || got.Err != nil && len(got.Events) > 0 { // behind a list in protobuf are empty fields
+			if got.Err == nil && len(got.Events) != 2 || got.Err != nil &&
+				len(got.Events) > 0 { // behind a list in protobuf are empty fields
 				t.Errorf("%s: a list cut at byte %d of %d: %d objects, %v", form, n, len(whole[enc]), len(got.Events), got.Err)
 			}
 		}
@@ -312,7 +331,8 @@ func TestEnv(t *testing.T) {
 		rig.Same(t, value, want == "lw", own)
 	}
 	t.Setenv(standard.Env, "standart")
-	if _, err := standard.New(carps, decode.Options{}, false); !rig.Matches(err, `LW_DECODE is "standart": want standard or lw`) {
+	if _, err := standard.New(carps, decode.Options{}, false); !rig.Matches(err,
+		`LW_DECODE is "standart": want standard or lw`) {
 		t.Error(err)
 	}
 	t.Setenv(standard.Env, "")

@@ -27,7 +27,8 @@ func TestModel(t *testing.T) {
 		version := 0
 		names := rapid.SampledFrom([]int{3, 40}).Draw(t, "names")
 		for range rapid.IntRange(1, 120).Draw(t, "commands") {
-			key := Key{Namespace: rapid.SampledFrom([]string{"", "x"}).Draw(t, "namespace"), Name: fmt.Sprint(rapid.IntRange(0, names).Draw(t, "name"))}
+			key := Key{Namespace: rapid.SampledFrom([]string{"", "x"}).Draw(t, "namespace"),
+				Name: fmt.Sprint(rapid.IntRange(0, names).Draw(t, "name"))}
 			switch rapid.IntRange(0, 5).Draw(t, "command") {
 			case 0:
 				if e := a.Find(key); (e != nil) != (want[key] != nil) {

@@ -125,10 +125,11 @@ func TestModel(t *testing.T) {
 					t.Fatalf("%d claims of %v wait, want %d", waiting, key, n-1)
 				}
 			}
-			if len(r.owners) > len(shown) || rules.Home != nil && slices.ContainsFunc(slices.Collect(maps.Keys(shown)), func(key Key) bool {
-				o, ok := r.owners[key]
-				return ok && o == rules.Home(key)
-			}) {
+			if len(r.owners) > len(shown) || rules.Home != nil && slices.ContainsFunc(slices.Collect(maps.Keys(shown)),
+				func(key Key) bool {
+					o, ok := r.owners[key]
+					return ok && o == rules.Home(key)
+				}) {
 				t.Fatalf("owners %v of %v", r.owners, shown)
 			}
 		}

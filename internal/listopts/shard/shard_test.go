@@ -49,7 +49,8 @@ func TestPart(t *testing.T) {
 // in two parts, or in none.
 func TestContains(t *testing.T) {
 	for _, r := range []Range{{5, 5}, {5, 9}, {0, math.MaxUint64}, Part(1, 3)} {
-		if !r.Contains(r.First) || !r.Contains(r.Last) || r.First > 0 && r.Contains(r.First-1) || r.Last < math.MaxUint64 && r.Contains(r.Last+1) {
+		if !r.Contains(r.First) || !r.Contains(r.Last) || r.First > 0 && r.Contains(r.First-1) || r.Last < math.MaxUint64 &&
+			r.Contains(r.Last+1) {
 			t.Errorf("%x has other hashes than it should", r)
 		}
 	}
@@ -64,7 +65,8 @@ func object(uid, namespace string) *metav1.PartialObjectMetadata {
 // and matches.
 func TestSelector(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		uid := rapid.OneOf(rapid.String(), rapid.StringMatching(`[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-8[0-9a-f]{3}-[0-9a-f]{12}`)).Draw(t, "uid")
+		uid := rapid.OneOf(rapid.String(),
+			rapid.StringMatching(`[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-8[0-9a-f]{3}-[0-9a-f]{12}`)).Draw(t, "uid")
 		namespace := rapid.StringMatching("[a-z]{0,3}").Draw(t, "namespace")
 		field := rapid.SampledFrom([]string{UID, Namespace}).Draw(t, "field")
 		n := rapid.IntRange(1, 9).Draw(t, "n")
@@ -76,7 +78,8 @@ func TestSelector(t *testing.T) {
 			if s.Matches(uid, namespace) {
 				matched++
 			}
-			req := sharding.ShardRangeRequirement{Key: field, Start: fmt.Sprintf("0x%016x", Part(i, n).First), End: "0x10000000000000000"}
+			req := sharding.ShardRangeRequirement{Key: field, Start: fmt.Sprintf("0x%016x", Part(i, n).First),
+				End: "0x10000000000000000"}
 			if i < n-1 {
 				req.End = fmt.Sprintf("0x%016x", Part(i+1, n).First)
 			}
@@ -120,18 +123,23 @@ func TestParse(t *testing.T) {
 		"shardRange(object.metadata.uid, " + lower + ")||shardRange(object.metadata.uid, " + upper + ")": "",
 		"shardRange(object.metadata.namespace, " + lower + ")":                                           "",
 		"": `"" is not shardRange(field, 'start', 'end')`,
-		"shardRange(object.metadata.uid, " + lower + ") || ":                                                     `"" is not shardRange(field, 'start', 'end')`,
-		"shardRange(object.metadata.uid, " + lower + ") && shardRange(object.metadata.uid, " + upper + ")":       `is not shardRange(`,
-		"shardRange(object.metadata.name, " + lower + ")":                                                        `unsupported field "object.metadata.name": want object.metadata.uid or object.metadata.namespace`,
-		"shardRange(object.metadata.uid, " + lower + ") || shardRange(object.metadata.namespace, " + upper + ")": "all ranges must have one field, not object.metadata.uid and object.metadata.namespace",
-		"shardRange(object.metadata.uid, " + lower + ") || shardRange(object.metadata.name, " + upper + ")":      `unsupported field "object.metadata.name"`,
-		"shardRange(object.metadata.uid, '0x000000000000000g', '0x8000000000000000')":                            `"0x000000000000000g" is not 0x and 16`,
-		"shardRange(object.metadata.uid, '0xc000000000000000', '0x8000000000000000')":                            "the range from 0xc000000000000000 to 0x8000000000000000 is empty",
-		"shardRange(object.metadata.uid, '0x0', '0x8000000000000000')":                                           `"0x0" is not 0x and 16 hexadecimal digits in lower case`,
-		"shardRange(object.metadata.uid, '0x0000000000000000', '0xC000000000000000')":                            `"0xC000000000000000" is not 0x and 16`,
-		"shardRange(object.metadata.uid, '0000000000000000', '0x8000000000000000')":                              `"0000000000000000" is not 0x and 16`,
-		"shardRange(object.metadata.uid, '0x10000000000000000', '0x10000000000000000')":                          `"0x10000000000000000" is not 0x and 16`,
-		"shardRange(object.metadata.uid, '0x8000000000000000', '0x8000000000000000')":                            "the range from 0x8000000000000000 to 0x8000000000000000 is empty",
+		"shardRange(object.metadata.uid, " + lower +
+			") || ": `"" is not shardRange(field, 'start', 'end')`,
+		"shardRange(object.metadata.uid, " + lower + ") && shardRange(object.metadata.uid, " + upper +
+			")": `is not shardRange(`,
+		"shardRange(object.metadata.name, " + lower +
+			")": `unsupported field "object.metadata.name": want object.metadata.uid or object.metadata.namespace`,
+		"shardRange(object.metadata.uid, " + lower + ") || shardRange(object.metadata.namespace, " + upper +
+			")": "all ranges must have one field, not object.metadata.uid and object.metadata.namespace",
+		"shardRange(object.metadata.uid, " + lower + ") || shardRange(object.metadata.name, " + upper +
+			")": `unsupported field "object.metadata.name"`,
+		"shardRange(object.metadata.uid, '0x000000000000000g', '0x8000000000000000')":   `"0x000000000000000g" is not 0x and 16`,
+		"shardRange(object.metadata.uid, '0xc000000000000000', '0x8000000000000000')":   "the range from 0xc000000000000000 to 0x8000000000000000 is empty",
+		"shardRange(object.metadata.uid, '0x0', '0x8000000000000000')":                  `"0x0" is not 0x and 16 hexadecimal digits in lower case`,
+		"shardRange(object.metadata.uid, '0x0000000000000000', '0xC000000000000000')":   `"0xC000000000000000" is not 0x and 16`,
+		"shardRange(object.metadata.uid, '0000000000000000', '0x8000000000000000')":     `"0000000000000000" is not 0x and 16`,
+		"shardRange(object.metadata.uid, '0x10000000000000000', '0x10000000000000000')": `"0x10000000000000000" is not 0x and 16`,
+		"shardRange(object.metadata.uid, '0x8000000000000000', '0x8000000000000000')":   "the range from 0x8000000000000000 to 0x8000000000000000 is empty",
 	} {
 		_, err := Parse(text)
 		if got := fmt.Sprint(err); want == "" && err != nil || want != "" && !strings.Contains(got, want) {

@@ -46,8 +46,10 @@ type Resource struct {
 
 // Resources are those of the table.
 var Resources = []Resource{
-	{Plural: "widgets", Kind: "Widget", Status: true, Scale: &registry.Scale{Replicas: ".spec.replicas", StatusReplicas: ".status.replicas", Selector: ".status.selector"}},
-	{Plural: "gadgets", Kind: "Gadget"}, {Plural: "crowns", Kind: "Crown", Cluster: true}, {Plural: "pods", Kind: "Pod", Typed: true},
+	{Plural: "widgets", Kind: "Widget", Status: true, Scale: &registry.Scale{Replicas: ".spec.replicas",
+		StatusReplicas: ".status.replicas", Selector: ".status.selector"}},
+	{Plural: "gadgets", Kind: "Gadget"}, {Plural: "crowns", Kind: "Crown", Cluster: true},
+	{Plural: "pods", Kind: "Pod", Typed: true},
 }
 
 // A Pod is what the table needs of one.
@@ -113,9 +115,12 @@ func Sections() []Section {
 }
 
 var formats = map[string]string{
-	"": "application/json", "@yaml": "application/yaml", "@text": "text/plain", "@octet": "application/octet-stream", "@protobuf": "application/vnd.kubernetes.protobuf",
-	"@charset": "application/json; charset=utf-8", "@merge": "application/merge-patch+json", "@merge-charset": "application/merge-patch+json; charset=utf-8",
-	"@json-patch": "application/json-patch+json", "@strategic": "application/strategic-merge-patch+json", "@apply": "application/apply-patch+yaml",
+	"": "application/json", "@yaml": "application/yaml", "@text": "text/plain", "@octet": "application/octet-stream",
+	"@protobuf": "application/vnd.kubernetes.protobuf",
+	"@charset":  "application/json; charset=utf-8", "@merge": "application/merge-patch+json",
+	"@merge-charset": "application/merge-patch+json; charset=utf-8",
+	"@json-patch":    "application/json-patch+json", "@strategic": "application/strategic-merge-patch+json",
+	"@apply": "application/apply-patch+yaml",
 }
 
 func parse(line string, number int) Case {
@@ -249,7 +254,8 @@ var macro = regexp.MustCompile(`<([WGCP])( [^>]*)?>`)
 
 func expand(text string, vars map[string]string) string {
 	text = macro.ReplaceAllStringFunc(text, func(m string) string {
-		kind := map[byte][2]string{'W': {"example.io/v1", "Widget"}, 'G': {"example.io/v1", "Gadget"}, 'C': {"example.io/v1", "Crown"}, 'P': {"v1", "Pod"}}[m[1]]
+		kind := map[byte][2]string{'W': {"example.io/v1", "Widget"}, 'G': {"example.io/v1", "Gadget"},
+			'C': {"example.io/v1", "Crown"}, 'P': {"v1", "Pod"}}[m[1]]
 		out := fmt.Sprintf(`"apiVersion":%q,"kind":%q`, kind[0], kind[1])
 		if name, ok := strings.CutPrefix(m[2:len(m)-1], " "); ok {
 			out += fmt.Sprintf(`,"metadata":{"name":%q`, name)

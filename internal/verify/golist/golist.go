@@ -24,7 +24,8 @@ type Package struct {
 
 // List runs go list with args in the directory dir; "": the current one.
 func List(dir string, args ...string) (packages []Package, err error) {
-	cmd := exec.Command("go", append([]string{"list", "-json=ImportPath,Dir,Name,Export,ForTest,GoFiles,TestGoFiles,XTestGoFiles,Imports,Deps,Module"}, args...)...)
+	cmd := exec.Command("go", append([]string{"list",
+		"-json=ImportPath,Dir,Name,Export,ForTest,GoFiles,TestGoFiles,XTestGoFiles,Imports,Deps,Module"}, args...)...)
 	cmd.Dir, cmd.Stderr = dir, os.Stderr
 	data, err := cmd.Output()
 	if err != nil {

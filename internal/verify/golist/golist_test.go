@@ -15,7 +15,8 @@ func TestList(t *testing.T) {
 	if own.Name != "golist" || len(own.GoFiles) != 1 || own.Module == nil {
 		t.Errorf("the last package is %+v", own)
 	}
-	if p, err := Importer(token.NewFileSet(), packages).Import("go/types"); err != nil || p.Scope().Lookup("Config") == nil {
+	if p, err := Importer(token.NewFileSet(), packages).Import("go/types"); err != nil ||
+		p.Scope().Lookup("Config") == nil {
 		t.Errorf("the import of go/types: %v, %v", p, err)
 	}
 }

@@ -71,7 +71,8 @@ func (s *Story[T]) Update(old, obj T) {
 	case !ok:
 		s.fail(fmt.Errorf("%v was updated and never added", key))
 	case last != old:
-		s.fail(fmt.Errorf("%v was updated from %s, and was told as %s before", key, old.GetResourceVersion(), last.GetResourceVersion()))
+		s.fail(fmt.Errorf("%v was updated from %s, and was told as %s before", key, old.GetResourceVersion(),
+			last.GetResourceVersion()))
 	case old.GetUID() != obj.GetUID():
 		s.fail(fmt.Errorf("%v was updated from one UID to another", key))
 	case old != obj:

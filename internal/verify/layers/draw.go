@@ -56,10 +56,12 @@ func drawPart(b *strings.Builder, y int, title string, rooms []Room) int {
 	for i, r := range slices.Backward(rooms) {
 		lines := lines(r.Files)
 		height := drawRow - 6 + (len(lines)-1)*drawLine
-		fmt.Fprintf(b, `<rect x="%d" y="%d" width="%d" height="%d" rx="6" fill="#eef3f8" stroke="#b8c7d6"/>`+"\n", drawMargin, y, drawWidth-2*drawMargin, height)
+		fmt.Fprintf(b, `<rect x="%d" y="%d" width="%d" height="%d" rx="6" fill="#eef3f8" stroke="#b8c7d6"/>`+"\n", drawMargin,
+			y, drawWidth-2*drawMargin, height)
 		fmt.Fprintf(b, `<text x="%d" y="%d" class="t">%s</text>`+"\n", drawMargin+10, y+21, html.EscapeString(r.Name))
 		for n, line := range lines {
-			fmt.Fprintf(b, `<text x="%d" y="%d" class="s">%s</text>`+"\n", drawMargin+96, y+21+n*drawLine, html.EscapeString(line))
+			fmt.Fprintf(b, `<text x="%d" y="%d" class="s">%s</text>`+"\n", drawMargin+96, y+21+n*drawLine,
+				html.EscapeString(line))
 		}
 		for j, other := range rooms {
 			x, y := drawColumns+j*drawColumn+drawColumn/2, y+height/2

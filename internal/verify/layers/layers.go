@@ -64,7 +64,8 @@ func Load(dir string, folders []string, changed map[string]string) (all []Loaded
 	return all, nil
 }
 
-func load(fset *token.FileSet, importer types.Importer, own *golist.Package, changed map[string]string) (Loaded, error) {
+func load(fset *token.FileSet, importer types.Importer, own *golist.Package,
+	changed map[string]string) (Loaded, error) {
 	out := Loaded{Files: own.GoFiles}
 	var trees []*ast.File
 	for _, name := range own.GoFiles {
@@ -87,7 +88,8 @@ func load(fset *token.FileSet, importer types.Importer, own *golist.Package, cha
 	for ident, object := range info.Uses {
 		from, to := fset.Position(ident.Pos()), fset.Position(object.Pos())
 		if object.Pkg() == pkg && from.Filename != to.Filename {
-			out.Arrows = append(out.Arrows, Arrow{filepath.Base(from.Filename), filepath.Base(to.Filename), from.Line, object.Name()})
+			out.Arrows = append(out.Arrows, Arrow{filepath.Base(from.Filename), filepath.Base(to.Filename), from.Line,
+				object.Name()})
 		}
 	}
 	return out, nil

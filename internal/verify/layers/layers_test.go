@@ -87,19 +87,22 @@ func TestArrowUp(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
-	rooms := []Room{{"low", []string{"a*.go"}, nil}, {"side", []string{"b.go"}, nil}, {"high", []string{"c.go"}, []string{"low", "side"}}}
+	rooms := []Room{{"low", []string{"a*.go"}, nil}, {"side", []string{"b.go"}, nil},
+		{"high", []string{"c.go"}, []string{"low", "side"}}}
 	for name, test := range map[string]struct {
 		arrows []Arrow
 		files  []string
 		rooms  []Room
 		want   string // in the error; "": no error
 	}{
-		"down":        {arrows: []Arrow{{"c.go", "a.go", 1, "X"}}, rooms: rooms},
-		"within":      {arrows: []Arrow{{"a.go", "a_b.go", 1, "X"}}, rooms: rooms},
-		"up":          {arrows: []Arrow{{"a.go", "c.go", 7, "X"}}, rooms: rooms, want: "a.go:7 uses X of c.go: the room low may not use high"},
-		"side":        {arrows: []Arrow{{"b.go", "a.go", 7, "X"}}, rooms: rooms, want: "the room side may not use low"},
-		"no room":     {files: []string{"a.go", "d.go"}, rooms: rooms, want: "d.go is in no room"},
-		"above":       {rooms: []Room{{"low", nil, []string{"high"}}, {"high", nil, nil}}, want: "the room low may use high, which is not below it"},
+		"down":   {arrows: []Arrow{{"c.go", "a.go", 1, "X"}}, rooms: rooms},
+		"within": {arrows: []Arrow{{"a.go", "a_b.go", 1, "X"}}, rooms: rooms},
+		"up": {arrows: []Arrow{{"a.go", "c.go", 7, "X"}}, rooms: rooms,
+			want: "a.go:7 uses X of c.go: the room low may not use high"},
+		"side":    {arrows: []Arrow{{"b.go", "a.go", 7, "X"}}, rooms: rooms, want: "the room side may not use low"},
+		"no room": {files: []string{"a.go", "d.go"}, rooms: rooms, want: "d.go is in no room"},
+		"above": {rooms: []Room{{"low", nil, []string{"high"}}, {"high", nil, nil}},
+			want: "the room low may use high, which is not below it"},
 		"itself":      {rooms: []Room{{"low", nil, []string{"low"}}}, want: "not below it"},
 		"two, sorted": {files: []string{"e.go", "d.go"}, rooms: rooms, want: "layers: 2 wrong:\nd.go is in no room\ne.go"},
 	} {

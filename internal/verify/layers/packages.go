@@ -26,15 +26,18 @@ const maxKnot = 10
 var Product = []Room{
 	{"base", []string{"internal/demand", "internal/equal", "internal/equal/mutation", "internal/graph/arrange",
 		"internal/pace", "internal/listopts/shard", "internal/registry", "internal/registry/values",
-		"internal/lz", "internal/recent", "internal/table/signal", "internal/wire", "internal/board/markup", "internal/decode/prune",
+		"internal/lz", "internal/recent", "internal/table/signal", "internal/wire", "internal/board/markup",
+		"internal/decode/prune",
 		"internal/why/names", "serve/internal/order"}, nil},
-	{"decode", []string{"internal/decode", "internal/decode/standard", "internal/request", "internal/rest", "internal/why"}, []string{"base"}},
+	{"decode", []string{"internal/decode", "internal/decode/standard", "internal/request", "internal/rest",
+		"internal/why"}, []string{"base"}},
 	{"table", []string{"internal/table", "internal/graph/settle"}, []string{"base"}},
 	{"history", []string{"internal/listopts", "internal/history"}, []string{"base"}},
 	{"lw", []string{"."}, []string{"base", "decode", "table", "history"}},
 	{"serve", []string{"serve"}, []string{"base", "history", "lw"}},
 	{"tests", []string{"lwtest", "internal/apiserver"}, []string{"base", "decode", "history", "lw"}},
-	{"doors", []string{"etcd", "clientgo", "controllerruntime", "websocket", "prom", "lwdebug", "internal/board"}, []string{"base", "decode", "history", "lw"}},
+	{"doors", []string{"etcd", "clientgo", "controllerruntime", "websocket", "prom", "lwdebug", "internal/board"},
+		[]string{"base", "decode", "history", "lw"}},
 	{"apparatus", []string{"internal/verify/*", "verify/*", "verify/internal/*", "examples/*"},
 		[]string{"base", "decode", "table", "history", "lw", "serve", "tests", "doors"}},
 }
@@ -43,15 +46,18 @@ var Product = []Room{
 var Packages = []Package{
 	{Folder: ".", Rooms: Rooms},
 	{Folder: "internal/table", Rooms: []Room{
-		{"bytes", []string{"doc.go", "value.go", "table.go", "hash.go", "vector.go", "bitset.go", "handles.go", "btree.go"}, nil},
-		{"store", []string{"store.go", "snapshot.go", "replace.go", "compact.go", "index.go", "groups.go", "members.go", "order.go"}, []string{"bytes"}},
+		{"bytes", []string{"doc.go", "value.go", "table.go", "hash.go", "vector.go", "bitset.go", "handles.go", "btree.go"},
+			nil},
+		{"store", []string{"store.go", "snapshot.go", "replace.go", "compact.go", "index.go", "groups.go", "members.go",
+			"order.go"}, []string{"bytes"}},
 		{"batch", []string{"batch.go"}, []string{"bytes", "store"}},
 	}},
 	{Folder: "internal/decode", Knot: 45, Rooms: []Room{
 		{"buffer", []string{"stream_buffer.go", "proto_wire.go"}, nil},
 		{"parser", []string{"json_parse.go", "json_skip.go", "json_string.go", "json_raw.go"}, []string{"buffer"}},
 		{"cbor", []string{"cbor_item.go"}, []string{"buffer", "parser"}},
-		{"decoders", []string{"decode.go", "root.go", "kind.go", "status.go", "path.go", "mask.go", "pass.go", "unsafe.go", "json_*.go", "proto_*.go", "cbor_*.go", "reuse_*.go", "stream_*.go"}, []string{"buffer", "parser", "cbor"}},
+		{"decoders", []string{"decode.go", "root.go", "kind.go", "status.go", "path.go", "mask.go", "pass.go", "unsafe.go",
+			"json_*.go", "proto_*.go", "cbor_*.go", "reuse_*.go", "stream_*.go"}, []string{"buffer", "parser", "cbor"}},
 		{"one", []string{"one.go"}, []string{"decoders"}},
 	}},
 	{Folder: "serve", Rooms: []Room{
@@ -61,8 +67,10 @@ var Packages = []Package{
 		{"history", []string{"history.go", "match.go"}, []string{"options", "bytes", "items"}},
 		{"encoder", []string{"encode.go", "table.go", "frame.go"}, []string{"options", "bytes", "items", "history"}},
 		{"feed", []string{"feed.go"}, []string{"bytes", "items", "history"}},
-		{"watches", []string{"collection.go", "fresh.go", "watcher.go", "stream.go", "sweep.go"}, []string{"options", "bytes", "items", "history", "encoder"}},
-		{"handler", []string{"serve.go", "status.go", "collect.go"}, []string{"options", "bytes", "items", "history", "encoder", "feed", "watches"}},
+		{"watches", []string{"collection.go", "fresh.go", "watcher.go", "stream.go", "sweep.go"},
+			[]string{"options", "bytes", "items", "history", "encoder"}},
+		{"handler", []string{"serve.go", "status.go", "collect.go"}, []string{"options", "bytes", "items", "history",
+			"encoder", "feed", "watches"}},
 		{"answers", []string{"dispatch.go", "request.go", "answer.go", "list.go", "watch.go", "write.go"},
 			[]string{"options", "bytes", "items", "history", "encoder", "watches", "handler"}},
 		{"store", []string{"store.go", "convert.go"}, []string{"options", "items", "history", "watches", "handler"}},
@@ -75,11 +83,13 @@ var Packages = []Package{
 		{"writes", []string{"write.go"}, []string{"requests", "codecs", "collection"}},
 	}},
 	{Folder: "clientgo", Module: true, Rooms: []Room{
-		{"sources", []string{"doc.go", "clientgo.go", "source.go", "transform.go", "resync.go", "shard.go", "records.go", "enqueue.go", "reasons.go", "retrywatcher.go"}, nil},
+		{"sources", []string{"doc.go", "clientgo.go", "source.go", "transform.go", "resync.go", "shard.go", "records.go",
+			"enqueue.go", "reasons.go", "retrywatcher.go"}, nil},
 		{"informers", []string{"handler.go", "metrics.go", "indexer.go", "informer.go", "factory.go"}, []string{"sources"}},
 		{"new", []string{"newinformer.go", "watcherror.go"}, []string{"sources", "informers"}},
 		{"capture", []string{"capture*.go"}, []string{"sources", "new"}},
-		{"doors", []string{"controller.go", "storesink.go", "lazy.go", "useall.go", "tellwrites*.go"}, []string{"sources", "informers", "new", "capture"}},
+		{"doors", []string{"controller.go", "storesink.go", "lazy.go", "useall.go", "tellwrites*.go"},
+			[]string{"sources", "informers", "new", "capture"}},
 	}},
 	{Folder: "lwtest", Rooms: []Room{
 		{"truth", []string{"doc.go", "truth.go", "fields.go", "mutation.go", "projection*.go"}, nil},
@@ -92,14 +102,16 @@ var Packages = []Package{
 	{Folder: "internal/registry", Rooms: []Room{
 		{"json", []string{"json.go"}, nil},
 		{"objects", []string{"kind.go", "object.go", "openapi.go", "given.go", "builtin.go"}, []string{"json"}},
-		{"writes", []string{"write.go", "options.go", "decode.go", "change.go", "delete.go", "patch.go", "manage.go", "scale.go"}, []string{"json", "objects"}},
+		{"writes", []string{"write.go", "options.go", "decode.go", "change.go", "delete.go", "patch.go", "manage.go",
+			"scale.go"}, []string{"json", "objects"}},
 		{"collector", []string{"collect.go"}, []string{"objects", "writes"}},
 	}},
 	{Folder: "internal/apiserver", Rooms: []Room{
 		{"objects", []string{"resource.go", "negotiate.go", "object.go"}, nil},
 		{"answers", []string{"body.go", "wire.go", "cbor.go", "answer.go", "unit.go"}, []string{"objects"}},
 		{"collection", []string{"collection.go"}, []string{"objects"}},
-		{"server", []string{"server.go", "listen.go", "request.go", "fault.go", "discovery.go", "read.go", "write.go", "collect.go"}, []string{"objects", "answers", "collection"}},
+		{"server", []string{"server.go", "listen.go", "request.go", "fault.go", "discovery.go", "read.go", "write.go",
+			"collect.go"}, []string{"objects", "answers", "collection"}},
 	}},
 }
 
@@ -158,7 +170,8 @@ func (p *Package) check(l Loaded) error {
 		most = p.Knot
 	}
 	if knots := Knots(l.Arrows); len(knots) > 0 && len(knots[0]) > most {
-		err = errors.Join(err, fmt.Errorf("%d files need each other, and %d may: %s", len(knots[0]), most, strings.Join(knots[0], " ")))
+		err = errors.Join(err, fmt.Errorf("%d files need each other, and %d may: %s", len(knots[0]), most,
+			strings.Join(knots[0], " ")))
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", p.Folder, err)

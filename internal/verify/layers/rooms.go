@@ -20,10 +20,13 @@ var Rooms = []Room{
 	{"log", []string{"fifo.go", "cursor.go"}, []string{"words"}},
 	{"index", []string{"index*.go"}, []string{"words"}},
 	{"hub", []string{"hub*.go", "overlay*.go", "handler.go", "wait.go"}, []string{"words", "log", "index"}},
-	{"sources", []string{"listwatch*.go", "http.go", "memory.go", "feed.go", "transform.go", "wanted.go", "pack*.go"}, []string{"words"}},
+	{"sources", []string{"listwatch*.go", "http.go", "memory.go", "feed.go", "transform.go", "wanted.go", "pack*.go"},
+		[]string{"words"}},
 	{"reflector", []string{"reflector*.go"}, []string{"words"}},
-	{"informer", []string{"informer.go", "tell.go", "demand.go", "mutation.go", "group.go"}, []string{"words", "index", "hub", "reflector"}},
-	{"graph", []string{"collection.go", "graph*.go", "derived*.go", "join*.go", "aggregate.go", "union.go"}, []string{"words", "log", "index", "hub", "sources", "reflector", "informer"}},
+	{"informer", []string{"informer.go", "tell.go", "demand.go", "mutation.go", "group.go"},
+		[]string{"words", "index", "hub", "reflector"}},
+	{"graph", []string{"collection.go", "graph*.go", "derived*.go", "join*.go", "aggregate.go", "union.go"},
+		[]string{"words", "log", "index", "hub", "sources", "reflector", "informer"}},
 }
 
 // roomOf returns the first of rooms that has the file, or nil.

@@ -66,7 +66,8 @@ func running() (stacks []string) {
 
 // ours reports whether a goroutine belongs to the runtime or to package testing.
 func ours(stack string) bool {
-	for _, f := range []string{"testing.(*M).", "testing.runFuzzing(", "testing.tRunner.func", "os/signal.", "runtime.ensureSigM", "runtime/trace."} {
+	for _, f := range []string{"testing.(*M).", "testing.runFuzzing(", "testing.tRunner.func", "os/signal.",
+		"runtime.ensureSigM", "runtime/trace."} {
 		if strings.Contains(stack, f) {
 			return true
 		}

@@ -23,7 +23,8 @@ func TestStatus(t *testing.T) {
 		if got := status(code, 50*time.Millisecond, &out); got != want {
 			t.Errorf("with goroutines left %d is %d, want %d", code, got, want)
 		}
-		if text := out.String(); code == 0 != (strings.Contains(text, "FAIL: 3 goroutines") && strings.Count(text, "leak.TestStatus.func") >= 3) {
+		if text := out.String(); code == 0 != (strings.Contains(text, "FAIL: 3 goroutines") &&
+			strings.Count(text, "leak.TestStatus.func") >= 3) {
 			t.Errorf("with goroutines left %d prints:\n%s", code, text)
 		}
 	}

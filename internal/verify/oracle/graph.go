@@ -34,7 +34,8 @@ func (l *Log) GraphReads(g GraphRead) {
 		g.Ret = l.Tick()
 	}
 	l.Reads(Read{
-		Session: g.Session, Copy: g.Copy, Call: g.Call, Ret: g.Ret, What: "a snapshot of the graph", Version: g.Version, Items: g.Items, Graph: true,
+		Session: g.Session, Copy: g.Copy, Call: g.Call, Ret: g.Ret, What: "a snapshot of the graph", Version: g.Version,
+		Items: g.Items, Graph: true,
 	})
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -120,7 +121,8 @@ func (l *Log) checkGraphs(r *Result) {
 				r.fail(g.Ret, "D3a", "%s at %q shows %s, want %s", v.Name, g.Version, v.Shows, want)
 			}
 			if v.Step != g.Views[0].Step {
-				r.fail(g.Ret, "D5", "one snapshot has %s of step %q and %s of step %q", g.Views[0].Name, g.Views[0].Step, v.Name, v.Step)
+				r.fail(g.Ret, "D5", "one snapshot has %s of step %q and %s of step %q", g.Views[0].Name, g.Views[0].Step,
+					v.Name, v.Step)
 			}
 		}
 		if !g.Rest {

@@ -71,7 +71,8 @@ func (l *Log) checkBatch(r *Result, h *Handler) {
 			}
 		}
 	}
-	r.fail(h.synced[0], "A1", "%s joined at %s or later and began with %s, which is no state of the server's", h.Name, orNone(h.Before), show(read.Items))
+	r.fail(h.synced[0], "A1", "%s joined at %s or later and began with %s, which is no state of the server's", h.Name,
+		orNone(h.Before), show(read.Items))
 }
 
 func orNone(version string) string {
@@ -193,7 +194,8 @@ func (l *Log) follows(whole, mine []change, had bool, h *Handler) bool {
 	}
 	// No place fits. That is right only if the first handler is so far behind that it has not yet
 	// reached the object that this handler began with.
-	return had && len(mine) > 0 && (len(whole) == 0 || whole[len(whole)-1].now == nil || whole[len(whole)-1].now.Version < mine[0].now.Version) &&
+	return had && len(mine) > 0 && (len(whole) == 0 || whole[len(whole)-1].now == nil ||
+		whole[len(whole)-1].now.Version < mine[0].now.Version) &&
 		!h.caughtUp(l)
 }
 

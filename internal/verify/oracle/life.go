@@ -100,7 +100,8 @@ func (l *Log) checkNetEffect(r *Result, q Quiet, h *Handler) {
 	r.met("H8")
 	r.met("L3")
 	told := fold(h.calls, q.seq)
-	if !equal(told, &Read{Items: q.Items, Of: nil}) && h.Filter == nil || h.Filter != nil && !equal(told, &Read{Items: filtered(q.Items, h.Filter)}) {
+	if !equal(told, &Read{Items: q.Items, Of: nil}) && h.Filter == nil || h.Filter != nil &&
+		!equal(told, &Read{Items: filtered(q.Items, h.Filter)}) {
 		got := make([]Item, 0, len(told))
 		for _, item := range told {
 			got = append(got, item)

@@ -353,7 +353,8 @@ const (
 func (l *Log) checkRate(r *Result) {
 	at, last := map[int][]time.Time{}, map[int]*Request{}
 	for _, q := range l.requests {
-		if before := last[q.Copy]; before != nil && q.At.Sub(before.At) < asked(before.Err) && !l.endedBefore(q.Copy, q.call) {
+		if before := last[q.Copy]; before != nil && q.At.Sub(before.At) < asked(before.Err) &&
+			!l.endedBefore(q.Copy, q.call) {
 			r.fail(q.call, "R8", "%s %v after %s, which was answered with %v", q, q.At.Sub(before.At), before, before.Err)
 		}
 		last[q.Copy] = q

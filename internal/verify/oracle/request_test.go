@@ -14,7 +14,8 @@ func gaveUp() error { return errors.New("a wait asks for a newer version") }
 func TestRequestChecks(t *testing.T) {
 	a2, a3, b4 := item("a", 2), item("a", 3), item("b", 4)
 	checks(t, []check{
-		{"R1", "not from the list", func(r *run) { r.list("5"); r.watch("5", nil) }, func(r *run) { r.list("5"); r.watch("6", nil) }},
+		{"R1", "not from the list", func(r *run) { r.list("5"); r.watch("5", nil) },
+			func(r *run) { r.list("5"); r.watch("6", nil) }},
 		{"R1", "without a list", nil, func(r *run) { r.watch("5", nil) }},
 		{"R1", "two at once", nil, func(r *run) { r.Requests(Request{Verb: List, Copy: 1}); r.list("5") }},
 		{"R3", "not from the last event", func(r *run) { r.list("5"); r.watch("5", nil, "7"); r.watch("7", nil) },
@@ -178,7 +179,8 @@ func TestRequestChecks(t *testing.T) {
 			r.watch("5", nil)
 		}},
 		{"R13", "no sense", nil, func(r *run) { r.request(Request{Verb: List, Invalid: true}, nil) }},
-		{"T1", "not transformed", func(r *run) { r.Gives(1); r.Turns(1) }, func(r *run) { r.Gives(1); r.Gives(2); r.Turns(1) }},
+		{"T1", "not transformed", func(r *run) { r.Gives(1); r.Turns(1) },
+			func(r *run) { r.Gives(1); r.Gives(2); r.Turns(1) }},
 		{"T1", "transformed twice", nil, func(r *run) { r.Gives(1); r.Turns(1); r.Turns(1) }},
 		{"R14", "nothing says that it is bad", func(r *run) {
 			r.spoil("a", 2)

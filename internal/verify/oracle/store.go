@@ -337,7 +337,8 @@ func (l *Log) explain(r *Result, read *Read, version uint64, from point, low low
 				want = append(want, item)
 			}
 		}
-		read.fail(r, cmp.Or(read.family, "S1"), "%s at %d shows %s, the server had %s", read.What, version, show(read.Items), show(want))
+		read.fail(r, cmp.Or(read.family, "S1"), "%s at %d shows %s, the server had %s", read.What, version, show(read.Items),
+			show(want))
 	}
 }
 

@@ -37,7 +37,8 @@ func (l *Log) Tells(t Tell) (end func()) {
 func (l *Log) toldBeyond(read *Read, p point, key Key, lax bool) (all []*Tell, must bool) {
 	least := uint64(0)
 	for _, t := range l.tells {
-		if t.Copy == read.Copy && t.Key == key && (t.epoch == p.epoch || lax && t.epoch > p.epoch) && t.Version > p.version && t.call < read.Ret {
+		if t.Copy == read.Copy && t.Key == key && (t.epoch == p.epoch || lax && t.epoch > p.epoch) && t.Version > p.version &&
+			t.call < read.Ret {
 			all = append(all, t)
 			if done := t.ret != 0 && t.ret < read.Call; done && t.epoch == p.epoch && !t.Loose && !read.Graph && !read.Held {
 				must, least = true, max(least, t.Version)

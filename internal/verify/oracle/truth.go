@@ -128,7 +128,8 @@ func (t *truth) state(p point) (items map[Key]Item, bad map[Key]bool) {
 // wrote reports whether the server wrote exactly item, in any epoch.
 func (t *truth) wrote(item Item) bool {
 	for i := range t.epochs {
-		if c := t.revisionAt(point{i, item.Version}, item.Key); c.item != nil && c.version == item.Version && c.item.is(item) {
+		if c := t.revisionAt(point{i, item.Version}, item.Key); c.item != nil && c.version == item.Version &&
+			c.item.is(item) {
 			return true
 		}
 	}

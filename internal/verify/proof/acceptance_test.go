@@ -182,7 +182,8 @@ var leftOut = map[string]string{
 // A name that stands in the table without a test would be a promise that nobody keeps.
 func TestAcceptanceTable(t *testing.T) {
 	tests := map[string]bool{}
-	for _, pattern := range []string{"../../../*_test.go", "../../../verify/*/*_test.go", "../../*/*_test.go", "../*/*_test.go"} {
+	for _, pattern := range []string{"../../../*_test.go", "../../../verify/*/*_test.go", "../../*/*_test.go",
+		"../*/*_test.go"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %v", pattern, err)

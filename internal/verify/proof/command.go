@@ -189,7 +189,8 @@ func (w *world) doOvertake(rt *rapid.T) {
 	var writes []func(*overtaking)
 	for range rapid.IntRange(0, 6).Draw(rt, "writes") {
 		name := rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "new", "newer"}).Draw(rt, "name")
-		write := rapid.SampledFrom([]func(*overtaking, string){(*overtaking).put, (*overtaking).put, (*overtaking).recreate, (*overtaking).remove}).Draw(rt, "write")
+		write := rapid.SampledFrom([]func(*overtaking, string){(*overtaking).put, (*overtaking).put, (*overtaking).recreate,
+			(*overtaking).remove}).Draw(rt, "write")
 		writes = append(writes, func(o *overtaking) { write(o, name) })
 	}
 	w.remove(newest)
@@ -425,13 +426,15 @@ func (w *world) doIterate(rt *rapid.T) {
 		}
 	}
 	w.log.Reads(oracle.Read{
-		Session: fmt.Sprintf("a loop at %d", call), Copy: w.copy, Call: call, What: "a loop", Version: version, Lower: !w.seq, Items: items,
+		Session: fmt.Sprintf("a loop at %d", call), Copy: w.copy, Call: call, What: "a loop", Version: version, Lower: !w.seq,
+		Items: items,
 	})
 }
 
 // doReadYourWrite writes, and waits in the background until the copy shows it.
 func (w *world) doReadYourWrite(rt *rapid.T) {
-	name, size, limit := drawPart(rt), drawPartSize(rt), rapid.SampledFrom([]time.Duration{time.Second, time.Minute}).Draw(rt, "limit")
+	name, size, limit := drawPart(rt), drawPartSize(rt),
+		rapid.SampledFrom([]time.Duration{time.Second, time.Minute}).Draw(rt, "limit")
 	w.put(name, "x", size)
 	version := w.server.line().Version()
 	epoch, inf, number := w.log.Epoch(), w.inf, w.copy
@@ -441,7 +444,8 @@ func (w *world) doReadYourWrite(rt *rapid.T) {
 		call, at := w.log.Tick(), time.Now()
 		err := inf.WaitForResourceVersion(ctx, listopts.FormatVersion(version))
 		w.log.Waits(oracle.Wait{
-			Copy: number, Who: "a writer", Version: version, Epoch: epoch, Call: call, Err: err, Took: time.Since(at), Limit: limit,
+			Copy: number, Who: "a writer", Version: version, Epoch: epoch, Call: call, Err: err, Took: time.Since(at),
+			Limit: limit,
 		})
 	})
 }
@@ -456,7 +460,8 @@ func (w *world) doSync(rt *rapid.T) {
 			defer cancel()
 			call, at := w.log.Tick(), time.Now()
 			err := s.WaitForSync(ctx)
-			w.log.Waits(oracle.Wait{Copy: number, Who: who, Sync: o == nil, Handler: o, Call: call, Err: err, Took: time.Since(at), Limit: limit})
+			w.log.Waits(oracle.Wait{Copy: number, Who: who, Sync: o == nil, Handler: o, Call: call, Err: err,
+				Took: time.Since(at), Limit: limit})
 		})
 	}
 	wait("the informer", inf, nil)

@@ -94,7 +94,8 @@ func (w *world) watch() *watched {
 			return &made{Meta: lw.Meta{Name: key.Name}, Text: fmt.Sprintf("%d of %d", s.n, s.size)}
 		}, "groups")
 	group := lw.SingleKey(func(m *made) string { return m.Part.Group })
-	peers := lw.LeftJoin(x.g, lw.Collection[*made](all), lw.Collection[*made](even), lw.On[string, *made, *made]{Left: group, Right: group},
+	peers := lw.LeftJoin(x.g, lw.Collection[*made](all), lw.Collection[*made](even),
+		lw.On[string, *made, *made]{Left: group, Right: group},
 		func(l *made, rights []*made) *made {
 			var names []string
 			for _, r := range rights {
@@ -106,7 +107,8 @@ func (w *world) watch() *watched {
 	chain := all
 	name := lw.SingleKey(func(m *made) string { return m.Name })
 	for i := range 6 { // diamonds in a row
-		chain = lw.Join(x.g, lw.Collection[*made](chain), lw.Collection[*made](chain), lw.On[string, *made, *made]{Left: name, Right: name},
+		chain = lw.Join(x.g, lw.Collection[*made](chain), lw.Collection[*made](chain), lw.On[string, *made, *made]{Left: name,
+			Right: name},
 			func(l, _ *made) *made { return l }, fmt.Sprint("chain ", i))
 	}
 	x.outlives = lw.NewUnion(x.g, lw.Collection[*made](all))
@@ -119,7 +121,8 @@ func (w *world) watch() *watched {
 		{"groups", groups, wantGroups},
 		{"peers", peers, wantPeers},
 		{"union", both.Derived, func(items []oracle.Item) string {
-			return joinLines(wantGroups(items), showItems(slices.DeleteFunc(slices.Clone(items), func(i oracle.Item) bool { return !evenItem(i) })))
+			return joinLines(wantGroups(items),
+				showItems(slices.DeleteFunc(slices.Clone(items), func(i oracle.Item) bool { return !evenItem(i) })))
 		}},
 	}
 	x.views = append(x.views, view{"chain", chain, showItems}, view{"outlives", x.outlives.Derived, showItems})
@@ -244,7 +247,8 @@ func (w *watched) read(session string, rest bool) {
 				r.Items = append(r.Items, *describe(m.Part))
 			}
 		}
-		r.Views = append(r.Views, oracle.View{Name: v.name, Step: content.ResourceVersion(), Shows: joinLines(lines...), Of: v.of})
+		r.Views = append(r.Views, oracle.View{Name: v.name, Step: content.ResourceVersion(),
+			Shows: joinLines(lines...), Of: v.of})
 	}
 	if rest {
 		r.Want, r.WantVersion = describeAll(w.inf.Store().List()), w.inf.Store().ResourceVersion()
@@ -331,7 +335,8 @@ func (w *watched) stop() {
 
 // doGraphWait writes, and waits in the background until the graph shows it, and for its sync.
 func (w *world) doGraphWait(rt *rapid.T) {
-	name, size, limit := drawPart(rt), drawPartSize(rt), rapid.SampledFrom([]time.Duration{time.Second, time.Minute}).Draw(rt, "limit")
+	name, size, limit := drawPart(rt), drawPartSize(rt),
+		rapid.SampledFrom([]time.Duration{time.Second, time.Minute}).Draw(rt, "limit")
 	if w.graph == nil {
 		return
 	}

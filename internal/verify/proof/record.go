@@ -86,17 +86,20 @@ func (r *recorded) begin(ctx context.Context, q oracle.Request) *oracle.Request 
 func ended(q *oracle.Request, err, refused error) {
 	q.Err, q.Refused = err, refused != nil
 	// What ends an answer early comes from the source's yield, and so from the informer.
-	q.Lost = apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
+	q.Lost = apierrors.IsResourceExpired(err) || apierrors.IsGone(err) ||
+		apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
 	q.Rewound = errors.Is(err, lw.ErrRewound) || apierrors.HasStatusCause(err, listopts.CauseReplaced)
 	q.Invalid = apierrors.IsBadRequest(err) || apierrors.IsInvalid(err)
 	q.Injected = apierrors.IsInvalid(err) && q.Verb == oracle.Stream
 }
 
-func (r *recorded) List(ctx context.Context, opts metav1.ListOptions, yield func(*Part, error) error) (metav1.ListMeta, error) {
+func (r *recorded) List(ctx context.Context, opts metav1.ListOptions, yield func(*Part, error) error) (metav1.ListMeta,
+	error) {
 	if !r.isReflectors(ctx) {
 		return r.src.List(ctx, opts, yield)
 	}
-	q := r.begin(ctx, oracle.Request{Verb: oracle.List, Version: opts.ResourceVersion, Limit: opts.Limit, Continue: opts.Continue})
+	q := r.begin(ctx, oracle.Request{Verb: oracle.List, Version: opts.ResourceVersion, Limit: opts.Limit,
+		Continue: opts.Continue})
 	var refused error
 	meta, err := r.src.List(ctx, opts, func(p *Part, err error) error {
 		if err == nil && r.transform && opts.Limit != 1 { // nobody transforms what a probe has
@@ -218,7 +221,8 @@ func (l *listening) call(kind oracle.Kind, old, obj *Part, initial int) {
 		snap := l.inf.Store().Snapshot()
 		c.Snapshot, c.Version = true, snap.ResourceVersion()
 		l.log.Reads(oracle.Read{
-			Session: l.o.Name, Copy: l.o.Copy, Call: began, What: "a snapshot in a call", Version: c.Version, Items: describeAll(snap.List()),
+			Session: l.o.Name, Copy: l.o.Copy, Call: began, What: "a snapshot in a call", Version: c.Version,
+			Items: describeAll(snap.List()),
 		})
 	}
 	end := l.o.Calls(c)

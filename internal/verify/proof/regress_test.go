@@ -58,7 +58,8 @@ func TestDeletionOfWhatCannotBeDecoded(t *testing.T) {
 		}
 		version := s.remove(partKey("a"))
 		synctest.Wait()
-		if st := inf.Status(); len(st.SetAside) != 0 || st.Objects != 0 || st.ResourceVersion != listopts.FormatVersion(version) {
+		if st := inf.Status(); len(st.SetAside) != 0 || st.Objects != 0 ||
+			st.ResourceVersion != listopts.FormatVersion(version) {
 			t.Errorf("after the deletion at %d: %+v", version, st)
 		}
 	})

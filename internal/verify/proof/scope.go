@@ -30,7 +30,8 @@ func SmallScope(t *testing.T, over func() Transport) {
 	scope{
 		server: func() partServer { return newWeb(over()) },
 		setups: []scopeSetup{
-			{mode: lw.ListAuto, http: true, relay: relay, less: 1}, {mode: lw.ListPages, full: true, http: true, relay: relay, less: 2},
+			{mode: lw.ListAuto, http: true, relay: relay, less: 1}, {mode: lw.ListPages, full: true, http: true,
+				relay: relay, less: 2},
 		},
 	}.run(t)
 }
@@ -123,7 +124,8 @@ func (s scope) run(t *testing.T) {
 	if *historyFlag == "" && *scopeFlag-s.setups[0].less >= 2 {
 		s.guard(t, met, faults)
 	}
-	t.Logf("all %d histories of up to %d commands, each with %d incidents; %d failed: %v", all, *scopeFlag, len(faults), failed, counts)
+	t.Logf("all %d histories of up to %d commands, each with %d incidents; %d failed: %v", all, *scopeFlag, len(faults),
+		failed, counts)
 }
 
 // parse reads a history as a failure prints it.

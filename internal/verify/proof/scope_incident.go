@@ -126,7 +126,8 @@ type scopeRun struct {
 
 func newScopeRun(s scopeSetup, server partServer) *scopeRun {
 	w := &scopeRun{setup: s, world: &world{
-		server: server, log: oracle.New(), last: map[lw.Key]*Part{}, byName: map[string]*oracle.Handler{}, seq: true, mode: s.mode, turns: s.turns,
+		server: server, log: oracle.New(), last: map[lw.Key]*Part{}, byName: map[string]*oracle.Handler{}, seq: true,
+		mode: s.mode, turns: s.turns,
 	}}
 	if s.selector {
 		w.selector = "group=x"

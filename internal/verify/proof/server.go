@@ -99,7 +99,8 @@ func newDirect() *direct {
 	}
 	return &direct{
 		lines: l,
-		parts: history.NewCollection(l, history.Options[*Part]{Resource: schema.GroupResource{Resource: "parts"}, Same: same}),
+		parts: history.NewCollection(l, history.Options[*Part]{Resource: schema.GroupResource{Resource: "parts"},
+			Same: same}),
 		pokes: map[chan directPoke]bool{},
 	}
 }
@@ -177,7 +178,8 @@ func (d *direct) take(opts metav1.ListOptions, watching bool) directFault {
 	return directFault{}
 }
 
-func (d *direct) List(ctx context.Context, opts metav1.ListOptions, yield func(*Part, error) error) (metav1.ListMeta, error) {
+func (d *direct) List(ctx context.Context, opts metav1.ListOptions, yield func(*Part, error) error) (metav1.ListMeta,
+	error) {
 	f := d.take(opts, false)
 	if err := f.begin(ctx); err != nil {
 		return metav1.ListMeta{}, err
@@ -333,7 +335,8 @@ func (d *direct) read(ctx context.Context, w *history.Watch[*Part], events chan<
 			return err
 		}
 		out := lw.WatchEvent[*Part]{
-			Type: ev.Type, ResourceVersion: listopts.FormatVersion(ev.Version), InitialEventsEnd: ev.InitialEventsEnd, Open: ev.Open,
+			Type: ev.Type, ResourceVersion: listopts.FormatVersion(ev.Version), InitialEventsEnd: ev.InitialEventsEnd,
+			Open: ev.Open,
 		}
 		if ev.Type != watch.Bookmark {
 			out.Object = handOut(ev.Object, ev.Version)

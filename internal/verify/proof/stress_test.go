@@ -57,7 +57,8 @@ func TestStress(t *testing.T) {
 			break
 		}
 	}
-	if late := use(); duration >= time.Minute && (late.heap > early.heap+early.heap/4+8<<20 || late.goroutines > early.goroutines+50) {
+	if late := use(); duration >= time.Minute && (late.heap > early.heap+early.heap/4+8<<20 ||
+		late.goroutines > early.goroutines+50) {
 		t.Errorf("grown from %+v to %+v", early, late)
 	}
 	cancel()
@@ -106,10 +107,12 @@ func newStress(t *testing.T) *stress {
 	for i := range 300 {
 		s.put(strconv.Itoa(i), i)
 	}
-	s.inf = lw.NewInformer(s.server, &lw.Options{PageSize: 50, Backoff: func(int) time.Duration { return time.Millisecond },
-		OnError: func(error) {}})
+	s.inf = lw.NewInformer(s.server,
+		&lw.Options{PageSize: 50, Backoff: func(int) time.Duration { return time.Millisecond },
+			OnError: func(error) {}})
 	s.all = lw.NewIndex(s.inf, func(*Part) string { return "all" })
-	s.other = lw.NewInformer(s.server, &lw.Options{Backoff: func(int) time.Duration { return time.Millisecond }, OnError: func(error) {}})
+	s.other = lw.NewInformer(s.server, &lw.Options{Backoff: func(int) time.Duration { return time.Millisecond },
+		OnError: func(error) {}})
 	ctx, cancel := context.WithCancel(context.Background())
 	s.other.AddHandler(lw.Handler[*Part]{Add: func(*Part) { <-ctx.Done() }})
 	done := make(chan error)
@@ -362,7 +365,8 @@ func (s *stress) settle() {
 	reg.Remove()
 	<-reg.Done()
 	for name, got := range map[string]judge.State{
-		"store": stateOf(s.inf.Store().All()), "other store": stateOf(s.other.Store().All()), "index": stateOf(s.all.Lookup("all")), "handler": story.State(hashPart),
+		"store": stateOf(s.inf.Store().All()), "other store": stateOf(s.other.Store().All()),
+		"index": stateOf(s.all.Lookup("all")), "handler": story.State(hashPart),
 	} {
 		if got != want {
 			s.t.Errorf("the %s does not show the server's state at %d", name, version)

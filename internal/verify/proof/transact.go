@@ -26,7 +26,8 @@ type partWrite struct {
 func (d *direct) transact(puts []*Part, gone []lw.Key) uint64 {
 	var writes []history.Write[*Part]
 	for _, p := range puts {
-		writes = append(writes, history.Write[*Part]{Object: history.Object[*Part]{Key: lw.KeyOf(p), Labels: p.Labels, Value: p}})
+		writes = append(writes, history.Write[*Part]{Object: history.Object[*Part]{Key: lw.KeyOf(p), Labels: p.Labels,
+			Value: p}})
 	}
 	for _, key := range gone {
 		writes = append(writes, history.Write[*Part]{Object: history.Object[*Part]{Key: key}, Delete: true})
@@ -69,7 +70,8 @@ func (w *world) doTransact(rt *rapid.T) {
 	}
 	var writes []partWrite
 	for range rapid.IntRange(2, 4).Draw(rt, "writes") {
-		write := partWrite{name: drawPart(rt), group: drawGroup(rt), size: drawPartSize(rt), gone: rapid.IntRange(0, 3).Draw(rt, "gone") == 3}
+		write := partWrite{name: drawPart(rt), group: drawGroup(rt), size: drawPartSize(rt),
+			gone: rapid.IntRange(0, 3).Draw(rt, "gone") == 3}
 		if !slices.ContainsFunc(writes, func(other partWrite) bool { return other.name == write.name }) {
 			writes = append(writes, write)
 		}

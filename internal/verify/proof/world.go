@@ -125,7 +125,8 @@ func (w *world) start() {
 	w.copy++
 	w.session = fmt.Sprintf("the main session of copy %d", w.copy)
 	number := w.copy
-	var src lw.Source[*Part] = &recorded{src: w.server.source(), log: w.log, copy: number, transform: w.turns, late: &w.lateBy}
+	var src lw.Source[*Part] = &recorded{src: w.server.source(), log: w.log, copy: number, transform: w.turns,
+		late: &w.lateBy}
 	if w.selector != "" {
 		src = lw.WithListOptions(src, func(o *metav1.ListOptions) { o.LabelSelector = w.selector })
 	}
@@ -328,7 +329,8 @@ func (w *world) settle() {
 }
 
 func requests(s lw.Status) int {
-	return int(s.Requests["list"].Started + s.Requests["probe"].Started + s.Requests["watch"].Started + s.Requests["stream"].Started)
+	return int(s.Requests["list"].Started + s.Requests["probe"].Started + s.Requests["watch"].Started +
+		s.Requests["stream"].Started)
 }
 
 // useless reports whether a list has objects, but none that can be used: that is no list, so
@@ -355,7 +357,8 @@ func (w *world) mustSayUseless() {
 	if s.Failures == 0 && s.Synced {
 		return // a watch told it of the bad objects
 	}
-	if s.Err == nil || !strings.Contains(s.Err.Error(), "can be used") && !strings.Contains(s.Err.Error(), "cannot be used") {
+	if s.Err == nil || !strings.Contains(s.Err.Error(), "can be used") && !strings.Contains(s.Err.Error(),
+		"cannot be used") {
 		panic(fmt.Sprintf("all objects are bad, and the copy says: %+v", s))
 	}
 }
@@ -389,7 +392,8 @@ func (w *world) look() {
 	call := w.log.Tick()
 	snap := w.inf.Store().Snapshot()
 	w.log.Reads(oracle.Read{
-		Session: w.session, Copy: w.copy, Call: call, What: "a snapshot", Version: snap.ResourceVersion(), Items: describeAll(snap.List()),
+		Session: w.session, Copy: w.copy, Call: call, What: "a snapshot", Version: snap.ResourceVersion(),
+		Items: describeAll(snap.List()),
 	})
 	w.lower("a list", nil, func() []*Part { return w.inf.Store().List() })
 	for _, name := range []string{"a", "b", "c", "d", "e"} {
@@ -407,7 +411,8 @@ func (w *world) look() {
 	}
 	for _, ix := range w.late {
 		for parity := range 2 {
-			w.lower(fmt.Sprintf("a late index of %d", parity), func(i oracle.Item) bool { return i.Content[len(i.Content)-1]%2 == byte(parity) },
+			w.lower(fmt.Sprintf("a late index of %d", parity),
+				func(i oracle.Item) bool { return i.Content[len(i.Content)-1]%2 == byte(parity) },
 				func() []*Part { return slices.Collect(ix.Lookup(parity)) })
 		}
 	}
@@ -425,7 +430,8 @@ func (w *world) lower(what string, of func(oracle.Item) bool, read func() []*Par
 	call := w.log.Tick()
 	version := w.inf.Store().ResourceVersion()
 	items := describeAll(read())
-	r := oracle.Read{Session: w.session, Copy: w.copy, Call: call, What: what, Version: version, Lower: !w.seq, Items: items, Of: of}
+	r := oracle.Read{Session: w.session, Copy: w.copy, Call: call, What: what, Version: version, Lower: !w.seq,
+		Items: items, Of: of}
 	if strings.Contains(what, "index") {
 		r = r.Index()
 	}

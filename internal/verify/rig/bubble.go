@@ -117,7 +117,8 @@ func EndsAtOnce[T lw.Object](t *testing.T, src lw.Source[T], op, want string) {
 			t.Errorf("Run ended after %v with %v", took, err)
 		}
 		var e *lw.Error
-		if !errors.As(err, &e) || e.Op != op || e.Failures != 1 || e.Informer != "x" || !errors.Is(err, lw.ErrPermanent) || !strings.Contains(err.Error(), want) ||
+		if !errors.As(err, &e) || e.Op != op || e.Failures != 1 || e.Informer != "x" || !errors.Is(err, lw.ErrPermanent) ||
+			!strings.Contains(err.Error(), want) ||
 			strings.Contains(fmt.Sprint(err, wait), "secret@") || strings.Contains(fmt.Sprint(err, wait), "=secret") {
 			t.Errorf("Run: %v\nwant %q", err, want)
 		}
@@ -131,7 +132,8 @@ func EndsAtOnce[T lw.Object](t *testing.T, src lw.Source[T], op, want string) {
 			t.Errorf("Status %+v", s)
 		}
 		for _, err := range []error{wait, inf.WaitForSync(t.Context()), reg.WaitForSync(t.Context())} {
-			if !errors.Is(err, lw.ErrPermanent) || !errors.Is(err, lw.ErrStopped) || !errors.As(err, &e) || !strings.Contains(err.Error(), want) {
+			if !errors.Is(err, lw.ErrPermanent) || !errors.Is(err, lw.ErrStopped) || !errors.As(err, &e) ||
+				!strings.Contains(err.Error(), want) {
 				t.Errorf("WaitForSync: %v", err)
 			}
 		}

@@ -96,7 +96,8 @@ type Yield struct {
 }
 
 // ListAll returns what a list yields.
-func ListAll[T lw.Object](ctx context.Context, src lw.Source[T], opts metav1.ListOptions) (Yield, metav1.ListMeta, error) {
+func ListAll[T lw.Object](ctx context.Context, src lw.Source[T], opts metav1.ListOptions) (Yield,
+	metav1.ListMeta, error) {
 	var t Yield
 	m, err := src.List(ctx, opts, func(obj T, err error) error {
 		if err != nil {

@@ -33,7 +33,8 @@ type Script struct {
 	Options []metav1.ListOptions
 }
 
-func (s *Script) List(ctx context.Context, opts metav1.ListOptions, yield func(*Widget, error) error) (metav1.ListMeta, error) {
+func (s *Script) List(ctx context.Context, opts metav1.ListOptions, yield func(*Widget, error) error) (metav1.ListMeta,
+	error) {
 	s.Mu.Lock()
 	s.At = append(s.At, time.Now())
 	s.Options = append(s.Options, opts)

@@ -29,7 +29,8 @@ type Thing struct {
 func thing(name, meta string, n int) string {
 	var items strings.Builder
 	for i := range 18 {
-		fmt.Fprintf(&items, `{"name":"container-%d","image":"registry.example.io/team/app-%d:v%d","args":["--port","80%d"]},`, i, i, n, i)
+		fmt.Fprintf(&items, `{"name":"container-%d","image":"registry.example.io/team/app-%d:v%d","args":["--port","80%d"]},`,
+			i, i, n, i)
 	}
 	return fmt.Sprintf(`{"apiVersion":"example.io/v1","kind":"Thing","metadata":{"name":%q,%s"labels":{"app":"x","tier":"y"}},"spec":{"size":%d,"items":[%s]}}`,
 		name, meta, n, strings.TrimSuffix(items.String(), ","))

@@ -33,7 +33,8 @@ import (
 
 var update = flag.Bool("update", false, "make the pictures of the pages")
 
-const hostile = `<script>document.title="hostile"</script><img src=x onerror="document.title='hostile'">` + "</td></table>"
+const hostile = `<script>document.title="hostile"</script><img src=x onerror="document.title='hostile'">` +
+	"</td></table>"
 
 type widget struct{ lw.Meta }
 
@@ -85,7 +86,8 @@ type slowSource struct {
 	release <-chan struct{}
 }
 
-func (s slowSource) List(ctx context.Context, o metav1.ListOptions, yield func(*widget, error) error) (metav1.ListMeta, error) {
+func (s slowSource) List(ctx context.Context, o metav1.ListOptions, yield func(*widget, error) error) (metav1.ListMeta,
+	error) {
 	select {
 	case <-s.release:
 		return s.Memory.List(ctx, o, yield)
@@ -122,8 +124,10 @@ func TestPage(t *testing.T) {
 	go func() { defer close(ended); g.Run(ctx) }()
 	t.Cleanup(func() { s.release(); cancel(); <-ended })
 	t.Cleanup(why.Show(&s.board, hostile, func() why.Status {
-		return why.Status{Runs: 40, Counts: []why.Count{{Collection: hostile, Type: why.Updated, Cause: uint8(lw.CauseWatch), Runs: 40, Fields: []string{hostile}}}, Loops: []why.Loop{
-			{Key: hostile, Undo: true, Collection: "Widget", Object: lw.Key{Name: hostile}, Field: hostile, Managers: []string{hostile, "b"}, Rounds: 12, Last: time.Now()},
+		return why.Status{Runs: 40, Counts: []why.Count{{Collection: hostile, Type: why.Updated, Cause: uint8(lw.CauseWatch),
+			Runs: 40, Fields: []string{hostile}}}, Loops: []why.Loop{
+			{Key: hostile, Undo: true, Collection: "Widget", Object: lw.Key{Name: hostile}, Field: hostile,
+				Managers: []string{hostile, "b"}, Rounds: 12, Last: time.Now()},
 		}}
 	}))
 	if err := lagging.WaitForSync(t.Context()); err != nil {
@@ -137,12 +141,14 @@ func TestPage(t *testing.T) {
 					p := open(t, browser, page.url, width, scheme)
 					p.run(chromedp.Evaluate(`document.querySelectorAll("details").forEach(d => d.open = true)`, nil))
 					if wide := value[int](p, `document.scrollingElement.scrollWidth`); wide > width {
-						t.Errorf("the page is %d px wide: %s", wide, value[string](p, `[...document.querySelectorAll("body *")].filter(e => e.getBoundingClientRect().right > innerWidth && getComputedStyle(e.parentElement).overflowX === "visible").map(e => e.outerHTML.slice(0, 80)).slice(0, 6).join("\n")`))
+						t.Errorf("the page is %d px wide: %s", wide,
+							value[string](p, `[...document.querySelectorAll("body *")].filter(e => e.getBoundingClientRect().right > innerWidth && getComputedStyle(e.parentElement).overflowX === "visible").map(e => e.outerHTML.slice(0, 80)).slice(0, 6).join("\n")`))
 					}
 					if n := value[int](p, `document.querySelectorAll("script, img, [onerror]").length`); n > 0 {
 						t.Errorf("%d elements that a name has made", n)
 					}
-					if page.name == "live" && !value[bool](p, fmt.Sprintf(`[...document.querySelectorAll("th.name")].some(e => e.textContent.trim() === %q)`, hostile)) {
+					if page.name == "live" && !value[bool](p,
+						fmt.Sprintf(`[...document.querySelectorAll("th.name")].some(e => e.textContent.trim() === %q)`, hostile)) {
 						t.Error("the hostile name is not on the page as it is")
 					}
 					if title := value[string](p, `document.title`); title == "hostile" {
@@ -174,7 +180,8 @@ func (p *tab) accessible() {
 		ID, Impact, Help string
 		Nodes            []struct{ HTML string }
 	}
-	p.run(chromedp.Evaluate(`axe.run().then(r => r.violations)`, &found, func(e *runtime.EvaluateParams) *runtime.EvaluateParams { return e.WithAwaitPromise(true) }))
+	p.run(chromedp.Evaluate(`axe.run().then(r => r.violations)`, &found,
+		func(e *runtime.EvaluateParams) *runtime.EvaluateParams { return e.WithAwaitPromise(true) }))
 	for _, v := range found {
 		if v.Impact == "serious" || v.Impact == "critical" {
 			p.Errorf("axe-core: %s (%s): %s: %s", v.ID, v.Impact, v.Help, v.Nodes[0].HTML)
@@ -196,7 +203,8 @@ func TestRefresh(t *testing.T) {
 		p := open(t, browser, s.url+"/?refresh=1", width, "light")
 		loaded := value[float64](p, `scrollTo(0, 700), performance.timeOrigin`)
 		for range 2 {
-			p.until("the page loads again", fmt.Sprintf(`performance.timeOrigin > %v && document.readyState === "complete"`, loaded))
+			p.until("the page loads again", fmt.Sprintf(`performance.timeOrigin > %v && document.readyState === "complete"`,
+				loaded))
 			loaded = value[float64](p, `performance.timeOrigin`)
 			p.until("the page is where it was", `scrollY === 700`)
 		}
@@ -233,12 +241,14 @@ func TestManyInformers(t *testing.T) {
 				t.Errorf("%d bytes", size)
 			}
 			loaded := value[float64](p, `scrollTo(0, document.body.scrollHeight), performance.timeOrigin`)
-			p.until("the page loads again", fmt.Sprintf(`performance.timeOrigin > %v && document.readyState === "complete"`, loaded))
+			p.until("the page loads again", fmt.Sprintf(`performance.timeOrigin > %v && document.readyState === "complete"`,
+				loaded))
 		}
 		p.noErrors()
 	}
 	p := open(t, browser, s.url, 1200, "light")
-	p.run(chromedp.SetValue("[name=collection]", "informer-0999"), chromedp.SetValue("[name=key]", "w-0"), chromedp.Submit("form"))
+	p.run(chromedp.SetValue("[name=collection]", "informer-0999"), chromedp.SetValue("[name=key]", "w-0"),
+		chromedp.Submit("form"))
 	p.until("the object is shown", `document.body.textContent.includes('"name": "w-0"')`)
 }
 

@@ -36,7 +36,8 @@ type config struct {
 func measure(ctx context.Context, args []string) (err error) {
 	cfg := config{out: os.Stdout}
 	flags := flag.NewFlagSet("measure", flag.ContinueOnError)
-	flags.StringVar(&cfg.parts, "parts", "watches,lists", "what to measure: watches, lists, and of the API server alone ways (to list) and questions (of a witness)")
+	flags.StringVar(&cfg.parts, "parts", "watches,lists",
+		"what to measure: watches, lists, and of the API server alone ways (to list) and questions (of a witness)")
 	rows := flags.String("rows", "", "only the servers whose name matches this regular expression")
 	watchers := flags.String("watchers", "10,100,1000", "how many at once, one row each")
 	flags.IntVar(&cfg.objects, "objects", 10_000, "pods that are listed")
@@ -70,7 +71,8 @@ func (cfg *config) run(ctx context.Context) error {
 		measure func(*config, context.Context, *server) error
 	}{
 		{"watches", []kind{bare, kubeH2, kubeH1, relayH2, relayTLS, relayPlain}, 100, largePod,
-			"server | watchers | CPU to open one | CPU a delivery | memory a watcher | resident | put to read, p50 | p99", (*config).watches},
+			"server | watchers | CPU to open one | CPU a delivery | memory a watcher | resident | put to read, p50 | p99",
+			(*config).watches},
 		{"lists", []kind{kubeH2, relayH2, relayTLS, relayPlain}, cfg.objects, smallPod,
 			"server | list | one alone: CPU | allocates | at once: CPU a list | served | refused | failed | took | peak resident", (*config).lists},
 		{"ways", []kind{kubeH2}, cfg.objects, largePod,
@@ -104,7 +106,8 @@ var (
 
 // each calls f with each server that is asked for: one after the other, each a new process over an
 // etcd that has n pods.
-func (cfg *config) each(ctx context.Context, n int, pod func(i, restarts int) []byte, kinds []kind, f func(*config, context.Context, *server) error) error {
+func (cfg *config) each(ctx context.Context, n int, pod func(i, restarts int) []byte, kinds []kind,
+	f func(*config, context.Context, *server) error) error {
 	dir, err := os.MkdirTemp("", "lw-measure-")
 	if err != nil {
 		return err
@@ -189,8 +192,10 @@ func (cfg *config) fanOut(ctx context.Context, s *server, n, events int) error {
 	}
 	cpu -= time.Duration(float64(idle) * took.Seconds() / rest.Seconds())
 	latency, each := c.latencies(warmUp), float64(n)
-	fmt.Fprintf(cfg.out, "| %s | %d | %.2f ms | %.1f µs | %.1f KiB | %.1f KiB | %.1f ms | %.1f ms |\n", s.kind.name, n, micros(opening)/1e3/each,
-		micros(cpu)/each/float64(events), float64(after.live-before.live)/1024/each, float64(after.resident-before.resident)/1024/each,
+	fmt.Fprintf(cfg.out, "| %s | %d | %.2f ms | %.1f µs | %.1f KiB | %.1f KiB | %.1f ms | %.1f ms |\n", s.kind.name, n,
+		micros(opening)/1e3/each,
+		micros(cpu)/each/float64(events), float64(after.live-before.live)/1024/each,
+		float64(after.resident-before.resident)/1024/each,
 		micros(percentile(latency, 50))/1e3, micros(percentile(latency, 99))/1e3)
 	return nil
 }
@@ -249,7 +254,8 @@ func (cfg *config) lists(ctx context.Context, s *server) error {
 		return err
 	}
 	peak, err := s.status("VmHWM")
-	fmt.Fprintf(cfg.out, " %.1f ms | %d | %d | %d | %.1f s | %d MB |\n", micros(cpu)/1e3/float64(max(served, 1)), served, refused, failed,
+	fmt.Fprintf(cfg.out, " %.1f ms | %d | %d | %d | %.1f s | %d MB |\n", micros(cpu)/1e3/float64(max(served, 1)), served,
+		refused, failed,
 		took.Seconds(), peak/1e6)
 	return err
 }
@@ -296,7 +302,8 @@ func (cfg *config) ask(ctx context.Context, s *server) error {
 				return err
 			}
 			n := time.Duration(cfg.questions)
-			fmt.Fprintf(cfg.out, "| %s, %s | %v | %v |\n", where, when, (cpu / n).Round(10*time.Microsecond), (took / n).Round(10*time.Microsecond))
+			fmt.Fprintf(cfg.out, "| %s, %s | %v | %v |\n", where, when, (cpu / n).Round(10*time.Microsecond),
+				(took / n).Round(10*time.Microsecond))
 		}
 		s.up.KillAPI()
 		if err := s.up.StartAPI(ctx); err != nil {

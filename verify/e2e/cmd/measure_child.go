@@ -88,7 +88,8 @@ func child(_ context.Context, args []string) error {
 	if err := pods.WaitForSync(ctx); err != nil {
 		return err
 	}
-	for start := time.Now(); h.WaitForSync(ctx) != nil || len(h.Status()) == 0 || !h.Status()[0].Synced; time.Sleep(10 * time.Millisecond) {
+	for start := time.Now(); h.WaitForSync(ctx) != nil || len(h.Status()) == 0 ||
+		!h.Status()[0].Synced; time.Sleep(10 * time.Millisecond) {
 		if time.Since(start) > 30*time.Second {
 			return fmt.Errorf("the relay has not synced")
 		}

@@ -204,7 +204,8 @@ func (s *server) watch(ctx context.Context, n, events int) (*crowd, error) {
 	}
 	query := fmt.Sprintf("watch=true&resourceVersion=%d&timeoutSeconds=3600", version)
 	ctx, cancel := context.WithCancel(ctx)
-	c := &crowd{cancel: cancel, arrivals: make([][]time.Time, n), complete: make(chan struct{}, 1), failed: make(chan error, n)}
+	c := &crowd{cancel: cancel, arrivals: make([][]time.Time, n), complete: make(chan struct{}, 1),
+		failed: make(chan error, n)}
 	opened := make(chan error, n)
 	gate := make(chan struct{}, 32)
 	for w := range n {

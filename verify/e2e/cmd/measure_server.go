@@ -52,7 +52,8 @@ func start(ctx context.Context, k kind, up *servers.Server) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, self, "child", "-as="+k.child, "-upstream="+up.URL, "-dir="+up.Dir, fmt.Sprint("-tls=", k.tls),
+	cmd := exec.CommandContext(ctx, self, "child", "-as="+k.child, "-upstream="+up.URL, "-dir="+up.Dir,
+		fmt.Sprint("-tls=", k.tls),
 		fmt.Sprint("-h2=", k.h2))
 	cmd.Stderr = os.Stderr
 	if s.stdin, err = cmd.StdinPipe(); err != nil {
@@ -138,7 +139,8 @@ func (s *server) memory(ctx context.Context) (usage, error) {
 		if err != nil {
 			return m, err
 		}
-		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: s.roots}, DisableKeepAlives: true}}
+		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: s.roots},
+			DisableKeepAlives: true}}
 		resp, err := client.Do(req)
 		if err != nil {
 			return m, err
@@ -199,20 +201,26 @@ func pod(i, restarts, settings int) []byte {
 		TypeMeta: metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"},
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: name, UID: types.UID("uid-" + name),
-			Labels:      map[string]string{"app.kubernetes.io/name": "web", "app.kubernetes.io/part-of": "shop", "instance": name},
+			Labels: map[string]string{"app.kubernetes.io/name": "web", "app.kubernetes.io/part-of": "shop",
+				"instance": name},
 			Annotations: map[string]string{"prometheus.io/scrape": "true", "prometheus.io/port": "9090"},
 		},
-		Spec:   corev1.PodSpec{NodeName: fmt.Sprintf("node-%d", i%100), RestartPolicy: corev1.RestartPolicyAlways, DNSPolicy: corev1.DNSClusterFirst},
-		Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIP: fmt.Sprintf("10.0.%d.%d", i>>8&255, i&255), HostIP: "10.0.0.7"},
+		Spec: corev1.PodSpec{NodeName: fmt.Sprintf("node-%d", i%100), RestartPolicy: corev1.RestartPolicyAlways,
+			DNSPolicy: corev1.DNSClusterFirst},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIP: fmt.Sprintf("10.0.%d.%d", i>>8&255, i&255),
+			HostIP: "10.0.0.7"},
 	}
 	for _, container := range []string{"web", "proxy"} {
-		c := corev1.Container{Name: container, Image: "images.test/" + container + ":v1.2.3", ImagePullPolicy: corev1.PullIfNotPresent}
+		c := corev1.Container{Name: container, Image: "images.test/" + container + ":v1.2.3",
+			ImagePullPolicy: corev1.PullIfNotPresent}
 		for n := range settings {
-			c.Env = append(c.Env, corev1.EnvVar{Name: fmt.Sprintf("SETTING_%d", n), Value: fmt.Sprintf("the value of %s %d, %s", container, n, name)})
+			c.Env = append(c.Env, corev1.EnvVar{Name: fmt.Sprintf("SETTING_%d", n), Value: fmt.Sprintf("the value of %s %d, %s",
+				container, n, name)})
 		}
 		p.Spec.Containers = append(p.Spec.Containers, c)
 		p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{
-			Name: container, Ready: true, Image: c.Image, ContainerID: "containerd://" + name + container, RestartCount: int32(restarts)})
+			Name: container, Ready: true, Image: c.Image, ContainerID: "containerd://" + name + container,
+			RestartCount: int32(restarts)})
 	}
 	data, err := json.Marshal(p)
 	if err != nil {

@@ -19,7 +19,8 @@ func TestMeasure(t *testing.T) {
 	}
 	mustBeBuilt(t, servers.Generic)
 	var out bytes.Buffer
-	cfg := config{out: &out, parts: "lists,ways,questions", rows: regexp.MustCompile("kube.*HTTP/2"), objects: 1200, clients: 3, questions: 2}
+	cfg := config{out: &out, parts: "lists,ways,questions", rows: regexp.MustCompile("kube.*HTTP/2"), objects: 1200,
+		clients: 3, questions: 2}
 	rig.OK(t, cfg.run(t.Context()))
 	for _, r := range reads {
 		m := regexp.MustCompile(`(?m)^\| ` + r.name + ` \| (\d+) `).FindStringSubmatch(out.String())
@@ -31,7 +32,8 @@ func TestMeasure(t *testing.T) {
 			t.Errorf("%s: %d bytes an object", r.name, size)
 		}
 	}
-	for _, row := range []string{"in its namespace, of a server that has run", "in all namespaces, of a server that was restarted"} {
+	for _, row := range []string{"in its namespace, of a server that has run",
+		"in all namespaces, of a server that was restarted"} {
 		if !strings.Contains(out.String(), "\n| "+row+" | ") {
 			t.Errorf("no row of the question %s:\n%s", row, out.String())
 		}

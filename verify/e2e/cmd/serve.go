@@ -26,12 +26,14 @@ import (
 func serveUntil(ctx context.Context, args []string) error {
 	c := cluster{out: os.Stdout, log: os.Stderr}
 	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
-	flags.StringVar(&c.kubeconfig, "kubeconfig", "", "where to write the kubeconfig, which is removed at the end; default: a temporary directory")
+	flags.StringVar(&c.kubeconfig, "kubeconfig", "",
+		"where to write the kubeconfig, which is removed at the end; default: a temporary directory")
 	flags.StringVar(&c.in, "in", "", "the directory of the command; default: this one")
-	flags.Func("crds", "a file with CustomResourceDefinitions, or a directory of such files; may be given again", func(path string) error {
-		c.crds = append(c.crds, path)
-		return nil
-	})
+	flags.Func("crds", "a file with CustomResourceDefinitions, or a directory of such files; may be given again",
+		func(path string) error {
+			c.crds = append(c.crds, path)
+			return nil
+		})
 	flags.IntVar(&c.parallel, "p", 0, "compilations at once; 0: as many as CPUs")
 	flags.Usage = func() {
 		fmt.Fprintln(flags.Output(), "usage: serve [flags] kube|generic [command [argument...]]")

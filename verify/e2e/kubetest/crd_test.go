@@ -79,7 +79,8 @@ func TestInstall(t *testing.T) {
 		t.Error(diff)
 	}
 	f.refuses = true
-	if err := install(t.Context(), f, crds); err == nil || !strings.Contains(err.Error(), "a.json: create others.lw.test: 404") {
+	if err := install(t.Context(), f, crds); err == nil || !strings.Contains(err.Error(),
+		"a.json: create others.lw.test: 404") {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

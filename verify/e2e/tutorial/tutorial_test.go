@@ -67,7 +67,8 @@ func scripts(t *testing.T, all []step) (main, other string) {
 // The page is as it should be to be run.
 func TestScripts(t *testing.T) {
 	main, other := scripts(t, steps(read(t)))
-	for _, want := range []string{"cat >main.go", "cat >deploy.yaml", "kill -9", "kubectl apply -f deploy.yaml", "go test ./..."} {
+	for _, want := range []string{"cat >main.go", "cat >deploy.yaml", "kill -9", "kubectl apply -f deploy.yaml",
+		"go test ./..."} {
 		if !strings.Contains(main, want) {
 			t.Errorf("the page has no %s", want)
 		}

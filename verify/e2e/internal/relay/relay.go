@@ -55,7 +55,8 @@ func Main(ctx context.Context, args []string, out io.Writer) error {
 	}
 	srv := &http.Server{
 		Handler: websocket.Handler(r), ReadHeaderTimeout: 10 * time.Second, Protocols: new(http.Protocols),
-		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12}, ErrorLog: slog.NewLogLogger(slog.Default().Handler(), slog.LevelDebug),
+		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12}, ErrorLog: slog.NewLogLogger(slog.Default().Handler(),
+			slog.LevelDebug),
 	}
 	srv.Protocols.SetHTTP1(true)
 	srv.Protocols.SetHTTP2(true)
@@ -121,7 +122,8 @@ func newRelay(ctx context.Context, upstream *rest.Config, protobuf bool, limits 
 	return &relay{
 		ctx: ctx, url: strings.TrimSuffix(upstream.Host, "/"), client: client, protobuf: protobuf, limits: limits,
 		// AllowAll: the address is a loopback one.
-		served:  serve.New(&serve.Options{Authorize: serve.AllowAll, Forward: proxy, BookmarkEvery: 10 * time.Second, Limits: serve.Limits{WatchesPerClient: 20_000, ListsPerClient: 1000}}),
+		served: serve.New(&serve.Options{Authorize: serve.AllowAll, Forward: proxy, BookmarkEvery: 10 * time.Second,
+			Limits: serve.Limits{WatchesPerClient: 20_000, ListsPerClient: 1000}}),
 		forward: proxy, all: map[string]*followed{},
 	}, nil
 }
@@ -274,7 +276,8 @@ func (r *relay) discover(base, plural string) (*serve.Resource[*serve.Object], e
 		if found.Name != plural {
 			continue
 		}
-		if verbs := strings.Join(found.Verbs, " ") + " "; !strings.Contains(verbs, "list ") || !strings.Contains(verbs, "watch ") {
+		if verbs := strings.Join(found.Verbs, " ") + " "; !strings.Contains(verbs, "list ") ||
+			!strings.Contains(verbs, "watch ") {
 			return nil, fmt.Errorf("%s/%s cannot be watched", base, plural)
 		}
 		group, version, grouped := strings.Cut(list.GroupVersion, "/")
@@ -282,9 +285,11 @@ func (r *relay) discover(base, plural string) (*serve.Resource[*serve.Object], e
 			group, version = "", list.GroupVersion
 		}
 		return &serve.Resource[*serve.Object]{
-			Group: group, Version: version, Name: plural, Kind: found.Kind, Singular: found.SingularName, ShortNames: found.ShortNames,
-			Cluster: !found.Namespaced, History: r.limits,
-			Fields: map[string]func(*serve.Object) string{selectable[0]: serve.Field(selectable[0]), selectable[1]: serve.Field(selectable[1])},
+			Group: group, Version: version, Name: plural, Kind: found.Kind, Singular: found.SingularName,
+			ShortNames: found.ShortNames,
+			Cluster:    !found.Namespaced, History: r.limits,
+			Fields: map[string]func(*serve.Object) string{selectable[0]: serve.Field(selectable[0]),
+				selectable[1]: serve.Field(selectable[1])},
 		}, nil
 	}
 	return nil, fmt.Errorf("%s has no %s: %s", base, plural, resp.Status)

@@ -45,7 +45,8 @@ func TestDisturbances(t *testing.T) {
 		return names
 	}
 	configMap := func(name string) map[string]any {
-		return map[string]any{"kind": "ConfigMap", "apiVersion": "v1", "metadata": map[string]any{"name": name, "namespace": "n"}}
+		return map[string]any{"kind": "ConfigMap", "apiVersion": "v1", "metadata": map[string]any{"name": name,
+			"namespace": "n"}}
 	}
 	rig.Must[[]byte](t)(r.Do(ctx, "POST", "/api/v1/namespaces/n/configmaps", "", configMap("a")))
 	seed := []byte(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"b","namespace":"n","uid":"u"}}`)
@@ -106,7 +107,8 @@ func TestDisturbances(t *testing.T) {
 		t.Errorf("revision after the wipe: %d, %v, want less than %d", wiped, err, revision)
 	}
 	var status *servers.StatusError
-	if _, err := r.Get(ctx, fmt.Sprintf("/api/v1/configmaps?resourceVersion=%d", revision+100)); !errors.As(err, &status) || status.Code != 504 {
+	if _, err := r.Get(ctx, fmt.Sprintf("/api/v1/configmaps?resourceVersion=%d", revision+100)); !errors.As(err,
+		&status) || status.Code != 504 {
 		t.Errorf("list of the future: %v, want 504", err)
 	}
 }

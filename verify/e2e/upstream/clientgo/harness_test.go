@@ -69,14 +69,17 @@ func runSuite(t *testing.T, w *workspace, s suite) {
 }
 
 // expectPass runs the tests with the informers. All that are not excluded must pass.
-func expectPass(t *testing.T, s suite, b *binary, informers string, tests []string, excluded map[string]string) *result {
+func expectPass(t *testing.T, s suite, b *binary, informers string, tests []string,
+	excluded map[string]string) *result {
 	skip := slices.Sorted(maps.Keys(excluded))
 	res := rig.Must[*result](t)(b.run(t.Context(), informers, tests, skip, s.timeout))
 	for _, problem := range s.problems(res, tests, excluded) {
 		t.Error(problem)
 	}
-	t.Logf("%s with informers of %s: %d of %d tests pass (with their subtests %d; %d skipped; %d informers; %v)", s.pkg, informers,
-		len(topLevel(res.passed)), len(tests), len(res.passed), len(res.skipped), res.informers, res.took.Round(100*time.Millisecond))
+	t.Logf("%s with informers of %s: %d of %d tests pass (with their subtests %d; %d skipped; %d informers; %v)",
+		s.pkg, informers,
+		len(topLevel(res.passed)), len(tests), len(res.passed), len(res.skipped), res.informers,
+		res.took.Round(100*time.Millisecond))
 	for _, name := range skip {
 		t.Logf("excluded: %s: %s", name, excluded[name])
 	}

@@ -40,7 +40,8 @@ func (p *patch) text(n ast.Node) string { return p.src[p.offset(n.Pos()):p.offse
 // replace puts text, which has no newline, in the place of [from, to). The newlines there are kept.
 func (p *patch) replace(from, to token.Pos, text string) {
 	old := p.src[p.offset(from):p.offset(to)]
-	p.changes = append(p.changes, change{p.offset(from), p.offset(to), text + strings.Repeat("\n", strings.Count(old, "\n"))})
+	p.changes = append(p.changes, change{p.offset(from), p.offset(to),
+		text + strings.Repeat("\n", strings.Count(old, "\n"))})
 }
 
 func (p *patch) replaceNode(n ast.Node, text string) { p.replace(n.Pos(), n.End(), text) }
@@ -80,7 +81,8 @@ func (p *patch) function(name string) (*ast.FuncDecl, error) {
 func (p *patch) tests() []string {
 	var names []string
 	for _, decl := range p.file.Decls {
-		if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") && f.Name.Name != "TestMain" {
+		if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") &&
+			f.Name.Name != "TestMain" {
 			names = append(names, f.Name.Name)
 		}
 	}

@@ -8,7 +8,8 @@ import "testing"
 // TestCoreDNS runs the tests of coredns' plugin kubernetes. Its informers are reflectors of
 // client-go over queues and stores of its own.
 func TestCoreDNS(t *testing.T) {
-	program(t, clientGo, module{"github.com/coredns/coredns", "v1.15.0"}, []suite{{pkg: "github.com/coredns/coredns/plugin/kubernetes", sees: blind}})
+	program(t, clientGo, module{"github.com/coredns/coredns", "v1.15.0"},
+		[]suite{{pkg: "github.com/coredns/coredns/plugin/kubernetes", sees: blind}})
 }
 
 // TestKubeStateMetrics runs the tests of kube-state-metrics that have informers. Its reflectors

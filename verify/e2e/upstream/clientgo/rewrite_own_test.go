@@ -33,7 +33,8 @@ func TestHookReflector(t *testing.T) {
 	if want := "package cache\n\nfunc (r *Reflector) RunWithContext(ctx context.Context) { if r.ranByHook(ctx) { return };\n}\n"; got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
-	if _, err := hookReflector("package cache\n\nfunc (c *controller) RunWithContext(ctx context.Context) {}\n"); err == nil {
+	if _,
+		err := hookReflector("package cache\n\nfunc (c *controller) RunWithContext(ctx context.Context) {}\n"); err == nil {
 		t.Error("no error for a file without the method")
 	}
 }

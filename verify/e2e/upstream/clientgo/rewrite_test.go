@@ -129,7 +129,8 @@ func (p *patch) useBubble(test string) error {
 		}
 	}
 	if clocks != 1 || fields == 0 || resets != 1 {
-		return fmt.Errorf("upstream: %s has %d clocks, gives them to %d fields, and empties listeners in %d places", test, clocks, fields, resets)
+		return fmt.Errorf("upstream: %s has %d clocks, gives them to %d fields, and empties listeners in %d places", test,
+			clocks, fields, resets)
 	}
 	return nil
 }

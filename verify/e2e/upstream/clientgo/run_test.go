@@ -54,7 +54,8 @@ func (b *binary) list(ctx context.Context) ([]string, error) {
 
 // run runs the tests, with the informers: those of run, or all if it is empty, but not those of
 // skip. Both have names of tests and of subtests.
-func (b *binary) run(ctx context.Context, informers string, run, skip []string, timeout time.Duration) (*result, error) {
+func (b *binary) run(ctx context.Context, informers string, run, skip []string,
+	timeout time.Duration) (*result, error) {
 	witness, err := os.CreateTemp("", "lw-upstream-")
 	if err != nil {
 		return nil, err

@@ -23,7 +23,8 @@ var otherwise = func() map[string]string {
 		"Client Apply Structured Client should propagate a typed error":                                          validates,
 	}
 	for _, objects := range []string{"structured", "unstructured"} {
-		for _, spec := range []string{"create ServiceAccount tokens", "create Pod bindings", "approve CSRs", "approve CSRs using Patch"} {
+		for _, spec := range []string{"create ServiceAccount tokens", "create Pod bindings", "approve CSRs",
+			"approve CSRs using Patch"} {
 			out["Client SubResourceClient with "+objects+" objects should be able to "+spec] = "there is no such subresource"
 		}
 	}
@@ -39,7 +40,8 @@ func TestClientSuite(t *testing.T) {
 	copied := filepath.Join(filepath.Dir(mod), "controller-runtime", "pkg", "client")
 	file := filepath.Join(copied, "client_suite_test.go")
 	content := read(t, file)
-	for from, to := range map[string]string{"testenv.Start()": "startOfTest(testenv)", "testenv.Stop()": "stopOfTest(testenv)"} {
+	for from, to := range map[string]string{"testenv.Start()": "startOfTest(testenv)",
+		"testenv.Stop()": "stopOfTest(testenv)"} {
 		if !bytes.Contains(content, []byte(from)) {
 			t.Fatalf("%s does not call %s", file, from)
 		}

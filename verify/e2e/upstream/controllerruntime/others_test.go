@@ -71,12 +71,15 @@ func hookOthers(t *testing.T, copied string) {
 	pkgs := filepath.Join(copied, "pkg")
 	write(t, filepath.Join(pkgs, "cache", "lw_hook.go"), []byte("package cache\n\nvar NewOfTest NewCacheFunc = New\n"))
 	write(t, filepath.Join(pkgs, "client", "lw_hook.go"), []byte("package client\n\nvar NewOfTest NewClientFunc = New\n"))
-	change(filepath.Join(pkgs, "cluster", "cluster.go"), "options.NewCache = cache.New", "options.NewCache = cache.NewOfTest", 1)
-	change(filepath.Join(pkgs, "cluster", "cluster.go"), "options.NewClient = client.New", "options.NewClient = client.NewOfTest", 1)
+	change(filepath.Join(pkgs, "cluster", "cluster.go"), "options.NewCache = cache.New",
+		"options.NewCache = cache.NewOfTest", 1)
+	change(filepath.Join(pkgs, "cluster", "cluster.go"), "options.NewClient = client.New",
+		"options.NewClient = client.NewOfTest", 1)
 	change(filepath.Join(pkgs, "client", "consistency_envtest_test.go"), "cache.New(", "cache.NewOfTest(", 2)
 	change(filepath.Join(pkgs, "builder", "controller_test.go"), "cache.New(", "cache.NewOfTest(", 1)
 	hook := string(read(t, filepath.Join("testdata", "lw_others_test.go.txt")))
 	for _, pkg := range otherPackages {
-		write(t, filepath.Join(pkgs, pkg, "lw_others_test.go"), []byte(strings.Replace(hook, "package others_test", "package "+pkg+"_test", 1)))
+		write(t, filepath.Join(pkgs, pkg, "lw_others_test.go"),
+			[]byte(strings.Replace(hook, "package others_test", "package "+pkg+"_test", 1)))
 	}
 }

@@ -45,8 +45,9 @@ var envtestProjects = map[string]project{
 			}},
 	}},
 	"controller-runtime": {module: controllerRuntime, version: controllerRuntimeVersion, suites: map[string]suite{
-		"pkg/builder": {specs: 72}, "pkg/controller": {specs: 32}, "pkg/manager": {specs: 107}, "pkg/cluster": {specs: 15}, "pkg/handler": {specs: 96},
-		"pkg/source": {specs: 19}, "pkg/controller/controllerutil": {specs: 60},
+		"pkg/builder": {specs: 72}, "pkg/controller": {specs: 32}, "pkg/manager": {specs: 107}, "pkg/cluster": {specs: 15},
+		"pkg/handler": {specs: 96},
+		"pkg/source":  {specs: 19}, "pkg/controller/controllerutil": {specs: 60},
 	}},
 	"flux": {module: "github.com/fluxcd/pkg/ssa", version: "v0.77.0", suites: map[string]suite{
 		".": {tests: true, specs: 182, otherwise: fluxOtherwise}, "jsondiff": {tests: true, specs: 115},
@@ -60,19 +61,29 @@ const (
 )
 
 var fluxOtherwise = map[string]string{
-	"TestApply_DriftIgnoreRules_RequiredMutableField": validates, "TestApply_DriftIgnoreRules_RequiredMutableField/required_field_cannot_be_orphaned_by_other_controller": validates,
-	"TestApplyAllStaged_PartialFailure": refuses, "TestApplyAllStaged_PartialFailure/returns_change_set_on_failed_apply": refuses, "TestApply_Force": refuses,
-	"TestApply_Force/fails_to_apply_immutable_secret": refuses, "TestApply_Force/force_applies_immutable_secret": refuses, "TestApply_Force/force_apply_waits_for_finalizer": refuses,
-	"TestApply_Force/recreates_immutable_RBAC": refuses, "TestApply_Force/recreates_immutable_StorageClass_based_on_metadata": refuses, "TestApply_Force/force_apply_returns_validation_error": validates,
-	"TestApplyAllStaged_AppliesRoleAndRoleBinding": refuses, "TestApplyAllStaged_AppliesRoleAndRoleBinding/does_not_apply_Role_and_RoleBinding_together_without_custom_stage": refuses,
+	"TestApply_DriftIgnoreRules_RequiredMutableField":                                                       validates,
+	"TestApply_DriftIgnoreRules_RequiredMutableField/required_field_cannot_be_orphaned_by_other_controller": validates,
+	"TestApplyAllStaged_PartialFailure":                                                                     refuses,
+	"TestApplyAllStaged_PartialFailure/returns_change_set_on_failed_apply":                                  refuses,
+	"TestApply_Force": refuses,
+	"TestApply_Force/fails_to_apply_immutable_secret": refuses, "TestApply_Force/force_applies_immutable_secret": refuses,
+	"TestApply_Force/force_apply_waits_for_finalizer":                                                                           refuses,
+	"TestApply_Force/recreates_immutable_RBAC":                                                                                  refuses,
+	"TestApply_Force/recreates_immutable_StorageClass_based_on_metadata":                                                        refuses,
+	"TestApply_Force/force_apply_returns_validation_error":                                                                      validates,
+	"TestApplyAllStaged_AppliesRoleAndRoleBinding":                                                                              refuses,
+	"TestApplyAllStaged_AppliesRoleAndRoleBinding/does_not_apply_Role_and_RoleBinding_together_without_custom_stage":            refuses,
 	"TestApplyAllStaged_AppliesRoleAndRoleBinding/applies_Role_and_RoleBinding_together_with_Role_in_custom_stage":              refuses,
 	"TestResourceManager_ApplyAllStaged_CRDWebhookCABundle":                                                                     noCRDs,
 	"TestResourceManager_ApplyAllStaged_CRDWebhookCABundle/removes_invalid_CA_bundle_and_applies_successfully":                  noCRDs,
 	"TestResourceManager_ApplyAllStaged_CRDWebhookCABundle/removes_valid_CA_bundle_non_base64_encoded_and_applies_successfully": noCRDs,
 	"TestResourceManager_ApplyAllStaged_CRDWebhookCABundle/preserves_valid_CA_bundle_and_applies_successfully":                  noCRDs,
-	"TestApply_MigrateAPIVersion": noCRDs, "TestApplyAll_MigrateAPIVersion": noCRDs, "TestApply_MigrateAPIVersion_RealWorldExternalSecrets": noCRDs,
-	"TestResourceManager_Diff_CRDWebhookCABundle": noCRDs, "TestResourceManager_Diff_CRDWebhookCABundle/diff_removes_invalid_CA_bundle_from_CRD": noCRDs,
-	"TestResourceManager_Diff_CRDWebhookCABundle/diff_preserves_valid_CA_bundle_in_CRD": noCRDs, "TestResourceManager_Diff_CRDWebhookCABundle/diff_with_label_change_preserves_valid_CA_bundle": noCRDs,
+	"TestApply_MigrateAPIVersion": noCRDs, "TestApplyAll_MigrateAPIVersion": noCRDs,
+	"TestApply_MigrateAPIVersion_RealWorldExternalSecrets":                                         noCRDs,
+	"TestResourceManager_Diff_CRDWebhookCABundle":                                                  noCRDs,
+	"TestResourceManager_Diff_CRDWebhookCABundle/diff_removes_invalid_CA_bundle_from_CRD":          noCRDs,
+	"TestResourceManager_Diff_CRDWebhookCABundle/diff_preserves_valid_CA_bundle_in_CRD":            noCRDs,
+	"TestResourceManager_Diff_CRDWebhookCABundle/diff_with_label_change_preserves_valid_CA_bundle": noCRDs,
 	"TestWaitForSet": noCRDs, "TestWaitForSet/waits_for_CRD_and_CR": noCRDs,
 }
 
@@ -88,7 +99,8 @@ func TestProjects(t *testing.T) {
 			for _, pkg := range slices.Sorted(maps.Keys(p.suites)) {
 				t.Run(pkg, func(t *testing.T) {
 					report, of := filepath.Join(t.TempDir(), "report.json"), p.suites[pkg]
-					cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-timeout=30m", "-mod=mod", "-trimpath", "-vet=off")
+					cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-timeout=30m", "-mod=mod", "-trimpath",
+						"-vet=off")
 					if of.tests {
 						cmd.Args = append(cmd.Args, "-json", path.Join(p.module, pkg))
 					} else {
@@ -158,7 +170,8 @@ func workspace(t *testing.T, p project) string {
 	mod := "module projects\n\ngo 1.26.0\n"
 	sums := [][]byte{read(t, filepath.Join("..", "..", "go.sum")), read(t, filepath.Join(checkout, "simulate", "go.sum"))}
 	for _, sub := range []string{"", "/clientgo", "/controllerruntime", "/prom", "/simulate"} {
-		mod += fmt.Sprintf("require github.com/go-lw/lw%s v0.1.0\nreplace github.com/go-lw/lw%[1]s => %s\n", sub, checkout+filepath.FromSlash(sub))
+		mod += fmt.Sprintf("require github.com/go-lw/lw%s v0.1.0\nreplace github.com/go-lw/lw%[1]s => %s\n", sub,
+			checkout+filepath.FromSlash(sub))
 	}
 	mod += fmt.Sprintf("replace %s => %s\n", controllerRuntime, copied)
 	mod += fmt.Sprintf("require %s %s\n", p.module, p.version)

@@ -71,8 +71,10 @@ var (
 func passes(t *testing.T, on string) {
 	got := run(t, on, "")
 	t.Logf("%d of %d specs pass, with %d caches of lw", got.passed, specs, got.caches)
-	if got.passed+len(got.failed) != specs || (got.caches == 0 && !strings.HasPrefix(on, "client-go")) || (got.err != nil) != (len(got.failed) > 0) {
-		t.Fatalf("%d of %d specs were run on %d caches of lw: %v\n%s", got.passed+len(got.failed), specs, got.caches, got.err, got.output)
+	if got.passed+len(got.failed) != specs || (got.caches == 0 && !strings.HasPrefix(on, "client-go")) ||
+		(got.err != nil) != (len(got.failed) > 0) {
+		t.Fatalf("%d of %d specs were run on %d caches of lw: %v\n%s", got.passed+len(got.failed), specs, got.caches, got.err,
+			got.output)
 	}
 	for _, spec := range got.failed {
 		t.Logf("failed: %s", spec)
@@ -218,7 +220,8 @@ func relayProgram(t *testing.T) string {
 // would do, if it were not refused for files in the module cache.
 func module(t *testing.T) (modfile string) {
 	t.Helper()
-	out := rig.Must[[]byte](t)(exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", controllerRuntime).Output())
+	out := rig.Must[[]byte](t)(exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}",
+		controllerRuntime).Output())
 	dir := t.TempDir()
 	copied := filepath.Join(dir, "controller-runtime")
 	rig.OK(t, os.CopyFS(copied, os.DirFS(strings.TrimSpace(string(out)))))
@@ -237,7 +240,8 @@ func module(t *testing.T) (modfile string) {
 	}
 	write(t, filepath.Join(tests, "lw_test.go"), read(t, filepath.Join("testdata", "lw_test.go.txt")))
 	modfile = filepath.Join(dir, "go.mod")
-	write(t, modfile, fmt.Appendf(read(t, filepath.Join("..", "..", "go.mod")), "\nreplace %s => %s\n", controllerRuntime, copied))
+	write(t, modfile, fmt.Appendf(read(t, filepath.Join("..", "..", "go.mod")), "\nreplace %s => %s\n",
+		controllerRuntime, copied))
 	write(t, filepath.Join(dir, "go.sum"), read(t, filepath.Join("..", "..", "go.sum")))
 	return modfile
 }

@@ -99,7 +99,8 @@ func start(t *testing.T, relays int, objects ...*Widget) *bench {
 	t.Cleanup(cancel)
 	run := func(h *serve.Handler, serveOn func() error) {
 		go func() {
-			if err := serveOn(); !errors.Is(err, context.Canceled) && !errors.Is(err, lw.ErrStopped) && !errors.Is(err, http.ErrServerClosed) {
+			if err := serveOn(); !errors.Is(err, context.Canceled) && !errors.Is(err, lw.ErrStopped) &&
+				!errors.Is(err, http.ErrServerClosed) {
 				t.Errorf("Serve ended with %v", err)
 			}
 		}()

@@ -22,12 +22,15 @@ func TestRead(t *testing.T) {
 	for _, relays := range []int{0, 2} {
 		t.Run(fmt.Sprintf("relays=%d", relays), func(t *testing.T) {
 			t.Parallel()
-			b := start(t, relays, widget("shop", "cart", "red", 1), widget("shop", "till", "blue", 2), widget("zoo", "cage", "red", 3))
+			b := start(t, relays, widget("shop", "cart", "red", 1), widget("shop", "till", "blue", 2),
+				widget("zoo", "cage", "red", 3))
 			b.reads(relays == 0)
 			if relays == 0 {
-				b.says(lines("NAME SHORTNAMES APIVERSION NAMESPACED KIND", "counts example.io/v1 true Count", "widgets wi example.io/v1 true Widget"),
+				b.says(lines("NAME SHORTNAMES APIVERSION NAMESPACED KIND", "counts example.io/v1 true Count",
+					"widgets wi example.io/v1 true Widget"),
 					"api-resources")
-				b.says(lines("NAMESPACE NAME WIDGETS AGE", "shop widgets 2 <unknown>", "zoo widgets 1 <unknown>"), "get", "counts", "-A")
+				b.says(lines("NAMESPACE NAME WIDGETS AGE", "shop widgets 2 <unknown>", "zoo widgets 1 <unknown>"), "get",
+					"counts", "-A")
 			} else {
 				b.says(lines("NAME SHORTNAMES APIVERSION NAMESPACED KIND", "widgets wi example.io/v1 true Widget"), "api-resources")
 			}
@@ -43,11 +46,13 @@ func TestVersion(t *testing.T) {
 		t.Fatal("README.md does not say how kubectl is built")
 	}
 	kubectl := filepath.Join(t.TempDir(), "kubectl")
-	if out, err := exec.Command("go", "-C", "..", "build", "-ldflags", string(build[2]), "-o", kubectl, string(build[3])).CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "-C", "..", "build", "-ldflags", string(build[2]), "-o", kubectl,
+		string(build[3])).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	b := start(t, 0)
-	if out, err := exec.Command(kubectl, "-s", b.url, "version").CombinedOutput(); err != nil || strings.Contains(string(out), "Warning") {
+	if out, err := exec.Command(kubectl, "-s", b.url, "version").CombinedOutput(); err != nil ||
+		strings.Contains(string(out), "Warning") {
 		t.Errorf("version: %v\n%s", err, out)
 	}
 }
@@ -80,15 +85,19 @@ func (b *bench) reads(whole bool) {
 		"get", "widgets", "-A", "-l", "color in (red)", "-L", "color", "--show-labels")
 	b.says(lines("NAME COLOR SIZE AGE", "cart red 1 90m", "till blue 2 90m"), "get", "wi", "-n", "shop", "-o", "wide")
 	b.says(lines("NAME COLOR AGE", "till blue 90m"), "get", "widget", "-n", "shop", "till")
-	b.says(lines("widget.example.io/cart", "widget.example.io/till", "widget.example.io/cage"), "get", "widgets", "-A", "-o", "name")
-	b.says(lines("N S", "cart 1", "till 2", "cage 3"), "get", "widgets", "-A", "-o", "custom-columns=N:.metadata.name,S:.size")
+	b.says(lines("widget.example.io/cart", "widget.example.io/till", "widget.example.io/cage"), "get", "widgets", "-A",
+		"-o", "name")
+	b.says(lines("N S", "cart 1", "till 2", "cage 3"), "get", "widgets", "-A", "-o",
+		"custom-columns=N:.metadata.name,S:.size")
 	b.says("red", "get", "widgets", "-n", "shop", "cart", "-o", "jsonpath={.color}")
-	b.says("widget.example.io/cart condition met", "wait", "-n", "shop", "widget/cart", "--for=jsonpath={.color}=red", "--timeout=60s")
+	b.says("widget.example.io/cart condition met", "wait", "-n", "shop", "widget/cart", "--for=jsonpath={.color}=red",
+		"--timeout=60s")
 
 	explained := []string{"GROUP: example.io", "KIND: Widget", "VERSION: v1", "", "DESCRIPTION:", "<empty>"}
 	if whole { // a relay of serve.Raw knows no fields
 		explained = append(explained, "FIELDS:")
-		for _, field := range []string{"apiVersion <string>", "color <string>", "kind <string>", "metadata <Object>", "size <integer>", "status <Object>"} {
+		for _, field := range []string{"apiVersion <string>", "color <string>", "kind <string>", "metadata <Object>",
+			"size <integer>", "status <Object>"} {
 			explained = append(explained, field, "<no description>", "")
 		}
 		explained = explained[:len(explained)-1]
@@ -96,7 +105,8 @@ func (b *bench) reads(whole bool) {
 	b.says(lines(explained...), "explain", "widgets")
 
 	yaml := b.kubectl("", "get", "widgets", "-n", "shop", "cart", "-o", "yaml")
-	b.hasLines(yaml, "apiVersion: example.io/v1", "kind: Widget", "name: cart", "namespace: shop", "resourceVersion: \"2\"", "color: red", "size: 1")
+	b.hasLines(yaml, "apiVersion: example.io/v1", "kind: Widget", "name: cart", "namespace: shop",
+		"resourceVersion: \"2\"", "color: red", "size: 1")
 	var list struct {
 		Items []struct {
 			Kind, APIVersion, Color string
@@ -115,7 +125,8 @@ func (b *bench) reads(whole bool) {
 		b.Errorf("-o json (-want +got):\n%s", diff)
 	}
 	var one Widget
-	rig.OK(b, json.Unmarshal([]byte(b.kubectl("", "get", "--raw", "/apis/example.io/v1/namespaces/zoo/widgets/cage")), &one))
+	rig.OK(b, json.Unmarshal([]byte(b.kubectl("", "get", "--raw", "/apis/example.io/v1/namespaces/zoo/widgets/cage")),
+		&one))
 	if one.Name != "cage" || one.Size != 3 {
 		b.Errorf("--raw: %+v", one)
 	}

@@ -47,7 +47,8 @@ type GadgetStatus struct {
 // version 2, which knows no kind.
 func gadgets(t *testing.T, store lw.Writable[*Gadget]) *bench {
 	b := &bench{T: t, home: t.TempDir()}
-	h := serve.New(&serve.Options{Logger: slog.New(slog.DiscardHandler), Authorize: func(r *http.Request, _ serve.Attributes) error {
+	h := serve.New(&serve.Options{Logger: slog.New(slog.DiscardHandler), Authorize: func(r *http.Request,
+		_ serve.Attributes) error {
 		if strings.HasPrefix(r.URL.Path, "/openapi/v2") {
 			t.Errorf("kubectl asks for %s", r.URL)
 		}
@@ -79,7 +80,8 @@ func TestWhole(t *testing.T) {
 	})
 	t.Run("etcd", func(t *testing.T) {
 		t.Parallel()
-		gadgets := rig.Must[*etcd.Collection[*Gadget]](t)(etcd.New[*Gadget](testserver.RunEtcd(t, nil).Client, "/registry/gadgets/", nil))
+		gadgets := rig.Must[*etcd.Collection[*Gadget]](t)(etcd.New[*Gadget](testserver.RunEtcd(t, nil).Client,
+			"/registry/gadgets/", nil))
 		whole(t, gadgets)
 	})
 }
@@ -107,7 +109,8 @@ func whole(t *testing.T, store lw.Writable[*Gadget]) {
 		{"apply -f -", blue, "gadget.example.io/a configured"},
 		{"diff -f -", blue, ""},
 		{"apply -f - --server-side", blue, "serverside-applied"},
-		{"apply -f - --server-side --field-manager=other", strings.Replace(blue, "parts: [{name: p, size: 1}]", "parts: [{name: q}]", 1), "serverside-applied"},
+		{"apply -f - --server-side --field-manager=other", strings.Replace(blue, "parts: [{name: p, size: 1}]",
+			"parts: [{name: q}]", 1), "serverside-applied"},
 		{"get gadget a -o jsonpath={.spec.parts[*].name}", "", "p q"},
 		{"!apply -f - --server-side --field-manager=other", gadgetHead + spec, "conflict"},
 		{"apply -f - --server-side --field-manager=other --force-conflicts", gadgetHead + spec, "serverside-applied"},
@@ -118,7 +121,8 @@ func whole(t *testing.T, store lw.Writable[*Gadget]) {
 		{"get gadget a -o jsonpath={.spec.color}", "", "edited"},
 		{"patch gadget a --type=merge -p {\"spec\":{\"color\":\"m\"}}", "", "patched"},
 		{"patch gadget a --type=json -p [{\"op\":\"test\",\"path\":\"/spec/color\",\"value\":\"m\"},{\"op\":\"replace\",\"path\":\"/spec/color\",\"value\":\"j\"}]", "", "patched"},
-		{"!patch gadget a --type=json -p [{\"op\":\"test\",\"path\":\"/spec/color\",\"value\":\"m\"}]", "", "The request is invalid"},
+		{"!patch gadget a --type=json -p [{\"op\":\"test\",\"path\":\"/spec/color\",\"value\":\"m\"}]", "",
+			"The request is invalid"},
 		{"patch gadget a --type=strategic -p {\"spec\":{\"parts\":[{\"name\":\"q\",\"size\":5}]}}", "", "patched"},
 		{"get gadget a -o jsonpath={.spec.color}{.spec.parts[*].name}", "", "jq p"},
 		{"patch gadget a --subresource=status --type=merge -p {\"status\":{\"replicas\":3,\"conditions\":[{\"type\":\"Ready\",\"status\":\"True\"}]},\"spec\":{\"color\":\"no\"}}", "", "patched"},
@@ -143,12 +147,14 @@ func whole(t *testing.T, store lw.Writable[*Gadget]) {
 		{"!explain gadget.spec.none", "", "does not exist"},
 		{"!create -f -", gadgetHead + "spec: {colour: red}\n", "unknown field \"spec.colour\""},
 		// Prune, and delete in all ways.
-		{"apply -f - --prune -l app=x --prune-allowlist=example.io/v1/Gadget", strings.Replace(gadgetHead, "name: a", "name: b", 1) + spec, "gadget.example.io/b created"},
+		{"apply -f - --prune -l app=x --prune-allowlist=example.io/v1/Gadget", strings.Replace(gadgetHead, "name: a",
+			"name: b", 1) + spec, "gadget.example.io/b created"},
 		{"delete gadget a --ignore-not-found --wait", "", "deleted"},
 		{"patch gadget b --type=merge -p {\"metadata\":{\"finalizers\":[\"example.io/x\"]}}", "", "patched"},
 		{"delete gadget b --wait=false", "", "deleted"},
 		{"get gadget b -o jsonpath={.metadata.finalizers}", "", "example.io/x"},
-		{"!patch gadget b --type=merge -p {\"metadata\":{\"finalizers\":[\"example.io/x\",\"example.io/y\"]}}", "", "no new finalizers"},
+		{"!patch gadget b --type=merge -p {\"metadata\":{\"finalizers\":[\"example.io/x\",\"example.io/y\"]}}", "",
+			"no new finalizers"},
 		{"patch gadget b --type=merge -p {\"metadata\":{\"finalizers\":null}}", "", "patched"},
 		{"wait gadget b --for=delete --timeout=60s", "", ""},
 		{"create -f -", gadgetHead, "created"},
@@ -163,7 +169,8 @@ func whole(t *testing.T, store lw.Writable[*Gadget]) {
 		cmd, out, errs := b.command(step.stdin, strings.Fields(command)...)
 		err := cmd.Run()
 		said := words(out.String() + errs.String())
-		if (err != nil) != fails || !strings.Contains(said, step.want) || step.want == "" && said != "" && !strings.HasPrefix(command, "wait") {
+		if (err != nil) != fails || !strings.Contains(said, step.want) || step.want == "" && said != "" &&
+			!strings.HasPrefix(command, "wait") {
 			t.Errorf("kubectl %s: %v\n%s\nwant %q", step.command, err, said, step.want)
 		}
 	}

@@ -115,7 +115,8 @@ func TestWatch(t *testing.T) {
 			w.stop()
 
 			raw := b.kubectl("", "get", "--raw", "/apis/example.io/v1/widgets?watch=1&timeoutSeconds=1&labelSelector=color=blue")
-			if !strings.Contains(raw, `"type":"ADDED"`) || !strings.Contains(raw, `"name":"bag"`) || strings.Contains(raw, "pond") {
+			if !strings.Contains(raw, `"type":"ADDED"`) || !strings.Contains(raw, `"name":"bag"`) ||
+				strings.Contains(raw, "pond") {
 				t.Errorf("--raw of a watch: %s", raw)
 			}
 			b.refused("timed out", "", "wait", "-n", "zoo", "widget/cage", "--for=condition=Ready", "--timeout=1s")
@@ -171,9 +172,11 @@ func TestWrite(t *testing.T) {
 	b.refused("(Conflict)", object, "replace", "-f", "-") // it is of an old version
 	b.says("green", "get", "widget", "-n", "shop", "cart", "-o", "jsonpath={.color}")
 	// A collection that is derived cannot be written.
-	b.refused("(MethodNotAllowed)", `{"apiVersion":"example.io/v1","kind":"Count","metadata":{"namespace":"shop","name":"x"}}`, "create", "-f", "-")
+	b.refused("(MethodNotAllowed)",
+		`{"apiVersion":"example.io/v1","kind":"Count","metadata":{"namespace":"shop","name":"x"}}`, "create", "-f", "-")
 	// A type without annotations cannot keep what kubectl has applied.
 	b.refused(`unknown field "metadata.annotations"`, cart+"color: red\n", "apply", "-f", "-")
 	is(`widget.example.io "cart" deleted from shop namespace`, b.kubectl("", "delete", "widget", "-n", "shop", "cart"))
-	is(`Error from server (NotFound): widgets.example.io "cart" not found`, b.fails("", "delete", "widget", "-n", "shop", "cart"))
+	is(`Error from server (NotFound): widgets.example.io "cart" not found`, b.fails("", "delete", "widget", "-n",
+		"shop", "cart"))
 }

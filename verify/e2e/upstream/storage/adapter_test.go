@@ -100,7 +100,8 @@ func newStore(t *testing.T, s setting) *store {
 
 // relayUntil runs a relay until ctx is done, or again says that another one is to begin. It closes
 // ready when it has synced.
-func relayUntil(ctx context.Context, again chan chan struct{}, h *serve.Handler, src lw.Source[*serve.Object], r serve.Resource[*serve.Object], ready chan struct{}) (next chan struct{}) {
+func relayUntil(ctx context.Context, again chan chan struct{}, h *serve.Handler, src lw.Source[*serve.Object],
+	r serve.Resource[*serve.Object], ready chan struct{}) (next chan struct{}) {
 	ctx, cancel := context.WithCancel(ctx)
 	inf := lw.NewInformer(src, &lw.Options{Logger: slog.New(slog.DiscardHandler)})
 	var running sync.WaitGroup
@@ -142,7 +143,8 @@ func podsAs[T lw.Object](s setting) serve.Resource[T] {
 func serveOn(t *testing.T, s setting, run func(ctx context.Context, h *serve.Handler) error) (url string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	h := serve.New(&serve.Options{Authorize: serve.AllowAll, BookmarkEvery: s.bookmarks, Logger: slog.New(slog.DiscardHandler)})
+	h := serve.New(&serve.Options{Authorize: serve.AllowAll, BookmarkEvery: s.bookmarks,
+		Logger: slog.New(slog.DiscardHandler)})
 	ended := make(chan error, 1)
 	go func() { ended <- run(ctx, h) }()
 	for len(h.Status()) == 0 {
@@ -170,7 +172,8 @@ func client(t *testing.T, url string) rest.Interface {
 	gv := examplev1.SchemeGroupVersion
 	c := rig.Must[*rest.RESTClient](t)(rest.RESTClientFor(&rest.Config{
 		Host: url, APIPath: "/apis", QPS: -1,
-		ContentConfig: rest.ContentConfig{GroupVersion: &gv, NegotiatedSerializer: codecs.WithoutConversion(), ContentType: runtime.ContentTypeJSON},
+		ContentConfig: rest.ContentConfig{GroupVersion: &gv, NegotiatedSerializer: codecs.WithoutConversion(),
+			ContentType: runtime.ContentTypeJSON},
 	}))
 	return c
 }
@@ -260,7 +263,8 @@ func (s *store) options(key string, opts storage.ListOptions) *metav1.ListOption
 	p := opts.Predicate
 	list := &metav1.ListOptions{
 		ResourceVersion: opts.ResourceVersion, ResourceVersionMatch: opts.ResourceVersionMatch,
-		Limit: p.Limit, Continue: p.Continue, AllowWatchBookmarks: p.AllowWatchBookmarks, SendInitialEvents: opts.SendInitialEvents,
+		Limit: p.Limit, Continue: p.Continue, AllowWatchBookmarks: p.AllowWatchBookmarks,
+		SendInitialEvents: opts.SendInitialEvents,
 	}
 	if p.Label != nil {
 		list.LabelSelector = p.Label.String()
@@ -330,7 +334,8 @@ func (s *store) current(ctx context.Context, key string) (*examplev1.Pod, *examp
 	return got, pod, internal(got.DeepCopy(), pod)
 }
 
-func (s *store) Delete(ctx context.Context, key string, out runtime.Object, pre *storage.Preconditions, validate storage.ValidateObjectFunc, _ runtime.Object, _ storage.DeleteOptions) error {
+func (s *store) Delete(ctx context.Context, key string, out runtime.Object, pre *storage.Preconditions,
+	validate storage.ValidateObjectFunc, _ runtime.Object, _ storage.DeleteOptions) error {
 	for {
 		got, pod, err := s.current(ctx, key)
 		if err == nil {
@@ -355,7 +360,8 @@ func (s *store) Delete(ctx context.Context, key string, out runtime.Object, pre 
 	}
 }
 
-func (s *store) GuaranteedUpdate(ctx context.Context, key string, out runtime.Object, ignoreNotFound bool, pre *storage.Preconditions, try storage.UpdateFunc, _ runtime.Object) error {
+func (s *store) GuaranteedUpdate(ctx context.Context, key string, out runtime.Object, ignoreNotFound bool,
+	pre *storage.Preconditions, try storage.UpdateFunc, _ runtime.Object) error {
 	for {
 		got, pod, err := s.current(ctx, key)
 		missing := storage.IsNotFound(err)
@@ -515,7 +521,8 @@ func (s *store) CompactRevision() int64 { return s.oldest.Load() }
 
 func (s *store) GetCurrentResourceVersion(ctx context.Context) (uint64, error) {
 	list := &examplev1.PodList{}
-	if err := s.at(s.reads.Get().MaxRetries(0), "/pods", storage.ListOptions{Recursive: true, Predicate: storage.SelectionPredicate{Limit: 1}}).Do(ctx).Into(list); err != nil {
+	if err := s.at(s.reads.Get().MaxRetries(0), "/pods", storage.ListOptions{Recursive: true,
+		Predicate: storage.SelectionPredicate{Limit: 1}}).Do(ctx).Into(list); err != nil {
 		return 0, err
 	}
 	return strconv.ParseUint(list.ResourceVersion, 10, 64)

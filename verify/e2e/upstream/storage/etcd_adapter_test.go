@@ -83,7 +83,8 @@ func newEtcdStore(t *testing.T, s setting) *etcdStore {
 	inner, err := etcd3.New(client, compactor, codec,
 		func() runtime.Object { return &example.Pod{} }, func() runtime.Object { return &example.PodList{} },
 		"", "/pods/", schema.GroupResource{Resource: "pods"}, identity.NewEncryptCheckTransformer(),
-		etcd3.NewDefaultLeaseManagerConfig(), etcd3.NewDefaultDecoder(codec, storage.APIObjectVersioner{}), storage.APIObjectVersioner{})
+		etcd3.NewDefaultLeaseManagerConfig(), etcd3.NewDefaultDecoder(codec, storage.APIObjectVersioner{}),
+		storage.APIObjectVersioner{})
 	rig.OK(t, err)
 	t.Cleanup(inner.Close)
 	out := &etcdStore{Interface: inner, client: client, keys: &store{setting: s}}

@@ -13,7 +13,8 @@ import (
 var etcdSuites = []string{
 	"RunTestClusterScopedWatch", "RunTestDelayedWatchDelivery", "RunTestDeleteTriggerWatch", "RunTestGetListNonRecursive",
 	"RunTestGetListRecursivePrefix", "RunTestListContinuation", "RunTestListContinuationWithFilter",
-	"RunTestListInconsistentContinuation", "RunTestListPaginationRareObject", "RunTestListPaging", "RunTestNamespaceScopedList",
+	"RunTestListInconsistentContinuation", "RunTestListPaginationRareObject", "RunTestListPaging",
+	"RunTestNamespaceScopedList",
 	"RunTestNamespaceScopedWatch", "RunTestWatch", "RunTestWatchDeleteEventObjectHaveLatestRV", "RunTestWatchFromNonZero",
 	"RunTestWatchFromZero", "RunTestWatcherTimeout",
 }

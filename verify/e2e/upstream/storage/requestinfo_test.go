@@ -23,7 +23,8 @@ func TestRequestInfo(t *testing.T) {
 		Authorize: func(_ *http.Request, a serve.Attributes) error { asked = a; return nil },
 		Forward:   http.HandlerFunc(func(http.ResponseWriter, *http.Request) { forwarded = true }),
 	})
-	infos := &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
+	infos := &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"),
+		GrouplessAPIPrefixes: sets.NewString("api")}
 	compare := func(method, url string) (ok bool) {
 		r, err := http.NewRequest(method, "http://server"+url, nil)
 		if err != nil {
@@ -40,8 +41,9 @@ func TestRequestInfo(t *testing.T) {
 			return false
 		}
 		want := serve.Attributes{
-			Verb: info.Verb, Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource, Subresource: info.Subresource,
-			Namespace: info.Namespace, Name: info.Name, LabelSelector: info.LabelSelector, FieldSelector: info.FieldSelector,
+			Verb: info.Verb, Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource,
+			Subresource: info.Subresource,
+			Namespace:   info.Namespace, Name: info.Name, LabelSelector: info.LabelSelector, FieldSelector: info.FieldSelector,
 			Path: info.Path, Query: r.URL.RawQuery,
 		}
 		if diff := cmp.Diff(want, asked); diff != "" {
@@ -51,19 +53,28 @@ func TestRequestInfo(t *testing.T) {
 	}
 
 	for _, path := range []string{
-		"/", "/api", "/api/", "/api/v1", "/apis/g", "/apis/g/v1", "/healthz", "/version/", "/apiz/v1/pods", "/api/v1beta1/pods",
+		"/", "/api", "/api/", "/api/v1", "/apis/g", "/apis/g/v1", "/healthz", "/version/", "/apiz/v1/pods",
+		"/api/v1beta1/pods",
 		"/api/v1/pods", "/api/v1/pods/", "/api/v1/pods/p", "/api/v1/pods/p/log", "/api/v1/pods/p/log/x/y/z",
-		"/api/v1/namespaces", "/api/v1/namespaces/n", "/api/v1/namespaces/n/", "/api/v1/namespaces/n/status", "/api/v1/namespaces/n/finalize",
-		"/api/v1/namespaces/n/status/x", "/api/v1/namespaces/n/finalize/x/y", "/api/v1/namespaces/n/pods", "/api/v1/namespaces/n/pods/p",
+		"/api/v1/namespaces", "/api/v1/namespaces/n", "/api/v1/namespaces/n/", "/api/v1/namespaces/n/status",
+		"/api/v1/namespaces/n/finalize",
+		"/api/v1/namespaces/n/status/x", "/api/v1/namespaces/n/finalize/x/y", "/api/v1/namespaces/n/pods",
+		"/api/v1/namespaces/n/pods/p",
 		"/api/v1/namespaces/n/pods/p/proxy/a/b/c?d=e", "/api/v1/namespaces/n/namespaces/m/x", "/api/v1/namespaces/n/watch/x",
-		"/api/v1/nodes/n/proxy/api/v1/secrets", "/api/v1/watch/pods", "/api/v1/watch/pods/p", "/api/v1/watch/namespaces", "/api/v1/watch/namespaces/n",
-		"/api/v1/watch/namespaces/n/secrets", "/api/v1/watch/namespaces/n/secrets/s", "/api/v1/watch/namespaces/n/secrets/s/x", "/api/v1/watch/watch/x",
-		"/api/v1/watch/namespaces/n/status", "/api/v1/proxy/nodes/n", "/api/v1/proxy/namespaces/n/pods/p/x/y", "/api/v1/proxy/watch/x",
+		"/api/v1/nodes/n/proxy/api/v1/secrets", "/api/v1/watch/pods", "/api/v1/watch/pods/p", "/api/v1/watch/namespaces",
+		"/api/v1/watch/namespaces/n",
+		"/api/v1/watch/namespaces/n/secrets", "/api/v1/watch/namespaces/n/secrets/s",
+		"/api/v1/watch/namespaces/n/secrets/s/x", "/api/v1/watch/watch/x",
+		"/api/v1/watch/namespaces/n/status", "/api/v1/proxy/nodes/n", "/api/v1/proxy/namespaces/n/pods/p/x/y",
+		"/api/v1/proxy/watch/x",
 		"/apis/g/v1/things", "/apis/g/v1/watch/things", "/apis/g/v1/namespaces/n/things/t/scale", "/apis/g/v1/namespaces/n",
-		"/api/v1/namespaces/n%2Fpods/p", "/api/v1/pods%2Fp", "/api%2Fv1/pods", "/api/v1/pods/%20", "/api/v1/pods/a%2525", "//api/v1/pods", "/api/v1/pods//",
-		"/api/v1/pods/p/log//x", "/api/v1/pods/..p", "/api/v1/namespaces/watch/pods", "/api/watch/pods", "/api/namespaces/n/pods", "/apis/watch/v1/pods",
+		"/api/v1/namespaces/n%2Fpods/p", "/api/v1/pods%2Fp", "/api%2Fv1/pods", "/api/v1/pods/%20", "/api/v1/pods/a%2525",
+		"//api/v1/pods", "/api/v1/pods//",
+		"/api/v1/pods/p/log//x", "/api/v1/pods/..p", "/api/v1/namespaces/watch/pods", "/api/watch/pods",
+		"/api/namespaces/n/pods", "/apis/watch/v1/pods",
 	} {
-		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "get", "Get", "TRACE", "PROXY"} {
+		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "get", "Get",
+			"TRACE", "PROXY"} {
 			if !compare(method, path) && strings.Count(path, "/") > 3 {
 				t.Errorf("%s %s is not forwarded", method, path)
 			}
@@ -75,7 +86,8 @@ func TestRequestInfo(t *testing.T) {
 		}
 	}
 
-	parts := []string{"api", "apis", "v1", "g", "watch", "proxy", "namespaces", "n", "status", "finalize", "pods", "p", "", "", "..", ".", "a%2Fb", "%2e%2e", "log"}
+	parts := []string{"api", "apis", "v1", "g", "watch", "proxy", "namespaces", "n", "status", "finalize", "pods", "p", "",
+		"", "..", ".", "a%2Fb", "%2e%2e", "log"}
 	methods := []string{"GET", "GET", "DELETE", "POST", "x"}
 	rng := rand.New(rand.NewPCG(1, 2))
 	forwards := 0
@@ -104,12 +116,20 @@ func TestRequestInfo(t *testing.T) {
 
 // queries are those of lists and watches, and what may be taken for one.
 var queries = []string{
-	"watch", "watch=", "watch=1", "watch=0", "watch=False", "watch=FALSE", "watch=x", "watch=false&watch=true", "Watch=1", "watch%3D1", "watch=1;x", "watch=%zz",
-	"limit=x", "limit=", "limit=x&watch=1", "timeoutSeconds=x&watch=true", "timeoutSeconds=1.5", "allowWatchBookmarks=maybe&sendInitialEvents=x",
-	"fieldSelector=metadata.name=p", "fieldSelector=metadata.name==p", "fieldSelector=metadata.name!=p", "fieldSelector=metadata.name=", "fieldSelector=metadata.name=a%2Fb",
-	"fieldSelector=metadata.name=..", "fieldSelector=metadata.name=a,metadata.name=b", "fieldSelector=spec.x=y,metadata.name=p&watch=1", "fieldSelector=metadata.name",
-	"fieldSelector=metadata.name=p&fieldSelector=x=y", "fieldSelector=x=y&fieldSelector=metadata.name=p", "fieldSelector=metadata.name=p&limit=x", "fieldSelector=metadata.name=a%255C,b",
-	"fieldSelector=metadata.name=p&labelSelector=(", "fieldSelector=metadata.name=p&labelSelector=a", "labelSelector=a%3Db", "labelSelector=(&watch=1", "fieldSelector=a%3D%3D%3Db&watch=1",
-	"fieldSelector=metadata.namespace=n", "resourceVersion=x&fieldSelector=metadata.name=p", "resourceVersionMatch=x&fieldSelector=metadata.name=p", "continue=x&fieldSelector=metadata.name=p&watch",
-	"timeoutSeconds=9999999999999999999&fieldSelector=metadata.name=p", "fieldSelector=metadata.name=p&sendInitialEvents=", "fieldSelector=metadata.name=p&limit=01",
+	"watch", "watch=", "watch=1", "watch=0", "watch=False", "watch=FALSE", "watch=x", "watch=false&watch=true", "Watch=1",
+	"watch%3D1", "watch=1;x", "watch=%zz",
+	"limit=x", "limit=", "limit=x&watch=1", "timeoutSeconds=x&watch=true", "timeoutSeconds=1.5",
+	"allowWatchBookmarks=maybe&sendInitialEvents=x",
+	"fieldSelector=metadata.name=p", "fieldSelector=metadata.name==p", "fieldSelector=metadata.name!=p",
+	"fieldSelector=metadata.name=", "fieldSelector=metadata.name=a%2Fb",
+	"fieldSelector=metadata.name=..", "fieldSelector=metadata.name=a,metadata.name=b",
+	"fieldSelector=spec.x=y,metadata.name=p&watch=1", "fieldSelector=metadata.name",
+	"fieldSelector=metadata.name=p&fieldSelector=x=y", "fieldSelector=x=y&fieldSelector=metadata.name=p",
+	"fieldSelector=metadata.name=p&limit=x", "fieldSelector=metadata.name=a%255C,b",
+	"fieldSelector=metadata.name=p&labelSelector=(", "fieldSelector=metadata.name=p&labelSelector=a",
+	"labelSelector=a%3Db", "labelSelector=(&watch=1", "fieldSelector=a%3D%3D%3Db&watch=1",
+	"fieldSelector=metadata.namespace=n", "resourceVersion=x&fieldSelector=metadata.name=p",
+	"resourceVersionMatch=x&fieldSelector=metadata.name=p", "continue=x&fieldSelector=metadata.name=p&watch",
+	"timeoutSeconds=9999999999999999999&fieldSelector=metadata.name=p", "fieldSelector=metadata.name=p&sendInitialEvents=",
+	"fieldSelector=metadata.name=p&limit=01",
 }

@@ -188,15 +188,18 @@ func TestStorage(t *testing.T) {
 // TestAllSuites: each of the suites is run, or left out for a reason. Those of the next Kubernetes
 // may be there or not.
 func TestAllSuites(t *testing.T) {
-	dir := rig.Must[[]byte](t)(exec.CommandContext(t.Context(), "go", "list", "-f", "{{.Dir}}", "k8s.io/apiserver/pkg/storage/testing").Output())
+	dir := rig.Must[[]byte](t)(exec.CommandContext(t.Context(), "go", "list", "-f", "{{.Dir}}",
+		"k8s.io/apiserver/pkg/storage/testing").Output())
 	product := func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }
 	//lint:ignore SA1019 build tags do not matter here
-	packages := rig.Must[map[string]*ast.Package](t)(parser.ParseDir(token.NewFileSet(), strings.TrimSpace(string(dir)), product, parser.SkipObjectResolution))
+	packages := rig.Must[map[string]*ast.Package](t)(parser.ParseDir(token.NewFileSet(), strings.TrimSpace(string(dir)),
+		product, parser.SkipObjectResolution))
 	var want []string
 	for _, p := range packages {
 		for _, file := range p.Files {
 			for _, decl := range file.Decls {
-				if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Run") && !strings.HasPrefix(f.Name.Name, "RunBenchmark") {
+				if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Run") &&
+					!strings.HasPrefix(f.Name.Name, "RunBenchmark") {
 					want = append(want, f.Name.Name)
 				}
 			}
