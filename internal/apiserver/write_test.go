@@ -101,6 +101,15 @@ func TestWritesWithoutHTTP(t *testing.T) {
 				b.Errorf("%s was accepted", object)
 			}
 		}
+		for object, want := range map[string]string{
+			`{"metadata":{"name":"a"}}`:       `Pod "a": the namespace is ""`,
+			`{"metadata":{"namespace":"ns"}}`: `Pod: the object has no name`,
+			`[]`:                              `cannot be decoded as Pod`,
+		} {
+			if _, err := b.pods.Update([]byte(object)); !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), want) {
+				b.Errorf("%s: %v, want %s", object, err, want)
+			}
+		}
 	})
 }
 

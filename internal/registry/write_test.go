@@ -186,6 +186,23 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// A strategic merge patch that cannot be applied is refused as kube-apiserver refuses it.
+func TestStrategicPatchRefused(t *testing.T) {
+	k := things(t)
+	m := newMemory(k)
+	mustCreate(t, m, `{"metadata":{"name":"a"}}`)
+	for patch, want := range map[string]string{
+		`{"$retainKeys":["tags"],"size":1}`: `400 invalid patch format of retainKeys`,
+		`{"$retainKeys":"tags"}`:            `400 invalid patch format of retainKeys`,
+		`[1]`:                               `400 error decoding patch`,
+	} {
+		out, _, err := do(m, Request{Verb: Patch, Key: named("a"), ContentType: string(types.StrategicMergePatchType), Body: []byte(patch)})
+		if got := said(k, out, err); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %s, want %s", patch, got, want)
+		}
+	}
+}
+
 // A write that meets another one is decided again, about what is there then.
 func TestRaces(t *testing.T) {
 	k := &Kind{Group: "example.io", Version: "v1", Plural: "things", Kind: "Thing"}
