@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/go-lw/lw/internal/verify/rig"
@@ -40,6 +41,19 @@ func TestResourcesOf(t *testing.T) {
 	}
 	rig.Same(t, "", []string{"A Nodes nodes false *v1.Node", "A Pods pods true *v1.Pod"}, got)
 	rig.Same(t, "of no interface", 0, len(resourcesOf(reflect.TypeFor[*corev1.Pod]())))
+}
+
+// The group and version of a collection, which metrics are labelled with, are those of the client. A
+// fake client has none.
+func TestResourceOfVersion(t *testing.T) {
+	client := kubernetes.NewForConfigOrDie(&rest.Config{})
+	for group, want := range map[string]string{"CoreV1": "v1", "AppsV1": "apps/v1"} {
+		r := resourceOf{group: group}
+		version, ok := r.version(reflect.ValueOf(client))
+		rig.Same(t, group, want+" true", fmt.Sprint(version, " ", ok))
+		_, ok = r.version(reflect.ValueOf(fake.NewClientset()))
+		rig.Same(t, group+" of a fake client", false, ok)
+	}
 }
 
 // A collection of UseAll is listed and watched in its namespace, with the factory's options, and a
