@@ -20,8 +20,13 @@ func another(w *Widget) *Widget {
 
 // Each source breaks a promise about one answer, or one event: no other check need find it.
 func TestBrokenAnswers(t *testing.T) {
-	lists := func(opts func(*metav1.ListOptions), meta func(metav1.ListOptions, *metav1.ListMeta), obj func(*Widget, error) (*Widget, error)) broken {
-		return broken{list: func(src lw.Source[*Widget], ctx context.Context, o metav1.ListOptions, yield yieldObject) (metav1.ListMeta, error) {
+	lists := func(
+		opts func(*metav1.ListOptions), meta func(metav1.ListOptions, *metav1.ListMeta),
+		obj func(*Widget, error) (*Widget, error),
+	) broken {
+		return broken{list: func(
+			src lw.Source[*Widget], ctx context.Context, o metav1.ListOptions, yield yieldObject,
+		) (metav1.ListMeta, error) {
 			asked := o
 			if opts != nil {
 				opts(&o)
@@ -51,7 +56,9 @@ func TestBrokenAnswers(t *testing.T) {
 		"a list with an error for an object": {lists(nil, nil, func(*Widget, error) (*Widget, error) {
 			return nil, errors.New("no widget")
 		}), `List has yielded an error: no widget`},
-		"a list of two goroutines": {broken{list: func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldObject) (metav1.ListMeta, error) {
+		"a list of two goroutines": {broken{list: func(
+			src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldObject,
+		) (metav1.ListMeta, error) {
 			return src.List(ctx, opts, func(w *Widget, err error) error {
 				first := make(chan error)
 				go func() { first <- yield(w, err) }()
@@ -82,13 +89,19 @@ func TestBrokenAnswers(t *testing.T) {
 				o.Limit++
 			}
 		}, nil, nil), `page \d+ has \d+ objects, of \d+ at most`},
-		"pages without an end": {lists(func(o *metav1.ListOptions) { o.Continue = "" }, func(asked metav1.ListOptions, m *metav1.ListMeta) {
+		"pages without an end": {lists(func(o *metav1.ListOptions) {
+			o.Continue = ""
+		}, func(asked metav1.ListOptions, m *metav1.ListMeta) {
 			if asked.Limit > 0 {
 				m.Continue = "again"
 			}
 		}, nil), `the pages do not end|page \d+ is at`},
-		"an event with an error":     {each(func(ev *lw.WatchEvent[*Widget]) { ev.Err = errors.New("no widget") }), `event with an error: no widget`},
-		"an event without a version": {each(func(ev *lw.WatchEvent[*Widget]) { ev.ResourceVersion = "" }), `event of .* at "": resource version ""`},
+		"an event with an error": {each(func(ev *lw.WatchEvent[*Widget]) {
+			ev.Err = errors.New("no widget")
+		}), `event with an error: no widget`},
+		"an event without a version": {each(func(ev *lw.WatchEvent[*Widget]) {
+			ev.ResourceVersion = ""
+		}), `event of .* at "": resource version ""`},
 		"an event of an unknown type": {each(func(ev *lw.WatchEvent[*Widget]) {
 			if ev.Type == watch.Added {
 				ev.Type = "RENAMED"
@@ -104,14 +117,18 @@ func TestBrokenAnswers(t *testing.T) {
 				ev.Object = another(ev.Object)
 			}
 		}), `event of .*is there with UID "another"`},
-		"bookmarks that were not asked for": {broken{watch: func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldEvent) error {
+		"bookmarks that were not asked for": {broken{watch: func(
+			src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldEvent,
+		) error {
 			opts.AllowWatchBookmarks = true
 			return src.Watch(ctx, opts, yield)
 		}}, `a bookmark at \d+ that was not asked for`},
 		"initial events that were not asked for": {each(func(ev *lw.WatchEvent[*Widget]) {
 			ev.InitialEventsEnd = ev.InitialEventsEnd || ev.Type == watch.Bookmark
 		}), `ends initial events that were not asked for`},
-		"initial events that come twice": {broken{watch: func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldEvent) error {
+		"initial events that come twice": {broken{watch: func(
+			src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldEvent,
+		) error {
 			return src.Watch(ctx, opts, func(ev lw.WatchEvent[*Widget]) error {
 				if err := yield(ev); err != nil || !streams(opts) || ev.Type != watch.Added {
 					return err
@@ -119,7 +136,9 @@ func TestBrokenAnswers(t *testing.T) {
 				return yield(ev)
 			})
 		}}, `the initial events have .* twice`},
-		"initial events of an older version": {broken{watch: func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldEvent) error {
+		"initial events of an older version": {broken{watch: func(
+			src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldEvent,
+		) error {
 			return src.Watch(ctx, opts, func(ev lw.WatchEvent[*Widget]) error {
 				if ev.InitialEventsEnd && opts.ResourceVersion != "" {
 					ev.ResourceVersion = plus(opts.ResourceVersion, -1)
@@ -146,9 +165,21 @@ func TestBrokenWrites(t *testing.T) {
 		stored func(*Widget) *Widget
 		says   string
 	}{
-		"no UID":       {func(w *Widget) *Widget { w = another(w); w.UID = ""; return w }, `(Create|Update) .*: it returned no UID`},
-		"no version":   {func(w *Widget) *Widget { w = another(w); w.ResourceVersion = ""; return w }, `(Create|Update) .*: resource version ""`},
-		"version zero": {func(w *Widget) *Widget { w = another(w); w.ResourceVersion = "1"; return w }, `(Create|Update) .*: it returned resource version 1 after \d+`},
+		"no UID": {func(w *Widget) *Widget {
+			w = another(w)
+			w.UID = ""
+			return w
+		}, `(Create|Update) .*: it returned no UID`},
+		"no version": {func(w *Widget) *Widget {
+			w = another(w)
+			w.ResourceVersion = ""
+			return w
+		}, `(Create|Update) .*: resource version ""`},
+		"version zero": {func(w *Widget) *Widget {
+			w = another(w)
+			w.ResourceVersion = "1"
+			return w
+		}, `(Create|Update) .*: it returned resource version 1 after \d+`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -171,7 +202,9 @@ func TestBrokenWrites(t *testing.T) {
 		{"another version", func(stored []*Widget, version string) ([]*Widget, string) {
 			return stored, plus(version, 1)
 		}, `Transact of .*: it returned an object at \d+, and version \d+`},
-		{"no version", func(stored []*Widget, _ string) ([]*Widget, string) { return stored, "" }, `Transact of .*: resource version ""`},
+		{"no version", func(stored []*Widget, _ string) ([]*Widget, string) {
+			return stored, ""
+		}, `Transact of .*: resource version ""`},
 	}
 	for _, tc := range lost {
 		t.Run("a transaction with "+tc.name, func(t *testing.T) {
