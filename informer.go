@@ -140,7 +140,8 @@ func (inf *Informer[T]) WaitForResourceVersion(ctx context.Context, version stri
 // none takes until the next event.
 //
 // Give ctx a deadline. The error is as that of WaitForResourceVersion, or wraps the *[Error] of the
-// list, which OnError does not get; or errors.ErrUnsupported if the source has no versions.
+// list, which OnError does not get; or errors.ErrUnsupported if the source has no versions. Of a kind
+// that nobody serves the version is "".
 func (inf *Informer[T]) CatchUp(ctx context.Context) (version string, err error) {
 	if err := inf.hub.waitForSync(ctx); err != nil {
 		return "", err
@@ -148,7 +149,11 @@ func (inf *Informer[T]) CatchUp(ctx context.Context) (version string, err error)
 	if ctx.Err() != nil {
 		return "", inf.hub.notCaughtUp(context.Cause(ctx))
 	}
-	if HintsOf(inf.r.src).Unversioned {
+	hints := HintsOf(inf.r.src)
+	if hints.Unserved != "" {
+		return "", nil // there is nothing that the server could be newer with
+	}
+	if hints.Unversioned {
 		return "", inf.hub.notCaughtUp(errNoVersions)
 	}
 	a := inf.query.Join(inf.r.serverVersion, inf.hub.spawn, inf.hub.stopped, ErrStopped)
@@ -173,10 +178,12 @@ func (inf *Informer[T]) CatchUp(ctx context.Context) (version string, err error)
 
 // asking returns when a wait for a version asks the source for it.
 func (inf *Informer[T]) asking() asking {
-	if HintsOf(inf.r.src).Progress != nil {
-		return progressAsks
+	hints, ask := HintsOf(inf.r.src), asks
+	if hints.Progress != nil {
+		ask = progressAsks
 	}
-	return asks
+	ask.unserved = hints.Unserved != ""
+	return ask
 }
 
 // Status returns what the informer is doing.

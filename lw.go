@@ -295,6 +295,7 @@ type SourceHints struct {
 	unnamed     bool   // objects may have no name, as in a fake clientset; else that is an error
 	Partial     bool   // objects are left out, so an event may be about one that was never Added
 	Decoder     string // who decodes the objects: "lw", "apimachinery" or "client-go"; see Status.Decoder
+	Unserved    string // why nobody serves the collection, which is empty then; "": it is served; see package kinds
 	// StillHas, if it is set, tells whether the server still has the history that was read: whether
 	// obj, by its resource version and, unless that is empty, its UID, was the newest state of its key
 	// when the collection was at version. After an outage a [Reflector] asks about the newest object

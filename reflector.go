@@ -140,7 +140,11 @@ func (r *Reflector[T]) Run(ctx context.Context) error {
 func (r *Reflector[T]) Status() Status {
 	s := r.recorder.status(r.opts.List)
 	s.Name, s.ResourceVersion = r.opts.Name, r.target.version()
-	if polled := HintsOf(r.src).polled; polled != nil && !s.LastList.IsZero() {
+	hints := HintsOf(r.src)
+	if s.Unserved = hints.Unserved; s.Unserved != "" && (s.Phase == phaseListing || s.Phase == phaseWatching) {
+		s.Phase = phaseUnserved
+	}
+	if polled := hints.polled; polled != nil && !s.LastList.IsZero() {
 		last, due := polled()
 		s.LastList = last
 		if s.NeedsListSince.IsZero() && time.Since(due) > 0 {
@@ -284,12 +288,16 @@ func warn(logger *slog.Logger, e *Error, name, verb string, subject, extra []slo
 
 // listed notes that a whole list was taken over. It ends an outage in which no watch has failed. If
 // a watch has failed, only a watch that makes progress ends the outage.
-func (l *failureLog) listed(op string, objects int, version, decoder string) {
+func (l *failureLog) listed(op string, objects int, version string, hints SourceHints) {
 	if l.logger == nil {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if hints.Unserved != "" {
+		l.waitsLocked(hints.Unserved)
+		return
+	}
 	first := !l.synced
 	l.synced = true
 	if !first {
@@ -299,13 +307,22 @@ func (l *failureLog) listed(op string, objects int, version, decoder string) {
 		return
 	}
 	attrs := []slog.Attr{slog.String("op", op), slog.Int("objects", objects), slog.String("version", version)}
-	if decoder != "" {
-		attrs = append(attrs, slog.String("decoder", decoder))
+	if hints.Decoder != "" {
+		attrs = append(attrs, slog.String("decoder", hints.Decoder))
 	}
 	l.infoLocked("synced", time.Since(l.born), l.requests.Count, attrs...)
 	if !l.requests.Watch {
 		l.requests.End()
 	}
+}
+
+// waitsLocked logs that nobody serves the kind. It ends an outage, too.
+func (l *failureLog) waitsLocked(why string) {
+	if !l.stopped {
+		attrs := []slog.Attr{slog.String("informer", l.name), slog.String("why", why)}
+		l.logger.LogAttrs(context.Background(), slog.LevelInfo, "lw: "+l.name+": waits", attrs...)
+	}
+	l.requests.End()
 }
 
 // recovered notes that the server makes progress.

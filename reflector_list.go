@@ -50,7 +50,7 @@ func (r *Reflector[T]) list(ctx context.Context) outcome {
 	} else {
 		o = r.pages(ctx, limit)
 	}
-	if o.err != nil && o.op != opWatch {
+	if o.err != nil && o.op != opWatch && !isGate(o.err) {
 		r.server.downtime.Lost(begun)
 	}
 	return o
@@ -76,8 +76,11 @@ func (r *Reflector[T]) wayToList() (stream bool, limit int64) {
 // is asked for in pages at once.
 func (s *streamSupport) failed(err error, came bool) (fallback bool) {
 	var older *olderError
+	var late *request.LateError
 	refused, sure := pace.IsRefusal(err)
 	switch {
+	case isGate(err), errors.As(err, &late):
+		return false
 	// The source cannot, or it is as of a server that ignores sendInitialEvents.
 	case errors.Is(err, errNoStream), errors.Is(err, errNoEnd):
 		s.unsupported = true
@@ -216,6 +219,9 @@ func (r *Reflector[T]) page(ctx context.Context, op string, opts metav1.ListOpti
 	})
 	err = causeOf(ctx, err)
 	r.recorder.ended(op, err, r.recorder.now()-begun)
+	if errors.Is(err, request.ErrUnasked) && !errors.Is(err, request.ErrMoved) {
+		err = nil // of a kind that nobody serves there is nothing
+	}
 	return meta, err
 }
 
@@ -255,7 +261,7 @@ func (r *Reflector[T]) takeOver(op string, got *listBuilder[T]) error {
 	r.at.listed, r.at.objects, r.server.refused, r.server.rewound = true, objs, 0, false
 	r.server.downtime.Listed()
 	r.verified()
-	r.log.listed(op, objs, got.version, hints.Decoder)
+	r.log.listed(op, objs, got.version, hints)
 	return nil
 }
 

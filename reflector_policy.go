@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/go-lw/lw/internal/pace"
+	"github.com/go-lw/lw/internal/request"
 )
 
 // This file is the policy: what a reflector does after a request has ended. decide says what, and
@@ -65,6 +66,10 @@ const cutEvery = 5 * time.Second
 // counts, and no case can be read without those above it.
 func decide(o outcome, failures int) verdict {
 	switch {
+	case errors.Is(o.err, request.ErrMoved):
+		return verdict{next: stepList}
+	case errors.Is(o.err, request.ErrUnasked):
+		return verdict{}
 	case o.fallback:
 		return verdict{}
 	case errors.Is(o.err, ErrRewound), o.asked && o.err != nil && isLost(o.err):
@@ -149,6 +154,9 @@ func (r *Reflector[T]) settle(ctx context.Context, o outcome) {
 		r.recovered()
 		r.outage = outage{}
 	}
+	if errors.Is(o.err, request.ErrMoved) {
+		r.beginAnew()
+	}
 	o.relistDidNotHelp = r.outage.relisted
 	if o.refused {
 		o.err = &watchRefusedError{o.err, r.outage.answered}
@@ -182,8 +190,18 @@ func (r *Reflector[T]) settle(ctx context.Context, o outcome) {
 		pause = max(pause, r.outage.Pause(sortOf(o.err), pace.RetryAfter(o.err), time.Now()))
 	}
 	begun := r.recorder.now()
-	pace.Sleep(ctx, pause)
+	request.MemoOf(ctx).Sleep(ctx, pause)
+	// A gate may have ended it.
+	pace.Sleep(ctx, max(r.limiter.Wait(time.Now()), pace.RetryAfter(o.err)-(r.recorder.now()-begun)))
 	r.recorder.paused(r.recorder.now() - begun)
+}
+
+// beginAnew forgets the position: the versions of the list to come are not comparable with those of
+// what was there.
+func (r *Reflector[T]) beginAnew() {
+	r.at.position, r.at.distrust = position{}, r.at.listed
+	r.server.downtime.Listed()
+	r.verified()
 }
 
 // want joins the step that v says to the next one. A server that has refused to say its version is
@@ -207,7 +225,7 @@ func (r *Reflector[T]) reportEnd(o outcome, failed bool) error {
 	if !isOwnEnd(o.err) {
 		r.recorder.requestFailed()
 	}
-	if o.unreported {
+	if o.unreported || isGate(o.err) {
 		return nil
 	}
 	err := &Error{Informer: r.opts.Name, Op: o.op, Err: o.err}
@@ -238,6 +256,8 @@ func (r *Reflector[T]) giveUp(o outcome) error {
 func causeOfList(o outcome) listCause {
 	var proto *protocolError
 	switch {
+	case errors.Is(o.err, request.ErrMoved):
+		return listMoved
 	case errors.As(o.err, &proto) && proto.gap:
 		return listGap
 	case proto != nil:

@@ -33,8 +33,10 @@ type StoreStatus struct {
 type Status struct {
 	StoreStatus
 	// Phase is what is going on now: "idle" before Run, "listing", "streaming" while the initial
-	// events of a streamed list come in, "watching", "waiting" after a failure, or "stopped".
+	// events of a streamed list come in, "watching", "waiting" after a failure, "unserved" while nobody
+	// serves the collection, or "stopped".
 	Phase           string
+	Unserved        string    // why nobody serves the collection and the informer waits, and since when; "": it is served
 	ResourceVersion string    // the version of the store; every event up to it has been applied
 	Ahead           int       // how many keys are ahead of lists and watches; see [Informer.Tell]
 	LastEvent       time.Time // when the last watch event came; zero: none has
@@ -56,8 +58,8 @@ type Status struct {
 	Failed   uint64            // requests that ended with an error, even if the watch was resumed at once
 	Events   map[string]uint64 // of watches, by type, with initial ones: "added", "modified", "deleted" and "bookmark"
 	// ListCauses counts the whole lists that became the content, each under its first reason:
-	// "first", "expired", "gap", "older", "protocol", "unreadable", "failing" or "unversioned". It
-	// has all of these keys; docs/operate.md says what they mean.
+	// "first", "expired", "gap", "older", "protocol", "unreadable", "failing", "unversioned" or "moved".
+	// It has all of these keys; docs/operate.md says what they mean.
 	ListCauses map[string]uint64
 	Undecoded  uint64        // objects that could not be decoded or transformed
 	Backoff    time.Duration // spent in pauses after failures; a pause counts when it has ended
@@ -89,6 +91,7 @@ const (
 	phaseStreaming = "streaming"
 	phaseWatching  = "watching"
 	phaseWaiting   = "waiting"
+	phaseUnserved  = "unserved"
 	phaseStopped   = "stopped"
 )
 
@@ -143,6 +146,9 @@ func (s Status) healthy(grace time.Duration) error {
 func (s Status) unsynced() string {
 	if s.Phase == phaseIdle {
 		return "not synced, since Run has not been called"
+	}
+	if s.Unserved != "" {
+		return fmt.Sprintf("not synced (%s: %s)", s.Phase, s.Unserved)
 	}
 	return fmt.Sprintf("not synced (%s, mode %s)", s.Phase, s.Mode)
 }

@@ -10,6 +10,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/go-lw/lw/internal/request"
 )
 
 // A statusRecorder has what Status shows. Only the goroutine of Run writes it, except that
@@ -154,6 +156,10 @@ func (r *statusRecorder) ended(op string, err error, took time.Duration) {
 	code := codeOf(err)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if errors.Is(err, request.ErrUnasked) {
+		r.requests[op].Started--
+		return
+	}
 	r.requests[op].Ended[code]++
 	r.requests[op].Time += took
 }
@@ -260,12 +266,13 @@ const (
 	listUnreadable
 	listFailing
 	listUnversioned
+	listMoved
 )
 
 // listCauses has the words of Status for them.
 var listCauses = [...]string{
 	listFirst: "first", listExpired: "expired", listGap: "gap", listOlder: "older", listProtocol: "protocol",
-	listUnreadable: "unreadable", listFailing: "failing", listUnversioned: "unversioned",
+	listUnreadable: "unreadable", listFailing: "failing", listUnversioned: "unversioned", listMoved: "moved",
 }
 
 // codeOf returns the code of a request that ended with err. What is no HTTP status is 0,

@@ -136,13 +136,16 @@ func (c *hubCore) unsynced(cause error) error {
 
 // An asking says when a wait for a version asks for it: when it has left it to the collection's own
 // events for that long, and again after pauses, of which this is the first.
-type asking struct{ after, pause time.Duration }
+type asking struct {
+	after, pause time.Duration
+	unserved     bool // nobody serves the collection, so it has no version yet
+}
 
 var (
 	// asks is for a source of which a watch has to be ended, progressAsks for one with
 	// SourceHints.Progress.
-	asks         = asking{200 * time.Millisecond, 3 * time.Second}
-	progressAsks = asking{50 * time.Millisecond, 250 * time.Millisecond}
+	asks         = asking{after: 200 * time.Millisecond, pause: 3 * time.Second}
+	progressAsks = asking{after: 50 * time.Millisecond, pause: 250 * time.Millisecond}
 )
 
 // askMost is the longest pause. The pauses double: perhaps the version never comes.
@@ -159,7 +162,7 @@ func (c *hubCore) waitForResourceVersion(ctx context.Context, version string, as
 	// The store may report the version already. If not, the writer decides the wait later. No
 	// version is missed between the two: the wait was added before this look at the store. If the
 	// look comes before the writer's change, the writer finds the wait after its change.
-	c.waits.moved(reported(), isClosed(c.synced))
+	c.waits.moved(reported(), isClosed(c.synced) && !ask.unserved)
 	err := c.await(ctx, w, ask)
 	if err == nil {
 		return nil

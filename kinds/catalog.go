@@ -1,0 +1,280 @@
+package kinds
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/request"
+)
+
+// A Catalog knows which kinds one server serves. It follows the server's CustomResourceDefinitions,
+// of which it keeps ten fields, and its APIServices. Where it may not, it asks discovery, while a
+// kind is missing.
+//
+// A program has one for each server, which all gates share. The zero value takes its server from
+// the cache that it is given to. Run must be called, unless that cache does. All methods are safe
+// for concurrent use. A Catalog must not be copied.
+type Catalog struct {
+	mu      sync.Mutex
+	url     string            // guarded by mu, as all below
+	client  *http.Client      // nil: http.DefaultClient
+	board   *lw.Board         // of the catalog's own informers
+	onError func(error)       // nil: failures are logged
+	logger  *slog.Logger      // nil: slog.Default
+	names   map[Name]*entry   // those that were asked for
+	changed chan struct{}     // closed at the next change of what is known; see changes
+	asked   chan struct{}     // has room for one: there is something to do
+	running bool              // Run was called
+	ended   chan struct{}     // closed when Run has returned
+	doubts  map[Name]struct{} // served names whose requests got 404
+}
+
+// An entry is what is known of a Name.
+type entry struct {
+	state    State
+	from     uint64             // the first answer of discovery that counts
+	missing  time.Time          // since when discovery is without it, although it was served; zero: it is not
+	news     string             // of its APIServices, at the last look
+	wasOf    bool               // it was served by an APIService
+	followed map[*follower]bool // those to call
+}
+
+// A follower is called for each change of one name, in the goroutine of Run, under no lock. It must
+// return at once.
+type follower struct{ call func(State) }
+
+// New returns a Catalog of the server at url, such as https://10.0.0.1:443. A nil client is
+// http.DefaultClient.
+func New(url string, client *http.Client) *Catalog {
+	return &Catalog{url: strings.TrimRight(url, "/"), client: client}
+}
+
+// Bind says which server a zero Catalog is of, and has the options of its informers. A cache calls
+// it.
+func (c *Catalog) Bind(_ request.Mark, url string, client *http.Client, opts *lw.Options) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.url == "" {
+		c.url, c.client = strings.TrimRight(url, "/"), client
+	}
+	c.board = cmp.Or(c.board, opts.Board)
+	c.logger = cmp.Or(c.logger, opts.Logger)
+	if c.onError == nil {
+		c.onError = opts.OnError
+	}
+}
+
+func (c *Catalog) initLocked() {
+	if c.names == nil {
+		c.names, c.doubts = map[Name]*entry{}, map[Name]struct{}{}
+		c.changed, c.asked, c.ended = make(chan struct{}), make(chan struct{}, 1), make(chan struct{})
+	}
+}
+
+// entryLocked returns the entry of n, which is asked for from now on.
+func (c *Catalog) entryLocked(n Name) *entry {
+	c.initLocked()
+	e := c.names[n]
+	if e == nil {
+		e = &entry{state: State{Why: "the catalog has not answered", Since: time.Now()}, followed: map[*follower]bool{}}
+		c.names[n] = e
+		c.pokeLocked()
+	}
+	return e
+}
+
+// pokeLocked has Run look.
+func (c *Catalog) pokeLocked() {
+	select {
+	case c.asked <- struct{}{}:
+	default:
+	}
+}
+
+func (c *Catalog) poke() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pokeLocked()
+}
+
+// Served returns what is known of n. The catalog learns of n from now on, so the first answer is
+// often that nothing is known.
+func (c *Catalog) Served(n Name) State {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.entryLocked(n).state
+}
+
+// listen has call called at each change of n, until stop, and returns the state before.
+func (c *Catalog) listen(n Name, call func(State)) (s State, stop func()) {
+	f := &follower{call}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.entryLocked(n)
+	e.followed[f] = true
+	return e.state, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(e.followed, f)
+	}
+}
+
+// doubt says that a request for n, which is served, got 404.
+func (c *Catalog) doubt(n Name) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.entryLocked(n)
+	c.doubts[n] = struct{}{}
+	c.pokeLocked()
+}
+
+// Follow calls f with what is known of n, and then with each change, in a goroutine of its own: one
+// call at a time, and the last state of several that came meanwhile. No call begins after stop,
+// which f may call, has returned. The catalog's end ends it as well.
+func (c *Catalog) Follow(n Name, f func(State)) (stop func()) {
+	if f == nil {
+		panic("lw: kinds: Follow: nil function")
+	}
+	news := make(chan struct{}, 1)
+	news <- struct{}{}
+	_, unlisten := c.listen(n, func(State) {
+		select {
+		case news <- struct{}{}:
+		default:
+		}
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		var last State
+		for first := true; ; {
+			select {
+			case <-news:
+			case <-ctx.Done():
+				return
+			case <-c.ended: // made by listen
+				return
+			}
+			s := c.Served(n)
+			if ctx.Err() == nil && (first || !s.same(last)) {
+				f(s)
+			}
+			first, last = false, s
+		}
+	}()
+	return func() {
+		unlisten()
+		cancel()
+	}
+}
+
+// Wait waits until all names are served, as for a readiness probe. The error wraps [ErrAbsent] or,
+// if the catalog has ended, lw.ErrStopped, and says for how long which of them is not served, and
+// why.
+func (c *Catalog) Wait(ctx context.Context, names ...Name) error {
+	return c.wait(ctx, func(s State) bool { return s.Served }, names)
+}
+
+// WaitForSync waits until the catalog has an answer for each name that was asked for.
+func (c *Catalog) WaitForSync(ctx context.Context) error {
+	c.mu.Lock()
+	c.initLocked()
+	var names []Name
+	for n := range c.names {
+		names = append(names, n)
+	}
+	c.mu.Unlock()
+	return c.wait(ctx, func(s State) bool { return s.Known }, names)
+}
+
+func (c *Catalog) wait(ctx context.Context, ok func(State) bool, names []Name) error {
+	for {
+		c.mu.Lock()
+		c.initLocked()
+		var missing []error
+		for _, n := range names {
+			if s := c.entryLocked(n).state; !ok(s) {
+				missing = append(missing, fmt.Errorf("%s: %s, since %v", n, s.Why, time.Since(s.Since).Round(time.Second)))
+			}
+		}
+		changed, ended := c.changed, c.ended
+		c.mu.Unlock()
+		if len(missing) == 0 {
+			return nil
+		}
+		var cause error
+		select {
+		case <-changed:
+			continue
+		case <-ended:
+			cause = lw.ErrStopped
+		case <-ctx.Done():
+			cause = context.Cause(ctx)
+		}
+		return fmt.Errorf("lw: kinds: %w: %w: %w", ErrAbsent, errors.Join(missing...), cause)
+	}
+}
+
+// set makes s what is known of n, and returns whom to call.
+func (c *Catalog) set(n Name, e *entry, s State) (calls []func()) {
+	if s.same(e.state) && s.news == e.state.news {
+		return nil
+	}
+	if s.Since = e.state.Since; !s.same(e.state) {
+		s.Since = time.Now()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e.state = s
+	close(c.changed)
+	c.changed = make(chan struct{})
+	for f := range e.followed {
+		calls = append(calls, func() { f.call(s) })
+	}
+	return calls
+}
+
+// Run keeps the catalog in step until ctx is done, and then returns nil. It asks the server nothing
+// before the first name. A second call returns an error that wraps lw.ErrStarted.
+func (c *Catalog) Run(ctx context.Context) error {
+	c.mu.Lock()
+	c.initLocked()
+	again := c.running
+	c.running = true
+	c.mu.Unlock()
+	if again {
+		return fmt.Errorf("lw: kinds: Catalog: %w", lw.ErrStarted)
+	}
+	defer close(c.ended)
+	select {
+	case <-c.asked:
+	case <-ctx.Done():
+		return nil
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	e := c.newEvidence()
+	defer e.running.Wait()
+	defer cancel()
+	for ctx.Err() == nil {
+		e.start(ctx)
+		crds, services := e.crds.changes(ctx), e.services.changes(ctx)
+		next := e.look(ctx)
+		t := time.NewTimer(next)
+		select {
+		case <-crds:
+		case <-services:
+		case <-c.asked:
+		case <-t.C:
+		case <-ctx.Done():
+		}
+		t.Stop()
+	}
+	return nil
+}

@@ -1,0 +1,453 @@
+package kinds
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"reflect"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/request"
+)
+
+const (
+	// grace is how long an open watch has to bring the last DELETED events of a kind that is gone.
+	grace = 2 * time.Second
+	// quiet is for how long 404 is no failure: a server may learn of a kind later than another one. So
+	// is 429 of a kind that has just come: its storage is not ready.
+	quiet = 10 * time.Second
+	// lifeSign is how often a list that waits for the catalog shows that it is not stalled.
+	lifeSign = 30 * time.Second
+)
+
+// SourceOptions are the options of [Source].
+type SourceOptions[T lw.Object] struct {
+	// Namespace is the one whose objects the source has. Default: all. A kind without namespaces is a
+	// failure then.
+	Namespace string
+	// Make returns the source of a kind that is served, for each kind, version and scope that the name
+	// gets. Default: an lw.HTTP with the catalog's client.
+	Make func(State) lw.Source[T]
+}
+
+// Source returns the source of a kind that may come later, and go: the gate. It is empty while the
+// catalog says that the kind is absent. Then an informer of it makes no request, is in step, and
+// lw.Status.Unserved says why. Deletes come of a list, of an event, or of the end of the kind's
+// CustomResourceDefinition, and of nothing else: where only a version or an APIService is withdrawn,
+// the objects stay as they are.
+//
+// Other wrappers, such as lw.Transform and lw.Wanted, belong around the gate. A nil Catalog stands
+// for one to which all is served, as in a test with fakes, and needs SourceOptions.Make.
+func Source[T lw.Object](c *Catalog, n Name, opts *SourceOptions[T]) lw.Source[T] {
+	g := &gate[T]{catalog: c, name: n}
+	if opts != nil {
+		g.opts = *opts
+	}
+	if c != nil {
+		c.Served(n) // so that the catalog looks for it
+		return g
+	}
+	if g.opts.Make == nil {
+		panic("lw: kinds: Source: a nil Catalog without SourceOptions.Make")
+	}
+	gvr := schema.GroupVersionResource{Group: n.Group, Version: n.Version, Resource: n.Resource}
+	return g.opts.Make(State{Served: true, Known: true, Resource: gvr, Namespaced: true, stand: served, kind: n.Kind})
+}
+
+// A gate is the source of Source.
+type gate[T lw.Object] struct {
+	catalog *Catalog
+	name    Name
+	opts    SourceOptions[T]
+
+	mu    sync.Mutex
+	inner lw.Source[T] // of made; nil: there was none; guarded by mu, as those below
+	made  State
+	// mixed says that there were several, one after the other. The objects that one has decoded are
+	// not lent to another one.
+	mixed bool
+}
+
+// A memory is what the gate remembers of one reflector. Only its goroutine uses it.
+type memory struct {
+	made   string    // what its last list was of; "": it was empty
+	listed bool      // that was a list of the server
+	lost   time.Time // since when there is 404; zero: there is none
+	unwake func()    // nil: no news wakes the reflector
+}
+
+func (g *gate[T]) recall(ctx context.Context) *memory {
+	if request.IsProbe(ctx) || request.PartOf(ctx) != nil {
+		return nil
+	}
+	return request.Recall(ctx, g, func() *memory { return new(memory) })
+}
+
+// source returns the source of what is served.
+func (g *gate[T]) source(s State) lw.Source[T] {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.inner != nil && g.made.Resource == s.Resource && g.made.Namespaced == s.Namespaced && g.made.kind == s.kind {
+		return g.inner
+	}
+	made := g.opts.Make
+	if made == nil {
+		made = g.http
+	}
+	inner := made(s)
+	g.mixed = g.mixed || g.inner != nil && !(reflect.TypeOf(inner).Comparable() && g.inner == inner)
+	g.inner, g.made = inner, s
+	return inner
+}
+
+// http is the Make that a gate has by default.
+func (g *gate[T]) http(s State) lw.Source[T] {
+	g.catalog.mu.Lock()
+	to, client := g.catalog.url, g.catalog.client
+	g.catalog.mu.Unlock()
+	to += "/apis/" + s.Resource.Group
+	if s.Resource.Group == "" {
+		to = to[:len(to)-len("/apis/")] + "/api"
+	}
+	to += "/" + s.Resource.Version
+	if g.opts.Namespace != "" {
+		to += "/namespaces/" + url.PathEscape(g.opts.Namespace)
+	}
+	return &lw.HTTP[T]{URL: to + "/" + s.Resource.Resource, Client: client, Kind: s.kind}
+}
+
+// present returns the source that there is, or nil.
+func (g *gate[T]) present() lw.Source[T] {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.inner
+}
+
+// Hints returns those of the present source, and why there is none.
+func (g *gate[T]) Hints() (h lw.SourceHints) {
+	if inner := g.present(); inner != nil {
+		h = lw.HintsOf(inner)
+	}
+	s := g.catalog.Served(g.name)
+	if s.stand == served {
+		return h
+	}
+	h.NoStream, h.StillHas, h.Progress = true, nil, nil
+	if s.stand != withheld {
+		h.Unserved = s.Why + ", since " + s.Since.UTC().Format(time.RFC3339)
+	}
+	return h
+}
+
+// Reuses is part of [request.Source]. What is lent is taken back where the source cannot use it.
+func (g *gate[T]) Reuses(request.Mark) bool { return true }
+
+// lend returns ctx for a request of inner.
+func (g *gate[T]) lend(ctx context.Context, inner lw.Source[T]) context.Context {
+	g.mu.Lock()
+	mixed := g.mixed
+	g.mu.Unlock()
+	if mixed || !request.Reuses(inner) {
+		return request.WithoutLender(ctx)
+	}
+	return ctx
+}
+
+// Told is part of [lw.Teller].
+func (g *gate[T]) Told(obj lw.Identified) (out T, stays bool, err error) {
+	s := g.catalog.Served(g.name)
+	if s.stand == served {
+		if to, ok := g.source(s).(lw.Teller[T]); ok {
+			return to.Told(obj)
+		}
+		return out, false, fmt.Errorf("lw: kinds: the source is no Teller: %w", errors.ErrUnsupported)
+	}
+	return out, false, fmt.Errorf("lw: kinds: %s: %w", s.Why, errors.ErrUnsupported)
+}
+
+// refusal returns why no request can be made of a kind whose objects are there.
+func (g *gate[T]) refusal(s State) error {
+	switch {
+	case s.stand == withheld:
+		return fmt.Errorf("kinds: %s: %s", g.name, s.Why)
+	case s.stand == served && !s.Namespaced && g.opts.Namespace != "":
+		return fmt.Errorf("kinds: %s: it has no namespaces, and the source is of the namespace %s", g.name, g.opts.Namespace)
+	}
+	return nil
+}
+
+// A turn is one request: what the gate saw at its beginning, and what has changed since.
+type turn struct {
+	State
+	moved chan struct{} // closed when the kind is not as it was
+	stop  func()        // nobody is called any more
+	memo  *request.Memo // of the reflector that asks, or nil
+
+	mu     sync.Mutex
+	news   bool // guarded by mu, as those below
+	gone   bool // moved is closed
+	onMove func()
+}
+
+// begin begins a request. Its end must be called, or stop.
+func (g *gate[T]) begin(ctx context.Context, m *memory) *turn {
+	t := &turn{moved: make(chan struct{})}
+	if m != nil {
+		if m.unwake != nil {
+			m.unwake()
+			m.unwake = nil
+		}
+		t.memo = request.MemoOf(ctx)
+		t.memo.Stir()
+	}
+	t.mu.Lock() // until State is set
+	defer t.mu.Unlock()
+	t.State, t.stop = g.catalog.listen(g.name, t.told)
+	return t
+}
+
+// told is called at news.
+func (t *turn) told(s State) {
+	t.mu.Lock()
+	t.news = true
+	first := !t.gone && (s.stand != t.stand || s.made != t.made || s.Resource != t.Resource || s.Namespaced != t.Namespaced)
+	t.gone = t.gone || first
+	f := t.onMove
+	t.mu.Unlock()
+	if first {
+		close(t.moved)
+		if f != nil {
+			f()
+		}
+	}
+}
+
+// then calls f when the kind is not as it was, at once if it is not.
+func (t *turn) then(f func()) {
+	t.mu.Lock()
+	t.onMove = f
+	gone := t.gone
+	t.mu.Unlock()
+	if gone {
+		f()
+	}
+}
+
+// end ends the turn. After a failure the next news ends the pause of the reflector.
+func (g *gate[T]) end(t *turn, m *memory, err error) {
+	t.stop()
+	if err == nil || t.memo == nil || errors.Is(err, request.ErrMoved) || errors.Is(err, request.ErrUnasked) {
+		return
+	}
+	_, m.unwake = g.catalog.listen(g.name, func(State) { t.memo.Wake() })
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.news { // during the request
+		t.memo.Wake()
+	}
+}
+
+// has reports whether c is closed.
+func has(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// List lists what is served. It waits while nothing is known, and has nothing of an absent kind.
+func (g *gate[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(T, error) error) (meta metav1.ListMeta, err error) {
+	m := g.recall(ctx)
+	for {
+		t := g.begin(ctx, m)
+		switch {
+		case t.stand == absent, t.stand == orphaned && (m == nil || !m.listed):
+			t.stop()
+			if m == nil {
+				return meta, nil
+			}
+			m.made, m.listed = "", false
+			return meta, request.ErrUnasked
+		case t.stand == unknown, t.stand == orphaned:
+			err = waitFor(ctx, t.moved)
+			t.stop()
+			if err != nil {
+				return meta, err
+			}
+			continue
+		}
+		if err = g.refusal(t.State); err == nil {
+			meta, err = g.list(ctx, t, m, opts, yield)
+		}
+		g.end(t, m, err)
+		return meta, err
+	}
+}
+
+// waitFor waits for news, and shows signs of life to the list that it is part of.
+func waitFor(ctx context.Context, news <-chan struct{}) error {
+	tick := time.NewTicker(lifeSign)
+	defer tick.Stop()
+	for {
+		select {
+		case <-news:
+			return nil
+		case <-tick.C:
+			request.LeftOut(ctx)()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (g *gate[T]) list(ctx context.Context, t *turn, m *memory, opts metav1.ListOptions, yield func(T, error) error) (meta metav1.ListMeta, err error) {
+	inner := g.source(t.State)
+	own, cancel := context.WithCancel(request.WithResource(g.lend(ctx, inner), t.Resource.Resource))
+	defer cancel()
+	t.then(cancel)
+	err = g.quietly(own, t, m, func() (some bool, err error) {
+		meta, err = inner.List(own, opts, func(obj T, err error) error {
+			some = true
+			return yield(obj, err)
+		})
+		return some, err
+	})
+	if has(t.moved) && ctx.Err() == nil && g.elsewhere(t) {
+		return metav1.ListMeta{}, request.ErrMoved
+	}
+	if err == nil && m != nil && meta.Continue == "" {
+		m.made, m.listed = t.made, true
+	}
+	return meta, err
+}
+
+// elsewhere reports whether the kind is another one than at the beginning of t.
+func (g *gate[T]) elsewhere(t *turn) bool {
+	s := g.catalog.Served(g.name)
+	return s.stand != served || s.made != t.made
+}
+
+// quietly makes a request, and again where another server may not know the kind yet.
+func (g *gate[T]) quietly(ctx context.Context, t *turn, m *memory, ask func() (some bool, err error)) error {
+	if m == nil {
+		m = new(memory)
+	}
+	for pause := 100 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		some, err := ask()
+		lost, busy := apierrors.IsNotFound(err), apierrors.IsTooManyRequests(err)
+		if err == nil || some || !lost && !busy {
+			m.lost = time.Time{}
+			return err
+		}
+		if lost && m.lost.IsZero() {
+			m.lost = time.Now()
+		}
+		since := m.lost
+		if busy {
+			since = t.Since
+		}
+		if lost {
+			g.catalog.doubt(g.name)
+		}
+		if time.Since(since) >= quiet || has(t.moved) {
+			return &request.LateError{Err: err}
+		}
+		if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
+			pause = max(pause, time.Duration(seconds)*time.Second)
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-t.moved:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		if ctx.Err() != nil || has(t.moved) {
+			return &request.LateError{Err: err}
+		}
+	}
+}
+
+// Watch watches what is served. Of an absent kind it waits for the kind. It ends with an error that
+// has the reflector list anew when the kind has come, has gone, or is another one.
+func (g *gate[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[T]) error) error {
+	m := g.recall(ctx)
+	if m == nil {
+		m = &memory{made: g.catalog.Served(g.name).made}
+	}
+	initial := opts.SendInitialEvents != nil && *opts.SendInitialEvents
+	t := g.begin(ctx, m)
+	err := g.refusal(t.State)
+	switch {
+	case err != nil:
+	case t.stand == served && (initial || m.made == t.made):
+		err = g.watch(ctx, t, m, opts, initial, yield)
+	case t.stand == served, initial, t.stand == absent && m.made != "":
+		err = request.ErrMovedUnasked
+	default:
+		err = idle(ctx, t, opts)
+	}
+	g.end(t, m, err)
+	return err
+}
+
+// idle waits until the kind is not as it was, for as long as a watch lasts.
+func idle(ctx context.Context, t *turn, opts metav1.ListOptions) error {
+	var over <-chan time.Time
+	if opts.TimeoutSeconds != nil {
+		timer := time.NewTimer(time.Duration(*opts.TimeoutSeconds) * time.Second)
+		defer timer.Stop()
+		over = timer.C
+	}
+	select {
+	case <-t.moved:
+	case <-over:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return request.ErrUnasked
+}
+
+func (g *gate[T]) watch(ctx context.Context, t *turn, m *memory, opts metav1.ListOptions, initial bool, yield func(lw.WatchEvent[T]) error) error {
+	inner := g.source(t.State)
+	own, cancel := context.WithCancel(request.WithResource(g.lend(ctx, inner), t.Resource.Resource))
+	defer cancel()
+	if initial {
+		t.then(cancel)
+	} else {
+		t.then(func() { time.AfterFunc(grace, cancel) })
+	}
+	err := g.quietly(own, t, m, func() (some bool, err error) {
+		err = inner.Watch(own, opts, func(ev lw.WatchEvent[T]) error {
+			some = true
+			m.lost = time.Time{}
+			err := yield(ev)
+			if err == nil && ev.InitialEventsEnd {
+				t.then(func() { time.AfterFunc(grace, cancel) })
+				m.made, m.listed = t.made, true
+			}
+			return err
+		})
+		return some, err
+	})
+	if !has(t.moved) || ctx.Err() != nil {
+		return err
+	}
+	now := g.catalog.Served(g.name)
+	switch {
+	case now.stand == absent, now.stand == served && now.made != t.made:
+		return request.ErrMoved
+	case now.stand == withheld:
+		return g.refusal(now)
+	}
+	return request.ErrUnasked // it is as it was, or in another version: the watch goes on
+}
