@@ -72,6 +72,8 @@ type Resource struct {
 	// Validate refuses a write by an error: an APIStatus is sent as it is, and any other is Invalid
 	// with the causes of a field.ErrorList.ToAggregate. It may change nothing.
 	Validate func(ctx context.Context, a Admission) error
+
+	defines bool // see Definitions
 }
 
 // A Server is an API server in memory. It lists, watches, reads and writes objects over HTTP, in
@@ -132,7 +134,7 @@ func StartServer(resources ...Resource) *Server {
 	for _, r := range resources {
 		res := apiserver.Resource{
 			Group: r.Group, Version: r.Version, Resource: r.Plural, Kind: r.Kind, ShortNames: r.ShortNames, Cluster: r.Cluster, Custom: !registry.BuiltIn(r.Group), Status: r.Status, Grace: r.Grace, Fields: r.Fields,
-			Versions: r.Versions, Schema: r.Schema, Managed: r.Managed, Versioned: r.Versioned, Extend: r.extend,
+			Versions: r.Versions, Schema: r.Schema, Managed: r.Managed, Versioned: r.Versioned, Extend: r.extend, Defines: r.defines,
 		}
 		if r.Convert != nil {
 			res.Convert = func(data []byte, version string) ([]byte, error) {

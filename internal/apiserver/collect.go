@@ -20,11 +20,11 @@ func (s *Server) Collect(ctx context.Context) (step string, err error) {
 		raced = false
 		var kinds []*registry.Kind
 		at := map[*registry.Kind]*Collection{}
-		for _, c := range s.collections {
+		for _, c := range s.all() {
 			kinds, at[c.kind] = append(kinds, c.kind), c
 		}
 		all := registry.NewCollector(kinds...)
-		for _, c := range s.collections {
+		for _, c := range s.all() {
 			if c.Resource.fromStored != nil {
 				continue
 			}

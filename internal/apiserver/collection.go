@@ -21,7 +21,8 @@ type Collection struct {
 	Resource Resource
 	kind     *registry.Kind
 	history  *history.Collection[*content]
-	served   *atomic.Bool // see [Server.SetServed]; that of all versions
+	served   *atomic.Bool // see [Server.SetServed]; that of all versions, unless a definition has it
+	wrote    func()       // is called after each write; nil: nobody
 }
 
 // URL returns the path of the collection, or of one namespace in it if namespace is not empty.
@@ -187,9 +188,17 @@ func (s store) Get(_ context.Context, key types.NamespacedName) (*registry.Objec
 	return objectOf(obj, obj.Version), nil
 }
 
+// noted calls wrote after a write that has not failed.
+func (s store) noted(err error) {
+	if err == nil && s.wrote != nil {
+		s.wrote()
+	}
+}
+
 // Create implements [registry.Store].
 func (s store) Create(_ context.Context, o *registry.Object) (*registry.Object, error) {
 	obj, err := s.history.Create(s.stored(o))
+	s.noted(err)
 	if err != nil {
 		return nil, err
 	}
@@ -199,6 +208,7 @@ func (s store) Create(_ context.Context, o *registry.Object) (*registry.Object, 
 // Replace implements [registry.Store].
 func (s store) Replace(_ context.Context, o, old *registry.Object) (*registry.Object, error) {
 	obj, err := s.history.Update(s.stored(o), history.Preconditions{UID: old.Meta.UID, Version: storedOf(old).Version})
+	s.noted(err)
 	if err != nil {
 		return nil, err
 	}
@@ -208,6 +218,7 @@ func (s store) Replace(_ context.Context, o, old *registry.Object) (*registry.Ob
 // Delete implements [registry.Store]. The version of the result is that of the deletion.
 func (s store) Delete(_ context.Context, old *registry.Object) (*registry.Object, error) {
 	last, version, err := s.history.Delete(old.Key(), history.Preconditions{UID: old.Meta.UID, Version: storedOf(old).Version})
+	s.noted(err)
 	if err != nil {
 		return nil, err
 	}

@@ -22,7 +22,7 @@ var shortNames = map[string]string{
 // discovered returns what the server serves, for discovery.
 func (s *Server) discovered() []wire.Resource {
 	var out []wire.Resource
-	for _, c := range s.collections {
+	for _, c := range s.all() {
 		if !c.served.Load() {
 			continue
 		}

@@ -50,6 +50,9 @@ type Resource struct {
 	Versions []string
 	Convert  func(object []byte, version string) ([]byte, error)
 
+	// Defines says that the objects are CustomResourceDefinitions, whose resources the server serves.
+	Defines bool
+
 	fromStored func(*registry.Object) (*registry.Object, error) // of one of the Versions
 }
 

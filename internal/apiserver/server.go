@@ -48,7 +48,8 @@ type Server struct {
 	// Line is the server's resource versions. Its methods do to all collections what happens to a
 	// real server: Compact, Rewind (to a backup), Wipe, Advance, Disconnect and Bookmark.
 	Line        *history.Line
-	collections []*Collection
+	definitions definitions
+	window      int          // Options.Window
 	wrapped     http.Handler // what answers on connections
 
 	mu      sync.Mutex // guards the fields below
@@ -59,11 +60,14 @@ type Server struct {
 	fronts  []*front
 	down    bool
 	unshard bool // shard selectors of requests are ignored
+	// collections is replaced as a whole: definitions come and go.
+	collections []*Collection
 }
 
 // New returns a server without objects. It panics if a Resource has no Resource or no Kind.
 func New(opts Options) *Server {
 	s := &Server{
+		window:  opts.Window,
 		Line:    history.NewLine(),
 		counts:  map[Verb]int{},
 		streams: map[*answer]Request{},
@@ -92,14 +96,29 @@ func New(opts Options) *Server {
 		c.served.Store(true)
 		s.collections = append(s.collections, c)
 		for _, version := range res.Versions {
-			view := &Collection{Resource: res, history: c.history, served: c.served}
-			view.Resource.Version, view.Resource.Type, view.Resource.Proto, view.Resource.Schema = version, nil, nil, nil
-			view.kind = view.Resource.kind()
-			view.Resource.versions(view.kind, c.kind)
-			s.collections = append(s.collections, view)
+			s.collections = append(s.collections, c.inVersion(version, c.served))
+		}
+		if res.Defines {
+			s.definitions.begin(s, c)
 		}
 	}
 	return s
+}
+
+// inVersion returns the collection in another version.
+func (c *Collection) inVersion(version string, served *atomic.Bool) *Collection {
+	view := &Collection{Resource: c.Resource, history: c.history, served: served, wrote: c.wrote}
+	view.Resource.Version, view.Resource.Type, view.Resource.Proto, view.Resource.Schema = version, nil, nil, nil
+	view.kind = view.Resource.kind()
+	view.Resource.versions(view.kind, c.kind)
+	return view
+}
+
+// all returns the collections. The caller must not change the slice.
+func (s *Server) all() []*Collection {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.collections
 }
 
 // Collection returns the collection of a resource, by its plural and group as kubectl names it
@@ -110,7 +129,7 @@ func (s *Server) Collection(resource string) *Collection {
 		func(r *Resource) string { return r.groupResource().String() },
 		func(r *Resource) string { return r.Resource },
 	} {
-		for _, c := range s.collections {
+		for _, c := range s.all() {
 			if names(&c.Resource) == resource {
 				return c
 			}
@@ -151,7 +170,7 @@ func (s *Server) find(path string) (t target, ok bool) {
 		return t, false
 	}
 	t.key, t.subresource = types.NamespacedName{Namespace: p.Namespace, Name: p.Name}, p.Subresource
-	for _, c := range s.collections {
+	for _, c := range s.all() {
 		r := &c.Resource
 		if r.Group == p.Group && r.Version == p.Version && r.Resource == p.Resource && c.served.Load() && !(r.Cluster && p.Namespaced) {
 			t.collection = c
