@@ -275,7 +275,7 @@ func (g *gate[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(
 			if m == nil {
 				return meta, nil
 			}
-			m.made, m.listed = "", false
+			m.made, m.listed, m.lost = "", false, time.Time{}
 			return meta, request.ErrUnasked
 		case t.stand == unknown, t.stand == orphaned:
 			err = waitFor(ctx, t.moved)
@@ -348,7 +348,7 @@ func (g *gate[T]) quietly(ctx context.Context, t *turn, m *memory, ask func() (s
 			m.lost = time.Time{}
 			return err
 		}
-		if lost && m.lost.IsZero() {
+		if lost && (m.lost.IsZero() || m.lost.Before(t.Since)) {
 			m.lost = time.Now()
 		}
 		since := m.lost

@@ -73,7 +73,7 @@ type world struct {
 	catalog  *kinds.Catalog
 	stop     func() // ends the catalog and the informers, and waits for them
 	ctx      context.Context
-	running  *sync.WaitGroup
+	running  sync.WaitGroup
 
 	mu   sync.Mutex
 	urls []string // of all requests
@@ -99,15 +99,7 @@ func (w *world) asked(part string) (n int) {
 }
 
 func newWorld(t *testing.T, more ...lwtest.Resource) *world {
-	w := &world{t: t, server: lwtest.NewServer(t, append(lwtest.Definitions(), more...)...), running: new(sync.WaitGroup)}
-	w.crds = lwtest.Objects[*unstructured.Unstructured](w.server, "customresourcedefinitions")
-	w.services = lwtest.Objects[*unstructured.Unstructured](w.server, "apiservices")
-	w.catalog = kinds.New(w.server.URL(), &http.Client{Transport: w})
-	var cancel context.CancelFunc
-	w.ctx, cancel = context.WithCancel(t.Context())
-	w.stop = func() { cancel(); w.running.Wait() }
-	t.Cleanup(w.stop)
-	return w
+	return (&world{t: t, server: lwtest.NewServer(t, append(lwtest.Definitions(), more...)...)}).begin()
 }
 
 // run runs the catalog.

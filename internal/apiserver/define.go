@@ -79,10 +79,6 @@ func (d *definition) is(typ string) bool {
 	return slices.ContainsFunc(d.Status.Conditions, func(c metav1.Condition) bool { return c.Type == typ && c.Status == metav1.ConditionTrue })
 }
 
-func (d *definition) resource() schema.GroupResource {
-	return schema.GroupResource{Group: d.Spec.Group, Resource: d.Spec.Names.Plural}
-}
-
 // defined is what a server serves of a definition.
 type defined struct {
 	uid         types.UID
@@ -101,15 +97,12 @@ type definitions struct {
 	// ending is set while a definition waits for the end of its objects.
 	ending atomic.Bool
 
-	// Only the goroutine that works uses these. An entry of stored stays: what is left in the storage
-	// of a definition is there for the next one of its name.
-	served map[string]*defined
-	stored map[schema.GroupResource]*history.Collection[*content]
+	served map[string]*defined // by the names of the definitions; only the goroutine that works uses it
 }
 
 func (d *definitions) begin(s *Server, crds *Collection) {
 	d.server, d.crds = s, crds
-	d.served, d.stored = map[string]*defined{}, map[schema.GroupResource]*history.Collection[*content]{}
+	d.served = map[string]*defined{}
 	crds.wrote = d.wrote
 }
 
@@ -155,11 +148,13 @@ func (d *definitions) work() {
 	d.ending.Store(slices.ContainsFunc(all, func(def *definition) bool { return def.Metadata.DeletionTimestamp != nil }))
 	versions := map[schema.GroupVersion]bool{}
 	for _, def := range all {
+		if def.is("NamesAccepted") || def.is("Established") {
+			d.serve(def) // before it is established, as kube-apiserver
+		}
 		if d.settle(def, all) {
 			return // the write has it come again
 		}
 		if def.is("Established") {
-			d.serve(def)
 			for _, v := range def.Spec.Versions {
 				if v.Served {
 					versions[schema.GroupVersion{Group: def.Spec.Group, Version: v.Name}] = true
@@ -286,6 +281,13 @@ func (d *definitions) serve(def *definition) {
 		return // kube-apiserver takes no such definition
 	}
 	base := d.collection(def, &def.Spec.Versions[stored])
+	if of != nil && of.uid == def.Metadata.UID {
+		base.history = of.collections[0].history
+	} else {
+		base.history = history.NewCollection(d.server.Line, history.Options[*content]{
+			Resource: base.Resource.groupResource(), Fields: base.Resource.Fields, Window: d.server.window,
+		})
+	}
 	of = &defined{uid: def.Metadata.UID, generation: def.Metadata.Generation, collections: []*Collection{base}}
 	for _, v := range def.Spec.Versions {
 		if v.Storage {
@@ -318,12 +320,7 @@ func (d *definitions) collection(def *definition, v *definitionVersion) *Collect
 	} else {
 		kind = res.kind() // any JSON
 	}
-	if d.stored[def.resource()] == nil {
-		d.stored[def.resource()] = history.NewCollection(d.server.Line, history.Options[*content]{
-			Resource: res.groupResource(), Fields: res.Fields, Window: d.server.window,
-		})
-	}
-	c := &Collection{Resource: res, history: d.stored[def.resource()], kind: kind, served: new(atomic.Bool), wrote: d.wroteObject}
+	c := &Collection{Resource: res, kind: kind, served: new(atomic.Bool), wrote: d.wroteObject}
 	c.served.Store(v.Served)
 	return c
 }
