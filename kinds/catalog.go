@@ -196,16 +196,7 @@ func (c *Catalog) WaitForSync(ctx context.Context) error {
 
 func (c *Catalog) wait(ctx context.Context, ok func(State) bool, names []Name) error {
 	for {
-		c.mu.Lock()
-		c.initLocked()
-		var missing []error
-		for _, n := range names {
-			if s := c.entryLocked(n).state; !ok(s) {
-				missing = append(missing, fmt.Errorf("%s: %s, since %v", n, s.Why, time.Since(s.Since).Round(time.Second)))
-			}
-		}
-		changed, ended := c.changed, c.ended
-		c.mu.Unlock()
+		missing, changed := c.without(ok, names)
 		if len(missing) == 0 {
 			return nil
 		}
@@ -213,13 +204,27 @@ func (c *Catalog) wait(ctx context.Context, ok func(State) bool, names []Name) e
 		select {
 		case <-changed:
 			continue
-		case <-ended:
+		case <-c.ended:
 			cause = lw.ErrStopped
 		case <-ctx.Done():
 			cause = context.Cause(ctx)
 		}
+		missing, _ = c.without(ok, names)
 		return fmt.Errorf("lw: kinds: %w: %w: %w", ErrAbsent, errors.Join(missing...), cause)
 	}
+}
+
+// without says of which names ok is false, and why.
+func (c *Catalog) without(ok func(State) bool, names []Name) (missing []error, changed <-chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.initLocked()
+	for _, n := range names {
+		if s := c.entryLocked(n).state; !ok(s) {
+			missing = append(missing, fmt.Errorf("%s: %s, since %v", n, s.Why, time.Since(s.Since).Round(time.Second)))
+		}
+	}
+	return missing, c.changed
 }
 
 // set makes s what is known of n, and returns whom to call.

@@ -97,7 +97,7 @@ type evidence struct {
 	c         *Catalog
 	client    *http.Client
 	opts      lw.Options // of the informers
-	refused   bool       // a feed has just ended
+	refused   bool       // a feed has just ended, and was evidence until then
 	running   sync.WaitGroup
 	crds      feed[*crd]
 	services  feed[*apiService]
@@ -130,8 +130,8 @@ func begin[T lw.Object](ctx context.Context, e *evidence, f *feed[T], group func
 	f.mu.Unlock()
 	if refusal != nil && f.inf != nil {
 		f.stop()
+		e.refused = e.refused || !f.denied
 		f.inf, f.again, f.denied, f.missing = nil, time.Now().Add(deniedFor), true, apierrors.IsNotFound(refusal)
-		e.refused = true
 	}
 	if f.inf != nil || time.Now().Before(f.again) {
 		return
