@@ -36,7 +36,7 @@ func reportOf(name string, s lw.Status, now time.Time) board.Informer {
 		kind = board.KindReflector
 	}
 	r := board.Informer{
-		Name: name, Kind: kind, Phase: s.Phase, Synced: s.Synced, ResourceVersion: s.ResourceVersion,
+		Name: name, Kind: kind, Phase: s.Phase, Unserved: s.Unserved, Synced: s.Synced, ResourceVersion: s.ResourceVersion,
 		Mode: string(s.Mode), Decoder: s.Decoder, Pending: s.Pending, LastEvent: moment(s.LastEvent),
 		LastList: moment(s.LastList), ListDue: moment(s.NeedsListSince), SetAside: faultsOf(s.SetAside), Handlers: handlersOf(s.Handlers),
 		Requests: board.Requests{

@@ -67,6 +67,7 @@ func counter(to chan<- prometheus.Metric, d *prometheus.Desc, v float64, labels 
 // informer sends the series of one informer, which the board calls name.
 func informer(to chan<- prometheus.Metric, name string, s lw.Status) {
 	gauge(to, informerSynced, one(s.Synced), name)
+	gauge(to, informerUnserved, one(s.Unserved != ""), name)
 	if s.Handlers != nil { // a reflector does not know
 		gauge(to, informerObjects, float64(s.Objects), name)
 	}

@@ -28,6 +28,7 @@ func ofCollection(name, help string) *prometheus.Desc {
 // The help of each is its line in docs/operate.md; a test holds the two together.
 var (
 	informerSynced         = ofInformer("synced", "1 if a whole list is in the store, else 0.")
+	informerUnserved       = ofInformer("unserved", "1 while nobody serves the kind, and the informer waits for it, else 0.")
 	informerObjects        = ofInformer("objects", "Objects in the store.")
 	informerVersion        = ofInformer("resource_version", "Resource version of the store, if it is a decimal number.")
 	informerLastEvent      = ofInformer("last_event_timestamp_seconds", "When the last watch event came, in Unix time.")

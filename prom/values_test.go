@@ -53,6 +53,7 @@ var told = []lw.HandlerStatus{{Name: "h", Pending: 50, Calls: map[lw.EventType]u
 // Each series has the value that its name says: no two numbers of this status are the same.
 func TestValuesOfAnInformer(t *testing.T) {
 	s := lw.Status{
+		Unserved:        "no CRD serves it",
 		StoreStatus:     lw.StoreStatus{Synced: true, Objects: 12, SetAside: faults(3), Handlers: told},
 		ResourceVersion: "11", LastEvent: time.Unix(1700000000, 250_000_000), LastList: time.Unix(1700000001, 500_000_000),
 		Failures: 13, Epoch: 14,
@@ -111,6 +112,7 @@ func TestValuesOfAnInformer(t *testing.T) {
 		`lw_informer_resource_version{informer="i"} 11`,
 		`lw_informer_set_aside{informer="i"} 3`,
 		`lw_informer_synced{informer="i"} 1`,
+		`lw_informer_unserved{informer="i"} 1`,
 	}
 	rig.Same(t, "", want, got)
 }

@@ -250,6 +250,8 @@ func (s State) outline() string {
 		return "M6 .5a5.5 5.5 0 1 1 0 11 5.5 5.5 0 1 1 0-11zM6 2v8a4 4 0 1 0 0-8z"
 	case Stopping: // a square
 		return "M1 1h10v10H1z"
+	case Waits: // a dash
+		return "M1 5h10v2H1z"
 	case Syncing: // a ring
 		return "M6 .5a5.5 5.5 0 1 1 0 11 5.5 5.5 0 1 1 0-11zM6 2.1a3.9 3.9 0 1 0 0 7.8 3.9 3.9 0 1 0 0-7.8z"
 	}

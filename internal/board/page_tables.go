@@ -91,6 +91,7 @@ func (p *page) informer(inf *Informer) {
 	p.texts(informerColumns[6:], number(inf.Pending))
 	p.Close()
 	p.more(len(informerColumns), func() {
+		p.unserved(inf)
 		p.failure(inf)
 		p.faults(inf.SetAside, "object", "set aside", "Each stays as it was until a version comes that can be used.")
 		p.handlers(inf.Handlers, inf.story(p.now))
@@ -107,6 +108,13 @@ func (p *page) more(columns int, content func()) {
 	content()
 	p.Close()
 	p.Close()
+}
+
+// unserved writes why nobody serves the kind, if nobody does.
+func (p *page) unserved(inf *Informer) {
+	if inf.Unserved != "" {
+		p.Element("p", "Waits: "+inf.Unserved+".", class("why"))
+	}
 }
 
 // failure writes the failure that lasts, if there is one.

@@ -32,6 +32,7 @@ type Informer struct {
 	Kind            Kind      `json:"kind"`
 	State           State     `json:"state"`
 	Phase           string    `json:"phase"`
+	Unserved        string    `json:"unserved,omitempty"` // why nobody serves the kind
 	Synced          bool      `json:"synced"`
 	ResourceVersion string    `json:"resource_version"`
 	Mode            string    `json:"mode"`

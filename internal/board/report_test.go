@@ -22,6 +22,8 @@ func TestStates(t *testing.T) {
 		{Informer{Synced: true}, OK},
 		{Informer{}, Syncing},
 		{Informer{Synced: true, Phase: "stopped"}, Stopping},
+		{Informer{Unserved: "why"}, Syncing},
+		{Informer{Synced: true, Unserved: "why"}, Waits},
 		{Informer{Failure: short}, Retrying},
 		{Informer{Synced: true, Failure: short, Phase: "stopped"}, Retrying},
 		{Informer{Synced: true, Pending: 1024}, OK},

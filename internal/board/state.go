@@ -18,10 +18,11 @@ const (
 	Retrying   State = "retrying"   // requests fail, but not for long
 	Stopping   State = "stopping"   // Run is about to return: it waits for a handler
 	Syncing    State = "syncing"    // the first whole list has not come
+	Waits      State = "waits"      // nobody serves the kind, so there is nothing to follow
 	OK         State = "ok"
 )
 
-var states = []State{Failing, Incomplete, Conflict, Looping, Behind, Retrying, Stopping, Syncing, OK}
+var states = []State{Failing, Incomplete, Conflict, Looping, Behind, Retrying, Stopping, Syncing, Waits, OK}
 
 // rank is smaller for what is worse.
 func (s State) rank() int { return slices.Index(states, s) }
@@ -75,6 +76,8 @@ func (inf *Informer) judge() State {
 		return Stopping
 	case !inf.Synced:
 		return Syncing
+	case inf.Unserved != "":
+		return Waits
 	}
 	return OK
 }
