@@ -34,12 +34,13 @@ var Product = []Room{
 	{"table", []string{"internal/table", "internal/graph/settle"}, []string{"base"}},
 	{"history", []string{"internal/listopts", "internal/history"}, []string{"base"}},
 	{"lw", []string{"."}, []string{"base", "decode", "table", "history"}},
+	{"kinds", []string{"kinds"}, []string{"base", "decode", "lw"}},
 	{"serve", []string{"serve"}, []string{"base", "history", "lw"}},
 	{"tests", []string{"lwtest", "internal/apiserver"}, []string{"base", "decode", "history", "lw"}},
 	{"doors", []string{"etcd", "clientgo", "controllerruntime", "websocket", "prom", "lwdebug", "internal/board"},
-		[]string{"base", "decode", "history", "lw"}},
+		[]string{"base", "decode", "history", "lw", "kinds"}},
 	{"apparatus", []string{"internal/verify/*", "verify/*", "verify/internal/*", "examples/*"},
-		[]string{"base", "decode", "table", "history", "lw", "serve", "tests", "doors"}},
+		[]string{"base", "decode", "table", "history", "lw", "kinds", "serve", "tests", "doors"}},
 }
 
 // Packages are the packages whose rooms are held.
@@ -93,7 +94,7 @@ var Packages = []Package{
 	}},
 	{Folder: "lwtest", Rooms: []Room{
 		{"truth", []string{"doc.go", "truth.go", "fields.go", "mutation.go", "projection*.go"}, nil},
-		{"server", []string{"typed.go", "server.go", "admission.go", "fault.go", "outage.go"}, nil},
+		{"server", []string{"typed.go", "server.go", "definitions.go", "admission.go", "fault.go", "outage.go"}, nil},
 		{"subject", []string{"subject.go", "follows.go"}, []string{"truth"}},
 		{"source", []string{"source.go", "follow.go", "list.go", "witness.go"}, []string{"truth", "subject"}},
 		{"writable", []string{"writable.go"}, []string{"truth", "subject"}},
@@ -110,7 +111,7 @@ var Packages = []Package{
 		{"objects", []string{"resource.go", "negotiate.go", "object.go"}, nil},
 		{"answers", []string{"body.go", "wire.go", "cbor.go", "answer.go", "unit.go"}, []string{"objects"}},
 		{"collection", []string{"collection.go"}, []string{"objects"}},
-		{"server", []string{"server.go", "listen.go", "request.go", "fault.go", "discovery.go", "read.go", "write.go",
+		{"server", []string{"server.go", "listen.go", "request.go", "fault.go", "discovery.go", "define.go", "read.go", "write.go",
 			"collect.go"}, []string{"objects", "answers", "collection"}},
 	}},
 }
