@@ -193,6 +193,7 @@ type packedHistory struct {
 	story  map[string][]string // of each informer's handler; guarded by mu
 	errors []error             // guarded by mu
 	n      int
+	wrong  string // the first difference
 }
 
 type carpRow struct {
@@ -274,12 +275,26 @@ func sorted[T lw.Identified](objs []T) map[lw.Key]T {
 	return m
 }
 
-// compare compares all that can be read of both, and what their handlers were told of each key.
-func (h *packedHistory) compare(rt *rapid.T) {
+// calm ends the faults, and waits until both informers are over them.
+func (h *packedHistory) calm() {
+	h.server.Clear()
+	time.Sleep(20 * time.Minute)
+	synctest.Wait()
+}
+
+// fail notes the first difference.
+func (h *packedHistory) fail(format string, args ...any) {
+	if h.wrong == "" {
+		h.wrong = fmt.Sprintf(format, args...)
+	}
+}
+
+// compare compares all that can be read of both.
+func (h *packedHistory) compare() {
 	synctest.Wait()
 	same := func(what string, want, got any) {
 		if diff := cmp.Diff(want, got); diff != "" {
-			rt.Fatalf("%s (-plain +packed):\n%s", what, diff)
+			h.fail("%s (-plain +packed):\n%s", what, diff)
 		}
 	}
 	same("version", h.plain.Store().ResourceVersion(), h.packed.Store().ResourceVersion())
@@ -288,7 +303,8 @@ func (h *packedHistory) compare(rt *rapid.T) {
 	for key, c := range plain {
 		p, ok := h.packed.Store().Get(key)
 		if !ok {
-			rt.Fatalf("get of %v finds nothing", key)
+			h.fail("get of %v finds nothing", key)
+			continue
 		}
 		same("get", c, p.Open())
 		same("labels", c.Labels, p.GetLabels())
@@ -303,19 +319,19 @@ func (h *packedHistory) compare(rt *rapid.T) {
 	defer h.mu.Unlock()
 	for _, err := range h.errors {
 		if e, ok := err.(*lw.Error); ok && e.Op == "mutation" {
-			rt.Fatal(err)
+			h.fail("%v", err)
 		}
 	}
 }
 
 // stories compares what the handlers were told: the same of each object, if no fault has had the two
 // see other states.
-func (h *packedHistory) stories(rt *rapid.T) {
+func (h *packedHistory) stories() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	a, b := slices.Sorted(slices.Values(h.story["plain"])), slices.Sorted(slices.Values(h.story["packed"]))
 	if diff := cmp.Diff(a, b); diff != "" {
-		rt.Fatalf("handlers (-plain +packed):\n%s", diff)
+		h.fail("handlers (-plain +packed):\n%s", diff)
 	}
 }
 
@@ -327,12 +343,17 @@ func TestPackHistories(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		accept := rapid.SampledFrom([]string{"application/json", "", "application/cbor"}).Draw(rt, "accept")
 		mode := rapid.SampledFrom([]lw.ListMode{lw.ListWhole, lw.ListPages, lw.ListAuto, lw.ListStream}).Draw(rt, "mode")
+		wrong := ""
 		synctest.Test(t, func(t *testing.T) {
 			server := lwtest.NewServer(t, carpResource)
 			h := &packedHistory{server: server, objects: lwtest.Objects[*carp.Carp](server, "carps"),
 				story: map[string][]string{}}
 			h.run(t, rt, accept, mode)
+			wrong = h.wrong
 		})
+		if wrong != "" {
+			rt.Fatal(wrong)
+		}
 	})
 }
 
@@ -352,7 +373,12 @@ func (h *packedHistory) run(t *testing.T, rt *rapid.T, accept string, mode lw.Li
 		write()
 	}
 	h.start(t, accept, mode)
-	outages, faults := lwtest.Outages(), false
+	// With a pause after each step, and no fault, both are told the same.
+	settled, outages := rapid.Bool().Draw(rt, "settled"), lwtest.Outages()
+	faults := !settled
+	if settled {
+		h.calm()
+	}
 	for range rapid.IntRange(1, 12).Draw(rt, "steps") {
 		switch step := rapid.SampledFrom([]string{"write", "write", "write", "remove", "tell", "relist", "restore", "outage",
 			"gc", "look"}).Draw(rt, "step"); step {
@@ -361,18 +387,20 @@ func (h *packedHistory) run(t *testing.T, rt *rapid.T, accept string, mode lw.Li
 		case "remove":
 			_ = h.objects.Delete(lw.KeyOf(newCarp(rapid.SampledFrom(names).Draw(rt, "name"), 0)))
 		case "tell": // before the watch brings it
+			h.calm()
 			h.server.Stall()
 			write()
 			for c := range h.objects.All() {
 				_, _ = h.plain.Tell(c), h.packed.Tell(c)
 			}
-			h.compare(rt)
+			h.compare()
 			h.server.Clear()
 		case "relist":
 			h.server.Advance(3)
 			h.server.Compact()
 			h.server.Break()
 			write()
+			faults = true
 		case "restore":
 			write()
 			_ = h.server.Restore(1)
@@ -387,17 +415,17 @@ func (h *packedHistory) run(t *testing.T, rt *rapid.T, accept string, mode lw.Li
 		case "gc":
 			runtime.GC()
 		case "look":
-			h.compare(rt)
+			h.calm()
+			h.compare()
 		}
-		if rapid.Bool().Draw(rt, "settle") {
+		if settled || rapid.Bool().Draw(rt, "settle") {
 			time.Sleep(time.Second)
 			synctest.Wait()
 		}
 	}
-	h.server.Clear()
-	time.Sleep(20 * time.Minute)
-	h.compare(rt)
+	h.calm()
+	h.compare()
 	if !faults {
-		h.stories(rt)
+		h.stories()
 	}
 }

@@ -67,6 +67,11 @@ type Decoder struct {
 	// Wanted are the objects of the informers, as [lw.Wanted] says. The informers then have the
 	// methods KeyState and WaitForKey of [lw.Informer]. Nil: all.
 	Wanted lw.WantedSet
+	// Pack keeps the objects of informers as the compressed bytes that the server has sent, as
+	// [lw.Pack] does: a read, a handler and the function of an index get them decoded, and nobody else
+	// sees it. What client-go decodes is not packed, nor are the objects of [Decoder.Source], of a
+	// [Reflector] and of an informer with a transform. docs/memory.md says what it costs.
+	Pack bool
 	// Trust says that the ListerWatchers return what the server sends, or change nothing but the
 	// kinds of metadata objects. Then nothing is compared.
 	Trust bool
@@ -82,7 +87,7 @@ func (d Decoder) NewInformerWithOptions(lister cache.ListerWatcher, example runt
 	if isNil(lister) {
 		panic("clientgo: Decoder.NewInformer: nil lister-watcher")
 	}
-	return newSharedInformer(d.Source(lister, example), example, opts, d.Options, d.Wanted)
+	return newSharedInformer(d.packable(lister, example), example, opts, d.Options, d.Wanted)
 }
 
 // Source is like [Source], but lw decodes the objects. Objects of the type
@@ -92,6 +97,16 @@ func (d Decoder) Source(lister cache.ListerWatcher, example runtime.Object) lw.S
 	if isNil(lister) {
 		panic("clientgo: Decoder.Source: nil lister-watcher")
 	}
+	return d.source(lister, example, false)
+}
+
+// packable is Source for an informer, whose store may have cells.
+func (d Decoder) packable(lister cache.ListerWatcher, example runtime.Object) lw.Source[metav1.Object] {
+	return d.source(lister, example, d.Pack)
+}
+
+// source is Source. With pack it yields cells.
+func (d Decoder) source(lister cache.ListerWatcher, example runtime.Object, pack bool) lw.Source[metav1.Object] {
 	object, ok := decodedType(example)
 	if !ok {
 		s := newSource[metav1.Object](lister, example)
@@ -99,8 +114,8 @@ func (d Decoder) Source(lister cache.ListerWatcher, example runtime.Object) lw.S
 		return s
 	}
 	gvk := example.GetObjectKind().GroupVersionKind()
-	s := &capturedSource{decoder: d, object: object, kind: gvk.Kind}
-	s.teller = sync.OnceValue(func() *lw.HTTP[metav1.Object] { return s.httpOf("") })
+	s := &capturedSource{decoder: d, object: object, kind: gvk.Kind, pack: pack}
+	s.teller = sync.OnceValue(func() lw.Teller[metav1.Object] { return s.ofHTTP(s.httpOf("")) })
 	if s.kind == "" {
 		s.kind = d.kindOf(example)
 	}
@@ -160,8 +175,11 @@ type capturedSource struct {
 	// http decodes the answers for its URL; nil: lw has decoded nothing yet. It is kept as long as
 	// the ListerWatcher asks for the same collection, since it learns from what it decodes.
 	http atomic.Pointer[lw.HTTP[metav1.Object]]
+	// pack: cells are yielded. from is what yields them from http.
+	pack bool
+	from atomic.Pointer[lw.Teller[metav1.Object]]
 	// teller decodes what is told, in any goroutine.
-	teller func() *lw.HTTP[metav1.Object]
+	teller func() lw.Teller[metav1.Object]
 }
 
 // Hints returns what is known of the ListerWatcher. If lw sends its requests it is no fake, but may
@@ -203,7 +221,7 @@ func (s *capturedSource) Told(obj lw.Identified) (out metav1.Object, stays bool,
 	if !s.decoder.Trust && !s.compared.Load() {
 		return nil, false, lw.ErrKeep
 	}
-	if out, stays, err = s.teller().Told(obj); stays {
+	if out, stays, err = s.teller().Told(obj); stays && !s.pack {
 		s.finish(out)
 	}
 	return out, stays, err
@@ -231,7 +249,9 @@ func (s *capturedSource) List(ctx context.Context, opts metav1.ListOptions, yiel
 		return listMeta, err
 	}
 	return s.of(own).List(s.lend(own.probe.ctx), opts, func(obj metav1.Object, err error) error {
-		s.finish(obj)
+		if !s.pack {
+			s.finish(obj)
+		}
 		return yield(obj, err)
 	})
 }
@@ -244,17 +264,29 @@ func (s *capturedSource) Watch(ctx context.Context, opts metav1.ListOptions, yie
 		return err
 	}
 	return s.of(own).Watch(s.lend(own.probe.ctx), opts, func(ev lw.WatchEvent[metav1.Object]) error {
-		s.finish(ev.Object)
+		if !s.pack {
+			s.finish(ev.Object)
+		}
 		return yield(ev)
 	})
 }
 
-// of returns the lw.HTTP that decodes a.
-func (s *capturedSource) of(a *answered) *lw.HTTP[metav1.Object] {
-	http := s.http.Load()
-	if http == nil || http.URL != a.collection {
-		http = s.httpOf(a.collection)
-		s.http.Store(http)
+// of returns what decodes a: an lw.HTTP, perhaps packed.
+func (s *capturedSource) of(a *answered) lw.Teller[metav1.Object] {
+	if http := s.http.Load(); http != nil && http.URL == a.collection {
+		return *s.from.Load()
+	}
+	http := s.httpOf(a.collection)
+	from := s.ofHTTP(http)
+	s.from.Store(&from)
+	s.http.Store(http)
+	return from
+}
+
+// ofHTTP returns http, or what packs its objects.
+func (s *capturedSource) ofHTTP(http *lw.HTTP[metav1.Object]) lw.Teller[metav1.Object] {
+	if s.pack {
+		return newPackedSource(http, s.finish)
 	}
 	return http
 }

@@ -42,7 +42,7 @@ func NewControllerWithOptions(options cache.InformerOptions) (cache.Indexer, cac
 
 // NewController is like [NewControllerWithOptions], but lw decodes the objects.
 func (d Decoder) NewController(options cache.InformerOptions) (cache.Indexer, cache.Controller) {
-	return newController("Decoder.NewController", options, d.Source, d.Options)
+	return newController("Decoder.NewController", options, d.packable, d.Options)
 }
 
 func plainSource(listerWatcher cache.ListerWatcher, example runtime.Object) lw.Source[metav1.Object] {

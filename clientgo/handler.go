@@ -46,7 +46,7 @@ func (h *eventHandler[T]) add(obj T) {
 	}
 	h.failed = true
 	defer utilruntime.HandleCrashWithLogger(h.logger)
-	h.to.OnAdd(obj, !h.synced)
+	h.to.OnAdd(opened(obj), !h.synced)
 	h.failed = false
 }
 
@@ -56,7 +56,7 @@ func (h *eventHandler[T]) update(old, new T) {
 	}
 	h.failed = true
 	defer utilruntime.HandleCrashWithLogger(h.logger)
-	h.to.OnUpdate(old, new)
+	h.to.OnUpdate(opened(old), opened(new))
 	h.failed = false
 }
 
@@ -66,7 +66,7 @@ func (h *eventHandler[T]) delete(last T) {
 	}
 	h.failed = true
 	defer utilruntime.HandleCrashWithLogger(h.logger)
-	h.to.OnDelete(last)
+	h.to.OnDelete(opened(last))
 	h.failed = false
 }
 

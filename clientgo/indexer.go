@@ -169,7 +169,7 @@ func (x *indexer[T]) List() []any {
 	snap := x.store.Snapshot()
 	out := make([]any, 0, snap.Len())
 	for obj := range snap.All() {
-		out = append(out, obj)
+		out = append(out, opened(obj))
 	}
 	return out
 }
@@ -204,7 +204,7 @@ func (x *indexer[T]) get(key lw.Key) (item any, exists bool, err error) {
 	if !ok {
 		return nil, false, nil // not any(obj), which would be a nil pointer and not nil
 	}
-	return obj, true, nil
+	return opened(obj), true, nil
 }
 
 func (x *indexer[T]) AddIndexers(indexers cache.Indexers) error {
@@ -236,7 +236,7 @@ func newIndex[T lw.Object](store lw.Indexed[T], name string, values cache.IndexF
 		return lw.NewIndex(store, T.GetNamespace) // without allocations
 	}
 	return lw.NewMultiIndex(store, func(obj T) iter.Seq[string] {
-		v, err := values(obj)
+		v, err := values(opened(obj))
 		if err != nil {
 			panic(fmt.Errorf("unable to calculate an index entry for key %q on index %q: %w", keyString(lw.KeyOf(obj)), name, err))
 		}
@@ -293,7 +293,7 @@ func (x *indexer[T]) ByIndex(name, value string) ([]any, error) {
 func lookup[T lw.Object](index *lw.Index[string, T], value string) []any {
 	out := make([]any, 0, index.Len(value))
 	for obj := range index.Lookup(value) {
-		out = append(out, obj)
+		out = append(out, opened(obj))
 	}
 	return out
 }
@@ -326,7 +326,7 @@ func lookupAny[T lw.Object](changed func(ctx context.Context, value string) <-ch
 	}
 	out := make([]any, 0, len(found))
 	for _, obj := range found {
-		out = append(out, obj)
+		out = append(out, opened(obj))
 	}
 	return out
 }

@@ -39,7 +39,7 @@ func (s *lateSource) source() lw.Source[metav1.Object] {
 }
 
 func (s *lateSource) apply(obj metav1.Object) (metav1.Object, error) {
-	out, err := s.transform(obj)
+	out, err := s.transform(own(obj))
 	if err != nil || isNil(out) {
 		return nil, err
 	}

@@ -82,7 +82,7 @@ func UseAll[F ~func(C, time.Duration) cache.SharedIndexInformer, C any](factory 
 			}
 			source := plainSource
 			if o.Decoder != nil {
-				source = o.Decoder.Source
+				source = o.Decoder.packable
 			}
 			return newLazyInformer(waits, func(onError func(error)) *owned {
 				return newSharedInformer(sharded(source(from, example), o.TweakListOptions), example, options, &lw.Options{OnError: onError}, nil)

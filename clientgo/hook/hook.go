@@ -5,6 +5,7 @@
 //
 //	LW=off          client-go's own informers run, as if the program had not been built by lwbuild
 //	LW_REPORT=file  a page about the informers: at the end, on SIGUSR1, and each second until then
+//	LW_PACK=1       the informers keep their objects packed: see Decoder.Pack
 //	LW_BOARD=:port  serves lw's board
 //
 // LW_DECODE=standard is read by package lw: see lw.HTTP.Standard.
@@ -98,7 +99,7 @@ func Exit(code int) int {
 
 // decoder makes the informers of lw.
 func (s *state) decoder(pageSize int64, onError func(error)) clientgo.Decoder {
-	return clientgo.Decoder{Options: &lw.Options{Board: &s.board, PageSize: pageSize, OnError: onError}}
+	return clientgo.Decoder{Pack: os.Getenv("LW_PACK") == "1", Options: &lw.Options{Board: &s.board, PageSize: pageSize, OnError: onError}}
 }
 
 // Informer stands for cache.NewSharedIndexInformerWithOptions.

@@ -84,7 +84,7 @@ var Packages = []Package{
 		{"writes", []string{"write.go"}, []string{"requests", "codecs", "collection"}},
 	}},
 	{Folder: "clientgo", Module: true, Rooms: []Room{
-		{"sources", []string{"doc.go", "clientgo.go", "source.go", "transform.go", "resync.go", "shard.go", "records.go",
+		{"sources", []string{"doc.go", "clientgo.go", "source.go", "transform.go", "packed.go", "resync.go", "shard.go", "records.go",
 			"enqueue.go", "reasons.go", "retrywatcher.go"}, nil},
 		{"informers", []string{"handler.go", "metrics.go", "indexer.go", "informer.go", "factory.go"}, []string{"sources"}},
 		{"new", []string{"newinformer.go", "watcherror.go"}, []string{"sources", "informers"}},
