@@ -35,6 +35,27 @@ import (
 	"github.com/go-lw/lw/lwtest"
 )
 
+// What docs/memory.md shows of Pack.
+func TestPackPage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, httpClient := served(t, protoPods)
+		rig.Must[apiserver.Object](t)(server.Collection("pods").Create(pod("default", "a")))
+		const url = "http://server/api/v1/pods"
+		key, used := lw.Key{Namespace: "default", Name: "a"}, ""
+		use := func(p *corev1.Pod) { used += p.Name }
+		src := lw.Pack(&lw.HTTP[*corev1.Pod]{URL: url, Client: httpClient}, lw.PackOptions{})
+		pods := lw.NewInformer(src, nil) // an Informer[*lw.Packed[*corev1.Pod]]
+		rig.Start(t, pods)
+		rig.OK(t, pods.WaitForSync(t.Context()))
+		if p, ok := pods.Store().Get(key); ok {
+			use(p.Open())
+		}
+		if used != "a" {
+			t.Errorf("used is %q", used)
+		}
+	})
+}
+
 // What docs/memory.md keeps of a pod, by a podPlace and by a function.
 func TestMemoryPage(t *testing.T) {
 	type place struct {
