@@ -349,16 +349,16 @@ func (h *hub[T]) drop(units []Key) error {
 	}, func() {})
 }
 
-// layWantedLocked takes out of a list what nobody wants, and what it does not have whole, and lays
-// over it what was read at a later version.
-func (h *hub[T]) layWantedLocked(l *wholeList[T], objs []T) []T {
+// withWantedLocked returns the objects of a list that somebody wants, and those of units that were
+// read at a later version. It leaves out units that the list does not have whole.
+func (h *hub[T]) withWantedLocked(l *wholeList[T], objs []T) []T {
 	w := h.demand
 	w.reachedLocked(l)
-	laid := make([]T, 0, len(objs))
+	wanted := make([]T, 0, len(objs))
 	for _, obj := range objs {
 		unit := w.UnitOf(KeyOf(obj))
 		if _, newer := w.ahead[unit]; !newer && w.InList(unit) {
-			laid = append(laid, obj)
+			wanted = append(wanted, obj)
 		}
 	}
 	for key, obj := range h.shownLocked(w.ahead) {
@@ -366,15 +366,15 @@ func (h *hub[T]) layWantedLocked(l *wholeList[T], objs []T) []T {
 			obj = m.base
 		}
 		if !equal.IsZero(obj) {
-			laid = append(laid, obj)
+			wanted = append(wanted, obj)
 		}
 	}
 	for key, m := range h.marks.of {
 		if _, ok := w.ahead[w.UnitOf(key)]; ok && equal.IsZero(m.shown) && !equal.IsZero(m.base) {
-			laid = append(laid, m.base)
+			wanted = append(wanted, m.base)
 		}
 	}
-	return laid
+	return wanted
 }
 
 // reachedLocked forgets at which version a unit was read, if a whole list has had that.

@@ -286,7 +286,7 @@ func (t *informerTarget[T]) withdraw(g *eventGroup[T]) {
 	t.failed = nil
 	for i := range g.events {
 		if e := &g.events[i]; e.writes() && !equal.IsZero(e.object()) {
-			t.rejected(e.object())
+			t.leaveUnlessStored(e.object())
 		}
 	}
 }
@@ -318,7 +318,7 @@ func (t *informerTarget[T]) settle(g *eventGroup[T]) bool {
 	for _, err := range t.failed {
 		e := g.of(err.Key)
 		e.err = err
-		t.rejected(e.object())
+		t.leaveUnlessStored(e.object())
 	}
 	t.failed = nil
 	return false
@@ -349,9 +349,9 @@ func (t *informerTarget[T]) panicked(p *Panic) *Error {
 	return &Error{Op: opIndex, Key: p.Key, Err: p}
 }
 
-// enter, leave and rejected keep the mutation detector in step with the store. enter is called
-// before obj is stored, leave when it no longer is, and rejected when it may not have been stored
-// after all. They do nothing without a detector.
+// enter, leave and leaveUnlessStored keep the mutation detector in step with the store. enter is
+// called before obj is stored, leave when it no longer is, and leaveUnlessStored when it may not
+// have been stored after all. They do nothing without a detector.
 func (t *informerTarget[T]) enter(obj T) {
 	if t.detector != nil {
 		t.detector.add(obj)
@@ -364,7 +364,7 @@ func (t *informerTarget[T]) leave(obj T) {
 	}
 }
 
-func (t *informerTarget[T]) rejected(obj T) {
+func (t *informerTarget[T]) leaveUnlessStored(obj T) {
 	if t.detector == nil {
 		return
 	}
@@ -373,27 +373,26 @@ func (t *informerTarget[T]) rejected(obj T) {
 	}
 }
 
-// compare works out what l changes in the store. Writers of the store wait until replace. If
-// indexes have panicked, nothing waits and nothing has changed.
+// compare works out what l changes in the store. Writers of the store wait until replace.
+//
+// If indexes panic, failed has an error for each object at which one did. Then no writer waits, and
+// nothing has changed. The caller takes these objects out of l, and calls compare again.
 func (t *informerTarget[T]) compare(l *wholeList[T]) (failed []*Error) {
-	var laid []T
+	var compared []T // the objects of l, with the overlay
+	var panics []*Panic
 	how := table.Comparison[T]{
-		Same: func(old, new T) bool {
-			_, doubted := t.distrusted[KeyOf(new)]
-			return sameContent(old, new, l.distrust || doubted)
-		},
+		Same:     func(old, new T) bool { return t.same(l, old, new) },
 		Distrust: l.distrust,
 		Newer:    notOlder[T],
 		Keep:     func(key Key) bool { _, ok := l.keep[key]; return ok },
-		Amend: func(objs []T) []T {
-			laid = t.lay(l, objs)
-			for _, obj := range laid {
+		Amend: func(objs []T) []T { // writers wait, so the overlay stays as it is
+			compared = t.withOverlay(l, objs)
+			for _, obj := range compared {
 				t.enter(obj)
 			}
-			return laid
+			return compared
 		},
 	}
-	var panics []*Panic
 	if t.opts.OnPanic != nil {
 		how.Recover = func(key Key, v any) { panics = append(panics, t.indexPanic(key, v)) }
 	}
@@ -402,11 +401,17 @@ func (t *informerTarget[T]) compare(l *wholeList[T]) (failed []*Error) {
 		failed = append(failed, t.panicked(p))
 	}
 	if l.staged == nil {
-		for _, obj := range laid {
-			t.rejected(obj) // the next compare enters those that are left
+		for _, obj := range compared {
+			t.leaveUnlessStored(obj) // the next compare enters the objects that are left
 		}
 	}
 	return failed
+}
+
+// same reports whether new, which is in l, has the content of old.
+func (t *informerTarget[T]) same(l *wholeList[T], old, new T) bool {
+	_, doubted := t.distrusted[KeyOf(new)]
+	return sameContent(old, new, l.distrust || doubted)
 }
 
 // replace makes l, which was compared, the store's content. See hub.commit for what is appended to
@@ -435,7 +440,7 @@ func (t *informerTarget[T]) replace(l *wholeList[T], report string, shown func()
 		}
 		// The store does not take an object whose version it has already.
 		for _, obj := range l.objs {
-			t.rejected(obj)
+			t.leaveUnlessStored(obj)
 		}
 	}
 	if l.distrust {

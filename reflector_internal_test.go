@@ -135,6 +135,45 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+// What a streamed list that fails, perhaps several times in a row, says about streams.
+func TestStreamSupport(t *testing.T) {
+	network := &net.OpError{Op: "read", Err: syscall.ECONNRESET}
+	internal := apierrors.NewInternalError(errors.New("etcd"))
+	gone := streamSupport{unsupported: true}
+	doubted := streamSupport{refusedOnce: true}
+	for name, tc := range map[string]struct {
+		err   error
+		came  bool
+		times int // in a row; the last one must fall back if streams are not believed any more
+		want  streamSupport
+	}{
+		"the source has none":                        {errNoStream, false, 1, gone},
+		"the server ignores the question":            {errNoEnd, true, 1, gone},
+		"refused for good, whatever pages do":        {apierrors.NewBadRequest("sendInitialEvents"), false, 1, gone},
+		"refused, as a missing right is":             {apierrors.NewForbidden(schema.GroupResource{}, "", nil), false, 1, doubted},
+		"refused by a server that went back":         {fmt.Errorf("%w: %w", ErrRewound, apierrors.NewBadRequest("x")), false, 3, streamSupport{}},
+		"busy":                                       {apierrors.NewTooManyRequests("later", 1), true, 3, streamSupport{}},
+		"older":                                      {&olderError{got: "1", seen: "2"}, true, 3, streamSupport{}},
+		"no network":                                 {network, false, 3, streamSupport{}},
+		"the network breaks after objects, once":     {network, true, 1, streamSupport{brokenStreams: 1}},
+		"the network breaks after objects, twice":    {network, true, 2, gone},
+		"a status after objects, twice":              {internal, true, 2, doubted},
+		"a status before objects, twice":             {internal, false, 2, doubted},
+		"what cannot be read, before objects, twice": {errors.New("x"), false, 2, doubted},
+	} {
+		var s streamSupport
+		for i := range tc.times {
+			last := i == tc.times-1
+			if got, want := s.failed(tc.err, tc.came), last && (tc.want.unsupported || tc.want.refusedOnce); got != want {
+				t.Errorf("%s: the failure %d falls back to pages: %v, want %v", name, i+1, got, want)
+			}
+		}
+		if s != tc.want {
+			t.Errorf("%s: %+v, want %+v", name, s, tc.want)
+		}
+	}
+}
+
 // What a failure says about when to try again.
 func TestSortOf(t *testing.T) {
 	refused := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}

@@ -72,32 +72,60 @@ func (r *Reflector[T]) wayToList() (stream bool, limit int64) {
 }
 
 // failed notes that a streamed list has ended with err before its initial events did; came says
-// that objects had come. It decides whether later lists are streamed. If fallback is true, this one
-// is asked for in pages at once.
+// that objects had come. If fallback is true, this list is asked for in pages at once.
 func (s *streamSupport) failed(err error, came bool) (fallback bool) {
-	var older *olderError
-	var late *request.LateError
-	refused, sure := pace.IsRefusal(err)
-	switch {
-	case isGate(err), errors.As(err, &late):
-		return false
-	// The source cannot, or it is as of a server that ignores sendInitialEvents.
-	case errors.Is(err, errNoStream), errors.Is(err, errNoEnd):
-		s.unsupported = true
-	case refused && !errors.Is(err, ErrRewound):
-		s.unsupported, s.refusedOnce = sure, true
-	case pace.IsBusy(err) || errors.Is(err, ErrRewound) || errors.As(err, &older) || pace.IsNetwork(err) && !came:
-		return false // nothing is wrong with streams
-	default:
+	blame, broke := blameOfStream(err, came)
+	if broke {
 		if s.brokenStreams++; s.brokenStreams < maxBrokenStreams {
 			return false
 		}
-		// If objects came and the stream then broke without a status, streams are at fault: they are
-		// not tried again. After any other error pages may fail as well. So this only sets
-		// refusedOnce, and pages sets unsupported if it succeeds.
-		s.brokenStreams, s.unsupported, s.refusedOnce = 0, came && !pace.IsStatus(err), true
+		s.brokenStreams = 0
+	}
+	switch blame {
+	case blameNone:
+		return false
+	case blameUnclear:
+		s.refusedOnce = true
+	case blameStreams:
+		s.unsupported = true
 	}
 	return true
+}
+
+// A streamBlame is whether streams are at fault when a streamed list fails.
+type streamBlame int
+
+const (
+	blameNone    streamBlame = iota // they are not: the next list is streamed
+	blameUnclear                    // pages may fail as well: if they work, no list is streamed any more
+	blameStreams                    // they are: no list is streamed any more
+)
+
+// blameOfStream decides whether streams are at fault for err; came says that objects had come. If
+// broke is true, that holds only when maxBrokenStreams streams in a row have ended so.
+func blameOfStream(err error, came bool) (blame streamBlame, broke bool) {
+	if _, late := errors.AsType[*request.LateError](err); late || isGate(err) {
+		return blameNone, false
+	}
+	if errors.Is(err, errNoStream) || errors.Is(err, errNoEnd) {
+		// The source has no streams, or the server ignores sendInitialEvents.
+		return blameStreams, false
+	}
+	if errors.Is(err, ErrRewound) {
+		return blameNone, false
+	}
+	if refused, sure := pace.IsRefusal(err); sure {
+		return blameStreams, false
+	} else if refused {
+		return blameUnclear, false // a right that is missing, for example
+	}
+	if _, older := errors.AsType[*olderError](err); older || pace.IsBusy(err) || pace.IsNetwork(err) && !came {
+		return blameNone, false
+	}
+	if came && !pace.IsStatus(err) {
+		return blameStreams, true // pages are shorter, and may get through
+	}
+	return blameUnclear, true
 }
 
 // pages lists in pages of at most limit objects, all of one version. If limit is 0 it asks for the

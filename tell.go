@@ -255,20 +255,20 @@ func (t *informerTarget[T]) planEventLocked(e *groupEvent[T], at uint64) {
 	t.move.fates = append(t.move.fates, f)
 }
 
-// lay lays the overlays over a list that is older, and returns what is to be compared with the
-// store. Writers of the store wait.
-func (t *informerTarget[T]) lay(l *wholeList[T], objs []T) []T {
+// withOverlay returns the objects of a list with those of the overlay in their place, where the
+// list is older. Writers of the store wait.
+func (t *informerTarget[T]) withOverlay(l *wholeList[T], objs []T) []T {
 	h := t.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	t.move.fates, t.strange = t.move.fates[:0], nil
 	if h.demand != nil {
-		objs = h.layWantedLocked(l, objs)
+		objs = h.withWantedLocked(l, objs)
 	}
 	if len(h.marks.of) == 0 {
 		return objs
 	}
-	has, laid := h.marks.amongLocked(objs), map[Key]T{}
+	has, over := h.marks.amongLocked(objs), map[Key]T{}
 	for key, m := range h.marks.of {
 		_, kept := l.keep[key]
 		stays, strange := m.outlasts(decimal(l.version), has[key], l.began)
@@ -285,29 +285,28 @@ func (t *informerTarget[T]) lay(l *wholeList[T], objs []T) []T {
 				f.base = m.base
 			}
 		default:
-			laid[key] = m.shown
+			over[key] = m.shown
 		}
 		t.move.fates = append(t.move.fates, f)
 	}
-	return overlaid(objs, laid)
+	return overlaid(objs, over)
 }
 
-// overlaid returns objs with what is laid over them: an object, or a zero one that hides what objs
-// have.
-func overlaid[T Identified](objs []T, laid map[Key]T) []T {
-	if len(laid) == 0 {
+// overlaid returns objs with those of over in their place. A zero one hides what objs have.
+func overlaid[T Identified](objs []T, over map[Key]T) []T {
+	if len(over) == 0 {
 		return objs
 	}
-	over := make([]T, 0, len(objs)+len(laid))
+	all := make([]T, 0, len(objs)+len(over))
 	for _, obj := range objs {
-		if _, hidden := laid[KeyOf(obj)]; !hidden {
-			over = append(over, obj)
+		if _, hidden := over[KeyOf(obj)]; !hidden {
+			all = append(all, obj)
 		}
 	}
-	for _, obj := range laid {
+	for _, obj := range over {
 		if !equal.IsZero(obj) {
-			over = append(over, obj)
+			all = append(all, obj)
 		}
 	}
-	return over
+	return all
 }

@@ -153,7 +153,7 @@ type Decoder struct {
 	last    lastVersion
 	wanted  func(namespace, name string) bool // see PassOver
 	listing bool
-	// generateName is that of the last object; see isKin.
+	// generateName is that of the last object; see isSibling.
 	generateName string
 	// spare is zero memory for the next object and its notes; no address: there is none.
 	spare pointer

@@ -7,11 +7,12 @@ import "reflect"
 //
 // A batch allocator makes the values of one object in one piece, and hands them out one after
 // another. They live and die together, and one allocation of ten values is much cheaper than ten.
-// The number is not known in advance. It is guessed from the last two objects: as many as both of
-// them had. So an object that has many more than its neighbours does not make the next one waste
-// memory. If too much is wasted all the same, the allocator stops to make batches for some thousand
-// objects, but for those that have come from the same template as the object before: they have what
-// that has.
+// The number is not known in advance. The allocator guesses it from the last two objects: as many
+// as both of them had. So an object that has many more than its neighbours does not make the next
+// one waste memory. If too much is wasted all the same, batches pause for some thousand objects.
+//
+// A sibling of the object before (see Decoder.isSibling) has what that has. So its batch has as
+// many values as that took, also during a pause.
 type allocator struct {
 	slice reflect.Value
 	// head points to the header of slice. Memory is taken out of slice by reading head and clearing
@@ -75,38 +76,45 @@ func (a *allocator) reserve(n int) {
 	a.slice.SetLen(n)
 }
 
-// beginObject makes the batch for the object that is being decoded. It is called with the first
-// value that the object needs, so that an object without such values costs nothing.
-func (a *allocator) beginObject(d *Decoder) {
-	kin := a.object == d.objects-1 && d.isKin()
-	a.object = d.objects
-	expected := min(a.used, maxBatch/int(a.size))
-	if !kin {
-		expected = min(expected, a.usedBefore)
+// startBatch makes the batch of the object that is being decoded. Its caller needs the first value
+// of the object, so an object without such values costs nothing.
+func (a *allocator) startBatch(d *Decoder) {
+	sibling := a.object == d.objects-1 && d.isSibling()
+	n := min(a.used, maxBatch/int(a.size))
+	if !sibling {
+		n = min(n, a.usedBefore)
 	}
+	a.endBatch()
+	a.object = d.objects
+	switch {
+	case a.pause > 0 && !sibling:
+		a.pause--
+	case n > 1:
+		a.spare = a.allocate(n)
+	}
+}
+
+// endBatch adds the last object to the trial. At the end of a trial it decides whether batches
+// pause.
+func (a *allocator) endBatch() {
 	a.objects++
 	a.taken += a.used
 	a.wasted += a.spare.len
 	a.used, a.usedBefore, a.spare = 0, a.used, sliceHeader{}
-	if a.objects == trialLength {
-		if a.wasted > a.taken/wasteDivisor {
-			a.pause = longPause
-		}
-		a.objects, a.taken, a.wasted = 0, 0, 0
+	if a.objects < trialLength {
+		return
 	}
-	switch {
-	case a.pause > 0 && !kin:
-		a.pause--
-	case expected > 1:
-		a.spare = a.allocate(expected)
+	if a.wasted > a.taken/wasteDivisor {
+		a.pause = longPause
 	}
+	a.objects, a.taken, a.wasted = 0, 0, 0
 }
 
 // take returns memory for n values, all zero: from the batch if it has as many, else new memory.
 func (a *allocator) take(d *Decoder, n int) sliceHeader {
 	if a.batch {
 		if a.object != d.objects {
-			a.beginObject(d)
+			a.startBatch(d)
 		}
 		a.used += n
 		if a.spare.len >= n {
@@ -123,7 +131,7 @@ func (a *allocator) take(d *Decoder, n int) sliceHeader {
 // same type get new memory.
 func (a *allocator) takeSpare(d *Decoder) sliceHeader {
 	if a.batch && a.object != d.objects {
-		a.beginObject(d)
+		a.startBatch(d)
 	}
 	h := a.spare
 	a.spare = sliceHeader{}

@@ -119,8 +119,8 @@ func TestBatchesOfKin(t *testing.T) {
 		}
 		return testing.AllocsPerRun(90, next)
 	}
-	if kin, others := allocations("app"), allocations(""); kin > others*3/4 {
-		t.Errorf("%v allocations, and %v without a generated name", kin, others)
+	if siblings, others := allocations("app"), allocations(""); siblings > others*3/4 {
+		t.Errorf("%v allocations, and %v without a generated name", siblings, others)
 	}
 }
 

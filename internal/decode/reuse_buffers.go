@@ -6,7 +6,7 @@ import "io"
 // working memory that has grown too large. It leaves the rest for the next object. Stacks of usual
 // size are not cleared here: whoever uses places clears them.
 func (d *Decoder) releaseScratch() {
-	d.noteKin()
+	d.noteSibling()
 	d.last = lastVersion{}
 	if cap(d.pairStack) > maxKeptStack {
 		d.pairStack = nil

@@ -12,17 +12,17 @@ type lastVersion struct {
 	looked      bool // lend was asked for it
 }
 
-// isKin reports whether the object that is being decoded has the generated name of the one before.
-// So the pods of a ReplicaSet have, which are next to each other in a list.
-func (d *Decoder) isKin() bool {
+// isSibling reports whether the object that is being decoded has the generateName of the one
+// before. The pods of a ReplicaSet have one generateName, and are next to each other in a list.
+func (d *Decoder) isSibling() bool {
 	if d.generateName == "" || d.last.object.addr == nil {
 		return false
 	}
 	return *as[string](d.last.object.field(d.root.layout.generateName)) == d.generateName
 }
 
-// noteKin notes the object that has been decoded for isKin.
-func (d *Decoder) noteKin() {
+// noteSibling notes the object that has been decoded for isSibling.
+func (d *Decoder) noteSibling() {
 	if l := d.root.layout; l != nil && l.meta && d.last.object.addr != nil {
 		d.generateName = *as[string](d.last.object.field(l.generateName))
 	}

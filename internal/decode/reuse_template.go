@@ -121,33 +121,44 @@ func (t *template) copy(p pointer, to *regions) {
 	}
 }
 
-// build makes the part at p, which is zero, as the template is but for d.changes. If a leaf does
-// not fit its type, p is zero again. w is the input in protobuf; nil: it is JSON.
+// build copies the template to the part at p, which is zero, and decodes d.changes into the copy. w
+// is the input in protobuf; nil: it is JSON. If a leaf does not fit its type, build reports false,
+// and p is zero again.
 func (t *template) build(d *Decoder, w *wire, p pointer) bool {
 	var to regions
 	t.copy(p, &to)
-	pos, depth := d.p.pos, d.depth
+	var ok bool
 	if w == nil {
-		depth = d.p.depth
-	}
-	ok := true
-	for _, c := range d.changes {
-		l := &t.leaves[c.leaf]
-		if w != nil {
-			ok = l.decodeWire(d, w.data, c, depth, to.at(l.at))
-		} else {
-			ok = l.decodeJSON(d, c, depth, to.at(l.at))
-		}
-		if !ok {
-			p.value(t.root.Type()).SetZero()
-			break
-		}
-	}
-	if w == nil {
-		d.p.pos, d.p.depth = pos, depth
+		ok = t.changeJSON(d, &to)
 	} else {
-		d.depth = depth
+		ok = t.changeWire(d, w, &to)
 	}
+	if !ok {
+		p.value(t.root.Type()).SetZero()
+	}
+	return ok
+}
+
+// changeJSON decodes d.changes into the copy at to. The decoders of leaves move the position and
+// the depth, so changeJSON puts both back.
+func (t *template) changeJSON(d *Decoder, to *regions) bool {
+	pos, depth, ok := d.p.pos, d.p.depth, true
+	for i := 0; ok && i < len(d.changes); i++ {
+		l := &t.leaves[d.changes[i].leaf]
+		ok = l.decodeJSON(d, d.changes[i], depth, to.at(l.at))
+	}
+	d.p.pos, d.p.depth = pos, depth
+	return ok
+}
+
+// changeWire is changeJSON for protobuf, where w keeps its position.
+func (t *template) changeWire(d *Decoder, w *wire, to *regions) bool {
+	depth, ok := d.depth, true
+	for i := 0; ok && i < len(d.changes); i++ {
+		l := &t.leaves[d.changes[i].leaf]
+		ok = l.decodeWire(d, w.data, d.changes[i], depth, to.at(l.at))
+	}
+	d.depth = depth
 	return ok
 }
 

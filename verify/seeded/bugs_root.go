@@ -177,7 +177,7 @@ var rootBugs = []bug{
 	{"byname: what nobody wants any more is followed", "TestByName$", "./verify/graph", []edit{
 		{". ByName.begin", `cancel(); remove()`, `_ = cancel; remove()`}}},
 	{"wanted: an older list undoes a read", "TestWanted$", "./verify/source", []edit{
-		{". hub.layWantedLocked", `!newer && w.InList(unit)`, `(newer || !newer) && w.InList(unit)`}}},
+		{". hub.withWantedLocked", `!newer && w.InList(unit)`, `(newer || !newer) && w.InList(unit)`}}},
 	{"wanted: an event that a read has is shown after it", "TestWanted", "./verify/source", []edit{
 		{". wantedUnits.hidesLocked", `at <= w.ahead[unit].version`, `at == 0`}}},
 	{"wanted: what nobody wants any more stays", "TestWanted", "./verify/source", []edit{
