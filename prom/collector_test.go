@@ -122,24 +122,22 @@ func TestLabels(t *testing.T) {
 	rig.Same(t, "", want, slices.Compact(got))
 }
 
-// The table of docs/operate.md has each series, with the labels and the help that it has.
+// docs/operate.md names no series that is not there.
 func TestDocs(t *testing.T) {
 	docs := rig.Must[[]byte](t)(os.ReadFile("../docs/operate.md"))
 	text := rig.Must[[]byte](t)(os.ReadFile(golden))
 	known := map[string]bool{}
-	for _, m := range regexp.MustCompile(`(?m)^# HELP (\w+) (.+)$`).FindAllSubmatch(text, -1) {
-		name, help := m[1], m[2]
-		known[string(name)] = true
-		line := regexp.MustCompile("(?m)^\\| `" + string(name) + "` \\| .* \\| " + regexp.QuoteMeta(string(help)) + " \\|$")
-		if !line.Match(docs) {
-			t.Errorf("the table has no line of %s: %s", name, help)
-		}
+	for _, m := range regexp.MustCompile(`(?m)^# HELP (\w+) `).FindAllSubmatch(text, -1) {
+		known[string(m[1])] = true
 	}
-	// Neither the table nor an alert names a series that is not there.
-	for _, name := range regexp.MustCompile(`\blw_\w+`).FindAll(docs, -1) {
+	names := regexp.MustCompile(`\blw_\w+`).FindAll(docs, -1)
+	for _, name := range names {
 		if base := bytes.TrimSuffix(name, []byte("_bucket")); !known[string(base)] {
 			t.Errorf("docs/operate.md names %s, which is no series", name)
 		}
+	}
+	if len(names) < 5 {
+		t.Errorf("docs/operate.md names %d series, want those of its alerts", len(names))
 	}
 }
 

@@ -42,30 +42,13 @@ func TestREADME(t *testing.T) {
 	}
 }
 
-// The files of Go in docs/start.md are whole. TestTutorial of verify/e2e/tutorial, which needs minutes and
-// a cluster, runs them.
-func TestTutorialPage(t *testing.T) {
-	files := 0
-	for _, m := range fence.FindAllStringSubmatch(read(t, "../../docs/start.md"), -1) {
-		if m[1] != "go" || !strings.Contains(m[2], "file=") {
-			continue
-		}
-		files++
-		if _, err := parser.ParseFile(token.NewFileSet(), m[2], m[3], parser.AllErrors); err != nil {
-			t.Error(err)
-		}
-	}
-	rig.Same(t, "files of Go", 3, files)
-}
-
 var fence = regexp.MustCompile("(?ms)^ *```+ *(\\w*)([^\n]*)\n(.*?)^ *```+ *$")
 
-// goBlocks returns the lines of each block of Go in a page that is no whole file, without what is
-// around them.
+// goBlocks returns the lines of each block of Go in a page.
 func goBlocks(t *testing.T, page string) (blocks [][]string) {
 	t.Helper()
 	for _, m := range fence.FindAllStringSubmatch(read(t, page), -1) {
-		if (m[1] == "go" || m[1] == "golang") && !strings.Contains(m[2], "file=") {
+		if m[1] == "go" || m[1] == "golang" {
 			blocks = append(blocks, bare(strings.TrimSpace(m[3])))
 		}
 	}

@@ -1,5 +1,5 @@
-// Package tutorial_test does what docs/start.md says: it writes the files and runs the commands
-// of the page, in an empty folder, with a real kube-apiserver.
+// Package tutorial_test does what docs/start.md says: it runs the commands of the page, in an empty
+// folder, with a real kube-apiserver.
 package tutorial_test
 
 import (
@@ -40,19 +40,16 @@ func steps(page string) (all []step) {
 	return all
 }
 
-// scripts returns what is typed into the terminal of the page, with the files that an editor would
-// write, and what is typed into the other one.
+// scripts returns what is typed into the terminal of the page, and what is typed into the other
+// one.
 func scripts(t *testing.T, all []step) (main, other string) {
 	var script strings.Builder
 	script.WriteString("set -euo pipefail\n")
 	for _, s := range all {
 		lang, info, _ := strings.Cut(s.info, " ")
-		file, isFile := strings.CutPrefix(info, "file=")
 		switch {
 		case s.heading != "":
 			fmt.Fprintf(&script, "echo; echo \"== %s (after $SECONDS s)\"\n", s.heading)
-		case isFile:
-			fmt.Fprintf(&script, "cat >%s <<'END OF THE FILE'\n%sEND OF THE FILE\n", file, s.text)
 		case lang == "sh" && info == "terminal=2":
 			other += s.text
 		case lang == "sh" && info == "":
@@ -67,8 +64,9 @@ func scripts(t *testing.T, all []step) (main, other string) {
 // The page is as it should be to be run.
 func TestScripts(t *testing.T) {
 	main, other := scripts(t, steps(read(t)))
-	for _, want := range []string{"cat >main.go", "cat >deploy.yaml", "kill -9", "kubectl apply -f deploy.yaml",
-		"go test ./..."} {
+	for _, want := range []string{
+		"cp -r ../lw/examples/cluster/website/. .", "kill -9", "kubectl apply -f deploy.yaml", "go test ./...",
+	} {
 		if !strings.Contains(main, want) {
 			t.Errorf("the page has no %s", want)
 		}
