@@ -16,7 +16,7 @@ import (
 // cache.NewInformer does, and as cache.NewIndexerInformer does if indexers are given: only the
 // function's name is to be changed. The Indexer may be assigned to a cache.Store.
 //
-// The controller is an informer of lw with one handler, and differs from client-go's as the package
+// The controller is lw's informer with one handler, and differs from client-go's as the package
 // says of informers. Beside that:
 //   - handler is called by a goroutine of its own, so the store may be ahead of it. client-go calls
 //     it in between the changes of the store.

@@ -16,10 +16,10 @@
 // code uses it as client-go's, beside lw's own methods. [Use] makes a generated
 // SharedInformerFactory hand it out. [Status] says what any of these informers is doing.
 //
-// [NewController] and [NewControllerWithOptions] stand in for cache.NewInformer and its kin, which
+// [NewController] and [NewControllerWithOptions] stand in for cache.NewInformer and the like, which
 // return a store and a controller; [NewReflector] and [StoreSink] for cache.NewReflector over a
 // store of your own; [NewRetryWatcher] for the watch from a version of tools/watch. [UseAll] makes
-// a generated factory use informers of lw for all its types; package factories has the dynamic and
+// a generated factory use lw's informers for all its types; package factories has the dynamic and
 // metadata ones.
 //
 // All methods do what client-go's do, which the tests show by running over both. The differences

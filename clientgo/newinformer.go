@@ -32,7 +32,7 @@ func NewInformer(listerWatcher cache.ListerWatcher, example runtime.Object, resy
 	return newSharedInformer(newSource[metav1.Object](listerWatcher, example), example, cache.SharedIndexInformerOptions{ResyncPeriod: resync, Indexers: indexers}, nil, nil)
 }
 
-// NewInformerWithOptions returns an informer of lw with client-go's interface, in place of
+// NewInformerWithOptions returns lw's informer with client-go's interface, in place of
 // cache.NewSharedIndexInformerWithOptions. The objects are of example's type; see [Source].
 // NewInformerWithOptions panics if listerWatcher is nil.
 func NewInformerWithOptions(listerWatcher cache.ListerWatcher, example runtime.Object, options cache.SharedIndexInformerOptions) cache.SharedIndexInformer {

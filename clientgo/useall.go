@@ -32,11 +32,11 @@ type FactoryOptions struct {
 	Except []runtime.Object
 }
 
-// UseAll makes factory, a generated SharedInformerFactory, use informers of lw for all types of its
+// UseAll makes factory, a generated SharedInformerFactory, use lw's informers for all types of its
 // client. Call it before anybody asks the factory for an informer. Namespace, resync periods and
 // transform are those of the factory. So is the InformerName, for metrics. See [NewInformer] for
 // what the informers are, and [Use] for one type with a source of its own. UseAll logs how many
-// types have informers of lw, and which do not.
+// types have lw's informers, and which do not.
 //
 // The factory starts all of them, but an informer sends no request before somebody wants it: has
 // asked it for its store or whether it has synced, or has added a handler. A factory does not tell

@@ -97,7 +97,7 @@ func Exit(code int) int {
 	return code
 }
 
-// decoder makes the informers of lw.
+// decoder makes lw's informers.
 func (s *state) decoder(pageSize int64, onError func(error)) clientgo.Decoder {
 	return clientgo.Decoder{Pack: os.Getenv("LW_PACK") == "1", Options: &lw.Options{Board: &s.board, PageSize: pageSize, OnError: onError}}
 }
