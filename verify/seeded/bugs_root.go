@@ -119,7 +119,7 @@ var rootBugs = []bug{
 	{"graph: a wait for a version does not wait for a step", "TestGraphReadYourWrites", "", []edit{
 		{". Graph.WaitForResourceVersion", `next := g.nextStep()`, `next := make(chan struct{}); close(next)`}}},
 	{"tell: what a list cannot read is what was told to be gone", "TestTell$", "", []edit{
-		{". informerTarget.lay", `!m.loose || e.UID == m.gone`, `e != nil`}}},
+		{". informerTarget.withOverlay", `!m.loose || e.UID == m.gone`, `e != nil`}}},
 	{"graph: a step misses what has just synced", "TestStepAfterSync", "", []edit{
 		{". leaf.begin", `isClosed(__)`, `isClosed(l.sub.started)`}}},
 	{"graph: a wait inside a function hangs", "TestWaitInsideAFunction", "", []edit{
