@@ -267,6 +267,8 @@ func TestLogRecords(t *testing.T) {
 			Name: "parts", Logger: logger, List: lw.ListPages, PageSize: -1, WatchTimeout: 3 * time.Hour, Backoff: every(time.Second),
 		}, 10*time.Minute)
 
+		absent := unserved{lw.NewMemory[*rig.Widget]()}
+		rig.Start(t, lw.NewInformer[*rig.Widget](absent, &lw.Options{Name: "mutated", Logger: logger}))
 		server := lw.NewMemory(rig.NewWidget("a", 1), rig.NewWidget("b", 1))
 		inf := lw.NewInformer(server, &lw.Options{Name: "mutated", Logger: logger, DetectMutation: true})
 		g := lw.NewGraph(&lw.GraphOptions{Name: "g", Logger: logger})
@@ -282,6 +284,7 @@ func TestLogRecords(t *testing.T) {
 	})
 	want := []string{
 		"INFO|lw: NAME: synced|informer op objects version failures took",
+		"INFO|lw: NAME: waits|informer why",
 		"INFO|lw: NAME: works again|informer failures took",
 		"WARN|lw: GRAPH/COLLECTION: derive of KEY failed|graph collection op key error",
 		"WARN|lw: NAME: OP failed|informer op error failures for",
@@ -341,3 +344,8 @@ func attributes(t *testing.T, line []byte) (names []string) {
 		}
 	}
 }
+
+// An unserved is a source of a kind that nobody serves.
+type unserved struct{ *lw.Memory[*rig.Widget] }
+
+func (unserved) Hints() lw.SourceHints { return lw.SourceHints{Unserved: "no CRD serves widgets"} }

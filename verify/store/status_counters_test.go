@@ -41,7 +41,7 @@ func TestStatusHasEachCount(t *testing.T) {
 	s := inf.Status()
 	want := lw.Status{
 		ListCauses: counts{"first": 0, "expired": 0, "gap": 0, "older": 0, "protocol": 0, "unreadable": 0, "failing": 0,
-			"unversioned": 0},
+			"unversioned": 0, "moved": 0},
 		Events: counts{"added": 0, "modified": 0, "deleted": 0, "bookmark": 0},
 	}
 	rig.Same(t, "", want, lw.Status{ListCauses: s.ListCauses, Events: s.Events})
