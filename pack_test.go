@@ -403,7 +403,10 @@ func (h *packedHistory) run(t *testing.T, rt *rapid.T, accept string, mode lw.Li
 			faults = true
 		case "restore":
 			write()
+			h.server.SetDown(true) // a restore without an outage may go unnoticed: see doc.go
+			time.Sleep(time.Minute)
 			_ = h.server.Restore(1)
+			h.server.SetDown(false)
 			faults = true
 		case "outage":
 			o := outages[rapid.IntRange(0, len(outages)-1).Draw(rt, "outage")]
