@@ -83,7 +83,7 @@ var shardDoors = map[string]func(c *shardClients) cache.SharedIndexInformer{
 	"UseAll": func(c *shardClients) cache.SharedIndexInformer {
 		factory := informers.NewSharedInformerFactory(c.typed, 0)
 		clientgo.UseAll(factory, nil)
-		return setShard(factory.Core().V1().Pods().Informer())
+		return setShard(factory.InformerFor(&corev1.Pod{}, nil)) // client-go 0.37 wraps what Pods().Informer() returns
 	},
 	"UseAll with list options": func(c *shardClients) cache.SharedIndexInformer {
 		factory := informers.NewSharedInformerFactoryWithOptions(c.typed, 0, informers.WithTweakListOptions(setShardOptions))
