@@ -41,12 +41,12 @@ func TestRead(t *testing.T) {
 // The command that verify/e2e/README.md builds says its version beside that of a server.
 func TestVersion(t *testing.T) {
 	readme := rig.Must[[]byte](t)(os.ReadFile("../../README.md"))
-	build := regexp.MustCompile(`(?m)^ +go -C upstream build (-ldflags "?([^"]+)"?) -o \S+ (\S+)$`).FindSubmatch(readme)
+	build := regexp.MustCompile(`(?m)^ +go build (-ldflags "?([^"]+)"?) -o \S+ (\S+)$`).FindSubmatch(readme)
 	if build == nil {
 		t.Fatal("README.md does not say how kubectl is built")
 	}
 	kubectl := filepath.Join(t.TempDir(), "kubectl")
-	if out, err := exec.Command("go", "-C", "..", "build", "-ldflags", string(build[2]), "-o", kubectl,
+	if out, err := exec.Command("go", "-C", "../..", "build", "-ldflags", string(build[2]), "-o", kubectl,
 		string(build[3])).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
