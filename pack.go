@@ -44,6 +44,7 @@ func Pack[T Object](src *HTTP[T], opts PackOptions) Source[*Packed[T]] {
 	}
 	src.packed = true
 	pk := &packer[T]{h: src, finish: opts.Finish, kind: recent.KindOf[T](src.objectType())}
+	pk.plain.pk = pk
 	return &packSource[T]{pk}
 }
 
@@ -64,7 +65,8 @@ func (s *packSource[T]) Told(obj Identified) (out *Packed[T], stays bool, err er
 	if err != nil || !stays {
 		return nil, stays, err
 	}
-	return s.pk.pack(own, &raw, nil, true), true, nil
+	out, err = s.pk.pack(own, &raw, nil, true)
+	return out, err == nil, err
 }
 
 // lend returns ctx for the source of objects, which gets raw to fill, and the function that it lends
@@ -89,30 +91,32 @@ func (s *packSource[T]) lend(ctx context.Context, raw *request.Raw) (context.Con
 
 // cell returns what is yielded in the place of obj: its last version, if that is what the source has
 // yielded again. fresh says that obj is about to be read.
-func (s *packSource[T]) cell(obj T, raw *request.Raw, lend request.Lender, fresh bool) *Packed[T] {
+func (s *packSource[T]) cell(obj T, raw *request.Raw, lend request.Lender, fresh bool) (*Packed[T], error) {
 	was, _ := lend(obj.GetNamespace(), obj.GetName()).(*Packed[T])
 	if was != nil {
 		if last, ok := was.Peek(); ok && equal.Same(last, obj) {
-			return was
+			return was, nil
 		}
 	}
 	return s.pk.pack(obj, raw, was, fresh)
 }
 
 // List lists the collection.
-func (s *packSource[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(*Packed[T], error) error) (metav1.ListMeta, error) {
+func (s *packSource[T]) List(ctx context.Context, opts metav1.ListOptions,
+	yield func(*Packed[T], error) error) (metav1.ListMeta, error) {
 	var raw request.Raw
 	ctx, lend := s.lend(ctx, &raw)
 	return s.pk.h.List(ctx, opts, func(obj T, err error) error {
 		if err != nil || equal.IsZero(obj) {
 			return yield(nil, err)
 		}
-		return yield(s.cell(obj, &raw, lend, false), nil)
+		return yield(s.cell(obj, &raw, lend, false))
 	})
 }
 
 // Watch watches the collection.
-func (s *packSource[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(WatchEvent[*Packed[T]]) error) error {
+func (s *packSource[T]) Watch(ctx context.Context, opts metav1.ListOptions,
+	yield func(WatchEvent[*Packed[T]]) error) error {
 	var raw request.Raw
 	ctx, lend := s.lend(ctx, &raw)
 	initial := opts.SendInitialEvents != nil && *opts.SendInitialEvents
@@ -123,7 +127,7 @@ func (s *packSource[T]) Watch(ctx context.Context, opts metav1.ListOptions, yiel
 		}
 		initial = initial && !ev.InitialEventsEnd
 		if !equal.IsZero(ev.Object) {
-			out.Object = s.cell(ev.Object, &raw, lend, !initial)
+			out.Object, out.Err = s.cell(ev.Object, &raw, lend, !initial)
 		}
 		return yield(out)
 	})
@@ -138,7 +142,8 @@ type packer[T Identified] struct {
 	finish func(Identified)
 	kind   recent.Kind[T]
 	coder  lz.Coder
-	last   atomic.Pointer[packing[T]] // what was used last
+	plain  packing[T]                 // of bytes as they came
+	last   atomic.Pointer[packing[T]] // of the dictionary that was used last
 	// opened is called with what was decoded and is about to be shared; nil: nobody asks.
 	opened atomic.Pointer[func(*Packed[T], T)]
 
@@ -156,6 +161,9 @@ type packing[T Identified] struct {
 
 // packing returns the one with that dictionary.
 func (pk *packer[T]) packing(dict *lz.Dict) *packing[T] {
+	if dict == nil {
+		return &pk.plain
+	}
 	if last := pk.last.Load(); last != nil && last.dict == dict {
 		return last
 	}
@@ -167,8 +175,9 @@ func (pk *packer[T]) packing(dict *lz.Dict) *packing[T] {
 var packBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // pack returns obj, which was decoded from raw. was is the last version; nil: it is not known. fresh
-// says that obj is about to be read.
-func (pk *packer[T]) pack(obj T, raw *request.Raw, was *Packed[T], fresh bool) *Packed[T] {
+// says that obj is about to be read. There is an error if obj has no bytes, and cannot be written and
+// read.
+func (pk *packer[T]) pack(obj T, raw *request.Raw, was *Packed[T], fresh bool) (*Packed[T], error) {
 	if pk.finish != nil {
 		pk.finish(obj)
 	}
@@ -180,10 +189,11 @@ func (pk *packer[T]) pack(obj T, raw *request.Raw, was *Packed[T], fresh bool) *
 		p.name = strings.Clone(p.name)
 	}
 	data, enc := raw.Data, raw.Encoding
-	if data == nil || raw.Filled && !pk.remember(raw, &p.untyped) {
+	written := data == nil || raw.Filled && !pk.remember(raw, &p.untyped)
+	if written {
 		var err error
 		if data, err = json.Marshal(obj); err != nil {
-			panic(fmt.Sprintf("lw: Pack: %s: %v", keyString(KeyOf(obj)), err))
+			return nil, cannotPack(obj, err)
 		}
 		enc = decode.JSON
 	}
@@ -205,10 +215,19 @@ func (pk *packer[T]) pack(obj T, raw *request.Raw, was *Packed[T], fresh bool) *
 		*buf = out
 		packBuffers.Put(buf)
 	}
+	if written { // what came as bytes has been decoded from them
+		if _, err := pk.decode(p); err != nil {
+			return nil, cannotPack(obj, err)
+		}
+	}
 	if fresh {
 		p.share(obj, false)
 	}
-	return p
+	return p, nil
+}
+
+func cannotPack[T Identified](obj T, err error) *Error {
+	return &Error{Op: opDecode, Key: KeyOf(obj), UID: obj.GetUID(), Err: fmt.Errorf("cannot be packed: %w", err)}
 }
 
 // remember sets at to where the kind of raw is in untyped, plus one. It reports false if there is no
@@ -237,8 +256,17 @@ type opener struct {
 	buf []byte
 }
 
-// open decodes p to an object that nobody else has.
+// open is decode of what was decoded before.
 func (pk *packer[T]) open(p *Packed[T]) T {
+	obj, err := pk.decode(p)
+	if err != nil {
+		panic(p.broken(err))
+	}
+	return obj
+}
+
+// decode decodes p to an object that nobody else has.
+func (pk *packer[T]) decode(p *Packed[T]) (obj T, err error) {
 	pk.mu.Lock()
 	o := new(opener)
 	if n := len(pk.idle); n > 0 {
@@ -249,10 +277,9 @@ func (pk *packer[T]) open(p *Packed[T]) T {
 		is = pk.untyped[p.untyped-1]
 	}
 	pk.mu.Unlock()
-	var err error
 	if o.d == nil {
 		if o.d, err = pk.h.take(&o.d); err != nil {
-			panic(p.broken(err))
+			return obj, err
 		}
 		if !pk.h.Whole {
 			o.d.ReuseFrom(func(string, string) any { return nil }) // so that it makes its notes, and templates
@@ -263,9 +290,8 @@ func (pk *packer[T]) open(p *Packed[T]) T {
 	if u, ok := got.Value.(interface{ UnstructuredContent() map[string]any }); ok && is != (metav1.TypeMeta{}) {
 		u.UnstructuredContent()["kind"], u.UnstructuredContent()["apiVersion"] = is.Kind, is.APIVersion
 	}
-	obj, err := pk.h.object(got)
-	if err != nil {
-		panic(p.broken(err))
+	if obj, err = pk.h.object(got); err != nil {
+		return obj, err
 	}
 	if cap(o.buf) > 1<<20 {
 		o.buf = nil
@@ -278,13 +304,14 @@ func (pk *packer[T]) open(p *Packed[T]) T {
 	if pk.finish != nil {
 		pk.finish(obj)
 	}
-	return obj
+	return obj, nil
 }
 
 // labelsOf decodes the labels of p alone. ok is false if that is no less work, or the labels are not
 // all that the object's bytes have.
 func (pk *packer[T]) labelsOf(p *Packed[T]) (labels map[string]string, ok bool) {
-	if enc := decode.Encoding(p.encoding); !pk.h.reuses() || pk.h.Only != nil || len(pk.h.Drop) > 0 || pk.finish != nil || enc == decode.CBOR {
+	if enc := decode.Encoding(p.encoding); !pk.h.reuses() || pk.h.Only != nil || len(pk.h.Drop) > 0 || pk.finish != nil ||
+		enc == decode.CBOR {
 		return nil, false
 	}
 	pk.mu.Lock()

@@ -90,7 +90,8 @@ func (p *Packed[T]) unpack(dst []byte) []byte {
 
 // broken returns what to panic with: the bytes were decoded when they came.
 func (p *Packed[T]) broken(err error) string {
-	return fmt.Sprintf("lw: Packed: %s at version %s cannot be opened: %v", keyString(KeyOf(p)), p.GetResourceVersion(), err)
+	return fmt.Sprintf("lw: Packed: %s at version %s cannot be opened: %v", keyString(KeyOf(p)),
+		p.GetResourceVersion(), err)
 }
 
 // Open returns the object, which is shared and must not be changed. While anybody has it, Open

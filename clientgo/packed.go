@@ -56,7 +56,8 @@ func lent(ctx context.Context) context.Context {
 	})
 }
 
-func (s *packedSource) List(ctx context.Context, opts metav1.ListOptions, yield func(metav1.Object, error) error) (metav1.ListMeta, error) {
+func (s *packedSource) List(ctx context.Context, opts metav1.ListOptions,
+	yield func(metav1.Object, error) error) (metav1.ListMeta, error) {
 	return s.src.List(lent(ctx), opts, func(p *lw.Packed[metav1.Object], err error) error {
 		if p == nil {
 			return yield(nil, err)
@@ -65,7 +66,8 @@ func (s *packedSource) List(ctx context.Context, opts metav1.ListOptions, yield 
 	})
 }
 
-func (s *packedSource) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[metav1.Object]) error) error {
+func (s *packedSource) Watch(ctx context.Context, opts metav1.ListOptions,
+	yield func(lw.WatchEvent[metav1.Object]) error) error {
 	return s.src.Watch(lent(ctx), opts, func(ev lw.WatchEvent[*lw.Packed[metav1.Object]]) error {
 		out := lw.WatchEvent[metav1.Object]{
 			Type: ev.Type, ResourceVersion: ev.ResourceVersion, InitialEventsEnd: ev.InitialEventsEnd,

@@ -54,7 +54,8 @@ func testDecoderPack(t *testing.T, content string, transformed bool) {
 		}
 		return obj.(*corev1.Pod)
 	}
-	if got := names(x.List()); !reflect.DeepEqual(got, []string{"pod-0", "pod-1", "pod-2"}) || !reflect.DeepEqual(got, byIndex(t, x, "app", "web")) {
+	if got := names(x.List()); !reflect.DeepEqual(got, []string{"pod-0", "pod-1", "pod-2"}) ||
+		!reflect.DeepEqual(got, byIndex(t, x, "app", "web")) {
 		t.Errorf("the list is %v", got)
 	}
 	if len(seen) != 3 {

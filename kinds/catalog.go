@@ -1,35 +1,30 @@
 package kinds
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/go-lw/lw"
-	"github.com/go-lw/lw/internal/request"
 )
 
 // A Catalog knows which kinds one server serves. It follows the server's CustomResourceDefinitions,
 // of which it keeps ten fields, and its APIServices. Where it may not, it asks discovery, while a
 // kind is missing.
 //
-// A program has one for each server, which all gates share. The zero value takes its server from
-// the cache that it is given to. Run must be called, unless that cache does. All methods are safe
-// for concurrent use. A Catalog must not be copied.
+// [New] makes one. A program has one for each server, which all gates share. Run must be called. A
+// failure goes to slog.Default. All methods are safe for concurrent use. A Catalog must not be
+// copied.
 type Catalog struct {
+	url    string
+	client *http.Client // nil: http.DefaultClient
+
 	mu      sync.Mutex
-	url     string            // guarded by mu, as all below
-	client  *http.Client      // nil: http.DefaultClient
-	board   *lw.Board         // of the catalog's own informers
-	onError func(error)       // nil: failures are logged
-	logger  *slog.Logger      // nil: slog.Default
-	names   map[Name]*entry   // those that were asked for
+	names   map[Name]*entry   // those that were asked for; guarded by mu, as all below
 	changed chan struct{}     // closed at the next change of what is known; see changes
 	asked   chan struct{}     // has room for one: there is something to do
 	running bool              // Run was called
@@ -55,21 +50,6 @@ type follower struct{ call func(State) }
 // http.DefaultClient.
 func New(url string, client *http.Client) *Catalog {
 	return &Catalog{url: strings.TrimRight(url, "/"), client: client}
-}
-
-// Bind says which server a zero Catalog is of, and has the options of its informers. A cache calls
-// it.
-func (c *Catalog) Bind(_ request.Mark, url string, client *http.Client, opts *lw.Options) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.url == "" {
-		c.url, c.client = strings.TrimRight(url, "/"), client
-	}
-	c.board = cmp.Or(c.board, opts.Board)
-	c.logger = cmp.Or(c.logger, opts.Logger)
-	if c.onError == nil {
-		c.onError = opts.OnError
-	}
 }
 
 func (c *Catalog) initLocked() {
@@ -137,8 +117,8 @@ func (c *Catalog) doubt(n Name) {
 }
 
 // Follow calls f with what is known of n, and then with each change, in a goroutine of its own: one
-// call at a time, and the last state of several that came meanwhile. No call begins after stop,
-// which f may call, has returned. The catalog's end ends it as well.
+// call at a time, and the last state of several that came meanwhile. stop, which f may call, ends
+// that. It does not wait for a call that is going on. The catalog's end ends it as well.
 func (c *Catalog) Follow(n Name, f func(State)) (stop func()) {
 	if f == nil {
 		panic("lw: kinds: Follow: nil function")

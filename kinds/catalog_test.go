@@ -38,7 +38,8 @@ func (w *world) service(to, available string) {
 		spec["service"] = map[string]any{"namespace": "a", "name": to}
 	}
 	o := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": map[string]any{"name": "v1." + metric.Group}, "spec": spec,
+		"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": map[string]any{"name": "v1." +
+			metric.Group}, "spec": spec,
 		"status": map[string]any{"conditions": []any{map[string]any{"type": "Available", "status": available}}},
 	}}
 	_, err := w.services.Create(o)
@@ -53,7 +54,8 @@ func (w *world) service(to, available string) {
 // forbid takes the right to read a resource.
 func (w *world) forbid(plural string) {
 	gr := schema.GroupResource{Resource: plural}
-	w.server.Inject(lwtest.Fault{Plural: plural, Times: -1, Effect: lwtest.Fail(apierrors.NewForbidden(gr, "", errors.New("no")))})
+	w.server.Inject(lwtest.Fault{Plural: plural, Times: -1,
+		Effect: lwtest.Fail(apierrors.NewForbidden(gr, "", errors.New("no")))})
 }
 
 // discoveries returns how often discovery was asked.
@@ -111,7 +113,8 @@ func TestCatalogRows(t *testing.T) {
 			f := w.follow(metric, nil)
 			time.Sleep(time.Minute)
 			f.take()
-			w.server.Inject(lwtest.Fault{Plural: "widgets", Times: -1, Effect: lwtest.Fail(apierrors.NewServiceUnavailable("the service is down"))})
+			w.server.Inject(lwtest.Fault{Plural: "widgets", Times: -1,
+				Effect: lwtest.Fail(apierrors.NewServiceUnavailable("the service is down"))})
 			w.service("m", "False")
 			w.server.Break()
 			time.Sleep(3 * time.Minute)
@@ -146,7 +149,8 @@ func TestCatalogRows(t *testing.T) {
 			f.quiet(t)
 		},
 		"a built-in kind": func(t *testing.T) {
-			w := newWorld(t, lwtest.Resource{Group: "apps", Plural: "widgets", Kind: "Widget"}, lwtest.Resource{Plural: "gadgets", Kind: "Gadget"})
+			w := newWorld(t, lwtest.Resource{Group: "apps", Plural: "widgets", Kind: "Widget"},
+				lwtest.Resource{Plural: "gadgets", Kind: "Gadget"})
 			w.run()
 			create(t, w.objects("widgets"), "a", "x")
 			f := w.follow(kinds.Name{Group: "apps", Version: "v1", Kind: "Widget"}, nil)
@@ -250,7 +254,8 @@ func TestCatalogRows(t *testing.T) {
 			ctx, cancel := context.WithTimeout(w.ctx, 242*time.Second)
 			defer cancel()
 			err := w.catalog.Wait(ctx, widgetName)
-			if !errors.Is(err, kinds.ErrAbsent) || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no CRD serves example.com/v1 Widget, since 4m2s") {
+			if !errors.Is(err, kinds.ErrAbsent) || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(),
+				"no CRD serves example.com/v1 Widget, since 4m2s") {
 				t.Errorf("Wait: %v", err)
 			}
 			w.define(widgets)
@@ -266,7 +271,8 @@ func TestCatalogRows(t *testing.T) {
 			time.Sleep(time.Minute)
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			if n := len(states); n < 2 || states[n-1] != "served" || states[n-2] != "no CRD serves example.com/v1 Widget" && states[n-2] != "the CRD widgets.example.com is not established" {
+			if n := len(states); n < 2 || states[n-1] != "served" || states[n-2] != "no CRD serves example.com/v1 Widget" &&
+				states[n-2] != "the CRD widgets.example.com is not established" {
 				t.Errorf("%q", states)
 			}
 		},

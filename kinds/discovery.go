@@ -91,7 +91,8 @@ func (d *discovery) stateOf(n Name, e *entry, made string, polls bool) (s State,
 		return State{Why: "discovery of " + n.groupVersion() + " is stale"}, true
 	case len(others) > 0:
 		e.missing = time.Time{}
-		return State{Known: true, Why: fmt.Sprintf("the server serves %s only", strings.Join(others, ", ")), stand: withheld, made: e.state.made}, polls
+		return State{Known: true, Why: fmt.Sprintf("the server serves %s only", strings.Join(others, ", ")), stand: withheld,
+			made: e.state.made}, polls
 	case e.state.Served || e.state.stand == withheld:
 		if e.missing.IsZero() {
 			e.missing = time.Now()
@@ -185,7 +186,8 @@ func (d *discovery) read(ctx context.Context, path string, wanted map[string]boo
 		return nil, fmt.Errorf("%s%s: %w", d.url, path, err)
 	}
 	for _, v := range list.Versions {
-		list.Groups = append(list.Groups, metav1.APIGroup{Versions: []metav1.GroupVersionForDiscovery{{GroupVersion: v, Version: v}}})
+		list.Groups = append(list.Groups,
+			metav1.APIGroup{Versions: []metav1.GroupVersionForDiscovery{{GroupVersion: v, Version: v}}})
 	}
 	for _, g := range list.Groups {
 		for _, v := range g.Versions {

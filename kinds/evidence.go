@@ -96,8 +96,7 @@ type feed[T lw.Object] struct {
 type evidence struct {
 	c         *Catalog
 	client    *http.Client
-	opts      lw.Options // of the informers
-	refused   bool       // a feed has just ended, and was evidence until then
+	refused   bool // a feed has just ended, and was evidence until then
 	running   sync.WaitGroup
 	crds      feed[*crd]
 	services  feed[*apiService]
@@ -105,9 +104,7 @@ type evidence struct {
 }
 
 func (c *Catalog) newEvidence() *evidence {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	e := &evidence{c: c, client: c.client, opts: lw.Options{Board: c.board, Logger: c.logger, List: lw.ListPages}}
+	e := &evidence{c: c, client: c.client}
 	e.crds.url, e.crds.name = c.url+"/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "CustomResourceDefinition"
 	e.services.url, e.services.name = c.url+"/apis/apiregistration.k8s.io/v1/apiservices", "APIService"
 	e.discovery.url, e.discovery.client = c.url, c.client
@@ -136,17 +133,17 @@ func begin[T lw.Object](ctx context.Context, e *evidence, f *feed[T], group func
 	if f.inf != nil || time.Now().Before(f.again) {
 		return
 	}
-	opts := e.opts // lists in pages, which the server compresses, as it does no stream
-	opts.Name, opts.OnError = f.name, func(err error) {
+	// The server compresses a list in pages, and no stream.
+	opts := lw.Options{Name: f.name, List: lw.ListPages, OnError: func(err error) {
 		if !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
-			e.c.failed(err)
+			failed(err)
 			return
 		}
 		f.mu.Lock()
 		f.refusal = err
 		f.mu.Unlock()
 		e.c.poke()
-	}
+	}}
 	f.inf = lw.NewInformer(lw.Source[T](&lw.HTTP[T]{URL: f.url, Client: e.client, Kind: f.name}), &opts)
 	f.byGroup = lw.NewIndex(f.inf, group)
 	ctx, f.stop = context.WithCancel(ctx)
@@ -154,22 +151,12 @@ func begin[T lw.Object](ctx context.Context, e *evidence, f *feed[T], group func
 	e.running.Go(func() { _ = inf.Run(ctx) }) // an error was reported
 }
 
-// failed reports a failure of the catalog's own.
-func (c *Catalog) failed(err error) {
-	c.mu.Lock()
-	onError, logger := c.onError, c.logger
-	c.mu.Unlock()
-	if onError != nil {
-		onError(err)
-		return
-	}
+// failed logs a failure of the catalog's own, the first of each outage.
+func failed(err error) {
 	if own, ok := errors.AsType[*lw.Error](err); ok && own.Failures > 1 {
 		return
 	}
-	if logger == nil {
-		logger = slog.Default()
-	}
-	logger.Warn("lw: kinds: the catalog fails", slog.Any("error", err))
+	slog.Warn("lw: kinds: the catalog fails", slog.Any("error", err))
 }
 
 // synced reports whether what the feed says is evidence.
@@ -230,7 +217,7 @@ func (e *evidence) look(ctx context.Context) time.Duration {
 	pending := e.judge(names)
 	if pending && e.discovery.due() {
 		if err := e.discovery.ask(ctx, names); err != nil && ctx.Err() == nil {
-			c.failed(fmt.Errorf("lw: kinds: discovery: %w", err))
+			failed(fmt.Errorf("lw: kinds: discovery: %w", err))
 		}
 		pending = e.judge(names)
 	}
@@ -317,7 +304,8 @@ func (e *evidence) stateOf(n Name, of *entry) (s State, waits bool) {
 func (e *evidence) byCRD(n Name) (s State, ok bool) {
 	for _, o := range e.crds.byGroup.List(n.Group) {
 		names := o.Status.AcceptedNames
-		if is(o.Status.Conditions, "Established").Status != "True" || n.Kind != "" && n.Kind != names.Kind || n.Kind == "" && n.Resource != names.Plural {
+		if is(o.Status.Conditions, "Established").Status != "True" || n.Kind != "" && n.Kind != names.Kind || n.Kind == "" &&
+			n.Resource != names.Plural {
 			continue
 		}
 		var versions []string
@@ -338,7 +326,8 @@ func (e *evidence) byCRD(n Name) (s State, ok bool) {
 			return State{Known: true, Why: why, stand: withheld, made: string(o.UID)}, true
 		}
 		return State{
-			Served: true, Known: true, Namespaced: o.Spec.Scope != "Cluster", stand: served, kind: names.Kind, made: string(o.UID), news: o.ResourceVersion,
+			Served: true, Known: true, Namespaced: o.Spec.Scope != "Cluster", stand: served, kind: names.Kind,
+			made: string(o.UID), news: o.ResourceVersion,
 			Resource: schema.GroupVersionResource{Group: n.Group, Version: version, Resource: names.Plural},
 		}, true
 	}

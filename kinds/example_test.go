@@ -20,7 +20,8 @@ func ExampleSource() {
 	defer server.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	catalog := kinds.New(server.URL(), server.Client())
-	src := kinds.Source[*unstructured.Unstructured](catalog, kinds.Name{Group: "example.com", Version: "v1", Kind: "Widget"}, nil)
+	src := kinds.Source[*unstructured.Unstructured](catalog, kinds.Name{Group: "example.com", Version: "v1",
+		Kind: "Widget"}, nil)
 	inf := lw.NewInformer(src, &lw.Options{Name: "widgets"})
 	var running sync.WaitGroup
 	defer running.Wait()

@@ -109,18 +109,15 @@ func (g *gate[T]) source(s State) lw.Source[T] {
 
 // http is the Make that a gate has by default.
 func (g *gate[T]) http(s State) lw.Source[T] {
-	g.catalog.mu.Lock()
-	to, client := g.catalog.url, g.catalog.client
-	g.catalog.mu.Unlock()
-	to += "/apis/" + s.Resource.Group
-	if s.Resource.Group == "" {
-		to = to[:len(to)-len("/apis/")] + "/api"
+	to := g.catalog.url + "/api/"
+	if s.Resource.Group != "" {
+		to = g.catalog.url + "/apis/" + s.Resource.Group + "/"
 	}
-	to += "/" + s.Resource.Version
+	to += s.Resource.Version
 	if g.opts.Namespace != "" {
 		to += "/namespaces/" + url.PathEscape(g.opts.Namespace)
 	}
-	return &lw.HTTP[T]{URL: to + "/" + s.Resource.Resource, Client: client, Kind: s.kind}
+	return &lw.HTTP[T]{URL: to + "/" + s.Resource.Resource, Client: g.catalog.client, Kind: s.kind}
 }
 
 // present returns the source that there is, or nil.
@@ -217,7 +214,8 @@ func (g *gate[T]) begin(ctx context.Context, m *memory) *turn {
 func (t *turn) told(s State) {
 	t.mu.Lock()
 	t.news = true
-	first := !t.gone && (s.stand != t.stand || s.made != t.made || s.Resource != t.Resource || s.Namespaced != t.Namespaced)
+	first := !t.gone && (s.stand != t.stand || s.made != t.made || s.Resource != t.Resource ||
+		s.Namespaced != t.Namespaced)
 	t.gone = t.gone || first
 	f := t.onMove
 	t.mu.Unlock()
@@ -265,7 +263,8 @@ func has(c <-chan struct{}) bool {
 }
 
 // List lists what is served. It waits while nothing is known, and has nothing of an absent kind.
-func (g *gate[T]) List(ctx context.Context, opts metav1.ListOptions, yield func(T, error) error) (meta metav1.ListMeta, err error) {
+func (g *gate[T]) List(ctx context.Context, opts metav1.ListOptions,
+	yield func(T, error) error) (meta metav1.ListMeta, err error) {
 	m := g.recall(ctx)
 	for {
 		t := g.begin(ctx, m)
@@ -309,9 +308,10 @@ func waitFor(ctx context.Context, news <-chan struct{}) error {
 	}
 }
 
-func (g *gate[T]) list(ctx context.Context, t *turn, m *memory, opts metav1.ListOptions, yield func(T, error) error) (meta metav1.ListMeta, err error) {
+func (g *gate[T]) list(ctx context.Context, t *turn, m *memory, opts metav1.ListOptions,
+	yield func(T, error) error) (meta metav1.ListMeta, err error) {
 	inner := g.source(t.State)
-	own, cancel := context.WithCancel(request.WithResource(g.lend(ctx, inner), t.Resource.Resource))
+	own, cancel := context.WithCancel(g.lend(ctx, inner))
 	defer cancel()
 	t.then(cancel)
 	err = g.quietly(own, t, m, func() (some bool, err error) {
@@ -417,9 +417,10 @@ func idle(ctx context.Context, t *turn, opts metav1.ListOptions) error {
 	return request.ErrUnasked
 }
 
-func (g *gate[T]) watch(ctx context.Context, t *turn, m *memory, opts metav1.ListOptions, initial bool, yield func(lw.WatchEvent[T]) error) error {
+func (g *gate[T]) watch(ctx context.Context, t *turn, m *memory, opts metav1.ListOptions, initial bool,
+	yield func(lw.WatchEvent[T]) error) error {
 	inner := g.source(t.State)
-	own, cancel := context.WithCancel(request.WithResource(g.lend(ctx, inner), t.Resource.Resource))
+	own, cancel := context.WithCancel(g.lend(ctx, inner))
 	defer cancel()
 	if initial {
 		t.then(cancel)

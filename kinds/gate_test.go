@@ -19,7 +19,8 @@ func TestComesAndGoes(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		s := f.Status()
-		if w.asked("/example.com/") != 0 || s.Unserved == "" || s.Phase != "unserved" || !s.Synced || s.Failed != 0 || s.Healthy() != nil {
+		if w.asked("/example.com/") != 0 || s.Unserved == "" || s.Phase != "unserved" || !s.Synced || s.Failed != 0 ||
+			s.Healthy() != nil {
 			t.Errorf("absent: %d requests, status %+v", w.asked("/example.com/"), s)
 		}
 		if n := s.Requests["list"].Started + s.Requests["watch"].Started + s.Requests["stream"].Started; n > 1 {

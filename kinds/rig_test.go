@@ -202,7 +202,8 @@ func (w *world) follow(n kinds.Name, opts *kinds.SourceOptions[*widget]) *follow
 	return w.followWith(n, opts, lw.Options{}, nil)
 }
 
-func (w *world) followWith(n kinds.Name, opts *kinds.SourceOptions[*widget], o lw.Options, wrap func(lw.Source[*widget]) lw.Source[*widget]) *follower {
+func (w *world) followWith(n kinds.Name, opts *kinds.SourceOptions[*widget], o lw.Options,
+	wrap func(lw.Source[*widget]) lw.Source[*widget]) *follower {
 	f := &follower{}
 	o.Name = n.String()
 	o.Logger = slog.New(slog.NewTextHandler(f, nil))

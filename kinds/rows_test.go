@@ -125,7 +125,8 @@ func TestRows(t *testing.T) {
 			w.run()
 			f := w.follow(widgetName, nil)
 			time.Sleep(time.Minute)
-			w.server.Inject(lwtest.Fault{Plural: "widgets", Times: 1, Effect: lwtest.Fail(apierrors.NewTooManyRequests("storage is (re)initializing", 1))})
+			w.server.Inject(lwtest.Fault{Plural: "widgets", Times: 1,
+				Effect: lwtest.Fail(apierrors.NewTooManyRequests("storage is (re)initializing", 1))})
 			w.define(widgets)
 			create(t, w.objects("widgets"), "a", "x")
 			within(t, 1200*time.Millisecond, "the object", func() bool { return f.Status().Objects == 1 })
@@ -333,7 +334,8 @@ func TestRows(t *testing.T) {
 		},
 		"403 on the kind": func(t *testing.T) {
 			w, f := served(t, widgets)
-			w.server.Inject(lwtest.Fault{Plural: "widgets", Times: -1, Effect: lwtest.Fail(apierrors.NewForbidden(widgetResource, "", errors.New("no")))})
+			w.server.Inject(lwtest.Fault{Plural: "widgets", Times: -1,
+				Effect: lwtest.Fail(apierrors.NewForbidden(widgetResource, "", errors.New("no")))})
 			w.server.Break()
 			time.Sleep(10 * time.Minute)
 			if s := f.Status(); s.Objects != 1 || s.Failures == 0 || !apierrors.IsForbidden(s.Err) || s.Unserved != "" {
@@ -345,7 +347,8 @@ func TestRows(t *testing.T) {
 		},
 		"404 of a kind that is there deletes nothing": func(t *testing.T) {
 			w, f := served(t, widgets)
-			w.server.Inject(lwtest.Fault{Plural: "widgets", Times: -1, Effect: lwtest.Fail(apierrors.NewNotFound(widgetResource, ""))})
+			w.server.Inject(lwtest.Fault{Plural: "widgets", Times: -1,
+				Effect: lwtest.Fail(apierrors.NewNotFound(widgetResource, ""))})
 			w.server.Break()
 			time.Sleep(10 * time.Minute)
 			if s := f.Status(); s.Objects != 1 || s.Failures == 0 || s.Unserved != "" {
@@ -369,7 +372,8 @@ func TestRows(t *testing.T) {
 		},
 		"the catalog has not answered": func(t *testing.T) {
 			w := newWorld(t)
-			w.server.Inject(lwtest.Fault{Plural: "customresourcedefinitions", Times: -1, Effect: lwtest.Fail(apierrors.NewServiceUnavailable("etcd"))})
+			w.server.Inject(lwtest.Fault{Plural: "customresourcedefinitions", Times: -1,
+				Effect: lwtest.Fail(apierrors.NewServiceUnavailable("etcd"))})
 			w.run()
 			w.define(widgets)
 			f := w.follow(widgetName, nil)
@@ -388,7 +392,8 @@ func TestRows(t *testing.T) {
 		},
 		"the catalog loses its watch": func(t *testing.T) {
 			w, f := served(t, widgets)
-			w.server.Inject(lwtest.Fault{Plural: "customresourcedefinitions", Times: -1, Effect: lwtest.Fail(apierrors.NewServiceUnavailable("etcd"))})
+			w.server.Inject(lwtest.Fault{Plural: "customresourcedefinitions", Times: -1,
+				Effect: lwtest.Fail(apierrors.NewServiceUnavailable("etcd"))})
 			w.server.Break()
 			time.Sleep(10 * time.Minute)
 			f.is(t, true, "", 1)

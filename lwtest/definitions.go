@@ -15,7 +15,8 @@ package lwtest
 // [Objects] knows a resource while it is served.
 func Definitions() []Resource {
 	return []Resource{
-		{Group: "apiextensions.k8s.io", Plural: "customresourcedefinitions", Kind: "CustomResourceDefinition", Cluster: true, Status: true, defines: true},
+		{Group: "apiextensions.k8s.io", Plural: "customresourcedefinitions", Kind: "CustomResourceDefinition", Cluster: true,
+			Status: true, defines: true},
 		{Group: "apiregistration.k8s.io", Plural: "apiservices", Kind: "APIService", Cluster: true},
 	}
 }

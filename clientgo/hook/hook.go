@@ -99,11 +99,13 @@ func Exit(code int) int {
 
 // decoder makes lw's informers.
 func (s *state) decoder(pageSize int64, onError func(error)) clientgo.Decoder {
-	return clientgo.Decoder{Pack: os.Getenv("LW_PACK") == "1", Options: &lw.Options{Board: &s.board, PageSize: pageSize, OnError: onError}}
+	return clientgo.Decoder{Pack: os.Getenv("LW_PACK") == "1", Options: &lw.Options{Board: &s.board, PageSize: pageSize,
+		OnError: onError}}
 }
 
 // Informer stands for cache.NewSharedIndexInformerWithOptions.
-func Informer(lister cache.ListerWatcher, example runtime.Object, options cache.SharedIndexInformerOptions) cache.SharedIndexInformer {
+func Informer(lister cache.ListerWatcher, example runtime.Object,
+	options cache.SharedIndexInformerOptions) cache.SharedIndexInformer {
 	s := process
 	var inf cache.SharedIndexInformer
 	why := s.notTaken(lister)
@@ -113,7 +115,8 @@ func Informer(lister cache.ListerWatcher, example runtime.Object, options cache.
 		inf = cache.NewSharedIndexInformerWithOptions(lister, example, options)
 	}
 	s.made(&entry{kind: "informer", of: typeOf(example, options.ObjectDescription), why: why, synced: inf.HasSynced,
-		status: func() (lw.Status, bool) { return clientgo.Status(inf) }, count: func() int { return len(inf.GetStore().ListKeys()) }})
+		status: func() (lw.Status, bool) { return clientgo.Status(inf) },
+		count:  func() int { return len(inf.GetStore().ListKeys()) }})
 	return inf
 }
 
@@ -131,13 +134,15 @@ func Controller(options cache.InformerOptions) (cache.Indexer, cache.Controller)
 		store = plain.(cache.Indexer) // client-go has one type of store
 	}
 	s.made(&entry{kind: "controller", of: typeOf(options.ObjectType, ""), why: why, synced: controller.HasSynced,
-		status: func() (lw.Status, bool) { return clientgo.Status(controller) }, count: func() int { return len(store.ListKeys()) }})
+		status: func() (lw.Status, bool) { return clientgo.Status(controller) },
+		count:  func() int { return len(store.ListKeys()) }})
 	return store, controller
 }
 
 // Reflector stands for the method RunWithContext of a cache.Reflector. It returns false at once if
 // client-go's own is to run. queue: store is that of an informer of client-go.
-func Reflector(ctx context.Context, lister cache.ListerWatcher, example runtime.Object, store cache.ReflectorStore, queue bool, options cache.ReflectorOptions, pageSize int64, onError func(error)) bool {
+func Reflector(ctx context.Context, lister cache.ListerWatcher, example runtime.Object, store cache.ReflectorStore,
+	queue bool, options cache.ReflectorOptions, pageSize int64, onError func(error)) bool {
 	s := process
 	e := &entry{kind: "reflector", of: typeOf(example, options.TypeDescription), why: s.notTaken(lister)}
 	if e.why != "" {

@@ -76,7 +76,9 @@ type definitionNames struct {
 
 // is returns the status of a condition.
 func (d *definition) is(typ string) bool {
-	return slices.ContainsFunc(d.Status.Conditions, func(c metav1.Condition) bool { return c.Type == typ && c.Status == metav1.ConditionTrue })
+	return slices.ContainsFunc(d.Status.Conditions, func(c metav1.Condition) bool {
+		return c.Type == typ && c.Status == metav1.ConditionTrue
+	})
 }
 
 // defined is what a server serves of a definition.
@@ -163,7 +165,8 @@ func (d *definitions) work() {
 		}
 	}
 	for name, of := range d.served {
-		if !slices.ContainsFunc(all, func(def *definition) bool { return def.Metadata.Name == name && def.Metadata.UID == of.uid }) {
+		defines := func(def *definition) bool { return def.Metadata.Name == name && def.Metadata.UID == of.uid }
+		if !slices.ContainsFunc(all, defines) {
 			d.withdraw(name)
 		}
 	}
@@ -175,7 +178,8 @@ func (d *definitions) settle(def *definition, all []*definition) bool {
 	switch conflict := def.conflict(all); {
 	case def.Metadata.DeletionTimestamp != nil:
 		if !def.is("Terminating") && def.is("Established") {
-			return d.set(def, "Terminating", metav1.ConditionTrue, "InstanceDeletionPending", "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon")
+			return d.set(def, "Terminating", metav1.ConditionTrue, "InstanceDeletionPending",
+				"CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon")
 		}
 		if !d.empty(def) || !slices.Contains(def.Metadata.Finalizers, cleanup) {
 			return false
@@ -185,13 +189,17 @@ func (d *definitions) settle(def *definition, all []*definition) bool {
 			u.SetFinalizers(slices.DeleteFunc(u.GetFinalizers(), func(f string) bool { return f == cleanup }))
 		})
 	case !slices.Contains(def.Metadata.Finalizers, cleanup):
-		return d.change(def, func(u *unstructured.Unstructured) { u.SetFinalizers(append(u.GetFinalizers(), cleanup)) })
+		return d.change(def, func(u *unstructured.Unstructured) {
+			u.SetFinalizers(append(u.GetFinalizers(), cleanup))
+		})
 	case conflict != "":
-		return d.set(def, "NamesAccepted", metav1.ConditionFalse, conflict, fmt.Sprintf("%q is already in use", def.Spec.Names.Kind))
+		return d.set(def, "NamesAccepted", metav1.ConditionFalse, conflict,
+			fmt.Sprintf("%q is already in use", def.Spec.Names.Kind))
 	case !def.is("NamesAccepted"):
 		return d.set(def, "NamesAccepted", metav1.ConditionTrue, "NoConflicts", "no conflicts found")
 	case !def.is("Established"):
-		return d.set(def, "Established", metav1.ConditionTrue, "InitialNamesAccepted", "the initial names have been accepted")
+		return d.set(def, "Established", metav1.ConditionTrue, "InitialNamesAccepted",
+			"the initial names have been accepted")
 	}
 	return false
 }
@@ -219,7 +227,8 @@ func (d *definitions) set(def *definition, typ string, status metav1.ConditionSt
 		conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
 		conditions = slices.DeleteFunc(conditions, func(c any) bool { return c.(map[string]any)["type"] == typ })
 		conditions = append(conditions, map[string]any{
-			"type": typ, "status": string(status), "reason": reason, "message": message, "lastTransitionTime": time.Now().UTC().Format(time.RFC3339),
+			"type": typ, "status": string(status), "reason": reason, "message": message,
+			"lastTransitionTime": time.Now().UTC().Format(time.RFC3339),
 		})
 		_ = unstructured.SetNestedSlice(u.Object, conditions, "status", "conditions")
 		if typ == "NamesAccepted" && status == metav1.ConditionTrue {
@@ -305,8 +314,10 @@ func (d *definitions) serve(def *definition) {
 func (d *definitions) collection(def *definition, v *definitionVersion) *Collection {
 	names := def.Status.AcceptedNames
 	res := Resource{
-		Group: def.Spec.Group, Version: v.Name, Resource: names.Plural, Kind: names.Kind, ShortNames: append([]string{}, names.ShortNames...),
-		Cluster: def.Spec.Scope == "Cluster", Custom: true, Status: v.Subresources.Status != nil, Managed: true, Versioned: true,
+		Group: def.Spec.Group, Version: v.Name, Resource: names.Plural, Kind: names.Kind,
+		ShortNames: append([]string{}, names.ShortNames...),
+		Cluster:    def.Spec.Scope == "Cluster", Custom: true, Status: v.Subresources.Status != nil,
+		Managed: true, Versioned: true,
 	}
 	if s := v.Subresources.Scale; s != nil {
 		res.Scale = &registry.Scale{Replicas: s.Replicas, StatusReplicas: s.StatusReplicas, Selector: s.Selector}
@@ -377,7 +388,9 @@ func (d *definitions) announce(versions map[schema.GroupVersion]bool) {
 		_, _ = services.Create(map[string]any{
 			"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
 			"metadata": map[string]any{"name": gv.Version + "." + gv.Group, "labels": map[string]any{managed: "true"}},
-			"spec":     map[string]any{"group": gv.Group, "version": gv.Version, "groupPriorityMinimum": 1000, "versionPriority": 100},
+			"spec": map[string]any{
+				"group": gv.Group, "version": gv.Version, "groupPriorityMinimum": 1000, "versionPriority": 100,
+			},
 			"status": map[string]any{"conditions": []any{map[string]any{
 				"type": "Available", "status": "True", "reason": "Local", "message": "Local APIServices are always available",
 			}}},

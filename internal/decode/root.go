@@ -263,7 +263,8 @@ func (d *Decoder) decodeObject() (Object, error) {
 		v, err = d.redecodeJSON(start, depth)
 	}
 	if err == nil {
-		return d.withRaw(Object{Value: d.result(v), Ident: Ident{APIVersion: d.apiVersion, Kind: d.kind}}, d.p.data[start:d.p.pos], JSON), nil
+		o := Object{Value: d.result(v), Ident: Ident{APIVersion: d.apiVersion, Kind: d.kind}}
+		return d.withRaw(o, d.p.data[start:d.p.pos], JSON), nil
 	}
 	if isFatal(err) {
 		return Object{}, err

@@ -75,17 +75,3 @@ func (m *Memo) Wake() {
 	}
 	m.nap.woken = true
 }
-
-type resourceKey struct{}
-
-// WithResource returns a context for a request about a resource, whose plural in the URL may be a
-// guess: it is plural.
-func WithResource(ctx context.Context, plural string) context.Context {
-	return context.WithValue(ctx, resourceKey{}, plural)
-}
-
-// ResourceOf returns the plural of WithResource, or "".
-func ResourceOf(ctx context.Context) string {
-	plural, _ := ctx.Value(resourceKey{}).(string)
-	return plural
-}

@@ -24,9 +24,6 @@
 //
 // [WantedOf] says which objects the reader of a source wants: the source may pass over the others,
 // and yields a Filtered bookmark, or calls LeftOut, in the place of what it has passed over.
-//
-// [ResourceOf] is the plural of the resource for a client that sends the request of a URL which was
-// made before that was known.
 package request
 
 import (

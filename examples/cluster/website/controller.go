@@ -67,7 +67,8 @@ func newController(config *rest.Config) (*controller, error) {
 		mapClient:  core,
 	}
 	// A cluster has many ConfigMaps. The selector leaves those of others on the server.
-	ours := lw.WithListOptions(lw.FromClient(core.ConfigMaps("")), func(o *metav1.ListOptions) { o.LabelSelector = managed })
+	ours := lw.WithListOptions(lw.FromClient(core.ConfigMaps("")),
+		func(o *metav1.ListOptions) { o.LabelSelector = managed })
 	c.sites = lw.NewInformer(siteSource, &lw.Options{Board: &c.board})
 	c.maps = lw.NewInformer(ours, &lw.Options{Board: &c.board})
 	c.sites.AddHandler(clientgo.Enqueue[*Website](c.queue))

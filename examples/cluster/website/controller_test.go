@@ -23,7 +23,8 @@ func TestOutages(t *testing.T) {
 					lwtest.Resource{Plural: "configmaps", Kind: "ConfigMap"})
 				sites, made := lwtest.Objects[*Website](server, "websites"), lwtest.Objects[*corev1.ConfigMap](server, "configmaps")
 				c, err := newController(&rest.Config{
-					Host: server.URL(), Transport: server.Client().Transport, ContentConfig: rest.ContentConfig{ContentType: "application/json"},
+					Host: server.URL(), Transport: server.Client().Transport,
+					ContentConfig: rest.ContentConfig{ContentType: "application/json"},
 				})
 				if err != nil {
 					t.Fatal(err)

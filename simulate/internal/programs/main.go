@@ -87,8 +87,8 @@ func main() {
 	}
 }
 
-// tests runs the go command in programs, shows what it says, and returns what became of each test: "pass",
-// "fail" or "skip". It returns an error if the tests did not end.
+// tests runs the go command in programs, shows what it says, and returns what became of each test:
+// "pass", "fail" or "skip". It returns an error if the tests did not end.
 func tests(args []string) (results map[string]string, err error) {
 	cmd := exec.Command("go", args...)
 	cmd.Dir, cmd.Stderr = programs, os.Stderr

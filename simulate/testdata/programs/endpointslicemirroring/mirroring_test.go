@@ -1,6 +1,6 @@
 // Package endpointslicemirroring runs the controller of kube-controller-manager 1.37.2 that mirrors
-// Endpoints which somebody has written by hand. It loses a slice for ever when the answer to the
-// creation of one comes late, or another manager's finalizer keeps one.
+// Endpoints which somebody has written by hand. It loses a slice for ever when another manager's
+// finalizer keeps one.
 package endpointslicemirroring
 
 import (
