@@ -63,8 +63,8 @@ func (p *Packed[T]) GetLabels() map[string]string {
 		}
 	}
 	labels, ok := p.how.pk.labelsOf(p)
-	if l, has := any(*new(T)).(labeled); !ok && (has || reflect.TypeFor[T]().Kind() == reflect.Interface) {
-		if l, has = any(p.Open()).(labeled); has {
+	if _, has := any(*new(T)).(labeled); !ok && (has || reflect.TypeFor[T]().Kind() == reflect.Interface) {
+		if l, has := any(p.Open()).(labeled); has {
 			return l.GetLabels()
 		}
 	}

@@ -261,19 +261,19 @@ func (d *definitions) empty(def *definition) bool {
 		return true
 	}
 	c := of.collections[0]
-	left := func() int {
+	items := func() []*stored {
 		page, err := c.history.List("", metav1.ListOptions{})
 		if err != nil {
 			panic(err) // as in work
 		}
-		for _, obj := range page.Items {
-			if objectOf(obj, obj.Version).Meta.DeletionTimestamp == nil {
-				_, _ = c.Delete(obj.Key) // an error says that somebody else has deleted it
-			}
-		}
-		return len(page.Items)
+		return page.Items
 	}
-	return left() == 0 || left() == 0
+	for _, obj := range items() {
+		if objectOf(obj, obj.Version).Meta.DeletionTimestamp == nil {
+			_, _ = c.Delete(obj.Key) // an error says that somebody else has deleted it
+		}
+	}
+	return len(items()) == 0
 }
 
 // serve serves the versions of def.
