@@ -111,11 +111,11 @@ func (j job) measure() (compare.Sample, error) {
 	}); err != nil {
 		return nil, err
 	}
-	peak, err := memory("VmHWM")
+	peak, err := Memory("VmHWM")
 	if err != nil {
 		return nil, err
 	}
-	if sample["rss"], err = memory("VmRSS"); err != nil {
+	if sample["rss"], err = Memory("VmRSS"); err != nil {
 		return nil, err
 	}
 	live, _ := measure.Live()
@@ -154,7 +154,7 @@ func (j job) relist(client *http.Client, updated <-chan struct{}, put func(strin
 	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil {
 		return err
 	}
-	before, err := memory("VmHWM")
+	before, err := Memory("VmHWM")
 	if err != nil {
 		return err
 	}
@@ -173,7 +173,7 @@ func (j job) relist(client *http.Client, updated <-chan struct{}, put func(strin
 	if err := errors.Join(err, emitted); err != nil {
 		return err
 	}
-	peak, err := memory("VmHWM")
+	peak, err := Memory("VmHWM")
 	sample["relist.added"] = peak - before
 	sample["relist.added/live"] = (peak - before) / float64(live)
 	return err
@@ -198,8 +198,8 @@ func (j job) failed(err error) {
 	os.Exit(1)
 }
 
-// memory returns a size of the process's memory in bytes, as the kernel names it.
-func memory(name string) (float64, error) {
+// Memory returns a size of the process's memory in bytes, as the kernel names it.
+func Memory(name string) (float64, error) {
 	f, err := os.Open("/proc/self/status")
 	if err != nil {
 		return 0, err
