@@ -293,6 +293,41 @@ func ExampleDecoder() {
 	// Output: [default/a]
 }
 
+// The informer keeps what the server has sent, compressed. Its lister, its handlers and its indexes
+// have pods.
+func ExampleDecoder_pack() {
+	server := lwtest.StartServer(lwtest.Resource{Plural: "pods", Kind: "Pod"})
+	defer server.Close()
+	if _, err := lwtest.Objects[*corev1.Pod](server, "pods").Create(pod("default", "a")); err != nil {
+		fmt.Println(err)
+		return
+	}
+	config := &rest.Config{Host: server.URL(), Transport: server.Client().Transport}
+
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	clientset, err := kubernetes.NewForConfigAndClient(config, clientgo.Capture(client))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	pods := cache.NewListWatchFromClient(clientset.CoreV1().RESTClient(), "pods", "default", fields.Everything())
+	informer := clientgo.Decoder{Pack: true}.NewInformer(pods, &corev1.Pod{}, 0, cache.Indexers{})
+
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); informer.RunWithContext(ctx) }()
+	cache.WaitForCacheSync(ctx.Done(), informer.HasSynced)
+	a, err := corelisters.NewPodLister(informer.GetIndexer()).Pods("default").Get("a")
+	fmt.Println(a.Name, err)
+	cancel()
+	<-done
+	// Output: a <nil>
+}
+
 // What a ListerWatcher does to an answer before it returns it is lost when lw decodes. So the first
 // list with objects is compared with what the server sent, and client-go goes on decoding where
 // they differ. Trust says that nothing is lost: here lw drops the managed fields itself.

@@ -25,6 +25,7 @@ type indexer[T lw.Object] struct {
 	store lw.Reader[T]
 	of    lw.Indexed[T]
 	own   *lw.Indexer[T] // the store, to write it; nil: it is a derived one
+	cells bool           // reads return cells as they are; see PackedReads
 
 	mu      sync.Mutex // of those who write indexes or seeded
 	indexes atomic.Pointer[map[string]namedIndex[T]]
@@ -169,7 +170,7 @@ func (x *indexer[T]) List() []any {
 	snap := x.store.Snapshot()
 	out := make([]any, 0, snap.Len())
 	for obj := range snap.All() {
-		out = append(out, opened(obj))
+		out = append(out, x.read(obj))
 	}
 	return out
 }
@@ -204,7 +205,7 @@ func (x *indexer[T]) get(key lw.Key) (item any, exists bool, err error) {
 	if !ok {
 		return nil, false, nil // not any(obj), which would be a nil pointer and not nil
 	}
-	return opened(obj), true, nil
+	return x.read(obj), true, nil
 }
 
 func (x *indexer[T]) AddIndexers(indexers cache.Indexers) error {
@@ -254,7 +255,7 @@ func (x *indexer[T]) GetIndexers() cache.Indexers {
 	now := *x.indexes.Load()
 	out := make(cache.Indexers, len(now))
 	for name, ix := range now {
-		out[name] = ix.values
+		out[name] = x.reading(ix.values)
 	}
 	return out
 }
@@ -277,7 +278,7 @@ func (x *indexer[T]) Index(name string, obj any) ([]any, error) {
 		return nil, err
 	}
 	if len(values) == 1 {
-		return lookup(ix.index, values[0]), nil
+		return x.lookup(ix.index, values[0]), nil
 	}
 	return lookupAny(ix.index.Changed, ix.index.Lookup, values), nil
 }
@@ -287,13 +288,13 @@ func (x *indexer[T]) ByIndex(name, value string) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return lookup(ix.index, value), nil
+	return x.lookup(ix.index, value), nil
 }
 
-func lookup[T lw.Object](index *lw.Index[string, T], value string) []any {
+func (x *indexer[T]) lookup(index *lw.Index[string, T], value string) []any {
 	out := make([]any, 0, index.Len(value))
 	for obj := range index.Lookup(value) {
-		out = append(out, opened(obj))
+		out = append(out, x.read(obj))
 	}
 	return out
 }

@@ -83,6 +83,18 @@ type Options struct {
 	// that they get in any case.
 	Whole bool
 
+	// Pack keeps the objects as the compressed bytes that the server has sent, as lw.Pack does: a small
+	// part of the memory, and no field and no object is missing. A Get decodes into the object of the
+	// caller, in the place of a copy; a List decodes one object after the other, and only those that its
+	// labels and its field match, of several fields those that the first matches. Handlers, predicates
+	// and functions of indexes get the objects decoded; so does a kind that is read without deep
+	// copies by UnsafeDisableDeepCopy of the cache's options. An object that a single read with
+	// client.UnsafeDisableDeepCopy returns is a copy all the same. Objects of a kind with a transform
+	// stay decoded. docs/memory.md says what it costs.
+	Pack bool
+	// PackByObject says otherwise than Pack for some kinds. Keys are examples, as in ByObject.
+	PackByObject map[client.Object]bool
+
 	// TellWrites shows what the server answers to a write of the manager's client when the client
 	// returns: to every read of the cache, by fields as well, and to handlers, predicates and what is
 	// derived from the informers. Nothing waits for a watch; see [clientgo.TellWrites] and [NotTold].
@@ -159,6 +171,10 @@ func newCache(o Options, config *rest.Config, opts cache.Options) (cache.Cache, 
 	if err != nil {
 		return nil, fmt.Errorf("controllerruntime: NewCache: Only: %w", err)
 	}
+	packs, err := o.packs()
+	if err != nil {
+		return nil, fmt.Errorf("controllerruntime: NewCache: %w", err)
+	}
 	settings, err := o.settings()
 	if err != nil {
 		return nil, fmt.Errorf("controllerruntime: NewCache: %w", err)
@@ -184,14 +200,21 @@ func newCache(o Options, config *rest.Config, opts cache.Options) (cache.Cache, 
 	if opts.NewInformer == nil {
 		opts.NewInformer = func(lister toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 			// controller-runtime makes the ListerWatchers, which change nothing.
-			decoder := clientgo.Decoder{Share: o.Share, Drop: o.Drop, Only: masks.of(example), Whole: o.Whole || uncopied(opts, example), Scheme: opts.Scheme, Options: settings.of(example), Trust: true}
-			if decoder.Wanted = part.setOf(example); decoder.Wanted != nil {
-				return part.add(example, decoder.NewInformer(lister, example, resync, indexers))
+			decoder := clientgo.Decoder{Share: o.Share, Drop: o.Drop, Only: masks.of(example), Whole: o.Whole || uncopied(opts, example), Scheme: opts.Scheme, Options: settings.of(example), Trust: true, Pack: packs.of(formOf(example)), Wanted: part.setOf(example)}
+			inf := decoder.NewInformer(lister, example, resync, indexers)
+			if decoder.Pack && !uncopied(opts, example) {
+				inf.(interface{ PackedReads() }).PackedReads()
 			}
-			return decoder.NewInformer(lister, example, resync, indexers)
+			if decoder.Wanted != nil {
+				return part.add(example, inf)
+			}
+			return inf
 		}
 	}
 	c, err := cache.New(config, opts)
+	if err == nil && packs.any() {
+		c = &packedCache{c, packs, opts.Scheme}
+	}
 	if err != nil || len(masks) == 0 && told == nil && part == nil {
 		return c, err
 	}

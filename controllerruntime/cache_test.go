@@ -32,6 +32,7 @@ import (
 	"github.com/go-lw/lw/controllerruntime"
 	"github.com/go-lw/lw/internal/apiserver"
 	"github.com/go-lw/lw/internal/decode/prune"
+	"github.com/go-lw/lw/internal/verify/leak"
 	"github.com/go-lw/lw/internal/verify/rig"
 )
 
@@ -261,6 +262,7 @@ func (w *watcher) view() view {
 
 // With every option a program sees of NewCache what it sees of controller-runtime's own cache.
 func TestNewCacheIsLikeTheDefault(t *testing.T) {
+	leak.Collect(t, 5*time.Millisecond)
 	yes := true
 	node := func(obj client.Object) []string {
 		if p, ok := obj.(*corev1.Pod); ok {
@@ -317,7 +319,8 @@ func TestNewCacheIsLikeTheDefault(t *testing.T) {
 				&corev1.Node{}: prune.Leaves(reflect.TypeFor[corev1.Node]())}
 			for _, newCache := range []cache.NewCacheFunc{newDefault, controllerruntime.NewCache,
 				controllerruntime.NewCacheWith(controllerruntime.Options{Share: true}),
-				controllerruntime.NewCacheWith(controllerruntime.Options{Only: all})} {
+				controllerruntime.NewCacheWith(controllerruntime.Options{Only: all}),
+				controllerruntime.NewCacheWith(controllerruntime.Options{Pack: true})} {
 				c := b.start(newCache, tt.opts)
 				for _, example := range examples() {
 					rig.OK(t, c.IndexField(t.Context(), example, "node", node))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -96,6 +97,49 @@ func ExampleOptions() {
 			Metrics:  metricsserver.Options{ExtraHandlers: map[string]http.Handler{"/debug/lw": lwdebug.Handler(&board)}},
 		})
 	}
+}
+
+// Of a thousand ConfigMaps the cache keeps the compressed bytes, and a reconciler sees no difference.
+// Pods, of which this manager walks all again and again, stay decoded.
+func ExampleOptions_pack() {
+	server := lwtest.StartServer(lwtest.Resource{Plural: "configmaps", Kind: "ConfigMap"})
+	defer server.Close()
+	maps := lwtest.Objects[*corev1.ConfigMap](server, "configmaps")
+	for i := range 1000 {
+		m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("settings-", i)},
+			Data: map[string]string{"text": strings.Repeat("a setting\n", 100)}}
+		if _, err := maps.Create(m); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	config := &rest.Config{Host: server.URL(), Transport: server.Client().Transport}
+	options := controllerruntime.Options{Pack: true, PackByObject: map[client.Object]bool{&corev1.Pod{}: false}}
+	c, err := controllerruntime.NewCacheWith(options)(config, cache.Options{}) // a manager calls it
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	go func() { _ = c.Start(ctx) }()
+	c.WaitForCacheSync(ctx)
+
+	var one corev1.ConfigMap
+	if err := c.Get(ctx, client.ObjectKey{Namespace: "default", Name: "settings-7"}, &one); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(one.Name, len(one.Data["text"]))
+	var all corev1.ConfigMapList
+	if err := c.List(ctx, &all); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(len(all.Items))
+	// Output:
+	// settings-7 1000
+	// 1000
 }
 
 // The cache has no Secret but those that a reconciler has read by name in the last half hour.

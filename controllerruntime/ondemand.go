@@ -109,8 +109,8 @@ func (p *part) informer(f form) partInformer {
 }
 
 // formOfList returns the form of the objects of list.
-func (p *part) formOfList(list client.ObjectList) (form, error) {
-	gvk, err := apiutil.GVKForObject(list, p.scheme)
+func formOfList(list client.ObjectList, scheme *runtime.Scheme) (form, error) {
+	gvk, err := apiutil.GVKForObject(list, scheme)
 	if err != nil {
 		return form{}, err
 	}
@@ -121,7 +121,7 @@ func (p *part) formOfList(list client.ObjectList) (form, error) {
 	case *metav1.PartialObjectMetadataList:
 		return form{metadataType, gvk}, nil
 	}
-	example, err := p.scheme.New(gvk)
+	example, err := scheme.New(gvk)
 	return form{typ: reflect.TypeOf(example)}, err
 }
 
@@ -181,7 +181,7 @@ func (c *ownCache) List(ctx context.Context, list client.ObjectList, opts ...cli
 	if c.part == nil {
 		return c.Cache.List(ctx, list, opts...)
 	}
-	f, err := c.part.formOfList(list)
+	f, err := formOfList(list, c.part.scheme)
 	if err != nil {
 		return err
 	}

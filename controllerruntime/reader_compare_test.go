@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,6 +25,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/controllerruntime"
+	"github.com/go-lw/lw/internal/verify/leak"
 	"github.com/go-lw/lw/internal/verify/rig"
 )
 
@@ -52,13 +54,15 @@ func compared[T controllerruntime.Object](b *bench, r *controllerruntime.Reader,
 // cache that NewCache makes. There is one difference: of several fields, an unknown one is always
 // an error of a Reader, but one of the cache only if objects match the fields before it.
 func TestReaderIsLikeTheCache(t *testing.T) {
+	leak.Collect(t, 5*time.Millisecond)
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		b.write(b.nodes.Create,
 			&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "pod-1", Labels: map[string]string{"app": "web"}}})
 		r := controllerruntime.NewReader(nil)
 		readers := map[string]client.Reader{"the cache": b.start(newDefault, cache.Options{}),
-			"NewCache": b.start(controllerruntime.NewCache, cache.Options{}), "Reader": r}
+			"NewCache": b.start(controllerruntime.NewCache, cache.Options{}), "Reader": r,
+			"packed": b.start(controllerruntime.NewCacheWith(controllerruntime.Options{Pack: true}), cache.Options{})}
 		var forms []func() client.Object
 		all := examples()
 		for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -72,7 +76,7 @@ func TestReaderIsLikeTheCache(t *testing.T) {
 		}
 		for _, of := range forms {
 			for name, values := range indexedBy {
-				for _, who := range []string{"the cache", "NewCache"} {
+				for _, who := range []string{"the cache", "NewCache", "packed"} {
 					rig.OK(t, readers[who].(cache.Cache).IndexField(t.Context(), of(), name,
 						func(o client.Object) []string { return values(o) }))
 				}
@@ -84,7 +88,7 @@ func TestReaderIsLikeTheCache(t *testing.T) {
 		for range 3000 {
 			of, ask := forms[random.IntN(len(forms))], randomRead(random)
 			want := ask.of(t, readers["the cache"], of())
-			for _, who := range []string{"NewCache", "Reader"} {
+			for _, who := range []string{"NewCache", "Reader", "packed"} {
 				if got := ask.of(t, readers[who], of()); got != want {
 					t.Errorf("%s, %T, %v: %s, want %s", who, of(), ask, got, want)
 				}
