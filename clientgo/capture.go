@@ -19,6 +19,7 @@ import (
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/decode/standard"
 	"github.com/go-lw/lw/internal/request"
+	"github.com/go-lw/lw/kinds"
 )
 
 // A Decoder makes informers of ListerWatchers, as [NewInformer] does, whose objects lw decodes
@@ -72,6 +73,13 @@ type Decoder struct {
 	// sees it. What client-go decodes is not packed, nor are the objects of [Decoder.Source], of a
 	// [Reflector] and of an informer with a transform. docs/memory.md says what it costs.
 	Pack bool
+	// Kinds has the informers wait whose resource nobody serves yet, as package kinds says: they are in
+	// step and empty, and make no request until the resource comes. They wait for their kind, if the
+	// example says it or its type in Scheme, and else for the resource that the ListerWatcher asks for.
+	// The server's own groups, whose names have no dot, are asked for at once, and so is a client that
+	// is none of [Capture], such as a fake. The caller runs the catalog. A zero one takes the server
+	// that the first informer asks, and informers of another server do not wait. Nil: none waits.
+	Kinds *kinds.Catalog
 	// Trust says that the ListerWatchers return what the server sends, or change nothing but the
 	// kinds of metadata objects. Then nothing is compared.
 	Trust bool
@@ -111,7 +119,7 @@ func (d Decoder) source(lister cache.ListerWatcher, example runtime.Object, pack
 	if !ok {
 		s := newSource[metav1.Object](lister, example)
 		s.decoder = fmt.Sprintf("%s: lw does not decode objects like a %T", byClientGo, example)
-		return s
+		return d.gated(s, lister, example)
 	}
 	gvk := example.GetObjectKind().GroupVersionKind()
 	s := &capturedSource{decoder: d, object: object, kind: gvk.Kind, pack: pack}
@@ -123,7 +131,7 @@ func (d Decoder) source(lister cache.ListerWatcher, example runtime.Object, pack
 		s.metadata.APIVersion, s.metadata.Kind = gvk.ToAPIVersionAndKind()
 	}
 	s.plain = Source(&capturedLister{cache.ToListerWatcherWithContext(lister), lister, s}, example)
-	return s
+	return d.gated(s, lister, example)
 }
 
 // kindOf returns the kind of example, or "" if the scheme does not tell it: lw.HTTP then takes the

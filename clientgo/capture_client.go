@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
 )
 
 // Capture returns a client that does what client does, and lets the informers of a [Decoder] read
@@ -40,8 +39,12 @@ type capturing struct {
 	client *http.Client // its transport is next
 }
 
-// RoundTrip sends r, or lets the probe of its context send it.
+// RoundTrip sends r, or lets the probe of its context send it. It answers the question of a context.
 func (c *capturing) RoundTrip(r *http.Request) (*http.Response, error) {
+	if q, ok := r.Context().Value(questionKey{}).(*question); ok && q.note(r, c.client) {
+		return nil, errNotSent
+	}
+	r = withTruePlural(r)
 	if p, ok := r.Context().Value(probeKey{}).(*probe); ok && p.wants(r) {
 		return p.send(c.client, r)
 	}
@@ -141,27 +144,6 @@ func collectionURL(u *url.URL) string {
 	}
 	collection.RawQuery = query.Encode()
 	return collection.String()
-}
-
-// isCollection reports whether path is that of a collection, in a namespace or not. A ListerWatcher
-// may make other requests before it lists, such as those of discovery, and needs their answers.
-func isCollection(path string) bool {
-	names := strings.Split(path, "/")
-	for i, name := range names {
-		rest := names[i+1:]
-		switch {
-		case name == "api" && len(rest) > 1:
-			rest = rest[1:] // after the version
-		case name == "apis" && len(rest) > 2:
-			rest = rest[2:] // after group and version
-		default:
-			continue
-		}
-		if len(rest) == 1 || len(rest) == 3 && rest[0] == "namespaces" {
-			return true
-		}
-	}
-	return false
 }
 
 // answersClient is the client of an lw.HTTP that decodes what probes have received. It follows no

@@ -42,7 +42,7 @@ func newProbe(ctx context.Context, object reflect.Type, opts metav1.ListOptions)
 
 // wants reports whether r is a list or a watch whose answer lw can decode.
 func (p *probe) wants(r *http.Request) bool {
-	if r.Method != http.MethodGet || r.Body != nil && r.Body != http.NoBody || !isCollection(r.URL.Path) {
+	if r.Method != http.MethodGet || r.Body != nil && r.Body != http.NoBody || addressIn(r.URL) == nil {
 		return false
 	}
 	_, ok := acceptFor(r.Header.Get("Accept"), p.object)

@@ -84,7 +84,7 @@ func TestAcceptFor(t *testing.T) {
 	}
 }
 
-func TestIsCollection(t *testing.T) {
+func TestAddressIn(t *testing.T) {
 	for path, want := range map[string]bool{
 		"/api/v1/pods":                                 true,
 		"/api/v1/namespaces":                           true,
@@ -104,7 +104,7 @@ func TestIsCollection(t *testing.T) {
 		"/apis/apps/v1/namespaces/default/deployments/": false,
 		"": false,
 	} {
-		rig.Same(t, path, want, isCollection(path))
+		rig.Same(t, path, want, addressIn(&url.URL{Path: path}) != nil)
 	}
 }
 

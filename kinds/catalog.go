@@ -10,21 +10,24 @@ import (
 	"time"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/request"
 )
 
 // A Catalog knows which kinds one server serves. It follows the server's CustomResourceDefinitions,
 // of which it keeps ten fields, and its APIServices. Where it may not, it asks discovery, while a
 // kind is missing.
 //
-// [New] makes one. A program has one for each server, which all gates share. Run must be called. A
-// failure goes to slog.Default. All methods are safe for concurrent use. A Catalog must not be
-// copied.
+// [New] makes one. A program has one for each server, which all gates share. The zero value takes
+// its server from the first cache or Decoder that it is given to, and waits for that. Run must be
+// called, unless a cache says that it does. A failure goes to slog.Default, or where that cache
+// reports its own. All methods are safe for concurrent use. A Catalog must not be copied.
 type Catalog struct {
-	url    string
-	client *http.Client // nil: http.DefaultClient
-
 	mu      sync.Mutex
-	names   map[Name]*entry   // those that were asked for; guarded by mu, as all below
+	url     string            // "": Bind was not called; guarded by mu, as all below
+	client  *http.Client      // nil: http.DefaultClient
+	bound   bool              // url is from Bind
+	opts    lw.Options        // of the catalog's own informers
+	names   map[Name]*entry   // those that were asked for
 	changed chan struct{}     // closed at the next change of what is known; see changes
 	asked   chan struct{}     // has room for one: there is something to do
 	running bool              // Run was called
@@ -50,6 +53,26 @@ type follower struct{ call func(State) }
 // http.DefaultClient.
 func New(url string, client *http.Client) *Catalog {
 	return &Catalog{url: strings.TrimRight(url, "/"), client: client}
+}
+
+// Bind says which server a zero Catalog is of, and has opts for its informers; nil: none. It is an
+// error if it has said another server before. A Catalog of [New] keeps its own.
+func (c *Catalog) Bind(_ request.Mark, url string, client *http.Client, opts *lw.Options) error {
+	url = strings.TrimRight(url, "/")
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.bound && c.url != url {
+		return fmt.Errorf("lw: kinds: the catalog is of %s, and not of %s", c.url, url)
+	}
+	if c.url == "" {
+		c.url, c.client, c.bound = url, client, true
+	}
+	if opts != nil {
+		c.opts = *opts
+	}
+	c.initLocked()
+	c.pokeLocked()
+	return nil
 }
 
 func (c *Catalog) initLocked() {
@@ -226,6 +249,13 @@ func (c *Catalog) set(n Name, e *entry, s State) (calls []func()) {
 	return calls
 }
 
+// ready reports whether there is a server, and what to ask it.
+func (c *Catalog) ready() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.url != "" && len(c.names) > 0
+}
+
 // Run keeps the catalog in step until ctx is done, and then returns nil. It asks the server nothing
 // before the first name. A second call returns an error that wraps lw.ErrStarted.
 func (c *Catalog) Run(ctx context.Context) error {
@@ -238,10 +268,12 @@ func (c *Catalog) Run(ctx context.Context) error {
 		return fmt.Errorf("lw: kinds: Catalog: %w", lw.ErrStarted)
 	}
 	defer close(c.ended)
-	select {
-	case <-c.asked:
-	case <-ctx.Done():
-		return nil
+	for !c.ready() {
+		select {
+		case <-c.asked:
+		case <-ctx.Done():
+			return nil
+		}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	e := c.newEvidence()

@@ -1,6 +1,7 @@
 package kinds
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -96,7 +97,8 @@ type feed[T lw.Object] struct {
 type evidence struct {
 	c         *Catalog
 	client    *http.Client
-	refused   bool // a feed has just ended, and was evidence until then
+	opts      lw.Options // of the informers
+	refused   bool       // a feed has just ended, and was evidence until then
 	running   sync.WaitGroup
 	crds      feed[*crd]
 	services  feed[*apiService]
@@ -104,7 +106,9 @@ type evidence struct {
 }
 
 func (c *Catalog) newEvidence() *evidence {
-	e := &evidence{c: c, client: c.client}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := &evidence{c: c, client: c.client, opts: c.opts}
 	e.crds.url, e.crds.name = c.url+"/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "CustomResourceDefinition"
 	e.services.url, e.services.name = c.url+"/apis/apiregistration.k8s.io/v1/apiservices", "APIService"
 	e.discovery.url, e.discovery.client = c.url, c.client
@@ -133,17 +137,19 @@ func begin[T lw.Object](ctx context.Context, e *evidence, f *feed[T], group func
 	if f.inf != nil || time.Now().Before(f.again) {
 		return
 	}
-	// The server compresses a list in pages, and no stream.
-	opts := lw.Options{Name: f.name, List: lw.ListPages, OnError: func(err error) {
+	opts := lw.Options{Board: e.opts.Board, Logger: e.opts.Logger}
+	opts.Name = e.opts.Name + f.name
+	opts.List = lw.ListPages // the server compresses these, and no stream
+	opts.OnError = func(err error) {
 		if !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
-			failed(err)
+			e.failed(err)
 			return
 		}
 		f.mu.Lock()
 		f.refusal = err
 		f.mu.Unlock()
 		e.c.poke()
-	}}
+	}
 	f.inf = lw.NewInformer(lw.Source[T](&lw.HTTP[T]{URL: f.url, Client: e.client, Kind: f.name}), &opts)
 	f.byGroup = lw.NewIndex(f.inf, group)
 	ctx, f.stop = context.WithCancel(ctx)
@@ -151,12 +157,17 @@ func begin[T lw.Object](ctx context.Context, e *evidence, f *feed[T], group func
 	e.running.Go(func() { _ = inf.Run(ctx) }) // an error was reported
 }
 
-// failed logs a failure of the catalog's own, the first of each outage.
-func failed(err error) {
+// failed reports a failure of the catalog's own, or logs the first of each outage.
+func (e *evidence) failed(err error) {
+	if e.opts.OnError != nil {
+		e.opts.OnError(err)
+		return
+	}
 	if own, ok := errors.AsType[*lw.Error](err); ok && own.Failures > 1 {
 		return
 	}
-	slog.Warn("lw: kinds: the catalog fails", slog.Any("error", err))
+	logger := cmp.Or(e.opts.Logger, slog.Default())
+	logger.Warn("lw: kinds: the catalog fails", slog.Any("error", err))
 }
 
 // synced reports whether what the feed says is evidence.
@@ -217,7 +228,7 @@ func (e *evidence) look(ctx context.Context) time.Duration {
 	pending := e.judge(names)
 	if pending && e.discovery.due() {
 		if err := e.discovery.ask(ctx, names); err != nil && ctx.Err() == nil {
-			failed(fmt.Errorf("lw: kinds: discovery: %w", err))
+			e.failed(fmt.Errorf("lw: kinds: discovery: %w", err))
 		}
 		pending = e.judge(names)
 	}

@@ -109,15 +109,19 @@ func (g *gate[T]) source(s State) lw.Source[T] {
 
 // http is the Make that a gate has by default.
 func (g *gate[T]) http(s State) lw.Source[T] {
-	to := g.catalog.url + "/api/"
+	g.catalog.mu.Lock()
+	to, client := g.catalog.url, g.catalog.client
+	g.catalog.mu.Unlock()
 	if s.Resource.Group != "" {
-		to = g.catalog.url + "/apis/" + s.Resource.Group + "/"
+		to += "/apis/" + s.Resource.Group + "/"
+	} else {
+		to += "/api/"
 	}
 	to += s.Resource.Version
 	if g.opts.Namespace != "" {
 		to += "/namespaces/" + url.PathEscape(g.opts.Namespace)
 	}
-	return &lw.HTTP[T]{URL: to + "/" + s.Resource.Resource, Client: g.catalog.client, Kind: s.kind}
+	return &lw.HTTP[T]{URL: to + "/" + s.Resource.Resource, Client: client, Kind: s.kind}
 }
 
 // present returns the source that there is, or nil.
@@ -311,7 +315,7 @@ func waitFor(ctx context.Context, news <-chan struct{}) error {
 func (g *gate[T]) list(ctx context.Context, t *turn, m *memory, opts metav1.ListOptions,
 	yield func(T, error) error) (meta metav1.ListMeta, err error) {
 	inner := g.source(t.State)
-	own, cancel := context.WithCancel(g.lend(ctx, inner))
+	own, cancel := context.WithCancel(request.WithResource(g.lend(ctx, inner), t.Resource))
 	defer cancel()
 	t.then(cancel)
 	err = g.quietly(own, t, m, func() (some bool, err error) {
@@ -343,7 +347,7 @@ func (g *gate[T]) quietly(ctx context.Context, t *turn, m *memory, ask func() (s
 	}
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		some, err := ask()
-		lost, busy := apierrors.IsNotFound(err), apierrors.IsTooManyRequests(err)
+		lost, busy := apierrors.IsNotFound(err) || errors.Is(err, errEarly), apierrors.IsTooManyRequests(err)
 		if err == nil || some || !lost && !busy {
 			m.lost = time.Time{}
 			return err
@@ -355,7 +359,7 @@ func (g *gate[T]) quietly(ctx context.Context, t *turn, m *memory, ask func() (s
 		if busy {
 			since = t.Since
 		}
-		if lost {
+		if apierrors.IsNotFound(err) {
 			g.catalog.doubt(g.name)
 		}
 		if time.Since(since) >= quiet || has(t.moved) {
@@ -400,6 +404,9 @@ func (g *gate[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func
 	return err
 }
 
+// errEarly is a watch that ended at once. So does one that begins just before the end of its kind.
+var errEarly = errors.New("the watch ended early")
+
 // idle waits until the kind is not as it was, for as long as a watch lasts.
 func idle(ctx context.Context, t *turn, opts metav1.ListOptions) error {
 	var over <-chan time.Time
@@ -420,7 +427,7 @@ func idle(ctx context.Context, t *turn, opts metav1.ListOptions) error {
 func (g *gate[T]) watch(ctx context.Context, t *turn, m *memory, opts metav1.ListOptions, initial bool,
 	yield func(lw.WatchEvent[T]) error) error {
 	inner := g.source(t.State)
-	own, cancel := context.WithCancel(g.lend(ctx, inner))
+	own, cancel := context.WithCancel(request.WithResource(g.lend(ctx, inner), t.Resource))
 	defer cancel()
 	if initial {
 		t.then(cancel)
@@ -428,6 +435,7 @@ func (g *gate[T]) watch(ctx context.Context, t *turn, m *memory, opts metav1.Lis
 		t.then(func() { time.AfterFunc(grace, cancel) })
 	}
 	err := g.quietly(own, t, m, func() (some bool, err error) {
+		begun := time.Now()
 		err = inner.Watch(own, opts, func(ev lw.WatchEvent[T]) error {
 			some = true
 			m.lost = time.Time{}
@@ -438,8 +446,14 @@ func (g *gate[T]) watch(ctx context.Context, t *turn, m *memory, opts metav1.Lis
 			}
 			return err
 		})
+		if err == nil && !some && time.Since(begun) < time.Second {
+			err = errEarly
+		}
 		return some, err
 	})
+	if errors.Is(err, errEarly) {
+		err = nil
+	}
 	if !has(t.moved) || ctx.Err() != nil {
 		return err
 	}

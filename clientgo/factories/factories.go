@@ -36,8 +36,8 @@ type Options struct {
 	// factories does. They select by themselves where the server knows no shard selectors.
 	// TweakListOptions must not set one.
 	ShardSelector sharding.Selector
-	// Decoder has lw decode the objects, if the client was made over clientgo.Capture. Nil:
-	// client-go decodes.
+	// Decoder has lw decode the objects, if the client was made over clientgo.Capture. With its Kinds
+	// the informers of resources that nobody serves wait. Nil: client-go decodes.
 	Decoder *clientgo.Decoder
 }
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // ErrMoved is the error of a source whose collection is another one from now on: a list follows at
@@ -74,4 +76,18 @@ func (m *Memo) Wake() {
 		close(m.nap.ended)
 	}
 	m.nap.woken = true
+}
+
+type resourceKey struct{}
+
+// WithResource returns a context for a request of a collection of gvr, whose plural in the URL may
+// be a guess.
+func WithResource(ctx context.Context, gvr schema.GroupVersionResource) context.Context {
+	return context.WithValue(ctx, resourceKey{}, gvr)
+}
+
+// ResourceOf returns the resource of WithResource, or the zero one.
+func ResourceOf(ctx context.Context) schema.GroupVersionResource {
+	gvr, _ := ctx.Value(resourceKey{}).(schema.GroupVersionResource)
+	return gvr
 }

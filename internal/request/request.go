@@ -1,5 +1,5 @@
 // Package request has what a reflector puts into the context of a request, besides what the
-// Source's signature shows. It is seven things. A Source that wraps another one passes the context
+// Source's signature shows. It is eight things. A Source that wraps another one passes the context
 // on, and all of them with it.
 //
 // A [Lender] lends the objects of the reflector's store to the source that decoded them: a source
@@ -24,6 +24,9 @@
 //
 // [WantedOf] says which objects the reader of a source wants: the source may pass over the others,
 // and yields a Filtered bookmark, or calls LeftOut, in the place of what it has passed over.
+//
+// [ResourceOf] is the resource for a client that sends the request of a URL which was made before
+// the resource's plural was known.
 package request
 
 import (

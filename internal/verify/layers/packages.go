@@ -88,7 +88,7 @@ var Packages = []Package{
 			"enqueue.go", "reasons.go", "retrywatcher.go"}, nil},
 		{"informers", []string{"handler.go", "metrics.go", "indexer.go", "informer.go", "factory.go"}, []string{"sources"}},
 		{"new", []string{"newinformer.go", "watcherror.go"}, []string{"sources", "informers"}},
-		{"capture", []string{"capture*.go"}, []string{"sources", "new"}},
+		{"capture", []string{"capture*.go", "gate.go"}, []string{"sources", "new"}},
 		{"doors", []string{"controller.go", "storesink.go", "lazy.go", "useall.go", "tellwrites*.go"},
 			[]string{"sources", "informers", "new", "capture"}},
 	}},
