@@ -155,8 +155,6 @@ func Follow[T Identified](ctx context.Context, c Collection[T], f Follower[T]) e
 	return follow(ctx, c.collection(), f)
 }
 
-// follow is long because it is one loop: what comes next depends on one look at the log and the
-// hub, and each case goes on from the point that it has reached.
 func follow[T Identified](ctx context.Context, h *hub[T], f Follower[T]) error {
 	if err := h.cannotWait(); err != nil {
 		return err
@@ -173,16 +171,8 @@ func follow[T Identified](ctx context.Context, h *hub[T], f Follower[T]) error {
 	}
 	h.subscribe(s)
 	defer h.unsubscribe(s)
-	select {
-	case <-s.started:
-	case <-h.stopped:
-	case <-ctx.Done():
-	}
-	switch {
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case !isClosed(s.started):
-		return ErrStopped
+	if err := h.waitForStart(ctx, s); err != nil {
+		return err
 	}
 	f.Begin(s.snapshot, false)
 	s.snapshot = nil // f may let it go
@@ -232,6 +222,23 @@ func follow[T Identified](ctx context.Context, h *hub[T], f Follower[T]) error {
 			}
 		}
 	}
+}
+
+// waitForStart waits until s has started, which is when the hub has synced. The error is the cause of
+// ctx, or ErrStopped.
+func (h *hub[T]) waitForStart(ctx context.Context, s *subscription[T]) error {
+	select {
+	case <-s.started:
+	case <-h.stopped:
+	case <-ctx.Done():
+	}
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case !isClosed(s.started):
+		return ErrStopped
+	}
+	return nil
 }
 
 // passOn calls tell with each delta that waits at c, up to the position bound. The error is the

@@ -270,8 +270,7 @@ func (r *handlerRunner[T]) call(d *Delta[T]) (more bool) {
 }
 
 // dispatch applies Filter to d and calls Add, Update or Delete. It returns false if the handler was
-// removed. Filter, too, may remove the handler, so this is checked again after each call of it. It
-// is long because it is the table of what Filter said of the old and the new object.
+// removed.
 func (r *handlerRunner[T]) dispatch(d *Delta[T]) (more bool) {
 	if r.removed() {
 		return false
@@ -280,14 +279,10 @@ func (r *handlerRunner[T]) dispatch(d *Delta[T]) (more bool) {
 		return true
 	}
 	typ := d.Type
-	if f := r.h.Filter; f != nil {
-		was := typ != Added && f(d.Old)
-		if typ == Updated && r.removed() {
-			return false
-		}
-		is := typ != Deleted && f(d.New)
+	if r.h.Filter != nil {
+		was, is := r.filter(d)
 		switch {
-		case r.removed(): // Filter has removed it
+		case r.removed():
 			return false
 		case was && is:
 			typ = Updated
@@ -317,6 +312,14 @@ func (r *handlerRunner[T]) dispatch(d *Delta[T]) (more bool) {
 		r.why.End()
 	}
 	return true
+}
+
+// filter returns what Filter says of the old and the new object of d. It may remove the handler, and
+// is not called again then.
+func (r *handlerRunner[T]) filter(d *Delta[T]) (was, is bool) {
+	was = d.Type != Added && r.h.Filter(d.Old)
+	is = d.Type != Deleted && !(d.Type == Updated && r.removed()) && r.h.Filter(d.New)
+	return was, is
 }
 
 // explain says that the call for d begins, which Filter has made one of that type.

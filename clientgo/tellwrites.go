@@ -274,7 +274,7 @@ func tell(r *http.Request, code int, key lw.Key, data []byte, encoding decode.En
 		return
 	}
 	got := lw.KeyOf(answer)
-	if got.Name == "" || got.Namespace != key.Namespace || key.Name != "" && got != key || answer.UID == "" || answer.ResourceVersion == "" {
+	if !mayBe(key, got) || answer.UID == "" || answer.ResourceVersion == "" {
 		return
 	}
 	if r.Method == http.MethodDelete && h.gone(code) || (r.Method == http.MethodPut || r.Method == http.MethodPatch) && h.finalized() {
@@ -292,6 +292,12 @@ func tell(r *http.Request, code int, key lw.Key, data []byte, encoding decode.En
 			f.log(logger, f.teller.TellDeleted(got, "", answer.ResourceVersion))
 		}
 	}
+}
+
+// mayBe reports whether a request with that key may be answered with the object got. One that
+// creates has no name, or only its beginning.
+func mayBe(key, got lw.Key) bool {
+	return got.Name != "" && got.Namespace == key.Namespace && (key.Name == "" || got == key)
 }
 
 // A head is what is looked at of an object before somebody decodes it.

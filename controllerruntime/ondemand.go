@@ -136,9 +136,7 @@ func (c *ownCache) Get(ctx context.Context, key client.ObjectKey, obj client.Obj
 		if key.Name == "" { // no object has that, and nobody can want it
 			return c.Cache.Get(ctx, key, obj, opts...)
 		}
-		if is, err := c.part.namespaced(obj); err == nil && !is {
-			key.Namespace = "" // as in controller-runtime
-		}
+		key = c.part.keyOf(obj, key)
 	}
 	for {
 		if keys != nil {
@@ -160,20 +158,35 @@ func (c *ownCache) Get(ctx context.Context, key client.ObjectKey, obj client.Obj
 			continue // it has just come
 		case lw.KeyAbsent:
 			if unusable := inf.WaitForKey(ctx, key); unusable != nil {
-				return fmt.Errorf("controllerruntime: Get of %v %v: %w", f, key, unusable)
+				return notRead(f, key, unusable)
 			}
 			return err
 		}
-		switch waited := inf.WaitForKey(ctx, key); {
-		case waited == nil || keys != nil && errors.Is(waited, lw.ErrUnwanted):
-		case errors.Is(waited, demand.ErrLetGo):
-			return err // a reconciler that is called since its objects were Deleted finds none
-		case errors.Is(waited, lw.ErrUnwanted):
-			return fmt.Errorf("unable to get: %v because of unknown namespace for the cache", key)
-		default:
-			return fmt.Errorf("controllerruntime: Get of %v %v: %w", f, key, waited)
+		waited := inf.WaitForKey(ctx, key)
+		if waited == nil || keys != nil && errors.Is(waited, lw.ErrUnwanted) {
+			continue
 		}
+		if errors.Is(waited, demand.ErrLetGo) {
+			return err // a reconciler that is called since its objects were Deleted finds none
+		}
+		return notRead(f, key, waited)
 	}
+}
+
+// keyOf returns key without its namespace if objects like obj have none, as in controller-runtime.
+func (p *part) keyOf(obj client.Object, key lw.Key) lw.Key {
+	if is, err := p.namespaced(obj); err == nil && !is {
+		key.Namespace = ""
+	}
+	return key
+}
+
+// notRead returns the error of a Get whose object did not come, for the reason why.
+func notRead(f form, key lw.Key, why error) error {
+	if errors.Is(why, lw.ErrUnwanted) {
+		return fmt.Errorf("unable to get: %v because of unknown namespace for the cache", key)
+	}
+	return fmt.Errorf("controllerruntime: Get of %v %v: %w", f, key, why)
 }
 
 // List reads objects. It is refused of a kind of which the cache has what somebody has read.

@@ -91,6 +91,11 @@ func (h *history) settle() {
 	if len(h.absent)+len(h.kept) > 0 {
 		return // not all that should happen has happened
 	}
+	h.atRest(quiet)
+}
+
+// atRest looks for what must not be when nothing is left to do, and quiet has passed since.
+func (h *history) atRest(quiet time.Duration) {
 	// A program that cannot do its work tries again, and says so each time.
 	if said := h.logged(quiet / 2); said != "" {
 		if h.error = said; h.calm != nil && h.calm.Error == "" {
@@ -356,22 +361,7 @@ func (h *history) request(r *request) bool {
 		return true
 	}
 	h.served(r)
-	f := -1
-	if r.writes() {
-		f = slices.IndexFunc(h.plan.faults, func(f fault) bool { return f.at == h.tries && !onWatch(f.what) })
-		if f >= 0 && (h.used[f] || h.plan.faults[f].what == conflict && r.verb == lwtest.Create) {
-			f = -1
-		}
-		h.tries++
-	}
-	what := ""
-	if f >= 0 {
-		h.happens(f)
-		what = h.plan.faults[f].what
-		for _, x := range h.holds {
-			h.pairs[x.on+" held, "+what+" of "+string(r.verb)+" "+r.plural] = true
-		}
-	}
+	what := h.faultOf(r)
 	switch what {
 	case crashBefore:
 		h.crash(fmt.Sprintf("BEFORE ITS %s %s", r.verb, r.path()))
@@ -393,6 +383,30 @@ func (h *history) request(r *request) bool {
 	}
 	h.older(r)
 	h.serve(r)
+	h.answer(r, what)
+	return true
+}
+
+// faultOf returns the fault that the plan has for a request, "" for none, and notes that it happens.
+func (h *history) faultOf(r *request) string {
+	if !r.writes() {
+		return ""
+	}
+	f := slices.IndexFunc(h.plan.faults, func(f fault) bool { return f.at == h.tries && !onWatch(f.what) })
+	h.tries++
+	if f < 0 || h.used[f] || h.plan.faults[f].what == conflict && r.verb == lwtest.Create {
+		return ""
+	}
+	h.happens(f)
+	what := h.plan.faults[f].what
+	for _, x := range h.holds {
+		h.pairs[x.on+" held, "+what+" of "+string(r.verb)+" "+r.plural] = true
+	}
+	return what
+}
+
+// answer does with the server's answer what a fault says, or gives it to the program now or later.
+func (h *history) answer(r *request, what string) {
 	switch what {
 	case crashAfter:
 		h.crash(fmt.Sprintf("AFTER ITS %s %s", r.verb, r.path()))
@@ -414,7 +428,6 @@ func (h *history) request(r *request) bool {
 			h.give(r)
 		}
 	}
-	return true
 }
 
 func (h *history) give(r *request) {

@@ -283,7 +283,18 @@ func spawn(t *testing.T, of task, quit <-chan struct{}, each func(report)) (stor
 		case <-ended:
 		}
 	}()
-	done := false
+	story, done := listen(stdout, &errors, each)
+	_ = stdin.Close()
+	err = cmd.Wait()
+	if done {
+		return story, nil
+	}
+	return story, fmt.Errorf("the worker has ended (%v):\n%s", err, errors.b)
+}
+
+// listen calls each with what a worker reports until its output ends. It returns the story so far,
+// and whether the worker said that it is done. Panics and failed tests go to errors.
+func listen(stdout io.Reader, errors *tail, each func(report)) (story []string, done bool) {
 	lines := bufio.NewReader(stdout)
 	for {
 		line, err := lines.ReadString('\n')
@@ -307,15 +318,9 @@ func spawn(t *testing.T, of task, quit <-chan struct{}, each func(report)) (stor
 			errors.Write([]byte(line))
 		}
 		if err != nil {
-			break
+			return story, done
 		}
 	}
-	_ = stdin.Close()
-	err = cmd.Wait()
-	if done {
-		return story, nil
-	}
-	return story, fmt.Errorf("the worker has ended (%v):\n%s", err, errors.b)
 }
 
 // A tail keeps the beginning of what a worker writes to stderr.

@@ -86,34 +86,14 @@ func (b *builder) parse(args []string) error {
 			}
 			value = args[i]
 		}
-		switch name {
-		case "test":
-			b.test = true
+		own, err := b.own(name, value, slices.Contains(args, "-test") || slices.Contains(args, "--test"))
+		if err != nil {
+			return err
+		}
+		if own {
 			continue
-		case "n":
-			b.dry = true
-			continue
-		case "keep":
-			b.keep = true
-			continue
-		case "bench":
-			if slices.Contains(args, "-test") || slices.Contains(args, "--test") {
-				break // it is go test's
-			}
-			var err error
-			if b.bench, err = time.ParseDuration(value); err != nil || b.bench <= 0 {
-				return fmt.Errorf("flag -bench=%s: how long is a run? next: -bench=30s", value)
-			}
-			continue
-		case "svg":
-			b.svg = value
-			continue
-		case "C":
-			b.dir = value
-			continue
-		case "mod", "modfile", "overlay":
-			return fmt.Errorf("flag -%s: lwbuild sets it itself; leave it out (it builds with -mod=mod from a copy of go.mod)", name)
-		case "tags", "race", "msan", "asan":
+		}
+		if slices.Contains([]string{"tags", "race", "msan", "asan"}, name) {
 			b.listFlags = append(b.listFlags, flagOf(name, value, has))
 		}
 		if has || slices.Contains(switches, name) {
@@ -123,6 +103,34 @@ func (b *builder) parse(args []string) error {
 		}
 	}
 	return nil
+}
+
+// own sets a flag that is lwbuild's own, and reports whether it is. With test, -bench is go test's.
+func (b *builder) own(name, value string, test bool) (own bool, err error) {
+	switch name {
+	case "test":
+		b.test = true
+	case "n":
+		b.dry = true
+	case "keep":
+		b.keep = true
+	case "svg":
+		b.svg = value
+	case "C":
+		b.dir = value
+	case "bench":
+		if test {
+			return false, nil
+		}
+		if b.bench, err = time.ParseDuration(value); err != nil || b.bench <= 0 {
+			return true, fmt.Errorf("flag -bench=%s: how long is a run? next: -bench=30s", value)
+		}
+	case "mod", "modfile", "overlay":
+		return true, fmt.Errorf("flag -%s: lwbuild sets it itself; leave it out (it builds with -mod=mod from a copy of go.mod)", name)
+	default:
+		return false, nil
+	}
+	return true, nil
 }
 
 func flagOf(name, value string, has bool) string {

@@ -91,14 +91,14 @@ func decodeAll[T any](data []byte) (all []T, err error) {
 	}
 }
 
-// modules writes the go.mod of the build, and returns what became of the versions.
-func (b *builder) modules() (versions string, err error) {
+// copyModule writes the go.mod of the build and its sums, those of the files of lw among them.
+func (b *builder) copyModule(lwSums []string) error {
 	data, err := os.ReadFile(b.env["GOMOD"])
 	if err != nil {
-		return "", err
+		return err
 	}
 	if err := os.WriteFile(b.modfile(), data, 0o666); err != nil {
-		return "", err
+		return err
 	}
 	sums := []string{filepath.Join(b.root(), "go.sum")}
 	var edits []string
@@ -106,13 +106,9 @@ func (b *builder) modules() (versions string, err error) {
 		sums = append(sums, filepath.Join(b.tmp, "lw.work.sum"))
 		members, err := b.list(true)
 		if err != nil {
-			return "", err
+			return err
 		}
-		edits = append(edits, workspaceEdits(members, b.root())...)
-	}
-	lw, lwSums, err := lwEdits()
-	if err != nil {
-		return "", err
+		edits = workspaceEdits(members, b.root())
 	}
 	var sum []byte
 	for _, file := range append(sums, lwSums...) {
@@ -121,9 +117,18 @@ func (b *builder) modules() (versions string, err error) {
 		}
 	}
 	if err := os.WriteFile(strings.TrimSuffix(b.modfile(), ".mod")+".sum", sum, 0o666); err != nil {
+		return err
+	}
+	return b.edit(edits)
+}
+
+// modules writes the go.mod of the build, and returns what became of the versions.
+func (b *builder) modules() (versions string, err error) {
+	lw, lwSums, err := lwEdits()
+	if err != nil {
 		return "", err
 	}
-	if err := b.edit(edits); err != nil {
+	if err := b.copyModule(lwSums); err != nil {
 		return "", err
 	}
 	mods, err := b.list(false)
@@ -144,7 +149,7 @@ func (b *builder) modules() (versions string, err error) {
 	if err != nil {
 		return "", err
 	}
-	edits = lw
+	edits := lw
 	for _, path := range slices.Sorted(maps.Keys(d.raise)) {
 		to := d.raise[path]
 		edits = append(edits, "-require="+path+"@"+to)
@@ -298,15 +303,7 @@ func init() {
 
 // overlay writes the added files, and returns the file for -overlay.
 func (b *builder) overlay(versions string) (string, error) {
-	args := []string{"list", "-mod=mod", "-modfile=" + b.modfile(), "-json=Dir,ImportPath,Name,ForTest,GoFiles,TestGoFiles,XTestGoFiles,Deps"}
-	if b.test {
-		args = append(args, "-test")
-	}
-	out, err := output(b.goCommand(append(append(args, b.listFlags...), b.patterns...)...))
-	if err != nil {
-		return "", err
-	}
-	pkgs, err := decodeAll[pkg](out)
+	pkgs, err := b.packages()
 	if err != nil {
 		return "", err
 	}
@@ -316,40 +313,25 @@ func (b *builder) overlay(versions string) (string, error) {
 		if slices.ContainsFunc(p.Deps, func(dep string) bool { return dep == cachePath || strings.HasPrefix(dep, cachePath+" ") }) {
 			using[strings.TrimSuffix(p.ImportPath, ".test")] = true
 		}
-		if p.Name == "main" && p.ForTest == "" && !strings.HasSuffix(p.ImportPath, ".test") {
+		if p.Name == "main" && !p.ofTest() {
 			mains++
 		}
 	}
-	replace := map[string]string{}
-	put := func(of, name, text string) error {
-		to := filepath.Join(b.tmp, fmt.Sprintf("%d_%s", len(replace), name))
-		replace[filepath.Join(of, name)] = to
-		return os.WriteFile(to, []byte(text), 0o666)
-	}
+	files := added{dir: b.tmp, replace: map[string]string{}}
 	for _, p := range pkgs {
 		switch {
-		case p.ForTest != "" || strings.HasSuffix(p.ImportPath, ".test") || !using[p.ImportPath]:
+		case p.ofTest() || !using[p.ImportPath]:
 		case b.test && len(p.TestGoFiles)+len(p.XTestGoFiles) > 0:
-			err = put(p.Dir, "zz_lwbuild_test.go", fmt.Sprintf(addedFile, p.Name, hookPath, cachePath, versions, true))
+			err = files.put(p.Dir, "zz_lwbuild_test.go", fmt.Sprintf(addedFile, p.Name, hookPath, cachePath, versions, true))
 		case !b.test && p.Name == "main":
-			err = put(p.Dir, "zz_lwbuild.go", fmt.Sprintf(addedFile, p.Name, hookPath, cachePath, versions, false)+
-				"\nfunc lwbuildEnd() { lwhook.End() }\n\nfunc lwbuildExit(code int) int { return lwhook.Exit(code) }\n")
-			for _, name := range p.GoFiles {
-				src, readErr := os.ReadFile(filepath.Join(p.Dir, name))
-				if readErr != nil {
-					return "", readErr
-				}
-				if ends, changed := atEnd(name, src); changed && err == nil {
-					err = put(p.Dir, name, string(ends))
-				}
-			}
+			err = files.program(p, versions)
 		}
 		if err != nil {
 			return "", err
 		}
 	}
 	switch patterns := strings.Join(b.patterns, " "); {
-	case len(replace) > 0:
+	case len(files.replace) > 0:
 	case b.test:
 		return "", fmt.Errorf("no tests of %q use informers of client-go; next: name ./..., or packages whose tests do", patterns)
 	case mains == 0:
@@ -357,12 +339,59 @@ func (b *builder) overlay(versions string) (string, error) {
 	default:
 		return "", fmt.Errorf("the program %q uses no informers of client-go: there is nothing to replace", patterns)
 	}
-	data, err := json.Marshal(map[string]any{"Replace": replace})
+	data, err := json.Marshal(map[string]any{"Replace": files.replace})
 	if err != nil {
 		return "", err
 	}
 	file := filepath.Join(b.tmp, "overlay.json")
 	return file, os.WriteFile(file, data, 0o666)
+}
+
+// packages are those of the patterns, and with -test also those of their test binaries.
+func (b *builder) packages() ([]pkg, error) {
+	args := []string{"list", "-mod=mod", "-modfile=" + b.modfile(), "-json=Dir,ImportPath,Name,ForTest,GoFiles,TestGoFiles,XTestGoFiles,Deps"}
+	if b.test {
+		args = append(args, "-test")
+	}
+	out, err := output(b.goCommand(append(append(args, b.listFlags...), b.patterns...)...))
+	if err != nil {
+		return nil, err
+	}
+	return decodeAll[pkg](out)
+}
+
+// ofTest reports whether the package exists only in a test binary.
+func (p pkg) ofTest() bool { return p.ForTest != "" || strings.HasSuffix(p.ImportPath, ".test") }
+
+// added are the files of an overlay, which lie in dir.
+type added struct {
+	dir     string
+	replace map[string]string // the path of the program, and where the file lies
+}
+
+func (a added) put(of, name, text string) error {
+	to := filepath.Join(a.dir, fmt.Sprintf("%d_%s", len(a.replace), name))
+	a.replace[filepath.Join(of, name)] = to
+	return os.WriteFile(to, []byte(text), 0o666)
+}
+
+// program adds to p, a main package, the hook and the report at its ends.
+func (a added) program(p pkg, versions string) error {
+	err := a.put(p.Dir, "zz_lwbuild.go", fmt.Sprintf(addedFile, p.Name, hookPath, cachePath, versions, false)+
+		"\nfunc lwbuildEnd() { lwhook.End() }\n\nfunc lwbuildExit(code int) int { return lwhook.Exit(code) }\n")
+	for _, name := range p.GoFiles {
+		if err != nil {
+			return err
+		}
+		var src []byte
+		if src, err = os.ReadFile(filepath.Join(p.Dir, name)); err != nil {
+			return err
+		}
+		if ends, changed := atEnd(name, src); changed {
+			err = a.put(p.Dir, name, string(ends))
+		}
+	}
+	return err
 }
 
 // atEnd returns src, a file of a main package, with the report at the end of main and before

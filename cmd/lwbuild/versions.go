@@ -81,6 +81,11 @@ func decide(mods []module, clientGo module, of int, known, keep bool) (decision,
 	case keep:
 		return decision{}, fmt.Errorf("%s is older than v0.%d, which lw needs, and -keep forbids to raise it; next: leave out -keep, or %s", what, oldestKept, strings.TrimPrefix(next, "next: "))
 	}
+	return raise(mods), nil
+}
+
+// raise says which of mods get a newer version, and which.
+func raise(mods []module) decision {
 	d := decision{raise: map[string]string{}}
 	var says []string
 	for _, m := range mods {
@@ -103,7 +108,7 @@ func decide(mods []module, clientGo module, of int, known, keep bool) (decision,
 	}
 	slices.Sort(says)
 	d.says = "raised " + strings.Join(says, ", ")
-	return d, nil
+	return d
 }
 
 func minorOf(version string) int {

@@ -134,17 +134,9 @@ func (d *Decoder) decodeAnyMap(keep mask, old map[string]any, value memberDecode
 		var rest mask
 		var skip bool
 		if !keep.all() {
-			rest, skip = keep.member(unsafeString(b))
-			// What is kept is below the value, where a scalar has nothing. It takes the place of a value
-			// that came before.
-			if c := d.p.next(); !skip && !rest.value() && c != '{' && c != '[' {
-				skip = true
-				if mayHave(d.pairStack[base:], b) {
-					name, _, _ := d.strings.get(b)
-					d.pairStack = append(d.pairStack, pair{name: name, gone: true})
-					near = false
-				}
-			}
+			var replaced bool
+			rest, skip, replaced = d.keepMember(keep, b, base)
+			near = near && !replaced
 		}
 		if skip {
 			err = d.p.skip()
@@ -185,6 +177,21 @@ func (d *Decoder) decodeAnyMap(keep mask, old map[string]any, value memberDecode
 	clear(d.pairStack[base:])
 	d.pairStack = d.pairStack[:base]
 	return m, same, twice, err
+}
+
+// keepMember returns what keep keeps below member name, whose value comes next, and whether that is
+// skipped. A scalar has nothing below it. It takes the place of a value of its name that came before
+// in the object, of which the members are on the stack from base on: replaced reports that.
+func (d *Decoder) keepMember(keep mask, name []byte, base int) (rest mask, skip, replaced bool) {
+	rest, skip = keep.member(unsafeString(name))
+	if c := d.p.next(); skip || rest.value() || c == '{' || c == '[' {
+		return rest, skip, false
+	}
+	if replaced = mayHave(d.pairStack[base:], name); replaced {
+		name, _, _ := d.strings.get(name)
+		d.pairStack = append(d.pairStack, pair{name: name, gone: true})
+	}
+	return rest, true, replaced
 }
 
 // mapOf returns the map of members, and the rest of what decodeAnyMap says. near says that old has

@@ -1,6 +1,7 @@
 package decode
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"reflect"
@@ -174,41 +175,28 @@ func (c *wireCompiler) fields(m *messageType, t reflect.Type, base uintptr, keep
 		}
 		// An embedded struct without a JSON name, such as VolumeSource in Volume, does not appear
 		// in a path.
-		rest := keep
-		if jf, embedded := oneField(sf); embedded != nil {
-			// As in JSON, a pointer that no path leads through is nil.
-			if sf.Type.Kind() == reflect.Pointer && !keep.keepsAny(embedded) {
-				continue
-			}
-		} else {
-			var skip bool
-			if jf.name != "" {
-				f.name = jf.name
-			}
-			if rest, skip = keep.under(f.name); skip {
-				continue
-			}
+		rest, skip := keep, false
+		if jf, embedded := oneField(sf); embedded == nil {
+			f.name = cmp.Or(jf.name, f.name)
+			rest, skip = keep.under(f.name)
+		} else if sf.Type.Kind() == reflect.Pointer {
+			skip = !keep.keepsAny(embedded) // as in JSON, a pointer that no path leads through is nil
 		}
-		var tag wireTag
-		var err error
-		if hand != nil {
-			if inner := inlinedStruct(sf); inner != nil {
-				if err := c.fields(m, inner, uintptr(f.offset), keep, hand); err != nil {
-					return err
-				}
-				continue
-			}
-			var decoded bool
-			if tag, decoded, err = handTag(sf); err == nil && !decoded {
-				continue
-			}
-			if err == nil {
-				err = hand.add(f.name, uintptr(f.offset), tag.num)
-			}
-		} else if text := sf.Tag.Get("protobuf"); strings.Contains(text, ",") {
-			tag, err = parseTag(text)
-		} else {
+		if skip {
 			continue
+		}
+		if inner := inlinedStruct(sf); hand != nil && inner != nil {
+			if err := c.fields(m, inner, uintptr(f.offset), keep, hand); err != nil {
+				return err
+			}
+			continue
+		}
+		tag, decoded, err := tagOf(sf, hand)
+		if err == nil && !decoded {
+			continue
+		}
+		if err == nil && hand != nil {
+			err = hand.add(f.name, uintptr(f.offset), tag.num)
 		}
 		num := tag.num
 		if err == nil {
@@ -228,6 +216,20 @@ func (c *wireCompiler) fields(m *messageType, t reflect.Type, base uintptr, keep
 		m.fields[num] = f
 	}
 	return nil
+}
+
+// tagOf returns the tag of a field, and whether it is decoded at all. hand is nil for a generated
+// struct.
+func tagOf(sf reflect.StructField, hand *handStruct) (tag wireTag, decoded bool, err error) {
+	if hand != nil {
+		return handTag(sf)
+	}
+	text := sf.Tag.Get("protobuf")
+	if !strings.Contains(text, ",") {
+		return wireTag{}, false, nil
+	}
+	tag, err = parseTag(text)
+	return tag, true, err
 }
 
 // root compiles struct t, the type of whole objects, which take the parts of layout from the last

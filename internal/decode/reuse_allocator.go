@@ -239,6 +239,12 @@ func fillAll(v reflect.Value) (changed bool) {
 		v.SetCap(v.Len())
 		changed = true
 	}
+	return fillParts(v) || changed
+}
+
+// fillParts does what fillAll does in the parts of v.
+func fillParts(v reflect.Value) (changed bool) {
+	t, kind := v.Type(), v.Kind()
 	switch kind {
 	case reflect.Slice, reflect.Array:
 		for i := 0; i < v.Len() && !isScalar(t.Elem()); i++ {
@@ -264,11 +270,12 @@ func fillAll(v reflect.Value) (changed bool) {
 			}
 		}
 	case reflect.Interface:
-		if !v.IsNil() {
-			var full reflect.Value
-			if full, changed = filled(v.Elem()); changed {
-				v.Set(full)
-			}
+		if v.IsNil() {
+			return false
+		}
+		var full reflect.Value
+		if full, changed = filled(v.Elem()); changed {
+			v.Set(full)
 		}
 	}
 	return changed

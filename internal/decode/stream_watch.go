@@ -333,34 +333,48 @@ func (d *Decoder) decodeFrame(raw []byte, base int64) (Event, error) {
 		return Event{}, odd
 	case typ == "" && kind == "Status":
 		return Event{}, statusOf(p.data[:p.pos])
-	case typ == "" && start < 0 && kind != "":
-		return Event{}, fmt.Errorf("no event: it is a %.100s", kind)
-	case typ == "" && start < 0:
-		return Event{}, errors.New("no event: it has neither a type nor an object")
 	case start < 0:
-		return Event{}, fmt.Errorf("an event %.40q without an object", typ)
+		return Event{}, noObject(typ, kind)
+	case !isChange(typ) || !decoded:
+		return d.decodeSkipped(typ, start)
 	}
-	// The object was skipped. Decode it as what its type asks for.
-	if !isChange(typ) || !decoded {
-		// Whatever happens, the parser stands behind the event in the end.
-		end := p.pos
-		defer func() { p.pos = end }()
-		p.pos = start
-		object, err := p.raw()
-		switch {
-		case err != nil:
-			return Event{}, err
-		case typ == "BOOKMARK":
-			return bookmarkJSON(object)
-		case typ == "ERROR":
-			return Event{}, statusOf(object)
-		case !isChange(typ):
-			return Event{}, unknownType(typ)
-		}
-		p.pos = start
-		if obj, err = d.decodeObject(); err != nil {
-			return Event{}, err
-		}
+	d.root.complete(&obj, "", "")
+	return Event{Type: typ, Object: obj}, nil
+}
+
+// noObject returns the error for an event without an object, whose type and kind may be missing.
+func noObject(typ, kind string) error {
+	switch {
+	case typ != "":
+		return fmt.Errorf("an event %.40q without an object", typ)
+	case kind != "":
+		return fmt.Errorf("no event: it is a %.100s", kind)
+	}
+	return errors.New("no event: it has neither a type nor an object")
+}
+
+// decodeSkipped decodes the object of an event of type typ, which begins at start and was skipped,
+// as what the type asks for. The parser stands where it stood then.
+func (d *Decoder) decodeSkipped(typ string, start int) (Event, error) {
+	p := &d.p
+	end := p.pos
+	defer func() { p.pos = end }()
+	p.pos = start
+	object, err := p.raw()
+	switch {
+	case err != nil:
+		return Event{}, err
+	case typ == "BOOKMARK":
+		return bookmarkJSON(object)
+	case typ == "ERROR":
+		return Event{}, statusOf(object)
+	case !isChange(typ):
+		return Event{}, unknownType(typ)
+	}
+	p.pos = start
+	obj, err := d.decodeObject()
+	if err != nil {
+		return Event{}, err
 	}
 	d.root.complete(&obj, "", "")
 	return Event{Type: typ, Object: obj}, nil

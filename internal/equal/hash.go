@@ -151,6 +151,19 @@ type hasher struct {
 
 func (h *hasher) number(n uint64) { maphash.WriteComparable(&h.Hash, n) }
 
+func (h *hasher) slice(v reflect.Value) {
+	if v.IsNil() {
+		h.number(math.MaxUint64)
+		return
+	}
+	h.number(uint64(v.Len()))
+	if v.Type().Elem().Kind() == reflect.Uint8 {
+		_, _ = h.Write(v.Bytes())
+		return
+	}
+	h.number(h.walk.part(v))
+}
+
 func (h *hasher) value(v reflect.Value) {
 	if !v.IsValid() {
 		h.number(0)
@@ -179,16 +192,7 @@ func (h *hasher) value(v reflect.Value) {
 	case reflect.Array:
 		h.elements(v)
 	case reflect.Slice:
-		if v.IsNil() {
-			h.number(math.MaxUint64)
-			return
-		}
-		h.number(uint64(v.Len()))
-		if v.Type().Elem().Kind() == reflect.Uint8 {
-			_, _ = h.Write(v.Bytes())
-			return
-		}
-		h.number(h.walk.part(v))
+		h.slice(v)
 	case reflect.Struct:
 		for i := range v.NumField() {
 			h.value(v.Field(i))

@@ -213,6 +213,35 @@ func (w *Write) replace(ctx context.Context, o, old *Object) (Outcome, error) {
 			return Outcome{}, err
 		}
 	}
+	w.carry(o, old)
+	if errs := w.checkMeta(m, was); len(errs) > 0 {
+		return Outcome{}, k.invalid(m.Name, errs)
+	}
+	w.warnOfFinalizers(m.Finalizers, was.Finalizers)
+	unchanged := same(o, old)
+	if unchanged {
+		m.ManagedFields = was.ManagedFields
+	}
+	if err := k.give(o); err != nil {
+		return Outcome{}, err
+	}
+	if err := w.validate(ctx, o, old); err != nil {
+		return Outcome{}, err
+	}
+	out := Outcome{Action: Replace, Object: o, Code: http.StatusOK}
+	switch {
+	case len(m.Finalizers) == 0 && was.DeletionTimestamp != nil && (was.DeletionGracePeriodSeconds == nil || *was.DeletionGracePeriodSeconds == 0):
+		out.Action = Remove
+	case unchanged:
+		out.Action, out.Object = Nothing, old
+	}
+	return out, nil
+}
+
+// carry takes from old what a client cannot change in o: what the server decides, and with a write to
+// the status all but that, else the status.
+func (w *Write) carry(o, old *Object) {
+	k, m, was := w.kind, &o.Meta, &old.Meta
 	m.ResourceVersion = was.ResourceVersion
 	switch {
 	case w.req.Subresource == SubStatus:
@@ -239,28 +268,6 @@ func (w *Write) replace(ctx context.Context, o, old *Object) (Outcome, error) {
 	if k.newGeneration(o, old) {
 		m.Generation++
 	}
-	if errs := w.checkMeta(m, was); len(errs) > 0 {
-		return Outcome{}, k.invalid(m.Name, errs)
-	}
-	w.warnOfFinalizers(m.Finalizers, was.Finalizers)
-	unchanged := same(o, old)
-	if unchanged {
-		m.ManagedFields = was.ManagedFields
-	}
-	if err := k.give(o); err != nil {
-		return Outcome{}, err
-	}
-	if err := w.validate(ctx, o, old); err != nil {
-		return Outcome{}, err
-	}
-	out := Outcome{Action: Replace, Object: o, Code: http.StatusOK}
-	switch {
-	case len(m.Finalizers) == 0 && was.DeletionTimestamp != nil && (was.DeletionGracePeriodSeconds == nil || *was.DeletionGracePeriodSeconds == 0):
-		out.Action = Remove
-	case unchanged:
-		out.Action, out.Object = Nothing, old
-	}
-	return out, nil
 }
 
 // checkLength refuses an object that a client could not send as JSON: by another format, a patch or

@@ -160,20 +160,9 @@ func (w *Write) scale(ctx context.Context, old *Object) (Outcome, error) {
 			return Outcome{}, err
 		}
 	}
-	replicas, err := replicasOf(after)
-	switch {
-	case err != nil && w.req.Verb == Patch && !w.isApply():
-		return Outcome{}, apierrors.NewInvalid(schema.GroupKind{}, "", field.ErrorList{field.Invalid(field.NewPath("patch"), string(after.Body), err.Error())})
-	case err != nil:
-		return Outcome{}, badRequest("Scale in version \"v1\" cannot be handled as a Scale: %v", err)
-	case replicas == unsaid && !found:
-		return Outcome{}, badRequest("the spec replicas field %q cannot be empty", k.Scale.Replicas)
-	case replicas < 0:
-		if !BuiltIn(k.Group) {
-			return Outcome{}, k.invalid(w.req.Key.Name, field.ErrorList{field.Invalid(field.NewPath(k.Scale.Replicas), replicas, "should be a non-negative integer")})
-		}
-		scale := &Kind{Group: "autoscaling", Kind: "Scale"}
-		return Outcome{}, scale.invalid(w.req.Key.Name, field.ErrorList{field.Invalid(field.NewPath("spec", "replicas"), replicas, "must be greater than or equal to 0")})
+	replicas, err := w.replicas(after, found)
+	if err != nil {
+		return Outcome{}, err
 	}
 	o, err := k.withReplicas(old, replicas)
 	if err != nil {
@@ -189,6 +178,27 @@ func (w *Write) scale(ctx context.Context, old *Object) (Outcome, error) {
 		out.Scale, err = k.ScaleOf(out.Object)
 	}
 	return out, err
+}
+
+// replicas returns what the client's Scale wants, or why that cannot be. found reports whether the
+// object has replicas.
+func (w *Write) replicas(scale *Object, found bool) (int64, error) {
+	k := w.kind
+	replicas, err := replicasOf(scale)
+	switch {
+	case err != nil && w.req.Verb == Patch && !w.isApply():
+		return 0, apierrors.NewInvalid(schema.GroupKind{}, "", field.ErrorList{field.Invalid(field.NewPath("patch"), string(scale.Body), err.Error())})
+	case err != nil:
+		return 0, badRequest("Scale in version \"v1\" cannot be handled as a Scale: %v", err)
+	case replicas == unsaid && !found:
+		return 0, badRequest("the spec replicas field %q cannot be empty", k.Scale.Replicas)
+	case replicas < 0 && !BuiltIn(k.Group):
+		return 0, k.invalid(w.req.Key.Name, field.ErrorList{field.Invalid(field.NewPath(k.Scale.Replicas), replicas, "should be a non-negative integer")})
+	case replicas < 0:
+		scale := &Kind{Group: "autoscaling", Kind: "Scale"}
+		return 0, scale.invalid(w.req.Key.Name, field.ErrorList{field.Invalid(field.NewPath("spec", "replicas"), replicas, "must be greater than or equal to 0")})
+	}
+	return replicas, nil
 }
 
 // scaleToJSON returns a Scale in protobuf as JSON. Its status is not read: no client may set it.

@@ -45,31 +45,9 @@ func setDefaults(obj runtime.Object, create bool) {
 		set(&o.Status.QOSClass, corev1.PodQOSBestEffort)
 		set(&o.Spec.ServiceAccountName, "default")
 	case *corev1.Service:
-		set(&o.Spec.Type, corev1.ServiceTypeClusterIP)
-		set(&o.Spec.SessionAffinity, corev1.ServiceAffinityNone)
-		point(&o.Spec.InternalTrafficPolicy, corev1.ServiceInternalTrafficPolicyCluster)
-		for i := range o.Spec.Ports {
-			p := &o.Spec.Ports[i]
-			set(&p.Protocol, corev1.ProtocolTCP)
-			set(&p.TargetPort, intstr.FromInt32(p.Port))
-		}
-		if o.Spec.Type != corev1.ServiceTypeExternalName && o.Spec.ClusterIP == "" {
-			o.Spec.ClusterIP = "10.96.0.1"
-		}
-		if o.Spec.ClusterIP != "" && o.Spec.ClusterIPs == nil {
-			o.Spec.ClusterIPs = []string{o.Spec.ClusterIP}
-			o.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol}
-			point(&o.Spec.IPFamilyPolicy, corev1.IPFamilyPolicySingleStack)
-		}
+		serviceDefaults(&o.Spec)
 	case *corev1.Secret:
-		set(&o.Type, corev1.SecretTypeOpaque)
-		for name, text := range o.StringData {
-			if o.Data == nil {
-				o.Data = map[string][]byte{}
-			}
-			o.Data[name] = []byte(text)
-		}
-		o.StringData = nil
+		secretDefaults(o)
 	case *corev1.Namespace:
 		set(&o.Status.Phase, corev1.NamespaceActive)
 		if o.Labels == nil {
@@ -131,6 +109,36 @@ func setDefaults(obj runtime.Object, create bool) {
 			setDefaults(&o.Spec.VolumeClaimTemplates[i], create)
 		}
 		podDefaults(&o.Spec.Template.Spec)
+	}
+}
+
+func secretDefaults(o *corev1.Secret) {
+	set(&o.Type, corev1.SecretTypeOpaque)
+	for name, text := range o.StringData {
+		if o.Data == nil {
+			o.Data = map[string][]byte{}
+		}
+		o.Data[name] = []byte(text)
+	}
+	o.StringData = nil
+}
+
+func serviceDefaults(s *corev1.ServiceSpec) {
+	set(&s.Type, corev1.ServiceTypeClusterIP)
+	set(&s.SessionAffinity, corev1.ServiceAffinityNone)
+	point(&s.InternalTrafficPolicy, corev1.ServiceInternalTrafficPolicyCluster)
+	for i := range s.Ports {
+		p := &s.Ports[i]
+		set(&p.Protocol, corev1.ProtocolTCP)
+		set(&p.TargetPort, intstr.FromInt32(p.Port))
+	}
+	if s.Type != corev1.ServiceTypeExternalName && s.ClusterIP == "" {
+		s.ClusterIP = "10.96.0.1"
+	}
+	if s.ClusterIP != "" && s.ClusterIPs == nil {
+		s.ClusterIPs = []string{s.ClusterIP}
+		s.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol}
+		point(&s.IPFamilyPolicy, corev1.IPFamilyPolicySingleStack)
 	}
 }
 

@@ -80,13 +80,7 @@ func Pods(_ context.Context, s *lwtest.Server) (did string, err error) {
 			}
 			return done(fmt.Sprintf("pod %s is gone from its node", keyOf(pod)), pods.Delete(keyOf(pod)))
 		case pod.Spec.NodeName == "":
-			if len(pod.Spec.SchedulingGates) > 0 || fate == corev1.PodPending ||
-				pod.Spec.SchedulerName != corev1.DefaultSchedulerName {
-				continue
-			}
-			pod.Spec.NodeName = nodeFor(s, pod)
-			if changes := condition(&pod.Status, corev1.PodScheduled, pod.Spec.NodeName != ""); !changes &&
-				pod.Spec.NodeName == "" {
+			if fate == corev1.PodPending || !schedule(s, pod) {
 				continue
 			}
 			return update(s, "pods", pod, fmt.Sprintf("pod %s is put on %s", keyOf(pod), cmp.Or(pod.Spec.NodeName, "no node")))
@@ -97,12 +91,7 @@ func Pods(_ context.Context, s *lwtest.Server) (did string, err error) {
 			if !claimsBound(s, pod) {
 				continue
 			}
-			start := now()
-			pod.Status.Phase, pod.Status.StartTime = corev1.PodRunning, &start
-			pod.Status.PodIP = fmt.Sprintf("10.0.%d.%d", fnvOf(string(pod.UID))>>8%250, 1+fnvOf(string(pod.UID))%250)
-			pod.Status.PodIPs, pod.Status.HostIP = []corev1.PodIP{{IP: pod.Status.PodIP}}, "192.168.0.1"
-			condition(&pod.Status, corev1.PodInitialized, true)
-			containers(pod, corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: start}}, false)
+			start(pod)
 			return update(s, "pods", pod, fmt.Sprintf("pod %s runs", keyOf(pod)))
 		case !ready(pod):
 			condition(&pod.Status, corev1.ContainersReady, true)
@@ -112,17 +101,41 @@ func Pods(_ context.Context, s *lwtest.Server) (did string, err error) {
 			return update(s, "pods", pod, fmt.Sprintf("pod %s is ready", keyOf(pod)))
 		case fate != corev1.PodSucceeded && fate != corev1.PodFailed || time.Since(pod.Status.StartTime.Time) < runs:
 		default:
-			ended := corev1.ContainerStateTerminated{Reason: "Completed", StartedAt: *pod.Status.StartTime, FinishedAt: now()}
-			if pod.Status.Phase = fate; fate == corev1.PodFailed {
-				ended.Reason, ended.ExitCode = "Error", 1
-			}
-			condition(&pod.Status, corev1.ContainersReady, false)
-			condition(&pod.Status, corev1.PodReady, false)
-			containers(pod, corev1.ContainerState{Terminated: &ended}, false)
+			end(pod, fate)
 			return update(s, "pods", pod, fmt.Sprintf("pod %s has %s", keyOf(pod), fate))
 		}
 	}
 	return "", nil
+}
+
+// schedule puts a Pod on a node, or says that none fits. It reports whether that changes the Pod.
+func schedule(s *lwtest.Server, pod *corev1.Pod) bool {
+	if len(pod.Spec.SchedulingGates) > 0 || pod.Spec.SchedulerName != corev1.DefaultSchedulerName {
+		return false
+	}
+	pod.Spec.NodeName = nodeFor(s, pod)
+	return condition(&pod.Status, corev1.PodScheduled, pod.Spec.NodeName != "") || pod.Spec.NodeName != ""
+}
+
+// start has a Pod run.
+func start(pod *corev1.Pod) {
+	start := now()
+	pod.Status.Phase, pod.Status.StartTime = corev1.PodRunning, &start
+	pod.Status.PodIP = fmt.Sprintf("10.0.%d.%d", fnvOf(string(pod.UID))>>8%250, 1+fnvOf(string(pod.UID))%250)
+	pod.Status.PodIPs, pod.Status.HostIP = []corev1.PodIP{{IP: pod.Status.PodIP}}, "192.168.0.1"
+	condition(&pod.Status, corev1.PodInitialized, true)
+	containers(pod, corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: start}}, false)
+}
+
+// end has a Pod that runs end as fate says.
+func end(pod *corev1.Pod, fate corev1.PodPhase) {
+	ended := corev1.ContainerStateTerminated{Reason: "Completed", StartedAt: *pod.Status.StartTime, FinishedAt: now()}
+	if pod.Status.Phase = fate; fate == corev1.PodFailed {
+		ended.Reason, ended.ExitCode = "Error", 1
+	}
+	condition(&pod.Status, corev1.ContainersReady, false)
+	condition(&pod.Status, corev1.PodReady, false)
+	containers(pod, corev1.ContainerState{Terminated: &ended}, false)
 }
 
 func fnvOf(text string) uint32 {

@@ -195,8 +195,13 @@ func fieldsOf(t reflect.Type) (fields []field, pointers [][]int) {
 		}
 	}
 	walk(t, nil, nil)
-	// Of one name the field that is embedded least deep counts, then the one with a tag; of several
-	// such ones none does.
+	hide(fields)
+	return fields, pointers
+}
+
+// hide takes the names of fields that others hide. Of one name the field that is embedded least deep
+// counts, then the one with a tag; of several such ones none does.
+func hide(fields []field) {
 	lowest, level := map[string]int{}, map[string]int{}
 	for _, f := range fields {
 		switch rank, ok := lowest[f.name]; {
@@ -211,7 +216,6 @@ func fieldsOf(t reflect.Type) (fields []field, pointers [][]int) {
 			fields[i].name = ""
 		}
 	}
-	return fields, pointers
 }
 
 // mapping leaves in the map v the keys that w keeps. A map without any is nil.

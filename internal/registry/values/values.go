@@ -51,6 +51,21 @@ func New(schema []byte) (*Values, error) {
 var formats = strings.Fields(`bsonobjectid uri email hostname ipv4 ipv6 cidr mac uuid uuid3 uuid4 uuid5 isbn isbn10 isbn13 creditcard ssn
 	hexcolor rgbcolor byte password date duration datetime k8sshortname k8slongname`)
 
+// knowsFormat reports whether Kubernetes checks the format of s.
+func knowsFormat(s *spec.Schema) bool {
+	known := slices.Contains(formats, strings.ReplaceAll(s.Format, "-", ""))
+	if len(s.Type) != 1 {
+		return known
+	}
+	switch s.Type[0] {
+	case "integer":
+		return s.Format == "int32" || s.Format == "int64"
+	case "number":
+		return s.Format == "float" || s.Format == "double"
+	}
+	return known && s.Type[0] == "string"
+}
+
 // prepare makes a schema one that the validator understands as Kubernetes does. It fails if no
 // object could be checked by it.
 func prepare(s *spec.Schema, at string) error {
@@ -63,18 +78,7 @@ func prepare(s *spec.Schema, at string) error {
 	if either, _ := s.Extensions.GetBool("x-kubernetes-int-or-string"); either {
 		s.Type = spec.StringOrArray{"integer", "string"}
 	}
-	known := slices.Contains(formats, strings.ReplaceAll(s.Format, "-", ""))
-	if len(s.Type) == 1 {
-		switch s.Type[0] {
-		case "integer":
-			known = s.Format == "int32" || s.Format == "int64"
-		case "number":
-			known = s.Format == "float" || s.Format == "double"
-		default:
-			known = known && s.Type[0] == "string"
-		}
-	}
-	if !known {
+	if !knowsFormat(s) {
 		s.Format = ""
 	}
 	for name, p := range s.Properties {
