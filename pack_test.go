@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -176,6 +177,35 @@ func TestPackedIsSmall(t *testing.T) {
 		t.Errorf("names keep all but %.0f of %.0f bytes", freed, packed)
 	}
 	runtime.KeepAlive(names)
+}
+
+// All indexes of a list open an object once, also if what they have opened is collected at once.
+func TestPackedIndexesOpenOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := lwtest.NewServer(t, carpResource)
+		objects := lwtest.Objects[*carp.Carp](server, "carps")
+		const n = 200
+		for i := range n {
+			rig.Must[*carp.Carp](t)(objects.Create(newCarp(fmt.Sprint("carp-", i), i)))
+		}
+		var decoded atomic.Int64
+		src := lw.Pack(objects.Source(), lw.PackOptions{Finish: func(lw.Identified) { decoded.Add(1) }})
+		inf := lw.NewInformer(src, nil)
+		for i := range 4 {
+			lw.NewIndex(inf, func(p *lw.Packed[*carp.Carp]) string {
+				c := p.Open()
+				if i == 0 {
+					runtime.GC()
+				}
+				return c.Spec.NodeName
+			})
+		}
+		rig.Start(t, inf)
+		synctest.Wait()
+		if got := decoded.Load(); inf.Store().Len() != n || got < n || got > 2*n+n/10 { // a collection may come in between
+			t.Errorf("%d of %d objects were decoded %d times", inf.Store().Len(), n, got)
+		}
+	})
 }
 
 // A history is what a server has, a plain and a packed informer of it, and what each was told.

@@ -138,29 +138,30 @@ type staged[T any] struct {
 }
 
 // drafts calls the functions of the indexes. Nothing after it can fail. ok is false if Recover was
-// called.
+// called. All functions are called for an object before those for the next: a packed object is opened
+// once for all of them.
 func (r *Replacement[T]) drafts(c Comparison[T]) (drafts []draft[T], ok bool) {
 	for _, ix := range *r.store.indexes.Load() {
 		d := ix.draft()
 		d.grow(len(r.put))
-		ok := true
-		for next := 0; next < len(r.put); {
-			var failed bool
-			if next, failed = r.compute(d, next, c.Recover); failed {
-				ok = false
-			}
-		}
-		if !ok {
-			return nil, false // the other indexes may panic at the same objects
-		}
 		drafts = append(drafts, d)
+	}
+	ok = true
+	for next := 0; next < len(r.put); {
+		var failed bool
+		if next, failed = r.compute(drafts, next, c.Recover); failed {
+			ok = false
+		}
+	}
+	if !ok {
+		return nil, false
 	}
 	return drafts, true
 }
 
-// compute calls the function of d's index for the new and changed objects from r.put[from] on, up
-// to one at which it panics. It returns where to go on.
-func (r *Replacement[T]) compute(d draft[T], from int, recovered func(Key, any)) (next int, failed bool) {
+// compute calls the functions of the indexes for the new and changed objects from r.put[from] on, up
+// to one at which a function panics. It returns where to go on.
+func (r *Replacement[T]) compute(drafts []draft[T], from int, recovered func(Key, any)) (next int, failed bool) {
 	next = from
 	if recovered != nil {
 		defer func() {
@@ -171,7 +172,9 @@ func (r *Replacement[T]) compute(d draft[T], from int, recovered func(Key, any))
 		}()
 	}
 	for ; next < len(r.put); next++ {
-		d.compute(r.put[next].new)
+		for _, d := range drafts {
+			d.compute(r.put[next].new)
+		}
 	}
 	return next, false
 }
