@@ -24,6 +24,15 @@ func TestProofStandardCBOR(t *testing.T) {
 	Random(t, func() Transport { return Transport{Standard: true, Accept: cbor().Accept} })
 }
 
+// TestProofPacked and TestProofPackedCBOR are those with packed objects, each of which is decoded again
+// for the informer.
+func TestProofPacked(t *testing.T) {
+	Random(t, func() Transport { return Transport{Packs: true} })
+}
+func TestProofPackedCBOR(t *testing.T) {
+	Random(t, func() Transport { return Transport{Packs: true, Accept: cbor().Accept} })
+}
+
 // TestProofRelay runs behind a relay, TestProofRelays behind two in a row that keep little.
 func TestProofRelay(t *testing.T)  { Random(t, relayed) }
 func TestProofRelays(t *testing.T) { Random(t, relayedTwice) }

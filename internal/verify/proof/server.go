@@ -8,6 +8,7 @@ import (
 	"math"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -362,6 +363,8 @@ type Transport struct {
 	Client func(*http.Client) *http.Client
 	// Standard lets apimachinery's decoders make the objects.
 	Standard bool
+	// Packs lets the objects come packed, and larger. The informer has what is decoded of them.
+	Packs bool
 	// Accept is the Accept header of the informer's requests; "": the default of lw.HTTP.
 	Accept string
 	// Faults happen beside those of the server, each with the same probability.
@@ -402,6 +405,8 @@ func (t Transport) faults() (out []proofFault) {
 // web is a server behind HTTP, on pipes in the bubble.
 type web struct {
 	server *apiserver.Server
+	url    string // of the parts, for the informer
+	client *http.Client
 	src    *lw.HTTP[*Part]
 	over   Transport
 	relays []*relay // from the server on
@@ -429,14 +434,26 @@ func newWeb(over Transport) *web {
 		w.roamer = &roamer{servers: everyone}
 		client = &http.Client{Transport: w.roamer}
 	}
-	w.src = &lw.HTTP[*Part]{URL: url, Client: client, Accept: over.Accept, Standard: over.Standard}
+	w.url, w.client = url, client
+	w.src = w.http()
 	return w
 }
 
+func (w *web) http() *lw.HTTP[*Part] {
+	return &lw.HTTP[*Part]{URL: w.url, Client: w.client, Accept: w.over.Accept, Standard: w.over.Standard}
+}
+
 func (w *web) line() *history.Line          { return w.server.Line }
-func (w *web) source() lw.Source[*Part]     { return w.src }
 func (w *web) parts() *apiserver.Collection { return w.server.Collection("parts") }
 func (w *web) down()                        { w.server.SetDown(true) }
+
+func (w *web) source() lw.Source[*Part] {
+	if !w.over.Packs {
+		return w.src
+	}
+	src := w.http()
+	return lw.Transform(lw.Pack(src, lw.PackOptions{}), func(p *lw.Packed[*Part]) (*Part, error) { return p.Copy(), nil })
+}
 
 func (w *web) close() {
 	w.src.Client.CloseIdleConnections()
@@ -455,6 +472,11 @@ func (w *web) clear() {
 }
 
 func (w *web) put(p *Part) (types.UID, uint64) {
+	if w.over.Packs {
+		large := *p
+		large.Annotations = map[string]string{"note": strings.Repeat("what all parts have in common, "+p.Name, 20)}
+		p = &large
+	}
 	data, err := json.Marshal(p)
 	must(err)
 	if p.Size == sizeBroken {
