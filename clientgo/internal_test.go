@@ -455,3 +455,15 @@ func TestFollowersForget(t *testing.T) {
 		}
 	}
 }
+
+// Without Kinds a Decoder's source has no gate, which costs nothing.
+func TestNoGate(t *testing.T) {
+	src := Decoder{}.Source(&cache.ListWatch{}, &corev1.Pod{})
+	if _, ok := src.(*capturedSource); !ok {
+		t.Errorf("the source is a %T", src)
+	}
+	lister := &cache.ListWatch{}
+	if n := testing.AllocsPerRun(100, func() { _ = Decoder{}.gated(src, lister, nil) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

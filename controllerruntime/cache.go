@@ -25,6 +25,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/clientgo"
+	"github.com/go-lw/lw/kinds"
 )
 
 // NewCache returns a cache of controller-runtime whose informers are lw's, and whose objects lw
@@ -120,6 +121,20 @@ type Options struct {
 	// its objects end. It is in the place of the namespaces of cache.Options.
 	Namespaces *lw.NamespaceSet
 
+	// Kinds has the informers of kinds wait that nobody serves yet, as package kinds says: a manager
+	// starts before its CustomResourceDefinitions and outlives them, with For, Owns, Watches and
+	// IndexField of these kinds as they are. An informer of an absent kind is in step and empty, and
+	// makes no request. The cache runs the catalog; the zero one takes its server from the cache.
+	// Groups whose names have no dot, as Kubernetes' own, are asked for at once.
+	//
+	// A cached Get of an absent kind is NotFound and a List is empty, if an informer was asked for, as a
+	// controller does. Else both are a NoKindMatchError, and so is every write: see [Mapper]. Where the
+	// cache is of some namespaces, a kind that comes without any is a failure of its informers, and no
+	// request.
+	//
+	// nil: a manager ends where a kind is missing. So it does with LW=off.
+	Kinds *kinds.Catalog
+
 	// Reasons has the reconcilers of [Explain] know why they are called, and the Board show it.
 	Reasons bool
 
@@ -191,6 +206,13 @@ func newCache(o Options, config *rest.Config, opts cache.Options) (cache.Cache, 
 	if err != nil {
 		return nil, fmt.Errorf("controllerruntime: NewCache: %w", err)
 	}
+	guess, err := o.waiting(config, httpClient, &opts)
+	if err != nil {
+		return nil, fmt.Errorf("controllerruntime: NewCache: Kinds: %w", err)
+	}
+	if part != nil && guess != nil {
+		part.namespaced = guess.namespaced
+	}
 	var told *http.Client
 	if o.TellWrites {
 		told = clientgo.TellWrites(httpClient)
@@ -200,7 +222,10 @@ func newCache(o Options, config *rest.Config, opts cache.Options) (cache.Cache, 
 	if opts.NewInformer == nil {
 		opts.NewInformer = func(lister toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 			// controller-runtime makes the ListerWatchers, which change nothing.
-			decoder := clientgo.Decoder{Share: o.Share, Drop: o.Drop, Only: masks.of(example), Whole: o.Whole || uncopied(opts, example), Scheme: opts.Scheme, Options: settings.of(example), Trust: true, Pack: packs.of(formOf(example)), Wanted: part.setOf(example)}
+			decoder := clientgo.Decoder{Share: o.Share, Drop: o.Drop, Only: masks.of(example), Whole: o.Whole || uncopied(opts, example), Scheme: opts.Scheme, Options: settings.of(example), Trust: true, Pack: packs.of(formOf(example)), Wanted: part.setOf(example), Kinds: o.Kinds}
+			if guess != nil {
+				guess.ask(example)
+			}
 			inf := decoder.NewInformer(lister, example, resync, indexers)
 			if decoder.Pack && !uncopied(opts, example) {
 				inf.(interface{ PackedReads() }).PackedReads()
@@ -212,6 +237,7 @@ func newCache(o Options, config *rest.Config, opts cache.Options) (cache.Cache, 
 		}
 	}
 	c, err := cache.New(config, opts)
+	c = guess.behind(c, err)
 	if err == nil && packs.any() {
 		c = &packedCache{c, packs, opts.Scheme}
 	}
