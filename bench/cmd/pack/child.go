@@ -104,7 +104,10 @@ func (j job) reads(s side, sample compare.Sample) (err error) {
 	for i := range held {
 		held[i] = s.get(keys[i])
 	}
-	const hot = 2_000_000
+	hot := 2_000_000
+	if managers[j.Side] != nil {
+		hot = 50_000 // each makes an object
+	}
 	do(sample, "hot", hot, func() {
 		for i := range hot {
 			if s.get(keys[i%len(held)]) == nil {

@@ -28,7 +28,7 @@ func TestSides(t *testing.T) {
 			}
 			heap[side] = sample["heap"]
 		}
-		if heap[packed] > heap[plain]/3 || heap[plain] > heap[clientGo] {
+		if heap[packed] > heap[plain]/3 || heap[plain] > heap[clientGo] || heap[packedManager] > heap[manager]/3 {
 			t.Errorf("%s: the heap is %v", kind, heap)
 		}
 	}

@@ -25,9 +25,13 @@ const (
 	clientGo = "client-go"
 	plain    = "lw"
 	packed   = "packed"
+
+	manager       = "controller-runtime"
+	plainManager  = "controller-runtime on lw"
+	packedManager = "controller-runtime on lw, packed"
 )
 
-var allSides = []string{clientGo, plain, packed}
+var allSides = []string{clientGo, plain, packed, manager, plainManager, packedManager}
 
 // A side is an informer whose one handler reads each new object.
 type side struct {
@@ -64,6 +68,9 @@ func (j job) side(to told) (side, error) {
 			return byLW[*unstructured.Unstructured](j, client, to), nil
 		}
 		return byLW[*corev1.Pod](j, client, to), nil
+	}
+	if newCache := managers[j.Side]; newCache != nil {
+		return byManager(config, widget, newCache, to)
 	}
 	return side{}, fmt.Errorf("there is no side %q", j.Side)
 }
