@@ -270,6 +270,8 @@ func TestPackDetectsMutation(t *testing.T) {
 				return p.Open()
 			}
 			get().Spec.Hostname = "changed"
+			// The event tells the race detector that the next look comes after the change.
+			rig.Must[*carp.Carp](t)(objects.Create(newCarp("c", 3)))
 			runtime.GC()
 			runtime.GC()
 			time.Sleep(3 * time.Second)

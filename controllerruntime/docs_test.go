@@ -96,6 +96,30 @@ func enqueueCreated[T lw.Object](_ context.Context, e event.TypedCreateEvent[T],
 	queue.Add(reconcile.Request{NamespacedName: lw.KeyOf(e.Object)})
 }
 
+// What docs/memory.md shows of Pack in a manager.
+func TestPackPage(t *testing.T) {
+	ctrl.SetLogger(logr.Discard())
+	synctest.Test(t, func(t *testing.T) {
+		server := lwtest.NewServer(t, lwtest.Resource{Plural: "pods", Kind: "Pod"})
+		rig.Must[*corev1.Pod](t)(lwtest.Objects[*corev1.Pod](server, "pods").Create(namedPod("web", "n1")))
+		config := &rest.Config{Host: server.URL(), Transport: server.Client().Transport,
+			ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
+		options := controllerruntime.Options{
+			Pack:         true,
+			PackByObject: map[client.Object]bool{&corev1.Pod{}: false}, // walked all the time
+		}
+		mgr, err := ctrl.NewManager(config, ctrl.Options{NewCache: controllerruntime.NewCacheWith(options)})
+		rig.OK(t, err)
+		rig.Start(t, runner(mgr.Start))
+		rig.Sleep(time.Minute)
+		var pod corev1.Pod
+		rig.OK(t, mgr.GetClient().Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "web"}, &pod))
+		if pod.Spec.NodeName != "n1" {
+			t.Errorf("the pod is %+v", pod)
+		}
+	})
+}
+
 // What docs/memory.md shows: the same fields of the same pods, of an informer, of a manager and of
 // client-go's constructor, and a write of a whole object.
 func TestFieldsPage(t *testing.T) {

@@ -36,7 +36,9 @@ func run(n int) error {
 	}})
 	defer server.Close()
 	for i := range n {
-		if _, err := server.Collection("pods").Create(pods.Full(i)); err != nil {
+		p := pods.Full(i)
+		p.ResourceVersion = "" // the server gives it
+		if _, err := server.Collection("pods").Create(p); err != nil {
 			return err
 		}
 	}
@@ -52,6 +54,7 @@ func run(n int) error {
 		cost func() (cost, error)
 	}{
 		{"`HTTP[*corev1.Pod]`", followed(&lw.HTTP[*corev1.Pod]{URL: url, Client: client, Accept: asJSON})},
+		{"`Pack` of it", followed(lw.Pack(&lw.HTTP[*corev1.Pod]{URL: url, Client: client, Accept: asJSON}, lw.PackOptions{}))},
 		{"with `Drop: metadata.managedFields`", followed(&lw.HTTP[*corev1.Pod]{URL: url, Client: client, Accept: asJSON,
 			Drop: managed})},
 		{"with `Share`", followed(&lw.HTTP[*corev1.Pod]{URL: url, Client: client, Accept: asJSON, Share: true})},
