@@ -65,6 +65,7 @@ func (l *MouseList) DeepCopyObject() runtime.Object {
 
 var (
 	crdVersion = schema.GroupVersion{Group: crds.Group, Version: crds.Version}
+	mouseKind  = crdVersion.WithKind("Mouse")
 	zoneKind   = crdVersion.WithKind("Zone") // without namespaces, and unstructured
 	toolKind   = crdVersion.WithKind("Tool") // metadata
 )

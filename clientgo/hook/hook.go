@@ -6,6 +6,8 @@
 //	LW=off          client-go's own informers run, as if the program had not been built by lwbuild
 //	LW_REPORT=file  a page about the informers: at the end, on SIGUSR1, and each second until then
 //	LW_PACK=1       the informers keep their objects packed: see Decoder.Pack
+//	LW_KINDS=wait   an informer of a resource that nobody serves makes no request until it comes, as
+//	                Decoder.Kinds says: of the server that such an informer asks first
 //	LW_BOARD=:port  serves lw's board
 //
 // LW_DECODE=standard is read by package lw: see lw.HTTP.Standard.
@@ -27,6 +29,7 @@ import (
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/clientgo"
+	"github.com/go-lw/lw/kinds"
 	"github.com/go-lw/lw/lwdebug"
 )
 
@@ -39,6 +42,7 @@ type state struct {
 	began  time.Time
 	raised string // what lwbuild says of versions
 	wire   wire
+	kinds  *kinds.Catalog // nil: nothing waits
 
 	mu      sync.Mutex
 	entries []*entry // in the order in which they were made; empty unless there is a report
@@ -70,6 +74,9 @@ func Start(versions string, test bool) {
 			s.keepReport()
 		}
 	}
+	if os.Getenv("LW_KINDS") == "wait" && !test {
+		s.waitForKinds(context.Background())
+	}
 	if address := os.Getenv("LW_BOARD"); address != "" && !test {
 		listener, err := net.Listen("tcp", address)
 		if err != nil {
@@ -97,10 +104,17 @@ func Exit(code int) int {
 	return code
 }
 
+// waitForKinds has the informers that are made from now on wait for their resources, until ctx is
+// done. No request is made before such an informer runs.
+func (s *state) waitForKinds(ctx context.Context) {
+	s.kinds = &kinds.Catalog{}
+	go func() { _ = s.kinds.Run(ctx) }() // it runs once
+}
+
 // decoder makes lw's informers.
 func (s *state) decoder(pageSize int64, onError func(error)) clientgo.Decoder {
-	return clientgo.Decoder{Pack: os.Getenv("LW_PACK") == "1", Options: &lw.Options{Board: &s.board, PageSize: pageSize,
-		OnError: onError}}
+	return clientgo.Decoder{Pack: os.Getenv("LW_PACK") == "1", Kinds: s.kinds, Options: &lw.Options{Board: &s.board,
+		PageSize: pageSize, OnError: onError}}
 }
 
 // Informer stands for cache.NewSharedIndexInformerWithOptions.

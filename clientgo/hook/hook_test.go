@@ -2,6 +2,7 @@ package hook
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,12 +10,18 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/verify/crds"
 	"github.com/go-lw/lw/internal/verify/rig"
 )
 
@@ -146,5 +153,40 @@ func TestAllSynced(t *testing.T) {
 	for _, asked := range []bool{false, true} { // for the report, which says that its heap is of a collection for it
 		s.asked = asked
 		rig.Same(t, "of a collection for it", asked, strings.Contains(s.page(), heap))
+	}
+}
+
+// With LW_KINDS=wait the informers of a program, whose code knows nothing of it, make no request for
+// what nobody serves.
+func TestWaitForKinds(t *testing.T) {
+	mice := schema.GroupVersionResource{Group: crds.Group, Version: crds.Version, Resource: "mice"}
+	for _, wait := range []bool{false, true} {
+		rig.Subtest(t, fmt.Sprint(wait), func(t *testing.T) {
+			ctx, cancel := context.WithCancel(context.Background())
+			rig.Swap(t, &process, newState("", ""))
+			if wait {
+				process.waitForKinds(ctx)
+			}
+			s := crds.New(t)
+			client := rig.Must[*dynamic.DynamicClient](t)(dynamic.NewForConfigAndClient(&rest.Config{Host: s.URL(), QPS: -1},
+				Client(&http.Client{Transport: s})))
+			from := client.Resource(mice)
+			inf := Informer(&cache.ListWatch{
+				ListWithContextFunc:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return from.List(ctx, o) },
+				WatchFuncWithContext: from.Watch,
+			}, &unstructured.Unstructured{}, cache.SharedIndexInformerOptions{})
+			rig.OK(t, inf.SetWatchErrorHandler(func(*cache.Reflector, error) {}))
+			ended := make(chan struct{})
+			go func() { defer close(ended); inf.RunWithContext(ctx) }()
+			defer func() { cancel(); <-ended }()
+			rig.Sleep(time.Hour)
+			if n := s.Asked("/mice"); wait != (n == 0) || wait != inf.HasSynced() {
+				t.Errorf("absent: %d requests, synced %v", n, inf.HasSynced())
+			}
+			s.Define("mice", "Mouse", "Namespaced")
+			s.Create("mice", "Mouse", "a", "jerry")
+			rig.Sleep(time.Minute)
+			rig.Same(t, "objects", []string{"a/jerry"}, inf.GetStore().ListKeys())
+		})
 	}
 }

@@ -6,7 +6,8 @@
 // No file of the program changes. Informers, factories, dynamic and metadata informers, controllers
 // and reflectors of client-go are lw's in what it builds, and so those of controller-runtime's
 // cache are. When the program runs, LW=off gives it client-go's own ones, LW_REPORT=file writes a
-// page about them, LW_PACK=1 keeps their objects packed, and LW_BOARD=:port serves lw's board.
+// page about them, LW_PACK=1 keeps their objects packed, LW_BOARD=:port serves lw's board, and
+// LW_KINDS=wait has the informers of resources that nobody serves make no request until these come.
 //
 //	-test  go test instead of go build
 //	-n     print what would be done
