@@ -237,6 +237,29 @@ func TestErrorConsumesNothing(t *testing.T) {
 	nextIs(t, c, numbers(0, 1))
 }
 
+// TestCloseAmidNext: a cursor that is closed while Next collects several parts returns what it has.
+func TestCloseAmidNext(t *testing.T) {
+	q := NewFIFO[*ball]()
+	c := q.log.subscribe(cursorOptions{limit: 1})
+	asked := 0
+	q.log.same = func(a, b *ball) bool { // poll calls it without a lock, as it does a user's function
+		if asked++; asked == chunkSize+1 {
+			c.Close()
+		}
+		return false
+	}
+	for i := range 3 * chunkSize {
+		name := strconv.Itoa(i)
+		q.log.push(Delta[*ball]{Type: Updated, Old: newBall(name, i, 1), New: newBall(name, i, 2), Cause: CauseWatch})
+	}
+	if got, err := c.Next(t.Context()); err != nil || len(got) <= chunkSize || len(got) > 2*chunkSize {
+		t.Errorf("Next = %d deltas, %v; want those of two parts", len(got), err)
+	}
+	if _, err := c.Next(t.Context()); !errors.Is(err, ErrStopped) {
+		t.Errorf("the next Next: %v, want ErrStopped", err)
+	}
+}
+
 func TestClose(t *testing.T) {
 	q := NewFIFO[*ball]()
 	reads, leaves := q.Subscribe(), q.Subscribe()
