@@ -53,7 +53,7 @@ var rootBugs = []bug{
 		{". watchSession.advance", `r.at.moveTo(to)`, `if len(g.events) == 0 || g.events[0].err == nil { r.at.moveTo(to) }`}}},
 	{"keep: a bad version before it stays set aside", "TestKeepAfter", "", []edit{
 		{". watchSession.event", `w.r.setAside.remove(__)`, `_ = ev`}}},
-	{"streamed list that ends before its events is believed", "TestStreamEndsBeforeItsEvents", "", []edit{
+	{"streamed list that ends before its events is believed", "TestStreams", "", []edit{
 		{". watchSession.handle", `!w.hints.Unversioned`, `false`}}},
 	{"a witness that refuses is asked after each outage", "TestWitnessThatIsForbidden", "", []edit{
 		{"internal/pace Downtime.Deny", `Downtime{askNext: time.Now().Add(__), unproved: true}`, `Downtime{unproved: true}`}}},

@@ -24,7 +24,7 @@ var storeBugs = []bug{
 		{"internal/why/names Set.Take", `!e.taken`, `!e.taken || number > 1`}}},
 	{"the items of a list are no signs of life", "TestStallTimer", "./internal/pace", []edit{
 		{"internal/pace StallTimer.look", `n != s.seen`, `n != s.seen && false`}}},
-	{"the sync budget is up to twice as long", "TestSyncBudgetSinceTheLastObject", "", []edit{
+	{"the sync budget is up to twice as long", "TestStreams", "", []edit{
 		{"internal/pace StallTimer.look", `min(left, s.patience/looks)`, `s.patience`}}},
 	{"graph: equal results are told", "TestGraphIsQuiet", "", []edit{
 		{"internal/graph/settle Results.Put", `if r.rules.Same(__) { __ }`, ``},

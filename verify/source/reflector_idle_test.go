@@ -37,16 +37,6 @@ func (c *cutter) Watch(ctx context.Context, opts metav1.ListOptions, yield func(
 	return err
 }
 
-// closing is src, whose server closes streams after d.
-func closing(src lw.Source[*rig.Widget], d time.Duration) *cutter {
-	return &cutter{src, func(opts metav1.ListOptions) time.Duration {
-		if opts.SendInitialEvents == nil {
-			return 24 * time.Hour
-		}
-		return d
-	}}
-}
-
 // Watches that a proxy cuts while they are idle are healthy: a change is seen at once, without a
 // list, and the server is asked for its version now and then.
 func TestIdleWatchesAreCut(t *testing.T) {

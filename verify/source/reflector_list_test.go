@@ -4,13 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
-	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/go-lw/lw"
@@ -122,130 +119,5 @@ func mustBegin(t *testing.T, got, want []string) {
 	t.Helper()
 	if len(got) < len(want) || fmt.Sprint(got[:len(want)]) != fmt.Sprint(want) {
 		t.Errorf("requests: %q, want first %q", got, want)
-	}
-}
-
-// Without an option a stream that says nothing for ten seconds gives way to pages, to the moment.
-func TestSyncBudgetSinceTheLastObject(t *testing.T) {
-	for name, tc := range map[string]struct {
-		gap     time.Duration
-		objects int
-		last    widgetEvent
-		pages   time.Duration // when they are asked for; 0: never
-	}{
-		"in time":               {9500 * time.Millisecond, 1, rig.End("10"), 0},
-		"late":                  {10500 * time.Millisecond, 1, rig.End("10"), 10 * time.Second},
-		"nothing after objects": {7 * time.Second, 3, rig.Bookmark(""), 31 * time.Second},
-	} {
-		rig.Subtest(t, name, func(t *testing.T) {
-			src := &sprinkler{gap: tc.gap, event: func(n int) widgetEvent {
-				if n < tc.objects {
-					return rig.Added(fmt.Sprint("w", n), strconv.Itoa(9-n))
-				}
-				return tc.last
-			}}
-			src.Lists = []rig.Reply{listed("10", "a1@9")}
-			inf := rig.RunFor(t, src, &lw.Options{OnError: func(error) {}}, time.Minute)
-			at := src.Requests()
-			if tc.pages == 0 {
-				rig.MustLog(t, &src.Script, "stream")
-				rig.MustHold(t, inf.Store(), "10", map[string]int{"w0": 1})
-				return
-			}
-			rig.MustLog(t, &src.Script, "stream", "list limit 500", "watch 10")
-			rig.Same(t, "time until pages were asked for", tc.pages, at[1].Sub(at[0]))
-			rig.MustHold(t, inf.Store(), "10", map[string]int{"a": 1})
-		})
-	}
-}
-
-// A server that has streamed a whole list is known to. If a later one is silent for long, the
-// server is overloaded: what it has sent is not thrown away.
-func TestProvedStreamIsWaitedFor(t *testing.T) {
-	for pause, want := range map[time.Duration][]string{
-		89 * time.Second: {"stream", "stream"},
-		91 * time.Second: {"stream", "stream", "list limit 500", "watch 30"},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			src := &overloaded{pause: pause, Script: rig.Script{Lists: []rig.Reply{listed("30", "a1@9 b1@8")}}}
-			inf := rig.RunFor(t, src, &lw.Options{SyncBudget: time.Second, OnError: func(error) {}}, pause+10*time.Second)
-			rig.MustLog(t, &src.Script, want...)
-			rig.MustHold(t, inf.Store(), map[bool]string{true: "20", false: "30"}[len(want) == 2],
-				map[string]int{"a": 1, "b": 1})
-		})
-	}
-}
-
-// overloaded is a source whose first stream is whole at once, and ends with a 410 after a while.
-// The next ones are silent for pause after their first object.
-type overloaded struct {
-	rig.Script
-	pause time.Duration
-}
-
-func (o *overloaded) Watch(ctx context.Context, opts metav1.ListOptions, yield func(widgetEvent) error) error {
-	if opts.SendInitialEvents == nil {
-		return o.Script.Watch(ctx, opts, yield)
-	}
-	o.Mu.Lock()
-	o.At, o.Options = append(o.At, time.Now()), append(o.Options, opts)
-	first := len(o.At) == 1
-	o.Mu.Unlock()
-	pause, version := o.pause, "20"
-	if first {
-		pause, version = 0, "10"
-	}
-	if err := yield(rig.Added("a", "9")); err != nil {
-		return err
-	}
-	if err := rest(ctx, pause); err != nil {
-		return err
-	}
-	for _, ev := range []widgetEvent{rig.Added("b", "8"), rig.End(version)} {
-		if err := yield(ev); err != nil {
-			return err
-		}
-	}
-	if first {
-		time.Sleep(time.Second)
-		return apierrors.NewResourceExpired("too old")
-	}
-	<-ctx.Done()
-	return ctx.Err()
-}
-
-// An older state is refused three times, however it is found: each time the next request is a list.
-func TestOlderStateIsRefused(t *testing.T) {
-	older := listed("5", "a0@4")
-	full := listed("10", "a1@9")
-	for name, tc := range map[string]struct {
-		lists  []rig.Reply
-		epochs int
-		rv     string
-	}{
-		"twice":       {[]rig.Reply{full, older, older, listed("12", "a2@11")}, 0, "12"},
-		"three times": {[]rig.Reply{full, older, older, older, listed("12", "a2@11")}, 0, "12"},
-		"four times":  {[]rig.Reply{full, older, older, older, older}, 1, "5"},
-		"three times, and once again": {[]rig.Reply{full, older, older, older, listed("12", "a2@11"), older,
-			listed("13", "a3@13")}, 0, "13"},
-	} {
-		for _, probe := range []bool{false, true} {
-			rig.Subtest(t, name+map[bool]string{true: ", found by a question"}[probe], func(t *testing.T) {
-				first := rig.Expired()
-				if probe {
-					first = rig.Stream{After: 20 * time.Second} // silent, and early
-				}
-				src := &rig.Script{Lists: tc.lists, Watches: []rig.Stream{first, rig.Forever()}}
-				if name == "three times, and once again" {
-					src.Watches = []rig.Stream{first, rig.ExpiredAfter(time.Minute), rig.Forever()}
-				}
-				inf, _ := rig.Paged(t, src, 5*time.Minute)
-				mustSay(t, inf, func(s lw.Status) bool { return s.Epoch == tc.epochs && s.ResourceVersion == tc.rv })
-				asked := slices.Contains(src.Log(), "list limit 1")
-				if asked != probe && name != "three times, and once again" {
-					t.Errorf("requests: %v", src.Log())
-				}
-			})
-		}
 	}
 }

@@ -16,39 +16,6 @@ import (
 	"github.com/go-lw/lw/internal/verify/rig"
 )
 
-// What comes in is applied, and the version reported is that of the last event, bookmark or list.
-func TestReflectorAppliesEvents(t *testing.T) {
-	for name, tc := range map[string]struct {
-		events []widgetEvent
-		rv     string
-		want   map[string]int
-	}{
-		"nothing":    {nil, "10", map[string]int{"a": 1, "b": 1}},
-		"added":      {[]widgetEvent{rig.Added("c", "11")}, "11", map[string]int{"a": 1, "b": 1, "c": 1}},
-		"modified":   {[]widgetEvent{modified("a2@11")}, "11", map[string]int{"a": 2, "b": 1}},
-		"deleted":    {[]widgetEvent{deleted("a1@11")}, "11", map[string]int{"b": 1}},
-		"a bookmark": {[]widgetEvent{rig.Bookmark("40")}, "40", map[string]int{"a": 1, "b": 1}},
-		"an old one": {[]widgetEvent{rig.Bookmark("5")}, "10", map[string]int{"a": 1, "b": 1}},
-		"old ones, and then a change": {[]widgetEvent{rig.Bookmark(""), rig.Bookmark("5"), rig.Bookmark("10"), rig.Bookmark(""), modified("a2@11")},
-			"11", map[string]int{"a": 2, "b": 1}},
-		"one of its version": {[]widgetEvent{rig.Bookmark("10")}, "10", map[string]int{"a": 1, "b": 1}},
-		"one of none":        {[]widgetEvent{rig.Bookmark("")}, "10", map[string]int{"a": 1, "b": 1}},
-		"all in turn":        {[]widgetEvent{rig.Added("c", "11"), modified("a2@20"), rig.Bookmark("30"), deleted("b1@40")}, "40", map[string]int{"a": 2, "c": 1}},
-		// A deletion of several objects in one transaction of the server's store has one version.
-		"one version twice": {[]widgetEvent{deleted("a1@11"), deleted("b1@11")}, "11", map[string]int{}},
-		"long versions": {[]widgetEvent{modified("a2@99999999999999999999"), modified("a3@100000000000000000000")},
-			"100000000000000000000", map[string]int{"a": 3, "b": 1}},
-	} {
-		rig.Subtest(t, name, func(t *testing.T) {
-			src := &rig.Script{Lists: []rig.Reply{listed("10", "a1@8 b1@9")}, Watches: []rig.Stream{rig.Events(tc.events...)}}
-			inf, errs := rig.Paged(t, src, time.Second)
-			rig.MustHold(t, inf.Store(), tc.rv, tc.want)
-			rig.MustLog(t, src, "list limit 500", "watch 10")
-			errs.MustBeNone(t)
-		})
-	}
-}
-
 // A Reflector is usable alone: with an Indexer, and with a Sink that cannot be asked what it holds.
 func TestReflectorAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -160,101 +127,10 @@ func TestRelistTellsWhatWasMissed(t *testing.T) {
 	})
 }
 
-// What follows a watch that ended or failed: client-go lists again after most failures, this
-// resumes wherever that is safe. A watch that came back to what may be another server, and is
-// silent, is interrupted to ask for the server's version ("limit 1").
-func TestAfterAWatch(t *testing.T) {
-	full := listed("10", "a1@9")
-	again := listed("30", "a3@30")
-	internal := apierrors.NewInternalError(errors.New("etcd"))
-	busy := apierrors.NewTooManyRequests("later", 1)
-	unreadable := &apierrors.StatusError{ErrStatus: metav1.Status{Code: 500, Reason: metav1.StatusReasonStoreReadError, Message: "corrupt"}}
-	for name, tc := range map[string]struct {
-		watches []rig.Stream
-		log     []string // after "list limit 500", "watch 10"
-		errs    int
-	}{
-		"it ends after a while":            {[]rig.Stream{{After: time.Minute}, rig.Forever()}, []string{"list limit 1", "watch 10"}, 0},
-		"it ends after an event":           {[]rig.Stream{{Events: []widgetEvent{modified("a2@20")}}, rig.Forever()}, []string{"watch 20", "list limit 1", "watch 20"}, 0},
-		"it ends after a bookmark":         {[]rig.Stream{{Events: []widgetEvent{rig.Bookmark("20")}}, rig.Forever()}, []string{"watch 20", "list limit 1", "watch 20"}, 0},
-		"it ends at once":                  {[]rig.Stream{{}, rig.Forever()}, []string{"watch 10", "list limit 1", "watch 10"}, 1},
-		"connection refused":               {[]rig.Stream{{Err: syscall.ECONNREFUSED}, {Err: syscall.ECONNREFUSED}, rig.Forever()}, []string{"watch 10", "watch 10", "list limit 1", "watch 10"}, 2},
-		"the stream breaks":                {[]rig.Stream{{Events: []widgetEvent{modified("a2@20")}, Err: errors.New("reset")}, rig.Forever()}, []string{"watch 20", "list limit 1", "watch 20"}, 1},
-		"too many requests":                {[]rig.Stream{{Err: busy}, {Err: busy}, {Err: busy}, {Err: busy}, {Err: busy}, {Err: busy}, rig.Forever()}, []string{"watch 10", "watch 10", "watch 10", "watch 10", "watch 10", "watch 10"}, 6},
-		"too many requests, in the stream": {[]rig.Stream{{Events: []widgetEvent{modified("a2@20")}, Err: busy}, rig.Forever()}, []string{"watch 20"}, 1},
-		"an internal error":                {[]rig.Stream{{Err: internal}, rig.Forever()}, []string{"watch 10", "list limit 1", "watch 10"}, 1},
-		"five of them":                     {[]rig.Stream{{Err: internal}, {Err: internal}, {Err: internal}, {Err: internal}, {Err: internal}, rig.Forever()}, []string{"watch 10", "watch 10", "watch 10", "watch 10", "list limit 500", "watch 30"}, 5},
-		"expired":                          {[]rig.Stream{rig.Expired(), rig.Forever()}, []string{"list limit 500", "watch 30"}, 1},
-		//lint:ignore SA1019 Servers still answer with it.
-		"gone":                                  {[]rig.Stream{{Err: apierrors.NewGone("gone")}, rig.Forever()}, []string{"list limit 500", "watch 30"}, 1},
-		"expired, in the stream":                {[]rig.Stream{expiring(0, modified("a2@20")), rig.Forever()}, []string{"list limit 500", "watch 30"}, 1},
-		"an object that the server cannot read": {[]rig.Stream{{Err: unreadable}, rig.Forever()}, []string{"list limit 500", "watch 30"}, 1},
-		"a version from the future":             {[]rig.Stream{{Err: tooLarge()}, rig.Forever()}, []string{"list limit 500", "watch 30"}, 1},
-	} {
-		rig.Subtest(t, name, func(t *testing.T) {
-			src := &rig.Script{Lists: []rig.Reply{full, again}, Watches: tc.watches}
-			_, errs := rig.Paged(t, src, 2*time.Minute)
-			rig.MustLog(t, src, append([]string{"list limit 500", "watch 10"}, tc.log...)...)
-			mustCount(t, errs, tc.errs)
-		})
-	}
-}
-
 func tooLarge() error {
 	err := apierrors.NewTimeoutError("Too large resource version: 10, current: 5", 1)
 	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge}}
 	return err
-}
-
-// Pages share one version. If it expires the list begins again, the second time as a whole.
-func TestPages(t *testing.T) {
-	gone := rig.Reply{Err: apierrors.NewResourceExpired("continue token")}
-	internal := rig.Reply{Err: apierrors.NewInternalError(errors.New("etcd"))}
-	abc := map[string]int{"a": 1, "b": 1, "c": 1}
-	for name, tc := range map[string]struct {
-		lists []rig.Reply
-		log   []string
-		errs  int
-	}{
-		"three": {[]rig.Reply{page("10", "x", "a1@9"), page("10", "y", "b1@9"), page("10", "", "c1@9")},
-			[]string{"list limit 2", "list limit 2 continue x", "list limit 2 continue y", "watch 10"}, 0},
-		"an empty one": {
-			[]rig.Reply{page("10", "x", ""), page("10", "", "a1@9 b1@9 c1@9")}, []string{"list limit 2", "list limit 2 continue x", "watch 10"}, 0,
-		},
-		"the token expires": {
-			[]rig.Reply{page("10", "x", "old1@9"), gone, page("20", "y", "a1@9 b1@9"), page("20", "", "c1@9")},
-			[]string{"list limit 2", "list limit 2 continue x", "list limit 2", "list limit 2 continue y", "watch 20"}, 1,
-		},
-		"the token expires twice": {
-			[]rig.Reply{page("10", "x", "old1@9"), gone, page("20", "y", "old1@9"), gone, page("30", "", "a1@9 b1@9 c1@9")},
-			[]string{"list limit 2", "list limit 2 continue x", "list limit 2", "list limit 2 continue y", "list", "watch 30"}, 2,
-		},
-		"the first page expires": {[]rig.Reply{gone, page("20", "y", "a1@9 b1@9"), page("20", "", "c1@9")},
-			[]string{"list limit 2", "list limit 2", "list limit 2 continue y", "watch 20"}, 1},
-		"pages of two versions": {
-			[]rig.Reply{page("10", "x", "old1@9"), page("11", "", "b1@9"), page("20", "", "a1@9 b1@9 c1@9")},
-			[]string{"list limit 2", "list limit 2 continue x", "list limit 2", "watch 20"}, 1,
-		},
-		"the second page fails": {[]rig.Reply{page("10", "x", "old1@9"), internal, page("20", "", "a1@9 b1@9 c1@9")},
-			[]string{"list limit 2", "list limit 2 continue x", "list limit 2", "watch 20"}, 1},
-	} {
-		rig.Subtest(t, name, func(t *testing.T) {
-			src := &rig.Script{Lists: tc.lists}
-			errs := &rig.Errors{}
-			inf := lw.NewInformer[*rig.Widget](src, &lw.Options{List: lw.ListPages, PageSize: 2, OnError: errs.Add})
-			s := rig.NewStory(t)
-			inf.AddHandler(s.Handler())
-			rig.Start(t, inf)
-			rig.Sleep(time.Minute)
-			rig.MustLog(t, src, tc.log...)
-			rig.MustHold(t, inf.Store(), tc.lists[len(tc.lists)-1].Meta.ResourceVersion, abc)
-			mustCount(t, errs, tc.errs)
-			if at := src.Requests(); tc.lists[0].Err != nil && at[1].Sub(at[0]) < 400*time.Millisecond {
-				t.Errorf("it was tried again after %v", at[1].Sub(at[0]))
-			}
-			rig.Same(t, "lists that Status counts", uint64(len(tc.lists)), inf.Status().Requests["list"].Started)
-		})
-	}
 }
 
 // A watch is asked to last from WatchTimeout to twice that, in whole seconds and at least one.
@@ -300,26 +176,6 @@ func TestWatchThatNeverEnds(t *testing.T) {
 		}
 		rig.Same(t, "lists", 1, lists)
 		rig.MustHold(t, inf.Store(), "10", map[string]int{"a": 1})
-	})
-}
-
-// The pauses of an outage grow as Backoff says, across kinds of requests, and start anew once the
-// server makes progress.
-func TestBackoffIsOneForAnOutage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		down := errors.New("connection refused")
-		failing := rig.Stream{Err: down}
-		src := &rig.Script{
-			Lists:   []rig.Reply{{Err: down}, {Err: down}, listed("10", "a1@9"), {Err: down}, listed("20", "a1@9")},
-			Watches: []rig.Stream{failing, failing, rig.Expired(), failing, rig.Events(modified("a2@21")), failing},
-		}
-		var asked rig.Pacer
-		inf := rig.RunFor(t, src, &lw.Options{List: lw.ListPages, OnError: func(error) {}, Backoff: asked.Grow(10 * time.Second)}, 5*time.Minute)
-		// Two lists, two watches, the list after the expiry (the fifth failure, which need not wait), one
-		// more watch.
-		asked.MustBe(t, 1, 2, 3, 4, 6, 7)
-		rig.MustHold(t, inf.Store(), "21", map[string]int{"a": 2})
-		rig.Same(t, "failures after progress", 0, inf.Status().Failures)
 	})
 }
 
