@@ -182,36 +182,9 @@ func newCache(o Options, config *rest.Config, opts cache.Options) (cache.Cache, 
 			return nil, fmt.Errorf("controllerruntime: NewCache: %w", err)
 		}
 	}
-	masks, err := masksOf(o.Only)
-	if err != nil {
-		return nil, fmt.Errorf("controllerruntime: NewCache: Only: %w", err)
-	}
-	packs, err := o.packs()
+	p, err := o.plan(config, httpClient, &opts)
 	if err != nil {
 		return nil, fmt.Errorf("controllerruntime: NewCache: %w", err)
-	}
-	settings, err := o.settings()
-	if err != nil {
-		return nil, fmt.Errorf("controllerruntime: NewCache: %w", err)
-	}
-	if (o.Namespaces != nil || len(o.OnDemand) > 0) && opts.Mapper == nil {
-		if opts.Mapper, err = apiutil.NewDynamicRESTMapper(config, httpClient); err != nil {
-			return nil, fmt.Errorf("controllerruntime: NewCache: %w", err)
-		}
-	}
-	if opts.Scheme == nil {
-		opts.Scheme = scheme.Scheme
-	}
-	part, err := partOf(o, opts)
-	if err != nil {
-		return nil, fmt.Errorf("controllerruntime: NewCache: %w", err)
-	}
-	guess, err := o.waiting(config, httpClient, &opts)
-	if err != nil {
-		return nil, fmt.Errorf("controllerruntime: NewCache: Kinds: %w", err)
-	}
-	if part != nil && guess != nil {
-		part.namespaced = guess.namespaced
 	}
 	var told *http.Client
 	if o.TellWrites {
@@ -220,31 +193,81 @@ func newCache(o Options, config *rest.Config, opts cache.Options) (cache.Cache, 
 	}
 	opts.HTTPClient = clientgo.Capture(httpClient)
 	if opts.NewInformer == nil {
-		opts.NewInformer = func(lister toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
-			// controller-runtime makes the ListerWatchers, which change nothing.
-			decoder := clientgo.Decoder{Share: o.Share, Drop: o.Drop, Only: masks.of(example), Whole: o.Whole || uncopied(opts, example), Scheme: opts.Scheme, Options: settings.of(example), Trust: true, Pack: packs.of(formOf(example)), Wanted: part.setOf(example), Kinds: o.Kinds}
-			if guess != nil {
-				guess.ask(example)
-			}
-			inf := decoder.NewInformer(lister, example, resync, indexers)
-			if decoder.Pack && !uncopied(opts, example) {
-				inf.(interface{ PackedReads() }).PackedReads()
-			}
-			if decoder.Wanted != nil {
-				return part.add(example, inf)
-			}
-			return inf
-		}
+		opts.NewInformer = p.informers(opts)
 	}
 	c, err := cache.New(config, opts)
-	c = guess.behind(c, err)
-	if err == nil && packs.any() {
-		c = &packedCache{c, packs, opts.Scheme}
+	c = p.guess.behind(c, err)
+	if err == nil && p.packs.any() {
+		c = &packedCache{c, p.packs, opts.Scheme}
 	}
-	if err != nil || len(masks) == 0 && told == nil && part == nil {
+	if err != nil || len(p.masks) == 0 && told == nil && p.part == nil {
 		return c, err
 	}
-	return &ownCache{Cache: c, masks: masks, logger: o.Logger, told: told, part: part, guarded: map[form]lw.Fields{}}, nil
+	return &ownCache{Cache: c, masks: p.masks, logger: o.Logger, told: told, part: p.part, guarded: map[form]lw.Fields{}}, nil
+}
+
+// A plan is what Options ask of a cache.
+type plan struct {
+	Options
+	masks    masks
+	packs    packs
+	settings settings
+	part     *part     // nil: the cache has all objects
+	guess    *guessing // nil: no kind comes later
+}
+
+// plan returns the plan of o, and completes opts.
+func (o Options) plan(config *rest.Config, httpClient *http.Client, opts *cache.Options) (p *plan, err error) {
+	p = &plan{Options: o}
+	if p.masks, err = masksOf(o.Only); err != nil {
+		return nil, fmt.Errorf("Only: %w", err)
+	}
+	if p.packs, err = o.packs(); err != nil {
+		return nil, err
+	}
+	if p.settings, err = o.settings(); err != nil {
+		return nil, err
+	}
+	if (o.Namespaces != nil || len(o.OnDemand) > 0) && opts.Mapper == nil {
+		if opts.Mapper, err = apiutil.NewDynamicRESTMapper(config, httpClient); err != nil {
+			return nil, err
+		}
+	}
+	if opts.Scheme == nil {
+		opts.Scheme = scheme.Scheme
+	}
+	if p.part, err = partOf(o, *opts); err != nil {
+		return nil, err
+	}
+	if p.guess, err = o.waiting(config, httpClient, opts); err != nil {
+		return nil, fmt.Errorf("Kinds: %w", err)
+	}
+	if p.part != nil && p.guess != nil {
+		p.part.namespaced = p.guess.namespaced
+	}
+	return p, nil
+}
+
+// informers returns the NewInformer of the cache of opts.
+func (p *plan) informers(opts cache.Options) func(toolscache.ListerWatcher, runtime.Object, time.Duration,
+	toolscache.Indexers) toolscache.SharedIndexInformer {
+	return func(lister toolscache.ListerWatcher, example runtime.Object, resync time.Duration,
+		indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+		p.guess.ask(example)
+		decoder := clientgo.Decoder{
+			Share: p.Share, Drop: p.Drop, Only: p.masks.of(example), Whole: p.Whole || uncopied(opts, example), Scheme: opts.Scheme,
+			Options: p.settings.of(example), Pack: p.packs.of(formOf(example)), Wanted: p.part.setOf(example), Kinds: p.Kinds,
+			Trust: true, // controller-runtime makes the ListerWatchers, which change nothing
+		}
+		inf := decoder.NewInformer(lister, example, resync, indexers)
+		if decoder.Pack && !uncopied(opts, example) {
+			inf.(interface{ PackedReads() }).PackedReads()
+		}
+		if decoder.Wanted != nil {
+			return p.part.add(example, inf)
+		}
+		return inf
+	}
 }
 
 // uncopied reports whether opts have the objects like example read without deep copies.

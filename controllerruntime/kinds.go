@@ -155,8 +155,11 @@ type guessing struct {
 	scopes sync.Map // schema.GroupVersionKind -> meta.RESTScope
 }
 
-// ask notes that an informer of obj was asked for.
+// ask notes that an informer of obj was asked for. A nil guessing notes nothing.
 func (g *guessing) ask(obj runtime.Object) {
+	if g == nil {
+		return
+	}
 	if gvk, err := apiutil.GVKForObject(obj, g.scheme); err == nil {
 		g.asked.Store(gvk, true)
 	}

@@ -368,16 +368,20 @@ func (g *gate[T]) quietly(ctx context.Context, t *turn, m *memory, ask func() (s
 		if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
 			pause = max(pause, time.Duration(seconds)*time.Second)
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-t.moved:
-		case <-ctx.Done():
-		}
-		timer.Stop()
-		if ctx.Err() != nil || has(t.moved) {
+		if t.pause(ctx, pause); ctx.Err() != nil || has(t.moved) {
 			return &request.LateError{Err: err}
 		}
+	}
+}
+
+// pause waits until d is over, ctx is done, or the kind is not as it was.
+func (t *turn) pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-t.moved:
+	case <-ctx.Done():
 	}
 }
 
