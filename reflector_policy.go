@@ -157,6 +157,9 @@ func (r *Reflector[T]) settle(ctx context.Context, o outcome) {
 	if errors.Is(o.err, request.ErrMoved) {
 		r.beginAnew()
 	}
+	if errors.Is(o.err, request.ErrUnasked) {
+		r.limiter.Refund()
+	}
 	o.relistDidNotHelp = r.outage.relisted
 	if o.refused {
 		o.err = &watchRefusedError{o.err, r.outage.answered}

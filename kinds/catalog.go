@@ -23,16 +23,18 @@ import (
 // reports its own. All methods are safe for concurrent use. A Catalog must not be copied.
 type Catalog struct {
 	mu      sync.Mutex
-	url     string            // "": Bind was not called; guarded by mu, as all below
-	client  *http.Client      // nil: http.DefaultClient
-	bound   bool              // url is from Bind
-	opts    lw.Options        // of the catalog's own informers
-	names   map[Name]*entry   // those that were asked for
-	changed chan struct{}     // closed at the next change of what is known; see changes
-	asked   chan struct{}     // has room for one: there is something to do
-	running bool              // Run was called
-	ended   chan struct{}     // closed when Run has returned
-	doubts  map[Name]struct{} // served names whose requests got 404
+	url     string             // "": Bind was not called; guarded by mu, as all below
+	client  *http.Client       // nil: http.DefaultClient
+	bound   bool               // url is from Bind
+	opts    lw.Options         // of the catalog's own informers
+	names   map[Name]*entry    // those that were asked for
+	changed chan struct{}      // closed at the next change of what is known; see changes
+	asked   chan struct{}      // has room for one: there is something to do
+	running bool               // Run was called
+	ended   chan struct{}      // closed when Run has returned
+	doubts  map[Name]struct{}  // served names whose requests got 404
+	crds    *lw.Informer[*crd] // nil: they may not be read
+	looks   []chan struct{}    // closed when Run has looked once more
 }
 
 // An entry is what is known of a Name.
@@ -137,6 +139,30 @@ func (c *Catalog) doubt(n Name) {
 	c.entryLocked(n)
 	c.doubts[n] = struct{}{}
 	c.pokeLocked()
+}
+
+// reach waits until the catalog knows the definitions as they were at version, or for a minute: that
+// may be a version of another storage.
+func (c *Catalog) reach(ctx context.Context, version string) error {
+	c.mu.Lock()
+	inf := c.crds
+	c.mu.Unlock()
+	if inf != nil {
+		short, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		_ = inf.WaitForResourceVersion(short, version) // what cannot be reached is not waited for
+	}
+	looked := make(chan struct{})
+	c.mu.Lock()
+	c.looks = append(c.looks, looked)
+	c.pokeLocked()
+	c.mu.Unlock()
+	select {
+	case <-looked:
+	case <-c.ended:
+	case <-ctx.Done():
+	}
+	return ctx.Err()
 }
 
 // Follow calls f with what is known of n, and then with each change, in a goroutine of its own: one

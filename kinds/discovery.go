@@ -54,6 +54,13 @@ type discoveredKind struct {
 	namespaced   bool
 }
 
+// discoveredAs begins State.made of what discovery has found. It does not tell a definition from one
+// of before.
+const discoveredAs = "discovered "
+
+// isDefinition reports whether made is the UID of a definition.
+func isDefinition(made string) bool { return made != "" && !strings.HasPrefix(made, discoveredAs) }
+
 // again has discovery be asked at once, and returns the number of that answer.
 func (d *discovery) again() uint64 {
 	d.wait = 0
@@ -78,7 +85,7 @@ func (d *discovery) stateOf(n Name, e *entry, made string, polls bool) (s State,
 	switch {
 	case found != nil:
 		s = *found
-		s.made = "discovered " + made
+		s.made = discoveredAs + made
 		if made == "" && e.state.Served && e.state.Resource == s.Resource {
 			s.made = e.state.made // it was known from its CRD
 		}

@@ -210,8 +210,8 @@ func (f *feed[T]) why() string {
 func (e *evidence) look(ctx context.Context) time.Duration {
 	c := e.c
 	c.mu.Lock()
-	names, doubts := maps.Clone(c.names), c.doubts
-	c.doubts = map[Name]struct{}{}
+	names, doubts, looks := maps.Clone(c.names), c.doubts, c.looks
+	c.doubts, c.looks, c.crds = map[Name]struct{}{}, nil, e.crds.inf
 	c.mu.Unlock()
 	for n := range doubts {
 		names[n].from = e.discovery.again()
@@ -231,6 +231,9 @@ func (e *evidence) look(ctx context.Context) time.Duration {
 			e.failed(fmt.Errorf("lw: kinds: discovery: %w", err))
 		}
 		pending = e.judge(names)
+	}
+	for _, looked := range looks {
+		close(looked)
 	}
 	next := time.Hour
 	if pending {

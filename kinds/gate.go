@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/decode"
 	"github.com/go-lw/lw/internal/request"
 )
 
@@ -77,10 +78,11 @@ type gate[T lw.Object] struct {
 
 // A memory is what the gate remembers of one reflector. Only its goroutine uses it.
 type memory struct {
-	made   string    // what its last list was of; "": it was empty
-	listed bool      // that was a list of the server
-	lost   time.Time // since when there is 404; zero: there is none
-	unwake func()    // nil: no news wakes the reflector
+	made    string    // what its last list was of; "": it was empty
+	listed  bool      // that was a list of the server
+	version string    // of that list; "": the catalog has reached it
+	lost    time.Time // since when there is 404; zero: there is none
+	unwake  func()    // nil: no news wakes the reflector
 }
 
 func (g *gate[T]) recall(ctx context.Context) *memory {
@@ -94,7 +96,7 @@ func (g *gate[T]) recall(ctx context.Context) *memory {
 func (g *gate[T]) source(s State) lw.Source[T] {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.inner != nil && g.made.Resource == s.Resource && g.made.Namespaced == s.Namespaced && g.made.kind == s.kind {
+	if g.isOfLocked(s) {
 		return g.inner
 	}
 	made := g.opts.Make
@@ -124,23 +126,32 @@ func (g *gate[T]) http(s State) lw.Source[T] {
 	return &lw.HTTP[T]{URL: to + "/" + s.Resource.Resource, Client: client, Kind: s.kind}
 }
 
-// present returns the source that there is, or nil.
-func (g *gate[T]) present() lw.Source[T] {
+// present returns the source that there is, or nil, and whether it is that of s.
+func (g *gate[T]) present(s State) (inner lw.Source[T], now bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.inner
+	return g.inner, g.isOfLocked(s)
+}
+
+func (g *gate[T]) isOfLocked(s State) bool {
+	return g.inner != nil && s.stand == served && g.made.Resource == s.Resource && g.made.Namespaced == s.Namespaced &&
+		g.made.kind == s.kind
 }
 
 // Hints returns those of the present source, and why there is none.
 func (g *gate[T]) Hints() (h lw.SourceHints) {
-	if inner := g.present(); inner != nil {
+	s := g.catalog.Served(g.name)
+	inner, now := g.present(s)
+	if inner != nil {
 		h = lw.HintsOf(inner)
 	}
-	s := g.catalog.Served(g.name)
+	if !now { // they would ask for what is not served
+		h.StillHas, h.Progress = nil, nil
+	}
 	if s.stand == served {
 		return h
 	}
-	h.NoStream, h.StillHas, h.Progress = true, nil, nil
+	h.NoStream = true
 	if s.stand != withheld {
 		h.Unserved = s.Why + ", since " + s.Since.UTC().Format(time.RFC3339)
 	}
@@ -275,6 +286,14 @@ func (g *gate[T]) List(ctx context.Context, opts metav1.ListOptions,
 		switch {
 		case t.stand == absent, t.stand == orphaned && (m == nil || !m.listed):
 			t.stop()
+			if m != nil && m.listed && m.version != "" && isDefinition(m.made) {
+				// What was listed may be of the next definition, of which the catalog has not heard yet.
+				if err := g.catalog.reach(ctx, m.version); err != nil {
+					return meta, err
+				}
+				m.version = ""
+				continue
+			}
 			if m == nil {
 				return meta, nil
 			}
@@ -329,7 +348,7 @@ func (g *gate[T]) list(ctx context.Context, t *turn, m *memory, opts metav1.List
 		return metav1.ListMeta{}, request.ErrMoved
 	}
 	if err == nil && m != nil && meta.Continue == "" {
-		m.made, m.listed = t.made, true
+		m.made, m.listed, m.version = t.made, true, meta.ResourceVersion
 	}
 	return meta, err
 }
@@ -347,7 +366,12 @@ func (g *gate[T]) quietly(ctx context.Context, t *turn, m *memory, ask func() (s
 	}
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		some, err := ask()
-		lost, busy := apierrors.IsNotFound(err) || errors.Is(err, errEarly), apierrors.IsTooManyRequests(err)
+		_, lost := errors.AsType[*decode.KindError](err)
+		busy := apierrors.IsTooManyRequests(err)
+		if lost = lost || apierrors.IsNotFound(err); lost {
+			g.catalog.doubt(g.name)
+		}
+		lost = lost || errors.Is(err, errEarly)
 		if err == nil || some || !lost && !busy {
 			m.lost = time.Time{}
 			return err
@@ -358,9 +382,6 @@ func (g *gate[T]) quietly(ctx context.Context, t *turn, m *memory, ask func() (s
 		since := m.lost
 		if busy {
 			since = t.Since
-		}
-		if apierrors.IsNotFound(err) {
-			g.catalog.doubt(g.name)
 		}
 		if time.Since(since) >= quiet || has(t.moved) {
 			return &request.LateError{Err: err}
@@ -446,7 +467,9 @@ func (g *gate[T]) watch(ctx context.Context, t *turn, m *memory, opts metav1.Lis
 			err := yield(ev)
 			if err == nil && ev.InitialEventsEnd {
 				t.then(func() { time.AfterFunc(grace, cancel) })
-				m.made, m.listed = t.made, true
+				m.made, m.listed, m.version = t.made, true, ev.ResourceVersion
+				// Should it be asked for again, it goes on from here.
+				some, opts.ResourceVersion, opts.ResourceVersionMatch, opts.SendInitialEvents = false, m.version, "", nil
 			}
 			return err
 		})

@@ -66,7 +66,7 @@ func (s spec) object() *unstructured.Unstructured {
 
 // A world is a server with definitions, a catalog, and the requests that a program makes.
 type world struct {
-	t        *testing.T
+	t        tester
 	server   *lwtest.Server
 	crds     *lwtest.Collection[*unstructured.Unstructured]
 	services *lwtest.Collection[*unstructured.Unstructured]
@@ -75,14 +75,26 @@ type world struct {
 	ctx      context.Context
 	running  sync.WaitGroup
 
+	saw func(path string) // nil, or called at each request
+
 	mu   sync.Mutex
 	urls []string // of all requests
+}
+
+// A tester is a testing.T or a rapid.T.
+type tester interface {
+	Helper()
+	Error(...any)
+	Fatal(...any)
 }
 
 func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 	w.mu.Lock()
 	w.urls = append(w.urls, r.URL.Path)
 	w.mu.Unlock()
+	if w.saw != nil {
+		w.saw(r.URL.Path)
+	}
 	return w.server.Client().Transport.RoundTrip(r)
 }
 
@@ -99,7 +111,7 @@ func (w *world) asked(part string) (n int) {
 }
 
 func newWorld(t *testing.T, more ...lwtest.Resource) *world {
-	return (&world{t: t, server: lwtest.NewServer(t, append(lwtest.Definitions(), more...)...)}).begin()
+	return (&world{t: t, server: lwtest.NewServer(t, append(lwtest.Definitions(), more...)...)}).start(t)
 }
 
 // run runs the catalog.
@@ -142,7 +154,7 @@ func (w *world) objects(plural string) *lwtest.Collection[*widget] {
 	return lwtest.Objects[*widget](w.server, plural)
 }
 
-func create(t testing.TB, to *lwtest.Collection[*widget], namespace, name string) *widget {
+func create(t tester, to *lwtest.Collection[*widget], namespace, name string) *widget {
 	t.Helper()
 	o, err := to.Create(&widget{Meta: lw.Meta{Namespace: namespace, Name: name}})
 	if err != nil {

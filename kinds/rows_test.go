@@ -31,7 +31,7 @@ func bare(t *testing.T) *world {
 		lwtest.Resource{Group: "apiextensions.k8s.io", Plural: "customresourcedefinitions", Kind: "CustomResourceDefinition", Cluster: true},
 		lwtest.Resource{Group: "apiregistration.k8s.io", Plural: "apiservices", Kind: "APIService", Cluster: true},
 		lwtest.Resource{Group: group, Plural: "widgets", Kind: "Widget"})
-	return w.begin()
+	return w.start(t)
 }
 
 // raw is a definition with conditions, such as "Established=False".
@@ -449,16 +449,21 @@ func TestRows(t *testing.T) {
 	}
 }
 
+// start makes what follows the server until the test ends.
+func (w *world) start(t *testing.T) *world {
+	w.begin(t.Context())
+	t.Cleanup(w.stop)
+	return w
+}
+
 // begin makes what follows the server.
-func (w *world) begin() *world {
+func (w *world) begin(ctx context.Context) {
 	w.crds = lwtest.Objects[*unstructured.Unstructured](w.server, "customresourcedefinitions")
 	w.services = lwtest.Objects[*unstructured.Unstructured](w.server, "apiservices")
 	w.catalog = kinds.New(w.server.URL(), &http.Client{Transport: w})
 	var cancel context.CancelFunc
-	w.ctx, cancel = context.WithCancel(w.t.Context())
+	w.ctx, cancel = context.WithCancel(ctx)
 	w.stop = func() { cancel(); w.running.Wait() }
-	w.t.Cleanup(w.stop)
-	return w
 }
 
 // put creates or replaces a definition.

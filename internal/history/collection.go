@@ -32,6 +32,7 @@ type Collection[V any] struct {
 	// from the first one ever, so its place stays right when the log is cut at its beginning.
 	compacted uint64
 	oldest    uint64 // the oldest version whose state is known
+	born      uint64 // the version at which the collection began: no watch begins before it
 
 	state   []*Object[V] // the state at stateOf; shared with callers, and never changed
 	stateOf uint64       // 0: none
@@ -72,7 +73,7 @@ func NewCollection[V any](line *Line, opts Options[V]) *Collection[V] {
 	c := &Collection[V]{line: line, opts: opts, rows: map[types.NamespacedName]*row[V]{}}
 	line.mu.Lock()
 	defer line.mu.Unlock()
-	c.oldest = line.first
+	c.oldest, c.born = line.first, line.now
 	line.collections = append(line.collections, c)
 	return c
 }

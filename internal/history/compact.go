@@ -72,6 +72,7 @@ func (c *Collection[V]) rewindLocked(version uint64) {
 	c.sorted = slices.DeleteFunc(c.sorted, func(r *row[V]) bool { return r.dead })
 	clear(c.log[n:])
 	c.log = c.log[:n]
+	c.born = min(c.born, version)
 	c.state, c.stateOf = nil, 0
 }
 
@@ -96,7 +97,7 @@ func (c *Collection[V]) trimLocked(change Change[V], f func([]revision[V]) []rev
 func (c *Collection[V]) wipeLocked() {
 	clear(c.rows)
 	c.sorted, c.unsorted = nil, false
-	c.log, c.oldest = nil, c.line.first
+	c.log, c.oldest, c.born = nil, c.line.first, c.line.first
 	c.state, c.stateOf = nil, 0
 }
 

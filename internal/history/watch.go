@@ -64,7 +64,7 @@ const (
 
 // Watch answers a watch request. It returns an error if the request is not valid.
 //
-// If the version is compacted, the first Next returns Expired: a real server sends that in the
+// If the version is compacted, or older than the collection, the first Next returns Expired: a real server sends that in the
 // stream as well. If the line has not reached the version, a streamed list ends in the same way
 // with a Timeout. A plain watch sends nothing until the line has passed that version.
 //
@@ -103,8 +103,8 @@ func (c *Collection[V]) Watch(namespace string, opts metav1.ListOptions) (*Watch
 		w.ending = stream && w.bookmarks
 	case version == 0:
 		w.version = c.line.now
-	case version < c.oldest:
-		w.err = listopts.TooOld(version, c.oldest)
+	case version < max(c.oldest, c.born):
+		w.err = listopts.TooOld(version, max(c.oldest, c.born))
 	default:
 		w.version = version
 	}

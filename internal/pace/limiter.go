@@ -43,6 +43,9 @@ func (l *Limiter) Spend(now time.Time) {
 	l.tokens--
 }
 
+// Refund gives back what was spent on a request that was not made.
+func (l *Limiter) Refund() { l.tokens = min(burst, l.tokens+1) }
+
 // Wait returns how long to pause before the next request. It does not pause itself.
 func (l *Limiter) Wait(now time.Time) time.Duration {
 	l.fill(now)

@@ -1,0 +1,514 @@
+package kinds_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/kinds"
+	"github.com/go-lw/lw/lwtest"
+)
+
+// TestHistories: definitions, APIServices and rights come and go in any order, and change, while
+// objects are written and requests fail. Whatever happens:
+//
+//  1. at rest, a store has the server's objects if the kind is served, none if it is gone, and the
+//     same as before if only its version or its APIService is gone;
+//  2. a handler is called with Add, Updates, Delete of each object, an Update is of the same object,
+//     and the calls add up to the store;
+//  3. a kind that is known to be absent is not asked for;
+//  4. absence is no failure, and is logged once;
+//  5. the first list comes soon after Established;
+//  6. no object that the server has is Deleted;
+//  7. nothing is left running, and the end comes at once;
+//  8. no store has objects of two kinds, or of two definitions.
+//
+// Owners and what a manager sets up are not part of it: package kinds has neither.
+func TestHistories(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) { rapid.SyncTest(r, runHistory) })
+}
+
+// A history is what happens to one server, and what is known of it.
+type history struct {
+	*world
+	r      *rapid.T
+	rights bool // may be taken; if not, there is an APIService instead
+	metric *lwtest.Collection[*widget]
+
+	taken   bool // the right to read definitions
+	unsure  bool // it was taken at some time: what discovery says is less
+	calm    bool // since the last rest, nothing went wrong that a first list may wait for
+	excused bool // since the last rest, something was done that is a failure
+	lagging bool // the catalog's watch is slow
+
+	specs map[string]spec // by plural, of the definitions that there are
+
+	// mu is held while the server is written, and while a handler judges what it is called with.
+	mu      sync.Mutex
+	all     []*subject
+	live    map[types.UID]bool      // the objects that the server has
+	born    map[types.UID]types.UID // of each object, its definition
+	service string                  // the Service of the APIService, or ""
+	trouble int                     // the status of requests for objects until then
+	until   time.Time
+	up      bool // there was a Service
+	down    bool // it does not answer
+	wrong   string
+}
+
+// A subject is one informer of a history.
+type subject struct {
+	*follower
+	of        kinds.Name
+	namespace string
+	handlers  []*lw.Registration
+	folded    []map[lw.Key]*widget // what each handler was told; guarded by history.mu
+	excused   bool                 // since the last rest, it had a reason to fail
+	cut       bool                 // since it was last empty or as the server, something went wrong
+}
+
+func runHistory(r *rapid.T) {
+	h := &history{r: r, calm: true, specs: map[string]spec{}, live: map[types.UID]bool{}, born: map[types.UID]types.UID{}}
+	h.rights = rapid.Bool().Draw(r, "rights may be taken")
+	h.world = &world{t: r, server: lwtest.StartServer(append(lwtest.Definitions(),
+		lwtest.Resource{Group: metric.Group, Plural: "metrics", Kind: metric.Kind})...)}
+	defer h.server.Close()
+	h.begin(context.Background())
+	defer h.stop()
+	h.saw = h.asks
+	h.metric = h.objects("metrics")
+	h.faults()
+	if rapid.Bool().Draw(r, "defined at the start") {
+		h.write(func() { h.specs["widgets"] = widgets; h.put(widgets.object()) })
+	}
+	h.run()
+	follow := func(n kinds.Name, namespace string) {
+		s := &subject{of: n, namespace: namespace}
+		s.follower = h.follow(n, &kinds.SourceOptions[*widget]{Namespace: namespace})
+		h.mu.Lock()
+		h.all = append(h.all, s)
+		h.mu.Unlock()
+		h.handle(s, 0)
+	}
+	follow(widgetName, "")
+	follow(kinds.Name{Group: group, Version: "v1", Resource: "widgets"}, "")
+	follow(kinds.Name{Group: group, Kind: "Gizmo"}, "")
+	follow(widgetName, "a")
+	if !h.rights {
+		follow(metric, "")
+	}
+	steps := map[string]func(*rapid.T){
+		"":           func(*rapid.T) { h.judge() },
+		"define":     h.defines,
+		"undefine":   h.undefines,
+		"again":      h.again,
+		"swap":       func(*rapid.T) { h.swap() },
+		"change":     h.change,
+		"write":      h.writes,
+		"write more": h.writes,
+		"release":    func(*rapid.T) { h.release() },
+		"trouble":    h.troubles,
+		"cut":        func(*rapid.T) { h.calm, h.excused = false, true; h.server.Cut() },
+		"break":      func(*rapid.T) { h.calm, h.excused = false, true; h.server.Break() },
+		"lag":        h.lag,
+		"handler":    h.handlers,
+		"sleep": func(r *rapid.T) {
+			time.Sleep(rapid.SampledFrom([]time.Duration{time.Millisecond, 300 * time.Millisecond, 3 * time.Second,
+				20 * time.Second}).Draw(r, "time"))
+		},
+		"rest": func(r *rapid.T) { h.rest(rapid.IntRange(0, 7).Draw(r, "an hour") == 0) },
+	}
+	if h.rights {
+		steps["rights"] = h.right
+	} else {
+		steps["service"] = h.aggregates
+	}
+	r.Repeat(steps)
+	if rapid.Bool().Draw(r, "to the end") {
+		h.rest(false)
+		h.leaves()
+	}
+	begun := time.Now()
+	h.stop()
+	if took := time.Since(begun); took > 100*time.Millisecond+slowest {
+		r.Fatalf("7: the end took %v", took)
+	}
+	h.judge()
+}
+
+// faults has requests for objects fail as the history says.
+func (h *history) faults() {
+	mine := func(r lwtest.Request) bool { return r.Group == group || r.Group == metric.Group }
+	for code, err := range map[int]error{
+		404: apierrors.NewNotFound(widgetResource, ""),
+		429: apierrors.NewTooManyRequests("storage is (re)initializing", 1),
+		403: apierrors.NewForbidden(widgetResource, "", errors.New("no")),
+		503: apierrors.NewServiceUnavailable("away"),
+	} {
+		h.server.Inject(lwtest.Fault{Times: -1, Effect: lwtest.Fail(err), Match: func(r lwtest.Request) bool {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			return mine(r) && h.trouble == code && time.Now().Before(h.until) ||
+				r.Group == metric.Group && h.down && code == 503
+		}})
+	}
+	no := apierrors.NewForbidden(widgetResource, "", errors.New("no"))
+	h.server.Inject(lwtest.Fault{Times: -1, Effect: lwtest.Fail(no),
+		Match: func(r lwtest.Request) bool {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			return h.taken && (r.Plural == "customresourcedefinitions" || r.Plural == "apiservices")
+		}})
+}
+
+// write changes what the server has.
+func (h *history) write(f func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f()
+	clear(h.live)
+	for _, d := range h.defined() {
+		if !d.served() {
+			continue
+		}
+		for o := range h.objects(d.Status.AcceptedNames.Plural + "." + group).All() {
+			h.live[o.UID] = true
+			if h.born[o.UID] == "" {
+				h.born[o.UID] = d.UID
+			}
+		}
+	}
+	for o := range h.metric.All() {
+		h.live[o.UID], h.born[o.UID] = true, "metrics"
+	}
+	for _, s := range h.all {
+		stand, _ := h.truth(s)
+		s.excused = s.excused || stand == isKept
+	}
+}
+
+var (
+	bothPlurals = rapid.SampledFrom([]string{"widgets", "gizmos"})
+	bothKinds   = rapid.SampledFrom([]string{"Widget", "Gizmo"})
+	someGap     = rapid.SampledFrom([]time.Duration{0, time.Millisecond, time.Second, 5 * time.Second})
+	order       = rapid.SampledFrom([]string{"v1", "v1 v2", "v2 v1"})
+)
+
+// versions draws which of the versions of s are served. Discovery cannot tell a definition that
+// serves none from one that is gone.
+func (h *history) versions(r *rapid.T, s spec) string {
+	all := strings.Fields(strings.ReplaceAll(s.versions, "-", ""))
+	off := 0
+	for i, v := range all {
+		if rapid.IntRange(0, 2).Draw(r, "off") == 0 && (!h.rights || off+1 < len(all)) {
+			all[i] = "-" + v
+			off++
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+func (h *history) drawSpec(r *rapid.T) spec {
+	s := spec{plural: bothPlurals.Draw(r, "plural"), kind: bothKinds.Draw(r, "kind"), versions: order.Draw(r, "versions")}
+	s.cluster = rapid.IntRange(0, 3).Draw(r, "cluster") == 0
+	s.versions = h.versions(r, s)
+	return s
+}
+
+func (h *history) defines(r *rapid.T) {
+	s := h.drawSpec(r)
+	if h.there(s.plural) {
+		r.Skip("there is one")
+	}
+	h.write(func() { h.specs[s.plural] = s; h.put(s.object()) })
+	h.soon(s)
+}
+
+// soon checks that the first list of a new definition comes in time.
+func (h *history) soon(s spec) {
+	if !h.calm || h.taken || h.unsure {
+		return
+	}
+	var o *widget
+	h.write(func() { o = h.create(s.plural, "a", "first") })
+	if o == nil {
+		return
+	}
+	time.Sleep(1200 * time.Millisecond)
+	for _, sub := range h.all {
+		if stand, want := h.truth(sub); stand == isServed && want[keyOf(o)] != nil {
+			if _, ok := sub.Store().Get(keyOf(o)); !ok {
+				h.r.Fatalf("5: %s %s has no object 1.2 s after Established: %+v", sub.of, sub.namespace, sub.Status())
+			}
+		}
+	}
+}
+
+func (h *history) there(plural string) bool {
+	_, err := h.crds.Get(lw.Key{Name: plural + "." + group})
+	return err == nil
+}
+
+func (h *history) undefines(r *rapid.T) {
+	plural := bothPlurals.Draw(r, "plural")
+	if !h.there(plural) {
+		r.Skip("there is none")
+	}
+	h.write(func() { h.undefine(spec{plural: plural}) })
+}
+
+// again deletes a definition, and makes another one in its place, perhaps after a time.
+func (h *history) again(r *rapid.T) {
+	s := h.drawSpec(r)
+	if !h.there(s.plural) {
+		r.Skip("there is none")
+	}
+	h.write(func() { h.undefine(s) })
+	if gap := someGap.Draw(r, "gap"); gap > 0 {
+		time.Sleep(gap)
+	}
+	h.write(func() {
+		if !h.there(s.plural) {
+			h.specs[s.plural] = s
+			h.put(s.object())
+			h.create(s.plural, "a", "again")
+		}
+	})
+}
+
+// swap has two kinds change their plurals.
+func (h *history) swap() {
+	a, b := h.specs["widgets"], h.specs["gizmos"]
+	if !h.there("widgets") || !h.there("gizmos") || a.kind == b.kind {
+		h.r.Skip("there are no two")
+	}
+	h.write(func() { h.undefine(a) })
+	h.write(func() {
+		h.undefine(b)
+		if h.there("widgets") || h.there("gizmos") {
+			return
+		}
+		a.plural, b.plural = b.plural, a.plural
+		for _, s := range []spec{a, b} {
+			h.specs[s.plural] = s
+			h.put(s.object())
+			h.create(s.plural, "a", "swapped")
+		}
+	})
+}
+
+// change changes the versions that are served, or something that matters to nobody.
+func (h *history) change(r *rapid.T) {
+	plural := bothPlurals.Draw(r, "plural")
+	if !h.there(plural) {
+		r.Skip("there is none")
+	}
+	s := h.specs[plural]
+	if rapid.Bool().Draw(r, "versions") {
+		s.versions = h.versions(r, s)
+	} else {
+		s.description += "."
+	}
+	h.write(func() { h.specs[plural] = s; h.redefine(s) })
+}
+
+// create creates an object of a plural that is served; nil if it is not, or there is one.
+func (h *history) create(plural, namespace, name string) *widget {
+	for _, d := range h.defined() {
+		if !d.served() || d.Status.AcceptedNames.Plural != plural {
+			continue
+		}
+		if d.Spec.Scope == "Cluster" {
+			namespace = ""
+		}
+		o, err := h.objects(plural + "." + group).Create(&widget{Meta: lw.Meta{Namespace: namespace, Name: name}})
+		if err == nil {
+			return o
+		}
+	}
+	return nil
+}
+
+func (h *history) writes(r *rapid.T) {
+	for range rapid.IntRange(1, 3).Draw(r, "writes") {
+		plural := rapid.SampledFrom([]string{"widgets", "gizmos", "metrics"}).Draw(r, "plural")
+		namespace := rapid.SampledFrom([]string{"a", "b"}).Draw(r, "namespace")
+		name := rapid.SampledFrom([]string{"x", "y"}).Draw(r, "name")
+		what := rapid.IntRange(0, 5).Draw(r, "what")
+		h.write(func() {
+			to := h.metric
+			if plural != "metrics" {
+				d := h.definition(plural)
+				if d == nil || !d.served() {
+					return
+				}
+				if to = h.objects(plural + "." + group); d.Spec.Scope == "Cluster" {
+					namespace = ""
+				}
+			}
+			key := lw.Key{Namespace: namespace, Name: name}
+			o, err := to.Get(key)
+			switch {
+			case err != nil && plural == "metrics":
+				create(h.t, to, namespace, name)
+			case err != nil:
+				h.create(plural, namespace, name)
+			case what == 0:
+				err = h.hold(plural, key)
+			case what < 3:
+				err = to.Delete(key)
+			default:
+				o.Spec.N++
+				_, err = to.Update(o)
+			}
+			if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsInvalid(err) { // a deleted object takes no finalizers
+				h.t.Fatal(err)
+			}
+		})
+	}
+}
+
+// hold gives an object a finalizer, which an update without one takes.
+func (h *history) hold(plural string, key lw.Key) error {
+	all := lwtest.Objects[*unstructured.Unstructured](h.server, plural)
+	o, err := all.Get(key)
+	if err == nil {
+		o.SetFinalizers([]string{"example.com/x"})
+		_, err = all.Update(o)
+	}
+	return err
+}
+
+// release takes the finalizers of all objects.
+func (h *history) release() {
+	h.write(func() {
+		for _, d := range h.defined() {
+			if !d.served() {
+				continue
+			}
+			all := h.objects(d.Status.AcceptedNames.Plural + "." + group)
+			for o := range all.All() {
+				if _, err := all.Update(o); err != nil {
+					h.t.Fatal(err)
+				}
+			}
+		}
+	})
+}
+
+func (h *history) troubles(r *rapid.T) {
+	h.calm, h.excused = false, true
+	code := rapid.SampledFrom([]int{404, 429, 403, 503}).Draw(r, "status")
+	d := time.Second * time.Duration(rapid.SampledFrom([]int{2, 8, 15, 60}).Draw(r, "seconds"))
+	h.write(func() { h.trouble, h.until = code, time.Now().Add(d) })
+	if rapid.Bool().Draw(r, "cut") {
+		h.server.Cut()
+	}
+}
+
+// lag has the catalog hear of each change late, until its watch ends.
+func (h *history) lag(r *rapid.T) {
+	h.calm, h.excused, h.lagging = false, true, true
+	h.server.Inject(lwtest.Fault{Verb: lwtest.Watch, Plural: "customresourcedefinitions",
+		Effect: lwtest.Slow(200 * time.Millisecond)})
+	h.server.Cut()
+}
+
+func (h *history) right(r *rapid.T) {
+	h.calm, h.unsure = false, true
+	h.write(func() { h.taken = !h.taken })
+	if h.taken || rapid.Bool().Draw(r, "break") {
+		h.excused = true
+		h.server.Break()
+	}
+}
+
+func (h *history) aggregates(r *rapid.T) {
+	what := rapid.SampledFrom([]string{"up", "down", "away", "back", "moved"}).Draw(r, "what")
+	h.write(func() {
+		switch {
+		case h.service == "":
+			if what != "up" {
+				return
+			}
+			h.service, h.down, h.up = "m", false, true
+		case what == "down":
+			h.service = ""
+			if err := h.services.Delete(lw.Key{Name: "v1." + metric.Group}); err != nil {
+				h.t.Fatal(err)
+			}
+			return
+		case what == "moved":
+			h.service += "m"
+		case what == "away":
+			h.down, h.excused, h.calm = true, true, false
+			h.server.Break()
+		case what == "back":
+			h.down = false
+		}
+		h.world.service(h.service, map[bool]string{true: "False", false: "True"}[h.down])
+	})
+}
+
+const slowest = 300 * time.Millisecond
+
+func (h *history) handlers(r *rapid.T) {
+	s := h.all[rapid.IntRange(0, len(h.all)-1).Draw(r, "informer")]
+	if len(s.handlers) > 0 && rapid.Bool().Draw(r, "remove") {
+		reg := s.handlers[0]
+		h.mu.Lock()
+		s.handlers, s.folded = s.handlers[1:], s.folded[1:]
+		h.mu.Unlock()
+		reg.Remove()
+		return
+	}
+	h.handle(s, rapid.SampledFrom([]time.Duration{0, 10 * time.Millisecond, slowest}).Draw(r, "slow"))
+}
+
+// leaves checks that what runs for kinds that are gone is what ran before they came.
+func (h *history) leaves() {
+	gone := func() int {
+		for _, d := range h.defined() {
+			h.write(func() { h.undefine(spec{plural: strings.TrimSuffix(d.Name, "."+group)}) })
+		}
+		h.release()
+		h.rest(false)
+		h.server.Client().CloseIdleConnections()
+		synctest.Wait()
+		return runtime.NumGoroutine()
+	}
+	before := gone()
+	for range 3 {
+		h.write(func() { h.put(widgets.object()); h.create("widgets", "a", "x") })
+		time.Sleep(time.Minute)
+		h.write(func() { h.undefine(widgets) })
+		time.Sleep(time.Minute)
+	}
+	if after := gone(); after > before+2 { // a connection may be another one
+		buf := make([]byte, 1<<20)
+		h.r.Fatalf("7: %d goroutines, and before %d\n%s", after, before, buf[:runtime.Stack(buf, true)])
+	}
+}
+
+func keyOf(o *widget) lw.Key { return lw.Key{Namespace: o.Namespace, Name: o.Name} }
+
+func (h *history) put(o *unstructured.Unstructured) { h.world.put(o) }
+
+// note has the history fail with a mistake that another goroutine has found. mu is held.
+func (h *history) noteLocked(format string, args ...any) {
+	if h.wrong == "" {
+		h.wrong = fmt.Sprintf(format, args...)
+	}
+}
