@@ -18,9 +18,9 @@ const (
 	// goneAfter is for how long discovery must be without a kind that it had, until the kind is absent:
 	// one of several servers may lag.
 	goneAfter = time.Minute
-	// Discovery is asked after 2, 4 and 8 s, and then each 10 s; each 30 s after 10 minutes.
-	firstPause, pause, longPause = 2 * time.Second, 10 * time.Second, 30 * time.Second
-	longAfter                    = 10 * time.Minute
+	// Discovery is asked after 2, 4 and 8 s, and then each 10.9 s: a kind is found within 11 s, and an
+	// hour has at most 360 requests, with those that ask whether definitions may be read by now.
+	firstPause, pause = 2 * time.Second, 10_900 * time.Millisecond
 
 	aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList," +
 		"application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
@@ -37,7 +37,6 @@ type discovery struct {
 	etags  map[string]string
 	bodies map[string]map[string][]discovered // of each path, for a 304
 
-	began time.Time // of the present series of questions
 	asked time.Time
 	wait  time.Duration
 }
@@ -138,10 +137,8 @@ func (d *discovery) find(n Name) (found *State, others []string, stale bool) {
 func (d *discovery) ask(ctx context.Context, names map[Name]*entry) error {
 	now := time.Now()
 	switch {
-	case d.wait == 0 || now.Sub(d.asked) > 2*longPause:
-		d.began, d.wait = now, firstPause
-	case now.Sub(d.began) >= longAfter:
-		d.wait = longPause
+	case d.wait == 0 || now.Sub(d.asked) > 2*pause:
+		d.wait = firstPause
 	default:
 		d.wait = min(2*d.wait, pause)
 	}
