@@ -530,6 +530,9 @@ func ExampleOptions_kinds() {
 	}
 	go func() {
 		<-mgr.Elected()
+		if _, err := mgr.GetCache().GetInformer(ctx, &Mouse{}); err != nil { // the controller's, when it has synced
+			fmt.Println(err)
+		}
 		var none MouseList
 		fmt.Println("before:", mgr.GetClient().List(ctx, &none), len(none.Items))
 
