@@ -3,6 +3,7 @@ package controllerruntime_test
 import (
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -170,13 +171,17 @@ func TestPackAllocates(t *testing.T) {
 		}
 		c := b.start(controllerruntime.NewCacheWith(controllerruntime.Options{Pack: true}), cache.Options{})
 		rig.Must[cache.Informer](t)(c.GetInformer(t.Context(), &corev1.Pod{}))
+		// The least of some tries: the process does other things, too, and a collection empties buffers.
 		bytes := func(f func()) int {
-			f() // buffers are there after it
-			var before, after runtime.MemStats
-			runtime.ReadMemStats(&before)
-			f()
-			runtime.ReadMemStats(&after)
-			return int(after.TotalAlloc - before.TotalAlloc)
+			least := math.MaxInt
+			for range 10 {
+				var before, after runtime.MemStats
+				runtime.ReadMemStats(&before)
+				f()
+				runtime.ReadMemStats(&after)
+				least = min(least, int(after.TotalAlloc-before.TotalAlloc))
+			}
+			return least
 		}
 		var p corev1.Pod
 		size := 40_000 // of the pod that is read
