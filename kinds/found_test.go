@@ -34,7 +34,7 @@ func TestFound(t *testing.T) {
 			for range 2 {
 				w.define(widgets)
 				create(t, w.objects("widgets"), "a", "x")
-				time.Sleep(2200 * time.Millisecond)
+				time.Sleep(6 * time.Second)
 				w.undefine(widgets)
 			}
 			w.define(spec{plural: "gizmos", kind: "Widget", versions: "v1"})

@@ -195,88 +195,6 @@ func (g *gate[T]) refusal(s State) error {
 	return nil
 }
 
-// A turn is one request: what the gate saw at its beginning, and what has changed since.
-type turn struct {
-	State
-	moved chan struct{} // closed when the kind is not as it was
-	stop  func()        // nobody is called any more
-	memo  *request.Memo // of the reflector that asks, or nil
-
-	mu     sync.Mutex
-	news   bool // guarded by mu, as those below
-	gone   bool // moved is closed
-	onMove func()
-}
-
-// begin begins a request. Its end must be called, or stop.
-func (g *gate[T]) begin(ctx context.Context, m *memory) *turn {
-	t := &turn{moved: make(chan struct{})}
-	if m != nil {
-		if m.unwake != nil {
-			m.unwake()
-			m.unwake = nil
-		}
-		t.memo = request.MemoOf(ctx)
-		t.memo.Stir()
-	}
-	t.mu.Lock() // until State is set
-	defer t.mu.Unlock()
-	t.State, t.stop = g.catalog.listen(g.name, t.told)
-	return t
-}
-
-// told is called at news.
-func (t *turn) told(s State) {
-	t.mu.Lock()
-	t.news = true
-	first := !t.gone && (s.stand != t.stand || s.made != t.made || s.Resource != t.Resource ||
-		s.Namespaced != t.Namespaced)
-	t.gone = t.gone || first
-	f := t.onMove
-	t.mu.Unlock()
-	if first {
-		close(t.moved)
-		if f != nil {
-			f()
-		}
-	}
-}
-
-// then calls f when the kind is not as it was, at once if it is not.
-func (t *turn) then(f func()) {
-	t.mu.Lock()
-	t.onMove = f
-	gone := t.gone
-	t.mu.Unlock()
-	if gone {
-		f()
-	}
-}
-
-// end ends the turn. After a failure the next news ends the pause of the reflector.
-func (g *gate[T]) end(t *turn, m *memory, err error) {
-	t.stop()
-	if err == nil || t.memo == nil || errors.Is(err, request.ErrMoved) || errors.Is(err, request.ErrUnasked) {
-		return
-	}
-	_, m.unwake = g.catalog.listen(g.name, func(State) { t.memo.Wake() })
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.news { // during the request
-		t.memo.Wake()
-	}
-}
-
-// has reports whether c is closed.
-func has(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
-}
-
 // List lists what is served. It waits while nothing is known, and has nothing of an absent kind.
 func (g *gate[T]) List(ctx context.Context, opts metav1.ListOptions,
 	yield func(T, error) error) (meta metav1.ListMeta, err error) {
@@ -392,17 +310,6 @@ func (g *gate[T]) quietly(ctx context.Context, t *turn, m *memory, ask func() (s
 		if t.pause(ctx, pause); ctx.Err() != nil || has(t.moved) {
 			return &request.LateError{Err: err}
 		}
-	}
-}
-
-// pause waits until d is over, ctx is done, or the kind is not as it was.
-func (t *turn) pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-t.moved:
-	case <-ctx.Done():
 	}
 }
 
