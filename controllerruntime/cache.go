@@ -220,6 +220,7 @@ type plan struct {
 func (o Options) plan(config *rest.Config, httpClient *http.Client, opts *cache.Options) (p *plan, err error) {
 	p = &plan{Options: o}
 	if p.masks, err = masksOf(o.Only); err != nil {
+		//lint:ignore ST1005 Only is the name of an option.
 		return nil, fmt.Errorf("Only: %w", err)
 	}
 	if p.packs, err = o.packs(); err != nil {
@@ -240,6 +241,7 @@ func (o Options) plan(config *rest.Config, httpClient *http.Client, opts *cache.
 		return nil, err
 	}
 	if p.guess, err = o.waiting(config, httpClient, opts); err != nil {
+		//lint:ignore ST1005 Kinds is the name of an option.
 		return nil, fmt.Errorf("Kinds: %w", err)
 	}
 	if p.part != nil && p.guess != nil {

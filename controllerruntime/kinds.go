@@ -31,7 +31,7 @@ func (o Options) waiting(config *rest.Config, httpClient *http.Client, opts *cac
 		return nil, nil
 	}
 	if opts.NewInformer != nil {
-		return nil, errors.New("Kinds needs informers of lw: leave out NewInformer of cache.Options")
+		return nil, errors.New("needs informers of lw: leave out NewInformer of cache.Options")
 	}
 	if opts.Mapper == nil {
 		var err error

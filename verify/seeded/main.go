@@ -34,7 +34,7 @@ type bug struct {
 	edits []edit // most often one
 }
 
-var bugs = slices.Concat(rootBugs, storeBugs, wireBugs, serverBugs, doorBugs)
+var bugs = slices.Concat(rootBugs, storeBugs, wireBugs, serverBugs, doorBugs, kindBugs)
 
 const proofs = "^TestProof"
 
