@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -417,5 +418,32 @@ func TestDecimal(t *testing.T) {
 				t.Errorf("%s before %s: %v, %v, after: %v", a, b, older, known, positionAt(a).after(b))
 			}
 		}
+	}
+}
+
+// TestSetAsideByTwo: who wants no more of an object takes it out of those that are set aside while
+// the reflector sets others aside. The race detector sees a map without a lock; a crash does as well.
+func TestSetAsideByTwo(t *testing.T) {
+	var r statusRecorder
+	s := setAsideObjects{recorder: &r}
+	bad := map[Key]error{}
+	for i := range 100 {
+		bad[Key{Name: strconv.Itoa(i)}] = errors.New("bad")
+	}
+	var other sync.WaitGroup
+	other.Go(func() {
+		for range 1000 {
+			r.forgetAside(func(key Key) bool { return key.Name < "5" })
+		}
+	})
+	for i := range 300 {
+		s.listed(bad, func(*Error) {})
+		s.remove(Key{Name: strconv.Itoa(i % 100)})
+		_ = s.has(Key{Name: "1"})
+	}
+	other.Wait()
+	s.listed(nil, func(*Error) {})
+	if !s.empty() || len(r.allAside()) != 0 {
+		t.Errorf("set aside are still %v", r.allAside())
 	}
 }

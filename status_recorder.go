@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,8 +42,8 @@ type statusRecorder struct {
 	requests map[string]*RequestCount
 	causes   [len(listCauses)]uint64
 	backoff  time.Duration
-	// setAside is changed by the goroutine of Run alone, which therefore reads it without mu.
 	setAside map[Key]error
+	nAside   atomic.Int32 // len(setAside), which the goroutine of Run looks at with each event
 }
 
 // status returns what the recorder knows of the Status. mode is Options.List, which is shown until
@@ -228,12 +229,21 @@ func (r *statusRecorder) addAside(key Key, err error) {
 		r.setAside = map[Key]error{}
 	}
 	r.setAside[key] = err
+	r.nAside.Store(int32(len(r.setAside)))
 }
 
-func (r *statusRecorder) removeAside(key Key) {
+// removeAside reports whether key was set aside.
+func (r *statusRecorder) removeAside(key Key) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if delete(r.setAside, key); len(r.setAside) == 0 {
+	_, was := r.setAside[key]
+	delete(r.setAside, key)
+	r.fewerAsideLocked()
+	return was
+}
+
+func (r *statusRecorder) fewerAsideLocked() {
+	if r.nAside.Store(int32(len(r.setAside))); len(r.setAside) == 0 {
 		r.setAside = nil
 	}
 }
@@ -242,9 +252,15 @@ func (r *statusRecorder) removeAside(key Key) {
 func (r *statusRecorder) forgetAside(of func(key Key) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if maps.DeleteFunc(r.setAside, func(key Key, _ error) bool { return of(key) }); len(r.setAside) == 0 {
-		r.setAside = nil
-	}
+	maps.DeleteFunc(r.setAside, func(key Key, _ error) bool { return of(key) })
+	r.fewerAsideLocked()
+}
+
+// allAside returns the keys that are set aside.
+func (r *statusRecorder) allAside() []Key {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Collect(maps.Keys(r.setAside))
 }
 
 // aside returns why key is set aside, or nil.
@@ -295,7 +311,8 @@ func codeOf(err error) int {
 // keeps each as it was, until a later version or a list can be applied. Only the goroutine of Run
 // uses it.
 type setAsideObjects struct {
-	// recorder has the keys of these objects and their errors, because Status shows them.
+	// recorder has the keys of these objects and their errors, because Status shows them. Who wants no
+	// more of them takes some out, in a goroutine of its own.
 	recorder *statusRecorder
 	// holding has those keys for which the target may have an older object than it should: an event
 	// or an item of a list was not applied. While there is one, the reported version stays before
@@ -308,19 +325,16 @@ type setAsideObjects struct {
 func (s *setAsideObjects) holds() bool { return len(s.holding) > 0 }
 
 // empty reports whether nothing is set aside.
-func (s *setAsideObjects) empty() bool { return len(s.recorder.setAside) == 0 }
+func (s *setAsideObjects) empty() bool { return s.recorder.nAside.Load() == 0 }
 
 // has reports whether key is set aside.
-func (s *setAsideObjects) has(key Key) bool {
-	_, ok := s.recorder.setAside[key]
-	return ok
-}
+func (s *setAsideObjects) has(key Key) bool { return s.recorder.aside(key) != nil }
 
 // add sets key aside because of err, and calls report with that. If hold is true, key holds back
 // the reported version. If hold is false, which is so for an item of a list, report is not called
 // for a key that is set aside already because of the same error.
 func (s *setAsideObjects) add(key Key, err error, hold bool, report func(*Error)) {
-	known := s.recorder.setAside[key]
+	known := s.recorder.aside(key)
 	s.recorder.addAside(key, err)
 	if hold {
 		s.hold(key)
@@ -341,18 +355,17 @@ func (s *setAsideObjects) hold(key Key) {
 // remove removes key, and reports whether it was set aside. It must be called before the change is
 // applied: a goroutine that sees the change must not find the object in Status.SetAside any more.
 func (s *setAsideObjects) remove(key Key) bool {
-	if _, ok := s.recorder.setAside[key]; !ok {
+	if !s.recorder.removeAside(key) {
 		return false
 	}
 	delete(s.holding, key)
-	s.recorder.removeAside(key)
 	return true
 }
 
 // listed replaces the set-aside objects by bad, the failures of a new list. Keys that still fail go
 // on holding back the version if they did before.
 func (s *setAsideObjects) listed(bad map[Key]error, report func(*Error)) {
-	for key := range s.recorder.setAside {
+	for _, key := range s.recorder.allAside() {
 		if _, ok := bad[key]; !ok {
 			s.remove(key)
 		}

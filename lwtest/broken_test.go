@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -127,10 +128,9 @@ func TestBrokenSources(t *testing.T) {
 			return fmt.Errorf("the connection broke")
 		}), `has ended amid the events of version`},
 		"leaves a transaction open": {func() broken {
-			open := false
+			var open atomic.Bool
 			return events(func(_ int, ev lw.WatchEvent[*Widget], yield yieldEvent) error {
-				was := open
-				if open = ev.Open; was {
+				if open.Swap(ev.Open) {
 					ev.Open = true
 				}
 				return yield(ev)
@@ -143,37 +143,40 @@ func TestBrokenSources(t *testing.T) {
 			return yield(ev)
 		}), `want it of the update`},
 		"gives a deletion the version of the object": {func() broken {
-			last := map[lw.Key]string{}
+			var last sync.Map // the version by key
 			return events(func(_ int, ev lw.WatchEvent[*Widget], yield yieldEvent) error {
-				if ev.Type == watch.Deleted && last[ev.Key()] != "" {
-					ev.ResourceVersion = last[ev.Key()]
+				if version, ok := last.Load(ev.Key()); ok && ev.Type == watch.Deleted && version != "" {
+					ev.ResourceVersion = version.(string)
 				}
-				last[ev.Key()] = ev.ResourceVersion
+				last.Store(ev.Key(), ev.ResourceVersion)
 				return yield(ev)
 			})
 		}, `DELETED event of .*, (after|want it)`},
 		"swaps two events": {func() broken {
-			var held *lw.WatchEvent[*Widget]
+			var held atomic.Pointer[lw.WatchEvent[*Widget]]
 			return events(func(n int, ev lw.WatchEvent[*Widget], yield yieldEvent) error {
 				if n == 0 && ev.Type != watch.Bookmark {
-					held = &ev
+					held.Store(&ev)
 					return nil
 				}
 				err := yield(ev)
-				if held != nil && err == nil {
-					err, held = yield(*held), nil
+				if err != nil {
+					return err
+				}
+				if first := held.Swap(nil); first != nil {
+					err = yield(*first)
 				}
 				return err
 			})
 		}, `want|, after|nothing tells|the initial events at|has not returned`},
 		"makes one update of a deletion and a creation": {func() broken {
-			gone := map[lw.Key]bool{}
+			var gone sync.Map // by key
 			return events(func(_ int, ev lw.WatchEvent[*Widget], yield yieldEvent) error {
-				switch {
+				switch _, was := gone.Load(ev.Key()); {
 				case ev.Type == watch.Deleted:
-					gone[ev.Key()] = true
+					gone.Store(ev.Key(), true)
 					return nil
-				case ev.Type == watch.Added && gone[ev.Key()]:
+				case ev.Type == watch.Added && was:
 					ev.Type = watch.Modified
 				}
 				return yield(ev)

@@ -212,9 +212,9 @@ func (h *history[T]) refuse(rt *rapid.T) {
 	cancels := rapid.Bool().Draw(rt, "by the context")
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	n := 0
+	var n atomic.Int64 // a broken source may yield in several goroutines
 	refused := func() error {
-		n++
+		n.Add(1)
 		if cancels {
 			cancel()
 			return nil
@@ -243,7 +243,7 @@ func (h *history[T]) refuse(rt *rapid.T) {
 	case from != "" && h.expired(name, from, err):
 	case !errors.Is(err, errYield):
 		h.rt.Fatal(h.report("%s returned %v, and yield %v", name, err, errYield))
-	case n != 1:
-		h.rt.Fatal(h.report("%s has yielded %d times, and yield returned an error at first", name, n))
+	case n.Load() != 1:
+		h.rt.Fatal(h.report("%s has yielded %d times, and yield returned an error at first", name, n.Load()))
 	}
 }

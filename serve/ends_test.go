@@ -27,7 +27,7 @@ import (
 	"github.com/go-lw/lw/serve"
 )
 
-const many = 800
+const many = 400 // 20 MB; the buffers of a connection take 10 at most
 
 // large returns so many objects that no connection takes all of them unread.
 func large() []*Widget {
