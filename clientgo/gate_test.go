@@ -222,13 +222,13 @@ func TestDecoderKindsRows(t *testing.T) {
 func ExampleDecoder_kinds() {
 	server := lwtest.StartServer(lwtest.Definitions()...)
 	defer server.Close()
-	config := &rest.Config{Host: server.URL()}
+	config := &rest.Config{Host: server.URL(), Transport: server.Client().Transport}
 	catalog, err := clientgo.Kinds(config)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	client, err := dynamic.NewForConfigAndClient(config, clientgo.Capture(http.DefaultClient))
+	client, err := dynamic.NewForConfigAndClient(config, clientgo.Capture(server.Client()))
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -352,3 +352,24 @@ func (x *indexer[T]) ListIndexFuncValues(name string) []string {
 	}
 	return slices.AppendSeq([]string{}, ix.index.Keys())
 }
+
+// read returns what a read of the indexer has for obj, an object in its store.
+func (x *indexer[T]) read(obj T) any {
+	if x.cells {
+		return obj
+	}
+	return opened(obj)
+}
+
+// reading returns values, the function of an index, for what a read returns.
+func (x *indexer[T]) reading(values cache.IndexFunc) cache.IndexFunc {
+	if !x.cells {
+		return values
+	}
+	return func(obj any) ([]string, error) {
+		if c, ok := obj.(cell); ok {
+			obj = c.Open()
+		}
+		return values(obj)
+	}
+}

@@ -7,7 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/request"
@@ -26,33 +25,6 @@ func opened[T lw.Object](obj T) any {
 		return c.Open()
 	}
 	return obj
-}
-
-// PackedReads makes the indexer of the informer return packed objects as they are. It is for a reader
-// that takes no more of what the indexer returns than its metadata and what DeepCopyObject returns, as
-// controller-runtime's does: a copy is decoded, and not copied from another; what the reader leaves
-// out is not opened. It is called before the indexer is used.
-func (o *owned) PackedReads() { o.indexer.cells = true }
-
-// read returns what a read of the indexer has for obj, an object in its store.
-func (x *indexer[T]) read(obj T) any {
-	if x.cells {
-		return obj
-	}
-	return opened(obj)
-}
-
-// reading returns values, the function of an index, for what a read returns.
-func (x *indexer[T]) reading(values cache.IndexFunc) cache.IndexFunc {
-	if !x.cells {
-		return values
-	}
-	return func(obj any) ([]string, error) {
-		if c, ok := obj.(cell); ok {
-			obj = c.Open()
-		}
-		return values(obj)
-	}
 }
 
 // own returns obj for somebody who may change it, before it is in a store.
