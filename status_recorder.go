@@ -321,8 +321,12 @@ type setAsideObjects struct {
 	holding map[Key]struct{}
 }
 
-// holds reports whether an object holds back the reported version.
-func (s *setAsideObjects) holds() bool { return len(s.holding) > 0 }
+// holds reports whether an object holds back the reported version. One that nobody wants any more
+// does not.
+func (s *setAsideObjects) holds() bool {
+	maps.DeleteFunc(s.holding, func(key Key, _ struct{}) bool { return !s.has(key) })
+	return len(s.holding) > 0
+}
 
 // empty reports whether nothing is set aside.
 func (s *setAsideObjects) empty() bool { return s.recorder.nAside.Load() == 0 }

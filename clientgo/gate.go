@@ -42,7 +42,8 @@ func Kinds(config *rest.Config) (*kinds.Catalog, error) {
 }
 
 // gated returns src, of a ListerWatcher, behind the gate of its kind, if d has any.
-func (d Decoder) gated(src lw.Source[metav1.Object], lister cache.ListerWatcher, example runtime.Object) lw.Source[metav1.Object] {
+func (d Decoder) gated(src lw.Source[metav1.Object], lister cache.ListerWatcher,
+	example runtime.Object) lw.Source[metav1.Object] {
 	if d.Kinds == nil {
 		return src
 	}
@@ -142,11 +143,13 @@ func (g *lateGate) Told(obj lw.Identified) (metav1.Object, bool, error) {
 // Reuses is part of [request.Source]. A gate lends what its source can use.
 func (g *lateGate) Reuses(request.Mark) bool { return request.Reuses(g.src) }
 
-func (g *lateGate) List(ctx context.Context, opts metav1.ListOptions, yield func(metav1.Object, error) error) (metav1.ListMeta, error) {
+func (g *lateGate) List(ctx context.Context, opts metav1.ListOptions,
+	yield func(metav1.Object, error) error) (metav1.ListMeta, error) {
 	return g.source(ctx).List(ctx, opts, yield)
 }
 
-func (g *lateGate) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[metav1.Object]) error) error {
+func (g *lateGate) Watch(ctx context.Context, opts metav1.ListOptions,
+	yield func(lw.WatchEvent[metav1.Object]) error) error {
 	return g.source(ctx).Watch(ctx, opts, yield)
 }
 

@@ -64,9 +64,10 @@ const (
 
 // Watch answers a watch request. It returns an error if the request is not valid.
 //
-// If the version is compacted, or older than the collection, the first Next returns Expired: a real server sends that in the
-// stream as well. If the line has not reached the version, a streamed list ends in the same way
-// with a Timeout. A plain watch sends nothing until the line has passed that version.
+// If the version is compacted, or older than the collection, the first Next returns Expired: a real
+// server sends that in the stream as well. If the line has not reached the version, a streamed list
+// ends in the same way with a Timeout. A plain watch sends nothing until the line has passed that
+// version.
 //
 // opts.TimeoutSeconds counts from this call. Without it the watch does not end by itself.
 func (c *Collection[V]) Watch(namespace string, opts metav1.ListOptions) (*Watch[V], error) {

@@ -147,7 +147,7 @@ func (r *Replacement[T]) drafts(c Comparison[T]) (drafts []draft[T], ok bool) {
 		drafts = append(drafts, d)
 	}
 	ok = true
-	for next := 0; next < len(r.put); {
+	for next := 0; len(drafts) > 0 && next < len(r.put); {
 		var failed bool
 		if next, failed = r.compute(drafts, next, c.Recover); failed {
 			ok = false

@@ -53,6 +53,8 @@ var rootBugs = []bug{
 		{". watchSession.advance", `r.at.moveTo(to)`, `if len(g.events) == 0 || g.events[0].err == nil { r.at.moveTo(to) }`}}},
 	{"keep: a bad version before it stays set aside", "TestKeepAfter", "", []edit{
 		{". watchSession.event", `w.r.setAside.remove(__)`, `_ = ev`}}},
+	{"an object that nobody wants holds back the version", "TestWantedIsLetGoWhileSetAside", "", []edit{
+		{". setAsideObjects.holds", `maps.DeleteFunc(__)`, ``}}},
 	{"streamed list that ends before its events is believed", "TestStreams", "", []edit{
 		{". watchSession.handle", `!w.hints.Unversioned`, `false`}}},
 	{"a witness that refuses is asked after each outage", "TestWitnessThatIsForbidden", "", []edit{

@@ -59,6 +59,25 @@ func TestWantedEventDuringEmptyRead(t *testing.T) {
 	})
 }
 
+// The reported version waits for an object that is set aside, and for no longer than it is wanted.
+func TestWantedIsLetGoWhileSetAside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src, keys := newDistant("a", "b"), &lw.KeySet{}
+		keys.Set("me", rig.Key("a"), rig.Key("b"))
+		inf := lw.NewInformer(lw.Wanted(picky(src), keys), &lw.Options{List: lw.ListWhole, OnError: func(error) {}})
+		rig.Start(t, inf)
+		rig.Sleep(time.Minute)
+		before := rig.Must[string](t)(src.Transact(t.Context(), []*rig.Widget{rig.NewWidget("b", 7)}))
+		rig.Sleep(time.Second)
+		mustSay(t, inf, func(s lw.Status) bool { return len(s.SetAside) == 1 && s.ResourceVersion != before })
+		keys.Set("me", rig.Key("a"))
+		rig.Sleep(time.Second)
+		now := rig.Must[string](t)(src.Transact(t.Context(), []*rig.Widget{rig.NewWidget("a", 2)}))
+		rig.Sleep(time.Second)
+		mustSay(t, inf, func(s lw.Status) bool { return len(s.SetAside) == 0 && s.ResourceVersion == now })
+	})
+}
+
 // A list is compared, which takes an index a while, when a read ends that is newer and has found
 // nothing, or when the program is told of the object: what the list has does not come back.
 func TestWantedListDuringRead(t *testing.T) {

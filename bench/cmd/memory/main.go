@@ -54,7 +54,8 @@ func run(n int) error {
 		cost func() (cost, error)
 	}{
 		{"`HTTP[*corev1.Pod]`", followed(&lw.HTTP[*corev1.Pod]{URL: url, Client: client, Accept: asJSON})},
-		{"`Pack` of it", followed(lw.Pack(&lw.HTTP[*corev1.Pod]{URL: url, Client: client, Accept: asJSON}, lw.PackOptions{}))},
+		{"`Pack` of it", followed(lw.Pack(
+			&lw.HTTP[*corev1.Pod]{URL: url, Client: client, Accept: asJSON}, lw.PackOptions{}))},
 		{"with `Drop: metadata.managedFields`", followed(&lw.HTTP[*corev1.Pod]{URL: url, Client: client, Accept: asJSON,
 			Drop: managed})},
 		{"with `Share`", followed(&lw.HTTP[*corev1.Pod]{URL: url, Client: client, Accept: asJSON, Share: true})},

@@ -44,7 +44,8 @@ var formats = map[string]wire.Format{"json": wire.JSON, "protobuf": wire.Protobu
 func run() error {
 	kinds := flag.String("kinds", "pods,mixed,widgets", "what the server has: pods, mixed, widgets")
 	encodings := flag.String("formats", "json,protobuf", "json, protobuf; widgets have JSON alone")
-	sides := flag.String("sides", strings.Join(allSides, "; "), "who is measured, with a semicolon and a blank between two")
+	sides := flag.String("sides", strings.Join(allSides, "; "),
+		"who is measured, with a semicolon and a blank between two")
 	n := flag.Int("n", 20_000, "how many objects the server has")
 	minute := flag.Bool("minute", true, "send 1,000 events a second for a minute, for the CPU time of the collector")
 	flag.Parse()
