@@ -201,6 +201,7 @@ func (inf *Informer[T]) beginDemand(ctx context.Context) (_ context.Context, end
 // followDemand does what is to be done about what is wanted and what is not.
 func (inf *Informer[T]) followDemand(ctx context.Context) {
 	w, ctx := inf.hub.demand, inf.r.lend(ctx)
+	defer request.MemoOf(ctx).End()
 	var outage pace.Outage
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -420,7 +421,7 @@ func (w *wantedUnits[T]) takenLocked(r demand.Read, read readAt, position uint64
 // admit shows what was read of units, and what events have brought since then.
 func (h *hub[T]) admit(reads []demand.Read, got *listBuilder[T]) error {
 	w, at, objs := h.demand, decimal(got.version), map[Key]T{}
-	if at == 0 {
+	if none := got.version == "" && len(got.objs)+len(got.bad) == 0; at == 0 && !none { // none: nobody serves the kind
 		return errUnordered
 	}
 	for _, obj := range got.objs {

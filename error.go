@@ -67,6 +67,7 @@ const (
 	opStream    = "stream"
 	opWatch     = "watch"
 	opDecode    = "decode"
+	opOpen      = "open"
 	opTransform = "transform"
 	opShard     = "shard"
 	opIndex     = "index"

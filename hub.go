@@ -59,9 +59,18 @@ type hub[T Identified] struct {
 
 // newHub returns an empty hub. Other hubs may have the same mu.
 func newHub[T Identified](opts *Options, mu *sync.Mutex) *hub[T] {
+	store := table.NewOwned(KeyOf[T], versionAndUID[T], mu)
+	if mayBePacked[T]() {
+		store.UseMemos(func(obj T) *table.Memo {
+			if p, ok := any(obj).(packedObject); ok {
+				return p.memo()
+			}
+			return nil
+		})
+	}
 	return &hub[T]{
 		hubCore: newHubCore(opts),
-		store:   &Indexer[T]{store: table.NewOwned(KeyOf[T], versionAndUID[T], mu)},
+		store:   &Indexer[T]{store: store},
 		log:     &log[T]{clock: time.Now()},
 		mu:      mu,
 	}

@@ -351,7 +351,8 @@ func (t *informerTarget[T]) panicked(p *Panic) *Error {
 
 // enter, leave and leaveUnlessStored keep the mutation detector in step with the store. enter is
 // called before obj is stored, leave when it no longer is, and leaveUnlessStored when it may not
-// have been stored after all. They do nothing without a detector.
+// have been stored after all. Without a detector they do nothing, but for a packed object, which
+// learns that it has left: it is not asked for again.
 func (t *informerTarget[T]) enter(obj T) {
 	if t.detector != nil {
 		t.detector.add(obj)
@@ -359,6 +360,11 @@ func (t *informerTarget[T]) enter(obj T) {
 }
 
 func (t *informerTarget[T]) leave(obj T) {
+	if p, ok := any(obj).(packedObject); ok && !equal.IsZero(obj) {
+		if now, ok := t.hub.store.Get(KeyOf(obj)); !ok || !equal.Same(now, obj) {
+			p.left()
+		}
+	}
 	if t.detector != nil && !equal.IsZero(obj) {
 		t.detector.remove(obj)
 	}
@@ -372,6 +378,10 @@ func (t *informerTarget[T]) leaveUnlessStored(obj T) {
 		t.detector.forget(obj)
 	}
 }
+
+// coming has the functions of the indexes called for a packed object that may be let go before it is
+// written.
+func (t *informerTarget[T]) coming(obj T) { t.hub.store.store.Note(obj) }
 
 // compare works out what l changes in the store. Writers of the store wait until replace.
 //
@@ -434,10 +444,13 @@ func (t *informerTarget[T]) replace(l *wholeList[T], report string, shown func()
 	for _, key := range t.strange {
 		t.opts.OnError(&Error{Informer: t.opts.Name, Op: opTell, Key: key, Err: errStrange})
 	}
-	if t.detector != nil {
-		for old := range l.staged.All() {
-			t.leave(old)
+	for old := range l.staged.All() {
+		if _, packed := any(old).(packedObject); !packed && t.detector == nil {
+			break // nobody wants to know it
 		}
+		t.leave(old)
+	}
+	if t.detector != nil {
 		// The store does not take an object whose version it has already.
 		for _, obj := range l.objs {
 			t.leaveUnlessStored(obj)

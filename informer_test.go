@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	leak.Main(m)
 }
 
-// The other tests of the public API are in test/. These are what one would ask of an informer
+// The other tests of the public API are in verify/. These are what one would ask of an informer
 // first.
 
 // A bubble does not end while a goroutine of it is left, so each test of this file also proves that

@@ -363,12 +363,8 @@ func metaOfAny(obj any) Meta {
 // alone, by its name and namespace, at version exactly. The error is errors.ErrUnsupported if the
 // answer shows another version or other objects, as where src sets its own field selector.
 func StillHasByList[T Identified](ctx context.Context, src Source[T], obj Meta, version string) (bool, error) {
-	selector := fields.OneTermEqualSelector("metadata.name", obj.Name)
-	if obj.Namespace != "" {
-		selector = fields.AndSelectors(selector, fields.OneTermEqualSelector("metadata.namespace", obj.Namespace))
-	}
 	opts := metav1.ListOptions{
-		FieldSelector:   selector.String(),
+		FieldSelector:   selectorOf(obj.key()),
 		ResourceVersion: version, ResourceVersionMatch: metav1.ResourceVersionMatchExact,
 		Limit: 1,
 	}
@@ -395,6 +391,15 @@ func StillHasByList[T Identified](ctx context.Context, src Source[T], obj Meta, 
 		return false, fmt.Errorf("lw: a list of %s has another object: %w", keyString(obj.key()), errors.ErrUnsupported)
 	}
 	return had, nil
+}
+
+// selectorOf returns the field selector of one object.
+func selectorOf(key Key) string {
+	selector := fields.OneTermEqualSelector("metadata.name", key.Name)
+	if key.Namespace != "" {
+		selector = fields.AndSelectors(selector, fields.OneTermEqualSelector("metadata.namespace", key.Namespace))
+	}
+	return selector.String()
 }
 
 // A fakeClient is what a ListWatch does differently because its functions are those of a client-go

@@ -17,6 +17,7 @@ import (
 	"github.com/go-lw/lw/internal/equal"
 	"github.com/go-lw/lw/internal/graph/arrange"
 	"github.com/go-lw/lw/internal/request"
+	"github.com/go-lw/lw/internal/table"
 )
 
 // Object is the constraint on the objects of a collection: a comparable type, in practice a
@@ -514,6 +515,14 @@ type packedObject interface {
 	self() any // the *Packed
 	sameAs(other any) bool
 	peekAny() any           // what Peek returns; nil: nobody has the object
-	copyAny() any           // what Copy returns
+	copyAny() any           // what Copy returns; nil: it was let go
+	memo() *table.Memo      // of the values in indexes; nil: the object is always there
+	left()                  // is called when the store does not have it any more
 	watch(func(p, obj any)) // has what is decoded be shown before it is shared
+}
+
+// mayBePacked reports whether a T may be a packedObject.
+func mayBePacked[T Identified]() bool {
+	_, packed := any(*new(T)).(packedObject)
+	return packed || reflect.TypeFor[T]().Kind() == reflect.Interface
 }

@@ -178,7 +178,9 @@ func (m *mutationDetector) compare(obj Identified, now, c any) (changed bool) {
 	case encoded:
 		now = copyOf(held)
 	case asBytes:
-		c = obj.(packedObject).copyAny()
+		if c = obj.(packedObject).copyAny(); c == nil {
+			return false // nothing is left to compare with
+		}
 	}
 	if reflect.DeepEqual(c, now) {
 		return false

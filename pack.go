@@ -27,6 +27,9 @@ type PackOptions struct {
 	// version as often as it is decoded, by any goroutine. It may change the object, in the same way
 	// each time. Nil: nothing is done.
 	Finish func(obj Identified)
+	// Limit bounds the memory of the objects, together with those of other sources that have the same
+	// one. Nil: all are kept.
+	Limit *PackLimit
 }
 
 // Pack returns a Source of the objects of src as compressed bytes, of which an [Informer] keeps a
@@ -43,8 +46,11 @@ func Pack[T Object](src *HTTP[T], opts PackOptions) Source[*Packed[T]] {
 		panic("lw: Pack: nil source")
 	}
 	src.packed = true
-	pk := &packer[T]{h: src, finish: opts.Finish, kind: recent.KindOf[T](src.objectType())}
+	pk := &packer[T]{h: src, finish: opts.Finish, limit: opts.Limit, kind: recent.KindOf[T](src.objectType())}
 	pk.plain.pk = pk
+	if opts.Limit != nil {
+		pk.join(opts.Limit)
+	}
 	return &packSource[T]{pk}
 }
 
@@ -65,15 +71,23 @@ func (s *packSource[T]) Told(obj Identified) (out *Packed[T], stays bool, err er
 	if err != nil || !stays {
 		return nil, stays, err
 	}
-	out, err = s.pk.pack(own, &raw, nil, true)
+	if out, err = s.pk.pack(own, &raw, nil, true); err == nil {
+		hot.Keep(own, 2*int(out.size)) // until it is stored
+	}
 	return out, err == nil, err
 }
 
-// lend returns ctx for the source of objects, which gets raw to fill, and the function that it lends
-// from: nil lends nothing. A version is lent only if somebody has it: to decode the old one for the
-// new one would cost more than it saves. A lender is there in any case, since a decoder without one
-// makes no notes for the next version, and no templates.
+// lend returns ctx for the source of objects, which gets raw to fill, and the function that it
+// lends from: nil lends nothing. A version is lent only if somebody has it: to decode the old one
+// for the new one would cost more than it saves. A lender is there in any case, since a decoder
+// without one makes no notes for the next version, and no templates.
 func (s *packSource[T]) lend(ctx context.Context, raw *request.Raw) (context.Context, request.Lender) {
+	if ask := request.AskOf(ctx); ask != nil && s.pk.limit != nil && s.pk.ask.Load() == nil {
+		s.pk.ask.Store(&ask)
+	}
+	if note := request.UsageOf(ctx); note != nil && s.pk.limit != nil {
+		note(s.pk.source)
+	}
 	lend := request.LenderOf(ctx)
 	if lend == nil {
 		lend = func(string, string) any { return nil }
@@ -89,13 +103,16 @@ func (s *packSource[T]) lend(ctx context.Context, raw *request.Raw) (context.Con
 	return request.WithRaw(ctx, raw), lend
 }
 
-// cell returns what is yielded in the place of obj: its last version, if that is what the source has
-// yielded again. fresh says that obj is about to be read.
+// cell returns what is yielded in the place of obj: its last version, if that is what the source
+// has yielded again. fresh says that obj is about to be read.
 func (s *packSource[T]) cell(obj T, raw *request.Raw, lend request.Lender, fresh bool) (*Packed[T], error) {
 	was, _ := lend(obj.GetNamespace(), obj.GetName()).(*Packed[T])
 	if was != nil {
 		if last, ok := was.Peek(); ok && equal.Same(last, obj) {
 			return was, nil
+		}
+		if s.pk.limit != nil && sameVersion[Identified](was, obj) && was.holds(raw) {
+			return was, nil // a second cell would count until the next collection
 		}
 	}
 	return s.pk.pack(obj, raw, was, fresh)
@@ -110,7 +127,10 @@ func (s *packSource[T]) List(ctx context.Context, opts metav1.ListOptions,
 		if err != nil || equal.IsZero(obj) {
 			return yield(nil, err)
 		}
-		return yield(s.cell(obj, &raw, lend, false))
+		p, err := s.cell(obj, &raw, lend, false)
+		err = yield(p, err)
+		runtime.KeepAlive(obj) // who indexes p finds it
+		return err
 	})
 }
 
@@ -129,7 +149,9 @@ func (s *packSource[T]) Watch(ctx context.Context, opts metav1.ListOptions,
 		if !equal.IsZero(ev.Object) {
 			out.Object, out.Err = s.cell(ev.Object, &raw, lend, !initial)
 		}
-		return yield(out)
+		err := yield(out)
+		runtime.KeepAlive(ev.Object) // who indexes out.Object finds it
+		return err
 	})
 }
 
@@ -140,10 +162,13 @@ var hot = recent.NewRing(16 << 20)
 type packer[T Identified] struct {
 	h      *HTTP[T]
 	finish func(Identified)
+	limit  *PackLimit     // nil: none
+	source *limitedSource // of limit
 	kind   recent.Kind[T]
 	coder  lz.Coder
-	plain  packing[T]                 // of bytes as they came
-	last   atomic.Pointer[packing[T]] // of the dictionary that was used last
+	plain  packing[T]                  // of bytes as they came
+	last   atomic.Pointer[packing[T]]  // of the dictionary that was used last
+	ask    atomic.Pointer[request.Ask] // makes the requests for what was let go; nil: h does
 	// opened is called with what was decoded and is about to be shared; nil: nobody asks.
 	opened atomic.Pointer[func(*Packed[T], T)]
 
@@ -157,6 +182,7 @@ type packer[T Identified] struct {
 type packing[T Identified] struct {
 	pk   *packer[T]
 	dict *lz.Dict // nil: the bytes are as they came
+	body *body    // of one cell, which a PackLimit may let go; nil: the bytes are in the cell
 }
 
 // packing returns the one with that dictionary.
@@ -167,16 +193,16 @@ func (pk *packer[T]) packing(dict *lz.Dict) *packing[T] {
 	if last := pk.last.Load(); last != nil && last.dict == dict {
 		return last
 	}
-	p := &packing[T]{pk, dict}
+	p := &packing[T]{pk: pk, dict: dict}
 	pk.last.Store(p)
 	return p
 }
 
 var packBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// pack returns obj, which was decoded from raw. was is the last version; nil: it is not known. fresh
-// says that obj is about to be read. There is an error if obj has no bytes, and cannot be written and
-// read.
+// pack returns obj, which was decoded from raw. was is the last version; nil: it is not known.
+// fresh says that obj is about to be read. There is an error if obj has no bytes, and cannot be
+// written and read.
 func (pk *packer[T]) pack(obj T, raw *request.Raw, was *Packed[T], fresh bool) (*Packed[T], error) {
 	if pk.finish != nil {
 		pk.finish(obj)
@@ -209,18 +235,28 @@ func (pk *packer[T]) pack(obj T, raw *request.Raw, was *Packed[T], fresh bool) (
 	}
 	head := len(out)
 	out, dict := pk.coder.Pack(out, data)
-	p.how, p.data = pk.packing(dict), string(out)
-	pk.coder.Note(dict, p.data[head:], len(data))
+	if pk.limit != nil && len(out)-head >= leastBody && p.uid != elsewhere {
+		p.data = string(out[:head])
+		p.how = &packing[T]{pk: pk, body: newBody(pk.limit, pk.source, p.ns, obj,
+			contents{dict, string(out[head:]), p.size, p.encoding, p.untyped}, data)}
+		c, _ := p.contents()
+		pk.coder.Note(dict, c.packed, len(data))
+	} else {
+		p.how, p.data = pk.packing(dict), string(out)
+		pk.coder.Note(dict, p.data[head:], len(data))
+	}
 	if cap(out) <= 1<<20 {
 		*buf = out
 		packBuffers.Put(buf)
 	}
 	if written { // what came as bytes has been decoded from them
-		if _, err := pk.decode(p); err != nil {
-			return nil, cannotPack(obj, err)
+		if c, ok := p.contents(); ok {
+			if _, err := pk.decode(p, c); err != nil {
+				return nil, cannotPack(obj, err)
+			}
 		}
 	}
-	if fresh {
+	if fresh || p.how.body != nil { // the indexes open it before it is let go
 		p.share(obj, false)
 	}
 	return p, nil
@@ -230,8 +266,8 @@ func cannotPack[T Identified](obj T, err error) *Error {
 	return &Error{Op: opDecode, Key: KeyOf(obj), UID: obj.GetUID(), Err: fmt.Errorf("cannot be packed: %w", err)}
 }
 
-// remember sets at to where the kind of raw is in untyped, plus one. It reports false if there is no
-// more room.
+// remember sets at to where the kind of raw is in untyped, plus one. It reports false if there is
+// no more room.
 func (pk *packer[T]) remember(raw *request.Raw, at *uint8) bool {
 	pk.mu.Lock()
 	defer pk.mu.Unlock()
@@ -257,24 +293,24 @@ type opener struct {
 }
 
 // open is decode of what was decoded before.
-func (pk *packer[T]) open(p *Packed[T]) T {
-	obj, err := pk.decode(p)
+func (pk *packer[T]) open(p *Packed[T], c contents) T {
+	obj, err := pk.decode(p, c)
 	if err != nil {
 		panic(p.broken(err))
 	}
 	return obj
 }
 
-// decode decodes p to an object that nobody else has.
-func (pk *packer[T]) decode(p *Packed[T]) (obj T, err error) {
+// decode decodes c, the contents of p, to an object that nobody else has.
+func (pk *packer[T]) decode(p *Packed[T], c contents) (obj T, err error) {
 	pk.mu.Lock()
 	o := new(opener)
 	if n := len(pk.idle); n > 0 {
 		o, pk.idle = pk.idle[n-1], pk.idle[:n-1]
 	}
 	var is metav1.TypeMeta
-	if p.untyped > 0 {
-		is = pk.untyped[p.untyped-1]
+	if c.untyped > 0 {
+		is = pk.untyped[c.untyped-1]
 	}
 	pk.mu.Unlock()
 	if o.d == nil {
@@ -285,8 +321,8 @@ func (pk *packer[T]) decode(p *Packed[T]) (obj T, err error) {
 			o.d.ReuseFrom(func(string, string) any { return nil }) // so that it makes its notes, and templates
 		}
 	}
-	o.buf = p.unpack(o.buf[:0])
-	got := o.d.Again(o.buf, decode.Encoding(p.encoding))
+	o.buf = p.unpack(c, o.buf[:0])
+	got := o.d.Again(o.buf, decode.Encoding(c.encoding))
 	if u, ok := got.Value.(interface{ UnstructuredContent() map[string]any }); ok && is != (metav1.TypeMeta{}) {
 		u.UnstructuredContent()["kind"], u.UnstructuredContent()["apiVersion"] = is.Kind, is.APIVersion
 	}
@@ -307,10 +343,10 @@ func (pk *packer[T]) decode(p *Packed[T]) (obj T, err error) {
 	return obj, nil
 }
 
-// labelsOf decodes the labels of p alone. ok is false if that is no less work, or the labels are not
-// all that the object's bytes have.
-func (pk *packer[T]) labelsOf(p *Packed[T]) (labels map[string]string, ok bool) {
-	if enc := decode.Encoding(p.encoding); !pk.h.reuses() || pk.h.Only != nil || len(pk.h.Drop) > 0 || pk.finish != nil ||
+// labelsOf decodes the labels of p alone. ok is false if that is no less work, or the labels are
+// not all that the object's bytes have.
+func (pk *packer[T]) labelsOf(p *Packed[T], c contents) (labels map[string]string, ok bool) {
+	if enc := decode.Encoding(c.encoding); !pk.h.reuses() || pk.h.Only != nil || len(pk.h.Drop) > 0 || pk.finish != nil ||
 		enc == decode.CBOR {
 		return nil, false
 	}
@@ -325,8 +361,8 @@ func (pk *packer[T]) labelsOf(p *Packed[T]) (labels map[string]string, ok bool) 
 		}
 	}
 	buf := packBuffers.Get().(*[]byte)
-	*buf = p.unpack((*buf)[:0])
-	got := d.Again(*buf, decode.Encoding(p.encoding))
+	*buf = p.unpack(c, (*buf)[:0])
+	got := d.Again(*buf, decode.Encoding(c.encoding))
 	packBuffers.Put(buf)
 	pk.mu.Lock()
 	pk.labels = d

@@ -15,6 +15,7 @@ import (
 	"github.com/go-lw/lw/internal/decode"
 	"github.com/go-lw/lw/internal/listopts"
 	"github.com/go-lw/lw/internal/pace"
+	"github.com/go-lw/lw/internal/request"
 )
 
 // A Reflector keeps a [Sink] in step with a [Source]. It lists, then watches, and lists again when
@@ -113,6 +114,7 @@ func (r *Reflector[T]) Run(ctx context.Context) error {
 	r.log.start()
 	defer r.log.stop()
 	ctx = r.lend(ctx)
+	defer request.MemoOf(ctx).End()
 	for ctx.Err() == nil {
 		var done outcome
 		switch max(r.next, r.doubted()) {
@@ -139,7 +141,7 @@ func (r *Reflector[T]) Run(ctx context.Context) error {
 // Status returns what the reflector is doing.
 func (r *Reflector[T]) Status() Status {
 	s := r.recorder.status(r.opts.List)
-	s.Name, s.ResourceVersion = r.opts.Name, r.target.version()
+	s.Name, s.ResourceVersion, s.Packed = r.opts.Name, r.target.version(), r.recorder.usage()
 	hints := HintsOf(r.src)
 	if s.Unserved = hints.Unserved; s.Unserved != "" && (s.Phase == phaseListing || s.Phase == phaseWatching) {
 		s.Phase = phaseUnserved

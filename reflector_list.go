@@ -239,6 +239,9 @@ func (r *Reflector[T]) page(ctx context.Context, op string, opts metav1.ListOpti
 	}
 	meta, err := r.src.List(request.WithLeftOut(ctx, leftOut), opts, func(obj T, err error) error {
 		g.Note()
+		if err == nil {
+			r.target.coming(obj)
+		}
 		got.addItem(obj, err)
 		if err != nil && !isKeep(err) {
 			r.recorder.undecoded.Add(1)

@@ -39,6 +39,9 @@ type sinkTarget[T Identified] struct {
 	last Meta
 }
 
+// coming does nothing: only an informer's target has indexes.
+func (s *sinkTarget[T]) coming(T) {}
+
 // compare finds nothing: only an informer's target has indexes.
 func (s *sinkTarget[T]) compare(*wholeList[T]) []*Error { return nil }
 
@@ -137,6 +140,9 @@ func (s *sinkTarget[T]) version() string { return s.reported.get() }
 // ([sinkTarget]). Only the goroutine of the reflector's Run calls its methods, except version,
 // which any goroutine may call.
 type target[T Identified] interface {
+	// coming is called with an object, or the zero T, when it has come, before anything else. Any
+	// goroutine may call it.
+	coming(obj T)
 	// compare works out what l changes. It returns the objects at which an index has panicked, each
 	// once; then nothing has changed, and l is to be compared without them. If there are none,
 	// nothing can fail any more, and replace must follow: until then other writers may wait, so no
@@ -318,11 +324,12 @@ func (g *eventGroup[T]) reset() {
 	g.whole, g.more, g.known = false, false, false
 }
 
-// lend returns ctx with a memo for the source, and with the last versions of the objects: a source
-// decodes less of an object whose last version it knows; see internal/decode/reuse_parts.go. It
-// lends them only if the target has what the source has decoded: a user's Sink may have anything.
+// lend returns ctx with a memo for the source, whose End must be called, and with the last versions
+// of the objects: a source decodes less of an object whose last version it knows; see
+// internal/decode/reuse_parts.go. It lends them only if the target has what the source has decoded:
+// a user's Sink may have anything.
 func (r *Reflector[T]) lend(ctx context.Context) context.Context {
-	ctx = request.WithMemo(ctx)
+	ctx = request.WithUsage(request.WithMemo(ctx), r.recorder.packs)
 	to, ok := r.target.(interface {
 		lend(namespace, name string) any
 	})

@@ -238,6 +238,9 @@ func (w *watchSession[T]) event(ev WatchEvent[T]) error {
 	w.ev = ev
 	switch {
 	case ev.Err == nil:
+		if ev.Type != watch.Deleted {
+			w.r.target.coming(ev.Object)
+		}
 	case !isKeep(ev.Err):
 		w.r.recorder.undecoded.Add(1)
 		w.ev = withoutBody(ev)

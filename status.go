@@ -36,18 +36,19 @@ type Status struct {
 	// events of a streamed list come in, "watching", "waiting" after a failure, "unserved" while nobody
 	// serves the collection, or "stopped".
 	Phase           string
-	Unserved        string    // why nobody serves the collection and the informer waits, and since when; "": it is served
-	ResourceVersion string    // the version of the store; every event up to it has been applied
-	Ahead           int       // how many keys are ahead of lists and watches; see [Informer.Tell]
-	LastEvent       time.Time // when the last watch event came; zero: none has
-	LastList        time.Time // when the last whole list became the content; zero: none has
-	NeedsListSince  time.Time // since when the content needs another whole list; zero while it does not
-	Failures        int       // in a row; a whole list, or progress of a watch, sets it to 0
-	Err             error     // the last of these failures, an *Error; nil while Failures is 0
-	FailingSince    time.Time // when the first of these failures was; zero while Failures is 0
-	Mode            ListMode  // how the last list was asked for; before the first: Options.List
-	Decoder         string    // who decodes, "lw", "apimachinery" or "client-go", and perhaps why; "": not known yet
-	Epoch           int       // how often the server went back in time
+	Unserved        string     // why nobody serves the collection and the informer waits, and since when; "": it is served
+	ResourceVersion string     // the version of the store; every event up to it has been applied
+	Ahead           int        // how many keys are ahead of lists and watches; see [Informer.Tell]
+	LastEvent       time.Time  // when the last watch event came; zero: none has
+	LastList        time.Time  // when the last whole list became the content; zero: none has
+	NeedsListSince  time.Time  // since when the content needs another whole list; zero while it does not
+	Failures        int        // in a row; a whole list, or progress of a watch, sets it to 0
+	Err             error      // the last of these failures, an *Error; nil while Failures is 0
+	FailingSince    time.Time  // when the first of these failures was; zero while Failures is 0
+	Mode            ListMode   // how the last list was asked for; before the first: Options.List
+	Decoder         string     // who decodes, "lw", "apimachinery" or "client-go", and perhaps why; "": not known yet
+	Epoch           int        // how often the server went back in time
+	Packed          *PackUsage // what its objects have of a [PackLimit]; nil: there is none
 
 	// The rest counts, from the beginning on.
 

@@ -43,7 +43,8 @@ type statusRecorder struct {
 	causes   [len(listCauses)]uint64
 	backoff  time.Duration
 	setAside map[Key]error
-	nAside   atomic.Int32 // len(setAside), which the goroutine of Run looks at with each event
+	limited  []*limitedSource // what has joined a PackLimit
+	nAside   atomic.Int32     // len(setAside), which the goroutine of Run looks at with each event
 }
 
 // status returns what the recorder knows of the Status. mode is Options.List, which is shown until
@@ -76,6 +77,29 @@ func (r *statusRecorder) status(mode ListMode) Status {
 		s.LastEvent = r.started.Add(time.Duration(at))
 	}
 	return s
+}
+
+// packs notes what says how much memory the objects of a source take.
+func (r *statusRecorder) packs(source any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s, ok := source.(*limitedSource); ok && !slices.Contains(r.limited, s) {
+		r.limited = append(r.limited, s)
+	}
+}
+
+// usage returns Status.Packed.
+func (r *statusRecorder) usage() (u *PackUsage) {
+	r.mu.Lock()
+	limited := slices.Clone(r.limited)
+	r.mu.Unlock()
+	for _, source := range limited {
+		if u == nil {
+			u = new(PackUsage)
+		}
+		u.and(source.usage())
+	}
+	return u
 }
 
 // now returns the time since the recorder was made.

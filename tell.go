@@ -55,6 +55,7 @@ func (inf *Informer[T]) Tell(obj Identified) error {
 			err = fmt.Errorf("the source made %s of it", keyString(KeyOf(out)))
 		}
 		m.shown = out
+		inf.hub.store.store.Note(out)
 	}
 	if err == nil {
 		_, err = inf.hub.tell(key, m)

@@ -73,12 +73,20 @@ type Decoder struct {
 	// sees it. What client-go decodes is not packed, nor are the objects of [Decoder.Source], of a
 	// [Reflector] and of an informer with a transform. docs/memory.md says what it costs.
 	Pack bool
-	// Kinds has the informers wait whose resource nobody serves yet, as package kinds says: they are in
-	// step and empty, and make no request until the resource comes. They wait for their kind, if the
-	// example says it or its type in Scheme, and else for the resource that the ListerWatcher asks for.
-	// The server's own groups, whose names have no dot, are asked for at once, and so is a client that
-	// is none of [Capture], such as a fake. The caller runs the catalog. A zero one takes the server
-	// that the first informer asks, and informers of another server do not wait. Nil: none waits.
+	// Limit bounds the memory of packed objects, of all informers whose Decoders have the same one, as
+	// lw.PackLimit says. It implies Pack. A Get of an indexer asks the server for an object that was
+	// let go, for up to ten seconds, and returns an error that names it; so does a read by an index. A
+	// List, which has no error, waits as lw.Packed.Open does, and so does a handler for a new object.
+	// The old object of an update may have its metadata alone. The ListerWatcher is called by several
+	// goroutines. Nil: all objects are kept.
+	Limit *lw.PackLimit
+	// Kinds has the informers wait whose resource nobody serves yet, as package kinds says: they are
+	// in step and empty, and make no request until the resource comes. They wait for their kind, if
+	// the example says it or its type in Scheme, and else for the resource that the ListerWatcher asks
+	// for. The server's own groups, whose names have no dot, are asked for at once, and so is a client
+	// that is none of [Capture], such as a fake. The caller runs the catalog. A zero one takes the
+	// server that the first informer asks, and informers of another server do not wait. Nil: none
+	// waits.
 	Kinds *kinds.Catalog
 	// Trust says that the ListerWatchers return what the server sends, or change nothing but the
 	// kinds of metadata objects. Then nothing is compared.
@@ -110,7 +118,7 @@ func (d Decoder) Source(lister cache.ListerWatcher, example runtime.Object) lw.S
 
 // packable is Source for an informer, whose store may have cells.
 func (d Decoder) packable(lister cache.ListerWatcher, example runtime.Object) lw.Source[metav1.Object] {
-	return d.source(lister, example, d.Pack)
+	return d.source(lister, example, d.Pack || d.Limit != nil)
 }
 
 // source is Source. With pack it yields cells.
@@ -256,7 +264,7 @@ func (s *capturedSource) List(ctx context.Context, opts metav1.ListOptions, yiel
 	if !ok {
 		return listMeta, err
 	}
-	return s.of(own).List(s.lend(own.probe.ctx), opts, func(obj metav1.Object, err error) error {
+	return s.of(own).List(s.asking(s.lend(own.probe.ctx)), opts, func(obj metav1.Object, err error) error {
 		if !s.pack {
 			s.finish(obj)
 		}
@@ -271,12 +279,32 @@ func (s *capturedSource) Watch(ctx context.Context, opts metav1.ListOptions, yie
 	if !ok {
 		return err
 	}
-	return s.of(own).Watch(s.lend(own.probe.ctx), opts, func(ev lw.WatchEvent[metav1.Object]) error {
+	return s.of(own).Watch(s.asking(s.lend(own.probe.ctx)), opts, func(ev lw.WatchEvent[metav1.Object]) error {
 		if !s.pack {
 			s.finish(ev.Object)
 		}
 		return yield(ev)
 	})
+}
+
+// asking returns ctx for a request whose objects may be let go, and asked for again.
+func (s *capturedSource) asking(ctx context.Context) context.Context {
+	if s.decoder.Limit == nil {
+		return ctx
+	}
+	return request.WithAsk(ctx, s.ask)
+}
+
+// ask has the ListerWatcher make a list of its own, for answer to decode.
+func (s *capturedSource) ask(ctx context.Context, opts metav1.ListOptions, answer func(context.Context) error) error {
+	_, err := s.plain.List(ctx, opts, func(metav1.Object, error) error { return nil })
+	if own, ok := errors.AsType[*answered](err); ok {
+		return answer(own.probe.ctx)
+	}
+	if err == nil {
+		err = fmt.Errorf("clientgo: client-go decodes by now: %w", errors.ErrUnsupported)
+	}
+	return err
 }
 
 // of returns what decodes a: an lw.HTTP, perhaps packed.
@@ -294,7 +322,7 @@ func (s *capturedSource) of(a *answered) lw.Teller[metav1.Object] {
 // ofHTTP returns http, or what packs its objects.
 func (s *capturedSource) ofHTTP(http *lw.HTTP[metav1.Object]) lw.Teller[metav1.Object] {
 	if s.pack {
-		return newPackedSource(http, s.finish)
+		return newPackedSource(http, s.finish, s.decoder.Limit)
 	}
 	return http
 }

@@ -39,7 +39,8 @@ type capturing struct {
 	client *http.Client // its transport is next
 }
 
-// RoundTrip sends r, or lets the probe of its context send it. It answers the question of a context.
+// RoundTrip sends r, or lets the probe of its context send it. It answers the question of a
+// context.
 func (c *capturing) RoundTrip(r *http.Request) (*http.Response, error) {
 	if q, ok := r.Context().Value(questionKey{}).(*question); ok && q.note(r, c.client) {
 		return nil, errNotSent

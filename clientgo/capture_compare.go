@@ -40,8 +40,8 @@ func (s *capturedSource) changedWatch(p *probe, w watch.Interface) string {
 	return fmt.Sprintf("the ListerWatcher returns a %T, which may change the events", w)
 }
 
-// setsKinds reports whether w is the filter by which controller-runtime's cache gives the objects of
-// a metadata client their kind. It changes nothing else, and lw sets the kind itself.
+// setsKinds reports whether w is the filter by which controller-runtime's cache gives the objects
+// of a metadata client their kind. It changes nothing else, and lw sets the kind itself.
 func setsKinds(w watch.Interface) bool {
 	v := reflect.ValueOf(w)
 	if v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct {

@@ -328,6 +328,18 @@ func ExampleDecoder_pack() {
 	// Output: a <nil>
 }
 
+// The Secrets of all informers that share a limit take no more than 64 MiB, whoever makes them.
+func ExampleDecoder_limit() {
+	limit := &lw.PackLimit{Bytes: 64 << 20}
+	informer := func(client kubernetes.Interface, namespace string) cache.SharedIndexInformer {
+		secrets := cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "secrets", namespace, fields.Everything())
+		return clientgo.Decoder{Limit: limit}.NewInformer(secrets, &corev1.Secret{}, 0, cache.Indexers{})
+	}
+	_ = informer
+	fmt.Println(limit.Usage().LetGo, "of them are let go")
+	// Output: 0 of them are let go
+}
+
 // What a ListerWatcher does to an answer before it returns it is lost when lw decodes. So the first
 // list with objects is compared with what the server sent, and client-go goes on decoding where
 // they differ. Trust says that nothing is lost: here lw drops the managed fields itself.

@@ -26,8 +26,8 @@ type InformerFactory[F ~func(C, time.Duration) cache.SharedIndexInformer, C any]
 // c decides what is listed: the namespace and the selectors of the factory do not count. Its resync
 // period does. The index by namespace, which listers use, is added.
 //
-// Use panics if the factory has an informer of the type already, or a transform or a shard selector,
-// which belong to the source of c.
+// Use panics if the factory has an informer of the type already, or a transform or a shard
+// selector, which belong to the source of c.
 func Use[T interface {
 	lw.Object
 	runtime.Object

@@ -195,8 +195,8 @@ func takesContext(lister cache.ListerWatcher) bool {
 	return ok
 }
 
-// note notes r, which is made through client. It reports false, and r is to be sent, if r is not for
-// a collection: a ListerWatcher may ask discovery before, and needs the answer.
+// note notes r, which is made through client. It reports false, and r is to be sent, if r is not
+// for a collection: a ListerWatcher may ask discovery before, and needs the answer.
 func (q *question) note(r *http.Request, client *http.Client) bool {
 	at := addressIn(r.URL)
 	if at == nil {

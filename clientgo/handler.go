@@ -46,7 +46,7 @@ func (h *eventHandler[T]) add(obj T) {
 	}
 	h.failed = true
 	defer utilruntime.HandleCrashWithLogger(h.logger)
-	h.to.OnAdd(opened(obj), !h.synced)
+	h.to.OnAdd(latest(obj), !h.synced)
 	h.failed = false
 }
 
@@ -56,17 +56,17 @@ func (h *eventHandler[T]) update(old, new T) {
 	}
 	h.failed = true
 	defer utilruntime.HandleCrashWithLogger(h.logger)
-	h.to.OnUpdate(opened(old), opened(new))
+	h.to.OnUpdate(last(old), latest(new))
 	h.failed = false
 }
 
-func (h *eventHandler[T]) delete(last T) {
+func (h *eventHandler[T]) delete(obj T) {
 	if h.failed && !h.pause() {
 		return
 	}
 	h.failed = true
 	defer utilruntime.HandleCrashWithLogger(h.logger)
-	h.to.OnDelete(opened(last))
+	h.to.OnDelete(last(obj))
 	h.failed = false
 }
 

@@ -205,7 +205,10 @@ func (x *indexer[T]) get(key lw.Key) (item any, exists bool, err error) {
 	if !ok {
 		return nil, false, nil // not any(obj), which would be a nil pointer and not nil
 	}
-	return x.read(obj), true, nil
+	if x.cells {
+		return obj, true, nil
+	}
+	return fetched(obj)
 }
 
 func (x *indexer[T]) AddIndexers(indexers cache.Indexers) error {
@@ -278,9 +281,10 @@ func (x *indexer[T]) Index(name string, obj any) ([]any, error) {
 		return nil, err
 	}
 	if len(values) == 1 {
-		return x.lookup(ix.index, values[0]), nil
+		return x.lookup(ix.index, values[0])
 	}
-	return lookupAny(ix.index.Changed, ix.index.Lookup, values), nil
+	found := lookupAny(ix.index.Changed, ix.index.Lookup, values)
+	return x.readAll(len(found), maps.Values(found))
 }
 
 func (x *indexer[T]) ByIndex(name, value string) ([]any, error) {
@@ -288,15 +292,30 @@ func (x *indexer[T]) ByIndex(name, value string) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return x.lookup(ix.index, value), nil
+	return x.lookup(ix.index, value)
 }
 
-func (x *indexer[T]) lookup(index *lw.Index[string, T], value string) []any {
-	out := make([]any, 0, index.Len(value))
-	for obj := range index.Lookup(value) {
-		out = append(out, x.read(obj))
+func (x *indexer[T]) lookup(index *lw.Index[string, T], value string) ([]any, error) {
+	return x.readAll(index.Len(value), index.Lookup(value))
+}
+
+// readAll returns what reads have for objs, but for what is gone from the server.
+func (x *indexer[T]) readAll(n int, objs iter.Seq[T]) ([]any, error) {
+	out := make([]any, 0, n)
+	for obj := range objs {
+		if x.cells {
+			out = append(out, obj)
+			continue
+		}
+		read, there, err := fetched(obj)
+		if err != nil {
+			return nil, err
+		}
+		if there {
+			out = append(out, read)
+		}
 	}
-	return out
+	return out, nil
 }
 
 // lookupAny returns the objects that lookup has for any of values. Each lookup is answered from a
@@ -304,9 +323,8 @@ func (x *indexer[T]) lookup(index *lw.Index[string, T], value string) []any {
 // changed tell: if none is closed after the last lookup, no object has left or joined one of
 // values. The version of the store would not: it stays while an object is set aside. Only objects
 // that change as fast as they are read need more than a few passes; then the last one must do.
-func lookupAny[T lw.Object](changed func(ctx context.Context, value string) <-chan struct{}, lookup func(value string) iter.Seq[T], values []string) []any {
+func lookupAny[T lw.Object](changed func(ctx context.Context, value string) <-chan struct{}, lookup func(value string) iter.Seq[T], values []string) (found map[lw.Key]T) {
 	const maxPasses = 8
-	var found map[lw.Key]T
 	for range maxPasses {
 		ctx, cancel := context.WithCancel(context.Background())
 		var changes []<-chan struct{}
@@ -325,11 +343,7 @@ func lookupAny[T lw.Object](changed func(ctx context.Context, value string) <-ch
 			break
 		}
 	}
-	out := make([]any, 0, len(found))
-	for _, obj := range found {
-		out = append(out, opened(obj))
-	}
-	return out
+	return found
 }
 
 func (x *indexer[T]) IndexKeys(name, value string) ([]string, error) {
@@ -358,7 +372,7 @@ func (x *indexer[T]) read(obj T) any {
 	if x.cells {
 		return obj
 	}
-	return opened(obj)
+	return latest(obj)
 }
 
 // reading returns values, the function of an index, for what a read returns.

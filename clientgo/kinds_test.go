@@ -148,7 +148,8 @@ func mixed(rng *rand.Rand, a, b runtime.Object) runtime.Object {
 	return out
 }
 
-// The decoders of apimachinery make of what a server sends what they make alone, in the same streams.
+// The decoders of apimachinery make of what a server sends what they make alone, in the same
+// streams.
 func TestKindsByApimachinery(t *testing.T) {
 	const seed = 2
 	fill := fuzzer.FuzzerFor(fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs), rand.NewSource(seed),

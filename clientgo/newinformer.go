@@ -200,8 +200,8 @@ func (o *owned) set(change func()) error {
 	return nil
 }
 
-// PackedReads makes the indexer of the informer return packed objects as they are. It is for a reader
-// that takes no more of what the indexer returns than its metadata and what DeepCopyObject returns, as
-// controller-runtime's does: a copy is decoded, and not copied from another; what the reader leaves
-// out is not opened. It is called before the indexer is used.
+// PackedReads makes the indexer of the informer return packed objects as they are. It is for a
+// reader that takes no more of what the indexer returns than its metadata and what DeepCopyObject
+// returns, as controller-runtime's does: a copy is decoded, and not copied from another; what the
+// reader leaves out is not opened. It is called before the indexer is used.
 func (o *owned) PackedReads() { o.indexer.cells = true }

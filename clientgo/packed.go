@@ -2,7 +2,9 @@ package clientgo
 
 import (
 	"context"
+	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -19,12 +21,61 @@ type cell struct {
 	*lw.Packed[metav1.Object]
 }
 
-// opened returns what a program gets of obj, an object in a store: obj, or what it is packed of.
+// opened returns what a program gets of obj: obj, or what it is packed of.
 func opened[T lw.Object](obj T) any {
 	if c, ok := any(obj).(cell); ok {
 		return c.Open()
 	}
 	return obj
+}
+
+// last is opened for what a store had: of what was let go it has the metadata.
+func last[T lw.Object](obj T) any {
+	if c, ok := any(obj).(cell); ok {
+		obj, _ := c.OpenKept()
+		return obj
+	}
+	return obj
+}
+
+// latest is opened for what a store has or a handler is to see as new: if it was let go, and another
+// version has replaced it since, it is what is there now.
+func latest[T lw.Object](obj T) any {
+	if c, ok := any(obj).(cell); ok {
+		return c.latest()
+	}
+	return obj
+}
+
+func (c cell) latest() metav1.Object {
+	if !c.Kept() {
+		ctx, cancel := context.WithTimeout(context.Background(), readPatience)
+		defer cancel()
+		if obj, err := c.OpenContext(ctx); err == nil {
+			return obj
+		}
+	}
+	return c.Open() // which waits longer, and reports it
+}
+
+// readPatience is how long a read without a context waits for an object that was let go.
+const readPatience = 10 * time.Second
+
+// fetched is opened for a read that can fail. there is false if the object is gone from the server.
+func fetched[T lw.Object](obj T) (out any, there bool, err error) {
+	c, ok := any(obj).(cell)
+	if !ok {
+		return obj, true, nil
+	}
+	ctx, cancel := context.Background(), func() {}
+	if !c.Kept() {
+		ctx, cancel = context.WithTimeout(ctx, readPatience)
+	}
+	defer cancel()
+	if out, err = c.OpenContext(ctx); apierrors.IsNotFound(err) {
+		return nil, false, nil
+	}
+	return out, err == nil, err
 }
 
 // own returns obj for somebody who may change it, before it is in a store.
@@ -40,8 +91,11 @@ type packedSource struct {
 	src lw.Source[*lw.Packed[metav1.Object]]
 }
 
-func newPackedSource(http *lw.HTTP[metav1.Object], finish func(metav1.Object)) *packedSource {
-	return &packedSource{lw.Pack(http, lw.PackOptions{Finish: func(obj lw.Identified) { finish(obj.(metav1.Object)) }})}
+func newPackedSource(http *lw.HTTP[metav1.Object], finish func(metav1.Object), limit *lw.PackLimit) *packedSource {
+	return &packedSource{lw.Pack(http, lw.PackOptions{
+		Finish: func(obj lw.Identified) { finish(obj.(metav1.Object)) },
+		Limit:  limit,
+	})}
 }
 
 // lent returns ctx for src, whose last versions are in the cells of the store.
@@ -98,6 +152,9 @@ func (c cell) GetObjectKind() schema.ObjectKind { return c.Open().(runtime.Objec
 func (c cell) DeepCopyObject() runtime.Object {
 	if obj, ok := c.Peek(); ok {
 		return obj.(runtime.Object).DeepCopyObject()
+	}
+	if !c.Kept() {
+		return c.latest().(runtime.Object).DeepCopyObject()
 	}
 	return c.Copy().(runtime.Object)
 }

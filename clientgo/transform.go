@@ -24,7 +24,8 @@ type lateSource struct {
 	to   lw.Source[metav1.Object] // set by once
 }
 
-// source returns the source with its selector and its transform, which may drop what is selected by.
+// source returns the source with its selector and its transform, which may drop what is selected
+// by.
 func (s *lateSource) source() lw.Source[metav1.Object] {
 	s.once.Do(func() {
 		s.to = s.src

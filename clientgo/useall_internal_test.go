@@ -43,8 +43,8 @@ func TestResourcesOf(t *testing.T) {
 	rig.Same(t, "of no interface", 0, len(resourcesOf(reflect.TypeFor[*corev1.Pod]())))
 }
 
-// The group and version of a collection, which metrics are labelled with, are those of the client. A
-// fake client has none.
+// The group and version of a collection, which metrics are labelled with, are those of the client.
+// A fake client has none.
 func TestResourceOfVersion(t *testing.T) {
 	client := kubernetes.NewForConfigOrDie(&rest.Config{})
 	for group, want := range map[string]string{"CoreV1": "v1", "AppsV1": "apps/v1"} {

@@ -84,17 +84,24 @@ type Options struct {
 	// that they get in any case.
 	Whole bool
 
-	// Pack keeps the objects as the compressed bytes that the server has sent, as lw.Pack does: a small
-	// part of the memory, and no field and no object is missing. A Get decodes into the object of the
-	// caller, in the place of a copy; a List decodes one object after the other, and only those that its
-	// labels and its field match, of several fields those that the first matches. Handlers, predicates
-	// and functions of indexes get the objects decoded; so does a kind that is read without deep
-	// copies by UnsafeDisableDeepCopy of the cache's options. An object that a single read with
+	// Pack keeps the objects as the compressed bytes that the server has sent, as lw.Pack does: a
+	// small part of the memory, and no field and no object is missing. A Get decodes into the object
+	// of the caller, in the place of a copy; a List decodes one object after the other, and only those
+	// that its labels and its field match, of several fields those that the first matches. Handlers,
+	// predicates and functions of indexes get the objects decoded; so does a kind that is read without
+	// deep copies by UnsafeDisableDeepCopy of the cache's options. An object that a single read with
 	// client.UnsafeDisableDeepCopy returns is a copy all the same. Objects of a kind with a transform
 	// stay decoded. docs/memory.md says what it costs.
 	Pack bool
 	// PackByObject says otherwise than Pack for some kinds. Keys are examples, as in ByObject.
 	PackByObject map[client.Object]bool
+	// Limit bounds the memory of all packed objects of the cache, in bytes, as lw.PackLimit says. It
+	// implies Pack. A Get asks the server for an object that was let go, and fails as that request
+	// does, or with ctx; a List asks for those that its namespace and its labels select, some at the
+	// same time. By a field selector, and in a function of an index, an object that cannot be read is
+	// waited for, for up to a minute; a List that has waited in vain is an error. The old object of an
+	// update, in a handler or a predicate, may have its metadata alone. Default: all objects are kept.
+	Limit int64
 
 	// TellWrites shows what the server answers to a write of the manager's client when the client
 	// returns: to every read of the cache, by fields as well, and to handlers, predicates and what is
@@ -127,10 +134,10 @@ type Options struct {
 	// makes no request. The cache runs the catalog; the zero one takes its server from the cache.
 	// Groups whose names have no dot, as Kubernetes' own, are asked for at once.
 	//
-	// A cached Get of an absent kind is NotFound and a List is empty, if an informer was asked for, as a
-	// controller does. Else both are a NoKindMatchError, and so is every write: see [Mapper]. Where the
-	// cache is of some namespaces, a kind that comes without any is a failure of its informers, and no
-	// request.
+	// A cached Get of an absent kind is NotFound and a List is empty, if an informer was asked for, as
+	// a controller does. Else both are a NoKindMatchError, and so is every write: see [Mapper]. Where
+	// the cache is of some namespaces, a kind that comes without any is a failure of its informers,
+	// and no request.
 	//
 	// nil: a manager ends where a kind is missing. So it does with LW=off.
 	Kinds *kinds.Catalog
@@ -198,7 +205,7 @@ func newCache(o Options, config *rest.Config, opts cache.Options) (cache.Cache, 
 	c, err := cache.New(config, opts)
 	c = p.guess.behind(c, err)
 	if err == nil && p.packs.any() {
-		c = &packedCache{c, p.packs, opts.Scheme}
+		c = &packedCache{c, p.packs, opts.Scheme, p.limited}
 	}
 	if err != nil || len(p.masks) == 0 && told == nil && p.part == nil {
 		return c, err
@@ -214,6 +221,7 @@ type plan struct {
 	settings settings
 	part     *part     // nil: the cache has all objects
 	guess    *guessing // nil: no kind comes later
+	limited  *limited  // nil: there is no limit
 }
 
 // plan returns the plan of o, and completes opts.
@@ -225,6 +233,9 @@ func (o Options) plan(config *rest.Config, httpClient *http.Client, opts *cache.
 	}
 	if p.packs, err = o.packs(); err != nil {
 		return nil, err
+	}
+	if o.Limit > 0 {
+		p.limited = &limited{limit: lw.PackLimit{Bytes: o.Limit}, informers: map[form][]toolscache.SharedIndexInformer{}}
 	}
 	if p.settings, err = o.settings(); err != nil {
 		return nil, err
@@ -261,9 +272,13 @@ func (p *plan) informers(opts cache.Options) func(toolscache.ListerWatcher, runt
 			Options: p.settings.of(example), Pack: p.packs.of(formOf(example)), Wanted: p.part.setOf(example), Kinds: p.Kinds,
 			Trust: true, // controller-runtime makes the ListerWatchers, which change nothing
 		}
+		if decoder.Pack && p.limited != nil {
+			decoder.Limit = &p.limited.limit
+		}
 		inf := decoder.NewInformer(lister, example, resync, indexers)
 		if decoder.Pack && !uncopied(opts, example) {
 			inf.(interface{ PackedReads() }).PackedReads()
+			p.limited.add(formOf(example), inf)
 		}
 		if decoder.Wanted != nil {
 			return p.part.add(example, inf)

@@ -99,8 +99,8 @@ func ExampleOptions() {
 	}
 }
 
-// Of a thousand ConfigMaps the cache keeps the compressed bytes, and a reconciler sees no difference.
-// Pods, of which this manager walks all again and again, stay decoded.
+// Of a thousand ConfigMaps the cache keeps the compressed bytes, and a reconciler sees no
+// difference. Pods, of which this manager walks all again and again, stay decoded.
 func ExampleOptions_pack() {
 	server := lwtest.StartServer(lwtest.Resource{Plural: "configmaps", Kind: "ConfigMap"})
 	defer server.Close()
@@ -140,6 +140,15 @@ func ExampleOptions_pack() {
 	// Output:
 	// settings-7 1000
 	// 1000
+}
+
+// Whoever may edit a namespace may fill it with ConfigMaps. The manager's objects take no more than
+// 256 MiB all the same, and each read has a whole object, or an error.
+func ExampleOptions_limit() {
+	_ = func(config *rest.Config) (ctrl.Manager, error) {
+		limited := controllerruntime.Options{Limit: 256 << 20}
+		return ctrl.NewManager(config, ctrl.Options{NewCache: controllerruntime.NewCacheWith(limited)})
+	}
 }
 
 // The cache has no Secret but those that a reconciler has read by name in the last half hour.

@@ -97,14 +97,21 @@ func testPackReadsAlike(t *testing.T, content string) {
 	packed := b.start(controllerruntime.NewCacheWith(controllerruntime.Options{Pack: true}), cache.Options{})
 	b.fields(plain)
 	b.fields(packed)
-	random := rand.New(rand.NewPCG(3, 4))
 	steps := 3000
 	if testing.Short() {
 		steps = 300
 	}
+	b.readAlike(t, plain, packed, steps, packable)
+}
+
+// readAlike compares random reads of two caches, while pods change to what pod returns.
+func (b *bench) readAlike(t *testing.T, plain, other client.Reader, steps int,
+	pod func(ns string, i, version int) *corev1.Pod) {
+	t.Helper()
+	random := rand.New(rand.NewPCG(3, 4))
 	for i := range steps {
 		if i%3 == 0 {
-			b.write(b.pods.Update, packable([]string{"a", "b", "c"}[random.IntN(3)], random.IntN(4), i))
+			b.write(b.pods.Update, pod([]string{"a", "b", "c"}[random.IntN(3)], random.IntN(4), i))
 			synctest.Wait()
 		}
 		of, ask, uncopied := packedForms[random.IntN(len(packedForms))], randomRead(random), random.IntN(4) == 0
@@ -112,14 +119,14 @@ func testPackReadsAlike(t *testing.T, content string) {
 			ask = read{key: client.ObjectKey{Namespace: "b", Name: fmt.Sprint("pod-", random.IntN(4))}}
 		}
 		want := ask.whole(t, plain, of(), uncopied)
-		if diff := cmp.Diff(want, ask.whole(t, packed, of(), uncopied)); diff != "" {
-			t.Fatalf("%T, %v, uncopied %v (-plain +packed):\n%s", of(), ask, uncopied, diff)
+		if diff := cmp.Diff(want, ask.whole(t, other, of(), uncopied)); diff != "" {
+			t.Fatalf("%T, %v, uncopied %v (-plain +other):\n%s", of(), ask, uncopied, diff)
 		}
 	}
 }
 
-// What a read returns is the caller's own. A list calls no function of an index for what it returns or
-// leaves out.
+// What a read returns is the caller's own. A list calls no function of an index for what it returns
+// or leaves out.
 func TestPackCopies(t *testing.T) {
 	rig.Subtest(t, "JSON", func(t *testing.T) {
 		b := newBench(t)

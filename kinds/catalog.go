@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/request"
 )
@@ -44,8 +46,12 @@ type entry struct {
 	missing  time.Time          // since when discovery is without it, although it was served; zero: it is not
 	news     string             // of its APIServices, at the last look
 	wasOf    bool               // it was served by an APIService
+	over     ending             // of the definition that has ended last
 	followed map[*follower]bool // those to call
 }
+
+// An ending is that of a definition, made, at a version.
+type ending struct{ made, version string }
 
 // A follower is called for each change of one name, in the goroutine of Run, under no lock. It must
 // return at once.
@@ -141,8 +147,40 @@ func (c *Catalog) doubt(n Name) {
 	c.pokeLocked()
 }
 
+// refused says that n is not asked for because of its scope. Discovery is the only one that does not
+// tell of another scope by itself.
+func (c *Catalog) refused(n Name) {
+	c.mu.Lock()
+	discovers := c.crds == nil
+	c.mu.Unlock()
+	if discovers {
+		c.doubt(n)
+	}
+}
+
+// ends says at which version a definition has ended. The state of its names is as it was.
+func (c *Catalog) ends(made, version string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, e := range c.names {
+		if e.state.made == made {
+			e.over = ending{made, version}
+		}
+	}
+}
+
+// endedAfter reports whether the definition made of n is known to have ended at version or later,
+// so that what was seen until then is not of the next one.
+func (c *Catalog) endedAfter(n Name, made, version string) bool {
+	c.mu.Lock()
+	over := c.entryLocked(n).over
+	c.mu.Unlock()
+	order, err := resourceversion.CompareResourceVersion(version, over.version)
+	return over.made == made && err == nil && order <= 0
+}
+
 // reach waits until the catalog knows the definitions as they were at version, or for a minute: that
-// may be a version of another storage.
+// may be a version of another storage. "" is as they are now.
 func (c *Catalog) reach(ctx context.Context, version string) error {
 	c.mu.Lock()
 	inf := c.crds
@@ -150,6 +188,9 @@ func (c *Catalog) reach(ctx context.Context, version string) error {
 	if inf != nil {
 		short, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
+		if version == "" {
+			version, _ = inf.CatchUp(short)
+		}
 		_ = inf.WaitForResourceVersion(short, version) // what cannot be reached is not waited for
 	}
 	looked := make(chan struct{})

@@ -29,6 +29,18 @@ func aggregated(t *testing.T) *world {
 	return w
 }
 
+// available is such a server whose APIService is available, and an informer of its object a/x.
+func available(t *testing.T) (*world, *follower) {
+	w := aggregated(t)
+	w.server.SetServed("widgets", true)
+	create(t, w.objects("widgets"), "a", "x")
+	w.service("m", "True")
+	f := w.follow(metric, nil)
+	time.Sleep(time.Minute)
+	f.take()
+	return w, f
+}
+
 var metric = kinds.Name{Group: "metrics.example.com", Version: "v1", Kind: "Widget"}
 
 // service writes the APIService of that group. to is the Service, or "" for a local one.
@@ -107,13 +119,7 @@ func TestCatalogRows(t *testing.T) {
 			f.quiet(t)
 		},
 		"an APIService is not available for three minutes": func(t *testing.T) {
-			w := aggregated(t)
-			w.server.SetServed("widgets", true)
-			create(t, w.objects("widgets"), "a", "x")
-			w.service("m", "True")
-			f := w.follow(metric, nil)
-			time.Sleep(time.Minute)
-			f.take()
+			w, f := available(t)
 			w.server.Inject(lwtest.Fault{Plural: "widgets", Times: -1,
 				Effect: lwtest.Fail(apierrors.NewServiceUnavailable("the service is down"))})
 			w.service("m", "False")
@@ -130,14 +136,48 @@ func TestCatalogRows(t *testing.T) {
 				t.Error(diff)
 			}
 		},
-		"an APIService moves to another server": func(t *testing.T) {
-			w := aggregated(t)
-			w.server.SetServed("widgets", true)
-			create(t, w.objects("widgets"), "a", "x")
-			w.service("m", "True")
-			f := w.follow(metric, nil)
+		"an APIService is deleted amid a list": func(t *testing.T) {
+			w, f := available(t)
+			for _, verb := range []lwtest.Verb{lwtest.List, lwtest.Stream} {
+				w.server.Inject(lwtest.Fault{Plural: "widgets", Verb: verb, Times: -1, Effect: lwtest.Hang()})
+			}
+			w.server.Error(apierrors.NewResourceExpired("too old"))
+			time.Sleep(time.Second)
+			if err := w.services.Delete(lw.Key{Name: "v1." + metric.Group}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Hour)
+			f.is(t, true, "no APIService serves metrics.example.com/v1", 1)
+			if calls := f.take(); len(calls) > 0 {
+				t.Errorf("calls: %v", calls)
+			}
+		},
+		"one of several servers does not discover it for half a minute": func(t *testing.T) {
+			w, f := undiscovered(t, `{"items":[]}`)
+			time.Sleep(30 * time.Second)
+			w.server.Clear()
+			w.discover("")
 			time.Sleep(time.Minute)
-			f.take()
+			f.is(t, true, "", 1)
+			if calls := f.take(); len(calls) > 0 {
+				t.Errorf("calls: %v", calls)
+			}
+		},
+		"what discovery has of its group is stale": func(t *testing.T) {
+			w, f := undiscovered(t,
+				`{"items":[{"metadata":{"name":"example.com"},"versions":[{"version":"v1","freshness":"Stale"}]}]}`)
+			time.Sleep(10 * time.Minute)
+			f.is(t, true, "", 1)
+			w.server.Clear()
+			w.discover("")
+			time.Sleep(2 * time.Minute)
+			f.is(t, true, "", 1)
+			if calls := f.take(); len(calls) > 0 {
+				t.Errorf("calls: %v", calls)
+			}
+		},
+		"an APIService moves to another server": func(t *testing.T) {
+			w, f := available(t)
 			before := f.Status().ListCauses["moved"]
 			w.service("other", "True")
 			time.Sleep(10 * time.Second)
@@ -310,6 +350,21 @@ func TestCatalogRows(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { synctest.Test(t, row) })
 	}
+}
+
+// undiscovered is a program without rights whose kind has the object a/x, answers 404, and is not in
+// groups, which discovery answers.
+func undiscovered(t *testing.T, groups string) (*world, *follower) {
+	w := newWorld(t)
+	w.forbid("customresourcedefinitions")
+	w.forbid("apiservices")
+	w.run()
+	w.define(widgets)
+	f := w.settled()
+	w.discover(groups)
+	w.server.Inject(lwtest.Fault{Plural: "widgets", Times: -1, Effect: lwtest.Fail(apierrors.NewNotFound(widgetResource, ""))})
+	w.server.Break()
+	return w, f
 }
 
 // A server without aggregated discovery, as before Kubernetes 1.27.

@@ -37,8 +37,9 @@ type discovery struct {
 	etags  map[string]string
 	bodies map[string]map[string][]discovered // of each path, for a 304
 
-	asked time.Time
-	wait  time.Duration
+	asked    time.Time
+	wait     time.Duration
+	answered time.Time // when the question was asked that groups answers
 }
 
 // discovered is one version of a group.
@@ -101,9 +102,9 @@ func (d *discovery) stateOf(n Name, e *entry, made string, polls bool) (s State,
 			made: e.state.made}, polls
 	case e.state.Served || e.state.stand == withheld:
 		if e.missing.IsZero() {
-			e.missing = time.Now()
+			e.missing = d.answered
 		}
-		if time.Since(e.missing) < goneAfter {
+		if d.answered.Sub(e.missing) < goneAfter { // the answer: the present time is no evidence
 			return e.state, true
 		}
 	}
@@ -156,7 +157,7 @@ func (d *discovery) ask(ctx context.Context, names map[Name]*entry) error {
 	if err != nil {
 		return err
 	}
-	d.groups = groups
+	d.groups, d.answered = groups, now
 	d.seq++
 	return nil
 }

@@ -14,9 +14,12 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/request"
 )
 
 // A crd is what a catalog reads of a CustomResourceDefinition.
@@ -75,8 +78,9 @@ func is(all []condition, typ string) condition {
 	return condition{}
 }
 
-// deniedFor is how long a collection is not asked for that may not be read.
-const deniedFor = 5 * time.Minute
+// deniedFor is how long a collection is not asked for that may not be read. With it and pause, an hour
+// has fewer than 360 requests, whatever the first minute brings.
+const deniedFor = 6 * time.Minute
 
 // A feed is one collection of the catalog's evidence. Its informer ends where it may not read, and
 // another one begins later.
@@ -120,11 +124,33 @@ func (c *Catalog) newEvidence() *evidence {
 
 // start starts the informers that are due.
 func (e *evidence) start(ctx context.Context) {
-	begin(ctx, e, &e.crds, func(o *crd) string { return o.Spec.Group })
-	begin(ctx, e, &e.services, func(o *apiService) string { return o.Spec.Group })
+	begin(ctx, e, &e.crds, func(o *crd) string { return o.Spec.Group }, func(ev lw.WatchEvent[*crd]) {
+		if ev.Type == watch.Deleted && ev.Object != nil {
+			e.c.ends(string(ev.Object.UID), ev.ResourceVersion)
+		}
+	})
+	begin(ctx, e, &e.services, func(o *apiService) string { return o.Spec.Group }, func(lw.WatchEvent[*apiService]) {})
 }
 
-func begin[T lw.Object](ctx context.Context, e *evidence, f *feed[T], group func(T) string) {
+// A seen source calls see with each event of a watch, before anybody else has it.
+type seen[T lw.Object] struct {
+	lw.Source[T]
+	see func(lw.WatchEvent[T])
+}
+
+func (s seen[T]) Hints() lw.SourceHints { return lw.HintsOf(s.Source) }
+
+// Reuses is part of [request.Source].
+func (s seen[T]) Reuses(request.Mark) bool { return request.Reuses(s.Source) }
+
+func (s seen[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func(lw.WatchEvent[T]) error) error {
+	return s.Source.Watch(ctx, opts, func(ev lw.WatchEvent[T]) error {
+		s.see(ev)
+		return yield(ev)
+	})
+}
+
+func begin[T lw.Object](ctx context.Context, e *evidence, f *feed[T], group func(T) string, see func(lw.WatchEvent[T])) {
 	f.mu.Lock()
 	refusal := f.refusal
 	f.refusal = nil
@@ -150,7 +176,8 @@ func begin[T lw.Object](ctx context.Context, e *evidence, f *feed[T], group func
 		f.mu.Unlock()
 		e.c.poke()
 	}
-	f.inf = lw.NewInformer(lw.Source[T](&lw.HTTP[T]{URL: f.url, Client: e.client, Kind: f.name}), &opts)
+	src := seen[T]{&lw.HTTP[T]{URL: f.url, Client: e.client, Kind: f.name}, see}
+	f.inf = lw.NewInformer(lw.Source[T](src), &opts)
 	f.byGroup = lw.NewIndex(f.inf, group)
 	ctx, f.stop = context.WithCancel(ctx)
 	inf := f.inf

@@ -7,11 +7,13 @@ import (
 	"net/url"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/decode"
@@ -76,20 +78,43 @@ type gate[T lw.Object] struct {
 	mixed bool
 }
 
-// A memory is what the gate remembers of one reflector. Only its goroutine uses it.
+// A memory is what the gate remembers of one reflector. Only its goroutine uses it, but for failed.
 type memory struct {
 	made    string    // what its last list was of; "": it was empty
 	listed  bool      // that was a list of the server
-	version string    // of that list; "": the catalog has reached it
+	version string    // of that list, or of what was seen since
+	reached string    // the version that the catalog has reached
 	lost    time.Time // since when there is 404; zero: there is none
-	unwake  func()    // nil: no news wakes the reflector
+
+	failed atomic.Bool // news wake the reflector; any goroutine may use it
 }
 
+// outlived reports whether all that was seen is of a definition that is gone, while the present one
+// does not serve the version. What was seen after the end is of the present one: the server has it.
+func (g *gate[T]) outlived(m *memory, s State) bool {
+	return s.stand == withheld && m != nil && m.listed && isDefinition(m.made) && isDefinition(s.made) && m.made != s.made &&
+		g.catalog.endedAfter(g.name, m.made, m.version)
+}
+
+// recall returns the memory of the reflector, or nil in a request of which it says nothing.
 func (g *gate[T]) recall(ctx context.Context) *memory {
 	if request.IsProbe(ctx) || request.PartOf(ctx) != nil {
 		return nil
 	}
-	return request.Recall(ctx, g, func() *memory { return new(memory) })
+	return g.memory(ctx)
+}
+
+func (g *gate[T]) memory(ctx context.Context) *memory {
+	return request.Recall(ctx, g, func() *memory {
+		m, memo := new(memory), request.MemoOf(ctx)
+		_, stop := g.catalog.listen(g.name, func(State) {
+			if m.failed.Load() {
+				memo.Wake()
+			}
+		})
+		memo.AtEnd(stop)
+		return m
+	})
 }
 
 // source returns the source of what is served.
@@ -148,6 +173,15 @@ func (g *gate[T]) Hints() (h lw.SourceHints) {
 	if !now { // they would ask for what is not served
 		h.StillHas, h.Progress = nil, nil
 	}
+	if has := h.StillHas; has != nil {
+		h.StillHas = func(ctx context.Context, obj lw.Meta, version string) (bool, error) {
+			is, err := has(ctx, obj, version)
+			if err == nil && !is && g.replaced(ctx, g.recall(ctx)) {
+				err = fmt.Errorf("kinds: %s is of a definition that is gone: %w", g.name, errors.ErrUnsupported)
+			}
+			return is, err
+		}
+	}
 	if s.stand == served {
 		return h
 	}
@@ -190,6 +224,7 @@ func (g *gate[T]) refusal(s State) error {
 	case s.stand == withheld:
 		return fmt.Errorf("kinds: %s: %s", g.name, s.Why)
 	case s.stand == served && !s.Namespaced && g.opts.Namespace != "":
+		g.catalog.refused(g.name)
 		return fmt.Errorf("kinds: %s: it has no namespaces, and the source is of the namespace %s", g.name, g.opts.Namespace)
 	}
 	return nil
@@ -200,16 +235,16 @@ func (g *gate[T]) List(ctx context.Context, opts metav1.ListOptions,
 	yield func(T, error) error) (meta metav1.ListMeta, err error) {
 	m := g.recall(ctx)
 	for {
-		t := g.begin(ctx, m)
+		t := g.begin(ctx)
 		switch {
-		case t.stand == absent, t.stand == orphaned && (m == nil || !m.listed):
+		case t.stand == absent, t.stand == orphaned && (m == nil || !m.listed), g.outlived(m, t.State):
 			t.stop()
-			if m != nil && m.listed && m.version != "" && isDefinition(m.made) {
-				// What was listed may be of the next definition, of which the catalog has not heard yet.
+			if t.stand != withheld && m != nil && m.listed && m.version != m.reached && isDefinition(m.made) {
+				// What was seen may be of the next definition, of which the catalog has not heard yet.
 				if err := g.catalog.reach(ctx, m.version); err != nil {
 					return meta, err
 				}
-				m.version = ""
+				m.reached = m.version
 				continue
 			}
 			if m == nil {
@@ -228,7 +263,7 @@ func (g *gate[T]) List(ctx context.Context, opts metav1.ListOptions,
 		if err = g.refusal(t.State); err == nil {
 			meta, err = g.list(ctx, t, m, opts, yield)
 		}
-		g.end(t, m, err)
+		g.end(ctx, t, err)
 		return meta, err
 	}
 }
@@ -269,6 +304,12 @@ func (g *gate[T]) list(ctx context.Context, t *turn, m *memory, opts metav1.List
 		m.made, m.listed, m.version = t.made, true, meta.ResourceVersion
 	}
 	return meta, err
+}
+
+// replaced reports whether the definition of what was listed is gone, of which the catalog may not
+// have heard yet.
+func (g *gate[T]) replaced(ctx context.Context, m *memory) bool {
+	return m != nil && isDefinition(m.made) && g.catalog.reach(ctx, "") == nil && g.catalog.Served(g.name).made != m.made
 }
 
 // elsewhere reports whether the kind is another one than at the beginning of t.
@@ -321,9 +362,11 @@ func (g *gate[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func
 		m = &memory{made: g.catalog.Served(g.name).made}
 	}
 	initial := opts.SendInitialEvents != nil && *opts.SendInitialEvents
-	t := g.begin(ctx, m)
+	t := g.begin(ctx)
 	err := g.refusal(t.State)
 	switch {
+	case g.outlived(m, t.State):
+		err = request.ErrMovedUnasked
 	case err != nil:
 	case t.stand == served && (initial || m.made == t.made):
 		err = g.watch(ctx, t, m, opts, initial, yield)
@@ -332,7 +375,7 @@ func (g *gate[T]) Watch(ctx context.Context, opts metav1.ListOptions, yield func
 	default:
 		err = idle(ctx, t, opts)
 	}
-	g.end(t, m, err)
+	g.end(ctx, t, err)
 	return err
 }
 
@@ -372,6 +415,9 @@ func (g *gate[T]) watch(ctx context.Context, t *turn, m *memory, opts metav1.Lis
 			some = true
 			m.lost = time.Time{}
 			err := yield(ev)
+			if err == nil && ev.Type != watch.Bookmark {
+				m.version = ev.ResourceVersion // its object may be of the next definition
+			}
 			if err == nil && ev.InitialEventsEnd {
 				t.then(func() { time.AfterFunc(grace, cancel) })
 				m.made, m.listed, m.version = t.made, true, ev.ResourceVersion
@@ -387,6 +433,9 @@ func (g *gate[T]) watch(ctx context.Context, t *turn, m *memory, opts metav1.Lis
 	})
 	if errors.Is(err, errEarly) {
 		err = nil
+	}
+	if apierrors.IsResourceExpired(err) && g.replaced(ctx, m) {
+		return request.ErrMoved
 	}
 	if !has(t.moved) || ctx.Err() != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -77,8 +79,10 @@ type world struct {
 
 	saw func(path string) // nil, or called at each request
 
-	mu   sync.Mutex
-	urls []string // of all requests
+	mu     sync.Mutex
+	urls   []string      // of all requests
+	groups string        // "", or what discovery answers at /apis
+	late   time.Duration // how long that takes
 }
 
 // A tester is a testing.T or a rapid.T.
@@ -91,11 +95,27 @@ type tester interface {
 func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 	w.mu.Lock()
 	w.urls = append(w.urls, r.URL.Path)
+	groups, late := w.groups, w.late
 	w.mu.Unlock()
+	if r.URL.Path == "/apis" {
+		time.Sleep(late)
+	}
 	if w.saw != nil {
 		w.saw(r.URL.Path)
 	}
+	if groups != "" && r.URL.Path == "/apis" {
+		kind := []string{"application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"}
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": kind},
+			Body: io.NopCloser(strings.NewReader(groups))}, nil
+	}
 	return w.server.Client().Transport.RoundTrip(r)
+}
+
+// discover has discovery answer groups, or what is true if that is "".
+func (w *world) discover(groups string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.groups = groups
 }
 
 // asked returns how many requests there were of paths with part.
@@ -113,6 +133,38 @@ func (w *world) asked(part string) (n int) {
 func newWorld(t *testing.T, more ...lwtest.Resource) *world {
 	return (&world{t: t, server: lwtest.NewServer(t, append(lwtest.Definitions(), more...)...)}).start(t)
 }
+
+// start makes what follows the server until the test ends.
+func (w *world) start(t *testing.T) *world {
+	w.begin(t.Context())
+	t.Cleanup(w.stop)
+	return w
+}
+
+// begin makes what follows the server.
+func (w *world) begin(ctx context.Context) {
+	w.crds = lwtest.Objects[*unstructured.Unstructured](w.server, "customresourcedefinitions")
+	w.services = lwtest.Objects[*unstructured.Unstructured](w.server, "apiservices")
+	w.catalog = kinds.New(w.server.URL(), &http.Client{Transport: w})
+	var cancel context.CancelFunc
+	w.ctx, cancel = context.WithCancel(ctx)
+	w.stop = func() { cancel(); w.running.Wait() }
+}
+
+// put creates or replaces a definition.
+func (w *world) put(o *unstructured.Unstructured) {
+	w.t.Helper()
+	_, err := w.crds.Create(o)
+	if apierrors.IsAlreadyExists(err) {
+		_, err = w.crds.Update(o)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// remove deletes a definition of a bare server.
+func (w *world) remove(s spec) { w.undefine(s) }
 
 // run runs the catalog.
 func (w *world) run() {

@@ -3,7 +3,7 @@ package kinds_test
 import (
 	"context"
 	"errors"
-	"net/http"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -72,7 +72,7 @@ func TestRows(t *testing.T) {
 			w.define(spec{plural: "gadgets", kind: "Widget", versions: "v1"})
 			f := w.follow(kinds.Name{Group: group, Version: "v1", Resource: "gadgets"}, nil)
 			time.Sleep(time.Second)
-			f.is(t, true, `the names of the CRD gadgets.example.com are not accepted: KindConflict: "Widget" is already in use`, 0)
+			f.is(t, true, `the names of the CRD gadgets.example.com are not accepted: ListKindConflict: "WidgetList" is already in use`, 0)
 		},
 		"once established, names not accepted": func(t *testing.T) {
 			w := bare(t)
@@ -283,6 +283,18 @@ func TestRows(t *testing.T) {
 			}
 			f.quiet(t)
 		},
+		"made again without its version": func(t *testing.T) {
+			w, f := servedBare(t)
+			w.remove(widgets)
+			w.put(raw(spec{plural: "widgets", kind: "Widget", versions: "v2 -v1"}, "Established=True"))
+			time.Sleep(time.Minute)
+			if s := f.Status(); s.Objects != 0 || s.Failures == 0 || !strings.Contains(s.Err.Error(), "serves v2 only") {
+				t.Errorf("%d objects of a definition that is gone, %v", s.Objects, s.Err)
+			}
+			if diff := cmp.Diff([]string{"delete x"}, f.take()); diff != "" {
+				t.Error(diff)
+			}
+		},
 		"made again, objects left in the storage": func(t *testing.T) {
 			w, f := servedBare(t)
 			w.remove(widgets)
@@ -304,6 +316,69 @@ func TestRows(t *testing.T) {
 			if diff := cmp.Diff([]string{"add x", "delete x"}, f.take()); diff != "" {
 				t.Error(diff)
 			}
+			f.quiet(t)
+		},
+		"made again amid a watch that goes on, and the catalog hears of it late": func(t *testing.T) {
+			// A server without a cache of its storage goes on with the watch of the definition before.
+			w := newWorld(t, lwtest.Resource{Group: group, Plural: "stored", Kind: "Widget"})
+			w.run()
+			w.define(widgets)
+			stored := w.objects("stored")
+			create(t, stored, "a", "x")
+			f := w.follow(widgetName, &kinds.SourceOptions[*widget]{Make: func(kinds.State) lw.Source[*widget] { return stored.Source() }})
+			w.server.Inject(lwtest.Fault{Verb: lwtest.Watch, Plural: "customresourcedefinitions", Times: -1, Effect: lwtest.Slow(3 * time.Second)})
+			w.server.Cut()
+			time.Sleep(time.Minute)
+			if err := stored.Delete(lw.Key{Namespace: "a", Name: "x"}); err != nil {
+				t.Fatal(err)
+			}
+			w.undefine(widgets)
+			w.define(widgets)
+			create(t, stored, "a", "y")
+			time.Sleep(5500 * time.Millisecond) // the catalog knows of the end alone, and the watch has had its grace
+			if diff := cmp.Diff([]string{"add x", "add y", "delete x"}, f.take()); diff != "" {
+				t.Error(diff)
+			}
+			time.Sleep(time.Minute)
+			if calls := f.take(); len(calls) > 0 {
+				t.Errorf("calls: %v", calls)
+			}
+		},
+		"made again with another scope": func(t *testing.T) {
+			w := newWorld(t)
+			w.run()
+			w.define(widgets)
+			var made follower // notes the scopes
+			w.follow(widgetName, &kinds.SourceOptions[*widget]{Make: func(s kinds.State) lw.Source[*widget] {
+				made.note(&made.calls, fmt.Sprint("namespaced: ", s.Namespaced))
+				return &lw.HTTP[*widget]{URL: w.server.URL() + "/apis/example.com/v1/widgets", Client: w.server.Client()}
+			}})
+			time.Sleep(time.Second)
+			w.undefine(widgets)
+			w.define(spec{plural: "widgets", kind: "Widget", versions: "v1", cluster: true})
+			time.Sleep(time.Minute)
+			if diff := cmp.Diff([]string{"namespaced: false", "namespaced: true"}, made.take()); diff != "" {
+				t.Error(diff)
+			}
+		},
+		"made again amid the first list": func(t *testing.T) {
+			w := newWorld(t)
+			w.run()
+			f := w.followWith(widgetName, nil, lw.Options{List: lw.ListPages}, nil)
+			time.Sleep(time.Minute)
+			w.server.Inject(lwtest.Fault{Plural: "widgets", Times: 1, Effect: lwtest.Hang()})
+			w.define(widgets)
+			time.Sleep(100 * time.Millisecond)
+			relist := make(chan struct{}) // in which the catalog sees both at once
+			w.server.Inject(lwtest.Fault{Verb: lwtest.Watch, Plural: "customresourcedefinitions", Effect: lwtest.Fail(apierrors.NewResourceExpired("too old"))})
+			w.server.Inject(lwtest.Fault{Verb: lwtest.List, Plural: "customresourcedefinitions", Effect: lwtest.Until(relist)})
+			w.server.Cut()
+			time.Sleep(10 * time.Second)
+			w.undefine(widgets)
+			w.define(widgets)
+			create(t, w.objects("widgets"), "a", "y")
+			close(relist)
+			within(t, 200*time.Millisecond, "the object", func() bool { return f.Status().Objects == 1 })
 			f.quiet(t)
 		},
 		"gone amid the first list": func(t *testing.T) {
@@ -448,38 +523,6 @@ func TestRows(t *testing.T) {
 		t.Run(name, func(t *testing.T) { synctest.Test(t, row) })
 	}
 }
-
-// start makes what follows the server until the test ends.
-func (w *world) start(t *testing.T) *world {
-	w.begin(t.Context())
-	t.Cleanup(w.stop)
-	return w
-}
-
-// begin makes what follows the server.
-func (w *world) begin(ctx context.Context) {
-	w.crds = lwtest.Objects[*unstructured.Unstructured](w.server, "customresourcedefinitions")
-	w.services = lwtest.Objects[*unstructured.Unstructured](w.server, "apiservices")
-	w.catalog = kinds.New(w.server.URL(), &http.Client{Transport: w})
-	var cancel context.CancelFunc
-	w.ctx, cancel = context.WithCancel(ctx)
-	w.stop = func() { cancel(); w.running.Wait() }
-}
-
-// put creates or replaces a definition.
-func (w *world) put(o *unstructured.Unstructured) {
-	w.t.Helper()
-	_, err := w.crds.Create(o)
-	if apierrors.IsAlreadyExists(err) {
-		_, err = w.crds.Update(o)
-	}
-	if err != nil {
-		w.t.Fatal(err)
-	}
-}
-
-// remove deletes a definition of a bare server.
-func (w *world) remove(s spec) { w.undefine(s) }
 
 // served returns an informer of a kind that is served, with the object a/x.
 func served(t *testing.T, s spec) (*world, *follower) {

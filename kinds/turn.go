@@ -14,7 +14,6 @@ type turn struct {
 	State
 	moved chan struct{} // closed when the kind is not as it was
 	stop  func()        // nobody is called any more
-	memo  *request.Memo // of the reflector that asks, or nil
 
 	mu     sync.Mutex
 	news   bool // guarded by mu, as those below
@@ -23,15 +22,10 @@ type turn struct {
 }
 
 // begin begins a request. Its end must be called, or stop.
-func (g *gate[T]) begin(ctx context.Context, m *memory) *turn {
+func (g *gate[T]) begin(ctx context.Context) *turn {
 	t := &turn{moved: make(chan struct{})}
-	if m != nil {
-		if m.unwake != nil {
-			m.unwake()
-			m.unwake = nil
-		}
-		t.memo = request.MemoOf(ctx)
-		t.memo.Stir()
+	if m := g.memory(ctx); m != nil {
+		m.failed.Store(false)
 	}
 	t.mu.Lock() // until State is set
 	defer t.mu.Unlock()
@@ -68,16 +62,17 @@ func (t *turn) then(f func()) {
 }
 
 // end ends the turn. After a failure the next news ends the pause of the reflector.
-func (g *gate[T]) end(t *turn, m *memory, err error) {
-	t.stop()
-	if err == nil || t.memo == nil || errors.Is(err, request.ErrMoved) || errors.Is(err, request.ErrUnasked) {
+func (g *gate[T]) end(ctx context.Context, t *turn, err error) {
+	defer t.stop()
+	m := g.memory(ctx)
+	if err == nil || m == nil || errors.Is(err, request.ErrMoved) || errors.Is(err, request.ErrUnasked) {
 		return
 	}
-	_, m.unwake = g.catalog.listen(g.name, func(State) { t.memo.Wake() })
+	m.failed.Store(true)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.news { // during the request
-		t.memo.Wake()
+		request.MemoOf(ctx).Wake()
 	}
 }
 

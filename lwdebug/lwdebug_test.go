@@ -3,13 +3,16 @@ package lwdebug_test
 import (
 	"bufio"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"encoding/xml"
 	"expvar"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -17,10 +20,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/verify/rig"
 	"github.com/go-lw/lw/lwdebug"
+	"github.com/go-lw/lw/lwtest"
 )
 
 var _ expvar.Var = lwdebug.Var(nil)
@@ -244,6 +249,50 @@ func TestBoardShowsIndexes(t *testing.T) {
 			if !strings.Contains(in, want) {
 				t.Errorf("there is no %q in %s", want, in)
 			}
+		}
+	})
+}
+
+// The board says what fills a limit, by namespace, what was let go, and what that costs.
+func TestBoardShowsALimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b lw.Board
+		s := lwtest.NewServer(t, lwtest.Resource{Plural: "maps", Kind: "Map"})
+		maps := lwtest.Objects[*unstructured.Unstructured](s, "maps")
+		for i := range 12 {
+			noise := make([]byte, 4<<10)
+			_, _ = rand.NewChaCha8([32]byte{byte(i)}).Read(noise)
+			rig.Must[*unstructured.Unstructured](t)(maps.Create(&unstructured.Unstructured{Object: map[string]any{
+				"apiVersion": "v1", "kind": "Map", "metadata": map[string]any{"namespace": fmt.Sprint("team-", i), "name": "m"},
+				"data": map[string]any{"noise": base64.StdEncoding.EncodeToString(noise)},
+			}}))
+		}
+		limit := &lw.PackLimit{Bytes: 24 << 10}
+		inf := lw.NewInformer(lw.Pack(maps.Source(), lw.PackOptions{Limit: limit}), &lw.Options{Board: &b})
+		defer rig.Begin(t, inf)()
+		for range 2 {
+			runtime.GC() // nobody has what the list has brought
+		}
+		for _, p := range inf.Store().List() {
+			p.Open()
+		}
+		u := inf.Status().Packed
+		if u.LetGo == 0 || u.Requests == 0 || len(u.Largest) != 12 {
+			t.Fatalf("the status has %+v", u)
+		}
+		text, page := lwdebug.Var(&b).String(), body(t, askBoard(&b, "GET", "/?format=html"))
+		for want, in := range map[string]string{
+			fmt.Sprintf(`"packed":{"limit_bytes":24576,"bytes":%d,"let_go":%d,"requests":%d,"gone":0,"failed":0,"namespaces":[{"namespace":%q,`,
+				u.Bytes, u.LetGo, u.Requests, u.Largest[0].Namespace): text,
+			`"total_namespaces":12`: text, " of a limit of 24 KiB.": page, fmt.Sprintf("%d objects let go, %d requests for such.", u.LetGo, u.Requests): page,
+			"<dt>" + u.Largest[9].Namespace + "</dt>": page, "And 2 namespaces more.": page,
+		} {
+			if !strings.Contains(in, want) {
+				t.Errorf("there is no %q in %s", want, in)
+			}
+		}
+		if strings.Contains(page, u.Largest[10].Namespace+"</dt>") {
+			t.Error("the page has more namespaces than the largest")
 		}
 	})
 }

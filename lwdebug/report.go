@@ -45,7 +45,7 @@ func reportOf(name string, s lw.Status, now time.Time) board.Informer {
 		},
 		Events: sum(s.Events), EventsBy: countsOf(s.Events),
 		Relists: sum(s.ListCauses) - s.ListCauses["first"], ListsBy: countsOf(s.ListCauses), Undecoded: s.Undecoded, BackoffSeconds: board.Seconds(s.Backoff),
-		Epochs: s.Epoch,
+		Epochs: s.Epoch, Packed: packedOf(s.Packed),
 	}
 	for _, by := range slices.Sorted(maps.Keys(s.BehindCount)) {
 		b := board.Delay{By: by, Count: s.BehindCount[by]}
@@ -66,6 +66,18 @@ func reportOf(name string, s lw.Status, now time.Time) board.Informer {
 		}
 	}
 	return r
+}
+
+func packedOf(u *lw.PackUsage) *board.Packed {
+	if u == nil {
+		return nil
+	}
+	p := &board.Packed{Limit: u.Limit, Bytes: u.Bytes, LetGo: u.LetGo, Requests: u.Requests, Gone: u.Gone, Failed: u.Failed,
+		Namespaces: []board.Share{}, TotalNamespaces: len(u.Largest)}
+	for _, s := range u.Largest[:min(len(u.Largest), board.MaxShares)] {
+		p.Namespaces = append(p.Namespaces, board.Share{Namespace: s.Namespace, Objects: s.Objects, Bytes: s.Bytes, LetGo: s.LetGo})
+	}
+	return p
 }
 
 // countsOf returns the counts that are not zero.

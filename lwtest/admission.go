@@ -16,8 +16,45 @@ type Admission struct {
 	Subresource string         // "status", or "" for the object itself
 	Object      runtime.Object // nil for a Delete
 	Old         runtime.Object // nil for a Create
-	UserAgent   string         // "" for a write of the test itself
-	DryRun      bool
+	// Name is that of the request. It is "" for a Create whose name comes from generateName.
+	Name      string
+	UserAgent string // "" for a write of the test itself
+	User      User   // see WithUser
+	DryRun    bool
+	// Options are the CreateOptions, UpdateOptions or DeleteOptions of the request.
+	Options runtime.Object
+
+	warn func(text string)
+}
+
+// Warn adds a warning to the answer of the write, as an admission webhook does. It must be called
+// before the function that was given the Admission returns, and by one goroutine at a time.
+func (a Admission) Warn(text string) {
+	if a.warn != nil {
+		a.warn(text)
+	}
+}
+
+// A User is who makes a request.
+type User struct {
+	Username string
+	UID      string
+	Groups   []string
+	Extra    map[string][]string
+}
+
+type userKey struct{}
+
+// WithUser returns a context of requests of u. A handler that authenticates gives it to the request
+// before [Server.ServeHTTP] does; then it is the User of an [Admission].
+func WithUser(ctx context.Context, u User) context.Context {
+	return context.WithValue(ctx, userKey{}, u)
+}
+
+// UserOf returns the user that WithUser has put into ctx, or the zero User.
+func UserOf(ctx context.Context) User {
+	u, _ := ctx.Value(userKey{}).(User)
+	return u
 }
 
 // extend gives the engine of writes what the Resource says of its objects.
@@ -27,7 +64,7 @@ func (r Resource) extend(k *registry.Kind) {
 	}
 	if r.Default != nil {
 		k.Mutate = func(ctx context.Context, a *registry.Admission) error {
-			open, err := admissionOf(k, a)
+			open, err := admissionOf(ctx, k, a)
 			if err == nil {
 				err = r.Default(ctx, open)
 			}
@@ -39,7 +76,7 @@ func (r Resource) extend(k *registry.Kind) {
 	}
 	if r.Validate != nil {
 		k.Admit = func(ctx context.Context, a *registry.Admission) error {
-			open, err := admissionOf(k, a)
+			open, err := admissionOf(ctx, k, a)
 			if err == nil {
 				err = r.Validate(ctx, open)
 			}
@@ -48,8 +85,11 @@ func (r Resource) extend(k *registry.Kind) {
 	}
 }
 
-func admissionOf(k *registry.Kind, a *registry.Admission) (out Admission, err error) {
-	out = Admission{Verb: Verb(a.Verb), Subresource: a.Subresource, UserAgent: a.UserAgent, DryRun: a.DryRun}
+func admissionOf(ctx context.Context, k *registry.Kind, a *registry.Admission) (out Admission, err error) {
+	out = Admission{
+		Verb: Verb(a.Verb), Subresource: a.Subresource, Name: a.Name, UserAgent: a.UserAgent, User: UserOf(ctx), DryRun: a.DryRun,
+		Options: a.Options, warn: a.Warn,
+	}
 	if out.Object, err = k.Open(a.Object); err == nil {
 		out.Old, err = k.Open(a.Old)
 	}

@@ -384,9 +384,9 @@ func TestBrokenSources(t *testing.T) {
 
 // finds fails t unless the check finds what is broken, and says it: says is a regular expression.
 //
-// A run draws a hundred histories, with -short twenty: whether one of these meets what is broken, and
-// by what that is found, is up to chance. Of some runs one must find what the subject is named for,
-// which most do.
+// A run draws a hundred histories, with -short twenty: whether one of these meets what is broken,
+// and by what that is found, is up to chance. Of some runs one must find what the subject is named
+// for, which most do.
 func finds(t *testing.T, says string, spoil func(lwtest.Subject[*Widget]) lwtest.Subject[*Widget]) {
 	t.Helper()
 	want := regexp.MustCompile("lwtest: .*(" + says + ")")

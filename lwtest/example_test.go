@@ -3,6 +3,8 @@ package lwtest_test
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -10,6 +12,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/lwtest"
@@ -139,6 +142,94 @@ func ExampleWritten() {
 	// 409 Conflict
 }
 
+// A schedule gives each object the same fault, whatever the order of the requests.
+func ExampleChoose() {
+	server := lwtest.StartServer(lwtest.Resource{Group: "example.com", Plural: "jobs", Kind: "Job"})
+	defer server.Close()
+	busy := apierrors.NewTooManyRequests("later", 1)
+	server.Inject(lwtest.Fault{Verb: lwtest.Create, Times: -1, Effect: lwtest.Choose(func(r lwtest.Request) lwtest.Effect {
+		switch name := r.Meta.Name; {
+		case r.UserAgent != "program":
+			return lwtest.Effect{}
+		case name == "a":
+			return lwtest.All(lwtest.Delay(time.Millisecond), lwtest.Fail(busy))
+		case name == "b":
+			return lwtest.Written(lwtest.Reset())
+		}
+		return lwtest.Effect{}
+	})})
+	url := lwtest.Objects[*Job](server, "jobs").URL("default")
+	for _, name := range []string{"b", "a", "c"} {
+		r, err := http.NewRequest("POST", url, strings.NewReader(`{"metadata":{"name":"`+name+`"}}`))
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		r.Header.Set("User-Agent", "program")
+		resp, err := server.Client().Do(r)
+		if err != nil {
+			fmt.Println(name, "no answer")
+			continue
+		}
+		fmt.Println(name, resp.Status)
+		_ = resp.Body.Close()
+	}
+	// Output:
+	// b no answer
+	// a 429 Too Many Requests
+	// c 201 Created
+}
+
+// A cache that is a second behind shows what a controller does about its own writes, and a watch
+// that breaks in time what it does about a gap.
+func ExampleTrail() {
+	test := func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			server := lwtest.NewServer(t, lwtest.Resource{Group: "example.com", Plural: "jobs", Kind: "Job"})
+			server.Inject(lwtest.Fault{Verb: lwtest.Watch, Times: 3, Effect: lwtest.All(
+				lwtest.Trail(time.Second), lwtest.BreakIn(time.Minute),
+			)})
+			// start the controller, and write what it acts on
+		})
+	}
+	_ = test // func TestBehind(t *testing.T)
+}
+
+// A conflict comes of somebody else's write, which every watch sees.
+func ExampleOvertake() {
+	server := lwtest.StartServer(lwtest.Resource{Group: "example.com", Plural: "jobs", Kind: "Job"})
+	defer server.Close()
+	jobs := lwtest.Objects[*Job](server, "jobs")
+	job, err := jobs.Create(newJob(key("a"), 1))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	server.Inject(lwtest.Fault{Verb: lwtest.Update, Effect: lwtest.Overtake()})
+	for range 2 {
+		body := fmt.Sprintf(`{"apiVersion":"example.com/v1","kind":"Job","metadata":{"name":"a","resourceVersion":%q},"spec":{"size":2}}`,
+			job.ResourceVersion)
+		r, err := http.NewRequest("PUT", jobs.URL("default")+"/a", strings.NewReader(body))
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		resp, err := server.Client().Do(r)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(resp.Status)
+		_ = resp.Body.Close()
+		if job, err = jobs.Get(key("a")); err != nil { // what the controller reads before it tries again
+			fmt.Println(err)
+		}
+	}
+	// Output:
+	// 409 Conflict
+	// 200 OK
+}
+
 // The garbage collector acts when it is told to, one object at a time.
 func ExampleServer_Collect() {
 	server := lwtest.StartServer(lwtest.Resource{Group: "example.com", Plural: "jobs", Kind: "Job"})
@@ -164,4 +255,30 @@ func ExampleServer_Collect() {
 	// Output:
 	// delete jobs default/b
 	// delete jobs default/c
+}
+
+// A handler in front of the server says who makes a request, and Validate lets some users in.
+func ExampleWithUser() {
+	server := lwtest.StartServer(lwtest.Resource{Group: "example.com", Plural: "jobs", Kind: "Job",
+		Validate: func(_ context.Context, a lwtest.Admission) error {
+			if a.User.Username == "" { // the program itself
+				return nil
+			}
+			return apierrors.NewForbidden(schema.GroupResource{Group: "example.com", Resource: "jobs"}, a.Name,
+				fmt.Errorf("%s may not %s", a.User.Username, a.Verb))
+		}})
+	defer server.Close()
+	front := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		user := lwtest.User{Username: r.Header.Get("Impersonate-User")}
+		server.ServeHTTP(w, r.WithContext(lwtest.WithUser(r.Context(), user)))
+	})
+	if _, err := lwtest.Objects[*Job](server, "jobs").Create(newJob(key("a"), 1)); err != nil {
+		fmt.Println(err)
+	}
+	r := httptest.NewRequest("DELETE", "/apis/example.com/v1/namespaces/default/jobs/a", nil)
+	r.Header.Set("Impersonate-User", "eve")
+	w := httptest.NewRecorder()
+	front.ServeHTTP(w, r)
+	fmt.Println(w.Code, strings.Contains(w.Body.String(), "eve may not delete"))
+	// Output: 403 true
 }

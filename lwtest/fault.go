@@ -25,7 +25,7 @@ type Fault struct {
 }
 
 // An Effect is what a fault does to a request. The functions of this package that return an Effect
-// make them.
+// make them; [All] makes one of several, and [Choose] decides for each request.
 type Effect struct{ do apiserver.Effect }
 
 // Inject adds a fault for future requests.
@@ -81,6 +81,35 @@ func Until(released <-chan struct{}) Effect { return Effect{apiserver.Until(rele
 // as usual.
 func Written(e Effect) Effect { return Effect{apiserver.Written(e.do)} }
 
+// All is several effects on one request: All(Trail(d), CutIn(t)) is a watch that lags, and ends. Its
+// waits add up. Where more than one answers in place of the server, the first one counts; where more
+// than one ends a watch after a time, the earliest.
+func All(effects ...Effect) Effect {
+	var all []apiserver.Effect
+	for _, e := range effects {
+		all = append(all, e.do)
+	}
+	return Effect{apiserver.All(all...)}
+}
+
+// Choose has f decide about each request, and so makes a schedule: with Times: -1 one Fault gives
+// every request its own effect, by its number, its object, or a seed. The zero Effect leaves a
+// request as it is. Like a Match, f is called in the request's goroutine, and by several at once.
+func Choose(f func(r Request) Effect) Effect {
+	return Effect{apiserver.Choose(func(r apiserver.Request) apiserver.Effect { return f(requestOf(r)).do })}
+}
+
+// Overtake has somebody else write the object first: an annotation comes and goes before an update,
+// a patch or a delete. So a write with a resourceVersion meets the conflict that a real server
+// answers when two write at once, with the two events that a watch then sees. A Resource's Default
+// and Validate are not asked about them.
+func Overtake() Effect { return Effect{apiserver.Overtake} }
+
+// Trail has each event of a watch, and of a streamed list, come d late. Unlike those of [Slow], the
+// delays do not add up: a watch that is a second late is so after 20 events too. [Lag] is what lists
+// have.
+func Trail(d time.Duration) Effect { return Effect{apiserver.Trail(d)} }
+
 // Slow waits for d before each object of a list and before each event of a watch.
 func Slow(d time.Duration) Effect {
 	return Effect{apiserver.On(func(apiserver.Unit) bool { return true }, apiserver.Wait(d))}
@@ -107,6 +136,18 @@ func BreakAfter(n int) Effect { return Effect{apiserver.At(n, apiserver.Break)} 
 
 // StallAfter sends nothing more after n objects or events, and leaves the connection open.
 func StallAfter(n int) Effect { return Effect{apiserver.At(n, apiserver.Stall)} }
+
+// CutIn ends a watch cleanly, d after it has begun. What [Trail] holds back then never comes.
+func CutIn(d time.Duration) Effect { return Effect{apiserver.In(d, apiserver.Cut)} }
+
+// BreakIn breaks the connection of a watch d after it has begun, amid an event.
+func BreakIn(d time.Duration) Effect { return Effect{apiserver.In(d, apiserver.Break)} }
+
+// ErrorIn ends a watch d after it has begun by an ERROR event with err, such as NewResourceExpired.
+// If d is 0, nothing comes before it.
+func ErrorIn(d time.Duration, err error) Effect {
+	return Effect{apiserver.In(d, apiserver.Error(err))}
+}
 
 // Spoil replaces a member of an object by a JSON value that does not fit its type: Spoil(0,
 // "spec.size", `"big"`). The object is the one after n others. The value "" removes the member.

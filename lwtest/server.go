@@ -17,7 +17,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // A Resource is a type of objects that a [Server] serves.
@@ -55,6 +54,21 @@ type Resource struct {
 	// Grace is for Pods: a deleted one that is on a node and has not ended stays for its kubelet until
 	// a deletion with gracePeriodSeconds=0, as on a real server. Without it a Pod is gone at once.
 	Grace bool
+	// Linger is how long a Pod with Grace that is gone at once is there before, with its
+	// deletionTimestamp. A real server writes that to etcd first, and clients rely on seeing it.
+	Linger time.Duration
+	// Ends is for Namespaces: they have the finalizer and the phase of a real server's, and a deleted
+	// one is Terminating until a client takes the finalizer away at /finalize, as the namespace
+	// controller of a cluster does. A request that creates an object of any other Resource needs its
+	// Namespace then, which must not be Terminating. Without it a namespace need not exist.
+	Ends bool
+	// Review says that the objects are questions, such as SubjectAccessReviews. Clients may create
+	// them, and nothing else. The answer is what Default makes of the object, which needs no name and
+	// is not stored.
+	Review bool
+	// Token is for ServiceAccounts: it makes the tokens that requests to their subresource token are
+	// answered with. An error that is no APIStatus is an answer 500. Nil: there is no such subresource.
+	Token func(ctx context.Context, r TokenRequest) (string, error)
 	// Fields are the paths that field selectors may use, such as spec.nodeName. metadata.name and
 	// metadata.namespace may always be used.
 	Fields []string
@@ -72,6 +86,21 @@ type Resource struct {
 	// Validate refuses a write by an error: an APIStatus is sent as it is, and any other is Invalid
 	// with the causes of a field.ErrorList.ToAggregate. It may change nothing.
 	Validate func(ctx context.Context, a Admission) error
+
+	// Table makes the table that kubectl shows of an object: its columns, and one row, of which the
+	// cells count. It is given an object that has no more than its kind where there is no row. Nil: the
+	// columns are the name and the age.
+	Table func(obj runtime.Object) (*metav1.Table, error)
+
+	// Define is for the CustomResourceDefinitions of [Definitions]: it is given a definition, and
+	// the resource that it defines, in the version that is stored, with the other ones in Versions.
+	// What it sets of Default, Validate, ValidateName, Convert and Table counts, for all versions:
+	// an object says by its apiVersion which one it is of. An object that was stored by an earlier
+	// definition goes through Convert as well when it is read, also if its version is the one that
+	// is wanted. Define is called again when the definition has changed, by the goroutine of that
+	// write, and must not write itself. Nil: the objects have neither defaults nor rules, as
+	// Definitions says.
+	Define func(definition *unstructured.Unstructured, r Resource) Resource
 
 	defines bool // see Definitions
 }
@@ -130,23 +159,24 @@ const window = 10_000
 // StartServer is NewServer for a program that is no test, such as a demonstration. Close the server
 // when it is not needed any more.
 func StartServer(resources ...Resource) *Server {
-	opts := apiserver.Options{Window: window}
+	opts := apiserver.Options{Window: window, Username: func(ctx context.Context) string { return UserOf(ctx).Username }}
 	for _, r := range resources {
 		res := apiserver.Resource{
-			Group: r.Group, Version: r.Version, Resource: r.Plural, Kind: r.Kind, ShortNames: r.ShortNames, Cluster: r.Cluster, Custom: !registry.BuiltIn(r.Group), Status: r.Status, Grace: r.Grace, Fields: r.Fields,
+			Group: r.Group, Version: r.Version, Resource: r.Plural, Kind: r.Kind, ShortNames: r.ShortNames, Cluster: r.Cluster, Custom: !registry.BuiltIn(r.Group), Status: r.Status, Grace: r.Grace, Linger: r.Linger, Ends: r.Ends, Review: r.Review, Fields: r.Fields,
 			Versions: r.Versions, Schema: r.Schema, Managed: r.Managed, Versioned: r.Versioned, Extend: r.extend, Defines: r.defines,
 		}
 		if r.Convert != nil {
-			res.Convert = func(data []byte, version string) ([]byte, error) {
-				obj := &unstructured.Unstructured{}
-				if err := obj.UnmarshalJSON(data); err != nil {
-					return nil, err
-				}
-				if err := r.Convert(obj, version); err != nil {
-					return nil, err
-				}
-				obj.SetAPIVersion(schema.GroupVersion{Group: r.Group, Version: version}.String())
-				return obj.MarshalJSON()
+			res.Convert = r.convert
+		}
+		if r.Table != nil {
+			res.Table = r.table
+		}
+		if r.Define != nil {
+			res.Define = r.define
+		}
+		if r.Token != nil {
+			res.Token = func(ctx context.Context, of *registry.TokenRequest) (string, error) {
+				return r.Token(ctx, tokenRequestOf(of))
 			}
 		}
 		if r.Scale {
@@ -285,6 +315,14 @@ func (c *Collection[T]) Delete(key lw.Key) error {
 // Get returns an object. It fails with NotFound.
 func (c *Collection[T]) Get(key lw.Key) (T, error) { return c.decode(c.collection.Get(key)) }
 
+// ChangedSince reports whether an object was created, updated or deleted after a resource version,
+// such as [Server.ResourceVersion] was. What depends on the objects need not be made again until
+// then. It is true, too, of what is no resource version, or an old one.
+func (c *Collection[T]) ChangedSince(resourceVersion string) bool {
+	version, err := strconv.ParseUint(resourceVersion, 10, 64)
+	return err != nil || c.collection.ChangedSince(version)
+}
+
 // All yields the objects as they were when the loop began, in the order of their keys. It panics if
 // one of them cannot be decoded into a T.
 func (c *Collection[T]) All() iter.Seq[T] {
@@ -332,14 +370,21 @@ type Request struct {
 	// Subresource is "status", or "" for the object itself.
 	Subresource string
 	Options     metav1.ListOptions // for List, Watch, Stream and DeleteCollection
+	UserAgent   string
+	Username    string // see WithUser
 	Time        time.Time
 	Code        int // the HTTP status of the answer; 0 until there is one
+
+	// Meta is the metadata in the body of a Create, an Update or a Patch, for the functions of a
+	// Fault alone: the name or the generateName of what is created, the resourceVersion that a
+	// conflict would be about. It must not be changed. Nil: there is none, or it cannot be read.
+	Meta *metav1.ObjectMeta
 }
 
 func requestOf(r apiserver.Request) Request {
 	return Request{
 		Verb: Verb(r.Verb), Group: r.Group, Plural: r.Resource, Namespace: r.Namespace, Name: r.Name, Subresource: r.Subresource,
-		Options: r.Options, Time: r.Time, Code: r.Code,
+		Options: r.Options, UserAgent: r.UserAgent, Username: r.Username, Time: r.Time, Code: r.Code, Meta: r.Meta,
 	}
 }
 

@@ -6,11 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -193,19 +196,30 @@ func TestFaults(t *testing.T) {
 		"another request": {lwtest.Fault{
 			Match: func(r lwtest.Request) bool { return r.Options.Limit > 0 }, Effect: lwtest.Hang(),
 		}, "2 objects"},
-		"skipped":      {lwtest.Fault{Skip: 1, Effect: lwtest.Hang()}, "2 objects"},
-		"a proxy":      {lwtest.Fault{Effect: lwtest.Reply(502, "text/html", "<html>")}, "502"},
-		"reset":        {lwtest.Fault{Effect: lwtest.Reset()}, "an error"},
-		"hang":         {lwtest.Fault{Effect: lwtest.Hang()}, "no answer after 10s"},
-		"delay":        {lwtest.Fault{Effect: lwtest.Delay(2 * time.Second)}, "2 objects after 2s"},
-		"slow":         {lwtest.Fault{Effect: lwtest.Slow(2 * time.Second)}, "2 objects after 4s"},
-		"cut":          {lwtest.Fault{Effect: lwtest.CutAfter(1)}, "an error"},
-		"break":        {lwtest.Fault{Effect: lwtest.BreakAfter(1)}, "an error"},
-		"stall":        {lwtest.Fault{Effect: lwtest.StallAfter(1)}, "no answer after 10s"},
-		"spoiled":      {lwtest.Fault{Effect: lwtest.Spoil(1, "spec.size", `"big"`)}, "1 objects and default/b"},
-		"lost":         {lwtest.Fault{Effect: lwtest.Lose(0)}, "1 objects"},
-		"twice":        {lwtest.Fault{Effect: lwtest.Twice(0)}, "3 objects"},
-		"nothing":      {lwtest.Fault{}, "2 objects"},
+		"skipped": {lwtest.Fault{Skip: 1, Effect: lwtest.Hang()}, "2 objects"},
+		"a proxy": {lwtest.Fault{Effect: lwtest.Reply(502, "text/html", "<html>")}, "502"},
+		"reset":   {lwtest.Fault{Effect: lwtest.Reset()}, "an error"},
+		"hang":    {lwtest.Fault{Effect: lwtest.Hang()}, "no answer after 10s"},
+		"delay":   {lwtest.Fault{Effect: lwtest.Delay(2 * time.Second)}, "2 objects after 2s"},
+		"slow":    {lwtest.Fault{Effect: lwtest.Slow(2 * time.Second)}, "2 objects after 4s"},
+		"cut":     {lwtest.Fault{Effect: lwtest.CutAfter(1)}, "an error"},
+		"break":   {lwtest.Fault{Effect: lwtest.BreakAfter(1)}, "an error"},
+		"stall":   {lwtest.Fault{Effect: lwtest.StallAfter(1)}, "no answer after 10s"},
+		"spoiled": {lwtest.Fault{Effect: lwtest.Spoil(1, "spec.size", `"big"`)}, "1 objects and default/b"},
+		"lost":    {lwtest.Fault{Effect: lwtest.Lose(0)}, "1 objects"},
+		"twice":   {lwtest.Fault{Effect: lwtest.Twice(0)}, "3 objects"},
+		"nothing": {lwtest.Fault{}, "2 objects"},
+		"all": {lwtest.Fault{Effect: lwtest.All(
+			lwtest.Delay(time.Second), lwtest.Effect{}, lwtest.Slow(2*time.Second), lwtest.CutIn(0), lwtest.Trail(time.Hour),
+		)}, "2 objects after 5s"},
+		"chosen": {lwtest.Fault{Effect: lwtest.Choose(func(r lwtest.Request) lwtest.Effect {
+			if r.Plural == "jobs" && r.UserAgent != "" && r.Username == "" {
+				return lwtest.Delay(3 * time.Second)
+			}
+			return lwtest.Effect{}
+		})}, "2 objects after 3s"},
+		"not chosen": {lwtest.Fault{Effect: lwtest.Choose(func(lwtest.Request) lwtest.Effect { return lwtest.Effect{} })},
+			"2 objects"},
 		"not for long": {lwtest.Fault{Times: 2, Effect: lwtest.Lag(1)}, "2 objects"},
 	} {
 		rig.Subtest(t, name, func(t *testing.T) {
@@ -217,6 +231,47 @@ func TestFaults(t *testing.T) {
 			server.Clear()
 			rig.Same(t, "faults after Clear", 0, server.Armed())
 			rig.Same(t, "a list after Clear", "2 objects", listed(t, c.Source()))
+		})
+	}
+}
+
+// What a watch is told, and when, under each fault. Two objects come after two seconds.
+func TestFaultsOfWatches(t *testing.T) {
+	for name, tc := range map[string]struct {
+		effect lwtest.Effect
+		want   string
+	}{
+		"none":             {lwtest.Effect{}, "2s a, 2s b, 10s nil"},
+		"slow":             {lwtest.Slow(3 * time.Second), "5s a, 8s b, 10s nil"},
+		"trail":            {lwtest.Trail(3 * time.Second), "5s a, 5s b, 13s nil"},
+		"cut in time":      {lwtest.CutIn(time.Second), "1s nil"},
+		"broken in time":   {lwtest.BreakIn(3 * time.Second), "2s a, 2s b, 3s unexpected EOF"},
+		"expired in time":  {lwtest.ErrorIn(3*time.Second, apierrors.NewResourceExpired("old")), "2s a, 2s b, 3s Expired"},
+		"expired at once":  {lwtest.ErrorIn(0, apierrors.NewResourceExpired("old")), "0s Expired"},
+		"cut while behind": {lwtest.All(lwtest.Trail(3*time.Second), lwtest.CutIn(4*time.Second)), "4s nil"},
+	} {
+		rig.Subtest(t, name, func(t *testing.T) {
+			server, c := newJobs(t)
+			server.Inject(lwtest.Fault{Verb: lwtest.Watch, Effect: tc.effect})
+			began, seconds := time.Now(), int64(10)
+			time.AfterFunc(2*time.Second, func() {
+				must(t, c, "a", 1)
+				must(t, c, "b", 2)
+			})
+			var got []string
+			say := func(what string) { got = append(got, time.Since(began).String()+" "+what) }
+			err := c.Source().Watch(t.Context(), metav1.ListOptions{ResourceVersion: server.ResourceVersion(), TimeoutSeconds: &seconds},
+				func(ev lw.WatchEvent[*Job]) error { say(ev.Object.Name); return nil })
+			switch {
+			case err == nil:
+				say("nil")
+			case errors.Is(err, io.ErrUnexpectedEOF):
+				say("unexpected EOF")
+			default:
+				say(string(apierrors.ReasonForError(err)))
+			}
+			rig.Same(t, "the watch", tc.want, strings.Join(got, ", "))
+			time.Sleep(3 * time.Second)
 		})
 	}
 }
@@ -270,6 +325,34 @@ func TestStartServer(t *testing.T) {
 		}
 		if _, _, err := rig.ListAll(t.Context(), c.Source(), metav1.ListOptions{}); err == nil {
 			t.Error("a closed server has answered")
+		}
+	})
+}
+
+// Clients see for a while that a Pod is deleted, which is gone at once.
+func TestLinger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pods := jobs
+		pods.Grace, pods.Linger = true, time.Second
+		server := lwtest.NewServer(t, pods)
+		c := lwtest.Objects[*Job](server, "jobs")
+		must(t, c, "a", 1)
+		begin := time.Now()
+		var got []string
+		go func() {
+			_ = c.Source().Watch(t.Context(), metav1.ListOptions{}, func(e lw.WatchEvent[*Job]) error {
+				got = append(got, fmt.Sprint(e.Type, " after ", time.Since(begin), ", marked: ", e.Object.DeletionTimestamp != nil))
+				return nil
+			})
+		}()
+		synctest.Wait()
+		req := rig.Must[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodDelete, c.URL("default")+"/a", nil))
+		resp := rig.Must[*http.Response](t)(server.Client().Do(req))
+		resp.Body.Close()
+		synctest.Wait()
+		want := []string{"ADDED after 0s, marked: false", "MODIFIED after 0s, marked: true", "DELETED after 1s, marked: true"}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
 		}
 	})
 }

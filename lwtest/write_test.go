@@ -1,11 +1,13 @@
 package lwtest_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -42,6 +44,39 @@ func sendWrite(s *lwtest.Server, method, path, contentType, body string) (int, s
 		return 0, err.Error()
 	}
 	return resp.StatusCode, string(data)
+}
+
+// A function of a fault sees who asks, and the metadata of what is written in protobuf too.
+func TestWhoIsMet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := lwtest.NewServer(t, lwtest.Resource{Plural: "configmaps", Kind: "ConfigMap", Type: &metav1.PartialObjectMetadata{}})
+		var got []string
+		server.Inject(lwtest.Fault{Times: -1, Effect: lwtest.Choose(func(r lwtest.Request) lwtest.Effect {
+			got = append(got, fmt.Sprintf("%s %s of %s by %s", r.Verb, r.Meta.Name+r.Meta.GenerateName, r.UserAgent, r.Username))
+			return lwtest.Effect{}
+		})})
+		front := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			server.ServeHTTP(w, r.WithContext(lwtest.WithUser(r.Context(), lwtest.User{Username: "eve"})))
+		})
+		send := func(h http.Handler, contentType string, body []byte) {
+			r := httptest.NewRequest("POST", "/api/v1/namespaces/default/configmaps", bytes.NewReader(body))
+			r.Header.Set("Content-Type", contentType)
+			r.Header.Set("User-Agent", "program")
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			rig.Same(t, "the answer", 201, w.Code)
+		}
+		raw := rig.Must[[]byte](t)((&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{GenerateName: "b-", Labels: map[string]string{"k": "v"}}}).Marshal())
+		message := rig.Must[[]byte](t)((&runtime.Unknown{TypeMeta: runtime.TypeMeta{Kind: "ConfigMap", APIVersion: "v1"}, Raw: raw}).Marshal())
+		send(server, "application/json", []byte(`{"metadata":{"name":"a"}}`))
+		send(front, "application/vnd.kubernetes.protobuf", append([]byte("k8s\x00"), message...))
+		rig.Same(t, "what was asked", []string{"create a of program by ", "create b- of program by eve"}, got)
+		logged := server.Requests(lwtest.Create)
+		rig.Same(t, "the log", []string{"program", "eve"}, []string{logged[0].UserAgent, logged[1].Username})
+		for cm := range lwtest.Objects[*metav1.PartialObjectMetadata](server, "configmaps").All() {
+			rig.Same(t, "labels of "+cm.Name, strings.HasPrefix(cm.Name, "b-"), cm.Labels["k"] == "v")
+		}
+	})
 }
 
 const (

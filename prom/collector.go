@@ -99,6 +99,13 @@ func informer(to chan<- prometheus.Metric, name string, s lw.Status) {
 	gauge(to, informerFailures, float64(s.Failures), name)
 	counter(to, informerEpochs, float64(s.Epoch), name)
 	counter(to, informerBackoff, s.Backoff.Seconds(), name)
+	if u := s.Packed; u != nil {
+		gauge(to, informerPackLimit, float64(u.Limit), name)
+		gauge(to, informerPacked, float64(u.Bytes), name)
+		gauge(to, informerLetGo, float64(u.LetGo), name)
+		counter(to, informerFetches, float64(u.Requests), name)
+		counter(to, informerUnread, float64(u.Failed), name)
+	}
 	for by, n := range s.BehindCount {
 		quantiles := map[float64]float64{}
 		for share, d := range s.Behind[by] {

@@ -3,11 +3,14 @@ package prom_test
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -17,9 +20,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/common/expfmt"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/verify/rig"
+	"github.com/go-lw/lw/lwtest"
 	"github.com/go-lw/lw/prom"
 )
 
@@ -65,7 +70,25 @@ func scene(t *testing.T, block <-chan struct{}) (b *lw.Board, stop func()) {
 	derived.AddHandler(lw.Handler[*node]{Name: "names", Delete: none})
 	held := lw.NewGraph(&lw.GraphOptions{Name: "held", Board: b})
 	lw.Derive(held, other, func(n *node) *node { <-block; return n }, "held")
-	stops := []func(){rig.Begin(t, inf), rig.Begin(t, other), rig.Begin(t, g), rig.Begin(t, held)}
+	s := lwtest.NewServer(t, lwtest.Resource{Plural: "configmaps", Kind: "ConfigMap"})
+	maps := lwtest.Objects[*unstructured.Unstructured](s, "configmaps")
+	for i := range 3 { // with a limit that holds none of them
+		noise := make([]byte, 4<<10)
+		_, _ = rand.NewChaCha8([32]byte{byte(i)}).Read(noise)
+		rig.Must[*unstructured.Unstructured](t)(maps.Create(&unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"namespace": "team", "name": fmt.Sprint("c", i)},
+			"data": map[string]any{"noise": base64.StdEncoding.EncodeToString(noise)},
+		}}))
+	}
+	limited := lw.NewInformer(lw.Pack(maps.Source(), lw.PackOptions{Limit: &lw.PackLimit{Bytes: 1}}),
+		&lw.Options{Name: "configmaps", Board: b})
+	stops := []func(){rig.Begin(t, inf), rig.Begin(t, other), rig.Begin(t, g), rig.Begin(t, held), rig.Begin(t, limited)}
+	for range 2 {
+		runtime.GC() // nobody has what the list has brought
+	}
+	for _, p := range limited.Store().List() {
+		p.Open()
+	}
 	for load := range 2 {
 		a, _ := m.Get(t.Context(), lw.Key{Name: "a"})
 		rig.Must[*node](t)(m.Update(t.Context(), &node{Meta: lw.Meta{Name: "a", ResourceVersion: a.ResourceVersion,

@@ -42,6 +42,11 @@ var (
 	informerFailures       = ofInformer("failures", "Requests that failed in a row; 0 once the server makes progress.")
 	informerEpochs         = ofInformer("epochs_total", "How often the server went back in time.")
 	informerBackoff        = ofInformer("backoff_seconds_total", "Time spent in pauses after failures.")
+	informerPacked         = ofInformer("packed_bytes", "Packed bytes of the objects that a limit may let go.")
+	informerPackLimit      = ofInformer("pack_limit_bytes", "The limit on packed bytes, which other informers may share.")
+	informerLetGo          = ofInformer("let_go", "Objects that have their metadata alone, since a limit has let them go.")
+	informerFetches        = ofInformer("let_go_requests_total", "Requests for objects that were let go.")
+	informerUnread         = ofInformer("let_go_unread_total", "Reads that have returned metadata alone.")
 	informerBehind         = ofInformer("behind_seconds", "Time from the server's write to the store, half within and 99 % within, of ten minutes, by how it was measured.", "by")
 
 	handlerPending = ofHandler("pending", "Changes that wait for the handler.")

@@ -57,6 +57,7 @@ func TestValuesOfAnInformer(t *testing.T) {
 		StoreStatus:     lw.StoreStatus{Synced: true, Objects: 12, SetAside: faults(3), Handlers: told},
 		ResourceVersion: "11", LastEvent: time.Unix(1700000000, 250_000_000), LastList: time.Unix(1700000001, 500_000_000),
 		Failures: 13, Epoch: 14,
+		Packed:    &lw.PackUsage{Limit: 71, Bytes: 72, LetGo: 73, Requests: 74, Gone: 75, Failed: 76},
 		Undecoded: 15, Backoff: 16500 * time.Millisecond, Requests: map[string]lw.RequestCount{
 			"list":  {Started: 67, Ended: map[int]uint64{0: 21, 200: 22, 403: 23}, Time: 7500 * time.Millisecond},
 			"watch": {Started: 25, Ended: map[int]uint64{410: 24}, Time: 8 * time.Second},
@@ -94,7 +95,12 @@ func TestValuesOfAnInformer(t *testing.T) {
 		`lw_informer_failures{informer="i"} 13`,
 		`lw_informer_last_event_timestamp_seconds{informer="i"} 1.70000000025e+09`,
 		`lw_informer_last_list_timestamp_seconds{informer="i"} 1.7000000015e+09`,
+		`lw_informer_let_go_requests_total{informer="i"} 74`,
+		`lw_informer_let_go_unread_total{informer="i"} 76`,
+		`lw_informer_let_go{informer="i"} 73`,
 		`lw_informer_objects{informer="i"} 12`,
+		`lw_informer_pack_limit_bytes{informer="i"} 71`,
+		`lw_informer_packed_bytes{informer="i"} 72`,
 		`lw_informer_relists_total{cause="expired",informer="i"} 32`,
 		`lw_informer_relists_total{cause="failing",informer="i"} 37`,
 		`lw_informer_relists_total{cause="first",informer="i"} 31`,
@@ -122,7 +128,7 @@ func TestValuesBeforeTheSync(t *testing.T) {
 	text := strings.Join(series(t,
 		func(to chan<- prometheus.Metric) { informer(to, "i", lw.Status{ResourceVersion: "opaque"}) }), "\n")
 	for _, name := range []string{"lw_informer_objects", "lw_informer_resource_version",
-		"lw_informer_last_event_timestamp_seconds", "lw_informer_last_list_timestamp_seconds"} {
+		"lw_informer_packed_bytes", "lw_informer_let_go", "lw_informer_last_event_timestamp_seconds", "lw_informer_last_list_timestamp_seconds"} {
 		if strings.Contains(text, name) {
 			t.Errorf("there is a series %s in\n%s", name, text)
 		}

@@ -157,6 +157,39 @@ func TestBeginsLate(t *testing.T) {
 	}
 }
 
+// A collection that nobody serves any more is empty, and has no version. What a client has of it is
+// gone, so the versions of before are too old, unless it was seen to go.
+func TestUnservedCollection(t *testing.T) {
+	inBubble(t, serve.Options{}, func(b *bubble) {
+		s := &scripted{"", nil, make(chan lw.WatchEvent[*Widget])}
+		relists := func(version string, objects ...*Widget) {
+			s.version, s.objects = version, objects
+			s.tell("", "", "", 0)
+			time.Sleep(time.Minute)
+		}
+		b.scripted(s, widgets)
+		b.lists(t, "1")
+		w := b.watch("resourceVersion=1")
+		relists("5", at("a", "3", 1), at("b", "4", 1))
+		w.want(t, "ERROR 410", "END")
+		b.lists(t, "5", "a 3", "b 4")
+		w = b.watch("resourceVersion=5")
+		relists("")
+		w.want(t, "ERROR 410", "END")
+		b.lists(t, "6")
+		b.watch("resourceVersion=5").want(t, "ERROR 410", "END")
+		relists("9", at("a", "8", 1))
+		w = b.watch("resourceVersion=9")
+		s.tell(watch.Deleted, "a", "10", 1)
+		relists("")
+		w.want(t, "DELETED a 10")
+		b.lists(t, "10")
+		relists("12")
+		s.tell(watch.Added, "c", "13", 1)
+		w.want(t, "ADDED c 13")
+	})
+}
+
 // lists checks the version of a list and the names and versions of its objects.
 func (b *bubble) lists(t *testing.T, version string, want ...string) {
 	t.Helper()

@@ -36,7 +36,13 @@ type feed[T lw.Object] struct {
 // Begin is part of [lw.Follower].
 func (f *feed[T]) Begin(snap *lw.Snapshot[T], epoch bool) {
 	version, ok := f.reached(snap.ResourceVersion())
+	if snap.ResourceVersion() == "" && snap.Len() == 0 && !ok {
+		// Nobody serves the collection, so the state is of no version of its server's. It is said to be of
+		// one that no client can have: what clients have is gone.
+		version, ok = f.history.extent().here+1, true
+	}
 	if !ok {
+		f.refuse(snap.ResourceVersion())
 		return
 	}
 	var items order.List[*item]
@@ -121,6 +127,12 @@ func (f *feed[T]) Progress(version string) {
 		return
 	}
 	reached, ok := decimal(version)
+	if version == "" && f.items.Len() == 0 { // nobody serves it any more, and all that has come was seen
+		reached, ok = f.history.extent().here, true
+		if n := len(f.pending); n > 0 {
+			reached = max(reached, f.pending[n-1].version)
+		}
+	}
 	if !ok {
 		f.refuse(version)
 		return
@@ -170,11 +182,7 @@ func (f *feed[T]) reached(version string) (uint64, bool) {
 	if f.history.own != nil {
 		return f.history.own.next(), true
 	}
-	v, ok := decimal(version)
-	if !ok {
-		f.refuse(version)
-	}
-	return v, ok
+	return decimal(version)
 }
 
 // item returns obj as an item. version is that of an object that has none of its own.

@@ -23,7 +23,7 @@ import (
 )
 
 // patience bounds each wait of the model. It is for a busy machine.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // A listenerWorld is a Memory, a Handler that serves it behind a Listener, and clients.
 type listenerWorld struct {

@@ -6,6 +6,8 @@
 //	LW=off          client-go's own informers run, as if the program had not been built by lwbuild
 //	LW_REPORT=file  a page about the informers: at the end, on SIGUSR1, and each second until then
 //	LW_PACK=1       the informers keep their objects packed: see Decoder.Pack
+//	LW_LIMIT=256MiB the packed objects of all informers take no more, as Decoder.Limit says; it implies
+//	                LW_PACK=1. A number of bytes may end in KiB, MiB or GiB
 //	LW_KINDS=wait   an informer of a resource that nobody serves makes no request until it comes, as
 //	                Decoder.Kinds says: of the server that such an informer asks first
 //	LW_BOARD=:port  serves lw's board
@@ -21,9 +23,11 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
@@ -43,6 +47,7 @@ type state struct {
 	raised string // what lwbuild says of versions
 	wire   wire
 	kinds  *kinds.Catalog // nil: nothing waits
+	limit  *lw.PackLimit  // nil: none
 
 	mu      sync.Mutex
 	entries []*entry // in the order in which they were made; empty unless there is a report
@@ -73,6 +78,10 @@ func Start(versions string, test bool) {
 		if !test {
 			s.keepReport()
 		}
+	}
+	limit, err := limitOf(os.Getenv("LW_LIMIT"))
+	if s.limit = limit; err != nil {
+		fmt.Fprintln(os.Stderr, "lwbuild: LW_LIMIT:", err, "(there is no limit)")
 	}
 	if os.Getenv("LW_KINDS") == "wait" && !test {
 		s.waitForKinds(context.Background())
@@ -111,10 +120,22 @@ func (s *state) waitForKinds(ctx context.Context) {
 	go func() { _ = s.kinds.Run(ctx) }() // it runs once
 }
 
+// limitOf returns the limit of a text such as 256MiB, or nil of an empty one.
+func limitOf(text string) (*lw.PackLimit, error) {
+	if text == "" {
+		return nil, nil
+	}
+	q, err := resource.ParseQuantity(strings.TrimSuffix(text, "B"))
+	if err != nil || q.Value() < 1<<20 { // 256m would be a quarter of a byte
+		return nil, fmt.Errorf("%q is no number of bytes from 1MiB on, such as 256MiB", text)
+	}
+	return &lw.PackLimit{Bytes: q.Value()}, nil
+}
+
 // decoder makes lw's informers.
 func (s *state) decoder(pageSize int64, onError func(error)) clientgo.Decoder {
-	return clientgo.Decoder{Pack: os.Getenv("LW_PACK") == "1", Kinds: s.kinds, Options: &lw.Options{Board: &s.board,
-		PageSize: pageSize, OnError: onError}}
+	return clientgo.Decoder{Pack: os.Getenv("LW_PACK") == "1", Limit: s.limit, Kinds: s.kinds,
+		Options: &lw.Options{Board: &s.board, PageSize: pageSize, OnError: onError}}
 }
 
 // Informer stands for cache.NewSharedIndexInformerWithOptions.

@@ -156,8 +156,8 @@ func TestAllSynced(t *testing.T) {
 	}
 }
 
-// With LW_KINDS=wait the informers of a program, whose code knows nothing of it, make no request for
-// what nobody serves.
+// With LW_KINDS=wait the informers of a program, whose code knows nothing of it, make no request
+// for what nobody serves.
 func TestWaitForKinds(t *testing.T) {
 	mice := schema.GroupVersionResource{Group: crds.Group, Version: crds.Version, Resource: "mice"}
 	for _, wait := range []bool{false, true} {
@@ -188,5 +188,23 @@ func TestWaitForKinds(t *testing.T) {
 			rig.Sleep(time.Minute)
 			rig.Same(t, "objects", []string{"a/jerry"}, inf.GetStore().ListKeys())
 		})
+	}
+}
+
+// LW_LIMIT is a number of bytes, with a unit or without.
+func TestLimitOf(t *testing.T) {
+	for text, want := range map[string]int64{
+		"": 0, "2000000": 2000000, "4096KiB": 4 << 20, "256MiB": 256 << 20, "256Mi": 256 << 20, "1GiB": 1 << 30,
+	} {
+		limit, err := limitOf(text)
+		rig.OK(t, err)
+		if want == 0 != (limit == nil) || limit != nil && limit.Bytes != want {
+			t.Errorf("%q is %v", text, limit)
+		}
+	}
+	for _, text := range []string{"much", "-1", "0", "256 MiB", "256m", "64KiB"} {
+		if limit, err := limitOf(text); err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("%q is %v, %v", text, limit, err)
+		}
 	}
 }

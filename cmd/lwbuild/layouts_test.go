@@ -99,6 +99,16 @@ func TestLayouts(t *testing.T) {
 			want:  "raised",
 		},
 		{
+			name: "raised, with a type that is gone",
+			files: map[string]string{
+				"go.mod": goMod("gone", "v0.35.2") + "\nrequire k8s.io/api v0.35.2\n",
+				"main.go": small("\n\tcorev1 \"k8s.io/api/core/v1\"\n",
+					"corev1.WorkloadReference{}.OpenAPIModelName()"),
+			},
+			says: []string{"raised k8s.io/client-go v0.35.2 to " + raisedTo},
+			want: "io.k8s.api.core.v1.WorkloadReference",
+		},
+		{
 			name:  "fork",
 			files: kept("cache.Mark"),
 			make: func(t *testing.T, dir string) {

@@ -171,6 +171,9 @@ func (b *builder) modules() (versions string, err error) {
 		}
 		b.cache = filepath.Join(user, "lwbuild")
 	}
+	if err := b.bringBack(mods, d.raise); err != nil {
+		return "", err
+	}
 	dir, err := from.patched(b.cache)
 	if err != nil {
 		return "", fmt.Errorf("%s %s: %w; next: a newer lwbuild", clientGoPath, from.name, err)

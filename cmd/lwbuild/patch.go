@@ -179,7 +179,7 @@ type clientGo struct {
 }
 
 // patched returns the folder below cache with the patched copy, and makes the copy if it is not
-// there. Several lwbuilds may do so at once: a folder appears whole, by its renaming.
+// there.
 func (c clientGo) patched(cache string) (string, error) {
 	id := sha256.New()
 	fmt.Fprint(id, patchSource, hooksFile)
@@ -194,7 +194,14 @@ func (c clientGo) patched(cache string) (string, error) {
 			}
 		}
 	}
-	to := filepath.Join(cache, "client-go@"+strings.NewReplacer("/", "_", "\\", "_", ":", "_").Replace(c.name)+"-lw"+hex.EncodeToString(id.Sum(nil))[:12])
+	name := strings.NewReplacer("/", "_", "\\", "_", ":", "_").Replace(c.name)
+	return whole(cache, "client-go@"+name+"-lw"+hex.EncodeToString(id.Sum(nil))[:12], c.write)
+}
+
+// whole returns the folder name below cache, and has write make it if it is not there. Several
+// lwbuilds may do so at once: a folder appears whole, by its renaming.
+func whole(cache, name string, write func(dir string) error) (string, error) {
+	to := filepath.Join(cache, name)
 	if _, err := os.Stat(to); err == nil {
 		return to, nil
 	}
@@ -206,8 +213,8 @@ func (c clientGo) patched(cache string) (string, error) {
 		return "", err
 	}
 	defer os.RemoveAll(tmp)
-	whole := filepath.Join(tmp, "client-go")
-	if err := c.write(whole); err != nil {
+	whole := filepath.Join(tmp, "module")
+	if err := write(whole); err != nil {
 		return "", err
 	}
 	if err := os.Rename(whole, to); err != nil {
@@ -224,13 +231,7 @@ func (c clientGo) write(dir string) error {
 	for _, in := range insertions {
 		byFile[in.file] = append(byFile[in.file], in)
 	}
-	put := func(name string, data []byte) error {
-		to := filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(to), 0o777); err != nil {
-			return err
-		}
-		return os.WriteFile(to, data, 0o666)
-	}
+	put := putIn(dir)
 	for _, from := range []string{c.dir, c.vendor} {
 		if err := eachFile(from, put); err != nil {
 			return err
@@ -255,6 +256,17 @@ func (c clientGo) write(dir string) error {
 		}
 	}
 	return nil
+}
+
+// putIn returns a function that writes a file of a module to dir.
+func putIn(dir string) func(name string, data []byte) error {
+	return func(name string, data []byte) error {
+		to := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(to), 0o777); err != nil {
+			return err
+		}
+		return os.WriteFile(to, data, 0o666)
+	}
 }
 
 // eachFile calls f with each file of the module in dir that a build needs; dir may be "".

@@ -92,6 +92,31 @@ func TestPatched(t *testing.T) {
 	}
 }
 
+// A raised program finds the type that is gone from k8s.io/api. One that has it is used as it is.
+func TestCompleted(t *testing.T) {
+	module := func(types string) module {
+		return module{Path: apiPath, Version: raisedTo, Dir: write(t, map[string]string{
+			"go.mod": "module k8s.io/api\n", "core/v1/types.go": types, "core/v1/types_test.go": "package v1\n"})}
+	}
+	cache := t.TempDir()
+	lacks, has := module("package v1\n"), module("package v1\n"+goneType+"{}\n")
+	dir := must[string](t)(completed(cache, lacks))
+	want := map[string]string{
+		filepath.Join(dir, "go.mod"):                     "module k8s.io/api\n",
+		filepath.Join(dir, "core", "v1", "types.go"):     "package v1\n",
+		filepath.Join(dir, filepath.FromSlash(goneName)): goneFile,
+	}
+	if diff := cmp.Diff(want, tree(t, dir)); diff != "" || !strings.HasPrefix(dir, cache) {
+		t.Errorf("%s (-want +got):\n%s", dir, diff)
+	}
+	if !strings.Contains(goneFile, goneType) {
+		t.Errorf("%s has no %q", goneFile, goneType)
+	}
+	if got := must[string](t)(completed(cache, has)); got != has.Dir {
+		t.Errorf("a copy of what has the type: %s", got)
+	}
+}
+
 // The patch moves no line, and refuses what it does not know.
 func TestInsert(t *testing.T) {
 	const src = "package cache\n\ntype InformerOptions struct {\n\tA int\n}\n\nfunc NewInformerWithOptions(o InformerOptions) (Store, Controller) {\n\treturn nil, nil\n}\n"

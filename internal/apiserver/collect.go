@@ -25,7 +25,7 @@ func (s *Server) Collect(ctx context.Context) (step string, err error) {
 		}
 		all := registry.NewCollector(kinds...)
 		for _, c := range s.all() {
-			if c.Resource.fromStored != nil {
+			if c.storage != c {
 				continue
 			}
 			page, err := c.history.List("", metav1.ListOptions{})

@@ -3,8 +3,8 @@ package apiserver
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"strconv"
 	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,9 +20,12 @@ import (
 type Collection struct {
 	Resource Resource
 	kind     *registry.Kind
+	storage  *Collection // in the version in which the objects are stored; it may be the Collection
 	history  *history.Collection[*content]
 	served   *atomic.Bool // see [Server.SetServed]; that of all versions, unless a definition has it
+	closed   *atomic.Bool // set when no new objects are taken; nil: they always are
 	wrote    func()       // is called after each write; nil: nobody
+	home     func(namespace string) error
 }
 
 // URL returns the path of the collection, or of one namespace in it if namespace is not empty.
@@ -80,6 +83,13 @@ func (c *Collection) StateAt(version uint64) ([]Object, error) {
 	return out, nil
 }
 
+// ChangedSince reports whether the collection has changed after a version, or may have: it has
+// forgotten.
+func (c *Collection) ChangedSince(version uint64) bool {
+	changes, err := c.history.Changes(version, c.history.Version())
+	return err != nil || len(changes) > 0
+}
+
 // Compact forgets the states before version in this collection alone. [history.Line.Compact] does
 // so for the whole server.
 func (c *Collection) Compact(version uint64) { c.history.Compact(version) }
@@ -108,9 +118,13 @@ func (c *Collection) SetServed(served bool) {
 
 // object returns obj as an Object with the given version.
 func (c *Collection) object(obj *stored, version uint64) (Object, error) {
+	obj, err := c.Resource.shown(obj)
+	if err != nil {
+		return Object{}, err
+	}
 	data, err := c.Resource.encode(obj, version, fullJSON)
 	o := Object{Key: obj.Key, UID: obj.UID, Version: version, Labels: obj.Labels, JSON: data}
-	if ShareDecoded.Load() && c.Resource.fromStored == nil {
+	if ShareDecoded.Load() {
 		o.Decoded = &obj.Value.decoded
 	}
 	return o, err
@@ -158,23 +172,33 @@ func (c *Collection) run(req registry.Request) (Object, error) {
 // A store is a Collection as the engine of writes sees it.
 type store struct{ *Collection }
 
-// storedOf returns an object of the engine as the history has it.
-func storedOf(o *registry.Object) stored {
-	value := &content{Object: *o}
-	value.Meta.UID, value.Meta.ResourceVersion = "", ""
-	version, _ := strconv.ParseUint(o.Meta.ResourceVersion, 10, 64) // 0: it is not stored yet
-	return stored{Key: o.Key(), UID: o.Meta.UID, Version: version, Labels: o.Meta.Labels, Value: value}
-}
-
-func (s store) stored(o *registry.Object) stored {
+// stored returns an object as the collection stores it.
+func (s store) stored(o *registry.Object) (stored, error) {
+	c := s.storage
+	if c != s.Collection {
+		var err error
+		if o, err = c.Resource.convert(o, s.kind, c.kind); err != nil {
+			return stored{}, err
+		}
+	}
 	obj := storedOf(o)
-	if paths := s.Resource.Fields; len(paths) > 0 {
+	obj.Value.kind = c.kind
+	if paths := c.Resource.Fields; len(paths) > 0 {
 		obj.Fields = make(map[string]string, len(paths))
 		for _, path := range paths {
 			obj.Fields[path] = o.Field(path)
 		}
 	}
-	return obj
+	return obj, nil
+}
+
+// object returns an object of the history as the collection shows it, with a version.
+func (s store) object(obj *stored, version uint64) (*registry.Object, error) {
+	obj, err := s.Resource.shown(obj)
+	if err != nil {
+		return nil, err
+	}
+	return objectOf(obj, version), nil
 }
 
 // Get implements [registry.Store].
@@ -185,8 +209,11 @@ func (s store) Get(_ context.Context, key types.NamespacedName) (*registry.Objec
 	} else if err != nil {
 		return nil, err
 	}
-	return objectOf(obj, obj.Version), nil
+	return s.object(obj, obj.Version)
 }
+
+// Home implements [registry.Housed].
+func (s store) Home(namespace string) error { return s.home(namespace) }
 
 // noted calls wrote after a write that has not failed.
 func (s store) noted(err error) {
@@ -197,22 +224,34 @@ func (s store) noted(err error) {
 
 // Create implements [registry.Store].
 func (s store) Create(_ context.Context, o *registry.Object) (*registry.Object, error) {
-	obj, err := s.history.Create(s.stored(o))
+	if s.closed != nil && s.closed.Load() {
+		return nil, apierrors.NewForbidden(s.Resource.groupResource(), o.Meta.Name,
+			errors.New("create not allowed while custom resource definition is terminating"))
+	}
+	next, err := s.stored(o)
+	if err != nil {
+		return nil, err
+	}
+	obj, err := s.history.Create(next)
 	s.noted(err)
 	if err != nil {
 		return nil, err
 	}
-	return objectOf(obj, obj.Version), nil
+	return s.object(obj, obj.Version)
 }
 
 // Replace implements [registry.Store].
 func (s store) Replace(_ context.Context, o, old *registry.Object) (*registry.Object, error) {
-	obj, err := s.history.Update(s.stored(o), history.Preconditions{UID: old.Meta.UID, Version: storedOf(old).Version})
+	next, err := s.stored(o)
+	if err != nil {
+		return nil, err
+	}
+	obj, err := s.history.Update(next, history.Preconditions{UID: old.Meta.UID, Version: storedOf(old).Version})
 	s.noted(err)
 	if err != nil {
 		return nil, err
 	}
-	return objectOf(obj, obj.Version), nil
+	return s.object(obj, obj.Version)
 }
 
 // Delete implements [registry.Store]. The version of the result is that of the deletion.
@@ -222,5 +261,5 @@ func (s store) Delete(_ context.Context, old *registry.Object) (*registry.Object
 	if err != nil {
 		return nil, err
 	}
-	return objectOf(last, version), nil
+	return s.object(last, version)
 }

@@ -2,7 +2,6 @@ package apiserver
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -11,30 +10,36 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/version"
 
 	"github.com/go-lw/lw/internal/history"
 	"github.com/go-lw/lw/internal/registry"
 )
 
 // This file has the controllers of CustomResourceDefinitions, as kube-apiserver has them: one that
-// accepts their names, one that establishes them, one that deletes their objects, and one that makes
-// an APIService for each of their versions, if the server has APIServices. They run in the goroutine
-// of a write, before it is answered.
+// accepts their names, one that establishes them, one that deletes their objects, and one that
+// makes an APIService for each of their versions, if the server has APIServices. They run in the
+// goroutine of a write, before it is answered.
 
 // cleanup is the finalizer of a definition whose objects are not deleted yet.
 const cleanup = "customresourcecleanup.apiextensions.k8s.io"
 
 // A definition is a CustomResourceDefinition, as the server reads it.
 type definition struct {
+	version uint64 // of the object
+	data    []byte // its JSON
+
 	APIVersion string            `json:"apiVersion,omitempty"`
 	Kind       string            `json:"kind,omitempty"`
 	Metadata   metav1.ObjectMeta `json:"metadata"`
 	Spec       definitionSpec    `json:"spec"`
 	Status     struct {
-		AcceptedNames definitionNames    `json:"acceptedNames"`
-		Conditions    []metav1.Condition `json:"conditions"`
+		AcceptedNames  definitionNames    `json:"acceptedNames"`
+		Conditions     []metav1.Condition `json:"conditions"`
+		StoredVersions []string           `json:"storedVersions"`
 	} `json:"status"`
 }
 
@@ -65,13 +70,24 @@ type definitionVersion struct {
 	} `json:"selectableFields"`
 }
 
-type definitionNames struct {
-	Plural     string   `json:"plural"`
-	Singular   string   `json:"singular,omitempty"`
-	Kind       string   `json:"kind"`
-	ListKind   string   `json:"listKind,omitempty"`
-	ShortNames []string `json:"shortNames,omitempty"`
-	Categories []string `json:"categories,omitempty"`
+// stored returns the version in which objects are stored, or nil: kube-apiserver takes no such
+// definition.
+func (d *definition) stored() *definitionVersion {
+	for i := range d.Spec.Versions {
+		if v := &d.Spec.Versions[i]; v.Storage {
+			return v
+		}
+	}
+	return nil
+}
+
+// unnoted returns the version in which objects are stored, if the status does not say so yet, or
+// "".
+func (d *definition) unnoted() string {
+	if v := d.stored(); v != nil && !slices.Contains(d.Status.StoredVersions, v.Name) {
+		return v.Name
+	}
+	return ""
 }
 
 // is returns the status of a condition.
@@ -85,7 +101,10 @@ func (d *definition) is(typ string) bool {
 type defined struct {
 	uid         types.UID
 	generation  int64
-	collections []*Collection // one for each version, the one that is stored first
+	names       definitionNames
+	closed      *atomic.Bool  // no objects come any more
+	base        *Collection   // in the version that is stored
+	collections []*Collection // one for each version
 }
 
 // definitions are those of a server. Without a Resource that Defines there are none.
@@ -99,12 +118,17 @@ type definitions struct {
 	// ending is set while a definition waits for the end of its objects.
 	ending atomic.Bool
 
-	served map[string]*defined // by the names of the definitions; only the goroutine that works uses it
+	// By the names of the definitions; only the goroutine that works uses them.
+	served map[string]*defined
+	read   map[string]*definition
+	// changed are the groups in which the controllers may have something to do. Each write has them
+	// look, so what a look costs must not grow with the definitions of all other groups.
+	changed map[string]bool
 }
 
 func (d *definitions) begin(s *Server, crds *Collection) {
 	d.server, d.crds = s, crds
-	d.served = map[string]*defined{}
+	d.served, d.changed = map[string]*defined{}, map[string]bool{}
 	crds.wrote = d.wrote
 }
 
@@ -134,29 +158,26 @@ func (d *definitions) wroteObject() {
 
 // work brings the server in step with all definitions.
 func (d *definitions) work() {
-	page, err := d.crds.history.List("", metav1.ListOptions{})
-	if err != nil {
-		panic(err) // cannot happen: there is no option that could be wrong
-	}
-	var all []*definition
-	for _, obj := range page.Items {
-		data, err := d.crds.Resource.encode(obj, obj.Version, fullJSON)
-		def := &definition{}
-		if err != nil || json.Unmarshal(data, def) != nil {
-			continue // it is no definition, and nothing is served of it
+	all := d.readAll()
+	ending := false
+	for _, def := range all {
+		if def.Metadata.DeletionTimestamp != nil {
+			ending, d.changed[def.Spec.Group] = true, true
 		}
-		all = append(all, def)
 	}
-	d.ending.Store(slices.ContainsFunc(all, func(def *definition) bool { return def.Metadata.DeletionTimestamp != nil }))
+	d.ending.Store(ending)
+	names := namesOf(all, d.changed)
 	versions := map[schema.GroupVersion]bool{}
 	for _, def := range all {
-		if def.is("NamesAccepted") || def.is("Established") {
-			d.serve(def) // before it is established, as kube-apiserver
+		if d.changed[def.Spec.Group] {
+			if def.is(namesAccepted) || def.is(established) {
+				d.serve(def) // before it is established, as kube-apiserver
+			}
+			if d.settle(def, names) {
+				return // the write has it come again
+			}
 		}
-		if d.settle(def, all) {
-			return // the write has it come again
-		}
-		if def.is("Established") {
+		if def.is(established) {
 			for _, v := range def.Spec.Versions {
 				if v.Served {
 					versions[schema.GroupVersion{Group: def.Spec.Group, Version: v.Name}] = true
@@ -165,77 +186,124 @@ func (d *definitions) work() {
 		}
 	}
 	for name, of := range d.served {
-		defines := func(def *definition) bool { return def.Metadata.Name == name && def.Metadata.UID == of.uid }
-		if !slices.ContainsFunc(all, defines) {
+		if def := d.read[name]; def == nil || def.Metadata.UID != of.uid {
 			d.withdraw(name)
 		}
 	}
+	clear(d.changed)
 	d.announce(versions)
 }
 
-// settle makes the next write of a controller to def. It reports whether there was one.
-func (d *definitions) settle(def *definition, all []*definition) bool {
-	switch conflict := def.conflict(all); {
-	case def.Metadata.DeletionTimestamp != nil:
-		if !def.is("Terminating") && def.is("Established") {
-			return d.set(def, "Terminating", metav1.ConditionTrue, "InstanceDeletionPending",
-				"CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon")
+// readAll returns the definitions that there are, and notes in which groups they have changed.
+func (d *definitions) readAll() (all []*definition) {
+	page, err := d.crds.history.List("", metav1.ListOptions{})
+	if err != nil {
+		panic(err) // cannot happen: there is no option that could be wrong
+	}
+	read := map[string]*definition{} // the schemas of many definitions take long to read
+	for _, obj := range page.Items {
+		def := d.read[obj.Key.Name]
+		if def == nil || def.version != obj.Version {
+			data, err := d.crds.Resource.encode(obj, obj.Version, fullJSON)
+			def = &definition{version: obj.Version, data: data}
+			if err != nil || json.Unmarshal(data, def) != nil {
+				continue // it is no definition, and nothing is served of it
+			}
+			d.changed[def.Spec.Group] = true
 		}
-		if !d.empty(def) || !slices.Contains(def.Metadata.Finalizers, cleanup) {
+		read[obj.Key.Name] = def
+		all = append(all, def)
+	}
+	for name, def := range d.read {
+		if read[name] == nil {
+			d.changed[def.Spec.Group] = true
+		}
+	}
+	d.read = read
+	return all
+}
+
+// settle makes the next write of a controller to def. It reports whether there was one.
+func (d *definitions) settle(def *definition, names acceptedNames) bool {
+	switch {
+	case def.Metadata.DeletionTimestamp == nil:
+		if d.accept(def, names) {
+			return true
+		}
+		if !def.is(namesAccepted) || def.is(established) {
 			return false
 		}
-		d.withdraw(def.Metadata.Name)
 		return d.change(def, func(u *unstructured.Unstructured) {
-			u.SetFinalizers(slices.DeleteFunc(u.GetFinalizers(), func(f string) bool { return f == cleanup }))
+			setCondition(u, established, metav1.ConditionTrue, "InitialNamesAccepted", "the initial names have been accepted")
 		})
-	case !slices.Contains(def.Metadata.Finalizers, cleanup):
+	case !def.is("Terminating") && def.is(established):
 		return d.change(def, func(u *unstructured.Unstructured) {
-			u.SetFinalizers(append(u.GetFinalizers(), cleanup))
+			setCondition(u, "Terminating", metav1.ConditionTrue, "InstanceDeletionPending",
+				"CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon")
 		})
-	case conflict != "":
-		return d.set(def, "NamesAccepted", metav1.ConditionFalse, conflict,
-			fmt.Sprintf("%q is already in use", def.Spec.Names.Kind))
-	case !def.is("NamesAccepted"):
-		return d.set(def, "NamesAccepted", metav1.ConditionTrue, "NoConflicts", "no conflicts found")
-	case !def.is("Established"):
-		return d.set(def, "Established", metav1.ConditionTrue, "InitialNamesAccepted",
-			"the initial names have been accepted")
-	}
-	return false
-}
-
-// conflict returns the reason why the names of def cannot be accepted, or "".
-func (d *definition) conflict(all []*definition) string {
-	for _, other := range all {
-		if other == d || other.Spec.Group != d.Spec.Group || !other.is("NamesAccepted") || d.is("NamesAccepted") {
-			continue
-		}
-		if other.Status.AcceptedNames.Kind == d.Spec.Names.Kind {
-			return "KindConflict"
-		}
-	}
-	return ""
-}
-
-// set sets a condition. It reports whether that was a change.
-func (d *definitions) set(def *definition, typ string, status metav1.ConditionStatus, reason, message string) bool {
-	i := slices.IndexFunc(def.Status.Conditions, func(c metav1.Condition) bool { return c.Type == typ })
-	if i >= 0 && def.Status.Conditions[i].Status == status && def.Status.Conditions[i].Reason == reason {
+	case !d.empty(def) || !slices.Contains(def.Metadata.Finalizers, cleanup):
 		return false
 	}
+	d.withdraw(def.Metadata.Name)
 	return d.change(def, func(u *unstructured.Unstructured) {
-		conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
-		conditions = slices.DeleteFunc(conditions, func(c any) bool { return c.(map[string]any)["type"] == typ })
-		conditions = append(conditions, map[string]any{
-			"type": typ, "status": string(status), "reason": reason, "message": message,
-			"lastTransitionTime": time.Now().UTC().Format(time.RFC3339),
-		})
-		_ = unstructured.SetNestedSlice(u.Object, conditions, "status", "conditions")
-		if typ == "NamesAccepted" && status == metav1.ConditionTrue {
-			names, _, _ := unstructured.NestedMap(u.Object, "spec", "names")
-			_ = unstructured.SetNestedMap(u.Object, names, "status", "acceptedNames")
-		}
+		u.SetFinalizers(slices.DeleteFunc(u.GetFinalizers(), func(f string) bool { return f == cleanup }))
 	})
+}
+
+const namesAccepted, established = "NamesAccepted", "Established"
+
+// accept gives a definition the names that no other one has, with what else is written before it is
+// established. It reports whether it has written.
+func (d *definitions) accept(def *definition, all acceptedNames) bool {
+	names, reason, message := def.free(all)
+	status := metav1.ConditionTrue
+	if reason != "NoConflicts" {
+		status = metav1.ConditionFalse
+	}
+	same := slices.ContainsFunc(def.Status.Conditions, func(c metav1.Condition) bool {
+		return c.Type == namesAccepted && c.Status == status && c.Reason == reason && c.Message == message
+	})
+	if same && def.unnoted() == "" && slices.Contains(def.Metadata.Finalizers, cleanup) && names.equal(&def.Status.AcceptedNames) {
+		return false
+	}
+	return d.acceptAs(def, names, status, reason, message)
+}
+
+// acceptAs writes what accept has found.
+func (d *definitions) acceptAs(def *definition, names definitionNames, status metav1.ConditionStatus, reason, message string) bool {
+	return d.change(def, func(u *unstructured.Unstructured) {
+		if !slices.Contains(u.GetFinalizers(), cleanup) {
+			u.SetFinalizers(append(u.GetFinalizers(), cleanup))
+		}
+		accepted, _ := runtime.DefaultUnstructuredConverter.ToUnstructured(&names) // it has strings alone
+		_ = unstructured.SetNestedMap(u.Object, accepted, "status", "acceptedNames")
+		if stored := def.unnoted(); stored != "" {
+			_ = unstructured.SetNestedStringSlice(u.Object, append(def.Status.StoredVersions, stored), "status", "storedVersions")
+		}
+		setCondition(u, namesAccepted, status, reason, message)
+		if def.is(established) {
+			return
+		}
+		if reason, message = "NotAccepted", "not all names are accepted"; status == metav1.ConditionTrue {
+			reason, message = "Installing", "the initial names have been accepted"
+		}
+		setCondition(u, established, metav1.ConditionFalse, reason, message)
+	})
+}
+
+// setCondition sets a condition of a definition. Its time is that of the last change of the status.
+func setCondition(u *unstructured.Unstructured, typ string, status metav1.ConditionStatus, reason, message string) {
+	conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
+	i := slices.IndexFunc(conditions, func(c any) bool { return c.(map[string]any)["type"] == typ })
+	if i < 0 {
+		i, conditions = len(conditions), append(conditions, map[string]any{"type": typ})
+	}
+	c := conditions[i].(map[string]any)
+	if c["status"] != string(status) {
+		c["lastTransitionTime"] = time.Now().UTC().Format(time.RFC3339)
+	}
+	c["status"], c["reason"], c["message"] = string(status), reason, message
+	_ = unstructured.SetNestedSlice(u.Object, conditions, "status", "conditions")
 }
 
 // change writes def. It reports whether it has: somebody else may have written meanwhile, which has
@@ -255,22 +323,30 @@ func (d *definitions) change(def *definition, f func(*unstructured.Unstructured)
 }
 
 // empty deletes the objects of def, and reports whether all are gone: those with finalizers stay.
+// As in a cluster nobody is asked whether that may be, so that no webhook that is gone holds it up.
 func (d *definitions) empty(def *definition) bool {
 	of := d.served[def.Metadata.Name]
 	if of == nil {
 		return true
 	}
-	c := of.collections[0]
+	of.closed.Store(true)
+	h := of.base.history
 	items := func() []*stored {
-		page, err := c.history.List("", metav1.ListOptions{})
+		page, err := h.List("", metav1.ListOptions{})
 		if err != nil {
 			panic(err) // as in work
 		}
 		return page.Items
 	}
 	for _, obj := range items() {
-		if objectOf(obj, obj.Version).Meta.DeletionTimestamp == nil {
-			_, _ = c.Delete(obj.Key) // an error says that somebody else has deleted it
+		// An error says that somebody else has written meanwhile, which has the controllers look again.
+		switch as, o := (history.Preconditions{UID: obj.UID, Version: obj.Version}), &obj.Value.Object; {
+		case len(o.Meta.Finalizers) == 0:
+			_, _, _ = h.Delete(obj.Key, as)
+		case o.Meta.DeletionTimestamp == nil:
+			next := *obj
+			next.Value = &content{Object: *o.Deleted(), kind: obj.Value.kind}
+			_, _ = h.Update(next, as)
 		}
 	}
 	return len(items()) == 0
@@ -279,62 +355,98 @@ func (d *definitions) empty(def *definition) bool {
 // serve serves the versions of def.
 func (d *definitions) serve(def *definition) {
 	of := d.served[def.Metadata.Name]
-	if of != nil && of.uid == def.Metadata.UID && of.generation == def.Metadata.Generation {
+	again := of != nil && of.uid == def.Metadata.UID
+	if again && of.generation == def.Metadata.Generation && of.names.equal(&def.Status.AcceptedNames) {
 		return
 	}
-	if of != nil {
-		d.withdraw(def.Metadata.Name) // any change of the spec ends the watches
+	storage := def.stored()
+	if !again || storage == nil {
+		d.withdraw(def.Metadata.Name)
 	}
-	stored := slices.IndexFunc(def.Spec.Versions, func(v definitionVersion) bool { return v.Storage })
-	if stored < 0 {
-		return // kube-apiserver takes no such definition
+	if storage == nil {
+		return
 	}
-	base := d.collection(def, &def.Spec.Versions[stored])
-	if of != nil && of.uid == def.Metadata.UID {
-		base.history = of.collections[0].history
+	next := &defined{
+		uid: def.Metadata.UID, generation: def.Metadata.Generation, names: def.Status.AcceptedNames, closed: new(atomic.Bool),
+	}
+	res := d.resource(def, storage)
+	var h *history.Collection[*content]
+	if again {
+		h = of.base.history
+		h.SetFields(res.Fields)
 	} else {
-		base.history = history.NewCollection(d.server.Line, history.Options[*content]{
-			Resource: base.Resource.groupResource(), Fields: base.Resource.Fields, Window: d.server.window,
+		h = history.NewCollection(d.server.Line, history.Options[*content]{
+			Resource: res.groupResource(), Fields: res.Fields, Window: d.server.window, Field: fieldOf,
 		})
 	}
-	of = &defined{uid: def.Metadata.UID, generation: def.Metadata.Generation, collections: []*Collection{base}}
-	for _, v := range def.Spec.Versions {
-		if v.Storage {
-			continue
+	next.base = &Collection{history: h}
+	for i := range def.Spec.Versions {
+		v := &def.Spec.Versions[i]
+		c := &Collection{history: h}
+		if v == storage {
+			c = next.base
 		}
-		c := base.inVersion(v.Name, new(atomic.Bool))
+		c.Resource = res.as(v)
+		c.kind, c.storage, c.served, c.closed = c.Resource.own, next.base, new(atomic.Bool), next.closed
+		c.wrote, c.home = d.wroteObject, d.server.home
 		c.served.Store(v.Served)
-		of.collections = append(of.collections, c)
+		next.collections = append(next.collections, c)
 	}
-	d.served[def.Metadata.Name] = of
-	d.replace(nil, of.collections)
+	d.served[def.Metadata.Name] = next
+	if !again {
+		d.replace(nil, next.collections)
+		return
+	}
+	d.replace(of.collections, next.collections)
+	h.Finish() // any change of the spec ends the watches
 }
 
-// collection returns the collection of the version that is stored.
-func (d *definitions) collection(def *definition, v *definitionVersion) *Collection {
+// resource returns what all versions of a definition have, which are stored as one of them.
+func (d *definitions) resource(def *definition, storage *definitionVersion) Resource {
 	names := def.Status.AcceptedNames
 	res := Resource{
-		Group: def.Spec.Group, Version: v.Name, Resource: names.Plural, Kind: names.Kind,
-		ShortNames: append([]string{}, names.ShortNames...),
-		Cluster:    def.Spec.Scope == "Cluster", Custom: true, Status: v.Subresources.Status != nil,
-		Managed: true, Versioned: true,
+		Group: def.Spec.Group, Version: storage.Name, Resource: names.Plural, Kind: names.Kind, Singular: names.Singular,
+		ShortNames: append([]string{}, names.ShortNames...), Categories: names.Categories,
+		Cluster: def.Spec.Scope == "Cluster", Custom: true, Managed: true, Versioned: true,
 	}
-	if s := v.Subresources.Scale; s != nil {
-		res.Scale = &registry.Scale{Replicas: s.Replicas, StatusReplicas: s.StatusReplicas, Selector: s.Selector}
+	for _, v := range def.Spec.Versions {
+		if !v.Storage {
+			res.Versions = append(res.Versions, v.Name)
+		}
+		if v.Subresources.Status != nil {
+			res.Status = true
+		}
+		if v.Subresources.Scale != nil {
+			res.Scale = &registry.Scale{}
+		}
+		for _, f := range v.Fields {
+			if path := strings.TrimPrefix(f.JSONPath, "."); !slices.Contains(res.Fields, path) {
+				res.Fields = append(res.Fields, path)
+			}
+		}
 	}
-	for _, f := range v.Fields {
-		res.Fields = append(res.Fields, strings.TrimPrefix(f.JSONPath, "."))
+	if define := d.crds.Resource.Define; define != nil {
+		define(def.data, &res)
 	}
-	kind := res.kind()
-	if schema := v.Schema.OpenAPI; schema != nil && kind.SetSchema(schema) == nil {
-		res.Schema = schema
-	} else {
-		kind = res.kind() // any JSON
-	}
-	c := &Collection{Resource: res, kind: kind, served: new(atomic.Bool), wrote: d.wroteObject}
-	c.served.Store(v.Served)
-	return c
+	return res
 }
+
+// as returns the resource in a version of its definition.
+func (r Resource) as(v *definitionVersion) Resource {
+	r.Version, r.Status, r.Scale = v.Name, v.Subresources.Status != nil, nil
+	if s := v.Subresources.Scale; s != nil {
+		r.Scale = &registry.Scale{Replicas: s.Replicas, StatusReplicas: s.StatusReplicas, Selector: s.Selector}
+	}
+	if kind := r.kind(); v.Schema.OpenAPI != nil && kind.SetSchema(v.Schema.OpenAPI) == nil {
+		r.Schema = v.Schema.OpenAPI
+		return r
+	}
+	r.kind() // of any JSON
+	return r
+}
+
+// fieldOf returns what a field selector finds in an object of a definition, as it is stored.
+func fieldOf(obj *stored, path string) string { return obj.Value.Field(path) }
 
 // withdraw ends to serve a definition, and its watches.
 func (d *definitions) withdraw(name string) {
@@ -347,7 +459,7 @@ func (d *definitions) withdraw(name string) {
 		c.served.Store(false)
 	}
 	d.replace(of.collections, nil)
-	of.collections[0].history.Finish()
+	of.base.history.Finish()
 }
 
 // replace has the server serve other collections in the place of some.
@@ -355,8 +467,21 @@ func (d *definitions) replace(gone, come []*Collection) {
 	s := d.server
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := slices.DeleteFunc(slices.Clone(s.collections), func(c *Collection) bool { return slices.Contains(gone, c) })
-	s.collections = append(all, come...)
+	var all, defined []*Collection
+	for _, c := range append(slices.Clone(s.collections), come...) {
+		switch {
+		case slices.Contains(gone, c):
+		case c.closed != nil:
+			defined = append(defined, c)
+		default:
+			all = append(all, c)
+		}
+	}
+	// The versions of a group are in discovery as they come here, the preferred one first.
+	slices.SortStableFunc(defined, func(a, b *Collection) int {
+		return version.CompareKubeAwareVersionStrings(b.Resource.Version, a.Resource.Version)
+	})
+	s.collections = append(all, defined...)
 }
 
 // announce has an APIService for each of versions, and none for others that it had made.

@@ -1,9 +1,9 @@
 package apiserver
 
 import (
+	"cmp"
 	"strings"
 
-	"github.com/go-lw/lw/internal/registry"
 	"github.com/go-lw/lw/internal/wire"
 )
 
@@ -28,21 +28,18 @@ func (s *Server) discovered() []wire.Resource {
 		}
 		r := wire.Resource{
 			Group: c.Resource.Group, Version: c.Resource.Version, Name: c.Resource.Resource,
-			Singular: strings.ToLower(c.Resource.Kind), Kind: c.Resource.Kind, Namespaced: !c.Resource.Cluster,
-			ShortNames: c.Resource.ShortNames,
-			Verbs:      []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"},
-			Schema:     c.kind.OpenAPI, Patches: c.kind.PatchTypes(),
+			Singular: cmp.Or(c.Resource.Singular, strings.ToLower(c.Resource.Kind)), Kind: c.Resource.Kind, Namespaced: !c.Resource.Cluster,
+			ShortNames: c.Resource.ShortNames, Categories: c.Resource.Categories,
+			Verbs:  []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"},
+			Schema: c.kind.OpenAPI, Patches: c.kind.PatchTypes(),
+		}
+		if c.Resource.Review {
+			r.Verbs, r.Patches = []string{"create"}, nil
 		}
 		if r.ShortNames == nil {
 			r.ShortNames = strings.Fields(shortNames[c.Resource.groupResource().String()])
 		}
-		var subs []string
-		for _, sub := range []string{registry.SubStatus, registry.SubScale, eviction} {
-			if c.Resource.hasSub(sub) {
-				subs = append(subs, sub)
-			}
-		}
-		out = append(out, r.With(subs...)...)
+		out = append(out, r.With(c.subs()...)...)
 	}
 	return out
 }

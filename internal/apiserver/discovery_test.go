@@ -50,6 +50,8 @@ func TestDiscovery(t *testing.T) {
 
 		for path, want := range map[string][]string{
 			"/api/v1": {"v1 APIResourceList v1", "pods/Pod/pod ns=true",
+				"pods/ephemeralcontainers/Pod/ ns=true get,patch,update", "pods/resize/Pod/ ns=true get,patch,update",
+				"pods/binding/Binding/ ns=true create",
 				"pods/eviction/Eviction/ ns=true create", "nodes/Node/node ns=false", "namespaces/Namespace/namespace ns=false"},
 			"/apis/apps/v1":             {"v1 APIResourceList apps/v1", "tools/Tool/tool ns=false"},
 			"/apis/example.com/v1beta1": {"v1 APIResourceList example.com/v1beta1", "sites/Site/site ns=true"},

@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -59,24 +60,38 @@ func (s *Server) Armed() int {
 	return len(s.faults)
 }
 
-// faultOf returns the effect of the first fault that matches req, or nil.
-func (s *Server) faultOf(req Request) Effect {
+// faultOf returns the effect of the first fault that matches req, or nil. It reads the body of the
+// request only if a Match is to see its metadata.
+func (s *Server) faultOf(x *exchange, req Request) Effect {
 	s.mu.Lock()
 	faults := slices.Clone(s.faults)
 	s.mu.Unlock()
 	// Match is a function of the user, so it is called without the lock. After that take decides
 	// under the lock.
+	read := false
 	for _, f := range faults {
-		if f.matches(req) && s.take(f) {
+		if !f.concerns(req) {
+			continue
+		}
+		if f.Match != nil {
+			if !read {
+				req.Meta, read = x.meta(), true
+			}
+			if !f.Match(req) {
+				continue
+			}
+		}
+		if s.take(f) {
+			x.req.Meta = req.Meta
 			return f.Do
 		}
 	}
 	return nil
 }
 
-func (a *armed) matches(r Request) bool {
+func (a *armed) concerns(r Request) bool {
 	named := a.Resource == "" || a.Resource == r.Resource || a.Resource == schema.GroupResource{Group: r.Group, Resource: r.Resource}.String()
-	return (a.Verb == "" || a.Verb == r.Verb) && named && (a.Match == nil || a.Match(r))
+	return (a.Verb == "" || a.Verb == r.Verb) && named
 }
 
 // take counts a request that matches f. It reports whether f happens to that request.
@@ -126,31 +141,60 @@ func (s *Server) Interrupt(match func(r Request) bool, do ...UnitEffect) int {
 	return n
 }
 
-// All applies the effects one after the other.
+// All applies the effects one after the other. Waits add up; of several answers in place of the
+// server's, the first counts, and of several ends of a stream the earliest.
 func All(effects ...Effect) Effect {
 	return func(x *exchange) {
 		for _, do := range effects {
+			if do != nil {
+				do(x)
+			}
+		}
+	}
+}
+
+// Choose lets f decide about each request. A nil Effect leaves the request as it is.
+func Choose(f func(r Request) Effect) Effect {
+	return func(x *exchange) {
+		if x.req.Meta == nil {
+			x.req.Meta = x.meta()
+		}
+		if do := f(x.req); do != nil {
 			do(x)
 		}
 	}
 }
 
+// answers has f answer in place of the server, unless another effect does so.
+func (x *exchange) answers(f func()) {
+	if x.instead == nil {
+		x.instead = f
+	}
+}
+
+// waits has the answer wait for f, after the waits that are there. f returns false if the client
+// has gone.
+func (x *exchange) waits(f func(ctx context.Context) bool) {
+	before := x.wait
+	x.wait = func(ctx context.Context) bool { return (before == nil || before(ctx)) && f(ctx) }
+}
+
 // Fail answers with the Status of err, with Retry-After if it has one. An error that is not an API
 // server's is answered with 500.
 func Fail(err error) Effect {
-	return func(x *exchange) { x.instead = func() { x.fail(err) } }
+	return func(x *exchange) { x.answers(func() { x.fail(err) }) }
 }
 
 // Reply answers with a given body, such as a proxy's HTML page, or half an object. An empty
 // contentType means text/plain.
 func Reply(code int, contentType, body string) Effect {
 	return func(x *exchange) {
-		x.instead = func() {
+		x.answers(func() {
 			if contentType == "" {
 				contentType = "text/plain; charset=utf-8"
 			}
 			wire.WriteBody(x.w, contentType, code, []byte(body))
-		}
+		})
 	}
 }
 
@@ -162,26 +206,26 @@ func Header(key, value string) Effect {
 // Reset closes the connection without an answer. If a client of net/http has used that connection
 // before, it repeats the request by itself on a new one.
 func Reset(x *exchange) {
-	x.instead = func() {
+	x.answers(func() {
 		conn, _, err := http.NewResponseController(x.w).Hijack()
 		if err != nil {
 			panic(http.ErrAbortHandler) // in HTTP/2 this resets the one stream
 		}
 		reset(conn)
-	}
+	})
 }
 
 // Hang never answers.
 func Hang(x *exchange) {
-	x.wait = func(ctx context.Context) bool {
+	x.waits(func(ctx context.Context) bool {
 		<-ctx.Done()
 		return false
-	}
+	})
 }
 
 // Delay answers after d. If the client goes away before that, there is no answer.
 func Delay(d time.Duration) Effect {
-	return func(x *exchange) { x.wait = func(ctx context.Context) bool { return sleep(ctx, d) } }
+	return func(x *exchange) { x.waits(func(ctx context.Context) bool { return sleep(ctx, d) }) }
 }
 
 // Written lets the effect happen when the write that the request wants is done, in the place of its
@@ -191,21 +235,21 @@ func Written(do Effect) Effect {
 	if do == nil {
 		return nil
 	}
-	return func(x *exchange) { x.written = do }
+	return func(x *exchange) { x.written = All(x.written, do) }
 }
 
 // Until answers when the channel is closed. If the client goes away before that, there is no
 // answer.
 func Until(released <-chan struct{}) Effect {
 	return func(x *exchange) {
-		x.wait = func(ctx context.Context) bool {
+		x.waits(func(ctx context.Context) bool {
 			select {
 			case <-ctx.Done():
 				return false
 			case <-released:
 				return true
 			}
-		}
+		})
 	}
 }
 
@@ -236,6 +280,54 @@ func AnyVersion(x *exchange) {
 // has not reached fails as too large. The events after the initial ones come from the server
 // itself.
 func Lag(n uint64) Effect { return func(x *exchange) { x.lag = n } }
+
+// Overtake has somebody else write the object before the request does: an annotation comes and
+// goes, in two versions, which no admission sees. It concerns updates, patches and deletions of an
+// object that is there.
+func Overtake(x *exchange) {
+	if x.req.Name == "" || !slices.Contains([]Verb{Update, Patch, Delete}, x.req.Verb) {
+		return
+	}
+	s := store{x.collection.storage} // no webhook is to convert it
+	for _, annotate := range []func(annotations map[string]string){
+		func(annotations map[string]string) { annotations[overtaken] = "true" },
+		func(annotations map[string]string) { delete(annotations, overtaken) },
+	} {
+		old, err := s.Get(x.r.Context(), x.key())
+		if err != nil || old == nil {
+			return
+		}
+		o := *old
+		o.Value, o.Meta.Annotations = nil, maps.Clone(old.Meta.Annotations)
+		if o.Meta.Annotations == nil {
+			o.Meta.Annotations = map[string]string{}
+		}
+		annotate(o.Meta.Annotations)
+		if len(o.Meta.Annotations) == 0 {
+			o.Meta.Annotations = nil
+		}
+		if _, err := s.Replace(x.r.Context(), &o, old); err != nil {
+			return // somebody else was faster still
+		}
+	}
+}
+
+// overtaken is the annotation that [Overtake] adds, and takes away.
+const overtaken = "lwtest/overtaken"
+
+// Trail has each event of a watch come d after it has happened, and not later because others have
+// come before it. A list is answered as usual.
+func Trail(d time.Duration) Effect { return func(x *exchange) { x.trail += d } }
+
+// In has an effect end a watch d after it has begun. The effect's unit is an event that is under
+// way to the client, or else a bookmark of no version, of which it may send no more than a half.
+func In(d time.Duration, do UnitEffect) Effect {
+	return func(x *exchange) {
+		if x.ends == nil || d < x.ends.in {
+			x.ends = &timedEnd{in: d, do: do}
+		}
+	}
+}
 
 // ListMeta changes the metadata of a list, such as its resourceVersion or its continue token.
 func ListMeta(f func(m *metav1.ListMeta)) Effect { return func(x *exchange) { x.listMeta = f } }

@@ -262,6 +262,7 @@ func TestStart(t *testing.T) {
 }
 
 func TestLog(t *testing.T) {
+	const agent = "Go-http-client/1.1"
 	inBubble(t, func(b *bench) {
 		b.create("a")
 		b.list("limit=5&labelSelector=app")
@@ -271,10 +272,11 @@ func TestLog(t *testing.T) {
 		s.all()
 		now, yes, seven := time.Now(), true, int64(7)
 		want := []Request{
-			{Verb: List, Resource: "pods", Time: now, Code: 200, Query: "limit=5&labelSelector=app",
+			{Verb: List, Resource: "pods", Time: now, Code: 200, UserAgent: agent, Query: "limit=5&labelSelector=app",
 				Options: metav1.ListOptions{Limit: 5, LabelSelector: "app"}},
-			{Verb: Get, Resource: "pods", Namespace: "ns", Name: "b", Time: now, Code: 404, Accept: "application/json"},
-			{Verb: Stream, Resource: "pods", Time: now, Code: 200,
+			{Verb: Get, Resource: "pods", Namespace: "ns", Name: "b", Time: now, Code: 404, Accept: "application/json",
+				UserAgent: agent},
+			{Verb: Stream, Resource: "pods", Time: now, Code: 200, UserAgent: agent,
 				Query: "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=7",
 				Options: metav1.ListOptions{Watch: true, SendInitialEvents: &yes, TimeoutSeconds: &seven,
 					ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan}},

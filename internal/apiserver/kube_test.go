@@ -41,6 +41,7 @@ func TestKube(t *testing.T) {
 			Status: true},
 		{Group: "apps", Resource: "deployments", Kind: "Deployment", Status: true, Scale: scale},
 		{Group: "discovery.k8s.io", Resource: "endpointslices", Kind: "EndpointSlice"},
+		{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions", Kind: "CustomResourceDefinition", Cluster: true},
 		{Group: "lab.example.org", Resource: "gizmos", Kind: "Gizmo", Custom: true, Versioned: true, Managed: true,
 			Status: true, Scale: scale},
 	}

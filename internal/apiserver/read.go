@@ -115,6 +115,7 @@ func (x *exchange) watch(s *Server) error {
 	if err != nil {
 		return err
 	}
+	next := paced(w, x.trail, x.ends)
 	a := x.answer(f, true)
 	a.body.start(x.req.Verb == Stream)
 	ctx := s.attach(a, x.req)
@@ -123,13 +124,8 @@ func (x *exchange) watch(s *Server) error {
 	if err == nil {
 		err = a.open()
 	}
-	for _, u := range before {
-		if err == nil {
-			err = a.send(u)
-		}
-		if err == nil && u.Type == watch.Error {
-			err = endCut
-		}
+	if err == nil {
+		err = a.sendAll(before)
 	}
 	// The initial events of a streamed list are sent together with the bookmark that ends them, so
 	// they are not flushed one by one. Without the bookmark nobody could tell when to flush.
@@ -141,8 +137,11 @@ func (x *exchange) watch(s *Server) error {
 			}
 		}
 		var ev history.Event[*content]
-		ev, err = w.Next(ctx)
+		ev, err = next(ctx)
+		end, ended := errors.AsType[*timedEnd](err)
 		switch {
+		case ended:
+			err = a.apply([]UnitEffect{end.do}, &end.unit)
 		case err == nil:
 			together = together && ev.Initial
 			if err = a.send(unitOf(ev)); errors.As(err, new(encodeError)) {
@@ -160,6 +159,19 @@ func (x *exchange) watch(s *Server) error {
 		}
 	}
 	x.end(a, err, nil)
+	return nil
+}
+
+// sendAll sends what a stream begins with. Nothing comes after an error.
+func (a *answer) sendAll(units []Unit) error {
+	for _, u := range units {
+		if err := a.send(u); err != nil {
+			return err
+		}
+		if u.Type == watch.Error {
+			return endCut
+		}
+	}
 	return nil
 }
 

@@ -38,10 +38,15 @@ type Request struct {
 	Options     metav1.ListOptions // of a list, a watch or a stream
 	Query       string             // the query of the URL
 	Accept      string             // the header
+	UserAgent   string             // the header
+	Username    string             // what [Options.Username] has returned
 	Time        time.Time          // when it came
 	// Code is the HTTP status of the answer. It is 0 as long as there is none, and stays 0 if the
 	// connection was cut before the answer.
 	Code int
+	// Meta is the metadata in the body of a create, an update or a patch, for the functions of
+	// faults. The log does not have it. nil: there is none, or it cannot be read.
+	Meta *metav1.ObjectMeta
 }
 
 // newRequest reads r. If there is an error, the Request is still good for the log.
@@ -54,10 +59,11 @@ func newRequest(r *http.Request, t target) (*Request, error) {
 		Subresource: t.subresource,
 		Query:       r.URL.RawQuery,
 		Accept:      r.Header.Get("Accept"),
+		UserAgent:   r.UserAgent(),
 		Time:        time.Now(),
 	}
 	switch {
-	case r.Method == http.MethodPost && (t.key.Name == "" || t.subresource == eviction):
+	case r.Method == http.MethodPost && (t.key.Name == "" || posts[t.subresource] != nil):
 		req.Verb = Create
 	case r.Method == http.MethodPut && t.key.Name != "":
 		req.Verb = Update

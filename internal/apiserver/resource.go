@@ -1,11 +1,13 @@
 package apiserver
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/go-lw/lw/internal/registry"
@@ -17,6 +19,9 @@ type Resource struct {
 	Version  string // default: v1
 	Resource string // the plural, as in the path
 	Kind     string
+	// Singular is for discovery, as Categories are. Empty: the Kind in small letters.
+	Singular   string
+	Categories []string
 	// ShortNames are for discovery. nil: those that Kubernetes has for the resource.
 	ShortNames []string
 	// Cluster is set if the objects have no namespace.
@@ -39,51 +44,40 @@ type Resource struct {
 	// creation of an object on, and Versioned that an update needs a resourceVersion.
 	Scale              *registry.Scale
 	Managed, Versioned bool
-	// Grace leaves Pods to their kubelet when they are deleted; see podGrace.
-	Grace bool
+	// Grace leaves Pods to their kubelet when they are deleted; see podGrace. One that is gone at
+	// once stays for Linger.
+	Grace  bool
+	Linger time.Duration
+	// Ends says that the objects are Namespaces, which end as those of kube-apiserver do. Then a new
+	// object of any other resource of the server needs its Namespace.
+	Ends bool
+	// Review says that the objects are not stored; see [registry.Kind].
+	Review bool
+	// Token makes the token that a request to the subresource token of a ServiceAccount is answered
+	// with. nil: there is no such subresource.
+	Token func(ctx context.Context, r *registry.TokenRequest) (string, error)
 	// Extend gives the engine of writes what else it is to know of the resource. nil: nothing.
 	Extend func(k *registry.Kind)
+	// Table makes the table of one object: its columns, and the cells of its row. The object may have no
+	// more than a kind and a version, for a table without rows. nil: the columns are the name and the
+	// age.
+	Table func(object []byte) (*metav1.Table, error)
 	// Schema is the OpenAPI schema of the objects; see [registry.Kind.SetSchema].
 	Schema []byte
 	// Versions are others in which the objects are served. Convert makes the JSON of an object that of
-	// another version. nil: they differ by their apiVersion alone.
+	// another version. nil: they differ by their apiVersion alone. An error that is no Status is an
+	// InternalError.
 	Versions []string
 	Convert  func(object []byte, version string) ([]byte, error)
 
 	// Defines says that the objects are CustomResourceDefinitions, whose resources the server serves.
+	// Define is given each of them as JSON, with the resource that is to be served, and may set
+	// Extend, Convert and Table of that. nil: it is served as it is.
 	Defines bool
+	Define  func(definition []byte, r *Resource)
 
-	fromStored func(*registry.Object) (*registry.Object, error) // of one of the Versions
+	own *registry.Kind // by which the objects are shown
 }
-
-// versions makes k, a kind of one of the Versions, one whose objects are stored as those of stored.
-func (r *Resource) versions(k, stored *registry.Kind) {
-	between := func(from, to *registry.Kind) func(*registry.Object) (*registry.Object, error) {
-		return func(o *registry.Object) (*registry.Object, error) {
-			if r.Convert == nil {
-				other := *o
-				other.Value = nil
-				return &other, nil
-			}
-			data, err := r.Convert(from.AppendJSON(nil, o), to.Version)
-			if err != nil {
-				return nil, apierrors.NewInternalError(fmt.Errorf("conversion of %s to %s: %w", o.Key(), to.Version, err))
-			}
-			out, err := to.Parse(data)
-			if err == nil && (out.Key() != o.Key() || out.Meta.UID != o.Meta.UID) {
-				err = apierrors.NewInternalError(fmt.Errorf("conversion of %s to %s: it has become %s", o.Key(), to.Version, out.Key()))
-			}
-			return out, err
-		}
-	}
-	k.FromStored, k.ToStored = between(stored, k), between(k, stored)
-	r.fromStored = k.FromStored
-}
-
-// eviction is the subresource of pods by which they are deleted.
-const eviction = "eviction"
-
-var pods = schema.GroupResource{Resource: "pods"}
 
 // createdWithStatus are the resources whose objects keep the status that they are created with,
 // although it is a subresource: kubelets register their nodes so. kube-apiserver empties that of
@@ -98,10 +92,10 @@ func (r *Resource) kind() *registry.Kind {
 	k := &registry.Kind{
 		Group: r.Group, Version: r.Version, Plural: r.Resource, Kind: r.Kind, Cluster: r.Cluster, Status: r.Status,
 		CreateStatus: createdWithStatus[r.groupResource()], Scale: r.Scale, Managed: r.Managed, Versioned: r.Versioned, Type: r.Type,
-		Native: registry.BuiltIn(r.Group),
+		Native: registry.BuiltIn(r.Group), Ends: r.Ends, Review: r.Review,
 	}
 	if r.Grace {
-		k.Grace = podGrace
+		k.Grace, k.Linger = podGrace, r.Linger
 	}
 	if r.Schema != nil {
 		if err := k.SetSchema(r.Schema); err != nil {
@@ -114,6 +108,7 @@ func (r *Resource) kind() *registry.Kind {
 	if r.Extend != nil {
 		r.Extend(k)
 	}
+	r.own = k
 	return k
 }
 
@@ -131,11 +126,6 @@ func podGrace(pod *registry.Object, asked *int64) int64 {
 		return n
 	}
 	return 30
-}
-
-// hasSub reports whether the resource has a subresource.
-func (r *Resource) hasSub(name string) bool {
-	return name == registry.SubStatus && r.Status || name == registry.SubScale && r.Scale != nil || name == eviction && r.groupResource() == pods
 }
 
 // Proto returns the Proto of a [Resource] whose type is generated: Proto[corev1.Pod]().

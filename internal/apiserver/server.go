@@ -18,6 +18,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,6 +41,8 @@ type Options struct {
 	// that the server does not speak. Faults and SetDown break the connections that it has taken
 	// over, too.
 	Wrap func(http.Handler) http.Handler
+	// Username, if it is not nil, names the user of a request by its context.
+	Username func(ctx context.Context) string
 }
 
 // A Server serves collections that share one line of resource versions. It is safe for concurrent
@@ -51,6 +54,7 @@ type Server struct {
 	definitions definitions
 	window      int          // Options.Window
 	wrapped     http.Handler // what answers on connections
+	username    func(ctx context.Context) string
 
 	mu      sync.Mutex // guards the fields below
 	faults  []*armed   // those that are not used up, in the order of Inject
@@ -67,10 +71,11 @@ type Server struct {
 // New returns a server without objects. It panics if a Resource has no Resource or no Kind.
 func New(opts Options) *Server {
 	s := &Server{
-		window:  opts.Window,
-		Line:    history.NewLine(),
-		counts:  map[Verb]int{},
-		streams: map[*answer]Request{},
+		window:   opts.Window,
+		Line:     history.NewLine(),
+		username: opts.Username,
+		counts:   map[Verb]int{},
+		streams:  map[*answer]Request{},
 	}
 	s.wrapped = s
 	if opts.Wrap != nil {
@@ -91,8 +96,9 @@ func New(opts Options) *Server {
 			history: history.NewCollection(s.Line, history.Options[*content]{
 				Resource: res.groupResource(), Fields: res.Fields, Window: opts.Window,
 			}),
-			kind: res.kind(), served: new(atomic.Bool),
+			served: new(atomic.Bool), home: s.home,
 		}
+		c.kind, c.storage = c.Resource.kind(), c
 		c.served.Store(true)
 		s.collections = append(s.collections, c)
 		for _, version := range res.Versions {
@@ -107,10 +113,9 @@ func New(opts Options) *Server {
 
 // inVersion returns the collection in another version.
 func (c *Collection) inVersion(version string, served *atomic.Bool) *Collection {
-	view := &Collection{Resource: c.Resource, history: c.history, served: served, wrote: c.wrote}
+	view := &Collection{Resource: c.Resource, storage: c, history: c.history, served: served, wrote: c.wrote, home: c.home}
 	view.Resource.Version, view.Resource.Type, view.Resource.Proto, view.Resource.Schema = version, nil, nil, nil
 	view.kind = view.Resource.kind()
-	view.Resource.versions(view.kind, c.kind)
 	return view
 }
 
@@ -130,12 +135,28 @@ func (s *Server) Collection(resource string) *Collection {
 		func(r *Resource) string { return r.Resource },
 	} {
 		for _, c := range s.all() {
-			if names(&c.Resource) == resource {
+			if c.storage == c && names(&c.Resource) == resource {
 				return c
 			}
 		}
 	}
 	panic(fmt.Sprintf("apiserver: no collection %q", resource))
+}
+
+// home says why a namespace takes no new objects: if Namespaces end here, it must be one that does
+// not.
+func (s *Server) home(namespace string) error {
+	for _, c := range s.all() {
+		if !c.Resource.Ends {
+			continue
+		}
+		ns, err := c.history.Get(types.NamespacedName{Name: namespace})
+		if err == nil && ns.Value.Object.Field("status.phase") == registry.Terminating {
+			err = registry.ErrTerminating
+		}
+		return err
+	}
+	return nil
 }
 
 // SetShards says whether the server selects by the shard selectors of requests, and echoes them in
@@ -169,12 +190,15 @@ func (s *Server) find(path string) (t target, ok bool) {
 	if !ok || p.Wrong || p.Longer || p.Verb != "" {
 		return t, false
 	}
+	if p.Group == "" && p.Resource == "bindings" && p.Name == "" { // the older path, of a Binding by itself
+		p.Resource, p.Subresource = "pods", registry.SubBinding
+	}
 	t.key, t.subresource = types.NamespacedName{Namespace: p.Namespace, Name: p.Name}, p.Subresource
 	for _, c := range s.all() {
 		r := &c.Resource
 		if r.Group == p.Group && r.Version == p.Version && r.Resource == p.Resource && c.served.Load() && !(r.Cluster && p.Namespaced) {
 			t.collection = c
-			return t, t.subresource == "" || r.hasSub(t.subresource)
+			return t, t.subresource == "" || slices.Contains(c.subs(), t.subresource)
 		}
 	}
 	return t, false
@@ -193,11 +217,17 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.fail(err)
 		return
 	}
-	if !ok {
+	if !ok || t.collection.Resource.Review && t.key.Name != "" {
 		s.other(w, r)
 		return
 	}
 	req, err := newRequest(r, t)
+	if s.username != nil {
+		req.Username = s.username(r.Context())
+	}
+	if t.collection.Resource.Review && req.Verb != Create {
+		req.Verb = Verb(r.Method)
+	}
 	asked := *req
 	s.logRequest(req) // from here on req belongs to the log, and only the recorder writes to it
 	recorder := &recorder{ResponseWriter: w, server: s, request: req}
@@ -209,7 +239,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.fail(err)
 		return
 	}
-	if fault := s.faultOf(asked); fault != nil {
+	if fault := s.faultOf(x, asked); fault != nil {
 		fault(x)
 	}
 	if x.wait != nil && !x.wait(r.Context()) {
@@ -256,6 +286,8 @@ type exchange struct {
 	instead  func() // answers in place of the server
 	written  Effect // happens between a write and its answer
 	lag      uint64 // how many versions behind the replica is that answers
+	trail    time.Duration
+	ends     *timedEnd
 	listMeta func(m *metav1.ListMeta)
 	filters  []filter
 }
@@ -304,13 +336,13 @@ func (x *exchange) fail(err error) {
 // serve answers the request as the server does.
 func (x *exchange) serve(s *Server) {
 	var err error
-	verb := x.req.Verb
-	if x.req.Subresource == eviction {
-		verb = eviction
+	if answer := posts[x.req.Subresource]; answer != nil {
+		if err = answer(x, s); err != nil {
+			x.fail(err)
+		}
+		return
 	}
-	switch verb {
-	case eviction:
-		err = x.evict()
+	switch x.req.Verb {
 	case List:
 		err = x.list()
 	case Watch, Stream:

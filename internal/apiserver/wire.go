@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -51,7 +52,13 @@ type codec struct {
 }
 
 func newCodec(r *Resource, f wire.Format, include metav1.IncludeObjectPolicy) codec {
-	return codec{res: r, format: f, frames: wire.NewCodec(f, r.typeMeta(), wire.Columns()), include: include}
+	columns := wire.Columns()
+	if f.Shape == wire.Table && r.Table != nil {
+		if t, err := r.Table([]byte(r.head() + "{}}")); err == nil {
+			columns = t.ColumnDefinitions
+		}
+	}
+	return codec{res: r, format: f, frames: wire.NewCodec(f, r.typeMeta(), columns), include: include}
 }
 
 // row returns the unit's object as a row of a table.
@@ -71,6 +78,20 @@ func (c codec) row(u Unit) ([]byte, error) {
 	}
 	if c.include == metav1.IncludeNone {
 		object = []byte("null")
+	}
+	if c.res.Table != nil && u.obj != nil && u.Object == nil {
+		full, err := c.res.encode(u.obj, u.Version, fullJSON)
+		if err != nil {
+			return nil, err
+		}
+		t, err := c.res.Table(full)
+		if err != nil {
+			return nil, err
+		}
+		if len(t.Rows) != 1 {
+			return nil, fmt.Errorf("apiserver: the table of %s %s has %d rows", c.res.Kind, u.obj.Key, len(t.Rows))
+		}
+		return wire.TableCells(t.Rows[0].Cells, object)
 	}
 	return wire.TableRow(named, object, nil, time.Now())
 }

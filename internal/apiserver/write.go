@@ -1,7 +1,10 @@
 package apiserver
 
 import (
+	"bytes"
+	"io"
 	"net/http"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -24,13 +27,10 @@ func (x *exchange) get() error {
 	if x.req.Subresource != registry.SubScale {
 		return x.object(f, http.StatusOK, obj, r)
 	}
-	o := objectOf(obj, obj.Version)
-	if r.fromStored != nil {
-		if o, err = r.fromStored(o); err != nil {
-			return err
-		}
+	if obj, err = r.shown(obj); err != nil {
+		return err
 	}
-	scale, err := x.collection.kind.ScaleOf(o)
+	scale, err := x.collection.kind.ScaleOf(objectOf(obj, obj.Version))
 	if err != nil {
 		return err
 	}
@@ -84,39 +84,8 @@ func (x *exchange) write() error {
 			wire.WriteBody(x.w, f.ContentType(false), http.StatusOK, out.Scale)
 			return nil
 		}
-		obj, r := storedOf(out.Object), x.collection.Resource
-		r.fromStored = nil // it is in the version of the request
-		return x.object(f, out.Code, &obj, &r)
-	})
-}
-
-// evict deletes a Pod as an Eviction says. There are no budgets that could refuse it.
-func (x *exchange) evict() error {
-	if x.req.Verb != Create {
-		return x.notAllowed()
-	}
-	f, err := x.negotiate(wire.WantStatus)
-	if err != nil {
-		return err
-	}
-	body, err := wire.ReadBody(x.w, x.r)
-	if err != nil {
-		return err
-	}
-	options, err := registry.ParseEviction(x.req.Name, x.r.URL.Query(), x.r.Header.Get("Content-Type"), body)
-	if err != nil {
-		return err
-	}
-	w, err := x.collection.kind.Prepare(registry.Request{Verb: registry.Delete, Key: x.key(), Options: options})
-	if err == nil {
-		_, err = w.Run(x.r.Context(), store{x.collection})
-	}
-	if err != nil {
-		return err
-	}
-	return x.answered(func() error {
-		wire.WriteStatus(x.w, f, &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess, Code: http.StatusCreated})
-		return nil
+		obj := storedOf(out.Object)
+		return x.object(f, out.Code, &obj, &x.collection.Resource)
 	})
 }
 
@@ -135,6 +104,27 @@ func (x *exchange) answered(answer func() error) error {
 		return nil
 	}
 	return answer()
+}
+
+// meta returns the metadata in the body of the request, which it leaves to be read again.
+func (x *exchange) meta() *metav1.ObjectMeta {
+	if !slices.Contains([]Verb{Create, Update, Patch}, x.req.Verb) {
+		return nil
+	}
+	body, err := io.ReadAll(io.LimitReader(x.r.Body, wire.MaxBody+1))
+	r := *x.r
+	r.Body = readCloser{io.MultiReader(bytes.NewReader(body), x.r.Body), x.r.Body} // an error comes again
+	x.r = &r
+	if err != nil {
+		return nil
+	}
+	return registry.SentMeta(x.r.Header.Get("Content-Type"), body)
+}
+
+// A readCloser is a body that was read, and put together again.
+type readCloser struct {
+	io.Reader
+	io.Closer
 }
 
 // removeAll deletes the objects that a list would show, each as a DELETE of it would, and answers

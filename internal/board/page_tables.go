@@ -1,6 +1,7 @@
 package board
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -93,6 +94,7 @@ func (p *page) informer(inf *Informer) {
 	p.more(len(informerColumns), func() {
 		p.unserved(inf)
 		p.failure(inf)
+		p.packed(inf.Packed)
 		p.faults(inf.SetAside, "object", "set aside", "Each stays as it was until a version comes that can be used.")
 		p.handlers(inf.Handlers, inf.story(p.now))
 	})
@@ -135,6 +137,42 @@ func (p *page) failure(inf *Informer) {
 	}
 	p.Close()
 	p.Element("p", strings.TrimPrefix(f.Error, "lw: "+inf.Name+": "), class("error"))
+}
+
+// packed writes what fills a limit, if there is one.
+func (p *page) packed(u *Packed) {
+	if u == nil {
+		return
+	}
+	p.Open("p", class("why"))
+	p.Element("strong", size(uint64(max(0, u.Bytes)))+" of a limit of "+size(uint64(u.Limit))+".")
+	text := " Nothing was let go."
+	if u.LetGo > 0 || u.Requests > 0 {
+		text = " " + count(uint64(max(0, u.LetGo)), "object") + " let go, " + count(u.Requests, "request") + " for such"
+		if u.Gone > 0 {
+			text += ", " + number(u.Gone) + " of them for what was gone"
+		}
+		if u.Failed > 0 {
+			text += ", " + count(u.Failed, "read") + " of metadata alone"
+		}
+		text += "."
+	}
+	p.Text(text)
+	p.Close()
+	if len(u.Namespaces) == 0 {
+		return
+	}
+	p.Open("dl", class("faults"))
+	for _, s := range u.Namespaces {
+		p.Open("div")
+		p.Element("dt", cmp.Or(s.Namespace, "no namespace"))
+		p.Element("dd", size(uint64(max(0, s.Bytes)))+" of "+count(s.Objects, "object")+", and "+number(s.LetGo)+" let go")
+		p.Close()
+	}
+	p.Close()
+	if left := u.TotalNamespaces - len(u.Namespaces); left > 0 {
+		p.Element("p", "And "+count(left, "namespace")+" more.")
+	}
 }
 
 // shownFaults is how many faults are seen without a click.

@@ -55,6 +55,31 @@ type Informer struct {
 	Undecoded       uint64    `json:"undecoded"`
 	BackoffSeconds  Seconds   `json:"backoff_seconds"`
 	Epochs          int       `json:"epochs"`
+	Packed          *Packed   `json:"packed,omitempty"` // if a limit bounds the objects
+}
+
+// Packed is what the objects of an informer have of a limit on packed bytes.
+type Packed struct {
+	Limit    int64  `json:"limit_bytes"` // which other informers may share
+	Bytes    int64  `json:"bytes"`       // of the objects that may be let go
+	LetGo    int64  `json:"let_go"`      // objects that have their metadata alone
+	Requests uint64 `json:"requests"`    // for objects that were let go
+	Gone     uint64 `json:"gone"`        // how many of these had no object any more
+	Failed   uint64 `json:"failed"`      // reads that have returned metadata alone
+	// Namespaces are the first MaxShares, with the largest first, of so many.
+	Namespaces      []Share `json:"namespaces"`
+	TotalNamespaces int     `json:"total_namespaces"`
+}
+
+// MaxShares is how many namespaces Packed has.
+const MaxShares = 10
+
+// Share is what the objects of one namespace have.
+type Share struct {
+	Namespace string `json:"namespace,omitempty"`
+	Objects   int    `json:"objects"`
+	Bytes     int64  `json:"bytes"`
+	LetGo     int    `json:"let_go"`
 }
 
 // Delay is how late the server's writes came into the store, in the last ten minutes, as it was

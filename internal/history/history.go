@@ -8,7 +8,8 @@
 // resource version into a value. The front end does that when it sends the object: it is
 // Object.Version, or Event.Version in the event of a deletion.
 //
-// The package starts no goroutine, and calls no function of a caller while it holds a lock.
+// The package starts no goroutine, and calls no function of a caller while it holds a lock, but
+// Options.Field.
 package history
 
 import (
@@ -39,6 +40,9 @@ type Options[V any] struct {
 	// Fields are the names that a field selector may use, besides metadata.name and
 	// metadata.namespace.
 	Fields []string
+	// Field returns the value of one of Fields, and must not call the collection. nil: Object.Fields
+	// has it.
+	Field func(obj *Object[V], name string) string
 	// Same reports whether an update from old to new changes nothing. Such an update makes no
 	// version. Same is called without a lock, perhaps more than once for an update, and new.Version
 	// is not set yet. nil: every update makes a version.

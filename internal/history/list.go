@@ -48,7 +48,7 @@ func (c *Collection[V]) List(namespace string, opts metav1.ListOptions) (Page[V]
 	}
 	page := Page[V]{Version: version, Shard: f.Shard()}
 	for i, obj := range state {
-		if !matches(f, obj) {
+		if !c.matches(f, obj) {
 			continue
 		}
 		if limit == 0 || int64(len(page.Items)) < limit {
@@ -57,7 +57,7 @@ func (c *Collection[V]) List(namespace string, opts metav1.ListOptions) (Page[V]
 		}
 		last := page.Items[limit-1]
 		page.Continue = listopts.After(version, namespace, listopts.Path(last.Key)).Encode()
-		page.Remaining = count(f, state[i:])
+		page.Remaining = c.count(f, state[i:])
 		break
 	}
 	return page, nil
@@ -65,18 +65,33 @@ func (c *Collection[V]) List(namespace string, opts metav1.ListOptions) (Page[V]
 
 // newFilter parses the selectors of a request.
 func (c *Collection[V]) newFilter(namespace string, opts metav1.ListOptions) (*listopts.Filter, error) {
-	return listopts.NewFilter(namespace, opts, func(field string) bool { return slices.Contains(c.opts.Fields, field) })
+	c.line.mu.Lock()
+	fields := c.opts.Fields
+	c.line.mu.Unlock()
+	return listopts.NewFilter(namespace, opts, func(field string) bool { return slices.Contains(fields, field) })
+}
+
+// SetFields sets the Fields of a collection that has a Field function, for requests to come.
+func (c *Collection[V]) SetFields(names []string) {
+	c.line.mu.Lock()
+	defer c.line.mu.Unlock()
+	c.opts.Fields = names
 }
 
 // matches reports whether the filter selects obj. It is false for nil.
-func matches[V any](f *listopts.Filter, obj *Object[V]) bool {
+func (c *Collection[V]) matches(f *listopts.Filter, obj *Object[V]) bool {
 	return obj != nil && f.Matches(
 		listopts.Object{Namespace: obj.Key.Namespace, Name: obj.Key.Name, UID: obj.UID, Labels: obj.Labels},
-		func(name string) string { return obj.Fields[name] })
+		func(name string) string {
+			if c.opts.Field != nil {
+				return c.opts.Field(obj, name)
+			}
+			return obj.Fields[name]
+		})
 }
 
 // count returns how many of objs match, or nil if a server does not count them.
-func count[V any](f *listopts.Filter, objs []*Object[V]) *int64 {
+func (c *Collection[V]) count(f *listopts.Filter, objs []*Object[V]) *int64 {
 	if f.Selects() {
 		return nil
 	}
@@ -84,7 +99,7 @@ func count[V any](f *listopts.Filter, objs []*Object[V]) *int64 {
 	if f.Namespace() != "" {
 		n = 0
 		for _, obj := range objs {
-			if matches(f, obj) {
+			if c.matches(f, obj) {
 				n++
 			}
 		}

@@ -190,7 +190,7 @@ func (w *Watch[V]) poll() (ev Event[V], ok bool, changed <-chan struct{}) {
 	case len(w.initial) > 0:
 		obj := w.initial[0]
 		w.initial = behindFirst(w.initial)
-		return Event[V]{Type: watch.Added, Object: obj, Version: obj.Version, Initial: true}, matches(w.filter, obj), nil
+		return Event[V]{Type: watch.Added, Object: obj, Version: obj.Version, Initial: true}, w.c.matches(w.filter, obj), nil
 	case w.ending:
 		w.ending = false
 		return Event[V]{Type: watch.Bookmark, Version: w.version, InitialEventsEnd: true}, true, nil
@@ -260,7 +260,7 @@ func (w *Watch[V]) events(together []Change[V]) (first Event[V], ok bool) {
 // event returns change as the filter sees it. An object that begins to match is Added, and one that
 // stops matching is Deleted. ok is false if it matches neither before nor after.
 func (w *Watch[V]) event(change Change[V]) (Event[V], bool) {
-	was, is := matches(w.filter, change.Old), matches(w.filter, change.New)
+	was, is := w.c.matches(w.filter, change.Old), w.c.matches(w.filter, change.New)
 	ev := Event[V]{Object: change.New, Version: change.Version}
 	switch {
 	case was && is:

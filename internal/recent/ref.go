@@ -1,5 +1,5 @@
 // Package recent has what was used of late: weak references to objects that somebody may still
-// have, and a ring that keeps some of them.
+// have, a ring that keeps some of them, and the pace of the collector that lets go of the others.
 package recent
 
 import (

@@ -51,6 +51,9 @@ func (w *Write) create(ctx context.Context, old *Object) (Outcome, error) {
 	if err := w.checkNamespace(o); err != nil {
 		return Outcome{}, err
 	}
+	if w.kind.Review {
+		return w.review(ctx, o)
+	}
 	if v := o.Meta.ResourceVersion; v != "" && v != "0" && !w.DryRun { // it is the store that refuses it
 		return Outcome{}, badRequest("resourceVersion should not be set on objects to be created")
 	}
@@ -66,6 +69,21 @@ func (w *Write) create(ctx context.Context, old *Object) (Outcome, error) {
 		return Outcome{}, exists
 	}
 	return out, err
+}
+
+// review decides about a question.
+func (w *Write) review(ctx context.Context, o *Object) (Outcome, error) {
+	err := w.defaults(ctx, o, nil)
+	if err == nil {
+		err = w.kind.give(o)
+	}
+	if err == nil {
+		err = w.validate(ctx, o, nil)
+	}
+	if err != nil {
+		return Outcome{}, err
+	}
+	return Outcome{Object: o, Code: http.StatusCreated}, nil
 }
 
 // generated returns a name for a generateName: five characters more, of those that make no words.
@@ -86,6 +104,9 @@ func (w *Write) insert(ctx context.Context, o *Object) (Outcome, error) {
 	if err := w.checkLength(o); err != nil {
 		return Outcome{}, err
 	}
+	if err := w.checkHome(m); err != nil {
+		return Outcome{}, err
+	}
 	m.ResourceVersion, m.DeletionTimestamp, m.DeletionGracePeriodSeconds = "", nil, nil
 	if !w.req.Whole {
 		m.UID = ""
@@ -95,6 +116,11 @@ func (w *Write) insert(ctx context.Context, o *Object) (Outcome, error) {
 	}
 	if k.Status && !k.CreateStatus && !w.req.Whole && o.Status != nil {
 		if err := k.withoutStatus(o); err != nil {
+			return Outcome{}, err
+		}
+	}
+	if k.Ends {
+		if err := k.begin(o); err != nil {
 			return Outcome{}, err
 		}
 	}
@@ -213,6 +239,9 @@ func (w *Write) replace(ctx context.Context, o, old *Object) (Outcome, error) {
 			return Outcome{}, err
 		}
 	}
+	if err := w.merge(o, old); err != nil {
+		return Outcome{}, err
+	}
 	w.carry(o, old)
 	if errs := w.checkMeta(m, was); len(errs) > 0 {
 		return Outcome{}, k.invalid(m.Name, errs)
@@ -230,7 +259,7 @@ func (w *Write) replace(ctx context.Context, o, old *Object) (Outcome, error) {
 	}
 	out := Outcome{Action: Replace, Object: o, Code: http.StatusOK}
 	switch {
-	case len(m.Finalizers) == 0 && was.DeletionTimestamp != nil && (was.DeletionGracePeriodSeconds == nil || *was.DeletionGracePeriodSeconds == 0):
+	case len(m.Finalizers) == 0 && !k.held(o) && was.DeletionTimestamp != nil && (was.DeletionGracePeriodSeconds == nil || *was.DeletionGracePeriodSeconds == 0):
 		out.Action = Remove
 	case unchanged:
 		out.Action, out.Object = Nothing, old
@@ -238,8 +267,8 @@ func (w *Write) replace(ctx context.Context, o, old *Object) (Outcome, error) {
 	return out, nil
 }
 
-// carry takes from old what a client cannot change in o: what the server decides, and with a write to
-// the status all but that, else the status.
+// carry takes from old what a client cannot change in o: what the server decides, and with a write
+// to the status all but that, else the status.
 func (w *Write) carry(o, old *Object) {
 	k, m, was := w.kind, &o.Meta, &old.Meta
 	m.ResourceVersion = was.ResourceVersion
@@ -250,7 +279,7 @@ func (w *Write) carry(o, old *Object) {
 		if m.ManagedFields = managed; k.Native {
 			m.Annotations = annotations
 		}
-	case k.Status && !w.req.Whole:
+	case k.Status && !w.req.Whole && (w.req.Subresource == "" || k.part(w.req.Subresource) == nil):
 		if !equalStatus(o, old) {
 			o.Status, o.Value = old.Status, nil
 		}
@@ -313,10 +342,11 @@ func (w *Write) checkMeta(m, old *metav1.ObjectMeta) (errs field.ErrorList) {
 	return errs
 }
 
-// checkFinalizers returns what is wrong with the finalizers of a new object of a built-in kind. Other
-// kinds are warned of them.
+// checkFinalizers returns what is wrong with the finalizers of a new object of a built-in kind.
+// Other kinds are warned of them. Definitions and APIServices, which have servers of their own
+// within kube-apiserver, are neither.
 func (w *Write) checkFinalizers(m *metav1.ObjectMeta) (errs field.ErrorList) {
-	if w.req.Whole || !BuiltIn(w.kind.Group) {
+	if w.req.Whole || !BuiltIn(w.kind.Group) || slices.Contains(definingGroups, w.kind.Group) {
 		return nil
 	}
 	for i, f := range m.Finalizers {
@@ -327,6 +357,8 @@ func (w *Write) checkFinalizers(m *metav1.ObjectMeta) (errs field.ErrorList) {
 	}
 	return errs
 }
+
+var definingGroups = []string{"apiextensions.k8s.io", "apiregistration.k8s.io"}
 
 var standardFinalizers = []string{metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents, "kubernetes"}
 
@@ -484,12 +516,29 @@ func (w *Write) warnOfFinalizers(finalizers, old []string) {
 
 // admission returns what the admission of the user is asked about.
 func (w *Write) admission(o, old *Object) *Admission {
-	a := &Admission{Verb: Update, Subresource: w.req.Subresource, Object: o, Old: old, UserAgent: w.req.UserAgent, DryRun: w.DryRun}
+	a := &Admission{
+		Verb: Update, Subresource: w.req.Subresource, Object: o, Old: old, Name: w.req.Key.Name, UserAgent: w.req.UserAgent, DryRun: w.DryRun,
+		Warn: func(text string) { w.warn([]error{errors.New(text)}) },
+	}
+	q := w.req.Query
+	manager, validation := q.Get("fieldManager"), q.Get("fieldValidation")
+	meta := func(kind string) metav1.TypeMeta {
+		return metav1.TypeMeta{Kind: kind, APIVersion: metav1.SchemeGroupVersion.String()}
+	}
 	switch {
 	case o == nil:
 		a.Verb = Delete
+		options := *w.delete
+		options.TypeMeta = meta("DeleteOptions")
+		a.Options = &options
 	case old == nil:
 		a.Verb = Create
+		a.Options = &metav1.CreateOptions{TypeMeta: meta("CreateOptions"), DryRun: q["dryRun"], FieldManager: manager, FieldValidation: validation}
+		if w.req.Verb == Create {
+			a.Name = w.sent.Meta.Name
+		}
+	default:
+		a.Options = &metav1.UpdateOptions{TypeMeta: meta("UpdateOptions"), DryRun: q["dryRun"], FieldManager: manager, FieldValidation: validation}
 	}
 	return a
 }

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -274,11 +273,24 @@ func messages(body []byte, do func(number uint64, value []byte) error) error {
 	if err != nil {
 		return err
 	}
-	for rest := envelope.Raw; len(rest) > 0; {
+	return fieldsOf(envelope.Raw, do)
+}
+
+// fieldsOf calls do for each field of a message, all of which are numbers, given as they are
+// encoded, or have a length.
+func fieldsOf(rest []byte, do func(number uint64, value []byte) error) error {
+	for len(rest) > 0 {
 		tag, n := binary.Uvarint(rest)
 		size, length := binary.Uvarint(rest[max(n, 0):])
+		if n > 0 && length > 0 && tag&7 == 0 {
+			if err := do(tag>>3, rest[n:][:length]); err != nil {
+				return err
+			}
+			rest = rest[n+length:]
+			continue
+		}
 		if n <= 0 || length <= 0 || tag&7 != 2 || size > uint64(len(rest)-n-length) {
-			return errors.New("the body has a field that is no message")
+			return errors.New("the body has a field that is neither a number nor of a length")
 		}
 		value := rest[n+length:][:size]
 		rest = rest[n+length+int(size):]
@@ -287,39 +299,6 @@ func messages(body []byte, do func(number uint64, value []byte) error) error {
 		}
 	}
 	return nil
-}
-
-// ParseEviction reads the options of a deletion in an Eviction of the Pod that has a name.
-func ParseEviction(name string, query url.Values, contentType string, body []byte) (*metav1.DeleteOptions, error) {
-	eviction := struct {
-		Metadata      metav1.ObjectMeta
-		DeleteOptions metav1.DeleteOptions
-	}{}
-	if mediaType(contentType) == runtime.ContentTypeProtobuf {
-		if err := messages(body, func(number uint64, value []byte) error {
-			switch number {
-			case 1:
-				return eviction.Metadata.Unmarshal(value)
-			case 2:
-				return eviction.DeleteOptions.Unmarshal(value)
-			}
-			return nil
-		}); err != nil {
-			return nil, badRequest("%v", err)
-		}
-	} else {
-		data, _, err := (&Kind{Kind: "Eviction"}).toJSON(contentType, body, false)
-		if err != nil {
-			return nil, err
-		}
-		if err := json.Unmarshal(data, &eviction); err != nil {
-			return nil, badRequest("%v", err)
-		}
-	}
-	if eviction.Metadata.Name != name {
-		return nil, badRequest("name in URL does not match name in Eviction object")
-	}
-	return ParseDeleteOptions(url.Values{"dryRun": query["dryRun"]}, "", mustJSON(&eviction.DeleteOptions))
 }
 
 func (k *Kind) protoToJSON(body []byte) ([]byte, error) {

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -18,11 +19,11 @@ func (w *Write) remove(ctx context.Context, old *Object) (Outcome, error) {
 	if old == nil {
 		return Outcome{}, apierrors.NewNotFound(w.kind.GroupResource(), w.req.Key.Name)
 	}
-	if err := w.checkPreconditions(old); err != nil {
+	if err := w.mayRemove(ctx, old); err != nil {
 		return Outcome{}, err
 	}
-	if err := w.validate(ctx, nil, old); err != nil {
-		return Outcome{}, err
+	if w.kind.Ends {
+		return w.end(old)
 	}
 	o := *old
 	o.Meta.Finalizers = w.finalizers(old)
@@ -60,6 +61,14 @@ func (w *Write) remove(ctx context.Context, old *Object) (Outcome, error) {
 		}
 	}
 	return out, nil
+}
+
+// mayRemove refuses a deletion.
+func (w *Write) mayRemove(ctx context.Context, old *Object) error {
+	if err := cmp.Or(w.checkPreconditions(old), w.kind.checkImmortal(old)); err != nil {
+		return err
+	}
+	return w.validate(ctx, nil, old)
 }
 
 // checkPreconditions refuses the deletion of another object than the client means. A precondition
@@ -119,6 +128,14 @@ func policyOf(o *metav1.DeleteOptions) (policy *metav1.DeletionPropagation, olde
 		p = metav1.DeletePropagationOrphan
 	}
 	return &p, true
+}
+
+// Deleted returns the object as a deletion leaves it that waits for its finalizers.
+func (o *Object) Deleted() *Object {
+	out := *o
+	out.Value = nil
+	mark(&out.Meta, now(), 0)
+	return &out
 }
 
 // mark says that the object is deleted at a time, after a grace period of so many seconds.

@@ -11,10 +11,12 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -50,6 +52,18 @@ type Kind struct {
 	// Grace returns how many seconds the object stays after a request to delete it, which asks for
 	// that many if asked is not nil. nil: none.
 	Grace func(obj *Object, asked *int64) int64
+	// Linger is how long an object that Grace gives no second stays nevertheless, marked as
+	// deleted.
+	Linger time.Duration
+
+	// Ends says that the objects are Namespaces, which end as those of kube-apiserver: they have a
+	// finalizer in their spec, and a deleted one is Terminating until a write to /finalize takes it
+	// away.
+	Ends bool
+
+	// Review says that the objects are questions, such as SubjectAccessReviews: one that is created is
+	// answered with what Mutate makes of it, and not stored. It needs no name.
+	Review bool
 
 	// The functions of the user may change the object that they are given first, and no other. A
 	// panic is an error of the request.
@@ -60,12 +74,9 @@ type Kind struct {
 	// Mutate and Admit are the admission of a server: after Default and after Validate they change
 	// the object of a write, and refuse the write by an error. nil: there is none.
 	Mutate, Admit func(ctx context.Context, a *Admission) error
-	// FromStored and ToStored convert between the version of the Kind and that in which objects are
-	// stored. They return another object. nil: the versions are the same.
-	FromStored, ToStored func(obj *Object) (*Object, error)
 
-	schema   *given     // nil: what the Type says, or nothing; see SetSchema
-	managers [3]manager // of managedFields; see manage.go
+	schema   *given   // nil: what the Type says, or nothing; see SetSchema
+	managers sync.Map // *manager by the subresource of a write; see manage.go
 }
 
 // A Verb is what a request wants.
@@ -83,8 +94,14 @@ type Admission struct {
 	Verb        Verb // what becomes of the object: an apply of a new one is a Create, a patch an Update
 	Subresource string
 	Object, Old *Object // Object is nil for a deletion, Old for a creation
-	UserAgent   string
-	DryRun      bool
+	// Name is that of the request: empty for a creation whose name is generated.
+	Name      string
+	UserAgent string
+	DryRun    bool
+	// Options are the CreateOptions, UpdateOptions or DeleteOptions of the request.
+	Options runtime.Object
+	// Warn adds a warning to the answer.
+	Warn func(text string)
 }
 
 type manager struct {

@@ -20,13 +20,11 @@ import (
 
 // fieldManager returns what keeps the managedFields of writes to a subresource; "": to the object.
 func (k *Kind) fieldManager(subresource string) (*managedfields.FieldManager, error) {
-	m := &k.managers[0]
-	switch subresource {
-	case SubStatus:
-		m = &k.managers[1]
-	case SubScale:
-		m = &k.managers[2]
+	known, ok := k.managers.Load(subresource)
+	if !ok {
+		known, _ = k.managers.LoadOrStore(subresource, &manager{})
 	}
+	m := known.(*manager)
 	m.once.Do(func() {
 		lists := k.schema
 		if lists == nil {
@@ -36,7 +34,7 @@ func (k *Kind) fieldManager(subresource string) (*managedfields.FieldManager, er
 		}
 		version := k.GroupVersion()
 		filters := filtersOf(managedfields.NewDefaultCRDFieldManager, version.String(), subresource == SubStatus)
-		if subresource == SubScale || subresource != SubStatus && !k.Status {
+		if subresource != SubStatus && (subresource != "" || !k.Status) {
 			filters = nil
 		}
 		m.value, m.err = managedfields.NewDefaultCRDFieldManager(lists.lists, sameContent{k}, sameContent{k}, sameContent{k}, k.gvk(), version, subresource, filters)

@@ -155,44 +155,6 @@ func TestUnknownFields(t *testing.T) {
 	}
 }
 
-// Objects are stored in one version and served in another.
-func TestVersions(t *testing.T) {
-	stored := things(t)
-	served := &Kind{Group: "example.io", Version: "v2", Plural: "things", Kind: "Thing"}
-	rename := func(from, to string, k *Kind) func(*Object) (*Object, error) {
-		return func(o *Object) (*Object, error) {
-			out := *o
-			out.Body = []byte(strings.ReplaceAll(string(o.Body), from, to))
-			if k.Type == nil {
-				out.Value = nil
-				return &out, nil
-			}
-			return k.Parse(k.AppendJSON(nil, &out))
-		}
-	}
-	served.FromStored, served.ToStored = rename(`"size"`, `"length"`, served), rename(`"length"`, `"size"`, stored)
-	m := newMemory(served)
-	for _, c := range []struct {
-		req           Request
-		want, content string
-	}{
-		{Request{Verb: Create, Body: []byte(`{"apiVersion":"example.io/v2","metadata":{"name":"a"},"length":3}`)},
-			`201 {"length":3}`, `{"size":3}`},
-		{Request{Verb: Patch, Key: named("a"), ContentType: string(types.JSONPatchType),
-			Body: []byte(`[{"op":"test","path":"/length","value":3},{"op":"replace","path":"/length","value":4}]`)},
-			`200 {"length":4}`, `{"size":4}`},
-		{Request{Verb: Update, Key: named("a"), Body: []byte(`{"metadata":{"name":"a"},"length":4}`)}, `200 {"length":4}`,
-			`{"size":4}`},
-		{Request{Verb: Delete, Key: named("a"), Query: url.Values{"orphanDependents": {"true"}}}, `200 {"length":4}`,
-			`{"size":4}`},
-	} {
-		out, _, err := do(m, c.req)
-		what := fmt.Sprintf("%s %s: ", c.req.Verb, c.req.Body)
-		rig.Same(t, what+"said", c.want, said(served, out, err))
-		rig.Same(t, what+"stored", c.content, string(m.objects[named("a")].Body))
-	}
-}
-
 // A write of the status of a built-in resource may change annotations, an object without a status
 // has an empty one where its type has, and a scale comes in protobuf, too.
 func TestBuiltIn(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"runtime/debug"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -49,6 +50,7 @@ type Write struct {
 	patch    []byte  // JSON
 	twice    []error // of the names that come twice in an apply
 	attempts int
+	home     func(namespace string) error // of the Store; nil: every namespace is one
 }
 
 // An Action is what becomes of the stored object.
@@ -123,8 +125,9 @@ func (k *Kind) checkPath(req *Request) error {
 		return notAllowed
 	case !k.Cluster && req.Key.Namespace == "":
 		return apierrors.NewGenericServerResponse(http.StatusNotFound, string(req.Verb), k.GroupResource(), req.Key.Name, "", 0, false)
-	case req.Subresource == SubStatus && k.Status, req.Subresource == SubScale && k.Scale != nil:
-		if req.Verb != Update && req.Verb != Patch {
+	case req.Subresource == SubStatus && k.Status, req.Subresource == SubScale && k.Scale != nil,
+		req.Subresource != "" && k.part(req.Subresource) != nil:
+		if req.Verb != Update && (req.Verb != Patch || req.Subresource == SubFinalize) {
 			return notAllowed
 		}
 	case req.Subresource != "":
@@ -158,8 +161,7 @@ func (w *Write) checkNamespace(o *Object) error {
 	return nil
 }
 
-// Next decides about the write, if old is what is stored; nil: nothing. Both it and the Object that
-// is returned are in the version of the Kind.
+// Next decides about the write, if old is what is stored; nil: nothing.
 func (w *Write) Next(ctx context.Context, old *Object) (out Outcome, err error) {
 	defer recovered(&err)
 	w.attempts++
@@ -202,7 +204,8 @@ func recovered(err *error) {
 	}
 }
 
-// A Store has the objects of a Kind. Its methods return errors that are Status errors.
+// A Store has the objects of a Kind, in the version of that: it converts what it stores in another
+// one. Its methods return errors that are Status errors.
 type Store interface {
 	// Get returns nil if there is no object.
 	Get(ctx context.Context, key types.NamespacedName) (*Object, error)
@@ -212,6 +215,11 @@ type Store interface {
 	// what is stored. They return what is stored then, or was.
 	Replace(ctx context.Context, obj, old *Object) (*Object, error)
 	Delete(ctx context.Context, old *Object) (*Object, error)
+}
+
+// A Housed is a Store whose objects need a namespace. Home says why a namespace takes no new ones.
+type Housed interface {
+	Home(namespace string) error
 }
 
 // How often a write is tried again, as kube-apiserver does.
@@ -260,39 +268,35 @@ func (w *Write) attempt(ctx context.Context, store Store) (out Outcome, err erro
 	if w.req.Verb == Create {
 		key.Name = w.sent.Meta.Name
 	}
-	var old, seen *Object
+	var old *Object
 	if w.req.Verb != Create || w.DryRun && key.Name != "" {
 		if old, err = store.Get(ctx, key); err != nil {
 			return Outcome{}, err
 		}
 	}
-	if seen, err = k.convert(k.FromStored, old); err != nil {
-		return Outcome{}, err
+	if housed, ok := store.(Housed); ok {
+		w.home = housed.Home
 	}
-	if out, err = w.Next(ctx, seen); err == nil && w.DryRun && out.Action == Insert && out.Object.Meta.UID == "" {
+	if out, err = w.Next(ctx, old); err == nil && w.DryRun && out.Action == Insert && out.Object.Meta.UID == "" {
 		out.Object.Meta.UID, out.Object.Value = anyUID(), nil
 		err = k.give(out.Object)
 	}
 	if err != nil || w.DryRun || out.Action == Nothing {
 		return out, err
 	}
-	next, stored := out.Object, (*Object)(nil)
-	if out.Action != Remove {
-		if next, err = k.convert(k.ToStored, next); err != nil {
-			return Outcome{}, err
-		}
-	}
+	var stored *Object
 	switch out.Action {
 	case Insert:
-		stored, err = store.Create(ctx, next)
+		stored, err = store.Create(ctx, out.Object)
 		if w.req.Verb != Create {
 			err = raced(err)
 		} else if apierrors.IsAlreadyExists(err) {
-			err = w.taken(ctx, store, next, err)
+			err = w.taken(ctx, store, out.Object, err)
 		}
 	case Replace:
-		if stored, err = store.Replace(ctx, next, old); err == nil && out.Gone {
+		if stored, err = store.Replace(ctx, out.Object, old); err == nil && out.Gone {
 			marked := stored
+			linger(ctx, k.Linger)
 			if stored, err = store.Delete(ctx, marked); apierrors.IsNotFound(err) {
 				stored, err = marked, nil
 			}
@@ -305,7 +309,7 @@ func (w *Write) attempt(ctx context.Context, store Store) (out Outcome, err erro
 	if err != nil || !out.Gone && out.Action == Remove {
 		return out, err // an object that is gone with its last finalizer is answered without it
 	}
-	if out.Object, err = k.convert(k.FromStored, stored); err == nil && out.Scale != nil {
+	if out.Object = stored; out.Scale != nil {
 		out.Scale, err = k.ScaleOf(out.Object)
 	}
 	return out, err
@@ -315,15 +319,6 @@ func (w *Write) attempt(ctx context.Context, store Store) (out Outcome, err erro
 func anyUID() types.UID {
 	a, b := rand.Uint64(), rand.Uint64()
 	return types.UID(fmt.Sprintf("%08x-%04x-4%03x-%04x-%012x", a>>32, a>>16&0xffff, a&0xfff, b>>48&0x3fff|0x8000, b&(1<<48-1)))
-}
-
-// convert returns the object in another version, by one of the Kind's functions.
-func (k *Kind) convert(to func(*Object) (*Object, error), o *Object) (out *Object, err error) {
-	defer recovered(&err)
-	if to == nil || o == nil {
-		return o, nil
-	}
-	return to(o)
 }
 
 // taken is the error of a creation whose name another object has.
@@ -350,5 +345,18 @@ func (k *Kind) Success(o *Object) *metav1.Status {
 	return &metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess,
 		Details: &metav1.StatusDetails{Name: o.Meta.Name, Group: k.Group, Kind: k.Plural, UID: o.Meta.UID},
+	}
+}
+
+// linger waits for d, or until ctx ends.
+func linger(ctx context.Context, d time.Duration) {
+	if d == 0 {
+		return
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
 	}
 }

@@ -36,11 +36,11 @@ func MemoOf(ctx context.Context) *Memo {
 // A nap is a pause of a reflector that a source can end.
 type nap struct {
 	mu    sync.Mutex
-	woken bool          // since the last Stir; guarded by mu
+	woken bool          // since the end of the last one; guarded by mu
 	ended chan struct{} // of the present pause, or nil; guarded by mu
 }
 
-// Sleep waits until d is over, ctx is done, or the source has called Wake since it last called Stir.
+// Sleep waits until d is over, ctx is done, or the source calls Wake, or has since the last Sleep.
 func (m *Memo) Sleep(ctx context.Context, d time.Duration) {
 	m.nap.mu.Lock()
 	ended := make(chan struct{})
@@ -58,14 +58,7 @@ func (m *Memo) Sleep(ctx context.Context, d time.Duration) {
 	}
 	m.nap.mu.Lock()
 	defer m.nap.mu.Unlock()
-	m.nap.ended = nil
-}
-
-// Stir is called by a source when the reflector asks it again.
-func (m *Memo) Stir() {
-	m.nap.mu.Lock()
-	defer m.nap.mu.Unlock()
-	m.nap.woken = false
+	m.nap.ended, m.nap.woken = nil, false
 }
 
 // Wake ends the pause of the reflector, also one that begins later. Any goroutine may call it.

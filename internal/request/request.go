@@ -89,6 +89,34 @@ func LeftOut(ctx context.Context) func() {
 type Memo struct {
 	bySource sync.Map
 	nap      nap
+
+	mu    sync.Mutex
+	ended bool     // guarded by mu, as atEnd
+	atEnd []func() // nil after the end
+}
+
+// AtEnd has f called when the reflector ends, at once if it has.
+func (m *Memo) AtEnd(f func()) {
+	m.mu.Lock()
+	ended := m.ended
+	if !ended {
+		m.atEnd = append(m.atEnd, f)
+	}
+	m.mu.Unlock()
+	if ended {
+		f()
+	}
+}
+
+// End says that the reflector ends.
+func (m *Memo) End() {
+	m.mu.Lock()
+	calls := m.atEnd
+	m.ended, m.atEnd = true, nil
+	m.mu.Unlock()
+	for _, f := range calls {
+		f()
+	}
 }
 
 type memoKey struct{}

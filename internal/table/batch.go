@@ -73,22 +73,23 @@ func (b *Batch[T]) Compute() {
 				one.w.drafts = append(one.w.drafts, indexes[one.computed].draft())
 			}
 			if !equal.IsZero(one.obj) {
-				one.none = b.compute(one.key, one.obj, one.w.drafts[one.computed])
+				one.none = b.compute(one, one.computed)
 			}
 		}
 		b.dropped = b.dropped || one.none
 	}
 }
 
-func (b *Batch[T]) compute(key Key, obj T, d draft[T]) (drop bool) {
+// compute calls the function of index i for one.
+func (b *Batch[T]) compute(one *write[T], i int) (drop bool) {
 	if b.Recover != nil {
 		defer func() {
 			if v := recover(); v != nil {
-				drop = b.Recover(key, v) // d has no values
+				drop = b.Recover(one.key, v) // the draft has no values
 			}
 		}()
 	}
-	d.compute(obj)
+	b.store.compute(one.w.drafts[i], i, one.obj)
 	return false
 }
 

@@ -12,6 +12,9 @@ import (
 type index[T any] interface {
 	// draft returns an empty draft, for one write or for several in a row.
 	draft() draft[T]
+	// valuesOf calls the user's function for obj, and returns what draft.recall takes in the place of
+	// such a call.
+	valuesOf(obj T) any
 	// lock and unlock are for the stripes in which. They are locked in ascending order.
 	lock(which set)
 	unlock(which set)
@@ -43,7 +46,7 @@ func (s *Store[T]) Add(ix index[T]) {
 		objs := &s.shards[i].objs
 		for p := range objs.Len() {
 			if obj := objs.At(p); !equal.IsZero(obj) {
-				d.compute(obj)
+				s.computeNew(d, ix, len(*s.indexes.Load()), obj)
 				all = append(all, difference[T]{int32(i), int32(p), none, obj})
 			}
 		}
@@ -82,6 +85,8 @@ type draft[T any] interface {
 	// compute calls the user's function for the next object. If that panics for the first object of
 	// a draft, the object has no values in it.
 	compute(obj T)
+	// recall is compute without the call, which has returned values.
+	recall(values any)
 	// lock locks the stripes that putting the computed object at a position needs. If no object
 	// was computed these are the stripes that removing the object there needs.
 	lock(shard, position int)
@@ -140,6 +145,17 @@ func (d *draftOf[K, T]) compute(obj T) {
 		d.values = append(d.values[:from], equal.Distinct(d.values[from:])...)
 	}
 	d.ends = append(d.ends, len(d.values))
+}
+
+func (d *draftOf[K, T]) recall(values any) {
+	d.values = append(d.values, values.([]K)...)
+	d.ends = append(d.ends, len(d.values))
+}
+
+func (g *Groups[K, T]) valuesOf(obj T) any {
+	d := g.draft().(*draftOf[K, T])
+	d.compute(obj)
+	return slices.Clip(d.values)
 }
 
 // of returns the values of object i; none if no object was computed.

@@ -209,6 +209,10 @@ func (d *orderDraft[K, T]) grow(n int) { d.values = slices.Grow(d.values, n) }
 
 func (d *orderDraft[K, T]) compute(obj T) { d.values = append(d.values, d.order.value(obj)) }
 
+func (d *orderDraft[K, T]) recall(value any) { d.values = append(d.values, value.(K)) }
+
+func (o *Order[K, T]) valuesOf(obj T) any { return o.value(obj) }
+
 func (d *orderDraft[K, T]) lock(int, int) { d.order.mu.Lock() }
 
 func (d *orderDraft[K, T]) compare(int, int) {}

@@ -172,8 +172,8 @@ func (r *Replacement[T]) compute(drafts []draft[T], from int, recovered func(Key
 		}()
 	}
 	for ; next < len(r.put); next++ {
-		for _, d := range drafts {
-			d.compute(r.put[next].new)
+		for i, d := range drafts {
+			r.store.compute(d, i, r.put[next].new)
 		}
 	}
 	return next, false

@@ -35,6 +35,9 @@ type Store[T any] struct {
 	versionMu sync.Mutex // guards version in a store without an owner
 	version   string     // the reported version
 
+	memoOf   func(T) *Memo // see UseMemos; nil: no object has one
+	identity *int          // tells the store in a Memo; nil without memoOf
+
 	// snapshot is the present state, if anybody has asked for it since the last change. It is set
 	// under the locks of all shards and of the version. A writer holds one of them, so nobody can
 	// set it during the write. The writer clears it before anybody can see the change: otherwise a
@@ -321,7 +324,7 @@ func (s *Store[T]) begin(sh *shard[T], obj T) *writer[T] {
 			w.drafts = append(w.drafts, ix.draft())
 		}
 		for ; !equal.IsZero(obj) && computed < len(w.drafts); computed++ {
-			w.drafts[computed].compute(obj)
+			s.compute(w.drafts[computed], computed, obj)
 		}
 		sh.mu.Lock()
 		if !sh.claims.claimed && len(*s.indexes.Load()) == len(w.drafts) {

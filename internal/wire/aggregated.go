@@ -39,6 +39,7 @@ type aggregatedResource struct {
 	Singular     string                  `json:"singularResource"`
 	Verbs        []string                `json:"verbs"`
 	ShortNames   []string                `json:"shortNames,omitempty"`
+	Categories   []string                `json:"categories,omitempty"`
 	Subresources []aggregatedSubresource `json:"subresources,omitempty"`
 }
 
@@ -94,7 +95,7 @@ func (d discovered) aggregateVersion(group, version string) []aggregatedResource
 			scope = "Namespaced"
 		}
 		out = append(out, aggregatedResource{
-			Resource: r.Name, Kind: kind, Scope: scope, Singular: r.Singular, Verbs: r.Verbs, ShortNames: r.ShortNames,
+			Resource: r.Name, Kind: kind, Scope: scope, Singular: r.Singular, Verbs: r.Verbs, ShortNames: r.ShortNames, Categories: r.Categories,
 		})
 	}
 	return out

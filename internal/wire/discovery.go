@@ -18,6 +18,7 @@ type Resource struct {
 	Name           string // the plural; of a subresource with the resource before it, as in pods/status
 	Singular, Kind string
 	ShortNames     []string
+	Categories     []string
 	Namespaced     bool
 	Verbs          []string
 	// Of is the group and version of the Kind, where they are not those of the resource.
@@ -39,10 +40,16 @@ func (r Resource) With(subresources ...string) []Resource {
 	all := []Resource{r}
 	for _, name := range subresources {
 		sub := r
-		sub.Name, sub.Singular, sub.ShortNames, sub.Verbs, sub.Schema = r.Name+"/"+name, "", nil, []string{"get", "patch", "update"}, nil
+		sub.Name, sub.Singular, sub.ShortNames, sub.Categories, sub.Verbs, sub.Schema = r.Name+"/"+name, "", nil, nil, []string{"get", "patch", "update"}, nil
 		switch name {
 		case "scale":
 			sub.Kind, sub.Of = "Scale", schema.GroupVersion{Group: "autoscaling", Version: "v1"}
+		case "finalize":
+			sub.Verbs = []string{"update"}
+		case "token":
+			sub.Kind, sub.Of, sub.Verbs = "TokenRequest", schema.GroupVersion{Group: "authentication.k8s.io", Version: "v1"}, []string{"create"}
+		case "binding":
+			sub.Kind, sub.Verbs = "Binding", []string{"create"}
 		case "eviction":
 			sub.Kind, sub.Of, sub.Verbs = "Eviction", schema.GroupVersion{Group: "policy", Version: "v1"}, []string{"create"}
 		}
@@ -204,7 +211,7 @@ func (d discovered) list(group, version string) any {
 		if r.Group == group && r.Version == version {
 			list.APIResources = append(list.APIResources, metav1.APIResource{
 				Name: r.Name, SingularName: r.Singular, Namespaced: r.Namespaced, Kind: r.Kind, Verbs: r.Verbs, ShortNames: r.ShortNames,
-				Group: r.Of.Group, Version: r.Of.Version,
+				Categories: r.Categories, Group: r.Of.Group, Version: r.Of.Version,
 			})
 		}
 	}

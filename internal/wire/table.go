@@ -26,7 +26,11 @@ func TableRow(named, object []byte, between []any, now time.Time) ([]byte, error
 	if json.Unmarshal(named, &o) == nil && !o.CreationTimestamp.IsZero() {
 		age = duration.HumanDuration(now.Sub(o.CreationTimestamp.Time))
 	}
-	cells := append(append([]any{o.Name}, between...), age)
+	return TableCells(append(append([]any{o.Name}, between...), age), object)
+}
+
+// TableCells returns a row of all cells, and what it has beside them.
+func TableCells(cells []any, object []byte) ([]byte, error) {
 	row, err := json.Marshal(struct {
 		Cells []any `json:"cells"`
 	}{cells})

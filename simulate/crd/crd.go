@@ -19,9 +19,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	sigsyaml "sigs.k8s.io/yaml"
 )
@@ -132,16 +130,8 @@ func parse(name string, content []byte) (all []entry, err error) {
 func check(crd *apiextensionsv1.CustomResourceDefinition) error {
 	apiextensionsv1.SetObjectDefaults_CustomResourceDefinition(crd)
 	crd.Status.StoredVersions = nil
-	for _, v := range crd.Spec.Versions {
-		if v.Storage {
-			crd.Status.StoredVersions = []string{v.Name}
-		}
-	}
-	internal := &apiextensions.CustomResourceDefinition{}
-	if err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(crd, internal, nil); err != nil {
-		return err
-	}
-	return validation.ValidateCustomResourceDefinition(context.Background(), internal).ToAggregate()
+	errs, err := Check(context.Background(), crd, nil)
+	return errors.Join(err, errs.ToAggregate())
 }
 
 // undescribe takes the texts out of a schema, which are most of it.

@@ -6,18 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 
-	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/model"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	celconfig "k8s.io/apiserver/pkg/apis/cel"
-	"k8s.io/apiserver/pkg/cel/common"
 
 	"github.com/go-lw/lw/internal/registry/values"
 	"github.com/go-lw/lw/lwtest"
@@ -35,19 +27,18 @@ type Definition struct {
 	versions map[string]*version // by apiVersion; those that are served
 }
 
-// A version is the schema of one version.
+// A version is one of a definition.
 type version struct {
-	schema *structural.Structural
-	values *values.Values        // nil: the server has checked them, by the Schema of the Resource
-	rules  func() *cel.Validator // it takes long to make them; nil: there are none
+	*Version
+	values *values.Values // nil: the server has checked them, by the Schema of the Resource
 }
 
 // definition returns the Definition of a CustomResourceDefinition that was checked. The versions
 // differ by their schemas alone, as with the strategy None: a project's own conversion is for the
 // Convert of the Resource.
 func definition(crd *apiextensionsv1.CustomResourceDefinition) (*Definition, error) {
-	internal := &apiextensions.CustomResourceDefinition{}
-	if err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(crd, internal, nil); err != nil {
+	internal, err := internalOf(crd)
+	if err != nil {
 		return nil, err
 	}
 	names := crd.Spec.Names
@@ -60,10 +51,11 @@ func definition(crd *apiextensionsv1.CustomResourceDefinition) (*Definition, err
 		if !cv.Served {
 			continue
 		}
-		v, err := versionOf(internal, cv.Name)
+		of, err := versionOf(internal, cv.Name)
 		if err != nil {
 			return nil, fmt.Errorf("version %s: %w", cv.Name, err)
 		}
+		v := &version{Version: of}
 		d.versions[crd.Spec.Group+"/"+cv.Name] = v
 		given, err := json.Marshal(cv.Schema.OpenAPIV3Schema)
 		if err != nil {
@@ -90,25 +82,6 @@ func definition(crd *apiextensionsv1.CustomResourceDefinition) (*Definition, err
 	return d, nil
 }
 
-func versionOf(crd *apiextensions.CustomResourceDefinition, name string) (*version, error) {
-	props, err := apiextensions.GetSchemaForVersion(crd, name)
-	if err != nil {
-		return nil, err
-	}
-	if props == nil || props.OpenAPIV3Schema == nil {
-		return nil, errors.New("it has no schema")
-	}
-	schema, err := structural.NewStructural(props.OpenAPIV3Schema)
-	if err != nil {
-		return nil, err
-	}
-	if err := defaulting.PruneDefaults(schema); err != nil {
-		return nil, err
-	}
-	rules := func() *cel.Validator { return cel.NewValidator(schema, true, celconfig.PerCallLimit) }
-	return &version{schema: schema, rules: sync.OnceValue(rules)}, nil
-}
-
 // content returns the content of an object, and the version that it is of.
 func (d *Definition) content(obj runtime.Object) (map[string]any, *version, error) {
 	u, ok := obj.(*unstructured.Unstructured)
@@ -126,15 +99,13 @@ func (d *Definition) content(obj runtime.Object) (map[string]any, *version, erro
 func (d *Definition) defaults(_ context.Context, a lwtest.Admission) error {
 	obj, v, err := d.content(a.Object)
 	if err == nil {
-		defaulting.PruneNonNullableNullsWithoutDefaults(obj, v.schema)
-		defaulting.Default(obj, v.schema)
+		v.Default(obj)
 	}
 	return err
 }
 
-// validate checks an object against the CEL rules of the schema, and its values where the server
-// has not done so. What an update leaves as it was may stay wrong, as on a server. The metadata of
-// objects within objects is not looked at.
+// validate checks an object against the rules of its schema, and its values where the server has
+// not done so. What an update leaves as it was may stay wrong, as on a server.
 func (d *Definition) validate(ctx context.Context, a lwtest.Admission) error {
 	if a.Verb == lwtest.Delete {
 		return nil
@@ -144,24 +115,15 @@ func (d *Definition) validate(ctx context.Context, a lwtest.Admission) error {
 		return err
 	}
 	var old map[string]any
-	var was any // old, or nil: rules tell one from the other
-	var options []cel.Option
 	if a.Old != nil {
 		if old, _, err = d.content(a.Old); err != nil {
 			return err
 		}
-		was = old
-		options = append(options, cel.WithRatcheting(common.NewCorrelatedObject(obj, old, &model.Structural{Structural: v.schema})))
 	}
 	if v.values != nil {
 		if errs := v.values.Check(obj, old, a.Subresource == "status"); len(errs) > 0 {
 			return errs.ToAggregate() // rules would not understand it
 		}
 	}
-	rules := v.rules()
-	if rules == nil {
-		return nil
-	}
-	errs, _ := rules.Validate(ctx, nil, v.schema, obj, was, celconfig.RuntimeCELCostBudget, options...)
-	return errs.ToAggregate()
+	return v.Validate(ctx, obj, old).ToAggregate()
 }

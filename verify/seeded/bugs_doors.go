@@ -52,4 +52,15 @@ var doorBugs = []bug{
 		{"internal/registry Write.Run", `!errors.As(__)`, `true`}}},
 	{"engine: a generated name that is taken is an error", "TestGeneratedNames", "./internal/registry", []edit{
 		{"internal/registry Write.Run", `w.generates()`, `!w.generates()`}}},
+	{"lwenvtest: a role gives more than its maker has", "TestEscalation", "./cmd/lwenvtest/internal/access", []edit{
+		{"cmd/lwenvtest/internal/access Access.checkEscalation", `registry.EscalationAllowed(__) || isOfCollector(__)`, `true`}}},
+	{"lwenvtest: who aggregates roles needs no rights", "TestEscalation", "./cmd/lwenvtest/internal/access", []edit{
+		{"cmd/lwenvtest/internal/access Access.checkRole", `aggregates && __1`, `aggregates && false && __1`}}},
+	{"lwenvtest: a Secret keeps its stringData", "TestSecret", "./cmd/lwenvtest/internal/builtin", []edit{
+		{"cmd/lwenvtest/internal/builtin kind.fill", `replace(a.Object, w.obj)`,
+			`legacyscheme.Scheme.Convert(w.obj, a.Object, nil)`}}},
+	{"lwenvtest: the first of several flags counts", "TestFlags", "./cmd/lwenvtest/internal/early", []edit{
+		{"cmd/lwenvtest/internal/early Flags.Last", `v[len(v)-1]`, `v[0]`}}},
+	{"lwenvtest: watches end as often as it is drawn", "TestEndsAreCounted", "./cmd/lwenvtest/internal/unkind", []edit{
+		{"cmd/lwenvtest/internal/unkind running.end", `len(ends) == maxEnds`, `false`}}},
 }

@@ -9,7 +9,7 @@ var kindBugs = []bug{
 	{"kinds: the decoder of the kind before decodes the next", "TestRows|TestHistories", "./kinds", []edit{
 		{"kinds gate.isOfLocked", `g.made.kind == s.kind`, `true`}}},
 	{"kinds: news end no pause", "TestRows|TestCatalogRows|TestHistories", "./kinds", []edit{
-		{"kinds gate.end", `_, m.unwake = g.catalog.listen(__)`, `m.unwake = func() {}`}}},
+		{"kinds gate.end", `m.failed.Store(true)`, ``}}},
 	{"kinds: 404 is a failure at once", "TestRows|TestCatalogRows|TestHistories", "./kinds", []edit{
 		{"kinds gate.quietly", `time.Since(since) >= quiet`, `time.Since(since) >= 0`}}},
 	{"kinds: 429 of a kind that has just come is a failure", "TestRows|TestCatalogRows", "./kinds", []edit{
@@ -25,10 +25,48 @@ var kindBugs = []bug{
 		{"kinds gate.Watch", `initial || m.made == t.made`, `true`}}},
 	{"kinds: a list that waits for the catalog is stalled", "TestRows|TestCatalogRows", "./kinds", []edit{
 		{"kinds waitFor", `request.LeftOut(ctx)()`, ``}}},
+	{"kinds: what was seen is of the definition that the catalog knows", "TestRows", "./kinds", []edit{
+		{"kinds gate.List", `m.version != m.reached`, `false`}}},
+	{"kinds: what a watch saw is of the definition that was listed", "TestRows", "./kinds", []edit{
+		{"kinds gate.watch", `m.version = ev.ResourceVersion`, ``}}},
+	{"kinds: a scope is frozen", "TestRows", "./kinds", []edit{
+		{"kinds gate.isOfLocked", `g.made.Namespaced == s.Namespaced`, `true`}}},
+	{"kinds: a list of the definition before fails", "TestRows", "./kinds", []edit{
+		{"kinds gate.elsewhere", `s.made != t.made`, `false`}}},
+	{"kinds: an APIService that is withdrawn amid a list Deletes what is there", "TestCatalogRows", "./kinds", []edit{
+		{"kinds gate.List", `(m == nil || !m.listed)`, `true`}}},
+	{"kinds: one answer of discovery is the end of a kind", "TestCatalogRows", "./kinds", []edit{
+		{"kinds discovery.stateOf", `d.answered.Sub(e.missing) < goneAfter`, `false`}}},
+	{"kinds: an old answer of discovery is the end of a kind", "TestFound", "./kinds", []edit{
+		{"kinds discovery.stateOf", `d.answered.Sub(e.missing) < goneAfter`, `time.Since(e.missing) < goneAfter`}}},
+	{"kinds: nobody asks for another scope", "TestFound", "./kinds", []edit{
+		{"kinds gate.refusal", `g.catalog.refused(__)`, ``}}},
+	{"kinds: a stale answer of discovery is the end of a kind", "TestCatalogRows", "./kinds", []edit{
+		{"kinds discovery.find", `v.stale && __1`, `false`}}},
+	{"kinds: a definition without the version keeps the objects of the one before", "TestRows", "./kinds", []edit{
+		{"kinds gate.outlived", `s.stand == withheld`, `false`}}},
+	{"kinds: all that was seen is of the definition that was listed", "TestFound", "./kinds", []edit{
+		{"kinds gate.outlived", `g.catalog.endedAfter(__)`, `true`}}},
 	{"kinds: without rights nobody asks discovery", "TestCatalogRows", "./kinds", []edit{
 		{"kinds begin", `!apierrors.IsForbidden(err) && !apierrors.IsNotFound(err)`, `!apierrors.IsNotFound(err)`}}},
 	{"kinds: a kind that goes is a failure of its watch", "TestRows|TestHistories", "./kinds", []edit{
-		{"kinds gate.watch", `return request.ErrMoved`, `return err`}}},
+		{"kinds gate.watch", `!has(t.moved)`, `err != nil || !has(t.moved)`}}},
 	{"kinds: the witness of a version that is not served is asked", "TestHistories", "./kinds", []edit{
 		{"kinds gate.Hints", `h.StillHas, h.Progress = nil, nil`, ``}}},
+	{"kinds: news end no pause after a question", "TestFound", "./kinds", []edit{
+		{"kinds gate.end", `g.memory(ctx)`, `g.recall(ctx)`}}},
+	{"kinds: the witness of a definition that is gone is believed", "TestAround", "./kinds", []edit{
+		{"kinds gate.Hints", `g.replaced(__)`, `false`}}},
+	{"kinds: a version of a definition that is gone is a failure", "TestAround", "./kinds", []edit{
+		{"kinds gate.watch", `g.replaced(__)`, `false`}}},
+	{"kinds: what is wanted of a kind that nobody serves is a failure", "TestAround", "./kinds", []edit{
+		{". hub.admit", `at == 0 && !none`, `at == 0 && (!none || true)`}}},
+	{"kinds: objects are lent between decoders", "TestLends", "./kinds", []edit{
+		{"kinds gate.lend", `mixed || __1`, `mixed && false || __1`}}},
+	{"kinds: requests that were not made count", "TestComesAndGoes", "./kinds", []edit{
+		{". statusRecorder.ended", `errors.Is(err, request.ErrUnasked)`, `errors.Is(err, request.ErrUnasked) && false`}}},
+	{"serve: what is gone with its collection was not there", "TestUnservedCollection", "./serve", []edit{
+		{"serve feed.Begin", `f.history.extent().here + 1`, `f.history.extent().here`}}},
+	{"serve: a collection that nobody serves ends the relay", "TestUnservedCollection", "./serve", []edit{
+		{"serve feed.Progress", `version == "" && f.items.Len() == 0`, `false`}}},
 }

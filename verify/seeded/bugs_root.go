@@ -184,4 +184,39 @@ var rootBugs = []bug{
 		{". wantedUnits.hidesLocked", `at <= w.ahead[unit].version`, `at == 0`}}},
 	{"wanted: what nobody wants any more stays", "TestWanted", "./verify/source", []edit{
 		{". hub.drop", `w.Drop(units)`, ``}}},
+	{"limit: an index opens what is let go as soon as it has come", "TestPackLimitIndexes", "./verify/pack", []edit{
+		{". packer.pack", `fresh || p.how.body != nil`, `fresh`}}},
+	{"limit: an index asks for what a list has brought", "TestPackLimitIndexes", "./verify/pack", []edit{
+		{". informerTarget.coming", `t.hub.store.store.Note(obj)`, ``}}},
+	{"limit: what an index has found is forgotten until the write", "TestPackLimitIndexes", "./verify/pack", []edit{
+		{"internal/table Store.compute", `s.memo(obj)`, `s.memo(*new(T))`}}},
+	{"limit: a restored server has what was let go", "TestPackLimitRestored", "./verify/pack", []edit{
+		{". Packed.holds", `return b.sum.Load() == sumOf(raw.Data)`, `return true`}}},
+	{"limit: what was let go is kept all the same", "TestPackLimit", "./verify/pack", []edit{
+		{". PackLimit.dropLocked", `b.now.Store(nil)`, ``}}},
+	{"limit: what is read all the time goes as well", "TestPackLimit", "./verify/pack", []edit{
+		{". PackLimit.shrinkLocked", `b == but || b.hot.Swap(false)`, `b == but`}}},
+	{"limit: what may be let go is no sample for a dictionary", "TestPackLimit", "./verify/pack", []edit{
+		{". packer.pack", `pk.coder.Note(dict, c.packed, len(data))`, `_ = c`}}},
+	{"limit: the smallest go first", "TestPackLimit", "./verify/pack", []edit{
+		{". PackLimit.shrinkLocked", `cmp.Compare(b.bytes.n.Load(), a.bytes.n.Load())`, `cmp.Compare(a.bytes.n.Load(), b.bytes.n.Load())`}}},
+	{"limit: another object of that name is what was let go", "TestPackLimit", "./verify/pack", []edit{
+		{". packer.fetch", `got.GetUID() == p.GetUID()`, `true`}}},
+	{"limit: 404 of the collection is the end of the object", "TestPackLimit", "./verify/pack", []edit{
+		{". packer.fetch", `errors.New(err.Error())`, `errors.Join(err)`}}},
+	{"limit: a newer version is kept as the one that was let go", "TestPackLimit", "./verify/pack", []edit{
+		{". packer.fetch", `c.packed == "" || !sameVersion[Identified](obj, p)`, `c.packed == ""`}}},
+	{"limit: an old version is asked for", "TestPackLimit", "./verify/pack", []edit{
+		{". packer.fetchForOpen", `!b.old.Load()`, `true`}}},
+	{"limit: what a relist brings counts twice", "TestPackLimit", "./verify/pack", []edit{
+		{". packSource.cell", `s.pk.limit != nil && __1 && __2`, `false`}}},
+	{"limit: what another version has replaced counts", "TestPackLimit", "./verify/pack", []edit{
+		{". Packed.left", `p.how.body.left()`, ``}}},
+	{"limit: a version is old when another one comes, and not when the store shows it", "TestPackLimit", "./verify/pack", []edit{
+		{". packSource.cell", `return s.pk.pack(obj, raw, was, fresh)`, `if was != nil {
+			was.left()
+		}
+		return s.pk.pack(obj, raw, was, fresh)`}}},
+	{"limit: what was let go and is of no version that a server refuses", "TestPackLimit", "./verify/pack", []edit{
+		{". packer.remnant", `asJSON([]byte(rest), b.rest.untyped)`, `asJSON([]byte(rest[:0]+b.rest.packed), b.rest.untyped)`}}},
 }

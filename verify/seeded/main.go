@@ -53,7 +53,7 @@ func (b bug) folders() []string {
 	case b.run == "":
 		return []string{"./internal/verify/proof"}
 	}
-	return []string{".", "./verify/graph", "./verify/handlers", "./verify/http", "./verify/source", "./verify/store"}
+	return []string{".", "./verify/graph", "./verify/handlers", "./verify/http", "./verify/pack", "./verify/source", "./verify/store"}
 }
 
 type options struct {

@@ -15,14 +15,14 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/go-lw/lw/bench/internal/foreign"
 )
 
 // A program is a file of bench/programs.
@@ -51,7 +51,8 @@ func run(readme string, names []string) error {
 	}
 	defer os.RemoveAll(tmp)
 	lwbuild := filepath.Join(tmp, "lwbuild")
-	if _, _, err := command(filepath.Join("..", "cmd", "lwbuild"), nil, "go", "build", "-o", lwbuild, "."); err != nil {
+	folder := filepath.Join("..", "cmd", "lwbuild")
+	if _, _, err := foreign.Command(folder, nil, "go", "build", "-o", lwbuild, "."); err != nil {
 		return err
 	}
 	var failed []error
@@ -132,21 +133,13 @@ type result struct {
 
 // try fetches, builds and tests p in dir.
 func (p program) try(lwbuild, dir string) (r result, err error) {
-	out, _, err := command(os.TempDir(), nil, "go", "mod", "download", "-json", p.Module+"@"+p.Version)
+	module, err := foreign.Fetch(p.Module, p.Version, dir)
 	if err != nil {
-		return r, err
-	}
-	var module struct{ Dir string }
-	if err := json.Unmarshal(out, &module); err != nil {
-		return r, err
-	}
-	// go builds nothing inside the module cache.
-	if err := os.CopyFS(dir, os.DirFS(module.Dir)); err != nil {
 		return r, err
 	}
 	defer os.RemoveAll(dir)
 	binary, report := dir+".lw", dir+".report"
-	_, said, err := command(dir, nil, lwbuild, "-p", "1", "-o", binary, p.Command)
+	_, said, err := foreign.Command(dir, nil, lwbuild, "-p", "1", "-o", binary, p.Command)
 	if err != nil {
 		return r, err
 	}
@@ -163,7 +156,7 @@ func (p program) try(lwbuild, dir string) (r result, err error) {
 	} {
 		args := slices.Concat(side.cmd[1:], []string{"-p", "1", "-count=1", "-vet=off", "-timeout", "5m", "-json"}, p.Tests)
 		// A test that fails is a result. Vet is off, since it reads all that the tests import.
-		out, said, err := command(dir, side.env, side.cmd[0], args...)
+		out, said, err := foreign.Command(dir, side.env, side.cmd[0], args...)
 		if *side.of = outcomes(out); len(*side.of) == 0 {
 			return r, cmp.Or(err, fmt.Errorf("no test has run: %s", said))
 		}
@@ -173,7 +166,7 @@ func (p program) try(lwbuild, dir string) (r result, err error) {
 		return r, fmt.Errorf("the tests make no informers: %w", err)
 	}
 	r.informers = bytes.Count(lines, []byte("\tlw\n"))
-	r.changed, err = changed(module.Dir, dir)
+	r.changed, err = foreign.Changed(module, dir)
 	return r, err
 }
 
@@ -203,34 +196,6 @@ func outcomes(events []byte) map[string]string {
 		}
 	}
 	return all
-}
-
-// changed returns the files that are not the same in the folders.
-func changed(before, after string) (names []string, err error) {
-	for _, sides := range [][2]string{{before, after}, {after, before}} {
-		err := filepath.WalkDir(sides[0], func(path string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() {
-				return err
-			}
-			name, err := filepath.Rel(sides[0], path)
-			if err != nil {
-				return err
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				return err
-			}
-			if got, err := os.ReadFile(filepath.Join(sides[1], name)); (err != nil || !bytes.Equal(want, got)) &&
-				!slices.Contains(names, name) {
-				names = append(names, name)
-			}
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	return names, nil
 }
 
 // row returns r's row of the table.
@@ -286,15 +251,4 @@ func (r result) differs() error {
 		return nil
 	}
 	return errors.New(strings.Join(text, "\n"))
-}
-
-// command runs a program in dir, with more in its environment.
-func command(dir string, env []string, name string, args ...string) (stdout, stderr []byte, err error) {
-	cmd := exec.Command(name, args...)
-	var out, said bytes.Buffer
-	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir, append(os.Environ(), env...), &out, &said
-	if err := cmd.Run(); err != nil {
-		return out.Bytes(), said.Bytes(), fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, said.Bytes())
-	}
-	return out.Bytes(), said.Bytes(), nil
 }

@@ -3,6 +3,7 @@
 package values
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -21,7 +22,10 @@ import (
 // Values checks the values of objects by an OpenAPI schema, as a CustomResourceDefinition has it:
 // types, bounds, patterns, enums, formats, what is required, and that sets and maps have nothing
 // twice. The rules of x-kubernetes-validations, which are a language, are not looked at.
-type Values struct{ root *spec.Schema }
+type Values struct {
+	root  *spec.Schema
+	rules bool // there are some
+}
 
 // New returns the Values of a schema in JSON or YAML.
 func New(schema []byte) (*Values, error) {
@@ -44,7 +48,7 @@ func New(schema []byte) (*Values, error) {
 			root.Properties[name] = spec.Schema{}
 		}
 	}
-	return &Values{root}, nil
+	return &Values{root, bytes.Contains(data, []byte(`"x-kubernetes-validations"`))}, nil
 }
 
 // formats are those of strings that Kubernetes checks, without their hyphens. Others say nothing.
@@ -127,7 +131,20 @@ func (v *Values) Check(object, old map[string]any, onlyStatus bool) field.ErrorL
 	if twice := duplicates(at, schema, value); !had || len(duplicates(at, schema, was)) == 0 {
 		errs = append(errs, twice...)
 	}
+	if v.rules && slices.ContainsFunc(errs, blocks) {
+		errs = append(errs, field.Invalid(nil, nil, "some validation rules were not checked because the object was invalid; "+
+			"correct the existing errors to complete validation"))
+	}
 	return errs
+}
+
+// blocks reports whether kube-apiserver asks no rule after an error.
+func blocks(err *field.Error) bool {
+	switch err.Type {
+	case field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid:
+		return true
+	}
+	return false
 }
 
 const status = "status"

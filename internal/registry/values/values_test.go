@@ -28,6 +28,19 @@ properties:
 		rig.Same(t, "what is wrong", []string{"spec.code", "spec.color", "spec.size"}, got)
 	}
 	rig.Same(t, "what was wrong before", 0, len(v.Check(object, object, false)))
+
+	v = rig.Must[*values.Values](t)(values.New([]byte(`
+{type: object, properties: {size: {type: integer, maximum: 3, x-kubernetes-validations: [{rule: "self > 1"}]}}}`)))
+	for _, c := range []struct {
+		size any
+		want []string
+	}{{int64(4), []string{"size"}}, {"x", []string{"size", "<nil>"}}} {
+		var got []string
+		for _, err := range v.Check(map[string]any{"size": c.size}, nil, false) {
+			got = append(got, err.Field)
+		}
+		rig.Same(t, "rules that are not asked", c.want, got)
+	}
 }
 
 // What an object had before may stay wrong, also where a list that is a map has another order, and

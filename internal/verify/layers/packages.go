@@ -49,7 +49,7 @@ var Packages = []Package{
 	{Folder: "internal/table", Rooms: []Room{
 		{"bytes", []string{"doc.go", "value.go", "table.go", "hash.go", "vector.go", "bitset.go", "handles.go", "btree.go"},
 			nil},
-		{"store", []string{"store.go", "snapshot.go", "replace.go", "compact.go", "index.go", "groups.go", "members.go",
+		{"store", []string{"store.go", "snapshot.go", "replace.go", "compact.go", "index.go", "groups.go", "members.go", "memo.go",
 			"order.go"}, []string{"bytes"}},
 		{"batch", []string{"batch.go"}, []string{"bytes", "store"}},
 	}},
@@ -94,7 +94,7 @@ var Packages = []Package{
 	}},
 	{Folder: "lwtest", Rooms: []Room{
 		{"truth", []string{"doc.go", "truth.go", "fields.go", "mutation.go", "projection*.go"}, nil},
-		{"server", []string{"typed.go", "server.go", "definitions.go", "admission.go", "fault.go", "outage.go"}, nil},
+		{"server", []string{"typed.go", "server.go", "definitions.go", "admission.go", "token.go", "fault.go", "outage.go"}, nil},
 		{"subject", []string{"subject.go", "follows.go"}, []string{"truth"}},
 		{"source", []string{"source.go", "follow.go", "list.go", "witness.go"}, []string{"truth", "subject"}},
 		{"writable", []string{"writable.go"}, []string{"truth", "subject"}},
@@ -104,15 +104,15 @@ var Packages = []Package{
 		{"json", []string{"json.go"}, nil},
 		{"objects", []string{"kind.go", "object.go", "openapi.go", "given.go", "builtin.go"}, []string{"json"}},
 		{"writes", []string{"write.go", "options.go", "decode.go", "change.go", "delete.go", "patch.go", "manage.go",
-			"scale.go"}, []string{"json", "objects"}},
+			"scale.go", "namespace.go", "part.go", "pod.go", "token.go", "sent.go"}, []string{"json", "objects"}},
 		{"collector", []string{"collect.go"}, []string{"objects", "writes"}},
 	}},
 	{Folder: "internal/apiserver", Rooms: []Room{
 		{"objects", []string{"resource.go", "negotiate.go", "object.go"}, nil},
-		{"answers", []string{"body.go", "wire.go", "cbor.go", "answer.go", "unit.go"}, []string{"objects"}},
+		{"answers", []string{"body.go", "wire.go", "cbor.go", "answer.go", "unit.go", "pace.go"}, []string{"objects"}},
 		{"collection", []string{"collection.go"}, []string{"objects"}},
-		{"server", []string{"server.go", "listen.go", "request.go", "fault.go", "discovery.go", "define.go", "read.go", "write.go",
-			"collect.go"}, []string{"objects", "answers", "collection"}},
+		{"server", []string{"server.go", "listen.go", "request.go", "fault.go", "discovery.go", "define.go",
+			"define_names.go", "read.go", "write.go", "collect.go", "pods.go"}, []string{"objects", "answers", "collection"}},
 	}},
 }
 

@@ -16,7 +16,7 @@ type Room struct {
 
 // Rooms is the architecture of package lw, the lowest room first. docs/rooms.svg is drawn from it.
 var Rooms = []Room{
-	{"words", []string{"doc.go", "lw.go", "error.go", "options.go", "status*.go"}, nil},
+	{"words", []string{"doc.go", "lw.go", "error.go", "options.go", "status*.go", "usage.go"}, nil},
 	{"log", []string{"fifo.go", "cursor.go"}, []string{"words"}},
 	{"index", []string{"index*.go"}, []string{"words"}},
 	{"hub", []string{"hub*.go", "overlay*.go", "handler.go", "wait.go"}, []string{"words", "log", "index"}},

@@ -98,35 +98,41 @@ func TestProjects(t *testing.T) {
 			dir := workspace(t, p)
 			for _, pkg := range slices.Sorted(maps.Keys(p.suites)) {
 				t.Run(pkg, func(t *testing.T) {
-					report, of := filepath.Join(t.TempDir(), "report.json"), p.suites[pkg]
 					cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-timeout=30m", "-mod=mod", "-trimpath",
-						"-vet=off")
-					if of.tests {
-						cmd.Args = append(cmd.Args, "-json", path.Join(p.module, pkg))
-					} else {
-						cmd.Args = append(cmd.Args, p.module+"/"+pkg, "-v", "-ginkgo.no-color", "-ginkgo.json-report="+report)
-					}
+						"-vet=off", path.Join(p.module, pkg))
 					cmd.Dir = dir
 					cmd.Env = append(os.Environ(), "GOWORK=off", "PWD="+dir)
-					var r result
-					if of.tests {
-						r = tested(cmd)
-					} else {
-						r = ended(t, cmd, report, "")
-					}
-					r.failed = slices.DeleteFunc(r.failed, func(f failure) bool {
-						why, race := of.races[f.name]
-						if race {
-							t.Logf("%s: %s", f.name, why)
-							r.passed++
-						}
-						return race
-					})
-					differ(t, r, of.specs, of.otherwise)
+					p.suites[pkg].run(t, cmd)
 				})
 			}
 		})
 	}
+}
+
+// run runs go test of the suite, and wants the list's verdict of each spec.
+func (s suite) run(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	var r result
+	if s.tests {
+		cmd.Args = append(cmd.Args, "-json")
+		r = tested(cmd)
+	} else {
+		report := filepath.Join(t.TempDir(), "report.json")
+		cmd.Args = append(cmd.Args, "-v", "-ginkgo.no-color", "-ginkgo.json-report="+report)
+		r = ended(t, cmd, report, "")
+	}
+	if r.err != nil && !slices.ContainsFunc(r.failed, func(f failure) bool { return f.state != "pending" }) {
+		t.Errorf("no spec has failed, and yet: %v\n%s", r.err, r.output)
+	}
+	r.failed = slices.DeleteFunc(r.failed, func(f failure) bool {
+		why, race := s.races[f.name]
+		if race {
+			t.Logf("%s: %s", f.name, why)
+			r.passed++
+		}
+		return race
+	})
+	differ(t, r, s.specs, s.otherwise)
 }
 
 // tested runs go test -json and returns what became of the tests and subtests.
@@ -177,10 +183,15 @@ func workspace(t *testing.T, p project) string {
 	mod += fmt.Sprintf("require %s %s\n", p.module, p.version)
 	sums = append(sums, read(t, filepath.Join(moduleDir(t, p.module+"@"+p.version), "go.sum")))
 	write(t, filepath.Join(dir, "go.mod"), []byte(mod))
-	lines := strings.SplitAfter(string(bytes.Join(sums, nil)), "\n")
-	slices.Sort(lines)
-	write(t, filepath.Join(dir, "go.sum"), []byte(strings.Join(slices.Compact(lines), "")))
+	write(t, filepath.Join(dir, "go.sum"), union(sums...))
 	return dir
+}
+
+// union returns the lines of files, each once.
+func union(files ...[]byte) []byte {
+	lines := strings.SplitAfter(string(bytes.Join(files, nil)), "\n")
+	slices.Sort(lines)
+	return []byte(strings.Join(slices.Compact(lines), ""))
 }
 
 // moduleDir returns the directory of a version of a module in the module cache.

@@ -1,4 +1,4 @@
-package lw_test
+package pack_test
 
 import (
 	"context"
@@ -42,7 +42,7 @@ var carpWays = []struct {
 	{"Shard", shardedCarps[*carp.Carp], shardedCarps[*lw.Packed[*carp.Carp]]},
 	{"Derive", derivedCarps[*carp.Carp], derivedCarps[*lw.Packed[*carp.Carp]]},
 	{"late handler", lateCarps[*carp.Carp], lateCarps[*lw.Packed[*carp.Carp]]},
-	{"folding", foldedCarps[*carp.Carp], foldedCarps[*lw.Packed[*carp.Carp]]},
+	{"slow handler", slowCarps[*carp.Carp], slowCarps[*lw.Packed[*carp.Carp]]},
 	{"relay", relayOfCarps[*carp.Carp](nil), relayOfCarps[*lw.Packed[*carp.Carp]](nil)},
 	{"relay of bytes", relayOfCarps[*carp.Carp](nil), relayOfCarps(func(p *lw.Packed[*carp.Carp]) ([]byte, error) {
 		data, _ := p.Bytes(nil) // the source asks for JSON
@@ -64,7 +64,7 @@ func showing[E lw.Object](open func(E) *carp.Carp, stores ...lw.Reader[E]) shown
 }
 
 func following[E lw.Object](t *testing.T, src lw.Source[E]) *lw.Informer[E] {
-	inf := lw.NewInformer(src, &lw.Options{DetectMutation: true, OnError: func(error) {}})
+	inf := lw.NewInformer(src, &lw.Options{OnError: func(error) {}})
 	rig.Start(t, inf)
 	return inf
 }
@@ -151,10 +151,11 @@ func lateCarps[E lw.Object](t *testing.T, _ *lw.KeySet, source func() lw.Source[
 	}
 }
 
-// foldedCarps is what a handler has seen that is so slow that changes wait for it, and fold.
-func foldedCarps[E lw.Object](t *testing.T, _ *lw.KeySet, source func() lw.Source[E], open func(E) *carp.Carp) shownCarps {
+// slowCarps is what a handler has seen that is so slow that changes wait for it. Each may make one
+// for every step, and there are minutes after the last one.
+func slowCarps[E lw.Object](t *testing.T, _ *lw.KeySet, source func() lw.Source[E], open func(E) *carp.Carp) shownCarps {
 	inf := following(t, source())
-	h, shown := carpHandler(t, open, func() { time.Sleep(40 * time.Second) })
+	h, shown := carpHandler(t, open, func() { time.Sleep(10 * time.Second) })
 	inf.AddHandler(h)
 	return shown
 }
@@ -207,7 +208,7 @@ func TestPackOnEveryWay(t *testing.T) {
 			}, (*lw.Packed[*carp.Carp]).Open)
 			changeCarps(t, rt, server, objects, &keys)
 			server.Clear()
-			time.Sleep(time.Hour)
+			time.Sleep(10 * time.Minute)
 			synctest.Wait()
 			wrong = cmp.Diff(plain(), packed())
 			shown[way.name] += len(plain())
@@ -219,6 +220,47 @@ func TestPackOnEveryWay(t *testing.T) {
 	if !t.Failed() && len(shown) == len(carpWays) && slices.Contains(slices.Collect(maps.Values(shown)), 0) {
 		t.Errorf("a way has never shown anything: %v", shown)
 	}
+}
+
+// A handler that is far behind is called with the net effect of what has happened: the old object
+// is the last one that it has seen, which nobody else has any more, and the new one is what is
+// there.
+func TestPackFolds(t *testing.T) {
+	leak.Collect(t, 20*time.Millisecond)
+	rig.Subtest(t, "", func(t *testing.T) {
+		server := lwtest.NewServer(t, carpResource)
+		objects := lwtest.Objects[*carp.Carp](server, "carps")
+		inf := following(t, lw.Pack(objects.Source(), lw.PackOptions{}))
+		released := make(chan struct{})
+		h, shown := carpHandler(t, (*lw.Packed[*carp.Carp]).Open, func() { <-released })
+		inf.AddHandler(h)
+		names := []string{"a", "bb", "c", "dd", "e", "ff"}
+		for n := range 300 * len(names) { // more than wait without being folded
+			c := newCarp(names[n%len(names)], n)
+			if _, err := objects.Get(lw.KeyOf(c)); err != nil {
+				rig.Must[*carp.Carp](t)(objects.Create(c))
+			} else if n%77 == 0 {
+				if err := objects.Delete(lw.KeyOf(c)); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				rig.Must[*carp.Carp](t)(objects.Update(c))
+			}
+			if n%100 == 0 {
+				synctest.Wait()
+			}
+		}
+		synctest.Wait()
+		close(released)
+		synctest.Wait()
+		if s := inf.Status().Handlers[0]; s.Pending > 0 || s.Folded == 0 {
+			t.Errorf("%d changes wait, %d were folded", s.Pending, s.Folded)
+		}
+		there := showing((*lw.Packed[*carp.Carp]).Open, inf.Store())
+		if diff := cmp.Diff(there(), shown()); diff != "" {
+			t.Errorf("(-there +shown):\n%s", diff)
+		}
+	})
 }
 
 // changeCarps writes objects, wants some of them, and lets the server fail.
@@ -250,8 +292,8 @@ func changeCarps(t *testing.T, rt *rapid.T, server *lwtest.Server, objects *lwte
 	}
 }
 
-// With DetectMutation a forbidden change of what was decoded is reported, also if nobody has it when
-// the collector comes; without, it is gone then, and the bytes are as they were.
+// With DetectMutation a forbidden change of what was decoded is reported, also if nobody has it
+// when the collector comes; without, it is gone then, and the bytes are as they were.
 func TestPackDetectsMutation(t *testing.T) {
 	for _, detect := range []bool{true, false} {
 		rig.Subtest(t, fmt.Sprint(detect), func(t *testing.T) {

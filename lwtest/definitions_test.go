@@ -1,0 +1,163 @@
+package lwtest_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/go-lw/lw/internal/verify/rig"
+	"github.com/go-lw/lw/lwtest"
+)
+
+const reels = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: reels.example.com}
+spec:
+  group: example.com
+  names: {plural: reels, singular: reel, kind: Reel, shortNames: [], categories: [all]}
+  scope: Namespaced
+  versions:
+  - {name: v1beta1, served: true, storage: false, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {big: {type: integer, maximum: 5}}}}}}}
+  - name: v1
+    served: true
+    storage: true
+    subresources: {status: {}, scale: {specReplicasPath: .spec.size, statusReplicasPath: .status.size}}
+    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {size: {type: integer}, more: {type: string}}}}}}
+`
+
+// put writes a definition as YAML, by a request, since those of clients have the spec alone.
+func put(t *testing.T, s *lwtest.Server, definition string) {
+	t.Helper()
+	data := rig.Must[[]byte](t)(yaml.ToJSON([]byte(definition)))
+	const path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+	code, body := sendWrite(s, "POST", path, "application/json", string(data))
+	if code == http.StatusConflict {
+		code, body = sendWrite(s, "PUT", path+"/reels.example.com", "application/json", string(data))
+	}
+	if code >= 300 {
+		t.Fatal(code, body)
+	}
+}
+
+// sized is what a program says of the definition: v1beta1 calls big what is size in v1.
+func sized(_ *unstructured.Unstructured, r lwtest.Resource) lwtest.Resource {
+	spec := func(o runtime.Object) map[string]any {
+		m, _, _ := unstructured.NestedMap(o.(*unstructured.Unstructured).Object, "spec")
+		return m
+	}
+	r.Default = func(_ context.Context, a lwtest.Admission) error {
+		u := a.Object.(*unstructured.Unstructured)
+		if s := spec(u); u.GetAPIVersion() == "example.com/v1" && s["size"] == nil {
+			return unstructured.SetNestedField(u.Object, int64(1), "spec", "size")
+		}
+		return nil
+	}
+	r.Validate = func(_ context.Context, a lwtest.Admission) error {
+		if a.Verb != lwtest.Delete && spec(a.Object)["size"] == int64(13) {
+			return errors.New("an unlucky size")
+		}
+		return nil
+	}
+	r.Convert = func(u *unstructured.Unstructured, version string) error {
+		from, to := "size", "big"
+		if u.GetAPIVersion() == "example.com/"+version {
+			u.SetAnnotations(map[string]string{"read": "again"})
+			return nil
+		}
+		if version == "v1" {
+			from, to = to, from
+		}
+		s := spec(u)
+		if s[from] == int64(4) {
+			panic("no such size")
+		}
+		s[to] = s[from]
+		delete(s, from)
+		return unstructured.SetNestedMap(u.Object, s, "spec")
+	}
+	r.Table = func(o runtime.Object) (*metav1.Table, error) {
+		return &metav1.Table{
+			ColumnDefinitions: []metav1.TableColumnDefinition{{Name: o.GetObjectKind().GroupVersionKind().Version}},
+			Rows:              []metav1.TableRow{{Cells: []any{spec(o)["size"]}}},
+		}, nil
+	}
+	return r
+}
+
+// Objects have what a program says of their definition, in each of its versions, also those that an
+// earlier definition has taken.
+func TestDefine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const beta, list = "/apis/example.com/v1beta1/namespaces/default/reels", "/apis/example.com/v1/reels"
+		all, during := lwtest.Definitions(), []int(nil)
+		var s *lwtest.Server
+		all[0].Define = func(u *unstructured.Unstructured, r lwtest.Resource) lwtest.Resource {
+			code, _ := sendWrite(s, "GET", list, "", "")
+			during = append(during, code)
+			return sized(u, r)
+		}
+		s = lwtest.NewServer(t, all...)
+		put(t, s, reels)
+		check := func(method, path, contentType, body string, code int, want string) {
+			t.Helper()
+			got, answer := sendWrite(s, method, path, contentType, body)
+			if got != code || !strings.Contains(answer, want) {
+				t.Errorf("%s %s %s: %d %s\nwant %d %s", method, path, body, got, answer, code, want)
+			}
+		}
+		object := func(version, name, spec string) string {
+			return fmt.Sprintf(`{"apiVersion":"example.com/%s","kind":"Reel","metadata":{"name":%q},"spec":{%s}}`, version, name, spec)
+		}
+		check("GET", "/apis/example.com", "", "", 200, `"preferredVersion":{"groupVersion":"example.com/v1",`)
+		check("GET", "/apis/example.com/v1", "", "", 200, `"singularName":"reel","namespaced":true,"kind":"Reel"`)
+		check("GET", "/apis/example.com/v1", "", "", 200, `"categories":["all"]`)
+		check("POST", "reels", "application/json", object("v1", "a", `"more":"x","other":1`), 201, `"spec":{"more":"x","size":1}`)
+		check("POST", "reels", "application/json", object("v1", "b", `"size":13`), 422, "an unlucky size")
+		check("POST", beta, "application/json", object("v1beta1", "b", `"big":13`), 422, "less than or equal to 5")
+		check("POST", beta, "application/json", object("v1beta1", "b", `"big":2`), 201, `"spec":{"big":2}`)
+		check("GET", "reels/b", "", "", 200, `"spec":{"size":2}`)
+		check("GET", beta, "", "", 200, `"spec":{"big":2}`)
+		check("GET", "reels/b/scale", "", "", 200, `"spec":{"replicas":2}`)
+		check("GET", beta+"/b/scale", "", "", 404, "") // it has neither that nor a status of its own
+		check("PATCH", beta+"/b", mergePatch, `{"status":{"size":3}}`, 200, "")
+		check("PATCH", "reels/b", mergePatch, `{"spec":{"size":4}}`, 200, "")
+		check("GET", beta+"/b", "", "", 500, "panic: no such size")
+		check("GET", beta, "", "", 500, "panic: no such size")
+		check("PATCH", "reels/b", mergePatch, `{"spec":{"size":2}}`, 200, "")
+		check("GET", list+"?fieldSelector=spec.size%3D2", "", "", 400, "field label not supported")
+
+		const table = "application/json;as=Table;v=v1;g=meta.k8s.io"
+		r := rig.Must[*http.Request](t)(http.NewRequest("GET", s.URL()+list, nil))
+		r.Header.Set("Accept", table)
+		resp := rig.Must[*http.Response](t)(s.Client().Do(r))
+		var shown metav1.Table
+		rig.OK(t, json.NewDecoder(resp.Body).Decode(&shown))
+		_ = resp.Body.Close()
+		rig.Same(t, "the table", "v1 [1] [2]", fmt.Sprint(shown.ColumnDefinitions[0].Name, " ", shown.Rows[0].Cells, " ", shown.Rows[1].Cells))
+
+		// The definition changes, and has no moment in which nothing is served.
+		more := strings.Replace(reels, "    subresources: {status", "    selectableFields: [{jsonPath: .spec.size}]\n    subresources: {status", 1)
+		put(t, s, more)
+		check("GET", list+"?fieldSelector=spec.size%3D2", "", "", 200, `"name":"b"`)
+		check("GET", "reels/b", "", "", 200, `"annotations":{"read":"again"}`)
+		check("GET", beta+"/b", "", "", 200, `"spec":{"big":2}`)
+		// What is stored is another version from now on.
+		put(t, s, strings.NewReplacer("served: true\n    storage: true", "served: false\n    storage: false", "storage: false", "storage: true").Replace(more))
+		check("GET", "reels/b", "", "", 404, "")
+		check("PATCH", beta+"/b", mergePatch, `{"spec":{"big":3}}`, 200, `"spec":{"big":3}`)
+		put(t, s, more)
+		check("GET", "reels/b", "", "", 200, `"spec":{"size":3}`)
+		rig.Same(t, "what lists got while Define was asked", "[404 200 200 404]", fmt.Sprint(during))
+	})
+}

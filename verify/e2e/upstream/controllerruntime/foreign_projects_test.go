@@ -1,0 +1,44 @@
+package controllerruntime
+
+const (
+	// oneSchema is what lwenvtest does otherwise than kube-apiserver.
+	oneSchema = "the managers of another version are read by the schema of the version of the request"
+	// These are races of tests.
+	ownLimit = "its client may wait for its own rate limit when the time is up, and says that"
+	tooShort = "its 100 ms may be over before the first answer"
+	staleSet = "where the cache of Pods is behind that of StatefulSets, its controller makes the deleted set again from the old Pod"
+)
+
+// foreignProjects are the modules that TestForeign tests. Each suite needs port 8080 for itself, so
+// they run one after the other.
+var foreignProjects = []project{
+	{module: controllerRuntime, version: controllerRuntimeVersion, suites: map[string]suite{
+		"pkg/builder": {specs: 72}, "pkg/cache": {specs: specs}, "pkg/client": {specs: clientSpecs}, "pkg/cluster": {specs: 15},
+		"pkg/controller": {specs: 32}, "pkg/controller/controllerutil": {specs: 60}, "pkg/envtest": {specs: 28},
+		"pkg/handler": {specs: 96}, "pkg/manager": {specs: 107}, "pkg/source": {specs: 19}, "pkg/webhook": {specs: 8},
+	}},
+	{module: "sigs.k8s.io/jobset", version: "v0.12.0", suites: map[string]suite{
+		"test/integration/controller": {specs: 65, races: envtestProjects["jobset"].suites["test/integration/controller"].races},
+		"test/integration/webhook":    {specs: 35},
+	}},
+	{module: "sigs.k8s.io/lws", version: "v0.9.0", suites: map[string]suite{
+		"test/integration/controllers": {specs: 52, races: map[string]string{
+			"LeaderWorkerSet controller leaderWorkerSet creating or updating workerTemplate changed with maxUnavailable=2":              staleSet,
+			"LeaderWorkerSet controller leaderWorkerSet creating or updating scale up and down during rolling update with maxSurge set": staleSet,
+		}},
+		"test/integration/webhooks": {specs: 82},
+	}},
+	{module: "github.com/fluxcd/pkg/ssa", version: "v0.77.0", suites: map[string]suite{
+		".": {tests: true, specs: 205, otherwise: map[string]string{
+			"TestApply_MigrateAPIVersion": oneSchema, "TestApplyAll_MigrateAPIVersion": oneSchema,
+			"TestApply_MigrateAPIVersion_RealWorldExternalSecrets": oneSchema,
+		}, races: map[string]string{
+			"TestWaitForSet_ErrorOnReaderError": tooShort,
+			"TestWaitForSet_JobWithTTL":         ownLimit, "TestWaitForSet_JobWithTTL/NotFound_Job_without_TTL_option_is_treated_as_error": ownLimit,
+		}},
+		"jsondiff": {tests: true, specs: 115},
+	}},
+	{module: "github.com/cert-manager/trust-manager", version: "v0.25.0", suites: map[string]suite{
+		"test/integration/bundle": {specs: 87}, "test/integration/clusterbundle": {specs: 81},
+	}},
+}

@@ -1,0 +1,77 @@
+package controllerruntime
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-lw/lw/internal/verify/rig"
+)
+
+var foreign = flag.String("foreign", "", "also run foreign suites on lwenvtest: all, or those of the modules whose path contains this")
+
+// Suites of envtest pass on command lwenvtest, apart from the specs that foreignProjects names.
+// Nothing of a suite is changed, and none is copied: go test finds it in the module cache. The
+// dependencies are those of module e2e or newer, so that the suites share what is compiled.
+func TestForeign(t *testing.T) {
+	if *foreign == "" {
+		t.Skip("run by .ci/nightly, with -foreign=all")
+	}
+	assets := lwenvtest(t)
+	for _, p := range foreignProjects {
+		if *foreign != "all" && !strings.Contains(p.module, *foreign) {
+			continue
+		}
+		t.Run(path.Base(p.module), func(t *testing.T) {
+			mod := modfile(t, p)
+			for _, pkg := range slices.Sorted(maps.Keys(p.suites)) {
+				t.Run(pkg, func(t *testing.T) {
+					begin := time.Now()
+					cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-timeout=30m", "-vet=off", "-mod=mod",
+						"-modfile="+mod, path.Join(p.module, pkg))
+					cmd.Env = append(os.Environ(), "GOWORK=off", "KUBEBUILDER_ASSETS="+assets)
+					p.suites[pkg].run(t, cmd)
+					t.Logf("built and run in %v", time.Since(begin).Round(time.Second))
+				})
+			}
+		})
+	}
+}
+
+// lwenvtest builds the command and returns what it says for KUBEBUILDER_ASSETS.
+func lwenvtest(t *testing.T) (assets string) {
+	t.Helper()
+	dir := t.TempDir()
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", dir, ".")
+	build.Dir = filepath.Join("..", "..", "..", "..", "cmd", "lwenvtest")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	say := exec.CommandContext(t.Context(), filepath.Join(dir, "lwenvtest"), "-assets")
+	say.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(dir, "cache")) // the user's would keep a folder for each build
+	return strings.TrimSpace(string(rig.Must[[]byte](t)(say.Output())))
+}
+
+// modfile returns a go.mod that requires the project and what module e2e does.
+func modfile(t *testing.T, p project) (file string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "go.mod")
+	e2e := filepath.Join("..", "..")
+	mod := read(t, filepath.Join(e2e, "go.mod"))
+	sums := [][]byte{read(t, filepath.Join(e2e, "go.sum"))}
+	if p.module != controllerRuntime { // which e2e requires
+		mod = fmt.Appendf(mod, "\nrequire %s %s\n", p.module, p.version)
+		sums = append(sums, read(t, filepath.Join(moduleDir(t, p.module+"@"+p.version), "go.sum")))
+	}
+	write(t, file, mod)
+	write(t, filepath.Join(filepath.Dir(file), "go.sum"), union(sums...))
+	return file
+}
