@@ -152,8 +152,14 @@ func (u *upgrade) finish() {
 	_ = u.conn.Close(code, "")
 }
 
-// abort closes the connection if nothing else has, and waits for its goroutine.
+// abort closes the connection if nothing else has, and waits for its goroutine. The client that was
+// refused has its whole answer, though the handler may give up as it could not write its own.
 func (u *upgrade) abort() {
+	if u.err != nil {
+		if p := recover(); p != nil && p != http.ErrAbortHandler {
+			panic(p)
+		}
+	}
 	if u.conn != nil {
 		u.stop()
 		u.conn.CloseNow()

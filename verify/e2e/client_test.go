@@ -97,12 +97,13 @@ func newClient(t testing.TB, s *servers.Server, w wire) *client {
 		return dial(ctx, network, address)
 	}
 	c.config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		if len(w.to) > 1 {
-			next = &inTurn{RoundTripper: next, to: w.to}
-		}
 		if c.next = next; w.webSocket {
 			c.upgrades = &upgrades{RoundTripper: next}
 			c.next = &websocket.Transport{Base: c.upgrades}
+		}
+		if len(w.to) > 1 {
+			// A handshake names the server that it goes to: the choice comes first.
+			c.next = &inTurn{RoundTripper: c.next, to: w.to}
 		}
 		return c.recorder
 	})
