@@ -96,12 +96,25 @@ func TestValues(t *testing.T) {
 		rig.OK(t, yaml.Unmarshal([]byte(text), &object))
 		return integers(object).(map[string]any)
 	}
-	said := func(errs field.ErrorList) (all []string) {
+	said := func(errs field.ErrorList, reworded map[string]bool) (all []string) {
 		for _, err := range errs {
-			all = append(all, err.Error())
+			if reworded[err.Field] {
+				all = append(all, err.Field)
+			} else {
+				all = append(all, err.Error())
+			}
 		}
 		slices.Sort(all)
 		return all
+	}
+	differ := func(theirs, ours field.ErrorList) string {
+		reworded := map[string]bool{} // what 1.38 says in other words: lw answers as 1.36
+		for _, err := range theirs {
+			if err.Type == "FieldValueTooShort" || err.Type == "FieldValueTooFew" {
+				reworded[err.Field] = true
+			}
+		}
+		return cmp.Diff(said(theirs, reworded), said(ours, reworded))
 	}
 	for range 1000 {
 		obj, old := object(), map[string]any(nil)
@@ -122,10 +135,10 @@ func TestValues(t *testing.T) {
 			want = append(want, listtype.ValidateListSetsAndMaps(nil, schema, obj)...)
 		}
 		text := func() string { return string(rig.Must[[]byte](t)(json.Marshal([]any{old, obj}))) }
-		if diff := cmp.Diff(said(want), said(ours.Check(obj, old, false))); diff != "" {
+		if diff := differ(want, ours.Check(obj, old, false)); diff != "" {
 			t.Fatalf("%s (-theirs +ours)\n%s", text(), diff)
 		}
-		if diff := cmp.Diff(said(wantStatus), said(ours.Check(obj, nil, true))); diff != "" {
+		if diff := differ(wantStatus, ours.Check(obj, nil, true)); diff != "" {
 			t.Fatalf("the status of %s (-theirs +ours)\n%s", text(), diff)
 		}
 	}
