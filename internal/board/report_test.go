@@ -146,20 +146,69 @@ func TestThisProcess(t *testing.T) {
 	}
 }
 
-// The line of an informer says why it was listed again.
-func TestStoryOfRelists(t *testing.T) {
-	inf := Informer{Events: 1, Relists: 3, ListsBy: Counts{"first": 1, "failing": 1, "expired": 2}}
-	if got, want := inf.story(time.Time{}), "1 event, 3 relists (2 expired, 1 failing)"; got != want {
-		t.Errorf("%q, want %q", got, want)
+// The line of an informer says what it has asked for, why it was listed again, how old the content
+// of a source that polls is, and since when it needs another list.
+func TestStory(t *testing.T) {
+	now := time.Date(2026, 11, 22, 9, 30, 0, 0, time.UTC)
+	half, most := new(Seconds(time.Second)), new(Seconds(time.Minute))
+	for want, inf := range map[string]Informer{
+		"1 event, 3 relists (2 expired, 1 failing)": {
+			Events: 1, Relists: 3, ListsBy: Counts{"first": 1, "failing": 1, "expired": 2},
+		},
+		"0 events, 1 list, 1 watch": {Requests: Requests{Lists: 1, Watches: 1}},
+		"0 events, 1 list, 2 streamed lists, 3 watches, 1 probe, 4 failed": {
+			Requests: Requests{Lists: 1, Streams: 2, Watches: 5, Probes: 1, Failed: 4},
+		},
+		"0 events, 1 streamed list": {Requests: Requests{Streams: 1, Watches: 1}},
+		"0 events, the server went back in time 1 time, an index of 7, decoded by lw": {
+			Epochs: 1, Indexes: []int{7}, Decoder: "lw",
+		},
+		"0 events, indexes of 1, 2 and 3,000, a writes half within 1 s and 99 % within 1 min": {
+			Indexes: []int{1, 2, 3000}, Behind: []Delay{{By: "a", Half: half, Most: most}, {By: "b"}},
+		},
+		"0 events, the last whole list 1 min 30 s ago, another is due for 30 s": {
+			LastList: now.Add(-90 * time.Second), ListDue: now.Add(-30 * time.Second),
+		},
+	} {
+		if got := inf.story(now); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }
 
-// It says too how old the content of a source that polls is, and since when it needs another list.
-func TestStoryOfThePoll(t *testing.T) {
-	now := time.Date(2026, 11, 22, 9, 30, 0, 0, time.UTC)
-	inf := Informer{LastList: now.Add(-90 * time.Second), ListDue: now.Add(-30 * time.Second)}
-	if got, want := inf.story(now), "0 events, the last whole list 1 min 30 s ago, another is due for 30 s"; got != want {
-		t.Errorf("%q, want %q", got, want)
+// A handler's calls of all types are added up, and one that needs a look is seen at once.
+func TestPageOfHandlers(t *testing.T) {
+	for _, tc := range []struct {
+		handler Handler
+		open    bool
+	}{{Handler{Pending: 1024}, false}, {Handler{Pending: 1025}, true}, {Handler{Panics: 1}, true}} {
+		tc.handler.Calls = Calls{Added: 1, Updated: 20, Deleted: 300}
+		page := (&Report{Informers: []Informer{{Handlers: []Handler{tc.handler}}}}).Page(0, false)
+		got := []bool{strings.Contains(page, `data-label="Calls">321<`), strings.Contains(page, `<details open="open">`)}
+		if diff := cmp.Diff([]bool{true, tc.open}, got); diff != "" {
+			t.Errorf("%+v: (-want +got):\n%s", tc.handler, diff)
+		}
+	}
+}
+
+// A page says how much of a limit is used, what that has cost, and which namespaces use it most.
+func TestPageOfALimit(t *testing.T) {
+	for want, u := range map[string]*Packed{
+		" Nothing was let go.</p>":                          {},
+		" 1 object let go, 0 requests for such.</p>":        {LetGo: 1},
+		" 0 objects let go, 1 request for such.</p>":        {Requests: 1},
+		" for such, 3 of them for what was gone.</p>":       {LetGo: 1, Gone: 3},
+		" for such, 4 reads of metadata alone.</p>":         {LetGo: 1, Failed: 4},
+		"<strong>1.0 KiB of a limit of 2.0 KiB.</strong>":   {Bytes: 1024, Limit: 2048},
+		"<dt>a</dt><dd>5 B of 1 object, and 2 let go</dd>":  {Namespaces: []Share{{"a", 1, 5, 2}}, TotalNamespaces: 1},
+		"<dt>no namespace</dt><dd>0 B of 0 objects, and 0 ": {Namespaces: []Share{{}}, TotalNamespaces: 1},
+		"</dl><p>And 2 namespaces more.</p>":                {Namespaces: []Share{{}}, TotalNamespaces: 3},
+		"and 0 let go</dd></div></dl><p class=\"story\">":   {Namespaces: []Share{{}}, TotalNamespaces: 1},
+	} {
+		_, got, _ := strings.Cut((&Report{Informers: []Informer{{Packed: u}}}).Page(0, false), `<p class="why">`)
+		if !strings.Contains(got, want) {
+			t.Errorf("%+v: no %q in %s", u, want, got)
+		}
 	}
 }
 
