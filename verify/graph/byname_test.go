@@ -21,7 +21,7 @@ import (
 )
 
 // A guarded source may be asked for single objects only, and for those whose names begin with "no"
-// it may not be asked.
+// it may not be asked, nor ever for those that begin with "never".
 type guarded struct {
 	*lw.Memory[*rig.Widget]
 	hangs atomic.Bool // lists take long
@@ -42,6 +42,9 @@ func (g *guarded) enter(opts metav1.ListOptions, what string) (leave func(), err
 	}
 	if strings.HasPrefix(name, "no") {
 		return nil, errors.New("not allowed")
+	}
+	if strings.HasPrefix(name, "never") {
+		return nil, lw.ErrPermanent
 	}
 	if g.at == nil {
 		g.at = map[string]int{}
@@ -179,6 +182,8 @@ func TestByName(t *testing.T) {
 		if len(b.src.at) != 1 || b.src.at["watch c"] != 1 || b.src.refused {
 			t.Errorf("under way: %v; asked for all: %v", b.src.at, b.src.refused)
 		}
+		b.want("z", "never")
+		await("never", lw.ErrPermanent)
 		b.want("z", "no")
 		done := b.waits(t, "no")
 		b.want("z")

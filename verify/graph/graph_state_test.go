@@ -77,18 +77,45 @@ func TestTwoNames(t *testing.T) {
 }
 
 // A constructor says at once which function is missing.
-func TestGroupByWithoutFunctions(t *testing.T) {
+func TestConstructorsWithoutFunctions(t *testing.T) {
 	g, inf := lw.NewGraph(nil), lw.NewInformer(lw.NewMemory[*rig.Widget](), rig.Quiet())
 	sums := lw.Derive(g, inf, rig.SumOf)
-	for _, f := range []func(){
-		func() { lw.GroupBy(g, sums, nil, rig.AddedUp, rig.TotalOf) },
-		func() { lw.GroupBy[*rig.Sum, lw.Key, int, *rig.Sum](g, sums, allInOne, rig.AddedUp, nil) },
-		func() {
-			lw.GroupBy(g, sums, allInOne, lw.Aggregate[*rig.Sum, int]{Remove: rig.AddedUp.Remove}, rig.TotalOf)
+	name := lw.SingleKey((*rig.Widget).GetName)
+	type on = lw.On[string, *rig.Widget, *rig.Widget]
+	both := on{Left: name, Right: name}
+	join := func(l, _ *rig.Widget) *rig.Widget { return l }
+	leftJoin := func(l *rig.Widget, _ []*rig.Widget) *rig.Widget { return l }
+	for want, fs := range map[string][]func(){
+		"Derive: nil function":     {func() { lw.Derive[*rig.Widget, *rig.Sum](g, inf, nil) }},
+		"DeriveMany: nil function": {func() { lw.DeriveMany[*rig.Widget, *rig.Sum](g, inf, nil) }},
+		"Join: nil key function": {
+			func() { lw.Join(g, inf, inf, on{Right: name}, join) },
+			func() { lw.Join(g, inf, inf, on{Left: name}, join) },
 		},
-		func() { lw.GroupBy(g, sums, allInOne, lw.Aggregate[*rig.Sum, int]{Add: rig.AddedUp.Add}, rig.TotalOf) },
+		"Join: nil function": {func() { lw.Join[string, *rig.Widget, *rig.Widget, *rig.Sum](g, inf, inf, both, nil) }},
+		"LeftJoin: nil key function": {
+			func() { lw.LeftJoin(g, inf, inf, on{Right: name}, leftJoin) },
+			func() { lw.LeftJoin(g, inf, inf, on{Left: name}, leftJoin) },
+		},
+		"LeftJoin: nil function": {
+			func() { lw.LeftJoin[string, *rig.Widget, *rig.Widget, *rig.Sum](g, inf, inf, both, nil) },
+		},
+		"GroupBy: nil function": {
+			func() { lw.GroupBy(g, sums, nil, rig.AddedUp, rig.TotalOf) },
+			func() { lw.GroupBy[*rig.Sum, lw.Key, int, *rig.Sum](g, sums, allInOne, rig.AddedUp, nil) },
+			func() {
+				lw.GroupBy(g, sums, allInOne, lw.Aggregate[*rig.Sum, int]{Remove: rig.AddedUp.Remove}, rig.TotalOf)
+			},
+			func() { lw.GroupBy(g, sums, allInOne, lw.Aggregate[*rig.Sum, int]{Add: rig.AddedUp.Add}, rig.TotalOf) },
+		},
+		"GroupAll: nil function": {
+			func() { lw.GroupAll(g, sums, nil, func(k lw.Key, _ []*rig.Sum) *rig.Sum { return rig.TotalOf(k, 0) }) },
+			func() { lw.GroupAll[*rig.Sum, lw.Key, *rig.Sum](g, sums, allInOne, nil) },
+		},
 	} {
-		rig.MustPanic(t, "lw: GroupBy: nil function", f)
+		for _, f := range fs {
+			rig.MustPanic(t, "lw: "+want, f)
+		}
 	}
 }
 
