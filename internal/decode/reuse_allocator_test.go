@@ -93,6 +93,24 @@ func TestBatchesGiveUp(t *testing.T) {
 	}
 }
 
+// A batch has as many values as both of the two objects before took.
+func TestBatchesGuess(t *testing.T) {
+	d := newDecoder[*sink](t, Options{})
+	m := newBatchAllocator(reflect.TypeFor[Reference]())
+	var got []int
+	for _, n := range []int{10, 10, 10, 100, 10, 3, 10, 10} {
+		d.objects++
+		m.take(d, 1)
+		got = append(got, m.spare.len+1)
+		for range n - 1 {
+			m.take(d, 1)
+		}
+	}
+	if diff := cmp.Diff([]int{1, 1, 10, 10, 10, 10, 3, 3}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // The values of an object are one piece if the object before had the same generated name, however
 // many the objects before had.
 func TestBatchesOfKin(t *testing.T) {
