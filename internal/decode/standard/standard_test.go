@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
@@ -201,6 +202,13 @@ func TestAsLW(t *testing.T) {
 			Raw: rig.Must[[]byte](t)(s.Marshal())}
 		return append([]byte("k8s\x00"), rig.Must[[]byte](t)(u.Marshal())...)
 	}()
+	broken := object(t, newCarp("", ""), func(m map[string]any) {
+		status(m)
+		m["code"] = "gone"
+	})
+	allowed := object(t, newCarp("a", "5"), func(m map[string]any) {
+		m["kind"], m["apiVersion"] = "AllowList", "acme.io/v1"
+	})
 	null := body{decode.JSON: []byte("null"), decode.CBOR: {0xf6}}
 	events := func(all ...body) body {
 		out := body{}
@@ -233,6 +241,7 @@ func TestAsLW(t *testing.T) {
 		"another list":                 {data: list(t, "TenchList", bare)},
 		"items of another kind":        {data: list(t, "CarpList", a, other)},
 		"an object in place of a list": {data: a},
+		"an object called a list":      {data: allowed},
 		"a Status in place of a list":  {data: gone},
 		"a list with Only":             {data: list(t, "CarpList", a, b), opts: only, types: []reflect.Type{carps, untyped}},
 		"a list with Drop":             {data: list(t, "CarpList", a, b), opts: drop, types: []reflect.Type{carps, untyped}},
@@ -245,6 +254,7 @@ func TestAsLW(t *testing.T) {
 			object(t, mark, nil).event(t, "BOOKMARK"), b.event(t, "ADDED"))},
 		"an error": {watch: true, data: events(a.event(t, "ADDED"), gone.event(t, "ERROR"),
 			b.event(t, "ADDED"))},
+		"an error that is no Status": {watch: true, data: events(broken.event(t, "ERROR"))},
 		"an object that does not fit": {watch: true, data: events(a.event(t, "ADDED"), wrong.event(t, "MODIFIED"),
 			b.event(t, "ADDED")), types: []reflect.Type{carps, slims}},
 		"no name":                 {watch: true, data: events(nameless.event(t, "ADDED"), b.event(t, "ADDED"))},
@@ -283,7 +293,9 @@ func TestAsLW(t *testing.T) {
 						got.Events, want.Events = nil, nil // one of them has read it whole before
 					}
 					rig.Same(t, "what is told", want, got, sameErrors)
-					_, status := want.Err.(interface{ Status() metav1.Status })
+					_, status := errors.AsType[*apierrors.StatusError](want.Err)
+					_, gotStatus := errors.AsType[*apierrors.StatusError](got.Err)
+					rig.Same(t, "it is a Status", status, gotStatus)
 					if kind, ok := errors.AsType[*decode.KindError](want.Err); want.Err != nil && (ok || status) &&
 						want.Err.Error() != got.Err.Error() {
 						t.Errorf("error %v, want %v", got.Err, kind)
