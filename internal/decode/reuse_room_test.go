@@ -143,11 +143,12 @@ func TestNoRoomInRareTypes(t *testing.T) {
 			Array  [2]struct{ S []string }                 `json:"array"`
 			ByInt  map[int][]struct{ B []json.RawMessage } `json:"byInt"`
 			Nested map[int]any                             `json:"nested"`
+			Arrays map[int][2][]string                     `json:"arrays"`
 			hidden
 		} `json:"spec"`
 	}
 	d := newTemplater[*rare](t, Options{})
-	data := []byte(`{"metadata":{"name":"a"},"spec":{"array":[{"S":["a","b","c","d","e"]},{"S":["a"]}],"byInt":{"1":[{"B":["a",{"a": 12345}]},{},{}]},"nested":{"2":[1,2,[3,4,5,6,7]]}}}`)
+	data := []byte(`{"metadata":{"name":"a"},"spec":{"array":[{"S":["a","b","c","d","e"]},{"S":["a"]}],"byInt":{"1":[{"B":["a",{"a": 12345}]},{},{}]},"nested":{"2":[1,2,[3,4,5,6,7]]},"arrays":{"3":[["a","b","c","d","e"],[]]}}}`)
 	want := &rare{}
 	if err := unmarshal(data, want); err != nil {
 		t.Fatal(err)
