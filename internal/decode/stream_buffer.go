@@ -64,10 +64,7 @@ type buffer struct {
 // reset begins to read r. The memory is used again unless it is too small, or too large for what is
 // to come.
 func (b *buffer) reset(r io.Reader, limit, first, enough int) {
-	*b = buffer{r: r, data: b.data[:0], limit: limit, first: first, enough: enough, open: b.open}
-	if cap(b.open) > maxKeptStack {
-		b.open = nil
-	}
+	*b = buffer{r: r, data: b.data[:0], limit: limit, first: first, enough: enough}
 	if cap(b.data) < min(first, limit) || cap(b.data) > 4*enough {
 		b.data = nil
 	}
