@@ -148,6 +148,23 @@ func TestUpdateAfterGet(t *testing.T) {
 			len(f.asked()) != 5 || f.stored() != stored {
 			t.Errorf("stored is %s, want %s after 5 reads", f.stored(), stored)
 		}
+		// Keys that meet in a place are not taken for each other, at one revision either.
+		puts := make([]clientv3.Op, 100)
+		for i := range puts {
+			puts[i] = clientv3.OpPut(fmt.Sprint("/w/ns/", i), fmt.Sprintf(`{"metadata":{"uid":"%d"}}`, i))
+		}
+		rig.OK(t, second(f.Client.Txn(t.Context()).Then(puts...).Commit()))
+		objs := make([]*item, len(puts))
+		for i := range objs {
+			objs[i], err = c.Get(t.Context(), lw.Key{Namespace: "ns", Name: fmt.Sprint(i)})
+			rig.OK(t, err)
+		}
+		for i, obj := range objs {
+			obj.UID, obj.N = "", 1
+			if obj, err = c.Update(t.Context(), obj); err != nil || obj.UID != types.UID(fmt.Sprint(i)) {
+				t.Errorf("%d: %v, %v", i, obj, err)
+			}
+		}
 	})
 }
 
@@ -427,6 +444,8 @@ func TestNew(t *testing.T) {
 			"negative":           second(etcd.New(f.Client, "/w/", &etcd.Options[*item]{Progress: -1})),
 			"not exported":       second(etcd.New[*struct{ inner }](f.Client, "/w/", nil)),
 			"a pointer embedded": second(etcd.New[*struct{ *lw.Meta }](f.Client, "/w/", nil)),
+			"an interface": second(etcd.New(f.Client, "/w/", &etcd.Options[metav1.Object]{
+				Codec: struct{ etcd.Codec[metav1.Object] }{}})),
 		} {
 			if !errors.Is(err, lw.ErrPermanent) {
 				t.Errorf("%s: %v", what, err)
