@@ -212,6 +212,25 @@ func TestPageOfALimit(t *testing.T) {
 	}
 }
 
+// A page says what a controller writes again and again, and who does.
+func TestPageOfLoops(t *testing.T) {
+	for want, l := range map[string]Loop{
+		"<dt>k answers its own writes</dt><dd>the object of Pod a, 1 round, the last <time": {
+			Key: "k", Kind: LoopAnswers, Collection: "Pod", Name: "a", Rounds: 1, Last: time.Unix(0, 0),
+		},
+		"<dt>k: two writers undo each other</dt><dd>spec.x of Pod ns/a, by m and n, 2 rounds, the last never</dd>": {
+			Key: "k", Kind: LoopUndo, Collection: "Pod", Namespace: "ns", Name: "a", Field: "spec.x",
+			Managers: []string{"m", "n"}, Rounds: 2,
+		},
+	} {
+		page := (&Report{Controllers: []Controller{{Loops: []Loop{l}}}}).Page(0, false)
+		_, got, _ := strings.Cut(page, `<dl class="faults">`)
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in %s", want, got)
+		}
+	}
+}
+
 // A page names the function that a step is in, and nothing while there is no step.
 func TestPageOfACall(t *testing.T) {
 	now := time.Date(2026, 11, 22, 9, 30, 0, 0, time.UTC)
