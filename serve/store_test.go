@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/go-lw/lw"
@@ -28,6 +29,8 @@ type part struct {
 		Screws   []Screw  `json:"screws,omitempty" patchStrategy:"merge" patchMergeKey:"name"`
 		Next     *part    `json:"next,omitempty"`
 		Tags     []string `json:"tags,omitempty" patchStrategy:"merge"`
+
+		Port *intstr.IntOrString `json:"port,omitempty"`
 	} `json:"spec"`
 	Status struct {
 		Replicas int32       `json:"replicas,omitempty"`

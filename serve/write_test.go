@@ -342,6 +342,7 @@ func TestOpenAPIOfAType(t *testing.T) {
 		for _, want := range []string{
 			`"replicas":{"type":"integer"}`, `"x-kubernetes-list-map-keys":["name"]`,
 			`"since":{"format":"date-time","type":"string"}`,
+			`"port":{"format":"int-or-string","oneOf":[{"type":"integer"},{"type":"string"}]}`,
 			`"tags":{"items":{"type":"string"},"type":"array","x-kubernetes-list-type":"set"`,
 			`"application/strategic-merge-patch+json"`,
 		} {

@@ -255,10 +255,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // other answers a request that is about no resource. No fault applies to it, and the log of
 // requests does not have it.
 func (s *Server) other(w http.ResponseWriter, r *http.Request) {
-	group, core := "", strings.HasPrefix(r.URL.Path, "/api/")
-	if rest, ok := strings.CutPrefix(r.URL.Path, "/apis/"); ok {
-		group, _, _ = strings.Cut(rest, "/")
-	}
+	core := strings.HasPrefix(r.URL.Path, "/api/")
+	group, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/apis/"), "/")
 	switch d := (wire.Discovery{Resources: s.discovered, Version: wire.ServerVersion}); {
 	case slices.Contains([]string{"/healthz", "/livez", "/readyz"}, r.URL.Path):
 		wire.WriteBody(w, "text/plain; charset=utf-8", http.StatusOK, []byte("ok"))

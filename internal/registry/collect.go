@@ -90,12 +90,11 @@ func (c *Collector) Set(k *Kind, m *metav1.ObjectMeta) {
 		if o.dependents == nil {
 			o.dependents = map[*node]bool{}
 		}
-		block := blocks(ref) && c.knows(n, ref)
-		if block && !o.dependents[n] {
-			o.blocking++
+		if o.dependents[n] { // of two references to one owner, either may block
+			continue
 		}
-		if block || !o.dependents[n] { // of two references to one owner, either may block
-			o.dependents[n] = block
+		if o.dependents[n] = blocks(ref) && c.knows(n, ref); o.dependents[n] {
+			o.blocking++
 		}
 	}
 	c.changed(n, before)

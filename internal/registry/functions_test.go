@@ -100,12 +100,14 @@ func TestFunctions(t *testing.T) {
 
 // An empty list of managers resets them, also where functions see the object in between.
 func TestFunctionsKeepAReset(t *testing.T) {
-	for _, of := range []string{"", "Default", "Mutate"} {
+	for _, of := range []string{"", "Default", "Default of no type", "Mutate"} {
 		k := things(t)
 		k.Group, k.Managed = "apps", true // an empty list of a custom resource is lost before
 		switch of {
 		case "Default":
 			k.Default = func(*Object) error { return nil }
+		case "Default of no type":
+			k.Type, k.Default = nil, func(*Object) error { return nil }
 		case "Mutate":
 			k.Type = nil // its objects are unstructured
 			k.Mutate = func(_ context.Context, a *Admission) error {

@@ -32,9 +32,7 @@ func (k *Kind) begin(o *Object) error {
 	if o.Meta.Labels = maps.Clone(o.Meta.Labels); o.Meta.Labels == nil {
 		o.Meta.Labels = map[string]string{}
 	}
-	if o.Meta.Name != "" {
-		o.Meta.Labels["kubernetes.io/metadata.name"] = o.Meta.Name
-	}
+	o.Meta.Labels["kubernetes.io/metadata.name"] = o.Meta.Name
 	return k.become(o, u.Object)
 }
 
