@@ -89,6 +89,7 @@ func TestCBORInvalidItems(t *testing.T) {
 		"c249010000000000000000": {"", "CBOR: a number of more than 64 bits", "null"}, "c3 41 00": {"", "CBOR: a number of more than 64 bits", "null"},
 		"61ff": {"", "CBOR: text that is no UTF-8", "null"}, "7f 61c3 61bc ff": {"", "CBOR: text that is no UTF-8", "null"},
 		"c1 6161": {"", "CBOR: no time", "null"}, "c1 f97e00": {"", "CBOR: no time", "null"}, "c1 1b7fffffffffffffff": {"", "CBOR: a time in the year", "null"}, "c1 c1 00": {"", "CBOR: no time", "null"},
+		"c1 1bffffffffffffffff": {"", "CBOR: no time", "null"}, "c1 3bffffffffffffffff": {"", "CBOR: no time", "null"},
 		"a1 01 02": {"", "CBOR: a key that is no string", `{"null":2}`}, "a1 d6 4161 02": {"", "CBOR: a key that is no string", `{"null":2}`}, "a1 a0 02": {"", "CBOR: a key that is no string", `{"null":2}`},
 		"a1 61ff 02": {"", "CBOR: text that is no UTF-8", `{"null":2}`}, "a1 82f7a0 02": {"", "CBOR: a key that is no string", `{"null":2}`},
 		"a2 4161 82 01 a1 4162 f7 4163 03": {"a[1].b", "CBOR: undefined", `{"a":[1,{"b":null}],"c":3}`}, "9f 01 c2 9f 01 ff ff": {"[1]", "CBOR: a number", "[1,null]"},

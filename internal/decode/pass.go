@@ -128,31 +128,19 @@ func (d *Decoder) identifyMeta(id *identified) bool {
 }
 
 // passMessage returns the version of the object whose protobuf message is data, if nobody wants it,
-// and else 0. In every API type field 1 is the ObjectMeta; see messageIdent.
+// and else 0. In every API type field 1 is the ObjectMeta, and servers write it first; see
+// messageIdent.
 func (d *Decoder) passMessage(data []byte) uint64 {
 	w := wire{data: data}
-	for !w.done() {
-		num, typ, err := w.field()
-		if err != nil {
-			return 0
-		}
-		if num != 1 {
-			if w.skip(typ) != nil {
-				return 0
-			}
-			continue
-		}
-		meta, err := w.message(typ)
-		if err != nil {
-			return 0
-		}
-		var id identified
-		if !id.readMessage(meta) {
-			return 0
-		}
-		return d.passes(&id)
+	num, typ, err := w.field()
+	if err != nil || num != 1 {
+		return 0
 	}
-	return 0
+	var id identified
+	if meta, err := w.message(typ); err != nil || !id.readMessage(meta) {
+		return 0
+	}
+	return d.passes(&id)
 }
 
 // readMessage reads an ObjectMeta.

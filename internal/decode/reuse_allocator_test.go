@@ -93,21 +93,34 @@ func TestBatchesGiveUp(t *testing.T) {
 	}
 }
 
-// A batch has as many values as both of the two objects before took.
+// A batch has as many values as both of the two objects before took, or as a sibling took that was
+// the last object.
 func TestBatchesGuess(t *testing.T) {
-	d := newDecoder[*sink](t, Options{})
-	m := newBatchAllocator(reflect.TypeFor[Reference]())
-	var got []int
-	for _, n := range []int{10, 10, 10, 100, 10, 3, 10, 10} {
-		d.objects++
-		m.take(d, 1)
-		got = append(got, m.spare.len+1)
-		for range n - 1 {
-			m.take(d, 1)
-		}
+	type object struct {
+		n     int    // values
+		after uint64 // as many objects as the one before that had values
+		want  int    // values of the batch
 	}
-	if diff := cmp.Diff([]int{1, 1, 10, 10, 10, 10, 3, 3}, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+	for name, objects := range map[string][]object{
+		"others":   {{10, 1, 1}, {10, 1, 1}, {10, 1, 10}, {100, 1, 10}, {10, 1, 10}, {3, 1, 10}, {10, 1, 3}, {10, 2, 3}},
+		"siblings": {{3, 1, 1}, {10, 1, 3}, {10, 2, 3}, {10, 1, 10}},
+	} {
+		d := newDecoder[*sink](t, Options{})
+		if name == "siblings" {
+			d.generateName = "a-"
+			d.last.object = pointerTo(&sink{ObjectMeta: metav1.ObjectMeta{GenerateName: "a-"}})
+		}
+		m := newBatchAllocator(reflect.TypeFor[Reference]())
+		for i, o := range objects {
+			d.objects += o.after
+			m.take(d, 1)
+			if got := m.spare.len + 1; got != o.want {
+				t.Errorf("%s: object %d has a batch of %d, want %d", name, i, got, o.want)
+			}
+			for range o.n - 1 {
+				m.take(d, 1)
+			}
+		}
 	}
 }
 
