@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/go-lw/lw/internal/recent"
 	"github.com/go-lw/lw/internal/verify/leak"
 )
@@ -133,3 +135,17 @@ func TestRing(t *testing.T) {
 }
 
 func TestMain(m *testing.M) { leak.Main(m) }
+
+// A limit counts from its first byte on, once.
+func TestPacingJoins(t *testing.T) {
+	const limit = 1 << 20
+	var p recent.Pacing
+	var joined []bool
+	for _, n := range []int64{1, 1, 8 << 20} {
+		joined = append(joined, p.Grown(n, limit))
+	}
+	defer recent.Leave(limit)
+	if diff := cmp.Diff([]bool{true, false, false}, joined); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
