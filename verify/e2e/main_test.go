@@ -48,9 +48,10 @@ func TestMain(m *testing.M) {
 }
 
 // patience bounds every wait: for a server that starts, a store that catches up. It is for a busy
-// machine; nothing takes a tenth of it on an idle one. It is longer under the race detector, which
-// makes the client several times slower.
-const patience = 60 * time.Second * slowdown
+// machine; nothing takes a tenth of it on an idle one. It is longer than the longest pause after
+// failures in a row, which is a minute, and under the race detector, which makes the client several
+// times slower.
+const patience = 150 * time.Second * slowdown
 
 // on runs test once for each kind, as a subtest with the kind's name: "go test -run /generic" runs
 // those of one kind.
