@@ -323,7 +323,8 @@ func (x *indexer[T]) readAll(n int, objs iter.Seq[T]) ([]any, error) {
 // changed tell: if none is closed after the last lookup, no object has left or joined one of
 // values. The version of the store would not: it stays while an object is set aside. Only objects
 // that change as fast as they are read need more than a few passes; then the last one must do.
-func lookupAny[T lw.Object](changed func(ctx context.Context, value string) <-chan struct{}, lookup func(value string) iter.Seq[T], values []string) (found map[lw.Key]T) {
+func lookupAny[T lw.Object](changed func(ctx context.Context, value string) <-chan struct{},
+	lookup func(value string) iter.Seq[T], values []string) (found map[lw.Key]T) {
 	const maxPasses = 8
 	for range maxPasses {
 		ctx, cancel := context.WithCancel(context.Background())

@@ -10,7 +10,6 @@
 package access
 
 import (
-	"context"
 	"crypto"
 	"crypto/x509"
 	"fmt"
@@ -151,11 +150,11 @@ func infoOf(u lwtest.User) *user.DefaultInfo {
 	return &user.DefaultInfo{Name: u.Username, UID: u.UID, Groups: u.Groups, Extra: u.Extra}
 }
 
-// asker returns who makes a request: the server itself if nobody else.
-func asker(ctx context.Context) user.Info {
-	u := lwtest.UserOf(ctx)
+// Asker returns who makes a request, or a write: the server itself if u names nobody.
+func Asker(u lwtest.User) user.Info {
 	if u.Username == "" {
-		return &user.DefaultInfo{Name: user.APIServerUser, Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
+		return &user.DefaultInfo{Name: user.APIServerUser,
+			Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
 	}
 	return infoOf(u)
 }

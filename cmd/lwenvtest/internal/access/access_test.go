@@ -59,7 +59,8 @@ func newCluster(t *testing.T, o access.Options) *cluster {
 			Type: &corev1.ServiceAccount{}}),
 	)...)
 	for _, name := range []string{"default", "kube-system", "kube-public", "n"} {
-		_, err := lwtest.Objects[*corev1.Namespace](c.server, "namespaces").Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		_, err := lwtest.Objects[*corev1.Namespace](c.server, "namespaces").Create(n)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +126,8 @@ func newAuthority(t *testing.T) *authority {
 	a := &authority{}
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "ca"}, IsCA: true,
 		BasicConstraintsValid: true,
-		KeyUsage:              x509.KeyUsageCertSign, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
+		KeyUsage:              x509.KeyUsageCertSign,
+		NotBefore:             time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
 	var err error
 	if a.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
 		t.Fatal(err)

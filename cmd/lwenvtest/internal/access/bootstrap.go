@@ -17,7 +17,8 @@ func bootstrap(s *lwtest.Server) error {
 	if err := createAll(to.clusterRoles, append(policy.ClusterRoles(), policy.ControllerRoles()...)); err != nil {
 		return err
 	}
-	if err := createAll(to.clusterBindings, append(policy.ClusterRoleBindings(), policy.ControllerRoleBindings()...)); err != nil {
+	bindings := append(policy.ClusterRoleBindings(), policy.ControllerRoleBindings()...)
+	if err := createAll(to.clusterBindings, bindings); err != nil {
 		return err
 	}
 	for _, roles := range policy.NamespaceRoles() {

@@ -32,7 +32,7 @@ func (a *Access) checkEscalation(ctx context.Context, w lwtest.Admission) error 
 	if !ok {
 		return nil
 	}
-	ctx = request.WithNamespace(request.WithUser(ctx, asker(ctx)), o.GetNamespace())
+	ctx = request.WithNamespace(request.WithUser(ctx, Asker(lwtest.UserOf(ctx))), o.GetNamespace())
 	if registry.EscalationAllowed(ctx) || isOfCollector(w) {
 		return nil
 	}

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
-	"k8s.io/apiserver/pkg/authentication/user"
 
+	"github.com/go-lw/lw/cmd/lwenvtest/internal/access"
 	"github.com/go-lw/lw/lwtest"
 )
 
@@ -244,15 +244,8 @@ func (v *view) attributes() admission.Attributes {
 		operation = admission.Create
 	}
 	resource := schema.GroupVersionResource{Group: r.Group, Version: v.version, Resource: r.Plural}
-	return admission.NewAttributesRecord(object, old, v.gvk, namespace, of.GetName(), resource, v.a.Subresource, operation, v.a.Options, v.a.DryRun, userOf(v.a))
-}
-
-// userOf returns who writes: the server itself if nobody else.
-func userOf(a lwtest.Admission) user.Info {
-	if a.User.Username == "" {
-		return &user.DefaultInfo{Name: user.APIServerUser, Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
-	}
-	return &user.DefaultInfo{Name: a.User.Username, UID: a.User.UID, Groups: a.User.Groups, Extra: a.User.Extra}
+	return admission.NewAttributesRecord(object, old, v.gvk, namespace, of.GetName(), resource, v.a.Subresource,
+		operation, v.a.Options, v.a.DryRun, access.Asker(v.a.User))
 }
 
 func equal(a, b *unstructured.Unstructured) bool {
