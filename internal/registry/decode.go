@@ -261,7 +261,7 @@ const protoMark = "k8s\x00"
 func unwrap(body []byte) (*runtime.Unknown, error) {
 	message, ok := bytes.CutPrefix(body, []byte(protoMark))
 	if !ok {
-		return nil, errors.New("the body does not begin as one in protobuf")
+		return nil, fmt.Errorf("provided data does not appear to be a protobuf message, expected prefix %v", []byte(protoMark))
 	}
 	envelope := &runtime.Unknown{}
 	return envelope, envelope.Unmarshal(message)

@@ -76,7 +76,8 @@ type Discovery struct {
 // ServerVersion is the version of Kubernetes whose answers those of this project's servers are.
 // Clients compare the numbers; the rest is for people.
 var ServerVersion = &version.Info{
-	Major: "1", Minor: "37", GitVersion: "v1.37.0+lw", GoVersion: runtime.Version(), Compiler: runtime.Compiler,
+	Major: "1", Minor: "37", EmulationMajor: "1", EmulationMinor: "37",
+	MinCompatibilityMajor: "1", MinCompatibilityMinor: "36", GitVersion: "v1.37.0+lw", GoVersion: runtime.Version(), Compiler: runtime.Compiler,
 	Platform: runtime.GOOS + "/" + runtime.GOARCH,
 }
 
