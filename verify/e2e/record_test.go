@@ -32,6 +32,7 @@ type recorder struct {
 
 type request struct {
 	verb   string
+	path   string
 	query  url.Values
 	at     time.Time
 	status int    // 0: no answer
@@ -60,7 +61,7 @@ func (r *recorder) after(verb string, bytes int64, do func()) {
 
 func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	query := req.URL.Query()
-	noted := &request{verb: verbList, query: query, at: time.Now()}
+	noted := &request{verb: verbList, path: req.URL.Path, query: query, at: time.Now()}
 	switch {
 	case query.Get("sendInitialEvents") == "true":
 		noted.verb = verbStream
