@@ -185,6 +185,64 @@ func TestKinds(t *testing.T) {
 	}, servers.Kube)
 }
 
+// TestKindsWithoutRight follows a kind as a user who may read it, and neither definitions nor
+// APIServices: discovery says what is served.
+func TestKindsWithoutRight(t *testing.T) {
+	on(t, func(t *testing.T, kind servers.Kind) {
+		s := sharedServer(t, kind)
+		r := reader(t, s, "")
+		create(t, r, rbac+"clusterroles", object{"kind": "ClusterRole", "apiVersion": "rbac.authorization.k8s.io/v1",
+			"metadata": object{"name": "attics"},
+			"rules":    []object{{"apiGroups": []string{"lw.test"}, "resources": []string{"attics"}, "verbs": []string{"list", "watch"}}}})
+		create(t, r, rbac+"clusterrolebindings", object{"kind": "ClusterRoleBinding", "apiVersion": "rbac.authorization.k8s.io/v1",
+			"metadata": object{"name": "attics"},
+			"roleRef":  object{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "attics"},
+			"subjects": []object{{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": servers.User}}})
+		c := newClient(t, s, wire{name: "attics", token: servers.UserToken})
+		f := followRooms(t, r, c, catalogOf(t, c), "attics")
+		f.synced()
+		for round := range 2 {
+			if n := f.asked(verbList) + f.asked(verbStream); n != round {
+				t.Errorf("%d lists, want %d", n, round)
+			}
+			f.define("Namespaced")
+			f.add("default", "one")
+			began := time.Now()
+			f.has(1, round+1, round)
+			t.Logf("found after %v", time.Since(began).Round(time.Millisecond))
+			f.undefine()
+			f.gone()
+			f.has(0, round+1, round+1)
+		}
+	}, servers.Kube)
+}
+
+// TestKindsOfAServerThatDies kills the API server while a kind is absent, and while it is followed.
+func TestKindsOfAServerThatDies(t *testing.T) {
+	on(t, func(t *testing.T, kind servers.Kind) {
+		s, r := started(t, kind)
+		c := newClient(t, s, wire{name: "sheds"})
+		f := followRooms(t, r, c, catalogOf(t, c), "sheds")
+		f.synced()
+		restart := func() {
+			t.Helper()
+			s.KillAPI()
+			rig.OK(t, s.StartAPI(within(t, patience)))
+		}
+		restart()
+		f.define("Namespaced")
+		f.add("default", "one")
+		f.has(1, 1, 0)
+		restart()
+		f.add("default", "two")
+		f.has(2, 2, 0)
+		f.undefine()
+		restart()
+		f.gone()
+		f.has(0, 2, 2)
+	}, servers.Kube)
+}
+
 // TestManyKinds makes 40 definitions and deletes them, again and again: each object is seen to come
 // and to go, and in the end there are as many goroutines as at first, and no request for a kind.
 func TestManyKinds(t *testing.T) {
