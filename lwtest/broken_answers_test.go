@@ -3,10 +3,13 @@ package lwtest_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/lwtest"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 )
@@ -96,6 +99,14 @@ func TestBrokenAnswers(t *testing.T) {
 				m.Continue = "again"
 			}
 		}, nil), `the pages do not end|page \d+ is at`},
+		"a page with an error": {broken{list: func(
+			src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldObject,
+		) (metav1.ListMeta, error) {
+			if opts.Continue != "" {
+				return metav1.ListMeta{}, errors.New("no page")
+			}
+			return src.List(ctx, opts, yield)
+		}}, `page \d+: no page`},
 		"an event with an error": {each(func(ev *lw.WatchEvent[*Widget]) {
 			ev.Err = errors.New("no widget")
 		}), `event with an error: no widget`},
@@ -217,6 +228,179 @@ func TestBrokenWrites(t *testing.T) {
 					return stored, version, err
 				}
 				return s
+			})
+		})
+	}
+}
+
+// unkept is a Writable that keeps all promises but what its functions do.
+type unkept struct {
+	*lw.Memory[*Widget]
+	create, update func(ctx context.Context, w *Widget) (*Widget, error)
+	get            func(w *Widget) *Widget
+	deleted        func(version string) string
+	lists          func(n int) bool
+	watches        func(ev lw.WatchEvent[*Widget]) bool
+}
+
+func (u *unkept) Create(ctx context.Context, w *Widget) (*Widget, error) {
+	if u.create != nil {
+		return u.create(ctx, w)
+	}
+	return u.Memory.Create(ctx, w)
+}
+
+func (u *unkept) Update(ctx context.Context, w *Widget) (*Widget, error) {
+	if u.update != nil {
+		return u.update(ctx, w)
+	}
+	return u.Memory.Update(ctx, w)
+}
+
+func (u *unkept) Get(ctx context.Context, key lw.Key) (*Widget, error) {
+	w, err := u.Memory.Get(ctx, key)
+	if err == nil && u.get != nil {
+		w = u.get(w)
+	}
+	return w, err
+}
+
+func (u *unkept) Delete(ctx context.Context, key lw.Key, at string) (string, error) {
+	version, err := u.Memory.Delete(ctx, key, at)
+	if err == nil && u.deleted != nil {
+		version = u.deleted(version)
+	}
+	return version, err
+}
+
+func (u *unkept) List(ctx context.Context, opts metav1.ListOptions, yield yieldObject) (metav1.ListMeta, error) {
+	n := 0
+	return u.Memory.List(ctx, opts, func(w *Widget, err error) error {
+		if n++; u.lists != nil && !u.lists(n) {
+			return nil
+		}
+		return yield(w, err)
+	})
+}
+
+func (u *unkept) Watch(ctx context.Context, opts metav1.ListOptions, yield yieldEvent) error {
+	return u.Memory.Watch(ctx, opts, func(ev lw.WatchEvent[*Widget]) error {
+		if u.watches != nil && !u.watches(ev) {
+			return nil
+		}
+		return yield(ev)
+	})
+}
+
+// Each Writable breaks one promise.
+func TestBrokenWritables(t *testing.T) {
+	changed := func(w *Widget, f func(w *Widget)) *Widget {
+		other := *w
+		f(&other)
+		return &other
+	}
+	created := func(f func(w *Widget)) func(u *unkept) {
+		return func(u *unkept) {
+			u.create = func(ctx context.Context, w *Widget) (*Widget, error) {
+				w, err := u.Memory.Create(ctx, w)
+				if err == nil {
+					w = changed(w, f)
+				}
+				return w, err
+			}
+		}
+	}
+	for name, tc := range map[string]struct {
+		spoil func(u *unkept)
+		says  string
+	}{
+		"a create over what is there": {func(u *unkept) {
+			u.create = func(ctx context.Context, w *Widget) (*Widget, error) {
+				w, err := u.Memory.Create(ctx, w)
+				if apierrors.IsAlreadyExists(err) {
+					return u.Memory.Update(ctx, w)
+				}
+				return w, err
+			}
+		}, `create .*: the error is .*, want .*\(AlreadyExists\)`},
+		"another content": {created(func(w *Widget) { w.Size = 9 }),
+			`create .*: it returned .*"Size":9.*, want .*"Size":[012]`},
+		"another UID": {created(func(w *Widget) { w.UID = "another" }),
+			`create .*: after a wait for \d+ the informer shows .*, want .*another`},
+		"no UID": {created(func(w *Widget) { w.UID = "" }), `create .*: it returned UID ""`},
+		"an update of any version": {func(u *unkept) {
+			u.update = func(ctx context.Context, w *Widget) (*Widget, error) {
+				return u.Memory.Update(ctx, changed(w, func(w *Widget) { w.ResourceVersion = "" }))
+			}
+		}, `update .* of version \d+.*: the error is .*, want .*\(Conflict\)`},
+		"a write when the context is done": {func(u *unkept) {
+			u.create = func(ctx context.Context, w *Widget) (*Widget, error) {
+				return u.Memory.Create(context.WithoutCancel(ctx), w)
+			}
+		}, `create of .* when the context is done: the error is .*, want .*\(Canceled\)`},
+		"a deletion without a version": {func(u *unkept) {
+			u.deleted = func(string) string { return "" }
+		}, `delete .*: resource version ""`},
+		"a deletion of an older version": {func(u *unkept) {
+			u.deleted = func(string) string { return "1" }
+		}, `delete .*: it returned version 1 after \d+`},
+		"Get of another content": {func(u *unkept) {
+			u.get = func(w *Widget) *Widget { return changed(w, func(w *Widget) { w.Size = 9 }) }
+		}, `get .*: .*"Size":9.*, want .*"Size":[012]`},
+		"a list without the first object": {func(u *unkept) {
+			u.lists = func(n int) bool { return n > 1 }
+		}, `a list has .*: false, want true`},
+		"a watch without deletions": {func(u *unkept) {
+			u.watches = func(ev lw.WatchEvent[*Widget]) bool { return ev.Type != watch.Deleted }
+		}, `delete .*: .*deadline exceeded|the informer shows it: true`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			findsIn(t, tc.says, "The writes:", func(tb testing.TB) {
+				lwtest.Writable(tb, func() (lw.Writable[*Widget], func()) {
+					u := &unkept{Memory: lw.NewMemory[*Widget]()}
+					tc.spoil(u)
+					return u, nil
+				}, newWidget, func(w *Widget, n int) { w.Size = n })
+			})
+		})
+	}
+}
+
+// What can only be followed shows what was not written.
+func TestBrokenFollows(t *testing.T) {
+	for name, tc := range map[string]struct {
+		list func(objs []*Widget) []*Widget // of two or more
+		says string
+	}{
+		"nothing": {func(objs []*Widget) []*Widget {
+			return objs[:0]
+		}, `shows a state that the collection never had.*: .* is not there`},
+		"no news": {func(objs []*Widget) []*Widget {
+			return slices.DeleteFunc(objs, func(w *Widget) bool { return w.Namespace != "old" })
+		}, `after 50ms the informer does not show what was written: .* is not there`},
+		"one more": {func(objs []*Widget) []*Widget {
+			return append(objs, newWidget(lw.Key{Name: "more"}, 0))
+		}, `shows a state that the collection never had.*: /?more is there, and should not be`},
+		"another content": {func(objs []*Widget) []*Widget {
+			for _, w := range objs {
+				w.Size = -1
+			}
+			return objs
+		}, `shows a state that the collection never had.*: .* is .*"Size":-1.*, want`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			finds(t, tc.says, func(lwtest.Subject[*Widget]) lwtest.Subject[*Widget] {
+				first := newWidget(lw.Key{Namespace: "old", Name: "one"}, 0)
+				w := &world{objs: map[lw.Key]*Widget{lw.KeyOf(first): first}}
+				return followed(w, lw.Poll(func(ctx context.Context) ([]*Widget, error) {
+					objs, err := w.list(ctx)
+					if len(objs) > 1 {
+						objs = tc.list(objs)
+					}
+					return objs, err
+				}, 200*time.Microsecond))
 			})
 		})
 	}

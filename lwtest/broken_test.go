@@ -234,7 +234,7 @@ func TestBrokenSources(t *testing.T) {
 				meta.Continue = fmt.Sprint(from+limit, " ", version)
 			}
 			return meta, err
-		}), `the pages at \d+: `},
+		}), `the pages at \d+: (?s:.*list of \d.*: page 1 of \d objects at \d)`},
 		"lists at the version of the newest object": {ofLists(func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldObject) (metav1.ListMeta, error) {
 			var most string
 			meta, err := src.List(ctx, opts, func(w *Widget, err error) error {
@@ -345,6 +345,26 @@ func TestBrokenSources(t *testing.T) {
 			}
 			return src.List(ctx, opts, yield)
 		}), `List has not returned after`},
+		"tells each event when the next one comes": {ofWatches(func(
+			src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldEvent,
+		) error {
+			var held *lw.WatchEvent[*Widget]
+			return src.Watch(ctx, opts, func(ev lw.WatchEvent[*Widget]) error {
+				ev.More = false
+				last := held
+				held = &ev
+				if last != nil {
+					if err := yield(*last); err != nil {
+						return err
+					}
+				}
+				if !ev.InitialEventsEnd {
+					return nil
+				}
+				held = nil
+				return yield(ev)
+			})
+		}), `has not come after`},
 		"promises more": {ofEvents(func(_ int, ev lw.WatchEvent[*Widget], yield yieldEvent) error {
 			ev.More = true
 			return yield(ev)
@@ -387,6 +407,18 @@ func TestBrokenSources(t *testing.T) {
 // for. Nine of ten do. The subject's patience is time of the bubble, so no busy machine ends it.
 func finds(t *testing.T, says string, spoil func(lwtest.Subject[*Widget]) lwtest.Subject[*Widget]) {
 	t.Helper()
+	findsIn(t, says, "The history:", func(tb testing.TB) {
+		lwtest.Source(tb, func() lwtest.Subject[*Widget] {
+			s := spoil(subject(itself))
+			s.Patience = 50 * time.Millisecond
+			return s
+		})
+	})
+}
+
+// findsIn is finds for any check, whose report has a title.
+func findsIn(t *testing.T, says, title string, check func(tb testing.TB)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		// A source that does not listen to its context ends two seconds later, all the same.
 		defer time.Sleep(3 * time.Second)
@@ -395,20 +427,14 @@ func finds(t *testing.T, says string, spoil func(lwtest.Subject[*Widget]) lwtest
 		found := false
 		for run := 0; run < 40 && !found; run++ {
 			tb := &fakeTB{TB: t}
-			tb.run(func() {
-				lwtest.Source(tb, func() lwtest.Subject[*Widget] {
-					s := spoil(subject(itself))
-					s.Patience = 50 * time.Millisecond
-					return s
-				})
-			})
+			tb.run(func() { check(tb) })
 			out = tb.out.String()
 			found = tb.failed && want.MatchString(out)
 		}
 		if !found {
 			t.Fatalf("none of the runs found %q; the last one said:\n%s", want, out)
 		}
-		for _, part := range []string{"reproduce, specify", "The history:"} {
+		for _, part := range []string{"reproduce, specify", title} {
 			if !strings.Contains(out, part) {
 				t.Errorf("the report has no %q:\n%s", part, out)
 			}

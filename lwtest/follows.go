@@ -53,7 +53,7 @@ func follow[T lw.Object](rt *rapid.T, s Subject[T]) {
 		rt.Fatal(f.report("the informer has not synced: List, or a streamed list, must yield the whole collection and return its version; an empty one must say that it is empty: %v", err))
 	}
 	running.Go(func() { _ = lw.Follow(ctx, inf, lw.Follower[T](f)) })
-	first := f.await(0)
+	first := f.await(0, time.After(s.Patience))
 	f.truth.states = []map[lw.Key]T{first}
 	f.steps = append(f.steps, fmt.Sprintf("start with %d objects", len(first)))
 	lag := rapid.Bool().Draw(rt, "the informer may fall behind")
@@ -125,10 +125,9 @@ func (f *followed[T]) Progress(string) {
 	}
 }
 
-// await returns the state of that number among those that are shown and not checked.
-func (f *followed[T]) await(i int) map[lw.Key]T {
-	patience := time.NewTimer(f.Patience)
-	defer patience.Stop()
+// await returns the state of that number among those that are shown and not checked; nil: patience
+// was over before it came.
+func (f *followed[T]) await(i int, patience <-chan time.Time) map[lw.Key]T {
 	for {
 		f.mu.Lock()
 		shown := f.shown
@@ -138,7 +137,7 @@ func (f *followed[T]) await(i int) map[lw.Key]T {
 		}
 		select {
 		case <-f.more:
-		case <-patience.C:
+		case <-patience:
 			return nil
 		}
 	}
@@ -148,6 +147,8 @@ func (f *followed[T]) await(i int) map[lw.Key]T {
 func (f *followed[T]) catchUp() {
 	last := len(f.truth.states) - 1
 	var why error
+	patience := time.NewTimer(f.Patience)
+	defer patience.Stop()
 	for i := 0; ; i++ {
 		f.mu.Lock()
 		waiting := len(f.shown) > i
@@ -161,7 +162,7 @@ func (f *followed[T]) catchUp() {
 			f.mu.Unlock()
 			break
 		}
-		state := f.await(i)
+		state := f.await(i, patience.C)
 		f.check()
 		if state == nil {
 			f.rt.Fatal(f.report("after %v the informer does not show what was written: %v", f.Patience, why))
@@ -172,7 +173,9 @@ func (f *followed[T]) catchUp() {
 			f.rt.Fatal(f.report("the informer shows a state that the collection never had, or had before: a watch must yield each change once, in order, and those of one version as Open: %v",
 				f.differs(f.truth.states[last], objs)))
 		}
-		f.at += found
+		if f.at += found; found > 0 {
+			patience.Reset(f.Patience) // not for an old state that is shown again, as Poll does
+		}
 		why = f.differs(f.truth.states[last], objs)
 	}
 	f.steps = append(f.steps, "the informer has caught up")

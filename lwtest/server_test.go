@@ -181,6 +181,7 @@ func TestCollection(t *testing.T) {
 	if _, err := c.Get(key("a")); err != nil {
 		t.Errorf("Get from the backup: %v", err)
 	}
+	rig.MustPanic(t, "v1.Object is no pointer to a struct", func() { lwtest.Objects[metav1.Object](server, "jobs") })
 }
 
 func TestFaults(t *testing.T) {
