@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"os/exec"
 	"strings"
@@ -28,6 +29,44 @@ import (
 	"github.com/go-lw/lw/clientgo"
 	"github.com/go-lw/lw/internal/verify/rig"
 )
+
+// A nil argument is refused where it is given, by the name of the function.
+func TestNil(t *testing.T) {
+	queue, server, store := newLimited(), newPodMemory(), &recordingStore{}
+	lister, informer := "nil lister-watcher", cache.SharedIndexInformerOptions{}
+	var d clientgo.Decoder
+	for _, tt := range []struct {
+		function, want string
+		call           func()
+	}{
+		{"NewInformer", lister, func() { clientgo.NewInformer(nil, nil, 0, nil) }},
+		{"NewInformerWithOptions", lister, func() { clientgo.NewInformerWithOptions(nil, nil, informer) }},
+		{"NewController", lister, func() { clientgo.NewController(nil, nil, 0, nil) }},
+		{"NewControllerWithOptions", lister, func() { clientgo.NewControllerWithOptions(cache.InformerOptions{}) }},
+		{"NewReflector", lister, func() { clientgo.NewReflectorWithOptions(nil, nil, store, cache.ReflectorOptions{}) }},
+		{"NewReflector", "nil store", func() { clientgo.NewReflectorWithOptions(server, nil, nil, cache.ReflectorOptions{}) }},
+		{"StoreSink", "nil store", func() { clientgo.StoreSink[*corev1.Pod](nil) }},
+		{"Source", lister, func() { clientgo.Source(nil, nil) }},
+		{"SourceOf", lister, func() { clientgo.SourceOf[*corev1.Pod](nil) }},
+		{"Decoder.NewInformer", lister, func() { d.NewInformer(nil, nil, 0, nil) }},
+		{"Decoder.NewController", lister, func() { d.NewController(cache.InformerOptions{}) }},
+		{"Decoder.NewReflector", lister, func() { d.NewReflector(nil, nil, store, cache.ReflectorOptions{}) }},
+		{"Decoder.Source", lister, func() { d.Source(nil, nil) }},
+		{"SharedIndexInformer", "nil collection", func() { clientgo.SharedIndexInformer[*corev1.Pod](nil) }},
+		{"Use", "nil collection", func() {
+			clientgo.Use[*corev1.Pod](informers.NewSharedInformerFactory(fake.NewClientset(), 0), nil)
+		}},
+		{"Reasons", "nil queue", func() { clientgo.Reasons[lw.Key](nil, nil) }},
+		{"Enqueue", "nil queue", func() { clientgo.Enqueue[*corev1.Pod](nil) }},
+		{"EnqueueOwner", "nil queue", func() { clientgo.EnqueueOwner[*corev1.Pod](nil, schema.GroupKind{}) }},
+		{"EnqueueMapped", "nil queue or function", func() { clientgo.EnqueueMapped[*corev1.Pod](queue, nil) }},
+		{"EnqueueMapped", "nil queue or function", func() {
+			clientgo.EnqueueMapped[*corev1.Pod, lw.Key](nil, func(*corev1.Pod) iter.Seq[lw.Key] { return nil })
+		}},
+	} {
+		rig.MustPanic(t, "clientgo: "+tt.function+": "+tt.want, tt.call)
+	}
+}
 
 // An object of another type or kind than the example's is reported, and hides no other.
 func TestExample(t *testing.T) {

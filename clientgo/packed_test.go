@@ -3,6 +3,7 @@ package clientgo_test
 import (
 	"reflect"
 	"runtime"
+	"runtime/debug"
 	"testing"
 	"time"
 
@@ -27,6 +28,7 @@ func TestDecoderPack(t *testing.T) {
 }
 
 func testDecoderPack(t *testing.T, content string, transformed bool) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // what is decoded twice is kept for a while
 	s, config := newCaptureServer(t), &rest.Config{ContentConfig: rest.ContentConfig{ContentType: content}}
 	lister := typedPods(t, config, clientgo.Capture(s.client(t, config)), noTweak)
 	inf := clientgo.Decoder{Pack: true}.NewInformer(lister, &corev1.Pod{}, 0, cache.Indexers{

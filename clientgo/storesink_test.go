@@ -250,14 +250,16 @@ func TestReflectorOptions(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			errs := handleErrors(t)
 			var book, other bytes.Buffer
-			options, in := cache.ReflectorOptions{Name: "mine"}, &other
+			options, in := cache.ReflectorOptions{Name: "mine", ResyncPeriod: time.Minute}, &other
 			if ours := loggerTo(&book); own {
 				options.Logger, in = &ours, &book
 			}
 			server := newPodMemory()
 			server.Fail(fmt.Errorf("no such field: %w", lw.ErrPermanent))
-			clientgo.NewReflectorWithOptions(server, &corev1.Pod{}, &recordingStore{},
-				options).RunWithContext(loggedTo(t, &other))
+			ctx, cancel := context.WithTimeout(loggedTo(t, &other), time.Hour)
+			defer cancel()
+			clientgo.NewReflectorWithOptions(server, &corev1.Pod{}, &recordingStore{}, options).RunWithContext(ctx)
+			rig.OK(t, ctx.Err())
 			if !strings.Contains(in.String(), "no such field") || !strings.Contains(in.String(), `reflector="mine"`) || own &&
 				other.Len() > 0 {
 				t.Errorf("log of the options: %s\nof the context: %s", &book, &other)

@@ -44,19 +44,22 @@ func TestCollectionOf(t *testing.T) {
 func TestWire(t *testing.T) {
 	bodies := map[string]string{
 		"list": "12345", "page": "678", "json": "{}\n{}\n", "proto": "\x00\x00\x00\x02ab\x00\x00\x01\x00" +
-			strings.Repeat("c", 256) + "\x00\x00\x00\x01d",
+			strings.Repeat("c", 256) + "\x00\x00\x00\x01d", "gone": "{}\n",
 	}
 	queries := map[string]string{"list": "limit=500", "page": "limit=500&continue=x", "json": "watch=true",
-		"proto": "watch=1&sendInitialEvents=true"}
+		"proto": "watch=1&sendInitialEvents=true", "gone": "watch=true"}
 	for _, cut := range []int{1, 3, 1000} {
 		var w wire
 		client := w.counted(&http.Client{Transport: rig.RoundTrip(func(r *http.Request) (*http.Response, error) {
-			name := r.Header.Get("X-Body")
+			name, status := r.Header.Get("X-Body"), http.StatusOK
+			if name == "gone" {
+				status = http.StatusGone
+			}
 			contentType := "application/json"
 			if name == "proto" {
 				contentType = "application/vnd.kubernetes.protobuf;stream=watch"
 			}
-			return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {contentType}},
+			return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {contentType}},
 				Body: io.NopCloser(strings.NewReader(bodies[name]))}, nil
 		})})
 		rig.Same(t, "what is counted is counted twice", false, w.counted(client) != client)
@@ -78,7 +81,7 @@ func TestWire(t *testing.T) {
 		for _, row := range w.rows() {
 			got = append(got, row.lists.Load(), row.watches.Load(), row.events.Load(), row.bytes.Load())
 		}
-		rig.Same(t, fmt.Sprintf("read by %d: lists, watches, events, bytes", cut), []uint64{2, 2, 5, uint64(total)}, got)
+		rig.Same(t, fmt.Sprintf("read by %d: lists, watches, events, bytes", cut), []uint64{2, 3, 5, uint64(total)}, got)
 	}
 }
 
@@ -150,6 +153,13 @@ func TestAllSynced(t *testing.T) {
 	if s.all.after <= first {
 		t.Errorf("the late one synced at %v, the first at %v", s.all.after, first)
 	}
+	late := s.all.after
+	synced["quick"] = true
+	make("quick")
+	has("with one that has synced before the first look", true)
+	if s.all.after <= late {
+		t.Errorf("the quick one synced at %v, the late one at %v", s.all.after, late)
+	}
 	for _, asked := range []bool{false, true} { // for the report, which says that its heap is of a collection for it
 		s.asked = asked
 		rig.Same(t, "of a collection for it", asked, strings.Contains(s.page(), heap))
@@ -188,6 +198,14 @@ func TestWaitForKinds(t *testing.T) {
 			rig.Sleep(time.Minute)
 			rig.Same(t, "objects", []string{"a/jerry"}, inf.GetStore().ListKeys())
 		})
+	}
+}
+
+// LW_PACK=1 has the objects packed, and nothing else does.
+func TestPack(t *testing.T) {
+	for value, want := range map[string]bool{"": false, "0": false, "1": true} {
+		t.Setenv("LW_PACK", value)
+		rig.Same(t, "LW_PACK="+value, want, newState("", "").decoder(0, nil).Pack)
 	}
 }
 
