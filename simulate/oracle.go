@@ -254,7 +254,7 @@ func (h *history) logged(d time.Duration) string {
 
 // lacksKind reports whether an error is of a kind that the server lacks, however it is wrapped.
 func lacksKind(err error) bool {
-	return err != nil && (strings.Contains(err.Error(), "no matches for kind") || strings.Contains(err.Error(), "the server could not find the requested resource"))
+	return err != nil && (strings.Contains(err.Error(), "no matches for ") || strings.Contains(err.Error(), "the server could not find the requested resource"))
 }
 
 // lacked returns the last error of a kind that the server lacks, among err and what was logged.

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -71,6 +72,15 @@ func TestProves(t *testing.T) {
 			}
 			return mgr.Start(ctx)
 		}}, []string{"the program ends", "no matches for kind", "World.Resources"}},
+		{"a start that needs a kind that is not served", World{Start: func(ctx context.Context, c *rest.Config) error {
+			u := &unstructured.UnstructuredList{}
+			u.SetGroupVersionKind(widgets.GroupVersion().WithKind("WidgetList"))
+			own, err := client.New(c, client.Options{})
+			if err != nil {
+				return err
+			}
+			return own.List(ctx, u)
+		}}, []string{"the program ends", "no matches for example.com/v1", "World.Resources"}},
 		{"nothing is written", World{Start: manage(clean)}, []string{nothing, "writes nothing"}},
 		{"a list never succeeds", World{Start: func(ctx context.Context, c *rest.Config) error {
 			_, _ = kubernetes.NewForConfigOrDie(c).CoreV1().Pods("").List(ctx,

@@ -174,5 +174,12 @@ func TestDefaults(t *testing.T) {
 			s.UpdateStrategy.RollingUpdate.MaxSurge.IntValue() != 0 {
 			t.Errorf("the DaemonSet has %+v", s)
 		}
+		svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "s"}}
+		svc.Spec.ClusterIP, svc.Spec.ClusterIPs = "10.96.0.9", []string{"10.96.0.9", "fd00::9"}
+		svc = rig.Must[*corev1.Service](t)(b.client.CoreV1().Services("default").Create(context.Background(), svc,
+			metav1.CreateOptions{}))
+		if diff := cmp.Diff([]string{"10.96.0.9", "fd00::9"}, svc.Spec.ClusterIPs); diff != "" {
+			t.Errorf("the Service's addresses: (-want +got)\n%s", diff)
+		}
 	})
 }
