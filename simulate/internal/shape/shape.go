@@ -156,8 +156,14 @@ func (s *Shape) fields(t reflect.Type, within []reflect.Type) {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if name == "" && f.Anonymous && f.Type.Kind() == reflect.Struct {
-			s.fields(f.Type, within)
+		if name == "" && f.Anonymous {
+			base := f.Type
+			if base.Kind() == reflect.Pointer {
+				base = base.Elem()
+			}
+			if base.Kind() == reflect.Struct && !slices.Contains(within, base) {
+				s.fields(base, append(slices.Clone(within), base))
+			}
 			continue
 		}
 		if name == "" || name == "-" {
