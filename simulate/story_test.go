@@ -72,8 +72,8 @@ func TestStory(t *testing.T) {
 			}
 			return nil
 		},
-	}, "order 0; slow at 0; foreign configmaps at 3")
-	lacks(t, text, "a user, by w.Server, changes ConfigMap default/one",
+	}, "order 0; slow at 0; hold secrets at 1; foreign configmaps at 3")
+	lacks(t, text, "THE WATCH OF secrets IS HELD", "a user, by w.Server, changes ConfigMap default/one",
 		"THE LATE ANSWER to the program's create of secrets/default ARRIVES: 201", "1  a user applies ConfigMap default/one",
 		"2  the program starts")
 }

@@ -98,7 +98,8 @@ func send(t *testing.T, s *lwtest.Server, method, path, contentType, body string
 
 // A resource of a definition takes and refuses what a cluster does.
 func TestResource(t *testing.T) {
-	all := rig.Must[[]*crd.Definition](t)(load(t, map[string]string{"bases/crews.yaml": crews}))
+	all := rig.Must[[]*crd.Definition](t)(load(t, map[string]string{"bases/crews.yaml": crews,
+		"bases/other.yaml": "{{ .Values }}: : :"}))
 	const crew = "v1/namespaces/default/crews"
 	// Each step is made on what the steps before it have left.
 	steps := []struct {
