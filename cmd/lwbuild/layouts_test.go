@@ -251,7 +251,11 @@ func TestBench(t *testing.T) {
 		t.Errorf("%d bars, %v: %s", bars, err, drawing)
 	}
 	// The program wants a server.
-	_, err = build(t, "testdata/program", "-bench=1h", ".")
+	b := &builder{dir: "testdata/program"}
+	_, err = buildBy(t, b, "-bench=1h", ".")
+	if b.ran {
+		t.Error("the program's error passes for one that go has told")
+	}
 	for _, want := range []string{"LW=off", "exit status 2", "usage: program url",
 		"next: name its arguments after -args"} {
 		if err == nil || !strings.Contains(err.Error(), want) {

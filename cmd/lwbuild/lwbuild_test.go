@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -265,6 +266,31 @@ func TestNextStep(t *testing.T) {
 	if got := nextStep("k8s.io/x: undefined: y", "raised k8s.io/client-go v0.34.0 to v0.36.3"); !strings.Contains(got,
 		"go get k8s.io/client-go@") {
 		t.Error(got)
+	}
+}
+
+// What is not lwbuild's own is go's. With -test, -bench is go's.
+func TestParse(t *testing.T) {
+	for _, tt := range []struct {
+		args                   []string
+		test                   bool
+		bench                  time.Duration
+		flags, patterns, after []string
+	}{
+		{args: []string{"-bench=2s", "-race", "-o", "x", "./a", "./b", "-args", "c"}, bench: 2 * time.Second,
+			flags: []string{"-race", "-o=x"}, patterns: []string{"./a", "./b"}, after: []string{"c"}},
+		{args: []string{"-bench=.", "-test", "./..."}, test: true, flags: []string{"-bench=."},
+			patterns: []string{"./..."}},
+		{args: []string{"--test", "--bench", "x", ".", "--args", "-v"}, test: true, flags: []string{"-bench=x"},
+			patterns: []string{"."}, after: []string{"-v"}},
+	} {
+		want := &builder{test: tt.test, bench: tt.bench, flags: tt.flags, patterns: tt.patterns, args: tt.after}
+		got := &builder{}
+		check(t, got.parse(tt.args))
+		got.listFlags = nil
+		if diff := cmp.Diff(fmt.Sprintf("%+v", want), fmt.Sprintf("%+v", got)); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", tt.args, diff)
+		}
 	}
 }
 

@@ -124,7 +124,8 @@ func (b *builder) copyModule(lwSums []string) error {
 
 // modules writes the go.mod of the build, and returns what became of the versions.
 func (b *builder) modules() (versions string, err error) {
-	lw, lwSums, err := lwEdits()
+	info, _ := debug.ReadBuildInfo()
+	lw, lwSums, err := lwEdits(info)
 	if err != nil {
 		return "", err
 	}
@@ -149,15 +150,7 @@ func (b *builder) modules() (versions string, err error) {
 	if err != nil {
 		return "", err
 	}
-	edits := lw
-	for _, path := range slices.Sorted(maps.Keys(d.raise)) {
-		to := d.raise[path]
-		edits = append(edits, "-require="+path+"@"+to)
-		if m := mods[slices.IndexFunc(mods, func(m module) bool { return m.Path == path })]; m.Replace != nil {
-			edits = append(edits, "-replace="+path+"="+path+"@"+to)
-		}
-	}
-	if err := b.edit(edits); err != nil {
+	if err := b.edit(append(lw, d.edits(mods)...)); err != nil {
 		return "", err
 	}
 	from, err := b.source()
@@ -182,8 +175,7 @@ func (b *builder) modules() (versions string, err error) {
 }
 
 // lwEdits add lw: the version that lwbuild itself has, or the checkout that it was built from.
-func lwEdits() (edits, sums []string, err error) {
-	info, _ := debug.ReadBuildInfo()
+func lwEdits(info *debug.BuildInfo) (edits, sums []string, err error) {
 	if info != nil && info.Main.Path == ownPath && info.Main.Sum != "" {
 		for _, path := range []string{lwPath, lwPath + "/clientgo"} {
 			edits = append(edits, "-require="+path+"@"+info.Main.Version)

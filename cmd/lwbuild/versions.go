@@ -111,6 +111,21 @@ func raise(mods []module) decision {
 	return d
 }
 
+// edits give mods their new versions. One that a replacement pins gets another replacement.
+func (d decision) edits(mods []module) (edits []string) {
+	for _, m := range mods {
+		to := d.raise[m.Path]
+		if to == "" {
+			continue
+		}
+		edits = append(edits, "-require="+m.Path+"@"+to)
+		if m.Replace != nil {
+			edits = append(edits, "-replace="+m.Path+"="+m.Path+"@"+to)
+		}
+	}
+	return edits
+}
+
 func minorOf(version string) int {
 	n, _, _ := strings.Cut(strings.TrimPrefix(version, "v0."), ".")
 	m, _ := strconv.Atoi(n)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -36,6 +37,10 @@ func TestWorkspace(t *testing.T) {
 	b := &builder{tmp: t.TempDir(), env: map[string]string{"GOWORK": filepath.Join(t.TempDir(), "go.work")}}
 	if file, err := b.workspace(); err == nil {
 		t.Errorf("a workspace that is not there is %s", file)
+	}
+	b.env["GOWORK"] = filepath.Join(write(t, map[string]string{"go.work": "no workspace"}), "go.work")
+	if file, err := b.workspace(); err == nil || !strings.Contains(err.Error(), "unknown directive") {
+		t.Errorf("what is no workspace is %s, %v", file, err)
 	}
 }
 
