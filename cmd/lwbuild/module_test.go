@@ -88,7 +88,7 @@ func TestAtEnd(t *testing.T) {
 	for src, want := range map[string]string{
 		pkg + "func main() {\nos.Exit(f(1))\n}\n": pkg +
 			"func main() { defer lwbuildEnd(); \nos.Exit(lwbuildExit(f(1)))\n}\n",
-		pkg + "func f() { os.Exit(1) }\n":         pkg + "func f() { os.Exit(lwbuildExit(1)) }\n",
+		pkg + "func f() { os.Exit(1) }\n": pkg + "func f() { os.Exit(lwbuildExit(1)) }\n",
 
 		pkg + "func f() { x.Exit(1) }\nfunc (t) main() {}\nfunc (t) g() {}\nfunc main()\n": "",
 		pkg + "func main() { os.Exit(1 }\n":                                                "",
