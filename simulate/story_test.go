@@ -243,13 +243,16 @@ func TestKnown(t *testing.T) {
 	if len(files) != 1 || !strings.Contains(said, files[0]) || !strings.Contains(said, knownLine) {
 		t.Fatalf("it is kept in %q, and the report says: %s", files, said)
 	}
-	const subtest = "testdata/simulate/TestKnown/0"
+	const subtest, left = "testdata/simulate/TestKnown/0", "testdata/simulate/TestKnown/00"
 	rig.OK(t, os.Mkdir(subtest, 0o777))
+	rig.OK(t, os.WriteFile(left, []byte("order 0; stale secrets at 1\n"), 0o666))
+	w.Without = []string{stale}
 	again := begin(t, &w)
 	if r := again.find(); r == nil || again.result.Histories != 0 {
 		t.Errorf("the history that is kept is not repeated first: %+v", r)
 	}
-	rig.OK(t, os.Remove(subtest))
+	rig.OK(t, errors.Join(os.Remove(subtest), os.Remove(left)))
+	w.Without = nil
 	// Each alarm becomes known, until the search goes to its end.
 	for range 8 {
 		rig.OK(t, os.WriteFile(files[0], []byte(r.Plan+"\n"+knownLine+" it is to be mended\n"), 0o666))

@@ -60,7 +60,14 @@ spec:
                 items: {type: object, required: [name], properties: {name: {type: string}, count: {type: integer, default: 1}}}
           status:
             type: object
-            properties: {replicas: {type: integer, maximum: 9}, phase: {type: string}}
+            properties:
+              replicas: {type: integer, maximum: 9}
+              phase: {type: string}
+              conditions:
+                type: array
+                items:
+                  type: object
+                  properties: {type: {type: string}, status: {type: string}, lastTransitionTime: {type: string}}
 `
 
 func load(t *testing.T, files map[string]string) ([]*crd.Definition, error) {
@@ -180,9 +187,10 @@ func TestShape(t *testing.T) {
 		return all[0].Shape.Flatten(map[string]any{
 			"metadata": map[string]any{"name": "a", "uid": tags[0], "resourceVersion": "1", "finalizers": tags},
 			"spec":     map[string]any{"tags": tags, "steps": steps, "jobs": jobs},
+			"status":   map[string]any{"conditions": jobs},
 		}, func(_, value string) string { return value })
 	}
-	x, y := map[string]any{"name": "x", "count": int64(2)}, map[string]any{"name": "y", "count": int64(1)}
+	x, y := map[string]any{"name": "x", "type": "X"}, map[string]any{"name": "y", "type": "Y"}
 	want := normal([]any{"a", "b"}, []any{"a", "b"}, x, y)
 	if diff := cmp.Diff(want, normal([]any{"b", "a"}, []any{"a", "b"}, y, x)); diff != "" {
 		t.Errorf("the order of sets counts: (-want +got)\n%s", diff)
