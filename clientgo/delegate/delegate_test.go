@@ -173,3 +173,8 @@ func TestAuthorizer(t *testing.T) {
 		rig.OK(t, ask("ann's", "list", "shop")) // no error is remembered
 	})
 }
+
+// A nil client is refused where it is given.
+func TestNil(t *testing.T) {
+	rig.MustPanic(t, "delegate: Authorizer: nil client", func() { delegate.Authorizer(nil, nil) })
+}

@@ -183,3 +183,9 @@ func ExampleMetadata() {
 	factory.Shutdown()
 	// Output: 3 <nil>
 }
+
+// A nil client is refused where it is given, by the name of the function.
+func TestNil(t *testing.T) {
+	rig.MustPanic(t, "factories: Dynamic: nil client", func() { factories.Dynamic(nil, 0, nil) })
+	rig.MustPanic(t, "factories: Metadata: nil client", func() { factories.Metadata(nil, 0, nil) })
+}
