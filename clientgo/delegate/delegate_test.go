@@ -44,7 +44,7 @@ func TestReviewHasTheRequest(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		method, url string
-		want        authorizationv1.ResourceAttributes // of pods of v1
+		want        authorizationv1.ResourceAttributes // of pods of v1, of any group
 		fields      []metav1.FieldSelectorRequirement
 		labels      []metav1.LabelSelectorRequirement
 	}{
@@ -68,6 +68,7 @@ func TestReviewHasTheRequest(t *testing.T) {
 			[]metav1.LabelSelectorRequirement{label("a", metav1.LabelSelectorOpExists)}},
 		{"GET", "/api/v1/pods?fieldSelector=x&labelSelector=k>1", authorizationv1.ResourceAttributes{Verb: "list"}, nil, nil},
 		{"GET", "/api/v1/pods?labelSelector=(", authorizationv1.ResourceAttributes{Verb: "list"}, nil, nil},
+		{"GET", "/apis/g/v1/pods", authorizationv1.ResourceAttributes{Verb: "list", Group: "g"}, nil, nil},
 		{"GET", "/api/v1/watch/pods?labelSelector=a", authorizationv1.ResourceAttributes{Verb: "watch"}, nil, nil},
 		{"GET", "/api/v1/namespaces/x/pods/p/log?labelSelector=a", authorizationv1.ResourceAttributes{Verb: "get",
 			Namespace: "x", Name: "p", Subresource: "log"}, nil, nil},
