@@ -42,7 +42,7 @@ func (q *request) write() error {
 	switch {
 	case err != nil:
 		return err
-	case out.Gone:
+	case out.Gone && !kind.AnswersWhole():
 		wire.WriteStatus(q.w, wire.Format{Encoding: q.format.codec.Format().Encoding}, kind.Success(out.Object))
 		return nil
 	case out.Scale != nil:

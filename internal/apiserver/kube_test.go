@@ -40,6 +40,7 @@ func TestKube(t *testing.T) {
 		{Group: "autoscaling", Version: "v2", Resource: "horizontalpodautoscalers", Kind: "HorizontalPodAutoscaler",
 			Status: true},
 		{Group: "apps", Resource: "deployments", Kind: "Deployment", Status: true, Scale: scale},
+		{Group: "batch", Resource: "jobs", Kind: "Job", Status: true},
 		{Group: "discovery.k8s.io", Resource: "endpointslices", Kind: "EndpointSlice"},
 		{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions", Kind: "CustomResourceDefinition", Cluster: true},
 		{Group: "lab.example.org", Resource: "gizmos", Kind: "Gizmo", Custom: true, Versioned: true, Managed: true,

@@ -77,7 +77,7 @@ func (x *exchange) write() error {
 	}
 	return x.answered(func() error {
 		switch {
-		case out.Gone && kind.Grace == nil: // a Pod is answered with, as kube-apiserver does
+		case out.Gone && !kind.AnswersWhole():
 			wire.WriteStatus(x.w, wire.Format{Encoding: f.Encoding}, kind.Success(out.Object))
 			return nil
 		case out.Scale != nil:

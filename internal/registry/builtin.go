@@ -36,6 +36,23 @@ var createdByUpdates = sets.New(strings.Fields(`endpoints events limitranges ser
 	events.events.k8s.io runtimeclasses.node.k8s.io clusterroles.rbac.authorization.k8s.io clusterrolebindings.rbac.authorization.k8s.io
 	roles.rbac.authorization.k8s.io rolebindings.rbac.authorization.k8s.io`)...)
 
+// answeredWhole are the built-in resources of which a DELETE is answered with the object that is gone.
+// Others are answered with a Status.
+var answeredWhole = sets.New(strings.Fields(`namespaces persistentvolumeclaims persistentvolumes pods podtemplates resourcequotas serviceaccounts
+	services deviceclasses.resource.k8s.io devicetaintrules.resource.k8s.io resourceclaims.resource.k8s.io resourceclaimtemplates.resource.k8s.io
+	resourcepoolstatusrequests.resource.k8s.io resourceslices.resource.k8s.io csidrivers.storage.k8s.io csinodes.storage.k8s.io
+	storageclasses.storage.k8s.io volumeattachments.storage.k8s.io volumeattributesclasses.storage.k8s.io`)...)
+
+// AnswersWhole reports whether a DELETE is answered with the object that is gone.
+func (k *Kind) AnswersWhole() bool { return answeredWhole.Has(k.GroupResource().String()) }
+
+// orphans reports whether a DELETE that does not say what becomes of the dependents leaves them as
+// orphans. These two kinds are older than the garbage collector.
+func (k *Kind) orphans() bool {
+	resource := k.GroupResource().String()
+	return resource == "jobs.batch" || resource == "replicationcontrollers"
+}
+
 // counts reports whether the objects have a generation.
 func (k *Kind) counts() bool { return !uncounted.Has(k.GroupResource().String()) }
 

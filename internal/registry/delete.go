@@ -97,7 +97,11 @@ func (w *Write) finalizers(old *Object) []string {
 	finalizers := old.Meta.Finalizers
 	policy, _ := policyOf(w.delete)
 	if policy == nil {
-		return finalizers
+		if !w.kind.orphans() || slices.Contains(finalizers, orphan) || slices.Contains(finalizers, foreground) {
+			return finalizers
+		}
+		leave := metav1.DeletePropagationOrphan
+		policy = &leave
 	}
 	want := map[metav1.DeletionPropagation]string{metav1.DeletePropagationOrphan: orphan, metav1.DeletePropagationForeground: foreground}[*policy]
 	if want != "" && slices.Contains(finalizers, want) && !(slices.Contains(finalizers, orphan) && slices.Contains(finalizers, foreground)) {

@@ -23,7 +23,7 @@ func (a *Access) rbac() []lwtest.Resource {
 		r := &all[i]
 		r.Group, r.Version, r.Managed = rbacv1.GroupName, "v1", true
 		r.ValidateName = func(name string, _ bool) []string { return content.IsPathSegmentName(name) }
-		*r = builtin.Rules(*r)
+		*r = builtin.Rules(*r, nil)
 		valid := r.Validate
 		r.Validate = func(ctx context.Context, w lwtest.Admission) error {
 			if w.Verb == lwtest.Delete {

@@ -1,6 +1,6 @@
 // Package builtin gives the built-in kinds the defaults, the rules and the warnings of
-// kube-apiserver, by the code of kube-apiserver itself: the scheme fills in the defaults, and a
-// kind's strategy prepares a write and refuses it.
+// kube-apiserver, by the code of kube-apiserver itself: the scheme fills in the defaults, admission
+// plugins admit a write, and a kind's strategy prepares it and refuses it.
 package builtin
 
 import (
@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"reflect"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -26,13 +28,13 @@ import (
 func init() { capabilities.Setup(true, 0) }
 
 // Rules returns r with the defaults and rules that kube-apiserver has for it, in the place of those
-// that it has. A resource that has no strategy here stays as it is.
-func Rules(r lwtest.Resource) lwtest.Resource {
+// that it has. A resource that has no strategy here stays as it is. p may be nil.
+func Rules(r lwtest.Resource, p *Plugins) lwtest.Resource {
 	by, ok := strategies[schema.GroupResource{Group: r.Group, Resource: r.Plural}]
 	if !ok {
 		return r
 	}
-	k := &kind{resource: r, strategies: by}
+	k := &kind{resource: r, strategies: by, plugins: p}
 	if k.resource.Version == "" {
 		k.resource.Version = "v1"
 	}
@@ -47,6 +49,7 @@ type strategy = rest.RESTUpdateStrategy
 type kind struct {
 	resource   lwtest.Resource
 	strategies map[string]strategy
+	plugins    *Plugins
 }
 
 // strategyOf returns the strategy that is about a, or nil.
@@ -75,8 +78,12 @@ func (k *kind) fill(ctx context.Context, a lwtest.Admission) error {
 		o.SetUID(uuid.NewUUID()) // a Job selects its Pods by it
 	}
 	legacyscheme.Scheme.Default(a.Object)
-	w, err := k.open(ctx, a, o)
+	// No copy: the labels of a Job are the map of its template's, to which its strategy adds.
+	w, err := k.open(ctx, a, o, legacyscheme.Scheme.UnsafeConvertToVersion)
 	if err != nil {
+		return err
+	}
+	if err := k.plugins.fill(w); err != nil {
 		return err
 	}
 	if w.old != nil {
@@ -84,7 +91,12 @@ func (k *kind) fill(ctx context.Context, a lwtest.Admission) error {
 	} else if creates, ok := by.(rest.RESTCreateStrategy); ok {
 		creates.PrepareForCreate(w.ctx, w.obj)
 	}
-	return replace(a.Object, w.obj)
+	if err := replace(a.Object, w.obj); err != nil {
+		return err
+	}
+	// A stored object is read with its defaults: those of a status come after it was taken out.
+	legacyscheme.Scheme.Default(a.Object)
+	return nil
 }
 
 // replace sets o to the internal object from. A field of o that internal objects do not have, such
@@ -102,6 +114,7 @@ func replace(o, from runtime.Object) error {
 
 // check refuses a write, and warns of it.
 func (k *kind) check(ctx context.Context, a lwtest.Admission) error {
+	k.warn(a)
 	by := k.strategyOf(a)
 	if by == nil {
 		return nil
@@ -110,7 +123,7 @@ func (k *kind) check(ctx context.Context, a lwtest.Admission) error {
 	if err != nil {
 		return err
 	}
-	w, err := k.open(ctx, a, o)
+	w, err := k.open(ctx, a, o, legacyscheme.Scheme.ConvertToVersion)
 	if err != nil {
 		return err
 	}
@@ -129,40 +142,57 @@ func (k *kind) check(ctx context.Context, a lwtest.Admission) error {
 	for _, text := range warnings {
 		a.Warn(text)
 	}
-	return nil
+	return k.plugins.check(w)
+}
+
+// warn warns of what kube-apiserver warns of beside a strategy.
+func (k *kind) warn(a lwtest.Admission) {
+	switch a.Object.(type) {
+	case nil:
+		options, ok := a.Options.(*metav1.DeleteOptions)
+		//lint:ignore SA1019 older clients send it
+		if ok && k.resource.Plural == "jobs" && options.PropagationPolicy == nil && options.OrphanDependents == nil {
+			a.Warn("child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them " +
+				"or set propagationPolicy=Orphan to suppress this warning")
+		}
+	case *corev1.Endpoints:
+		a.Warn("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
+	}
 }
 
 // A write is an Admission as a strategy sees it: the objects are internal ones.
 type write struct {
-	ctx      context.Context
-	obj, old runtime.Object // old is nil for a new object
+	ctx        context.Context
+	obj, old   runtime.Object // old is nil for a new object
+	attributes admission.Attributes
 }
 
-// open returns the write of a, whose object has the metadata o.
-func (k *kind) open(ctx context.Context, a lwtest.Admission, o metav1.Object) (w write, err error) {
-	if w.obj, err = internal(a.Object); err != nil {
-		return w, err
+// A converter makes an object one of another version.
+type converter = func(in runtime.Object, to runtime.GroupVersioner) (runtime.Object, error)
+
+// open returns the write of a, whose object has the metadata o and is converted by convert.
+func (k *kind) open(ctx context.Context, a lwtest.Admission, o metav1.Object, convert converter) (w write, err error) {
+	if w.obj, err = convert(a.Object, runtime.InternalGroupVersioner); err != nil {
+		return w, fmt.Errorf("lwenvtest: builtin: %w", err)
 	}
 	if a.Old != nil {
-		if w.old, err = internal(a.Old); err != nil {
-			return w, err
+		if w.old, err = legacyscheme.Scheme.ConvertToVersion(a.Old, runtime.InternalGroupVersioner); err != nil {
+			return w, fmt.Errorf("lwenvtest: builtin: %w", err)
 		}
 	}
 	ctx = request.WithNamespace(ctx, o.GetNamespace())
-	ctx = request.WithUser(ctx, &user.DefaultInfo{
-		Name: a.User.Username, UID: a.User.UID, Groups: a.User.Groups, Extra: a.User.Extra,
-	})
+	author := &user.DefaultInfo{Name: a.User.Username, UID: a.User.UID, Groups: a.User.Groups, Extra: a.User.Extra}
+	ctx = request.WithUser(ctx, author)
 	w.ctx = request.WithRequestInfo(ctx, &request.RequestInfo{
 		IsResourceRequest: true, Verb: string(a.Verb), APIGroup: k.resource.Group, APIVersion: k.resource.Version,
 		Resource: k.resource.Plural, Subresource: a.Subresource, Namespace: o.GetNamespace(), Name: o.GetName(),
 	})
-	return w, nil
-}
-
-func internal(o runtime.Object) (runtime.Object, error) {
-	out, err := legacyscheme.Scheme.ConvertToVersion(o, runtime.InternalGroupVersioner)
-	if err != nil {
-		return nil, fmt.Errorf("lwenvtest: builtin: %w", err)
+	operation := admission.Create
+	if w.old != nil {
+		operation = admission.Update
 	}
-	return out, nil
+	version := schema.GroupVersion{Group: k.resource.Group, Version: k.resource.Version}
+	w.attributes = admission.NewAttributesRecord(w.obj, w.old, version.WithKind(k.resource.Kind), o.GetNamespace(), a.Name,
+		version.WithResource(k.resource.Plural), a.Subresource, operation, a.Options, a.DryRun, author)
+	return w, nil
 }

@@ -37,7 +37,7 @@ func (w *warned) HandleWarningHeaderWithContext(_ context.Context, _ int, _, tex
 func clients(t *testing.T) (kubernetes.Interface, *warned) {
 	all := cluster.Resources()
 	for i := range all {
-		all[i] = Rules(all[i])
+		all[i] = Rules(all[i], nil)
 	}
 	s := lwtest.NewServer(t, all...)
 	w := &warned{}

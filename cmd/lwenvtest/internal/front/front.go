@@ -12,7 +12,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apischedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/client-go/rest"
+	schedulingv1 "k8s.io/kubernetes/pkg/apis/scheduling/v1"
 
 	"github.com/go-lw/lw/lwtest"
 	"github.com/go-lw/lw/simulate/cluster"
@@ -35,6 +37,7 @@ type Options struct {
 type Server struct {
 	server  *lwtest.Server
 	access  *access.Access
+	plugins builtin.Plugins
 	chain   admission.Chain
 	address addresses
 	handler http.Handler
@@ -74,12 +77,12 @@ func (s *Server) resources() ([]lwtest.Resource, error) {
 	}
 	all = append(all, admission.Resources()...)
 	for i := range all {
-		all[i] = builtin.Rules(all[i])
+		all[i] = builtin.Rules(all[i], &s.plugins)
 	}
 	all = append(all, s.access.Resources()...)
 	for _, r := range cluster.Resources() {
 		if !slices.ContainsFunc(all, func(have lwtest.Resource) bool { return have.Group == r.Group && have.Plural == r.Plural }) {
-			all = append(all, builtin.Rules(r))
+			all = append(all, builtin.Rules(r, &s.plugins))
 		}
 	}
 	for i := range all {
@@ -121,6 +124,11 @@ func (s *Server) bootstrap() error {
 			return err
 		}
 	}
+	for _, class := range schedulingv1.SystemPriorityClasses() {
+		if _, err := lwtest.Objects[*apischedulingv1.PriorityClass](s.server, "priorityclasses").Create(class); err != nil {
+			return err
+		}
+	}
 	svc := &corev1.Service{}
 	svc.Namespace, svc.Name = "default", "kubernetes"
 	svc.Labels = map[string]string{"component": "apiserver", "provider": "kubernetes"}
@@ -134,12 +142,16 @@ func (s *Server) services() iter.Seq[*corev1.Service] {
 	return lwtest.Objects[*corev1.Service](s.server, "services").All()
 }
 
-// Start has webhooks and policies admit, until ctx ends.
+// Start has the plugins of the built-in kinds, webhooks and policies admit, until ctx ends.
 func (s *Server) Start(ctx context.Context) error {
-	// The plugins ask within the process, where nobody asks who they are.
-	return s.chain.Start(ctx, &rest.Config{Host: s.server.URL(), Transport: s.server.Client().Transport, ContentConfig: rest.ContentConfig{
+	// They ask within the process, where nobody asks who they are.
+	config := &rest.Config{Host: s.server.URL(), Transport: s.server.Client().Transport, ContentConfig: rest.ContentConfig{
 		ContentType: "application/json",
-	}}, s.access.Authorizer())
+	}}
+	if err := s.plugins.Start(ctx, config, s.access.Authorizer()); err != nil {
+		return err
+	}
+	return s.chain.Start(ctx, config, s.access.Authorizer())
 }
 
 // Behind returns the server behind access.

@@ -58,7 +58,11 @@ func (a *addresses) family() corev1.IPFamily {
 // is free again when the range is used up.
 func (a *addresses) admit(_ context.Context, w lwtest.Admission) error {
 	svc, ok := w.Object.(*corev1.Service)
-	if !ok || w.Subresource != "" || svc.Spec.Type == corev1.ServiceTypeExternalName {
+	if !ok || w.Subresource != "" {
+		return nil
+	}
+	if svc.Spec.Type == corev1.ServiceTypeExternalName {
+		svc.Spec.InternalTrafficPolicy = nil
 		return nil
 	}
 	a.mu.Lock()

@@ -1,0 +1,123 @@
+package builtin
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/go-lw/lw/lwtest"
+	"github.com/go-lw/lw/simulate/cluster"
+)
+
+// admitted returns a client of a server with the plugins.
+func admitted(t *testing.T) (kubernetes.Interface, *warned) {
+	p, all := &Plugins{}, cluster.Resources()
+	for i := range all {
+		all[i] = Rules(all[i], p)
+	}
+	s := lwtest.NewServer(t, all...)
+	w := &warned{}
+	config := &rest.Config{Host: s.URL(), Transport: s.Client().Transport, WarningHandlerWithContext: w, QPS: -1}
+	if err := p.Start(t.Context(), config, authorizerfactory.NewAlwaysAllowAuthorizer()); err != nil {
+		t.Fatal(err)
+	}
+	c, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, w
+}
+
+// What the plugins of kube-apiserver give objects, and refuse.
+func TestPlugins(t *testing.T) {
+	c, w := admitted(t)
+	ctx, create := t.Context(), metav1.CreateOptions{}
+	pods, spec := c.CoreV1().Pods("n"), corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := c.SchedulingV1().PriorityClasses().Create(ctx, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 7}, create)
+	must(err)
+	_, err = c.CoreV1().LimitRanges("n").Create(ctx, &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Name: "l"}, Spec: corev1.LimitRangeSpec{
+		Limits: []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, Default: corev1.ResourceList{"cpu": resource.MustParse("1")}}},
+	}}, create)
+	must(err)
+
+	// The plugins see a class and a limit a moment after their creation.
+	var pod *corev1.Pod
+	for pod == nil || pod.Spec.Containers[0].Resources.Limits.Cpu().IsZero() {
+		with := spec
+		with.PriorityClassName = "high"
+		pod, err = pods.Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "p-"}, Spec: with}, create)
+		if apierrors.IsForbidden(err) && ctx.Err() == nil {
+			pod = nil
+			continue
+		}
+		must(err)
+	}
+	var tolerated []string
+	for _, toleration := range pod.Spec.Tolerations {
+		tolerated = append(tolerated, toleration.Key)
+	}
+	if diff := cmp.Diff([]string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable}, tolerated); diff != "" || *pod.Spec.Priority != 7 {
+		t.Errorf("priority %v, tolerations %s", *pod.Spec.Priority, diff)
+	}
+	with := spec
+	with.PriorityClassName = "none"
+	if _, err = pods.Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "q"}, Spec: with}, create); !apierrors.IsForbidden(err) {
+		t.Errorf("a Pod of no priority class: %v", err)
+	}
+
+	node, err := c.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, create)
+	if must(err); len(node.Spec.Taints) != 1 || node.Spec.Taints[0].Key != corev1.TaintNodeNotReady {
+		t.Errorf("taints of a new Node: %v", node.Spec.Taints)
+	}
+
+	claims := c.CoreV1().PersistentVolumeClaims("n")
+	claim, err := claims.Create(ctx, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: corev1.PersistentVolumeClaimSpec{
+		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+		Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{"storage": resource.MustParse("1Gi")}},
+	}}, create)
+	if must(err); claim.Status.Phase != corev1.ClaimPending || cmp.Diff([]string{"kubernetes.io/pvc-protection"}, claim.Finalizers) != "" {
+		t.Errorf("a claim: %+v %v", claim.Status, claim.Finalizers)
+	}
+	claim.Finalizers = nil
+	if claim, err = claims.Update(ctx, claim, metav1.UpdateOptions{}); err != nil || len(claim.Finalizers) != 0 {
+		t.Errorf("a claim that nobody uses: %v %v", err, claim.Finalizers)
+	}
+
+	jobs := c.BatchV1().Jobs("n")
+	spec.RestartPolicy = corev1.RestartPolicyNever
+	job, err := jobs.Create(ctx, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: batchv1.JobSpec{
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}, Spec: spec}}}, create)
+	must(err)
+	if diff := cmp.Diff(job.Spec.Template.Labels, job.Labels); diff != "" || job.Labels[batchv1.JobNameLabel] != "a" {
+		t.Errorf("labels of a Job and of its template: %v, %s", job.Labels, diff)
+	}
+	must(jobs.Delete(ctx, "a", metav1.DeleteOptions{}))
+	if job, err = jobs.Get(ctx, "a", metav1.GetOptions{}); err != nil || cmp.Diff([]string{metav1.FinalizerOrphanDependents}, job.Finalizers) != "" {
+		t.Errorf("a deleted Job: %v %v", err, job.Finalizers)
+	}
+	_, err = c.CoreV1().Endpoints("n").Create(ctx, &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, create) //nolint:staticcheck // SA1019 it is deprecated
+	must(err)
+	want := []string{
+		"child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set " +
+			"propagationPolicy=Orphan to suppress this warning",
+		"v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+	}
+	if diff := cmp.Diff(want, w.texts); diff != "" {
+		t.Errorf("warnings: %s", diff)
+	}
+}
