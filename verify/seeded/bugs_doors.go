@@ -59,6 +59,13 @@ var doorBugs = []bug{
 	{"lwenvtest: a Secret keeps its stringData", "TestSecret", "./cmd/lwenvtest/internal/builtin", []edit{
 		{"cmd/lwenvtest/internal/builtin kind.fill", `replace(a.Object, w.obj)`,
 			`legacyscheme.Scheme.Convert(w.obj, a.Object, nil)`}}},
+	{"lwenvtest: a new volume may go while it is used", "TestPlugins", "./cmd/lwenvtest/internal/builtin", []edit{
+		{"cmd/lwenvtest/internal/builtin Plugins.fill", `return protect(w)`, `return nil`}}},
+	{"lwenvtest: a Pod may name a priority that there is not", "TestPlugins", "./cmd/lwenvtest/internal/builtin", []edit{
+		{"cmd/lwenvtest/internal/builtin kind.fill", `k.plugins.fill(w)`, `(*Plugins)(nil).fill(w)`}}},
+	{"lwenvtest: the defaults of a status are lost", "TestPlugins", "./cmd/lwenvtest/internal/builtin", []edit{
+		{"cmd/lwenvtest/internal/builtin kind.fill", `legacyscheme.Scheme.Default(a.Object)
+	return nil`, `return nil`}}},
 	{"lwenvtest: the first of several flags counts", "TestFlags", "./cmd/lwenvtest/internal/early", []edit{
 		{"cmd/lwenvtest/internal/early Flags.Last", `v[len(v)-1]`, `v[0]`}}},
 	{"lwenvtest: watches end as often as it is drawn", "TestEndsAreCounted", "./cmd/lwenvtest/internal/unkind", []edit{

@@ -64,4 +64,8 @@ var serverBugs = []bug{
 		{"etcd watcher.event", `!is && !was`, `!is`}}},
 	{"etcd: the last event of before comes again", "TestWatch$|TestHistory", "./etcd", []edit{
 		{"etcd watcher.events", `__1 <= w.begun`, `__1 < w.begun`}}},
+	{"registry: a Job takes its Pods along", "TestKube", "./internal/apiserver", []edit{
+		{"internal/registry Write.finalizers", `!w.kind.orphans()`, `true`}}},
+	{"registry: a claim that is gone is answered with a Status", "TestKube", "./internal/apiserver", []edit{
+		{"internal/registry Kind.AnswersWhole", `answeredWhole.Has(k.GroupResource().String())`, `false`}}},
 }
