@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"github.com/go-lw/lw/internal/wire"
 )
 
@@ -18,6 +20,10 @@ var shortNames = map[string]string{
 	"poddisruptionbudgets.policy": "pdb", "priorityclasses.scheduling.k8s.io": "pc", "storageclasses.storage.k8s.io": "sc",
 	"volumeattributesclasses.storage.k8s.io": "vac",
 }
+
+// ofAll are Kubernetes' own resources that kubectl get all shows.
+var ofAll = sets.New(strings.Fields(`pods replicationcontrollers services daemonsets.apps deployments.apps replicasets.apps
+	statefulsets.apps horizontalpodautoscalers.autoscaling cronjobs.batch jobs.batch`)...)
 
 // discovered returns what the server serves, for discovery.
 func (s *Server) discovered() []wire.Resource {
@@ -38,6 +44,9 @@ func (s *Server) discovered() []wire.Resource {
 		}
 		if r.ShortNames == nil {
 			r.ShortNames = strings.Fields(shortNames[c.Resource.groupResource().String()])
+		}
+		if ofAll.Has(c.Resource.groupResource().String()) {
+			r.Categories = []string{"all"}
 		}
 		out = append(out, r.With(c.subs()...)...)
 	}

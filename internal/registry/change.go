@@ -294,7 +294,7 @@ func (w *Write) carry(o, old *Object) {
 	if m.DeletionGracePeriodSeconds == nil {
 		m.DeletionGracePeriodSeconds = was.DeletionGracePeriodSeconds
 	}
-	if k.newGeneration(o, old) {
+	if w.req.Subresource != SubBinding && k.newGeneration(o, old) {
 		m.Generation++
 	}
 }

@@ -39,13 +39,15 @@ import (
 func Resources() []lwtest.Resource {
 	all := []lwtest.Resource{
 		{Plural: "pods", Kind: "Pod", Status: true, Grace: true, Type: &corev1.Pod{}, Fields: []string{"spec.nodeName",
-			"spec.schedulerName", "status.phase"}},
-		{Plural: "services", Kind: "Service", Status: true, Type: &corev1.Service{}},
+			"spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "status.nominatedNodeName", "status.phase", "status.podIP"}},
+		{Plural: "services", Kind: "Service", Status: true, Type: &corev1.Service{},
+			Fields: []string{"spec.clusterIP", "spec.type"}},
 		{Plural: "configmaps", Kind: "ConfigMap", Type: &corev1.ConfigMap{}},
 		{Plural: "secrets", Kind: "Secret", Type: &corev1.Secret{}, Fields: []string{"type"}},
 		{Plural: "serviceaccounts", Kind: "ServiceAccount", Type: &corev1.ServiceAccount{}},
 		{Plural: "events", Kind: "Event", Type: &corev1.Event{}, Fields: []string{"involvedObject.namespace",
-			"involvedObject.name", "involvedObject.kind", "involvedObject.uid", "reason", "type"}},
+			"involvedObject.name", "involvedObject.kind", "involvedObject.uid", "involvedObject.apiVersion", "involvedObject.fieldPath",
+			"involvedObject.resourceVersion", "reason", "reportingComponent", "type"}},
 		{Plural: "endpoints", Kind: "Endpoints", Type: &corev1.Endpoints{}},
 		{Plural: "nodes", Kind: "Node", Cluster: true, Status: true, Type: &corev1.Node{},
 			Fields: []string{"spec.unschedulable"}},

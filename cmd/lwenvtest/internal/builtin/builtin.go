@@ -38,7 +38,7 @@ func Rules(r lwtest.Resource, p *Plugins) lwtest.Resource {
 	if k.resource.Version == "" {
 		k.resource.Version = "v1"
 	}
-	r.Default, r.Validate = k.fill, k.check
+	r.Default, r.Validate, r.Table = k.fill, k.check, k.table
 	return r
 }
 

@@ -11,8 +11,10 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -225,5 +227,31 @@ func TestSecret(t *testing.T) {
 	want.ObjectMeta, want.Data["a"] = s.ObjectMeta, []byte("4")
 	if diff := cmp.Diff(want, s); diff != "" {
 		t.Errorf("applied (-want +got):\n%s", diff)
+	}
+}
+
+// Tables have the columns of kube-apiserver, also of a kind that has no columns of its own.
+func TestTable(t *testing.T) {
+	for _, tc := range []struct {
+		resource lwtest.Resource
+		obj      runtime.Object
+		want     []any
+	}{
+		{lwtest.Resource{Group: "apps", Plural: "deployments"}, &appsv1.Deployment{Status: appsv1.DeploymentStatus{Replicas: 2, ReadyReplicas: 1}},
+			[]any{"Name", "Ready", "Up-to-date", "Available", "Age", "Containers", "Images", "Selector"}},
+		{lwtest.Resource{Plural: "configmaps"}, &corev1.ConfigMap{}, []any{"Name", "Data", "Age"}},
+		{lwtest.Resource{Group: "rbac.authorization.k8s.io", Plural: "roles"}, &rbacv1.Role{}, []any{"Name", "Created At"}},
+	} {
+		table, err := Rules(tc.resource, nil).Table(tc.obj)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []any
+		for _, c := range table.ColumnDefinitions {
+			got = append(got, c.Name)
+		}
+		if diff := cmp.Diff(tc.want, got); diff != "" || len(table.Rows) != 1 || len(table.Rows[0].Cells) != len(got) {
+			t.Errorf("%s: %d rows, columns (-want +got):\n%s", tc.resource.Plural, len(table.Rows), diff)
+		}
 	}
 }
