@@ -152,6 +152,7 @@ func TestAuthorizer(t *testing.T) {
 			}
 		}
 		rig.Same(t, "user", "system:anonymous", last.User)
+		rig.Same(t, "groups", []string{"system:unauthenticated"}, last.Groups)
 		r := httptest.NewRequest(http.MethodGet, "/version", nil)
 		if err := authorize(r, serve.Attributes{Verb: "get", Path: "/version"}); !apierrors.IsForbidden(err) ||
 			last.NonResourceAttributes == nil {

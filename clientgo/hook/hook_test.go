@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -107,6 +108,55 @@ func TestReportNames(t *testing.T) {
 			status: func() (lw.Status, bool) { return status, true }})
 		rig.Same(t, "", "| pods | informer | lw | lw | 7 | 5 | "+relists+" | ? |\n", row)
 		rig.Same(t, "", "", why)
+	}
+}
+
+// The report says whose informers run, and its rows are in the order of what they are of, then in
+// that in which they were made.
+func TestReportRows(t *testing.T) {
+	for switched, side := range map[string]string{"": "lw", "off": "client-go (LW=off)"} {
+		s := newState(switched, "report")
+		for _, e := range [][2]string{{"informer", "pods"}, {"reflector", "nodes"}, {"controller", "pods"},
+			{"informer", "nodes"}} {
+			s.made(&entry{kind: e[0], of: e[1], why: "a test"})
+		}
+		rig.Same(t, "", []string{"nodes reflector", "nodes informer", "pods informer", "pods controller"}, rows(s))
+		if page := s.page(); !strings.Contains(page, "\nside: "+side+"\n") {
+			t.Errorf("LW=%s:\n%s", switched, page)
+		}
+	}
+}
+
+// rows returns what each row of the report of s is of, and what it is.
+func rows(s *state) (names []string) {
+	row := regexp.MustCompile(`(?m)^\| (\S+) \| (informer|controller|reflector) \|`)
+	for _, m := range row.FindAllStringSubmatch(s.page(), -1) {
+		names = append(names, m[1]+" "+m[2])
+	}
+	return names
+}
+
+// A reflector runs here unless LW=off or it has no ListerWatcher, and has a row of its own unless
+// it is that of an informer of client-go.
+func TestReflector(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	lister, row := &cache.ListWatch{}, []string{"v1.PartialObjectMetadata reflector"}
+	for _, tt := range []struct {
+		switched string
+		lister   cache.ListerWatcher
+		queue    bool
+		ran      bool
+		rows     []string
+	}{
+		{"", lister, false, true, row}, {"", lister, true, true, row}, {"", nil, false, false, row},
+		{"off", lister, false, false, row}, {"off", lister, true, false, nil},
+	} {
+		rig.Swap(t, &process, newState(tt.switched, "report"))
+		ran := Reflector(ctx, tt.lister, &metav1.PartialObjectMetadata{}, cache.NewStore(cache.MetaNamespaceKeyFunc), tt.queue,
+			cache.ReflectorOptions{}, 0, nil)
+		rig.Same(t, fmt.Sprintf("%+v ran", tt), tt.ran, ran)
+		rig.Same(t, fmt.Sprintf("%+v", tt), tt.rows, rows(process))
 	}
 }
 
