@@ -2,6 +2,7 @@ package lwtest_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"regexp"
@@ -318,6 +319,15 @@ func TestBrokenSources(t *testing.T) {
 			defer cancel()
 			return src.Watch(ctx, opts, yield)
 		}), `goes on after its context`},
+		"deletes within a transaction what is updated": {ofEvents(func(
+			_ int, ev lw.WatchEvent[*Widget], yield yieldEvent,
+		) error {
+			if ev.Open && ev.Type == watch.Modified {
+				meta := lw.MetaOf(ev.Object)
+				ev.Type, ev.Object, ev.Identity = watch.Deleted, nil, &meta
+			}
+			return yield(ev)
+		}), `the events of version \d+ have no MODIFIED of the`},
 		// At the end of a history each watch that selects all has had an event: by then they all listen.
 		"does not listen to the context before its first event": {ofWatches(func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldEvent) error {
 			if opts.LabelSelector != "" || opts.FieldSelector != "" {
@@ -387,6 +397,9 @@ func TestBrokenSources(t *testing.T) {
 		"forgets what it had": {ofMemory(func(lw.Source[*Widget], context.Context, lw.Meta, string) (bool, error) {
 			return false, apierrors.NewResourceExpired("too old")
 		}), `StillHas at .* 410 for a version that was not compacted`},
+		"fails to say what it had": {ofMemory(func(lw.Source[*Widget], context.Context, lw.Meta, string) (bool, error) {
+			return false, errors.New("no memory")
+		}), `StillHas of .*: no memory`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -438,6 +451,47 @@ func findsIn(t *testing.T, says, title string, check func(tb testing.TB)) {
 			if !strings.Contains(out, part) {
 				t.Errorf("the report has no %q:\n%s", part, out)
 			}
+		}
+	})
+}
+
+// A watch that hangs after a failure is no second one.
+func TestOneFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		defer time.Sleep(3 * time.Second)
+		tb := &fakeTB{TB: t}
+		tb.run(func() {
+			lwtest.Source(tb, func() lwtest.Subject[*Widget] {
+				var watched, failed atomic.Bool
+				s := subject(func(src lw.Source[*Widget]) lw.Source[*Widget] {
+					return broken{Source: src, watch: func(
+						src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldEvent,
+					) error {
+						watched.Store(true)
+						deaf, listen := context.WithTimeout(context.Background(), 2*time.Second)
+						defer listen()
+						defer context.AfterFunc(ctx, func() {
+							if !failed.Load() {
+								listen()
+							}
+						})()
+						return src.Watch(deaf, opts, yield)
+					}}
+				})
+				create := s.Create
+				s.Create = func(w *Widget) (*Widget, error) {
+					if watched.Load() {
+						failed.Store(true)
+						return nil, errors.New("no room")
+					}
+					return create(w)
+				}
+				s.Patience = 50 * time.Millisecond
+				return s
+			})
+		})
+		if out := tb.out.String(); !strings.Contains(out, "no room") || strings.Contains(out, "goes on after") {
+			t.Errorf("want that a write has failed, and nothing else:\n%s", out)
 		}
 	})
 }

@@ -12,6 +12,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
@@ -159,5 +160,29 @@ func TestDefine(t *testing.T) {
 		put(t, s, more)
 		check("GET", "reels/b", "", "", 200, `"spec":{"size":3}`)
 		rig.Same(t, "what lists got while Define was asked", "[404 200 200 404]", fmt.Sprint(during))
+	})
+}
+
+// An object that does not fit the type of its table is an error, and no table of what does fit.
+func TestTableOfAnotherType(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := lwtest.Definitions()
+		all[0].Define = func(_ *unstructured.Unstructured, r lwtest.Resource) lwtest.Resource {
+			r.Type = &carp.Carp{}
+			r.Table = func(runtime.Object) (*metav1.Table, error) {
+				return &metav1.Table{Rows: make([]metav1.TableRow, 1)}, nil
+			}
+			return r
+		}
+		s := lwtest.NewServer(t, all...)
+		put(t, s, strings.Replace(reels, "more: {type: string}", "hostname: {type: integer}", 1))
+		code, body := sendWrite(s, "POST", "reels", "application/json",
+			`{"apiVersion":"example.com/v1","kind":"Reel","metadata":{"name":"a"},"spec":{"hostname":5}}`)
+		rig.Same(t, body, http.StatusCreated, code)
+		r := rig.Must[*http.Request](t)(http.NewRequest("GET", s.URL()+"/apis/example.com/v1/reels", nil))
+		r.Header.Set("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
+		resp := rig.Must[*http.Response](t)(s.Client().Do(r))
+		_ = resp.Body.Close()
+		rig.Same(t, "the answer", http.StatusInternalServerError, resp.StatusCode)
 	})
 }

@@ -162,6 +162,10 @@ func TestProjectionDiffers(t *testing.T) {
 		"bytes that are otherwise": {lwtest.Projection[*struct {
 			lw.Meta `json:"metadata" protobuf:"bytes,1"`
 		}, *liar], []string{"in every field: JSON and protobuf differ"}},
+		"bytes without a time": {lwtest.Projection[*struct {
+			lw.Meta `json:"metadata" protobuf:"bytes,1"`
+			At      metav1.Time `json:"at" protobuf:"bytes,2"`
+		}, *timeless], []string{"with a value in every field: JSON and protobuf differ"}},
 	} {
 		tb := &fakeTB{TB: t}
 		tb.run(func() { tt.check(tb) })
@@ -184,6 +188,16 @@ type liar struct {
 }
 
 func (*liar) Marshal() ([]byte, error) { return nil, nil }
+
+// A timeless writes its metadata alone.
+type timeless struct {
+	metav1.ObjectMeta `json:"metadata" protobuf:"bytes,1"`
+	At                metav1.Time `json:"at" protobuf:"bytes,2"`
+}
+
+func (t *timeless) Marshal() ([]byte, error) {
+	return (&metav1.PartialObjectMetadata{ObjectMeta: t.ObjectMeta}).Marshal()
+}
 
 func ExamplePrune() {
 	obj := &carp.Carp{

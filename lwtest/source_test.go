@@ -10,7 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/verify/rig"
@@ -153,7 +155,49 @@ func TestInformerOfWrapper(t *testing.T) {
 }
 
 func TestMemory(t *testing.T) {
-	lwtest.Source(t, func() lwtest.Subject[*Widget] { return subject(itself) })
+	lwtest.Source(t, func() lwtest.Subject[*Widget] {
+		s, last := subject(itself), 0
+		s.Object = func(key lw.Key, n int) *Widget {
+			if n <= last {
+				t.Errorf("content %d is asked for after content %d", n, last)
+			}
+			last = n
+			return newWidget(key, n)
+		}
+		return s
+	})
+}
+
+// A source may refuse to stream, in one of these ways; the check says so, and passes.
+func TestRefusedStreams(t *testing.T) {
+	widgets := schema.GroupResource{Resource: "widgets"}
+	for _, refusal := range []error{
+		apierrors.NewInvalid(schema.GroupKind{Kind: "ListOptions"}, "", nil),
+		apierrors.NewBadRequest("sendInitialEvents is forbidden"),
+		apierrors.NewMethodNotSupported(widgets, "watch"),
+		apierrors.NewForbidden(widgets, "", nil),
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			tb := &fakeTB{TB: t}
+			tb.run(func() {
+				lwtest.Source(tb, func() lwtest.Subject[*Widget] {
+					return subject(func(src lw.Source[*Widget]) lw.Source[*Widget] {
+						return broken{Source: src, watch: func(
+							src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldEvent,
+						) error {
+							if streams(opts) {
+								return refusal
+							}
+							return src.Watch(ctx, opts, yield)
+						}}
+					})
+				})
+			})
+			if out := tb.out.String(); tb.failed || !strings.Contains(out, "lwtest: the source refuses to stream lists") {
+				t.Errorf("%v: failed %v:\n%s", refusal, tb.failed, out)
+			}
+		})
+	}
 }
 
 // world is a collection that has neither versions nor watches.
@@ -257,9 +301,23 @@ func TestFollows(t *testing.T) {
 
 // A Memory is a Writable like any other.
 func TestWritable(t *testing.T) {
+	open, answers := 0, map[*Widget]bool{}
 	lwtest.Writable(t, func() (lw.Writable[*Widget], func()) {
-		return lw.NewMemory[*Widget](), nil
-	}, newWidget, func(w *Widget, n int) { w.Size = n })
+		open++
+		u := &unkept{Memory: lw.NewMemory[*Widget]()}
+		u.create = func(ctx context.Context, w *Widget) (*Widget, error) {
+			w, err := u.Memory.Create(ctx, w)
+			answers[w] = true
+			return w, err
+		}
+		return u, func() { open-- }
+	}, newWidget, func(w *Widget, n int) {
+		if answers[w] {
+			t.Errorf("the answer of a write is changed, and no copy of it: %v", lw.KeyOf(w))
+		}
+		w.Size = n
+	})
+	rig.Same(t, "what is open at the end", 0, open)
 }
 
 func TestMutationDiff(t *testing.T) {
