@@ -260,6 +260,24 @@ func TestDecodedType(t *testing.T) {
 	}
 }
 
+// The options of a Decoder that are those of lw.HTTP are the ones of its requests.
+func TestDecoderOptions(t *testing.T) {
+	d := Decoder{Drop: lw.Fields{"spec"}, Only: lw.Fields{"status"}, Share: true, Whole: true, Standard: true}
+	h := d.Source(nopLister{}, &corev1.Pod{}).(*capturedSource).httpOf("http://server/api/v1/pods")
+	got := Decoder{Drop: h.Drop, Only: h.Only, Share: h.Share, Whole: h.Whole, Standard: h.Standard}
+	rig.Same(t, "", d, got)
+}
+
+// Whoever would change a packed object is told of that.
+func TestCellIsNotChanged(t *testing.T) {
+	c := reflect.ValueOf(cell{})
+	for i := range c.NumMethod() {
+		if set := c.Method(i); strings.HasPrefix(c.Type().Method(i).Name, "Set") {
+			rig.MustPanic(t, immutable, func() { set.Call([]reflect.Value{reflect.Zero(set.Type().In(0))}) })
+		}
+	}
+}
+
 // byValue is an object that is no pointer.
 type byValue struct{ *corev1.Pod }
 

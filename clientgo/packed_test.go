@@ -5,10 +5,13 @@ import (
 	"runtime"
 	"runtime/debug"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
@@ -76,4 +79,22 @@ func testDecoderPack(t *testing.T, content string, transformed bool) {
 	if kept := get().Spec.Hostname == "changed"; kept != transformed {
 		t.Errorf("transformed %v: the object is kept is %v", transformed, kept)
 	}
+}
+
+// Packed metadata has the kind of the example.
+func TestDecoderPackMetadata(t *testing.T) {
+	kind := metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
+	synctest.Test(t, func(t *testing.T) {
+		s, config := newCaptureServer(t), &rest.Config{}
+		c := rig.Must[metadata.Interface](t)(metadata.NewForConfigAndClient(config, clientgo.Capture(s.client(t, config))))
+		inf := clientgo.Decoder{Pack: true}.NewInformer(listWatchOf(c.Resource(podResource).Namespace("default")),
+			&metav1.PartialObjectMetadata{TypeMeta: kind}, 0, nil)
+		defer runInformer(t, inf)()
+		time.Sleep(time.Second)
+		list := inf.GetStore().List()
+		rig.Same(t, "objects", []string{"pod-0", "pod-1", "pod-2"}, names(list))
+		for _, obj := range list {
+			rig.Same(t, "kind", kind, obj.(*metav1.PartialObjectMetadata).TypeMeta)
+		}
+	})
 }

@@ -74,6 +74,7 @@ func TestTellWritesTells(t *testing.T) {
 		{name: "scale", method: "PUT", url: one + "/scale", code: 200, answer: strings.Replace(podJSON("default", "a", "7"), `"Pod"`, `"Scale"`, 1)},
 		{name: "eviction", method: "POST", url: one + "/eviction", answer: success},
 		{name: "a proxy", method: "POST", url: one + "/proxy/status"},
+		{name: "a path behind a status", method: "PUT", url: one + "/status/x", code: 200},
 		{name: "another resource", url: "https://server/api/v1/namespaces/default/secrets"},
 		{name: "another version", url: "https://server/apis/x/v2/namespaces/default/pods", follows: "https://server/apis/x/v1/pods"},
 		{name: "another server", url: "https://other/api/v1/namespaces/default/pods"},

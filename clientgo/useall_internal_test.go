@@ -43,8 +43,14 @@ func TestResourcesOf(t *testing.T) {
 	rig.Same(t, "of no interface", 0, len(resourcesOf(reflect.TypeFor[*corev1.Pod]())))
 }
 
+// A plainClient has groups without the method RESTClient.
+type plainClient struct{}
+
+func (plainClient) CoreV1() any { return nil }
+func (plainClient) AppsV1() any { return nil }
+
 // The group and version of a collection, which metrics are labelled with, are those of the client.
-// A fake client has none.
+// A fake client has none, and neither has a client whose groups have no RESTClient.
 func TestResourceOfVersion(t *testing.T) {
 	client := kubernetes.NewForConfigOrDie(&rest.Config{})
 	for group, want := range map[string]string{"CoreV1": "v1", "AppsV1": "apps/v1"} {
@@ -53,6 +59,8 @@ func TestResourceOfVersion(t *testing.T) {
 		rig.Same(t, group, want+" true", fmt.Sprint(version, " ", ok))
 		_, ok = r.version(reflect.ValueOf(fake.NewClientset()))
 		rig.Same(t, group+" of a fake client", false, ok)
+		_, ok = r.version(reflect.ValueOf(plainClient{}))
+		rig.Same(t, group+" without a RESTClient", false, ok)
 	}
 }
 
