@@ -1,6 +1,7 @@
 package clientgo_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -164,4 +165,25 @@ func TestTellWritesBrokenAnswer(t *testing.T) {
 	if string(body) != podJSON("default", "a", "7") || !errors.Is(err, broken) {
 		t.Errorf("the caller has %q, %v", body, err)
 	}
+}
+
+// An informer that cannot be told is logged once.
+func TestTellWritesLogs(t *testing.T) {
+	server := rig.RoundTrip(func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: 201, Header: http.Header{"Content-Type": {"application/json"}},
+			Body: io.NopCloser(strings.NewReader(podJSON("default", "a", "7")))}, nil
+	})
+	client := clientgo.TellWrites(&http.Client{Transport: server})
+	var book strings.Builder
+	follows := request.WithTeller(t.Context(),
+		&request.Teller{Tell: func(*request.Answer) error { return errors.New("no room") }})
+	do := func(ctx context.Context, method string) {
+		r := rig.Must[*http.Request](t)(http.NewRequestWithContext(ctx, method,
+			"https://server/api/v1/namespaces/default/pods", nil))
+		rig.Must[*http.Response](t)(client.Do(r)).Body.Close()
+	}
+	do(follows, "GET")
+	do(loggedTo(t, &book), "POST")
+	do(loggedTo(t, &book), "POST")
+	rig.Same(t, book.String(), 1, strings.Count(book.String(), "no room"))
 }
