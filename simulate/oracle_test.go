@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/go-lw/lw/internal/verify/rig"
+	"github.com/go-lw/lw/lwtest"
 )
 
 // surplus makes a child while its cache has none, and deletes what is too much: only for a while
@@ -211,16 +212,53 @@ func TestKeep(t *testing.T) {
 		name       string
 		reconciler func(c client.Client) reconcile.Func
 		want       string
-	}{{"clean", clean, ""}, {"namesake", namesake, anotherEnd}} {
+		steps      func(w *W)
+	}{
+		{"clean", clean, "", again},
+		{"namesake", namesake, anotherEnd, again},
+		{"gone before it is let go", clean, "", freed},
+	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := ""
-			if r := begin(t, &World{Start: manage(c.reconciler), Steps: again}).shrunk("order 0; keep secrets at 0"); r != nil {
+			s := begin(t, &World{Start: manage(c.reconciler), Steps: c.steps})
+			if r := s.shrunk("order 0; keep secrets at 0"); r != nil {
 				got = r.Failure.Oracle
 			}
 			if got != c.want {
 				t.Errorf("it is %q, want %q", got, c.want)
 			}
 		})
+	}
+}
+
+// freed deletes the parent, and then frees its children from whatever keeps them.
+func freed(w *W) {
+	w.Apply(one)
+	w.Settle()
+	w.Delete(one)
+	w.Settle()
+	all := lwtest.Objects[*corev1.Secret](w.Server, "secrets")
+	for child := range all.All() {
+		child.Finalizers = nil
+		if _, err := all.Update(child); err != nil {
+			panic(err)
+		}
+	}
+}
+
+// TestForeign takes for a failure what another manager's write leads to as well, if none is made.
+func TestForeign(t *testing.T) {
+	s := begin(t, &World{Start: manage(namesake), Steps: again})
+	t.Setenv("GODEBUG", debugs)
+	quiet()
+	k := &worker{t: t, world: s.world}
+	if !k.learn() {
+		t.Fatal("the calm run fails")
+	}
+	k.calm.Foreign["secrets "+anotherEnd] = true
+	p := rig.Must[plan](t)(parsePlan("order 0; keep secrets at 0"))
+	if out := k.history(p); out.Failure == nil || out.Failure.Oracle != anotherEnd {
+		t.Errorf("it is %+v, want %q", out.Failure, anotherEnd)
 	}
 }
 
@@ -301,8 +339,10 @@ func TestNames(t *testing.T) {
 	if r := s.shrunk("order 0"); r != nil {
 		t.Errorf("the calm order fails: %s", s.text(r))
 	}
-	if r := s.shrunk("order 0; crash-after at 0"); r == nil || r.Exact != r.Replays {
-		t.Errorf("the crash between two writes is not found, or no replay is exact: %+v", r)
+	const crash = "order 0; crash-after at 0"
+	r := s.shrunk(crash + "; hold configmaps at 9")
+	if r == nil || r.Exact != r.Replays || r.Plan != crash || r.Digest == 0 {
+		t.Errorf("the crash between two writes is not found, or no replay is exact, or the hold stays: %+v", r)
 	}
 }
 

@@ -369,6 +369,29 @@ func TestDelete(t *testing.T) {
 	}
 }
 
+// TestMiddle leaves out the middle of a long story.
+func TestMiddle(t *testing.T) {
+	told := func(from, to int) (out string) {
+		for n := from; n <= to; n++ {
+			out += fmt.Sprintf("%4d  line %d\n", n, n)
+		}
+		return out
+	}
+	for n, want := range map[int]string{
+		90:  told(1, 90),
+		91:  told(1, 30) + "      … 1 lines …\n" + told(32, 91),
+		200: told(1, 30) + "      … 110 lines …\n" + told(141, 200),
+	} {
+		var lines []string
+		for i := range n {
+			lines = append(lines, fmt.Sprint("line ", i+1))
+		}
+		if diff := cmp.Diff(want, story(lines)); diff != "" {
+			t.Errorf("%d lines (-want +got):\n%s", n, diff)
+		}
+	}
+}
+
 // TestNormal takes away what differs from run to run.
 func TestNormal(t *testing.T) {
 	const uid, other = "0b1c2d3e-0000-4000-8000-000000000001", "0b1c2d3e-0000-4000-8000-000000000002"

@@ -52,6 +52,8 @@ func TestScheduler(t *testing.T) {
 		"a cordoned node": {corev1.PodSpec{NodeSelector: map[string]string{"zone": "4"}}, ""},
 		"one that takes that": {corev1.PodSpec{NodeSelector: map[string]string{"zone": "4"},
 			Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}}, "d"},
+		"one that takes no key": {corev1.PodSpec{NodeSelector: map[string]string{"zone": "4"},
+			Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpEqual}}}, ""},
 		"a scheduler of its own": {corev1.PodSpec{SchedulerName: "own"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -29,3 +29,14 @@ func TestEmbedded(t *testing.T) {
 		}
 	}
 }
+
+// What is empty counts, and what has something in it by that alone.
+func TestEmpty(t *testing.T) {
+	got := (*Shape)(nil).Flatten(map[string]any{
+		"none": []any{}, "one": []any{"a"}, "nothing": map[string]any{}, "some": map[string]any{"b": "c"},
+	}, func(_, value string) string { return value })
+	want := map[string]string{"none": "[]", "one[0]": "a", "nothing": "{}", "some.b": "c"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
