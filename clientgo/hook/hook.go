@@ -68,7 +68,15 @@ func newState(switched, file string) *state {
 // the report. The report of a test binary is a line for each informer, appended as it is made,
 // since many binaries write to one file, and tests make many informers.
 func Start(versions string, test bool) {
-	s := process
+	asked := make(chan os.Signal, 1)
+	if process.file != "" && !test {
+		notifyReport(asked)
+	}
+	process.start(context.Background(), asked, versions, test)
+}
+
+// start is Start. The report is kept until ctx is done.
+func (s *state) start(ctx context.Context, asked <-chan os.Signal, versions string, test bool) {
 	s.raised, s.test = versions, test
 	if s.file != "" {
 		// A test binary runs in the folder of its package, and a program may change its folder.
@@ -76,7 +84,7 @@ func Start(versions string, test bool) {
 			s.file = abs
 		}
 		if !test {
-			s.keepReport()
+			go s.keepReport(ctx, asked)
 		}
 	}
 	limit, err := limitOf(os.Getenv("LW_LIMIT"))
@@ -84,7 +92,7 @@ func Start(versions string, test bool) {
 		fmt.Fprintln(os.Stderr, "lwbuild: LW_LIMIT:", err, "(there is no limit)")
 	}
 	if os.Getenv("LW_KINDS") == "wait" && !test {
-		s.waitForKinds(context.Background())
+		s.waitForKinds(ctx)
 	}
 	if address := os.Getenv("LW_BOARD"); address != "" && !test {
 		listener, err := net.Listen("tcp", address)

@@ -8,9 +8,12 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -100,6 +103,8 @@ func TestReportNames(t *testing.T) {
 	} {
 		rig.Same(t, "", want, got)
 	}
+	rig.Same(t, "", "v1.PartialObjectMetadata", typeOf((*metav1.PartialObjectMetadata)(nil), ""))
+	rig.Same(t, "", "unstructured.Unstructured", typeOf((*unstructured.Unstructured)(nil), ""))
 	status := lw.Status{Decoder: "lw", StoreStatus: lw.StoreStatus{Objects: 7}, Events: map[string]uint64{"added": 2,
 		"modified": 3, "bookmark": 50}}
 	for lists, relists := range map[uint64]string{0: "0", 1: "0", 4: "3"} {
@@ -158,6 +163,85 @@ func TestReflector(t *testing.T) {
 		rig.Same(t, fmt.Sprintf("%+v ran", tt), tt.ran, ran)
 		rig.Same(t, fmt.Sprintf("%+v", tt), tt.rows, rows(process))
 	}
+}
+
+// The report of a program is kept as it runs, and is written at once when somebody asks for it.
+// That of a test binary is a line for each informer.
+func TestStart(t *testing.T) {
+	for _, name := range []string{"LW_BOARD", "LW_KINDS", "LW_LIMIT"} {
+		t.Setenv(name, "")
+	}
+	for _, test := range []bool{false, true} {
+		rig.Subtest(t, fmt.Sprint("test ", test), func(t *testing.T) {
+			dir := t.TempDir()
+			file := filepath.Join(dir, "report")
+			rig.Swap(t, &os.Stderr, rig.Must[*os.File](t)(os.Create(filepath.Join(dir, "errors"))))
+			report := func() string { return string(rig.Must[[]byte](t)(os.ReadFile(file))) }
+			ctx, cancel := context.WithCancel(t.Context())
+			s := newState("", file)
+			s.start(ctx, nil, "kept", test)
+			s.made(&entry{kind: "informer", of: "pods", why: "a test",
+				synced: func() bool { return time.Since(s.began) > 1505*time.Millisecond }})
+			rig.Sleep(3 * time.Second)
+			if test {
+				rig.Same(t, "", filepath.Base(os.Args[0])+"\tinformer\tpods\ta test\n", report())
+			} else if page := report(); !strings.Contains(page, "\nversions: kept\n") || !strings.Contains(page, " | 1.51 s |\n") {
+				t.Error(page)
+			}
+			cancel()
+			synctest.Wait()
+			rig.Same(t, "errors", "", string(rig.Must[[]byte](t)(os.ReadFile(os.Stderr.Name()))))
+		})
+	}
+	rig.Subtest(t, "asked", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		s, asked := newState("", filepath.Join(t.TempDir(), "report")), make(chan os.Signal)
+		go s.keepReport(ctx, asked)
+		for range 2 {
+			rig.Sleep(1100 * time.Millisecond)
+			asked <- os.Interrupt
+			synctest.Wait()
+			page := string(rig.Must[[]byte](t)(os.ReadFile(s.file)))
+			if !strings.Contains(page, "that of a collection for this report") ||
+				!strings.Contains(page, fmt.Sprintf("\nafter: %.1f s\n", time.Since(s.began).Seconds())) {
+				t.Error(page)
+			}
+		}
+		cancel()
+	})
+}
+
+// A program that ends writes its report, if it is to have one. What a test binary has written stays.
+func TestEnd(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, tt := range []struct {
+		file string
+		test bool
+		want bool
+	}{{"", false, false}, {"", true, false}, {"report", true, false}, {"report", false, true}} {
+		rig.Swap(t, &process, newState("", tt.file))
+		process.test = tt.test
+		rig.Same(t, "the code", 3, Exit(3))
+		files := rig.Must[[]os.DirEntry](t)(os.ReadDir("."))
+		rig.Same(t, fmt.Sprintf("%+v: written", tt), tt.want, len(files) == 1)
+	}
+}
+
+// A closer is a transport with connections.
+type closer struct {
+	http.RoundTripper
+	closed *int
+}
+
+func (c closer) CloseIdleConnections() { *c.closed++ }
+
+// Who closes the idle connections of a counted client closes those of its transport.
+func TestCountedCloses(t *testing.T) {
+	var w wire
+	var closed int
+	w.counted(&http.Client{Transport: closer{nil, &closed}}).CloseIdleConnections()
+	rig.Same(t, "", 1, closed)
+	w.counted(&http.Client{Transport: rig.RoundTrip(nil)}).CloseIdleConnections()
 }
 
 // A handler of a reflector's errors is told of failed requests, as client-go names them.

@@ -2,6 +2,7 @@ package hook
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -70,33 +71,31 @@ func appendTo(file, line string) error {
 	return cmp.Or(err, f.Close())
 }
 
-// keepReport writes the report each second: a process may end by a signal, or in os.Exit of any
-// package, where nobody can write it.
-func (s *state) keepReport() {
-	asked := make(chan os.Signal, 1)
-	notifyReport(asked)
-	go func() {
-		var written time.Time
-		for {
-			wait := time.Second
-			if s.look() {
-				wait = 10 * time.Millisecond
-			}
-			select {
-			case <-asked:
-				runtime.GC() // the live heap is that of the last collection
-				s.mu.Lock()
-				s.asked = true
-				s.mu.Unlock()
-				written = time.Time{}
-			case <-time.After(wait):
-			}
-			if time.Since(written) >= time.Second {
-				s.write()
-				written = time.Now()
-			}
+// keepReport writes the report each second, and when asked says so: a process may end by a signal,
+// or in os.Exit of any package, where nobody can write it. It returns when ctx is done.
+func (s *state) keepReport(ctx context.Context, asked <-chan os.Signal) {
+	var written time.Time
+	for {
+		wait := time.Second
+		if s.look() {
+			wait = 10 * time.Millisecond
 		}
-	}()
+		select {
+		case <-ctx.Done():
+			return
+		case <-asked:
+			runtime.GC() // the live heap is that of the last collection
+			s.mu.Lock()
+			s.asked = true
+			s.mu.Unlock()
+			written = time.Time{}
+		case <-time.After(wait):
+		}
+		if time.Since(written) >= time.Second {
+			s.write()
+			written = time.Now()
+		}
+	}
 }
 
 // look notes which informers have synced, and when all had, and reports whether some have not.
