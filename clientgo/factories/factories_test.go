@@ -126,6 +126,26 @@ func show(t *testing.T, new func() anyFactory) (lines []string) {
 	return lines
 }
 
+// A fake client is asked for no stream, as by client-go's factories.
+func TestFakeClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := metadataClient()
+		f := factories.Metadata(client, 0, nil)
+		f.ForResource(pods)
+		stop := make(chan struct{})
+		f.Start(stop)
+		f.WaitForCacheSync(stop)
+		synctest.Wait()
+		var verbs []string
+		for _, a := range client.Actions() {
+			verbs = append(verbs, a.GetVerb())
+		}
+		rig.Same(t, "requests", []string{"list", "watch"}, verbs)
+		close(stop)
+		f.Shutdown()
+	})
+}
+
 // The options reach the requests and the objects.
 func TestOptions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
