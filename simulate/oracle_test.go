@@ -20,6 +20,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -246,9 +247,33 @@ func freed(w *W) {
 	}
 }
 
-// TestForeign takes for a failure what another manager's write leads to as well, if none is made.
+// late notes in its object that another manager has written it while b was wanted.
+func late(c client.Client) reconcile.Func {
+	seen := 0
+	work := clean(c)
+	return func(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+		m := &corev1.ConfigMap{}
+		if err := c.Get(ctx, req.NamespacedName, m); err != nil {
+			return ctrl.Result{}, client.IgnoreNotFound(err)
+		}
+		more := len(m.Annotations) > seen
+		seen = len(m.Annotations)
+		if more && m.Data["made"] == "b" && m.Data["late"] == "" {
+			m.Data["late"] = "yes"
+			return ctrl.Result{}, c.Update(ctx, m)
+		}
+		return work(ctx, req)
+	}
+}
+
+// TestForeign takes for no failure what another manager's write leads to alone, whenever it comes,
+// and takes for one what another fault leads to.
 func TestForeign(t *testing.T) {
-	s := begin(t, &World{Start: manage(namesake), Steps: again})
+	s := begin(t, &World{Start: manage(late), Steps: steps})
+	if r := s.shrunk("order 0; foreign configmaps at 4"); r != nil {
+		t.Error(s.text(r))
+	}
+	s = begin(t, &World{Start: manage(namesake), Steps: again})
 	t.Setenv("GODEBUG", debugs)
 	quiet()
 	k := &worker{t: t, world: s.world}
@@ -309,6 +334,26 @@ func TestStale(t *testing.T) {
 			}
 		})
 	}
+	t.Run("who asks for the newest state", func(t *testing.T) {
+		s := begin(t, &World{Kubernetes: "1.31", Histories: 20, Start: func(ctx context.Context, c *rest.Config) error {
+			secrets := kubernetes.NewForConfigOrDie(c).CoreV1().Secrets("default")
+			for ctx.Err() == nil {
+				if all, err := secrets.List(ctx, metav1.ListOptions{}); err == nil && len(all.Items) > 0 {
+					break
+				}
+				made := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "one"}}
+				_, _ = secrets.Create(ctx, made, metav1.CreateOptions{})
+			}
+			<-ctx.Done()
+			return nil
+		}})
+		if r := s.find(); r != nil {
+			t.Error(s.text(r))
+		}
+		if n := s.result.Faults[stale]; n > 0 || s.result.Histories != 20 {
+			t.Errorf("it has read an older state %d times in %d histories", n, s.result.Histories)
+		}
+	})
 }
 
 // TestLeader lets programs lose their leadership, with a lease and without.

@@ -193,7 +193,12 @@ func (h *history) step() bool {
 			return true
 		}
 	}
-	return false
+	if h.plan.sweep != settled {
+		return false
+	}
+	before := h.changes
+	h.watchFaults() // all actors are idle now, until time passes
+	return h.changes > before
 }
 
 // choose returns the number of an option; -1: time passes.
