@@ -155,6 +155,7 @@ func (k *kind) warn(a lwtest.Admission) {
 			a.Warn("child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them " +
 				"or set propagationPolicy=Orphan to suppress this warning")
 		}
+	//lint:ignore SA1019 it is warned of
 	case *corev1.Endpoints:
 		a.Warn("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
 	}

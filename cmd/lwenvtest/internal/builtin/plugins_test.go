@@ -114,7 +114,8 @@ func TestPlugins(t *testing.T) {
 	if job, err = jobs.Get(ctx, "a", metav1.GetOptions{}); err != nil || cmp.Diff([]string{metav1.FinalizerOrphanDependents}, job.Finalizers) != "" {
 		t.Errorf("a deleted Job: %v %v", err, job.Finalizers)
 	}
-	_, err = c.CoreV1().Endpoints("n").Create(ctx, &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, create) //nolint:staticcheck // SA1019 it is deprecated
+	//lint:ignore SA1019 it is warned of
+	_, err = c.CoreV1().Endpoints("n").Create(ctx, &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, create)
 	must(err)
 	want := []string{
 		"child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set " +
