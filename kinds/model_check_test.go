@@ -200,6 +200,7 @@ func (h *history) rest(long bool) {
 	}
 	if h.lagging {
 		h.lagging, h.excused = false, true
+		h.setSlow(false)
 		h.server.Cut()
 	}
 	time.Sleep(70 * time.Second)

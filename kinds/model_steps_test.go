@@ -234,9 +234,14 @@ func (h *history) troubles(r *rapid.T) {
 // lag has the catalog hear of each change late, until its watch ends.
 func (h *history) lag(r *rapid.T) {
 	h.calm, h.excused, h.lagging = false, true, true
-	h.server.Inject(lwtest.Fault{Verb: lwtest.Watch, Plural: "customresourcedefinitions",
-		Effect: lwtest.Slow(200 * time.Millisecond)})
+	h.setSlow(true)
 	h.server.Cut()
+}
+
+func (h *history) setSlow(slow bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.slow = slow
 }
 
 func (h *history) right(r *rapid.T) {

@@ -74,6 +74,7 @@ type history struct {
 	live    map[types.UID]bool      // the objects that the server has
 	born    map[types.UID]types.UID // of each object, its definition
 	service string                  // the Service of the APIService, or ""
+	slow    bool                    // the catalog's next watch is slow
 	trouble int                     // the status of requests for objects until then
 	until   time.Time
 	up      bool // there was a Service
@@ -183,6 +184,14 @@ func (h *history) faults() {
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			return h.taken && (r.Plural == "customresourcedefinitions" || r.Plural == "apiservices")
+		}})
+	h.server.Inject(lwtest.Fault{Verb: lwtest.Watch, Plural: "customresourcedefinitions", Times: -1,
+		Effect: lwtest.Slow(200 * time.Millisecond), Match: func(lwtest.Request) bool {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			slow := h.slow
+			h.slow = false
+			return slow
 		}})
 }
 
