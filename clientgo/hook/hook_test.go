@@ -185,7 +185,8 @@ func TestStart(t *testing.T) {
 			rig.Sleep(3 * time.Second)
 			if test {
 				rig.Same(t, "", filepath.Base(os.Args[0])+"\tinformer\tpods\ta test\n", report())
-			} else if page := report(); !strings.Contains(page, "\nversions: kept\n") || !strings.Contains(page, " | 1.51 s |\n") {
+			} else if page := report(); !strings.Contains(page, "\nversions: kept\n") ||
+				!strings.Contains(page, " | 1.51 s |\n") {
 				t.Error(page)
 			}
 			cancel()

@@ -152,8 +152,8 @@ func (k *kind) warn(a lwtest.Admission) {
 		options, ok := a.Options.(*metav1.DeleteOptions)
 		//lint:ignore SA1019 older clients send it
 		if ok && k.resource.Plural == "jobs" && options.PropagationPolicy == nil && options.OrphanDependents == nil {
-			a.Warn("child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them " +
-				"or set propagationPolicy=Orphan to suppress this warning")
+			a.Warn("child pods are preserved by default when jobs are deleted; set propagationPolicy=Background " +
+				"to remove them or set propagationPolicy=Orphan to suppress this warning")
 		}
 	//lint:ignore SA1019 it is warned of
 	case *corev1.Endpoints:

@@ -237,7 +237,7 @@ func TestTable(t *testing.T) {
 		obj      runtime.Object
 		want     []any
 	}{
-		{lwtest.Resource{Group: "apps", Plural: "deployments"}, &appsv1.Deployment{Status: appsv1.DeploymentStatus{Replicas: 2, ReadyReplicas: 1}},
+		{lwtest.Resource{Group: "apps", Plural: "deployments"}, &appsv1.Deployment{},
 			[]any{"Name", "Ready", "Up-to-date", "Available", "Age", "Containers", "Images", "Selector"}},
 		{lwtest.Resource{Plural: "configmaps"}, &corev1.ConfigMap{}, []any{"Name", "Data", "Age"}},
 		{lwtest.Resource{Group: "rbac.authorization.k8s.io", Plural: "roles"}, &rbacv1.Role{}, []any{"Name", "Created At"}},
