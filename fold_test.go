@@ -64,7 +64,7 @@ func TestNetChange(t *testing.T) {
 		{"what came between is not told", deltas{gone(b1, "5"), add(newBall("b", 9, 6)), gone(newBall("b", 9, 6), "7")},
 			deltas{gone(b1, "7")}},
 		{"back to the same object is nothing", deltas{update(a1, a2), update(a2, a1)}, nil},
-		{"a resync is nothing", deltas{with(update(a1, a1), func(d *Delta[*ball]) { d.Cause = causeResync })}, nil},
+		{"a resync is nothing", deltas{with(update(a1, a1), func(d *Delta[*ball]) { d.Cause = CauseResync })}, nil},
 		{"a second life is not initial", deltas{initial(a1), gone(a1, "2"), add(a3)}, deltas{add(a3)}},
 		{"in the order of the latest change", deltas{update(a1, a2), add(b1), update(a2, a3)},
 			deltas{add(b1), update(a1, a3)}},

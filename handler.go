@@ -25,6 +25,9 @@ type Handler[T Identified] struct {
 	Add    func(obj T)
 	Update func(old, new T)
 	Delete func(last T)
+	// Change is called instead of Add, Update and Delete, which are nil then. It also gets the
+	// cause of the change and the resource version after it.
+	Change func(d Delta[T])
 	// Synced is called once, after Add was called for all objects of the first list, or for those
 	// that the store had when a late handler was added.
 	Synced func()
@@ -210,7 +213,7 @@ func (r *handlerRunner[T]) callInitial() bool {
 	r.number.Store(goroutineNumber())
 	snap := r.sub.snapshot
 	r.sub.snapshot = nil // only needed until the initial Adds are made
-	d := Delta[T]{Type: Added, Cause: CauseInitial, Initial: true}
+	d := Delta[T]{Type: Added, Cause: CauseInitial, Initial: true, ResourceVersion: snap.ResourceVersion()}
 	for d.New = range snap.All() {
 		if !r.call(&d) {
 			return false
@@ -239,7 +242,7 @@ func (r *handlerRunner[T]) resync() bool {
 	if err != nil {
 		return true // the next poll returns the error too, and ends run
 	}
-	d := Delta[T]{Type: Updated, Cause: causeResync}
+	d := Delta[T]{Type: Updated, Cause: CauseResync, ResourceVersion: at.snapshot.ResourceVersion()}
 	for obj := range at.snapshot.All() {
 		// Skip an object that has changed since the cut: the handler gets its change from the log.
 		// Looking at the store costs time, and is needed only if the log has grown since.
@@ -269,8 +272,8 @@ func (r *handlerRunner[T]) call(d *Delta[T]) (more bool) {
 	return r.recovering(d.Key(), func() bool { return r.dispatch(d) })
 }
 
-// dispatch applies Filter to d and calls Add, Update or Delete. It returns false if the handler was
-// removed.
+// dispatch applies Filter to d and calls Change, Add, Update or Delete. It returns false if the
+// handler was removed.
 func (r *handlerRunner[T]) dispatch(d *Delta[T]) (more bool) {
 	if r.removed() {
 		return false
@@ -298,6 +301,9 @@ func (r *handlerRunner[T]) dispatch(d *Delta[T]) (more bool) {
 		r.explain(typ, d)
 	}
 	switch {
+	case r.h.Change != nil:
+		r.counter.call(typ)
+		r.h.Change(d.as(typ))
 	case typ == Added && r.h.Add != nil:
 		r.counter.call(typ)
 		r.h.Add(d.New)
@@ -390,8 +396,12 @@ func (r *handlerRunner[T]) status() HandlerStatus {
 // validate sets the default of Name, and a Resync that is too short to the least one. It panics on
 // a Handler without a function, and on a negative Resync.
 func (h *Handler[T]) validate(logger *slog.Logger) {
-	if h.Add == nil && h.Update == nil && h.Delete == nil && h.Synced == nil {
+	each := h.Add != nil || h.Update != nil || h.Delete != nil
+	switch {
+	case !each && h.Change == nil && h.Synced == nil:
 		panic("lw: AddHandler: a Handler without a function")
+	case each && h.Change != nil:
+		panic("lw: AddHandler: a Handler with Change, and with Add, Update or Delete")
 	}
 	if h.Resync < 0 {
 		panic(fmt.Sprintf("lw: AddHandler: negative Resync %v", h.Resync))

@@ -191,7 +191,7 @@ const (
 	CauseInitial Cause = iota + 1 // the first list, or the snapshot that a late handler starts with
 	CauseWatch                    // an event of a watch
 	CauseRelist                   // the comparison of a later list with what was known
-	causeResync                   // nothing changed: it was time for the Resync of a handler
+	CauseResync                   // nothing changed: it was time for the Resync of a handler
 	CauseDerived                  // a step of a [Graph]
 	CauseTold                     // [Informer.Tell] or [Informer.TellDeleted]
 	CauseWanted                   // the object is wanted, or nobody wants it any more; see [Wanted]
@@ -205,7 +205,7 @@ func (c Cause) String() string {
 		return "watch"
 	case CauseRelist:
 		return "relist"
-	case causeResync:
+	case CauseResync:
 		return "resync"
 	case CauseDerived:
 		return "derived"
@@ -220,8 +220,8 @@ func (c Cause) String() string {
 // defaultLimit is how many deltas a consumer may be behind before its backlog is folded.
 const defaultLimit = 1024
 
-// A Delta is one change of one object, as [Informer.Events] yields it and a [Cursor] returns it.
-// Its objects are shared.
+// A Delta is one change of one object, as [Informer.Events] yields it, a [Cursor] returns it and
+// [Handler.Change] gets it. Its objects are shared.
 type Delta[T Identified] struct {
 	Type            EventType
 	Cause           Cause  // if changes were folded, that of the last one which is not CauseTold, if any
@@ -241,6 +241,18 @@ func (d Delta[T]) Object() T {
 
 // Key returns the key of the object.
 func (d Delta[T]) Key() Key { return KeyOf(d.Object()) }
+
+// as returns d as a change of that type, which a Filter has made of it.
+func (d Delta[T]) as(typ EventType) Delta[T] {
+	var zero T
+	switch d.Type = typ; typ {
+	case Added:
+		d.Old = zero
+	case Deleted:
+		d.New = zero
+	}
+	return d
+}
 
 // emit calls yield with the deltas that lead from d.Old to d.New, and sets their types. There is
 // none if both are one object. There are two if the UID differs, because the object was deleted and

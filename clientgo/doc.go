@@ -28,7 +28,7 @@
 //   - An object that was deleted and created again under the same name is an OnDelete and then an
 //     OnAdd, not an OnUpdate.
 //   - OnDelete never gets a cache.DeletedFinalStateUnknown. It gets the object of the call before,
-//     not the one of the DELETED event. No call starts after RemoveEventHandler has returned.
+//     with the version of its deletion. No call starts after RemoveEventHandler has returned.
 //   - A relist calls OnUpdate only for objects that have changed. A program that counts on the
 //     others sets a resync period.
 //   - A handler that is more than 1024 changes behind gets the net change of each object.

@@ -2,11 +2,15 @@ package clientgo
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
-	"runtime"
+	goruntime "runtime"
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -25,49 +29,67 @@ type eventHandler[T lw.Object] struct {
 	logger klog.Logger
 	reg    *registration
 	stop   <-chan struct{} // closed when the informer stops
-	synced bool            // the Adds of the first list are done
 	failed bool            // the last call has panicked
 }
 
 func (h *eventHandler[T]) handler(name string, resync time.Duration) lw.Handler[T] {
-	return lw.Handler[T]{
-		Add: h.add, Update: h.update, Delete: h.delete,
-		Synced: func() { h.synced = true },
-		Name:   name, Resync: resync,
-	}
+	return lw.Handler[T]{Change: h.change, Name: name, Resync: resync}
 }
 
-// The three functions below defer HandleCrashWithLogger themselves, because its log message names
-// the line that panicked by counting the frames between.
-
-func (h *eventHandler[T]) add(obj T) {
+// change defers HandleCrashWithLogger itself, because its log message names the line that panicked
+// by counting the frames between.
+func (h *eventHandler[T]) change(d lw.Delta[T]) {
 	if h.failed && !h.pause() {
 		return
 	}
 	h.failed = true
 	defer utilruntime.HandleCrashWithLogger(h.logger)
-	h.to.OnAdd(latest(obj), !h.synced)
+	switch d.Type {
+	case lw.Added:
+		h.to.OnAdd(latest(d.New), d.Initial)
+	case lw.Updated:
+		h.to.OnUpdate(last(d.Old), latest(d.New))
+	case lw.Deleted:
+		h.to.OnDelete(deletedAt(last(d.Old), d.ResourceVersion))
+	}
 	h.failed = false
 }
 
-func (h *eventHandler[T]) update(old, new T) {
-	if h.failed && !h.pause() {
-		return
+// deletedAt returns obj as its DELETED event has it: with the version of the deletion, which the
+// program may wait for. obj is not changed.
+func deletedAt(obj any, version string) any {
+	if m, ok := obj.(metav1.Object); ok && version != "" && version != m.GetResourceVersion() {
+		if m, ok = cloneToSetVersion(m); ok {
+			m.SetResourceVersion(version)
+			return m
+		}
 	}
-	h.failed = true
-	defer utilruntime.HandleCrashWithLogger(h.logger)
-	h.to.OnUpdate(last(old), latest(new))
-	h.failed = false
+	return obj
 }
 
-func (h *eventHandler[T]) delete(obj T) {
-	if h.failed && !h.pause() {
-		return
+// cloneToSetVersion returns a copy of obj whose version can be set. Where it knows where the
+// version is, it copies nothing but what holds it: many objects may go at once.
+func cloneToSetVersion(obj metav1.Object) (clone metav1.Object, ok bool) {
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		content := maps.Clone(u.Object)
+		if metadata, ok := content["metadata"].(map[string]any); ok {
+			content["metadata"] = maps.Clone(metadata)
+		}
+		return &unstructured.Unstructured{Object: content}, true
 	}
-	h.failed = true
-	defer utilruntime.HandleCrashWithLogger(h.logger)
-	h.to.OnDelete(last(obj))
-	h.failed = false
+	if v := reflect.ValueOf(obj); v.Kind() == reflect.Pointer && v.Type().Elem().Kind() == reflect.Struct {
+		meta, ok := v.Type().Elem().FieldByName("ObjectMeta")
+		if ok && meta.Type == reflect.TypeFor[metav1.ObjectMeta]() && len(meta.Index) == 1 {
+			to := reflect.New(v.Type().Elem())
+			to.Elem().Set(v.Elem())
+			return to.Interface().(metav1.Object), true
+		}
+	}
+	if o, ok := obj.(runtime.Object); ok {
+		clone, ok = o.DeepCopyObject().(metav1.Object)
+		return clone, ok
+	}
+	return nil, false
 }
 
 // pause waits after a panic. It returns false if the handler was removed or the informer
@@ -140,7 +162,7 @@ func handlerName(handler cache.ResourceEventHandler) string {
 	}
 	for _, f := range funcs {
 		if !isNil(f) {
-			if fn := runtime.FuncForPC(reflect.ValueOf(f).Pointer()); fn != nil {
+			if fn := goruntime.FuncForPC(reflect.ValueOf(f).Pointer()); fn != nil {
 				return fn.Name()
 			}
 		}

@@ -67,6 +67,34 @@ func TestHandlerCalls(t *testing.T) {
 	})
 }
 
+// A deletion has a version of its own, which a program that has deleted the object may wait for. What
+// the handler was called with before is not changed by it.
+func TestVersionOfDeletion(t *testing.T) {
+	overAll(t, func(t *testing.T, impl implementation, server *podMemory) {
+		server.create(t, labelled("a"), labelled("b"))
+		inf := impl.new(server, cache.SharedIndexInformerOptions{})
+		var got []string
+		var added *corev1.Pod
+		mustAdd(t, inf, cache.ResourceEventHandlerFuncs{
+			AddFunc: func(obj any) {
+				if p := obj.(*corev1.Pod); p.Name == "b" {
+					added = p
+				}
+			},
+			DeleteFunc: func(obj any) { got = append(got, obj.(*corev1.Pod).Name+" "+obj.(*corev1.Pod).ResourceVersion) },
+		})
+		runInformer(t, inf)
+		synctest.Wait()
+		before := added.ResourceVersion
+		for _, name := range []string{"b", "a"} {
+			server.delete(t, name)
+			synctest.Wait()
+		}
+		rig.Same(t, "deletions", []string{"b 4", "a 5"}, got)
+		rig.Same(t, "the version that was added", before, added.ResourceVersion)
+	})
+}
+
 // A handler is removed once and for all: by its handle, from within, twice. A handle of another
 // informer removes nothing.
 func TestRemoveEventHandler(t *testing.T) {

@@ -485,3 +485,37 @@ func TestNoGate(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// A metaByPointer has its metadata elsewhere, so a copy of the struct shares them.
+type metaByPointer struct {
+	metav1.TypeMeta
+	*metav1.ObjectMeta
+}
+
+func (m *metaByPointer) DeepCopyObject() runtime.Object {
+	return &metaByPointer{m.TypeMeta, m.ObjectMeta.DeepCopy()}
+}
+
+// An object whose metadata cannot be copied stays as it is.
+type metaOnly struct{ *metav1.ObjectMeta }
+
+func TestDeletedAt(t *testing.T) {
+	meta := func() metav1.ObjectMeta { return metav1.ObjectMeta{Name: "a", ResourceVersion: "1"} }
+	own, lost := meta(), meta()
+	for name, tt := range map[string]struct {
+		obj           metav1.Object
+		version, want string
+	}{
+		"typed":                 {&corev1.Pod{ObjectMeta: meta()}, "2", "2"},
+		"metadata":              {&metav1.PartialObjectMetadata{ObjectMeta: meta()}, "2", "2"},
+		"unstructured":          {&unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"resourceVersion": "1"}}}, "2", "2"},
+		"metadata by a pointer": {&metaByPointer{ObjectMeta: &own}, "2", "2"},
+		"nothing to copy":       {&metaOnly{&lost}, "2", "1"},
+		"no version":            {&corev1.Pod{ObjectMeta: meta()}, "", "1"},
+	} {
+		got := deletedAt(tt.obj, tt.version).(metav1.Object)
+		if got.GetResourceVersion() != tt.want || tt.obj.GetResourceVersion() != "1" {
+			t.Errorf("%s: version %s, want %s; that of the object is %s", name, got.GetResourceVersion(), tt.want, tt.obj.GetResourceVersion())
+		}
+	}
+}

@@ -73,7 +73,7 @@ func TestWrites(t *testing.T) {
 			{"DELETE", "/a", `{"preconditions":{"uid":"v"}}`, "409 Conflict"},
 			{"DELETE", "/a", `{"preconditions":{"resourceVersion":"x"}}`, "409 Conflict"},
 			{"DELETE", "/a", `[`, "400 BadRequest"},
-			{"DELETE", "/a", `{"preconditions":{"resourceVersion":"5","uid":"u"}}`, "200 Success u"},
+			{"DELETE", "/a", `{"preconditions":{"resourceVersion":"5","uid":"u"}}`, "200 a@6 gen=2"},
 			{"GET", "/a", "", "404 NotFound"},
 		} {
 			rig.Same(b, c.method+" "+c.path+" "+c.body, c.want, b.send(c.method, c.path, c.body, "Content-Type",

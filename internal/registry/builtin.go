@@ -38,16 +38,13 @@ var createdByUpdates = sets.New(strings.Fields(`endpoints events limitranges ser
 
 // answeredWhole are the built-in resources of which a DELETE is answered with the object that is gone.
 // Others are answered with a Status.
-var answeredWhole = sets.New(strings.Fields(`namespaces persistentvolumeclaims persistentvolumes podtemplates resourcequotas serviceaccounts
+var answeredWhole = sets.New(strings.Fields(`namespaces persistentvolumeclaims persistentvolumes pods podtemplates resourcequotas serviceaccounts
 	services deviceclasses.resource.k8s.io devicetaintrules.resource.k8s.io resourceclaims.resource.k8s.io resourceclaimtemplates.resource.k8s.io
 	resourcepoolstatusrequests.resource.k8s.io resourceslices.resource.k8s.io csidrivers.storage.k8s.io csinodes.storage.k8s.io
 	storageclasses.storage.k8s.io volumeattachments.storage.k8s.io volumeattributesclasses.storage.k8s.io`)...)
 
-// AnswersWhole reports whether a DELETE is answered with the object that is gone. Of Pods, those with
-// a Grace are.
-func (k *Kind) AnswersWhole() bool {
-	return k.Grace != nil || answeredWhole.Has(k.GroupResource().String())
-}
+// AnswersWhole reports whether a DELETE is answered with the object that is gone.
+func (k *Kind) AnswersWhole() bool { return answeredWhole.Has(k.GroupResource().String()) }
 
 // orphans reports whether a DELETE that does not say what becomes of the dependents leaves them as
 // orphans. These two kinds are older than the garbage collector.

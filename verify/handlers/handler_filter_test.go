@@ -40,10 +40,11 @@ func TestFilterMatrix(t *testing.T) {
 					sizes = sizes[1:]
 				}
 				inf := rig.Run(t, m, nil)
-				got := &rig.Calls{}
-				h := got.Handler()
-				h.Filter, h.Synced = odd, nil
+				got, changes := &rig.Calls{}, &rig.Calls{}
+				h, one := got.Handler(), changes.OfChanges()
+				h.Filter, h.Synced, one.Filter = odd, nil, odd
 				inf.AddHandler(h)
+				inf.AddHandler(one)
 				synctest.Wait()
 				for _, size := range sizes {
 					if _, err := m.Get(t.Context(), rig.Key("a")); size == 0 {
@@ -56,6 +57,7 @@ func TestFilterMatrix(t *testing.T) {
 					synctest.Wait()
 				}
 				got.MustBe(t, tc.want...)
+				changes.MustBe(t, tc.want...)
 			})
 		}
 	}

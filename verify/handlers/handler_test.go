@@ -31,12 +31,35 @@ func TestHandlerWithoutSomeFunctions(t *testing.T) {
 	})
 }
 
+// Change is called with what the other functions leave out: why, and up to which version.
+func TestHandlerOfChanges(t *testing.T) {
+	inMemory(t, "a1", nil, func(t *testing.T, m memory, inf informer) {
+		var got []string
+		h := lw.Handler[*rig.Widget]{Resync: time.Minute, Synced: func() { got = append(got, "synced") }}
+		h.Change = func(d lw.Delta[*rig.Widget]) {
+			got = append(got, fmt.Sprintf("%v %s %v %t %s", d.Type, d.Object().Name, d.Cause, d.Initial, d.ResourceVersion))
+		}
+		inf.AddHandler(h)
+		synctest.Wait()
+		rig.Create(t, m, "b", 1)
+		rig.Update(t, m, "b", 2)
+		rig.Remove(t, m, "a")
+		rig.Sleep(time.Minute + time.Second)
+		rig.Same(t, "changes", []string{
+			"added a initial true 2", "synced",
+			"added b watch false 3", "updated b watch false 4", "deleted a watch false 5",
+			"updated b resync false 5",
+		}, got)
+	})
+}
+
 func TestHandlerWithoutFunctions(t *testing.T) {
 	inf := lw.NewInformer(lw.NewMemory[*rig.Widget](), nil)
 	for _, h := range []lw.Handler[*rig.Widget]{
 		{},
 		{Filter: func(*rig.Widget) bool { return true }},
 		{Add: func(*rig.Widget) {}, Resync: -1},
+		{Change: func(lw.Delta[*rig.Widget]) {}, Delete: func(*rig.Widget) {}},
 	} {
 		rig.MustPanic(t, "lw: AddHandler: ", func() { inf.AddHandler(h) })
 	}

@@ -4,6 +4,8 @@ package main
 var doorBugs = []bug{
 	{"the simulated server knows all versions", "TestRestart|TestTakeOver", "./bench/internal/simulate", []edit{
 		{"bench/internal/simulate transport.RoundTrip", `from < s.oldest`, `from < s.oldest && false`}}},
+	{"a deletion has the version of the call before", "TestVersionOfDeletion", "./clientgo", []edit{
+		{"clientgo deletedAt", `version != ""`, `version == "none"`}}},
 	{"a factory follows what nobody wants", "TestUseAll$", "./clientgo", []edit{
 		{"clientgo lazyInformer.RunWithContext", `select { case <-l.wanted: case <-ctx.Done(): }`, `select { default: case <-ctx.Done(): }`}}},
 	{"tellwrites: a question about one object is taken for what the informer selects", "TestTellWritesDuringOtherRequests", "./clientgo", []edit{

@@ -92,6 +92,14 @@ func (c *Calls) Handler() lw.Handler[*Widget] {
 	}
 }
 
+// OfChanges returns a handler whose one function records all changes as those of Handler do.
+func (c *Calls) OfChanges() lw.Handler[*Widget] {
+	return lw.Handler[*Widget]{Change: func(d lw.Delta[*Widget]) {
+		what := map[lw.EventType]string{lw.Added: "add", lw.Updated: "update", lw.Deleted: "delete"}[d.Type]
+		c.Note(what, slices.DeleteFunc([]*Widget{d.Old, d.New}, func(w *Widget) bool { return w == nil })...)
+	}}
+}
+
 func (c *Calls) Note(what string, objs ...*Widget) {
 	for _, w := range objs {
 		what += fmt.Sprintf(" %s%d", w.Name, w.Size)
