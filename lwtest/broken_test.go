@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/verify/rig"
 	"github.com/go-lw/lw/lwtest"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -494,6 +496,77 @@ func TestOneFailure(t *testing.T) {
 			t.Errorf("want that a write has failed, and nothing else:\n%s", out)
 		}
 	})
+}
+
+// The report of a failure has the steps of its history, in their order and with their outcomes.
+func TestReport(t *testing.T) {
+	of := func(s lwtest.Subject[*Widget]) lwtest.Subject[*Widget] { return s }
+	for name, tc := range map[string]struct {
+		subject func(lwtest.Subject[*Widget]) lwtest.Subject[*Widget]
+		steps   []string // regular expressions of lines
+	}{
+		"a source": {of, []string{
+			`start with 1 objects at \d+`, `create lwtest-a/two: it is at \d+`, `update lwtest-\w/\w+: it is at \d+`,
+			`delete lwtest-\w/\w+`, `transact \d objects and [1-4] deletions: at \d+`, `compact up to \d+`, `disconnect`,
+			`bookmark`, `list: \d objects at \d+`, `list at 0: \d objects at \d+`, `list at \d+ Exact: \d objects at \d+`,
+			`list at \d+ NotOlderThan: \d objects at \d+`, `list at [1-9]\d*: \d objects at \d+`,
+			`list of even=yes: \d objects at \d+`, `list of metadata.namespace=lwtest-a: \d objects at \d+`,
+			`list of 2: page 1 of [0-2] objects at \d+`, `list of 1, continued: page 2 of 1 objects at \d+`,
+			`list of 1, continued of even=yes: page \d of 1 objects at \d+`, `page \d at "\d+" has expired`,
+			`List at "\d+" has expired`, `open watch 1 \(watch at \d+\)`, `open watch \d+ \(watch at \d+ of even=yes\)`,
+			`open watch \d+ \(stream NotOlderThan\)`, `open watch \d+ \(stream at \d+ NotOlderThan.*\)`,
+			`cancel watch \d+ \(.*\)`, `watch \d+ \(.*\) has ended: .*`, `watch \d+ \(.*\) at "\d+" has expired`,
+			`List until yield has enough: lwtest: yield has seen enough`, `List until yield has enough: context canceled`,
+			`Watch until yield has enough: lwtest: yield has seen enough`, `Watch until yield has enough: context canceled`,
+			`StillHas of .*, version \d+, UID ".+", at \d+: (true|false)`, `StillHas at "\d+" has expired`, `the end`,
+		}},
+		"what is followed": {func(s lwtest.Subject[*Widget]) lwtest.Subject[*Widget] {
+			s.Follows = true
+			return s
+		}, []string{
+			`start with 1 objects`, `create lwtest-a/two`, `update lwtest-\w/\w+`, `delete lwtest-\w/\w+`,
+			`transact [1-4] objects`, `disconnect`, `compact`, `the informer has caught up`,
+		}},
+	} {
+		rig.Subtest(t, name, func(t *testing.T) {
+			missing := tc.steps
+			for run := 0; run < 200 && len(missing) > 0; run++ {
+				tb, failed := &fakeTB{TB: t}, false
+				tb.run(func() {
+					lwtest.Source(tb, func() lwtest.Subject[*Widget] {
+						s, n := tc.subject(subject(itself)), 0
+						write := func(write func(*Widget) (*Widget, error)) func(w *Widget) (*Widget, error) {
+							return func(w *Widget) (*Widget, error) {
+								if n++; n > run%20+5 && !failed {
+									failed = true // once, so that nothing is shrunk
+									return nil, errors.New("no room")
+								}
+								return write(w)
+							}
+						}
+						s.Create, s.Update = write(s.Create), write(s.Update)
+						return s
+					})
+				})
+				_, steps, _ := strings.Cut(tb.out.String(), "The history:\n")
+				missing = slices.DeleteFunc(slices.Clone(missing), func(step string) bool {
+					return regexp.MustCompile(`(?m)^ *\d+\. ` + step + `$`).MatchString(steps)
+				})
+				for _, cancelled := range regexp.MustCompile(`cancel (watch \d+) `).FindAllStringSubmatch(steps, -1) {
+					_, after, _ := strings.Cut(steps, cancelled[0])
+					if strings.Contains(after, cancelled[1]+" ") {
+						t.Errorf("%s goes on:\n%s", cancelled[1], steps)
+					}
+				}
+				if failed && !strings.Contains(steps, "   1. start with 1 objects") {
+					t.Errorf("the steps are not numbered:\n%s", tb.out.String())
+				}
+			}
+			if len(missing) > 0 {
+				t.Errorf("no report has %q", missing)
+			}
+		})
+	}
 }
 
 // A Subject whose objects have other keys than they are asked for is the test's own mistake, and is

@@ -3,13 +3,16 @@ package lwtest_test
 import (
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/internal/verify/rig"
@@ -197,6 +200,56 @@ type timeless struct {
 
 func (t *timeless) Marshal() ([]byte, error) {
 	return (&metav1.PartialObjectMetadata{ObjectMeta: t.ObjectMeta}).Marshal()
+}
+
+// A Filled has a field of each kind that a filler knows.
+type Filled struct {
+	Text     string             `json:"text" protobuf:"bytes,2"`
+	Yes      bool               `json:"yes" protobuf:"varint,3"`
+	Small    int32              `json:"small" protobuf:"varint,4"`
+	Long     int64              `json:"long" protobuf:"varint,5"`
+	Share    float64            `json:"share" protobuf:"fixed64,6"`
+	Pointer  *string            `json:"pointer" protobuf:"bytes,7"`
+	Bytes    []byte             `json:"bytes" protobuf:"bytes,8"`
+	Texts    []string           `json:"texts" protobuf:"bytes,9"`
+	Map      map[string]string  `json:"map" protobuf:"bytes,10"`
+	At       metav1.Time        `json:"at" protobuf:"bytes,11"`
+	Micro    metav1.MicroTime   `json:"micro" protobuf:"bytes,12"`
+	Lasts    metav1.Duration    `json:"lasts" protobuf:"bytes,13"`
+	Quantity resource.Quantity  `json:"quantity" protobuf:"bytes,14"`
+	Port     intstr.IntOrString `json:"port" protobuf:"bytes,15"`
+	Part     struct {
+		Deep string `json:"deep" protobuf:"bytes,1"`
+	} `json:"part" protobuf:"bytes,16"`
+}
+
+// A silent has all of that, and writes nothing.
+type silent struct {
+	metav1.ObjectMeta `json:"metadata" protobuf:"bytes,1"`
+	Filled
+}
+
+func (*silent) Marshal() ([]byte, error) { return nil, nil }
+
+// Each field is compared with a value in it, and each that can be empty and there as well.
+func TestProjectionFills(t *testing.T) {
+	tb := &fakeTB{TB: t}
+	tb.run(func() {
+		lwtest.Projection[*struct {
+			lw.Meta `json:"metadata" protobuf:"bytes,1"`
+			Filled
+		}, *silent](tb)
+	})
+	value, empty, _ := strings.Cut(tb.out.String(), "with an empty value in every field: JSON and protobuf differ")
+	differ := func(text string) (names []string) {
+		for _, m := range regexp.MustCompile(`(?m)^-\W+(\w+):`).FindAllStringSubmatch(text, -1) {
+			names = append(names, m[1])
+		}
+		return names
+	}
+	rig.Same(t, "what has a value", []string{"Namespace", "Name", "UID", "ResourceVersion", "Text", "Yes", "Small", "Long",
+		"Share", "Pointer", "Bytes", "Texts", "Map", "At", "Micro", "Lasts", "Quantity", "IntVal", "Part"}, differ(value))
+	rig.Same(t, "what is empty and there", []string{"Pointer", "Texts", "Map"}, differ(empty))
 }
 
 func ExamplePrune() {

@@ -1,6 +1,7 @@
 package lwtest_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"reflect"
@@ -297,6 +298,107 @@ func TestFollows(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { lwtest.Source(t, subject) })
 	}
+}
+
+// passes runs a check in a bubble, in which it must find nothing.
+func passes(t *testing.T, check func(tb testing.TB)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		tb := &fakeTB{TB: t}
+		if tb.run(func() { check(tb) }); tb.failed {
+			t.Error(tb.out.String())
+		}
+	})
+}
+
+// A history ends when the informer shows all that was written, also if it may fall behind until
+// then.
+func TestFollowsToTheEnd(t *testing.T) {
+	passes(t, func(tb testing.TB) {
+		lwtest.Source(tb, func() lwtest.Subject[*Widget] {
+			w := &world{objs: map[lw.Key]*Widget{}}
+			sizes := func() map[lw.Key]int {
+				all := map[lw.Key]int{}
+				for _, obj := range rig.Must[[]*Widget](t)(w.list(t.Context())) {
+					all[lw.KeyOf(obj)] = obj.Size
+				}
+				return all
+			}
+			listed := sizes()
+			s := followed(w, lw.Poll(func(ctx context.Context) ([]*Widget, error) {
+				listed = sizes()
+				return w.list(ctx)
+			}, time.Second))
+			s.Close = func() { rig.Same(tb, "what was listed last, and what is there", sizes(), listed) }
+			return s
+		})
+	})
+}
+
+// A Subject without one of these is the test's own mistake.
+func TestSubjectLacks(t *testing.T) {
+	for name, remove := range map[string]func(s *lwtest.Subject[*Widget]){
+		"Source": func(s *lwtest.Subject[*Widget]) { s.Source = nil },
+		"Object": func(s *lwtest.Subject[*Widget]) { s.Object = nil },
+		"Create": func(s *lwtest.Subject[*Widget]) { s.Create = nil },
+		"Update": func(s *lwtest.Subject[*Widget]) { s.Update = nil },
+		"Delete": func(s *lwtest.Subject[*Widget]) { s.Delete = nil },
+	} {
+		tb := &fakeTB{TB: t}
+		tb.run(func() {
+			lwtest.Source(tb, func() lwtest.Subject[*Widget] {
+				s := subject(itself)
+				remove(&s)
+				return s
+			})
+		})
+		const want = "lwtest: Source: a Subject needs Source, Object, Create, Update and Delete"
+		if out := tb.out.String(); !tb.failed || !strings.Contains(out, want) {
+			t.Errorf("without %s:\n%s", name, out)
+		}
+	}
+}
+
+// A Subject that has only what is required is checked with the defaults: four keys in two
+// namespaces.
+func TestSubjectDefaults(t *testing.T) {
+	keys := map[lw.Key]bool{}
+	passes(t, func(tb testing.TB) {
+		lwtest.Source(tb, func() lwtest.Subject[*Widget] {
+			of := subject(itself)
+			return lwtest.Subject[*Widget]{Source: of.Source, Create: of.Create, Update: of.Update, Delete: of.Delete,
+				Object: func(key lw.Key, n int) *Widget {
+					keys[key] = true
+					return newWidget(key, n)
+				}}
+		})
+	})
+	rig.Same(t, "the keys", map[lw.Key]bool{
+		{Namespace: "lwtest-a", Name: "one"}: true, {Namespace: "lwtest-a", Name: "two"}: true,
+		{Namespace: "lwtest-b", Name: "one"}: true, {Namespace: "lwtest-b", Name: "three"}: true,
+	}, keys)
+	// Without a Patience a call that hangs is given five seconds.
+	synctest.Test(t, func(t *testing.T) {
+		tb, begun := &fakeTB{TB: t}, time.Now()
+		var first time.Duration
+		tb.run(func() {
+			lwtest.Source(tb, func() lwtest.Subject[*Widget] {
+				s := subject(func(src lw.Source[*Widget]) lw.Source[*Widget] {
+					return broken{Source: src, list: func(_ lw.Source[*Widget], ctx context.Context, _ metav1.ListOptions,
+						_ yieldObject) (metav1.ListMeta, error) {
+						<-ctx.Done()
+						first = cmp.Or(first, time.Since(begun))
+						return metav1.ListMeta{}, ctx.Err()
+					}}
+				})
+				return s
+			})
+		})
+		synctest.Wait()
+		if out := tb.out.String(); first != 5*time.Second || !strings.Contains(out, "List has not returned after 5s") {
+			t.Errorf("after %v:\n%s", first, out)
+		}
+	})
 }
 
 // A Memory is a Writable like any other.

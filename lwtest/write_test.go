@@ -425,3 +425,52 @@ func TestAdmission(t *testing.T) {
 		rig.Must[*Job](t)(own.Update(b))
 	})
 }
+
+// A Resource may have rules of its own for names, and for the beginnings of those that the server
+// makes.
+func TestValidateName(t *testing.T) {
+	r := jobs
+	r.ValidateName = func(name string, prefix bool) []string {
+		if strings.HasPrefix(name, "Big") {
+			return nil
+		}
+		return []string{fmt.Sprintf("no big name, prefix %t", prefix)}
+	}
+	s := lwtest.NewServer(t, r)
+	for metadata, says := range map[string]string{
+		`"name":"Big"`: "", `"name":"small"`: "no big name, prefix false",
+		`"generateName":"Big-"`: "", `"generateName":"small-"`: "no big name, prefix true",
+	} {
+		code, body := sendWrite(s, "POST", "jobs", "application/json",
+			`{"apiVersion":"example.com/v1","kind":"Job","metadata":{`+metadata+`}}`)
+		if want := map[bool]int{true: 201, false: 422}[says == ""]; code != want || !strings.Contains(body, says) {
+			t.Errorf("%s: %d %s, want %d %q", metadata, code, body, want, says)
+		}
+	}
+}
+
+// A Resource that is none is refused when the server is made, and an object that is no T when it is
+// read.
+func TestWrongTypes(t *testing.T) {
+	rig.MustPanic(t, "a Resource needs Resource and Kind", func() { lwtest.StartServer(lwtest.Resource{Plural: "x"}) })
+	rig.MustPanic(t, "a Resource needs Resource and Kind", func() { lwtest.StartServer(lwtest.Resource{Kind: "X"}) })
+	rig.MustPanic(t, "lwtest: x: ", func() {
+		lwtest.StartServer(lwtest.Resource{Plural: "x", Kind: "X", Type: notAStruct(0)})
+	})
+	s, _ := newJobs(t)
+	code, body := sendWrite(s, "POST", "jobs", "application/json",
+		`{"apiVersion":"example.com/v1","kind":"Job","metadata":{"name":"a"},"spec":{"size":"big"}}`)
+	rig.Same(t, body, 201, code)
+	const want = "lwtest: default/a does not fit *lwtest_test.Job: "
+	if _, err := lwtest.Objects[*Job](s, "jobs").Get(key("a")); err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("Get: %v, want %q", err, want)
+	}
+	rig.MustPanic(t, want, func() {
+		for range lwtest.Objects[*Job](s, "jobs").All() {
+			t.Error("an object that is no Job")
+		}
+	})
+	for range lwtest.Objects[*metav1.PartialObjectMetadata](s, "jobs").All() {
+		return // a loop may end before All does
+	}
+}

@@ -1,10 +1,14 @@
 package delegate_test
 
 import (
+	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,7 +19,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/go-lw/lw/clientgo/delegate"
@@ -174,6 +180,179 @@ func TestAuthorizer(t *testing.T) {
 		down = nil
 		rig.OK(t, ask("ann's", "list", "shop")) // no error is remembered
 	})
+}
+
+// A refusal says who may not do what, and why if the API server does. The review has all that is
+// known of the user.
+func TestRefusals(t *testing.T) {
+	client := fake.NewClientset()
+	user := authenticationv1.UserInfo{Username: "ann", UID: "7", Groups: []string{"staff"},
+		Extra: map[string]authenticationv1.ExtraValue{"shift": {"day", "night"}}}
+	client.PrependReactor("create", "tokenreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		review := a.(clienttesting.CreateAction).GetObject().(*authenticationv1.TokenReview).DeepCopy()
+		review.Status.User, review.Status.Authenticated = user, review.Spec.Token == "ann's"
+		return true, review, nil
+	})
+	var last authorizationv1.SubjectAccessReviewSpec
+	var answer authorizationv1.SubjectAccessReviewStatus
+	client.PrependReactor("create", "subjectaccessreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		review := a.(clienttesting.CreateAction).GetObject().(*authorizationv1.SubjectAccessReview).DeepCopy()
+		last, review.Status = review.Spec, answer
+		return true, review, nil
+	})
+	for _, tt := range []struct {
+		credentials, header string
+		answer              authorizationv1.SubjectAccessReviewStatus
+		want                string
+		user                string // who is asked about; "": nobody
+	}{
+		{"Bearer ann's", "", authorizationv1.SubjectAccessReviewStatus{Allowed: true}, "", "ann"},
+		{"bearer  ann's ", "", authorizationv1.SubjectAccessReviewStatus{Reason: "no role"},
+			`pods.g "p" is forbidden: user "ann" may not get it: no role`, "ann"},
+		{"Bearer ann's", "", authorizationv1.SubjectAccessReviewStatus{},
+			`pods.g "p" is forbidden: user "ann" may not get it`, "ann"},
+		{"Bearer ann's", "", authorizationv1.SubjectAccessReviewStatus{Allowed: true, Denied: true},
+			`pods.g "p" is forbidden: user "ann" may not get it`, "ann"},
+		{"Basic ann's", "", authorizationv1.SubjectAccessReviewStatus{},
+			`pods.g "p" is forbidden: user "system:anonymous" may not get it`, "system:anonymous"},
+		{"Bearer", "", authorizationv1.SubjectAccessReviewStatus{},
+			`pods.g "p" is forbidden: user "system:anonymous" may not get it`, "system:anonymous"},
+		{"Bearer another", "", authorizationv1.SubjectAccessReviewStatus{Allowed: true}, "the token is not valid", ""},
+		{"Bearer ann's", "Impersonate-User", authorizationv1.SubjectAccessReviewStatus{Allowed: true},
+			`pods.g "p" is forbidden: impersonation is not supported`, ""},
+	} {
+		last, answer = authorizationv1.SubjectAccessReviewSpec{}, tt.answer
+		r := httptest.NewRequest(http.MethodGet, "/apis/g/v1/namespaces/n/pods/p", nil)
+		r.Header.Set("Authorization", tt.credentials)
+		if tt.header != "" {
+			r.Header.Set(tt.header, "bob")
+		}
+		err := delegate.Authorizer(client, nil)(r, serve.Attributes{Verb: "get", Group: "g", Version: "v1",
+			Resource: "pods", Namespace: "n", Name: "p"})
+		got := ""
+		if err != nil {
+			got = err.Error()
+		}
+		rig.Same(t, tt.credentials, tt.want, got)
+		rig.Same(t, tt.credentials+": the user", tt.user, last.User)
+		if last.User == "ann" {
+			rig.Same(t, "UID", "7", last.UID)
+			rig.Same(t, "extra", map[string]authorizationv1.ExtraValue{"shift": {"day", "night"}}, last.Extra)
+		}
+	}
+}
+
+// A token must be for one of the audiences, and the API server is told of these.
+func TestAudiences(t *testing.T) {
+	for _, tt := range []struct {
+		wanted, of    []string
+		authenticated bool
+		valid         bool
+	}{
+		{nil, nil, true, true}, {nil, []string{"a"}, true, true}, {nil, nil, false, false},
+		{[]string{"a", "b"}, []string{"b", "c"}, true, true}, {[]string{"a", "b"}, []string{"b"}, false, false},
+		{[]string{"a"}, []string{"c"}, true, false}, {[]string{"a"}, nil, true, false},
+	} {
+		client := fake.NewClientset()
+		var told []string
+		client.PrependReactor("create", "tokenreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
+			review := a.(clienttesting.CreateAction).GetObject().(*authenticationv1.TokenReview).DeepCopy()
+			told = review.Spec.Audiences
+			review.Status = authenticationv1.TokenReviewStatus{Authenticated: tt.authenticated, Audiences: tt.of}
+			return true, review, nil
+		})
+		client.PrependReactor("create", "subjectaccessreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, &authorizationv1.SubjectAccessReview{
+				Status: authorizationv1.SubjectAccessReviewStatus{Allowed: true}}, nil
+		})
+		r := httptest.NewRequest(http.MethodGet, "/version", nil)
+		r.Header.Set("Authorization", "Bearer a")
+		err := delegate.Authorizer(client, &delegate.Options{Audiences: tt.wanted})(r,
+			serve.Attributes{Verb: "get", Path: "/version"})
+		if err == nil != tt.valid || err != nil && !apierrors.IsUnauthorized(err) {
+			t.Errorf("%+v: %v", tt, err)
+		}
+		rig.Same(t, "what the API server is told", tt.wanted, told)
+	}
+}
+
+// slow returns a client of an API server that allows all, but so late, and a count of its requests.
+func slow(t *testing.T, late time.Duration) (client kubernetes.Interface, requests *int) {
+	requests = new(int)
+	const answer = `{"kind":"SubjectAccessReview","apiVersion":"authorization.k8s.io/v1","status":{"allowed":true}}`
+	transport := rig.RoundTrip(func(r *http.Request) (*http.Response, error) {
+		*requests++
+		select {
+		case <-time.After(late):
+		case <-r.Context().Done():
+			return nil, r.Context().Err()
+		}
+		return &http.Response{StatusCode: http.StatusCreated, Header: rig.ContentType("application/json"),
+			Body: io.NopCloser(strings.NewReader(answer)), Request: r}, nil
+	})
+	return rig.Must[*kubernetes.Clientset](t)(kubernetes.NewForConfigAndClient(
+		&rest.Config{Host: "http://server", QPS: -1}, &http.Client{Transport: transport})), requests
+}
+
+// A review takes no longer than Timeout.
+func TestTimeout(t *testing.T) {
+	for timeout, want := range map[time.Duration]time.Duration{-1: 10 * time.Second, 0: 10 * time.Second,
+		time.Minute: time.Minute} {
+		rig.Subtest(t, timeout.String(), func(t *testing.T) {
+			client, _ := slow(t, time.Hour)
+			authorize, begun := delegate.Authorizer(client, &delegate.Options{Timeout: timeout}), time.Now()
+			err := authorize(httptest.NewRequest(http.MethodGet, "/version", nil),
+				serve.Attributes{Verb: "get", Path: "/version"})
+			if !apierrors.IsServiceUnavailable(err) ||
+				!strings.HasPrefix(err.Error(), "the API server cannot be asked who may do this: ") {
+				t.Error(err)
+			}
+			rig.Same(t, "how long that took", want, time.Since(begun))
+		})
+	}
+}
+
+// Who asks the same shares a review, which goes on when the request that began it has ended. Its
+// answer counts as long as Remember says.
+func TestShares(t *testing.T) {
+	for remember, lasts := range map[time.Duration]time.Duration{-1: 10 * time.Second, 0: 10 * time.Second,
+		time.Minute: time.Minute} {
+		rig.Subtest(t, remember.String(), func(t *testing.T) {
+			client, requests := slow(t, 5*time.Second)
+			authorize := delegate.Authorizer(client, &delegate.Options{Remember: remember})
+			ask := func(ctx context.Context) error {
+				return authorize(httptest.NewRequestWithContext(ctx, http.MethodGet, "/version", nil),
+					serve.Attributes{Verb: "get", Path: "/version"})
+			}
+			gone := errors.New("gone")
+			short, cancel := context.WithTimeoutCause(t.Context(), time.Second, gone)
+			defer cancel()
+			var all sync.WaitGroup
+			all.Go(func() {
+				err := ask(short)
+				if !apierrors.IsServiceUnavailable(err) || !errors.Is(err, gone) ||
+					!strings.HasPrefix(err.Error(), "the request has ended\n") {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+			for range 2 {
+				all.Go(func() {
+					if err := ask(t.Context()); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			all.Wait()
+			rig.Same(t, "reviews of three who ask at once", 1, *requests)
+			time.Sleep(lasts - time.Second)
+			rig.OK(t, ask(t.Context()))
+			rig.Same(t, "reviews while the answer counts", 1, *requests)
+			time.Sleep(2 * time.Second)
+			rig.OK(t, ask(t.Context()))
+			rig.Same(t, "reviews after that", 2, *requests)
+		})
+	}
 }
 
 // A nil client is refused where it is given.
