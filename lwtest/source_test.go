@@ -285,6 +285,12 @@ func TestFollows(t *testing.T) {
 			w := &world{objs: map[lw.Key]*Widget{lw.KeyOf(first): first}}
 			return followed(w, lw.Poll(w.list, 200*time.Microsecond))
 		},
+		"Poll, without transactions": func() lwtest.Subject[*Widget] {
+			w := &world{objs: map[lw.Key]*Widget{}}
+			s := followed(w, lw.Poll(w.list, 200*time.Microsecond))
+			s.Transact = nil
+			return s
+		},
 		"Feed": func() lwtest.Subject[*Widget] {
 			w := &world{objs: map[lw.Key]*Widget{lw.KeyOf(first): first},
 				changes: make(chan func(*lw.Feeder[*Widget]) error, 1000)}

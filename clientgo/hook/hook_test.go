@@ -6,12 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -48,10 +52,10 @@ func TestCollectionOf(t *testing.T) {
 func TestWire(t *testing.T) {
 	bodies := map[string]string{
 		"list": "12345", "page": "678", "json": "{}\n{}\n", "proto": "\x00\x00\x00\x02ab\x00\x00\x01\x00" +
-			strings.Repeat("c", 256) + "\x00\x00\x00\x01d", "gone": "{}\n",
+			strings.Repeat("c", 256) + "\x00\x00\x00\x01d", "gone": "{}\n", "no": "{}\n", "none": "{}\n",
 	}
 	queries := map[string]string{"list": "limit=500", "page": "limit=500&continue=x", "json": "watch=true",
-		"proto": "watch=1&sendInitialEvents=true", "gone": "watch=true"}
+		"proto": "watch=1&sendInitialEvents=true", "gone": "watch=true", "no": "watch=false", "none": "watch=0"}
 	for _, cut := range []int{1, 3, 1000} {
 		var w wire
 		client := w.counted(&http.Client{Transport: rig.RoundTrip(func(r *http.Request) (*http.Response, error) {
@@ -85,7 +89,7 @@ func TestWire(t *testing.T) {
 		for _, row := range w.rows() {
 			got = append(got, row.lists.Load(), row.watches.Load(), row.events.Load(), row.bytes.Load())
 		}
-		rig.Same(t, fmt.Sprintf("read by %d: lists, watches, events, bytes", cut), []uint64{2, 3, 5, uint64(total)}, got)
+		rig.Same(t, fmt.Sprintf("read by %d: lists, watches, events, bytes", cut), []uint64{4, 3, 5, uint64(total)}, got)
 	}
 }
 
@@ -361,3 +365,197 @@ func TestLimitOf(t *testing.T) {
 		}
 	}
 }
+
+// What cannot be done of what the environment asks for is said, and the rest is done.
+func TestEnvironment(t *testing.T) {
+	for _, tt := range []struct {
+		limit, kinds, board string
+		test                bool
+		says                string // a regular expression
+		bytes               int64
+		waits               bool
+	}{
+		{"", "", "", false, `^$`, 0, false},
+		{"256MiB", "wait", "", false, `^$`, 256 << 20, true},
+		{"256MiB", "wait", "127.0.0.1:none", true, `^$`, 256 << 20, false},
+		{"much", "yes", "", false, `^lwbuild: LW_LIMIT: "much" is no number of bytes .* \(there is no limit\)\n$`, 0, false},
+		{"", "wait", "127.0.0.1:none", false, `^lwbuild: LW_BOARD: listen tcp: .*\n$`, 0, true},
+		{"", "", "127.0.0.1:0", false, `^lwbuild: LW_BOARD: (http://127.0.0.1:\d+)\n$`, 0, false},
+	} {
+		t.Run(fmt.Sprintf("%+v", tt), func(t *testing.T) {
+			for name, value := range map[string]string{"LW_LIMIT": tt.limit, "LW_KINDS": tt.kinds, "LW_BOARD": tt.board} {
+				t.Setenv(name, value)
+			}
+			rig.Swap(t, &os.Stderr, rig.Must[*os.File](t)(os.Create(filepath.Join(t.TempDir(), "errors"))))
+			s := newState("", "")
+			s.start(t.Context(), nil, "", tt.test)
+			d := s.decoder(7, nil)
+			rig.Same(t, "it is limited", tt.bytes > 0, d.Limit != nil && d.Limit.Bytes == tt.bytes)
+			rig.Same(t, "it waits", tt.waits, d.Kinds != nil)
+			rig.Same(t, "the size of a page", 7, d.Options.PageSize)
+			rig.Same(t, "the board is that of the process", true, d.Options.Board == &s.board)
+			said := rig.Must[[]byte](t)(os.ReadFile(os.Stderr.Name()))
+			m := regexp.MustCompile(tt.says).FindSubmatch(said)
+			if m == nil {
+				t.Fatalf("it says %q, want %q", said, tt.says)
+			}
+			if len(m) > 1 {
+				resp := rig.Must[*http.Response](t)(http.Get(string(m[1])))
+				rig.Same(t, "the board answers", http.StatusOK, resp.StatusCode)
+				rig.OK(t, resp.Body.Close())
+			}
+		})
+	}
+}
+
+// A report that cannot be written is said, and nothing else fails.
+func TestReportCannotBeWritten(t *testing.T) {
+	for _, test := range []bool{false, true} {
+		dir := t.TempDir()
+		rig.Swap(t, &os.Stderr, rig.Must[*os.File](t)(os.Create(filepath.Join(dir, "errors"))))
+		s := newState("", filepath.Join(dir, "none", "report"))
+		s.test = test
+		s.made(&entry{kind: "informer", of: "pods", why: "a test"})
+		if !test {
+			s.write()
+		}
+		said := string(rig.Must[[]byte](t)(os.ReadFile(os.Stderr.Name())))
+		if !strings.HasPrefix(said, "lwbuild: LW_REPORT: open ") {
+			t.Errorf("test %v: %q", test, said)
+		}
+	}
+}
+
+// The requests of a program are counted for its report, and captured unless LW=off.
+func TestClient(t *testing.T) {
+	const counts, captures, theirs = "*hook.counting", "*clientgo.capturing", "*http.Transport"
+	for _, tt := range []struct {
+		switched, file string
+		test           bool
+		want           []string
+	}{
+		{"", "report", false, []string{captures, counts, theirs}}, {"off", "report", false, []string{counts, theirs}},
+		{"", "report", true, []string{captures, theirs}}, {"off", "report", true, nil},
+		{"", "", false, []string{captures, theirs}}, {"off", "", false, nil},
+	} {
+		rig.Swap(t, &process, newState(tt.switched, tt.file))
+		process.test = tt.test
+		for _, client := range []*http.Client{nil, {}} {
+			var chain []string
+			if out := Client(client); out != client {
+				for rt := out.Transport; rt != nil; {
+					chain = append(chain, fmt.Sprintf("%T", rt))
+					wrapper, ok := rt.(interface{ WrappedRoundTripper() http.RoundTripper })
+					if !ok {
+						break
+					}
+					rt = wrapper.WrappedRoundTripper()
+				}
+			}
+			rig.Same(t, fmt.Sprintf("%+v", tt), tt.want, chain)
+		}
+	}
+}
+
+// A row says who decodes, and the list below it why that is not lw.
+func TestWhoDecodes(t *testing.T) {
+	for _, tt := range []struct {
+		decoder, phase string
+		row, why       string
+	}{
+		{"lw", "", "lw | lw | 0 | 0 | 0", ""}, {"standard", "", "lw | standard | 0 | 0 | 0", ""},
+		{"client-go", "", "lw | client-go | 0 | 0 | 0", "client-go decodes"},
+		{"client-go: a fake", "", "lw | client-go | 0 | 0 | 0", "client-go decodes: a fake"},
+		{"", "list", "lw | ? | 0 | 0 | 0", "nothing was decoded: list"},
+		{"", "", "lw | ? | 0 | 0 | 0", "nothing was decoded: idle"},
+		{"unknown", "", "lw | ? | ? | ? | ?", ""},
+	} {
+		row, why := newState("", "").row(&entry{kind: "informer", of: "pods", status: func() (lw.Status, bool) {
+			return lw.Status{Decoder: tt.decoder, Phase: tt.phase}, tt.decoder != "unknown"
+		}})
+		rig.Same(t, tt.decoder, "| pods | informer | "+tt.row+" | ? |\n", row)
+		rig.Same(t, tt.decoder, tt.why, why)
+	}
+}
+
+// Each informer, controller and reflector has its row, whose ever it is.
+func TestWholeReport(t *testing.T) {
+	rows := map[string][]string{"": {
+		`\| v1.PartialObjectMetadata \| informer \| lw \| client-go \| 1 \| 0 \| 0 \| 1.00 s \|`,
+		`\| v1.PartialObjectMetadata \| controller \| lw \| client-go \| 1 \| 0 \| 0 \| 1.00 s \|`,
+		`\| v1.PartialObjectMetadata \| reflector \| lw \| client-go \| \? \| 0 \| 0 \| 1.00 s \|`,
+		``, `Not lw's:`, ``,
+		`- informer of v1.PartialObjectMetadata: client-go decodes: .*`,
+		`- controller of v1.PartialObjectMetadata: client-go decodes: .*`,
+		`- reflector of v1.PartialObjectMetadata: client-go decodes: .*`,
+	}, "off": {
+		`\| v1.PartialObjectMetadata \| informer \| client-go \| client-go \| 1 \| \? \| \? \| 1.00 s \|`,
+		`\| v1.PartialObjectMetadata \| controller \| client-go \| client-go \| 1 \| \? \| \? \| 1.00 s \|`,
+		`\| v1.PartialObjectMetadata \| reflector \| client-go \| client-go \| \? \| \? \| \? \| \? \|`,
+		``, `Not lw's:`, ``,
+		`- informer of v1.PartialObjectMetadata: LW=off`, `- controller of v1.PartialObjectMetadata: LW=off`,
+		`- reflector of v1.PartialObjectMetadata: LW=off`,
+	}}
+	for switched, of := range rows {
+		rig.Subtest(t, "LW="+switched, func(t *testing.T) {
+			rig.Swap(t, &process, newState(switched, "report"))
+			process.raised = "kept"
+			process.wire.of("pods").lists.Add(3)
+			process.wire.of("pods").watches.Add(4)
+			process.wire.of("nodes").events.Add(5)
+			process.wire.of("nodes").bytes.Add(6)
+			lister := &cache.ListWatch{
+				ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+					return &metav1.PartialObjectMetadataList{ListMeta: metav1.ListMeta{ResourceVersion: "1"},
+						Items: []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "1"}}}}, nil
+				},
+				WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
+					return watch.NewFake(), nil
+				},
+			}
+			from := cache.ToListWatcherWithWatchListSemantics(lister, noStreams{})
+			example := &metav1.PartialObjectMetadata{}
+			ctx, cancel := context.WithCancel(t.Context())
+			inf := Informer(from, example, cache.SharedIndexInformerOptions{})
+			_, controller := Controller(cache.InformerOptions{ListerWatcher: from, ObjectType: example,
+				Handler: cache.ResourceEventHandlerFuncs{}})
+			var all sync.WaitGroup
+			all.Go(func() { inf.RunWithContext(ctx) })
+			all.Go(func() { controller.RunWithContext(ctx) })
+			all.Go(func() {
+				Reflector(ctx, from, example, cache.NewStore(cache.MetaNamespaceKeyFunc), false, cache.ReflectorOptions{}, 0, nil)
+			})
+			rig.Sleep(time.Second)
+			process.look()
+			want := strings.Join(append([]string{
+				`# Informers of \S+`, ``, `side: ` + map[string]string{"": "lw", "off": `client-go \(LW=off\)`}[switched],
+				`versions: kept`, `after: 1.0 s`, `CPU: (\d+\.\d\d) s \(user (\d+\.\d\d), system (\d+\.\d\d)\)`,
+				`live heap: \d+\.\d MB`, `peak memory: [1-9]\d*\.\d MB`, `all synced after: 1.00 s`,
+				`CPU until all had synced: (\d+\.\d\d) s`, `CPU since then: (\d+\.\d\d) s`, ``,
+				`CPU, heap and memory are those of the whole process. What is read of a resource:`, ``,
+				`\| resource \| lists \| watches \| events \| bytes \|`, `\|(---\|){5}`, `\| nodes \| 0 \| 0 \| 5 \| 6 \|`,
+				`\| pods \| 3 \| 4 \| 0 \| 0 \|`, ``,
+				`\| of \| is \| store of \| decoded by \| objects \| events \| relists \| synced after \|`, `\|(---\|){8}`,
+			}, of...), "\n")
+			page := process.page()
+			cancel()
+			all.Wait()
+			m := regexp.MustCompile("^" + want + "\n$").FindStringSubmatch(page)
+			if m == nil {
+				t.Fatalf("the report is\n%s", page)
+			}
+			var cpu [5]float64 // in all, user, system, until all had synced, since then; each is rounded
+			for i := range cpu {
+				cpu[i] = rig.Must[float64](t)(strconv.ParseFloat(m[i+1], 64))
+			}
+			if math.Abs(cpu[1]+cpu[2]-cpu[0]) > 0.016 || math.Abs(cpu[3]+cpu[4]-cpu[0]) > 0.016 {
+				t.Errorf("the CPU does not add up:\n%s", page)
+			}
+		})
+	}
+}
+
+// noStreams is a client that is a fake.
+type noStreams struct{}
+
+func (noStreams) IsWatchListSemanticsUnSupported() bool { return true }
