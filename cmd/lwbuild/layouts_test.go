@@ -290,3 +290,96 @@ func TestRow(t *testing.T) {
 		}
 	}
 }
+
+// The drawing has two bars for each measure that all reports have, as long as their medians.
+func TestChart(t *testing.T) {
+	report := func(peak string) string { return "peak memory: " + peak + " MB\nlive heap: 0.0 MB\n" }
+	got := chart([]string{report("9.0"), report("4.0"), report("1.0")},
+		[]string{report("2.0"), report("1.0"), report("3.0")})
+	want := `<svg xmlns="http://www.w3.org/2000/svg" width="640" height="248" font-family="sans-serif" font-size="12"><rect width="100%" height="100%" fill="#fff"/>
+<text x="220" y="28" text-anchor="end">peak memory, MB</text>
+<rect x="230" y="8" width="330" height="15" fill="#999"/><text x="566" y="20">4.00 client-go</text>
+<rect x="230" y="26" width="165" height="15" fill="#27c"/><text x="401" y="38">2.00 lw</text>
+<text x="220" y="76" text-anchor="end">live heap, MB</text>
+<rect x="230" y="56" width="0" height="15" fill="#999"/><text x="236" y="68">0.00 client-go</text>
+<rect x="230" y="74" width="0" height="15" fill="#27c"/><text x="236" y="86">0.00 lw</text>
+<text x="220" y="124" text-anchor="end">CPU until all have synced, s</text>
+<text x="220" y="172" text-anchor="end">CPU after that, of events, s</text>
+<text x="220" y="220" text-anchor="end">first sync of the last informer, s</text>
+</svg>
+`
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// Both sides run in turn, with the program's arguments, and their medians are compared.
+func TestCompare(t *testing.T) {
+	dir := t.TempDir()
+	var said bytes.Buffer
+	b := &builder{dir: dir, tmp: t.TempDir(), bench: time.Hour, stdout: &said, svg: filepath.Join(dir, "x.svg"),
+		args: []string{"-c", `echo "$LW $*" >> sides
+n=$(wc -l < sides)
+case $LW in off) n=$((n + 100));; esac
+printf 'peak memory: %d.0 MB\nlive heap: 7.5 MB\nCPU until all had synced: 1.0 s\n' $n > "$LW_REPORT"`, "sh", "a", "b c"}}
+	check(t, b.compare("/bin/sh", "kept x"))
+	if diff := cmp.Diff(strings.Repeat("off a b c\non a b c\n", 5), files(t, dir)["sides"]); diff != "" {
+		t.Errorf("the runs (-want +got):\n%s", diff)
+	}
+	want := `Medians of 5 runs of 1h0m0s either side, in turn; in brackets their least and most. Versions: kept x.
+
+| | client-go | lw | |
+|---|---|---|---|
+| peak memory | 105.00 MB (101.00–109.00) | 6.00 MB (2.00–10.00) | 17.5 times less |
+| live heap | 7.50 MB (7.50–7.50) | 7.50 MB (7.50–7.50) | no difference |
+| CPU until all have synced | 1.00 s (1.00–1.00) | 1.00 s (1.00–1.00) | no difference |
+| CPU after that, of events | ? | ? | not known: an informer has not synced |
+| first sync of the last informer | ? | ? | not known: an informer has not synced |
+`
+	if diff := cmp.Diff(want, said.String()); diff != "" {
+		t.Errorf("the table (-want +got):\n%s", diff)
+	}
+	if drawing := files(t, dir)["x.svg"]; strings.Count(drawing, "<rect x=") != 6 {
+		t.Errorf("the drawing is %s", drawing)
+	}
+}
+
+// A run is over when its program ends, or its time: then the program is asked for a report. What is
+// no run says why.
+func TestOnce(t *testing.T) {
+	for name, tt := range map[string]struct {
+		script string // the program
+		bench  time.Duration
+		want   string // the report
+		err    string
+	}{
+		"ends":    {`echo "$LW $PWD" > "$LW_REPORT"`, time.Hour, "on DIR\n", ""},
+		"no file": {"exit 0", time.Hour, "", "it wrote no report: open "},
+		"fails": {"echo first; echo last >&2; exit 3", time.Hour, "",
+			"the program: exit status 3; the end of what it says: first\nlast\n\nnext: name its arguments after -args, and let it reach a server"},
+		"is loud": {"printf '%2000d' 7; exit 3", time.Hour, "",
+			"what it says: " + strings.Repeat(" ", 999) + "7\nnext: "},
+		"is asked": {`trap 'echo "` + asked + `" > "$LW_REPORT"' USR1
+echo begun > "$LW_REPORT"
+while :; do sleep 0.01; done`, time.Millisecond, asked + "\n", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := must[string](t)(filepath.EvalSymlinks(t.TempDir()))
+			b := &builder{dir: dir, tmp: t.TempDir(), bench: tt.bench, args: []string{"-c", tt.script}}
+			check(t, os.WriteFile(filepath.Join(b.tmp, "report"), []byte("of the run before "+asked), 0o666))
+			got, err := b.once("/bin/sh", "on")
+			if got != strings.ReplaceAll(tt.want, "DIR", dir) || (err == nil) != (tt.err == "") ||
+				err != nil && !strings.Contains(err.Error(), tt.err) {
+				t.Errorf("%q, %v; want %q, %q", got, err, tt.want, tt.err)
+			}
+		})
+	}
+	b := &builder{tmp: t.TempDir(), bench: time.Hour}
+	if _, err := b.once(filepath.Join(b.tmp, "none"), "on"); !os.IsNotExist(err) {
+		t.Errorf("a program that is not there: %v", err)
+	}
+	err := b.compare(filepath.Join(b.tmp, "none"), "")
+	if err == nil || !strings.HasPrefix(err.Error(), "-bench: LW=off: ") {
+		t.Errorf("a program that is not there: %v", err)
+	}
+}

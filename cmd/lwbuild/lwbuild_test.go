@@ -276,6 +276,8 @@ func TestParse(t *testing.T) {
 		test                   bool
 		bench                  time.Duration
 		flags, patterns, after []string
+		list                   []string // the flags that decide which files count
+		own                    builder  // lwbuild's own flags
 	}{
 		{args: []string{"-bench=2s", "-race", "-o", "x", "./a", "./b", "-args", "c"}, bench: 2 * time.Second,
 			flags: []string{"-race", "-o=x"}, patterns: []string{"./a", "./b"}, after: []string{"c"}},
@@ -283,11 +285,18 @@ func TestParse(t *testing.T) {
 			patterns: []string{"./..."}},
 		{args: []string{"--test", "--bench", "x", ".", "--args", "-v"}, test: true, flags: []string{"-bench=x"},
 			patterns: []string{"."}, after: []string{"-v"}},
+		{args: []string{"-tags", "a,b", "-msan", "-asan=false", "-v"},
+			flags: []string{"-tags=a,b", "-msan", "-asan=false", "-v"}, list: []string{"-tags=a,b", "-msan", "-asan=false"}},
+		{args: []string{"-n", "-keep", "-svg", "x.svg", "-C=dir", "-bench", "1s", "."}, bench: time.Second,
+			patterns: []string{"."}, own: builder{dry: true, keep: true, svg: "x.svg", dir: "dir"}},
 	} {
-		want := &builder{test: tt.test, bench: tt.bench, flags: tt.flags, patterns: tt.patterns, args: tt.after}
+		want := &tt.own
+		want.test, want.bench, want.flags, want.patterns, want.args = tt.test, tt.bench, tt.flags, tt.patterns, tt.after
+		if want.listFlags = tt.list; slices.Contains(tt.flags, "-race") {
+			want.listFlags = []string{"-race"}
+		}
 		got := &builder{}
 		check(t, got.parse(tt.args))
-		got.listFlags = nil
 		if diff := cmp.Diff(fmt.Sprintf("%+v", want), fmt.Sprintf("%+v", got)); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", tt.args, diff)
 		}
@@ -338,15 +347,20 @@ func TestDecide(t *testing.T) {
 			clientGoPath: raisedTo, "k8s.io/api": raisedTo, "k8s.io/metrics": raisedTo, "k8s.io/kubernetes": raisedKubernetes,
 			controllerRuntime: raisedController,
 		}, want: "raised k8s.io/client-go v0.34.1 to v0.36.3, k8s.io/kubernetes v1.34.1 to v1.36.3, sigs.k8s.io/controller-runtime v0.22.4 to v0.24.1"},
-		{name: "not to be raised", version: "v0.34.1", of: 34, keep: true, want: "-keep forbids"},
-		{name: "fork too old", version: "v0.34.1", replace: fork, of: 34, want: "next: rebase the fork"},
+		{name: "not to be raised", version: "v0.34.1", of: 34, keep: true,
+			want: "k8s.io/client-go v0.34.1 is older than v0.36, which lw needs, and -keep forbids to raise it; next: leave out -keep, or go get k8s.io/client-go@v0.36.3"},
+		{name: "fork too old", version: "v0.34.1", replace: fork, of: 34,
+			want: "k8s.io/client-go (example.com/fork v0.1.0) is a fork of v0.34, and lw needs v0.36; next: rebase the fork, or build without the replace"},
 		{name: "oldest raised", version: "v0.33.0", of: 33, raise: map[string]string{
 			clientGoPath: raisedTo, "k8s.io/api": raisedTo, "k8s.io/metrics": raisedTo, "k8s.io/kubernetes": raisedKubernetes,
 			controllerRuntime: raisedController,
 		}, want: "raised k8s.io/client-go v0.33.0"},
-		{name: "too old", version: "v0.32.9", of: 32, want: "next: go get k8s.io/client-go@v0.36.3"},
-		{name: "unknown", version: "v1.5.2", unknown: true, want: "does not know that client-go"},
-		{name: "too new", version: "v0.38.0", of: 38, want: "next: a newer lwbuild"},
+		{name: "too old", version: "v0.32.9", of: 32,
+			want: "k8s.io/client-go v0.32.9 is older than v0.33, and programs of that age do not compile with a version that lw knows; next: go get k8s.io/client-go@v0.36.3, and mend what does not compile"},
+		{name: "unknown", version: "v1.5.2", unknown: true,
+			want: "k8s.io/client-go v1.5.2: this lwbuild does not know that client-go: it has no version like v0.37.0; next: go get k8s.io/client-go@v0.36.3"},
+		{name: "too new", version: "v0.38.0", of: 38,
+			want: "k8s.io/client-go v0.38.0: this lwbuild does not know that client-go: it is newer than v0.37; next: a newer lwbuild, or go get k8s.io/client-go@v0.36.3"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m := module{Path: clientGoPath, Version: tt.version, Replace: tt.replace}

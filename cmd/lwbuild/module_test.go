@@ -3,8 +3,12 @@ package main
 import (
 	"bytes"
 	stdcmp "cmp"
+	"encoding/json"
+	"fmt"
+	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 
@@ -109,5 +113,153 @@ func TestDecisionEdits(t *testing.T) {
 		"-replace=k8s.io/api=k8s.io/api@v0.36.3"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// What go takes for vendoring, and what of GOFLAGS does not say which modules count.
+func TestEnvironment(t *testing.T) {
+	plain := write(t, map[string]string{"go.mod": "module m\n\ngo 1.26.0\n", "m.go": "package m\n"})
+	vendored := write(t, map[string]string{"go.mod": "module m\n\ngo 1.26.0\n", "m.go": "package m\n",
+		"vendor/modules.txt": ""})
+	broken := write(t, map[string]string{"go.mod": "module m\n\ngo 1.26.0\n\nrequire example.com/x v1.0.0\n",
+		"m.go": "package m\n", "vendor/modules.txt": "# example.com/other v1.0.0\n"})
+	work := filepath.Join(write(t, map[string]string{"go.work": "go 1.26.0\n"}), "go.work")
+	for name, tt := range map[string]struct {
+		dir, flags, work string
+		want             string // of GOFLAGS
+		vendor           bool
+		err              string
+	}{
+		"plain":              {dir: plain},
+		"flags":              {dir: plain, flags: "-mod=mod -race --modfile=x -tags=a,b -overlay=y", want: "-race -tags=a,b"},
+		"vendored":           {dir: vendored, vendor: true},
+		"vendored, and said": {dir: vendored, flags: "-mod=vendor -trimpath", want: "-trimpath", vendor: true},
+		"vendored, not used": {dir: vendored, flags: "-mod=mod"},
+		"out of step":        {dir: broken, err: "next: vendor/ is out of step with go.mod"},
+		"of a workspace":     {dir: broken, work: work, vendor: true},
+		"no module":          {dir: t.TempDir(), err: "there is no go.mod here; next: cd into the folder of the program's module"},
+		"no folder":          {dir: filepath.Join(plain, "none"), err: "none"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("GOENV", "off") // else an empty GOFLAGS is that of the user
+			t.Setenv("GOFLAGS", tt.flags)
+			t.Setenv("GOWORK", stdcmp.Or(tt.work, "off"))
+			b := &builder{dir: tt.dir}
+			if err := b.environment(); err != nil || tt.err != "" {
+				if err == nil || tt.err == "" || !strings.Contains(err.Error(), tt.err) {
+					t.Errorf("%v, want %q", err, tt.err)
+				}
+				return
+			}
+			dir := must[string](t)(filepath.EvalSymlinks(tt.dir))
+			want := map[string]string{"GOFLAGS": tt.want, "GOWORK": stdcmp.Or(tt.work, "off"),
+				"GOMOD": filepath.Join(dir, "go.mod")}
+			if tt.vendor {
+				want["VENDOR"] = filepath.Join(dir, "vendor")
+			}
+			if diff := cmp.Diff(want, b.env); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// The overlay has the hook, and the ends of programs: of those packages that have informers.
+func TestOverlay(t *testing.T) {
+	const mod = "module m\n\ngo 1.26.0\n\nrequire k8s.io/client-go v0.36.0\n\nreplace k8s.io/client-go => ./fork\n"
+	const uses = "import _ \"k8s.io/client-go/tools/cache\"\n\n"
+	dir := write(t, map[string]string{"go.mod": mod, "fork/go.mod": "module k8s.io/client-go\n",
+		"fork/tools/cache/cache.go": "package cache\n",
+		"with/main.go":              "package main\n\n" + uses + "func main() {}\n", "with/more.go": "package main\n",
+		"without/main.go": "package main\n\nfunc main() {}\n",
+		"lib/lib.go":      "package lib\n\n" + uses, "lib/lib_test.go": "package lib\n",
+		"ext/ext.go": "package ext\n", "ext/ext_test.go": "package ext_test\n\n" + uses,
+		"plain/plain.go": "package plain\n", "plain/plain_test.go": "package plain\n",
+		"untested/u.go": "package untested\n\n" + uses,
+	})
+	for name, tt := range map[string]struct {
+		test     bool
+		patterns []string
+		want     []string // the files that are replaced or added
+		err      string
+	}{
+		"a program": {false, []string{"./with"}, []string{"with/main.go", "with/zz_lwbuild.go"}, ""},
+		"all":       {false, []string{"./..."}, []string{"with/main.go", "with/zz_lwbuild.go"}, ""},
+		"a program without": {false, []string{"./without"}, nil,
+			`the program "./without" uses no informers of client-go: there is nothing to replace`},
+		"libraries": {false, []string{"./lib", "./plain"}, nil,
+			`there is no main package in "./lib ./plain"; next: name one, such as ./cmd/manager`},
+		"all tests": {true, []string{"./..."}, []string{"ext/zz_lwbuild_test.go", "lib/zz_lwbuild_test.go"}, ""},
+		"tests without": {true, []string{"./plain"}, nil,
+			`no tests of "./plain" use informers of client-go; next: name ./..., or packages whose tests do`},
+		"a package not tested": {true, []string{"./untested"}, nil,
+			`no tests of "./untested" use informers of client-go; next: name ./..., or packages whose tests do`},
+		"what is not there": {false, []string{"./none"}, nil, "none: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := &builder{dir: dir, test: tt.test, patterns: tt.patterns, env: map[string]string{},
+				tmp: write(t, map[string]string{"lw.mod": mod})}
+			file, err := b.overlay("kept x")
+			if err != nil || tt.err != "" {
+				if err == nil || tt.err == "" || !strings.Contains(err.Error(), tt.err) {
+					t.Errorf("%v, want %q", err, tt.err)
+				}
+				return
+			}
+			var overlay struct{ Replace map[string]string }
+			check(t, json.Unmarshal(must[[]byte](t)(os.ReadFile(file)), &overlay))
+			var got []string
+			for of, by := range overlay.Replace {
+				got = append(got, filepath.ToSlash(must[string](t)(filepath.Rel(dir, of))))
+				text := string(must[[]byte](t)(os.ReadFile(by)))
+				hook := fmt.Sprintf("lwhook.Start(\"kept x\", %v)", tt.test)
+				if strings.Contains(of, "zz_lwbuild") != strings.Contains(text, hook) {
+					t.Errorf("%s is %s", of, text)
+				}
+			}
+			slices.Sort(got)
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// The version of a fork is that of the apimachinery which it requires.
+func TestMinorOfFork(t *testing.T) {
+	for mod, want := range map[string]int{
+		"": 0, "require k8s.io/api v0.35.0\n": 0, "require k8s.io/apimachinery v0.36.1\n": 36,
+		"require k8s.io/apimachinery v0.0.0\n": 0,
+	} {
+		dir := write(t, map[string]string{"go.mod": "module k8s.io/client-go\n\n" + mod})
+		of, known, err := (&builder{env: map[string]string{}}).minorOfFork(module{Replace: &module{Dir: dir}})
+		if of != want || known != (want > 0) || err != nil {
+			t.Errorf("%q: %d, %v, %v", mod, of, known, err)
+		}
+	}
+	dir := write(t, map[string]string{"go.mod": "no module"})
+	if of, known, err := (&builder{env: map[string]string{}}).minorOfFork(module{Replace: &module{Dir: dir}}); err == nil {
+		t.Errorf("what is no module: %d, %v", of, known)
+	}
+}
+
+// k8s.io/api is copied only of a program of v0.35 that is raised.
+func TestBringBack(t *testing.T) {
+	raised := map[string]string{apiPath: raisedTo}
+	for _, tt := range []struct {
+		mods   []module
+		raised map[string]string
+		copies bool
+	}{
+		{nil, raised, false}, {[]module{{Path: apiPath, Version: "v0.35.2"}}, nil, false},
+		{[]module{{Path: apiPath, Version: "v0.34.2"}}, raised, false},
+		{[]module{{Path: apiPath, Version: "v1.35.2"}}, raised, false},
+		{[]module{{Path: "m"}, {Path: apiPath, Version: "v0.35.2"}}, raised, true},
+	} {
+		// Where go is not to run, it would fail.
+		b := &builder{dir: filepath.Join(t.TempDir(), "none"), env: map[string]string{}}
+		if err := b.bringBack(tt.mods, tt.raised); (err != nil) != tt.copies {
+			t.Errorf("%+v, raised %v: %v", tt.mods, tt.raised, err)
+		}
 	}
 }
