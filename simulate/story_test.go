@@ -15,7 +15,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -366,6 +368,90 @@ func TestDelete(t *testing.T) {
 				t.Error(s.text(r))
 			}
 		})
+	}
+}
+
+// named is an object of a state.
+func named(kind, name, version string, data map[string]any) *unstructured.Unstructured {
+	obj := &unstructured.Unstructured{Object: map[string]any{"kind": kind, "data": data}}
+	obj.SetNamespace("n")
+	obj.SetName(name)
+	obj.SetUID(types.UID(name))
+	obj.SetResourceVersion(version)
+	return obj
+}
+
+// TestChanges tells two states apart, by what is made, changed and removed.
+func TestChanges(t *testing.T) {
+	data := func(pairs ...any) map[string]any { return map[string]any{"same": "0", pairs[0].(string): pairs[1]} }
+	was := State{Objects: []*unstructured.Unstructured{
+		named("A", "stays", "1", nil), named("A", "changes", "2", data("old", "1")), named("A", "touched", "3", nil),
+		named("A", "goes", "4", nil), named("A", "values", "5", data("of", "1")), named("A", "again", "6", nil)}}
+	again := named("A", "again", "12", nil)
+	again.SetUID("another")
+	now := State{Objects: []*unstructured.Unstructured{
+		named("A", "values", "11", data("of", "2")), named("A", "stays", "1", nil), named("A", "touched", "8", nil),
+		named("A", "changes", "7", data("new", "2")), named("B", "comes", "9", nil), again}}
+	now.Objects[4].SetNamespace("")
+	w := &World{}
+	var got []string
+	for _, c := range changesOf(was, now) {
+		got = append(got, c.name(), c.String(), w.describe(c))
+	}
+	want := []string{
+		"A n/values", "changes A n/values, version 11", "    - data.of: 1\n    + data.of: 2",
+		"A n/touched", "changes A n/touched, version 8", "    only its version",
+		"A n/changes", "changes A n/changes, version 7", "    + data.new: 2\n    - data.old: 1",
+		"B comes", "creates B comes, version 9", "    creates B comes, version 9",
+		"A n/again", "creates A n/again, version 12", "    creates A n/again, version 12",
+		"A n/goes", "removes A n/goes", "    removes A n/goes",
+		"A n/again", "removes A n/again", "    removes A n/again",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// TestLoop names what has changed most of late, and shows its last three changes.
+func TestLoop(t *testing.T) {
+	h := &history{world: &World{}, changes: 9}
+	for n := range 14 {
+		h.narrate("step %d", n+1)
+	}
+	text := "after 7 steps and 9 changes of the server the program still works; the last steps:\n"
+	for n := 3; n <= 14; n++ {
+		text += fmt.Sprintf("  step %d\n", n)
+	}
+	text = strings.TrimSuffix(text, "\n")
+	rig.Same(t, "without changes", text, h.loop(7))
+	for line, name := range []string{"a", "b", "a", "c", "a", "c", "a", "c"} {
+		h.recent = append(h.recent, change{line: line + 1, now: named("A", name, fmt.Sprint(line+20), nil)})
+	}
+	h.began = 2
+	text += "\nthe last changes of A n/a:"
+	for _, line := range []int{3, 5, 7} {
+		text += fmt.Sprintf("\n  in line %[1]d, by \"step %[1]d\":\n    creates A n/a, version %[2]d", line, line+19)
+	}
+	rig.Same(t, "with changes", text+"\nit began with line 2, \"step 2\"", h.loop(7))
+	h.story, h.began, h.recent = h.story[:2], 0, h.recent[:2]
+	rig.Same(t, "of few", "after 1 steps and 9 changes of the server the program still works; the last steps:\n  step 1\n  step 2"+
+		"\nthe last changes of A n/b:\n  in line 2, by \"step 2\":\n    creates A n/b, version 21", h.loop(1))
+}
+
+// TestStreams knows which versions of Kubernetes stream lists.
+func TestStreams(t *testing.T) {
+	for version, want := range map[string]bool{"": true, "1.31": false, "1.32": true, "1.33": false, "1.34": true, "1.37": true,
+		"2.34": false, "1.x": false} {
+		rig.Same(t, version, want, (&World{Kubernetes: version}).streams())
+	}
+	rig.Same(t, "counts", "a 1, b 20", counts(map[string]int{"b": 20, "a": 1}))
+	a, b := failure{Oracle: "x", Text: "version 12 of a"}, failure{Oracle: "x", Text: "version 345 of a"}
+	rig.Same(t, "alarms that differ in numbers", a.alarm(), b.alarm())
+	if b.Oracle = "y"; a.alarm() == b.alarm() {
+		t.Error("the alarms of two oracles are one")
+	}
+	if b = (failure{Oracle: "x", Text: "version 12 of b"}); a.alarm() == b.alarm() {
+		t.Error("two alarms are one")
 	}
 }
 
