@@ -31,7 +31,10 @@ type followed[T lw.Object] struct {
 	shown []map[lw.Key]T // not checked yet; guarded by mu, as are the errors
 	errs  []error
 	more  chan struct{} // receives a value when there is something in shown
-	held  map[lw.Key]T  // used by the goroutine of lw.Follow alone
+
+	// These are used by the goroutine of lw.Follow alone.
+	held  map[lw.Key]T
+	moved bool // held has changed since it was shown
 }
 
 // follow runs one history.
@@ -98,7 +101,7 @@ func (f *followed[T]) failed(err error) {
 
 // Begin is part of [lw.Follower].
 func (f *followed[T]) Begin(snap *lw.Snapshot[T], _ bool) {
-	f.held = map[lw.Key]T{}
+	f.held, f.moved = map[lw.Key]T{}, true
 	for obj := range snap.All() {
 		f.held[lw.KeyOf(obj)] = obj
 	}
@@ -106,6 +109,7 @@ func (f *followed[T]) Begin(snap *lw.Snapshot[T], _ bool) {
 
 // Change is part of [lw.Follower].
 func (f *followed[T]) Change(d lw.Delta[T]) {
+	f.moved = true
 	var none T
 	if d.New == none {
 		delete(f.held, d.Key())
@@ -114,8 +118,13 @@ func (f *followed[T]) Change(d lw.Delta[T]) {
 	}
 }
 
-// Progress is part of [lw.Follower].
+// Progress is part of [lw.Follower]. A Poll makes progress without a change, and faster than the
+// states can be checked.
 func (f *followed[T]) Progress(string) {
+	if !f.moved {
+		return
+	}
+	f.moved = false
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.shown = append(f.shown, maps.Clone(f.held))
@@ -174,7 +183,7 @@ func (f *followed[T]) catchUp() {
 				f.differs(f.truth.states[last], objs)))
 		}
 		if f.at += found; found > 0 {
-			patience.Reset(f.Patience) // not for an old state that is shown again, as Poll does
+			patience.Reset(f.Patience) // not for an old state that is shown again
 		}
 		why = f.differs(f.truth.states[last], objs)
 	}

@@ -341,6 +341,19 @@ func TestFollowsToTheEnd(t *testing.T) {
 	})
 }
 
+// A source that is read faster than its states can be compared ends as well: what was not changed is
+// not compared again.
+func TestFollowsAFastPoll(t *testing.T) {
+	passes(t, func(tb testing.TB) {
+		lwtest.Source(tb, func() lwtest.Subject[*Widget] {
+			w := &world{objs: map[lw.Key]*Widget{}}
+			s := followed(w, lw.Poll(w.list, time.Millisecond))
+			s.Equal = func(a, b *Widget) bool { time.Sleep(time.Millisecond); return a.Size == b.Size }
+			return s
+		})
+	})
+}
+
 // A Subject without one of these is the test's own mistake.
 func TestSubjectLacks(t *testing.T) {
 	for name, remove := range map[string]func(s *lwtest.Subject[*Widget]){
