@@ -203,7 +203,7 @@ func newCache(o Options, config *rest.Config, opts cache.Options) (cache.Cache, 
 		opts.NewInformer = p.informers(opts)
 	}
 	c, err := cache.New(config, opts)
-	c = p.guess.behind(c, err)
+	c = o.behind(p.guess, c, err)
 	if err == nil && p.packs.any() {
 		c = &packedCache{c, p.packs, opts.Scheme, p.limited}
 	}

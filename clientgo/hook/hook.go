@@ -9,7 +9,8 @@
 //	LW_LIMIT=256MiB the packed objects of all informers take no more, as Decoder.Limit says; it implies
 //	                LW_PACK=1. A number of bytes may end in KiB, MiB or GiB
 //	LW_KINDS=wait   an informer of a resource that nobody serves makes no request until it comes, as
-//	                Decoder.Kinds says: of the server that such an informer asks first
+//	                Decoder.Kinds says: of the server that such an informer, or a cache of
+//	                controller-runtime, asks first
 //	LW_BOARD=:port  serves lw's board
 //
 // LW_DECODE=standard is read by package lw: see lw.HTTP.Standard.
@@ -27,12 +28,15 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/clientgo"
+	"github.com/go-lw/lw/internal/guess"
+	"github.com/go-lw/lw/internal/request"
 	"github.com/go-lw/lw/kinds"
 	"github.com/go-lw/lw/lwdebug"
 )
@@ -126,6 +130,25 @@ func Exit(code int) int {
 func (s *state) waitForKinds(ctx context.Context) {
 	s.kinds = &kinds.Catalog{}
 	go func() { _ = s.kinds.Run(ctx) }() // it runs once
+}
+
+// Waits reports whether informers wait for their kinds.
+func Waits() bool { return process.kinds != nil }
+
+// Kinds returns a mapper for a cache of controller-runtime, whose own mapper is m, of the server at
+// that URL. It answers for kinds that nobody serves. It is nil if the informers of that server do
+// not wait. narrow says that the cache has the objects of some namespaces only.
+func Kinds(m meta.RESTMapper, url string, client *http.Client, narrow bool) *guess.Mapper {
+	s := process
+	if s.off || s.kinds == nil {
+		return nil
+	}
+	direct := *client
+	direct.Timeout = 0 // which would end every watch
+	if err := s.kinds.Bind(request.Mark{}, url, &direct, &lw.Options{Board: &s.board}); err != nil {
+		return nil // another server was the first
+	}
+	return guess.New(m, s.kinds, narrow)
 }
 
 // limitOf returns the limit of a text such as 256MiB, or nil of an empty one.

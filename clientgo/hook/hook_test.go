@@ -19,6 +19,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -336,6 +337,13 @@ func TestWaitForKinds(t *testing.T) {
 			s.Create("mice", "Mouse", "a", "jerry")
 			rig.Sleep(time.Minute)
 			rig.Same(t, "objects", []string{"a/jerry"}, inf.GetStore().ListKeys())
+			rig.Same(t, "waits", wait, Waits())
+			for url, want := range map[string]bool{s.URL(): wait, s.URL() + "/of/another": false} {
+				kinds := Kinds(meta.NewDefaultRESTMapper(nil), url, &http.Client{Transport: s, Timeout: time.Second}, false)
+				rig.Same(t, "there is a mapper of "+url, want, kinds != nil)
+			}
+			process.off = true
+			rig.Same(t, "there is a mapper with LW=off", true, Kinds(nil, s.URL(), http.DefaultClient, false) == nil)
 		})
 	}
 }

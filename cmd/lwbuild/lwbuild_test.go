@@ -1,15 +1,20 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -63,12 +68,15 @@ func mustBuild(t *testing.T, dir string, args ...string) (out string) {
 	return out
 }
 
-// files returns the content of each file in dir.
+// files returns the content of each file in dir, but not below it.
 func files(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	entries := must[[]os.DirEntry](t)(os.ReadDir(dir))
 	for _, e := range entries {
+		if e.IsDir() {
+			continue
+		}
 		data := must[[]byte](t)(os.ReadFile(filepath.Join(dir, e.Name())))
 		all[e.Name()] = string(data)
 	}
@@ -101,33 +109,35 @@ func write(t *testing.T, files map[string]string) (dir string) {
 	return dir
 }
 
+// pods runs a server of three pods and of definitions until the test ends.
+func pods(t *testing.T) (url string) {
+	t.Helper()
+	server := exec.Command("go", "run", "./verify/pods")
+	server.Dir = filepath.Join("..", "..")
+	stop := must[io.WriteCloser](t)(server.StdinPipe())
+	printed := must[io.ReadCloser](t)(server.StdoutPipe())
+	check(t, server.Start())
+	t.Cleanup(func() {
+		stop.Close()
+		check(t, server.Wait())
+	})
+	must[int](t)(fmt.Fscanln(printed, &url))
+	return url
+}
+
 // A program that is built unmodified does the same with lw and without, and its report names what
 // lw does not do.
 func TestProgram(t *testing.T) {
 	const dir = "testdata/program"
-	before := files(t, dir)
+	before := tree(t, dir)
 	bin := filepath.Join(t.TempDir(), "program")
 	if said, err := build(t, dir, "-o", bin, "."); err != nil || !strings.Contains(said, "kept k8s.io/client-go v0.36.0") {
 		t.Fatalf("%v: %s", err, said)
 	}
-	if diff := cmp.Diff(before, files(t, dir)); diff != "" {
+	if diff := cmp.Diff(before, tree(t, dir)); diff != "" {
 		t.Errorf("lwbuild has changed the program (-before +after):\n%s", diff)
 	}
-	server := exec.Command("go", "run", "./verify/pods")
-	server.Dir = filepath.Join("..", "..")
-	stop, err := server.StdinPipe()
-	check(t, err)
-	printed, err := server.StdoutPipe()
-	check(t, err)
-	check(t, server.Start())
-	defer func() {
-		stop.Close()
-		if err := server.Wait(); err != nil {
-			t.Error(err)
-		}
-	}()
-	var url string
-	must[int](t)(fmt.Fscanln(printed, &url))
+	url := pods(t)
 	run := func(side, url string) (out, report string, err error) {
 		t.Helper()
 		file := filepath.Join(t.TempDir(), "report")
@@ -174,6 +184,60 @@ func TestProgram(t *testing.T) {
 	_, _, err = run("on", "")
 	if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 2 {
 		t.Errorf("without arguments: %v", err)
+	}
+}
+
+// A manager of kinds that nobody serves ends. With LW_KINDS=wait it lives, no line of it changed, and
+// reconciles what comes and comes again.
+func TestManager(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there is no SIGTERM to end the manager with")
+	}
+	bin, url := filepath.Join(t.TempDir(), "manager"), pods(t)
+	mustBuild(t, "testdata/program", "-o", bin, "./manager")
+	without, with := exec.Command(bin, url), exec.Command(bin, url)
+	with.Env = append(os.Environ(), "LW_KINDS=wait")
+	lines := bufio.NewScanner(must[io.ReadCloser](t)(with.StdoutPipe()))
+	check(t, with.Start())
+	defer with.Process.Kill()
+	next := func(want string) {
+		t.Helper()
+		if !lines.Scan() || lines.Text() != want {
+			t.Fatalf("the manager says %q, want %q", lines.Text(), want)
+		}
+	}
+	next("starts")
+	if out, err := without.Output(); err == nil || !strings.Contains(string(out), "ended: ") {
+		t.Errorf("without LW_KINDS: %v: %s", err, out)
+	}
+	const definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+	for range 2 {
+		send(t, http.MethodPost, url+definitions, `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",
+			"metadata":{"name":"mice.example.com"},"spec":{"group":"example.com","scope":"Namespaced",
+			"names":{"kind":"Mouse","listKind":"MouseList","plural":"mice","singular":"mouse"},
+			"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`)
+		send(t, http.MethodPost, url+"/apis/example.com/v1/namespaces/default/mice",
+			`{"apiVersion":"example.com/v1","kind":"Mouse","metadata":{"name":"jerry"}}`)
+		next("reconciled jerry")
+		send(t, http.MethodDelete, url+definitions+"/mice.example.com", "")
+		next("gone jerry")
+	}
+	check(t, with.Process.Signal(syscall.SIGTERM))
+	if lines.Scan() {
+		t.Errorf("the manager says %q at its end", lines.Text())
+	}
+	check(t, with.Wait())
+}
+
+// send makes a request that succeeds.
+func send(t *testing.T, method, url, body string) {
+	t.Helper()
+	r := must[*http.Request](t)(http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body)))
+	r.Header.Set("Content-Type", "application/json")
+	resp := must[*http.Response](t)(http.DefaultClient.Do(r))
+	defer resp.Body.Close()
+	if answer := must[[]byte](t)(io.ReadAll(resp.Body)); resp.StatusCode >= 300 {
+		t.Fatalf("%s %s: %s: %s", method, url, resp.Status, answer)
 	}
 }
 

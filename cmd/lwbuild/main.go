@@ -7,7 +7,8 @@
 // and reflectors of client-go are lw's in what it builds, and so those of controller-runtime's
 // cache are. When the program runs, LW=off gives it client-go's own ones, LW_REPORT=file writes a
 // page about them, LW_PACK=1 keeps their objects packed, LW_BOARD=:port serves lw's board, and
-// LW_KINDS=wait has the informers of resources that nobody serves make no request until these come.
+// LW_KINDS=wait has the informers of kinds that nobody serves make no request until these come, so
+// that a manager of controller-runtime starts before its CustomResourceDefinitions.
 //
 //	-test  go test instead of go build
 //	-n     print what would be done
@@ -159,8 +160,15 @@ func (b *builder) run() (err error) {
 	if err != nil {
 		return err
 	}
-	overlay, err := b.overlay(versions)
+	pkgs, err := b.packages()
 	if err != nil {
+		return err
+	}
+	overlay, err := b.overlay(pkgs, versions)
+	if err != nil {
+		return err
+	}
+	if err := b.patchManager(pkgs); err != nil {
 		return err
 	}
 	command := "build"

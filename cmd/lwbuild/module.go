@@ -153,10 +153,6 @@ func (b *builder) modules() (versions string, err error) {
 	if err := b.edit(append(lw, d.edits(mods)...)); err != nil {
 		return "", err
 	}
-	from, err := b.source()
-	if err != nil {
-		return "", err
-	}
 	if b.cache == "" {
 		user, err := os.UserCacheDir()
 		if err != nil {
@@ -167,11 +163,40 @@ func (b *builder) modules() (versions string, err error) {
 	if err := b.bringBack(mods, d.raise); err != nil {
 		return "", err
 	}
+	return d.says, b.patch(clientGoPath)
+}
+
+// patchManager patches controller-runtime, if one of the packages uses its cache. A program that is
+// part of controller-runtime stays as it is.
+func (b *builder) patchManager(pkgs []pkg) error {
+	if !slices.ContainsFunc(pkgs, func(p pkg) bool { return slices.Contains(p.Deps, controllerRuntime+"/pkg/cache") }) {
+		return nil
+	}
+	mods, err := b.list(false)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(mods, func(m module) bool { return m.Path == controllerRuntime && m.Main }) {
+		return nil
+	}
+	if err = b.patch(controllerRuntime); !errors.Is(err, errUnknown) {
+		return err
+	}
+	fmt.Fprintf(b.stderr, "lwbuild: %v; it stays as it is, so with LW_KINDS=wait its caches need their kinds at the start\n", err)
+	return nil
+}
+
+// patch replaces the module of that path by a patched copy.
+func (b *builder) patch(path string) error {
+	from, err := b.source(path)
+	if err != nil {
+		return err
+	}
 	dir, err := from.patched(b.cache)
 	if err != nil {
-		return "", fmt.Errorf("%s %s: %w; next: a newer lwbuild", clientGoPath, from.name, err)
+		return fmt.Errorf("%s %s: %w; next: a newer lwbuild", path, from.name, err)
 	}
-	return d.says, b.edit([]string{"-replace=" + clientGoPath + "=" + dir})
+	return b.edit([]string{"-replace=" + path + "=" + dir})
 }
 
 // lwEdits add lw: the version that lwbuild itself has, or the checkout that it was built from.
@@ -243,21 +268,21 @@ func (b *builder) download(m *module) error {
 	return json.Unmarshal(out, m)
 }
 
-// source returns the client-go to patch, which is that of the build before the patch.
-func (b *builder) source() (clientGo, error) {
-	m := module{Path: clientGoPath}
+// source returns the module to patch, which is that of the build before the patch.
+func (b *builder) source(path string) (origin, error) {
+	m := module{Path: path}
 	if err := b.download(&m); err != nil {
-		return clientGo{}, err
+		return origin{}, err
 	}
-	from := clientGo{name: m.version(), dir: m.Dir}
+	from := origin{path: path, name: m.version(), dir: m.Dir}
 	if m.fork() {
 		from.name = strings.TrimSuffix(m.Replace.Path+"@"+m.Replace.Version, "@")
-		fmt.Fprintf(b.stderr, "lwbuild: %s is replaced by %s: a copy of that is patched\n", clientGoPath, from.name)
+		fmt.Fprintf(b.stderr, "lwbuild: %s is replaced by %s: a copy of that is patched\n", path, from.name)
 	}
 	if b.env["VENDOR"] == "" {
 		return from, nil
 	}
-	vendored, changed := filepath.Join(b.env["VENDOR"], clientGoPath), 0
+	vendored, changed := filepath.Join(b.env["VENDOR"], path), 0
 	if _, err := os.Stat(vendored); err != nil {
 		return from, nil
 	}
@@ -269,7 +294,7 @@ func (b *builder) source() (clientGo, error) {
 	})
 	if changed > 0 {
 		from.vendor = vendored
-		fmt.Fprintf(b.stderr, "lwbuild: %d files of vendor/%s differ from %s: they are used; changes to other vendored modules are not\n", changed, clientGoPath, from.name)
+		fmt.Fprintf(b.stderr, "lwbuild: %d files of vendor/%s differ from %s: they are used; changes to other vendored modules are not\n", changed, path, from.name)
 	}
 	return from, err
 }
@@ -285,23 +310,30 @@ const addedFile = `package %s
 
 import (
 	lwhook %q
+	lwmeta "k8s.io/apimachinery/pkg/api/meta"
 	lwrest "k8s.io/client-go/rest"
 	lwcache %q
+	lwhttp "net/http"
 )
 
 func init() {
 	lwcache.LWInformer, lwcache.LWController, lwcache.LWReflector = lwhook.Informer, lwhook.Controller, lwhook.Reflector
 	lwrest.LWClient = lwhook.Client
 	lwhook.Start(%q, %v)
+	if !lwhook.Waits() {
+		return
+	}
+	lwcache.LWKinds = func(m lwmeta.RESTMapper, url string, client *lwhttp.Client, narrow bool) lwcache.LWMapper {
+		if waits := lwhook.Kinds(m, url, client, narrow); waits != nil {
+			return waits
+		}
+		return nil
+	}
 }
 `
 
 // overlay writes the added files, and returns the file for -overlay.
-func (b *builder) overlay(versions string) (string, error) {
-	pkgs, err := b.packages()
-	if err != nil {
-		return "", err
-	}
+func (b *builder) overlay(pkgs []pkg, versions string) (string, error) {
 	using := map[string]bool{} // the packages whose program or test binary has informers
 	mains := 0
 	for _, p := range pkgs {
@@ -314,6 +346,7 @@ func (b *builder) overlay(versions string) (string, error) {
 	}
 	files := added{dir: b.tmp, replace: map[string]string{}}
 	for _, p := range pkgs {
+		var err error
 		switch {
 		case p.ofTest() || !using[p.ImportPath]:
 		case b.test && len(p.TestGoFiles)+len(p.XTestGoFiles) > 0:

@@ -68,20 +68,20 @@ func TestSource(t *testing.T) {
 		var said bytes.Buffer
 		b := &builder{dir: dir, tmp: write(t, map[string]string{"lw.mod": mod}), stderr: &said,
 			env: map[string]string{}}
-		want := clientGo{name: "./fork", dir: filepath.Join(dir, "fork")}
+		want := origin{path: clientGoPath, name: "./fork", dir: filepath.Join(dir, "fork")}
 		if name != "" {
 			b.env["VENDOR"] = filepath.Join(dir, name)
 		}
 		if differs {
 			want.vendor = filepath.Join(dir, name, "k8s.io", "client-go")
 		}
-		if got := must[clientGo](t)(b.source()); got != want || strings.Contains(said.String(), "differ") != differs ||
+		if got := must[origin](t)(b.source(clientGoPath)); got != want || strings.Contains(said.String(), "differ") != differs ||
 			differs && !strings.Contains(said.String(), differ) {
 			t.Errorf("%q: %+v, want %+v; it says %s", name, got, want, &said)
 		}
 	}
 	b := &builder{dir: dir, tmp: write(t, map[string]string{"lw.mod": "no module"}), env: map[string]string{}}
-	if from, err := b.source(); err == nil || !strings.Contains(err.Error(), "unknown directive") {
+	if from, err := b.source(clientGoPath); err == nil || !strings.Contains(err.Error(), "unknown directive") {
 		t.Errorf("that of no module is %+v, %v", from, err)
 	}
 }

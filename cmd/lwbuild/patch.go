@@ -13,15 +13,20 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 )
 
-// hooksFile is added to client-go's package cache. It ends in .txt, since it compiles only there.
+// hooksFile is added to client-go's package cache, and managerFile to controller-runtime's. They end
+// in .txt, since they compile only there.
 //
 //go:embed hooks.go.txt
 var hooksFile string
+
+//go:embed manager.go.txt
+var managerFile string
 
 // patchSource is part of the name of each patched copy: another patch makes another copy.
 //
@@ -64,36 +69,51 @@ func plain(file, name string, params []string, text string) insertion {
 	}}
 }
 
-// insertions are the patch. lwPlain, a field of the options, says that the caller is the hook,
-// which wants client-go's own informer.
-var insertions = []insertion{
-	plain("tools/cache/shared_informer.go", "SharedIndexInformerOptions", nil, "lwPlain bool"),
-	plain("tools/cache/controller.go", "InformerOptions", nil, "lwPlain bool"),
-	plain("tools/cache/shared_informer.go", "NewSharedIndexInformerWithOptions", []string{"ListerWatcher", "runtime.Object", "SharedIndexInformerOptions"},
-		"if LWInformer != nil && !%[3]s.lwPlain { %[3]s.lwPlain = true; return LWInformer(%[1]s, %[2]s, %[3]s) }"),
-	plain("tools/cache/controller.go", "NewInformerWithOptions", []string{"InformerOptions"},
-		"if LWController != nil && !%[1]s.lwPlain { %[1]s.lwPlain = true; return LWController(%[1]s) }"),
-	controller("NewInformer"),
-	controller("NewIndexerInformer", "Indexers"),
-	controller("NewTransformingInformer", "TransformFunc"),
-	controller("NewTransformingIndexerInformer", "Indexers", "TransformFunc"),
-	plain("tools/cache/reflector.go", "Reflector.RunWithContext", []string{"*Reflector", "context.Context"},
-		"if LWReflector != nil && %[1]s.lwRun(%[2]s) { return }"),
-	plain("rest/client.go", "NewRESTClient", []string{"*url.URL", "string", "ClientContentConfig", "flowcontrol.RateLimiter", "*http.Client"},
-		"if LWClient != nil { %[5]s = LWClient(%[5]s) }"),
+// A patch is what is done to a module. lwPlain, a field of options, says that the caller is the hook,
+// which wants the module's own.
+type patch struct {
+	insertions []insertion
+	files      map[string]string // that are added
 }
 
-// addedFiles are the files that the patch adds.
-var addedFiles = map[string]string{
-	"tools/cache/lwbuild.go": hooksFile,
-	"rest/lwbuild.go": "package rest\n\nimport \"net/http\"\n\n// LWClient is set by lwbuild's file in the main package. It returns the client in whose place it is used.\n" +
-		"var LWClient func(*http.Client) *http.Client\n",
+// patches are those of the modules by their paths.
+var patches = map[string]patch{
+	clientGoPath: {
+		insertions: []insertion{
+			plain("tools/cache/shared_informer.go", "SharedIndexInformerOptions", nil, "lwPlain bool"),
+			plain("tools/cache/controller.go", "InformerOptions", nil, "lwPlain bool"),
+			plain("tools/cache/shared_informer.go", "NewSharedIndexInformerWithOptions", []string{"ListerWatcher", "runtime.Object", "SharedIndexInformerOptions"},
+				"if LWInformer != nil && !%[3]s.lwPlain { %[3]s.lwPlain = true; return LWInformer(%[1]s, %[2]s, %[3]s) }"),
+			plain("tools/cache/controller.go", "NewInformerWithOptions", []string{"InformerOptions"},
+				"if LWController != nil && !%[1]s.lwPlain { %[1]s.lwPlain = true; return LWController(%[1]s) }"),
+			controller("NewInformer"),
+			controller("NewIndexerInformer", "Indexers"),
+			controller("NewTransformingInformer", "TransformFunc"),
+			controller("NewTransformingIndexerInformer", "Indexers", "TransformFunc"),
+			plain("tools/cache/reflector.go", "Reflector.RunWithContext", []string{"*Reflector", "context.Context"},
+				"if LWReflector != nil && %[1]s.lwRun(%[2]s) { return }"),
+			plain("rest/client.go", "NewRESTClient", []string{"*url.URL", "string", "ClientContentConfig", "flowcontrol.RateLimiter", "*http.Client"},
+				"if LWClient != nil { %[5]s = LWClient(%[5]s) }"),
+		},
+		files: map[string]string{
+			"tools/cache/lwbuild.go": hooksFile,
+			"rest/lwbuild.go": "package rest\n\nimport \"net/http\"\n\n// LWClient is set by lwbuild's file in the main package. It returns the client in whose place it is used.\n" +
+				"var LWClient func(*http.Client) *http.Client\n",
+		},
+	},
+	controllerRuntime: {
+		insertions: []insertion{
+			plain("pkg/cache/cache.go", "Options", nil, "lwPlain bool"),
+			plain("pkg/cache/cache.go", "New", []string{"*rest.Config", "Options"}, "if !%[2]s.lwPlain { return lwNew(%[1]s, %[2]s) }"),
+		},
+		files: map[string]string{"pkg/cache/lwbuild.go": managerFile},
+	},
 }
 
 // errUnknown is the error of a client-go that the patch does not fit.
 var errUnknown = errors.New("this lwbuild does not know that client-go")
 
-// insert returns src, a file of client-go, with the insertions of all.
+// insert returns src, a file of a module, with the insertions of all.
 func insert(file string, src []byte, all []insertion) ([]byte, error) {
 	set := token.NewFileSet()
 	parsed, err := parser.ParseFile(set, file, src, parser.SkipObjectResolution)
@@ -171,21 +191,25 @@ func typeName(e ast.Expr) string {
 	return "?"
 }
 
-// A clientGo is a source of client-go to patch.
-type clientGo struct {
+// An origin is a module to patch.
+type origin struct {
+	path   string
 	name   string // for the folder of the copy: a version, or what a fork is
 	dir    string
-	vendor string // the vendored client-go whose files count before those of dir; or ""
+	vendor string // the vendored module whose files count before those of dir; or ""
 }
 
 // patched returns the folder below cache with the patched copy, and makes the copy if it is not
 // there.
-func (c clientGo) patched(cache string) (string, error) {
+func (o origin) patched(cache string) (string, error) {
 	id := sha256.New()
-	fmt.Fprint(id, patchSource, hooksFile)
-	if c.vendor != "" || !strings.HasPrefix(c.name, "v") {
+	fmt.Fprint(id, patchSource)
+	for _, file := range slices.Sorted(maps.Keys(patches[o.path].files)) {
+		fmt.Fprint(id, patches[o.path].files[file])
+	}
+	if o.vendor != "" || !strings.HasPrefix(o.name, "v") {
 		// What has no version of its own may change under its name.
-		for _, dir := range []string{c.dir, c.vendor} {
+		for _, dir := range []string{o.dir, o.vendor} {
 			if err := eachFile(dir, func(name string, data []byte) error {
 				_, err := fmt.Fprintf(id, "%s %d %s", name, len(data), data)
 				return err
@@ -194,8 +218,8 @@ func (c clientGo) patched(cache string) (string, error) {
 			}
 		}
 	}
-	name := strings.NewReplacer("/", "_", "\\", "_", ":", "_").Replace(c.name)
-	return whole(cache, "client-go@"+name+"-lw"+hex.EncodeToString(id.Sum(nil))[:12], c.write)
+	name := strings.NewReplacer("/", "_", "\\", "_", ":", "_").Replace(o.name)
+	return whole(cache, path.Base(o.path)+"@"+name+"-lw"+hex.EncodeToString(id.Sum(nil))[:12], o.write)
 }
 
 // whole returns the folder name below cache, and has write make it if it is not there. Several
@@ -226,20 +250,20 @@ func whole(cache, name string, write func(dir string) error) (string, error) {
 }
 
 // write writes the patched copy to dir.
-func (c clientGo) write(dir string) error {
+func (o origin) write(dir string) error {
 	byFile := map[string][]insertion{}
-	for _, in := range insertions {
+	for _, in := range patches[o.path].insertions {
 		byFile[in.file] = append(byFile[in.file], in)
 	}
 	put := putIn(dir)
-	for _, from := range []string{c.dir, c.vendor} {
+	for _, from := range []string{o.dir, o.vendor} {
 		if err := eachFile(from, put); err != nil {
 			return err
 		}
 	}
 	for file, all := range byFile {
-		path := filepath.Join(dir, filepath.FromSlash(file))
-		src, err := os.ReadFile(path)
+		at := filepath.Join(dir, filepath.FromSlash(file))
+		src, err := os.ReadFile(at)
 		if err != nil {
 			return fmt.Errorf("%w: %w", errUnknown, err)
 		}
@@ -250,7 +274,7 @@ func (c clientGo) write(dir string) error {
 			return err
 		}
 	}
-	for file, text := range addedFiles {
+	for file, text := range patches[o.path].files {
 		if err := put(file, []byte(text)); err != nil {
 			return err
 		}

@@ -13,11 +13,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// unpatched returns the files of a client-go that the patch fits.
-func unpatched() map[string]string {
-	all := map[string]string{"go.mod": "module k8s.io/client-go\n", "tools/cache/store.go": "package cache\n",
+// unpatched returns the files of a module that its patch fits.
+func unpatched(of string) map[string]string {
+	all := map[string]string{"go.mod": "module " + of + "\n", "tools/cache/store.go": "package cache\n",
 		"tools/cache/store_test.go": "package cache\n", "testdata/x.go": "no Go"}
-	for _, in := range insertions {
+	for _, in := range patches[of].insertions {
 		if all[in.file] == "" {
 			all[in.file] = "package " + filepath.Base(filepath.Dir(in.file)) + "\n"
 		}
@@ -40,9 +40,15 @@ func unpatched() map[string]string {
 // A patched copy has the files that a build needs, those of vendor before the module's. One that
 // cannot be made whole is not there.
 func TestPatched(t *testing.T) {
+	for of := range patches {
+		t.Run(of, func(t *testing.T) { testPatched(t, of) })
+	}
+}
+
+func testPatched(t *testing.T, of string) {
 	const own = "package cache\n\n// Mark is the program's own change.\nconst Mark = 1\n"
-	module := unpatched()
-	from := clientGo{name: "v0.36.0", dir: write(t, module),
+	module := unpatched(of)
+	from := origin{path: of, name: "v0.36.0", dir: write(t, module),
 		vendor: write(t, map[string]string{"tools/cache/store.go": own})}
 	cache := t.TempDir()
 	dir := must[string](t)(from.patched(cache))
@@ -50,14 +56,14 @@ func TestPatched(t *testing.T) {
 	delete(want, "tools/cache/store_test.go")
 	delete(want, "testdata/x.go")
 	want["tools/cache/store.go"] = own
-	maps.Copy(want, addedFiles)
+	maps.Copy(want, patches[of].files)
 	got := map[string]string{}
 	for path, text := range tree(t, dir) {
 		name := must[string](t)(filepath.Rel(dir, path))
 		got[filepath.ToSlash(name)] = text
 	}
-	for _, in := range insertions {
-		if got[in.file] == module[in.file] || !strings.Contains(got[in.file], "LW") {
+	for _, in := range patches[of].insertions {
+		if got[in.file] == module[in.file] || !strings.Contains(strings.ToLower(got[in.file]), "lw") {
 			t.Errorf("%s has no patch:\n%s", in.file, got[in.file])
 		}
 		want[in.file] = got[in.file]
@@ -70,10 +76,10 @@ func TestPatched(t *testing.T) {
 	}
 
 	missing := filepath.Join(t.TempDir(), "missing")
-	for name, broken := range map[string]clientGo{
-		"the module is not there": {name: "v0.36.1", dir: missing},
-		"vendor is not there":     {name: "v0.36.1", dir: from.dir, vendor: missing},
-		"a file is not there":     {name: "v0.36.1", dir: from.vendor},
+	for name, broken := range map[string]origin{
+		"the module is not there": {path: of, name: "v0.36.1", dir: missing},
+		"vendor is not there":     {path: of, name: "v0.36.1", dir: from.dir, vendor: missing},
+		"a file is not there":     {path: of, name: "v0.36.1", dir: from.vendor},
 	} {
 		cache := t.TempDir()
 		if dir, err := broken.patched(cache); err == nil {
@@ -83,7 +89,7 @@ func TestPatched(t *testing.T) {
 			t.Errorf("%s: %v stays", name, left)
 		}
 	}
-	for _, broken := range []clientGo{{dir: missing}, {dir: from.dir, vendor: missing}} {
+	for _, broken := range []origin{{path: of, dir: missing}, {path: of, dir: from.dir, vendor: missing}} {
 		// What cannot be read is not one that the patch does not fit, and a build without the
 		// program's own changes to vendor/ is none.
 		if err := broken.write(t.TempDir()); !errors.Is(err, fs.ErrNotExist) || errors.Is(err, errUnknown) {
@@ -120,7 +126,7 @@ func TestCompleted(t *testing.T) {
 // The patch moves no line, and refuses what it does not know.
 func TestInsert(t *testing.T) {
 	const src = "package cache\n\ntype InformerOptions struct {\n\tA int\n}\n\nfunc NewInformerWithOptions(o InformerOptions) (Store, Controller) {\n\treturn nil, nil\n}\n"
-	all := []insertion{insertions[1], insertions[3]}
+	all := []insertion{patches[clientGoPath].insertions[1], patches[clientGoPath].insertions[3]}
 	got, err := insert("x.go", []byte(src), all)
 	want := strings.Replace(strings.Replace(src, "struct {", "struct { lwPlain bool", 1), "Controller) {",
 		"Controller) { if LWController != nil && !o.lwPlain { o.lwPlain = true; return LWController(o) }", 1)

@@ -1,5 +1,5 @@
-// Pods serves three pods from lwtest.Server, prints its URL, and ends with its standard input. The
-// test of cmd/lwbuild, a module that requires nothing, runs it.
+// Pods serves three pods and CustomResourceDefinitions from lwtest.Server, prints its URL, and ends
+// with its standard input. The tests of cmd/lwbuild, a module that requires nothing, run it.
 package main
 
 import (
@@ -13,7 +13,7 @@ import (
 )
 
 func main() {
-	server := lwtest.StartServer(lwtest.Resource{Plural: "pods", Kind: "Pod"})
+	server := lwtest.StartServer(append(lwtest.Definitions(), lwtest.Resource{Plural: "pods", Kind: "Pod"})...)
 	defer server.Close()
 	for _, name := range []string{"a", "b", "c"} {
 		pod := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}

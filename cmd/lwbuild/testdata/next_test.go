@@ -13,7 +13,7 @@ import (
 // new one has would stay client-go's, and nobody would say so. .ci/next runs this test, and says
 // where client-go is, and which modules it is built with.
 func TestNext(t *testing.T) {
-	from := clientGo{name: "next", dir: os.Getenv("LWBUILD_CLIENT_GO")}
+	from := origin{path: clientGoPath, name: "next", dir: os.Getenv("LWBUILD_CLIENT_GO")}
 	dir := must[string](t)(from.patched(t.TempDir()))
 	edit := append([]string{"mod", "edit"}, strings.Fields(os.Getenv("LWBUILD_REPLACES"))...)
 	for _, args := range [][]string{edit, {"build", "-mod=mod", "./rest", "./tools/cache"}} {
@@ -25,7 +25,7 @@ func TestNext(t *testing.T) {
 	}
 	// What makes informers, watches and clients: whoever raises newestKept looks at each new one.
 	known := map[string]bool{}
-	for _, in := range insertions {
+	for _, in := range patches[clientGoPath].insertions {
 		known[in.name] = true
 	}
 	for _, name := range strings.Fields("NewSharedInformer NewSharedIndexInformer NewTypedSharedIndexInformer NewInformerName") {
