@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/go-lw/lw/internal/apiserver"
+	"github.com/go-lw/lw/internal/registry"
 )
 
 // Definitions returns the resources customresourcedefinitions and apiservices, for a [Server] that
@@ -34,17 +35,22 @@ func Definitions() []Resource {
 	}
 }
 
-// convert is Convert of JSON.
-func (r Resource) convert(data []byte, version string) ([]byte, error) {
-	obj := &unstructured.Unstructured{}
-	if err := obj.UnmarshalJSON(data); err != nil {
-		return nil, err
+// converter returns a conversion of JSON; nil, if convert is.
+func (r Resource) converter(convert func(*unstructured.Unstructured, string) error) registry.Converter {
+	if convert == nil {
+		return nil
 	}
-	if err := r.Convert(obj, version); err != nil {
-		return nil, err
+	return func(data []byte, version string) ([]byte, error) {
+		obj := &unstructured.Unstructured{}
+		if err := obj.UnmarshalJSON(data); err != nil {
+			return nil, err
+		}
+		if err := convert(obj, version); err != nil {
+			return nil, err
+		}
+		obj.SetAPIVersion(schema.GroupVersion{Group: r.Group, Version: version}.String())
+		return obj.MarshalJSON()
 	}
-	obj.SetAPIVersion(schema.GroupVersion{Group: r.Group, Version: version}.String())
-	return obj.MarshalJSON()
 }
 
 // table is Table of JSON.
@@ -69,9 +75,7 @@ func (r Resource) define(definition []byte, res *apiserver.Resource) {
 		Group: res.Group, Version: res.Version, Versions: res.Versions, Plural: res.Resource, Kind: res.Kind, Cluster: res.Cluster,
 		Status: res.Status, Scale: res.Scale != nil, ShortNames: res.ShortNames, Fields: res.Fields, Managed: res.Managed, Versioned: res.Versioned,
 	})
-	if res.Extend = of.extend; of.Convert != nil {
-		res.Convert = of.convert
-	}
+	res.Extend, res.Convert, res.ConvertManaged = of.extend, of.converter(of.Convert), of.converter(of.ConvertManaged)
 	if of.Table != nil {
 		res.Table = of.table
 	}

@@ -163,6 +163,64 @@ func TestDefine(t *testing.T) {
 	})
 }
 
+// A write that changes nothing stores an object in the version that is stored by now, once.
+func TestStoredAnew(t *testing.T) {
+	s := lwtest.NewServer(t, lwtest.Definitions()...)
+	put(t, s, reels)
+	version := func(of string) (v string) {
+		t.Helper()
+		code, body := sendWrite(s, "PATCH", "/apis/example.com/"+of+"/namespaces/default/reels/a?fieldManager=m", applyPatch,
+			`{"apiVersion":"example.com/`+of+`","kind":"Reel","metadata":{"name":"a"}}`)
+		var o metav1.PartialObjectMetadata
+		if err := json.Unmarshal([]byte(body), &o); err != nil || code >= 300 {
+			t.Fatal(code, body, err)
+		}
+		return o.ResourceVersion
+	}
+	first := version("v1")
+	rig.Same(t, "again", first, version("v1"))
+	put(t, s, strings.NewReplacer("storage: true", "storage: false", "storage: false", "storage: true").Replace(reels))
+	second := version("v1")
+	if second == first {
+		t.Error("it is not stored anew")
+	}
+	rig.Same(t, "once more", second, version("v1"))
+}
+
+// Who manages a field is known in each version, by the name that the field has there.
+func TestManagersOfVersions(t *testing.T) {
+	const beta, one = "/apis/example.com/v1beta1/namespaces/default/reels", "/apis/example.com/v1/namespaces/default/reels"
+	apply := func(version, spec string) string {
+		return fmt.Sprintf(`{"apiVersion":"example.com/%s","kind":"Reel","metadata":{"name":"a"},"spec":{%s}}`, version, spec)
+	}
+	for name, tt := range map[string]struct {
+		define func(*unstructured.Unstructured, lwtest.Resource) lwtest.Resource
+		steps  []step
+	}{
+		"conversion": {sized, []step{
+			{"PATCH", beta + "/a?fieldManager=old", applyPatch, apply("v1beta1", `"big":2`), 201, `"f:big"`},
+			{"PATCH", one + "/a?fieldManager=new", applyPatch, apply("v1", `"size":3`), 409, `"field":".spec.big"`},
+			{"PATCH", one + "/a?fieldManager=new", applyPatch, apply("v1", `"size":2`), 200, `"f:size"`},
+			{"PATCH", beta + "/a?fieldManager=old", applyPatch, apply("v1beta1", ""), 200, `"spec":{"big":2}`},
+			{"PATCH", beta + "/a?fieldManager=old&force=true", applyPatch, apply("v1beta1", `"big":3`), 200, `"managedFields":[{"manager":"old"`},
+			{"GET", one + "/a", "", "", 200, `"spec":{"size":3}`},
+		}},
+		"the apiVersion alone": {nil, []step{
+			{"PATCH", beta + "/a?fieldManager=old", applyPatch, apply("v1beta1", `"big":2`), 201, `"f:big"`},
+			{"PATCH", one + "/a?fieldManager=new", applyPatch, apply("v1", `"size":3`), 500, "field not declared in schema"},
+			{"PATCH", one + "/a?fieldManager=new", mergePatch, `{"spec":{"size":3}}`, 200, `"creationTimestamp"`},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all := lwtest.Definitions()
+			all[0].Define = tt.define
+			s := lwtest.NewServer(t, all...)
+			put(t, s, reels)
+			run(t, s, tt.steps)
+		})
+	}
+}
+
 // An object that does not fit the type of its table is an error, and no table of what does fit.
 func TestTableOfAnotherType(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

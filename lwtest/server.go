@@ -47,6 +47,10 @@ type Resource struct {
 	// apiVersion alone, as those of a custom resource with the strategy None.
 	Versions []string
 	Convert  func(obj *unstructured.Unstructured, version string) error
+	// ConvertManaged is Convert for the managers of fields, who are read in the version that they have
+	// written in. A real server neither prunes nor fills in there, and fails an apply if that version's
+	// schema lacks a field of the object. Nil: Convert.
+	ConvertManaged func(obj *unstructured.Unstructured, version string) error
 	// Type is a value of the objects' Go type, such as &corev1.Pod{}. Then clients may use protobuf
 	// and strategic merge patches, and fields that the type does not have are pruned and warned of, as
 	// on a real server. Nil: objects are any JSON, as those of a custom resource without a schema.
@@ -94,11 +98,11 @@ type Resource struct {
 
 	// Define is for the CustomResourceDefinitions of [Definitions]: it is given a definition, and
 	// the resource that it defines, in the version that is stored, with the other ones in Versions.
-	// What it sets of Default, Validate, ValidateName, Convert and Table counts, for all versions:
-	// an object says by its apiVersion which one it is of. An object that was stored by an earlier
-	// definition goes through Convert as well when it is read, also if its version is the one that
-	// is wanted. Define is called again when the definition has changed, by the goroutine of that
-	// write, and must not write itself. Nil: the objects have neither defaults nor rules, as
+	// What it sets of Default, Validate, ValidateName, Convert, ConvertManaged and Table counts, for
+	// all versions: an object says by its apiVersion which one it is of. An object that was stored by
+	// an earlier definition goes through Convert as well when it is read, also if its version is the
+	// one that is wanted. Define is called again when the definition has changed, by the goroutine of
+	// that write, and must not write itself. Nil: the objects have neither defaults nor rules, as
 	// Definitions says.
 	Define func(definition *unstructured.Unstructured, r Resource) Resource
 
@@ -165,9 +169,7 @@ func StartServer(resources ...Resource) *Server {
 			Group: r.Group, Version: r.Version, Resource: r.Plural, Kind: r.Kind, ShortNames: r.ShortNames, Cluster: r.Cluster, Custom: !registry.BuiltIn(r.Group), Status: r.Status, Grace: r.Grace, Linger: r.Linger, Ends: r.Ends, Review: r.Review, Fields: r.Fields,
 			Versions: r.Versions, Schema: r.Schema, Managed: r.Managed, Versioned: r.Versioned, Extend: r.extend, Defines: r.defines,
 		}
-		if r.Convert != nil {
-			res.Convert = r.convert
-		}
+		res.Convert, res.ConvertManaged = r.converter(r.Convert), r.converter(r.ConvertManaged)
 		if r.Table != nil {
 			res.Table = r.table
 		}

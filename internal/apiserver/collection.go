@@ -209,7 +209,12 @@ func (s store) Get(_ context.Context, key types.NamespacedName) (*registry.Objec
 	} else if err != nil {
 		return nil, err
 	}
-	return s.object(obj, obj.Version)
+	kind := obj.Value.kind
+	o, err := s.object(obj, obj.Version)
+	if err == nil {
+		o.Outdated = kind != nil && kind.Version != s.storage.kind.Version
+	}
+	return o, err
 }
 
 // Home implements [registry.Housed].

@@ -392,6 +392,7 @@ func (d *definitions) serve(def *definition) {
 		c.served.Store(v.Served)
 		next.collections = append(next.collections, c)
 	}
+	relate(&res, next.collections)
 	d.served[def.Metadata.Name] = next
 	if !again {
 		d.replace(nil, next.collections)

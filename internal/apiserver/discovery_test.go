@@ -80,7 +80,8 @@ func TestDiscoveryRefuses(t *testing.T) {
 			method, path, accept string
 			want                 int
 		}{
-			{"GET", "/", "", 404},
+			{"GET", "/", "", 200},
+			{"GET", "/index", "", 404},
 			{"GET", "/version", "", 200},
 			{"GET", "/openapi/v3", "", 200},
 			{"GET", "/openapi/v3/api/v1", "", 200},

@@ -194,7 +194,7 @@ func TestProbes(t *testing.T) {
 				"/apis/example.com/v2/widgets":               404,
 				"/api/v1/namespaces/ns/pods/a/status":        404,
 				"/api/v1/widgets":                            404,
-				"/":                                          404,
+				"/":                                          200,
 				"/api/v1/namespaces/other/pods/a":            404,
 				"/apis/example.com/v1/namespaces/ns/widgets/w?x=1&y=%20": 404,
 			} {

@@ -69,10 +69,12 @@ type Resource struct {
 	// InternalError.
 	Versions []string
 	Convert  func(object []byte, version string) ([]byte, error)
+	// ConvertManaged is Convert for managedFields; see [registry.Relate]. nil: Convert.
+	ConvertManaged func(object []byte, version string) ([]byte, error)
 
 	// Defines says that the objects are CustomResourceDefinitions, whose resources the server serves.
 	// Define is given each of them as JSON, with the resource that is to be served, and may set
-	// Extend, Convert and Table of that. nil: it is served as it is.
+	// Extend, Convert, ConvertManaged and Table of that. nil: it is served as it is.
 	Defines bool
 	Define  func(definition []byte, r *Resource)
 

@@ -100,10 +100,14 @@ func New(opts Options) *Server {
 		}
 		c.kind, c.storage = c.Resource.kind(), c
 		c.served.Store(true)
-		s.collections = append(s.collections, c)
+		versions := []*Collection{c}
 		for _, version := range res.Versions {
-			s.collections = append(s.collections, c.inVersion(version, c.served))
+			versions = append(versions, c.inVersion(version, c.served))
 		}
+		if len(versions) > 1 {
+			relate(&res, versions)
+		}
+		s.collections = append(s.collections, versions...)
 		if res.Defines {
 			s.definitions.begin(s, c)
 		}
@@ -117,6 +121,19 @@ func (c *Collection) inVersion(version string, served *atomic.Bool) *Collection 
 	view.Resource.Version, view.Resource.Type, view.Resource.Proto, view.Resource.Schema = version, nil, nil, nil
 	view.kind = view.Resource.kind()
 	return view
+}
+
+// relate tells the engine of writes which collections are one resource.
+func relate(r *Resource, versions []*Collection) {
+	convert := r.ConvertManaged
+	if convert == nil {
+		convert = r.Convert
+	}
+	kinds := make([]*registry.Kind, len(versions))
+	for i, c := range versions {
+		kinds[i] = c.kind
+	}
+	registry.Relate(convert, kinds...)
 }
 
 // all returns the collections. The caller must not change the slice.
@@ -260,6 +277,9 @@ func (s *Server) other(w http.ResponseWriter, r *http.Request) {
 	switch d := (wire.Discovery{Resources: s.discovered, Version: wire.ServerVersion}); {
 	case slices.Contains([]string{"/healthz", "/livez", "/readyz"}, r.URL.Path):
 		wire.WriteBody(w, "text/plain; charset=utf-8", http.StatusOK, []byte("ok"))
+	case r.URL.Path == "/":
+		paths := append(wire.RootPaths(s.discovered()), "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version")
+		wire.WriteBody(w, "application/json", http.StatusOK, append(mustJSON(metav1.RootPaths{Paths: paths}), '\n'))
 	case d.Serve(w, r):
 	case core || group != "" && registry.BuiltIn(group):
 		f, _ := wire.Negotiate(r.Header.Get("Accept"), wire.WantStatus, func(f wire.Format) bool { return f.Shape == wire.Full })

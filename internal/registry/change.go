@@ -261,7 +261,7 @@ func (w *Write) replace(ctx context.Context, o, old *Object) (Outcome, error) {
 	switch {
 	case len(m.Finalizers) == 0 && !k.held(o) && was.DeletionTimestamp != nil && (was.DeletionGracePeriodSeconds == nil || *was.DeletionGracePeriodSeconds == 0):
 		out.Action = Remove
-	case unchanged:
+	case unchanged && !old.Outdated:
 		out.Action, out.Object = Nothing, old
 	}
 	return out, nil

@@ -131,6 +131,21 @@ func TestFunctionsKeepAReset(t *testing.T) {
 	}
 }
 
+// An object that nobody manages gets the managers that a client sends, but by no subresource.
+func TestManagersAreSent(t *testing.T) {
+	const sent = `{"metadata":{"name":"a","managedFields":[{"manager":"m","operation":"Update","apiVersion":"example.io/v1",` +
+		`"fieldsType":"FieldsV1","fieldsV1":{"f:size":{}}}]},"size":1}`
+	m := newMemory(&Kind{Group: "example.io", Version: "v1", Plural: "things", Kind: "Thing", Status: true})
+	mustCreate(t, m, `{"metadata":{"name":"a"},"size":1}`)
+	for _, c := range []struct {
+		subresource string
+		want        int
+	}{{SubStatus, 0}, {"", 1}} {
+		must(t, m, Request{Verb: Update, Key: named("a"), Subresource: c.subresource, Body: []byte(sent)})
+		rig.Same(t, "managers by "+c.subresource, c.want, len(m.objects[named("a")].Meta.ManagedFields))
+	}
+}
+
 // Who may not create does not create by an apply either.
 func TestMayCreate(t *testing.T) {
 	m := newMemory(&Kind{Group: "example.io", Version: "v1", Plural: "things", Kind: "Thing"})

@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
@@ -62,15 +61,11 @@ func (k *Kind) newGiven(root document) (*given, error) {
 	properties["kind"], properties["apiVersion"] = document{"type": "string"}, document{"type": "string"}
 	root["properties"] = properties
 	root["x-kubernetes-group-version-kind"] = []any{map[string]any{"group": k.Group, "version": k.Version, "kind": k.Kind}}
-	encoded, err := json.Marshal(root)
+	model, err := modelOf(root)
 	if err != nil {
 		return nil, err
 	}
-	var model spec.Schema
-	if err := json.Unmarshal(encoded, &model); err != nil {
-		return nil, err
-	}
-	lists, err := managedfields.NewTypeConverter(map[string]*spec.Schema{"root": &model}, false)
+	lists, err := managedfields.NewTypeConverter(map[string]*spec.Schema{"root": model}, false)
 	return &given{root: root, lists: lists}, err
 }
 

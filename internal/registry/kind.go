@@ -76,6 +76,7 @@ type Kind struct {
 	Mutate, Admit func(ctx context.Context, a *Admission) error
 
 	schema   *given   // nil: what the Type says, or nothing; see SetSchema
+	family   *family  // nil: there is no other version, or none is known; see Relate
 	managers sync.Map // *manager by the subresource of a write; see manage.go
 }
 

@@ -26,36 +26,46 @@ func (k *Kind) fieldManager(subresource string) (*managedfields.FieldManager, er
 	}
 	m := known.(*manager)
 	m.once.Do(func() {
-		lists := k.schema
-		if lists == nil {
-			if lists, m.err = k.newGiven(k.OpenAPI()); m.err != nil {
-				return
-			}
+		lists, err := k.lists()
+		if err != nil {
+			m.err = err
+			return
 		}
 		version := k.GroupVersion()
-		filters := filtersOf(managedfields.NewDefaultCRDFieldManager, version.String(), subresource == SubStatus)
-		if subresource != SubStatus && (subresource != "" || !k.Status) {
+		var versions []string
+		for _, other := range k.relatives() {
+			if other == k && (k.Status || subresource == SubStatus) || other != k && other.Status && subresource == SubStatus {
+				versions = append(versions, other.GroupVersion().String())
+			}
+		}
+		filters := filtersOf(managedfields.NewDefaultCRDFieldManager, versions, subresource == SubStatus)
+		if subresource != SubStatus && subresource != "" {
 			filters = nil
 		}
-		m.value, m.err = managedfields.NewDefaultCRDFieldManager(lists.lists, sameContent{k}, sameContent{k}, sameContent{k}, k.gvk(), version, subresource, filters)
+		c := conversion{k}
+		m.value, m.err = managedfields.NewDefaultCRDFieldManager(lists, c, c, c, k.gvk(), version, subresource, filters)
 	})
 	return m.value, m.err
 }
 
-// filtersOf returns the last argument of a constructor of field managers: what a write cannot
-// change, it does not manage. It leaves the status only, or all else.
+// filtersOf returns the last argument of a constructor of field managers, for managers of some
+// versions: what a write cannot change, it does not manage. It leaves the status only, or all else.
 //
 // The types are those of structured-merge-diff, whose major version is 6 below apimachinery 0.38
 // and 7 from there on. They are inferred: a name of one would fit one of the two only.
 func filtersOf[Version ~string, Set fieldSet[S, Set], Filter interface{ Filter(Set) Set }, S any](
 	_ func(managedfields.TypeConverter, runtime.ObjectConvertor, runtime.ObjectDefaulter, runtime.ObjectCreater, schema.GroupVersionKind, schema.GroupVersion, string, map[Version]Filter) (*managedfields.FieldManager, error),
-	version string, onlyStatus bool,
+	versions []string, onlyStatus bool,
 ) map[Version]Filter {
 	status := Set(new(S))
 	if err := status.FromJSON(strings.NewReader(`{"f:status":{}}`)); err != nil {
 		panic(err) // it is a constant
 	}
-	return map[Version]Filter{Version(version): any(statusFilter[S, Set]{status, onlyStatus}).(Filter)}
+	filters := map[Version]Filter{}
+	for _, version := range versions {
+		filters[Version(version)] = any(statusFilter[S, Set]{status, onlyStatus}).(Filter)
+	}
+	return filters
 }
 
 // A fieldSet is a *fieldpath.Set.
@@ -81,25 +91,39 @@ func (f statusFilter[S, Set]) Filter(fields Set) Set {
 	return others
 }
 
-// sameContent is the conversion between versions for managedFields: only the version differs. The
-// Kind's own functions have filled in the defaults.
-type sameContent struct{ k *Kind }
+// A conversion is that between versions for managedFields. The Kind's own functions have filled in
+// the defaults.
+type conversion struct{ k *Kind }
 
-func (sameContent) Default(runtime.Object) {}
+func (conversion) Default(runtime.Object) {}
 
-func (c sameContent) New(schema.GroupVersionKind) (runtime.Object, error) { return c.k.live(nil) }
+func (c conversion) New(schema.GroupVersionKind) (runtime.Object, error) { return c.k.live(nil) }
 
-func (sameContent) Convert(_, _, _ any) error {
+func (conversion) Convert(_, _, _ any) error {
 	return fmt.Errorf("registry: no conversion into a value")
 }
 
-// ConvertToVersion leaves the version as well, since the schema knows no other: the manager of an
-// object whose version it does not know would be forgotten.
-func (sameContent) ConvertToVersion(in runtime.Object, _ runtime.GroupVersioner) (runtime.Object, error) {
-	return in, nil
+// ConvertToVersion leaves the version of a Kind without relatives, since its schema knows no other:
+// the manager of an object whose version it does not know would be forgotten.
+func (c conversion) ConvertToVersion(in runtime.Object, to runtime.GroupVersioner) (runtime.Object, error) {
+	version, ok := to.(schema.GroupVersion)
+	if from := in.GetObjectKind().GroupVersionKind().GroupVersion(); c.k.family == nil || !ok || from == version {
+		return in, nil
+	}
+	if !slices.ContainsFunc(c.k.family.kinds, func(k *Kind) bool { return k.GroupVersion() == version }) {
+		if BuiltIn(c.k.Group) { // the managers of that version are forgotten then
+			return nil, runtime.NewNotRegisteredErrForKind(c.k.Plural, version.WithKind(c.k.Kind))
+		}
+		return nil, fmt.Errorf("request to convert CR to an invalid group/version: %s", version)
+	}
+	u, ok := in.(*unstructured.Unstructured)
+	if !ok {
+		return nil, fmt.Errorf("registry: no conversion of %T", in)
+	}
+	return c.k.family.converted(u, version)
 }
 
-func (sameContent) ConvertFieldLabel(_ schema.GroupVersionKind, label, value string) (string, string, error) {
+func (conversion) ConvertFieldLabel(_ schema.GroupVersionKind, label, value string) (string, string, error) {
 	return label, value, nil
 }
 
@@ -110,8 +134,11 @@ func (w *Write) manage(old, o *Object) error {
 	if BuiltIn(k.Group) && m.ManagedFields != nil && len(m.ManagedFields) == 0 { // a custom resource loses an empty list as it is read
 		reset = true
 	}
+	// Whoever sends managers where nobody manages begins with them, but not by way of a subresource.
+	begins := len(m.ManagedFields) > 0 && !reset && !w.req.Whole && w.req.Subresource == ""
+	none := old != nil && len(old.Meta.ManagedFields) == 0 && !begins
 	switch {
-	case old == nil && !k.Managed, old != nil && len(old.Meta.ManagedFields) == 0, old != nil && reset && w.req.Subresource == "":
+	case old == nil && !k.Managed, none, old != nil && reset && w.req.Subresource == "":
 		if !w.req.Whole {
 			m.ManagedFields = nil
 		}

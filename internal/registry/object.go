@@ -29,6 +29,9 @@ type Object struct {
 	Body, Status []byte
 	// Value is the object as the Kind's Type, or nil if there is none. It is a pointer.
 	Value any
+	// Outdated is set by a [Store] that has the object in another version than it stores by now: a
+	// write that changes nothing stores it anew, which is how stored objects are migrated.
+	Outdated bool
 }
 
 // Key returns the name and namespace of the object.

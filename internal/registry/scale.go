@@ -142,9 +142,15 @@ func (w *Write) scale(ctx context.Context, old *Object) (Outcome, error) {
 	}
 	// The type of the path stays unnamed: see filtersOf.
 	version, paths := k.GroupVersion(), managedfields.ResourcePathMappings{}
-	for _, name := range splitPath(k.Scale.Replicas) {
-		path := managedfields.ResourcePathMappings{"": {{FieldName: &name}}}[""]
-		paths[version.String()] = append(paths[version.String()], path...)
+	for _, other := range k.relatives() {
+		if other.Scale == nil {
+			continue
+		}
+		of := other.GroupVersion().String()
+		for _, name := range splitPath(other.Scale.Replicas) {
+			path := managedfields.ResourcePathMappings{"": {{FieldName: &name}}}[""]
+			paths[of] = append(paths[of], path...)
+		}
 	}
 	handler := managedfields.NewScaleHandler(old.Meta.ManagedFields, version, paths)
 	if before.Meta.ManagedFields, err = handler.ToSubresource(); err != nil {

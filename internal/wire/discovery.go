@@ -170,6 +170,23 @@ func (d discovered) answer(path string) any {
 	return nil
 }
 
+// RootPaths returns the paths of discovery, in order.
+func RootPaths(resources []Resource) []string {
+	d := discovered(resources)
+	paths := []string{"/api", "/apis"}
+	for _, version := range d.versions("") {
+		paths = append(paths, "/api/"+version)
+	}
+	for _, group := range d.groups() {
+		paths = append(paths, "/apis/"+group)
+		for _, version := range d.versions(group) {
+			paths = append(paths, "/apis/"+group+"/"+version)
+		}
+	}
+	slices.Sort(paths)
+	return paths
+}
+
 // versions returns the versions of a group, the preferred one first.
 func (d discovered) versions(group string) []string {
 	versions := []string{}

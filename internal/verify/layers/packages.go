@@ -103,7 +103,7 @@ var Packages = []Package{
 	}},
 	{Folder: "internal/registry", Rooms: []Room{
 		{"json", []string{"json.go"}, nil},
-		{"objects", []string{"kind.go", "object.go", "openapi.go", "given.go", "builtin.go"}, []string{"json"}},
+		{"objects", []string{"kind.go", "family.go", "object.go", "openapi.go", "given.go", "builtin.go"}, []string{"json"}},
 		{"writes", []string{"write.go", "options.go", "decode.go", "change.go", "delete.go", "patch.go", "manage.go",
 			"scale.go", "namespace.go", "part.go", "pod.go", "token.go", "sent.go"}, []string{"json", "objects"}},
 		{"collector", []string{"collect.go"}, []string{"objects", "writes"}},

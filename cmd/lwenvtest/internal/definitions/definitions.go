@@ -59,7 +59,8 @@ func Resources(opts Options) ([]lwtest.Resource, error) {
 			refuse := func(context.Context, lwtest.Admission) error { return failed(err) }
 			r.Default, r.Validate = refuse, refuse // kube-apiserver has no such definition
 		} else {
-			r.Default, r.Validate, r.Convert, r.Table = k.fill, k.check, k.convert, k.table
+			r.Default, r.Validate, r.Table = k.fill, k.check, k.table
+			r.Convert, r.ConvertManaged = k.convert, k.exchange
 		}
 		if opts.Admit != nil {
 			r = opts.Admit(r)
@@ -197,15 +198,12 @@ func (k *kind) convert(obj *unstructured.Unstructured, version string) error {
 		from.Prune(obj.Object)
 		from.Default(obj.Object)
 	}
-	to := schema.GroupVersion{Group: obj.GroupVersionKind().Group, Version: version}
-	if obj.GroupVersionKind().GroupVersion() == to {
+	if obj.GroupVersionKind().Version == version {
 		return nil
 	}
-	out, err := k.converter.ConvertToVersion(obj, to)
-	if err != nil {
+	if err := k.exchange(obj, version); err != nil {
 		return failed(err)
 	}
-	obj.Object = out.(*unstructured.Unstructured).Object
 	if into := k.versions[version]; into != nil {
 		into.Prune(obj.Object)
 		if version == k.storage {
@@ -213,4 +211,14 @@ func (k *kind) convert(obj *unstructured.Unstructured, version string) error {
 		}
 	}
 	return nil
+}
+
+// exchange makes an object one of another version, and leaves all else of it to the converter.
+func (k *kind) exchange(obj *unstructured.Unstructured, version string) error {
+	to := schema.GroupVersion{Group: obj.GroupVersionKind().Group, Version: version}
+	out, err := k.converter.ConvertToVersion(obj, to)
+	if err == nil {
+		obj.Object = out.(*unstructured.Unstructured).Object
+	}
+	return err
 }
