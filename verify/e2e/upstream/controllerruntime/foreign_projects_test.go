@@ -1,8 +1,6 @@
 package controllerruntime
 
 const (
-	// oneSchema is what lwenvtest does otherwise than kube-apiserver.
-	oneSchema = "the managers of another version are read by the schema of the version of the request"
 	// These are races of tests.
 	ownLimit = "its client may wait for its own rate limit when the time is up, and says that"
 	synced   = "its informer may be in step before the context that is cancelled is looked at; TestSuite runs it again alone"
@@ -30,10 +28,7 @@ var foreignProjects = []project{
 		"test/integration/webhooks": {specs: 82},
 	}},
 	{module: "github.com/fluxcd/pkg/ssa", version: "v0.77.0", suites: map[string]suite{
-		".": {tests: true, specs: 205, otherwise: map[string]string{
-			"TestApply_MigrateAPIVersion": oneSchema, "TestApplyAll_MigrateAPIVersion": oneSchema,
-			"TestApply_MigrateAPIVersion_RealWorldExternalSecrets": oneSchema,
-		}, races: map[string]string{
+		".": {tests: true, specs: 205, races: map[string]string{
 			"TestWaitForSet_ErrorOnReaderError": tooShort,
 			"TestWaitForSet_JobWithTTL":         ownLimit, "TestWaitForSet_JobWithTTL/NotFound_Job_without_TTL_option_is_treated_as_error": ownLimit,
 		}},

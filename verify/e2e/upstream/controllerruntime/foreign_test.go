@@ -67,9 +67,12 @@ func modfile(t *testing.T, p project) (file string) {
 	e2e := filepath.Join("..", "..")
 	mod := read(t, filepath.Join(e2e, "go.mod"))
 	sums := [][]byte{read(t, filepath.Join(e2e, "go.sum"))}
-	if p.module != controllerRuntime { // which e2e requires
-		mod = fmt.Appendf(mod, "\nrequire %s %s\n", p.module, p.version)
-		sums = append(sums, read(t, filepath.Join(moduleDir(t, p.module+"@"+p.version), "go.sum")))
+	for _, module := range append([]string{p.module}, p.parts...) {
+		if module == controllerRuntime { // which e2e requires
+			continue
+		}
+		mod = fmt.Appendf(mod, "\nrequire %s %s\n", module, p.version)
+		sums = append(sums, read(t, filepath.Join(moduleDir(t, module+"@"+p.version), "go.sum")))
 	}
 	write(t, file, mod)
 	write(t, filepath.Join(filepath.Dir(file), "go.sum"), union(sums...))

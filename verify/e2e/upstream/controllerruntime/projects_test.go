@@ -24,6 +24,7 @@ var projects = flag.Bool("projects", false, "also run the suites of projects, wh
 // A project is a module whose suites use envtest.
 type project struct {
 	module, version string
+	parts           []string // modules of the same version that the project's own go.mod replaces by folders
 	suites          map[string]suite
 }
 
