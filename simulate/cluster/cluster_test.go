@@ -1,21 +1,27 @@
 package cluster_test
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -97,6 +103,57 @@ func template(labels map[string]string, fate string) corev1.PodTemplateSpec {
 	return t
 }
 
+// The built-in kinds are what client-go's clients take them for.
+func TestResources(t *testing.T) {
+	clients := reflect.TypeFor[kubernetes.Interface]()
+	fields := map[string][]string{
+		"pods": {"spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName",
+			"status.nominatedNodeName", "status.phase", "status.podIP"},
+		"services": {"spec.clusterIP", "spec.type"}, "secrets": {"type"}, "nodes": {"spec.unschedulable"},
+		"namespaces": {"status.phase"}, "jobs": {"status.successful"}, "resourceslices": {"spec.driver", "spec.nodeName"},
+		"certificatesigningrequests": {"spec.signerName"}, "ipaddresses": {"spec.parentRef.name"},
+		"events": {"involvedObject.namespace", "involvedObject.name", "involvedObject.kind", "involvedObject.uid",
+			"involvedObject.apiVersion", "involvedObject.fieldPath", "involvedObject.resourceVersion", "reason",
+			"reportingComponent", "type"},
+		"events.events.k8s.io": {"regarding.name", "regarding.kind", "regarding.uid", "reason", "type"},
+	}
+	for _, r := range cluster.Resources() {
+		group, _, _ := strings.Cut(cmp.Or(r.Group, "core"), ".")
+		of, ok := clients.MethodByName(strings.ToUpper(group[:1]) + group[1:] + strings.ToUpper(cmp.Or(r.Version, "v1")))
+		if !ok {
+			if r.Plural != "customresourcedefinitions" {
+				t.Errorf("%s: no client has %s", r.Plural, of.Name)
+			}
+			continue
+		}
+		var client reflect.Method
+		for m := range of.Type.Out(0).Methods() {
+			if strings.ToLower(m.Name) == r.Plural {
+				client = m
+			}
+		}
+		if client.Type == nil {
+			t.Errorf("%s: no client is of it", r.Plural)
+			continue
+		}
+		status := r.Plural != "csinodes" // theirs is newer than the servers that this is of
+		get, _ := client.Type.Out(0).MethodByName("Get")
+		has := func(method string) bool { _, ok := client.Type.Out(0).MethodByName(method); return ok }
+		name := strings.TrimSuffix(r.Plural+"."+r.Group, ".")
+		if _, ok := fields[name]; !ok && name != r.Plural {
+			name = r.Plural
+		}
+		want := lwtest.Resource{Group: r.Group, Version: r.Version, Plural: r.Plural, Kind: get.Type.Out(0).Elem().Name(),
+			Cluster: client.Type.NumIn() == 0, Status: status && has("UpdateStatus"), Scale: has("UpdateScale"),
+			Grace: r.Plural == "pods", Type: reflect.New(get.Type.Out(0).Elem()).Interface().(runtime.Object),
+			Fields: fields[name], Managed: true}
+		r.Default, r.Validate = nil, nil
+		if diff := gocmp.Diff(want, r, cmpopts.IgnoreUnexported(r)); diff != "" {
+			t.Errorf("%s: (-want +got)\n%s", r.Plural, diff)
+		}
+	}
+}
+
 // A Job comes to its end, as its Pods' fate and its own fields say.
 func TestJobs(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -129,7 +186,7 @@ func TestJobs(t *testing.T) {
 				if got := strings.Join(conditions, " "); got != test.conditions {
 					t.Errorf("the conditions are %q, want %q", got, test.conditions)
 				}
-				if diff := cmp.Diff(test.pods, b.pods()); diff != "" {
+				if diff := gocmp.Diff(test.pods, b.pods()); diff != "" {
 					t.Errorf("pods: (-want +got)\n%s", diff)
 				}
 				// Its deletion takes the Pods with it.
@@ -159,7 +216,7 @@ func TestSets(t *testing.T) {
 		set.Spec.Template.Spec.RestartPolicy = ""
 		rig.Must[*appsv1.StatefulSet](t)(sets.Create(t.Context(), set, metav1.CreateOptions{}))
 		b.settle(every...)
-		if diff := cmp.Diff([]string{"w-0 Running ready", "w-1 Running ready"}, b.pods()); diff != "" {
+		if diff := gocmp.Diff([]string{"w-0 Running ready", "w-1 Running ready"}, b.pods()); diff != "" {
 			t.Errorf("pods: (-want +got)\n%s", diff)
 		}
 		if first, second := slices.Index(b.did, "pod default/w-0 is ready"), slices.Index(b.did, "StatefulSet w makes pod w-1"); first < 0 || second < first {
@@ -212,6 +269,134 @@ func TestSets(t *testing.T) {
 	})
 }
 
+// The whole status of each kind, and what the actors say that they have done.
+func TestStatuses(t *testing.T) {
+	conditions := func(at string, is ...string) string {
+		var all []string
+		for i, name := range []string{"PodScheduled", "Initialized", "ContainersReady", "Ready"} {
+			since := map[bool]string{true: "+0s", false: at}[i < 2]
+			all = append(all, `{"lastProbeTime":null,"lastTransitionTime":"`+since+`","status":"`+is[i/2]+`","type":"`+name+`"}`)
+		}
+		return `"conditions":[` + strings.Join(all, ",") + `]`
+	}
+	pod := func(phase, conditions, ready, state string) string {
+		return `{` + conditions + `,"containerStatuses":[{"containerID":"simulate://c","image":"i","imageID":"i",
+			"lastState":{},"name":"c","ready":` +
+			ready + `,"restartCount":0,"started":` + ready + `,"state":{` + state + `}}],"hostIP":"192.168.0.1",
+				"phase":"` + phase +
+			`","podIP":"IP","podIPs":[{"ip":"IP"}],"qosClass":"BestEffort","startTime":"+0s"}`
+	}
+	ended := func(phase, code, reason string) string {
+		return pod(phase, conditions("+10s", "True", "False"), "false",
+			`"terminated":{"exitCode":`+code+`,"finishedAt":"+10s","reason":"`+reason+`","startedAt":"+0s"}`)
+	}
+	job := func(types, reason, message string) string {
+		var all []string
+		for name := range strings.FieldsSeq(types) {
+			all = append(all, `{"lastProbeTime":"+10s","lastTransitionTime":"+10s","message":"`+message+`","reason":"`+reason+
+				`","status":"True","type":"`+name+`"}`)
+		}
+		return `"conditions":[` + strings.Join(all, ",") + `]`
+	}
+	runs := pod("Running", conditions("+0s", "True", "True"), "true", `"running":{"startedAt":"+0s"}`)
+	want := map[string]string{
+		"deployments d": `{"availableReplicas":1,"conditions":[{"lastTransitionTime":"+0s","lastUpdateTime":"+0s",
+			"reason":"MinimumReplicasAvailable","status":"True","type":"Available"},{"lastTransitionTime":"+0s","lastUpdateTime":"+0s",
+			"reason":"NewReplicaSetAvailable","status":"True","type":"Progressing"}],"observedGeneration":1,"readyReplicas":1,"replicas":1,"updatedReplicas":1}`,
+		"replicasets d-HASH": `{"availableReplicas":1,"fullyLabeledReplicas":1,"observedGeneration":1,"readyReplicas":1,
+			"replicas":1}`,
+		"statefulsets s": `{"availableReplicas":1,"currentReplicas":1,"currentRevision":"s-HASH","observedGeneration":1,
+			"readyReplicas":1,
+			"replicas":1,"updateRevision":"s-HASH","updatedReplicas":1}`,
+		"jobs done": `{"completionTime":"+10s",` + job("SuccessCriteriaMet Complete", "CompletionsReached", "Reached expected number of succeeded pods") +
+			`,"ready":0,"startTime":"+0s","succeeded":1,"terminating":0}`,
+		"jobs fails": `{` + job("FailureTarget Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit") +
+			`,"failed":1,"ready":0,"startTime":"+0s","terminating":0}`,
+		"jobs runs": `{"active":1,"ready":1,"startTime":"+0s","terminating":0}`,
+		"jobs suspended": `{"conditions":[{"lastProbeTime":"+0s","lastTransitionTime":"+0s","reason":"JobSuspended",
+			"status":"True","type":"Suspended"}],
+			"ready":0,"terminating":0}`,
+		"pods d-HASH-HASH": runs, "pods runs-HASH": runs, "pods s-0": runs,
+		"pods done-HASH": ended("Succeeded", "0", "Completed"), "pods fails-HASH": ended("Failed", "1", "Error"),
+	}
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		selector, begun := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "a"}}, time.Now()
+		of := template(selector.MatchLabels, "Running")
+		of.Spec.RestartPolicy = ""
+		meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "default", Name: name} }
+		rig.Must[*appsv1.Deployment](t)(b.client.AppsV1().Deployments("default").Create(t.Context(), &appsv1.Deployment{
+			ObjectMeta: meta("d"), Spec: appsv1.DeploymentSpec{Selector: selector, Template: of}}, metav1.CreateOptions{}))
+		rig.Must[*appsv1.StatefulSet](t)(b.client.AppsV1().StatefulSets("default").Create(t.Context(), &appsv1.StatefulSet{
+			ObjectMeta: meta("s"), Spec: appsv1.StatefulSetSpec{Selector: selector, Template: of}}, metav1.CreateOptions{}))
+		for name, spec := range map[string]batchv1.JobSpec{"done": {}, "suspended": {Suspend: new(true)},
+			"fails": {Template: template(nil, "Failed")}, "runs": {Template: template(nil, "Running")}} {
+			if spec.BackoffLimit = new(int32(0)); spec.Template.Spec.Containers == nil {
+				spec.Template = template(nil, "")
+			}
+			rig.Must[*batchv1.Job](t)(b.client.BatchV1().Jobs("default").Create(t.Context(),
+				&batchv1.Job{ObjectMeta: meta(name), Spec: spec}, metav1.CreateOptions{}))
+		}
+		b.settle(cluster.Deployments, cluster.ReplicaSets, cluster.StatefulSets, cluster.Jobs, cluster.Pods)
+		made, times := regexp.MustCompile(`-[b-z0-9]{5}\b`), regexp.MustCompile(`"2000-[^"]+Z"`)
+		for plural, path := range map[string]string{"deployments": "/apis/apps/v1", "replicasets": "/apis/apps/v1",
+			"statefulsets": "/apis/apps/v1", "jobs": "/apis/batch/v1", "pods": "/api/v1"} {
+			_, list := request(t, b, "GET", path+"/namespaces/default/"+plural, "", "")
+			for _, item := range list["items"].([]any) {
+				obj := item.(map[string]any)
+				name := plural + " " + made.ReplaceAllString(obj["metadata"].(map[string]any)["name"].(string), "-HASH")
+				status := obj["status"].(map[string]any)
+				text := made.ReplaceAllString(string(rig.Must[[]byte](t)(json.Marshal(status))), "-HASH")
+				if ip, ok := status["podIP"].(string); ok && strings.HasPrefix(ip, "10.0.") {
+					text = strings.ReplaceAll(text, `"`+ip+`"`, `"IP"`)
+				}
+				text = times.ReplaceAllStringFunc(text, func(at string) string {
+					return `"+` + rig.Must[time.Time](t)(time.Parse(`"`+time.RFC3339+`"`, at)).Sub(begun).String() + `"`
+				})
+				var is, should any
+				rig.OK(t, json.Unmarshal([]byte(text), &is))
+				rig.OK(t, json.Unmarshal([]byte(cmp.Or(want[name], "null")), &should))
+				if diff := gocmp.Diff(should, is); diff != "" {
+					t.Errorf("%s: (-want +got)\n%s", name, diff)
+				}
+				delete(want, name)
+			}
+		}
+		if len(want) > 0 {
+			t.Errorf("there is no %v", want)
+		}
+		var did []string
+		for _, line := range b.did {
+			did = append(did, made.ReplaceAllString(line, "-HASH"))
+		}
+		slices.Sort(did)
+		rig.Same(t, "what the actors say", []string{
+			"Job done makes pod done-HASH", "Job fails makes pod fails-HASH", "Job runs makes pod runs-HASH",
+			"ReplicaSet d-HASH makes pod d-HASH-HASH", "StatefulSet s makes pod s-0",
+			"deployment default/d has 0 pods, 0 ready", "deployment default/d has 1 pods, 0 ready",
+			"deployment default/d has 1 pods, 1 ready", "deployment default/d makes replicaset d-HASH",
+			"job default/done has 0 pods active, 0 succeeded, 0 failed",
+			"job default/done has 0 pods active, 1 succeeded, 0 failed",
+			"job default/done has 1 pods active, 0 succeeded, 0 failed",
+			"job default/fails has 0 pods active, 0 succeeded, 0 failed",
+			"job default/fails has 0 pods active, 0 succeeded, 1 failed",
+			"job default/fails has 1 pods active, 0 succeeded, 0 failed",
+			"job default/runs has 0 pods active, 0 succeeded, 0 failed",
+			"job default/runs has 1 pods active, 0 succeeded, 0 failed",
+			"job default/suspended has 0 pods active, 0 succeeded, 0 failed",
+			"pod default/d-HASH-HASH is put on node", "pod default/d-HASH-HASH is ready", "pod default/d-HASH-HASH runs",
+			"pod default/done-HASH has Succeeded", "pod default/done-HASH is put on node", "pod default/done-HASH is ready",
+			"pod default/done-HASH runs", "pod default/fails-HASH has Failed", "pod default/fails-HASH is put on node",
+			"pod default/fails-HASH is ready", "pod default/fails-HASH runs", "pod default/runs-HASH is put on node",
+			"pod default/runs-HASH is ready", "pod default/runs-HASH runs", "pod default/s-0 is put on node",
+			"pod default/s-0 is ready", "pod default/s-0 runs", "replicaset default/d-HASH has 1 pods, 0 ready",
+			"replicaset default/d-HASH has 1 pods, 1 ready", "statefulset default/s has 0 pods, 0 ready",
+			"statefulset default/s has 1 pods, 0 ready", "statefulset default/s has 1 pods, 1 ready",
+			"statefulset default/s makes revision s-HASH",
+		}, slices.Compact(did))
+	})
+}
+
 // What is being deleted makes no Pods.
 func TestDeletedSets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -227,7 +412,7 @@ func TestDeletedSets(t *testing.T) {
 			Spec: appsv1.StatefulSetSpec{Selector: selector, Template: of}})
 		deleted(t, b, "jobs", &batchv1.Job{ObjectMeta: meta, Spec: batchv1.JobSpec{Template: of}})
 		b.settle(cluster.Deployments, cluster.ReplicaSets, cluster.StatefulSets, cluster.Jobs, cluster.Pods)
-		if diff := cmp.Diff([]string(nil), b.pods()); diff != "" {
+		if diff := gocmp.Diff([]string(nil), b.pods()); diff != "" {
 			t.Errorf("pods: (-want +got)\n%s", diff)
 		}
 	})
@@ -268,7 +453,7 @@ func TestAdmit(t *testing.T) {
 		}
 		open = true
 		b.settle(cluster.Jobs, cluster.Pods)
-		if diff := cmp.Diff([]string{"j Pending"}, b.pods()); diff != "" {
+		if diff := gocmp.Diff([]string{"j Pending"}, b.pods()); diff != "" {
 			t.Errorf("no node has the labels: (-want +got)\n%s", diff)
 		}
 		for _, taints := range [][]corev1.Taint{{{Key: "new", Effect: corev1.TaintEffectNoExecute}}, {{Key: "slow", Effect: corev1.TaintEffectPreferNoSchedule}}} {
@@ -283,7 +468,7 @@ func TestAdmit(t *testing.T) {
 			rig.Must[*corev1.Node](t)(nodes.Update(n))
 			b.settle(cluster.Jobs, cluster.Pods)
 		}
-		if diff := cmp.Diff([]string{"j Succeeded"}, b.pods()); diff != "" {
+		if diff := gocmp.Diff([]string{"j Succeeded"}, b.pods()); diff != "" {
 			t.Errorf("(-want +got)\n%s", diff)
 		}
 	})

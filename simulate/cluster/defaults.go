@@ -126,7 +126,9 @@ func secretDefaults(o *corev1.Secret) {
 func serviceDefaults(s *corev1.ServiceSpec) {
 	set(&s.Type, corev1.ServiceTypeClusterIP)
 	set(&s.SessionAffinity, corev1.ServiceAffinityNone)
-	point(&s.InternalTrafficPolicy, corev1.ServiceInternalTrafficPolicyCluster)
+	if s.Type != corev1.ServiceTypeExternalName {
+		point(&s.InternalTrafficPolicy, corev1.ServiceInternalTrafficPolicyCluster)
+	}
 	for i := range s.Ports {
 		p := &s.Ports[i]
 		set(&p.Protocol, corev1.ProtocolTCP)

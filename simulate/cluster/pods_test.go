@@ -2,7 +2,11 @@ package cluster_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"net/http"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -184,4 +188,179 @@ func TestDefaults(t *testing.T) {
 			t.Errorf("the Service's addresses: (-want +got)\n%s", diff)
 		}
 	})
+}
+
+// request makes a request, and returns the code and the body of the answer.
+func request(t *testing.T, b *bench, method, path, contentType, body string) (int, map[string]any) {
+	t.Helper()
+	r := rig.Must[*http.Request](t)(http.NewRequest(method, b.server.URL()+path, strings.NewReader(body)))
+	r.Header.Set("Content-Type", contentType)
+	resp := rig.Must[*http.Response](t)(b.server.Client().Do(r))
+	defer resp.Body.Close()
+	var out map[string]any
+	rig.OK(t, json.NewDecoder(resp.Body).Decode(&out))
+	return resp.StatusCode, out
+}
+
+// All that a server fills in of an object is there, and nothing of it has taken a client's place.
+func TestAllDefaults(t *testing.T) {
+	const uid = "00000000-0000-4000-9000-000000000001"
+	container := func(name, image, policy, more string) string {
+		return `{"name":"` + name + `","image":"` + image + `","imagePullPolicy":"` + policy + `",` + more +
+			`"resources":{},"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File"}`
+	}
+	pod := func(restart string) string {
+		return `"spec":{"containers":[` + container("c", "i:1", "IfNotPresent", "") + `],"dnsPolicy":"ClusterFirst",
+			"restartPolicy":"` +
+			restart + `","schedulerName":"default-scheduler","securityContext":{},"terminationGracePeriodSeconds":30}`
+	}
+	const given = `"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i:1"}]}}`
+	const once = `"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"i:1"}]}}`
+	const probe = `{"failureThreshold":3,"periodSeconds":10,"successThreshold":1,"timeoutSeconds":1}`
+	const labels = `{"batch.kubernetes.io/controller-uid":"` + uid + `","batch.kubernetes.io/job-name":"x",
+		"controller-uid":"` + uid + `","job-name":"x"}`
+	template := `"template":{"metadata":{"labels":{"a":"b"}},` + pod("Always") + `}`
+	const service = `"sessionAffinity":"None","type":"ClusterIP","internalTrafficPolicy":"Cluster","ipFamilies":["IPv4"],
+		"ipFamilyPolicy":"SingleStack",`
+	for _, tt := range []struct{ name, path, given, want string }{
+		{"a Pod", "/api/v1/namespaces/d/pods", `"spec":{"initContainers":[{"name":"i","image":"x:5/y:latest",
+			"ports":[{"containerPort":1}]}],
+			"containers":[{"name":"c","image":"x:5/i","livenessProbe":{},"readinessProbe":{},"startupProbe":{}},{"name":"d","image":"i@sha256:1"}]}`,
+			`"spec":{"containers":[` + container("c", "x:5/i", "Always", `"livenessProbe":`+probe+`,"readinessProbe":`+probe+`,
+				"startupProbe":`+probe+`,`) + `,` +
+				container("d", "i@sha256:1", "IfNotPresent", "") + `],"initContainers":[` +
+				container("i", "x:5/y:latest", "Always", `"ports":[{"containerPort":1,"protocol":"TCP"}],`) + `],
+				"dnsPolicy":"ClusterFirst","enableServiceLinks":true,"restartPolicy":"Always","schedulerName":"default-scheduler",
+				"securityContext":{},"serviceAccountName":"default","terminationGracePeriodSeconds":30},"status":{"phase":"Pending","qosClass":"BestEffort"}`},
+		{"a Service", "/api/v1/namespaces/d/services", `"spec":{"ports":[{"port":80},{"name":"u","port":53,"protocol":"UDP",
+			"targetPort":"dns"}]}`,
+			`"spec":{` + service + `"clusterIP":"10.96.0.1","clusterIPs":["10.96.0.1"],"ports":[{"port":80,"protocol":"TCP",
+				"targetPort":80},
+				{"name":"u","port":53,"protocol":"UDP","targetPort":"dns"}]},"status":{"loadBalancer":{}}`},
+		{"a Service elsewhere", "/api/v1/namespaces/d/services", `"spec":{"type":"ExternalName","externalName":"x.y"}`,
+			`"spec":{"externalName":"x.y","sessionAffinity":"None","type":"ExternalName"},"status":{"loadBalancer":{}}`},
+		{"a headless Service", "/api/v1/namespaces/d/services", `"spec":{"clusterIP":"None"}`,
+			`"spec":{` + service + `"clusterIP":"None","clusterIPs":["None"]},"status":{"loadBalancer":{}}`},
+		{"a Secret", "/api/v1/namespaces/d/secrets", `"stringData":{"a":"b"},"data":{"a":"eA==","c":"ZA=="}`,
+			`"data":{"a":"Yg==","c":"ZA=="},"type":"Opaque"`},
+		{"a Namespace", "/api/v1/namespaces", `"spec":{}`,
+			`"labels":{"kubernetes.io/metadata.name":"x"},"spec":{},"status":{"phase":"Active"}`},
+		{"a claim", "/api/v1/namespaces/d/persistentvolumeclaims", `"spec":{}`,
+			`"spec":{"resources":{},"volumeMode":"Filesystem"},"status":{"phase":"Pending"}`},
+		{"a ReplicationController", "/api/v1/namespaces/d/replicationcontrollers", `"spec":{` + given + `}`,
+			`"spec":{"replicas":1,` + template + `},"status":{"replicas":0}`},
+		{"one without a template", "/api/v1/namespaces/d/replicationcontrollers", `"spec":{"replicas":0}`,
+			`"spec":{"replicas":0},"status":{"replicas":0}`},
+		{"a Job", "/apis/batch/v1/namespaces/d/jobs", `"spec":{` + once + `}`,
+			`"labels":` + labels + `,"spec":{"backoffLimit":6,"completionMode":"NonIndexed","completions":1,
+				"manualSelector":false,"parallelism":1,
+				"podReplacementPolicy":"TerminatingOrFailed","selector":{"matchLabels":{"batch.kubernetes.io/controller-uid":"` + uid + `"}},
+				"suspend":false,"template":{"metadata":{"labels":` + labels + `},` + pod("Never") + `}},"status":{}`},
+		{"a Job of its own", "/apis/batch/v1/namespaces/d/jobs", `"spec":{"parallelism":2,"manualSelector":true,
+			"podFailurePolicy":{"rules":[]},` + once + `}`,
+			`"spec":{"backoffLimit":6,"completionMode":"NonIndexed","manualSelector":true,"parallelism":2,
+				"podFailurePolicy":{"rules":[]},
+				"podReplacementPolicy":"Failed","suspend":false,"template":{"metadata":{},` + pod("Never") + `}},"status":{}`},
+		{"a CronJob", "/apis/batch/v1/namespaces/d/cronjobs", `"spec":{"schedule":"* * * * *",
+			"jobTemplate":{"spec":{` + once + `}}}`,
+			`"spec":{"concurrencyPolicy":"Allow","failedJobsHistoryLimit":1,"schedule":"* * * * *",
+				"successfulJobsHistoryLimit":3,"suspend":false,
+				"jobTemplate":{"metadata":{},"spec":{"template":{"metadata":{},` + pod("Never") + `}}}},"status":{}`},
+		{"a Deployment", "/apis/apps/v1/namespaces/d/deployments", `"spec":{` + given + `}`,
+			`"spec":{"progressDeadlineSeconds":600,"replicas":1,"revisionHistoryLimit":10,"selector":null,
+				"strategy":{"rollingUpdate":{"maxSurge":"25%","maxUnavailable":"25%"},"type":"RollingUpdate"},` + template + `},"status":{}`},
+		{"a Deployment that recreates", "/apis/apps/v1/namespaces/d/deployments", `"spec":{"strategy":{"type":"Recreate"},` + given + `}`,
+			`"spec":{"progressDeadlineSeconds":600,"replicas":1,"revisionHistoryLimit":10,"selector":null,
+				"strategy":{"type":"Recreate"},` + template + `},"status":{}`},
+		{"a DaemonSet", "/apis/apps/v1/namespaces/d/daemonsets", `"spec":{` + given + `}`,
+			`"spec":{"revisionHistoryLimit":10,"selector":null,"updateStrategy":{"rollingUpdate":{"maxSurge":0,
+				"maxUnavailable":1},"type":"RollingUpdate"},` +
+				template + `},"status":{"currentNumberScheduled":0,"desiredNumberScheduled":0,"numberMisscheduled":0,
+				"numberReady":0}`},
+		{"a DaemonSet that waits", "/apis/apps/v1/namespaces/d/daemonsets", `"spec":{"updateStrategy":{"type":"OnDelete"},` + given + `}`,
+			`"spec":{"revisionHistoryLimit":10,"selector":null,"updateStrategy":{"type":"OnDelete"},` + template +
+				`},"status":{"currentNumberScheduled":0,"desiredNumberScheduled":0,"numberMisscheduled":0,"numberReady":0}`},
+		{"a ReplicaSet", "/apis/apps/v1/namespaces/d/replicasets", `"spec":{` + given + `}`,
+			`"spec":{"replicas":1,"selector":null,` + template + `},"status":{"replicas":0}`},
+		{"a StatefulSet", "/apis/apps/v1/namespaces/d/statefulsets", `"spec":{"volumeClaimTemplates":[{"metadata":{"name":"v"}}],` + given + `}`,
+			`"spec":{"persistentVolumeClaimRetentionPolicy":{"whenDeleted":"Retain","whenScaled":"Retain"},
+				"podManagementPolicy":"OrderedReady",
+				"replicas":1,"revisionHistoryLimit":10,"selector":null,"serviceName":"","updateStrategy":{"rollingUpdate":{"partition":0},"type":"RollingUpdate"},
+				"volumeClaimTemplates":[{"metadata":{"name":"v"},"spec":{"resources":{},"volumeMode":"Filesystem"},"status":{"phase":"Pending"}}],` +
+				template + `},"status":{"availableReplicas":0,"replicas":0}`},
+		{"a StatefulSet that waits", "/apis/apps/v1/namespaces/d/statefulsets", `"spec":{"updateStrategy":{"type":"OnDelete"},` + given + `}`,
+			`"spec":{"persistentVolumeClaimRetentionPolicy":{"whenDeleted":"Retain","whenScaled":"Retain"},
+				"podManagementPolicy":"OrderedReady",
+				"replicas":1,"revisionHistoryLimit":10,"selector":null,"serviceName":"","updateStrategy":{"type":"OnDelete"},` + template +
+				`},"status":{"availableReplicas":0,"replicas":0}`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				code, got := request(t, newBench(t), "POST", tt.path, "application/json", `{"metadata":{"name":"x"},`+tt.given+`}`)
+				if code != http.StatusCreated {
+					t.Fatal(got)
+				}
+				if labels := got["metadata"].(map[string]any)["labels"]; labels != nil {
+					got["labels"] = labels
+				}
+				delete(got, "metadata")
+				delete(got, "kind")
+				delete(got, "apiVersion")
+				var want map[string]any
+				rig.OK(t, json.Unmarshal([]byte("{"+tt.want+"}"), &want))
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("(-want +got)\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// A server lets nobody change some fields of an object, and all others.
+func TestImmutable(t *testing.T) {
+	const spec = `"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},
+		"spec":{"containers":[{"name":"c","image":"i:1"}]}}`
+	const job = `"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"i:1"}]}}`
+	const other = `"template":{"spec":{"nodeSelector":{"a":"b"}}}`
+	const containers = `"containers":[{"name":"c","image":"i:1"}]`
+	for _, tt := range []struct {
+		path, kind, given string
+		stay              []string // what may not change
+		change            []string // what may
+	}{
+		{"/apis/apps/v1/namespaces/d/deployments", "Deployment", spec, []string{`"selector":{"matchLabels":{"a":"c"}}`},
+			[]string{`"replicas":2`, other}},
+		{"/apis/apps/v1/namespaces/d/replicasets", "ReplicaSet", spec, []string{`"selector":{"matchLabels":{"a":"c"}}`},
+			[]string{`"replicas":2`, other}},
+		{"/apis/apps/v1/namespaces/d/statefulsets", "StatefulSet", spec,
+			[]string{`"serviceName":"s"`, `"podManagementPolicy":"Parallel"`, `"selector":{"matchLabels":{"a":"c"}}`},
+			[]string{`"replicas":2`, other, `"updateStrategy":{"rollingUpdate":{"partition":1}}`, `"revisionHistoryLimit":3`,
+				`"persistentVolumeClaimRetentionPolicy":{"whenScaled":"Delete"}`, `"minReadySeconds":1`, `"ordinals":{"start":1}`}},
+		{"/apis/batch/v1/namespaces/d/jobs", "Job", job, []string{other}, []string{`"parallelism":2`, `"suspend":true`}},
+		{"/apis/batch/v1/namespaces/d/jobs", "Job", `"suspend":true,` + job, nil, []string{other}},
+		{"/api/v1/namespaces/d/pods", "Pod", containers, []string{`"hostname":"h"`, `"priority":1`,
+			`"containers":[{"name":"c","image":"i:1"},{"name":"d","image":"i:1"}]`},
+			[]string{`"containers":[{"name":"c","image":"i:2"}]`, `"activeDeadlineSeconds":1`, `"nodeName":"n"`,
+				`"tolerations":[{"key":"k","operator":"Exists"}]`, `"terminationGracePeriodSeconds":1`,
+				`"nodeSelector":{"a":"b"}`, `"affinity":{"nodeAffinity":{}}`, `"schedulingGates":[{"name":"g"}]`}},
+		{"/api/v1/namespaces/d/services", "Service", `"ports":[{"port":80}]`, nil, []string{`"sessionAffinity":"ClientIP"`}},
+	} {
+		t.Run(tt.kind+" "+tt.given, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t)
+				if code, got := request(t, b, "POST", tt.path, "application/json",
+					`{"metadata":{"name":"x"},"spec":{`+tt.given+`}}`); code != http.StatusCreated {
+					t.Fatal(got)
+				}
+				for i, change := range append(slices.Clone(tt.stay), tt.change...) {
+					code, got := request(t, b, "PATCH", tt.path+"/x", "application/merge-patch+json", `{"spec":{`+change+`}}`)
+					says := fmt.Sprint(got["message"])
+					refused := strings.Contains(says, "a "+tt.kind+" may not change here: field is immutable")
+					if want := i < len(tt.stay); refused != want || refused != (code == 422) || !refused && code != 200 {
+						t.Errorf("%s: %d %s", change, code, says)
+					}
+				}
+			})
+		})
+	}
 }
