@@ -199,7 +199,11 @@ func TestOverlay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := &builder{dir: dir, test: tt.test, patterns: tt.patterns, env: map[string]string{},
 				tmp: write(t, map[string]string{"lw.mod": mod})}
-			file, err := b.overlay("kept x")
+			pkgs, err := b.packages()
+			var file string
+			if err == nil {
+				file, err = b.overlay(pkgs, "kept x")
+			}
 			if err != nil || tt.err != "" {
 				if err == nil || tt.err == "" || !strings.Contains(err.Error(), tt.err) {
 					t.Errorf("%v, want %q", err, tt.err)
