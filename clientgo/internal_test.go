@@ -29,6 +29,7 @@ import (
 	"k8s.io/klog/v2/textlogger"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/decode"
 	"github.com/go-lw/lw/internal/request"
 	"github.com/go-lw/lw/internal/verify/rig"
 )
@@ -245,6 +246,18 @@ func TestDecodedType(t *testing.T) {
 		want   string
 	}{{nil, ""}, {scheme(), ""}, {scheme("Machine"), "Machine"}, {scheme("Machine", "Pod"), ""}} {
 		rig.Same(t, "kind", tc.want, Decoder{Scheme: tc.scheme}.kindOf(&corev1.Pod{}))
+	}
+	for _, tc := range []struct {
+		example runtime.Object
+		scheme  *runtime.Scheme
+		want    string
+	}{
+		{&corev1.Pod{}, nil, ""}, {&corev1.Pod{}, scheme("Machine"), "Machine"},
+		{&corev1.Pod{TypeMeta: metav1.TypeMeta{Kind: "Engine"}}, nil, "Engine"},
+		{&corev1.Pod{TypeMeta: metav1.TypeMeta{Kind: "Engine"}}, scheme("Machine"), "Engine"},
+	} {
+		s := Decoder{Scheme: tc.scheme}.Source(nopLister{}, tc.example).(*capturedSource)
+		rig.Same(t, "the kind of the source", tc.want, s.kind)
 	}
 	decoded := metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"}
 	for _, want := range []metav1.TypeMeta{{}, {APIVersion: "v1", Kind: "Pod"}} {
@@ -517,5 +530,27 @@ func TestDeletedAt(t *testing.T) {
 		if got.GetResourceVersion() != tt.want || tt.obj.GetResourceVersion() != "1" {
 			t.Errorf("%s: version %s, want %s; that of the object is %s", name, got.GetResourceVersion(), tt.want, tt.obj.GetResourceVersion())
 		}
+	}
+}
+
+// The answer of a write is an object, or a Status that says which object it was about.
+func TestIdentify(t *testing.T) {
+	const status = `{"kind":"Status","apiVersion":"v1","status":`
+	for data, want := range map[string]*request.Answer{
+		`{"kind":"Pod","metadata":{"namespace":"n","name":"a","uid":"u","resourceVersion":"1","labels":{"a":"b"}}}`: {Kind: "Pod",
+			Namespace: "n", Name: "a", UID: "u", ResourceVersion: "1", Labels: map[string]string{"a": "b"}},
+		status + `"Success","details":{"uid":"u"}}`: {Kind: "Status", UID: "u"},
+		status + `"Success"}`:                       nil, status + `"Failure","details":{"uid":"u"}}`: nil, "{": nil,
+	} {
+		got, h := identify([]byte(data), decode.JSON)
+		if (h != nil) != (want != nil && want.Kind != "Status") {
+			t.Errorf("%s: the head is %+v", data, h)
+		}
+		if h != nil {
+			rig.Same(t, "the data", data, string(got.Data))
+			got.Data, got.JSON = nil, nil
+			got.Encoding = want.Encoding
+		}
+		rig.Same(t, data, want, got)
 	}
 }

@@ -1,5 +1,7 @@
 package cluster_test
 
+//lint:file-ignore SA1019 Servers and controllers still have Endpoints.
+
 import (
 	"cmp"
 	"context"
@@ -22,6 +24,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -346,6 +349,12 @@ func TestStatuses(t *testing.T) {
 				obj := item.(map[string]any)
 				name := plural + " " + made.ReplaceAllString(obj["metadata"].(map[string]any)["name"].(string), "-HASH")
 				status := obj["status"].(map[string]any)
+				if strings.Contains(name, " d-") {
+					labels := made.ReplaceAllString(fmt.Sprint("-", obj["metadata"].(map[string]any)["labels"]), "-HASH")
+					if !regexp.MustCompile(`^-map\[app:a pod-template-hash:\w{5}\]$`).MatchString(labels) {
+						t.Errorf("the labels of %s are %s", name, labels)
+					}
+				}
 				text := made.ReplaceAllString(string(rig.Must[[]byte](t)(json.Marshal(status))), "-HASH")
 				if ip, ok := status["podIP"].(string); ok && strings.HasPrefix(ip, "10.0.") {
 					text = strings.ReplaceAll(text, `"`+ip+`"`, `"IP"`)
@@ -394,6 +403,146 @@ func TestStatuses(t *testing.T) {
 			"statefulset default/s has 1 pods, 0 ready", "statefulset default/s has 1 pods, 1 ready",
 			"statefulset default/s makes revision s-HASH",
 		}, slices.Compact(did))
+	})
+}
+
+// A revision of a StatefulSet has the number after those of the same set.
+func TestRevisions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "a"}}
+		sets := lwtest.Objects[*appsv1.StatefulSet](b.server, "statefulsets")
+		for _, name := range []string{"a", "b", "c"} {
+			set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+				Spec: appsv1.StatefulSetSpec{Selector: selector, Template: template(selector.MatchLabels, "Running")}}
+			rig.Must[*appsv1.StatefulSet](t)(sets.Create(set))
+			b.settle(cluster.StatefulSets)
+			for _, image := range strings.Fields(map[string]string{"b": "x y"}[name]) {
+				set = rig.Must[*appsv1.StatefulSet](t)(sets.Get(lw.Key{Namespace: "default", Name: name}))
+				set.Spec.Template.Spec.Containers[0].Image = image
+				rig.Must[*appsv1.StatefulSet](t)(sets.Update(set))
+				b.settle(cluster.StatefulSets)
+			}
+		}
+		var got []string
+		for r := range lwtest.Objects[*appsv1.ControllerRevision](b.server, "controllerrevisions").All() {
+			got = append(got, fmt.Sprint(r.OwnerReferences[0].Name, r.Revision))
+		}
+		slices.Sort(got)
+		rig.Same(t, "the revisions", []string{"a1", "b1", "b2", "b3", "c1"}, got)
+	})
+}
+
+// Endpoints have the Pods of a Service that have an address and have not ended, and say which are
+// ready. Nodes become ready once, and claims are bound.
+func TestServices(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		pods := lwtest.Objects[*corev1.Pod](b.server, "pods")
+		for name, status := range map[string]corev1.PodStatus{
+			"ready": {PodIP: "10.0.0.1", Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady,
+				Status: corev1.ConditionTrue}}},
+			"waits": {PodIP: "10.0.0.2", Phase: corev1.PodRunning}, "ended": {PodIP: "10.0.0.3", Phase: corev1.PodSucceeded},
+			"new": {}, "other": {PodIP: "10.0.0.4", Phase: corev1.PodRunning},
+		} {
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{"app": "a"}},
+				Spec: corev1.PodSpec{NodeName: "n", Containers: []corev1.Container{{Name: "c"}}}, Status: status}
+			if name == "other" {
+				pod.Labels = nil
+			}
+			rig.Must[*corev1.Pod](t)(pods.Create(pod))
+		}
+		services := lwtest.Objects[*corev1.Service](b.server, "services")
+		for name, spec := range map[string]corev1.ServiceSpec{
+			"plain": {Ports: []corev1.ServicePort{{Name: "http", Port: 80, TargetPort: intstr.FromInt32(8080)},
+				{Name: "named", Port: 81, TargetPort: intstr.FromString("x")}}},
+			"headless": {ClusterIP: "None", PublishNotReadyAddresses: true}, "none": {},
+		} {
+			if name != "none" {
+				spec.Selector = map[string]string{"app": "a"}
+			}
+			rig.Must[*corev1.Service](t)(services.Create(&corev1.Service{Spec: spec,
+				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}))
+		}
+		b.settle(cluster.Endpoints)
+		show := func() (got []string) {
+			for e := range lwtest.Objects[*corev1.Endpoints](b.server, "endpoints").All() {
+				line := fmt.Sprint(e.Name, " ", e.Labels, " of ", e.OwnerReferences[0].Name, ":")
+				for _, s := range e.Subsets {
+					for _, a := range s.Addresses {
+						line += " " + a.IP + " " + a.TargetRef.Name + " on " + *a.NodeName
+					}
+					for _, a := range s.NotReadyAddresses {
+						line += " not " + a.IP + " " + a.TargetRef.Name
+					}
+					for _, p := range s.Ports {
+						line += fmt.Sprintf(" %s %d %s", p.Name, p.Port, p.Protocol)
+					}
+				}
+				got = append(got, line)
+			}
+			for e := range lwtest.Objects[*discoveryv1.EndpointSlice](b.server, "endpointslices").All() {
+				line := fmt.Sprint("slice ", e.Labels, " ", e.AddressType, ":")
+				for _, a := range e.Endpoints {
+					line += fmt.Sprintf(" %s %s %t %t %t", a.Addresses, a.TargetRef.Name, *a.Conditions.Ready, *a.Conditions.Serving,
+						*a.Conditions.Terminating)
+				}
+				for _, p := range e.Ports {
+					line += fmt.Sprintf(" %s %d %s", *p.Name, *p.Port, *p.Protocol)
+				}
+				got = append(got, line)
+			}
+			return got
+		}
+		const labels = "slice map[endpointslice.kubernetes.io/managed-by:endpointslice-controller.k8s.io kubernetes.io/service-name:"
+		const ports = " http 8080 TCP named 81 TCP"
+		rig.Same(t, "the endpoints", []string{
+			"headless map[service.kubernetes.io/headless:] of headless: 10.0.0.1 ready on n 10.0.0.2 waits on n",
+			"plain map[] of plain: 10.0.0.1 ready on n not 10.0.0.2 waits" + ports,
+			labels + "headless] IPv4: [10.0.0.1] ready true true false [10.0.0.2] waits true false false",
+			labels + "plain] IPv4: [10.0.0.1] ready true true false [10.0.0.2] waits false false false" + ports,
+		}, show())
+		pod := rig.Must[*corev1.Pod](t)(pods.Get(lw.Key{Namespace: "default", Name: "ready"}))
+		pod.Finalizers = []string{"example.com/kept"}
+		rig.Must[*corev1.Pod](t)(pods.Update(pod))
+		rig.OK(t, pods.Delete(lw.KeyOf(pod)))
+		rig.OK(t, services.Delete(lw.Key{Namespace: "default", Name: "headless"}))
+		b.settle(cluster.Endpoints)
+		rig.Same(t, "when one is being deleted", []string{"plain map[] of plain: not 10.0.0.2 waits" + ports,
+			labels + "plain] IPv4: [10.0.0.1] ready false true true [10.0.0.2] waits false false false" + ports}, show())
+
+		nodes := lwtest.Objects[*corev1.Node](b.server, "nodes")
+		for _, name := range []string{"fresh", "kept", "lost"} {
+			n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+			if name == "lost" {
+				n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse}}
+			}
+			if n.Finalizers = []string{"example.com/kept"}; name == "fresh" {
+				n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse}}
+			}
+			rig.Must[*corev1.Node](t)(nodes.Create(n))
+		}
+		rig.OK(t, nodes.Delete(lw.Key{Name: "kept"}))
+		claims := lwtest.Objects[*corev1.PersistentVolumeClaim](b.server, "persistentvolumeclaims")
+		for _, name := range []string{"bound", "gone"} {
+			rig.Must[*corev1.PersistentVolumeClaim](t)(claims.Create(&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
+				Namespace: "default", Name: name, Finalizers: []string{"example.com/kept"}}}))
+		}
+		rig.OK(t, claims.Delete(lw.Key{Namespace: "default", Name: "gone"}))
+		b.did = nil
+		b.settle(cluster.Nodes, cluster.Claims)
+		rig.Same(t, "what the actors say", []string{"node fresh is ready", "claim default/bound is bound"}, b.did)
+		var got []string
+		for n := range nodes.All() {
+			for _, c := range n.Status.Conditions {
+				got = append(got, fmt.Sprintf("%s %s %s %s %v", n.Name, c.Type, c.Status, c.Reason, c.LastTransitionTime.IsZero()))
+			}
+		}
+		for c := range claims.All() {
+			got = append(got, fmt.Sprint(c.Name, " ", c.Status.Phase))
+		}
+		rig.Same(t, "the nodes and the claims", []string{"fresh DiskPressure False  true", "fresh Ready True KubeletReady false",
+			"lost Ready False  true", "bound Bound", "gone Pending"}, got)
 	})
 }
 

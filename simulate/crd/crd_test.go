@@ -1,14 +1,18 @@
 package crd_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/fstest"
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/go-lw/lw/internal/verify/rig"
@@ -232,5 +236,76 @@ func TestErrors(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// What was read is kept, by the names and the contents of the files. What is kept and cannot be
+// read is read again.
+func TestCache(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", dir)
+	other := strings.NewReplacer("crews", "teams", "Crew", "Team", "crew", "team").Replace(crews)
+	load := func(files ...string) int {
+		t.Helper()
+		fsys := fstest.MapFS{}
+		for i, text := range files {
+			fsys[fmt.Sprintf("%d.yaml", i)] = &fstest.MapFile{Data: []byte(text)}
+		}
+		return len(rig.Must[[]*crd.Definition](t)(crd.Load(fsys)))
+	}
+	kept := func() (names []string) {
+		names = rig.Must[[]string](t)(filepath.Glob(filepath.Join(dir, "lw-simulate", "*")))
+		return names
+	}
+	rig.Same(t, "one", 1, load(crews))
+	one := kept()
+	rig.Same(t, "one in two files", 1, load(crews, "kind: Other"))
+	rig.Same(t, "files that are kept", one, kept())
+	rig.Same(t, "two", 2, load(crews, other))
+	rig.Same(t, "another order", 2, load(other, crews))
+	rig.Same(t, "the number of files that are kept", 3, len(kept()))
+	if len(one) != 1 || filepath.Ext(one[0]) != ".json" {
+		t.Fatalf("it is kept in %q", one)
+	}
+	first := rig.Must[[]byte](t)(os.ReadFile(one[0]))
+	for _, file := range kept() {
+		rig.OK(t, os.WriteFile(file, first, 0o666))
+	}
+	rig.Same(t, "what is kept", 1, load(crews, other))
+	for _, file := range kept() {
+		rig.OK(t, os.WriteFile(file, []byte("{"), 0o666))
+	}
+	rig.Same(t, "what is kept is broken", 2, load(crews, other))
+	t.Setenv("XDG_CACHE_HOME", filepath.Join(one[0], "none"))
+	rig.Same(t, "nothing can be kept", 2, load(crews, other))
+}
+
+// An object that is none of the definition's is an error.
+func TestOfAnother(t *testing.T) {
+	r := rig.Must[[]*crd.Definition](t)(load(t, map[string]string{"crews.yaml": crews}))[0].Resource
+	crew := func(version string) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/" + version, "kind": "Crew",
+			"spec": map[string]any{"replicas": int64(3)}}}
+	}
+	for name, tt := range map[string]struct {
+		a    lwtest.Admission
+		says string
+	}{
+		"right":                 {lwtest.Admission{Object: crew("v1"), Old: crew("v1beta1")}, ""},
+		"a deletion":            {lwtest.Admission{Verb: lwtest.Delete, Old: crew("v9")}, ""},
+		"a version":             {lwtest.Admission{Object: crew("v9")}, "simulate: crews.example.com: no version example.com/v9"},
+		"a version that it had": {lwtest.Admission{Object: crew("v1"), Old: crew("v9")}, "simulate: crews.example.com: no version example.com/v9"},
+		"a type": {lwtest.Admission{Object: &metav1.PartialObjectMetadata{}},
+			"simulate: crews.example.com: *v1.PartialObjectMetadata is not unstructured"},
+	} {
+		errs := []error{r.Validate(t.Context(), tt.a)}
+		if tt.a.Verb != lwtest.Delete && tt.a.Old == nil {
+			errs = append(errs, r.Default(t.Context(), tt.a))
+		}
+		for _, err := range errs {
+			if got := fmt.Sprint(err); err == nil && tt.says != "" || err != nil && got != tt.says {
+				t.Errorf("%s: %v, want %q", name, err, tt.says)
+			}
+		}
 	}
 }
