@@ -1,6 +1,8 @@
 package simulate
 
 import (
+	"cmp"
+	"io"
 	"maps"
 	"net/http"
 	"os"
@@ -11,7 +13,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -90,7 +92,7 @@ func TestAlways(t *testing.T) {
 		"ConfigMap one 2", "ConfigMap one 4", "ConfigMap one 5", "ConfigMap one 7", "Secret one-child 3",
 		"Secret one-child 6", "Secret other 8",
 	}
-	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(seen))); diff != "" {
+	if diff := gocmp.Diff(want, slices.Sorted(maps.Keys(seen))); diff != "" {
 		t.Errorf("Always has not seen each state: (-want +got)\n%s\n%s", diff, story(out.Story))
 	}
 }
@@ -110,4 +112,105 @@ func TestRun(t *testing.T) {
 		t.Fatalf("%v, and it has kept %q:\n%s", err, files, out)
 	}
 	lacks(t, string(out), "known: why", "simulate: another end", "the program:")
+}
+
+// TestParse says what a request is for.
+func TestParse(t *testing.T) {
+	type is struct {
+		verb                                        lwtest.Verb
+		group, version, plural, ns, name, sub, path string
+		writes                                      bool
+	}
+	for from, want := range map[string]is{
+		"GET /api/v1/pods":                         {lwtest.List, "", "v1", "pods", "", "", "", "pods", false},
+		"GET /api/v1/namespaces/n/pods?watch=true": {lwtest.Watch, "", "v1", "pods", "n", "", "", "pods/n", false},
+		"GET /api/v1/namespaces/n/pods?watch=1":    {lwtest.Watch, "", "v1", "pods", "n", "", "", "pods/n", false},
+		"GET /api/v1/namespaces/n/pods?watch=0":    {lwtest.List, "", "v1", "pods", "n", "", "", "pods/n", false},
+		"GET /apis/g/v2/namespaces/n/as/a":         {lwtest.Get, "g", "v2", "as", "n", "a", "", "as/n/a", false},
+		"GET /api/v1/namespaces":                   {lwtest.List, "", "v1", "namespaces", "", "", "", "namespaces", false},
+		"GET /api/v1/namespaces/n":                 {lwtest.Get, "", "v1", "namespaces", "", "n", "", "namespaces/n", false},
+		"PUT /api/v1/namespaces/n/status":          {lwtest.Update, "", "v1", "namespaces", "", "n", "status", "namespaces/n/status", true},
+		"POST /apis/g/v2/namespaces/n/as":          {lwtest.Create, "g", "v2", "as", "n", "", "", "as/n", true},
+		"PATCH /apis/g/v2/as/a/scale/":             {lwtest.Patch, "g", "v2", "as", "", "a", "scale", "as/a/scale", true},
+		"DELETE /apis/g/v2/as/a":                   {lwtest.Delete, "g", "v2", "as", "", "a", "", "as/a", true},
+		"DELETE /apis/g/v2/namespaces/n/as":        {lwtest.DeleteCollection, "g", "v2", "as", "n", "", "", "as/n", true},
+		"GET /api":                                 {}, "GET /api/v1": {}, "GET /apis/g/v2": {}, "GET /version": {}, "GET /apis": {},
+	} {
+		method, url, _ := strings.Cut(from, " ")
+		r := &request{http: rig.Must[*http.Request](t)(http.NewRequest(method, "http://server"+url, nil)), body: []byte("b")}
+		if r.parse() != (want.plural != "") {
+			t.Errorf("%s is for discovery: %v", from, want.plural != "")
+		}
+		got := is{r.verb, r.group, r.version, r.plural, r.namespace, r.name, r.sub, r.path(), r.writes()}
+		if got != want {
+			t.Errorf("%s is %+v, want %+v", from, got, want)
+		}
+		_, query, _ := strings.Cut(url, "?")
+		rig.Same(t, "the key", string(want.verb)+" "+want.path+"?"+query+" 62", r.key())
+	}
+}
+
+// TestHeld holds what a server sends to a watch, line by line, until it may pass.
+func TestHeld(t *testing.T) {
+	const added = `{"type":"ADDED","object":{"metadata":{"namespace":"n","name":"a","resourceVersion":"7"}}}` + "\n"
+	const bookmark = `{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9"}}}` + "\n"
+	type seen struct{ kind, object, version, text string }
+	for name, tt := range map[string]struct {
+		stream bool
+		parts  []string
+		want   []seen
+	}{
+		"lines": {false, []string{added + bookmark, "{}\n"},
+			[]seen{{"ADDED", "n/a", "7", added}, {"BOOKMARK", "", "9", bookmark}, {"", "", "", "{}\n"}}},
+		"parts": {false, []string{added[:10], added[10:] + bookmark[:3], bookmark[3:], "{"},
+			[]seen{{"ADDED", "n/a", "7", added}, {"BOOKMARK", "", "9", bookmark}}},
+		"stream": {true, []string{added, added, bookmark, added},
+			[]seen{{"SYNCED", "", "9", added + added + bookmark}, {"ADDED", "n/a", "7", added}}},
+		"no list": {true, []string{added, `{"type":"ERROR"}` + "\n", bookmark},
+			[]seen{{"SYNCED", "", "", added + `{"type":"ERROR"}` + "\n"}, {"BOOKMARK", "", "9", bookmark}}},
+	} {
+		g := newGate(nil)
+		w := &watch{gate: g, ready: make(chan struct{}), recorder: recorder{header: http.Header{}, code: http.StatusOK},
+			stream: tt.stream, more: make(chan struct{}, 1), version: "1", cancel: func() {}}
+		other := &watch{}
+		g.watches = []*watch{w, other}
+		for _, part := range tt.parts {
+			if n, err := w.Write([]byte(part)); n != len(part) || err != nil {
+				t.Errorf("%s: %d, %v", name, n, err)
+			}
+		}
+		rig.Same(t, name+": it rings", 1, len(g.wake))
+		var got []seen
+		version := "1"
+		b := make([]byte, 1000)
+		for w.held() != nil {
+			first := w.held()
+			ev := w.pass()
+			rig.Same(t, name+": the next one passes", true, first == ev)
+			got = append(got, seen{ev.kind, ev.object, ev.version, string(ev.bytes)})
+			version = cmp.Or(ev.version, version)
+			rig.Same(t, name+": the version that the program has", version, w.version)
+			n, err := w.Read(b)
+			rig.Same(t, name+": it reads", string(ev.bytes), string(b[:n]))
+			rig.OK(t, err)
+		}
+		if diff := gocmp.Diff(tt.want, got, gocmp.AllowUnexported(seen{})); diff != "" {
+			t.Errorf("%s: (-want +got)\n%s", name, diff)
+		}
+		rig.OK(t, w.Close())
+		w.end(io.EOF) // too late
+		if n, err := w.Read(b); n != 0 || err != errClosed || !slices.Equal(g.watches, []*watch{other}) {
+			t.Errorf("%s: closed: %d, %v, %d watches", name, n, err, len(g.watches))
+		}
+	}
+	w := &watch{gate: newGate(nil), ready: make(chan struct{}), recorder: recorder{header: http.Header{}},
+		more: make(chan struct{}, 1)}
+	w.WriteHeader(http.StatusGone)
+	<-w.ready
+	rig.Must[int](t)(w.Write([]byte("no event")))
+	b := make([]byte, 3)
+	n, err := w.Read(b)
+	if w.code != http.StatusGone || w.held() != nil || n != 3 || err != nil || string(b) != "no " {
+		t.Errorf("a refusal is %d, of which %q, %v is read", w.code, b[:n], err)
+	}
 }

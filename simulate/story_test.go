@@ -455,6 +455,52 @@ func TestStreams(t *testing.T) {
 	}
 }
 
+// TestListen tells the reports of a worker from all else that it prints.
+func TestListen(t *testing.T) {
+	line := func(r report) string { return mark + string(encode(r)) + "\n" }
+	broken := &failure{"x", "why"}
+	for name, tt := range map[string]struct {
+		out    string
+		plans  []string // of the reports, with the lines of their stories
+		story  []string
+		done   bool
+		errors string
+	}{
+		"nothing":  {"", nil, nil, false, ""},
+		"all else": {"a\n--- FAIL: TestX\npanic: no\n" + mark + "no JSON\nb", nil, nil, false, "--- FAIL: TestX\npanic: no\n"},
+		"a story": {"\n" + line(report{Plan: "p", Begin: true}) + "\n" + line(report{Line: "1"}) + "x\n" + line(report{Line: "2"}),
+			[]string{"p"}, []string{"1", "2"}, false, ""},
+		"another one": {line(report{Line: "1"}) + line(report{Plan: "q", Begin: true}) + line(report{Line: "3"}) +
+			line(report{Plan: "q", Failure: broken}), []string{"q", "q 3"}, []string{"3"}, true, ""},
+		"a failure with a story": {line(report{Line: "1"}) + line(report{Plan: "q", Failure: broken, Story: []string{"own"}}),
+			[]string{"q own"}, []string{"1"}, true, ""},
+		"a known failure": {line(report{Plan: "q", Failure: broken, Known: true}), []string{"q"}, nil, false, ""},
+		"done":            {line(report{Plan: "r"}) + line(report{Done: true}) + line(report{Plan: "s"}), []string{"r", "", "s"}, nil, true, ""},
+	} {
+		var plans []string
+		var errors tail
+		story, done := listen(strings.NewReader(tt.out), &errors, func(r report) {
+			plans = append(plans, strings.TrimSpace(r.Plan+" "+strings.Join(r.Story, " ")))
+		})
+		rig.Same(t, name+": reports", tt.plans, plans)
+		rig.Same(t, name+": story", tt.story, story)
+		rig.Same(t, name+": done", tt.done, done)
+		rig.Same(t, name+": errors", tt.errors, string(errors.b))
+	}
+	var errors tail
+	for _, n := range []int{5000, 2000, 1} {
+		rig.Same(t, "what a tail takes", n, rig.Must[int](t)(errors.Write([]byte(strings.Repeat("x", n-1)+"y"))))
+	}
+	rig.Same(t, "what it keeps", strings.Repeat("x", 4999)+"y"+strings.Repeat("x", 1000), string(errors.b))
+	names := strings.NewReplacer("a-1", "A", "a-2", "A")
+	if digest([]string{"makes a-1"}, names) != digest([]string{"makes a-2"}, names) ||
+		digest([]string{"makes a-1"}, names) == digest([]string{"makes b"}, names) ||
+		digest([]string{"a", "b"}, names) == digest([]string{"b", "a"}, names) ||
+		digest([]string{"a", "b"}, names) == digest([]string{"ab"}, names) {
+		t.Error("the digests do not tell two histories apart, or one from itself")
+	}
+}
+
 // TestMiddle leaves out the middle of a long story.
 func TestMiddle(t *testing.T) {
 	told := func(from, to int) (out string) {

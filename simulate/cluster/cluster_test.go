@@ -433,6 +433,34 @@ func TestRevisions(t *testing.T) {
 	})
 }
 
+// Two Deployments of one template have a ReplicaSet each, and leave those of nobody alone.
+func TestTwoDeployments(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "a"}}
+		of := template(selector.MatchLabels, "Running")
+		meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "default", Name: name} }
+		sets := lwtest.Objects[*appsv1.ReplicaSet](b.server, "replicasets")
+		rig.Must[*appsv1.ReplicaSet](t)(sets.Create(&appsv1.ReplicaSet{ObjectMeta: meta("c"),
+			Spec: appsv1.ReplicaSetSpec{Replicas: new(int32(3)), Selector: selector, Template: of}}))
+		deployments := lwtest.Objects[*appsv1.Deployment](b.server, "deployments")
+		for name, replicas := range map[string]int32{"a": 1, "b": 2} {
+			rig.Must[*appsv1.Deployment](t)(deployments.Create(&appsv1.Deployment{ObjectMeta: meta(name),
+				Spec: appsv1.DeploymentSpec{Replicas: &replicas, Selector: selector, Template: of}}))
+		}
+		b.settle(cluster.Deployments, cluster.ReplicaSets, cluster.Pods)
+		var got []string
+		for rs := range sets.All() {
+			name, _, _ := strings.Cut(rs.Name, "-")
+			got = append(got, fmt.Sprint(name, " ", *rs.Spec.Replicas, " ", rs.Status.ReadyReplicas))
+		}
+		for d := range deployments.All() {
+			got = append(got, fmt.Sprint(d.Name, " ", d.Status.Replicas, " ", d.Status.ReadyReplicas))
+		}
+		rig.Same(t, "what they have", []string{"a 1 1", "b 2 2", "c 3 3", "a 1 1", "b 2 2"}, got)
+	})
+}
+
 // Endpoints have the Pods of a Service that have an address and have not ended, and say which are
 // ready. Nodes become ready once, and claims are bound.
 func TestServices(t *testing.T) {
@@ -573,6 +601,77 @@ func deleted[T lw.Object](t *testing.T, b *bench, plural string, obj T) {
 	all := lwtest.Objects[T](b.server, plural)
 	rig.Must[T](t)(all.Create(obj))
 	rig.OK(t, all.Delete(lw.KeyOf(obj)))
+}
+
+// A thing is a custom resource as a webhook of it has it.
+type thing struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              struct {
+		Size int `json:"size"`
+	} `json:"spec"`
+	Status struct {
+		Done int `json:"done"`
+	} `json:"status"`
+}
+
+func (o *thing) DeepCopyObject() runtime.Object { c := *o; return &c }
+
+// A webhook sees objects of its type, changes all of them but their status, and is asked about what
+// it is for.
+func TestAdmitTyped(t *testing.T) {
+	var seen []string
+	things := lwtest.Resource{Group: "example.com", Plural: "things", Kind: "Thing", Status: true}
+	others := lwtest.Resource{Group: "example.com", Plural: "others", Kind: "Other"}
+	hook := cluster.Admission{Group: "example.com", Plural: "things", Object: &thing{},
+		Default: func(_ context.Context, a lwtest.Admission) error {
+			o := a.Object.(*thing)
+			o.Spec.Size, o.Status.Done, o.Kind = o.Spec.Size+1, 9, "Other"
+			return nil
+		},
+		Validate: func(_ context.Context, a lwtest.Admission) error {
+			old := "nothing"
+			if a.Old != nil {
+				old = fmt.Sprint(a.Old.(*thing).Spec.Size)
+			}
+			seen = append(seen, fmt.Sprintf("%s: %d in place of %s", a.Verb, a.Object.(*thing).Spec.Size, old))
+			if a.Object.(*thing).Spec.Size > 9 {
+				return errors.New("too big")
+			}
+			return nil
+		}}
+	synctest.Test(t, func(t *testing.T) {
+		s := lwtest.NewServer(t, cluster.Admit([]lwtest.Resource{things, others}, hook)...)
+		b := &bench{t: t, server: s}
+		const path = "/apis/example.com/v1/namespaces/d/things"
+		merge := "application/merge-patch+json"
+		for _, step := range []struct {
+			method, path, body string
+			code               int
+			want               string // the spec and the status, or the message
+		}{
+			{"POST", path, `{"metadata":{"name":"a"},"spec":{"size":1}}`, 201, "Thing map[size:2] <nil>"},
+			{"PATCH", path + "/a", `{"spec":{"size":4}}`, 200, "Thing map[size:5] <nil>"},
+			{"PATCH", path + "/a/status", `{"status":{"done":3}}`, 200, "Thing map[size:5] map[done:3]"},
+			{"PATCH", path + "/a", `{"spec":{"size":6}}`, 200, "Thing map[size:7] map[done:3]"},
+			{"PATCH", path + "/a", `{"spec":{"size":9}}`, 422, "too big"},
+			{"PATCH", path + "/a", `{"spec":{"size":"x"}}`, 422, "simulate: *unstructured.Unstructured as *cluster_test.thing: json: "},
+			{"POST", strings.Replace(path, "things", "others", 1), `{"metadata":{"name":"a"},"spec":{"size":1}}`, 201,
+				"Other map[size:1] <nil>"},
+		} {
+			contentType := map[string]string{"POST": "application/json", "PATCH": merge}[step.method]
+			code, got := request(t, b, step.method, step.path, contentType, step.body)
+			text := fmt.Sprint(got["kind"], " ", got["spec"], " ", got["status"])
+			if code >= 400 {
+				text = fmt.Sprint(got["message"])
+			}
+			if code != step.code || !strings.Contains(text, step.want) {
+				t.Errorf("%s %s: %d %s, want %d %s", step.path, step.body, code, text, step.code, step.want)
+			}
+		}
+		rig.Same(t, "what is seen", []string{"create: 2 in place of nothing", "update: 5 in place of 2", "update: 7 in place of 5",
+			"update: 10 in place of 7"}, seen)
+	})
 }
 
 // Webhooks change and refuse writes, also those of actors, which try again when the webhook allows
