@@ -406,12 +406,14 @@ func TestStatuses(t *testing.T) {
 	})
 }
 
-// A revision of a StatefulSet has the number after those of the same set.
+// A revision of a StatefulSet has the number after those of the same set. The current one stays
+// until all Pods are of the next.
 func TestRevisions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "a"}}
 		sets := lwtest.Objects[*appsv1.StatefulSet](b.server, "statefulsets")
+		var statuses []string
 		for _, name := range []string{"a", "b", "c"} {
 			set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
 				Spec: appsv1.StatefulSetSpec{Selector: selector, Template: template(selector.MatchLabels, "Running")}}
@@ -423,7 +425,12 @@ func TestRevisions(t *testing.T) {
 				rig.Must[*appsv1.StatefulSet](t)(sets.Update(set))
 				b.settle(cluster.StatefulSets)
 			}
+			st := rig.Must[*appsv1.StatefulSet](t)(sets.Get(lw.Key{Namespace: "default", Name: name})).Status
+			statuses = append(statuses, fmt.Sprintf("%s: current %t, %d of %d current, %d updated", name,
+				st.CurrentRevision == st.UpdateRevision && st.CurrentRevision != "", st.CurrentReplicas, st.Replicas, st.UpdatedReplicas))
 		}
+		rig.Same(t, "the statuses", []string{"a: current true, 1 of 1 current, 1 updated",
+			"b: current false, 1 of 1 current, 0 updated", "c: current true, 1 of 1 current, 1 updated"}, statuses)
 		var got []string
 		for r := range lwtest.Objects[*appsv1.ControllerRevision](b.server, "controllerrevisions").All() {
 			got = append(got, fmt.Sprint(r.OwnerReferences[0].Name, r.Revision))
@@ -448,8 +455,18 @@ func TestTwoDeployments(t *testing.T) {
 			rig.Must[*appsv1.Deployment](t)(deployments.Create(&appsv1.Deployment{ObjectMeta: meta(name),
 				Spec: appsv1.DeploymentSpec{Replicas: &replicas, Selector: selector, Template: of}}))
 		}
-		b.settle(cluster.Deployments, cluster.ReplicaSets, cluster.Pods)
+		b.settle(cluster.Deployments, cluster.ReplicaSets)
 		var got []string
+		for d := range deployments.All() {
+			for _, c := range d.Status.Conditions {
+				got = append(got, fmt.Sprint(d.Name, " ", c.Type, " ", c.Status, " ", c.Reason))
+			}
+		}
+		rig.Same(t, "while no Pod is ready", []string{"a Available False MinimumReplicasUnavailable",
+			"a Progressing True NewReplicaSetAvailable", "b Available False MinimumReplicasUnavailable",
+			"b Progressing True NewReplicaSetAvailable"}, got)
+		b.settle(cluster.Deployments, cluster.ReplicaSets, cluster.Pods)
+		got = nil
 		for rs := range sets.All() {
 			name, _, _ := strings.Cut(rs.Name, "-")
 			got = append(got, fmt.Sprint(name, " ", *rs.Spec.Replicas, " ", rs.Status.ReadyReplicas))

@@ -309,3 +309,20 @@ func TestOfAnother(t *testing.T) {
 		}
 	}
 }
+
+// The definitions are those of the files of YAML and JSON in all folders.
+func TestFiles(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	fsys := fstest.MapFS{}
+	for i, name := range []string{"a.yaml", "b.yml", "c.json", "d/e.yaml", "f.yaml/g.yaml", "h.txt", "i", "j.yaml.bak"} {
+		plural := strings.Repeat("x", i+1)
+		text := strings.NewReplacer("crews", plural+"crews", "Crew", "Crew"+plural, "crew", "crew"+plural).Replace(crews)
+		text = strings.ReplaceAll(text, plural+"crew"+plural+"s", plural+"crews")
+		fsys[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	rig.Same(t, "the definitions", 5, len(rig.Must[[]*crd.Definition](t)(crd.Load(fsys))))
+	_, err := crd.Load(os.DirFS(filepath.Join(t.TempDir(), "none")))
+	if err == nil || !strings.HasPrefix(err.Error(), "simulate: the CRDs cannot be read: ") {
+		t.Errorf("a folder that is not there: %v", err)
+	}
+}
