@@ -34,9 +34,32 @@ var foreignProjects = []project{
 		}},
 		"jsondiff": {tests: true, specs: 115},
 	}},
+	{module: "github.com/fluxcd/pkg/runtime", version: "v0.117.0", suites: map[string]suite{
+		"client": {tests: true, specs: 47}, "controller": {tests: true, specs: 41},
+		"events": {tests: true, specs: 23}, "patch": {tests: true, specs: 33},
+	}},
+	{module: "sigs.k8s.io/cluster-api", version: "v1.14.2", parts: []string{"sigs.k8s.io/cluster-api/api"}, suites: map[string]suite{
+		"controllers/clustercache": {tests: true, specs: 42}, "controllers/crdmigrator": {tests: true, specs: 10},
+		"core/reconcilers/clusterresourceset": {tests: true, specs: 31},
+		"core/reconcilers/machinedeployment":  {tests: true, specs: 2566}, "core/reconcilers/machineset": {tests: true, specs: 240},
+		"internal/util/ssa/test": {tests: true, specs: 25},
+		"util/patch/test":        {tests: true, specs: 62},
+	}},
+	{module: "github.com/kedacore/keda/v2", version: "v2.21.0", suites: map[string]suite{
+		"apis/eventing/v1alpha1": {specs: 3}, "apis/keda/v1alpha1": {specs: 92},
+	}},
 	{module: "github.com/cert-manager/trust-manager", version: "v0.25.0", suites: map[string]suite{
 		"test/integration/bundle": {specs: 87}, "test/integration/clusterbundle": {specs: 81},
 	}},
+	{
+		module: "github.com/cert-manager/approver-policy", version: "v0.28.0",
+		folders: map[string]folder{"CERT_MANAGER_CRDS": {"github.com/cert-manager/cert-manager@v1.21.2", "deploy/crds"}},
+		suites: map[string]suite{
+			"pkg/internal/approver/manager":           {tests: true, specs: 9},
+			"pkg/internal/approver/manager/predicate": {tests: true, specs: 44},
+			"pkg/internal/controllers/test":           {specs: 50},
+		},
+	},
 }
 
 // cancelled returns the specs that ask for an informer by a context that is cancelled.

@@ -30,14 +30,17 @@ func TestForeign(t *testing.T) {
 		if *foreign != "all" && !strings.Contains(p.module, *foreign) {
 			continue
 		}
-		t.Run(path.Base(p.module), func(t *testing.T) {
-			mod := modfile(t, p)
+		t.Run(strings.TrimPrefix(p.module, "github.com/"), func(t *testing.T) {
+			mod, env := modfile(t, p), append(os.Environ(), "GOWORK=off", "KUBEBUILDER_ASSETS="+assets)
+			for name, f := range p.folders {
+				env = append(env, name+"="+filepath.Join(moduleDir(t, f.module), f.path))
+			}
 			for _, pkg := range slices.Sorted(maps.Keys(p.suites)) {
 				t.Run(pkg, func(t *testing.T) {
 					begin := time.Now()
 					cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-timeout=30m", "-vet=off", "-mod=mod",
 						"-modfile="+mod, path.Join(p.module, pkg))
-					cmd.Env = append(os.Environ(), "GOWORK=off", "KUBEBUILDER_ASSETS="+assets)
+					cmd.Env = env
 					p.suites[pkg].run(t, cmd)
 					t.Logf("built and run in %v", time.Since(begin).Round(time.Second))
 				})

@@ -24,9 +24,13 @@ var projects = flag.Bool("projects", false, "also run the suites of projects, wh
 // A project is a module whose suites use envtest.
 type project struct {
 	module, version string
-	parts           []string // modules of the same version that the project's own go.mod replaces by folders
+	parts           []string          // modules of the same version that the project's own go.mod replaces by folders
+	folders         map[string]folder // that the suites are told of by environment variables
 	suites          map[string]suite
 }
+
+// A folder is one of another module.
+type folder struct{ module, path string }
 
 // A suite is one of a package.
 type suite struct {
