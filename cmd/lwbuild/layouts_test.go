@@ -284,6 +284,7 @@ func TestRow(t *testing.T) {
 			"| peak memory | 2.00 MB (1.00–3.00) | 5.00 MB (3.00–6.00) | no difference |"},
 		{reports("1.0"), reports("0.0"), "| peak memory | 1.00 MB (1.00–1.00) | 0.00 MB (0.00–0.00) | less |"},
 		{reports("1.0", "2.0"), []string{"x"}, "| peak memory | ? | ? | not known: an informer has not synced |"},
+		{[]string{"x"}, reports("1.0", "2.0"), "| peak memory | ? | ? | not known: an informer has not synced |"},
 	} {
 		if got := measures[0].row(tt.off, tt.on); got != tt.want {
 			t.Errorf("%q, want %q", got, tt.want)
@@ -293,9 +294,10 @@ func TestRow(t *testing.T) {
 
 // The drawing has two bars for each measure that all reports have, as long as their medians.
 func TestChart(t *testing.T) {
-	report := func(peak string) string { return "peak memory: " + peak + " MB\nlive heap: 0.0 MB\n" }
-	got := chart([]string{report("9.0"), report("4.0"), report("1.0")},
-		[]string{report("2.0"), report("1.0"), report("3.0")})
+	report := func(peak, more string) string { return "peak memory: " + peak + " MB\nlive heap: 0.0 MB\n" + more }
+	const off, on = "CPU since then: 1.0 s\n", "all synced after: 1.0 s\n" // each is of one side alone
+	got := chart([]string{report("9.0", off), report("4.0", off), report("1.0", off)},
+		[]string{report("2.0", on), report("1.0", on), report("3.0", on)})
 	want := `<svg xmlns="http://www.w3.org/2000/svg" width="640" height="248" font-family="sans-serif" font-size="12"><rect width="100%" height="100%" fill="#fff"/>
 <text x="220" y="28" text-anchor="end">peak memory, MB</text>
 <rect x="230" y="8" width="330" height="15" fill="#999"/><text x="566" y="20">4.00 client-go</text>

@@ -247,6 +247,29 @@ func TestMinorOfFork(t *testing.T) {
 	}
 }
 
+// What go says of a go.mod that cannot be edited is the error, and nothing is edited for nothing.
+func TestEdit(t *testing.T) {
+	b := &builder{tmp: write(t, map[string]string{"lw.mod": "no module"}), env: map[string]string{}}
+	if err := b.edit([]string{"-go=1.26"}); err == nil || !strings.Contains(err.Error(), "unknown directive") {
+		t.Errorf("no module: %v", err)
+	}
+	check(t, b.edit(nil))
+}
+
+// controller-runtime is patched for programs that have its cache, and not when it is the program.
+func TestPatchManager(t *testing.T) {
+	const mod = "module " + controllerRuntime + "\n\ngo 1.26.0\n"
+	b := &builder{dir: filepath.Join(t.TempDir(), "none"), env: map[string]string{}} // where go cannot run
+	uses := []pkg{{ImportPath: "a", Deps: []string{controllerRuntime + "/pkg/cache"}}}
+	check(t, b.patchManager([]pkg{{ImportPath: "a", Deps: []string{controllerRuntime + "/pkg/client"}}}))
+	if err := b.patchManager(uses); err == nil {
+		t.Error("a program that has the cache is not looked at")
+	}
+	b = &builder{dir: write(t, map[string]string{"go.mod": mod}), tmp: write(t, map[string]string{"lw.mod": mod}),
+		env: map[string]string{}}
+	check(t, b.patchManager(uses))
+}
+
 // k8s.io/api is copied only of a program of v0.35 that is raised.
 func TestBringBack(t *testing.T) {
 	raised := map[string]string{apiPath: raisedTo}
