@@ -35,15 +35,16 @@ var foreignProjects = []project{
 		"jsondiff": {tests: true, specs: 115},
 	}},
 	{module: "github.com/fluxcd/pkg/runtime", version: "v0.117.0", suites: map[string]suite{
-		"client": {tests: true, specs: 47}, "controller": {tests: true, specs: 41},
-		"events": {tests: true, specs: 23}, "patch": {tests: true, specs: 33},
+		"cel": {tests: true, specs: 117}, "client": {tests: true, specs: 47}, "controller": {tests: true, specs: 41},
+		"events": {tests: true, specs: 23}, "patch": {tests: true, specs: 33}, "secrets": {tests: true, specs: 175},
 	}},
 	{module: "sigs.k8s.io/cluster-api", version: "v1.14.2", parts: []string{"sigs.k8s.io/cluster-api/api"}, suites: map[string]suite{
 		"controllers/clustercache": {tests: true, specs: 42}, "controllers/crdmigrator": {tests: true, specs: 10},
-		"core/reconcilers/clusterresourceset": {tests: true, specs: 31},
-		"core/reconcilers/machinedeployment":  {tests: true, specs: 2566}, "core/reconcilers/machineset": {tests: true, specs: 240},
-		"internal/util/ssa/test": {tests: true, specs: 25},
-		"util/patch/test":        {tests: true, specs: 62},
+		"core/reconcilers/clusterresourceset": {tests: true, specs: 31}, "core/reconcilers/machineset": {tests: true, specs: 240},
+		"core/reconcilers/machinedeployment":                {tests: true, specs: 2566},
+		"core/reconcilers/topology/cluster/structuredmerge": {tests: true, specs: 42},
+		"core/webhooks/admission/test":                      {tests: true, specs: 44}, "internal/util/ssa/test": {tests: true, specs: 25},
+		"util/patch/test": {tests: true, specs: 62},
 	}},
 	{module: "github.com/kedacore/keda/v2", version: "v2.21.0", suites: map[string]suite{
 		"apis/eventing/v1alpha1": {specs: 3}, "apis/keda/v1alpha1": {specs: 92},
