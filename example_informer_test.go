@@ -261,6 +261,34 @@ func ExampleHandler_filter() {
 	// no longer large: a
 }
 
+// Change gets each change as a Delta, which says why it came and which version the collection then
+// has.
+func ExampleHandler_change() {
+	server := lw.NewMemory(widget("a", 1))
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+
+	widgets := lw.NewInformer(server, nil)
+	gone := make(chan struct{})
+	reg := widgets.AddHandler(lw.Handler[*Widget]{Change: func(d lw.Delta[*Widget]) {
+		fmt.Println(d.Type, d.Key().Name, d.Cause, d.ResourceVersion)
+		if d.Type == lw.Deleted {
+			close(gone)
+		}
+	}})
+	go widgets.Run(ctx)
+	if err := reg.WaitForSync(ctx); err != nil {
+		fmt.Println(err)
+		return
+	}
+	server.Delete(ctx, lw.Key{Namespace: "default", Name: "a"}, "")
+	<-gone
+
+	// Output:
+	// added a initial 2
+	// deleted a watch 3
+}
+
 // A handler may come and go while the informer runs. It begins with what the store has.
 func ExampleInformer_AddHandler() {
 	server := lw.NewMemory(widget("a", 1))
