@@ -42,7 +42,7 @@ var foreignProjects = []project{
 		"controllers/clustercache": {tests: true, specs: 42}, "controllers/crdmigrator": {tests: true, specs: 10},
 		"core/reconcilers/clusterresourceset": {tests: true, specs: 31}, "core/reconcilers/machineset": {tests: true, specs: 240},
 		"core/reconcilers/machine": {tests: true, specs: 306}, "core/reconcilers/machinehealthcheck": {tests: true, specs: 78},
-		"core/reconcilers/machinepool":                      {tests: true, specs: 97},
+		"core/reconcilers/extensionconfig": {tests: true, specs: 27}, "core/reconcilers/machinepool": {tests: true, specs: 97},
 		"core/reconcilers/machinedeployment":                {tests: true, specs: 2566},
 		"core/reconcilers/topology/cluster/structuredmerge": {tests: true, specs: 42},
 		"core/webhooks/admission/test":                      {tests: true, specs: 44}, "internal/util/ssa/test": {tests: true, specs: 25},
