@@ -168,6 +168,13 @@ func TestOptions(t *testing.T) {
 		for _, obj := range some.GetStore().List() {
 			rig.Same(t, "transformed", "yes", obj.(metav1.Object).GetLabels()["transformed"])
 		}
+		for want, inf := range map[string]cache.SharedIndexInformer{"*unstructured.Unstructured": none,
+			"*v1.PartialObjectMetadata": some} {
+			_, err := inf.AddEventHandler(nil)
+			rig.Same(t, "the type of its objects", "clientgo: "+want+": AddEventHandler: nil handler", fmt.Sprint(err))
+			_, err = inf.GetIndexer().ByIndex(cache.NamespaceIndex, "shop")
+			rig.OK(t, err)
+		}
 		_, ok := clientgo.Status(none)
 		rig.Same(t, "the informers are lw's", true, ok)
 		cancel()

@@ -86,6 +86,9 @@ func TestWire(t *testing.T) {
 			}
 			resp.Body.Close()
 		}
+		one := rig.Must[*http.Request](t)(http.NewRequest(http.MethodGet, "http://server/api/v1/namespaces/a/pods/b", nil))
+		one.Header.Set("X-Body", "list")
+		rig.OK(t, rig.Must[*http.Response](t)(client.Do(one)).Body.Close()) // is no list, and is not counted
 		var got []uint64
 		for _, row := range w.rows() {
 			got = append(got, row.lists.Load(), row.watches.Load(), row.events.Load(), row.bytes.Load())
