@@ -474,3 +474,18 @@ func TestWrongTypes(t *testing.T) {
 		return // a loop may end before All does
 	}
 }
+
+// With Managed the managers of fields are kept from the creation on, and else from the first apply
+// on.
+func TestManaged(t *testing.T) {
+	for _, managed := range []bool{false, true} {
+		r := jobs
+		r.Managed = managed
+		s := lwtest.NewServer(t, r)
+		code, body := sendWrite(s, "POST", "jobs?fieldManager=m", "application/json",
+			`{"apiVersion":"example.com/v1","kind":"Job","metadata":{"name":"a"},"spec":{"size":1}}`)
+		if code != 201 || strings.Contains(body, `"manager":"m"`) != managed {
+			t.Errorf("managed %v: %d %s", managed, code, body)
+		}
+	}
+}
