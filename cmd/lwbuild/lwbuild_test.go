@@ -296,6 +296,7 @@ func TestRefusals(t *testing.T) {
 		{"a bench of 0", program, []string{"-bench=0", "."}, []string{"-bench=0", "next: -bench=30s"}},
 		{"a bench of less", program, []string{"-bench=-1s", "."}, []string{"-bench=-1s", "next: -bench=30s"}},
 		{"a drawing of nothing", program, []string{"-svg=x.svg", "."}, []string{"-svg=x.svg", "next: -bench=30s"}},
+		{"a switch that is none", program, []string{"-keep=maybe", "."}, []string{"flag -keep=maybe is neither true nor false"}},
 		{"a flag without value", program, []string{"-buildvcs", "-o"}, []string{"flag -o needs a value"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -349,6 +350,9 @@ func TestParse(t *testing.T) {
 			patterns: []string{"./..."}},
 		{args: []string{"--test", "--bench", "x", ".", "--args", "-v"}, test: true, flags: []string{"-bench=x"},
 			patterns: []string{"."}, after: []string{"-v"}},
+		{args: []string{"-bench=.", "-test=true", "."}, test: true, flags: []string{"-bench=."}, patterns: []string{"."}},
+		{args: []string{"-bench=2s", "-test=false", "-keep=0", "-n=t", "."}, bench: 2 * time.Second, patterns: []string{"."},
+			own: builder{dry: true}},
 		{args: []string{"-tags", "a,b", "-msan", "-asan=false", "-v"},
 			flags: []string{"-tags=a,b", "-msan", "-asan=false", "-v"}, list: []string{"-tags=a,b", "-msan", "-asan=false"}},
 		{args: []string{"-n", "-keep", "-svg", "x.svg", "-C=dir", "-bench", "1s", "."}, bench: time.Second,

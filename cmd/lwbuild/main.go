@@ -20,6 +20,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -27,6 +28,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -88,7 +90,7 @@ func (b *builder) parse(args []string) error {
 			}
 			value = args[i]
 		}
-		own, err := b.own(name, value, slices.Contains(args, "-test") || slices.Contains(args, "--test"))
+		own, err := b.own(name, value, slices.ContainsFunc(args, isTest))
 		if err != nil {
 			return err
 		}
@@ -110,12 +112,11 @@ func (b *builder) parse(args []string) error {
 // own sets a flag that is lwbuild's own, and reports whether it is. With test, -bench is go test's.
 func (b *builder) own(name, value string, test bool) (own bool, err error) {
 	switch name {
-	case "test":
-		b.test = true
-	case "n":
-		b.dry = true
-	case "keep":
-		b.keep = true
+	case "test", "n", "keep":
+		of := map[string]*bool{"test": &b.test, "n": &b.dry, "keep": &b.keep}[name]
+		if *of, err = strconv.ParseBool(cmp.Or(value, "true")); err != nil {
+			return true, fmt.Errorf("flag -%s=%s is neither true nor false", name, value)
+		}
 	case "svg":
 		b.svg = value
 	case "C":
@@ -133,6 +134,13 @@ func (b *builder) own(name, value string, test bool) (own bool, err error) {
 		return false, nil
 	}
 	return true, nil
+}
+
+// isTest reports whether arg is the flag -test, and not -test=false.
+func isTest(arg string) bool {
+	name, value, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+	on, _ := strconv.ParseBool(cmp.Or(value, "true"))
+	return strings.HasPrefix(arg, "-") && name == "test" && on
 }
 
 func flagOf(name, value string, has bool) string {
