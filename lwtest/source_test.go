@@ -1,12 +1,12 @@
 package lwtest_test
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -399,14 +399,14 @@ func TestSubjectDefaults(t *testing.T) {
 	// Without a Patience a call that hangs is given five seconds.
 	synctest.Test(t, func(t *testing.T) {
 		tb, begun := &fakeTB{TB: t}, time.Now()
-		var first time.Duration
+		var first atomic.Int64
 		tb.run(func() {
 			lwtest.Source(tb, func() lwtest.Subject[*Widget] {
 				s := subject(func(src lw.Source[*Widget]) lw.Source[*Widget] {
 					return broken{Source: src, list: func(_ lw.Source[*Widget], ctx context.Context, _ metav1.ListOptions,
 						_ yieldObject) (metav1.ListMeta, error) {
 						<-ctx.Done()
-						first = cmp.Or(first, time.Since(begun))
+						first.CompareAndSwap(0, int64(time.Since(begun)))
 						return metav1.ListMeta{}, ctx.Err()
 					}}
 				})
@@ -414,8 +414,9 @@ func TestSubjectDefaults(t *testing.T) {
 			})
 		})
 		synctest.Wait()
-		if out := tb.out.String(); first != 5*time.Second || !strings.Contains(out, "List has not returned after 5s") {
-			t.Errorf("after %v:\n%s", first, out)
+		after, out := time.Duration(first.Load()), tb.out.String()
+		if after != 5*time.Second || !strings.Contains(out, "List has not returned after 5s") {
+			t.Errorf("after %v:\n%s", after, out)
 		}
 	})
 }
