@@ -6,6 +6,14 @@ var doorBugs = []bug{
 		{"bench/internal/simulate transport.RoundTrip", `from < s.oldest`, `from < s.oldest && false`}}},
 	{"a deletion has the version of the call before", "TestVersionOfDeletion", "./clientgo", []edit{
 		{"clientgo deletedAt", `version != ""`, `version == "none"`}}},
+	{"a kind that nobody has asked an informer of is guessed", "TestRESTMapping", "./internal/guess", []edit{
+		{"internal/guess Mapper.RESTMapping", `!ok`, `!ok && gk.Group == ""`}}},
+	{"a narrow cache is told another scope than before", "TestNarrowAndForget", "./internal/guess", []edit{
+		{"internal/guess Mapper.RESTMapping", `m.scopes.LoadOrStore(of, scope)`, `any(scope), false`}}},
+	{"engine: the managers of another version are read as those of the request's", "TestManagersOfVersions", "./lwtest", []edit{
+		{"internal/registry conversion.ConvertToVersion", `from == version`, `from != version`}}},
+	{"engine: an object of an older version stays as it is stored", "TestStoredAnew", "./lwtest", []edit{
+		{"internal/registry Write.replace", `unchanged && !old.Outdated`, `unchanged`}}},
 	{"a factory follows what nobody wants", "TestUseAll$", "./clientgo", []edit{
 		{"clientgo lazyInformer.RunWithContext", `select { case <-l.wanted: case <-ctx.Done(): }`, `select { default: case <-ctx.Done(): }`}}},
 	{"tellwrites: a question about one object is taken for what the informer selects", "TestTellWritesDuringOtherRequests", "./clientgo", []edit{
