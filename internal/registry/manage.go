@@ -130,15 +130,8 @@ func (conversion) ConvertFieldLabel(_ schema.GroupVersionKind, label, value stri
 // manage writes down in o what the request changes of old, which is nil for a creation.
 func (w *Write) manage(old, o *Object) error {
 	k, m := w.kind, &o.Meta
-	reset := len(m.ManagedFields) == 1 && m.ManagedFields[0] == metav1.ManagedFieldsEntry{}
-	if BuiltIn(k.Group) && m.ManagedFields != nil && len(m.ManagedFields) == 0 { // a custom resource loses an empty list as it is read
-		reset = true
-	}
-	// Whoever sends managers where nobody manages begins with them, but not by way of a subresource.
-	begins := len(m.ManagedFields) > 0 && !reset && !w.req.Whole && w.req.Subresource == ""
-	none := old != nil && len(old.Meta.ManagedFields) == 0 && !begins
 	switch {
-	case old == nil && !k.Managed, none, old != nil && reset && w.req.Subresource == "":
+	case w.unmanaged(old, o):
 		if !w.req.Whole {
 			m.ManagedFields = nil
 		}
@@ -166,6 +159,23 @@ func (w *Write) manage(old, o *Object) error {
 	}
 	m.ManagedFields = out.(*unstructured.Unstructured).GetManagedFields()
 	return nil
+}
+
+// unmanaged reports whether nobody manages the object after the write.
+func (w *Write) unmanaged(old, o *Object) bool {
+	sent := o.Meta.ManagedFields
+	reset := len(sent) == 1 && sent[0] == metav1.ManagedFieldsEntry{}
+	if BuiltIn(w.kind.Group) && sent != nil && len(sent) == 0 { // a custom resource loses an empty list as it is read
+		reset = true
+	}
+	switch {
+	case old == nil:
+		return !w.kind.Managed
+	case len(old.Meta.ManagedFields) > 0:
+		return reset && w.req.Subresource == ""
+	}
+	// Whoever sends managers where nobody manages begins with them, but not by way of a subresource.
+	return len(sent) == 0 || reset || w.req.Whole || w.req.Subresource != ""
 }
 
 // live returns old, or, if there is none, an object that has what the Kind's Type writes in any
