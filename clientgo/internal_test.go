@@ -515,21 +515,21 @@ type metaOnly struct{ *metav1.ObjectMeta }
 func TestDeletedAt(t *testing.T) {
 	meta := func() metav1.ObjectMeta { return metav1.ObjectMeta{Name: "a", ResourceVersion: "1"} }
 	own, lost := meta(), meta()
+	untyped := map[string]any{"metadata": map[string]any{"resourceVersion": "1"}}
 	for name, tt := range map[string]struct {
 		obj           metav1.Object
 		version, want string
 	}{
 		"typed":                 {&corev1.Pod{ObjectMeta: meta()}, "2", "2"},
 		"metadata":              {&metav1.PartialObjectMetadata{ObjectMeta: meta()}, "2", "2"},
-		"unstructured":          {&unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"resourceVersion": "1"}}}, "2", "2"},
+		"unstructured":          {&unstructured.Unstructured{Object: untyped}, "2", "2"},
 		"metadata by a pointer": {&metaByPointer{ObjectMeta: &own}, "2", "2"},
 		"nothing to copy":       {&metaOnly{&lost}, "2", "1"},
 		"no version":            {&corev1.Pod{ObjectMeta: meta()}, "", "1"},
 	} {
 		got := deletedAt(tt.obj, tt.version).(metav1.Object)
-		if got.GetResourceVersion() != tt.want || tt.obj.GetResourceVersion() != "1" {
-			t.Errorf("%s: version %s, want %s; that of the object is %s", name, got.GetResourceVersion(), tt.want, tt.obj.GetResourceVersion())
-		}
+		rig.Same(t, name, tt.want, got.GetResourceVersion())
+		rig.Same(t, name+", the object itself", "1", tt.obj.GetResourceVersion())
 	}
 }
 

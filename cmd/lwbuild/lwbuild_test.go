@@ -287,10 +287,10 @@ func TestRefusals(t *testing.T) {
 		{"no tests", module(library), []string{"-test", "."}, []string{"no tests", "./..."}},
 		{"vendor out of step", module(vendored), []string{"."}, []string{"inconsistent vendoring", "go mod vendor"}},
 		{"a client-go without a version", module(forkOf("")), []string{"."},
-			[]string{"./fork", "does not know that client-go", "next: go get k8s.io/client-go@"}},
+			[]string{"./fork", "does not know that version", "next: go get k8s.io/client-go@"}},
 		{"a client-go that the patch does not fit", module(forkOf("\nrequire k8s.io/apimachinery v0.36.0\n",
 			"tools/cache/shared_informer.go", "tools/cache/controller.go", "tools/cache/reflector.go", "rest/client.go")),
-			[]string{"."}, []string{"./fork", "does not know that client-go", "there is no ", "next: a newer lwbuild"}},
+			[]string{"."}, []string{"./fork", "does not know that version", "there is no ", "next: a newer lwbuild"}},
 		{"a flag of lwbuild's own", program, []string{"-mod=vendor", "."}, []string{"-mod", "leave it out"}},
 		{"a bench of no time", program, []string{"-bench=.", "."}, []string{"-bench=.", "next: -bench=30s"}},
 		{"a bench of 0", program, []string{"-bench=0", "."}, []string{"-bench=0", "next: -bench=30s"}},
@@ -426,9 +426,9 @@ func TestDecide(t *testing.T) {
 		{name: "too old", version: "v0.32.9", of: 32,
 			want: "k8s.io/client-go v0.32.9 is older than v0.33, and programs of that age do not compile with a version that lw knows; next: go get k8s.io/client-go@v0.36.3, and mend what does not compile"},
 		{name: "unknown", version: "v1.5.2", unknown: true,
-			want: "k8s.io/client-go v1.5.2: this lwbuild does not know that client-go: it has no version like v0.37.0; next: go get k8s.io/client-go@v0.36.3"},
+			want: "k8s.io/client-go v1.5.2: this lwbuild does not know that version: it has no version like v0.37.0; next: go get k8s.io/client-go@v0.36.3"},
 		{name: "too new", version: "v0.38.0", of: 38,
-			want: "k8s.io/client-go v0.38.0: this lwbuild does not know that client-go: it is newer than v0.37; next: a newer lwbuild, or go get k8s.io/client-go@v0.36.3"},
+			want: "k8s.io/client-go v0.38.0: this lwbuild does not know that version: it is newer than v0.37; next: a newer lwbuild, or go get k8s.io/client-go@v0.36.3"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m := module{Path: clientGoPath, Version: tt.version, Replace: tt.replace}

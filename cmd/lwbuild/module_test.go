@@ -268,6 +268,18 @@ func TestPatchManager(t *testing.T) {
 	b = &builder{dir: write(t, map[string]string{"go.mod": mod}), tmp: write(t, map[string]string{"lw.mod": mod}),
 		env: map[string]string{}}
 	check(t, b.patchManager(uses))
+	// One that the patch does not fit stays as it is, and that is said.
+	const fork = "module m\n\ngo 1.26.0\n\nrequire " + controllerRuntime + " v0.24.1\n\nreplace " + controllerRuntime + " => ./fork\n"
+	var said bytes.Buffer
+	b = &builder{dir: write(t, map[string]string{"go.mod": fork, "fork/go.mod": mod, "fork/pkg/cache/cache.go": "package cache\n"}),
+		tmp: write(t, map[string]string{"lw.mod": fork}), env: map[string]string{}, cache: t.TempDir(), stderr: &said}
+	check(t, b.patchManager(uses))
+	if !strings.Contains(said.String(), controllerRuntime+" ./fork: "+errUnknown.Error()) {
+		t.Errorf("it says %s", &said)
+	}
+	if got := files(t, b.tmp)["lw.mod"]; got != fork {
+		t.Errorf("the file of the build is %s", got)
+	}
 }
 
 // k8s.io/api is copied only of a program of v0.35 that is raised.

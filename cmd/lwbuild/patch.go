@@ -110,8 +110,8 @@ var patches = map[string]patch{
 	},
 }
 
-// errUnknown is the error of a client-go that the patch does not fit.
-var errUnknown = errors.New("this lwbuild does not know that client-go")
+// errUnknown is the error of a module that its patch does not fit.
+var errUnknown = errors.New("this lwbuild does not know that version")
 
 // insert returns src, a file of a module, with the insertions of all.
 func insert(file string, src []byte, all []insertion) ([]byte, error) {
