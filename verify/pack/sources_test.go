@@ -6,7 +6,6 @@ import (
 	"maps"
 	"net/http"
 	"runtime"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -188,7 +187,6 @@ func relayOfCarps[E lw.Object](encode func(E) ([]byte, error)) carpWay[E] {
 // a collector runs.
 func TestPackOnEveryWay(t *testing.T) {
 	leak.Collect(t, 20*time.Millisecond)
-	shown := map[string]int{}
 	rapid.Check(t, func(rt *rapid.T) {
 		way, wrong := carpWays[rapid.IntRange(0, len(carpWays)-1).Draw(rt, "way")], ""
 		rt.Log(way.name)
@@ -208,18 +206,20 @@ func TestPackOnEveryWay(t *testing.T) {
 			}, (*lw.Packed[*carp.Carp]).Open)
 			changeCarps(t, rt, server, objects, &keys)
 			server.Clear()
+			last := newCarp("last one", 0) // every way shows it, so no history compares nothing with nothing
+			rig.Must[*carp.Carp](t)(objects.Create(last))
+			keys.Set("last", lw.KeyOf(last))
 			time.Sleep(10 * time.Minute)
 			synctest.Wait()
-			wrong = cmp.Diff(plain(), packed())
-			shown[way.name] += len(plain())
+			want := plain()
+			if wrong = cmp.Diff(want, packed()); want[lw.KeyOf(last)] == nil {
+				wrong = "the last object is not shown"
+			}
 		})
 		if wrong != "" {
 			rt.Fatalf("(-plain +packed):\n%s", wrong)
 		}
 	})
-	if !t.Failed() && len(shown) == len(carpWays) && slices.Contains(slices.Collect(maps.Values(shown)), 0) {
-		t.Errorf("a way has never shown anything: %v", shown)
-	}
 }
 
 // A handler that is far behind is called with the net effect of what has happened: the old object
