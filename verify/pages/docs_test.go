@@ -103,7 +103,7 @@ func TestTestingPage(t *testing.T) {
 // A Part is one of those that docs/derive.md makes of a widget.
 type Part struct{ lw.Meta }
 
-// What docs/derive.md shows of DeriveMany and of Graph.WaitForStep.
+// What docs/derive.md says of DeriveMany and of Graph.WaitForStep.
 func TestDeriveManyPage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		widgets := lw.NewInformer(lw.NewMemory(widget("a", 3)), nil)
