@@ -32,7 +32,7 @@ type Options struct {
 
 	// Backoff returns how long to pause when so many requests in a row have failed, at least 1. A
 	// longer Retry-After of the server takes precedence. Default: random pauses that grow with the
-	// failures, to 45 s, and depend on what has failed. docs/operate.md has the numbers.
+	// failures, to 45 s, and depend on what has failed. bench/results/scale.md has measurements.
 	Backoff func(failures int) time.Duration
 
 	// OnError is called once for every failure, with an *[Error], in the goroutine that reads from
