@@ -163,6 +163,40 @@ func TestDefine(t *testing.T) {
 	})
 }
 
+// A DELETE gives a definition the finalizer that holds it until its objects are gone, and no write
+// before it does, as on kube-apiserver.
+func TestCleanup(t *testing.T) {
+	s := lwtest.NewServer(t, lwtest.Definitions()...)
+	put(t, s, reels)
+	const path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/reels.example.com"
+	const reel = "/apis/example.com/v1/namespaces/default/reels"
+	finalizers := func(verb string) []string {
+		t.Helper()
+		code, body := sendWrite(s, verb, path, "", "")
+		var o metav1.PartialObjectMetadata
+		if err := json.Unmarshal([]byte(body), &o); err != nil || code != http.StatusOK {
+			t.Fatal(code, body, err)
+		}
+		return o.Finalizers
+	}
+	if f := finalizers("GET"); f != nil {
+		t.Errorf("a definition that nobody deletes has the finalizers %q", f)
+	}
+	run(t, s, []step{
+		{"PATCH", path, mergePatch, `{"metadata":{"finalizers":["example.com/own"]}}`, 200, ""},
+		{"POST", reel, "application/json", `{"apiVersion":"example.com/v1","kind":"Reel","metadata":{"name":"a","finalizers":["example.com/held"]}}`, 201, ""},
+	})
+	want := []string{"example.com/own", "customresourcecleanup.apiextensions.k8s.io"}
+	rig.Same(t, "after a DELETE", want, finalizers("DELETE"))
+	rig.Same(t, "after another one", want, finalizers("DELETE"))
+	run(t, s, []step{{"PATCH", reel + "/a", mergePatch, `{"metadata":{"finalizers":null}}`, 200, ""}})
+	rig.Same(t, "once its objects are gone", want[:1], finalizers("GET"))
+	run(t, s, []step{
+		{"PATCH", path, mergePatch, `{"metadata":{"finalizers":null}}`, 200, ""},
+		{"GET", path, "", "", 404, ""},
+	})
+}
+
 // A write that changes nothing stores an object in the version that is stored by now, once.
 func TestStoredAnew(t *testing.T) {
 	s := lwtest.NewServer(t, lwtest.Definitions()...)

@@ -236,7 +236,7 @@ func (d *definitions) settle(def *definition, names acceptedNames) bool {
 		return d.change(def, func(u *unstructured.Unstructured) {
 			setCondition(u, established, metav1.ConditionTrue, "InitialNamesAccepted", "the initial names have been accepted")
 		})
-	case !def.is("Terminating") && def.is(established):
+	case !def.is("Terminating"):
 		return d.change(def, func(u *unstructured.Unstructured) {
 			setCondition(u, "Terminating", metav1.ConditionTrue, "InstanceDeletionPending",
 				"CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon")
@@ -263,7 +263,7 @@ func (d *definitions) accept(def *definition, all acceptedNames) bool {
 	same := slices.ContainsFunc(def.Status.Conditions, func(c metav1.Condition) bool {
 		return c.Type == namesAccepted && c.Status == status && c.Reason == reason && c.Message == message
 	})
-	if same && def.unnoted() == "" && slices.Contains(def.Metadata.Finalizers, cleanup) && names.equal(&def.Status.AcceptedNames) {
+	if same && def.unnoted() == "" && names.equal(&def.Status.AcceptedNames) {
 		return false
 	}
 	return d.acceptAs(def, names, status, reason, message)
@@ -272,9 +272,6 @@ func (d *definitions) accept(def *definition, all acceptedNames) bool {
 // acceptAs writes what accept has found.
 func (d *definitions) acceptAs(def *definition, names definitionNames, status metav1.ConditionStatus, reason, message string) bool {
 	return d.change(def, func(u *unstructured.Unstructured) {
-		if !slices.Contains(u.GetFinalizers(), cleanup) {
-			u.SetFinalizers(append(u.GetFinalizers(), cleanup))
-		}
 		accepted, _ := runtime.DefaultUnstructuredConverter.ToUnstructured(&names) // it has strings alone
 		_ = unstructured.SetNestedMap(u.Object, accepted, "status", "acceptedNames")
 		if stored := def.unnoted(); stored != "" {

@@ -96,6 +96,9 @@ func (r *Resource) kind() *registry.Kind {
 		CreateStatus: createdWithStatus[r.groupResource()], Scale: r.Scale, Managed: r.Managed, Versioned: r.Versioned, Type: r.Type,
 		Native: registry.BuiltIn(r.Group), Ends: r.Ends, Review: r.Review,
 	}
+	if r.Defines {
+		k.Cleanup = cleanup
+	}
 	if r.Grace {
 		k.Grace, k.Linger = podGrace, r.Linger
 	}

@@ -27,6 +27,9 @@ func (w *Write) remove(ctx context.Context, old *Object) (Outcome, error) {
 	}
 	o := *old
 	o.Meta.Finalizers = w.finalizers(old)
+	if f := w.kind.Cleanup; f != "" && !slices.Contains(o.Meta.Finalizers, f) {
+		o.Meta.Finalizers = append(slices.Clip(o.Meta.Finalizers), f)
+	}
 	graceful, pending := w.grace(&o)
 	if !graceful && !pending && len(o.Meta.Finalizers) == 0 {
 		return Outcome{Action: Remove, Object: old, Code: http.StatusOK, Gone: true}, nil

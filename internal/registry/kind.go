@@ -61,6 +61,9 @@ type Kind struct {
 	// away.
 	Ends bool
 
+	// Cleanup is the finalizer that a DELETE adds, for whoever cleans up behind the object. Empty: none.
+	Cleanup string
+
 	// Review says that the objects are questions, such as SubjectAccessReviews: one that is created is
 	// answered with what Mutate makes of it, and not stored. It needs no name.
 	Review bool
