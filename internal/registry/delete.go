@@ -27,9 +27,6 @@ func (w *Write) remove(ctx context.Context, old *Object) (Outcome, error) {
 	}
 	o := *old
 	o.Meta.Finalizers = w.finalizers(old)
-	if f := w.kind.Cleanup; f != "" && !slices.Contains(o.Meta.Finalizers, f) {
-		o.Meta.Finalizers = append(slices.Clip(o.Meta.Finalizers), f)
-	}
 	graceful, pending := w.grace(&o)
 	if !graceful && !pending && len(o.Meta.Finalizers) == 0 {
 		return Outcome{Action: Remove, Object: old, Code: http.StatusOK, Gone: true}, nil
@@ -93,9 +90,18 @@ func (w *Write) checkPreconditions(old *Object) error {
 	return nil
 }
 
-// finalizers returns those that the object has while it is deleted: one of the two that stand for
-// the dependents comes and goes as the options say.
+// finalizers returns those that the object has while it is deleted.
 func (w *Write) finalizers(old *Object) []string {
+	finalizers := w.dependentsFinalizers(old)
+	if f := w.kind.Cleanup; f != "" && !slices.Contains(finalizers, f) {
+		finalizers = append(slices.Clip(finalizers), f)
+	}
+	return finalizers
+}
+
+// dependentsFinalizers is finalizers without Cleanup: one of the two that stand for the dependents comes
+// and goes as the options say.
+func (w *Write) dependentsFinalizers(old *Object) []string {
 	const orphan, foreground = metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents
 	finalizers := old.Meta.Finalizers
 	policy, _ := policyOf(w.delete)
