@@ -24,9 +24,6 @@ import (
 // makes an APIService for each of their versions, if the server has APIServices. They run in the
 // goroutine of a write, before it is answered.
 
-// cleanup is the finalizer of a definition whose objects are not deleted yet.
-const cleanup = "customresourcecleanup.apiextensions.k8s.io"
-
 // A definition is a CustomResourceDefinition, as the server reads it.
 type definition struct {
 	version uint64 // of the object

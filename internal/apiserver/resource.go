@@ -89,6 +89,9 @@ var createdWithStatus = map[schema.GroupResource]bool{
 	{Group: "networking.k8s.io", Resource: "servicecidrs"}: true,
 }
 
+// cleanup is the finalizer of a definition that is deleted, until its objects are.
+const cleanup = "customresourcecleanup.apiextensions.k8s.io"
+
 // kind returns what the engine of writes knows of the resource.
 func (r *Resource) kind() *registry.Kind {
 	k := &registry.Kind{
