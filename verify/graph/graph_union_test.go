@@ -100,7 +100,7 @@ func TestUnionOfClusters(t *testing.T) {
 	inGraph(t, nil, "a1", "a2", func(t *testing.T, b *graphBench) {
 		both := lw.NewUnion[*rig.Sum](b.g, lw.Derive(b.g, b.l, rig.SumOf, "east"), lw.Derive(b.g, b.r, rig.SumOf, "west"))
 		g, east, west := b.g, b.l, b.r
-		type Widget = rig.Widget // as docs/derive.md writes it
+		type Widget = rig.Widget
 		of := func(cluster string) func(*Widget) *Widget {
 			return func(w *Widget) *Widget {
 				named := *w
