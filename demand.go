@@ -206,9 +206,9 @@ func (inf *Informer[T]) followDemand(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	ended := make(chan error, maxReads)
-	pause := time.NewTimer(0)
+	pause := time.NewTimer(time.Hour) // each failure sets it anew
 	defer pause.Stop()
-	paused := true // until pause fires
+	paused := false // until pause fires
 	for underWay := 0; ; {
 		gone, come := w.Changes()
 		inf.failedPart(Key{}, inf.hub.drop(gone))

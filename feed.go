@@ -488,10 +488,11 @@ func (s *feedSource[T]) wait(ctx context.Context, now bool) error {
 	s.mu.Lock()
 	due := s.due
 	s.mu.Unlock()
-	if now {
-		due = time.Time{}
+	rest := time.Until(due)
+	if now || rest <= 0 {
+		return context.Cause(ctx)
 	}
-	t := time.NewTimer(max(0, time.Until(due)))
+	t := time.NewTimer(rest)
 	defer t.Stop()
 	select {
 	case <-t.C:
