@@ -325,7 +325,7 @@ func TestRecipeRelations(t *testing.T) {
 	})
 }
 
-// What docs/start.md shows of owners.
+// An index has the objects by the UID of their owner, and a handler queues the owner.
 func TestRecipeOwners(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		set, yes := &metav1.ObjectMeta{Name: "web", UID: "uid-web"}, true
@@ -438,7 +438,7 @@ func TestRecipeGarbage(t *testing.T) {
 	rig.Same(t, "", []string{"delete old-1"}, done(clientset))
 }
 
-// What docs/start.md shows of upgrades.
+// An index by version has what an older version of the controller has made.
 func TestRecipeUpgrades(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const current = "v3"
