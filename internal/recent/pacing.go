@@ -11,7 +11,7 @@ import (
 const (
 	// aboveLimit is how much Go's runtime may take above all limits. The text of the
 	// program is not counted, and takes another 30 MiB or so.
-	aboveLimit = 16 << 20
+	aboveLimit = 8 << 20
 	// leastGarbage is how much garbage there may be in any case. With less, a program that has more
 	// live than the limits would do nothing but collect.
 	leastGarbage = 24 << 20
