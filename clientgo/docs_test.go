@@ -325,7 +325,7 @@ func TestRecipeRelations(t *testing.T) {
 	})
 }
 
-// An index has the objects by the UID of their owner, and a handler queues the owner.
+// What docs/start.md shows of owners.
 func TestRecipeOwners(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		set, yes := &metav1.ObjectMeta{Name: "web", UID: "uid-web"}, true
