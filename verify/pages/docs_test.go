@@ -100,10 +100,10 @@ func TestTestingPage(t *testing.T) {
 	})
 }
 
-// A Part is one of those that DeriveMany makes of a widget.
+// A Part is one of those that docs/derive.md makes of a widget.
 type Part struct{ lw.Meta }
 
-// DeriveMany makes several of one, and Graph.WaitForStep waits after Tell.
+// What docs/derive.md shows of DeriveMany and of Graph.WaitForStep.
 func TestDeriveManyPage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		widgets := lw.NewInformer(lw.NewMemory(widget("a", 3)), nil)
