@@ -25,7 +25,7 @@ func ofCollection(name, help string) *prometheus.Desc {
 	return desc("collection_"+name, help, "graph", "collection")
 }
 
-// The help of each is its line in docs/operate.md; a test holds the two together.
+// testdata/metrics.txt is a scrape of them all.
 var (
 	informerSynced         = ofInformer("synced", "1 if a whole list is in the store, else 0.")
 	informerUnserved       = ofInformer("unserved", "1 while nobody serves the kind, and the informer waits for it, else 0.")

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -317,37 +316,5 @@ func TestDerivePageOfClusters(t *testing.T) {
 		rig.Must[*Widget](t)(other.Create(t.Context(), widget("c", 3)))
 		synctest.Wait()
 		rig.Same(t, "the union", map[lw.Key]int{key("b"): 2, key("c"): 3}, rig.Sizes(all.Store()))
-	})
-}
-
-// What docs/operate.md shows of pauses that end sooner: an informer with them has caught up at most
-// 12 s after an outage.
-func TestScalePage(t *testing.T) {
-	opts := &lw.Options{
-		OnError: func(error) {},
-		Backoff: func(failures int) time.Duration {
-			base := min(800*time.Millisecond<<min(failures-1, 6), 8*time.Second)
-			return base/2 + rand.N(base)
-		},
-	}
-	for failures := 1; failures < 100; failures++ {
-		if d := opts.Backoff(failures); d < 400*time.Millisecond || d > 12*time.Second {
-			t.Errorf("a pause of %v after %d failures", d, failures)
-		}
-	}
-	synctest.Test(t, func(t *testing.T) {
-		server := lw.NewMemory(widget("a", 1))
-		inf := lw.NewInformer(server, opts)
-		go inf.Run(t.Context())
-		server.Fail(errors.New("down"))
-		time.Sleep(10 * time.Minute)
-		if inf.Status().Failures < 50 {
-			t.Errorf("%d failures in a row, want a pause of 8 s at the mean", inf.Status().Failures)
-		}
-		server.Fail(nil)
-		time.Sleep(12 * time.Second)
-		if inf.Store().Len() != 1 {
-			t.Error("the informer has not caught up")
-		}
 	})
 }
