@@ -78,7 +78,7 @@ func (o *groupByOperator[T, K, A, U]) wantsContent() bool { return o.recount }
 
 func (o *groupByOperator[T, K, A, U]) run(whole bool) {
 	if whole || o.recount {
-		o.countAll()
+		o.countAll(whole)
 	} else {
 		for _, c := range o.in.changes() {
 			o.apply(c)
@@ -90,16 +90,19 @@ func (o *groupByOperator[T, K, A, U]) run(whole bool) {
 	o.dirty = o.dirty[:0]
 }
 
-// countAll makes the groups of all objects, which replace those that there are.
-func (o *groupByOperator[T, K, A, U]) countAll() {
+// countAll makes the groups of all objects, which replace those that there are. first says that
+// there are none yet.
+func (o *groupByOperator[T, K, A, U]) countAll(first bool) {
 	var none T
 	before, held := o.groups, o.held
 	o.recount, o.groups, o.held = false, map[K]*tally[A]{}, map[Key]heldBack[T]{}
 	for _, c := range o.in.changes() {
-		if h, ok := held[c.Key]; ok {
-			h.stuck = true // it has a newer version than that at which a function has panicked
-			held[c.Key] = h
+		h, ok := held[c.Key]
+		if !ok && !first {
+			h.counts = c.Old
 		}
+		h.stuck = true // its newest version has not been tried
+		held[c.Key] = h
 	}
 	for obj := range o.in.contents() {
 		key := KeyOf(obj)
@@ -110,10 +113,13 @@ func (o *groupByOperator[T, K, A, U]) countAll() {
 		}
 		var leaving bool
 		at := fault{function: functionAggregate, key: key}
-		if equal.IsZero(obj) || o.faults.try(at, func() { o.move(none, obj, &leaving) }) {
+		count := func(obj T) bool {
+			return equal.IsZero(obj) || o.faults.try(at, func() { o.move(none, obj, &leaving) })
+		}
+		if count(obj) {
 			continue
 		}
-		if !h.stuck {
+		if !h.stuck || !count(h.counts) {
 			h.counts = none
 		}
 		h.stuck = false

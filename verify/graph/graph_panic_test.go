@@ -148,6 +148,40 @@ func TestGraphPanics(t *testing.T) {
 	})
 }
 
+// A function of GroupBy may panic in two steps in a row, at two objects. Neither leaves its group, not
+// even until the next step, which counts all groups anew.
+func TestGraphPanicsInTwoSteps(t *testing.T) {
+	for _, what := range []string{"groupby key", "groupby add"} {
+		var during func(p *lw.Panic)
+		inGraph(t, &lw.GraphOptions{OnPanic: func(p *lw.Panic) { during(p) }}, "a1 b2 d4", "", func(t *testing.T, b *graphBench) {
+			amid := false
+			during = func(p *lw.Panic) {
+				if amid || p.Key.Name != "a" {
+					return
+				}
+				amid = true // the step after this one gets the change of d
+				rig.Update(t, b.left, "d", evil)
+				rig.OK(t, b.l.WaitForResourceVersion(t.Context(), b.left.ResourceVersion()))
+			}
+			all := panicking(b)
+			for name, d := range all {
+				if name != what {
+					d.Close()
+				}
+			}
+			var gone []string
+			all[what].AddHandler(lw.Handler[*rig.Sum]{Delete: func(o *rig.Sum) { gone = append(gone, o.Name) }})
+			b.start()
+			rig.Update(t, b.left, "a", evil)
+			mustShow(t, all[what], what, map[string]int{"a": 1, "b": 2, "d": 4})
+			b.mustSetAside(what, "a", "d")
+			rig.Same(t, "groups that went for a moment", []string(nil), gone)
+			rig.Update(t, b.left, "d", 5)
+			mustShow(t, all[what], what, map[string]int{"a": 1, "b": 2, "d": 5})
+		})
+	}
+}
+
 // Without OnPanic a panic comes out of Run, as any panic of the user's does.
 func TestGraphPanicIsPassedOn(t *testing.T) {
 	inGraph(t, nil, "a1", "", func(t *testing.T, b *graphBench) {

@@ -142,6 +142,8 @@ var rootBugs = []bug{
 		{". groupByOperator.move", `o.agg.Remove(__)`, `g.acc`}}},
 	{"graph: Add panics after Remove, and the object counts no more", "TestGraphPanicsOfAggregate", "", []edit{
 		{". groupByOperator.move", `!stored`, `false && !stored`}}},
+	{"graph: who panics while groups are counted anew leaves its group", "TestGraphPanicsInTwoSteps", "./verify/graph", []edit{
+		{". groupByOperator.countAll", `!ok && !first`, `!ok && first`}}},
 	{"graph: groups that are counted anew have an old version", "TestGroupByCountsTheNewest", "", []edit{
 		{". groupByOperator.countAll", `h.stuck = true`, `h.stuck = h.stuck || false`}}},
 	{"graph: of members that leave during a step the later ones stay", "TestUnionMembersLeaveOneByOne", "", []edit{
