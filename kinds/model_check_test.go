@@ -215,7 +215,8 @@ func (h *history) rest(long bool) {
 	}
 	h.excused = h.unsure || h.down
 	if !long {
-		h.calm = !h.taken && !h.down
+		// A catalog that was refused asks for the definitions again only after six minutes.
+		h.calm = !h.taken && !h.down && !h.unsure
 		return
 	}
 	time.Sleep(time.Hour)
