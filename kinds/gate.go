@@ -297,7 +297,8 @@ func (g *gate[T]) list(ctx context.Context, t *turn, m *memory, opts metav1.List
 		})
 		return some, err
 	})
-	if has(t.moved) && ctx.Err() == nil && g.elsewhere(t) {
+	// The kind may be back as it was when the list that it has cut off returns.
+	if has(t.moved) && ctx.Err() == nil && (errors.Is(err, context.Canceled) || g.elsewhere(t)) {
 		return metav1.ListMeta{}, request.ErrMoved
 	}
 	if err == nil && m != nil && meta.Continue == "" {

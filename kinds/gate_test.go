@@ -1,11 +1,18 @@
 package kinds_test
 
 import (
+	"context"
+	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/kinds"
 )
 
 // A kind comes, goes, and comes again.
@@ -61,5 +68,50 @@ func TestComesAndGoes(t *testing.T) {
 		if took := time.Since(begun); took > 100*time.Millisecond {
 			t.Errorf("stopped after %v", took)
 		}
+	})
+}
+
+// A cutOff source returns from its first list only when back is closed.
+type cutOff struct {
+	lw.Source[*widget]
+	back <-chan struct{}
+	once *sync.Once
+}
+
+func (c cutOff) List(ctx context.Context, opts metav1.ListOptions, yield func(*widget, error) error) (metav1.ListMeta, error) {
+	first := false
+	c.once.Do(func() { first = true })
+	if !first {
+		return c.Source.List(ctx, opts, yield)
+	}
+	<-ctx.Done()
+	<-c.back
+	return metav1.ListMeta{}, fmt.Errorf("cut off: %w", ctx.Err())
+}
+
+// A list that its kind has cut off is no failure, also if the kind is back as it was when the list
+// returns.
+func TestBackAsItWas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.run()
+		both := spec{plural: "widgets", kind: "Widget", versions: "v2 v1"}
+		w.define(both)
+		create(t, w.objects("widgets"), "a", "x")
+		back, once := make(chan struct{}), new(sync.Once)
+		f := w.followWith(widgetName, &kinds.SourceOptions[*widget]{Make: func(s kinds.State) lw.Source[*widget] {
+			return cutOff{w.http(s), back, once}
+		}}, lw.Options{List: lw.ListWhole}, nil)
+		time.Sleep(time.Second)
+		for _, versions := range []string{"v2 -v1", "v2 v1"} {
+			w.redefine(spec{plural: "widgets", kind: "Widget", versions: versions})
+			time.Sleep(time.Second)
+		}
+		close(back)
+		within(t, time.Second, "the object", func() bool { return f.Status().Objects == 1 })
+		if errs := f.failures(); len(errs) > 0 {
+			t.Errorf("failures: %v", errs)
+		}
+		w.stop()
 	})
 }

@@ -49,6 +49,8 @@ var kindBugs = []bug{
 		{"kinds gate.outlived", `g.catalog.endedAfter(__)`, `true`}}},
 	{"kinds: without rights nobody asks discovery", "TestCatalogRows", "./kinds", []edit{
 		{"kinds begin", `!apierrors.IsForbidden(err) && !apierrors.IsNotFound(err)`, `!apierrors.IsNotFound(err)`}}},
+	{"kinds: a list that is cut off is a failure, if the kind is back", "TestBackAsItWas", "./kinds", []edit{
+		{"kinds gate.list", `errors.Is(err, context.Canceled) || __1`, `__1`}}},
 	{"kinds: a kind that goes is a failure of its watch", "TestRows|TestHistories", "./kinds", []edit{
 		{"kinds gate.watch", `!has(t.moved)`, `err != nil || !has(t.moved)`}}},
 	{"kinds: the witness of a version that is not served is asked", "TestHistories", "./kinds", []edit{
