@@ -54,8 +54,8 @@ type groupByOperator[T Identified, K comparable, A any, U Identified] struct {
 // A heldBack is an object of which not the newest version counts in a group.
 type heldBack[T any] struct {
 	counts T // the version that does; zero: none
-	// stuck says that this version could not be taken out. Whether the newest one can count will
-	// show when the groups are computed anew.
+	// stuck says that this version could not be taken out, or that there is a newer one since.
+	// Whether the newest one can count will show when the groups are computed anew.
 	stuck bool
 }
 
@@ -104,6 +104,11 @@ func (o *groupByOperator[T, K, A, U]) countAll(first bool) {
 		h.stuck = true // its newest version has not been tried
 		held[c.Key] = h
 	}
+	count := func(key Key, obj T) bool {
+		var leaving bool
+		at := fault{function: functionAggregate, key: key}
+		return equal.IsZero(obj) || o.faults.try(at, func() { o.move(none, obj, &leaving) })
+	}
 	for obj := range o.in.contents() {
 		key := KeyOf(obj)
 		h, was := held[key]
@@ -111,15 +116,10 @@ func (o *groupByOperator[T, K, A, U]) countAll(first bool) {
 			o.held[key] = h
 			obj = h.counts
 		}
-		var leaving bool
-		at := fault{function: functionAggregate, key: key}
-		count := func(obj T) bool {
-			return equal.IsZero(obj) || o.faults.try(at, func() { o.move(none, obj, &leaving) })
-		}
-		if count(obj) {
+		if count(key, obj) {
 			continue
 		}
-		if !h.stuck || !count(h.counts) {
+		if !h.stuck || !count(key, h.counts) {
 			h.counts = none
 		}
 		h.stuck = false

@@ -437,25 +437,3 @@ func TestRecipeGarbage(t *testing.T) {
 	rig.OK(t, clean())
 	rig.Same(t, "", []string{"delete old-1"}, done(clientset))
 }
-
-// An index by version has what an older version of the controller has made.
-func TestRecipeUpgrades(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const current = "v3"
-		by := func(version string) map[string]string { return map[string]string{"example.dev/made-by": version} }
-		pages := started(t, configMap("a", by("v1")), configMap("b", by(current)), configMap("c", by("v2")))
-		queue := recipeQueue()
-		defer queue.ShutDown()
-		madeBy := lw.NewIndex(pages, func(p *corev1.ConfigMap) string { return p.Annotations["example.dev/made-by"] })
-		for version := range madeBy.Keys() {
-			if version != current {
-				for p := range madeBy.Lookup(version) {
-					queue.Add(lw.KeyOf(p))
-				}
-			}
-		}
-		rig.Same(t, "", []string{"a", "c"}, taken(queue))
-		left := madeBy.Len("v1") + madeBy.Len("v2")
-		rig.Same(t, "pages that are left, and all", [2]int{2, 3}, [2]int{left, pages.Store().Len()})
-	})
-}

@@ -3,7 +3,7 @@ package kinds_test
 import (
 	"context"
 	"fmt"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -74,14 +74,13 @@ func TestComesAndGoes(t *testing.T) {
 // A cutOff source returns from its first list only when back is closed.
 type cutOff struct {
 	lw.Source[*widget]
-	back <-chan struct{}
-	once *sync.Once
+	back   <-chan struct{}
+	listed *atomic.Bool
 }
 
-func (c cutOff) List(ctx context.Context, opts metav1.ListOptions, yield func(*widget, error) error) (metav1.ListMeta, error) {
-	first := false
-	c.once.Do(func() { first = true })
-	if !first {
+func (c cutOff) List(ctx context.Context, opts metav1.ListOptions,
+	yield func(*widget, error) error) (metav1.ListMeta, error) {
+	if c.listed.Swap(true) {
 		return c.Source.List(ctx, opts, yield)
 	}
 	<-ctx.Done()
@@ -95,12 +94,11 @@ func TestBackAsItWas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.run()
-		both := spec{plural: "widgets", kind: "Widget", versions: "v2 v1"}
-		w.define(both)
+		w.define(spec{plural: "widgets", kind: "Widget", versions: "v2 v1"})
 		create(t, w.objects("widgets"), "a", "x")
-		back, once := make(chan struct{}), new(sync.Once)
+		back, listed := make(chan struct{}), new(atomic.Bool)
 		f := w.followWith(widgetName, &kinds.SourceOptions[*widget]{Make: func(s kinds.State) lw.Source[*widget] {
-			return cutOff{w.http(s), back, once}
+			return cutOff{w.http(s), back, listed}
 		}}, lw.Options{List: lw.ListWhole}, nil)
 		time.Sleep(time.Second)
 		for _, versions := range []string{"v2 -v1", "v2 v1"} {

@@ -3,7 +3,6 @@ package lwtest_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"regexp"
 	"slices"
@@ -587,18 +586,4 @@ func TestSubjectOfAnotherKey(t *testing.T) {
 	if out := tb.out.String(); !tb.failed || !regexp.MustCompile(`Subject\.Object\(.*\) returned an object of .*-other`).MatchString(out) {
 		t.Errorf("%s", out)
 	}
-}
-
-func TestMain(m *testing.M) {
-	flag.Parse()
-	// Sources that hang would be shrunk for long, and what fails here fails as it should.
-	flag.Set("rapid.nofailfile", "true")
-	if f := flag.Lookup("rapid.shrinktime"); f.Value.String() == f.DefValue {
-		f.Value.Set("300ms")
-	}
-	// One of many runs finds what is broken, so each draws anew, also where RAPID_SEED is set.
-	if f := flag.Lookup("rapid.seed"); f.Value.String() == f.DefValue {
-		f.Value.Set("0")
-	}
-	m.Run()
 }

@@ -99,8 +99,8 @@ func (w *Write) finalizers(old *Object) []string {
 	return finalizers
 }
 
-// dependentsFinalizers is finalizers without Cleanup: one of the two that stand for the dependents comes
-// and goes as the options say.
+// dependentsFinalizers is finalizers without Cleanup: one of the two that stand for the dependents
+// comes and goes as the options say.
 func (w *Write) dependentsFinalizers(old *Object) []string {
 	const orphan, foreground = metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents
 	finalizers := old.Meta.Finalizers

@@ -99,18 +99,16 @@ func TestGraphForgetsKeys(t *testing.T) {
 func TestUnionOfClusters(t *testing.T) {
 	inGraph(t, nil, "a1", "a2", func(t *testing.T, b *graphBench) {
 		both := lw.NewUnion[*rig.Sum](b.g, lw.Derive(b.g, b.l, rig.SumOf, "east"), lw.Derive(b.g, b.r, rig.SumOf, "west"))
-		g, east, west := b.g, b.l, b.r
-		type Widget = rig.Widget
-		of := func(cluster string) func(*Widget) *Widget {
-			return func(w *Widget) *Widget {
+		of := func(cluster string) func(*rig.Widget) *rig.Widget {
+			return func(w *rig.Widget) *rig.Widget {
 				named := *w
 				named.Namespace, named.Name = cluster, w.Namespace+"/"+w.Name
 				return &named
 			}
 		}
-		all := lw.NewUnion[*Widget](g)
-		all.Add(lw.Derive(g, east, of("east"), "of east"))
-		all.Add(lw.Derive(g, west, of("west"), "of west"))
+		all := lw.NewUnion[*rig.Widget](b.g)
+		all.Add(lw.Derive(b.g, b.l, of("east"), "of east"))
+		all.Add(lw.Derive(b.g, b.r, of("west"), "of west"))
 		b.start()
 		conflicts := func() (all []error) {
 			for _, c := range b.g.Status().Collections {

@@ -206,7 +206,7 @@ func TestPackOnEveryWay(t *testing.T) {
 			}, (*lw.Packed[*carp.Carp]).Open)
 			changeCarps(t, rt, server, objects, &keys)
 			server.Clear()
-			last := newCarp("last one", 0) // every way shows it, so no history compares nothing with nothing
+			last := newCarp("last", 0) // every way shows it, so no history compares nothing with nothing
 			rig.Must[*carp.Carp](t)(objects.Create(last))
 			keys.Set("last", lw.KeyOf(last))
 			time.Sleep(10 * time.Minute)
