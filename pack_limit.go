@@ -48,10 +48,13 @@ const (
 // the server for it: [Packed.Open] says how. Lists and indexes stay complete. The zero value has no
 // limit.
 //
-// Three quarters of Bytes are for objects, and the rest for what is decoded of them. Unless the
-// program or GOMEMLIMIT has set a memory limit of Go's runtime, a PackLimit sets it, a little above
-// Bytes or above what the program has live, so that garbage does not double the memory. It takes
-// that back when nobody uses the PackLimit any more.
+// Three quarters of Bytes are for objects. The rest is for what is decoded of them, and for versions
+// that have left the store while a late handler or a [Snapshot] still has them: where these do not
+// fit, the oldest keep their metadata alone.
+//
+// Unless the program or GOMEMLIMIT has set a memory limit of Go's runtime, a PackLimit sets it, a
+// little above Bytes or above what the program has live, so that garbage does not double the memory.
+// It takes that back when nobody uses the PackLimit any more.
 //
 // The function of an index is called when an object comes, while it is there: it costs no request, and
 // its values stay. It is called for objects of lists, too, that fail later, and once more for the same
@@ -71,9 +74,11 @@ type PackLimit struct {
 	once                   sync.Once
 	slots                  chan struct{} // a fetch has one of them
 
-	bodies []weak.Pointer[body] // that may be let go, and some that were; guarded by mu, as that below
-	lived  int                  // how many of bodies there were when it was tidied last
-	paced  recent.Pacing
+	bodies   []weak.Pointer[body] // that may be let go, and some that were; guarded by mu, as those below
+	lived    int                  // how many of bodies there were when it was tidied last
+	outlived []weak.Pointer[body] // that have left their store, in this order
+	outBytes int64                // of those, also of some that are collected by now
+	paced    recent.Pacing
 }
 
 // Usage returns what fills the limit now.
@@ -194,9 +199,18 @@ func (b *body) used() {
 // left notes that the store does not have the cell any more. Its list or event alone does not say
 // so: until the store shows the change, or if a list fails, reads go on to have this version.
 func (b *body) left() {
-	if b != nil {
-		b.old.Store(true)
-		b.bytes.leave()
+	if b == nil {
+		return
+	}
+	l := b.limit
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if b.old.Swap(true) {
+		return
+	}
+	b.bytes.leave()
+	if now := b.now.Load(); now != nil && l.Bytes > 0 {
+		l.outliveLocked(b, int64(len(now.packed)))
 	}
 }
 
@@ -218,6 +232,33 @@ func (l *PackLimit) addLocked(b *body) {
 	if l.paced.Grown(n, l.Bytes) {
 		runtime.AddCleanup(l, recent.Leave, l.Bytes)
 	}
+}
+
+// outliveLocked bounds the versions that have left their store, of which b is one with n bytes more.
+// Nobody reads them there, so only those whose cell a late handler or a snapshot has are not
+// collected: without a bound, a handler that waits while all objects change would keep all twice.
+func (l *PackLimit) outliveLocked(b *body, n int64) {
+	l.outlived, l.outBytes = append(l.outlived, weak.Make(b)), l.outBytes+n
+	room := l.Bytes/16 + max(0, l.most()-l.kept.Load())
+	if l.outBytes <= room {
+		return
+	}
+	var stay []weak.Pointer[body]
+	l.outBytes = 0
+	for _, w := range slices.Backward(l.outlived) {
+		b := w.Value()
+		if b == nil {
+			continue
+		}
+		n := int64(len(b.now.Load().packed))
+		if l.outBytes+n > room-room/4 { // so that the next one has room
+			b.now.Store(nil)
+			continue
+		}
+		stay, l.outBytes = append(stay, w), l.outBytes+n
+	}
+	slices.Reverse(stay)
+	l.outlived = stay
 }
 
 // tidyLocked forgets the bodies that are let go, replaced or collected, and returns the others.

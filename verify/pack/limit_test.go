@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"runtime"
 	"runtime/debug"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -451,4 +452,60 @@ func useLimit(t *testing.T, bytes int64) int64 {
 	cancel()
 	rig.OK(t, <-done)
 	return now
+}
+
+// A handler that waits while all objects change, again and again, does not keep the versions that have
+// left the store: the last of them are whole, and the others have their metadata alone.
+func TestPackLimitLateHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n, size = 300, 8 << 10
+		l := newLimited[*carp.Carp](t, "application/json", n)
+		l.limit.Bytes = n * size * 2 // so that the store has all
+		wait := make(chan struct{})
+		goOn := sync.OnceFunc(func() { close(wait) })
+		defer goOn()
+		updates := 0
+		l.inf.AddHandler(lw.Handler[*lw.Packed[*carp.Carp]]{
+			Add: func(*lw.Packed[*carp.Carp]) { <-wait },
+			Update: func(_, now *lw.Packed[*carp.Carp]) {
+				updates++
+				if obj, err := now.OpenContext(t.Context()); err != nil || len(obj.Status.Message) != size {
+					t.Errorf("the new version of %s is not whole: %v", now.GetName(), err)
+				}
+			},
+		})
+		rig.Start(t, l.inf)
+		rig.OK(t, l.inf.WaitForSync(t.Context()))
+		var shown []*lw.Packed[*carp.Carp] // what a snapshot has
+		for i := range 3 {
+			shown = append(shown, l.inf.Store().List()...)
+			for c := range l.objects.All() {
+				rig.Must[*carp.Carp](t)(l.objects.Update(newNoise(c.Name, n+i, size)))
+			}
+			synctest.Wait()
+		}
+		whole := 0
+		for _, p := range shown {
+			if p.Kept() {
+				whole += size
+			}
+		}
+		room := int(l.limit.Bytes)/16 + int(l.limit.Bytes)*3/4 - n*size
+		if whole > room || whole < room/2 {
+			t.Errorf("%d bytes of old versions are kept, and there is room for %d", whole, room)
+		}
+		for i, p := range shown[:n] {
+			if obj, ok := p.OpenKept(); ok || obj.ResourceVersion != "let-go" {
+				t.Fatalf("the oldest version of object %d is kept: %+v", i, obj.ObjectMeta)
+			}
+		}
+		for _, p := range l.inf.Store().List() {
+			if !p.Kept() {
+				t.Errorf("%s of the store was let go", p.GetName())
+			}
+		}
+		goOn()
+		synctest.Wait()
+		rig.Same(t, "updates", 3*n, updates)
+	})
 }

@@ -214,6 +214,10 @@ var rootBugs = []bug{
 		{". packSource.cell", `s.pk.limit != nil && __1 && __2`, `false`}}},
 	{"limit: what another version has replaced counts", "TestPackLimit", "./verify/pack", []edit{
 		{". Packed.left", `p.how.body.left()`, ``}}},
+	{"limit: what a late handler waits for is kept, however much", "TestPackLimitLateHandler", "./verify/pack", []edit{
+		{". body.left", `now != nil && l.Bytes > 0`, `now != nil && l.Bytes > 1<<62`}}},
+	{"limit: the newest of what has left the store goes first", "TestPackLimitLateHandler", "./verify/pack", []edit{
+		{". PackLimit.outliveLocked", `slices.Backward(l.outlived)`, `slices.All(l.outlived)`}}},
 	{"limit: a version is old when another one comes, and not when the store shows it", "TestPackLimit", "./verify/pack", []edit{
 		{". packSource.cell", `return s.pk.pack(obj, raw, was, fresh)`, `if was != nil {
 			was.left()
