@@ -33,6 +33,7 @@ import (
 	"github.com/go-lw/lw/controllerruntime"
 	"github.com/go-lw/lw/internal/apiserver"
 	"github.com/go-lw/lw/internal/verify/rig"
+	"github.com/go-lw/lw/kinds"
 	"github.com/go-lw/lw/lwdebug"
 )
 
@@ -252,7 +253,9 @@ func TestNewCacheWithTheCallersInformer(t *testing.T) {
 func TestNewCacheNeedsNoLeaderElection(t *testing.T) {
 	for name, options := range map[string]controllerruntime.Options{
 		"none": {}, "TellWrites": {TellWrites: true}, "Only": {Only: map[client.Object]lw.Fields{&corev1.Pod{}: {"spec"}}},
-		"OnDemand": {OnDemand: []client.Object{&corev1.Pod{}}},
+		"OnDemand": {OnDemand: []client.Object{&corev1.Pod{}}}, "Pack": {Pack: true}, "Limit": {Limit: 1 << 20},
+		"Kinds": {Kinds: &kinds.Catalog{}}, "Namespaces": {Namespaces: &lw.NamespaceSet{}}, "Reasons": {Reasons: true},
+		"several": {Pack: true, Kinds: &kinds.Catalog{}, TellWrites: true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBench(t)

@@ -73,6 +73,9 @@ type packedCache struct {
 	limited *limited // nil: all objects are kept
 }
 
+// NeedLeaderElection is that of controller-runtime's cache.
+func (c *packedCache) NeedLeaderElection() bool { return false }
+
 const copied = client.UnsafeDisableDeepCopyOption(false)
 
 // Get reads an object.

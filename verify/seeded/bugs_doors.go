@@ -40,6 +40,8 @@ var doorBugs = []bug{
 		{"clientgo/factories factory.StartWithContext", `!i.started && !f.shut`, `!i.started`}}},
 	{"a second cache of one board conflicts", "TestOptionsMetrics", "./controllerruntime", []edit{
 		{"controllerruntime Options.settings", `__1 == collector`, `__1 == nil`}}},
+	{"a cache of packed objects waits for the leader", "TestNewCacheNeedsNoLeaderElection", "./controllerruntime", []edit{
+		{"controllerruntime packedCache.NeedLeaderElection", `return false`, `return true`}}},
 	{"a patch replaces a list of which a part is kept", "TestGuard", "./controllerruntime", []edit{
 		{"controllerruntime touchesMore", `members, ok := patch.(map[string]any)`, `if _, list := patch.([]any); list { return "", false }; __0`}}},
 	{"the settings of one kind are those of all", "TestOptionsB", "./controllerruntime", []edit{
