@@ -47,6 +47,9 @@ type ListWatch[T Identified, L runtime.Object] struct {
 // as with [WithListOptions]. client-go decodes the objects, and its watch hides that a connection
 // broke; an [HTTP] does not, and costs less CPU: package clientgo makes one of a rest.Config.
 //
+// A dynamic or a metadata client does not fit, since its Get may name subresources: a [ListWatch] of
+// its List and its Watch is the Source then.
+//
 // A client keeps its URL to itself. So the error of a request names what was asked for instead: the
 // type, the namespace and the selectors.
 func FromClient[T Object, L runtime.Object](c Client[T, L], tweak ...func(*metav1.ListOptions)) *ListWatch[T, L] {
