@@ -50,6 +50,13 @@ func TestSuiteBehindARelay(t *testing.T) {
 	}
 }
 
+// The suite passes on packed objects, beside a collector that runs all the time.
+func TestSuiteWithPack(t *testing.T) {
+	for _, on := range []string{"NewInformer with Pack", "NewCache with Pack"} {
+		t.Run(on, func(t *testing.T) { passes(t, on) })
+	}
+}
+
 // The suite passes with masks that name every field of every kind in it.
 func TestSuiteWithOnly(t *testing.T) {
 	if !*only {
@@ -67,6 +74,10 @@ var (
 	others = flag.Bool("others", false, "also run the suites of other packages")
 )
 
+// copies are the specs that change an object by a single read without a copy: of a NewCache with
+// packed objects it is one all the same, as controllerruntime.Options.Pack says.
+const copies = "with GetOptions should be able to change object in informer cache"
+
 // passes runs all specs.
 func passes(t *testing.T, on string) {
 	got := run(t, on, "")
@@ -78,6 +89,9 @@ func passes(t *testing.T, on string) {
 	}
 	for _, spec := range got.failed {
 		t.Logf("failed: %s", spec)
+		if on == "NewCache with Pack" && strings.HasSuffix(spec.name, copies) {
+			continue
+		}
 		if !strings.HasSuffix(spec.name, "cancelled") || !passesAlone(t, on, spec) {
 			t.Errorf("failed: %s\n%s", spec.name, got.output)
 		}
