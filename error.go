@@ -174,12 +174,7 @@ var errAhead = errors.New("the server has not reached what was told")
 
 // isOwnEnd reports whether err is how the reflector itself ends a watch that has not failed.
 func isOwnEnd(err error) bool {
-	return errors.Is(err, errUnverified) || errors.Is(err, errHastened) || errors.Is(err, errAhead) || isGate(err)
-}
-
-// isGate reports whether err is how a gate of package kinds ends a request: nothing has failed.
-func isGate(err error) bool {
-	return errors.Is(err, request.ErrMoved) || errors.Is(err, request.ErrUnasked)
+	return errors.Is(err, errUnverified) || errors.Is(err, errHastened) || errors.Is(err, errAhead) || request.IsGate(err)
 }
 
 // errNoStream is the error of a Watch that was asked for a streamed list but whose source has none.

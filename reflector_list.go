@@ -50,7 +50,7 @@ func (r *Reflector[T]) list(ctx context.Context) outcome {
 	} else {
 		o = r.pages(ctx, limit)
 	}
-	if o.err != nil && o.op != opWatch && !isGate(o.err) {
+	if o.err != nil && o.op != opWatch && !request.IsGate(o.err) {
 		r.server.downtime.Lost(begun)
 	}
 	return o
@@ -104,7 +104,7 @@ const (
 // blameOfStream decides whether streams are at fault for err; came says that objects had come. If
 // broke is true, that holds only when maxBrokenStreams streams in a row have ended so.
 func blameOfStream(err error, came bool) (blame streamBlame, broke bool) {
-	if _, late := errors.AsType[*request.LateError](err); late || isGate(err) {
+	if _, late := errors.AsType[*request.LateError](err); late || request.IsGate(err) {
 		return blameNone, false
 	}
 	if errors.Is(err, errNoStream) || errors.Is(err, errNoEnd) {

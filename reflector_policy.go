@@ -80,7 +80,7 @@ func decide(o outcome, failures int) verdict {
 		return verdict{}
 	case errors.Is(o.err, errHastened):
 		return verdict{}
-	case errors.Is(o.err, errAhead):
+	case errors.Is(o.err, errAhead), errors.Is(o.err, request.ErrRenewed):
 		return verdict{next: stepList}
 	case o.op != opWatch:
 		return verdict{failed: o.err != nil, wait: o.err != nil}
@@ -228,7 +228,7 @@ func (r *Reflector[T]) reportEnd(o outcome, failed bool) error {
 	if !isOwnEnd(o.err) {
 		r.recorder.requestFailed()
 	}
-	if o.unreported || isGate(o.err) {
+	if o.unreported || request.IsGate(o.err) {
 		return nil
 	}
 	err := &Error{Informer: r.opts.Name, Op: o.op, Err: o.err}

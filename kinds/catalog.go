@@ -302,8 +302,9 @@ func (c *Catalog) set(n Name, e *entry, s State) (calls []func()) {
 	if s.same(e.state) && s.news == e.state.news {
 		return nil
 	}
+	s.heard = time.Now()
 	if s.Since = e.state.Since; !s.same(e.state) {
-		s.Since = time.Now()
+		s.Since = s.heard
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

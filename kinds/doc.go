@@ -65,8 +65,9 @@ type State struct {
 	kind  string // if Served is true
 	// made tells apart the kinds that one name has had one after the other.
 	made string
-	// news changes where a request that has failed may succeed from now on.
-	news string
+	// news changes where a request that has failed may succeed from now on, and heard says when it has.
+	news  string
+	heard time.Time
 }
 
 // A stand is what a gate does.
@@ -82,7 +83,7 @@ const (
 
 // same reports whether s and o say the same.
 func (s State) same(o State) bool {
-	s.Since, s.news = o.Since, o.news
+	s.Since, s.news, s.heard = o.Since, o.news, o.heard
 	return s == o
 }
 

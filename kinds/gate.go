@@ -24,7 +24,8 @@ const (
 	// grace is how long an open watch has to bring the last DELETED events of a kind that is gone.
 	grace = 2 * time.Second
 	// quiet is for how long 404 is no failure: a server may learn of a kind later than another one. So
-	// is 429 of a kind that has just come: its storage is not ready.
+	// is 429 after news of a kind: its storage is another one, and not ready. So is 410, once: the
+	// history of that storage begins anew.
 	quiet = 10 * time.Second
 	// lifeSign is how often a list that waits for the catalog shows that it is not stalled.
 	lifeSign = 30 * time.Second
@@ -85,6 +86,7 @@ type memory struct {
 	version string    // of that list, or of what was seen since
 	reached string    // the version that the catalog has reached
 	lost    time.Time // since when there is 404; zero: there is none
+	expired string    // the news after which there was 410
 
 	failed atomic.Bool // news wake the reflector; any goroutine may use it
 }
@@ -313,6 +315,16 @@ func (g *gate[T]) replaced(ctx context.Context, m *memory) bool {
 	return m != nil && isDefinition(m.made) && g.catalog.reach(ctx, "") == nil && g.catalog.Served(g.name).made != m.made
 }
 
+// renewed reports whether 410 is the first one soon after news of a kind that is as it was.
+func (g *gate[T]) renewed(t *turn, m *memory) bool {
+	s := g.catalog.Served(g.name)
+	if s.news == m.expired || time.Since(s.heard) >= quiet || has(t.moved) {
+		return false
+	}
+	m.expired = s.news
+	return true
+}
+
 // elsewhere reports whether the kind is another one than at the beginning of t.
 func (g *gate[T]) elsewhere(t *turn) bool {
 	s := g.catalog.Served(g.name)
@@ -341,7 +353,7 @@ func (g *gate[T]) quietly(ctx context.Context, t *turn, m *memory, ask func() (s
 		}
 		since := m.lost
 		if busy {
-			since = t.Since
+			since = g.catalog.Served(g.name).heard
 		}
 		if time.Since(since) >= quiet || has(t.moved) {
 			return &request.LateError{Err: err}
@@ -435,8 +447,13 @@ func (g *gate[T]) watch(ctx context.Context, t *turn, m *memory, opts metav1.Lis
 	if errors.Is(err, errEarly) {
 		err = nil
 	}
-	if apierrors.IsResourceExpired(err) && g.replaced(ctx, m) {
-		return request.ErrMoved
+	if apierrors.IsResourceExpired(err) {
+		if g.renewed(t, m) {
+			return fmt.Errorf("%w: %w", request.ErrRenewed, err)
+		}
+		if g.replaced(ctx, m) {
+			return request.ErrMoved
+		}
 	}
 	if !has(t.moved) || ctx.Err() != nil {
 		return err

@@ -2,7 +2,6 @@ package kinds
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -65,7 +64,7 @@ func (t *turn) then(f func()) {
 func (g *gate[T]) end(ctx context.Context, t *turn, err error) {
 	defer t.stop()
 	m := g.memory(ctx)
-	if err == nil || m == nil || errors.Is(err, request.ErrMoved) || errors.Is(err, request.ErrUnasked) {
+	if err == nil || m == nil || request.IsGate(err) {
 		return
 	}
 	m.failed.Store(true)

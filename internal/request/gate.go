@@ -11,13 +11,20 @@ import (
 
 // ErrMoved is the error of a source whose collection is another one from now on: a list follows at
 // once, and nothing has failed. ErrUnasked is the error of one that has asked no server: what was
-// counted as a request was none. An error may be both.
+// counted as a request was none. An error may be both. ErrRenewed is that of one whose collection is
+// the same, but whose history begins anew: a list follows at once, and nothing has failed.
 var (
 	ErrMoved   = errors.New("the source begins anew")
 	ErrUnasked = errors.New("no server was asked")
+	ErrRenewed = errors.New("the history begins anew")
 
 	ErrMovedUnasked = errors.Join(ErrMoved, ErrUnasked)
 )
+
+// IsGate reports whether err is how a gate of package kinds ends a request: nothing has failed.
+func IsGate(err error) bool {
+	return errors.Is(err, ErrMoved) || errors.Is(err, ErrUnasked) || errors.Is(err, ErrRenewed)
+}
 
 // A LateError is a refusal that says nothing of what the server can do: it does not serve the kind
 // yet.

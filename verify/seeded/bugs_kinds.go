@@ -14,6 +14,14 @@ var kindBugs = []bug{
 		{"kinds gate.quietly", `time.Since(since) >= quiet`, `time.Since(since) >= 0`}}},
 	{"kinds: 429 of a kind that has just come is a failure", "TestRows|TestCatalogRows", "./kinds", []edit{
 		{"kinds gate.quietly", `busy := __1`, `busy := false`}}},
+	{"kinds: 429 long after a kind has come is a failure, also if its definition has changed", "TestRows", "./kinds", []edit{
+		{"kinds gate.quietly", `g.catalog.Served(g.name).heard`, `t.Since`}}},
+	{"kinds: 410 after news of a definition is a failure", "TestRows", "./kinds", []edit{
+		{"kinds gate.watch", `g.renewed(__)`, `false`}}},
+	{"kinds: 410 is no failure, however often it comes after news", "TestRows", "./kinds", []edit{
+		{"kinds gate.renewed", `m.expired = s.news`, ``}}},
+	{"kinds: 410 is no failure, however late it comes after news", "TestRows", "./kinds", []edit{
+		{"kinds gate.renewed", `time.Since(s.heard) >= quiet`, `false`}}},
 	{"kinds: 404 is no doubt", "TestRows|TestCatalogRows|TestHistories", "./kinds", []edit{
 		{"kinds gate.quietly", `g.catalog.doubt(__)`, ``}}},
 	{"kinds: nobody says that a kind is absent", "TestRows|TestHistories", "./kinds", []edit{
@@ -59,7 +67,7 @@ var kindBugs = []bug{
 		{"kinds gate.end", `g.memory(ctx)`, `g.recall(ctx)`}}},
 	{"kinds: the witness of a definition that is gone is believed", "TestAround", "./kinds", []edit{
 		{"kinds gate.Hints", `g.replaced(__)`, `false`}}},
-	{"kinds: a version of a definition that is gone is a failure", "TestAround", "./kinds", []edit{
+	{"kinds: a version of a definition that is gone is a failure", "TestRows|TestAround", "./kinds", []edit{
 		{"kinds gate.watch", `g.replaced(__)`, `false`}}},
 	{"kinds: what is wanted of a kind that nobody serves is a failure", "TestAround", "./kinds", []edit{
 		{". hub.admit", `at == 0 && !none`, `at == 0 && (!none || true)`}}},
