@@ -29,7 +29,7 @@ type Relay struct {
 // NewRelay returns a relay of upstream, which is the URL of s or of a relay of it. It starts
 // nothing. args are further flags of the program.
 func (s *Server) NewRelay(upstream string, args ...string) (*Relay, error) {
-	port, err := freePort()
+	port, err := FreePort()
 	if err != nil {
 		return nil, err
 	}

@@ -54,7 +54,7 @@ func New(kind Kind, dir string, args ...string) (*Server, error) {
 	}
 	etcdPort := 0
 	for _, port := range []*int{&s.port, &s.peerPort, &etcdPort} {
-		if *port, err = freePort(); err != nil {
+		if *port, err = FreePort(); err != nil {
 			return nil, err
 		}
 	}
