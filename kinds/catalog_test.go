@@ -118,6 +118,43 @@ func TestCatalogRows(t *testing.T) {
 			}
 			f.quiet(t)
 		},
+		"an APIService comes again, and discovery has nothing of it for half a minute": func(t *testing.T) {
+			for _, groups := range []string{
+				`{"items":[]}`, `{"items":[{"metadata":{"name":"metrics.example.com"},"versions":[{"version":"v1"}]}]}`,
+			} {
+				w, f := available(t)
+				if err := w.services.Delete(lw.Key{Name: "v1." + metric.Group}); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Minute)
+				w.discover(groups)
+				w.service("m", "True")
+				time.Sleep(30 * time.Second)
+				f.is(t, true, "no APIService serves metrics.example.com/v1", 1)
+				w.discover("")
+				time.Sleep(time.Minute)
+				f.is(t, true, "", 1)
+				if calls := f.take(); len(calls) > 0 {
+					t.Errorf("calls: %v", calls)
+				}
+				f.quiet(t)
+				w.stop()
+			}
+		},
+		"a program begins when discovery has nothing of an APIService yet": func(t *testing.T) {
+			w := aggregated(t)
+			w.server.SetServed("widgets", true)
+			create(t, w.objects("widgets"), "a", "x")
+			w.service("m", "True")
+			w.discover(`{"items":[]}`)
+			f := w.follow(metric, nil)
+			time.Sleep(30 * time.Second)
+			f.is(t, false, "discovery of metrics.example.com/v1 is stale", 0)
+			w.discover("")
+			time.Sleep(time.Minute)
+			f.is(t, true, "", 1)
+			f.quiet(t)
+		},
 		"an APIService is not available for three minutes": func(t *testing.T) {
 			w, f := available(t)
 			w.server.Inject(lwtest.Fault{Plural: "widgets", Times: -1,

@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -73,8 +74,9 @@ func (d *discovery) due() bool { return d.wait == 0 || !time.Now().Before(d.aske
 func (d *discovery) next() time.Duration { return time.Until(d.asked.Add(d.wait)) }
 
 // stateOf returns what is known of n, and whether discovery is to be asked about it. polls says that
-// nothing but discovery tells when that changes.
-func (d *discovery) stateOf(n Name, e *entry, made string, polls bool) (s State, waits bool) {
+// nothing but discovery tells when that changes. remote are the versions that APIServices say other
+// servers have.
+func (d *discovery) stateOf(n Name, e *entry, made string, remote []string, polls bool) (s State, waits bool) {
 	if d.seq < e.from {
 		if e.state.Known {
 			return e.state, true
@@ -91,7 +93,7 @@ func (d *discovery) stateOf(n Name, e *entry, made string, polls bool) (s State,
 		}
 		e.missing = time.Time{}
 		return s, false
-	case stale:
+	case stale || d.lacks(n.Group, remote):
 		if e.state.Known {
 			return e.state, true
 		}
@@ -100,7 +102,7 @@ func (d *discovery) stateOf(n Name, e *entry, made string, polls bool) (s State,
 		e.missing = time.Time{}
 		return State{Known: true, Why: fmt.Sprintf("the server serves %s only", strings.Join(others, ", ")), stand: withheld,
 			made: e.state.made}, polls
-	case e.state.Served || e.state.stand == withheld:
+	case e.state.Served || e.state.stand == withheld || e.state.stand == orphaned:
 		if e.missing.IsZero() {
 			e.missing = d.answered
 		}
@@ -110,6 +112,17 @@ func (d *discovery) stateOf(n Name, e *entry, made string, polls bool) (s State,
 	}
 	e.missing = time.Time{}
 	return State{Known: true, Why: "discovery has no " + n.String(), stand: absent}, polls
+}
+
+// lacks reports whether the answer is without one of the versions of a group: the aggregator has not
+// asked its server yet.
+func (d *discovery) lacks(group string, versions []string) bool {
+	for _, version := range versions {
+		if !slices.ContainsFunc(d.groups[group], func(v discovered) bool { return v.version == version }) {
+			return true
+		}
+	}
+	return false
 }
 
 // find returns the state of n if it is served; the other versions of the group that have the kind;

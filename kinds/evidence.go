@@ -328,16 +328,16 @@ func (e *evidence) stateOf(n Name, of *entry) (s State, waits bool) {
 	if news != of.news || of.from == 0 {
 		of.news, of.from = news, e.discovery.again()
 	}
-	if !remote && e.crds.synced() && (!e.services.denied || e.services.missing) && !builtIn(n.Group) {
+	if len(remote) == 0 && e.crds.synced() && (!e.services.denied || e.services.missing) && !builtIn(n.Group) {
 		of.missing = time.Time{}
 		if of.wasOf && of.state.Known {
 			return State{Known: true, Why: "no APIService serves " + n.groupVersion(), stand: orphaned, news: news}, false
 		}
 		return State{Known: true, Why: e.whyNot(n), stand: absent}, false
 	}
-	s, waits = e.discovery.stateOf(n, of, made, !e.crds.synced())
+	s, waits = e.discovery.stateOf(n, of, made, remote, !e.crds.synced())
 	s.news = news
-	of.wasOf = of.wasOf || s.Served && remote
+	of.wasOf = of.wasOf || s.Served && len(remote) > 0
 	return s, waits
 }
 
@@ -397,10 +397,10 @@ func builtIn(group string) bool {
 }
 
 // servicesOf returns two texts of the APIServices of n: made changes with who they are, and news with
-// their availability as well. remote says that one of them is another server's.
-func (e *evidence) servicesOf(n Name) (made, news string, remote bool) {
+// their availability as well. remote are the versions that other servers have.
+func (e *evidence) servicesOf(n Name) (made, news string, remote []string) {
 	if !e.services.synced() {
-		return "", "", false
+		return "", "", nil
 	}
 	var who, how []string
 	for _, o := range e.services.byGroup.List(n.Group) {
@@ -408,7 +408,7 @@ func (e *evidence) servicesOf(n Name) (made, news string, remote bool) {
 		if to == nil || n.Version != "" && n.Version != o.Spec.Version {
 			continue
 		}
-		remote = true
+		remote = append(remote, o.Spec.Version)
 		who = append(who, fmt.Sprintf("%s %s %s/%s", o.Name, o.UID, to.Namespace, to.Name))
 		how = append(how, o.Name+" "+is(o.Status.Conditions, "Available").Status)
 	}

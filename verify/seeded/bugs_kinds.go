@@ -49,6 +49,10 @@ var kindBugs = []bug{
 		{"kinds discovery.stateOf", `d.answered.Sub(e.missing) < goneAfter`, `time.Since(e.missing) < goneAfter`}}},
 	{"kinds: nobody asks for another scope", "TestFound", "./kinds", []edit{
 		{"kinds gate.refusal", `g.catalog.refused(__)`, ``}}},
+	{"kinds: a kind is absent whose APIService discovery has nothing of yet", "TestCatalogRows", "./kinds", []edit{
+		{"kinds discovery.stateOf", `d.lacks(__)`, `false`}}},
+	{"kinds: a kind whose APIService comes again is absent at the first answer without it", "TestCatalogRows", "./kinds", []edit{
+		{"kinds discovery.stateOf", `e.state.stand == orphaned`, `false`}}},
 	{"kinds: a stale answer of discovery is the end of a kind", "TestCatalogRows", "./kinds", []edit{
 		{"kinds discovery.find", `v.stale && __1`, `false`}}},
 	{"kinds: a definition without the version keeps the objects of the one before", "TestRows", "./kinds", []edit{
