@@ -76,8 +76,8 @@ type PackLimit struct {
 
 	bodies   []weak.Pointer[body] // that may be let go, and some that were; guarded by mu, as those below
 	lived    int                  // how many of bodies there were when it was tidied last
-	outlived []weak.Pointer[body] // that have left their store, in this order
-	outBytes int64                // of those, also of some that are collected by now
+	outlived []weak.Pointer[body] // that have left their store, in this order; some are collected
+	outBytes int64                // of outlived
 	paced    recent.Pacing
 }
 
@@ -240,7 +240,7 @@ func (l *PackLimit) addLocked(b *body) {
 func (l *PackLimit) outliveLocked(b *body, n int64) {
 	l.outlived, l.outBytes = append(l.outlived, weak.Make(b)), l.outBytes+n
 	room := l.Bytes/16 + max(0, l.most()-l.kept.Load())
-	if l.outBytes <= room {
+	if l.outBytes <= room && len(l.outlived) < cap(l.outlived) {
 		return
 	}
 	var stay []weak.Pointer[body]
@@ -258,7 +258,7 @@ func (l *PackLimit) outliveLocked(b *body, n int64) {
 		stay, l.outBytes = append(stay, w), l.outBytes+n
 	}
 	slices.Reverse(stay)
-	l.outlived = stay
+	l.outlived = slices.Grow(stay, len(stay)+256) // the next sweep is as many versions away
 }
 
 // tidyLocked forgets the bodies that are let go, replaced or collected, and returns the others.

@@ -3,16 +3,19 @@ package kinds_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/kinds"
+	"github.com/go-lw/lw/lwtest"
 )
 
 // A kind comes, goes, and comes again.
@@ -111,5 +114,46 @@ func TestBackAsItWas(t *testing.T) {
 			t.Errorf("failures: %v", errs)
 		}
 		w.stop()
+	})
+}
+
+// After a change of its schema a kind has another storage. As of kube-apiserver 1.36, its watches end
+// later than the news, the storage is not ready at first, and then its history begins anew.
+func TestChangedSchema(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, f := servedBare(t)
+		expired := apierrors.NewResourceExpired("too old resource version")
+		for _, description := range []string{"better", "best"} {
+			w.put(raw(spec{plural: "widgets", kind: "Widget", versions: "v1", description: description}, "Established=True"))
+			time.Sleep(time.Second)
+			w.server.Inject(lwtest.Fault{Verb: lwtest.Watch, Plural: "widgets",
+				Effect: lwtest.Fail(apierrors.NewTooManyRequests("storage is (re)initializing", 1))})
+			w.server.Inject(lwtest.Fault{Verb: lwtest.Watch, Plural: "widgets", Effect: lwtest.ErrorIn(0, expired)})
+			w.server.Cut()
+			create(t, w.objects("widgets"), "a", description)
+			time.Sleep(1500 * time.Millisecond)
+			if diff := cmp.Diff([]string{"add " + description}, f.take()); diff != "" || w.server.Armed() != 0 {
+				t.Error(diff, w.server.Armed())
+			}
+		}
+		f.quiet(t)
+		if s := f.Status(); s.ListCauses["expired"] != 2 || s.Failed != 0 {
+			t.Errorf("%+v", s)
+		}
+		again := func() {
+			w.server.Inject(lwtest.Fault{Verb: lwtest.Watch, Plural: "widgets", Effect: lwtest.ErrorIn(0, expired)})
+			w.server.Cut()
+			time.Sleep(2 * time.Second)
+			if errs := f.failures(); len(errs) != 1 || !strings.Contains(errs[0], "too old resource version") {
+				t.Errorf("410 without news: %v", errs)
+			}
+		}
+		again()
+		w.put(raw(widgets, "Established=True"))
+		time.Sleep(time.Minute)
+		again()
+		if diff := cmp.Diff([]string(nil), f.take()); diff != "" {
+			t.Error(diff)
+		}
 	})
 }

@@ -197,47 +197,6 @@ func TestRows(t *testing.T) {
 			}
 			f.quiet(t)
 		},
-		"a change of the schema, after which the history begins anew": func(t *testing.T) {
-			w, f := servedBare(t)
-			expired := apierrors.NewResourceExpired("too old resource version")
-			// As kube-apiserver 1.36: the watch ends later than the news, and the next storage is not ready
-			// at first.
-			renew := func(description string) {
-				w.put(raw(spec{plural: "widgets", kind: "Widget", versions: "v1", description: description}, "Established=True"))
-				time.Sleep(time.Second)
-				w.server.Inject(lwtest.Fault{Verb: lwtest.Watch, Plural: "widgets",
-					Effect: lwtest.Fail(apierrors.NewTooManyRequests("storage is (re)initializing", 1))})
-				w.server.Inject(lwtest.Fault{Verb: lwtest.Watch, Plural: "widgets", Effect: lwtest.ErrorIn(0, expired)})
-				w.server.Cut()
-				create(t, w.objects("widgets"), "a", description)
-				time.Sleep(1500 * time.Millisecond)
-			}
-			for _, description := range []string{"better", "best"} {
-				renew(description)
-				if diff := cmp.Diff([]string{"add " + description}, f.take()); diff != "" || w.server.Armed() != 0 {
-					t.Error(diff, w.server.Armed())
-				}
-			}
-			f.quiet(t)
-			if s := f.Status(); s.ListCauses["expired"] != 2 || s.Failed != 0 {
-				t.Errorf("%+v", s)
-			}
-			again := func() {
-				w.server.Inject(lwtest.Fault{Verb: lwtest.Watch, Plural: "widgets", Effect: lwtest.ErrorIn(0, expired)})
-				w.server.Cut()
-				time.Sleep(2 * time.Second)
-				if errs := f.failures(); len(errs) != 1 || !strings.Contains(errs[0], "too old resource version") {
-					t.Errorf("410 without news: %v", errs)
-				}
-			}
-			again()
-			w.put(raw(widgets, "Established=True"))
-			time.Sleep(time.Minute)
-			again()
-			if diff := cmp.Diff([]string(nil), f.take()); diff != "" {
-				t.Error(diff)
-			}
-		},
 		"made again, and the catalog hears of it late": func(t *testing.T) {
 			w := newWorld(t)
 			w.server.Inject(lwtest.Fault{Verb: lwtest.Watch, Plural: "customresourcedefinitions", Times: -1,

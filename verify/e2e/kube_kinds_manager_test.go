@@ -119,9 +119,9 @@ func TestKindsOfAManager(t *testing.T) {
 		established := establishments(t, r, f.plural+".lw.test")
 		var all []time.Duration
 		for range *kindRounds {
-			stored := rig.Must[[]byte](t)(json.Marshal(object{"kind": kindOf(f.plural), "apiVersion": "lw.test/v1", "metadata": object{
-				"namespace": "default", "name": "one", "uid": fmt.Sprint("uid-", len(all)), "generation": 1,
-				"creationTimestamp": "2026-01-01T00:00:00Z"}}))
+			stored := rig.Must[[]byte](t)(json.Marshal(object{"kind": kindOf(f.plural), "apiVersion": "lw.test/v1",
+				"metadata": object{"namespace": "default", "name": "one", "uid": fmt.Sprint("uid-", len(all)),
+					"generation": 1, "creationTimestamp": "2026-01-01T00:00:00Z"}}))
 			rig.OK(t, s.Put(within(t, patience), map[string][]byte{"/registry/lw.test/desks/default/one": stored}))
 			f.define("Namespaced")
 			at := next(true)

@@ -155,8 +155,8 @@ func TestKindsOfTwoServers(t *testing.T) {
 					return ""
 				})
 				late := at.Sub(served)
-				t.Logf("round %d, %s: a list %v after the second server serves the kind; %d 404, %d 429; %v after its definition", round, f.name(),
-					late.Round(time.Millisecond), lost, busy, took.Round(time.Millisecond))
+				t.Logf("round %d, %s: a list %v after the second server serves the kind; %d 404, %d 429; %v after its definition",
+					round, f.name(), late.Round(time.Millisecond), lost, busy, took.Round(time.Millisecond))
 				if late > 4*time.Second*slowdown {
 					t.Errorf("round %d, %s: the first list is %v late", round, f.name(), late)
 				}
@@ -194,7 +194,8 @@ func TestKindsOfTwoServers(t *testing.T) {
 	}, servers.Kube)
 }
 
-var kindDead = flag.Duration("kinds.dead", 3*time.Minute, "for how long the server behind an APIService is away in TestKindsOfAnAPIService")
+var kindDead = flag.Duration("kinds.dead", 3*time.Minute,
+	"for how long the server behind an APIService is away in TestKindsOfAnAPIService")
 
 // A backend is a server of aggregated kinds, at a port that stays the same.
 type backend struct {
@@ -238,9 +239,10 @@ func TestKindsOfAnAPIService(t *testing.T) {
 		for i := range 3 {
 			put(fmt.Sprint("report-", i))
 		}
-		begin := func(name string) *rooms {
-			c := newClient(t, s, wire{name: name})
-			source := kinds.Source[*unstructured.Unstructured](catalogOf(t, c), kinds.Name{Group: group, Version: "v1", Kind: "Report"}, nil)
+		begin := func(who string) *rooms {
+			c := newClient(t, s, wire{name: who})
+			name := kinds.Name{Group: group, Version: "v1", Kind: "Report"}
+			source := kinds.Source[*unstructured.Unstructured](catalogOf(t, c), name, nil)
 			return &rooms{t, follow(t, c, "/apis/"+group+"/v1/"+plural, source, followOptions{}), r, plural}
 		}
 		f := begin("reports")
@@ -305,8 +307,9 @@ func TestKindsOfAnAPIService(t *testing.T) {
 		f.has(4, 5, 1)
 		now := time.Now()
 		newcomer.has(4, 4, 0)
-		t.Logf("in step %v after the APIService is available again, %v after the last request without it; a newcomer after %v",
-			now.Sub(since).Round(time.Millisecond), now.Sub(last[len(last)-1].at).Round(time.Millisecond), time.Since(since).Round(time.Millisecond))
+		t.Logf("in step %v after the APIService is available again, %v after the last request without it",
+			now.Sub(since).Round(time.Millisecond), now.Sub(last[len(last)-1].at).Round(time.Millisecond))
+		t.Logf("a newcomer %v after the APIService is available again", time.Since(since).Round(time.Millisecond))
 		if late := now.Sub(since); late > 2*time.Second*slowdown {
 			t.Errorf("in step %v after the APIService is available: the pause has not ended at once", late)
 		}

@@ -14,13 +14,13 @@ var kindBugs = []bug{
 		{"kinds gate.quietly", `time.Since(since) >= quiet`, `time.Since(since) >= 0`}}},
 	{"kinds: 429 of a kind that has just come is a failure", "TestRows|TestCatalogRows", "./kinds", []edit{
 		{"kinds gate.quietly", `busy := __1`, `busy := false`}}},
-	{"kinds: 429 long after a kind has come is a failure, also if its definition has changed", "TestRows", "./kinds", []edit{
+	{"kinds: 429 long after a kind has come is a failure, also if its definition has changed", "TestChangedSchema", "./kinds", []edit{
 		{"kinds gate.quietly", `g.catalog.Served(g.name).heard`, `t.Since`}}},
-	{"kinds: 410 after news of a definition is a failure", "TestRows", "./kinds", []edit{
+	{"kinds: 410 after news of a definition is a failure", "TestChangedSchema", "./kinds", []edit{
 		{"kinds gate.watch", `g.renewed(__)`, `false`}}},
-	{"kinds: 410 is no failure, however often it comes after news", "TestRows", "./kinds", []edit{
+	{"kinds: 410 is no failure, however often it comes after news", "TestChangedSchema", "./kinds", []edit{
 		{"kinds gate.renewed", `m.expired = s.news`, ``}}},
-	{"kinds: 410 is no failure, however late it comes after news", "TestRows", "./kinds", []edit{
+	{"kinds: 410 is no failure, however late it comes after news", "TestChangedSchema", "./kinds", []edit{
 		{"kinds gate.renewed", `time.Since(s.heard) >= quiet`, `false`}}},
 	{"kinds: 404 is no doubt", "TestRows|TestCatalogRows|TestHistories", "./kinds", []edit{
 		{"kinds gate.quietly", `g.catalog.doubt(__)`, ``}}},
