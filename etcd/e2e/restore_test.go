@@ -201,12 +201,10 @@ func newHome(t testing.TB) *home {
 	return h
 }
 
-// freeURL returns a URL at which nobody listens.
+// freeURL returns a URL at which nobody listens. No other test gets it, nor does a connection, while
+// its server is stopped.
 func freeURL(t testing.TB) url.URL {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	noErr(t, err)
-	defer l.Close()
-	return url.URL{Scheme: "http", Host: l.Addr().String()}
+	return url.URL{Scheme: "http", Host: fmt.Sprint("127.0.0.1:", rig.Must[int](t)(rig.FreePort()))}
 }
 
 func (h *home) start() {

@@ -227,7 +227,7 @@ func TestKindsOfAnAPIService(t *testing.T) {
 		const group, plural = "reports.lw.test", "reports"
 		const services, apiService = "/apis/apiregistration.k8s.io/v1/apiservices", "v1." + group
 		s, r := started(t, kind)
-		port := rig.Must[int](t)(servers.FreePort())
+		port := rig.Must[int](t)(rig.FreePort())
 		b := &backend{Server: lwtest.NewServer(t, lwtest.Resource{Group: group, Plural: plural, Kind: "Report"}),
 			address: fmt.Sprintf("127.0.0.1:%d", port)}
 		reports := lwtest.Objects[*unstructured.Unstructured](b.Server, plural)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/go-lw/lw/bench/internal/foreign"
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 // An operator is one of the field, and what it needs to start without its cluster.
@@ -40,7 +41,7 @@ var operators = []operator{{
 		if err := os.CopyFS(serving, os.DirFS(certs)); err != nil {
 			return nil, nil, err
 		}
-		port, err := freePort()
+		port, err := rig.FreePort()
 		if err != nil {
 			return nil, nil, err
 		}
@@ -55,7 +56,7 @@ var operators = []operator{{
 	proof:   pgCluster,
 	made:    []string{"/api/v1/namespaces/default/services/NAME-rw", "/api/v1/namespaces/default/secrets/NAME-app"},
 	start: func(dir, certs string) (args, env []string, err error) {
-		port, err := freePort()
+		port, err := rig.FreePort()
 		if err != nil {
 			return nil, nil, err
 		}

@@ -7,7 +7,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -120,9 +119,7 @@ func TestTutorial(t *testing.T) {
 		rig.OK(t, os.Mkdir(dir, 0o755))
 	}
 	// Somebody else may have the port.
-	l := rig.Must[net.Listener](t)(net.Listen("tcp", "127.0.0.1:0"))
-	main = strings.ReplaceAll(main, "127.0.0.1:8081", l.Addr().String())
-	l.Close()
+	main = strings.ReplaceAll(main, "127.0.0.1:8081", fmt.Sprint("127.0.0.1:", rig.Must[int](t)(rig.FreePort())))
 
 	// terminal runs a script as a terminal does: a signal reaches all that runs there.
 	terminal := func(script string) (*exec.Cmd, *log) {

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 // Beside returns another API server on the etcd of s, which it reaches through link, or directly if
@@ -31,7 +33,7 @@ func (s *Server) Beside(link *Link, args ...string) (*Server, error) {
 	if link != nil {
 		other.EtcdURL = link.URL
 	}
-	if other.port, err = FreePort(); err != nil {
+	if other.port, err = rig.FreePort(); err != nil {
 		return nil, err
 	}
 	other.URL = fmt.Sprintf("https://127.0.0.1:%d", other.port)

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 // RelayArg is the first argument with which a Relay runs this very program. Its main function, or
@@ -29,7 +31,7 @@ type Relay struct {
 // NewRelay returns a relay of upstream, which is the URL of s or of a relay of it. It starts
 // nothing. args are further flags of the program.
 func (s *Server) NewRelay(upstream string, args ...string) (*Relay, error) {
-	port, err := FreePort()
+	port, err := rig.FreePort()
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/go-lw/lw/internal/verify/rig"
 )
 
 // The tokens of a Kube server. A Generic server ignores tokens.
@@ -54,7 +56,7 @@ func New(kind Kind, dir string, args ...string) (*Server, error) {
 	}
 	etcdPort := 0
 	for _, port := range []*int{&s.port, &s.peerPort, &etcdPort} {
-		if *port, err = FreePort(); err != nil {
+		if *port, err = rig.FreePort(); err != nil {
 			return nil, err
 		}
 	}
