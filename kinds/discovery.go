@@ -19,9 +19,10 @@ const (
 	// goneAfter is for how long discovery must be without a kind that it had, until the kind is absent:
 	// one of several servers may lag.
 	goneAfter = time.Minute
-	// Discovery is asked after 2, 4 and 8 s, and then each 10.9 s: a kind is found within 11 s, and an
-	// hour has at most 360 requests, with those that ask whether definitions may be read by now.
-	firstPause, pause = 2 * time.Second, 10_900 * time.Millisecond
+	// Discovery is asked after 0.5, 1, 2, 4 and 8 s, and then each 10.9 s: a kind is found within
+	// 11 s, and an hour has at most 360 requests, with those that ask whether definitions may be read
+	// by now.
+	firstPause, pause = 500 * time.Millisecond, 10_900 * time.Millisecond
 
 	aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList," +
 		"application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
