@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -401,6 +402,71 @@ func TestBrokenFollows(t *testing.T) {
 					}
 					return objs, err
 				}, 200*time.Microsecond))
+			})
+		})
+	}
+}
+
+// An error of what is followed is one of the source, unless a call of Disconnect or Compact may be
+// its cause; a protocol error always is.
+func TestErrorsOfFollows(t *testing.T) {
+	type tested = lwtest.Subject[*Widget]
+	const disconnect, compact = "Disconnect", "Compact"
+	// From a call of after on, or always, each watch ends with an error after an event, or has an event
+	// without a version.
+	follows := func(s tested, after string, unversioned bool) tested {
+		var broke atomic.Bool
+		broke.Store(after == "")
+		src := broken{Source: s.Source(), watch: func(
+			src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldEvent,
+		) error {
+			initial := streams(opts)
+			return src.Watch(ctx, opts, func(ev lw.WatchEvent[*Widget]) error {
+				breaks := broke.Load() && ev.Type != watch.Bookmark && !ev.Open && !initial
+				initial = initial && !ev.InitialEventsEnd
+				if breaks && unversioned {
+					ev.ResourceVersion = ""
+				}
+				if err := yield(ev); err != nil || !breaks {
+					return err
+				}
+				return errors.New("no more widgets")
+			})
+		}}
+		s.Follows, s.Source = true, func() lw.Source[*Widget] { return src }
+		breaking := func(name string, do func()) func() {
+			if after != name {
+				return nil
+			}
+			return func() { broke.Store(true); do() }
+		}
+		s.Disconnect, s.Compact = breaking(disconnect, s.Disconnect), breaking(compact, s.Compact)
+		return s
+	}
+	for name, tc := range map[string]struct {
+		after       string
+		unversioned bool
+		says        string // "": nothing
+	}{
+		"an error":                          {"", false, "no more widgets"},
+		"an error after Disconnect":         {disconnect, false, ""},
+		"an error after Compact":            {compact, false, ""},
+		"a protocol error":                  {"", true, "protocol error"},
+		"a protocol error after Disconnect": {disconnect, true, "protocol error"},
+		"a protocol error after Compact":    {compact, true, "protocol error"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if tc.says != "" {
+				finds(t, "the informer reports: .*"+tc.says, func(s tested) tested { return follows(s, tc.after, tc.unversioned) })
+				return
+			}
+			passes(t, func(tb testing.TB) {
+				lwtest.Source(tb, func() tested {
+					s := follows(subject(itself), tc.after, tc.unversioned)
+					s.Patience = time.Hour // after many errors an informer pauses for long
+					return s
+				})
 			})
 		})
 	}

@@ -259,6 +259,18 @@ func TestBrokenCollections(t *testing.T) {
 		{"Get is stale", reads(func(r *faultyReader) { r.get = r.Reader.Snapshot().Get }), `the reader: Get of .* says`},
 		{"List is stale", reads(func(r *faultyReader) { r.list = r.Reader.Snapshot().List }),
 			`List of the reader: 0 objects, want`},
+		{"the content is another", func(s *subject) {
+			object := s.Object
+			s.Object = func(key lw.Key, n int) *Widget { return object(key, n+10) }
+		}, `List of the reader: \w/\w+ is .*"Size":[0-3]}, want .*"Size":1[0-3]}`},
+		{"the name is another", reads(func(r *faultyReader) {
+			r.list = func() (list []*Widget) {
+				for _, w := range r.Reader.List() {
+					list = append(list, newWidget(lw.Key{Namespace: w.Namespace, Name: w.Name + "-other"}, w.Size))
+				}
+				return list
+			}
+		}), `List of the reader: \w/\w+ is null, want`},
 		{"All lacks one", reads(func(r *faultyReader) {
 			r.all = func() []*Widget { return r.Reader.List()[min(1, r.Reader.Len()):] }
 		}), `the reader lists \d objects, yields \d and counts \d, want \d`},

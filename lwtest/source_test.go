@@ -3,6 +3,7 @@ package lwtest_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"sync"
@@ -167,6 +168,56 @@ func TestMemory(t *testing.T) {
 		}
 		return s
 	})
+}
+
+// The collection is written while the first object of a list is yielded, and after each of the first
+// three pages: at most two times, and nowhere else amid a list.
+func TestSourceWritesMeanwhile(t *testing.T) {
+	want := map[string]int{"object 1 of a list": 2, "after page 1": 2, "after page 2": 2, "after page 3": 2}
+	got := map[string]int{} // the most writes by where they were made
+	run := func() {
+		passes(t, func(tb testing.TB) {
+			lwtest.Source(tb, func() lwtest.Subject[*Widget] {
+				where, n, page := "", 0, 0
+				list := func(
+					src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldObject,
+				) (metav1.ListMeta, error) {
+					if opts.Limit > 0 {
+						if page++; opts.Continue == "" {
+							page = 1
+						}
+						meta, err := src.List(ctx, opts, yield)
+						if where, n = "", 0; meta.Continue != "" {
+							where = fmt.Sprintf("after page %d", page)
+						}
+						return meta, err
+					}
+					objs, outer, before := 0, where, n
+					defer func() { where, n = outer, before }()
+					return src.List(ctx, opts, func(w *Widget, err error) error {
+						objs++
+						where, n = fmt.Sprintf("object %d of a list", objs), 0
+						return yield(w, err)
+					})
+				}
+				s := subject(func(src lw.Source[*Widget]) lw.Source[*Widget] { return broken{Source: src, list: list} })
+				note := func() {
+					if n++; where != "" {
+						got[where] = max(got[where], n)
+					}
+				}
+				create, update, remove := s.Create, s.Update, s.Delete
+				s.Create = func(w *Widget) (*Widget, error) { note(); return create(w) }
+				s.Update = func(w *Widget) (*Widget, error) { note(); return update(w) }
+				s.Delete = func(key lw.Key) error { note(); return remove(key) }
+				return s
+			})
+		})
+	}
+	for n := 0; n < 100 && !reflect.DeepEqual(got, want); n++ {
+		run()
+	}
+	rig.Same(t, "the most writes", want, got)
 }
 
 // A source may refuse to stream, in one of these ways; the check says so, and passes.

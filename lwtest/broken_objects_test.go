@@ -1,0 +1,192 @@
+package lwtest_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/lwtest"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// Whatever shows an object shows it as it was stored, with its version, its UID and its content.
+func TestBrokenObjects(t *testing.T) {
+	listed := func(pages bool) func(other func(w *Widget) *Widget) broken {
+		return func(other func(w *Widget) *Widget) broken {
+			return broken{list: func(
+				src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldObject,
+			) (metav1.ListMeta, error) {
+				return src.List(ctx, opts, func(w *Widget, err error) error {
+					if (opts.Limit > 0) == pages {
+						w = other(w)
+					}
+					return yield(w, err)
+				})
+			}}
+		}
+	}
+	watched := func(stream, transaction bool) func(other func(w *Widget) *Widget) broken {
+		return func(other func(w *Widget) *Widget) broken {
+			return broken{watch: func(
+				src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldEvent,
+			) error {
+				open := false
+				return src.Watch(ctx, opts, func(ev lw.WatchEvent[*Widget]) error {
+					within := open || ev.Open
+					open = ev.Open
+					if streams(opts) == stream && within == transaction && (ev.Type == watch.Added || ev.Type == watch.Modified) {
+						ev.Object = other(ev.Object)
+					}
+					return yield(ev)
+				})
+			}}
+		}
+	}
+	for _, in := range []struct {
+		name, says string
+		broken     func(other func(w *Widget) *Widget) broken
+	}{
+		{"a list", `list.* at \d+: .*`, listed(false)},
+		{"pages", `the pages at \d+: .*`, listed(true)},
+		{"initial events", `the initial events at \d+: .*`, watched(true, false)},
+		{"an event", `(ADDED|MODIFIED) event of .* at "\d+": .*`, watched(false, false)},
+		{"an event of a transaction", `(ADDED|MODIFIED) event at \d+: .*`, watched(false, true)},
+	} {
+		for _, of := range []struct {
+			name, says string
+			change     func(w *Widget)
+		}{
+			{"another version", `is there at "1", and should be at \d+`, func(w *Widget) { w.ResourceVersion = "1" }},
+			{"another UID", `is there with UID "another", and should be with \S+`, func(w *Widget) { w.UID = "another" }},
+			{"another content", `at \d+ is not what was written: .*"Size":-1.*, want .*"Size":\d`,
+				func(w *Widget) { w.Size = -1 }},
+		} {
+			t.Run(in.name+" of "+of.name, func(t *testing.T) {
+				t.Parallel()
+				finds(t, in.says+of.says, func(s lwtest.Subject[*Widget]) lwtest.Subject[*Widget] {
+					b := in.broken(func(w *Widget) *Widget {
+						other := *w
+						of.change(&other)
+						return &other
+					})
+					b.Source = s.Source()
+					s.Source = func() lw.Source[*Widget] { return b }
+					return s
+				})
+			})
+		}
+	}
+}
+
+// A list has each object that is there and selected, once, and no other.
+func TestBrokenLists(t *testing.T) {
+	for name, tc := range map[string]struct {
+		opts func(opts *metav1.ListOptions)
+		list func(objs []*Widget) []*Widget // of two or more
+		says string
+	}{
+		"an object twice": {nil, func(objs []*Widget) []*Widget { return append(objs, objs[1]) }, `\w+/\w+ is there twice`},
+		"an object more": {nil, func(objs []*Widget) []*Widget {
+			return append(objs, newWidget(lw.Key{Namespace: "more", Name: "one"}, 0))
+		}, `more/one is there, and should not be`},
+		"an object less": {nil, func(objs []*Widget) []*Widget { return objs[1:] },
+			`\w+/\w+ is not there, and should be at \d+`},
+		"what is not selected": {func(opts *metav1.ListOptions) { opts.LabelSelector, opts.FieldSelector = "", "" }, nil,
+			`\w+/\w+ is there, and is not selected`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			says := `(list|pages).* at \d+: (.*; )?(lwtest-)?` + tc.says
+			finds(t, says, func(s lwtest.Subject[*Widget]) lwtest.Subject[*Widget] {
+				b := broken{Source: s.Source(), list: func(
+					src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldObject,
+				) (metav1.ListMeta, error) {
+					if tc.opts != nil {
+						tc.opts(&opts)
+					}
+					var objs []*Widget
+					meta, err := src.List(ctx, opts, func(w *Widget, err error) error {
+						objs = append(objs, w)
+						return err
+					})
+					if err == nil && len(objs) > 1 && tc.list != nil {
+						objs = tc.list(objs)
+					}
+					for _, w := range objs {
+						if err = yield(w, nil); err != nil {
+							return meta, err
+						}
+					}
+					return meta, err
+				}}
+				s.Source = func() lw.Source[*Widget] { return b }
+				return s
+			})
+		})
+	}
+}
+
+// A deletion has one version, which the event that tells of it has: it is later than that of the
+// write before, and not later than a list without the object.
+func TestVersionsOfDeletions(t *testing.T) {
+	// Each deletion is followed by writes that the source leaves out, so that its version is not known.
+	sparse := func(s lwtest.Subject[*Widget], later func(watches int) int) lwtest.Subject[*Widget] {
+		hidden := newWidget(lw.Key{Namespace: "hidden", Name: "one"}, 0)
+		var watches atomic.Int64
+		src := broken{Source: s.Source(), list: func(
+			src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldObject,
+		) (metav1.ListMeta, error) {
+			return src.List(ctx, opts, func(w *Widget, err error) error {
+				if w.Namespace == hidden.Namespace {
+					return nil
+				}
+				return yield(w, err)
+			})
+		}, watch: func(
+			src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldEvent,
+		) error {
+			later := later(int(watches.Add(1)))
+			return src.Watch(ctx, opts, func(ev lw.WatchEvent[*Widget]) error {
+				if ev.Key().Namespace == hidden.Namespace {
+					return nil
+				}
+				if ev.Type == watch.Deleted {
+					ev.ResourceVersion = plus(ev.ResourceVersion, later)
+				}
+				return yield(ev)
+			})
+		}}
+		s.Source, s.Transact = func() lw.Source[*Widget] { return src }, nil
+		create, remove := s.Create, s.Delete
+		s.Delete = func(key lw.Key) error {
+			err := remove(key)
+			if err == nil {
+				_, err = create(hidden)
+			}
+			return errors.Join(err, remove(lw.KeyOf(hidden)))
+		}
+		return s
+	}
+	passes(t, func(tb testing.TB) {
+		lwtest.Source(tb, func() lwtest.Subject[*Widget] {
+			return sparse(subject(itself), func(int) int { return 0 })
+		})
+	})
+	for name, tc := range map[string]struct {
+		later func(watches int) int
+		says  string
+	}{
+		"another one in each watch": {func(watches int) int { return watches % 2 },
+			`DELETED event of .* at "\d+", want it of the deletion of \S+ at \d+`},
+		"one after the list without it": {func(int) int { return 3 },
+			`DELETED event of .* at "\d+", want it of the deletion of \S+ after \d+ and not after \d+`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			finds(t, tc.says, func(s lwtest.Subject[*Widget]) lwtest.Subject[*Widget] { return sparse(s, tc.later) })
+		})
+	}
+}
