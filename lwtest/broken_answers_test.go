@@ -345,6 +345,31 @@ func TestBrokenWritables(t *testing.T) {
 		"a deletion of an older version": {func(u *unkept) {
 			u.deleted = func(string) string { return "1" }
 		}, `delete .*: it returned version 1 after \d+`},
+		"a deletion of the version of the write before": {func(u *unkept) {
+			u.deleted = func(version string) string { return plus(version, -1) }
+		}, `delete .*: it returned version \d+ after \d+`},
+		"a create of the version of the write before": {func(u *unkept) {
+			first := true // whose version is after nothing
+			u.create = func(ctx context.Context, w *Widget) (*Widget, error) {
+				w, err := u.Memory.Create(ctx, w)
+				if err == nil && !first {
+					w = changed(w, func(w *Widget) { w.ResourceVersion = plus(w.ResourceVersion, -1) })
+				}
+				first = first && err != nil
+				return w, err
+			}
+		}, `create .*: it returned version \d+ after \d+`},
+		"a version without a change": {func(u *unkept) {
+			u.update = func(ctx context.Context, w *Widget) (*Widget, error) {
+				was, _ := u.Memory.Get(ctx, lw.KeyOf(w))
+				w, err := u.Memory.Update(ctx, w)
+				if err == nil && w.ResourceVersion == was.ResourceVersion {
+					_, _ = u.Memory.Update(ctx, changed(w, func(w *Widget) { w.Size = 9 }))
+					return u.Memory.Update(ctx, changed(w, func(w *Widget) { w.ResourceVersion = "" }))
+				}
+				return w, err
+			}
+		}, `update .* of version \d+.*: the error is .*\(Conflict\), want .*\(none\)`},
 		"Get of another content": {func(u *unkept) {
 			u.get = func(w *Widget) *Widget { return changed(w, func(w *Widget) { w.Size = 9 }) }
 		}, `get .*: .*"Size":9.*, want .*"Size":[012]`},
@@ -411,10 +436,13 @@ func TestBrokenFollows(t *testing.T) {
 // its cause; a protocol error always is.
 func TestErrorsOfFollows(t *testing.T) {
 	type tested = lwtest.Subject[*Widget]
-	const disconnect, compact = "Disconnect", "Compact"
-	// From a call of after on, or always, each watch ends with an error after an event, or has an event
-	// without a version.
-	follows := func(s tested, after string, unversioned bool) tested {
+	const (
+		disconnect, compact           = "Disconnect", "Compact"
+		afterIt, instead, unversioned = "after an event", "in place of an event", "without a version"
+	)
+	// From a call of after on, or always, each watch ends with an error after an event, or in place of
+	// it, or has an event without a version.
+	follows := func(s tested, after, how string) tested {
 		var broke atomic.Bool
 		broke.Store(after == "")
 		src := broken{Source: s.Source(), watch: func(
@@ -424,11 +452,13 @@ func TestErrorsOfFollows(t *testing.T) {
 			return src.Watch(ctx, opts, func(ev lw.WatchEvent[*Widget]) error {
 				breaks := broke.Load() && ev.Type != watch.Bookmark && !ev.Open && !initial
 				initial = initial && !ev.InitialEventsEnd
-				if breaks && unversioned {
+				if breaks && how == unversioned {
 					ev.ResourceVersion = ""
 				}
-				if err := yield(ev); err != nil || !breaks {
-					return err
+				if !breaks || how != instead {
+					if err := yield(ev); err != nil || !breaks {
+						return err
+					}
 				}
 				return errors.New("no more widgets")
 			})
@@ -444,26 +474,26 @@ func TestErrorsOfFollows(t *testing.T) {
 		return s
 	}
 	for name, tc := range map[string]struct {
-		after       string
-		unversioned bool
-		says        string // "": nothing
+		after, how string
+		says       string // "": nothing
 	}{
-		"an error":                          {"", false, "no more widgets"},
-		"an error after Disconnect":         {disconnect, false, ""},
-		"an error after Compact":            {compact, false, ""},
-		"a protocol error":                  {"", true, "protocol error"},
-		"a protocol error after Disconnect": {disconnect, true, "protocol error"},
-		"a protocol error after Compact":    {compact, true, "protocol error"},
+		"an error":                          {"", afterIt, "no more widgets"},
+		"an error in place of an event":     {"", instead, "no more widgets"},
+		"an error after Disconnect":         {disconnect, afterIt, ""},
+		"an error after Compact":            {compact, afterIt, ""},
+		"a protocol error":                  {"", unversioned, "protocol error"},
+		"a protocol error after Disconnect": {disconnect, unversioned, "protocol error"},
+		"a protocol error after Compact":    {compact, unversioned, "protocol error"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if tc.says != "" {
-				finds(t, "the informer reports: .*"+tc.says, func(s tested) tested { return follows(s, tc.after, tc.unversioned) })
+				finds(t, "the informer reports: .*"+tc.says, func(s tested) tested { return follows(s, tc.after, tc.how) })
 				return
 			}
 			passes(t, func(tb testing.TB) {
 				lwtest.Source(tb, func() tested {
-					s := follows(subject(itself), tc.after, tc.unversioned)
+					s := follows(subject(itself), tc.after, tc.how)
 					s.Patience = time.Hour // after many errors an informer pauses for long
 					return s
 				})

@@ -3,6 +3,7 @@ package lwtest_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -122,6 +123,109 @@ func TestBrokenLists(t *testing.T) {
 					}
 					return meta, err
 				}}
+				s.Source = func() lw.Source[*Widget] { return b }
+				return s
+			})
+		})
+	}
+}
+
+// A transaction is shown by one event for each of its changes, at its version, in any order; a
+// bookmark may end them.
+func TestBrokenTransactions(t *testing.T) {
+	type group = []lw.WatchEvent[*Widget]
+	// shown makes a source whose transactions of three events and more are shown as f says.
+	shown := func(f func(g group) []group) broken {
+		return broken{watch: func(
+			src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldEvent,
+		) error {
+			initial, open := streams(opts), group(nil)
+			return src.Watch(ctx, opts, func(ev lw.WatchEvent[*Widget]) error {
+				if initial {
+					initial = !ev.InitialEventsEnd
+					return yield(ev)
+				}
+				if open = append(open, ev); ev.Open {
+					return nil
+				}
+				groups := []group{open}
+				if len(open) > 2 && ev.Type != watch.Bookmark {
+					groups = f(open)
+				}
+				open = nil
+				for _, g := range groups {
+					for i, ev := range g {
+						ev.Open = i < len(g)-1
+						if err := yield(ev); err != nil {
+							return err
+						}
+					}
+				}
+				return nil
+			})
+		}}
+	}
+	each := func(f func(i int, ev *lw.WatchEvent[*Widget])) func(g group) []group {
+		return func(g group) []group {
+			for i := range g {
+				f(i, &g[i])
+			}
+			return []group{g}
+		}
+	}
+	for name, f := range map[string]func(g group) []group{
+		"as they were": func(g group) []group { return []group{g} },
+		"the other way round": func(g group) []group {
+			slices.Reverse(g)
+			return []group{g}
+		},
+		"with a bookmark": func(g group) []group {
+			return []group{append(g, lw.WatchEvent[*Widget]{Type: watch.Bookmark, ResourceVersion: g[0].ResourceVersion})}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			passes(t, func(tb testing.TB) {
+				lwtest.Source(tb, func() lwtest.Subject[*Widget] {
+					return subject(func(src lw.Source[*Widget]) lw.Source[*Widget] {
+						b := shown(f)
+						b.Source = src
+						return b
+					})
+				})
+			})
+		})
+	}
+	for name, tc := range map[string]struct {
+		shown func(g group) []group
+		says  string
+	}{
+		"an event less": {func(g group) []group { return []group{g[1:]} },
+			`[23] events of version \d+, want [34], as of the .* at \d+`},
+		"an event twice": {func(g group) []group { return []group{append(g, g[0])} },
+			`[45] events of version \d+, want [34], as of the .* at \d+`},
+		"another version": {each(func(_ int, ev *lw.WatchEvent[*Widget]) {
+			ev.ResourceVersion = plus(ev.ResourceVersion, 1000)
+		}), `(3 events of version \d+, want 3|4 events of version \d+, want 4), as of the .* at \d+`},
+		"two versions": {each(func(i int, ev *lw.WatchEvent[*Widget]) { ev.ResourceVersion = plus(ev.ResourceVersion, i) }),
+			`event of .*, amid the events of \d+: all but the last of a version are Open, and no other`},
+		"another object": {each(func(i int, ev *lw.WatchEvent[*Widget]) {
+			if i == 0 && ev.Type != watch.Deleted {
+				ev.Object = newWidget(lw.Key{Namespace: "other", Name: "one"}, 0)
+			}
+		}), `the events of version \d+ have no (ADDED|MODIFIED) of the .* at \d+`},
+		"another type": {each(func(_ int, ev *lw.WatchEvent[*Widget]) {
+			if ev.Type == watch.Modified {
+				ev.Type = watch.Added
+			}
+		}), `the events of version \d+ have no MODIFIED of the update of .* at \d+`},
+		"a second time": {func(g group) []group { return []group{g, g} },
+			`[34] events of version \d+, of which nothing was written`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			finds(t, tc.says, func(s lwtest.Subject[*Widget]) lwtest.Subject[*Widget] {
+				b := shown(tc.shown)
+				b.Source = s.Source()
 				s.Source = func() lw.Source[*Widget] { return b }
 				return s
 			})
