@@ -16,9 +16,10 @@ import (
 type body struct {
 	w           http.ResponseWriter
 	acceptsGzip bool
-	buf         []byte // what was written and not passed on yet
-	started     bool   // the headers were sent
-	gz          *gzip.Writer
+	buf         []byte       // what was written and not passed on yet
+	started     bool         // the headers were sent
+	compressed  bool         // they say that it is
+	gz          *gzip.Writer // nil: what was written is sent
 }
 
 // A list is compressed if it has more bytes than compressAbove. It is passed on in pieces of
@@ -50,8 +51,7 @@ func (b *body) start(compress bool) {
 	if compress && b.acceptsGzip {
 		b.w.Header().Set("Content-Encoding", "gzip")
 		b.w.Header().Add("Vary", "Accept-Encoding")
-		b.gz = gzips.Get().(*gzip.Writer)
-		b.gz.Reset(b.w)
+		b.compressed = true
 	}
 	b.w.WriteHeader(http.StatusOK)
 }
@@ -80,10 +80,15 @@ func (b *body) write(add func([]byte) ([]byte, error)) error {
 
 // writeBuffered passes on what is in the buffer.
 func (b *body) writeBuffered() (err error) {
-	if b.gz != nil {
-		_, err = b.gz.Write(b.buf)
-	} else {
+	switch {
+	case !b.compressed:
 		_, err = b.w.Write(b.buf)
+	case len(b.buf) > 0:
+		if b.gz == nil {
+			b.gz = gzips.Get().(*gzip.Writer)
+			b.gz.Reset(b.w)
+		}
+		_, err = b.gz.Write(b.buf)
 	}
 	b.buf = b.buf[:0]
 	return err
@@ -95,21 +100,20 @@ func (b *body) flush() error {
 	if err := b.writeBuffered(); err != nil {
 		return err
 	}
-	if b.gz != nil {
-		if err := b.gz.Flush(); err != nil {
-			return err
-		}
+	if err := b.endMember(); err != nil {
+		return err
 	}
 	return http.NewResponseController(b.w).Flush()
 }
 
-// close ends the body cleanly.
-func (b *body) close() error {
-	if !b.started {
-		b.w.Header().Set("Content-Length", strconv.Itoa(len(b.buf)))
-		b.start(false)
+// endMember ends a member of gzip, and what follows is another one, as with kube-apiserver: a quiet
+// watch has no writer. A reader must get all of a member before its end, behind which it waits for
+// the next one, so the writer is flushed first.
+func (b *body) endMember() error {
+	if b.gz == nil {
+		return nil
 	}
-	if err := b.writeBuffered(); err != nil || b.gz == nil {
+	if err := b.gz.Flush(); err != nil {
 		return err
 	}
 	if err := b.gz.Close(); err != nil {
@@ -118,6 +122,18 @@ func (b *body) close() error {
 	gzips.Put(b.gz)
 	b.gz = nil
 	return nil
+}
+
+// close ends the body cleanly.
+func (b *body) close() error {
+	if !b.started {
+		b.w.Header().Set("Content-Length", strconv.Itoa(len(b.buf)))
+		b.start(false)
+	}
+	if err := b.writeBuffered(); err != nil {
+		return err
+	}
+	return b.endMember()
 }
 
 // sleep waits for d. It returns false as soon as ctx is done.

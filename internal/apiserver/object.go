@@ -122,9 +122,11 @@ func objectOf(obj *stored, version uint64) *registry.Object {
 	return &o
 }
 
-// storedOf returns an object of the engine as the history has it.
+// storedOf returns an object of the engine as the history has it: its pieces, without what was
+// decoded of them, which is several times as large.
 func storedOf(o *registry.Object) stored {
 	value := &content{Object: *o}
+	value.Value = nil
 	value.Meta.UID, value.Meta.ResourceVersion = "", ""
 	version, _ := strconv.ParseUint(o.Meta.ResourceVersion, 10, 64) // 0: it is not stored yet
 	return stored{Key: o.Key(), UID: o.Meta.UID, Version: version, Labels: o.Meta.Labels, Value: value}

@@ -1,6 +1,8 @@
 package apiserver_test
 
 import (
+	"bufio"
+	"compress/gzip"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -226,6 +228,31 @@ func TestGzip(t *testing.T) {
 		var list metav1.PartialObjectMetadataList
 		if _, _, body := get("", "gzip"); json.Unmarshal(body, &list) != nil || len(list.Items) != 300 {
 			b.Errorf("%d items, want 300", len(list.Items))
+		}
+	})
+}
+
+// A stream that waits has sent whole members of gzip, so no writer waits with it.
+func TestGzipMembers(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.put("pods", pod("a"))
+		const query = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+		resp := b.must(b.do(query, "Accept-Encoding", "gzip"))
+		defer resp.Body.Close()
+		rig.Same(b, "encoding", "gzip", resp.Header.Get("Content-Encoding"))
+		body := bufio.NewReader(resp.Body)
+		member := func() string {
+			b.Helper()
+			z := rig.Must[*gzip.Reader](b)(gzip.NewReader(body))
+			z.Multistream(false)
+			return string(rig.Must[[]byte](b)(io.ReadAll(z)))
+		}
+		rig.Same(b, "the list, and its end", 2, strings.Count(member(), "\n"))
+		for _, name := range []string{"b", "c"} {
+			b.put("pods", pod(name))
+			if got := member(); !strings.Contains(got, `"name":"`+name+`"`) {
+				b.Errorf("after a write of %s: %s", name, got)
+			}
 		}
 	})
 }
