@@ -7,10 +7,11 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/go-lw/lw"
-	"github.com/go-lw/lw/lwtest"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/lwtest"
 )
 
 // Whatever shows an object shows it as it was stored, with its version, its UID and its content.
