@@ -119,6 +119,7 @@ func (b *body) endMember() error {
 	if err := b.gz.Close(); err != nil {
 		return err
 	}
+	b.gz.Reset(nil) // no answer stays with a writer that waits
 	gzips.Put(b.gz)
 	b.gz = nil
 	return nil

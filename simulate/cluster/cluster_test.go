@@ -589,32 +589,3 @@ func TestServices(t *testing.T) {
 			"lost Ready False  true", "bound Bound", "gone Pending"}, got)
 	})
 }
-
-// What is being deleted makes no Pods.
-func TestDeletedSets(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t)
-		labels := map[string]string{"app": "a"}
-		selector, of := &metav1.LabelSelector{MatchLabels: labels}, template(labels, "Running")
-		meta := metav1.ObjectMeta{Namespace: "default", Name: "a", Finalizers: []string{"example.com/kept"}}
-		deleted(t, b, "deployments", &appsv1.Deployment{ObjectMeta: meta,
-			Spec: appsv1.DeploymentSpec{Selector: selector, Template: of}})
-		deleted(t, b, "replicasets", &appsv1.ReplicaSet{ObjectMeta: meta,
-			Spec: appsv1.ReplicaSetSpec{Selector: selector, Template: of}})
-		deleted(t, b, "statefulsets", &appsv1.StatefulSet{ObjectMeta: meta,
-			Spec: appsv1.StatefulSetSpec{Selector: selector, Template: of}})
-		deleted(t, b, "jobs", &batchv1.Job{ObjectMeta: meta, Spec: batchv1.JobSpec{Template: of}})
-		b.settle(cluster.Deployments, cluster.ReplicaSets, cluster.StatefulSets, cluster.Jobs, cluster.Pods)
-		if diff := gocmp.Diff([]string(nil), b.pods()); diff != "" {
-			t.Errorf("pods: (-want +got)\n%s", diff)
-		}
-	})
-}
-
-// deleted creates an object and deletes it, which its finalizer holds.
-func deleted[T lw.Object](t *testing.T, b *bench, plural string, obj T) {
-	t.Helper()
-	all := lwtest.Objects[T](b.server, plural)
-	rig.Must[T](t)(all.Create(obj))
-	rig.OK(t, all.Delete(lw.KeyOf(obj)))
-}

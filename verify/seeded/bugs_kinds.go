@@ -14,7 +14,7 @@ var kindBugs = []bug{
 		{"kinds gate.quietly", `time.Since(since) >= quiet`, `time.Since(since) >= 0`}}},
 	{"kinds: 429 of a kind that has just come is a failure", "TestRows|TestCatalogRows", "./kinds", []edit{
 		{"kinds gate.quietly", `busy := __1`, `busy := false`}}},
-	{"kinds: 429 long after a kind has come is a failure, also if its definition has changed", "TestChangedSchema", "./kinds", []edit{
+	{"kinds: 429 after a change of an old definition is a failure", "TestChangedSchema", "./kinds", []edit{
 		{"kinds gate.quietly", `g.catalog.Served(g.name).heard`, `t.Since`}}},
 	{"kinds: 410 after news of a definition is a failure", "TestChangedSchema", "./kinds", []edit{
 		{"kinds gate.watch", `g.renewed(__)`, `false`}}},
