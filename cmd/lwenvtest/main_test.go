@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"crypto/tls"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -100,6 +102,19 @@ func TestLoopbackAlone(t *testing.T) {
 }
 
 // What a command's days are told by reaches a server, and what the server does reaches its log.
+// Clients that are not of Go, such as curl, find the authority of a certificate by names.
+func TestAuthority(t *testing.T) {
+	a, err := newAuthority("127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []tls.Certificate{a.server, a.admin} {
+		if leaf := c.Leaf; bytes.Equal(leaf.RawIssuer, leaf.RawSubject) || len(leaf.AuthorityKeyId) == 0 {
+			t.Errorf("%v is issued by %v, of the key %x", leaf.Subject, leaf.Issuer, leaf.AuthorityKeyId)
+		}
+	}
+}
+
 func TestDay(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv(envDay, "-unkind=7\n-agent=^program\n-kinds=error=1")

@@ -80,6 +80,8 @@ var doorBugs = []bug{
 	return nil`, `return nil`}}},
 	{"lwenvtest: the first of several flags counts", "TestFlags", "./cmd/lwenvtest/internal/early", []edit{
 		{"cmd/lwenvtest/internal/early Flags.Last", `v[len(v)-1]`, `v[0]`}}},
+	{"lwenvtest: the server has the name of its authority", "TestAuthority", "./cmd/lwenvtest", []edit{
+		{"cmd/lwenvtest newAuthority", `pkix.Name{CommonName: "lwenvtest-ca"}`, `pkix.Name{CommonName: "lwenvtest"}`}}},
 	{"lwenvtest: watches end as often as it is drawn", "TestEndsAreCounted", "./cmd/lwenvtest/internal/unkind", []edit{
 		{"cmd/lwenvtest/internal/unkind running.end", `len(ends) == maxEnds`, `false`}}},
 }
