@@ -140,6 +140,17 @@ func TestDecoderKindsRows(t *testing.T) {
 			rig.Same(t, "objects", []string{"a/x"}, inf.GetStore().ListKeys())
 			rig.Same(t, "paths", []string{"/apis/example.com/v1/mice"}, s.Paths(crds.Group))
 		},
+		"the Scheme says the kind of an example": func(t *testing.T, s *crds.Server, c *kinds.Catalog) {
+			scheme := runtime.NewScheme()
+			scheme.AddKnownTypeWithName(mouseKind, &metav1.PartialObjectMetadata{})
+			client := rig.Must[metadata.Interface](t)(metadata.NewForConfigAndClient(gateConfig(s), gateClient(s)))
+			guessed := client.Resource(mice.GroupVersion().WithResource("mouses"))
+			inf := ofMice(t, clientgo.Decoder{Kinds: c, Scheme: scheme}, listWatchOf(guessed), &metav1.PartialObjectMetadata{})
+			s.Define("mice", "Mouse", "Namespaced")
+			s.Create("mice", "Mouse", "a", "x")
+			rig.Sleep(time.Minute)
+			rig.Same(t, "objects", []string{"a/x"}, inf.GetStore().ListKeys())
+		},
 		"an informer of a namespace of what has none fails without a request": func(t *testing.T, s *crds.Server, c *kinds.Catalog) {
 			var failed rig.Errors
 			d := clientgo.Decoder{Kinds: c, Options: &lw.Options{OnError: failed.Add}}

@@ -160,6 +160,9 @@ func TestPermanentError(t *testing.T) {
 	}
 }
 
+// A podValue is an object that is no pointer: no factory has an informer of it.
+type podValue struct{ *corev1.Pod }
+
 // The constructors say what is wrong with their parameters.
 func TestMisuse(t *testing.T) {
 	var none *cache.ListWatch
@@ -178,7 +181,10 @@ func TestMisuse(t *testing.T) {
 		"clientgo: Use: the factory has a transform or a shard selector: clientgo: *v1.Pod: SetTransform: the transform of this informer is set where it is made: lw.NewInformer(lw.Transform(source, f), options)": func() {
 			clientgo.Use(transforming, pods)
 		},
-		"clientgo: Use: nil collection":                        func() { clientgo.Use[*corev1.Pod](factory(), nil) },
+		"clientgo: Use: nil collection": func() { clientgo.Use[*corev1.Pod](factory(), nil) },
+		"clientgo: Use: a factory has no informer of clientgo_test.podValue: want a pointer to a struct": func() {
+			clientgo.Use(factory(), lw.NewInformer(lw.NewMemory[podValue](), nil))
+		},
 		"clientgo: NewInformer: nil lister-watcher":            func() { clientgo.NewInformer(nil, &corev1.Pod{}, 0, nil) },
 		"clientgo: NewInformerWithOptions: nil lister-watcher": func() { clientgo.NewInformerWithOptions(none, nil, cache.SharedIndexInformerOptions{}) },
 		"clientgo: Source: nil lister-watcher":                 func() { clientgo.Source(nil, nil) },

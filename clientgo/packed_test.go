@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/go-lw/lw"
 	"github.com/go-lw/lw/clientgo"
 	"github.com/go-lw/lw/internal/verify/rig"
 )
@@ -97,4 +99,73 @@ func TestDecoderPackMetadata(t *testing.T) {
 			rig.Same(t, "kind", kind, obj.(*metav1.PartialObjectMetadata).TypeMeta)
 		}
 	})
+}
+
+// With PackedReads the indexer gives out what is packed, also of what was let go: its metadata is
+// the pod's, nothing of it can be set, and its copies are its reader's own. The functions of indexes
+// get the pod.
+func TestPackedReads(t *testing.T) {
+	for name, limit := range map[string]*lw.PackLimit{"kept": nil, "let go": {Bytes: 1}} {
+		rig.Subtest(t, name, func(t *testing.T) {
+			s, config := newCaptureServer(t), &rest.Config{}
+			informer := func(d clientgo.Decoder) cache.SharedIndexInformer {
+				lister := typedPods(t, config, clientgo.Capture(s.client(t, config)), noTweak)
+				return d.NewInformer(lister, &corev1.Pod{}, 0, cache.Indexers{
+					"app": func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Labels["app"]}, nil },
+				})
+			}
+			packed, plain := informer(clientgo.Decoder{Pack: true, Limit: limit}), informer(clientgo.Decoder{})
+			packed.(interface{ PackedReads() }).PackedReads()
+			defer runInformer(t, packed)()
+			defer runInformer(t, plain)()
+			time.Sleep(time.Second)
+			rig.OK(t, packed.AddIndexers(cache.Indexers{
+				"start": func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Name[:3]}, nil },
+			}))
+			x := packed.GetIndexer()
+			all := rig.Must[[]any](t)(x.ByIndex("start", "pod"))
+			rig.Same(t, "the objects of an index", 3, len(all))
+			all = append(all, x.List()...)
+			all = append(all, rig.Must[[]any](t)(x.ByIndex("app", "web"))...)
+			for _, obj := range all {
+				key := rig.Must[string](t)(cache.MetaNamespaceKeyFunc(obj))
+				want, _, err := plain.GetIndexer().GetByKey(key)
+				rig.OK(t, err)
+				if _, is := obj.(*corev1.Pod); is {
+					t.Errorf("%s is a pod", key)
+				}
+				o := obj.(apiruntime.Object)
+				a, b := o.DeepCopyObject().(*corev1.Pod), o.DeepCopyObject().(*corev1.Pod)
+				rig.Same(t, key, want, any(a))
+				rig.Same(t, key+", again", want, any(b))
+				if a == b {
+					t.Errorf("%s: two copies are one", key)
+				}
+				rig.Same(t, key+": its kind", a.GetObjectKind().GroupVersionKind(), o.GetObjectKind().GroupVersionKind())
+				rig.Same(t, key+": its metadata", metadataOf(a), metadataOf(obj.(metav1.Object)))
+			}
+			panics := 0
+			m := reflect.ValueOf(all[0])
+			for i := range m.NumMethod() {
+				if name := m.Type().Method(i).Name; strings.HasPrefix(name, "Set") {
+					panics++
+					in := []reflect.Value{reflect.Zero(m.Method(i).Type().In(0))}
+					rig.PanicsWith(t, "clientgo: a packed object cannot be changed", func() { m.Method(i).Call(in) })
+				}
+			}
+			rig.Same(t, "methods that set", 15, panics)
+		})
+	}
+}
+
+// metadataOf returns what the methods of an object say that read its metadata.
+func metadataOf(obj metav1.Object) map[string]any {
+	got := map[string]any{}
+	m := reflect.ValueOf(&obj).Elem()
+	for i := range m.NumMethod() {
+		if name := m.Type().Method(i).Name; strings.HasPrefix(name, "Get") {
+			got[name] = m.Method(i).Call(nil)[0].Interface()
+		}
+	}
+	return got
 }

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -383,4 +384,75 @@ func TestTellWritesDuringOtherRequests(t *testing.T) {
 		create("c")
 		s.late.single = 0
 	})
+}
+
+// What is remembered of a write of the program, once somebody asks for that: who made it, of which
+// version, and whether it is a create. What changes nothing is nobody's write.
+func TestTellWritesRemembers(t *testing.T) {
+	request.RememberOwn() // for the tests that follow, too
+	const all = "https://server/api/v1/namespaces/default/pods"
+	const one, apply, merge = all + "/a", "application/apply-patch+yaml", "application/merge-patch+json"
+	at5 := podJSON("default", "a", "5")
+	proto := func(version string) string {
+		p := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a", UID: "u-a", ResourceVersion: version}}
+		var b strings.Builder
+		rig.OK(t, protobuf.NewSerializer(nil, nil).Encode(p, &b))
+		return b.String()
+	}
+	type known struct {
+		Base, Manager string
+		Create        bool
+	}
+	for _, tt := range []struct {
+		name, method, url, content, sends, answer string
+		version                                   string // by which it is known
+		want                                      *known
+	}{
+		{name: "create", method: "POST", url: all, sends: at5, version: "7", want: &known{"", "agent", true}},
+		{name: "update", method: "PUT", url: one, sends: at5, version: "7", want: &known{"5", "agent", false}},
+		{name: "status", method: "PUT", url: one + "/status", sends: at5, version: "7", want: &known{"5", "agent", false}},
+		{name: "a manager", method: "PUT", url: one + "?fieldManager=me", sends: at5, version: "7", want: &known{"5", "me", false}},
+		{name: "protobuf", method: "PUT", url: one, content: "application/vnd.kubernetes.protobuf", sends: proto("5"), version: "7", want: &known{"5", "agent", false}},
+		{name: "of any version", method: "PUT", url: one, sends: podJSON("default", "a", ""), version: "7", want: &known{"", "agent", false}},
+		{name: "an encoding that lw does not know", method: "PUT", url: one, content: "application/yaml", sends: at5, version: "7", want: &known{"", "agent", false}},
+		{name: "patch", method: "PATCH", url: one, content: merge, sends: `{"spec":{}}`, version: "7", want: &known{"", "agent", false}},
+		{name: "patch of a version", method: "PATCH", url: one, content: merge, sends: `{"metadata":{"resourceVersion":"5"}}`, version: "7", want: &known{"5", "agent", false}},
+		{name: "apply", method: "PATCH", url: one + "?fieldManager=me", content: apply, sends: "kind: Pod\n", version: "7", want: &known{"", "me", false}},
+		{name: "delete", method: "DELETE", url: one, sends: `{"kind":"DeleteOptions"}`, answer: success, want: &known{"", "agent", false}},
+		{name: "nothing changes", method: "PUT", url: one, sends: podJSON("default", "a", "7"), version: "7"},
+		{name: "another version", method: "PUT", url: one, sends: at5, version: "8"},
+		{name: "a Status", method: "POST", url: one + "/eviction", sends: "{}", answer: success},
+	} {
+		rig.Subtest(t, tt.name, func(t *testing.T) {
+			uid := "u-" + types.UID(strings.ReplaceAll(tt.name, " ", "-"))
+			answer := strings.ReplaceAll(cmp.Or(tt.answer, podJSON("default", "a", "7")), `"u-a"`, fmt.Sprintf("%q", uid))
+			client := clientgo.TellWrites(&http.Client{Transport: rig.RoundTrip(func(r *http.Request) (*http.Response, error) {
+				if got := string(rig.Must[[]byte](t)(io.ReadAll(cmp.Or[io.Reader](r.Body, http.NoBody)))); r.Method == tt.method && got != tt.sends {
+					t.Errorf("the server got %q", got)
+				}
+				header := http.Header{"Content-Type": {"application/json"}}
+				return &http.Response{StatusCode: 200, Header: header, Body: io.NopCloser(strings.NewReader(answer))}, nil
+			})})
+			do := func(ctx context.Context, method, url, sends string) {
+				r := rig.Must[*http.Request](t)(http.NewRequestWithContext(ctx, method, url, io.NopCloser(strings.NewReader(sends))))
+				r.Header.Set("User-Agent", "agent/v1 (linux)")
+				r.Header.Set("Content-Type", cmp.Or(tt.content, "application/json"))
+				rig.OK(t, rig.Must[*http.Response](t)(client.Do(r)).Body.Close())
+			}
+			teller := &request.Teller{Tell: func(*request.Answer) error { return nil },
+				TellDeleted: func(types.NamespacedName, types.UID, string) error { return nil }}
+			do(request.WithTeller(t.Context(), teller), "GET", all, "")
+			do(t.Context(), tt.method, tt.url, tt.sends)
+			var got *known
+			if own, ok := request.OwnOf(uid, tt.version); ok {
+				got = &known{own.Base, own.Manager, own.Create}
+			}
+			rig.Same(t, "it is known", tt.want, got)
+			teller.End()
+			if _, ok := request.OwnOf(uid, tt.version); ok {
+				t.Error("it is known although nobody follows")
+			}
+		})
+	}
 }
