@@ -1,7 +1,10 @@
 package simulate
 
 import (
+	"flag"
+	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -153,5 +156,57 @@ func TestKinds(t *testing.T) {
 	if err == nil || err.Error() != `simulate: there is no kind of fault "fire" to leave out: they are `+
 		strings.Join(allKinds, ", ") {
 		t.Error(err)
+	}
+}
+
+var rewriteStories = flag.Bool("update", false, "write testdata/stories.txt")
+
+// TestStories tells the whole story of each kind of fault, and of what the program, the users and the
+// garbage collector do about it.
+func TestStories(t *testing.T) {
+	s := begin(t, &World{Kubernetes: "1.31", Start: manage(clean), Steps: func(w *W) {
+		steps(w)
+		w.Settle()
+		w.Delete(one)
+		w.Apply(two)
+	}})
+	var got strings.Builder
+	for _, plan := range []string{
+		"order 0",
+		"order 0; hold secrets at 1 for 2",
+		"order 0; cut secrets at 2",
+		"order 0; conflict at 1",
+		"order 0; refuse at 0",
+		"order 0; lose at 0",
+		"order 0; slow at 0",
+		"order 0; crash-before at 2",
+		"order 0; crash-after at 0",
+		"order 0; lease at 1",
+		"order 0; foreign secrets at 2",
+		"order 0; keep secrets at 1",
+		"order 0; crash-after at 0; stale secrets at 0 for 1",
+		"order 0; absent garbage at 1",
+	} {
+		var told report
+		_, err := spawn(t, task{Plan: plan, Once: true}, s.halt, func(r report) {
+			if len(r.Story) > 0 {
+				told = r
+			}
+		})
+		rig.OK(t, err)
+		// How often a program tries again is its library's.
+		fmt.Fprintf(&got, "%s\n%s", plan, story(slices.Compact(told.Story)))
+		if told.Failure != nil {
+			fmt.Fprintf(&got, "%v\n", told.Failure)
+		}
+		got.WriteByte('\n')
+	}
+	const file = "testdata/stories.txt"
+	if *rewriteStories {
+		rig.OK(t, os.WriteFile(file, []byte(got.String()), 0o666))
+	}
+	want := rig.Must[[]byte](t)(os.ReadFile(file))
+	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got.String(), "\n")); diff != "" {
+		t.Errorf("-update writes what is told now: (-want +got)\n%s", diff)
 	}
 }

@@ -97,6 +97,42 @@ func TestAlways(t *testing.T) {
 	}
 }
 
+// TestPause lets the next step come at any time in a history with an order of its own, and in the calm
+// run before the program does anything.
+func TestPause(t *testing.T) {
+	w := &World{Start: manage(clean), Steps: func(w *W) { w.Apply(one); w.Apply(two) }}
+	if err := w.prepare(); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GODEBUG", debugs)
+	quiet()
+	k := &worker{t: t, world: w}
+	if !k.learn() {
+		t.Fatal("the calm run fails")
+	}
+	between := map[int]bool{} // how often the program sees or writes something between the two steps
+	for n := range uint64(16) {
+		out := k.bubble(plan{order: n}, 0)
+		if out.Failure != nil {
+			t.Fatal(out.Failure)
+		}
+		steps, does := 0, 0
+		for _, line := range out.Story {
+			if strings.HasPrefix(line, "a user applies") {
+				steps++
+			} else if steps == 1 {
+				does++
+			}
+		}
+		if between[does] = true; n == 0 && does > 0 || steps != 2 {
+			t.Errorf("order %d: %d steps, and %d lines between\n%s", n, steps, does, story(out.Story))
+		}
+	}
+	if len(between) < 4 {
+		t.Errorf("of 16 orders the lines between two steps are %v", slices.Sorted(maps.Keys(between)))
+	}
+}
+
 // TestRun keeps what fails. The failing test runs in a process of its own.
 func TestRun(t *testing.T) {
 	const inner = "LW_SIMULATE_TESTRUN"
