@@ -302,7 +302,7 @@ func (h *collected[T]) wait(rt *rapid.T) {
 	key := rapid.SampledFrom(collectionKeys).Draw(rt, "key")
 	now, ok := h.s.Reader.Get(key)
 	got, err := lw.WaitFor(h.ctx, h.s.Collection, key, func(obj T) bool { return (obj != *new(T)) == ok })
-	if err != nil || got != now {
+	if err != nil || !sameObject(got, now) {
 		h.fail("WaitFor of %v returned %s, %v, want %s", key, show(got), err, show(now))
 	}
 	ctx, cancel := context.WithTimeout(h.ctx, time.Second)

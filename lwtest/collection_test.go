@@ -72,6 +72,18 @@ func byNames(a, b *Widget) int {
 	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 }
 
+// A copies is a Reader whose Get returns an object of the caller's own.
+type copies struct{ lw.Reader[*Widget] }
+
+func (c copies) Get(key lw.Key) (*Widget, bool) {
+	w, ok := c.Reader.Get(key)
+	if ok {
+		own := *w
+		w = &own
+	}
+	return w, ok
+}
+
 // All collections in memory keep the same promises.
 func TestCollections(t *testing.T) {
 	follow := func(ctx context.Context) (*lw.Memory[*Widget], *lw.Informer[*Widget]) {
@@ -111,6 +123,12 @@ func TestCollections(t *testing.T) {
 			s := over(inf, func(string) *lw.Memory[*Widget] { return m })
 			s.Reader = sorted{inf.Store(), lw.NewSortedIndex(inf, func(w *Widget) int { return w.Size })}
 			s.Compare = func(a, b *Widget) int { return cmp.Or(a.Size-b.Size, byNames(a, b)) }
+			return s
+		},
+		"a Reader of copies": func(ctx context.Context) lwtest.CollectionSubject[*Widget] {
+			m, inf := follow(ctx)
+			s := over(inf, func(string) *lw.Memory[*Widget] { return m })
+			s.Reader = copies{inf.Store()}
 			return s
 		},
 		"Memory": func(context.Context) lwtest.CollectionSubject[*Widget] {
@@ -163,6 +181,37 @@ func (f faulty) Events(ctx context.Context) iter.Seq[lw.Delta[*Widget]] {
 			}
 		}
 	}
+}
+
+// An elsewhere is a wrapper whose WaitFor, or whose handlers, are of another collection.
+type elsewhere struct {
+	lw.Collection[*Widget] // of WaitFor
+	to, handlers           lw.Collection[*Widget]
+}
+
+func (e elsewhere) Store() lw.Reader[*Widget] { return e.to.Store() }
+func (e elsewhere) AddHandler(h lw.Handler[*Widget]) *lw.Registration {
+	return e.handlers.AddHandler(h)
+}
+func (e elsewhere) Changed(ctx context.Context, keys ...lw.Key) <-chan struct{} {
+	return e.to.Changed(ctx, keys...)
+}
+func (e elsewhere) Events(ctx context.Context) iter.Seq[lw.Delta[*Widget]] { return e.to.Events(ctx) }
+
+// stopped returns an empty collection that has stopped, before or after it was synced.
+func stopped(synced bool) lw.Collection[*Widget] {
+	inf := lw.NewInformer(lw.NewMemory[*Widget](), nil)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer func() { <-inf.Stopped() }()
+	defer cancel()
+	if !synced {
+		cancel()
+	}
+	go inf.Run(ctx)
+	if synced {
+		<-inf.Synced()
+	}
+	return inf
 }
 
 // A faultyReader is a Reader that answers otherwise.
@@ -256,6 +305,12 @@ func TestBrokenCollections(t *testing.T) {
 		}), `the channel of any object is open after a change`},
 		{"Changed comes without a change", signals(func(<-chan struct{}, []lw.Key) <-chan struct{} { return at }),
 			`the channel of .* is closed without a change`},
+		{"WaitFor never looks", func(s *subject) { s.Collection = elsewhere{stopped(false), s.Collection, s.Collection} },
+			`WaitFor of \w/\w+ returned null, .*, want`},
+		{"WaitFor ends too early", func(s *subject) { s.Collection = elsewhere{stopped(true), s.Collection, s.Collection} },
+			`WaitFor of (\w/\w+|what does not come) returned`},
+		{"a handler never syncs", func(s *subject) { s.Collection = elsewhere{s.Collection, s.Collection, stopped(false)} },
+			`the handler: `},
 		{"Get is stale", reads(func(r *faultyReader) { r.get = r.Reader.Snapshot().Get }), `the reader: Get of .* says`},
 		{"List is stale", reads(func(r *faultyReader) { r.list = r.Reader.Snapshot().List }),
 			`List of the reader: 0 objects, want`},
@@ -323,6 +378,14 @@ func TestBrokenCollections(t *testing.T) {
 	for _, tc := range tests {
 		if !regexp.MustCompile("lwtest: .*(" + tc.want + ")").MatchString(said[tc.name]) {
 			t.Errorf("%s: want %q, got\n%s", tc.name, tc.want, said[tc.name])
+		}
+		if !strings.Contains(said[tc.name], "\n        The history:\n") {
+			t.Errorf("%s: the report has no history:\n%s", tc.name, said[tc.name])
+		}
+	}
+	for _, step := range []string{`put \w/\w+ with content [0-3]`, `remove \w/\w+`, `add handler \d+`, `remove handler \d+`} {
+		if !regexp.MustCompile(`The history:\n( +.+\n)*? +` + step + `\n`).Match(out) {
+			t.Errorf("no history tells of a step as %q", step)
 		}
 	}
 }
