@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"cmp"
+	"context"
 	"io"
 	"maps"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"testing/synctest"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -57,6 +59,66 @@ func TestAsJSON(t *testing.T) {
 			t.Errorf("the answer is %s", kind)
 		}
 	})
+}
+
+// TestGivesUp ends a request whose program has given up, and holds it no more. A program that has
+// crashed has no network.
+func TestGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(lwtest.NewServer(t, cluster.Resources()...))
+		ctx, cancel := context.WithCancel(t.Context())
+		ask := func() error {
+			r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://server/api/v1/namespaces/a/secrets", strings.NewReader("{}"))
+			rig.OK(t, err)
+			resp, err := network{g, 0}.RoundTrip(r)
+			if resp != nil {
+				t.Errorf("the answer is %s, and the error %v", resp.Status, err)
+				_ = resp.Body.Close()
+			}
+			return err
+		}
+		for range 2 {
+			go func() { _ = ask() }()
+		}
+		synctest.Wait()
+		requests, _ := g.open()
+		rig.Same(t, "held", 2, len(requests))
+		for _, r := range requests {
+			rig.Same(t, "the body of what is held", "{}", string(r.body))
+		}
+		cancel()
+		synctest.Wait()
+		requests, _ = g.open()
+		rig.Same(t, "held at the end", 0, len(requests))
+		rig.Same(t, "the error", error(context.Canceled), ask(), cmpopts.EquateErrors())
+		g.crash()
+		rig.Same(t, "after a crash", error(errDown), ask(), cmpopts.EquateErrors())
+	})
+}
+
+// TestCalmRun is what the calm run shows, with which all histories are compared.
+func TestCalmRun(t *testing.T) {
+	w := &World{Kubernetes: "1.31", Start: manage(clean), Steps: steps, Actors: Actors{Jobs, Pods}, Without: []string{keep, hold}}
+	if err := w.prepare(); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GODEBUG", debugs)
+	quiet()
+	k := &worker{t: t, world: w}
+	if !k.learn() {
+		t.Fatal("the calm run fails")
+	}
+	got := *k.calm
+	rig.Same(t, "the objects at the end", 2, len(got.end.Objects))
+	rig.Same(t, "their names", map[string]bool{"ConfigMap one": true, "Secret one-child": true}, got.end.names)
+	got.end = State{}
+	want := calmRun{
+		Writes: 4, Changes: 6, Watched: []string{"configmaps", "secrets"}, Actors: []string{garbage, "jobs", "pods"},
+		Kinds: []string{absent, cut, conflict, refuse, lose, slow, crashBefore, crashAfter, lease, foreign, stale},
+		Stale: []string{"configmaps", "secrets"}, Children: map[string]int{"Secret of ConfigMap default/one": 1},
+		Varies: map[string]bool{}, Foreign: map[string]bool{},
+	}
+	rig.Same(t, "the calm run", want, got, gocmp.AllowUnexported(calmRun{}, State{}))
 }
 
 // TestAlways looks at each state, also at those that Steps make by W.Server.

@@ -143,7 +143,10 @@ func TestPanic(t *testing.T) {
 			return result, err
 		}
 	})}, "order 0; refuse at 0")
-	lacks(t, text, "simulate: panic", "a write has failed")
+	lacks(t, text, "simulate: panic", "a write has failed", "story_test.go")
+	if strings.Contains(text, "\x00") {
+		t.Errorf("the report is no text: %q", text)
+	}
 }
 
 // expires writes into each ConfigMap when it is a minute old, and adds it again after what is left
