@@ -1,6 +1,7 @@
 package lwtest_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -241,6 +242,7 @@ type unkept struct {
 	get            func(w *Widget) *Widget
 	deleted        func(version string) string
 	lists          func(n int) bool
+	unread         error // of each object of a list
 	watches        func(ev lw.WatchEvent[*Widget]) bool
 }
 
@@ -280,7 +282,7 @@ func (u *unkept) List(ctx context.Context, opts metav1.ListOptions, yield yieldO
 		if n++; u.lists != nil && !u.lists(n) {
 			return nil
 		}
-		return yield(w, err)
+		return yield(w, cmp.Or(err, u.unread))
 	})
 }
 
@@ -376,6 +378,8 @@ func TestBrokenWritables(t *testing.T) {
 		"a list without the first object": {func(u *unkept) {
 			u.lists = func(n int) bool { return n > 1 }
 		}, `a list has .*: false, want true`},
+		"a list of objects that cannot be read": {func(u *unkept) { u.unread = errors.New("unreadable") },
+			`list: the error is unreadable .*, want .*\(none\)`},
 		"a watch without deletions": {func(u *unkept) {
 			u.watches = func(ev lw.WatchEvent[*Widget]) bool { return ev.Type != watch.Deleted }
 		}, `delete .*: .*deadline exceeded|the informer shows it: true`},
