@@ -12,6 +12,8 @@ var doorBugs = []bug{
 		{"internal/guess Mapper.RESTMapping", `m.scopes.LoadOrStore(of, scope)`, `any(scope), false`}}},
 	{"engine: the managers of another version are read as those of the request's", "TestManagersOfVersions", "./lwtest", []edit{
 		{"internal/registry conversion.ConvertToVersion", `from == version`, `from != version`}}},
+	{"lwtest: a wait that returns a copy of what is read is refused", "TestCollections/a_Reader_of_copies", "./lwtest", []edit{
+		{"lwtest collected.wait", `!sameObject(got, now)`, `got != now`}}},
 	{"engine: an object of an older version stays as it is stored", "TestStoredAnew", "./lwtest", []edit{
 		{"internal/registry Write.replace", `unchanged && !old.Outdated`, `unchanged`}}},
 	{"a factory follows what nobody wants", "TestUseAll$", "./clientgo", []edit{
