@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/go-lw/lw/lwtest"
 )
 
@@ -65,6 +67,39 @@ func TestNamespacesEnd(t *testing.T) {
 		{"GET", all + "/a", "", "", 200, `"phase":"Terminating"`},
 		{"PATCH", all + "/a", mergePatch, `{"metadata":{"finalizers":null}}`, 200, ""},
 		{"GET", all + "/a", "", "", 404, ""},
+	})
+}
+
+// An object that another resource shows too is one object, with one list of managers.
+func TestAlso(t *testing.T) {
+	s := lwtest.NewServer(t, lwtest.Resource{
+		Plural: "notes", Kind: "Note", Fields: []string{"text"}, Managed: true,
+		Convert: func(obj *unstructured.Unstructured, version string) error {
+			from, to := "text", "note"
+			if version == "v1" {
+				from, to = to, from
+			}
+			obj.Object[to] = obj.Object[from]
+			delete(obj.Object, from)
+			return nil
+		},
+		Also: []lwtest.Resource{{Group: "notes.k8s.io", Plural: "notes", Kind: "Note", Fields: []string{"note"}, Managed: true}},
+	})
+	const core, other = "/api/v1/namespaces/a/notes", "/apis/notes.k8s.io/v1/namespaces/a/notes"
+	run(t, s, []step{
+		{"POST", core, asJSON, `{"metadata":{"name":"x"},"text":"1"}`, 201, `"text":"1"`},
+		{"POST", other, asJSON, `{"metadata":{"name":"y"},"note":"2"}`, 201, `"apiVersion":"notes.k8s.io/v1"`},
+		{"GET", other + "/x", "", "", 200, `"note":"1"`},
+		{"GET", core + "/y", "", "", 200, `"text":"2"`},
+		{"GET", other + "?fieldSelector=note=1", "", "", 200, `"name":"x"`},
+		{"GET", other + "?fieldSelector=text=1", "", "", 400, "field label not supported: text"},
+		{"GET", core + "?fieldSelector=note=1", "", "", 400, "field label not supported: note"},
+		{"DELETE", other + "?fieldSelector=note=1", "", "", 200, `"name":"x"`},
+		{"GET", core + "/x", "", "", 404, ""},
+		{"PATCH", core + "/y?fieldManager=m", applyPatch, `{"apiVersion":"v1","kind":"Note","metadata":{"name":"y"},"text":"3"}`, 409,
+			`using notes.k8s.io/v1: .note`},
+		{"PATCH", core + "/y?fieldManager=m&force=true", applyPatch, `{"apiVersion":"v1","kind":"Note","metadata":{"name":"y"},"text":"3"}`, 200, ""},
+		{"GET", other + "/y", "", "", 200, `"note":"3"`},
 	})
 }
 

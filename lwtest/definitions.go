@@ -3,6 +3,7 @@ package lwtest
 import (
 	"encoding/json"
 	"reflect"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -48,7 +49,10 @@ func (r Resource) converter(convert func(*unstructured.Unstructured, string) err
 		if err := convert(obj, version); err != nil {
 			return nil, err
 		}
-		obj.SetAPIVersion(schema.GroupVersion{Group: r.Group, Version: version}.String())
+		if !strings.Contains(version, "/") {
+			version = schema.GroupVersion{Group: r.Group, Version: version}.String()
+		}
+		obj.SetAPIVersion(version)
 		return obj.MarshalJSON()
 	}
 }

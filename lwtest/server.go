@@ -51,6 +51,11 @@ type Resource struct {
 	// written in. A real server neither prunes nor fills in there, and fails an apply if that version's
 	// schema lacks a field of the object. Nil: Convert.
 	ConvertManaged func(obj *unstructured.Unstructured, version string) error
+	// Also are Resources that show the same objects, with what else they say of their own: the Events
+	// of events.k8s.io are those of the core group. Convert is given the version of another group with
+	// that group, such as events.k8s.io/v1. The Fields are other names of this Resource's, in the same
+	// order. [Objects] does not know them.
+	Also []Resource
 	// Type is a value of the objects' Go type, such as &corev1.Pod{}. Then clients may use protobuf
 	// and strategic merge patches, and fields that the type does not have are pruned and warned of, as
 	// on a real server. Nil: objects are any JSON, as those of a custom resource without a schema.
@@ -165,37 +170,45 @@ const window = 10_000
 func StartServer(resources ...Resource) *Server {
 	opts := apiserver.Options{Window: window, Username: func(ctx context.Context) string { return UserOf(ctx).Username }}
 	for _, r := range resources {
-		res := apiserver.Resource{
-			Group: r.Group, Version: r.Version, Resource: r.Plural, Kind: r.Kind, ShortNames: r.ShortNames, Cluster: r.Cluster, Custom: !registry.BuiltIn(r.Group), Status: r.Status, Grace: r.Grace, Linger: r.Linger, Ends: r.Ends, Review: r.Review, Fields: r.Fields,
-			Versions: r.Versions, Schema: r.Schema, Managed: r.Managed, Versioned: r.Versioned, Extend: r.extend, Defines: r.defines,
-		}
-		res.Convert, res.ConvertManaged = r.converter(r.Convert), r.converter(r.ConvertManaged)
-		if r.Table != nil {
-			res.Table = r.table
-		}
-		if r.Define != nil {
-			res.Define = r.define
-		}
-		if r.Token != nil {
-			res.Token = func(ctx context.Context, of *registry.TokenRequest) (string, error) {
-				return r.Token(ctx, tokenRequestOf(of))
-			}
-		}
-		if r.Scale {
-			res.Scale = &registry.Scale{Replicas: ".spec.replicas", StatusReplicas: ".status.replicas", Selector: ".status.selector"}
-		}
-		if r.Type != nil {
-			var err error
-			if res.Type, err = registry.TypeOf(reflect.TypeOf(r.Type)); err != nil {
-				panic(fmt.Sprintf("lwtest: %s: %v", r.Plural, err))
-			}
-		}
-		opts.Resources = append(opts.Resources, res)
+		opts.Resources = append(opts.Resources, r.served())
 	}
 	s := &Server{server: apiserver.New(opts)}
 	s.client = s.server.Client()
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
+}
+
+// served returns the Resource as the server has it.
+func (r Resource) served() apiserver.Resource {
+	res := apiserver.Resource{
+		Group: r.Group, Version: r.Version, Resource: r.Plural, Kind: r.Kind, ShortNames: r.ShortNames, Cluster: r.Cluster, Custom: !registry.BuiltIn(r.Group), Status: r.Status, Grace: r.Grace, Linger: r.Linger, Ends: r.Ends, Review: r.Review, Fields: r.Fields,
+		Versions: r.Versions, Schema: r.Schema, Managed: r.Managed, Versioned: r.Versioned, Extend: r.extend, Defines: r.defines,
+	}
+	res.Convert, res.ConvertManaged = r.converter(r.Convert), r.converter(r.ConvertManaged)
+	if r.Table != nil {
+		res.Table = r.table
+	}
+	if r.Define != nil {
+		res.Define = r.define
+	}
+	if r.Token != nil {
+		res.Token = func(ctx context.Context, of *registry.TokenRequest) (string, error) {
+			return r.Token(ctx, tokenRequestOf(of))
+		}
+	}
+	if r.Scale {
+		res.Scale = &registry.Scale{Replicas: ".spec.replicas", StatusReplicas: ".status.replicas", Selector: ".status.selector"}
+	}
+	for _, also := range r.Also {
+		res.Also = append(res.Also, also.served())
+	}
+	if r.Type != nil {
+		var err error
+		if res.Type, err = registry.TypeOf(reflect.TypeOf(r.Type)); err != nil {
+			panic(fmt.Sprintf("lwtest: %s: %v", r.Plural, err))
+		}
+	}
+	return res
 }
 
 // Close ends the server and breaks its connections. It returns when no request is being answered

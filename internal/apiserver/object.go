@@ -103,7 +103,7 @@ func (r *Resource) convert(o *registry.Object, from, to *registry.Kind) (out *re
 			err = apierrors.NewInternalError(fmt.Errorf("conversion of %s to %s: %w", o.Key(), to.Version, err))
 		}
 	}()
-	data, err := r.Convert(from.AppendJSON(nil, o), to.Version)
+	data, err := r.Convert(from.AppendJSON(nil, o), registry.VersionFrom(from.Group, to.GroupVersion()))
 	if err != nil {
 		return nil, err
 	}

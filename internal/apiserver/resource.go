@@ -4,10 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/go-lw/lw/internal/registry"
@@ -69,6 +72,10 @@ type Resource struct {
 	// InternalError.
 	Versions []string
 	Convert  func(object []byte, version string) ([]byte, error)
+	// Also are Resources that show the same objects, in another group or with a Type of their own.
+	// Convert makes the JSON of an object theirs, too; see [registry.VersionFrom]. Their Fields are
+	// other names of those of this Resource, in the same order.
+	Also []Resource
 	// ConvertManaged is Convert for managedFields; see [registry.Relate]. nil: Convert.
 	ConvertManaged func(object []byte, version string) ([]byte, error)
 
@@ -78,7 +85,8 @@ type Resource struct {
 	Defines bool
 	Define  func(definition []byte, r *Resource)
 
-	own *registry.Kind // by which the objects are shown
+	own     *registry.Kind // by which the objects are shown
+	selects []string       // of an Also: what its Fields are called where the objects are stored
 }
 
 // createdWithStatus are the resources whose objects keep the status that they are created with,
@@ -91,6 +99,39 @@ var createdWithStatus = map[schema.GroupResource]bool{
 
 // cleanup is the finalizer of a definition that is deleted, until its objects are.
 const cleanup = "customresourcecleanup.apiextensions.k8s.io"
+
+// complete fills in what follows from the rest.
+func (r *Resource) complete() {
+	if r.Version == "" {
+		r.Version = "v1"
+	}
+	if r.Proto == nil && r.Type.Protobuf() {
+		r.Proto = r.Type.Message
+	}
+}
+
+// rename makes the field selector of an Also that of the Resource whose objects it shows.
+func (r *Resource) rename(o *metav1.ListOptions) error {
+	if r.selects == nil || o.FieldSelector == "" {
+		return nil
+	}
+	selector, err := fields.ParseSelector(o.FieldSelector)
+	if err != nil {
+		return nil // the history says what is wrong
+	}
+	selector, err = selector.Transform(func(field, value string) (string, string, error) {
+		if i := slices.Index(r.Fields, field); i >= 0 {
+			field = r.selects[i]
+		} else if slices.Contains(r.selects, field) {
+			return "", "", apierrors.NewBadRequest("field label not supported: " + field)
+		}
+		return field, value, nil
+	})
+	if err == nil {
+		o.FieldSelector = selector.String()
+	}
+	return err
+}
 
 // kind returns what the engine of writes knows of the resource.
 func (r *Resource) kind() *registry.Kind {

@@ -85,12 +85,7 @@ func New(opts Options) *Server {
 		if res.Resource == "" || res.Kind == "" {
 			panic("apiserver: New: a Resource needs Resource and Kind")
 		}
-		if res.Version == "" {
-			res.Version = "v1"
-		}
-		if res.Proto == nil && res.Type.Protobuf() {
-			res.Proto = res.Type.Message
-		}
+		res.complete()
 		c := &Collection{
 			Resource: res,
 			history: history.NewCollection(s.Line, history.Options[*content]{
@@ -103,6 +98,11 @@ func New(opts Options) *Server {
 		versions := []*Collection{c}
 		for _, version := range res.Versions {
 			versions = append(versions, c.inVersion(version, c.served))
+		}
+		for _, also := range res.Also {
+			also.complete()
+			also.Convert, also.selects = res.Convert, res.Fields
+			versions = append(versions, c.shownAs(also, c.served))
 		}
 		if len(versions) > 1 {
 			relate(&res, versions)
@@ -117,8 +117,14 @@ func New(opts Options) *Server {
 
 // inVersion returns the collection in another version.
 func (c *Collection) inVersion(version string, served *atomic.Bool) *Collection {
-	view := &Collection{Resource: c.Resource, storage: c, history: c.history, served: served, wrote: c.wrote, home: c.home}
-	view.Resource.Version, view.Resource.Type, view.Resource.Proto, view.Resource.Schema = version, nil, nil, nil
+	r := c.Resource
+	r.Version, r.Type, r.Proto, r.Schema = version, nil, nil, nil
+	return c.shownAs(r, served)
+}
+
+// shownAs returns the collection as one of r.
+func (c *Collection) shownAs(r Resource, served *atomic.Bool) *Collection {
+	view := &Collection{Resource: r, storage: c, history: c.history, served: served, wrote: c.wrote, home: c.home}
 	view.kind = view.Resource.kind()
 	return view
 }
@@ -251,6 +257,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{w: recorder, r: r, req: asked, collection: t.collection}
 	if !s.hasShards() {
 		x.req.Options.ShardSelector = ""
+	}
+	if err == nil {
+		err = t.collection.Resource.rename(&x.req.Options)
 	}
 	if err != nil {
 		x.fail(err)

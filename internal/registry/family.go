@@ -13,8 +13,18 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// A Converter makes the JSON of an object that of another version.
+// A Converter makes the JSON of an object that of another version, which is named as [VersionFrom]
+// does.
 type Converter = func(object []byte, version string) ([]byte, error)
+
+// VersionFrom names a version for objects of a group: by itself in that group, and with its own
+// group elsewhere.
+func VersionFrom(group string, to schema.GroupVersion) string {
+	if to.Group == group {
+		return to.Version
+	}
+	return to.String()
+}
 
 // Relate says that the Kinds are one resource in all its versions. Managers of another version are
 // then read in that version and by its schema, as kube-apiserver does. convert may be nil: only the
@@ -46,7 +56,7 @@ func (f *family) newLists() (managedfields.TypeConverter, error) {
 		if len(f.kinds) == 1 {
 			return own.lists, nil
 		}
-		if models[k.Version], err = modelOf(own.root); err != nil {
+		if models[k.GroupVersion().String()], err = modelOf(own.root); err != nil {
 			return nil, err
 		}
 	}
@@ -103,7 +113,7 @@ func (f *family) converted(
 	if f.convert != nil {
 		data, err := u.MarshalJSON()
 		if err == nil {
-			data, err = f.convert(data, version.Version)
+			data, err = f.convert(data, VersionFrom(u.GroupVersionKind().Group, version))
 		}
 		if err == nil {
 			out.Object = nil

@@ -82,6 +82,8 @@ var doorBugs = []bug{
 	return nil`, `return nil`}}},
 	{"lwenvtest: the first of several flags counts", "TestFlags", "./cmd/lwenvtest/internal/early", []edit{
 		{"cmd/lwenvtest/internal/early Flags.Last", `v[len(v)-1]`, `v[0]`}}},
+	{"lwenvtest: the Events of events.k8s.io are others", "TestEvents", "./cmd/lwenvtest/internal/front", []edit{
+		{"cmd/lwenvtest/internal/builtin Also", `r.Also = []lwtest.Resource{change(other)}`, `_ = change(other)`}}},
 	{"lwenvtest: the server has the name of its authority", "TestAuthority", "./cmd/lwenvtest", []edit{
 		{"cmd/lwenvtest newAuthority", `pkix.Name{CommonName: "lwenvtest-ca"}`, `pkix.Name{CommonName: "lwenvtest"}`}}},
 	{"lwenvtest: watches end as often as it is drawn", "TestEndsAreCounted", "./cmd/lwenvtest/internal/unkind", []edit{

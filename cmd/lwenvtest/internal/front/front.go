@@ -81,6 +81,9 @@ func (s *Server) resources() ([]lwtest.Resource, error) {
 	}
 	all = append(all, s.access.Resources()...)
 	for _, r := range cluster.Resources() {
+		if r.Group == "events.k8s.io" { // these are the Events of the core group; see builtin.Also
+			continue
+		}
 		if !slices.ContainsFunc(all, func(have lwtest.Resource) bool { return have.Group == r.Group && have.Plural == r.Plural }) {
 			all = append(all, builtin.Rules(r, &s.plugins))
 		}
@@ -98,7 +101,9 @@ func (s *Server) resources() ([]lwtest.Resource, error) {
 		case r.Plural == "serviceaccounts":
 			*r = s.access.ServiceAccounts(*r)
 		}
-		*r = s.chain.Admit(*r)
+		*r = builtin.Also(s.chain.Admit(*r), func(other lwtest.Resource) lwtest.Resource {
+			return s.chain.Admit(builtin.Rules(other, &s.plugins))
+		})
 	}
 	return all, nil
 }
