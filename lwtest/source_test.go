@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"reflect"
 	"strings"
 	"sync"
@@ -102,6 +103,25 @@ func TestWrapper(t *testing.T) {
 	same := func(w *Widget) (*Widget, error) { return w, nil }
 	lwtest.Source(t, func() lwtest.Subject[*Widget] {
 		return subject(func(src lw.Source[*Widget]) lw.Source[*Widget] { return &wrapper{lw.Transform(src, same)} })
+	})
+}
+
+// Watches that break off now and then, also amid the initial events of a streamed list, are no fault of
+// a source: they are resumed, and the initial events begin again.
+func TestWatchesThatBreakOff(t *testing.T) {
+	lwtest.Source(t, func() lwtest.Subject[*Widget] {
+		var watches atomic.Int64
+		return subject(func(src lw.Source[*Widget]) lw.Source[*Widget] {
+			return broken{Source: src, watch: func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldEvent) error {
+				left := int(watches.Add(1)) % 3 // 0: it goes on
+				return src.Watch(ctx, opts, func(ev lw.WatchEvent[*Widget]) error {
+					if left--; left == 0 && !ev.Open {
+						return errors.Join(yield(ev), io.ErrUnexpectedEOF)
+					}
+					return yield(ev)
+				})
+			}}
+		})
 	})
 }
 
