@@ -91,7 +91,12 @@ func TestGivesUp(t *testing.T) {
 		requests, _ = g.open()
 		rig.Same(t, "held at the end", 0, len(requests))
 		rig.Same(t, "the error", error(context.Canceled), ask(), cmpopts.EquateErrors())
+		ctx = t.Context()
+		asked := make(chan error, 1)
+		go func() { asked <- ask() }()
+		synctest.Wait()
 		g.crash()
+		rig.Same(t, "held in a crash", error(errDown), <-asked, cmpopts.EquateErrors())
 		rig.Same(t, "after a crash", error(errDown), ask(), cmpopts.EquateErrors())
 	})
 }
