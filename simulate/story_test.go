@@ -149,6 +149,24 @@ func TestPanic(t *testing.T) {
 	}
 }
 
+// A history that ends its process tells its own story, and not the calm run's before it.
+func TestStoryOfAnEnd(t *testing.T) {
+	text := fails(t, World{Steps: steps, Start: manage(func(c client.Client) reconcile.Func {
+		work := clean(c)
+		return func(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+			if _, err := work(ctx, req); err != nil {
+				go func() { panic("elsewhere") }()
+				<-ctx.Done()
+			}
+			return ctrl.Result{}, nil
+		}
+	})}, "order 0; refuse at 0")
+	lacks(t, text, "simulate: panic", "elsewhere", "   1  the program starts", "IS ANSWERED WITH 503")
+	if n := strings.Count(text, "the program starts"); n != 1 {
+		t.Errorf("the program starts %d times:\n%s", n, text)
+	}
+}
+
 // expires writes into each ConfigMap when it is a minute old, and adds it again after what is left
 // until then, be it nothing. log says what it logs each time.
 func expires(log func(ctx context.Context)) func(ctx context.Context, c *rest.Config) error {
@@ -251,12 +269,14 @@ func TestKnown(t *testing.T) {
 	const subtest, left = "testdata/simulate/TestKnown/0", "testdata/simulate/TestKnown/00"
 	rig.OK(t, os.Mkdir(subtest, 0o777))
 	rig.OK(t, os.WriteFile(left, []byte("order 0; stale secrets at 1\n"), 0o666))
+	const passes = "testdata/simulate/TestKnown/01"
+	rig.OK(t, os.WriteFile(passes, []byte("order 0\n"), 0o666))
 	w.Without = []string{stale}
 	again := begin(t, &w)
 	if r := again.find(); r == nil || again.result.Histories != 0 {
 		t.Errorf("the history that is kept is not repeated first: %+v", r)
 	}
-	rig.OK(t, errors.Join(os.Remove(subtest), os.Remove(left)))
+	rig.OK(t, errors.Join(os.Remove(subtest), os.Remove(left), os.Remove(passes)))
 	w.Without = nil
 	// Each alarm becomes known, until the search goes to its end.
 	for range 8 {
