@@ -123,6 +123,18 @@ func (f *front) forgetLocked(conn net.Conn) {
 // connKey is the key of a request's connection in its context.
 type connKey struct{}
 
+// inMemory reports whether the request has come from a client of [Server.Client]. The connection of
+// a stream is not used again there: else net/http (since Go 1.27) reads on after the client has
+// closed the body, for up to 50 ms. In a bubble that never ends if a Read is in progress, since time
+// stands still while a goroutine waits for the lock that the Read holds.
+func inMemory(r *http.Request) bool {
+	conn, ok := r.Context().Value(connKey{}).(net.Conn)
+	return ok && conn.LocalAddr().Network() == pipeNetwork
+}
+
+// pipeNetwork is what net.Pipe calls its network.
+const pipeNetwork = "pipe"
+
 // ServeHTTP answers a request. A handler that takes the connection over has it until it returns.
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer func() {
@@ -208,5 +220,5 @@ func (p *pipes) Close() error {
 }
 
 func (p *pipes) Addr() net.Addr  { return p }
-func (p *pipes) Network() string { return "pipe" }
+func (p *pipes) Network() string { return pipeNetwork }
 func (p *pipes) String() string  { return "apiserver" }

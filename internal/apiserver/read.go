@@ -117,6 +117,9 @@ func (x *exchange) watch(s *Server) error {
 	}
 	next := paced(w, x.trail, x.ends)
 	a := x.answer(f, true)
+	if inMemory(x.r) {
+		x.w.Header().Set("Connection", "close")
+	}
 	a.body.start(x.req.Verb == Stream)
 	ctx := s.attach(a, x.req)
 	defer s.detach(a)

@@ -25,6 +25,11 @@ type Response struct {
 	// watch may wait in it for long, and a program may have hundreds of watches.
 	expected atomic.Bool
 
+	// cancel ends the exchange. A body that is closed before its end and before this is read on by
+	// net/http of Go 1.27, for up to 50 ms, in the hope that the connection can be used again. That
+	// is good after a list. After a watch it would only hold the connection, and with a Read in
+	// progress it would wait for that.
+	cancel context.CancelFunc
 	// stopWatching is the stop function of context.AfterFunc, which closes the body when the
 	// context is done. It returns false if that has begun, or if it was called before.
 	stopWatching func() bool
@@ -37,17 +42,19 @@ const maxBegins = 512
 // Send sends the request and waits for the head of the response. The caller must call Finish on the
 // response. If the server refused, errors.As finds the API's status error in the error.
 func (r *Request) Send() (*Response, error) {
-	got, err := r.of.confined().Do(r.http)
+	ctx, cancel := context.WithCancel(r.http.Context())
+	got, err := r.of.confined().Do(r.http.WithContext(ctx))
 	if err != nil {
+		cancel()
 		return nil, r.unanswered(err)
 	}
 	if got.Request == nil {
 		got.Request = r.http // the user's http.RoundTripper may have left it out
 	}
-	resp := &Response{request: r, http: got, closed: make(chan struct{})}
+	resp := &Response{request: r, http: got, cancel: cancel, closed: make(chan struct{})}
 	resp.stopWatching = context.AfterFunc(r.http.Context(), func() {
 		defer close(resp.closed)
-		got.Body.Close()
+		resp.Close()
 	})
 	if resp.codec, err = r.check(got); err != nil {
 		resp.Finish()
@@ -80,7 +87,10 @@ func (r *Response) Read(p []byte) (int, error) {
 
 // Close closes the body, so that a Read in another goroutine fails. A decoder that reads ahead
 // calls it when the list has ended, to end its reading goroutine.
-func (r *Response) Close() error { return r.http.Body.Close() }
+func (r *Response) Close() error {
+	r.cancel()
+	return r.http.Body.Close()
+}
 
 // Expected notes that the body begins as what was asked for does. Explain has nothing to add then.
 func (r *Response) Expected() {
@@ -96,7 +106,12 @@ func (r *Response) Finish() {
 		// The context is done, and a goroutine of context.AfterFunc is closing the body.
 		<-r.closed
 	}
+	if r.request.watching {
+		r.Close()
+		return
+	}
 	r.http.Body.Close()
+	r.cancel()
 }
 
 // Explain returns err, the error of decoding the response, with the URL. If the first bytes of the
