@@ -124,9 +124,9 @@ func (f *front) forgetLocked(conn net.Conn) {
 type connKey struct{}
 
 // inMemory reports whether the request has come from a client of [Server.Client]. The connection of
-// a stream is not used again there: else net/http (since Go 1.27) reads on after the client has
-// closed the body, for up to 50 ms. In a bubble that never ends if a Read is in progress, since time
-// stands still while a goroutine waits for the lock that the Read holds.
+// an answer that may stop half-way is not used again there: else net/http (since Go 1.27) reads on
+// after the client has closed the body, for up to 50 ms. In a bubble that never ends if a Read is in
+// progress, since time stands still while a goroutine waits for the lock that the Read holds.
 func inMemory(r *http.Request) bool {
 	conn, ok := r.Context().Value(connKey{}).(net.Conn)
 	return ok && conn.LocalAddr().Network() == pipeNetwork

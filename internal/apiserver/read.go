@@ -117,9 +117,6 @@ func (x *exchange) watch(s *Server) error {
 	}
 	next := paced(w, x.trail, x.ends)
 	a := x.answer(f, true)
-	if inMemory(x.r) {
-		x.w.Header().Set("Connection", "close")
-	}
 	a.body.start(x.req.Verb == Stream)
 	ctx := s.attach(a, x.req)
 	defer s.detach(a)
@@ -255,6 +252,9 @@ func (s *Server) interrupted(a *answer) ([]UnitEffect, context.Context) {
 
 // answer returns the answer to the request, of which nothing is sent yet.
 func (x *exchange) answer(f wire.Format, stream bool) *answer {
+	if inMemory(x.r) && (stream || len(x.filters) > 0) { // an answer that may stop half-way
+		x.w.Header().Set("Connection", "close")
+	}
 	return &answer{
 		codec:   newCodec(&x.collection.Resource, f, x.include),
 		ctx:     x.r.Context(),
