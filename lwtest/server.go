@@ -200,6 +200,9 @@ func (r Resource) served() apiserver.Resource {
 		res.Scale = &registry.Scale{Replicas: ".spec.replicas", StatusReplicas: ".status.replicas", Selector: ".status.selector"}
 	}
 	for _, also := range r.Also {
+		if len(also.Fields) != len(r.Fields) {
+			panic(fmt.Sprintf("lwtest: %s: Also has %d Fields, want %d", r.Plural, len(also.Fields), len(r.Fields)))
+		}
 		res.Also = append(res.Also, also.served())
 	}
 	if r.Type != nil {
