@@ -276,7 +276,7 @@ func (x *indexer[T]) Index(name string, obj any) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	values, err := ix.values(obj)
+	values, err := x.reading(ix.values)(obj)
 	if err != nil {
 		return nil, err
 	}

@@ -125,6 +125,8 @@ func TestPackedReads(t *testing.T) {
 			x := packed.GetIndexer()
 			all := rig.Must[[]any](t)(x.ByIndex("start", "pod"))
 			rig.Same(t, "the objects of an index", 3, len(all))
+			rig.Same(t, "those that are like one", 3, len(rig.Must[[]any](t)(x.Index("start", all[0]))))
+			rig.Same(t, "the value of one", []string{"pod"}, rig.Must[[]string](t)(x.GetIndexers()["start"](all[0])))
 			all = append(all, x.List()...)
 			all = append(all, rig.Must[[]any](t)(x.ByIndex("app", "web"))...)
 			for _, obj := range all {
