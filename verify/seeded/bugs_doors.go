@@ -16,6 +16,8 @@ var doorBugs = []bug{
 		{"lwtest collected.wait", `!sameObject(got, now)`, `got != now`}}},
 	{"engine: an object of an older version stays as it is stored", "TestStoredAnew", "./lwtest", []edit{
 		{"internal/registry Write.replace", `unchanged && !old.Outdated`, `unchanged`}}},
+	{"an index function gets the cell of a packed object", "TestPackedReads", "./clientgo", []edit{
+		{"clientgo indexer.Index", `x.reading(ix.values)(obj)`, `ix.values(obj)`}}},
 	{"a factory follows what nobody wants", "TestUseAll$", "./clientgo", []edit{
 		{"clientgo lazyInformer.RunWithContext", `select { case <-l.wanted: case <-ctx.Done(): }`, `select { default: case <-ctx.Done(): }`}}},
 	{"tellwrites: a question about one object is taken for what the informer selects", "TestTellWritesDuringOtherRequests", "./clientgo", []edit{
