@@ -178,8 +178,9 @@ func (k *worker) bubble(p plan, after time.Duration) outcome {
 				out.Failure = &failure{"goroutines", "the program has ended, and this goroutine has not:\n" + left}
 			}
 			out.Leaks = left != ""
+			stay := out.Leaks || k.leaks
 			done <- out
-			if left != "" || k.leaks {
+			if stay {
 				<-never // the clock of the bubble stands still from here on
 			}
 		})
