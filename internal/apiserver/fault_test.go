@@ -231,6 +231,34 @@ func TestDownAndRewind(t *testing.T) {
 	})
 }
 
+// In memory the connection of an answer that may stop half-way is not used again, so a client's
+// net/http does not read on after the body is closed. On a port it is.
+func TestConnections(t *testing.T) {
+	get := func(b *bench, url string) bool {
+		resp := b.must(b.client.Get(url))
+		b.body(resp)
+		return resp.Close
+	}
+	subtest(t, "in memory", func(b *bench) {
+		rig.Same(b, "a list", false, get(b, b.URL("pods", "")))
+		rig.Same(b, "a watch", true, get(b, b.URL("pods", "")+"?watch=1&timeoutSeconds=1"))
+		b.Inject(Fault{Do: At(Start, Stall)})
+		ctx, cancel := context.WithTimeout(b.Context(), time.Second)
+		defer cancel()
+		req := rig.Must[*http.Request](b)(http.NewRequestWithContext(ctx, http.MethodGet, b.URL("pods", ""), nil))
+		resp := b.must(b.client.Do(req))
+		rig.Same(b, "a list that stops", true, resp.Close)
+		rig.OK(b, resp.Body.Close())
+	})
+	srv := New(Options{Resources: resources})
+	url, stop, err := srv.Start("127.0.0.1:0")
+	rig.OK(t, err)
+	defer stop()
+	resp := rig.Must[*http.Response](t)(http.Get(url + srv.Collection("pods").URL("ns") + "?watch=1&timeoutSeconds=1"))
+	rig.Same(t, "a watch on a port", false, resp.Close)
+	rig.OK(t, resp.Body.Close())
+}
+
 // TestStart is the same server on a real port, where it must not be in a bubble.
 func TestStart(t *testing.T) {
 	srv := New(Options{Resources: resources})

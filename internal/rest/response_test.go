@@ -55,6 +55,57 @@ func TestFinishLeavesNoGoroutine(t *testing.T) {
 	}
 }
 
+// An endedBody notes at its first Close whether its request has ended.
+type endedBody struct {
+	io.Reader
+	request *http.Request
+	closes  []bool
+}
+
+func (b *endedBody) Close() error {
+	b.closes = append(b.closes, b.request.Context().Err() != nil)
+	return nil
+}
+
+// A request ends before its body is closed, or net/http would go on to read the body. What is left of
+// a list that has ended may be read on, so that the connection can be used again.
+func TestEndsBeforeTheBody(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		watching bool
+		end      func(resp *Response, cancel func())
+		want     bool // the request had ended at the first Close
+	}{
+		{"a watch", true, func(resp *Response, _ func()) { resp.Finish() }, true},
+		{"a list", false, func(resp *Response, _ func()) { resp.Finish() }, false},
+		{"a list that somebody reads", false, func(resp *Response, _ func()) { _ = resp.Close(); resp.Finish() }, true},
+		{"the context is done", false, func(resp *Response, cancel func()) { cancel(); synctest.Wait(); resp.Finish() }, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				body := &endedBody{Reader: strings.NewReader("{}")}
+				client := answering(t, func(r *http.Request) (*http.Response, error) {
+					body.request = r
+					return response(200, "application/json", body), nil
+				})
+				resp, err := send(t, ctx, client, tt.watching)
+				if err != nil {
+					t.Fatal(err)
+				}
+				tt.end(resp, cancel)
+				if len(body.closes) == 0 || body.closes[0] != tt.want {
+					t.Errorf("the request had ended when the body was closed: %v, want first %v", body.closes, tt.want)
+				}
+				if body.request.Context().Err() == nil {
+					t.Error("the request never ends")
+				}
+			})
+		})
+	}
+}
+
 // A body that has begun as what was asked for is kept in no part, and is never taken for something
 // else.
 func TestExpected(t *testing.T) {

@@ -70,6 +70,10 @@ var wireBugs = []bug{
 		{"internal/listopts Filter.Matches", `f.namespace != ""`, `!f.selectors && f.namespace != ""`}}},
 	{"a limit makes any version exact", "TestExactAndLimit|TestListOptions", "./internal/listopts", []edit{
 		{"internal/listopts Exact", `__1 && opts.ResourceVersion != "0"`, `__1`}}},
+	{"the body of a watch is closed before its request ends", "TestEndsBeforeTheBody", "./internal/rest", []edit{
+		{"internal/rest Response.Finish", `r.request.watching`, `false`}}},
+	{"lwtest: the connection of a watch in memory is used again", "TestConnections", "./internal/apiserver", []edit{
+		{"internal/apiserver exchange.answer", `stream || len(x.filters) > 0`, `len(x.filters) > 0`}}},
 	{"headers follow redirects that lead back", "TestHTTPHeaderStaysAtHome", "", []edit{
 		{"internal/rest Collection.confined", `away(req) || __1(__)`, `away(req) || __1(via[:1], away)`}}},
 	{"an invalid header is left to the transport", "TestHTTPInvalidHeader", "", []edit{
