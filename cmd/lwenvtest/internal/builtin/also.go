@@ -13,7 +13,7 @@ import (
 	"github.com/go-lw/lw/lwtest"
 )
 
-// also are the resources whose objects kube-apiserver shows at another path as well, with those.
+// also has the resources by which kube-apiserver shows the objects of others a second time.
 var also = map[schema.GroupResource]lwtest.Resource{
 	{Resource: "events"}: {
 		Group: "events.k8s.io", Plural: "events", Kind: "Event", Managed: true, Type: &eventsv1.Event{},
@@ -28,8 +28,7 @@ var also = map[schema.GroupResource]lwtest.Resource{
 	},
 }
 
-// Also returns r with the other path that kube-apiserver shows its objects at. change is called
-// with that resource.
+// Also returns r with the resource that shows its objects a second time, as change returns that.
 func Also(r lwtest.Resource, change func(lwtest.Resource) lwtest.Resource) lwtest.Resource {
 	other, ok := also[schema.GroupResource{Group: r.Group, Resource: r.Plural}]
 	if !ok {
