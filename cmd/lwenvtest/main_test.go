@@ -101,7 +101,6 @@ func TestLoopbackAlone(t *testing.T) {
 	}
 }
 
-// What a command's days are told by reaches a server, and what the server does reaches its log.
 // Clients that are not of Go, such as curl, find the authority of a certificate by names.
 func TestAuthority(t *testing.T) {
 	a, err := newAuthority("127.0.0.1")
@@ -115,6 +114,7 @@ func TestAuthority(t *testing.T) {
 	}
 }
 
+// What a command's days are told by reaches a server, and what the server does reaches its log.
 func TestDay(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv(envDay, "-unkind=7\n-agent=^program\n-kinds=error=1")
