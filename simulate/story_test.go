@@ -234,6 +234,17 @@ func TestLateTimer(t *testing.T) {
 	})
 }
 
+// What is left of the former histories of a program that leaks is not what keeps one from resting.
+func TestRestless(t *testing.T) {
+	w := &World{Start: manage(clean), Steps: steps}
+	rig.OK(t, w.prepare())
+	t.Setenv("GODEBUG", debugs)
+	quiet()
+	k := &worker{t: t, world: w, leaks: true}
+	k.bubble(plan{}, 0)
+	rig.Same(t, "what keeps a bubble from resting", "", restless())
+}
+
 // logsLate is clean, and each start of it logs an error long after it has ended.
 func logsLate(ctx context.Context, c *rest.Config) error {
 	log := logr.FromContextOrDiscard(ctx)
