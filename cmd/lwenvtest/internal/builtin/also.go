@@ -18,13 +18,13 @@ var also = map[schema.GroupResource]lwtest.Resource{
 	{Resource: "events"}: {
 		Group: "events.k8s.io", Plural: "events", Kind: "Event", Managed: true, Type: &eventsv1.Event{},
 		Fields: []string{ // as those of cluster.Resources
-			"regarding.namespace", "regarding.name", "regarding.kind", "regarding.uid", "regarding.apiVersion", "regarding.fieldPath",
-			"regarding.resourceVersion", "reason", "reportingController", "type",
+			"regarding.namespace", "regarding.name", "regarding.kind", "regarding.uid", "regarding.apiVersion",
+			"regarding.fieldPath", "regarding.resourceVersion", "reason", "reportingController", "type",
 		},
 	},
 	{Group: "autoscaling", Resource: "horizontalpodautoscalers"}: {
-		Group: "autoscaling", Plural: "horizontalpodautoscalers", Kind: "HorizontalPodAutoscaler", Status: true, Managed: true,
-		Type: &autoscalingv1.HorizontalPodAutoscaler{},
+		Group: "autoscaling", Plural: "horizontalpodautoscalers", Kind: "HorizontalPodAutoscaler",
+		Status: true, Managed: true, Type: &autoscalingv1.HorizontalPodAutoscaler{},
 	},
 }
 
