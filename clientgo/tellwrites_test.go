@@ -411,15 +411,24 @@ func TestTellWritesRemembers(t *testing.T) {
 	}{
 		{name: "create", method: "POST", url: all, sends: at5, version: "7", want: &known{"", "agent", true}},
 		{name: "update", method: "PUT", url: one, sends: at5, version: "7", want: &known{"5", "agent", false}},
-		{name: "status", method: "PUT", url: one + "/status", sends: at5, version: "7", want: &known{"5", "agent", false}},
-		{name: "a manager", method: "PUT", url: one + "?fieldManager=me", sends: at5, version: "7", want: &known{"5", "me", false}},
-		{name: "protobuf", method: "PUT", url: one, content: "application/vnd.kubernetes.protobuf", sends: proto("5"), version: "7", want: &known{"5", "agent", false}},
-		{name: "of any version", method: "PUT", url: one, sends: podJSON("default", "a", ""), version: "7", want: &known{"", "agent", false}},
-		{name: "an encoding that lw does not know", method: "PUT", url: one, content: "application/yaml", sends: at5, version: "7", want: &known{"", "agent", false}},
-		{name: "patch", method: "PATCH", url: one, content: merge, sends: `{"spec":{}}`, version: "7", want: &known{"", "agent", false}},
-		{name: "patch of a version", method: "PATCH", url: one, content: merge, sends: `{"metadata":{"resourceVersion":"5"}}`, version: "7", want: &known{"5", "agent", false}},
-		{name: "apply", method: "PATCH", url: one + "?fieldManager=me", content: apply, sends: "kind: Pod\n", version: "7", want: &known{"", "me", false}},
-		{name: "delete", method: "DELETE", url: one, sends: `{"kind":"DeleteOptions"}`, answer: success, want: &known{"", "agent", false}},
+		{name: "status", method: "PUT", url: one + "/status", sends: at5,
+			version: "7", want: &known{"5", "agent", false}},
+		{name: "a manager", method: "PUT", url: one + "?fieldManager=me", sends: at5,
+			version: "7", want: &known{"5", "me", false}},
+		{name: "protobuf", method: "PUT", url: one, content: "application/vnd.kubernetes.protobuf", sends: proto("5"),
+			version: "7", want: &known{"5", "agent", false}},
+		{name: "of any version", method: "PUT", url: one, sends: podJSON("default", "a", ""),
+			version: "7", want: &known{"", "agent", false}},
+		{name: "an encoding that lw does not know", method: "PUT", url: one, content: "application/yaml", sends: at5,
+			version: "7", want: &known{"", "agent", false}},
+		{name: "patch", method: "PATCH", url: one, content: merge, sends: `{"spec":{}}`,
+			version: "7", want: &known{"", "agent", false}},
+		{name: "patch of a version", method: "PATCH", url: one, content: merge, sends: `{"metadata":{"resourceVersion":"5"}}`,
+			version: "7", want: &known{"5", "agent", false}},
+		{name: "apply", method: "PATCH", url: one + "?fieldManager=me", content: apply, sends: "kind: Pod\n",
+			version: "7", want: &known{"", "me", false}},
+		{name: "delete", method: "DELETE", url: one, sends: `{"kind":"DeleteOptions"}`, answer: success,
+			want: &known{"", "agent", false}},
 		{name: "nothing changes", method: "PUT", url: one, sends: podJSON("default", "a", "7"), version: "7"},
 		{name: "another version", method: "PUT", url: one, sends: at5, version: "8"},
 		{name: "a Status", method: "POST", url: one + "/eviction", sends: "{}", answer: success},
@@ -428,7 +437,8 @@ func TestTellWritesRemembers(t *testing.T) {
 			uid := "u-" + types.UID(strings.ReplaceAll(tt.name, " ", "-"))
 			answer := strings.ReplaceAll(cmp.Or(tt.answer, podJSON("default", "a", "7")), `"u-a"`, fmt.Sprintf("%q", uid))
 			client := clientgo.TellWrites(&http.Client{Transport: rig.RoundTrip(func(r *http.Request) (*http.Response, error) {
-				if got := string(rig.Must[[]byte](t)(io.ReadAll(cmp.Or[io.Reader](r.Body, http.NoBody)))); r.Method == tt.method && got != tt.sends {
+				got := string(rig.Must[[]byte](t)(io.ReadAll(cmp.Or[io.Reader](r.Body, http.NoBody))))
+				if r.Method == tt.method && got != tt.sends {
 					t.Errorf("the server got %q", got)
 				}
 				header := http.Header{"Content-Type": {"application/json"}}

@@ -181,8 +181,10 @@ func StartServer(resources ...Resource) *Server {
 // served returns the Resource as the server has it.
 func (r Resource) served() apiserver.Resource {
 	res := apiserver.Resource{
-		Group: r.Group, Version: r.Version, Resource: r.Plural, Kind: r.Kind, ShortNames: r.ShortNames, Cluster: r.Cluster, Custom: !registry.BuiltIn(r.Group), Status: r.Status, Grace: r.Grace, Linger: r.Linger, Ends: r.Ends, Review: r.Review, Fields: r.Fields,
-		Versions: r.Versions, Schema: r.Schema, Managed: r.Managed, Versioned: r.Versioned, Extend: r.extend, Defines: r.defines,
+		Group: r.Group, Version: r.Version, Resource: r.Plural, Kind: r.Kind, ShortNames: r.ShortNames, Cluster: r.Cluster,
+		Custom: !registry.BuiltIn(r.Group), Status: r.Status, Grace: r.Grace, Linger: r.Linger, Ends: r.Ends,
+		Review: r.Review, Fields: r.Fields, Versions: r.Versions, Schema: r.Schema, Managed: r.Managed,
+		Versioned: r.Versioned, Extend: r.extend, Defines: r.defines,
 	}
 	res.Convert, res.ConvertManaged = r.converter(r.Convert), r.converter(r.ConvertManaged)
 	if r.Table != nil {
@@ -197,7 +199,9 @@ func (r Resource) served() apiserver.Resource {
 		}
 	}
 	if r.Scale {
-		res.Scale = &registry.Scale{Replicas: ".spec.replicas", StatusReplicas: ".status.replicas", Selector: ".status.selector"}
+		res.Scale = &registry.Scale{
+			Replicas: ".spec.replicas", StatusReplicas: ".status.replicas", Selector: ".status.selector",
+		}
 	}
 	for _, also := range r.Also {
 		if len(also.Fields) != len(r.Fields) {

@@ -68,7 +68,8 @@ func TestGivesUp(t *testing.T) {
 		g := newGate(lwtest.NewServer(t, cluster.Resources()...))
 		ctx, cancel := context.WithCancel(t.Context())
 		ask := func() error {
-			r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://server/api/v1/namespaces/a/secrets", strings.NewReader("{}"))
+			const secrets = "http://server/api/v1/namespaces/a/secrets"
+			r, err := http.NewRequestWithContext(ctx, http.MethodPost, secrets, strings.NewReader("{}"))
 			rig.OK(t, err)
 			resp, err := network{g, 0}.RoundTrip(r)
 			if resp != nil {
@@ -101,19 +102,25 @@ func TestGivesUp(t *testing.T) {
 	})
 }
 
-// TestCalmRun is what the calm run shows, with which all histories are compared.
-func TestCalmRun(t *testing.T) {
-	w := &World{Kubernetes: "1.31", Start: manage(clean), Steps: steps, Actors: Actors{Jobs, Pods}, Without: []string{keep, hold}}
-	if err := w.prepare(); err != nil {
-		t.Fatal(err)
-	}
+// learned returns a worker of this process that has made the calm run.
+func learned(t *testing.T, w *World) *worker {
+	t.Helper()
+	rig.OK(t, w.prepare())
 	t.Setenv("GODEBUG", debugs)
 	quiet()
 	k := &worker{t: t, world: w}
 	if !k.learn() {
 		t.Fatal("the calm run fails")
 	}
-	got := *k.calm
+	return k
+}
+
+// TestCalmRun is what the calm run shows, with which all histories are compared.
+func TestCalmRun(t *testing.T) {
+	w := &World{
+		Kubernetes: "1.31", Start: manage(clean), Steps: steps, Actors: Actors{Jobs, Pods}, Without: []string{keep, hold},
+	}
+	got := *learned(t, w).calm
 	rig.Same(t, "the objects at the end", 2, len(got.end.Objects))
 	rig.Same(t, "their names", map[string]bool{"ConfigMap one": true, "Secret one-child": true}, got.end.names)
 	got.end = State{}
@@ -168,15 +175,7 @@ func TestAlways(t *testing.T) {
 // run before the program does anything.
 func TestPause(t *testing.T) {
 	w := &World{Start: manage(clean), Steps: func(w *W) { w.Apply(one); w.Apply(two) }}
-	if err := w.prepare(); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("GODEBUG", debugs)
-	quiet()
-	k := &worker{t: t, world: w}
-	if !k.learn() {
-		t.Fatal("the calm run fails")
-	}
+	k := learned(t, w)
 	between := map[int]bool{} // how often the program sees or writes something between the two steps
 	for n := range uint64(16) {
 		out := k.bubble(plan{order: n}, 0)

@@ -208,13 +208,8 @@ func TestReplay(t *testing.T) {
 			w.Pass(wait.Jitter(time.Second, 1))
 		},
 	})
-	t.Setenv("GODEBUG", debugs)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
-	quiet()
-	k := &worker{t: t, world: s.world}
-	if !k.learn() {
-		t.Fatal("the calm run fails")
-	}
+	k := learned(t, s.world)
 	faults := map[string]int{}
 	for n := range 60 {
 		p := planOf(1, n, k.calm)

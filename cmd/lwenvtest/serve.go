@@ -83,7 +83,8 @@ func newAuthority(host string) (*authority, error) {
 	a := &authority{pool: x509.NewCertPool()}
 	root := &x509.Certificate{
 		// OpenSSL takes a certificate whose issuer has its name for one that has signed itself.
-		Subject: pkix.Name{CommonName: "lwenvtest-ca"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+		Subject: pkix.Name{CommonName: "lwenvtest-ca"}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign,
 	}
 	ca, err := sign(root, nil)
 	if err != nil {

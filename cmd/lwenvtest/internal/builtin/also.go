@@ -1,7 +1,7 @@
 package builtin
 
 import (
-	"strings"
+	"cmp"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -36,20 +36,18 @@ func Also(r lwtest.Resource, change func(lwtest.Resource) lwtest.Resource) lwtes
 	}
 	r.Also = []lwtest.Resource{change(other)}
 	r.Convert = func(obj *unstructured.Unstructured, version string) error {
-		if !strings.Contains(version, "/") {
-			version = schema.GroupVersion{Group: r.Group, Version: version}.String()
+		to, err := schema.ParseGroupVersion(version)
+		if err != nil {
+			return err
 		}
-		return convert(obj, version)
+		to.Group = cmp.Or(to.Group, r.Group)
+		return convert(obj, to)
 	}
 	return r
 }
 
-// convert makes an object one of another apiVersion.
-func convert(obj *unstructured.Unstructured, version string) error {
-	to, err := schema.ParseGroupVersion(version)
-	if err != nil {
-		return err
-	}
+// convert makes an object one of another version, of any group.
+func convert(obj *unstructured.Unstructured, to schema.GroupVersion) error {
 	typed, err := legacyscheme.Scheme.New(obj.GroupVersionKind())
 	if err != nil {
 		return err
