@@ -149,11 +149,13 @@ func (inf *Informer[T]) CatchUp(ctx context.Context) (version string, err error)
 	if ctx.Err() != nil {
 		return "", inf.hub.notCaughtUp(context.Cause(ctx))
 	}
-	hints := HintsOf(inf.r.src)
-	if hints.Unserved != "" {
-		return "", nil // there is nothing that the server could be newer with
+	// Of a kind that nobody serves there is nothing that the server could be newer with. It may come
+	// and go at any time.
+	unserved := func() bool { return HintsOf(inf.r.src).Unserved != "" }
+	if unserved() {
+		return "", nil
 	}
-	if hints.Unversioned {
+	if HintsOf(inf.r.src).Unversioned {
 		return "", inf.hub.notCaughtUp(errNoVersions)
 	}
 	a := inf.query.Join(inf.r.serverVersion, inf.hub.spawn, inf.hub.stopped, ErrStopped)
@@ -165,12 +167,18 @@ func (inf *Informer[T]) CatchUp(ctx context.Context) (version string, err error)
 	if a.Err != nil {
 		return "", inf.hub.notCaughtUp(a.Err)
 	}
+	if a.Version == "" && unserved() {
+		return "", nil
+	}
 	known, first := time.Now(), inf.late.answer.Swap(a) != a
 	pace.Answered(ctx)
 	ask := inf.asking()
-	ask.after = 0
+	ask.after, ask.unserved = 0, unserved
 	err = inf.hub.waitForResourceVersion(ctx, a.Version, ask, inf.hub.store.ResourceVersion)
-	if err == nil && first {
+	switch {
+	case err == errUnserved:
+		return "", nil
+	case err == nil && first:
 		inf.late.took(byAsked, time.Since(known))
 	}
 	return a.Version, err
@@ -182,7 +190,7 @@ func (inf *Informer[T]) asking() asking {
 	if hints.Progress != nil {
 		ask = progressAsks
 	}
-	ask.unserved = hints.Unserved != ""
+	ask.unversioned = hints.Unversioned
 	return ask
 }
 

@@ -2,6 +2,7 @@ package lw
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -138,7 +139,12 @@ func (c *hubCore) unsynced(cause error) error {
 // events for that long, and again after pauses, of which this is the first.
 type asking struct {
 	after, pause time.Duration
-	unserved     bool // nobody serves the collection, so it has no version yet
+	// unversioned: the versions of the source mean nothing. Else a store has none only while nobody
+	// serves the collection, and the wait goes on.
+	unversioned bool
+	// unserved, if it is set, reports whether nobody serves the collection. Then the wait ends with
+	// errUnserved. It is called under versionWaits.mu.
+	unserved func() bool
 }
 
 var (
@@ -157,15 +163,20 @@ func (c *hubCore) waitForResourceVersion(ctx context.Context, version string, as
 	if _, err := resourceversion.CompareResourceVersion(version, version); err != nil {
 		return fmt.Errorf("lw: %s: cannot wait for resource version %q: %w", c.opts.Name, version, err)
 	}
-	w := c.waits.add(version)
+	w := c.waits.add(version, ask)
 	defer c.waits.remove(w)
 	// The store may report the version already. If not, the writer decides the wait later. No
 	// version is missed between the two: the wait was added before this look at the store. If the
 	// look comes before the writer's change, the writer finds the wait after its change.
-	c.waits.moved(reported(), isClosed(c.synced) && !ask.unserved)
+	now := reported()
+	if now == "" && ask.unserved != nil && ask.unserved() {
+		return errUnserved
+	}
+	// Without a version, the look may be too early: the kind is back, and its list is not over.
+	c.waits.moved(now, isClosed(c.synced) && (now != "" || ask.unversioned))
 	err := c.await(ctx, w, ask)
-	if err == nil {
-		return nil
+	if err == nil || err == errUnserved {
+		return err
 	}
 	if errors.Is(err, errHeld) {
 		err = errors.Join(append([]error{err}, slices.Collect(maps.Values(c.status().SetAside))...)...)
@@ -214,7 +225,8 @@ func (c *hubCore) unreached(version string, cause error) error {
 	s := c.status()
 	what := "waiting for resource version " + version
 	if s.Synced {
-		what += fmt.Sprintf(" at %s, until an object of this collection or a bookmark has it (%s)", s.ResourceVersion, s.Phase)
+		what += fmt.Sprintf(" at %s, until an object of this collection or a bookmark has it (%s)",
+			cmp.Or(s.ResourceVersion, "no version"), s.Phase)
 	} else {
 		what += ": " + s.unsynced()
 	}
@@ -224,6 +236,9 @@ func (c *hubCore) unreached(version string, cause error) error {
 // errHeld ends a wait whose version has come, but is not reported because an object is set aside.
 // Nobody knows when the version will be reported, so the wait fails at once.
 var errHeld = errors.New("it has come, but an object that it covers is set aside")
+
+// errUnserved ends a wait with asking.unserved.
+var errUnserved = errors.New("nobody serves the collection")
 
 // versionWaits are the calls of WaitForResourceVersion that wait. The writer decides them when the
 // reported version changes.
@@ -242,6 +257,7 @@ type versionWaits struct {
 // A versionWait is one call of WaitForResourceVersion.
 type versionWait struct {
 	version string
+	ask     asking
 	done    chan error // receives the result, once; it has room for it, so the writer never waits
 	decided bool       // the result was sent; guarded by versionWaits.mu
 }
@@ -249,9 +265,9 @@ type versionWait struct {
 // any reports whether there is a wait to decide.
 func (v *versionWaits) any() bool { return v.n.Load() > 0 }
 
-// add adds a wait for version.
-func (v *versionWaits) add(version string) *versionWait {
-	w := &versionWait{version: version, done: make(chan error, 1)}
+// add adds a wait for version, which asks for it as ask says.
+func (v *versionWaits) add(version string, ask asking) *versionWait {
+	w := &versionWait{version: version, ask: ask, done: make(chan error, 1)}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.waits = append(v.waits, w)
@@ -277,12 +293,18 @@ func (v *versionWaits) hold(version string) {
 // moved decides the waits that end when the store reports version. The writer calls it after a
 // change, and a new wait once. If the store has synced, a wait for that version or an older one
 // succeeds, and a wait fails if the versions have no order. A wait also fails if its version has
-// come but is not reported. All others go on.
+// come but is not reported. No version says that nobody serves the collection. All others go on.
 func (v *versionWaits) moved(version string, synced bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, w := range v.waits {
-		if synced {
+		switch {
+		case !synced:
+		case version == "" && !w.ask.unversioned:
+			if w.ask.unserved != nil && w.ask.unserved() {
+				w.decideLocked(errUnserved)
+			}
+		default:
 			if c, err := resourceversion.CompareResourceVersion(version, w.version); err != nil {
 				w.decideLocked(fmt.Errorf("the collection is at %q: %w", version, err))
 				continue

@@ -506,6 +506,60 @@ func TestRows(t *testing.T) {
 				t.Errorf("WaitForResourceVersion: %v", err)
 			}
 		},
+		"CatchUp and WaitForResourceVersion while the kind is listed again": func(t *testing.T) {
+			w := newWorld(t)
+			w.run()
+			f := w.follow(widgetName, nil)
+			time.Sleep(time.Second)
+			w.server.Inject(lwtest.Fault{Plural: "widgets", Match: func(r lwtest.Request) bool { return r.Options.Limit != 1 },
+				Effect: lwtest.Delay(2 * time.Second)})
+			w.define(widgets)
+			o := create(t, w.objects("widgets"), "a", "x")
+			time.Sleep(time.Second)
+			if s := f.Status(); s.Unserved != "" || s.ResourceVersion != "" {
+				t.Fatalf("the list is over, or has not begun: %+v", s)
+			}
+			done := make(chan error, 1)
+			w.running.Go(func() { done <- f.WaitForResourceVersion(w.ctx, o.ResourceVersion) })
+			if version, err := f.CatchUp(w.ctx); version == "" || err != nil || f.Status().Objects != 1 {
+				t.Errorf("CatchUp: %q, %v, %d objects", version, err, f.Status().Objects)
+			}
+			if err := <-done; err != nil {
+				t.Errorf("WaitForResourceVersion: %v", err)
+			}
+		},
+		"CatchUp and WaitForResourceVersion while the kind goes": func(t *testing.T) {
+			w, f := served(t, widgets)
+			w.server.Inject(lwtest.Fault{Verb: lwtest.Watch, Plural: "widgets", Times: -1, Effect: lwtest.Hang()})
+			w.server.Cut()
+			time.Sleep(time.Minute)
+			o := create(t, w.objects("widgets"), "a", "z")
+			done, caught := make(chan error, 1), make(chan error, 1)
+			w.running.Go(func() { done <- f.WaitForResourceVersion(w.ctx, o.ResourceVersion) })
+			w.running.Go(func() {
+				version, err := f.CatchUp(w.ctx)
+				if version != "" {
+					t.Errorf("CatchUp says %q of a kind that is gone", version)
+				}
+				caught <- err
+			})
+			time.Sleep(time.Second)
+			w.undefine(widgets)
+			if err := <-caught; err != nil {
+				t.Errorf("CatchUp: %v", err)
+			}
+			w.server.Clear()
+			time.Sleep(time.Minute)
+			select {
+			case err := <-done:
+				t.Fatalf("WaitForResourceVersion of a kind that is gone: %v", err)
+			default:
+			}
+			w.define(widgets)
+			if err := <-done; err != nil {
+				t.Errorf("WaitForResourceVersion: %v", err)
+			}
+		},
 		"Tell while absent": func(t *testing.T) {
 			w := newWorld(t)
 			w.run()

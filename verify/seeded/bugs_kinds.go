@@ -26,6 +26,10 @@ var kindBugs = []bug{
 		{"kinds gate.quietly", `g.catalog.doubt(__)`, ``}}},
 	{"kinds: nobody says that a kind is absent", "TestRows|TestHistories", "./kinds", []edit{
 		{"kinds gate.Hints", `h.Unserved = __1`, `_ = __1`}}},
+	{"a kind whose list is not over has versions without order", "TestRows", "./kinds", []edit{
+		{". hubCore.waitForResourceVersion", `now != "" || ask.unversioned`, `true`}}},
+	{"the end of a kind does not end CatchUp", "TestRows", "./kinds", []edit{
+		{". versionWaits.moved", `w.ask.unserved()`, `false`}}},
 	{"kinds: the end of a kind Deletes nothing", "TestRows|TestHistories", "./kinds", []edit{
 		{"kinds gate.Watch", `t.stand == absent && m.made != ""`, `false`},
 		{"kinds gate.watch", `now.stand == absent`, `false`}}},
