@@ -139,8 +139,8 @@ func (c *hubCore) unsynced(cause error) error {
 // events for that long, and again after pauses, of which this is the first.
 type asking struct {
 	after, pause time.Duration
-	// unversioned: the versions of the source mean nothing. Else a store has none only while nobody
-	// serves the collection, and the wait goes on.
+	// unversioned: the versions of the source mean nothing. Else a store has none from the end of a
+	// kind until the list of its next one, and the wait goes on.
 	unversioned bool
 	// unserved, if it is set, reports whether nobody serves the collection. Then the wait ends with
 	// errUnserved. It is called under versionWaits.mu.
@@ -168,12 +168,7 @@ func (c *hubCore) waitForResourceVersion(ctx context.Context, version string, as
 	// The store may report the version already. If not, the writer decides the wait later. No
 	// version is missed between the two: the wait was added before this look at the store. If the
 	// look comes before the writer's change, the writer finds the wait after its change.
-	now := reported()
-	if now == "" && ask.unserved != nil && ask.unserved() {
-		return errUnserved
-	}
-	// Without a version, the look may be too early: the kind is back, and its list is not over.
-	c.waits.moved(now, isClosed(c.synced) && (now != "" || ask.unversioned))
+	c.waits.moved(reported(), isClosed(c.synced))
 	err := c.await(ctx, w, ask)
 	if err == nil || err == errUnserved {
 		return err
@@ -293,7 +288,7 @@ func (v *versionWaits) hold(version string) {
 // moved decides the waits that end when the store reports version. The writer calls it after a
 // change, and a new wait once. If the store has synced, a wait for that version or an older one
 // succeeds, and a wait fails if the versions have no order. A wait also fails if its version has
-// come but is not reported. No version says that nobody serves the collection. All others go on.
+// come but is not reported. All others go on.
 func (v *versionWaits) moved(version string, synced bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

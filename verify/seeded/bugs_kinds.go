@@ -27,7 +27,7 @@ var kindBugs = []bug{
 	{"kinds: nobody says that a kind is absent", "TestRows|TestHistories", "./kinds", []edit{
 		{"kinds gate.Hints", `h.Unserved = __1`, `_ = __1`}}},
 	{"a kind whose list is not over has versions without order", "TestRows", "./kinds", []edit{
-		{". hubCore.waitForResourceVersion", `now != "" || ask.unversioned`, `true`}}},
+		{". versionWaits.moved", `version == "" && !w.ask.unversioned`, `false`}}},
 	{"the end of a kind does not end CatchUp", "TestRows", "./kinds", []edit{
 		{". versionWaits.moved", `w.ask.unserved()`, `false`}}},
 	{"kinds: the end of a kind Deletes nothing", "TestRows|TestHistories", "./kinds", []edit{
