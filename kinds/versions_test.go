@@ -1,6 +1,7 @@
 package kinds_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -63,7 +64,9 @@ func TestRowsOfVersions(t *testing.T) {
 			done, caught := make(chan error, 1), make(chan error, 1)
 			w.running.Go(func() { done <- f.WaitForResourceVersion(w.ctx, o.ResourceVersion) })
 			w.running.Go(func() {
-				version, err := f.CatchUp(w.ctx)
+				ctx, cancel := context.WithTimeout(w.ctx, time.Hour)
+				defer cancel()
+				version, err := f.CatchUp(ctx)
 				if version != "" {
 					t.Errorf("CatchUp says %q of a kind that is gone", version)
 				}
