@@ -380,6 +380,9 @@ func TestBrokenWritables(t *testing.T) {
 		}, `a list has .*: false, want true`},
 		"a list of objects that cannot be read": {func(u *unkept) { u.unread = errors.New("unreadable") },
 			`list: the error is unreadable .*, want .*\(none\)`},
+		"a watch without news": {func(u *unkept) {
+			u.watches = func(lw.WatchEvent[*Widget]) bool { return false }
+		}, `(create|update|delete) .*: .*waiting for resource version \d+ .*deadline exceeded`},
 		"a watch without deletions": {func(u *unkept) {
 			u.watches = func(ev lw.WatchEvent[*Widget]) bool { return ev.Type != watch.Deleted }
 		}, `delete .*: .*deadline exceeded|the informer shows it: true`},
