@@ -484,8 +484,9 @@ func TestHistoryIsBounded(t *testing.T) {
 	first := j.ResourceVersion
 	for i := range 25_000 {
 		j.Spec.Size, j.ResourceVersion = i+2, ""
-		rig.Must[*Job](t)(c.Update(j))
+		j = rig.Must[*Job](t)(c.Update(j))
 	}
+	rig.Same(t, "the version of the last write", j.ResourceVersion, server.ResourceVersion())
 	resp := rig.Must[*http.Response](t)(server.Client().Get(c.URL("") + "?resourceVersionMatch=Exact&resourceVersion=" +
 		first))
 	rig.OK(t, resp.Body.Close())
