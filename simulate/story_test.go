@@ -579,6 +579,9 @@ func TestNormal(t *testing.T) {
 			"+ Secret a: type: b"},
 		{"a field that is missing", "kind: Secret\nmetadata: {name: a}\ntype: b", "kind: Secret\nmetadata: {name: a}",
 			"- Secret a: type: b"},
+		{"one more of a generated name", "kind: Secret\nmetadata: {name: a-bbbbb}\ntype: b",
+			"kind: Secret\nmetadata: {name: a-ccccc}\ntype: a\n---\n" +
+				"kind: Secret\nmetadata: {name: a-ddddd}\ntype: b", "+ Secret a-* is there too"},
 		{"another value", "kind: Secret\ntype: a", "kind: Secret\ntype: b", "- Secret : type: a\n+ Secret : type: b"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
