@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -194,6 +195,58 @@ func TestCleanup(t *testing.T) {
 	run(t, s, []step{
 		{"PATCH", path, mergePatch, `{"metadata":{"finalizers":null}}`, 200, ""},
 		{"GET", path, "", "", 404, ""},
+	})
+}
+
+// A watch shows the deletion of each object, and ends when the last one is gone, not when its
+// definition is marked. The mark raises the generation, as a change of the spec does, which ends it.
+func TestWatchOfWhatGoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := lwtest.NewServer(t, lwtest.Definitions()...)
+		put(t, s, reels)
+		const path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/reels.example.com"
+		const reel = "/apis/example.com/v1/namespaces/default/reels"
+		var got string
+		follow := func() {
+			t.Helper()
+			go func() {
+				var seen []string
+				code, body := sendWrite(s, "GET", reel+"?watch=1&timeoutSeconds=3600", "", "")
+				for line := range strings.Lines(body) {
+					var ev struct{ Type string }
+					if code != http.StatusOK {
+						break
+					}
+					rig.OK(t, json.Unmarshal([]byte(line), &ev))
+					seen = append(seen, ev.Type)
+				}
+				got = fmt.Sprint(code, seen)
+			}()
+			synctest.Wait()
+		}
+		ended := func(when, want string) {
+			t.Helper()
+			synctest.Wait()
+			rig.Same(t, when, want, got)
+			got = ""
+		}
+		run(t, s, []step{
+			{"POST", reel, "application/json", `{"apiVersion":"example.com/v1","kind":"Reel","metadata":{"name":"a","finalizers":["example.com/held"]}}`, 201, ""},
+		})
+		follow()
+		run(t, s, []step{{"PATCH", path, mergePatch, `{"spec":{"names":{"categories":["none"]}}}`, 200, ""}})
+		ended("a change of the spec", "200 [ADDED]")
+		follow()
+		run(t, s, []step{{"DELETE", path, "", "", 200, ""}})
+		ended("the mark", "")
+		run(t, s, []step{{"PATCH", reel + "/a", mergePatch, `{"metadata":{"finalizers":null}}`, 200, ""}})
+		ended("the end", "200 [ADDED MODIFIED DELETED]")
+		put(t, s, reels)
+		s.Inject(lwtest.Fault{Verb: lwtest.Watch, Effect: lwtest.Delay(time.Second)})
+		follow()
+		run(t, s, []step{{"DELETE", path, "", "", 200, ""}})
+		time.Sleep(time.Minute)
+		ended("the end just before the beginning", "404 []")
 	})
 }
 

@@ -87,6 +87,15 @@ func (d *definition) unnoted() string {
 	return ""
 }
 
+// changes returns how often the spec has changed. The mark for a deletion raises the generation, too,
+// and yet all stays as it is until the objects are gone.
+func (d *definition) changes() int64 {
+	if d.Metadata.DeletionTimestamp != nil {
+		return d.Metadata.Generation - 1
+	}
+	return d.Metadata.Generation
+}
+
 // is returns the status of a condition.
 func (d *definition) is(typ string) bool {
 	return slices.ContainsFunc(d.Status.Conditions, func(c metav1.Condition) bool {
@@ -97,7 +106,7 @@ func (d *definition) is(typ string) bool {
 // defined is what a server serves of a definition.
 type defined struct {
 	uid         types.UID
-	generation  int64
+	changes     int64 // definition.changes
 	names       definitionNames
 	closed      *atomic.Bool  // no objects come any more
 	base        *Collection   // in the version that is stored
@@ -350,7 +359,7 @@ func (d *definitions) empty(def *definition) bool {
 func (d *definitions) serve(def *definition) {
 	of := d.served[def.Metadata.Name]
 	again := of != nil && of.uid == def.Metadata.UID
-	if again && of.generation == def.Metadata.Generation && of.names.equal(&def.Status.AcceptedNames) {
+	if again && of.changes == def.changes() && of.names.equal(&def.Status.AcceptedNames) {
 		return
 	}
 	storage := def.stored()
@@ -361,7 +370,7 @@ func (d *definitions) serve(def *definition) {
 		return
 	}
 	next := &defined{
-		uid: def.Metadata.UID, generation: def.Metadata.Generation, names: def.Status.AcceptedNames, closed: new(atomic.Bool),
+		uid: def.Metadata.UID, changes: def.changes(), names: def.Status.AcceptedNames, closed: new(atomic.Bool),
 	}
 	res := d.resource(def, storage)
 	var h *history.Collection[*content]

@@ -115,6 +115,9 @@ func (x *exchange) watch(s *Server) error {
 	if err != nil {
 		return err
 	}
+	if !x.collection.served.Load() { // any more: the watch would last for ever
+		return routed(http.StatusNotFound)
+	}
 	next := paced(w, x.trail, x.ends)
 	a := x.answer(f, true)
 	a.body.start(x.req.Verb == Stream)

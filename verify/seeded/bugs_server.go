@@ -64,6 +64,10 @@ var serverBugs = []bug{
 		{"etcd watcher.event", `!is && !was`, `!is`}}},
 	{"etcd: the last event of before comes again", "TestWatch$|TestHistory", "./etcd", []edit{
 		{"etcd watcher.events", `__1 <= w.begun`, `__1 < w.begun`}}},
+	{"lwtest: the mark of a definition ends its watches", "TestWatchOfWhatGoes", "./lwtest", []edit{
+		{"internal/apiserver definition.changes", `d.Metadata.DeletionTimestamp != nil`, `false`}}},
+	{"lwtest: a watch of what has just gone lasts for ever", "TestWatchOfWhatGoes", "./lwtest", []edit{
+		{"internal/apiserver exchange.watch", `!x.collection.served.Load()`, `false`}}},
 	{"lwtest: a piece of a compressed stream does not end", "TestGzipMembers", "./internal/apiserver", []edit{
 		{"internal/apiserver body.endMember", `b.gz.Close()`, `error(nil)`}}},
 	{"registry: a Job takes its Pods along", "TestKube", "./internal/apiserver", []edit{
