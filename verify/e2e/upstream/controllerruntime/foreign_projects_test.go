@@ -54,6 +54,16 @@ var foreignProjects = []project{
 	{module: "github.com/cert-manager/trust-manager", version: "v0.25.0", suites: map[string]suite{
 		"test/integration/bundle": {specs: 87}, "test/integration/clusterbundle": {specs: 81},
 	}},
+	{module: "github.com/open-policy-agent/gatekeeper/v3", version: "v3.23.1", own: true, suites: map[string]suite{
+		"pkg/cachemanager": {tests: true, specs: 47}, "pkg/cachemanager/cachemanager_test": {tests: true, specs: 3},
+		"pkg/controller/config": {tests: true, specs: 20}, "pkg/controller/connectionstatus": {tests: true, specs: 2},
+		"pkg/controller/constrainttemplatestatus": {tests: true, specs: 10},
+		"pkg/controller/expansion":                {tests: true, specs: 9}, "pkg/controller/externaldata": {tests: true, specs: 18},
+		"pkg/controller/externaldatastatus": {tests: true, specs: 9},
+		"pkg/controller/mutators/core":      {tests: true, specs: 29}, "pkg/controller/syncset": {tests: true, specs: 3},
+		"pkg/controller/webhookconfig": {tests: true, specs: 26}, "pkg/readiness": {tests: true, specs: 81},
+		"pkg/readiness/pruner": {tests: true, specs: 1}, "pkg/watch": {tests: true, specs: 36},
+	}},
 	{
 		module: "github.com/cert-manager/approver-policy", version: "v0.28.0",
 		folders: map[string]folder{"CERT_MANAGER_CRDS": {"github.com/cert-manager/cert-manager@v1.21.2", "deploy/crds"}},

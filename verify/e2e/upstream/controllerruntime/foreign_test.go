@@ -20,7 +20,8 @@ var foreign = flag.String("foreign", "", "also run foreign suites on lwenvtest: 
 
 // Suites of envtest pass on command lwenvtest, apart from the specs that foreignProjects names.
 // Nothing of a suite is changed, and none is copied: go test finds it in the module cache. The
-// dependencies are those of module e2e or newer, so that the suites share what is compiled.
+// dependencies are those of module e2e or newer, so that the suites share what is compiled, except
+// where they are the project's own.
 func TestForeign(t *testing.T) {
 	if *foreign == "" {
 		t.Skip("run by .ci/nightly, with -foreign=all")
@@ -31,7 +32,8 @@ func TestForeign(t *testing.T) {
 			continue
 		}
 		t.Run(strings.TrimPrefix(p.module, "github.com/"), func(t *testing.T) {
-			mod, env := modfile(t, p), append(os.Environ(), "GOWORK=off", "KUBEBUILDER_ASSETS="+assets)
+			mod, dir := modfile(t, p)
+			env := append(os.Environ(), "GOWORK=off", "KUBEBUILDER_ASSETS="+assets)
 			for name, f := range p.folders {
 				env = append(env, name+"="+filepath.Join(moduleDir(t, f.module), f.path))
 			}
@@ -40,7 +42,7 @@ func TestForeign(t *testing.T) {
 					begin := time.Now()
 					cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-timeout=30m", "-vet=off", "-mod=mod",
 						"-modfile="+mod, path.Join(p.module, pkg))
-					cmd.Env = env
+					cmd.Dir, cmd.Env = dir, env
 					p.suites[pkg].run(t, cmd)
 					t.Logf("built and run in %v", time.Since(begin).Round(time.Second))
 				})
@@ -63,10 +65,18 @@ func lwenvtest(t *testing.T) (assets string) {
 	return strings.TrimSpace(string(rig.Must[[]byte](t)(say.Output())))
 }
 
-// modfile returns a go.mod that requires the project and what module e2e does.
-func modfile(t *testing.T, p project) (file string) {
+// modfile returns a go.mod for tests of the project, and the directory to run them in. It requires
+// the project and what module e2e does, unless it is the project's own.
+func modfile(t *testing.T, p project) (file, dir string) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "go.mod")
+	if p.own {
+		dir = moduleDir(t, p.module+"@"+p.version)
+		for _, name := range []string{"go.mod", "go.sum"} {
+			write(t, filepath.Join(filepath.Dir(file), name), read(t, filepath.Join(dir, name)))
+		}
+		return file, dir
+	}
 	e2e := filepath.Join("..", "..")
 	mod := read(t, filepath.Join(e2e, "go.mod"))
 	sums := [][]byte{read(t, filepath.Join(e2e, "go.sum"))}
@@ -79,5 +89,5 @@ func modfile(t *testing.T, p project) (file string) {
 	}
 	write(t, file, mod)
 	write(t, filepath.Join(filepath.Dir(file), "go.sum"), union(sums...))
-	return file
+	return file, ""
 }

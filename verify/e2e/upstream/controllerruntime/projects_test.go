@@ -25,6 +25,7 @@ var projects = flag.Bool("projects", false, "also run the suites of projects, wh
 type project struct {
 	module, version string
 	parts           []string          // modules of the same version that the project's own go.mod replaces by folders
+	own             bool              // it does not compile with what is newer than in its own go.mod
 	folders         map[string]folder // that the suites are told of by environment variables
 	suites          map[string]suite
 }
