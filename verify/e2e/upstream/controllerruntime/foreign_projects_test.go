@@ -6,6 +6,7 @@ const (
 	synced   = "its informer may be in step before the context that is cancelled is looked at; TestSuite runs it again alone"
 	tooShort = "its 100 ms may be over before the first answer"
 	staleSet = "where the cache of Pods is behind that of StatefulSets, its controller makes the deleted set again from the old Pod"
+	tooSoon  = "it reads the revision of the leader's StatefulSet, on a fast server before the controller has written it"
 )
 
 // foreignProjects are the modules that TestForeign tests. Each suite needs port 8080 for itself, so
@@ -24,6 +25,7 @@ var foreignProjects = []project{
 		"test/integration/controllers": {specs: 52, races: map[string]string{
 			"LeaderWorkerSet controller leaderWorkerSet creating or updating workerTemplate changed with maxUnavailable=2":              staleSet,
 			"LeaderWorkerSet controller leaderWorkerSet creating or updating scale up and down during rolling update with maxSurge set": staleSet,
+			"LeaderWorkerSet controller leaderWorkerSet creating or updating resize should update the size of the replicas":             tooSoon,
 		}},
 		"test/integration/webhooks": {specs: 82},
 	}},
