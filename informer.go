@@ -125,6 +125,8 @@ func (inf *Informer[T]) Stopped() <-chan struct{} { return inf.hub.stopped }
 // Status.SetAside if an object on the way could not be applied. It is another one if version or
 // those of the server are not decimal numbers, and so have no order.
 //
+// A kind that nobody serves has no version: the wait goes on until the kind is listed.
+//
 // That a version of which the collection is not shown an event has passed is known with a bookmark.
 // A wait of more than 0.2 s asks for one, as CatchUp does: it takes one to five seconds.
 func (inf *Informer[T]) WaitForResourceVersion(ctx context.Context, version string) error {
@@ -149,13 +151,11 @@ func (inf *Informer[T]) CatchUp(ctx context.Context) (version string, err error)
 	if ctx.Err() != nil {
 		return "", inf.hub.notCaughtUp(context.Cause(ctx))
 	}
-	// Of a kind that nobody serves there is nothing that the server could be newer with. It may come
-	// and go at any time.
-	unserved := func() bool { return HintsOf(inf.r.src).Unserved != "" }
-	if unserved() {
-		return "", nil
+	hints := HintsOf(inf.r.src)
+	if hints.Unserved != "" {
+		return "", nil // there is nothing that the server could be newer with
 	}
-	if HintsOf(inf.r.src).Unversioned {
+	if hints.Unversioned {
 		return "", inf.hub.notCaughtUp(errNoVersions)
 	}
 	a := inf.query.Join(inf.r.serverVersion, inf.hub.spawn, inf.hub.stopped, ErrStopped)
@@ -167,7 +167,8 @@ func (inf *Informer[T]) CatchUp(ctx context.Context) (version string, err error)
 	if a.Err != nil {
 		return "", inf.hub.notCaughtUp(a.Err)
 	}
-	if a.Version == "" && unserved() {
+	unserved := func() bool { return HintsOf(inf.r.src).Unserved != "" }
+	if a.Version == "" && unserved() { // the kind has gone meanwhile
 		return "", nil
 	}
 	known, first := time.Now(), inf.late.answer.Swap(a) != a

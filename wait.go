@@ -136,11 +136,12 @@ func (c *hubCore) unsynced(cause error) error {
 }
 
 // An asking says when a wait for a version asks for it: when it has left it to the collection's own
-// events for that long, and again after pauses, of which this is the first.
+// events for that long, and again after pauses, of which this is the first. The other fields say
+// what it means that a store has no version.
 type asking struct {
 	after, pause time.Duration
-	// unversioned: the versions of the source mean nothing. Else a store has none from the end of a
-	// kind until the list of its next one, and the wait goes on.
+	// unversioned: the versions of the source mean nothing, and the wait fails. Else a store has none
+	// from the end of a kind until its next list, and the wait goes on.
 	unversioned bool
 	// unserved, if it is set, reports whether nobody serves the collection. Then the wait ends with
 	// errUnserved. It is called under versionWaits.mu.
@@ -260,7 +261,7 @@ type versionWait struct {
 // any reports whether there is a wait to decide.
 func (v *versionWaits) any() bool { return v.n.Load() > 0 }
 
-// add adds a wait for version, which asks for it as ask says.
+// add adds a wait for version.
 func (v *versionWaits) add(version string, ask asking) *versionWait {
 	w := &versionWait{version: version, ask: ask, done: make(chan error, 1)}
 	v.mu.Lock()

@@ -94,7 +94,8 @@ func TestRowsOfVersions(t *testing.T) {
 			w.run()
 			f := w.follow(widgetName, nil)
 			time.Sleep(time.Second)
-			if err := f.Tell(&widget{Meta: lw.Meta{Namespace: "a", Name: "x", UID: "u", ResourceVersion: "5"}}); !errors.Is(err, errors.ErrUnsupported) || f.Status().Objects != 0 {
+			err := f.Tell(&widget{Meta: lw.Meta{Namespace: "a", Name: "x", UID: "u", ResourceVersion: "5"}})
+			if !errors.Is(err, errors.ErrUnsupported) || f.Status().Objects != 0 {
 				t.Errorf("Tell: %v, %d objects", err, f.Status().Objects)
 			}
 		},

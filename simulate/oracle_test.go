@@ -126,7 +126,8 @@ func TestOracles(t *testing.T) {
 func TestLost(t *testing.T) {
 	text := fails(t, World{Start: manage(whole), Steps: steps}, "order 0; foreign configmaps at 0")
 	lacks(t, text, lost, "the program's update of configmaps/default/one removes the annotation or the label "+
-		"foreign.example.com/0 of another manager from configmaps/default/one, which it had not seen: it wrote over what it did not know\n")
+		"foreign.example.com/0 of another manager from configmaps/default/one, which it had not seen: "+
+		"it wrote over what it did not know\n")
 }
 
 // remembers makes a child unless it knows of one, which it remembers: only what it reads at its

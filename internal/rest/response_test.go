@@ -79,7 +79,11 @@ func TestEndsBeforeTheBody(t *testing.T) {
 		{"a watch", true, func(resp *Response, _ func()) { resp.Finish() }, true},
 		{"a list", false, func(resp *Response, _ func()) { resp.Finish() }, false},
 		{"a list that somebody reads", false, func(resp *Response, _ func()) { _ = resp.Close(); resp.Finish() }, true},
-		{"the context is done", false, func(resp *Response, cancel func()) { cancel(); synctest.Wait(); resp.Finish() }, true},
+		{"the context is done", false, func(resp *Response, cancel func()) {
+			cancel()
+			synctest.Wait()
+			resp.Finish()
+		}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
