@@ -6,15 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	carp "k8s.io/apimachinery/pkg/apis/testapigroup/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/go-lw/lw/internal/verify/rig"
@@ -54,7 +56,7 @@ func put(t *testing.T, s *lwtest.Server, definition string) {
 
 // sized is what a program says of the definition: v1beta1 calls big what is size in v1.
 func sized(_ *unstructured.Unstructured, r lwtest.Resource) lwtest.Resource {
-	spec := func(o runtime.Object) map[string]any {
+	spec := func(o apiruntime.Object) map[string]any {
 		m, _, _ := unstructured.NestedMap(o.(*unstructured.Unstructured).Object, "spec")
 		return m
 	}
@@ -88,7 +90,7 @@ func sized(_ *unstructured.Unstructured, r lwtest.Resource) lwtest.Resource {
 		delete(s, from)
 		return unstructured.SetNestedMap(u.Object, s, "spec")
 	}
-	r.Table = func(o runtime.Object) (*metav1.Table, error) {
+	r.Table = func(o apiruntime.Object) (*metav1.Table, error) {
 		return &metav1.Table{
 			ColumnDefinitions: []metav1.TableColumnDefinition{{Name: o.GetObjectKind().GroupVersionKind().Version}},
 			Rows:              []metav1.TableRow{{Cells: []any{spec(o)["size"]}}},
@@ -195,6 +197,35 @@ func TestCleanup(t *testing.T) {
 	run(t, s, []step{
 		{"PATCH", path, mergePatch, `{"metadata":{"finalizers":null}}`, 200, ""},
 		{"GET", path, "", "", 404, ""},
+	})
+}
+
+// The server keeps nothing of a kind that is gone, nor of the schema of its definition.
+func TestGoneDefinitionLeavesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all, kept := lwtest.Definitions(), weak.Pointer[[]byte]{}
+		all[0].Define = func(_ *unstructured.Unstructured, r lwtest.Resource) lwtest.Resource {
+			schema := new([]byte)
+			kept = weak.Make(schema)
+			r.Validate = func(context.Context, lwtest.Admission) error { *schema = nil; return nil }
+			return r
+		}
+		s := lwtest.NewServer(t, all...)
+		put(t, s, reels)
+		const path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/reels.example.com"
+		run(t, s, []step{
+			{"POST", "/apis/example.com/v1/namespaces/default/reels", "application/json",
+				`{"apiVersion":"example.com/v1","kind":"Reel","metadata":{"name":"a"}}`, 201, ""},
+			{"DELETE", path, "", "", 200, ""},
+		})
+		synctest.Wait()
+		run(t, s, []step{{"GET", path, "", "", 404, ""}})
+		for range 100 {
+			if runtime.GC(); kept.Value() == nil {
+				return
+			}
+		}
+		t.Error("the server keeps what was said of a definition that is gone")
 	})
 }
 
@@ -313,7 +344,7 @@ func TestTableOfAnotherType(t *testing.T) {
 		all := lwtest.Definitions()
 		all[0].Define = func(_ *unstructured.Unstructured, r lwtest.Resource) lwtest.Resource {
 			r.Type = &carp.Carp{}
-			r.Table = func(runtime.Object) (*metav1.Table, error) {
+			r.Table = func(apiruntime.Object) (*metav1.Table, error) {
 				return &metav1.Table{Rows: make([]metav1.TableRow, 1)}, nil
 			}
 			return r

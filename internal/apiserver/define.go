@@ -378,9 +378,7 @@ func (d *definitions) serve(def *definition) {
 		h = of.base.history
 		h.SetFields(res.Fields)
 	} else {
-		h = history.NewCollection(d.server.Line, history.Options[*content]{
-			Resource: res.groupResource(), Fields: res.Fields, Window: d.server.window, Field: fieldOf,
-		})
+		h = d.server.newHistory(&res, fieldOf)
 	}
 	next.base = &Collection{history: h}
 	for i := range def.Spec.Versions {
@@ -464,6 +462,7 @@ func (d *definitions) withdraw(name string) {
 	}
 	d.replace(of.collections, nil)
 	of.base.history.Finish()
+	of.base.history.Leave()
 }
 
 // replace has the server serve other collections in the place of some.

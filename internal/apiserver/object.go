@@ -51,6 +51,21 @@ type content struct {
 	decoded   sync.Map // see Object
 }
 
+// size is about what a version takes in memory, without what is encoded of it.
+func size(obj *stored) int {
+	o := &obj.Value.Object
+	n := 512 + len(o.Body) + len(o.Status)
+	for name, value := range o.Meta.Annotations {
+		n += len(name) + len(value)
+	}
+	for _, m := range o.Meta.ManagedFields {
+		if m.FieldsV1 != nil {
+			n += len(m.FieldsV1.Raw)
+		}
+	}
+	return n
+}
+
 // A view is a content by another kind than that by which it is stored.
 type view struct {
 	kind  *registry.Kind

@@ -33,8 +33,8 @@ import (
 // Options configure a server.
 type Options struct {
 	Resources []Resource
-	// Window is the number of changes that a collection keeps for watches to resume from. 0: all
-	// are kept until they are compacted.
+	// Window is the number of changes that a collection keeps for watches to resume from; of large
+	// objects it may keep fewer. 0: all are kept until they are compacted.
 	Window int
 	// Wrap, if it is not nil, returns what answers on the connections of [Server.Start] and
 	// [Server.Client] in place of the server, which it is given: as a proxy does, or a protocol
@@ -88,10 +88,7 @@ func New(opts Options) *Server {
 		res.complete()
 		c := &Collection{
 			Resource: res,
-			history: history.NewCollection(s.Line, history.Options[*content]{
-				Resource: res.groupResource(), Fields: res.Fields, Window: opts.Window,
-			}),
-			served: new(atomic.Bool), home: s.home,
+			history:  s.newHistory(&res, nil), served: new(atomic.Bool), home: s.home,
 		}
 		c.kind, c.storage = c.Resource.kind(), c
 		c.served.Store(true)
@@ -113,6 +110,17 @@ func New(opts Options) *Server {
 		}
 	}
 	return s
+}
+
+// newHistory returns the history of the resource. field is its Options.Field.
+func (s *Server) newHistory(res *Resource, field func(*stored, string) string) *history.Collection[*content] {
+	opts := history.Options[*content]{
+		Resource: res.groupResource(), Fields: res.Fields, Window: s.window, Field: field,
+	}
+	if s.window > 0 {
+		opts.Size, opts.Bytes = size, 16<<20
+	}
+	return history.NewCollection(s.Line, opts)
 }
 
 // inVersion returns the collection in another version.

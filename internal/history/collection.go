@@ -27,7 +27,8 @@ type Collection[V any] struct {
 	// state is computed, so that a load of many objects does not sort after each.
 	unsorted bool
 
-	log []Change[V] // the changes after version oldest
+	log   []Change[V] // the changes after version oldest
+	bytes int         // the size of what they have made; 0: there is no bound
 	// compacted is the number of changes that are no longer in the log. A watch counts the changes
 	// from the first one ever, so its place stays right when the log is cut at its beginning.
 	compacted uint64

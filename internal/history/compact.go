@@ -24,6 +24,14 @@ func (c *Collection[V]) Finish() {
 	c.wakeLocked()
 }
 
+// Leave takes the collection, to which nobody writes any more, out of its line: what the line
+// does, as Compact or Wipe, does not meet it, and the line keeps nothing of it.
+func (c *Collection[V]) Leave() {
+	c.line.mu.Lock()
+	defer c.line.mu.Unlock()
+	c.line.collections = slices.DeleteFunc(c.line.collections, func(m member) bool { return m == member(c) })
+}
+
 func (c *Collection[V]) oldestLocked() uint64 { return c.oldest }
 
 // compactLocked forgets the states before version. Only rows with a change up to version can lose
@@ -51,6 +59,7 @@ func (c *Collection[V]) compactLocked(version uint64) {
 	c.sorted = slices.DeleteFunc(c.sorted, func(r *row[V]) bool { return r.dead })
 	// A copy, because a subslice would keep the compacted changes in memory, as would an empty clone.
 	c.log = append([]Change[V](nil), c.log[n:]...)
+	c.countLocked()
 	c.compacted += uint64(n)
 	c.oldest = version
 	c.state, c.stateOf = nil, 0
@@ -72,8 +81,17 @@ func (c *Collection[V]) rewindLocked(version uint64) {
 	c.sorted = slices.DeleteFunc(c.sorted, func(r *row[V]) bool { return r.dead })
 	clear(c.log[n:])
 	c.log = c.log[:n]
+	c.countLocked()
 	c.born = min(c.born, version)
 	c.state, c.stateOf = nil, 0
+}
+
+// countLocked counts the size of the log again, of which some was taken.
+func (c *Collection[V]) countLocked() {
+	c.bytes = 0
+	for _, change := range c.log {
+		c.bytes += c.sizeOf(change.New)
+	}
 }
 
 // trimLocked passes the revisions of change's key through f. If none is left it marks the row dead,
@@ -97,7 +115,7 @@ func (c *Collection[V]) trimLocked(change Change[V], f func([]revision[V]) []rev
 func (c *Collection[V]) wipeLocked() {
 	clear(c.rows)
 	c.sorted, c.unsorted = nil, false
-	c.log, c.oldest, c.born = nil, c.line.first, c.line.first
+	c.log, c.bytes, c.oldest, c.born = nil, 0, c.line.first, c.line.first
 	c.state, c.stateOf = nil, 0
 }
 

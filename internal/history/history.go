@@ -50,6 +50,10 @@ type Options[V any] struct {
 	// Window is the number of changes to keep; older ones are compacted now and then. 0: all are
 	// kept until Compact is called.
 	Window int
+	// Size returns the memory that a version takes, in bytes. Of changes with more than Bytes the
+	// older ones are compacted as well, but the last hundred stay. nil, 0: there is no such bound.
+	Size  func(obj *Object[V]) int
+	Bytes int
 }
 
 // Preconditions must hold for the current object, or a write of it fails with Conflict. An empty or

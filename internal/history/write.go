@@ -237,14 +237,39 @@ func (c *Collection[V]) appendNowLocked(key types.NamespacedName, old, obj *Obje
 	}
 	r.revisions = append(r.revisions, revision[V]{version, obj})
 	c.log = append(c.log, Change[V]{Version: version, Old: old, New: obj})
+	c.bytes += c.sizeOf(obj)
 }
+
+// fewest is how many changes stay, however large they are. kube-apiserver keeps as many at least.
+const fewest = 100
 
 // appendedLocked compacts, if it is time, and wakes the watches.
 func (c *Collection[V]) appendedLocked() {
-	// Compaction takes time in proportion to the log. So it waits for twice the window, and its
-	// cost is spread over as many writes as the window has.
-	if w := c.opts.Window; w > 0 && len(c.log) > 2*w {
-		c.compactLocked(c.log[len(c.log)-w-1].Version)
+	// Compaction takes time in proportion to the log. So it waits for more than what is to be kept, and
+	// its cost is spread over as many writes.
+	many := c.opts.Window > 0 && len(c.log) > 2*c.opts.Window
+	large := c.opts.Bytes > 0 && c.bytes > c.opts.Bytes/4*5 && len(c.log) > fewest/4*5
+	if many || large {
+		c.compactLocked(c.log[len(c.log)-c.keptLocked()-1].Version)
 	}
 	c.wakeLocked()
+}
+
+// keptLocked returns how many of the last changes are kept.
+func (c *Collection[V]) keptLocked() (n int) {
+	for size := 0; n < len(c.log)-1; n++ {
+		if size += c.sizeOf(c.log[len(c.log)-1-n].New); c.opts.Window > 0 && n == c.opts.Window ||
+			c.opts.Bytes > 0 && n >= fewest && size > c.opts.Bytes {
+			break
+		}
+	}
+	return n
+}
+
+// sizeOf returns the size of obj, which may be nil.
+func (c *Collection[V]) sizeOf(obj *Object[V]) int {
+	if obj == nil || c.opts.Size == nil {
+		return 0
+	}
+	return c.opts.Size(obj)
 }

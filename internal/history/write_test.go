@@ -123,6 +123,58 @@ func TestWindow(t *testing.T) {
 	}
 }
 
+// Of large versions fewer changes are kept, but a hundred at least.
+func TestWindowOfBytes(t *testing.T) {
+	for _, tt := range []struct{ size, from, to int }{{0, 300, 600}, {50, 200, 251}, {1000, 100, 126}} {
+		line := NewLine()
+		c := NewCollection(line, Options[string]{
+			Window: 300, Bytes: 10_000, Size: func(obj *Object[string]) int { return len(obj.Value) },
+		})
+		obj := thing("a", "")
+		obj.Value = strings.Repeat("x", tt.size)
+		rig.Must[*Object[string]](t)(c.Create(obj))
+		write := func() (kept int) {
+			rig.Must[*Object[string]](t)(c.Update(obj, Preconditions{}))
+			return int(c.Version() - c.Oldest())
+		}
+		for n := range 2000 {
+			if kept := write(); kept > tt.to || n > tt.to && kept < tt.from {
+				t.Fatalf("%d changes of %d bytes are kept, want %d to %d", kept, tt.size, tt.from, tt.to)
+			}
+		}
+		// What is taken from the log in another way counts no more.
+		rig.OK(t, line.Rewind(c.Oldest()+1))
+		line.Compact(line.Version())
+		for range tt.from - 1 {
+			write()
+		}
+		if kept := write(); kept != tt.from {
+			t.Errorf("%d changes of %d bytes are kept after a compaction, want %d", kept, tt.size, tt.from)
+		}
+	}
+}
+
+// A line keeps nothing of a collection that has left it.
+func TestLeave(t *testing.T) {
+	line := NewLine()
+	stays, leaves := NewCollection(line, Options[string]{}), NewCollection(line, Options[string]{})
+	create(t, stays, "a", "")
+	create(t, leaves, "a", "")
+	left := weak.Make(leaves)
+	leaves.Leave()
+	line.Compact(line.Version())
+	rig.Same(t, "the oldest versions", []uint64{3, 1}, []uint64{stays.Oldest(), leaves.Oldest()})
+	for range 100 {
+		if runtime.GC(); left.Value() == nil {
+			break
+		}
+	}
+	if left.Value() != nil {
+		t.Error("the line keeps a collection that has left it")
+	}
+	runtime.KeepAlive(line)
+}
+
 // transact stores objects with these keys, as "in/a", at version 2.
 func transact(t *testing.T, c *Collection[int], keys ...string) {
 	t.Helper()
