@@ -3,7 +3,7 @@ module github.com/go-lw/lw/simulate
 go 1.26.0
 
 require (
-	github.com/go-logr/logr v1.4.4
+	github.com/go-logr/logr v1.4.3
 	github.com/go-lw/lw v0.1.0
 	github.com/go-lw/lw/controllerruntime v0.1.0
 	github.com/google/go-cmp v0.7.0

@@ -271,7 +271,11 @@ func TestGetsOfOneState(t *testing.T) {
 }
 
 func testGetsOfOneState(t *testing.T, brief int) {
-	const collections, objects, moves = 4, 500, 100 // a commit takes a while
+	const collections, objects = 4, 500 // a commit takes a while
+	moves := 100
+	if testing.Short() {
+		moves = 25
+	}
 	inGraph(t, nil, "a0", "", func(t *testing.T, b *graphBench) {
 		g := b.g
 		inside.SetBrief(g, brief)

@@ -88,7 +88,7 @@ func (k Kind) Build(ctx context.Context, parallel int, log io.Writer) (string, e
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
-	unlock, err := lock(ctx, dir)
+	unlock, err := Lock(ctx, dir)
 	if err != nil {
 		return "", fmt.Errorf("servers: waiting for another build of %s: %w", k.Name, err)
 	}
@@ -113,8 +113,9 @@ func (k Kind) Build(ctx context.Context, parallel int, log io.Writer) (string, e
 		}
 		cmd := exec.CommandContext(ctx, "go", append(args, b.pkg)...)
 		cmd.Dir, cmd.Stdout, cmd.Stderr = src, log, log
-		// What a program sets for its own module, such as -mod=vendor, is not for this one.
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=")
+		// What a program sets for its own module, such as -mod=vendor, is not for this one. Without cgo all
+		// would be compiled that the tests of this module have compiled already.
+		cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
 		if err := cmd.Run(); err != nil {
 			os.Remove(unfinished)
 			return "", fmt.Errorf("servers: build %s: %w", b.name, err)
@@ -170,8 +171,8 @@ func write(files []source) (dir string, err error) {
 	return dir, nil
 }
 
-// lock waits until no other process builds into dir.
-func lock(ctx context.Context, dir string) (unlock func(), err error) {
+// Lock waits until no other process builds in dir, which exists.
+func Lock(ctx context.Context, dir string) (unlock func(), err error) {
 	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, err

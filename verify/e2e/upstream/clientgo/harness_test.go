@@ -2,7 +2,9 @@ package clientgo
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"flag"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -11,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-lw/lw/internal/verify/rig"
+	"github.com/go-lw/lw/verify/e2e/internal/servers"
 )
 
 var (
@@ -18,18 +21,24 @@ var (
 	keep    = flag.String("keep", "", "make the workspaces in this directory, and keep them")
 )
 
-// workspaceFor makes the workspace of a test.
+// workspaceFor makes the workspace of a test. All tests of a checkout have it in the same directory,
+// one after the other: what is compiled there depends on the directory.
 func workspaceFor(t *testing.T, clientGo, target module) *workspace {
 	t.Helper()
-	dir := t.TempDir()
+	checkout := rig.Must[string](t)(filepath.Abs("../../../.."))
+	cache := rig.Must[string](t)(os.UserCacheDir())
+	own := filepath.Join(cache, "lw-e2e", fmt.Sprintf("upstream-%x", sha256.Sum256([]byte(checkout)))[:30])
+	rig.OK(t, os.MkdirAll(own, 0o755))
+	t.Cleanup(rig.Must[func()](t)(servers.Lock(t.Context(), own)))
+	dir := filepath.Join(own, "workspace")
 	if *keep != "" {
 		dir = filepath.Join(*keep, t.Name())
-		rig.OK(t, os.RemoveAll(dir))
-		rig.OK(t, os.MkdirAll(dir, 0o755))
+	} else {
+		t.Cleanup(func() { rig.OK(t, os.RemoveAll(dir)) })
 	}
-	checkout := rig.Must[string](t)(filepath.Abs("../../../.."))
-	w := rig.Must[*workspace](t)(newWorkspace(t.Context(), dir, checkout, clientGo, target, raceEnabled))
-	return w
+	rig.OK(t, os.RemoveAll(dir))
+	rig.OK(t, os.MkdirAll(dir, 0o755))
+	return rig.Must[*workspace](t)(newWorkspace(t.Context(), dir, checkout, clientGo, target, raceEnabled))
 }
 
 // runSuites runs each suite as a subtest.

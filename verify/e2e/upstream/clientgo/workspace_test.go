@@ -194,9 +194,7 @@ func (w *workspace) add(from, file string) error {
 // build compiles the tests of the package.
 func (w *workspace) build(ctx context.Context, pkg string) (*binary, error) {
 	b := &binary{pkg: pkg, path: filepath.Join(w.dir, "upstream.test")}
-	// -trimpath keeps the directory of the workspace, which is another each time, out of the keys
-	// of the build cache.
-	args := []string{"test", "-c", "-mod=mod", "-trimpath", "-vet=off", "-ldflags=-s -w", "-o", b.path}
+	args := []string{"test", "-c", "-mod=mod", "-vet=off", "-ldflags=-s -w", "-o", b.path}
 	if w.race {
 		args = append(args, "-race")
 	}
