@@ -7,7 +7,7 @@ import (
 	"io"
 	"sync"
 
-	"go.opentelemetry.io/otel/attribute"
+	otellog "go.opentelemetry.io/otel/log"
 	"go.opentelemetry.io/otel/sdk/log"
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
@@ -81,8 +81,8 @@ func (m *memory) print(out io.Writer) error {
 	found := false
 	for _, r := range m.records {
 		fmt.Fprintln(out, "log:", r.Body().AsString())
-		r.WalkAttributes(func(kv attribute.KeyValue) bool {
-			found = found || string(kv.Key) == "informer" && kv.Value.AsString() == "parts"
+		r.WalkAttributes(func(kv otellog.KeyValue) bool {
+			found = found || kv.Key == "informer" && kv.Value.AsString() == "parts"
 			return true
 		})
 	}
