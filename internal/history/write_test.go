@@ -142,14 +142,17 @@ func TestWindowOfBytes(t *testing.T) {
 				t.Fatalf("%d changes of %d bytes are kept, want %d to %d", kept, tt.size, tt.from, tt.to)
 			}
 		}
-		// What is taken from the log in another way counts no more.
-		rig.OK(t, line.Rewind(c.Oldest()+1))
-		line.Compact(line.Version())
-		for range tt.from - 1 {
-			write()
-		}
-		if kept := write(); kept != tt.from {
-			t.Errorf("%d changes of %d bytes are kept after a compaction, want %d", kept, tt.size, tt.from)
+		// What was taken from the log counts no more.
+		for name, take := range map[string]func() error{
+			"a compaction": func() error { line.Compact(line.Version()); return nil },
+			"a restore":    func() error { return line.Rewind(c.Oldest()) },
+		} {
+			rig.OK(t, take())
+			for n := range tt.from {
+				if kept := write(); kept != n+1 {
+					t.Fatalf("%d changes of %d bytes are kept after %s and %d writes", kept, tt.size, name, n+1)
+				}
+			}
 		}
 	}
 }

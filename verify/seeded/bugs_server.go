@@ -68,6 +68,10 @@ var serverBugs = []bug{
 		{"internal/apiserver definition.changes", `d.Metadata.DeletionTimestamp != nil`, `false`}}},
 	{"lwtest: a watch of what has just gone lasts for ever", "TestWatchOfWhatGoes", "./lwtest", []edit{
 		{"internal/apiserver exchange.watch", `!x.collection.served.Load()`, `false`}}},
+	{"lwtest: a kind that is gone stays in memory", "TestGoneDefinitionLeavesNothing", "./lwtest", []edit{
+		{"internal/apiserver definitions.withdraw", `of.base.history.Leave()`, ``}}},
+	{"history: what was forgotten counts still", "TestWindowOfBytes", "./internal/history", []edit{
+		{"internal/history Collection.compactLocked", `c.countLocked()`, ``}}},
 	{"lwtest: a piece of a compressed stream does not end", "TestGzipMembers", "./internal/apiserver", []edit{
 		{"internal/apiserver body.endMember", `b.gz.Close()`, `error(nil)`}}},
 	{"registry: a Job takes its Pods along", "TestKube", "./internal/apiserver", []edit{
