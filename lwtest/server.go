@@ -161,8 +161,8 @@ func NewServer(t testing.TB, resources ...Resource) *Server {
 	return s
 }
 
-// window is how many changes of each resource the server remembers at least. A collection that went
-// on for ever would take all memory.
+// window is how many changes of each resource the server remembers at least, if they are not large:
+// of more than 16 MiB the last hundred. A collection that went on for ever would take all memory.
 const window = 10_000
 
 // StartServer is NewServer for a program that is no test, such as a demonstration. Close the server
