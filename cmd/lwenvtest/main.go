@@ -25,6 +25,8 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/go-lw/lw/cmd/lwenvtest/internal/early"
@@ -107,15 +109,18 @@ func runCommand(ctx context.Context, assets string, args, env []string, stdout, 
 		return cmd.Process.Kill() // Windows has no such signal
 	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, stdout, stderr
-	cmd.Env = append(env, "KUBEBUILDER_ASSETS="+assets)
-	// These would have envtest start another server, or none.
-	for _, name := range []string{"TEST_ASSET_KUBE_APISERVER", "TEST_ASSET_ETCD", "TEST_ASSET_KUBECTL", "USE_EXISTING_CLUSTER"} {
-		cmd.Env = append(cmd.Env, name+"=")
-	}
+	cmd.Env = append(slices.DeleteFunc(slices.Clone(env), elsewhere), "KUBEBUILDER_ASSETS="+assets)
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		return fmt.Errorf("%s: %w", args[0], err)
 	}
 	return err
+}
+
+// elsewhere reports whether a variable would have envtest start another server, or none. One that is
+// empty does so as well: envtest takes it for the path of a program.
+func elsewhere(variable string) bool {
+	name, _, _ := strings.Cut(variable, "=")
+	return slices.Contains([]string{"TEST_ASSET_KUBE_APISERVER", "TEST_ASSET_ETCD", "TEST_ASSET_KUBECTL", "USE_EXISTING_CLUSTER"}, name)
 }

@@ -160,10 +160,12 @@ func TestCommand(t *testing.T) {
 		t.Skip("the commands are those of a shell")
 	}
 	var out strings.Builder
-	err := runCommand(t.Context(), "/assets", []string{"sh", "-c", `echo "$KUBEBUILDER_ASSETS/$USE_EXISTING_CLUSTER"; exit 3`},
-		append(os.Environ(), "USE_EXISTING_CLUSTER=true"), &out, &out)
+	// envtest takes an empty TEST_ASSET_ETCD for the path of etcd.
+	err := runCommand(t.Context(), "/assets", []string{"sh", "-c",
+		`echo "$KUBEBUILDER_ASSETS $HERE ${USE_EXISTING_CLUSTER-unset} ${TEST_ASSET_ETCD-unset}"; exit 3`,
+	}, append(os.Environ(), "HERE=1", "USE_EXISTING_CLUSTER=true", "TEST_ASSET_ETCD=/else"), &out, &out)
 	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != 3 || out.String() != "/assets/\n" {
+	if !errors.As(err, &exit) || exit.ExitCode() != 3 || out.String() != "/assets 1 unset unset\n" {
 		t.Errorf("%v %q", err, out.String())
 	}
 	if err := runCommand(t.Context(), "/assets", []string{"/none"}, nil, &out, &out); err == nil || errors.As(err, &exit) {
