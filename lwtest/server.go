@@ -93,7 +93,9 @@ type Resource struct {
 	// mutating admission of a server would. It may change a.Object and nothing else.
 	Default func(ctx context.Context, a Admission) error
 	// Validate refuses a write by an error: an APIStatus is sent as it is, and any other is Invalid
-	// with the causes of a field.ErrorList.ToAggregate. It may change nothing.
+	// with the causes of a field.ErrorList.ToAggregate. It may change nothing. It is not asked about
+	// an object that the Schema refuses, but for values that are out of bounds where the Schema has
+	// x-kubernetes-validations: a real server asks its rules about those, and says both.
 	Validate func(ctx context.Context, a Admission) error
 
 	// Table makes the table that kubectl shows of an object: its columns, and one row, of which the

@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/go-lw/lw/internal/registry/values"
 	"github.com/go-lw/lw/internal/wire"
 )
 
@@ -394,8 +395,15 @@ func (w *Write) defaults(ctx context.Context, o, old *Object) error {
 // validate checks the values, asks the user's functions, and checks the scale. o is nil for a
 // deletion.
 func (w *Write) validate(ctx context.Context, o, old *Object) (err error) {
-	if err := w.checkValues(o, old); err != nil {
+	wrong, err := w.checkValues(o, old)
+	if err != nil {
 		return err
+	}
+	if len(wrong) > 0 {
+		if !w.kind.schema.values.AsksRules(wrong) {
+			return w.kind.invalid(o.Meta.Name, wrong)
+		}
+		ctx = values.WithWrong(ctx, wrong)
 	}
 	if w.kind.Validate != nil {
 		err = w.kind.Validate(ctx, o, old)
@@ -408,6 +416,9 @@ func (w *Write) validate(ctx context.Context, o, old *Object) (err error) {
 			return w.kind.invalid(o.Meta.Name, errs)
 		}
 	}
+	if len(wrong) > 0 {
+		err = besides(wrong, err)
+	}
 	if err == nil {
 		return nil
 	}
@@ -417,28 +428,40 @@ func (w *Write) validate(ctx context.Context, o, old *Object) (err error) {
 	return w.kind.refused(o.Meta.Name, err)
 }
 
-// checkValues checks an object by the schema that the Kind was given.
-func (w *Write) checkValues(o, old *Object) error {
+// besides returns err with those of the errors wrong that it does not have. What is no error of a
+// field counts alone.
+func besides(wrong field.ErrorList, err error) error {
+	said := causesOf(err)
+	if err != nil && said == nil {
+		return err
+	}
+	for _, one := range wrong {
+		if !slices.ContainsFunc(said, func(e *field.Error) bool { return e.Error() == one.Error() }) {
+			said = append(said, one)
+		}
+	}
+	return said.ToAggregate()
+}
+
+// checkValues returns what is wrong with an object by the schema that the Kind was given.
+func (w *Write) checkValues(o, old *Object) (field.ErrorList, error) {
 	k := w.kind
 	if o == nil || k.schema == nil || k.schema.values == nil {
-		return nil
+		return nil, nil
 	}
 	object, err := k.content(o)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var was map[string]any
 	if old != nil {
 		before, err := k.content(old)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		was = before.Object
 	}
-	if errs := k.schema.values.Check(object.Object, was, w.req.Subresource == SubStatus); len(errs) > 0 {
-		return k.invalid(o.Meta.Name, errs)
-	}
-	return nil
+	return k.schema.values.Check(object.Object, was, w.req.Subresource == SubStatus), nil
 }
 
 // refused is the answer to what a function of the user's has refused.

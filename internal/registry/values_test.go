@@ -1,10 +1,15 @@
 package registry_test
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
 	. "github.com/go-lw/lw/internal/registry"
+	"github.com/go-lw/lw/internal/registry/values"
 	"github.com/go-lw/lw/internal/verify/rig"
 )
 
@@ -149,6 +154,39 @@ func TestValuesThatWereWrong(t *testing.T) {
 			ContentType: "application/merge-patch+json", Body: []byte(c.patch)})
 		if got := said(kind, out, err); c.want == "" && err != nil || c.want != "" && !strings.Contains(got, c.want) {
 			t.Errorf("%s: %s, want %s", c.patch, got, c.want)
+		}
+	}
+}
+
+// Validate is asked about values that are out of bounds where the schema has rules, and both are said.
+func TestValuesAndRules(t *testing.T) {
+	const schema = `{"type":"object","properties":{"size":{"type":"integer","maximum":5},"code":{"type":"string","pattern":"^a"}}`
+	const rules = `,"x-kubernetes-validations":[{"rule":"self.size<9"}]`
+	const size, code = "size: Invalid value: 9: size in body should be less than or equal to 5", `code: Invalid value: "b": code in body should match '^a'`
+	refused := errors.New("refused")
+	for _, c := range []struct {
+		rules, body string
+		answer      func(wrong field.ErrorList) error
+		want        string
+	}{
+		{"", `"size":9`, func(field.ErrorList) error { return refused }, "422 Thing.example.io \"a\" is invalid: " + size},
+		{rules, `"size":9`, func(field.ErrorList) error { return nil }, "422 Thing.example.io \"a\" is invalid: " + size},
+		{rules, `"size":9`, func(field.ErrorList) error { return refused }, "422 refused"},
+		{rules, `"size":9`, func(field.ErrorList) error { return field.Required(field.NewPath("a"), "") },
+			`422 Thing.example.io "a" is invalid: [a: Required value, ` + size + "]"},
+		{rules, `"size":9,"code":"b"`, func(wrong field.ErrorList) error {
+			return append(wrong, field.Required(field.NewPath("a"), "")).ToAggregate()
+		},
+			`422 Thing.example.io "a" is invalid: [` + code + ", " + size + ", a: Required value]"},
+		{rules, `"size":"9"`, func(field.ErrorList) error { return refused }, "some validation rules were not checked"},
+	} {
+		kind := things(t)
+		kind.Type = nil
+		rig.OK(t, kind.SetSchema([]byte(schema+c.rules+"}")))
+		kind.Validate = func(ctx context.Context, _, _ *Object) error { return c.answer(values.Wrong(ctx)) }
+		out, _, err := do(newMemory(kind), Request{Verb: Create, Body: []byte(`{"metadata":{"name":"a"},` + c.body + `}`)})
+		if got := said(kind, out, err); !strings.Contains(got, c.want) {
+			t.Errorf("%s %s: %s\nwant %s", c.rules, c.body, got, c.want)
 		}
 	}
 }

@@ -38,7 +38,12 @@ spec:
       openAPIV3Schema:
         type: object
         x-kubernetes-preserve-unknown-fields: true
-        properties: {spec: {type: object, x-kubernetes-preserve-unknown-fields: true, properties: {replicas: {type: integer, maximum: 7}}}}
+        properties:
+          spec:
+            type: object
+            x-kubernetes-preserve-unknown-fields: true
+            properties: {replicas: {type: integer, maximum: 7}}
+            x-kubernetes-validations: [{rule: "!has(self.replicas) || self.replicas < 9", message: a crew had less than nine}]
   - name: v1
     served: true
     storage: true
@@ -128,6 +133,9 @@ func TestResource(t *testing.T) {
 		{"sets", "POST", crew, "application/json",
 			`{"apiVersion":"example.com/v1","kind":"Crew","metadata":{"name":"a"},"spec":{"tags":["x","x"]}}`, 422,
 			"Duplicate value", nil},
+		{"values and rules", "POST", crew, "application/json",
+			`{"apiVersion":"example.com/v1","kind":"Crew","metadata":{"name":"a"},"spec":{"replicas":10,"tags":["x","x"]}}`, 422,
+			`[spec.tags[1]: Duplicate value: "x", spec: Invalid value: a crew has less than ten`, nil},
 		{"types", "POST", crew, "application/json",
 			`{"apiVersion":"example.com/v1","kind":"Crew","metadata":{"name":"a"},"spec":{"replicas":"x"}}`, 422,
 			"must be of type integer", nil},
@@ -153,6 +161,8 @@ func TestResource(t *testing.T) {
 		{"another version", "GET", "v1beta1/namespaces/default/crews/a", "", "", 200, "", nil},
 		{"values of another version", "PATCH", "v1beta1/namespaces/default/crews/a", "application/merge-patch+json",
 			`{"spec":{"replicas":8}}`, 422, "less than or equal to 7", nil},
+		{"values and rules of another version", "PATCH", "v1beta1/namespaces/default/crews/a", "application/merge-patch+json",
+			`{"spec":{"replicas":10}}`, 422, "less than or equal to 7, spec: Invalid value: a crew had less than nine", nil},
 		{"a write in another version", "PATCH", "v1beta1/namespaces/default/crews/a", "application/merge-patch+json",
 			`{"spec":{"replicas":7}}`, 200, "",
 			map[string]any{"replicas": int64(7), "name": "a", "jobs": []any{map[string]any{"name": "x", "count": int64(1)},

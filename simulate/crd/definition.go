@@ -121,9 +121,11 @@ func (d *Definition) validate(ctx context.Context, a lwtest.Admission) error {
 		}
 	}
 	if v.values != nil {
-		if errs := v.values.Check(obj, old, a.Subresource == "status"); len(errs) > 0 {
-			return errs.ToAggregate() // rules would not understand it
+		wrong := v.values.Check(obj, old, a.Subresource == "status")
+		if len(wrong) > 0 && !v.values.AsksRules(wrong) {
+			return wrong.ToAggregate() // rules would not understand it
 		}
+		ctx = values.WithWrong(ctx, wrong)
 	}
 	return v.Validate(ctx, obj, old).ToAggregate()
 }

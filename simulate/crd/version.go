@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/cel/common"
+
+	"github.com/go-lw/lw/internal/registry/values"
 )
 
 // A Version is the schema of one version of a definition, and what a server does by it with
@@ -99,11 +101,12 @@ func (v *Version) Prune(obj map[string]any) {
 	defaulting.PruneNonNullableNullsWithoutDefaults(obj, v.schema)
 }
 
-// Validate checks an object whose values are right in the place of old, which is nil for a new one:
-// the metadata of objects within it, and the rules, which an update need not obey where it changes
-// nothing.
+// Validate checks an object in the place of old, which is nil for a new one: the metadata of objects
+// within it, and the rules, which an update need not obey where it changes nothing. Its values are
+// right, or so little wrong that a server asks the rules all the same. What [values.Wrong] says of
+// them is among the errors.
 func (v *Version) Validate(ctx context.Context, obj, old map[string]any) field.ErrorList {
-	errs := objectmeta.Validate(ctx, nil, obj, v.schema, false)
+	errs := append(values.Wrong(ctx), objectmeta.Validate(ctx, nil, obj, v.schema, false)...)
 	rules := v.rules()
 	if rules == nil {
 		return errs

@@ -88,6 +88,14 @@ var doorBugs = []bug{
 		{"cmd/lwenvtest/internal/builtin Also", `r.Also = []lwtest.Resource{change(other)}`, `_ = change(other)`}}},
 	{"lwenvtest: the server has the name of its authority", "TestAuthority", "./cmd/lwenvtest", []edit{
 		{"cmd/lwenvtest newAuthority", `pkix.Name{CommonName: "lwenvtest-ca"}`, `pkix.Name{CommonName: "lwenvtest"}`}}},
+	{"lwenvtest: envtest is told that etcd is at no path", "TestCommand", "./cmd/lwenvtest", []edit{
+		{"cmd/lwenvtest runCommand", `slices.DeleteFunc(slices.Clone(env), elsewhere)`, `env`}}},
+	{"registry: no rule is asked about a value out of bounds", "TestValuesAndRules", "./internal/registry", []edit{
+		{"internal/registry/values Values.AsksRules", `v.rules && __`, `false`}}},
+	{"registry: what a rule says hides what is wrong with a value", "TestValuesAndRules", "./internal/registry", []edit{
+		{"internal/registry Write.validate", `err = besides(wrong, err)`, `_ = wrong`}}},
+	{"lwenvtest: a webhook is asked about what has a wrong value", "TestWrongIsNotAdmitted", "./cmd/lwenvtest/internal/definitions", []edit{
+		{"simulate/crd Version.Validate", `values.Wrong(ctx)`, `values.Wrong(ctx)[:0]`}}},
 	{"lwenvtest: watches end as often as it is drawn", "TestEndsAreCounted", "./cmd/lwenvtest/internal/unkind", []edit{
 		{"cmd/lwenvtest/internal/unkind running.end", `len(ends) == maxEnds`, `false`}}},
 }

@@ -4,6 +4,7 @@ package values
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -131,11 +132,31 @@ func (v *Values) Check(object, old map[string]any, onlyStatus bool) field.ErrorL
 	if twice := duplicates(at, schema, value); !had || len(duplicates(at, schema, was)) == 0 {
 		errs = append(errs, twice...)
 	}
-	if v.rules && slices.ContainsFunc(errs, blocks) {
+	if v.rules && !v.AsksRules(errs) {
 		errs = append(errs, field.Invalid(nil, nil, "some validation rules were not checked because the object was invalid; "+
 			"correct the existing errors to complete validation"))
 	}
 	return errs
+}
+
+// AsksRules reports whether kube-apiserver asks the rules about an object of which Check has said
+// errs, and answers with what they say as well.
+func (v *Values) AsksRules(errs field.ErrorList) bool {
+	return v.rules && !slices.ContainsFunc(errs, blocks)
+}
+
+type wrongKey struct{}
+
+// WithWrong returns a context that says what is wrong with the values of an object that the rules
+// are asked about.
+func WithWrong(ctx context.Context, errs field.ErrorList) context.Context {
+	return context.WithValue(ctx, wrongKey{}, errs)
+}
+
+// Wrong returns what WithWrong has put into ctx.
+func Wrong(ctx context.Context) field.ErrorList {
+	errs, _ := ctx.Value(wrongKey{}).(field.ErrorList)
+	return errs[:len(errs):len(errs)]
 }
 
 // blocks reports whether kube-apiserver asks no rule after an error.

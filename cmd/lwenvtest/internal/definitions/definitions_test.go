@@ -172,6 +172,27 @@ const one = head + `  versions:
     schema:
       openAPIV3Schema:` + spec
 
+// An object with a wrong value that breaks no rule is not admitted by what comes after the rules.
+func TestWrongIsNotAdmitted(t *testing.T) {
+	admitted := 0
+	w := begin(t, definitions.Options{Admit: func(r lwtest.Resource) lwtest.Resource {
+		check := r.Validate
+		r.Validate = func(ctx context.Context, a lwtest.Admission) error {
+			err := check(ctx, a)
+			if err == nil {
+				admitted++
+			}
+			return err
+		}
+		return r
+	}})
+	w.mustDefine(one + v2)
+	_, err := w.crews("v1").Create(t.Context(), crew("v1", "a", `,"spec":{"tags":["x","x"]}`), metav1.CreateOptions{})
+	if !apierrors.IsInvalid(err) || admitted != 0 {
+		t.Errorf("%d admissions, %v", admitted, err)
+	}
+}
+
 // Objects have the defaults of their definition, without what that does not have, and obey it.
 func TestObjects(t *testing.T) {
 	w := begin(t, definitions.Options{})
@@ -188,6 +209,8 @@ func TestObjects(t *testing.T) {
 	for _, tt := range []struct{ name, got, want string }{
 		{"a rule", create("a", `,"spec":{"size":10}`), "422 Crew.example.com \"a\" is invalid: spec: Invalid value: a crew has less than ten"},
 		{"a value", create("a", `,"spec":{"size":-1}`), "422 Crew.example.com \"a\" is invalid: spec.size: Invalid value: -1"},
+		{"a value and a rule", create("a", `,"spec":{"size":10,"tags":["x","x"]}`),
+			"422 Crew.example.com \"a\" is invalid: [spec.tags[1]: Duplicate value: \"x\", spec: Invalid value: a crew has less than ten"},
 		{"a type", create("a", `,"spec":{"size":"x"}`), "422 Crew.example.com \"a\" is invalid: [spec.size: Invalid value: \"string\": spec.size in body must be of type integer: \"string\", <nil>: Invalid value: null: some validation rules were not checked"},
 		{"a set", create("a", `,"spec":{"tags":["x","x"]}`), "422 Crew.example.com \"a\" is invalid: spec.tags[1]: Duplicate value: \"x\""},
 		{"defaults and pruning", create("a", `,"spec":{"name":"a","other":1}`), `{"name":"a","size":3}`},
