@@ -94,6 +94,8 @@ var doorBugs = []bug{
 		{"internal/registry/values Values.AsksRules", `v.rules && __`, `false`}}},
 	{"registry: what a rule says hides what is wrong with a value", "TestValuesAndRules", "./internal/registry", []edit{
 		{"internal/registry Write.validate", `err = besides(wrong, err)`, `_ = wrong`}}},
+	{"lwenvtest: a webhook gives a new object a status", "TestStatusOfAWebhook", "./cmd/lwenvtest/internal/definitions", []edit{
+		{"cmd/lwenvtest/internal/definitions kind.fill", `delete(obj, "status")`, ``}}},
 	{"lwenvtest: a webhook is asked about what has a wrong value", "TestWrongIsNotAdmitted", "./cmd/lwenvtest/internal/definitions", []edit{
 		{"simulate/crd Version.Validate", `values.Wrong(ctx)`, `values.Wrong(ctx)[:0]`}}},
 	{"lwenvtest: watches end as often as it is drawn", "TestEndsAreCounted", "./cmd/lwenvtest/internal/unkind", []edit{

@@ -111,6 +111,7 @@ func failed(err error) error {
 // A kind is what one definition says of its objects.
 type kind struct {
 	versions  map[string]*crd.Version
+	statuses  map[string]bool                // the versions whose status is a subresource
 	tables    map[string]rest.TableConvertor // by version
 	storage   string                         // the version that is stored
 	converter runtime.ObjectConvertor
@@ -125,8 +126,9 @@ func newKind(definition *unstructured.Unstructured, converters *conversion.CRCon
 	if err != nil {
 		return nil, err
 	}
-	tables := map[string]rest.TableConvertor{}
+	tables, statuses := map[string]rest.TableConvertor{}, map[string]bool{}
 	for _, v := range def.Spec.Versions {
+		statuses[v.Name] = v.Subresources != nil && v.Subresources.Status != nil
 		columns := v.AdditionalPrinterColumns
 		if len(columns) == 0 {
 			columns = []apiextensionsv1.CustomResourceColumnDefinition{{Name: "Age", Type: "date",
@@ -138,7 +140,7 @@ func newKind(definition *unstructured.Unstructured, converters *conversion.CRCon
 	}
 	safe, _, err := converters.NewConverter(def)
 	storage := slices.IndexFunc(def.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Storage })
-	return &kind{versions, tables, def.Spec.Versions[storage].Name, safe}, err
+	return &kind{versions, statuses, tables, def.Spec.Versions[storage].Name, safe}, err
 }
 
 // of returns the content of an object, and its version.
@@ -154,13 +156,19 @@ func (k *kind) of(o runtime.Object) (map[string]any, *crd.Version, error) {
 	return u.Object, v, nil
 }
 
-// fill fills in the defaults of the schema.
+// fill fills in the defaults of the schema. A new object has the status that these give it, and none
+// of a webhook that has changed it.
 func (k *kind) fill(_ context.Context, a lwtest.Admission) error {
 	obj, v, err := k.of(a.Object)
-	if err == nil {
-		v.Default(obj)
+	if err != nil {
+		return err
 	}
-	return err
+	version := a.Object.GetObjectKind().GroupVersionKind().Version
+	if a.Verb == lwtest.Create && a.Subresource == "" && a.UserAgent != "" && k.statuses[version] {
+		delete(obj, "status")
+	}
+	v.Default(obj)
+	return nil
 }
 
 // check checks an object whose values the server has checked.

@@ -172,6 +172,28 @@ const one = head + `  versions:
     schema:
       openAPIV3Schema:` + spec
 
+// A new object has no status of a webhook where the status is a subresource.
+func TestStatusOfAWebhook(t *testing.T) {
+	w := begin(t, definitions.Options{Admit: func(r lwtest.Resource) lwtest.Resource {
+		fill := r.Default
+		r.Default = func(ctx context.Context, a lwtest.Admission) error {
+			if err := fill(ctx, a); err != nil {
+				return err
+			}
+			a.Object.(*unstructured.Unstructured).Object["status"] = map[string]any{"size": int64(20)}
+			return fill(ctx, a) // as package admission does
+		}
+		return r
+	}})
+	w.mustDefine(one + v2)
+	for version, want := range map[string]string{"v1": "null", "v2": `{"size":20}`} {
+		u, err := w.crews(version).Create(t.Context(), crew(version, version, ""), metav1.CreateOptions{})
+		if got := said(u, err, "status"); got != want {
+			t.Errorf("%s: %s, want %s", version, got, want)
+		}
+	}
+}
+
 // An object with a wrong value that breaks no rule is not admitted by what comes after the rules.
 func TestWrongIsNotAdmitted(t *testing.T) {
 	admitted := 0
