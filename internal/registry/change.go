@@ -55,13 +55,14 @@ func (w *Write) create(ctx context.Context, old *Object) (Outcome, error) {
 	if w.kind.Review {
 		return w.review(ctx, o)
 	}
-	if v := o.Meta.ResourceVersion; v != "" && v != "0" && !w.DryRun { // it is the store that refuses it
-		return Outcome{}, badRequest("resourceVersion should not be set on objects to be created")
-	}
+	version := o.Meta.ResourceVersion
 	if o.Meta.Name == "" && o.Meta.GenerateName != "" {
 		o.Meta.Name = generated(o.Meta.GenerateName)
 	}
 	out, err := w.insert(ctx, o)
+	if err == nil && version != "" && version != "0" && !w.DryRun { // it is the store that refuses it
+		return Outcome{}, badRequest("resourceVersion should not be set on objects to be created")
+	}
 	if err == nil && old != nil {
 		exists := apierrors.NewAlreadyExists(w.kind.GroupResource(), o.Meta.Name)
 		if old.Meta.DeletionTimestamp != nil {

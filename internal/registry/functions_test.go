@@ -74,6 +74,11 @@ func TestFunctions(t *testing.T) {
 		{Request{Verb: Create, Body: []byte(`{"metadata":{"name":"a"}}`)}, `201 {"size":5}`, "<nil> 5"},
 		{Request{Verb: Create, Body: []byte(`{"metadata":{"name":"b"},"size":13}`)},
 			`422 Thing.example.io "b" is invalid: size: Invalid value: 13: unlucky`, "<nil> 13"},
+		// It is the store that refuses a version.
+		{Request{Verb: Create, Body: []byte(`{"metadata":{"name":"b","resourceVersion":"1"},"size":13}`)},
+			`422 Thing.example.io "b" is invalid: size: Invalid value: 13: unlucky`, "<nil> 13"},
+		{Request{Verb: Create, Body: []byte(`{"metadata":{"name":"a","resourceVersion":"1"}}`)},
+			`400 resourceVersion should not be set on objects to be created`, "<nil> 5"},
 		{merge(`{"size":14}`), `422 Thing.example.io "a" is invalid: [a: Required value, b: Required value]`, "5 14"},
 		{merge(`{"size":15}`), `422 plainly wrong`, "5 15"},
 		{merge(`{"size":17}`),

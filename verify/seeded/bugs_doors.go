@@ -90,6 +90,8 @@ var doorBugs = []bug{
 		{"cmd/lwenvtest newAuthority", `pkix.Name{CommonName: "lwenvtest-ca"}`, `pkix.Name{CommonName: "lwenvtest"}`}}},
 	{"lwenvtest: envtest is told that etcd is at no path", "TestCommand", "./cmd/lwenvtest", []edit{
 		{"cmd/lwenvtest runCommand", `slices.DeleteFunc(slices.Clone(env), elsewhere)`, `env`}}},
+	{"registry: a version in a creation counts before what is wrong", "TestFunctions", "./internal/registry", []edit{
+		{"internal/registry Write.create", `err == nil && version != "" && __`, `version != "" && version != "0"`}}},
 	{"registry: no rule is asked about a value out of bounds", "TestValuesAndRules", "./internal/registry", []edit{
 		{"internal/registry/values Values.AsksRules", `v.rules && __`, `false`}}},
 	{"registry: what a rule says hides what is wrong with a value", "TestValuesAndRules", "./internal/registry", []edit{
