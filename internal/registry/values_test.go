@@ -162,7 +162,8 @@ func TestValuesThatWereWrong(t *testing.T) {
 func TestValuesAndRules(t *testing.T) {
 	const schema = `{"type":"object","properties":{"size":{"type":"integer","maximum":5},"code":{"type":"string","pattern":"^a"}}`
 	const rules = `,"x-kubernetes-validations":[{"rule":"self.size<9"}]`
-	const size, code = "size: Invalid value: 9: size in body should be less than or equal to 5", `code: Invalid value: "b": code in body should match '^a'`
+	const size = "size: Invalid value: 9: size in body should be less than or equal to 5"
+	const code = `code: Invalid value: "b": code in body should match '^a'`
 	refused := errors.New("refused")
 	for _, c := range []struct {
 		rules, body string
