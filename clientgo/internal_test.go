@@ -29,7 +29,6 @@ import (
 	"k8s.io/klog/v2/textlogger"
 
 	"github.com/go-lw/lw"
-	"github.com/go-lw/lw/internal/decode"
 	"github.com/go-lw/lw/internal/request"
 	"github.com/go-lw/lw/internal/verify/rig"
 )
@@ -530,27 +529,5 @@ func TestDeletedAt(t *testing.T) {
 		got := deletedAt(tt.obj, tt.version).(metav1.Object)
 		rig.Same(t, name, tt.want, got.GetResourceVersion())
 		rig.Same(t, name+", the object itself", "1", tt.obj.GetResourceVersion())
-	}
-}
-
-// The answer of a write is an object, or a Status that says which object it was about.
-func TestIdentify(t *testing.T) {
-	const status = `{"kind":"Status","apiVersion":"v1","status":`
-	for data, want := range map[string]*request.Answer{
-		`{"kind":"Pod","metadata":{"namespace":"n","name":"a","uid":"u","resourceVersion":"1","labels":{"a":"b"}}}`: {Kind: "Pod",
-			Namespace: "n", Name: "a", UID: "u", ResourceVersion: "1", Labels: map[string]string{"a": "b"}},
-		status + `"Success","details":{"uid":"u"}}`: {Kind: "Status", UID: "u"},
-		status + `"Success"}`:                       nil, status + `"Failure","details":{"uid":"u"}}`: nil, "{": nil,
-	} {
-		got, h := identify([]byte(data), decode.JSON)
-		if (h != nil) != (want != nil && want.Kind != "Status") {
-			t.Errorf("%s: the head is %+v", data, h)
-		}
-		if h != nil {
-			rig.Same(t, "the data", data, string(got.Data))
-			got.Data, got.JSON = nil, nil
-			got.Encoding = want.Encoding
-		}
-		rig.Same(t, data, want, got)
 	}
 }
