@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,6 +22,51 @@ import (
 	"github.com/go-lw/lw/internal/request"
 	"github.com/go-lw/lw/internal/verify/rig"
 )
+
+// A client of TellWrites does what the given client does, which stays as it is. Nil is
+// http.DefaultClient.
+func TestTellWritesClient(t *testing.T) {
+	var sent []string
+	to := func(name string) http.RoundTripper {
+		return rig.RoundTrip(func(*http.Request) (*http.Response, error) {
+			sent = append(sent, name)
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody}, nil
+		})
+	}
+	rig.Swap(t, &http.DefaultTransport, to("default"))
+	own := to("own")
+	for name, tt := range map[string]struct {
+		client *http.Client
+		want   string
+	}{
+		"nil":            {nil, "default"},
+		"the default":    {http.DefaultClient, "default"},
+		"no transport":   {&http.Client{Timeout: time.Minute}, "default"},
+		"own transport":  {&http.Client{Transport: own, Timeout: time.Minute}, "own"},
+		"told twice":     {clientgo.TellWrites(&http.Client{Transport: own, Timeout: time.Minute}), "own"},
+		"told, captured": {clientgo.Capture(clientgo.TellWrites(&http.Client{Transport: own, Timeout: time.Minute})), "own"},
+	} {
+		given := tt.client
+		if given == nil {
+			given = http.DefaultClient
+		}
+		before := *given
+		for _, other := range []*http.Client{nil, {}, clientgo.TellWrites(nil)} {
+			sent = nil
+			c := clientgo.TellWrites(tt.client, other)
+			rig.Same(t, name+": its timeout", before.Timeout, c.Timeout)
+			resp, err := c.Get("http://apiserver/api/v1/pods")
+			rig.OK(t, err)
+			rig.OK(t, resp.Body.Close())
+			if diff := cmp.Diff([]string{tt.want}, sent); diff != "" {
+				t.Errorf("%s: sent by (-want +got):\n%s", name, diff)
+			}
+		}
+		if given.Timeout != before.Timeout || (given.Transport == nil) != (before.Transport == nil) {
+			t.Errorf("%s: the client has changed", name)
+		}
+	}
+}
 
 // A write takes an object out of the selection of informers, and the next one brings it back, long
 // before the watch has the first: each read shows what the last write has made of it.
