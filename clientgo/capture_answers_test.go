@@ -224,6 +224,29 @@ func TestDecoderCapturesOnlyLists(t *testing.T) {
 	})
 }
 
+// A plainLister is an empty ListerWatcher without contexts. The other two add methods with one.
+type (
+	plainLister        struct{}
+	listerWithContext  struct{}
+	watcherWithContext struct{}
+)
+
+func (plainLister) List(metav1.ListOptions) (runtime.Object, error) { return &corev1.PodList{}, nil }
+
+func (plainLister) Watch(metav1.ListOptions) (watch.Interface, error) {
+	w := watch.NewFake()
+	w.Stop()
+	return w, nil
+}
+
+func (listerWithContext) ListWithContext(_ context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	return plainLister{}.List(o)
+}
+
+func (watcherWithContext) WatchWithContext(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	return plainLister{}.Watch(o)
+}
+
 // The reason why client-go decodes is that of the function that was called.
 func TestDecoderSaysWhyNot(t *testing.T) {
 	noContext := "client-go: the ListerWatcher's functions take no context"
@@ -237,7 +260,7 @@ func TestDecoderSaysWhyNot(t *testing.T) {
 	plainList := func(metav1.ListOptions) (runtime.Object, error) { return &corev1.PodList{}, nil }
 	plainFollow := func(opts metav1.ListOptions) (watch.Interface, error) { return follow(context.Background(), opts) }
 	for name, tc := range map[string]struct {
-		lister                *cache.ListWatch
+		lister                cache.ListerWatcher
 		listWhyNot, followWhy string
 	}{
 		"both with a context": {&cache.ListWatch{ListWithContextFunc: list, WatchFuncWithContext: follow}, notCaptured,
@@ -248,6 +271,20 @@ func TestDecoderSaysWhyNot(t *testing.T) {
 		"watches with one": {&cache.ListWatch{ListFunc: plainList, WatchFuncWithContext: follow}, noContext, notCaptured},
 		//lint:ignore SA1019 a ListerWatcher of an older program has them
 		"none": {&cache.ListWatch{ListFunc: plainList, WatchFunc: plainFollow}, noContext, noContext},
+		"another type, both": {struct {
+			plainLister
+			listerWithContext
+			watcherWithContext
+		}{}, notCaptured, notCaptured},
+		"another type, lists": {struct {
+			plainLister
+			listerWithContext
+		}{}, notCaptured, noContext},
+		"another type, watches": {struct {
+			plainLister
+			watcherWithContext
+		}{}, noContext, notCaptured},
+		"another type, none": {plainLister{}, noContext, noContext},
 	} {
 		src := clientgo.Decoder{}.Source(tc.lister, &corev1.Pod{})
 		rig.Same(t, name+": decoder before the first answer", "", lw.HintsOf(src).Decoder)

@@ -337,6 +337,35 @@ func TestUseAllWatchErrorHandler(t *testing.T) {
 	}
 }
 
+// An informer that runs refuses what comes too late, as client-go's does, and takes the rest.
+func TestUseAllAfterTheStart(t *testing.T) {
+	const started, conflict, stopped = "informer has already started", "indexer conflict", "it has stopped already"
+	indexers := cache.Indexers{"late": cache.MetaNamespaceIndexFunc}
+	for _, useAll := range []bool{false, true} {
+		rig.Subtest(t, fmt.Sprintf("UseAll=%t", useAll), func(t *testing.T) {
+			f := podFactories["generated"](fake.NewClientset(pod("shop", "web")), useAll)
+			inf := podsOf(f)
+			_, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{})
+			rig.OK(t, err)
+			ctx, cancel := context.WithCancel(t.Context())
+			f.Start(ctx.Done())
+			f.WaitForCacheSync(ctx.Done())
+			fails(t, inf.SetWatchErrorHandler(func(*cache.Reflector, error) {}), started)
+			fails(t, inf.SetWatchErrorHandler(nil), started)
+			fails(t, inf.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}), started)
+			fails(t, inf.SetWatchErrorHandlerWithContext(nil), started)
+			fails(t, inf.SetTransform(func(obj any) (any, error) { return obj, nil }), started)
+			rig.OK(t, inf.AddIndexers(indexers))
+			fails(t, inf.AddIndexers(indexers), conflict)
+			cancel()
+			f.Shutdown()
+			_, err = inf.AddEventHandler(cache.ResourceEventHandlerFuncs{})
+			fails(t, err, stopped)
+			fails(t, inf.AddIndexers(cache.Indexers{"later": cache.MetaNamespaceIndexFunc}), stopped)
+		})
+	}
+}
+
 // A wait that runs while another goroutine begins to want the informer is told one thing only.
 func TestUseAllWantedDuringAWait(t *testing.T) {
 	for range 20 {
