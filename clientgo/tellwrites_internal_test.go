@@ -60,13 +60,14 @@ func TestHeadOf(t *testing.T) {
 	m := &want.Metadata
 	m.Namespace, m.Name, m.UID, m.ResourceVersion, m.Labels = "n", "a", "u", "1", map[string]string{"a": "b"}
 	m.Marked, m.Grace, m.Finalizers = &marked, &grace, []string{"example.com/f"}
+	asJSON := json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme.Scheme, scheme.Scheme, json.SerializerOptions{})
 	before := headDecoders.New
 	defer func() { headDecoders = sync.Pool{New: before} }()
 	for _, decoder := range []string{"", "standard"} {
 		t.Setenv(standard.Env, decoder)
 		headDecoders = sync.Pool{New: before} // those of before are of another decoder
 		for encoding, s := range map[decode.Encoding]runtime.Serializer{
-			decode.JSON:     json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme.Scheme, scheme.Scheme, json.SerializerOptions{}),
+			decode.JSON:     asJSON,
 			decode.Protobuf: protobuf.NewSerializer(scheme.Scheme, scheme.Scheme),
 			decode.CBOR:     cbor.NewSerializer(scheme.Scheme, scheme.Scheme),
 		} {

@@ -74,6 +74,7 @@ func (lateMetadata) IsWatchListSemanticsUnSupported() bool { return true }
 // its wait with a context is the factory's. Here the shadow works with an older one, too.
 func TestShadow(t *testing.T) {
 	pods, nodes := corev1.SchemeGroupVersion.WithResource("pods"), corev1.SchemeGroupVersion.WithResource("nodes")
+	type synced = map[schema.GroupVersionResource]bool
 	type waits interface {
 		WaitForCacheSync(stop <-chan struct{}) map[schema.GroupVersionResource]bool
 	}
@@ -100,9 +101,9 @@ func TestShadow(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					client := late{make(chan struct{})}
 					ours, theirs := build(client)
-					same := func(when string, want map[schema.GroupVersionResource]bool, stop <-chan struct{}) {
+					same := func(when string, want synced, stop <-chan struct{}) {
 						t.Helper()
-						for _, got := range []map[schema.GroupVersionResource]bool{ours.WaitForCacheSync(stop), theirs.WaitForCacheSync(stop)} {
+						for _, got := range []synced{ours.WaitForCacheSync(stop), theirs.WaitForCacheSync(stop)} {
 							if diff := cmp.Diff(want, got); diff != "" {
 								t.Errorf("%s (-want +got):\n%s", when, diff)
 							}
@@ -111,24 +112,24 @@ func TestShadow(t *testing.T) {
 					closed := make(chan struct{})
 					close(closed)
 					ours.ForResource(pods)
-					same("before the start", map[schema.GroupVersionResource]bool{}, nil)
+					same("before the start", synced{}, nil)
 					ctx, stop := context.WithCancel(t.Context())
 					ours.StartWithContext(ctx)
 					ours.ForResource(nodes)
 					synctest.Wait()
-					same("before the answer", map[schema.GroupVersionResource]bool{pods: false}, closed)
+					same("before the answer", synced{pods: false}, closed)
 					if answers {
 						close(client.released)
-						same("after it", map[schema.GroupVersionResource]bool{pods: true}, nil)
+						same("after it", synced{pods: true}, nil)
 						ours.StartWithContext(ctx)
-						same("of one more", map[schema.GroupVersionResource]bool{pods: true, nodes: true}, nil)
+						same("of one more", synced{pods: true, nodes: true}, nil)
 						synctest.Wait()
-						same("after a pause", map[schema.GroupVersionResource]bool{pods: true, nodes: true}, closed)
+						same("after a pause", synced{pods: true, nodes: true}, closed)
 					}
 					stop()
 					ours.Shutdown()
 					if !answers {
-						same("after the end", map[schema.GroupVersionResource]bool{pods: false}, ctx.Done())
+						same("after the end", synced{pods: false}, ctx.Done())
 					}
 				})
 			})
