@@ -69,6 +69,45 @@ func TestRequestFaults(t *testing.T) {
 	}
 }
 
+// A replica that lags answers what a cache answers, with its own version: a list of any version,
+// whose limit it ignores, and one not older than a version that it has reached. The rest is answered
+// as by a server that does not lag.
+func TestListsOfALaggingReplica(t *testing.T) {
+	for _, c := range []struct {
+		query string
+		lag   uint64
+		want  string
+	}{
+		{"resourceVersion=0", 1, "200 rv=3 a@2 b@3"},
+		{"resourceVersion=0&limit=1", 1, "200 rv=3 a@2 b@3"},
+		{"resourceVersion=0&resourceVersionMatch=NotOlderThan", 1, "200 rv=3 a@2 b@3"},
+		{"resourceVersion=2", 1, "200 rv=3 a@2 b@3"},
+		{"resourceVersion=3", 1, "200 rv=3 a@2 b@3"},
+		{"resourceVersion=3&resourceVersionMatch=NotOlderThan", 1, "200 rv=3 a@2 b@3"},
+		{"resourceVersion=4", 1, "504"},
+		{"resourceVersion=4&resourceVersionMatch=NotOlderThan", 1, "504"},
+		{"resourceVersion=4&resourceVersionMatch=Exact", 1, "200 rv=4 a@2 b@3 c@4"},
+		{"resourceVersion=2&resourceVersionMatch=Exact", 1, "200 rv=2 a@2"},
+		{"limit=1", 1, "200 rv=4 a@2"},
+		{"", 1, "200 rv=4 a@2 b@3 c@4"},
+		{"resourceVersion=x", 1, "400"},
+		{"resourceVersion=0", 3, "200 rv=1"},
+		{"resourceVersion=0", 100, "200 rv=1"},
+		{"resourceVersion=2", 100, "504"},
+	} {
+		subtest(t, c.query, func(b *bench) {
+			b.create("a", "b", "c")
+			b.Inject(Fault{Do: Lag(c.lag)})
+			got := b.list(c.query)
+			if len(c.want) == 3 {
+				got = got[:3]
+			}
+			rig.Same(b, "the list", c.want, got)
+			rig.Same(b, "faults that are left", 0, b.Armed())
+		})
+	}
+}
+
 // TestStreamFaults opens a streamed list of a, b and c that meets the fault, and then creates d.
 func TestStreamFaults(t *testing.T) {
 	const streamed = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
