@@ -69,6 +69,29 @@ func TestRequestFaults(t *testing.T) {
 	}
 }
 
+// A reply is what it was given: the code, the body, and the content type, which is text if it is not
+// said. No answer of the server's own is mixed in.
+func TestReply(t *testing.T) {
+	for _, c := range []struct {
+		code             int
+		contentType, are string
+	}{
+		{200, "", "text/plain; charset=utf-8"},
+		{502, "", "text/plain; charset=utf-8"},
+		{200, "text/html", "text/html"},
+		{404, "application/json", "application/json"},
+	} {
+		subtest(t, c.are, func(b *bench) {
+			b.Inject(Fault{Do: All(Header("Retry-After", "3"), Reply(c.code, c.contentType, "a body"))})
+			resp := b.must(b.do(""))
+			body, err := io.ReadAll(resp.Body)
+			rig.OK(b, errors.Join(err, resp.Body.Close()))
+			got := []any{resp.StatusCode, resp.Header.Get("Content-Type"), resp.Header.Get("Retry-After"), string(body)}
+			rig.Same(b, "the answer", []any{c.code, c.are, "3", "a body"}, got)
+		})
+	}
+}
+
 // A replica that lags answers what a cache answers, with its own version: a list of any version,
 // whose limit it ignores, and one not older than a version that it has reached. The rest is answered
 // as by a server that does not lag.
