@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
@@ -294,4 +296,55 @@ func TestVersionsOfDeletions(t *testing.T) {
 			finds(t, tc.says, func(s lwtest.Subject[*Widget]) lwtest.Subject[*Widget] { return sparse(s, tc.later) })
 		})
 	}
+}
+
+// A watch may start from each version that the source has shown, also from one that only a bookmark
+// of another watch has: before each bookmark somebody has written what the source does not show.
+func TestBookmarksOfOtherWrites(t *testing.T) {
+	other := func(s lwtest.Subject[*Widget], expires bool) lwtest.Subject[*Widget] {
+		hidden := newWidget(lw.Key{Namespace: "hidden", Name: "one"}, 0)
+		bookmark, create, remove := s.Bookmark, s.Create, s.Delete
+		s.Bookmark = func() {
+			_, err := create(hidden)
+			if err = errors.Join(err, remove(lw.KeyOf(hidden))); err != nil {
+				panic(err)
+			}
+			bookmark()
+		}
+		var bookmarks, resumes, listed sync.Map // versions; of resumes with the selection that has had them
+		src := broken{Source: s.Source(), list: func(
+			src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldObject,
+		) (metav1.ListMeta, error) {
+			meta, err := src.List(ctx, opts, yield)
+			listed.Store(meta.ResourceVersion, true)
+			return meta, err
+		}, watch: func(src lw.Source[*Widget], ctx context.Context, opts metav1.ListOptions, yield yieldEvent) error {
+			selection := opts.LabelSelector + opts.FieldSelector
+			_, is := bookmarks.Load(opts.ResourceVersion)
+			_, resumed := resumes.Load(opts.ResourceVersion + selection)
+			if _, known := listed.Load(opts.ResourceVersion); expires && is && !resumed && !known {
+				return apierrors.NewResourceExpired("too old")
+			}
+			return src.Watch(ctx, opts, func(ev lw.WatchEvent[*Widget]) error {
+				switch {
+				case ev.Key().Namespace == hidden.Namespace:
+					return nil
+				case ev.Type == watch.Bookmark && !ev.InitialEventsEnd:
+					bookmarks.Store(ev.ResourceVersion, true)
+					resumes.Store(ev.ResourceVersion+selection, true)
+				default:
+					listed.Store(ev.ResourceVersion, true)
+				}
+				return yield(ev)
+			})
+		}}
+		s.Source, s.Transact = func() lw.Source[*Widget] { return src }, nil
+		return s
+	}
+	passes(t, func(tb testing.TB) {
+		lwtest.Source(tb, func() lwtest.Subject[*Widget] { return other(subject(itself), false) })
+	})
+	finds(t, `410 for a version that was not compacted`, func(s lwtest.Subject[*Widget]) lwtest.Subject[*Widget] {
+		return other(s, true)
+	})
 }

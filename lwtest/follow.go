@@ -267,15 +267,26 @@ func refusesStreams(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsMethodNotSupported(err) || apierrors.IsForbidden(err)
 }
 
-// pending returns the first change whose event f must still receive, or nil. It advances f.next
-// past the changes that f's selector does not see, and past a last change that is optional.
+// pending returns the first change whose event f may receive, or nil if it need not receive any. It
+// advances f.next past the changes that f's selector does not see, and past deletions whose version
+// became known and is not after f's position. It does not pass an optional one, whose event may come
+// after the next write.
 func (h *history[T]) pending(f *follower[T]) *change[T] {
-	for ; f.next < len(h.changes); f.next++ {
-		c := h.changes[f.next]
-		if typ, _ := f.eventOf(c); typ == "" || f.optional(c) && f.next == len(h.changes)-1 {
+	var zero T
+	var first *change[T]
+	for i := f.next; i < len(h.changes); i++ {
+		c := h.changes[i]
+		typ, _ := f.eventOf(c)
+		if first == nil && (typ == "" || c.new == zero && c.version != "" && c.certainAt(f.position)) {
+			f.next++
 			continue
 		}
-		return c
+		if first == nil {
+			first = c
+		}
+		if typ != "" && !f.optional(c) {
+			return first
+		}
 	}
 	return nil
 }
@@ -330,20 +341,14 @@ func (h *history[T]) checkEvent(f *follower[T], ev lw.WatchEvent[T]) error {
 		return fmt.Errorf("%s, after %s", what, f.position)
 	}
 	// Skip an optional deletion if this is not its event.
-	for c := h.pending(f); c != nil; c = h.pending(f) {
-		if f.optional(c) && !(ev.Type == watch.Deleted && ev.Key() == c.key) {
-			f.next++
-			continue
+	for h.pending(f); f.next < len(h.changes); h.pending(f) {
+		if c := h.changes[f.next]; !f.optional(c) || ev.Type == watch.Deleted && ev.Key() == c.key {
+			break
 		}
-		break
+		f.next++
 	}
 	if f.next == len(h.changes) {
-		// pending skips a last change that is a deletion of unknown version. This may be its event.
-		if n := len(h.changes); n > 0 && ev.Type == watch.Deleted && ev.Key() == h.changes[n-1].key && f.optional(h.changes[n-1]) {
-			f.next = n - 1
-		} else {
-			return fmt.Errorf("%s, of which nothing was written", what)
-		}
+		return fmt.Errorf("%s, of which nothing was written", what)
 	}
 	c := h.changes[f.next]
 	if all, _ := h.together(f); len(all) > 1 {
