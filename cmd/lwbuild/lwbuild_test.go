@@ -315,6 +315,46 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// What lwbuild says at its end, and its exit code: its own errors have 2, and those of go go's code and
+// words, with the next step if there is one.
+func TestExit(t *testing.T) {
+	if args := os.Getenv("LWBUILD_TEST_ARGS"); args != "" {
+		os.Args = strings.Split(args, "|")
+		main()
+		os.Exit(0)
+	}
+	for name, tt := range map[string]struct {
+		args  []string
+		code  int
+		says  []string
+		never string
+	}{
+		"its own error": {[]string{"-buildvcs", "-o"}, 2, []string{"lwbuild: flag -o needs a value"}, "go"},
+		"all is well":   {[]string{"-n", "."}, 0, []string{"lwbuild: kept k8s.io/client-go", "go build -modfile="}, "lwbuild: \n"},
+		"go's error": {[]string{"-buildmode=none", "."}, 1, []string{"lwbuild: kept ", "buildmode=none not supported"},
+			"lwbuild: \n"},
+		"go's error, with a next step": {[]string{"-buildmode=requires cgo", "."}, 1,
+			[]string{"buildmode=requires cgo not supported", "lwbuild: a package needs cgo: "}, "lwbuild: exit"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cmd := exec.Command(os.Args[0], "-test.run=^TestExit$")
+			cmd.Dir = "testdata/program"
+			cmd.Env = append(os.Environ(), "LWBUILD_TEST_ARGS="+strings.Join(append([]string{"lwbuild"}, tt.args...), "|"),
+				"TMPDIR="+t.TempDir())
+			text, _ := cmd.CombinedOutput()
+			said := string(text)
+			if code := cmd.ProcessState.ExitCode(); code != tt.code || strings.Contains(said, tt.never) {
+				t.Errorf("exit code %d, want %d: %s", code, tt.code, said)
+			}
+			for _, want := range tt.says {
+				if !strings.Contains(said, want) {
+					t.Errorf("there is no %q: %s", want, said)
+				}
+			}
+		})
+	}
+}
+
 // What go says of a mistake gets the next step.
 func TestNextStep(t *testing.T) {
 	for said, want := range map[string]string{

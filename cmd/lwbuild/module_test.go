@@ -302,3 +302,39 @@ func TestBringBack(t *testing.T) {
 		}
 	}
 }
+
+// The program does not get a k8s.io/api in which the type is missing all the same.
+func TestBringBackFails(t *testing.T) {
+	const mod = "module m\n\ngo 1.26.0\n\nrequire k8s.io/api v0.36.3\n\nreplace k8s.io/api => ./api\n"
+	dir := write(t, map[string]string{"go.mod": mod, "api/go.mod": "module k8s.io/api\n",
+		"api/core/v1/types.go": "package v1\n", "file": ""})
+	mods, raised := []module{{Path: apiPath, Version: "v0.35.2"}}, map[string]string{apiPath: raisedTo}
+	for cache, fails := range map[string]bool{filepath.Join(t.TempDir(), "cache"): false, filepath.Join(dir, "file"): true} {
+		b := &builder{dir: dir, tmp: write(t, map[string]string{"lw.mod": mod}), cache: cache, env: map[string]string{}}
+		err := b.bringBack(mods, raised)
+		used := strings.Contains(files(t, b.tmp)["lw.mod"], "replace k8s.io/api => "+cache)
+		if (err != nil) != fails || used == fails {
+			t.Errorf("in %s: %v, the copy is used: %t", cache, err, used)
+		}
+	}
+}
+
+// A file that cannot be added to the overlay ends the build, whichever it is.
+func TestAddedFails(t *testing.T) {
+	src := write(t, map[string]string{"main.go": "package main\n\nfunc main() {}\n"})
+	for name, tt := range map[string]struct {
+		dir   string
+		files []string
+		fails bool
+	}{
+		"all is there":          {t.TempDir(), []string{"main.go"}, false},
+		"no file to read":       {t.TempDir(), []string{"none.go", "main.go"}, true},
+		"no folder, no files":   {filepath.Join(src, "none"), nil, true},
+		"no folder to write to": {filepath.Join(src, "none"), []string{"main.go"}, true},
+	} {
+		err := added{dir: tt.dir, replace: map[string]string{}}.program(pkg{Dir: src, Name: "main", GoFiles: tt.files}, "kept")
+		if (err != nil) != tt.fails {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

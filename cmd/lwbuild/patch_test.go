@@ -136,10 +136,49 @@ func TestInsert(t *testing.T) {
 	for _, changed := range []string{
 		strings.Replace(src, "o InformerOptions", "o *InformerOptions", 1),
 		strings.Replace(src, "NewInformerWithOptions", "New", 1),
-		strings.Replace(src, "type InformerOptions", "type Options", 1), "no Go",
+		strings.Replace(src, "type InformerOptions", "type Options", 1), "no Go", src + "\nfunc {\n",
 	} {
 		if _, err := insert("x.go", []byte(changed), all); err == nil || !strings.Contains(err.Error(), errUnknown.Error()) {
 			t.Errorf("%v of:\n%s", err, changed)
 		}
+	}
+}
+
+// A folder of the cache appears whole or not at all, whoever makes it first.
+func TestWhole(t *testing.T) {
+	put := func(dir, text string) error { return putIn(dir)("a/x", []byte(text)) }
+	of := func(cache, text string) map[string]string {
+		return map[string]string{filepath.Join(cache, "m", "a", "x"): text}
+	}
+	for name, tt := range map[string]struct {
+		write func(cache, dir string) error
+		fails bool
+		want  string // what is in the file; "": there is none
+	}{
+		"it is made":    {func(_, dir string) error { return put(dir, "own") }, false, "own"},
+		"it fails":      {func(_, dir string) error { return errors.Join(put(dir, "half"), errUnknown) }, true, ""},
+		"it is nothing": {func(string, string) error { return nil }, true, ""},
+		"another is faster": {func(cache, dir string) error {
+			return errors.Join(put(filepath.Join(cache, "m"), "other"), put(dir, "own"))
+		}, false, "other"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cache := filepath.Join(t.TempDir(), "cache")
+			got, err := whole(cache, "m", func(dir string) error { return tt.write(cache, dir) })
+			want := map[string]string{}
+			if tt.want != "" {
+				want = of(cache, tt.want)
+			}
+			if diff := cmp.Diff(want, tree(t, cache)); diff != "" || (err != nil) != tt.fails {
+				t.Errorf("%v (-want +got):\n%s", err, diff)
+			}
+			if err != nil {
+				return
+			}
+			again := must[string](t)(whole(cache, "m", func(string) error { return errUnknown }))
+			if to := filepath.Join(cache, "m"); got != to || again != to {
+				t.Errorf("the folder %s, again %s, want %s", got, again, to)
+			}
+		})
 	}
 }
