@@ -60,7 +60,8 @@ func TestHeadOf(t *testing.T) {
 	m := &want.Metadata
 	m.Namespace, m.Name, m.UID, m.ResourceVersion, m.Labels = "n", "a", "u", "1", map[string]string{"a": "b"}
 	m.Marked, m.Grace, m.Finalizers = &marked, &grace, []string{"example.com/f"}
-	asJSON := json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme.Scheme, scheme.Scheme, json.SerializerOptions{})
+	s := scheme.Scheme
+	asJSON := json.NewSerializerWithOptions(json.DefaultMetaFactory, s, s, json.SerializerOptions{})
 	before := headDecoders.New
 	defer func() { headDecoders = sync.Pool{New: before} }()
 	for _, decoder := range []string{"", "standard"} {

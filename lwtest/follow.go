@@ -269,8 +269,8 @@ func refusesStreams(err error) bool {
 
 // pending returns the first change whose event f may receive, or nil if it need not receive any. It
 // advances f.next past the changes that f's selector does not see, and past deletions whose version
-// became known and is not after f's position. It does not pass an optional one, whose event may come
-// after the next write.
+// became known and is not after f's position. It does not pass an optional one, whose event may
+// come after the next write.
 func (h *history[T]) pending(f *follower[T]) *change[T] {
 	var zero T
 	var first *change[T]

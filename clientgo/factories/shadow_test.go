@@ -70,8 +70,8 @@ func (l lateMetadata) Watch(context.Context, metav1.ListOptions) (watch.Interfac
 
 func (lateMetadata) IsWatchListSemanticsUnSupported() bool { return true }
 
-// A shadow waits for what lw's factory waits for, and has synced when that has. Since client-go v0.38
-// its wait with a context is the factory's. Here the shadow works with an older one, too.
+// A shadow waits for what lw's factory waits for, and has synced when that has. Since client-go
+// v0.38 its wait with a context is the factory's. Here the shadow works with an older one, too.
 func TestShadow(t *testing.T) {
 	pods, nodes := corev1.SchemeGroupVersion.WithResource("pods"), corev1.SchemeGroupVersion.WithResource("nodes")
 	type synced = map[schema.GroupVersionResource]bool

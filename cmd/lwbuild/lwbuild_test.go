@@ -315,8 +315,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// What lwbuild says at its end, and its exit code: its own errors have 2, and those of go go's code and
-// words, with the next step if there is one.
+// What lwbuild says at its end, and its exit code: its own errors have 2. Those of go have go's code
+// and words, with the next step if there is one.
 func TestExit(t *testing.T) {
 	if args := os.Getenv("LWBUILD_TEST_ARGS"); args != "" {
 		os.Args = strings.Split(args, "|")
@@ -330,7 +330,8 @@ func TestExit(t *testing.T) {
 		never string
 	}{
 		"its own error": {[]string{"-buildvcs", "-o"}, 2, []string{"lwbuild: flag -o needs a value"}, "go"},
-		"all is well":   {[]string{"-n", "."}, 0, []string{"lwbuild: kept k8s.io/client-go", "go build -modfile="}, "lwbuild: \n"},
+		"all is well": {[]string{"-n", "."}, 0, []string{"lwbuild: kept k8s.io/client-go", "go build -modfile="},
+			"lwbuild: \n"},
 		"go's error": {[]string{"-buildmode=none", "."}, 1, []string{"lwbuild: kept ", "buildmode=none not supported"},
 			"lwbuild: \n"},
 		"go's error, with a next step": {[]string{"-buildmode=requires cgo", "."}, 1,

@@ -309,7 +309,8 @@ func TestBringBackFails(t *testing.T) {
 	dir := write(t, map[string]string{"go.mod": mod, "api/go.mod": "module k8s.io/api\n",
 		"api/core/v1/types.go": "package v1\n", "file": ""})
 	mods, raised := []module{{Path: apiPath, Version: "v0.35.2"}}, map[string]string{apiPath: raisedTo}
-	for cache, fails := range map[string]bool{filepath.Join(t.TempDir(), "cache"): false, filepath.Join(dir, "file"): true} {
+	made, no := filepath.Join(t.TempDir(), "cache"), filepath.Join(dir, "file")
+	for cache, fails := range map[string]bool{made: false, no: true} {
 		b := &builder{dir: dir, tmp: write(t, map[string]string{"lw.mod": mod}), cache: cache, env: map[string]string{}}
 		err := b.bringBack(mods, raised)
 		used := strings.Contains(files(t, b.tmp)["lw.mod"], "replace k8s.io/api => "+cache)
@@ -332,7 +333,8 @@ func TestAddedFails(t *testing.T) {
 		"no folder, no files":   {filepath.Join(src, "none"), nil, true},
 		"no folder to write to": {filepath.Join(src, "none"), []string{"main.go"}, true},
 	} {
-		err := added{dir: tt.dir, replace: map[string]string{}}.program(pkg{Dir: src, Name: "main", GoFiles: tt.files}, "kept")
+		p := pkg{Dir: src, Name: "main", GoFiles: tt.files}
+		err := added{dir: tt.dir, replace: map[string]string{}}.program(p, "kept")
 		if (err != nil) != tt.fails {
 			t.Errorf("%s: %v", name, err)
 		}

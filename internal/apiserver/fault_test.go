@@ -69,8 +69,8 @@ func TestRequestFaults(t *testing.T) {
 	}
 }
 
-// A reply is what it was given: the code, the body, and the content type, which is text if it is not
-// said. No answer of the server's own is mixed in.
+// A reply is what it was given: the code, the body, and the content type, which is text if it is
+// not said. The headers of other effects stay.
 func TestReply(t *testing.T) {
 	for _, c := range []struct {
 		code             int
@@ -93,8 +93,8 @@ func TestReply(t *testing.T) {
 }
 
 // A replica that lags answers what a cache answers, with its own version: a list of any version,
-// whose limit it ignores, and one not older than a version that it has reached. The rest is answered
-// as by a server that does not lag.
+// whose limit it ignores, and one not older than a version that it has reached. The rest is
+// answered as by a server that does not lag.
 func TestListsOfALaggingReplica(t *testing.T) {
 	for _, c := range []struct {
 		query string
