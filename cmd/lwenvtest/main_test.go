@@ -89,6 +89,42 @@ func TestEnvtest(t *testing.T) {
 	}
 }
 
+// A suite that runs as a command finds the server, whatever else its environment names.
+func TestSuite(t *testing.T) {
+	const inner = "LWENVTEST_SUITE"
+	if os.Getenv(inner) != "" {
+		env := &envtest.Environment{}
+		config, err := env.Start()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = env.Stop() })
+		c, err := client.New(config, client.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Get(t.Context(), client.ObjectKey{Name: "default"}, &corev1.Namespace{}); err != nil {
+			t.Error(err)
+		}
+		return
+	}
+	t.Setenv(inner, "1")
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	t.Setenv("TEST_ASSET_ETCD", "/none")
+	t.Setenv("USE_EXISTING_CLUSTER", "true")
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, flags := range [][]string{nil, {"-unkind=1"}} {
+		var out strings.Builder
+		args := append(append([]string{"lwenvtest"}, flags...), "--", self, "-test.run=^TestSuite$", "-test.v")
+		if err := run(t.Context(), args, &out, &out); err != nil || !strings.Contains(out.String(), "--- PASS: TestSuite") {
+			t.Errorf("%v: %v\n%s", flags, err, out.String())
+		}
+	}
+}
+
 func TestLoopbackAlone(t *testing.T) {
 	for _, args := range [][]string{
 		{"lwenvtest", "serve", "-listen", "0.0.0.0:0"},
