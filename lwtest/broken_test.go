@@ -417,7 +417,7 @@ func TestBrokenSources(t *testing.T) {
 //
 // A run draws a hundred histories, with -short twenty: whether one of these meets what is broken,
 // and by what that is found, is up to chance. Of some runs one must find what the subject is named
-// for. Nine of ten do. The subject's patience is time of the bubble, so no busy machine ends it.
+// for. Nine of ten do, and of what is rare one in twenty. The subject's patience is time of the bubble, so no busy machine ends it.
 func finds(t *testing.T, says string, spoil func(lwtest.Subject[*Widget]) lwtest.Subject[*Widget]) {
 	t.Helper()
 	findsIn(t, says, "The history:", func(tb testing.TB) {
@@ -438,7 +438,7 @@ func findsIn(t *testing.T, says, title string, check func(tb testing.TB)) {
 		want := regexp.MustCompile("lwtest: .*(" + says + ")")
 		var out string
 		found := false
-		for run := 0; run < 40 && !found; run++ {
+		for run := 0; run < 400 && !found; run++ {
 			tb := &fakeTB{TB: t}
 			tb.run(func() { check(tb) })
 			out = tb.out.String()
