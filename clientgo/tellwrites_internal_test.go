@@ -26,8 +26,9 @@ import (
 func TestIdentify(t *testing.T) {
 	const status = `{"kind":"Status","apiVersion":"v1","status":`
 	for data, want := range map[string]*request.Answer{
-		`{"kind":"Pod","metadata":{"namespace":"n","name":"a","uid":"u","resourceVersion":"1","labels":{"a":"b"}}}`: {Kind: "Pod",
-			Namespace: "n", Name: "a", UID: "u", ResourceVersion: "1", Labels: map[string]string{"a": "b"}},
+		`{"kind":"Pod","metadata":{"namespace":"n","name":"a","uid":"u","resourceVersion":"1","labels":{"a":"b"}}}`: {
+			Kind: "Pod", Namespace: "n", Name: "a", UID: "u", ResourceVersion: "1", Labels: map[string]string{"a": "b"},
+		},
 		status + `"Success","details":{"uid":"u"}}`: {Kind: "Status", UID: "u"},
 		status + `"Success"}`:                       nil, status + `"Failure","details":{"uid":"u"}}`: nil, "{": nil,
 	} {

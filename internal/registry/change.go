@@ -429,21 +429,6 @@ func (w *Write) validate(ctx context.Context, o, old *Object) (err error) {
 	return w.kind.refused(o.Meta.Name, err)
 }
 
-// besides returns err with those of the errors wrong that it does not have. What is no error of a
-// field counts alone.
-func besides(wrong field.ErrorList, err error) error {
-	said := causesOf(err)
-	if err != nil && said == nil {
-		return err
-	}
-	for _, one := range wrong {
-		if !slices.ContainsFunc(said, func(e *field.Error) bool { return e.Error() == one.Error() }) {
-			said = append(said, one)
-		}
-	}
-	return said.ToAggregate()
-}
-
 // checkValues returns what is wrong with an object by the schema that the Kind was given.
 func (w *Write) checkValues(o, old *Object) (field.ErrorList, error) {
 	k := w.kind
@@ -463,48 +448,6 @@ func (w *Write) checkValues(o, old *Object) (field.ErrorList, error) {
 		was = before.Object
 	}
 	return k.schema.values.Check(object.Object, was, w.req.Subresource == SubStatus), nil
-}
-
-// refused is the answer to what a function of the user's has refused.
-func (k *Kind) refused(name string, err error) error {
-	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
-		return err
-	}
-	causes := causesOf(err)
-	out := apierrors.NewInvalid(k.gvk().GroupKind(), name, causes)
-	if causes == nil {
-		out.ErrStatus.Message = err.Error()
-		// Without a cause kubectl says nothing but that the object is invalid.
-		out.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeFieldValueInvalid, Message: err.Error()}}
-	}
-	return out
-}
-
-// causesOf returns the field errors of err, and with one of them each part of err that has none.
-func causesOf(err error) (all field.ErrorList) {
-	var parts []error
-	switch e := err.(type) {
-	case *field.Error:
-		return field.ErrorList{e}
-	case interface{ Errors() []error }: // of field.ErrorList.ToAggregate
-		parts = e.Errors()
-	case interface{ Unwrap() []error }: // of errors.Join
-		parts = e.Unwrap()
-	case interface{ Unwrap() error }:
-		return causesOf(e.Unwrap())
-	}
-	found := false
-	for _, part := range parts {
-		causes := causesOf(part)
-		if found = found || causes != nil; causes == nil {
-			causes = field.ErrorList{field.InternalError(nil, part)}
-		}
-		all = append(all, causes...)
-	}
-	if !found {
-		return nil
-	}
-	return all
 }
 
 // dedupOwners leaves the first owner reference of each UID.

@@ -160,7 +160,8 @@ func TestValuesThatWereWrong(t *testing.T) {
 
 // Validate is asked about values that are out of bounds where the schema has rules, and both are said.
 func TestValuesAndRules(t *testing.T) {
-	const schema = `{"type":"object","properties":{"size":{"type":"integer","maximum":5},"code":{"type":"string","pattern":"^a"}}`
+	const schema = `{"type":"object","properties":{"size":{"type":"integer","maximum":5},
+		"code":{"type":"string","pattern":"^a"}}`
 	const rules = `,"x-kubernetes-validations":[{"rule":"self.size<9"}]`
 	const size = "size: Invalid value: 9: size in body should be less than or equal to 5"
 	const code = `code: Invalid value: "b": code in body should match '^a'`

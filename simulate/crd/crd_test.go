@@ -43,7 +43,8 @@ spec:
             type: object
             x-kubernetes-preserve-unknown-fields: true
             properties: {replicas: {type: integer, maximum: 7}}
-            x-kubernetes-validations: [{rule: "!has(self.replicas) || self.replicas < 9", message: a crew had less than nine}]
+            x-kubernetes-validations:
+            - {rule: "!has(self.replicas) || self.replicas < 9", message: a crew had less than nine}
   - name: v1
     served: true
     storage: true

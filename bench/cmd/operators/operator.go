@@ -87,7 +87,7 @@ metadata: {name: NAME, namespace: default}
 spec:
   mlPolicy:
     numNodes: 1
-    mpi: {numProcPerNode: 1, mpiImplementation: OpenMPI, sshAuthMountPath: /root/.ssh, runLauncherAsNode: false}
+    mpi: {numProcPerNode: 1, mpiImplementation: OpenMPI, sshAuthMountPath: /home/mpi/.ssh, runLauncherAsNode: false}
   template:
     spec:
       replicatedJobs:

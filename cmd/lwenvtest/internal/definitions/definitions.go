@@ -156,8 +156,8 @@ func (k *kind) of(o runtime.Object) (map[string]any, *crd.Version, error) {
 	return u.Object, v, nil
 }
 
-// fill fills in the defaults of the schema. A new object has the status that these give it, and none
-// of a webhook that has changed it.
+// fill fills in the defaults of the schema. An object that a client makes has the status that these
+// give it, and none of a webhook that has changed it.
 func (k *kind) fill(_ context.Context, a lwtest.Admission) error {
 	obj, v, err := k.of(a.Object)
 	if err != nil {
