@@ -195,6 +195,11 @@ func TestWebhook(t *testing.T) {
 	if err := v2.Delete(ctx, "b", metav1.DeleteOptions{}); err != nil {
 		t.Error(err)
 	}
+	for _, want := range []watch.EventType{watch.Added, watch.Deleted} { // the watch may convert b later than the rest
+		if ev := <-watcher.ResultChan(); ev.Type != want || ev.Object.(*unstructured.Unstructured).GetName() != "b" {
+			t.Error("watched:", ev)
+		}
+	}
 
 	// What is stored changes, and what was stored before stays as it is until somebody writes it.
 	h.said()
