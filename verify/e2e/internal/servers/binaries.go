@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -113,9 +114,10 @@ func (k Kind) Build(ctx context.Context, parallel int, log io.Writer) (string, e
 		}
 		cmd := exec.CommandContext(ctx, "go", append(args, b.pkg)...)
 		cmd.Dir, cmd.Stdout, cmd.Stderr = src, log, log
-		// What a program sets for its own module, such as -mod=vendor, is not for this one. Without cgo all
-		// would be compiled that the tests of this module have compiled already.
-		cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
+		// What a program sets for its own module, such as -mod=vendor, is not for this one. With another
+		// compiler flag, or without cgo, all would be compiled again that the tests of this module need, too.
+		flags := slices.DeleteFunc(strings.Fields(os.Getenv("GOFLAGS")), func(flag string) bool { return strings.HasPrefix(flag, "-mod") })
+		cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS="+strings.Join(flags, " "))
 		if err := cmd.Run(); err != nil {
 			os.Remove(unfinished)
 			return "", fmt.Errorf("servers: build %s: %w", b.name, err)
