@@ -48,6 +48,11 @@ func (s *Server) discovered() []wire.Resource {
 		if ofAll.Has(c.Resource.groupResource().String()) {
 			r.Categories = []string{"all"}
 		}
+		if c.Resource.groupResource() == pods {
+			out = append(out, wire.Resource{
+				Version: r.Version, Name: bindings, Singular: "binding", Kind: "Binding", Namespaced: true, Verbs: []string{"create"},
+			})
+		}
 		out = append(out, r.With(c.subs()...)...)
 	}
 	return out

@@ -49,7 +49,7 @@ func TestDiscovery(t *testing.T) {
 			group.PreferredVersion))
 
 		for path, want := range map[string][]string{
-			"/api/v1": {"v1 APIResourceList v1", "pods/Pod/pod ns=true",
+			"/api/v1": {"v1 APIResourceList v1", "bindings/Binding/binding ns=true create", "pods/Pod/pod ns=true",
 				"pods/ephemeralcontainers/Pod/ ns=true get,patch,update", "pods/resize/Pod/ ns=true get,patch,update",
 				"pods/binding/Binding/ ns=true create",
 				"pods/eviction/Eviction/ ns=true create", "nodes/Node/node ns=false", "namespaces/Namespace/namespace ns=false"},

@@ -221,7 +221,7 @@ func (s *Server) find(path string) (t target, ok bool) {
 	if !ok || p.Wrong || p.Longer || p.Verb != "" {
 		return t, false
 	}
-	if p.Group == "" && p.Resource == "bindings" && p.Name == "" { // the older path, of a Binding by itself
+	if p.Group == "" && p.Resource == bindings && p.Name == "" { // the older path, of a Binding by itself
 		p.Resource, p.Subresource = "pods", registry.SubBinding
 	}
 	t.key, t.subresource = types.NamespacedName{Namespace: p.Namespace, Name: p.Name}, p.Subresource
