@@ -107,7 +107,8 @@ func TestAlso(t *testing.T) {
 // nothing else.
 func TestSubresources(t *testing.T) {
 	s := lwtest.NewServer(t,
-		lwtest.Resource{Plural: "pods", Kind: "Pod", Status: true},
+		lwtest.Resource{Plural: "pods", Kind: "Pod", Status: true, Managed: true},
+		lwtest.Resource{Plural: "nodes", Kind: "Node", Cluster: true},
 		lwtest.Resource{Group: "policy", Plural: "poddisruptionbudgets", Kind: "PodDisruptionBudget", Status: true},
 		lwtest.Resource{Group: "certificates.k8s.io", Plural: "certificatesigningrequests", Kind: "CertificateSigningRequest", Cluster: true, Status: true})
 	const (
@@ -134,9 +135,15 @@ func TestSubresources(t *testing.T) {
 			{"GET", pods + "/b/binding", "", "", 405, ""},
 			{"POST", pods, asJSON, `{"metadata":{"name":"g"},"spec":{"schedulingGates":[{"name":"x"}]}}`, 201, ""},
 			{"POST", pods + "/g/binding", asJSON, binding("g", ""), 409, "pod g has non-empty .spec.schedulingGates"},
-			{"POST", pods, asJSON, `{"metadata":{"name":"o"}}`, 201, ""},
-			{"POST", "/api/v1/namespaces/default/bindings", asJSON, binding("o", ""), 201, ""},
+			{"POST", pods, asJSON, `{"metadata":{"name":"o","labels":{"a":"1"},"annotations":{"b":"2"}}}`, 201, ""},
+			{"POST", "/api/v1/namespaces/default/bindings", asJSON, binding("o", `,"uid":"other"`), 201, ""},
 			{"GET", pods + "/o", "", "", 200, `"nodeName":"n"`},
+			{"GET", pods + "/o", "", "", 200, `"labels":{"a":"1"},"annotations":{"b":"2"},"managedFields":[{`},
+			{"GET", pods + "/o", "", "", 200, `"f:b":{}},"f:labels":{".":{},"f:a":{}}}}}]},`},
+			{"POST", "/api/v1/nodes", asJSON, `{"metadata":{"name":"n","labels":{"topology.kubernetes.io/zone":"z","other":"x"}}}`, 201, ""},
+			{"POST", pods, asJSON, `{"metadata":{"name":"z","labels":{"topology.kubernetes.io/zone":"y"}}}`, 201, ""},
+			{"POST", pods + "/z/binding", asJSON, binding("z", ""), 201, ""},
+			{"GET", pods + "/z", "", "", 200, `"labels":{"topology.kubernetes.io/zone":"z"}`},
 		})
 	})
 	t.Run("containers", func(t *testing.T) {

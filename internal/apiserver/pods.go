@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -21,6 +22,9 @@ import (
 
 // eviction is the subresource of pods by which they are deleted.
 const eviction = "eviction"
+
+// bindings is the resource by which clients that know no subresources give Pods their nodes.
+const bindings = "bindings"
 
 type document = map[string]any
 
@@ -149,7 +153,7 @@ func (x *exchange) change(c *Collection, key types.NamespacedName, sub, version 
 }
 
 // bind gives a Pod the node that a Binding says.
-func (x *exchange) bind(*Server) error {
+func (x *exchange) bind(s *Server) error {
 	f, body, err := x.posted()
 	if err != nil {
 		return err
@@ -158,11 +162,14 @@ func (x *exchange) bind(*Server) error {
 	if err != nil {
 		return err
 	}
-	if x.req.Name == "" {
-		x.req.Name = binding.Metadata.Name
+	if x.req.Name == "" { // it is one of bindings, whose UID says nothing
+		x.req.Name, binding.Metadata.UID = binding.Metadata.Name, ""
 	}
 	if binding.Metadata.Name != x.req.Name {
 		return apierrors.NewBadRequest("name in URL does not match name in Binding object")
+	}
+	if binding.Target.Kind == "Node" { // as the admission plugin PodTopologyLabels asks for
+		binding.Metadata.Labels = s.place(binding.Target.Name, binding.Metadata.Labels)
 	}
 	for {
 		if err = x.assign(binding); !errors.Is(err, errAgain) {
@@ -173,6 +180,28 @@ func (x *exchange) bind(*Server) error {
 		return err
 	}
 	return x.created(f)
+}
+
+// place returns the given labels with those that say where a Node is.
+func (s *Server) place(node string, given map[string]string) map[string]string {
+	nodes := s.served("", "nodes")
+	if nodes == nil {
+		return given
+	}
+	obj, err := nodes.history.Get(types.NamespacedName{Name: node})
+	if err != nil { // a Pod may have a Node that there is not
+		return given
+	}
+	all := maps.Clone(given)
+	for _, name := range []string{"topology.kubernetes.io/zone", "topology.kubernetes.io/region"} {
+		if value, ok := obj.Value.Object.Meta.Labels[name]; ok {
+			if all == nil {
+				all = map[string]string{}
+			}
+			all[name] = value
+		}
+	}
+	return all
 }
 
 // errAgain says that an object has changed since it was read.
@@ -204,8 +233,15 @@ func (x *exchange) assign(b *registry.Binding) error {
 		return refused("pod %v has non-empty .spec.schedulingGates", x.req.Name)
 	}
 	scheduled := registry.WithCondition(p.Status.Conditions, "PodScheduled")
+	meta := document{}
+	if len(b.Metadata.Annotations) > 0 { // a null would take away those of the Pod
+		meta["annotations"] = b.Metadata.Annotations
+	}
+	if len(b.Metadata.Labels) > 0 {
+		meta["labels"] = b.Metadata.Labels
+	}
 	err = x.change(x.collection, x.key(), registry.SubBinding, version, document{
-		"metadata": document{"annotations": b.Metadata.Annotations, "labels": b.Metadata.Labels},
+		"metadata": meta,
 		"spec":     document{"nodeName": b.Target.Name},
 		"status":   document{"nominatedNodeName": nil, "conditions": scheduled},
 	}, url.Values{"dryRun": x.r.URL.Query()["dryRun"]})

@@ -77,6 +77,19 @@ var doorBugs = []bug{
 			`legacyscheme.Scheme.Convert(w.obj, a.Object, nil)`}}},
 	{"lwenvtest: a new volume may go while it is used", "TestPlugins", "./cmd/lwenvtest/internal/builtin", []edit{
 		{"cmd/lwenvtest/internal/builtin Plugins.fill", `return protect(w)`, `return nil`}}},
+	{"the server does not show the bindings that it takes", "TestDiscovery$", "./internal/apiserver", []edit{
+		{"internal/apiserver Server.discovered", `c.Resource.groupResource() == pods`, `false`}}},
+	{"the UID in one of bindings is compared with the Pod's", "TestSubresources", "./lwtest", []edit{
+		{"internal/apiserver exchange.bind", `x.req.Name, binding.Metadata.UID = binding.Metadata.Name, ""`,
+			`x.req.Name = binding.Metadata.Name`}}},
+	{"a Pod loses its labels as it is bound", "TestSubresources", "./lwtest", []edit{
+		{"internal/apiserver exchange.assign", `len(b.Metadata.Labels) > 0`, `true`}}},
+	{"a Binding makes its client a manager of the Pod", "TestSubresources", "./lwtest", []edit{
+		{"internal/registry Write.manage", `w.req.Subresource == SubBinding`, `false`}}},
+	{"a Pod that is bound does not say where its Node is", "TestSubresources", "./lwtest", []edit{
+		{"internal/apiserver Server.place", `all[name] = value`, `_ = value`}}},
+	{"lwenvtest: a new Pod does not say where its Node is", "TestPlugins", "./cmd/lwenvtest/internal/builtin", []edit{
+		{"cmd/lwenvtest/internal/builtin plugins", `podtopologylabels.Register`, `func(*admission.Plugins) {}`}}},
 	{"lwenvtest: a Pod may name a priority that there is not", "TestPlugins", "./cmd/lwenvtest/internal/builtin", []edit{
 		{"cmd/lwenvtest/internal/builtin kind.fill", `k.plugins.fill(w)`, `(*Plugins)(nil).fill(w)`}}},
 	{"lwenvtest: the defaults of a status are lost", "TestPlugins", "./cmd/lwenvtest/internal/builtin", []edit{

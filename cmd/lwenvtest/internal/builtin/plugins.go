@@ -23,6 +23,7 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/admission/limitranger"
 	"k8s.io/kubernetes/plugin/pkg/admission/network/defaultingressclass"
 	"k8s.io/kubernetes/plugin/pkg/admission/nodetaint"
+	"k8s.io/kubernetes/plugin/pkg/admission/podtopologylabels"
 	"k8s.io/kubernetes/plugin/pkg/admission/priority"
 	"k8s.io/kubernetes/plugin/pkg/admission/runtimeclass"
 	"k8s.io/kubernetes/plugin/pkg/admission/storage/persistentvolume/resize"
@@ -48,6 +49,7 @@ var plugins = []struct {
 	{signing.PluginName, signing.Register},
 	{subjectrestriction.PluginName, subjectrestriction.Register},
 	{defaultingressclass.PluginName, defaultingressclass.Register},
+	{podtopologylabels.PluginName, podtopologylabels.Register}, // a Binding has the labels from package apiserver
 }
 
 // Plugins are the admission plugins of kube-apiserver for the built-in kinds. They admit everything

@@ -89,6 +89,23 @@ func TestPlugins(t *testing.T) {
 		t.Errorf("taints of a new Node: %v", node.Spec.Taints)
 	}
 
+	const zone = "topology.kubernetes.io/zone"
+	_, err = c.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name: "z", Labels: map[string]string{zone: "here", "other": "x"},
+	}}, create)
+	must(err)
+	var labels map[string]string
+	for labels == nil { // the plugins see a Node a moment after its creation, too
+		with := spec
+		with.NodeName = "z"
+		pod, err = pods.Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "z-"}, Spec: with}, create)
+		must(err)
+		labels = pod.Labels
+	}
+	if diff := cmp.Diff(map[string]string{zone: "here"}, labels); diff != "" {
+		t.Errorf("labels of a Pod with a Node: %s", diff)
+	}
+
 	claims := c.CoreV1().PersistentVolumeClaims("n")
 	claim, err := claims.Create(ctx, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: corev1.PersistentVolumeClaimSpec{
 		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
