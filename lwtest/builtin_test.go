@@ -109,6 +109,7 @@ func TestSubresources(t *testing.T) {
 	s := lwtest.NewServer(t,
 		lwtest.Resource{Plural: "pods", Kind: "Pod", Status: true, Managed: true},
 		lwtest.Resource{Plural: "nodes", Kind: "Node", Cluster: true},
+		lwtest.Resource{Plural: "services", Kind: "Service", Status: true},
 		lwtest.Resource{Group: "policy", Plural: "poddisruptionbudgets", Kind: "PodDisruptionBudget", Status: true},
 		lwtest.Resource{Group: "certificates.k8s.io", Plural: "certificatesigningrequests", Kind: "CertificateSigningRequest", Cluster: true, Status: true})
 	const (
@@ -144,6 +145,18 @@ func TestSubresources(t *testing.T) {
 			{"POST", pods, asJSON, `{"metadata":{"name":"z","labels":{"topology.kubernetes.io/zone":"y"}}}`, 201, ""},
 			{"POST", pods + "/z/binding", asJSON, binding("z", ""), 201, ""},
 			{"GET", pods + "/z", "", "", 200, `"labels":{"topology.kubernetes.io/zone":"z"}`},
+		})
+	})
+	t.Run("status", func(t *testing.T) {
+		const services = "/api/v1/namespaces/default/services"
+		run(t, s, []step{
+			{"POST", services, asJSON, `{"metadata":{"name":"s","finalizers":["x.y/z"],"labels":{"a":"1"}}}`, 201, ""},
+			{"DELETE", services + "/s", "", "", 200, ""},
+			{"PATCH", services + "/s/status", mergePatch, `{"metadata":{"labels":{"a":"2"}},"spec":{"type":"X"}}`, 200, `"labels":{"a":"2"}`},
+			{"PATCH", services + "/s/status", mergePatch, `{"metadata":{"finalizers":null}}`, 200, ""},
+			{"GET", services + "/s", "", "", 404, ""},
+			{"POST", pods, asJSON, `{"metadata":{"name":"s","ownerReferences":[{"apiVersion":"v1","kind":"Service","name":"s","uid":"u"}]}}`, 201, ""},
+			{"PATCH", pods + "/s/status", mergePatch, `{"metadata":{"ownerReferences":null,"labels":{"a":"2"}}}`, 200, `"labels":{"a":"2"},"ownerReferences":[{`},
 		})
 	})
 	t.Run("containers", func(t *testing.T) {

@@ -36,6 +36,16 @@ var createdByUpdates = sets.New(strings.Fields(`endpoints events limitranges ser
 	events.events.k8s.io runtimeclasses.node.k8s.io clusterroles.rbac.authorization.k8s.io clusterrolebindings.rbac.authorization.k8s.io
 	roles.rbac.authorization.k8s.io rolebindings.rbac.authorization.k8s.io`)...)
 
+// statusAlone are the built-in resources of which a write of the status changes nothing else. With
+// others it changes metadata, too.
+var statusAlone = sets.New(strings.Fields(`validatingadmissionpolicies.admissionregistration.k8s.io
+	apiservices.apiregistration.k8s.io podcertificaterequests.certificates.k8s.io flowschemas.flowcontrol.apiserver.k8s.io
+	prioritylevelconfigurations.flowcontrol.apiserver.k8s.io storageversions.internal.apiserver.k8s.io
+	evictionrequests.lifecycle.k8s.io evictions.lifecycle.k8s.io servicecidrs.networking.k8s.io
+	devicetaintrules.resource.k8s.io resourceclaims.resource.k8s.io resourcepoolstatusrequests.resource.k8s.io
+	compositepodgroups.scheduling.k8s.io podgroups.scheduling.k8s.io volumeattachments.storage.k8s.io
+	storageversionmigrations.storagemigration.k8s.io`)...)
+
 // answeredWhole are the built-in resources of which a DELETE is answered with the object that is gone.
 // Others are answered with a Status.
 var answeredWhole = sets.New(strings.Fields(`namespaces persistentvolumeclaims persistentvolumes pods podtemplates resourcequotas serviceaccounts

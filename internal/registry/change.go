@@ -276,10 +276,17 @@ func (w *Write) carry(o, old *Object) {
 	m.ResourceVersion = was.ResourceVersion
 	switch {
 	case w.req.Subresource == SubStatus:
-		managed, annotations := m.ManagedFields, m.Annotations
+		sent := *m
 		o.Meta, o.Body, o.Value = *was, old.Body, nil
-		if m.ManagedFields = managed; k.Native {
-			m.Annotations = annotations
+		m.ManagedFields = sent.ManagedFields
+		if resource := k.GroupResource().String(); k.Native && !statusAlone.Has(resource) {
+			m.Annotations, m.Finalizers = sent.Annotations, sent.Finalizers
+			if resource != "deployments.apps" {
+				m.Labels = sent.Labels
+			}
+			if resource != "pods" {
+				m.OwnerReferences = sent.OwnerReferences
+			}
 		}
 	case k.Status && !w.req.Whole && (w.req.Subresource == "" || k.part(w.req.Subresource) == nil):
 		if !equalStatus(o, old) {

@@ -36,7 +36,7 @@ type Kind struct {
 	// changes there. CreateStatus says that an object keeps the status that it is created with
 	// nevertheless, as a Node does.
 	Status, CreateStatus bool
-	// Native says that a write of the status may change annotations, too, as with most resources that
+	// Native says that a write of the status may change metadata, too, as with most resources that
 	// are built in.
 	Native bool
 	// Scale says that the subresource scale exists, and where its numbers are.

@@ -199,7 +199,7 @@ func TestBuiltIn(t *testing.T) {
 			}
 		}
 		o := m.objects[named("a")]
-		if (o.Meta.Annotations != nil) != native || o.Meta.Labels != nil {
+		if (o.Meta.Annotations != nil) != native || (o.Meta.Labels != nil) != native {
 			t.Errorf("native: %t; annotations %v, labels %v", native, o.Meta.Annotations, o.Meta.Labels)
 		}
 	}

@@ -86,6 +86,10 @@ var doorBugs = []bug{
 		{"internal/apiserver exchange.assign", `len(b.Metadata.Labels) > 0`, `true`}}},
 	{"a Binding makes its client a manager of the Pod", "TestSubresources", "./lwtest", []edit{
 		{"internal/registry Write.manage", `w.req.Subresource == SubBinding`, `false`}}},
+	{"a write of the status of a built-in object takes no finalizer away", "TestSubresources", "./lwtest", []edit{
+		{"internal/registry Write.carry", `k.Native && !statusAlone.Has(resource)`, `false && resource != ""`}}},
+	{"a write of the status of a Pod takes its owners away", "TestSubresources", "./lwtest", []edit{
+		{"internal/registry Write.carry", `resource != "pods"`, `true`}}},
 	{"a Pod that is bound does not say where its Node is", "TestSubresources", "./lwtest", []edit{
 		{"internal/apiserver Server.place", `all[name] = value`, `_ = value`}}},
 	{"lwenvtest: a new Pod does not say where its Node is", "TestPlugins", "./cmd/lwenvtest/internal/builtin", []edit{
