@@ -50,7 +50,8 @@ func (s *Server) discovered() []wire.Resource {
 		}
 		if c.Resource.groupResource() == pods {
 			out = append(out, wire.Resource{
-				Version: r.Version, Name: bindings, Singular: "binding", Kind: "Binding", Namespaced: true, Verbs: []string{"create"},
+				Version: r.Version, Name: bindings, Singular: "binding", Kind: "Binding", Namespaced: true,
+				Verbs: []string{"create"},
 			})
 		}
 		out = append(out, r.With(c.subs()...)...)
