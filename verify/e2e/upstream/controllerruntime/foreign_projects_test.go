@@ -25,6 +25,7 @@ var foreignProjects = []project{
 		"test/integration/controllers": {specs: 52, races: map[string]string{
 			"LeaderWorkerSet controller leaderWorkerSet creating or updating workerTemplate changed with maxUnavailable=2":              staleSet,
 			"LeaderWorkerSet controller leaderWorkerSet creating or updating scale up and down during rolling update with maxSurge set": staleSet,
+			"LeaderWorkerSet controller leaderWorkerSet creating or updating rolling update with maxUnavailable and maxSurge set":       staleSet,
 			"LeaderWorkerSet controller leaderWorkerSet creating or updating resize should update the size of the replicas":             tooSoon,
 		}},
 		"test/integration/webhooks": {specs: 82},
