@@ -270,7 +270,9 @@ func (w *Write) replace(ctx context.Context, o, old *Object) (Outcome, error) {
 }
 
 // carry takes from old what a client cannot change in o: what the server decides, and with a write
-// to the status all but that, else the status.
+// to the status all but that, else the status. Of most built-in kinds a write to the status changes
+// metadata as well, as kube-apiserver's strategies let it; a Deployment keeps its labels then, a Pod
+// its owners.
 func (w *Write) carry(o, old *Object) {
 	k, m, was := w.kind, &o.Meta, &old.Meta
 	m.ResourceVersion = was.ResourceVersion
