@@ -322,6 +322,21 @@ func TestRows(t *testing.T) {
 				t.Error(diff)
 			}
 		},
+		"gone and made again while the server is away": func(t *testing.T) {
+			w, f := served(t, widgets)
+			w.server.SetDown(true)
+			time.Sleep(time.Minute)
+			w.undefine(widgets)
+			w.define(widgets)
+			create(t, w.objects("widgets"), "a", "y")
+			// The catalog hears of it last.
+			w.server.Inject(lwtest.Fault{Plural: "customresourcedefinitions", Times: -1, Effect: lwtest.Delay(5 * time.Second)})
+			w.server.SetDown(false)
+			time.Sleep(2 * time.Minute)
+			if diff := cmp.Diff([]string{"add y", "delete x"}, f.take()); diff != "" || f.Status().Epoch != 0 {
+				t.Errorf("the server went back in time %d times; calls: %s", f.Status().Epoch, diff)
+			}
+		},
 		"gone and made again in 1 ms": func(t *testing.T) {
 			w, f := served(t, widgets)
 			w.undefine(widgets)

@@ -73,7 +73,7 @@ var kindBugs = []bug{
 		{"kinds gate.Hints", `h.StillHas, h.Progress = nil, nil`, ``}}},
 	{"kinds: news end no pause after a question", "TestFound", "./kinds", []edit{
 		{"kinds gate.end", `g.memory(ctx)`, `g.recall(ctx)`}}},
-	{"kinds: the witness of a definition that is gone is believed", "TestAround", "./kinds", []edit{
+	{"kinds: the witness of a definition that is gone is believed", "TestRows", "./kinds", []edit{
 		{"kinds gate.Hints", `g.replaced(__)`, `false`}}},
 	{"kinds: a version of a definition that is gone is a failure", "TestRows|TestAround", "./kinds", []edit{
 		{"kinds gate.watch", `g.replaced(__)`, `false`}}},
