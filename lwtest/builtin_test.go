@@ -141,8 +141,8 @@ func TestSubresources(t *testing.T) {
 			{"GET", pods + "/o", "", "", 200, `"nodeName":"n"`},
 			{"GET", pods + "/o", "", "", 200, `"labels":{"a":"1"},"annotations":{"b":"2"},"managedFields":[{`},
 			{"GET", pods + "/o", "", "", 200, `"f:b":{}},"f:labels":{".":{},"f:a":{}}}}}]},`},
-			{"POST", "/api/v1/nodes", asJSON, `{"metadata":{"name":"n","labels":{"topology.kubernetes.io/zone":"z","other":"x"}}}`,
-				201, ""},
+			{"POST", "/api/v1/nodes", asJSON,
+				`{"metadata":{"name":"n","labels":{"topology.kubernetes.io/zone":"z","other":"x"}}}`, 201, ""},
 			{"POST", pods, asJSON, `{"metadata":{"name":"z","labels":{"topology.kubernetes.io/zone":"y"}}}`, 201, ""},
 			{"POST", pods + "/z/binding", asJSON, binding("z", ""), 201, ""},
 			{"GET", pods + "/z", "", "", 200, `"labels":{"topology.kubernetes.io/zone":"z"}`},
@@ -150,6 +150,7 @@ func TestSubresources(t *testing.T) {
 	})
 	t.Run("status", func(t *testing.T) {
 		const services = "/api/v1/namespaces/default/services"
+		const owned = `{"metadata":{"name":"s","ownerReferences":[{"apiVersion":"v1","kind":"Service","name":"s","uid":"u"}]}}`
 		run(t, s, []step{
 			{"POST", services, asJSON, `{"metadata":{"name":"s","finalizers":["x.y/z"],"labels":{"a":"1"}}}`, 201, ""},
 			{"DELETE", services + "/s", "", "", 200, ""},
@@ -157,8 +158,7 @@ func TestSubresources(t *testing.T) {
 				200, `"labels":{"a":"2"}`},
 			{"PATCH", services + "/s/status", mergePatch, `{"metadata":{"finalizers":null}}`, 200, ""},
 			{"GET", services + "/s", "", "", 404, ""},
-			{"POST", pods, asJSON, `{"metadata":{"name":"s","ownerReferences":[{"apiVersion":"v1","kind":"Service","name":"s","uid":"u"}]}}`,
-				201, ""},
+			{"POST", pods, asJSON, owned, 201, ""},
 			{"PATCH", pods + "/s/status", mergePatch, `{"metadata":{"ownerReferences":null,"labels":{"a":"2"}}}`,
 				200, `"labels":{"a":"2"},"ownerReferences":[{`},
 		})

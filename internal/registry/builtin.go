@@ -40,7 +40,8 @@ var createdByUpdates = sets.New(strings.Fields(`endpoints events limitranges ser
 // others it changes metadata, too.
 var statusAlone = sets.New(strings.Fields(`validatingadmissionpolicies.admissionregistration.k8s.io
 	apiservices.apiregistration.k8s.io podcertificaterequests.certificates.k8s.io
-	flowschemas.flowcontrol.apiserver.k8s.io prioritylevelconfigurations.flowcontrol.apiserver.k8s.io storageversions.internal.apiserver.k8s.io
+	flowschemas.flowcontrol.apiserver.k8s.io prioritylevelconfigurations.flowcontrol.apiserver.k8s.io
+	storageversions.internal.apiserver.k8s.io
 	evictionrequests.lifecycle.k8s.io evictions.lifecycle.k8s.io servicecidrs.networking.k8s.io
 	devicetaintrules.resource.k8s.io resourceclaims.resource.k8s.io resourcepoolstatusrequests.resource.k8s.io
 	compositepodgroups.scheduling.k8s.io podgroups.scheduling.k8s.io volumeattachments.storage.k8s.io

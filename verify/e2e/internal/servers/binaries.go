@@ -116,7 +116,8 @@ func (k Kind) Build(ctx context.Context, parallel int, log io.Writer) (string, e
 		cmd.Dir, cmd.Stdout, cmd.Stderr = src, log, log
 		// What a program sets for its own module, such as -mod=vendor, is not for this one. With another
 		// compiler flag, or without cgo, all would be compiled again that the tests of this module need, too.
-		flags := slices.DeleteFunc(strings.Fields(os.Getenv("GOFLAGS")), func(flag string) bool { return strings.HasPrefix(flag, "-mod") })
+		ofModule := func(flag string) bool { return strings.HasPrefix(flag, "-mod") }
+		flags := slices.DeleteFunc(strings.Fields(os.Getenv("GOFLAGS")), ofModule)
 		cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS="+strings.Join(flags, " "))
 		if err := cmd.Run(); err != nil {
 			os.Remove(unfinished)
