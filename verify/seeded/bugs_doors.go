@@ -106,7 +106,7 @@ var doorBugs = []bug{
 	{"lwenvtest: the server has the name of its authority", "TestAuthority", "./cmd/lwenvtest", []edit{
 		{"cmd/lwenvtest newAuthority", `pkix.Name{CommonName: "lwenvtest-ca"}`, `pkix.Name{CommonName: "lwenvtest"}`}}},
 	{"lwenvtest: envtest is told that etcd is at no path", "TestCommand", "./cmd/lwenvtest", []edit{
-		{"cmd/lwenvtest runCommand", `slices.DeleteFunc(slices.Clone(env), elsewhere)`, `env`}}},
+		{"cmd/lwenvtest runCommand", `slices.DeleteFunc(slices.Clone(env), elsewhere)`, `slices.Clone(env)`}}},
 	{"registry: a version in a creation counts before what is wrong", "TestFunctions", "./internal/registry", []edit{
 		{"internal/registry Write.create", `err == nil && version != "" && __`, `version != "" && version != "0"`}}},
 	{"registry: no rule is asked about a value out of bounds", "TestValuesAndRules", "./internal/registry", []edit{
