@@ -94,6 +94,13 @@ var doorBugs = []bug{
 		{"internal/apiserver Server.place", `all[name] = value`, `_ = value`}}},
 	{"lwenvtest: a new Pod does not say where its Node is", "TestPlugins", "./cmd/lwenvtest/internal/builtin", []edit{
 		{"cmd/lwenvtest/internal/builtin plugins", `podtopologylabels.Register`, `func(*admission.Plugins) {}`}}},
+	{"lwenvtest: a new claim has no class", "TestDefaultClass", "./cmd/lwenvtest/internal/builtin", []edit{
+		{"cmd/lwenvtest/internal/builtin plugins", `registerClaimClasses`, `func(*admission.Plugins) {}`}}},
+	{"lwenvtest: a claim that asks for no class has one", "TestDefaultClass", "./cmd/lwenvtest/internal/builtin", []edit{
+		{"cmd/lwenvtest/internal/builtin claimClasses.Admit", `helper.PersistentVolumeClaimHasClass(claim)`,
+			`helper.PersistentVolumeClaimHasClass(claim) && claim.Spec.StorageClassName != nil && *claim.Spec.StorageClassName != ""`}}},
+	{"lwenvtest: the oldest default class is taken", "TestNewestDefault", "./cmd/lwenvtest/internal/builtin", []edit{
+		{"cmd/lwenvtest/internal/builtin newestDefault", `slices.MinFunc`, `slices.MaxFunc`}}},
 	{"lwenvtest: a Pod may name a priority that there is not", "TestPlugins", "./cmd/lwenvtest/internal/builtin", []edit{
 		{"cmd/lwenvtest/internal/builtin kind.fill", `k.plugins.fill(w)`, `(*Plugins)(nil).fill(w)`}}},
 	{"lwenvtest: the defaults of a status are lost", "TestPlugins", "./cmd/lwenvtest/internal/builtin", []edit{

@@ -33,8 +33,7 @@ import (
 const Agent = "lwenvtest-plugins"
 
 // The plugins that the kube-apiserver of envtest runs, in its order, but for quotas, which a
-// controller counts, the security levels of namespaces, the default class of a claim, and
-// what is about nodes with a kubelet.
+// controller counts, the security levels of namespaces, and what is about nodes with a kubelet.
 var plugins = []struct {
 	name     string
 	register func(*admission.Plugins)
@@ -43,6 +42,7 @@ var plugins = []struct {
 	{nodetaint.PluginName, nodetaint.Register},
 	{priority.PluginName, priority.Register},
 	{defaulttolerationseconds.PluginName, defaulttolerationseconds.Register},
+	{defaultClass, registerClaimClasses},
 	{resize.PluginName, resize.Register},
 	{runtimeclass.PluginName, runtimeclass.Register},
 	{approval.PluginName, approval.Register},

@@ -9,12 +9,14 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/kubernetes/pkg/apis/storage/util"
 
 	"github.com/go-lw/lw/lwtest"
 	"github.com/go-lw/lw/simulate/cluster"
@@ -141,5 +143,61 @@ func TestPlugins(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, w.texts); diff != "" {
 		t.Errorf("warnings: %s", diff)
+	}
+}
+
+// A new claim that names no class has the newest of the default classes. An empty name is one.
+func TestDefaultClass(t *testing.T) {
+	c, _ := admitted(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	claim := func(class *string) string {
+		t.Helper()
+		made, err := c.CoreV1().PersistentVolumeClaims("n").Create(ctx, &corev1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "c-"},
+			Spec: corev1.PersistentVolumeClaimSpec{
+				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: class,
+				Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{"storage": resource.MustParse("1Gi")}},
+			},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if made.Spec.StorageClassName == nil {
+			return "none"
+		}
+		return *made.Spec.StorageClassName
+	}
+	if got := claim(nil); got != "none" {
+		t.Errorf("the class of a claim where there are none: %q", got)
+	}
+	_, err := c.StorageV1().StorageClasses().Create(ctx, &storagev1.StorageClass{
+		ObjectMeta:  metav1.ObjectMeta{Name: "d", Annotations: map[string]string{util.IsDefaultStorageClassAnnotation: "true"}},
+		Provisioner: "p",
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := claim(nil)
+	for got == "none" { // the plugins see a class a moment after its creation
+		got = claim(nil)
+	}
+	if diff := cmp.Diff([]string{"d", "", "other"}, []string{got, claim(new("")), claim(new("other"))}); diff != "" {
+		t.Errorf("classes of claims: %s", diff)
+	}
+}
+
+func TestNewestDefault(t *testing.T) {
+	class := func(name string, second int64, annotation string) *storagev1.StorageClass {
+		return &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{
+			Name: name, CreationTimestamp: metav1.Unix(second, 0), Annotations: map[string]string{annotation: "true"},
+		}}
+	}
+	got := newestDefault([]*storagev1.StorageClass{
+		class("a", 1, util.IsDefaultStorageClassAnnotation), class("c", 2, util.IsDefaultStorageClassAnnotation),
+		class("b", 2, util.BetaIsDefaultStorageClassAnnotation), class("d", 3, "other"),
+	})
+	if got == nil || got.Name != "b" {
+		t.Errorf("the default class: %v", got)
 	}
 }
