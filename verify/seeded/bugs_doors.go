@@ -101,6 +101,12 @@ var doorBugs = []bug{
 			`helper.PersistentVolumeClaimHasClass(claim) && claim.Spec.StorageClassName != nil && *claim.Spec.StorageClassName != ""`}}},
 	{"lwenvtest: the oldest default class is taken", "TestNewestDefault", "./cmd/lwenvtest/internal/builtin", []edit{
 		{"cmd/lwenvtest/internal/builtin newestDefault", `slices.MinFunc`, `slices.MaxFunc`}}},
+	{"lwenvtest: an APIService does not say who has written it", "TestAPIServices", "./cmd/lwenvtest/internal/front", []edit{
+		{"cmd/lwenvtest/internal/definitions Resources",
+			`services.Type, services.Managed, services.Status = __1, true, true`,
+			`services.Type, services.Managed, services.Status = __1, false, true`}}},
+	{"lwenvtest: an APIService may have any name", "TestAPIServices", "./cmd/lwenvtest/internal/front", []edit{
+		{"cmd/lwenvtest/internal/builtin strategies", `withStatus(apiservice.NewStrategy(__1), __2)`, `withStatus(nil, __2)`}}},
 	{"lwenvtest: a Pod may name a priority that there is not", "TestPlugins", "./cmd/lwenvtest/internal/builtin", []edit{
 		{"cmd/lwenvtest/internal/builtin kind.fill", `k.plugins.fill(w)`, `(*Plugins)(nil).fill(w)`}}},
 	{"lwenvtest: the defaults of a status are lost", "TestPlugins", "./cmd/lwenvtest/internal/builtin", []edit{

@@ -180,7 +180,7 @@ func TestOtherKinds(t *testing.T) {
 // Each strategy is that of a kind which the server has, and of its subresources.
 func TestStrategies(t *testing.T) {
 	known := map[schema.GroupResource]bool{}
-	for _, r := range cluster.Resources() {
+	for _, r := range append(cluster.Resources(), lwtest.Definitions()...) {
 		known[schema.GroupResource{Group: r.Group, Resource: r.Plural}] = true
 	}
 	for resource, by := range strategies {

@@ -2,6 +2,9 @@ package builtin
 
 import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	apiregistration "k8s.io/kube-aggregator/pkg/apis/apiregistration/install"
+	"k8s.io/kube-aggregator/pkg/registry/apiservice"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
 	// Kinds are known to the scheme once their group is installed.
 	_ "k8s.io/kubernetes/pkg/apis/admissionregistration/install"
@@ -114,6 +117,8 @@ var strategies = map[schema.GroupResource]map[string]strategy{
 
 	{Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations"}:   object(mutatingwebhookconfiguration.Strategy),
 	{Group: "admissionregistration.k8s.io", Resource: "validatingwebhookconfigurations"}: object(validatingwebhookconfiguration.Strategy),
+	{Group: "apiregistration.k8s.io", Resource: "apiservices"}: withStatus(apiservice.NewStrategy(legacyscheme.Scheme),
+		apiservice.NewStatusStrategy(legacyscheme.Scheme)),
 	{Group: "certificates.k8s.io", Resource: "certificatesigningrequests"}: {
 		"": certificates.Strategy, "status": certificates.StatusStrategy, "approval": certificates.ApprovalStrategy,
 	},
@@ -142,6 +147,9 @@ var strategies = map[schema.GroupResource]map[string]strategy{
 	{Group: "storage.k8s.io", Resource: "volumeattachments"}:       withStatus(volumeattachment.Strategy, volumeattachment.StatusStrategy),
 	{Group: "storage.k8s.io", Resource: "volumeattributesclasses"}: object(volumeattributesclass.Strategy),
 }
+
+// The aggregator of kube-apiserver has a scheme of its own.
+func init() { apiregistration.Install(legacyscheme.Scheme) }
 
 func object(s strategy) map[string]strategy { return map[string]strategy{"": s} }
 

@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/util/webhook"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"github.com/go-lw/lw/lwtest"
 	"github.com/go-lw/lw/simulate/crd"
@@ -41,12 +42,12 @@ type Options struct {
 
 // Resources returns customresourcedefinitions and apiservices, which have no admission yet.
 func Resources(opts Options) ([]lwtest.Resource, error) {
-	services := opts.Services
-	if services == nil {
-		services = webhook.NewDefaultServiceResolver()
+	resolver := opts.Services
+	if resolver == nil {
+		resolver = webhook.NewDefaultServiceResolver()
 	}
 	own := func(r webhook.AuthenticationInfoResolver) webhook.AuthenticationInfoResolver { return r }
-	converters, err := conversion.NewCRConverterFactory(services, own)
+	converters, err := conversion.NewCRConverterFactory(resolver, own)
 	if err != nil {
 		return nil, fmt.Errorf("lwenvtest: definitions: %w", err)
 	}
@@ -67,6 +68,8 @@ func Resources(opts Options) ([]lwtest.Resource, error) {
 		}
 		return r
 	}
+	services := &all[1]
+	services.Type, services.Managed, services.Status = &apiregistrationv1.APIService{}, true, true
 	return all, nil
 }
 

@@ -3,22 +3,32 @@ package front
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
 
-func newClient(t *testing.T, contentType string) kubernetes.Interface {
+func newServer(t *testing.T) *Server {
 	t.Helper()
 	s, err := New(Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
+	return s
+}
+
+func newClient(t *testing.T, contentType string) kubernetes.Interface {
+	t.Helper()
+	s := newServer(t)
 	c, err := kubernetes.NewForConfig(&rest.Config{
 		Host: s.server.URL(), Transport: s.server.Client().Transport, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: contentType},
 	})
@@ -101,4 +111,61 @@ func TestAutoscalers(t *testing.T) {
 	if err != nil || old.Spec.MaxReplicas != 4 || *old.Spec.TargetCPUUtilizationPercentage != percent {
 		t.Errorf("%v %v", old, err)
 	}
+}
+
+// An APIService of another server gets its port, and says who has written it. A local one is
+// available at once.
+func TestAPIServices(t *testing.T) {
+	s := newServer(t)
+	config := &rest.Config{Host: s.server.URL(), Transport: s.server.Client().Transport, QPS: -1}
+	open, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	services := open.Resource(schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"})
+	create := func(name, spec string) (*unstructured.Unstructured, error) {
+		u := &unstructured.Unstructured{}
+		text := `{"apiVersion":"apiregistration.k8s.io/v1","kind":"APIService","metadata":{"name":"` + name + `"},"spec":` + spec + `}`
+		if err := u.UnmarshalJSON([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		return services.Create(t.Context(), u, metav1.CreateOptions{FieldManager: "me"})
+	}
+	const spec = `{"group":"a.example.com","version":"v1","groupPriorityMinimum":100,"versionPriority":100,` +
+		`"insecureSkipTLSVerify":true,"service":{"namespace":"n","name":"s"}}`
+	made, err := create("v1.a.example.com", spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, _, _ := unstructured.NestedInt64(made.Object, "spec", "service", "port")
+	if managers := made.GetManagedFields(); port != 443 || len(managers) != 1 || managers[0].Manager != "me" {
+		t.Errorf("port %d, managers %v", port, managers)
+	}
+	_, err = create("other", spec)
+	want := `APIService.apiregistration.k8s.io "other" is invalid: metadata.name: Invalid value: "other": must be ` +
+		"`spec.version+\".\"+spec.group`: \"v1.a.example.com\""
+	if err == nil || cmp.Diff(want, err.Error()) != "" {
+		t.Errorf("a wrong name: %v", err)
+	}
+	made.Object["status"] = map[string]any{"conditions": []any{map[string]any{
+		"type": "Available", "status": "True", "lastTransitionTime": "2026-01-02T03:04:05Z",
+	}}}
+	if made, err = services.UpdateStatus(t.Context(), made, metav1.UpdateOptions{}); err != nil || !available(made) {
+		t.Errorf("a status: %v %v", err, made)
+	}
+
+	local, err := create("v1.b.example.com", `{"group":"b.example.com","version":"v1","groupPriorityMinimum":100,"versionPriority":100}`)
+	if err != nil || !available(local) {
+		t.Errorf("a local one: %v %v", err, local)
+	}
+}
+
+// available reports whether the first condition of an APIService is that it is available.
+func available(u *unstructured.Unstructured) bool {
+	conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
+	if len(conditions) == 0 {
+		return false
+	}
+	first, _ := conditions[0].(map[string]any)
+	return first["type"] == "Available" && first["status"] == "True"
 }
