@@ -107,6 +107,8 @@ var doorBugs = []bug{
 			`services.Type, services.Managed, services.Status = __1, false, true`}}},
 	{"lwenvtest: an APIService may have any name", "TestAPIServices", "./cmd/lwenvtest/internal/front", []edit{
 		{"cmd/lwenvtest/internal/builtin strategies", `withStatus(apiservice.NewStrategy(__1), __2)`, `withStatus(nil, __2)`}}},
+	{"lwenvtest: an APIService is shown without its server", "TestTable", "./cmd/lwenvtest/internal/builtin", []edit{
+		{"cmd/lwenvtest/internal/builtin kind.table", `k.resource.Plural == "apiservices"`, `k.resource.Plural == ""`}}},
 	{"lwenvtest: a Pod may name a priority that there is not", "TestPlugins", "./cmd/lwenvtest/internal/builtin", []edit{
 		{"cmd/lwenvtest/internal/builtin kind.fill", `k.plugins.fill(w)`, `(*Plugins)(nil).fill(w)`}}},
 	{"lwenvtest: the defaults of a status are lost", "TestPlugins", "./cmd/lwenvtest/internal/builtin", []edit{

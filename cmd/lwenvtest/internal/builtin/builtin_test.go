@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"github.com/go-lw/lw/lwtest"
 	"github.com/go-lw/lw/simulate/cluster"
@@ -241,6 +242,8 @@ func TestTable(t *testing.T) {
 			[]any{"Name", "Ready", "Up-to-date", "Available", "Age", "Containers", "Images", "Selector"}},
 		{lwtest.Resource{Plural: "configmaps"}, &corev1.ConfigMap{}, []any{"Name", "Data", "Age"}},
 		{lwtest.Resource{Group: "rbac.authorization.k8s.io", Plural: "roles"}, &rbacv1.Role{}, []any{"Name", "Created At"}},
+		{lwtest.Resource{Group: "apiregistration.k8s.io", Plural: "apiservices"}, &apiregistrationv1.APIService{},
+			[]any{"Name", "Service", "Available", "Age"}},
 	} {
 		table, err := Rules(tc.resource, nil).Table(tc.obj)
 		if err != nil {
