@@ -64,7 +64,9 @@ func (c *claimClasses) Admit(_ context.Context, a admission.Attributes, _ admiss
 
 // newestDefault returns the newest of the default classes, of equally new ones the first by name.
 func newestDefault(all []*storagev1.StorageClass) *storagev1.StorageClass {
-	defaults := slices.DeleteFunc(all, func(c *storagev1.StorageClass) bool { return !util.IsDefaultAnnotation(c.ObjectMeta) })
+	defaults := slices.DeleteFunc(all, func(c *storagev1.StorageClass) bool {
+		return !util.IsDefaultAnnotation(c.ObjectMeta)
+	})
 	if len(defaults) == 0 {
 		return nil
 	}

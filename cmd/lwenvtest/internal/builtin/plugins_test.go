@@ -157,7 +157,9 @@ func TestDefaultClass(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{GenerateName: "c-"},
 			Spec: corev1.PersistentVolumeClaimSpec{
 				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: class,
-				Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{"storage": resource.MustParse("1Gi")}},
+				Resources: corev1.VolumeResourceRequirements{
+					Requests: corev1.ResourceList{"storage": resource.MustParse("1Gi")},
+				},
 			},
 		}, metav1.CreateOptions{})
 		if err != nil {
@@ -172,7 +174,9 @@ func TestDefaultClass(t *testing.T) {
 		t.Errorf("the class of a claim where there are none: %q", got)
 	}
 	_, err := c.StorageV1().StorageClasses().Create(ctx, &storagev1.StorageClass{
-		ObjectMeta:  metav1.ObjectMeta{Name: "d", Annotations: map[string]string{util.IsDefaultStorageClassAnnotation: "true"}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "d", Annotations: map[string]string{util.IsDefaultStorageClassAnnotation: "true"},
+		},
 		Provisioner: "p",
 	}, metav1.CreateOptions{})
 	if err != nil {

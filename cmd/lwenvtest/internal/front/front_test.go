@@ -122,10 +122,13 @@ func TestAPIServices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	services := open.Resource(schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"})
+	services := open.Resource(schema.GroupVersionResource{
+		Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices",
+	})
 	create := func(name, spec string) (*unstructured.Unstructured, error) {
 		u := &unstructured.Unstructured{}
-		text := `{"apiVersion":"apiregistration.k8s.io/v1","kind":"APIService","metadata":{"name":"` + name + `"},"spec":` + spec + `}`
+		text := `{"apiVersion":"apiregistration.k8s.io/v1","kind":"APIService","metadata":{"name":"` + name + `"},` +
+			`"spec":` + spec + `}`
 		if err := u.UnmarshalJSON([]byte(text)); err != nil {
 			t.Fatal(err)
 		}
@@ -154,7 +157,8 @@ func TestAPIServices(t *testing.T) {
 		t.Errorf("a status: %v %v", err, made)
 	}
 
-	local, err := create("v1.b.example.com", `{"group":"b.example.com","version":"v1","groupPriorityMinimum":100,"versionPriority":100}`)
+	local, err := create("v1.b.example.com",
+		`{"group":"b.example.com","version":"v1","groupPriorityMinimum":100,"versionPriority":100}`)
 	if err != nil || !available(local) {
 		t.Errorf("a local one: %v %v", err, local)
 	}
