@@ -12,8 +12,10 @@ import (
 type Admission struct {
 	// Verb is what becomes of the object: an apply of a new one is a Create, any other patch an
 	// Update.
-	Verb        Verb
-	Subresource string         // "status", or "" for the object itself
+	Verb Verb
+	// Subresource is "status" or another one, or "" for the object itself. An eviction of a Pod is an
+	// Update of its "eviction", and not a Delete besides.
+	Subresource string
 	Object      runtime.Object // nil for a Delete
 	Old         runtime.Object // nil for a Create
 	// Name is that of the request. It is "" for a Create whose name comes from generateName.

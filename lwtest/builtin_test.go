@@ -198,6 +198,17 @@ func TestSubresources(t *testing.T) {
 			evict(201, ""),
 			{"GET", pods + "/v", "", "", 404, ""},
 			{"GET", pdbs + "/p", "", "", 200, `"disruptionsAllowed":0`},
+			{"POST", pods, asJSON, `{"metadata":{"name":"v","finalizers":["x.y/z"]},"spec":{}}`, 201, ""},
+			status(pods+"/v", `{"conditions":[{"type":"DisruptionTarget","status":"False"},{"type":"Ready","status":"True"}]}`),
+			{"POST", pods + "/v/eviction", asJSON, `{"metadata":{"name":"v"},"deleteOptions":{"preconditions":{"resourceVersion":"1"}}}`,
+				409, "the ResourceVersion in the precondition (1) does not match"},
+			{"POST", pods + "/v/eviction?dryRun=All", asJSON, `{"metadata":{"name":"v"}}`, 201, ""},
+			{"GET", pods + "/v", "", "", 200, `[{"status":"False","type":"DisruptionTarget"},`},
+			evict(201, ""),
+			{"GET", pods + "/v", "", "", 200, `"deletionTimestamp":`},
+			{"GET", pods + "/v", "", "", 200, `"conditions":[{"lastProbeTime":null,"lastTransitionTime":"`},
+			{"GET", pods + "/v", "", "", 200, `"message":"Eviction API: evicting","reason":"EvictionByEvictionAPI",` +
+				`"status":"True","type":"DisruptionTarget"},{"status":"True","type":"Ready"}]`},
 		})
 	})
 	t.Run("approval", func(t *testing.T) {

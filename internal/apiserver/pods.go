@@ -20,9 +20,6 @@ import (
 	"github.com/go-lw/lw/internal/wire"
 )
 
-// eviction is the subresource of pods by which they are deleted.
-const eviction = "eviction"
-
 // bindings is the resource by which clients that know no subresources give Pods their nodes.
 const bindings = "bindings"
 
@@ -35,7 +32,7 @@ var posts map[string]func(x *exchange, s *Server) error
 
 func init() {
 	posts = map[string]func(x *exchange, s *Server) error{
-		eviction: (*exchange).evict, registry.SubBinding: (*exchange).bind, token: (*exchange).token,
+		registry.SubEviction: (*exchange).evict, registry.SubBinding: (*exchange).bind, token: (*exchange).token,
 	}
 }
 
@@ -50,7 +47,7 @@ func (c *Collection) subs() []string {
 	}
 	all = append(all, c.kind.Parts()...)
 	if c.Resource.groupResource() == pods {
-		all = append(all, registry.SubBinding, eviction)
+		all = append(all, registry.SubBinding, registry.SubEviction)
 	}
 	if c.Resource.Token != nil {
 		all = append(all, token)
@@ -135,21 +132,25 @@ func read(obj *stored, into any) error {
 }
 
 // change writes a merge patch to an object, as the server itself does at a subresource, if the
-// object is still at version.
-func (x *exchange) change(c *Collection, key types.NamespacedName, sub, version string, patch document, query url.Values) error {
+// object is still at version. req says the rest.
+func (x *exchange) change(c *Collection, version string, patch document, req registry.Request) (out registry.Outcome, err error) {
 	meta, _ := patch["metadata"].(document)
 	if meta == nil {
 		meta = document{}
 	}
 	meta["resourceVersion"], patch["metadata"] = version, meta
-	w, err := c.kind.Prepare(registry.Request{
-		Verb: registry.Patch, Key: key, Subresource: sub, Query: query, ContentType: string(types.MergePatchType),
-		Body: mustJSON(patch), UserAgent: x.r.UserAgent(), Whole: true,
-	})
+	w, err := x.patch(c, patch, req)
 	if err == nil {
-		_, err = w.Run(x.r.Context(), store{c})
+		out, err = w.Run(x.r.Context(), store{c})
 	}
-	return err
+	return out, err
+}
+
+// patch prepares a merge patch of the server itself.
+func (x *exchange) patch(c *Collection, patch document, req registry.Request) (*registry.Write, error) {
+	req.Verb, req.ContentType, req.Body = registry.Patch, string(types.MergePatchType), mustJSON(patch)
+	req.UserAgent, req.Whole = x.r.UserAgent(), true
+	return c.kind.Prepare(req)
 }
 
 // bind gives a Pod the node that a Binding says.
@@ -232,7 +233,7 @@ func (x *exchange) assign(b *registry.Binding) error {
 	case len(p.Spec.SchedulingGates) > 0:
 		return refused("pod %v has non-empty .spec.schedulingGates", x.req.Name)
 	}
-	scheduled := registry.WithCondition(p.Status.Conditions, "PodScheduled")
+	scheduled := registry.WithCondition(p.Status.Conditions, "PodScheduled", "", "")
 	meta := document{}
 	if len(b.Metadata.Annotations) > 0 { // a null would take away those of the Pod
 		meta["annotations"] = b.Metadata.Annotations
@@ -240,18 +241,19 @@ func (x *exchange) assign(b *registry.Binding) error {
 	if len(b.Metadata.Labels) > 0 {
 		meta["labels"] = b.Metadata.Labels
 	}
-	err = x.change(x.collection, x.key(), registry.SubBinding, version, document{
+	_, err = x.change(x.collection, version, document{
 		"metadata": meta,
 		"spec":     document{"nodeName": b.Target.Name},
 		"status":   document{"nominatedNodeName": nil, "conditions": scheduled},
-	}, url.Values{"dryRun": x.r.URL.Query()["dryRun"]})
+	}, registry.Request{Key: x.key(), Subresource: registry.SubBinding, Query: url.Values{"dryRun": x.r.URL.Query()["dryRun"]}})
 	if apierrors.IsConflict(err) {
 		return errAgain
 	}
 	return err
 }
 
-// evict deletes a Pod as an Eviction says, unless a PodDisruptionBudget forbids it.
+// evict deletes a Pod as an Eviction says, unless the admission of the Eviction or a
+// PodDisruptionBudget forbids it.
 func (x *exchange) evict(s *Server) error {
 	f, body, err := x.posted()
 	if err != nil {
@@ -261,10 +263,20 @@ func (x *exchange) evict(s *Server) error {
 	if err != nil {
 		return err
 	}
+	req := registry.Request{Key: x.key(), Subresource: registry.SubEviction, Query: url.Values{"dryRun": options.DryRun}}
+	if err := x.admit(req); err != nil {
+		return err
+	}
 	if err := x.budget(s, len(options.DryRun) > 0); err != nil {
 		return err
 	}
-	w, err := x.collection.kind.Prepare(registry.Request{Verb: registry.Delete, Key: x.key(), Options: options})
+	req.Admitted = true
+	if len(options.DryRun) == 0 {
+		if err := x.disrupt(options, req); err != nil {
+			return err
+		}
+	}
+	w, err := x.collection.kind.Prepare(registry.Request{Verb: registry.Delete, Key: x.key(), Options: options, Admitted: true})
 	if err == nil {
 		_, err = w.Run(x.r.Context(), store{x.collection})
 	}
@@ -272,6 +284,44 @@ func (x *exchange) evict(s *Server) error {
 		return err
 	}
 	return x.created(f)
+}
+
+// admit asks for the admission of a request that has no object of its own, by a write of the Pod
+// that is only decided about.
+func (x *exchange) admit(req registry.Request) error {
+	obj, _, err := x.pod()
+	if err != nil {
+		return err
+	}
+	w, err := x.patch(x.collection, document{}, req)
+	if err == nil {
+		_, err = w.Next(x.r.Context(), objectOf(obj, obj.Version))
+	}
+	return err
+}
+
+// disrupt writes down in a Pod that it is evicted. The options are then for the Pod as that leaves
+// it.
+func (x *exchange) disrupt(options *metav1.DeleteOptions, req registry.Request) error {
+	for {
+		obj, p, err := x.pod()
+		if err != nil {
+			return err
+		}
+		at := objectOf(obj, obj.Version)
+		if err := x.collection.kind.CheckPreconditions(options.Preconditions, &at.Meta); err != nil {
+			return err
+		}
+		conditions := registry.WithCondition(p.Status.Conditions, "DisruptionTarget", "EvictionByEvictionAPI", "Eviction API: evicting")
+		out, err := x.change(x.collection, at.Meta.ResourceVersion, document{"status": document{"conditions": conditions}}, req)
+		if apierrors.IsConflict(err) {
+			continue // it has changed meanwhile
+		}
+		if p := options.Preconditions; err == nil && p != nil && p.ResourceVersion != nil {
+			p.ResourceVersion = &out.Object.Meta.ResourceVersion
+		}
+		return err
+	}
 }
 
 // budget counts an eviction in the PodDisruptionBudget of the Pod, or refuses it.
@@ -312,9 +362,9 @@ func (x *exchange) budget(s *Server, dryRun bool) error {
 			sub = registry.SubStatus
 		}
 		now := time.Now().UTC().Format(time.RFC3339)
-		err = x.change(budgets, b.key, sub, b.version, document{"status": document{
+		_, err = x.change(budgets, b.version, document{"status": document{
 			"disruptionsAllowed": b.Status.DisruptionsAllowed - 1, "disruptedPods": document{m.Name: now},
-		}}, nil)
+		}}, registry.Request{Key: b.key, Subresource: sub})
 		if !apierrors.IsConflict(err) {
 			return err
 		}

@@ -305,7 +305,7 @@ func (w *Write) carry(o, old *Object) {
 	if m.DeletionGracePeriodSeconds == nil {
 		m.DeletionGracePeriodSeconds = was.DeletionGracePeriodSeconds
 	}
-	if w.req.Subresource != SubBinding && k.newGeneration(o, old) {
+	if !w.byServer() && k.newGeneration(o, old) {
 		m.Generation++
 	}
 }
@@ -390,7 +390,7 @@ func (w *Write) defaults(ctx context.Context, o, old *Object) error {
 			}
 		}
 	}
-	if k.Mutate == nil {
+	if k.Mutate == nil || w.req.Admitted {
 		return nil
 	}
 	if err := k.give(o); err != nil {
@@ -418,7 +418,7 @@ func (w *Write) validate(ctx context.Context, o, old *Object) (err error) {
 	if w.kind.Validate != nil {
 		err = w.kind.Validate(ctx, o, old)
 	}
-	if err == nil && w.kind.Admit != nil {
+	if err == nil && w.kind.Admit != nil && !w.req.Admitted {
 		err = w.kind.Admit(ctx, w.admission(o, old))
 	}
 	if err == nil && o != nil {

@@ -65,27 +65,26 @@ func (w *Write) remove(ctx context.Context, old *Object) (Outcome, error) {
 
 // mayRemove refuses a deletion.
 func (w *Write) mayRemove(ctx context.Context, old *Object) error {
-	if err := cmp.Or(w.checkPreconditions(old), w.kind.checkImmortal(old)); err != nil {
+	if err := cmp.Or(w.kind.CheckPreconditions(w.delete.Preconditions, &old.Meta), w.kind.checkImmortal(old)); err != nil {
 		return err
 	}
 	return w.validate(ctx, nil, old)
 }
 
-// checkPreconditions refuses the deletion of another object than the client means. A precondition
+// CheckPreconditions refuses the deletion of another object than the client means. A precondition
 // that is empty is one, too: no object has it.
-func (w *Write) checkPreconditions(old *Object) error {
-	p := w.delete.Preconditions
+func (k *Kind) CheckPreconditions(p *metav1.Preconditions, m *metav1.ObjectMeta) error {
 	if p == nil {
 		return nil
 	}
 	refused := func(err error) error { // kube-apiserver names the kind here
-		return apierrors.NewConflict(schema.GroupResource{Group: w.kind.Group, Resource: w.kind.Kind}, w.req.Key.Name, err)
+		return apierrors.NewConflict(schema.GroupResource{Group: k.Group, Resource: k.Kind}, m.Name, err)
 	}
-	if p.UID != nil && *p.UID != old.Meta.UID {
-		return refused(fmt.Errorf("the UID in the precondition (%s) does not match the UID in record (%s). The object might have been deleted and then recreated", *p.UID, old.Meta.UID))
+	if p.UID != nil && *p.UID != m.UID {
+		return refused(fmt.Errorf("the UID in the precondition (%s) does not match the UID in record (%s). The object might have been deleted and then recreated", *p.UID, m.UID))
 	}
-	if p.ResourceVersion != nil && *p.ResourceVersion != old.Meta.ResourceVersion {
-		return refused(fmt.Errorf("the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). The object might have been modified", *p.ResourceVersion, old.Meta.ResourceVersion))
+	if p.ResourceVersion != nil && *p.ResourceVersion != m.ResourceVersion {
+		return refused(fmt.Errorf("the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). The object might have been modified", *p.ResourceVersion, m.ResourceVersion))
 	}
 	return nil
 }

@@ -136,7 +136,7 @@ func (w *Write) manage(old, o *Object) error {
 			m.ManagedFields = nil
 		}
 		return nil
-	case w.req.Subresource == SubBinding: // kube-apiserver's storage changes the Pod, and manages nothing
+	case w.byServer(): // kube-apiserver manages nothing then
 		m.ManagedFields = old.Meta.ManagedFields
 		return nil
 	case old != nil && (len(m.ManagedFields) == 0 || slices.EqualFunc(m.ManagedFields, old.Meta.ManagedFields, sameEntry)) && sameFields(old, o):

@@ -20,6 +20,7 @@ const (
 	SubEphemeral = "ephemeralcontainers" // of a Pod
 	SubResize    = "resize"              // of a Pod
 	SubBinding   = "binding"             // of a Pod, which the server itself changes then
+	SubEviction  = "eviction"            // likewise
 )
 
 const csrs = "certificatesigningrequests.certificates.k8s.io"
@@ -27,7 +28,7 @@ const csrs = "certificatesigningrequests.certificates.k8s.io"
 // parts are those of each resource. That of "" is the object itself.
 var parts = map[string]map[string]part{
 	csrs:   {SubApproval: approve, SubStatus: issue},
-	"pods": {SubEphemeral: addContainers, SubResize: resize, SubBinding: whole},
+	"pods": {SubEphemeral: addContainers, SubResize: resize, SubBinding: whole, SubEviction: whole},
 }
 
 // namespaceParts are those of Namespaces that end as those of kube-apiserver; see Kind.Ends.
@@ -120,6 +121,12 @@ func forbidden(at *field.Path, format string, args ...any) field.ErrorList {
 }
 
 func whole(sent, _ document) (document, field.ErrorList) { return sent, nil }
+
+// byServer reports whether it is the server's storage that changes the object, at a request that
+// has no object of this kind.
+func (w *Write) byServer() bool {
+	return w.req.Subresource == SubBinding || w.req.Subresource == SubEviction
+}
 
 // objects returns the members of a list that are objects.
 func objects(list any) (all []document) {

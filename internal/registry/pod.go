@@ -3,6 +3,7 @@ package registry
 import (
 	"encoding/json"
 	"net/url"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -58,16 +59,20 @@ func ParseBinding(contentType string, body []byte) (*Binding, error) {
 }
 
 // WithCondition returns conditions with one of a type that is true, in the place of the one that
-// had the type.
-func WithCondition(conditions []any, kind string) []any {
+// had the type. It is given a reason and a message where there are some.
+func WithCondition(conditions []any, kind, reason, message string) []any {
 	c := document{"type": kind, "status": "True", "lastProbeTime": nil, "lastTransitionTime": now().Format(time.RFC3339)}
-	out := []any{}
-	for _, had := range conditions {
-		d, _ := had.(document)
-		if d["type"] != kind {
-			out = append(out, had)
-		} else if d["status"] == "True" {
-			c["lastTransitionTime"] = d["lastTransitionTime"]
+	if reason != "" {
+		c["reason"], c["message"] = reason, message
+	}
+	out := slices.Clone(conditions)
+	for i, had := range out {
+		if d, _ := had.(document); d["type"] == kind {
+			if d["status"] == "True" {
+				c["lastTransitionTime"] = d["lastTransitionTime"]
+			}
+			out[i] = c
+			return out
 		}
 	}
 	return append(out, c)

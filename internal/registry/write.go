@@ -31,6 +31,8 @@ type Request struct {
 	// Whole says that the request comes from the server's own program: an update replaces the status
 	// as well, and the options of the body do not count.
 	Whole bool
+	// Admitted says that Mutate and Admit of the Kind are not asked.
+	Admitted bool
 	// Options are those of a deletion; nil: they are in the body or the query.
 	Options *metav1.DeleteOptions
 }

@@ -82,6 +82,13 @@ var doorBugs = []bug{
 	{"the UID in one of bindings is compared with the Pod's", "TestSubresources", "./lwtest", []edit{
 		{"internal/apiserver exchange.bind", `x.req.Name, binding.Metadata.UID = binding.Metadata.Name, ""`,
 			`x.req.Name = binding.Metadata.Name`}}},
+	{"an evicted Pod does not say why it goes", "TestSubresources", "./lwtest", []edit{
+		{"internal/apiserver exchange.evict", `len(options.DryRun) == 0`, `false`}}},
+	{"lwenvtest: a webhook sees an eviction as a change of its Pod", "TestWebhooks", "./cmd/lwenvtest/internal/admission", []edit{
+		{"cmd/lwenvtest/internal/admission kind.view", `a.Subresource == "eviction" && isPod`, `false`}}},
+	{"lwenvtest: a webhook of deletions is asked about evictions", "TestWebhooks", "./cmd/lwenvtest/internal/admission", []edit{
+		{"internal/apiserver exchange.evict", `registry.Request{Verb: registry.Delete, Key: x.key(), Options: options, Admitted: true}`,
+			`registry.Request{Verb: registry.Delete, Key: x.key(), Options: options}`}}},
 	{"a Pod loses its labels as it is bound", "TestSubresources", "./lwtest", []edit{
 		{"internal/apiserver exchange.assign", `len(b.Metadata.Labels) > 0`, `true`}}},
 	{"a Binding makes its client a manager of the Pod", "TestSubresources", "./lwtest", []edit{

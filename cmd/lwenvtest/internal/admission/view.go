@@ -7,6 +7,7 @@ import (
 	"reflect"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -18,8 +19,9 @@ import (
 
 // The kinds of subresources that are not those of their resources.
 var (
-	scale   = schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}
-	binding = schema.GroupVersionKind{Version: "v1", Kind: "Binding"}
+	scale    = schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}
+	binding  = schema.GroupVersionKind{Version: "v1", Kind: "Binding"}
+	eviction = schema.GroupVersionKind{Group: "policy", Version: "v1", Kind: "Eviction"}
 )
 
 // A kind is a resource as the plugins see it: all its objects are unstructured. It implements
@@ -135,15 +137,33 @@ func (k *kind) view(a lwtest.Admission) (v *view, err error) {
 		of = v.old
 	}
 	v.gvk, v.version, v.whole = of.GroupVersionKind(), of.GroupVersionKind().Version, v.object
+	isPod := k.resource.Group == "" && v.object != nil
 	switch {
 	case a.Subresource == "scale":
 		v.gvk = scale
 		v.object, v.old = scaleOf(v.object), scaleOf(v.old)
-	case a.Subresource == "binding" && k.resource.Group == "" && v.object != nil:
-		v.gvk = binding
-		v.object, v.old = bindingOf(v.object), nil // which is created
+	case a.Subresource == "binding" && isPod:
+		v.post(binding)
+		node, _, _ := unstructured.NestedString(v.whole.Object, "spec", "nodeName")
+		v.object.Object["target"] = map[string]any{"kind": "Node", "name": node}
+	case a.Subresource == "eviction" && isPod:
+		v.post(eviction)
 	}
 	return v, nil
+}
+
+// post makes v the creation of an object of another kind, which changes the object or deletes it.
+func (v *view) post(gvk schema.GroupVersionKind) {
+	v.gvk, v.old = gvk, nil
+	v.object = &unstructured.Unstructured{Object: map[string]any{}}
+	v.object.SetGroupVersionKind(gvk)
+	v.object.SetName(v.whole.GetName())
+	v.object.SetNamespace(v.whole.GetNamespace())
+	if o, ok := v.a.Options.(*metav1.UpdateOptions); ok {
+		options := &metav1.CreateOptions{DryRun: o.DryRun, FieldManager: o.FieldManager, FieldValidation: o.FieldValidation}
+		options.SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind("CreateOptions"))
+		v.a.Options = options
+	}
 }
 
 // open returns an object of the resource as the plugins see it.
@@ -187,17 +207,6 @@ func scaleOf(o *unstructured.Unstructured) *unstructured.Unstructured {
 		}
 	}
 	return s
-}
-
-// bindingOf returns the Binding by which a Pod has got its node.
-func bindingOf(pod *unstructured.Unstructured) *unstructured.Unstructured {
-	b := &unstructured.Unstructured{Object: map[string]any{}}
-	b.SetGroupVersionKind(binding)
-	b.SetName(pod.GetName())
-	b.SetNamespace(pod.GetNamespace())
-	node, _, _ := unstructured.NestedString(pod.Object, "spec", "nodeName")
-	b.Object["target"] = map[string]any{"kind": "Node", "name": node}
-	return b
 }
 
 // unborn takes from a new object what kube-apiserver gives it after the mutating plugins: a

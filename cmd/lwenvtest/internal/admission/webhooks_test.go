@@ -296,6 +296,20 @@ func TestWebhooks(t *testing.T) {
 			}}, requests: []request{{"POST", pods, jsonBody, `{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c"}]}}`},
 				{"POST", pods + "/a/binding", jsonBody, `{"metadata":{"name":"a"},"target":{"name":"n"}}`}},
 			code: 400, says: `denied the request: Binding {\"apiVersion\":\"v1\",\"kind\":\"Binding\"`, calls: "/v"},
+		{name: "an eviction", hooks: []configured{validating("v.x.y", "/v", on(rule("pods/eviction")), ops(admissionv1.Create))},
+			answers: map[string]hook{"/v": func(r *reviewv1.AdmissionRequest) *reviewv1.AdmissionResponse {
+				return deny(&metav1.Status{Message: string(r.Options.Raw) + " " + string(r.Object.Raw)})(r)
+			}}, requests: []request{{"POST", pods, jsonBody, `{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c"}]}}`},
+				{"POST", pods + "/a/eviction", jsonBody, `{"metadata":{"name":"a"}}`}},
+			code: 400, says: `denied the request: {\"kind\":\"CreateOptions\",\"apiVersion\":\"meta.k8s.io/v1\"} {\"apiVersion\":\"policy/v1\",\"kind\":\"Eviction\"`,
+			calls: "/v"},
+		{name: "an eviction that is admitted", hooks: []configured{
+			validating("v.x.y", "/v", on(rule("pods/eviction")), ops(admissionv1.Create)),
+			validating("w.x.y", "/w", on(rule("pods")), ops(admissionv1.Update, admissionv1.Delete))},
+			answers: map[string]hook{"/v": allow},
+			requests: []request{{"POST", pods, jsonBody, `{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c"}]}}`},
+				{"POST", pods + "/a/eviction", jsonBody, `{"metadata":{"name":"a"}}`}},
+			code: 201, says: `"status":"Success"`, calls: "/v"},
 		{name: "no configuration of webhooks", hooks: []configured{validating("v.x.y", "/v", on(rule("*")))},
 			requests: []request{{"POST", "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", jsonBody,
 				`{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingWebhookConfiguration","metadata":{"name":"w"}}`}}, code: 201},
