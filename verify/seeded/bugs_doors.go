@@ -92,7 +92,7 @@ var doorBugs = []bug{
 	{"a Pod loses its labels as it is bound", "TestSubresources", "./lwtest", []edit{
 		{"internal/apiserver exchange.assign", `len(b.Metadata.Labels) > 0`, `true`}}},
 	{"a Binding makes its client a manager of the Pod", "TestSubresources", "./lwtest", []edit{
-		{"internal/registry Write.manage", `w.req.Subresource == SubBinding`, `false`}}},
+		{"internal/registry Write.manage", `w.byServer()`, `false`}}},
 	{"a write of the status of a built-in object takes no finalizer away", "TestSubresources", "./lwtest", []edit{
 		{"internal/registry Write.carry", `k.Native && !statusAlone.Has(resource)`, `false && resource != ""`}}},
 	{"a write of the status of a Pod takes its owners away", "TestSubresources", "./lwtest", []edit{
