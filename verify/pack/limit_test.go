@@ -142,27 +142,33 @@ func testPackLimit[T lw.Object](t *testing.T, accept string) {
 	})
 }
 
-// What is read again and again stays, and what is large goes first.
+// What is read again and again stays, even if it is the largest, and what is large goes first.
 func TestPackLimitKeepsWhatIsRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimited[*carp.Carp](t, "application/json", 30)
 		small := rig.Must[*carp.Carp](t)(l.objects.Create(newNoise("small", 1, 3<<10)))
+		large := rig.Must[*carp.Carp](t)(l.objects.Create(newNoise("large", 1, 9<<10)))
 		rig.Start(t, l.inf)
 		rig.OK(t, l.inf.WaitForSync(t.Context()))
-		read := func(key lw.Key) {
+		read := func(key lw.Key) (kept bool) {
 			p, _ := l.inf.Store().Get(key)
+			kept = p.Kept() // which a decoded object that somebody has does not say
 			p.Open()
+			return kept
 		}
 		runtime.GC() // nobody has what the list has brought
-		key := lw.Key{Namespace: "pond", Name: "c7"}
-		read(key)
+		read(lw.KeyOf(large))
 		before := l.limit.Usage().Requests
 		for i := range 60 {
 			rig.Must[*carp.Carp](t)(l.objects.Update(newNoise(fmt.Sprint("c", 10+i%20), 100+i, 8<<10)))
 			synctest.Wait()
-			read(key)
+			if !read(lw.KeyOf(large)) {
+				t.Fatal("what is read all the time was let go")
+			}
 		}
-		read(lw.KeyOf(small))
+		if !read(lw.KeyOf(small)) {
+			t.Error("what is small was let go")
+		}
 		if n := l.limit.Usage().Requests - before; n != 0 {
 			t.Errorf("%d requests for what is read all the time, and for what is small", n)
 		}
