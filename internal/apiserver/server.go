@@ -1,8 +1,13 @@
 // Package apiserver is an API server for tests and examples: package history behind HTTP, with
 // faults on demand. It lists, watches, reads and writes objects of any kind, in JSON and protobuf,
 // as https://kubernetes.io/docs/reference/using-api/api-concepts/ describes. Package registry
-// decides about writes. There is no admission and no webhook, and the garbage collector acts when
-// it is told to; see [Server.Collect].
+// decides about writes, and asks the functions of a [Resource] for their admission. The garbage
+// collector acts when it is told to; see [Server.Collect].
+//
+// Package serve answers the same requests, for programs that run. It does not stand behind this
+// server, because the tests of serve would compare it with itself then, and because it sends what is
+// there now, while tests ask for past versions and for faults in the middle of an answer. What both
+// do stands once, in packages history, registry and wire.
 //
 // A [Server] is an http.Handler. [Server.Start] gives it a port. [Server.Client] returns a client
 // over connections in memory, which work within a synctest bubble and its time. [Server.Inject]
