@@ -186,7 +186,7 @@ func (c *Chain) mutate(ctx context.Context, k *kind, a lwtest.Admission) (change
 	if err != nil {
 		return false, err
 	}
-	if v.gvk == binding { // which nothing of the server could take a change of
+	if v.posted { // nothing of the server could take a change of it
 		return false, warned(ctx, a, func(ctx context.Context) error { return running.Admit(ctx, v.attributes(), k) })
 	}
 	if a.Verb == lwtest.Create {

@@ -122,6 +122,7 @@ type view struct {
 	object, old *unstructured.Unstructured
 	whole       *unstructured.Unstructured // the object of which object is the scale, or object itself
 	birth       map[string]any             // what unborn has taken away
+	posted      bool                       // object is of a kind that is nowhere stored; see post
 }
 
 func (k *kind) view(a lwtest.Admission) (v *view, err error) {
@@ -152,9 +153,10 @@ func (k *kind) view(a lwtest.Admission) (v *view, err error) {
 	return v, nil
 }
 
-// post makes v the creation of an object of another kind, which changes the object or deletes it.
+// post makes v the creation of an object of another kind, by which the object of the resource is
+// changed or deleted.
 func (v *view) post(gvk schema.GroupVersionKind) {
-	v.gvk, v.old = gvk, nil
+	v.gvk, v.old, v.posted = gvk, nil, true
 	v.object = &unstructured.Unstructured{Object: map[string]any{}}
 	v.object.SetGroupVersionKind(gvk)
 	v.object.SetName(v.whole.GetName())

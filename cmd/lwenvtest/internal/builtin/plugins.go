@@ -9,13 +9,16 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/initializer"
+	"k8s.io/apiserver/pkg/admission/plugin/resourcequota"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	quota "k8s.io/apiserver/pkg/quota/v1"
 	"k8s.io/apiserver/pkg/util/compatibility"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	"k8s.io/kubernetes/pkg/quota/v1/install"
 	"k8s.io/kubernetes/plugin/pkg/admission/certificates/approval"
 	"k8s.io/kubernetes/plugin/pkg/admission/certificates/signing"
 	"k8s.io/kubernetes/plugin/pkg/admission/certificates/subjectrestriction"
@@ -26,20 +29,22 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/admission/podtopologylabels"
 	"k8s.io/kubernetes/plugin/pkg/admission/priority"
 	"k8s.io/kubernetes/plugin/pkg/admission/runtimeclass"
+	"k8s.io/kubernetes/plugin/pkg/admission/security/podsecurity"
 	"k8s.io/kubernetes/plugin/pkg/admission/storage/persistentvolume/resize"
 )
 
 // Agent is the User-Agent of the plugins' own requests, which read classes and limits.
 const Agent = "lwenvtest-plugins"
 
-// The plugins that the kube-apiserver of envtest runs, in its order, but for quotas, which a
-// controller counts, the security levels of namespaces, and what is about nodes with a kubelet.
+// The plugins that the kube-apiserver of envtest runs, in its order, but for what is about nodes with
+// a kubelet.
 var plugins = []struct {
 	name     string
 	register func(*admission.Plugins)
 }{
 	{limitranger.PluginName, limitranger.Register},
 	{nodetaint.PluginName, nodetaint.Register},
+	{podsecurity.PluginName, podsecurity.Register},
 	{priority.PluginName, priority.Register},
 	{defaulttolerationseconds.PluginName, defaulttolerationseconds.Register},
 	{defaultClass, registerClaimClasses},
@@ -50,6 +55,8 @@ var plugins = []struct {
 	{subjectrestriction.PluginName, subjectrestriction.Register},
 	{defaultingressclass.PluginName, defaultingressclass.Register},
 	{podtopologylabels.PluginName, podtopologylabels.Register}, // a Binding has the labels from package apiserver
+	// A quota counts built-in kinds alone, also those that a webhook refuses after it.
+	{resourcequota.PluginName, resourcequota.Register},
 }
 
 // Plugins are the admission plugins of kube-apiserver for the built-in kinds. They admit everything
@@ -86,13 +93,27 @@ func (p *Plugins) Start(ctx context.Context, config *rest.Config, may authorizer
 	}
 	given := initializer.New(client, nil, shared, may, utilfeature.DefaultFeatureGate, compatibility.DefaultBuildEffectiveVersion(),
 		ctx.Done(), nil)
-	made, err := all.NewFromPlugins(order, none, given, nil)
+	quotas, err := install.NewQuotaConfigurationForAdmission(shared, nil)
+	if err != nil {
+		return fmt.Errorf("lwenvtest: builtin: %w", err)
+	}
+	made, err := all.NewFromPlugins(order, none, admission.PluginInitializers{given, quotaInitializer{quotas}}, nil)
 	if err != nil {
 		return fmt.Errorf("lwenvtest: builtin: %w", err)
 	}
 	shared.Start(ctx.Done())
 	p.running.Store(&chain{made.(admission.MutationInterface), made.(admission.ValidationInterface)})
 	return nil
+}
+
+// A quotaInitializer tells a plugin how objects count in quotas.
+type quotaInitializer struct{ quotas quota.Configuration }
+
+// Initialize implements [admission.PluginInitializer].
+func (i quotaInitializer) Initialize(plugin admission.Interface) {
+	if wants, ok := plugin.(initializer.WantsQuotaConfiguration); ok {
+		wants.SetQuotaConfiguration(i.quotas)
+	}
 }
 
 // fill lets the plugins change the object of a write, or refuse it.

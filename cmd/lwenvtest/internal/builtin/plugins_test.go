@@ -2,6 +2,7 @@ package builtin
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,7 +23,7 @@ import (
 	"github.com/go-lw/lw/simulate/cluster"
 )
 
-// admitted returns a client of a server with the plugins.
+// admitted returns a client of a server with the plugins and the namespace n.
 func admitted(t *testing.T) (kubernetes.Interface, *warned) {
 	p, all := &Plugins{}, cluster.Resources()
 	for i := range all {
@@ -36,6 +37,10 @@ func admitted(t *testing.T) (kubernetes.Interface, *warned) {
 	}
 	c, err := kubernetes.NewForConfig(config)
 	if err != nil {
+		t.Fatal(err)
+	}
+	n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+	if _, err := c.CoreV1().Namespaces().Create(t.Context(), n, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	return c, w
@@ -203,5 +208,72 @@ func TestNewestDefault(t *testing.T) {
 	})
 	if got == nil || got.Name != "b" {
 		t.Errorf("the default class: %v", got)
+	}
+}
+
+// A namespace with a level of security refuses Pods that are less secure.
+func TestPodSecurity(t *testing.T) {
+	c, _ := admitted(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	create := metav1.CreateOptions{}
+	if _, err := c.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: "secure", Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"},
+	}}, create); err != nil {
+		t.Fatal(err)
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
+	if _, err := c.CoreV1().Pods("n").Create(ctx, pod, create); err != nil {
+		t.Errorf("in a namespace without a level: %v", err)
+	}
+	_, err := c.CoreV1().Pods("secure").Create(ctx, pod, create)
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false`) {
+		t.Errorf("in a namespace that is restricted: %v", err)
+	}
+}
+
+// A quota refuses what is over it, and counts what it takes, once its status says what there is.
+func TestQuota(t *testing.T) {
+	c, _ := admitted(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	one := corev1.ResourceList{corev1.ResourcePods: resource.MustParse("1")}
+	quotas := c.CoreV1().ResourceQuotas("n")
+	q, err := quotas.Create(ctx, &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "q"}, Spec: corev1.ResourceQuotaSpec{Hard: one}},
+		metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	newPod := func() (refused string) {
+		t.Helper()
+		_, err := c.CoreV1().Pods("n").Create(ctx, &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "p-"},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+		}, metav1.CreateOptions{})
+		if err == nil {
+			return ""
+		}
+		if !apierrors.IsForbidden(err) {
+			t.Fatal(err)
+		}
+		_, refused, _ = strings.Cut(err.Error(), "is forbidden: ")
+		return refused
+	}
+	if got := newPod(); got != "" {
+		t.Errorf("before the quota has a status: %q", got)
+	}
+	q.Status = corev1.ResourceQuotaStatus{Hard: one, Used: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}}
+	if _, err := quotas.UpdateStatus(ctx, q, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	got := newPod()
+	for got == "" { // the plugin sees the status a moment later, and has room for one Pod then
+		got = newPod()
+	}
+	if got != "exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1" {
+		t.Errorf("a second Pod: %q", got)
+	}
+	if q, err = quotas.Get(ctx, "q", metav1.GetOptions{}); err != nil || q.Status.Used.Pods().Value() != 1 {
+		t.Errorf("the quota: %v, %v", err, q.Status.Used)
 	}
 }
