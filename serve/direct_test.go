@@ -132,6 +132,41 @@ func TestStalledClients(t *testing.T) {
 	})
 }
 
+// A client that reads nothing until its connection is full, in the middle of what is written at once,
+// and reads on before the history has moved past it, gets each event once.
+func TestStalledClientMissesNothing(t *testing.T) {
+	t.Parallel()
+	r := widgets
+	r.History.Events = 20_000
+	over(t, transports[:3], serve.Options{Limits: serve.Limits{WriteTimeout: time.Hour}}, r, func(t *testing.T, run running) {
+		t.Parallel()
+		c := dial(t, run.srv, "resourceVersion=1")
+		defer c.Close()
+		lines, write := answerOf(t, c), run.m.Create
+		for n := range 10 { // behind these it waits for more beside others
+			put(t, write, "a", n)
+			line(t, lines, fmt.Sprintf(`"size":%d`, n))
+			write = run.m.Update
+		}
+		var puts []*Widget
+		for n := range 8000 { // 16 MB, which the buffers of no connection have room for
+			puts = append(puts, longWidget(fmt.Sprintf("w%04d", n), n, 2000))
+		}
+		noErr(t, second(run.m.Transact(t.Context(), puts)))
+		sent, same := uint64(10), 0
+		rig.Met(t, patience, "the server has not stopped", func() bool {
+			now := run.h.Status()[0].Sent
+			if same++; now == 10 || now != sent {
+				sent, same = now, 0
+			}
+			return same == 50
+		})
+		for n := range puts {
+			line(t, lines, `"ADDED"`, fmt.Sprintf(`"name":"w%04d"`, n))
+		}
+	})
+}
+
 // S11: nothing is left of watches whose clients have gone, or whose server ends.
 func TestDirectLeavesNothing(t *testing.T) {
 	t.Parallel()

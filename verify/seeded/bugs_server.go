@@ -14,7 +14,7 @@ var serverBugs = []bug{
 		{"etcd decoders.decode", `keepKind(__)`, ``}}},
 	{"serve: a watch that waits for a version goes on where it was passed unseen", "TestUnseen|TestHistoryModel", "./serve", []edit{
 		{"serve history.read", `__1 > 0`, `__1 > 0 && false`}}},
-	{"serve: a client that stalls goes on where it was before", "TestListenerModel", "./serve", []edit{
+	{"serve: a client that stalls goes on where it was before", "TestStalledClientMissesNothing", "./serve", []edit{
 		{"serve sweeper.sweep", `w.place`, `_`}}},
 	{"serve: a new beginning has the gaps of before", "TestGaps|TestHistoryModel", "./serve", []edit{
 		{"serve history.begin", `h.events, h.bytes, h.gaps, h.past = nil, 0, nil, nil`, `h.events, h.bytes, h.gaps, h.past = nil, 0, h.gaps, nil`}}},
