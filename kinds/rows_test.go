@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/request"
 	"github.com/go-lw/lw/kinds"
 	"github.com/go-lw/lw/lwtest"
 )
@@ -514,6 +515,18 @@ func TestRows(t *testing.T) {
 			}})
 			if src != lw.Source[*widget](m) {
 				t.Error("another source")
+			}
+		},
+		"made again as a list ends": func(t *testing.T) {
+			w, _ := served(t, widgets)
+			_, err := w.gate().List(w.ctx, metav1.ListOptions{}, func(_ *widget, err error) error {
+				w.undefine(widgets)
+				w.define(widgets)
+				time.Sleep(time.Minute) // the catalog has heard of both
+				return err
+			})
+			if !errors.Is(err, request.ErrMoved) {
+				t.Errorf("a list of a definition that is gone: %v", err)
 			}
 		},
 		"a list without a reflector": func(t *testing.T) {
