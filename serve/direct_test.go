@@ -138,7 +138,8 @@ func TestStalledClientMissesNothing(t *testing.T) {
 	t.Parallel()
 	r := widgets
 	r.History.Events = 20_000
-	over(t, transports[:3], serve.Options{Limits: serve.Limits{WriteTimeout: time.Hour}}, r, func(t *testing.T, run running) {
+	opts := serve.Options{Limits: serve.Limits{WriteTimeout: time.Hour}}
+	over(t, transports[:3], opts, r, func(t *testing.T, run running) {
 		t.Parallel()
 		c := dial(t, run.srv, "resourceVersion=1")
 		defer c.Close()

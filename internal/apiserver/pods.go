@@ -133,7 +133,8 @@ func read(obj *stored, into any) error {
 
 // change writes a merge patch to an object, as the server itself does at a subresource, if the
 // object is still at version. req says the rest.
-func (x *exchange) change(c *Collection, version string, patch document, req registry.Request) (out registry.Outcome, err error) {
+func (x *exchange) change(c *Collection, version string, patch document, req registry.Request) (
+	out registry.Outcome, err error) {
 	meta, _ := patch["metadata"].(document)
 	if meta == nil {
 		meta = document{}
@@ -245,7 +246,9 @@ func (x *exchange) assign(b *registry.Binding) error {
 		"metadata": meta,
 		"spec":     document{"nodeName": b.Target.Name},
 		"status":   document{"nominatedNodeName": nil, "conditions": scheduled},
-	}, registry.Request{Key: x.key(), Subresource: registry.SubBinding, Query: url.Values{"dryRun": x.r.URL.Query()["dryRun"]}})
+	}, registry.Request{
+		Key: x.key(), Subresource: registry.SubBinding, Query: url.Values{"dryRun": x.r.URL.Query()["dryRun"]},
+	})
 	if apierrors.IsConflict(err) {
 		return errAgain
 	}
@@ -276,7 +279,9 @@ func (x *exchange) evict(s *Server) error {
 			return err
 		}
 	}
-	w, err := x.collection.kind.Prepare(registry.Request{Verb: registry.Delete, Key: x.key(), Options: options, Admitted: true})
+	w, err := x.collection.kind.Prepare(registry.Request{
+		Verb: registry.Delete, Key: x.key(), Options: options, Admitted: true,
+	})
 	if err == nil {
 		_, err = w.Run(x.r.Context(), store{x.collection})
 	}
@@ -312,8 +317,9 @@ func (x *exchange) disrupt(options *metav1.DeleteOptions, req registry.Request) 
 		if err := x.collection.kind.CheckPreconditions(options.Preconditions, &at.Meta); err != nil {
 			return err
 		}
-		conditions := registry.WithCondition(p.Status.Conditions, "DisruptionTarget", "EvictionByEvictionAPI", "Eviction API: evicting")
-		out, err := x.change(x.collection, at.Meta.ResourceVersion, document{"status": document{"conditions": conditions}}, req)
+		patch := document{"status": document{"conditions": registry.WithCondition(p.Status.Conditions,
+			"DisruptionTarget", "EvictionByEvictionAPI", "Eviction API: evicting")}}
+		out, err := x.change(x.collection, at.Meta.ResourceVersion, patch, req)
 		if apierrors.IsConflict(err) {
 			continue // it has changed meanwhile
 		}

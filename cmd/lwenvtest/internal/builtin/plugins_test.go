@@ -222,12 +222,16 @@ func TestPodSecurity(t *testing.T) {
 	}}, create); err != nil {
 		t.Fatal(err)
 	}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "a"},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+	}
 	if _, err := c.CoreV1().Pods("n").Create(ctx, pod, create); err != nil {
 		t.Errorf("in a namespace without a level: %v", err)
 	}
 	_, err := c.CoreV1().Pods("secure").Create(ctx, pod, create)
-	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false`) {
+	const why = `violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false`
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), why) {
 		t.Errorf("in a namespace that is restricted: %v", err)
 	}
 }
@@ -239,8 +243,9 @@ func TestQuota(t *testing.T) {
 	defer cancel()
 	one := corev1.ResourceList{corev1.ResourcePods: resource.MustParse("1")}
 	quotas := c.CoreV1().ResourceQuotas("n")
-	q, err := quotas.Create(ctx, &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "q"}, Spec: corev1.ResourceQuotaSpec{Hard: one}},
-		metav1.CreateOptions{})
+	q, err := quotas.Create(ctx, &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Name: "q"}, Spec: corev1.ResourceQuotaSpec{Hard: one},
+	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +267,8 @@ func TestQuota(t *testing.T) {
 	if got := newPod(); got != "" {
 		t.Errorf("before the quota has a status: %q", got)
 	}
-	q.Status = corev1.ResourceQuotaStatus{Hard: one, Used: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}}
+	none := corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}
+	q.Status = corev1.ResourceQuotaStatus{Hard: one, Used: none}
 	if _, err := quotas.UpdateStatus(ctx, q, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
