@@ -93,8 +93,10 @@ type Reflector struct {
 
 	running chan struct{} // has an element while Run runs
 
-	mu      sync.Mutex
-	current *lw.Reflector[metav1.Object] // of the last Run; nil: there was none
+	// status is that of the last Run; nil: there was none. With an lw.Reflector here each package that
+	// uses a Decoder would compile all of it anew.
+	mu     sync.Mutex
+	status func() lw.Status
 }
 
 // NewReflector returns a Reflector in place of cache.NewReflector: it fills store with objects like
@@ -176,7 +178,7 @@ func (r *Reflector) RunWithContext(ctx context.Context) {
 	errs := newErrorReporter(r.example, r.options.TypeDescription)
 	to := lw.NewReflector[metav1.Object](r.source, r.sink, optionsOf(&r.given, r.name(), &log, errs))
 	r.mu.Lock()
-	r.current = to
+	r.status = to.Status
 	r.mu.Unlock()
 	noMoreErrors, noMoreResyncs := errs.run(ctx), r.resync(ctx)
 	err := to.Run(ctx)
@@ -221,10 +223,10 @@ func (r *Reflector) name() string {
 func (r *Reflector) Status() lw.Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.current == nil {
+	if r.status == nil {
 		return lw.Status{Phase: "idle"}
 	}
-	return r.current.Status()
+	return r.status()
 }
 
 // LastSyncResourceVersion returns the resource version of what the store has, or "" before the

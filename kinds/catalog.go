@@ -25,18 +25,26 @@ import (
 // reports its own. All methods are safe for concurrent use. A Catalog must not be copied.
 type Catalog struct {
 	mu      sync.Mutex
-	url     string             // "": Bind was not called; guarded by mu, as all below
-	client  *http.Client       // nil: http.DefaultClient
-	bound   bool               // url is from Bind
-	opts    lw.Options         // of the catalog's own informers
-	names   map[Name]*entry    // those that were asked for
-	changed chan struct{}      // closed at the next change of what is known; see changes
-	asked   chan struct{}      // has room for one: there is something to do
-	running bool               // Run was called
-	ended   chan struct{}      // closed when Run has returned
-	doubts  map[Name]struct{}  // served names whose requests got 404
-	crds    *lw.Informer[*crd] // nil: they may not be read
-	looks   []chan struct{}    // closed when Run has looked once more
+	url     string            // "": Bind was not called; guarded by mu, as all below
+	client  *http.Client      // nil: http.DefaultClient
+	bound   bool              // url is from Bind
+	opts    lw.Options        // of the catalog's own informers
+	names   map[Name]*entry   // those that were asked for
+	changed chan struct{}     // closed at the next change of what is known; see changes
+	asked   chan struct{}     // has room for one: there is something to do
+	running bool              // Run was called
+	ended   chan struct{}     // closed when Run has returned
+	doubts  map[Name]struct{} // served names whose requests got 404
+	crds    definitions       // nil: they may not be read
+	looks   []chan struct{}   // closed when Run has looked once more
+}
+
+// definitions is what others than Run ask of the informer of CustomResourceDefinitions. It is an
+// interface because a type with an informer costs each package that uses the type seconds of the
+// compiler, which makes all of the informer's methods anew there.
+type definitions interface {
+	CatchUp(ctx context.Context) (resourceVersion string, err error)
+	WaitForResourceVersion(ctx context.Context, resourceVersion string) error
 }
 
 // An entry is what is known of a Name.
@@ -344,7 +352,7 @@ func (c *Catalog) Run(ctx context.Context) error {
 		}
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	e := c.newEvidence()
+	e := newEvidence(c)
 	defer e.running.Wait()
 	defer cancel()
 	for ctx.Err() == nil {

@@ -109,7 +109,7 @@ type evidence struct {
 	discovery discovery
 }
 
-func (c *Catalog) newEvidence() *evidence {
+func newEvidence(c *Catalog) *evidence {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := &evidence{c: c, client: c.client, opts: c.opts}
@@ -238,7 +238,10 @@ func (e *evidence) look(ctx context.Context) time.Duration {
 	c := e.c
 	c.mu.Lock()
 	names, doubts, looks := maps.Clone(c.names), c.doubts, c.looks
-	c.doubts, c.looks, c.crds = map[Name]struct{}{}, nil, e.crds.inf
+	c.doubts, c.looks, c.crds = map[Name]struct{}{}, nil, nil
+	if e.crds.inf != nil {
+		c.crds = e.crds.inf
+	}
 	c.mu.Unlock()
 	for n := range doubts {
 		names[n].from = e.discovery.again()

@@ -1,12 +1,14 @@
 package store_test
 
 import (
+	"os/exec"
 	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
 
 	"github.com/go-lw/lw"
+	"github.com/go-lw/lw/internal/verify/golist"
 	"github.com/go-lw/lw/internal/verify/rig"
 )
 
@@ -31,6 +33,18 @@ func TestOneCodeForAllPointers(t *testing.T) {
 		} else if widget != gadget {
 			t.Errorf("%s is in the program twice: for *Widget and for *Gadget", name)
 		}
+	}
+}
+
+// A package that has a catalog of kinds does not compile the informer of the catalog. The compiler
+// makes all methods of a type with parameters in each package that has such a type in its own types,
+// or in those of their fields and methods: of an informer that takes three seconds.
+func TestCatalogsCostTheCompilerNothing(t *testing.T) {
+	const user = "github.com/go-lw/lw/internal/guess" // which has a field of the type *kinds.Catalog
+	packages := rig.Must[[]golist.Package](t)(golist.List("", "-export", user))
+	symbols := rig.Must[[]byte](t)(exec.CommandContext(t.Context(), "go", "tool", "nm", packages[0].Export).Output())
+	if text := string(symbols); !strings.Contains(text, "guess.(*Mapper).RESTMapping") || strings.Contains(text, "lw.(*Informer[") {
+		t.Errorf("package %s has the methods of an informer, or not even its own", user)
 	}
 }
 
