@@ -33,8 +33,9 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/admission/storage/persistentvolume/resize"
 )
 
-// Agent is the User-Agent of the plugins' own requests, which read classes and limits.
-const Agent = "lwenvtest-plugins"
+// agent is the User-Agent of the plugins' own requests, which read classes and limits, and write what
+// quotas have left.
+const agent = "lwenvtest-plugins"
 
 // The plugins that the kube-apiserver of envtest runs, in its order, but for what is about nodes with
 // a kubelet.
@@ -75,7 +76,7 @@ type chain struct {
 // of a write may approve certificates.
 func (p *Plugins) Start(ctx context.Context, config *rest.Config, may authorizer.Authorizer) error {
 	config = rest.CopyConfig(config)
-	config.UserAgent, config.QPS = Agent, -1
+	config.UserAgent, config.QPS = agent, -1
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("lwenvtest: builtin: %w", err)
